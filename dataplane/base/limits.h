@@ -1,0 +1,26 @@
+// Every bound of the project, one line each. A queue, pool or loop that has no line here has no bound: add one.
+#pragma once
+#include <cstdint>
+
+namespace ulnet {
+
+// Protocol (docs/wire/lnet.md §2.3)
+inline constexpr uint32_t kMaxPayload = 1u << 20;      ///< bytes of one message, system-wide
+inline constexpr uint32_t kMaxSegments = 256;          ///< segments of one MD
+inline constexpr uint32_t kPortalCount = 64;
+inline constexpr uint32_t kPeerNidsMax = 4096;         ///< NIDs of one peer (decisions.md #7)
+inline constexpr uint32_t kPingBufferMin = 272;        ///< least ping sink and push target, bytes
+
+// One worker's turn
+inline constexpr unsigned kInboxBudget = 64;           ///< ring items per ring and turn
+inline constexpr unsigned kPollBudget = 64;            ///< LND completions per turn
+inline constexpr unsigned kTimerBudget = 64;           ///< expired deadlines per turn
+
+// One Node
+inline constexpr uint32_t kWorkersMax = 64;
+inline constexpr uint32_t kNisMax = 256;               ///< local NIs of one node
+inline constexpr uint32_t kViewsUnretiredMax = 64;     ///< epochs published and not yet passed by every worker
+inline constexpr uint32_t kParkedPerPeerMax = 64;      ///< messages parked for one peer on one worker
+inline constexpr uint32_t kLazyMax = 256;              ///< messages waiting on one lazy portal
+
+}  // namespace ulnet

@@ -1,0 +1,72 @@
+// Single-producer single-consumer ring of fixed size: the only way work passes from one thread to another. What finds it
+// full stays with the producer (docs/architecture.md, "one owner"). Memory order: the producer releases the index after the
+// slot is written, the consumer acquires it before the slot is read; the other way round for free slots.
+#pragma once
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "dataplane/base/check.h"
+
+namespace ulnet {
+
+inline constexpr unsigned kCacheLine = 64;
+
+template <class T>
+class SpscRing {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  /// `capacity` is rounded up to a power of two. Allocates: start-up only.
+  explicit SpscRing(uint32_t capacity)
+      : mask_(std::bit_ceil(capacity < 2 ? 2u : capacity) - 1), slots_(std::make_unique<T[]>(mask_ + 1)) {}
+  SpscRing(const SpscRing&) = delete;
+  SpscRing& operator=(const SpscRing&) = delete;
+
+  [[nodiscard]] uint32_t capacity() const { return mask_ + 1; }
+
+  /// Producer only. False when full: nothing was taken.
+  [[nodiscard]] bool push(const T& item) {
+    const uint32_t tail = tail_.load(std::memory_order_relaxed);
+    if (tail - head_cache_ > mask_) {
+      head_cache_ = head_.load(std::memory_order_acquire);
+      if (tail - head_cache_ > mask_) return false;
+    }
+    slots_[tail & mask_] = item;
+    tail_.store(tail + 1, std::memory_order_seq_cst);  // seq_cst: pairs with the sleeper's re-check (worker/idle.h)
+    return true;
+  }
+
+  /// Consumer only. False when empty.
+  [[nodiscard]] bool pop(T& item) {
+    const uint32_t head = head_.load(std::memory_order_relaxed);
+    if (head == tail_cache_) {
+      tail_cache_ = tail_.load(std::memory_order_acquire);
+      if (head == tail_cache_) return false;
+    }
+    item = slots_[head & mask_];
+    head_.store(head + 1, std::memory_order_release);
+    return true;
+  }
+
+  /// Consumer only; seq_cst, so that it can stand in a sleep re-check.
+  [[nodiscard]] bool empty() const {
+    return head_.load(std::memory_order_relaxed) == tail_.load(std::memory_order_seq_cst);
+  }
+  /// Producer only: room for at least one more.
+  [[nodiscard]] bool full() const {
+    return tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire) > mask_;
+  }
+
+ private:
+  const uint32_t mask_;
+  std::unique_ptr<T[]> slots_;
+  alignas(kCacheLine) std::atomic<uint32_t> tail_{0};  // producer: w, consumer: r
+  uint32_t head_cache_ = 0;                            // producer
+  alignas(kCacheLine) std::atomic<uint32_t> head_{0};  // consumer: w, producer: r
+  uint32_t tail_cache_ = 0;                            // consumer
+};
+
+}  // namespace ulnet

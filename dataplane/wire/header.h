@@ -1,0 +1,82 @@
+// The LNet message header: bytes <-> struct, both wire forms. Source: docs/wire/lnet.md §2. Nothing but encoding: which
+// message is acceptable is decided in worker/ and ptl/.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "dataplane/base/nid.h"
+#include "dataplane/base/result.h"
+
+namespace ulnet::wire {
+
+enum class MsgType : uint32_t { kAck = 0, kPut = 1, kGet = 2, kReply = 3, kHello = 4 };
+inline constexpr unsigned kMsgTypes = 5;
+
+/// The 16 opaque bytes by which a node recognises its own operation in an ACK or REPLY (docs/wire/lnet.md §2.2). Kept as
+/// the two u64 that lie on the wire (little endian), so that they are echoed bit for bit.
+struct WireHandle {
+  uint64_t interface_cookie = ~uint64_t{0};
+  uint64_t object_cookie = ~uint64_t{0};
+  constexpr auto operator<=>(const WireHandle&) const = default;
+  /// Both cookies all ones: the sender of a PUT wants no ACK.
+  [[nodiscard]] constexpr bool is_none() const { return interface_cookie == ~uint64_t{0} && object_cookie == ~uint64_t{0}; }
+};
+
+struct AckBody {
+  WireHandle dst_wmd;
+  uint64_t match_bits = 0;
+  uint32_t mlength = 0;
+};
+struct PutBody {
+  WireHandle ack_wmd;
+  uint64_t match_bits = 0;
+  uint64_t hdr_data = 0;
+  uint32_t portal = 0;
+  uint32_t offset = 0;
+};
+struct GetBody {
+  WireHandle return_wmd;
+  uint64_t match_bits = 0;
+  uint32_t portal = 0;
+  uint32_t src_offset = 0;
+  uint32_t sink_length = 0;
+};
+struct ReplyBody {
+  WireHandle dst_wmd;
+};
+
+/// A header in host form. `body` holds the 40 body bytes as they lie on the wire, so that a router passes them on
+/// unchanged whatever they mean; the typed accessors read and write them.
+struct Header {
+  Nid dest_nid;
+  Nid src_nid;
+  uint32_t dest_pid = kLnetPid;
+  uint32_t src_pid = kLnetPid;
+  MsgType type = MsgType::kAck;
+  uint32_t payload_length = 0;
+  std::array<std::byte, 40> body{};
+
+  [[nodiscard]] AckBody ack() const;
+  [[nodiscard]] PutBody put() const;
+  [[nodiscard]] GetBody get() const;
+  [[nodiscard]] ReplyBody reply() const;
+  void set(const AckBody& b);
+  void set(const PutBody& b);
+  void set(const GetBody& b);
+  void set(const ReplyBody& b);
+};
+
+inline constexpr size_t kHeaderNid4Bytes = 72;
+inline constexpr size_t kHeaderNid16Bytes = 96;
+
+/// Encodes the 72-byte form. Requires both NIDs to fit in 8 bytes.
+void header_encode_nid4(const Header& header, std::span<std::byte, kHeaderNid4Bytes> out);
+/// Encodes the 96-byte form.
+void header_encode_nid16(const Header& header, std::span<std::byte, kHeaderNid16Bytes> out);
+/// Decodes the 72-byte form. Error EPROTO (object = the raw type) when the type is none of the five; everything else is kept as it came.
+[[nodiscard]] Result<Header> header_decode_nid4(std::span<const std::byte, kHeaderNid4Bytes> in);
+[[nodiscard]] Result<Header> header_decode_nid16(std::span<const std::byte, kHeaderNid16Bytes> in);
+
+}  // namespace ulnet::wire
