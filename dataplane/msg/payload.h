@@ -1,0 +1,74 @@
+// A message's payload: segments of memory that somebody else owns, and a window into them. Never copied by the core: an LND
+// receives straight into a window and sends straight from it.
+#pragma once
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "dataplane/base/limits.h"
+
+namespace ulnet {
+
+struct Segment {
+  std::byte* base = nullptr;
+  uint32_t bytes = 0;
+};
+
+/// A window of `length` bytes that starts `offset` bytes into the concatenation of the segments. Borrowed: whoever handed it
+/// out (an MD, a router buffer) keeps segments and memory alive until the receive or send is reported done.
+struct Payload {
+  const Segment* segments = nullptr;
+  uint32_t segment_count = 0;
+  uint32_t offset = 0;
+  uint32_t length = 0;
+};
+
+/// Walks a window piece by piece; keeps its place, so that a partial send or receive goes on where it stopped.
+class PayloadCursor {
+ public:
+  PayloadCursor() = default;
+  explicit PayloadCursor(const Payload& payload) : payload_(payload) {
+    uint32_t skip = payload.offset;
+    while (index_ < payload_.segment_count && skip >= payload_.segments[index_].bytes) skip -= payload_.segments[index_++].bytes;
+    inner_ = skip;
+  }
+  [[nodiscard]] uint32_t left() const { return payload_.length - done_; }
+  /// Describes the next bytes (not yet advanced over) in at most `out.size()` pieces; returns how many were filled.
+  unsigned pieces(std::span<iovec> out, uint32_t max_bytes = UINT32_MAX) const {
+    unsigned count = 0;
+    uint32_t rest = left() < max_bytes ? left() : max_bytes;
+    uint32_t inner = inner_;
+    for (uint32_t i = index_; rest > 0 && count < out.size() && i < payload_.segment_count; ++i, inner = 0) {
+      const Segment& segment = payload_.segments[i];
+      const uint32_t here = segment.bytes - inner < rest ? segment.bytes - inner : rest;
+      if (here == 0) continue;
+      out[count++] = {segment.base + inner, here};
+      rest -= here;
+    }
+    return count;
+  }
+  /// Requires bytes <= left().
+  void advance(uint32_t bytes) {
+    done_ += bytes;
+    while (bytes > 0) {
+      const uint32_t here = payload_.segments[index_].bytes - inner_;
+      if (bytes < here) {
+        inner_ += bytes;
+        return;
+      }
+      bytes -= here;
+      inner_ = 0;
+      ++index_;
+    }
+  }
+
+ private:
+  Payload payload_;
+  uint32_t index_ = 0;
+  uint32_t inner_ = 0;
+  uint32_t done_ = 0;
+};
+
+}  // namespace ulnet

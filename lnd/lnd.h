@@ -1,0 +1,212 @@
+// The one interface between LNet's core and a network driver (LND). An LND has two halves: the worker half (`Lnd`, one
+// instance per worker and Node, no locks inside) moves messages; the control half (`LndControl`, one per Node) starts and
+// stops NIs, sets connections up, decides races, and places each connection on the worker that serves its peer NI.
+//
+// Words: *Tx* a message under way out; *RxSlot* a message coming in; *connection set* everything between one local NI and one
+// peer NID. Time is handed in; nothing here reads a clock.
+//
+// Who owns what, after each call:
+//   Lnd::submit(tx)             the LND, until it calls core.tx_done(tx) - exactly once, also after cancel() and close
+//   core.rx_header(slot)
+//     = kReceive                the LND receives into slot.into, discards what goes beyond, then core.rx_done(slot) once
+//     = kHold                   the core; the LND reads no further there and keeps the slot's memory until the core calls
+//                               Lnd::resume(slot) - exactly once, also when the connection has died meanwhile
+//     = kProtocolError          nobody: the LND closes the connection, no rx_done
+//   Lnd::resume(slot)           as after rx_header, the verdict being in slot.verdict (kReceive or kProtocolError); the LND may
+//                               call rx_done from within
+//   core.rx_done(slot)          the LND: the slot and its buffer are free again; slot.into is not touched any more
+//   core.tx_done(tx)            the core: the LND and the transport have let go of header and payload
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataplane/base/ids.h"
+#include "dataplane/base/list.h"
+#include "dataplane/base/nid.h"
+#include "dataplane/base/result.h"
+#include "dataplane/base/rng.h"
+#include "dataplane/base/time.h"
+#include "dataplane/msg/payload.h"
+#include "dataplane/wire/header.h"
+
+namespace ulnet {
+
+struct NiSlice;    // dataplane/peer/ni_slice.h: one worker's part of a local NI
+struct PeerSlice;  // dataplane/peer/peer_slice.h: what the serving worker owns of a peer NI
+
+/// Whose fault a failure was: decides health and resends (docs/wire/lnet.md §9). Values are those of fault rules there.
+enum class LndStatus : uint8_t {
+  kOk = 0, kLocalInterrupt, kLocalDropped, kLocalAborted, kLocalNoRoute, kLocalError, kLocalTimeout,
+  kRemoteError, kRemoteDropped, kRemoteTimeout, kNetworkTimeout
+};
+inline constexpr unsigned kLndStatuses = 11;
+
+/// How a send or receive ended: 0 or a negative errno, and whose fault.
+struct Completion {
+  int32_t error = 0;
+  LndStatus health = LndStatus::kOk;
+};
+
+struct TxTag {};
+/// One message on its way out over one hop. Filled by the core, constant for the LND but for `lnd` and the link.
+struct Tx : Linked<TxTag> {
+  wire::Header header;
+  Payload payload;               ///< header.payload_length bytes
+  NiId ni{};                     ///< local NI to send from
+  NiSlice* ni_slice = nullptr;
+  PeerNiId peer_ni{};            ///< next hop
+  PeerSlice* peer = nullptr;
+  Nid next_hop;                  ///< the next hop's NID (header.dest_nid is the final destination)
+  Instant deadline = kForever;   ///< not worth sending after this; the LND need not watch it before it has a connection
+  bool routed = false;           ///< forwarded for another node: header.src_nid is not ours
+  uint64_t lnd[4] = {};          ///< the LND's own while it owns the Tx
+};
+
+enum class RxVerdict : uint8_t { kReceive, kHold, kProtocolError };
+
+struct RxTag {};
+/// One message coming in. Lives in the LND's connection or receive buffer; one per message that can be under way at once.
+struct RxSlot : Linked<RxTag> {
+  // Set by the LND before rx_header, constant until rx_done.
+  wire::Header header;
+  NiId ni{};                     ///< local NI of the connection that it came over
+  NiSlice* ni_slice = nullptr;
+  PeerNiId from_ni{};            ///< the immediate sender
+  PeerSlice* from = nullptr;
+  Nid from_nid;
+  bool rdma_request = false;     ///< o2iblnd PUT_REQ / GET_REQ: the payload has not been sent yet
+  // Set by the core before it answers kReceive.
+  RxVerdict verdict = RxVerdict::kReceive;
+  Payload into;                  ///< where the first into.length bytes go; the rest of payload_length is discarded
+  // The core's own from rx_header to rx_done.
+  Instant held_since = kNever;
+  void* core_message = nullptr;
+  void* core_wait = nullptr;
+  uint8_t core_state = 0;
+};
+
+/// A message between the halves of one LND, by way of the node's rings. Meaning is the LND's own.
+struct LndMsg {
+  uint16_t lnd = 0;              ///< set by the core: which registered LND
+  uint16_t kind = 0;
+  NiId ni{};
+  PeerNiId peer_ni{};
+  Nid nid;
+  void* object = nullptr;
+  uint64_t a = 0;
+  uint64_t b = 0;
+};
+static_assert(sizeof(LndMsg) <= 64);
+
+/// What an LND's worker half may ask of the core. Implemented by Worker; calls are made on that worker only.
+class LndCore {
+ public:
+  /// A header has been parsed. Fills slot.into and returns what to do with the payload (ownership: top of file).
+  [[nodiscard]] virtual RxVerdict rx_header(RxSlot& slot, Instant now) = 0;
+  /// The payload is in place, or the connection broke (error set). For messages without payload: right after rx_header.
+  virtual void rx_done(RxSlot& slot, Completion how, Instant now) = 0;
+  virtual void tx_done(Tx& tx, Completion how, Instant now) = 0;
+  /// To the control half. Never lost: waits in the worker when the ring is full.
+  virtual void to_control(const LndMsg& msg) = 0;
+  [[nodiscard]] virtual WorkerId worker_id() const = 0;
+
+ protected:
+  ~LndCore() = default;
+};
+
+/// Worker half of an LND.
+class Lnd {
+ public:
+  virtual ~Lnd() = default;
+  /// Sends. Takes the Tx in any case; a failure is reported by tx_done, which may come before submit returns.
+  virtual void submit(Tx& tx, Instant now) = 0;
+  /// Goes on with a held slot (see top of file).
+  virtual void resume(RxSlot& slot, Instant now) = 0;
+  /// Wants slot.into back before the payload is complete: the LND discards what still comes and calls rx_done(slot,
+  /// ECANCELED) as soon as the transport has let go of the memory. No effect when rx_done was called already.
+  virtual void divert(RxSlot& slot, Instant now) = 0;
+  /// Wants the payload memory back. Not begun: tx_done(ECANCELED, kOk) at once. Begun: nothing, unless `force`: then the
+  /// connection is closed and tx_done follows with an error.
+  virtual void cancel(Tx& tx, bool force, Instant now) = 0;
+  /// Reaps at most `budget` completions; returns how many. One message is run to its end before the next.
+  virtual unsigned poll(unsigned budget, Instant now) = 0;
+  /// Expired deadlines; returns work done.
+  virtual unsigned timers(Instant now) = 0;
+  /// Hands everything gathered in this turn to the kernel or device.
+  virtual void flush(Instant now) = 0;
+  /// A message of the control half.
+  virtual void from_control(const LndMsg& msg, Instant now) = 0;
+  /// Earliest moment at which timers() has something to do; kForever if none.
+  [[nodiscard]] virtual Instant next_deadline() = 0;
+  /// True when poll() would find something now: the re-check before sleep.
+  [[nodiscard]] virtual bool pending() = 0;
+  /// File descriptors that become readable when poll() has work, for the blocking wait; none = this LND must be polled.
+  virtual unsigned wait_fds(std::span<int> out) = 0;
+  /// True when no Tx, RxSlot or connection is left here.
+  [[nodiscard]] virtual bool idle() const = 0;
+};
+
+/// A local NI as control starts it.
+struct NiParams {
+  NiId id{};
+  Nid nid;
+  std::string interface;           ///< "" when given by NID
+  int32_t peer_timeout = 180;      ///< s
+  int32_t peer_credits = 8;
+  int32_t peer_buffer_credits = 0;
+  int32_t credits = 256;
+  int32_t conns_per_peer = 0;      ///< 0 = by link speed (docs/wire/socklnd.md §5)
+  int32_t lnd_timeout = 50;        ///< s
+  int32_t tos = -1;
+  std::vector<NiSlice*> slices;    ///< one per worker, owned by those workers
+};
+
+/// Where control put a peer NI.
+struct PeerPlace {
+  PeerNiId id{};
+  WorkerId worker = kNoWorker;
+  PeerSlice* slice = nullptr;      ///< owned by `worker`; alive until the LND has no connection set of it
+};
+
+/// What an LND's control half may ask of control. Calls are made on the control thread only.
+class LndControlHost {
+ public:
+  /// To the worker half. Never lost: waits in control when the ring is full.
+  virtual void to_worker(WorkerId worker, const LndMsg& msg) = 0;
+  /// Finds or creates the peer NI. Errors: ENOMEM when the bound on peers is reached.
+  [[nodiscard]] virtual Result<PeerPlace> place_peer(const Nid& nid, NiId from) = 0;
+  /// Everything of this NI is gone from every worker (answer to ni_stop).
+  virtual void ni_stopped(NiId ni) = 0;
+  /// The device or link of the NI failed or came back (docs/wire/lnet.md §9.3).
+  virtual void ni_fatal(NiId ni, bool fatal) = 0;
+  /// A connection to the peer NI came up, or all attempts failed.
+  virtual void peer_up(PeerNiId peer_ni) = 0;
+  virtual void peer_down(PeerNiId peer_ni, int error) = 0;
+  /// One line for the operator (journal); not per message.
+  virtual void log(const std::string& line) = 0;
+  [[nodiscard]] virtual unsigned worker_count() const = 0;
+  [[nodiscard]] virtual Rng& rng() = 0;
+
+ protected:
+  ~LndControlHost() = default;
+};
+
+/// Control half of an LND. Never blocks.
+class LndControl {
+ public:
+  virtual ~LndControl() = default;
+  /// Opens what the NI needs (listener, device). Errors name what is missing: ENODEV, EADDRNOTAVAIL, EADDRINUSE, EACCES.
+  [[nodiscard]] virtual Result<void> ni_start(const NiParams& params, Instant now) = 0;
+  /// Stops listening and dialling and closes the NI's connections on every worker; host.ni_stopped() follows later.
+  virtual void ni_stop(NiId ni, Instant now) = 0;
+  virtual void from_worker(WorkerId worker, const LndMsg& msg, Instant now) = 0;
+  /// Runs what is due; returns work done.
+  virtual unsigned turn(Instant now) = 0;
+  [[nodiscard]] virtual Instant next_deadline() = 0;
+  /// File descriptors that become readable when turn() has work.
+  virtual void wait_fds(std::vector<int>& out) = 0;
+};
+
+}  // namespace ulnet

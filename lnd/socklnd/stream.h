@@ -1,0 +1,73 @@
+// Byte streams as the worker half of socklnd drives them: completion based, one engine per worker and Node. Engines: io_uring,
+// epoll (where io_uring is forbidden), and the simulated TCP of the tests. socklnd's rules know no other I/O than this.
+#pragma once
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "dataplane/base/result.h"
+#include "dataplane/base/time.h"
+
+namespace ulnet::socklnd {
+
+/// What control hands over when a connection is placed: a file descriptor, or the number of a simulated socket.
+struct StreamSource {
+  int64_t number = -1;
+};
+
+/// One stream of an engine: a slot number with a generation.
+struct StreamId {
+  uint32_t index = UINT32_MAX;
+  uint32_t generation = 0;
+};
+
+enum class StreamEventKind : uint8_t { kReceived, kSent, kClosed };
+
+/// kReceived / kSent: `result` > 0 bytes, 0 end of stream (received only), < 0 negative errno (ECANCELED after
+/// cancel_receive). kClosed: the engine has let go of everything; the id is dead.
+struct StreamEvent {
+  StreamEventKind kind;
+  int32_t result = 0;
+  void* owner = nullptr;
+};
+
+class StreamEngine {
+ public:
+  virtual ~StreamEngine() = default;
+  /// Takes the source over. `owner` comes back in each event. Errors: ENOSPC when all stream slots are in use (the source
+  /// stays the caller's).
+  [[nodiscard]] virtual Result<StreamId> attach(StreamSource source, void* owner) = 0;
+  /// Receives what comes, at least one byte, into the pieces (at most kStreamPieces; copied, the memory they name is not). One
+  /// receive per stream at a time; memory is the engine's until kReceived.
+  virtual void receive(StreamId id, std::span<const iovec> pieces) = 0;
+  /// Asks for the memory of a receive under way back: kReceived follows, with the bytes that came or ECANCELED.
+  virtual void cancel_receive(StreamId id) = 0;
+  /// Sends; kSent may tell fewer bytes than given. One send per stream at a time; memory is the engine's until kSent.
+  /// `more` hints that another send follows at once.
+  virtual void send(StreamId id, std::span<const iovec> pieces, bool more) = 0;
+  /// Closes. `abort`: reset, unsent bytes are lost; else an orderly end. Receives and sends under way still come back,
+  /// with an error, before kClosed.
+  virtual void close(StreamId id, bool abort) = 0;
+  /// Bytes handed to the transport and not yet taken by the peer's machine, as far as known (0 if not).
+  [[nodiscard]] virtual uint32_t unsent_bytes(StreamId id) = 0;
+  /// Fills `out` with finished operations; returns how many.
+  virtual unsigned poll(std::span<StreamEvent> out, Instant now) = 0;
+  /// Submits everything gathered since the last flush (io_uring: one enter).
+  virtual void flush() = 0;
+  /// True when poll() would return something.
+  [[nodiscard]] virtual bool pending() = 0;
+  /// Readable when poll() has work; -1 for simulated engines.
+  [[nodiscard]] virtual int wait_fd() const = 0;
+  /// "io_uring", "epoll", "sim".
+  [[nodiscard]] virtual const char* name() const = 0;
+};
+
+inline constexpr unsigned kStreamPieces = 64;     ///< pieces of one receive or send
+
+/// io_uring where the kernel allows it, else epoll; `why_not` gets the reason when it is epoll. `streams`: most streams.
+[[nodiscard]] std::unique_ptr<StreamEngine> make_uring_engine(uint32_t streams, Error* why_not);
+[[nodiscard]] std::unique_ptr<StreamEngine> make_epoll_engine(uint32_t streams);
+
+}  // namespace ulnet::socklnd
