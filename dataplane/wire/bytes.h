@@ -1,0 +1,52 @@
+// Integers in byte strings, at any alignment. Little endian unless a peer of the other byte order is being spoken to
+// (`flip`): ulnet runs on little-endian machines, so "host order" on the wire is little endian (docs/wire/lnet.md, head).
+#pragma once
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "dataplane/base/nid.h"
+
+namespace ulnet::wire {
+
+static_assert(std::endian::native == std::endian::little);
+
+template <class T>
+[[nodiscard]] constexpr T byte_swap(T value) {
+  if constexpr (sizeof(T) == 1) return value;
+  else if constexpr (sizeof(T) == 2) return T(__builtin_bswap16(value));
+  else if constexpr (sizeof(T) == 4) return T(__builtin_bswap32(value));
+  else return T(__builtin_bswap64(value));
+}
+
+/// Reads a T at `at`; `flip` when the sender's byte order is the other one. Requires sizeof(T) readable bytes.
+template <class T>
+[[nodiscard]] inline T load(const std::byte* at, bool flip = false) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return flip ? byte_swap(value) : value;
+}
+
+template <class T>
+inline void store(std::byte* at, T value, bool flip = false) {
+  if (flip) value = byte_swap(value);
+  std::memcpy(at, &value, sizeof value);
+}
+
+/// A u64 NID as a Nid. Every spelling of ANY (type 0xFF) becomes the one that compares equal to kAnyNid.
+[[nodiscard]] inline Nid nid_from_wire(uint64_t nid4) {
+  const Nid nid = Nid::from_u64(nid4);
+  return nid.is_any() ? kAnyNid : nid;
+}
+
+/// A large NID from its 20 bytes, which are never swapped (docs/wire/lnet.md §1.2); ANY as above, all else as it came.
+[[nodiscard]] inline Nid nid_load16(const std::byte* at) {
+  Nid nid;
+  std::memcpy(&nid, at, sizeof nid);
+  return nid.is_any() ? kAnyNid : nid;
+}
+
+inline void nid_store16(std::byte* at, const Nid& nid) { std::memcpy(at, &nid, sizeof nid); }
+
+}  // namespace ulnet::wire
