@@ -29,6 +29,8 @@
 #include "dataplane/base/rng.h"
 #include "dataplane/base/time.h"
 #include "dataplane/msg/payload.h"
+#include "dataplane/msg/posted.h"
+#include "dataplane/base/wheel.h"
 #include "dataplane/wire/header.h"
 
 namespace ulnet {
@@ -51,7 +53,7 @@ struct Completion {
 
 struct TxTag {};
 /// One message on its way out over one hop. Filled by the core, constant for the LND but for `lnd` and the link.
-struct Tx : Linked<TxTag> {
+struct Tx : Linked<TxTag>, Posted, Timer {
   wire::Header header;
   Payload payload;               ///< header.payload_length bytes
   NiId ni{};                     ///< local NI to send from
@@ -62,13 +64,18 @@ struct Tx : Linked<TxTag> {
   Instant deadline = kForever;   ///< not worth sending after this; the LND need not watch it before it has a connection
   bool routed = false;           ///< forwarded for another node: header.src_nid is not ours
   uint64_t lnd[4] = {};          ///< the LND's own while it owns the Tx
+  // The serving worker's own.
+  Completion result;             ///< how it ended
+  uint8_t stage = 0;             ///< egress.h: where it waits and which credits it holds
+  void* message = nullptr;       ///< the Message that it is a part of; touched by home only
+  uint16_t home = 0;             ///< worker that gets it back
 };
 
 enum class RxVerdict : uint8_t { kReceive, kHold, kProtocolError };
 
 struct RxTag {};
 /// One message coming in. Lives in the LND's connection or receive buffer; one per message that can be under way at once.
-struct RxSlot : Linked<RxTag> {
+struct RxSlot : Linked<RxTag>, Posted {
   // Set by the LND before rx_header, constant until rx_done.
   wire::Header header;
   NiId ni{};                     ///< local NI of the connection that it came over
@@ -82,9 +89,10 @@ struct RxSlot : Linked<RxTag> {
   Payload into;                  ///< where the first into.length bytes go; the rest of payload_length is discarded
   // The core's own from rx_header to rx_done.
   Instant held_since = kNever;
-  void* core_message = nullptr;
+  void* core_message = nullptr;  ///< the Message or router buffer that it is received for; null: discarded
   void* core_wait = nullptr;
   uint8_t core_state = 0;
+  uint16_t core_worker = 0;      ///< worker of the connection, to which a verdict goes back
 };
 
 /// A message between the halves of one LND, by way of the node's rings. Meaning is the LND's own.

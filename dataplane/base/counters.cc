@@ -1,0 +1,81 @@
+#include "dataplane/base/counters.h"
+
+namespace ulnet {
+namespace {
+
+constexpr std::array<CounterText, size_t(Stat::kCount)> kStats{{
+    {"msgs_alloc", "messages", "messages in being now"},
+    {"msgs_max", "messages", "most messages in being at once"},
+    {"rst_alloc", "trackers", "operations that wait for an ACK or REPLY now"},
+    {"errors", "messages", "operations that ended with an error"},
+    {"send_count", "messages", "messages sent that were not routed"},
+    {"resend_count", "messages", "messages sent again on another path"},
+    {"response_timeout_count", "operations", "operations whose ACK or REPLY did not come in time"},
+    {"local_interrupt_count", "messages", "sends that failed: local interface interrupted"},
+    {"local_dropped_count", "messages", "sends that failed: dropped locally"},
+    {"local_aborted_count", "messages", "sends that failed: aborted locally"},
+    {"local_no_route_count", "messages", "sends that failed: no local route"},
+    {"local_timeout_count", "messages", "sends that failed: local timeout"},
+    {"local_error_count", "messages", "sends that failed: local error, not resent"},
+    {"remote_dropped_count", "messages", "sends that failed: the peer dropped or refused"},
+    {"remote_error_count", "messages", "sends that failed: remote error"},
+    {"remote_timeout_count", "messages", "sends that failed: remote timeout"},
+    {"network_timeout_count", "messages", "sends that failed: network timeout"},
+    {"failed_resends", "messages", "messages given up after being sent again"},
+    {"successful_resends", "messages", "messages that went through after being sent again"},
+    {"recv_count", "messages", "messages received for this node"},
+    {"route_count", "messages", "messages forwarded"},
+    {"drop_count", "messages", "messages dropped on receive or before send"},
+    {"send_length", "bytes", "payload sent"},
+    {"recv_length", "bytes", "payload received for this node"},
+    {"route_length", "bytes", "payload forwarded"},
+    {"drop_length", "bytes", "payload dropped"},
+}};
+
+constexpr std::array<CounterText, size_t(Drop::kCount)> kDrops{{
+    {"routing_disabled", "messages", "not for this node, and routing is off: `set routing 1`, or mend the sender's route"},
+    {"no_route", "messages", "to be forwarded, but no route to the destination net: `route add`"},
+    {"next_hop_down", "messages", "to be forwarded, but every gateway or the destination is believed down"},
+    {"route_loop", "messages", "to be forwarded to where it came from: two routers name each other as gateway"},
+    {"router_hold_timeout", "messages", "waited longer than router_hold_timeout for a credit or buffer"},
+    {"router_shutdown", "messages", "waited for a buffer while routing was switched off"},
+    {"router_payload", "messages", "receive of a message to be forwarded broke off"},
+    {"no_match", "messages", "no match entry for it"},
+    {"portal_range", "messages", "portal number beyond the table"},
+    {"portal_closed", "messages", "portal not opened here"},
+    {"lazy_full", "messages", "too many messages wait on a lazy portal"},
+    {"too_long", "messages", "longer than the matched MD, which does not truncate"},
+    {"stale_handle", "messages", "ACK or REPLY for an operation that has ended"},
+    {"foreign_handle", "messages", "ACK or REPLY with a handle of an earlier life of this node"},
+    {"reply_too_long", "messages", "REPLY longer than its MD, which does not truncate"},
+    {"reply_twice", "messages", "second ACK or REPLY of one operation"},
+    {"md_unlinked", "messages", "its MD was unlinked meanwhile"},
+    {"receive_failed", "messages", "connection broke while its payload came"},
+    {"asymmetric_route", "messages", "came through a gateway that is no route back (drop_asym_route)"},
+    {"no_memory", "messages", "no memory for it"},
+    {"node_stopping", "messages", "came while the node was stopping"},
+    {"nid_unrepresentable", "messages", "large NID over a connection that carries only 8-byte NIDs"},
+}};
+
+constexpr std::array<CounterText, size_t(TurnStat::kCount)> kTurn{{
+    {"turns", "turns", "turns of the worker loop"},
+    {"turns_busy", "turns", "turns that found work"},
+    {"sleeps", "sleeps", "times that the worker slept"},
+    {"inbox_items", "items", "items taken from rings"},
+    {"lnd_events", "events", "completions reaped from LNDs"},
+    {"timers_fired", "timers", "deadlines that passed"},
+    {"ring_full", "items", "items that found a ring full and waited"},
+    {"parked", "messages", "messages parked for a peer that control had to look up"},
+    {"parked_refused", "messages", "messages refused because too many were parked"},
+    {"held_no_message", "messages", "receives held back because the message pool was empty"},
+    {"held_router", "messages", "receives held back for a router credit or buffer"},
+    {"views_seen", "views", "view epochs taken over"},
+}};
+
+}  // namespace
+
+const CounterText& text_of(Stat stat) { return kStats[size_t(stat)]; }
+const CounterText& text_of(Drop reason) { return kDrops[size_t(reason)]; }
+const CounterText& text_of(TurnStat stat) { return kTurn[size_t(stat)]; }
+
+}  // namespace ulnet

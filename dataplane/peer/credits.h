@@ -1,0 +1,70 @@
+// Transmit credits: how many messages may be under way at once over one NI or to one peer NI. Local to the sender, so slicing
+// them over workers changes nothing on the wire. Source: docs/wire/lnet.md §7.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "dataplane/base/gauge.h"
+#include "dataplane/base/list.h"
+
+namespace ulnet {
+
+/// Credits with a FIFO of those who wait for one. T is linked by Tag. Thread: one owner.
+/// Invariant: free + held == total; nobody waits while a credit is free.
+template <class T, class Tag>
+class Credits {
+ public:
+  explicit Credits(int32_t total) : total_(total), free_(total), free_min_(total) { gauge_.set(total); }
+
+  /// Takes a credit for `item` (true), or queues it FIFO (false): it stays linked here until give_back() hands it over or
+  /// leave() takes it out.
+  [[nodiscard]] bool take(T& item) {
+    if (free_ == 0 || !waiting_.empty()) {
+      waiting_.push_back(item);
+      free_min_ = std::min(free_min_, free_ - int32_t(waiting_.size()));
+      gauge_.set(free_ - int32_t(waiting_.size()));
+      return false;
+    }
+    --free_;
+    free_min_ = std::min(free_min_, free_);
+    gauge_.set(free_);
+    return true;
+  }
+  /// Returns a credit. If somebody waits, the credit is theirs now, and they are returned (unlinked); else null.
+  [[nodiscard]] T* give_back() {
+    ULNET_CHECK(free_ < total_);
+    if (T* next = waiting_.pop_front()) {
+      gauge_.set(free_ - int32_t(waiting_.size()));
+      return next;
+    }
+    ++free_;
+    gauge_.set(free_);
+    return nullptr;
+  }
+  /// Takes a waiting item out of the queue; it holds no credit.
+  void leave(T& item) {
+    waiting_.remove(item);
+    gauge_.set(free_ - int32_t(waiting_.size()));
+  }
+  [[nodiscard]] int32_t total() const { return total_; }
+  [[nodiscard]] int32_t free() const { return free_; }
+  [[nodiscard]] int32_t held() const { return total_ - free_; }
+  /// Least of free, less those who waited, since the last reset (as LNet shows it: negative when messages queued).
+  [[nodiscard]] int32_t free_min() const { return free_min_; }
+  void reset_min() { free_min_ = free_ - int32_t(waiting_.size()); }
+  [[nodiscard]] uint32_t waiting() const { return waiting_.size(); }
+  [[nodiscard]] T* first_waiting() { return waiting_.front(); }
+  /// free less waiting, readable by other workers (stale).
+  [[nodiscard]] const Gauge& gauge() const { return gauge_; }
+  /// All credits back and nobody waits.
+  [[nodiscard]] bool at_rest() const { return free_ == total_ && waiting_.empty(); }
+
+ private:
+  const int32_t total_;
+  int32_t free_;
+  int32_t free_min_;
+  List<T, Tag> waiting_;
+  Gauge gauge_;
+};
+
+}  // namespace ulnet

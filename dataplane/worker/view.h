@@ -1,0 +1,192 @@
+// Views: what control decided, flattened into numbers that the hot path reads. Immutable once published; a worker loads the
+// current ViewSet once per turn, and no reference into it outlives the turn. Built and freed by control/publish.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "dataplane/base/ids.h"
+#include "dataplane/base/limits.h"
+#include "dataplane/base/nid.h"
+#include "dataplane/base/time.h"
+
+namespace ulnet {
+
+struct NiSlice;
+struct PeerSlice;
+struct PeerLocal;
+
+inline constexpr uint32_t kNoPriority = 0xFFFFFFFF;  ///< lowest; 0 is highest
+inline constexpr uint16_t kHealthMax = 1000;
+
+/// A local NI as workers see it.
+struct NiView {
+  NiId id{};
+  Nid nid;
+  uint8_t lnd = 0;                 ///< index of the registered LND
+  bool fatal = false;              ///< link down: ranked last
+  bool closing = false;            ///< being deleted: not chosen for anything new
+  uint16_t health = kHealthMax;
+  uint32_t priority = kNoPriority;
+  uint32_t device_numa = UINT32_MAX;
+  Duration message_timeout{};      ///< lnd timeout * (retries + 1) + 1 s (docs/wire/lnet.md §7)
+  std::vector<NiSlice*> slices;    ///< by worker
+};
+
+/// A local net: a run of NIs in LocalView::nis.
+struct NetView {
+  Net net;
+  uint32_t priority = kNoPriority;
+  uint32_t first = 0;
+  uint32_t count = 0;
+};
+
+/// All local NIs, net by net; 0@lo is not among them.
+struct LocalView {
+  std::vector<NiView> nis;
+  std::vector<NetView> nets;
+  [[nodiscard]] const NetView* net(Net n) const {
+    for (const NetView& view : nets)
+      if (view.net == n) return &view;
+    return nullptr;
+  }
+  [[nodiscard]] const NiView* ni(const Nid& nid) const {
+    for (const NiView& view : nis)
+      if (view.nid == nid) return &view;
+    return nullptr;
+  }
+};
+
+/// A peer NI as workers see it.
+struct PeerNiView {
+  PeerNiId id{};
+  Nid nid;
+  WorkerId server = kNoWorker;     ///< worker that owns its connections and credits
+  PeerSlice* slice = nullptr;      ///< touched by `server` only, but for gauges
+  PeerLocal* const* locals = nullptr;  ///< by worker
+  uint16_t health = kHealthMax;
+  bool down = false;               ///< a router believes it dead (docs/wire/lnet.md §8.2)
+  uint32_t priority = kNoPriority;
+  std::vector<Nid> preferred;      ///< local NIDs preferred for it (UDSP, or the one source of a non-MR peer)
+  std::vector<Nid> preferred_gateways;  ///< primary NIDs (UDSP)
+};
+
+/// One net of a peer: a run of NIs in PeerView::nis.
+struct PeerNetView {
+  Net net;
+  uint32_t priority = kNoPriority;
+  uint32_t first = 0;
+  uint32_t count = 0;
+};
+
+/// A peer: nis[0] is its primary NID.
+struct PeerView {
+  std::vector<PeerNiView> nis;
+  std::vector<PeerNetView> nets;
+  bool multi_rail = false;
+  bool up_to_date = true;          ///< false: a send parks and asks control first (docs/wire/lnet.md §5.2)
+  bool router = false;
+  [[nodiscard]] const Nid& primary() const { return nis.front().nid; }
+  [[nodiscard]] const PeerNetView* net(Net n) const {
+    for (const PeerNetView& view : nets)
+      if (view.net == n) return &view;
+    return nullptr;
+  }
+};
+
+/// Where a NID leads.
+struct PeerRef {
+  const PeerView* peer = nullptr;
+  uint32_t ni_index = 0;
+  [[nodiscard]] const PeerNiView& ni() const { return peer->nis[ni_index]; }
+  explicit operator bool() const { return peer != nullptr; }
+};
+
+/// NID -> peer: a trie of fixed depth over the NID's hash, so that a change copies one path and shares the rest. Built by
+/// control/publish/peer_table.
+struct PeerTable {
+  static constexpr unsigned kFanBits = 6;
+  static constexpr unsigned kFan = 1u << kFanBits;
+  struct Entry {
+    Nid nid;
+    PeerRef ref;
+  };
+  struct Leaf {
+    std::vector<Entry> entries;
+  };
+  struct Branch {
+    std::array<const Leaf*, kFan> leaves{};
+  };
+  std::array<const Branch*, kFan> branches{};
+
+  [[nodiscard]] PeerRef find(const Nid& nid) const {
+    const uint64_t hash = nid.hash();
+    const Branch* branch = branches[hash & (kFan - 1)];
+    if (branch == nullptr) return {};
+    const Leaf* leaf = branch->leaves[(hash >> kFanBits) & (kFan - 1)];
+    if (leaf == nullptr) return {};
+    for (const Entry& entry : leaf->entries)
+      if (entry.nid == nid) return entry.ref;
+    return {};
+  }
+};
+
+/// A way to a remote net.
+struct RouteView {
+  Nid gateway;                     ///< as configured; found again in the peer table
+  int32_t hops = -1;
+  uint32_t priority = 0;
+  bool alive = true;
+  uint32_t id = 0;                 ///< dense number of the route, for the worker's sequence
+};
+struct RouteNetView {
+  Net remote;
+  std::vector<RouteView> routes;
+};
+struct RouteTable {
+  std::vector<RouteNetView> nets;  ///< sorted by net
+  [[nodiscard]] const RouteNetView* find(Net net) const {
+    size_t low = 0, high = nets.size();
+    while (low < high) {
+      const size_t middle = (low + high) / 2;
+      if (nets[middle].remote < net) low = middle + 1; else high = middle;
+    }
+    return low < nets.size() && nets[low].remote == net ? &nets[low] : nullptr;
+  }
+};
+
+enum class PortalMode : uint8_t { kClosed, kSingle, kHashed, kPerWorker };
+struct PortalView {
+  PortalMode mode = PortalMode::kClosed;
+  WorkerId home{};
+  bool lazy = false;
+};
+struct PortalTable {
+  std::array<PortalView, kPortalCount> portals;
+};
+
+enum class RoutingState : uint8_t { kDisabled, kEnabled, kStopping, kStarting };  ///< docs/wire/lnet.md §8.4
+
+/// Node-wide numbers.
+struct NodeView {
+  RoutingState routing = RoutingState::kDisabled;
+  bool drop_asym_route = false;
+  bool stopping = false;           ///< nothing new is accepted
+  uint32_t retry_count = 2;
+  uint32_t numa_range = 0;
+  uint8_t response_tracking = 3;
+  Duration transaction_timeout = 150s;
+  Duration router_hold_timeout{};  ///< 0 = never drops
+};
+
+/// Everything at one epoch.
+struct ViewSet {
+  Epoch epoch{};
+  const LocalView* local = nullptr;
+  const PeerTable* peers = nullptr;
+  const RouteTable* routes = nullptr;
+  const PortalTable* portals = nullptr;
+  NodeView node;
+};
+
+}  // namespace ulnet
