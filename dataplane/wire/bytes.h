@@ -1,5 +1,6 @@
 // Integers in byte strings, at any alignment. Little endian unless a peer of the other byte order is being spoken to
-// (`flip`): ulnet runs on little-endian machines, so "host order" on the wire is little endian (docs/wire/lnet.md, head).
+// (`flip`): ulnet runs on little-endian machines, so "host order" on the wire is little endian (docs/wire/lnet.md,
+// head).
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -14,10 +15,14 @@ static_assert(std::endian::native == std::endian::little);
 
 template <class T>
 [[nodiscard]] constexpr T byte_swap(T value) {
-  if constexpr (sizeof(T) == 1) return value;
-  else if constexpr (sizeof(T) == 2) return T(__builtin_bswap16(value));
-  else if constexpr (sizeof(T) == 4) return T(__builtin_bswap32(value));
-  else return T(__builtin_bswap64(value));
+  if constexpr (sizeof(T) == 1)
+    return value;
+  else if constexpr (sizeof(T) == 2)
+    return T(__builtin_bswap16(value));
+  else if constexpr (sizeof(T) == 4)
+    return T(__builtin_bswap32(value));
+  else
+    return T(__builtin_bswap64(value));
 }
 
 /// Reads a T at `at`; `flip` when the sender's byte order is the other one. Requires sizeof(T) readable bytes.
@@ -47,6 +52,8 @@ inline void store(std::byte* at, T value, bool flip = false) {
   return nid.is_any() ? kAnyNid : nid;
 }
 
-inline void nid_store16(std::byte* at, const Nid& nid) { std::memcpy(at, &nid, sizeof nid); }
+inline void nid_store16(std::byte* at, const Nid& nid) {
+  std::memcpy(at, &nid, sizeof nid);
+}
 
 }  // namespace ulnet::wire

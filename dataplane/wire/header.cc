@@ -1,5 +1,5 @@
-// LNet header codec. The fields of both forms sit in the same order; only the width of the two NIDs differs, so one pair of
-// functions handles what follows them. Runs on workers: no allocation, no failure but an unknown type.
+// LNet header codec. The fields of both forms sit in the same order; only the width of the two NIDs differs, so one
+// pair of functions handles what follows them. Runs on workers: no allocation, no failure but an unknown type.
 #include "dataplane/wire/header.h"
 
 #include "dataplane/base/check.h"
@@ -41,7 +41,9 @@ Result<Header> tail_decode(const std::byte* in, const Nid& dest, const Nid& src)
   return header;
 }
 
-WireHandle handle_load(const std::byte* at) { return {load<uint64_t>(at), load<uint64_t>(at + 8)}; }
+WireHandle handle_load(const std::byte* at) {
+  return {load<uint64_t>(at), load<uint64_t>(at + 8)};
+}
 
 void handle_store(std::byte* at, const WireHandle& handle) {
   store(at, handle.interface_cookie);
@@ -57,15 +59,19 @@ AckBody Header::ack() const {
 
 PutBody Header::put() const {
   const std::byte* b = body.data();
-  return {handle_load(b), load<uint64_t>(b + 16), load<uint64_t>(b + 24), load<uint32_t>(b + 32), load<uint32_t>(b + 36)};
+  return {handle_load(b), load<uint64_t>(b + 16), load<uint64_t>(b + 24), load<uint32_t>(b + 32),
+          load<uint32_t>(b + 36)};
 }
 
 GetBody Header::get() const {
   const std::byte* b = body.data();
-  return {handle_load(b), load<uint64_t>(b + 16), load<uint32_t>(b + 24), load<uint32_t>(b + 28), load<uint32_t>(b + 32)};
+  return {handle_load(b), load<uint64_t>(b + 16), load<uint32_t>(b + 24), load<uint32_t>(b + 28),
+          load<uint32_t>(b + 32)};
 }
 
-ReplyBody Header::reply() const { return {handle_load(body.data())}; }
+ReplyBody Header::reply() const {
+  return {handle_load(body.data())};
+}
 
 void Header::set(const AckBody& b) {
   body = {};

@@ -14,14 +14,16 @@ namespace ulnet::wire {
 enum class MsgType : uint32_t { kAck = 0, kPut = 1, kGet = 2, kReply = 3, kHello = 4 };
 inline constexpr unsigned kMsgTypes = 5;
 
-/// The 16 opaque bytes by which a node recognises its own operation in an ACK or REPLY (docs/wire/lnet.md §2.2). Kept as
-/// the two u64 that lie on the wire (little endian), so that they are echoed bit for bit.
+/// The 16 opaque bytes by which a node recognises its own operation in an ACK or REPLY (docs/wire/lnet.md §2.2). Kept
+/// as the two u64 that lie on the wire (little endian), so that they are echoed bit for bit.
 struct WireHandle {
   uint64_t interface_cookie = ~uint64_t{0};
   uint64_t object_cookie = ~uint64_t{0};
   constexpr auto operator<=>(const WireHandle&) const = default;
   /// Both cookies all ones: the sender of a PUT wants no ACK.
-  [[nodiscard]] constexpr bool is_none() const { return interface_cookie == ~uint64_t{0} && object_cookie == ~uint64_t{0}; }
+  [[nodiscard]] constexpr bool is_none() const {
+    return interface_cookie == ~uint64_t{0} && object_cookie == ~uint64_t{0};
+  }
 };
 
 struct AckBody {
@@ -75,7 +77,8 @@ inline constexpr size_t kHeaderNid16Bytes = 96;
 void header_encode_nid4(const Header& header, std::span<std::byte, kHeaderNid4Bytes> out);
 /// Encodes the 96-byte form.
 void header_encode_nid16(const Header& header, std::span<std::byte, kHeaderNid16Bytes> out);
-/// Decodes the 72-byte form. Error EPROTO (object = the raw type) when the type is none of the five; everything else is kept as it came.
+/// Decodes the 72-byte form. Error EPROTO (object = the raw type) when the type is none of the five; everything else is
+/// kept as it came.
 [[nodiscard]] Result<Header> header_decode_nid4(std::span<const std::byte, kHeaderNid4Bytes> in);
 [[nodiscard]] Result<Header> header_decode_nid16(std::span<const std::byte, kHeaderNid16Bytes> in);
 

@@ -1,6 +1,6 @@
-// Ping info codec. Control side: it allocates. The hard part is that its size is said in two ways (entry count, and with
-// large NIDs a byte count in the first entry) and that a peer may have cut it short on purpose: a REPLY is truncated to
-// the sink, which is no error but a hint to ask again with more room.
+// Ping info codec. Control side: it allocates. The hard part is that its size is said in two ways (entry count, and
+// with large NIDs a byte count in the first entry) and that a peer may have cut it short on purpose: a REPLY is
+// truncated to the sink, which is no error but a hint to ask again with more room.
 #include "dataplane/wire/ping_info.h"
 
 #include <algorithm>
@@ -16,12 +16,18 @@ constexpr size_t kEntryBytes = 16;
 constexpr uint32_t kDerivedFeatures = kFeatureLargeAddr | kFeaturePrimaryLarge | kFeatureMetadata;
 
 /// Bytes of a large entry: status, then the significant bytes of the NID, rounded up (docs/wire/lnet.md §4.2).
-constexpr size_t large_entry_bytes(uint8_t nid_size) { return (4 + size_t{nid_size} + 8 + 3) & ~size_t{3}; }
+constexpr size_t large_entry_bytes(uint8_t nid_size) {
+  return (4 + size_t{nid_size} + 8 + 3) & ~size_t{3};
+}
 
-bool is_large(const PingNi& ni) { return !ni.nid.fits_u64(); }
+bool is_large(const PingNi& ni) {
+  return !ni.nid.fits_u64();
+}
 
 /// An entry that no message can be sent to says nothing about an interface; it is left out rather than handed up.
-bool names_interface(const Nid& nid) { return !nid.is_any() && !nid.is_lo(); }
+bool names_interface(const Nid& nid) {
+  return !nid.is_any() && !nid.is_lo();
+}
 
 /// Reads the large entries in [offset, announced), as far as they came. False when they do not add up to `announced`.
 bool large_decode(std::span<const std::byte> in, size_t offset, size_t announced, bool flip, std::vector<PingNi>& out) {

@@ -1,5 +1,5 @@
-// Ping info: the payload of a ping REPLY and of a push PUT. Source: docs/wire/lnet.md §4. Encoding and validation only; what
-// a node does with it is control's.
+// Ping info: the payload of a ping REPLY and of a push PUT. Source: docs/wire/lnet.md §4. Encoding and validation only;
+// what a node does with it is control's.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,14 @@ inline constexpr uint32_t kPingMagic = 0x70696E67;
 inline constexpr uint64_t kPingMatchBits = 0x8000000000000000ull;
 
 enum PingFeature : uint32_t {
-  kFeatureBase = 0x01, kFeatureNiStatus = 0x02, kFeatureRteDisabled = 0x04, kFeatureMultiRail = 0x08,
-  kFeatureDiscovery = 0x10, kFeatureLargeAddr = 0x20, kFeaturePrimaryLarge = 0x40, kFeatureMetadata = 0x80
+  kFeatureBase = 0x01,
+  kFeatureNiStatus = 0x02,
+  kFeatureRteDisabled = 0x04,
+  kFeatureMultiRail = 0x08,
+  kFeatureDiscovery = 0x10,
+  kFeatureLargeAddr = 0x20,
+  kFeaturePrimaryLarge = 0x40,
+  kFeatureMetadata = 0x80
 };
 enum NiStatus : uint32_t { kNiUp = 0x15AAC0DE, kNiDown = 0xDEADFACE, kNiInvalid = 0 };
 
@@ -25,12 +31,12 @@ struct PingNi {
   uint32_t status = kNiUp;
 };
 
-/// A ping info in host form. `nis` leaves 0@lo out; the primary NID comes first. Feature bits LARGE_ADDR and PRIMARY_LARGE
-/// are derived on encoding from the NIDs and order.
+/// A ping info in host form. `nis` leaves 0@lo out; the primary NID comes first. Feature bits LARGE_ADDR and
+/// PRIMARY_LARGE are derived on encoding from the NIDs and order.
 struct PingInfo {
   uint32_t features = 0;
   uint32_t pid = kLnetPid;
-  uint32_t sequence = 0;   ///< NI configuration sequence number, carried in the status word of 0@lo
+  uint32_t sequence = 0;  ///< NI configuration sequence number, carried in the status word of 0@lo
   std::vector<PingNi> nis;
 };
 
@@ -43,11 +49,11 @@ struct PingInfo {
 /// The decoder needed more bytes than came: ping again with a sink of `needed_bytes`.
 struct PingDecode {
   PingInfo info;
-  size_t needed_bytes = 0;   ///< full size that the sender announced
-  bool truncated = false;    ///< fewer bytes came than needed_bytes; info then holds the complete entries that came
+  size_t needed_bytes = 0;  ///< full size that the sender announced
+  bool truncated = false;   ///< fewer bytes came than needed_bytes; info then holds the complete entries that came
 };
-/// Decodes and validates (docs/wire/lnet.md §4.3); accepts either byte order. Errors EPROTO, each with its sentence: magic,
-/// NI_STATUS missing, NI count out of range, first entry not 0@lo, a size that contradicts itself.
+/// Decodes and validates (docs/wire/lnet.md §4.3); accepts either byte order. Errors EPROTO, each with its sentence:
+/// magic, NI_STATUS missing, NI count out of range, first entry not 0@lo, a size that contradicts itself.
 [[nodiscard]] Result<PingDecode> ping_info_decode(std::span<const std::byte> in, uint32_t interfaces_max);
 
 }  // namespace ulnet::wire
