@@ -1,6 +1,6 @@
-// Text forms of nets and NIDs. Control side only. What has no text form upstream (an unknown type, an address of unusual
-// size) gets the generic one, "<hex>[:<hex>..]@<type:num>", and that is read back too, so that nothing that can be shown
-// cannot be typed.
+// Text forms of nets and NIDs. Control side only. What has no text form upstream (an unknown type, an address of
+// unusual size) gets the generic one, "<hex>[:<hex>..]@<type:num>", and that is read back too, so that nothing that can
+// be shown cannot be typed.
 #include "dataplane/base/nid_text.h"
 
 #include <arpa/inet.h>
@@ -131,15 +131,18 @@ Result<Nid> nid_parse(std::string_view text) {
   const std::string_view net_name = at == std::string_view::npos ? "tcp" : text.substr(at + 1);
   if (const auto net = generic_net_parse(net_name)) {
     const auto nid = generic_address_parse(address, *net);
-    if (!nid) return fail(EINVAL, "an address on a net without a name is one to four hexadecimal words, as in 1f:2@<99:0>");
+    if (!nid)
+      return fail(EINVAL, "an address on a net without a name is one to four hexadecimal words, as in 1f:2@<99:0>");
     return *nid;
   }
   const auto net = net_parse(net_name);
   if (!net) return tl::unexpected(net.error());
   const TypeName* entry = type_find(net->type());
   std::optional<Nid> nid;
-  if (entry->form == AddressForm::kNumber) nid = numbered_parse(address, *net);
-  else nid = ip_parse(address, *net, entry->form == AddressForm::kIp);
+  if (entry->form == AddressForm::kNumber)
+    nid = numbered_parse(address, *net);
+  else
+    nid = ip_parse(address, *net, entry->form == AddressForm::kIp);
   if (!nid && entry->form == AddressForm::kNumber) {
     return fail(EINVAL, "the address of this net type is a number, decimal or 0x..");
   }
