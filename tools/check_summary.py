@@ -3,8 +3,8 @@
 
     check_summary.py [--failed-step TEXT]... [--skipped-step TEXT]... [NAME=BUILD_DIR]...
 
-A googletest program counts with its single cases, every other test as one. What was skipped (exit status 77, GTEST_SKIP)
-and what failed is listed by name. Exit status 0 only if something passed and nothing failed.
+A googletest program counts with its single cases, every other test as one. What was skipped (exit status 77 or
+GTEST_SKIP) and what failed is listed by name. Exit status 0 only if something passed and nothing failed.
 """
 import argparse
 import json

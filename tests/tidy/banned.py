@@ -1,0 +1,87 @@
+"""Calls that have a better replacement here, by folder. The files in `but` are the ones that the call belongs to."""
+import collections
+
+Ban = collections.namedtuple('Ban', 'rule pattern where but instead')
+
+PRODUCT = ('dataplane', 'lnd', 'control', 'tools', 'config')
+WORKER = ('dataplane', 'lnd')
+INSIDE = ('dataplane', 'lnd', 'control', 'config')
+
+# Files in the worker folders that run on the control thread or before the workers start: text forms, start-up, and the
+# control halves of LNDs.
+CONTROL_SIDE = (
+    'dataplane/*/*_text.h', 'dataplane/*/*_text.cc', 'dataplane/base/check.cc',
+    'dataplane/wire/ping_info.cc', 'dataplane/wire/ping_info.h',
+    'lnd/lnd.h',        # holds both halves' interfaces
+    'lnd/registry.h', 'lnd/registry.cc',
+    'lnd/*/*_ctl.h', 'lnd/*/*_ctl.cc', 'lnd/*/*_ctl_*.cc',
+    'lnd/dpdk',         # EAL and ports, before the workers start
+)
+
+BANNED = [
+    Ban('clock',
+        r'\b(?:steady_clock|system_clock|high_resolution_clock)\s*::\s*now\b'
+        r'|\b(?:clock_gettime|gettimeofday)\s*\(|\btime\s*\(\s*(?:nullptr|NULL|0|&\w+)\s*\)',
+        INSIDE, ('control/host',),
+        'use the `now` that the turn hands down; only control/host reads a clock'),
+    Ban('clock',
+        r'\b_*rdtscp?\s*\(|\brte_rdtsc\w*\s*\(|\brte_get_(?:tsc|timer)_cycles\s*\(',
+        INSIDE, ('control/host',),
+        'use the `now` that the turn hands down; cycles are measured in perf/ and control/host'),
+    Ban('random',
+        r'\b(?:s?rand|random|drand48|rand_r|getrandom)\s*\('
+        r'|\bstd::(?:random_device|mt19937(?:_64)?|default_random_engine)\b',
+        PRODUCT, ('control/host',),
+        'draw from the Rng& that was handed in (dataplane/base/rng.h): a seed must give the same run'),
+    Ban('print',
+        r'\b(?:f|s|sn|v|vsn|vf)?printf\s*\(|\bputs\s*\(|\bperror\s*\('
+        r'|\bstd::(?:cout|cerr|clog)\b|#\s*include\s*<iostream>',
+        INSIDE, ('dataplane/base/check.cc', 'control/host/log.cc'),
+        'count it (dataplane/base/counters.h), or let control say it through its log'),
+    Ban('alloc',
+        r'(?<!operator )(?<!\w)new\s+[A-Za-z_:]|\b(?:malloc|calloc|realloc|strdup|posix_memalign|aligned_alloc)\s*\(',
+        WORKER, CONTROL_SIDE,
+        'take it from a pool made at start (dataplane/base/slab.h), or make_unique in a constructor'),
+    Ban('lock',
+        r'\bstd::(?:mutex|shared_mutex|recursive_mutex|timed_mutex|condition_variable(?:_any)?|lock_guard|unique_lock'
+        r'|scoped_lock|counting_semaphore|latch|barrier)\b|\bpthread_(?:mutex|cond|rwlock|spin)_\w+',
+        WORKER, (),
+        'give the state one owner and send it a message through a ring (dataplane/base/ring.h)'),
+    Ban('fence',
+        r'\batomic_thread_fence\b|\batomic_signal_fence\b',
+        PRODUCT, (),
+        'use release/acquire or seq_cst on the atomic itself: TSan does not know fences'),
+    Ban('exception',
+        r'\bthrow\b',
+        INSIDE, (),
+        'return fail(errno, "sentence") (dataplane/base/result.h)'),
+    Ban('exception',
+        r'\bcatch\s*\(',
+        ('dataplane', 'lnd', 'config'), ('config/load*.cc',),
+        'only config/load*.cc meets exceptions (those of yaml-cpp)'),
+    Ban('function-object',
+        r'\bstd::function\b',
+        WORKER, CONTROL_SIDE,
+        'take a template parameter, or an interface that is called at burst level'),
+    Ban('shared',
+        r'\bstd::(?:shared_ptr|weak_ptr|make_shared|enable_shared_from_this)\b',
+        WORKER, CONTROL_SIDE,
+        'name the one owner; others hold a Handle (dataplane/base/slab.h)'),
+    Ban('text',
+        r'\bstd::(?:string|to_string|ostringstream|stringstream|format)\b|\bfmt::\w+',
+        WORKER, CONTROL_SIDE,
+        'text is made on the control side: *_text.{h,cc}, *_ctl.cc, control/'),
+    Ban('assert',
+        r'(?<!\w)assert\s*\(|#\s*include\s*<cassert>',
+        PRODUCT, (),
+        'ULNET_CHECK (dataplane/base/check.h) stays on in release builds'),
+    Ban('blocking',
+        r'\bsleep_(?:for|until)\b'
+        r'|(?<![\w.:>])(?:sleep|usleep|nanosleep|system|popen|getaddrinfo|gethostbyname)\s*\(',
+        ('dataplane', 'lnd', 'control'), ('control/host', 'control/helper*'),
+        'a worker and control never block: set a deadline, or hand it to the helper thread'),
+    Ban('thread-local',
+        r'\bthread_local\b',
+        PRODUCT, (),
+        'pass Worker& or Control&; whoever has no such reference cannot call'),
+]

@@ -1,0 +1,299 @@
+"""The rules of the house that a program can check. Each rule is a function from the Tree to violations; the tables at
+the top of each section say what is allowed where. A file that needs an exception gets a line in such a table, with its
+reason, never a comment in the file. Every rule has a planted violation in selftest.py.
+"""
+import collections
+import pathlib
+import re
+import shutil
+import subprocess
+
+import cpp_text
+from banned import BANNED, PRODUCT
+
+Violation = collections.namedtuple('Violation', 'path line rule message')
+
+FILE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 70
+COLUMNS_MAX = 120
+
+CODE_FOLDERS = ('dataplane', 'lnd', 'control', 'tools', 'config', 'tests', 'perf')
+SKIPPED_FOLDERS = ('.git', '.cache', '__pycache__', 'captures')
+TEXT_SUFFIXES = ('.h', '.cc', '.c', '.py', '.build', '.txt', '.md', '.yaml', '.yml', '.json', '.sh', '.supp', '')
+
+# What is longer than the limits today, with the length it has: may shrink, may not grow. Empty, and meant to stay so.
+RATCHET_FILE_LINES = {}
+RATCHET_FUNCTION_LINES = {}
+
+
+class Source:
+    """One C++ file: raw text, text without comments and literals, and what cpp_text found in it."""
+
+    def __init__(self, path, text):
+        self.path, self.text = path, text
+        self.lines = text.split('\n')
+        self.stripped = cpp_text.strip(text)
+        self.code_lines = cpp_text.strip(text, keep_includes=False).split('\n')
+        self._scan = None
+
+    @property
+    def scan(self):
+        if self._scan is None:
+            self._scan = cpp_text.scan(self.stripped)
+        return self._scan
+
+
+class Tree:
+    def __init__(self, root):
+        self.root = pathlib.Path(root)
+        self.texts = {}    # path -> text of every text file of the project
+        self.sources = {}  # path -> Source of every C++ file
+        for path in sorted(self._walk(self.root)):
+            name = path.relative_to(self.root).as_posix()
+            try:
+                text = path.read_text(encoding='utf-8')
+            except (UnicodeDecodeError, FileNotFoundError):
+                continue
+            self.texts[name] = text
+            if path.suffix in ('.h', '.cc', '.c') and name.split('/')[0] in CODE_FOLDERS:
+                self.sources[name] = Source(name, text)
+
+    def _walk(self, folder):
+        for path in folder.iterdir():
+            if path.is_symlink():
+                continue
+            if path.is_dir():
+                if path.name not in SKIPPED_FOLDERS and not (folder == self.root and path.name.startswith('build')):
+                    yield from self._walk(path)
+            elif path.suffix in TEXT_SUFFIXES and path.stat().st_size < 2_000_000:
+                yield path
+
+
+def matches(path, patterns):
+    return any(pathlib.PurePosixPath(path).match(p) if '*' in p else path == p or path.startswith(p + '/')
+               for p in patterns)
+
+
+# ---- include direction ---------------------------------------------------------------------------------------------
+# First row that matches the including file decides. {own} is its LND's folder.
+LND_CORE = ('dataplane/base', 'dataplane/wire', 'dataplane/msg', 'lnd/*.h')
+INCLUDE_TABLE = [
+    (('tests', 'perf'), ('*',), ''),
+    (('lnd/registry.cc',), ('dataplane', 'lnd'), ''),
+    (('dataplane/base', 'dataplane/wire', 'dataplane/msg'), ('dataplane/base', 'dataplane/wire', 'dataplane/msg'),
+     'base/, wire/ and msg/ are what drivers may use, too: they stand on each other only'),
+    (('dataplane',), ('dataplane', 'lnd/lnd.h'),
+     'what runs on workers knows drivers by lnd/lnd.h only; let control hand it in'),
+    (('lnd/o2iblnd',), LND_CORE + ('{own}', 'lnd/rc/rc.h'), 'o2iblnd is written against lnd/rc/rc.h only'),
+    (('lnd/rc/roce',), LND_CORE + ('lnd/rc', 'lnd/dpdk'), 'a provider stands on lnd/rc/rc.h and its device'),
+    (('lnd/rc',), LND_CORE + ('lnd/rc',), 'a provider stands on lnd/rc/rc.h'),
+    (('lnd/*.h', 'lnd/*.cc'), LND_CORE, 'only lnd/registry.cc names a concrete LND'),
+    (('lnd',), LND_CORE + ('{own}',),
+     'an LND stands on dataplane/{base,wire,msg} and lnd/lnd.h; ask the core through LndCore'),
+    (('config',), ('config', 'dataplane/base'), 'config is text and fields; control turns it into objects'),
+    (('control',), ('control', 'config', 'dataplane', 'lnd/*.h'),
+     'control meets drivers through lnd/lnd.h and the registry'),
+    (('tools',), ('tools', 'control', 'config', 'dataplane', 'lnd/*.h', 'lnd/*/proto*.h', 'lnd/sim/*.h'),
+     'tools stand on control; a driver they meet through control'),
+]
+# System headers that only these files may include.
+INCLUDE_ONLY_IN = [
+    (r'rte_eal\.h|rte_ethdev\.h|rte_launch\.h', ('lnd/dpdk',),
+     'DPDK start-up and ports are lnd/dpdk/eal.cc and port.cc'),
+    (r'infiniband/.*|rdma/.*', ('lnd/rc/verbs',), 'verbs are below lnd/rc/rc.h'),
+    (r'liburing\.h', ('lnd', 'dataplane/worker', 'control/host', 'tests'),
+     'io_uring is below lnd/ and the worker\'s sleep'),
+    (r'yaml-cpp/.*', ('config', 'tests'), 'YAML is read and written in config/ only'),
+]
+_INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def _allowed_targets(path):
+    own = '/'.join(path.split('/')[:2])
+    for who, allowed, reason in INCLUDE_TABLE:
+        if any(pathlib.PurePosixPath(path).match(w) and path.count('/') == w.count('/') if '*' in w
+               else path == w or path.startswith(w + '/') for w in who):
+            return [a.replace('{own}', own) for a in allowed], reason
+    return ['*'], ''
+
+
+def include_direction(tree):
+    for path, source in tree.sources.items():
+        allowed, reason = _allowed_targets(path)
+        for number, line in enumerate(source.stripped.split('\n'), 1):
+            match = _INCLUDE.match(line)
+            if not match:
+                continue
+            kind, target = match.groups()
+            if kind == '<':
+                for pattern, only_in, why in INCLUDE_ONLY_IN:
+                    if re.fullmatch(pattern, target) and not matches(path, only_in):
+                        yield Violation(path, number, 'include',
+                                        f'<{target}> may be included in {", ".join(only_in)} only: {why}')
+                continue
+            if target.split('/')[0] not in CODE_FOLDERS:
+                yield Violation(path, number, 'include',
+                                f'"{target}": write the path from the root of the project, "folder/…/file.h"')
+            elif allowed != ['*'] and not any(
+                    pathlib.PurePosixPath(target).match(a) and target.count('/') == a.count('/') if '*' in a
+                    else target == a or target.startswith(a + '/') for a in allowed):
+                yield Violation(path, number, 'include', f'"{target}" may not be included here: {reason}')
+
+
+# ---- lengths -------------------------------------------------------------------------------------------------------
+def lengths(tree):
+    for path, text in tree.texts.items():
+        if not is_code(path):
+            continue
+        lines = text.split('\n')
+        count = len(lines) - (lines[-1] == '')
+        limit = RATCHET_FILE_LINES.get(path, FILE_LINES_MAX)
+        if count > limit and path.split('/')[0] in CODE_FOLDERS:
+            yield Violation(path, count, 'file-length',
+                            f'{count} lines, limit {limit}: split by what is handled, not by letters')
+        for number, line in enumerate(lines, 1):
+            if len(line) > COLUMNS_MAX:
+                yield Violation(path, number, 'columns', f'{len(line)} columns, limit {COLUMNS_MAX}: break the line')
+    for path, source in tree.sources.items():
+        for function in source.scan[0]:
+            limit = RATCHET_FUNCTION_LINES.get(f'{path}:{function.name}', FUNCTION_LINES_MAX)
+            if function.lines > limit:
+                yield Violation(path, function.first_line, 'function-length',
+                                f'{function.name} has {function.lines} lines, limit {limit}: give its steps names')
+
+
+def is_code(path):
+    if path.split('/')[-1] in ('meson.build', 'meson_options.txt'):
+        return True
+    return path.endswith(('.h', '.cc', '.c', '.py')) or path in (
+        'tools/check', 'tools/packages', 'tools/presets', 'tools/quickstart', '.ci/run')
+
+
+# ---- words ---------------------------------------------------------------------------------------------------------
+# Put together from halves, so that this file does not accuse itself.
+_UNFINISHED = re.compile(r'\b(?:FIX' r'ME|TO' r'DO|XX' r'X|HA' r'CK)\b')
+_WORKPLACE = re.compile(r'/wo' r'rk/|shared/de' r'sign|/tmp/bash_' r'jobs')
+
+
+def words(tree):
+    for path, text in tree.texts.items():
+        for number, line in enumerate(text.split('\n'), 1):
+            if _UNFINISHED.search(line):
+                yield Violation(path, number, 'unfinished',
+                                'finish it, or write down in the project\'s issues what is missing')
+            if _WORKPLACE.search(line):
+                yield Violation(path, number, 'workplace',
+                                'names a place outside the project, where a reader cannot follow: cite docs/ instead')
+
+
+# ---- banned calls --------------------------------------------------------------------------------------------------
+def banned(tree):
+    compiled = [(ban, re.compile(ban.pattern)) for ban in BANNED]
+    for path, source in tree.sources.items():
+        active = [(ban, pattern) for ban, pattern in compiled
+                  if matches(path, ban.where) and not matches(path, ban.but)]
+        for number, line in enumerate(source.code_lines, 1):
+            for ban, pattern in active:
+                match = pattern.search(line)
+                if match:
+                    yield Violation(path, number, ban.rule, f'`{match.group(0).strip()}`: {ban.instead}')
+
+
+# ---- globals -------------------------------------------------------------------------------------------------------
+GLOBALS_ALLOWED = {
+    # 'path:name': reason
+}
+
+
+def global_state(tree):
+    for path, source in tree.sources.items():
+        if not matches(path, PRODUCT):
+            continue
+        _, outer, statics = source.scan
+        for statement in outer:
+            if cpp_text.is_mutable_variable(statement):
+                name = re.split(r'[={\[]', statement.text)[0].split()[-1].strip('*&')
+                if f'{path}:{name}' not in GLOBALS_ALLOWED:
+                    yield Violation(path, statement.line, 'global',
+                                    f'`{name}` is mutable and global: make it a member of what owns it')
+        for statement in statics:
+            constant = re.match(r'static\s+(?:constexpr|const\b)', statement.text)
+            if not constant and '(' not in re.split(r'[={]', statement.text)[0]:
+                yield Violation(path, statement.line, 'global',
+                                f'`{" ".join(statement.text.split())[:60]}`: a static local is a global')
+
+
+# ---- files ---------------------------------------------------------------------------------------------------------
+def headers(tree):
+    for path, source in tree.sources.items():
+        if path.endswith('.h') and matches(path, PRODUCT + ('tests', 'perf')):
+            if not re.match(r'//|/\*', source.text):
+                yield Violation(path, 1, 'file-comment',
+                                'begin with a comment: what it is, which thread, what it does not do')
+            if '#pragma once' not in source.text and not re.search(r'#\s*ifndef\s+\w+', source.text):
+                yield Violation(path, 1, 'pragma-once', 'add #pragma once after the file comment')
+
+
+_PREFIXES = ('', 'test_', 'bench_', 'fuzz_')
+_SUFFIXES = ('', '.cc', '_test.cc', '_fuzz.cc', '_bench.cc', '.c')
+
+
+def dead_files(tree):
+    """Every .cc is named in a meson.build of its folder or of one above: as a path, or as a word of a foreach list."""
+    listed = set()
+    for path, text in tree.texts.items():
+        if path.split('/')[-1] != 'meson.build':
+            continue
+        folder = pathlib.PurePosixPath(path).parent
+        text = re.sub(r'#.*', '', text)
+        for word in re.findall(r"'([\w./+-]+)'", text):
+            for prefix in _PREFIXES:
+                for suffix in _SUFFIXES:
+                    head, _, tail = word.rpartition('/')
+                    parts = []
+                    for part in (folder / head / (prefix + tail + suffix)).parts:
+                        parts = parts[:-1] if part == '..' else parts + [part]
+                    listed.add('/'.join(parts))
+    for path in tree.sources:
+        if path.endswith(('.cc', '.c')) and path not in listed:
+            yield Violation(path, 1, 'dead-file',
+                            'no meson.build names it: list it beside its neighbours, or delete it')
+
+
+# ---- wire structs --------------------------------------------------------------------------------------------------
+WIRE_HEADERS = ('dataplane/wire', 'lnd/*/proto*.h')
+_STRUCT = re.compile(r'^\s*struct\s+(?:alignas\([^)]*\)\s*)?(\w+)[^;{]*\{')
+
+
+def golden_bytes(tree):
+    """Each struct of the wire folders is named by a test in tests/wire, which holds its golden bytes."""
+    tests = '\n'.join(s.text for p, s in tree.sources.items() if p.startswith('tests/wire/'))
+    for path, source in tree.sources.items():
+        if not path.endswith('.h') or not matches(path, WIRE_HEADERS):
+            continue
+        for number, line in enumerate(source.code_lines, 1):
+            match = _STRUCT.match(line)
+            raw = source.lines[number - 1] + (source.lines[number - 2] if number > 1 else '')
+            if match and 'not on the wire' not in raw and not re.search(rf'\b{match.group(1)}\b', tests):
+                yield Violation(path, number, 'golden',
+                                f'{match.group(1)} is in no test of tests/wire: add one with its golden bytes '
+                                '(or say "not on the wire" in a comment on or above this line)')
+
+
+# ---- formatting ----------------------------------------------------------------------------------------------------
+def formatting(tree):
+    """clang-format, where it is installed in the version that the style was written for (tools/packages full)."""
+    program = shutil.which('clang-format-14') or shutil.which('clang-format')
+    files = [p for p in tree.sources]
+    if program is None or not files:
+        return
+    if 'version 14.' not in subprocess.run([program, '--version'], capture_output=True, text=True).stdout:
+        return
+    result = subprocess.run([program, '--dry-run', '--ferror-limit=1', *files], cwd=tree.root, capture_output=True,
+                            text=True)
+    for match in re.finditer(r'^([^\s:]+):(\d+):\d+: warning', result.stderr, re.M):
+        yield Violation(match.group(1), int(match.group(2)), 'format', f'run: clang-format -i {match.group(1)}')
+
+
+RULES = [include_direction, lengths, words, banned, global_state, headers, dead_files, golden_bytes]
+FULL_RULES = [formatting]

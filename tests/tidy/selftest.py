@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Tests the tidy rules: each planted violation is found where it was planted, and clean code is not accused."""
+import pathlib
+import tempfile
+import unittest
+
+import banned
+import cpp_text
+import rules
+
+
+def found(files, rule_functions=None):
+    """Violations in a temporary project of these files, as 'path:line:rule'."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            path = pathlib.Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding='utf-8')
+        tree = rules.Tree(folder)
+        return sorted({f'{v.path}:{v.line}:{v.rule}' for rule in rule_functions or rules.RULES for v in rule(tree)})
+
+
+class IncludeDirection(unittest.TestCase):
+    def check(self, path, include, expected):
+        got = found({path: f'// c\n#include {include}\n'}, [rules.include_direction])
+        self.assertEqual(got, [f'{path}:2:include'] if expected else [], f'{path} includes {include}')
+
+    def test_what_may_not_be_included(self):
+        for path, include in [
+                ('dataplane/worker/turn.cc', '"control/node.h"'), ('dataplane/ptl/match.cc', '"lnd/socklnd/conn.h"'),
+                ('dataplane/base/ring.h', '"dataplane/peer/credits.h"'),
+                ('lnd/socklnd/conn.cc', '"dataplane/peer/peer_slice.h"'),
+                ('lnd/socklnd/conn.cc', '"lnd/o2iblnd/conn.h"'), ('lnd/socklnd/conn.cc', '"control/node.h"'),
+                ('lnd/o2iblnd/conn.cc', '"lnd/rc/verbs/qp.h"'), ('lnd/lnd.h', '"lnd/sim/sim.h"'),
+                ('control/node.cc', '"lnd/socklnd/socklnd.h"'), ('tools/ulnetctl.cc', '"lnd/socklnd/conn.h"'),
+                ('config/load.cc', '"control/node.h"'), ('control/node.cc', '<yaml-cpp/yaml.h>'),
+                ('dataplane/worker/turn.cc', '<rte_eal.h>'), ('lnd/o2iblnd/conn.cc', '<infiniband/verbs.h>'),
+                ('control/node.cc', '"ids.h"'), ('dataplane/base/a.h', '"../wire/header.h"')]:
+            self.check(path, include, True)
+
+    def test_what_may_be_included(self):
+        for path, include in [
+                ('dataplane/worker/turn.cc', '"lnd/lnd.h"'), ('dataplane/worker/turn.cc', '"dataplane/ptl/portal.h"'),
+                ('lnd/socklnd/conn.cc', '"lnd/lnd.h"'), ('lnd/socklnd/conn.cc', '"dataplane/wire/header.h"'),
+                ('lnd/socklnd/proto/hello.cc', '"lnd/socklnd/proto/hello.h"'), ('lnd/o2iblnd/conn.cc', '"lnd/rc/rc.h"'),
+                ('lnd/rc/roce/psn.cc', '"lnd/dpdk/port.h"'), ('lnd/registry.cc', '"lnd/socklnd/socklnd_ctl.h"'),
+                ('control/node.cc', '"lnd/registry.h"'), ('control/node.cc', '"dataplane/worker/worker.h"'),
+                ('tools/wiredump.cc', '"lnd/socklnd/proto_hello.h"'), ('tests/unit/a.cc', '"lnd/socklnd/conn.h"'),
+                ('config/load.cc', '<yaml-cpp/yaml.h>'), ('lnd/dpdk/eal.cc', '<rte_eal.h>')]:
+            self.check(path, include, False)
+
+
+class Lengths(unittest.TestCase):
+    def test_file(self):
+        self.assertEqual(found({'control/a.cc': '//\n' * 601}, [rules.lengths]), ['control/a.cc:601:file-length'])
+        self.assertEqual(found({'control/a.cc': '//\n' * 600}, [rules.lengths]), [])
+
+    def test_columns(self):
+        self.assertEqual(found({'tools/a.cc': '//\n//' + 'x' * 119}, [rules.lengths]), ['tools/a.cc:2:columns'])
+        self.assertEqual(found({'tools/a.cc': '//' + 'ü' * 118}, [rules.lengths]), [])
+
+    def test_function(self):
+        for head in ['int f(int a)', 'void A::f() const noexcept', 'auto f() -> std::vector<int>',
+                     'A::A(int a) : a_{a}, b_(2)', 'A::A() : a_{1}, b_{2}', 'TEST(Suite, name)',
+                     'template <class T>\nstruct A {\n  int g() override']:
+            closing = '}};' if 'struct' in head else '}'
+            first = head.count('\n') + 2
+            long = f'namespace x {{\n{head} {{\n' + '  g();\n' * 69 + f'{closing}\n}}\n'
+            expected = [f'control/a.cc:{first}:function-length']
+            self.assertEqual(found({'control/a.cc': long}, [rules.lengths]), expected, head)
+            short = long.replace('  g();\n', '', 1)
+            self.assertEqual(found({'control/a.cc': short}, [rules.lengths]), [], head)
+
+    def test_long_table_class_and_macro_are_no_functions(self):
+        for text in ['constexpr int t[] = {\n' + '1,\n' * 90 + '};',
+                     'class A : public B<int()> {\n' + 'int f();\n' * 90 + '};',
+                     '#define M(x) { \\\n' + '  x; \\\n' * 90 + '}\n', 'enum class E : int {\n' + 'a,\n' * 90 + '};']:
+            self.assertEqual(found({'control/a.cc': text}, [rules.lengths]), [], text[:30])
+
+
+class Words(unittest.TestCase):
+    def test_unfinished_and_workplace(self):
+        for word in ['FIX' 'ME', 'TO' 'DO', 'XX' 'X', 'HA' 'CK']:
+            self.assertEqual(found({'docs/a.md': f'x\n{word}: later\n'}, [rules.words]), ['docs/a.md:2:unfinished'])
+        for place in ['/wo' 'rk/x', 'see shared/de' 'sign']:
+            self.assertEqual(found({'README.md': f'{place}\n'}, [rules.words]), ['README.md:1:workplace'])
+        self.assertEqual(found({'docs/a.md': 'mktemp -d /tmp/a.XXXXXX; framework/x\n'}, [rules.words]), [])
+
+
+class BannedCalls(unittest.TestCase):
+    PLANTED = [  # (rule, file, line of code)
+        ('clock', 'control/a.cc', 'auto t = std::chrono::steady_clock::now();'),
+        ('clock', 'lnd/tcp/a.cc', 'clock_gettime(0, &t);'),
+        ('clock', 'config/a.cc', 'x = time(nullptr);'), ('clock', 'dataplane/a.cc', 'uint64_t c = __rdtsc();'),
+        ('clock', 'dataplane/a.cc', 'c = rte_get_tsc_cycles();'),
+        ('random', 'control/a.cc', 'int r = rand();'), ('random', 'tools/a.cc', 'std::mt19937 g;'),
+        ('print', 'dataplane/a.cc', 'std::printf("x");'), ('print', 'control/a.cc', 'std::cout << 1;'),
+        ('print', 'control/a.cc', '#include <iostream>'),
+        ('alloc', 'dataplane/a.cc', 'auto* p = new Foo(1);'), ('alloc', 'lnd/tcp/a.cc', 'p = malloc(3);'),
+        ('lock', 'lnd/tcp/a.cc', 'std::mutex m_;'), ('lock', 'dataplane/a.cc', 'std::lock_guard g(m);'),
+        ('fence', 'control/a.cc', 'std::atomic_thread_fence(std::memory_order_seq_cst);'),
+        ('exception', 'dataplane/a.cc', 'throw 1;'), ('exception', 'control/a.cc', 'throw std::runtime_error("x");'),
+        ('exception', 'lnd/tcp/a.cc', '} catch (...) {'),
+        ('function-object', 'dataplane/a.cc', 'std::function<void()> f_;'),
+        ('shared', 'dataplane/a.cc', 'std::shared_ptr<int> p_;'), ('text', 'lnd/tcp/a.cc', 'std::string s;'),
+        ('text', 'dataplane/a.cc', 'auto s = fmt::format("x");'), ('assert', 'tools/a.cc', 'assert(x);'),
+        ('blocking', 'control/a.cc', 'std::this_thread::sleep_for(1s);'),
+        ('blocking', 'lnd/tcp/a.cc', 'getaddrinfo(a, b, c, d);'),
+        ('thread-local', 'tools/a.cc', 'thread_local int x;')]
+    CLEAN = [
+        ('dataplane/a.cc', '// throw new std::string; printf("x")'),
+        ('dataplane/a.cc', 'log("std::mutex rand() throw");'),
+        ('dataplane/a.cc', 'std::string_view s;'), ('dataplane/a.cc', 'new (slot) Foo(1);'),
+        ('dataplane/a.cc', 'static_assert(x);'),
+        ('dataplane/a.cc', 'renew (x); operand(); now(); x.time(1);'), ('dataplane/base/nid_text.cc', 'std::string s;'),
+        ('control/host/clock.cc', 'std::chrono::steady_clock::now();'), ('lnd/tcp/tcp_ctl.cc', 'std::string s;'),
+        ('control/a.cc', 'std::mutex m;'), ('config/load.cc', '} catch (const YAML::Exception& e) {'),
+        ('tests/unit/a.cc', 'throw rand(); assert(1); std::mutex m;'), ('tools/a.cc', 'std::printf("x");')]
+
+    def test_planted_are_found(self):
+        for rule, path, line in self.PLANTED:
+            self.assertIn(f'{path}:2:{rule}', found({path: f'// c\n{line}\n'}, [rules.banned]), line)
+
+    def test_clean_is_not_accused(self):
+        for path, line in self.CLEAN:
+            self.assertEqual(found({path: f'// c\n{line}\n'}, [rules.banned]), [], f'{path}: {line}')
+
+    def test_every_ban_has_a_planted_violation(self):
+        self.assertEqual({ban.rule for ban in banned.BANNED}, {rule for rule, _, _ in self.PLANTED})
+
+
+class Globals(unittest.TestCase):
+    def test_mutable(self):
+        for line in ['int counter;', 'static int counter = 0;', 'std::atomic<bool> stop{false};',
+                     'inline Foo* foo = nullptr;',
+                     'char* name = nullptr;', 'std::map<int, std::string> table = {{1, "a"}};',
+                     'int Foo::count_ = 0;', 'unsigned long n;', 'volatile std::sig_atomic_t stop = 0;',
+                     'int table[4];']:
+            text = f'// c\nnamespace x {{\n{line}\n}}\n'
+            self.assertEqual(found({'control/a.cc': text}, [rules.global_state]), ['control/a.cc:3:global'], line)
+        text = 'int f() {\n  static int n = 0;\n  return ++n;\n}\n'
+        self.assertEqual(found({'control/a.cc': text}, [rules.global_state]), ['control/a.cc:2:global'])
+
+    def test_constant_or_no_variable(self):
+        for text in ['constexpr int a = 1;', 'const int a = 1;', 'inline constexpr Nid kAny{};',
+                     'static const char* const k = "x";',
+                     'int f(int a);', 'using A = int;', 'extern "C" {\nint f(void);\n}',
+                     'struct A {\n  int x = 0;\n  int y;\n};',
+                     'template <class T>\nusing R = E<T>;',
+                     'int f() {\n  int x = 0;\n  static const int y = 1;\n  return x + y;\n}',
+                     'class A {\n public:\n  A() : a_{1}, b_(2) {}\n  int a_;\n  int b_ = 3;\n};',
+                     'enum class E { a, b };',
+                     'static int f();', 'Foo::Foo() : a_{1} {}\nint g() { return 1; }', 'friend int f(A);',
+                     '#define X(a) \\\n  int a;\n', 'auto Foo::operator=(const Foo&) -> Foo& = default;',
+                     'Result<int> f(A a = {}, B b = {});', 'struct A;\nenum class B : int;',
+                     'namespace a::b {\nint f() { return 0; }\n}']:
+            self.assertEqual(found({'control/a.cc': text + '\n'}, [rules.global_state]), [], text)
+
+
+class Files(unittest.TestCase):
+    def test_header_has_comment_and_pragma(self):
+        self.assertEqual(found({'control/a.h': '#include "x"\n'}, [rules.headers]),
+                         ['control/a.h:1:file-comment', 'control/a.h:1:pragma-once'])
+        self.assertEqual(found({'control/a.h': '// A thing.\n#pragma once\n'}, [rules.headers]), [])
+
+    def test_dead_file(self):
+        files = {'control/a.cc': '', 'control/dead.cc': '', 'tests/unit/nid_test.cc': '', 'lnd/tcp/b.cc': '',
+                 'control/meson.build': "x = files('a.cc')  # 'dead.cc'", 'lnd/meson.build': "files('tcp/b.cc')",
+                 'tests/unit/meson.build': "foreach t : ['nid']\n  executable(t, t + '_test.cc')\nendforeach"}
+        self.assertEqual(found(files, [rules.dead_files]), ['control/dead.cc:1:dead-file'])
+
+    def test_golden_bytes(self):
+        files = {'dataplane/wire/h.h': '// c\nstruct Header {\n};\nstruct Other {};\n'
+                                       'struct Aid {  // not on the wire\n};\nstruct Fwd;\n',
+                 'lnd/tcp/proto.h': 'struct Hello {\n};\n', 'tests/wire/h.cc': 'Header h;'}
+        self.assertEqual(found(files, [rules.golden_bytes]),
+                         ['dataplane/wire/h.h:4:golden', 'lnd/tcp/proto.h:1:golden'])
+
+    def test_generated_and_foreign_folders_are_not_read(self):
+        self.assertEqual(found({'build/x/a.cc': 'int x;\n', 'build-y/a.cc': 'int x;\n', '.git/a.cc': 'int x;\n'}), [])
+
+
+class CppText(unittest.TestCase):
+    def test_strip_keeps_lines_and_columns(self):
+        text = 'a /* b\nc */ d "e{\\"" \'}\' R"x(}\n{)x" 1\'000 // {\n'
+        self.assertEqual(cpp_text.strip(text).count('\n'), text.count('\n'))
+        self.assertEqual(len(cpp_text.strip(text)), len(text))
+        self.assertNotRegex(cpp_text.strip(text), '[{}]')
+        self.assertIn("1'000", cpp_text.strip(text))
+
+
+if __name__ == '__main__':
+    unittest.main()
