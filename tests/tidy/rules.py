@@ -93,7 +93,8 @@ INCLUDE_TABLE = [
     (('config',), ('config', 'dataplane/base'), 'config is text and fields; control turns it into objects'),
     (('control',), ('control', 'config', 'dataplane', 'lnd/*.h'),
      'control meets drivers through lnd/lnd.h and the registry'),
-    (('tools',), ('tools', 'control', 'config', 'dataplane', 'lnd/*.h', 'lnd/*/proto*.h', 'lnd/sim/*.h'),
+    (('tools',), ('tools', 'control', 'config', 'dataplane', 'lnd/*.h', 'lnd/*/proto*.h', 'lnd/*/proto/*.h',
+                  'lnd/sim/*.h'),
      'tools stand on control; a driver they meet through control'),
 ]
 # System headers that only these files may include.
@@ -261,7 +262,7 @@ def dead_files(tree):
 
 
 # ---- wire structs --------------------------------------------------------------------------------------------------
-WIRE_HEADERS = ('dataplane/wire', 'lnd/*/proto*.h')
+WIRE_HEADERS = ('dataplane/wire', 'lnd/*/proto*.h', 'lnd/*/proto/*.h')
 _STRUCT = re.compile(r'^\s*struct\s+(?:alignas\([^)]*\)\s*)?(\w+)[^;{]*\{')
 
 

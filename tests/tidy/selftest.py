@@ -45,7 +45,7 @@ class IncludeDirection(unittest.TestCase):
                 ('lnd/socklnd/proto/hello.cc', '"lnd/socklnd/proto/hello.h"'), ('lnd/o2iblnd/conn.cc', '"lnd/rc/rc.h"'),
                 ('lnd/rc/roce/psn.cc', '"lnd/dpdk/port.h"'), ('lnd/registry.cc', '"lnd/socklnd/socklnd_ctl.h"'),
                 ('control/node.cc', '"lnd/registry.h"'), ('control/node.cc', '"dataplane/worker/worker.h"'),
-                ('tools/wiredump.cc', '"lnd/socklnd/proto_hello.h"'), ('tests/unit/a.cc', '"lnd/socklnd/conn.h"'),
+                ('tools/wiredump.cc', '"lnd/socklnd/proto/hello.h"'), ('tests/unit/a.cc', '"lnd/socklnd/conn.h"'),
                 ('config/load.cc', '<yaml-cpp/yaml.h>'), ('lnd/dpdk/eal.cc', '<rte_eal.h>')]:
             self.check(path, include, False)
 
@@ -172,9 +172,10 @@ class Files(unittest.TestCase):
     def test_golden_bytes(self):
         files = {'dataplane/wire/h.h': '// c\nstruct Header {\n};\nstruct Other {};\n'
                                        'struct Aid {  // not on the wire\n};\nstruct Fwd;\n',
-                 'lnd/tcp/proto.h': 'struct Hello {\n};\n', 'tests/wire/h.cc': 'Header h;'}
+                 'lnd/tcp/proto.h': 'struct Hello {\n};\n', 'lnd/tcp/proto/x.h': 'struct Ask {};\n',
+                 'tests/wire/h.cc': 'Header h;'}
         self.assertEqual(found(files, [rules.golden_bytes]),
-                         ['dataplane/wire/h.h:4:golden', 'lnd/tcp/proto.h:1:golden'])
+                         ['dataplane/wire/h.h:4:golden', 'lnd/tcp/proto.h:1:golden', 'lnd/tcp/proto/x.h:1:golden'])
 
     def test_generated_and_foreign_folders_are_not_read(self):
         self.assertEqual(found({'build/x/a.cc': 'int x;\n', 'build-y/a.cc': 'int x;\n', '.git/a.cc': 'int x;\n'}), [])
