@@ -13,8 +13,7 @@ struct Linked {
   Linked* prev = nullptr;
   Linked* next = nullptr;
   [[nodiscard]] bool linked() const { return next != nullptr; }
-  /// Takes the object out of whatever list it is in; harmless when it is in none. Does not adjust a List's size: use
-  /// List::remove for lists that are counted.
+  // Not copyable: a copy would not be in the list that it points into.
   Linked() = default;
   Linked(const Linked&) = delete;
   Linked& operator=(const Linked&) = delete;

@@ -32,10 +32,11 @@ class Slab {
   /// Requires: `value` was taken from this slab and not given back since. Its handle is dead from now on.
   void give(T& value) {
     Entry& entry = entry_of(value);
-    ULNET_CHECK(entry.out);
+    const size_t index = size_t(&entry - entries_.get());
+    ULNET_CHECK(index < capacity_ && entry.out);
     entry.out = false;
     entry.next_free = free_head_;
-    free_head_ = uint32_t(&entry - entries_.get());
+    free_head_ = uint32_t(index);
     --out_;
   }
   [[nodiscard]] Handle handle(T& value) {

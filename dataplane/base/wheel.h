@@ -43,7 +43,6 @@ class Wheel {
   template <class F>
   unsigned advance(Instant now, unsigned budget, F&& fire) {
     const int64_t now_tick = tick_of(now);
-    if (next_tick_ == 0) next_tick_ = now_tick;
     unsigned fired = 0;
     if (armed_ == 0) {
       next_tick_ = now_tick;

@@ -1,0 +1,66 @@
+// Messages for peers that this worker's view does not know, or knows to be out of date: parked until control answers. Bounded per
+// peer and in all; control always answers, so nothing waits here for ever.
+#pragma once
+#include <cstdint>
+
+#include "dataplane/base/list.h"
+#include "dataplane/base/nid.h"
+#include "dataplane/base/slab.h"
+#include "dataplane/msg/message.h"
+
+namespace ulnet {
+
+struct ParkedPeer : Linked<struct ParkedTag> {
+  Nid nid;
+  List<Message, MsgTag> messages;
+};
+
+class Parked {
+ public:
+  explicit Parked(uint32_t peers) : slab_(peers) {}
+
+  enum class Result : uint8_t { kAsk, kWaiting, kRefused };
+  /// Parks. kAsk: the first for this NID, so control must be asked. kRefused: a bound is reached, the message is not parked.
+  [[nodiscard]] Result park(const Nid& nid, Message& message) {
+    ParkedPeer* peer = find(nid);
+    if (peer == nullptr) {
+      peer = slab_.take();
+      if (peer == nullptr) return Result::kRefused;
+      peer->nid = nid;
+      peers_.push_back(*peer);
+      peer->messages.push_back(message);
+      return Result::kAsk;
+    }
+    if (peer->messages.size() >= kParkedPerPeerMax) return Result::kRefused;
+    peer->messages.push_back(message);
+    return Result::kWaiting;
+  }
+  /// Hands each message parked for `nid` to `take(Message&)`, oldest first; the NID is forgotten first, so `take` may park
+  /// again.
+  template <class F>
+  void release(const Nid& nid, F&& take) {
+    ParkedPeer* peer = find(nid);
+    if (peer == nullptr) return;
+    List<Message, MsgTag> messages;
+    while (Message* message = peer->messages.pop_front()) messages.push_back(*message);
+    peers_.remove(*peer);
+    slab_.give(*peer);
+    while (Message* message = messages.pop_front()) take(*message);
+  }
+  /// Takes one message out, e.g. because its deadline passed. The NID stays asked for.
+  void leave(const Nid& nid, Message& message) {
+    if (ParkedPeer* peer = find(nid)) peer->messages.remove(message);
+  }
+  [[nodiscard]] bool empty() const { return peers_.empty(); }
+
+ private:
+  [[nodiscard]] ParkedPeer* find(const Nid& nid) {
+    for (ParkedPeer* peer = peers_.front(); peer != nullptr; peer = peers_.after(*peer))
+      if (peer->nid == nid) return peer;
+    return nullptr;
+  }
+  Slab<ParkedPeer> slab_;
+  List<ParkedPeer, ParkedTag> peers_;
+};
+
+}  // namespace ulnet

@@ -1,0 +1,42 @@
+// Event queues. One worker owns each; only MDs homed there name it. Events go to a callback on that worker, or into a ring that
+// the application polls. A full ring loses nothing: the message or MD whose event it is waits in line, and keeps its slot.
+#pragma once
+#include <atomic>
+#include <memory>
+
+#include "dataplane/base/list.h"
+#include "dataplane/base/ring.h"
+#include "dataplane/ptl/event.h"
+
+namespace ulnet {
+
+struct EventTag {};
+/// What can owe an event: a Message or an Md. Linked while its event waits for room.
+struct EventSource : Linked<EventTag> {
+  enum class Of : uint8_t { kMessage, kMd } of = Of::kMessage;
+};
+
+/// Called on the worker that owns the queue; must not block.
+using EventCallback = void (*)(void* context, const Event& event);
+
+struct EqWaitTag {};
+struct EventQueue : Linked<EqWaitTag> {
+  std::unique_ptr<SpscRing<Event>> ring;   ///< worker: w, application: r; null for callback queues
+  EventCallback callback = nullptr;
+  void* context = nullptr;
+  List<EventSource, EventTag> waiting;     ///< worker only
+  uint32_t md_count = 0;                   ///< worker only: MDs that name it
+  uint32_t generation = 0;
+  bool open = false;
+
+  /// Delivers, or says false: the ring is full or others wait already.
+  [[nodiscard]] bool post(const Event& event) {
+    if (callback != nullptr) {
+      callback(context, event);
+      return true;
+    }
+    return waiting.empty() && ring->push(event);
+  }
+};
+
+}  // namespace ulnet

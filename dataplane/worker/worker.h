@@ -1,0 +1,106 @@
+// Everything that one worker of one Node owns. Wiring only: the rules live where the names say - msg/ (originate, egress, receive,
+// finish), ptl/ (match, md), route/ (forward), select/ (path) - as functions that take a Worker&. Who has no Worker& cannot
+// call them: that is the thread rule.
+#pragma once
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dataplane/base/counters.h"
+#include "dataplane/base/rng.h"
+#include "dataplane/base/slab.h"
+#include "dataplane/base/wheel.h"
+#include "dataplane/msg/message.h"
+#include "dataplane/peer/parked.h"
+#include "dataplane/peer/slices.h"
+#include "dataplane/ptl/portal.h"
+#include "dataplane/route/router_buffers.h"
+#include "dataplane/worker/inbox.h"
+#include "dataplane/worker/submitter.h"
+#include "lnd/lnd.h"
+
+namespace ulnet {
+
+inline constexpr unsigned kLndsMax = 8;          ///< LNDs of one node
+inline constexpr unsigned kLndLo = 0;            ///< loopback is always registered first
+inline constexpr uint16_t kSubmittersMax = 64;   ///< per worker
+
+/// Pool sizes of one worker.
+struct WorkerSize {
+  uint32_t operations = 8192;   ///< puts and gets of this node in being
+  uint32_t incoming = 4096;     ///< PUTs and GETs for this node in being
+  uint32_t parked_peers = 1024;
+  uint32_t control_queue = 4096;
+};
+
+class Worker final : public LndCore {
+ public:
+  Worker(WorkerId id, Mesh& mesh, const WorkerSize& size, uint64_t interface_cookie, uint64_t seed);
+  ~Worker();
+  Worker(const Worker&) = delete;
+
+  /// Registers the worker half of an LND (start-up only). `number` must be below kLndsMax and free.
+  void add_lnd(unsigned number, std::unique_ptr<Lnd> lnd);
+
+  /// One bounded turn; returns work done. See turn.cc.
+  unsigned turn(Instant now);
+  /// The re-check before sleep: would a turn find something? seq_cst loads.
+  [[nodiscard]] bool pending();
+  [[nodiscard]] Instant next_deadline();
+  /// Tells control that this worker sleeps (holds no view) or wakes.
+  void note_asleep();
+  void note_awake();
+
+  // LndCore
+  [[nodiscard]] RxVerdict rx_header(RxSlot& slot, Instant now) override;
+  void rx_done(RxSlot& slot, Completion how, Instant now) override;
+  void tx_done(Tx& tx, Completion how, Instant now) override;
+  void to_control(const LndMsg& msg) override;
+  [[nodiscard]] WorkerId worker_id() const override { return id; }
+
+  const WorkerId id;
+  Mesh& mesh;
+  const uint64_t interface_cookie;      ///< names this life of the node in wire handles
+  const ViewSet* view = nullptr;        ///< valid within a turn
+  Instant now = kNever;                 ///< of this turn
+  Rng rng;
+  WorkerCounters counters;
+
+  Slab<Message> operations;
+  Slab<Message> incoming;
+  Wheel<Message> deadlines;             ///< of operations at home here
+  Wheel<Tx> tx_deadlines;               ///< of leases served here
+  Parked parked;
+  std::array<Portal, kPortalCount> portals;
+  std::array<RouterPool, kRouterPools> pools;
+  List<RxSlot, RxTag> wait_message;     ///< receives held because `incoming` was empty
+  List<RxSlot, PostTag> ready_slots;    ///< held receives whose verdict is set: resumed by drain_local()
+  List<Posted, PostTag> local;          ///< what this worker posted to itself
+  List<EventQueue, EqWaitTag> eqs_waiting;
+  std::vector<List<Posted, PostTag>> outbox_work, outbox_back;   ///< by destination worker
+  std::vector<WorkerItem> control_queue;                         ///< waits for room in the ring to control
+  size_t control_queue_head = 0;
+  std::array<std::unique_ptr<Lnd>, kLndsMax> lnds;
+  std::array<Submitter*, kSubmittersMax> submitters{};
+  uint32_t sequence = 0;                ///< rotation of this worker's choices
+  uint32_t route_sequence = 0;
+  std::vector<uint32_t> route_sequences;   ///< by RouteView::id
+  std::vector<PostItem> batch;          ///< scratch of the inbox stage
+};
+
+// --- passing things on (worker/post.cc) ---
+
+/// Passes an object to another worker (or to this one, by way of `local`); what finds the ring full waits.
+void post(Worker& w, WorkerId to, PostKind kind, Posted& object);
+/// Same, on the ring for what comes back.
+void post_back(Worker& w, WorkerId to, PostKind kind, Posted& object);
+void post_control(Worker& w, const WorkerItem& item);
+/// Retries everything that waits for room; returns how many went.
+unsigned flush_outboxes(Worker& w);
+/// Runs what this worker posted to itself and resumes ready slots, until none is left.
+void drain_local(Worker& w);
+/// True when something waits for room in a ring: such a worker does not sleep.
+[[nodiscard]] bool has_waiters(const Worker& w);
+
+}  // namespace ulnet
