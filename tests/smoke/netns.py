@@ -13,6 +13,7 @@ does not go in time fails the test (ProgramError). What a killed test left behin
 """
 import atexit
 import contextlib
+import ctypes
 import os
 import pathlib
 import re
@@ -32,6 +33,10 @@ if os.environ.get('ULNET_SANITIZED') == '1':
 
 class ProgramError(AssertionError):
     """A program ended otherwise than the test wanted; the message holds the end of its output."""
+
+
+def _die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a killed test takes its programs along
 
 
 def skip(reason):
@@ -80,7 +85,8 @@ class Program:
         command = (['ip', 'netns', 'exec', netns] if netns else []) + [str(a) for a in arguments]
         with open(log_path, 'wb') as log:
             self.process = subprocess.Popen(command, stdin=stdin, stdout=log, stderr=subprocess.STDOUT,
-                                            env={**os.environ, **(env or {})}, start_new_session=True)
+                                            env={**os.environ, **(env or {})}, start_new_session=True,
+                                            preexec_fn=_die_with_parent)
 
     @property
     def pid(self):

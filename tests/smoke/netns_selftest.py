@@ -75,13 +75,12 @@ class Netns(unittest.TestCase):
             child.stdout.close()
             if ends_itself:
                 self.assertFalse(pathlib.Path(folder).exists())
-                self.assertFalse(pathlib.Path(f'/proc/{pid}').exists())
             else:  # the next topology removes what a killed one left
-                os.kill(int(pid), signal.SIGKILL)
                 subprocess.run(['rm', '-rf', folder], check=True)
                 with netns.Topology():
                     pass
             self.assertNotIn(f'-{child.pid}-', namespaces())
+            self.assertTrue(gone(int(pid)))
 
 
 # A TCP connect that must be refused at once: it proves that the other side answers, and needs no ping(8).
@@ -92,6 +91,19 @@ try:
 except ConnectionRefusedError:
     sys.exit(0)
 ''']
+
+
+def gone(pid):
+    """True when the process has ended, at the latest after five seconds."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            if pathlib.Path(f'/proc/{pid}/stat').read_text().split(') ')[1][0] == 'Z':
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def reach(test, node, address):

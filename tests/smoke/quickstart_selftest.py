@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Tests what tools/quickstart does around ulnet, with dummies for the three binaries: that it gives its commands in
+both modes, and that it leaves nothing behind after success, a failed command, a dead daemon and each signal.
+"""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import netns
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+DUMMIES = {
+    'ulnetd': f'''#!{sys.executable}
+import os, signal, socket, sys
+if os.environ.get('DUMMY') == 'dead' and 'router' in sys.argv[-1]:
+    sys.exit('cannot start')
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[sys.argv.index('--socket') + 1])
+server.listen()
+while True:
+    signal.pause()
+''',
+    'ulnetctl': '''#!/bin/sh
+[ "$DUMMY" = refuse ] && [ "$3 $4" = "set routing" ] && { echo no >&2; exit 1; }
+echo "ctl: $*"
+''',
+    'ulnet-perf': '''#!/bin/sh
+[ "$DUMMY" = slow ] && { echo perf waits; exec sleep 30; }
+echo "perf: $*"
+''',
+}
+
+
+def remains(pid):
+    """What a quickstart with this process number may have left."""
+    left = [str(p) for p in pathlib.Path('/run/netns').glob(f'ulnet-qs-{pid}-*')]
+    for entry in pathlib.Path('/proc').glob('[0-9]*/environ'):
+        try:
+            if f'QUICKSTART_OF={os.getpid()}\0'.encode() in entry.read_bytes():
+                left.append((entry.parent / 'cmdline').read_bytes().replace(b'\0', b' ').decode())
+        except OSError:
+            pass
+    return left
+
+
+class Quickstart(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        for name, text in DUMMIES.items():
+            path = pathlib.Path(self.folder.name) / name
+            path.write_text(text)
+            path.chmod(0o755)
+
+    def start(self, *arguments, dummy=''):
+        environment = {**os.environ, 'DUMMY': dummy, 'QUICKSTART_OF': str(os.getpid()), 'TMPDIR': self.folder.name}
+        command = [TOP / 'tools/quickstart', '--binaries', self.folder.name, '--seconds', '1', *arguments]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def finish(self, process, status):
+        output, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, status, output)
+        self.assertEqual(remains(process.pid), [], output)
+        self.assertEqual(list(pathlib.Path(self.folder.name).glob('ulnet-quickstart.*')), [])
+        return output
+
+    def test_success_in_both_modes(self):
+        for arguments, server in ((['--unprivileged'], '127.0.0.4@tcp1'), ([], '10.2.0.1@tcp1')):
+            if not arguments and netns.why_not():
+                continue
+            output = self.finish(self.start(*arguments), 0)
+            self.assertRegex(output, rf'perf: --socket \S+client.sock put --size 1M .* {server}\n')
+            self.assertRegex(output, r'ctl: --socket \S+router.sock routing show\n')
+            self.assertIn('hugepages', output)
+
+    def test_failures_are_told_and_cleaned_up(self):
+        self.assertIn('this command failed: ulnetctl set routing 1', self.finish(self.start(dummy='refuse'), 1))
+        output = self.finish(self.start(dummy='dead'), 1)
+        self.assertIn('ulnetd of router ended at once', output)
+        self.assertIn('cannot start', output)  # the daemon's log is shown
+
+    def test_signals(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            process = self.start(dummy='slow')
+            for line in process.stdout:
+                if line.startswith('perf waits'):
+                    break
+            started = time.monotonic()
+            process.send_signal(number)
+            self.finish(process, 128 + number)
+            self.assertLess(time.monotonic() - started, 8)
+
+
+if __name__ == '__main__':
+    unittest.main()
