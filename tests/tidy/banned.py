@@ -15,6 +15,7 @@ CONTROL_SIDE = (
     'lnd/lnd.h',        # holds both halves' interfaces
     'lnd/registry.h', 'lnd/registry.cc',
     'lnd/*/*_ctl.h', 'lnd/*/*_ctl.cc', 'lnd/*/*_ctl_*.cc',
+    'lnd/*/net_io*',    # sockets of a control half
     'lnd/dpdk',         # EAL and ports, before the workers start
 )
 
@@ -53,7 +54,7 @@ BANNED = [
         'use release/acquire or seq_cst on the atomic itself: TSan does not know fences'),
     Ban('exception',
         r'\bthrow\b',
-        INSIDE, (),
+        INSIDE, ('config/load*.cc',),
         'return fail(errno, "sentence") (dataplane/base/result.h)'),
     Ban('exception',
         r'\bcatch\s*\(',

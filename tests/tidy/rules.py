@@ -80,8 +80,8 @@ LND_CORE = ('dataplane/base', 'dataplane/wire', 'dataplane/msg', 'lnd/*.h')
 INCLUDE_TABLE = [
     (('tests', 'perf'), ('*',), ''),
     (('lnd/registry.cc',), ('dataplane', 'lnd'), ''),
-    (('dataplane/base', 'dataplane/wire', 'dataplane/msg'), ('dataplane/base', 'dataplane/wire', 'dataplane/msg'),
-     'base/, wire/ and msg/ are what drivers may use, too: they stand on each other only'),
+    (('dataplane/base', 'dataplane/wire'), ('dataplane/base', 'dataplane/wire'),
+     'base/ and wire/ are what everybody may use: they stand on each other only'),
     (('dataplane',), ('dataplane', 'lnd/lnd.h'),
      'what runs on workers knows drivers by lnd/lnd.h only; let control hand it in'),
     (('lnd/o2iblnd',), LND_CORE + ('{own}', 'lnd/rc/rc.h'), 'o2iblnd is written against lnd/rc/rc.h only'),
@@ -281,6 +281,35 @@ def golden_bytes(tree):
                                 '(or say "not on the wire" in a comment on or above this line)')
 
 
+# ---- texts ---------------------------------------------------------------------------------------------------------
+_COUNTER_TABLE = re.compile(r'std::array<CounterText,\s*size_t\((\w+)::kCount\)>\s*\w+\s*\{\{(.*?)\}\};', re.S)
+_FIELD = re.compile(r'\{\s*\.path\s*=\s*"([^"]*)"(.*?)\}(?=,\s*(?:\{|//|\}|$))', re.S)
+
+
+def texts(tree):
+    """Every counter has name, unit and meaning, every configuration key its text: both end up in what a user reads."""
+    enums = {}
+    for path, source in tree.sources.items():
+        for name, body in re.findall(r'enum class (\w+)\s*:[^{]*\{([^}]*)\bkCount\s*\}', source.stripped):
+            enums[name] = len(re.findall(r'\bk\w+', body))
+    for path, source in tree.sources.items():
+        for match in _COUNTER_TABLE.finditer(source.text):
+            rows = re.findall(r'\{\s*"[^"]+",\s*"[^"]+",\s*"[^"]+"', match.group(2))
+            if len(rows) != enums.get(match.group(1)):
+                line = source.text.count('\n', 0, match.start()) + 1
+                yield Violation(path, line, 'counter-text',
+                                f'{match.group(1)} has {enums.get(match.group(1))} counters, '
+                                f'{len(rows)} of them with name, unit and meaning: add the rows')
+        if not re.match(r'config/schema\w*\.cc$', path):
+            continue
+        for match in _FIELD.finditer(source.text):
+            ignored = re.search(r'\.type\s*=\s*kIgnored', match.group(2))
+            if not ignored and not re.search(r'\.text\s*=\s*"[^"]+', match.group(2)):
+                line = source.text.count('\n', 0, match.start()) + 1
+                yield Violation(path, line, 'key-text',
+                                f'{match.group(1)} has no text: say what it does, in one sentence')
+
+
 # ---- formatting ----------------------------------------------------------------------------------------------------
 def formatting(tree):
     """clang-format, where it is installed in the version that the style was written for (tools/packages full)."""
@@ -296,5 +325,5 @@ def formatting(tree):
         yield Violation(match.group(1), int(match.group(2)), 'format', f'run: clang-format -i {match.group(1)}')
 
 
-RULES = [include_direction, lengths, words, banned, global_state, headers, dead_files, golden_bytes]
+RULES = [include_direction, lengths, words, banned, global_state, headers, dead_files, golden_bytes, texts]
 FULL_RULES = [formatting]

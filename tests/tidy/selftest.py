@@ -177,6 +177,17 @@ class Files(unittest.TestCase):
         self.assertEqual(found(files, [rules.golden_bytes]),
                          ['dataplane/wire/h.h:4:golden', 'lnd/tcp/proto.h:1:golden', 'lnd/tcp/proto/x.h:1:golden'])
 
+    def test_counters_and_keys_have_text(self):
+        table = 'constexpr std::array<CounterText, size_t(Stat::kCount)> k{{\n{"a", "b", "c"},\n%s}};\n'
+        files = {'dataplane/base/counters.h': 'enum class Stat : int {\n  kA, kB, kCount\n};\n',
+                 'dataplane/base/counters.cc': table % '',
+                 'config/schema_x.cc': 'Field f[] = {\n{.path = "a", .text = "x"},\n{.path = "b",\n .unit = "s"},\n};\n'
+                }
+        self.assertEqual(found(files, [rules.texts]), ['config/schema_x.cc:3:key-text',
+                                                       'dataplane/base/counters.cc:1:counter-text'])
+        files['dataplane/base/counters.cc'] = table % '{"a", "b", "c"},\n'
+        self.assertEqual(found(files, [rules.texts]), ['config/schema_x.cc:3:key-text'])
+
     def test_generated_and_foreign_folders_are_not_read(self):
         self.assertEqual(found({'build/x/a.cc': 'int x;\n', 'build-y/a.cc': 'int x;\n', '.git/a.cc': 'int x;\n'}), [])
 
