@@ -310,6 +310,27 @@ def texts(tree):
                                 f'{match.group(1)} has no text: say what it does, in one sentence')
 
 
+# ---- documents ---------------------------------------------------------------------------------------------------
+TRUE_DOCUMENTS = ('README.md', 'docs/architecture.md')
+_LINK = re.compile(r'\]\(([^)#:\s]+)\)')
+_NAMED = re.compile(r'`((?:' + '|'.join(CODE_FOLDERS + ('docs',)) + r')/[\w./-]*)`')
+
+
+def documents(tree):
+    """Links lead somewhere; the files that README.md and docs/architecture.md name exist."""
+    for path, text in tree.texts.items():
+        if not path.endswith('.md'):
+            continue
+        for number, line in enumerate(text.split('\n'), 1):
+            folder = (tree.root / path).parent
+            wanted = [(folder / link, link) for link in _LINK.findall(line)]
+            if path in TRUE_DOCUMENTS:
+                wanted += [(tree.root / name, name) for name in _NAMED.findall(line)]
+            for target, name in wanted:
+                if not target.exists():
+                    yield Violation(path, number, 'document', f'{name} is not there: mend the text or the link')
+
+
 # ---- formatting ----------------------------------------------------------------------------------------------------
 def formatting(tree):
     """clang-format, where it is installed in the version that the style was written for (tools/packages full)."""
@@ -325,5 +346,5 @@ def formatting(tree):
         yield Violation(match.group(1), int(match.group(2)), 'format', f'run: clang-format -i {match.group(1)}')
 
 
-RULES = [include_direction, lengths, words, banned, global_state, headers, dead_files, golden_bytes, texts]
+RULES = [include_direction, lengths, words, banned, global_state, headers, dead_files, golden_bytes, texts, documents]
 FULL_RULES = [formatting]

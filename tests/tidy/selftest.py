@@ -188,6 +188,11 @@ class Files(unittest.TestCase):
         files['dataplane/base/counters.cc'] = table % '{"a", "b", "c"},\n'
         self.assertEqual(found(files, [rules.texts]), ['config/schema_x.cc:3:key-text'])
 
+    def test_documents_are_true(self):
+        files = {'README.md': '[a](docs/a.md) [b](docs/b.md) [c](https://x/y)\n`lnd/lnd.h` `lnd/gone.h` `lnd/<x>/`\n',
+                 'docs/a.md': '[up](../README.md) `lnd/gone.h`\n', 'lnd/lnd.h': ''}
+        self.assertEqual(found(files, [rules.documents]), ['README.md:1:document', 'README.md:2:document'])
+
     def test_generated_and_foreign_folders_are_not_read(self):
         self.assertEqual(found({'build/x/a.cc': 'int x;\n', 'build-y/a.cc': 'int x;\n', '.git/a.cc': 'int x;\n'}), [])
 
