@@ -22,5 +22,13 @@ inline constexpr uint32_t kNisMax = 256;               ///< local NIs of one nod
 inline constexpr uint32_t kViewsUnretiredMax = 64;     ///< epochs published and not yet passed by every worker
 inline constexpr uint32_t kParkedPerPeerMax = 64;      ///< messages parked for one peer on one worker
 inline constexpr uint32_t kLazyMax = 256;              ///< messages waiting on one lazy portal
+inline constexpr uint32_t kEqEventsMax = 1u << 20;     ///< events of one polled queue
+
+// One engine or Host thread
+inline constexpr uint32_t kUringSubmissionsMax = 1024;   ///< entries of an io_uring's submission queue; full = early enter
+inline constexpr uint32_t kUringCompletionsMax = 16384;  ///< beyond it the kernel keeps completions until the next enter
+inline constexpr unsigned kWaitFdsMax = 256;             ///< descriptors in one blocking wait
+inline constexpr unsigned kTurnablesMax = 4096;          ///< what one Host thread turns
+inline constexpr uint32_t kHostInbox = 256;              ///< changes under way to one Host thread
 
 }  // namespace ulnet

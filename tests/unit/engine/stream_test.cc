@@ -1,0 +1,294 @@
+// StreamEngine over kernel sockets: the same tests for io_uring and epoll.
+#include <fcntl.h>
+
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "dataplane/base/rng.h"
+#include "tests/unit/engine/rig.h"
+
+namespace ulnet::socklnd::test {
+namespace {
+
+constexpr auto kReceived = StreamEventKind::kReceived;
+constexpr auto kSent = StreamEventKind::kSent;
+constexpr auto kClosed = StreamEventKind::kClosed;
+
+class Stream : public testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    if (!rig.missing.empty()) GTEST_SKIP() << rig.missing;
+  }
+  /// An engine may tell a short send: goes on until one stays under way.
+  void send_until_it_waits(StreamId id, const std::vector<char>& memory) {
+    do rig.send(id, memory.data(), memory.size());
+    while (rig.next(20).owner != nullptr);
+  }
+  Rig rig{GetParam()};
+  int a_tag = 0, b_tag = 0;
+  void* const a_owner = &a_tag;
+  void* const b_owner = &b_tag;
+  std::array<char, 64> buffer{};
+};
+INSTANTIATE_TEST_SUITE_P(Engines, Stream, testing::Values(Kind::kUring, Kind::kEpoll), kind_name);
+
+// Goal: what is there already is received at once, in pieces, and no more than came.
+TEST_P(Stream, receives_into_pieces_what_is_there) {
+  const auto [a, b] = tcp_pair();
+  ASSERT_EQ(7, ::send(b, "partial", 7, 0));
+  const StreamId id = rig.attach(a, a_owner);
+  std::array<iovec, 3> pieces{{{buffer.data(), 3}, {buffer.data() + 10, 1}, {buffer.data() + 20, 40}}};
+  rig.engine->receive(id, pieces);
+  EXPECT_EQ(7, rig.expect(kReceived, a_owner));
+  EXPECT_EQ("par", std::string(buffer.data(), 3));
+  EXPECT_EQ("t", std::string(buffer.data() + 10, 1));
+  EXPECT_EQ("ial", std::string(buffer.data() + 20, 3));
+  rig.engine->close(id, false);
+  rig.expect(kClosed, a_owner);
+  EXPECT_EQ(0, ::recv(b, buffer.data(), 1, 0));
+  ::close(b);
+}
+
+// Goal: a worker asleep on wait_fd() wakes for data, again and again, in every state of the engine.
+TEST_P(Stream, wakes_for_data_that_comes_later) {
+  const auto [a, b] = tcp_pair();
+  const StreamId id = rig.attach(a, a_owner);
+  std::thread peer([fd = b] {
+    for (char c = 'a'; c < 'f'; ++c) {
+      usleep(20'000);
+      EXPECT_EQ(1, ::send(fd, &c, 1, 0));
+    }
+  });
+  for (char c = 'a'; c < 'f'; ++c) {
+    rig.receive(id, buffer.data(), 8);
+    EXPECT_EQ(1, rig.expect(kReceived, a_owner));
+    EXPECT_EQ(c, buffer[0]);
+  }
+  peer.join();
+  ::close(b);
+  rig.receive(id, buffer.data(), 8);
+  EXPECT_EQ(0, rig.expect(kReceived, a_owner));  // end of stream
+  rig.engine->close(id, false);
+  rig.expect(kClosed, a_owner);
+}
+
+// Goal: a reset ends a receive and a send that both wait, and fails a send that comes after it.
+TEST_P(Stream, ends_both_operations_at_a_reset) {
+  const auto [a, b] = tcp_pair(4096);
+  const StreamId id = rig.attach(a, a_owner);
+  std::vector<char> big(8 << 20);
+  rig.receive(id, buffer.data(), 8);
+  send_until_it_waits(id, big);
+  const linger now{1, 0};
+  setsockopt(b, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  ::close(b);
+  for (int i = 0; i < 2; ++i) {
+    const StreamEvent event = rig.next();
+    ASSERT_EQ(a_owner, event.owner);
+    // The socket tells ECONNRESET once. io_uring's send may swallow it (it tells the bytes that went), then this is the
+    // end.
+    if (event.kind == kReceived) {
+      EXPECT_TRUE(event.result == 0 || event.result == -ECONNRESET) << event.result;
+    }
+  }
+  rig.send(id, big.data(), 1);
+  EXPECT_EQ(-EPIPE, rig.expect(kSent, a_owner));
+  rig.engine->close(id, true);
+  rig.expect(kClosed, a_owner);
+}
+
+TEST_P(Stream, cancel_gives_the_memory_back) {
+  const auto [a, b] = tcp_pair();
+  const StreamId id = rig.attach(a, a_owner);
+  rig.receive(id, buffer.data(), 8);
+  EXPECT_EQ(nullptr, rig.next(10).owner);
+  rig.engine->cancel_receive(id);
+  EXPECT_EQ(-ECANCELED, rig.expect(kReceived, a_owner));
+  rig.engine->cancel_receive(id);  // nothing under way: no effect
+  ASSERT_EQ(2, ::send(b, "ok", 2, 0));
+  rig.receive(id, buffer.data(), 8);
+  EXPECT_EQ(2, rig.expect(kReceived, a_owner));
+  // Receive and cancel in one turn: exactly one answer, either way.
+  rig.receive(id, buffer.data(), 8);
+  rig.engine->cancel_receive(id);
+  EXPECT_EQ(-ECANCELED, rig.expect(kReceived, a_owner));
+  EXPECT_EQ(nullptr, rig.next(10).owner);
+  rig.engine->close(id, false);
+  rig.expect(kClosed, a_owner);
+  ::close(b);
+}
+
+// Goal: both kinds of close give back a receive and a send under way, each with an error, before kClosed.
+TEST_P(Stream, close_with_operations_under_way) {
+  for (const bool abort : {false, true}) {
+    const auto [a, b] = tcp_pair(4096);
+    const StreamId id = rig.attach(a, a_owner);
+    std::vector<char> big(8 << 20);
+    rig.receive(id, buffer.data(), 8);
+    send_until_it_waits(id, big);
+    rig.engine->close(id, abort);
+    rig.engine->close(id, abort);  // no effect
+    unsigned seen = 0;
+    for (StreamEvent event = rig.next(); event.kind != kClosed; event = rig.next()) {
+      ASSERT_EQ(a_owner, event.owner);
+      EXPECT_LT(event.result, 0);
+      seen |= event.kind == kReceived ? 1u : 2u;
+    }
+    EXPECT_EQ(3u, seen) << "abort " << abort;
+    ssize_t bytes;
+    do bytes = ::recv(b, big.data(), big.size(), 0);
+    while (bytes > 0);
+    EXPECT_EQ(abort, bytes < 0) << "abort resets, else end of stream";
+    ::close(b);
+  }
+}
+
+TEST_P(Stream, abort_resets_the_peer) {
+  const auto [a, b] = tcp_pair();
+  const StreamId id = rig.attach(a, a_owner);
+  rig.engine->close(id, true);
+  EXPECT_EQ(0, rig.expect(kClosed, a_owner));
+  EXPECT_EQ(-1, ::recv(b, buffer.data(), 1, 0));
+  EXPECT_EQ(ECONNRESET, errno);
+  ::close(b);
+}
+
+// Goal: 1 MiB passes unharmed when sender and receiver cut it into odd pieces and the socket buffers are small.
+// Method: one engine, both ends; each side goes on where the last operation stopped; random windows, fixed seed.
+TEST_P(Stream, bulk_in_odd_pieces) {
+  constexpr size_t kBytes = 1 << 20;
+  Rng rng{1};
+  std::vector<char> out(kBytes), in(kBytes);
+  for (auto& c : out) c = char(rng.next());
+  const auto [a, b] = tcp_pair(8192);
+  const StreamId from = rig.attach(a, a_owner);
+  const StreamId to = rig.attach(b, b_owner);
+  size_t sent = 0, got = 0;
+  const auto pieces = [&](std::vector<char>& memory, size_t at, std::vector<iovec>& list) {
+    list.clear();
+    const size_t most = 1 + rng.below(kStreamPieces);
+    while (list.size() < most && at < kBytes) {
+      const size_t bytes = std::min<size_t>(kBytes - at, 1 + rng.below(5000));
+      list.push_back({memory.data() + at, bytes});
+      at += bytes;
+    }
+  };
+  std::vector<iovec> list;
+  const auto go_on = [&](bool sender) {
+    pieces(sender ? out : in, sender ? sent : got, list);
+    if (sender) rig.engine->send(from, list, rng.one_in(2));
+    if (!sender) rig.engine->receive(to, list);
+  };
+  go_on(true);
+  go_on(false);
+  while (got < kBytes) {
+    const StreamEvent event = rig.next();
+    ASSERT_GT(event.result, 0);
+    const bool sender = event.kind == kSent;
+    ASSERT_EQ(sender ? a_owner : b_owner, event.owner);
+    (sender ? sent : got) += size_t(event.result);
+    if ((sender ? sent : got) < kBytes) go_on(sender);
+  }
+  while (sent < kBytes) sent += size_t(rig.expect(kSent, a_owner));
+  EXPECT_EQ(0, std::memcmp(out.data(), in.data(), kBytes));
+  rig.engine->close(from, false);
+  rig.engine->close(to, false);
+  rig.expect(kClosed, a_owner);
+  rig.expect(kClosed, b_owner);
+}
+
+TEST_P(Stream, unsent_bytes_are_what_the_peer_has_not_taken) {
+  const auto [a, b] = tcp_pair(4096);
+  const StreamId id = rig.attach(a, a_owner);
+  EXPECT_EQ(0u, rig.engine->unsent_bytes(id));
+  std::vector<char> big(1 << 20);
+  rig.send(id, big.data(), big.size());
+  (void)rig.next(20);
+  EXPECT_GT(rig.engine->unsent_bytes(id), 0u);
+  rig.engine->close(id, true);
+  while (rig.next().kind != kClosed) {
+  }
+  ::close(b);
+}
+
+TEST_P(Stream, refuses_a_source_when_full_and_takes_it_later) {
+  Rig small{GetParam(), 2};
+  const auto [a, b] = tcp_pair();
+  const auto [c, d] = tcp_pair();
+  const StreamId id = small.attach(a, a_owner);
+  small.attach(b, a_owner);
+  auto refused = small.engine->attach({c}, b_owner);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(-ENOSPC, refused.error().code);
+  small.engine->close(id, false);
+  small.expect(kClosed, a_owner);
+  EXPECT_TRUE(small.engine->attach({c}, b_owner).has_value());
+  ::close(d);
+}  // the destructor closes what is still attached
+
+// Goal: more operations than the submission queue holds go through in one turn.
+TEST_P(Stream, many_streams_in_one_turn) {
+  constexpr uint32_t kStreams = 200;
+  Rig wide{GetParam(), kStreams};
+  std::vector<std::array<int, 2>> pairs(kStreams);
+  std::vector<StreamId> ids(kStreams);
+  std::vector<std::array<char, 8>> in(kStreams);
+  for (uint32_t i = 0; i < kStreams; ++i) {
+    pairs[i] = tcp_pair();
+    ids[i] = wide.attach(pairs[i][0], &in[i]);
+    wide.receive(ids[i], in[i].data(), 8);
+    wide.send(ids[i], "x", 1);
+  }
+  for (uint32_t i = 0; i < kStreams; ++i) ASSERT_EQ(1, wide.expect(kSent, &in[i]));
+  for (uint32_t i = 0; i < kStreams; ++i) ASSERT_EQ(1, ::send(pairs[i][1], "y", 1, 0));
+  for (uint32_t i = 0; i < kStreams; ++i) EXPECT_EQ(1, wide.next().result);
+  for (uint32_t i = 0; i < kStreams; ++i) wide.engine->close(ids[i], i % 2 == 0);
+  for (uint32_t i = 0; i < kStreams; ++i) EXPECT_EQ(int(kClosed), int(wide.next().kind));
+  for (uint32_t i = 0; i < kStreams; ++i) ::close(pairs[i][1]);
+}
+
+// Goal: 1,000 rounds of attach, operations and close leave no descriptor and no slot behind.
+TEST_P(Stream, a_thousand_rounds_leak_nothing) {
+  const int before = open_descriptors();
+  for (int round = 0; round < 1000; ++round) {
+    const auto [a, b] = tcp_pair();
+    const StreamId id = rig.attach(a, a_owner);
+    rig.receive(id, buffer.data(), 8);
+    if (round % 3 == 0) rig.engine->flush();
+    rig.engine->close(id, round % 2 == 0);
+    EXPECT_LT(rig.expect(kReceived, a_owner), 0);
+    rig.expect(kClosed, a_owner);
+    ::close(b);
+  }
+  EXPECT_EQ(before, open_descriptors());
+}
+
+TEST_P(Stream, a_thousand_engines_leak_nothing) {
+  const int before = open_descriptors();
+  for (int round = 0; round < 1000; ++round) {
+    Rig short_lived{GetParam(), 4};
+    if (round % 10 != 0) continue;
+    const auto [a, b] = tcp_pair();
+    const StreamId id = short_lived.attach(a, a_owner);
+    short_lived.receive(id, buffer.data(), 8);
+    short_lived.engine->flush();
+    ::close(b);
+  }
+  EXPECT_EQ(before, open_descriptors());
+}
+
+TEST(UringEngine, says_why_it_is_not_io_uring) {
+  Error why_not;
+  auto engine = make_uring_engine(8, &why_not);
+  if (std::string(engine->name()) == "io_uring") {
+    EXPECT_EQ(0, why_not.code);
+  } else {
+    EXPECT_STREQ("epoll", engine->name());
+    EXPECT_LT(why_not.code, 0);
+    EXPECT_NE(std::string(), why_not.what);
+  }
+}
+
+}  // namespace
+}  // namespace ulnet::socklnd::test
