@@ -45,11 +45,14 @@ inline void store(std::byte* at, T value, bool flip = false) {
   return nid.is_any() ? kAnyNid : nid;
 }
 
-/// A large NID from its 20 bytes, which are never swapped (docs/wire/lnet.md §1.2); ANY as above, all else as it came.
+/// A large NID from its 20 bytes, which are never swapped (docs/wire/lnet.md §1.2). ANY as above; address bytes behind
+/// the significant ones become zero, which they must be, so that what reads the same compares equal.
 [[nodiscard]] inline Nid nid_load16(const std::byte* at) {
   Nid nid;
   std::memcpy(&nid, at, sizeof nid);
-  return nid.is_any() ? kAnyNid : nid;
+  if (nid.is_any()) return kAnyNid;
+  for (size_t i = size_t{nid.size} + 4; i < nid.addr.size(); ++i) nid.addr[i] = 0;
+  return nid;
 }
 
 inline void nid_store16(std::byte* at, const Nid& nid) {

@@ -309,6 +309,12 @@ TEST(CraftedAnswers, closed_as_documented) {
   }
 }
 
+// Goal: the check of ping infos above finds them: nine REPLYs and two pushes in b1, as many with large NIDs in h1.
+TEST(PingInfos, are_found) {
+  EXPECT_EQ(check_ping_infos(decode_all(read("b1-tcp-mr-discover-push"), 1448)), 11u);
+  EXPECT_EQ(check_ping_infos(decode_all(read("h1-tcp-ipv6-large-nid-ping-discover"), 1448)), 4u);
+}
+
 // Goal: no capture is forgotten by the tables above.
 TEST(AllCaptures, are_in_a_table) {
   std::set<std::string> known;

@@ -86,6 +86,11 @@ TEST(WireGolden, every_spelling_of_any_is_any) {
   EXPECT_EQ(nid_from_wire(~uint64_t{0}), kAnyNid);
 }
 
+// Goal: a 4-byte NID with rubbish in its unused bytes is the NID that it shows (found by fuzzing the connection request).
+TEST(WireGolden, unused_address_bytes_are_cleared) {
+  EXPECT_EQ(nid_load16(hex("00 02 00 00 c0 a8 7a 0a ff*12").data()), nid("192.168.122.10@tcp"));
+}
+
 // Goal: the ping of §2.4, GET and REPLY.
 TEST(WireGolden, ping_get_and_reply) {
   Header get = ping_header(MsgType::kGet, "192.168.122.20@tcp", "192.168.122.10@tcp", 0);

@@ -1,0 +1,27 @@
+// Fuzz targets of the decoders: what a peer or an operator can send. Each takes any bytes, must return, and aborts when
+// one of its properties does not hold. Linked twice: into libFuzzer programs (clang, -Dfuzz=true) and into
+// fuzz_seeded_test, which runs them on mutated captures with every compiler.
+#pragma once
+#include <cstddef>
+#include <span>
+
+namespace ulnet::fuzz {
+
+using Bytes = std::span<const std::byte>;
+
+void fuzz_header(Bytes in);        ///< an LNet header, both forms
+void fuzz_ping_info(Bytes in);     ///< a ping info
+void fuzz_acceptor(Bytes in);      ///< a stream that begins with a connection request
+void fuzz_hello(Bytes in);         ///< first byte: role; then a stream that begins with a HELLO
+void fuzz_frame_stream(Bytes in);  ///< first byte: version and byte order; then frames with payload
+void fuzz_nid_text(Bytes in);      ///< a NID as text, and as 20 bytes
+
+struct Target {
+  const char* name;
+  void (*run)(Bytes);
+};
+inline constexpr Target kTargets[] = {{"header", fuzz_header},      {"ping_info", fuzz_ping_info},
+                                      {"acceptor", fuzz_acceptor},  {"hello", fuzz_hello},
+                                      {"frame", fuzz_frame_stream}, {"nid_text", fuzz_nid_text}};
+
+}  // namespace ulnet::fuzz
