@@ -24,18 +24,20 @@ class Wheel {
   static constexpr Duration kTick = 16ms;
 
   /// Arms or re-arms. kForever disarms. Cost O(1).
-  void arm(T& timer, Instant deadline) {
-    disarm(timer);
+  void arm(T& item, Instant deadline) {
+    disarm(item);
     if (deadline == kForever) return;
+    Timer& timer = item;  // T may have a deadline of its own, which is none of the wheel's business
     timer.deadline = deadline;
     const int64_t tick = std::max(tick_of(deadline), next_tick_);
     timer.slot = uint32_t(size_t(tick) % kSlots);
-    slots_[timer.slot].push_back(timer);
+    slots_[timer.slot].push_back(item);
     ++armed_;
   }
-  void disarm(T& timer) {
+  void disarm(T& item) {
+    Timer& timer = item;
     if (!timer.armed()) return;
-    slots_[timer.slot].remove(timer);
+    slots_[timer.slot].remove(item);
     --armed_;
   }
   /// Calls `fire(T&)` for each timer whose deadline has passed (disarmed before the call, may be re-armed in it), at most
@@ -48,12 +50,15 @@ class Wheel {
       next_tick_ = now_tick;
       return 0;
     }
-    if (now_tick - next_tick_ >= int64_t(kSlots)) next_tick_ = now_tick - int64_t(kSlots) + 1;
+    if (now_tick - next_tick_ >= int64_t(kSlots)) {  // one look at each slot finds everything
+      next_tick_ = now_tick - int64_t(kSlots) + 1;
+      jumped_ = true;
+    }
     for (;;) {
       auto& slot = slots_[size_t(next_tick_) % kSlots];
       for (T* timer = slot.front(); timer != nullptr;) {
         T* after = slot.after(*timer);
-        if (timer->deadline <= now) {
+        if (deadline_of(*timer) <= now) {
           if (fired == budget) return fired;
           disarm(*timer);
           ++fired;
@@ -62,7 +67,10 @@ class Wheel {
         }
         timer = after;
       }
-      if (next_tick_ >= now_tick) return fired;
+      if (next_tick_ >= now_tick) {
+        jumped_ = false;
+        return fired;
+      }
       ++next_tick_;
     }
   }
@@ -72,17 +80,19 @@ class Wheel {
     Instant best = kForever;
     for (unsigned i = 0; i < kSlots; ++i) {
       auto& slot = slots_[size_t(next_tick_ + i) % kSlots];
-      for (T* timer = slot.front(); timer != nullptr; timer = slot.after(*timer)) best = std::min(best, timer->deadline);
-      if (best != kForever && tick_of(best) <= next_tick_ + int64_t(i)) break;
+      for (T* timer = slot.front(); timer != nullptr; timer = slot.after(*timer)) best = std::min(best, deadline_of(*timer));
+      if (!jumped_ && best != kForever && tick_of(best) <= next_tick_ + int64_t(i)) break;
     }
     return best;
   }
   [[nodiscard]] uint32_t armed() const { return armed_; }
 
  private:
+  static Instant deadline_of(const Timer& timer) { return timer.deadline; }
   static int64_t tick_of(Instant t) { return t.time_since_epoch() / kTick; }
   std::array<List<T, WheelTag>, kSlots> slots_;
-  int64_t next_tick_ = 0;
+  int64_t next_tick_ = 0;  // slots of earlier ticks hold nothing that is due
+  bool jumped_ = false;    // advance() skipped ticks and ran out of budget: any slot may hold what is due
   uint32_t armed_ = 0;
 };
 
