@@ -1,5 +1,5 @@
-// Coarse timer wheel: LNet deadlines are seconds and many. One per owner, no clock of its own. A deadline fires at the first
-// advance() at or after it, never before; the tick only bounds how often slots are looked at.
+// Coarse timer wheel: LNet deadlines are seconds and many. One per owner, no clock of its own. A deadline fires at the
+// first advance() at or after it, never before; the tick only bounds how often slots are looked at.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -40,8 +40,8 @@ class Wheel {
     slots_[timer.slot].remove(item);
     --armed_;
   }
-  /// Calls `fire(T&)` for each timer whose deadline has passed (disarmed before the call, may be re-armed in it), at most
-  /// `budget`; returns how many fired.
+  /// Calls `fire(T&)` for each timer whose deadline has passed (disarmed before the call, may be re-armed in it), at
+  /// most `budget`; returns how many fired.
   template <class F>
   unsigned advance(Instant now, unsigned budget, F&& fire) {
     const int64_t now_tick = tick_of(now);
@@ -80,7 +80,9 @@ class Wheel {
     Instant best = kForever;
     for (unsigned i = 0; i < kSlots; ++i) {
       auto& slot = slots_[size_t(next_tick_ + i) % kSlots];
-      for (T* timer = slot.front(); timer != nullptr; timer = slot.after(*timer)) best = std::min(best, deadline_of(*timer));
+      for (T* timer = slot.front(); timer != nullptr; timer = slot.after(*timer)) {
+        best = std::min(best, deadline_of(*timer));
+      }
       if (!jumped_ && best != kForever && tick_of(best) <= next_tick_ + int64_t(i)) break;
     }
     return best;
