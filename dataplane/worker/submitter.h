@@ -1,7 +1,7 @@
-// A submitter: how one application thread talks to one home worker, over one pair of SPSC rings. Every call returns at once;
-// handles come from slots reserved here, so nothing waits for an answer. Results come as events.
-// Threads: the public calls belong to one application thread (or all to callbacks on the home worker); the fields marked so
-// belong to the worker.
+// A submitter: how one application thread talks to one home worker, over one pair of SPSC rings. Every call returns at
+// once; handles come from slots reserved here, so nothing waits for an answer. Results come as events.
+// Threads: the public calls belong to one application thread (or all to callbacks on the home worker); the fields
+// marked so belong to the worker.
 #pragma once
 #include <memory>
 #include <span>
@@ -41,7 +41,7 @@ enum class MePosition : uint8_t { kHead, kTail };
 struct PutSpec {
   MdHandle md;
   Nid self;                            ///< source NID; ANY = choose among all NIs
-  ProcessId target;
+  ProcessId target;                    ///< pid ANY = 12345, the only one that LNet uses
   uint32_t portal = 0;
   uint64_t match_bits = 0;
   uint32_t offset = 0;                 ///< in the target's MD, when that is remote-managed
@@ -69,9 +69,10 @@ struct Op {
   uint32_t offset = 0;
   uint32_t md_offset = 0;
   uint32_t length = 0;
-  uint32_t pid = 0;
+  uint32_t pid = 0;          ///< of `target`
+  uint32_t eq_index = UINT32_MAX;  ///< queue of the MD, for an operation whose MD has ended meanwhile; all ones = none
   Nid self;
-  Nid target;
+  Nid target;                ///< initiator of kMeAttach
 };
 static_assert(sizeof(Op) <= 128);
 
@@ -80,28 +81,34 @@ class Submitter {
   /// `number`: which submitter of its worker. Allocates everything it will ever need.
   Submitter(WorkerId home, uint16_t number, const SubmitterSize& size, IdleGate* worker_gate);
 
-  /// Opens a polled queue of at least `size` events. Errors: ENOSPC (all slots in use), EAGAIN.
+  /// Opens a polled queue of at least `size` events. The one call here that allocates (the queue): for start-up.
+  /// Errors: EINVAL (size 0 or over kEqEventsMax), ENOSPC (all slots in use), EAGAIN.
   [[nodiscard]] Result<EqHandle> eq_open(uint32_t size);
   /// Opens a queue whose events call `callback(context, event)` on the home worker.
   [[nodiscard]] Result<EqHandle> eq_open(EventCallback callback, void* context);
   /// Takes up to out.size() events; returns how many. 0 for a callback queue or a stale handle.
   unsigned eq_poll(EqHandle eq, std::span<Event> out);
-  /// Errors: EBUSY is not known here: a queue closes when its last MD is gone.
+  /// No MD may be bound to it from now on; it closes when its last MD is gone. It can be polled until eq_open() takes
+  /// its slot again. Errors: EXDEV, ENOENT, EAGAIN.
   [[nodiscard]] Result<void> eq_close(EqHandle eq);
 
-  /// Errors: EINVAL (no or too many segments, an MD over 4 GiB, unknown option), EXDEV (queue of another submitter), ENOENT
-  /// (queue not open), ENOSPC (all MD slots or segment blocks in use), EAGAIN (ring full: try again later).
+  /// Errors: EINVAL (no or too many segments, an MD of 4 GiB or more, unknown option, threshold 0, max_size over the
+  /// length), EXDEV (queue of another submitter), ENOENT (queue not open), ENOSPC (all MD slots or segment blocks in
+  /// use), EAGAIN (ring full: try again later).
   [[nodiscard]] Result<MdHandle> md_bind(const MdSpec& spec);
-  /// Attaches a bound MD to a portal of the home worker; `any` NID or pid in `initiator` match all. A failure found by the worker
-  /// (portal not homed there: EXDEV; not open: ENOENT) ends the MD with a kUnlink event of that status.
-  [[nodiscard]] Result<void> me_attach(PortalIndex portal, const ProcessId& initiator, uint64_t match_bits, uint64_t ignore_bits,
-                                       MePosition position, MdHandle md);
-  /// Accepted = exactly one final event will come (if the MD has a queue). Errors: EXDEV, ENOENT (MD not bound or unlinked),
-  /// EINVAL (range beyond the MD, over 1 MiB, portal over 63, target ANY), EAGAIN (ring full).
+  /// Attaches a bound MD to a portal of the home worker; `any` NID or pid in `initiator` match all. A failure found by
+  /// the worker (portal not homed there: EXDEV; not open: ENOENT) ends the MD with a kUnlink event of that status.
+  /// Errors: EXDEV, ENOENT (MD not bound), EBUSY (attached already), EINVAL (portal over 63; MD with neither kMdPut nor
+  /// kMdGet), EAGAIN.
+  [[nodiscard]] Result<void> me_attach(PortalIndex portal, const ProcessId& initiator, uint64_t match_bits,
+                                       uint64_t ignore_bits, MePosition position, MdHandle md);
+  /// Accepted = exactly one final event will come (if the MD has a queue). Errors: EXDEV, ENOENT (MD not bound, or
+  /// unlinked), EINVAL (range beyond the MD, over 1 MiB, portal over 63, target ANY, MD attached to a portal),
+  /// EAGAIN (ring full).
   [[nodiscard]] Result<void> put(const PutSpec& spec);
   [[nodiscard]] Result<void> get(const PutSpec& spec);
-  /// Ends an MD: nothing new uses it; operations awaiting a response end with ECANCELED; kUnlink comes when its memory is free.
-  /// Errors: EXDEV, ENOENT, EAGAIN.
+  /// Ends an MD: nothing new uses it; operations awaiting a response end with ECANCELED; kUnlink comes when its memory
+  /// is free. Errors: EXDEV, ENOENT, EAGAIN.
   [[nodiscard]] Result<void> unlink(MdHandle md);
 
   [[nodiscard]] WorkerId home() const { return home_; }
@@ -109,7 +116,8 @@ class Submitter {
   /// MD slots neither free nor on their way back: 0 when everything was unlinked and polled.
   [[nodiscard]] uint32_t mds_in_use();
 
-  // --- worker side: only the home worker touches these ---
+  // --- worker side: only the home worker touches these. A slot whose `bound` (or `open`) is false is the application's:
+  // read nothing else of it ---
   struct Freed {
     bool is_md = true;
     uint32_t index = 0;
@@ -123,6 +131,7 @@ class Submitter {
   void worker_free(bool is_md, uint32_t index);
   bool closing = false;        ///< worker only: control asked for it back
   uint32_t bound_mds = 0;      ///< worker only
+  uint32_t messages = 0;       ///< worker only: messages that use its MDs or queues
 
  private:
   Result<void> send(const Op& op);
@@ -130,7 +139,9 @@ class Submitter {
   Result<Op> checked(OpKind kind, const PutSpec& spec);
   void collect_freed();
   Result<EqHandle> eq_take(uint32_t ring_size, EventCallback callback, void* context);
-  [[nodiscard]] bool md_usable(MdHandle md) const;
+  void md_fill(uint32_t index, const MdSpec& spec);
+  [[nodiscard]] Result<void> md_usable(MdHandle md) const;
+  [[nodiscard]] Result<void> eq_usable(EqHandle eq) const;
 
   struct SlotState {           // application's view of a slot
     uint32_t generation = 0;
@@ -138,6 +149,7 @@ class Submitter {
     bool unlinked = false;
     bool attached = false;
     uint32_t length = 0;
+    uint32_t eq = UINT32_MAX;  // of an MD: its queue
     int32_t block = -1;        // segment block in use
   };
   const WorkerId home_;

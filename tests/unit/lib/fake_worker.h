@@ -1,0 +1,143 @@
+// A stand-in for the home worker of a Submitter, for tests of the application side: takes the ops off the ring, keeps a
+// record of them, and answers as the test says. Runs on the test's thread; no network, no matching.
+#pragma once
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "dataplane/worker/submitter.h"
+
+namespace ulnet::test {
+
+class FakeWorker {
+ public:
+  explicit FakeWorker(Submitter& submitter) : submitter_(submitter), users_(submitter.eq_slots()) {}
+
+  /// How a put or get ends: the event's status, and bytes moved; `drop`: no final event at all (a bug to be noticed).
+  struct Outcome {
+    int32_t status = 0;
+    bool drop = false;
+    bool twice = false;
+  };
+  /// Asked for each put and get; may touch the memory. Default: success.
+  std::function<Outcome(const Op&, const Md&)> on_operation;
+  /// While true, puts and gets stay unanswered (unlink ends them with ECANCELED).
+  bool hold = false;
+
+  /// Takes at most `budget` ops and answers them; returns how many were taken.
+  unsigned run(unsigned budget = UINT32_MAX) {
+    unsigned taken = 0;
+    Op op;
+    while (taken < budget && submitter_.ops().pop(op)) {
+      ++taken;
+      seen.push_back(op);
+      handle(op);
+    }
+    if (!hold) {
+      std::deque<Op> ready;
+      ready.swap(held_);
+      for (const Op& o : ready) finish(o);
+    }
+    return taken;
+  }
+  /// Ends what is held with this status.
+  void finish_held(int32_t status) {
+    std::deque<Op> ready;
+    ready.swap(held_);
+    for (const Op& op : ready) end(op, status);
+  }
+  /// Unlinks an MD as the worker does when its threshold has run out.
+  void retire(uint32_t index, int32_t status = 0) {
+    Md& md = submitter_.md_slot(index);
+    ULNET_CHECK(md.bound);
+    md.bound = false;
+    if (md.eq != nullptr) {
+      Event event;
+      event.kind = EventKind::kUnlink;
+      event.status = status;
+      event.user_ptr = md.user_ptr;
+      event.md = md.handle;
+      ULNET_CHECK(md.eq->post(event));
+      --users_[index_of(*md.eq)];
+      const uint32_t queue = index_of(*md.eq);
+      if (std::find(closing_.begin(), closing_.end(), queue) != closing_.end()) close_if_unused(queue);
+    }
+    submitter_.worker_free(true, index);
+  }
+  size_t held() const { return held_.size(); }
+
+  std::vector<Op> seen;
+
+ private:
+  void handle(const Op& op) {
+    switch (op.kind) {
+      case OpKind::kMdBind: {
+        Md& md = submitter_.md_slot(op.index);
+        ULNET_CHECK(!md.bound && md.handle.generation == op.generation);
+        md.bound = true;
+        if (md.eq != nullptr) ++users_[index_of(*md.eq)];
+        return;
+      }
+      case OpKind::kMeAttach: return;
+      case OpKind::kPut:
+      case OpKind::kGet: held_.push_back(op); return;
+      case OpKind::kUnlink: unlink(op); return;
+      case OpKind::kEqOpen: submitter_.eq_slot(op.index).open = true; return;
+      case OpKind::kEqClose:
+        closing_.push_back(op.index);
+        close_if_unused(op.index);
+        return;
+    }
+  }
+  uint32_t index_of(const EventQueue& eq) { return uint32_t(&eq - &submitter_.eq_slot(0)); }
+  void close_if_unused(uint32_t index) {
+    EventQueue& eq = submitter_.eq_slot(index);
+    if (users_[index] != 0) return;
+    eq.open = false;
+    std::erase(closing_, index);
+    submitter_.worker_free(false, index);
+  }
+  void unlink(const Op& op) {
+    Md& md = submitter_.md_slot(op.index);
+    if (!md.bound || md.handle.generation != op.generation) return;
+    for (auto it = held_.begin(); it != held_.end();) {
+      if (it->index != op.index) {
+        ++it;
+        continue;
+      }
+      end(*it, -ECANCELED);
+      it = held_.erase(it);
+    }
+    retire(op.index);
+  }
+  void finish(const Op& op) {
+    const Outcome outcome = on_operation ? on_operation(op, submitter_.md_slot(op.index)) : Outcome{};
+    if (outcome.drop) return;
+    end(op, outcome.status);
+    if (outcome.twice) end(op, outcome.status);
+  }
+  void end(const Op& op, int32_t status) {
+    Md& md = submitter_.md_slot(op.index);
+    if (md.eq == nullptr) return;
+    Event event;
+    event.kind = op.kind == OpKind::kGet ? EventKind::kReply : op.ack ? EventKind::kAck : EventKind::kSend;
+    event.final = true;
+    event.status = status;
+    event.portal = op.portal;
+    event.rlength = op.length;
+    event.mlength = status == 0 ? op.length : 0;
+    event.offset = op.md_offset;
+    event.match_bits = op.match_bits;
+    event.user_data = op.user_data;
+    event.user_ptr = md.user_ptr;
+    event.md = md.handle;
+    ULNET_CHECK(md.eq->post(event));
+  }
+  Submitter& submitter_;
+  std::deque<Op> held_;
+  std::vector<uint32_t> closing_;  // queues that close with their last MD
+  std::vector<uint32_t> users_;    // MDs by queue
+};
+
+}  // namespace ulnet::test
