@@ -1,0 +1,107 @@
+// How a thread goes to sleep and is woken without a lost wake-up, and when it should. One IdleGate per worker (and one
+// for control): whoever puts something into one of its rings calls notify() afterwards.
+//
+// The owner, when a turn found nothing:   gate.arm(); if (!pending()) gate.sleep(...); gate.disarm();
+// The producer:                           ring.push(item); gate.notify();
+//
+// Why nothing is lost: push stores the ring's index, notify then loads the state; arm stores the state, the re-check
+// then loads the index; all four are seq_cst operations, so in their one order either the producer sees kArmed (and
+// wakes) or the owner sees the item (and does not block). Stand-alone fences would do the same but TSan does not know
+// them.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "dataplane/base/result.h"
+#include "dataplane/base/ring.h"
+#include "dataplane/base/time.h"
+
+namespace ulnet {
+
+class IdleGate {
+ public:
+  /// Without descriptor: for simulations. notify() then only leaves a mark and sleep() returns at once.
+  IdleGate() = default;
+  ~IdleGate();
+  IdleGate(const IdleGate&) = delete;
+  IdleGate& operator=(const IdleGate&) = delete;
+
+  /// Gives the gate a descriptor, so that threads can sleep on it. Before any other thread knows the gate. Errors:
+  /// EMFILE.
+  [[nodiscard]] Result<void> open();
+
+  /// Any thread, after it has published what the owner shall see. Wakes the owner if it sleeps or is about to. Costs
+  /// one load while the owner is awake; one system call per sleep.
+  void notify() {
+    if (state_.load(std::memory_order_seq_cst) == kArmed) wake();
+  }
+
+  /// Owner: from here on notify() wakes. Every input is to be checked again after it.
+  void arm() { state_.store(kArmed, std::memory_order_seq_cst); }
+  /// Owner, after arm(): blocks until notify(), until one of `others` is readable, or until `deadline`; `now` is the
+  /// time of the turn. At most kWaitFdsMax - 1 others. May return early; never sleeps through a notify.
+  void sleep(std::span<const int> others, Instant deadline, Instant now);
+  /// Owner: awake again. Returns true when somebody has notified since arm().
+  bool disarm();
+
+  /// Owner, between arm() and disarm(): somebody has notified.
+  [[nodiscard]] bool notified() const { return state_.load(std::memory_order_seq_cst) == kNotified; }
+  /// Readable after a notify between arm() and disarm(); -1 without. For a thread that sleeps on several gates at once.
+  [[nodiscard]] int fd() const { return fd_; }
+
+ private:
+  enum State : uint32_t { kAwake, kArmed, kNotified };
+  void wake();
+  void drain();
+
+  alignas(kCacheLine) std::atomic<uint32_t> state_{kAwake};  // owner: w; producers: kArmed -> kNotified
+  int fd_ = -1;
+  uint64_t owed_ = 0;  ///< owner: signals that were or will be written and have not been read
+};
+
+/// Blocks until one of `fds` is readable or `deadline` has come; `now` is the time of the turn. At most kWaitFdsMax;
+/// those that are negative are left out. Returns true when one is readable.
+bool wait_readable(std::span<const int> fds, Instant deadline, Instant now);
+
+enum class IdleMode : uint8_t {
+  kBusy,      ///< never sleeps
+  kAdaptive,  ///< polls while there is work and a little longer, then sleeps
+  kInterrupt  ///< sleeps as soon as a turn finds nothing
+};
+enum class IdleAction : uint8_t { kTurn, kSleep };
+
+/// When to sleep. Pure: no clock, no thread.
+class IdlePolicy {
+ public:
+  struct Config {
+    IdleMode mode = IdleMode::kAdaptive;
+    Duration spin = 50us;           ///< adaptive: polled at least this long after the last work ...
+    uint32_t empty_turns_min = 32;  ///< ... and at least this many turns (a slow turn is no reason to sleep)
+  };
+  explicit IdlePolicy(Config config) : config_(config) {}
+
+  /// After each turn: `now` of that turn, and whether it found work.
+  [[nodiscard]] IdleAction next(Instant now, bool did_work) {
+    if (did_work) {
+      empty_turns_ = 0;
+      return IdleAction::kTurn;
+    }
+    if (empty_turns_++ == 0) idle_since_ = now;
+    switch (config_.mode) {
+      case IdleMode::kBusy: return IdleAction::kTurn;
+      case IdleMode::kInterrupt: return IdleAction::kSleep;
+      case IdleMode::kAdaptive: break;
+    }
+    const bool spun = empty_turns_ > config_.empty_turns_min && now - idle_since_ >= config_.spin;
+    if (spun) empty_turns_ = config_.empty_turns_min;  // stays there: a wake-up without work sleeps again at once
+    return spun ? IdleAction::kSleep : IdleAction::kTurn;
+  }
+
+ private:
+  Config config_;
+  uint32_t empty_turns_ = 0;
+  Instant idle_since_ = kNever;
+};
+
+}  // namespace ulnet
