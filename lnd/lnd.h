@@ -74,8 +74,10 @@ struct Tx : Linked<TxTag>, Posted, Timer {
 enum class RxVerdict : uint8_t { kReceive, kHold, kProtocolError };
 
 struct RxTag {};
+struct HeldTag {};
+struct ReceivingTag {};
 /// One message coming in. Lives in the LND's connection or receive buffer; one per message that can be under way at once.
-struct RxSlot : Linked<RxTag>, Posted {
+struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   // Set by the LND before rx_header, constant until rx_done.
   wire::Header header;
   NiId ni{};                     ///< local NI of the connection that it came over

@@ -17,6 +17,7 @@
 
 namespace ulnet {
 
+class Submitter;
 struct RouterBuffer;
 struct PeerLocal;
 
@@ -47,11 +48,13 @@ struct Message : Linked<MsgTag>, Linked<MdOpsTag>, Timer, EventSource, Posted {
   bool receiving = false;
   bool responded = false;         ///< ACK here, or REPLY begun or here
   bool ack_sending = false;       ///< kInPut: event posted, the ACK is under way
-  bool tracked = false;           ///< counts in rst_alloc
+  bool cancelled = false;         ///< its MD was unlinked: a response is not awaited any more
   uint8_t retries = 0;
   uint8_t receive_worker = 0;
   int32_t error = 0;              ///< first error; decides the final event's status
-  Md* md = nullptr;
+  Md* md = nullptr;               ///< null when its MD has ended, or it has none
+  EventQueue* eq = nullptr;
+  Submitter* submitter = nullptr;
   uint32_t md_offset = 0;         ///< window in the MD
   Event event;                    ///< filled as it becomes known; posted at the end
   // Path, as asked for: remembered for resends (docs/wire/lnet.md §6).

@@ -20,13 +20,15 @@ inline constexpr unsigned kRouterPools = 3;  ///< tiny, small, large (docs/wire/
 
 /// One worker's part of a local NI.
 struct alignas(kCacheLine) NiSlice {
-  NiSlice(NiId ni, int32_t credit_share) : id(ni), credits(credit_share) {}
+  NiSlice(NiId ni, int32_t credit_share, uint8_t lnd_number) : id(ni), lnd(lnd_number), credits(credit_share) {}
   const NiId id;
+  const uint8_t lnd;             ///< number of the LND that it belongs to
   TxCredits credits;             ///< this worker's share of the NI's tx credits
   uint32_t sequence = 0;         ///< when this worker last chose the NI (docs/wire/lnet.md §6.2)
   uint32_t tx_count = 0;         ///< Txs on this worker that name the NI
   uint32_t rx_count = 0;         ///< slots between rx_header and rx_done
   bool closing = false;          ///< nothing new over it
+  bool drained_told = false;     ///< kNiDrained was sent
   InterfaceCounters counters;
 };
 

@@ -25,12 +25,14 @@ struct EventQueue : Linked<EqWaitTag> {
   EventCallback callback = nullptr;
   void* context = nullptr;
   List<EventSource, EventTag> waiting;     ///< worker only
-  uint32_t md_count = 0;                   ///< worker only: MDs that name it
+  uint32_t users = 0;                      ///< worker only: MDs, and messages without MD, that owe it an event
   uint32_t generation = 0;
-  bool open = false;
+  bool open = false;                       ///< worker only: false = nobody is told
+  bool closing = false;                    ///< worker only: closes when its last user is gone
 
   /// Delivers, or says false: the ring is full or others wait already.
   [[nodiscard]] bool post(const Event& event) {
+    if (!open) return true;  // the application is gone: nobody to tell
     if (callback != nullptr) {
       callback(context, event);
       return true;

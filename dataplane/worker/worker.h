@@ -58,6 +58,7 @@ class Worker final : public LndCore {
   void tx_done(Tx& tx, Completion how, Instant now) override;
   void to_control(const LndMsg& msg) override;
   [[nodiscard]] WorkerId worker_id() const override { return id; }
+  [[nodiscard]] bool eqs_waiting_empty() const { return eqs_waiting.empty(); }
 
   const WorkerId id;
   Mesh& mesh;
@@ -76,6 +77,8 @@ class Worker final : public LndCore {
   std::array<RouterPool, kRouterPools> pools;
   List<RxSlot, RxTag> wait_message;     ///< receives held because `incoming` was empty
   List<RxSlot, PostTag> ready_slots;    ///< held receives whose verdict is set: resumed by drain_local()
+  List<RxSlot, HeldTag> held_router;    ///< held for a router credit or buffer, oldest first
+  List<RxSlot, ReceivingTag> receiving; ///< payload on its way into an MD
   List<Posted, PostTag> local;          ///< what this worker posted to itself
   List<EventQueue, EqWaitTag> eqs_waiting;
   std::vector<List<Posted, PostTag>> outbox_work, outbox_back;   ///< by destination worker
@@ -86,6 +89,7 @@ class Worker final : public LndCore {
   uint32_t sequence = 0;                ///< rotation of this worker's choices
   uint32_t route_sequence = 0;
   std::vector<uint32_t> route_sequences;   ///< by RouteView::id
+  Duration router_hold_timeout{};       ///< of the view, kept for when none may be looked at
   std::vector<PostItem> batch;          ///< scratch of the inbox stage
 };
 

@@ -1,0 +1,153 @@
+// The serving worker's side of a send: peer credit, NI credit, LND, and back. A Tx is on lease here from egress_continue()'s
+// first call to the kLeaseReturn that ends it. Source: docs/wire/lnet.md §7.
+#include "dataplane/msg/flow.h"
+
+namespace ulnet {
+namespace {
+
+// Where a Tx is (Tx::stage).
+enum Stage : uint8_t { kNew, kWaitPeer, kHavePeer, kWaitNi, kHaveBoth, kInLnd };
+
+constexpr uint32_t kHeaderBytes = uint32_t(wire::kHeaderNid4Bytes);
+
+/// What a sent message counts as: a response counts as the request whose message it reuses (docs/wire/lnet.md §13).
+unsigned counted_as(const Tx& tx) {
+  if (tx.routed) return unsigned(tx.header.type);
+  if (tx.header.type == wire::MsgType::kAck) return unsigned(wire::MsgType::kPut);
+  if (tx.header.type == wire::MsgType::kReply) return unsigned(wire::MsgType::kGet);
+  return unsigned(tx.header.type);
+}
+
+void count_failure(InterfaceCounters& ni, InterfaceCounters& peer, LndStatus health) {
+  switch (health) {
+    case LndStatus::kOk: break;
+    case LndStatus::kLocalInterrupt: ni.interrupts.add(); break;
+    case LndStatus::kLocalDropped: ni.local_dropped.add(); break;
+    case LndStatus::kLocalAborted: ni.aborted.add(); break;
+    case LndStatus::kLocalNoRoute: ni.no_route.add(); break;
+    case LndStatus::kLocalError: ni.error.add(); break;
+    case LndStatus::kLocalTimeout: ni.timeouts.add(); break;
+    case LndStatus::kRemoteError: peer.remote_error.add(); break;
+    case LndStatus::kRemoteDropped: peer.remote_dropped.add(); break;
+    case LndStatus::kRemoteTimeout: peer.remote_timeout.add(); break;
+    case LndStatus::kNetworkTimeout: peer.network_timeout.add(); break;
+  }
+}
+
+void count_end(Tx& tx, Completion how) {
+  InterfaceCounters& ni = tx.ni_slice->counters;
+  InterfaceCounters& peer = tx.peer->counters;
+  const unsigned type = counted_as(tx);
+  if (how.error == 0) {
+    ni.sent[type].add();
+    peer.sent[type].add();
+  } else {
+    ni.dropped[type].add();
+    peer.dropped[type].add();
+    count_failure(ni, peer, how.health);
+  }
+}
+
+/// Hands a freed credit on. The next Tx goes on by way of the local list, so that the stack does not grow with the queue.
+void hand_on(Worker& w, Tx* next, Stage stage) {
+  if (next == nullptr) return;
+  next->stage = stage;
+  post(w, w.id, PostKind::kLease, *next);
+}
+
+void end(Worker& w, Tx& tx, Completion how) {
+  if (tx.peer != nullptr) {
+    if (tx.stage == kHaveBoth || tx.stage == kInLnd) hand_on(w, tx.ni_slice->credits.give_back(), kHaveBoth);
+    if (tx.stage >= kHavePeer) {
+      tx.peer->tx_queued_bytes.add(-int64_t(tx.header.payload_length + kHeaderBytes));
+      hand_on(w, tx.peer->credits.give_back(), kHavePeer);
+    }
+    w.tx_deadlines.disarm(tx);
+    count_end(tx, how);
+    --tx.peer->tx_count;
+    --tx.ni_slice->tx_count;
+    if (tx.ni_slice->closing) ni_check_drained(w, *tx.ni_slice);
+  }
+  tx.result = how;
+  tx.stage = kNew;
+  post_back(w, WorkerId{tx.home}, PostKind::kLeaseReturn, tx);
+}
+
+void have_both(Worker& w, Tx& tx) {
+  tx.stage = kHaveBoth;
+  if (!tx.routed && tx.deadline <= w.now) return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
+  if (tx.ni_slice->closing) return end(w, tx, {-ENETDOWN, LndStatus::kLocalError});
+  tx.stage = kInLnd;
+  w.lnds[tx.ni_slice->lnd]->submit(tx, w.now);
+}
+
+void have_peer(Worker& w, Tx& tx) {
+  tx.stage = kHavePeer;
+  tx.peer->tx_queued_bytes.add(int64_t(tx.header.payload_length + kHeaderBytes));
+  if (tx.ni_slice->closing) return end(w, tx, {-ENETDOWN, LndStatus::kLocalError});
+  tx.stage = kWaitNi;
+  if (tx.ni_slice->credits.take(tx)) have_both(w, tx);
+}
+
+void start(Worker& w, Tx& tx) {
+  if (tx.peer == nullptr) {  // loopback has no credits
+    tx.stage = kInLnd;
+    w.lnds[kLndLo]->submit(tx, w.now);
+    return;
+  }
+  ++tx.peer->tx_count;
+  ++tx.ni_slice->tx_count;
+  w.tx_deadlines.arm(tx, tx.deadline);
+  tx.stage = kWaitPeer;
+  if (tx.peer->credits.take(tx)) have_peer(w, tx);
+}
+
+}  // namespace
+
+void egress_continue(Worker& w, Tx& tx) {
+  switch (Stage(tx.stage)) {
+    case kNew: return start(w, tx);
+    case kHavePeer: return have_peer(w, tx);
+    case kHaveBoth: return have_both(w, tx);
+    case kWaitPeer:
+    case kWaitNi:
+    case kInLnd: ULNET_CHECK(!"a Tx that waits was told to go on");
+  }
+}
+
+void egress_expired(Worker& w, Tx& tx) {
+  switch (Stage(tx.stage)) {
+    case kWaitPeer:
+      tx.peer->credits.leave(tx);
+      return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
+    case kWaitNi:
+      tx.ni_slice->credits.leave(tx);
+      return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
+    case kInLnd: return w.lnds[tx.ni_slice->lnd]->cancel(tx, true, w.now);
+    case kNew:
+    case kHavePeer:
+    case kHaveBoth: return;  // on its way in `local`: have_both() looks at the deadline
+  }
+}
+
+void egress_done(Worker& w, Tx& tx, Completion how) { end(w, tx, how); }
+
+void ni_close(Worker& w, NiSlice& slice) {
+  slice.closing = true;
+  while (Tx* tx = slice.credits.first_waiting()) {
+    slice.credits.leave(*tx);
+    end(w, *tx, {-ENETDOWN, LndStatus::kLocalError});
+  }
+  ni_check_drained(w, slice);
+}
+
+void ni_check_drained(Worker& w, NiSlice& slice) {
+  if (!slice.closing || slice.drained_told || slice.tx_count != 0 || slice.rx_count != 0) return;
+  slice.drained_told = true;
+  WorkerItem item;
+  item.kind = WorkerKind::kNiDrained;
+  item.object = &slice;
+  post_control(w, item);
+}
+
+}  // namespace ulnet

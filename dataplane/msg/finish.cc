@@ -1,0 +1,156 @@
+// How messages end: events, and giving back what they held.
+#include "dataplane/msg/flow.h"
+#include "dataplane/route/forward.h"
+
+namespace ulnet {
+namespace {
+
+void stand_in_line(Worker& w, EventQueue& eq, EventSource& source) {
+  eq.waiting.push_back(source);
+  if (!eq.linked()) w.eqs_waiting.push_back(eq);
+}
+
+Event unlink_event(const Md& md) {
+  Event event;
+  event.kind = EventKind::kUnlink;
+  event.status = md.unlink_status;
+  event.md = md.handle;
+  event.user_ptr = md.user_ptr;
+  event.match_bits = md.match.match_bits;
+  event.portal = md.match.portal;
+  event.offset = md.local_offset;
+  return event;
+}
+
+void leave_md(Worker& w, Message& m) {
+  if (m.md == nullptr) return;
+  Md& md = *m.md;
+  m.md = nullptr;
+  md.ops.remove(m);
+  md_retire_if_done(w, md);
+}
+
+/// The payload is in its MD and its event is posted: the ACK goes back the way the PUT came (docs/wire/lnet.md §3.1).
+void send_ack(Worker& w, Message& m) {
+  const wire::PutBody put = m.tx.header.put();
+  wire::Header ack;
+  ack.type = wire::MsgType::kAck;
+  ack.dest_nid = m.tx.header.src_nid;
+  ack.src_nid = m.tx.header.dest_nid;
+  ack.dest_pid = m.tx.header.src_pid;
+  ack.src_pid = m.tx.header.dest_pid;
+  ack.set(wire::AckBody{put.ack_wmd, put.match_bits, m.event.mlength});
+  m.tx.header = ack;
+  m.tx.payload = {};
+  m.ack_sending = true;
+  m.phase = MsgPhase::kActive;
+  leave_md(w, m);
+  send_message(w, m);
+}
+
+void event_posted(Worker& w, Message& m) {
+  if (m.kind == MsgKind::kInPut && m.want_ack && m.event.status == 0) return send_ack(w, m);
+  release_message(w, m);
+}
+
+}  // namespace
+
+void settle(Worker& w, Message& m) {
+  if (m.lease_out || m.receiving || m.phase != MsgPhase::kActive) return;
+  const bool answered = m.kind == MsgKind::kGet || m.want_ack;
+  if (answered && !m.responded && m.error == 0) {
+    if (!m.cancelled) return;
+    m.error = -ECANCELED;
+  }
+  m.event.kind = m.kind == MsgKind::kGet ? EventKind::kReply : m.want_ack ? EventKind::kAck : EventKind::kSend;
+  m.event.status = m.responded && m.kind == MsgKind::kPut ? 0 : m.error;
+  m.event.final = true;
+  if (m.event.status != 0) w.counters[Stat::kErrors].add();
+  if (m.kind == MsgKind::kPut && !m.want_ack && m.error == 0) m.event.mlength = m.event.rlength;
+  finish_message(w, m);
+}
+
+void fail_message(Worker& w, Message& m, int32_t error, LndStatus health) {
+  if (health == LndStatus::kRemoteError) w.counters[Stat::kRemoteErrorCount].add();
+  if (health == LndStatus::kLocalError) w.counters[Stat::kLocalErrorCount].add();
+  switch (m.kind) {
+    case MsgKind::kPut:
+    case MsgKind::kGet:
+      if (m.error == 0) m.error = error;
+      return settle(w, m);
+    case MsgKind::kInPut:  // the ACK has no way back: the sender will time out
+      w.counters[Stat::kDropCount].add();
+      w.counters[Drop::kNoRoute].add();
+      return release_message(w, m);
+    case MsgKind::kInGet:
+      w.counters[Stat::kDropCount].add();
+      w.counters[Drop::kNoRoute].add();
+      m.event.status = error;
+      return finish_message(w, m);
+    case MsgKind::kForward:
+      w.counters[Stat::kDropCount].add();
+      w.counters[Stat::kDropLength].add(m.tx.header.payload_length);
+      w.counters[Drop::kNoRoute].add();
+      return forward_end(w, m);
+  }
+}
+
+void finish_message(Worker& w, Message& m) {
+  w.deadlines.disarm(m);
+  m.phase = MsgPhase::kFinishing;
+  if (m.eq == nullptr) return event_posted(w, m);
+  if (m.eq->post(m.event)) return event_posted(w, m);
+  stand_in_line(w, *m.eq, m);
+}
+
+unsigned flush_events(Worker& w) {
+  unsigned posted = 0;
+  List<EventQueue, EqWaitTag> still_full;
+  while (EventQueue* eq = w.eqs_waiting.pop_front()) {
+    while (EventSource* source = eq->waiting.front()) {
+      const bool is_md = source->of == EventSource::Of::kMd;
+      const Event event = is_md ? unlink_event(static_cast<Md&>(*source)) : static_cast<Message&>(*source).event;
+      if (eq->open && !eq->ring->push(event)) break;
+      eq->waiting.remove(*source);
+      ++posted;
+      if (is_md) md_event_posted(w, static_cast<Md&>(*source));
+      else event_posted(w, static_cast<Message&>(*source));
+    }
+    if (!eq->waiting.empty() && !eq->linked()) still_full.push_back(*eq);
+  }
+  while (EventQueue* eq = still_full.pop_front()) w.eqs_waiting.push_back(*eq);
+  return posted;
+}
+
+void release_message(Worker& w, Message& m) {
+  w.deadlines.disarm(m);
+  leave_md(w, m);
+  Submitter* submitter = m.submitter;
+  if (m.event.md == MdHandle{} && m.eq != nullptr) {  // it ended without MD and was a user of its queue itself
+    --m.eq->users;
+    eq_close_if_done(w, *submitter, uint32_t(m.eq - &submitter->eq_slot(0)));
+  }
+  m.phase = MsgPhase::kFree;
+  m.eq = nullptr;
+  m.submitter = nullptr;
+  const bool ours = m.kind == MsgKind::kPut || m.kind == MsgKind::kGet;
+  if (ours) w.operations.give(m);
+  else w.incoming.give(m);
+  if (submitter != nullptr) {
+    --submitter->messages;
+    submitter_closed_if_done(w, *submitter);
+  }
+  if (ours) return;
+  if (RxSlot* slot = w.wait_message.pop_front()) {
+    const RxVerdict verdict = home_decide(w, *slot);
+    if (verdict != RxVerdict::kHold) slot_answer(w, *slot, verdict);
+  }
+}
+
+void md_retire_if_done(Worker& w, Md& md) {
+  if (!md.bound || !md.gate_closed || !md.ops.empty() || static_cast<Linked<EventTag>&>(md).linked()) return;
+  if (md.eq == nullptr || md.eq->post(unlink_event(md))) return md_event_posted(w, md);
+  stand_in_line(w, *md.eq, md);
+}
+
+}  // namespace ulnet

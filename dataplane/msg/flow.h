@@ -1,0 +1,88 @@
+// The life of a message, as calls between its stages. Who has no Worker& cannot make them. Files: originate.cc (put, get, paths,
+// resends), egress.cc (credits, LND), receive.cc (headers, payload), finish.cc (events, the end).
+//
+//   originate ─ select ─ lease ─▶ egress ─▶ LND        LND ─▶ receive ─ match ─ receive into MD
+//       ▲                           │                              │
+//       └──── resend ◀── lease returned ─▶ finish ◀────────────────┘
+#pragma once
+#include "dataplane/worker/worker.h"
+
+namespace ulnet {
+
+// --- originate.cc ---
+/// Runs one call of an application. Requires a free operation for kPut and kGet.
+void run_op(Worker& w, Submitter& submitter, const Op& op);
+/// Chooses a path for the message and leases its Tx to the worker that serves the next hop; or parks it, or fails it.
+void send_message(Worker& w, Message& m);
+/// The lease is back (tx.result).
+void lease_returned(Worker& w, Message& m);
+/// Control has looked `nid` up: those parked for it go on, or fail with `error`.
+void peer_resolved(Worker& w, const Nid& nid, int32_t error);
+/// An operation's deadline has passed.
+void operation_expired(Worker& w, Message& m);
+
+// --- egress.cc ---
+/// Takes a lease, or goes on with one that was handed a credit.
+void egress_continue(Worker& w, Tx& tx);
+/// A lease's deadline has passed on the serving worker.
+void egress_expired(Worker& w, Tx& tx);
+/// The LND has let go of it.
+void egress_done(Worker& w, Tx& tx, Completion how);
+/// Nothing more over this NI; tells control when the last message is gone.
+void ni_close(Worker& w, NiSlice& slice);
+void ni_check_drained(Worker& w, NiSlice& slice);
+
+// --- receive.cc ---
+/// RxSlot::core_state of a receive whose payload is discarded and counted as dropped.
+inline constexpr uint8_t kSlotDropped = 0xFF;
+RxVerdict receive_header(Worker& w, RxSlot& slot);
+void receive_done(Worker& w, RxSlot& slot, Completion how);
+/// At home: decides about a header that came in on any worker.
+RxVerdict home_decide(Worker& w, RxSlot& slot);
+/// At home: a held slot has its verdict; goes back to its connection's worker.
+void slot_answer(Worker& w, RxSlot& slot, RxVerdict verdict);
+/// Counts a drop and lets the payload be discarded.
+RxVerdict drop_receive(Worker& w, RxSlot& slot, Drop reason);
+/// At home: the payload of `m` is in place or lost (m.rx_result).
+void received(Worker& w, Message& m);
+/// A match entry has come: those who wait on the lazy portal are tried again.
+void retry_lazy(Worker& w, uint32_t portal);
+/// Wants the MD memory of a receive under way back.
+void divert_receive(Worker& w, Message& m);
+/// Runs diverts that homes asked for.
+void run_diverts(Worker& w);
+
+// --- finish.cc ---
+/// Looks whether an operation of this node is over, and ends it.
+void settle(Worker& w, Message& m);
+/// Fails a message before or instead of its lease.
+void fail_message(Worker& w, Message& m, int32_t error, LndStatus health);
+/// Posts the message's event now or when there is room, then goes on with it (ACK, release).
+void finish_message(Worker& w, Message& m);
+/// Retries events that found their queue full; returns how many went.
+unsigned flush_events(Worker& w);
+void release_message(Worker& w, Message& m);
+
+// --- ptl/md.cc ---
+/// Nothing new may use the MD; it retires when its last message is gone.
+void md_close_gate(Worker& w, Md& md);
+/// Ends the MD and what of its operations has not begun.
+void md_unlink(Worker& w, Md& md, int32_t status);
+void md_retire_if_done(Worker& w, Md& md);
+/// The kUnlink event has been posted: the slot goes back to the application.
+void md_event_posted(Worker& w, Md& md);
+/// Closes a queue that is to be closed and whose last user is gone.
+void eq_close_if_done(Worker& w, Submitter& submitter, uint32_t index);
+void submitter_close(Worker& w, Submitter& submitter);
+void submitter_closed_if_done(Worker& w, Submitter& submitter);
+
+/// The object cookie by which an ACK or REPLY finds its operation: kind, worker, slot, generation (docs/wire/lnet.md §2.2).
+[[nodiscard]] constexpr uint64_t object_cookie(WorkerId worker, Handle handle) {
+  return 1u | (uint64_t(worker.value & 0xFF) << 2) | (uint64_t(handle.index & 0x3FFFFF) << 10) | (uint64_t(handle.generation) << 32);
+}
+[[nodiscard]] constexpr WorkerId cookie_worker(uint64_t cookie) { return WorkerId{uint16_t((cookie >> 2) & 0xFF)}; }
+[[nodiscard]] constexpr Handle cookie_handle(uint64_t cookie) {
+  return {uint32_t((cookie >> 10) & 0x3FFFFF), uint32_t(cookie >> 32)};
+}
+
+}  // namespace ulnet

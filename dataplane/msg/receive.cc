@@ -1,0 +1,381 @@
+// Messages coming in: the rules of docs/wire/lnet.md §3 in their order, on the connection's worker; matching at home; and what
+// happens when the payload is in its place.
+#include "dataplane/msg/flow.h"
+#include "dataplane/route/forward.h"
+
+namespace ulnet {
+namespace {
+
+using wire::MsgType;
+
+/// Copies that a message may not be longer than, for rules 1 of §3.
+bool malformed(const wire::Header& h) {
+  switch (h.type) {
+    case MsgType::kAck:
+    case MsgType::kGet: return h.payload_length != 0;
+    case MsgType::kPut:
+    case MsgType::kReply: return h.payload_length > kMaxPayload;
+    case MsgType::kHello: return true;
+  }
+  return true;
+}
+
+void begin(RxSlot& slot) {
+  if (slot.ni_slice != nullptr) ++slot.ni_slice->rx_count;
+  if (slot.from != nullptr) ++slot.from->rx_count;
+}
+void end(Worker& w, RxSlot& slot) {
+  if (slot.from != nullptr) --slot.from->rx_count;
+  if (slot.ni_slice == nullptr) return;
+  --slot.ni_slice->rx_count;
+  if (slot.ni_slice->closing) ni_check_drained(w, *slot.ni_slice);
+}
+
+const Nid& primary_of(const Worker& w, const Nid& nid) {
+  const PeerRef peer = w.view->peers->find(nid);
+  return peer ? peer.peer->primary() : nid;
+}
+
+/// What a matched PUT or GET will say in its event.
+void fill_event(Worker& w, Message& m, const RxSlot& slot, const MatchFound& found) {
+  const wire::Header& h = slot.header;
+  Event& e = m.event;
+  e = Event{};
+  e.md = found.md->handle;
+  e.user_ptr = found.md->user_ptr;
+  e.initiator = primary_of(w, h.src_nid);
+  e.initiator_pid = h.src_pid;
+  e.source = h.src_nid;
+  e.sender = slot.from_nid;
+  e.target = h.dest_nid;
+  e.mlength = found.mlength;
+  e.offset = found.offset;
+  e.final = true;
+  if (h.type == MsgType::kPut) {
+    const wire::PutBody put = h.put();
+    e.kind = EventKind::kPut;
+    e.match_bits = put.match_bits;
+    e.hdr_data = put.hdr_data;
+    e.portal = put.portal;
+    e.rlength = h.payload_length;
+  } else {
+    const wire::GetBody get = h.get();
+    e.kind = EventKind::kGet;
+    e.match_bits = get.match_bits;
+    e.portal = get.portal;
+    e.rlength = get.sink_length;
+  }
+}
+
+/// The REPLY leaves at once: a GET has no payload to wait for.
+void start_reply(Worker& w, Message& m, const RxSlot& slot, const MatchFound& found) {
+  const wire::Header& h = slot.header;
+  wire::Header reply;
+  reply.type = MsgType::kReply;
+  reply.dest_nid = h.src_nid;
+  reply.src_nid = h.dest_nid;
+  reply.dest_pid = h.src_pid;
+  reply.src_pid = h.dest_pid;
+  reply.payload_length = found.mlength;
+  reply.set(wire::ReplyBody{h.get().return_wmd});
+  m.tx.header = reply;
+  m.tx.payload = {found.md->segments, found.md->segment_count, found.offset, found.mlength};
+  send_message(w, m);
+}
+
+MatchAsk ask_of(Worker& w, const wire::Header& h) {
+  MatchAsk ask;
+  ask.initiator = {primary_of(w, h.src_nid), h.src_pid};
+  ask.source = h.src_nid;
+  if (h.type == MsgType::kPut) {
+    const wire::PutBody put = h.put();
+    ask.match_bits = put.match_bits;
+    ask.rlength = h.payload_length;
+    ask.roffset = put.offset;
+  } else {
+    const wire::GetBody get = h.get();
+    ask.is_get = true;
+    ask.match_bits = get.match_bits;
+    ask.rlength = get.sink_length;
+    ask.roffset = get.src_offset;
+  }
+  return ask;
+}
+
+void start_incoming(Worker& w, Message& m, RxSlot& slot, const MatchFound& found) {
+  const bool is_put = slot.header.type == MsgType::kPut;
+  Md& md = *found.md;
+  m.kind = is_put ? MsgKind::kInPut : MsgKind::kInGet;
+  m.phase = MsgPhase::kActive;
+  m.lease_out = m.receiving = m.responded = m.ack_sending = m.cancelled = false;
+  m.want_ack = is_put && !slot.header.put().ack_wmd.is_none() && (md.options & kMdAckDisable) == 0;
+  m.retries = 0;
+  m.error = 0;
+  m.divert.store(false, std::memory_order_relaxed);
+  m.md = &md;
+  m.eq = md.eq;
+  m.submitter = w.submitters[md.handle.submitter];
+  ++m.submitter->messages;
+  m.md_offset = found.offset;
+  m.want_dst = slot.header.src_nid;
+  m.want_src = slot.ni_slice == nullptr ? kAnyNid : slot.header.dest_nid;  // exactly the NI it came to (§3.1)
+  m.via = slot.from_nid == slot.header.src_nid ? kAnyNid : slot.from_nid;
+  m.issued = w.now;
+  m.buffer = nullptr;
+  m.tx.home = w.id.value;
+  m.tx.message = &m;
+  m.tx.routed = false;
+  fill_event(w, m, slot, found);
+  md.ops.push_back(m);
+}
+
+/// PUT or GET at its portal's home.
+RxVerdict match_incoming(Worker& w, RxSlot& slot) {
+  const wire::Header& h = slot.header;
+  const bool is_put = h.type == MsgType::kPut;
+  const uint32_t index = is_put ? h.put().portal : h.get().portal;
+  Portal& portal = w.portals[index];
+  const PortalView& portal_view = w.view->portals->portals[index];
+  if (portal_view.mode == PortalMode::kClosed) return drop_receive(w, slot, Drop::kPortalClosed);
+  if (w.incoming.out() == w.incoming.capacity()) {
+    w.counters[TurnStat::kHeldNoMessage].add();
+    w.wait_message.push_back(slot);
+    return RxVerdict::kHold;
+  }
+  const MatchFound found = portal_match(portal, ask_of(w, h));
+  if (found.md == nullptr) {
+    if (!portal_view.lazy) return drop_receive(w, slot, Drop::kNoMatch);
+    if (portal.lazy.size() >= kLazyMax) return drop_receive(w, slot, Drop::kLazyFull);
+    portal.lazy.push_back(slot);
+    return RxVerdict::kHold;
+  }
+  if (found.too_long) return drop_receive(w, slot, Drop::kTooLong);
+  Message& m = *w.incoming.take();
+  start_incoming(w, m, slot, found);
+  Md& md = *found.md;
+  slot.core_message = nullptr;
+  slot.into = {};
+  if (is_put) {
+    m.tx.header = h;  // kept for the ACK
+    m.receiving = true;
+    m.receive_worker = uint8_t(slot.core_worker);
+    slot.core_message = &m;
+    slot.into = {md.segments, md.segment_count, found.offset, found.mlength};
+  }
+  const bool used_up = md.threshold == 0 ||
+                       (md.max_size != 0 && (md.options & kMdManageRemote) == 0 && md.length - md.local_offset < md.max_size);
+  if (used_up) md_close_gate(w, md);
+  if (!is_put) start_reply(w, m, slot, found);
+  return RxVerdict::kReceive;
+}
+
+/// ACK or REPLY at the home of the operation that it answers.
+RxVerdict take_response(Worker& w, RxSlot& slot) {
+  const wire::Header& h = slot.header;
+  const bool is_ack = h.type == MsgType::kAck;
+  const wire::WireHandle handle = is_ack ? h.ack().dst_wmd : h.reply().dst_wmd;
+  Message* m = w.operations.find(cookie_handle(handle.object_cookie));
+  const bool right_kind = m != nullptr && (is_ack ? m->kind == MsgKind::kPut && m->want_ack : m->kind == MsgKind::kGet);
+  if (!right_kind || m->phase != MsgPhase::kActive || m->error != 0 || m->cancelled) return drop_receive(w, slot, Drop::kStaleHandle);
+  if (m->responded) return drop_receive(w, slot, Drop::kReplyTwice);
+  m->event.sender = slot.from_nid;
+  m->event.source = h.src_nid;
+  m->event.initiator = primary_of(w, h.src_nid);
+  m->event.initiator_pid = h.src_pid;
+  slot.core_message = nullptr;
+  slot.into = {};
+  if (is_ack) {
+    m->responded = true;
+    m->event.mlength = h.ack().mlength;
+    settle(w, *m);
+    return RxVerdict::kReceive;
+  }
+  if (h.payload_length > m->event.rlength && (m->md->options & kMdTruncate) == 0) return drop_receive(w, slot, Drop::kReplyTooLong);
+  m->responded = true;
+  m->receiving = true;
+  m->divert.store(false, std::memory_order_relaxed);
+  m->receive_worker = uint8_t(slot.core_worker);
+  m->event.mlength = std::min(h.payload_length, m->event.rlength);
+  slot.core_message = m;
+  slot.into = {m->md->segments, m->md->segment_count, m->md_offset, m->event.mlength};
+  return RxVerdict::kReceive;
+}
+
+/// Which worker decides about a message for this node; kNoWorker with `why` when it is dropped at once.
+WorkerId home_of(Worker& w, const wire::Header& h, Drop& why) {
+  if (h.type == MsgType::kPut || h.type == MsgType::kGet) {
+    const uint32_t portal = h.type == MsgType::kPut ? h.put().portal : h.get().portal;
+    const uint64_t bits = h.type == MsgType::kPut ? h.put().match_bits : h.get().match_bits;
+    why = Drop::kPortalRange;
+    if (portal >= kPortalCount) return kNoWorker;
+    const PortalView& view = w.view->portals->portals[portal];
+    why = Drop::kPortalClosed;
+    if (view.mode == PortalMode::kClosed) return kNoWorker;
+    return portal_home(view, bits, w.id, w.mesh.worker_count);
+  }
+  const wire::WireHandle handle = h.type == MsgType::kAck ? h.ack().dst_wmd : h.reply().dst_wmd;
+  why = Drop::kForeignHandle;
+  if (handle.interface_cookie != w.interface_cookie) return kNoWorker;
+  const WorkerId home = cookie_worker(handle.object_cookie);
+  why = Drop::kStaleHandle;
+  return home.value < w.mesh.worker_count ? home : kNoWorker;
+}
+
+RxVerdict for_this_node(Worker& w, RxSlot& slot) {
+  Drop why = Drop::kNoMatch;
+  const WorkerId home = home_of(w, slot.header, why);
+  if (home == kNoWorker) return drop_receive(w, slot, why);
+  if (home == w.id) return home_decide(w, slot);
+  post(w, home, PostKind::kMatchRequest, slot);
+  return RxVerdict::kHold;
+}
+
+/// Rule 3 of §3: not for the NI that it came to.
+RxVerdict for_another(Worker& w, RxSlot& slot, const NiView& ni) {
+  const Nid& dest = slot.header.dest_nid;
+  if (dest.net() == ni.nid.net()) return RxVerdict::kProtocolError;       // a: should have gone direct
+  if (w.view->local->ni(dest) != nullptr) return RxVerdict::kProtocolError;  // b: another NID of mine
+  if (slot.rdma_request && slot.header.type == MsgType::kGet) return RxVerdict::kProtocolError;
+  if (w.view->node.routing == RoutingState::kDisabled) return drop_receive(w, slot, Drop::kRoutingDisabled);
+  return forward_header(w, slot);
+}
+
+const NiView* ni_by_id(const Worker& w, NiId id) {
+  for (const NiView& ni : w.view->local->nis)
+    if (ni.id == id) return &ni;
+  return nullptr;
+}
+
+/// Came through a router that none of my routes to its source uses (lnet_drop_asym_route).
+bool asymmetric(const Worker& w, const RxSlot& slot) {
+  if (!w.view->node.drop_asym_route || slot.header.src_nid.net() == slot.from_nid.net()) return false;
+  const RouteNetView* net = w.view->routes->find(slot.header.src_nid.net());
+  const PeerRef from = w.view->peers->find(slot.from_nid);
+  if (net != nullptr && from)
+    for (const RouteView& route : net->routes)
+      if (const PeerRef gateway = w.view->peers->find(route.gateway); gateway && gateway.peer == from.peer) return false;
+  return true;
+}
+
+RxVerdict decide(Worker& w, RxSlot& slot) {
+  if (slot.ni_slice == nullptr) return for_this_node(w, slot);  // loopback
+  const NiView* ni = ni_by_id(w, slot.ni);
+  if (ni == nullptr) return drop_receive(w, slot, Drop::kNodeStopping);
+  if (slot.header.dest_nid != ni->nid) return for_another(w, slot, *ni);
+  if (asymmetric(w, slot)) return drop_receive(w, slot, Drop::kAsymmetricRoute);
+  return for_this_node(w, slot);
+}
+
+}  // namespace
+
+RxVerdict receive_header(Worker& w, RxSlot& slot) {
+  if (malformed(slot.header)) return RxVerdict::kProtocolError;
+  slot.core_worker = w.id.value;
+  slot.core_message = nullptr;
+  slot.core_wait = nullptr;
+  slot.core_state = 0;
+  slot.into = {};
+  if (slot.from != nullptr) slot.from->last_alive_ns.set(w.now.time_since_epoch().count());
+  begin(slot);
+  slot.verdict = decide(w, slot);
+  if (slot.verdict == RxVerdict::kProtocolError) end(w, slot);
+  else if (slot.verdict == RxVerdict::kReceive && slot.core_message != nullptr) w.receiving.push_back(slot);
+  return slot.verdict;
+}
+
+RxVerdict home_decide(Worker& w, RxSlot& slot) {
+  switch (slot.header.type) {
+    case MsgType::kPut:
+    case MsgType::kGet: return match_incoming(w, slot);
+    case MsgType::kAck:
+    case MsgType::kReply: return take_response(w, slot);
+    case MsgType::kHello: return RxVerdict::kProtocolError;
+  }
+  return RxVerdict::kProtocolError;
+}
+
+void slot_answer(Worker& w, RxSlot& slot, RxVerdict verdict) {
+  slot.verdict = verdict;
+  if (slot.core_worker == w.id.value) w.ready_slots.push_back(slot);
+  else post_back(w, WorkerId{slot.core_worker}, PostKind::kMatchAnswer, slot);
+}
+
+RxVerdict drop_receive(Worker& w, RxSlot& slot, Drop reason) {
+  w.counters[reason].add();
+  w.counters[Stat::kDropCount].add();
+  w.counters[Stat::kDropLength].add(slot.header.payload_length);
+  slot.core_message = nullptr;
+  slot.core_state = kSlotDropped;
+  slot.into = {};
+  return RxVerdict::kReceive;
+}
+
+void receive_done(Worker& w, RxSlot& slot, Completion how) {
+  if (static_cast<Linked<ReceivingTag>&>(slot).linked()) w.receiving.remove(slot);
+  const unsigned type = unsigned(slot.header.type);
+  const bool dropped = slot.core_state == kSlotDropped;
+  if (slot.ni_slice != nullptr) {
+    (dropped ? slot.ni_slice->counters.dropped : slot.ni_slice->counters.received)[type].add();
+    (dropped ? slot.from->counters.dropped : slot.from->counters.received)[type].add();
+  }
+  Message* m = static_cast<Message*>(slot.core_message);
+  slot.core_message = nullptr;
+  if (m == nullptr) {
+    if (!dropped && how.error == 0) w.counters[Stat::kRecvCount].add();
+  } else if (m->kind == MsgKind::kForward) {
+    forward_received(w, slot, *m, how);
+  } else {
+    if (how.error == 0) {
+      w.counters[Stat::kRecvCount].add();
+      w.counters[Stat::kRecvLength].add(slot.header.payload_length);
+    }
+    m->rx_result = how;
+    post_back(w, WorkerId{m->tx.home}, PostKind::kRxDone, *m);
+  }
+  end(w, slot);
+}
+
+void received(Worker& w, Message& m) {
+  m.receiving = false;
+  const int32_t error = m.rx_result.error;
+  if (m.kind == MsgKind::kGet) {
+    if (error != 0 && m.error == 0) m.error = m.cancelled ? -ECANCELED : error;
+    return settle(w, m);
+  }
+  if (error != 0) {
+    w.counters[Stat::kDropCount].add();
+    w.counters[m.cancelled ? Drop::kMdUnlinked : Drop::kReceiveFailed].add();
+    m.event.status = m.cancelled ? -ECANCELED : error;
+  }
+  finish_message(w, m);
+}
+
+void retry_lazy(Worker& w, uint32_t portal) {
+  List<RxSlot, RxTag> waiting;
+  while (RxSlot* slot = w.portals[portal].lazy.pop_front()) waiting.push_back(*slot);
+  while (RxSlot* slot = waiting.pop_front()) {
+    const RxVerdict verdict = home_decide(w, *slot);
+    if (verdict != RxVerdict::kHold) slot_answer(w, *slot, verdict);
+  }
+}
+
+void divert_receive(Worker& w, Message& m) {
+  m.divert.store(true, std::memory_order_relaxed);
+  w.mesh.divert_wanted.fetch_or(uint64_t{1} << m.receive_worker, std::memory_order_seq_cst);
+  w.mesh.gates[m.receive_worker]->notify();
+}
+
+void run_diverts(Worker& w) {
+  const uint64_t mine = uint64_t{1} << w.id.value;
+  if ((w.mesh.divert_wanted.load(std::memory_order_relaxed) & mine) == 0) return;
+  w.mesh.divert_wanted.fetch_and(~mine, std::memory_order_seq_cst);
+  for (RxSlot* slot = w.receiving.front(); slot != nullptr;) {
+    RxSlot* next = w.receiving.after(*slot);
+    const Message* m = static_cast<const Message*>(slot->core_message);
+    if (m->kind != MsgKind::kForward && m->divert.load(std::memory_order_relaxed))
+      w.lnds[slot->ni_slice == nullptr ? kLndLo : slot->ni_slice->lnd]->divert(*slot, w.now);
+    slot = next;
+  }
+}
+
+}  // namespace ulnet

@@ -1,0 +1,82 @@
+// The end of memory descriptors, and of the submitters that own their slots.
+#include "dataplane/msg/flow.h"
+
+namespace ulnet {
+
+void md_close_gate(Worker& w, Md& md) {
+  if (md.gate_closed) return;
+  md.gate_closed = true;
+  if (md.match.attached) portal_detach(w.portals[md.match.portal], md);
+  md_retire_if_done(w, md);
+}
+
+void md_unlink(Worker& w, Md& md, int32_t status) {
+  if (!md.gate_closed) {
+    md.gate_closed = true;
+    md.unlink_status = status;
+    if (md.match.attached) portal_detach(w.portals[md.match.portal], md);
+  }
+  if (md.ops.empty()) return md_retire_if_done(w, md);
+  for (Message* m = md.ops.front(); m != nullptr;) {
+    Message* next = md.ops.after(*m);
+    const bool last = next == nullptr;
+    m->cancelled = true;
+    if (m->receiving) divert_receive(w, *m);
+    if (m->phase == MsgPhase::kParked) {
+      w.parked.leave(m->from_nid, *m);
+      m->phase = MsgPhase::kActive;
+      if (m->kind == MsgKind::kInGet) fail_message(w, *m, -ECANCELED, LndStatus::kOk);
+      else if (m->error == 0) m->error = -ECANCELED;
+    }
+    if (m->kind == MsgKind::kPut || m->kind == MsgKind::kGet) settle(w, *m);
+    if (last) return;  // settling the last one may have retired the MD
+    m = next;
+  }
+}
+
+void md_event_posted(Worker& w, Md& md) {
+  Submitter& submitter = *w.submitters[md.handle.submitter];
+  EventQueue* eq = md.eq;
+  const uint32_t index = md.handle.index;
+  md.bound = false;
+  md.eq = nullptr;
+  --submitter.bound_mds;
+  submitter.worker_free(true, index);  // from here on the slot is the application's
+  if (eq != nullptr) {
+    --eq->users;
+    eq_close_if_done(w, submitter, uint32_t(eq - &submitter.eq_slot(0)));
+  }
+  submitter_closed_if_done(w, submitter);
+}
+
+void eq_close_if_done(Worker& w, Submitter& submitter, uint32_t index) {
+  EventQueue& eq = submitter.eq_slot(index);
+  if (!eq.closing || eq.users != 0) return;
+  eq.closing = false;
+  eq.open = false;
+  submitter.worker_free(false, index);
+}
+
+void submitter_close(Worker& w, Submitter& submitter) {
+  submitter.closing = true;
+  for (uint32_t i = 0; i < submitter.eq_slots(); ++i) {
+    EventQueue& eq = submitter.eq_slot(i);
+    eq.open = false;  // nobody is told any more
+    if (!eq.waiting.empty() && !eq.linked()) w.eqs_waiting.push_back(eq);
+  }
+  for (uint32_t i = 0; i < submitter.md_slots(); ++i)
+    if (submitter.md_slot(i).bound) md_unlink(w, submitter.md_slot(i), -ESHUTDOWN);
+  submitter_closed_if_done(w, submitter);
+}
+
+void submitter_closed_if_done(Worker& w, Submitter& submitter) {
+  if (!submitter.closing || submitter.bound_mds != 0 || submitter.messages != 0 || !submitter.ops().empty()) return;
+  if (w.submitters[submitter.number()] == nullptr) return;  // told already
+  w.submitters[submitter.number()] = nullptr;
+  WorkerItem item;
+  item.kind = WorkerKind::kSubmitterClosed;
+  item.object = &submitter;
+  post_control(w, item);
+}
+
+}  // namespace ulnet

@@ -1,0 +1,334 @@
+#include "dataplane/select/path.h"
+
+#include "dataplane/peer/slices.h"
+
+namespace ulnet {
+namespace {
+
+PathChoice error(int32_t code, LndStatus health) {
+  PathChoice choice;
+  choice.kind = PathKind::kError;
+  choice.error = code;
+  choice.health = health;
+  return choice;
+}
+
+PathChoice park(const Nid& nid) {
+  PathChoice choice;
+  choice.kind = PathKind::kPark;
+  choice.ask = nid;
+  return choice;
+}
+
+/// The ranking itself, with a recorder that hears why a candidate lost. Holds no state of its own.
+template <class Recorder>
+class Chooser {
+ public:
+  Chooser(const ViewSet& view, const PathRequest& request, const PathContext& context, Recorder recorder)
+      : view_(view), request_(request), context_(context), recorder_(recorder) {}
+
+  PathChoice choose() {
+    if (request_.dst.is_any()) return error(-EINVAL, LndStatus::kLocalError);
+    if (request_.dst.is_lo() || (!request_.forward && view_.local->ni(request_.dst) != nullptr)) return loopback();
+    const PeerRef dst = view_.peers->find(request_.dst);
+    const bool dst_local = view_.local->net(request_.dst.net()) != nullptr;
+    if (dst && !dst.peer->up_to_date && !request_.response && !request_.portal0 && !request_.forward) return park(request_.dst);
+    if (!request_.src.is_any()) return from_fixed(dst);
+    const bool rails = dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward;
+    if (rails) {
+      if (const PathChoice direct = over_rails(*dst.peer); direct.kind == PathKind::kPath) return direct;
+      return routed(dst, nullptr);
+    }
+    if (!dst_local) return routed(dst, nullptr);
+    if (!dst) return park(request_.dst);
+    return to_exactly(dst);
+  }
+
+ private:
+  PathChoice loopback() const {
+    PathChoice choice;
+    choice.kind = PathKind::kLoopback;
+    choice.dest = request_.dst;
+    choice.src = request_.dst.is_lo() || request_.src.is_any() ? request_.dst : request_.src;
+    return choice;
+  }
+
+  static PathChoice path(const NiView& ni, const PeerView& peer, const PeerNiView& hop, const Nid& dest) {
+    PathChoice choice;
+    choice.kind = PathKind::kPath;
+    choice.ni = &ni;
+    choice.hop = &hop;
+    choice.hop_peer = &peer;
+    choice.dest = dest;
+    choice.src = ni.nid;
+    return choice;
+  }
+
+  /// Source NI given: exactly that one (docs/wire/lnet.md §6, SRC_SPEC).
+  PathChoice from_fixed(const PeerRef& dst) {
+    const NiView* ni = view_.local->ni(request_.src);
+    if (ni == nullptr || ni->closing) return error(-EADDRNOTAVAIL, LndStatus::kLocalError);
+    if (request_.src.net() != request_.dst.net()) return routed(dst, ni);
+    if (!dst) return park(request_.dst);
+    return path(*ni, *dst.peer, dst.ni(), request_.dst);
+  }
+
+  /// Destination NID exactly; its recorded NI, or the best on that net.
+  PathChoice to_exactly(const PeerRef& dst) {
+    const PeerNiView& hop = dst.ni();
+    const NetView* net = view_.local->net(request_.dst.net());
+    const NiView* ni = nullptr;
+    if (!dst.peer->multi_rail && !request_.portal0 && !request_.forward)
+      for (const Nid& preferred : hop.preferred)
+        if (const NiView* known = view_.local->ni(preferred); known != nullptr && !known->closing && known->nid.net() == net->net) ni = known;
+    if (ni == nullptr) ni = best_ni(*net, hop);
+    if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
+    return path(*ni, *dst.peer, hop, request_.dst);
+  }
+
+  /// Any of the peer's NIs over any shared net (docs/wire/lnet.md §6.1-6.3).
+  PathChoice over_rails(const PeerView& peer) {
+    const PeerNetView* best = nullptr;
+    const NetView* best_local = nullptr;
+    for (const PeerNetView& peer_net : peer.nets) {
+      const NetView* local = view_.local->net(peer_net.net);
+      if (local == nullptr || !usable(*local)) continue;
+      if (best == nullptr || net_beats(peer, peer_net, *local, *best, *best_local)) {
+        best = &peer_net;
+        best_local = local;
+      }
+    }
+    if (best == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    const NiView* ni = best_ni(*best_local, peer.nis[best->first]);
+    if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
+    const PeerNiView& hop = best_peer_ni(peer, *best, ni);
+    return path(*ni, peer, hop, hop.nid);
+  }
+
+  [[nodiscard]] bool usable(const NetView& net) const {
+    for (uint32_t i = 0; i < net.count; ++i)
+      if (!view_.local->nis[net.first + i].closing) return true;
+    return false;
+  }
+
+  [[nodiscard]] static uint16_t peer_net_health(const PeerView& peer, const PeerNetView& net) {
+    uint16_t health = 0;
+    for (uint32_t i = 0; i < net.count; ++i) health = std::max(health, peer.nis[net.first + i].health);
+    return health;
+  }
+  [[nodiscard]] uint16_t local_net_health(const NetView& net) const {
+    uint16_t health = 0;
+    for (uint32_t i = 0; i < net.count; ++i) {
+      const NiView& ni = view_.local->nis[net.first + i];
+      if (!ni.fatal) health = std::max(health, ni.health);
+    }
+    return health;
+  }
+  /// A net's sequence is that of its NI chosen last (docs/wire/lnet.md §6.4).
+  [[nodiscard]] uint32_t peer_net_sequence(const PeerView& peer, const PeerNetView& net) const {
+    uint32_t sequence = 0;
+    for (uint32_t i = 0; i < net.count; ++i) sequence = std::max(sequence, peer_sequence(peer.nis[net.first + i]));
+    return sequence;
+  }
+  [[nodiscard]] uint32_t local_net_sequence(const NetView& net) const {
+    uint32_t sequence = 0;
+    for (uint32_t i = 0; i < net.count; ++i) sequence = std::max(sequence, ni_sequence(view_.local->nis[net.first + i]));
+    return sequence;
+  }
+  [[nodiscard]] uint32_t peer_sequence(const PeerNiView& ni) const { return ni.locals[context_.worker.value]->sequence; }
+  [[nodiscard]] uint32_t ni_sequence(const NiView& ni) const { return ni.slices[context_.worker.value]->sequence; }
+
+  bool net_beats(const PeerView& peer, const PeerNetView& a, const NetView& a_local, const PeerNetView& b, const NetView& b_local) const {
+    if (const auto x = peer_net_health(peer, a), y = peer_net_health(peer, b); x != y) return x > y;
+    if (a.priority != b.priority) return a.priority < b.priority;
+    if (const auto x = local_net_health(a_local), y = local_net_health(b_local); x != y) return x > y;
+    if (a_local.priority != b_local.priority) return a_local.priority < b_local.priority;
+    if (const auto x = peer_net_sequence(peer, a), y = peer_net_sequence(peer, b); x != y) return x < y;
+    return local_net_sequence(a_local) < local_net_sequence(b_local);
+  }
+
+  /// Best local NI of a net for a message that the hop's worker will serve (docs/wire/lnet.md §6.2).
+  const NiView* best_ni(const NetView& net, const PeerNiView& hop) {
+    const NiView* best = nullptr;
+    for (uint32_t i = 0; i < net.count; ++i) {
+      const NiView& ni = view_.local->nis[net.first + i];
+      if (ni.closing) continue;
+      if (best == nullptr) {
+        best = &ni;
+        continue;
+      }
+      const char* why = ni_compare(ni, *best, hop.server);
+      if (why[0] == '+') {
+        recorder_.ni_lost(*best, ni, why + 1);
+        best = &ni;
+      } else {
+        recorder_.ni_lost(ni, *best, why + 1);
+      }
+    }
+    return best;
+  }
+  /// "+reason" when `a` beats `b`, else "-reason".
+  const char* ni_compare(const NiView& a, const NiView& b, WorkerId server) const {
+    if (a.fatal != b.fatal) return b.fatal ? "+link down" : "-link down";
+    if (a.health != b.health) return a.health > b.health ? "+health" : "-health";
+    if (a.priority != b.priority) return a.priority < b.priority ? "+UDSP priority" : "-UDSP priority";
+    if (const uint32_t x = distance(a), y = distance(b); x != y) return x < y ? "+NUMA distance" : "-NUMA distance";
+    const int64_t x = a.slices[server.value]->credits.gauge().get(), y = b.slices[server.value]->credits.gauge().get();
+    if (x != y) return x > y ? "+credits" : "-credits";
+    return ni_sequence(a) < ni_sequence(b) ? "+rotation" : "-rotation";
+  }
+  /// Coarse distance between the payload's memory and the NI's device; all below numa_range count as equal.
+  [[nodiscard]] uint32_t distance(const NiView& ni) const {
+    const uint32_t raw = request_.numa == UINT32_MAX || ni.device_numa == UINT32_MAX || request_.numa == ni.device_numa ? 10 : 20;
+    return std::max(raw, view_.node.numa_range);
+  }
+
+  /// Best peer NI of a net (docs/wire/lnet.md §6.3); `from` null when the local NI is not chosen yet.
+  const PeerNiView& best_peer_ni(const PeerView& peer, const PeerNetView& net, const NiView* from) {
+    const PeerNiView* best = &peer.nis[net.first];
+    for (uint32_t i = 1; i < net.count; ++i) {
+      const PeerNiView& ni = peer.nis[net.first + i];
+      const char* why = peer_ni_compare(ni, *best, from);
+      recorder_.peer_ni_lost(why[0] == '+' ? *best : ni, why[0] == '+' ? ni : *best, why + 1);
+      if (why[0] == '+') best = &ni;
+    }
+    return *best;
+  }
+  static bool prefers(const PeerNiView& ni, const NiView* from) {
+    if (from == nullptr) return false;
+    for (const Nid& nid : ni.preferred)
+      if (nid == from->nid) return true;
+    return false;
+  }
+  const char* peer_ni_compare(const PeerNiView& a, const PeerNiView& b, const NiView* from) const {
+    if (a.health != b.health) return a.health > b.health ? "+health" : "-health";
+    if (a.priority != b.priority) return a.priority < b.priority ? "+UDSP priority" : "-UDSP priority";
+    if (const bool x = prefers(a, from), y = prefers(b, from); x != y) return x ? "+preferred" : "-preferred";
+    const int64_t x = a.slice->credits.gauge().get(), y = b.slice->credits.gauge().get();
+    if (x != y) return x > y ? "+credits" : "-credits";
+    return peer_sequence(a) < peer_sequence(b) ? "+rotation" : "-rotation";
+  }
+
+  /// Over a gateway (docs/wire/lnet.md §6.5). `from` null: any local NI.
+  PathChoice routed(const PeerRef& dst, const NiView* from) {
+    if (!request_.via.is_any())
+      if (const PathChoice back = over_gateway_ni(request_.via, from); back.kind == PathKind::kPath) return back;
+    const PeerNiView* final_ni = dst ? &dst.ni() : nullptr;
+    const bool rails = dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward && from == nullptr;
+    if (rails) final_ni = best_routed_ni(*dst.peer);
+    const Nid dest = final_ni != nullptr ? final_ni->nid : request_.dst;
+    const RouteNetView* net = view_.routes->find(dest.net());
+    if (net == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    const RouteView* best = nullptr;
+    PeerRef best_gateway;
+    const PeerNiView* best_hop = nullptr;
+    for (const RouteView& route : net->routes) {
+      const PeerRef gateway = view_.peers->find(route.gateway);
+      const PeerNiView* hop = gateway && route.alive ? best_gateway_ni(*gateway.peer, from) : nullptr;
+      if (hop == nullptr) {
+        recorder_.route_lost(route, nullptr, route.alive ? "no local net" : "dead");
+        continue;
+      }
+      if (best == nullptr || route_beats(route, *gateway.peer, *hop, *best, *best_gateway.peer, *best_hop, final_ni)) {
+        if (best != nullptr) recorder_.route_lost(*best, &route, "rank");
+        best = &route;
+        best_gateway = gateway;
+        best_hop = hop;
+      } else {
+        recorder_.route_lost(route, best, "rank");
+      }
+    }
+    if (best == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    PathChoice choice = to_gateway(*best_gateway.peer, *best_hop, from, dest);
+    choice.route = best;
+    return choice;
+  }
+
+  PathChoice to_gateway(const PeerView& gateway, const PeerNiView& hop, const NiView* from, const Nid& dest) {
+    const NiView* ni = from;
+    if (ni == nullptr)
+      if (const NetView* net = view_.local->net(hop.nid.net())) ni = best_ni(*net, hop);
+    if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
+    PathChoice choice = path(*ni, gateway, hop, dest);
+    choice.routed = true;
+    return choice;
+  }
+
+  /// A response goes back through the router that the request came through, if it is one of ours.
+  PathChoice over_gateway_ni(const Nid& via, const NiView* from) {
+    const PeerRef gateway = view_.peers->find(via);
+    if (!gateway || (from != nullptr && from->nid.net() != via.net())) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    if (!is_gateway(*gateway.peer)) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    return to_gateway(*gateway.peer, gateway.ni(), from, request_.dst);
+  }
+  [[nodiscard]] bool is_gateway(const PeerView& peer) const {
+    if (const RouteNetView* net = view_.routes->find(request_.dst.net()))
+      for (const RouteView& route : net->routes)
+        if (const PeerRef gateway = view_.peers->find(route.gateway); gateway && gateway.peer == &peer) return true;
+    return false;
+  }
+
+  /// Of the peer's NIs behind routes: best net, then best NI on it.
+  const PeerNiView* best_routed_ni(const PeerView& peer) {
+    const PeerNetView* best = nullptr;
+    for (const PeerNetView& net : peer.nets) {
+      if (view_.routes->find(net.net) == nullptr) continue;
+      if (best == nullptr || peer_net_health(peer, net) > peer_net_health(peer, *best) ||
+          (peer_net_health(peer, net) == peer_net_health(peer, *best) &&
+           (net.priority < best->priority || (net.priority == best->priority && peer_net_sequence(peer, net) < peer_net_sequence(peer, *best)))))
+        best = &net;
+    }
+    return best == nullptr ? nullptr : &best_peer_ni(peer, *best, nullptr);
+  }
+
+  /// The gateway's best NI on the source NI's net, or on any local net: health, fewer queued bytes, more credits.
+  const PeerNiView* best_gateway_ni(const PeerView& gateway, const NiView* from) {
+    const PeerNiView* best = nullptr;
+    for (const PeerNiView& ni : gateway.nis) {
+      const NetView* net = view_.local->net(ni.nid.net());
+      if (net == nullptr || !usable(*net) || ni.down || (from != nullptr && from->nid.net() != ni.nid.net())) continue;
+      if (best == nullptr || gateway_ni_beats(ni, *best)) best = &ni;
+    }
+    return best;
+  }
+  bool gateway_ni_beats(const PeerNiView& a, const PeerNiView& b) const {
+    if (a.health != b.health) return a.health > b.health;
+    if (a.priority != b.priority) return a.priority < b.priority;
+    if (const int64_t x = a.slice->tx_queued_bytes.get(), y = b.slice->tx_queued_bytes.get(); x != y) return x < y;
+    if (const int64_t x = a.slice->credits.gauge().get(), y = b.slice->credits.gauge().get(); x != y) return x > y;
+    return peer_sequence(a) < peer_sequence(b);
+  }
+  [[nodiscard]] uint32_t route_sequence(const RouteView& route) const {
+    return route.id < context_.route_count ? context_.route_sequences[route.id] : 0;
+  }
+  static bool prefers_gateway(const PeerNiView* final_ni, const PeerView& gateway) {
+    if (final_ni == nullptr) return false;
+    for (const Nid& nid : final_ni->preferred_gateways)
+      if (nid == gateway.primary()) return true;
+    return false;
+  }
+  bool route_beats(const RouteView& a, const PeerView& a_gw, const PeerNiView& a_hop, const RouteView& b, const PeerView& b_gw,
+                   const PeerNiView& b_hop, const PeerNiView* final_ni) const {
+    if (const bool x = prefers_gateway(final_ni, a_gw), y = prefers_gateway(final_ni, b_gw); x != y) return x;
+    if (a.priority != b.priority) return a.priority < b.priority;
+    const int32_t a_hops = a.hops < 0 ? 1 : a.hops, b_hops = b.hops < 0 ? 1 : b.hops;
+    if (a_hops != b_hops) return a_hops < b_hops;
+    if (a_hop.health != b_hop.health) return a_hop.health > b_hop.health;
+    if (const int64_t x = a_hop.slice->tx_queued_bytes.get(), y = b_hop.slice->tx_queued_bytes.get(); x != y) return x < y;
+    if (const int64_t x = a_hop.slice->credits.gauge().get(), y = b_hop.slice->credits.gauge().get(); x != y) return x > y;
+    return route_sequence(a) < route_sequence(b);
+  }
+
+  const ViewSet& view_;
+  const PathRequest& request_;
+  const PathContext& context_;
+  Recorder recorder_;
+};
+
+}  // namespace
+
+PathChoice choose_path(const ViewSet& view, const PathRequest& request, const PathContext& context) {
+  return Chooser<NoRecorder>(view, request, context, NoRecorder{}).choose();
+}
+
+}  // namespace ulnet

@@ -1,0 +1,56 @@
+// Choosing a path: one pure function over views, gauges and this worker's own sequences. Allocates nothing; the only place that
+// ranks. Source: docs/wire/lnet.md §6. A recorder may be handed in that hears why each candidate lost.
+#pragma once
+#include "dataplane/worker/view.h"
+#include "lnd/lnd.h"
+
+namespace ulnet {
+
+struct PathRequest {
+  Nid src;                       ///< ANY = choose
+  Nid dst;
+  Nid via;                       ///< preferred next hop of a response; ANY = none
+  bool response = false;         ///< ACK or REPLY: dst exactly
+  bool portal0 = false;          ///< PUT or GET to portal 0: never waits for discovery
+  bool recovery = false;         ///< recovery ping: dst exactly
+  bool forward = false;          ///< for another node: header stays, dst exactly
+  uint32_t numa = UINT32_MAX;    ///< node of the payload's memory
+};
+
+enum class PathKind : uint8_t {
+  kPath,      ///< send from `ni` to `hop`
+  kLoopback,  ///< to this node itself
+  kPark,      ///< ask control about `ask` first
+  kError,
+};
+struct PathChoice {
+  PathKind kind = PathKind::kError;
+  const NiView* ni = nullptr;
+  const PeerNiView* hop = nullptr;
+  const PeerView* hop_peer = nullptr;
+  Nid dest;                      ///< for the header: the destination, perhaps another NID of the same peer
+  Nid src;                       ///< for the header
+  Nid ask;
+  bool routed = false;
+  const RouteView* route = nullptr;
+  int32_t error = 0;
+  LndStatus health = LndStatus::kLocalError;
+};
+
+/// What differs from worker to worker in a choice.
+struct PathContext {
+  WorkerId worker;
+  const uint32_t* route_sequences = nullptr;  ///< by RouteView::id
+  uint32_t route_count = 0;
+};
+
+/// Hears about each candidate that lost against another: what they were and why. Nothing in production.
+struct NoRecorder {
+  static void ni_lost(const NiView&, const NiView&, const char*) {}
+  static void peer_ni_lost(const PeerNiView&, const PeerNiView&, const char*) {}
+  static void route_lost(const RouteView&, const RouteView*, const char*) {}
+};
+
+[[nodiscard]] PathChoice choose_path(const ViewSet& view, const PathRequest& request, const PathContext& context);
+
+}  // namespace ulnet

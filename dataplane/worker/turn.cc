@@ -1,0 +1,196 @@
+// The loop: one bounded turn of a worker, in fixed order. Inbox (its batch taken before the view is loaded, so that the view is
+// never older than what the batch speaks of), LNDs, deadlines, flush.
+#include <algorithm>
+
+#include "dataplane/msg/flow.h"
+#include "dataplane/route/forward.h"
+#include "dataplane/worker/worker.h"
+
+namespace ulnet {
+namespace {
+
+void run_post(Worker& w, PostKind kind, Posted& object) {
+  switch (kind) {
+    case PostKind::kNone: return;
+    case PostKind::kLease: return egress_continue(w, static_cast<Tx&>(object));
+    case PostKind::kLeaseReturn: return lease_returned(w, *static_cast<Message*>(static_cast<Tx&>(object).message));
+    case PostKind::kMatchRequest: {
+      RxSlot& slot = static_cast<RxSlot&>(object);
+      const RxVerdict verdict = home_decide(w, slot);
+      if (verdict != RxVerdict::kHold) slot_answer(w, slot, verdict);
+      return;
+    }
+    case PostKind::kMatchAnswer: return w.ready_slots.push_back(static_cast<RxSlot&>(object));
+    case PostKind::kRxDone: return received(w, static_cast<Message&>(object));
+  }
+}
+
+/// A held receive goes on at its LND.
+void resume(Worker& w, RxSlot& slot) {
+  Lnd& lnd = *w.lnds[slot.ni_slice == nullptr ? kLndLo : slot.ni_slice->lnd];
+  const Message* m = static_cast<const Message*>(slot.core_message);
+  if (slot.verdict == RxVerdict::kReceive && m != nullptr) w.receiving.push_back(slot);
+  const bool wants_divert = m != nullptr && m->kind != MsgKind::kForward && m->divert.load(std::memory_order_relaxed);
+  if (wants_divert) w.mesh.divert_wanted.fetch_or(uint64_t{1} << w.id.value, std::memory_order_seq_cst);  // it came before the slot
+  if (slot.verdict == RxVerdict::kProtocolError) {
+    if (slot.from != nullptr) --slot.from->rx_count;
+    if (slot.ni_slice != nullptr) --slot.ni_slice->rx_count;
+  }
+  lnd.resume(slot, w.now);
+}
+
+void run_control(Worker& w, const ControlItem& item) {
+  switch (item.kind) {
+    case ControlKind::kLnd: return w.lnds[item.lnd.lnd]->from_control(item.lnd, w.now);
+    case ControlKind::kResolved: return peer_resolved(w, item.lnd.nid, item.error);
+    case ControlKind::kSubmitterOpen: {
+      auto* submitter = static_cast<Submitter*>(item.object);
+      w.submitters[submitter->number()] = submitter;
+      return;
+    }
+    case ControlKind::kSubmitterClose: return submitter_close(w, *static_cast<Submitter*>(item.object));
+    case ControlKind::kRouterBlock: return router_block_add(w, *static_cast<RouterBlock*>(item.object));
+    case ControlKind::kRouterRetire: return router_block_retire(w, *static_cast<RouterBlock*>(item.object));
+    case ControlKind::kNiClose: return ni_close(w, *static_cast<NiSlice*>(item.object));
+    case ControlKind::kPortalLazyOff: return retry_lazy(w, uint32_t(item.a));
+    case ControlKind::kResetMinima:
+      for (RouterPool& pool : w.pools) pool.credits_min.set(pool.credits.get());
+      return;
+  }
+}
+
+/// Takes what lies in the rings now, at most a budget of each. Returns come before work, so that what frees resources never
+/// waits behind what takes them.
+void take_batch(Worker& w) {
+  w.batch.clear();
+  PostItem item;
+  for (unsigned from = 0; from < w.mesh.worker_count; ++from) {
+    if (from == w.id.value) continue;
+    for (unsigned i = 0; i < kInboxBudget && w.batch.size() < w.batch.capacity() && w.mesh.pair(from, w.id.value).back.pop(item); ++i)
+      w.batch.push_back(item);
+  }
+  for (unsigned from = 0; from < w.mesh.worker_count; ++from) {
+    if (from == w.id.value) continue;
+    for (unsigned i = 0; i < kInboxBudget && w.batch.size() < w.batch.capacity() && w.mesh.pair(from, w.id.value).work.pop(item); ++i)
+      w.batch.push_back(item);
+  }
+}
+
+void load_view(Worker& w) {
+  const ViewSet* view = w.mesh.view.load(std::memory_order_seq_cst);
+  if (view != w.view) w.counters[TurnStat::kViewsSeen].add();
+  w.view = view;
+  w.router_hold_timeout = view->node.router_hold_timeout;
+  w.mesh.states[w.id.value].epoch_seen.store(view->epoch.value, std::memory_order_release);
+}
+
+unsigned run_submitters(Worker& w) {
+  unsigned done = 0;
+  for (Submitter* submitter : w.submitters) {
+    if (submitter == nullptr) continue;
+    Op op;
+    for (unsigned i = 0; i < kInboxBudget && w.operations.out() < w.operations.capacity() && submitter->ops().pop(op); ++i) {
+      run_op(w, *submitter, op);
+      ++done;
+    }
+    if (submitter->closing) submitter_closed_if_done(w, *submitter);
+  }
+  return done;
+}
+
+unsigned run_inbox(Worker& w) {
+  ControlItem control[kInboxBudget / 4];
+  unsigned controls = 0;
+  while (controls < std::size(control) && w.mesh.to_worker[w.id.value]->pop(control[controls])) ++controls;
+  take_batch(w);
+  load_view(w);
+  for (unsigned i = 0; i < controls; ++i) run_control(w, control[i]);
+  for (const PostItem& item : w.batch) run_post(w, item.kind, *item.object);
+  const unsigned done = controls + unsigned(w.batch.size()) + run_submitters(w);
+  w.counters[TurnStat::kInboxItems].add(done);
+  return done;
+}
+
+unsigned run_lnds(Worker& w) {
+  unsigned done = 0;
+  for (auto& lnd : w.lnds) {
+    if (lnd == nullptr) continue;
+    done += lnd->poll(kPollBudget, w.now);
+    drain_local(w);
+  }
+  w.counters[TurnStat::kLndEvents].add(done);
+  return done;
+}
+
+unsigned run_timers(Worker& w) {
+  unsigned fired = w.deadlines.advance(w.now, kTimerBudget, [&](Message& m) { operation_expired(w, m); });
+  fired += w.tx_deadlines.advance(w.now, kTimerBudget, [&](Tx& tx) { egress_expired(w, tx); });
+  fired += router_hold_expire(w);
+  for (auto& lnd : w.lnds)
+    if (lnd != nullptr) fired += lnd->timers(w.now);
+  run_diverts(w);
+  w.counters[TurnStat::kTimersFired].add(fired);
+  return fired;
+}
+
+void count_gauges(Worker& w) {
+  const uint64_t in_being = w.operations.out() + w.incoming.out();
+  w.counters[Stat::kMsgsAlloc].set(in_being);
+  w.counters[Stat::kMsgsMax].raise(in_being);
+  w.counters[Stat::kRstAlloc].set(w.deadlines.armed());
+}
+
+}  // namespace
+
+void drain_local(Worker& w) {
+  for (;;) {
+    if (Posted* object = w.local.pop_front()) {
+      run_post(w, object->post_kind, *object);
+    } else if (RxSlot* slot = w.ready_slots.pop_front()) {
+      resume(w, *slot);
+    } else {
+      return;
+    }
+  }
+}
+
+unsigned Worker::turn(Instant now_) {
+  now = now_;
+  unsigned done = run_inbox(*this);
+  drain_local(*this);
+  done += run_lnds(*this);
+  done += run_timers(*this);
+  drain_local(*this);
+  done += flush_events(*this);
+  drain_local(*this);
+  done += flush_outboxes(*this);
+  for (auto& lnd : lnds)
+    if (lnd != nullptr) lnd->flush(now);
+  count_gauges(*this);
+  counters[TurnStat::kTurns].add();
+  if (done > 0) counters[TurnStat::kTurnsBusy].add();
+  return done;
+}
+
+bool Worker::pending() {
+  if (has_waiters(*this) || !mesh.to_worker[id.value]->empty()) return true;
+  if ((mesh.divert_wanted.load(std::memory_order_seq_cst) >> id.value) & 1) return true;
+  for (unsigned from = 0; from < mesh.worker_count; ++from)
+    if (from != id.value && (!mesh.pair(from, id.value).work.empty() || !mesh.pair(from, id.value).back.empty())) return true;
+  for (Submitter* submitter : submitters)
+    if (submitter != nullptr && !submitter->ops().empty()) return true;
+  for (auto& lnd : lnds)
+    if (lnd != nullptr && lnd->pending()) return true;
+  return false;
+}
+
+Instant Worker::next_deadline() {
+  Instant next = std::min(deadlines.next_deadline(), tx_deadlines.next_deadline());
+  if (RxSlot* slot = held_router.front(); slot != nullptr && router_hold_timeout != Duration{})
+    next = std::min(next, slot->held_since + router_hold_timeout);
+  for (auto& lnd : lnds)
+    if (lnd != nullptr) next = std::min(next, lnd->next_deadline());
+  return next;
+}
+
+}  // namespace ulnet
