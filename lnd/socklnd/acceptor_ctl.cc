@@ -1,0 +1,211 @@
+#include "lnd/socklnd/acceptor_ctl.h"
+
+#include <algorithm>
+
+#include "dataplane/base/nid_text.h"
+#include "lnd/socklnd/handshake_ctl.h"
+#include "lnd/socklnd/peer_ctl.h"
+
+namespace ulnet::socklnd {
+namespace {
+
+constexpr uint16_t kPrivilegedPortMax = 1023;
+
+SocketOptions listener_options(const SockControl& control, const NiCtl& ni) {
+  const SockConfig& config = control.config;
+  SocketOptions options;
+  options.privileged_ports = !config.unprivileged_ports;
+  options.tos = ni.params.tos >= 0 ? ni.params.tos : config.tos;
+  options.send_buffer_bytes = config.tx_buffer_bytes;
+  options.receive_buffer_bytes = config.rx_buffer_bytes;
+  options.nodelay = !config.nagle;
+  options.keepalive_idle = config.keepalive_idle;
+  options.keepalive_interval = config.keepalive_interval;
+  options.keepalive_count = config.keepalive_count;
+  return options;
+}
+
+Result<void> listen_at(SockControl& control, const NiCtl& ni, uint16_t port) {
+  const Endpoint at{ni.address, port};
+  SockControl::Listener& listener = control.listeners[at];
+  if (listener.users == 0) {
+    const Result<ListenerId> id = control.net.listen(at, control.config.accept_backlog, listener_options(control, ni));
+    if (!id) {
+      control.listeners.erase(at);
+      return tl::unexpected<Error>(id.error());
+    }
+    listener.id = *id;
+  }
+  ++listener.users;
+  return {};
+}
+
+void unlisten_at(SockControl& control, const NiCtl& ni, uint16_t port) {
+  const auto it = control.listeners.find({ni.address, port});
+  if (it == control.listeners.end() || --it->second.users > 0) return;
+  control.net.unlisten(it->second.id);
+  control.listeners.erase(it);
+}
+
+/// Writes `answer`, then closes.
+void answer_and_close(SockControl& control, Handshake& shake) {
+  shake.phase = HandshakePhase::kAnswerClose;
+  if (handshake_write(control, shake) != 0) handshake_drop(control, shake.socket);
+}
+
+void answer_hello(SockControl& control, Handshake& shake, const Hello& answer) {
+  shake.out_begin = 0;
+  shake.out_end = hello_encode(answer, shake.out);
+}
+
+/// The request is complete: finds the NI that it names. False: the handshake is over.
+bool request_done(SockControl& control, Handshake& shake) {
+  switch (shake.request.status()) {
+    case AcceptStatus::kMore: return false;
+    case AcceptStatus::kRequest: break;
+    case AcceptStatus::kAnswerAndClose:
+      acceptor_answer_encode(std::span<std::byte, kAcceptorAnswerBytes>(shake.out.data(), kAcceptorAnswerBytes));
+      shake.out_end = kAcceptorAnswerBytes;
+      answer_and_close(control, shake);
+      return false;
+    case AcceptStatus::kClose: handshake_drop(control, shake.socket); return false;
+  }
+  const Nid& target = shake.request.request().target;
+  const auto it = std::find_if(control.nis.begin(), control.nis.end(), [&](const auto& entry) {
+    return entry.second.params.nid == target && !entry.second.stopping;
+  });
+  if (it == control.nis.end()) {
+    control.host.log("socklnd: connection request for " + nid_text(target) + ", which is not ours");
+    handshake_drop(control, shake.socket);
+    return false;
+  }
+  shake.ni = it->first;
+  shake.phase = HandshakePhase::kHello;
+  return true;
+}
+
+void finish_answer(SockControl& control, Handshake& shake) {
+  const int written = handshake_write(control, shake);
+  if (written < 0) return handshake_drop(control, shake.socket);
+  if (written == 0) return;
+  if (shake.phase == HandshakePhase::kAnswerClose) return handshake_drop(control, shake.socket);
+  SetCtl& set = *control.find_set(shake.set_id);
+  Conn& conn = *shake.conn;
+  const bool first = set.live.size() == 1;
+  --set.accepting;
+  handshake_place(control, shake.socket, set, conn);
+  set.dial.interval = Duration{0};
+  set.dial.forget_at = kNever;
+  if (first) control.host.peer_up(set.place.id);
+}
+
+/// A good HELLO: accepts the connection, or answers NONE.
+void hello_done(SockControl& control, Handshake& shake) {
+  NiCtl* ni = control.find_ni(shake.ni);
+  if (ni == nullptr || ni->stopping) return handshake_drop(control, shake.socket);
+  const Hello hello = shake.hello.hello();
+  const PeerIdentity peer = peer_identity(control.config, ni->params.nid.net(), shake.remote, hello);
+  if (peer.refuse) return handshake_drop(control, shake.socket);
+  const Result<SetCtl*> found = set_ensure(control, *ni, peer.nid, peer.pid);
+  if (!found) {
+    control.host.log("socklnd: no room for peer " + nid_text(peer.nid) + ": " + found.error().what);
+    return handshake_drop(control, shake.socket);
+  }
+  SetCtl& set = **found;
+  const ConnType type = conn_type_inverse(hello.ctype);
+  PassiveCase c;
+  c.my_nid = ni->params.nid;
+  c.peer_nid = peer.nid;
+  c.known = !set.live.empty();
+  c.known_version = set.version;
+  c.known_incarnation = set.incarnation;
+  c.version = hello.version;
+  c.incarnation = hello.src_incarnation;
+  c.dialling = set.dial.state == DialState::kConnecting;
+  c.same_ip = shake.remote.address == ni->address;
+  c.same_type_count = set.counts[size_t(type)];
+  c.type_limit = type_limit(type, ni->conns_per_peer);
+  const PassiveVerdict verdict = passive_verdict(c);
+  if (verdict == PassiveVerdict::kRebooted) set_close_all(control, set, -ESTALE);
+  const bool refuse = verdict != PassiveVerdict::kAccept;
+  answer_hello(control, shake, hello_answer(hello, ni->params.nid, ni->incarnation, refuse));
+  if (refuse) {
+    set_settle(control, set);
+    return answer_and_close(control, shake);
+  }
+  shake.phase = HandshakePhase::kAnswer;
+  shake.set_id = set.id;
+  shake.conn = &conn_make(set, type, hello, peer.rewrite_source);
+  ++set.accepting;
+  finish_answer(control, shake);
+}
+
+}  // namespace
+
+Result<void> acceptor_open(SockControl& control, const NiCtl& ni) {
+  const SockConfig& config = control.config;
+  if (config.accept == AcceptMode::kNone) return {};
+  if (const Result<void> opened = listen_at(control, ni, config.accept_port); !opened) return opened;
+  if (config.accept_port_bulk == config.accept_port) return {};
+  const Result<void> opened = listen_at(control, ni, config.accept_port_bulk);
+  if (!opened) unlisten_at(control, ni, config.accept_port);
+  return opened;
+}
+
+void acceptor_close(SockControl& control, const NiCtl& ni) {
+  const SockConfig& config = control.config;
+  if (config.accept == AcceptMode::kNone) return;
+  unlisten_at(control, ni, config.accept_port);
+  if (config.accept_port_bulk != config.accept_port) unlisten_at(control, ni, config.accept_port_bulk);
+}
+
+void acceptor_accepted(SockControl& control, SocketId socket, const Endpoint& remote) {
+  const SockConfig& config = control.config;
+  const bool refused =
+      config.accept == AcceptMode::kSecure && remote.port > kPrivilegedPortMax && !config.unprivileged_ports;
+  if (refused) return control.net.close(socket);
+  if (control.half_open >= config.half_open_max) {
+    // Socket numbers rise, so the first passive one is the oldest.
+    const auto oldest = std::find_if(control.handshakes.begin(), control.handshakes.end(),
+                                     [](const auto& entry) { return !entry.second.active; });
+    handshake_drop(control, oldest->first);
+  }
+  Handshake& shake = handshake_add(control, socket, false, remote, config.accept_timeout);
+  acceptor_readable(control, shake);
+}
+
+void acceptor_readable(SockControl& control, Handshake& shake) {
+  int error = 0;
+  if (shake.phase == HandshakePhase::kRequest) {
+    const ShakeRead read = handshake_read(control, shake, shake.request, error);
+    if (read == ShakeRead::kMore) return;
+    if (read == ShakeRead::kBroken) return handshake_drop(control, shake.socket);
+    if (!request_done(control, shake)) return;
+  }
+  if (shake.phase != HandshakePhase::kHello) return;
+  const ShakeRead read = handshake_read(control, shake, shake.hello, error);
+  if (read == ShakeRead::kMore) return;
+  if (read == ShakeRead::kBroken) return handshake_drop(control, shake.socket);
+  switch (shake.hello.status()) {
+    case HelloStatus::kMore: return;
+    case HelloStatus::kHello: return hello_done(control, shake);
+    case HelloStatus::kUnknownVersion: {
+      const NiCtl& ni = control.nis.at(shake.ni);
+      answer_hello(control, shake, hello_answer_unknown_version(ni.params.nid, ni.incarnation));
+      return answer_and_close(control, shake);
+    }
+    case HelloStatus::kBadMagic:
+    case HelloStatus::kBadSource:
+    case HelloStatus::kBadType:
+    case HelloStatus::kTooManyIps:
+    case HelloStatus::kZeroIp:
+    case HelloStatus::kNotHello: return handshake_drop(control, shake.socket);
+  }
+}
+
+void acceptor_writable(SockControl& control, Handshake& shake) {
+  if (shake.phase == HandshakePhase::kAnswer || shake.phase == HandshakePhase::kAnswerClose)
+    finish_answer(control, shake);
+}
+
+}  // namespace ulnet::socklnd

@@ -1,0 +1,60 @@
+// Tunables of socklnd, the same values in both halves. Constant once given. Source: docs/wire/socklnd.md §8 (names,
+// defaults).
+#pragma once
+#include <cstdint>
+
+#include "dataplane/base/time.h"
+
+namespace ulnet::socklnd {
+
+/// Who may connect to us (docs/wire/socklnd.md §1.1).
+enum class AcceptMode : uint8_t {
+  kSecure,  ///< only from source ports up to 1023
+  kAll,     ///< also from others, under a made-up identity (§4)
+  kNone     ///< nobody: no listener
+};
+
+struct SockConfig {
+  // Protocol (names and defaults are upstream's).
+  Duration sock_timeout = 50s;  ///< an NI's lnd_timeout, where it has one, wins
+  uint16_t accept_port = 988;
+  uint16_t accept_port_bulk = 988;
+  int accept_backlog = 127;
+  AcceptMode accept = AcceptMode::kSecure;
+  Duration accept_timeout = 5s;
+  Duration min_reconnect = 1000ms;
+  Duration max_reconnect = 60000ms;
+  int32_t conns_per_peer = 0;  ///< for NIs that say 0; 0 = by link speed (§5)
+  uint32_t min_bulk = 1024;
+  uint32_t tx_buffer_bytes = 0;  ///< socket buffers; 0 = the system's
+  uint32_t rx_buffer_bytes = 0;
+  bool nagle = false;
+  Duration keepalive = 30s;  ///< LNet-level, v3 and later; 0 = off
+  int keepalive_idle = 30;   ///< TCP-level: s, s, probes; idle 0 = off
+  int keepalive_interval = 5;
+  int keepalive_count = 5;
+  bool enable_csum = false;  ///< effective on v2 connections only (§3.4)
+  bool nonblk_zcack = true;
+  uint32_t zc_min_payload = 16384;  ///< payloads from here on carry a zero-copy cookie
+  int tos = -1;                     ///< for NIs that say -1; -1 = unset
+
+  // ulnet's own.
+  bool unprivileged_ports = false;  ///< dial from any port and believe the HELLO of who does so: for ulnet peers only
+  uint64_t incarnation =
+      1;  ///< of the first NI started here, each later one has the next; unique per life of the node (§2.4)
+
+  // Bounds.
+  uint32_t half_open_max = 256;       ///< accepted and not yet past HELLO; the oldest gives way
+  uint32_t sets_max = 16384;          ///< connection sets of the node
+  uint32_t zc_outstanding_max = 256;  ///< unacknowledged cookies of one set; messages beyond go without a cookie
+  uint32_t set_buckets = 1024;        ///< of one worker's table of sets (chained)
+};
+
+inline constexpr Duration kKeepaliveGapMin = 10s;    ///< between two keepalives of one set (§5)
+inline constexpr uint32_t kHeaderReadBytes = 16384;  ///< what a header read may carry along
+inline constexpr uint32_t kBatchMessages = 16;       ///< messages begun on one connection
+inline constexpr uint32_t kAcksQueuedMax = 128;      ///< zero-copy NOOPs waiting on one connection
+inline constexpr uint32_t kConnsPerPeerMax = 127;
+inline constexpr unsigned kEventBurst = 64;
+
+}  // namespace ulnet::socklnd

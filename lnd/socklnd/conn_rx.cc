@@ -1,0 +1,280 @@
+// Receive side of a connection. The hard part: every callback into the core may close this very connection (cancel with
+// force, a protocol error on a sibling), so after each one the phase is looked at again; the object itself stays, as
+// control frees it only after kConnDead.
+#include "lnd/socklnd/conn_rx.h"
+
+#include <algorithm>
+
+#include "lnd/socklnd/conn_set.h"
+#include "lnd/socklnd/conn_tx.h"
+#include "lnd/socklnd/proto/zc.h"
+#include "lnd/socklnd/status.h"
+#include "lnd/socklnd/timers.h"
+
+namespace ulnet::socklnd {
+namespace {
+
+bool up(const Conn& conn) {
+  return conn.phase == ConnPhase::kUp;
+}
+
+void protocol_error(SockWorker& worker, Conn& conn) {
+  set_close(worker, *conn.set, -EPROTO, Closing::kOrderly);
+}
+
+void slot_done(SockWorker& worker, Conn& conn, Completion how) {
+  conn.rx.slot_busy = false;
+  conn.rx.diverted = false;
+  worker.core.rx_done(conn.rx.slot, how, worker.now);
+}
+
+/// All bytes of the message have come: acknowledge, tell the core, begin the next.
+void message_complete(SockWorker& worker, Conn& conn) {
+  ConnRx& rx = conn.rx;
+  const FrameHeader frame = rx.decoder.frame();
+  rx.state = RxState::kHeader;
+  rx.decoder.next();
+  if (frame.csum != 0 && conn.version != kVersion1 && frame.csum != rx.csum) {
+    if (rx.slot_busy) slot_done(worker, conn, receive_failure(-EIO));
+    if (up(conn)) set_close(worker, *conn.set, -EIO, Closing::kOrderly);
+    return;
+  }
+  if (frame.cookie0 != 0 && conn.version != kVersion1) {
+    const bool routed = rx.slot.header.src_nid != conn.set->nid;
+    set_queue_ack(worker, conn, frame.cookie0, routed);
+  }
+  if (rx.slot_busy) slot_done(worker, conn, {});
+}
+
+/// Lets go of slot.into before the payload is complete; what still comes is discarded.
+void divert_now(SockWorker& worker, Conn& conn) {
+  ConnRx& rx = conn.rx;
+  rx.discard_bytes += rx.cursor.left();
+  rx.cursor = PayloadCursor();
+  rx.state = RxState::kDiscard;
+  slot_done(worker, conn, {-ECANCELED, LndStatus::kOk});
+}
+
+/// The core wants the payload: sets up where it goes. Completes at once what has none.
+void payload_begin(SockWorker& worker, Conn& conn) {
+  ConnRx& rx = conn.rx;
+  const uint32_t total = rx.slot.header.payload_length;
+  Payload into = rx.slot.into;
+  into.length = std::min(into.length, total);
+  rx.cursor = PayloadCursor(into);
+  rx.discard_bytes = total - into.length;
+  rx.csum = rx.decoder.csum();
+  rx.slot_busy = true;
+  rx.state = RxState::kPayload;
+}
+
+void message_begin(SockWorker& worker, Conn& conn) {
+  ConnRx& rx = conn.rx;
+  SockSlot& slot = rx.slot;
+  ConnSet& set = *conn.set;
+  if (!set_acked(worker, set, zc_ack_of(rx.decoder.frame(), conn.version))) return protocol_error(worker, conn);
+  if (!up(conn)) return;
+  slot.conn = &conn;
+  slot.header = rx.decoder.header();
+  if (conn.rewrite_source) {
+    slot.header.src_nid = set.nid;
+    slot.header.src_pid = set.pid;
+  }
+  slot.ni = set.ni;
+  slot.ni_slice = set.ni_slice;
+  slot.from_ni = set.peer_ni;
+  slot.from = set.peer;
+  slot.from_nid = set.nid;
+  slot.rdma_request = false;
+  slot.verdict = RxVerdict::kReceive;
+  slot.into = {};
+  slot.held_since = kNever;
+  slot.core_message = slot.core_wait = nullptr;
+  slot.core_state = 0;
+  switch (worker.core.rx_header(slot, worker.now)) {
+    case RxVerdict::kReceive:
+      payload_begin(worker, conn);
+      if (!up(conn)) conn_rx_close(worker, conn);
+      return;
+    case RxVerdict::kHold: rx.state = RxState::kHeld; return;
+    case RxVerdict::kProtocolError:
+      if (up(conn)) protocol_error(worker, conn);
+      return;
+  }
+}
+
+/// Takes what the buffer has of headers; false when it needs more.
+bool take_header(SockWorker& worker, Conn& conn) {
+  ConnRx& rx = conn.rx;
+  std::span<const std::byte> in{rx.buffer.data() + rx.begin, rx.end - rx.begin};
+  const FrameStatus status = rx.decoder.feed(in);
+  rx.begin = rx.end - uint32_t(in.size());
+  switch (status) {
+    case FrameStatus::kMore: return false;
+    case FrameStatus::kNoop: {
+      const FrameHeader frame = rx.decoder.frame();
+      rx.decoder.next();
+      if (!set_acked(worker, *conn.set, zc_ack_of(frame, conn.version))) protocol_error(worker, conn);
+      return true;
+    }
+    case FrameStatus::kMessage: message_begin(worker, conn); return true;
+    case FrameStatus::kBadType:
+    case FrameStatus::kBadHeader:
+    case FrameStatus::kBadCsum: protocol_error(worker, conn); return true;
+  }
+  return false;
+}
+
+/// Goes over `bytes` of payload that lie in their place, or are to be copied there from `from`.
+void place_payload(Conn& conn, uint32_t bytes, const std::byte* from) {
+  ConnRx& rx = conn.rx;
+  const bool summed = rx.decoder.frame().csum != 0;
+  while (bytes > 0) {
+    iovec piece;
+    if (rx.cursor.pieces({&piece, 1}, bytes) == 0) return;
+    if (from != nullptr) {
+      std::memcpy(piece.iov_base, from, piece.iov_len);
+      from += piece.iov_len;
+    }
+    if (summed) rx.csum = csum_update(rx.csum, {static_cast<const std::byte*>(piece.iov_base), piece.iov_len});
+    rx.cursor.advance(uint32_t(piece.iov_len));
+    bytes -= uint32_t(piece.iov_len);
+  }
+}
+
+/// Takes what the buffer has of the payload; false when it needs more.
+bool take_payload(SockWorker& worker, Conn& conn) {
+  ConnRx& rx = conn.rx;
+  if (rx.state == RxState::kPayload) {
+    const uint32_t bytes = std::min(rx.cursor.left(), rx.end - rx.begin);
+    place_payload(conn, bytes, rx.buffer.data() + rx.begin);
+    rx.begin += bytes;
+    if (rx.cursor.left() > 0) return false;
+    rx.state = RxState::kDiscard;
+  }
+  const uint32_t bytes = std::min(rx.discard_bytes, rx.end - rx.begin);
+  if (rx.decoder.frame().csum != 0) rx.csum = csum_update(rx.csum, {rx.buffer.data() + rx.begin, bytes});
+  rx.begin += bytes;
+  rx.discard_bytes -= bytes;
+  if (rx.discard_bytes > 0) return false;
+  message_complete(worker, conn);
+  return true;
+}
+
+/// Posts the next receive: straight into the payload's place as far as that goes, with the buffer behind it for what
+/// follows.
+void arm(SockWorker& worker, Conn& conn) {
+  ConnRx& rx = conn.rx;
+  if (!up(conn) || rx.receiving || rx.state == RxState::kHeld) return;
+  std::array<iovec, kStreamPieces> pieces;
+  unsigned count = 0;
+  rx.direct_bytes = 0;
+  if (rx.state == RxState::kPayload) {
+    count = rx.cursor.pieces({pieces.data(), kStreamPieces - 1});
+    for (unsigned i = 0; i < count; ++i) rx.direct_bytes += uint32_t(pieces[i].iov_len);
+  }
+  rx.begin = rx.end = 0;
+  if (rx.direct_bytes == 0 || rx.direct_bytes == rx.cursor.left())
+    pieces[count++] = {rx.buffer.data(), rx.buffer.size()};
+  rx.receiving = true;
+  worker.engine.receive(conn.stream, {pieces.data(), count});
+  if (conn_rx_in_progress(conn)) conn_watch(worker, conn);
+}
+
+void run(SockWorker& worker, Conn& conn) {
+  ConnRx& rx = conn.rx;
+  bool more = true;
+  while (more && up(conn)) {
+    switch (rx.state) {
+      case RxState::kHeader: more = take_header(worker, conn); break;
+      case RxState::kPayload:
+      case RxState::kDiscard: more = take_payload(worker, conn); break;
+      case RxState::kHeld: more = false; break;
+    }
+  }
+  arm(worker, conn);
+}
+
+}  // namespace
+
+bool conn_rx_in_progress(const Conn& conn) {
+  switch (conn.rx.state) {
+    case RxState::kHeader: return !conn.rx.decoder.at_boundary();
+    case RxState::kPayload:
+    case RxState::kDiscard: return true;
+    case RxState::kHeld: return false;
+  }
+  return false;
+}
+
+void conn_rx_start(SockWorker& worker, Conn& conn) {
+  conn.rx.decoder.reset(conn.version, conn.flip);
+  conn.rx.last_byte = worker.now;
+  conn.set->last_received = worker.now;
+  arm(worker, conn);
+}
+
+void conn_rx_received(SockWorker& worker, Conn& conn, int result) {
+  ConnRx& rx = conn.rx;
+  rx.receiving = false;
+  if (!up(conn)) return conn_rx_close(worker, conn);
+  if (result > 0) {
+    rx.last_byte = conn.set->last_received = worker.now;
+    const uint32_t bytes = uint32_t(result);
+    const uint32_t direct = std::min(bytes, rx.direct_bytes);
+    place_payload(conn, direct, nullptr);
+    rx.begin = 0;
+    rx.end = bytes - direct;
+  } else if (result != -ECANCELED) {
+    // The end between two messages is no error, in the midst of one it is.
+    const bool quiet = result == 0 && !conn_rx_in_progress(conn);
+    return set_close(worker, *conn.set, quiet ? 0 : result == 0 ? -ECONNRESET : result, Closing::kOrderly);
+  }
+  if (rx.diverted) divert_now(worker, conn);
+  run(worker, conn);
+}
+
+void conn_rx_continue(SockWorker& worker, Conn& conn) {
+  if (up(conn) && !conn.rx.receiving) run(worker, conn);
+}
+
+void conn_rx_resume(SockWorker& worker, Conn& conn) {
+  ConnRx& rx = conn.rx;
+  ULNET_CHECK(rx.state == RxState::kHeld);
+  rx.state = RxState::kHeader;
+  rx.last_byte = worker.now;
+  const bool receive = rx.slot.verdict == RxVerdict::kReceive;
+  if (receive) payload_begin(worker, conn);
+  if (!up(conn)) {
+    conn_rx_close(worker, conn);
+    conn_release(worker, conn);
+  } else if (receive) {
+    worker.mark_ready(conn);  // not from within: the core may be in the middle of something
+  } else {
+    protocol_error(worker, conn);
+  }
+}
+
+void conn_rx_divert(SockWorker& worker, Conn& conn) {
+  ConnRx& rx = conn.rx;
+  if (!rx.slot_busy || rx.diverted) return;
+  if (rx.receiving && rx.direct_bytes > 0) {
+    rx.diverted = true;
+    worker.engine.cancel_receive(conn.stream);
+    return;
+  }
+  divert_now(worker, conn);
+  if (up(conn) && !rx.receiving) worker.mark_ready(conn);
+}
+
+void conn_rx_close(SockWorker& worker, Conn& conn) {
+  ConnRx& rx = conn.rx;
+  if (rx.receiving || rx.state == RxState::kHeld) return;
+  rx.state = RxState::kHeader;
+  if (rx.slot_busy) {
+    const int error = conn.error == 0 ? -ECONNRESET : conn.error;
+    slot_done(worker, conn, rx.diverted ? Completion{-ECANCELED, LndStatus::kOk} : receive_failure(error));
+  }
+}
+
+}  // namespace ulnet::socklnd

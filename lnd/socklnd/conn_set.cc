@@ -1,0 +1,208 @@
+// Connection sets. The hard part is set_close: completions call back into the core, which may submit to this very set.
+// So connections leave the set first (a new message then waits), and lists are emptied one by one.
+#include "lnd/socklnd/conn_set.h"
+
+#include <algorithm>
+
+#include "lnd/socklnd/conn_rx.h"
+#include "lnd/socklnd/conn_tx.h"
+#include "lnd/socklnd/status.h"
+#include "lnd/socklnd/timers.h"
+
+namespace ulnet::socklnd {
+namespace {
+
+bool orphan_of(const Tx& tx, NiId ni, PeerNiId peer_ni) {
+  return tx.ni == ni && tx.peer_ni == peer_ni;
+}
+
+void ask(SockWorker& worker, ConnSet& set) {
+  if (set.asked) return;
+  set.asked = true;
+  worker.tell(ToControl::kConnsWanted, set);
+}
+
+/// Takes one connection out of service. Its messages are completed by the caller.
+void retire_conn(SockWorker& worker, Conn& conn, int error, Closing how) {
+  ConnSet& set = *conn.set;
+  conn.phase = ConnPhase::kClosing;
+  conn.error = error;
+  set.conns.remove(conn);
+  set.dying.push_back(conn);
+  worker.conn_wheel.disarm(conn);
+  if (static_cast<Linked<DirtyTag>&>(conn).linked()) worker.dirty.remove(conn);
+  if (static_cast<Linked<ReadyTag>&>(conn).linked()) worker.ready.remove(conn);
+  worker.tell(ToControl::kConnClosed, set, &conn, uint64_t(int64_t(error)));
+  worker.engine.close(conn.stream, how == Closing::kAbort);
+}
+
+}  // namespace
+
+Instant waiting_expires(const Tx& tx, Instant now, Duration timeout) {
+  return std::min(tx.deadline, now + timeout);
+}
+
+Conn* set_choose(const SockWorker& worker, ConnSet& set, const TxShape& shape) {
+  Conn* best = nullptr;
+  Fit best_fit = Fit::kNo;
+  for (Conn* conn = set.conns.front(); conn != nullptr; conn = set.conns.after(*conn)) {
+    if (shape.noop && conn->version == kVersion1) continue;
+    const Fit fit = conn_fit(conn->type, conn->version, shape, worker.config.min_bulk);
+    if (fit == Fit::kNo || fit < best_fit) continue;
+    const bool better = best == nullptr || fit > best_fit || conn->tx.queued_bytes < best->tx.queued_bytes ||
+                        (conn->tx.queued_bytes == best->tx.queued_bytes && conn->tx.last_used < best->tx.last_used);
+    if (!better) continue;
+    best = conn;
+    best_fit = fit;
+  }
+  return best;
+}
+
+void set_submit(SockWorker& worker, ConnSet& set, Tx& tx) {
+  if (Conn* conn = set_choose(worker, set, {false, false, tx.payload.length})) return conn_tx_queue(worker, *conn, tx);
+  TxState state(tx);
+  state.place(TxPlace::kWaiting, &set);
+  state.expires(waiting_expires(tx, worker.now, set.timeout));
+  set.waiting.push_back(tx);
+  set_watch(worker, set);
+  ask(worker, set);
+}
+
+void set_queue_ack(SockWorker& worker, Conn& from, uint64_t cookie, bool routed) {
+  if (from.phase != ConnPhase::kUp) return;
+  ConnSet& set = *from.set;
+  Conn* conn = set_choose(worker, set, {true, worker.config.nonblk_zcack || routed, 0});
+  // Without a connection of that kind the one that the data came on does it as well (docs/wire/socklnd.md §3.3, 4).
+  if (!conn_tx_ack(worker, conn == nullptr ? from : *conn, cookie)) set_close(worker, set, -ENOBUFS, Closing::kAbort);
+}
+
+bool set_acked(SockWorker& worker, ConnSet& set, const ZcAck& ack) {
+  const auto take = [&](uint64_t cookie) {
+    Tx* tx = set.zc_book.take(cookie);
+    if (tx == nullptr) return;  // a completion on the way here closed the set
+    TxState state(*tx);
+    state.cookie(0);
+    if (state.place() != TxPlace::kZcWait) return;  // its last bytes are not reported sent yet: done then
+    set.zc_wait.remove(*tx);
+    worker.finish(*tx, {});
+  };
+  switch (ack.kind) {
+    case ZcAck::Kind::kNothing:
+    case ZcAck::Kind::kKeepalive: return true;
+    case ZcAck::Kind::kInvalid: return false;
+    case ZcAck::Kind::kPair:
+      if (!set.zc_book.covers(ack.first, ack.first) || !set.zc_book.covers(ack.last, ack.last)) return false;
+      take(ack.first);
+      take(ack.last);
+      return true;
+    case ZcAck::Kind::kRange:
+      if (!set.zc_book.covers(ack.first, ack.last)) return false;
+      for (uint64_t i = 0; i <= ack.last - ack.first; ++i) take(ack.first + i);
+      return true;
+  }
+  return false;
+}
+
+void set_close(SockWorker& worker, ConnSet& set, int error, Closing how) {
+  const uint32_t count = set.conns.size();
+  if (count == 0) return;
+  for (Conn* conn = set.conns.front(); conn != nullptr; conn = set.conns.front())
+    retire_conn(worker, *conn, error, how);
+  set.zc_book.clear();
+  const Completion failure = queue_failure(error == 0 ? -ECONNRESET : error);
+  while (Tx* tx = set.zc_wait.pop_front()) worker.finish(*tx, failure);
+  // Completions may release other dying connections (a held slot that is resumed), hence from the front each time.
+  for (bool again = true; again;) {
+    again = false;
+    for (Conn* conn = set.dying.front(); conn != nullptr && !again; conn = set.dying.after(*conn)) {
+      if (conn->ended) continue;
+      again = conn->ended = true;
+      conn_tx_close(worker, *conn);
+      conn_rx_close(worker, *conn);
+      break;
+    }
+  }
+  set_watch(worker, set);
+}
+
+void set_fail_waiting(SockWorker& worker, ConnSet& set, Completion how) {
+  set.asked = false;
+  for (uint32_t left = set.waiting.size(); left > 0 && !set.waiting.empty(); --left)
+    worker.finish(*set.waiting.pop_front(), how);
+  if (!set.waiting.empty()) ask(worker, set);
+}
+
+void set_add_conn(SockWorker& worker, Conn& conn, StreamSource source) {
+  ConnSet& set = *conn.set;
+  ++worker.conn_count;
+  set.asked = false;
+  const Result<StreamId> stream = worker.engine.attach(source, &conn);
+  if (!stream) {
+    conn.phase = ConnPhase::kClosed;
+    --worker.conn_count;
+    worker.tell(ToControl::kConnClosed, set, &conn, uint64_t(int64_t(stream.error().code)));
+    worker.tell(ToControl::kConnDead, set, &conn, uint64_t(source.number));
+    if (!set.waiting.empty()) ask(worker, set);
+    return;
+  }
+  conn.phase = ConnPhase::kUp;
+  conn.stream = *stream;
+  set.conns.push_back(conn);
+  conn_rx_start(worker, conn);
+  set_watch(worker, set);
+  for (uint32_t left = set.waiting.size(); left > 0 && !set.waiting.empty(); --left)
+    set_submit(worker, set, *set.waiting.pop_front());
+}
+
+void conn_release(SockWorker& worker, Conn& conn) {
+  if (conn.phase != ConnPhase::kClosed || conn.rx.receiving || conn.tx.sending) return;
+  if (conn.rx.state == RxState::kHeld) return;  // resume() comes
+  conn_tx_close(worker, conn);
+  conn_rx_close(worker, conn);
+  conn.set->dying.remove(conn);
+  --worker.conn_count;
+  worker.tell(ToControl::kConnDead, *conn.set, &conn, kNoSource);
+}
+
+void orphan_add(SockWorker& worker, Tx& tx) {
+  bool known = false;
+  for (Tx* other = worker.orphans.front(); other != nullptr && !known; other = worker.orphans.after(*other))
+    known = orphan_of(*other, tx.ni, tx.peer_ni);
+  TxState state(tx);
+  state.place(TxPlace::kOrphan, nullptr);
+  state.expires(waiting_expires(tx, worker.now, worker.config.sock_timeout));
+  worker.orphans_due = std::min(worker.orphans_due, state.expires());
+  worker.orphans.push_back(tx);
+  if (known) return;
+  LndMsg msg;
+  msg.kind = uint16_t(ToControl::kSetNeeded);
+  msg.ni = tx.ni;
+  msg.peer_ni = tx.peer_ni;
+  msg.nid = tx.next_hop;
+  worker.core.to_control(msg);
+}
+
+void orphans_adopt(SockWorker& worker, ConnSet& set) {
+  for (Tx* tx = worker.orphans.front(); tx != nullptr;) {
+    Tx* after = worker.orphans.after(*tx);
+    if (orphan_of(*tx, set.ni, set.peer_ni)) {
+      worker.orphans.remove(*tx);
+      set_submit(worker, set, *tx);  // only queues: no completion, so `after` stays
+    }
+    tx = after;
+  }
+}
+
+void orphans_fail(SockWorker& worker, NiId ni, PeerNiId peer_ni, Completion how) {
+  // Completions may submit again: the newcomers, at the end, are not for this round.
+  for (uint32_t left = worker.orphans.size(); left > 0 && !worker.orphans.empty(); --left) {
+    Tx& tx = *worker.orphans.pop_front();
+    if (tx.ni == ni && (peer_ni.value == 0 || tx.peer_ni == peer_ni)) {
+      worker.finish(tx, how);
+    } else {
+      worker.orphans.push_back(tx);
+    }
+  }
+}
+
+}  // namespace ulnet::socklnd

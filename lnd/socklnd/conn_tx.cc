@@ -1,0 +1,256 @@
+// Send side of a connection. `ring` holds the messages that were begun, in order; only the first of them can be partly
+// sent. A send takes pieces from the ring's front and pulls further messages from the queue while pieces are left.
+#include "lnd/socklnd/conn_tx.h"
+
+#include <algorithm>
+
+#include "lnd/socklnd/conn_set.h"
+#include "lnd/socklnd/proto/zc.h"
+#include "lnd/socklnd/status.h"
+#include "lnd/socklnd/timers.h"
+
+namespace ulnet::socklnd {
+namespace {
+
+constexpr unsigned kMergeLooksBack = 8;  ///< NOOPs looked at for a place for one more cookie
+
+OutEntry& entry_at(ConnTx& tx, uint32_t i) {
+  return tx.ring[(tx.ring_head + i) % kBatchMessages];
+}
+FrameHeader& noop_at(ConnTx& tx, uint32_t i) {
+  return tx.noops[(tx.noop_head + i) % kAcksQueuedMax];
+}
+
+uint64_t message_bytes(const Conn& conn, const Tx& tx) {
+  return frame_header_bytes(conn.version) + lnet_header_bytes(conn.version) + tx.payload.length;
+}
+
+void store_csum(OutEntry& entry, FrameHeader frame) {
+  uint32_t csum = frame_csum_start({entry.prefix.data(), entry.prefix_bytes});
+  if (entry.tx != nullptr) {
+    PayloadCursor cursor(entry.tx->payload);
+    iovec piece;
+    while (cursor.pieces({&piece, 1}) == 1) {
+      csum = csum_update(csum, {static_cast<const std::byte*>(piece.iov_base), piece.iov_len});
+      cursor.advance(uint32_t(piece.iov_len));
+    }
+  }
+  frame.csum = csum;
+  frame_header_encode(frame, std::span<std::byte, kFrameHeaderBytes>(entry.prefix.data(), kFrameHeaderBytes));
+}
+
+/// Begins a NOOP: the ring has room.
+void load_noop(SockWorker& worker, Conn& conn) {
+  ConnTx& tx = conn.tx;
+  OutEntry& entry = entry_at(tx, tx.ring_count++);
+  const FrameHeader frame = noop_at(tx, 0);
+  tx.noop_head = (tx.noop_head + 1) % kAcksQueuedMax;
+  --tx.noop_count;
+  entry.tx = nullptr;
+  entry.prefix_bytes = kFrameHeaderBytes;
+  frame_header_encode(frame, std::span<std::byte, kFrameHeaderBytes>(entry.prefix.data(), kFrameHeaderBytes));
+  if (worker.config.enable_csum && conn.version == kVersion2) store_csum(entry, frame);
+}
+
+/// Begins the first message of the queue: the ring has room. False when it was completed instead.
+bool load_message(SockWorker& worker, Conn& conn) {
+  ConnTx& tx = conn.tx;
+  Tx& message = *tx.queue.pop_front();
+  const bool fits =
+      conn.version == kVersion4 || (message.header.dest_nid.fits_u64() && message.header.src_nid.fits_u64());
+  if (!fits || message.deadline <= worker.now) {
+    tx.queued_bytes -= message_bytes(conn, message);
+    worker.finish(
+        message, fits ? Completion{-ETIMEDOUT, LndStatus::kNetworkTimeout} : Completion{-EAFNOSUPPORT, LndStatus::kOk});
+    return false;
+  }
+  OutEntry& entry = entry_at(tx, tx.ring_count);
+  FrameHeader frame;
+  ZcBook& book = conn.set->zc_book;
+  if (message.payload.length >= worker.config.zc_min_payload && conn.version != kVersion1 && !book.full()) {
+    frame.cookie0 = book.add(message);
+    TxState(message).cookie(frame.cookie0);
+  }
+  TxState(message).place(TxPlace::kBegun, &conn);
+  entry.tx = &message;
+  entry.prefix_bytes = uint32_t(frame_prefix_encode(conn.version, frame, message.header, entry.prefix));
+  if (worker.config.enable_csum && conn.version == kVersion2) store_csum(entry, frame);
+  if (tx.ring_count++ == 0) tx.front_cursor = PayloadCursor(message.payload);
+  return true;
+}
+
+/// Begins one more; false when there is nothing or no room. NOOPs go first: they are small, and free the peer's memory.
+bool load_next(SockWorker& worker, Conn& conn) {
+  ConnTx& tx = conn.tx;
+  while (tx.ring_count < kBatchMessages) {
+    if (tx.noop_count > 0) {
+      load_noop(worker, conn);
+      return true;
+    }
+    if (tx.queue.empty()) return false;
+    const bool loaded = load_message(worker, conn);
+    if (conn.phase != ConnPhase::kUp) return false;
+    if (loaded) return true;
+  }
+  return false;
+}
+
+/// All bytes of a begun message are with the transport.
+void message_sent(SockWorker& worker, Conn& conn, Tx& message) {
+  TxState state(message);
+  if (conn.phase != ConnPhase::kUp)
+    return worker.finish(message, queue_failure(conn.error == 0 ? -ECONNRESET : conn.error));
+  if (state.cookie() == 0) return worker.finish(message, {});
+  state.place(TxPlace::kZcWait, conn.set);
+  state.expires(worker.now + conn.set->timeout);
+  conn.set->zc_wait.push_back(message);
+  set_watch(worker, *conn.set);
+}
+
+/// Takes the first entry off the ring.
+void pop_front(SockWorker& worker, Conn& conn) {
+  ConnTx& tx = conn.tx;
+  Tx* message = entry_at(tx, 0).tx;
+  tx.ring_head = (tx.ring_head + 1) % kBatchMessages;
+  --tx.ring_count;
+  tx.front_sent = 0;
+  if (tx.ring_count > 0) {
+    const Tx* front = entry_at(tx, 0).tx;
+    tx.front_cursor = front == nullptr ? PayloadCursor() : PayloadCursor(front->payload);
+  }
+  if (message != nullptr) message_sent(worker, conn, *message);
+}
+
+void consume(SockWorker& worker, Conn& conn, uint64_t bytes) {
+  ConnTx& tx = conn.tx;
+  tx.sent_bytes += bytes;
+  tx.queued_bytes -= std::min(bytes, tx.queued_bytes);
+  while (tx.ring_count > 0) {
+    const OutEntry& front = entry_at(tx, 0);
+    const uint32_t left = front.bytes() - tx.front_sent;
+    if (bytes < left) {
+      const uint32_t before = std::max(tx.front_sent, front.prefix_bytes);
+      tx.front_sent += uint32_t(bytes);
+      if (tx.front_sent > before) tx.front_cursor.advance(tx.front_sent - before);
+      return;
+    }
+    bytes -= left;
+    pop_front(worker, conn);
+  }
+}
+
+}  // namespace
+
+void conn_tx_queue(SockWorker& worker, Conn& conn, Tx& tx) {
+  TxState(tx).place(TxPlace::kQueued, &conn);
+  conn.tx.queue.push_back(tx);
+  conn.tx.queued_bytes += message_bytes(conn, tx);
+  conn.tx.last_used = ++conn.set->use_sequence;
+  worker.mark_dirty(conn);
+}
+
+bool conn_tx_noop(SockWorker& worker, Conn& conn, const FrameHeader& noop) {
+  ConnTx& tx = conn.tx;
+  if (tx.noop_count == kAcksQueuedMax) return false;
+  noop_at(tx, tx.noop_count++) = noop;
+  tx.queued_bytes += kFrameHeaderBytes;
+  tx.last_used = ++conn.set->use_sequence;
+  worker.mark_dirty(conn);
+  return true;
+}
+
+bool conn_tx_ack(SockWorker& worker, Conn& conn, uint64_t cookie) {
+  ConnTx& tx = conn.tx;
+  const uint32_t looks = std::min<uint32_t>(tx.noop_count, kMergeLooksBack);
+  for (uint32_t i = 1; i <= looks; ++i) {
+    FrameHeader& noop = noop_at(tx, tx.noop_count - i);
+    if (noop.cookie1 != kKeepaliveCookie && zc_ack_merge(noop, cookie)) return true;
+  }
+  return conn_tx_noop(worker, conn, {FrameType::kNoop, 0, 0, cookie});
+}
+
+void conn_tx_start(SockWorker& worker, Conn& conn) {
+  ConnTx& tx = conn.tx;
+  if (conn.phase != ConnPhase::kUp || tx.sending) return;
+  std::array<iovec, kStreamPieces> pieces;
+  unsigned count = 0;
+  bool whole = true;  // everything looked at so far has found its pieces
+  for (uint32_t i = 0; whole && count < kStreamPieces; ++i) {
+    if (i == tx.ring_count && !load_next(worker, conn)) break;
+    if (conn.phase != ConnPhase::kUp) return;
+    OutEntry& entry = entry_at(tx, i);
+    const uint32_t skip = i == 0 ? std::min(tx.front_sent, entry.prefix_bytes) : 0;
+    if (skip < entry.prefix_bytes) pieces[count++] = {entry.prefix.data() + skip, entry.prefix_bytes - skip};
+    if (entry.tx == nullptr) continue;
+    const PayloadCursor cursor = i == 0 ? tx.front_cursor : PayloadCursor(entry.tx->payload);
+    const unsigned first = count;
+    count += cursor.pieces(std::span(pieces).subspan(count));
+    uint32_t described = 0;
+    for (unsigned p = first; p < count; ++p) described += uint32_t(pieces[p].iov_len);
+    whole = described == cursor.left();
+  }
+  if (conn.phase != ConnPhase::kUp || count == 0) return;
+  if (!tx.watched) {
+    tx.watched = true;
+    tx.progress_at = worker.now;
+  }
+  tx.sending = true;
+  worker.engine.send(conn.stream, {pieces.data(), count}, !whole || !tx.queue.empty());
+  conn_watch(worker, conn);
+}
+
+void conn_tx_sent(SockWorker& worker, Conn& conn, int result) {
+  ConnTx& tx = conn.tx;
+  tx.sending = false;
+  if (result > 0) consume(worker, conn, uint64_t(result));
+  if (conn.phase != ConnPhase::kUp) return conn_tx_close(worker, conn);
+  if (result > 0) {
+    if (tx.ring_count > 0 || tx.noop_count > 0 || !tx.queue.empty()) worker.mark_dirty(conn);
+    return;
+  }
+  const int error = result == 0 ? -EIO : result;
+  // The message whose write failed says so; the others end with their connection.
+  Tx* failed = tx.ring_count > 0 ? entry_at(tx, 0).tx : nullptr;
+  if (failed != nullptr) {
+    if (TxState(*failed).cookie() != 0) conn.set->zc_book.take(TxState(*failed).cookie());
+    tx.ring_head = (tx.ring_head + 1) % kBatchMessages;
+    --tx.ring_count;
+    tx.front_sent = 0;
+    worker.finish(*failed, write_failure(error));
+  }
+  if (conn.phase == ConnPhase::kUp) set_close(worker, *conn.set, error, Closing::kOrderly);
+}
+
+void conn_tx_unqueue(Conn& conn, Tx& tx) {
+  conn.tx.queue.remove(tx);
+  conn.tx.queued_bytes -= message_bytes(conn, tx);
+}
+
+void conn_tx_close(SockWorker& worker, Conn& conn) {
+  ConnTx& tx = conn.tx;
+  const Completion how = queue_failure(conn.error == 0 ? -ECONNRESET : conn.error);
+  while (Tx* message = tx.queue.pop_front()) worker.finish(*message, how);
+  if (tx.sending) return;
+  while (tx.ring_count > 0) {
+    Tx* message = entry_at(tx, 0).tx;
+    tx.ring_head = (tx.ring_head + 1) % kBatchMessages;
+    --tx.ring_count;
+    if (message != nullptr) worker.finish(*message, how);
+  }
+}
+
+bool conn_tx_progress(SockWorker& worker, Conn& conn) {
+  ConnTx& tx = conn.tx;
+  if (!tx.watched) return false;
+  // What was merely copied into the socket is no progress, or a dead peer's time-out would move with each message. A
+  // send under way may have put bytes there that are not reported yet, hence two signs.
+  const uint64_t unsent = worker.engine.unsent_bytes(conn.stream);
+  const uint64_t acked = tx.sent_bytes - std::min(tx.sent_bytes, unsent);
+  if (acked > tx.acked_bytes || unsent < tx.unsent_bytes) tx.progress_at = worker.now;
+  tx.acked_bytes = std::max(tx.acked_bytes, acked);
+  tx.unsent_bytes = unsent;
+  tx.watched = tx.sending || unsent > 0;
+  return tx.watched;
+}
+
+}  // namespace ulnet::socklnd

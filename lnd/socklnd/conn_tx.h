@@ -1,0 +1,26 @@
+// The sending half of a connection: FIFO of messages, several begun at once and handed over in one send, zero-copy
+// cookies, NOOPs. Thread: the connection's worker. Source: docs/wire/socklnd.md §3.2, §3.3, §5, §7.
+#pragma once
+#include "lnd/socklnd/conn.h"
+#include "lnd/socklnd/worker.h"
+
+namespace ulnet::socklnd {
+
+/// Queues a message on a connection that is up; it leaves at the next flush.
+void conn_tx_queue(SockWorker& worker, Conn& conn, Tx& tx);
+/// Queues a NOOP; false when too many wait already (the peer does not read).
+[[nodiscard]] bool conn_tx_noop(SockWorker& worker, Conn& conn, const FrameHeader& noop);
+/// Acknowledges a cookie: merged into a NOOP that waits, or a new one; false as above.
+[[nodiscard]] bool conn_tx_ack(SockWorker& worker, Conn& conn, uint64_t cookie);
+/// Hands over what can be handed over (flush).
+void conn_tx_start(SockWorker& worker, Conn& conn);
+/// The engine's kSent; also for connections that are closing.
+void conn_tx_sent(SockWorker& worker, Conn& conn, int result);
+/// Takes a message that was not begun out of the queue.
+void conn_tx_unqueue(Conn& conn, Tx& tx);
+/// The connection is closing: completes what the engine does not have.
+void conn_tx_close(SockWorker& worker, Conn& conn);
+/// Looks whether the peer's machine has taken something; true while bytes are on their way.
+bool conn_tx_progress(SockWorker& worker, Conn& conn);
+
+}  // namespace ulnet::socklnd

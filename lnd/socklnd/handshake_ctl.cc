@@ -1,0 +1,68 @@
+#include "lnd/socklnd/handshake_ctl.h"
+
+#include "lnd/socklnd/peer_ctl.h"
+
+namespace ulnet::socklnd {
+
+int handshake_write(SockControl& control, Handshake& shake) {
+  while (shake.out_begin < shake.out_end) {
+    const int put = control.net.write(
+        shake.socket, std::span<const std::byte>(shake.out).subspan(shake.out_begin, shake.out_end - shake.out_begin));
+    if (put == -EAGAIN) {
+      control.net.want(shake.socket, true, true);
+      return 0;
+    }
+    if (put <= 0) return put == 0 ? -EPIPE : put;
+    shake.out_begin += size_t(put);
+  }
+  control.net.want(shake.socket, true, false);
+  return 1;
+}
+
+Handshake& handshake_add(SockControl& control, SocketId socket, bool active, const Endpoint& remote, Duration timeout) {
+  Handshake& shake = control.handshakes[socket];
+  shake.socket = socket;
+  shake.active = active;
+  shake.phase = active ? HandshakePhase::kConnecting : HandshakePhase::kRequest;
+  shake.remote = remote;
+  shake.hello.reset(active ? HelloRole::kActive : HelloRole::kPassive);
+  if (!active) ++control.half_open;
+  control.due.set(SockControl::due_key(shake), control.now + timeout);
+  return shake;
+}
+
+namespace {
+void forget(SockControl& control, SocketId socket) {
+  const auto it = control.handshakes.find(socket);
+  if (!it->second.active) --control.half_open;
+  control.due.clear(SockControl::due_key(it->second));
+  control.handshakes.erase(it);
+}
+}  // namespace
+
+void handshake_drop(SockControl& control, SocketId socket) {
+  Handshake& shake = control.handshakes.at(socket);
+  SetCtl* set = control.find_set(shake.set_id);
+  if (shake.conn != nullptr && set != nullptr) {  // it was accepted, and broke before the answer was out
+    --set->accepting;
+    conn_uncount(*set, shake.conn);
+    set->closing.erase(shake.conn);
+    delete shake.conn;
+  }
+  const bool settle = shake.conn != nullptr && set != nullptr;
+  forget(control, socket);
+  control.net.close(socket);
+  if (settle) set_settle(control, *set);
+}
+
+void handshake_place(SockControl& control, SocketId socket, SetCtl& set, Conn& conn) {
+  forget(control, socket);
+  const StreamSource source = control.net.detach(socket);
+  LndMsg msg;
+  msg.kind = uint16_t(ToWorker::kConnAdd);
+  msg.object = &conn;
+  msg.a = uint64_t(source.number);
+  set_tell(control, set, msg);
+}
+
+}  // namespace ulnet::socklnd

@@ -1,0 +1,168 @@
+#include "lnd/socklnd/peer_ctl.h"
+
+#include "lnd/socklnd/dial_ctl.h"
+
+namespace ulnet::socklnd {
+
+PeerIdentity peer_identity(const SockConfig& config, Net ni_net, const Endpoint& remote, const Hello& hello) {
+  if (remote.port <= 1023 || config.unprivileged_ports) return {hello.src_nid, kLnetPid, false, false};
+  if (remote.address.v6) return {{}, 0, false, true};
+  const auto& b = remote.address.bytes;
+  const uint32_t address = (uint32_t{b[0]} << 24) | (uint32_t{b[1]} << 16) | (uint32_t{b[2]} << 8) | b[3];
+  return {Nid::v4(ni_net, address), remote.port | kUserPidFlag, true, false};
+}
+
+IpAddress nid_address(const Nid& nid) {
+  IpAddress address;
+  address.v6 = nid.size != 0;
+  for (size_t i = 0; i < (address.v6 ? 16u : 4u); ++i) address.bytes[i] = nid.addr[i];
+  return address;
+}
+
+Result<SetCtl*> set_ensure(SockControl& control, NiCtl& ni, const Nid& nid, uint32_t pid) {
+  const SetKey key{ni.params.id, nid, pid};
+  if (const auto it = control.set_of.find(key); it != control.set_of.end()) return control.find_set(it->second);
+  if (control.sets.size() >= control.config.sets_max) return fail(ENOMEM, "too many connection sets");
+  const Result<PeerPlace> place = control.host.place_peer(nid, ni.params.id);
+  if (!place) return tl::unexpected<Error>(place.error());
+  SetCtl& set = control.sets[control.next_set_id];
+  set.id = control.next_set_id++;
+  set.ni = ni.params.id;
+  set.nid = nid;
+  set.pid = pid;
+  set.place = *place;
+  auto* object = new ConnSet(control.config.zc_outstanding_max);
+  object->id = set.id;
+  object->ni = set.ni;
+  if (place->worker.value < ni.params.slices.size()) object->ni_slice = ni.params.slices[place->worker.value];
+  object->peer_ni = place->id;
+  object->peer = place->slice;
+  object->nid = nid;
+  object->pid = pid;
+  object->timeout = ni.timeout;
+  set.object = object;
+  control.set_of[key] = set.id;
+  ++ni.sets;
+  LndMsg msg;
+  msg.kind = uint16_t(ToWorker::kSetOpen);
+  msg.object = object;
+  set_tell(control, set, msg);
+  return &set;
+}
+
+void set_tell(SockControl& control, const SetCtl& set, LndMsg msg) {
+  msg.ni = set.ni;
+  msg.peer_ni = set.place.id;
+  msg.nid = set.nid;
+  control.host.to_worker(set.place.worker, msg);
+}
+
+void set_fail(SockControl& control, const SetCtl& set, Completion how) {
+  LndMsg msg;
+  msg.kind = uint16_t(ToWorker::kSetFail);
+  msg.object = set.object;
+  msg.a = uint64_t(int64_t{how.error});
+  msg.b = uint64_t(how.health);
+  set_tell(control, set, msg);
+}
+
+void set_close_all(SockControl& control, SetCtl& set, int error) {
+  set.version = 0;
+  if (set.live.empty()) return;
+  for (const auto& [conn, type] : set.live) set.closing.insert(conn);
+  set.live.clear();
+  set.counts = {};
+  LndMsg msg;
+  msg.kind = uint16_t(ToWorker::kSetClose);
+  msg.object = set.object;
+  msg.a = uint64_t(int64_t{error});
+  set_tell(control, set, msg);
+}
+
+Conn& conn_make(SetCtl& set, ConnType type, const Hello& hello, bool rewrite_source) {
+  auto* conn = new Conn;
+  conn->set = set.object;
+  conn->type = type;
+  conn->version = hello.version;
+  conn->flip = hello.flip;
+  conn->rewrite_source = rewrite_source;
+  set.live[conn] = type;
+  ++set.counts[size_t(type)];
+  set.version = hello.version;
+  set.incarnation = hello.src_incarnation;
+  return *conn;
+}
+
+bool conn_uncount(SetCtl& set, Conn* conn) {
+  const auto it = set.live.find(conn);
+  if (it == set.live.end()) return false;
+  --set.counts[size_t(it->second)];
+  set.live.erase(it);
+  set.closing.insert(conn);
+  if (set.live.empty()) set.version = 0;  // a peer is forgotten with its last connection
+  return true;
+}
+
+void set_settle(SockControl& control, SetCtl& set) {
+  if (!set.live.empty() || !set.closing.empty() || set.accepting > 0) return;
+  NiCtl& ni = *control.find_ni(set.ni);
+  if (!ni.stopping) {
+    if (set.dial.state != DialState::kIdle) return;
+    if (set.dial.forget_at > control.now) {
+      control.due.set(SockControl::due_key(set), set.dial.forget_at);
+      return;
+    }
+  }
+  LndMsg msg;
+  msg.kind = uint16_t(ToWorker::kSetRetire);
+  msg.object = set.object;
+  set_tell(control, set, msg);
+  control.retiring[set.id] = {set.ni, set.object};
+  control.due.clear(SockControl::due_key(set));
+  control.set_of.erase({set.ni, set.nid, set.pid});
+  control.sets.erase(set.id);
+}
+
+void ni_settle(SockControl& control, NiCtl& ni) {
+  if (!ni.stopping || ni.sets > 0 || ni.flushes_left > 0) return;
+  ni.flushes_left = control.host.worker_count();
+  LndMsg msg;
+  msg.kind = uint16_t(ToWorker::kNiFlush);
+  msg.ni = ni.params.id;
+  msg.a = uint64_t(int64_t{-ESHUTDOWN});
+  for (uint16_t worker = 0; worker < control.host.worker_count(); ++worker) control.host.to_worker({worker}, msg);
+}
+
+void on_conn_closed(SockControl& control, const LndMsg& msg) {
+  SetCtl* set = control.find_set(msg.a);
+  if (set == nullptr || !conn_uncount(*set, static_cast<Conn*>(msg.object))) return;
+  const int error = int(int64_t(msg.b));
+  const bool trying = set->dial.state == DialState::kConnecting || set->accepting > 0;
+  if (set->live.empty() && error != 0 && !trying) control.host.peer_down(set->place.id, error);
+}
+
+void on_conn_dead(SockControl& control, const LndMsg& msg) {
+  auto* conn = static_cast<Conn*>(msg.object);
+  SetCtl* set = control.find_set(msg.a);
+  if (msg.b != kNoSource) control.net.discard({int64_t(msg.b)});
+  if (set != nullptr) {
+    (void)conn_uncount(*set, conn);
+    set->closing.erase(conn);
+  }
+  delete conn;
+  if (set != nullptr) set_settle(control, *set);
+}
+
+void on_set_gone(SockControl& control, const LndMsg& msg) {
+  const auto it = control.retiring.find(msg.a);
+  if (it == control.retiring.end()) return;
+  const NiId ni_id = it->second.first;
+  delete it->second.second;
+  control.retiring.erase(it);
+  NiCtl* ni = control.find_ni(ni_id);
+  if (ni == nullptr) return;
+  --ni->sets;
+  ni_settle(control, *ni);
+}
+
+}  // namespace ulnet::socklnd

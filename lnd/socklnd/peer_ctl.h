@@ -1,0 +1,45 @@
+// Connection sets on the control side: made when first needed, counted, closed together, retired when empty; and who a
+// peer is. Thread: control. Source: docs/wire/socklnd.md §4, §6, §7.
+#pragma once
+#include "lnd/socklnd/state_ctl.h"
+
+namespace ulnet::socklnd {
+
+/// Who a dialling peer is taken for.
+struct PeerIdentity {
+  Nid nid;
+  uint32_t pid = kLnetPid;
+  bool rewrite_source = false;  ///< its headers' source is overwritten with nid and pid
+  bool refuse = false;
+};
+/// From a privileged port, or with unprivileged_ports, the HELLO is believed. Else the peer is a user-space process:
+/// its NID is its IPv4 address on the NI's net, its pid is made of the port; over IPv6 there is no such identity.
+[[nodiscard]] PeerIdentity peer_identity(const SockConfig& config, Net ni_net, const Endpoint& remote,
+                                         const Hello& hello);
+
+/// The IP address in a tcp NID.
+[[nodiscard]] IpAddress nid_address(const Nid& nid);
+
+/// Finds or makes the set. Errors: those of place_peer; ENOMEM when there are too many sets.
+[[nodiscard]] Result<SetCtl*> set_ensure(SockControl& control, NiCtl& ni, const Nid& nid, uint32_t pid);
+/// Sends `msg` to the set's worker, with ni, peer NI and NID filled in.
+void set_tell(SockControl& control, const SetCtl& set, LndMsg msg);
+/// Completes what waits for a connection of the set.
+void set_fail(SockControl& control, const SetCtl& set, Completion how);
+/// Closes all its connections; from now on they do not count, and the peer's version and incarnation are forgotten.
+void set_close_all(SockControl& control, SetCtl& set, int error);
+/// A new Conn, counted in the set.
+[[nodiscard]] Conn& conn_make(SetCtl& set, ConnType type, const Hello& hello, bool rewrite_source);
+/// The connection does not count any more (moved to `closing`); false when it did not already.
+bool conn_uncount(SetCtl& set, Conn* conn);
+/// Looks whether the set can be given up: it has nothing and wants nothing. `set` may be gone afterwards.
+void set_settle(SockControl& control, SetCtl& set);
+/// Same for an NI that is stopping: asks the workers for the last flush.
+void ni_settle(SockControl& control, NiCtl& ni);
+
+/// Messages of workers about sets and connections.
+void on_conn_closed(SockControl& control, const LndMsg& msg);
+void on_conn_dead(SockControl& control, const LndMsg& msg);
+void on_set_gone(SockControl& control, const LndMsg& msg);
+
+}  // namespace ulnet::socklnd

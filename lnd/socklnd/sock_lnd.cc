@@ -1,0 +1,176 @@
+#include "lnd/socklnd/sock_lnd.h"
+
+#include <algorithm>
+#include <array>
+
+#include "lnd/socklnd/conn_rx.h"
+#include "lnd/socklnd/conn_set.h"
+#include "lnd/socklnd/conn_tx.h"
+#include "lnd/socklnd/socklnd.h"
+#include "lnd/socklnd/timers.h"
+
+namespace ulnet::socklnd {
+
+List<ConnSet, SetTag>& SockWorker::bucket(NiId ni, PeerNiId peer_ni) {
+  const uint64_t key = ((uint64_t{ni.value} << 32) | peer_ni.value) * 0x9E3779B97F4A7C15ull;
+  return buckets[(key >> 32) % config.set_buckets];
+}
+
+ConnSet* SockWorker::find_set(NiId ni, PeerNiId peer_ni, uint32_t pid) {
+  auto& chain = bucket(ni, peer_ni);
+  for (ConnSet* set = chain.front(); set != nullptr; set = chain.after(*set))
+    if (set->ni == ni && set->peer_ni == peer_ni && set->pid == pid) return set;
+  return nullptr;
+}
+
+void SockWorker::tell(ToControl kind, const ConnSet& set, void* object, uint64_t b) {
+  LndMsg msg;
+  msg.kind = uint16_t(kind);
+  msg.ni = set.ni;
+  msg.peer_ni = set.peer_ni;
+  msg.nid = set.nid;
+  msg.object = object;
+  msg.a = set.id;
+  msg.b = b;
+  core.to_control(msg);
+}
+
+void SockLnd::submit(Tx& tx, Instant now) {
+  SockWorker& w = worker_;
+  w.now = now;
+  ++w.tx_count;
+  std::fill(std::begin(tx.lnd), std::end(tx.lnd), 0);
+  // A user-space peer has its own set under its made-up pid, and is never dialled (docs/wire/socklnd.md §4).
+  const bool user = !tx.routed && tx.header.dest_pid != kAnyPid && (tx.header.dest_pid & kUserPidFlag) != 0;
+  if (ConnSet* set = w.find_set(tx.ni, tx.peer_ni, user ? tx.header.dest_pid : kLnetPid))
+    return set_submit(w, *set, tx);
+  if (user) return w.finish(tx, {-EHOSTUNREACH, LndStatus::kRemoteError});
+  orphan_add(w, tx);
+}
+
+void SockLnd::resume(RxSlot& slot, Instant now) {
+  worker_.now = now;
+  conn_rx_resume(worker_, *static_cast<SockSlot&>(slot).conn);
+}
+
+void SockLnd::divert(RxSlot& slot, Instant now) {
+  worker_.now = now;
+  conn_rx_divert(worker_, *static_cast<SockSlot&>(slot).conn);
+}
+
+void SockLnd::cancel(Tx& tx, bool force, Instant now) {
+  SockWorker& w = worker_;
+  w.now = now;
+  TxState state(tx);
+  switch (state.place()) {
+    case TxPlace::kOrphan: w.orphans.remove(tx); break;
+    case TxPlace::kWaiting: state.set()->waiting.remove(tx); break;
+    case TxPlace::kQueued: conn_tx_unqueue(*state.conn(), tx); break;
+    case TxPlace::kBegun:
+      if (force && state.conn()->phase == ConnPhase::kUp) set_close(w, *state.conn()->set, -ECANCELED, Closing::kAbort);
+      return;
+    case TxPlace::kZcWait:
+      if (force) set_close(w, *state.set(), -ECANCELED, Closing::kAbort);
+      return;
+  }
+  w.finish(tx, {-ECANCELED, LndStatus::kOk});
+}
+
+void SockLnd::event(const StreamEvent& event) {
+  Conn& conn = *static_cast<Conn*>(event.owner);
+  switch (event.kind) {
+    case StreamEventKind::kReceived: conn_rx_received(worker_, conn, event.result); break;
+    case StreamEventKind::kSent: conn_tx_sent(worker_, conn, event.result); break;
+    case StreamEventKind::kClosed:
+      conn.phase = ConnPhase::kClosed;
+      conn_release(worker_, conn);
+      break;
+  }
+}
+
+unsigned SockLnd::poll(unsigned budget, Instant now) {
+  SockWorker& w = worker_;
+  w.now = now;
+  unsigned done = 0;
+  for (uint32_t left = w.ready.size(); left > 0 && !w.ready.empty(); --left, ++done)
+    conn_rx_continue(w, *w.ready.pop_front());
+  std::array<StreamEvent, kEventBurst> events;
+  const unsigned count = w.engine.poll(std::span(events).first(std::min(budget, kEventBurst)), now);
+  for (unsigned i = 0; i < count; ++i) event(events[i]);
+  return done + count;
+}
+
+unsigned SockLnd::timers(Instant now) {
+  worker_.now = now;
+  return timers_run(worker_);
+}
+
+void SockLnd::flush(Instant now) {
+  SockWorker& w = worker_;
+  w.now = now;
+  // A message that is completed instead of sent may bring the next: those that join meanwhile wait for the next flush.
+  for (uint32_t left = w.dirty.size(); left > 0 && !w.dirty.empty(); --left) conn_tx_start(w, *w.dirty.pop_front());
+  w.engine.flush();
+}
+
+void SockLnd::set_retire(ConnSet& set) {
+  SockWorker& w = worker_;
+  ULNET_CHECK(set.conns.empty() && set.dying.empty() && set.zc_wait.empty());
+  w.bucket(set.ni, set.peer_ni).remove(set);
+  w.set_wheel.disarm(set);
+  while (Tx* tx = set.waiting.pop_front()) {
+    if (set.pid == kLnetPid) {
+      orphan_add(w, *tx);
+    } else {
+      w.finish(*tx, {-EHOSTUNREACH, LndStatus::kRemoteError});
+    }
+  }
+  w.tell(ToControl::kSetGone, set, &set);
+}
+
+void SockLnd::from_control(const LndMsg& msg, Instant now) {
+  SockWorker& w = worker_;
+  w.now = now;
+  auto* set = static_cast<ConnSet*>(msg.object);
+  const Completion how{int32_t(int64_t(msg.a)), LndStatus(msg.b)};
+  switch (ToWorker(msg.kind)) {
+    case ToWorker::kSetOpen:
+      w.bucket(set->ni, set->peer_ni).push_back(*set);
+      if (set->pid == kLnetPid) orphans_adopt(w, *set);
+      return;
+    case ToWorker::kConnAdd: return set_add_conn(w, *static_cast<Conn*>(msg.object), {int64_t(msg.a)});
+    case ToWorker::kSetClose: return set_close(w, *set, how.error, Closing::kOrderly);
+    case ToWorker::kSetFail: return set_fail_waiting(w, *set, how);
+    case ToWorker::kSetRetire: return set_retire(*set);
+    case ToWorker::kOrphansFail: return orphans_fail(w, msg.ni, msg.peer_ni, how);
+    case ToWorker::kNiFlush: {
+      orphans_fail(w, msg.ni, PeerNiId{}, {how.error, LndStatus::kLocalError});
+      LndMsg answer;
+      answer.kind = uint16_t(ToControl::kNiFlushed);
+      answer.ni = msg.ni;
+      w.core.to_control(answer);
+      return;
+    }
+  }
+}
+
+Instant SockLnd::next_deadline() {
+  return timers_next(worker_);
+}
+
+bool SockLnd::pending() {
+  return !worker_.ready.empty() || !worker_.dirty.empty() || worker_.engine.pending();
+}
+
+unsigned SockLnd::wait_fds(std::span<int> out) {
+  const int fd = worker_.engine.wait_fd();
+  if (fd < 0 || out.empty()) return 0;
+  out[0] = fd;
+  return 1;
+}
+
+std::unique_ptr<Lnd> make_sock_lnd(LndCore& core, StreamEngine& engine, const SockConfig& config) {
+  return std::make_unique<SockLnd>(core, engine, config);
+}
+
+}  // namespace ulnet::socklnd

@@ -1,0 +1,178 @@
+#include "lnd/socklnd/sock_lnd_ctl.h"
+
+#include <algorithm>
+
+#include "lnd/socklnd/acceptor_ctl.h"
+#include "lnd/socklnd/dial_ctl.h"
+#include "lnd/socklnd/handshake_ctl.h"
+#include "lnd/socklnd/peer_ctl.h"
+
+namespace ulnet::socklnd {
+namespace {
+
+constexpr unsigned kTurnEventsMax = 256;  ///< socket events of one turn
+constexpr unsigned kTurnDueMax = 256;     ///< deadlines of one turn
+
+}  // namespace
+
+SockLndControl::SockLndControl(LndControlHost& host, NetIo& net, const SockConfig& config, SockDevices* devices)
+    : state_{host, net, config, devices} {
+  state_.next_incarnation = config.incarnation;
+}
+
+SockLndControl::~SockLndControl() {
+  while (!state_.handshakes.empty()) {
+    const SocketId socket = state_.handshakes.begin()->first;
+    state_.handshakes.begin()->second.conn = nullptr;  // freed with its set below
+    handshake_drop(state_, socket);
+  }
+  for (auto& [at, listener] : state_.listeners) state_.net.unlisten(listener.id);
+  for (auto& [id, set] : state_.sets) {
+    for (auto& [conn, type] : set.live) delete conn;
+    for (Conn* conn : set.closing) delete conn;
+    delete set.object;
+  }
+  for (auto& [id, retiring] : state_.retiring) delete retiring.second;
+}
+
+Result<void> SockLndControl::ni_start(const NiParams& params, Instant now) {
+  state_.now = now;
+  if (params.nid.net().type() != NetType::kTcp) return fail(EINVAL, "socklnd serves tcp networks only");
+  if (state_.find_ni(params.id) != nullptr) return fail(EEXIST, "this NI is started already", params.id.value);
+  for (const auto& [id, other] : state_.nis)
+    if (other.params.nid == params.nid) return fail(EEXIST, "an NI with this NID is started already", id.value);
+  NiCtl ni;
+  ni.params = params;
+  ni.address = nid_address(params.nid);
+  ni.incarnation = state_.next_incarnation++;
+  ni.timeout = params.lnd_timeout > 0 ? Duration(std::chrono::seconds(params.lnd_timeout)) : state_.config.sock_timeout;
+  int32_t conns = params.conns_per_peer > 0 ? params.conns_per_peer : state_.config.conns_per_peer;
+  if (conns <= 0)
+    conns = int32_t(conns_per_peer_for(state_.devices == nullptr ? 0 : state_.devices->link_mbps(params)));
+  ni.conns_per_peer = std::min(uint32_t(conns), kConnsPerPeerMax);
+  if (const Result<void> opened = acceptor_open(state_, ni); !opened) return opened;
+  state_.nis.emplace(params.id, std::move(ni));
+  return {};
+}
+
+void SockLndControl::ni_stop(NiId id, Instant now) {
+  state_.now = now;
+  NiCtl* ni = state_.find_ni(id);
+  if (ni == nullptr || ni->stopping) return;
+  ni->stopping = true;
+  acceptor_close(state_, *ni);
+  std::vector<uint64_t> sets;
+  for (auto& [set_id, set] : state_.sets)
+    if (set.ni == id) sets.push_back(set_id);
+  for (const uint64_t set_id : sets) dial_stop(state_, *state_.find_set(set_id));
+  std::vector<SocketId> sockets;
+  for (auto& [socket, shake] : state_.handshakes)
+    if (shake.ni == id && !shake.active && shake.phase != HandshakePhase::kRequest) sockets.push_back(socket);
+  for (const SocketId socket : sockets) handshake_drop(state_, socket);
+  for (const uint64_t set_id : sets) {
+    SetCtl* set = state_.find_set(set_id);
+    if (set == nullptr) continue;
+    set_close_all(state_, *set, -ESHUTDOWN);
+    set_fail(state_, *set, {-ESHUTDOWN, LndStatus::kLocalError});
+    set_settle(state_, *set);
+  }
+  ni_settle(state_, *ni);
+}
+
+void SockLndControl::set_needed(WorkerId worker, const LndMsg& msg) {
+  const auto refuse = [&](int error) {
+    LndMsg answer;
+    answer.kind = uint16_t(ToWorker::kOrphansFail);
+    answer.ni = msg.ni;
+    answer.peer_ni = msg.peer_ni;
+    answer.a = uint64_t(int64_t{error});
+    answer.b = uint64_t(LndStatus::kLocalError);
+    state_.host.to_worker(worker, answer);
+  };
+  NiCtl* ni = state_.find_ni(msg.ni);
+  if (ni == nullptr || ni->stopping) return refuse(-ESHUTDOWN);
+  const Result<SetCtl*> set = set_ensure(state_, *ni, msg.nid, kLnetPid);
+  if (!set) return refuse(set.error().code);
+  // Messages wait where they were given: with another worker or peer NI than ours the set would never come to them.
+  if ((*set)->place.worker != worker || (*set)->place.id != msg.peer_ni) {
+    refuse(-EXDEV);
+    return set_settle(state_, **set);
+  }
+  dial_wanted(state_, **set);
+}
+
+void SockLndControl::ni_flushed(NiId id) {
+  NiCtl* ni = state_.find_ni(id);
+  if (ni == nullptr || ni->flushes_left == 0 || --ni->flushes_left > 0) return;
+  state_.nis.erase(id);
+  state_.host.ni_stopped(id);
+}
+
+void SockLndControl::from_worker(WorkerId worker, const LndMsg& msg, Instant now) {
+  state_.now = now;
+  switch (ToControl(msg.kind)) {
+    case ToControl::kSetNeeded: return set_needed(worker, msg);
+    case ToControl::kConnsWanted:
+      if (SetCtl* set = state_.find_set(msg.a)) dial_wanted(state_, *set);
+      return;
+    case ToControl::kConnClosed: return on_conn_closed(state_, msg);
+    case ToControl::kConnDead: return on_conn_dead(state_, msg);
+    case ToControl::kSetGone: return on_set_gone(state_, msg);
+    case ToControl::kNiFlushed: return ni_flushed(msg.ni);
+  }
+}
+
+void SockLndControl::net_event(const NetEvent& event) {
+  if (event.kind == NetEventKind::kAccepted) return acceptor_accepted(state_, event.socket, event.remote);
+  const auto it = state_.handshakes.find(event.socket);
+  if (it == state_.handshakes.end()) return;  // dropped since the event was made
+  Handshake& shake = it->second;
+  switch (event.kind) {
+    case NetEventKind::kAccepted: return;
+    case NetEventKind::kConnected: return dial_connected(state_, shake);
+    case NetEventKind::kFailed: return dial_connect_failed(state_, shake, event.error);
+    case NetEventKind::kReadable: return shake.active ? dial_readable(state_, shake) : acceptor_readable(state_, shake);
+    case NetEventKind::kWritable: return shake.active ? dial_writable(state_, shake) : acceptor_writable(state_, shake);
+  }
+}
+
+void SockLndControl::fall_due(uint64_t key) {
+  if ((key & 1) != 0) {
+    if (SetCtl* set = state_.find_set(key / 2)) dial_due(state_, *set);
+    return;
+  }
+  const auto it = state_.handshakes.find(SocketId(key / 2));
+  if (it == state_.handshakes.end()) return;
+  if (it->second.active) return dial_broken(state_, it->second, -ETIMEDOUT);
+  handshake_drop(state_, it->first);
+}
+
+unsigned SockLndControl::turn(Instant now) {
+  state_.now = now;
+  std::array<NetEvent, kEventBurst> events;
+  unsigned done = 0;
+  while (done < kTurnEventsMax) {
+    const unsigned count = state_.net.poll(events, now);
+    for (unsigned i = 0; i < count; ++i) net_event(events[i]);
+    done += count;
+    if (count < events.size()) break;
+  }
+  for (unsigned i = 0; i < kTurnDueMax; ++i, ++done) {
+    const auto key = state_.due.take(now);
+    if (!key) break;
+    fall_due(*key);
+  }
+  return done;
+}
+
+void SockLndControl::wait_fds(std::vector<int>& out) {
+  const int fd = state_.net.wait_fd();
+  if (fd >= 0) out.push_back(fd);
+}
+
+std::unique_ptr<LndControl> make_sock_lnd_control(LndControlHost& host, NetIo& net, const SockConfig& config,
+                                                  SockDevices* devices) {
+  return std::make_unique<SockLndControl>(host, net, config, devices);
+}
+
+}  // namespace ulnet::socklnd

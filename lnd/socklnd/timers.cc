@@ -1,0 +1,108 @@
+#include "lnd/socklnd/timers.h"
+
+#include <algorithm>
+
+#include "dataplane/base/limits.h"
+#include "lnd/socklnd/conn_rx.h"
+#include "lnd/socklnd/conn_set.h"
+#include "lnd/socklnd/conn_tx.h"
+#include "lnd/socklnd/status.h"
+
+namespace ulnet::socklnd {
+namespace {
+
+constexpr Completion kWaitedTooLong{-ETIMEDOUT, LndStatus::kNetworkTimeout};
+
+void conn_fire(SockWorker& worker, Conn& conn) {
+  ConnSet& set = *conn.set;
+  const bool receiving = conn_rx_in_progress(conn);
+  const bool sending = conn_tx_progress(worker, conn);
+  const bool rx_late = receiving && worker.now - conn.rx.last_byte >= set.timeout;
+  const bool tx_late = sending && worker.now - conn.tx.progress_at >= set.timeout;
+  if (rx_late || tx_late) return set_close(worker, set, -ETIMEDOUT, Closing::kOrderly);
+  if (receiving || sending) worker.conn_wheel.arm(conn, worker.now + check_period(set));
+}
+
+void waiting_expire(SockWorker& worker, ConnSet& set) {
+  for (uint32_t left = set.waiting.size(); left > 0 && !set.waiting.empty(); --left) {
+    Tx& tx = *set.waiting.pop_front();
+    if (TxState(tx).expires() <= worker.now) {
+      worker.finish(tx, kWaitedTooLong);
+    } else {
+      set.waiting.push_back(tx);
+    }
+  }
+}
+
+/// When the set's next keepalive is due; kForever where there is none to send.
+Instant keepalive_due(const SockWorker& worker, ConnSet& set) {
+  const Conn* first = set.conns.front();
+  if (first == nullptr || first->version < kVersion3 || worker.config.keepalive <= Duration{0}) return kForever;
+  Instant due = set.last_received + worker.config.keepalive;
+  if (set.last_keepalive != kNever) due = std::max(due, set.last_keepalive + kKeepaliveGapMin);
+  return due;
+}
+
+void keepalive_send(SockWorker& worker, ConnSet& set) {
+  set.last_keepalive = worker.now;
+  Conn* conn = set_choose(worker, set, {true, true, 0});
+  if (conn == nullptr || conn->tx.queued_bytes > 0) return;
+  (void)conn_tx_noop(worker, *conn, keepalive_noop());  // full: then something else shows that we live
+}
+
+void set_fire(SockWorker& worker, ConnSet& set) {
+  waiting_expire(worker, set);
+  Tx* oldest = set.zc_wait.front();
+  if (oldest != nullptr && TxState(*oldest).expires() <= worker.now)
+    set_close(worker, set, -ETIMEDOUT, Closing::kOrderly);
+  if (keepalive_due(worker, set) <= worker.now) keepalive_send(worker, set);
+  Instant next = keepalive_due(worker, set);
+  if (!set.waiting.empty() || !set.zc_wait.empty()) next = std::min(next, worker.now + check_period(set));
+  worker.set_wheel.arm(set, next);
+}
+
+unsigned orphans_expire(SockWorker& worker) {
+  if (worker.orphans_due > worker.now) return 0;
+  unsigned expired = 0;
+  for (uint32_t left = worker.orphans.size(); left > 0 && !worker.orphans.empty(); --left) {
+    Tx& tx = *worker.orphans.pop_front();
+    if (TxState(tx).expires() <= worker.now) {
+      worker.finish(tx, kWaitedTooLong);
+      ++expired;
+    } else {
+      worker.orphans.push_back(tx);
+    }
+  }
+  worker.orphans_due = kForever;
+  for (Tx* tx = worker.orphans.front(); tx != nullptr; tx = worker.orphans.after(*tx))
+    worker.orphans_due = std::min(worker.orphans_due, TxState(*tx).expires());
+  return expired;
+}
+
+}  // namespace
+
+Duration check_period(const ConnSet& set) {
+  return std::clamp<Duration>(set.timeout / 8, 10ms, 1s);
+}
+
+void conn_watch(SockWorker& worker, Conn& conn) {
+  if (!conn.armed()) worker.conn_wheel.arm(conn, worker.now + check_period(*conn.set));
+}
+
+void set_watch(SockWorker& worker, ConnSet& set) {
+  Instant at = keepalive_due(worker, set);
+  if (!set.waiting.empty() || !set.zc_wait.empty()) at = std::min(at, worker.now + check_period(set));
+  if (!set.armed() || at < set.deadline) worker.set_wheel.arm(set, at);
+}
+
+unsigned timers_run(SockWorker& worker) {
+  unsigned fired = worker.conn_wheel.advance(worker.now, kTimerBudget, [&](Conn& conn) { conn_fire(worker, conn); });
+  fired += worker.set_wheel.advance(worker.now, kTimerBudget, [&](ConnSet& set) { set_fire(worker, set); });
+  return fired + orphans_expire(worker);
+}
+
+Instant timers_next(SockWorker& worker) {
+  return std::min({worker.conn_wheel.next_deadline(), worker.set_wheel.next_deadline(), worker.orphans_due});
+}
+
+}  // namespace ulnet::socklnd

@@ -1,0 +1,57 @@
+// What one worker's half of socklnd owns, and how its parts reach it. Members, no rules: those are conn_rx, conn_tx,
+// conn_set and timers. Thread: one worker; `now` is the time of the call that is being served.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "dataplane/base/list.h"
+#include "dataplane/base/wheel.h"
+#include "lnd/lnd.h"
+#include "lnd/socklnd/config.h"
+#include "lnd/socklnd/conn.h"
+#include "lnd/socklnd/messages.h"
+#include "lnd/socklnd/stream.h"
+
+namespace ulnet::socklnd {
+
+struct SockWorker {
+  SockWorker(LndCore& the_core, StreamEngine& the_engine, const SockConfig& the_config)
+      : core(the_core),
+        engine(the_engine),
+        config(the_config),
+        buckets(std::make_unique<List<ConnSet, SetTag>[]>(the_config.set_buckets)) {}
+
+  LndCore& core;
+  StreamEngine& engine;
+  const SockConfig config;
+  Instant now = kNever;
+
+  Wheel<Conn> conn_wheel;
+  Wheel<ConnSet> set_wheel;
+  List<Conn, DirtyTag> dirty;  ///< have something to send: looked at by flush()
+  List<Conn, ReadyTag> ready;  ///< have something to read that needs no event: looked at by poll()
+  List<Tx, TxTag> orphans;     ///< wait for control to open their set
+  Instant orphans_due = kForever;
+  std::unique_ptr<List<ConnSet, SetTag>[]> buckets;
+  uint32_t tx_count = 0;    ///< Tx that we own
+  uint32_t conn_count = 0;  ///< Conns that we have, dying ones included
+
+  /// The set of a peer NI on a local NI; null when this worker has none.
+  [[nodiscard]] ConnSet* find_set(NiId ni, PeerNiId peer_ni, uint32_t pid);
+  [[nodiscard]] List<ConnSet, SetTag>& bucket(NiId ni, PeerNiId peer_ni);
+
+  /// Gives a Tx back to the core; it is in no list of ours.
+  void finish(Tx& tx, Completion how) {
+    --tx_count;
+    core.tx_done(tx, how, now);
+  }
+  void tell(ToControl kind, const ConnSet& set, void* object = nullptr, uint64_t b = 0);
+  void mark_dirty(Conn& conn) {
+    if (!static_cast<Linked<DirtyTag>&>(conn).linked()) dirty.push_back(conn);
+  }
+  void mark_ready(Conn& conn) {
+    if (!static_cast<Linked<ReadyTag>&>(conn).linked()) ready.push_back(conn);
+  }
+};
+
+}  // namespace ulnet::socklnd
