@@ -1,0 +1,79 @@
+// Loopback LND (net type lo): a message submitted on a worker comes in on that same worker at its next poll(). The
+// payload is copied once, from the window of the Tx into the window that the core chose. Worker half only, but for
+// LoControl below. The hard part: a held message keeps its Tx (the payload lies there), so slots bound how many can be
+// held; what finds no slot waits in FIFO order. A held message does not stop those behind it, as the parts of a node
+// must not wait for each other here.
+#pragma once
+#include <map>
+
+#include "dataplane/base/slab.h"
+#include "lnd/lnd.h"
+
+namespace ulnet {
+
+/// Between the halves: control says kStop for an NI, each worker answers kStopped once it has nothing of it left.
+enum class LoMsg : uint16_t { kStop, kStopped };
+
+inline constexpr uint32_t kLoSlots = 512;  ///< messages delivered and not yet received; more than a lazy portal parks
+
+/// Worker half. Thread: its worker. from_nid of every slot is 0@lo; `from` is the Tx's peer, which may be null.
+class LoLnd final : public Lnd {
+ public:
+  explicit LoLnd(LndCore& core, uint32_t slots = kLoSlots) : core_(core), slots_(slots) {}
+
+  void submit(Tx& tx, Instant now) override;
+  void resume(RxSlot& slot, Instant now) override;
+  void divert(RxSlot& slot, Instant now) override;
+  void cancel(Tx& tx, bool force, Instant now) override;
+  unsigned poll(unsigned budget, Instant now) override;
+  unsigned timers(Instant now) override;
+  void flush(Instant) override {}
+  void from_control(const LndMsg& msg, Instant now) override;
+  [[nodiscard]] Instant next_deadline() override { return waiting_.empty() ? kForever : deadline_bound_; }
+  [[nodiscard]] bool pending() override;
+  unsigned wait_fds(std::span<int>) override { return 0; }  // work comes from this worker only: pending() tells all
+  [[nodiscard]] bool idle() const override { return waiting_.empty() && slots_.out() == 0; }
+
+ private:
+  struct ReadyTag {};
+  enum class State : uint8_t { kOpening, kHeld, kReady };
+  struct Entry : RxSlot, Linked<ReadyTag> {
+    State state = State::kOpening;
+    Tx* tx = nullptr;  ///< null once cancelled by force
+  };
+
+  void deliver(Tx& tx, Instant now);
+  void receive(Entry& entry, Instant now);
+  void close(Entry& entry, Completion how, Instant now);
+  void refuse(Entry& entry, Instant now);
+  void finish(Tx& tx, Completion how, Instant now) { core_.tx_done(tx, how, now); }
+  void stop_answer();
+
+  LndCore& core_;
+  Slab<Entry> slots_;
+  List<Tx, TxTag> waiting_;            // submitted, no slot yet
+  List<Entry, ReadyTag> ready_;        // resumed, received at the next poll
+  Instant deadline_bound_ = kForever;  // no waiting Tx has an earlier deadline
+  NiId stopped_{};                     // takes no more
+  bool any_stopped_ = false;
+  bool answer_due_ = false;
+};
+
+/// Control half. Thread: control. Starting needs nothing; stopping waits until every worker has nothing left.
+class LoControl final : public LndControl {
+ public:
+  explicit LoControl(LndControlHost& host) : host_(host) {}
+
+  [[nodiscard]] Result<void> ni_start(const NiParams& params, Instant now) override;
+  void ni_stop(NiId ni, Instant now) override;
+  void from_worker(WorkerId worker, const LndMsg& msg, Instant now) override;
+  unsigned turn(Instant) override { return 0; }
+  [[nodiscard]] Instant next_deadline() override { return kForever; }
+  void wait_fds(std::vector<int>&) override {}
+
+ private:
+  LndControlHost& host_;
+  std::map<NiId, unsigned> stopping_;  // workers that have not answered yet
+};
+
+}  // namespace ulnet
