@@ -1,5 +1,5 @@
-// Copies between two windows. The core never needs it; drivers without a wire of their own (lo, sim) and router buffers that
-// must give packets back do.
+// Copies between two windows. The core never needs it; drivers without a wire of their own (lo, sim) and router buffers
+// that must give packets back do.
 #pragma once
 #include <cstring>
 
@@ -7,8 +7,8 @@
 
 namespace ulnet {
 
-/// Copies at most `bytes` from one window to the other and advances both; returns how many, less when either window (or the
-/// segments behind it) ends first. The windows must not overlap.
+/// Copies at most `bytes` from one window to the other and advances both; returns how many, less when either window (or
+/// the segments behind it) ends first. The windows must not overlap.
 inline uint32_t payload_copy(PayloadCursor& to, PayloadCursor& from, uint32_t bytes = UINT32_MAX) {
   uint32_t copied = 0;
   while (copied < bytes) {

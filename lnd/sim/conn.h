@@ -1,0 +1,107 @@
+// What lies between two simulated LNDs: connections, their two ends, and the messages under way. Plain state; the rules
+// are in fabric_ctl.cc (sending side, faults) and sim_lnd.cc (receiving side). Owned by the Fabric, named by number,
+// never by pointer, so that an end may vanish while something still points at it.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "lnd/lnd.h"
+
+namespace ulnet::sim {
+
+class SimLnd;
+class SimControl;
+
+/// A message between launch and receipt. The payload is a copy, or lent by the sender's Tx (LinkRules::hold_memory).
+struct Message {
+  wire::Header header;
+  std::vector<std::byte> bytes;
+  Tx* lender = nullptr;     ///< the payload lies there; null when `bytes` has it
+  uint64_t sender_end = 0;  ///< whose window it occupies; 0 for a duplicate
+  Duration body_time{};     ///< from the header's arrival to that of the last byte
+  bool torn = false;        ///< the lender took its memory back: the connection is as good as dead
+};
+
+/// A Tx on the wire: submitted, begun, not yet reported done.
+struct Launched {
+  Tx* tx = nullptr;
+  Instant done_at = kForever;  ///< kForever: when the receiver is through, or the connection breaks
+  Completion how;
+  bool lent = false;
+};
+
+/// The one slot of an end: a stream brings one message at a time.
+struct InSlot : RxSlot {
+  uint64_t end = 0;
+};
+
+enum class Inbound : uint8_t { kNone, kOpening, kHeld, kReceiving, kDiscarding };
+
+/// When something is due, and what came first among equals.
+using Due = std::pair<Instant, uint64_t>;
+
+/// One side of a connection between two NIDs. A NID connected to itself has one end that is its own peer.
+struct End {
+  uint64_t id = 0;
+  uint64_t peer = 0;
+  uint64_t attempt = 0;  ///< the connect attempt that made it
+  Nid local;
+  Nid remote;
+  SimControl* control = nullptr;
+  SimLnd* lnd = nullptr;     ///< set once the worker half has taken it over
+  bool handed_over = false;  ///< control has sent it to the worker half
+  // From control at hand-over.
+  NiId ni{};
+  NiSlice* ni_slice = nullptr;
+  PeerNiId peer_ni{};
+  PeerSlice* slice = nullptr;
+  Duration timeout = 50s;  ///< without progress for so long it is closed
+
+  bool broken = false;
+  Instant break_at = kForever;  ///< news of a break are on their way here
+  uint64_t break_order = 0;     ///< and its place among what arrives at the same moment
+  Completion break_how;
+  bool drains = false;  ///< an orderly end: what has come, or is still coming, is received first
+
+  // Sending.
+  std::vector<Launched> sent;
+  uint32_t in_flight = 0;         ///< messages that the receiver is not through with; bounded by LinkRules::window
+  Instant busy_until = kNever;    ///< bandwidth: the wire is taken until then
+  Instant last_arrival = kNever;  ///< of what was launched in order
+  Instant progress = kNever;
+
+  // Receiving.
+  std::map<Due, Message> inbox;
+  Inbound state = Inbound::kNone;
+  Message current;
+  InSlot slot;
+  PayloadCursor into;
+  PayloadCursor from;
+  Segment from_segment;
+  Instant body_done = kForever;
+  Instant receiving_since = kNever;
+};
+
+/// Between the halves of the LND (LndMsg::kind).
+enum class SimMsg : uint16_t {
+  kConnect,     ///< to control: ni, peer_ni, nid, object = PeerSlice
+  kConnUp,      ///< to the worker: ni, nid, a = End::id
+  kConnFailed,  ///< to the worker: ni, nid, a = negative errno, b = LndStatus
+  kStop,        ///< to the worker: ni
+  kStopped,     ///< to control: ni
+};
+
+inline constexpr Completion kReset{-ECONNRESET, LndStatus::kRemoteDropped};
+inline constexpr Completion kTornReceive{-ECONNRESET, LndStatus::kRemoteError};
+inline constexpr Completion kProtocolBreak{-EPROTO, LndStatus::kRemoteError};
+inline constexpr Completion kStalled{-ETIMEDOUT, LndStatus::kNetworkTimeout};
+inline constexpr Completion kRxStalled{-ETIMEDOUT, LndStatus::kRemoteError};
+inline constexpr Completion kShutDown{-ESHUTDOWN, LndStatus::kLocalAborted};
+inline constexpr Completion kForced{-ECONNABORTED, LndStatus::kLocalAborted};
+inline constexpr Completion kCancelled{-ECANCELED, LndStatus::kOk};
+inline constexpr Completion kExpired{-ETIMEDOUT, LndStatus::kNetworkTimeout};
+inline constexpr Completion kRefusedConnect{-ECONNREFUSED, LndStatus::kRemoteDropped};
+
+}  // namespace ulnet::sim

@@ -1,0 +1,231 @@
+// Control half of the sim LND (sim_ctl.h).
+#include "lnd/sim/sim_ctl.h"
+
+#include <algorithm>
+
+namespace ulnet::sim {
+
+SimControl::SimControl(Fabric& fabric, LndControlHost& host, uint32_t node, NetType type)
+    : fabric_(fabric), host_(host), node_(node), type_(type) {
+  fabric_.join(*this);
+}
+
+SimControl::~SimControl() {
+  for (auto& [key, peer] : peers_)
+    if (peer.attempt != 0) fabric_.attempt_end(peer.attempt);
+  fabric_.leave(*this);
+}
+
+Result<void> SimControl::ni_start(const NiParams& params, Instant now) {
+  fabric_.see(now);
+  if (params.nid.net().type() != type_) return fail(EINVAL, "this sim LND serves another net type");
+  if (auto listening = fabric_.listen(params.nid, *this); !listening) return listening;
+  nis_.insert_or_assign(params.id, params);
+  if (fabric_.is_down(params.nid)) {
+    mail(now, {.kind = ControlMail::Kind::kLinkState, .from = params.nid, .to = params.nid});
+  }
+  return {};
+}
+
+void SimControl::ni_stop(NiId ni, Instant now) {
+  fabric_.see(now);
+  const auto found = nis_.find(ni);
+  if (found == nis_.end()) return;
+  fabric_.unlisten(found->second.nid);
+  for (auto& [key, peer] : peers_)
+    if (key.first == ni && peer.attempt != 0) fabric_.attempt_end(peer.attempt);
+  std::erase_if(peers_, [&](const auto& entry) { return entry.first.first == ni; });
+  nis_.erase(found);
+  const unsigned workers = host_.worker_count();
+  stopping_[ni] = workers;
+  LndMsg msg;
+  msg.kind = uint16_t(SimMsg::kStop);
+  msg.ni = ni;
+  for (unsigned worker = 0; worker < workers; ++worker) host_.to_worker(WorkerId{uint16_t(worker)}, msg);
+}
+
+void SimControl::from_worker(WorkerId worker, const LndMsg& msg, Instant now) {
+  fabric_.see(now);
+  if (msg.kind == uint16_t(SimMsg::kStopped)) {
+    const auto found = stopping_.find(msg.ni);
+    if (found == stopping_.end() || --found->second > 0) return;
+    stopping_.erase(found);
+    host_.ni_stopped(msg.ni);
+    return;
+  }
+  if (msg.kind != uint16_t(SimMsg::kConnect) || !nis_.contains(msg.ni))
+    return;  // stopped: the worker fails its Txs itself
+  const Key key{msg.ni, msg.nid};
+  Peer& peer = peers_.try_emplace(key).first->second;
+  if (peer.attempt != 0 || alive(peer)) {      // the answer, or the connection itself, is on its way to that worker
+    ULNET_CHECK(peer.place.worker == worker);  // all sets to one peer NID share a worker
+    return;
+  }
+  peer.place = {msg.peer_ni, worker, static_cast<PeerSlice*>(msg.object)};
+  dial(key, peer, now);
+}
+
+const NiParams* SimControl::ni_of(const Nid& nid) const {
+  for (const auto& [id, params] : nis_)
+    if (params.nid == nid) return &params;
+  return nullptr;
+}
+
+bool SimControl::alive(const Peer& peer) {
+  const End* end = fabric_.find_end(peer.end);
+  return end != nullptr && !end->broken;
+}
+
+void SimControl::dial(const Key& key, Peer& peer, Instant now) {
+  peer.attempt = fabric_.attempt_begin();
+  peer.deadline = now + fabric_.options().connect_timeout;
+  peer.send_again = now + fabric_.options().connect_retry;
+  fabric_.post(
+      {.kind = ControlMail::Kind::kRequest, .from = nis_.at(key.first).nid, .to = key.second, .attempt = peer.attempt});
+}
+
+void SimControl::dial_failed(const Key& key, Peer& peer, Completion how) {
+  ++fabric_.count().connects_failed;
+  fabric_.attempt_end(peer.attempt);
+  peer.attempt = 0;
+  LndMsg msg;
+  msg.kind = uint16_t(SimMsg::kConnFailed);
+  msg.ni = key.first;
+  msg.nid = key.second;
+  msg.a = uint64_t(int64_t{how.error});
+  msg.b = uint64_t(how.health);
+  host_.to_worker(peer.place.worker, msg);
+  host_.peer_down(peer.place.id, how.error);
+}
+
+void SimControl::hand_over(const NiParams& ni, Peer& peer, End& end) {
+  const WorkerId worker = peer.place.worker;
+  end.handed_over = true;
+  end.ni = ni.id;
+  end.ni_slice = worker.value < ni.slices.size() ? ni.slices[worker.value] : nullptr;
+  end.peer_ni = peer.place.id;
+  end.slice = peer.place.slice;
+  end.timeout = std::chrono::seconds(ni.lnd_timeout);
+  peer.end = end.id;
+  LndMsg msg;
+  msg.kind = uint16_t(SimMsg::kConnUp);
+  msg.ni = ni.id;
+  msg.peer_ni = end.peer_ni;
+  msg.nid = end.remote;
+  msg.object = &end;
+  msg.a = end.id;
+  host_.to_worker(worker, msg);
+  host_.peer_up(end.peer_ni);
+}
+
+void SimControl::requested(const ControlMail& mail) {
+  const NiParams* ni = ni_of(mail.to);
+  if (ni == nullptr || !fabric_.attempt_wanted(mail.attempt)) return;
+  const Key key{ni->id, mail.from};
+  const bool self = mail.from == mail.to;
+  const auto known = peers_.find(key);
+  if (known != peers_.end() && !self) {
+    Peer& peer = known->second;
+    if (peer.attempt != 0 && mail.to > mail.from) return;  // ours wins, and will serve both
+    const End* end = fabric_.find_end(peer.end);
+    if (end != nullptr && end->attempt == mail.attempt) {  // our answer was lost
+      return fabric_.post({.kind = ControlMail::Kind::kAccept,
+                           .from = mail.to,
+                           .to = mail.from,
+                           .attempt = mail.attempt,
+                           .end = end->peer});
+    }
+  }
+  const Result<PeerPlace> place = host_.place_peer(mail.from, ni->id);
+  if (!place) {
+    return fabric_.post(
+        {.kind = ControlMail::Kind::kRefuse, .from = mail.to, .to = mail.from, .attempt = mail.attempt});
+  }
+  Peer& peer = peers_.try_emplace(key).first->second;
+  ULNET_CHECK(peer.attempt == 0 || peer.place.worker == place->worker);
+  peer.place = *place;
+  fabric_.schedule_break(fabric_.find_end(peer.end), fabric_.now(), kReset);
+  if (peer.attempt != 0 && !self) fabric_.attempt_end(peer.attempt);
+  End& end = fabric_.connect_ends(mail.from, mail.to, mail.attempt);
+  hand_over(*ni, peer, end);
+  if (self) fabric_.attempt_end(mail.attempt);
+  peer.attempt = 0;
+  if (self) return;
+  fabric_.post(
+      {.kind = ControlMail::Kind::kAccept, .from = mail.to, .to = mail.from, .attempt = mail.attempt, .end = end.peer});
+}
+
+void SimControl::accepted(const ControlMail& mail) {
+  const NiParams* ni = ni_of(mail.to);
+  const auto found = ni == nullptr ? peers_.end() : peers_.find({ni->id, mail.from});
+  End* end = fabric_.find_end(mail.end);
+  if (end == nullptr || end->handed_over) return;
+  if (found == peers_.end() || found->second.attempt != mail.attempt) return fabric_.abandon(*end);
+  Peer& peer = found->second;
+  peer.attempt = 0;
+  hand_over(*ni, peer, *end);
+  fabric_.attempt_end(mail.attempt);
+}
+
+void SimControl::refused(const ControlMail& mail) {
+  const NiParams* ni = ni_of(mail.to);
+  const auto found = ni == nullptr ? peers_.end() : peers_.find({ni->id, mail.from});
+  if (found == peers_.end() || found->second.attempt != mail.attempt) return;
+  dial_failed(found->first, found->second, kRefusedConnect);
+}
+
+unsigned SimControl::redial(Instant now) {
+  unsigned done = 0;
+  for (auto& [key, peer] : peers_) {
+    if (peer.attempt == 0) continue;
+    if (peer.deadline <= now) {
+      dial_failed(key, peer, kStalled);
+      ++done;
+    } else if (peer.send_again <= now) {
+      peer.send_again = now + fabric_.options().connect_retry;
+      fabric_.post({.kind = ControlMail::Kind::kRequest,
+                    .from = nis_.at(key.first).nid,
+                    .to = key.second,
+                    .attempt = peer.attempt});
+      ++done;
+    }
+  }
+  return done;
+}
+
+unsigned SimControl::turn(Instant now) {
+  fabric_.see(now);
+  if (fabric_.frozen(node_)) return 0;
+  unsigned done = 0;
+  while (!mail_.empty() && mail_.begin()->first.first <= now) {
+    const ControlMail mail = mail_.begin()->second;
+    mail_.erase(mail_.begin());
+    ++done;
+    if (mail.kind == ControlMail::Kind::kLinkState) {
+      if (const NiParams* ni = ni_of(mail.to)) host_.ni_fatal(ni->id, fabric_.is_down(mail.to));
+      continue;
+    }
+    if (!fabric_.passes(mail.from, mail.to)) continue;
+    switch (mail.kind) {
+      case ControlMail::Kind::kRequest: requested(mail); break;
+      case ControlMail::Kind::kAccept: accepted(mail); break;
+      case ControlMail::Kind::kRefuse: refused(mail); break;
+      case ControlMail::Kind::kLinkState: break;
+    }
+  }
+  return done + redial(now);
+}
+
+Instant SimControl::wake() const {
+  Instant next = mail_.empty() ? kForever : mail_.begin()->first.first;
+  for (const auto& [key, peer] : peers_)
+    if (peer.attempt != 0) next = std::min({next, peer.deadline, peer.send_again});
+  return next;
+}
+
+size_t SimControl::attempts() const {
+  return size_t(
+      std::count_if(peers_.begin(), peers_.end(), [](const auto& entry) { return entry.second.attempt != 0; }));
+}
+
+}  // namespace ulnet::sim
