@@ -26,6 +26,7 @@ enum PingFeature : uint32_t {
 };
 enum NiStatus : uint32_t { kNiUp = 0x15AAC0DE, kNiDown = 0xDEADFACE, kNiInvalid = 0 };
 
+/// One NI as a ping info lists it; host form, not on the wire by itself.
 struct PingNi {
   Nid nid;
   uint32_t status = kNiUp;
@@ -46,7 +47,7 @@ struct PingInfo {
 /// entry of its kind, see docs/wire/lnet.md §4.2).
 [[nodiscard]] std::vector<std::byte> ping_info_encode(const PingInfo& info);
 
-/// The decoder needed more bytes than came: ping again with a sink of `needed_bytes`.
+/// What the decoder found; not on the wire. When truncated, ping again with a sink of `needed_bytes`.
 struct PingDecode {
   PingInfo info;
   size_t needed_bytes = 0;  ///< full size that the sender announced

@@ -86,7 +86,7 @@ TEST(WireGolden, every_spelling_of_any_is_any) {
   EXPECT_EQ(nid_from_wire(~uint64_t{0}), kAnyNid);
 }
 
-// Goal: a 4-byte NID with rubbish in its unused bytes is the NID that it shows (found by fuzzing the connection request).
+// Goal: a 4-byte NID with rubbish in its unused bytes is the NID that it shows (fuzzing found it).
 TEST(WireGolden, unused_address_bytes_are_cleared) {
   EXPECT_EQ(nid_load16(hex("00 02 00 00 c0 a8 7a 0a ff*12").data()), nid("192.168.122.10@tcp"));
 }
