@@ -1,0 +1,346 @@
+#include "config/apply.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "config/schema.h"
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet::config {
+namespace {
+
+/// Applies one change after the other to a state; what is wrong with one is returned, {0, ""} when nothing is.
+class Applier {
+ public:
+  struct Wrong {
+    int code = 0;
+    std::string what;
+  };
+
+  explicit Applier(DesiredState& state) : s_(state) {
+    for (size_t i = 0; i < s_.peers.size(); ++i) peer_index(i);
+  }
+
+  bool retry_count_set = false;  ///< the list says a retry_count above 0 itself
+
+  Wrong operator()(const LnetConfigure&) {
+    s_.configured = true;
+    return {};
+  }
+  Wrong operator()(const LnetUnconfigure&) {
+    DesiredState empty;
+    empty.ulnet = s_.ulnet;
+    s_ = std::move(empty);
+    peer_index_.clear();
+    return {};
+  }
+
+  Wrong operator()(const NetAdd& c) {
+    if (!s_.configured) return down();
+    if (c.net.type() == NetType::kLo) return {-ENODEV, "setting @lo not allowed"};
+    NetConfig* net = net_find(c.net);
+    if (net != nullptr) {
+      for (const NiConfig& ni : net->nis) {
+        bool same = c.ni.nid ? ni.nid == c.ni.nid : !ni.nid && ni.interface == c.ni.interface;
+        if (same)
+          return {-EEXIST, fmt::format("cannot add LNet NI: {} already has {}", net_text(c.net), ni_name(c.ni))};
+      }
+    }
+    for (const RouteConfig& route : s_.routes) {
+      if (net == nullptr && route.net == c.net) {
+        return {-EEXIST, fmt::format("cannot add LNet NI: there is a route to {}; delete it first", net_text(c.net))};
+      }
+    }
+    if (net == nullptr) net = &s_.nets.emplace_back(NetConfig{.net = c.net});
+    net->nis.push_back(c.ni);
+    return {};
+  }
+
+  Wrong operator()(const NetAddMatching& c) {
+    if (!s_.configured) return down();
+    if (c.rule.net.type() == NetType::kLo) return {-ENODEV, "setting @lo not allowed"};
+    s_.ip2nets.push_back(c.rule);
+    return {};
+  }
+
+  Wrong operator()(const NetDel& c) {
+    if (!s_.configured) return down();
+    if (c.net.type() == NetType::kLo) return {-ENODEV, "setting @lo not allowed"};
+    NetConfig* net = net_find(c.net);
+    if (net == nullptr) return {-EINVAL, fmt::format("cannot del network: there is no net {}", net_text(c.net))};
+    if (!c.interface.empty() || c.nid) {
+      size_t removed = std::erase_if(net->nis, [&](const NiConfig& ni) {
+        return (c.interface.empty() || ni.interface == c.interface) && (!c.nid || ni.nid == c.nid);
+      });
+      std::string name = c.nid ? nid_text(*c.nid) : c.interface;
+      if (removed == 0)
+        return {-EINVAL, fmt::format("cannot del network: {} is not an NI of {}", name, net_text(c.net))};
+      if (!net->nis.empty()) return {};
+    }
+    std::erase_if(s_.nets, [&](const NetConfig& one) { return one.net == c.net; });
+    return {};
+  }
+
+  Wrong operator()(const NetSet& c) {
+    if (!s_.configured) return down();
+    if (c.net && c.lnd_timeout && net_find(*c.net) == nullptr) {
+      return {-EINVAL, fmt::format("cannot configure lnd_timeout: there is no net {}", net_text(*c.net))};
+    }
+    return {};
+  }
+
+  Wrong operator()(const RouteAdd& c) {
+    if (!s_.configured) return down();
+    const RouteConfig& route = c.route;
+    if (route.net.type() == NetType::kLo) return {-EACCES, "setting @lo not allowed"};
+    if (net_find(route.net) != nullptr) {
+      return {-EEXIST, fmt::format("Route already exists or the specified network is local: this node is on {}",
+                                   net_text(route.net))};
+    }
+    if (net_find(route.gateway.net()) == nullptr) {
+      return {
+          -EHOSTUNREACH,
+          fmt::format("No interface configured on the same net as gateway: add an NI on {} before the route through {}",
+                      net_text(route.gateway.net()), nid_text(route.gateway))};
+    }
+    if (route_find(route.net, route.gateway) != s_.routes.end()) {
+      return {-EEXIST, fmt::format("Route already exists or the specified network is local: {} through {}",
+                                   net_text(route.net), nid_text(route.gateway))};
+    }
+    s_.routes.push_back(route);
+    return {};
+  }
+
+  Wrong operator()(const RouteDel& c) {
+    if (!s_.configured) return down();
+    auto found = route_find(c.net, c.gateway);
+    if (found == s_.routes.end()) {
+      return {-ENOENT, fmt::format("failed to delete route: there is none to {} through {}", net_text(c.net),
+                                   nid_text(c.gateway))};
+    }
+    s_.routes.erase(found);
+    return {};
+  }
+
+  Wrong operator()(const PeerAdd& c) {
+    if (!s_.configured) return down();
+    PeerConfig* peer = peer_find(c.peer.primary);
+    for (const Nid& nid : c.peer.nids) {
+      const PeerConfig* owner = peer_of_nid(nid);
+      if (owner != nullptr && owner != peer) {
+        return {-EEXIST,
+                fmt::format("failed to add peer: {} belongs to peer {}", nid_text(nid), nid_text(owner->primary))};
+      }
+    }
+    const PeerConfig* owner = peer_of_nid(c.peer.primary);
+    if (peer == nullptr && owner != nullptr) {
+      return {-EEXIST, fmt::format("failed to add primary peer: {} belongs to peer {}", nid_text(c.peer.primary),
+                                   nid_text(owner->primary))};
+    }
+    if (peer != nullptr && peer->multi_rail != c.peer.multi_rail) {
+      return {-EPERM,
+              "failed to add primary peer: Multi-Rail of a configured peer cannot be changed; delete the peer first"};
+    }
+    PeerConfig merged =
+        peer != nullptr ? *peer : PeerConfig{.primary = c.peer.primary, .multi_rail = c.peer.multi_rail};
+    merged.lock_primary = merged.lock_primary || c.peer.lock_primary;
+    for (const Nid& nid : c.peer.nids) {
+      if (nid != merged.primary && std::find(merged.nids.begin(), merged.nids.end(), nid) == merged.nids.end())
+        merged.nids.push_back(nid);
+    }
+    if (auto wrong = one_nid_per_net(merged); wrong.code != 0) return wrong;
+    if (peer == nullptr) peer = &s_.peers.emplace_back();
+    *peer = std::move(merged);
+    peer_index(static_cast<size_t>(peer - s_.peers.data()));
+    return {};
+  }
+
+  Wrong operator()(const PeerDel& c) {
+    if (!s_.configured) return down();
+    PeerConfig* peer = peer_find(c.primary);
+    if (peer == nullptr)
+      return {-ENOENT, fmt::format("failed to del primary peer: {} is not a configured peer", nid_text(c.primary))};
+    bool whole = c.nids.empty() || std::find(c.nids.begin(), c.nids.end(), c.primary) != c.nids.end();
+    if (whole) {
+      if (peer->lock_primary && !c.force) {
+        return {-EPERM, fmt::format("failed to del primary peer: {} is locked; use --force", nid_text(c.primary))};
+      }
+      peer_index_.erase(peer->primary);
+      for (const Nid& nid : peer->nids) peer_index_.erase(nid);
+      *peer = PeerConfig{};  // taken out of the list in finish()
+      return {};
+    }
+    for (const Nid& nid : c.nids) {
+      if (std::erase(peer->nids, nid) == 0) {
+        return {-ENOENT, fmt::format("failed to del peer: {} is not a NID of {}", nid_text(nid), nid_text(c.primary))};
+      }
+      peer_index_.erase(nid);
+    }
+    return {};
+  }
+
+  Wrong operator()(const PeerSet&) { return s_.configured ? Wrong{} : down(); }
+
+  Wrong operator()(const SetValue& c) {
+    const Field* field = field_find("global." + c.name);
+    if (field == nullptr) return {-EINVAL, fmt::format("cannot configure {}: there is no such setting", c.name)};
+    Slots slots;
+    slots.global = s_.global;
+    Doc value = c.name == "discovery" && c.value == 2 ? Doc("verify") : Doc(c.value);
+    std::string wrong = field_assign(*field, value, slots);
+    if (!wrong.empty())
+      return {-ERANGE,
+              fmt::format("cannot configure {}: {} {}; allowed: {}", c.name, c.value, wrong, field_allowed(*field))};
+    if (slots.global.max_interfaces < 16) slots.global.max_interfaces = 4096;
+    if (c.name == "retry_count") retry_count_set = c.value > 0;
+    s_.global = slots.global;
+    return {};
+  }
+
+  Wrong operator()(const SetRouting& c) {
+    if (!s_.configured) return down();
+    s_.routing.enable = c.enable;
+    return {};
+  }
+  Wrong operator()(const SetBuffers& c) {
+    if (!s_.configured) return down();
+    s_.buffers.tiny = c.tiny.value_or(s_.buffers.tiny);
+    s_.buffers.small = c.small.value_or(s_.buffers.small);
+    s_.buffers.large = c.large.value_or(s_.buffers.large);
+    return {};
+  }
+
+  Wrong operator()(const UdspAdd& c) {
+    UdspRule rule = c.rule;
+    rule.idx.reset();
+    for (const UdspRule& other : s_.udsp) {
+      if (other == rule) return {-EALREADY, "cannot add udsp: there is an identical rule"};
+    }
+    size_t at = std::min<size_t>(static_cast<size_t>(c.rule.idx.value_or(INT32_MAX)), s_.udsp.size());
+    s_.udsp.insert(s_.udsp.begin() + static_cast<std::ptrdiff_t>(at), std::move(rule));
+    return {};
+  }
+  Wrong operator()(const UdspDel& c) {
+    if (c.all) {
+      s_.udsp.clear();
+      return {};
+    }
+    if (!c.idx || *c.idx < 0 || static_cast<size_t>(*c.idx) >= s_.udsp.size()) {
+      return {-ENOENT, "cannot del udsp: No such file or directory"};
+    }
+    s_.udsp.erase(s_.udsp.begin() + static_cast<std::ptrdiff_t>(*c.idx));
+    return {};
+  }
+
+  Wrong operator()(const UlnetSet& c) {
+    const Field* field = field_find("ulnet." + c.key);
+    if (field == nullptr) return {-EINVAL, fmt::format("cannot configure {}: there is no such key", c.key)};
+    Slots slots;
+    slots.ulnet = s_.ulnet;
+    std::string wrong = field_assign(*field, c.value, slots);
+    if (!wrong.empty()) {
+      return {-EINVAL, fmt::format("cannot configure {}: '{}' {}; allowed: {}", c.key, c.value.text(), wrong,
+                                   field_allowed(*field))};
+    }
+    s_.ulnet = std::move(slots.ulnet);
+    return {};
+  }
+
+  /// Rules between settings, looked at when the whole list is in place.
+  Wrong finish() {
+    std::erase_if(s_.peers, [](const PeerConfig& peer) { return peer.primary.is_any(); });
+    Global& g = s_.global;
+    if (g.health_sensitivity == 0 && g.retry_count > 0) {
+      if (retry_count_set) return {-EINVAL, "cannot configure retry_count: it must be 0 while health_sensitivity is 0"};
+      g.retry_count = 0;
+    }
+    if (g.transaction_timeout.count() <= g.retry_count) {
+      return {-EINVAL, fmt::format("cannot configure transaction_timeout: {} must be more than retry_count {}",
+                                   g.transaction_timeout.count(), g.retry_count)};
+    }
+    return {};
+  }
+
+ private:
+  static Wrong down() { return {-ENETDOWN, "Network is down: LNet is not configured; run 'lnet configure' first"}; }
+  static std::string ni_name(const NiConfig& ni) { return ni.nid ? nid_text(*ni.nid) : ni.interface; }
+
+  NetConfig* net_find(Net net) {
+    auto found = std::find_if(s_.nets.begin(), s_.nets.end(), [&](const NetConfig& one) { return one.net == net; });
+    return found == s_.nets.end() ? nullptr : &*found;
+  }
+  std::vector<RouteConfig>::iterator route_find(Net net, const Nid& gateway) {
+    return std::find_if(s_.routes.begin(), s_.routes.end(),
+                        [&](const RouteConfig& one) { return one.net == net && one.gateway == gateway; });
+  }
+  /// The peer with this primary NID, or nullptr.
+  PeerConfig* peer_find(const Nid& primary) {
+    PeerConfig* peer = peer_of_nid(primary);
+    return peer != nullptr && peer->primary == primary ? peer : nullptr;
+  }
+  /// The peer that has this NID, or nullptr.
+  PeerConfig* peer_of_nid(const Nid& nid) {
+    auto found = peer_index_.find(nid);
+    return found == peer_index_.end() ? nullptr : &s_.peers[found->second];
+  }
+  void peer_index(size_t position) {
+    peer_index_[s_.peers[position].primary] = position;
+    for (const Nid& nid : s_.peers[position].nids) peer_index_[nid] = position;
+  }
+  static Wrong one_nid_per_net(const PeerConfig& peer) {
+    if (peer.multi_rail) return {};
+    std::vector<Net> nets{peer.primary.net()};
+    for (const Nid& nid : peer.nids) {
+      if (std::find(nets.begin(), nets.end(), nid.net()) != nets.end()) {
+        return {-ENOTUNIQ,
+                fmt::format("failed to add peer: {} is a second NID on its net, and the peer is not Multi-Rail",
+                            nid_text(nid))};
+      }
+      nets.push_back(nid.net());
+    }
+    return {};
+  }
+
+  DesiredState& s_;
+  std::unordered_map<Nid, size_t, NidHash>
+      peer_index_;  // every NID of every peer to the peer's place; deleted peers are ANY
+};
+
+}  // namespace
+
+std::vector<ChangeError> changes_apply(DesiredState& state, const ChangeList& changes) {
+  DesiredState next = state;
+  Applier applier(next);
+  std::vector<ChangeError> errors;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    Applier::Wrong wrong = std::visit(applier, changes[i].change);
+    if (wrong.code != 0) errors.push_back({i, wrong.code, std::move(wrong.what)});
+  }
+  if (errors.empty() && !changes.empty()) {
+    Applier::Wrong wrong = applier.finish();
+    if (wrong.code != 0) errors.push_back({changes.size() - 1, wrong.code, std::move(wrong.what)});
+  }
+  if (errors.empty()) state = std::move(next);
+  return errors;
+}
+
+DesiredState state_of(const ChangeList& changes, Problems& errors) {
+  DesiredState state;
+  state.configured = true;
+  for (const ChangeError& error : changes_apply(state, changes)) {
+    const Origin& origin = changes[error.index].origin;
+    Problem problem;
+    problem.file = origin.file;
+    problem.mark = origin.mark;
+    problem.what = error.what;
+    problem.code = error.code;
+    problem.entity = change_entity(changes[error.index].change);
+    problem.seq_no = origin.seq_no;
+    errors.push_back(std::move(problem));
+  }
+  return state;
+}
+
+}  // namespace ulnet::config

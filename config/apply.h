@@ -1,0 +1,27 @@
+// A list of changes applied to a desired state: whole or not at all. Pure: it looks at no device and no daemon, so
+// control can check a list here first and then do what differs. Errors carry lnetctl's errno and words. Source:
+// docs/wire/lnetctl.md §6.
+#pragma once
+#include <vector>
+
+#include "config/change.h"
+
+namespace ulnet::config {
+
+/// Why a change cannot be.
+struct ChangeError {
+  size_t index = 0;  ///< in the list
+  int code = 0;      ///< negative errno
+  std::string what;  ///< lnetctl's words first, then what and how to mend it
+};
+
+/// Applies all of `changes` to `state`, or leaves it as it was when one of them cannot be: then the result says why,
+/// one entry for each such change. Rules of ip2nets are only recorded; NetSet and PeerSet change running things and are
+/// only checked.
+[[nodiscard]] std::vector<ChangeError> changes_apply(DesiredState& state, const ChangeList& changes);
+
+/// The whole of a configuration file as a state: its changes after `lnet configure`. Errors are added to `errors` as
+/// problems of the places that they came from.
+[[nodiscard]] DesiredState state_of(const ChangeList& changes, Problems& errors);
+
+}  // namespace ulnet::config

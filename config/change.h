@@ -1,0 +1,145 @@
+// Changes: what a command line, a YAML import and the C API all become. A list of them is checked whole and applied
+// whole or not at all (apply.h). Their JSON form is what travels over the control socket.
+#pragma once
+#include <variant>
+
+#include "config/emit.h"
+#include "config/model.h"
+#include "config/problem.h"
+
+namespace ulnet::config {
+
+/// Start LNet. `all`: also load the networks of the configuration file; `large`: NIDs in large form.
+struct LnetConfigure {
+  bool all = false;
+  bool large = false;
+  bool operator==(const LnetConfigure&) const = default;
+};
+/// Stop LNet; EBUSY while in use.
+struct LnetUnconfigure {
+  bool operator==(const LnetUnconfigure&) const = default;
+};
+/// Adds one NI, and its net with the first one.
+struct NetAdd {
+  Net net;
+  NiConfig ni;
+  bool operator==(const NetAdd&) const = default;
+};
+/// Adds an NI for each address of this node that matches.
+struct NetAddMatching {
+  Ip2netsRule rule;
+  bool operator==(const NetAddMatching&) const = default;
+};
+/// Deletes one NI (named by interface, NID or both), or the whole net. `now`: close first, tell peers afterwards.
+struct NetDel {
+  Net net;
+  std::string interface;
+  std::optional<Nid> nid;
+  bool now = false;
+  bool operator==(const NetDel&) const = default;
+};
+/// Changes running NIs: one (`nid`), all (`all`), or the driver of `net` (lnd_timeout only).
+struct NetSet {
+  std::optional<Nid> nid;
+  std::optional<Net> net;
+  bool all = false;
+  std::optional<int64_t> health;
+  std::optional<int64_t> conns_per_peer;
+  std::optional<int64_t> lnd_timeout;
+  bool operator==(const NetSet&) const = default;
+};
+struct RouteAdd {
+  RouteConfig route;
+  bool operator==(const RouteAdd&) const = default;
+};
+struct RouteDel {
+  Net net;
+  Nid gateway;
+  bool operator==(const RouteDel&) const = default;
+};
+struct PeerAdd {
+  PeerConfig peer;
+  bool operator==(const PeerAdd&) const = default;
+};
+/// Removes `nids` of the peer; none, or the primary among them: the whole peer. `force`: also a locked primary.
+struct PeerDel {
+  Nid primary;
+  std::vector<Nid> nids;
+  bool force = false;
+  bool operator==(const PeerDel&) const = default;
+};
+/// Sets the health value, or for tests the state bits, of one peer NI or all.
+struct PeerSet {
+  std::optional<Nid> nid;
+  bool all = false;
+  std::optional<int64_t> health;
+  std::optional<int64_t> state;
+  bool operator==(const PeerSet&) const = default;
+};
+/// Sets one key of `global`; `value` as a number (discovery: 2 = verify).
+struct SetValue {
+  std::string name;
+  int64_t value = 0;
+  bool operator==(const SetValue&) const = default;
+};
+struct SetRouting {
+  bool enable = false;
+  bool operator==(const SetRouting&) const = default;
+};
+/// Sets those that are present.
+struct SetBuffers {
+  std::optional<int64_t> tiny, small, large;
+  bool operator==(const SetBuffers&) const = default;
+};
+/// Inserts a rule.
+struct UdspAdd {
+  UdspRule rule;
+  bool operator==(const UdspAdd&) const = default;
+};
+/// Deletes the rule at `idx`, or with `all` every rule.
+struct UdspDel {
+  std::optional<int64_t> idx;
+  bool all = false;
+  bool operator==(const UdspDel&) const = default;
+};
+/// Sets one key of the `ulnet:` section; `key` without the leading "ulnet.", e.g. socklnd.keepalive.
+struct UlnetSet {
+  std::string key;
+  Doc value;
+  bool operator==(const UlnetSet&) const = default;
+};
+
+using Change = std::variant<LnetConfigure, LnetUnconfigure, NetAdd, NetAddMatching, NetDel, NetSet, RouteAdd, RouteDel,
+                            PeerAdd, PeerDel, PeerSet, SetValue, SetRouting, SetBuffers, UdspAdd, UdspDel, UlnetSet>;
+
+/// Where a change was written, for errors about it.
+struct Origin {
+  std::string file;  ///< empty for a command line
+  Mark mark;
+  std::optional<int64_t> seq_no;
+};
+
+struct PlacedChange {
+  Change change;
+  Origin origin;
+};
+using ChangeList = std::vector<PlacedChange>;
+
+/// Under what an error about the change is printed: configure, add, del or set.
+[[nodiscard]] const char* change_verb(const Change& change);
+/// And for what: lnet, net, route, peer, udsp, global, routing, buffers, ulnet.
+[[nodiscard]] const char* change_entity(const Change& change);
+
+/// What types alone do not say: bounds and names. A sentence about what is wrong, or "" when it is good.
+[[nodiscard]] std::string change_wrong(const Change& change);
+
+/// {"change": "net_add", "net": "tcp", "ni": {...}, "file": ..., "line": ..., "column": ..., "seq_no": ...}
+[[nodiscard]] Json change_to_json(const PlacedChange& change);
+/// Reads and checks one: types, names, and each value against the field table, so that what comes out of it is as good
+/// as what the YAML loader makes. Errors: which key is wrong and how.
+[[nodiscard]] tl::expected<PlacedChange, std::string> change_from_json(const Json& json);
+
+/// Most changes of one request.
+inline constexpr size_t kChangesMax = 262144;
+
+}  // namespace ulnet::config

@@ -1,0 +1,29 @@
+// The desired state as the document that `export --backup` prints and `import` takes back, and the pieces of it that
+// other shows share. Source: docs/wire/lnetctl.md §3.
+#pragma once
+#include "config/doc.h"
+#include "config/model.h"
+
+namespace ulnet::config {
+
+/// net, route, peer, routing, buffers, global, udsp, ulnet, in this order; what is empty or as by default (routing,
+/// buffers and ulnet) is left out. Reading it back gives the same state, but for rules of ip2nets, which `state` has
+/// already resolved to NIs. `all_cpts`: the worker groups of the node, shown for an NI that names none; empty leaves
+/// CPT out for it.
+[[nodiscard]] Doc export_backup(const DesiredState& state, const std::vector<uint16_t>& all_cpts = {});
+
+/// The value of `global:`, also for `global show`.
+[[nodiscard]] Doc export_global(const Global& global);
+/// The value of `tunables:` of an NI.
+[[nodiscard]] Doc export_tunables(const Tunables& tunables);
+/// The value of `lnd tunables:`, in lnetctl's order; `with_timeout` is false in a backup.
+[[nodiscard]] Doc export_lnd_tunables(const std::map<std::string, int64_t>& tunables, bool with_timeout);
+/// The value of `udsp:`; null without rules.
+[[nodiscard]] Doc export_udsp(const std::vector<UdspRule>& rules);
+/// The value of `ulnet:`: only what differs from the defaults, null when nothing does.
+[[nodiscard]] Doc export_ulnet(const UlnetSection& ulnet);
+
+/// What `global show` prints as lnd_timeout: the time of one transmission, so that all retries fit into a transaction.
+[[nodiscard]] Seconds lnd_timeout_of(const Global& global);
+
+}  // namespace ulnet::config

@@ -1,0 +1,215 @@
+#include "config/load.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <sstream>
+
+#include "config/import.h"
+
+namespace ulnet::config {
+namespace {
+
+/// Thrown by Builder through yaml-cpp's parser; caught in yaml_read.
+struct Refused {
+  Mark mark;
+  std::string value;
+  std::string what;
+};
+
+Mark mark_of(const YAML::Mark& mark) {
+  if (mark.is_null()) return {};
+  return {static_cast<uint32_t>(mark.line) + 1, static_cast<uint32_t>(mark.column) + 1};
+}
+
+/// True when the quoted scalar at `position` has no closing quote. yaml-cpp takes the rest of the file for its text
+/// then.
+bool quote_unclosed(std::string_view text, size_t position) {
+  while (position < text.size() && (text[position] == '!' || text[position] == ' ')) ++position;
+  if (position >= text.size() || (text[position] != '"' && text[position] != '\'')) return false;
+  const char quote = text[position];
+  for (size_t i = position + 1; i < text.size(); ++i) {
+    if (quote == '"' && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == quote) {
+      if (quote == '"' || i + 1 == text.size() || text[i + 1] != quote) return false;
+      ++i;
+    }
+  }
+  return true;
+}
+
+/// Builds documents from the parser's events.
+class Builder : public YAML::EventHandler {
+ public:
+  explicit Builder(std::string_view text) : text_(text) {}
+
+  std::vector<Doc> documents;
+
+  void OnDocumentStart(const YAML::Mark&) override { root_ = Doc(); }
+  void OnDocumentEnd() override { documents.push_back(std::move(root_)); }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { place(Doc(), mark); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    throw Refused{mark_of(mark), {}, "is an alias (*name), which is not supported; write the value out"};
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, const std::string& value) override {
+    if (tag == "!" && mark.pos >= 0 && quote_unclosed(text_, static_cast<size_t>(mark.pos))) {
+      throw Refused{mark_of(mark), {}, "begins a quoted text that does not end"};
+    }
+    if (awaits_key()) return key_set(value, mark);
+    bool plain = tag == "?";
+    std::optional<int64_t> number = plain ? canonical_integer(value) : std::nullopt;
+    if (number) return place(Doc(*number), mark);
+    if (plain && (value == "true" || value == "True")) return place(Doc(true), mark);
+    if (plain && (value == "false" || value == "False")) return place(Doc(false), mark);
+    place(Doc(value), mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    open(Doc::list(), mark);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    open(Doc::map(), mark);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Level {
+    Doc doc;
+    std::string key;
+    Mark key_mark;
+    bool has_key = false;
+  };
+
+  [[nodiscard]] bool awaits_key() const {
+    return !levels_.empty() && levels_.back().doc.is_map() && !levels_.back().has_key;
+  }
+
+  void key_set(const std::string& key, const YAML::Mark& mark) {
+    Level& level = levels_.back();
+    if (level.doc.find(key) != nullptr) throw Refused{mark_of(mark), key, "stands here twice"};
+    if (level.doc.size() >= kMapKeysMax) throw Refused{mark_of(mark), key, "is one key too many in this map"};
+    level.key = key;
+    level.key_mark = mark_of(mark);
+    level.has_key = true;
+  }
+
+  void open(Doc doc, const YAML::Mark& mark) {
+    if (awaits_key()) throw Refused{mark_of(mark), {}, "a key must be a plain text, not a list or map"};
+    if (levels_.size() >= static_cast<size_t>(kDepthMax)) throw Refused{mark_of(mark), {}, "nested too deeply"};
+    doc.mark = mark_of(mark);
+    levels_.push_back({std::move(doc), {}, {}, false});
+  }
+
+  void close() {
+    Doc doc = std::move(levels_.back().doc);
+    levels_.pop_back();
+    put(std::move(doc));
+  }
+
+  void place(Doc doc, const YAML::Mark& mark) {
+    if (awaits_key()) return key_set("", mark);
+    doc.mark = mark_of(mark);
+    put(std::move(doc));
+  }
+
+  void put(Doc doc) {
+    if (levels_.empty()) {
+      root_ = std::move(doc);
+      return;
+    }
+    Level& level = levels_.back();
+    if (level.doc.is_map()) {
+      if (doc.mark.line == 0) doc.mark = level.key_mark;
+      level.doc.entries().push_back({std::move(level.key), level.key_mark, std::move(doc)});
+      level.has_key = false;
+    } else {
+      level.doc.entries().push_back({{}, doc.mark, std::move(doc)});
+    }
+  }
+
+  std::string_view text_;
+  Doc root_;
+  std::vector<Level> levels_;
+};
+
+std::string yaml_reason(const YAML::Exception& exception) {
+  return exception.msg.empty() ? "is not YAML" : "is not YAML: " + exception.msg;
+}
+
+}  // namespace
+
+YamlText yaml_read(std::string_view text, const std::string& file) {
+  YamlText result;
+  auto refuse = [&](Mark mark, std::string value, std::string what) {
+    Problem problem;
+    problem.file = file.empty() ? "<text>" : file;
+    problem.mark = mark;
+    problem.value = std::move(value);
+    problem.what = std::move(what);
+    problem.entity = "import";
+    result.errors.push_back(std::move(problem));
+  };
+  if (text.size() > kConfigBytesMax) {
+    refuse({}, {}, "is larger than 16 MiB");
+    return result;
+  }
+  Builder builder(text);
+  try {
+    std::istringstream stream{std::string(text)};
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const Refused& refused) {
+    refuse(refused.mark, refused.value, refused.what);
+  } catch (const YAML::Exception& exception) {
+    refuse(mark_of(exception.mark), {}, yaml_reason(exception));
+  }
+  result.documents = std::move(builder.documents);
+  return result;
+}
+
+Imported load_text(std::string_view text, const std::string& file, ImportMode mode) {
+  YamlText yaml = yaml_read(text, file);
+  Imported imported;
+  imported.errors = std::move(yaml.errors);
+  if (!imported.errors.empty()) return imported;
+  for (const Doc& document : yaml.documents) import_document(document, file, mode, imported);
+  return imported;
+}
+
+Imported load_file(const std::string& path, ImportMode mode) {
+  struct Close {
+    void operator()(std::FILE* file) const {
+      if (file != stdin) std::fclose(file);
+    }
+  };
+  const std::string name = path == "-" ? "<stdin>" : path;
+  std::unique_ptr<std::FILE, Close> file(path == "-" ? stdin : std::fopen(path.c_str(), "re"));
+  std::string text;
+  int error = file ? 0 : errno;
+  std::vector<char> buffer(65536);
+  while (file && text.size() <= kConfigBytesMax) {
+    size_t count = std::fread(buffer.data(), 1, buffer.size(), file.get());
+    text.append(buffer.data(), count);
+    if (count < buffer.size()) {
+      error = std::ferror(file.get()) != 0 ? (errno != 0 ? errno : EIO) : 0;
+      break;
+    }
+  }
+  if (error == 0) return load_text(text, name, mode);
+  Imported imported;
+  Problem problem;
+  problem.file = name;
+  problem.what = std::string("cannot be read: ") + std::strerror(error);
+  problem.code = -error;
+  problem.entity = "import";
+  imported.errors.push_back(std::move(problem));
+  return imported;
+}
+
+}  // namespace ulnet::config

@@ -1,0 +1,33 @@
+// What is wrong with something a user wrote: where it stands, what it is, what would be allowed.
+#pragma once
+#include <cerrno>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "config/doc.h"
+
+namespace ulnet::config {
+
+/// One mistake (or warning). `what` is a sentence without a full stop; `allowed` says how to mend it and may be empty.
+struct Problem {
+  std::string file;  ///< name of the file, "<stdin>", or empty for a command line
+  Mark mark;
+  std::string path;   ///< e.g. net[0].local NI(s)[1].tunables.peer_credits
+  std::string value;  ///< what stands there, empty when it is not a scalar
+  std::string what;
+  std::string allowed;
+  int code = -EINVAL;  ///< negative errno as lnetctl shows it
+  std::string entity;  ///< net, route, peer, ...: under which an error is printed
+  std::optional<int64_t> seq_no;
+};
+
+using Problems = std::vector<Problem>;
+
+/// "router.yaml:12:9: net[0].net type: 'tcpx' is not a network; allowed: tcp, tcp1, o2ib3"; parts that are empty are
+/// left out.
+[[nodiscard]] std::string problem_text(const Problem& problem);
+
+}  // namespace ulnet::config

@@ -1,0 +1,84 @@
+// config/reference.md, generated from the field table.
+#include <fmt/format.h>
+
+#include "config/schema.h"
+
+namespace ulnet::config {
+namespace {
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '|') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string type_text(const Field& field) {
+  switch (field.type) {
+    case FieldType::kMap: return "map";
+    case FieldType::kList: return "list";
+    case FieldType::kBool: return "true or false";
+    case FieldType::kText: return "text";
+    case FieldType::kNet: return "network";
+    case FieldType::kNid: return "NID";
+    case FieldType::kInterfaces: return "map of interfaces";
+    case FieldType::kTextList: return "map or list of texts";
+    case FieldType::kIgnored: return "ignored";
+    case FieldType::kRaw: return "list";
+    case FieldType::kInteger:
+    case FieldType::kSeconds:
+    case FieldType::kMilliseconds:
+    case FieldType::kEnum:
+    case FieldType::kCptList:
+    case FieldType::kCoreList: return field_allowed(field);
+  }
+  return "";
+}
+
+constexpr const char* kIntro =
+    "# Every key of the configuration\n\n"
+    "Generated from config/schema_lnet.cc and config/schema_ulnet.cc; change those, then run\n"
+    "`ninja config/reference-md && config/reference-md > ../config/reference.md` in the build directory.\n\n"
+    "The file is YAML in lnetctl's schema, in any of its layouts, plus one section `ulnet`. `ulnetd --config FILE` "
+    "reads it at\n"
+    "start; `ulnetctl import FILE` applies it to a running node, all of it or nothing. Unknown keys are errors. Every "
+    "entry of a\n"
+    "list may carry `seq_no: N`, which errors about it echo. *restart* marks what a running ulnetd cannot change.\n";
+
+/// The keys of `section` that are accepted and not used, as one sentence.
+std::string ignored_text(std::string_view section) {
+  std::string keys;
+  for (const Field& field : fields()) {
+    std::string_view path = field.path;
+    if (field.type != FieldType::kIgnored || field.text[0] != 0 || path.substr(0, path.find('.')) != section) continue;
+    keys += fmt::format("{}`{}`", keys.empty() ? "" : ", ", path.substr(path.find('.') + 1));
+  }
+  return keys.empty() ? keys : fmt::format("\nShown, and ignored on import: {}.\n", keys);
+}
+
+}  // namespace
+
+std::string reference_markdown() {
+  std::string out = kIntro;
+  std::string_view section;
+  for (const Field& field : fields()) {
+    std::string_view path = field.path;
+    if (path.find('.') == std::string_view::npos) {
+      out += ignored_text(section);
+      section = path;
+      out += fmt::format("\n## {}\n\n{}\n", path, field.text);
+      if (field.type == FieldType::kMap || field.type == FieldType::kList) {
+        out += "\n| key | value | default | meaning |\n|---|---|---|---|\n";
+      }
+      continue;
+    }
+    if (field.type == FieldType::kIgnored && field.text[0] == 0) continue;
+    out += fmt::format("| `{}` | {} | {} | {}{} |\n", path.substr(path.find('.') + 1), escaped(type_text(field)),
+                       escaped(field_default(field)), escaped(field.text), field.needs_restart ? " *restart*" : "");
+  }
+  return out + ignored_text(section);
+}
+
+}  // namespace ulnet::config

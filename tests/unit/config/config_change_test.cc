@@ -1,0 +1,225 @@
+// Changes: their JSON form both ways, and what they do to a desired state.
+#include "config/apply.h"
+#include "config/change.h"
+#include "config/ranges.h"
+#include "dataplane/base/nid_text.h"
+#include "tests/unit/config/golden.h"
+
+namespace ulnet::config {
+namespace {
+
+Net net(const char* text) {
+  return *net_parse(text);
+}
+Nid nid(const char* text) {
+  return *nid_parse(text);
+}
+
+NetAdd net_add(const char* name, const char* interface) {
+  return {net(name), NiConfig{.interface = interface}};
+}
+RouteAdd route_add(const char* name, const char* gateway) {
+  return {{.net = net(name), .gateway = nid(gateway)}};
+}
+PeerAdd peer_add(const char* primary, const char* nids, bool multi_rail = true) {
+  return {{.primary = nid(primary),
+           .nids = nids[0] == 0 ? std::vector<Nid>{} : *nids_parse(nids),
+           .multi_rail = multi_rail}};
+}
+
+/// "code what" of each refused change, one to a line.
+std::string apply_errors(DesiredState& state, std::initializer_list<Change> changes) {
+  ChangeList list;
+  for (const Change& change : changes) list.push_back({change, {}});
+  std::string out;
+  for (const ChangeError& error : changes_apply(state, list))
+    out += std::to_string(error.index) + " " + std::to_string(error.code) + " " + error.what + "\n";
+  return out;
+}
+
+TEST(ConfigChange, every_kind_survives_json) {
+  Ip2netsRule rule{.net = net("o2ib"), .interfaces = {{"ib0", {1}}}, .patterns = {"10.0.*.*"}, .ni = {.cpts = {1, 2}}};
+  NiConfig ni{.nid = nid("fd00::1@tcp"),
+              .cpts = {0, 3},
+              .tunables = {.peer_credits = 16},
+              .lnd_tunables = {{"tos", -1}},
+              .skip_mr_route_setup = true};
+  const std::vector<Change> all = {
+      LnetConfigure{.all = true, .large = true},
+      LnetUnconfigure{},
+      NetAdd{net("tcp"), ni},
+      NetAddMatching{rule},
+      NetDel{.net = net("tcp1"), .interface = "eth0", .nid = nid("10.0.0.1@tcp1"), .now = true},
+      NetSet{.nid = nid("10.0.0.1@tcp"), .all = true, .health = 500, .conns_per_peer = 4, .lnd_timeout = 9},
+      RouteAdd{{.net = net("tcp2"), .gateway = nid("10.0.0.1@tcp"), .hop = 2, .priority = 3}},
+      RouteDel{net("tcp2"), nid("10.0.0.1@tcp")},
+      PeerAdd{
+          {.primary = nid("10.0.0.1@tcp"), .nids = {nid("10.0.0.2@tcp")}, .multi_rail = false, .lock_primary = true}},
+      PeerDel{.primary = nid("10.0.0.1@tcp"), .nids = {nid("10.0.0.2@tcp")}, .force = true},
+      PeerSet{.nid = nid("10.0.0.1@tcp"), .health = 1000, .state = 273},
+      SetValue{"discovery", 2},
+      SetRouting{true},
+      SetBuffers{.tiny = 1, .large = 3},
+      UdspAdd{{.idx = 1, .src = "tcp", .priority = 0}},
+      UdspDel{.idx = 3},
+      UlnetSet{"idle", "busy"}};
+  ASSERT_EQ(all.size(), std::variant_size_v<Change>);
+  for (const Change& change : all) {
+    PlacedChange placed{change, {"f.yaml", {3, 4}, 17}};
+    auto json = json_parse(json_dump(change_to_json(placed)));
+    ASSERT_TRUE(json.has_value());
+    auto back = change_from_json(*json);
+    ASSERT_TRUE(back.has_value()) << back.error() << json_dump(*json);
+    EXPECT_EQ(back->change, change) << json_dump(*json);
+    EXPECT_EQ(back->origin.seq_no, 17);
+    EXPECT_EQ(back->origin.mark.column, 4u);
+    EXPECT_STRNE(change_verb(change), "");
+    EXPECT_STRNE(change_entity(change), "");
+  }
+}
+
+// Goal: what someone without our client sends is checked as a file would be.
+TEST(ConfigChange, hostile_json_is_refused) {
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {R"([])", "a change must be an object"},
+      {R"({"change":"explode"})", "unknown change 'explode'"},
+      {R"({"change":"net_add"})", "net_add: 'net' is missing"},
+      {R"({"change":"net_add","net":"tcp"})", "net_add: interface / NID is missing"},
+      {R"({"change":"net_add","net":"tcp","ni":7})", "net_add: 'ni' is not what is expected there"},
+      {R"({"change":"net_add","net":"tcp","ni":{"nid":"1.2.3.4@tcp1"}})", "net_add: 'nid' is not on 'net'"},
+      {R"({"change":"net_add","net":"tcp","ni":{"interface":"e","tunables":{"credits":0}}})",
+       "net_add: net.local NI(s).tunables.credits: '0' is out of range; allowed: 1..1048576 messages"},
+      {R"({"change":"net_add","net":"tcp","ni":{"interface":"e","lnd_tunables":{"x":0}}})",
+       "net_add: unknown key 'net.local NI(s).lnd tunables.x'"},
+      {R"({"change":"net_add","net":"tcp","ni":{"interface":"e","cpts":[70000]}})",
+       "net_add: 'cpts' is not what is expected there"},
+      {R"({"change":"route_add","route":{"net":"tcp1","gateway":"1.2.3.4@tcp","hop":0}})",
+       "route_add: invalid hop count must be between 1 and 255"},
+      {R"({"change":"route_add","route":{"net":"tcp1"}})", "route_add: missing mandatory parameter: gateway"},
+      {R"({"change":"route_add","route":{"net":"tcp1","gateway":"1.2.3.4@tcp","priority":18446744073709551615}})",
+       "route_add: 'priority' is not what is expected there"},
+      {R"({"change":"set_value","name":"lnd_timeout","value":1})", "set_value: unknown setting 'lnd_timeout'"},
+      {R"({"change":"set_value","name":"discovery","value":3})",
+       "set_value: global.discovery: '3' is not one of the choices; allowed: 0, 1 or verify"},
+      {R"({"change":"ulnet_set","key":"nothing","value":1})", "ulnet_set: unknown key 'ulnet.nothing'"},
+      {R"({"change":"peer_add","peer":{"primary":"*"}})", "peer_add: 'primary' is not what is expected there"},
+      {R"({"change":"udsp_add","rule":{}})", "udsp_add: at least one of src, dst and rte is needed"}};
+  for (const auto& [text, error] : cases) {
+    auto result = change_from_json(*json_parse(text));
+    ASSERT_FALSE(result.has_value()) << text;
+    EXPECT_EQ(result.error(), error) << text;
+  }
+}
+
+TEST(ConfigApply, whole_or_not_at_all) {
+  DesiredState state;
+  EXPECT_EQ(apply_errors(state, {net_add("tcp", "eth0")}),
+            "0 -100 Network is down: LNet is not configured; run 'lnet configure' first\n");
+  EXPECT_EQ(apply_errors(state, {LnetConfigure{}, net_add("tcp", "eth0"), net_add("tcp", "eth1"),
+                                 route_add("tcp1", "10.0.0.9@tcp")}),
+            "");
+  DesiredState before = state;
+  EXPECT_EQ(apply_errors(state, {net_add("tcp2", "eth2"), net_add("tcp", "eth1"), route_add("tcp1", "10.0.0.9@tcp"),
+                                 route_add("tcp3", "10.9.0.9@tcp9"), route_add("tcp", "10.0.0.9@tcp")}),
+            "1 -17 cannot add LNet NI: tcp already has eth1\n"
+            "2 -17 Route already exists or the specified network is local: tcp1 through 10.0.0.9@tcp\n"
+            "3 -113 No interface configured on the same net as gateway: add an NI on tcp9 before the route through "
+            "10.9.0.9@tcp9\n"
+            "4 -17 Route already exists or the specified network is local: this node is on tcp\n");
+  EXPECT_EQ(state, before);
+}
+
+TEST(ConfigApply, deleting) {
+  DesiredState state;
+  ASSERT_EQ(apply_errors(state, {LnetConfigure{}, net_add("tcp", "eth0"), net_add("tcp", "eth1"),
+                                 route_add("tcp1", "10.0.0.9@tcp")}),
+            "");
+  EXPECT_EQ(apply_errors(state, {NetDel{.net = net("tcp5")}, NetDel{.net = net("tcp"), .interface = "eth7"},
+                                 RouteDel{net("tcp1"), nid("10.0.0.8@tcp")}}),
+            "0 -22 cannot del network: there is no net tcp5\n"
+            "1 -22 cannot del network: eth7 is not an NI of tcp\n"
+            "2 -2 failed to delete route: there is none to tcp1 through 10.0.0.8@tcp\n");
+  EXPECT_EQ(apply_errors(state, {NetDel{.net = net("tcp"), .interface = "eth0"}}), "");
+  EXPECT_EQ(state.nets[0].nis.size(), 1u);
+  EXPECT_EQ(
+      apply_errors(state, {RouteDel{net("tcp1"), nid("10.0.0.9@tcp")}, NetDel{.net = net("tcp"), .interface = "eth1"}}),
+      "");
+  EXPECT_TRUE(state.nets.empty());
+  EXPECT_EQ(apply_errors(state, {LnetUnconfigure{}}), "");
+  EXPECT_EQ(state, DesiredState{});
+}
+
+TEST(ConfigApply, peers) {
+  DesiredState state;
+  EXPECT_EQ(apply_errors(state, {LnetConfigure{}, peer_add("10.0.0.1@tcp", "10.0.0.[2-3]@tcp"),
+                                 peer_add("10.0.1.1@tcp", "", false)}),
+            "");
+  EXPECT_EQ(
+      apply_errors(state, {peer_add("10.0.0.5@tcp", "10.0.0.2@tcp"), peer_add("10.0.0.3@tcp", ""),
+                           peer_add("10.0.1.1@tcp", "", true), peer_add("10.0.1.1@tcp", "10.0.1.2@tcp", false),
+                           PeerDel{.primary = nid("10.0.0.2@tcp")},
+                           PeerDel{.primary = nid("10.0.0.1@tcp"), .nids = {nid("10.0.0.7@tcp")}}}),
+      "0 -17 failed to add peer: 10.0.0.2@tcp belongs to peer 10.0.0.1@tcp\n"
+      "1 -17 failed to add primary peer: 10.0.0.3@tcp belongs to peer 10.0.0.1@tcp\n"
+      "2 -1 failed to add primary peer: Multi-Rail of a configured peer cannot be changed; delete the peer first\n"
+      "3 -76 failed to add peer: 10.0.1.2@tcp is a second NID on its net, and the peer is not Multi-Rail\n"
+      "4 -2 failed to del primary peer: 10.0.0.2@tcp is not a configured peer\n"
+      "5 -2 failed to del peer: 10.0.0.7@tcp is not a NID of 10.0.0.1@tcp\n");
+  // A NID that was given back may go to another peer, also in the same list.
+  EXPECT_EQ(apply_errors(state, {PeerDel{.primary = nid("10.0.0.1@tcp"), .nids = {nid("10.0.0.2@tcp")}},
+                                 peer_add("10.0.0.2@tcp", ""), PeerDel{.primary = nid("10.0.1.1@tcp")},
+                                 peer_add("10.0.0.2@tcp", "10.0.1.1@tcp")}),
+            "");
+  ASSERT_EQ(state.peers.size(), 2u);
+  EXPECT_EQ(state.peers[0].nids, std::vector<Nid>{nid("10.0.0.3@tcp")});
+  EXPECT_EQ(state.peers[1].nids, std::vector<Nid>{nid("10.0.1.1@tcp")});
+}
+
+TEST(ConfigApply, settings) {
+  DesiredState state;
+  EXPECT_EQ(apply_errors(state, {SetValue{"health_sensitivity", 0}}), "");
+  EXPECT_EQ(state.global.retry_count, 0);
+  EXPECT_EQ(apply_errors(state, {SetValue{"retry_count", 3}}),
+            "0 -22 cannot configure retry_count: it must be 0 while health_sensitivity is 0\n");
+  EXPECT_EQ(apply_errors(state, {SetValue{"retry_count", 3}, SetValue{"health_sensitivity", 100}}), "");
+  EXPECT_EQ(apply_errors(state, {SetValue{"transaction_timeout", 3}}),
+            "0 -22 cannot configure transaction_timeout: 3 must be more than retry_count 3\n");
+  EXPECT_EQ(apply_errors(state, {SetValue{"max_interfaces", 15}, SetValue{"discovery", 2}, SetBuffers{.small = 5},
+                                 UlnetSet{"accept_port", 70000}}),
+            "2 -100 Network is down: LNet is not configured; run 'lnet configure' first\n"
+            "3 -22 cannot configure accept_port: '70000' is out of range; allowed: 1..65535\n");
+  EXPECT_EQ(apply_errors(state, {LnetConfigure{}, SetValue{"max_interfaces", 15}, SetValue{"discovery", 2},
+                                 SetBuffers{.small = 5}}),
+            "");
+  EXPECT_EQ(state.global.max_interfaces, 4096);
+  EXPECT_EQ(state.global.discovery, Discovery::kVerify);
+  EXPECT_EQ(state.buffers, (Buffers{.tiny = 2048, .small = 5, .large = 1024}));
+}
+
+TEST(ConfigApply, policies) {
+  DesiredState state;
+  EXPECT_EQ(apply_errors(state, {UdspAdd{{.src = "tcp"}}, UdspAdd{{.idx = 0, .src = "tcp1"}},
+                                 UdspAdd{{.idx = 99, .src = "tcp2"}}}),
+            "");
+  EXPECT_EQ(state.udsp[0].src + state.udsp[1].src + state.udsp[2].src, "tcp1tcptcp2");
+  EXPECT_EQ(apply_errors(state, {UdspAdd{{.idx = 2, .src = "tcp"}}, UdspDel{.idx = 3}}),
+            "0 -114 cannot add udsp: there is an identical rule\n1 -2 cannot del udsp: No such file or directory\n");
+  EXPECT_EQ(apply_errors(state, {UdspDel{.idx = 0}, UdspDel{.all = true}}), "");
+  EXPECT_TRUE(state.udsp.empty());
+}
+
+// 10,000 peers with 4 NIDs: in proportion, not by the square.
+TEST(ConfigApply, many_peers) {
+  ChangeList list{{LnetConfigure{}, {}}};
+  for (uint32_t i = 0; i < 10000; ++i) {
+    PeerConfig peer{.primary = Nid::v4(net("tcp"), i * 4)};
+    for (uint32_t n = 1; n < 4; ++n) peer.nids.push_back(Nid::v4(net("tcp"), i * 4 + n));
+    list.push_back({PeerAdd{peer}, {}});
+  }
+  DesiredState state;
+  EXPECT_TRUE(changes_apply(state, list).empty());
+  EXPECT_EQ(state.peers.size(), 10000u);
+}
+
+}  // namespace
+}  // namespace ulnet::config
