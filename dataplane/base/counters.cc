@@ -33,7 +33,8 @@ constexpr std::array<CounterText, size_t(Stat::kCount)> kStats{{
 }};
 
 constexpr std::array<CounterText, size_t(Drop::kCount)> kDrops{{
-    {"routing_disabled", "messages", "not for this node, and routing is off: `set routing 1`, or mend the sender's route"},
+    {"routing_disabled", "messages",
+     "not for this node, and routing is off: `set routing 1`, or mend the sender's route"},
     {"no_route", "messages", "to be forwarded, but no route to the destination net: `route add`"},
     {"next_hop_down", "messages", "to be forwarded, but every gateway or the destination is believed down"},
     {"route_loop", "messages", "to be forwarded to where it came from: two routers name each other as gateway"},
@@ -74,8 +75,14 @@ constexpr std::array<CounterText, size_t(TurnStat::kCount)> kTurn{{
 
 }  // namespace
 
-const CounterText& text_of(Stat stat) { return kStats[size_t(stat)]; }
-const CounterText& text_of(Drop reason) { return kDrops[size_t(reason)]; }
-const CounterText& text_of(TurnStat stat) { return kTurn[size_t(stat)]; }
+const CounterText& text_of(Stat stat) {
+  return kStats[size_t(stat)];
+}
+const CounterText& text_of(Drop reason) {
+  return kDrops[size_t(reason)];
+}
+const CounterText& text_of(TurnStat stat) {
+  return kTurn[size_t(stat)];
+}
 
 }  // namespace ulnet

@@ -1,12 +1,12 @@
-// Counters: one writer each, summed by control; a reset is a baseline that control keeps. Names are LNet's where it has one
-// (docs/wire/lnet.md §13). Every dropped message has a reason here.
+// Counters: one writer each, summed by control; a reset is a baseline that control keeps. Names are LNet's where it has
+// one (docs/wire/lnet.md §13). Every dropped message has a reason here.
 #pragma once
 #include <array>
 #include <atomic>
 #include <cstdint>
 
-#include "dataplane/wire/header.h"
 #include "dataplane/base/limits.h"
+#include "dataplane/wire/header.h"
 
 namespace ulnet {
 
@@ -27,23 +27,77 @@ class Counter {
 
 /// Node-wide counters, kept per worker. Order is that of `stats show`.
 enum class Stat : uint8_t {
-  kMsgsAlloc, kMsgsMax, kRstAlloc, kErrors, kSendCount, kResendCount, kResponseTimeoutCount, kLocalInterruptCount,
-  kLocalDroppedCount, kLocalAbortedCount, kLocalNoRouteCount, kLocalTimeoutCount, kLocalErrorCount, kRemoteDroppedCount,
-  kRemoteErrorCount, kRemoteTimeoutCount, kNetworkTimeoutCount, kFailedResends, kSuccessfulResends, kRecvCount, kRouteCount,
-  kDropCount, kSendLength, kRecvLength, kRouteLength, kDropLength, kCount
+  kMsgsAlloc,
+  kMsgsMax,
+  kRstAlloc,
+  kErrors,
+  kSendCount,
+  kResendCount,
+  kResponseTimeoutCount,
+  kLocalInterruptCount,
+  kLocalDroppedCount,
+  kLocalAbortedCount,
+  kLocalNoRouteCount,
+  kLocalTimeoutCount,
+  kLocalErrorCount,
+  kRemoteDroppedCount,
+  kRemoteErrorCount,
+  kRemoteTimeoutCount,
+  kNetworkTimeoutCount,
+  kFailedResends,
+  kSuccessfulResends,
+  kRecvCount,
+  kRouteCount,
+  kDropCount,
+  kSendLength,
+  kRecvLength,
+  kRouteLength,
+  kDropLength,
+  kCount
 };
 
 /// Why a message was dropped.
 enum class Drop : uint8_t {
-  kRoutingDisabled, kNoRoute, kNextHopDown, kRouteLoop, kRouterHoldTimeout, kRouterShutdown, kRouterPayload, kNoMatch,
-  kPortalRange, kPortalClosed, kLazyFull, kTooLong, kStaleHandle, kForeignHandle, kReplyTooLong, kReplyTwice, kMdUnlinked,
-  kReceiveFailed, kAsymmetricRoute, kNoMemory, kNodeStopping, kNidUnrepresentable, kCount
+  kRoutingDisabled,
+  kNoRoute,
+  kNextHopDown,
+  kRouteLoop,
+  kRouterHoldTimeout,
+  kRouterShutdown,
+  kRouterPayload,
+  kNoMatch,
+  kPortalRange,
+  kPortalClosed,
+  kLazyFull,
+  kTooLong,
+  kStaleHandle,
+  kForeignHandle,
+  kReplyTooLong,
+  kReplyTwice,
+  kMdUnlinked,
+  kReceiveFailed,
+  kAsymmetricRoute,
+  kNoMemory,
+  kNodeStopping,
+  kNidUnrepresentable,
+  kCount
 };
 
 /// Work of a worker's turn.
 enum class TurnStat : uint8_t {
-  kTurns, kTurnsBusy, kSleeps, kInboxItems, kLndEvents, kTimersFired, kRingFull, kParked, kParkedRefused, kHeldNoMessage,
-  kHeldRouter, kViewsSeen, kCount
+  kTurns,
+  kTurnsBusy,
+  kSleeps,
+  kInboxItems,
+  kLndEvents,
+  kTimersFired,
+  kRingFull,
+  kParked,
+  kParkedRefused,
+  kHeldNoMessage,
+  kHeldRouter,
+  kViewsSeen,
+  kCount
 };
 
 /// Name, unit and meaning of a counter, for shows and the reference.

@@ -1,5 +1,5 @@
-// The small vocabulary of identities. Each is a distinct type, so that a worker number cannot be passed where an NI number
-// belongs. A new concept of the project gets its line here.
+// The small vocabulary of identities. Each is a distinct type, so that a worker number cannot be passed where an NI
+// number belongs. A new concept of the project gets its line here.
 #pragma once
 #include <compare>
 #include <cstdint>

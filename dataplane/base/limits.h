@@ -2,34 +2,41 @@
 #pragma once
 #include <cstdint>
 
+#include "dataplane/base/time.h"
+
 namespace ulnet {
 
 // Protocol (docs/wire/lnet.md §2.3)
-inline constexpr uint32_t kMaxPayload = 1u << 20;      ///< bytes of one message, system-wide
-inline constexpr uint32_t kMaxSegments = 256;          ///< segments of one MD
+inline constexpr uint32_t kMaxPayload = 1u << 20;  ///< bytes of one message, system-wide
+inline constexpr uint32_t kMaxSegments = 256;      ///< segments of one MD
 inline constexpr uint32_t kPortalCount = 64;
-inline constexpr uint32_t kPeerNidsMax = 4096;         ///< NIDs of one peer (decisions.md #7)
-inline constexpr uint32_t kPingBufferMin = 272;        ///< least ping sink and push target, bytes
+inline constexpr uint32_t kPeerNidsMax = 4096;   ///< NIDs of one peer (decisions.md #7)
+inline constexpr uint32_t kPingBufferMin = 272;  ///< least ping sink and push target, bytes
 
 // One worker's turn
-inline constexpr unsigned kInboxBudget = 64;           ///< ring items per ring and turn
-inline constexpr unsigned kPollBudget = 64;            ///< LND completions per turn
-inline constexpr unsigned kTimerBudget = 64;           ///< expired deadlines per turn
+inline constexpr unsigned kInboxBudget = 64;  ///< ring items per ring and turn
+inline constexpr unsigned kPollBudget = 64;   ///< LND completions per turn
+inline constexpr unsigned kTimerBudget = 64;  ///< expired deadlines per turn
 
 // One Node
 inline constexpr uint32_t kWorkersMax = 64;
-inline constexpr uint32_t kNisMax = 256;               ///< local NIs of one node
-inline constexpr uint32_t kRoutesMax = 4096;           ///< routes of one node
-inline constexpr uint32_t kViewsUnretiredMax = 64;     ///< epochs published and not yet passed by every worker
-inline constexpr uint32_t kParkedPerPeerMax = 64;      ///< messages parked for one peer on one worker
-inline constexpr uint32_t kLazyMax = 256;              ///< messages waiting on one lazy portal
-inline constexpr uint32_t kEqEventsMax = 1u << 20;     ///< events of one polled queue
+inline constexpr uint32_t kNisMax = 256;            ///< local NIs of one node
+inline constexpr uint32_t kRoutesMax = 4096;        ///< routes of one node
+inline constexpr uint32_t kViewsUnretiredMax = 64;  ///< epochs published and not yet passed by every worker
+inline constexpr uint32_t kParkedPerPeerMax = 64;   ///< messages parked for one peer on one worker
+inline constexpr uint32_t kLazyMax = 256;           ///< messages waiting on one lazy portal
+inline constexpr uint32_t kEqEventsMax = 1u << 20;  ///< events of one polled queue
 
 // One engine or Host thread
-inline constexpr uint32_t kUringSubmissionsMax = 1024;   ///< entries of an io_uring's submission queue; full = early enter
-inline constexpr uint32_t kUringCompletionsMax = 16384;  ///< beyond it the kernel keeps completions until the next enter
-inline constexpr unsigned kWaitFdsMax = 256;             ///< descriptors in one blocking wait
-inline constexpr unsigned kTurnablesMax = 4096;          ///< what one Host thread turns
-inline constexpr uint32_t kHostInbox = 256;              ///< changes under way to one Host thread
+inline constexpr uint32_t kUringSubmissionsMax =
+    1024;  ///< entries of an io_uring's submission queue; full = early enter
+inline constexpr uint32_t kUringCompletionsMax =
+    16384;                                       ///< beyond it the kernel keeps completions until the next enter
+inline constexpr unsigned kWaitFdsMax = 256;     ///< descriptors in one blocking wait
+inline constexpr unsigned kTurnablesMax = 4096;  ///< what one Host thread turns
+inline constexpr uint32_t kHostInbox = 256;      ///< changes under way to one Host thread
+inline constexpr unsigned kWaitFdsPerItem = 16;  ///< of one turnable, its gate among them
+inline constexpr Duration kHostNap = 1ms;        ///< longest sleep when not every descriptor fits into one wait
+inline constexpr Duration kHostDrainMax = 1s;    ///< how long a Host thread runs dry before it ends
 
 }  // namespace ulnet

@@ -1,5 +1,5 @@
-// Intrusive doubly linked list: an object carries one link per list kind (by tag) and is in at most one list of that kind.
-// No allocation; O(1) insert and remove. One owner thread per list.
+// Intrusive doubly linked list: an object carries one link per list kind (by tag) and is in at most one list of that
+// kind. No allocation; O(1) insert and remove. One owner thread per list.
 #pragma once
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Addresses of LNet: network, NID, process. A Nid is kept in the 20-byte wire layout, so it is compared and written as bytes.
-// Source: docs/wire/lnet.md §1. Text forms are in nid_text.h (control side only).
+// Addresses of LNet: network, NID, process. A Nid is kept in the 20-byte wire layout, so it is compared and written as
+// bytes. Source: docs/wire/lnet.md §1. Text forms are in nid_text.h (control side only).
 #pragma once
 #include <array>
 #include <compare>
@@ -10,7 +10,17 @@ namespace ulnet {
 
 /// Network type numbers (docs/wire/lnet.md §1.3). A router forwards types that are not listed, too.
 enum class NetType : uint8_t {
-  kTcp = 2, kO2ib = 5, kLo = 9, kGni = 13, kGip = 14, kPtlf = 15, kKfi = 16, kTofu = 17, kEfa = 18, kBxi3f = 19, kAny = 0xFF
+  kTcp = 2,
+  kO2ib = 5,
+  kLo = 9,
+  kGni = 13,
+  kGip = 14,
+  kPtlf = 15,
+  kKfi = 16,
+  kTofu = 17,
+  kEfa = 18,
+  kBxi3f = 19,
+  kAny = 0xFF
 };
 
 /// A network: type and number, e.g. tcp1. As the u32 of the wire: (type << 16) | number.
@@ -27,10 +37,11 @@ inline constexpr Net kAnyNet{0xFFFFFFFF};
 /// Invariant: unused address bytes are zero, so equality and order are those of the bytes (the order decides connection
 /// races, docs/wire/socklnd.md §6).
 struct Nid {
-  uint8_t size = 0xFF;                  ///< significant bytes minus 8: 0 for 4-byte addresses, 12 for IPv6
-  uint8_t type = 0xFF;                  ///< NetType, 0xFF = ANY
+  uint8_t size = 0xFF;  ///< significant bytes minus 8: 0 for 4-byte addresses, 12 for IPv6
+  uint8_t type = 0xFF;  ///< NetType, 0xFF = ANY
   std::array<uint8_t, 2> number_be{0xFF, 0xFF};
-  std::array<uint8_t, 16> addr{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
+  std::array<uint8_t, 16> addr{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
+                               0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
 
   /// A NID with a 4-byte address, given as the host-order integer of the 8-byte form (10.0.0.1 = 0x0A000001).
   static constexpr Nid v4(Net net, uint32_t address) {

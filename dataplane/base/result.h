@@ -8,9 +8,9 @@
 namespace ulnet {
 
 struct Error {
-  int32_t code = 0;         ///< negative errno
-  const char* what = "";    ///< static sentence without a full stop: what is wrong and, where it helps, how to mend it
-  uint64_t object = 0;      ///< number of the thing it is about (index, id, byte offset); 0 when there is none
+  int32_t code = 0;       ///< negative errno
+  const char* what = "";  ///< static sentence without a full stop: what is wrong and, where it helps, how to mend it
+  uint64_t object = 0;    ///< number of the thing it is about (index, id, byte offset); 0 when there is none
 };
 
 template <class T>

@@ -1,6 +1,6 @@
-// Single-producer single-consumer ring of fixed size: the only way work passes from one thread to another. What finds it
-// full stays with the producer (docs/architecture.md, "one owner"). Memory order: the producer releases the index after the
-// slot is written, the consumer acquires it before the slot is read; the other way round for free slots.
+// Single-producer single-consumer ring of fixed size: the only way work passes from one thread to another. What finds
+// it full stays with the producer (docs/architecture.md, "one owner"). Memory order: the producer releases the index
+// after the slot is written, the consumer acquires it before the slot is read; the other way round for free slots.
 #pragma once
 #include <atomic>
 #include <bit>

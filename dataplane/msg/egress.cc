@@ -1,5 +1,5 @@
-// The serving worker's side of a send: peer credit, NI credit, LND, and back. A Tx is on lease here from egress_continue()'s
-// first call to the kLeaseReturn that ends it. Source: docs/wire/lnet.md §7.
+// The serving worker's side of a send: peer credit, NI credit, LND, and back. A Tx is on lease here from
+// egress_continue()'s first call to the kLeaseReturn that ends it. Source: docs/wire/lnet.md §7.
 #include "dataplane/msg/flow.h"
 
 namespace ulnet {
@@ -48,7 +48,8 @@ void count_end(Tx& tx, Completion how) {
   }
 }
 
-/// Hands a freed credit on. The next Tx goes on by way of the local list, so that the stack does not grow with the queue.
+/// Hands a freed credit on. The next Tx goes on by way of the local list, so that the stack does not grow with the
+/// queue.
 void hand_on(Worker& w, Tx* next, Stage stage) {
   if (next == nullptr) return;
   next->stage = stage;
@@ -117,12 +118,8 @@ void egress_continue(Worker& w, Tx& tx) {
 
 void egress_expired(Worker& w, Tx& tx) {
   switch (Stage(tx.stage)) {
-    case kWaitPeer:
-      tx.peer->credits.leave(tx);
-      return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
-    case kWaitNi:
-      tx.ni_slice->credits.leave(tx);
-      return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
+    case kWaitPeer: tx.peer->credits.leave(tx); return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
+    case kWaitNi: tx.ni_slice->credits.leave(tx); return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
     case kInLnd: return w.lnds[tx.ni_slice->lnd]->cancel(tx, true, w.now);
     case kNew:
     case kHavePeer:
@@ -130,7 +127,9 @@ void egress_expired(Worker& w, Tx& tx) {
   }
 }
 
-void egress_done(Worker& w, Tx& tx, Completion how) { end(w, tx, how); }
+void egress_done(Worker& w, Tx& tx, Completion how) {
+  end(w, tx, how);
+}
 
 void ni_close(Worker& w, NiSlice& slice) {
   slice.closing = true;

@@ -113,8 +113,10 @@ unsigned flush_events(Worker& w) {
       if (eq->open && !eq->ring->push(event)) break;
       eq->waiting.remove(*source);
       ++posted;
-      if (is_md) md_event_posted(w, static_cast<Md&>(*source));
-      else event_posted(w, static_cast<Message&>(*source));
+      if (is_md)
+        md_event_posted(w, static_cast<Md&>(*source));
+      else
+        event_posted(w, static_cast<Message&>(*source));
     }
     if (!eq->waiting.empty() && !eq->linked()) still_full.push_back(*eq);
   }
@@ -134,8 +136,10 @@ void release_message(Worker& w, Message& m) {
   m.eq = nullptr;
   m.submitter = nullptr;
   const bool ours = m.kind == MsgKind::kPut || m.kind == MsgKind::kGet;
-  if (ours) w.operations.give(m);
-  else w.incoming.give(m);
+  if (ours)
+    w.operations.give(m);
+  else
+    w.incoming.give(m);
   if (submitter != nullptr) {
     --submitter->messages;
     submitter_closed_if_done(w, *submitter);

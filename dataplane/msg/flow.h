@@ -1,5 +1,5 @@
-// The life of a message, as calls between its stages. Who has no Worker& cannot make them. Files: originate.cc (put, get, paths,
-// resends), egress.cc (credits, LND), receive.cc (headers, payload), finish.cc (events, the end).
+// The life of a message, as calls between its stages. Who has no Worker& cannot make them. Files: originate.cc (put,
+// get, paths, resends), egress.cc (credits, LND), receive.cc (headers, payload), finish.cc (events, the end).
 //
 //   originate ─ select ─ lease ─▶ egress ─▶ LND        LND ─▶ receive ─ match ─ receive into MD
 //       ▲                           │                              │
@@ -76,11 +76,15 @@ void eq_close_if_done(Worker& w, Submitter& submitter, uint32_t index);
 void submitter_close(Worker& w, Submitter& submitter);
 void submitter_closed_if_done(Worker& w, Submitter& submitter);
 
-/// The object cookie by which an ACK or REPLY finds its operation: kind, worker, slot, generation (docs/wire/lnet.md §2.2).
+/// The object cookie by which an ACK or REPLY finds its operation: kind, worker, slot, generation (docs/wire/lnet.md
+/// §2.2).
 [[nodiscard]] constexpr uint64_t object_cookie(WorkerId worker, Handle handle) {
-  return 1u | (uint64_t(worker.value & 0xFF) << 2) | (uint64_t(handle.index & 0x3FFFFF) << 10) | (uint64_t(handle.generation) << 32);
+  return 1u | (uint64_t(worker.value & 0xFF) << 2) | (uint64_t(handle.index & 0x3FFFFF) << 10) |
+         (uint64_t(handle.generation) << 32);
 }
-[[nodiscard]] constexpr WorkerId cookie_worker(uint64_t cookie) { return WorkerId{uint16_t((cookie >> 2) & 0xFF)}; }
+[[nodiscard]] constexpr WorkerId cookie_worker(uint64_t cookie) {
+  return WorkerId{uint16_t((cookie >> 2) & 0xFF)};
+}
 [[nodiscard]] constexpr Handle cookie_handle(uint64_t cookie) {
   return {uint32_t((cookie >> 10) & 0x3FFFFF), uint32_t(cookie >> 32)};
 }

@@ -74,7 +74,8 @@ void start_operation(Worker& w, Submitter& submitter, const Op& op) {
   m->tx.message = m;
   m->tx.routed = false;
   fill_header(w, *m, op, w.operations.handle(*m));
-  m->tx.payload = m->kind == MsgKind::kPut ? Payload{md.segments, md.segment_count, op.md_offset, op.length} : Payload{};
+  m->tx.payload =
+      m->kind == MsgKind::kPut ? Payload{md.segments, md.segment_count, op.md_offset, op.length} : Payload{};
   m->event = Event{};
   m->event.user_data = op.user_data;
   m->event.user_ptr = md.user_ptr;
@@ -97,10 +98,13 @@ void attach(Worker& w, Submitter& submitter, const Op& op) {
   if (!md.bound || md.gate_closed || md.handle.generation != op.generation) return;
   const PortalView& portal = w.view->portals->portals[op.portal];
   int32_t error = 0;
-  if (portal.mode == PortalMode::kClosed) error = -ENOENT;
-  else if (portal.mode == PortalMode::kHashed && op.extra != 0) error = -EINVAL;  // a wildcard has no one home
+  if (portal.mode == PortalMode::kClosed)
+    error = -ENOENT;
+  else if (portal.mode == PortalMode::kHashed && op.extra != 0)
+    error = -EINVAL;  // a wildcard has no one home
   else if (portal.mode != PortalMode::kPerWorker &&
-           portal_home(portal, op.match_bits, w.id, w.mesh.worker_count) != w.id) error = -EXDEV;
+           portal_home(portal, op.match_bits, w.id, w.mesh.worker_count) != w.id)
+    error = -EXDEV;
   if (error != 0) return md_unlink(w, md, error);
   MatchEntry entry;
   entry.initiator = {op.target, op.pid};
@@ -192,7 +196,8 @@ void lease_out(Worker& w, Message& m, const PathChoice& choice) {
   }
   choice.ni->slices[w.id.value]->sequence = ++w.sequence;
   choice.hop->locals[w.id.value]->sequence = w.sequence;
-  if (choice.route != nullptr && choice.route->id < w.route_sequences.size()) w.route_sequences[choice.route->id] = ++w.route_sequence;
+  if (choice.route != nullptr && choice.route->id < w.route_sequences.size())
+    w.route_sequences[choice.route->id] = ++w.route_sequence;
   tx.ni = choice.ni->id;
   tx.ni_slice = choice.ni->slices[choice.hop->server.value];
   tx.peer_ni = choice.hop->id;
@@ -227,9 +232,7 @@ void park(Worker& w, Message& m, const Nid& nid) {
 void run_op(Worker& w, Submitter& submitter, const Op& op) {
   switch (op.kind) {
     case OpKind::kEqOpen: submitter.eq_slot(op.index).open = !submitter.closing; return;
-    case OpKind::kEqClose:
-      submitter.eq_slot(op.index).closing = true;
-      return eq_close_if_done(w, submitter, op.index);
+    case OpKind::kEqClose: submitter.eq_slot(op.index).closing = true; return eq_close_if_done(w, submitter, op.index);
     case OpKind::kMdBind: return bind(w, submitter, op);
     case OpKind::kMeAttach: return attach(w, submitter, op);
     case OpKind::kPut:
@@ -279,9 +282,7 @@ void lease_returned(Worker& w, Message& m) {
       }
       return forward_end(w, m);
     case MsgKind::kInPut: return release_message(w, m);
-    case MsgKind::kInGet:
-      m.event.status = how.error;
-      return finish_message(w, m);
+    case MsgKind::kInGet: m.event.status = how.error; return finish_message(w, m);
     case MsgKind::kPut:
     case MsgKind::kGet:
       if (how.error != 0 && !m.responded && m.error == 0) m.error = how.error;
@@ -292,8 +293,10 @@ void lease_returned(Worker& w, Message& m) {
 void peer_resolved(Worker& w, const Nid& nid, int32_t error) {
   w.parked.release(nid, [&](Message& m) {
     m.phase = MsgPhase::kActive;
-    if (error != 0) fail_message(w, m, error, LndStatus::kRemoteError);
-    else send_message(w, m);
+    if (error != 0)
+      fail_message(w, m, error, LndStatus::kRemoteError);
+    else
+      send_message(w, m);
   });
 }
 

@@ -1,5 +1,5 @@
-// A message's payload: segments of memory that somebody else owns, and a window into them. Never copied by the core: an LND
-// receives straight into a window and sends straight from it.
+// A message's payload: segments of memory that somebody else owns, and a window into them. Never copied by the core: an
+// LND receives straight into a window and sends straight from it.
 #pragma once
 #include <sys/uio.h>
 
@@ -16,8 +16,8 @@ struct Segment {
   uint32_t bytes = 0;
 };
 
-/// A window of `length` bytes that starts `offset` bytes into the concatenation of the segments. Borrowed: whoever handed it
-/// out (an MD, a router buffer) keeps segments and memory alive until the receive or send is reported done.
+/// A window of `length` bytes that starts `offset` bytes into the concatenation of the segments. Borrowed: whoever
+/// handed it out (an MD, a router buffer) keeps segments and memory alive until the receive or send is reported done.
 struct Payload {
   const Segment* segments = nullptr;
   uint32_t segment_count = 0;
@@ -31,7 +31,8 @@ class PayloadCursor {
   PayloadCursor() = default;
   explicit PayloadCursor(const Payload& payload) : payload_(payload) {
     uint32_t skip = payload.offset;
-    while (index_ < payload_.segment_count && skip >= payload_.segments[index_].bytes) skip -= payload_.segments[index_++].bytes;
+    while (index_ < payload_.segment_count && skip >= payload_.segments[index_].bytes)
+      skip -= payload_.segments[index_++].bytes;
     inner_ = skip;
   }
   [[nodiscard]] uint32_t left() const { return payload_.length - done_; }

@@ -1,5 +1,6 @@
-// What passes between two workers by pointer. While its item lies in a ring, the object belongs to the ring: the producer no
-// longer touches it, the consumer not yet. What finds the ring full waits in the producer's outbox, linked through this base.
+// What passes between two workers by pointer. While its item lies in a ring, the object belongs to the ring: the
+// producer no longer touches it, the consumer not yet. What finds the ring full waits in the producer's outbox, linked
+// through this base.
 #pragma once
 #include <cstdint>
 

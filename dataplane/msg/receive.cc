@@ -1,5 +1,5 @@
-// Messages coming in: the rules of docs/wire/lnet.md §3 in their order, on the connection's worker; matching at home; and what
-// happens when the payload is in its place.
+// Messages coming in: the rules of docs/wire/lnet.md §3 in their order, on the connection's worker; matching at home;
+// and what happens when the payload is in its place.
 #include "dataplane/msg/flow.h"
 #include "dataplane/route/forward.h"
 
@@ -162,8 +162,8 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
     slot.core_message = &m;
     slot.into = {md.segments, md.segment_count, found.offset, found.mlength};
   }
-  const bool used_up = md.threshold == 0 ||
-                       (md.max_size != 0 && (md.options & kMdManageRemote) == 0 && md.length - md.local_offset < md.max_size);
+  const bool used_up = md.threshold == 0 || (md.max_size != 0 && (md.options & kMdManageRemote) == 0 &&
+                                             md.length - md.local_offset < md.max_size);
   if (used_up) md_close_gate(w, md);
   if (!is_put) start_reply(w, m, slot, found);
   return RxVerdict::kReceive;
@@ -176,7 +176,8 @@ RxVerdict take_response(Worker& w, RxSlot& slot) {
   const wire::WireHandle handle = is_ack ? h.ack().dst_wmd : h.reply().dst_wmd;
   Message* m = w.operations.find(cookie_handle(handle.object_cookie));
   const bool right_kind = m != nullptr && (is_ack ? m->kind == MsgKind::kPut && m->want_ack : m->kind == MsgKind::kGet);
-  if (!right_kind || m->phase != MsgPhase::kActive || m->error != 0 || m->cancelled) return drop_receive(w, slot, Drop::kStaleHandle);
+  if (!right_kind || m->phase != MsgPhase::kActive || m->error != 0 || m->cancelled)
+    return drop_receive(w, slot, Drop::kStaleHandle);
   if (m->responded) return drop_receive(w, slot, Drop::kReplyTwice);
   m->event.sender = slot.from_nid;
   m->event.source = h.src_nid;
@@ -190,7 +191,8 @@ RxVerdict take_response(Worker& w, RxSlot& slot) {
     settle(w, *m);
     return RxVerdict::kReceive;
   }
-  if (h.payload_length > m->event.rlength && (m->md->options & kMdTruncate) == 0) return drop_receive(w, slot, Drop::kReplyTooLong);
+  if (h.payload_length > m->event.rlength && (m->md->options & kMdTruncate) == 0)
+    return drop_receive(w, slot, Drop::kReplyTooLong);
   m->responded = true;
   m->receiving = true;
   m->divert.store(false, std::memory_order_relaxed);
@@ -233,7 +235,7 @@ RxVerdict for_this_node(Worker& w, RxSlot& slot) {
 /// Rule 3 of §3: not for the NI that it came to.
 RxVerdict for_another(Worker& w, RxSlot& slot, const NiView& ni) {
   const Nid& dest = slot.header.dest_nid;
-  if (dest.net() == ni.nid.net()) return RxVerdict::kProtocolError;       // a: should have gone direct
+  if (dest.net() == ni.nid.net()) return RxVerdict::kProtocolError;          // a: should have gone direct
   if (w.view->local->ni(dest) != nullptr) return RxVerdict::kProtocolError;  // b: another NID of mine
   if (slot.rdma_request && slot.header.type == MsgType::kGet) return RxVerdict::kProtocolError;
   if (w.view->node.routing == RoutingState::kDisabled) return drop_receive(w, slot, Drop::kRoutingDisabled);
@@ -253,7 +255,8 @@ bool asymmetric(const Worker& w, const RxSlot& slot) {
   const PeerRef from = w.view->peers->find(slot.from_nid);
   if (net != nullptr && from)
     for (const RouteView& route : net->routes)
-      if (const PeerRef gateway = w.view->peers->find(route.gateway); gateway && gateway.peer == from.peer) return false;
+      if (const PeerRef gateway = w.view->peers->find(route.gateway); gateway && gateway.peer == from.peer)
+        return false;
   return true;
 }
 
@@ -278,8 +281,10 @@ RxVerdict receive_header(Worker& w, RxSlot& slot) {
   if (slot.from != nullptr) slot.from->last_alive_ns.set(w.now.time_since_epoch().count());
   begin(slot);
   slot.verdict = decide(w, slot);
-  if (slot.verdict == RxVerdict::kProtocolError) end(w, slot);
-  else if (slot.verdict == RxVerdict::kReceive && slot.core_message != nullptr) w.receiving.push_back(slot);
+  if (slot.verdict == RxVerdict::kProtocolError)
+    end(w, slot);
+  else if (slot.verdict == RxVerdict::kReceive && slot.core_message != nullptr)
+    w.receiving.push_back(slot);
   return slot.verdict;
 }
 
@@ -296,8 +301,10 @@ RxVerdict home_decide(Worker& w, RxSlot& slot) {
 
 void slot_answer(Worker& w, RxSlot& slot, RxVerdict verdict) {
   slot.verdict = verdict;
-  if (slot.core_worker == w.id.value) w.ready_slots.push_back(slot);
-  else post_back(w, WorkerId{slot.core_worker}, PostKind::kMatchAnswer, slot);
+  if (slot.core_worker == w.id.value)
+    w.ready_slots.push_back(slot);
+  else
+    post_back(w, WorkerId{slot.core_worker}, PostKind::kMatchAnswer, slot);
 }
 
 RxVerdict drop_receive(Worker& w, RxSlot& slot, Drop reason) {

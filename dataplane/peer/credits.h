@@ -1,5 +1,5 @@
-// Transmit credits: how many messages may be under way at once over one NI or to one peer NI. Local to the sender, so slicing
-// them over workers changes nothing on the wire. Source: docs/wire/lnet.md §7.
+// Transmit credits: how many messages may be under way at once over one NI or to one peer NI. Local to the sender, so
+// slicing them over workers changes nothing on the wire. Source: docs/wire/lnet.md §7.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -16,8 +16,8 @@ class Credits {
  public:
   explicit Credits(int32_t total) : total_(total), free_(total), free_min_(total) { gauge_.set(total); }
 
-  /// Takes a credit for `item` (true), or queues it FIFO (false): it stays linked here until give_back() hands it over or
-  /// leave() takes it out.
+  /// Takes a credit for `item` (true), or queues it FIFO (false): it stays linked here until give_back() hands it over
+  /// or leave() takes it out.
   [[nodiscard]] bool take(T& item) {
     if (free_ == 0 || !waiting_.empty()) {
       waiting_.push_back(item);

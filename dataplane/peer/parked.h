@@ -1,5 +1,5 @@
-// Messages for peers that this worker's view does not know, or knows to be out of date: parked until control answers. Bounded per
-// peer and in all; control always answers, so nothing waits here for ever.
+// Messages for peers that this worker's view does not know, or knows to be out of date: parked until control answers.
+// Bounded per peer and in all; control always answers, so nothing waits here for ever.
 #pragma once
 #include <cstdint>
 
@@ -20,7 +20,8 @@ class Parked {
   explicit Parked(uint32_t peers) : slab_(peers) {}
 
   enum class Result : uint8_t { kAsk, kWaiting, kRefused };
-  /// Parks. kAsk: the first for this NID, so control must be asked. kRefused: a bound is reached, the message is not parked.
+  /// Parks. kAsk: the first for this NID, so control must be asked. kRefused: a bound is reached, the message is not
+  /// parked.
   [[nodiscard]] Result park(const Nid& nid, Message& message) {
     ParkedPeer* peer = find(nid);
     if (peer == nullptr) {
@@ -35,8 +36,8 @@ class Parked {
     peer->messages.push_back(message);
     return Result::kWaiting;
   }
-  /// Hands each message parked for `nid` to `take(Message&)`, oldest first; the NID is forgotten first, so `take` may park
-  /// again.
+  /// Hands each message parked for `nid` to `take(Message&)`, oldest first; the NID is forgotten first, so `take` may
+  /// park again.
   template <class F>
   void release(const Nid& nid, F&& take) {
     ParkedPeer* peer = find(nid);

@@ -1,6 +1,6 @@
-// What one worker owns of a local NI and of a peer NI. Control allocates these blocks (on the worker's socket) and frees them
-// when the worker has confirmed that it is done; in between only the owner touches them, but for gauges and counters, which
-// anybody may read.
+// What one worker owns of a local NI and of a peer NI. Control allocates these blocks (on the worker's socket) and
+// frees them when the worker has confirmed that it is done; in between only the owner touches them, but for gauges and
+// counters, which anybody may read.
 #pragma once
 #include <array>
 
@@ -22,13 +22,13 @@ inline constexpr unsigned kRouterPools = 3;  ///< tiny, small, large (docs/wire/
 struct alignas(kCacheLine) NiSlice {
   NiSlice(NiId ni, int32_t credit_share, uint8_t lnd_number) : id(ni), lnd(lnd_number), credits(credit_share) {}
   const NiId id;
-  const uint8_t lnd;             ///< number of the LND that it belongs to
-  TxCredits credits;             ///< this worker's share of the NI's tx credits
-  uint32_t sequence = 0;         ///< when this worker last chose the NI (docs/wire/lnet.md §6.2)
-  uint32_t tx_count = 0;         ///< Txs on this worker that name the NI
-  uint32_t rx_count = 0;         ///< slots between rx_header and rx_done
-  bool closing = false;          ///< nothing new over it
-  bool drained_told = false;     ///< kNiDrained was sent
+  const uint8_t lnd;          ///< number of the LND that it belongs to
+  TxCredits credits;          ///< this worker's share of the NI's tx credits
+  uint32_t sequence = 0;      ///< when this worker last chose the NI (docs/wire/lnet.md §6.2)
+  uint32_t tx_count = 0;      ///< Txs on this worker that name the NI
+  uint32_t rx_count = 0;      ///< slots between rx_header and rx_done
+  bool closing = false;       ///< nothing new over it
+  bool drained_told = false;  ///< kNiDrained was sent
   InterfaceCounters counters;
 };
 
@@ -37,19 +37,19 @@ struct alignas(kCacheLine) PeerSlice {
   PeerSlice(PeerNiId ni, int32_t tx_credits, int32_t rtr_credits) : id(ni), credits(tx_credits), rtr(rtr_credits) {}
   const PeerNiId id;
   TxCredits credits;
-  RtrCredits rtr;                ///< receives of this peer that may hold a router buffer at once
-  Gauge tx_queued_bytes;         ///< payload and header of messages that hold a peer credit
-  Gauge last_alive_ns;           ///< last message from it, ns; 0 = never
-  uint32_t tx_count = 0;         ///< Txs that name it
+  RtrCredits rtr;         ///< receives of this peer that may hold a router buffer at once
+  Gauge tx_queued_bytes;  ///< payload and header of messages that hold a peer credit
+  Gauge last_alive_ns;    ///< last message from it, ns; 0 = never
+  uint32_t tx_count = 0;  ///< Txs that name it
   uint32_t rx_count = 0;
   InterfaceCounters counters;
 };
 
-/// What each worker keeps of a peer NI it sends to, whoever serves it: its own rotation, and how much of its router buffers
-/// that next hop holds.
+/// What each worker keeps of a peer NI it sends to, whoever serves it: its own rotation, and how much of its router
+/// buffers that next hop holds.
 struct alignas(kCacheLine) PeerLocal {
-  uint32_t sequence = 0;                              ///< when this worker last chose it (docs/wire/lnet.md §6.3)
-  std::array<uint32_t, kRouterPools> buffers_held{};  ///< router buffers of this worker whose next hop it is
+  uint32_t sequence = 0;                                  ///< when this worker last chose it (docs/wire/lnet.md §6.3)
+  std::array<uint32_t, kRouterPools> buffers_held{};      ///< router buffers of this worker whose next hop it is
   std::array<List<RxSlot, RxTag>, kRouterPools> waiting;  ///< receives held because it holds half a pool
 };
 

@@ -1,5 +1,6 @@
-// Event queues. One worker owns each; only MDs homed there name it. Events go to a callback on that worker, or into a ring that
-// the application polls. A full ring loses nothing: the message or MD whose event it is waits in line, and keeps its slot.
+// Event queues. One worker owns each; only MDs homed there name it. Events go to a callback on that worker, or into a
+// ring that the application polls. A full ring loses nothing: the message or MD whose event it is waits in line, and
+// keeps its slot.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -21,14 +22,14 @@ using EventCallback = void (*)(void* context, const Event& event);
 
 struct EqWaitTag {};
 struct EventQueue : Linked<EqWaitTag> {
-  std::unique_ptr<SpscRing<Event>> ring;   ///< worker: w, application: r; null for callback queues
+  std::unique_ptr<SpscRing<Event>> ring;  ///< worker: w, application: r; null for callback queues
   EventCallback callback = nullptr;
   void* context = nullptr;
-  List<EventSource, EventTag> waiting;     ///< worker only
-  uint32_t users = 0;                      ///< worker only: MDs, and messages without MD, that owe it an event
+  List<EventSource, EventTag> waiting;  ///< worker only
+  uint32_t users = 0;                   ///< worker only: MDs, and messages without MD, that owe it an event
   uint32_t generation = 0;
-  bool open = false;                       ///< worker only: false = nobody is told
-  bool closing = false;                    ///< worker only: closes when its last user is gone
+  bool open = false;     ///< worker only: false = nobody is told
+  bool closing = false;  ///< worker only: closes when its last user is gone
 
   /// Delivers, or says false: the ring is full or others wait already.
   [[nodiscard]] bool post(const Event& event) {

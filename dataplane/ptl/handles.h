@@ -1,12 +1,13 @@
-// Handles that a user of the library holds. They name the worker that owns the object, so that an operation sent to another
-// worker can be refused (EXDEV) without asking anybody.
+// Handles that a user of the library holds. They name the worker that owns the object, so that an operation sent to
+// another worker can be refused (EXDEV) without asking anybody.
 #pragma once
 #include <compare>
 #include <cstdint>
 
 namespace ulnet {
 
-/// A user-visible handle. Generation 0 is never valid. `submitter` numbers the submitter on its worker whose slots these are.
+/// A user-visible handle. Generation 0 is never valid. `submitter` numbers the submitter on its worker whose slots
+/// these are.
 template <class Tag>
 struct PtlHandle {
   uint16_t worker = 0xFFFF;

@@ -25,8 +25,10 @@ void md_unlink(Worker& w, Md& md, int32_t status) {
     if (m->phase == MsgPhase::kParked) {
       w.parked.leave(m->from_nid, *m);
       m->phase = MsgPhase::kActive;
-      if (m->kind == MsgKind::kInGet) fail_message(w, *m, -ECANCELED, LndStatus::kOk);
-      else if (m->error == 0) m->error = -ECANCELED;
+      if (m->kind == MsgKind::kInGet)
+        fail_message(w, *m, -ECANCELED, LndStatus::kOk);
+      else if (m->error == 0)
+        m->error = -ECANCELED;
     }
     if (m->kind == MsgKind::kPut || m->kind == MsgKind::kGet) settle(w, *m);
     if (last) return;  // settling the last one may have retired the MD

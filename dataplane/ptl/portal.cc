@@ -44,8 +44,10 @@ void portal_attach(Portal& portal, Md& md, const MatchEntry& entry, bool at_head
   md.match = entry;
   md.match.attached = true;
   md.match.order = at_head ? portal.order_first-- : portal.order_last++;
-  if (at_head) list_of(portal, entry).push_front(md);
-  else list_of(portal, entry).push_back(md);
+  if (at_head)
+    list_of(portal, entry).push_front(md);
+  else
+    list_of(portal, entry).push_back(md);
   ++portal.entries;
 }
 
@@ -57,7 +59,9 @@ void portal_detach(Portal& portal, Md& md) {
 
 MatchFound portal_match(Portal& portal, const MatchAsk& ask) {
   Md* md = first_match(portal.exact[Portal::bucket_of(ask.match_bits)], ask);
-  if (Md* wild = first_match(portal.wild, ask); wild != nullptr && (md == nullptr || wild->match.order < md->match.order)) md = wild;
+  if (Md* wild = first_match(portal.wild, ask);
+      wild != nullptr && (md == nullptr || wild->match.order < md->match.order))
+    md = wild;
   if (md == nullptr) return {};
   MatchFound found;
   found.md = md;

@@ -5,8 +5,8 @@
 
 #include "dataplane/base/list.h"
 #include "dataplane/peer/slices.h"
-#include "dataplane/ptl/md.h"
 #include "dataplane/ptl/event.h"
+#include "dataplane/ptl/md.h"
 #include "dataplane/wire/header.h"
 #include "lnd/lnd.h"
 
@@ -20,9 +20,9 @@ struct Portal {
   static constexpr unsigned kBuckets = 64;
   std::array<List<Md, MatchTag>, kBuckets> exact;
   List<Md, MatchTag> wild;
-  List<RxSlot, RxTag> lazy;       ///< receives that wait for an entry (lazy portals)
-  int64_t order_first = 0;        ///< order of the next entry put in front, counting down
-  int64_t order_last = 1;         ///< of the next one put behind
+  List<RxSlot, RxTag> lazy;  ///< receives that wait for an entry (lazy portals)
+  int64_t order_first = 0;   ///< order of the next entry put in front, counting down
+  int64_t order_last = 1;    ///< of the next one put behind
   uint32_t entries = 0;
   static unsigned bucket_of(uint64_t bits) { return unsigned((bits * 0x9E3779B97F4A7C15ull) >> 58); }
 };
@@ -31,8 +31,8 @@ static_assert(Portal::kBuckets == 64);
 /// What an arriving PUT or GET asks of the match list.
 struct MatchAsk {
   bool is_get = false;
-  ProcessId initiator;            ///< primary NID
-  Nid source;                     ///< NID in the header
+  ProcessId initiator;  ///< primary NID
+  Nid source;           ///< NID in the header
   uint64_t match_bits = 0;
   uint32_t rlength = 0;
   uint32_t roffset = 0;
@@ -41,7 +41,7 @@ struct MatchFound {
   Md* md = nullptr;
   uint32_t offset = 0;
   uint32_t mlength = 0;
-  bool too_long = false;          ///< matched, but longer than the room and no truncation: drop
+  bool too_long = false;  ///< matched, but longer than the room and no truncation: drop
 };
 
 /// Worker that is home to a message for `portal` with these bits (docs/architecture.md: single, hashed, per worker).

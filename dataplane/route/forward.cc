@@ -9,7 +9,9 @@ namespace {
 // Where a receive to be forwarded is (RxSlot::core_state).
 enum Admission : uint8_t { kWantsCredit = 1, kWaitsCredit, kHasCredit, kWaitsHop, kWaitsBuffer, kAdmitted };
 
-unsigned pool_of(const RxSlot& slot) { return router_pool_of(slot.header.payload_length); }
+unsigned pool_of(const RxSlot& slot) {
+  return router_pool_of(slot.header.payload_length);
+}
 
 RxVerdict held(Worker& w, RxSlot& slot) {
   if (static_cast<Linked<HeldTag>&>(slot).linked()) return RxVerdict::kHold;
@@ -145,7 +147,8 @@ RxVerdict forward_header(Worker& w, RxSlot& slot) {
   PeerLocal* hop = nullptr;
   switch (choice.kind) {
     case PathKind::kError:
-      return drop_receive(w, slot, w.view->routes->find(slot.header.dest_nid.net()) != nullptr ? Drop::kNextHopDown : Drop::kNoRoute);
+      return drop_receive(
+          w, slot, w.view->routes->find(slot.header.dest_nid.net()) != nullptr ? Drop::kNextHopDown : Drop::kNoRoute);
     case PathKind::kLoopback: return RxVerdict::kProtocolError;
     case PathKind::kPark: break;  // control will know the next hop when the payload is here
     case PathKind::kPath:

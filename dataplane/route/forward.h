@@ -1,5 +1,6 @@
-// Forwarding: a message that is not for this node, through a router buffer to its next hop. Holds receives back when the sender
-// has used up its router credits, the next hop holds half the pool, or the pool is empty. Source: docs/wire/lnet.md §8.
+// Forwarding: a message that is not for this node, through a router buffer to its next hop. Holds receives back when
+// the sender has used up its router credits, the next hop holds half the pool, or the pool is empty. Source:
+// docs/wire/lnet.md §8.
 #pragma once
 #include "dataplane/worker/worker.h"
 

@@ -1,6 +1,6 @@
-// Router buffers: memory that a forwarded message lies in between its two hops. Three pools per worker by payload size; each
-// buffer carries its own Message, so forwarding never competes with this node's own operations for messages. Control
-// allocates blocks and hands them over; a block that is being withdrawn goes back when its last buffer is free.
+// Router buffers: memory that a forwarded message lies in between its two hops. Three pools per worker by payload size;
+// each buffer carries its own Message, so forwarding never competes with this node's own operations for messages.
+// Control allocates blocks and hands them over; a block that is being withdrawn goes back when its last buffer is free.
 // Source: docs/wire/lnet.md §8.3.
 #pragma once
 #include <array>
@@ -35,20 +35,20 @@ struct RouterBuffer : Linked<struct RouterBufferTag> {
 struct RouterBlock : Linked<struct RouterBlockTag> {
   unsigned pool = 0;
   uint32_t count = 0;
-  uint32_t out = 0;                            ///< worker: buffers in use
-  bool retiring = false;                       ///< worker: goes back to control when out == 0
-  std::unique_ptr<RouterBuffer[]> buffers;     ///< control allocates, the worker uses
-  std::byte* memory = nullptr;                 ///< count * kRouterPoolBytes[pool]; control's
+  uint32_t out = 0;                         ///< worker: buffers in use
+  bool retiring = false;                    ///< worker: goes back to control when out == 0
+  std::unique_ptr<RouterBuffer[]> buffers;  ///< control allocates, the worker uses
+  std::byte* memory = nullptr;              ///< count * kRouterPoolBytes[pool]; control's
 };
 
 /// One worker's pool of one size.
 struct RouterPool {
   List<RouterBuffer, RouterBufferTag> free;
   List<RouterBlock, RouterBlockTag> blocks;
-  List<RxSlot, RxTag> waiting;                 ///< receives held until a buffer is free
-  uint32_t total = 0;                          ///< buffers of blocks that are not retiring
+  List<RxSlot, RxTag> waiting;  ///< receives held until a buffer is free
+  uint32_t total = 0;           ///< buffers of blocks that are not retiring
   uint32_t out = 0;
-  Gauge credits;                               ///< free less waiting, for shows
+  Gauge credits;  ///< free less waiting, for shows
   Gauge credits_min;
   void note() {
     credits.set(int64_t(free.size()) - int64_t(waiting.size()));

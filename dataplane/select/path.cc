@@ -32,7 +32,8 @@ class Chooser {
     if (request_.dst.is_lo() || (!request_.forward && view_.local->ni(request_.dst) != nullptr)) return loopback();
     const PeerRef dst = view_.peers->find(request_.dst);
     const bool dst_local = view_.local->net(request_.dst.net()) != nullptr;
-    if (dst && !dst.peer->up_to_date && !request_.response && !request_.portal0 && !request_.forward) return park(request_.dst);
+    if (dst && !dst.peer->up_to_date && !request_.response && !request_.portal0 && !request_.forward)
+      return park(request_.dst);
     if (!request_.src.is_any()) return from_fixed(dst);
     const bool rails = dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward;
     if (rails) {
@@ -80,7 +81,9 @@ class Chooser {
     const NiView* ni = nullptr;
     if (!dst.peer->multi_rail && !request_.portal0 && !request_.forward)
       for (const Nid& preferred : hop.preferred)
-        if (const NiView* known = view_.local->ni(preferred); known != nullptr && !known->closing && known->nid.net() == net->net) ni = known;
+        if (const NiView* known = view_.local->ni(preferred);
+            known != nullptr && !known->closing && known->nid.net() == net->net)
+          ni = known;
     if (ni == nullptr) ni = best_ni(*net, hop);
     if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
     return path(*ni, *dst.peer, hop, request_.dst);
@@ -132,13 +135,17 @@ class Chooser {
   }
   [[nodiscard]] uint32_t local_net_sequence(const NetView& net) const {
     uint32_t sequence = 0;
-    for (uint32_t i = 0; i < net.count; ++i) sequence = std::max(sequence, ni_sequence(view_.local->nis[net.first + i]));
+    for (uint32_t i = 0; i < net.count; ++i)
+      sequence = std::max(sequence, ni_sequence(view_.local->nis[net.first + i]));
     return sequence;
   }
-  [[nodiscard]] uint32_t peer_sequence(const PeerNiView& ni) const { return ni.locals[context_.worker.value]->sequence; }
+  [[nodiscard]] uint32_t peer_sequence(const PeerNiView& ni) const {
+    return ni.locals[context_.worker.value]->sequence;
+  }
   [[nodiscard]] uint32_t ni_sequence(const NiView& ni) const { return ni.slices[context_.worker.value]->sequence; }
 
-  bool net_beats(const PeerView& peer, const PeerNetView& a, const NetView& a_local, const PeerNetView& b, const NetView& b_local) const {
+  bool net_beats(const PeerView& peer, const PeerNetView& a, const NetView& a_local, const PeerNetView& b,
+                 const NetView& b_local) const {
     if (const auto x = peer_net_health(peer, a), y = peer_net_health(peer, b); x != y) return x > y;
     if (a.priority != b.priority) return a.priority < b.priority;
     if (const auto x = local_net_health(a_local), y = local_net_health(b_local); x != y) return x > y;
@@ -179,7 +186,8 @@ class Chooser {
   }
   /// Coarse distance between the payload's memory and the NI's device; all below numa_range count as equal.
   [[nodiscard]] uint32_t distance(const NiView& ni) const {
-    const uint32_t raw = request_.numa == UINT32_MAX || ni.device_numa == UINT32_MAX || request_.numa == ni.device_numa ? 10 : 20;
+    const uint32_t raw =
+        request_.numa == UINT32_MAX || ni.device_numa == UINT32_MAX || request_.numa == ni.device_numa ? 10 : 20;
     return std::max(raw, view_.node.numa_range);
   }
 
@@ -214,7 +222,8 @@ class Chooser {
     if (!request_.via.is_any())
       if (const PathChoice back = over_gateway_ni(request_.via, from); back.kind == PathKind::kPath) return back;
     const PeerNiView* final_ni = dst ? &dst.ni() : nullptr;
-    const bool rails = dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward && from == nullptr;
+    const bool rails =
+        dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward && from == nullptr;
     if (rails) final_ni = best_routed_ni(*dst.peer);
     const Nid dest = final_ni != nullptr ? final_ni->nid : request_.dst;
     const RouteNetView* net = view_.routes->find(dest.net());
@@ -257,7 +266,8 @@ class Chooser {
   /// A response goes back through the router that the request came through, if it is one of ours.
   PathChoice over_gateway_ni(const Nid& via, const NiView* from) {
     const PeerRef gateway = view_.peers->find(via);
-    if (!gateway || (from != nullptr && from->nid.net() != via.net())) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    if (!gateway || (from != nullptr && from->nid.net() != via.net()))
+      return error(-EHOSTUNREACH, LndStatus::kRemoteError);
     if (!is_gateway(*gateway.peer)) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
     return to_gateway(*gateway.peer, gateway.ni(), from, request_.dst);
   }
@@ -275,7 +285,8 @@ class Chooser {
       if (view_.routes->find(net.net) == nullptr) continue;
       if (best == nullptr || peer_net_health(peer, net) > peer_net_health(peer, *best) ||
           (peer_net_health(peer, net) == peer_net_health(peer, *best) &&
-           (net.priority < best->priority || (net.priority == best->priority && peer_net_sequence(peer, net) < peer_net_sequence(peer, *best)))))
+           (net.priority < best->priority ||
+            (net.priority == best->priority && peer_net_sequence(peer, net) < peer_net_sequence(peer, *best)))))
         best = &net;
     }
     return best == nullptr ? nullptr : &best_peer_ni(peer, *best, nullptr);
@@ -307,15 +318,17 @@ class Chooser {
       if (nid == gateway.primary()) return true;
     return false;
   }
-  bool route_beats(const RouteView& a, const PeerView& a_gw, const PeerNiView& a_hop, const RouteView& b, const PeerView& b_gw,
-                   const PeerNiView& b_hop, const PeerNiView* final_ni) const {
+  bool route_beats(const RouteView& a, const PeerView& a_gw, const PeerNiView& a_hop, const RouteView& b,
+                   const PeerView& b_gw, const PeerNiView& b_hop, const PeerNiView* final_ni) const {
     if (const bool x = prefers_gateway(final_ni, a_gw), y = prefers_gateway(final_ni, b_gw); x != y) return x;
     if (a.priority != b.priority) return a.priority < b.priority;
     const int32_t a_hops = a.hops < 0 ? 1 : a.hops, b_hops = b.hops < 0 ? 1 : b.hops;
     if (a_hops != b_hops) return a_hops < b_hops;
     if (a_hop.health != b_hop.health) return a_hop.health > b_hop.health;
-    if (const int64_t x = a_hop.slice->tx_queued_bytes.get(), y = b_hop.slice->tx_queued_bytes.get(); x != y) return x < y;
-    if (const int64_t x = a_hop.slice->credits.gauge().get(), y = b_hop.slice->credits.gauge().get(); x != y) return x > y;
+    if (const int64_t x = a_hop.slice->tx_queued_bytes.get(), y = b_hop.slice->tx_queued_bytes.get(); x != y)
+      return x < y;
+    if (const int64_t x = a_hop.slice->credits.gauge().get(), y = b_hop.slice->credits.gauge().get(); x != y)
+      return x > y;
     return route_sequence(a) < route_sequence(b);
   }
 

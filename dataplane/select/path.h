@@ -1,5 +1,5 @@
-// Choosing a path: one pure function over views, gauges and this worker's own sequences. Allocates nothing; the only place that
-// ranks. Source: docs/wire/lnet.md §6. A recorder may be handed in that hears why each candidate lost.
+// Choosing a path: one pure function over views, gauges and this worker's own sequences. Allocates nothing; the only
+// place that ranks. Source: docs/wire/lnet.md §6. A recorder may be handed in that hears why each candidate lost.
 #pragma once
 #include "dataplane/worker/view.h"
 #include "lnd/lnd.h"
@@ -7,14 +7,14 @@
 namespace ulnet {
 
 struct PathRequest {
-  Nid src;                       ///< ANY = choose
+  Nid src;  ///< ANY = choose
   Nid dst;
-  Nid via;                       ///< preferred next hop of a response; ANY = none
-  bool response = false;         ///< ACK or REPLY: dst exactly
-  bool portal0 = false;          ///< PUT or GET to portal 0: never waits for discovery
-  bool recovery = false;         ///< recovery ping: dst exactly
-  bool forward = false;          ///< for another node: header stays, dst exactly
-  uint32_t numa = UINT32_MAX;    ///< node of the payload's memory
+  Nid via;                     ///< preferred next hop of a response; ANY = none
+  bool response = false;       ///< ACK or REPLY: dst exactly
+  bool portal0 = false;        ///< PUT or GET to portal 0: never waits for discovery
+  bool recovery = false;       ///< recovery ping: dst exactly
+  bool forward = false;        ///< for another node: header stays, dst exactly
+  uint32_t numa = UINT32_MAX;  ///< node of the payload's memory
 };
 
 enum class PathKind : uint8_t {
@@ -28,8 +28,8 @@ struct PathChoice {
   const NiView* ni = nullptr;
   const PeerNiView* hop = nullptr;
   const PeerView* hop_peer = nullptr;
-  Nid dest;                      ///< for the header: the destination, perhaps another NID of the same peer
-  Nid src;                       ///< for the header
+  Nid dest;  ///< for the header: the destination, perhaps another NID of the same peer
+  Nid src;   ///< for the header
   Nid ask;
   bool routed = false;
   const RouteView* route = nullptr;

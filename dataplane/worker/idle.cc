@@ -48,7 +48,7 @@ void IdleGate::drain() {
   if (::read(fd_, &count, sizeof count) == ssize_t(sizeof count)) owed_ -= std::min(count, owed_);
 }
 
-void IdleGate::sleep(std::span<const int> others, Instant deadline, Instant now) {
+void IdleGate::wait(std::span<const int> others, Instant deadline, Instant now) {
   if (fd_ < 0 || notified()) return;
   std::array<int, kWaitFdsMax> fds;
   ULNET_CHECK(others.size() < fds.size());

@@ -1,7 +1,7 @@
 // How a thread goes to sleep and is woken without a lost wake-up, and when it should. One IdleGate per worker (and one
 // for control): whoever puts something into one of its rings calls notify() afterwards.
 //
-// The owner, when a turn found nothing:   gate.arm(); if (!pending()) gate.sleep(...); gate.disarm();
+// The owner, when a turn found nothing:   gate.arm(); if (!pending()) gate.wait(...); gate.disarm();
 // The producer:                           ring.push(item); gate.notify();
 //
 // Why nothing is lost: push stores the ring's index, notify then loads the state; arm stores the state, the re-check
@@ -21,7 +21,7 @@ namespace ulnet {
 
 class IdleGate {
  public:
-  /// Without descriptor: for simulations. notify() then only leaves a mark and sleep() returns at once.
+  /// Without descriptor: for simulations. notify() then only leaves a mark and wait() returns at once.
   IdleGate() = default;
   ~IdleGate();
   IdleGate(const IdleGate&) = delete;
@@ -41,7 +41,7 @@ class IdleGate {
   void arm() { state_.store(kArmed, std::memory_order_seq_cst); }
   /// Owner, after arm(): blocks until notify(), until one of `others` is readable, or until `deadline`; `now` is the
   /// time of the turn. At most kWaitFdsMax - 1 others. May return early; never sleeps through a notify.
-  void sleep(std::span<const int> others, Instant deadline, Instant now);
+  void wait(std::span<const int> others, Instant deadline, Instant now);
   /// Owner: awake again. Returns true when somebody has notified since arm().
   bool disarm();
 

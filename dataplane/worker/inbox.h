@@ -1,5 +1,6 @@
-// The rings between the threads of one Node, and the messages in them. One ring pair per ordered pair of workers (work, and what
-// comes back), one ring each way between control and each worker. What finds a ring full waits in the producer's outbox.
+// The rings between the threads of one Node, and the messages in them. One ring pair per ordered pair of workers (work,
+// and what comes back), one ring each way between control and each worker. What finds a ring full waits in the
+// producer's outbox.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -24,15 +25,15 @@ struct PostItem {
 };
 
 enum class ControlKind : uint8_t {
-  kLnd,              ///< for an LND's worker half: `lnd`
-  kResolved,         ///< control has looked `lnd.nid` up; a newer view is out, or `error`
-  kSubmitterOpen,    ///< `object`: Submitter
-  kSubmitterClose,   ///< `object`: Submitter; answered by kSubmitterClosed when its last MD is gone
-  kRouterBlock,      ///< `object`: RouterBlock to use
-  kRouterRetire,     ///< `object`: RouterBlock to give back
-  kNiClose,          ///< `object`: NiSlice; answered by kNiDrained
-  kPortalLazyOff,    ///< `a`: portal: those who wait are matched once more, then dropped
-  kResetMinima,      ///< minima and maxima start anew
+  kLnd,             ///< for an LND's worker half: `lnd`
+  kResolved,        ///< control has looked `lnd.nid` up; a newer view is out, or `error`
+  kSubmitterOpen,   ///< `object`: Submitter
+  kSubmitterClose,  ///< `object`: Submitter; answered by kSubmitterClosed when its last MD is gone
+  kRouterBlock,     ///< `object`: RouterBlock to use
+  kRouterRetire,    ///< `object`: RouterBlock to give back
+  kNiClose,         ///< `object`: NiSlice; answered by kNiDrained
+  kPortalLazyOff,   ///< `a`: portal: those who wait are matched once more, then dropped
+  kResetMinima,     ///< minima and maxima start anew
 };
 struct ControlItem {
   ControlKind kind = ControlKind::kLnd;
@@ -58,8 +59,8 @@ struct WorkerItem {
 
 /// One worker's published state: its epoch and whether it is awake. Odd bit 0 = awake.
 struct alignas(kCacheLine) WorkerState {
-  std::atomic<uint64_t> epoch_seen{0};   ///< worker: w, control: r
-  std::atomic<bool> awake{false};        ///< worker: w (seq_cst, before it loads the view), control: r
+  std::atomic<uint64_t> epoch_seen{0};  ///< worker: w, control: r
+  std::atomic<bool> awake{false};       ///< worker: w (seq_cst, before it loads the view), control: r
 };
 
 /// Everything that the threads of one Node share.
@@ -70,14 +71,14 @@ struct Mesh {
     explicit Pair(uint32_t size) : work(size), back(size) {}
     SpscRing<PostItem> work, back;
   };
-  std::vector<std::unique_ptr<Pair>> pairs;                        ///< [from * worker_count + to]
-  std::vector<std::unique_ptr<SpscRing<ControlItem>>> to_worker;   ///< control -> worker
-  std::vector<std::unique_ptr<SpscRing<WorkerItem>>> to_control;   ///< worker -> control
-  std::vector<IdleGate*> gates;                                    ///< by worker
+  std::vector<std::unique_ptr<Pair>> pairs;                       ///< [from * worker_count + to]
+  std::vector<std::unique_ptr<SpscRing<ControlItem>>> to_worker;  ///< control -> worker
+  std::vector<std::unique_ptr<SpscRing<WorkerItem>>> to_control;  ///< worker -> control
+  std::vector<IdleGate*> gates;                                   ///< by worker
   IdleGate* control_gate;
-  std::atomic<const ViewSet*> view{nullptr};                       ///< control: w (seq_cst exchange), workers: r
+  std::atomic<const ViewSet*> view{nullptr};  ///< control: w (seq_cst exchange), workers: r
   std::unique_ptr<WorkerState[]> states;
-  std::atomic<uint64_t> divert_wanted{0};                          ///< bit per worker: some Message.divert was set for it
+  std::atomic<uint64_t> divert_wanted{0};  ///< bit per worker: some Message.divert was set for it
 
   Pair& pair(unsigned from, unsigned to) { return *pairs[from * worker_count + to]; }
 };

@@ -1,12 +1,13 @@
-// Passing objects between workers, and what a worker passes to itself. Everything goes through a list or ring, never by a nested
-// call: an LND may report from within a call of the core, and the stack must not grow with the queue.
+// Passing objects between workers, and what a worker passes to itself. Everything goes through a list or ring, never by
+// a nested call: an LND may report from within a call of the core, and the stack must not grow with the queue.
 #include "dataplane/msg/flow.h"
 #include "dataplane/worker/worker.h"
 
 namespace ulnet {
 namespace {
 
-void pass(Worker& w, WorkerId to, SpscRing<PostItem>& ring, List<Posted, PostTag>& outbox, PostKind kind, Posted& object) {
+void pass(Worker& w, WorkerId to, SpscRing<PostItem>& ring, List<Posted, PostTag>& outbox, PostKind kind,
+          Posted& object) {
   object.post_kind = kind;
   if (outbox.empty() && ring.push({kind, &object})) {
     w.mesh.gates[to.value]->notify();
@@ -68,7 +69,8 @@ unsigned flush_outboxes(Worker& w) {
     sent += flush_outbox(w, to, pair.work, w.outbox_work[to]);
   }
   unsigned to_control = 0;
-  while (w.control_queue_head < w.control_queue.size() && w.mesh.to_control[w.id.value]->push(w.control_queue[w.control_queue_head])) {
+  while (w.control_queue_head < w.control_queue.size() &&
+         w.mesh.to_control[w.id.value]->push(w.control_queue[w.control_queue_head])) {
     ++w.control_queue_head;
     ++to_control;
   }

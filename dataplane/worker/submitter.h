@@ -19,20 +19,20 @@ namespace ulnet {
 
 /// How many of each a submitter can have at once.
 struct SubmitterSize {
-  uint32_t ops = 1024;          ///< puts, gets and other calls under way between application and worker
+  uint32_t ops = 1024;  ///< puts, gets and other calls under way between application and worker
   uint32_t mds = 1024;
   uint32_t eqs = 16;
-  uint32_t segment_blocks = 64; ///< MDs with more than 4 segments at once
+  uint32_t segment_blocks = 64;  ///< MDs with more than 4 segments at once
 };
 
 /// What md_bind() is told.
 struct MdSpec {
-  std::span<const Segment> segments;   ///< at most 256; the list is copied, the memory stays the caller's until kUnlink
-  uint32_t threshold = kInfinite;      ///< operations after which it unlinks itself
-  uint32_t max_size = 0;               ///< unlinks itself when less room is left (only without kMdManageRemote)
-  uint32_t options = 0;                ///< MdOption
+  std::span<const Segment> segments;  ///< at most 256; the list is copied, the memory stays the caller's until kUnlink
+  uint32_t threshold = kInfinite;     ///< operations after which it unlinks itself
+  uint32_t max_size = 0;              ///< unlinks itself when less room is left (only without kMdManageRemote)
+  uint32_t options = 0;               ///< MdOption
   void* user_ptr = nullptr;
-  EqHandle eq;                         ///< default: no events
+  EqHandle eq;  ///< default: no events
 };
 
 enum class MePosition : uint8_t { kHead, kTail };
@@ -40,16 +40,16 @@ enum class MePosition : uint8_t { kHead, kTail };
 /// One put or get.
 struct PutSpec {
   MdHandle md;
-  Nid self;                            ///< source NID; ANY = choose among all NIs
-  ProcessId target;                    ///< pid ANY = 12345, the only one that LNet uses
+  Nid self;          ///< source NID; ANY = choose among all NIs
+  ProcessId target;  ///< pid ANY = 12345, the only one that LNet uses
   uint32_t portal = 0;
   uint64_t match_bits = 0;
-  uint32_t offset = 0;                 ///< in the target's MD, when that is remote-managed
-  uint64_t hdr_data = 0;               ///< put only
-  bool ack = true;                     ///< put only
-  uint32_t md_offset = 0;              ///< part of the MD to send or fill
-  uint32_t length = kInfinite;         ///< kInfinite = from md_offset to its end
-  uint64_t user_data = 0;              ///< comes back in the event
+  uint32_t offset = 0;          ///< in the target's MD, when that is remote-managed
+  uint64_t hdr_data = 0;        ///< put only
+  bool ack = true;              ///< put only
+  uint32_t md_offset = 0;       ///< part of the MD to send or fill
+  uint32_t length = kInfinite;  ///< kInfinite = from md_offset to its end
+  uint64_t user_data = 0;       ///< comes back in the event
 };
 
 enum class OpKind : uint8_t { kMdBind, kMeAttach, kPut, kGet, kUnlink, kEqOpen, kEqClose };
@@ -60,19 +60,19 @@ struct Op {
   bool ack = false;
   MePosition position = MePosition::kTail;
   uint8_t pad = 0;
-  uint32_t index = 0;        ///< slot of the MD or EQ
+  uint32_t index = 0;  ///< slot of the MD or EQ
   uint32_t generation = 0;
   uint32_t portal = 0;
   uint64_t match_bits = 0;
-  uint64_t extra = 0;        ///< hdr_data; ignore bits of kMeAttach
+  uint64_t extra = 0;  ///< hdr_data; ignore bits of kMeAttach
   uint64_t user_data = 0;
   uint32_t offset = 0;
   uint32_t md_offset = 0;
   uint32_t length = 0;
-  uint32_t pid = 0;          ///< of `target`
+  uint32_t pid = 0;                ///< of `target`
   uint32_t eq_index = UINT32_MAX;  ///< queue of the MD, for an operation whose MD has ended meanwhile; all ones = none
   Nid self;
-  Nid target;                ///< initiator of kMeAttach
+  Nid target;  ///< initiator of kMeAttach
 };
 static_assert(sizeof(Op) <= 128);
 
@@ -116,8 +116,8 @@ class Submitter {
   /// MD slots neither free nor on their way back: 0 when everything was unlinked and polled.
   [[nodiscard]] uint32_t mds_in_use();
 
-  // --- worker side: only the home worker touches these. A slot whose `bound` (or `open`) is false is the application's:
-  // read nothing else of it ---
+  // --- worker side: only the home worker touches these. A slot whose `bound` (or `open`) is false is the
+  // application's: read nothing else of it ---
   struct Freed {
     bool is_md = true;
     uint32_t index = 0;
@@ -129,9 +129,9 @@ class Submitter {
   uint32_t eq_slots() const { return uint32_t(eqs_.size()); }
   /// Tells the application that a slot is free again. The ring holds as many as there are slots: never full.
   void worker_free(bool is_md, uint32_t index);
-  bool closing = false;        ///< worker only: control asked for it back
-  uint32_t bound_mds = 0;      ///< worker only
-  uint32_t messages = 0;       ///< worker only: messages that use its MDs or queues
+  bool closing = false;    ///< worker only: control asked for it back
+  uint32_t bound_mds = 0;  ///< worker only
+  uint32_t messages = 0;   ///< worker only: messages that use its MDs or queues
 
  private:
   Result<void> send(const Op& op);
@@ -143,7 +143,7 @@ class Submitter {
   [[nodiscard]] Result<void> md_usable(MdHandle md) const;
   [[nodiscard]] Result<void> eq_usable(EqHandle eq) const;
 
-  struct SlotState {           // application's view of a slot
+  struct SlotState {  // application's view of a slot
     uint32_t generation = 0;
     bool used = false;
     bool unlinked = false;

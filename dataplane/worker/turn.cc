@@ -1,5 +1,5 @@
-// The loop: one bounded turn of a worker, in fixed order. Inbox (its batch taken before the view is loaded, so that the view is
-// never older than what the batch speaks of), LNDs, deadlines, flush.
+// The loop: one bounded turn of a worker, in fixed order. Inbox (its batch taken before the view is loaded, so that the
+// view is never older than what the batch speaks of), LNDs, deadlines, flush.
 #include <algorithm>
 
 #include "dataplane/msg/flow.h"
@@ -31,7 +31,8 @@ void resume(Worker& w, RxSlot& slot) {
   const Message* m = static_cast<const Message*>(slot.core_message);
   if (slot.verdict == RxVerdict::kReceive && m != nullptr) w.receiving.push_back(slot);
   const bool wants_divert = m != nullptr && m->kind != MsgKind::kForward && m->divert.load(std::memory_order_relaxed);
-  if (wants_divert) w.mesh.divert_wanted.fetch_or(uint64_t{1} << w.id.value, std::memory_order_seq_cst);  // it came before the slot
+  if (wants_divert)
+    w.mesh.divert_wanted.fetch_or(uint64_t{1} << w.id.value, std::memory_order_seq_cst);  // it came before the slot
   if (slot.verdict == RxVerdict::kProtocolError) {
     if (slot.from != nullptr) --slot.from->rx_count;
     if (slot.ni_slice != nullptr) --slot.ni_slice->rx_count;
@@ -59,19 +60,21 @@ void run_control(Worker& w, const ControlItem& item) {
   }
 }
 
-/// Takes what lies in the rings now, at most a budget of each. Returns come before work, so that what frees resources never
-/// waits behind what takes them.
+/// Takes what lies in the rings now, at most a budget of each. Returns come before work, so that what frees resources
+/// never waits behind what takes them.
 void take_batch(Worker& w) {
   w.batch.clear();
   PostItem item;
   for (unsigned from = 0; from < w.mesh.worker_count; ++from) {
     if (from == w.id.value) continue;
-    for (unsigned i = 0; i < kInboxBudget && w.batch.size() < w.batch.capacity() && w.mesh.pair(from, w.id.value).back.pop(item); ++i)
+    for (unsigned i = 0;
+         i < kInboxBudget && w.batch.size() < w.batch.capacity() && w.mesh.pair(from, w.id.value).back.pop(item); ++i)
       w.batch.push_back(item);
   }
   for (unsigned from = 0; from < w.mesh.worker_count; ++from) {
     if (from == w.id.value) continue;
-    for (unsigned i = 0; i < kInboxBudget && w.batch.size() < w.batch.capacity() && w.mesh.pair(from, w.id.value).work.pop(item); ++i)
+    for (unsigned i = 0;
+         i < kInboxBudget && w.batch.size() < w.batch.capacity() && w.mesh.pair(from, w.id.value).work.pop(item); ++i)
       w.batch.push_back(item);
   }
 }
@@ -89,7 +92,8 @@ unsigned run_submitters(Worker& w) {
   for (Submitter* submitter : w.submitters) {
     if (submitter == nullptr) continue;
     Op op;
-    for (unsigned i = 0; i < kInboxBudget && w.operations.out() < w.operations.capacity() && submitter->ops().pop(op); ++i) {
+    for (unsigned i = 0; i < kInboxBudget && w.operations.out() < w.operations.capacity() && submitter->ops().pop(op);
+         ++i) {
       run_op(w, *submitter, op);
       ++done;
     }
@@ -176,7 +180,8 @@ bool Worker::pending() {
   if (has_waiters(*this) || !mesh.to_worker[id.value]->empty()) return true;
   if ((mesh.divert_wanted.load(std::memory_order_seq_cst) >> id.value) & 1) return true;
   for (unsigned from = 0; from < mesh.worker_count; ++from)
-    if (from != id.value && (!mesh.pair(from, id.value).work.empty() || !mesh.pair(from, id.value).back.empty())) return true;
+    if (from != id.value && (!mesh.pair(from, id.value).work.empty() || !mesh.pair(from, id.value).back.empty()))
+      return true;
   for (Submitter* submitter : submitters)
     if (submitter != nullptr && !submitter->ops().empty()) return true;
   for (auto& lnd : lnds)

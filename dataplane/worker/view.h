@@ -1,5 +1,5 @@
-// Views: what control decided, flattened into numbers that the hot path reads. Immutable once published; a worker loads the
-// current ViewSet once per turn, and no reference into it outlives the turn. Built and freed by control/publish.
+// Views: what control decided, flattened into numbers that the hot path reads. Immutable once published; a worker loads
+// the current ViewSet once per turn, and no reference into it outlives the turn. Built and freed by control/publish.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -23,14 +23,14 @@ inline constexpr uint16_t kHealthMax = 1000;
 struct NiView {
   NiId id{};
   Nid nid;
-  uint8_t lnd = 0;                 ///< index of the registered LND
-  bool fatal = false;              ///< link down: ranked last
-  bool closing = false;            ///< being deleted: not chosen for anything new
+  uint8_t lnd = 0;       ///< index of the registered LND
+  bool fatal = false;    ///< link down: ranked last
+  bool closing = false;  ///< being deleted: not chosen for anything new
   uint16_t health = kHealthMax;
   uint32_t priority = kNoPriority;
   uint32_t device_numa = UINT32_MAX;
-  Duration message_timeout{};      ///< lnd timeout * (retries + 1) + 1 s (docs/wire/lnet.md §7)
-  std::vector<NiSlice*> slices;    ///< by worker
+  Duration message_timeout{};    ///< lnd timeout * (retries + 1) + 1 s (docs/wire/lnet.md §7)
+  std::vector<NiSlice*> slices;  ///< by worker
 };
 
 /// A local net: a run of NIs in LocalView::nis.
@@ -61,13 +61,13 @@ struct LocalView {
 struct PeerNiView {
   PeerNiId id{};
   Nid nid;
-  WorkerId server = kNoWorker;     ///< worker that owns its connections and credits
-  PeerSlice* slice = nullptr;      ///< touched by `server` only, but for gauges
+  WorkerId server = kNoWorker;         ///< worker that owns its connections and credits
+  PeerSlice* slice = nullptr;          ///< touched by `server` only, but for gauges
   PeerLocal* const* locals = nullptr;  ///< by worker
   uint16_t health = kHealthMax;
-  bool down = false;               ///< a router believes it dead (docs/wire/lnet.md §8.2)
+  bool down = false;  ///< a router believes it dead (docs/wire/lnet.md §8.2)
   uint32_t priority = kNoPriority;
-  std::vector<Nid> preferred;      ///< local NIDs preferred for it (UDSP, or the one source of a non-MR peer)
+  std::vector<Nid> preferred;           ///< local NIDs preferred for it (UDSP, or the one source of a non-MR peer)
   std::vector<Nid> preferred_gateways;  ///< primary NIDs (UDSP)
 };
 
@@ -84,7 +84,7 @@ struct PeerView {
   std::vector<PeerNiView> nis;
   std::vector<PeerNetView> nets;
   bool multi_rail = false;
-  bool up_to_date = true;          ///< false: a send parks and asks control first (docs/wire/lnet.md §5.2)
+  bool up_to_date = true;  ///< false: a send parks and asks control first (docs/wire/lnet.md §5.2)
   bool router = false;
   [[nodiscard]] const Nid& primary() const { return nis.front().nid; }
   [[nodiscard]] const PeerNetView* net(Net n) const {
@@ -102,8 +102,8 @@ struct PeerRef {
   explicit operator bool() const { return peer != nullptr; }
 };
 
-/// NID -> peer: a trie of fixed depth over the NID's hash, so that a change copies one path and shares the rest. Built by
-/// control/publish/peer_table.
+/// NID -> peer: a trie of fixed depth over the NID's hash, so that a change copies one path and shares the rest. Built
+/// by control/publish/peer_table.
 struct PeerTable {
   static constexpr unsigned kFanBits = 6;
   static constexpr unsigned kFan = 1u << kFanBits;
@@ -133,11 +133,11 @@ struct PeerTable {
 
 /// A way to a remote net.
 struct RouteView {
-  Nid gateway;                     ///< as configured; found again in the peer table
+  Nid gateway;  ///< as configured; found again in the peer table
   int32_t hops = -1;
   uint32_t priority = 0;
   bool alive = true;
-  uint32_t id = 0;                 ///< dense number of the route, for the worker's sequence
+  uint32_t id = 0;  ///< dense number of the route, for the worker's sequence
 };
 struct RouteNetView {
   Net remote;
@@ -149,7 +149,10 @@ struct RouteTable {
     size_t low = 0, high = nets.size();
     while (low < high) {
       const size_t middle = (low + high) / 2;
-      if (nets[middle].remote < net) low = middle + 1; else high = middle;
+      if (nets[middle].remote < net)
+        low = middle + 1;
+      else
+        high = middle;
     }
     return low < nets.size() && nets[low].remote == net ? &nets[low] : nullptr;
   }
@@ -171,7 +174,7 @@ enum class RoutingState : uint8_t { kDisabled, kEnabled, kStopping, kStarting };
 struct NodeView {
   RoutingState routing = RoutingState::kDisabled;
   bool drop_asym_route = false;
-  bool stopping = false;           ///< nothing new is accepted
+  bool stopping = false;  ///< nothing new is accepted
   uint32_t retry_count = 2;
   uint32_t numa_range = 0;
   uint8_t response_tracking = 3;

@@ -5,7 +5,10 @@
 namespace ulnet {
 
 Mesh::Mesh(unsigned workers, uint32_t ring_size, IdleGate* const* gates_, IdleGate* control_gate_)
-    : worker_count(workers), gates(gates_, gates_ + workers), control_gate(control_gate_), states(std::make_unique<WorkerState[]>(workers)) {
+    : worker_count(workers),
+      gates(gates_, gates_ + workers),
+      control_gate(control_gate_),
+      states(std::make_unique<WorkerState[]>(workers)) {
   for (unsigned from = 0; from < workers; ++from) {
     for (unsigned to = 0; to < workers; ++to) pairs.push_back(std::make_unique<Pair>(from == to ? 2 : ring_size));
     to_worker.push_back(std::make_unique<SpscRing<ControlItem>>(ring_size));
@@ -36,9 +39,15 @@ void Worker::add_lnd(unsigned number, std::unique_ptr<Lnd> lnd) {
   lnds[number] = std::move(lnd);
 }
 
-RxVerdict Worker::rx_header(RxSlot& slot, Instant) { return receive_header(*this, slot); }
-void Worker::rx_done(RxSlot& slot, Completion how, Instant) { receive_done(*this, slot, how); }
-void Worker::tx_done(Tx& tx, Completion how, Instant) { egress_done(*this, tx, how); }
+RxVerdict Worker::rx_header(RxSlot& slot, Instant) {
+  return receive_header(*this, slot);
+}
+void Worker::rx_done(RxSlot& slot, Completion how, Instant) {
+  receive_done(*this, slot, how);
+}
+void Worker::tx_done(Tx& tx, Completion how, Instant) {
+  egress_done(*this, tx, how);
+}
 
 void Worker::to_control(const LndMsg& msg) {
   WorkerItem item;
@@ -47,7 +56,11 @@ void Worker::to_control(const LndMsg& msg) {
   post_control(*this, item);
 }
 
-void Worker::note_asleep() { mesh.states[id.value].awake.store(false, std::memory_order_seq_cst); }
-void Worker::note_awake() { mesh.states[id.value].awake.store(true, std::memory_order_seq_cst); }
+void Worker::note_asleep() {
+  mesh.states[id.value].awake.store(false, std::memory_order_seq_cst);
+}
+void Worker::note_awake() {
+  mesh.states[id.value].awake.store(true, std::memory_order_seq_cst);
+}
 
 }  // namespace ulnet

@@ -1,6 +1,6 @@
-// Everything that one worker of one Node owns. Wiring only: the rules live where the names say - msg/ (originate, egress, receive,
-// finish), ptl/ (match, md), route/ (forward), select/ (path) - as functions that take a Worker&. Who has no Worker& cannot
-// call them: that is the thread rule.
+// Everything that one worker of one Node owns. Wiring only: the rules live where the names say - msg/ (originate,
+// egress, receive, finish), ptl/ (match, md), route/ (forward), select/ (path) - as functions that take a Worker&. Who
+// has no Worker& cannot call them: that is the thread rule.
 #pragma once
 #include <array>
 #include <memory>
@@ -22,14 +22,14 @@
 
 namespace ulnet {
 
-inline constexpr unsigned kLndsMax = 8;          ///< LNDs of one node
-inline constexpr unsigned kLndLo = 0;            ///< loopback is always registered first
-inline constexpr uint16_t kSubmittersMax = 64;   ///< per worker
+inline constexpr unsigned kLndsMax = 8;         ///< LNDs of one node
+inline constexpr unsigned kLndLo = 0;           ///< loopback is always registered first
+inline constexpr uint16_t kSubmittersMax = 64;  ///< per worker
 
 /// Pool sizes of one worker.
 struct WorkerSize {
-  uint32_t operations = 8192;   ///< puts and gets of this node in being
-  uint32_t incoming = 4096;     ///< PUTs and GETs for this node in being
+  uint32_t operations = 8192;  ///< puts and gets of this node in being
+  uint32_t incoming = 4096;    ///< PUTs and GETs for this node in being
   uint32_t parked_peers = 1024;
   uint32_t control_queue = 4096;
 };
@@ -62,35 +62,35 @@ class Worker final : public LndCore {
 
   const WorkerId id;
   Mesh& mesh;
-  const uint64_t interface_cookie;      ///< names this life of the node in wire handles
-  const ViewSet* view = nullptr;        ///< valid within a turn
-  Instant now = kNever;                 ///< of this turn
+  const uint64_t interface_cookie;  ///< names this life of the node in wire handles
+  const ViewSet* view = nullptr;    ///< valid within a turn
+  Instant now = kNever;             ///< of this turn
   Rng rng;
   WorkerCounters counters;
 
   Slab<Message> operations;
   Slab<Message> incoming;
-  Wheel<Message> deadlines;             ///< of operations at home here
-  Wheel<Tx> tx_deadlines;               ///< of leases served here
+  Wheel<Message> deadlines;  ///< of operations at home here
+  Wheel<Tx> tx_deadlines;    ///< of leases served here
   Parked parked;
   std::array<Portal, kPortalCount> portals;
   std::array<RouterPool, kRouterPools> pools;
-  List<RxSlot, RxTag> wait_message;     ///< receives held because `incoming` was empty
-  List<RxSlot, PostTag> ready_slots;    ///< held receives whose verdict is set: resumed by drain_local()
-  List<RxSlot, HeldTag> held_router;    ///< held for a router credit or buffer, oldest first
-  List<RxSlot, ReceivingTag> receiving; ///< payload on its way into an MD
-  List<Posted, PostTag> local;          ///< what this worker posted to itself
+  List<RxSlot, RxTag> wait_message;      ///< receives held because `incoming` was empty
+  List<RxSlot, PostTag> ready_slots;     ///< held receives whose verdict is set: resumed by drain_local()
+  List<RxSlot, HeldTag> held_router;     ///< held for a router credit or buffer, oldest first
+  List<RxSlot, ReceivingTag> receiving;  ///< payload on its way into an MD
+  List<Posted, PostTag> local;           ///< what this worker posted to itself
   List<EventQueue, EqWaitTag> eqs_waiting;
-  std::vector<List<Posted, PostTag>> outbox_work, outbox_back;   ///< by destination worker
-  std::vector<WorkerItem> control_queue;                         ///< waits for room in the ring to control
+  std::vector<List<Posted, PostTag>> outbox_work, outbox_back;  ///< by destination worker
+  std::vector<WorkerItem> control_queue;                        ///< waits for room in the ring to control
   size_t control_queue_head = 0;
   std::array<std::unique_ptr<Lnd>, kLndsMax> lnds;
   std::array<Submitter*, kSubmittersMax> submitters{};
-  uint32_t sequence = 0;                ///< rotation of this worker's choices
+  uint32_t sequence = 0;  ///< rotation of this worker's choices
   uint32_t route_sequence = 0;
-  std::vector<uint32_t> route_sequences;   ///< by RouteView::id
-  Duration router_hold_timeout{};       ///< of the view, kept for when none may be looked at
-  std::vector<PostItem> batch;          ///< scratch of the inbox stage
+  std::vector<uint32_t> route_sequences;  ///< by RouteView::id
+  Duration router_hold_timeout{};         ///< of the view, kept for when none may be looked at
+  std::vector<PostItem> batch;            ///< scratch of the inbox stage
 };
 
 // --- passing things on (worker/post.cc) ---

@@ -1,0 +1,202 @@
+#include "tests/unit/core/bench.h"
+
+#include <algorithm>
+
+#include "lnd/lo/lo.h"
+
+namespace ulnet::test {
+
+Bench::Bench(const BenchOptions& options) : options_(options) {
+  std::vector<IdleGate*> gates;
+  for (unsigned i = 0; i < options.workers; ++i) {
+    gates_.push_back(std::make_unique<IdleGate>());
+    gates.push_back(gates_.back().get());
+  }
+  mesh = std::make_unique<Mesh>(options.workers, options.ring_size, gates.data(), &control_gate_);
+  uint32_t id = 1;
+  for (const Nid& nid : {tcp(1), tcp1(1)}) {
+    Ni ni{NiId{id++}, nid, {}};
+    for (unsigned i = 0; i < options.workers; ++i) ni.slices.push_back(std::make_unique<NiSlice>(ni.id, 256, 1));
+    nis_.push_back(std::move(ni));
+  }
+  node.routing = options.routing;
+  publish();
+  WorkerSize size;
+  size.operations = options.operations;
+  size.incoming = options.incoming;
+  for (unsigned i = 0; i < options.workers; ++i) {
+    workers_.push_back(std::make_unique<Worker>(WorkerId{uint16_t(i)}, *mesh, size, 0x1234, 7 + i));
+    workers_.back()->add_lnd(kLndLo, std::make_unique<LoLnd>(*workers_.back()));
+    auto lnd = std::make_unique<ScriptLnd>(*workers_.back());
+    lnds_.push_back(lnd.get());
+    workers_.back()->add_lnd(1, std::move(lnd));
+  }
+}
+
+Bench::~Bench() = default;
+
+PeerSlice& Bench::add_peer(const Nid& nid, WorkerId server) {
+  PeerMemory memory;
+  memory.slice =
+      std::make_unique<PeerSlice>(PeerNiId{uint32_t(100 + peers_.size())}, options_.peer_credits, options_.rtr_credits);
+  for (unsigned i = 0; i < options_.workers; ++i) {
+    memory.locals.push_back(std::make_unique<PeerLocal>());
+    memory.pointers.push_back(memory.locals.back().get());
+  }
+  servers_[nid] = server;
+  return *peers_.emplace(nid, std::move(memory)).first->second.slice;
+}
+
+void Bench::add_route(Net remote, const Nid& gateway) {
+  RouteView route;
+  route.gateway = gateway;
+  auto& nets = route_table_.nets;
+  auto it = std::find_if(nets.begin(), nets.end(), [&](const RouteNetView& n) { return n.remote == remote; });
+  if (it == nets.end()) it = nets.insert(nets.end(), RouteNetView{remote, {}});
+  route.id = uint32_t(it->routes.size());
+  it->routes.push_back(route);
+  std::sort(nets.begin(), nets.end(), [](const auto& a, const auto& b) { return a.remote < b.remote; });
+}
+
+void Bench::open_portal(uint32_t index, WorkerId home, bool lazy, PortalMode mode) {
+  portal_table_.portals[index] = {mode, home, lazy};
+}
+
+void Bench::add_router_buffers(WorkerId worker, std::array<uint32_t, kRouterPools> counts) {
+  for (unsigned pool = 0; pool < kRouterPools; ++pool) {
+    auto block = std::make_unique<RouterBlock>();
+    block->pool = pool;
+    block->count = counts[pool];
+    block->buffers = std::make_unique<RouterBuffer[]>(counts[pool]);
+    block_memory_.emplace_back(size_t(counts[pool]) * kRouterPoolBytes[pool] + 1);
+    for (uint32_t i = 0; i < counts[pool]; ++i) {
+      block->buffers[i].block = block.get();
+      block->buffers[i].segment = {block_memory_.back().data() + size_t(i) * kRouterPoolBytes[pool],
+                                   kRouterPoolBytes[pool]};
+    }
+    ControlItem item;
+    item.kind = ControlKind::kRouterBlock;
+    item.object = block.get();
+    tell(worker, item);
+    blocks_.push_back(std::move(block));
+  }
+}
+
+void Bench::publish() {
+  auto p = std::make_unique<Published>();
+  for (Ni& ni : nis_) {
+    NiView view;
+    view.id = ni.id;
+    view.nid = ni.nid;
+    view.lnd = 1;
+    view.message_timeout = 151s;
+    for (auto& slice : ni.slices) view.slices.push_back(slice.get());
+    p->local.nets.push_back({ni.nid.net(), kNoPriority, uint32_t(p->local.nis.size()), 1});
+    p->local.nis.push_back(view);
+  }
+  for (auto& [nid, memory] : peers_) {
+    auto peer = std::make_unique<PeerView>();
+    PeerNiView ni;
+    ni.id = memory.slice->id;
+    ni.nid = nid;
+    ni.server = servers_[nid];
+    ni.slice = memory.slice.get();
+    ni.locals = memory.pointers.data();
+    peer->nis.push_back(ni);
+    peer->nets.push_back({nid.net(), kNoPriority, 0, 1});
+    const uint64_t hash = nid.hash();
+    const auto*& branch = p->table.branches[hash & (PeerTable::kFan - 1)];
+    if (branch == nullptr) {
+      p->branches.push_back(std::make_unique<PeerTable::Branch>());
+      branch = p->branches.back().get();
+    }
+    const auto*& leaf =
+        const_cast<PeerTable::Branch*>(branch)->leaves[(hash >> PeerTable::kFanBits) & (PeerTable::kFan - 1)];
+    if (leaf == nullptr) {
+      p->leaves.push_back(std::make_unique<PeerTable::Leaf>());
+      leaf = p->leaves.back().get();
+    }
+    const_cast<PeerTable::Leaf*>(leaf)->entries.push_back({nid, {peer.get(), 0}});
+    p->peers.push_back(std::move(peer));
+  }
+  p->routes = route_table_;
+  p->portals = portal_table_;
+  p->set.epoch = Epoch{published_.size() + 1};
+  p->set.local = &p->local;
+  p->set.peers = &p->table;
+  p->set.routes = &p->routes;
+  p->set.portals = &p->portals;
+  p->set.node = node;
+  mesh->view.store(&p->set);
+  published_.push_back(std::move(p));
+}
+
+Submitter& Bench::submitter(WorkerId worker) {
+  SubmitterSize size;
+  size.ops = 64;
+  size.mds = 64;
+  size.segment_blocks = 4;
+  submitters_.push_back(
+      std::make_unique<Submitter>(worker, uint16_t(submitters_.size()), size, gates_[worker.value].get()));
+  ControlItem item;
+  item.kind = ControlKind::kSubmitterOpen;
+  item.object = submitters_.back().get();
+  tell(worker, item);
+  return *submitters_.back();
+}
+
+RxSlot& Bench::inject(const wire::Header& header, const Nid& from, const Nid& at) {
+  const WorkerId server = servers_.at(from);
+  for (Ni& ni : nis_)
+    if (ni.nid == at)
+      return lnds_[server.value]->inject(header, ni.id, ni.slices[server.value].get(), peers_.at(from).slice->id,
+                                         peers_.at(from).slice.get(), from);
+  ULNET_CHECK(!"no such NI");
+}
+
+void Bench::settle() {
+  for (int i = 0; i < 10000; ++i) {
+    unsigned done = 0;
+    for (auto& worker : workers_) done += worker->turn(now);
+    if (done == 0) return;
+  }
+  ULNET_CHECK(!"the workers never come to rest");
+}
+
+std::vector<WorkerItem> Bench::take_control_items(WorkerId worker) {
+  std::vector<WorkerItem> items;
+  WorkerItem item;
+  while (mesh->to_control[worker.value]->pop(item)) items.push_back(item);
+  return items;
+}
+
+std::string Bench::not_at_rest() {
+  std::string text;
+  auto expect = [&](bool ok, const std::string& what) {
+    if (!ok) text += what + "; ";
+  };
+  for (auto& w : workers_) {
+    const std::string name = "worker " + std::to_string(w->id.value) + ": ";
+    expect(w->operations.out() == 0, name + "operations out");
+    expect(w->incoming.out() == 0, name + "incoming out");
+    expect(w->deadlines.armed() == 0, name + "deadlines armed");
+    expect(w->tx_deadlines.armed() == 0, name + "tx deadlines armed");
+    expect(w->receiving.empty() && w->held_router.empty() && w->wait_message.empty(), name + "receives");
+    expect(!has_waiters(*w), name + "something waits for a ring or queue");
+    for (RouterPool& pool : w->pools) expect(pool.out == 0 && pool.waiting.empty(), name + "router buffers out");
+  }
+  for (Ni& ni : nis_)
+    for (auto& slice : ni.slices)
+      expect(slice->credits.at_rest() && slice->tx_count == 0 && slice->rx_count == 0, "NI slice");
+  for (auto& [nid, memory] : peers_) {
+    expect(memory.slice->credits.at_rest() && memory.slice->rtr.at_rest(), "peer credits");
+    expect(memory.slice->tx_count == 0 && memory.slice->rx_count == 0 && memory.slice->tx_queued_bytes.get() == 0,
+           "peer slice");
+    for (auto& local : memory.locals)
+      for (unsigned pool = 0; pool < kRouterPools; ++pool)
+        expect(local->buffers_held[pool] == 0 && local->waiting[pool].empty(), "hop's share");
+  }
+  return text;
+}
+
+}  // namespace ulnet::test

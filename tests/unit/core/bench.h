@@ -1,0 +1,205 @@
+// One node's workers without control, threads or network: views made by hand, an LND whose every step the test takes.
+// For tests that put the steps of a message into any order.
+#pragma once
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataplane/msg/flow.h"
+#include "dataplane/worker/worker.h"
+#include "lnd/lnd.h"
+
+namespace ulnet::test {
+
+inline constexpr Net kTcp = Net::of(NetType::kTcp, 0);
+inline constexpr Net kTcp1 = Net::of(NetType::kTcp, 1);
+inline Nid tcp(uint32_t last) {
+  return Nid::v4(kTcp, 0x0A000000u + last);
+}
+inline Nid tcp1(uint32_t last) {
+  return Nid::v4(kTcp1, 0x0A010000u + last);
+}
+
+/// Worker half that does nothing by itself: the test completes sends and receives.
+class ScriptLnd final : public Lnd {
+ public:
+  explicit ScriptLnd(LndCore& core) : core_(core) {}
+
+  void submit(Tx& tx, Instant) override { sent.push_back(&tx); }
+  void resume(RxSlot& slot, Instant) override {
+    resumed.push_back(&slot);
+    held.erase(std::find(held.begin(), held.end(), &slot));
+    accept(slot, slot.verdict);
+  }
+  void divert(RxSlot& slot, Instant) override { diverted.push_back(&slot); }
+  void cancel(Tx& tx, bool force, Instant) override { cancelled.emplace_back(&tx, force); }
+  unsigned poll(unsigned, Instant now) override {
+    now_ = now;
+    unsigned done = 0;
+    while (!actions.empty()) {
+      auto action = std::move(actions.front());
+      actions.pop_front();
+      action();
+      ++done;
+    }
+    return done;
+  }
+  unsigned timers(Instant) override { return 0; }
+  void flush(Instant) override {}
+  void from_control(const LndMsg&, Instant) override {}
+  Instant next_deadline() override { return kForever; }
+  bool pending() override { return !actions.empty(); }
+  unsigned wait_fds(std::span<int>) override { return 0; }
+  bool idle() const override { return sent.empty() && receiving.empty() && held.empty(); }
+
+  /// A header arrives; in the next poll. Messages without payload are done at once, as lnd.h says.
+  RxSlot& inject(const wire::Header& header, NiId ni, NiSlice* ni_slice, PeerNiId from, PeerSlice* peer,
+                 const Nid& from_nid) {
+    slots.push_back(std::make_unique<RxSlot>());
+    RxSlot& slot = *slots.back();
+    slot.header = header;
+    slot.ni = ni;
+    slot.ni_slice = ni_slice;
+    slot.from_ni = from;
+    slot.from = peer;
+    slot.from_nid = from_nid;
+    actions.push_back([this, &slot] {
+      const RxVerdict verdict = core_.rx_header(slot, now_);
+      if (verdict == RxVerdict::kHold)
+        held.push_back(&slot);
+      else
+        accept(slot, verdict);
+    });
+    return slot;
+  }
+  /// The payload is in place (filled with `fill`), or lost; in the next poll.
+  void complete_rx(RxSlot& slot, int error, uint8_t fill = 0) {
+    receiving.erase(std::find(receiving.begin(), receiving.end(), &slot));
+    actions.push_back([this, &slot, error, fill] {
+      PayloadCursor cursor(slot.into);
+      iovec piece[8];
+      while (cursor.left() > 0 && error == 0) {
+        const unsigned n = cursor.pieces(piece);
+        for (unsigned i = 0; i < n; ++i) {
+          memset(piece[i].iov_base, fill, piece[i].iov_len);
+          cursor.advance(uint32_t(piece[i].iov_len));
+        }
+      }
+      core_.rx_done(slot, {error, error == 0 ? LndStatus::kOk : LndStatus::kRemoteError}, now_);
+    });
+  }
+  /// The transport lets go of a Tx; in the next poll.
+  void complete_tx(Tx& tx, Completion how) {
+    sent.erase(std::find(sent.begin(), sent.end(), &tx));
+    actions.push_back([this, &tx, how] { core_.tx_done(tx, how, now_); });
+  }
+
+  std::vector<Tx*> sent;
+  std::vector<RxSlot*> receiving, held, resumed, diverted;
+  std::vector<std::pair<Tx*, bool>> cancelled;
+  std::vector<RxSlot*> refused;
+  std::deque<std::function<void()>> actions;
+  std::vector<std::unique_ptr<RxSlot>> slots;
+
+ private:
+  void accept(RxSlot& slot, RxVerdict verdict) {
+    if (verdict == RxVerdict::kProtocolError) {
+      refused.push_back(&slot);
+    } else if (slot.header.payload_length == 0) {
+      core_.rx_done(slot, {}, now_);
+    } else {
+      receiving.push_back(&slot);
+    }
+  }
+  LndCore& core_;
+  Instant now_{};
+};
+
+struct BenchOptions {
+  unsigned workers = 1;
+  uint32_t operations = 64;
+  uint32_t incoming = 64;
+  int32_t peer_credits = 8;
+  int32_t rtr_credits = 8;
+  uint32_t ring_size = 64;
+  RoutingState routing = RoutingState::kDisabled;
+};
+
+/// Node 10.0.0.1@tcp and 10.1.0.1@tcp1 with peers added by the test.
+class Bench {
+ public:
+  explicit Bench(const BenchOptions& options = {});
+  ~Bench();
+
+  struct PeerMemory {
+    std::unique_ptr<PeerSlice> slice;
+    std::vector<std::unique_ptr<PeerLocal>> locals;
+    std::vector<PeerLocal*> pointers;
+  };
+  /// A single-NI peer served by `server`.
+  PeerSlice& add_peer(const Nid& nid, WorkerId server = WorkerId{0});
+  void add_route(Net remote, const Nid& gateway);
+  void open_portal(uint32_t index, WorkerId home, bool lazy = false, PortalMode mode = PortalMode::kSingle);
+  void set_peer_credits(int32_t credits) { options_.peer_credits = credits; }
+  void add_router_buffers(WorkerId worker, std::array<uint32_t, kRouterPools> counts);
+  /// Publishes what was changed since.
+  void publish();
+  Submitter& submitter(WorkerId worker);
+
+  ScriptLnd& lnd(WorkerId worker = WorkerId{0}) { return *lnds_[worker.value]; }
+  Worker& worker(WorkerId id = WorkerId{0}) { return *workers_[id.value]; }
+  /// A header arrives over the connection of `from` (which must be a peer) to NI `at`.
+  RxSlot& inject(const wire::Header& header, const Nid& from, const Nid& at = tcp(1));
+  /// Turns every worker until none finds work.
+  void settle();
+  /// One turn of one worker.
+  unsigned turn(WorkerId id) { return workers_[id.value]->turn(now); }
+  void advance(Duration by) { now += by; }
+  /// What control would have got.
+  std::vector<WorkerItem> take_control_items(WorkerId worker = WorkerId{0});
+  void tell(WorkerId worker, const ControlItem& item) { ASSERT_PUSHED(mesh->to_worker[worker.value]->push(item)); }
+  /// "" when every pool is full, all credits are home, nothing waits; else what is not.
+  [[nodiscard]] std::string not_at_rest();
+
+  Instant now{1s};
+  std::unique_ptr<Mesh> mesh;
+  NodeView node;
+
+ private:
+  static void ASSERT_PUSHED(bool ok) { ULNET_CHECK(ok); }
+  struct Ni {
+    NiId id;
+    Nid nid;
+    std::vector<std::unique_ptr<NiSlice>> slices;
+  };
+  BenchOptions options_;
+  std::vector<std::unique_ptr<IdleGate>> gates_;
+  IdleGate control_gate_;
+  std::vector<Ni> nis_;
+  std::map<Nid, PeerMemory> peers_;
+  std::map<Nid, WorkerId> servers_;
+  RouteTable route_table_;
+  PortalTable portal_table_;
+  // Everything ever published stays until the end: retirement is another test's business.
+  struct Published {
+    LocalView local;
+    std::vector<std::unique_ptr<PeerView>> peers;
+    std::vector<std::unique_ptr<PeerTable::Leaf>> leaves;
+    std::vector<std::unique_ptr<PeerTable::Branch>> branches;
+    PeerTable table;
+    RouteTable routes;
+    PortalTable portals;
+    ViewSet set;
+  };
+  std::vector<std::unique_ptr<Published>> published_;
+  std::vector<std::unique_ptr<Submitter>> submitters_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<ScriptLnd*> lnds_;
+  std::vector<std::unique_ptr<RouterBlock>> blocks_;
+  std::vector<std::vector<std::byte>> block_memory_;
+};
+
+}  // namespace ulnet::test

@@ -1,0 +1,582 @@
+// The rules of the core, one by one, on the bench: receive rules of docs/wire/lnet.md §3, matching, credits,
+// forwarding, bounds.
+#include <gtest/gtest.h>
+
+#include "tests/unit/core/bench.h"
+
+namespace ulnet::test {
+namespace {
+
+using wire::MsgType;
+
+wire::Header put_header(const Nid& dest, const Nid& src, uint32_t portal, uint64_t bits, uint32_t length,
+                        uint32_t offset = 0, bool ack = true) {
+  wire::Header h;
+  h.type = MsgType::kPut;
+  h.dest_nid = dest;
+  h.src_nid = src;
+  h.payload_length = length;
+  h.set(wire::PutBody{ack ? wire::WireHandle{11, 22} : wire::WireHandle{}, bits, 99, portal, offset});
+  return h;
+}
+wire::Header get_header(const Nid& dest, const Nid& src, uint32_t portal, uint64_t bits, uint32_t sink,
+                        uint32_t offset = 0) {
+  wire::Header h;
+  h.type = MsgType::kGet;
+  h.dest_nid = dest;
+  h.src_nid = src;
+  h.set(wire::GetBody{{33, 44}, bits, portal, offset, sink});
+  return h;
+}
+
+struct CoreTest : ::testing::Test {
+  explicit CoreTest(const BenchOptions& options = {}) : bench(options) {
+    bench.add_peer(tcp(2));
+    bench.add_peer(tcp(3));
+    bench.open_portal(9, WorkerId{0});
+    bench.publish();
+    submitter = &bench.submitter(WorkerId{0});
+    eq = *submitter->eq_open(64);
+    bench.settle();
+  }
+  MdHandle sink(uint32_t bytes, uint32_t options = kMdPut, uint64_t bits = 77, uint64_t ignore = 0,
+                uint32_t threshold = kInfinite, MePosition position = MePosition::kTail, uint32_t max_size = 0,
+                ProcessId who = {}) {
+    Segment segment{memory.data(), bytes};
+    const MdHandle md = *submitter->md_bind(
+        {.segments = {&segment, 1}, .threshold = threshold, .max_size = max_size, .options = options, .eq = eq});
+    EXPECT_TRUE(submitter->me_attach(PortalIndex{9}, who, bits, ignore, position, md));
+    bench.settle();
+    return md;
+  }
+  std::vector<Event> events() {
+    bench.settle();
+    std::vector<Event> all(64);
+    all.resize(submitter->eq_poll(eq, all));
+    return all;
+  }
+  void arrive_all(uint8_t fill = 1) {
+    bench.settle();
+    while (!bench.lnd().receiving.empty()) {
+      bench.lnd().complete_rx(*bench.lnd().receiving[0], 0, fill);
+      bench.settle();
+    }
+  }
+  void send_all() {
+    bench.settle();
+    while (!bench.lnd().sent.empty()) {
+      bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+      bench.settle();
+    }
+  }
+  uint64_t drops(Drop reason) { return bench.worker().counters[reason].get(); }
+
+  Bench bench;
+  Submitter* submitter;
+  EqHandle eq;
+  std::array<std::byte, 8192> memory{};
+};
+
+TEST_F(CoreTest, put_is_delivered_and_acknowledged_from_the_ni_it_came_to) {
+  sink(4096);
+  bench.inject(put_header(tcp(1), tcp(2), 9, 77, 100), tcp(2));
+  arrive_all(0xAB);
+  const auto seen = events();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].kind, EventKind::kPut);
+  EXPECT_EQ(seen[0].mlength, 100u);
+  EXPECT_EQ(seen[0].hdr_data, 99u);
+  EXPECT_EQ(seen[0].source, tcp(2));
+  EXPECT_EQ(memory[99], std::byte{0xAB});
+  EXPECT_EQ(memory[100], std::byte{0});
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  const wire::Header& ack = bench.lnd().sent[0]->header;
+  EXPECT_EQ(ack.type, MsgType::kAck);
+  EXPECT_EQ(ack.src_nid, tcp(1));
+  EXPECT_EQ(ack.dest_nid, tcp(2));
+  EXPECT_EQ(ack.ack().dst_wmd, (wire::WireHandle{11, 22}));
+  EXPECT_EQ(ack.ack().match_bits, 77u);
+  EXPECT_EQ(ack.ack().mlength, 100u);
+  send_all();
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(CoreTest, no_ack_when_none_is_wanted_or_the_md_disables_it) {
+  sink(4096, kMdPut | kMdAckDisable, 1);
+  sink(4096, kMdPut, 2);
+  bench.inject(put_header(tcp(1), tcp(2), 9, 1, 10), tcp(2));
+  bench.inject(put_header(tcp(1), tcp(2), 9, 2, 10, 0, false), tcp(2));
+  arrive_all();
+  EXPECT_EQ(events().size(), 2u);
+  EXPECT_TRUE(bench.lnd().sent.empty());
+}
+
+TEST_F(CoreTest, get_is_answered_with_the_asked_window) {
+  const MdHandle md = sink(4096, kMdGet | kMdManageRemote | kMdTruncate);
+  (void)md;
+  bench.inject(get_header(tcp(1), tcp(2), 9, 77, 1000, 4000), tcp(2));
+  bench.settle();
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  const Tx& tx = *bench.lnd().sent[0];
+  EXPECT_EQ(tx.header.type, MsgType::kReply);
+  EXPECT_EQ(tx.header.reply().dst_wmd, (wire::WireHandle{33, 44}));
+  EXPECT_EQ(tx.header.payload_length, 96u);
+  EXPECT_EQ(tx.payload.offset, 4000u);
+  EXPECT_TRUE(events().empty()) << "the event comes when the reply has left";
+  send_all();
+  const auto seen = events();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].kind, EventKind::kGet);
+  EXPECT_EQ(seen[0].mlength, 96u);
+  EXPECT_EQ(seen[0].offset, 4000u);
+}
+
+TEST_F(CoreTest, the_first_match_in_list_order_wins_exact_or_wild) {
+  const MdHandle exact = sink(4000, kMdPut, 100);
+  const MdHandle wild_behind = sink(4000, kMdPut, 0, ~0ull);
+  const MdHandle wild_in_front = sink(4000, kMdPut, 0x40, 0xF, kInfinite, MePosition::kHead);
+  const MdHandle exact_too_late = sink(4000, kMdPut, 0x41);
+  (void)exact_too_late;
+  const std::pair<uint64_t, MdHandle> cases[] = {
+      {100, exact}, {101, wild_behind}, {0x4D, wild_in_front}, {0x41, wild_in_front}};
+  for (const auto& [bits, md] : cases) {
+    bench.inject(put_header(tcp(1), tcp(2), 9, bits, 10, 0, false), tcp(2));
+    arrive_all();
+    const auto seen = events();
+    ASSERT_EQ(seen.size(), 1u);
+    EXPECT_EQ(seen[0].md, md) << bits;
+  }
+}
+
+TEST_F(CoreTest, drops_have_their_reason) {
+  sink(50, kMdPut, 1);
+  const std::pair<wire::Header, Drop> cases[] = {
+      {put_header(tcp(1), tcp(2), 9, 5, 10), Drop::kNoMatch},
+      {put_header(tcp(1), tcp(2), 9, 1, 51), Drop::kTooLong},
+      {put_header(tcp(1), tcp(2), 64, 1, 10), Drop::kPortalRange},
+      {put_header(tcp(1), tcp(2), 10, 1, 10), Drop::kPortalClosed},
+      {get_header(tcp(1), tcp(2), 9, 1, 10), Drop::kNoMatch},
+      {put_header(tcp1(7), tcp(2), 9, 1, 10), Drop::kRoutingDisabled},
+  };
+  for (const auto& [header, reason] : cases) {
+    const uint64_t before = drops(reason);
+    bench.inject(header, tcp(2));
+    arrive_all();
+    EXPECT_EQ(drops(reason), before + 1) << text_of(reason).name;
+  }
+  EXPECT_EQ(bench.worker().counters[Stat::kDropCount].get(), std::size(cases));
+  EXPECT_TRUE(bench.lnd().refused.empty()) << "a drop leaves the connection up";
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(CoreTest, protocol_errors_close_the_connection) {
+  wire::Header get_with_payload = get_header(tcp(1), tcp(2), 9, 1, 10);
+  get_with_payload.payload_length = 1;
+  wire::Header ack_with_payload;
+  ack_with_payload.type = MsgType::kAck;
+  ack_with_payload.dest_nid = tcp(1);
+  ack_with_payload.src_nid = tcp(2);
+  ack_with_payload.payload_length = 4;
+  wire::Header hello;
+  hello.type = MsgType::kHello;
+  hello.dest_nid = tcp(1);
+  hello.src_nid = tcp(2);
+  const wire::Header cases[] = {get_with_payload,
+                                ack_with_payload,
+                                hello,
+                                put_header(tcp(1), tcp(2), 9, 1, kMaxPayload + 1),
+                                put_header(tcp(200), tcp(2), 9, 1, 10),
+                                put_header(tcp1(1), tcp(2), 9, 1, 10)};
+  size_t refused = 0;
+  for (const wire::Header& header : cases) {
+    bench.inject(header, tcp(2));
+    bench.settle();
+    EXPECT_EQ(bench.lnd().refused.size(), ++refused);
+  }
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(CoreTest, threshold_and_max_size_unlink_by_themselves) {
+  sink(100, kMdPut, 1, 0, 2);
+  sink(100, kMdPut, 2, 0, kInfinite, MePosition::kTail, 60);
+  for (int i = 0; i < 2; ++i) bench.inject(put_header(tcp(1), tcp(2), 9, 1, 10, 0, false), tcp(2));
+  bench.inject(put_header(tcp(1), tcp(2), 9, 2, 41, 0, false), tcp(2));
+  arrive_all();
+  int unlinks = 0;
+  for (const Event& e : events()) unlinks += e.kind == EventKind::kUnlink;
+  EXPECT_EQ(unlinks, 2);
+  EXPECT_EQ(submitter->mds_in_use(), 0u);
+}
+
+TEST_F(CoreTest, offsets_are_local_or_remote) {
+  const MdHandle md = sink(100, kMdPut, 1);
+  (void)md;
+  sink(100, kMdPut | kMdManageRemote | kMdTruncate, 2);
+  for (int i = 0; i < 2; ++i) bench.inject(put_header(tcp(1), tcp(2), 9, 1, 30, 70, false), tcp(2));
+  bench.inject(put_header(tcp(1), tcp(2), 9, 2, 30, 90, false), tcp(2));
+  arrive_all();
+  const auto seen = events();
+  ASSERT_EQ(seen.size(), 3u);
+  EXPECT_EQ(seen[0].offset, 0u);
+  EXPECT_EQ(seen[1].offset, 30u);
+  EXPECT_EQ(seen[2].offset, 90u);
+  EXPECT_EQ(seen[2].mlength, 10u) << "truncated to the room";
+  EXPECT_EQ(seen[2].rlength, 30u);
+}
+
+TEST_F(CoreTest, initiators_are_matched_by_nid_and_pid) {
+  sink(100, kMdPut, 1, 0, kInfinite, MePosition::kTail, 0, {tcp(3), kAnyPid});
+  sink(100, kMdPut, 2, 0, kInfinite, MePosition::kTail, 0, {kAnyNid, 7});
+  bench.inject(put_header(tcp(1), tcp(2), 9, 1, 10, 0, false), tcp(2));
+  bench.inject(put_header(tcp(1), tcp(3), 9, 1, 10, 0, false), tcp(3));
+  bench.inject(put_header(tcp(1), tcp(2), 9, 2, 10, 0, false), tcp(2));
+  arrive_all();
+  EXPECT_EQ(events().size(), 1u);
+  EXPECT_EQ(drops(Drop::kNoMatch), 2u);
+}
+
+TEST_F(CoreTest, a_lazy_portal_holds_until_an_entry_comes_and_no_more_than_its_bound) {
+  bench.open_portal(9, WorkerId{0}, true);
+  bench.publish();
+  for (uint32_t i = 0; i < kLazyMax + 3; ++i) bench.inject(put_header(tcp(1), tcp(2), 9, 5, 10, 0, false), tcp(2));
+  bench.settle();
+  EXPECT_EQ(bench.lnd().held.size(), kLazyMax);
+  EXPECT_EQ(drops(Drop::kLazyFull), 3u);
+  sink(8192, kMdPut, 5);
+  EXPECT_EQ(bench.lnd().held.size(), kLazyMax - 64) << "as many as the message pool has are received";
+  unsigned seen = 0;
+  for (int i = 0; i < 100 && seen < kLazyMax; ++i) {
+    arrive_all();
+    seen += unsigned(events().size());
+  }
+  EXPECT_EQ(seen, kLazyMax);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(CoreTest, an_empty_message_pool_holds_receives_and_loses_none) {
+  Bench small({.incoming = 2});
+  small.add_peer(tcp(2));
+  small.open_portal(9, WorkerId{0});
+  small.publish();
+  Submitter& s = small.submitter(WorkerId{0});
+  const EqHandle q = *s.eq_open(64);
+  Segment segment{memory.data(), 8192};
+  const MdHandle md = *s.md_bind({.segments = {&segment, 1}, .options = kMdPut, .eq = q});
+  ASSERT_TRUE(s.me_attach(PortalIndex{9}, {}, 1, 0, MePosition::kTail, md));
+  for (int i = 0; i < 5; ++i) small.inject(put_header(tcp(1), tcp(2), 9, 1, 10, 0, false), tcp(2));
+  small.settle();
+  EXPECT_EQ(small.lnd().receiving.size(), 2u);
+  EXPECT_EQ(small.lnd().held.size(), 3u);
+  while (!small.lnd().receiving.empty()) {
+    small.lnd().complete_rx(*small.lnd().receiving[0], 0, 1);
+    small.settle();
+  }
+  Event seen[64];
+  EXPECT_EQ(s.eq_poll(q, seen), 5u);
+  EXPECT_EQ(small.not_at_rest(), "");
+}
+
+TEST_F(CoreTest, puts_beyond_the_peer_credits_wait_in_order_and_leave_in_order) {
+  Segment segment{memory.data(), 64};
+  const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+  for (uint64_t i = 0; i < 20; ++i)
+    ASSERT_TRUE(submitter->put({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1, .match_bits = i, .ack = false}));
+  bench.settle();
+  ASSERT_EQ(bench.lnd().sent.size(), 8u);
+  std::vector<uint64_t> order;
+  while (!bench.lnd().sent.empty()) {
+    order.push_back(bench.lnd().sent[0]->header.put().match_bits);
+    bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+    bench.settle();
+    EXPECT_LE(bench.lnd().sent.size(), 8u);
+  }
+  ASSERT_EQ(order.size(), 20u);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+  EXPECT_EQ(events().size(), 20u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(CoreTest, a_put_that_waits_for_credit_past_its_deadline_fails_and_frees_its_place) {
+  Segment segment{memory.data(), 64};
+  const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+  for (int i = 0; i < 9; ++i)
+    ASSERT_TRUE(submitter->put({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1, .ack = false}));
+  bench.settle();
+  bench.advance(152s);
+  auto seen = events();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].status, -ETIMEDOUT);
+  EXPECT_EQ(bench.lnd().cancelled.size(), 8u) << "what the LND has is asked for back, by force";
+  send_all();
+  EXPECT_EQ(events().size(), 8u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(CoreTest, an_unknown_peer_is_asked_for_once_and_the_messages_wait) {
+  Segment segment{memory.data(), 64};
+  const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+  for (uint32_t i = 0; i < kParkedPerPeerMax / 2; ++i)
+    ASSERT_TRUE(submitter->put({.md = md, .target = {tcp(50), kLnetPid}, .portal = 1, .ack = false}));
+  bench.settle();
+  auto asked = bench.take_control_items();
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].kind, WorkerKind::kResolve);
+  EXPECT_EQ(asked[0].lnd.nid, tcp(50));
+  bench.add_peer(tcp(50));
+  bench.publish();
+  ControlItem answer;
+  answer.kind = ControlKind::kResolved;
+  answer.lnd.nid = tcp(50);
+  bench.tell(WorkerId{0}, answer);
+  send_all();
+  EXPECT_EQ(events().size(), kParkedPerPeerMax / 2);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(CoreTest, control_may_say_that_a_peer_cannot_be_reached) {
+  Segment segment{memory.data(), 64};
+  const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+  ASSERT_TRUE(submitter->put({.md = md, .target = {tcp(50), kLnetPid}, .portal = 1, .ack = true, .user_data = 17}));
+  bench.settle();
+  ControlItem answer;
+  answer.kind = ControlKind::kResolved;
+  answer.lnd.nid = tcp(50);
+  answer.error = -EHOSTUNREACH;
+  bench.tell(WorkerId{0}, answer);
+  const auto seen = events();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].status, -EHOSTUNREACH);
+  EXPECT_EQ(seen[0].user_data, 17u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(CoreTest, no_route_is_an_error_at_once) {
+  Segment segment{memory.data(), 64};
+  const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+  ASSERT_TRUE(submitter->get({.md = md, .target = {Nid::v4(Net::of(NetType::kO2ib, 4), 1), kLnetPid}, .portal = 1}));
+  const auto seen = events();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].status, -EHOSTUNREACH);
+  EXPECT_EQ(seen[0].kind, EventKind::kReply);
+}
+
+TEST_F(CoreTest, loopback_carries_puts_and_gets_to_this_node) {
+  sink(4096, kMdPut | kMdGet | kMdManageRemote | kMdTruncate, 77);
+  std::array<std::byte, 256> mine;
+  mine.fill(std::byte{0x42});
+  Segment segment{mine.data(), 256};
+  const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+  for (const Nid& self : {kLoNid, tcp(1)}) {
+    ASSERT_TRUE(submitter->put({.md = md, .target = {self, kLnetPid}, .portal = 9, .match_bits = 77, .ack = true}));
+    auto seen = events();
+    ASSERT_EQ(seen.size(), 2u);
+    EXPECT_EQ(seen[0].status | seen[1].status, 0);
+    ASSERT_TRUE(submitter->get({.md = md, .target = {self, kLnetPid}, .portal = 9, .match_bits = 77}));
+    seen = events();
+    ASSERT_EQ(seen.size(), 2u);
+    EXPECT_EQ(seen[0].status | seen[1].status, 0);
+  }
+  EXPECT_EQ(memory[255], std::byte{0x42});
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(CoreTest, a_stale_or_foreign_handle_is_dropped_quietly) {
+  wire::Header h;
+  h.type = MsgType::kAck;
+  h.dest_nid = tcp(1);
+  h.src_nid = tcp(2);
+  h.set(wire::AckBody{{0x9999, 1}, 0, 0});
+  bench.inject(h, tcp(2));
+  bench.settle();
+  EXPECT_EQ(drops(Drop::kForeignHandle), 1u);
+  h.set(wire::AckBody{{bench.worker().interface_cookie, object_cookie(WorkerId{0}, {3, 77})}, 0, 0});
+  bench.inject(h, tcp(2));
+  h.set(wire::AckBody{{bench.worker().interface_cookie, object_cookie(WorkerId{40}, {3, 77})}, 0, 0});
+  bench.inject(h, tcp(2));
+  bench.settle();
+  EXPECT_EQ(drops(Drop::kStaleHandle), 2u);
+}
+
+TEST_F(CoreTest, a_reply_longer_than_the_md_is_dropped_unless_it_truncates) {
+  Segment segment{memory.data(), 64};
+  for (uint32_t options : {0u, uint32_t(kMdTruncate)}) {
+    const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .options = options, .eq = eq});
+    ASSERT_TRUE(submitter->get({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1}));
+    bench.settle();
+    const wire::WireHandle wmd = bench.lnd().sent.at(0)->header.get().return_wmd;
+    send_all();
+    wire::Header h;
+    h.type = MsgType::kReply;
+    h.dest_nid = tcp(1);
+    h.src_nid = tcp(2);
+    h.payload_length = 100;
+    h.set(wire::ReplyBody{wmd});
+    bench.inject(h, tcp(2));
+    arrive_all();
+    const auto seen = events();
+    if (options == 0) {
+      EXPECT_TRUE(seen.empty());
+      EXPECT_EQ(drops(Drop::kReplyTooLong), 1u);
+      ASSERT_TRUE(submitter->unlink(md));
+      EXPECT_EQ(events().size(), 2u);
+    } else {
+      ASSERT_EQ(seen.size(), 1u);
+      EXPECT_EQ(seen[0].mlength, 64u);
+      EXPECT_EQ(seen[0].status, 0);
+    }
+  }
+}
+
+// --- forwarding ---
+
+struct ForwardTest : ::testing::Test {
+  ForwardTest() : bench({.peer_credits = 4, .rtr_credits = 3, .routing = RoutingState::kEnabled}) {
+    from = &bench.add_peer(tcp(2));
+    to = &bench.add_peer(tcp1(2));
+    bench.add_peer(tcp1(3));
+    bench.publish();
+    bench.add_router_buffers(WorkerId{0}, {4, 4, 4});
+    bench.settle();
+  }
+  RxSlot& send(uint32_t length, const Nid& dest = tcp1(2), const Nid& by = tcp(2)) {
+    return bench.inject(put_header(dest, tcp(2), 9, 1, length), by);
+  }
+  void finish_all() {
+    for (int i = 0; i < 100; ++i) {
+      bench.settle();
+      while (!bench.lnd().receiving.empty()) bench.lnd().complete_rx(*bench.lnd().receiving[0], 0, 1);
+      while (!bench.lnd().sent.empty()) bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+    }
+    bench.settle();
+  }
+  uint64_t drops(Drop reason) { return bench.worker().counters[reason].get(); }
+  Bench bench;
+  PeerSlice* from;
+  PeerSlice* to;
+};
+
+TEST_F(ForwardTest, header_and_payload_pass_unchanged) {
+  send(5000);
+  bench.settle();
+  ASSERT_EQ(bench.lnd().receiving.size(), 1u);
+  const RxSlot& slot = *bench.lnd().receiving[0];
+  EXPECT_EQ(slot.into.length, 5000u);
+  const wire::Header before = slot.header;
+  const std::byte* buffer = slot.into.segments[0].base;
+  bench.lnd().complete_rx(*bench.lnd().receiving[0], 0, 0x77);
+  bench.settle();
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  const Tx& tx = *bench.lnd().sent[0];
+  EXPECT_EQ(tx.header.dest_nid, before.dest_nid);
+  EXPECT_EQ(tx.header.src_nid, before.src_nid);
+  EXPECT_EQ(tx.header.body, before.body);
+  EXPECT_EQ(tx.payload.segments[0].base, buffer) << "sent from where it was received: no copy";
+  EXPECT_EQ(tx.next_hop, tcp1(2));
+  finish_all();
+  EXPECT_EQ(bench.worker().counters[Stat::kRouteCount].get(), 1u);
+  EXPECT_EQ(bench.worker().counters[Stat::kRouteLength].get(), 5000u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(ForwardTest, a_sender_holds_no_more_buffers_than_its_router_credits) {
+  for (int i = 0; i < 6; ++i) send(0, i % 2 == 0 ? tcp1(2) : tcp1(3));
+  bench.settle();
+  EXPECT_EQ(bench.lnd().held.size(), 3u);
+  EXPECT_EQ(from->rtr.free(), 0);
+  finish_all();
+  EXPECT_EQ(bench.worker().counters[Stat::kRouteCount].get(), 6u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(ForwardTest, no_next_hop_holds_more_than_half_a_pool) {
+  bench.add_peer(tcp(3));
+  bench.publish();
+  for (int i = 0; i < 3; ++i) send(0);
+  bench.settle();
+  EXPECT_EQ(bench.lnd().sent.size(), 2u) << "half of four";
+  EXPECT_EQ(bench.lnd().held.size(), 1u);
+  send(0, tcp1(3), tcp(3));
+  bench.settle();
+  EXPECT_EQ(bench.lnd().sent.size(), 3u) << "the other next hop still gets through";
+  finish_all();
+  EXPECT_EQ(bench.worker().counters[Stat::kRouteCount].get(), 4u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(ForwardTest, nothing_is_dropped_however_long_it_waits_by_default_and_named_when_asked) {
+  for (int i = 0; i < 5; ++i) send(0);
+  bench.settle();
+  bench.advance(1h);
+  bench.settle();
+  EXPECT_EQ(drops(Drop::kRouterHoldTimeout), 0u);
+  bench.node.router_hold_timeout = 5s;
+  bench.publish();
+  bench.settle();
+  EXPECT_EQ(drops(Drop::kRouterHoldTimeout), 3u);
+  finish_all();
+  EXPECT_EQ(bench.worker().counters[Stat::kRouteCount].get(), 2u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(ForwardTest, no_route_a_loop_and_a_lost_payload_are_dropped_by_name) {
+  send(10, Nid::v4(Net::of(NetType::kTcp, 9), 1));
+  finish_all();
+  EXPECT_EQ(drops(Drop::kNoRoute), 1u);
+  bench.add_route(Net::of(NetType::kTcp, 9), tcp(2));  // the gateway is who sent it
+  bench.publish();
+  send(10, Nid::v4(Net::of(NetType::kTcp, 9), 1));
+  finish_all();
+  EXPECT_EQ(drops(Drop::kRouteLoop), 1u);
+  send(10);
+  bench.settle();
+  bench.lnd().complete_rx(*bench.lnd().receiving.at(0), -ECONNRESET);
+  finish_all();
+  EXPECT_EQ(drops(Drop::kRouterPayload), 1u);
+  EXPECT_EQ(bench.worker().counters[Stat::kRouteCount].get(), 0u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(ForwardTest, a_block_is_given_back_when_its_last_buffer_is_free_and_those_who_wait_are_dropped) {
+  for (int i = 0; i < 3; ++i) send(0);
+  bench.settle();
+  ASSERT_EQ(bench.lnd().held.size(), 1u);
+  ControlItem item;
+  item.kind = ControlKind::kRouterRetire;
+  item.object = bench.worker().pools[0].blocks.front();
+  bench.tell(WorkerId{0}, item);
+  bench.settle();
+  EXPECT_EQ(drops(Drop::kRouterShutdown), 1u);
+  EXPECT_TRUE(bench.take_control_items().empty()) << "two buffers are still out";
+  finish_all();
+  const auto items = bench.take_control_items();
+  ASSERT_EQ(items.size(), 1u);
+  EXPECT_EQ(items[0].kind, WorkerKind::kRouterRetired);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(ForwardTest, replies_go_back_through_the_router_that_the_request_came_through) {
+  const Nid far = Nid::v4(Net::of(NetType::kO2ib, 0), 5);
+  bench.add_peer(tcp(3));
+  bench.add_route(far.net(), tcp(2));
+  bench.add_route(far.net(), tcp(3));
+  bench.open_portal(9, WorkerId{0});
+  bench.publish();
+  Submitter& s = bench.submitter(WorkerId{0});
+  std::array<std::byte, 64> memory{};
+  Segment segment{memory.data(), 64};
+  const MdHandle md = *s.md_bind({.segments = {&segment, 1}, .options = kMdGet | kMdTruncate});
+  ASSERT_TRUE(s.me_attach(PortalIndex{9}, {}, 1, 0, MePosition::kTail, md));
+  bench.settle();
+  for (const Nid& router : {tcp(2), tcp(3), tcp(3), tcp(2)}) {
+    bench.inject(get_header(tcp(1), far, 9, 1, 64), router);
+    bench.settle();
+    ASSERT_EQ(bench.lnd().sent.size(), 1u);
+    EXPECT_EQ(bench.lnd().sent[0]->next_hop, router);
+    EXPECT_EQ(bench.lnd().sent[0]->header.dest_nid, far);
+    EXPECT_EQ(bench.lnd().sent[0]->header.src_nid, tcp(1));
+    finish_all();
+  }
+}
+
+}  // namespace
+}  // namespace ulnet::test
