@@ -19,6 +19,7 @@ class FakeWorker {
     int32_t status = 0;
     bool drop = false;
     bool twice = false;
+    uint32_t mlength = kInfinite;  ///< kInfinite = all
   };
   /// Asked for each put and get; may touch the memory. Default: success.
   std::function<Outcome(const Op&, const Md&)> on_operation;
@@ -114,10 +115,10 @@ class FakeWorker {
   void finish(const Op& op) {
     const Outcome outcome = on_operation ? on_operation(op, submitter_.md_slot(op.index)) : Outcome{};
     if (outcome.drop) return;
-    end(op, outcome.status);
-    if (outcome.twice) end(op, outcome.status);
+    end(op, outcome.status, outcome.mlength);
+    if (outcome.twice) end(op, outcome.status, outcome.mlength);
   }
-  void end(const Op& op, int32_t status) {
+  void end(const Op& op, int32_t status, uint32_t mlength = kInfinite) {
     Md& md = submitter_.md_slot(op.index);
     if (md.eq == nullptr) return;
     Event event;
@@ -126,7 +127,7 @@ class FakeWorker {
     event.status = status;
     event.portal = op.portal;
     event.rlength = op.length;
-    event.mlength = status == 0 ? op.length : 0;
+    event.mlength = status == 0 ? std::min(op.length, mlength) : 0;
     event.offset = op.md_offset;
     event.match_bits = op.match_bits;
     event.user_data = op.user_data;

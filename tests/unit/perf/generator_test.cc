@@ -1,0 +1,406 @@
+// The generator against a stand-in worker, under a virtual clock: phases, accounting, and that it notices what a faulty
+// library would do.
+#include "control/perf/generator.h"
+
+#include <gtest/gtest.h>
+
+#include "control/perf/pattern.h"
+#include "control/perf/target.h"
+#include "tests/unit/lib/fake_worker.h"
+
+namespace ulnet::perf {
+namespace {
+
+using test::FakeWorker;
+
+const Nid kPeer = Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000001);
+
+struct GeneratorTest : ::testing::Test {
+  Submitter submitter{WorkerId{0}, 0, {.ops = 64, .mds = 64, .eqs = 4, .segment_blocks = 1}, nullptr};
+  FakeWorker worker{submitter};
+  Instant now{1s};
+  std::unique_ptr<Generator> generator;
+  uint64_t cycles = 0;
+  std::vector<std::byte> sink = std::vector<std::byte>(kTargetBytes);
+  bool corrupt = false;
+
+  Job job() {
+    Job j;
+    j.target.nid = kPeer;
+    j.sizes = {100};
+    j.concurrency = 4;
+    j.duration = 10ms;
+    j.warmup = 2ms;
+    return j;
+  }
+  void begin(const Job& j) {
+    auto created = Generator::create(submitter, j, [this] { return cycles; });
+    ASSERT_TRUE(created) << created.error().what;
+    generator = std::move(*created);
+  }
+  /// A turn each 100 us until the job is over.
+  void run(unsigned turns_max = 100000) {
+    while (!generator->done() && turns_max-- > 0) step();
+  }
+  void step() {
+    (void)generator->turn(now);
+    cycles += 1000;
+    worker.run();
+    now += 100us;
+  }
+  const RunResult& only() {
+    EXPECT_EQ(generator->results().size(), 1u);
+    return generator->results().front();
+  }
+  /// Behaves as a target does: keeps what is put, serves it, and serves the source.
+  FakeWorker::Outcome serve(const Op& op, const Md& md) {
+    std::byte* memory = md.segments[0].base + op.md_offset;
+    if (op.kind == OpKind::kPut) {
+      std::copy_n(memory, op.length, sink.begin() + op.offset);
+    } else if (op.match_bits == kSinkBits) {
+      std::copy_n(sink.begin() + op.offset, op.length, memory);
+    } else if (op.match_bits == kSourceBits) {
+      pattern_fill({memory, op.length}, kSourceSeed, op.offset);
+    }
+    if (corrupt && op.kind == OpKind::kGet && op.length > 50) memory[50] ^= std::byte{1};
+    return {};
+  }
+  void serve_as_target() {
+    worker.on_operation = [this](const Op& op, const Md& md) { return serve(op, md); };
+  }
+};
+
+TEST_F(GeneratorTest, by_duration_measures_after_the_warm_up_for_so_long) {
+  begin(job());
+  run();
+  const RunResult& r = only();
+  EXPECT_TRUE(r.ok());
+  EXPECT_EQ(r.elapsed, Duration{10ms});
+  // One turn each 100 us, 4 at once, each ends in the next turn.
+  EXPECT_EQ(r.completed, 4u * 100);
+  EXPECT_EQ(r.bytes, 400u * 100);
+  EXPECT_EQ(r.latency_p50, Duration{100us});
+  EXPECT_EQ(r.latency_max, Duration{100us});
+  EXPECT_EQ(r.accepted, r.ended);
+  EXPECT_GT(r.accepted, r.completed);  // the warm-up's are not measured
+  EXPECT_NEAR(r.messages_per_second(), 40000, 1);
+  EXPECT_NEAR(r.gigabits_per_second(), 0.032, 1e-6);
+  ASSERT_TRUE(r.cycles_per_message);
+  EXPECT_NEAR(*r.cycles_per_message, 250, 5);
+  EXPECT_TRUE(generator->unbound());
+  EXPECT_EQ(submitter.mds_in_use(), 0u);
+}
+
+TEST_F(GeneratorTest, by_count_starts_exactly_so_many) {
+  Job j = job();
+  j.count = 37;
+  j.warmup = 0ms;
+  begin(j);
+  run();
+  const RunResult& r = only();
+  EXPECT_EQ(r.completed, 37u);
+  EXPECT_EQ(r.accepted, 37u);
+  EXPECT_EQ(r.ended, 37u);
+  EXPECT_TRUE(r.ok());
+}
+
+TEST_F(GeneratorTest, sizes_run_one_after_the_other) {
+  Job j = job();
+  j.sizes = {0, 4096, kMaxPayload};
+  j.count = 8;
+  begin(j);
+  run();
+  ASSERT_EQ(generator->results().size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(generator->results()[i].size, j.sizes[i]);
+    EXPECT_EQ(generator->results()[i].completed, 8u);
+    EXPECT_EQ(generator->results()[i].bytes, 8u * j.sizes[i]);
+    EXPECT_TRUE(generator->results()[i].ok());
+  }
+  EXPECT_EQ(submitter.mds_in_use(), 0u);
+}
+
+TEST_F(GeneratorTest, operations_ask_for_what_they_are) {
+  for (Operation operation : {Operation::kPing, Operation::kPut, Operation::kGet}) {
+    Job j = job();
+    j.operation = operation;
+    j.self = Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000002);
+    j.count = 1;
+    j.concurrency = 1;
+    j.warmup = 0ms;
+    worker.seen.clear();
+    begin(j);
+    run();
+    EXPECT_EQ(only().completed, 1u);
+    const auto it = std::find_if(worker.seen.begin(), worker.seen.end(),
+                                 [](const Op& op) { return op.kind == OpKind::kPut || op.kind == OpKind::kGet; });
+    ASSERT_NE(it, worker.seen.end());
+    EXPECT_EQ(it->kind, operation == Operation::kPut ? OpKind::kPut : OpKind::kGet);
+    EXPECT_EQ(it->ack, operation == Operation::kPut);
+    EXPECT_EQ(it->portal, operation == Operation::kPing ? 0 : kTargetPortal);
+    EXPECT_EQ(it->match_bits, operation == Operation::kPing  ? kPingBits
+                              : operation == Operation::kPut ? kSinkBits
+                                                             : kSourceBits);
+    EXPECT_EQ(it->length, operation == Operation::kPing ? 3960u : 100u);
+    EXPECT_EQ(it->target, kPeer);
+    EXPECT_EQ(it->self, j.self);
+    EXPECT_EQ(it->pid, kLnetPid);
+  }
+}
+
+TEST_F(GeneratorTest, concurrent_operations_have_places_of_their_own) {
+  Job j = job();
+  j.sizes = {kMaxPayload / 4};
+  j.count = 4;
+  j.warmup = 0ms;
+  begin(j);
+  worker.hold = true;
+  for (int i = 0; i < 5; ++i) step();
+  std::vector<uint32_t> offsets;
+  for (const Op& op : worker.seen)
+    if (op.kind == OpKind::kPut) offsets.push_back(op.offset);
+  std::sort(offsets.begin(), offsets.end());
+  EXPECT_EQ(offsets, (std::vector<uint32_t>{0, kMaxPayload / 4, kMaxPayload / 2, kMaxPayload / 4 * 3}));
+  worker.hold = false;
+  run();
+}
+
+TEST_F(GeneratorTest, errors_are_counted_by_name_and_slots_rest_after_them) {
+  unsigned asked = 0;
+  worker.on_operation = [&](const Op&, const Md&) {
+    return FakeWorker::Outcome{.status = ++asked % 2 != 0 ? -ETIMEDOUT : -ECONNRESET};
+  };
+  Job j = job();
+  j.duration = 100ms;
+  j.warmup = 0ms;
+  begin(j);
+  run();
+  const RunResult& r = only();
+  EXPECT_FALSE(r.ok());
+  EXPECT_EQ(r.completed, 0u);
+  EXPECT_EQ(r.lost, 0u);
+  EXPECT_EQ(r.failed, r.ended);
+  EXPECT_EQ(r.errors.at(-ETIMEDOUT) + r.errors.at(-ECONNRESET), r.failed);
+  EXPECT_LE(r.failed, 4u * 11);  // 10 ms between two failures of a slot
+  EXPECT_GE(r.failed, 4u * 9);
+}
+
+TEST_F(GeneratorTest, a_short_reply_is_an_error) {
+  Job j = job();
+  j.count = 1;
+  j.warmup = 0ms;
+  begin(j);
+  worker.on_operation = [](const Op&, const Md&) { return FakeWorker::Outcome{.mlength = 99}; };
+  run();
+  EXPECT_EQ(only().errors.at(-EMSGSIZE), 1u);
+}
+
+TEST_F(GeneratorTest, an_operation_that_never_ends_is_lost) {
+  unsigned asked = 0;
+  worker.on_operation = [&](const Op&, const Md&) { return FakeWorker::Outcome{.drop = ++asked == 5}; };
+  Job j = job();
+  j.drain = 1s;
+  begin(j);
+  run();
+  const RunResult& r = only();
+  EXPECT_EQ(r.lost, 1u);
+  EXPECT_EQ(r.accepted, r.ended + 1);
+  EXPECT_FALSE(r.ok());
+  EXPECT_TRUE(generator->done());
+}
+
+TEST_F(GeneratorTest, a_second_final_event_is_a_duplicate) {
+  unsigned asked = 0;
+  worker.on_operation = [&](const Op&, const Md&) { return FakeWorker::Outcome{.twice = ++asked == 5}; };
+  begin(job());
+  run();
+  EXPECT_EQ(only().duplicates, 1u);
+  EXPECT_EQ(only().accepted, only().ended);
+  EXPECT_FALSE(only().ok());
+}
+
+TEST_F(GeneratorTest, what_does_not_end_in_time_is_cancelled) {
+  worker.hold = true;
+  Job j = job();
+  j.warmup = 0ms;
+  j.drain = 50ms;
+  begin(j);
+  run();
+  const RunResult& r = only();
+  EXPECT_EQ(r.accepted, 4u);
+  EXPECT_EQ(r.ended, 4u);
+  EXPECT_EQ(r.errors.at(-ECANCELED), 4u);
+  EXPECT_EQ(r.lost, 0u);
+  EXPECT_EQ(submitter.mds_in_use(), 0u);
+  EXPECT_LT(now, Instant{1s} + 10ms + 50ms + 5ms);
+}
+
+TEST_F(GeneratorTest, stop_ends_cleanly_with_the_run_so_far) {
+  Job j = job();
+  j.sizes = {100, 200};
+  j.duration = 10s;
+  begin(j);
+  for (int i = 0; i < 1000; ++i) step();
+  generator->stop(now);
+  run();
+  const RunResult& r = only();  // the second size has not begun
+  EXPECT_TRUE(r.interrupted);
+  EXPECT_TRUE(r.ok());
+  EXPECT_GT(r.completed, 0u);
+  EXPECT_NEAR(double(r.elapsed.count()), 97.8e6, 0.5e6);
+  EXPECT_EQ(submitter.mds_in_use(), 0u);
+}
+
+TEST_F(GeneratorTest, stop_in_every_phase_ends_and_leaves_nothing_bound) {
+  for (unsigned steps = 0; steps < 160; ++steps) {
+    for (const bool held : {false, true}) {
+      begin(job());
+      worker.hold = held;
+      for (unsigned i = 0; i < steps && !generator->done(); ++i) step();
+      generator->stop(now);
+      generator->stop(now);
+      run();
+      ASSERT_TRUE(generator->done()) << steps;
+      ASSERT_TRUE(generator->unbound()) << steps;
+      for (const RunResult& r : generator->results()) {
+        ASSERT_EQ(r.accepted, r.ended) << steps;
+        ASSERT_EQ(r.lost + r.duplicates, 0u) << steps;
+      }
+      worker.hold = false;
+      worker.run();
+      ASSERT_EQ(submitter.mds_in_use(), 0u) << steps;
+    }
+  }
+}
+
+TEST_F(GeneratorTest, an_md_that_ends_by_itself_ends_the_job) {
+  begin(job());
+  for (int i = 0; i < 60; ++i) step();
+  worker.hold = true;
+  step();
+  worker.finish_held(-ESHUTDOWN);
+  worker.retire(0, -ESHUTDOWN);
+  worker.hold = false;
+  run();
+  EXPECT_TRUE(generator->done());
+  EXPECT_GE(only().errors.at(-ESHUTDOWN), 1u);
+}
+
+TEST_F(GeneratorTest, a_full_ring_only_delays) {
+  Submitter narrow{WorkerId{0}, 0, {.ops = 2, .mds = 16, .eqs = 1, .segment_blocks = 1}, nullptr};
+  FakeWorker slow{narrow};
+  Job j = job();
+  j.concurrency = 16;
+  j.count = 200;
+  auto created = Generator::create(narrow, j, nullptr);
+  ASSERT_TRUE(created);
+  for (int i = 0; i < 10000 && !(*created)->done(); ++i, now += 10us) {
+    (void)(*created)->turn(now);
+    slow.run(1);
+  }
+  ASSERT_EQ((*created)->results().size(), 1u);
+  const RunResult& r = (*created)->results().front();
+  EXPECT_TRUE(r.ok());
+  EXPECT_EQ(r.completed, 200u);
+  EXPECT_FALSE(r.cycles_per_message);
+}
+
+TEST_F(GeneratorTest, verified_gets_and_puts_see_every_byte) {
+  serve_as_target();
+  for (Operation operation : {Operation::kGet, Operation::kPut}) {
+    for (const bool wrong : {false, true}) {
+      corrupt = wrong;
+      Job j = job();
+      j.operation = operation;
+      j.verify = true;
+      j.count = 50;
+      j.sizes = {0, 1, 100, 4099, kMaxPayload / 4};
+      begin(j);
+      run();
+      ASSERT_EQ(generator->results().size(), j.sizes.size());
+      for (const RunResult& r : generator->results()) {
+        EXPECT_GE(r.verified, 50u);
+        EXPECT_EQ(r.mismatched, wrong && r.size > 50 ? r.verified : 0u) << r.size;
+        EXPECT_EQ(r.ok(), !(wrong && r.size > 50));
+        EXPECT_EQ(r.completed, 50u);
+        EXPECT_EQ(r.accepted, r.ended);
+      }
+    }
+  }
+}
+
+TEST_F(GeneratorTest, verified_ping_looks_for_the_magic) {
+  Job j = job();
+  j.operation = Operation::kPing;
+  j.verify = true;
+  j.count = 3;
+  j.warmup = 0ms;
+  worker.on_operation = [](const Op& op, const Md& md) {
+    const std::array<unsigned char, 4> magic{0x67, 0x6E, 0x69, 0x70};
+    std::memcpy(md.segments[0].base + op.md_offset, magic.data(), 4);
+    return FakeWorker::Outcome{.mlength = 48};
+  };
+  begin(j);
+  run();
+  EXPECT_EQ(only().verified, 3u);
+  EXPECT_EQ(only().mismatched, 0u);
+  EXPECT_EQ(only().bytes, 3u * 48);
+  worker.on_operation = nullptr;
+  begin(j);
+  run();
+  EXPECT_EQ(only().mismatched, 3u);
+}
+
+TEST_F(GeneratorTest, create_refuses_what_cannot_be) {
+  auto code = [&](auto&& change) {
+    Job j = job();
+    change(j);
+    const auto created = Generator::create(submitter, j, nullptr);
+    return created ? 0 : created.error().code;
+  };
+  EXPECT_EQ(code([](Job& j) { j.target.nid = kAnyNid; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.concurrency = 0; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.concurrency = kConcurrencyMax + 1; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.concurrency = 65; }), -ENOSPC);
+  EXPECT_EQ(code([](Job& j) { j.duration = Duration{0}; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.warmup = -1ms; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.sizes = {}; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.sizes.assign(65, 1); }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.sizes = {kMaxPayload + 1}; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.sizes = {kMaxPayload}, j.concurrency = 2000; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.sizes = {kMaxPayload}, j.verify = true; }), -EINVAL);
+  EXPECT_EQ(submitter.mds_in_use(), 0u);
+}
+
+TEST_F(GeneratorTest, target_attaches_sink_and_source_and_lets_go) {
+  Target target(submitter);
+  ASSERT_TRUE(target.attach());
+  worker.run();
+  EXPECT_TRUE(target.serving());
+  EXPECT_FALSE(target.detached());
+  std::vector<Op> attached;
+  for (const Op& op : worker.seen)
+    if (op.kind == OpKind::kMeAttach) attached.push_back(op);
+  ASSERT_EQ(attached.size(), 2u);
+  EXPECT_EQ(attached[0].match_bits, kSinkBits);
+  EXPECT_EQ(attached[1].match_bits, kSourceBits);
+  for (const Op& op : attached) {
+    EXPECT_EQ(op.portal, kTargetPortal);
+    EXPECT_TRUE(op.target.is_any());
+    EXPECT_EQ(op.pid, kAnyPid);
+    const Md& md = submitter.md_slot(op.index);
+    EXPECT_EQ(md.length, kTargetBytes);
+    EXPECT_EQ(md.threshold, kInfinite);
+    EXPECT_TRUE(md.options & kMdManageRemote);
+  }
+  const Md& source = submitter.md_slot(attached[1].index);
+  EXPECT_EQ(pattern_match({source.segments[0].base, kTargetBytes}, kSourceSeed), kTargetBytes);
+  EXPECT_EQ(source.options & kMdPut, 0u);
+  ASSERT_TRUE(target.detach());
+  worker.run();
+  EXPECT_TRUE(target.detached());
+  EXPECT_EQ(submitter.mds_in_use(), 0u);
+}
+
+}  // namespace
+}  // namespace ulnet::perf

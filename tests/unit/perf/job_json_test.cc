@@ -1,0 +1,152 @@
+// Jobs and results survive the way through JSON; what is wrong in a job is named.
+#include "control/perf/job_json.h"
+
+#include <gtest/gtest.h>
+
+namespace ulnet::perf {
+namespace {
+
+Job full_job() {
+  Job job;
+  job.operation = Operation::kGet;
+  job.target.nid = Nid::v4(Net::of(NetType::kTcp, 1), 0x0A000001);
+  job.self = Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000002);
+  job.sizes = {0, 4096, kMaxPayload};
+  job.concurrency = 17;
+  job.duration = 1500ms;
+  job.count = 12;
+  job.warmup = 0ms;
+  job.verify = true;
+  job.drain = 7s;
+  return job;
+}
+
+TEST(JobJson, job_comes_back_as_it_was) {
+  const Job job = full_job();
+  const auto back = job_from_json(nlohmann::json::parse(job_json(job).dump()));
+  ASSERT_TRUE(back) << back.error().what;
+  EXPECT_EQ(job_json(*back), job_json(job));
+  EXPECT_EQ(back->target.nid, job.target.nid);
+  EXPECT_EQ(back->target.pid, kLnetPid);
+  EXPECT_EQ(back->self, job.self);
+  EXPECT_EQ(back->sizes, job.sizes);
+  EXPECT_EQ(back->duration, job.duration);
+  EXPECT_TRUE(back->verify);
+}
+
+TEST(JobJson, what_is_wrong_is_named) {
+  auto why = [](const char* key, nlohmann::json value) {
+    nlohmann::json object = job_json(full_job());
+    object[key] = std::move(value);
+    const auto job = job_from_json(object);
+    return job ? "" : job.error().what;
+  };
+  EXPECT_EQ(why("operation", "push"), "perf job: bad value of \"operation\"");
+  EXPECT_EQ(why("target", "10.0.0.1@nowhere"), "perf job: bad value of \"target\"");
+  EXPECT_EQ(why("sizes", {1, -1}), "perf job: bad value of \"sizes\"");
+  EXPECT_EQ(why("sizes", 4096), "perf job: bad value of \"sizes\"");
+  EXPECT_EQ(why("concurrency", 1.5), "perf job: bad value of \"concurrency\"");
+  EXPECT_EQ(why("concurrency", uint64_t{1} << 33), "perf job: bad value of \"concurrency\"");
+  EXPECT_EQ(why("duration_ns", "3s"), "perf job: bad value of \"duration_ns\"");
+  EXPECT_EQ(why("verify", 1), "perf job: bad value of \"verify\"");
+  EXPECT_EQ(why("colour", "red"), "perf job: unknown field \"colour\"");
+  EXPECT_EQ(why("concurrency", 0), "concurrency is 1 to 4096");
+  EXPECT_EQ(why("sizes", {kMaxPayload + 1}), "a message carries at most 1 MiB");
+  EXPECT_EQ(job_from_json(nlohmann::json::array()).error().what, "a perf job is an object");
+  EXPECT_EQ(job_from_json(nlohmann::json::object()).error().what, "no target NID");
+}
+
+TEST(JobJson, result_comes_back_as_it_was) {
+  RunResult r;
+  r.operation = Operation::kPing;
+  r.size = 4096;
+  r.concurrency = 8;
+  r.elapsed = 3s;
+  r.completed = 300000;
+  r.bytes = 300000ull * 4096;
+  r.latency_min = 1us;
+  r.latency_mean = 2us;
+  r.latency_p50 = 3us;
+  r.latency_p99 = 4us;
+  r.latency_p999 = 5us;
+  r.latency_max = 6us;
+  r.cycles_per_message = 1234.5;
+  r.accepted = 300010;
+  r.ended = 300009;
+  r.lost = 1;
+  r.duplicates = 2;
+  r.failed = 5;
+  r.verified = 6;
+  r.mismatched = 7;
+  r.interrupted = true;
+  r.errors = {{-ETIMEDOUT, 3}, {-ECONNRESET, 2}};
+  const RunResult back = result_from_json(nlohmann::json::parse(result_json(r).dump()));
+  EXPECT_EQ(result_json(back), result_json(r));
+  EXPECT_EQ(back.errors, r.errors);
+  EXPECT_EQ(back.cycles_per_message, r.cycles_per_message);
+  r.cycles_per_message.reset();
+  EXPECT_TRUE(result_json(r)["cycles_per_message"].is_null());
+  EXPECT_FALSE(result_from_json(result_json(r)).cycles_per_message);
+}
+
+TEST(JobJson, garbage_is_no_result_and_no_crash) {
+  for (const char* text :
+       {"null", "[]", "{}", R"({"size": "x", "latency_ns": 3, "errors": {"E": 1}, "operation": 7})"}) {
+    EXPECT_EQ(result_from_json(nlohmann::json::parse(text)).completed, 0u);
+    EXPECT_EQ(snapshot_from_json(nlohmann::json::parse(text)).completed, 0u);
+  }
+}
+
+TEST(JobJson, snapshot_comes_back_as_it_was) {
+  const Snapshot shot{.run = 1,
+                      .runs = 3,
+                      .phase = Phase::kMeasure,
+                      .size = 64,
+                      .elapsed = 5ms,
+                      .completed = 6,
+                      .bytes = 7,
+                      .failed = 8,
+                      .in_flight = 9};
+  EXPECT_EQ(snapshot_json(snapshot_from_json(snapshot_json(shot))), snapshot_json(shot));
+}
+
+// The schema is a promise: whoever changes a name here changes kJsonSchema.
+TEST(JobJson, report_has_the_documented_fields) {
+  const auto report = report_json(full_job(), {RunResult{.completed = 1}});
+  EXPECT_EQ(report["schema"], 1);
+  EXPECT_EQ(report["ok"], true);
+  EXPECT_EQ(report["target"], "10.0.0.1@tcp1");
+  EXPECT_DOUBLE_EQ(report["histogram_resolution"], 1.0 / 128);
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : report["runs"][0].items()) keys.push_back(key);
+  EXPECT_EQ(keys, (std::vector<std::string>{"accepted",
+                                            "bytes",
+                                            "completed",
+                                            "concurrency",
+                                            "cycles_per_message",
+                                            "duplicates",
+                                            "elapsed_ns",
+                                            "ended",
+                                            "errors",
+                                            "failed",
+                                            "gigabits_per_second",
+                                            "interrupted",
+                                            "latency_ns",
+                                            "lost",
+                                            "messages_per_second",
+                                            "mismatched",
+                                            "ok",
+                                            "operation",
+                                            "size",
+                                            "verified"}));
+  EXPECT_EQ(report_json(full_job(), {})["ok"], false);
+  EXPECT_EQ(report_json(full_job(), {RunResult{.lost = 1}})["ok"], false);
+}
+
+TEST(JobJson, errors_have_names) {
+  EXPECT_EQ(errno_name(-ETIMEDOUT), "ETIMEDOUT");
+  EXPECT_EQ(errno_name(-4321), "E4321");
+}
+
+}  // namespace
+}  // namespace ulnet::perf
