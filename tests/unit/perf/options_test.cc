@@ -1,0 +1,160 @@
+// The command line of ulnet-perf: what it understands, and what it says about what it does not.
+#include "tools/ulnet-perf/options.h"
+
+#include <gtest/gtest.h>
+
+namespace ulnet::perf {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words words(const std::string& line) {
+  Words all;
+  std::string word;
+  for (char c : line + " ") {
+    if (c != ' ') {
+      word += c;
+    } else if (!word.empty()) {
+      all.push_back(std::exchange(word, ""));
+    }
+  }
+  return all;
+}
+Options good(const std::string& line) {
+  const auto options = options_parse(words(line));
+  EXPECT_TRUE(options.has_value()) << line << ": " << options.error().text;
+  return options.value_or(Options{});
+}
+/// Message of a command that must fail, with exit status 2.
+std::string bad(const std::string& line) {
+  const auto options = options_parse(words(line));
+  if (options) return "accepted";
+  EXPECT_EQ(options.error().exit_code, 2) << line;
+  return options.error().text;
+}
+
+TEST(PerfOptions, defaults) {
+  const Options o = good("put 10.0.0.2@tcp --nid 10.0.0.1@tcp");
+  EXPECT_FALSE(o.serve);
+  EXPECT_EQ(o.job.operation, Operation::kPut);
+  EXPECT_EQ(o.job.target.nid.address_v4(), 0x0A000002u);
+  EXPECT_EQ(o.job.target.pid, kLnetPid);
+  EXPECT_TRUE(o.job.self.is_any());
+  EXPECT_EQ(o.job.sizes, std::vector<uint32_t>{4096});
+  EXPECT_EQ(o.job.concurrency, 1u);
+  EXPECT_EQ(o.job.duration, Duration{3s});
+  EXPECT_EQ(o.job.warmup, Duration{500ms});
+  EXPECT_EQ(o.job.drain, Duration{10s});
+  EXPECT_FALSE(o.job.verify);
+  EXPECT_FALSE(o.json);
+  EXPECT_EQ(o.node.workers, 1u);
+}
+
+TEST(PerfOptions, everything_at_once) {
+  const Options o = good(
+      "get 10.0.0.2@tcp1 --socket /run/u.sock --self 10.0.0.9@tcp1 --size 0,4K,1M -c 8 -d 1.5m "
+      "--warmup 0 --drain 1h --verify --json");
+  EXPECT_EQ(o.job.operation, Operation::kGet);
+  EXPECT_EQ(o.job.sizes, (std::vector<uint32_t>{0, 4096, kMaxPayload}));
+  EXPECT_EQ(o.job.concurrency, 8u);
+  EXPECT_EQ(o.job.duration, Duration{90s});
+  EXPECT_EQ(o.job.warmup, Duration{0});
+  EXPECT_EQ(o.job.drain, Duration{1h});
+  EXPECT_TRUE(o.job.verify && o.json);
+  EXPECT_EQ(o.node.socket, "/run/u.sock");
+  EXPECT_EQ(o.job.self.address_v4(), 0x0A000009u);
+}
+
+TEST(PerfOptions, count_means_no_warm_up_unless_said) {
+  EXPECT_EQ(good("ping 10.0.0.2@tcp --nid 10.0.0.1 -n 3").job.warmup, Duration{0});
+  EXPECT_EQ(good("ping 10.0.0.2@tcp --nid 10.0.0.1 -n 3 --warmup 1s").job.warmup, Duration{1s});
+  EXPECT_EQ(good("ping 10.0.0.2@tcp --nid 10.0.0.1 -n 3").job.count, 3u);
+}
+
+TEST(PerfOptions, serve_takes_a_node_only) {
+  const Options o = good("serve --net tcp1 --if eth0,eth1 --unprivileged-ports --accept-port 1988 --workers 2");
+  EXPECT_TRUE(o.serve);
+  EXPECT_EQ(o.node.net, "tcp1");
+  EXPECT_EQ(o.node.interfaces, (Words{"eth0", "eth1"}));
+  EXPECT_TRUE(o.node.unprivileged_ports);
+  EXPECT_EQ(o.node.accept_port, 1988u);
+  EXPECT_EQ(node_yaml(o.node),
+            "net:\n    - net type: tcp1\n      local NI(s):\n        - interfaces:\n              0: \"eth0\"\n"
+            "        - interfaces:\n              0: \"eth1\"\n"
+            "ulnet:\n    workers: 2\n    unprivileged_ports: true\n    accept_port: 1988\n");
+  EXPECT_EQ(node_yaml(good("serve --nid 10.0.0.1@tcp1").node),
+            "net:\n    - net type: tcp1\n      local NI(s):\n        - nid: \"10.0.0.1@tcp1\"\n"
+            "ulnet:\n    workers: 1\n    unprivileged_ports: false\n");
+}
+
+TEST(PerfOptions, what_must_fail_says_why) {
+  EXPECT_EQ(bad(""), "ulnet-perf: A subcommand is required; ulnet-perf --help says more\n");
+  EXPECT_EQ(bad("put"), "ulnet-perf: target is required; ulnet-perf --help says more\n");
+  EXPECT_EQ(
+      bad("put 10.0.0.2@tcp"),
+      "ulnet-perf: which addresses? Say --nid NID, --net NET --if IF, --config FILE, or --socket PATH of a ulnetd\n");
+  EXPECT_EQ(bad("put nowhere@xyz --nid 10.0.0.1"),
+            "ulnet-perf: 'nowhere@xyz' is not a NID; write for example 10.0.0.2@tcp\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid x@y"), "ulnet-perf: --nid: 'x@y' is not a NID\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --self x@y --nid 10.0.0.1"), "ulnet-perf: --self: 'x@y' is not a NID\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --size 2M"), "ulnet-perf: --size: '2M': a message carries at most 1M\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --size 4X"),
+            "ulnet-perf: --size: '4X' is not a size; write for example 0, 4096, 4K or 1M\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --duration soon"),
+            "ulnet-perf: --duration: 'soon' is not a time; write for example 3s, 500ms or 2m\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --duration 0"), "ulnet-perf: the duration must be above 0\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 -c 0"), "ulnet-perf: concurrency is 1 to 4096\n");
+  EXPECT_EQ(
+      bad("put 10.0.0.2 --nid 10.0.0.1 -c 4 --size 1M --verify"),
+      "ulnet-perf: verified puts need size x concurrency of at most 1 MiB: each has its own place in the target\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --socket /x --nid 10.0.0.1"),
+            "ulnet-perf: --socket means the node of a running ulnetd; leave --config, --nid, --net and --if away\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --config f --nid 10.0.0.1"),
+            "ulnet-perf: --config says which addresses to use; leave --nid, --net and --if away\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --net tcp"), "ulnet-perf: --net and --if go together\n");
+  EXPECT_EQ(bad("serve --net xyz --if eth0"), "ulnet-perf: 'xyz' is not a net\n");
+  EXPECT_EQ(bad("ping 10.0.0.2 --nid 10.0.0.1 --size 4K"),
+            "ulnet-perf: The following arguments were not expected: 4K --size; ulnet-perf --help says more\n");
+  EXPECT_EQ(bad("serve --nid 10.0.0.1 --accept-port 70000"),
+            "ulnet-perf: --accept-port: Value 70000 not in range 1 to 65535; ulnet-perf --help says more\n");
+}
+
+TEST(PerfOptions, help_is_no_error) {
+  const auto help = options_parse({"--help"});
+  ASSERT_FALSE(help);
+  EXPECT_EQ(help.error().exit_code, 0);
+  EXPECT_NE(help.error().text.find("serve"), std::string::npos);
+  const auto put = options_parse({"put", "--help"});
+  EXPECT_EQ(put.error().exit_code, 0);
+  EXPECT_NE(put.error().text.find("--concurrency"), std::string::npos);
+}
+
+TEST(PerfOptions, sizes) {
+  using Sizes = std::vector<uint32_t>;
+  EXPECT_EQ(sizes_parse("0").value(), Sizes{0});
+  EXPECT_EQ(sizes_parse("4k,8KiB,1mb").value(), (Sizes{4096, 8192, kMaxPayload}));
+  EXPECT_EQ(sizes_parse("1K..8K").value(), (Sizes{1024, 2048, 4096, 8192}));
+  EXPECT_EQ(sizes_parse("3..10").value(), (Sizes{3, 6, 10}));
+  EXPECT_EQ(sizes_parse("0..4").value(), (Sizes{0, 1, 2, 4}));
+  EXPECT_EQ(sizes_parse("0..1M").value().size(), 22u);
+  EXPECT_EQ(sizes_parse("1..1M*32").value(), (Sizes{1, 32, 1024, 32768, kMaxPayload}));
+  EXPECT_EQ(sizes_parse("7..7").value(), Sizes{7});
+  EXPECT_EQ(sizes_parse("1..1M*99999999999").value(), (Sizes{1, kMaxPayload}));
+  EXPECT_EQ(sizes_parse("8..4").error(), "'8..4': a range grows");
+  EXPECT_EQ(sizes_parse("1..4*1").error(), "'1..4*1': the factor must be 2 or more");
+  EXPECT_EQ(sizes_parse("0..1M,0..1M,0..1M").error(), "more than 64 sizes");
+  for (const char* text : {"", ",", "4K,", "-1", "1.5K", "..", "1..", "99999999999999999999", "99999999999999G"})
+    EXPECT_FALSE(sizes_parse(text)) << text;
+}
+
+TEST(PerfOptions, durations) {
+  EXPECT_EQ(duration_parse("3").value(), Duration{3s});
+  EXPECT_EQ(duration_parse("0.25s").value(), Duration{250ms});
+  EXPECT_EQ(duration_parse("20us").value(), Duration{20us});
+  EXPECT_EQ(duration_parse("2min").value(), Duration{120s});
+  for (const char* text : {"", "s", "-1s", "1e99s", "nan", "inf", "3 s", "3sec"})
+    EXPECT_FALSE(duration_parse(text)) << text;
+}
+
+}  // namespace
+}  // namespace ulnet::perf

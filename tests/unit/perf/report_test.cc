@@ -1,0 +1,94 @@
+#include "tools/ulnet-perf/report.h"
+
+#include <gtest/gtest.h>
+
+namespace ulnet::perf {
+namespace {
+
+RunResult run() {
+  RunResult r;
+  r.size = 4096;
+  r.concurrency = 8;
+  r.elapsed = 3s;
+  r.completed = 300000;
+  r.bytes = 300000ull * 4096;
+  r.latency_p50 = 61250ns;
+  r.latency_p99 = 101400ns;
+  r.latency_p999 = 1502ns * 1000;
+  r.latency_max = 3s;
+  r.cycles_per_message = 8123.4;
+  r.accepted = r.ended = 300100;
+  return r;
+}
+
+TEST(PerfReport, table_lines_up) {
+  EXPECT_EQ(table_head() + table_row(run()),
+            "op     size  conc   messages/s      Gb/s       p50       p99     p99.9       max cycles/msg  errors\n"
+            "---------------------------------------------------------------------------------------------------\n"
+            "put      4K     8     100000.0    3.2768   61.25us   101.4us   1.502ms    3.000s       8123       0\n");
+  RunResult ping;
+  ping.operation = Operation::kPing;
+  ping.concurrency = 1;
+  ping.failed = 3;
+  EXPECT_EQ(table_row(ping),
+            "ping      -     1          0.0    0.0000         -         -         -         -          -       3\n");
+}
+
+TEST(PerfReport, foot_says_how_it_ended) {
+  RunResult good = run();
+  EXPECT_EQ(table_foot({good}), "300100 operations accepted, each ended exactly once\n");
+  good.interrupted = true;
+  good.verified = 7;
+  EXPECT_EQ(table_foot({good}),
+            "verified: 7 operations, every byte right\n"
+            "300100 operations accepted, each ended exactly once (interrupted)\n");
+  RunResult bad = run();
+  bad.lost = 1;
+  bad.ended -= 1;
+  bad.duplicates = 2;
+  bad.verified = 9;
+  bad.mismatched = 4;
+  bad.errors = {{-ETIMEDOUT, 5}, {-EHOSTUNREACH, 1}};
+  EXPECT_EQ(table_foot({good, bad}),
+            "errors: EHOSTUNREACH 1, ETIMEDOUT 5\n"
+            "DATA WRONG in 4 of 16 verified operations\n"
+            "LOST 1 operations, 2 ended more than once (600200 accepted, 600199 ended): a fault of ulnet\n");
+}
+
+TEST(PerfReport, sizes_and_latencies) {
+  EXPECT_EQ(size_text(0), "0");
+  EXPECT_EQ(size_text(1000), "1000");
+  EXPECT_EQ(size_text(1536), "1536");
+  EXPECT_EQ(size_text(2048), "2K");
+  EXPECT_EQ(size_text(1 << 20), "1M");
+  EXPECT_EQ(latency_text(0ns), "0ns");
+  EXPECT_EQ(latency_text(999ns), "999ns");
+  EXPECT_EQ(latency_text(1000ns), "1.000us");
+  EXPECT_EQ(latency_text(12345ns), "12.35us");
+  EXPECT_EQ(latency_text(999960ns), "1.000ms");
+  EXPECT_EQ(latency_text(150s), "150.0s");
+}
+
+TEST(PerfReport, progress_names_what_is_under_way) {
+  Job job;
+  Snapshot before{.run = 0, .runs = 2, .phase = Phase::kMeasure, .size = 4096, .completed = 100, .bytes = 409600};
+  Snapshot now = before;
+  now.elapsed = 1500ms;
+  now.completed = 1100;
+  now.bytes = 1100 * 4096;
+  now.in_flight = 8;
+  EXPECT_EQ(progress_line(job, before, now, 500ms),
+            "put 4K (1/2): measuring 1.5s, 2000 messages/s, 0.066 Gb/s, 8 under way");
+  now.run = 1;
+  now.failed = 2;
+  now.phase = Phase::kDrain;
+  EXPECT_EQ(progress_line(job, before, now, 500ms),
+            "put 4K (2/2): waiting for what is under way, 2 failed, 8 under way");
+  job.operation = Operation::kPing;
+  now.runs = 1;
+  now.phase = Phase::kWarmup;
+  EXPECT_EQ(progress_line(job, before, now, 500ms), "ping: warming up 1.5s, 2 failed, 8 under way");
+}
+
+}  // namespace
+}  // namespace ulnet::perf

@@ -1,0 +1,264 @@
+#include "tools/ulnet-perf/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet::perf {
+namespace {
+
+std::string lower(std::string text) {
+  for (char& c : text) c = char(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts(1);
+  for (char c : text) {
+    if (c == at) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+/// Options as text, as CLI11 delivers them.
+struct Raw {
+  std::string target, self, sizes = "4K", duration = "3s", warmup, drain;
+  uint32_t concurrency = 1;
+  uint64_t count = 0;
+  bool verify = false;
+};
+
+void add_node_options(CLI::App& app, NodeOptions& node) {
+  app.add_option("--config", node.config, "Configuration (YAML) of the node inside")->option_text("FILE");
+  app.add_option("--nid", node.nids, "Address of the node inside, e.g. 10.0.0.1@tcp; may be repeated")
+      ->option_text("NID");
+  app.add_option("--net", node.net, "With --if: net of the node inside, e.g. tcp")->option_text("NET");
+  app.add_option("--if", node.interfaces, "Interfaces whose first IPv4 addresses to use")
+      ->delimiter(',')
+      ->option_text("IF,...");
+  app.add_flag("--unprivileged-ports", node.unprivileged_ports,
+               "Connect from any port and believe the peer's HELLO: for ulnet peers only");
+  app.add_option("--accept-port", node.accept_port, "TCP port to listen on and to connect to (988)")
+      ->check(CLI::Range(1, 65535))
+      ->option_text("PORT");
+  app.add_option("--workers", node.workers, "Worker threads (1)")->check(CLI::Range(1, 64))->option_text("N");
+}
+
+void add_job_options(CLI::App& app, Raw& raw, NodeOptions& node, bool sized) {
+  app.add_option("target", raw.target, "NID of the peer, e.g. 10.0.0.2@tcp")->required()->option_text("TARGET");
+  add_node_options(app, node);
+  app.add_option("--socket", node.socket, "Let the ulnetd that listens here generate, instead of a node inside")
+      ->option_text("PATH");
+  app.add_option("--self", raw.self, "Local NID to send from (chosen)")->option_text("NID");
+  if (sized) {
+    app.add_option("--size", raw.sizes, "Bytes: list and ranges, 0 to 1M: 4K,64K or 1K..1M or 1..1M*4 (4K)")
+        ->option_text("SIZES");
+  }
+  app.add_option("-c,--concurrency", raw.concurrency, "Operations under way at once (1)")->option_text("N");
+  app.add_option("-d,--duration", raw.duration, "Of each measurement (3s)")->option_text("TIME");
+  app.add_option("-n,--count", raw.count, "Operations of each measurement, instead of --duration")->option_text("N");
+  app.add_option("--warmup", raw.warmup, "Before each measurement (500ms; 0 with --count)")->option_text("TIME");
+  app.add_option("--drain", raw.drain, "Wait so long for what is under way at the end, then cancel it (10s)")
+      ->option_text("TIME");
+  app.add_flag("--verify", raw.verify, "Check every byte; puts are read back from the target");
+}
+
+tl::unexpected<OptionsEnd> refuse(const std::string& sentence) {
+  return tl::unexpected(OptionsEnd{2, "ulnet-perf: " + sentence + "\n"});
+}
+
+/// One time option; `text` empty leaves `out` as it is.
+std::optional<OptionsEnd> take_time(const char* option, const std::string& text, Duration& out) {
+  if (text.empty()) return std::nullopt;
+  const auto time = duration_parse(text);
+  if (!time) return refuse(fmt::format("{}: {}", option, time.error())).value();
+  out = *time;
+  return std::nullopt;
+}
+
+std::optional<OptionsEnd> job_fill(const Raw& raw, Operation operation, Job& job) {
+  job.operation = operation;
+  const auto target = nid_parse(raw.target);
+  if (!target || target->is_any()) {
+    return refuse(fmt::format("'{}' is not a NID; write for example 10.0.0.2@tcp", raw.target)).value();
+  }
+  job.target.nid = *target;
+  if (!raw.self.empty()) {
+    const auto self = nid_parse(raw.self);
+    if (!self) return refuse(fmt::format("--self: '{}' is not a NID", raw.self)).value();
+    job.self = *self;
+  }
+  const auto sizes = sizes_parse(raw.sizes);
+  if (!sizes) return refuse("--size: " + sizes.error()).value();
+  job.sizes = *sizes;
+  job.concurrency = raw.concurrency;
+  job.count = raw.count;
+  job.verify = raw.verify;
+  if (raw.count != 0) job.warmup = Duration{0};
+  if (auto wrong = take_time("--duration", raw.duration, job.duration)) return wrong;
+  if (auto wrong = take_time("--warmup", raw.warmup, job.warmup)) return wrong;
+  if (auto wrong = take_time("--drain", raw.drain, job.drain)) return wrong;
+  if (auto checked = job_check(job); !checked) return refuse(checked.error().what).value();
+  return std::nullopt;
+}
+
+std::optional<OptionsEnd> node_check(const NodeOptions& node) {
+  const bool by_address = !node.nids.empty() || !node.net.empty() || !node.interfaces.empty();
+  if (!node.socket.empty()) {
+    if (by_address || !node.config.empty()) {
+      return refuse("--socket means the node of a running ulnetd; leave --config, --nid, --net and --if away").value();
+    }
+    return std::nullopt;
+  }
+  if (!node.config.empty()) {
+    if (by_address) return refuse("--config says which addresses to use; leave --nid, --net and --if away").value();
+    return std::nullopt;
+  }
+  if (!by_address) {
+    return refuse("which addresses? Say --nid NID, --net NET --if IF, --config FILE, or --socket PATH of a ulnetd")
+        .value();
+  }
+  if (node.net.empty() != node.interfaces.empty()) return refuse("--net and --if go together").value();
+  if (!node.net.empty() && !net_parse(node.net)) return refuse(fmt::format("'{}' is not a net", node.net)).value();
+  for (const std::string& nid : node.nids) {
+    const auto parsed = nid_parse(nid);
+    if (!parsed || parsed->is_any()) return refuse(fmt::format("--nid: '{}' is not a NID", nid)).value();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+tl::expected<uint64_t, std::string> size_parse(const std::string& text) {
+  uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const std::string suffix = lower(std::string(rest, end));
+  unsigned shift = 64;
+  if (suffix.empty() || suffix == "b") shift = 0;
+  for (unsigned i = 0; i < 3; ++i) {
+    const std::string unit(1, "kmg"[i]);
+    if (suffix == unit || suffix == unit + "b" || suffix == unit + "ib") shift = 10 * (i + 1);
+  }
+  if (error != std::errc{} || shift == 64 || value > (UINT64_MAX >> shift)) {
+    return tl::unexpected(fmt::format("'{}' is not a size; write for example 0, 4096, 4K or 1M", text));
+  }
+  return value << shift;
+}
+
+tl::expected<std::vector<uint32_t>, std::string> sizes_parse(const std::string& text) {
+  std::vector<uint32_t> sizes;
+  for (const std::string& part : split(text, ',')) {
+    const size_t dots = part.find("..");
+    const size_t star = dots == std::string::npos ? dots : part.find('*', dots);
+    const auto first = size_parse(part.substr(0, dots));
+    if (!first) return tl::unexpected(first.error());
+    auto last = first;
+    uint64_t factor = 2;
+    if (dots != std::string::npos) {
+      last = size_parse(part.substr(dots + 2, star == std::string::npos ? star : star - dots - 2));
+      if (!last) return tl::unexpected(last.error());
+    }
+    if (star != std::string::npos) {
+      const auto parsed = size_parse(part.substr(star + 1));
+      if (!parsed || *parsed < 2) return tl::unexpected(fmt::format("'{}': the factor must be 2 or more", part));
+      factor = *parsed;
+    }
+    if (*last < *first) return tl::unexpected(fmt::format("'{}': a range grows", part));
+    if (*last > kMaxPayload) return tl::unexpected(fmt::format("'{}': a message carries at most 1M", part));
+    if (factor > kMaxPayload) factor = kMaxPayload;
+    for (uint64_t size = *first; size < *last; size = size == 0 ? 1 : size * factor) sizes.push_back(uint32_t(size));
+    sizes.push_back(uint32_t(*last));
+    if (sizes.size() > kRunsMax) return tl::unexpected(fmt::format("more than {} sizes", kRunsMax));
+  }
+  return sizes;
+}
+
+tl::expected<Duration, std::string> duration_parse(const std::string& text) {
+  const auto bad = [&] {
+    return tl::unexpected(fmt::format("'{}' is not a time; write for example 3s, 500ms or 2m", text));
+  };
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+  if (error != std::errc{}) return bad();
+  const std::string unit = lower(std::string(rest, end));
+  double seconds = 0;
+  if (unit.empty() || unit == "s")
+    seconds = value;
+  else if (unit == "us")
+    seconds = value * 1e-6;
+  else if (unit == "ms")
+    seconds = value * 1e-3;
+  else if (unit == "m" || unit == "min")
+    seconds = value * 60;
+  else if (unit == "h")
+    seconds = value * 3600;
+  else
+    return bad();
+  if (!(seconds >= 0) || seconds > 1e8) return bad();
+  return Duration(std::llround(seconds * 1e9));
+}
+
+std::string node_yaml(const NodeOptions& node) {
+  std::string yaml = "net:\n";
+  for (const std::string& nid : node.nids) {
+    const auto parsed = nid_parse(nid);
+    yaml += fmt::format("    - net type: {}\n      local NI(s):\n        - nid: \"{}\"\n",
+                        parsed ? net_text(parsed->net()) : "tcp", nid);
+  }
+  if (!node.interfaces.empty()) {
+    yaml += fmt::format("    - net type: {}\n      local NI(s):\n", node.net);
+    for (const std::string& name : node.interfaces)
+      yaml += fmt::format("        - interfaces:\n              0: \"{}\"\n", name);
+  }
+  yaml += fmt::format("ulnet:\n    workers: {}\n    unprivileged_ports: {}\n", node.workers, node.unprivileged_ports);
+  if (node.accept_port != 0) yaml += fmt::format("    accept_port: {}\n", node.accept_port);
+  return yaml;
+}
+
+tl::expected<Options, OptionsEnd> options_parse(const std::vector<std::string>& arguments) {
+  Options options;
+  Raw raw;
+  CLI::App app("Measures LNet: pings, acknowledged puts and gets against a target.", "ulnet-perf");
+  app.require_subcommand(1);
+  CLI::App* serve = app.add_subcommand("serve", "Be the target: portal 63 takes puts and serves gets, until Ctrl-C");
+  add_node_options(*serve, options.node);
+  CLI::App* ping = app.add_subcommand("ping", "LNet pings: every LNet node answers them");
+  CLI::App* put = app.add_subcommand("put", "Acknowledged PUTs into a target (ulnet-perf serve, or perf_target: true)");
+  CLI::App* get = app.add_subcommand("get", "GETs from a target");
+  add_job_options(*ping, raw, options.node, false);
+  add_job_options(*put, raw, options.node, true);
+  add_job_options(*get, raw, options.node, true);
+  for (CLI::App* command : {serve, ping, put, get}) {
+    command->add_flag("--json", options.json, "Print JSON (schema 1, docs/ulnet-perf.md) instead of a table");
+  }
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = app.get_subcommands();
+    return tl::unexpected(OptionsEnd{0, (chosen.empty() ? &app : chosen.front())->help()});
+  } catch (const CLI::ParseError& error) {
+    return refuse(std::string(error.what()) + "; ulnet-perf --help says more");
+  }
+  options.serve = serve->parsed();
+  if (!options.serve) {
+    const Operation operation = ping->parsed() ? Operation::kPing : put->parsed() ? Operation::kPut : Operation::kGet;
+    if (auto end = job_fill(raw, operation, options.job)) return tl::unexpected(*end);
+  }
+  if (auto end = node_check(options.node)) return tl::unexpected(*end);
+  return options;
+}
+
+}  // namespace ulnet::perf

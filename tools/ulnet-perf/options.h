@@ -1,0 +1,50 @@
+// What ulnet-perf is told on its command line. Pure: it reads no file and opens nothing.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "control/perf/job.h"
+
+namespace ulnet::perf {
+
+/// Where the load comes from: a Node inside ulnet-perf (by a file, or by addresses), or a running ulnetd.
+struct NodeOptions {
+  std::string socket;             ///< of a running ulnetd; then nothing else counts
+  std::string config;             ///< YAML file
+  std::vector<std::string> nids;  ///< 10.0.0.1@tcp
+  std::string net;                ///< with `interfaces`: the first IPv4 address of each
+  std::vector<std::string> interfaces;
+  bool unprivileged_ports = false;
+  uint32_t accept_port = 0;  ///< 0 = default
+  uint32_t workers = 1;
+};
+
+struct Options {
+  bool serve = false;  ///< be the target; `job` means nothing then
+  Job job;
+  bool json = false;
+  NodeOptions node;
+};
+
+/// Why there are no options: what to print, where, and the exit status. Not an error when help was asked for.
+struct OptionsEnd {
+  int exit_code = 0;
+  std::string text;  ///< whole lines
+};
+
+/// `arguments` without the program's name.
+[[nodiscard]] tl::expected<Options, OptionsEnd> options_parse(const std::vector<std::string>& arguments);
+
+/// "4K" is 4096; suffixes K, M, G, any case, with or without B or iB.
+[[nodiscard]] tl::expected<uint64_t, std::string> size_parse(const std::string& text);
+/// "0,4K,64K..1M": lists, and ranges that double ("..") or grow by a factor ("1..1M*4"); the end of a range always
+/// counts.
+[[nodiscard]] tl::expected<std::vector<uint32_t>, std::string> sizes_parse(const std::string& text);
+/// "3s", "500ms", "1.5m", "2h"; a plain number is in seconds.
+[[nodiscard]] tl::expected<Duration, std::string> duration_parse(const std::string& text);
+/// The configuration that `node` describes without a file, as YAML.
+[[nodiscard]] std::string node_yaml(const NodeOptions& node);
+
+}  // namespace ulnet::perf

@@ -1,0 +1,115 @@
+#include "tools/ulnet-perf/report.h"
+
+#include <fmt/format.h>
+
+#include "control/perf/job_json.h"
+
+namespace ulnet::perf {
+namespace {
+
+constexpr const char* kRow = "{:<5}{:>6}{:>6}{:>13}{:>10}{:>10}{:>10}{:>10}{:>10}{:>11}{:>8}\n";
+
+std::string errors_text(const std::map<int32_t, uint64_t>& errors) {
+  std::string text;
+  for (const auto& [error, count] : errors)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", errno_name(error), count);
+  return text;
+}
+
+const char* phase_text(Phase phase) {
+  switch (phase) {
+    case Phase::kWaiting:
+    case Phase::kBind: return "starting";
+    case Phase::kWarmup: return "warming up";
+    case Phase::kMeasure: return "measuring";
+    case Phase::kDrain: return "waiting for what is under way";
+    case Phase::kCancel: return "cleaning up";
+    case Phase::kDone: return "done";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string size_text(uint64_t bytes) {
+  if (bytes != 0 && bytes % (1u << 20) == 0) return fmt::format("{}M", bytes >> 20);
+  if (bytes != 0 && bytes % 1024 == 0) return fmt::format("{}K", bytes >> 10);
+  return std::to_string(bytes);
+}
+
+std::string latency_text(Duration latency) {
+  double value = double(latency.count());
+  if (value < 1000) return fmt::format("{}ns", latency.count());
+  const char* unit = "us";
+  value /= 1000;
+  if (value >= 999.95) value /= 1000, unit = "ms";
+  if (value >= 999.95) value /= 1000, unit = "s";
+  const int digits = value >= 99.995 ? 1 : value >= 9.9995 ? 2 : 3;
+  return fmt::format("{:.{}f}{}", value, digits, unit);
+}
+
+std::string table_head() {
+  std::string head = fmt::format(fmt::runtime(kRow), "op", "size", "conc", "messages/s", "Gb/s", "p50", "p99", "p99.9",
+                                 "max", "cycles/msg", "errors");
+  return head + std::string(head.size() - 1, '-') + "\n";
+}
+
+std::string table_row(const RunResult& run) {
+  const bool any = run.completed != 0;
+  const auto latency = [any](Duration value) { return any ? latency_text(value) : "-"; };
+  return fmt::format(fmt::runtime(kRow), operation_name(run.operation),
+                     run.operation == Operation::kPing ? "-" : size_text(run.size), run.concurrency,
+                     fmt::format("{:.1f}", run.messages_per_second()), fmt::format("{:.4f}", run.gigabits_per_second()),
+                     latency(run.latency_p50), latency(run.latency_p99), latency(run.latency_p999),
+                     latency(run.latency_max),
+                     run.cycles_per_message ? fmt::format("{:.0f}", *run.cycles_per_message) : "-", run.failed);
+}
+
+std::string table_foot(const std::vector<RunResult>& runs) {
+  RunResult sum;
+  for (const RunResult& run : runs) {
+    sum.accepted += run.accepted;
+    sum.ended += run.ended;
+    sum.lost += run.lost;
+    sum.duplicates += run.duplicates;
+    sum.verified += run.verified;
+    sum.mismatched += run.mismatched;
+    sum.interrupted = sum.interrupted || run.interrupted;
+    for (const auto& [error, count] : run.errors) sum.errors[error] += count;
+  }
+  std::string text;
+  if (!sum.errors.empty()) text += "errors: " + errors_text(sum.errors) + "\n";
+  if (sum.mismatched != 0) {
+    text += fmt::format("DATA WRONG in {} of {} verified operations\n", sum.mismatched, sum.verified);
+  } else if (sum.verified != 0) {
+    text += fmt::format("verified: {} operations, every byte right\n", sum.verified);
+  }
+  if (sum.lost != 0 || sum.duplicates != 0) {
+    text += fmt::format("LOST {} operations, {} ended more than once ({} accepted, {} ended): a fault of ulnet\n",
+                        sum.lost, sum.duplicates, sum.accepted, sum.ended);
+  } else {
+    text += fmt::format("{} operations accepted, each ended exactly once{}\n", sum.accepted,
+                        sum.interrupted ? " (interrupted)" : "");
+  }
+  return text;
+}
+
+std::string progress_line(const Job& job, const Snapshot& before, const Snapshot& now, Duration between) {
+  std::string line = fmt::format("{}", operation_name(job.operation));
+  if (job.operation != Operation::kPing) line += " " + size_text(now.size);
+  if (now.runs > 1) line += fmt::format(" ({}/{})", now.run + 1, now.runs);
+  line += fmt::format(": {}", phase_text(now.phase));
+  if (now.phase == Phase::kWarmup || now.phase == Phase::kMeasure) {
+    line += fmt::format(" {:.1f}s", double(now.elapsed.count()) * 1e-9);
+  }
+  const bool same_run = before.run == now.run && now.completed >= before.completed && between > Duration{0};
+  if (now.phase == Phase::kMeasure && same_run) {
+    const double seconds = double(between.count()) * 1e-9;
+    line += fmt::format(", {:.0f} messages/s, {:.3f} Gb/s", double(now.completed - before.completed) / seconds,
+                        double(now.bytes - before.bytes) * 8e-9 / seconds);
+  }
+  if (now.failed != 0) line += fmt::format(", {} failed", now.failed);
+  return line + fmt::format(", {} under way", now.in_flight);
+}
+
+}  // namespace ulnet::perf

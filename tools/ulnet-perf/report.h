@@ -1,0 +1,26 @@
+// Results and progress as text for a terminal. Pure. JSON is in control/perf/job_json.h.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "control/perf/job.h"
+
+namespace ulnet::perf {
+
+/// "0", "100", "4K", "1M": exact.
+[[nodiscard]] std::string size_text(uint64_t bytes);
+/// Four significant digits and a unit: "812ns", "61.25us", "1.502ms", "3.000s".
+[[nodiscard]] std::string latency_text(Duration latency);
+
+/// The table's head: two lines.
+[[nodiscard]] std::string table_head();
+/// One run: a line.
+[[nodiscard]] std::string table_row(const RunResult& run);
+/// What follows the table: errors by name, what was verified, and whether each operation ended exactly once.
+[[nodiscard]] std::string table_foot(const std::vector<RunResult>& runs);
+
+/// One line without its end, for a terminal that overwrites it: what is under way, and how fast since `before`, which
+/// was taken `between` ago.
+[[nodiscard]] std::string progress_line(const Job& job, const Snapshot& before, const Snapshot& now, Duration between);
+
+}  // namespace ulnet::perf
