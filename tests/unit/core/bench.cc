@@ -16,7 +16,8 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   uint32_t id = 1;
   for (const Nid& nid : {tcp(1), tcp1(1)}) {
     Ni ni{NiId{id++}, nid, {}};
-    for (unsigned i = 0; i < options.workers; ++i) ni.slices.push_back(std::make_unique<NiSlice>(ni.id, 256, 1));
+    for (unsigned i = 0; i < options.workers; ++i)
+      ni.slices.push_back(std::make_unique<NiSlice>(ni.id, options.ni_credits, 1));
     nis_.push_back(std::move(ni));
   }
   node.routing = options.routing;

@@ -124,6 +124,7 @@ struct BenchOptions {
   uint32_t incoming = 64;
   int32_t peer_credits = 8;
   int32_t rtr_credits = 8;
+  int32_t ni_credits = 256;  ///< of each NI on each worker
   uint32_t ring_size = 64;
   RoutingState routing = RoutingState::kDisabled;
 };

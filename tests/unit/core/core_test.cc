@@ -296,6 +296,58 @@ TEST_F(CoreTest, puts_beyond_the_peer_credits_wait_in_order_and_leave_in_order) 
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+/// Sends `count` puts to each of two peers over one NI; returns the match bits in the order in which they left.
+std::vector<uint64_t> send_over(Bench& bench, WorkerId home, WorkerId server, uint64_t count) {
+  bench.add_peer(tcp(2), server);
+  bench.add_peer(tcp(3), server);
+  bench.publish();
+  Submitter& s = bench.submitter(home);
+  const EqHandle q = *s.eq_open(256);
+  std::array<std::byte, 64> memory{};
+  Segment segment{memory.data(), 64};
+  const MdHandle md = *s.md_bind({.segments = {&segment, 1}, .eq = q});
+  for (uint64_t i = 0; i < 2 * count; ++i)
+    EXPECT_TRUE(s.put({.md = md, .target = {tcp(2 + i % 2), kLnetPid}, .portal = 1, .match_bits = i, .ack = false}));
+  bench.settle();
+  std::vector<uint64_t> order;
+  while (!bench.lnd(server).sent.empty()) {
+    order.push_back(bench.lnd(server).sent[0]->header.put().match_bits);
+    bench.lnd(server).complete_tx(*bench.lnd(server).sent[0], {});
+    bench.settle();
+  }
+  Event seen[256];
+  EXPECT_EQ(s.eq_poll(q, seen), 2 * count);
+  EXPECT_EQ(bench.not_at_rest(), "");
+  return order;
+}
+
+TEST(CoreCredits, puts_beyond_the_ni_credits_wait_in_order_and_all_leave) {
+  Bench bench({.peer_credits = 64, .ni_credits = 3});
+  const auto order = send_over(bench, WorkerId{0}, WorkerId{0}, 20);
+  EXPECT_EQ(order.size(), 40u);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST(CoreRings, what_finds_a_ring_full_waits_its_turn_and_nothing_is_lost) {
+  Bench bench({.workers = 2, .peer_credits = 64, .ring_size = 2});
+  const auto order = send_over(bench, WorkerId{0}, WorkerId{1}, 20);
+  EXPECT_EQ(order.size(), 40u);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end())) << "one worker's posts arrive in the order they were made";
+  EXPECT_GT(bench.worker().counters[TurnStat::kRingFull].get(), 0u);
+}
+
+TEST_F(CoreTest, an_md_is_free_while_the_ack_of_its_last_put_is_still_under_way) {
+  sink(100, kMdPut, 1, 0, 1);
+  bench.inject(put_header(tcp(1), tcp(2), 9, 1, 10), tcp(2));
+  arrive_all();
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  const auto seen = events();
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[1].kind, EventKind::kUnlink);
+  send_all();
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 TEST_F(CoreTest, a_put_that_waits_for_credit_past_its_deadline_fails_and_frees_its_place) {
   Segment segment{memory.data(), 64};
   const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});

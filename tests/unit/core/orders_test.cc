@@ -70,10 +70,12 @@ class Orders {
       case Step::kUnlink: (void)submitter_->unlink(md_); break;
       case Step::kTimeout: bench_.advance(151s + 1ms); break;
     }
-    if (settle_each_)
+    if (settle_each_) {
       bench_.settle();
-    else
+    } else {
       for (unsigned i = 0; i < bench_.mesh->worker_count; ++i) bench_.turn(WorkerId{uint16_t(i)});
+    }
+    observe();
   }
 
   /// What a real LND does in the end: lets go of everything.
@@ -88,22 +90,40 @@ class Orders {
       bench_.advance(200s);
       bench_.settle();
     }
-    Tally tally;
-    Event events[16];
-    const unsigned count = submitter_->eq_poll(eq_, events);
-    for (unsigned i = 0; i < count; ++i) {
-      if (events[i].kind == EventKind::kUnlink) {
-        ++tally.unlinks;
-        EXPECT_EQ(tally.finals, 1) << "the MD ended before its operation";
-      } else if (events[i].final) {
-        ++tally.finals;
-        tally.final_status = events[i].status;
-        tally.final_kind = events[i].kind;
-      }
-    }
+    observe();
     EXPECT_EQ(submitter_->mds_in_use(), 0u);
     EXPECT_EQ(bench_.not_at_rest(), "");
-    return tally;
+    return tally_;
+  }
+
+  /// Takes the events that are there. None may end the operation, or the MD, while the LND still holds its memory.
+  void observe() {
+    Event events[16];
+    const unsigned count = submitter_->eq_poll(eq_, events);
+    const ScriptLnd& lnd = bench_.lnd(server_);
+    for (unsigned i = 0; i < count; ++i) {
+      EXPECT_TRUE(lnd.sent.empty()) << "an event while the message is still on lease";
+      for (const RxSlot* slot : lnd.receiving)
+        EXPECT_EQ(slot->into.length, 0u) << "an event while its memory is still received into";
+      if (events[i].kind == EventKind::kUnlink) {
+        ++tally_.unlinks;
+        EXPECT_EQ(tally_.finals, 1) << "the MD ended before its operation";
+      } else if (events[i].final) {
+        ++tally_.finals;
+        tally_.final_status = events[i].status;
+        tally_.final_kind = events[i].kind;
+      }
+    }
+  }
+
+  /// Once unlinked or timed out, a receive under way is asked to let go.
+  void expect_diverted_if_ended(const std::vector<Step>& done) {
+    const auto has = [&](Step s) { return std::find(done.begin(), done.end(), s) != done.end(); };
+    bench_.settle();
+    const ScriptLnd& lnd = bench_.lnd(server_);
+    const bool held =
+        std::any_of(lnd.receiving.begin(), lnd.receiving.end(), [](const RxSlot* s) { return s->into.length > 0; });
+    EXPECT_TRUE(!held || !(has(Step::kUnlink) || has(Step::kTimeout)) || !lnd.diverted.empty());
   }
 
   [[nodiscard]] bool memory_filled() const {
@@ -135,6 +155,7 @@ class Orders {
   MdHandle md_;
   Tx* tx_ = nullptr;
   wire::Header request_;
+  Tally tally_;
   std::array<std::byte, 4096> memory_{};
 };
 
@@ -155,7 +176,12 @@ int every_order(std::vector<Step> steps, bool get, bool ack) {
         for (Step s : steps) order += std::string(" ") + name(s) + ",";
         SCOPED_TRACE(order);
         Orders run(workers, settle_each, get, ack);
-        for (Step s : steps) run.run(s);
+        std::vector<Step> done;
+        for (Step s : steps) {
+          run.run(s);
+          done.push_back(s);
+          if (settle_each) run.expect_diverted_if_ended(done);
+        }
         const Tally tally = run.finish();
         EXPECT_EQ(tally.finals, 1);
         EXPECT_EQ(tally.unlinks, 1);
