@@ -1,0 +1,57 @@
+// The client side of the control socket, for tools: it blocks, with a timeout. One thread at a time.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <string>
+#include <tl/expected.hpp>
+
+#include "control/api/schema.h"
+
+namespace ulnet::api {
+
+/// Why a call could not be made: no server, no permission, no answer in time, the connection broke. Not the server's
+/// refusal, which is an Answer with errors.
+struct Failure {
+  int code = 0;      ///< negative errno
+  std::string text;  ///< a sentence that names the socket and says how to mend it
+};
+
+struct ClientOptions {
+  std::string path = kDefaultSocket;
+  std::string role = "ulnetctl";
+  std::string version;
+  std::chrono::milliseconds timeout{30000};  ///< for each wait, not for the whole call; 0 = for ever
+};
+
+class Client {
+ public:
+  /// Connects and says hello.
+  [[nodiscard]] static tl::expected<Client, Failure> connect(const ClientOptions& options);
+  Client(Client&& other) noexcept;
+  Client& operator=(Client&& other) noexcept;
+  ~Client();
+
+  /// Sends the request (its id is set here) and waits for its final answer. Parts are given to `on_part` when there is
+  /// one, otherwise joined to the doc of the answer. `on_part` returns false to stop waiting: then the connection is
+  /// closed.
+  using PartFn = std::function<bool(const Answer& part)>;
+  [[nodiscard]] tl::expected<Answer, Failure> call(Request request, const PartFn& on_part = {});
+  /// Another timeout for the calls that follow, e.g. for a ping of many NIDs.
+  void timeout_set(std::chrono::milliseconds timeout);
+  /// Who the server says it is; pid, uid and gid as the kernel knows them.
+  [[nodiscard]] const Caller& server() const { return server_; }
+
+ private:
+  Client(int fd, ClientOptions options) : fd_(fd), options_(std::move(options)) {}
+  [[nodiscard]] tl::expected<void, Failure> send(const Json& json);
+  [[nodiscard]] tl::expected<Json, Failure> receive();
+  [[nodiscard]] Failure failure(int error, const std::string& what) const;
+
+  int fd_;
+  ClientOptions options_;
+  Caller server_;
+  FrameReader reader_{kFrameMax};
+  uint64_t last_id_ = 0;
+};
+
+}  // namespace ulnet::api

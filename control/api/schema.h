@@ -1,0 +1,170 @@
+// The control socket's protocol: what ulnetctl, libulnet's C library and others say to ulnetd. Both sides use this
+// file.
+//
+// Transport: Unix stream socket. A frame is a u32 length (little endian, at most kFrameMax) and that many bytes of
+// JSON. The first frame each way is a hello. Then the client sends requests, each with an id of its own choice; answers
+// carry that id and may come in any order. A request gets one answer with "more" absent, before it any number of parts
+// with "more": true. A frame that is no JSON, or no request with an id, is answered with id 0 and the connection is
+// closed.
+//
+//   hello    {"ulnet": 1, "role": "ulnetctl", "version": "0.1.0"}           the server's also has "pid"
+//   request  {"id": 7, "verb": "show", "object": "net", "args": {"verbose": 2}}
+//            {"id": 8, "verb": "change", "changes": [{"change": "net_add", "net": "tcp", "ni": {...}}, ...]}
+//   answer   {"id": 7, "ok": true, "doc": {"net": [...]}}
+//            {"id": 8, "ok": false, "errors": [{"verb": "add", "entity": "net", "errno": -17, "descr": "...", "seq_no":
+//            3}]}
+//
+// Requests (verb, object, args in braces, ? = may be absent) and what `doc` of the answer holds. An empty doc prints
+// nothing.
+//
+//   change                    changes: config/change.h. All or nothing; an error names verb and entity of its change
+//                             (change_verb, change_entity) and carries its seq_no. doc: none.
+//   show net {net?, verbose}               {net: [{net type, local NI(s): [...]}]}; keys: show.h. lo first. A filter
+//   without a
+//                                          match: error show / net / -2 "Object not found"
+//   show route {net?, gateway?, hop?, priority?, verbose}   {route: [...]}: show.h
+//   show peer {nid?, verbose}              {peer: [...]}: show.h; none, or no match: empty
+//   show peer_list                         {peer list: [{nid}]}
+//   show routing                           {routing: [{cpt[0]: {tiny: {npages, nbuffers, credits, mincredits}, small,
+//   large}},
+//                                          {enable: 1}], buffers: {tiny, small, large}}; show.h
+//   show global                            {global: config::export_global}
+//   show stats                             {statistics: {...}}: show.h
+//   show udsp {idx?}                       {udsp: config::export_udsp}
+//   show export {backup}                   net (verbosity 2), route, peer (3), routing, buffers, global, udsp, ulnet,
+//   in this
+//                                          order; backup: config::export_backup
+//   show status                            {ulnetd: {version, pid, node, workers, ...}}: free form
+//   show recovery {peer}                   {Local NI recovery: {nid-0: NID, ...}} or {Peer NI recovery: ...}
+//   manage ping {nids: [NID], timeout_ms, source?}          {ping: [{primary nid, Multi-Rail, peer_ni: [{nid}]}]} for
+//   those that
+//                                          answered, and an error manage / ping / errno "failed to ping NID: REASON"
+//                                          for each that did not: an answer may hold both
+//   manage discover {nids: [NID], force}   the same under discover
+//   manage perf {...}                      ulnet-perf through a running ulnetd: live progress as parts, then the table
+//   reset stats                            doc: none
+//
+// What a ulnetd does not know is answered with errno -95 (EOPNOTSUPP) under the request's verb and object.
+#pragma once
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "config/apply.h"
+#include "config/change.h"
+
+namespace ulnet::api {
+
+using config::Doc;
+using config::Json;
+
+inline constexpr int64_t kProtocolVersion = 1;
+inline constexpr const char* kDefaultSocket = "/run/ulnet/ulnetd.sock";
+
+// Bounds of one connection and of the server.
+inline constexpr uint32_t kFrameMax = 16u << 20;  ///< bytes of one frame's JSON
+inline constexpr uint32_t kHelloMax = 4096;       ///< bytes of a frame before the hello
+inline constexpr size_t kOutputMax = 32u << 20;   ///< unsent bytes; a reader that lets more pile up is closed
+inline constexpr size_t kOutputLow = 1u << 20;    ///< below this a stream is told that it may go on
+inline constexpr size_t kOutstandingMax = 64;     ///< requests of one client without their answer
+inline constexpr size_t kClientsMax = 64;
+
+/// Who speaks at the other end: from the hello and, on the server, from the kernel.
+struct Caller {
+  std::string role;  ///< "ulnetctl", "libulnet", ...
+  std::string version;
+  pid_t pid = -1;
+  uid_t uid = static_cast<uid_t>(-1);
+  gid_t gid = static_cast<gid_t>(-1);
+};
+
+enum class Verb : uint8_t { kChange, kShow, kManage, kReset };
+[[nodiscard]] const char* verb_text(Verb verb);
+
+struct Request {
+  uint64_t id = 0;  ///< not 0; unique among the client's requests that have no answer yet
+  Verb verb = Verb::kShow;
+  std::string object;  ///< empty for kChange
+  Json args = Json::object();
+  config::ChangeList changes;  ///< kChange only; already checked as a file is
+  Caller caller;               ///< set by the server, not on the wire
+
+  /// Argument `key`, or the default when it is absent or of another type.
+  [[nodiscard]] int64_t arg_integer(const char* key, int64_t otherwise) const;
+  [[nodiscard]] bool arg_bool(const char* key) const;
+  [[nodiscard]] std::string arg_text(const char* key) const;
+  /// The NIDs of `key`, a list of texts. Errors: a sentence, also when the list is empty or longer than
+  /// config::kRangeMax.
+  [[nodiscard]] tl::expected<std::vector<Nid>, std::string> arg_nids(const char* key) const;
+};
+
+/// One failure, as lnetctl prints it: verb -> list -> entity -> errno, descr.
+struct ApiError {
+  std::string verb;    ///< configure, unconfigure, add, del, show, set, reset, manage
+  std::string entity;  ///< net, route, ping, ...
+  int code = 0;        ///< negative errno
+  std::string descr;   ///< lnetctl's words first, then what and how to mend it
+  std::optional<int64_t> seq_no;
+  bool operator==(const ApiError&) const = default;
+};
+
+struct Answer {
+  Doc doc;  ///< what is shown; may be there beside errors (ping)
+  std::vector<ApiError> errors;
+  bool more = false;  ///< a part; more will come for the same request
+  [[nodiscard]] bool ok() const { return errors.empty(); }
+};
+
+/// An answer that is one error.
+[[nodiscard]] Answer answer_error(std::string verb, std::string entity, int code, std::string descr);
+/// The errors of config::changes_apply() as an answer.
+[[nodiscard]] Answer answer_change_errors(const config::ChangeList& changes,
+                                          const std::vector<config::ChangeError>& errors);
+
+[[nodiscard]] Json hello_json(const std::string& role, const std::string& version);
+/// Errors: a sentence for the other side (not a hello, another protocol version).
+[[nodiscard]] tl::expected<Caller, std::string> hello_read(const Json& json);
+[[nodiscard]] Json request_to_json(const Request& request);
+/// What is wrong with a frame that should be a request. `id` is 0 when not even that could be read: then close.
+struct BadRequest {
+  uint64_t id = 0;
+  ApiError error;
+};
+[[nodiscard]] tl::expected<Request, BadRequest> request_from_json(const Json& json);
+[[nodiscard]] Json answer_to_json(uint64_t id, const Answer& answer);
+struct AnswerFrame {
+  uint64_t id = 0;
+  Answer answer;
+};
+[[nodiscard]] tl::expected<AnswerFrame, std::string> answer_from_json(const Json& json);
+
+/// A part of a doc added to what came before: lists of the same key are joined, everything else is replaced.
+void doc_join(Doc& whole, Doc part);
+
+/// Length and body.
+[[nodiscard]] std::string frame(std::string_view body);
+
+/// Cuts frames out of a stream of bytes. Memory: at most one frame and what one read brought.
+class FrameReader {
+ public:
+  explicit FrameReader(uint32_t max) : max_(max) {}
+  void max_set(uint32_t max) { max_ = max; }
+  void feed(std::string_view bytes) { buffer_.append(bytes); }
+  /// The next whole frame's body; nothing when more bytes are needed. Error: a length above the bound.
+  [[nodiscard]] tl::expected<std::optional<std::string>, std::string> next();
+  /// True when the bytes end inside a frame.
+  [[nodiscard]] bool inside() const { return buffer_.size() > taken_; }
+
+ private:
+  uint32_t max_;
+  std::string buffer_;
+  size_t taken_ = 0;  ///< bytes of buffer_ that were already given out
+};
+
+}  // namespace ulnet::api

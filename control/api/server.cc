@@ -1,0 +1,356 @@
+#include "control/api/server.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "control/api/listen.h"
+
+namespace ulnet::api {
+namespace {
+
+constexpr int kEventsPerPoll = 32;
+constexpr size_t kReadBytes = 256u << 10;  // of one client in one poll()
+
+struct Client {
+  explicit Client(int socket) : fd(socket) {}
+
+  int fd;
+  FrameReader reader{kHelloMax};
+  std::string output;
+  size_t sent = 0;  // of output
+  Caller caller;
+  bool greeted = false;
+  bool closing = false;           // write what is left, then close; nothing is read any more
+  bool dead = false;              // closed at the end of poll()
+  bool registered = false;        // with epoll
+  uint32_t watched = 0;           // events asked of epoll
+  std::map<uint64_t, bool> open;  // requests without their final answer; true = paused stream is waiting for drained()
+
+  [[nodiscard]] size_t unsent() const { return output.size() - sent; }
+  [[nodiscard]] bool has_paused() const {
+    return std::any_of(open.begin(), open.end(), [](const auto& one) { return one.second; });
+  }
+};
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  Impl(Listener listener, ServerOptions options, ApiHandler& handler)
+      : listener_(std::move(listener)),
+        options_(std::move(options)),
+        handler_(handler),
+        epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = 0;
+    epoll_ctl(epoll_, EPOLL_CTL_ADD, listener_.fd(), &event);
+  }
+  ~Impl() {
+    for (auto& [serial, client] : clients_) close(client.fd);
+    close(epoll_);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  [[nodiscard]] int fd() const { return epoll_; }
+  [[nodiscard]] size_t client_count() const { return clients_.size(); }
+
+  bool poll() {
+    std::array<epoll_event, kEventsPerPoll> events{};
+    int count = epoll_wait(epoll_, events.data(), kEventsPerPoll, 0);
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<size_t>(i)];
+      if (event.data.u64 == 0) {
+        accept_all();
+        continue;
+      }
+      auto found = clients_.find(event.data.u64);
+      if (found == clients_.end() || found->second.dead) continue;
+      if ((event.events & EPOLLOUT) != 0) {
+        write_some(found->first, found->second);
+        drained_tell(found->first, found->second);
+      }
+      if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_some(found->first, found->second);
+    }
+    reap();
+    return count > 0;
+  }
+
+  void reply(RequestId id, const Answer& answer) {
+    auto found = clients_.find(id.client);
+    if (found == clients_.end() || found->second.dead || found->second.open.count(id.id) == 0) return;
+    Client& client = found->second;
+    std::string body = config::json_dump(answer_to_json(id.id, answer));
+    if (body.size() > kFrameMax) {
+      Answer refused = answer_error("show", "answer", -E2BIG,
+                                    "the answer is too large; ask for a part of it (--net, --nid, less --verbose)");
+      body = config::json_dump(answer_to_json(id.id, refused));
+      client.open.erase(id.id);
+    } else if (!answer.more) {
+      client.open.erase(id.id);
+    }
+    send(id.client, client, body);
+    auto stream = client.open.find(id.id);
+    if (stream == client.open.end() || client.dead) return;
+    stream->second = client.unsent() > kOutputLow;
+    watch(id.client, client);
+  }
+
+  [[nodiscard]] size_t backlog(RequestId id) const {
+    auto found = clients_.find(id.client);
+    return found == clients_.end() ? 0 : found->second.unsent();
+  }
+
+  [[nodiscard]] bool flushed() const {
+    for (const auto& [serial, client] : clients_) {
+      if (client.unsent() > 0 && !client.dead) return false;
+    }
+    return true;
+  }
+
+ private:
+  void accept_all() {
+    for (int i = 0; i < kEventsPerPoll; ++i) {
+      int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) listener_watch(false);  // until a client leaves
+        return;
+      }
+      if (clients_.size() >= kClientsMax && !silent_drop()) {
+        std::string body = config::json_dump(answer_to_json(
+            0, answer_error("parser", "request", -EUSERS, "too many clients of this ulnetd; try again later")));
+        std::string bytes = frame(body);
+        (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        close(fd);
+        continue;
+      }
+      uint64_t serial = ++last_serial_;
+      Client& client = clients_.emplace(serial, Client(fd)).first->second;
+      ucred credentials{};
+      socklen_t size = sizeof credentials;
+      if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0) {
+        client.caller.pid = credentials.pid;
+        client.caller.uid = credentials.uid;
+        client.caller.gid = credentials.gid;
+      }
+      watch(serial, client);
+    }
+  }
+
+  /// Closes the oldest client that has not said hello. False when there is none.
+  bool silent_drop() {
+    for (auto it = clients_.begin(); it != clients_.end(); ++it) {
+      if (it->second.greeted) continue;
+      close(it->second.fd);
+      clients_.erase(it);
+      return true;
+    }
+    return false;
+  }
+
+  void listener_watch(bool on) {
+    if (listening_ == on) return;
+    listening_ = on;
+    epoll_event event{};
+    event.events = on ? static_cast<uint32_t>(EPOLLIN) : 0u;
+    epoll_ctl(epoll_, EPOLL_CTL_MOD, listener_.fd(), &event);
+  }
+
+  void watch(uint64_t serial, Client& client) {
+    uint32_t wanted = client.closing ? 0u : static_cast<uint32_t>(EPOLLIN);
+    if (client.unsent() > 0 || client.has_paused()) wanted |= static_cast<uint32_t>(EPOLLOUT);
+    if (client.registered && wanted == client.watched) return;
+    epoll_event event{};
+    event.events = wanted;
+    event.data.u64 = serial;
+    epoll_ctl(epoll_, client.registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, client.fd, &event);
+    client.registered = true;
+    client.watched = wanted;
+  }
+
+  void read_some(uint64_t serial, Client& client) {
+    std::array<char, 65536> buffer;
+    for (size_t total = 0; total < kReadBytes && !client.closing && !client.dead;) {
+      ssize_t count = recv(client.fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+      if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (count <= 0) {
+        client.dead = true;
+        return;
+      }
+      total += static_cast<size_t>(count);
+      client.reader.feed({buffer.data(), static_cast<size_t>(count)});
+      frames_take(serial, client);
+    }
+    if (client.closing && client.unsent() == 0) client.dead = true;
+  }
+
+  void frames_take(uint64_t serial, Client& client) {
+    while (!client.closing && !client.dead) {
+      auto body = client.reader.next();
+      if (!body) return refuse(serial, client, 0, {"parser", "request", -EMSGSIZE, body.error(), {}}, true);
+      if (!*body) return;
+      frame_take(serial, client, **body);
+    }
+  }
+
+  void frame_take(uint64_t serial, Client& client, const std::string& body) {
+    auto json = config::json_parse(body);
+    if (!json) return refuse(serial, client, 0, {"parser", "request", -EINVAL, json.error(), {}}, true);
+    if (!client.greeted) return greet(serial, client, *json);
+    auto request = request_from_json(*json);
+    if (!request) {
+      uint64_t id = request.error().id;
+      bool close_it = id == 0 || client.open.count(id) != 0;
+      return refuse(serial, client, id, request.error().error, close_it);
+    }
+    const char* verb = verb_text(request->verb);
+    if (client.open.count(request->id) != 0) {
+      return refuse(serial, client, 0,
+                    {verb, "request", -EEXIST, fmt::format("id {} is still waiting for its answer", request->id), {}},
+                    true);
+    }
+    if (client.open.size() >= kOutstandingMax) {
+      return refuse(
+          serial, client, request->id,
+          {verb, "request", -EAGAIN, fmt::format("more than {} requests without their answers", kOutstandingMax), {}},
+          false);
+    }
+    request->caller = client.caller;
+    client.open.emplace(request->id, false);
+    handler_.request({serial, request->id}, *request);
+  }
+
+  void greet(uint64_t serial, Client& client, const Json& json) {
+    auto hello = hello_read(json);
+    Json mine = hello_json(options_.role, options_.version);
+    mine["pid"] = getpid();
+    send(serial, client, config::json_dump(mine));
+    if (!hello) return refuse(serial, client, 0, {"parser", "hello", -EPROTO, hello.error(), {}}, true);
+    client.caller.role = hello->role;
+    client.caller.version = hello->version;
+    client.greeted = true;
+    client.reader.max_set(kFrameMax);
+  }
+
+  void refuse(uint64_t serial, Client& client, uint64_t id, ApiError error, bool close_it) {
+    Answer answer;
+    answer.errors.push_back(std::move(error));
+    client.closing = client.closing || close_it;
+    send(serial, client, config::json_dump(answer_to_json(id, answer)));
+  }
+
+  void send(uint64_t serial, Client& client, const std::string& body) {
+    if (client.dead) return;
+    if (client.unsent() + body.size() > kOutputMax) {
+      return give_up(client);  // it asks and does not read
+    }
+    client.output += frame(body);
+    write_some(serial, client);
+  }
+
+  void write_some(uint64_t serial, Client& client) {
+    while (client.unsent() > 0) {
+      ssize_t count =
+          ::send(client.fd, client.output.data() + client.sent, client.unsent(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0 && errno == EAGAIN) break;
+      if (count <= 0) {
+        return give_up(client);
+      }
+      client.sent += static_cast<size_t>(count);
+    }
+    if (client.unsent() == 0) {
+      client.output.clear();
+      client.sent = 0;
+      if (client.closing) {
+        return give_up(client);
+      }
+    } else if (client.sent > (1u << 20)) {
+      client.output.erase(0, client.sent);
+      client.sent = 0;
+    }
+    watch(serial, client);
+  }
+
+  void drained_tell(uint64_t serial, Client& client) {
+    if (client.dead || client.unsent() > kOutputLow) return;
+    std::vector<uint64_t> waiting;
+    for (auto& [id, paused] : client.open) {
+      if (std::exchange(paused, false)) waiting.push_back(id);
+    }
+    watch(serial, client);
+    for (uint64_t id : waiting) handler_.drained({serial, id});
+  }
+
+  /// Gives a client up; reap() takes it away. When that happens outside poll(), the shutdown makes fd() readable.
+  static void give_up(Client& client) {
+    client.dead = true;
+    shutdown(client.fd, SHUT_RDWR);
+  }
+
+  void reap() {
+    std::vector<RequestId> lost;
+    for (auto it = clients_.begin(); it != clients_.end();) {
+      if (!it->second.dead) {
+        ++it;
+        continue;
+      }
+      for (const auto& [id, paused] : it->second.open) lost.push_back({it->first, id});
+      close(it->second.fd);
+      it = clients_.erase(it);
+      listener_watch(true);
+    }
+    for (RequestId id : lost) handler_.gone(id);
+  }
+
+  Listener listener_;
+  ServerOptions options_;
+  ApiHandler& handler_;
+  int epoll_;
+  bool listening_ = true;
+  uint64_t last_serial_ = 0;
+  std::map<uint64_t, Client> clients_;  // by serial: the oldest first
+};
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() = default;
+
+tl::expected<std::unique_ptr<Server>, std::string> Server::open(const ServerOptions& options, ApiHandler& handler) {
+  auto listener = Listener::open(options);
+  if (!listener) return tl::unexpected(listener.error());
+  auto impl = std::make_unique<Impl>(std::move(*listener), options, handler);
+  if (impl->fd() < 0)
+    return tl::unexpected(fmt::format("control socket {}: epoll: {}", options.path, std::strerror(errno)));
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+int Server::fd() const {
+  return impl_->fd();
+}
+bool Server::poll() {
+  return impl_->poll();
+}
+void Server::reply(RequestId id, const Answer& answer) {
+  impl_->reply(id, answer);
+}
+size_t Server::backlog(RequestId id) const {
+  return impl_->backlog(id);
+}
+bool Server::flushed() const {
+  return impl_->flushed();
+}
+size_t Server::client_count() const {
+  return impl_->client_count();
+}
+
+}  // namespace ulnet::api

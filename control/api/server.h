@@ -1,0 +1,73 @@
+// The server side of the control socket. It has no thread: control adds fd() to its epoll and calls poll() when it is
+// readable. poll() never blocks and does a bounded amount of work; the rest comes with the next call. Nothing a client
+// sends, or does not read, makes it use unbounded memory: see the bounds in schema.h.
+#pragma once
+#include <memory>
+#include <string>
+#include <tl/expected.hpp>
+
+#include "control/api/schema.h"
+
+namespace ulnet::api {
+
+/// One request of one client. Never reused while the server lives.
+struct RequestId {
+  uint64_t client = 0;
+  uint64_t id = 0;
+  auto operator<=>(const RequestId&) const = default;
+};
+
+/// Who answers. Called from within Server::poll().
+class ApiHandler {
+ public:
+  virtual ~ApiHandler() = default;
+  /// A request. Answer it with Server::reply(), now or later, until an answer without `more` has been given.
+  virtual void request(RequestId id, const Request& request) = 0;
+  /// The client of a request that has no final answer yet is gone: nobody waits for it any more.
+  virtual void gone(RequestId id) {}
+  /// What was streamed to this request has mostly been sent: a stream that paused (Server::backlog()) may go on.
+  virtual void drained(RequestId id) {}
+};
+
+struct ServerOptions {
+  std::string path = kDefaultSocket;
+  std::string group;  ///< group that owns the socket; empty = that of the process
+  unsigned mode = 0660;
+  std::string role = "ulnetd";
+  std::string version;
+};
+
+class Server {
+ public:
+  /// Listens. The directory is made when only it is missing; a socket that nobody listens on any more is replaced.
+  /// Errors (a sentence): another ulnetd listens there, a path that is too long or no socket, no permission, no such
+  /// group.
+  [[nodiscard]] static tl::expected<std::unique_ptr<Server>, std::string> open(const ServerOptions& options,
+                                                                               ApiHandler& handler);
+  /// Closes all connections (what was answered but not sent is lost) and removes the socket.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// Readable when poll() has something to do; an epoll descriptor, so that one is enough for all connections.
+  [[nodiscard]] int fd() const;
+  /// One bounded turn: accepts, reads, hands requests to the handler, writes. False = nothing was there to do.
+  bool poll();
+
+  /// Answers a request. With answer.more the request stays open. An id that is gone is ignored; an answer that is too
+  /// large for a frame becomes an error (send large lists as parts).
+  void reply(RequestId id, const Answer& answer);
+  /// Bytes that wait to be sent to this request's client. A stream should pause above kOutputLow and go on when
+  /// drained() comes.
+  [[nodiscard]] size_t backlog(RequestId id) const;
+  /// True when every answer given so far has been sent: for a clean stop.
+  [[nodiscard]] bool flushed() const;
+  [[nodiscard]] size_t client_count() const;
+
+ private:
+  class Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ulnet::api

@@ -1,0 +1,252 @@
+#include "control/api/show.h"
+
+#include "config/export.h"
+#include "config/ranges.h"
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet::api {
+namespace {
+
+void latency_set(Doc& doc, const std::string& name, const Latency& latency) {
+  doc.set(name + "_samples", latency.samples);
+  doc.set(name + "_min_nsec", latency.min_ns);
+  doc.set(name + "_max_nsec", latency.max_ns);
+  doc.set(name + "_avg_nsec", latency.avg_ns);
+}
+
+Doc statistics_doc(const TrafficStats& stats) {
+  Doc doc = Doc::map();
+  doc.set("send_count", stats.send_count);
+  doc.set("recv_count", stats.recv_count);
+  doc.set("drop_count", stats.drop_count);
+  latency_set(doc, "put_egress", stats.put_egress);
+  latency_set(doc, "get_rtt", stats.get_rtt);
+  latency_set(doc, "put_ack", stats.put_ack);
+  return doc;
+}
+
+Doc types_doc(const TypeCounts& counts) {
+  Doc doc = Doc::map();
+  doc.set("put", counts.put);
+  doc.set("get", counts.get);
+  doc.set("reply", counts.reply);
+  doc.set("ack", counts.ack);
+  doc.set("hello", counts.hello);
+  return doc;
+}
+
+Doc nid_map(const std::vector<Nid>& nids) {
+  Doc doc = Doc::map();
+  for (size_t i = 0; i < nids.size(); ++i) doc.set("NID-" + std::to_string(i), nid_text(nids[i]));
+  return doc;
+}
+
+Doc udsp_doc(const UdspInfo& info) {
+  Doc doc = Doc::map();
+  doc.set("net priority", info.net_priority);
+  doc.set("nid priority", info.nid_priority);
+  if (!info.preferred_sources.empty()) doc.set("Preferred source NIDs", nid_map(info.preferred_sources));
+  if (!info.preferred_gateways.empty()) doc.set("Preferred gateway NIDs", nid_map(info.preferred_gateways));
+  return doc;
+}
+
+template <class Ni>
+void types_set(Doc& doc, const Ni& ni) {
+  doc.set("sent_stats", types_doc(ni.sent));
+  doc.set("received_stats", types_doc(ni.received));
+  doc.set("dropped_stats", types_doc(ni.dropped));
+}
+
+Doc local_health_doc(const LocalHealth& health) {
+  Doc doc = Doc::map();
+  doc.set("fatal_error", health.fatal_error);
+  doc.set("health value", health.health_value);
+  doc.set("interrupts", health.interrupts);
+  doc.set("dropped", health.dropped);
+  doc.set("aborted", health.aborted);
+  doc.set("no route", health.no_route);
+  doc.set("timeouts", health.timeouts);
+  doc.set("error", health.error);
+  doc.set("ping_count", health.ping_count);
+  doc.set("next_ping", health.next_ping);
+  return doc;
+}
+
+Doc local_ni_doc(const LocalNiShow& ni, int verbosity) {
+  Doc doc = Doc::map();
+  doc.set("nid", nid_text(ni.nid));
+  doc.set("status", ni.up ? "up" : "down");
+  if (!ni.interface.empty()) doc.set("interfaces", Doc::map()).set("0", ni.interface);
+  if (verbosity < 1) return doc;
+  doc.set("statistics", statistics_doc(ni.statistics));
+  if (verbosity >= 4) doc.set("udsp info", udsp_doc(ni.udsp));
+  if (verbosity >= 2) {
+    types_set(doc, ni);
+    doc.set("health stats", local_health_doc(ni.health));
+  }
+  doc.set("tunables", config::export_tunables(ni.tunables));
+  if (!ni.lnd_tunables.empty()) doc.set("lnd tunables", config::export_lnd_tunables(ni.lnd_tunables, true));
+  doc.set("dev cpt", ni.dev_cpt);
+  doc.set("CPT", config::cpt_list_text(ni.cpts));
+  return doc;
+}
+
+Doc peer_health_doc(const PeerHealth& health) {
+  Doc doc = Doc::map();
+  doc.set("health value", health.health_value);
+  doc.set("dropped", health.dropped);
+  doc.set("timeout", health.timeout);
+  doc.set("error", health.error);
+  doc.set("network timeout", health.network_timeout);
+  doc.set("ping_count", health.ping_count);
+  doc.set("next_ping", health.next_ping);
+  return doc;
+}
+
+Doc peer_ni_doc(const PeerNiShow& ni, int verbosity) {
+  Doc doc = Doc::map();
+  doc.set("nid", nid_text(ni.nid));
+  if (verbosity >= 4) doc.set("udsp info", udsp_doc(ni.udsp));
+  doc.set("state", ni.state);
+  if (verbosity < 1) return doc;
+  doc.set("max_ni_tx_credits", ni.max_ni_tx_credits);
+  doc.set("available_tx_credits", ni.available_tx_credits);
+  doc.set("min_tx_credits", ni.min_tx_credits);
+  doc.set("tx_q_num_of_buf", ni.tx_q_num_of_buf);
+  doc.set("available_rtr_credits", ni.available_rtr_credits);
+  doc.set("min_rtr_credits", ni.min_rtr_credits);
+  doc.set("refcount", ni.refcount);
+  doc.set("statistics", statistics_doc(ni.statistics));
+  if (verbosity < 2) return doc;
+  types_set(doc, ni);
+  doc.set("health stats", peer_health_doc(ni.health));
+  return doc;
+}
+
+/// A map with one key, or nothing when the list is empty.
+Doc section(const char* key, Doc list) {
+  if (list.size() == 0) return {};
+  Doc doc = Doc::map();
+  doc.set(key, std::move(list));
+  return doc;
+}
+
+}  // namespace
+
+Doc net_doc(const std::vector<NetShow>& nets, int verbosity) {
+  Doc list = Doc::list();
+  for (const NetShow& net : nets) {
+    Doc& item = list.push(Doc::map());
+    item.set("net type", net_text(net.net));
+    Doc& nis = item.set("local NI(s)", Doc::list());
+    for (const LocalNiShow& ni : net.nis) nis.push(local_ni_doc(ni, verbosity));
+  }
+  return section("net", std::move(list));
+}
+
+NetShow lo_show(const std::vector<uint16_t>& all_cpts) {
+  LocalNiShow ni;
+  ni.nid = kLoNid;
+  ni.health.health_value = 0;
+  ni.tunables = {config::Seconds(0), 0, 0, 0};
+  ni.cpts = all_cpts;
+  return {kLoNid.net(), {ni}};
+}
+
+Doc peer_doc(const std::vector<PeerShow>& peers, int verbosity) {
+  Doc list = Doc::list();
+  for (const PeerShow& peer : peers) {
+    Doc& item = list.push(Doc::map());
+    item.set("primary nid", nid_text(peer.primary));
+    item.set("Multi-Rail", peer.multi_rail);
+    if (verbosity >= 3) item.set("peer state", peer.state);
+    Doc& nis = item.set("peer ni", Doc::list());
+    for (const PeerNiShow& ni : peer.nis) nis.push(peer_ni_doc(ni, verbosity));
+  }
+  return section("peer", std::move(list));
+}
+
+Doc route_doc(const std::vector<RouteShow>& routes, int verbosity) {
+  Doc list = Doc::list();
+  for (const RouteShow& show : routes) {
+    Doc& item = list.push(Doc::map());
+    item.set("net", net_text(show.route.net));
+    item.set("gateway", nid_text(show.route.gateway));
+    if (verbosity < 1) continue;
+    item.set("hop", show.route.hop);
+    item.set("priority", show.route.priority);
+    item.set("state", show.up ? "up" : "down");
+    item.set("type", show.multi_hop ? "multi-hop" : "single-hop");
+  }
+  return section("route", std::move(list));
+}
+
+Doc routing_doc(const std::vector<CptPools>& pools, bool enabled, const config::Buffers& buffers) {
+  if (pools.empty()) return {};
+  constexpr std::array kNames = {"tiny", "small", "large"};
+  Doc list = Doc::list();
+  for (size_t cpt = 0; cpt < pools.size(); ++cpt) {
+    Doc one = Doc::map();
+    for (size_t i = 0; i < kNames.size(); ++i) {
+      Doc& pool = one.set(kNames[i], Doc::map());
+      pool.set("npages", pools[cpt][i].npages);
+      pool.set("nbuffers", pools[cpt][i].nbuffers);
+      pool.set("credits", pools[cpt][i].credits);
+      pool.set("mincredits", pools[cpt][i].mincredits);
+    }
+    list.push(Doc::map()).set("cpt[" + std::to_string(cpt) + "]", std::move(one));
+  }
+  list.push(Doc::map()).set("enable", enabled ? 1 : 0);
+  Doc doc = Doc::map();
+  doc.set("routing", std::move(list));
+  Doc& totals = doc.set("buffers", Doc::map());
+  totals.set("tiny", buffers.tiny);
+  totals.set("small", buffers.small);
+  totals.set("large", buffers.large);
+  return doc;
+}
+
+Doc stats_doc(const NodeStats& s) {
+  const std::array<std::pair<const char*, uint64_t>, 26> values = {{
+      {"msgs_alloc", s.msgs_alloc},
+      {"msgs_max", s.msgs_max},
+      {"rst_alloc", s.rst_alloc},
+      {"errors", s.errors},
+      {"send_count", s.send_count},
+      {"resend_count", s.resend_count},
+      {"response_timeout_count", s.response_timeout_count},
+      {"local_interrupt_count", s.local_interrupt_count},
+      {"local_dropped_count", s.local_dropped_count},
+      {"local_aborted_count", s.local_aborted_count},
+      {"local_no_route_count", s.local_no_route_count},
+      {"local_timeout_count", s.local_timeout_count},
+      {"local_error_count", s.local_error_count},
+      {"remote_dropped_count", s.remote_dropped_count},
+      {"remote_error_count", s.remote_error_count},
+      {"remote_timeout_count", s.remote_timeout_count},
+      {"network_timeout_count", s.network_timeout_count},
+      {"failed_resends", s.failed_resends},
+      {"successful_resends", s.successful_resends},
+      {"recv_count", s.recv_count},
+      {"route_count", s.route_count},
+      {"drop_count", s.drop_count},
+      {"send_length", s.send_length},
+      {"recv_length", s.recv_length},
+      {"route_length", s.route_length},
+      {"drop_length", s.drop_length},
+  }};
+  Doc list = Doc::map();
+  for (const auto& [key, value] : values) list.set(key, value);
+  return section("statistics", std::move(list));
+}
+
+Doc pinged_doc(const Nid& primary, bool multi_rail, const std::vector<Nid>& nids) {
+  Doc doc = Doc::map();
+  doc.set("primary nid", nid_text(primary));
+  doc.set("Multi-Rail", multi_rail);
+  Doc& list = doc.set("peer_ni", Doc::list());
+  for (const Nid& nid : nids) list.push(Doc::map()).set("nid", nid_text(nid));
+  return doc;
+}
+
+}  // namespace ulnet::api

@@ -1,0 +1,134 @@
+// What the show commands show, as plain values, and as documents with lnetctl's keys in lnetctl's order. Control fills
+// the values; which keys appear at which verbosity is decided here. Source: docs/wire/lnetctl.md §3, docs/wire/lnet.md
+// §13.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/doc.h"
+#include "config/model.h"
+
+namespace ulnet::api {
+
+using config::Doc;
+
+/// One latency: samples and nanoseconds.
+struct Latency {
+  uint64_t samples = 0, min_ns = 0, max_ns = 0, avg_ns = 0;
+};
+
+/// The statistics of an NI or peer NI.
+struct TrafficStats {
+  uint64_t send_count = 0, recv_count = 0, drop_count = 0;
+  Latency put_egress, get_rtt, put_ack;
+};
+
+/// Messages by type, in the order of lnetctl.
+struct TypeCounts {
+  uint64_t put = 0, get = 0, reply = 0, ack = 0, hello = 0;
+};
+
+/// What policies give to an NI or peer NI; -1 = no priority set.
+struct UdspInfo {
+  int64_t net_priority = -1, nid_priority = -1;
+  std::vector<Nid> preferred_sources;
+  std::vector<Nid> preferred_gateways;
+};
+
+struct LocalHealth {
+  int64_t fatal_error = 0, health_value = 1000, interrupts = 0, dropped = 0, aborted = 0, no_route = 0, timeouts = 0,
+          error = 0;
+  int64_t ping_count = 0, next_ping = 0;
+};
+
+struct LocalNiShow {
+  Nid nid;
+  bool up = true;
+  std::string interface;  ///< empty: not shown (lo)
+  TrafficStats statistics;
+  UdspInfo udsp;
+  TypeCounts sent, received, dropped;
+  LocalHealth health;
+  config::Tunables tunables;
+  std::map<std::string, int64_t> lnd_tunables;  ///< effective values; empty: not shown (lo)
+  int64_t dev_cpt = -1;
+  std::vector<uint16_t> cpts;  ///< effective: never empty
+};
+
+struct NetShow {
+  Net net;
+  std::vector<LocalNiShow> nis;
+};
+
+/// `net:`. Verbosity 0: nid, status, interface; 1: + statistics, tunables, CPT; 2, 3: + message and health counters; 4:
+/// + udsp.
+[[nodiscard]] Doc net_doc(const std::vector<NetShow>& nets, int verbosity);
+/// The net lo with its one NI: always the first to be shown, all its counters and tunables 0.
+[[nodiscard]] NetShow lo_show(const std::vector<uint16_t>& all_cpts);
+
+struct PeerHealth {
+  int64_t health_value = 1000, dropped = 0, timeout = 0, error = 0, network_timeout = 0, ping_count = 0, next_ping = 0;
+};
+
+struct PeerNiShow {
+  Nid nid;
+  std::string state = "NA";  ///< "up", "down", or "NA" where aliveness is not known
+  int64_t max_ni_tx_credits = 0, available_tx_credits = 0, min_tx_credits = 0, tx_q_num_of_buf = 0;
+  int64_t available_rtr_credits = 0, min_rtr_credits = 0, refcount = 1;
+  TrafficStats statistics;
+  UdspInfo udsp;
+  TypeCounts sent, received, dropped;
+  PeerHealth health;
+};
+
+struct PeerShow {
+  Nid primary;
+  bool multi_rail = false;
+  uint32_t state = 0;           ///< bits of docs/wire/lnet.md §5.1
+  std::vector<PeerNiShow> nis;  ///< the primary's net first
+};
+
+/// `peer:`. Verbosity 0: nid, state; 1: + credits, statistics; 2: + message and health counters; 3: + peer state; 4: +
+/// udsp.
+[[nodiscard]] Doc peer_doc(const std::vector<PeerShow>& peers, int verbosity);
+
+struct RouteShow {
+  config::RouteConfig route;
+  bool up = true;
+  bool multi_hop = false;
+};
+
+/// `route:`. Verbosity 0: net, gateway; 1: + hop, priority, state, type.
+[[nodiscard]] Doc route_doc(const std::vector<RouteShow>& routes, int verbosity);
+
+struct PoolShow {
+  int64_t npages = 0, nbuffers = 0, credits = 0, mincredits = 0;
+};
+/// The pools of one worker group: tiny, small, large.
+using CptPools = std::array<PoolShow, 3>;
+
+/// `routing:` and `buffers:` as one map with both keys; empty while there are no pools.
+[[nodiscard]] Doc routing_doc(const std::vector<CptPools>& pools, bool enabled, const config::Buffers& buffers);
+
+/// The counters of a node, in the order of docs/wire/lnet.md §13.
+struct NodeStats {
+  uint64_t msgs_alloc = 0, msgs_max = 0, rst_alloc = 0, errors = 0, send_count = 0, resend_count = 0,
+           response_timeout_count = 0;
+  uint64_t local_interrupt_count = 0, local_dropped_count = 0, local_aborted_count = 0, local_no_route_count = 0;
+  uint64_t local_timeout_count = 0, local_error_count = 0, remote_dropped_count = 0, remote_error_count = 0;
+  uint64_t remote_timeout_count = 0, network_timeout_count = 0, failed_resends = 0, successful_resends = 0,
+           recv_count = 0;
+  uint64_t route_count = 0, drop_count = 0, send_length = 0, recv_length = 0, route_length = 0, drop_length = 0;
+};
+
+/// `statistics:`.
+[[nodiscard]] Doc stats_doc(const NodeStats& stats);
+
+/// One node as ping and discover show it: `- primary nid`, `Multi-Rail`, `peer_ni`. Push it to the list of `ping` or
+/// `discover`.
+[[nodiscard]] Doc pinged_doc(const Nid& primary, bool multi_rail, const std::vector<Nid>& nids);
+
+}  // namespace ulnet::api

@@ -1,0 +1,399 @@
+// The control socket: requests and answers, streams, and everything a client can do wrong.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "control/api/client.h"
+#include "control/api/server.h"
+#include "tests/unit/config/golden.h"
+
+namespace ulnet::api {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Answers `show echo` with its arguments at once, keeps everything else until told.
+struct Handler : ApiHandler {
+  void request(RequestId id, const Request& request) override {
+    last = request;
+    if (request.object == "echo") {
+      Answer answer;
+      answer.doc = config::from_json(request.args);
+      server->reply(id, answer);
+    } else if (request.object == "stream") {
+      remaining = request.arg_integer("parts", 3);
+      streaming = id;
+      stream_on();
+    } else {
+      waiting.push_back(id);
+    }
+  }
+  void gone(RequestId id) override { lost.push_back(id); }
+  void drained(RequestId) override { stream_on(); }
+
+  /// Parts of about 256 KiB until enough wait to be sent.
+  void stream_on() {
+    while (remaining > 0 && server->backlog(streaming) <= kOutputLow) {
+      Answer part;
+      part.doc.set("items", Doc::list()).push(std::string(256u << 10, 'x'));
+      part.more = --remaining > 0;
+      most_backlog = std::max(most_backlog, server->backlog(streaming));
+      server->reply(streaming, part);
+    }
+  }
+
+  Server* server = nullptr;
+  Request last;
+  std::vector<RequestId> waiting, lost;
+  RequestId streaming;
+  int64_t remaining = 0;
+  size_t most_backlog = 0;
+};
+
+class ApiServer : public testing::Test {
+ protected:
+  ApiServer()
+      : folder(std::filesystem::temp_directory_path() / ("ulnet_api." + std::to_string(getpid()))),
+        path(folder / "run" / "s.sock") {
+    std::filesystem::create_directories(folder);
+    auto opened = Server::open({.path = path, .version = "test"}, handler);
+    EXPECT_TRUE(opened.has_value()) << (opened ? "" : opened.error());
+    server = std::move(*opened);
+    handler.server = server.get();
+  }
+  ~ApiServer() override {
+    server.reset();
+    std::filesystem::remove_all(folder);
+  }
+
+  /// Turns the server until nothing happens any more.
+  void turn() {
+    for (int i = 0; i < 1000 && server->poll(); ++i) {
+    }
+  }
+
+  /// A connection that says what it likes.
+  int raw() {
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, path.c_str());
+    EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0) << std::strerror(errno);
+    return fd;
+  }
+  static void say(int fd, const std::string& bytes) {
+    EXPECT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  /// All frames that have come, one to a line; "EOF" when the server closed.
+  std::string heard(int fd) {
+    turn();
+    FrameReader reader(kFrameMax);
+    std::string out;
+    char buffer[65536];
+    while (true) {
+      ssize_t count = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
+      if (count == 0) out += "EOF";
+      if (count <= 0) return out;
+      reader.feed({buffer, static_cast<size_t>(count)});
+      while (auto body = reader.next().value()) out += *body + "\n";
+    }
+  }
+  std::string greeted(int fd) {
+    say(fd, frame(hello_json("test", "1").dump()));
+    return heard(fd);
+  }
+
+  std::filesystem::path folder;
+  std::string path;
+  Handler handler;
+  std::unique_ptr<Server> server;
+};
+
+/// Runs `fn` on a thread of its own while this one turns the server: the client blocks.
+template <class Fn>
+void beside(Server& server, Fn fn) {
+  std::atomic<bool> done = false;
+  std::thread thread([&] {
+    fn();
+    done = true;
+  });
+  while (!done) {
+    pollfd one{server.fd(), POLLIN, 0};
+    poll(&one, 1, 10);
+    server.poll();
+  }
+  thread.join();
+}
+
+TEST_F(ApiServer, request_and_answer) {
+  beside(*server, [&] {
+    auto client = Client::connect({.path = path, .version = "v7", .timeout = 5s});
+    ASSERT_TRUE(client.has_value()) << client.error().text;
+    EXPECT_EQ(client->server().role, "ulnetd");
+    EXPECT_EQ(client->server().pid, getpid());
+    Request request{.verb = Verb::kShow, .object = "echo"};
+    request.args = {{"a", 1}, {"b", {"x", true, nullptr}}};
+    auto answer = client->call(request);
+    ASSERT_TRUE(answer.has_value()) << answer.error().text;
+    EXPECT_EQ(config::to_json(answer->doc).dump(), R"({"a":1,"b":["x",true,null]})");
+  });
+  EXPECT_EQ(handler.last.caller.role, "ulnetctl");
+  EXPECT_EQ(handler.last.caller.version, "v7");
+  EXPECT_EQ(handler.last.caller.pid, getpid());
+  EXPECT_EQ(handler.last.caller.uid, getuid());
+}
+
+TEST_F(ApiServer, changes_arrive_as_they_were_sent) {
+  auto imported = config::load_text(config::golden_text("tcp-mr.export-backup"), "f.yaml");
+  Request request{.verb = Verb::kChange, .changes = imported.changes};
+  int fd = raw();
+  greeted(fd);
+  request.id = 1;
+  say(fd, frame(config::json_dump(request_to_json(request))));
+  turn();
+  ASSERT_EQ(handler.last.changes.size(), imported.changes.size());
+  for (size_t i = 0; i < imported.changes.size(); ++i) {
+    EXPECT_EQ(handler.last.changes[i].change, imported.changes[i].change);
+    EXPECT_EQ(handler.last.changes[i].origin.mark.line, imported.changes[i].origin.mark.line);
+  }
+  server->reply(handler.waiting.at(0), answer_change_errors(handler.last.changes, {{2, -17, "failed to add peer"}}));
+  EXPECT_EQ(
+      heard(fd),
+      R"x({"id":1,"ok":false,"errors":[{"verb":"add","entity":"peer","errno":-17,"descr":"failed to add peer (f.yaml:27:7)"}]})x"
+      "\n");
+  close(fd);
+}
+
+TEST_F(ApiServer, answers_may_come_late_and_in_any_order) {
+  int fd = raw();
+  EXPECT_EQ(greeted(fd),
+            "{\"ulnet\":1,\"role\":\"ulnetd\",\"version\":\"test\",\"pid\":" + std::to_string(getpid()) + "}\n");
+  say(fd, frame(R"({"id":5,"verb":"manage","object":"ping"})") + frame(R"({"id":6,"verb":"reset","object":"stats"})"));
+  EXPECT_EQ(heard(fd), "");
+  ASSERT_EQ(handler.waiting.size(), 2u);
+  server->reply(handler.waiting[1], {});
+  server->reply(handler.waiting[0], answer_error("manage", "ping", -5, "failed to ping x"));
+  server->reply(handler.waiting[0], {});  // a second answer is ignored
+  server->reply({99, 1}, {});
+  EXPECT_EQ(heard(fd),
+            "{\"id\":6,\"ok\":true}\n"
+            "{\"id\":5,\"ok\":false,\"errors\":[{\"verb\":\"manage\",\"entity\":\"ping\",\"errno\":-5,\"descr\":"
+            "\"failed to ping x\"}]}\n");
+  say(fd, frame(R"({"id":7,"verb":"manage","object":"ping"})"));
+  turn();
+  close(fd);
+  turn();
+  EXPECT_EQ(handler.lost, std::vector<RequestId>{handler.waiting[2]});
+  EXPECT_EQ(server->client_count(), 0u);
+}
+
+// Goal: a long stream flows with bounded memory, at the speed of its reader.
+TEST_F(ApiServer, streams_pause_and_go_on) {
+  beside(*server, [&] {
+    auto client = Client::connect({.path = path, .timeout = 5s});
+    ASSERT_TRUE(client.has_value());
+    Request request{.verb = Verb::kShow, .object = "stream"};
+    request.args = {{"parts", 100}};
+    int parts = 0;
+    auto answer = client->call(request, [&](const Answer&) { return ++parts < 1000; });
+    ASSERT_TRUE(answer.has_value()) << answer.error().text;
+    EXPECT_EQ(parts, 99);
+    request.args = {{"parts", 5}};
+    answer = client->call(request);
+    ASSERT_TRUE(answer.has_value());
+    EXPECT_EQ(answer->doc.find("items")->size(), 5u);
+  });
+  EXPECT_LE(handler.most_backlog, kOutputLow);
+  EXPECT_TRUE(server->flushed());
+}
+
+TEST_F(ApiServer, hostile_clients) {
+  struct Case {
+    std::string bytes;
+    const char* answer;
+  };
+  const std::string hello = frame(hello_json("t", "1").dump());
+  const std::vector<Case> cases = {
+      {frame("{}"), "the first frame must be a hello: {\\\"ulnet\\\": 1, \\\"role\\\": ..., \\\"version\\\": ...}"},
+      {frame(R"({"ulnet":2,"role":"ulnetctl","version":"9"})"),
+       "control protocol 1 here, 2 there (ulnetctl 9): use ulnetctl and ulnetd of one version"},
+      {std::string("\xff\xff\xff\xff", 4), "a frame of 4294967295 bytes; allowed: 4096"},
+      {hello + std::string("\x01\x00\x00\x01", 4), "a frame of 16777217 bytes; allowed: 16777216"},
+      {hello + frame("nonsense"), "not valid JSON"},
+      {hello + frame(std::string(1000, '[')), "JSON nested too deeply at byte 64"},
+      {hello + frame("[]"), "a request must be an object with an 'id' above 0"},
+      {hello + frame(R"({"id":-1,"verb":"show"})"), "a request must be an object with an 'id' above 0"},
+      {hello + frame(R"({"id":1,"verb":"show","object":"net"})") + frame(R"({"id":1,"verb":"show","object":"net"})"),
+       "id 1 is still waiting for its answer"},
+  };
+  for (const Case& one : cases) {
+    int fd = raw();
+    say(fd, one.bytes);
+    std::string heard_text = heard(fd);
+    EXPECT_NE(heard_text.find(one.answer), std::string::npos) << heard_text;
+    EXPECT_TRUE(heard_text.ends_with("EOF")) << heard_text;
+    close(fd);
+  }
+  EXPECT_EQ(server->client_count(), 0u);
+}
+
+TEST_F(ApiServer, a_wrong_request_does_not_cost_the_connection) {
+  int fd = raw();
+  greeted(fd);
+  say(fd, frame(R"({"id":1,"verb":"dance"})") + frame(R"({"id":2,"verb":"show"})") +
+              frame(R"({"id":3,"verb":"show","object":"net","args":[]})") + frame(R"({"id":4,"verb":"change"})") +
+              frame(R"({"id":5,"verb":"change","changes":[{"change":"set_routing","enable":1}]})"));
+  EXPECT_EQ(
+      heard(fd),
+      R"({"id":1,"ok":false,"errors":[{"verb":"parser","entity":"request","errno":-22,"descr":"unknown verb 'dance'; known: change, show, manage, reset"}]}
+{"id":2,"ok":false,"errors":[{"verb":"show","entity":"request","errno":-22,"descr":"'object' is missing"}]}
+{"id":3,"ok":false,"errors":[{"verb":"show","entity":"net","errno":-22,"descr":"'args' must be an object"}]}
+{"id":4,"ok":false,"errors":[{"verb":"set","entity":"request","errno":-22,"descr":"'changes' must be a list of 1 to 262144 changes"}]}
+{"id":5,"ok":false,"errors":[{"verb":"set","entity":"change","errno":-22,"descr":"change 0: set_routing: 'enable' is not what is expected there"}]}
+)");
+  for (size_t i = 0; i <= kOutstandingMax; ++i)
+    say(fd, frame("{\"id\":" + std::to_string(100 + i) + ",\"verb\":\"show\",\"object\":\"net\"}"));
+  EXPECT_EQ(heard(fd),
+            "{\"id\":164,\"ok\":false,\"errors\":[{\"verb\":\"show\",\"entity\":\"request\",\"errno\":-11,"
+            "\"descr\":\"more than 64 requests without their answers\"}]}\n");
+  close(fd);
+}
+
+TEST_F(ApiServer, frames_may_come_in_pieces) {
+  int fd = raw();
+  std::string bytes =
+      frame(hello_json("t", "1").dump()) + frame(R"({"id":1,"verb":"show","object":"echo","args":{"a":1}})");
+  for (char c : bytes) {
+    say(fd, std::string(1, c));
+    server->poll();
+  }
+  EXPECT_NE(heard(fd).find("{\"id\":1,\"ok\":true,\"doc\":{\"a\":1}}"), std::string::npos);
+  close(fd);
+}
+
+// Goal: who asks and does not read is closed before he costs more than the bound.
+TEST_F(ApiServer, slow_readers_are_closed) {
+  int fd = raw();
+  greeted(fd);
+  const std::string big =
+      R"({"id":1,"verb":"show","object":"echo","args":{"a":")" + std::string(4u << 20, 'x') + "\"}}";
+  for (int i = 0; i < 20 && server->client_count() > 0; ++i) {
+    std::string bytes = frame(big);
+    for (size_t sent = 0; sent < bytes.size() && server->client_count() > 0;) {
+      ssize_t count = send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (count > 0) sent += static_cast<size_t>(count);
+      server->poll();
+    }
+  }
+  EXPECT_EQ(server->client_count(), 0u);
+  close(fd);
+}
+
+TEST_F(ApiServer, too_large_an_answer_is_an_error) {
+  int fd = raw();
+  greeted(fd);
+  say(fd, frame(R"({"id":1,"verb":"show","object":"net"})"));
+  turn();
+  Answer answer;
+  answer.doc = Doc(std::string(kFrameMax, 'x'));
+  server->reply(handler.waiting.at(0), answer);
+  EXPECT_EQ(heard(fd),
+            "{\"id\":1,\"ok\":false,\"errors\":[{\"verb\":\"show\",\"entity\":\"answer\",\"errno\":-7,\"descr\":"
+            "\"the answer is too large; ask for a part of it (--net, --nid, less --verbose)\"}]}\n");
+  close(fd);
+}
+
+TEST_F(ApiServer, clients_are_bounded_and_the_silent_leave_first) {
+  std::vector<int> fds;
+  for (size_t i = 0; i < kClientsMax; ++i) fds.push_back(raw());
+  turn();
+  EXPECT_EQ(server->client_count(), kClientsMax);
+  int late = raw();
+  turn();
+  EXPECT_EQ(server->client_count(), kClientsMax);
+  EXPECT_EQ(heard(fds[0]), "EOF");
+  EXPECT_NE(greeted(late), "");
+  for (size_t i = 1; i < kClientsMax; ++i) EXPECT_NE(greeted(fds[i]), "");
+  int refused = raw();
+  std::string said = heard(refused);
+  EXPECT_NE(said.find("too many clients of this ulnetd"), std::string::npos) << said;
+  EXPECT_TRUE(said.ends_with("EOF"));
+  beside(*server, [&] {
+    auto client = Client::connect({.path = path, .timeout = 5s});
+    ASSERT_FALSE(client.has_value());
+    EXPECT_EQ(client.error().text, path + ": too many clients of this ulnetd; try again later");
+  });
+  for (int fd : fds) close(fd);
+  close(late);
+  close(refused);
+  turn();
+  EXPECT_EQ(server->client_count(), 0u);
+}
+
+TEST_F(ApiServer, socket_file_and_permissions) {
+  struct stat found {};
+  ASSERT_EQ(stat(path.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777u, 0660u);
+  Handler other;
+  auto second = Server::open({.path = path}, other);
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error(), "control socket " + path +
+                                ": another ulnetd is using it; stop that one, or give this one a socket of its own");
+  server.reset();
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "run"));
+}
+
+TEST_F(ApiServer, what_is_in_the_way) {
+  Handler other;
+  auto error_of = [&](const std::string& where, const std::string& group = "") {
+    auto opened = Server::open({.path = where, .group = group}, other);
+    return opened ? std::string("none") : opened.error();
+  };
+  // A socket that a killed ulnetd left behind is replaced.
+  const std::string stale = folder / "stale.sock";
+  int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path, stale.c_str());
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  listen(fd, 1);
+  EXPECT_EQ(error_of(stale),
+            "control socket " + stale +
+                ": somebody listens on it already; stop that one, or give this one a socket of its own");
+  close(fd);
+  EXPECT_EQ(error_of(stale), "none");
+  const std::string file = folder / "file";
+  std::ofstream(file) << "x";
+  EXPECT_EQ(error_of(file), "control socket " + file + ": there is a file of that name that is not a socket");
+  EXPECT_EQ(error_of(folder / "g.sock", "no-such-group"),
+            "control socket " + (folder / "g.sock").string() + ": there is no group 'no-such-group'");
+  EXPECT_FALSE(std::filesystem::exists(folder / "g.sock"));
+  EXPECT_EQ(error_of(std::string(200, 'x')),
+            "control socket '" + std::string(200, 'x') + "': the path must have 1 to 107 characters");
+}
+
+TEST_F(ApiServer, client_failures_say_what_to_do) {
+  auto none = Client::connect({.path = folder / "none.sock"});
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(
+      none.error().text,
+      (folder / "none.sock").string() +
+          ": cannot connect: No such file or directory; is ulnetd running? Another socket is named by --socket PATH");
+  EXPECT_EQ(none.error().code, -ENOENT);
+  auto silent = Client::connect({.path = path, .timeout = 20ms});  // nobody turns the server
+  ASSERT_FALSE(silent.has_value());
+  EXPECT_EQ(silent.error().text, path + ": waiting for an answer: no answer within 20 ms");
+}
+
+}  // namespace
+}  // namespace ulnet::api

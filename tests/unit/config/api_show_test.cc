@@ -1,0 +1,157 @@
+// What is shown: built from plain values it is, byte for byte, what lnetctl printed from the same values.
+#include "config/emit.h"
+#include "config/export.h"
+#include "control/api/error_yaml.h"
+#include "control/api/show.h"
+#include "dataplane/base/nid_text.h"
+#include "tests/unit/config/golden.h"
+
+namespace ulnet::api {
+namespace {
+
+using config::document_of;
+using config::golden_text;
+
+uint64_t number(const Doc& doc, const char* key) {
+  const Doc* value = doc.find(key);
+  EXPECT_NE(value, nullptr) << key;
+  return value == nullptr ? 0 : static_cast<uint64_t>(value->integer().value_or(0));
+}
+
+Latency latency(const Doc& doc, const std::string& name) {
+  return {number(doc, (name + "_samples").c_str()), number(doc, (name + "_min_nsec").c_str()),
+          number(doc, (name + "_max_nsec").c_str()), number(doc, (name + "_avg_nsec").c_str())};
+}
+
+TrafficStats traffic(const Doc& ni) {
+  const Doc& s = *ni.find("statistics");
+  return {number(s, "send_count"),  number(s, "recv_count"), number(s, "drop_count"),
+          latency(s, "put_egress"), latency(s, "get_rtt"),   latency(s, "put_ack")};
+}
+
+TypeCounts types(const Doc& ni, const char* key) {
+  const Doc& s = *ni.find(key);
+  return {number(s, "put"), number(s, "get"), number(s, "reply"), number(s, "ack"), number(s, "hello")};
+}
+
+UdspInfo udsp(const Doc& ni) {
+  const Doc& s = *ni.find("udsp info");
+  return {*s.find("net priority")->integer(), *s.find("nid priority")->integer(), {}, {}};
+}
+
+/// Values of the NIs of a golden `net show -v 4`, but for lo.
+std::vector<NetShow> nets_of(const Doc& doc) {
+  std::vector<NetShow> nets;
+  for (size_t n = 1; n < doc.find("net")->size(); ++n) {
+    const Doc& net = doc.find("net")->at(n);
+    NetShow show{*net_parse(net.find("net type")->text()), {}};
+    for (const Doc::Entry& entry : net.find("local NI(s)")->entries()) {
+      const Doc& ni = entry.value;
+      LocalNiShow out;
+      out.nid = *nid_parse(ni.find("nid")->text());
+      out.interface = ni.find("interfaces")->find("0")->text();
+      out.statistics = traffic(ni);
+      out.udsp = udsp(ni);
+      out.sent = types(ni, "sent_stats");
+      out.received = types(ni, "received_stats");
+      out.dropped = types(ni, "dropped_stats");
+      out.health.next_ping = *ni.find("health stats")->find("next_ping")->integer();
+      for (const Doc::Entry& one : ni.find("lnd tunables")->entries()) out.lnd_tunables[one.key] = *one.value.integer();
+      out.cpts = {0};
+      show.nis.push_back(out);
+    }
+    nets.push_back(show);
+  }
+  return nets;
+}
+
+TEST(ApiShow, nets_at_each_verbosity) {
+  std::vector<NetShow> nets = nets_of(document_of(golden_text("tcp-mr.net-show-v4")));
+  nets.insert(nets.begin(), lo_show({0}));
+  EXPECT_EQ(emit(net_doc(nets, 4)), golden_text("tcp-mr.net-show-v4"));
+  EXPECT_EQ(emit(net_doc(nets, 0)), golden_text("tcp-mr.net-show"));
+  // The counters of the other recording differ; its keys do not.
+  auto keys = [](const Doc& doc) {
+    std::string out;
+    for (const Doc::Entry& entry : doc.find("net")->at(1).find("local NI(s)")->at(0).entries()) out += entry.key + ",";
+    return out;
+  };
+  EXPECT_EQ(keys(net_doc(nets, 1)), keys(document_of(golden_text("tcp-mr.net-show-v"))));
+  EXPECT_EQ(keys(net_doc(nets, 2)), keys(document_of(golden_text("router.export"))));
+  EXPECT_TRUE(net_doc({}, 0).is_null());
+}
+
+TEST(ApiShow, peers_at_each_verbosity) {
+  Doc golden = document_of(golden_text("tcp-mr.peer-show-v4"));
+  std::vector<PeerShow> peers;
+  for (const Doc::Entry& entry : golden.find("peer")->entries()) {
+    PeerShow peer{.primary = *nid_parse(entry.value.find("primary nid")->text()), .multi_rail = true};
+    peer.state = static_cast<uint32_t>(number(entry.value, "peer state"));
+    for (const Doc::Entry& one : entry.value.find("peer ni")->entries()) {
+      const Doc& ni = one.value;
+      PeerNiShow out;
+      out.nid = *nid_parse(ni.find("nid")->text());
+      out.max_ni_tx_credits = *ni.find("max_ni_tx_credits")->integer();
+      out.available_tx_credits = *ni.find("available_tx_credits")->integer();
+      out.min_tx_credits = *ni.find("min_tx_credits")->integer();
+      out.available_rtr_credits = *ni.find("available_rtr_credits")->integer();
+      out.min_rtr_credits = *ni.find("min_rtr_credits")->integer();
+      out.refcount = *ni.find("refcount")->integer();
+      out.statistics = traffic(ni);
+      out.udsp = udsp(ni);
+      out.sent = types(ni, "sent_stats");
+      out.received = types(ni, "received_stats");
+      out.dropped = types(ni, "dropped_stats");
+      peer.nis.push_back(out);
+    }
+    peers.push_back(peer);
+  }
+  EXPECT_EQ(emit(peer_doc(peers, 4)), golden_text("tcp-mr.peer-show-v4"));
+  EXPECT_EQ(emit(peer_doc(peers, 0)), golden_text("tcp-mr.peer-show"));
+  EXPECT_TRUE(peer_doc({}, 3).is_null());
+}
+
+TEST(ApiShow, routes_pools_counters_and_globals) {
+  RouteShow route{{.net = *net_parse("tcp2"), .gateway = *nid_parse("10.10.0.3@tcp1")}, true, false};
+  EXPECT_EQ(emit(route_doc({route}, 1)), golden_text("routed-client.route-show-v"));
+  CptPools pools{{{0, 512, 512, 511}, {1, 4096, 4096, 4095}, {256, 256, 256, 256}}};
+  EXPECT_EQ(emit(routing_doc({pools}, true, {512, 4096, 256})), golden_text("router.routing-show"));
+  EXPECT_TRUE(routing_doc({}, false, {}).is_null());
+  NodeStats stats;
+  stats.msgs_max = 2, stats.rst_alloc = 4, stats.send_count = 30, stats.recv_count = 30, stats.route_count = 10;
+  stats.send_length = 1088, stats.recv_length = 624, stats.route_length = 240;
+  EXPECT_EQ(emit(stats_doc(stats)), golden_text("router.stats-show"));
+  Doc global = Doc::map();
+  global.set("global", config::export_global({}));
+  EXPECT_EQ(emit(global), golden_text("tcp-mr.global-show"));
+  Doc discover = Doc::map();
+  discover.set("discover", Doc::list())
+      .push(
+          pinged_doc(*nid_parse("10.10.0.2@tcp"), true, {*nid_parse("10.10.0.2@tcp"), *nid_parse("10.10.0.102@tcp")}));
+  EXPECT_EQ(emit(discover), golden_text("tcp-mr.discover"));
+}
+
+TEST(ApiErrors, as_lnetctl_prints_them) {
+  const ApiError show{"show", "net", -2, "Object not found", {}};
+  const ApiError add{"add", "net", -100, "cannot add LNet NI", {}};
+  const ApiError ping{"manage", "ping", -113, "failed to ping 10.10.0.77@tcp: No route to host", {}};
+  const ApiError route{"add", "route", -113, "No interface configured on the same net as gateway", {}};
+  const ApiError del{"del", "net", -22, "cannot del network", {}};
+  EXPECT_EQ(error_yaml({show}) + error_yaml({add}) + error_yaml({ping}) + error_yaml({route}) + error_yaml({del}),
+            golden_text("errors"));
+  EXPECT_EQ(
+      error_yaml_classic({{"add", "net", -22, "cannot parse net", 3}, route}),
+      "add:\n    - net:\n          seq_no: 3\n          errno: -22\n          descr: \"cannot parse net\"\n"
+      "    - route:\n          errno: -113\n          descr: \"No interface configured on the same net as gateway\"\n");
+  EXPECT_EQ(error_yaml({}), "");
+  EXPECT_EQ(config::documents_of(error_yaml({add, ping, route}))[0].find("add")->size(), 2u);
+}
+
+TEST(ApiErrors, exit_status) {
+  EXPECT_EQ(exit_status({}), 0);
+  EXPECT_EQ(exit_status({{"add", "net", -100, "", {}}}), 234);
+  EXPECT_EQ(exit_status({{"manage", "ping", -5, "", {}}}), 255);
+}
+
+}  // namespace
+}  // namespace ulnet::api
