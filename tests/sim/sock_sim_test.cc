@@ -1,0 +1,187 @@
+// Nodes of socklnd among each other under seeded chaos: random segmentation, partial sends, resets, partitions, silent
+// nodes, holds, diverts and cancels. What must hold in every run: each Tx and each slot ends once, what arrives is
+// right, nothing is left over; and once the faults stop, traffic flows again. Same seed, same run.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/script/sock_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+constexpr const char* kNids[] = {"10.0.0.1@tcp", "10.0.0.2@tcp", "10.0.0.3@tcp"};
+constexpr const char* kIps[] = {"10.0.0.1", "10.0.0.2", "10.0.0.3"};
+
+struct Load {
+  uint64_t seed = 1;
+  uint32_t messages = 1000;
+  uint32_t size_max = 200000;
+  int32_t conns_per_peer = 1;
+  bool faults = false;
+  unsigned workers = 1;
+};
+
+struct Chaos {
+  explicit Chaos(const Load& the_load)
+      : load(the_load),
+        rig({.seed = load.seed, .delay = 50us, .jitter = 100us, .send_buffer = 65536, .receive_buffer = 65536}) {
+    for (const char* nid : kNids) {
+      SockNodeOptions options;
+      options.nids = {nid};
+      options.workers = load.workers;
+      options.conns_per_peer = load.conns_per_peer;
+      options.lnd_timeout = 5;
+      options.config.enable_csum = true;
+      nodes.push_back(&rig.add(options));
+      nodes.back()->trace_on = false;
+      nodes.back()->on_header = [this](FakeCore& core, RxSlot& slot) { return header(core, slot); };
+    }
+  }
+
+  RxVerdict header(FakeCore& core, RxSlot& slot) {
+    if (rig.rng.one_in(8)) return RxVerdict::kHold;
+    core.make_room(slot, rig.rng.one_in(5) ? uint32_t(rig.rng.below(load.size_max)) : UINT32_MAX);
+    return RxVerdict::kReceive;
+  }
+
+  uint32_t size() {
+    if (rig.rng.one_in(2)) return uint32_t(rig.rng.below(1200));
+    if (rig.rng.one_in(50)) return 1u << 20;
+    return uint32_t(rig.rng.below(load.size_max));
+  }
+
+  /// What the core does of its own accord: resumes, diverts, cancels.
+  void meddle(SockNode& node) {
+    for (auto& core : node.cores) {
+      while (!core->held.empty() && rig.rng.one_in(2)) {
+        RxSlot& slot = *core->held.front();
+        core->held.erase(core->held.begin());
+        slot.verdict = load.faults && rig.rng.one_in(200) ? RxVerdict::kProtocolError : RxVerdict::kReceive;
+        if (slot.verdict == RxVerdict::kReceive) core->make_room(slot, rig.rng.one_in(4) ? 0 : UINT32_MAX);
+        core->lnd->resume(slot, rig.now);
+      }
+      if (!core->receiving.empty() && rig.rng.one_in(10)) core->lnd->divert(*core->oldest_receiving(), rig.now);
+    }
+    if (node.txs.empty() || !rig.rng.one_in(10)) return;
+    TestTx& tx = node.txs[rig.rng.below(node.txs.size())];
+    if (tx.done > 0) return;
+    FakeCore& core = *node.cores[node.places.at(tx.next_hop).worker.value];
+    core.lnd->cancel(tx, load.faults && rig.rng.one_in(20), rig.now);
+  }
+
+  void fault() {
+    const IpAddress a = ip(kIps[rig.rng.below(3)]), b = ip(kIps[rig.rng.below(3)]);
+    switch (rig.rng.below(6)) {
+      case 0: rig.tcp.reset_between(a, b); break;
+      case 1: rig.tcp.partition(a, b, true); break;
+      case 2: rig.tcp.silence(a, true); break;
+      case 3: heal(); break;
+      default: break;
+    }
+  }
+  void heal() {
+    for (const char* a : kIps) {
+      rig.tcp.silence(ip(a), false);
+      for (const char* b : kIps) rig.tcp.partition(ip(a), ip(b), false);
+    }
+  }
+
+  void run() {
+    uint32_t sent = 0;
+    while (sent < load.messages) {
+      SockNode& node = *nodes[rig.rng.below(3)];
+      const char* to = kNids[rig.rng.below(3)];
+      for (uint64_t burst = rig.rng.below(8) + 1; burst > 0 && node.unfinished_fast < 64; --burst, ++sent) {
+        if (node.nids[0] == rig_nid(to)) break;
+        ++node.unfinished_fast;
+        node.put(to, size());
+      }
+      for (SockNode* each : nodes) meddle(*each);
+      if (load.faults && rig.rng.one_in(30)) fault();
+      rig.run_for(Duration(int64_t(rig.rng.below(load.faults && rig.rng.one_in(20) ? 1'500'000'000 : 1'000'000))));
+    }
+  }
+
+  static Nid rig_nid(const char* text);
+
+  const Load load;
+  SockRig rig;
+  std::vector<SockNode*> nodes;
+};
+
+Nid Chaos::rig_nid(const char* text) {
+  const IpAddress address = ip(text == kNids[0] ? kIps[0] : text == kNids[1] ? kIps[1] : kIps[2]);
+  return Nid::v4(Net::of(NetType::kTcp, 0), (uint32_t(address.bytes[0]) << 24) | address.bytes[3]);
+}
+
+/// Runs the load, heals, and checks everything. Returns a fingerprint of the run.
+uint64_t run_and_check(const Load& load) {
+  Chaos chaos(load);
+  for (SockNode* node : chaos.nodes) node->on_tx_done = [node](FakeCore&, TestTx&) { --node->unfinished_fast; };
+  chaos.run();
+  chaos.heal();
+  for (SockNode* node : chaos.nodes) node->on_header = nullptr;
+  const auto quiet = [&] {
+    for (SockNode* node : chaos.nodes) {
+      chaos.meddle(*node);
+      if (node->unfinished_fast > 0) return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(chaos.rig.run_until(quiet, 300s)) << "seed " << load.seed;
+  chaos.rig.run_for(70s);  // back-offs end
+  uint64_t print = 0;
+  for (SockNode* from : chaos.nodes)
+    for (const char* to : kNids)
+      if (Chaos::rig_nid(to) != from->nids[0]) ++from->unfinished_fast, from->put(to, 30000);
+  EXPECT_TRUE(chaos.rig.run_until(quiet, 60s)) << "seed " << load.seed;
+  chaos.rig.run_for(1s);
+  uint64_t delivered = 0, ok = 0;
+  for (SockNode* node : chaos.nodes) {
+    for (const Received& got : node->received) {
+      if (got.how.error != 0) continue;
+      ++delivered;
+      EXPECT_TRUE(payload_right(got)) << "seed " << load.seed;
+    }
+    for (const TestTx& tx : node->txs) {
+      EXPECT_EQ(tx.done, 1u) << "seed " << load.seed;
+      ok += tx.how.error == 0;
+      print = print * 31 + uint64_t(tx.how.error) + uint64_t(tx.how.health);
+    }
+    EXPECT_EQ(node->txs.back().how.error, 0) << "seed " << load.seed << ": traffic does not flow again";
+    print = print * 1000003 + node->received.size();
+  }
+  EXPECT_GT(delivered, load.messages / 4);
+  EXPECT_TRUE(load.faults || delivered + load.messages / 5 >= ok) << delivered << " of " << ok;
+  EXPECT_TRUE(chaos.rig.shut_down()) << "seed " << load.seed;
+  chaos.rig.run_for(1s);  // the last FINs
+  EXPECT_EQ(chaos.rig.tcp.socket_count(), 0u) << "seed " << load.seed;
+  return print ^ uint64_t(chaos.rig.now.time_since_epoch().count());
+}
+
+TEST(SockSim, thousands_of_messages_arrive_whole) {
+  for (uint64_t seed = 1; seed <= 2; ++seed) run_and_check({.seed = seed, .messages = 1500});
+}
+
+TEST(SockSim, four_connections_each_way_and_three_workers) {
+  for (uint64_t seed = 11; seed <= 12; ++seed)
+    run_and_check({.seed = seed, .messages = 1000, .conns_per_peer = 4, .workers = 3});
+}
+
+TEST(SockSim, faults_lose_no_tx_and_no_slot) {
+  for (uint64_t seed = 21; seed <= 28; ++seed) run_and_check({.seed = seed, .messages = 600, .faults = true});
+}
+
+TEST(SockSim, faults_with_many_connections) {
+  for (uint64_t seed = 41; seed <= 43; ++seed)
+    run_and_check({.seed = seed, .messages = 500, .conns_per_peer = 3, .faults = true, .workers = 2});
+}
+
+TEST(SockSim, same_seed_same_run) {
+  const Load load{.seed = 99, .messages = 300, .faults = true};
+  EXPECT_EQ(run_and_check(load), run_and_check(load));
+}
+
+}  // namespace
+}  // namespace ulnet::test
