@@ -1,56 +1,86 @@
 // A Node: one LNet identity. An object without globals; clock, randomness, LNDs and devices are handed in, so that a thousand of
-// them live in one test process. Wiring only: rules live in publish/, peers/, routes/, nis/, api/.
-// Threads: turn(w) belongs to whoever drives worker w; everything else to the control thread.
+// them live in one test process. Wiring only: rules live in publish/, peers/, routes/, nis/, ping/, handlers/.
+// Threads: turn(w), worker_* belong to whoever drives worker w; everything else to the control thread, before the threads start
+// and after they have ended to anybody.
 #pragma once
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "dataplane/worker/worker.h"
-#include "lnd/lnd.h"
+#include "control/control.h"
+#include "control/handlers/applier.h"
+#include "control/node_config.h"
 
 namespace ulnet {
 
-/// One LND as a Node gets it: number 0 must be loopback.
-struct LndEntry {
-  std::string name;                ///< "tcp", "o2ib", "lo": also the net type that it serves
-  NetType type = NetType::kLo;
-  std::function<std::unique_ptr<Lnd>(LndCore&)> make_worker_half;             ///< called once per worker
-  std::function<std::unique_ptr<LndControl>(LndControlHost&)> make_control_half;
-};
+/// How long a stop may take before what is still under way is given up.
+inline constexpr Duration kStopMax = 15s;
 
-/// What the machine knows about interfaces. Real: netlink; tests: a table.
-class Devices {
+class Node {
  public:
-  struct Interface {
-    std::string name;
-    std::vector<Nid> addresses;    ///< net part unset (tcp0): only the address bytes count; IPv4 first
-    uint32_t mbps = 0;             ///< 0 = unknown
-    uint32_t numa_node = UINT32_MAX;
-    bool link_up = true;
-  };
-  virtual ~Devices() = default;
-  /// Error ENODEV when there is none of this name.
-  [[nodiscard]] virtual Result<Interface> find(const std::string& name) = 0;
-  /// The interface that has this address; ENODEV if none.
-  [[nodiscard]] virtual Result<Interface> find_address(const Nid& nid) = 0;
-};
+  /// A node that answers on loopback and is not configured yet. Errors: EINVAL (no workers, too many, the first LND is not
+  /// loopback), EMFILE (event fds), what the loopback LND says.
+  [[nodiscard]] static Result<std::unique_ptr<Node>> create(const NodeConfig& config, NodeDeps deps, Instant now);
+  /// Requires: no thread turns it any more. Without stop() before, what is under way is forgotten.
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
 
-struct NodeConfig {
-  unsigned workers = 1;
-  WorkerSize worker_size;
-  uint32_t ring_size = 1024;
-  uint32_t peers_max = 65536;      ///< peer NIs, in all
-};
+  // --- turning -----------------------------------------------------------------------------------------------------
+  /// One bounded turn of a worker; returns work done.
+  unsigned turn(WorkerId worker, Instant now) { return c_.workers[worker.value]->turn(now); }
+  [[nodiscard]] Worker& worker(WorkerId worker) { return *c_.workers[worker.value]; }
+  [[nodiscard]] IdleGate& worker_gate(WorkerId worker) { return *c_.gates[worker.value]; }
+  [[nodiscard]] unsigned worker_count() const { return c_.config.workers; }
+  /// Descriptors that wake a worker's LNDs; returns how many.
+  unsigned worker_wait_fds(WorkerId worker, std::span<int> out);
+  /// One bounded turn of control; returns work done.
+  unsigned turn_control(Instant now);
+  /// The re-check before control sleeps: did a worker send something?
+  [[nodiscard]] bool control_pending();
+  /// When control has something to do by itself.
+  [[nodiscard]] Instant next_deadline();
+  /// Descriptors that make control's turn worth while; its gate's fd is not among them.
+  void wait_fds(std::vector<int>& out);
+  [[nodiscard]] IdleGate& control_gate() { return c_.gate; }
 
-struct NodeDeps {
-  uint64_t seed = 1;
-  uint64_t incarnation = 1;        ///< unique per life of the node: real time in ns
-  std::vector<LndEntry> lnds;
-  Devices* devices = nullptr;
-  std::function<void(const std::string&)> log;   ///< one line for the operator
-  bool real_threads = false;       ///< gates get event fds
+  // --- what it is asked to do --------------------------------------------------------------------------------------
+  /// Applies the changes whole or not at all; `done` is called once, from a later turn_control() or at once.
+  void apply(config::ChangeList changes, Applier::Done done) { applier_.submit(std::move(changes), std::move(done)); }
+  [[nodiscard]] Applier& applier() { return applier_; }
+  void ping(const PingRequest& request, Pinger::Done done);
+  [[nodiscard]] Control& control() { return c_; }
+
+  // --- for applications in this process (libulnet) -------------------------------------------------------------------
+  /// See Submitters::open. Valid until submitter_close(), or the end of the node.
+  [[nodiscard]] Result<Submitter*> submitter_open(WorkerId home, const SubmitterSize& size);
+  void submitter_close(Submitter& submitter) { c_.submitters->close(submitter); }
+  /// Opens a portal; workers know it when this returns. Errors: EINVAL, EBUSY; portal 0 is LNet's own.
+  [[nodiscard]] Result<void> portal_open(PortalIndex portal, WorkerId home, PortalMode mode, bool lazy);
+  [[nodiscard]] Result<void> portal_close(PortalIndex portal);
+
+  // --- the end -----------------------------------------------------------------------------------------------------
+  /// Begins a clean stop: nothing new, what is under way may end, NIs are drained and closed. Turn it until stopped().
+  void stop(Instant now);
+  [[nodiscard]] bool stopping() const { return c_.stopping; }
+  /// Everything is at rest, or kStopMax has passed.
+  [[nodiscard]] bool stopped() const { return stopped_; }
+  /// What was not at rest when kStopMax had passed; empty after a clean stop.
+  [[nodiscard]] const std::string& stop_leftovers() const { return leftovers_; }
+
+ private:
+  Node(const NodeConfig& config, NodeDeps deps);
+  [[nodiscard]] Result<void> open(Instant now);
+  void turn_stop();
+
+  Control c_;
+  Applier applier_;
+  Submitter* own_submitter_ = nullptr;   // of c_.port
+  Instant stop_deadline_ = kForever;
+  bool own_closed_ = false;
+  bool stopped_ = false;
+  std::string leftovers_;
 };
 
 }  // namespace ulnet

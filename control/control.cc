@@ -1,0 +1,56 @@
+#include "control/control.h"
+
+#include "control/lnd_host.h"
+
+namespace ulnet {
+namespace {
+
+constexpr uint64_t kWorkerSeedStep = 0x9E3779B97F4A7C15ull;  // workers draw apart from each other
+
+std::vector<IdleGate*> pointers(const std::vector<std::unique_ptr<IdleGate>>& gates) {
+  std::vector<IdleGate*> all;
+  for (const auto& gate : gates) all.push_back(gate.get());
+  return all;
+}
+
+}  // namespace
+
+Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
+    : config(node_config),
+      deps(std::move(node_deps)),
+      rng(deps.seed),
+      gate(deps.control_gate != nullptr ? *deps.control_gate : own_gate) {
+  for (unsigned i = 0; i < config.workers; ++i) gates.push_back(std::make_unique<IdleGate>());
+  mesh = std::make_unique<Mesh>(config.workers, config.ring_size, pointers(gates).data(), &gate);
+  outbox = std::make_unique<Outbox>(*mesh);
+  publisher = std::make_unique<Publisher>(*mesh);
+  peer_table = std::make_unique<PeerTableBuilder>();
+  for (unsigned i = 0; i < config.workers; ++i) {
+    workers.push_back(std::make_unique<Worker>(WorkerId{uint16_t(i)}, *mesh, config.worker_size, deps.incarnation,
+                                               deps.seed + (i + 1) * kWorkerSeedStep));
+  }
+  LocalNis::Deps nis_deps{*mesh, *outbox, *publisher, deps.devices, config.groups, {}, {}};
+  for (unsigned i = 0; i < deps.lnds.size(); ++i) {
+    lnd_hosts.push_back(std::make_unique<LndHost>(*this, i));
+    lnds.push_back(deps.lnds[i].make_control_half(*lnd_hosts.back()));
+    for (auto& worker : workers) {
+      lnd_cores.push_back(std::make_unique<CorePort>(*worker, i));
+      worker->add_lnd(i, deps.lnds[i].make_worker_half(*lnd_cores.back()));
+    }
+    nis_deps.lnd_types.push_back(deps.lnds[i].type);
+    nis_deps.lnds.push_back(lnds.back().get());
+  }
+  nis = std::make_unique<LocalNis>(std::move(nis_deps));
+  PeerDb::Deps peer_deps{*nis, config.workers, config.peers_max, {}, {}, {}};
+  peer_deps.routed = [this](Net net) { return routes->reaches(net); };
+  peer_deps.gateway = [this](const Peer& peer) { return routes->is_gateway(peer); };
+  peers = std::make_unique<PeerDb>(std::move(peer_deps));
+  routes = std::make_unique<RouteDb>(*nis, *peers, rng);
+  routing = std::make_unique<Routing>(Routing::Deps{*outbox, config.workers});
+  portals = std::make_unique<Portals>(*outbox);
+  submitters = std::make_unique<Submitters>(*mesh, *outbox);
+}
+
+Control::~Control() = default;
+
+}  // namespace ulnet

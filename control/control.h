@@ -1,0 +1,96 @@
+// Everything that the control thread of one Node owns. Members, no rules: those are in the folders beside. Who has a Control& is
+// on the control thread; nobody else may have one. What can only be seen here: the order of members is the order of destruction,
+// the last first (workers and drivers go before what they point into).
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/model.h"
+#include "control/control_port.h"
+#include "control/devices.h"
+#include "control/nis/local_nis.h"
+#include "control/nis/ping_target.h"
+#include "control/node_config.h"
+#include "control/outbox.h"
+#include "control/peers/peer_db.h"
+#include "control/ping/pinger.h"
+#include "control/portals.h"
+#include "control/publish/peer_table.h"
+#include "control/publish/publisher.h"
+#include "control/routes/route_db.h"
+#include "control/routes/routing.h"
+#include "control/stats/totals.h"
+#include "dataplane/base/rng.h"
+#include "dataplane/worker/worker.h"
+
+namespace ulnet {
+
+/// What has to be built anew before the next view goes out.
+struct Dirty {
+  bool local = true;      ///< NIs
+  bool node = true;       ///< node-wide numbers
+  bool ping = true;       ///< what pings are answered with
+};
+
+/// An answer that waits for the view it speaks of.
+struct Resolved {
+  WorkerId worker;
+  Nid nid;
+  int32_t error = 0;
+};
+
+class LndHost;
+class CorePort;
+
+struct Control {
+  Control(const NodeConfig& config, NodeDeps deps);
+  ~Control();
+
+  const NodeConfig config;
+  NodeDeps deps;
+  Rng rng;
+  Instant now = kNever;                          ///< of the turn under way
+  config::DesiredState desired;                  ///< what was asked for and is in force
+  Dirty dirty;
+  bool stopping = false;
+
+  std::vector<std::unique_ptr<IdleGate>> gates;  ///< by worker
+  IdleGate own_gate;
+  IdleGate& gate;                                ///< control's: handed in, or own_gate
+  std::unique_ptr<Mesh> mesh;
+  std::unique_ptr<Outbox> outbox;
+  std::unique_ptr<Publisher> publisher;
+  std::unique_ptr<PeerTableBuilder> peer_table;
+  ViewParts parts;                               ///< of the view to come
+  uint64_t routes_seen = 0, portals_seen = 0;    ///< revisions that `parts` holds
+  bool unpublished = true;                       ///< `parts` holds what no view has yet
+  std::vector<Resolved> resolved;
+
+  std::unique_ptr<LocalNis> nis;
+  std::unique_ptr<PeerDb> peers;
+  std::unique_ptr<RouteDb> routes;
+  std::unique_ptr<Routing> routing;
+  std::unique_ptr<Portals> portals;
+  std::unique_ptr<Submitters> submitters;
+  std::unique_ptr<ControlPort> port;
+  std::unique_ptr<PingTarget> ping_target;
+  std::unique_ptr<Pinger> pinger;
+  PingTarget::PushHook on_push;                  ///< what was pushed here, for discovery
+  NodeTotals baseline;                           ///< `stats reset`
+  bool lo_stopped = false;
+
+  std::vector<std::unique_ptr<LndHost>> lnd_hosts;         ///< by LND
+  std::vector<std::unique_ptr<LndControl>> lnds;           ///< by LND
+  std::vector<std::unique_ptr<CorePort>> lnd_cores;        ///< what the worker halves see, one per worker and LND
+  std::vector<std::unique_ptr<Worker>> workers;
+
+  void log(const std::string& line) const {
+    if (deps.log) deps.log(line);
+  }
+};
+
+inline constexpr NiId kLoNi{0};
+
+}  // namespace ulnet

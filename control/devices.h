@@ -1,0 +1,28 @@
+// What the machine knows about its interfaces. Real: devices_system.h; tests: a table. Thread: control; must not block.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "dataplane/base/nid.h"
+#include "dataplane/base/result.h"
+
+namespace ulnet {
+
+class Devices {
+ public:
+  struct Interface {
+    std::string name;
+    std::vector<Nid> addresses;  ///< net part is tcp and means nothing: only the address bytes count; IPv4 first
+    uint32_t mbps = 0;           ///< 0 = unknown
+    uint32_t numa_node = UINT32_MAX;
+    bool link_up = true;
+  };
+  virtual ~Devices() = default;
+  [[nodiscard]] virtual std::vector<Interface> list() = 0;
+  /// Error ENODEV when there is none of this name.
+  [[nodiscard]] virtual Result<Interface> find(const std::string& name) = 0;
+  /// The interface that has this address; ENODEV if none.
+  [[nodiscard]] virtual Result<Interface> find_address(const Nid& nid) = 0;
+};
+
+}  // namespace ulnet

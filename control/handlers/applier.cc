@@ -1,0 +1,343 @@
+#include "control/handlers/applier.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "control/handlers/ip2nets.h"
+#include "control/lanes.h"
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+namespace {
+
+/// Changes carried out in one turn.
+constexpr unsigned kChangesBudget = 256;
+/// How often a list that waits is looked at, besides when workers report.
+constexpr Duration kLookAgain = 10ms;
+
+std::string with(const char* words, const std::string& what) {
+  return what.rfind(words, 0) == 0 ? what : std::string(words) + ": " + what;
+}
+
+}  // namespace
+
+void Applier::submit(config::ChangeList changes, Done done) {
+  Job& job = jobs_.emplace_back();
+  job.changes = std::move(changes);
+  job.done = std::move(done);
+  retry_at_ = kNever;
+}
+
+config::ChangeList Applier::expand(const config::ChangeList& changes, std::vector<size_t>& origin) {
+  config::ChangeList all;
+  const auto append = [&](const config::PlacedChange& change, size_t from) {
+    all.push_back(change);
+    normalise(all.back().change);
+    origin.push_back(from);
+  };
+  std::vector<Net> matched;  // by ip2nets: the first matching rule of each net wins
+  for (size_t i = 0; i < changes.size(); ++i) {
+    if (const auto* rule = std::get_if<config::NetAddMatching>(&changes[i].change)) {
+      if (std::find(matched.begin(), matched.end(), rule->rule.net) != matched.end()) continue;
+      const auto adds = ip2nets_match(rule->rule, c_.deps.devices);
+      for (const config::NetAdd& add : adds) append({add, changes[i].origin}, i);
+      if (!adds.empty()) matched.push_back(rule->rule.net);
+      continue;
+    }
+    append(changes[i], i);
+    const auto* configure = std::get_if<config::LnetConfigure>(&changes[i].change);
+    if (configure != nullptr && configure->all && !c_.desired.configured)
+      for (const config::PlacedChange& change : networks_) append(change, i);
+  }
+  return all;
+}
+
+// What is in force names each NI by its NID; what is asked may name it by its interface.
+void Applier::normalise(config::Change& change) {
+  auto* del = std::get_if<config::NetDel>(&change);
+  if (del == nullptr || del->interface.empty() || del->nid) return;
+  for (const LocalNi* ni : c_.nis->on_net(del->net)) {
+    if (ni->params.interface != del->interface) continue;
+    del->nid = ni->nid;
+    del->interface.clear();
+    return;
+  }
+}
+
+void Applier::start(Job& job) {
+  job.started = true;
+  job.changes = expand(job.changes, job.origin);
+  job.before = job.after = c_.desired;
+  job.errors = config::changes_apply(job.after, job.changes);
+  for (config::ChangeError& error : job.errors) error.index = job.origin[error.index];
+}
+
+Applier::Step Applier::refuse(Job& job, int code, std::string what) {
+  job.errors.push_back({job.origin[job.next], code, std::move(what)});
+  return Step::kFailed;
+}
+
+unsigned Applier::turn(Instant now) {
+  now_ = now;
+  unsigned done = 0;
+  retry_at_ = now + kLookAgain;
+  while (!jobs_.empty() && done < kChangesBudget) {
+    Job& job = jobs_.front();
+    if (!job.started) {
+      start(job);
+      ++done;
+      if (!job.errors.empty()) {
+        finish(job);
+        continue;
+      }
+    }
+    if (!job.leaving.empty()) {
+      std::erase_if(job.leaving, [&](NiId id) { return c_.nis->find(id) == nullptr; });
+      if (!job.leaving.empty()) return done;
+    }
+    if (job.undoing || job.next == job.changes.size()) {
+      finish(job);
+      continue;
+    }
+    ++done;
+    const Step step = std::visit([&](const auto& change) { return run(job, change); }, job.changes[job.next].change);
+    if (step == Step::kFailed) undo_all(job);
+    else ++job.next;
+  }
+  if (done >= kChangesBudget) retry_at_ = kNever;
+  return done;
+}
+
+void Applier::undo_all(Job& job) {
+  job.undoing = true;
+  for (; !job.undo.empty(); job.undo.pop_back()) job.undo.back()();
+}
+
+void Applier::finish(Job& job) {
+  if (job.errors.empty()) put_in_force(job);
+  Done done = std::move(job.done);
+  const auto errors = std::move(job.errors);
+  jobs_.pop_front();
+  if (done) done(errors);
+}
+
+void Applier::put_in_force(Job& job) {
+  c_.desired = std::move(job.after);
+  for (LocalNis::LocalNet& net : c_.nis->nets()) {  // name each NI by its NID, too
+    for (const LocalNi& ni : net.nis) {
+      for (config::NetConfig& wanted : c_.desired.nets)
+        for (config::NiConfig& one : wanted.nis)
+          if (wanted.net == net.net && !one.nid && one.interface == ni.config.interface) one.nid = ni.nid;
+    }
+  }
+  std::erase_if(c_.desired.routes, [&](const config::RouteConfig& route) {  // those that left with their net
+    return std::none_of(c_.routes->routes().begin(), c_.routes->routes().end(), [&](const Route& one) {
+      return one.config.net == route.net && one.config.gateway == route.gateway;
+    });
+  });
+  const config::UlnetSection& ulnet = c_.desired.ulnet;
+  c_.routing->set_settle_time(ulnet.alive_router_check_interval + ulnet.router_ping_timeout);
+  c_.peers->set_watch_aliveness(c_.routing->state() != RoutingState::kDisabled);
+  c_.dirty.node = c_.dirty.local = true;
+  if (job.ulnet && ulnet_changed_) ulnet_changed_();
+}
+
+void Applier::abort() {
+  while (!jobs_.empty()) {
+    Job& job = jobs_.front();
+    if (job.errors.empty()) job.errors.push_back({0, -ESHUTDOWN, "the node stops"});
+    finish(job);
+  }
+}
+
+// --- LNet and its NIs --------------------------------------------------------------------------------------------------
+
+Applier::Step Applier::run(Job&, const config::LnetConfigure&) { return Step::kDone; }
+
+Applier::Step Applier::run(Job& job, const config::LnetUnconfigure&) {
+  if (in_use_) {
+    if (const std::string user = in_use_(); !user.empty()) return refuse(job, -EBUSY, "LNet is in use by " + user);
+  }
+  c_.routes->clear();
+  c_.routing->abort();
+  for (LocalNis::LocalNet& net : c_.nis->nets())
+    for (LocalNi& ni : net.nis) begin_remove(job, ni);
+  nis_changed(c_);
+  c_.peers->clear();
+  c_.dirty.node = true;
+  job.undo.clear();  // there is no way back to what has been taken down
+  job.before = config::DesiredState{};
+  job.before.ulnet = c_.desired.ulnet;
+  c_.desired = job.before;
+  return Step::kDone;
+}
+
+TextResult<LocalNi*> Applier::ni_add(Net net, const config::NiConfig& ni, const config::DesiredState& state) {
+  auto added = c_.nis->add(net, ni, state.global.max_interfaces, state.ulnet.socklnd.timeout, now_);
+  if (added) nis_changed(c_);
+  return added;
+}
+
+void Applier::begin_remove(Job& job, LocalNi& ni) {
+  if (ni.closing) return;
+  job.leaving.push_back(ni.id);
+  c_.nis->remove(ni, now_);
+}
+
+Applier::Step Applier::run(Job& job, const config::NetAdd& change) {
+  auto added = ni_add(change.net, change.ni, job.after);
+  if (!added) return refuse(job, added.error().code, with("cannot add LNet NI", added.error().what));
+  job.undo.push_back([this, &job, id = (*added)->id] {
+    if (LocalNi* ni = c_.nis->find(id)) begin_remove(job, *ni);
+    nis_changed(c_);
+  });
+  c_.log(fmt::format("{} added{}{}", nid_text((*added)->nid), (*added)->params.interface.empty() ? "" : " on ",
+                     (*added)->params.interface));
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job&, const config::NetAddMatching&) { return Step::kDone; }  // expanded before
+
+Applier::Step Applier::run(Job& job, const config::NetDel& change) {
+  std::vector<LocalNi*> leaving;
+  for (LocalNi* ni : c_.nis->on_net(change.net)) {
+    if (!change.interface.empty() && ni->params.interface != change.interface) continue;
+    if (!change.nid || *change.nid == ni->nid) leaving.push_back(ni);
+  }
+  if (leaving.empty()) return refuse(job, -EINVAL, "cannot del network: there is no such NI");
+  for (LocalNi* ni : leaving) {
+    c_.log(fmt::format("{} is being deleted", nid_text(ni->nid)));
+    job.undo.push_back([this, net = change.net, config = ni->config] {
+      if (!ni_add(net, config, c_.desired)) c_.log("an NI that was taken down for changes that failed could not be added again");
+    });
+    begin_remove(job, *ni);
+  }
+  nis_changed(c_);
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job& job, const config::NetSet& change) {
+  if (change.conns_per_peer || change.lnd_timeout) {
+    return refuse(job, -EOPNOTSUPP, "cannot configure conns_per_peer or lnd_timeout of a running NI: delete the NI and add it again");
+  }
+  bool found = change.all;
+  for (LocalNis::LocalNet& net : c_.nis->nets()) {
+    for (LocalNi& ni : net.nis) {
+      if (!change.all && change.nid != ni.nid) continue;
+      found = true;
+      if (!change.health) continue;
+      job.undo.push_back([this, id = ni.id, health = ni.health] {
+        if (LocalNi* one = c_.nis->find(id)) one->health = health;
+      });
+      ni.health = uint16_t(*change.health);
+    }
+  }
+  if (!found) return refuse(job, -ENOENT, "cannot configure health: there is no such NI");
+  c_.dirty.local = c_.dirty.ping = true;
+  return Step::kDone;
+}
+
+// --- routes and peers --------------------------------------------------------------------------------------------------
+
+Applier::Step Applier::run(Job& job, const config::RouteAdd& change) {
+  if (auto added = c_.routes->add(change.route); !added) return refuse(job, added.error().code, added.error().what);
+  job.undo.push_back([this, route = change.route] { (void)c_.routes->remove(route.net, route.gateway); });
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job& job, const config::RouteDel& change) {
+  const auto& routes = c_.routes->routes();
+  const auto found = std::find_if(routes.begin(), routes.end(), [&](const Route& one) {
+    return one.config.net == change.net && one.config.gateway == change.gateway;
+  });
+  if (found != routes.end()) {
+    job.undo.push_back([this, route = found->config] { (void)c_.routes->add(route); });
+  }
+  if (auto removed = c_.routes->remove(change.net, change.gateway); !removed) {
+    return refuse(job, removed.error().code, removed.error().what);
+  }
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job& job, const config::PeerAdd& change) {
+  const auto& known = c_.desired.peers;
+  const bool there = std::any_of(known.begin(), known.end(), [&](const auto& one) { return one.primary == change.peer.primary; });
+  auto added = c_.peers->add(change.peer);
+  if (!added) return refuse(job, added.error().code, added.error().what);
+  job.undo.push_back([this, peer = change.peer, there] {
+    (void)c_.peers->remove(peer.primary, there ? peer.nids : std::vector<Nid>{}, true);
+  });
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job& job, const config::PeerDel& change) {
+  auto removed = c_.peers->remove(change.primary, change.nids, change.force);
+  if (!removed) return refuse(job, removed.error().code, removed.error().what);
+  const auto& known = job.before.peers;
+  const auto was = std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.primary == change.primary; });
+  if (was != known.end()) job.undo.push_back([this, peer = *was] { (void)c_.peers->add(peer); });
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job& job, const config::PeerSet& change) {
+  bool found = change.all;
+  for (const auto& [id, peer] : c_.peers->peers()) {
+    bool touched = false;
+    for (PeerNet& net : peer->nets) {
+      for (PeerNi* ni : net.nis) {
+        if (!change.all && change.nid != ni->nid) continue;
+        found = touched = true;
+        if (change.health) ni->health = uint16_t(*change.health);
+      }
+    }
+    if (touched && change.state) peer->state = uint32_t(*change.state);
+    if (touched) c_.peers->touch(*peer);
+  }
+  return found ? Step::kDone : refuse(job, -ENOENT, "cannot configure peer: there is no such peer NI");
+}
+
+// --- settings: in force with the whole list ------------------------------------------------------------------------------
+
+Applier::Step Applier::run(Job&, const config::SetValue&) { return Step::kDone; }
+
+Applier::Step Applier::run(Job& job, const config::SetRouting& change) {
+  const bool was = c_.routing->state() == RoutingState::kEnabled || c_.routing->state() == RoutingState::kStarting;
+  if (change.enable) {
+    auto enabled = c_.routing->enable(start_up_ || job.after.ulnet.forwarding == config::Forwarding::kEnabled, now_);
+    if (!enabled) return refuse(job, enabled.error().code, "cannot configure routing: " + enabled.error().what);
+  } else {
+    c_.routing->disable(now_);
+  }
+  if (was != change.enable) {
+    job.undo.push_back([this, was] {
+      if (was) (void)c_.routing->enable(true, now_);
+      else c_.routing->abort();
+    });
+  }
+  c_.dirty.node = c_.dirty.ping = true;
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job& job, const config::SetBuffers& change) {
+  const config::Buffers old = c_.routing->buffers();
+  config::Buffers buffers = old;
+  buffers.tiny = change.tiny.value_or(buffers.tiny);
+  buffers.small = change.small.value_or(buffers.small);
+  buffers.large = change.large.value_or(buffers.large);
+  if (auto set = c_.routing->set_buffers(buffers); !set) {
+    return refuse(job, set.error().code, "cannot configure buffers: " + set.error().what);
+  }
+  job.undo.push_back([this, old] { (void)c_.routing->set_buffers(old); });
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job&, const config::UdspAdd&) { return Step::kDone; }
+Applier::Step Applier::run(Job&, const config::UdspDel&) { return Step::kDone; }
+
+Applier::Step Applier::run(Job& job, const config::UlnetSet&) {
+  job.ulnet = true;
+  return Step::kDone;
+}
+
+}  // namespace ulnet

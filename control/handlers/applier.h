@@ -1,0 +1,93 @@
+// Applies lists of changes to a running node. A list is checked whole against what is in force (config/apply.h, changes_apply), then carried out
+// one change after the other; when one fails, those before it are undone, so that a list counts whole or not at all. Some changes
+// take a while (an NI is drained before it goes), so lists wait for each other. Thread: control.
+#pragma once
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "config/apply.h"
+#include "control/control.h"
+
+namespace ulnet {
+
+class Applier {
+ public:
+  /// Gets what is wrong, one entry for each change that cannot be; empty: all is in force.
+  using Done = std::function<void(const std::vector<config::ChangeError>&)>;
+
+  explicit Applier(Control& control) : c_(control) {}
+
+  /// Takes a list. Its `done` comes once, from within turn() or abort().
+  void submit(config::ChangeList changes, Done done);
+  /// Carries lists on; returns work done.
+  unsigned turn(Instant now);
+  [[nodiscard]] Instant next_deadline() const { return jobs_.empty() ? kForever : retry_at_; }
+  [[nodiscard]] bool idle() const { return jobs_.empty(); }
+  /// Ends everything with ESHUTDOWN, as far as it got.
+  void abort();
+
+  /// What `lnet configure --all` adds: the networks of the configuration file.
+  void set_configured_networks(config::ChangeList changes) { networks_ = std::move(changes); }
+  /// While it is set, `routing: enable` enables at once, without the waiting time of `set routing 1`.
+  void set_start_up(bool on) { start_up_ = on; }
+  /// Asked before `lnet unconfigure`: "" or who uses the node.
+  void set_in_use(std::function<std::string()> in_use) { in_use_ = std::move(in_use); }
+  /// Told when a list that holds changes of `ulnet:` keys is in force.
+  void set_ulnet_changed(std::function<void()> changed) { ulnet_changed_ = std::move(changed); }
+
+ private:
+  enum class Step : uint8_t { kDone, kWait, kFailed };
+  struct Job {
+    config::ChangeList changes;
+    std::vector<size_t> origin;            // by change: place in the list as submitted
+    Done done;
+    bool started = false;
+    size_t next = 0;
+    config::DesiredState before, after;
+    std::vector<NiId> leaving;             // NIs that the current change waits for
+    std::vector<std::function<void()>> undo;
+    bool undoing = false;
+    bool ulnet = false;                    // holds changes of `ulnet:` keys
+    std::vector<config::ChangeError> errors;
+  };
+  void start(Job& job);
+  [[nodiscard]] bool carry_on(Job& job);
+  void finish(Job& job);
+  [[nodiscard]] config::ChangeList expand(const config::ChangeList& changes, std::vector<size_t>& origin);
+  void normalise(config::Change& change);
+  void put_in_force(Job& job);
+  void begin_remove(Job& job, LocalNi& ni);
+  void undo_all(Job& job);
+
+  Step run(Job& job, const config::LnetConfigure& change);
+  Step run(Job& job, const config::LnetUnconfigure& change);
+  Step run(Job& job, const config::NetAdd& change);
+  Step run(Job& job, const config::NetAddMatching& change);
+  Step run(Job& job, const config::NetDel& change);
+  Step run(Job& job, const config::NetSet& change);
+  Step run(Job& job, const config::RouteAdd& change);
+  Step run(Job& job, const config::RouteDel& change);
+  Step run(Job& job, const config::PeerAdd& change);
+  Step run(Job& job, const config::PeerDel& change);
+  Step run(Job& job, const config::PeerSet& change);
+  Step run(Job& job, const config::SetValue& change);
+  Step run(Job& job, const config::SetRouting& change);
+  Step run(Job& job, const config::SetBuffers& change);
+  Step run(Job& job, const config::UdspAdd& change);
+  Step run(Job& job, const config::UdspDel& change);
+  Step run(Job& job, const config::UlnetSet& change);
+  [[nodiscard]] TextResult<LocalNi*> ni_add(Net net, const config::NiConfig& ni, const config::DesiredState& state);
+  Step refuse(Job& job, int code, std::string what);
+
+  Control& c_;
+  Instant now_ = kNever;
+  Instant retry_at_ = kNever;
+  std::deque<Job> jobs_;
+  config::ChangeList networks_;
+  std::function<std::string()> in_use_;
+  std::function<void()> ulnet_changed_;
+  bool start_up_ = false;
+};
+
+}  // namespace ulnet

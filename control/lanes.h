@@ -1,0 +1,25 @@
+// What the control thread does in one turn, by lane, each with a budget; none of it blocks. Thread: control.
+#pragma once
+#include "control/control.h"
+
+namespace ulnet {
+
+/// What workers sent: messages of drivers, questions about peers, confirmations.
+unsigned run_worker_messages(Control& c);
+/// Links and peers that come and go, NIs being deleted, routing states.
+unsigned run_health(Control& c);
+/// The control halves of the drivers: connection set-up.
+unsigned run_connections(Control& c);
+/// Events of this node's own operations: its ping target, pings.
+unsigned run_pings(Control& c);
+/// Publishes what changed, frees what no worker uses any more, sends what waits.
+unsigned run_views(Control& c);
+
+/// Earliest moment at which a lane has something to do.
+[[nodiscard]] Instant lanes_deadline(Control& c);
+/// NIs changed: peers, routes, views and ping info follow.
+void nis_changed(Control& c);
+/// Whether all router buffers are in their pools.
+[[nodiscard]] bool router_buffers_idle(const Control& c);
+
+}  // namespace ulnet

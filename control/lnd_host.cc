@@ -1,0 +1,59 @@
+#include "control/lnd_host.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+
+void LndHost::to_worker(WorkerId worker, const LndMsg& msg) {
+  ControlItem item;
+  item.kind = ControlKind::kLnd;
+  item.lnd = msg;
+  item.lnd.lnd = lnd_;
+  c_.outbox->send(worker, item);
+}
+
+Result<PeerPlace> LndHost::place_peer(const Nid& nid, NiId from) {
+  const LocalNi* ni = c_.nis->find(from);
+  auto peer = c_.peers->find_or_create(nid, ni == nullptr ? kAnyNid : ni->nid);
+  if (!peer) return tl::unexpected(peer.error());
+  return PeerPlace{(*peer)->id, (*peer)->server, &(*peer)->blocks->slice};
+}
+
+void LndHost::ni_stopped(NiId ni) {
+  if (ni == kLoNi) c_.lo_stopped = true;
+  else c_.nis->stopped(ni);
+}
+
+// A router says so without a new sequence number (docs/wire/lnet.md §4.5).
+void LndHost::ni_fatal(NiId id, bool fatal) {
+  LocalNi* ni = c_.nis->find(id);
+  if (ni == nullptr || ni->fatal == fatal) return;
+  ni->fatal = fatal;
+  if (!c_.routing->advertised()) c_.nis->bump_sequence();
+  c_.dirty.local = c_.dirty.ping = true;
+  c_.log(fmt::format("{}: link {}", nid_text(ni->nid), fatal ? "down" : "up"));
+}
+
+void LndHost::peer_up(PeerNiId id) {
+  PeerNi* ni = c_.peers->find(id);
+  if (ni == nullptr) return;
+  const bool was_down = ni->life.failures > 0;
+  c_.peers->alive(*ni);
+  c_.routes->refresh();
+  if (was_down) c_.log(fmt::format("{} can be reached again", nid_text(ni->nid)));
+}
+
+void LndHost::peer_down(PeerNiId id, int error) {
+  PeerNi* ni = c_.peers->find(id);
+  if (ni == nullptr) return;
+  const bool first = ni->life.failures == 0;
+  c_.peers->dead(*ni, c_.now);
+  c_.routes->refresh();
+  if (first) c_.log(fmt::format("{} cannot be reached: {}", nid_text(ni->nid), std::strerror(error < 0 ? -error : error)));
+}
+
+}  // namespace ulnet

@@ -1,0 +1,233 @@
+#include "control/nis/local_nis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+
+uint16_t WorkerGroups::count() const {
+  return group_of.empty() ? uint16_t(1) : uint16_t(*std::max_element(group_of.begin(), group_of.end()) + 1);
+}
+
+std::vector<uint16_t> WorkerGroups::all() const {
+  std::vector<uint16_t> groups(count());
+  for (size_t i = 0; i < groups.size(); ++i) groups[i] = uint16_t(i);
+  return groups;
+}
+
+TextResult<Devices::Interface> LocalNis::find_address(const config::NiConfig& config, Net net, Nid& nid) const {
+  Devices::Interface none;
+  if (config.nid && config.nid->net() != net) {
+    return fail_text(EINVAL, fmt::format("{} is not on {}", nid_text(*config.nid), net_text(net)));
+  }
+  if (deps_.devices == nullptr || (config.interface.empty() && deps_.lnd_types.empty())) {
+    if (!config.nid) return fail_text(ENODEV, "this node knows no interfaces; name the NI by its NID");
+    nid = *config.nid;
+    return none;
+  }
+  if (config.interface.empty()) {
+    if (!config.nid) return fail_text(EINVAL, "creating a local NI needs at least one interface");
+    nid = *config.nid;
+    auto found = deps_.devices->find_address(nid);
+    // Without its own record in the table the address may still be there: the driver says so when it binds.
+    return found ? TextResult<Devices::Interface>(*found) : TextResult<Devices::Interface>(none);
+  }
+  auto found = deps_.devices->find(config.interface);
+  if (!found) return fail_text(ENETDOWN, fmt::format("there is no interface {}", config.interface));
+  if (config.nid) {
+    nid = *config.nid;
+    const bool has = std::any_of(found->addresses.begin(), found->addresses.end(),
+                                 [&](const Nid& one) { return one.size == nid.size && one.addr == nid.addr; });
+    if (!has) return fail_text(EADDRNOTAVAIL, fmt::format("{} has no address {}", config.interface, nid_text(nid)));
+    return *found;
+  }
+  if (found->addresses.empty() || !found->addresses.front().fits_u64()) {
+    return fail_text(EADDRNOTAVAIL,
+                     fmt::format("{} has no IPv4 address; name another address of it with --nid", config.interface));
+  }
+  nid = Nid::v4(net, found->addresses.front().address_v4());
+  return *found;
+}
+
+TextResult<std::vector<WorkerId>> LocalNis::find_workers(const config::NiConfig& config, uint32_t numa) const {
+  const WorkerGroups& groups = deps_.groups;
+  for (uint16_t cpt : config.cpts) {
+    if (cpt >= groups.count()) {
+      return fail_text(ERANGE, fmt::format("invalid CPT value {}: this node has worker groups 0..{}", cpt, groups.count() - 1));
+    }
+  }
+  std::vector<WorkerId> all, chosen;
+  for (uint16_t w = 0; w < worker_count(); ++w) {
+    const WorkerId worker{w};
+    all.push_back(worker);
+    if (!config.cpts.empty()) {
+      if (std::find(config.cpts.begin(), config.cpts.end(), groups.group(worker)) != config.cpts.end()) chosen.push_back(worker);
+    } else if (numa != UINT32_MAX && w < groups.numa_of.size() && groups.numa_of[w] == numa) {
+      chosen.push_back(worker);
+    }
+  }
+  if (!config.cpts.empty() && chosen.empty()) return fail_text(ERANGE, "invalid CPT set: no worker is in these groups");
+  return chosen.empty() ? all : chosen;
+}
+
+// Each worker gets a share, also those that serve no peer of this NI: any of them may answer a loop back to itself.
+void LocalNis::give_slices(LocalNi& ni) const {
+  const int32_t sharers = int32_t(ni.workers.size());
+  const int32_t share = std::min(ni.params.credits, std::max(ni.params.credits / sharers, 8 * ni.params.peer_credits));
+  for (unsigned worker = 0; worker < worker_count(); ++worker) {
+    ni.slices.push_back(std::make_shared<NiSlice>(ni.id, std::max(share, 1), uint8_t(ni.lnd)));
+    ni.params.slices.push_back(ni.slices.back().get());
+  }
+}
+
+TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int64_t interfaces_max, Duration lnd_timeout,
+                                   Instant now) {
+  const auto type = std::find(deps_.lnd_types.begin(), deps_.lnd_types.end(), net.type());
+  if (type == deps_.lnd_types.end() || net.type() == NetType::kLo) {
+    return fail_text(EINVAL, fmt::format("this node has no driver for {}", net_text(net)));
+  }
+  LocalNi ni;
+  auto device = find_address(config, net, ni.nid);
+  if (!device) return tl::unexpected(device.error());
+  if (LocalNi* other = find(ni.nid)) {
+    if (other->closing) return fail_text(EBUSY, fmt::format("{} is still being deleted; try again", nid_text(ni.nid)));
+    return fail_text(EEXIST, fmt::format("{} is there already", nid_text(ni.nid)));
+  }
+  if (nis_.size() >= kNisMax || int64_t(nis_.size()) >= interfaces_max) {
+    return fail_text(ENOSPC, "too many NIs, check lnet_interfaces_max");
+  }
+  auto workers = find_workers(config, device->numa_node);
+  if (!workers) return tl::unexpected(workers.error());
+
+  ni.id = NiId{next_id_};
+  ni.net = net;
+  ni.lnd = unsigned(type - deps_.lnd_types.begin());
+  ni.config = config;
+  ni.workers = std::move(*workers);
+  ni.device_numa = device->numa_node;
+  ni.device_mbps = device->mbps;
+  ni.fatal = !device->link_up;
+  NiParams& params = ni.params;
+  params.id = ni.id;
+  params.nid = ni.nid;
+  params.interface = config.interface.empty() ? device->name : config.interface;
+  params.peer_timeout = int32_t(config.tunables.peer_timeout.count());
+  params.peer_credits = int32_t(config.tunables.peer_credits);
+  params.peer_buffer_credits = int32_t(config.tunables.peer_buffer_credits);
+  params.credits = int32_t(config.tunables.credits);
+  params.lnd_timeout = int32_t(lnd_timeout / 1s);
+  const auto tunable = [&](const char* name, int32_t& value) {
+    if (const auto found = config.lnd_tunables.find(name); found != config.lnd_tunables.end()) value = int32_t(found->second);
+  };
+  tunable("conns_per_peer", params.conns_per_peer);
+  tunable("timeout", params.lnd_timeout);
+  tunable("tos", params.tos);
+  give_slices(ni);
+  if (auto started = deps_.lnds[ni.lnd]->ni_start(params, now); !started) {
+    return fail_text(started.error().code, fmt::format("{}: {}", nid_text(ni.nid), started.error().what));
+  }
+  ++next_id_;
+  ++sequence_;
+  auto place = std::find_if(nets_.begin(), nets_.end(), [&](const LocalNet& one) { return one.net == net; });
+  if (place == nets_.end()) place = nets_.insert(nets_.end(), LocalNet{net, {}});
+  place->nis.push_back(std::move(ni));
+  nis_.push_back(&place->nis.back());
+  return &place->nis.back();
+}
+
+void LocalNis::remove(LocalNi& ni, Instant now) {
+  if (ni.closing) return;
+  ni.closing = true;
+  ni.undrained = worker_count();
+  ni.drain_deadline = now + kNiDrainMax;
+  ++sequence_;
+}
+
+void LocalNis::published() {
+  for (LocalNi* ni : nis_) {
+    if (!ni->closing || ni->close_sent) continue;
+    ni->close_sent = true;
+    for (uint16_t worker = 0; worker < worker_count(); ++worker) {
+      ControlItem item;
+      item.kind = ControlKind::kNiClose;
+      item.object = ni->slices[worker].get();
+      deps_.outbox.send(WorkerId{worker}, item);
+    }
+  }
+}
+
+bool LocalNis::turn(Instant now) {
+  bool changed = false;
+  for (size_t i = 0; i < nis_.size();) {
+    LocalNi& ni = *nis_[i];
+    if (ni.close_sent && !ni.stop_sent && (ni.undrained == 0 || now >= ni.drain_deadline)) {
+      ni.stop_sent = true;
+      ni.drain_deadline = kForever;
+      deps_.lnds[ni.lnd]->ni_stop(ni.id, now);
+    }
+    if (ni.closing && ni.stopped && ni.undrained == 0) {
+      erase(ni);
+      changed = true;
+    } else {
+      ++i;
+    }
+  }
+  return changed;
+}
+
+Instant LocalNis::next_deadline() const {
+  Instant next = kForever;
+  for (const LocalNi* ni : nis_)
+    if (ni->close_sent && !ni->stop_sent) next = std::min(next, ni->drain_deadline);
+  return next;
+}
+
+// Views that name the NI may still be in use, so its slices outlive it.
+void LocalNis::erase(LocalNi& ni) {
+  for (auto& slice : ni.slices) deps_.publisher.bury(std::move(slice));
+  std::erase(nis_, &ni);
+  const auto net = std::find_if(nets_.begin(), nets_.end(), [&](const LocalNet& one) { return one.net == ni.net; });
+  net->nis.remove_if([&](const LocalNi& one) { return &one == &ni; });
+  if (net->nis.empty()) nets_.erase(net);
+}
+
+void LocalNis::drained(const NiSlice& slice) {
+  LocalNi* ni = find(slice.id);
+  if (ni != nullptr && ni->undrained > 0) --ni->undrained;
+}
+
+void LocalNis::stopped(NiId id) {
+  if (LocalNi* ni = find(id)) ni->stopped = true;
+}
+
+LocalNi* LocalNis::find(NiId id) {
+  const auto found = std::find_if(nis_.begin(), nis_.end(), [&](const LocalNi* ni) { return ni->id == id; });
+  return found == nis_.end() ? nullptr : *found;
+}
+
+LocalNi* LocalNis::find(const Nid& nid) {
+  const auto found = std::find_if(nis_.begin(), nis_.end(), [&](const LocalNi* ni) { return ni->nid == nid; });
+  return found == nis_.end() ? nullptr : *found;
+}
+
+std::vector<LocalNi*> LocalNis::on_net(Net net) {
+  std::vector<LocalNi*> found;
+  for (LocalNet& one : nets_) {
+    if (one.net != net) continue;
+    for (LocalNi& ni : one.nis)
+      if (!ni.closing) found.push_back(&ni);
+  }
+  return found;
+}
+
+LocalNi* LocalNis::primary() {
+  for (LocalNet& net : nets_)
+    for (LocalNi& ni : net.nis)
+      if (!ni.closing) return &ni;
+  return nullptr;
+}
+
+}  // namespace ulnet

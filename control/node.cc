@@ -1,0 +1,167 @@
+#include "control/node.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "control/lanes.h"
+#include "control/publish/view_builder.h"
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+
+Node::Node(const NodeConfig& config, NodeDeps deps) : c_(config, std::move(deps)), applier_(c_) {}
+
+// Before the members go one by one: pings and changes still under way are told that it is over.
+Node::~Node() {
+  if (c_.pinger != nullptr) c_.pinger->abort();
+  applier_.abort();
+}
+
+Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, NodeDeps deps, Instant now) {
+  if (config.workers == 0 || config.workers > kWorkersMax) return fail(EINVAL, "a node has 1 to 64 workers", config.workers);
+  if (deps.lnds.empty() || deps.lnds.front().type != NetType::kLo) return fail(EINVAL, "the first LND of a node is loopback");
+  if (deps.lnds.size() > kLndsMax) return fail(EINVAL, "too many LNDs", deps.lnds.size());
+  std::unique_ptr<Node> node(new Node(config, std::move(deps)));
+  if (auto opened = node->open(now); !opened) return tl::unexpected(opened.error());
+  return node;
+}
+
+Result<void> Node::open(Instant now) {
+  c_.now = now;
+  if (c_.deps.real_threads) {
+    if (c_.deps.control_gate == nullptr) {
+      if (auto opened = c_.gate.open(); !opened) return opened;
+    }
+    for (auto& gate : c_.gates)
+      if (auto opened = gate->open(); !opened) return opened;
+  }
+  NiParams lo;
+  lo.id = kLoNi;
+  lo.nid = kLoNid;
+  if (auto started = c_.lnds[kLndLo]->ni_start(lo, now); !started) return started;
+
+  SubmitterSize size;
+  size.ops = ControlPort::kOps;
+  size.mds = ControlPort::kMds;
+  size.eqs = 1;
+  size.segment_blocks = 1;
+  auto submitter = c_.submitters->open(WorkerId{0}, size);
+  if (!submitter) return tl::unexpected(submitter.error());
+  own_submitter_ = *submitter;
+  c_.port = std::make_unique<ControlPort>(*own_submitter_, *c_.mesh);
+  c_.ping_target = std::make_unique<PingTarget>(*c_.port);
+  c_.pinger = std::make_unique<Pinger>(*c_.port);
+  c_.ping_target->set_hooks(
+      [this](const Event& event, std::span<const std::byte> bytes, Instant at) {
+        if (c_.on_push) c_.on_push(event, bytes, at);
+      },
+      [this](const Event& event, Instant at) {
+        if (LocalNi* ni = c_.nis->find(event.target)) ni->pinged_at = at;
+      });
+  if (auto opened = c_.portals->open(PortalIndex{0}, WorkerId{0}, PortalMode::kSingle, true); !opened) return opened;
+  (void)publish_views(c_, true);
+  return {};
+}
+
+unsigned Node::worker_wait_fds(WorkerId worker, std::span<int> out) {
+  unsigned count = 0;
+  for (auto& lnd : c_.workers[worker.value]->lnds)
+    if (lnd != nullptr) count += lnd->wait_fds(out.subspan(count));
+  return count;
+}
+
+unsigned Node::turn_control(Instant now) {
+  c_.now = now;
+  unsigned done = run_worker_messages(c_);
+  done += run_health(c_);
+  done += applier_.turn(now);
+  done += run_connections(c_);
+  done += run_pings(c_);
+  if (c_.stopping) turn_stop();
+  done += run_views(c_);
+  return done;
+}
+
+bool Node::control_pending() {
+  for (auto& ring : c_.mesh->to_control)
+    if (!ring->empty()) return true;
+  return false;
+}
+
+Instant Node::next_deadline() {
+  Instant next = std::min(lanes_deadline(c_), applier_.next_deadline());
+  if (c_.stopping && !stopped_) next = std::min(next, c_.now + 1ms);
+  return next;
+}
+
+void Node::wait_fds(std::vector<int>& out) {
+  for (auto& lnd : c_.lnds) lnd->wait_fds(out);
+}
+
+void Node::ping(const PingRequest& request, Pinger::Done done) {
+  c_.pinger->start(request, uint32_t(c_.desired.global.max_interfaces), std::move(done));
+}
+
+Result<Submitter*> Node::submitter_open(WorkerId home, const SubmitterSize& size) {
+  if (c_.stopping) return fail(ESHUTDOWN, "the node stops");
+  return c_.submitters->open(home, size);
+}
+
+Result<void> Node::portal_open(PortalIndex portal, WorkerId home, PortalMode mode, bool lazy) {
+  if (home.value >= worker_count()) return fail(EINVAL, "there is no such worker", home.value);
+  if (auto opened = c_.portals->open(portal, home, mode, lazy); !opened) return opened;
+  (void)publish_views(c_, true);
+  return {};
+}
+
+Result<void> Node::portal_close(PortalIndex portal) {
+  if (portal.value == 0) return fail(EINVAL, "portal 0 belongs to LNet itself");
+  if (auto closed = c_.portals->close(portal); !closed) return closed;
+  (void)publish_views(c_, true);
+  return {};
+}
+
+// What is under way still needs portal 0 and the NIs for a moment: they go as they fall silent.
+void Node::stop(Instant now) {
+  if (c_.stopping) return;
+  c_.stopping = true;
+  c_.dirty.node = true;
+  stop_deadline_ = now + kStopMax;
+  c_.pinger->abort();
+  applier_.abort();
+  c_.routing->abort();
+  c_.ping_target->close();
+  c_.submitters->close_all_but(own_submitter_);
+  for (LocalNis::LocalNet& net : c_.nis->nets())
+    for (LocalNi& ni : net.nis) c_.nis->remove(ni, now);
+  c_.dirty.local = true;
+  c_.lnds[kLndLo]->ni_stop(kLoNi, now);
+}
+
+void Node::turn_stop() {
+  if (stopped_) return;
+  const bool quiet = c_.ping_target->at_rest() && c_.pinger->at_rest();
+  if (quiet && !own_closed_) {
+    own_closed_ = true;
+    c_.submitters->close(*own_submitter_);
+  }
+  std::string left;
+  if (!quiet) left += " pings";
+  if (!c_.submitters->all_closed()) left += fmt::format(" {} submitters", c_.submitters->open_count());
+  for (LocalNis::LocalNet& net : c_.nis->nets())
+    for (const LocalNi& ni : net.nis)
+      left += fmt::format(" {} ({} workers drain{})", nid_text(ni.nid), ni.undrained, ni.stopped ? "" : ", connections");
+  if (!c_.lo_stopped) left += " loopback";
+  if (!c_.routing->empty()) left += " router buffers";
+  if (c_.outbox->waiting()) left += " messages to workers";
+  if (left.empty()) {
+    stopped_ = true;
+  } else if (c_.now >= stop_deadline_) {
+    stopped_ = true;
+    leftovers_ = left.substr(1);
+    c_.log("stopped without waiting any longer for: " + leftovers_);
+  }
+}
+
+}  // namespace ulnet

@@ -1,0 +1,38 @@
+#include "control/outbox.h"
+
+#include <algorithm>
+
+#include "dataplane/worker/idle.h"
+
+namespace ulnet {
+
+void Outbox::send(WorkerId to, const ControlItem& item) {
+  ULNET_CHECK(to.value < mesh_.worker_count);
+  auto& waiting = waiting_[to.value];
+  if (waiting.empty() && mesh_.to_worker[to.value]->push(item)) {
+    mesh_.gates[to.value]->notify();
+    return;
+  }
+  waiting.push_back(item);
+}
+
+void Outbox::send_all(const ControlItem& item) {
+  for (unsigned worker = 0; worker < mesh_.worker_count; ++worker) send(WorkerId{uint16_t(worker)}, item);
+}
+
+unsigned Outbox::flush() {
+  unsigned sent = 0;
+  for (unsigned worker = 0; worker < mesh_.worker_count; ++worker) {
+    auto& waiting = waiting_[worker];
+    const unsigned before = sent;
+    for (; !waiting.empty() && mesh_.to_worker[worker]->push(waiting.front()); ++sent) waiting.pop_front();
+    if (sent > before) mesh_.gates[worker]->notify();
+  }
+  return sent;
+}
+
+bool Outbox::waiting() const {
+  return std::any_of(waiting_.begin(), waiting_.end(), [](const auto& queue) { return !queue.empty(); });
+}
+
+}  // namespace ulnet

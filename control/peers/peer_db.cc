@@ -1,0 +1,351 @@
+#include "control/peers/peer_db.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+
+PeerBlocks::PeerBlocks(PeerNiId id, int32_t tx_credits, int32_t rtr_credits, unsigned workers)
+    : slice(id, tx_credits, rtr_credits), locals(std::make_unique<PeerLocal[]>(workers)), by_worker(workers) {
+  for (unsigned i = 0; i < workers; ++i) by_worker[i] = &locals[i];
+}
+
+size_t Peer::ni_count() const {
+  size_t count = 0;
+  for (const PeerNet& net : nets) count += net.nis.size();
+  return count;
+}
+
+// The least loaded of those that are near, the first of equals: the same calls in the same order place alike.
+WorkerId PeerDb::choose_worker(const LocalNi* via) const {
+  WorkerId best = kNoWorker;
+  const auto look = [&](WorkerId worker) {
+    if (best == kNoWorker || load_[worker.value] < load_[best.value]) best = worker;
+  };
+  if (via != nullptr) {
+    for (WorkerId worker : via->workers) look(worker);
+  } else {
+    for (uint16_t worker = 0; worker < deps_.workers; ++worker) look(WorkerId{worker});
+  }
+  return best;
+}
+
+const LocalNi* PeerDb::choose_source(Net net) {
+  const auto nis = deps_.nis.on_net(net);
+  return nis.empty() ? nullptr : nis[next_source_++ % nis.size()];
+}
+
+// Credits follow the NI that the peer is met on; a peer on a net that is not local has none (docs/wire/lnetctl.md §3.2). Blocks
+// that drivers may still name are kept, and new ones get a new id.
+bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
+  int32_t tx = 0, rtr = 0;
+  if (via != nullptr) {
+    tx = std::max(via->params.peer_credits, 1);
+    const int32_t module = deps_.buffer_credits ? deps_.buffer_credits() : 0;
+    rtr = via->params.peer_buffer_credits > 0 ? via->params.peer_buffer_credits : module > 0 ? module : tx;
+  }
+  if (ni.blocks != nullptr && (via == nullptr || (ni.tx_credits == tx && ni.rtr_credits == rtr))) return true;
+  if (allocated_ >= deps_.peers_max) return false;
+  if (load_.empty()) load_.resize(deps_.workers);
+  if (ni.blocks != nullptr) {
+    by_id_.erase(ni.id.value);
+    --load_[ni.server.value];
+    replaced_.push_back(std::move(ni.blocks));
+  }
+  ni.id = PeerNiId{next_ni_++};
+  ni.server = choose_worker(via);
+  ni.tx_credits = tx;
+  ni.rtr_credits = rtr;
+  ni.blocks = std::make_shared<PeerBlocks>(ni.id, tx, rtr, deps_.workers);
+  ni.baseline = {};
+  ++load_[ni.server.value];
+  ++allocated_;
+  by_id_[ni.id.value] = &ni;
+  return true;
+}
+
+Result<PeerNi*> PeerDb::make_ni(const Nid& nid, const LocalNi* via) {
+  auto& place = nis_[nid];
+  const bool fresh = place == nullptr;
+  if (fresh) {
+    place = std::make_unique<PeerNi>();
+    place->nid = nid;
+  }
+  if (!give_blocks(*place, via)) {
+    if (fresh) nis_.erase(nid);
+    return fail(ENOMEM, "the bound on peer NIs is reached (ulnet.memory.peer_nis)");
+  }
+  return place.get();
+}
+
+Peer& PeerDb::new_peer() {
+  const uint32_t id = next_peer_++;
+  auto& peer = peers_[id] = std::make_unique<Peer>();
+  peer->id = id;
+  return *peer;
+}
+
+void PeerDb::attach(Peer& peer, PeerNi& ni) {
+  ni.peer = &peer;
+  ni.health = kHealthMax;
+  ni.priority = kNoPriority;
+  ni.life = {};
+  auto net = std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });
+  if (net == peer.nets.end()) net = peer.nets.insert(net, PeerNet{.net = ni.nid.net()});
+  net->nis.push_back(&ni);
+  touch(peer);
+}
+
+void PeerDb::detach(PeerNi& ni) {
+  Peer& peer = *ni.peer;
+  const auto net = std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });
+  std::erase(net->nis, &ni);
+  if (net->nis.empty()) peer.nets.erase(net);
+  ni.peer = nullptr;
+  ni.preferred.clear();
+  ni.preferred_auto = false;
+  std::erase(down_, &ni);
+  gone_.push_back(ni.nid);
+  touch(peer);
+}
+
+void PeerDb::drop_peer(Peer& peer) {
+  while (!peer.nets.empty()) detach(*peer.nets.back().nis.back());
+  std::erase(dirty_, peer.id);
+  peers_.erase(peer.id);
+}
+
+Result<PeerNi*> PeerDb::find_or_create(const Nid& nid, const Nid& via) {
+  if (PeerNi* ni = find(nid)) return ni;
+  const LocalNi* source = nullptr;
+  if (!via.is_any()) source = deps_.nis.find(via);
+  if (source == nullptr || source->net != nid.net()) source = choose_source(nid.net());
+  auto ni = make_ni(nid, source);
+  if (!ni) return ni;
+  attach(new_peer(), **ni);
+  if (source != nullptr) {
+    (*ni)->preferred = {source->nid};
+    (*ni)->preferred_auto = true;
+  }
+  return ni;
+}
+
+Result<PeerNi*> PeerDb::resolve(const Nid& nid) {
+  if (PeerNi* ni = find(nid)) return ni;
+  if (nid.is_any() || nid.is_lo()) return fail(EINVAL, "not the NID of a peer");
+  if (!deps_.nis.net_local(nid.net()) && !(deps_.routed && deps_.routed(nid.net()))) {
+    return fail(EHOSTUNREACH, "no NI on its net and no route to it");
+  }
+  return find_or_create(nid, kAnyNid);
+}
+
+PeerNi* PeerDb::find(const Nid& nid) {
+  const auto found = nis_.find(nid);
+  return found == nis_.end() || found->second->peer == nullptr ? nullptr : found->second.get();
+}
+
+PeerNi* PeerDb::find(PeerNiId id) {
+  const auto found = by_id_.find(id.value);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
+TextResult<Peer*> PeerDb::add(const config::PeerConfig& config) {
+  PeerNi* primary = find(config.primary);
+  Peer* target = primary != nullptr && primary->peer->configured() ? primary->peer : nullptr;
+  if (target != nullptr && target->primary().nid != config.primary) {
+    return fail_text(EEXIST, fmt::format("failed to add primary peer: {} belongs to peer {}", nid_text(config.primary),
+                                         nid_text(target->primary().nid)));
+  }
+  std::vector<Nid> nids{config.primary};
+  for (const Nid& nid : config.nids)
+    if (std::find(nids.begin(), nids.end(), nid) == nids.end()) nids.push_back(nid);
+  for (const Nid& nid : nids) {
+    const PeerNi* ni = find(nid);
+    if (ni != nullptr && ni->peer->configured() && ni->peer != target) {
+      return fail_text(EEXIST, fmt::format("failed to add peer: {} belongs to peer {}", nid_text(nid),
+                                           nid_text(ni->peer->primary().nid)));
+    }
+  }
+  if ((target != nullptr ? target->ni_count() : 0) + nids.size() > kPeerNidsMax) {
+    return fail_text(ENOSPC, "failed to add peer: too many NIDs");
+  }
+  std::vector<PeerNi*> nis;
+  for (const Nid& nid : nids) {
+    auto ni = make_ni(nid, choose_source(nid.net()));
+    if (!ni) return fail_text(ni.error().code, std::string("failed to add peer: ") + ni.error().what);
+    nis.push_back(*ni);
+  }
+  if (target == nullptr) target = &new_peer();
+  for (PeerNi* ni : nis) {
+    if (ni->peer == target) continue;
+    if (ni->peer != nullptr) {  // a peer that nobody configured gives way
+      Peer& old = *ni->peer;
+      if (&old.primary() == ni) drop_peer(old);
+      else detach(*ni);
+    }
+    ni->preferred.clear();
+    ni->preferred_auto = false;
+    attach(*target, *ni);
+  }
+  target->state |= kPeerConfigured;
+  if (config.multi_rail) target->state |= kPeerMultiRail;
+  else target->state &= ~uint32_t{kPeerMultiRail};
+  if (config.lock_primary) target->state |= kPeerLockPrimary;
+  follow_nis(*target);
+  touch(*target);
+  return target;
+}
+
+TextResult<void> PeerDb::remove(const Nid& primary, const std::vector<Nid>& nids, bool force) {
+  PeerNi* ni = find(primary);
+  if (ni == nullptr || &ni->peer->primary() != ni) {
+    return fail_text(ENOENT, fmt::format("failed to del primary peer: there is no peer {}", nid_text(primary)));
+  }
+  Peer& peer = *ni->peer;
+  if (nids.empty() || std::find(nids.begin(), nids.end(), primary) != nids.end()) {
+    if (is_gateway(peer)) return fail_text(EBUSY, "failed to del primary peer: it is a gateway; delete its routes first");
+    if ((peer.state & kPeerLockPrimary) != 0 && !force) {
+      return fail_text(EPERM, fmt::format("failed to del primary peer: {} is locked; use --force", nid_text(primary)));
+    }
+    drop_peer(peer);
+    return {};
+  }
+  for (const Nid& nid : nids) {
+    const PeerNi* one = find(nid);
+    if (one == nullptr || one->peer != &peer) {
+      return fail_text(ENOENT, fmt::format("failed to del peer: {} is not a NID of {}", nid_text(nid), nid_text(primary)));
+    }
+  }
+  for (const Nid& nid : nids)
+    if (PeerNi* one = find(nid)) detach(*one);
+  return {};
+}
+
+void PeerDb::clear() {
+  for (auto it = peers_.begin(); it != peers_.end();) {
+    Peer& peer = *it->second;
+    ++it;
+    if (!is_gateway(peer)) drop_peer(peer);
+  }
+}
+
+// A non-MR peer keeps its one source as long as that NI is there (docs/wire/lnet.md §5.7).
+void PeerDb::follow_nis(Peer& peer) {
+  for (PeerNet& net : peer.nets) {
+    const auto local = deps_.nis.on_net(net.net);
+    for (PeerNi* ni : net.nis) {
+      const PeerNiId id = ni->id;
+      if (!local.empty()) (void)give_blocks(*ni, local.front());  // without room for more it keeps what it has
+      if (ni->id != id) touch(peer);
+      if (!ni->preferred.empty() && !ni->preferred_auto) continue;
+      const Nid source = ni->preferred.empty() ? kAnyNid : ni->preferred.front();
+      const bool there = std::any_of(local.begin(), local.end(), [&](const LocalNi* one) { return one->nid == source; });
+      if (peer.multi_rail() ? ni->preferred.empty() : there) continue;
+      if (ni->preferred.empty() && local.empty()) continue;
+      ni->preferred.clear();
+      if (!peer.multi_rail() && !local.empty()) ni->preferred = {choose_source(net.net)->nid};
+      ni->preferred_auto = !ni->preferred.empty();
+      touch(peer);
+    }
+  }
+}
+
+void PeerDb::nis_changed() {
+  for (auto& [id, peer] : peers_) follow_nis(*peer);
+}
+
+void PeerDb::alive(PeerNi& ni) {
+  const bool was_down = ni.life.down;
+  ni.life = {};
+  std::erase(down_, &ni);
+  if (was_down && ni.peer != nullptr) touch(*ni.peer);
+}
+
+void PeerDb::dead(PeerNi& ni, Instant now) {
+  if (ni.peer == nullptr) return;
+  if (!ni.life.down) down_.push_back(&ni);
+  ni.life.down = true;
+  ni.life.failures = std::min(ni.life.failures + 1, 16u);
+  ni.life.since = now;
+  ni.life.retry_at = now + std::min<Duration>(kRetryMin * (1u << (ni.life.failures - 1)), kRetryMax);
+  touch(*ni.peer);
+}
+
+void PeerDb::revive(Instant now, const std::function<void(PeerNi&)>& changed) {
+  for (size_t i = 0; i < down_.size();) {
+    PeerNi& ni = *down_[i];
+    const bool heard = ni.blocks->slice.last_alive_ns.get() > ni.life.since.time_since_epoch().count();
+    if (!heard && now < ni.life.retry_at) {
+      ++i;
+      continue;
+    }
+    ni.life.down = false;
+    ni.life.retry_at = kForever;
+    if (heard) ni.life.failures = 0;
+    down_.erase(down_.begin() + std::ptrdiff_t(i));
+    touch(*ni.peer);
+    changed(ni);
+  }
+}
+
+Instant PeerDb::next_deadline() const {
+  Instant next = kForever;
+  for (const PeerNi* ni : down_) next = std::min(next, ni->life.retry_at);
+  return next;
+}
+
+void PeerDb::set_watch_aliveness(bool on) {
+  if (watch_ == on) return;
+  watch_ = on;
+  for (PeerNi* ni : down_) touch(*ni->peer);
+}
+
+void PeerDb::touch(Peer& peer) {
+  if (peer.dirty) return;
+  peer.dirty = true;
+  dirty_.push_back(peer.id);
+}
+
+std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
+  auto view = std::make_shared<PeerView>();
+  view->multi_rail = peer.multi_rail();
+  view->router = is_gateway(peer);
+  for (const PeerNet& net : peer.nets) {
+    view->nets.push_back({net.net, net.priority, uint32_t(view->nis.size()), uint32_t(net.nis.size())});
+    for (const PeerNi* ni : net.nis) {
+      PeerNiView& one = view->nis.emplace_back();
+      one.id = ni->id;
+      one.nid = ni->nid;
+      one.server = ni->server;
+      one.slice = &ni->blocks->slice;
+      one.locals = ni->blocks->by_worker.data();
+      one.health = ni->health;
+      one.down = watch_ && ni->life.down;
+      one.priority = ni->priority;
+      one.preferred = ni->preferred;
+    }
+  }
+  return view;
+}
+
+bool PeerDb::flush(PeerTableBuilder& table) {
+  if (dirty_.empty() && gone_.empty()) return false;
+  for (const Nid& nid : gone_)
+    if (find(nid) == nullptr) table.erase(nid);
+  gone_.clear();
+  for (uint32_t id : dirty_) {
+    const auto found = peers_.find(id);
+    if (found == peers_.end()) continue;
+    Peer& peer = *found->second;
+    peer.dirty = false;
+    const auto view = view_of(peer);
+    for (uint32_t i = 0; i < view->nis.size(); ++i) table.set(view->nis[i].nid, view, i);
+  }
+  dirty_.clear();
+  return true;
+}
+
+}  // namespace ulnet

@@ -1,0 +1,172 @@
+// The peers of a node: peer -> peer nets -> peer NIs, as docs/wire/lnet.md §5 has them, and what workers get of them. Thread:
+// control. It decides which worker serves a peer NI, and gives it credits; it does not talk to peers (discovery does) and knows
+// routes only by the question whether a net can be reached. Memory of a peer NI that workers or drivers have seen stays until
+// the node ends, and counts against `peers_max`: a peer that goes and comes back gets its own again.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "config/model.h"
+#include "control/nis/local_nis.h"
+#include "control/publish/peer_table.h"
+#include "control/stats/totals.h"
+#include "control/text_error.h"
+#include "dataplane/peer/slices.h"
+
+namespace ulnet {
+
+/// Bits of Peer::state: LNet's numbers, which `peer show -v 3` prints (docs/wire/lnet.md §5.1).
+enum PeerState : uint32_t {
+  kPeerMultiRail = 1u << 0,
+  kPeerNoDiscovery = 1u << 1,
+  kPeerRouterEnabled = 1u << 2,
+  kPeerConfigured = 1u << 3,
+  kPeerDiscovered = 1u << 4,
+  kPeerRediscover = 1u << 5,
+  kPeerDiscovering = 1u << 6,
+  kPeerDataPresent = 1u << 7,
+  kPeerNidsUptodate = 1u << 8,
+  kPeerPingSent = 1u << 9,
+  kPeerPushSent = 1u << 10,
+  kPeerPingFailed = 1u << 11,
+  kPeerPushFailed = 1u << 12,
+  kPeerForcePing = 1u << 13,
+  kPeerForcePush = 1u << 14,
+  kPeerLockPrimary = 1u << 20,
+};
+
+/// What workers own of a peer NI: its slice on the serving worker, and what each worker keeps of it.
+struct PeerBlocks {
+  PeerBlocks(PeerNiId id, int32_t tx_credits, int32_t rtr_credits, unsigned workers);
+  PeerSlice slice;
+  std::unique_ptr<PeerLocal[]> locals;
+  std::vector<PeerLocal*> by_worker;
+};
+
+/// Whether a peer NI answers, as far as its driver knows. Without discovery nobody probes a dead one, so it is tried again
+/// after a while.
+struct Liveness {
+  bool down = false;
+  unsigned failures = 0;             ///< in a row
+  Instant since = kNever;
+  Instant retry_at = kForever;
+};
+inline constexpr Duration kRetryMin = 1s;
+inline constexpr Duration kRetryMax = 60s;
+
+struct Peer;
+struct PeerNi {
+  PeerNiId id{};
+  Nid nid;
+  Peer* peer = nullptr;              ///< null: it was removed, and only its memory is kept
+  WorkerId server = kNoWorker;
+  int32_t tx_credits = 0;            ///< 0: its net is not local
+  int32_t rtr_credits = 0;
+  std::shared_ptr<PeerBlocks> blocks;
+  uint16_t health = kHealthMax;
+  uint32_t priority = kNoPriority;
+  std::vector<Nid> preferred;        ///< local NIDs
+  bool preferred_auto = false;       ///< the one source that a non-MR peer sees (docs/wire/lnet.md §5.7)
+  Liveness life;
+  InterfaceTotals baseline;
+};
+
+struct PeerNet {
+  Net net;
+  uint32_t priority = kNoPriority;
+  std::vector<PeerNi*> nis;
+};
+
+struct Peer {
+  uint32_t id = 0;
+  uint32_t state = 0;                ///< PeerState
+  std::vector<PeerNet> nets;         ///< the primary NID's first, and in it the primary NID
+  bool dirty = false;                ///< its view is older than it
+  [[nodiscard]] PeerNi& primary() const { return *nets.front().nis.front(); }
+  [[nodiscard]] bool multi_rail() const { return (state & kPeerMultiRail) != 0; }
+  [[nodiscard]] bool configured() const { return (state & kPeerConfigured) != 0; }
+  [[nodiscard]] size_t ni_count() const;
+};
+
+class PeerDb {
+ public:
+  struct Deps {
+    LocalNis& nis;
+    unsigned workers = 1;
+    uint32_t peers_max = 65536;
+    std::function<bool(Net)> routed;          ///< is there a route to this net?
+    std::function<bool(const Peer&)> gateway; ///< does a route lead through this peer?
+    std::function<int32_t()> buffer_credits;  ///< module value of peer_buffer_credits; 0 = none
+  };
+  explicit PeerDb(Deps deps) : deps_(std::move(deps)) {}
+
+  /// The peer NI with this NID; when there is none, a new peer with this one NID that is not multi-rail. `via`: the local NI
+  /// that it was met on, which becomes its one source; ANY: one is chosen. Errors: ENOMEM (`peers_max`).
+  [[nodiscard]] Result<PeerNi*> find_or_create(const Nid& nid, const Nid& via);
+  /// The same for a NID that somebody wants to send to. Errors: EHOSTUNREACH when its net is neither local nor routed.
+  [[nodiscard]] Result<PeerNi*> resolve(const Nid& nid);
+  [[nodiscard]] PeerNi* find(const Nid& nid);
+  [[nodiscard]] PeerNi* find(PeerNiId id);
+
+  /// Adds a configured peer, or NIDs to it, whole or not at all. A NID of a peer that is not configured is taken from it.
+  /// Errors: EEXIST, EPERM, ENOTUNIQ, ENOMEM (docs/wire/lnetctl.md §6).
+  [[nodiscard]] TextResult<Peer*> add(const config::PeerConfig& config);
+  /// Removes NIDs of a peer, or the whole peer. Errors: ENOENT, EPERM, EBUSY (it is a gateway).
+  [[nodiscard]] TextResult<void> remove(const Nid& primary, const std::vector<Nid>& nids, bool force);
+  /// Removes every peer that is no gateway, as `lnet unconfigure` does.
+  void clear();
+
+  /// To call when a net became local or was left, or an NI came or went: credits and sources follow.
+  void nis_changed();
+  /// Its driver says that it is connected, or cannot be.
+  void alive(PeerNi& ni);
+  void dead(PeerNi& ni, Instant now);
+  /// Lets dead ones be tried again when it is time, or when they were heard of since; calls `changed` for each.
+  void revive(Instant now, const std::function<void(PeerNi&)>& changed);
+  [[nodiscard]] Instant next_deadline() const;
+  /// Workers take liveness into account only where this is set (a router; docs/wire/lnet.md §8.2).
+  void set_watch_aliveness(bool on);
+
+  void touch(Peer& peer);
+  /// Brings `table` up to date with everything that has changed; true when something had.
+  bool flush(PeerTableBuilder& table);
+
+  [[nodiscard]] const std::map<uint32_t, std::unique_ptr<Peer>>& peers() const { return peers_; }
+  /// Peer NIs that were ever given memory, which is what peers_max bounds.
+  [[nodiscard]] size_t allocated() const { return allocated_; }
+  /// Peer NIs served by each worker.
+  [[nodiscard]] const std::vector<uint32_t>& load() const { return load_; }
+
+ private:
+  [[nodiscard]] Result<PeerNi*> make_ni(const Nid& nid, const LocalNi* via);
+  [[nodiscard]] bool give_blocks(PeerNi& ni, const LocalNi* via);
+  [[nodiscard]] WorkerId choose_worker(const LocalNi* via) const;
+  [[nodiscard]] const LocalNi* choose_source(Net net);
+  [[nodiscard]] bool is_gateway(const Peer& peer) const { return deps_.gateway && deps_.gateway(peer); }
+  void attach(Peer& peer, PeerNi& ni);
+  void detach(PeerNi& ni);
+  void drop_peer(Peer& peer);
+  void follow_nis(Peer& peer);
+  Peer& new_peer();
+  [[nodiscard]] std::shared_ptr<const PeerView> view_of(const Peer& peer) const;
+
+  Deps deps_;
+  std::map<uint32_t, std::unique_ptr<Peer>> peers_;                     // in order of creation
+  std::unordered_map<Nid, std::unique_ptr<PeerNi>, NidHash> nis_;       // also those that were removed
+  std::unordered_map<uint32_t, PeerNi*> by_id_;
+  std::vector<std::shared_ptr<PeerBlocks>> replaced_;                   // blocks whose credits no longer fit
+  std::vector<uint32_t> dirty_;                                         // peer ids
+  std::vector<Nid> gone_;                                               // NIDs to take out of the table
+  std::vector<PeerNi*> down_;
+  std::vector<uint32_t> load_;
+  uint32_t next_peer_ = 1;
+  uint32_t next_ni_ = 1;
+  uint32_t next_source_ = 0;
+  size_t allocated_ = 0;
+  bool watch_ = false;
+};
+
+}  // namespace ulnet

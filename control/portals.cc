@@ -1,0 +1,107 @@
+#include "control/portals.h"
+
+#include <algorithm>
+
+#include "dataplane/worker/worker.h"
+
+namespace ulnet {
+
+Result<void> Portals::check_open(PortalIndex portal) const {
+  if (portal.value >= kPortalCount) return fail(EINVAL, "portals are 0..63", portal.value);
+  if (table_.portals[portal.value].mode == PortalMode::kClosed) return fail(ENOENT, "the portal is not open", portal.value);
+  return {};
+}
+
+Result<void> Portals::open(PortalIndex portal, WorkerId home, PortalMode mode, bool lazy) {
+  if (portal.value >= kPortalCount) return fail(EINVAL, "portals are 0..63", portal.value);
+  PortalView& view = table_.portals[portal.value];
+  if (view.mode != PortalMode::kClosed) return fail(EBUSY, "the portal is open already", portal.value);
+  view = {mode, home, lazy};
+  ++revision_;
+  return {};
+}
+
+Result<void> Portals::close(PortalIndex portal) {
+  if (auto open = check_open(portal); !open) return open;
+  PortalView& view = table_.portals[portal.value];
+  const bool lazy = view.lazy;
+  view = {};
+  ++revision_;
+  if (lazy) {
+    ControlItem item;
+    item.kind = ControlKind::kPortalLazyOff;
+    item.a = portal.value;
+    outbox_.send_all(item);
+  }
+  return {};
+}
+
+Result<void> Portals::lazy_off(PortalIndex portal) {
+  if (auto open = check_open(portal); !open) return open;
+  table_.portals[portal.value].lazy = false;
+  ++revision_;
+  ControlItem item;
+  item.kind = ControlKind::kPortalLazyOff;
+  item.a = portal.value;
+  outbox_.send_all(item);
+  return {};
+}
+
+Result<Submitter*> Submitters::open(WorkerId worker, const SubmitterSize& size) {
+  if (worker.value >= mesh_.worker_count) return fail(EINVAL, "there is no such worker", worker.value);
+  if (size.ops == 0 || size.mds == 0 || size.eqs == 0) return fail(EINVAL, "a submitter needs ops, MDs and event queues");
+  uint16_t number = 0;
+  const auto taken = [&](uint16_t candidate) {
+    return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+      return entry.submitter->home() == worker && entry.submitter->number() == candidate;
+    });
+  };
+  while (number < kSubmittersMax && taken(number)) ++number;
+  if (number == kSubmittersMax) return fail(ENOSPC, "too many submitters on this worker", kSubmittersMax);
+  Entry& entry = entries_.emplace_back();
+  entry.submitter = std::make_unique<Submitter>(worker, number, size, mesh_.gates[worker.value]);
+  ControlItem item;
+  item.kind = ControlKind::kSubmitterOpen;
+  item.object = entry.submitter.get();
+  outbox_.send(worker, item);
+  return entry.submitter.get();
+}
+
+void Submitters::ask_close(Entry& entry) {
+  if (entry.state != State::kOpen) return;
+  entry.state = State::kClosing;
+  ControlItem item;
+  item.kind = ControlKind::kSubmitterClose;
+  item.object = entry.submitter.get();
+  outbox_.send(entry.submitter->home(), item);
+}
+
+void Submitters::close(Submitter& submitter) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.submitter.get() == &submitter; });
+  if (found == entries_.end()) return;
+  found->given_up = true;
+  if (found->state == State::kClosed) {
+    entries_.erase(found);
+  } else {
+    ask_close(*found);
+  }
+}
+
+void Submitters::close_all_but(const Submitter* kept) {
+  for (Entry& entry : entries_)
+    if (entry.submitter.get() != kept) ask_close(entry);
+}
+
+// Closed by close_all_but() only: its user may still hold it, so it stays until close() or the end of the node.
+void Submitters::closed(Submitter& submitter) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.submitter.get() == &submitter; });
+  if (found == entries_.end()) return;
+  found->state = State::kClosed;
+  if (found->given_up) entries_.erase(found);
+}
+
+size_t Submitters::open_count() const {
+  return size_t(std::count_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.state != State::kClosed; }));
+}
+
+}  // namespace ulnet

@@ -1,0 +1,66 @@
+// Which portals are open and where they are at home, and the submitters that applications opened. Thread: control. It knows
+// nothing of what is attached there: match lists belong to the home workers.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "control/outbox.h"
+#include "dataplane/worker/submitter.h"
+#include "dataplane/worker/view.h"
+
+namespace ulnet {
+
+class Portals {
+ public:
+  explicit Portals(Outbox& outbox) : outbox_(outbox) {}
+
+  /// Opens a portal. kHashed and kPerWorker spread it over workers; `home` takes what is left. Errors: EINVAL (over 63),
+  /// EBUSY (open already).
+  [[nodiscard]] Result<void> open(PortalIndex portal, WorkerId home, PortalMode mode, bool lazy);
+  /// What arrives from now on is dropped. Attached MDs stay until they are unlinked. Errors: EINVAL, ENOENT.
+  [[nodiscard]] Result<void> close(PortalIndex portal);
+  /// What waits on the lazy portal is matched once more, then dropped; nothing waits from now on. Errors: EINVAL, ENOENT.
+  [[nodiscard]] Result<void> lazy_off(PortalIndex portal);
+  [[nodiscard]] std::shared_ptr<const PortalTable> view() const { return std::make_shared<PortalTable>(table_); }
+  /// Grows with every change of view().
+  [[nodiscard]] uint64_t revision() const { return revision_; }
+
+ private:
+  [[nodiscard]] Result<void> check_open(PortalIndex portal) const;
+  Outbox& outbox_;
+  PortalTable table_;
+  uint64_t revision_ = 0;
+};
+
+class Submitters {
+ public:
+  Submitters(Mesh& mesh, Outbox& outbox) : mesh_(mesh), outbox_(outbox) {}
+
+  /// Opens a submitter homed on `worker`. It stays valid until close() of it, or until the node ends. Errors: EINVAL (no such
+  /// worker), ENOSPC (kSubmittersMax of that worker are open), EINVAL (a size of 0).
+  [[nodiscard]] Result<Submitter*> open(WorkerId worker, const SubmitterSize& size);
+  /// Closes it: its MDs are unlinked, their last events come, then it is freed. The caller uses it no more, but to poll.
+  void close(Submitter& submitter);
+  /// Closes all but one, which may be null. They stay valid for those who hold them.
+  void close_all_but(const Submitter* kept);
+  /// The worker has let go of it.
+  void closed(Submitter& submitter);
+  [[nodiscard]] size_t open_count() const;
+  /// Every submitter that was asked to has closed.
+  [[nodiscard]] bool all_closed() const { return open_count() == 0; }
+
+ private:
+  enum class State : uint8_t { kOpen, kClosing, kClosed };
+  struct Entry {
+    std::unique_ptr<Submitter> submitter;
+    State state = State::kOpen;
+    bool given_up = false;  // its user called close()
+  };
+  void ask_close(Entry& entry);
+
+  Mesh& mesh_;
+  Outbox& outbox_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace ulnet

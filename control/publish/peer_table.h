@@ -1,0 +1,36 @@
+// Builds the table NID -> peer that workers read (worker/view.h, PeerTable). Thread: control. Persistent: a snapshot shares
+// with the one before all but the paths that changed since, so one changed peer among many thousands costs a few KiB. Between
+// two snapshots nodes that no snapshot has are edited in place, so bulk changes do not copy a path each.
+#pragma once
+#include <memory>
+
+#include "dataplane/worker/view.h"
+
+namespace ulnet {
+
+class PeerTableBuilder {
+ public:
+  PeerTableBuilder();
+  ~PeerTableBuilder();
+  PeerTableBuilder(const PeerTableBuilder&) = delete;
+  PeerTableBuilder& operator=(const PeerTableBuilder&) = delete;
+
+  /// `nid` leads to NI `ni_index` of `peer` from the next snapshot on. Requires: ni_index < peer->nis.size().
+  void set(const Nid& nid, std::shared_ptr<const PeerView> peer, uint32_t ni_index);
+  /// `nid` leads nowhere from the next snapshot on; no effect when it does not anyway.
+  void erase(const Nid& nid);
+  /// The table as it is now; it and the peers in it live as long as the result does.
+  [[nodiscard]] std::shared_ptr<const PeerTable> snapshot() const;
+  [[nodiscard]] size_t size() const { return size_; }
+
+ private:
+  struct Leaf;
+  struct Branch;
+  struct Root;
+  Leaf& leaf_for_edit(const Nid& nid);
+
+  std::shared_ptr<Root> root_;
+  size_t size_ = 0;
+};
+
+}  // namespace ulnet

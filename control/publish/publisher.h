@@ -1,0 +1,59 @@
+// Publishing and retiring views. Thread: control. It does not know what is in a view (view_builder.h does); it knows when the
+// last worker has let go of one. The hard part: a worker that sleeps holds no view, and one that wakes says so before it loads
+// (worker/inbox.h, WorkerState); therefore the exchange comes first here, and the states are read after it, both seq_cst.
+#pragma once
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "dataplane/worker/inbox.h"
+#include "dataplane/worker/view.h"
+
+namespace ulnet {
+
+/// What a view is made of. Parts are shared by the views that have not changed them; only control touches the counts.
+struct ViewParts {
+  std::shared_ptr<const LocalView> local;
+  std::shared_ptr<const PeerTable> peers;
+  std::shared_ptr<const RouteTable> routes;
+  std::shared_ptr<const PortalTable> portals;
+  NodeView node;
+};
+
+class Publisher {
+ public:
+  /// Publishes an empty view at once, so that a worker always finds one.
+  explicit Publisher(Mesh& mesh);
+  /// Requires: no worker turns any more.
+  ~Publisher();
+  Publisher(const Publisher&) = delete;
+  Publisher& operator=(const Publisher&) = delete;
+
+  /// Makes `parts` what workers see from their next turn on. False when kViewsUnretiredMax are still out: then nothing was
+  /// done, and the caller tries again later with what is newest by then. `force` publishes all the same (start, stop, portals).
+  [[nodiscard]] bool publish(const ViewParts& parts, bool force = false);
+  /// Frees views that every worker has passed; returns how many.
+  unsigned retire();
+  /// Keeps `block` until every view published so far, the current one included, has been retired. For what those views point
+  /// at; the caller has made sure that no worker holds it otherwise.
+  void bury(std::shared_ptr<const void> block);
+  [[nodiscard]] Epoch epoch() const { return live_.back()->set.epoch; }
+  /// True when no worker can be using a view older than `epoch`. Cost: one look at each worker.
+  [[nodiscard]] bool passed(Epoch epoch) const { return epoch_passed() >= epoch; }
+  [[nodiscard]] const ViewSet& current() const { return live_.back()->set; }
+  [[nodiscard]] size_t unretired() const { return live_.size() - 1; }
+  [[nodiscard]] size_t buried() const;
+
+ private:
+  struct Published {
+    ViewSet set;
+    ViewParts parts;
+    std::vector<std::shared_ptr<const void>> buried;
+  };
+  [[nodiscard]] Epoch epoch_passed() const;
+
+  Mesh& mesh_;
+  std::deque<std::unique_ptr<Published>> live_;  // back = the current one
+};
+
+}  // namespace ulnet

@@ -1,0 +1,111 @@
+#include "control/publish/view_builder.h"
+
+namespace ulnet {
+namespace {
+
+/// True when something differs from what was published last.
+bool refresh_parts(Control& c) {
+  bool changed = false;
+  if (c.dirty.local) {
+    c.parts.local = build_local_view(*c.nis, c.desired.global.retry_count);
+    changed = true;
+  }
+  if (c.peers->flush(*c.peer_table) || c.parts.peers == nullptr) {
+    c.parts.peers = c.peer_table->snapshot();
+    changed = true;
+  }
+  if (c.routes_seen != c.routes->revision() || c.parts.routes == nullptr) {
+    c.parts.routes = c.routes->view();
+    c.routes_seen = c.routes->revision();
+    changed = true;
+  }
+  if (c.portals_seen != c.portals->revision() || c.parts.portals == nullptr) {
+    c.parts.portals = c.portals->view();
+    c.portals_seen = c.portals->revision();
+    changed = true;
+  }
+  if (c.dirty.node) {
+    c.parts.node = build_node_view(c);
+    changed = true;
+  }
+  c.dirty.local = c.dirty.node = false;
+  return changed;
+}
+
+void answer_resolved(Control& c) {
+  for (const Resolved& answer : c.resolved) {
+    ControlItem item;
+    item.kind = ControlKind::kResolved;
+    item.error = answer.error;
+    item.lnd.nid = answer.nid;
+    c.outbox->send(answer.worker, item);
+  }
+  c.resolved.clear();
+}
+
+}  // namespace
+
+Duration message_timeout(const LocalNi& ni, int64_t retry_count) {
+  return std::chrono::seconds(ni.params.lnd_timeout) * (retry_count + 1) + 1s;
+}
+
+std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, int64_t retry_count) {
+  auto view = std::make_shared<LocalView>();
+  for (LocalNis::LocalNet& net : nis.nets()) {
+    view->nets.push_back({net.net, kNoPriority, uint32_t(view->nis.size()), uint32_t(net.nis.size())});
+    for (const LocalNi& ni : net.nis) {
+      NiView& one = view->nis.emplace_back();
+      one.id = ni.id;
+      one.nid = ni.nid;
+      one.lnd = uint8_t(ni.lnd);
+      one.fatal = ni.fatal;
+      one.closing = ni.closing;
+      one.health = ni.health;
+      one.device_numa = ni.device_numa;
+      one.message_timeout = message_timeout(ni, retry_count);
+      for (const auto& slice : ni.slices) one.slices.push_back(slice.get());
+    }
+  }
+  return view;
+}
+
+NodeView build_node_view(const Control& c) {
+  const config::Global& global = c.desired.global;
+  NodeView node;
+  node.routing = c.routing->state();
+  node.drop_asym_route = global.drop_asym_route != 0;
+  node.stopping = c.stopping;
+  node.retry_count = uint32_t(global.retry_count);
+  node.numa_range = uint32_t(global.numa_range);
+  node.response_tracking = uint8_t(global.response_tracking);
+  node.transaction_timeout = global.transaction_timeout;
+  node.router_hold_timeout = c.desired.ulnet.router_hold_timeout;
+  return node;
+}
+
+// Without DISCOVERY until this node discovers: who believed it would wait for pushes from here.
+wire::PingInfo build_ping_info(Control& c) {
+  wire::PingInfo info;
+  info.features = wire::kFeatureNiStatus | wire::kFeatureMultiRail;
+  if (!c.routing->advertised()) info.features |= wire::kFeatureRteDisabled;
+  info.sequence = c.nis->sequence();
+  for (LocalNis::LocalNet& net : c.nis->nets())
+    for (const LocalNi& ni : net.nis)
+      if (!ni.closing) info.nis.push_back({ni.nid, ni.up() ? wire::kNiUp : wire::kNiDown});
+  return info;
+}
+
+bool publish_views(Control& c, bool force) {
+  if (c.dirty.ping) {
+    c.ping_target->set_info(build_ping_info(c));
+    c.dirty.ping = false;
+  }
+  c.unpublished |= refresh_parts(c);
+  if (c.unpublished && !c.publisher->publish(c.parts, force)) return false;
+  c.unpublished = false;
+  c.nis->published();
+  answer_resolved(c);
+  return true;
+}
+
+}  // namespace ulnet

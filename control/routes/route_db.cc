@@ -1,0 +1,121 @@
+#include "control/routes/route_db.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+
+const Peer* RouteDb::peer_of(const Nid& gateway) {
+  const PeerNi* ni = peers_.find(gateway);
+  return ni == nullptr ? nullptr : ni->peer;
+}
+
+uint32_t RouteDb::free_id() const {
+  for (uint32_t id = 0;; ++id)
+    if (std::none_of(routes_.begin(), routes_.end(), [&](const Route& route) { return route.id == id; })) return id;
+}
+
+TextResult<void> RouteDb::add(const config::RouteConfig& config) {
+  if (nis_.net_local(config.net)) {
+    return fail_text(EEXIST, fmt::format("Route already exists or the specified network is local: this node is on {}",
+                                         net_text(config.net)));
+  }
+  if (!nis_.net_local(config.gateway.net())) {
+    return fail_text(EHOSTUNREACH,
+                     fmt::format("No interface configured on the same net as gateway: add an NI on {} before the route through {}",
+                                 net_text(config.gateway.net()), nid_text(config.gateway)));
+  }
+  if (nis_.find(config.gateway) != nullptr) {
+    return fail_text(EINVAL, fmt::format("invalid settings for route creation: {} is this node", nid_text(config.gateway)));
+  }
+  if (routes_.size() >= kRoutesMax) return fail_text(ENOSPC, "too many routes");
+  auto gateway = peers_.find_or_create(config.gateway, kAnyNid);
+  if (!gateway) return fail_text(gateway.error().code, gateway.error().what);
+  for (const Route& route : routes_) {
+    if (route.config.net == config.net && peer_of(route.config.gateway) == (*gateway)->peer) {
+      return fail_text(EEXIST, fmt::format("Route already exists or the specified network is local: {} through {}",
+                                           net_text(config.net), nid_text(route.config.gateway)));
+    }
+  }
+  // At a random place, so that equal routes are not tried in the same order by every node.
+  const auto place = routes_.begin() + std::ptrdiff_t(rng_.below(routes_.size() + 1));
+  routes_.insert(place, Route{free_id(), config, !(*gateway)->life.down});
+  ++gateways_[config.gateway];
+  peers_.touch(*(*gateway)->peer);
+  ++revision_;
+  return {};
+}
+
+void RouteDb::forget(size_t index) {
+  const Nid gateway = routes_[index].config.gateway;
+  routes_.erase(routes_.begin() + std::ptrdiff_t(index));
+  if (--gateways_[gateway] == 0) gateways_.erase(gateway);
+  if (PeerNi* ni = peers_.find(gateway)) peers_.touch(*ni->peer);
+  ++revision_;
+}
+
+TextResult<void> RouteDb::remove(Net net, const Nid& gateway) {
+  for (size_t i = 0; i < routes_.size(); ++i) {
+    if (routes_[i].config.net != net || routes_[i].config.gateway != gateway) continue;
+    forget(i);
+    return {};
+  }
+  return fail_text(ENOENT, fmt::format("failed to delete route: there is none to {} through {}", net_text(net), nid_text(gateway)));
+}
+
+std::vector<config::RouteConfig> RouteDb::remove_unreachable() {
+  std::vector<config::RouteConfig> removed;
+  for (size_t i = 0; i < routes_.size();) {
+    if (nis_.net_local(routes_[i].config.gateway.net())) {
+      ++i;
+      continue;
+    }
+    removed.push_back(routes_[i].config);
+    forget(i);
+  }
+  return removed;
+}
+
+void RouteDb::clear() {
+  while (!routes_.empty()) forget(routes_.size() - 1);
+}
+
+bool RouteDb::refresh() {
+  bool changed = false;
+  for (Route& route : routes_) {
+    const PeerNi* gateway = peers_.find(route.config.gateway);
+    const bool alive = gateway != nullptr && !gateway->life.down;
+    changed |= alive != route.alive;
+    route.alive = alive;
+  }
+  if (changed) ++revision_;
+  return changed;
+}
+
+bool RouteDb::reaches(Net net) const {
+  return std::any_of(routes_.begin(), routes_.end(), [&](const Route& route) { return route.config.net == net; });
+}
+
+bool RouteDb::is_gateway(const Peer& peer) const {
+  if (gateways_.empty()) return false;
+  for (const PeerNet& net : peer.nets)
+    for (const PeerNi* ni : net.nis)
+      if (gateways_.contains(ni->nid)) return true;
+  return false;
+}
+
+std::shared_ptr<const RouteTable> RouteDb::view() const {
+  auto table = std::make_shared<RouteTable>();
+  for (const Route& route : routes_) {
+    auto at = std::lower_bound(table->nets.begin(), table->nets.end(), route.config.net,
+                               [](const RouteNetView& one, Net net) { return one.remote < net; });
+    if (at == table->nets.end() || at->remote != route.config.net) at = table->nets.insert(at, RouteNetView{route.config.net, {}});
+    at->routes.push_back({route.config.gateway, int32_t(route.config.hop), uint32_t(route.config.priority), route.alive, route.id});
+  }
+  return table;
+}
+
+}  // namespace ulnet

@@ -1,0 +1,150 @@
+#include "control/routes/routing.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+namespace ulnet {
+namespace {
+
+/// Most buffers of one block: what a pool grows and shrinks by.
+constexpr std::array<uint32_t, kRouterPools> kBlockBuffers{256, 1024, 64};
+/// A router that stops waits at most so many settle times for its buffers to come back.
+constexpr int kStopSettles = 3;
+/// How often a router that stops looks whether its buffers are back.
+constexpr Duration kStopCheck = 1s;
+
+}  // namespace
+
+std::unique_ptr<RouterMemory> RouterMemory::make(WorkerId worker, unsigned pool, uint32_t count) {
+  std::unique_ptr<RouterMemory> memory(new RouterMemory(worker));
+  const size_t each = kRouterPoolBytes[pool];
+  if (each > 0) {
+    void* at = mmap(nullptr, each * count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return nullptr;
+    memory->bytes_ = each * count;
+    memory->block.memory = static_cast<std::byte*>(at);
+  }
+  RouterBlock& block = memory->block;
+  block.pool = pool;
+  block.count = count;
+  block.buffers = std::make_unique<RouterBuffer[]>(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    block.buffers[i].block = &block;
+    if (each > 0) block.buffers[i].segment = {block.memory + i * each, uint32_t(each)};
+  }
+  return memory;
+}
+
+RouterMemory::~RouterMemory() {
+  if (bytes_ > 0) munmap(block.memory, bytes_);
+}
+
+uint32_t Routing::wanted(WorkerId worker, unsigned pool, const config::Buffers& buffers) const {
+  const int64_t total = pool == 0 ? buffers.tiny : pool == 1 ? buffers.small : buffers.large;
+  const int64_t share = total / deps_.workers + (int64_t(worker.value) < total % deps_.workers ? 1 : 0);
+  return uint32_t(std::clamp<int64_t>(share, 1, UINT32_MAX / 2));
+}
+
+uint32_t Routing::given(WorkerId worker, unsigned pool) const {
+  uint32_t count = 0;
+  for (const auto& memory : blocks_)
+    if (!memory->retiring && memory->worker == worker && memory->block.pool == pool) count += memory->block.count;
+  return count;
+}
+
+void Routing::retire(RouterMemory& memory) {
+  memory.retiring = true;
+  ControlItem item;
+  item.kind = ControlKind::kRouterRetire;
+  item.object = &memory.block;
+  deps_.outbox.send(memory.worker, item);
+}
+
+// Allocates first, so that a failure changes nothing; then withdraws whole blocks, the newest first. What a withdrawn block had
+// too many is made up for by a smaller one.
+bool Routing::fit(const config::Buffers& buffers) {
+  std::vector<std::unique_ptr<RouterMemory>> fresh;
+  std::vector<RouterMemory*> leaving;
+  for (uint16_t w = 0; w < deps_.workers; ++w) {
+    for (unsigned pool = 0; pool < kRouterPools; ++pool) {
+      const uint32_t want = wanted(WorkerId{w}, pool, buffers);
+      uint32_t have = given(WorkerId{w}, pool);
+      for (auto it = blocks_.rbegin(); it != blocks_.rend() && have > want; ++it) {
+        RouterMemory& memory = **it;
+        if (memory.retiring || memory.worker.value != w || memory.block.pool != pool) continue;
+        leaving.push_back(&memory);
+        have -= memory.block.count;
+      }
+      while (have < want) {
+        auto memory = RouterMemory::make(WorkerId{w}, pool, std::min(want - have, kBlockBuffers[pool]));
+        if (memory == nullptr) return false;
+        have += memory->block.count;
+        fresh.push_back(std::move(memory));
+      }
+    }
+  }
+  for (auto& memory : fresh) {
+    ControlItem item;
+    item.kind = ControlKind::kRouterBlock;
+    item.object = &memory->block;
+    deps_.outbox.send(memory->worker, item);
+    blocks_.push_back(std::move(memory));
+  }
+  for (RouterMemory* memory : leaving) retire(*memory);
+  return true;
+}
+
+TextResult<void> Routing::enable(bool at_once, Instant now) {
+  if (state_ == RoutingState::kEnabled || (state_ == RoutingState::kStarting && !at_once)) return {};
+  if (!fit(buffers_)) return fail_text(ENOMEM, "there is no memory for the router buffers");
+  state_ = at_once ? RoutingState::kEnabled : RoutingState::kStarting;
+  since_ = now;
+  next_ = at_once ? kForever : now + settle_;
+  return {};
+}
+
+void Routing::disable(Instant now) {
+  if (state_ == RoutingState::kDisabled || state_ == RoutingState::kStopping) return;
+  state_ = RoutingState::kStopping;
+  since_ = now;
+  next_ = now + settle_;
+}
+
+void Routing::abort() {
+  state_ = RoutingState::kDisabled;
+  next_ = kForever;
+  for (auto& memory : blocks_)
+    if (!memory->retiring) retire(*memory);
+}
+
+TextResult<void> Routing::set_buffers(const config::Buffers& buffers) {
+  const bool on = state_ == RoutingState::kEnabled || state_ == RoutingState::kStarting;
+  if (on && !fit(buffers)) return fail_text(ENOMEM, "there is no memory for so many router buffers");
+  buffers_ = buffers;
+  return {};
+}
+
+void Routing::retired(RouterBlock& block) {
+  const auto found = std::find_if(blocks_.begin(), blocks_.end(), [&](const auto& memory) { return &memory->block == &block; });
+  ULNET_CHECK(found != blocks_.end() && (*found)->retiring);
+  blocks_.erase(found);
+}
+
+bool Routing::turn(Instant now, bool idle) {
+  if (now < next_) return false;
+  if (state_ == RoutingState::kStarting) {
+    state_ = RoutingState::kEnabled;
+    next_ = kForever;
+    return true;
+  }
+  if (state_ != RoutingState::kStopping) return false;
+  if (!idle && now < since_ + kStopSettles * settle_) {
+    next_ = now + kStopCheck;
+    return false;
+  }
+  abort();
+  return true;
+}
+
+}  // namespace ulnet

@@ -1,0 +1,87 @@
+// Whether this node forwards for others, and the router buffers for it. Thread: control. The states are LNet's
+// (docs/wire/lnet.md §8.4): a router that starts forwards at once but does not yet say so in its ping info, so that its peers
+// are not sent there before it has heard of everybody; one that stops says so at once and forwards on for a while. Which message
+// goes where is the workers' matter (dataplane/route).
+#pragma once
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "config/model.h"
+#include "control/nis/local_nis.h"
+#include "control/outbox.h"
+#include "control/text_error.h"
+#include "dataplane/route/router_buffers.h"
+
+namespace ulnet {
+
+class Worker;
+
+/// A block of router buffers and the memory behind it, which the kernel backs when it is first touched.
+class RouterMemory {
+ public:
+  /// Null when there is no such memory.
+  [[nodiscard]] static std::unique_ptr<RouterMemory> make(WorkerId worker, unsigned pool, uint32_t count);
+  ~RouterMemory();
+  RouterMemory(const RouterMemory&) = delete;
+  RouterMemory& operator=(const RouterMemory&) = delete;
+
+  RouterBlock block;
+  const WorkerId worker;
+  bool retiring = false;  ///< the worker was asked to give it back
+
+ private:
+  explicit RouterMemory(WorkerId to) : worker(to) {}
+  size_t bytes_ = 0;
+};
+
+class Routing {
+ public:
+  struct Deps {
+    Outbox& outbox;
+    unsigned workers = 1;
+  };
+  explicit Routing(Deps deps) : deps_(deps) {}
+
+  /// How long a router waits between two states: alive_router_check_interval + router_ping_timeout.
+  void set_settle_time(Duration settle) { settle_ = settle; }
+  /// Starts to forward; `at_once`: enabled from the first moment (`forwarding: enabled`). Error: ENOMEM, nothing has changed.
+  [[nodiscard]] TextResult<void> enable(bool at_once, Instant now);
+  /// Stops to forward, in time. No effect when it does not.
+  void disable(Instant now);
+  /// Stops now: what is in the buffers may still leave.
+  void abort();
+  /// Buffers of the node, over all workers; at least one per worker and pool. While routing is on, pools grow and shrink at
+  /// once, by blocks; a block that is in use goes when it is empty. Error: ENOMEM, nothing has changed.
+  [[nodiscard]] TextResult<void> set_buffers(const config::Buffers& buffers);
+
+  /// A worker gave a block back.
+  void retired(RouterBlock& block);
+  /// Carries state changes on. `idle`: no router buffer is in use. True when the state changed.
+  bool turn(Instant now, bool idle);
+  [[nodiscard]] Instant next_deadline() const { return next_; }
+
+  [[nodiscard]] RoutingState state() const { return state_; }
+  /// Whether ping info says that this node routes.
+  [[nodiscard]] bool advertised() const { return state_ == RoutingState::kEnabled; }
+  [[nodiscard]] const config::Buffers& buffers() const { return buffers_; }
+  /// Buffers that a worker has been given and not asked back for.
+  [[nodiscard]] uint32_t given(WorkerId worker, unsigned pool) const;
+  /// Nothing given or on its way back.
+  [[nodiscard]] bool empty() const { return blocks_.empty(); }
+
+ private:
+  [[nodiscard]] uint32_t wanted(WorkerId worker, unsigned pool, const config::Buffers& buffers) const;
+  [[nodiscard]] bool fit(const config::Buffers& buffers);
+  void retire(RouterMemory& memory);
+
+  Deps deps_;
+  RoutingState state_ = RoutingState::kDisabled;
+  config::Buffers buffers_;
+  Duration settle_ = 110s;
+  Instant since_ = kNever;
+  Instant next_ = kForever;
+  std::vector<std::unique_ptr<RouterMemory>> blocks_;
+};
+
+}  // namespace ulnet

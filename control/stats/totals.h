@@ -1,0 +1,36 @@
+// Sums of what workers count, as plain numbers. Thread: control. A reset changes no counter: it remembers a baseline, which is
+// taken off what is shown. Minima and maxima cannot be taken off; they are shown since start (or since the NI was added).
+#pragma once
+#include <array>
+
+#include "dataplane/base/counters.h"
+
+namespace ulnet {
+
+struct LatencyTotals {
+  uint64_t samples = 0, min_ns = 0, max_ns = 0, sum_ns = 0;
+  void add(const LatencyCounters& counters);
+  void subtract(const LatencyTotals& baseline);
+  [[nodiscard]] uint64_t average_ns() const { return samples == 0 ? 0 : sum_ns / samples; }
+};
+
+/// Of one NI or peer NI, over all workers.
+struct InterfaceTotals {
+  std::array<uint64_t, wire::kMsgTypes> sent{}, received{}, dropped{};
+  LatencyTotals put_egress, get_rtt, put_ack;
+  uint64_t interrupts = 0, local_dropped = 0, aborted = 0, no_route = 0, timeouts = 0, error = 0;
+  uint64_t remote_dropped = 0, remote_timeout = 0, remote_error = 0, network_timeout = 0;
+  void add(const InterfaceCounters& counters);
+  void subtract(const InterfaceTotals& baseline);
+};
+
+/// Of one worker, or of the node when several are added up.
+struct NodeTotals {
+  std::array<uint64_t, size_t(Stat::kCount)> stats{};
+  std::array<uint64_t, size_t(Drop::kCount)> drops{};
+  std::array<uint64_t, size_t(TurnStat::kCount)> turn{};
+  void add(const WorkerCounters& counters);
+  void subtract(const NodeTotals& baseline);
+};
+
+}  // namespace ulnet

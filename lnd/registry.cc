@@ -1,0 +1,93 @@
+#include "lnd/registry.h"
+
+#include <cstring>
+
+#include "lnd/lo/lo.h"
+#include "lnd/socklnd/socklnd.h"
+
+namespace ulnet {
+namespace {
+
+socklnd::SockConfig sock_config(const LndSettings& s) {
+  socklnd::SockConfig config;
+  config.sock_timeout = s.sock_timeout;
+  config.accept_port = config.accept_port_bulk = s.accept_port;
+  config.accept_backlog = s.accept_backlog;
+  config.accept = s.accept == LndSettings::Accept::kSecure ? socklnd::AcceptMode::kSecure
+                  : s.accept == LndSettings::Accept::kAll  ? socklnd::AcceptMode::kAll
+                                                           : socklnd::AcceptMode::kNone;
+  config.accept_timeout = s.accept_timeout;
+  config.min_reconnect = s.min_reconnect;
+  config.max_reconnect = s.max_reconnect;
+  config.conns_per_peer = s.conns_per_peer;
+  config.min_bulk = s.min_bulk;
+  config.tx_buffer_bytes = s.tx_buffer_bytes;
+  config.rx_buffer_bytes = s.rx_buffer_bytes;
+  config.nagle = s.nagle;
+  config.keepalive = s.keepalive;
+  config.keepalive_idle = s.keepalive_idle;
+  config.keepalive_interval = s.keepalive_interval;
+  config.keepalive_count = s.keepalive_count;
+  config.enable_csum = s.enable_csum;
+  config.zc_min_payload = s.zc_min_payload;
+  config.tos = s.tos;
+  config.unprivileged_ports = s.unprivileged_ports;
+  config.incarnation = s.incarnation;
+  return config;
+}
+
+class Runtime final : public LndRuntime, private socklnd::SockDevices {
+ public:
+  explicit Runtime(const LndSettings& settings) : settings_(settings), net_(socklnd::make_kernel_net_io()) {}
+
+  Result<void> open(unsigned workers) {
+    for (unsigned i = 0; i < workers; ++i) {
+      Error why_not{};
+      engines_.push_back(settings_.engine == LndSettings::Engine::kEpoll
+                             ? socklnd::make_epoll_engine(settings_.connections_per_worker)
+                             : socklnd::make_uring_engine(settings_.connections_per_worker, &why_not));
+      const bool epoll = std::strcmp(engines_.back()->name(), "epoll") == 0;
+      if (epoll && settings_.engine == LndSettings::Engine::kIoUring) return fail(ENOSYS, why_not.what);
+      if (epoll) reason_ = settings_.engine == LndSettings::Engine::kEpoll ? "as configured" : why_not.what;
+    }
+    return {};
+  }
+
+  std::vector<LndEntry> entries() override {
+    const socklnd::SockConfig sock = sock_config(settings_);
+    return {
+        lnd_loopback(),
+        {"tcp", NetType::kTcp,
+         [this, sock](LndCore& core) { return socklnd::make_sock_lnd(core, *engines_[core.worker_id().value], sock); },
+         [this, sock](LndControlHost& host) { return socklnd::make_sock_lnd_control(host, *net_, sock, this); }},
+    };
+  }
+
+  std::string engine_text() const override {
+    const std::string name = engines_.empty() ? "none" : engines_.front()->name();
+    return reason_.empty() ? name : name + ": " + reason_;
+  }
+
+ private:
+  uint32_t link_mbps(const NiParams& ni) override { return settings_.link_mbps ? settings_.link_mbps(ni) : 0; }
+
+  const LndSettings settings_;
+  std::unique_ptr<socklnd::NetIo> net_;
+  std::vector<std::unique_ptr<socklnd::StreamEngine>> engines_;  // by worker
+  std::string reason_;
+};
+
+}  // namespace
+
+LndEntry lnd_loopback() {
+  return {"lo", NetType::kLo, [](LndCore& core) { return std::make_unique<LoLnd>(core); },
+          [](LndControlHost& host) { return std::make_unique<LoControl>(host); }};
+}
+
+Result<std::unique_ptr<LndRuntime>> lnd_runtime_make(const LndSettings& settings, unsigned workers) {
+  auto runtime = std::make_unique<Runtime>(settings);
+  if (auto opened = runtime->open(workers); !opened) return tl::unexpected(opened.error());
+  return std::unique_ptr<LndRuntime>(std::move(runtime));
+}
+
+}  // namespace ulnet

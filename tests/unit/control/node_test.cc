@@ -1,0 +1,96 @@
+// Whole nodes over a simulated network: what they make of each other, and that they come to rest.
+#include "tests/unit/control/node_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+// Goal: two nodes that know nothing of each other ping each other, both ways, and a third is not there.
+// Method: one worker each, then three workers each.
+TEST(Node, two_nodes_ping_each_other) {
+  for (unsigned workers : {1u, 3u}) {
+    NodeRig rig;
+    auto& a = rig.add({"10.0.0.1@tcp"}, workers);
+    auto& b = rig.add({"10.0.0.2@tcp", "10.0.0.3@tcp"}, workers);
+    EXPECT_EQ(rig.text(rig.ping(a, "10.0.0.2@tcp")), "10.0.0.2@tcp 10.0.0.3@tcp");
+    EXPECT_EQ(rig.text(rig.ping(b, "10.0.0.1@tcp")), "10.0.0.1@tcp");
+    EXPECT_EQ(rig.text(rig.ping(a, "10.0.0.3@tcp", "10.0.0.1@tcp")), "10.0.0.2@tcp 10.0.0.3@tcp");
+    EXPECT_EQ(rig.ping(a, "10.0.0.9@tcp1").error, -EHOSTUNREACH);
+    EXPECT_NE(rig.ping(a, "10.0.0.9@tcp").error, 0);
+    rig.stop_all();
+  }
+}
+
+// Goal: what the ping says: features, sequence number, pid (docs/wire/lnet.md §4).
+TEST(Node, ping_info_says_what_the_node_is) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"});
+  auto& b = rig.add({"10.0.0.2@tcp"});
+  PingAnswer answer = rig.ping(a, "10.0.0.2@tcp");
+  EXPECT_EQ(answer.info.sequence, 2u);
+  EXPECT_EQ(answer.info.pid, 12345u);
+  EXPECT_EQ(answer.info.features, uint32_t(wire::kFeatureNiStatus | wire::kFeatureMultiRail | wire::kFeatureRteDisabled));
+  ASSERT_EQ(rig.apply(b, NodeRig::net_add("10.0.0.7@tcp")), "");
+  answer = rig.ping(a, "10.0.0.2@tcp");
+  EXPECT_EQ(answer.info.sequence, 3u);
+  EXPECT_EQ(rig.text(answer), "10.0.0.2@tcp 10.0.0.7@tcp");
+  rig.stop_all();
+}
+
+// Goal: a client and a server on different nets reach each other through a router, and not without one.
+TEST(Node, three_nodes_ping_through_a_router) {
+  NodeRig rig;
+  auto& client = rig.add({"10.1.0.1@tcp"}, 2);
+  auto& router = rig.add({"10.1.0.2@tcp", "10.2.0.2@tcp1"}, 2);
+  auto& server = rig.add({"10.2.0.1@tcp1"}, 2);
+  EXPECT_EQ(rig.ping(client, "10.2.0.1@tcp1").error, -EHOSTUNREACH);
+  ASSERT_EQ(rig.apply(client, NodeRig::route_add("tcp1", "10.1.0.2@tcp")), "");
+  ASSERT_EQ(rig.apply(server, NodeRig::route_add("tcp", "10.2.0.2@tcp1")), "");
+  EXPECT_EQ(rig.ping(client, "10.2.0.1@tcp1").error, -EIO) << "the router does not route yet";
+  ASSERT_EQ(rig.apply(router, {{config::SetBuffers{64, 64, 4}, {}}, {config::SetRouting{true}, {}}}), "");
+  EXPECT_EQ(rig.text(rig.ping(client, "10.2.0.1@tcp1")), "10.2.0.1@tcp1");
+  EXPECT_EQ(rig.text(rig.ping(server, "10.1.0.1@tcp")), "10.1.0.1@tcp");
+  EXPECT_NE(rig.ping(client, "10.1.0.2@tcp").info.features & wire::kFeatureRteDisabled, 0u) << "it waits 110 s to say so";
+  rig.run_for(111s);
+  EXPECT_EQ(rig.ping(client, "10.1.0.2@tcp").info.features & wire::kFeatureRteDisabled, 0u);
+  rig.stop_all();
+}
+
+// Goal: a node answers its own pings over loopback, configured or not.
+TEST(Node, pings_itself) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"});
+  EXPECT_EQ(rig.text(rig.ping(a, "0@lo")), "10.0.0.1@tcp");
+  EXPECT_EQ(rig.text(rig.ping(a, "10.0.0.1@tcp")), "10.0.0.1@tcp");
+  rig.stop_all();
+}
+
+// Goal: an NI leaves while pings come over it; it is gone from ping info and views, nothing hangs, and it may come back.
+TEST(Node, ni_deleted_and_added_again) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"}, 2);
+  auto& b = rig.add({"10.0.0.2@tcp", "10.0.0.3@o2ib"}, 2);
+  ASSERT_EQ(rig.ping(a, "10.0.0.2@tcp").error, 0);
+  config::NetDel del;
+  del.net = net("tcp");
+  ASSERT_EQ(rig.apply(b, del), "");
+  EXPECT_EQ(b.node->control().nis->size(), 1u);
+  EXPECT_NE(rig.ping(a, "10.0.0.2@tcp").error, 0);
+  ASSERT_EQ(rig.apply(b, NodeRig::net_add("10.0.0.2@tcp")), "");
+  rig.run_for(3s);
+  EXPECT_EQ(rig.text(rig.ping(a, "10.0.0.2@tcp", "", 5s)), "10.0.0.3@o2ib 10.0.0.2@tcp");
+  rig.stop_all();
+}
+
+// Goal: starting and stopping leaves nothing behind.
+TEST(Node, starts_and_stops_many_times) {
+  for (unsigned round = 0; round < 20; ++round) {
+    NodeRig rig(round + 1);
+    auto& a = rig.add({"10.0.0.1@tcp"}, 1 + round % 3);
+    rig.add({"10.0.0.2@tcp"}, 1 + round % 2);
+    ASSERT_EQ(rig.ping(a, "10.0.0.2@tcp").error, 0) << round;
+    if (round % 2 == 0) rig.stop_all();  // or else they are just destroyed
+  }
+}
+
+}  // namespace
+}  // namespace ulnet::test
