@@ -91,6 +91,7 @@ INCLUDE_TABLE = [
     (('lnd',), LND_CORE + ('{own}',),
      'an LND stands on dataplane/{base,wire,msg} and lnd/lnd.h; ask the core through LndCore'),
     (('config',), ('config', 'dataplane/base'), 'config is text and fields; control turns it into objects'),
+    (('control/host',), ('control/host', 'dataplane', 'lnd/dpdk/eal.h'), 'the Host knows the EAL, and no driver'),
     (('control',), ('control', 'config', 'dataplane', 'lnd/*.h'),
      'control meets drivers through lnd/lnd.h and the registry'),
     (('tools',), ('tools', 'control', 'config', 'dataplane', 'lnd/*.h', 'lnd/*/proto*.h', 'lnd/*/proto/*.h',

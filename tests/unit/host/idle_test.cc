@@ -57,7 +57,7 @@ TEST(IdleGate, marks_without_descriptor) {
   gate.notify();
   gate.notify();
   EXPECT_TRUE(gate.notified());
-  gate.sleep({}, kForever, Instant{1s});  // returns at once
+  gate.wait({}, kForever, Instant{1s});  // returns at once
   EXPECT_TRUE(gate.disarm());
   EXPECT_FALSE(gate.disarm());
 }
@@ -67,13 +67,13 @@ TEST(IdleGate, sleeps_until_notify_deadline_or_descriptor) {
   ASSERT_TRUE(gate.open().has_value());
   Instant now = clock_now();
   gate.arm();
-  gate.sleep({}, now + 3ms, now);
+  gate.wait({}, now + 3ms, now);
   EXPECT_GE(clock_now() - now, 3ms);
   EXPECT_FALSE(gate.disarm());
 
   gate.arm();
   gate.notify();
-  gate.sleep({}, kForever, clock_now());
+  gate.wait({}, kForever, clock_now());
   EXPECT_TRUE(gate.disarm());
   EXPECT_FALSE(wait_readable(std::span<const int>(std::array{gate.fd()}), kNever, Instant{1s}))
       << "signal was read off";
@@ -82,11 +82,11 @@ TEST(IdleGate, sleeps_until_notify_deadline_or_descriptor) {
   ASSERT_EQ(0, pipe(ends.data()));
   ASSERT_EQ(1, write(ends[1], "x", 1));
   gate.arm();
-  gate.sleep(std::span<const int>(std::array{-1, ends[0]}), kForever, clock_now());
+  gate.wait(std::span<const int>(std::array{-1, ends[0]}), kForever, clock_now());
   EXPECT_FALSE(gate.disarm());
   gate.arm();
   now = clock_now();
-  gate.sleep({}, now - 1s, now);  // a deadline that has passed
+  gate.wait({}, now - 1s, now);  // a deadline that has passed
   EXPECT_FALSE(gate.disarm());
   close(ends[0]);
   close(ends[1]);

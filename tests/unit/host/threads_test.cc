@@ -1,0 +1,251 @@
+// Host threads and the Host: real threads, work that comes while they sleep, changes while they run, thousands of
+// starts.
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "control/host/clock.h"
+#include "control/host/host.h"
+
+namespace ulnet {
+namespace {
+
+unsigned entries(const char* folder) {
+  unsigned count = 0;
+  DIR* open = opendir(folder);
+  while (readdir(open) != nullptr) ++count;
+  closedir(open);
+  return count;
+}
+
+/// Counts what comes through a ring; a timer on demand.
+class Counter final : public Turnable {
+ public:
+  Counter() { EXPECT_TRUE(gate_.open().has_value()); }
+  unsigned turn(Instant now) override {
+    EXPECT_TRUE(awake);
+    EXPECT_GE(now, last);
+    last = now;
+    unsigned work = 0;
+    for (uint64_t item; ring.pop(item); ++work) sum.store(sum.load(std::memory_order_relaxed) + item);
+    if (now >= deadline) {
+      deadline = kForever;
+      fired.store(fired.load() + 1);
+      ++work;
+    }
+    return work;
+  }
+  bool pending() override { return !ring.empty(); }
+  Instant next_deadline() override { return deadline; }
+  unsigned wait_fds(std::span<int> out) override {
+    if (fd < 0) return 0;
+    out[0] = fd;
+    return 1;
+  }
+  IdleGate& gate() override { return gate_; }
+  void note_asleep() override { awake = false; }
+  void note_awake() override { awake = true; }
+  void give(uint64_t item) {
+    while (!ring.push(item)) std::this_thread::yield();
+    gate_.notify();
+  }
+  void wait_for(uint64_t value) const {
+    for (int i = 0; i < 200'000 && sum.load() != value; ++i) usleep(50);
+    EXPECT_EQ(value, sum.load());
+  }
+
+  SpscRing<uint64_t> ring{16};
+  std::atomic<uint64_t> sum{0};
+  std::atomic<unsigned> fired{0};
+  Instant deadline = kForever;
+  Instant last = kNever;
+  int fd = -1;
+  bool awake = false;
+
+ private:
+  IdleGate gate_;
+};
+
+HostThread::Config config_of(IdleMode mode) {
+  HostThread::Config config;
+  config.idle = {mode, 20us, 4};
+  return config;
+}
+
+class Threads : public testing::TestWithParam<IdleMode> {};
+INSTANTIATE_TEST_SUITE_P(Modes, Threads, testing::Values(IdleMode::kBusy, IdleMode::kAdaptive, IdleMode::kInterrupt));
+
+// Goal: work for two Nodes' workers on one thread is done whether the thread spins or sleeps, and a removed one is not
+// touched.
+TEST_P(Threads, turn_what_was_added) {
+  PthreadLauncher launcher{1};
+  HostThread thread{config_of(GetParam())};
+  ASSERT_TRUE(thread.start(launcher, 0).has_value());
+  Counter a, b;
+  auto ticket = thread.add(a);
+  ASSERT_TRUE(ticket.has_value());
+  thread.wait(*ticket);
+  EXPECT_TRUE(thread.done(*ticket));
+  thread.wait(*thread.add(b));
+  for (uint64_t i = 0; i < 500; ++i) {
+    a.give(1);
+    b.give(2);
+    if (i % 100 == 0) usleep(500);
+  }
+  a.wait_for(500);
+  b.wait_for(1000);
+  thread.wait(*thread.remove(a));
+  EXPECT_FALSE(a.awake);
+  a.give(7);
+  b.give(1);
+  b.wait_for(1001);
+  EXPECT_EQ(500u, a.sum.load());
+  const HostThreadStats stats = thread.stats();
+  EXPECT_GT(stats.turns_with_work, 0u);
+  EXPECT_LE(stats.turns_with_work, stats.turns);
+  if (GetParam() == IdleMode::kBusy) {
+    EXPECT_EQ(0u, stats.sleeps);
+  }
+  thread.stop();
+  thread.stop();  // no effect
+}
+
+TEST_P(Threads, wake_for_deadlines_and_descriptors) {
+  PthreadLauncher launcher{1};
+  HostThread thread{config_of(GetParam())};
+  ASSERT_TRUE(thread.start(launcher, 0).has_value());
+  Counter timed;
+  timed.deadline = clock_now() + 5ms;
+  thread.wait(*thread.add(timed));
+  for (int i = 0; i < 100'000 && timed.fired.load() == 0; ++i) usleep(50);
+  EXPECT_EQ(1u, timed.fired.load());
+  thread.wait(*thread.remove(timed));
+  EXPECT_EQ(kForever, timed.deadline);
+}
+
+TEST(HostThread, what_is_there_at_stop_is_still_done) {
+  PthreadLauncher launcher{1};
+  HostThread thread{config_of(IdleMode::kAdaptive)};
+  ASSERT_TRUE(thread.start(launcher, 0).has_value());
+  Counter counter;
+  thread.wait(*thread.add(counter));
+  for (int i = 0; i < 10; ++i) counter.give(1);
+  thread.stop();
+  EXPECT_EQ(10u, counter.sum.load());
+}
+
+TEST(HostThread, errors) {
+  PthreadLauncher launcher{1};
+  HostThread thread{config_of(IdleMode::kInterrupt)}, second{config_of(IdleMode::kInterrupt)};
+  EXPECT_EQ(-EINVAL, thread.start(launcher, 1).error().code);
+  ASSERT_TRUE(thread.start(launcher, 0).has_value());
+  EXPECT_EQ(-EBUSY, second.start(launcher, 0).error().code);
+}
+
+// Goal: an idle adaptive thread sleeps: a second of idleness costs next to no turns.
+TEST(HostThread, idle_costs_nothing) {
+  PthreadLauncher launcher{1};
+  HostThread thread{config_of(IdleMode::kAdaptive)};
+  ASSERT_TRUE(thread.start(launcher, 0).has_value());
+  Counter counter;
+  thread.wait(*thread.add(counter));
+  usleep(20'000);
+  const uint64_t before = thread.stats().turns;
+  usleep(100'000);
+  EXPECT_LE(thread.stats().turns - before, 10u);
+  thread.stop();
+}
+
+TEST(HostThread, a_thousand_starts_leak_nothing) {
+  const unsigned fds = entries("/proc/self/fd"), tasks = entries("/proc/self/task");
+  for (int round = 0; round < 1000; ++round) {
+    PthreadLauncher launcher{2};
+    HostThread a{config_of(IdleMode::kAdaptive)}, b{config_of(IdleMode::kInterrupt)};
+    ASSERT_TRUE(a.start(launcher, 0).has_value());
+    ASSERT_TRUE(b.start(launcher, 1).has_value());
+    Counter counter;
+    a.wait(*a.add(counter));
+    counter.give(1);
+    if (round % 2 == 0) a.wait(*a.remove(counter));
+    a.stop();
+    EXPECT_EQ(round % 2 == 0 ? counter.sum.load() : 1u, counter.sum.load());
+  }
+  EXPECT_EQ(fds, entries("/proc/self/fd"));
+  EXPECT_EQ(tasks, entries("/proc/self/task"));
+}
+
+/// Ends the loop at the third deadline; counts notifies that were seen.
+class Control final : public ControlTurnable {
+ public:
+  explicit Control(Host& host) : host_(host) {}
+  unsigned turn(Instant now) override {
+    unsigned work = 0;
+    for (uint64_t item; ring.pop(item); ++work) seen += item;
+    if (now >= deadline_) {
+      deadline_ = now + 2ms;
+      if (++rounds == 3) host_.stop_control();
+      ++work;
+    }
+    return work;
+  }
+  bool pending() override { return !ring.empty(); }
+  Instant next_deadline() override { return deadline_; }
+  void wait_fds(std::vector<int>&) override {}
+  SpscRing<uint64_t> ring{16};
+  uint64_t seen = 0;
+  unsigned rounds = 0;
+
+ private:
+  Host& host_;
+  Instant deadline_ = kNever;
+};
+
+TEST(Host, runs_workers_and_control) {
+  for (int round = 0; round < 50; ++round) {
+    HostConfig config;
+    config.worker_count = 2;
+    auto host = Host::start(config);
+    ASSERT_TRUE(host.has_value()) << host.error().what;
+    EXPECT_EQ(2u, (*host)->worker_count());
+    EXPECT_EQ(-ENOTSUP, (*host)->add(WorkerId{9}, *std::make_unique<Counter>()).error().code);
+    Counter counters[2];
+    for (uint16_t w : {0, 1}) ASSERT_TRUE((*host)->add(WorkerId{w}, counters[w]).has_value());
+    Control control{**host};
+    std::thread peer([&] {
+      for (uint64_t i = 1; i <= 10; ++i) {
+        while (!control.ring.push(i)) std::this_thread::yield();
+        (*host)->control_gate().notify();
+      }
+      counters[1].give(5);
+    });
+    (*host)->run_control(control);
+    peer.join();
+    EXPECT_EQ(3u, control.rounds);
+    counters[1].wait_for(5);
+    (*host)->stop();
+  }
+}
+
+TEST(Host, says_what_it_uses_and_what_is_wrong) {
+  auto host = Host::start({});
+  ASSERT_TRUE(host.has_value()) << host.error().what;
+  const auto lines = (*host)->describe();
+  ASSERT_GE(lines.size(), 3u);
+  EXPECT_EQ("environment: sockets only, without DPDK", lines.back());
+  HostConfig wrong;
+  wrong.cpus = {100'000};
+  auto none = Host::start(wrong);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(100'000u, none.error().object);
+  HostConfig attached;
+  attached.dpdk = DpdkMode::kAttach;
+  auto guest = Host::start(attached);
+  ASSERT_TRUE(guest.has_value());
+  EXPECT_EQ(nullptr, (*guest)->thread(WorkerId{0}));
+}
+
+}  // namespace
+}  // namespace ulnet
