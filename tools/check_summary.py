@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Adds up what `meson test` left in several build directories and prints the closing line of tools/check.
 
-    check_summary.py [--failed-step TEXT]... [--skipped-step TEXT]... [NAME=BUILD_DIR]...
+    check_summary.py [--passed-step TEXT | --failed-step TEXT | --skipped-step TEXT]... [NAME=BUILD_DIR]...
 
 A googletest program counts with its single cases, every other test as one. What was skipped (exit status 77 or
 GTEST_SKIP) and what failed is listed by name. Exit status 0 only if something passed and nothing failed.
@@ -73,10 +73,12 @@ class Totals:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--failed-step', action='append', default=[])
+    parser.add_argument('--passed-step', action='append', default=[])
     parser.add_argument('--skipped-step', action='append', default=[])
     parser.add_argument('builds', nargs='*')
     arguments = parser.parse_args()
     totals = Totals()
+    totals.passed += len(arguments.passed_step)
     totals.failed += arguments.failed_step
     totals.skipped += arguments.skipped_step
     for build in arguments.builds:
