@@ -262,6 +262,8 @@ def binary(name):
     """Path of a binary under test: the test's environment (ULNET_BIN_DIR, set by meson) says where they are."""
     folder = os.environ.get('ULNET_BIN_DIR')
     path = pathlib.Path(folder) / name if folder else None
+    if path is not None and path.is_dir():
+        path = path / name  # built in a folder of its own
     if path is None or not path.exists():
         raise ProgramError(f'{name}: not built (ULNET_BIN_DIR={folder})')
     return str(path)
