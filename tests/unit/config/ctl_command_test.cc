@@ -1,0 +1,318 @@
+// Command lines to requests, without a daemon: what each says, and the full message of those that must fail.
+#include <set>
+
+#include "config/schema.h"
+#include "control/api/error_yaml.h"
+#include "tests/unit/config/golden.h"
+#include "tools/ulnetctl/run.h"
+
+namespace ulnet::ctl {
+namespace {
+
+Built build(const std::string& line, const Env& env = {}) {
+  return command_build(*line_split(line), env);
+}
+
+/// The requests as JSON, one to a line, without ids.
+std::string requests_of(const std::string& line, const Env& env = {}) {
+  Built built = build(line, env);
+  if (!built) return "refused: " + api::error_yaml_classic(built.error().errors) + built.error().usage;
+  std::string out;
+  for (const api::Request& request : built->requests) {
+    config::Json json = request_to_json(request);
+    json.erase("id");
+    out += config::json_dump(json) + "\n";
+  }
+  return out;
+}
+
+/// "STATUS verb/entity ERRNO descr" of a command that must fail.
+std::string refusal_of(const std::string& line, const Env& env = {}) {
+  Built built = build(line, env);
+  if (built) return "not refused";
+  std::string out = std::to_string(built.error().exit_status);
+  for (const api::ApiError& error : built.error().errors) {
+    out += " " + error.verb + "/" + error.entity + " " + std::to_string(error.code) + " " + error.descr;
+  }
+  return out + (built.error().usage.empty()
+                    ? ""
+                    : " usage: " + built.error().usage.substr(0, built.error().usage.find('\n')));
+}
+
+std::string changes(const std::string& list) {
+  return "{\"verb\":\"change\",\"changes\":[" + list + "]}\n";
+}
+
+std::string ni(const std::string& head,
+               const std::string& tail =
+                   "\"tunables\":{\"peer_timeout\":180,\"peer_credits\":8,\"peer_buffer_credits\":0,"
+                   "\"credits\":256},\"lnd_tunables\":{},\"skip_mr_route_setup\":false") {
+  return "\"ni\":{" + head + tail + "}}";
+}
+
+TEST(CtlCommand, lnet_and_net) {
+  EXPECT_EQ(requests_of("lnet configure"), changes(R"({"change":"lnet_configure","all":false,"large":false})"));
+  EXPECT_EQ(requests_of("lnet configure -a --large"),
+            changes(R"({"change":"lnet_configure","all":true,"large":true})"));
+  EXPECT_EQ(requests_of("lnet unconfigure"), changes(R"({"change":"lnet_unconfigure"})"));
+  EXPECT_EQ(requests_of("net add --net tcp1 --if eth0[0,2],eth1 --cpt [1]"),
+            changes(R"({"change":"net_add","net":"tcp1",)" + ni(R"("interface":"eth0","cpts":[0,2],)") +
+                    R"(,{"change":"net_add","net":"tcp1",)" + ni(R"("interface":"eth1","cpts":[1],)")));
+  EXPECT_EQ(requests_of("net add --nid 10.0.0.[1-2]@tcp"),
+            changes(R"({"change":"net_add","net":"tcp",)" + ni(R"("nid":"10.0.0.1@tcp",)") +
+                    R"(,{"change":"net_add","net":"tcp",)" + ni(R"("nid":"10.0.0.2@tcp",)")));
+  EXPECT_EQ(
+      requests_of(
+          "net add --net=o2ib --if ib0 --peer-timeout 0x10 --peer_credits 32 --peer-buffer-credits 64 --credits 1024 "
+          "--conns-per-peer 4 --tos -1 --skip-mr-route-setup"),
+      changes(R"({"change":"net_add","net":"o2ib",)" +
+              ni(R"("interface":"ib0",)",
+                 R"("tunables":{"peer_timeout":16,"peer_credits":32,"peer_buffer_credits":64,"credits":1024},)"
+                 R"("lnd_tunables":{"conns_per_peer":4,"tos":-1},"skip_mr_route_setup":true)")));
+  EXPECT_EQ(requests_of("net add --ip2net 'tcp(eth0) 192.168.0.*; o2ib 10.[1-3].*.* 10.9.0.1'"),
+            changes(R"({"change":"net_add_matching","rule":{"net":"tcp",)"
+                    R"("interfaces":[{"name":"eth0"}],"patterns":["192.168.0.*"],)" +
+                    ni("") + "}," +
+                    R"({"change":"net_add_matching","rule":{"net":"o2ib",)"
+                    R"("patterns":["10.[1-3].*.*","10.9.0.1"],)" +
+                    ni("") + "}"));
+  EXPECT_EQ(requests_of("net del --net tcp"), changes(R"({"change":"net_del","net":"tcp","now":false})"));
+  EXPECT_EQ(requests_of("net del --net tcp --if eth0,eth1 --now"),
+            changes(R"({"change":"net_del","net":"tcp","interface":"eth0","now":true},)"
+                    R"({"change":"net_del","net":"tcp","interface":"eth1","now":true})"));
+  EXPECT_EQ(requests_of("net del --nid 10.0.0.1@tcp1"),
+            changes(R"({"change":"net_del","net":"tcp1","nid":"10.0.0.1@tcp1","now":false})"));
+  EXPECT_EQ(requests_of("net show"), "{\"verb\":\"show\",\"object\":\"net\",\"args\":{\"verbose\":0}}\n");
+  EXPECT_EQ(requests_of("net set --nid 10.0.0.1@tcp --health 500"),
+            changes(R"({"change":"net_set","nid":"10.0.0.1@tcp","all":false,"health":500})"));
+  EXPECT_EQ(requests_of("net set --net tcp --lnd-timeout 9"),
+            changes(R"({"change":"net_set","net":"tcp","all":false,"lnd_timeout":9})"));
+}
+
+TEST(CtlCommand, verbosity_has_an_optional_value) {
+  const std::vector<std::pair<const char*, int>> cases = {
+      {"net show -v", 1},          {"net show -v 4", 4},     {"net show -v4", 4},         {"net show --verbose", 1},
+      {"net show --verbose=2", 2}, {"net show --verb 3", 3}, {"net show -v --net tcp", 1}};
+  for (const auto& [line, level] : cases)
+    EXPECT_EQ(build(line)->requests.at(0).arg_integer("verbose", -1), level) << line;
+  EXPECT_EQ(refusal_of("net show -v 5"), "234 show/net -22 --verbose: '5' is not a level; allowed: 0..4");
+}
+
+TEST(CtlCommand, routes) {
+  EXPECT_EQ(requests_of("route add --net tcp[2-3] --gateway 10.1.1.[1-2]@tcp --hop 3 --priority 1"),
+            changes(R"({"change":"route_add","route":{"net":"tcp2","gateway":"10.1.1.1@tcp","hop":3,"priority":1}},)"
+                    R"({"change":"route_add","route":{"net":"tcp2","gateway":"10.1.1.2@tcp","hop":3,"priority":1}},)"
+                    R"({"change":"route_add","route":{"net":"tcp3","gateway":"10.1.1.1@tcp","hop":3,"priority":1}},)"
+                    R"({"change":"route_add","route":{"net":"tcp3","gateway":"10.1.1.2@tcp","hop":3,"priority":1}})"));
+  EXPECT_EQ(requests_of("route add --net tcp2 --gateway 10.1.1.1@tcp --health_sensitivity 5"),
+            changes(R"({"change":"route_add","route":{"net":"tcp2","gateway":"10.1.1.1@tcp","hop":-1,"priority":0}})"));
+  EXPECT_EQ(requests_of("route del --net tcp2 --gateway 10.1.1.1@tcp"),
+            changes(R"({"change":"route_del","net":"tcp2","gateway":"10.1.1.1@tcp"})"));
+  EXPECT_EQ(requests_of("route show --net tcp2 --gateway 10.1.1.1@tcp --hop-count 2 --priority 0 -v"),
+            "{\"verb\":\"show\",\"object\":\"route\",\"args\":{\"verbose\":1,\"net\":\"tcp2\",\"gateway\":\"10.1.1.1@"
+            "tcp\",\"hop\":2,\"priority\":0}}\n");
+  EXPECT_EQ(requests_of("routing show"), "{\"verb\":\"show\",\"object\":\"routing\"}\n");
+}
+
+TEST(CtlCommand, settings_and_shows) {
+  EXPECT_EQ(requests_of("set routing 1"), changes(R"({"change":"set_routing","enable":true})"));
+  EXPECT_EQ(requests_of("set tiny_buffers 512"), changes(R"({"change":"set_buffers","tiny":512})"));
+  EXPECT_EQ(requests_of("set discovery verify"), changes(R"({"change":"set_value","name":"discovery","value":2})"));
+  EXPECT_EQ(requests_of("set max_intf 8"), changes(R"({"change":"set_value","name":"max_interfaces","value":8})"));
+  EXPECT_EQ(build("set max_intf 8")->warnings, "warning: max_interfaces below 16 becomes 4096\n");
+  EXPECT_EQ(build("set use_tcp_bonding 1")->warnings,
+            "warning: use_tcp_bonding is accepted and does nothing; several NIs on a net take the place of bonding\n");
+  EXPECT_EQ(requests_of("global show") + requests_of("stats show") + requests_of("stats reset"),
+            "{\"verb\":\"show\",\"object\":\"global\"}\n{\"verb\":\"show\",\"object\":\"stats\"}\n{\"verb\":\"reset\","
+            "\"object\":\"stats\"}\n");
+  EXPECT_EQ(requests_of("udsp add --src tcp1 --priority 3 --idx 0"),
+            changes(R"({"change":"udsp_add","rule":{"idx":0,"src":"tcp1","priority":3}})"));
+  EXPECT_EQ(requests_of("udsp add --dst 10.0.0.[1-2]@tcp"),
+            changes(R"({"change":"udsp_add","rule":{"dst":"10.0.0.[1-2]@tcp","priority":0}})"));
+  EXPECT_EQ(requests_of("udsp del --all"), changes(R"({"change":"udsp_del","all":true})"));
+  // Every setting that there is can be set, and help says so.
+  for (const std::string& name : config::field_children("global")) {
+    const config::Field* field = config::field_find("global." + name);
+    if (field->at == nullptr) continue;
+    EXPECT_TRUE(build("set " + name + " " + config::field_default(*field)).has_value()) << name;
+    EXPECT_NE(help_text("set", "").find(name), std::string::npos) << name;
+  }
+}
+
+TEST(CtlCommand, peers_ping_and_discover) {
+  EXPECT_EQ(requests_of("peer add --prim_nid 10.0.0.1@tcp --nid 10.0.0.1@tcp,10.0.1.[2-5/2]@tcp1 --non_mr --lock_prim"),
+            changes(R"({"change":"peer_add","peer":{"primary":"10.0.0.1@tcp","nids":["10.0.1.2@tcp1","10.0.1.4@tcp1"],)"
+                    R"("multi_rail":false,"lock_primary":true}})"));
+  EXPECT_EQ(requests_of("peer add --nid 10.0.0.1@tcp,10.0.0.2@tcp"),
+            changes(R"({"change":"peer_add","peer":{"primary":"10.0.0.1@tcp","nids":["10.0.0.2@tcp"],)"
+                    R"("multi_rail":true,"lock_primary":false}})"));
+  EXPECT_EQ(requests_of("peer del --prim_nid 10.0.0.1@tcp --force"),
+            changes(R"({"change":"peer_del","primary":"10.0.0.1@tcp","force":true})"));
+  EXPECT_EQ(requests_of("peer del --prim_nid 10.0.0.1@tcp --nid 10.0.0.2@tcp,10.0.0.1@tcp"),
+            changes(R"({"change":"peer_del","primary":"10.0.0.1@tcp","force":false})"));
+  EXPECT_EQ(requests_of("peer show --nid 10.0.0.1@tcp -v 2"),
+            "{\"verb\":\"show\",\"object\":\"peer\",\"args\":{\"verbose\":2,\"nid\":\"10.0.0.1@tcp\"}}\n");
+  EXPECT_EQ(requests_of("peer list"), "{\"verb\":\"show\",\"object\":\"peer_list\"}\n");
+  EXPECT_EQ(requests_of("peer set --all --health 1000"), changes(R"({"change":"peer_set","all":true,"health":1000})"));
+  EXPECT_EQ(requests_of("ping 10.0.0.1 10.0.0.[2-3]@tcp1,10.0.0.9@tcp --timeout 2 --source 10.0.0.8@tcp"),
+            "{\"verb\":\"manage\",\"object\":\"ping\",\"args\":{\"nids\":[\"10.0.0.1@tcp\",\"10.0.0.2@tcp1\",\"10.0.0."
+            "3@tcp1\",\"10.0.0.9@tcp\"],"
+            "\"timeout_ms\":2000,\"source\":\"10.0.0.8@tcp\"}}\n");
+  EXPECT_EQ(build("ping 10.0.0.[1-4] --timeout 2")->timeout, std::chrono::seconds(38));
+  EXPECT_EQ(requests_of("discover -f 10.0.0.1@tcp"),
+            "{\"verb\":\"manage\",\"object\":\"discover\",\"args\":{\"nids\":[\"10.0.0.1@tcp\"],\"force\":true}}\n");
+}
+
+TEST(CtlCommand, import_and_export) {
+  std::string asked;
+  Env env;
+  env.load = [&](const std::string& path, config::ImportMode mode) {
+    asked = path;
+    return config::load_text(
+        "net:\n  - net type: tcp\n    local NI(s):\n      - interfaces: {0: eth0}\n    seq_no: 3\nglobal: "
+        "{retry_count: 1}\n"
+        "routing: {enable: 1}\nbuffers: {tiny: 1}\nping: {nids: [10.0.0.1@tcp]}\n",
+        path, mode);
+  };
+  std::string net = R"({"change":"net_add","net":"tcp",)" + ni("\"interface\":\"eth0\",");
+  net.pop_back();  // the place follows
+  EXPECT_EQ(
+      requests_of("import f.yaml", env),
+      changes(net + R"(,"file":"f.yaml","line":4,"column":9,"seq_no":3},)"
+                    R"({"change":"set_value","name":"retry_count","value":1,"file":"f.yaml","line":6,"column":23},)"
+                    R"({"change":"set_routing","enable":true,"file":"f.yaml","line":7,"column":19},)"
+                    R"({"change":"set_buffers","tiny":1,"file":"f.yaml","line":8,"column":10})"));
+  EXPECT_EQ(requests_of("import --show f.yaml", env),
+            "{\"verb\":\"show\",\"object\":\"net\",\"args\":{\"verbose\":0}}\n"
+            "{\"verb\":\"show\",\"object\":\"global\"}\n{\"verb\":\"show\",\"object\":\"routing\"}\n");
+  EXPECT_EQ(requests_of("import --exec", env),
+            "{\"verb\":\"manage\",\"object\":\"ping\",\"args\":{\"nids\":[\"10.0.0.1@tcp\"],\"timeout_ms\":1000}}\n");
+  EXPECT_EQ(asked, "-");
+  EXPECT_EQ(requests_of("export"), "{\"verb\":\"show\",\"object\":\"export\",\"args\":{\"backup\":false}}\n");
+  EXPECT_EQ(build("export --backup /tmp/x")->output_file, "/tmp/x");
+  env.load = [](const std::string& path, config::ImportMode mode) {
+    return config::load_text("net:\n  - net type: tpc\n    seq_no: 4\nroute: 7\n", path, mode);
+  };
+  EXPECT_EQ(api::error_yaml(build("import f.yaml", env).error().errors),
+            "---\n"
+            "add:\n"
+            "-     net:\n"
+            "      seq_no: 4\n"
+            "      errno: -2\n"
+            "      descr: ! \"f.yaml:2:15: net[0].net type: 'tpc' cannot parse net; allowed: a network such as tcp, "
+            "tcp1 or o2ib3\"\n"
+            "-     route:\n"
+            "      errno: -22\n"
+            "      descr: ! \"f.yaml:4:8: route: '7' is a number; allowed: a list\"\n"
+            "...\n");
+}
+
+// What must fail, and how it says so.
+const std::vector<std::pair<const char*, const char*>> kRefusals = {
+    {"net add",
+     "234 add/net -22 missing mandatory parameter: network: give one of --net with --if, --nid, or --ip2net"},
+    {"net add --net tcp --nid 1.2.3.4@tcp",
+     "234 add/net -22 missing mandatory parameter: network: give one of --net with --if, --nid, or --ip2net"},
+    {"net add --net tcp",
+     "234 add/net -22 interface / NID is missing: creating a local NI needs at least one interface; give --if eth0"},
+    {"net add --net tpc --if eth0",
+     "234 add/net -2 cannot parse net: 'tpc'; allowed: a network such as tcp, tcp1 or o2ib3"},
+    {"net add --net lo --if eth0", "234 add/net -19 setting @lo not allowed: it is always there"},
+    {"net add --net tcp --if eth0 --credits many",
+     "234 add/net -22 --credits: 'many' is not a number; allowed: 1..1048576 messages"},
+    {"net add --net tcp --if eth0 --conns-per-peer 128",
+     "234 add/net -34 --conns-per-peer: '128' is out of range; allowed: 0..127 connections"},
+    {"net add --net tcp --if eth0 --cpt x", "234 add/net -34 invalid CPT set: 'x' is not a list of CPTs such as [0,1]"},
+    {"net add --net tcp --if eth0,,eth1", "234 add/net -22 --if: 'eth0,,eth1' has an empty element"},
+    {"net add --ip2net tcp", "234 add/net -22 --ip2net: 'tcp' has no address pattern such as 192.168.0.*"},
+    {"net add --ip2net 'tcp 1.2.3.999'", "234 add/net -22 '1.2.3.999' is not an address pattern such as 192.168.0.*"},
+    {"net del --if eth0",
+     "234 del/net -22 missing mandatory parameter: network: give --net, with --if for some of its interfaces, or "
+     "--nid"},
+    {"net set --health 5", "234 set/net -22 which NI: give --nid or --all"},
+    {"net set --all --health 1001", "234 set/net -22 health value is out of range; allowed: 0..1000"},
+    {"net set --all", "234 set/net -22 nothing to set: give --health, --conns-per-peer or --lnd-timeout"},
+    {"route add --net tcp1", "234 add/route -19 missing mandatory parameter: gateway: give --gateway"},
+    {"route add --gateway 1.2.3.4@tcp", "234 add/route -19 missing mandatory parameter: network: give --net"},
+    {"route add --net tpc --gateway 1.2.3.4@tcp",
+     "234 add/route -19 cannot parse remote net: 'tpc' is not a network such as tcp, tcp1 or o2ib3"},
+    {"route add --net lo --gateway 1.2.3.4@tcp", "234 add/route -13 setting @lo not allowed"},
+    {"route add --net tcp1 --gateway 1.2.3.4@tcp --hop 256",
+     "234 add/route -22 invalid hop count must be between 1 and 255: --hop 256"},
+    {"route add --net tcp1 --gateway 1.2.3.4@tcp --priority -1",
+     "234 add/route -22 invalid priority, must not be negative: --priority -1"},
+    {"route add --net tcp[1-65] --gateway 1.2.3.[1-64]@tcp",
+     "234 add/route -22 more than 4096 routes; give smaller ranges"},
+    {"set routing 2", "234 parser/set -1 cannot parse routing value '2'.\nmust be 0 for disable or 1 for enable"},
+    {"set tiny_buffers 0",
+     "234 set/buffers -22 cannot configure tiny_buffers: '0': tiny, small and large must be > 0 (-1 keeps what is "
+     "set)"},
+    {"set response_tracking 4",
+     "234 set/global -34 cannot configure response_tracking: '4': Valid values are: 0, 1, 2, or 3"},
+    {"set numa_range -1", "234 set/global -34 cannot configure numa_range: '-1': allowed: 0 or more"},
+    {"set retry 1",
+     "234 set/global -22 cannot configure retry: there is no such setting; known: numa_range, max_interfaces, "
+     "discovery, "
+     "drop_asym_route, retry_count, transaction_timeout, health_sensitivity, recovery_interval, router_sensitivity, "
+     "response_tracking, recovery_limit, max_recovery_ping_interval, routing, tiny_buffers, small_buffers, "
+     "large_buffers"},
+    {"set lnd_timeout 1",
+     "234 set/global -22 cannot configure lnd_timeout: only shown; it follows from transaction_timeout and "
+     "retry_count"},
+    {"peer add --nid 1.2.3.4@nowhere",
+     "234 add/peer -22 cannot parse NID: '1.2.3.4@nowhere' is not a NID such as 10.0.0.1@tcp"},
+    {"peer add", "234 add/peer -14 missing primary NID: give --prim_nid"},
+    {"peer del --nid 1.2.3.4@tcp", "234 del/peer -14 missing primary NID: give --prim_nid"},
+    {"ping", "255 manage/ping -22 missing NID: name at least one, such as 10.0.0.1@tcp"},
+    {"ping x@y", "255 manage/ping -22 cannot parse NID: 'x@y' is not a NID such as 10.0.0.1@tcp"},
+    {"ping 1.2.3.4@tcp --timeout 0", "255 manage/ping -22 --timeout: '0' is not a time; allowed: 1..86400 s"},
+    {"udsp add", "234 add/udsp -22 at least one of src, dst and rte is needed"},
+    {"udsp add --src tcp --rte 1.2.3.4@tcp", "234 add/udsp -22 src and rte cannot be combined"},
+    {"udsp add --src tcp --priority 256", "234 add/udsp -34 --priority: '256' is out of range; allowed: -1..255"},
+    {"udsp del", "234 del/udsp -22 either 'idx' or 'all' is needed"},
+    {"import --add --del", "234 add/import -22 only one of --add, --del, --show and --exec"},
+    {"net show --bogus", "1 usage: ulnetctl: unknown option '--bogus'"},
+    {"net add --peer 5", "1 usage: ulnetctl: option '--peer' may mean --peer-timeout or --peer-credits"},
+    {"net add --net", "1 usage: ulnetctl: option --net needs a value"},
+    {"lnet configure --all=1", "1 usage: ulnetctl: option --all takes no value"},
+    {"net show tcp", "1 usage: ulnetctl: unexpected word 'tcp'"},
+    {"net sho", "1 usage: ulnetctl: unknown command 'net sho'"},
+    {"nett show", "1 usage: ulnetctl: unknown command 'nett'"},
+    {"set routing", "1 usage: ulnetctl: set needs a name and a value"},
+};
+
+TEST(CtlCommand, what_must_fail_says_why) {
+  for (const auto& [line, refusal] : kRefusals) EXPECT_EQ(refusal_of(line), refusal) << line;
+}
+
+TEST(CtlCommand, help_as_lnetctl_has_it) {
+  for (const CommandSpec& spec : commands()) {
+    std::string line = std::string(spec.group) + " " + spec.name;
+    Built built = build(line + " --help");
+    ASSERT_TRUE(built.has_value()) << line;
+    bool free = line == "import " || line == "export " || line == "ping " || line == "discover ";
+    EXPECT_EQ(built->exit_status, free ? 0 : 1) << line;
+    EXPECT_TRUE(built->text.starts_with(spec.name[0] == 0 ? spec.group : line)) << built->text;
+    for (const OptionSpec& option : spec.options)
+      EXPECT_NE(built->text.find(std::string("\t--") + option.name + ": "), std::string::npos) << option.name;
+  }
+  EXPECT_EQ(build("net --help")->text, help_text("net", ""));
+  EXPECT_EQ(build("net").error().usage, help_text("net", ""));
+}
+
+TEST(CtlCommand, other_words) {
+  Env env;
+  env.version = "1.2";
+  EXPECT_EQ(build("version", env)->text, "ulnetctl 1.2\n");
+  EXPECT_EQ(build("--list-commands")->text,
+            "quit                exit                help                --help              \n"
+            "version             --version           list-commands       --list-commands     \n"
+            "--ignore_errors     ignore_errors       lnet                route               \n"
+            "net                 routing             set                 import              \n"
+            "export              stats               debug               global              \n"
+            "peer                ping                discover            udsp                \n");
+  EXPECT_EQ(build("help route add")->text, help_text("route", "add"));
+}
+
+}  // namespace
+}  // namespace ulnet::ctl

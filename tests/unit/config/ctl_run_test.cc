@@ -1,0 +1,143 @@
+// ulnetctl from its words to what it prints, against a server of the test's own.
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include "config/export.h"
+#include "control/api/server.h"
+#include "control/api/show.h"
+#include "tests/unit/config/golden.h"
+#include "tools/ulnetctl/run.h"
+
+namespace ulnet::ctl {
+namespace {
+
+/// Keeps a desired state as ulnetd would and shows its backup for everything.
+struct Handler : api::ApiHandler {
+  void request(api::RequestId id, const api::Request& request) override {
+    api::Answer answer;
+    if (request.verb == api::Verb::kChange) {
+      answer = api::answer_change_errors(request.changes, config::changes_apply(state, request.changes));
+    } else if (request.object == "export") {
+      answer.doc = config::export_backup(state);
+    } else if (request.object == "ping") {
+      answer = api::answer_error("manage", "ping", -113, "failed to ping 10.10.0.77@tcp: No route to host");
+      Nid nid = request.arg_nids("nids")->front();
+      answer.doc.set("ping", api::Doc::list()).push(api::pinged_doc(nid, true, {nid}));
+    } else {
+      answer = api::answer_error(verb_text(request.verb), request.object, -95, "this ulnetd does not know it");
+    }
+    server->reply(id, answer);
+  }
+  api::Server* server = nullptr;
+  config::DesiredState state;
+};
+
+class CtlRun : public testing::Test {
+ protected:
+  CtlRun() : path(std::filesystem::temp_directory_path() / ("ulnet_ctl." + std::to_string(getpid()) + ".sock")) {
+    server = std::move(*api::Server::open({.path = path}, handler));
+    handler.server = server.get();
+    thread = std::thread([this] {
+      while (!stop) {
+        if (!server->poll()) usleep(200);
+      }
+    });
+  }
+  ~CtlRun() override {
+    stop = true;
+    thread.join();
+  }
+  /// "STATUS" and what was printed: out, then after "!" err.
+  std::string ctl(const std::string& line) {
+    std::vector<std::string> words = *line_split("--socket " + path + " " + line);
+    auto program = program_options(words);
+    std::ostringstream out, err;
+    int status = run(*program, words, {}, out, err);
+    return std::to_string(status) + "\n" + out.str() + (err.str().empty() ? "" : "!" + err.str());
+  }
+
+  std::string path;
+  Handler handler;
+  std::unique_ptr<api::Server> server;
+  std::atomic<bool> stop = false;
+  std::thread thread;
+};
+
+TEST_F(CtlRun, a_life) {
+  EXPECT_EQ(ctl("net add --net tcp --if eth0"),
+            "234\n!---\nadd:\n-     net:\n      errno: -100\n      descr: ! \"Network is down: LNet is not configured; "
+            "run 'lnet configure' first\"\n...\n");
+  EXPECT_EQ(ctl("lnet configure"), "0\n");
+  EXPECT_EQ(ctl("net add --net tcp --if eth0 --cpt 0"), "0\n");
+  EXPECT_EQ(
+      ctl("--layout classic net add --net tcp --if eth0"),
+      "234\n!add:\n    - net:\n          errno: -17\n          descr: \"cannot add LNet NI: tcp already has eth0\"\n");
+  EXPECT_EQ(ctl("set retry_count 1"), "0\n");
+  std::string exported = ctl("export --backup");
+  EXPECT_EQ(exported.substr(0, 58), "0\nnet:\n-     net type: tcp\n      local NI(s):\n      -     ");
+  EXPECT_EQ(ctl("export --json").substr(0, 20), "0\n{\n  \"net\": [\n    {");
+}
+
+TEST_F(CtlRun, import_is_whole_or_not_at_all) {
+  const std::string file = path + ".yaml";
+  ASSERT_EQ(ctl("lnet configure"), "0\n");
+  EXPECT_EQ(ctl("import " ULNET_GOLDEN_DIR "/tcp-mr.import-roundtrip.txt"), "0\n");
+  EXPECT_EQ(ctl("export --backup " + file), "0\n");
+  EXPECT_EQ(config::file_text(file), config::golden_text("tcp-mr.import-roundtrip"));
+  std::string again = ctl("import " + file);
+  EXPECT_EQ(again.substr(0, 4), "234\n");
+  EXPECT_NE(again.find("cannot add LNet NI: tcp already has eth0 (" + file + ":4:13)"), std::string::npos) << again;
+  EXPECT_EQ(ctl("export --backup").substr(2), config::golden_text("tcp-mr.import-roundtrip"));
+  std::filesystem::remove(file);
+}
+
+TEST_F(CtlRun, a_ping_shows_who_answered_and_who_did_not) {
+  EXPECT_EQ(ctl("ping 10.0.0.1@tcp,10.10.0.77@tcp"),
+            "255\nping:\n- primary nid: 10.0.0.1@tcp\n  Multi-Rail: true\n  peer_ni:\n  - nid: 10.0.0.1@tcp\n"
+            "!manage:\n- ping:\n  errno: -113\n  descr: ! 'failed to ping 10.10.0.77@tcp: No route to host'\n");
+  EXPECT_EQ(ctl("stats show --json"),
+            "234\n!{\"ok\":false,\"errors\":[{\"verb\":\"show\",\"entity\":\"stats\",\"errno\":-95,\"descr\":\"this "
+            "ulnetd does not know it\"}]}\n");
+}
+
+TEST_F(CtlRun, lines) {
+  std::vector<std::string> words = {"--socket", path};
+  auto program = program_options(words);
+  auto lines = [&](const std::string& text, bool terminal) {
+    std::istringstream in(text);
+    std::ostringstream out, err;
+    int status = run_lines(*program, in, terminal, {}, out, err);
+    return std::to_string(status) + "\n" + out.str() + (err.str().empty() ? "" : "!" + err.str());
+  };
+  EXPECT_EQ(
+      lines("lnet configure\n# a comment\n\nnet add --net tcp --if eth0  # one\nbogus\nset retry_count 1\n", false)
+          .substr(0, 37),
+      "1\n!ulnetctl: unknown command 'bogus'\n");
+  EXPECT_EQ(handler.state.global.retry_count, 2);
+  EXPECT_EQ(lines("ignore_errors\nbogus\nset retry_count 1\nquit\nset retry_count 0\n", false).substr(0, 2), "1\n");
+  EXPECT_EQ(handler.state.global.retry_count, 1);
+  EXPECT_EQ(lines("version\n", true), "0\nulnetctl > ulnetctl \nulnetctl > \n");
+  EXPECT_EQ(lines("net add 'x\n", false), "1\n!ulnetctl: a quote that is not closed\n");
+}
+
+TEST(CtlProgram, own_options) {
+  auto options = [](const std::string& line) {
+    std::vector<std::string> words = *line_split(line);
+    auto program = program_options(words);
+    if (!program) return program.error();
+    std::string out = program->socket + (program->json ? " json" : "") + (program->classic ? " classic" : "") + ":";
+    for (const std::string& word : words) out += " " + word;
+    return out;
+  };
+  EXPECT_EQ(options("net show"), "/run/ulnet/ulnetd.sock: net show");
+  EXPECT_EQ(options("--socket=/x net --json show --layout classic -v"), "/x json classic: net show -v");
+  EXPECT_EQ(options("net --socket"), "--socket needs a value");
+  EXPECT_EQ(options("--layout modern"), "--layout 'modern'; allowed: classic or upstream");
+}
+
+}  // namespace
+}  // namespace ulnet::ctl

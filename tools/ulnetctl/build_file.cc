@@ -1,0 +1,102 @@
+// import and export.
+#include <fmt/format.h>
+
+#include "control/api/error_yaml.h"
+#include "dataplane/base/nid_text.h"
+#include "tools/ulnetctl/builders.h"
+
+namespace ulnet::ctl {
+namespace {
+
+const char* mode_verb(config::ImportMode mode) {
+  switch (mode) {
+    case config::ImportMode::kAdd: return "add";
+    case config::ImportMode::kDel: return "del";
+    case config::ImportMode::kShow: return "show";
+    case config::ImportMode::kExec: return "manage";
+  }
+  return "";
+}
+
+Refused problems_refuse(const config::Problems& problems, const char* verb) {
+  Refused refused;
+  for (const config::Problem& problem : problems) {
+    refused.errors.push_back({verb, problem.entity.empty() ? "import" : problem.entity, problem.code,
+                              problem_text(problem), problem.seq_no});
+  }
+  refused.exit_status = 234;
+  return refused;
+}
+
+/// The show request that belongs to a section of a file; nothing for sections that cannot be shown.
+std::optional<api::Request> section_show(const std::string& section) {
+  api::Request request;
+  request.verb = api::Verb::kShow;
+  request.object = section == "buffers"      ? "routing"
+                   : section == "numa"       ? "global"
+                   : section == "statistics" ? "stats"
+                                             : section;
+  if (section == "ip2nets") request.object = "net";
+  if (section == "ulnet") return std::nullopt;
+  if (request.object == "net" || request.object == "peer" || request.object == "route") request.args = {{"verbose", 0}};
+  return request;
+}
+
+api::Request exec_request(const config::ExecRequest& exec) {
+  api::Request request;
+  request.verb = api::Verb::kManage;
+  request.object = exec.object;
+  config::Json nids = config::Json::array();
+  for (const Nid& nid : exec.nids) nids.push_back(nid_text(nid));
+  request.args["nids"] = std::move(nids);
+  if (exec.object == "discover") {
+    request.args["force"] = exec.force;
+    return request;
+  }
+  request.args["timeout_ms"] = exec.timeout.count();
+  if (exec.source) request.args["source"] = nid_text(*exec.source);
+  return request;
+}
+
+}  // namespace
+
+Built import_file(const Words& words, const Env& env) {
+  int modes = (words.has("add") ? 1 : 0) + (words.has("del") ? 1 : 0) + (words.has("show") ? 1 : 0) +
+              (words.has("exec") ? 1 : 0);
+  if (modes > 1) return refuse("add", "import", -EINVAL, "only one of --add, --del, --show and --exec");
+  if (words.plain.size() > 1) return refuse("add", "import", -EINVAL, "only one file");
+  config::ImportMode mode = words.has("del")    ? config::ImportMode::kDel
+                            : words.has("show") ? config::ImportMode::kShow
+                            : words.has("exec") ? config::ImportMode::kExec
+                                                : config::ImportMode::kAdd;
+  config::Imported imported = env.load(words.plain.empty() ? "-" : words.plain[0], mode);
+  if (!imported.errors.empty()) return tl::unexpected(problems_refuse(imported.errors, mode_verb(mode)));
+  Command command;
+  for (const config::Problem& warning : imported.warnings)
+    command.warnings += "warning: " + problem_text(warning) + "\n";
+  if (!imported.changes.empty()) {
+    api::Request request;
+    request.verb = api::Verb::kChange;
+    request.changes = std::move(imported.changes);
+    command.requests.push_back(std::move(request));
+  }
+  for (const std::string& section : imported.sections) {
+    auto request = section_show(section);
+    bool again = request && !command.requests.empty() && command.requests.back().object == request->object;
+    if (request && !again) command.requests.push_back(std::move(*request));
+  }
+  for (const config::ExecRequest& exec : imported.exec) {
+    command.requests.push_back(exec_request(exec));
+    command.timeout = std::max(command.timeout, std::chrono::milliseconds(600000));
+  }
+  return command;
+}
+
+Built export_file(const Words& words, const Env&) {
+  if (words.plain.size() > 1) return refuse("export", "export", -EINVAL, "only one file");
+  Command command = show("export", {{"backup", words.has("backup")}});
+  if (!words.plain.empty()) command.output_file = words.plain[0];
+  return command;
+}
+
+}  // namespace ulnet::ctl

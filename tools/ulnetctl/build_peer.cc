@@ -1,0 +1,146 @@
+// peer, ping and discover.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dataplane/base/nid_text.h"
+#include "tools/ulnetctl/builders.h"
+
+namespace ulnet::ctl {
+namespace {
+
+struct PeerOptions {
+  Nid primary;
+  std::vector<Nid> nids;  ///< without the primary
+  bool primary_listed = false;
+};
+
+/// --prim_nid and --nid; without --prim_nid the first of --nid is the primary one when `first_is_primary`.
+tl::expected<PeerOptions, Refused> peer_options(const Words& words, const char* verb, bool first_is_primary) {
+  PeerOptions options;
+  if (words.has("nid")) {
+    auto nids = config::nids_parse(words.list("nid"));
+    if (!nids) return refuse(verb, "peer", -EINVAL, "cannot parse NID: " + nids.error());
+    options.nids = std::move(*nids);
+  }
+  if (auto text = words.value("prim_nid")) {
+    auto nid = nid_parse(*text);
+    if (!nid || nid->is_any())
+      return refuse(verb, "peer", -EINVAL, fmt::format("cannot parse primary NID: '{}'; example: 10.0.0.1@tcp", *text));
+    options.primary = *nid;
+  } else if (first_is_primary && !options.nids.empty()) {
+    options.primary = options.nids.front();
+  } else {
+    return refuse(verb, "peer", -EFAULT, "missing primary NID: give --prim_nid");
+  }
+  options.primary_listed = std::erase(options.nids, options.primary) > 0;
+  return options;
+}
+
+/// The NIDs of a command line: words and commas, with ranges.
+tl::expected<config::Json, Refused> nid_words(const Words& words, const char* entity) {
+  if (words.plain.empty())
+    return refuse("manage", entity, -EINVAL, "missing NID: name at least one, such as 10.0.0.1@tcp");
+  auto nids = config::nids_parse(fmt::format("{}", fmt::join(words.plain, ",")));
+  if (!nids) return refuse("manage", entity, -EINVAL, "cannot parse NID: " + nids.error());
+  config::Json list = config::Json::array();
+  for (const Nid& nid : *nids) list.push_back(nid_text(nid));
+  return list;
+}
+
+Command manage(const char* object, config::Json args, std::chrono::milliseconds timeout) {
+  Command command;
+  api::Request request;
+  request.verb = api::Verb::kManage;
+  request.object = object;
+  request.args = std::move(args);
+  command.requests.push_back(std::move(request));
+  command.timeout = timeout;
+  return command;
+}
+
+}  // namespace
+
+Built peer_add(const Words& words, const Env&) {
+  auto options = peer_options(words, "add", true);
+  if (!options) return tl::unexpected(options.error());
+  return change(
+      {config::PeerAdd{{options->primary, std::move(options->nids), !words.has("non_mr"), words.has("lock_prim")}}});
+}
+
+Built peer_del(const Words& words, const Env&) {
+  auto options = peer_options(words, "del", false);
+  if (!options) return tl::unexpected(options.error());
+  if (options->primary_listed) options->nids.clear();  // the primary goes: the whole peer
+  return change({config::PeerDel{options->primary, std::move(options->nids), words.has("force")}});
+}
+
+Built peer_show(const Words& words, const Env&) {
+  auto level = verbosity(words, "peer");
+  if (!level) return tl::unexpected(level.error());
+  config::Json args = {{"verbose", *level}};
+  if (auto text = words.value("nid")) {
+    auto nid = nid_parse(*text);
+    if (!nid || nid->is_any())
+      return refuse("show", "peer", -EINVAL, fmt::format("cannot parse NID: '{}'; example: 10.0.0.1@tcp", *text));
+    args["nid"] = nid_text(*nid);
+  }
+  return show("peer", std::move(args));
+}
+
+Built peer_list(const Words&, const Env&) {
+  return show("peer_list");
+}
+
+Built peer_set(const Words& words, const Env&) {
+  config::PeerSet set;
+  set.all = words.has("all");
+  if (auto text = words.value("nid")) {
+    auto nid = nid_parse(*text);
+    if (!nid || nid->is_any())
+      return refuse("set", "peer", -EINVAL, fmt::format("cannot parse NID: '{}'; example: 10.0.0.1@tcp", *text));
+    set.nid = *nid;
+  }
+  for (const char* name : {"health", "state"}) {
+    auto text = words.value(name);
+    if (!text) continue;
+    auto value = config::integer_parse(*text);
+    if (!value) return refuse("set", "peer", -EINVAL, fmt::format("--{}: '{}' is not a number", name, *text));
+    (std::string_view(name) == "health" ? set.health : set.state) = value;
+  }
+  if (!set.nid && !set.all) return refuse("set", "peer", -EINVAL, "which peer NI: give --nid or --all");
+  if (!set.health && !set.state) return refuse("set", "peer", -EINVAL, "nothing to set: give --health");
+  return change({set});
+}
+
+Built ping(const Words& words, const Env&) {
+  auto nids = nid_words(words, "ping");
+  if (!nids) return tl::unexpected(nids.error());
+  int64_t seconds = 1;
+  if (auto text = words.value("timeout")) {
+    auto value = config::integer_parse(*text);
+    if (!value || *value < 1 || *value > 86400) {
+      return refuse("manage", "ping", -EINVAL,
+                    fmt::format("--timeout: '{}' is not a time; allowed: 1..86400 s", *text));
+    }
+    seconds = *value;
+  }
+  const auto count = static_cast<int64_t>(nids->size());
+  config::Json args = {{"nids", std::move(*nids)}, {"timeout_ms", seconds * 1000}};
+  if (auto text = words.value("source")) {
+    auto nid = nid_parse(*text);
+    if (!nid || nid->is_any())
+      return refuse("manage", "ping", -EINVAL, fmt::format("--source: '{}' is not a NID such as 10.0.0.1@tcp", *text));
+    args["source"] = nid_text(*nid);
+  }
+  return manage("ping", std::move(args), std::chrono::seconds(30 + seconds * count));
+}
+
+Built discover(const Words& words, const Env&) {
+  auto nids = nid_words(words, "discover");
+  if (!nids) return tl::unexpected(nids.error());
+  config::Json args = {{"nids", std::move(*nids)}, {"force", words.has("force")}};
+  return manage("discover", std::move(args), std::chrono::minutes(10));
+}
+
+}  // namespace ulnet::ctl

@@ -1,0 +1,133 @@
+// set, global, stats, udsp and debug.
+#include <fmt/format.h>
+
+#include "config/schema.h"
+#include "tools/ulnetctl/builders.h"
+
+namespace ulnet::ctl {
+namespace {
+
+/// set tiny_buffers and its sisters.
+Built set_buffers(const std::string& name, const std::string& value) {
+  std::string pool = name.substr(0, name.find('_'));
+  std::optional<int64_t> number = config::field_number(*config::field_find("buffers." + pool), config::Doc(value));
+  if (!number || *number == 0) {
+    return refuse("set", "buffers", -EINVAL,
+                  fmt::format("cannot configure {}: '{}': tiny, small and large must be > 0 (-1 keeps what is set)",
+                              name, value));
+  }
+  config::SetBuffers set;
+  if (*number > 0) (pool == "tiny" ? set.tiny : pool == "small" ? set.small : set.large) = *number;
+  return change({set});
+}
+
+std::string settings_known() {
+  std::string out;
+  for (const std::string& name : config::field_children("global")) {
+    if (config::field_find("global." + name)->at != nullptr) out += name + ", ";
+  }
+  return out + "routing, tiny_buffers, small_buffers, large_buffers";
+}
+
+/// What lnetctl says about these values, and what holds for the others.
+std::string range_text(const std::string& name, const config::Field& field) {
+  if (name == "response_tracking") return "Valid values are: 0, 1, 2, or 3";
+  if (name == "recovery_limit") return "Must be greater than or equal to 0";
+  if (name == "max_recovery_ping_interval") return "must be strictly positive";
+  return "allowed: " + field_allowed(field);
+}
+
+}  // namespace
+
+Built set_value(const Words& words, const Env&) {
+  if (words.plain.size() != 2)
+    return tl::unexpected(Refused{{}, "ulnetctl: set needs a name and a value\n" + help_text("set", ""), 1});
+  std::string name = words.plain[0];
+  const std::string& value = words.plain[1];
+  if (name == "tiny_buffers" || name == "small_buffers" || name == "large_buffers") return set_buffers(name, value);
+  if (name == "routing") {
+    auto enable = config::Doc(value).boolean();
+    if (enable) return change({config::SetRouting{*enable}});
+    return refuse("parser", "set", -1,
+                  fmt::format("cannot parse routing value '{}'.\nmust be 0 for disable or 1 for enable", value));
+  }
+  if (name == "max_intf") name = "max_interfaces";
+  if (name == "use_tcp_bonding") {
+    Command command;
+    command.warnings =
+        "warning: use_tcp_bonding is accepted and does nothing; several NIs on a net take the place of bonding\n";
+    return command;
+  }
+  const config::Field* field = config::field_find("global." + name);
+  if (field != nullptr && field->at == nullptr) {
+    return refuse("set", "global", -EINVAL, fmt::format("cannot configure {}: {}", name, field->text));
+  }
+  if (field == nullptr) {
+    std::string nearest = config::field_nearest("global", name);
+    std::string hint = nearest.empty() ? "known: " + settings_known() : fmt::format("did you mean '{}'?", nearest);
+    return refuse("set", "global", -EINVAL,
+                  fmt::format("cannot configure {}: there is no such setting; {}", name, hint));
+  }
+  std::optional<int64_t> number = config::field_number(*field, config::Doc(value));
+  if (!number) {
+    return refuse("set", "global", -ERANGE,
+                  fmt::format("cannot configure {}: '{}': {}", name, value, range_text(name, *field)));
+  }
+  Built built = change({config::SetValue{name, *number}});
+  if (name == "max_interfaces" && *number < 16) built->warnings = "warning: max_interfaces below 16 becomes 4096\n";
+  return built;
+}
+
+Built global_show(const Words&, const Env&) {
+  return show("global");
+}
+Built stats_show(const Words&, const Env&) {
+  return show("stats");
+}
+
+Built stats_reset(const Words&, const Env&) {
+  Command command = show("stats");
+  command.requests[0].verb = api::Verb::kReset;
+  return command;
+}
+
+Built udsp_add(const Words& words, const Env&) {
+  config::UdspRule rule;
+  rule.src = words.value("src").value_or("");
+  rule.dst = words.value("dst").value_or("");
+  rule.rte = words.value("rte").value_or("");
+  if (!rule.src.empty() && !rule.rte.empty()) {
+    return refuse(
+        "add", "udsp", -EINVAL,
+        rule.dst.empty() ? "src and rte cannot be combined" : "The combination of src, dst and rte is not supported");
+  }
+  auto priority = number(words, "priority", "udsp.action.priority", "add", "udsp");
+  if (!priority) return tl::unexpected(priority.error());
+  rule.priority = *priority;
+  auto idx = number(words, "idx", "udsp.idx", "add", "udsp");
+  if (!idx) return tl::unexpected(idx.error());
+  rule.idx = *idx;
+  int descriptors = (rule.src.empty() ? 0 : 1) + (rule.dst.empty() ? 0 : 1) + (rule.rte.empty() ? 0 : 1);
+  if (descriptors == 1 && !rule.priority) rule.priority = 0;
+  return change({config::UdspAdd{std::move(rule)}});
+}
+
+Built udsp_del(const Words& words, const Env&) {
+  auto idx = number(words, "idx", "udsp.idx", "del", "udsp");
+  if (!idx) return tl::unexpected(idx.error());
+  return change({config::UdspDel{*idx, words.has("all")}});
+}
+
+Built udsp_show(const Words& words, const Env&) {
+  auto idx = number(words, "idx", "udsp.idx", "show", "udsp");
+  if (!idx) return tl::unexpected(idx.error());
+  config::Json args = config::Json::object();
+  if (*idx) args["idx"] = **idx;
+  return show("udsp", std::move(args));
+}
+
+Built recovery(const Words& words, const Env&) {
+  return show("recovery", {{"peer", words.has("peer")}});
+}
+
+}  // namespace ulnet::ctl

@@ -1,0 +1,20 @@
+// ulnetctl: a thin client of ulnetd with lnetctl's commands.
+#include <unistd.h>
+
+#include <iostream>
+
+#include "tools/ulnetctl/run.h"
+
+int main(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  auto program = ulnet::ctl::program_options(words);
+  if (!program) {
+    std::cerr << "ulnetctl: " << program.error() << "\n";
+    return 1;
+  }
+  program->version = ULNET_VERSION;
+  ulnet::ctl::Env env;
+  env.version = program->version;
+  if (!words.empty()) return ulnet::ctl::run(*program, words, env, std::cout, std::cerr);
+  return ulnet::ctl::run_lines(*program, std::cin, isatty(STDIN_FILENO) != 0, env, std::cout, std::cerr);
+}

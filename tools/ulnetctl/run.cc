@@ -1,0 +1,175 @@
+#include "tools/ulnetctl/run.h"
+
+#include <cstring>
+#include <fstream>
+#include <iostream>
+
+#include "control/api/client.h"
+#include "control/api/error_yaml.h"
+
+namespace ulnet::ctl {
+namespace {
+
+void errors_print(const Program& program, const std::vector<api::ApiError>& errors, std::ostream& err) {
+  if (errors.empty()) return;
+  if (program.json) {
+    api::Answer answer;
+    answer.errors = errors;
+    config::Json json = answer_to_json(0, answer);
+    json.erase("id");
+    err << config::json_dump(json) << "\n";
+  } else {
+    err << (program.classic ? api::error_yaml_classic(errors) : api::error_yaml(errors));
+  }
+}
+
+void doc_print(const Program& program, const config::Doc& doc, std::ostream& out) {
+  if (program.json) {
+    out << config::to_json(doc).dump(2, ' ', false, config::Json::error_handler_t::replace) << "\n";
+  } else {
+    out << (program.classic ? config::emit_classic(doc) : config::emit(doc));
+  }
+}
+
+/// The verb and entity under which it is told that a request could not be made at all.
+api::ApiError call_error(const api::Request& request, const api::Failure& failure) {
+  if (request.verb == api::Verb::kChange && !request.changes.empty()) {
+    const config::Change& first = request.changes[0].change;
+    return {change_verb(first), change_entity(first), failure.code, failure.text, {}};
+  }
+  return {verb_text(request.verb), request.object, failure.code, failure.text, {}};
+}
+
+int requests_run(const Program& program, const Command& command, std::ostream& out, std::ostream& err) {
+  api::ClientOptions options{.path = program.socket, .version = program.version, .timeout = command.timeout};
+  auto client = api::Client::connect(options);
+  std::vector<api::ApiError> errors;
+  for (const api::Request& request : command.requests) {
+    tl::expected<api::Answer, api::Failure> answer =
+        client ? client->call(request) : tl::expected<api::Answer, api::Failure>(tl::unexpected(client.error()));
+    if (!answer) {
+      errors.push_back(call_error(request, answer.error()));
+      break;
+    }
+    if (!answer->doc.is_null()) doc_print(program, answer->doc, out);
+    errors.insert(errors.end(), answer->errors.begin(), answer->errors.end());
+    if (!answer->ok()) break;
+  }
+  out.flush();
+  errors_print(program, errors, err);
+  return errors.empty() ? command.exit_status : api::exit_status(errors);
+}
+
+}  // namespace
+
+tl::expected<Program, std::string> program_options(std::vector<std::string>& words) {
+  Program program;
+  std::vector<std::string> rest;
+  for (size_t i = 0; i < words.size(); ++i) {
+    std::string name = words[i], value;
+    size_t equals = name.find('=');
+    bool has_value = name.starts_with("--") && equals != std::string::npos;
+    if (has_value) {
+      value = name.substr(equals + 1);
+      name.resize(equals);
+    }
+    if (name == "--json" && !has_value) {
+      program.json = true;
+    } else if (name == "--socket" || name == "--layout") {
+      if (!has_value && i + 1 == words.size()) return tl::unexpected(name + " needs a value");
+      if (!has_value) value = words[++i];
+      if (name == "--socket") program.socket = value;
+      if (name == "--layout" && value != "classic" && value != "upstream") {
+        return tl::unexpected("--layout '" + value + "'; allowed: classic or upstream");
+      }
+      if (name == "--layout") program.classic = value == "classic";
+    } else {
+      rest.push_back(words[i]);
+    }
+  }
+  words = std::move(rest);
+  return program;
+}
+
+int run(const Program& program, std::span<const std::string> words, const Env& env, std::ostream& out,
+        std::ostream& err) {
+  Built built = command_build(words, env);
+  if (!built) {
+    errors_print(program, built.error().errors, err);
+    err << built.error().usage;
+    return built.error().exit_status;
+  }
+  err << built->warnings;
+  out << built->text;
+  if (built->requests.empty()) return built->exit_status;
+  if (built->output_file.empty()) return requests_run(program, *built, out, err);
+  std::ofstream file(built->output_file);
+  int status = file ? requests_run(program, *built, file, err) : 0;
+  file.flush();
+  if (file) return status;
+  errors_print(program,
+               {{"export", "export", -EIO, built->output_file + ": cannot be written: " + std::strerror(errno), {}}},
+               err);
+  return 234;
+}
+
+tl::expected<std::vector<std::string>, std::string> line_split(std::string_view line) {
+  std::vector<std::string> words;
+  std::string word;
+  bool inside = false;
+  char quote = 0;
+  for (char c : line) {
+    if (quote != 0) {
+      if (c == quote) {
+        quote = 0;
+      } else {
+        word += c;
+      }
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+      inside = true;
+    } else if (c == ' ' || c == '\t' || c == '\r') {
+      if (inside) words.push_back(std::exchange(word, {}));
+      inside = false;
+    } else if (c == '#' && !inside) {
+      break;
+    } else {
+      word += c;
+      inside = true;
+    }
+  }
+  if (quote != 0) return tl::unexpected(std::string("a quote that is not closed"));
+  if (inside) words.push_back(std::move(word));
+  return words;
+}
+
+int run_lines(const Program& program, std::istream& in, bool terminal, const Env& env, std::ostream& out,
+              std::ostream& err) {
+  bool ignore_errors = terminal;
+  int status = 0;
+  std::string line;
+  while (true) {
+    if (terminal) out << "ulnetctl > " << std::flush;
+    if (!std::getline(in, line)) break;
+    auto words = line_split(line);
+    if (!words) {
+      err << "ulnetctl: " << words.error() << "\n";
+      status = 1;
+    } else if (words->empty()) {
+      continue;
+    } else if (words->front() == "quit" || words->front() == "exit") {
+      return status;
+    } else if (words->front() == "ignore_errors" || words->front() == "--ignore_errors") {
+      ignore_errors = true;
+      continue;
+    } else {
+      int one = run(program, *words, env, out, err);
+      status = one != 0 ? one : status;
+    }
+    if (status != 0 && !ignore_errors) return status;
+  }
+  if (terminal) out << "\n";
+  return status;
+}
+
+}  // namespace ulnet::ctl

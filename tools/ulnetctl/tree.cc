@@ -1,0 +1,242 @@
+// The command tree: which commands there are, their options and help.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "tools/ulnetctl/builders.h"
+
+namespace ulnet::ctl {
+namespace {
+
+using enum Takes;
+
+constexpr OptionSpec kVerbose = {"verbose", kOptional, "more detail; a number of 1 to 4 shows more", 'v'};
+
+constexpr OptionSpec kConfigure[] = {{"all", kNothing, "also load the networks of ulnetd's configuration file", 'a'},
+                                     {"large", kNothing, "start with large NIDs", 'l'}};
+constexpr OptionSpec kNetAdd[] = {
+    {"net", kValue, "name of the network (tcp, tcp1, o2ib)", 'n'},
+    {"if", kValue, "interfaces, with their CPTs: eth0,eth1[0,2]", 'i'},
+    {"nid", kValue, "bring NIs up on these addresses instead of interfaces: 10.0.0.1@tcp"},
+    {"ip2net", kValue, "choose by this node's addresses: \"tcp 192.168.0.*\""},
+    {"peer-timeout", kValue, "seconds until a silent peer counts as dead (0 = does not ask)"},
+    {"peer-credits", kValue, "messages in flight to one peer NI"},
+    {"peer-buffer-credits", kValue, "router buffers that one peer NI may hold"},
+    {"credits", kValue, "messages in flight from the NI"},
+    {"cpt", kValue, "worker groups that serve it: [0,1]"},
+    {"conns-per-peer", kValue, "connections to each peer NI, 0..127 (0 = automatic)"},
+    {"skip-mr-route-setup", kNothing, "leave the kernel's routes of the interface alone"},
+    {"tos", kValue, "DS field of the packets, -1..255 (-1 = the system's)"}};
+constexpr OptionSpec kNetDel[] = {{"net", kValue, "name of the network", 'n'},
+                                  {"if", kValue, "only these interfaces of it", 'i'},
+                                  {"nid", kValue, "the NIs with these addresses"},
+                                  {"now", kNothing, "close at once and tell the peers afterwards"}};
+constexpr OptionSpec kNetShow[] = {{"net", kValue, "show this network only", 'n'}, kVerbose};
+constexpr OptionSpec kNetSet[] = {{"nid", kValue, "the NI to change"},
+                                  {"all", kNothing, "change all NIs", 'a'},
+                                  {"net", kValue, "with --lnd-timeout: the network whose driver is meant", 'n'},
+                                  {"health", kValue, "health value, 0..1000"},
+                                  {"conns-per-peer", kValue, "connections to each peer NI, 0..127"},
+                                  {"lnd-timeout", kValue, "seconds that a transmission may take"}};
+constexpr OptionSpec kRouteAdd[] = {{"net", kValue, "the remote network, or a range: tcp[1-3]", 'n'},
+                                    {"gateway", kValue, "NID of the router, or a range: 10.1.1.[1-5]@tcp", 'g'},
+                                    {"hop", kValue, "routers on the way, 1..255", 'c'},
+                                    {"hop-count", kValue, "the same"},
+                                    {"priority", kValue, "0 is the highest", 'p'},
+                                    {"health-sensitivity", kValue, "accepted, no effect"}};
+constexpr OptionSpec kRouteDel[] = {{"net", kValue, "the remote network, or a range", 'n'},
+                                    {"gateway", kValue, "NID of the router, or a range", 'g'}};
+constexpr OptionSpec kRouteShow[] = {{"net", kValue, "routes to this network only", 'n'},
+                                     {"gateway", kValue, "routes through this router only", 'g'},
+                                     {"hop", kValue, "routes with this many hops only", 'c'},
+                                     {"hop-count", kValue, "the same"},
+                                     {"priority", kValue, "routes with this priority only", 'p'},
+                                     kVerbose};
+constexpr OptionSpec kPeerAdd[] = {
+    {"prim_nid", kValue, "NID by which the peer is known; without it the first of --nid"},
+    {"nid", kValue, "its NIDs, with ranges: 10.1.1.[2-5]@tcp,10.2.1.2@tcp1"},
+    {"non_mr", kNothing, "the peer is not Multi-Rail"},
+    {"lock_prim", kNothing, "keep its primary NID whatever discovery finds"}};
+constexpr OptionSpec kPeerDel[] = {{"prim_nid", kValue, "NID by which the peer is known"},
+                                   {"nid", kValue, "NIDs to remove; without it the whole peer"},
+                                   {"force", kNothing, "also a peer whose primary NID is locked", 'f'}};
+constexpr OptionSpec kPeerShow[] = {{"nid", kValue, "show the peer with this NID only"}, kVerbose};
+constexpr OptionSpec kPeerSet[] = {{"nid", kValue, "the peer NI to change"},
+                                   {"all", kNothing, "change all peer NIs", 'a'},
+                                   {"health", kValue, "health value, 0..1000"},
+                                   {"state", kValue, "state bits, for tests"}};
+constexpr OptionSpec kPing[] = {{"source", kValue, "ping from this NID"},
+                                {"timeout", kValue, "seconds to wait for each answer (1)"}};
+constexpr OptionSpec kDiscover[] = {{"force", kNothing, "also what is known and up to date", 'f'}};
+constexpr OptionSpec kUdspAdd[] = {{"src", kValue, "local NIDs or network: tcp1, *@tcp, 10.1.1.[5-8]@o2ib"},
+                                   {"dst", kValue, "peer NIDs or network"},
+                                   {"rte", kValue, "router NIDs"},
+                                   {"priority", kValue, "0 is the highest, 255 the lowest"},
+                                   {"idx", kValue, "position in the list; without it at the end"}};
+constexpr OptionSpec kUdspDel[] = {{"idx", kValue, "number of the rule"}, {"all", kNothing, "every rule", 'a'}};
+constexpr OptionSpec kUdspShow[] = {{"idx", kValue, "number of the rule"}};
+constexpr OptionSpec kRecovery[] = {{"local", kNothing, "local NIs", 'l'}, {"peer", kNothing, "peer NIs", 'p'}};
+constexpr OptionSpec kImport[] = {{"add", kNothing, "add what the file says (the default)", 'a'},
+                                  {"del", kNothing, "delete what the file says", 'd'},
+                                  {"show", kNothing, "show the sections that the file has", 's'},
+                                  {"exec", kNothing, "run the ping and discover of the file", 'e'},
+                                  {"old-api", kNothing, "accepted, no effect"}};
+constexpr OptionSpec kExport[] = {{"backup", kNothing, "only what is needed to configure the node again", 'b'}};
+
+constexpr CommandSpec kCommands[] = {
+    {"lnet", "configure", "start LNet", kConfigure, lnet_configure},
+    {"lnet", "unconfigure", "stop LNet", {}, lnet_unconfigure},
+    {"route", "add", "add a route", kRouteAdd, route_add},
+    {"route", "del", "delete a route", kRouteDel, route_del},
+    {"route", "show", "show routes", kRouteShow, route_show},
+    {"net", "add", "add a network", kNetAdd, net_add},
+    {"net", "del", "delete a network or interfaces of it", kNetDel, net_del},
+    {"net", "show", "show networks", kNetShow, net_show},
+    {"net", "set", "change running NIs", kNetSet, net_set},
+    {"routing", "show", "show router buffers and whether routing is enabled", {}, routing_show},
+    {"set", "", "change a setting of the node", {}, set_value, "NAME VALUE"},
+    {"import", "", "read a configuration", kImport, import_file, "[FILE]", 0},
+    {"export", "", "write the configuration", kExport, export_file, "[FILE]", 0},
+    {"stats", "show", "show statistics", {}, stats_show},
+    {"stats", "reset", "set statistics to zero", {}, stats_reset},
+    {"debug", "recovery", "show the NIs that are recovering", kRecovery, recovery},
+    {"global", "show", "show the settings of the node", {}, global_show},
+    {"peer", "add", "add a peer, or NIDs to it", kPeerAdd, peer_add},
+    {"peer", "del", "delete a peer, or NIDs of it", kPeerDel, peer_del},
+    {"peer", "show", "show peers", kPeerShow, peer_show},
+    {"peer", "list", "show the primary NIDs of all peers", {}, peer_list},
+    {"peer", "set", "change peer NIs", kPeerSet, peer_set},
+    {"ping", "", "ping NIDs", kPing, ping, "NID[,NID...]", 0},
+    {"discover", "", "discover the peers with these NIDs", kDiscover, discover, "NID[,NID...]", 0},
+    {"udsp", "add", "add a selection policy", kUdspAdd, udsp_add},
+    {"udsp", "del", "delete a selection policy", kUdspDel, udsp_del},
+    {"udsp", "show", "show selection policies", kUdspShow, udsp_show},
+};
+
+constexpr std::array kOtherWords = {"quit",
+                                    "exit",
+                                    "help",
+                                    "--help",
+                                    "version",
+                                    "--version",
+                                    "list-commands",
+                                    "--list-commands",
+                                    "--ignore_errors",
+                                    "ignore_errors"};
+
+constexpr const char* kSettings =
+    "\tnuma_range N                  distances up to N count as equally near\n"
+    "\tmax_interfaces N              most NIDs of one peer; below 16 it becomes 4096\n"
+    "\tdiscovery 0|1|verify          discovery of peers: off, on, or compare only\n"
+    "\tdrop_asym_route 0|1           drop what came over a route that the answer would not take\n"
+    "\tretry_count N                 sends again after a failure\n"
+    "\ttransaction_timeout S         seconds until a message or its response has failed\n"
+    "\thealth_sensitivity N          what a failure takes off the health value, 0..1000 (0 = off)\n"
+    "\trecovery_interval S           accepted, no effect\n"
+    "\trouter_sensitivity P          accepted, no effect\n"
+    "\tresponse_tracking 0|1|2|3     whose responses are waited for: pings, also GETs, also PUTs, all\n"
+    "\trecovery_limit S              seconds to try to recover an interface (0 = for ever)\n"
+    "\tmax_recovery_ping_interval S  longest time between recovery pings\n"
+    "\trouting 0|1                   forward for others\n"
+    "\ttiny_buffers N, small_buffers N, large_buffers N\n"
+    "\t                              router buffers, totals of the node\n";
+
+const char* kUsage =
+    "usage: ulnetctl [--socket PATH] [--json] [--layout classic] [COMMAND] [OPTIONS]... [ARGS]\n"
+    "Without a command it asks for one.\n"
+    "Try 'ulnetctl help COMMAND', or 'ulnetctl --list-commands' for a list of commands.\n";
+
+std::string help_one(const CommandSpec& spec) {
+  std::string title = spec.name[0] == 0 ? spec.group : fmt::format("{} {}", spec.group, spec.name);
+  if (spec.arguments[0] != 0) title += fmt::format(" {}", spec.arguments);
+  std::string out = fmt::format("{}: {}\n", title, spec.summary);
+  for (const OptionSpec& option : spec.options) out += fmt::format("\t--{}: {}\n", option.name, option.help);
+  if (std::string_view(spec.group) == "set") out += kSettings;
+  return out;
+}
+
+bool group_known(std::string_view group) {
+  for (const CommandSpec& spec : kCommands) {
+    if (spec.group == group) return true;
+  }
+  return false;
+}
+
+Command text_command(std::string text, int exit_status = 0) {
+  Command command;
+  command.text = std::move(text);
+  command.exit_status = exit_status;
+  return command;
+}
+
+/// help, version and the like; nothing when `word` is a command of the tree.
+std::optional<Command> other_word(std::span<const std::string> words, const Env& env) {
+  const std::string& word = words[0];
+  if (word == "help" || word == "--help" || word == "-h") {
+    if (words.size() == 1) return text_command(kUsage);
+    return text_command(help_text(words[1], words.size() > 2 ? words[2] : ""));
+  }
+  if (word == "version" || word == "--version") return text_command("ulnetctl " + env.version + "\n");
+  if (word == "list-commands" || word == "--list-commands") return text_command(command_list());
+  return std::nullopt;
+}
+
+Refused usage_error(std::string what, const std::string& usage) {
+  return {{}, fmt::format("ulnetctl: {}\n{}", what, usage), 1};
+}
+
+}  // namespace
+
+std::span<const CommandSpec> commands() {
+  return kCommands;
+}
+
+std::string command_list() {
+  std::vector<std::string> words(kOtherWords.begin(), kOtherWords.end());
+  for (const CommandSpec& spec : kCommands) {
+    if (words.back() != spec.group) words.emplace_back(spec.group);
+  }
+  std::string out;
+  for (size_t i = 0; i < words.size(); ++i)
+    out += fmt::format("{:<20}{}", words[i], i % 4 == 3 || i + 1 == words.size() ? "\n" : "");
+  return out;
+}
+
+std::string help_text(std::string_view group, std::string_view name) {
+  std::string out;
+  for (const CommandSpec& spec : kCommands) {
+    if (spec.group != group || (!name.empty() && spec.name != name && spec.name[0] != 0)) continue;
+    out += out.empty() ? "" : "\n";
+    out += help_one(spec);
+  }
+  return out.empty() ? fmt::format("no command '{}'\n{}", group, kUsage) : out;
+}
+
+Built command_build(std::span<const std::string> words, const Env& env) {
+  if (words.empty()) return text_command(kUsage);
+  if (auto other = other_word(words, env)) return std::move(*other);
+  const std::string& group = words[0];
+  if (!group_known(group)) return tl::unexpected(usage_error(fmt::format("unknown command '{}'", group), kUsage));
+  auto rest = words.subspan(1);
+  for (const CommandSpec& spec : kCommands) {
+    if (spec.group != group) continue;
+    bool one_word = spec.name[0] == 0;
+    if (!one_word && (rest.empty() || rest[0] != spec.name)) continue;
+    auto arguments = one_word ? rest : rest.subspan(1);
+    for (const std::string& word : arguments) {
+      if (word == "--help" || word == "-h") return text_command(help_one(spec), spec.help_status);
+    }
+    auto parsed = words_parse(arguments, spec.options);
+    if (!parsed) return tl::unexpected(usage_error(parsed.error(), help_one(spec)));
+    if (spec.arguments[0] == 0 && !parsed->plain.empty()) {
+      return tl::unexpected(usage_error(fmt::format("unexpected word '{}'", parsed->plain[0]), help_one(spec)));
+    }
+    return spec.build(*parsed, env);
+  }
+  std::string help = help_text(group, "");
+  if (rest.empty()) return tl::unexpected(Refused{{}, help, 1});
+  if (rest[0] == "--help" || rest[0] == "-h") return text_command(help, 1);
+  return tl::unexpected(usage_error(fmt::format("unknown command '{} {}'", group, rest[0]), help));
+}
+
+}  // namespace ulnet::ctl
