@@ -1,0 +1,147 @@
+// Whole daemons under real threads: three nodes on loopback addresses, their control sockets, traffic through the router, views
+// that change meanwhile, and a clean stop. Above all for TSan. Needs no privilege.
+#include "control/daemon/daemon.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <arpa/inet.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "config/load.h"
+#include "control/api/client.h"
+
+namespace ulnet::test {
+namespace {
+
+/// A port on which nobody listens on any loopback address.
+uint16_t free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof address;
+  (void)bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
+  (void)getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+class RunningDaemon {
+ public:
+  RunningDaemon(const std::string& folder, const std::string& name, uint16_t port, const std::string& yaml) {
+    socket_ = folder + "/" + name + ".sock";
+    const std::string text = fmt::format(
+        "ulnet:\n  workers: 2\n  idle: interrupt\n  unprivileged_ports: true\n  accept_port: {}\n"
+        "  memory:\n    connections_per_worker: 64\n    messages_per_worker: 1024\n{}",
+        port, yaml);
+    config::Imported imported = config::load_text(text, name);
+    for (const auto& error : imported.errors) ADD_FAILURE() << config::problem_text(error);
+    DaemonOptions options;
+    options.changes = imported.changes;
+    options.socket = socket_;
+    options.version = "test";
+    options.log = [](const std::string&) {};
+    options.notify = [this](const char* what) {
+      if (std::string_view(what) == "READY=1") ready_ = true;
+    };
+    EXPECT_EQ(pipe(wake_), 0);
+    auto started = Daemon::start(std::move(options));
+    if (!started) {
+      ADD_FAILURE() << started.error().what;
+      return;
+    }
+    daemon_ = std::move(*started);
+    daemon_->watch(wake_[0], [this] {
+      char byte;
+      (void)!read(wake_[0], &byte, 1);
+      daemon_->stop();
+    });
+    thread_ = std::thread([this] { status_ = daemon_->run(); });
+    for (int i = 0; i < 2000 && !ready_; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_TRUE(ready_) << name;
+  }
+  ~RunningDaemon() {
+    if (thread_.joinable()) EXPECT_EQ(stop(), 0);
+    daemon_.reset();
+    close(wake_[0]);
+    close(wake_[1]);
+  }
+  int stop() {
+    (void)!write(wake_[1], "x", 1);
+    thread_.join();
+    return status_;
+  }
+  api::Answer call(api::Verb verb, const std::string& object, config::Json args = config::Json::object()) {
+    auto client = api::Client::connect({.path = socket_, .role = "test", .version = "test"});
+    if (!client) return api::answer_error("test", "connect", client.error().code, client.error().text);
+    api::Request request;
+    request.verb = verb;
+    request.object = object;
+    request.args = std::move(args);
+    auto answer = client->call(std::move(request));
+    return answer ? *answer : api::answer_error("test", "call", answer.error().code, answer.error().text);
+  }
+  api::Answer change(const std::string& yaml) {
+    auto client = api::Client::connect({.path = socket_, .role = "test", .version = "test"});
+    if (!client) return api::answer_error("test", "connect", client.error().code, client.error().text);
+    api::Request request;
+    request.verb = api::Verb::kChange;
+    request.changes = config::load_text(yaml, "test").changes;
+    auto answer = client->call(std::move(request));
+    return answer ? *answer : api::answer_error("test", "call", answer.error().code, answer.error().text);
+  }
+  std::string ping(const std::string& nid) {
+    const api::Answer answer = call(api::Verb::kManage, "ping", {{"nids", {nid}}, {"timeout_ms", 5000}});
+    return answer.ok() ? config::emit(answer.doc) : answer.errors.front().descr;
+  }
+
+ private:
+  std::string socket_;
+  int wake_[2] = {-1, -1};
+  std::unique_ptr<Daemon> daemon_;
+  std::thread thread_;
+  std::atomic<bool> ready_{false};
+  int status_ = -1;
+};
+
+// Goal: pings pass through a router of real threads while its views change, and all three come to rest.
+TEST(Daemon, three_daemons_on_loopback) {
+  const std::string folder = std::filesystem::temp_directory_path() / fmt::format("ulnet-race-{}", getpid());
+  std::filesystem::create_directories(folder);
+  const uint16_t port = free_port();
+  {
+    const char* net = "net:\n  - net type: {}\n    local NI(s):\n      - nid: {}\n";
+    RunningDaemon router(folder, "router", port,
+                         "net:\n  - net type: tcp\n    local NI(s):\n      - nid: 127.0.0.2@tcp\n"
+                         "  - net type: tcp1\n    local NI(s):\n      - nid: 127.0.0.3@tcp1\n"
+                         "buffers:\n  tiny: 64\n  small: 64\n  large: 4\nrouting:\n  enable: 1\n");
+    RunningDaemon client(folder, "client", port,
+                         fmt::format(fmt::runtime(net), "tcp", "127.0.0.1@tcp") +
+                             "route:\n  - net: tcp1\n    gateway: 127.0.0.2@tcp\n");
+    RunningDaemon server(folder, "server", port,
+                         "  perf_target: true\n" + fmt::format(fmt::runtime(net), "tcp1", "127.0.0.4@tcp1") +
+                             "route:\n  - net: tcp\n    gateway: 127.0.0.3@tcp1\n");
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_NE(client.ping("127.0.0.4@tcp1").find("primary nid: 127.0.0.4@tcp1"), std::string::npos) << client.ping("127.0.0.4@tcp1");
+      EXPECT_NE(server.ping("127.0.0.1@tcp").find("primary nid: 127.0.0.1@tcp"), std::string::npos);
+      const api::Answer changed = router.change(fmt::format("buffers:\n  tiny: {}\n  small: {}\n  large: {}\n", 64 + i, 64 - i, 4 + i % 3));
+      EXPECT_TRUE(changed.ok()) << changed.errors.front().descr;
+      EXPECT_TRUE(client.change(fmt::format("peer:\n  - primary nid: 127.0.1.{}@tcp\n    Multi-Rail: True\n", i + 1)).ok());
+      for (const char* object : {"net", "peer", "route", "routing", "global", "stats", "export", "status"})
+        EXPECT_TRUE(router.call(api::Verb::kShow, object, {{"verbose", 4}}).ok()) << object;
+    }
+    EXPECT_TRUE(router.call(api::Verb::kReset, "stats").ok());
+    EXPECT_EQ(client.ping("127.0.0.9@tcp7"), "failed to ping 127.0.0.9@tcp7: No route to host");
+    EXPECT_EQ(server.stop(), 0);
+    EXPECT_EQ(router.stop(), 0);
+    EXPECT_EQ(client.stop(), 0);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace ulnet::test
