@@ -7,7 +7,7 @@
 namespace ulnet::perf {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 constexpr const char* kOperationNames[] = {"ping", "put", "get"};
 constexpr const char* kPhaseNames[] = {"waiting", "bind", "warmup", "measure", "drain", "cancel", "done"};

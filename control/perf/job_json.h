@@ -16,19 +16,19 @@ inline constexpr int kJsonSchema = 1;
 /// "ETIMEDOUT" for -ETIMEDOUT; "E<number>" for what has no name.
 [[nodiscard]] std::string errno_name(int32_t error);
 
-[[nodiscard]] nlohmann::json job_json(const Job& job);
+[[nodiscard]] nlohmann::ordered_json job_json(const Job& job);
 /// Unknown or mistyped fields are errors (EINVAL, naming the field); missing ones keep their default. Ends with
 /// job_check().
-[[nodiscard]] TextResult<Job> job_from_json(const nlohmann::json& json);
+[[nodiscard]] TextResult<Job> job_from_json(const nlohmann::ordered_json& json);
 
-[[nodiscard]] nlohmann::json snapshot_json(const Snapshot& snapshot);
-[[nodiscard]] Snapshot snapshot_from_json(const nlohmann::json& json);
+[[nodiscard]] nlohmann::ordered_json snapshot_json(const Snapshot& snapshot);
+[[nodiscard]] Snapshot snapshot_from_json(const nlohmann::ordered_json& json);
 
-[[nodiscard]] nlohmann::json result_json(const RunResult& result);
+[[nodiscard]] nlohmann::ordered_json result_json(const RunResult& result);
 /// Reads back what result_json() wrote; what is missing or mistyped stays at its default.
-[[nodiscard]] RunResult result_from_json(const nlohmann::json& json);
+[[nodiscard]] RunResult result_from_json(const nlohmann::ordered_json& json);
 
 /// The whole report: {"schema", "ok", "target", "histogram_resolution", "runs"}.
-[[nodiscard]] nlohmann::json report_json(const Job& job, const std::vector<RunResult>& runs);
+[[nodiscard]] nlohmann::ordered_json report_json(const Job& job, const std::vector<RunResult>& runs);
 
 }  // namespace ulnet::perf

@@ -39,12 +39,20 @@ struct Raw {
   bool verify = false;
 };
 
-void add_node_options(CLI::App& app, NodeOptions& node) {
+// May stand before or behind the command: CLI11 passes on what a command does not know.
+void add_node_options(CLI::App& app, Options& options) {
+  NodeOptions& node = options.node;
+  app.fallthrough();
+  app.add_flag("--json", options.json, "Print JSON (schema 1, docs/ulnet-perf.md) instead of a table");
+  app.add_option("--socket", node.socket, "Let the ulnetd that listens here generate, instead of a node inside")
+      ->option_text("PATH");
   app.add_option("--config", node.config, "Configuration (YAML) of the node inside")->option_text("FILE");
   app.add_option("--nid", node.nids, "Address of the node inside, e.g. 10.0.0.1@tcp; may be repeated")
+      ->allow_extra_args(false)
       ->option_text("NID");
   app.add_option("--net", node.net, "With --if: net of the node inside, e.g. tcp")->option_text("NET");
   app.add_option("--if", node.interfaces, "Interfaces whose first IPv4 addresses to use")
+      ->allow_extra_args(false)
       ->delimiter(',')
       ->option_text("IF,...");
   app.add_flag("--unprivileged-ports", node.unprivileged_ports,
@@ -55,11 +63,8 @@ void add_node_options(CLI::App& app, NodeOptions& node) {
   app.add_option("--workers", node.workers, "Worker threads (1)")->check(CLI::Range(1, 64))->option_text("N");
 }
 
-void add_job_options(CLI::App& app, Raw& raw, NodeOptions& node, bool sized) {
+void add_job_options(CLI::App& app, Raw& raw, bool sized) {
   app.add_option("target", raw.target, "NID of the peer, e.g. 10.0.0.2@tcp")->required()->option_text("TARGET");
-  add_node_options(app, node);
-  app.add_option("--socket", node.socket, "Let the ulnetd that listens here generate, instead of a node inside")
-      ->option_text("PATH");
   app.add_option("--self", raw.self, "Local NID to send from (chosen)")->option_text("NID");
   if (sized) {
     app.add_option("--size", raw.sizes, "Bytes: list and ranges, 0 to 1M: 4K,64K or 1K..1M or 1..1M*4 (4K)")
@@ -233,26 +238,26 @@ tl::expected<Options, OptionsEnd> options_parse(const std::vector<std::string>& 
   Raw raw;
   CLI::App app("Measures LNet: pings, acknowledged puts and gets against a target.", "ulnet-perf");
   app.require_subcommand(1);
+  add_node_options(app, options);
   CLI::App* serve = app.add_subcommand("serve", "Be the target: portal 63 takes puts and serves gets, until Ctrl-C");
-  add_node_options(*serve, options.node);
   CLI::App* ping = app.add_subcommand("ping", "LNet pings: every LNet node answers them");
   CLI::App* put = app.add_subcommand("put", "Acknowledged PUTs into a target (ulnet-perf serve, or perf_target: true)");
   CLI::App* get = app.add_subcommand("get", "GETs from a target");
-  add_job_options(*ping, raw, options.node, false);
-  add_job_options(*put, raw, options.node, true);
-  add_job_options(*get, raw, options.node, true);
-  for (CLI::App* command : {serve, ping, put, get}) {
-    command->add_flag("--json", options.json, "Print JSON (schema 1, docs/ulnet-perf.md) instead of a table");
-  }
+  add_job_options(*ping, raw, false);
+  add_job_options(*put, raw, true);
+  add_job_options(*get, raw, true);
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
-    const auto chosen = app.get_subcommands();
-    return tl::unexpected(OptionsEnd{0, (chosen.empty() ? &app : chosen.front())->help()});
+    const auto chosen = app.get_subcommands();  // a command's own options, and those of all
+    return tl::unexpected(OptionsEnd{0, (chosen.empty() ? "" : chosen.front()->help() + "\n") + app.help()});
   } catch (const CLI::ParseError& error) {
     return refuse(std::string(error.what()) + "; ulnet-perf --help says more");
   }
   options.serve = serve->parsed();
+  if (options.serve && !options.node.socket.empty()) {
+    return refuse("a running ulnetd serves by itself with `ulnet: perf_target: true`; leave --socket away");
+  }
   if (!options.serve) {
     const Operation operation = ping->parsed() ? Operation::kPing : put->parsed() ? Operation::kPut : Operation::kGet;
     if (auto end = job_fill(raw, operation, options.job)) return tl::unexpected(*end);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace ulnet::perf {
 namespace {
 
@@ -23,7 +25,7 @@ Job full_job() {
 
 TEST(JobJson, job_comes_back_as_it_was) {
   const Job job = full_job();
-  const auto back = job_from_json(nlohmann::json::parse(job_json(job).dump()));
+  const auto back = job_from_json(nlohmann::ordered_json::parse(job_json(job).dump()));
   ASSERT_TRUE(back) << back.error().what;
   EXPECT_EQ(job_json(*back), job_json(job));
   EXPECT_EQ(back->target.nid, job.target.nid);
@@ -35,8 +37,8 @@ TEST(JobJson, job_comes_back_as_it_was) {
 }
 
 TEST(JobJson, what_is_wrong_is_named) {
-  auto why = [](const char* key, nlohmann::json value) {
-    nlohmann::json object = job_json(full_job());
+  auto why = [](const char* key, nlohmann::ordered_json value) {
+    nlohmann::ordered_json object = job_json(full_job());
     object[key] = std::move(value);
     const auto job = job_from_json(object);
     return job ? "" : job.error().what;
@@ -52,8 +54,8 @@ TEST(JobJson, what_is_wrong_is_named) {
   EXPECT_EQ(why("colour", "red"), "perf job: unknown field \"colour\"");
   EXPECT_EQ(why("concurrency", 0), "concurrency is 1 to 4096");
   EXPECT_EQ(why("sizes", {kMaxPayload + 1}), "a message carries at most 1 MiB");
-  EXPECT_EQ(job_from_json(nlohmann::json::array()).error().what, "a perf job is an object");
-  EXPECT_EQ(job_from_json(nlohmann::json::object()).error().what, "no target NID");
+  EXPECT_EQ(job_from_json(nlohmann::ordered_json::array()).error().what, "a perf job is an object");
+  EXPECT_EQ(job_from_json(nlohmann::ordered_json::object()).error().what, "no target NID");
 }
 
 TEST(JobJson, result_comes_back_as_it_was) {
@@ -80,7 +82,7 @@ TEST(JobJson, result_comes_back_as_it_was) {
   r.mismatched = 7;
   r.interrupted = true;
   r.errors = {{-ETIMEDOUT, 3}, {-ECONNRESET, 2}};
-  const RunResult back = result_from_json(nlohmann::json::parse(result_json(r).dump()));
+  const RunResult back = result_from_json(nlohmann::ordered_json::parse(result_json(r).dump()));
   EXPECT_EQ(result_json(back), result_json(r));
   EXPECT_EQ(back.errors, r.errors);
   EXPECT_EQ(back.cycles_per_message, r.cycles_per_message);
@@ -92,8 +94,8 @@ TEST(JobJson, result_comes_back_as_it_was) {
 TEST(JobJson, garbage_is_no_result_and_no_crash) {
   for (const char* text :
        {"null", "[]", "{}", R"({"size": "x", "latency_ns": 3, "errors": {"E": 1}, "operation": 7})"}) {
-    EXPECT_EQ(result_from_json(nlohmann::json::parse(text)).completed, 0u);
-    EXPECT_EQ(snapshot_from_json(nlohmann::json::parse(text)).completed, 0u);
+    EXPECT_EQ(result_from_json(nlohmann::ordered_json::parse(text)).completed, 0u);
+    EXPECT_EQ(snapshot_from_json(nlohmann::ordered_json::parse(text)).completed, 0u);
   }
 }
 
@@ -117,28 +119,28 @@ TEST(JobJson, report_has_the_documented_fields) {
   EXPECT_EQ(report["ok"], true);
   EXPECT_EQ(report["target"], "10.0.0.1@tcp1");
   EXPECT_DOUBLE_EQ(report["histogram_resolution"], 1.0 / 128);
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : report["runs"][0].items()) keys.push_back(key);
-  EXPECT_EQ(keys, (std::vector<std::string>{"accepted",
-                                            "bytes",
-                                            "completed",
-                                            "concurrency",
-                                            "cycles_per_message",
-                                            "duplicates",
-                                            "elapsed_ns",
-                                            "ended",
-                                            "errors",
-                                            "failed",
-                                            "gigabits_per_second",
-                                            "interrupted",
-                                            "latency_ns",
-                                            "lost",
-                                            "messages_per_second",
-                                            "mismatched",
-                                            "ok",
-                                            "operation",
-                                            "size",
-                                            "verified"}));
+  std::set<std::string> keys;
+  for (const auto& [key, value] : report["runs"][0].items()) keys.insert(key);
+  EXPECT_EQ(keys, (std::set<std::string>{"accepted",
+                                         "bytes",
+                                         "completed",
+                                         "concurrency",
+                                         "cycles_per_message",
+                                         "duplicates",
+                                         "elapsed_ns",
+                                         "ended",
+                                         "errors",
+                                         "failed",
+                                         "gigabits_per_second",
+                                         "interrupted",
+                                         "latency_ns",
+                                         "lost",
+                                         "messages_per_second",
+                                         "mismatched",
+                                         "ok",
+                                         "operation",
+                                         "size",
+                                         "verified"}));
   EXPECT_EQ(report_json(full_job(), {})["ok"], false);
   EXPECT_EQ(report_json(full_job(), {RunResult{.lost = 1}})["ok"], false);
 }

@@ -87,6 +87,17 @@ TEST(PerfOptions, serve_takes_a_node_only) {
             "ulnet:\n    workers: 1\n    unprivileged_ports: false\n");
 }
 
+TEST(PerfOptions, node_options_stand_anywhere) {
+  for (const char* line : {"--socket /s --json ping -c 2 10.0.0.2", "ping -c 2 10.0.0.2 --socket /s --json",
+                           "--json ping 10.0.0.2 --socket /s -c 2"}) {
+    const Options o = good(line);
+    EXPECT_EQ(o.node.socket, "/s") << line;
+    EXPECT_TRUE(o.json) << line;
+    EXPECT_EQ(o.job.concurrency, 2u) << line;
+  }
+  EXPECT_EQ(good("put --nid 10.0.0.1 --nid 10.0.1.1@tcp1 10.0.0.2").node.nids, (Words{"10.0.0.1", "10.0.1.1@tcp1"}));
+}
+
 TEST(PerfOptions, what_must_fail_says_why) {
   EXPECT_EQ(bad(""), "ulnet-perf: A subcommand is required; ulnet-perf --help says more\n");
   EXPECT_EQ(bad("put"), "ulnet-perf: target is required; ulnet-perf --help says more\n");
@@ -112,6 +123,8 @@ TEST(PerfOptions, what_must_fail_says_why) {
   EXPECT_EQ(bad("put 10.0.0.2 --config f --nid 10.0.0.1"),
             "ulnet-perf: --config says which addresses to use; leave --nid, --net and --if away\n");
   EXPECT_EQ(bad("put 10.0.0.2 --net tcp"), "ulnet-perf: --net and --if go together\n");
+  EXPECT_EQ(bad("serve --socket /s"),
+            "ulnet-perf: a running ulnetd serves by itself with `ulnet: perf_target: true`; leave --socket away\n");
   EXPECT_EQ(bad("serve --net xyz --if eth0"), "ulnet-perf: 'xyz' is not a net\n");
   EXPECT_EQ(bad("ping 10.0.0.2 --nid 10.0.0.1 --size 4K"),
             "ulnet-perf: The following arguments were not expected: 4K --size; ulnet-perf --help says more\n");

@@ -1,0 +1,18 @@
+// From what a configuration asks for to what Host, LNDs and Node are made with. Pure mappings, for whoever starts a
+// node with real threads: libulnet's Instance and ulnetd.
+#pragma once
+#include "config/model.h"
+#include "control/host/host.h"
+#include "control/node_config.h"
+#include "control/text_error.h"
+#include "lnd/registry.h"
+
+namespace ulnet {
+
+/// Errors: EINVAL when `ulnet: cores` is no list of cores.
+[[nodiscard]] TextResult<HostConfig> boot_host(const config::DesiredState& state, DpdkMode dpdk);
+/// `incarnation`: unique per life of the node, real time in ns.
+[[nodiscard]] LndSettings boot_lnds(const config::DesiredState& state, uint64_t incarnation);
+[[nodiscard]] NodeConfig boot_node(const config::DesiredState& state, const Placement& placement);
+
+}  // namespace ulnet

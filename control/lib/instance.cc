@@ -1,0 +1,353 @@
+// An Instance: Host, LNDs and one Node, with the control thread that turns it. Calls of application threads become
+// tasks of the control thread; the hard part is the order of the end (see Impl::close).
+#include <poll.h>
+
+#include <array>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "config/apply.h"
+#include "config/load.h"
+#include "control/devices_system.h"
+#include "control/host/clock.h"
+#include "control/lib/boot.h"
+#include "control/lib/ulnet.hh"
+#include "control/node.h"
+#include "control/node_turnables.h"
+
+namespace ulnet {
+namespace {
+
+std::string problems_text(const config::Problems& problems) {
+  std::string text;
+  for (const config::Problem& problem : problems) {
+    if (!text.empty()) text += "\n";
+    text += config::problem_text(problem);
+  }
+  return text;
+}
+
+TextError text_error(const Error& error, const char* doing) {
+  std::string what = std::string(doing) + ": " + error.what;
+  if (error.object != 0) what += " (" + std::to_string(error.object) + ")";
+  return {error.code, std::move(what)};
+}
+
+/// What is wrong with the changes, each with its place in the file.
+TextError change_errors(const config::ChangeList& changes, const std::vector<config::ChangeError>& errors) {
+  TextError out{errors.front().code, ""};
+  for (const config::ChangeError& error : errors) {
+    config::Problem problem;
+    if (error.index < changes.size()) {
+      problem.file = changes[error.index].origin.file;
+      problem.mark = changes[error.index].origin.mark;
+    }
+    problem.what = error.what;
+    if (!out.what.empty()) out.what += "\n";
+    out.what += config::problem_text(problem);
+  }
+  return out;
+}
+
+DpdkMode dpdk_mode(InstanceMode mode) {
+  switch (mode) {
+    case InstanceMode::kSockets: return DpdkMode::kNone;
+    case InstanceMode::kOwnEal: return DpdkMode::kOwn;
+    case InstanceMode::kAttach: return DpdkMode::kAttach;
+  }
+  return DpdkMode::kNone;
+}
+
+}  // namespace
+
+struct Instance::Impl final : ControlTurnable {
+  ~Impl() override { (void)close(); }
+
+  TextResult<void> start(const InstanceOptions& options);
+  TextResult<void> start_node(const config::DesiredState& state, const InstanceOptions& options);
+  TextResult<void> apply(config::ChangeList changes);
+  std::string close();
+
+  /// Runs `task` on the control thread. False: that thread has ended, or is about to.
+  bool post(std::function<void()> task) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (ended_) return false;
+      tasks_.push_back(std::move(task));
+    }
+    host->control_gate().notify();
+    return true;
+  }
+  /// Runs `work` on the control thread and waits for its result; `otherwise` when that thread has ended.
+  template <class F>
+  auto call(F work, decltype(work()) otherwise) -> decltype(work()) {
+    std::promise<decltype(work())> promise;
+    auto result = promise.get_future();
+    if (!post([&] { promise.set_value(work()); })) return otherwise;
+    return result.get();
+  }
+
+  // ControlTurnable
+  unsigned turn(Instant now) override;
+  [[nodiscard]] bool pending() override {
+    const std::lock_guard lock(mutex_);
+    return !tasks_.empty() || node->control_pending();
+  }
+  [[nodiscard]] Instant next_deadline() override { return node->next_deadline(); }
+  void wait_fds(std::vector<int>& out) override { node->wait_fds(out); }
+
+  std::unique_ptr<Host> host;
+  std::unique_ptr<LndRuntime> lnds;
+  std::unique_ptr<Devices> devices;
+  std::unique_ptr<Node> node;
+  std::vector<std::unique_ptr<Turnable>> turnables;
+  std::thread thread;
+  bool attach = false;
+
+ private:
+  std::mutex mutex_;
+  std::deque<std::function<void()>> tasks_;  // under mutex_
+  bool ended_ = false;                       // under mutex_: no more tasks
+  std::mutex closing_;                       // one close() at a time
+  bool closed_ = false;                      // under closing_
+};
+
+unsigned Instance::Impl::turn(Instant now) {
+  std::deque<std::function<void()>> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks.swap(tasks_);
+  }
+  for (auto& task : tasks) task();
+  const unsigned done = unsigned(tasks.size()) + node->turn_control(now);
+  if (node->stopped()) host->stop_control();
+  return done;
+}
+
+TextResult<void> Instance::Impl::start(const InstanceOptions& options) {
+  config::Imported imported;
+  if (!options.config_path.empty()) {
+    imported = config::load_file(options.config_path);
+  } else if (!options.config.empty()) {
+    imported = config::load_text(options.config, "config");
+  }
+  if (options.log)
+    for (const config::Problem& warning : imported.warnings) options.log("warning: " + config::problem_text(warning));
+  if (!imported.errors.empty()) return fail_text(imported.errors.front().code, problems_text(imported.errors));
+  config::Problems problems;
+  const config::DesiredState state = config::state_of(imported.changes, problems);
+  if (!problems.empty()) return fail_text(problems.front().code, problems_text(problems));
+  if (auto started = start_node(state, options); !started) return started;
+
+  imported.changes.insert(imported.changes.begin(), {config::LnetConfigure{}, {}});
+  node->applier().set_start_up(true);  // nobody turns control yet
+  try {
+    thread = std::thread([this] { host->run_control(*this); });
+  } catch (const std::system_error&) {
+    return fail_text(EAGAIN, "no thread for control");
+  }
+  auto applied = apply(std::move(imported.changes));
+  (void)call([this] { return node->applier().set_start_up(false), true; }, false);
+  return applied;
+}
+
+TextResult<void> Instance::Impl::start_node(const config::DesiredState& state, const InstanceOptions& options) {
+  attach = options.mode == InstanceMode::kAttach;
+  auto host_config = boot_host(state, dpdk_mode(options.mode));
+  if (!host_config) return tl::unexpected(host_config.error());
+  auto started = Host::start(*host_config);
+  if (!started) return tl::unexpected(text_error(started.error(), "cannot start the threads"));
+  host = std::move(*started);
+
+  const uint64_t incarnation = real_time_ns();
+  devices = system_devices();
+  LndSettings settings = boot_lnds(state, incarnation);
+  settings.link_mbps = [known = devices.get()](const NiParams& ni) {
+    const auto interface = known->find(ni.interface);
+    return interface ? interface->mbps : 0;
+  };
+  auto runtime = lnd_runtime_make(settings, host->worker_count());
+  if (!runtime) return tl::unexpected(text_error(runtime.error(), "cannot start the drivers"));
+  lnds = std::move(*runtime);
+
+  NodeDeps deps;
+  deps.seed = incarnation;
+  deps.incarnation = incarnation;
+  deps.lnds = lnds->entries();
+  deps.devices = devices.get();
+  deps.log = options.log;
+  deps.real_threads = true;
+  deps.control_gate = &host->control_gate();
+  auto made = Node::create(boot_node(state, host->placement()), std::move(deps), clock_now());
+  if (!made) return tl::unexpected(text_error(made.error(), "cannot make the node"));
+  node = std::move(*made);
+  turnables = worker_turnables(*node);
+  for (size_t i = 0; i < turnables.size() && !attach; ++i) {
+    if (auto added = host->add(WorkerId{uint16_t(i)}, *turnables[i]); !added) {
+      return tl::unexpected(text_error(added.error(), "cannot start a worker"));
+    }
+  }
+  return {};
+}
+
+TextResult<void> Instance::Impl::apply(config::ChangeList changes) {
+  std::promise<std::vector<config::ChangeError>> promise;
+  auto result = promise.get_future();
+  const bool posted = post([&] {
+    node->apply(changes, [&](const std::vector<config::ChangeError>& errors) { promise.set_value(errors); });
+  });
+  if (!posted) return fail_text(ESHUTDOWN, "the instance is closed");
+  const auto errors = result.get();
+  if (errors.empty()) return {};
+  return tl::unexpected(change_errors(changes, errors));
+}
+
+/// First the node stops while everything turns; then control ends; then the workers are taken off their threads. Memory
+/// goes with the Impl: submitters can be polled until then.
+std::string Instance::Impl::close() {
+  const std::lock_guard once(closing_);
+  if (closed_) return "";
+  closed_ = true;
+  if (thread.joinable()) {
+    (void)post([this] { node->stop(clock_now()); });
+    thread.join();
+    std::deque<std::function<void()>> late;
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+      late.swap(tasks_);
+    }
+    for (auto& task : late) task();  // somebody waits for each; this thread is control now
+    node->applier().abort();
+    node->control().pinger->abort();
+  }
+  if (host != nullptr) {
+    for (size_t i = 0; i < turnables.size() && !attach; ++i) (void)host->remove(WorkerId{uint16_t(i)}, *turnables[i]);
+    host->stop();
+  }
+  return node != nullptr ? node->stop_leftovers() : "";
+}
+
+Instance::Instance(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Instance::~Instance() = default;
+
+TextResult<std::unique_ptr<Instance>> Instance::open(const InstanceOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  if (auto started = impl->start(options); !started) return tl::unexpected(started.error());
+  return std::unique_ptr<Instance>(new Instance(std::move(impl)));
+}
+
+std::string Instance::close() {
+  return impl_->close();
+}
+
+std::vector<Nid> Instance::nids() {
+  return impl_->call(
+      [this] {
+        std::vector<Nid> nids;
+        for (const auto& net : impl_->node->control().nis->nets())
+          for (const LocalNi& ni : net.nis)
+            if (!ni.closing) nids.push_back(ni.nid);
+        return nids;
+      },
+      {});
+}
+
+unsigned Instance::worker_count() const {
+  return impl_->host->worker_count();
+}
+
+std::vector<std::string> Instance::describe() const {
+  std::vector<std::string> lines = impl_->host->describe();
+  lines.push_back("tcp over " + impl_->lnds->engine_text());
+  return lines;
+}
+
+Result<Submitter*> Instance::submitter_open(WorkerId worker, const SubmitterSize& size) {
+  return impl_->call([&] { return impl_->node->submitter_open(worker, size); },
+                     fail(ESHUTDOWN, "the instance is closed"));
+}
+
+void Instance::submitter_close(Submitter& submitter) {
+  (void)impl_->call([&] { return impl_->node->submitter_close(submitter), true; }, false);
+}
+
+Result<void> Instance::portal_open(PortalIndex portal, WorkerId home, PortalMode mode, bool lazy) {
+  return impl_->call([&] { return impl_->node->portal_open(portal, home, mode, lazy); },
+                     fail(ESHUTDOWN, "the instance is closed"));
+}
+
+Result<void> Instance::portal_close(PortalIndex portal) {
+  return impl_->call([&] { return impl_->node->portal_close(portal); }, fail(ESHUTDOWN, "the instance is closed"));
+}
+
+Result<std::vector<Nid>> Instance::ping(const Nid& nid, Duration timeout) {
+  std::promise<std::vector<PingAnswer>> promise;
+  auto result = promise.get_future();
+  const bool posted = impl_->post([&] {
+    impl_->node->ping({.nids = {nid}, .timeout = timeout},
+                      [&](std::vector<PingAnswer> answers) { promise.set_value(std::move(answers)); });
+  });
+  if (!posted) return fail(ESHUTDOWN, "the instance is closed");
+  const std::vector<PingAnswer> answers = result.get();
+  if (answers.size() != 1) return fail(EIO, "no answer");
+  if (answers[0].error != 0) return fail(answers[0].error, "no good answer to the ping");
+  std::vector<Nid> nids;
+  for (const auto& ni : answers[0].info.nis) nids.push_back(ni.nid);
+  return nids;
+}
+
+TextResult<void> Instance::apply(const std::string& yaml) {
+  config::Imported imported = config::load_text(yaml, "config");
+  if (!imported.errors.empty()) return fail_text(imported.errors.front().code, problems_text(imported.errors));
+  return impl_->apply(std::move(imported.changes));
+}
+
+uint64_t Instance::busy_cycles() const {
+  uint64_t sum = 0;
+  for (unsigned i = 0; i < impl_->host->worker_count(); ++i) {
+    if (const HostThread* thread = impl_->host->thread(WorkerId{uint16_t(i)})) sum += thread->stats().busy_cycles;
+  }
+  return sum;
+}
+
+unsigned Instance::turn(WorkerId worker) {
+  return impl_->node->turn(worker, clock_now());
+}
+
+void Instance::wait(WorkerId worker, Duration timeout) {
+  Turnable& item = *impl_->turnables[worker.value];
+  std::array<int, kWaitFdsMax> fds;
+  item.gate().arm();
+  item.note_asleep();
+  if (!item.pending()) {
+    const Instant now = clock_now();
+    fds[0] = item.gate().fd();
+    const unsigned count = 1 + item.wait_fds(std::span(fds).subspan(1));
+    (void)wait_readable({fds.data(), count}, std::min(item.next_deadline(), now + timeout), now);
+  }
+  item.note_awake();
+  (void)item.gate().disarm();
+}
+
+unsigned eq_wait(Submitter& submitter, EqHandle eq, std::span<Event> out, Duration timeout) {
+  constexpr Duration kYieldFor = 100us;
+  const Instant begin = clock_now();
+  timespec nap{.tv_sec = 0, .tv_nsec = 1000};
+  for (;;) {
+    if (const unsigned count = submitter.eq_poll(eq, out); count != 0) return count;
+    const Duration waited = clock_now() - begin;
+    if (waited >= timeout) return 0;
+    if (waited < kYieldFor) {
+      std::this_thread::yield();
+      continue;
+    }
+    (void)ppoll(nullptr, 0, &nap, nullptr);
+    if (nap.tv_nsec < 100000) nap.tv_nsec *= 2;  // short at first, then cheap
+  }
+}
+
+}  // namespace ulnet

@@ -1,0 +1,39 @@
+// What the numbers mean here: the table of docs/libulnet.md.
+#include <cerrno>
+
+#include "control/lib/ulnet.h"
+
+namespace {
+
+struct Text {
+  int code;
+  const char* text;
+};
+constexpr Text kTexts[] = {
+    {0, "success"},
+    {EAGAIN, "the ring to the worker is full; poll events, then try again"},
+    {EBUSY, "in use already"},
+    {ECANCELED, "its MD was unlinked while it was under way"},
+    {ECONNREFUSED, "the peer refuses connections"},
+    {ECONNRESET, "the connection broke"},
+    {EHOSTUNREACH, "no way to the target: no net, route or gateway leads there"},
+    {EINVAL, "not a valid request"},
+    {EIO, "no usable answer"},
+    {EMSGSIZE, "shorter or longer than agreed"},
+    {ENOENT, "no such MD, queue or portal, or it has ended"},
+    {ENOMEM, "no memory"},
+    {ENOSPC, "all slots of this kind are in use"},
+    {EPROTO, "the peer broke the protocol"},
+    {ESHUTDOWN, "the node is stopping"},
+    {ETIMEDOUT, "no response within the transaction timeout; it may have been delivered all the same"},
+    {EXDEV, "the object belongs to another submitter or worker"},
+};
+
+}  // namespace
+
+extern "C" const char* ulnet_strerror(int error) {
+  const int code = error < 0 ? -error : error;
+  for (const Text& one : kTexts)
+    if (one.code == code) return one.text;
+  return "failed; see errno(3) for the number";
+}

@@ -1,0 +1,95 @@
+// libulnet for C++: LNet inside an application. An Instance is a node of its own (threads, NIs, connections); a
+// Submitter (dataplane/worker/submitter.h) is how one application thread uses it. Model, ownership, threads, events and
+// errors: docs/libulnet.md. The C header is ulnet.h.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "control/text_error.h"
+#include "dataplane/base/ids.h"
+#include "dataplane/base/nid.h"
+#include "dataplane/base/nid_text.h"
+#include "dataplane/base/time.h"
+#include "dataplane/ptl/event.h"
+#include "dataplane/worker/submitter.h"
+#include "dataplane/worker/view.h"
+
+namespace ulnet {
+
+enum class InstanceMode : uint8_t {
+  kSockets,  ///< no DPDK: kernel sockets only
+  kOwnEal,   ///< starts DPDK's EAL; once per process
+  kAttach,   ///< no worker threads: the caller turns the workers
+};
+
+struct InstanceOptions {
+  std::string config;       ///< YAML, lnetctl's schema and `ulnet:`; empty = nothing but loopback
+  std::string config_path;  ///< or a file of it
+  InstanceMode mode = InstanceMode::kSockets;
+  std::function<void(const std::string&)> log;  ///< lines for the operator, from the control thread; may be empty
+};
+
+/// A node in this process. Threads: any may call, but not from within an event callback or `log`: calls wait for the
+/// control thread. Several Instances may live in one process.
+class Instance {
+ public:
+  /// Starts threads and NIs, and returns when the whole configuration is in force. Errors (with a sentence that says
+  /// where in the configuration, and how to mend it): EINVAL, EADDRINUSE, EACCES (port below 1024), ENODEV, EAGAIN,
+  /// EMFILE.
+  [[nodiscard]] static TextResult<std::unique_ptr<Instance>> open(const InstanceOptions& options);
+  /// close(), then frees everything. In mode kAttach nobody may turn a worker any more.
+  ~Instance();
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  /// Stops cleanly: nothing new, MDs are unlinked with their events, connections are drained; then the threads end.
+  /// Blocks, at most 15 s. Submitters may be polled afterwards, not otherwise used. Returns what was not at rest in
+  /// time, "" when all was. A second call returns at once.
+  std::string close();
+
+  /// NIDs of this node, the primary first; 0@lo is not among them.
+  [[nodiscard]] std::vector<Nid> nids();
+  [[nodiscard]] unsigned worker_count() const;
+  /// How the node runs: a line each.
+  [[nodiscard]] std::vector<std::string> describe() const;
+
+  /// A submitter homed on `worker`: one thread may use it, without waiting for anybody. Valid until submitter_close(),
+  /// or as long as the Instance. Errors: EINVAL (no such worker, a size of 0), ENOSPC (64 on this worker), ESHUTDOWN.
+  [[nodiscard]] Result<Submitter*> submitter_open(WorkerId worker, const SubmitterSize& size = {});
+  /// Ends it: what is bound is unlinked. Unlink and wait for kUnlink before, where the memory is to be used again
+  /// before the Instance is closed: no event tells afterwards.
+  void submitter_close(Submitter& submitter);
+  /// Opens a portal with its match list on `home` (kSingle). Errors: EINVAL, EBUSY (open already), ESHUTDOWN.
+  [[nodiscard]] Result<void> portal_open(PortalIndex portal, WorkerId home, PortalMode mode = PortalMode::kSingle,
+                                         bool lazy = false);
+  [[nodiscard]] Result<void> portal_close(PortalIndex portal);
+
+  /// LNet ping: the NIDs that the node at `nid` says it has. Waits at most `timeout`. Errors: EIO (no answer), EPROTO,
+  /// ESHUTDOWN and what a send can fail with.
+  [[nodiscard]] Result<std::vector<Nid>> ping(const Nid& nid, Duration timeout = 1s);
+  /// More configuration, YAML: whole or not at all. Errors: with a sentence.
+  [[nodiscard]] TextResult<void> apply(const std::string& yaml);
+
+  /// Cycles that the worker threads have spent with work, all together; 0 in mode kAttach.
+  [[nodiscard]] uint64_t busy_cycles() const;
+
+  // --- mode kAttach: the caller's thread of worker w calls these, and no other thread does ---
+  /// One bounded turn; returns work done. Call again at once while it is not 0.
+  unsigned turn(WorkerId worker);
+  /// Sleeps until the worker has something to do, at most `timeout`.
+  void wait(WorkerId worker, Duration timeout);
+
+ private:
+  struct Impl;
+  explicit Instance(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Submitter::eq_poll(), but waits at most `timeout` for the first event; the submitter's own thread. Meant for programs that
+/// have nothing else to do: it yields, then naps up to 0.1 ms.
+unsigned eq_wait(Submitter& submitter, EqHandle eq, std::span<Event> out, Duration timeout);
+
+}  // namespace ulnet

@@ -1,0 +1,163 @@
+// `manage perf`: from a request of the control socket to progress and report, with a stand-in worker on a thread.
+#include "control/perf/service.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "config/emit.h"
+#include "control/perf/job_json.h"
+#include "tests/unit/lib/fake_worker.h"
+
+namespace ulnet::perf {
+namespace {
+
+struct ServiceTest : ::testing::Test {
+  /// A submitter with a worker of its own.
+  struct Opened {
+    explicit Opened(const SubmitterSize& size) : submitter(WorkerId{0}, 0, size, nullptr), fake(submitter) {
+      worker = std::thread([this] {
+        while (!stop.load()) {
+          if (fake.run() == 0) std::this_thread::yield();
+          fake.seen.clear();
+        }
+      });
+    }
+    ~Opened() {
+      stop = true;
+      worker.join();
+    }
+    Submitter submitter;
+    test::FakeWorker fake;
+    std::atomic<bool> stop{false};
+    std::thread worker;
+  };
+  std::vector<std::unique_ptr<Opened>> opened;
+  unsigned closed = 0;
+  int open_error = 0;
+  std::vector<std::pair<api::RequestId, api::Answer>> answers;
+  Service service{
+      {.submitter_open = [this](const SubmitterSize& size) -> Result<Submitter*> {
+         if (open_error != 0) return fail(open_error, "no submitter today");
+         opened.push_back(std::make_unique<Opened>(size));
+         return &opened.back()->submitter;
+       },
+       .submitter_close = [this](Submitter&) { ++closed; },
+       .busy_cycles = nullptr,
+       .reply = [this](api::RequestId id, const api::Answer& answer) { answers.emplace_back(id, answer); }}};
+  Instant now{1s};
+
+  static Job job() {
+    Job j;
+    j.target.nid = Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000001);
+    j.concurrency = 4;
+    j.count = 100;
+    j.warmup = 0ms;
+    return j;
+  }
+  void ask(uint64_t id, config::Json args) {
+    api::Request request;
+    request.verb = api::Verb::kManage;
+    request.object = "perf";
+    request.args = std::move(args);
+    service.request({1, id}, request);
+  }
+  void run() {
+    for (int i = 0; i < 20000 && !service.idle(); ++i) {
+      (void)service.turn(now);
+      now += 50ms;
+      std::this_thread::sleep_for(1ms);
+    }
+    EXPECT_TRUE(service.idle());
+  }
+};
+
+TEST_F(ServiceTest, a_job_ends_with_its_report) {
+  EXPECT_EQ(service.next_deadline(), kForever);
+  ask(7, job_json(job()));
+  EXPECT_LE(service.next_deadline(), now);
+  run();
+  ASSERT_FALSE(answers.empty());
+  const auto& [id, answer] = answers.back();
+  EXPECT_EQ(id.id, 7u);
+  EXPECT_TRUE(answer.ok());
+  EXPECT_FALSE(answer.more);
+  const config::Json doc = config::to_json(answer.doc);
+  const config::Json& report = doc["perf"]["report"];
+  EXPECT_EQ(report["ok"], true);
+  ASSERT_EQ(report["runs"].size(), 1u);
+  EXPECT_EQ(result_from_json(report["runs"][0]).completed, 100u);
+  EXPECT_EQ(closed, 1u);
+}
+
+TEST_F(ServiceTest, progress_comes_in_parts_and_gone_stops_the_job) {
+  Job j = job();
+  j.count = 0;
+  j.duration = 1h;
+  ask(1, job_json(j));
+  for (int i = 0; i < 200 && answers.size() < 2; ++i) {
+    (void)service.turn(now);
+    now += 300ms;
+    std::this_thread::sleep_for(5ms);
+  }
+  ASSERT_GE(answers.size(), 2u);
+  EXPECT_TRUE(answers[1].second.more);
+  EXPECT_EQ(config::to_json(answers[1].second.doc)["perf"]["progress"]["runs"], 1);
+  service.gone({1, 1});
+  const size_t told = answers.size();
+  run();
+  EXPECT_EQ(answers.size(), told);  // nobody is told any more
+  EXPECT_EQ(closed, 1u);
+}
+
+TEST_F(ServiceTest, stop_ends_all_jobs_with_what_there_is) {
+  Job j = job();
+  j.count = 0;
+  j.duration = 1h;
+  for (uint64_t i = 1; i <= kServiceJobsMax; ++i) ask(i, job_json(j));
+  ask(99, job_json(j));
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].second.errors.at(0).code, -EBUSY);
+  service.stop();
+  run();
+  unsigned finals = 0;
+  for (const auto& [id, answer] : answers) finals += answer.ok() && !answer.more;
+  EXPECT_EQ(finals, kServiceJobsMax);
+}
+
+TEST_F(ServiceTest, a_named_job_can_be_stopped_by_another_request) {
+  Job j = job();
+  j.count = 0;
+  j.duration = 1h;
+  config::Json args = job_json(j);
+  args["name"] = "mine";
+  ask(1, args);
+  ask(2, {{"stop", "yours"}});
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].second.errors.at(0).code, -ENOENT);
+  ask(3, {{"stop", "mine"}});
+  EXPECT_TRUE(answers.at(1).second.ok());
+  run();
+  EXPECT_EQ(answers.back().first.id, 1u);
+  EXPECT_FALSE(answers.back().second.more);
+}
+
+TEST_F(ServiceTest, what_cannot_be_is_refused_in_words) {
+  ask(1, {{"colour", "red"}});
+  config::Json unsized = job_json(job());
+  unsized["concurrency"] = 0;
+  ask(2, unsized);
+  open_error = ENOSPC;
+  ask(3, job_json(job()));
+  ASSERT_EQ(answers.size(), 3u);
+  EXPECT_EQ(answers[0].second.errors.at(0).descr, "perf job: unknown field \"colour\"");
+  EXPECT_EQ(answers[1].second.errors.at(0).descr, "concurrency is 1 to 4096");
+  EXPECT_EQ(answers[2].second.errors.at(0).descr, "no submitter today");
+  EXPECT_EQ(answers[2].second.errors.at(0).verb, "manage");
+  EXPECT_EQ(answers[2].second.errors.at(0).entity, "perf");
+  EXPECT_TRUE(service.idle());
+}
+
+}  // namespace
+}  // namespace ulnet::perf

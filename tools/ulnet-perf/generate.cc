@@ -1,0 +1,81 @@
+// The generating side: with a node inside, or by a running ulnetd.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "config/emit.h"
+#include "control/api/client.h"
+#include "control/host/clock.h"
+#include "control/perf/job_json.h"
+#include "control/perf/session.h"
+#include "tools/ulnet-perf/run.h"
+
+namespace ulnet::perf {
+namespace {
+
+constexpr Duration kTick = 200ms;
+
+}  // namespace
+
+int generate_here(const Options& options, Signals& signals, Screen& screen) {
+  const auto instance = open_node(options, screen);
+  if (instance == nullptr) return 1;
+  const Job& job = options.job;
+  const auto submitter = instance->submitter_open(
+      WorkerId{0}, {.ops = 2 * job.concurrency + 16, .mds = job.concurrency, .eqs = 1, .segment_blocks = 1});
+  if (!submitter) return screen.note(fmt::format("ulnet-perf: {}\n", submitter.error().what)), 1;
+  auto session = Session::start(**submitter, job, [&] { return instance->busy_cycles(); });
+  if (!session) return screen.note(fmt::format("ulnet-perf: {}\n", session.error().what)), 1;
+  Reporter reporter(job, screen);
+  while (!(*session)->finished()) {
+    if (signals.wait(kTick)) (*session)->stop();
+    reporter.runs((*session)->results());
+    reporter.progress((*session)->snapshot(), clock_now());
+  }
+  const std::string left = instance->close();  // after it no worker uses the job's memory
+  if (!left.empty()) screen.note("ulnet-perf: stopped without waiting for: " + left + "\n");
+  const int status = reporter.end((*session)->results());
+  return left.empty() ? status : 1;
+}
+
+int generate_there(const Options& options, Signals& signals, Screen& screen) {
+  const api::ClientOptions how{.path = options.node.socket, .role = "ulnet-perf", .timeout = std::chrono::minutes(5)};
+  auto client = api::Client::connect(how);
+  if (!client) return screen.note("ulnet-perf: " + client.error().text + "\n"), 1;
+  api::Request request;
+  request.verb = api::Verb::kManage;
+  request.object = "perf";
+  request.args = job_json(options.job);
+  const std::string name = fmt::format("ulnet-perf-{}-{}", getpid(), real_time_ns());
+  request.args["name"] = name;
+
+  Reporter reporter(options.job, screen);
+  const auto on_part = [&](const api::Answer& part) {
+    const config::Json doc = config::to_json(part.doc);
+    const auto perf = doc.find("perf");
+    if (perf != doc.end() && perf->contains("progress")) {
+      reporter.progress(snapshot_from_json((*perf)["progress"]), clock_now());
+    }
+    if (!signals.wait(Duration{0})) return true;
+    // The job is stopped over a connection of its own: this one still gets the report.
+    auto second = api::Client::connect(how);
+    api::Request stop;
+    stop.verb = api::Verb::kManage;
+    stop.object = "perf";
+    stop.args["stop"] = name;
+    return second && second->call(std::move(stop)).has_value();
+  };
+  const auto answer = client->call(std::move(request), on_part);
+  if (!answer) return screen.note("ulnet-perf: " + answer.error().text + "\n"), 1;
+  for (const api::ApiError& error : answer->errors) screen.note("ulnet-perf: " + error.descr + "\n");
+  if (!answer->ok()) return 1;
+  std::vector<RunResult> runs;
+  const config::Json doc = config::to_json(answer->doc);
+  if (const auto perf = doc.find("perf"); perf != doc.end() && perf->contains("report")) {
+    const config::Json& report = (*perf)["report"];
+    if (const auto list = report.find("runs"); list != report.end() && list->is_array())
+      for (const config::Json& run : *list) runs.push_back(result_from_json(run));
+  }
+  return reporter.end(runs);
+}
+
+}  // namespace ulnet::perf

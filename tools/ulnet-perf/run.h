@@ -1,0 +1,68 @@
+// What ulnet-perf does once it knows its options: be the target, generate with a node inside, or let a ulnetd generate.
+// Each returns the exit status: 0 = every operation ended once and well, 1 = not, or it could not be started.
+#pragma once
+#include <csignal>
+#include <string>
+
+#include "control/lib/ulnet.hh"
+#include "tools/ulnet-perf/options.h"
+
+namespace ulnet::perf {
+
+/// SIGINT and SIGTERM, taken when it suits: they are blocked for the whole process, so make this before any thread.
+class Signals {
+ public:
+  Signals();
+  /// Waits at most `timeout`; true when one came.
+  bool wait(Duration timeout);
+
+ private:
+  sigset_t set_;
+};
+
+/// Where text goes: results to stdout, and while stderr is a terminal one line there that is overwritten.
+class Screen {
+ public:
+  explicit Screen(bool json);
+  void progress(const std::string& line);
+  /// Whole lines of the result; not in JSON mode.
+  void table(const std::string& lines);
+  /// JSON mode's one document.
+  void document(const std::string& text);
+  /// Lines for the operator.
+  void note(const std::string& lines);
+  [[nodiscard]] bool json() const { return json_; }
+  [[nodiscard]] bool live() const { return live_; }
+
+ private:
+  void clear();
+  const bool json_;
+  const bool live_;
+  bool shown_ = false;
+};
+
+int serve(const Options& options, Signals& signals, Screen& screen);
+int generate_here(const Options& options, Signals& signals, Screen& screen);
+int generate_there(const Options& options, Signals& signals, Screen& screen);
+
+/// The node inside; says why not, and returns null.
+[[nodiscard]] std::unique_ptr<Instance> open_node(const Options& options, Screen& screen);
+
+/// Prints rows of runs that are new, progress, and in the end what belongs to it.
+class Reporter {
+ public:
+  Reporter(const Job& job, Screen& screen) : job_(job), screen_(screen) {}
+  void runs(const std::vector<RunResult>& runs);
+  void progress(const Snapshot& now, Instant at);
+  /// Returns the exit status.
+  int end(const std::vector<RunResult>& runs);
+
+ private:
+  const Job& job_;
+  Screen& screen_;
+  size_t shown_ = 0;
+  Snapshot before_;
+  Instant before_at_ = kNever;
+};
+
+}  // namespace ulnet::perf
