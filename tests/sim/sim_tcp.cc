@@ -84,6 +84,11 @@ void SimTcp::reset_between(const IpAddress& a, const IpAddress& b) {
     if (Socket* socket = find(id)) reset_received(*socket);
 }
 
+void SimTcp::abort(SocketId id) {
+  Socket* socket = find(id);
+  if (socket != nullptr && !socket->connecting && socket->error == 0) send_reset(*socket);
+}
+
 void SimTcp::forget_sockets(const IpAddress& address) {
   std::vector<uint64_t> hit;
   for (auto& [id, socket] : sockets_)

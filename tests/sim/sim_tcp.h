@@ -96,6 +96,8 @@ class SimTcp {
   void silence(const IpAddress& address, bool on);
   /// All connections between the two get an RST on both sides.
   void reset_between(const IpAddress& a, const IpAddress& b);
+  /// RST to the other side; close() the socket afterwards.
+  void abort(SocketId id);
   /// The node forgets all sockets without a word; what still comes for them is answered with RST.
   void forget_sockets(const IpAddress& address);
   /// Sockets that exist, on all nodes.

@@ -1,0 +1,188 @@
+// Simulated clusters: real Nodes under a virtual clock, over the in-memory fabric or over real socklnd on simulated
+// TCP, turned by one thread in seeded order. Same seed, same run. What a test says of a node it says in LNet's words:
+// put, get, routes, cut, heal, restart. The destructor checks what must hold at the end of every run: each operation
+// ended once, credits and leases home, pools full.
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/node.h"
+#include "lnd/sim/fabric_ctl.h"
+#include "tests/sim/sim_tcp.h"
+
+namespace ulnet::test {
+
+enum class Transport : uint8_t { kFabric, kSockTcp };
+
+struct SimOptions {
+  uint64_t seed = 1;
+  Transport transport = Transport::kFabric;
+  bool check_at_end = true;
+};
+
+struct RouteSpec {
+  std::string net;
+  std::string gateway;
+};
+
+struct NodeSpec {
+  std::vector<std::string> nis;  ///< "10.0.0.1@tcp"; the first is the primary NID
+  unsigned workers = 1;
+  int peer_credits = 8;
+  int credits = 256;
+  int conns_per_peer = 1;
+  bool routing = false;
+  std::array<int64_t, 3> buffers{16, 16, 4};  ///< tiny, small, large, when routing
+  std::vector<RouteSpec> routes;
+  int64_t transaction_timeout = 150;  ///< s
+  int64_t lnd_timeout = 50;           ///< s
+};
+
+class SimNet;
+
+/// One put or get as a test asks for it.
+struct Operation {
+  uint32_t length = 64;
+  uint64_t match_bits = 77;
+  bool ack = true;
+  uint32_t offset = 0;  ///< in the target's 1 MiB
+};
+/// What became of it.
+struct Outcome {
+  bool get = false;
+  bool ended = false;
+  int32_t status = 0;
+  Instant issued, finished;
+};
+
+class SimNode {
+ public:
+  SimNode(SimNet& net, NodeSpec spec, uint32_t number);
+  ~SimNode();
+
+  /// Starts an operation; returns its number, or nothing when the submitter says EAGAIN.
+  std::optional<uint64_t> put(const SimNode& to, const Operation& op = {}) { return start(to.nid(), op, false); }
+  std::optional<uint64_t> get(const SimNode& from, const Operation& op = {}) { return start(from.nid(), op, true); }
+  std::optional<uint64_t> start(const Nid& target, const Operation& op, bool get);
+  [[nodiscard]] const Outcome& outcome(uint64_t number) const { return outcomes_.at(number); }
+  [[nodiscard]] size_t open_operations() const { return open_; }
+  [[nodiscard]] size_t ended(bool well) const { return well ? ended_well_ : ended_badly_; }
+  /// Match bits of the PUTs that arrived here, in order of their events.
+  [[nodiscard]] const std::vector<uint64_t>& match_bits() const { return arrived_; }
+  [[nodiscard]] size_t put_count() const { return arrived_.size(); }
+
+  /// Pings; the answer's error, once it is there.
+  void ping(const std::string& nid, Duration timeout = 10s);
+  [[nodiscard]] const std::optional<PingAnswer>& ping_answer() const { return ping_answer_; }
+  void apply(std::vector<config::Change> changes);
+  [[nodiscard]] bool applying() const { return applying_ > 0; }
+  [[nodiscard]] const std::vector<std::string>& apply_errors() const { return apply_errors_; }
+
+  /// Kills the process and starts it anew: nothing is said to anybody; what was open here never ends.
+  void restart();
+  void kill();
+  void start_again();
+  [[nodiscard]] bool running() const { return node_ != nullptr; }
+
+  [[nodiscard]] Nid nid(size_t index = 0) const;
+  [[nodiscard]] Node& node() { return *node_; }
+  [[nodiscard]] uint64_t stat(Stat stat) const;
+  [[nodiscard]] uint64_t drops(Drop reason) const;
+  [[nodiscard]] const NodeSpec& spec() const { return spec_; }
+
+ private:
+  friend class SimNet;
+  void boot();
+  void configure();
+  void open_application();
+  void take_events();
+  std::string close(Instant limit);
+  [[nodiscard]] std::string not_at_rest() const;
+
+  SimNet& net_;
+  const NodeSpec spec_;
+  const uint32_t number_;
+  uint32_t fabric_number_ = 0;
+  uint64_t life_ = 0;
+  std::unique_ptr<socklnd::NetIo> net_io_;
+  std::vector<std::unique_ptr<socklnd::StreamEngine>> engines_;
+  std::unique_ptr<Node> node_;
+  Submitter* submitter_ = nullptr;
+  EqHandle eq_;
+  MdHandle source_md_;
+  MdHandle get_md_;
+  std::vector<std::byte> source_, sink_, get_sink_;
+  std::map<uint64_t, Outcome> outcomes_;
+  std::vector<uint64_t> arrived_;
+  std::optional<PingAnswer> ping_answer_;
+  std::vector<std::string> apply_errors_;
+  int applying_ = 0;
+  bool app_open_ = false;
+  uint64_t next_operation_ = 1;
+  size_t open_ = 0, ended_well_ = 0, ended_badly_ = 0;
+  uint64_t bad_payloads_ = 0, twice_ = 0;
+};
+
+class SimNet {
+ public:
+  explicit SimNet(const SimOptions& options = {});
+  ~SimNet();
+
+  /// Builds, configures, and runs until the node is ready.
+  SimNode& add_node(const NodeSpec& spec);
+  [[nodiscard]] std::deque<std::unique_ptr<SimNode>>& nodes() { return nodes_; }
+  [[nodiscard]] Instant now() const { return now_; }
+  [[nodiscard]] Rng& rng() { return rng_; }
+
+  /// Turns everything once in seeded order; when nobody had work, time moves to the next event, at most to `limit`.
+  void step(Instant limit);
+  void run_for(Duration time);
+  /// True as soon as `predicate` holds; false when `limit` has passed.
+  template <class P>
+  bool run_until(P&& predicate, Duration limit) {
+    const Instant end = now_ + limit;
+    while (!predicate()) {
+      if (now_ >= end) return false;
+      step(end);
+    }
+    return true;
+  }
+
+  // Faults, between any NIDs of two nodes.
+  void cut(SimNode& a, SimNode& b) { link(a, b, true); }
+  void heal(SimNode& a, SimNode& b) { link(a, b, false); }
+  void reset(SimNode& a, SimNode& b);
+  void heal_all();
+  [[nodiscard]] sim::Fabric& fabric() { return *fabric_; }
+  [[nodiscard]] SimTcp& tcp() { return *tcp_; }
+  [[nodiscard]] Transport transport() const { return options_.transport; }
+  /// How to run this again.
+  [[nodiscard]] std::string replay_hint() const { return "seed " + std::to_string(options_.seed); }
+  /// Stops every node cleanly; "" or what was not at rest.
+  std::string finish();
+
+ private:
+  friend class SimNode;
+  void link(SimNode& a, SimNode& b, bool cut);
+  [[nodiscard]] Instant next_event();
+
+  const SimOptions options_;
+  Rng rng_;
+  Instant now_{1s};
+  std::unique_ptr<sim::Fabric> fabric_;
+  std::unique_ptr<SimTcp> tcp_;
+  std::deque<std::unique_ptr<SimNode>> nodes_;
+  std::vector<std::pair<Nid, Nid>> cuts_;
+  bool finished_ = false;
+};
+
+/// The byte that every payload has at this place of a sink or source: so that overlapping transfers agree.
+[[nodiscard]] inline std::byte pattern(uint64_t position) {
+  return std::byte(uint8_t((position * 0x9E3779B1u) >> 13));
+}
+
+}  // namespace ulnet::test
