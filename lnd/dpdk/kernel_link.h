@@ -1,0 +1,43 @@
+// The system's end of a port whose device has one (af_packet, af_xdp, tap): MTU, up and down, and whether it runs, by
+// rtnetlink. Calls are answered by the kernel at once. Thread: control.
+#pragma once
+#include <string>
+
+#include "dataplane/base/result.h"
+
+namespace ulnet::dpdk {
+
+class KernelLink {
+ public:
+  KernelLink() = default;
+  ~KernelLink();
+  KernelLink(const KernelLink&) = delete;
+  KernelLink& operator=(const KernelLink&) = delete;
+
+  /// Errors: ENODEV (no such interface), EMFILE.
+  [[nodiscard]] Result<void> open(const std::string& interface);
+  /// Errors: EPERM, EINVAL (the interface does not take this MTU).
+  [[nodiscard]] Result<void> set_mtu(uint16_t mtu);
+  [[nodiscard]] Result<void> set_up();
+
+  struct State {
+    bool up = false;
+    bool running = false;  ///< has a carrier
+    uint32_t mtu = 0;
+  };
+  /// Errors: ENODEV when it has gone.
+  [[nodiscard]] Result<State> state() const;
+  /// Readable when some link of the namespace has changed; drain() afterwards.
+  [[nodiscard]] int fd() const { return events_; }
+  void drain() const;
+  [[nodiscard]] bool is_open() const { return events_ >= 0; }
+  [[nodiscard]] const std::string& interface() const { return interface_; }
+
+ private:
+  [[nodiscard]] Result<void> change(uint32_t flags, uint32_t flags_mask, uint32_t mtu) const;
+  std::string interface_;
+  int index_ = 0;
+  int events_ = -1;
+};
+
+}  // namespace ulnet::dpdk

@@ -1,0 +1,137 @@
+// A packet port: a device that DPDK drives, opened from configuration, with one queue pair per worker. Control opens,
+// watches, resets and closes it; workers use their PortQueue. Needs a running EAL. Thread: control.
+//
+// Resets: control asks every queue to stop (stop_begin()), wakes the workers, and when all have obeyed (stopped()) it
+// closes the device and opens it again (reopen()). Pools stay, so packets that somebody holds survive.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lnd/dpdk/kernel_link.h"
+#include "lnd/dpdk/pool_plan.h"
+#include "lnd/dpdk/port_queue.h"
+#include "lnd/dpdk/rss.h"
+
+namespace ulnet::dpdk {
+
+/// Why a port could not be opened: the errno sentence, and what it was about (the sum of buffers, DPDK's words).
+struct PortProblem {
+  Error error;
+  std::string detail;
+};
+
+struct LinkState {
+  bool up = false;
+  uint32_t speed_mbps = 0;  ///< 0 = unknown
+  bool operator==(const LinkState&) const = default;
+};
+
+/// What `port show` shows of one queue.
+struct QueueShown {
+  unsigned queue = 0;
+  uint64_t rx_packets = 0, rx_bytes = 0, tx_packets = 0, tx_bytes = 0;
+  uint64_t polls = 0, polls_empty = 0, copied = 0;
+  std::array<uint64_t, QueueCounters::kBurstClasses> rx_bursts{}, tx_bursts{};
+  std::array<uint64_t, size_t(FrameDrop::kCount)> drops{};
+  uint32_t pool_free = 0, pool_size = 0, pool_held = 0, pool_held_max = 0;
+  bool sleeps_on_interrupt = false;
+};
+
+struct PortShown {
+  std::string name, device, driver;
+  Mac mac;
+  uint16_t mtu = 0;
+  uint16_t vlan = 0;
+  int numa = -1;
+  LinkState link;
+  PortOffloads offloads;
+  std::vector<QueueShown> queues;
+  uint64_t missed = 0;     ///< frames that the device itself had no room for
+  uint64_t rx_errors = 0;  ///< frames that the device itself found broken
+  uint64_t tx_errors = 0;
+  uint64_t no_buffer = 0;  ///< times that the device found its pool empty
+  uint64_t resets = 0;
+};
+
+class Port {
+ public:
+  using Opened = tl::expected<std::unique_ptr<Port>, PortProblem>;
+  /// Opens and starts. `workers`: how many there are; `index`: unique among ports of the process. The queues are
+  /// stopped until start(). Errors: EINVAL (configuration; detail says the limit), ENODEV, ENOMEM (detail is the sum),
+  /// EBUSY, EACCES.
+  [[nodiscard]] static Opened open(const PortConfig& config, unsigned workers, unsigned index);
+  /// Requires: all queues are stopped and all packets are back.
+  ~Port();
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  [[nodiscard]] const PortConfig& config() const { return config_; }
+  [[nodiscard]] unsigned queue_count() const { return unsigned(queues_.size()); }
+  [[nodiscard]] PortQueue& queue(unsigned index) { return *queues_[index]; }
+  [[nodiscard]] const Mac& mac() const { return mac_; }
+  [[nodiscard]] const RssModel& rss() const { return rss_; }
+  [[nodiscard]] const PoolPlan& plan() const { return plan_; }
+
+  /// Lets the workers use the queues.
+  void start();
+  /// Asks the workers to let go of the queues; each does at its next receive().
+  void stop_begin();
+  [[nodiscard]] bool stopped() const;
+  /// Closes the device and opens it again, as it was. Requires stopped(). Errors: as open(); the port is closed then.
+  [[nodiscard]] tl::expected<void, PortProblem> reopen();
+
+  /// Closes the device for good: its queues give their packets back. Requires stopped().
+  void close() { close_device(); }
+
+  /// Link now. Cheap, but not free: not per packet.
+  [[nodiscard]] LinkState link();
+  /// True once after the device has asked for a reset.
+  [[nodiscard]] bool take_reset_request();
+  /// Descriptors that become readable when link() or take_reset_request() may say something new; -1 entries are left
+  /// out. Without any, ask every kLinkPoll.
+  void wait_fds(std::vector<int>& out) const;
+  /// Call when one of them was readable.
+  void drain_events();
+  static constexpr Duration kLinkPoll = 100ms;
+
+  [[nodiscard]] PortShown show();
+  /// All buffers are in their pools.
+  [[nodiscard]] bool packets_conserved() const;
+
+  /// Makes memory known to the device, so that frames may carry it (NICs; virtual devices need nothing). Page-aligned.
+  [[nodiscard]] Result<void> memory_register(void* base, size_t bytes);
+
+ private:
+  struct Events;  // what DPDK's own thread tells: flags and a descriptor
+  explicit Port(const PortConfig& config);
+  using Done = tl::expected<void, PortProblem>;
+  [[nodiscard]] Done probe(unsigned index);
+  [[nodiscard]] Done make_pools();
+  [[nodiscard]] Done configure();
+  [[nodiscard]] Done set_up_queues();
+  [[nodiscard]] Done set_mtu();
+  [[nodiscard]] Done start_device();
+  void find_wait_fds();
+  void close_device();
+
+  PortConfig config_;
+  DeviceSpec spec_;
+  unsigned index_ = 0;
+  unsigned queue_wish_ = 0;
+  uint16_t port_ = UINT16_MAX;
+  bool probed_ = false;
+  bool interrupts_ = false;
+  int numa_ = -1;
+  Mac mac_;
+  std::string driver_;
+  PortOffloads offloads_;
+  PoolPlan plan_;
+  RssModel rss_;
+  KernelLink kernel_;
+  std::vector<std::unique_ptr<PortQueue>> queues_;
+  std::unique_ptr<Events> events_;
+  uint64_t resets_ = 0;
+};
+
+}  // namespace ulnet::dpdk

@@ -1,0 +1,63 @@
+#include "perf/echo/port_worker.h"
+
+namespace ulnet::perf {
+
+PortWorker::PortWorker(dpdk::Port& port, unsigned queue, dpdk::StackMesh* mesh)
+    : queue_(port.queue(queue)), stack_(dpdk::stack_config(port.config(), port.mac()), queue_, mesh) {}
+
+Result<std::unique_ptr<PortWorker>> PortWorker::make(const AppOptions& options, dpdk::Port& port, unsigned queue,
+                                                     dpdk::StackMesh* mesh) {
+  std::unique_ptr<PortWorker> worker(new PortWorker(port, queue, mesh));
+  if (auto opened = worker->gate_.open(); !opened) return tl::unexpected(opened.error());
+  AppOptions its = options;
+  if (queue != 0 && its.mode == "ping") its.mode = "serve";  // one of them is enough
+  auto app = app_make(its, worker->queue_, &worker->stack_, port.mac());
+  if (!app) return tl::unexpected(app.error());
+  worker->app_ = std::move(*app);
+  if (mesh != nullptr)
+    mesh->set_waker(
+        queue, [](void* gate) { static_cast<IdleGate*>(gate)->notify(); }, &worker->gate_);
+  return worker;
+}
+
+unsigned PortWorker::turn(Instant now) {
+  const uint64_t from = cycle_count();
+  now_ = now;
+  unsigned work = 0;
+  if (app_->raw()) {
+    work = app_->turn(now);
+  } else {
+    if (announce_.load(std::memory_order_relaxed) && announce_.exchange(false, std::memory_order_acquire))
+      stack_.announce(now);
+    work = stack_.poll(kBudget, now);
+    work += app_->turn(now);
+    work += stack_.timers(now);
+    stack_.flush(now);
+  }
+  if (app_->done()) done_.store(true, std::memory_order_release);
+  nap_ = work > 0 ? kNapMin : std::min(nap_ * 2, kNapMax);
+  (work > 0 ? busy_cycles_ : idle_cycles_) += cycle_count() - from;
+  return work;
+}
+
+bool PortWorker::pending() {
+  return announce_.load(std::memory_order_seq_cst) || stack_.pending() || queue_.has_packets();
+}
+
+Instant PortWorker::next_deadline() {
+  const Instant polled = queue_.wait_fd() >= 0 ? kForever : now_ + nap_;
+  return std::min({stack_.next_deadline(), app_->next_deadline(), polled});
+}
+
+unsigned PortWorker::wait_fds(std::span<int> out) {
+  if (queue_.wait_fd() < 0 || out.empty()) return 0;
+  out[0] = queue_.wait_fd();
+  return 1;
+}
+
+void PortWorker::finish(Instant now) {
+  app_->finish(now);
+  stack_.shut(now);
+}
+
+}  // namespace ulnet::perf

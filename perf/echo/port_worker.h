@@ -1,0 +1,54 @@
+// One worker's part of a port as a Host thread turns it: queue, stack and what is done with them; and how it sleeps: on
+// the queue's interrupt where there is one, else by polling with growing naps.
+#pragma once
+#include "control/host/turnable.h"
+#include "lnd/dpdk/port.h"
+#include "perf/echo/apps.h"
+
+namespace ulnet::perf {
+
+class PortWorker final : public Turnable {
+ public:
+  /// Errors: those of app_make; EMFILE.
+  [[nodiscard]] static Result<std::unique_ptr<PortWorker>> make(const AppOptions& options, dpdk::Port& port,
+                                                                unsigned queue, dpdk::StackMesh* mesh);
+  unsigned turn(Instant now) override;
+  [[nodiscard]] bool pending() override;
+  [[nodiscard]] Instant next_deadline() override;
+  unsigned wait_fds(std::span<int> out) override;
+  [[nodiscard]] IdleGate& gate() override { return gate_; }
+  void note_asleep() override { queue_.arm_interrupt(); }
+  void note_awake() override { queue_.disarm_interrupt(); }
+
+  /// Control: announce our addresses (again), and wake for it.
+  void ask_announce() {
+    announce_.store(true, std::memory_order_release);
+    gate_.notify();
+  }
+  /// After the thread has let go: everything back to the pools.
+  void finish(Instant now);
+  [[nodiscard]] App& app() { return *app_; }
+  [[nodiscard]] dpdk::Stack& stack() { return stack_; }
+  [[nodiscard]] bool done() const { return done_.load(std::memory_order_acquire); }
+  /// Cycles of the time-stamp counter in turns with work, and turns without.
+  [[nodiscard]] uint64_t busy_cycles() const { return busy_cycles_; }
+  [[nodiscard]] uint64_t idle_cycles() const { return idle_cycles_; }
+
+ private:
+  PortWorker(dpdk::Port& port, unsigned queue, dpdk::StackMesh* mesh);
+  static constexpr unsigned kBudget = 64;
+  static constexpr Duration kNapMin = 50us;
+  static constexpr Duration kNapMax = 1ms;
+  dpdk::PortQueue& queue_;
+  dpdk::Stack stack_;
+  std::unique_ptr<App> app_;
+  IdleGate gate_;
+  Instant now_ = kNever;
+  Duration nap_ = kNapMin;
+  uint64_t busy_cycles_ = 0;
+  uint64_t idle_cycles_ = 0;
+  std::atomic<bool> announce_{false};  // control: w, worker: r
+  std::atomic<bool> done_{false};      // worker: w, control: r
+};
+
+}  // namespace ulnet::perf
