@@ -96,6 +96,14 @@ class Quickstart(unittest.TestCase):
             self.finish(process, 128 + number)
             self.assertLess(time.monotonic() - started, 8)
 
+    def test_reader_that_goes(self):
+        process = self.start()
+        process.stdout.readline()
+        process.stdout.close()
+        process.wait(60)
+        self.assertEqual(process.returncode, 141)
+        self.assertEqual(remains(process.pid), [])
+
 
 if __name__ == '__main__':
     unittest.main()
