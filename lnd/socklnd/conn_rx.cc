@@ -260,7 +260,7 @@ void conn_rx_divert(SockWorker& worker, Conn& conn) {
   if (!rx.slot_busy || rx.diverted) return;
   if (rx.receiving && rx.direct_bytes > 0) {
     rx.diverted = true;
-    worker.engine.cancel_receive(conn.stream);
+    if (up(conn)) worker.engine.cancel_receive(conn.stream);  // else it is on its way back already
     return;
   }
   divert_now(worker, conn);

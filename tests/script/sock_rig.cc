@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "dataplane/base/nid_text.h"
 #include "lnd/socklnd/proto/acceptor.h"
@@ -132,10 +133,10 @@ SockNode::SockNode(SockRig& the_rig, const SockNodeOptions& options) : rig(the_r
     nids.push_back(nid_of(text));
     addresses.push_back(address_of(nids.back()));
   }
-  net = rig.tcp.net_io(addresses);
+  net = options.make_net ? options.make_net() : rig.tcp.net_io(addresses);
   for (uint16_t i = 0; i < options.workers; ++i) {
     auto core = std::make_unique<FakeCore>(*this, WorkerId{i});
-    core->engine = rig.tcp.engine();
+    core->engine = options.make_engine ? options.make_engine() : rig.tcp.engine();
     core->lnd = socklnd::make_sock_lnd(*core, *core->engine, options.config);
     cores.push_back(std::move(core));
   }
@@ -188,25 +189,32 @@ void SockNode::log(const std::string& line) {
   logged.push_back(line);
 }
 
-TestTx& SockNode::send(const std::string& nid, const wire::Header& header, uint32_t ni) {
+TestTx& SockNode::send_exact(const Nid& nid, const wire::Header& header, const Bytes& payload, uint32_t ni) {
   TestTx& tx = txs.emplace_back();
   tx.number = next_number_++;
   tx.header = header;
   cut_segments(rng_, tx.memory, tx.segments, header.payload_length);
-  for (uint32_t i = 0; i < header.payload_length; ++i) tx.memory[i] = payload_byte(tx.number, i);
+  std::copy(payload.begin(), payload.end(), tx.memory.begin());
   tx.payload = {tx.segments.data(), uint32_t(tx.segments.size()), 0, header.payload_length};
   tx.ni = {ni};
   tx.deadline = tx_deadline;
-  tx.next_hop = nid_of(nid);
+  tx.next_hop = nid;
   const PeerPlace place = *place_peer(tx.next_hop, tx.ni);
   tx.peer_ni = place.id;
-  if (tx.header.type == wire::MsgType::kPut) {
-    wire::PutBody body = tx.header.put();
-    body.match_bits = tx.number;
-    tx.header.set(body);
-  }
   cores[place.worker.value]->lnd->submit(tx, rig.now);
   return tx;
+}
+
+TestTx& SockNode::send(const std::string& nid, const wire::Header& header, uint32_t ni) {
+  wire::Header numbered = header;
+  if (header.type == wire::MsgType::kPut) {
+    wire::PutBody body = header.put();
+    body.match_bits = next_number_;
+    numbered.set(body);
+  }
+  Bytes payload(header.payload_length);
+  for (uint32_t i = 0; i < header.payload_length; ++i) payload[i] = payload_byte(next_number_, i);
+  return send_exact(nid_of(nid), numbered, payload, ni);
 }
 
 TestTx& SockNode::put(const std::string& nid, uint32_t bytes, uint32_t ni) {
@@ -371,11 +379,20 @@ RawPeer& SockRig::foreign(const char* address) {
 }
 
 void SockRig::step(Instant end) {
+  if (real_time) {
+    const Instant began{std::chrono::steady_clock::now().time_since_epoch()};
+    now = now == Instant{1s} ? began : std::max(now, began);
+    bool worked = false;
+    for (auto& node : nodes_) worked |= node->turn(now);
+    if (!worked) std::this_thread::sleep_for(100us);
+    return;
+  }
   tcp.advance(now);
   for (int round = 0; round < 100; ++round) {
     bool worked = false;
     for (auto& node : nodes_) worked |= node->turn(now);
     for (auto& peer : peers_) worked |= peer->turn(now);
+    for (auto& other : also) worked |= other(now);
     if (!worked) break;
   }
   Instant next = std::min(end, tcp.next_event());

@@ -77,6 +77,9 @@ struct SockNodeOptions {
   int32_t conns_per_peer = 1;
   int32_t lnd_timeout = 50;
   socklnd::SockConfig config;
+  // Other I/O than the simulated TCP.
+  std::function<std::unique_ptr<NetIo>()> make_net;
+  std::function<std::unique_ptr<StreamEngine>()> make_engine;
 };
 
 class SockNode final : public LndControlHost {
@@ -99,6 +102,8 @@ class SockNode final : public LndControlHost {
   TestTx& put(const std::string& nid, uint32_t bytes, uint32_t ni = 1);
   /// Same with a header made by the caller; the payload is made to fit its payload_length.
   TestTx& send(const std::string& nid, const wire::Header& header, uint32_t ni = 1);
+  /// Same with exactly this header and payload.
+  TestTx& send_exact(const Nid& nid, const wire::Header& header, const Bytes& payload, uint32_t ni = 1);
   /// One turn of control and all workers; false when nothing was done.
   bool turn(Instant now);
   [[nodiscard]] Instant next_deadline();
@@ -190,6 +195,8 @@ class SockRig {
   SimTcp tcp;
   Rng rng;
   Instant now{1s};
+  bool real_time = false;                          ///< with kernel sockets: time is the machine's
+  std::vector<std::function<bool(Instant)>> also;  ///< turned with everybody else; true when something was done
 
  private:
   void step(Instant end);

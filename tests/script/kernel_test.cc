@@ -1,0 +1,118 @@
+// socklnd over the kernel's TCP, on the loopback addresses of this machine: both halves, both engines, no privileges.
+// What the simulated TCP promises must be what the kernel does. Skipped by name where sockets or io_uring are
+// forbidden.
+#include <gtest/gtest.h>
+
+#include "tests/script/sock_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+constexpr const char* kOne = "127.0.0.11@tcp";
+constexpr const char* kTwo = "127.0.0.12@tcp";
+constexpr uint16_t kPort = 19988;
+
+using EngineMaker = std::function<std::unique_ptr<StreamEngine>()>;
+
+SockNodeOptions kernel_node(const char* nid, const EngineMaker& engine, int32_t conns_per_peer) {
+  SockNodeOptions options;
+  options.nids = {nid};
+  options.conns_per_peer = conns_per_peer;
+  options.config.unprivileged_ports = true;
+  options.config.accept_port = options.config.accept_port_bulk = kPort;
+  options.config.incarnation = nid == kOne ? 11 : 22;
+  options.make_net = [] { return socklnd::make_kernel_net_io(); };
+  options.make_engine = engine;
+  return options;
+}
+
+class SockKernel : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (std::string(GetParam()) == "epoll") {
+      engine_ = [] { return socklnd::make_epoll_engine(256); };
+      return;
+    }
+    Error why;
+    const auto probe = socklnd::make_uring_engine(256, &why);
+    if (std::string(probe->name()) != "io_uring") GTEST_SKIP() << "io_uring is forbidden here: " << why.what;
+    engine_ = [] {
+      Error ignored;
+      return socklnd::make_uring_engine(256, &ignored);
+    };
+  }
+  EngineMaker engine_;
+};
+
+TEST_P(SockKernel, messages_of_all_sizes_both_ways) {
+  SockRig rig;
+  rig.real_time = true;
+  rig.now = Instant{std::chrono::steady_clock::now().time_since_epoch()};
+  SockNode& one = rig.add(kernel_node(kOne, engine_, 2));
+  SockNode& two = rig.add(kernel_node(kTwo, engine_, 2));
+  if (testing::Test::HasFailure()) return;
+  uint32_t sent = 0;
+  for (int round = 0; round < 10; ++round) {
+    for (const uint32_t bytes : {0u, 100u, 5000u, 16384u, 100000u, 1u << 20}) {
+      one.put(kTwo, bytes);
+      two.put(kOne, bytes);
+      ++sent;
+    }
+    rig.run_for(2ms);
+  }
+  const auto all = [&] {
+    return one.received.size() == sent && two.received.size() == sent && one.unfinished() + two.unfinished() == 0;
+  };
+  EXPECT_TRUE(rig.run_until(all, 20s)) << one.received.size() << ", " << two.received.size() << " of " << sent << "; "
+                                       << one.unfinished() + two.unfinished() << " unfinished; " << one.take_trace();
+  for (SockNode* node : {&one, &two})
+    for (const Received& got : node->received) EXPECT_TRUE(got.how.error == 0 && payload_right(got));
+  for (SockNode* node : {&one, &two})
+    for (const TestTx& tx : node->txs) EXPECT_EQ(tx.how.error, 0);
+  EXPECT_TRUE(rig.shut_down());
+}
+
+TEST_P(SockKernel, stops_and_breaks_with_traffic_under_way) {
+  for (int round = 0; round < 20; ++round) {
+    SockRig rig({.seed = uint64_t(round) + 1});
+    rig.real_time = true;
+    rig.now = Instant{std::chrono::steady_clock::now().time_since_epoch()};
+    SockNode& one = rig.add(kernel_node(kOne, engine_, 1));
+    SockNode& two = rig.add(kernel_node(kTwo, engine_, 1));
+    if (testing::Test::HasFailure()) return;
+    one.on_header = [&](FakeCore& core, RxSlot& slot) {
+      if (rig.rng.one_in(6)) return RxVerdict::kHold;
+      if (rig.rng.one_in(60)) return RxVerdict::kProtocolError;
+      core.make_room(slot, uint32_t(rig.rng.below(300000)));
+      return RxVerdict::kReceive;
+    };
+    for (int i = 0; i < 12; ++i) {
+      one.put(kTwo, uint32_t(rig.rng.below(400000)));
+      two.put(kOne, uint32_t(rig.rng.below(400000)));
+    }
+    rig.run_for(Duration(int64_t(rig.rng.below(8'000'000))));
+    FakeCore& core = *one.cores[0];
+    if (!core.receiving.empty()) core.lnd->divert(*core.oldest_receiving(), rig.now);
+    if (!core.held.empty()) one.resume(0, RxVerdict::kReceive, 10);
+    if (one.txs[5].done == 0) core.lnd->cancel(one.txs[5], true, rig.now);
+    rig.run_for(1ms);
+    EXPECT_TRUE(rig.shut_down()) << round;
+  }
+}
+
+TEST_P(SockKernel, nobody_listens) {
+  SockRig rig;
+  rig.real_time = true;
+  rig.now = Instant{std::chrono::steady_clock::now().time_since_epoch()};
+  SockNode& one = rig.add(kernel_node(kOne, engine_, 1));
+  one.put("127.0.0.13@tcp", 10);
+  EXPECT_TRUE(rig.run_until([&] { return one.unfinished() == 0; }, 5s));
+  EXPECT_EQ(one.txs[0].how.error, -ECONNREFUSED);
+  EXPECT_TRUE(rig.shut_down());
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, SockKernel, testing::Values("epoll", "io_uring"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+}  // namespace
+}  // namespace ulnet::test
