@@ -208,7 +208,7 @@ void forward_end(Worker& w, Message& m) {
 void router_block_add(Worker& w, RouterBlock& block) {
   RouterPool& pool = w.pools[block.pool];
   pool.blocks.push_back(block);
-  if (pool.total == 0 && pool.out == 0) pool.credits_min.set(block.count);
+  pool.credits_min.add(block.count);  // the least ever free moves with the size
   pool.total += block.count;
   for (uint32_t i = 0; i < block.count; ++i) pool.free.push_back(block.buffers[i]);
   pool.note();
@@ -219,6 +219,7 @@ void router_block_retire(Worker& w, RouterBlock& block) {
   RouterPool& pool = w.pools[block.pool];
   block.retiring = true;
   pool.total -= block.count;
+  pool.credits_min.add(-int64_t(block.count));
   for (RouterBuffer* buffer = pool.free.front(); buffer != nullptr;) {
     RouterBuffer* next = pool.free.after(*buffer);
     if (buffer->block == &block) pool.free.remove(*buffer);

@@ -23,6 +23,27 @@ inline Nid tcp1(uint32_t last) {
   return Nid::v4(kTcp1, 0x0A010000u + last);
 }
 
+/// Headers as a peer would send them.
+inline wire::Header put_header(const Nid& dest, const Nid& src, uint32_t portal, uint64_t bits, uint32_t length,
+                               uint32_t offset = 0, bool ack = true) {
+  wire::Header h;
+  h.type = wire::MsgType::kPut;
+  h.dest_nid = dest;
+  h.src_nid = src;
+  h.payload_length = length;
+  h.set(wire::PutBody{ack ? wire::WireHandle{11, 22} : wire::WireHandle{}, bits, 99, portal, offset});
+  return h;
+}
+inline wire::Header get_header(const Nid& dest, const Nid& src, uint32_t portal, uint64_t bits, uint32_t sink,
+                               uint32_t offset = 0) {
+  wire::Header h;
+  h.type = wire::MsgType::kGet;
+  h.dest_nid = dest;
+  h.src_nid = src;
+  h.set(wire::GetBody{{33, 44}, bits, portal, offset, sink});
+  return h;
+}
+
 /// Worker half that does nothing by itself: the test completes sends and receives.
 class ScriptLnd final : public Lnd {
  public:
