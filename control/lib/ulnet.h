@@ -1,6 +1,6 @@
-/* libulnet for C: LNet inside an application. Model, ownership, threads, events and errors: docs/libulnet.md. Functions that
- * can fail return 0 (or a count) or a negative errno; ulnet_strerror() and ulnet_submitter_reason() say it in words. Structs are
- * plain values; give handles back as they came. */
+/* libulnet for C: LNet inside an application. Model, ownership, threads, events and errors: docs/libulnet.md. Functions
+ * that can fail return 0 (or a count) or a negative errno; ulnet_strerror() and ulnet_submitter_reason() say it in
+ * words. Structs are plain values; give handles back as they came. */
 #ifndef ULNET_H
 #define ULNET_H
 
@@ -43,29 +43,30 @@ typedef struct ulnet_eq {
 enum ulnet_mode { ULNET_SOCKETS, ULNET_OWN_EAL, ULNET_ATTACH };
 
 typedef struct ulnet_options {
-  const char *config;      /* YAML, or NULL */
-  const char *config_path; /* file of it, or NULL */
-  int mode;                /* enum ulnet_mode */
-  void (*log)(void *context, const char *line); /* from the node's own thread; or NULL */
-  void *log_context;
+  const char* config;                           /* YAML, or NULL */
+  const char* config_path;                      /* file of it, or NULL */
+  int mode;                                     /* enum ulnet_mode */
+  void (*log)(void* context, const char* line); /* from the node's own thread; or NULL */
+  void* log_context;
 } ulnet_options_t;
 
-/* Starts a node and waits until its configuration is in force. On failure `error` (may be NULL) gets a sentence of at most
- * error_bytes, with the place in the configuration. */
-int ulnet_open(const ulnet_options_t *options, ulnet_t **out, char *error, size_t error_bytes);
+/* Starts a node and waits until its configuration is in force. On failure `error` (may be NULL) gets a sentence of at
+ * most error_bytes, with the place in the configuration. */
+int ulnet_open(const ulnet_options_t* options, ulnet_t** out, char* error, size_t error_bytes);
 /* Stops cleanly (at most 15 s) and frees it with all its submitters. NULL is fine. */
-void ulnet_close(ulnet_t *instance);
+void ulnet_close(ulnet_t* instance);
 /* NIDs of this node, the primary first. Returns how many there are; at most `max` are written. */
-int ulnet_nids(ulnet_t *instance, ulnet_nid_t *out, size_t max);
-unsigned ulnet_workers(const ulnet_t *instance);
+int ulnet_nids(ulnet_t* instance, ulnet_nid_t* out, size_t max);
+unsigned ulnet_workers(const ulnet_t* instance);
 /* More configuration, YAML, whole or not at all. */
-int ulnet_apply(ulnet_t *instance, const char *config, char *error, size_t error_bytes);
-/* LNet ping: NIDs that the node at `nid` says it has. Waits at most timeout_ms. Returns their number; writes at most `max`. */
-int ulnet_ping(ulnet_t *instance, const ulnet_nid_t *nid, unsigned timeout_ms, ulnet_nid_t *out, size_t max);
+int ulnet_apply(ulnet_t* instance, const char* config, char* error, size_t error_bytes);
+/* LNet ping: NIDs that the node at `nid` says it has. Waits at most timeout_ms. Returns their number; writes at most
+ * `max`. */
+int ulnet_ping(ulnet_t* instance, const ulnet_nid_t* nid, unsigned timeout_ms, ulnet_nid_t* out, size_t max);
 
 /* "10.0.0.1@tcp" and back. The text needs at most 64 bytes. */
-int ulnet_nid_parse(const char *text, ulnet_nid_t *out);
-int ulnet_nid_text(const ulnet_nid_t *nid, char *out, size_t bytes);
+int ulnet_nid_parse(const char* text, ulnet_nid_t* out);
+int ulnet_nid_text(const ulnet_nid_t* nid, char* out, size_t bytes);
 ulnet_nid_t ulnet_nid_any(void);
 
 typedef struct ulnet_submitter_size {
@@ -73,24 +74,24 @@ typedef struct ulnet_submitter_size {
 } ulnet_submitter_size_t;
 
 /* size NULL = 1024 ops, 1024 MDs, 16 EQs, 64 MDs of more than 4 segments. */
-int ulnet_submitter_open(ulnet_t *instance, unsigned worker, const ulnet_submitter_size_t *size,
-                         ulnet_submitter_t **out);
+int ulnet_submitter_open(ulnet_t* instance, unsigned worker, const ulnet_submitter_size_t* size,
+                         ulnet_submitter_t** out);
 /* Unlink everything and see its ULNET_UNLINK first: no event tells afterwards when memory is free. */
-void ulnet_submitter_close(ulnet_t *instance, ulnet_submitter_t *submitter);
+void ulnet_submitter_close(ulnet_t* instance, ulnet_submitter_t* submitter);
 /* Why the last failing call on this submitter failed: a static sentence. */
-const char *ulnet_submitter_reason(const ulnet_submitter_t *submitter);
+const char* ulnet_submitter_reason(const ulnet_submitter_t* submitter);
 
 enum ulnet_portal_mode { ULNET_PORTAL_SINGLE = 1, ULNET_PORTAL_HASHED = 2, ULNET_PORTAL_PER_WORKER = 3 };
 /* The portal's home is the submitter's worker. Waits for the control thread. */
-int ulnet_portal_open(ulnet_t *instance, ulnet_submitter_t *submitter, unsigned portal, int mode, int lazy);
-int ulnet_portal_close(ulnet_t *instance, unsigned portal);
+int ulnet_portal_open(ulnet_t* instance, ulnet_submitter_t* submitter, unsigned portal, int mode, int lazy);
+int ulnet_portal_close(ulnet_t* instance, unsigned portal);
 
 enum ulnet_event_kind { ULNET_PUT, ULNET_GET, ULNET_REPLY, ULNET_ACK, ULNET_SEND, ULNET_UNLINK };
 
 /* What is told; see the table in docs/libulnet.md. */
 typedef struct ulnet_event {
-  uint8_t kind;  /* enum ulnet_event_kind */
-  uint8_t final; /* 1: the one event that ends a put or get */
+  uint8_t kind;   /* enum ulnet_event_kind */
+  uint8_t final;  /* 1: the one event that ends a put or get */
   int32_t status; /* 0 or a negative errno */
   uint32_t portal;
   uint32_t rlength; /* asked for */
@@ -100,7 +101,7 @@ typedef struct ulnet_event {
   uint64_t match_bits;
   uint64_t hdr_data;
   uint64_t user_data; /* given to ulnet_put() or ulnet_get() */
-  void *user_ptr;     /* given to ulnet_md_bind() */
+  void* user_ptr;     /* given to ulnet_md_bind() */
   ulnet_md_t md;
   ulnet_nid_t initiator; /* primary NID of who started it */
   ulnet_nid_t source;    /* its NID as it stands in the message */
@@ -108,18 +109,19 @@ typedef struct ulnet_event {
   ulnet_nid_t target;    /* NID of mine that it came to, or that I sent to */
 } ulnet_event_t;
 
-/* Called on the home worker; must not block. From there only the calls of this submitter may be made, and then from nowhere
- * else. */
-typedef void (*ulnet_callback_t)(void *context, const ulnet_event_t *event);
+/* Called on the home worker; must not block. From there only the calls of this submitter may be made, and then from
+ * nowhere else. */
+typedef void (*ulnet_callback_t)(void* context, const ulnet_event_t* event);
 
-/* A queue of at least `size` events to poll (callback NULL), or one that calls `callback` (size 0). Allocates: at start. */
-int ulnet_eq_open(ulnet_submitter_t *submitter, uint32_t size, ulnet_callback_t callback, void *context,
-                  ulnet_eq_t *out);
-int ulnet_eq_close(ulnet_submitter_t *submitter, ulnet_eq_t eq);
+/* A queue of at least `size` events to poll (callback NULL), or one that calls `callback` (size 0). Allocates: at
+ * start. */
+int ulnet_eq_open(ulnet_submitter_t* submitter, uint32_t size, ulnet_callback_t callback, void* context,
+                  ulnet_eq_t* out);
+int ulnet_eq_close(ulnet_submitter_t* submitter, ulnet_eq_t eq);
 /* Takes up to `max` events; returns how many. */
-int ulnet_eq_poll(ulnet_submitter_t *submitter, ulnet_eq_t eq, ulnet_event_t *out, unsigned max);
+int ulnet_eq_poll(ulnet_submitter_t* submitter, ulnet_eq_t eq, ulnet_event_t* out, unsigned max);
 /* The same, but waits at most timeout_ms for the first. */
-int ulnet_eq_wait(ulnet_submitter_t *submitter, ulnet_eq_t eq, ulnet_event_t *out, unsigned max, unsigned timeout_ms);
+int ulnet_eq_wait(ulnet_submitter_t* submitter, ulnet_eq_t eq, ulnet_event_t* out, unsigned max, unsigned timeout_ms);
 
 enum ulnet_md_option {
   ULNET_MD_PUT = 1,           /* a PUT may match it */
@@ -131,28 +133,28 @@ enum ulnet_md_option {
 };
 
 typedef struct ulnet_segment {
-  void *base;
+  void* base;
   uint32_t bytes;
 } ulnet_segment_t;
 
 /* Start from ulnet_md_defaults(). */
 typedef struct ulnet_md_spec {
-  const ulnet_segment_t *segments; /* the list is copied; the memory is lent until ULNET_UNLINK */
+  const ulnet_segment_t* segments; /* the list is copied; the memory is lent until ULNET_UNLINK */
   uint32_t segment_count;
   uint32_t threshold; /* operations after which it unlinks itself */
   uint32_t max_size;  /* unlinks itself when less room is left */
   uint32_t options;   /* enum ulnet_md_option */
-  void *user_ptr;
+  void* user_ptr;
   ulnet_eq_t eq; /* zero: no events */
 } ulnet_md_spec_t;
 ulnet_md_spec_t ulnet_md_defaults(void);
-int ulnet_md_bind(ulnet_submitter_t *submitter, const ulnet_md_spec_t *spec, ulnet_md_t *out);
+int ulnet_md_bind(ulnet_submitter_t* submitter, const ulnet_md_spec_t* spec, ulnet_md_t* out);
 /* Ends an MD; ULNET_UNLINK comes when its memory is free. */
-int ulnet_unlink(ulnet_submitter_t *submitter, ulnet_md_t md);
+int ulnet_unlink(ulnet_submitter_t* submitter, ulnet_md_t md);
 
 enum ulnet_position { ULNET_HEAD, ULNET_TAIL };
 /* Attaches a bound MD. initiator NULL = any NID; a bit set in ignore_bits need not match. */
-int ulnet_me_attach(ulnet_submitter_t *submitter, unsigned portal, const ulnet_nid_t *initiator, uint32_t initiator_pid,
+int ulnet_me_attach(ulnet_submitter_t* submitter, unsigned portal, const ulnet_nid_t* initiator, uint32_t initiator_pid,
                     uint64_t match_bits, uint64_t ignore_bits, int position, ulnet_md_t md);
 
 /* One put or get. Start from ulnet_op_defaults(). */
@@ -172,16 +174,16 @@ typedef struct ulnet_op {
 } ulnet_op_t;
 ulnet_op_t ulnet_op_defaults(void);
 /* 0 = taken: exactly one event with `final` will come, if the MD has a queue. */
-int ulnet_put(ulnet_submitter_t *submitter, const ulnet_op_t *op);
-int ulnet_get(ulnet_submitter_t *submitter, const ulnet_op_t *op);
+int ulnet_put(ulnet_submitter_t* submitter, const ulnet_op_t* op);
+int ulnet_get(ulnet_submitter_t* submitter, const ulnet_op_t* op);
 
 /* In words what a negative errno means here: a static sentence. */
-const char *ulnet_strerror(int error);
+const char* ulnet_strerror(int error);
 
-/* ULNET_ATTACH only: the caller's thread of each worker. One bounded turn, returns work done; and a sleep until there is work,
- * at most timeout_ms. */
-unsigned ulnet_turn(ulnet_t *instance, unsigned worker);
-void ulnet_wait(ulnet_t *instance, unsigned worker, unsigned timeout_ms);
+/* ULNET_ATTACH only: the caller's thread of each worker. One bounded turn, returns work done; and a sleep until there
+ * is work, at most timeout_ms. */
+unsigned ulnet_turn(ulnet_t* instance, unsigned worker);
+void ulnet_wait(ulnet_t* instance, unsigned worker, unsigned timeout_ms);
 
 #ifdef __cplusplus
 }

@@ -45,9 +45,10 @@ class Instance {
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
-  /// Stops cleanly: nothing new, MDs are unlinked with their events, connections are drained; then the threads end.
-  /// Blocks, at most 15 s. Submitters may be polled afterwards, not otherwise used. Returns what was not at rest in
-  /// time, "" when all was. A second call returns at once.
+  /// Stops cleanly: nothing new, what is bound is taken back, connections are drained; then the threads end. No event
+  /// comes any more: let what is under way end before, and let no thread use a submitter meanwhile, but to poll.
+  /// Afterwards all memory is the application's. Blocks, at most 15 s. Returns what was not at rest in time, "" when
+  /// all was. A second call returns at once.
   std::string close();
 
   /// NIDs of this node, the primary first; 0@lo is not among them.
@@ -59,8 +60,8 @@ class Instance {
   /// A submitter homed on `worker`: one thread may use it, without waiting for anybody. Valid until submitter_close(),
   /// or as long as the Instance. Errors: EINVAL (no such worker, a size of 0), ENOSPC (64 on this worker), ESHUTDOWN.
   [[nodiscard]] Result<Submitter*> submitter_open(WorkerId worker, const SubmitterSize& size = {});
-  /// Ends it: what is bound is unlinked. Unlink and wait for kUnlink before, where the memory is to be used again
-  /// before the Instance is closed: no event tells afterwards.
+  /// Ends it, at once and without any further event: what is bound is unlinked, but nothing tells when its memory is
+  /// free. Unlink and wait for kUnlink before.
   void submitter_close(Submitter& submitter);
   /// Opens a portal with its match list on `home` (kSingle). Errors: EINVAL, EBUSY (open already), ESHUTDOWN.
   [[nodiscard]] Result<void> portal_open(PortalIndex portal, WorkerId home, PortalMode mode = PortalMode::kSingle,
@@ -88,8 +89,8 @@ class Instance {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Submitter::eq_poll(), but waits at most `timeout` for the first event; the submitter's own thread. Meant for programs that
-/// have nothing else to do: it yields, then naps up to 0.1 ms.
+/// Submitter::eq_poll(), but waits at most `timeout` for the first event; the submitter's own thread. Meant for
+/// programs that have nothing else to do: it yields, then naps up to 0.1 ms.
 unsigned eq_wait(Submitter& submitter, EqHandle eq, std::span<Event> out, Duration timeout);
 
 }  // namespace ulnet

@@ -1,0 +1,97 @@
+/* The C header from C: what can be checked without a network. Exit status 0 = good. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ulnet.h"
+
+#define CHECK(what)                                      \
+  do {                                                   \
+    if (!(what)) {                                       \
+      fprintf(stderr, "line %d: %s\n", __LINE__, #what); \
+      return 1;                                          \
+    }                                                    \
+  } while (0)
+
+static unsigned events_seen;
+static void on_event(void* context, const ulnet_event_t* event) {
+  (void)context;
+  (void)event;
+  ++events_seen;
+}
+
+static int nids(void) {
+  ulnet_nid_t nid, any = ulnet_nid_any();
+  char text[64];
+  CHECK(ulnet_nid_parse("10.0.0.1@tcp1", &nid) == 0);
+  CHECK(ulnet_nid_text(&nid, text, sizeof(text)) == 0);
+  CHECK(strcmp(text, "10.0.0.1@tcp1") == 0);
+  CHECK(ulnet_nid_text(&nid, text, 4) < 0);
+  CHECK(ulnet_nid_parse("nonsense@x", &nid) < 0);
+  CHECK(any.bytes[1] == 0xFF);
+  return 0;
+}
+
+static int errors(void) {
+  ulnet_t* node = (ulnet_t*)&events_seen;
+  char error[128];
+  ulnet_options_t options = {0};
+  CHECK(strcmp(ulnet_strerror(0), "success") == 0);
+  CHECK(strlen(ulnet_strerror(-110)) > 0);
+  CHECK(strlen(ulnet_strerror(-99999)) > 0);
+  options.mode = 17;
+  CHECK(ulnet_open(&options, &node, error, sizeof(error)) < 0);
+  CHECK(node == NULL);
+  CHECK(strcmp(error, "no such mode") == 0);
+  options.mode = ULNET_SOCKETS;
+  options.config = "net:\n    - net type: nonsense\n";
+  CHECK(ulnet_open(&options, &node, error, 8) < 0);
+  CHECK(strlen(error) == 7); /* cut, but terminated */
+  CHECK(ulnet_open(&options, &node, NULL, 0) < 0);
+  ulnet_close(NULL);
+  return 0;
+}
+
+static int loopback(void) {
+  ulnet_t* node;
+  ulnet_submitter_t* submitter;
+  ulnet_eq_t queue, calls, none = {0, 0, 0, 0};
+  ulnet_md_spec_t spec = ulnet_md_defaults();
+  ulnet_md_t md;
+  ulnet_event_t event;
+  ulnet_submitter_size_t size = {16, 4, 2, 1};
+  char memory[16];
+  ulnet_segment_t segment = {memory, sizeof(memory)};
+  CHECK(ulnet_open(NULL, &node, NULL, 0) == 0);
+  CHECK(ulnet_workers(node) >= 1);
+  CHECK(ulnet_nids(node, NULL, 0) == 0);
+  CHECK(ulnet_submitter_open(node, 1000, NULL, &submitter) < 0);
+  CHECK(ulnet_submitter_open(node, 0, &size, &submitter) == 0);
+  CHECK(ulnet_eq_open(submitter, 0, NULL, NULL, &queue) < 0);
+  CHECK(ulnet_eq_open(submitter, 4, on_event, NULL, &queue) < 0);
+  CHECK(strlen(ulnet_submitter_reason(submitter)) > 0);
+  CHECK(ulnet_eq_open(submitter, 4, NULL, NULL, &queue) == 0);
+  CHECK(ulnet_eq_open(submitter, 0, on_event, NULL, &calls) == 0);
+  CHECK(ulnet_eq_poll(submitter, none, &event, 1) == 0);
+  CHECK(ulnet_md_bind(submitter, &spec, &md) < 0); /* no segments */
+  spec.segments = &segment;
+  spec.segment_count = 1;
+  spec.user_ptr = memory;
+  spec.eq = queue;
+  CHECK(ulnet_md_bind(submitter, &spec, &md) == 0);
+  CHECK(ulnet_unlink(submitter, md) == 0);
+  CHECK(ulnet_eq_wait(submitter, queue, &event, 1, 10000) == 1);
+  CHECK(event.kind == ULNET_UNLINK && event.user_ptr == memory);
+  CHECK(ulnet_portal_open(node, submitter, 0, ULNET_PORTAL_SINGLE, 0) < 0);
+  CHECK(ulnet_portal_open(node, submitter, 64, ULNET_PORTAL_SINGLE, 0) < 0);
+  CHECK(ulnet_portal_open(node, submitter, 5, 9, 0) < 0);
+  CHECK(ulnet_portal_open(node, submitter, 5, ULNET_PORTAL_SINGLE, 0) == 0);
+  CHECK(ulnet_portal_open(node, submitter, 5, ULNET_PORTAL_SINGLE, 0) < 0);
+  CHECK(ulnet_portal_close(node, 5) == 0);
+  ulnet_submitter_close(node, submitter);
+  ulnet_close(node);
+  return 0;
+}
+
+int main(void) {
+  return nids() || errors() || loopback();
+}

@@ -1,0 +1,235 @@
+// libulnet for real: Instances in one process, their threads and sockets on 127.0.0.0/8. Ports above 1023, so no
+// privileges.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "control/lib/ulnet.hh"
+#include "control/perf/session.h"
+#include "control/perf/target.h"
+
+namespace ulnet {
+namespace {
+
+/// Two nodes of one test share a port; tests that run at the same time must not.
+uint16_t port_of_this_process() {
+  return uint16_t(20000 + getpid() % 20000);
+}
+
+std::string config(const std::string& address) {
+  return fmt::format(
+      "net:\n    - net type: tcp\n      local NI(s):\n        - nid: {}@tcp\n"
+      "ulnet:\n    workers: 1\n    unprivileged_ports: true\n    accept_port: {}\n",
+      address, port_of_this_process());
+}
+std::unique_ptr<Instance> node(const std::string& yaml) {
+  auto instance = Instance::open({.config = yaml});
+  EXPECT_TRUE(instance.has_value()) << instance.error().what;
+  return instance ? std::move(*instance) : nullptr;
+}
+Nid nid(const std::string& text) {
+  return nid_parse(text).value();
+}
+
+/// Memory attached to a portal of a node, and its events.
+struct Served {
+  explicit Served(Instance& instance, uint32_t options = kMdPut | kMdGet | kMdManageRemote)
+      : submitter(*instance.submitter_open(WorkerId{0}).value()) {
+    EXPECT_TRUE(instance.portal_open(PortalIndex{7}, WorkerId{0}));
+    eq = submitter.eq_open(64).value();
+    const Segment segment{memory.data(), uint32_t(memory.size())};
+    md = submitter.md_bind({.segments = {&segment, 1}, .options = options, .eq = eq}).value();
+    EXPECT_TRUE(submitter.me_attach(PortalIndex{7}, ProcessId{}, 1, 0, MePosition::kTail, md));
+  }
+  Event next(Duration timeout = 30s) {
+    Event event;
+    EXPECT_EQ(eq_wait(submitter, eq, {&event, 1}, timeout), 1u);
+    return event;
+  }
+  Submitter& submitter;
+  std::vector<std::byte> memory = std::vector<std::byte>(1 << 20);
+  EqHandle eq;
+  MdHandle md;
+};
+
+/// One operation at a time from a node of its own.
+struct User {
+  explicit User(Instance& instance) : submitter(*instance.submitter_open(WorkerId{0}).value()) {
+    eq = submitter.eq_open(64).value();
+    const Segment segment{memory.data(), uint32_t(memory.size())};
+    md = submitter.md_bind({.segments = {&segment, 1}, .eq = eq}).value();
+  }
+  Event transfer(bool get, const Nid& target, uint32_t length, uint64_t bits = 1) {
+    const PutSpec spec{.md = md, .target = {target, kLnetPid}, .portal = 7, .match_bits = bits, .length = length};
+    const auto taken = get ? submitter.get(spec) : submitter.put(spec);
+    EXPECT_TRUE(taken) << taken.error().what;
+    Event event;
+    EXPECT_EQ(eq_wait(submitter, eq, {&event, 1}, 60s), 1u);
+    EXPECT_TRUE(event.final);
+    return event;
+  }
+  Submitter& submitter;
+  std::vector<std::byte> memory = std::vector<std::byte>(1 << 20);
+  EqHandle eq;
+  MdHandle md;
+};
+
+TEST(Instance, without_configuration_talks_to_itself) {
+  const auto instance = node("");
+  ASSERT_NE(instance, nullptr);
+  EXPECT_TRUE(instance->nids().empty());
+  Served served(*instance);
+  User user(*instance);
+  std::fill(user.memory.begin(), user.memory.end(), std::byte{7});
+  for (uint32_t length : {0u, 1u, 4096u, 1u << 20}) {
+    EXPECT_EQ(user.transfer(false, kLoNid, length).status, 0);
+    EXPECT_EQ(served.next().mlength, length);
+  }
+  EXPECT_EQ(served.memory, user.memory);
+  EXPECT_EQ(instance->close(), "");
+  EXPECT_EQ(instance->close(), "");
+}
+
+TEST(Instance, two_nodes_put_get_and_ping_over_tcp) {
+  const auto a = node(config("127.0.0.1")), b = node(config("127.0.0.2"));
+  ASSERT_TRUE(a && b);
+  EXPECT_EQ(a->nids(), std::vector<Nid>{nid("127.0.0.1@tcp")});
+  Served served(*b);
+  User user(*a);
+  for (size_t i = 0; i < user.memory.size(); ++i) user.memory[i] = std::byte(i * 7);
+  const Event put = user.transfer(false, nid("127.0.0.2@tcp"), 1 << 20);
+  EXPECT_EQ(put.status, 0);
+  EXPECT_EQ(put.kind, EventKind::kAck);
+  const Event arrived = served.next();
+  EXPECT_EQ(arrived.kind, EventKind::kPut);
+  EXPECT_EQ(arrived.initiator, nid("127.0.0.1@tcp"));
+  EXPECT_EQ(arrived.mlength, 1u << 20);
+  EXPECT_EQ(served.memory, user.memory);
+  std::fill(user.memory.begin(), user.memory.end(), std::byte{0});
+  const Event get = user.transfer(true, nid("127.0.0.2@tcp"), 1 << 20);
+  EXPECT_EQ(get.status, 0);
+  EXPECT_EQ(get.kind, EventKind::kReply);
+  EXPECT_EQ(served.memory, user.memory);
+  const auto nids = a->ping(nid("127.0.0.2@tcp"), 10s);
+  ASSERT_TRUE(nids) << nids.error().code;
+  EXPECT_EQ(*nids, std::vector<Nid>{nid("127.0.0.2@tcp")});
+  EXPECT_EQ(a->close(), "");
+  EXPECT_EQ(b->close(), "");
+}
+
+TEST(Instance, errors_say_where_and_how_to_mend) {
+  auto why = [](const std::string& yaml) {
+    const auto instance = Instance::open({.config = yaml});
+    return instance ? "opened" : instance.error().what;
+  };
+  EXPECT_NE(why("net:\n    - net type: nonsense\n").find("config:2"), std::string::npos)
+      << why("net:\n    - net type: nonsense\n");
+  EXPECT_NE(why("ulnet:\n    workers: 1000\n").find("workers"), std::string::npos);
+  EXPECT_NE(why(config("203.0.113.1")), "opened");  // not an address of this machine
+  const auto missing = Instance::open({.config_path = "/nonexistent/file.yaml"});
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().what.find("/nonexistent/file.yaml"), std::string::npos);
+}
+
+TEST(Instance, more_configuration_comes_whole_or_not_at_all) {
+  const auto instance = node("ulnet:\n    workers: 1\n    unprivileged_ports: true\n    accept_port: 20999\n");
+  ASSERT_NE(instance, nullptr);
+  const std::string good = "net:\n    - net type: tcp\n      local NI(s):\n        - nid: 127.0.0.3@tcp\n";
+  const std::string bad = good + "route:\n    - net: tcp\n      gateway: 127.0.0.9@tcp\n";  // to a net of its own
+  EXPECT_FALSE(instance->apply(bad));
+  EXPECT_TRUE(instance->nids().empty());
+  const auto applied = instance->apply(good);
+  EXPECT_TRUE(applied) << applied.error().what;
+  EXPECT_EQ(instance->nids().size(), 1u);
+}
+
+TEST(Instance, what_comes_after_close_is_refused) {
+  const auto instance = node("");
+  ASSERT_NE(instance, nullptr);
+  EXPECT_EQ(instance->close(), "");
+  EXPECT_EQ(instance->submitter_open(WorkerId{0}).error().code, -ESHUTDOWN);
+  EXPECT_EQ(instance->portal_open(PortalIndex{9}, WorkerId{0}).error().code, -ESHUTDOWN);
+  EXPECT_EQ(instance->apply("").error().code, -ESHUTDOWN);
+  EXPECT_EQ(instance->ping(kLoNid).error().code, -ESHUTDOWN);
+  EXPECT_TRUE(instance->nids().empty());
+}
+
+TEST(Instance, close_takes_back_what_is_bound_without_events) {
+  const auto instance = node("");
+  ASSERT_NE(instance, nullptr);
+  Served served(*instance);
+  User user(*instance);
+  EXPECT_EQ(instance->close(), "");  // nothing is left: no worker has an MD
+  std::array<Event, 4> events;
+  EXPECT_EQ(served.submitter.eq_poll(served.eq, events), 0u);
+  EXPECT_EQ(user.submitter.eq_poll(user.eq, events), 0u);
+}
+
+TEST(Instance, attached_workers_are_turned_by_the_caller) {
+  auto opened = Instance::open({.config = "ulnet:\n    workers: 1\n", .mode = InstanceMode::kAttach});
+  // Opening waits for nothing that a worker does: with loopback only it returns before anybody turns.
+  ASSERT_TRUE(opened) << opened.error().what;
+  Instance& instance = **opened;
+  std::atomic<bool> stop{false};
+  std::thread turner([&] {
+    while (!stop.load())
+      if (instance.turn(WorkerId{0}) == 0) instance.wait(WorkerId{0}, 10ms);
+  });
+  {
+    Served served(instance);
+    User user(instance);
+    EXPECT_EQ(user.transfer(false, kLoNid, 4096).status, 0);
+    EXPECT_EQ(instance.busy_cycles(), 0u);
+    EXPECT_EQ(instance.close(), "");
+  }
+  stop = true;
+  turner.join();
+}
+
+TEST(Instance, opens_and_closes_many_times) {
+  for (int i = 0; i < 30; ++i) {
+    const auto instance = node(config("127.0.0.1"));
+    ASSERT_NE(instance, nullptr) << i;
+    if (i % 2 == 0) {
+      EXPECT_EQ(instance->close(), "") << i;
+    }
+  }
+}
+
+// Goal: the generator, verifying every byte, finds nothing wrong between two nodes over TCP.
+TEST(Instance, verified_load_between_two_nodes) {
+  const auto a = node(config("127.0.0.1")), b = node(config("127.0.0.2"));
+  ASSERT_TRUE(a && b);
+  perf::Target target(*b->submitter_open(WorkerId{0}).value());
+  ASSERT_TRUE(b->portal_open(PortalIndex{perf::kTargetPortal}, WorkerId{0}));
+  ASSERT_TRUE(target.attach());
+  for (perf::Operation operation : {perf::Operation::kPing, perf::Operation::kPut, perf::Operation::kGet}) {
+    perf::Job job;
+    job.operation = operation;
+    job.target.nid = nid("127.0.0.2@tcp");
+    job.sizes = {0, 1, 4096, 16384, 100001, 262144};
+    job.concurrency = 4;
+    job.count = 200;
+    job.warmup = 0ms;
+    job.verify = true;
+    Submitter& submitter = *a->submitter_open(WorkerId{0}).value();
+    auto session = perf::Session::start(submitter, job, [&] { return a->busy_cycles(); });
+    ASSERT_TRUE(session) << session.error().what;
+    ASSERT_TRUE((*session)->wait(100s));
+    for (const perf::RunResult& r : (*session)->results()) {
+      EXPECT_TRUE(r.ok()) << int(operation) << " " << r.size;
+      EXPECT_EQ(r.completed, 200u);
+      EXPECT_EQ(r.verified, 200u);
+    }
+    a->submitter_close(submitter);
+  }
+  EXPECT_EQ(a->close(), "");
+  EXPECT_EQ(b->close(), "");
+  EXPECT_EQ(target.counts().failed, 0u);
+}
+
+}  // namespace
+}  // namespace ulnet
