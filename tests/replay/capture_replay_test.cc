@@ -1,0 +1,210 @@
+// The kernel's captures replay: with our whole node in the kernel's place, what its partner sent goes in, and what our
+// node answers equals what the kernel answered, byte for byte but for handles, incarnations, the sequence number of
+// ping infos, ports, and in the feature word the DISCOVERY bit. By sequence, not by time. Pushes that the kernel
+// starts are left out of the captures, since our node has no discovery.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/replay/kernel_place.h"
+
+namespace ulnet::test {
+namespace {
+
+constexpr const char* kOne = "10.10.0.1@tcp";
+constexpr const char* kTwo = "10.10.0.2@tcp";
+
+Capture read(const std::string& name) {
+  return pcap_read(capture_path(name));
+}
+
+IpAddress address_of(const std::string& nid) {
+  return ip(nid.substr(0, nid.find('@')).c_str());
+}
+
+/// The party that pings, then the one that is pinged.
+void ping_from_either_side(const char* name, const char* pinging, const char* pinged, int conns_per_peer = 1) {
+  SCOPED_TRACE(name);
+  {
+    SCOPED_TRACE("as the dialling party");
+    KernelPlace place({.nis = {pinging}, .conns_per_peer = conns_per_peer}, {address_of(pinged)});
+    place.play(read(name));
+    EXPECT_EQ(place.pings(), 1u);
+    EXPECT_EQ(place.ping_and_wait(pinged), 0);
+    place.run_to_the_end();
+    EXPECT_EQ(place.difference(), "");
+  }
+  {
+    SCOPED_TRACE("as the other party");
+    KernelPlace place({.nis = {pinged}, .conns_per_peer = conns_per_peer}, {address_of(pinging)});
+    place.play(read(name));
+    EXPECT_EQ(place.pings(), 0u);
+    place.run_to_the_end();
+    EXPECT_EQ(place.difference(), "");
+  }
+}
+
+TEST(CaptureReplay, a1_a2_ping) {
+  ping_from_either_side("a1-tcp-ping-1to2", kOne, kTwo);
+  ping_from_either_side("a2-tcp-ping-2to1", kTwo, kOne);
+}
+
+// Nine connections in the kernel's order of types.
+TEST(CaptureReplay, i2_four_connections_per_peer) {
+  ping_from_either_side("i2-tcp-conns-per-peer-4-ping", kOne, kTwo, 4);
+}
+
+class Crafted : public testing::TestWithParam<const char*> {};
+
+// A script's right and wrong requests, HELLOs and messages: what it is answered, and how the connection ends.
+TEST_P(Crafted, answered_and_closed_as_the_kernel_does) {
+  KernelPlace place({.nis = {kTwo}}, {ip("10.10.0.254")});
+  Capture capture = read("g3-tcp-crafted-" + std::string(GetParam()));
+  // Refused for its port it is closed at once: RST or FIN depends on whether its bytes have come by then.
+  if (GetParam() == std::string("unpriv"))
+    for (TcpEvent& event : capture.conversations[0].events)
+      if (event.kind == TcpEvent::Kind::kRst) event.kind = TcpEvent::Kind::kFin;
+  place.play(capture);
+  place.run_to_the_end(20s);
+  EXPECT_EQ(place.difference(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(g3, Crafted,
+                         testing::Values("accmagic", "accnid", "accver", "badtype", "hctype", "hdst", "hmagic", "hsrc",
+                                         "hv4", "hver", "hver2", "noop", "ping", "unpriv"),
+                         [](const auto& of) { return std::string(of.param); });
+
+// Both dial at once, for CONTROL, and again for the one BULK connection that the lower NID still lacks then. The kernel
+// tried that after 0.2 s, we do after 1 s: until then the partner waits with it here.
+TEST(CaptureReplay, g4_connection_race_as_the_lower_nid) {
+  KernelPlace place({.nis = {kOne}}, {address_of(kTwo)});
+  Capture capture = read("g4-tcp-connection-race");
+  for (TcpConversation& c : capture.conversations)
+    for (TcpEvent& event : c.events) event.time += c.dialler.port == 1021 ? 1s : 0s;
+  place.play(capture, true);
+  EXPECT_EQ(place.ping_and_wait(kTwo), 0);
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
+}
+
+TEST(CaptureReplay, g4_connection_race_as_the_higher_nid) {
+  KernelPlace place({.nis = {kTwo}}, {address_of(kOne)});
+  place.play(read("g4-tcp-connection-race"));
+  EXPECT_EQ(place.ping_and_wait(kOne), 0);
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
+}
+
+// The partner stops in the middle of the fourth ping: its connections are given up, the fifth dials in vain until the
+// partner is back, whose late REPLY changes nothing.
+TEST(CaptureReplay, g1_peer_frozen_then_resumed) {
+  KernelPlace place({.nis = {kOne}, .lnd_timeout = 5}, {address_of(kTwo)});
+  place.play(read("g1-tcp-peer-frozen-then-resumed"));
+  ASSERT_EQ(place.pings(), 14u);
+  for (int i = 1; i <= 3; ++i) EXPECT_EQ(place.ping_and_wait(kTwo), 0) << i;
+  place.partners_silent(true);
+  EXPECT_NE(place.ping_and_wait(kTwo, 5s), 0);
+  place.run_for(3s);
+  place.ping(kTwo);
+  place.run_for(2s);
+  place.partners_silent(false);
+  EXPECT_TRUE(place.run_until([&] { return place.ping_ended(); }, 20s));
+  EXPECT_EQ(place.ping_error(), 0);
+  for (int i = 6; i <= 14; ++i) EXPECT_EQ(place.ping_and_wait(kTwo), 0) << i;
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
+}
+
+// The partner dies in the middle of the third ping, is for a while a machine without LNet, and comes back as another.
+TEST(CaptureReplay, g1b_peer_killed_and_rebooted) {
+  KernelPlace place({.nis = {kOne}, .lnd_timeout = 5}, {address_of(kTwo)});
+  Capture before = read("g1b-tcp-peer-killed-and-rebooted"), after = before;
+  std::erase_if(before.conversations, [](const TcpConversation& c) { return !c.opened_mid; });
+  std::erase_if(after.conversations, [](const TcpConversation& c) { return c.opened_mid || !c.established; });
+  ASSERT_EQ(before.conversations.size(), 3u);
+  ASSERT_EQ(after.conversations.size(), 3u);
+  for (TcpConversation& c : before.conversations)  // what the booting kernel answered to strangers
+    std::erase_if(c.events, [](const TcpEvent& e) { return e.kind == TcpEvent::Kind::kRst; });
+  place.play(before);
+  ASSERT_EQ(place.pings(), 3u);
+  for (int i = 1; i <= 2; ++i) EXPECT_EQ(place.ping_and_wait(kTwo), 0) << i;
+  place.partners_silent(true);
+  EXPECT_NE(place.ping_and_wait(kTwo, 5s), 0);
+  place.run_for(3s);
+  place.partners_silent(false);  // only so that the third ping and the FINs can be seen
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
+
+  place.partners_silent(true);
+  place.ping(kTwo);
+  place.run_for(2s);
+  place.partners_dead();
+  place.partners_silent(false);
+  EXPECT_TRUE(place.run_until([&] { return place.ping_ended(); }, 20s));
+  EXPECT_NE(place.ping_error(), 0);
+  place.run_for(1100ms);
+  EXPECT_NE(place.ping_and_wait(kTwo), 0);
+  place.run_for(1100ms);
+  place.play(after);
+  for (size_t i = place.pings(); i > 0; --i) EXPECT_EQ(place.ping_and_wait(kTwo), 0) << i;
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
+}
+
+// As the router: pinged and pushed to from both nets, and forwarding between them.
+TEST(CaptureReplay, d1_as_the_router) {
+  KernelPlace place({.nis = {"10.10.0.3@tcp1", "10.20.0.3@tcp2"}, .routing = true}, {ip("10.10.0.1"), ip("10.20.0.2")});
+  place.play(without_pushes(merge_captures({"d1-routed-ping-tcp1side", "d1-routed-ping-tcp2side"}), place.ours()),
+             true);
+  EXPECT_EQ(place.pings(), 0u);
+  place.run_to_the_end();
+  // When a router says that it forwards is a matter of time.
+  EXPECT_EQ(place.difference({.features = wire::kFeatureDiscovery | wire::kFeatureRteDisabled}), "");
+}
+
+TEST(CaptureReplay, h1_ipv6_as_the_pinged_party) {
+  KernelPlace place({.nis = {"fd00:10::2@tcp"}}, {ip("fd00:10::1")});
+  place.play(without_pushes(read("h1-tcp-ipv6-large-nid-ping-discover"), place.ours()));
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
+}
+
+// The comparison itself: each byte of the kernel's that is not masked, when it is another, is noticed.
+TEST(CaptureReplayItself, any_wrong_byte_fails) {
+  KernelPlace place({.nis = {kTwo}}, {address_of(kOne)});
+  place.play(read("a1-tcp-ping-1to2"));
+  place.run_to_the_end();
+  ASSERT_EQ(place.difference(), "");
+  size_t free = 0, bytes = 0;
+  for (size_t c = 0; c < 3; ++c)
+    for (size_t e = 0; e < place.capture().conversations[c].events.size(); ++e) {
+      const TcpEvent& event = place.capture().conversations[c].events[e];
+      if (event.from != Side::kPassive) continue;
+      for (size_t i = 0; i < event.bytes.size(); ++i) {
+        Capture wrong = place.capture();
+        wrong.conversations[c].events[e].bytes[i] ^= std::byte{1};
+        free += place.difference(wrong, {}).empty();
+        ++bytes;
+      }
+    }
+  EXPECT_EQ(bytes, 3 * 56u + 24 + 72 + 48);
+  EXPECT_EQ(free, 3 * 8u + 4);  // incarnations and the sequence number
+}
+
+TEST(CaptureReplayItself, names_the_field_that_differs) {
+  KernelPlace place({.nis = {kTwo}}, {address_of(kOne)});
+  place.play(read("a1-tcp-ping-1to2"));
+  place.run_to_the_end();
+  Capture wrong = place.capture();
+  auto& events = wrong.conversations[0].events;
+  const auto reply =
+      std::find_if(events.begin(), events.end(), [](const TcpEvent& e) { return e.bytes.size() == 144; });
+  ASSERT_NE(reply, events.end());
+  reply->bytes[24 + 72 + 12] = std::byte{9};
+  EXPECT_NE(place.difference(wrong, {}).find("1 REPLY, pi_nnis: kernel 09 00 00 00  ulnet 02 00 00 00"),
+            std::string::npos)
+      << place.difference(wrong, {});
+}
+
+}  // namespace
+}  // namespace ulnet::test

@@ -1,0 +1,49 @@
+// One side of a captured TCP conversation as the structures that it consists of, and the comparison of what our node
+// sent with what the kernel sent in its place: byte for byte, but for what a mask allows, and with the name of the
+// field that differs. Which fields vary from run to run: tests/wire/captures/README.md.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dataplane/wire/header.h"
+#include "dataplane/wire/ping_info.h"
+#include "tests/wire/pcap.h"
+
+namespace ulnet::test {
+
+enum class PieceKind : uint8_t { kRequest, kHello, kNoop, kMessage, kRest };
+
+/// One structure of a stream. kRest: bytes that are no structure, or an incomplete one.
+struct Piece {
+  PieceKind kind = PieceKind::kRest;
+  size_t at = 0;  ///< in the stream
+  size_t bytes = 0;
+  uint32_t version = 3;                ///< of HELLO
+  std::optional<wire::Header> header;  ///< of kMessage
+  [[nodiscard]] std::string name() const;
+  [[nodiscard]] size_t body_at() const;     ///< of kMessage: where the type-specific part begins
+  [[nodiscard]] size_t payload_at() const;  ///< of kMessage
+};
+[[nodiscard]] std::vector<Piece> split(const TcpConversation& conversation, Side side);
+
+/// What need not be equal. Always: our incarnation in a HELLO; and in messages that we originate the handle of a GET
+/// or PUT and the sequence number of a ping info.
+struct Mask {
+  std::vector<Nid> ours;                        ///< our node's NIDs
+  uint32_t features = wire::kFeatureDiscovery;  ///< bits of the ping info's feature word
+  [[nodiscard]] bool originated(const Piece& piece) const;
+};
+/// The side's stream with everything masked set to zero.
+[[nodiscard]] std::vector<std::byte> masked(const TcpConversation& conversation, Side side, const Mask& mask);
+
+/// Compares `sent` with what `side` of the conversation sent; "" when equal, else what differs, by field.
+[[nodiscard]] std::string difference(const TcpConversation& kernel, Side side, const std::vector<std::byte>& sent,
+                                     const Mask& mask);
+
+/// The capture without the pushes that one of `ours` originates, and without their ACKs.
+[[nodiscard]] Capture without_pushes(Capture capture, const std::vector<Nid>& ours);
+/// Captures of the same minutes in one, in order of absolute time. An error of either is the result's.
+[[nodiscard]] Capture merge_captures(const std::vector<std::string>& names);
+
+}  // namespace ulnet::test
