@@ -19,7 +19,8 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
     : config(node_config),
       deps(std::move(node_deps)),
       rng(deps.seed),
-      gate(deps.control_gate != nullptr ? *deps.control_gate : own_gate) {
+      gate(deps.control_gate != nullptr ? *deps.control_gate : own_gate),
+      memory(deps.memory != nullptr ? *deps.memory : own_memory) {
   for (unsigned i = 0; i < config.workers; ++i) gates.push_back(std::make_unique<IdleGate>());
   mesh = std::make_unique<Mesh>(config.workers, config.ring_size, pointers(gates).data(), &gate);
   outbox = std::make_unique<Outbox>(*mesh);
@@ -46,7 +47,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
   peer_deps.gateway = [this](const Peer& peer) { return routes->is_gateway(peer); };
   peers = std::make_unique<PeerDb>(std::move(peer_deps));
   routes = std::make_unique<RouteDb>(*nis, *peers, rng);
-  routing = std::make_unique<Routing>(Routing::Deps{*outbox, config.workers});
+  routing = std::make_unique<Routing>(Routing::Deps{*outbox, memory, config.groups, config.workers});
   portals = std::make_unique<Portals>(*outbox);
   submitters = std::make_unique<Submitters>(*mesh, *outbox);
 }

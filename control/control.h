@@ -1,6 +1,6 @@
-// Everything that the control thread of one Node owns. Members, no rules: those are in the folders beside. Who has a Control& is
-// on the control thread; nobody else may have one. What can only be seen here: the order of members is the order of destruction,
-// the last first (workers and drivers go before what they point into).
+// Everything that the control thread of one Node owns. Members, no rules: those are in the folders beside. Who has a
+// Control& is on the control thread; nobody else may have one. What can only be seen here: the order of members is the
+// order of destruction, the last first (workers and drivers go before what they point into).
 #pragma once
 #include <functional>
 #include <memory>
@@ -29,9 +29,9 @@ namespace ulnet {
 
 /// What has to be built anew before the next view goes out.
 struct Dirty {
-  bool local = true;      ///< NIs
-  bool node = true;       ///< node-wide numbers
-  bool ping = true;       ///< what pings are answered with
+  bool local = true;  ///< NIs
+  bool node = true;   ///< node-wide numbers
+  bool ping = true;   ///< what pings are answered with
 };
 
 /// An answer that waits for the view it speaks of.
@@ -51,21 +51,23 @@ struct Control {
   const NodeConfig config;
   NodeDeps deps;
   Rng rng;
-  Instant now = kNever;                          ///< of the turn under way
-  config::DesiredState desired;                  ///< what was asked for and is in force
+  Instant now = kNever;          ///< of the turn under way
+  config::DesiredState desired;  ///< what was asked for and is in force
   Dirty dirty;
   bool stopping = false;
 
   std::vector<std::unique_ptr<IdleGate>> gates;  ///< by worker
   IdleGate own_gate;
-  IdleGate& gate;                                ///< control's: handed in, or own_gate
+  IdleGate& gate;  ///< control's: handed in, or own_gate
+  PlainMemory own_memory;
+  MemorySource& memory;  ///< handed in, or own_memory
   std::unique_ptr<Mesh> mesh;
   std::unique_ptr<Outbox> outbox;
   std::unique_ptr<Publisher> publisher;
   std::unique_ptr<PeerTableBuilder> peer_table;
-  ViewParts parts;                               ///< of the view to come
-  uint64_t routes_seen = 0, portals_seen = 0;    ///< revisions that `parts` holds
-  bool unpublished = true;                       ///< `parts` holds what no view has yet
+  ViewParts parts;                             ///< of the view to come
+  uint64_t routes_seen = 0, portals_seen = 0;  ///< revisions that `parts` holds
+  bool unpublished = true;                     ///< `parts` holds what no view has yet
   std::vector<Resolved> resolved;
 
   std::unique_ptr<LocalNis> nis;
@@ -77,13 +79,13 @@ struct Control {
   std::unique_ptr<ControlPort> port;
   std::unique_ptr<PingTarget> ping_target;
   std::unique_ptr<Pinger> pinger;
-  PingTarget::PushHook on_push;                  ///< what was pushed here, for discovery
-  NodeTotals baseline;                           ///< `stats reset`
+  PingTarget::PushHook on_push;  ///< what was pushed here, for discovery
+  NodeTotals baseline;           ///< `stats reset`
   bool lo_stopped = false;
 
-  std::vector<std::unique_ptr<LndHost>> lnd_hosts;         ///< by LND
-  std::vector<std::unique_ptr<LndControl>> lnds;           ///< by LND
-  std::vector<std::unique_ptr<CorePort>> lnd_cores;        ///< what the worker halves see, one per worker and LND
+  std::vector<std::unique_ptr<LndHost>> lnd_hosts;   ///< by LND
+  std::vector<std::unique_ptr<LndControl>> lnds;     ///< by LND
+  std::vector<std::unique_ptr<CorePort>> lnd_cores;  ///< what the worker halves see, one per worker and LND
   std::vector<std::unique_ptr<Worker>> workers;
 
   void log(const std::string& line) const {

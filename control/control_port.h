@@ -1,7 +1,7 @@
-// Control as a user of its own node: a submitter on worker 0, whose events come back to the control thread by way of one ring.
-// Threads: control, but for on_event, which runs on worker 0. Who binds an MD here derives from PortUser. The hard part: a
-// callback queue cannot refuse an event, so the ring has room for all that can be owed (each MD's end, each operation's end),
-// and what can come in any number - GETs served - is left out when half of it is full.
+// Control as a user of its own node: a submitter on worker 0, whose events come back to the control thread by way of
+// one ring. Threads: control, but for on_event, which runs on worker 0. Who binds an MD here derives from PortUser. The
+// hard part: a callback queue cannot refuse an event, so the ring has room for all that can be owed (each MD's end,
+// each operation's end), and what can come in any number - GETs served - is left out when half of it is full.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -22,10 +22,10 @@ class PortUser {
 
 class ControlPort {
  public:
-  static constexpr uint32_t kMds = 256;
-  static constexpr uint32_t kOps = 512;
-  static constexpr uint32_t kEvents = 4096;
-  static_assert(kEvents >= 4 * (kMds + kOps));
+  static constexpr uint32_t kMds = 96;
+  static constexpr uint32_t kOps = 128;
+  static constexpr uint32_t kEvents = 1024;
+  static_assert(kEvents / 2 >= 3 * kMds, "an MD owes at most a match, an operation's end and its own");
 
   /// `submitter` is homed on worker 0 and used by nobody else.
   ControlPort(Submitter& submitter, Mesh& mesh) : submitter_(submitter), mesh_(mesh), events_(kEvents) {}
@@ -42,8 +42,8 @@ class ControlPort {
   Submitter& submitter_;
   Mesh& mesh_;
   EqHandle eq_;
-  SpscRing<Event> events_;            // worker 0: w, control: r
-  std::atomic<uint32_t> queued_{0};   // both: events in the ring
+  SpscRing<Event> events_;           // worker 0: w, control: r
+  std::atomic<uint32_t> queued_{0};  // both: events in the ring
 };
 
 }  // namespace ulnet

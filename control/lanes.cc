@@ -47,7 +47,8 @@ void nis_changed(Control& c) {
   for (const config::RouteConfig& route : c.routes->remove_unreachable()) {
     c.log(fmt::format("route to {} through {} deleted: there is no NI on its net any more", net_text(route.net),
                       nid_text(route.gateway)));
-    std::erase_if(c.desired.routes, [&](const auto& one) { return one.net == route.net && one.gateway == route.gateway; });
+    std::erase_if(c.desired.routes,
+                  [&](const auto& one) { return one.net == route.net && one.gateway == route.gateway; });
   }
   c.dirty.local = c.dirty.ping = true;
 }
@@ -56,7 +57,8 @@ void nis_changed(Control& c) {
 bool router_buffers_idle(const Control& c) {
   for (uint16_t worker = 0; worker < c.config.workers; ++worker)
     for (unsigned pool = 0; pool < kRouterPools; ++pool)
-      if (c.workers[worker]->pools[pool].credits.get() < int64_t(c.routing->given(WorkerId{worker}, pool))) return false;
+      if (c.workers[worker]->pools[pool].credits.get() < int64_t(c.routing->given(WorkerId{worker}, pool)))
+        return false;
   return true;
 }
 
@@ -70,6 +72,7 @@ unsigned run_health(Control& c) {
   if (done > 0) c.routes->refresh();
   if (c.now >= c.routing->next_deadline() && c.routing->turn(c.now, router_buffers_idle(c))) {
     c.dirty.node = c.dirty.ping = true;
+    c.peers->set_watch_aliveness(c.routing->state() != RoutingState::kDisabled);
     c.log(c.routing->advertised() ? "routing is enabled" : "routing is disabled");
     ++done;
   }
@@ -97,11 +100,13 @@ unsigned run_views(Control& c) {
 }
 
 Instant lanes_deadline(Control& c) {
-  Instant next = std::min({c.nis->next_deadline(), c.peers->next_deadline(), c.routing->next_deadline(), c.pinger->next_deadline()});
+  Instant next = std::min(
+      {c.nis->next_deadline(), c.peers->next_deadline(), c.routing->next_deadline(), c.pinger->next_deadline()});
   for (auto& lnd : c.lnds) next = std::min(next, lnd->next_deadline());
   const bool soon = c.outbox->waiting() || c.unpublished || !c.ping_target->settled();
   if (soon) next = std::min(next, c.now + kRetrySoon);
-  // A view is freed by control alone, and nobody wakes it for that; it may wait until there is other work, but not for ever.
+  // A view is freed by control alone, and nobody wakes it for that; it may wait until there is other work, but not for
+  // ever.
   if (c.publisher->unretired() > 0) next = std::min(next, c.now + 1s);
   return next;
 }

@@ -24,8 +24,10 @@ Result<PeerPlace> LndHost::place_peer(const Nid& nid, NiId from) {
 }
 
 void LndHost::ni_stopped(NiId ni) {
-  if (ni == kLoNi) c_.lo_stopped = true;
-  else c_.nis->stopped(ni);
+  if (ni == kLoNi)
+    c_.lo_stopped = true;
+  else
+    c_.nis->stopped(ni);
 }
 
 // A router says so without a new sequence number (docs/wire/lnet.md §4.5).
@@ -53,7 +55,8 @@ void LndHost::peer_down(PeerNiId id, int error) {
   const bool first = ni->life.failures == 0;
   c_.peers->dead(*ni, c_.now);
   c_.routes->refresh();
-  if (first) c_.log(fmt::format("{} cannot be reached: {}", nid_text(ni->nid), std::strerror(error < 0 ? -error : error)));
+  if (first)
+    c_.log(fmt::format("{} cannot be reached: {}", nid_text(ni->nid), std::strerror(error < 0 ? -error : error)));
 }
 
 }  // namespace ulnet

@@ -1,5 +1,5 @@
-// What stands between an LND's two halves and the node: each half gets an object of its own, which knows the LND's number, so
-// that a message finds its way to the other half. Threads: LndHost control; CorePort the worker's.
+// What stands between an LND's two halves and the node: each half gets an object of its own, which knows the LND's
+// number, so that a message finds its way to the other half. Threads: LndHost control; CorePort the worker's.
 #pragma once
 #include "control/control.h"
 

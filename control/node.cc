@@ -19,8 +19,10 @@ Node::~Node() {
 }
 
 Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, NodeDeps deps, Instant now) {
-  if (config.workers == 0 || config.workers > kWorkersMax) return fail(EINVAL, "a node has 1 to 64 workers", config.workers);
-  if (deps.lnds.empty() || deps.lnds.front().type != NetType::kLo) return fail(EINVAL, "the first LND of a node is loopback");
+  if (config.workers == 0 || config.workers > kWorkersMax)
+    return fail(EINVAL, "a node has 1 to 64 workers", config.workers);
+  if (deps.lnds.empty() || deps.lnds.front().type != NetType::kLo)
+    return fail(EINVAL, "the first LND of a node is loopback");
   if (deps.lnds.size() > kLndsMax) return fail(EINVAL, "too many LNDs", deps.lnds.size());
   std::unique_ptr<Node> node(new Node(config, std::move(deps)));
   if (auto opened = node->open(now); !opened) return tl::unexpected(opened.error());
@@ -132,6 +134,7 @@ void Node::stop(Instant now) {
   applier_.abort();
   c_.routing->abort();
   c_.ping_target->close();
+  c_.portals->close_all();  // what waits on a lazy portal would keep its NI from coming to rest
   c_.submitters->close_all_but(own_submitter_);
   for (LocalNis::LocalNet& net : c_.nis->nets())
     for (LocalNi& ni : net.nis) c_.nis->remove(ni, now);
@@ -151,7 +154,8 @@ void Node::turn_stop() {
   if (!c_.submitters->all_closed()) left += fmt::format(" {} submitters", c_.submitters->open_count());
   for (LocalNis::LocalNet& net : c_.nis->nets())
     for (const LocalNi& ni : net.nis)
-      left += fmt::format(" {} ({} workers drain{})", nid_text(ni.nid), ni.undrained, ni.stopped ? "" : ", connections");
+      left +=
+          fmt::format(" {} ({} workers drain{})", nid_text(ni.nid), ni.undrained, ni.stopped ? "" : ", connections");
   if (!c_.lo_stopped) left += " loopback";
   if (!c_.routing->empty()) left += " router buffers";
   if (c_.outbox->waiting()) left += " messages to workers";

@@ -1,7 +1,7 @@
-// A Node: one LNet identity. An object without globals; clock, randomness, LNDs and devices are handed in, so that a thousand of
-// them live in one test process. Wiring only: rules live in publish/, peers/, routes/, nis/, ping/, handlers/.
-// Threads: turn(w), worker_* belong to whoever drives worker w; everything else to the control thread, before the threads start
-// and after they have ended to anybody.
+// A Node: one LNet identity. An object without globals; clock, randomness, LNDs and devices are handed in, so that a
+// thousand of them live in one test process. Wiring only: rules live in publish/, peers/, routes/, nis/, ping/,
+// handlers/. Threads: turn(w), worker_* belong to whoever drives worker w; everything else to the control thread,
+// before the threads start and after they have ended to anybody.
 #pragma once
 #include <functional>
 #include <memory>
@@ -19,8 +19,8 @@ inline constexpr Duration kStopMax = 15s;
 
 class Node {
  public:
-  /// A node that answers on loopback and is not configured yet. Errors: EINVAL (no workers, too many, the first LND is not
-  /// loopback), EMFILE (event fds), what the loopback LND says.
+  /// A node that answers on loopback and is not configured yet. Errors: EINVAL (no workers, too many, the first LND is
+  /// not loopback), EMFILE (event fds), what the loopback LND says.
   [[nodiscard]] static Result<std::unique_ptr<Node>> create(const NodeConfig& config, NodeDeps deps, Instant now);
   /// Requires: no thread turns it any more. Without stop() before, what is under way is forgotten.
   ~Node();
@@ -76,7 +76,7 @@ class Node {
 
   Control c_;
   Applier applier_;
-  Submitter* own_submitter_ = nullptr;   // of c_.port
+  Submitter* own_submitter_ = nullptr;  // of c_.port
   Instant stop_deadline_ = kForever;
   bool own_closed_ = false;
   bool stopped_ = false;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "control/devices.h"
+#include "control/memory.h"
 #include "control/nis/local_nis.h"
 #include "dataplane/worker/worker.h"
 #include "lnd/registry.h"
@@ -15,17 +16,18 @@ struct NodeConfig {
   unsigned workers = 1;
   WorkerSize worker_size;
   uint32_t ring_size = 1024;
-  uint32_t peers_max = 65536;      ///< peer NIs, in all
-  WorkerGroups groups;             ///< which worker is in which group (CPT), on which NUMA node
+  uint32_t peers_max = 65536;  ///< peer NIs, in all
+  WorkerGroups groups;         ///< which worker is in which group (CPT), on which NUMA node
 };
 
 struct NodeDeps {
   uint64_t seed = 1;
-  uint64_t incarnation = 1;        ///< unique per life of the node: real time in ns
-  std::vector<LndEntry> lnds;      ///< loopback first
-  Devices* devices = nullptr;      ///< null: NIs are added by NID only
+  uint64_t incarnation = 1;                     ///< unique per life of the node: real time in ns
+  std::vector<LndEntry> lnds;                   ///< loopback first
+  Devices* devices = nullptr;                   ///< null: NIs are added by NID only
+  MemorySource* memory = nullptr;               ///< for router buffers; null: ordinary pages
   std::function<void(const std::string&)> log;  ///< one line for the operator
-  bool real_threads = false;       ///< gates get event fds
+  bool real_threads = false;                    ///< gates get event fds
   IdleGate* control_gate = nullptr;  ///< of whoever turns control (Host::control_gate()); null: the node has its own
 };
 

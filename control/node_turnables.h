@@ -1,4 +1,5 @@
-// A Node as Host threads drive it: one Turnable for each worker, and one for its control side. Threads: as in host/turnable.h.
+// A Node as Host threads drive it: one Turnable for each worker, and one for its control side. Threads: as in
+// host/turnable.h.
 #pragma once
 #include <memory>
 #include <vector>

@@ -1,5 +1,5 @@
-// Control's way to the workers: nothing sent is lost; what finds a ring full waits here, in order, and goes at the next flush.
-// Thread: control.
+// Control's way to the workers: nothing sent is lost; what finds a ring full waits here, in order, and goes at the next
+// flush. Thread: control.
 #pragma once
 #include <deque>
 #include <vector>

@@ -8,7 +8,8 @@ namespace ulnet {
 
 Result<void> Portals::check_open(PortalIndex portal) const {
   if (portal.value >= kPortalCount) return fail(EINVAL, "portals are 0..63", portal.value);
-  if (table_.portals[portal.value].mode == PortalMode::kClosed) return fail(ENOENT, "the portal is not open", portal.value);
+  if (table_.portals[portal.value].mode == PortalMode::kClosed)
+    return fail(ENOENT, "the portal is not open", portal.value);
   return {};
 }
 
@@ -27,29 +28,36 @@ Result<void> Portals::close(PortalIndex portal) {
   const bool lazy = view.lazy;
   view = {};
   ++revision_;
-  if (lazy) {
+  if (lazy) lazy_no_more_.push_back(portal.value);
+  return {};
+}
+
+void Portals::close_all() {
+  for (uint32_t i = 0; i < kPortalCount; ++i) (void)close(PortalIndex{i});
+}
+
+void Portals::published() {
+  for (uint32_t portal : lazy_no_more_) {
     ControlItem item;
     item.kind = ControlKind::kPortalLazyOff;
-    item.a = portal.value;
+    item.a = portal;
     outbox_.send_all(item);
   }
-  return {};
+  lazy_no_more_.clear();
 }
 
 Result<void> Portals::lazy_off(PortalIndex portal) {
   if (auto open = check_open(portal); !open) return open;
   table_.portals[portal.value].lazy = false;
   ++revision_;
-  ControlItem item;
-  item.kind = ControlKind::kPortalLazyOff;
-  item.a = portal.value;
-  outbox_.send_all(item);
+  lazy_no_more_.push_back(portal.value);
   return {};
 }
 
 Result<Submitter*> Submitters::open(WorkerId worker, const SubmitterSize& size) {
   if (worker.value >= mesh_.worker_count) return fail(EINVAL, "there is no such worker", worker.value);
-  if (size.ops == 0 || size.mds == 0 || size.eqs == 0) return fail(EINVAL, "a submitter needs ops, MDs and event queues");
+  if (size.ops == 0 || size.mds == 0 || size.eqs == 0)
+    return fail(EINVAL, "a submitter needs ops, MDs and event queues");
   uint16_t number = 0;
   const auto taken = [&](uint16_t candidate) {
     return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
@@ -77,7 +85,8 @@ void Submitters::ask_close(Entry& entry) {
 }
 
 void Submitters::close(Submitter& submitter) {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.submitter.get() == &submitter; });
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& entry) { return entry.submitter.get() == &submitter; });
   if (found == entries_.end()) return;
   found->given_up = true;
   if (found->state == State::kClosed) {
@@ -94,14 +103,16 @@ void Submitters::close_all_but(const Submitter* kept) {
 
 // Closed by close_all_but() only: its user may still hold it, so it stays until close() or the end of the node.
 void Submitters::closed(Submitter& submitter) {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.submitter.get() == &submitter; });
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& entry) { return entry.submitter.get() == &submitter; });
   if (found == entries_.end()) return;
   found->state = State::kClosed;
   if (found->given_up) entries_.erase(found);
 }
 
 size_t Submitters::open_count() const {
-  return size_t(std::count_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.state != State::kClosed; }));
+  return size_t(std::count_if(entries_.begin(), entries_.end(),
+                              [](const Entry& entry) { return entry.state != State::kClosed; }));
 }
 
 }  // namespace ulnet

@@ -1,5 +1,5 @@
-// Which portals are open and where they are at home, and the submitters that applications opened. Thread: control. It knows
-// nothing of what is attached there: match lists belong to the home workers.
+// Which portals are open and where they are at home, and the submitters that applications opened. Thread: control. It
+// knows nothing of what is attached there: match lists belong to the home workers.
 #pragma once
 #include <memory>
 #include <vector>
@@ -14,19 +14,24 @@ class Portals {
  public:
   explicit Portals(Outbox& outbox) : outbox_(outbox) {}
 
-  /// Opens a portal. kHashed and kPerWorker spread it over workers; `home` takes what is left. Errors: EINVAL (over 63),
-  /// EBUSY (open already).
+  /// Opens a portal. kHashed and kPerWorker spread it over workers; `home` takes what is left. Errors: EINVAL (over
+  /// 63), EBUSY (open already).
   [[nodiscard]] Result<void> open(PortalIndex portal, WorkerId home, PortalMode mode, bool lazy);
   /// What arrives from now on is dropped. Attached MDs stay until they are unlinked. Errors: EINVAL, ENOENT.
   [[nodiscard]] Result<void> close(PortalIndex portal);
-  /// What waits on the lazy portal is matched once more, then dropped; nothing waits from now on. Errors: EINVAL, ENOENT.
+  /// What waits on the lazy portal is matched once more, then dropped; nothing waits from now on. Errors: EINVAL,
+  /// ENOENT.
   [[nodiscard]] Result<void> lazy_off(PortalIndex portal);
+  void close_all();
+  /// To call after a view with the changes was published: only then may those who wait be matched for the last time.
+  void published();
   [[nodiscard]] std::shared_ptr<const PortalTable> view() const { return std::make_shared<PortalTable>(table_); }
   /// Grows with every change of view().
   [[nodiscard]] uint64_t revision() const { return revision_; }
 
  private:
   [[nodiscard]] Result<void> check_open(PortalIndex portal) const;
+  std::vector<uint32_t> lazy_no_more_;
   Outbox& outbox_;
   PortalTable table_;
   uint64_t revision_ = 0;
@@ -36,10 +41,11 @@ class Submitters {
  public:
   Submitters(Mesh& mesh, Outbox& outbox) : mesh_(mesh), outbox_(outbox) {}
 
-  /// Opens a submitter homed on `worker`. It stays valid until close() of it, or until the node ends. Errors: EINVAL (no such
-  /// worker), ENOSPC (kSubmittersMax of that worker are open), EINVAL (a size of 0).
+  /// Opens a submitter homed on `worker`. It stays valid until close() of it, or until the node ends. Errors: EINVAL
+  /// (no such worker), ENOSPC (kSubmittersMax of that worker are open), EINVAL (a size of 0).
   [[nodiscard]] Result<Submitter*> open(WorkerId worker, const SubmitterSize& size);
-  /// Closes it: its MDs are unlinked, their last events come, then it is freed. The caller uses it no more, but to poll.
+  /// Closes it: its MDs are unlinked, their last events come, then it is freed. The caller uses it no more, but to
+  /// poll.
   void close(Submitter& submitter);
   /// Closes all but one, which may be null. They stay valid for those who hold them.
   void close_all_but(const Submitter* kept);

@@ -1,5 +1,5 @@
-// Which LNDs there are, as a Node gets them. Start-up only, control thread. registry.cc is the one file that names concrete
-// LNDs; what they want to know comes in as plain values, so that nobody above needs their headers.
+// Which LNDs there are, as a Node gets them. Start-up only, control thread. registry.cc is the one file that names
+// concrete LNDs; what they want to know comes in as plain values, so that nobody above needs their headers.
 #pragma once
 #include <functional>
 #include <memory>
@@ -25,7 +25,7 @@ struct LndSettings {
   enum class Accept : uint8_t { kSecure, kAll, kNone };
   Engine engine = Engine::kAuto;
   uint32_t connections_per_worker = 4096;
-  uint64_t incarnation = 1;        ///< unique per life of the node: real time in ns
+  uint64_t incarnation = 1;  ///< unique per life of the node: real time in ns
   bool unprivileged_ports = false;
   Accept accept = Accept::kSecure;
   uint16_t accept_port = 988;

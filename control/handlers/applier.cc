@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/schema.h"
 #include "control/handlers/ip2nets.h"
 #include "control/lanes.h"
 #include "dataplane/base/nid_text.h"
@@ -102,8 +103,10 @@ unsigned Applier::turn(Instant now) {
     }
     ++done;
     const Step step = std::visit([&](const auto& change) { return run(job, change); }, job.changes[job.next].change);
-    if (step == Step::kFailed) undo_all(job);
-    else ++job.next;
+    if (step == Step::kFailed)
+      undo_all(job);
+    else
+      ++job.next;
   }
   if (done >= kChangesBudget) retry_at_ = kNever;
   return done;
@@ -151,9 +154,12 @@ void Applier::abort() {
   }
 }
 
-// --- LNet and its NIs --------------------------------------------------------------------------------------------------
+// --- LNet and its NIs
+// --------------------------------------------------------------------------------------------------
 
-Applier::Step Applier::run(Job&, const config::LnetConfigure&) { return Step::kDone; }
+Applier::Step Applier::run(Job&, const config::LnetConfigure&) {
+  return Step::kDone;
+}
 
 Applier::Step Applier::run(Job& job, const config::LnetUnconfigure&) {
   if (in_use_) {
@@ -197,7 +203,9 @@ Applier::Step Applier::run(Job& job, const config::NetAdd& change) {
   return Step::kDone;
 }
 
-Applier::Step Applier::run(Job&, const config::NetAddMatching&) { return Step::kDone; }  // expanded before
+Applier::Step Applier::run(Job&, const config::NetAddMatching&) {
+  return Step::kDone;
+}  // expanded before
 
 Applier::Step Applier::run(Job& job, const config::NetDel& change) {
   std::vector<LocalNi*> leaving;
@@ -209,7 +217,8 @@ Applier::Step Applier::run(Job& job, const config::NetDel& change) {
   for (LocalNi* ni : leaving) {
     c_.log(fmt::format("{} is being deleted", nid_text(ni->nid)));
     job.undo.push_back([this, net = change.net, config = ni->config] {
-      if (!ni_add(net, config, c_.desired)) c_.log("an NI that was taken down for changes that failed could not be added again");
+      if (!ni_add(net, config, c_.desired))
+        c_.log("an NI that was taken down for changes that failed could not be added again");
     });
     begin_remove(job, *ni);
   }
@@ -219,7 +228,8 @@ Applier::Step Applier::run(Job& job, const config::NetDel& change) {
 
 Applier::Step Applier::run(Job& job, const config::NetSet& change) {
   if (change.conns_per_peer || change.lnd_timeout) {
-    return refuse(job, -EOPNOTSUPP, "cannot configure conns_per_peer or lnd_timeout of a running NI: delete the NI and add it again");
+    return refuse(job, -EOPNOTSUPP,
+                  "cannot configure conns_per_peer or lnd_timeout of a running NI: delete the NI and add it again");
   }
   bool found = change.all;
   for (LocalNis::LocalNet& net : c_.nis->nets()) {
@@ -238,7 +248,8 @@ Applier::Step Applier::run(Job& job, const config::NetSet& change) {
   return Step::kDone;
 }
 
-// --- routes and peers --------------------------------------------------------------------------------------------------
+// --- routes and peers
+// --------------------------------------------------------------------------------------------------
 
 Applier::Step Applier::run(Job& job, const config::RouteAdd& change) {
   if (auto added = c_.routes->add(change.route); !added) return refuse(job, added.error().code, added.error().what);
@@ -262,7 +273,8 @@ Applier::Step Applier::run(Job& job, const config::RouteDel& change) {
 
 Applier::Step Applier::run(Job& job, const config::PeerAdd& change) {
   const auto& known = c_.desired.peers;
-  const bool there = std::any_of(known.begin(), known.end(), [&](const auto& one) { return one.primary == change.peer.primary; });
+  const bool there =
+      std::any_of(known.begin(), known.end(), [&](const auto& one) { return one.primary == change.peer.primary; });
   auto added = c_.peers->add(change.peer);
   if (!added) return refuse(job, added.error().code, added.error().what);
   job.undo.push_back([this, peer = change.peer, there] {
@@ -275,7 +287,8 @@ Applier::Step Applier::run(Job& job, const config::PeerDel& change) {
   auto removed = c_.peers->remove(change.primary, change.nids, change.force);
   if (!removed) return refuse(job, removed.error().code, removed.error().what);
   const auto& known = job.before.peers;
-  const auto was = std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.primary == change.primary; });
+  const auto was =
+      std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.primary == change.primary; });
   if (was != known.end()) job.undo.push_back([this, peer = *was] { (void)c_.peers->add(peer); });
   return Step::kDone;
 }
@@ -297,9 +310,12 @@ Applier::Step Applier::run(Job& job, const config::PeerSet& change) {
   return found ? Step::kDone : refuse(job, -ENOENT, "cannot configure peer: there is no such peer NI");
 }
 
-// --- settings: in force with the whole list ------------------------------------------------------------------------------
+// --- settings: in force with the whole list
+// ------------------------------------------------------------------------------
 
-Applier::Step Applier::run(Job&, const config::SetValue&) { return Step::kDone; }
+Applier::Step Applier::run(Job&, const config::SetValue&) {
+  return Step::kDone;
+}
 
 Applier::Step Applier::run(Job& job, const config::SetRouting& change) {
   const bool was = c_.routing->state() == RoutingState::kEnabled || c_.routing->state() == RoutingState::kStarting;
@@ -311,8 +327,10 @@ Applier::Step Applier::run(Job& job, const config::SetRouting& change) {
   }
   if (was != change.enable) {
     job.undo.push_back([this, was] {
-      if (was) (void)c_.routing->enable(true, now_);
-      else c_.routing->abort();
+      if (was)
+        (void)c_.routing->enable(true, now_);
+      else
+        c_.routing->abort();
     });
   }
   c_.dirty.node = c_.dirty.ping = true;
@@ -332,11 +350,19 @@ Applier::Step Applier::run(Job& job, const config::SetBuffers& change) {
   return Step::kDone;
 }
 
-Applier::Step Applier::run(Job&, const config::UdspAdd&) { return Step::kDone; }
-Applier::Step Applier::run(Job&, const config::UdspDel&) { return Step::kDone; }
+Applier::Step Applier::run(Job&, const config::UdspAdd&) {
+  return Step::kDone;
+}
+Applier::Step Applier::run(Job&, const config::UdspDel&) {
+  return Step::kDone;
+}
 
-Applier::Step Applier::run(Job& job, const config::UlnetSet&) {
+Applier::Step Applier::run(Job& job, const config::UlnetSet& change) {
   job.ulnet = true;
+  const config::Field* field = config::field_find("ulnet." + change.key);
+  if (!start_up_ && field != nullptr && field->needs_restart) {
+    c_.log(fmt::format("ulnet.{} takes effect when ulnetd starts again", change.key));
+  }
   return Step::kDone;
 }
 

@@ -1,6 +1,7 @@
-// Applies lists of changes to a running node. A list is checked whole against what is in force (config/apply.h, changes_apply), then carried out
-// one change after the other; when one fails, those before it are undone, so that a list counts whole or not at all. Some changes
-// take a while (an NI is drained before it goes), so lists wait for each other. Thread: control.
+// Applies lists of changes to a running node. A list is checked whole against what is in force (config/apply.h,
+// changes_apply), then carried out one change after the other; when one fails, those before it are undone, so that a
+// list counts whole or not at all. Some changes take a while (an NI is drained before it goes), so lists wait for each
+// other. Thread: control.
 #pragma once
 #include <deque>
 #include <functional>
@@ -40,15 +41,15 @@ class Applier {
   enum class Step : uint8_t { kDone, kWait, kFailed };
   struct Job {
     config::ChangeList changes;
-    std::vector<size_t> origin;            // by change: place in the list as submitted
+    std::vector<size_t> origin;  // by change: place in the list as submitted
     Done done;
     bool started = false;
     size_t next = 0;
     config::DesiredState before, after;
-    std::vector<NiId> leaving;             // NIs that the current change waits for
+    std::vector<NiId> leaving;  // NIs that the current change waits for
     std::vector<std::function<void()>> undo;
     bool undoing = false;
-    bool ulnet = false;                    // holds changes of `ulnet:` keys
+    bool ulnet = false;  // holds changes of `ulnet:` keys
     std::vector<config::ChangeError> errors;
   };
   void start(Job& job);

@@ -12,10 +12,10 @@ bool part_matches(std::string_view part, unsigned value) {
   if (part == "*") return true;
   auto texts = config::range_expand(part);
   return texts && std::any_of(texts->begin(), texts->end(), [&](const std::string& text) {
-    unsigned number = 0;
-    const auto end = text.data() + text.size();
-    return std::from_chars(text.data(), end, number).ptr == end && number == value;
-  });
+           unsigned number = 0;
+           const auto end = text.data() + text.size();
+           return std::from_chars(text.data(), end, number).ptr == end && number == value;
+         });
 }
 
 }  // namespace
@@ -37,8 +37,8 @@ std::vector<config::NetAdd> ip2nets_match(const config::Ip2netsRule& rule, Devic
   for (const Devices::Interface& interface : devices->list()) {
     const auto fits = [&](const Nid& nid) {
       return nid.fits_u64() && std::any_of(rule.patterns.begin(), rule.patterns.end(), [&](const std::string& pattern) {
-        return ip_pattern_matches(pattern, nid.address_v4());
-      });
+               return ip_pattern_matches(pattern, nid.address_v4());
+             });
     };
     const auto address = std::find_if(interface.addresses.begin(), interface.addresses.end(), fits);
     if (address == interface.addresses.end()) continue;

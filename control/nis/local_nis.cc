@@ -23,7 +23,7 @@ TextResult<Devices::Interface> LocalNis::find_address(const config::NiConfig& co
   if (config.nid && config.nid->net() != net) {
     return fail_text(EINVAL, fmt::format("{} is not on {}", nid_text(*config.nid), net_text(net)));
   }
-  if (deps_.devices == nullptr || (config.interface.empty() && deps_.lnd_types.empty())) {
+  if (deps_.devices == nullptr) {
     if (!config.nid) return fail_text(ENODEV, "this node knows no interfaces; name the NI by its NID");
     nid = *config.nid;
     return none;
@@ -56,7 +56,8 @@ TextResult<std::vector<WorkerId>> LocalNis::find_workers(const config::NiConfig&
   const WorkerGroups& groups = deps_.groups;
   for (uint16_t cpt : config.cpts) {
     if (cpt >= groups.count()) {
-      return fail_text(ERANGE, fmt::format("invalid CPT value {}: this node has worker groups 0..{}", cpt, groups.count() - 1));
+      return fail_text(ERANGE,
+                       fmt::format("invalid CPT value {}: this node has worker groups 0..{}", cpt, groups.count() - 1));
     }
   }
   std::vector<WorkerId> all, chosen;
@@ -64,7 +65,8 @@ TextResult<std::vector<WorkerId>> LocalNis::find_workers(const config::NiConfig&
     const WorkerId worker{w};
     all.push_back(worker);
     if (!config.cpts.empty()) {
-      if (std::find(config.cpts.begin(), config.cpts.end(), groups.group(worker)) != config.cpts.end()) chosen.push_back(worker);
+      if (std::find(config.cpts.begin(), config.cpts.end(), groups.group(worker)) != config.cpts.end())
+        chosen.push_back(worker);
     } else if (numa != UINT32_MAX && w < groups.numa_of.size() && groups.numa_of[w] == numa) {
       chosen.push_back(worker);
     }
@@ -83,8 +85,8 @@ void LocalNis::give_slices(LocalNi& ni) const {
   }
 }
 
-TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int64_t interfaces_max, Duration lnd_timeout,
-                                   Instant now) {
+TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int64_t interfaces_max,
+                                   Duration lnd_timeout, Instant now) {
   const auto type = std::find(deps_.lnd_types.begin(), deps_.lnd_types.end(), net.type());
   if (type == deps_.lnd_types.end() || net.type() == NetType::kLo) {
     return fail_text(EINVAL, fmt::format("this node has no driver for {}", net_text(net)));
@@ -120,7 +122,8 @@ TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int6
   params.credits = int32_t(config.tunables.credits);
   params.lnd_timeout = int32_t(lnd_timeout / 1s);
   const auto tunable = [&](const char* name, int32_t& value) {
-    if (const auto found = config.lnd_tunables.find(name); found != config.lnd_tunables.end()) value = int32_t(found->second);
+    if (const auto found = config.lnd_tunables.find(name); found != config.lnd_tunables.end())
+      value = int32_t(found->second);
   };
   tunable("conns_per_peer", params.conns_per_peer);
   tunable("timeout", params.lnd_timeout);

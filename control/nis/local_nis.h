@@ -1,7 +1,7 @@
-// The local NIs of a node, net by net: adding, deleting, and what workers get of them. Thread: control. It does not look at
-// peers or routes: what a change of NIs means for those is arranged by the node (node.cc). The hard part is deletion: an NI goes
-// through kClosing, in which workers drain it, then its driver lets go of it, and only then, when no view names it any more,
-// its memory is freed.
+// The local NIs of a node, net by net: adding, deleting, and what workers get of them. Thread: control. It does not
+// look at peers or routes: what a change of NIs means for those is arranged by the node (node.cc). The hard part is
+// deletion: an NI goes through kClosing, in which workers drain it, then its driver lets go of it, and only then, when
+// no view names it any more, its memory is freed.
 #pragma once
 #include <functional>
 #include <list>
@@ -28,23 +28,23 @@ struct LocalNi {
   Net net;
   Nid nid;
   unsigned lnd = 0;
-  config::NiConfig config;             ///< as asked for
-  NiParams params;                     ///< as its driver was told
-  std::vector<WorkerId> workers;       ///< that serve peers over it
+  config::NiConfig config;                       ///< as asked for
+  NiParams params;                               ///< as its driver was told
+  std::vector<WorkerId> workers;                 ///< that serve peers over it
   std::vector<std::shared_ptr<NiSlice>> slices;  ///< by worker
   uint32_t device_numa = UINT32_MAX;
   uint32_t device_mbps = 0;
-  bool fatal = false;                  ///< its driver reported the link down
+  bool fatal = false;  ///< its driver reported the link down
   uint16_t health = kHealthMax;
-  Instant pinged_at = kNever;          ///< last ping GET that came to it (docs/wire/lnet.md §8.4)
-  InterfaceTotals baseline;            ///< what `stats reset` has set to zero
+  Instant pinged_at = kNever;  ///< last ping GET that came to it (docs/wire/lnet.md §8.4)
+  InterfaceTotals baseline;    ///< what `stats reset` has set to zero
 
   // Deletion.
   bool closing = false;
-  bool close_sent = false;             ///< kNiClose is out
-  bool stop_sent = false;              ///< ni_stop was called
-  bool stopped = false;                ///< ni_stopped came
-  unsigned undrained = 0;              ///< workers that have not answered kNiClose
+  bool close_sent = false;  ///< kNiClose is out
+  bool stop_sent = false;   ///< ni_stop was called
+  bool stopped = false;     ///< ni_stopped came
+  unsigned undrained = 0;   ///< workers that have not answered kNiClose
   Instant drain_deadline = kForever;
 
   [[nodiscard]] bool up() const { return !fatal && health > 0; }
@@ -52,10 +52,13 @@ struct LocalNi {
 
 /// Which workers form a group (a CPT in LNet's words), and on which NUMA node they run.
 struct WorkerGroups {
-  std::vector<uint16_t> group_of;      ///< by worker; empty: all in group 0
-  std::vector<uint32_t> numa_of;       ///< by worker; empty: unknown
+  std::vector<uint16_t> group_of;  ///< by worker; empty: all in group 0
+  std::vector<uint32_t> numa_of;   ///< by worker; empty: unknown
   [[nodiscard]] uint16_t group(WorkerId worker) const {
     return worker.value < group_of.size() ? group_of[worker.value] : uint16_t(0);
+  }
+  [[nodiscard]] uint32_t numa(WorkerId worker) const {
+    return worker.value < numa_of.size() ? numa_of[worker.value] : UINT32_MAX;
   }
   [[nodiscard]] uint16_t count() const;
   [[nodiscard]] std::vector<uint16_t> all() const;
@@ -67,18 +70,18 @@ class LocalNis {
     Mesh& mesh;
     Outbox& outbox;
     Publisher& publisher;
-    Devices* devices = nullptr;        ///< may be null: then NIs are added by NID only
+    Devices* devices = nullptr;  ///< may be null: then NIs are added by NID only
     WorkerGroups groups;
-    std::vector<NetType> lnd_types;    ///< by LND number
-    std::vector<LndControl*> lnds;     ///< by LND number
+    std::vector<NetType> lnd_types;  ///< by LND number
+    std::vector<LndControl*> lnds;   ///< by LND number
   };
   explicit LocalNis(Deps deps) : deps_(std::move(deps)) {}
 
-  /// Adds an NI, and its net with the first one; when it fails nothing has changed. Errors: ENETDOWN (no such interface),
-  /// EADDRNOTAVAIL (no IPv4 address; name it by NID), EEXIST, ENOSPC (`interfaces_max` or kNisMax), ERANGE (CPT), EINVAL (no
-  /// driver for the net), EBUSY (the NID is still being deleted), and what the driver says.
-  [[nodiscard]] TextResult<LocalNi*> add(Net net, const config::NiConfig& config, int64_t interfaces_max, Duration lnd_timeout,
-                                         Instant now);
+  /// Adds an NI, and its net with the first one; when it fails nothing has changed. Errors: ENETDOWN (no such
+  /// interface), EADDRNOTAVAIL (no IPv4 address; name it by NID), EEXIST, ENOSPC (`interfaces_max` or kNisMax), ERANGE
+  /// (CPT), EINVAL (no driver for the net), EBUSY (the NID is still being deleted), and what the driver says.
+  [[nodiscard]] TextResult<LocalNi*> add(Net net, const config::NiConfig& config, int64_t interfaces_max,
+                                         Duration lnd_timeout, Instant now);
   /// Begins to delete the NI; it is gone when find(id) is null.
   void remove(LocalNi& ni, Instant now);
   /// To call after a view that knows the closing NIs was published: asks the workers to drain them.
@@ -105,7 +108,8 @@ class LocalNis {
   [[nodiscard]] LocalNi* primary();
   /// Counts additions and deletions: the sequence of ping info (docs/wire/lnet.md §4.2).
   [[nodiscard]] uint32_t sequence() const { return sequence_; }
-  /// For what changes the list in the eyes of others, but is no addition or deletion (link state; docs/wire/lnet.md §4.5).
+  /// For what changes the list in the eyes of others, but is no addition or deletion (link state; docs/wire/lnet.md
+  /// §4.5).
   void bump_sequence() { ++sequence_; }
   [[nodiscard]] const WorkerGroups& groups() const { return deps_.groups; }
   [[nodiscard]] unsigned worker_count() const { return deps_.mesh.worker_count; }
@@ -119,7 +123,7 @@ class LocalNis {
   Deps deps_;
   std::list<LocalNet> nets_;
   std::vector<LocalNi*> nis_;
-  uint32_t next_id_ = 1;               // 0 is loopback
+  uint32_t next_id_ = 1;  // 0 is loopback
   uint32_t sequence_ = 1;
 };
 

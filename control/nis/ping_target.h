@@ -1,7 +1,7 @@
-// What this node has on portal 0 for others: the ping target, which answers GETs with the current ping info, and push targets,
-// which take PUTs of ping info. Source: docs/wire/lnet.md §4.5. Thread: control. What is pushed is handed to a hook; what it
-// means is discovery's matter. The hard part: memory that the network reads is never written again, so a new ping info is a new
-// MD, attached in front before the old one is taken away.
+// What this node has on portal 0 for others: the ping target, which answers GETs with the current ping info, and push
+// targets, which take PUTs of ping info. Source: docs/wire/lnet.md §4.5. Thread: control. What is pushed is handed to a
+// hook; what it means is discovery's matter. The hard part: memory that the network reads is never written again, so a
+// new ping info is a new MD, attached in front before the old one is taken away.
 #pragma once
 #include <functional>
 #include <list>
@@ -45,7 +45,7 @@ class PingTarget {
     bool bound = false;
     bool attached = false;
     bool unlinking = false;
-    bool gone = false;         // its kUnlink came
+    bool gone = false;  // its kUnlink came
     MdHandle md;
     std::vector<std::byte> bytes;
     Segment segment;
@@ -59,8 +59,8 @@ class PingTarget {
   ControlPort& port_;
   PushHook push_;
   PingHook ping_;
-  std::vector<std::byte> wanted_;     // encoded info that is not attached yet
-  std::list<Target> infos_;           // back = newest
+  std::vector<std::byte> wanted_;  // encoded info that is not attached yet
+  std::list<Target> infos_;        // back = newest
   std::list<Target> pushes_;
   bool open_ = true;
   bool settled_ = true;

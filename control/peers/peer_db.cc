@@ -38,8 +38,8 @@ const LocalNi* PeerDb::choose_source(Net net) {
   return nis.empty() ? nullptr : nis[next_source_++ % nis.size()];
 }
 
-// Credits follow the NI that the peer is met on; a peer on a net that is not local has none (docs/wire/lnetctl.md §3.2). Blocks
-// that drivers may still name are kept, and new ones get a new id.
+// Credits follow the NI that the peer is met on; a peer on a net that is not local has none (docs/wire/lnetctl.md
+// §3.2). Blocks that drivers may still name are kept, and new ones get a new id.
 bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
   int32_t tx = 0, rtr = 0;
   if (via != nullptr) {
@@ -93,7 +93,8 @@ void PeerDb::attach(Peer& peer, PeerNi& ni) {
   ni.health = kHealthMax;
   ni.priority = kNoPriority;
   ni.life = {};
-  auto net = std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });
+  auto net =
+      std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });
   if (net == peer.nets.end()) net = peer.nets.insert(net, PeerNet{.net = ni.nid.net()});
   net->nis.push_back(&ni);
   touch(peer);
@@ -101,7 +102,8 @@ void PeerDb::attach(Peer& peer, PeerNi& ni) {
 
 void PeerDb::detach(PeerNi& ni) {
   Peer& peer = *ni.peer;
-  const auto net = std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });
+  const auto net =
+      std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });
   std::erase(net->nis, &ni);
   if (net->nis.empty()) peer.nets.erase(net);
   ni.peer = nullptr;
@@ -183,16 +185,20 @@ TextResult<Peer*> PeerDb::add(const config::PeerConfig& config) {
     if (ni->peer == target) continue;
     if (ni->peer != nullptr) {  // a peer that nobody configured gives way
       Peer& old = *ni->peer;
-      if (&old.primary() == ni) drop_peer(old);
-      else detach(*ni);
+      if (&old.primary() == ni)
+        drop_peer(old);
+      else
+        detach(*ni);
     }
     ni->preferred.clear();
     ni->preferred_auto = false;
     attach(*target, *ni);
   }
   target->state |= kPeerConfigured;
-  if (config.multi_rail) target->state |= kPeerMultiRail;
-  else target->state &= ~uint32_t{kPeerMultiRail};
+  if (config.multi_rail)
+    target->state |= kPeerMultiRail;
+  else
+    target->state &= ~uint32_t{kPeerMultiRail};
   if (config.lock_primary) target->state |= kPeerLockPrimary;
   follow_nis(*target);
   touch(*target);
@@ -206,7 +212,8 @@ TextResult<void> PeerDb::remove(const Nid& primary, const std::vector<Nid>& nids
   }
   Peer& peer = *ni->peer;
   if (nids.empty() || std::find(nids.begin(), nids.end(), primary) != nids.end()) {
-    if (is_gateway(peer)) return fail_text(EBUSY, "failed to del primary peer: it is a gateway; delete its routes first");
+    if (is_gateway(peer))
+      return fail_text(EBUSY, "failed to del primary peer: it is a gateway; delete its routes first");
     if ((peer.state & kPeerLockPrimary) != 0 && !force) {
       return fail_text(EPERM, fmt::format("failed to del primary peer: {} is locked; use --force", nid_text(primary)));
     }
@@ -216,7 +223,8 @@ TextResult<void> PeerDb::remove(const Nid& primary, const std::vector<Nid>& nids
   for (const Nid& nid : nids) {
     const PeerNi* one = find(nid);
     if (one == nullptr || one->peer != &peer) {
-      return fail_text(ENOENT, fmt::format("failed to del peer: {} is not a NID of {}", nid_text(nid), nid_text(primary)));
+      return fail_text(ENOENT,
+                       fmt::format("failed to del peer: {} is not a NID of {}", nid_text(nid), nid_text(primary)));
     }
   }
   for (const Nid& nid : nids)
@@ -242,7 +250,8 @@ void PeerDb::follow_nis(Peer& peer) {
       if (ni->id != id) touch(peer);
       if (!ni->preferred.empty() && !ni->preferred_auto) continue;
       const Nid source = ni->preferred.empty() ? kAnyNid : ni->preferred.front();
-      const bool there = std::any_of(local.begin(), local.end(), [&](const LocalNi* one) { return one->nid == source; });
+      const bool there =
+          std::any_of(local.begin(), local.end(), [&](const LocalNi* one) { return one->nid == source; });
       if (peer.multi_rail() ? ni->preferred.empty() : there) continue;
       if (ni->preferred.empty() && local.empty()) continue;
       ni->preferred.clear();

@@ -1,7 +1,8 @@
-// The peers of a node: peer -> peer nets -> peer NIs, as docs/wire/lnet.md §5 has them, and what workers get of them. Thread:
-// control. It decides which worker serves a peer NI, and gives it credits; it does not talk to peers (discovery does) and knows
-// routes only by the question whether a net can be reached. Memory of a peer NI that workers or drivers have seen stays until
-// the node ends, and counts against `peers_max`: a peer that goes and comes back gets its own again.
+// The peers of a node: peer -> peer nets -> peer NIs, as docs/wire/lnet.md §5 has them, and what workers get of them.
+// Thread: control. It decides which worker serves a peer NI, and gives it credits; it does not talk to peers (discovery
+// does) and knows routes only by the question whether a net can be reached. Memory of a peer NI that workers or drivers
+// have seen stays until the node ends, and counts against `peers_max`: a peer that goes and comes back gets its own
+// again.
 #pragma once
 #include <functional>
 #include <map>
@@ -46,11 +47,11 @@ struct PeerBlocks {
   std::vector<PeerLocal*> by_worker;
 };
 
-/// Whether a peer NI answers, as far as its driver knows. Without discovery nobody probes a dead one, so it is tried again
-/// after a while.
+/// Whether a peer NI answers, as far as its driver knows. Without discovery nobody probes a dead one, so it is tried
+/// again after a while.
 struct Liveness {
   bool down = false;
-  unsigned failures = 0;             ///< in a row
+  unsigned failures = 0;  ///< in a row
   Instant since = kNever;
   Instant retry_at = kForever;
 };
@@ -61,15 +62,15 @@ struct Peer;
 struct PeerNi {
   PeerNiId id{};
   Nid nid;
-  Peer* peer = nullptr;              ///< null: it was removed, and only its memory is kept
+  Peer* peer = nullptr;  ///< null: it was removed, and only its memory is kept
   WorkerId server = kNoWorker;
-  int32_t tx_credits = 0;            ///< 0: its net is not local
+  int32_t tx_credits = 0;  ///< 0: its net is not local
   int32_t rtr_credits = 0;
   std::shared_ptr<PeerBlocks> blocks;
   uint16_t health = kHealthMax;
   uint32_t priority = kNoPriority;
-  std::vector<Nid> preferred;        ///< local NIDs
-  bool preferred_auto = false;       ///< the one source that a non-MR peer sees (docs/wire/lnet.md §5.7)
+  std::vector<Nid> preferred;   ///< local NIDs
+  bool preferred_auto = false;  ///< the one source that a non-MR peer sees (docs/wire/lnet.md §5.7)
   Liveness life;
   InterfaceTotals baseline;
 };
@@ -82,9 +83,9 @@ struct PeerNet {
 
 struct Peer {
   uint32_t id = 0;
-  uint32_t state = 0;                ///< PeerState
-  std::vector<PeerNet> nets;         ///< the primary NID's first, and in it the primary NID
-  bool dirty = false;                ///< its view is older than it
+  uint32_t state = 0;         ///< PeerState
+  std::vector<PeerNet> nets;  ///< the primary NID's first, and in it the primary NID
+  bool dirty = false;         ///< its view is older than it
   [[nodiscard]] PeerNi& primary() const { return *nets.front().nis.front(); }
   [[nodiscard]] bool multi_rail() const { return (state & kPeerMultiRail) != 0; }
   [[nodiscard]] bool configured() const { return (state & kPeerConfigured) != 0; }
@@ -97,22 +98,22 @@ class PeerDb {
     LocalNis& nis;
     unsigned workers = 1;
     uint32_t peers_max = 65536;
-    std::function<bool(Net)> routed;          ///< is there a route to this net?
-    std::function<bool(const Peer&)> gateway; ///< does a route lead through this peer?
-    std::function<int32_t()> buffer_credits;  ///< module value of peer_buffer_credits; 0 = none
+    std::function<bool(Net)> routed;           ///< is there a route to this net?
+    std::function<bool(const Peer&)> gateway;  ///< does a route lead through this peer?
+    std::function<int32_t()> buffer_credits;   ///< module value of peer_buffer_credits; 0 = none
   };
   explicit PeerDb(Deps deps) : deps_(std::move(deps)) {}
 
-  /// The peer NI with this NID; when there is none, a new peer with this one NID that is not multi-rail. `via`: the local NI
-  /// that it was met on, which becomes its one source; ANY: one is chosen. Errors: ENOMEM (`peers_max`).
+  /// The peer NI with this NID; when there is none, a new peer with this one NID that is not multi-rail. `via`: the
+  /// local NI that it was met on, which becomes its one source; ANY: one is chosen. Errors: ENOMEM (`peers_max`).
   [[nodiscard]] Result<PeerNi*> find_or_create(const Nid& nid, const Nid& via);
   /// The same for a NID that somebody wants to send to. Errors: EHOSTUNREACH when its net is neither local nor routed.
   [[nodiscard]] Result<PeerNi*> resolve(const Nid& nid);
   [[nodiscard]] PeerNi* find(const Nid& nid);
   [[nodiscard]] PeerNi* find(PeerNiId id);
 
-  /// Adds a configured peer, or NIDs to it, whole or not at all. A NID of a peer that is not configured is taken from it.
-  /// Errors: EEXIST, EPERM, ENOTUNIQ, ENOMEM (docs/wire/lnetctl.md §6).
+  /// Adds a configured peer, or NIDs to it, whole or not at all. A NID of a peer that is not configured is taken from
+  /// it. Errors: EEXIST, EPERM, ENOTUNIQ, ENOMEM (docs/wire/lnetctl.md §6).
   [[nodiscard]] TextResult<Peer*> add(const config::PeerConfig& config);
   /// Removes NIDs of a peer, or the whole peer. Errors: ENOENT, EPERM, EBUSY (it is a gateway).
   [[nodiscard]] TextResult<void> remove(const Nid& primary, const std::vector<Nid>& nids, bool force);
@@ -154,12 +155,12 @@ class PeerDb {
   [[nodiscard]] std::shared_ptr<const PeerView> view_of(const Peer& peer) const;
 
   Deps deps_;
-  std::map<uint32_t, std::unique_ptr<Peer>> peers_;                     // in order of creation
-  std::unordered_map<Nid, std::unique_ptr<PeerNi>, NidHash> nis_;       // also those that were removed
+  std::map<uint32_t, std::unique_ptr<Peer>> peers_;                // in order of creation
+  std::unordered_map<Nid, std::unique_ptr<PeerNi>, NidHash> nis_;  // also those that were removed
   std::unordered_map<uint32_t, PeerNi*> by_id_;
-  std::vector<std::shared_ptr<PeerBlocks>> replaced_;                   // blocks whose credits no longer fit
-  std::vector<uint32_t> dirty_;                                         // peer ids
-  std::vector<Nid> gone_;                                               // NIDs to take out of the table
+  std::vector<std::shared_ptr<PeerBlocks>> replaced_;  // blocks whose credits no longer fit
+  std::vector<uint32_t> dirty_;                        // peer ids
+  std::vector<Nid> gone_;                              // NIDs to take out of the table
   std::vector<PeerNi*> down_;
   std::vector<uint32_t> load_;
   uint32_t next_peer_ = 1;

@@ -82,6 +82,7 @@ void Pinger::unlink(Op& op) {
 }
 
 unsigned Pinger::turn(Instant now) {
+  now_ = now;
   unsigned done = 0;
   for (; ops_.size() < kPingsMax && !queue_.empty(); ++done) {
     ops_.push_back(std::move(queue_.front()));
@@ -107,7 +108,7 @@ Instant Pinger::next_deadline() const {
   if (!queue_.empty() && ops_.size() < kPingsMax) return kNever;
   Instant next = kForever;
   for (const auto& op : ops_) {
-    if (!op->sent || (op->answered && !op->unlinking)) return kNever + kAgain;
+    if (!op->sent || (op->answered && !op->unlinking)) return now_ + kAgain;
     if (!op->answered) next = std::min(next, op->deadline);
   }
   return next;

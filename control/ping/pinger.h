@@ -1,5 +1,5 @@
-// `lnetctl ping`: asks nodes for their ping info by a GET to portal 0. Thread: control. It changes nothing that this node knows
-// of the peer: that is discovery. Source: docs/wire/lnet.md §4, docs/wire/lnetctl.md §3.6.
+// `lnetctl ping`: asks nodes for their ping info by a GET to portal 0. Thread: control. It changes nothing that this
+// node knows of the peer: that is discovery. Source: docs/wire/lnet.md §4, docs/wire/lnetctl.md §3.6.
 #pragma once
 #include <array>
 #include <deque>
@@ -26,8 +26,8 @@ struct PingRequest {
 
 struct PingAnswer {
   Nid nid;
-  int32_t error = 0;      ///< negative errno; EIO: no answer in time; EPROTO: not a ping info
-  wire::PingInfo info;    ///< when error is 0
+  int32_t error = 0;    ///< negative errno; EIO: no answer in time; EPROTO: not a ping info
+  wire::PingInfo info;  ///< when error is 0
 };
 
 class Pinger {
@@ -68,6 +68,7 @@ class Pinger {
   void unlink(Op& op);
 
   ControlPort& port_;
+  Instant now_ = kNever;
   std::deque<std::unique_ptr<Op>> queue_;
   std::list<std::unique_ptr<Op>> ops_;
 };

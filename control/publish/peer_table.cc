@@ -76,6 +76,8 @@ void PeerTableBuilder::erase(const Nid& nid) {
   --size_;
 }
 
-std::shared_ptr<const PeerTable> PeerTableBuilder::snapshot() const { return {root_, &root_->view}; }
+std::shared_ptr<const PeerTable> PeerTableBuilder::snapshot() const {
+  return {root_, &root_->view};
+}
 
 }  // namespace ulnet

@@ -13,7 +13,9 @@ Publisher::Publisher(Mesh& mesh) : mesh_(mesh) {
   (void)publish(empty, true);
 }
 
-Publisher::~Publisher() { mesh_.view.store(nullptr, std::memory_order_seq_cst); }
+Publisher::~Publisher() {
+  mesh_.view.store(nullptr, std::memory_order_seq_cst);
+}
 
 bool Publisher::publish(const ViewParts& parts, bool force) {
   if (!force && live_.size() > kViewsUnretiredMax) return false;
@@ -26,7 +28,8 @@ bool Publisher::publish(const ViewParts& parts, bool force) {
   next->set.portals = parts.portals.get();
   next->set.node = parts.node;
   live_.push_back(std::move(next));
-  // Before the states are read (epoch_passed): whoever is asleep then will load this view, or a newer one, when it wakes.
+  // Before the states are read (epoch_passed): whoever is asleep then will load this view, or a newer one, when it
+  // wakes.
   mesh_.view.exchange(&live_.back()->set, std::memory_order_seq_cst);
   return true;
 }
@@ -50,7 +53,9 @@ unsigned Publisher::retire() {
   return freed;
 }
 
-void Publisher::bury(std::shared_ptr<const void> block) { live_.back()->buried.push_back(std::move(block)); }
+void Publisher::bury(std::shared_ptr<const void> block) {
+  live_.back()->buried.push_back(std::move(block));
+}
 
 size_t Publisher::buried() const {
   size_t count = 0;

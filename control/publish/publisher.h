@@ -1,6 +1,7 @@
-// Publishing and retiring views. Thread: control. It does not know what is in a view (view_builder.h does); it knows when the
-// last worker has let go of one. The hard part: a worker that sleeps holds no view, and one that wakes says so before it loads
-// (worker/inbox.h, WorkerState); therefore the exchange comes first here, and the states are read after it, both seq_cst.
+// Publishing and retiring views. Thread: control. It does not know what is in a view (view_builder.h does); it knows
+// when the last worker has let go of one. The hard part: a worker that sleeps holds no view, and one that wakes says so
+// before it loads (worker/inbox.h, WorkerState); therefore the exchange comes first here, and the states are read after
+// it, both seq_cst.
 #pragma once
 #include <deque>
 #include <memory>
@@ -29,13 +30,14 @@ class Publisher {
   Publisher(const Publisher&) = delete;
   Publisher& operator=(const Publisher&) = delete;
 
-  /// Makes `parts` what workers see from their next turn on. False when kViewsUnretiredMax are still out: then nothing was
-  /// done, and the caller tries again later with what is newest by then. `force` publishes all the same (start, stop, portals).
+  /// Makes `parts` what workers see from their next turn on. False when kViewsUnretiredMax are still out: then nothing
+  /// was done, and the caller tries again later with what is newest by then. `force` publishes all the same (start,
+  /// stop, portals).
   [[nodiscard]] bool publish(const ViewParts& parts, bool force = false);
   /// Frees views that every worker has passed; returns how many.
   unsigned retire();
-  /// Keeps `block` until every view published so far, the current one included, has been retired. For what those views point
-  /// at; the caller has made sure that no worker holds it otherwise.
+  /// Keeps `block` until every view published so far, the current one included, has been retired. For what those views
+  /// point at; the caller has made sure that no worker holds it otherwise.
   void bury(std::shared_ptr<const void> block);
   [[nodiscard]] Epoch epoch() const { return live_.back()->set.epoch; }
   /// True when no worker can be using a view older than `epoch`. Cost: one look at each worker.

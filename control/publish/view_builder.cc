@@ -104,6 +104,7 @@ bool publish_views(Control& c, bool force) {
   if (c.unpublished && !c.publisher->publish(c.parts, force)) return false;
   c.unpublished = false;
   c.nis->published();
+  c.portals->published();
   answer_resolved(c);
   return true;
 }

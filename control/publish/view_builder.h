@@ -1,4 +1,5 @@
-// From what control knows to what workers read. Thread: control. Every decision has been made before; here it is only flattened.
+// From what control knows to what workers read. Thread: control. Every decision has been made before; here it is only
+// flattened.
 #pragma once
 #include "control/control.h"
 
@@ -11,9 +12,9 @@ namespace ulnet {
 /// What pings are answered with now (docs/wire/lnet.md §4).
 [[nodiscard]] wire::PingInfo build_ping_info(Control& c);
 
-/// Brings c.parts up to date with everything that changed, and publishes it if anything has. False when views have piled up: then
-/// it is tried again at the next call. `force` publishes all the same. What waited for a view (answers to workers, the draining
-/// of NIs) goes out behind it.
+/// Brings c.parts up to date with everything that changed, and publishes it if anything has. False when views have
+/// piled up: then it is tried again at the next call. `force` publishes all the same. What waited for a view (answers
+/// to workers, the draining of NIs) goes out behind it.
 bool publish_views(Control& c, bool force = false);
 
 }  // namespace ulnet

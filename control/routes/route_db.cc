@@ -24,12 +24,14 @@ TextResult<void> RouteDb::add(const config::RouteConfig& config) {
                                          net_text(config.net)));
   }
   if (!nis_.net_local(config.gateway.net())) {
-    return fail_text(EHOSTUNREACH,
-                     fmt::format("No interface configured on the same net as gateway: add an NI on {} before the route through {}",
-                                 net_text(config.gateway.net()), nid_text(config.gateway)));
+    return fail_text(
+        EHOSTUNREACH,
+        fmt::format("No interface configured on the same net as gateway: add an NI on {} before the route through {}",
+                    net_text(config.gateway.net()), nid_text(config.gateway)));
   }
   if (nis_.find(config.gateway) != nullptr) {
-    return fail_text(EINVAL, fmt::format("invalid settings for route creation: {} is this node", nid_text(config.gateway)));
+    return fail_text(EINVAL,
+                     fmt::format("invalid settings for route creation: {} is this node", nid_text(config.gateway)));
   }
   if (routes_.size() >= kRoutesMax) return fail_text(ENOSPC, "too many routes");
   auto gateway = peers_.find_or_create(config.gateway, kAnyNid);
@@ -63,7 +65,8 @@ TextResult<void> RouteDb::remove(Net net, const Nid& gateway) {
     forget(i);
     return {};
   }
-  return fail_text(ENOENT, fmt::format("failed to delete route: there is none to {} through {}", net_text(net), nid_text(gateway)));
+  return fail_text(
+      ENOENT, fmt::format("failed to delete route: there is none to {} through {}", net_text(net), nid_text(gateway)));
 }
 
 std::vector<config::RouteConfig> RouteDb::remove_unreachable() {
@@ -112,8 +115,10 @@ std::shared_ptr<const RouteTable> RouteDb::view() const {
   for (const Route& route : routes_) {
     auto at = std::lower_bound(table->nets.begin(), table->nets.end(), route.config.net,
                                [](const RouteNetView& one, Net net) { return one.remote < net; });
-    if (at == table->nets.end() || at->remote != route.config.net) at = table->nets.insert(at, RouteNetView{route.config.net, {}});
-    at->routes.push_back({route.config.gateway, int32_t(route.config.hop), uint32_t(route.config.priority), route.alive, route.id});
+    if (at == table->nets.end() || at->remote != route.config.net)
+      at = table->nets.insert(at, RouteNetView{route.config.net, {}});
+    at->routes.push_back(
+        {route.config.gateway, int32_t(route.config.hop), uint32_t(route.config.priority), route.alive, route.id});
   }
   return table;
 }

@@ -1,7 +1,7 @@
-// Routes: which gateway leads to which remote net, and whether it is alive as far as this node knows. Thread: control. Gateways
-// are peers (docs/wire/lnet.md §8.5); until discovery watches them, a route is alive unless the gateway's driver said that it
-// cannot be reached, and is tried again after a while (peers/peer_db.h, Liveness). It forwards nothing: that is routing.h and
-// the workers.
+// Routes: which gateway leads to which remote net, and whether it is alive as far as this node knows. Thread: control.
+// Gateways are peers (docs/wire/lnet.md §8.5); until discovery watches them, a route is alive unless the gateway's
+// driver said that it cannot be reached, and is tried again after a while (peers/peer_db.h, Liveness). It forwards
+// nothing: that is routing.h and the workers.
 #pragma once
 #include <memory>
 #include <unordered_map>

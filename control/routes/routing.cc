@@ -1,7 +1,5 @@
 #include "control/routes/routing.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 
 namespace ulnet {
@@ -16,14 +14,14 @@ constexpr Duration kStopCheck = 1s;
 
 }  // namespace
 
-std::unique_ptr<RouterMemory> RouterMemory::make(WorkerId worker, unsigned pool, uint32_t count) {
-  std::unique_ptr<RouterMemory> memory(new RouterMemory(worker));
+std::unique_ptr<RouterMemory> RouterMemory::make(MemorySource& source, uint32_t numa, WorkerId worker, unsigned pool,
+                                                 uint32_t count) {
+  std::unique_ptr<RouterMemory> memory(new RouterMemory(source, worker));
   const size_t each = kRouterPoolBytes[pool];
   if (each > 0) {
-    void* at = mmap(nullptr, each * count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) return nullptr;
+    memory->block.memory = source.map(each * count, numa);
+    if (memory->block.memory == nullptr) return nullptr;
     memory->bytes_ = each * count;
-    memory->block.memory = static_cast<std::byte*>(at);
   }
   RouterBlock& block = memory->block;
   block.pool = pool;
@@ -37,7 +35,7 @@ std::unique_ptr<RouterMemory> RouterMemory::make(WorkerId worker, unsigned pool,
 }
 
 RouterMemory::~RouterMemory() {
-  if (bytes_ > 0) munmap(block.memory, bytes_);
+  if (bytes_ > 0) source_.unmap(block.memory, bytes_);
 }
 
 uint32_t Routing::wanted(WorkerId worker, unsigned pool, const config::Buffers& buffers) const {
@@ -61,8 +59,8 @@ void Routing::retire(RouterMemory& memory) {
   deps_.outbox.send(memory.worker, item);
 }
 
-// Allocates first, so that a failure changes nothing; then withdraws whole blocks, the newest first. What a withdrawn block had
-// too many is made up for by a smaller one.
+// Allocates first, so that a failure changes nothing; then withdraws whole blocks, the newest first. What a withdrawn
+// block had too many is made up for by a smaller one.
 bool Routing::fit(const config::Buffers& buffers) {
   std::vector<std::unique_ptr<RouterMemory>> fresh;
   std::vector<RouterMemory*> leaving;
@@ -77,7 +75,8 @@ bool Routing::fit(const config::Buffers& buffers) {
         have -= memory.block.count;
       }
       while (have < want) {
-        auto memory = RouterMemory::make(WorkerId{w}, pool, std::min(want - have, kBlockBuffers[pool]));
+        auto memory = RouterMemory::make(deps_.memory, deps_.groups.numa(WorkerId{w}), WorkerId{w}, pool,
+                                         std::min(want - have, kBlockBuffers[pool]));
         if (memory == nullptr) return false;
         have += memory->block.count;
         fresh.push_back(std::move(memory));
@@ -97,7 +96,13 @@ bool Routing::fit(const config::Buffers& buffers) {
 
 TextResult<void> Routing::enable(bool at_once, Instant now) {
   if (state_ == RoutingState::kEnabled || (state_ == RoutingState::kStarting && !at_once)) return {};
+  const bool fresh = blocks_.empty();
   if (!fit(buffers_)) return fail_text(ENOMEM, "there is no memory for the router buffers");
+  if (fresh) {  // pools come in blocks: their minima count from when all are there
+    ControlItem item;
+    item.kind = ControlKind::kResetMinima;
+    deps_.outbox.send_all(item);
+  }
   state_ = at_once ? RoutingState::kEnabled : RoutingState::kStarting;
   since_ = now;
   next_ = at_once ? kForever : now + settle_;
@@ -126,7 +131,8 @@ TextResult<void> Routing::set_buffers(const config::Buffers& buffers) {
 }
 
 void Routing::retired(RouterBlock& block) {
-  const auto found = std::find_if(blocks_.begin(), blocks_.end(), [&](const auto& memory) { return &memory->block == &block; });
+  const auto found =
+      std::find_if(blocks_.begin(), blocks_.end(), [&](const auto& memory) { return &memory->block == &block; });
   ULNET_CHECK(found != blocks_.end() && (*found)->retiring);
   blocks_.erase(found);
 }

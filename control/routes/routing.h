@@ -1,13 +1,14 @@
 // Whether this node forwards for others, and the router buffers for it. Thread: control. The states are LNet's
-// (docs/wire/lnet.md §8.4): a router that starts forwards at once but does not yet say so in its ping info, so that its peers
-// are not sent there before it has heard of everybody; one that stops says so at once and forwards on for a while. Which message
-// goes where is the workers' matter (dataplane/route).
+// (docs/wire/lnet.md §8.4): a router that starts forwards at once but does not yet say so in its ping info, so that its
+// peers are not sent there before it has heard of everybody; one that stops says so at once and forwards on for a
+// while. Which message goes where is the workers' matter (dataplane/route).
 #pragma once
 #include <array>
 #include <memory>
 #include <vector>
 
 #include "config/model.h"
+#include "control/memory.h"
 #include "control/nis/local_nis.h"
 #include "control/outbox.h"
 #include "control/text_error.h"
@@ -17,11 +18,12 @@ namespace ulnet {
 
 class Worker;
 
-/// A block of router buffers and the memory behind it, which the kernel backs when it is first touched.
+/// A block of router buffers and the memory behind it.
 class RouterMemory {
  public:
   /// Null when there is no such memory.
-  [[nodiscard]] static std::unique_ptr<RouterMemory> make(WorkerId worker, unsigned pool, uint32_t count);
+  [[nodiscard]] static std::unique_ptr<RouterMemory> make(MemorySource& source, uint32_t numa, WorkerId worker,
+                                                          unsigned pool, uint32_t count);
   ~RouterMemory();
   RouterMemory(const RouterMemory&) = delete;
   RouterMemory& operator=(const RouterMemory&) = delete;
@@ -31,7 +33,8 @@ class RouterMemory {
   bool retiring = false;  ///< the worker was asked to give it back
 
  private:
-  explicit RouterMemory(WorkerId to) : worker(to) {}
+  RouterMemory(MemorySource& source, WorkerId to) : worker(to), source_(source) {}
+  MemorySource& source_;
   size_t bytes_ = 0;
 };
 
@@ -39,20 +42,23 @@ class Routing {
  public:
   struct Deps {
     Outbox& outbox;
+    MemorySource& memory;
+    WorkerGroups groups;
     unsigned workers = 1;
   };
-  explicit Routing(Deps deps) : deps_(deps) {}
+  explicit Routing(Deps deps) : deps_(std::move(deps)) {}
 
   /// How long a router waits between two states: alive_router_check_interval + router_ping_timeout.
   void set_settle_time(Duration settle) { settle_ = settle; }
-  /// Starts to forward; `at_once`: enabled from the first moment (`forwarding: enabled`). Error: ENOMEM, nothing has changed.
+  /// Starts to forward; `at_once`: enabled from the first moment (`forwarding: enabled`). Error: ENOMEM, nothing has
+  /// changed.
   [[nodiscard]] TextResult<void> enable(bool at_once, Instant now);
   /// Stops to forward, in time. No effect when it does not.
   void disable(Instant now);
   /// Stops now: what is in the buffers may still leave.
   void abort();
-  /// Buffers of the node, over all workers; at least one per worker and pool. While routing is on, pools grow and shrink at
-  /// once, by blocks; a block that is in use goes when it is empty. Error: ENOMEM, nothing has changed.
+  /// Buffers of the node, over all workers; at least one per worker and pool. While routing is on, pools grow and
+  /// shrink at once, by blocks; a block that is in use goes when it is empty. Error: ENOMEM, nothing has changed.
   [[nodiscard]] TextResult<void> set_buffers(const config::Buffers& buffers);
 
   /// A worker gave a block back.

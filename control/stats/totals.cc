@@ -10,7 +10,9 @@ void add_all(std::array<uint64_t, N>& sums, const std::array<Counter, N>& counte
   for (size_t i = 0; i < N; ++i) sums[i] += counters[i].get();
 }
 // Counters are read one by one while they grow: never wrap around.
-void take(uint64_t& sum, uint64_t baseline) { sum -= std::min(sum, baseline); }
+void take(uint64_t& sum, uint64_t baseline) {
+  sum -= std::min(sum, baseline);
+}
 template <size_t N>
 void take_all(std::array<uint64_t, N>& sums, const std::array<uint64_t, N>& baseline) {
   for (size_t i = 0; i < N; ++i) take(sums[i], baseline[i]);

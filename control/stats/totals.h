@@ -1,5 +1,6 @@
-// Sums of what workers count, as plain numbers. Thread: control. A reset changes no counter: it remembers a baseline, which is
-// taken off what is shown. Minima and maxima cannot be taken off; they are shown since start (or since the NI was added).
+// Sums of what workers count, as plain numbers. Thread: control. A reset changes no counter: it remembers a baseline,
+// which is taken off what is shown. Minima and maxima cannot be taken off; they are shown since start (or since the NI
+// was added).
 #pragma once
 #include <array>
 

@@ -1,11 +1,11 @@
-// Whole daemons under real threads: three nodes on loopback addresses, their control sockets, traffic through the router, views
-// that change meanwhile, and a clean stop. Above all for TSan. Needs no privilege.
+// Whole daemons under real threads: three nodes on loopback addresses, their control sockets, traffic through the
+// router, views that change meanwhile, and a clean stop. Above all for TSan. Needs no privilege.
 #include "control/daemon/daemon.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -119,18 +119,21 @@ TEST(Daemon, three_daemons_on_loopback) {
                          "net:\n  - net type: tcp\n    local NI(s):\n      - nid: 127.0.0.2@tcp\n"
                          "  - net type: tcp1\n    local NI(s):\n      - nid: 127.0.0.3@tcp1\n"
                          "buffers:\n  tiny: 64\n  small: 64\n  large: 4\nrouting:\n  enable: 1\n");
-    RunningDaemon client(folder, "client", port,
-                         fmt::format(fmt::runtime(net), "tcp", "127.0.0.1@tcp") +
-                             "route:\n  - net: tcp1\n    gateway: 127.0.0.2@tcp\n");
+    RunningDaemon client(
+        folder, "client", port,
+        fmt::format(fmt::runtime(net), "tcp", "127.0.0.1@tcp") + "route:\n  - net: tcp1\n    gateway: 127.0.0.2@tcp\n");
     RunningDaemon server(folder, "server", port,
                          "  perf_target: true\n" + fmt::format(fmt::runtime(net), "tcp1", "127.0.0.4@tcp1") +
                              "route:\n  - net: tcp\n    gateway: 127.0.0.3@tcp1\n");
     for (int i = 0; i < 20; ++i) {
-      EXPECT_NE(client.ping("127.0.0.4@tcp1").find("primary nid: 127.0.0.4@tcp1"), std::string::npos) << client.ping("127.0.0.4@tcp1");
+      EXPECT_NE(client.ping("127.0.0.4@tcp1").find("primary nid: 127.0.0.4@tcp1"), std::string::npos)
+          << client.ping("127.0.0.4@tcp1");
       EXPECT_NE(server.ping("127.0.0.1@tcp").find("primary nid: 127.0.0.1@tcp"), std::string::npos);
-      const api::Answer changed = router.change(fmt::format("buffers:\n  tiny: {}\n  small: {}\n  large: {}\n", 64 + i, 64 - i, 4 + i % 3));
+      const api::Answer changed =
+          router.change(fmt::format("buffers:\n  tiny: {}\n  small: {}\n  large: {}\n", 64 + i, 64 - i, 4 + i % 3));
       EXPECT_TRUE(changed.ok()) << changed.errors.front().descr;
-      EXPECT_TRUE(client.change(fmt::format("peer:\n  - primary nid: 127.0.1.{}@tcp\n    Multi-Rail: True\n", i + 1)).ok());
+      EXPECT_TRUE(
+          client.change(fmt::format("peer:\n  - primary nid: 127.0.1.{}@tcp\n    Multi-Rail: True\n", i + 1)).ok());
       for (const char* object : {"net", "peer", "route", "routing", "global", "stats", "export", "status"})
         EXPECT_TRUE(router.call(api::Verb::kShow, object, {{"verbose", 4}}).ok()) << object;
     }

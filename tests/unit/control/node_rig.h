@@ -1,5 +1,5 @@
-// Nodes over a simulated network, in one thread and under a virtual clock: what the tests of control drive. A NID decides its net;
-// every net type is the simulated LND.
+// Nodes over a simulated network, in one thread and under a virtual clock: what the tests of control drive. A NID
+// decides its net; every net type is the simulated LND.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -17,8 +17,12 @@
 
 namespace ulnet::test {
 
-inline Nid nid(const std::string& text) { return nid_parse(text).value(); }
-inline Net net(const std::string& text) { return net_parse(text).value(); }
+inline Nid nid(const std::string& text) {
+  return nid_parse(text).value();
+}
+inline Net net(const std::string& text) {
+  return net_parse(text).value();
+}
 
 /// A table of interfaces.
 class TableDevices final : public Devices {
@@ -75,11 +79,12 @@ class NodeRig {
     deps.log = [&made](const std::string& line) { made.journal.push_back(line); };
     deps.lnds.push_back(lnd_loopback());
     for (NetType type : {NetType::kTcp, NetType::kO2ib}) {
-      deps.lnds.push_back({type == NetType::kTcp ? "tcp" : "o2ib", type,
-                           [this, &made](LndCore& core) { return std::make_unique<sim::SimLnd>(fabric, core, made.fabric_number); },
-                           [this, &made, type](LndControlHost& host) {
-                             return std::make_unique<sim::SimControl>(fabric, host, made.fabric_number, type);
-                           }});
+      deps.lnds.push_back(
+          {type == NetType::kTcp ? "tcp" : "o2ib", type,
+           [this, &made](LndCore& core) { return std::make_unique<sim::SimLnd>(fabric, core, made.fabric_number); },
+           [this, &made, type](LndControlHost& host) {
+             return std::make_unique<sim::SimControl>(fabric, host, made.fabric_number, type);
+           }});
     }
     made.node = Node::create(config, std::move(deps), now).value();
     config::ChangeList changes{{config::LnetConfigure{}, {}}};
@@ -116,7 +121,8 @@ class NodeRig {
     Instant next = now + step_max;
     for (auto& one : nodes) {
       if (one->node == nullptr) continue;
-      for (uint16_t w = 0; w < one->node->worker_count(); ++w) next = std::min(next, one->node->worker(WorkerId{w}).next_deadline());
+      for (uint16_t w = 0; w < one->node->worker_count(); ++w)
+        next = std::min(next, one->node->worker(WorkerId{w}).next_deadline());
       next = std::min(next, one->node->next_deadline());
     }
     now = std::max(now + 1us, next);
@@ -144,7 +150,9 @@ class NodeRig {
     EXPECT_TRUE(run_until([&] { return wrong != "never answered"; }));
     return wrong;
   }
-  std::string apply(RigNode& to, config::Change change) { return apply(to, config::ChangeList{{std::move(change), {}}}); }
+  std::string apply(RigNode& to, config::Change change) {
+    return apply(to, config::ChangeList{{std::move(change), {}}});
+  }
 
   PingAnswer ping(RigNode& from, const std::string& to, const std::string& source = "", Duration timeout = 1s) {
     PingRequest request;
@@ -166,7 +174,9 @@ class NodeRig {
   /// To call at the end of a test: every node stops, and nothing is left anywhere.
   void stop_all() {
     for (auto& one : nodes)
-      if (one->node != nullptr && !one->node->stopped()) { EXPECT_EQ(stop(*one), ""); }
+      if (one->node != nullptr && !one->node->stopped()) {
+        EXPECT_EQ(stop(*one), "");
+      }
     EXPECT_EQ(fabric.check_quiescent(), "");
   }
 

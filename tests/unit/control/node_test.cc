@@ -28,7 +28,8 @@ TEST(Node, ping_info_says_what_the_node_is) {
   PingAnswer answer = rig.ping(a, "10.0.0.2@tcp");
   EXPECT_EQ(answer.info.sequence, 2u);
   EXPECT_EQ(answer.info.pid, 12345u);
-  EXPECT_EQ(answer.info.features, uint32_t(wire::kFeatureNiStatus | wire::kFeatureMultiRail | wire::kFeatureRteDisabled));
+  EXPECT_EQ(answer.info.features,
+            uint32_t(wire::kFeatureNiStatus | wire::kFeatureMultiRail | wire::kFeatureRteDisabled));
   ASSERT_EQ(rig.apply(b, NodeRig::net_add("10.0.0.7@tcp")), "");
   answer = rig.ping(a, "10.0.0.2@tcp");
   EXPECT_EQ(answer.info.sequence, 3u);
@@ -49,7 +50,8 @@ TEST(Node, three_nodes_ping_through_a_router) {
   ASSERT_EQ(rig.apply(router, {{config::SetBuffers{64, 64, 4}, {}}, {config::SetRouting{true}, {}}}), "");
   EXPECT_EQ(rig.text(rig.ping(client, "10.2.0.1@tcp1")), "10.2.0.1@tcp1");
   EXPECT_EQ(rig.text(rig.ping(server, "10.1.0.1@tcp")), "10.1.0.1@tcp");
-  EXPECT_NE(rig.ping(client, "10.1.0.2@tcp").info.features & wire::kFeatureRteDisabled, 0u) << "it waits 110 s to say so";
+  EXPECT_NE(rig.ping(client, "10.1.0.2@tcp").info.features & wire::kFeatureRteDisabled, 0u)
+      << "it waits 110 s to say so";
   rig.run_for(111s);
   EXPECT_EQ(rig.ping(client, "10.1.0.2@tcp").info.features & wire::kFeatureRteDisabled, 0u);
   rig.stop_all();
@@ -64,7 +66,8 @@ TEST(Node, pings_itself) {
   rig.stop_all();
 }
 
-// Goal: an NI leaves while pings come over it; it is gone from ping info and views, nothing hangs, and it may come back.
+// Goal: an NI leaves while pings come over it; it is gone from ping info and views, nothing hangs, and it may come
+// back.
 TEST(Node, ni_deleted_and_added_again) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"}, 2);

@@ -1,0 +1,221 @@
+#include "control/daemon/daemon.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+
+#include "control/devices_system.h"
+#include "control/host/clock.h"
+#include "control/lib/boot.h"
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+namespace {
+
+TextError text_error(const char* doing, const Error& error) {
+  return {error.code, error.object == 0 ? fmt::format("{}: {}", doing, error.what)
+                                        : fmt::format("{}: {} ({})", doing, error.what, error.object)};
+}
+
+/// A file that says more than how ulnetd itself shall be also says `lnet configure`.
+bool configures(const config::ChangeList& changes) {
+  return std::any_of(changes.begin(), changes.end(), [](const config::PlacedChange& one) {
+    return !std::holds_alternative<config::UlnetSet>(one.change);
+  });
+}
+
+}  // namespace
+
+TextResult<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
+  std::unique_ptr<Daemon> daemon(new Daemon(std::move(options)));
+  if (auto opened = daemon->open(); !opened) return tl::unexpected(opened.error());
+  return daemon;
+}
+
+TextResult<void> Daemon::open() {
+  config::Problems problems;
+  const config::DesiredState state = config::state_of(options_.changes, problems);
+  if (!problems.empty()) return fail_text(problems.front().code, config::problem_text(problems.front()));
+  if (auto opened = open_node(state); !opened) return opened;
+  return open_socket(state.ulnet);
+}
+
+TextResult<void> Daemon::open_node(const config::DesiredState& state) {
+  auto host_config = boot_host(state, DpdkMode::kNone);
+  if (!host_config) return tl::unexpected(host_config.error());
+  auto host = Host::start(*host_config);
+  if (!host) return tl::unexpected(text_error("cannot start the worker threads", host.error()));
+  host_ = std::move(*host);
+  for (const std::string& line : host_->describe()) options_.log(line);
+
+  devices_ = system_devices();
+  memory_ = std::make_unique<HostMemory>(host_->arenas());
+  LndSettings settings = boot_lnds(state, real_time_ns());
+  settings.link_mbps = [this](const NiParams& ni) {
+    auto device = devices_->find_address(ni.nid);
+    return device ? device->mbps : 0;
+  };
+  auto runtime = lnd_runtime_make(settings, host_->worker_count());
+  if (!runtime) return tl::unexpected(text_error("cannot start the drivers", runtime.error()));
+  lnds_ = std::move(*runtime);
+  options_.log("sockets: " + lnds_->engine_text());
+
+  NodeDeps deps;
+  deps.seed = deps.incarnation = settings.incarnation;
+  deps.lnds = lnds_->entries();
+  deps.devices = devices_.get();
+  deps.memory = memory_.get();
+  deps.log = options_.log;
+  deps.real_threads = true;
+  deps.control_gate = &host_->control_gate();
+  auto node = Node::create(boot_node(state, host_->placement()), std::move(deps), clock_now());
+  if (!node) return tl::unexpected(text_error("cannot make the node", node.error()));
+  node_ = std::move(*node);
+  perf_target_ = std::make_unique<PerfTarget>(*node_);
+  turnables_ = worker_turnables(*node_);
+  for (uint16_t worker = 0; worker < host_->worker_count(); ++worker) {
+    if (auto added = host_->add(WorkerId{worker}, *turnables_[worker]); !added) {
+      return tl::unexpected(text_error("cannot start a worker", added.error()));
+    }
+  }
+  return {};
+}
+
+TextResult<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
+  requests_ = std::make_unique<NodeRequests>(*node_, options_.version);
+  requests_->set_status([this](config::Doc& doc) {
+    doc.set("sockets", lnds_->engine_text());
+    const auto counts = perf_target_->counts();
+    if (!perf_target_->running()) return;
+    config::Doc& target = doc.set("perf target", config::Doc::map());
+    target.set("puts", counts.puts);
+    target.set("gets", counts.gets);
+    target.set("failed", counts.failed);
+  });
+  api::ServerOptions options;
+  options.path = options_.socket.empty() ? ulnet.socket.path : options_.socket;
+  options.group = ulnet.socket.group;
+  options.mode = unsigned(ulnet.socket.mode);
+  options.version = options_.version;
+  auto server = api::Server::open(options, *requests_);
+  if (!server) return fail_text(EADDRINUSE, server.error());
+  server_ = std::move(*server);
+  requests_->set_server(*server_);
+  options_.log("control socket: " + options.path);
+  return {};
+}
+
+Daemon::~Daemon() {
+  server_.reset();
+  if (host_ != nullptr) {
+    for (uint16_t worker = 0; worker < turnables_.size(); ++worker)
+      (void)host_->remove(WorkerId{worker}, *turnables_[worker]);
+    host_->stop();
+  }
+  node_.reset();  // before what it was handed: drivers, memory, the perf target's sink
+  perf_target_.reset();
+}
+
+void Daemon::configure() {
+  applied_ = options_.changes;
+  config::ChangeList networks;
+  for (const config::PlacedChange& one : applied_)
+    if (!std::holds_alternative<config::UlnetSet>(one.change)) networks.push_back(one);
+  if (configures(applied_)) applied_.insert(applied_.begin(), {config::LnetConfigure{}, {}});
+  node_->applier().set_configured_networks(std::move(networks));
+  node_->applier().set_ulnet_changed([this] { follow_ulnet(); });
+  node_->applier().set_in_use([this] {
+    const size_t others = node_->control().submitters->open_count() - 1 - (perf_target_->idle() ? 0 : 1);
+    return others == 0 ? std::string() : fmt::format("{} applications", others);
+  });
+  node_->applier().set_start_up(true);
+  node_->apply(applied_, [this](const std::vector<config::ChangeError>& errors) { configured(errors); });
+}
+
+void Daemon::configured(const std::vector<config::ChangeError>& errors) {
+  node_->applier().set_start_up(false);
+  if (stopping_) return;
+  for (const config::ChangeError& error : errors) {
+    config::Problem problem;
+    problem.file = applied_[error.index].origin.file;
+    problem.mark = applied_[error.index].origin.mark;
+    problem.what = error.what;
+    options_.log("cannot apply the configuration: " + config::problem_text(problem));
+  }
+  if (!errors.empty()) {
+    status_ = 1;
+    return stop();
+  }
+  if (node_->control().desired.ulnet.forwarding == config::Forwarding::kEnabled) {
+    node_->applier().set_start_up(true);
+    node_->apply({{config::LnetConfigure{}, {}}, {config::SetRouting{true}, {}}},
+                 [this](const auto&) { node_->applier().set_start_up(false); });
+  }
+  for (const auto& net : node_->control().nis->nets())
+    for (const LocalNi& ni : net.nis) options_.log("serving " + nid_text(ni.nid));
+  options_.log("ready");
+  if (options_.notify) options_.notify("READY=1");
+}
+
+void Daemon::follow_ulnet() {
+  const bool wanted = node_->control().desired.ulnet.perf_target;
+  if (wanted == perf_target_->running()) return;
+  if (!wanted) return perf_target_->stop();
+  auto started = perf_target_->start();
+  options_.log(started ? "perf target: serving on portal 63" : std::string("perf target: ") + started.error().what);
+}
+
+unsigned Daemon::turn(Instant now) {
+  unsigned done = 0;
+  if (watched_fd_ >= 0) {
+    pollfd poll_fd{watched_fd_, POLLIN, 0};
+    if (::poll(&poll_fd, 1, 0) > 0) {
+      watched_();
+      ++done;
+    }
+  }
+  if (server_->poll()) ++done;
+  done += node_->turn_control(now);
+  perf_target_->turn();
+  if (node_->stopped() && server_->flushed()) host_->stop_control();
+  return done;
+}
+
+Instant Daemon::next_deadline() {
+  const bool soon = stopping_ || (!perf_target_->running() && !perf_target_->idle());
+  return soon ? std::min(node_->next_deadline(), node_->control().now + 10ms) : node_->next_deadline();
+}
+
+void Daemon::wait_fds(std::vector<int>& out) {
+  out.push_back(server_->fd());
+  if (watched_fd_ >= 0) out.push_back(watched_fd_);
+  node_->wait_fds(out);
+}
+
+void Daemon::watch(int fd, std::function<void()> readable) {
+  watched_fd_ = fd;
+  watched_ = std::move(readable);
+}
+
+int Daemon::run() {
+  configure();
+  host_->run_control(*this);
+  options_.log(node_->stop_leftovers().empty() ? "stopped" : "stopped; not at rest: " + node_->stop_leftovers());
+  return node_->stop_leftovers().empty() ? status_ : 1;
+}
+
+void Daemon::stop() {
+  if (stopping_) {
+    options_.log("asked to stop again: ending at once");
+    status_ = 1;
+    return host_->stop_control();
+  }
+  stopping_ = true;
+  options_.log("stopping");
+  if (options_.notify) options_.notify("STOPPING=1");
+  perf_target_->stop();
+  node_->stop(clock_now());
+}
+
+}  // namespace ulnet

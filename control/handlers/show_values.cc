@@ -1,0 +1,266 @@
+#include "control/handlers/show_values.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace ulnet {
+namespace {
+
+using wire::MsgType;
+
+api::Latency latency(const LatencyTotals& totals) {
+  return {totals.samples, totals.min_ns, totals.max_ns, totals.average_ns()};
+}
+
+uint64_t sum(const std::array<uint64_t, wire::kMsgTypes>& counts) {
+  uint64_t all = 0;
+  for (uint64_t count : counts) all += count;
+  return all;
+}
+
+api::TrafficStats traffic(const InterfaceTotals& t) {
+  return {sum(t.sent), sum(t.received), sum(t.dropped), latency(t.put_egress), latency(t.get_rtt), latency(t.put_ack)};
+}
+
+api::TypeCounts types(const std::array<uint64_t, wire::kMsgTypes>& counts) {
+  const auto of = [&](MsgType type) { return counts[size_t(type)]; };
+  return {of(MsgType::kPut), of(MsgType::kGet), of(MsgType::kReply), of(MsgType::kAck), of(MsgType::kHello)};
+}
+
+InterfaceTotals raw_totals(const LocalNi& ni) {
+  InterfaceTotals totals;
+  for (const auto& slice : ni.slices) totals.add(slice->counters);
+  return totals;
+}
+
+InterfaceTotals raw_totals(const PeerNi& ni) {
+  InterfaceTotals totals;
+  totals.add(ni.blocks->slice.counters);
+  return totals;
+}
+
+NodeTotals raw_totals(const Control& c) {
+  NodeTotals totals;
+  for (const auto& worker : c.workers) totals.add(worker->counters);
+  return totals;
+}
+
+/// Connections per peer by link speed, where nobody said how many (docs/wire/socklnd.md §5).
+int64_t conns_by_speed(uint32_t mbps) {
+  const uint32_t gigabits = std::max(mbps, 1000u) / 1000;
+  return (std::bit_width(gigabits) - 1) / 2 + 1;
+}
+
+// What socklnd works with; other LNDs show what was asked for.
+std::map<std::string, int64_t> effective_tunables(const LocalNi& ni) {
+  auto shown = ni.config.lnd_tunables;
+  if (ni.net.type() == NetType::kTcp)
+    shown["conns_per_peer"] = ni.params.conns_per_peer > 0 ? ni.params.conns_per_peer : conns_by_speed(ni.device_mbps);
+  shown["timeout"] = ni.params.lnd_timeout;
+  shown["tos"] = ni.params.tos;
+  return shown;
+}
+
+std::vector<uint16_t> groups_of(const LocalNi& ni, const WorkerGroups& groups) {
+  if (!ni.config.cpts.empty()) return ni.config.cpts;
+  std::vector<uint16_t> found;
+  for (WorkerId worker : ni.workers) found.push_back(groups.group(worker));
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+int64_t device_group(const LocalNi& ni, const WorkerGroups& groups) {
+  for (size_t w = 0; ni.device_numa != UINT32_MAX && w < groups.numa_of.size(); ++w)
+    if (groups.numa_of[w] == ni.device_numa) return groups.group(WorkerId{uint16_t(w)});
+  return -1;
+}
+
+api::LocalNiShow ni_value(const LocalNi& ni, const WorkerGroups& groups) {
+  const InterfaceTotals t = totals_of(ni);
+  api::LocalNiShow show;
+  show.nid = ni.nid;
+  show.up = ni.up();
+  show.interface = ni.params.interface;
+  show.statistics = traffic(t);
+  show.sent = types(t.sent);
+  show.received = types(t.received);
+  show.dropped = types(t.dropped);
+  show.health.fatal_error = ni.fatal ? 1 : 0;
+  show.health.health_value = ni.health;
+  show.health.interrupts = int64_t(t.interrupts);
+  show.health.dropped = int64_t(t.local_dropped);
+  show.health.aborted = int64_t(t.aborted);
+  show.health.no_route = int64_t(t.no_route);
+  show.health.timeouts = int64_t(t.timeouts);
+  show.health.error = int64_t(t.error);
+  show.tunables = ni.config.tunables;
+  show.lnd_tunables = effective_tunables(ni);
+  show.dev_cpt = device_group(ni, groups);
+  show.cpts = groups_of(ni, groups);
+  return show;
+}
+
+api::PeerNiShow peer_ni_value(Control& c, const PeerNi& ni, bool router) {
+  const InterfaceTotals t = totals_of(ni);
+  const PeerSlice& slice = ni.blocks->slice;
+  api::PeerNiShow show;
+  show.nid = ni.nid;
+  const bool watched = router || c.routing->state() != RoutingState::kDisabled;
+  if (watched) show.state = ni.life.down ? "down" : "up";
+  if (c.nis->net_local(ni.nid.net())) {  // a NID behind routers has no credits of its own
+    show.max_ni_tx_credits = ni.tx_credits;
+    show.available_tx_credits = slice.credits.gauge().get();
+    show.min_tx_credits = slice.credits.free_min();
+    show.available_rtr_credits = slice.rtr.gauge().get();
+    show.min_rtr_credits = slice.rtr.free_min();
+  }
+  show.tx_q_num_of_buf = slice.tx_queued_bytes.get();
+  show.statistics = traffic(t);
+  show.sent = types(t.sent);
+  show.received = types(t.received);
+  show.dropped = types(t.dropped);
+  show.health.health_value = ni.health;
+  show.health.dropped = int64_t(t.remote_dropped);
+  show.health.timeout = int64_t(t.remote_timeout);
+  show.health.error = int64_t(t.remote_error);
+  show.health.network_timeout = int64_t(t.network_timeout);
+  return show;
+}
+
+}  // namespace
+
+InterfaceTotals totals_of(const LocalNi& ni) {
+  InterfaceTotals totals = raw_totals(ni);
+  totals.subtract(ni.baseline);
+  return totals;
+}
+
+InterfaceTotals totals_of(const PeerNi& ni) {
+  InterfaceTotals totals = raw_totals(ni);
+  totals.subtract(ni.baseline);
+  return totals;
+}
+
+NodeTotals totals_of(const Control& c) {
+  NodeTotals totals = raw_totals(c);
+  totals.subtract(c.baseline);
+  return totals;
+}
+
+std::vector<api::NetShow> net_values(Control& c, std::optional<Net> only) {
+  std::vector<api::NetShow> shows;
+  const WorkerGroups& groups = c.nis->groups();
+  if (!only || *only == kLoNid.net()) shows.push_back(api::lo_show(groups.all()));
+  for (LocalNis::LocalNet& net : c.nis->nets()) {
+    if (only && *only != net.net) continue;
+    api::NetShow show;
+    show.net = net.net;
+    for (const LocalNi& ni : net.nis)
+      if (!ni.closing) show.nis.push_back(ni_value(ni, groups));
+    if (!show.nis.empty()) shows.push_back(std::move(show));
+  }
+  return shows;
+}
+
+api::PeerShow peer_value(Control& c, const Peer& peer) {
+  api::PeerShow show;
+  show.primary = peer.primary().nid;
+  show.multi_rail = peer.multi_rail();
+  show.state = peer.state;
+  const bool router = c.routes->is_gateway(peer);
+  for (const PeerNet& net : peer.nets)
+    for (const PeerNi* ni : net.nis) show.nis.push_back(peer_ni_value(c, *ni, router));
+  return show;
+}
+
+std::vector<api::RouteShow> route_values(Control& c) {
+  std::vector<api::RouteShow> shows;
+  for (const Route& route : c.routes->routes()) shows.push_back({route.config, route.alive, route.config.hop > 1});
+  return shows;
+}
+
+std::vector<api::CptPools> pool_values(Control& c) {
+  if (c.routing->empty()) return {};
+  constexpr std::array<int64_t, kRouterPools> kPages{0, 1, kMaxPayload / 4096};
+  const WorkerGroups& groups = c.nis->groups();
+  std::vector<api::CptPools> shows(groups.count());
+  for (const auto& worker : c.workers) {
+    for (unsigned i = 0; i < kRouterPools; ++i) {
+      api::PoolShow& show = shows[groups.group(worker->id)][i];
+      show.npages = kPages[i];
+      show.nbuffers += c.routing->given(worker->id, i);
+      show.credits += worker->pools[i].credits.get();
+      show.mincredits += worker->pools[i].credits_min.get();
+    }
+  }
+  return shows;
+}
+
+api::NodeStats stats_values(Control& c) {
+  const NodeTotals t = totals_of(c);
+  const auto of = [&](Stat stat) { return t.stats[size_t(stat)]; };
+  api::NodeStats s;
+  s.msgs_alloc = of(Stat::kMsgsAlloc);
+  s.msgs_max = of(Stat::kMsgsMax);
+  s.rst_alloc = of(Stat::kRstAlloc);
+  s.errors = of(Stat::kErrors);
+  s.send_count = of(Stat::kSendCount);
+  s.resend_count = of(Stat::kResendCount);
+  s.response_timeout_count = of(Stat::kResponseTimeoutCount);
+  s.local_interrupt_count = of(Stat::kLocalInterruptCount);
+  s.local_dropped_count = of(Stat::kLocalDroppedCount);
+  s.local_aborted_count = of(Stat::kLocalAbortedCount);
+  s.local_no_route_count = of(Stat::kLocalNoRouteCount);
+  s.local_timeout_count = of(Stat::kLocalTimeoutCount);
+  s.local_error_count = of(Stat::kLocalErrorCount);
+  s.remote_dropped_count = of(Stat::kRemoteDroppedCount);
+  s.remote_error_count = of(Stat::kRemoteErrorCount);
+  s.remote_timeout_count = of(Stat::kRemoteTimeoutCount);
+  s.network_timeout_count = of(Stat::kNetworkTimeoutCount);
+  s.failed_resends = of(Stat::kFailedResends);
+  s.successful_resends = of(Stat::kSuccessfulResends);
+  s.recv_count = of(Stat::kRecvCount);
+  s.route_count = of(Stat::kRouteCount);
+  s.drop_count = of(Stat::kDropCount);
+  s.send_length = of(Stat::kSendLength);
+  s.recv_length = of(Stat::kRecvLength);
+  s.route_length = of(Stat::kRouteLength);
+  s.drop_length = of(Stat::kDropLength);
+  return s;
+}
+
+config::Doc stats_values_doc(Control& c, int verbosity) {
+  config::Doc doc = api::stats_doc(stats_values(c));
+  if (verbosity < 1) return doc;
+  const NodeTotals t = totals_of(c);
+  config::Doc drops = config::Doc::map();
+  for (size_t i = 0; i < t.drops.size(); ++i) drops.set(text_of(Drop(i)).name, t.drops[i]);
+  doc.set("drops", std::move(drops));
+  config::Doc workers = config::Doc::list();
+  for (const auto& worker : c.workers) {
+    NodeTotals one;
+    one.add(worker->counters);
+    config::Doc& item = workers.push(config::Doc::map());
+    item.set("worker", worker->id.value);
+    item.set("group", c.nis->groups().group(worker->id));
+    item.set("peers", worker->id.value < c.peers->load().size() ? c.peers->load()[worker->id.value] : 0u);
+    for (size_t i = 0; i < one.turn.size(); ++i) item.set(text_of(TurnStat(i)).name, one.turn[i]);
+  }
+  doc.set("workers", std::move(workers));
+  return doc;
+}
+
+void stats_reset(Control& c) {
+  c.baseline = raw_totals(c);
+  for (LocalNis::LocalNet& net : c.nis->nets())
+    for (LocalNi& ni : net.nis) ni.baseline = raw_totals(ni);
+  for (const auto& [id, peer] : c.peers->peers())
+    for (PeerNet& net : peer->nets)
+      for (PeerNi* ni : net.nis) ni->baseline = raw_totals(*ni);
+  ControlItem item;
+  item.kind = ControlKind::kResetMinima;
+  c.outbox->send_all(item);
+}
+
+}  // namespace ulnet

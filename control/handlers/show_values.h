@@ -1,0 +1,29 @@
+// What is shown of a running node, as the plain values of api/show.h: sums over workers, less what `stats reset` set to
+// zero. Thread: control. Numbers that workers own are read while they change: each is right, together they may be a
+// moment apart.
+#pragma once
+#include <vector>
+
+#include "control/api/show.h"
+#include "control/control.h"
+
+namespace ulnet {
+
+/// The node's nets, lo first; `only`: just this one (empty when it is not there).
+[[nodiscard]] std::vector<api::NetShow> net_values(Control& c, std::optional<Net> only);
+[[nodiscard]] api::PeerShow peer_value(Control& c, const Peer& peer);
+[[nodiscard]] std::vector<api::RouteShow> route_values(Control& c);
+/// By worker group; empty while there are no pools.
+[[nodiscard]] std::vector<api::CptPools> pool_values(Control& c);
+[[nodiscard]] api::NodeStats stats_values(Control& c);
+/// `statistics:` and, from verbosity 1 on, `drops:` (messages by reason) and `workers:` (what their turns did).
+[[nodiscard]] config::Doc stats_values_doc(Control& c, int verbosity);
+/// Makes all counters show 0 from here on, and minima and maxima start anew.
+void stats_reset(Control& c);
+
+/// Sums as they are shown.
+[[nodiscard]] InterfaceTotals totals_of(const LocalNi& ni);
+[[nodiscard]] InterfaceTotals totals_of(const PeerNi& ni);
+[[nodiscard]] NodeTotals totals_of(const Control& c);
+
+}  // namespace ulnet

@@ -1,0 +1,340 @@
+// Peers, routes, NIs and changes of a node, looked at through the node that has them: whole nodes over a simulated
+// network.
+#include "config/export.h"
+#include "control/handlers/ip2nets.h"
+#include "control/handlers/requests.h"
+#include "control/handlers/show_values.h"
+#include "tests/unit/control/node_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+config::PeerAdd peer_add(const std::string& primary, const std::vector<std::string>& nids = {},
+                         bool multi_rail = true) {
+  config::PeerAdd add;
+  add.peer.primary = nid(primary);
+  for (const auto& text : nids) add.peer.nids.push_back(nid(text));
+  add.peer.multi_rail = multi_rail;
+  return add;
+}
+
+// Goal: a peer that a node meets is not multi-rail, has one source, and the least loaded worker serves it.
+TEST(PeerDb, met_peers_are_placed_evenly_with_one_source) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp", "10.0.0.2@tcp"}, 3);
+  PeerDb& peers = *a.node->control().peers;
+  for (unsigned i = 10; i < 22; ++i) {
+    auto ni = peers.resolve(nid("10.0.0." + std::to_string(i) + "@tcp"));
+    ASSERT_TRUE(ni);
+    EXPECT_FALSE((*ni)->peer->multi_rail());
+    ASSERT_EQ((*ni)->preferred.size(), 1u);
+    EXPECT_EQ((*ni)->preferred.front(), nid(i % 2 == 0 ? "10.0.0.1@tcp" : "10.0.0.2@tcp"));
+    EXPECT_EQ((*ni)->tx_credits, 8);
+    EXPECT_EQ((*ni)->rtr_credits, 8);
+  }
+  EXPECT_EQ(peers.load(), (std::vector<uint32_t>{4, 4, 4}));
+  EXPECT_EQ(peers.resolve(nid("10.0.0.10@o2ib")).error().code, -EHOSTUNREACH);
+  EXPECT_EQ(*peers.resolve(nid("10.0.0.10@tcp")), peers.find(nid("10.0.0.10@tcp"))) << "found, not made again";
+  rig.stop_all();
+}
+
+// Goal: the bound on peer NIs holds, and reaching it is an error, not the end.
+TEST(PeerDb, bounded) {
+  NodeRig rig;
+  NodeConfig config;
+  config.peers_max = 4;
+  auto& a = rig.add({"10.0.0.1@tcp"}, 1, config);
+  PeerDb& peers = *a.node->control().peers;
+  for (unsigned i = 0; i < 4; ++i) EXPECT_TRUE(peers.resolve(nid("10.0.0.1" + std::to_string(i) + "@tcp")));
+  EXPECT_EQ(peers.resolve(nid("10.0.0.20@tcp")).error().code, -ENOMEM);
+  EXPECT_EQ(rig.ping(a, "10.0.0.21@tcp").error, -ENOMEM);
+  rig.stop_all();
+}
+
+// Goal: the source of a non-MR peer moves to another NI of the net when its own goes.
+TEST(PeerDb, source_follows_nis) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp", "10.0.0.2@tcp"});
+  PeerNi* ni = *a.node->control().peers->resolve(nid("10.0.0.9@tcp"));
+  EXPECT_EQ(ni->preferred, (std::vector<Nid>{nid("10.0.0.1@tcp")}));
+  config::NetDel del;
+  del.net = net("tcp");
+  del.nid = nid("10.0.0.1@tcp");
+  ASSERT_EQ(rig.apply(a, del), "");
+  EXPECT_EQ(ni->preferred, (std::vector<Nid>{nid("10.0.0.2@tcp")}));
+  rig.stop_all();
+}
+
+// Goal: configured peers: added whole or not at all, refused as lnetctl refuses, shown primary first, and gone when
+// deleted.
+TEST(PeerDb, configured_peers) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp", "10.1.0.1@o2ib"});
+  PeerDb& peers = *a.node->control().peers;
+  ASSERT_TRUE(peers.resolve(nid("10.0.0.9@tcp"))) << "met before: gives way";
+  ASSERT_EQ(rig.apply(a, peer_add("10.1.0.8@o2ib", {"10.0.0.9@tcp", "10.1.0.9@o2ib"})), "");
+  const Peer& peer = *peers.find(nid("10.0.0.9@tcp"))->peer;
+  EXPECT_EQ(peer.primary().nid, nid("10.1.0.8@o2ib"));
+  EXPECT_EQ(peer.ni_count(), 3u);
+  EXPECT_TRUE(peer.multi_rail());
+  EXPECT_TRUE(peers.find(nid("10.0.0.9@tcp"))->preferred.empty()) << "a multi-rail peer may see every source";
+  const PeerView* view = a.node->control().publisher->current().peers->find(nid("10.1.0.9@o2ib")).peer;
+  ASSERT_NE(view, nullptr);
+  EXPECT_EQ(view->primary(), nid("10.1.0.8@o2ib"));
+  EXPECT_EQ(view->nets.size(), 2u);
+  EXPECT_NE(rig.apply(a, peer_add("10.0.0.20@tcp", {"10.0.0.9@tcp"})).find("-17 failed to add peer"),
+            std::string::npos);
+  EXPECT_EQ(peers.find(nid("10.0.0.20@tcp")), nullptr);
+  EXPECT_NE(rig.apply(a, peer_add("10.0.0.30@tcp", {"10.0.0.31@tcp"}, false)).find("-76 "), std::string::npos);
+  config::PeerDel del;
+  del.primary = nid("10.1.0.8@o2ib");
+  ASSERT_EQ(rig.apply(a, del), "");
+  EXPECT_EQ(peers.find(nid("10.0.0.9@tcp")), nullptr);
+  EXPECT_FALSE(a.node->control().publisher->current().peers->find(nid("10.0.0.9@tcp")));
+  EXPECT_NE(rig.apply(a, del).find("-2 failed to del primary peer"), std::string::npos);
+  rig.stop_all();
+}
+
+// Goal: a NID that comes back gets the memory that drivers may still name.
+TEST(PeerDb, memory_is_kept_for_who_comes_back) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"});
+  PeerDb& peers = *a.node->control().peers;
+  ASSERT_EQ(rig.apply(a, peer_add("10.0.0.9@tcp")), "");
+  const auto blocks = peers.find(nid("10.0.0.9@tcp"))->blocks;
+  const size_t allocated = peers.allocated();
+  config::PeerDel del;
+  del.primary = nid("10.0.0.9@tcp");
+  ASSERT_EQ(rig.apply(a, del), "");
+  EXPECT_EQ((*peers.resolve(nid("10.0.0.9@tcp")))->blocks, blocks);
+  EXPECT_EQ(peers.allocated(), allocated);
+  rig.stop_all();
+}
+
+// Goal: routes are refused as lnetctl refuses them, and leave with the net of their gateway.
+TEST(RouteDb, refusals_and_lost_gateways) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp", "10.1.0.1@o2ib"});
+  EXPECT_NE(rig.apply(a, NodeRig::route_add("o2ib", "10.0.0.2@tcp")).find("-17 Route already exists"),
+            std::string::npos);
+  EXPECT_NE(rig.apply(a, NodeRig::route_add("tcp7", "10.0.0.2@tcp3")).find("-113 No interface configured"),
+            std::string::npos);
+  ASSERT_EQ(rig.apply(a, NodeRig::route_add("tcp7", "10.0.0.2@tcp")), "");
+  EXPECT_NE(rig.apply(a, NodeRig::route_add("tcp7", "10.0.0.2@tcp")).find("-17 Route already exists"),
+            std::string::npos);
+  ASSERT_EQ(rig.apply(a, NodeRig::route_add("tcp7", "10.1.0.2@o2ib")), "");
+  EXPECT_EQ(a.node->control().routes->routes().size(), 2u);
+  EXPECT_TRUE(a.node->control().publisher->current().peers->find(nid("10.0.0.2@tcp")).peer->router);
+  config::NetDel del;
+  del.net = net("tcp");
+  ASSERT_EQ(rig.apply(a, del), "");
+  ASSERT_EQ(a.node->control().routes->routes().size(), 1u);
+  EXPECT_EQ(a.node->control().desired.routes.size(), 1u);
+  config::RouteDel gone;
+  gone.net = net("tcp7");
+  gone.gateway = nid("10.0.0.2@tcp");
+  EXPECT_NE(rig.apply(a, gone).find("-2 "), std::string::npos);
+  rig.stop_all();
+}
+
+// Goal: a gateway that cannot be reached takes its routes down; they are tried again, and come up when it answers.
+TEST(RouteDb, routes_follow_their_gateway) {
+  NodeRig rig;
+  auto& client = rig.add({"10.1.0.1@tcp"});
+  rig.add({"10.1.0.2@tcp"});
+  ASSERT_EQ(rig.apply(client, NodeRig::route_add("tcp1", "10.1.0.2@tcp")), "");
+  ASSERT_EQ(rig.ping(client, "10.1.0.2@tcp").error, 0);
+  rig.fabric.reset(nid("10.1.0.1@tcp"), nid("10.1.0.2@tcp"));
+  rig.run_for(1s);  // both sides know that the connection is gone
+  rig.fabric.cut(nid("10.1.0.1@tcp"), nid("10.1.0.2@tcp"));
+  PingRequest request;
+  request.nids = {nid("10.1.0.2@tcp")};
+  request.timeout = 300s;
+  client.node->ping(request, [](std::vector<PingAnswer>) {});
+  const auto alive = [&] { return client.node->control().routes->routes().front().alive; };
+  EXPECT_TRUE(rig.run_until([&] { return !alive(); }, 60s));
+  EXPECT_FALSE(client.node->control().publisher->current().routes->find(net("tcp1"))->routes.front().alive);
+  rig.fabric.heal_all();
+  EXPECT_TRUE(rig.run_until([&] { return alive(); }, 70s));
+  EXPECT_EQ(rig.ping(client, "10.1.0.2@tcp", "", 20s).error, 0);
+  rig.stop_all();
+}
+
+// Goal: a list of changes counts whole or not at all, also when the last of it fails on the running node.
+TEST(Applier, list_that_fails_is_undone) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"});
+  rig.add({"10.0.0.2@tcp"});
+  auto taken = NodeRig::net_add("10.0.0.2@tcp");  // no driver can start it: another node has the address
+  const std::string wrong = rig.apply(a, {{NodeRig::net_add("10.0.0.5@o2ib"), {}},
+                                          {peer_add("10.0.0.9@o2ib"), {}},
+                                          {NodeRig::route_add("tcp9", "10.0.0.3@tcp"), {}},
+                                          {config::SetValue{"transaction_timeout", 33}, {}},
+                                          {taken, {}}});
+  EXPECT_NE(wrong.find("cannot add LNet NI"), std::string::npos) << wrong;
+  Control& c = a.node->control();
+  EXPECT_EQ(c.nis->size(), 1u);
+  EXPECT_TRUE(c.routes->routes().empty());
+  EXPECT_EQ(c.peers->find(nid("10.0.0.9@o2ib")), nullptr);
+  EXPECT_EQ(c.desired.global.transaction_timeout, 150s);
+  EXPECT_EQ(c.desired.nets.size(), 1u);
+  rig.stop_all();
+}
+
+// Goal: an NI that was taken down for a list that fails comes back.
+TEST(Applier, deleted_ni_comes_back_when_the_list_fails) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"});
+  auto& b = rig.add({"10.0.0.2@tcp"});
+  config::NetDel del;
+  del.net = net("tcp");
+  const std::string wrong = rig.apply(a, {{del, {}}, {NodeRig::net_add("10.0.0.2@tcp"), {}}});
+  EXPECT_NE(wrong.find("cannot add LNet NI"), std::string::npos) << wrong;
+  EXPECT_EQ(rig.text(rig.ping(b, "10.0.0.1@tcp", "", 10s)), "10.0.0.1@tcp");
+  rig.stop_all();
+}
+
+// Goal: interfaces by name: their first IPv4 address, or what is wrong; deleted by the same name.
+TEST(Applier, nis_by_interface) {
+  NodeRig rig;
+  auto& a = rig.add({});
+  a.devices->add("eth0", {"10.0.0.1@tcp", "10.0.0.7@tcp"});
+  a.devices->add("eth1", {"fd00::1@tcp"});
+  const auto by_name = [](const std::string& name) {
+    config::NetAdd add;
+    add.net = net("tcp");
+    add.ni.interface = name;
+    return add;
+  };
+  ASSERT_EQ(rig.apply(a, by_name("eth0")), "");
+  EXPECT_NE(a.node->control().nis->find(nid("10.0.0.1@tcp")), nullptr);
+  EXPECT_NE(rig.apply(a, by_name("eth0")).find("-17 cannot add LNet NI"), std::string::npos);
+  EXPECT_NE(rig.apply(a, by_name("eth9")).find("-100 cannot add LNet NI"), std::string::npos);
+  EXPECT_NE(rig.apply(a, by_name("eth1")).find("no IPv4 address"), std::string::npos);
+  EXPECT_EQ(config::emit_classic(config::export_backup(a.node->control().desired)).find("10.0.0.1"), std::string::npos)
+      << "exported by interface, as it was added";
+  config::NetDel del;
+  del.net = net("tcp");
+  del.interface = "eth0";
+  ASSERT_EQ(rig.apply(a, del), "");
+  EXPECT_EQ(a.node->control().nis->size(), 0u);
+  rig.stop_all();
+}
+
+// Goal: CPT lists choose workers; credits are shared among them and never below eight peers' worth.
+TEST(LocalNis, workers_and_credits) {
+  NodeRig rig;
+  NodeConfig config;
+  config.groups.group_of = {0, 0, 1, 1};
+  auto& a = rig.add({"10.0.0.1@tcp"}, 4, config);
+  auto second = NodeRig::net_add("10.0.0.2@tcp");
+  second.ni.cpts = {1};
+  ASSERT_EQ(rig.apply(a, second), "");
+  Control& c = a.node->control();
+  EXPECT_EQ(c.nis->find(nid("10.0.0.1@tcp"))->slices[0]->credits.total(), 64);
+  EXPECT_EQ(c.nis->find(nid("10.0.0.2@tcp"))->workers, (std::vector<WorkerId>{WorkerId{2}, WorkerId{3}}));
+  EXPECT_EQ(c.nis->find(nid("10.0.0.2@tcp"))->slices[2]->credits.total(), 128);
+  auto third = NodeRig::net_add("10.0.0.3@tcp");
+  third.ni.cpts = {7};
+  EXPECT_NE(rig.apply(a, third).find("-34 cannot add LNet NI: invalid CPT value"), std::string::npos);
+  rig.stop_all();
+}
+
+// Goal: `lnet unconfigure` leaves nothing but loopback; what needs LNet then says so; configure brings it back.
+TEST(Applier, unconfigure_and_configure) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"}, 2);
+  ASSERT_EQ(rig.apply(a, {{config::SetBuffers{32, 32, 2}, {}}, {config::SetRouting{true}, {}}}), "");
+  ASSERT_EQ(rig.apply(a, NodeRig::route_add("tcp9", "10.0.0.3@tcp")), "");
+  ASSERT_EQ(rig.apply(a, config::LnetUnconfigure{}), "");
+  Control& c = a.node->control();
+  EXPECT_EQ(c.nis->size(), 0u);
+  EXPECT_TRUE(c.peers->peers().empty());
+  EXPECT_EQ(c.routing->state(), RoutingState::kDisabled);
+  EXPECT_NE(rig.apply(a, NodeRig::net_add("10.0.0.1@tcp")).find("-100 "), std::string::npos);
+  ASSERT_EQ(rig.apply(a, {{config::LnetConfigure{}, {}}, {NodeRig::net_add("10.0.0.1@tcp"), {}}}), "");
+  EXPECT_EQ(c.nis->size(), 1u);
+  rig.stop_all();
+}
+
+// Goal: pools grow and shrink while routing is on, to exactly what is asked for, over all workers.
+TEST(Routing, pools_grow_and_shrink) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"}, 3);
+  Control& c = a.node->control();
+  const auto total = [&](unsigned pool) {
+    int64_t sum = 0;
+    for (uint16_t w = 0; w < 3; ++w) sum += c.workers[w]->pools[pool].credits.get();
+    return sum;
+  };
+  EXPECT_TRUE(pool_values(c).empty());
+  ASSERT_EQ(rig.apply(a, {{config::SetBuffers{300, 2000, 7}, {}}, {config::SetRouting{true}, {}}}), "");
+  rig.run_for(10ms);
+  EXPECT_EQ(total(0), 300);
+  EXPECT_EQ(total(1), 2000);
+  EXPECT_EQ(total(2), 7);
+  ASSERT_EQ(rig.apply(a, config::SetBuffers{100, 5000, 3}), "");
+  rig.run_for(10ms);
+  EXPECT_EQ(total(0), 100);
+  EXPECT_EQ(total(1), 5000);
+  EXPECT_EQ(total(2), 3);
+  const auto pools = pool_values(c);
+  ASSERT_EQ(pools.size(), 1u);
+  EXPECT_EQ(pools[0][1].nbuffers, 5000);
+  EXPECT_EQ(pools[0][2].npages, 256);
+  ASSERT_EQ(rig.apply(a, config::SetRouting{false}), "");
+  EXPECT_EQ(c.routing->state(), RoutingState::kStopping);
+  rig.run_for(112s);
+  EXPECT_EQ(c.routing->state(), RoutingState::kDisabled);
+  EXPECT_TRUE(c.routing->empty());
+  rig.stop_all();
+}
+
+// Goal: counters are sums, and a reset shows zeros without touching what workers count.
+TEST(Stats, sums_and_reset) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"}, 2);
+  rig.add({"10.0.0.2@tcp"});
+  for (unsigned i = 0; i < 5; ++i) ASSERT_EQ(rig.ping(a, "10.0.0.2@tcp").error, 0);
+  Control& c = a.node->control();
+  EXPECT_EQ(stats_values(c).send_count, 5u);
+  EXPECT_EQ(stats_values(c).recv_count, 5u);
+  const auto nets = net_values(c, {});
+  ASSERT_EQ(nets.size(), 2u);
+  EXPECT_EQ(nets[0].nis[0].nid, kLoNid);
+  EXPECT_EQ(nets[1].nis[0].sent.get, 5u);
+  EXPECT_EQ(nets[1].nis[0].received.reply, 5u);
+  stats_reset(c);
+  EXPECT_EQ(stats_values(c).send_count, 0u);
+  EXPECT_EQ(net_values(c, net("tcp"))[0].nis[0].sent.get, 0u);
+  ASSERT_EQ(rig.ping(a, "10.0.0.2@tcp").error, 0);
+  EXPECT_EQ(stats_values(c).send_count, 1u);
+  EXPECT_EQ(peer_value(c, *c.peers->find(nid("10.0.0.2@tcp"))->peer).nis[0].sent.get, 1u);
+  rig.stop_all();
+}
+
+// Goal: `lnetctl ping` prints who answered and says of each other one why it did not.
+TEST(Requests, ping_answer_names_both) {
+  PingAnswer good{.nid = nid("10.0.0.2@tcp"), .error = 0, .info = {}};
+  good.info.features = wire::kFeatureMultiRail;
+  good.info.nis = {{nid("10.0.0.2@tcp")}, {nid("10.0.0.3@tcp")}};
+  const PingAnswer bad{.nid = nid("10.10.0.77@tcp"), .error = -EHOSTUNREACH, .info = {}};
+  const api::Answer answer = ping_answer({good, bad});
+  ASSERT_EQ(answer.errors.size(), 1u);
+  EXPECT_EQ(answer.errors[0].descr, "failed to ping 10.10.0.77@tcp: No route to host");
+  EXPECT_EQ(answer.errors[0].code, -113);
+  EXPECT_EQ(config::emit(answer.doc),
+            "ping:\n- primary nid: 10.0.0.2@tcp\n  Multi-Rail: true\n  peer_ni:\n  - nid: 10.0.0.2@tcp\n  - nid: "
+            "10.0.0.3@tcp\n");
+}
+
+TEST(Ip2nets, patterns) {
+  const uint32_t address = 0xC0A80004;  // 192.168.0.4
+  for (const char* pattern : {"192.168.0.4", "192.168.0.*", "*.*.*.*", "192.168.0.[2,4]", "192.168.[0-3].[2-8/2]"})
+    EXPECT_TRUE(ip_pattern_matches(pattern, address)) << pattern;
+  for (const char* pattern : {"192.168.0.5", "192.168.0", "192.168.0.4.1", "192.168.0.[3-9/2]", "10.*.*.*"})
+    EXPECT_FALSE(ip_pattern_matches(pattern, address)) << pattern;
+}
+
+}  // namespace
+}  // namespace ulnet::test

@@ -1,0 +1,190 @@
+// Publishing views: who keeps one alive, and for how long. The mesh has no workers in it: a test plays them.
+#include "control/publish/publisher.h"
+
+#include <gtest/gtest.h>
+
+#include "control/outbox.h"
+#include "control/publish/peer_table.h"
+#include "dataplane/base/nid_text.h"
+#include "tests/unit/control/node_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+/// Something whose end can be seen.
+struct Witness {
+  explicit Witness(int& ended) : count(ended) {}
+  ~Witness() { ++count; }
+  int& count;
+};
+
+class PublisherTest : public ::testing::Test {
+ protected:
+  static constexpr unsigned kWorkers = 3;
+  std::array<IdleGate, kWorkers> gates_;
+  std::array<IdleGate*, kWorkers> pointers_{&gates_[0], &gates_[1], &gates_[2]};
+  IdleGate control_;
+  Mesh mesh{kWorkers, 4, pointers_.data(), &control_};
+
+  ViewParts parts(std::shared_ptr<const LocalView> local = std::make_shared<LocalView>()) {
+    ViewParts all;
+    all.local = std::move(local);
+    all.peers = std::make_shared<PeerTable>();
+    all.routes = std::make_shared<RouteTable>();
+    all.portals = std::make_shared<PortalTable>();
+    return all;
+  }
+  /// What a worker does at the top of its turn.
+  void turn(unsigned worker) { mesh.states[worker].epoch_seen.store(mesh.view.load()->epoch.value); }
+  void wake(unsigned worker) { mesh.states[worker].awake.store(true); }
+  void sleep(unsigned worker) { mesh.states[worker].awake.store(false); }
+};
+
+// Goal: a view goes when the last worker that is awake has passed it; one that sleeps holds nothing.
+TEST_F(PublisherTest, retires_what_every_awake_worker_has_passed) {
+  Publisher publisher(mesh);
+  for (unsigned worker : {0u, 1u}) {
+    wake(worker);
+    turn(worker);
+  }
+  int ended = 0;
+  std::weak_ptr<const LocalView> old_part;
+  {
+    auto local = std::make_shared<LocalView>();
+    old_part = local;
+    ASSERT_TRUE(publisher.publish(parts(local)));
+    publisher.bury(std::make_shared<Witness>(ended));
+  }
+  turn(0);
+  turn(1);
+  EXPECT_EQ(publisher.retire(), 1u) << "the empty view";
+  ASSERT_TRUE(publisher.publish(parts()));
+  EXPECT_EQ(publisher.retire(), 0u) << "both may still use it";
+  turn(0);
+  EXPECT_EQ(publisher.retire(), 0u) << "worker 1 may still use it";
+  EXPECT_FALSE(old_part.expired());
+  sleep(1);
+  EXPECT_EQ(publisher.retire(), 1u) << "who sleeps holds nothing";
+  EXPECT_TRUE(old_part.expired());
+  EXPECT_EQ(ended, 1);
+  EXPECT_EQ(publisher.unretired(), 0u);
+}
+
+// Goal: what is buried now outlives the view that is current now, also when older ones go first.
+TEST_F(PublisherTest, buried_blocks_outlive_the_current_view) {
+  Publisher publisher(mesh);
+  wake(0);
+  turn(0);
+  int ended = 0;
+  publisher.bury(std::make_shared<Witness>(ended));
+  ASSERT_TRUE(publisher.publish(parts()));
+  EXPECT_EQ(publisher.retire(), 0u);
+  EXPECT_EQ(ended, 0);
+  turn(0);
+  EXPECT_EQ(publisher.retire(), 1u);
+  EXPECT_EQ(ended, 1);
+}
+
+// Goal: a worker that stands still makes views pile up to the bound, not beyond; forced ones still go out.
+TEST_F(PublisherTest, coalesces_above_the_bound) {
+  Publisher publisher(mesh);
+  wake(2);
+  turn(2);
+  unsigned out = 0;
+  while (publisher.publish(parts())) ASSERT_LE(++out, kViewsUnretiredMax);
+  EXPECT_EQ(publisher.unretired(), kViewsUnretiredMax);
+  const Epoch before = publisher.epoch();
+  EXPECT_FALSE(publisher.publish(parts()));
+  EXPECT_EQ(publisher.epoch(), before);
+  EXPECT_TRUE(publisher.publish(parts(), true));
+  turn(2);
+  EXPECT_EQ(publisher.retire(), kViewsUnretiredMax + 1);
+  EXPECT_TRUE(publisher.publish(parts()));
+}
+
+// Goal: epochs grow by one, and workers find the newest.
+TEST_F(PublisherTest, epochs_grow_by_one) {
+  Publisher publisher(mesh);
+  const uint64_t first = mesh.view.load()->epoch.value;
+  for (uint64_t i = 1; i <= 5; ++i) {
+    ASSERT_TRUE(publisher.publish(parts()));
+    EXPECT_EQ(mesh.view.load()->epoch.value, first + i);
+    EXPECT_EQ(mesh.view.load(), &publisher.current());
+    publisher.retire();
+  }
+}
+
+// Goal: what finds the ring to a worker full goes later, in order.
+TEST_F(PublisherTest, outbox_keeps_order_when_the_ring_is_full) {
+  Outbox outbox(mesh);
+  for (uint64_t i = 0; i < 20; ++i) {
+    ControlItem item;
+    item.kind = ControlKind::kPortalLazyOff;
+    item.a = i;
+    outbox.send(WorkerId{1}, item);
+  }
+  EXPECT_TRUE(outbox.waiting());
+  ControlItem item;
+  for (uint64_t i = 0; i < 20; ++i) {
+    outbox.flush();
+    ASSERT_TRUE(mesh.to_worker[1]->pop(item)) << i;
+    EXPECT_EQ(item.a, i);
+  }
+  EXPECT_FALSE(outbox.waiting());
+}
+
+std::shared_ptr<const PeerView> peer(const std::vector<std::string>& nids) {
+  auto view = std::make_shared<PeerView>();
+  for (const auto& text : nids) view->nis.push_back({.id = {}, .nid = nid(text)});
+  return view;
+}
+
+// Goal: a snapshot never changes; the next one differs in what was set and erased and shares the rest.
+TEST(PeerTableBuilder, snapshots_are_immutable_and_share) {
+  PeerTableBuilder builder;
+  for (unsigned i = 1; i < 200; ++i) {
+    const std::string text = "10.0.0." + std::to_string(i) + "@tcp";
+    builder.set(nid(text), peer({text}), 0);
+  }
+  auto first = builder.snapshot();
+  const Nid changed = nid("10.0.0.7@tcp"), erased = nid("10.0.0.9@tcp");
+  const auto two = peer({"10.0.0.7@tcp", "10.0.1.7@tcp"});
+  builder.set(changed, two, 0);
+  builder.set(nid("10.0.1.7@tcp"), two, 1);
+  builder.erase(erased);
+  builder.erase(nid("9.9.9.9@tcp"));
+  auto second = builder.snapshot();
+  EXPECT_EQ(builder.size(), 199u);
+  EXPECT_EQ(first->find(changed).peer->nis.size(), 1u);
+  EXPECT_EQ(second->find(changed).peer->nis.size(), 2u);
+  EXPECT_EQ(second->find(nid("10.0.1.7@tcp")).ni().nid, nid("10.0.1.7@tcp"));
+  EXPECT_FALSE(first->find(nid("10.0.1.7@tcp")));
+  EXPECT_TRUE(first->find(erased));
+  EXPECT_FALSE(second->find(erased));
+  unsigned shared = 0, all = 0;
+  for (unsigned i = 0; i < PeerTable::kFan; ++i) {
+    if (second->branches[i] == nullptr) continue;
+    for (unsigned j = 0; j < PeerTable::kFan; ++j) {
+      if (second->branches[i]->leaves[j] == nullptr) continue;
+      ++all;
+      shared += first->branches[i] != nullptr && first->branches[i]->leaves[j] == second->branches[i]->leaves[j];
+    }
+  }
+  EXPECT_GE(shared + 3, all) << "only the leaves of the three that changed are new";
+}
+
+// Goal: a peer lives as long as a snapshot that has it, and no longer.
+TEST(PeerTableBuilder, peers_live_as_long_as_their_snapshots) {
+  PeerTableBuilder builder;
+  auto one = peer({"10.0.0.1@tcp"});
+  std::weak_ptr<const PeerView> watched = one;
+  builder.set(nid("10.0.0.1@tcp"), std::move(one), 0);
+  auto snapshot = builder.snapshot();
+  builder.erase(nid("10.0.0.1@tcp"));
+  EXPECT_FALSE(watched.expired());
+  snapshot.reset();
+  EXPECT_TRUE(watched.expired());
+}
+
+}  // namespace
+}  // namespace ulnet::test

@@ -1,0 +1,97 @@
+// ulnetd: one LNet node on this machine. The command line and signals; everything else is control/daemon.
+#include <fmt/core.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "config/load.h"
+#include "control/daemon/daemon.h"
+#ifdef ULNET_SYSTEMD
+#include <systemd/sd-daemon.h>
+#endif
+
+namespace {
+
+using namespace ulnet;
+
+constexpr int kBadConfiguration = 2;
+
+void say(const std::string& line) {
+  fmt::print(stderr, "ulnetd: {}\n", line);
+  std::fflush(stderr);
+}
+
+void notify([[maybe_unused]] const char* state) {
+#ifdef ULNET_SYSTEMD
+  (void)sd_notify(0, state);
+#endif
+}
+
+/// Blocks the signals that end a daemon, for this thread and those it starts, and gives the descriptor that reads them.
+int signal_descriptor() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+void on_signal(int fd, Daemon& daemon) {
+  signalfd_siginfo info{};
+  while (read(fd, &info, sizeof info) == ssize_t(sizeof info)) {
+    if (info.ssi_signo == SIGHUP)
+      say("SIGHUP ignored: use 'ulnetctl import' to change what runs");
+    else
+      daemon.stop();
+  }
+}
+
+/// The configuration; all that is wrong with it is said.
+bool load(const std::string& path, config::ChangeList& changes) {
+  config::Imported imported = config::load_file(path);
+  for (const config::Problem& warning : imported.warnings) say("warning: " + config::problem_text(warning));
+  if (imported.errors.empty()) (void)config::state_of(imported.changes, imported.errors);
+  for (const config::Problem& error : imported.errors) say(config::problem_text(error));
+  changes = std::move(imported.changes);
+  return imported.errors.empty();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"ulnetd: an LNet node in user space"};
+  std::string config_path, socket;
+  bool check = false, foreground = false;
+  app.add_option("--config", config_path, "configuration in YAML (config/reference.md); - is standard input");
+  app.add_option("--socket", socket, "control socket, instead of the one that the configuration names");
+  app.add_flag("--check", check, "only say whether the configuration is good; exit 0 if it is, else 2");
+  app.add_flag("--foreground", foreground, "stay in the foreground; ulnetd always does");
+  app.set_version_flag("--version", ULNET_VERSION);
+  CLI11_PARSE(app, argc, argv);
+
+  DaemonOptions options;
+  if (!config_path.empty() && !load(config_path, options.changes)) return kBadConfiguration;
+  if (check) {
+    say(config_path.empty() ? "nothing to check: give --config" : "the configuration is good");
+    return config_path.empty() ? kBadConfiguration : 0;
+  }
+  const int signals = signal_descriptor();
+  options.socket = socket;
+  options.version = ULNET_VERSION;
+  options.log = say;
+  options.notify = notify;
+  say(fmt::format("version {}, pid {}", ULNET_VERSION, getpid()));
+  auto daemon = Daemon::start(std::move(options));
+  if (!daemon) {
+    say(daemon.error().what);
+    return 1;
+  }
+  (*daemon)->watch(signals, [&] { on_signal(signals, **daemon); });
+  const int status = (*daemon)->run();
+  daemon->reset();
+  close(signals);
+  return status;
+}
