@@ -99,6 +99,8 @@ class PacketChain {
   [[nodiscard]] bool append(rte_mbuf* packet, uint32_t offset, uint32_t bytes);
   [[nodiscard]] Payload payload() const { return {segments_.data(), segment_count_, 0, bytes_}; }
   [[nodiscard]] uint32_t bytes() const { return bytes_; }
+  /// No room for one more packet of the longest kind.
+  [[nodiscard]] bool full() const { return segment_count_ + kFrameSegmentsMax > segments_.size(); }
   /// Frees the packets. On the worker of the pool.
   void clear();
 

@@ -110,9 +110,12 @@ Port::Done Port::probe(unsigned index) {
   offloads_.tx_ip_checksum = tx(RTE_ETH_TX_OFFLOAD_IPV4_CKSUM);
   offloads_.tx_udp_checksum = tx(RTE_ETH_TX_OFFLOAD_UDP_CKSUM);
   offloads_.multi_segment = tx(RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
-  // memif, ring, null and pcap chain buffers without an offload bit for it.
-  offloads_.scatter = rx(RTE_ETH_RX_OFFLOAD_SCATTER) ||
-                      (!pci && spec_.kind != DeviceKind::kAfXdp && spec_.kind != DeviceKind::kAfPacket);
+  // ring and null hand on whatever chain they are given.
+  const bool chains = spec_.kind == DeviceKind::kRing || spec_.kind == DeviceKind::kNull;
+  offloads_.scatter = rx(RTE_ETH_RX_OFFLOAD_SCATTER) || chains;
+  // memif of DPDK 22.11 sends several segments, but damages them: it does not look whether a segment fits into a slot,
+  // and a frame that found the ring full half-way leaves marks behind. One buffer and one slot for a frame are safe.
+  if (spec_.kind == DeviceKind::kMemif) offloads_.multi_segment = offloads_.scatter = false;
   offloads_.rss = pci && queue_wish_ > 1 && (info.flow_type_rss_offloads & RTE_ETH_RSS_IP) != 0;
   return {};
 }

@@ -1,6 +1,7 @@
 #include "lnd/dpdk/port_config.h"
 
 #include <array>
+#include <bit>
 
 #include "lnd/dpdk/eth.h"
 
@@ -22,7 +23,7 @@ static_assert(kXdpBufferBytes - kXdpHeadroom >= 3498 + kEthBytesMax);
 constexpr std::array<DeviceTraits, 8> kTraits{{
     {"pci", 0, 0, false, false, true, "the NIC's own limit"},
     {"memif", kMtuMax, 64, false, false, false, "the longest frame that ulnet's buffers are made for"},
-    {"tap", kMtuMax, 16, true, true, true, "the longest frame that ulnet's buffers are made for"},
+    {"tap", 1500, 16, true, true, true, "DPDK's tap driver sends no longer frames; af_packet does"},
     {"af_xdp", 3498, 64, true, false, false, "one frame must fit into one page beside XDP's and DPDK's own bytes"},
     {"af_packet", kMtuMax, 64, true, false, false, "one frame must fit into a ring frame of 16384 bytes"},
     {"null", kMtuMax, 64, false, false, false, "the longest frame that ulnet's buffers are made for"},
@@ -118,8 +119,11 @@ std::string vdev_arguments(const PortConfig& config, const DeviceSpec& spec, uns
       add("framecnt", config.rx_depth);
       break;
     case DeviceKind::kAfXdp: add("queue_count", queues); break;
-    case DeviceKind::kPci:
     case DeviceKind::kMemif:
+      add("bsize", buffer_shape(config, spec.kind, false).data_bytes);
+      add("rsize", unsigned(std::bit_width(unsigned(config.rx_depth))) - 1);
+      break;
+    case DeviceKind::kPci:
     case DeviceKind::kTap:
     case DeviceKind::kNull:
     case DeviceKind::kRing:

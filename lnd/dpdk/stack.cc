@@ -9,6 +9,7 @@ namespace ulnet::dpdk {
 namespace {
 
 constexpr unsigned kFrameBytesMin = 60;  ///< without FCS; shorter frames are padded
+constexpr Duration kRefusedMax = 100ms;  ///< how long packets wait for a port that takes none
 constexpr unsigned kHeaderRoom = kEthBytesMax + kIpv6Bytes + kUdpBytes;
 static_assert(kHeaderRoom <= RTE_PKTMBUF_HEADROOM);
 
@@ -66,7 +67,14 @@ unsigned Stack::timers(Instant now) {
 void Stack::flush(Instant now) {
   if (gathered_count_ == 0) return;
   const unsigned sent = queue_.send({gathered_.data(), gathered_count_}, now);
-  if (sent == 0) return;
+  if (sent == 0) {
+    if (refused_since_ == kNever) refused_since_ = now;
+    if (now - refused_since_ < kRefusedMax) return;
+    for (unsigned i = 0; i < gathered_count_; ++i) queue_.drop(gathered_[i], FrameDrop::kTxRefused, now);
+    gathered_count_ = 0;
+    return;
+  }
+  refused_since_ = kNever;
   std::copy(gathered_.begin() + sent, gathered_.begin() + gathered_count_, gathered_.begin());
   gathered_count_ -= sent;
 }

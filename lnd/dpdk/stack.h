@@ -201,6 +201,7 @@ class Stack final : NeighbourActions {
   UdpSink* datagram_sink_ = nullptr;
   std::array<rte_mbuf*, kTxGather> gathered_;
   unsigned gathered_count_ = 0;
+  Instant refused_since_ = kNever;  ///< the port has taken nothing since
 };
 
 /// The stack configuration of a port.

@@ -80,12 +80,13 @@ class Holder final : public App, public UdpSink {
     for (Datagram& its : datagrams) {
       ++figures.received;
       figures.bytes += its.bytes;
-      if (in_chain_ == kPacketsEach) {
-        current_ = (current_ + 1) % chains_.size();
-        chains_[current_]->clear();
-        in_chain_ = 0;
+      if (in_chain_ == kPacketsEach) next_chain();
+      bool held = chains_[current_]->append(its.packet, its.offset, its.bytes);
+      if (!held && in_chain_ > 0 && chains_[current_]->full()) {
+        next_chain();
+        held = chains_[current_]->append(its.packet, its.offset, its.bytes);
       }
-      if (chains_[current_]->append(its.packet, its.offset, its.bytes)) {
+      if (held) {
         ++in_chain_;
         figures.held_max = std::max<uint64_t>(figures.held_max, stack_.queue().pool().held());
       } else {
@@ -101,6 +102,11 @@ class Holder final : public App, public UdpSink {
 
  private:
   static constexpr uint32_t kPacketsEach = 64;
+  void next_chain() {
+    current_ = (current_ + 1) % chains_.size();
+    chains_[current_]->clear();
+    in_chain_ = 0;
+  }
   Stack& stack_;
   std::vector<std::unique_ptr<PacketChain>> chains_;
   size_t current_ = 0;

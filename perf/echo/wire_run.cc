@@ -82,7 +82,8 @@ uint32_t Run::memory_mb() const {
   if (options_.memory_mb != 0) return options_.memory_mb;
   const auto spec = device_spec(options_.port.device);
   if (!spec) return 64;
-  const PoolPlan plan = pool_plan(options_.port, buffer_shape(options_.port, spec->kind, true));
+  const bool chains = spec->kind == DeviceKind::kRing || spec->kind == DeviceKind::kTap;
+  const PoolPlan plan = pool_plan(options_.port, buffer_shape(options_.port, spec->kind, chains));
   return uint32_t(plan.bytes * options_.workers * 5 / 4 >> 20) + 48;
 }
 
