@@ -116,9 +116,8 @@ class Writer {
   }
 
   [[nodiscard]] std::string key_text(const std::string& key) const {
-    Doc doc(key);
-    return key.find_first_not_of("0123456789") != std::string::npos && needs_quotes(doc, key) ? double_quoted(key)
-                                                                                              : key;
+    bool number = !key.empty() && key.find_first_not_of("0123456789") == std::string::npos;  // 0: eth0
+    return !number && needs_quotes(Doc(key), key) ? double_quoted(key) : key;
   }
 
   [[nodiscard]] std::string scalar_text(const std::string& key, const Doc& value) const {
@@ -127,7 +126,7 @@ class Writer {
     if (value.is_list()) return "[]";
     std::string text = value.text();
     if (value.kind() == Doc::Kind::kBool && layout_ == Layout::kClassic) return text == "true" ? "True" : "False";
-    if (key == "descr") {  // how each layout prints the text of an error
+    if (key == "descr" && value.kind() == Doc::Kind::kText) {  // how each layout prints the text of an error
       if (layout_ == Layout::kClassic) return double_quoted(text);
       if (layout_ == Layout::kNetlink || has_control(text)) return "! " + double_quoted(text);
       return "! " + single_quoted(text);

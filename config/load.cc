@@ -137,6 +137,35 @@ class Builder : public YAML::EventHandler {
   std::vector<Level> levels_;
 };
 
+/// Length of the UTF-8 character at the front of `text`; 0 when it is none, or a control character other than tab and
+/// line ends.
+size_t character_length(std::string_view text) {
+  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return (first >= 0x20 && first != 0x7F) || first == '\t' || first == '\n' || first == '\r' ? 1 : 0;
+  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  const unsigned second = byte(1);
+  if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F)) return 0;  // overlong, surrogate
+  return (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F) ? 0 : length;
+}
+
+/// Where `text` has something that is not text; nothing when all of it is.
+std::optional<Mark> not_text(std::string_view text) {
+  Mark at{1, 1};
+  while (!text.empty()) {
+    size_t length = character_length(text);
+    if (length == 0) return at;
+    ++at.column;
+    if (text.front() == '\n') at = {at.line + 1, 1};
+    text.remove_prefix(length);
+  }
+  return std::nullopt;
+}
+
 std::string yaml_reason(const YAML::Exception& exception) {
   return exception.msg.empty() ? "is not YAML" : "is not YAML: " + exception.msg;
 }
@@ -156,6 +185,11 @@ YamlText yaml_read(std::string_view text, const std::string& file) {
   };
   if (text.size() > kConfigBytesMax) {
     refuse({}, {}, "is larger than 16 MiB");
+    return result;
+  }
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  if (auto mark = not_text(text)) {
+    refuse(*mark, {}, "is a byte that is not UTF-8 text, or a control character");
     return result;
   }
   Builder builder(text);

@@ -125,6 +125,16 @@ TEST(ConfigDoc, hostile_yaml_is_refused) {
       {"a: ! 'b''\nc: 1\n", "f:1:4: begins a quoted text that does not end\n"},
   };
   for (const Case& one : cases) EXPECT_EQ(texts_of(yaml_read(one.text, "f").errors), one.error) << one.text;
+  for (const char* bytes : {"\x01", "\x7F", "\x80", "\xC1\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80",
+                            "\xF0\x9F", "\xFF\xFE"}) {
+    EXPECT_EQ(texts_of(yaml_read("a: 1\nb: \xC3\xA4" + std::string(bytes), "f").errors),
+              "f:2:5: is a byte that is not UTF-8 text, or a control character\n");
+  }
+  EXPECT_EQ(document_of("\xEF\xBB\xBF"
+                        "a: \xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80\n")
+                .find("a")
+                ->text(),
+            "\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80");
   EXPECT_FALSE(yaml_read(std::string(200, '['), "f").errors.empty());
   EXPECT_FALSE(yaml_read(std::string(100000, '['), "f").errors.empty());
   EXPECT_FALSE(yaml_read(std::string(kConfigBytesMax + 1, ' '), "f").errors.empty());
