@@ -39,6 +39,7 @@ constexpr size_t kHandleBytes = 16;
 
 KernelPlace::KernelPlace(const NodeSpec& spec, std::vector<IpAddress> theirs)
     : spec_(spec), theirs_(std::move(theirs)), net_({.seed = 1, .transport = Transport::kSockTcp}) {
+  net_.tcp().record = true;
   node_ = &net_.add_node(spec);
 }
 
@@ -53,7 +54,8 @@ void KernelPlace::play(Capture capture, bool by_time) {
   EXPECT_EQ(capture_.error, "");
   played_.clear();
   find_handles();
-  replay_ = std::make_unique<Replay>(net_.tcp(), capture_, ReplayOptions{theirs_, by_time, 600s});
+  replay_ = std::make_unique<Replay>(net_.tcp(), capture_,
+                                     ReplayOptions{.theirs = theirs_, .by_time = by_time, .patience = 600s});
   replay_->rewrite = [this](ReplayConnection& connection, std::vector<std::byte>& bytes) {
     echo_handles(connection, bytes);
   };
@@ -144,7 +146,8 @@ std::string KernelPlace::difference(const Capture& kernel, Mask mask) const {
   mask.ours = ours();
   std::string text;
   if (!replay_->done()) text += "stuck, " + replay_->waiting() + "\n";
-  if (replay_->forced() > 0 || replay_->unexpected() > 0)
+  if (replay_->forced() > 0) text += std::to_string(replay_->forced()) + " steps of the partner came unasked\n";
+  if (replay_->unexpected() > 0)
     text += std::to_string(replay_->unexpected()) + " connections that the capture does not have\n";
   for (const auto& c : replay_->connections()) {
     const Side side = other(c->theirs);

@@ -55,6 +55,8 @@ class KernelPlace {
   [[nodiscard]] std::string difference(const Capture& kernel, Mask mask) const;
   [[nodiscard]] const Replay& replay() const { return *replay_; }
   [[nodiscard]] const Capture& capture() const { return capture_; }
+  /// Connections dialled so far, by either side, answered or not.
+  [[nodiscard]] size_t dials() { return net_.tcp().connections.size(); }
   /// Our node's own pings in the capture.
   [[nodiscard]] size_t pings() const;
   [[nodiscard]] std::vector<Nid> ours() const;
