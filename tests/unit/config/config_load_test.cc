@@ -1,4 +1,6 @@
 // YAML to typed changes: every layout, every section, and every mistake with its place.
+#include <filesystem>
+
 #include "config/apply.h"
 #include "config/export.h"
 #include "config/load.h"
@@ -289,6 +291,18 @@ TEST(ConfigLoad, all_mistakes_with_their_places) {
       "f:9:5: udsp[0]: at least one of src, dst and rte is needed\n");
   EXPECT_EQ(errors_of("- a\n- b\n"), "f:1:1: is a list; allowed: a map\n");
   EXPECT_EQ(errors_of(""), "");
+}
+
+TEST(ConfigLoad, examples_are_good) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(ULNET_EXAMPLES)) {
+    Imported imported = load_file(entry.path());
+    Problems problems = imported.errors;
+    (void)state_of(imported.changes, problems);
+    EXPECT_EQ(texts_of(problems) + texts_of(imported.warnings), "");
+    ++count;
+  }
+  EXPECT_GE(count, 3);
 }
 
 TEST(ConfigLoad, a_file_that_is_not_there) {
