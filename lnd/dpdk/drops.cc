@@ -32,7 +32,7 @@ constexpr std::array<CounterText, size_t(FrameDrop::kCount)> kDropTexts{{
     {"no_route", "frames", "no address of the port is on the destination's link, and there is no gateway"},
     {"tx_queue_full", "frames", "the port did not take frames as fast as they came"},
     {"tx_too_long", "frames", "longer than the MTU: ulnet does not fragment"},
-    {"tx_refused", "frames", "the port's driver took nothing for a tenth of a second: no link, or a frame that it refuses"},
+    {"tx_refused", "frames", "the driver took nothing for a tenth of a second: no link, or a frame that it refuses"},
     {"no_buffer", "frames", "the packet pool was empty"},
     {"stopped", "frames", "waited for a neighbour or in a queue when the port was stopped"},
 }};

@@ -1,5 +1,6 @@
 #include "perf/echo/wire_run.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -7,6 +8,7 @@
 
 #include <cstdio>
 
+#include "lnd/dpdk/capture.h"
 #include "lnd/dpdk/net_address_text.h"
 #include "perf/echo/port_worker.h"
 
@@ -64,6 +66,8 @@ class Run {
   void loop();
   void watch_link();
   void reset();
+  [[nodiscard]] json start_capture();
+  void stop_capture();
   [[nodiscard]] bool all_done() const;
   [[nodiscard]] json close(Duration took);
 
@@ -74,6 +78,7 @@ class Run {
   std::unique_ptr<StackMesh> mesh_;
   std::vector<std::unique_ptr<PortWorker>> workers_;
   LinkState link_;
+  std::unique_ptr<Capture> capture_;
   std::string failed_;
 };
 
@@ -108,12 +113,40 @@ json Run::open() {
     if (!worker) return problem_json(worker.error());
     workers_.push_back(std::move(*worker));
   }
+  if (!options_.capture_path.empty())
+    if (json refused = start_capture(); refused.contains("error")) return refused;
   port_->start();
   for (unsigned i = 0; i < workers_.size(); ++i)
     if (auto added = host_->add(WorkerId{uint16_t(i)}, *workers_[i]); !added) return problem_json(added.error());
   link_ = port_->link();
   workers_[0]->ask_announce();
   return {};
+}
+
+json Run::start_capture() {
+  const int fd = ::open(options_.capture_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+  if (fd < 0) return problem_json({-errno, "the capture's file cannot be made", 0});
+  // Two clocks: the workers' time line, and what a reader of the file expects.
+  timespec wall{};
+  clock_gettime(CLOCK_REALTIME, &wall);
+  const Duration since_1970 = std::chrono::seconds{wall.tv_sec} + Duration{wall.tv_nsec};
+  CaptureOptions options;
+  options.filter = options_.capture_filter;
+  auto started = Capture::start(*port_, fd, options, since_1970 - clock_now().time_since_epoch());
+  if (!started) return problem_json(started.error().error, started.error().detail);
+  capture_ = std::move(*started);
+  return {};
+}
+
+void Run::stop_capture() {
+  if (capture_ == nullptr) return;
+  capture_->stop_begin();
+  while (!capture_->stopped()) {
+    for (auto& worker : workers_) worker->gate().notify();
+    ::usleep(1000);
+  }
+  if (auto done = capture_->finish(clock_now()); !done) failed_ = done.error().what;
+  capture_.reset();
 }
 
 void Run::watch_link() {
@@ -159,6 +192,7 @@ void Run::loop() {
     (void)::poll(waits.data(), waits.size(), 20);
     port_->drain_events();
     watch_link();
+    if (capture_ != nullptr && (!capture_->turn() || capture_->full())) stop_capture();
     if (port_->take_reset_request()) reset();
     const int signal = signals_.take();
     if (signal == SIGUSR1) reset();
@@ -198,6 +232,7 @@ json stack_json(const StackCounters& its) {
 
 json Run::close(Duration took) {
   json out;
+  stop_capture();
   for (unsigned i = 0; i < workers_.size(); ++i) (void)host_->remove(WorkerId{uint16_t(i)}, *workers_[i]);
   const Instant now = clock_now();
   port_->stop_begin();
@@ -229,10 +264,7 @@ json Run::close(Duration took) {
 
 json Run::run() {
   json opened = open();
-  if (opened.contains("error")) {
-    for (unsigned i = 0; i < workers_.size(); ++i) (void)host_->remove(WorkerId{uint16_t(i)}, *workers_[i]);
-    return opened;
-  }
+  if (opened.contains("error")) return opened;
   say("ready " + mac_text(port_->mac()));
   const Instant from = clock_now();
   loop();

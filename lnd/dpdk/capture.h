@@ -1,0 +1,72 @@
+// Captures what passes a port, and what it drops with the reason, as pcapng: bounded in size and rate, and not on the
+// data path when nobody captures. A worker copies the first bytes of packets that pass the filter into slots of its own
+// and passes them through a ring; control writes them out. What finds no slot is counted, never waited for.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataplane/base/ring.h"
+#include "lnd/dpdk/eth.h"
+#include "lnd/dpdk/pcapng.h"
+#include "lnd/dpdk/port.h"
+
+namespace ulnet::dpdk {
+
+struct CaptureOptions {
+  std::string filter;                     ///< of libpcap ("udp port 4791"); empty = everything
+  uint32_t snap_bytes = 256;              ///< of each packet
+  uint64_t file_bytes_max = 64ull << 20;  ///< then it ends by itself
+  uint32_t rate_max = 100'000;            ///< packets per second and queue
+  uint32_t slots = 4096;                  ///< packets under way to control, per queue
+  bool received = true;
+  bool sent = true;
+  bool dropped = true;
+};
+
+class Capture {
+ public:
+  /// Begins to capture on all queues into `fd`, which it closes at its end. `wall_clock`: what to add to an Instant to
+  /// get the time since 1970. Errors: EINVAL (filter; detail is libpcap's sentence), ENOTSUP (a filter, but built
+  /// without libpcap), EBUSY (the port is being captured).
+  [[nodiscard]] static tl::expected<std::unique_ptr<Capture>, PortProblem> start(Port& port, int fd,
+                                                                                 const CaptureOptions& options,
+                                                                                 Duration wall_clock);
+  /// Requires stopped().
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  /// Writes out what the workers have passed on, a bounded part of it. Returns packets written. Errors: those of
+  /// write().
+  [[nodiscard]] Result<unsigned> turn();
+  /// True when the file has its full size: stop it.
+  [[nodiscard]] bool full() const { return written_bytes_ >= options_.file_bytes_max; }
+  /// Asks the workers to let go; each does at its next turn, so wake the sleeping ones.
+  void stop_begin();
+  [[nodiscard]] bool stopped() const;
+  /// Writes the rest and the statistics. Requires stopped().
+  [[nodiscard]] Result<void> finish(Instant now);
+
+  [[nodiscard]] uint64_t written() const { return written_; }
+  /// Packets that passed the filter and had no slot, or came above the rate.
+  [[nodiscard]] uint64_t skipped() const;
+
+ private:
+  class Tap;
+  struct Filter;
+  Capture(Port& port, int fd, const CaptureOptions& options, Duration wall_clock);
+  [[nodiscard]] unsigned take(Tap& tap, unsigned budget);
+  [[nodiscard]] Result<void> write_out();
+  Port& port_;
+  const int fd_;
+  const CaptureOptions options_;
+  const Duration wall_clock_;
+  std::unique_ptr<Filter> filter_;
+  std::vector<std::unique_ptr<Tap>> taps_;
+  PcapngWriter writer_;
+  uint64_t written_ = 0;
+  uint64_t written_bytes_ = 0;
+};
+
+}  // namespace ulnet::dpdk
