@@ -18,6 +18,9 @@ TextError text_error(const char* doing, const Error& error) {
                                         : fmt::format("{}: {} ({})", doing, error.what, error.object)};
 }
 
+/// Jobs of ulnet-perf that this daemon runs have so long to end before the node stops all the same.
+constexpr Duration kJobsStopMax = 3s;
+
 /// A file that says more than how ulnetd itself shall be also says `lnet configure`.
 bool configures(const config::ChangeList& changes) {
   return std::any_of(changes.begin(), changes.end(), [](const config::PlacedChange& one) {
@@ -93,6 +96,7 @@ TextResult<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
     target.set("gets", counts.gets);
     target.set("failed", counts.failed);
   });
+  open_perf();
   api::ServerOptions options;
   options.path = options_.socket.empty() ? ulnet.socket.path : options_.socket;
   options.group = ulnet.socket.group;
@@ -106,15 +110,37 @@ TextResult<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
   return {};
 }
 
+/// `manage perf`: this node generates load for ulnet-perf.
+void Daemon::open_perf() {
+  perf::Service::Deps deps;
+  deps.submitter_open = [this](const SubmitterSize& size) {
+    return node_->submitter_open(WorkerId{uint16_t(next_home_++ % node_->worker_count())}, size);
+  };
+  deps.submitter_close = [this](Submitter& submitter) { node_->submitter_close(submitter); };
+  deps.busy_cycles = [this] {
+    uint64_t sum = 0;
+    for (uint16_t worker = 0; worker < host_->worker_count(); ++worker)
+      sum += host_->thread(WorkerId{worker})->stats().busy_cycles;
+    return sum;
+  };
+  deps.reply = [this](api::RequestId id, const api::Answer& answer) { requests_->reply(id, answer); };
+  perf_ = std::make_unique<perf::Service>(std::move(deps));
+  requests_->add_manage(
+      "perf", [this](api::RequestId id, const api::Request& request) { perf_->request(id, request); },
+      [this](api::RequestId id) { perf_->gone(id); }, {});
+}
+
 Daemon::~Daemon() {
-  server_.reset();
   if (host_ != nullptr) {
     for (uint16_t worker = 0; worker < turnables_.size(); ++worker)
       (void)host_->remove(WorkerId{worker}, *turnables_[worker]);
     host_->stop();
   }
-  node_.reset();  // before what it was handed: drivers, memory, the perf target's sink
+  if (perf_ != nullptr) perf_->halt();  // its threads use submitters of the node
+  node_.reset();                        // before what it was handed: drivers, memory, the perf target's sink
+  perf_.reset();
   perf_target_.reset();
+  server_.reset();  // after those who may still answer
 }
 
 void Daemon::configure() {
@@ -176,15 +202,18 @@ unsigned Daemon::turn(Instant now) {
     }
   }
   if (server_->poll()) ++done;
+  if (stopping_ && !node_->stopping() && (perf_->idle() || now >= jobs_deadline_)) node_->stop(now);
   done += node_->turn_control(now);
   perf_target_->turn();
+  done += perf_->turn(now);
   if (node_->stopped() && server_->flushed()) host_->stop_control();
   return done;
 }
 
 Instant Daemon::next_deadline() {
   const bool soon = stopping_ || (!perf_target_->running() && !perf_target_->idle());
-  return soon ? std::min(node_->next_deadline(), node_->control().now + 10ms) : node_->next_deadline();
+  const Instant next = std::min(node_->next_deadline(), perf_->next_deadline());
+  return soon ? std::min(next, node_->control().now + 10ms) : next;
 }
 
 void Daemon::wait_fds(std::vector<int>& out) {
@@ -215,7 +244,8 @@ void Daemon::stop() {
   options_.log("stopping");
   if (options_.notify) options_.notify("STOPPING=1");
   perf_target_->stop();
-  node_->stop(clock_now());
+  perf_->stop();  // the node follows when its jobs have ended
+  jobs_deadline_ = clock_now() + kJobsStopMax;
 }
 
 }  // namespace ulnet

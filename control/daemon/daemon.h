@@ -15,6 +15,7 @@
 #include "control/host/host.h"
 #include "control/node.h"
 #include "control/node_turnables.h"
+#include "control/perf/service.h"
 #include "control/text_error.h"
 #include "lnd/registry.h"
 
@@ -50,6 +51,7 @@ class Daemon final : private ControlTurnable {
   [[nodiscard]] TextResult<void> open();
   [[nodiscard]] TextResult<void> open_node(const config::DesiredState& state);
   [[nodiscard]] TextResult<void> open_socket(const config::UlnetSection& ulnet);
+  void open_perf();
   void configure();
   void configured(const std::vector<config::ChangeError>& errors);
   void follow_ulnet();
@@ -66,6 +68,7 @@ class Daemon final : private ControlTurnable {
   std::unique_ptr<HostMemory> memory_;
   std::unique_ptr<LndRuntime> lnds_;
   std::unique_ptr<PerfTarget> perf_target_;  // outlives the node, whose workers use its memory
+  std::unique_ptr<perf::Service> perf_;      // so does the memory of its jobs
   std::unique_ptr<Node> node_;
   std::vector<std::unique_ptr<Turnable>> turnables_;
   std::unique_ptr<NodeRequests> requests_;
@@ -73,6 +76,8 @@ class Daemon final : private ControlTurnable {
   int watched_fd_ = -1;
   std::function<void()> watched_;
   bool stopping_ = false;
+  Instant jobs_deadline_ = kForever;  // by when load that this daemon makes has ended, once it stops
+  uint16_t next_home_ = 0;            // of a job's submitter
   int status_ = 0;
 };
 

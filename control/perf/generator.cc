@@ -88,7 +88,7 @@ void Generator::run_begin(Instant now) {
 }
 
 void Generator::run_end(Instant now) {
-  now_.lost = in_flight_;
+  (impatient_ ? now_.abandoned : now_.lost) = in_flight_;
   now_.interrupted = stopping_;
   failed_before_ += now_.failed;
   const bool stuck = in_flight_ != 0 || bound_ != 0;  // MDs that the worker still has cannot be used again
@@ -143,7 +143,7 @@ void Generator::advance(Instant now) {
       return phase_to(Phase::kDrain, now);
     case Phase::kDrain:
       if ((in_flight_ != 0 || !back_.empty()) && now < give_up_) return;
-      give_up_ = now + kLostAfter;
+      give_up_ = now + (impatient_ ? kInterruptDrain : kLostAfter);
       return phase_to(Phase::kCancel, now);
     case Phase::kCancel:
       unlink_slots();
@@ -155,6 +155,7 @@ void Generator::advance(Instant now) {
 }
 
 void Generator::stop(Instant now) {
+  impatient_ = stopping_;
   switch (phase_) {
     case Phase::kWaiting:
       stopping_ = true;
@@ -167,7 +168,9 @@ void Generator::stop(Instant now) {
       phase_to(Phase::kDrain, now);
       break;
     case Phase::kDrain: give_up_ = stopping_ ? now : std::min(give_up_, now + kInterruptDrain); break;
-    case Phase::kCancel: give_up_ = std::min(give_up_, now + kInterruptDrain); break;
+    case Phase::kCancel:
+      if (impatient_) give_up_ = std::min(give_up_, now + kInterruptDrain);
+      break;
     case Phase::kDone: break;
   }
   stopping_ = true;

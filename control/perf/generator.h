@@ -27,7 +27,8 @@ class Generator {
 
   /// One bounded turn: takes events, starts operations. Returns how many of both.
   unsigned turn(Instant now);
-  /// Starts nothing more: what is under way has a second to end, then it is cancelled. A second call cancels at once.
+  /// Starts nothing more: what is under way has a second to end, then it is cancelled. A second
+  /// call cancels at once, and waits no more than a second even then.
   void stop(Instant now);
 
   [[nodiscard]] bool done() const { return phase_ == Phase::kDone; }
@@ -104,6 +105,7 @@ class Generator {
   uint32_t in_flight_ = 0;
   uint32_t slot_bytes_ = 0;
   bool stopping_ = false;
+  bool impatient_ = false;  ///< stopped twice
 };
 
 }  // namespace ulnet::perf

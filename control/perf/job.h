@@ -79,6 +79,7 @@ struct RunResult {
   uint64_t accepted = 0;    ///< operations that the submitter took
   uint64_t ended = 0;       ///< of these, how many ended in their one final event
   uint64_t lost = 0;        ///< accepted and never ended: a fault of ulnet
+  uint64_t abandoned = 0;   ///< not waited for, because a second stop() was impatient
   uint64_t duplicates = 0;  ///< final events too many: a fault of ulnet
   uint64_t failed = 0;      ///< ended with an error
   uint64_t verified = 0;    ///< checked, byte for byte
@@ -86,7 +87,9 @@ struct RunResult {
   bool interrupted = false;
   std::map<int32_t, uint64_t> errors;  ///< negative errno -> how often
 
-  [[nodiscard]] bool ok() const { return lost == 0 && duplicates == 0 && failed == 0 && mismatched == 0; }
+  [[nodiscard]] bool ok() const {
+    return lost == 0 && abandoned == 0 && duplicates == 0 && failed == 0 && mismatched == 0;
+  }
   [[nodiscard]] double seconds() const { return double(elapsed.count()) * 1e-9; }
   [[nodiscard]] double messages_per_second() const { return elapsed.count() <= 0 ? 0 : double(completed) / seconds(); }
   [[nodiscard]] double gigabits_per_second() const {

@@ -182,6 +182,7 @@ json result_json(const RunResult& r) {
                  {"accepted", r.accepted},
                  {"ended", r.ended},
                  {"lost", r.lost},
+                 {"abandoned", r.abandoned},
                  {"duplicates", r.duplicates},
                  {"failed", r.failed},
                  {"verified", r.verified},
@@ -216,6 +217,7 @@ RunResult result_from_json(const json& object) {
   r.accepted = get_or<uint64_t>(object, "accepted", 0);
   r.ended = get_or<uint64_t>(object, "ended", 0);
   r.lost = get_or<uint64_t>(object, "lost", 0);
+  r.abandoned = get_or<uint64_t>(object, "abandoned", 0);
   r.duplicates = get_or<uint64_t>(object, "duplicates", 0);
   r.failed = get_or<uint64_t>(object, "failed", 0);
   r.verified = get_or<uint64_t>(object, "verified", 0);

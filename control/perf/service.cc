@@ -22,6 +22,7 @@ void Service::request(api::RequestId id, const api::Request& request) {
   args.erase("name");
   auto job = job_from_json(args);
   if (!job) return refuse(job.error().code, job.error().what);
+  if (stopped_) return refuse(-ESHUTDOWN, "ulnetd is stopping");
   if (running_.size() >= kServiceJobsMax) return refuse(-EBUSY, "4 jobs are under way already; try again later");
   // Slots for every operation, and room for all of them to be started and unlinked in one turn.
   const SubmitterSize size{2 * job->concurrency + 16, job->concurrency, 1, 1};
@@ -54,7 +55,16 @@ void Service::gone(api::RequestId id) {
 }
 
 void Service::stop() {
-  for (Running& running : running_) running.session->stop();
+  stopped_ = true;
+  look_again_ = kNever;
+  for (Running& running : running_) {  // twice: the daemon's end waits for nobody's patience
+    running.session->stop();
+    running.session->stop();
+  }
+}
+
+void Service::halt() {
+  for (Running& running : running_) running.session->halt();
 }
 
 bool Service::idle() const {

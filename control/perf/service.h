@@ -24,7 +24,7 @@ class Service {
     std::function<void(api::RequestId, const api::Answer&)> reply;
   };
   explicit Service(Deps deps) : deps_(std::move(deps)) {}
-  /// Requires: the node has stopped, so that no worker uses a job's memory.
+  /// Requires: the node is gone, so that no worker uses a job's memory; halt() came before that.
   ~Service() = default;
 
   /// args: a job as job_json() writes it, and perhaps a `name`; or {stop: NAME}: that job ends with what it has.
@@ -35,8 +35,10 @@ class Service {
   unsigned turn(Instant now);
   /// When turn() has something to do; kForever without jobs.
   [[nodiscard]] Instant next_deadline() const;
-  /// Stops every job, for the end of the daemon; turn() until idle().
+  /// Stops every job, for the end of the daemon; turn() until idle(). Nothing new is taken.
   void stop();
+  /// Waits for the jobs' threads, seconds at most; after it nobody uses a submitter. When workers turn no more.
+  void halt();
   [[nodiscard]] bool idle() const;
 
  private:
@@ -56,6 +58,7 @@ class Service {
   Deps deps_;
   std::list<Running> running_;
   Instant look_again_ = kForever;
+  bool stopped_ = false;
 };
 
 }  // namespace ulnet::perf

@@ -29,6 +29,10 @@ Result<std::unique_ptr<Session>> Session::start(Submitter& submitter, const Job&
 }
 
 Session::~Session() {
+  halt();
+}
+
+void Session::halt() {
   stop();
   stop();
   if (thread_.joinable()) thread_.join();

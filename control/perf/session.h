@@ -24,6 +24,8 @@ class Session {
 
   /// Starts nothing more; the second call does not wait for what is under way, either.
   void stop();
+  /// Stops and waits for the thread; the job's memory stays. For the end of a process, when workers turn no more.
+  void halt();
   /// Blocks until the job is over, at most `timeout`; true when it is.
   bool wait(Duration timeout);
   [[nodiscard]] bool finished() const;

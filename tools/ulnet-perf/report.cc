@@ -71,6 +71,7 @@ std::string table_foot(const std::vector<RunResult>& runs) {
     sum.accepted += run.accepted;
     sum.ended += run.ended;
     sum.lost += run.lost;
+    sum.abandoned += run.abandoned;
     sum.duplicates += run.duplicates;
     sum.verified += run.verified;
     sum.mismatched += run.mismatched;
@@ -87,6 +88,8 @@ std::string table_foot(const std::vector<RunResult>& runs) {
   if (sum.lost != 0 || sum.duplicates != 0) {
     text += fmt::format("LOST {} operations, {} ended more than once ({} accepted, {} ended): a fault of ulnet\n",
                         sum.lost, sum.duplicates, sum.accepted, sum.ended);
+  } else if (sum.abandoned != 0) {
+    text += fmt::format("{} operations accepted, {} of them not waited for\n", sum.accepted, sum.abandoned);
   } else {
     text += fmt::format("{} operations accepted, each ended exactly once{}\n", sum.accepted,
                         sum.interrupted ? " (interrupted)" : "");

@@ -273,6 +273,21 @@ TEST_F(GeneratorTest, stop_in_every_phase_ends_and_leaves_nothing_bound) {
   }
 }
 
+// Goal: a second stop waits at most about a second, even if nothing ends; what is given up is not called lost.
+TEST_F(GeneratorTest, an_impatient_stop_abandons_what_does_not_end) {
+  worker.on_operation = [](const Op&, const Md&) { return FakeWorker::Outcome{.drop = true}; };
+  begin(job());
+  for (int i = 0; i < 50; ++i) step();
+  generator->stop(now);
+  generator->stop(now);
+  const Instant stopped = now;
+  run();
+  EXPECT_LT(now - stopped, Duration{3s});
+  EXPECT_EQ(only().abandoned, 4u);
+  EXPECT_EQ(only().lost, 0u);
+  EXPECT_FALSE(only().ok());
+}
+
 TEST_F(GeneratorTest, an_md_that_ends_by_itself_ends_the_job) {
   begin(job());
   for (int i = 0; i < 60; ++i) step();

@@ -77,6 +77,7 @@ TEST(JobJson, result_comes_back_as_it_was) {
   r.ended = 300009;
   r.lost = 1;
   r.duplicates = 2;
+  r.abandoned = 3;
   r.failed = 5;
   r.verified = 6;
   r.mismatched = 7;
@@ -121,25 +122,16 @@ TEST(JobJson, report_has_the_documented_fields) {
   EXPECT_DOUBLE_EQ(report["histogram_resolution"], 1.0 / 128);
   std::set<std::string> keys;
   for (const auto& [key, value] : report["runs"][0].items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"accepted",
-                                         "bytes",
-                                         "completed",
-                                         "concurrency",
-                                         "cycles_per_message",
-                                         "duplicates",
-                                         "elapsed_ns",
-                                         "ended",
-                                         "errors",
-                                         "failed",
-                                         "gigabits_per_second",
-                                         "interrupted",
-                                         "latency_ns",
-                                         "lost",
-                                         "messages_per_second",
-                                         "mismatched",
-                                         "ok",
-                                         "operation",
-                                         "size",
+  EXPECT_EQ(keys, (std::set<std::string>{"abandoned",   "accepted",
+                                         "bytes",       "completed",
+                                         "concurrency", "cycles_per_message",
+                                         "duplicates",  "elapsed_ns",
+                                         "ended",       "errors",
+                                         "failed",      "gigabits_per_second",
+                                         "interrupted", "latency_ns",
+                                         "lost",        "messages_per_second",
+                                         "mismatched",  "ok",
+                                         "operation",   "size",
                                          "verified"}));
   EXPECT_EQ(report_json(full_job(), {})["ok"], false);
   EXPECT_EQ(report_json(full_job(), {RunResult{.lost = 1}})["ok"], false);

@@ -42,6 +42,9 @@ TEST(PerfReport, foot_says_how_it_ended) {
   EXPECT_EQ(table_foot({good}),
             "verified: 7 operations, every byte right\n"
             "300100 operations accepted, each ended exactly once (interrupted)\n");
+  RunResult left = run();
+  left.abandoned = 3;
+  EXPECT_EQ(table_foot({left}), "300100 operations accepted, 3 of them not waited for\n");
   RunResult bad = run();
   bad.lost = 1;
   bad.ended -= 1;

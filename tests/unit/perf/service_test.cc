@@ -124,6 +124,8 @@ TEST_F(ServiceTest, stop_ends_all_jobs_with_what_there_is) {
   unsigned finals = 0;
   for (const auto& [id, answer] : answers) finals += answer.ok() && !answer.more;
   EXPECT_EQ(finals, kServiceJobsMax);
+  ask(100, job_json(job()));
+  EXPECT_EQ(answers.back().second.errors.at(0).code, -ESHUTDOWN);
 }
 
 TEST_F(ServiceTest, a_named_job_can_be_stopped_by_another_request) {
@@ -141,6 +143,17 @@ TEST_F(ServiceTest, a_named_job_can_be_stopped_by_another_request) {
   run();
   EXPECT_EQ(answers.back().first.id, 1u);
   EXPECT_FALSE(answers.back().second.more);
+}
+
+TEST_F(ServiceTest, halt_ends_the_threads_whatever_runs) {
+  Job j = job();
+  j.count = 0;
+  j.duration = 1h;
+  ask(1, job_json(j));
+  service.halt();
+  EXPECT_TRUE(answers.empty());
+  run();
+  EXPECT_EQ(answers.size(), 1u);
 }
 
 TEST_F(ServiceTest, what_cannot_be_is_refused_in_words) {
