@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""ulnet-perf as its users meet it: processes on 127.0.0.0/8 with ports above 1023, so no privileges. Checks JSON, exit
+status, Ctrl-C, and that a running ulnetd generates.
+
+    cli_test.py ULNET_PERF ULNETD
+"""
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PERF, ULNETD = sys.argv[1:3]
+WAIT = 60 * (4 if os.environ.get('ULNET_SANITIZED') == '1' else 1)
+SCHEMA = {'operation', 'size', 'concurrency', 'elapsed_ns', 'completed', 'bytes', 'messages_per_second',
+          'gigabits_per_second', 'latency_ns', 'cycles_per_message', 'accepted', 'ended', 'lost', 'abandoned',
+          'duplicates', 'failed', 'verified', 'mismatched', 'interrupted', 'errors', 'ok'}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return s.getsockname()[1]
+
+
+class Perf(unittest.TestCase):
+    def setUp(self):
+        self.port = free_port()
+        self.started = []
+
+    def tearDown(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+    def node(self, address):
+        return ['--nid', f'{address}@tcp', '--unprivileged-ports', '--accept-port', str(self.port)]
+
+    def start(self, *command):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.started.append(process)
+        return process
+
+    def serve(self, address='127.0.0.1'):
+        process = self.start(PERF, 'serve', *self.node(address))
+        line = process.stdout.readline()
+        self.assertIn(f'serving puts and gets on {address}@tcp', line)
+        return process
+
+    def run_perf(self, *arguments, address='127.0.0.2', status=0):
+        done = subprocess.run([PERF, *arguments, *self.node(address)], capture_output=True, text=True, timeout=WAIT)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done
+
+    def test_every_operation_verified_as_json(self):
+        server = self.serve()
+        for operation, sizes in (('ping', [0]), ('put', [0, 100, 65536]), ('get', [0, 100, 65536])):
+            size = [] if operation == 'ping' else ['--size', ','.join(map(str, sizes))]
+            done = self.run_perf(operation, '127.0.0.1@tcp', '-n', '50', '-c', '4', '--verify', '--json', *size)
+            report = json.loads(done.stdout)
+            self.assertEqual((report['schema'], report['ok'], report['target']), (1, True, '127.0.0.1@tcp'))
+            self.assertEqual([run['size'] for run in report['runs']], sizes)
+            for run in report['runs']:
+                self.assertEqual(set(run), SCHEMA)
+                self.assertEqual((run['operation'], run['completed'], run['verified']), (operation, 50, 50))
+                self.assertEqual(run['accepted'], run['ended'])
+                self.assertGreater(run['cycles_per_message'] if os.uname().machine == 'x86_64' else 1, 0)
+                latency = run['latency_ns']
+                self.assertLessEqual(latency['min'], latency['p50'])
+                self.assertLessEqual(latency['p50'], latency['p99'])
+                self.assertLessEqual(latency['p99_9'], latency['max'])
+        server.send_signal(signal.SIGINT)
+        out, _ = server.communicate(timeout=WAIT)
+        self.assertEqual(server.returncode, 0)
+        # 3 sizes x 50 puts; gets: 3 x 50, and each put read back.
+        self.assertIn('served 150 puts (3281800 bytes) and 300 gets (6563600 bytes); 0 failed', out)
+
+    def test_table_on_a_pipe_has_no_progress(self):
+        self.serve()
+        done = self.run_perf('put', '127.0.0.1@tcp', '-n', '10')
+        self.assertEqual(done.stderr, '')
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[0].split(), ['op', 'size', 'conc', 'messages/s', 'Gb/s', 'p50', 'p99', 'p99.9', 'max',
+                                            'cycles/msg', 'errors'])
+        self.assertEqual(lines[2].split()[:3], ['put', '4K', '1'])
+        self.assertEqual(lines[3], '10 operations accepted, each ended exactly once')
+
+    def test_interrupt_ends_with_the_table_so_far(self):
+        self.serve()
+        process = self.start(PERF, 'get', '127.0.0.1@tcp', '--json', '--size', '64K,128K', '-d', '600s',
+                             *self.node('127.0.0.2'))
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=WAIT)
+        self.assertEqual(process.returncode, 0, out + err)
+        report = json.loads(out)
+        self.assertEqual(len(report['runs']), 1)
+        self.assertTrue(report['runs'][0]['interrupted'])
+        self.assertEqual(report['runs'][0]['accepted'], report['runs'][0]['ended'])
+
+    def test_nobody_there_is_named_and_fails(self):
+        done = self.run_perf('put', '127.0.0.9@tcp', '-n', '2', '--json', status=1)
+        run = json.loads(done.stdout)['runs'][0]
+        self.assertEqual((run['failed'], run['ended'], run['lost'], run['ok']), (2, 2, 0, False))
+        self.assertEqual(sum(e['count'] for e in run['errors'].values()), 2)
+        self.assertNotIn('ETIMEDOUT', run['errors'])  # a refused connection is told at once
+
+    def test_what_must_fail(self):
+        def fails(status, *arguments):
+            done = subprocess.run([PERF, *arguments], capture_output=True, text=True, timeout=WAIT)
+            self.assertEqual((done.returncode, done.stdout), (status, ''))
+            return done.stderr
+        self.assertEqual(fails(2, 'put', '127.0.0.1@tcp', '--nid', '127.0.0.2', '--size', '3M'),
+                         "ulnet-perf: --size: '3M': a message carries at most 1M\n")
+        self.assertIn('/nonexistent/ulnet.yaml', fails(1, 'serve', '--config', '/nonexistent/ulnet.yaml'))
+        self.assertIn('/nonexistent/socket', fails(1, 'ping', '127.0.0.1', '--socket', '/nonexistent/socket'))
+        self.assertIn('203.0.113.1', fails(1, 'serve', *self.node('203.0.113.1')))
+
+    def test_a_running_ulnetd_generates(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, config = folder + '/s', folder + '/node.yaml'
+            with open(config, 'w', encoding='utf-8') as file:
+                file.write('net:\n    - net type: tcp\n      local NI(s):\n        - nid: 127.0.0.3@tcp\n'
+                           f'ulnet:\n    workers: 1\n    unprivileged_ports: true\n    accept_port: {self.port}\n'
+                           f'    socket:\n        path: {path}\n')
+            self.serve()
+            daemon = self.start(ULNETD, '--config', config)
+            deadline = time.monotonic() + WAIT
+            while not os.path.exists(path):
+                self.assertIsNone(daemon.poll(), 'ulnetd ended')
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+            command = [PERF, '--socket', path, '--json', 'put', '127.0.0.1@tcp', '--size', '1K']
+            done = subprocess.run(command + ['-n', '100', '--verify'], capture_output=True, text=True, timeout=WAIT)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            report = json.loads(done.stdout)
+            self.assertEqual((report['runs'][0]['completed'], report['runs'][0]['verified']), (100, 100))
+            # Ctrl-C: the table so far, and the daemon is free again.
+            process = self.start(*command, '-d', '600s')
+            time.sleep(2)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=WAIT)
+            self.assertEqual(process.returncode, 0, out + err)
+            self.assertTrue(json.loads(out)['runs'][0]['interrupted'])
+            # A client that is killed takes its job with it; ulnetd stops cleanly under load.
+            self.start(*command, '-d', '600s').kill()
+            self.start(*command, '-d', '600s')
+            time.sleep(1)
+            daemon.send_signal(signal.SIGTERM)
+            out, err = daemon.communicate(timeout=WAIT)
+            self.assertEqual(daemon.returncode, 0, out + err)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])
