@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <ulnet.h>
+#include <unistd.h>
 
 #define PORTAL 20
 #define BITS 0x1234u
@@ -18,14 +19,14 @@ static int failed(const char* what, int error) {
 }
 
 /* A node with one address. unprivileged_ports: no root needed, but only other ulnet nodes will talk to it. */
-static ulnet_t* open_node(const char* nid) {
+static ulnet_t* open_node(const char* nid, int port) {
   char config[256], error[512];
   ulnet_t* node;
   ulnet_options_t options = {0};
   snprintf(config, sizeof(config),
            "net:\n    - net type: tcp\n      local NI(s):\n        - nid: %s\n"
-           "ulnet:\n    workers: 1\n    unprivileged_ports: true\n    accept_port: 19880\n",
-           nid);
+           "ulnet:\n    workers: 1\n    unprivileged_ports: true\n    accept_port: %d\n",
+           nid, port);
   options.config = config;
   if (ulnet_open(&options, &node, error, sizeof(error)) != 0) {
     fprintf(stderr, "putget: cannot start %s: %s\n", nid, error);
@@ -104,6 +105,8 @@ int main(int argc, char** argv) {
   static char memory[4096];
   const char* mode = argc > 1 ? argv[1] : "both";
   const int serving = strcmp(mode, "serve") == 0 && argc == 3;
+  /* Both sides need the same port. Alone on it, this process takes one that another run of it will not have. */
+  const int port = argc > 1 ? 19880 : 20000 + (int)(getpid() % 10000);
   const int using = strcmp(mode, "use") == 0 && argc == 4;
   ulnet_t *server = NULL, *client = NULL;
   ulnet_submitter_t* submitter;
@@ -113,7 +116,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (!using) {
-    server = open_node(serving ? argv[2] : "127.0.0.1@tcp");
+    server = open_node(serving ? argv[2] : "127.0.0.1@tcp", port);
     if (server == NULL || serve(server, memory, sizeof(memory), &submitter) != 0) goto end;
   }
   if (serving) {
@@ -121,7 +124,7 @@ int main(int argc, char** argv) {
     (void)getchar();
     status = 0;
   } else {
-    client = open_node(using ? argv[2] : "127.0.0.2@tcp");
+    client = open_node(using ? argv[2] : "127.0.0.2@tcp", port);
     if (client != NULL) status = use(client, using ? argv[3] : "127.0.0.1@tcp");
   }
 end:
