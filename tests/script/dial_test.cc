@@ -331,9 +331,7 @@ TEST(SockPair, peer_reboots) {
   SockNode* two = &rig.add(node_of(kThem));
   one.put(kThem, 0);
   rig.run_for(1s);
-  two->dead = true;
-  two->net.reset();
-  rig.tcp.forget_sockets(ip("10.0.0.2"));
+  two->kill();
   rig.tcp.silence(ip("10.0.0.2"), true);
   (void)one.take_trace();
   one.put(kThem, 5000);

@@ -1,7 +1,6 @@
 #include "tests/script/replay.h"
 
 #include <algorithm>
-#include <map>
 
 #include "lnd/socklnd/proto/acceptor.h"
 #include "lnd/socklnd/proto/frame.h"
@@ -41,7 +40,6 @@ IpAddress ip_of(const TcpAddress& address) {
 Replay::Replay(SimTcp& tcp, const Capture& capture, ReplayOptions options)
     : tcp_(tcp), options_(std::move(options)), net_(tcp.net_io(options_.theirs)) {
   for (const IpAddress& address : options_.theirs) (void)net_->listen({address, kPort}, 127, {});
-  std::map<std::pair<IpAddress, IpAddress>, uint32_t> mids;  // dialler, passive: CONTROL, BULK_IN, BULK_OUT in turn
   for (const TcpConversation& conversation : capture.conversations) {
     const bool dialled = plays(options_.theirs, conversation.dialler);
     if (dialled == plays(options_.theirs, conversation.passive)) continue;
@@ -59,30 +57,35 @@ Replay::Replay(SimTcp& tcp, const Capture& capture, ReplayOptions options)
       }
     }
     connections_.push_back(std::move(connection));
-    if (conversation.opened_mid) {
-      uint32_t& count = mids[{ip_of(conversation.dialler), ip_of(conversation.passive)}];
-      open_mid(*connections_.back(), 1 + count++ % 3);
-    }
+    if (conversation.opened_mid) open_mid(*connections_.back());
   }
   std::stable_sort(steps_.begin(), steps_.end(),
                    [](const Step& a, const Step& b) { return a.event->time < b.event->time; });
 }
 
-void Replay::open_mid(ReplayConnection& connection, uint32_t ctype) {
+/// Makes a connection that was open before the capture begins. The replay dials, whoever did so back then: what counts
+/// is the type that the node sees. Source ports count down from 1023 as CONTROL, BULK_IN, BULK_OUT of the one who had
+/// dialled.
+void Replay::open_mid(ReplayConnection& connection) {
   const TcpConversation& c = *connection.captured;
-  const Net net = Net::of(NetType::kTcp, 0);
   const uint32_t version = version_of(c, connection.theirs);
-  const bool dialled = connection.theirs == Side::kDialler;
-  const Nid mine = c.address(connection.theirs).nid(net), node = c.address(other(connection.theirs)).nid(net);
+  const Nid mine = c.address(connection.theirs).nid(options_.net),
+            node = c.address(other(connection.theirs)).nid(options_.net);
+  const auto dialled_as = socklnd::ConnType(1 + (1023u - std::min<uint32_t>(c.dialler.port, 1023)) % 3);
+  const auto type = connection.theirs == Side::kDialler ? dialled_as : conn_type_inverse(dialled_as);
   auto& out = connection.out;
   out.resize(socklnd::kConnRequestMaxBytes + socklnd::kHelloMaxBytes);
-  size_t bytes = dialled ? socklnd::conn_request_encode(node, out) : 0;
-  const auto type = socklnd::ConnType(ctype);
-  const auto hello = socklnd::hello_request(mine, node, 1, dialled ? type : conn_type_inverse(type), version);
-  bytes += socklnd::hello_encode(hello, std::span(out).subspan(bytes));
+  size_t bytes = socklnd::conn_request_encode(node, out);
+  bytes += socklnd::hello_encode(socklnd::hello_request(mine, node, 1, type, version), std::span(out).subspan(bytes));
   out.resize(bytes);
-  connection.skip = socklnd::hello_bytes(version) + (dialled ? 0 : socklnd::conn_request_bytes(mine));
-  if (dialled) dial(connection);
+  connection.skip = socklnd::hello_bytes(version);
+  dial(connection);
+}
+
+bool Replay::started() const {
+  return std::all_of(connections_.begin(), connections_.end(), [](const auto& c) {
+    return !c->captured->opened_mid || (c->established && c->skip == 0) || c->closed;
+  });
 }
 
 bool Replay::ready(const Step& step) const {
@@ -94,9 +97,10 @@ bool Replay::ready(const Step& step) const {
 
 void Replay::dial(ReplayConnection& connection) {
   SocketOptions options;
-  options.privileged_ports = connection.captured->dialler.port <= 1023;
-  const IpAddress from = ip_of(connection.captured->dialler);
-  connection.socket = *net_->connect(from, {ip_of(connection.captured->passive), kPort}, options);
+  const TcpConversation& c = *connection.captured;
+  options.privileged_ports = c.dialler.port <= 1023;
+  const IpAddress from = ip_of(c.address(connection.theirs)), to = ip_of(c.address(other(connection.theirs)));
+  connection.socket = *net_->connect(from, {to, kPort}, options);
   connection.opened = true;
 }
 
@@ -182,6 +186,7 @@ bool Replay::turn(Instant now) {
   for (auto& c : connections_)
     while (move_bytes(*c)) worked = true;
   if (worked) moved_ = now;
+  if (!started()) return worked;
   while (next_ < steps_.size()) {
     const Step& step = steps_[next_];
     if (options_.by_time && now - began_ < step.event->time) break;
@@ -204,7 +209,7 @@ std::string Replay::waiting() const {
          std::to_string(step.connection->sent.size());
 }
 
-std::vector<ReplayMessage> replay_messages(const Capture& capture, const std::vector<IpAddress>& party) {
+std::vector<ReplayMessage> replay_messages(const Capture& capture, const std::vector<IpAddress>& party, Net net) {
   std::vector<ReplayMessage> all;
   for (size_t index = 0; index < capture.conversations.size(); ++index) {
     const TcpConversation& c = capture.conversations[index];
@@ -231,8 +236,8 @@ std::vector<ReplayMessage> replay_messages(const Capture& capture, const std::ve
           if (status == socklnd::FrameStatus::kNoop) continue;
           if (status != socklnd::FrameStatus::kMessage) break;
           message.decoded = decoder.header();
-          message.from = c.address(side).nid();
-          message.to = c.address(other(side)).nid();
+          message.from = c.address(side).nid(net);
+          message.to = c.address(other(side)).nid(net);
           payload_left = message.decoded.payload_length;
           decoder.next();
         }

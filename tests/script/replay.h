@@ -15,9 +15,10 @@
 namespace ulnet::test {
 
 struct ReplayOptions {
-  std::vector<IpAddress> theirs;  ///< addresses that the replay plays
-  bool by_time = false;           ///< also not before the time of the capture
-  Duration patience = 5s;         ///< after so long without progress the next step is played all the same, and counted
+  std::vector<IpAddress> theirs;        ///< addresses that the replay plays
+  Net net = Net::of(NetType::kTcp, 0);  ///< of made-up handshakes
+  bool by_time = false;                 ///< also not before the time of the capture
+  Duration patience = 5s;  ///< after so long without progress the next step is played all the same, and counted
 };
 
 /// One connection of the capture in which the replay plays a side.
@@ -36,7 +37,7 @@ struct ReplayConnection {
   uint32_t socket = 0;
   bool established = false;
   bool closed = false;
-  size_t skip = 0;  ///< bytes of a made-up handshake that the node has yet to send
+  size_t skip = 0;  ///< bytes of a made-up HELLO that the node has yet to send
   std::vector<std::byte> out;
 };
 
@@ -47,6 +48,8 @@ class Replay {
   /// Plays what can be played; false when nothing was done.
   bool turn(Instant now);
   [[nodiscard]] bool done() const { return next_ == steps_.size(); }
+  /// The connections that the capture finds open are open: what happens in it may begin.
+  [[nodiscard]] bool started() const;
   /// Steps that were played although the node had not sent what the capture has before them.
   [[nodiscard]] unsigned forced() const { return forced_; }
   /// What the replay waits for, in words.
@@ -64,7 +67,7 @@ class Replay {
     size_t ours_before;  ///< bytes of the other party on this connection before it
     bool ended_before;   ///< the other party had sent FIN or RST
   };
-  void open_mid(ReplayConnection& connection, uint32_t ctype);
+  void open_mid(ReplayConnection& connection);
   [[nodiscard]] bool ready(const Step& step) const;
   void play(const Step& step);
   void dial(ReplayConnection& connection);
@@ -92,7 +95,8 @@ struct ReplayMessage {
   std::vector<std::byte> payload;
 };
 /// All LNet messages of one party, in the order of their first bytes.
-[[nodiscard]] std::vector<ReplayMessage> replay_messages(const Capture& capture, const std::vector<IpAddress>& party);
+[[nodiscard]] std::vector<ReplayMessage> replay_messages(const Capture& capture, const std::vector<IpAddress>& party,
+                                                         Net net = Net::of(NetType::kTcp, 0));
 
 [[nodiscard]] IpAddress ip_of(const TcpAddress& address);
 

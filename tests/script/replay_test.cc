@@ -32,8 +32,7 @@ size_t difference(const Bytes& a, const Bytes& b) {
   return a.size() == b.size() ? std::string::npos : shorter;
 }
 
-std::string nid_string(const IpAddress& address) {
-  const Net net = Net::of(NetType::kTcp, 0);
+std::string nid_string(const IpAddress& address, Net net) {
   const auto& b = address.bytes;
   if (address.v6) return nid_text(Nid::v6(net, b));
   return nid_text(Nid::v4(net, (uint32_t{b[0]} << 24) | (uint32_t{b[1]} << 16) | (uint32_t{b[2]} << 8) | b[3]));
@@ -41,20 +40,20 @@ std::string nid_string(const IpAddress& address) {
 
 struct Stage {
   Stage(const char* name, std::vector<IpAddress> ours, std::vector<IpAddress> theirs, SockNodeOptions options = {},
-        const SimTcpOptions& tcp = {}, bool by_time = false)
-      : capture(pcap_read(capture_path(name))), rig(tcp), our_messages(replay_messages(capture, ours)) {
+        const SimTcpOptions& tcp = {}, bool by_time = false, Net net = Net::of(NetType::kTcp, 0))
+      : capture(pcap_read(capture_path(name))), rig(tcp), our_messages(replay_messages(capture, ours, net)) {
     EXPECT_EQ(capture.error, "");
     options.nids.clear();
-    for (const IpAddress& address : ours) options.nids.push_back(nid_string(address));
+    for (const IpAddress& address : ours) options.nids.push_back(nid_string(address, net));
     node = &rig.add(options);
-    replay = std::make_unique<Replay>(rig.tcp, capture, ReplayOptions{theirs, by_time, 10s});
+    replay = std::make_unique<Replay>(rig.tcp, capture, ReplayOptions{theirs, net, by_time, 10s});
     rig.also.push_back([this](Instant now) { return replay->turn(now); });
-    for (const ReplayMessage& message : replay_messages(capture, theirs)) their_times.push_back(message.began);
+    for (const ReplayMessage& message : replay_messages(capture, theirs, net)) their_times.push_back(message.began);
   }
 
   /// The puppet: submits our next message once all that came before it in the capture have arrived.
   bool submit_next() {
-    if (submitted == our_messages.size()) return false;
+    if (submitted == our_messages.size() || !replay->started()) return false;
     const ReplayMessage& message = our_messages[submitted];
     const size_t before =
         size_t(std::lower_bound(their_times.begin(), their_times.end(), message.began) - their_times.begin());
@@ -77,9 +76,9 @@ struct Stage {
     EXPECT_EQ(replay->unexpected(), 0u);
     for (const auto& c : replay->connections()) {
       const Side side = other(c->theirs);
-      const uint32_t version = c->captured->dialler.ipv6 ? 4 : 3;
-      const Bytes ours = masked(c->sent, side, version, c->captured->dialler.ipv6);
-      const Bytes kernels = masked(c->expected(), side, version, c->captured->dialler.ipv6);
+      const bool v6 = c->captured->dialler.ipv6, mid = c->captured->opened_mid;
+      const Bytes ours = mid ? c->sent : masked(c->sent, side, v6 ? 4 : 3, v6);
+      const Bytes kernels = mid ? c->expected() : masked(c->expected(), side, v6 ? 4 : 3, v6);
       const size_t at = difference(ours, kernels);
       EXPECT_EQ(at, std::string::npos) << c->name() << ": " << ours.size() << " and " << kernels.size() << " bytes";
     }
@@ -95,11 +94,14 @@ struct Stage {
 };
 
 /// Takes one of two parties' place, then the other's.
-void both_places(const char* name, const char* first, const char* second, SockNodeOptions options = {}) {
+void both_places(const char* name, std::vector<const char*> first, std::vector<const char*> second,
+                 SockNodeOptions options = {}, Net net = Net::of(NetType::kTcp, 0)) {
+  std::vector<IpAddress> a, b;
+  for (const char* text : first) a.push_back(ip(text));
+  for (const char* text : second) b.push_back(ip(text));
   for (const bool swap : {false, true}) {
     SCOPED_TRACE(std::string(name) + (swap ? ", second party" : ", first party"));
-    const std::vector<IpAddress> a = {ip(first)}, b = {ip(second)};
-    Stage stage(name, swap ? b : a, swap ? a : b, options);
+    Stage stage(name, swap ? b : a, swap ? a : b, options, {}, false, net);
     EXPECT_TRUE(stage.run()) << "waits for " << stage.replay->waiting() << "; submitted " << stage.submitted << " of "
                              << stage.our_messages.size() << ", received " << stage.node->received.size();
     stage.rig.run_for(100ms);
@@ -109,25 +111,40 @@ void both_places(const char* name, const char* first, const char* second, SockNo
 }
 
 TEST(SockReplay, pings) {
-  both_places("a1-tcp-ping-1to2", "10.10.0.1", "10.10.0.2");
-  both_places("a2-tcp-ping-2to1", "10.10.0.1", "10.10.0.2");
+  both_places("a1-tcp-ping-1to2", {"10.10.0.1"}, {"10.10.0.2"});
+  both_places("a2-tcp-ping-2to1", {"10.10.0.1"}, {"10.10.0.2"});
 }
 
 TEST(SockReplay, nine_connections) {
   SockNodeOptions options;
   options.conns_per_peer = 4;
-  both_places("i2-tcp-conns-per-peer-4-ping", "10.10.0.1", "10.10.0.2", options);
+  both_places("i2-tcp-conns-per-peer-4-ping", {"10.10.0.1"}, {"10.10.0.2"}, options);
 }
 
 TEST(SockReplay, ipv6) {
-  both_places("h1-tcp-ipv6-large-nid-ping-discover", "fd00:10::1", "fd00:10::2");
+  both_places("h1-tcp-ipv6-large-nid-ping-discover", {"fd00:10::1"}, {"fd00:10::2"});
 }
 
 TEST(SockReplay, selftest_with_bulk_and_zero_copy) {
   for (const char* name :
        {"c1-tcp-lst-ping", "c2-tcp-lst-brw-write-4k", "c3-tcp-lst-brw-read-4k", "c4-tcp-lst-brw-write-1m",
         "c5-tcp-lst-brw-read-1m", "c6-tcp-lst-brw-write-64k-conc2", "i1-tcp-csum-enabled-lst-brw-write-4k"})
-    both_places(name, "10.10.0.1", "10.10.0.2");
+    both_places(name, {"10.10.0.1"}, {"10.10.0.2"});
+}
+
+TEST(SockReplay, several_rails) {
+  both_places("b1-tcp-mr-discover-push", {"10.10.0.1", "10.10.0.101"}, {"10.10.0.2", "10.10.0.102"});
+  both_places("h2-tcp-ipv4-and-ipv6-nid-discover", {"10.10.0.1", "fd00:10::1"}, {"10.10.0.2", "fd00:10::2"});
+}
+
+// The router's two sides, and its neighbours: messages whose source or destination is not the peer.
+TEST(SockReplay, routed) {
+  for (const char* name : {"d1-routed-ping-tcp1side", "d2-routed-lst-ping-tcp1side",
+                           "d3-routed-lst-brw-write-4k-tcp1side", "d4-routed-lst-brw-read-4k-tcp1side"})
+    both_places(name, {"10.10.0.1"}, {"10.10.0.3"}, {}, Net::of(NetType::kTcp, 1));
+  for (const char* name : {"d1-routed-ping-tcp2side", "d2-routed-lst-ping-tcp2side",
+                           "d3-routed-lst-brw-write-4k-tcp2side", "d4-routed-lst-brw-read-4k-tcp2side"})
+    both_places(name, {"10.20.0.2"}, {"10.20.0.3"}, {}, Net::of(NetType::kTcp, 2));
 }
 
 TEST(SockReplay, crafted_requests_and_hellos) {

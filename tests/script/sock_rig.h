@@ -110,6 +110,8 @@ class SockNode final : public LndControlHost {
   /// Goes on with a held slot of worker 0.
   void resume(size_t index, RxVerdict verdict, uint32_t wanted = UINT32_MAX);
   void stop();
+  /// The machine loses power: no FIN, no RST, nothing ends. Its addresses may be given to a new node.
+  void kill();
   [[nodiscard]] bool stopped() const { return stopped_ == nids.size(); }
   /// Nothing is under way and all memory is home.
   [[nodiscard]] bool idle() const;

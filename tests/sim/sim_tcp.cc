@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "dataplane/base/check.h"
 #include "tests/sim/sim_tcp_io.h"
@@ -247,13 +248,14 @@ void SimTcp::acknowledged(uint64_t id, size_t bytes) {
 
 void SimTcp::reset_received(Socket& socket) {
   if (socket.error == 0) socket.error = -ECONNRESET;
-  socket.peer = 0;
+  const uint64_t peer = std::exchange(socket.peer, 0);
   socket.send.clear();
   socket.wire.clear();
   socket.delivery_pending = false;
   socket.in_flight = 0;
   poke(socket);
   reap(socket.id);
+  reap(peer);
 }
 
 void SimTcp::send_reset(Socket& socket) {
@@ -289,8 +291,10 @@ void SimTcp::reap(uint64_t id) {
   if (socket == nullptr || !socket->closed || !socket->wire.empty()) return;
   const bool over = socket->error != 0 || (socket->fin_sent && (socket->fin_received || find(socket->peer) == nullptr));
   if (!over) return;
-  if (Socket* peer = find(socket->peer); peer != nullptr && socket->error == 0) peer->peer = 0;
+  const uint64_t peer_id = socket->peer;
+  if (Socket* peer = find(peer_id); peer != nullptr && socket->error == 0) peer->peer = 0;
   sockets_.erase(id);
+  reap(peer_id);
 }
 
 void SimTcp::poke(Socket& socket) {

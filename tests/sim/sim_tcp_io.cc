@@ -280,6 +280,7 @@ void SimEngine::flush() {
 
 unsigned SimEngine::poll(std::span<StreamEvent> out, Instant now) {
   tcp_.advance(now);
+  if (events_.empty()) return 0;
   unsigned count = 0;
   std::deque<Pending> later;
   while (count < out.size() && !events_.empty()) {

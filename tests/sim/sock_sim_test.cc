@@ -16,7 +16,7 @@ constexpr const char* kIps[] = {"10.0.0.1", "10.0.0.2", "10.0.0.3"};
 struct Load {
   uint64_t seed = 1;
   uint32_t messages = 1000;
-  uint32_t size_max = 200000;
+  uint32_t size_max = 100000;
   int32_t conns_per_peer = 1;
   bool faults = false;
   unsigned workers = 1;
@@ -25,7 +25,12 @@ struct Load {
 struct Chaos {
   explicit Chaos(const Load& the_load)
       : load(the_load),
-        rig({.seed = load.seed, .delay = 50us, .jitter = 100us, .send_buffer = 65536, .receive_buffer = 65536}) {
+        rig({.seed = load.seed,
+             .delay = 50us,
+             .jitter = 100us,
+             .segment_max = 9000,
+             .send_buffer = 65536,
+             .receive_buffer = 65536}) {
     for (const char* nid : kNids) {
       SockNodeOptions options;
       options.nids = {nid};
@@ -47,14 +52,14 @@ struct Chaos {
 
   uint32_t size() {
     if (rig.rng.one_in(2)) return uint32_t(rig.rng.below(1200));
-    if (rig.rng.one_in(50)) return 1u << 20;
+    if (rig.rng.one_in(100)) return 1u << 20;
     return uint32_t(rig.rng.below(load.size_max));
   }
 
   /// What the core does of its own accord: resumes, diverts, cancels.
   void meddle(SockNode& node) {
     for (auto& core : node.cores) {
-      while (!core->held.empty() && rig.rng.one_in(2)) {
+      while (!core->held.empty() && (calm || rig.rng.one_in(2))) {
         RxSlot& slot = *core->held.front();
         core->held.erase(core->held.begin());
         slot.verdict = load.faults && rig.rng.one_in(200) ? RxVerdict::kProtocolError : RxVerdict::kReceive;
@@ -63,7 +68,7 @@ struct Chaos {
       }
       if (!core->receiving.empty() && rig.rng.one_in(10)) core->lnd->divert(*core->oldest_receiving(), rig.now);
     }
-    if (node.txs.empty() || !rig.rng.one_in(10)) return;
+    if (calm || node.txs.empty() || !rig.rng.one_in(10)) return;
     TestTx& tx = node.txs[rig.rng.below(node.txs.size())];
     if (tx.done > 0) return;
     FakeCore& core = *node.cores[node.places.at(tx.next_hop).worker.value];
@@ -106,6 +111,7 @@ struct Chaos {
   static Nid rig_nid(const char* text);
 
   const Load load;
+  bool calm = false;  ///< nothing is cancelled any more, nothing stays held
   SockRig rig;
   std::vector<SockNode*> nodes;
 };
@@ -130,7 +136,9 @@ uint64_t run_and_check(const Load& load) {
     return true;
   };
   EXPECT_TRUE(chaos.rig.run_until(quiet, 300s)) << "seed " << load.seed;
-  chaos.rig.run_for(70s);  // back-offs end
+  chaos.calm = true;
+  const Instant backoffs_end = chaos.rig.now + 70s;
+  EXPECT_TRUE(chaos.rig.run_until([&] { return quiet() && chaos.rig.now >= backoffs_end; }, 80s));
   uint64_t print = 0;
   for (SockNode* from : chaos.nodes)
     for (const char* to : kNids)
@@ -152,7 +160,7 @@ uint64_t run_and_check(const Load& load) {
     EXPECT_EQ(node->txs.back().how.error, 0) << "seed " << load.seed << ": traffic does not flow again";
     print = print * 1000003 + node->received.size();
   }
-  EXPECT_GT(delivered, load.messages / 4);
+  EXPECT_GT(delivered, load.faults ? 6u : load.messages / 2);
   EXPECT_TRUE(load.faults || delivered + load.messages / 5 >= ok) << delivered << " of " << ok;
   EXPECT_TRUE(chaos.rig.shut_down()) << "seed " << load.seed;
   chaos.rig.run_for(1s);  // the last FINs
