@@ -1,18 +1,20 @@
 // The one interface between LNet's core and a network driver (LND). An LND has two halves: the worker half (`Lnd`, one
-// instance per worker and Node, no locks inside) moves messages; the control half (`LndControl`, one per Node) starts and
-// stops NIs, sets connections up, decides races, and places each connection on the worker that serves its peer NI.
+// instance per worker and Node, no locks inside) moves messages; the control half (`LndControl`, one per Node) starts
+// and stops NIs, sets connections up, decides races, and places each connection on the worker that serves its peer NI.
 //
-// Words: *Tx* a message under way out; *RxSlot* a message coming in; *connection set* everything between one local NI and one
-// peer NID. Time is handed in; nothing here reads a clock.
+// Words: *Tx* a message under way out; *RxSlot* a message coming in; *connection set* everything between one local NI
+// and one peer NID. Time is handed in; nothing here reads a clock.
 //
 // Who owns what, after each call:
 //   Lnd::submit(tx)             the LND, until it calls core.tx_done(tx) - exactly once, also after cancel() and close
 //   core.rx_header(slot)
-//     = kReceive                the LND receives into slot.into, discards what goes beyond, then core.rx_done(slot) once
-//     = kHold                   the core; the LND reads no further there and keeps the slot's memory until the core calls
+//     = kReceive                the LND receives into slot.into, discards what goes beyond, then core.rx_done(slot)
+//     once = kHold                   the core; the LND reads no further there and keeps the slot's memory until the
+//     core calls
 //                               Lnd::resume(slot) - exactly once, also when the connection has died meanwhile
 //     = kProtocolError          nobody: the LND closes the connection, no rx_done
-//   Lnd::resume(slot)           as after rx_header, the verdict being in slot.verdict (kReceive or kProtocolError); the LND may
+//   Lnd::resume(slot)           as after rx_header, the verdict being in slot.verdict (kReceive or kProtocolError); the
+//   LND may
 //                               call rx_done from within
 //   core.rx_done(slot)          the LND: the slot and its buffer are free again; slot.into is not touched any more
 //   core.tx_done(tx)            the core: the LND and the transport have let go of header and payload
@@ -28,9 +30,9 @@
 #include "dataplane/base/result.h"
 #include "dataplane/base/rng.h"
 #include "dataplane/base/time.h"
+#include "dataplane/base/wheel.h"
 #include "dataplane/msg/payload.h"
 #include "dataplane/msg/posted.h"
-#include "dataplane/base/wheel.h"
 #include "dataplane/wire/header.h"
 
 namespace ulnet {
@@ -40,8 +42,17 @@ struct PeerSlice;  // dataplane/peer/peer_slice.h: what the serving worker owns 
 
 /// Whose fault a failure was: decides health and resends (docs/wire/lnet.md §9). Values are those of fault rules there.
 enum class LndStatus : uint8_t {
-  kOk = 0, kLocalInterrupt, kLocalDropped, kLocalAborted, kLocalNoRoute, kLocalError, kLocalTimeout,
-  kRemoteError, kRemoteDropped, kRemoteTimeout, kNetworkTimeout
+  kOk = 0,
+  kLocalInterrupt,
+  kLocalDropped,
+  kLocalAborted,
+  kLocalNoRoute,
+  kLocalError,
+  kLocalTimeout,
+  kRemoteError,
+  kRemoteDropped,
+  kRemoteTimeout,
+  kNetworkTimeout
 };
 inline constexpr unsigned kLndStatuses = 11;
 
@@ -55,20 +66,20 @@ struct TxTag {};
 /// One message on its way out over one hop. Filled by the core, constant for the LND but for `lnd` and the link.
 struct Tx : Linked<TxTag>, Posted, Timer {
   wire::Header header;
-  Payload payload;               ///< header.payload_length bytes
-  NiId ni{};                     ///< local NI to send from
+  Payload payload;  ///< header.payload_length bytes
+  NiId ni{};        ///< local NI to send from
   NiSlice* ni_slice = nullptr;
-  PeerNiId peer_ni{};            ///< next hop
+  PeerNiId peer_ni{};  ///< next hop
   PeerSlice* peer = nullptr;
-  Nid next_hop;                  ///< the next hop's NID (header.dest_nid is the final destination)
-  Instant deadline = kForever;   ///< not worth sending after this; the LND need not watch it before it has a connection
-  bool routed = false;           ///< forwarded for another node: header.src_nid is not ours
-  uint64_t lnd[4] = {};          ///< the LND's own while it owns the Tx
+  Nid next_hop;                 ///< the next hop's NID (header.dest_nid is the final destination)
+  Instant deadline = kForever;  ///< not worth sending after this; the LND need not watch it before it has a connection
+  bool routed = false;          ///< forwarded for another node: header.src_nid is not ours
+  uint64_t lnd[4] = {};         ///< the LND's own while it owns the Tx
   // The serving worker's own.
-  Completion result;             ///< how it ended
-  uint8_t stage = 0;             ///< egress.h: where it waits and which credits it holds
-  void* message = nullptr;       ///< the Message that it is a part of; touched by home only
-  uint16_t home = 0;             ///< worker that gets it back
+  Completion result;        ///< how it ended
+  uint8_t stage = 0;        ///< egress.h: where it waits and which credits it holds
+  void* message = nullptr;  ///< the Message that it is a part of; touched by home only
+  uint16_t home = 0;        ///< worker that gets it back
 };
 
 enum class RxVerdict : uint8_t { kReceive, kHold, kProtocolError };
@@ -76,30 +87,31 @@ enum class RxVerdict : uint8_t { kReceive, kHold, kProtocolError };
 struct RxTag {};
 struct HeldTag {};
 struct ReceivingTag {};
-/// One message coming in. Lives in the LND's connection or receive buffer; one per message that can be under way at once.
+/// One message coming in. Lives in the LND's connection or receive buffer; one per message that can be under way at
+/// once.
 struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   // Set by the LND before rx_header, constant until rx_done.
   wire::Header header;
-  NiId ni{};                     ///< local NI of the connection that it came over
+  NiId ni{};  ///< local NI of the connection that it came over
   NiSlice* ni_slice = nullptr;
-  PeerNiId from_ni{};            ///< the immediate sender
+  PeerNiId from_ni{};  ///< the immediate sender
   PeerSlice* from = nullptr;
   Nid from_nid;
-  bool rdma_request = false;     ///< o2iblnd PUT_REQ / GET_REQ: the payload has not been sent yet
+  bool rdma_request = false;  ///< o2iblnd PUT_REQ / GET_REQ: the payload has not been sent yet
   // Set by the core before it answers kReceive.
   RxVerdict verdict = RxVerdict::kReceive;
-  Payload into;                  ///< where the first into.length bytes go; the rest of payload_length is discarded
+  Payload into;  ///< where the first into.length bytes go; the rest of payload_length is discarded
   // The core's own from rx_header to rx_done.
   Instant held_since = kNever;
   void* core_message = nullptr;  ///< the Message or router buffer that it is received for; null: discarded
   void* core_wait = nullptr;
   uint8_t core_state = 0;
-  uint16_t core_worker = 0;      ///< worker of the connection, to which a verdict goes back
+  uint16_t core_worker = 0;  ///< worker of the connection, to which a verdict goes back
 };
 
 /// A message between the halves of one LND, by way of the node's rings. Meaning is the LND's own.
 struct LndMsg {
-  uint16_t lnd = 0;              ///< set by the core: which registered LND
+  uint16_t lnd = 0;  ///< set by the core: which registered LND
   uint16_t kind = 0;
   NiId ni{};
   PeerNiId peer_ni{};
@@ -137,8 +149,8 @@ class Lnd {
   /// Wants slot.into back before the payload is complete: the LND discards what still comes and calls rx_done(slot,
   /// ECANCELED) as soon as the transport has let go of the memory. No effect when rx_done was called already.
   virtual void divert(RxSlot& slot, Instant now) = 0;
-  /// Wants the payload memory back. Not begun: tx_done(ECANCELED, kOk) at once. Begun: nothing, unless `force`: then the
-  /// connection is closed and tx_done follows with an error.
+  /// Wants the payload memory back. Not begun: tx_done(ECANCELED, kOk) at once. Begun: nothing, unless `force`: then
+  /// the connection is closed and tx_done follows with an error.
   virtual void cancel(Tx& tx, bool force, Instant now) = 0;
   /// Reaps at most `budget` completions; returns how many. One message is run to its end before the next.
   virtual unsigned poll(unsigned budget, Instant now) = 0;
@@ -162,22 +174,22 @@ class Lnd {
 struct NiParams {
   NiId id{};
   Nid nid;
-  std::string interface;           ///< "" when given by NID
-  int32_t peer_timeout = 180;      ///< s
+  std::string interface;       ///< "" when given by NID
+  int32_t peer_timeout = 180;  ///< s
   int32_t peer_credits = 8;
   int32_t peer_buffer_credits = 0;
   int32_t credits = 256;
-  int32_t conns_per_peer = 0;      ///< 0 = by link speed (docs/wire/socklnd.md §5)
-  int32_t lnd_timeout = 50;        ///< s
+  int32_t conns_per_peer = 0;  ///< 0 = by link speed (docs/wire/socklnd.md §5)
+  int32_t lnd_timeout = 50;    ///< s
   int32_t tos = -1;
-  std::vector<NiSlice*> slices;    ///< one per worker, owned by those workers
+  std::vector<NiSlice*> slices;  ///< one per worker, owned by those workers
 };
 
 /// Where control put a peer NI.
 struct PeerPlace {
   PeerNiId id{};
   WorkerId worker = kNoWorker;
-  PeerSlice* slice = nullptr;      ///< owned by `worker`; alive until the LND has no connection set of it
+  PeerSlice* slice = nullptr;  ///< owned by `worker`; alive until the LND has no connection set of it
 };
 
 /// What an LND's control half may ask of control. Calls are made on the control thread only.
@@ -207,7 +219,8 @@ class LndControlHost {
 class LndControl {
  public:
   virtual ~LndControl() = default;
-  /// Opens what the NI needs (listener, device). Errors name what is missing: ENODEV, EADDRNOTAVAIL, EADDRINUSE, EACCES.
+  /// Opens what the NI needs (listener, device). Errors name what is missing: ENODEV, EADDRNOTAVAIL, EADDRINUSE,
+  /// EACCES.
   [[nodiscard]] virtual Result<void> ni_start(const NiParams& params, Instant now) = 0;
   /// Stops listening and dialling and closes the NI's connections on every worker; host.ni_stopped() follows later.
   virtual void ni_stop(NiId ni, Instant now) = 0;

@@ -26,15 +26,15 @@ struct Endpoint {
   constexpr auto operator<=>(const Endpoint&) const = default;
 };
 
-using SocketId = uint32_t;     ///< never 0, not reused within the life of a NetIo
+using SocketId = uint32_t;  ///< never 0, not reused within the life of a NetIo
 using ListenerId = uint32_t;
 
 /// How a dialled or accepted socket is set up (docs/wire/socklnd.md §5 timers, §8).
 struct SocketOptions {
-  std::string interface;       ///< bind to this device; "" = not
+  std::string interface;         ///< bind to this device; "" = not
   bool privileged_ports = true;  ///< source port from 1023 down to 512; false: any free port
   int tos = -1;
-  uint32_t send_buffer_bytes = 0;    ///< 0 = the system's
+  uint32_t send_buffer_bytes = 0;  ///< 0 = the system's
   uint32_t receive_buffer_bytes = 0;
   bool nodelay = true;
   int keepalive_idle = 30, keepalive_interval = 5, keepalive_count = 5;  ///< s, s, probes; idle 0 = off
@@ -57,9 +57,10 @@ class NetIo {
   /// Listens on exactly this address. Errors: EADDRINUSE, EADDRNOTAVAIL, EACCES.
   [[nodiscard]] virtual Result<ListenerId> listen(const Endpoint& at, int backlog, const SocketOptions& options) = 0;
   virtual void unlisten(ListenerId id) = 0;
-  /// Starts dialling from `local` (port ignored). kConnected or kFailed follows. Errors: EADDRINUSE when no source port is
-  /// left, EADDRNOTAVAIL, EMFILE.
-  [[nodiscard]] virtual Result<SocketId> connect(const IpAddress& local, const Endpoint& remote, const SocketOptions& options) = 0;
+  /// Starts dialling from `local` (port ignored). kConnected or kFailed follows. Errors: EADDRINUSE when no source port
+  /// is left, EADDRNOTAVAIL, EMFILE.
+  [[nodiscard]] virtual Result<SocketId> connect(const IpAddress& local, const Endpoint& remote,
+                                                 const SocketOptions& options) = 0;
   /// Bytes read or written (> 0); 0 = end of stream (read); negative errno, EAGAIN among them.
   [[nodiscard]] virtual int read(SocketId id, std::span<std::byte> out) = 0;
   [[nodiscard]] virtual int write(SocketId id, std::span<const std::byte> in) = 0;

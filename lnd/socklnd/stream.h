@@ -1,5 +1,6 @@
-// Byte streams as the worker half of socklnd drives them: completion based, one engine per worker and Node. Engines: io_uring,
-// epoll (where io_uring is forbidden), and the simulated TCP of the tests. socklnd's rules know no other I/O than this.
+// Byte streams as the worker half of socklnd drives them: completion based, one engine per worker and Node. Engines:
+// io_uring, epoll (where io_uring is forbidden), and the simulated TCP of the tests. socklnd's rules know no other I/O
+// than this.
 #pragma once
 #include <sys/uio.h>
 
@@ -36,11 +37,11 @@ struct StreamEvent {
 class StreamEngine {
  public:
   virtual ~StreamEngine() = default;
-  /// Takes the source over. `owner` comes back in each event. Errors: ENOSPC when all stream slots are in use (the source
-  /// stays the caller's).
+  /// Takes the source over. `owner` comes back in each event. Errors: ENOSPC when all stream slots are in use (the
+  /// source stays the caller's).
   [[nodiscard]] virtual Result<StreamId> attach(StreamSource source, void* owner) = 0;
-  /// Receives what comes, at least one byte, into the pieces (at most kStreamPieces; copied, the memory they name is not). One
-  /// receive per stream at a time; memory is the engine's until kReceived.
+  /// Receives what comes, at least one byte, into the pieces (at most kStreamPieces; copied, the memory they name is
+  /// not). One receive per stream at a time; memory is the engine's until kReceived.
   virtual void receive(StreamId id, std::span<const iovec> pieces) = 0;
   /// Asks for the memory of a receive under way back: kReceived follows, with the bytes that came or ECANCELED.
   virtual void cancel_receive(StreamId id) = 0;
@@ -64,9 +65,10 @@ class StreamEngine {
   [[nodiscard]] virtual const char* name() const = 0;
 };
 
-inline constexpr unsigned kStreamPieces = 64;     ///< pieces of one receive or send
+inline constexpr unsigned kStreamPieces = 64;  ///< pieces of one receive or send
 
-/// io_uring where the kernel allows it, else epoll; `why_not` gets the reason when it is epoll. `streams`: most streams.
+/// io_uring where the kernel allows it, else epoll; `why_not` gets the reason when it is epoll. `streams`: most
+/// streams.
 [[nodiscard]] std::unique_ptr<StreamEngine> make_uring_engine(uint32_t streams, Error* why_not);
 [[nodiscard]] std::unique_ptr<StreamEngine> make_epoll_engine(uint32_t streams);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The main job with real processes: client, router and server, each an ulnetd in a network namespace of its own, two tcp
-nets. First full speed both ways at once without one failed operation; then with connections reset and the router killed
+"""The main job with real processes: client, router and server, each an ulnetd in a network namespace of its own, two
+tcp nets. First full speed both ways at once without one failed operation; then with connections reset and the router killed
 and restarted all the while: each operation ends once, with success or a named error, and traffic resumes by itself.
 
 ULNET_FULL=1: 60 s of each instead of a few.
@@ -147,7 +147,8 @@ def full_speed(cluster):
     routed, length = cluster.stat('router', 'route_count'), cluster.stat('router', 'route_length')
     assert routed > 100 and length > 100 << 20, (routed, length)
     assert cluster.stat('router', 'drop_count') == 0
-    print(f'full speed: {routed} messages, {length >> 20} MiB through the router in {SECONDS} s, none failed', flush=True)
+    print(f'full speed: {routed} messages, {length >> 20} MiB through the router in {SECONDS} s, none failed',
+          flush=True)
 
 
 def chaos(cluster):
