@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "config/devices.h"
 #include "config/schema.h"
 #include "dataplane/base/nid_text.h"
 
@@ -80,6 +81,8 @@ class Applier {
       if (!net->nis.empty()) return {};
     }
     std::erase_if(s_.nets, [&](const NetConfig& one) { return one.net == c.net; });
+    // Without an NI on the gateway's net a route leads nowhere: it goes with the last one.
+    std::erase_if(s_.routes, [&](const RouteConfig& route) { return route.gateway.net() == c.net; });
     return {};
   }
 
@@ -236,7 +239,12 @@ class Applier {
 
   Wrong operator()(const UlnetSet& c) {
     const Field* field = field_find("ulnet." + c.key);
-    if (field == nullptr) return {-EINVAL, fmt::format("cannot configure {}: there is no such key", c.key)};
+    if (field == nullptr || field->at == nullptr)
+      return {-EINVAL, fmt::format("cannot configure {}: there is no such key", c.key)};
+    if (c.key == "devices") {
+      if (const auto devices = devices_of(c.value); !devices)
+        return {-EINVAL, fmt::format("cannot configure {}", devices.error())};
+    }
     Slots slots;
     slots.ulnet = s_.ulnet;
     std::string wrong = field_assign(*field, c.value, slots);

@@ -4,6 +4,7 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -213,6 +214,10 @@ Imported load_text(std::string_view text, const std::string& file, ImportMode mo
   imported.errors = std::move(yaml.errors);
   if (!imported.errors.empty()) return imported;
   for (const Doc& document : yaml.documents) import_document(document, file, mode, imported);
+  if (mode == ImportMode::kDel) {  // a net takes its routes along, so what stands on nets goes before them
+    auto not_net = [](const PlacedChange& one) { return !std::holds_alternative<NetDel>(one.change); };
+    std::stable_partition(imported.changes.begin(), imported.changes.end(), not_net);
+  }
   return imported;
 }
 

@@ -33,7 +33,7 @@ struct ExecRequest {
 
 /// All that a file asks for. When `errors` is not empty nothing of it may be applied.
 struct Imported {
-  ChangeList changes;                 ///< kAdd and kDel, in the order of the file
+  ChangeList changes;                 ///< kAdd: in the order of the file; kDel: nets last
   std::vector<std::string> sections;  ///< kShow: sections to show
   std::vector<ExecRequest> exec;      ///< kExec
   Problems errors;                    ///< all mistakes, not only the first

@@ -149,6 +149,21 @@ TEST(ConfigApply, deleting) {
   EXPECT_EQ(state, DesiredState{});
 }
 
+// A whole configuration can be deleted by the file that made it, though nets stand before their routes there.
+TEST(ConfigApply, import_del_undoes_import) {
+  const std::string text = golden_text("tcp-mr.import-roundtrip");
+  Problems problems;
+  DesiredState state = state_of(load_text(text, "f").changes, problems);
+  ASSERT_EQ(state.routes.size(), 1u);
+  std::vector<ChangeError> errors = changes_apply(state, load_text(text, "f", ImportMode::kDel).changes);
+  EXPECT_TRUE(errors.empty()) << errors[0].what;
+  EXPECT_TRUE(state.nets.empty() && state.routes.empty() && state.peers.empty() && state.udsp.empty());
+  // Deleting the net alone takes the route along.
+  state = state_of(load_text(text, "f").changes, problems);
+  EXPECT_EQ(apply_errors(state, {NetDel{.net = net("tcp")}}), "");
+  EXPECT_TRUE(state.routes.empty());
+}
+
 TEST(ConfigApply, peers) {
   DesiredState state;
   EXPECT_EQ(apply_errors(state, {LnetConfigure{}, peer_add("10.0.0.1@tcp", "10.0.0.[2-3]@tcp"),
