@@ -44,7 +44,7 @@ class Applier {
     NetConfig* net = net_find(c.net);
     if (net != nullptr) {
       for (const NiConfig& ni : net->nis) {
-        bool same = c.ni.nid ? ni.nid == c.ni.nid : !ni.nid && ni.interface == c.ni.interface;
+        bool same = c.ni.nid ? ni.nid == c.ni.nid : ni.interface == c.ni.interface;  // control fills in nid
         if (same)
           return {-EEXIST, fmt::format("cannot add LNet NI: {} already has {}", net_text(c.net), ni_name(c.ni))};
       }

@@ -129,6 +129,18 @@ TEST(ConfigApply, whole_or_not_at_all) {
   EXPECT_EQ(state, before);
 }
 
+// Control fills in the NID of an NI that was named by its interface: it is the same NI still.
+TEST(ConfigApply, an_interface_is_added_once_to_a_net) {
+  DesiredState state;
+  ASSERT_EQ(apply_errors(state, {LnetConfigure{}, net_add("tcp", "eth0")}), "");
+  state.nets[0].nis[0].nid = nid("10.0.0.1@tcp");
+  EXPECT_EQ(apply_errors(state, {net_add("tcp", "eth0")}), "0 -17 cannot add LNet NI: tcp already has eth0\n");
+  EXPECT_EQ(apply_errors(state, {NetAdd{net("tcp"), NiConfig{.nid = nid("10.0.0.1@tcp")}}}),
+            "0 -17 cannot add LNet NI: tcp already has 10.0.0.1@tcp\n");
+  EXPECT_EQ(apply_errors(state, {net_add("tcp1", "eth0"), NetAdd{net("tcp"), NiConfig{.nid = nid("10.0.0.2@tcp")}}}),
+            "");
+}
+
 TEST(ConfigApply, deleting) {
   DesiredState state;
   ASSERT_EQ(apply_errors(state, {LnetConfigure{}, net_add("tcp", "eth0"), net_add("tcp", "eth1"),
