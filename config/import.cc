@@ -371,14 +371,35 @@ void exec_section(Context& c, const Cursor& at) {
   c.out.exec.push_back(std::move(request));
 }
 
+/// ulnet: devices: checked here, kept as it is written.
+void device_item(Context& c, const Cursor& item) {
+  bool named = false, what = false;
+  Slots none;
+  c.each_key(item, [&](const std::string& key, const Cursor& child, const Field& field) {
+    named = named || key == "name";
+    what = what || key == "device";
+    if (field.type == FieldType::kTextList) {
+      (void)c.texts(child);
+    } else if (field.type == FieldType::kList) {
+      c.each_item(child, [&](const Cursor& one) {
+        c.each_key(one, [&](const std::string&, const Cursor& at, const Field& f) { c.assign(at, f, none); });
+      });
+    } else {
+      c.assign(child, field, none);
+    }
+  });
+  if (!named) c.wrong(item, "'name' is missing", "name: with the name of the port");
+  if (!what) c.wrong(item, "'device' is missing", "device: with a PCI address or the kind of a virtual device");
+}
+
 /// ulnet: every key below it, however deep, is one change.
 void ulnet_section(Context& c, const Cursor& at) {
   c.each_key(at, [&](const std::string&, const Cursor& child, const Field& field) {
     if (field.type == FieldType::kMap) return ulnet_section(c, child);
     Slots slots;
-    if (field.type == FieldType::kRaw) {
-      if (!child.doc->is_list() && !child.doc->is_null())
-        c.wrong(child, fmt::format("is {}", child.doc->kind_text()), "a list");
+    if (field.type == FieldType::kList) {
+      if (child.doc->is_map()) return c.wrong(child, "is a map", "a list");
+      c.each_item(child, [&](const Cursor& item) { device_item(c, item); });
     } else if (!c.assign(child, field, slots)) {
       return;
     }

@@ -199,12 +199,13 @@ TEST(ConfigLoad, ip2nets) {
 
 TEST(ConfigLoad, ulnet_section) {
   EXPECT_EQ(changes_of("ulnet:\n  idle: busy\n  unprivileged_ports: true\n  accept_port: 9988\n  socket:\n    mode: "
-                       "0640\n  devices: [a]\n"),
+                       "0640\n  devices: [{name: a, device: tap}]\n"),
             "{\"change\":\"ulnet_set\",\"key\":\"idle\",\"value\":\"busy\"}\n"
             "{\"change\":\"ulnet_set\",\"key\":\"unprivileged_ports\",\"value\":true}\n"
             "{\"change\":\"ulnet_set\",\"key\":\"accept_port\",\"value\":9988}\n"
             "{\"change\":\"ulnet_set\",\"key\":\"socket.mode\",\"value\":\"0640\"}\n"
-            "{\"change\":\"ulnet_set\",\"key\":\"devices\",\"value\":[\"a\"]}\n");
+            "{\"change\":\"ulnet_set\",\"key\":\"devices\",\"value\":[{\"name\":\"a\",\"device\":"
+            "\"tap\"}]}\n");
   Problems problems;
   DesiredState state = state_of(
       load_text("ulnet:\n  idle: busy\n  socket: {mode: 0640}\n  socklnd: {keepalive: 7}\n", "f").changes, problems);

@@ -18,7 +18,7 @@ const char* const kTexts[] = {
 constexpr const char* kUlnet =
     "ulnet:\n  idle: busy\n  cores: 2-5,8\n  unprivileged_ports: true\n  accept_port: 9988\n  socket:\n    mode: "
     "0640\n    group: lnet\n"
-    "  memory: {messages_per_worker: 4096, hugepages: no}\n  devices:\n    - a: 1\n"
+    "  memory: {messages_per_worker: 4096, hugepages: no}\n  devices:\n    - {name: a, device: tap}\n"
     "ip2nets:\n  - net-spec: tcp(eth0)\n    ip-range: {0: 192.168.[1-4/2].*}\n"
     "route:\n  - net: tcp[2-3]\n    gateway: 10.1.1.[1-5]@tcp\n    hop: 2\n";
 
