@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "config/devices.h"
-#include "config/devices.h"
 #include "config/schema.h"
 #include "dataplane/base/nid_text.h"
 
