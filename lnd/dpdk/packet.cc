@@ -167,7 +167,7 @@ rte_mbuf* frame_make(PacketPool& pool, Bytes headers, PayloadCursor& payload, ui
                      bool multi_segment) {
   rte_mbuf* packet = pool.take();
   if (packet == nullptr) return nullptr;
-  std::memcpy(rte_pktmbuf_mtod(packet, void*), headers.data(), headers.size());
+  if (!headers.empty()) std::memcpy(rte_pktmbuf_mtod(packet, void*), headers.data(), headers.size());
   packet->data_len = uint16_t(headers.size());
   packet->pkt_len = uint32_t(headers.size());
   std::array<iovec, kFrameSegmentsMax> pieces;

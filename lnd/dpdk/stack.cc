@@ -110,7 +110,7 @@ rte_mbuf* Stack::small_packet(Bytes bytes) {
     return nullptr;
   }
   auto* at = rte_pktmbuf_mtod(packet, std::byte*);
-  std::memcpy(at, bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(at, bytes.data(), bytes.size());
   packet->data_len = uint16_t(bytes.size());
   packet->pkt_len = packet->data_len;
   return packet;
