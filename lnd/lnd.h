@@ -76,10 +76,11 @@ struct Tx : Linked<TxTag>, Posted, Timer {
   bool routed = false;          ///< forwarded for another node: header.src_nid is not ours
   uint64_t lnd[4] = {};         ///< the LND's own while it owns the Tx
   // The serving worker's own.
-  Completion result;        ///< how it ended
-  uint8_t stage = 0;        ///< egress.h: where it waits and which credits it holds
-  void* message = nullptr;  ///< the Message that it is a part of; touched by home only
-  uint16_t home = 0;        ///< worker that gets it back
+  Instant started = kNever;  ///< when it came to the serving worker
+  Completion result;         ///< how it ended
+  uint8_t stage = 0;         ///< egress.h: where it waits and which credits it holds
+  void* message = nullptr;   ///< the Message that it is a part of; touched by home only
+  uint16_t home = 0;         ///< worker that gets it back
 };
 
 enum class RxVerdict : uint8_t { kReceive, kHold, kProtocolError };

@@ -36,6 +36,10 @@ InterfaceTotals raw_totals(const LocalNi& ni) {
 InterfaceTotals raw_totals(const PeerNi& ni) {
   InterfaceTotals totals;
   totals.add(ni.blocks->slice.counters);
+  for (const PeerLocal* local : ni.blocks->by_worker) {
+    totals.get_rtt.add(local->get_rtt);
+    totals.put_ack.add(local->put_ack);
+  }
   return totals;
 }
 

@@ -53,7 +53,7 @@ bool Pinger::begin(Op& op, Instant now) {
     op.segment = {op.sink.data(), uint32_t(op.sink.size())};
     MdSpec spec;
     spec.segments = {&op.segment, 1};
-    spec.options = kMdTruncate;
+    spec.options = kMdTruncate | kMdTrack;
     auto md = port_.bind(spec, op);
     if (!md) return false;
     op.md = *md;

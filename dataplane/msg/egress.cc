@@ -34,13 +34,18 @@ void count_failure(InterfaceCounters& ni, InterfaceCounters& peer, LndStatus hea
   }
 }
 
-void count_end(Tx& tx, Completion how) {
+void count_end(Tx& tx, Completion how, Instant now) {
   InterfaceCounters& ni = tx.ni_slice->counters;
   InterfaceCounters& peer = tx.peer->counters;
   const unsigned type = counted_as(tx);
   if (how.error == 0) {
     ni.sent[type].add();
     peer.sent[type].add();
+    if (tx.header.type == wire::MsgType::kPut && !tx.routed) {
+      const auto took = uint64_t((now - tx.started).count());
+      ni.put_egress.sample(took);
+      peer.put_egress.sample(took);
+    }
   } else {
     ni.dropped[type].add();
     peer.dropped[type].add();
@@ -64,7 +69,7 @@ void end(Worker& w, Tx& tx, Completion how) {
       hand_on(w, tx.peer->credits.give_back(), kHavePeer);
     }
     w.tx_deadlines.disarm(tx);
-    count_end(tx, how);
+    count_end(tx, how, w.now);
     --tx.peer->tx_count;
     --tx.ni_slice->tx_count;
     if (tx.ni_slice->closing) ni_check_drained(w, *tx.ni_slice);
@@ -96,6 +101,7 @@ void start(Worker& w, Tx& tx) {
     w.lnds[kLndLo]->submit(tx, w.now);
     return;
   }
+  tx.started = w.now;
   ++tx.peer->tx_count;
   ++tx.ni_slice->tx_count;
   w.tx_deadlines.arm(tx, tx.deadline);

@@ -47,6 +47,14 @@ void fill_header(Worker& w, Message& m, const Op& op, Handle handle) {
   }
 }
 
+/// Is the answer waited for with a deadline? The MD's word first, then the node's (docs/wire/lnet.md §10).
+bool tracked(const Worker& w, const Message& m, uint32_t options) {
+  const bool get = m.kind == MsgKind::kGet;
+  if (!get && !m.want_ack) return false;
+  if ((options & (kMdNoTrack | kMdTrack)) != 0) return (options & kMdNoTrack) == 0;
+  return (w.view->node.response_tracking & (get ? 1 : 2)) != 0;
+}
+
 void start_operation(Worker& w, Submitter& submitter, const Op& op) {
   Md& md = submitter.md_slot(op.index);
   if (!md.bound || md.gate_closed || md.handle.generation != op.generation)
@@ -88,8 +96,7 @@ void start_operation(Worker& w, Submitter& submitter, const Op& op) {
   m->event.target = op.target;
   md.ops.push_back(*m);
   if (md.threshold != kInfinite && --md.threshold == 0) md_close_gate(w, md);
-  const bool answered = m->kind == MsgKind::kGet || m->want_ack;
-  if (answered && (md.options & kMdNoTrack) == 0) w.deadlines.arm(*m, w.now + w.view->node.transaction_timeout);
+  if (tracked(w, *m, md.options)) w.deadlines.arm(*m, w.now + w.view->node.transaction_timeout);
   send_message(w, *m);
 }
 

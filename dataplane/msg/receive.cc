@@ -169,6 +169,27 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   return RxVerdict::kReceive;
 }
 
+const NiView* ni_by_id(const Worker& w, NiId id) {
+  for (const NiView& ni : w.view->local->nis)
+    if (ni.id == id) return &ni;
+  return nullptr;
+}
+
+/// How long the answer took, for `net show` and `peer show`: counted by this worker, found again by what the request
+/// was sent over.
+void sample_response(Worker& w, const Message& m) {
+  const auto took = uint64_t((w.now - m.issued).count());
+  const bool get = m.kind == MsgKind::kGet;
+  if (const NiView* ni = ni_by_id(w, m.tx.ni)) {
+    InterfaceCounters& counters = ni->slices[w.id.value]->counters;
+    (get ? counters.get_rtt : counters.put_ack).sample(took);
+  }
+  if (const PeerRef peer = w.view->peers->find(m.tx.next_hop)) {
+    PeerLocal& local = *peer.ni().locals[w.id.value];
+    (get ? local.get_rtt : local.put_ack).sample(took);
+  }
+}
+
 /// ACK or REPLY at the home of the operation that it answers.
 RxVerdict take_response(Worker& w, RxSlot& slot) {
   const wire::Header& h = slot.header;
@@ -188,6 +209,7 @@ RxVerdict take_response(Worker& w, RxSlot& slot) {
   if (is_ack) {
     m->responded = true;
     m->event.mlength = h.ack().mlength;
+    sample_response(w, *m);
     settle(w, *m);
     return RxVerdict::kReceive;
   }
@@ -240,12 +262,6 @@ RxVerdict for_another(Worker& w, RxSlot& slot, const NiView& ni) {
   if (slot.rdma_request && slot.header.type == MsgType::kGet) return RxVerdict::kProtocolError;
   if (w.view->node.routing == RoutingState::kDisabled) return drop_receive(w, slot, Drop::kRoutingDisabled);
   return forward_header(w, slot);
-}
-
-const NiView* ni_by_id(const Worker& w, NiId id) {
-  for (const NiView& ni : w.view->local->nis)
-    if (ni.id == id) return &ni;
-  return nullptr;
 }
 
 /// Came through a router that none of my routes to its source uses (lnet_drop_asym_route).
@@ -347,6 +363,7 @@ void received(Worker& w, Message& m) {
   const int32_t error = m.rx_result.error;
   if (m.kind == MsgKind::kGet) {
     if (error != 0 && m.error == 0) m.error = m.cancelled ? -ECANCELED : error;
+    if (error == 0) sample_response(w, m);
     return settle(w, m);
   }
   if (error != 0) {

@@ -48,6 +48,7 @@ struct alignas(kCacheLine) PeerSlice {
 /// What each worker keeps of a peer NI it sends to, whoever serves it: its own rotation, and how much of its router
 /// buffers that next hop holds.
 struct alignas(kCacheLine) PeerLocal {
+  LatencyCounters get_rtt, put_ack;                       ///< of operations at home on this worker
   uint32_t sequence = 0;                                  ///< when this worker last chose it (docs/wire/lnet.md §6.3)
   std::array<uint32_t, kRouterPools> buffers_held{};      ///< router buffers of this worker whose next hop it is
   std::array<List<RxSlot, RxTag>, kRouterPools> waiting;  ///< receives held because it holds half a pool

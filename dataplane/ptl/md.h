@@ -20,6 +20,7 @@ enum MdOption : uint32_t {
   kMdTruncate = 1 << 2,      ///< what is longer than the room is cut, not dropped
   kMdManageRemote = 1 << 3,  ///< the initiator gives the offset; else the MD's own grows
   kMdAckDisable = 1 << 4,    ///< never send an ACK for a PUT into it
+  kMdTrack = 1 << 6,         ///< response timeout whatever response_tracking says
   kMdNoTrack = 1 << 5,       ///< no response timeout (docs/wire/lnet.md §10)
 };
 inline constexpr uint32_t kInfinite = UINT32_MAX;  ///< threshold that never runs out

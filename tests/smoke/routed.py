@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The main job with real processes: client, router and server, each an ulnetd in a network namespace of its own, two
-tcp nets. First full speed both ways at once without one failed operation; then with connections reset and the router killed
-and restarted all the while: each operation ends once, with success or a named error, and traffic resumes by itself.
+tcp nets. First full speed both ways at once without one failed operation; then with connections reset and the router
+killed and restarted all the while: each operation ends once, with success or a named error, and traffic resumes by
+itself.
 
 ULNET_FULL=1: 60 s of each instead of a few.
 """

@@ -412,6 +412,59 @@ TEST_F(CoreTest, loopback_carries_puts_and_gets_to_this_node) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+TEST_F(CoreTest, response_tracking_decides_whether_a_lost_answer_ends_the_operation) {
+  Segment segment{memory.data(), 64};
+  struct {
+    uint8_t node;
+    uint32_t options;
+    bool get;
+    bool ends;
+  } const cases[] = {{3, 0, true, true},        {3, 0, false, true},          {2, 0, true, false},
+                     {2, 0, false, true},       {1, 0, true, true},           {1, 0, false, false},
+                     {0, kMdTrack, true, true}, {3, kMdNoTrack, true, false}, {0, 0, false, false}};
+  for (const auto& c : cases) {
+    bench.node.response_tracking = c.node;
+    bench.publish();
+    const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .options = c.options, .eq = eq});
+    const PutSpec spec{.md = md, .target = {tcp(2), kLnetPid}, .portal = 1};
+    ASSERT_TRUE(c.get ? submitter->get(spec) : submitter->put(spec));
+    send_all();
+    bench.advance(151s);
+    const auto seen = events();
+    EXPECT_EQ(seen.size(), c.ends ? 1u : 0u) << int(c.node) << " " << c.options << " " << c.get;
+    if (c.ends && !seen.empty()) {
+      EXPECT_EQ(seen[0].status, -ETIMEDOUT);
+    }
+    ASSERT_TRUE(submitter->unlink(md));
+    EXPECT_EQ(events().size(), c.ends ? 1u : 2u) << "unlinking ends it in any case";
+  }
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(CoreTest, latencies_are_counted_at_the_ni_and_the_peer) {
+  Segment segment{memory.data(), 64};
+  const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+  ASSERT_TRUE(submitter->put({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1}));
+  bench.settle();
+  Tx& tx = *bench.lnd().sent.at(0);
+  const wire::PutBody put = tx.header.put();
+  bench.advance(3ms);
+  bench.lnd().complete_tx(tx, {});
+  bench.settle();
+  bench.advance(2ms);
+  wire::Header ack;
+  ack.type = MsgType::kAck;
+  ack.dest_nid = tcp(1);
+  ack.src_nid = tcp(2);
+  ack.set(wire::AckBody{put.ack_wmd, 0, 64});
+  bench.inject(ack, tcp(2));
+  bench.settle();
+  const PeerRef peer = bench.mesh->view.load()->peers->find(tcp(2));
+  EXPECT_EQ(peer.ni().slice->counters.put_egress.max_ns.get(), 3000000u);
+  EXPECT_EQ(peer.ni().locals[0]->put_ack.max_ns.get(), 5000000u);
+  EXPECT_EQ(bench.mesh->view.load()->local->nis[0].slices[0]->counters.put_ack.samples.get(), 1u);
+}
+
 TEST_F(CoreTest, a_stale_or_foreign_handle_is_dropped_quietly) {
   wire::Header h;
   h.type = MsgType::kAck;
