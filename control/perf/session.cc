@@ -10,7 +10,7 @@ namespace {
 constexpr Duration kPublishEvery = 50ms;
 // Without events for so long, the thread rests in small naps: a dead peer costs no core, and latencies longer than this
 // are at most a nap and a scheduler's slack off.
-constexpr Duration kYieldFor = 2ms;
+constexpr Duration kYieldFor = 100us;
 constexpr Duration kNap = 100us;
 
 }  // namespace

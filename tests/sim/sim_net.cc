@@ -229,6 +229,12 @@ void SimNode::kill() {
   open_ = 0;
 }
 
+std::string SimNode::stop_cleanly() {
+  std::string left = close(net_.now_ + 60s);
+  kill();
+  return left;
+}
+
 void SimNode::start_again() {
   boot();
   ULNET_CHECK(net_.run_until([&] { return !applying(); }, 30s));

@@ -85,6 +85,8 @@ class SimNode {
   /// Kills the process and starts it anew: nothing is said to anybody; what was open here never ends.
   void restart();
   void kill();
+  /// Stops as an operator would; "" or what was not at rest.
+  std::string stop_cleanly();
   void start_again();
   [[nodiscard]] bool running() const { return node_ != nullptr; }
 
