@@ -65,7 +65,9 @@ class RunningDaemon {
     EXPECT_TRUE(ready_) << name;
   }
   ~RunningDaemon() {
-    if (thread_.joinable()) EXPECT_EQ(stop(), 0);
+    if (thread_.joinable()) {
+      EXPECT_EQ(stop(), 0);
+    }
     daemon_.reset();
     close(wake_[0]);
     close(wake_[1]);
