@@ -50,6 +50,7 @@ void nis_changed(Control& c) {
     std::erase_if(c.desired.routes,
                   [&](const auto& one) { return one.net == route.net && one.gateway == route.gateway; });
   }
+  if (c.nis->closing_now()) c.portals->retry_lazy();
   c.dirty.local = c.dirty.ping = true;
 }
 

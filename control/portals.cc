@@ -28,7 +28,7 @@ Result<void> Portals::close(PortalIndex portal) {
   const bool lazy = view.lazy;
   view = {};
   ++revision_;
-  if (lazy) lazy_no_more_.push_back(portal.value);
+  if (lazy) lazy_again_.push_back(portal.value);
   return {};
 }
 
@@ -36,21 +36,26 @@ void Portals::close_all() {
   for (uint32_t i = 0; i < kPortalCount; ++i) (void)close(PortalIndex{i});
 }
 
+void Portals::retry_lazy() {
+  for (uint32_t i = 0; i < kPortalCount; ++i)
+    if (table_.portals[i].lazy) lazy_again_.push_back(i);
+}
+
 void Portals::published() {
-  for (uint32_t portal : lazy_no_more_) {
+  for (uint32_t portal : lazy_again_) {
     ControlItem item;
     item.kind = ControlKind::kPortalLazyOff;
     item.a = portal;
     outbox_.send_all(item);
   }
-  lazy_no_more_.clear();
+  lazy_again_.clear();
 }
 
 Result<void> Portals::lazy_off(PortalIndex portal) {
   if (auto open = check_open(portal); !open) return open;
   table_.portals[portal.value].lazy = false;
   ++revision_;
-  lazy_no_more_.push_back(portal.value);
+  lazy_again_.push_back(portal.value);
   return {};
 }
 

@@ -23,6 +23,8 @@ class Portals {
   /// ENOENT.
   [[nodiscard]] Result<void> lazy_off(PortalIndex portal);
   void close_all();
+  /// An NI is leaving: what came over it and waits on lazy portals is looked at once more, and given up.
+  void retry_lazy();
   /// To call after a view with the changes was published: only then may those who wait be matched for the last time.
   void published();
   [[nodiscard]] std::shared_ptr<const PortalTable> view() const { return std::make_shared<PortalTable>(table_); }
@@ -31,7 +33,7 @@ class Portals {
 
  private:
   [[nodiscard]] Result<void> check_open(PortalIndex portal) const;
-  std::vector<uint32_t> lazy_no_more_;
+  std::vector<uint32_t> lazy_again_;  // to be matched anew when the view is out
   Outbox& outbox_;
   PortalTable table_;
   uint64_t revision_ = 0;

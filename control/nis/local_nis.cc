@@ -149,6 +149,10 @@ void LocalNis::remove(LocalNi& ni, Instant now) {
   ++sequence_;
 }
 
+bool LocalNis::closing_now() const {
+  return std::any_of(nis_.begin(), nis_.end(), [](const LocalNi* ni) { return ni->closing && !ni->close_sent; });
+}
+
 void LocalNis::published() {
   for (LocalNi* ni : nis_) {
     if (!ni->closing || ni->close_sent) continue;

@@ -84,6 +84,8 @@ class LocalNis {
                                          Duration lnd_timeout, Instant now);
   /// Begins to delete the NI; it is gone when find(id) is null.
   void remove(LocalNi& ni, Instant now);
+  /// An NI is closing that the workers have not been told of.
+  [[nodiscard]] bool closing_now() const;
   /// To call after a view that knows the closing NIs was published: asks the workers to drain them.
   void published();
   /// Carries deletions on; true when an NI has gone or a deadline passed.
