@@ -61,6 +61,7 @@ static_assert(ULNET_SEND == int(ulnet::EventKind::kSend) && ULNET_UNLINK == int(
 static_assert(ULNET_MD_PUT == int(ulnet::kMdPut) && ULNET_MD_GET == int(ulnet::kMdGet));
 static_assert(ULNET_MD_TRUNCATE == int(ulnet::kMdTruncate) && ULNET_MD_MANAGE_REMOTE == int(ulnet::kMdManageRemote));
 static_assert(ULNET_MD_ACK_DISABLE == int(ulnet::kMdAckDisable) && ULNET_MD_NO_TRACK == int(ulnet::kMdNoTrack));
+static_assert(ULNET_MD_TRACK == int(ulnet::kMdTrack));
 static_assert(ULNET_PORTAL_SINGLE == int(ulnet::PortalMode::kSingle));
 static_assert(ULNET_PORTAL_HASHED == int(ulnet::PortalMode::kHashed));
 static_assert(ULNET_PORTAL_PER_WORKER == int(ulnet::PortalMode::kPerWorker));

@@ -129,7 +129,8 @@ enum ulnet_md_option {
   ULNET_MD_TRUNCATE = 4,      /* what is longer than the room is cut, not dropped */
   ULNET_MD_MANAGE_REMOTE = 8, /* the initiator gives the offset; else the MD's own grows */
   ULNET_MD_ACK_DISABLE = 16,  /* never send an ACK for a PUT into it */
-  ULNET_MD_NO_TRACK = 32      /* no response timeout */
+  ULNET_MD_NO_TRACK = 32,     /* no response timeout: a lost ACK or REPLY is waited for until unlinked */
+  ULNET_MD_TRACK = 64         /* response timeout whatever response_tracking says (its default says it, too) */
 };
 
 typedef struct ulnet_segment {

@@ -31,6 +31,12 @@ void end(Worker& w, RxSlot& slot) {
   if (slot.ni_slice->closing) ni_check_drained(w, *slot.ni_slice);
 }
 
+const NiView* ni_by_id(const Worker& w, NiId id) {
+  for (const NiView& ni : w.view->local->nis)
+    if (ni.id == id) return &ni;
+  return nullptr;
+}
+
 const Nid& primary_of(const Worker& w, const Nid& nid) {
   const PeerRef peer = w.view->peers->find(nid);
   return peer ? peer.peer->primary() : nid;
@@ -146,6 +152,10 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   if (found.md == nullptr) {
     if (!portal_view.lazy) return drop_receive(w, slot, Drop::kNoMatch);
     if (portal.lazy.size() >= kLazyMax) return drop_receive(w, slot, Drop::kLazyFull);
+    if (slot.ni_slice != nullptr) {  // an NI that goes waits for nobody
+      const NiView* ni = ni_by_id(w, slot.ni);
+      if (ni == nullptr || ni->closing) return drop_receive(w, slot, Drop::kNodeStopping);
+    }
     portal.lazy.push_back(slot);
     return RxVerdict::kHold;
   }
@@ -167,12 +177,6 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   if (used_up) md_close_gate(w, md);
   if (!is_put) start_reply(w, m, slot, found);
   return RxVerdict::kReceive;
-}
-
-const NiView* ni_by_id(const Worker& w, NiId id) {
-  for (const NiView& ni : w.view->local->nis)
-    if (ni.id == id) return &ni;
-  return nullptr;
 }
 
 /// How long the answer took, for `net show` and `peer show`: counted by this worker, found again by what the request

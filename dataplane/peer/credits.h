@@ -14,19 +14,22 @@ namespace ulnet {
 template <class T, class Tag>
 class Credits {
  public:
-  explicit Credits(int32_t total) : total_(total), free_(total), free_min_(total) { gauge_.set(total); }
+  explicit Credits(int32_t total) : total_(total), free_(total) {
+    gauge_.set(total);
+    free_min_.set(total);
+  }
 
   /// Takes a credit for `item` (true), or queues it FIFO (false): it stays linked here until give_back() hands it over
   /// or leave() takes it out.
   [[nodiscard]] bool take(T& item) {
     if (free_ == 0 || !waiting_.empty()) {
       waiting_.push_back(item);
-      free_min_ = std::min(free_min_, free_ - int32_t(waiting_.size()));
+      note_min(free_ - int32_t(waiting_.size()));
       gauge_.set(free_ - int32_t(waiting_.size()));
       return false;
     }
     --free_;
-    free_min_ = std::min(free_min_, free_);
+    note_min(free_);
     gauge_.set(free_);
     return true;
   }
@@ -50,8 +53,8 @@ class Credits {
   [[nodiscard]] int32_t free() const { return free_; }
   [[nodiscard]] int32_t held() const { return total_ - free_; }
   /// Least of free, less those who waited, since the last reset (as LNet shows it: negative when messages queued).
-  [[nodiscard]] int32_t free_min() const { return free_min_; }
-  void reset_min() { free_min_ = free_ - int32_t(waiting_.size()); }
+  [[nodiscard]] int32_t free_min() const { return int32_t(free_min_.get()); }
+  void reset_min() { free_min_.set(free_ - int32_t(waiting_.size())); }
   [[nodiscard]] uint32_t waiting() const { return waiting_.size(); }
   [[nodiscard]] T* first_waiting() { return waiting_.front(); }
   /// free less waiting, readable by other workers (stale).
@@ -60,9 +63,12 @@ class Credits {
   [[nodiscard]] bool at_rest() const { return free_ == total_ && waiting_.empty(); }
 
  private:
+  void note_min(int32_t free) {
+    if (free < free_min_.get()) free_min_.set(free);
+  }
   const int32_t total_;
   int32_t free_;
-  int32_t free_min_;
+  Gauge free_min_;  // owner: w, control: r
   List<T, Tag> waiting_;
   Gauge gauge_;
 };

@@ -86,7 +86,7 @@ TEST(Node, ni_deleted_and_added_again) {
 
 // Goal: what waits on an application's lazy portal keeps neither an NI nor a node from going; the sender hears of it.
 // Method: a put to a lazy portal without an entry, then `net del` at the target, and with another one a stop.
-TEST(Node, DISABLED_goes_while_a_put_waits_on_a_lazy_portal) {
+TEST(Node, goes_while_a_put_waits_on_a_lazy_portal) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"});
   auto& b = rig.add({"10.0.0.2@tcp"}, 2);
