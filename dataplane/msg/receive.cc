@@ -8,7 +8,7 @@ namespace {
 
 using wire::MsgType;
 
-/// Copies that a message may not be longer than, for rules 1 of §3.
+/// Rule 1 of §3: what no peer may send, whoever it is for.
 bool malformed(const wire::Header& h) {
   switch (h.type) {
     case MsgType::kAck:

@@ -83,7 +83,7 @@ unsigned flush_outboxes(Worker& w) {
 }
 
 bool has_waiters(const Worker& w) {
-  if (w.control_queue_head < w.control_queue.size() || !w.eqs_waiting_empty()) return true;
+  if (w.control_queue_head < w.control_queue.size() || !w.eqs_waiting.empty()) return true;
   for (unsigned to = 0; to < w.mesh.worker_count; ++to)
     if (!w.outbox_back[to].empty() || !w.outbox_work[to].empty()) return true;
   return false;

@@ -58,7 +58,6 @@ class Worker final : public LndCore {
   void tx_done(Tx& tx, Completion how, Instant now) override;
   void to_control(const LndMsg& msg) override;
   [[nodiscard]] WorkerId worker_id() const override { return id; }
-  [[nodiscard]] bool eqs_waiting_empty() const { return eqs_waiting.empty(); }
 
   const WorkerId id;
   Mesh& mesh;
