@@ -149,11 +149,15 @@ void Run::stop_capture() {
   capture_.reset();
 }
 
+const char* link_text(const LinkState& its) {
+  return its.up ? "link up" : "link down";
+}
+
 void Run::watch_link() {
   const LinkState now = port_->link();
   if (now.up == link_.up) return;
   link_ = now;
-  if (!options_.quiet) say(now.up ? "link up" : "link down");
+  if (!options_.quiet) say(link_text(now));
   if (now.up) workers_[0]->ask_announce();
 }
 
@@ -266,6 +270,7 @@ json Run::run() {
   json opened = open();
   if (opened.contains("error")) return opened;
   say("ready " + mac_text(port_->mac()));
+  if (!options_.quiet) say(link_text(link_));
   const Instant from = clock_now();
   loop();
   const Duration took = clock_now() - from;
