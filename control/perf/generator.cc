@@ -2,8 +2,6 @@
 // operations.cc.
 #include "control/perf/generator.h"
 
-#include <new>
-
 #include "control/perf/pattern.h"
 
 namespace ulnet::perf {
@@ -13,7 +11,6 @@ constexpr uint32_t kPingBytes = 3960;     // as lnetctl's ping (docs/wire/lnet.m
 constexpr Duration kInterruptDrain = 1s;  // after stop(): then what is under way is cancelled
 constexpr Duration kLostAfter = 60s;      // after cancelling: then an operation without final event is lost
 constexpr Duration kEventGrace = 1s;      // after the last kUnlink: no final event can come later
-constexpr std::align_val_t kPage{4096};
 
 }  // namespace
 
@@ -40,10 +37,6 @@ Result<void> job_check(const Job& job) {
   return {};
 }
 
-void Generator::PageDelete::operator()(std::byte* memory) const {
-  ::operator delete[](memory, kPage);
-}
-
 Result<std::unique_ptr<Generator>> Generator::create(Submitter& submitter, const Job& job, BusyCycles busy_cycles) {
   if (auto checked = job_check(job); !checked) return tl::unexpected(checked.error());
   if (submitter.md_slots() < job.concurrency)
@@ -64,7 +57,7 @@ Generator::Generator(Submitter& submitter, const Job& job, BusyCycles busy_cycle
   uint32_t largest = kPingBytes;
   for (uint32_t size : job.sizes) largest = std::max(largest, size);
   const size_t bytes = size_t{largest} * (reads_back() ? 2 : 1) * job.concurrency;
-  memory_.reset(static_cast<std::byte*>(::operator new[](bytes, kPage)));
+  memory_ = page_memory(bytes);
   pattern_fill({memory_.get(), bytes}, 0);
   ready_.reserve(job.concurrency);
   back_.reserve(job.concurrency);

@@ -12,6 +12,7 @@
 
 #include "control/perf/histogram.h"
 #include "control/perf/job.h"
+#include "control/perf/page_memory.h"
 #include "dataplane/worker/submitter.h"
 
 namespace ulnet::perf {
@@ -53,10 +54,6 @@ class Generator {
     Instant not_before = kNever;
   };
 
-  struct PageDelete {
-    void operator()(std::byte* memory) const;
-  };
-
   Generator(Submitter& submitter, const Job& job, BusyCycles busy_cycles, EqHandle eq);
   // Phases (generator.cc).
   void run_begin(Instant now);
@@ -84,7 +81,7 @@ class Generator {
   const Job job_;
   const BusyCycles busy_cycles_;
   const EqHandle eq_;
-  std::unique_ptr<std::byte, PageDelete> memory_;
+  PageMemory memory_;
   std::unique_ptr<Histogram> latencies_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> ready_;   ///< slots that may start, last in first out

@@ -1,23 +1,12 @@
 #include "control/perf/target.h"
 
 #include <algorithm>
-#include <new>
 
 #include "control/perf/pattern.h"
 
 namespace ulnet::perf {
-namespace {
 
-constexpr std::align_val_t kPage{4096};
-
-}  // namespace
-
-void Target::PageDelete::operator()(std::byte* memory) const {
-  ::operator delete[](memory, kPage);
-}
-
-Target::Target(Submitter& submitter)
-    : submitter_(submitter), memory_(static_cast<std::byte*>(::operator new[](2 * size_t{kTargetBytes}, kPage))) {
+Target::Target(Submitter& submitter) : submitter_(submitter), memory_(page_memory(2 * size_t{kTargetBytes})) {
   std::fill_n(memory_.get(), kTargetBytes, std::byte{0});
   pattern_fill({memory_.get() + kTargetBytes, kTargetBytes}, kSourceSeed);
 }

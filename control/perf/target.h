@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "control/perf/job.h"
+#include "control/perf/page_memory.h"
 #include "dataplane/base/counters.h"
 #include "dataplane/worker/submitter.h"
 
@@ -33,14 +34,11 @@ class Target {
   [[nodiscard]] Counts counts() const;
 
  private:
-  struct PageDelete {
-    void operator()(std::byte* memory) const;
-  };
   Result<void> attach_one(MdHandle& md, std::byte* memory, uint64_t match_bits, uint32_t options);
   static void on_event(void* context, const Event& event);
 
   Submitter& submitter_;
-  std::unique_ptr<std::byte, PageDelete> memory_;  // sink, then source
+  PageMemory memory_;  // sink, then source
   EqHandle eq_;
   MdHandle sink_, source_;
   uint32_t bound_ = 0;

@@ -11,7 +11,7 @@
 namespace ulnet::perf {
 namespace {
 
-constexpr Duration kTick = 500ms;
+constexpr Duration kLookEvery = 500ms;
 
 std::string nids_text(const std::vector<Nid>& nids) {
   std::string text;
@@ -30,7 +30,7 @@ std::string rates_text(const Target::Counts& before, const Target::Counts& now, 
 bool watch(const Target& target, Signals& signals, Screen& screen) {
   Target::Counts before;
   Instant before_at = clock_now();
-  while (!signals.wait(kTick)) {
+  while (!signals.wait(kLookEvery)) {
     if (!target.serving()) return false;
     const Target::Counts now = target.counts();
     const Instant at = clock_now();

@@ -27,7 +27,7 @@ struct Direction {
   iovec pieces[kStreamPieces];
 };
 
-struct Stream {
+struct EpollStream {
   int fd = -1;
   void* owner = nullptr;
   bool closing = false;
@@ -61,13 +61,13 @@ class Fifo {
 };
 
 struct Finished {
-  Stream* stream = nullptr;
+  EpollStream* stream = nullptr;
   StreamEventKind kind = StreamEventKind::kClosed;
   int32_t result = 0;
 };
 
 struct Attempt {
-  Stream* stream = nullptr;
+  EpollStream* stream = nullptr;
   bool receive = false;
 };
 
@@ -79,7 +79,7 @@ class EpollEngine final : public StreamEngine {
         attempts_(2 * size_t(streams)),
         finished_(3 * size_t(streams)) {}
   ~EpollEngine() override {
-    streams_.for_each_out([](Stream& of) {
+    streams_.for_each_out([](EpollStream& of) {
       if (of.fd < 0) return;
       socket_reset_on_close(of.fd);
       ::close(of.fd);
@@ -102,27 +102,27 @@ class EpollEngine final : public StreamEngine {
   [[nodiscard]] const char* name() const override { return "epoll"; }
 
  private:
-  Stream& stream(StreamId id) {
-    Stream* found = streams_.find(Handle{id.index, id.generation});
+  EpollStream& stream(StreamId id) {
+    EpollStream* found = streams_.find(Handle{id.index, id.generation});
     ULNET_CHECK(found != nullptr);
     return *found;
   }
-  void begin(Stream& of, Direction& way, std::span<const iovec> pieces);
-  void enqueue(Stream& of, Direction& way);
+  void begin(EpollStream& of, Direction& way, std::span<const iovec> pieces);
+  void enqueue(EpollStream& of, Direction& way);
   void run_attempts();
-  void attempt(Stream& of, Direction& way);
-  void finish(Stream& of, Direction& way, int32_t result);
+  void attempt(EpollStream& of, Direction& way);
+  void finish(EpollStream& of, Direction& way, int32_t result);
   void take_edges();
 
   int epoll_fd_;
-  Slab<Stream> streams_;
+  Slab<EpollStream> streams_;
   Fifo<Attempt> attempts_;   ///< a direction is in here at most once
   Fifo<Finished> finished_;  ///< per stream at most a receive, a send and kClosed
 };
 
 Result<StreamId> EpollEngine::attach(StreamSource source, void* owner) {
   if (epoll_fd_ < 0) return fail(EMFILE, "no epoll descriptor");
-  Stream* of = streams_.take();
+  EpollStream* of = streams_.take();
   if (of == nullptr) return fail(ENOSPC, "all stream slots of this worker are in use");
   of->fd = int(source.number);
   of->owner = owner;
@@ -145,7 +145,7 @@ Result<StreamId> EpollEngine::attach(StreamSource source, void* owner) {
   return StreamId{handle.index, handle.generation};
 }
 
-void EpollEngine::begin(Stream& of, Direction& way, std::span<const iovec> pieces) {
+void EpollEngine::begin(EpollStream& of, Direction& way, std::span<const iovec> pieces) {
   ULNET_CHECK(!way.busy && !of.closing && !pieces.empty() && pieces.size() <= kStreamPieces);
   std::copy(pieces.begin(), pieces.end(), way.pieces);
   way.count = uint32_t(pieces.size());
@@ -153,30 +153,30 @@ void EpollEngine::begin(Stream& of, Direction& way, std::span<const iovec> piece
   if (way.ready) enqueue(of, way);
 }
 
-void EpollEngine::enqueue(Stream& of, Direction& way) {
+void EpollEngine::enqueue(EpollStream& of, Direction& way) {
   if (way.queued) return;
   way.queued = true;
   attempts_.push({&of, &way == &of.rx});
 }
 
 void EpollEngine::receive(StreamId id, std::span<const iovec> pieces) {
-  Stream& of = stream(id);
+  EpollStream& of = stream(id);
   begin(of, of.rx, pieces);
 }
 
 void EpollEngine::send(StreamId id, std::span<const iovec> pieces, bool more) {
-  Stream& of = stream(id);
+  EpollStream& of = stream(id);
   of.more = more;
   begin(of, of.tx, pieces);
 }
 
 void EpollEngine::cancel_receive(StreamId id) {
-  Stream& of = stream(id);
+  EpollStream& of = stream(id);
   if (of.rx.busy) finish(of, of.rx, -ECANCELED);
 }
 
 void EpollEngine::close(StreamId id, bool abort) {
-  Stream& of = stream(id);
+  EpollStream& of = stream(id);
   if (of.closing) return;
   of.closing = true;
   if (abort) {
@@ -191,12 +191,12 @@ void EpollEngine::close(StreamId id, bool abort) {
   finished_.push({&of, StreamEventKind::kClosed, 0});
 }
 
-void EpollEngine::finish(Stream& of, Direction& way, int32_t result) {
+void EpollEngine::finish(EpollStream& of, Direction& way, int32_t result) {
   way.busy = false;
   finished_.push({&of, &way == &of.rx ? StreamEventKind::kReceived : StreamEventKind::kSent, result});
 }
 
-void EpollEngine::attempt(Stream& of, Direction& way) {
+void EpollEngine::attempt(EpollStream& of, Direction& way) {
   msghdr head{};
   head.msg_iov = way.pieces;
   head.msg_iovlen = way.count;
@@ -225,7 +225,7 @@ void EpollEngine::take_edges() {
   std::array<epoll_event, kPollBudget> edges;
   const int count = epoll_wait(epoll_fd_, edges.data(), int(edges.size()), 0);
   for (int i = 0; i < count; ++i) {
-    auto& of = *static_cast<Stream*>(edges[size_t(i)].data.ptr);
+    auto& of = *static_cast<EpollStream*>(edges[size_t(i)].data.ptr);
     const uint32_t what = edges[size_t(i)].events;
     constexpr uint32_t kBroken = EPOLLERR | EPOLLHUP;
     if ((what & (EPOLLIN | EPOLLRDHUP | kBroken)) != 0) of.rx.ready = true;

@@ -29,7 +29,7 @@ constexpr uintptr_t kOpMask = 3;
 
 /// One attached socket. What the kernel reads while an operation is submitted (headers, pieces) has its fixed place
 /// here.
-struct Stream {
+struct UringStream {
   int fd = -1;
   void* owner = nullptr;
   bool receiving = false;
@@ -42,7 +42,7 @@ struct Stream {
   iovec rx_pieces[kStreamPieces];
   iovec tx_pieces[kStreamPieces];
 };
-static_assert(alignof(Stream) > kOpMask);
+static_assert(alignof(UringStream) > kOpMask);
 
 class UringEngine final : public StreamEngine {
  public:
@@ -68,23 +68,23 @@ class UringEngine final : public StreamEngine {
   [[nodiscard]] const char* name() const override { return "io_uring"; }
 
  private:
-  Stream& stream(StreamId id);
+  UringStream& stream(StreamId id);
   void enable();
   void enter();
   [[nodiscard]] io_uring_sqe* next_sqe();
-  void cancel(Stream& of, Op op);
+  void cancel(UringStream& of, Op op);
   void signals(bool on);
   [[nodiscard]] bool kernel_has_work() const;
   [[nodiscard]] bool complete(const io_uring_cqe& cqe, StreamEvent& event);
-  void closed_if_drained(Stream& of);
+  void closed_if_drained(UringStream& of);
 
   io_uring ring_{};
   bool open_ = false;
   bool enabled_ = false;
   bool signals_on_ = true;
   int event_fd_ = -1;
-  Slab<Stream> streams_;
-  std::vector<Stream*> closed_;  ///< let go of and not yet reported; FIFO in a ring of fixed size
+  Slab<UringStream> streams_;
+  std::vector<UringStream*> closed_;  ///< let go of and not yet reported; FIFO in a ring of fixed size
   uint32_t closed_head_ = 0;
   uint32_t closed_count_ = 0;
 };
@@ -94,7 +94,7 @@ UringEngine::~UringEngine() {
   // them.
   if (open_) io_uring_queue_exit(&ring_);
   if (event_fd_ >= 0) ::close(event_fd_);
-  streams_.for_each_out([](Stream& of) {
+  streams_.for_each_out([](UringStream& of) {
     if (of.fd < 0) return;
     socket_reset_on_close(of.fd);
     ::close(of.fd);
@@ -146,8 +146,8 @@ Result<void> UringEngine::open() {
   return {};
 }
 
-Stream& UringEngine::stream(StreamId id) {
-  Stream* found = streams_.find(Handle{id.index, id.generation});
+UringStream& UringEngine::stream(StreamId id) {
+  UringStream* found = streams_.find(Handle{id.index, id.generation});
   ULNET_CHECK(found != nullptr);
   return *found;
 }
@@ -191,12 +191,12 @@ io_uring_sqe* UringEngine::next_sqe() {
 }
 
 /// Says whose operation it is. After the prep functions: some of them clear the field.
-void tag(io_uring_sqe* sqe, Stream& of, Op op) {
+void tag(io_uring_sqe* sqe, UringStream& of, Op op) {
   sqe->user_data = reinterpret_cast<uintptr_t>(&of) | uintptr_t(op);
 }
 
 Result<StreamId> UringEngine::attach(StreamSource source, void* owner) {
-  Stream* of = streams_.take();
+  UringStream* of = streams_.take();
   if (of == nullptr) return fail(ENOSPC, "all stream slots of this worker are in use");
   of->fd = int(source.number);
   of->owner = owner;
@@ -208,7 +208,7 @@ Result<StreamId> UringEngine::attach(StreamSource source, void* owner) {
 }
 
 void UringEngine::receive(StreamId id, std::span<const iovec> pieces) {
-  Stream& of = stream(id);
+  UringStream& of = stream(id);
   ULNET_CHECK(!of.receiving && !of.closing && !pieces.empty() && pieces.size() <= kStreamPieces);
   io_uring_sqe* sqe = next_sqe();
   if (pieces.size() == 1) {
@@ -225,7 +225,7 @@ void UringEngine::receive(StreamId id, std::span<const iovec> pieces) {
 }
 
 void UringEngine::send(StreamId id, std::span<const iovec> pieces, bool more) {
-  Stream& of = stream(id);
+  UringStream& of = stream(id);
   ULNET_CHECK(!of.sending && !of.closing && !pieces.empty() && pieces.size() <= kStreamPieces);
   // WAITALL: the kernel goes on by itself when the socket's buffer was full; without it each refill would cost a round.
   const int flags = MSG_NOSIGNAL | MSG_WAITALL | (more ? MSG_MORE : 0);
@@ -242,7 +242,7 @@ void UringEngine::send(StreamId id, std::span<const iovec> pieces, bool more) {
   of.sending = true;
 }
 
-void UringEngine::cancel(Stream& of, Op op) {
+void UringEngine::cancel(UringStream& of, Op op) {
   io_uring_sqe* sqe = next_sqe();
   io_uring_prep_cancel64(sqe, reinterpret_cast<uintptr_t>(&of) | uintptr_t(op), 0);
   tag(sqe, of, Op::kCancel);
@@ -250,12 +250,12 @@ void UringEngine::cancel(Stream& of, Op op) {
 }
 
 void UringEngine::cancel_receive(StreamId id) {
-  Stream& of = stream(id);
+  UringStream& of = stream(id);
   if (of.receiving && !of.closing) cancel(of, Op::kReceive);
 }
 
 void UringEngine::close(StreamId id, bool abort) {
-  Stream& of = stream(id);
+  UringStream& of = stream(id);
   if (of.closing) return;
   of.closing = true;
   if (abort) {
@@ -269,7 +269,7 @@ void UringEngine::close(StreamId id, bool abort) {
 }
 
 /// The last completion is in: the descriptor goes, the slot when kClosed has been told.
-void UringEngine::closed_if_drained(Stream& of) {
+void UringEngine::closed_if_drained(UringStream& of) {
   if (!of.closing || of.receiving || of.sending || of.cancels > 0) return;
   ::close(of.fd);
   of.fd = -1;
@@ -278,7 +278,7 @@ void UringEngine::closed_if_drained(Stream& of) {
 
 /// False when the owner has nothing to hear about it.
 bool UringEngine::complete(const io_uring_cqe& cqe, StreamEvent& event) {
-  auto& of = *reinterpret_cast<Stream*>(uintptr_t(cqe.user_data) & ~kOpMask);
+  auto& of = *reinterpret_cast<UringStream*>(uintptr_t(cqe.user_data) & ~kOpMask);
   const auto op = Op(uintptr_t(cqe.user_data) & kOpMask);
   switch (op) {
     case Op::kReceive:
@@ -314,7 +314,7 @@ unsigned UringEngine::poll(std::span<StreamEvent> out, Instant) {
   }
   io_uring_cq_advance(&ring_, seen);
   while (filled < out.size() && closed_count_ > 0) {
-    Stream& of = *closed_[closed_head_];
+    UringStream& of = *closed_[closed_head_];
     closed_head_ = uint32_t((closed_head_ + 1) % closed_.size());
     --closed_count_;
     out[filled++] = {StreamEventKind::kClosed, 0, of.owner};
