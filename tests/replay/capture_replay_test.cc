@@ -116,8 +116,7 @@ TEST(CaptureReplay, g1_peer_frozen_then_resumed) {
 }
 
 // The partner dies in the middle of the third ping, is for a while a machine without LNet, and comes back as another.
-// Not run: since replays of several rails the partner resets the connections that are open from the start.
-TEST(CaptureReplay, DISABLED_g1b_peer_killed_and_rebooted) {
+TEST(CaptureReplay, g1b_peer_killed_and_rebooted) {
   KernelPlace place({.nis = {kOne}, .lnd_timeout = 5}, {address_of(kTwo)});
   Capture before = read("g1b-tcp-peer-killed-and-rebooted"), after = before;
   std::erase_if(before.conversations, [](const TcpConversation& c) { return !c.opened_mid; });
@@ -128,6 +127,7 @@ TEST(CaptureReplay, DISABLED_g1b_peer_killed_and_rebooted) {
     std::erase_if(c.events, [](const TcpEvent& e) { return e.kind == TcpEvent::Kind::kRst; });
   place.play(before);
   ASSERT_EQ(place.pings(), 3u);
+  ASSERT_TRUE(place.run_until([&] { return place.replay().started(); }, 5s));
   for (int i = 1; i <= 2; ++i) EXPECT_EQ(place.ping_and_wait(kTwo), 0) << i;
   place.partners_silent(true);
   EXPECT_NE(place.ping_and_wait(kTwo, 5s), 0);
