@@ -169,7 +169,8 @@ TEST(CaptureReplay, d1_as_the_router) {
 }
 
 TEST(CaptureReplay, h1_ipv6_as_the_pinged_party) {
-  KernelPlace place({.nis = {"fd00:10::2@tcp"}}, {ip("fd00:10::1")});
+  KernelPlace place({.nis = {"fd00:10::2@tcp"}}, {ip("fd00:10::1"), ip("10.10.0.1")});
+  place.has_address_without_lnet(ip("10.10.0.2"));  // at the end its IPv4 address is dialled
   place.play(without_pushes(read("h1-tcp-ipv6-large-nid-ping-discover"), place.ours()));
   place.run_to_the_end();
   EXPECT_EQ(place.difference(), "");

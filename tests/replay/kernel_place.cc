@@ -70,6 +70,10 @@ void KernelPlace::partners_silent(bool on) {
   for (const IpAddress& address : theirs_) net_.tcp().silence(address, on);
 }
 
+void KernelPlace::has_address_without_lnet(const IpAddress& address) {
+  without_lnet_.push_back(net_.tcp().net_io({address}));
+}
+
 void KernelPlace::find_handles() {
   std::map<wire::WireHandle, Place> given;
   const auto each = [&](auto&& call) {

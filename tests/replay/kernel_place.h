@@ -29,6 +29,8 @@ class KernelPlace {
   void partners_dead();
   /// The partners are held back at the wire, as when their machine is frozen; or no longer.
   void partners_silent(bool on);
+  /// Our machine has this address too, and no LNet on it: who dials it is refused. Before play().
+  void has_address_without_lnet(const IpAddress& address);
 
   void ping(const std::string& nid, Duration timeout = 60s) { node_->ping(nid, timeout); }
   /// Pings and runs until it has ended; the answer's error.
@@ -75,6 +77,7 @@ class KernelPlace {
   SimNet net_;
   SimNode* node_;
   std::unique_ptr<NetIo> dead_;
+  std::vector<std::unique_ptr<NetIo>> without_lnet_;
   Capture capture_;
   std::unique_ptr<Replay> replay_;
   std::map<std::pair<size_t, size_t>, Place> echoes_;  ///< where the partner's handle is, and where ours that it echoes
