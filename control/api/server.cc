@@ -20,8 +20,8 @@ namespace {
 constexpr int kEventsPerPoll = 32;
 constexpr size_t kReadBytes = 256u << 10;  // of one client in one poll()
 
-struct Client {
-  explicit Client(int socket) : fd(socket) {}
+struct ServedClient {
+  explicit ServedClient(int socket) : fd(socket) {}
 
   int fd;
   FrameReader reader{kHelloMax};
@@ -89,7 +89,7 @@ class Server::Impl {
   void reply(RequestId id, const Answer& answer) {
     auto found = clients_.find(id.client);
     if (found == clients_.end() || found->second.dead || found->second.open.count(id.id) == 0) return;
-    Client& client = found->second;
+    ServedClient& client = found->second;
     std::string body = config::json_dump(answer_to_json(id.id, answer));
     if (body.size() > kFrameMax) {
       Answer refused = answer_error("show", "answer", -E2BIG,
@@ -135,7 +135,7 @@ class Server::Impl {
         continue;
       }
       uint64_t serial = ++last_serial_;
-      Client& client = clients_.emplace(serial, Client(fd)).first->second;
+      ServedClient& client = clients_.emplace(serial, ServedClient(fd)).first->second;
       ucred credentials{};
       socklen_t size = sizeof credentials;
       if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0) {
@@ -166,7 +166,7 @@ class Server::Impl {
     epoll_ctl(epoll_, EPOLL_CTL_MOD, listener_.fd(), &event);
   }
 
-  void watch(uint64_t serial, Client& client) {
+  void watch(uint64_t serial, ServedClient& client) {
     uint32_t wanted = client.closing ? 0u : static_cast<uint32_t>(EPOLLIN);
     if (client.unsent() > 0 || client.has_paused()) wanted |= static_cast<uint32_t>(EPOLLOUT);
     if (client.registered && wanted == client.watched) return;
@@ -178,7 +178,7 @@ class Server::Impl {
     client.watched = wanted;
   }
 
-  void read_some(uint64_t serial, Client& client) {
+  void read_some(uint64_t serial, ServedClient& client) {
     std::array<char, 65536> buffer;
     for (size_t total = 0; total < kReadBytes && !client.closing && !client.dead;) {
       ssize_t count = recv(client.fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
@@ -194,7 +194,7 @@ class Server::Impl {
     if (client.closing && client.unsent() == 0) client.dead = true;
   }
 
-  void frames_take(uint64_t serial, Client& client) {
+  void frames_take(uint64_t serial, ServedClient& client) {
     while (!client.closing && !client.dead) {
       auto body = client.reader.next();
       if (!body) return refuse(serial, client, 0, {"parser", "request", -EMSGSIZE, body.error(), {}}, true);
@@ -203,7 +203,7 @@ class Server::Impl {
     }
   }
 
-  void frame_take(uint64_t serial, Client& client, const std::string& body) {
+  void frame_take(uint64_t serial, ServedClient& client, const std::string& body) {
     auto json = config::json_parse(body);
     if (!json) return refuse(serial, client, 0, {"parser", "request", -EINVAL, json.error(), {}}, true);
     if (!client.greeted) return greet(serial, client, *json);
@@ -230,7 +230,7 @@ class Server::Impl {
     handler_.request({serial, request->id}, *request);
   }
 
-  void greet(uint64_t serial, Client& client, const Json& json) {
+  void greet(uint64_t serial, ServedClient& client, const Json& json) {
     auto hello = hello_read(json);
     Json mine = hello_json(options_.role, options_.version);
     mine["pid"] = getpid();
@@ -242,14 +242,14 @@ class Server::Impl {
     client.reader.max_set(kFrameMax);
   }
 
-  void refuse(uint64_t serial, Client& client, uint64_t id, ApiError error, bool close_it) {
+  void refuse(uint64_t serial, ServedClient& client, uint64_t id, ApiError error, bool close_it) {
     Answer answer;
     answer.errors.push_back(std::move(error));
     client.closing = client.closing || close_it;
     send(serial, client, config::json_dump(answer_to_json(id, answer)));
   }
 
-  void send(uint64_t serial, Client& client, const std::string& body) {
+  void send(uint64_t serial, ServedClient& client, const std::string& body) {
     if (client.dead) return;
     if (client.unsent() + body.size() > kOutputMax) {
       return give_up(client);  // it asks and does not read
@@ -258,7 +258,7 @@ class Server::Impl {
     write_some(serial, client);
   }
 
-  void write_some(uint64_t serial, Client& client) {
+  void write_some(uint64_t serial, ServedClient& client) {
     while (client.unsent() > 0) {
       ssize_t count =
           ::send(client.fd, client.output.data() + client.sent, client.unsent(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -282,7 +282,7 @@ class Server::Impl {
     watch(serial, client);
   }
 
-  void drained_tell(uint64_t serial, Client& client) {
+  void drained_tell(uint64_t serial, ServedClient& client) {
     if (client.dead || client.unsent() > kOutputLow) return;
     std::vector<uint64_t> waiting;
     for (auto& [id, paused] : client.open) {
@@ -293,7 +293,7 @@ class Server::Impl {
   }
 
   /// Gives a client up; reap() takes it away. When that happens outside poll(), the shutdown makes fd() readable.
-  static void give_up(Client& client) {
+  static void give_up(ServedClient& client) {
     client.dead = true;
     shutdown(client.fd, SHUT_RDWR);
   }
@@ -319,7 +319,7 @@ class Server::Impl {
   int epoll_;
   bool listening_ = true;
   uint64_t last_serial_ = 0;
-  std::map<uint64_t, Client> clients_;  // by serial: the oldest first
+  std::map<uint64_t, ServedClient> clients_;  // by serial: the oldest first
 };
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
