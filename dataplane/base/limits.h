@@ -20,10 +20,11 @@ inline constexpr unsigned kTimerBudget = 64;  ///< expired deadlines per turn
 
 // One Node
 inline constexpr uint32_t kWorkersMax = 64;
-inline constexpr uint32_t kNisMax = 256;            ///< local NIs of one node
-inline constexpr uint32_t kRoutesMax = 4096;        ///< routes of one node
-inline constexpr uint32_t kViewsUnretiredMax = 64;  ///< epochs published and not yet passed by every worker
-inline constexpr uint32_t kParkedPerPeerMax = 64;   ///< messages parked for one peer on one worker
+inline constexpr uint32_t kNisMax = 256;             ///< local NIs of one node
+inline constexpr uint32_t kRoutesMax = 4096;         ///< routes of one node
+inline constexpr uint32_t kViewsUnretiredMax = 64;   ///< epochs published and not yet passed by every worker
+inline constexpr uint32_t kParkedPerPeerMax = 1024;  ///< messages parked for one peer on one worker
+inline constexpr uint32_t kOperationsReserve = 16;  ///< of a worker, for pings and pushes that parked messages wait for
 inline constexpr uint32_t kLazyMax = 256;           ///< messages waiting on one lazy portal
 inline constexpr uint32_t kEqEventsMax = 1u << 20;  ///< events of one polled queue
 

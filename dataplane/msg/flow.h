@@ -13,11 +13,12 @@ namespace ulnet {
 /// Runs one call of an application. Requires a free operation for kPut and kGet.
 void run_op(Worker& w, Submitter& submitter, const Op& op);
 /// Chooses a path for the message and leases its Tx to the worker that serves the next hop; or parks it, or fails it.
-void send_message(Worker& w, Message& m);
+/// `as_given`: to the NID that it names, though discovery of its peer has failed.
+void send_message(Worker& w, Message& m, bool as_given = false);
 /// The lease is back (tx.result).
 void lease_returned(Worker& w, Message& m);
-/// Control has looked `nid` up: those parked for it go on, or fail with `error`.
-void peer_resolved(Worker& w, const Nid& nid, int32_t error);
+/// Control has looked `nid` up: those parked for it go on (`as_given`: undiscovered), or fail with `error`.
+void peer_resolved(Worker& w, const Nid& nid, int32_t error, bool as_given);
 /// An operation's deadline has passed.
 void operation_expired(Worker& w, Message& m);
 

@@ -215,7 +215,7 @@ void lease_out(Worker& w, Message& m, const PathChoice& choice) {
   post(w, choice.hop->server, PostKind::kLease, tx);
 }
 
-void park(Worker& w, Message& m, const Nid& nid) {
+void park(Worker& w, Message& m, const Nid& nid, bool discover) {
   m.phase = MsgPhase::kParked;
   m.from_nid = nid;  // where it waits
   w.counters[TurnStat::kParked].add();
@@ -228,6 +228,7 @@ void park(Worker& w, Message& m, const Nid& nid) {
     case Parked::Result::kAsk: {
       WorkerItem item;
       item.kind = WorkerKind::kResolve;
+      item.a = discover;
       item.lnd.nid = nid;
       return post_control(w, item);
     }
@@ -252,8 +253,9 @@ void run_op(Worker& w, Submitter& submitter, const Op& op) {
   }
 }
 
-void send_message(Worker& w, Message& m) {
+void send_message(Worker& w, Message& m, bool as_given) {
   PathRequest request;
+  request.as_given = as_given;
   request.src = m.want_src;
   request.dst = m.want_dst;
   request.via = m.via;
@@ -265,7 +267,7 @@ void send_message(Worker& w, Message& m) {
   switch (choice.kind) {
     case PathKind::kPath:
     case PathKind::kLoopback: return lease_out(w, m, choice);
-    case PathKind::kPark: return park(w, m, choice.ask);
+    case PathKind::kPark: return park(w, m, choice.ask, choice.discover);
     case PathKind::kError: return fail_message(w, m, choice.error, choice.health);
   }
 }
@@ -297,13 +299,13 @@ void lease_returned(Worker& w, Message& m) {
   }
 }
 
-void peer_resolved(Worker& w, const Nid& nid, int32_t error) {
+void peer_resolved(Worker& w, const Nid& nid, int32_t error, bool as_given) {
   w.parked.release(nid, [&](Message& m) {
     m.phase = MsgPhase::kActive;
     if (error != 0)
       fail_message(w, m, error, LndStatus::kRemoteError);
     else
-      send_message(w, m);
+      send_message(w, m, as_given);
   });
 }
 

@@ -206,6 +206,7 @@ RxVerdict take_response(Worker& w, RxSlot& slot) {
   if (m->responded) return drop_receive(w, slot, Drop::kReplyTwice);
   m->event.sender = slot.from_nid;
   m->event.source = h.src_nid;
+  m->event.target = h.dest_nid;
   m->event.initiator = primary_of(w, h.src_nid);
   m->event.initiator_pid = h.src_pid;
   slot.core_message = nullptr;

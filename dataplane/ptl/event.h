@@ -35,7 +35,7 @@ struct Event {
   Nid initiator;  ///< primary NID of who started it
   Nid source;     ///< its NID as it stands in the message
   Nid sender;     ///< the last hop: a router, or the source itself
-  Nid target;     ///< the NID of mine that it came to, or the NID that I sent to
+  Nid target;     ///< the NID of mine that it came to, or the NID that I sent to and that did not answer
 };
 
 }  // namespace ulnet

@@ -13,10 +13,11 @@ PathChoice error(int32_t code, LndStatus health) {
   return choice;
 }
 
-PathChoice park(const Nid& nid) {
+PathChoice park(const Nid& nid, bool discover = false) {
   PathChoice choice;
   choice.kind = PathKind::kPark;
   choice.ask = nid;
+  choice.discover = discover;
   return choice;
 }
 
@@ -32,8 +33,8 @@ class Chooser {
     if (request_.dst.is_lo() || (!request_.forward && view_.local->ni(request_.dst) != nullptr)) return loopback();
     const PeerRef dst = view_.peers->find(request_.dst);
     const bool dst_local = view_.local->net(request_.dst.net()) != nullptr;
-    if (dst && !dst.peer->up_to_date && !request_.response && !request_.portal0 && !request_.forward)
-      return park(request_.dst);
+    const bool reached = dst || dst_local || view_.routes->find(request_.dst.net()) != nullptr;
+    if (request_.discovers() && reached && (!dst || !dst.peer->up_to_date)) return park(request_.dst, bool(dst));
     if (!request_.src.is_any()) return from_fixed(dst);
     const bool rails = dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward;
     if (rails) {

@@ -14,7 +14,10 @@ struct PathRequest {
   bool portal0 = false;        ///< PUT or GET to portal 0: never waits for discovery
   bool recovery = false;       ///< recovery ping: dst exactly
   bool forward = false;        ///< for another node: header stays, dst exactly
+  bool as_given = false;       ///< discovery of the peer has failed: it is not waited for
   uint32_t numa = UINT32_MAX;  ///< node of the payload's memory
+  /// Does it wait until its peer is discovered (docs/wire/lnet.md §5.2)?
+  [[nodiscard]] bool discovers() const { return !response && !portal0 && !recovery && !forward && !as_given; }
 };
 
 enum class PathKind : uint8_t {
@@ -31,6 +34,7 @@ struct PathChoice {
   Nid dest;  ///< for the header: the destination, perhaps another NID of the same peer
   Nid src;   ///< for the header
   Nid ask;
+  bool discover = false;  ///< kPark: the peer is known, but not up to date
   bool routed = false;
   const RouteView* route = nullptr;
   int32_t error = 0;

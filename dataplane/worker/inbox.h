@@ -26,7 +26,7 @@ struct PostItem {
 
 enum class ControlKind : uint8_t {
   kLnd,             ///< for an LND's worker half: `lnd`
-  kResolved,        ///< control has looked `lnd.nid` up; a newer view is out, or `error`
+  kResolved,        ///< control has looked `lnd.nid` up: a newer view is out, or `error`; `a` = 1: send it undiscovered
   kSubmitterOpen,   ///< `object`: Submitter
   kSubmitterClose,  ///< `object`: Submitter; answered by kSubmitterClosed when its last MD is gone
   kRouterBlock,     ///< `object`: RouterBlock to use
@@ -45,7 +45,7 @@ struct ControlItem {
 
 enum class WorkerKind : uint8_t {
   kLnd,              ///< for an LND's control half
-  kResolve,          ///< look `lnd.nid` up, then answer kResolved
+  kResolve,          ///< look `lnd.nid` up, `a` = 1: bring it up to date; then answer kResolved
   kSubmitterClosed,  ///< `object`
   kRouterRetired,    ///< `object`
   kNiDrained,        ///< `object`: NiSlice

@@ -36,6 +36,7 @@ Result<uint32_t> segments_length(std::span<const Segment> segments) {
 Submitter::Submitter(WorkerId home, uint16_t number, const SubmitterSize& size, IdleGate* worker_gate)
     : home_(home),
       number_(number),
+      reserve_(size.reserve),
       gate_(worker_gate),
       ops_(size.ops),
       freed_(size.mds + size.eqs),

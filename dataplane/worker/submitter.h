@@ -23,6 +23,7 @@ struct SubmitterSize {
   uint32_t mds = 1024;
   uint32_t eqs = 16;
   uint32_t segment_blocks = 64;  ///< MDs with more than 4 segments at once
+  bool reserve = false;          ///< the node's own: may use the operations that its worker keeps from all others
 };
 
 /// What md_bind() is told.
@@ -113,6 +114,7 @@ class Submitter {
 
   [[nodiscard]] WorkerId home() const { return home_; }
   [[nodiscard]] uint16_t number() const { return number_; }
+  [[nodiscard]] bool reserve() const { return reserve_; }
   /// MD slots neither free nor on their way back: 0 when everything was unlinked and polled.
   [[nodiscard]] uint32_t mds_in_use();
 
@@ -154,6 +156,7 @@ class Submitter {
   };
   const WorkerId home_;
   const uint16_t number_;
+  const bool reserve_;
   IdleGate* const gate_;
   SpscRing<Op> ops_;
   SpscRing<Freed> freed_;

@@ -43,7 +43,7 @@ void resume(Worker& w, RxSlot& slot) {
 void run_control(Worker& w, const ControlItem& item) {
   switch (item.kind) {
     case ControlKind::kLnd: return w.lnds[item.lnd.lnd]->from_control(item.lnd, w.now);
-    case ControlKind::kResolved: return peer_resolved(w, item.lnd.nid, item.error);
+    case ControlKind::kResolved: return peer_resolved(w, item.lnd.nid, item.error, item.a != 0);
     case ControlKind::kSubmitterOpen: {
       auto* submitter = static_cast<Submitter*>(item.object);
       w.submitters[submitter->number()] = submitter;
@@ -92,8 +92,8 @@ unsigned run_submitters(Worker& w) {
   for (Submitter* submitter : w.submitters) {
     if (submitter == nullptr) continue;
     Op op;
-    for (unsigned i = 0; i < kInboxBudget && w.operations.out() < w.operations.capacity() && submitter->ops().pop(op);
-         ++i) {
+    const uint32_t most = w.operations.capacity() - (submitter->reserve() ? 0 : w.operations_reserve());
+    for (unsigned i = 0; i < kInboxBudget && w.operations.out() < most && submitter->ops().pop(op); ++i) {
       run_op(w, *submitter, op);
       ++done;
     }

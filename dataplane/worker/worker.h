@@ -68,6 +68,8 @@ class Worker final : public LndCore {
   WorkerCounters counters;
 
   Slab<Message> operations;
+  /// Operations that only the node's own submitter gets: what is parked for discovery must not keep it from happening.
+  [[nodiscard]] uint32_t operations_reserve() const { return std::min(kOperationsReserve, operations.capacity() / 8); }
   Slab<Message> incoming;
   Wheel<Message> deadlines;  ///< of operations at home here
   Wheel<Tx> tx_deadlines;    ///< of leases served here

@@ -345,9 +345,10 @@ TEST_F(CoreTest, a_put_that_waits_for_credit_past_its_deadline_fails_and_frees_i
 }
 
 TEST_F(CoreTest, an_unknown_peer_is_asked_for_once_and_the_messages_wait) {
+  constexpr uint32_t kParked = 32;
   Segment segment{memory.data(), 64};
   const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
-  for (uint32_t i = 0; i < kParkedPerPeerMax / 2; ++i)
+  for (uint32_t i = 0; i < kParked; ++i)
     ASSERT_TRUE(submitter->put({.md = md, .target = {tcp(50), kLnetPid}, .portal = 1, .ack = false}));
   bench.settle();
   auto asked = bench.take_control_items();
@@ -361,7 +362,7 @@ TEST_F(CoreTest, an_unknown_peer_is_asked_for_once_and_the_messages_wait) {
   answer.lnd.nid = tcp(50);
   bench.tell(WorkerId{0}, answer);
   send_all();
-  EXPECT_EQ(events().size(), kParkedPerPeerMax / 2);
+  EXPECT_EQ(events().size(), kParked);
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
