@@ -22,8 +22,8 @@ class PortUser {
 
 class ControlPort {
  public:
-  static constexpr uint32_t kMds = 96;
-  static constexpr uint32_t kOps = 128;
+  static constexpr uint32_t kMds = 160;  ///< pings, discovery (64 each), what portal 0 has for others
+  static constexpr uint32_t kOps = 256;
   static constexpr uint32_t kEvents = 1024;
   static_assert(kEvents / 2 >= 3 * kMds, "an MD owes at most a match, an operation's end and its own");
 
