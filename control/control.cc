@@ -1,5 +1,6 @@
 #include "control/control.h"
 
+#include "control/discovery/driver.h"
 #include "control/lnd_host.h"
 
 namespace ulnet {
@@ -42,9 +43,10 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
     nis_deps.lnds.push_back(lnds.back().get());
   }
   nis = std::make_unique<LocalNis>(std::move(nis_deps));
-  PeerDb::Deps peer_deps{*nis, config.workers, config.peers_max, {}, {}, {}};
+  PeerDb::Deps peer_deps{*nis, config.workers, config.peers_max, {}, {}, {}, {}};
   peer_deps.routed = [this](Net net) { return routes->reaches(net); };
   peer_deps.gateway = [this](const Peer& peer) { return routes->is_gateway(peer); };
+  peer_deps.gateway_nid = [this](const Nid& nid) { return routes->is_gateway(nid); };
   peers = std::make_unique<PeerDb>(std::move(peer_deps));
   routes = std::make_unique<RouteDb>(*nis, *peers, rng);
   routing = std::make_unique<Routing>(Routing::Deps{*outbox, memory, config.groups, config.workers});

@@ -39,8 +39,10 @@ struct Resolved {
   WorkerId worker;
   Nid nid;
   int32_t error = 0;
+  bool as_given = false;  ///< its peer cannot be discovered: the messages go to the NID as it is
 };
 
+class DiscoveryDriver;
 class LndHost;
 class CorePort;
 
@@ -79,8 +81,8 @@ struct Control {
   std::unique_ptr<ControlPort> port;
   std::unique_ptr<PingTarget> ping_target;
   std::unique_ptr<Pinger> pinger;
-  PingTarget::PushHook on_push;  ///< what was pushed here, for discovery
-  NodeTotals baseline;           ///< `stats reset`
+  std::unique_ptr<DiscoveryDriver> discovery;
+  NodeTotals baseline;  ///< `stats reset`
   bool lo_stopped = false;
 
   std::vector<std::unique_ptr<LndHost>> lnd_hosts;   ///< by LND

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "control/discovery/driver.h"
 #include "control/publish/view_builder.h"
 #include "dataplane/base/nid_text.h"
 
@@ -13,8 +14,9 @@ namespace {
 /// When something waits for room in a ring, or for workers to pass a view.
 constexpr Duration kRetrySoon = 1ms;
 
-void resolve(Control& c, WorkerId worker, const Nid& nid) {
+void resolve(Control& c, WorkerId worker, const Nid& nid, bool discover) {
   auto found = c.stopping ? Result<PeerNi*>(fail(ESHUTDOWN, "the node stops")) : c.peers->resolve(nid);
+  if (found && discover) return c.discovery->resolve(worker, **found);
   c.resolved.push_back({worker, nid, found ? 0 : found.error().code});
 }
 
@@ -23,7 +25,7 @@ void run_worker_item(Control& c, WorkerId worker, const WorkerItem& item) {
     case WorkerKind::kLnd:
       if (item.lnd.lnd < c.lnds.size()) c.lnds[item.lnd.lnd]->from_worker(worker, item.lnd, c.now);
       return;
-    case WorkerKind::kResolve: return resolve(c, worker, item.lnd.nid);
+    case WorkerKind::kResolve: return resolve(c, worker, item.lnd.nid, item.a != 0);
     case WorkerKind::kSubmitterClosed: return c.submitters->closed(*static_cast<Submitter*>(item.object));
     case WorkerKind::kRouterRetired: return c.routing->retired(*static_cast<RouterBlock*>(item.object));
     case WorkerKind::kNiDrained: return c.nis->drained(*static_cast<const NiSlice*>(item.object));
@@ -90,6 +92,7 @@ unsigned run_pings(Control& c) {
   unsigned done = c.port->poll(kInboxBudget, c.now);
   done += c.ping_target->turn();
   done += c.pinger->turn(c.now);
+  done += c.discovery->turn(c.now);
   return done;
 }
 
@@ -103,6 +106,7 @@ unsigned run_views(Control& c) {
 Instant lanes_deadline(Control& c) {
   Instant next = std::min(
       {c.nis->next_deadline(), c.peers->next_deadline(), c.routing->next_deadline(), c.pinger->next_deadline()});
+  next = std::min(next, c.discovery->next_deadline());
   for (auto& lnd : c.lnds) next = std::min(next, lnd->next_deadline());
   const bool soon = c.outbox->waiting() || c.unpublished || !c.ping_target->settled();
   if (soon) next = std::min(next, c.now + kRetrySoon);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "control/discovery/driver.h"
 #include "control/lanes.h"
 #include "control/publish/view_builder.h"
 #include "dataplane/base/nid_text.h"
@@ -15,6 +16,7 @@ Node::Node(const NodeConfig& config, NodeDeps deps) : c_(config, std::move(deps)
 // Before the members go one by one: pings and changes still under way are told that it is over.
 Node::~Node() {
   if (c_.pinger != nullptr) c_.pinger->abort();
+  if (c_.discovery != nullptr) c_.discovery->abort();
   applier_.abort();
 }
 
@@ -48,16 +50,16 @@ Result<void> Node::open(Instant now) {
   size.mds = ControlPort::kMds;
   size.eqs = 1;
   size.segment_blocks = 1;
+  size.reserve = true;
   auto submitter = c_.submitters->open(WorkerId{0}, size);
   if (!submitter) return tl::unexpected(submitter.error());
   own_submitter_ = *submitter;
   c_.port = std::make_unique<ControlPort>(*own_submitter_, *c_.mesh);
   c_.ping_target = std::make_unique<PingTarget>(*c_.port);
   c_.pinger = std::make_unique<Pinger>(*c_.port);
+  c_.discovery = std::make_unique<DiscoveryDriver>(c_);
   c_.ping_target->set_hooks(
-      [this](const Event& event, std::span<const std::byte> bytes, Instant at) {
-        if (c_.on_push) c_.on_push(event, bytes, at);
-      },
+      [this](const Event& event, std::span<const std::byte> bytes, Instant) { c_.discovery->push_came(event, bytes); },
       [this](const Event& event, Instant at) {
         if (LocalNi* ni = c_.nis->find(event.target)) ni->pinged_at = at;
       });
@@ -131,6 +133,7 @@ void Node::stop(Instant now) {
   c_.dirty.node = true;
   stop_deadline_ = now + kStopMax;
   c_.pinger->abort();
+  c_.discovery->abort();
   applier_.abort();
   c_.routing->abort();
   c_.ping_target->close();
@@ -144,7 +147,7 @@ void Node::stop(Instant now) {
 
 void Node::turn_stop() {
   if (stopped_) return;
-  const bool quiet = c_.ping_target->at_rest() && c_.pinger->at_rest();
+  const bool quiet = c_.ping_target->at_rest() && c_.pinger->at_rest() && c_.discovery->at_rest();
   if (quiet && !own_closed_) {
     own_closed_ = true;
     c_.submitters->close(*own_submitter_);

@@ -16,8 +16,9 @@ struct NodeConfig {
   unsigned workers = 1;
   WorkerSize worker_size;
   uint32_t ring_size = 1024;
-  uint32_t peers_max = 65536;  ///< peer NIs, in all
-  WorkerGroups groups;         ///< which worker is in which group (CPT), on which NUMA node
+  uint32_t peers_max = 65536;    ///< peer NIs, in all
+  uint32_t features_hidden = 0;  ///< bits that ping info lacks: to stand for an older version in tests
+  WorkerGroups groups;           ///< which worker is in which group (CPT), on which NUMA node
 };
 
 struct NodeDeps {

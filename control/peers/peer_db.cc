@@ -92,6 +92,7 @@ void PeerDb::attach(Peer& peer, PeerNi& ni) {
   ni.peer = &peer;
   ni.health = kHealthMax;
   ni.priority = kNoPriority;
+  ni.status = wire::kNiInvalid;
   ni.life = {};
   auto net =
       std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });
@@ -115,6 +116,7 @@ void PeerDb::detach(PeerNi& ni) {
 }
 
 void PeerDb::drop_peer(Peer& peer) {
+  if (gone_hook_) gone_hook_(peer);
   while (!peer.nets.empty()) detach(*peer.nets.back().nis.back());
   std::erase(dirty_, peer.id);
   peers_.erase(peer.id);
@@ -152,6 +154,35 @@ PeerNi* PeerDb::find(const Nid& nid) {
 PeerNi* PeerDb::find(PeerNiId id) {
   const auto found = by_id_.find(id.value);
   return found == by_id_.end() ? nullptr : found->second;
+}
+
+Peer* PeerDb::find_peer(uint32_t id) {
+  const auto found = peers_.find(id);
+  return found == peers_.end() ? nullptr : found->second.get();
+}
+
+Result<PeerNi*> PeerDb::take_nid(Peer& peer, const Nid& nid) {
+  auto ni = make_ni(nid, choose_source(nid.net()));
+  if (!ni || (*ni)->peer == &peer) return ni;
+  if ((*ni)->peer != nullptr) detach(**ni);
+  attach(peer, **ni);
+  return ni;
+}
+
+void PeerDb::set_primary(Peer& peer, const Nid& nid) {
+  const auto net =
+      std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == nid.net(); });
+  const auto ni = std::find_if(net->nis.begin(), net->nis.end(), [&](const PeerNi* one) { return one->nid == nid; });
+  std::rotate(net->nis.begin(), ni, ni + 1);
+  std::rotate(peer.nets.begin(), net, net + 1);
+  touch(peer);
+}
+
+// What is configured is to be compared with what its node says anew (the documents: "clear P").
+void PeerDb::reconfigured(Peer& peer) {
+  peer.state &= ~uint32_t{kPeerNidsUptodate};
+  peer.up_to_date = false;
+  touch(peer);
 }
 
 TextResult<Peer*> PeerDb::add(const config::PeerConfig& config) {
@@ -201,7 +232,7 @@ TextResult<Peer*> PeerDb::add(const config::PeerConfig& config) {
     target->state &= ~uint32_t{kPeerMultiRail};
   if (config.lock_primary) target->state |= kPeerLockPrimary;
   follow_nis(*target);
-  touch(*target);
+  reconfigured(*target);
   return target;
 }
 
@@ -229,6 +260,7 @@ TextResult<void> PeerDb::remove(const Nid& primary, const std::vector<Nid>& nids
   }
   for (const Nid& nid : nids)
     if (PeerNi* one = find(nid)) detach(*one);
+  reconfigured(peer);
   return {};
 }
 
@@ -321,6 +353,7 @@ void PeerDb::touch(Peer& peer) {
 std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
   auto view = std::make_shared<PeerView>();
   view->multi_rail = peer.multi_rail();
+  view->up_to_date = peer.up_to_date;
   view->router = is_gateway(peer);
   for (const PeerNet& net : peer.nets) {
     view->nets.push_back({net.net, net.priority, uint32_t(view->nis.size()), uint32_t(net.nis.size())});

@@ -15,7 +15,9 @@
 #include "control/publish/peer_table.h"
 #include "control/stats/totals.h"
 #include "control/text_error.h"
+#include "dataplane/base/limits.h"
 #include "dataplane/peer/slices.h"
+#include "dataplane/wire/ping_info.h"
 
 namespace ulnet {
 
@@ -36,7 +38,9 @@ enum PeerState : uint32_t {
   kPeerPushFailed = 1u << 12,
   kPeerForcePing = 1u << 13,
   kPeerForcePush = 1u << 14,
+  kPeerMarkDeletion = 1u << 18,
   kPeerLockPrimary = 1u << 20,
+  kPeerBadConfig = 1u << 21,
 };
 
 /// What workers own of a peer NI: its slice on the serving worker, and what each worker keeps of it.
@@ -72,6 +76,7 @@ struct PeerNi {
   std::vector<Nid> preferred;   ///< local NIDs
   bool preferred_auto = false;  ///< the one source that a non-MR peer sees (docs/wire/lnet.md §5.7)
   Liveness life;
+  wire::NiStatus status = wire::kNiInvalid;  ///< what its node last said of it (docs/wire/lnet.md §5.6)
   InterfaceTotals baseline;
 };
 
@@ -81,14 +86,34 @@ struct PeerNet {
   std::vector<PeerNi*> nis;
 };
 
+/// What discovery keeps of a peer, besides the bits of Peer::state. Only control/discovery changes it.
+struct PeerDiscovery {
+  uint32_t node_seqno = 0;               ///< of our NIs in the last push that it acknowledged (the documents' L)
+  uint32_t peer_seqno = 0;               ///< of its NIs in the newest data from it
+  uint32_t sink_bytes = kPingBufferMin;  ///< room that its ping info needs
+  uint32_t push_seqno = 0;               ///< of our NIs in the push under way
+  uint64_t ping = 0;                     ///< number of the ping under way; 0 = none
+  uint64_t push = 0;                     ///< number of the push under way; 0 = none
+  int32_t error = 0;                     ///< of the ping or push that failed, negative errno
+  uint32_t bad_replies = 0;              ///< in a row: corrupt or cut short
+  bool resize = false;                   ///< the last reply was cut short (the documents' S)
+  bool pushed_meanwhile = false;         ///< it pushed since the ping under way was sent
+  Nid push_src = kAnyNid;                ///< the NI that its ping reply came to; ANY = choose
+  Nid push_dst = kAnyNid;                ///< the NID that sent the reply; ANY = its primary
+  std::unique_ptr<wire::PingInfo> data;  ///< not merged yet
+};
+
 struct Peer {
   uint32_t id = 0;
   uint32_t state = 0;         ///< PeerState
   std::vector<PeerNet> nets;  ///< the primary NID's first, and in it the primary NID
-  bool dirty = false;         ///< its view is older than it
+  PeerDiscovery discovery;
+  bool up_to_date = false;  ///< requests may go without discovery (docs/wire/lnet.md §5.2)
+  bool dirty = false;       ///< its view is older than it
   [[nodiscard]] PeerNi& primary() const { return *nets.front().nis.front(); }
-  [[nodiscard]] bool multi_rail() const { return (state & kPeerMultiRail) != 0; }
-  [[nodiscard]] bool configured() const { return (state & kPeerConfigured) != 0; }
+  [[nodiscard]] bool multi_rail() const { return has(kPeerMultiRail); }
+  [[nodiscard]] bool configured() const { return has(kPeerConfigured); }
+  [[nodiscard]] bool has(uint32_t bits) const { return (state & bits) != 0; }
   [[nodiscard]] size_t ni_count() const;
 };
 
@@ -98,9 +123,10 @@ class PeerDb {
     LocalNis& nis;
     unsigned workers = 1;
     uint32_t peers_max = 65536;
-    std::function<bool(Net)> routed;           ///< is there a route to this net?
-    std::function<bool(const Peer&)> gateway;  ///< does a route lead through this peer?
-    std::function<int32_t()> buffer_credits;   ///< module value of peer_buffer_credits; 0 = none
+    std::function<bool(Net)> routed;              ///< is there a route to this net?
+    std::function<bool(const Peer&)> gateway;     ///< does a route lead through this peer?
+    std::function<bool(const Nid&)> gateway_nid;  ///< is this the NID of a route's gateway?
+    std::function<int32_t()> buffer_credits;      ///< module value of peer_buffer_credits; 0 = none
   };
   explicit PeerDb(Deps deps) : deps_(std::move(deps)) {}
 
@@ -111,6 +137,25 @@ class PeerDb {
   [[nodiscard]] Result<PeerNi*> resolve(const Nid& nid);
   [[nodiscard]] PeerNi* find(const Nid& nid);
   [[nodiscard]] PeerNi* find(PeerNiId id);
+  [[nodiscard]] Peer* find_peer(uint32_t id);
+  [[nodiscard]] bool is_gateway(const Peer& peer) const { return deps_.gateway && deps_.gateway(peer); }
+  [[nodiscard]] bool is_gateway(const Nid& nid) const { return deps_.gateway_nid && deps_.gateway_nid(nid); }
+
+  // --- for discovery, which knows the rules (control/discovery/merge.h) ---------------------------------------------
+  /// Adds a NID to the peer, taking it from the peer that has it. Errors: ENOMEM. Requires: it is not another peer's
+  /// primary NID.
+  [[nodiscard]] Result<PeerNi*> take_nid(Peer& peer, const Nid& nid);
+  /// Takes a NID, not the only one, from its peer; nobody has it then.
+  void lose_nid(PeerNi& ni) { detach(ni); }
+  /// Requires: the NID is one of the peer's.
+  void set_primary(Peer& peer, const Nid& nid);
+  /// The peer is forgotten with its NIDs.
+  void forget(Peer& peer) { drop_peer(peer); }
+  /// To call when its net became local or was left, or it became multi-rail or no longer is: credits and sources
+  /// follow.
+  void follow_nis(Peer& peer);
+  /// `gone` is called for each peer that ends, while it still has its id.
+  void set_gone(std::function<void(const Peer&)> gone) { gone_hook_ = std::move(gone); }
 
   /// Adds a configured peer, or NIDs to it, whole or not at all. A NID of a peer that is not configured is taken from
   /// it. Errors: EEXIST, EPERM, ENOTUNIQ, ENOMEM (docs/wire/lnetctl.md §6).
@@ -146,11 +191,10 @@ class PeerDb {
   [[nodiscard]] bool give_blocks(PeerNi& ni, const LocalNi* via);
   [[nodiscard]] WorkerId choose_worker(const LocalNi* via) const;
   [[nodiscard]] const LocalNi* choose_source(Net net);
-  [[nodiscard]] bool is_gateway(const Peer& peer) const { return deps_.gateway && deps_.gateway(peer); }
   void attach(Peer& peer, PeerNi& ni);
   void detach(PeerNi& ni);
   void drop_peer(Peer& peer);
-  void follow_nis(Peer& peer);
+  void reconfigured(Peer& peer);
   Peer& new_peer();
   [[nodiscard]] std::shared_ptr<const PeerView> view_of(const Peer& peer) const;
 
@@ -162,6 +206,7 @@ class PeerDb {
   std::vector<uint32_t> dirty_;                        // peer ids
   std::vector<Nid> gone_;                              // NIDs to take out of the table
   std::vector<PeerNi*> down_;
+  std::function<void(const Peer&)> gone_hook_;
   std::vector<uint32_t> load_;
   uint32_t next_peer_ = 1;
   uint32_t next_ni_ = 1;

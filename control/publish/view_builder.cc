@@ -1,5 +1,7 @@
 #include "control/publish/view_builder.h"
 
+#include "control/discovery/driver.h"
+
 namespace ulnet {
 namespace {
 
@@ -37,6 +39,7 @@ void answer_resolved(Control& c) {
     ControlItem item;
     item.kind = ControlKind::kResolved;
     item.error = answer.error;
+    item.a = answer.as_given;
     item.lnd.nid = answer.nid;
     c.outbox->send(answer.worker, item);
   }
@@ -83,11 +86,12 @@ NodeView build_node_view(const Control& c) {
   return node;
 }
 
-// Without DISCOVERY until this node discovers: who believed it would wait for pushes from here.
 wire::PingInfo build_ping_info(Control& c) {
   wire::PingInfo info;
   info.features = wire::kFeatureNiStatus | wire::kFeatureMultiRail;
+  if (c.desired.global.discovery != config::Discovery::kOff) info.features |= wire::kFeatureDiscovery;
   if (!c.routing->advertised()) info.features |= wire::kFeatureRteDisabled;
+  info.features &= ~c.config.features_hidden;
   info.sequence = c.nis->sequence();
   for (LocalNis::LocalNet& net : c.nis->nets())
     for (const LocalNi& ni : net.nis)
@@ -95,11 +99,16 @@ wire::PingInfo build_ping_info(Control& c) {
   return info;
 }
 
+void refresh_ping_info(Control& c) {
+  if (!c.dirty.ping) return;
+  c.dirty.ping = false;
+  const wire::PingInfo info = build_ping_info(c);
+  c.ping_target->set_info(info);
+  c.discovery->local_changed(info);
+}
+
 bool publish_views(Control& c, bool force) {
-  if (c.dirty.ping) {
-    c.ping_target->set_info(build_ping_info(c));
-    c.dirty.ping = false;
-  }
+  refresh_ping_info(c);
   c.unpublished |= refresh_parts(c);
   if (c.unpublished && !c.publisher->publish(c.parts, force)) return false;
   c.unpublished = false;

@@ -12,6 +12,10 @@ namespace ulnet {
 /// What pings are answered with now (docs/wire/lnet.md §4).
 [[nodiscard]] wire::PingInfo build_ping_info(Control& c);
 
+/// When it has changed: pings are answered with it from now on, and discovery tells others. For those who cannot wait
+/// until it is published.
+void refresh_ping_info(Control& c);
+
 /// Brings c.parts up to date with everything that changed, and publishes it if anything has. False when views have
 /// piled up: then it is tried again at the next call. `force` publishes all the same. What waited for a view (answers
 /// to workers, the draining of NIs) goes out behind it.

@@ -40,6 +40,7 @@ class RouteDb {
   /// True when some route leads to the net, alive or not.
   [[nodiscard]] bool reaches(Net net) const;
   [[nodiscard]] bool is_gateway(const Peer& peer) const;
+  [[nodiscard]] bool is_gateway(const Nid& nid) const { return gateways_.contains(nid); }
   [[nodiscard]] const std::vector<Route>& routes() const { return routes_; }
   [[nodiscard]] std::shared_ptr<const RouteTable> view() const;
   /// Grows with every change of view().

@@ -68,6 +68,8 @@ void SimNode::boot() {
   NodeDeps deps;
   deps.seed = net_.rng_.next();
   deps.incarnation = (uint64_t(number_) << 32) | (life_ << 8) | 1;
+  config.features_hidden = spec_.features_hidden;
+  deps.log = [this](const std::string& line) { journal_.push_back(line); };
   deps.lnds.push_back({"lo", NetType::kLo, [](LndCore& core) { return std::make_unique<LoLnd>(core); },
                        [](LndControlHost& host) { return std::make_unique<LoControl>(host); }});
   if (net_.transport() == Transport::kFabric) {
@@ -103,6 +105,8 @@ void SimNode::configure() {
   std::vector<config::Change> changes;
   changes.push_back(config::LnetConfigure{});
   changes.push_back(config::SetValue{"transaction_timeout", spec_.transaction_timeout});
+  if (spec_.discovery != config::Discovery::kOn)
+    changes.push_back(config::SetValue{"discovery", int64_t(spec_.discovery)});
   for (const std::string& text : spec_.nis) changes.push_back(net_add(spec_, text));
   for (const RouteSpec& route : spec_.routes)
     changes.push_back(config::RouteAdd{{.net = *net_parse(route.net), .gateway = must_nid(route.gateway)}});
@@ -239,6 +243,11 @@ void SimNode::start_again() {
   boot();
   ULNET_CHECK(net_.run_until([&] { return !applying(); }, 30s));
   open_application();
+}
+
+void SimNode::start_again_as(const NodeSpec& spec) {
+  spec_ = spec;
+  start_again();
 }
 
 void SimNode::restart() {

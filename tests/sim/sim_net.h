@@ -40,6 +40,8 @@ struct NodeSpec {
   std::vector<RouteSpec> routes;
   int64_t transaction_timeout = 150;  ///< s
   int64_t lnd_timeout = 50;           ///< s
+  config::Discovery discovery = config::Discovery::kOn;
+  uint32_t features_hidden = 0;  ///< bits that its ping info lacks: an older version
 };
 
 class SimNet;
@@ -81,6 +83,8 @@ class SimNode {
   void apply(std::vector<config::Change> changes);
   [[nodiscard]] bool applying() const { return applying_ > 0; }
   [[nodiscard]] const std::vector<std::string>& apply_errors() const { return apply_errors_; }
+  /// What it said to its operator.
+  [[nodiscard]] const std::vector<std::string>& journal() const { return journal_; }
 
   /// Kills the process and starts it anew: nothing is said to anybody; what was open here never ends.
   void restart();
@@ -88,6 +92,8 @@ class SimNode {
   /// Stops as an operator would; "" or what was not at rest.
   std::string stop_cleanly();
   void start_again();
+  /// Stopped or killed, it comes back as another.
+  void start_again_as(const NodeSpec& spec);
   [[nodiscard]] bool running() const { return node_ != nullptr; }
 
   [[nodiscard]] Nid nid(size_t index = 0) const;
@@ -106,7 +112,7 @@ class SimNode {
   [[nodiscard]] std::string not_at_rest() const;
 
   SimNet& net_;
-  const NodeSpec spec_;
+  NodeSpec spec_;
   const uint32_t number_;
   uint32_t fabric_number_ = 0;
   uint64_t life_ = 0;
@@ -122,6 +128,7 @@ class SimNode {
   std::vector<uint64_t> arrived_;
   std::optional<PingAnswer> ping_answer_;
   std::vector<std::string> apply_errors_;
+  std::vector<std::string> journal_;
   int applying_ = 0;
   bool app_open_ = false;
   uint64_t next_operation_ = 1;

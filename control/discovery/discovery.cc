@@ -1,0 +1,375 @@
+#include "control/discovery/discovery.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+namespace {
+
+constexpr uint32_t kUnfinished = kPeerDiscovering | kPeerRediscover | kPeerForcePing | kPeerForcePush;
+constexpr uint32_t kFinished = kPeerDiscovered | kPeerNidsUptodate;
+
+void clear(Peer& peer, uint32_t bits) {
+  peer.state &= ~bits;
+}
+
+}  // namespace
+
+Discovery::Discovery(MergeDeps deps, DiscoveryPort& port) : deps_(std::move(deps)), port_(port) {
+  deps_.peers.set_gone([this](const Peer& peer) {
+    const auto found = waiters_.find(peer.id);
+    if (found == waiters_.end()) return;
+    orphans_.insert(orphans_.end(), found->second.begin(), found->second.end());
+    waiters_.erase(found);
+  });
+}
+
+// --- what it is told -------------------------------------------------------------------------------------------------
+
+// Switched on, peers are asked and told anew when somebody next sends to them; switched off, they are told at once, and
+// that is the last push (docs/wire/lnet.md §4.5).
+void Discovery::set_mode(config::Discovery mode) {
+  if (mode == mode_) return;
+  const bool was_on = mode_ != config::Discovery::kOff;
+  mode_ = mode;
+  if (mode == config::Discovery::kOff) return push_all();
+  for (const auto& [id, peer] : deps_.peers.peers()) {
+    if (!was_on) {
+      clear(*peer, kPeerNidsUptodate);
+      peer->discovery.node_seqno = 0;
+    }
+    refresh(*peer);
+  }
+}
+
+void Discovery::set_sequence(uint32_t sequence) {
+  sequence_ = sequence;
+  for (const auto& [id, peer] : deps_.peers.peers()) {
+    if (peer->has(kPeerDiscovered) && needs_push(*peer)) queue(*peer, false);
+    refresh(*peer);
+  }
+}
+
+void Discovery::push_all() {
+  for (const auto& [id, peer] : deps_.peers.peers()) {
+    if (!peer->multi_rail() || !peer->has(kPeerDiscovered)) continue;
+    peer->state |= kPeerForcePush;
+    queue(*peer, false);
+  }
+}
+
+void Discovery::discover(PeerNi& ni, uint64_t waiter, bool force) {
+  Peer& peer = *ni.peer;
+  if (force) peer.state |= kPeerForcePing | kPeerForcePush;
+  if (is_up_to_date(peer)) {
+    refresh(peer);
+    return port_.discovered(waiter, 0);
+  }
+  waiters_[peer.id].push_back({waiter, ni.nid});
+  if (force || !peer.has(kPeerDiscovering)) queue(peer, false);
+}
+
+Peer* Discovery::of_number(uint64_t number) {
+  Peer* peer = deps_.peers.find_peer(uint32_t(number >> 32));
+  return peer != nullptr && (peer->discovery.ping == number || peer->discovery.push == number) ? peer : nullptr;
+}
+
+void Discovery::ping_answered(uint64_t number, PingData data) {
+  Peer* peer = of_number(number);
+  if (peer == nullptr) return;
+  PeerDiscovery& d = peer->discovery;
+  d.ping = 0;
+  clear(*peer, kPeerPingSent);
+  const bool crossed = std::exchange(d.pushed_meanwhile, false);
+  if (data.error != 0 || data.decode.truncated) {
+    bad_data(*peer, data);
+    return queue(*peer, false);
+  }
+  wire::PingInfo& info = data.decode.info;
+  if (crossed && info.sequence < d.peer_seqno) {  // which of the two is older? the next answer says so
+    peer->state |= kPeerForcePing;
+    return queue(*peer, false);
+  }
+  d.bad_replies = 0;
+  learn_features(*peer, info.features, false);
+  const bool same = !info.nis.empty() && info.nis.front().nid == peer->primary().nid;
+  if (peer->multi_rail() && same) d.peer_seqno = info.sequence;
+  d.push_src = data.to;
+  d.push_dst = data.from;
+  d.data = std::make_unique<wire::PingInfo>(std::move(info));
+  peer->state |= kPeerDataPresent;
+  queue(*peer, false);
+}
+
+// A list that came by another way meanwhile is as good as the answer.
+void Discovery::ping_failed(uint64_t number, int32_t error) {
+  Peer* peer = of_number(number);
+  if (peer == nullptr) return;
+  peer->discovery.ping = 0;
+  peer->discovery.pushed_meanwhile = false;
+  clear(*peer, kPeerPingSent);
+  if (peer->has(kPeerNidsUptodate | kPeerDataPresent) && !peer->has(kPeerForcePing)) return refresh(*peer);
+  peer->discovery.error = error;
+  peer->state |= kPeerPingFailed;
+  queue(*peer, false);
+}
+
+void Discovery::push_ended(uint64_t number, int32_t error) {
+  Peer* peer = of_number(number);
+  if (peer == nullptr) return;
+  PeerDiscovery& d = peer->discovery;
+  d.push = 0;
+  clear(*peer, kPeerPushSent);
+  if (error == 0) {
+    d.node_seqno = d.push_seqno;
+  } else {
+    d.error = error;
+    peer->state |= kPeerPushFailed;
+  }
+  queue(*peer, false);
+}
+
+void Discovery::push_came(PingData data) {
+  PeerNi* ni = deps_.peers.find(data.from);
+  if (ni == nullptr) return;
+  Peer& peer = *ni->peer;
+  PeerDiscovery& d = peer.discovery;
+  d.pushed_meanwhile = peer.has(kPeerPingSent);
+  if (data.error != 0 || data.decode.truncated) {
+    if (data.error == 0) d.sink_bytes = std::max(d.sink_bytes, uint32_t(data.decode.needed_bytes));
+    clear(peer, kPeerNidsUptodate);
+    peer.state |= kPeerForcePing;
+    return queue(peer, true);
+  }
+  wire::PingInfo& info = data.decode.info;
+  if ((info.features & wire::kFeatureMultiRail) == 0) return;
+  learn_features(peer, info.features, true);
+  const bool older = info.sequence < d.peer_seqno;
+  if (older && d.data != nullptr) return;
+  clear(peer, kPeerNidsUptodate);
+  if (older) {
+    peer.state |= kPeerForcePing;
+  } else {
+    d.peer_seqno = info.sequence;
+    d.data = std::make_unique<wire::PingInfo>(std::move(info));
+    peer.state |= kPeerDataPresent;
+  }
+  queue(peer, true);
+}
+
+void Discovery::bad_data(Peer& peer, const PingData& data) {
+  PeerDiscovery& d = peer.discovery;
+  const uint32_t needed = data.error == 0 ? uint32_t(data.decode.needed_bytes) : 0;
+  d.resize = needed > d.sink_bytes;
+  d.sink_bytes = std::max(d.sink_bytes, needed);
+  d.error = ++d.bad_replies > kBadRepliesMax ? -EPROTO : 0;
+  peer.state |= kPeerPingFailed;
+}
+
+// docs/wire/lnet.md §5.4. A push tells a peer that is being discovered nothing new about its past.
+void Discovery::learn_features(Peer& peer, uint32_t features, bool pushed) {
+  const bool merges = mode_ != config::Discovery::kVerify;
+  if ((features & wire::kFeatureDiscovery) == 0 || mode_ == config::Discovery::kOff) {
+    const bool known =
+        pushed ? peer.has(kPeerDiscovered) && !peer.has(kPeerDiscovering) : peer.has(kPeerDiscovered | kPeerMultiRail);
+    if (merges && known && !peer.has(kPeerConfigured | kPeerNoDiscovery)) peer.state |= kPeerMarkDeletion;
+    peer.state |= kPeerNoDiscovery;
+  } else {
+    clear(peer, kPeerNoDiscovery);
+  }
+  const bool says = (features & wire::kFeatureMultiRail) != 0;
+  if (says == peer.multi_rail() || !merges) return;
+  if (peer.configured()) {
+    deps_.log(fmt::format("peer {} is configured as {}multi-rail, but says that it is {}", nid_text(peer.primary().nid),
+                          peer.multi_rail() ? "" : "not ", says ? "" : "not"));
+    return;
+  }
+  if (says && peer.has(kPeerNoDiscovery)) return;
+  peer.state ^= kPeerMultiRail;
+  deps_.peers.follow_nis(peer);
+  deps_.peers.touch(peer);
+}
+
+// --- what it does ----------------------------------------------------------------------------------------------------
+
+void Discovery::queue(Peer& peer, bool front) {
+  peer.state |= kPeerDiscovering;
+  refresh(peer);
+  if (front)
+    queue_.push_front(peer.id);
+  else
+    queue_.push_back(peer.id);
+}
+
+unsigned Discovery::turn() {
+  follow_orphans();
+  unsigned done = 0;
+  for (; done < kDiscoveryBudget && !queue_.empty(); ++done) {
+    Peer* peer = deps_.peers.find_peer(queue_.front());
+    queue_.pop_front();
+    if (peer != nullptr && peer->has(kPeerDiscovering)) work(*peer);
+  }
+  follow_orphans();
+  return done;
+}
+
+void Discovery::work(Peer& first) {
+  for (Peer* peer = &first; step(peer);) {
+  }
+}
+
+// docs/wire/lnet.md §5.3: the first rule that holds.
+bool Discovery::step(Peer*& at) {
+  Peer& peer = *at;
+  PeerDiscovery& d = peer.discovery;
+  if (peer.has(kPeerMarkDeletion)) {
+    clear(peer, kPeerMarkDeletion);
+    peer_reduce(deps_, peer);
+    return true;
+  }
+  if (peer.has(kPeerDataPresent)) return merge(at);
+  if (peer.has(kPeerPingFailed | kPeerPushFailed)) {
+    if (peer.has(kPeerPingFailed)) peer.state |= kPeerForcePing;
+    clear(peer, kPeerPingFailed | kPeerPushFailed);
+    if (d.error == 0) return true;
+    finish(peer, d.error);
+    return false;
+  }
+  if (peer.has(kPeerForcePing) || !peer.has(kPeerNidsUptodate)) {
+    if (!peer.has(kPeerPingSent)) send_ping(peer);
+    return false;
+  }
+  if (peer.has(kPeerPushSent)) return false;
+  if (needs_push(peer))
+    send_push(peer);
+  else
+    finish(peer, 0);
+  return false;
+}
+
+// The peer that the data was about goes on; the one that it came for, if it is another, is done with it.
+bool Discovery::merge(Peer*& at) {
+  const uint32_t id = at->id;
+  const auto data = std::move(at->discovery.data);
+  clear(*at, kPeerDataPresent);
+  at->state |= kPeerNidsUptodate;
+  const MergeKind kind = mode_ == config::Discovery::kOff      ? MergeKind::kStatusOnly
+                         : mode_ == config::Discovery::kVerify ? MergeKind::kCompare
+                                                               : MergeKind::kFull;
+  const MergeResult result = merge_ping_info(deps_, *at, *data, kind);
+  Peer* owner = deps_.peers.find_peer(result.peer);
+  if (owner == nullptr) return false;
+  if (owner->id != id) {
+    if (Peer* before = deps_.peers.find_peer(id)) finish(*before, 0);
+    owner->state |= kPeerDiscovering | kPeerNidsUptodate;
+  }
+  if (owner->discovery.data == nullptr) owner->discovery.peer_seqno = data->sequence;
+  at = owner;
+  if (result.error == 0) return true;
+  clear(*owner, kPeerNidsUptodate);
+  finish(*owner, result.error);
+  return false;
+}
+
+void Discovery::send_ping(Peer& peer) {
+  PeerDiscovery& d = peer.discovery;
+  clear(peer, kPeerForcePing | kPeerNidsUptodate);  // what is known counts no more, unless a push brings it
+  peer.state |= kPeerPingSent;
+  d.resize = d.pushed_meanwhile = false;
+  d.ping = uint64_t{peer.id} << 32 | next_number_++;
+  port_.send_ping(d.ping, peer.primary().nid, d.sink_bytes);
+}
+
+void Discovery::send_push(Peer& peer) {
+  PeerDiscovery& d = peer.discovery;
+  clear(peer, kPeerForcePush);
+  peer.state |= kPeerPushSent;
+  d.push = uint64_t{peer.id} << 32 | next_number_++;
+  d.push_seqno = sequence_;
+  const Nid self = std::exchange(d.push_src, kAnyNid), target = std::exchange(d.push_dst, kAnyNid);
+  const bool known = !self.is_any() && !target.is_any();
+  port_.send_push(d.push, known ? self : kAnyNid, known ? target : peer.primary().nid);
+}
+
+bool Discovery::needs_push(const Peer& peer) const {
+  if (!peer.multi_rail() || peer.has(kPeerPushSent)) return false;
+  if (peer.has(kPeerForcePush)) return true;
+  return !peer.has(kPeerNoDiscovery) && mode_ != config::Discovery::kOff && peer.discovery.node_seqno < sequence_;
+}
+
+bool Discovery::is_up_to_date(const Peer& peer) const {
+  return !peer.has(kUnfinished) && (peer.state & kFinished) == kFinished && !needs_push(peer);
+}
+
+void Discovery::refresh(Peer& peer) {
+  const bool now = is_up_to_date(peer);
+  if (now == peer.up_to_date) return;
+  peer.up_to_date = now;
+  deps_.peers.touch(peer);
+}
+
+void Discovery::finish(Peer& peer, int32_t error) {
+  PeerDiscovery& d = peer.discovery;
+  d.bad_replies = 0;
+  d.error = error;
+  d.push_src = d.push_dst = kAnyNid;  // they were for the push after that ping
+  clear(peer, kPeerDiscovering);
+  if (error == 0) {
+    clear(peer, kPeerRediscover | kPeerForcePush);
+    peer.state |= kPeerDiscovered;
+  } else {
+    peer.state |= kPeerRediscover;
+  }
+  refresh(peer);
+  const auto found = waiters_.find(peer.id);
+  if (found == waiters_.end()) return;
+  const auto released = std::move(found->second);
+  waiters_.erase(found);
+  for (const Waiter& one : released) port_.discovered(one.waiter, error);
+}
+
+// Their peer was absorbed by another, or deleted: they go on with who has the NID now.
+void Discovery::follow_orphans() {
+  for (const Waiter& one : std::exchange(orphans_, {})) {
+    PeerNi* ni = deps_.peers.find(one.nid);
+    if (ni == nullptr)
+      port_.discovered(one.waiter, -ENOENT);
+    else
+      discover(*ni, one.waiter, false);
+  }
+}
+
+std::string discovery_letters(const Peer& peer, uint32_t sequence) {
+  std::string letters;
+  const auto add = [&](bool holds, char letter) {
+    if (holds) letters += letter;
+  };
+  add(peer.discovery.node_seqno >= sequence, 'L');
+  add(peer.has(kPeerNidsUptodate), 'P');
+  add(peer.has(kPeerMultiRail), 'M');
+  add(peer.has(kPeerDataPresent), 'D');
+  add(peer.has(kPeerPingSent), 'R');
+  add(peer.has(kPeerPushSent), 'A');
+  add(peer.has(kPeerDiscovering), 'Q');
+  add(peer.has(kPeerConfigured), 'C');
+  add(peer.discovery.resize, 'S');
+  return letters;
+}
+
+const char* discovery_state(const Peer& peer) {
+  if (peer.has(kPeerDataPresent)) return "data received";
+  if (peer.has(kPeerPushSent)) return "push sent";
+  if (peer.has(kPeerPingSent) && !peer.has(kPeerNidsUptodate)) return "ping sent";
+  if (peer.has(kPeerDiscovering)) return "discover";
+  bool any_up = false;
+  for (const PeerNet& net : peer.nets)
+    for (const PeerNi* ni : net.nis) any_up |= !ni->life.down && ni->status != wire::kNiDown;
+  if (!any_up) return "inactive";
+  return peer.has(kPeerDiscovered) ? "active" : "init";
+}
+
+}  // namespace ulnet

@@ -1,0 +1,116 @@
+// Discovery: by a ping this node learns the NIDs of a peer, by a push it tells its own. This is the machine alone: what
+// happened goes in, what is to be done goes out through DiscoveryPort; no clock, no rings, the same calls in the same
+// order decide alike. Thread: control. What a list of NIDs means for the peer table is merge.h's matter; sending is
+// driver.h's. Source: docs/wire/lnet.md §5, whose bits of Peer::state are the state here.
+//
+// The letters that the documents of Multi-Rail reason with, and what they are here:
+//   L  our list is known to the peer   PeerDiscovery::node_seqno >= the sequence of our list (acknowledged pushes only)
+//   P  its list is merged              kPeerNidsUptodate      D  its list has come, not merged   kPeerDataPresent
+//   M  it is multi-rail                kPeerMultiRail         C  it is configured                kPeerConfigured
+//   R  a ping is under way             kPeerPingSent          A  a push is under way             kPeerPushSent
+//   Q  it is being worked on           kPeerDiscovering       S  its list did not fit            PeerDiscovery::resize
+// The hard part: lists overtake each other. A push may be older than what is known (it was overtaken, or its node began
+// anew), and a reply older than a push that came meanwhile: both make this node ask again, since only the answer to a
+// ping that nothing crossed is sure to be the last word.
+#pragma once
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/model.h"
+#include "control/discovery/merge.h"
+
+namespace ulnet {
+
+/// Replies in a row that were corrupt, or did not fit although the room was what the peer had asked for, before
+/// discovery of it ends in an error.
+inline constexpr uint32_t kBadRepliesMax = 3;
+/// Peers worked on in one turn.
+inline constexpr unsigned kDiscoveryBudget = 64;
+
+/// What discovery asks for. Nothing here may call back into Discovery before it has returned.
+class DiscoveryPort {
+ public:
+  /// A GET of ping info from `target`; ends in ping_answered() or ping_failed() with the same number.
+  virtual void send_ping(uint64_t number, const Nid& target, uint32_t sink_bytes) = 0;
+  /// A PUT of our current ping info; `self` ANY = choose. Ends in push_ended().
+  virtual void send_push(uint64_t number, const Nid& self, const Nid& target) = 0;
+  /// What discover() was called for has ended: 0, or why it failed. Once per call.
+  virtual void discovered(uint64_t waiter, int32_t error) = 0;
+
+ protected:
+  ~DiscoveryPort() = default;
+};
+
+/// A ping info as it came; `info.nis` may lack what did not fit.
+struct PingData {
+  int32_t error = 0;  ///< negative errno when it is none, or was spoilt
+  wire::PingDecode decode;
+  Nid from;  ///< the NID that sent it
+  Nid to;    ///< the NI of this node that it came to
+};
+
+class Discovery {
+ public:
+  Discovery(MergeDeps deps, DiscoveryPort& port);
+
+  void set_mode(config::Discovery mode);
+  [[nodiscard]] config::Discovery mode() const { return mode_; }
+  /// Our list of NIs has this sequence number now: peers that know an older one are pushed to.
+  void set_sequence(uint32_t sequence);
+  [[nodiscard]] uint32_t sequence() const { return sequence_; }
+  /// Something else in our ping info changed that others act on: all multi-rail peers are pushed to.
+  void push_all();
+
+  /// Somebody waits until the peer is up to date; discovered() comes for `waiter`, at once when it is. `force`: also
+  /// when it is.
+  void discover(PeerNi& ni, uint64_t waiter, bool force);
+  void ping_answered(uint64_t number, PingData data);
+  void ping_failed(uint64_t number, int32_t error);
+  void push_ended(uint64_t number, int32_t error);
+  /// A push came; from a NID that nobody has it means nothing.
+  void push_came(PingData data);
+  /// To call when something else changed the peer's state.
+  void refresh(Peer& peer);
+
+  /// Works on peers that something happened to, at most kDiscoveryBudget; returns how many.
+  unsigned turn();
+  [[nodiscard]] bool pending() const { return !queue_.empty() || !orphans_.empty(); }
+
+ private:
+  struct Waiter {
+    uint64_t waiter;
+    Nid nid;
+  };
+  void queue(Peer& peer, bool front);
+  void work(Peer& peer);
+  /// False when there is nothing left to do now.
+  bool step(Peer*& peer);
+  bool merge(Peer*& peer);
+  void finish(Peer& peer, int32_t error);
+  void send_ping(Peer& peer);
+  void send_push(Peer& peer);
+  void bad_data(Peer& peer, const PingData& data);
+  void learn_features(Peer& peer, uint32_t features, bool pushed);
+  void follow_orphans();
+  [[nodiscard]] bool needs_push(const Peer& peer) const;
+  [[nodiscard]] bool is_up_to_date(const Peer& peer) const;
+  [[nodiscard]] Peer* of_number(uint64_t number);
+
+  MergeDeps deps_;
+  DiscoveryPort& port_;
+  config::Discovery mode_ = config::Discovery::kOn;
+  uint32_t sequence_ = 1;
+  uint32_t next_number_ = 1;
+  std::deque<uint32_t> queue_;                       // peer ids
+  std::map<uint32_t, std::vector<Waiter>> waiters_;  // by peer id
+  std::vector<Waiter> orphans_;                      // their peer has ended
+};
+
+/// The letters above that hold for a peer, e.g. "LPM".
+[[nodiscard]] std::string discovery_letters(const Peer& peer, uint32_t sequence);
+/// The state of the documents' state machine of a peer (their figure 12) that these bits amount to.
+[[nodiscard]] const char* discovery_state(const Peer& peer);
+
+}  // namespace ulnet

@@ -1,0 +1,156 @@
+#include "control/discovery/driver.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "control/control.h"
+#include "control/publish/view_builder.h"
+
+namespace ulnet {
+namespace {
+
+MergeDeps merge_deps(Control& c) {
+  return {*c.peers, *c.nis, [&c](const std::string& line) { c.log(line); }};
+}
+
+/// Did something change that others act on, though the list of NIs is the same (docs/wire/lnet.md §4.5)? DISCOVERY is
+/// the machine's own matter, and the NI status of a node that is no router is seen when it is pinged.
+bool news_for_others(const wire::PingInfo& before, const wire::PingInfo& after) {
+  if (((before.features ^ after.features) & wire::kFeatureRteDisabled) != 0) return true;
+  if ((after.features & wire::kFeatureRteDisabled) != 0) return false;
+  return !std::equal(before.nis.begin(), before.nis.end(), after.nis.begin(), after.nis.end(),
+                     [](const auto& a, const auto& b) { return a.nid == b.nid && a.status == b.status; });
+}
+
+}  // namespace
+
+struct DiscoveryDriver::Batch {
+  std::vector<DiscoverAnswer> answers;
+  size_t open = 0;
+  Done done;
+};
+
+DiscoveryDriver::DiscoveryDriver(Control& control)
+    : c_(control), ops_(*control.port), machine_(merge_deps(control), *this) {}
+
+void DiscoveryDriver::wait(PeerNi& ni, bool force, Told told) {
+  if (stopped_) return told(-ESHUTDOWN);
+  const uint64_t waiter = next_waiter_++;
+  waiting_[waiter] = std::move(told);
+  machine_.discover(ni, waiter, force);
+}
+
+void DiscoveryDriver::discovered(uint64_t waiter, int32_t error) {
+  auto found = waiting_.extract(waiter);
+  if (!found.empty()) found.mapped()(error);
+}
+
+void DiscoveryDriver::resolve(WorkerId worker, PeerNi& ni) {
+  wait(ni, false, [this, worker, nid = ni.nid](int32_t error) {
+    if (error == -ESHUTDOWN)
+      c_.resolved.push_back({worker, nid, error});
+    else
+      c_.resolved.push_back({worker, nid, 0, error != 0});
+  });
+}
+
+void DiscoveryDriver::discover(const std::vector<Nid>& nids, bool force, Done done) {
+  auto batch = std::make_shared<Batch>();
+  batch->done = std::move(done);
+  batch->open = nids.size() + 1;
+  for (const Nid& nid : nids) batch->answers.push_back({.nid = nid});
+  const auto ended = [batch] {
+    if (--batch->open == 0) batch->done(std::move(batch->answers));
+  };
+  const auto tell = [this, batch, ended](size_t i, int32_t error) {
+    DiscoverAnswer& answer = batch->answers[i];
+    const PeerNi* ni = error == 0 ? c_.peers->find(answer.nid) : nullptr;
+    answer.error = error != 0 ? error : ni == nullptr ? -ENOENT : 0;
+    if (ni != nullptr) {
+      answer.multi_rail = ni->peer->multi_rail();
+      for (const PeerNet& net : ni->peer->nets)
+        for (const PeerNi* one : net.nis) answer.nids.push_back(one->nid);
+    }
+    ended();
+  };
+  for (size_t i = 0; i < nids.size(); ++i) {
+    auto ni = c_.peers->resolve(nids[i]);
+    if (ni)
+      wait(**ni, force, [tell, i](int32_t error) { tell(i, error); });
+    else
+      tell(i, ni.error().code);
+  }
+  ended();
+}
+
+void DiscoveryDriver::local_changed(const wire::PingInfo& info) {
+  const wire::PingInfo before = std::exchange(info_, info);
+  payload_ = std::make_shared<const std::vector<std::byte>>(wire::ping_info_encode(info));
+  if (info.sequence != machine_.sequence())
+    machine_.set_sequence(info.sequence);
+  else if (news_for_others(before, info))
+    machine_.push_all();
+}
+
+PingData DiscoveryDriver::decode(std::span<const std::byte> bytes) const {
+  PingData data;
+  auto decoded = wire::ping_info_decode(bytes, uint32_t(c_.desired.global.max_interfaces));
+  if (decoded)
+    data.decode = std::move(*decoded);
+  else
+    data.error = -EPROTO;
+  return data;
+}
+
+void DiscoveryDriver::push_came(const Event& event, std::span<const std::byte> bytes) {
+  if (stopped_) return;
+  PingData data = decode(bytes);
+  data.from = event.source;
+  data.to = event.target;
+  machine_.push_came(std::move(data));
+}
+
+void DiscoveryDriver::send_ping(uint64_t number, const Nid& target, uint32_t sink_bytes) {
+  ReservedOp op;
+  op.target = target;
+  op.sink_bytes = sink_bytes;
+  ops_.start(std::move(op), [this, number](const ReservedEnd& end) {
+    if (stopped_) return;
+    if (end.error != 0) return machine_.ping_failed(number, end.error);
+    PingData data = decode(end.bytes);
+    data.from = end.source;
+    data.to = end.target;
+    machine_.ping_answered(number, std::move(data));
+  });
+}
+
+void DiscoveryDriver::send_push(uint64_t number, const Nid& self, const Nid& target) {
+  ReservedOp op;
+  op.self = self;
+  op.target = target;
+  op.payload = payload_;
+  ops_.start(std::move(op), [this, number](const ReservedEnd& end) {
+    if (!stopped_) machine_.push_ended(number, end.error);
+  });
+}
+
+// What this node says of itself is brought up to date first, so that no push says what was.
+unsigned DiscoveryDriver::turn(Instant now) {
+  if (machine_.mode() != c_.desired.global.discovery) c_.dirty.ping = true;
+  refresh_ping_info(c_);
+  machine_.set_mode(c_.desired.global.discovery);
+  const unsigned done = stopped_ ? 0 : machine_.turn();
+  return done + ops_.turn(now);
+}
+
+Instant DiscoveryDriver::next_deadline() const {
+  return machine_.pending() && !stopped_ ? kNever : ops_.next_deadline();
+}
+
+void DiscoveryDriver::abort() {
+  stopped_ = true;
+  ops_.abort();
+  for (auto& [waiter, told] : std::exchange(waiting_, {})) told(-ESHUTDOWN);
+}
+
+}  // namespace ulnet

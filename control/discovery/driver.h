@@ -1,0 +1,69 @@
+// Discovery at work in a node: carries out what the machine (discovery.h) decides, and tells it what came of that.
+// Those who wait are the workers' parked messages and the `discover` command. Thread: control.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "control/discovery/discovery.h"
+#include "control/ping/reserved_ops.h"
+
+namespace ulnet {
+
+struct Control;
+struct Event;
+
+/// What the `discover` command learnt of one NID.
+struct DiscoverAnswer {
+  Nid nid;
+  int32_t error = 0;  ///< negative errno; then the rest is empty
+  bool multi_rail = false;
+  std::vector<Nid> nids;  ///< the primary NID first
+};
+
+class DiscoveryDriver final : DiscoveryPort {
+ public:
+  using Done = std::function<void(std::vector<DiscoverAnswer>)>;
+
+  /// Requires: `control` has its port.
+  explicit DiscoveryDriver(Control& control);
+
+  /// Messages for this NID wait on a worker: they are answered (Control::resolved) when its peer is up to date, and
+  /// sent as they are when it cannot be discovered.
+  void resolve(WorkerId worker, PeerNi& ni);
+  /// Discovers the peers with these NIDs; `done` comes once, at once or from within turn() or abort().
+  void discover(const std::vector<Nid>& nids, bool force, Done done);
+  /// What this node says of itself from now on.
+  void local_changed(const wire::PingInfo& info);
+  void push_came(const Event& event, std::span<const std::byte> bytes);
+  /// The peer's state was changed by an operator.
+  void refresh(Peer& peer) { machine_.refresh(peer); }
+  [[nodiscard]] uint32_t sequence() const { return machine_.sequence(); }
+
+  unsigned turn(Instant now);
+  [[nodiscard]] Instant next_deadline() const;
+  /// Gives up everything with ESHUTDOWN; at_rest() tells when the memory is back.
+  void abort();
+  [[nodiscard]] bool at_rest() const { return ops_.at_rest(); }
+
+ private:
+  using Told = std::function<void(int32_t error)>;
+  struct Batch;
+  void send_ping(uint64_t number, const Nid& target, uint32_t sink_bytes) override;
+  void send_push(uint64_t number, const Nid& self, const Nid& target) override;
+  void discovered(uint64_t waiter, int32_t error) override;
+  void wait(PeerNi& ni, bool force, Told told);
+  [[nodiscard]] PingData decode(std::span<const std::byte> bytes) const;
+
+  Control& c_;
+  ReservedOps ops_;
+  Discovery machine_;
+  wire::PingInfo info_;  // ours
+  std::shared_ptr<const std::vector<std::byte>> payload_;
+  std::map<uint64_t, Told> waiting_;
+  uint64_t next_waiter_ = 1;
+  bool stopped_ = false;
+};
+
+}  // namespace ulnet

@@ -1,0 +1,203 @@
+#include "control/discovery/merge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+namespace {
+
+/// By how much the health of a NID falls that its node says is down (docs/wire/lnet.md §5.6, 9).
+constexpr uint16_t kDownStep = 100;
+
+std::vector<PeerNi*> all_nis(const Peer& peer) {
+  std::vector<PeerNi*> all;
+  for (const PeerNet& net : peer.nets) all.insert(all.end(), net.nis.begin(), net.nis.end());
+  return all;
+}
+
+bool listed(const wire::PingInfo& info, const Nid& nid) {
+  return std::any_of(info.nis.begin(), info.nis.end(), [&](const wire::PingNi& one) { return one.nid == nid; });
+}
+
+void set_status(PeerDb& peers, PeerNi& ni, wire::NiStatus status) {
+  if (status != wire::kNiUp && status != wire::kNiDown) return;
+  const bool news = ni.status != status;
+  ni.status = status;
+  if (!news) return;
+  if (status == wire::kNiDown)
+    ni.health = ni.health > kDownStep ? uint16_t(ni.health - kDownStep) : uint16_t(0);
+  else
+    ni.health = kHealthMax;
+  peers.touch(*ni.peer);
+}
+
+/// One merge: what it needs, so that its steps need not be told each time.
+struct Merging {
+  const MergeDeps& deps;
+  Peer& peer;
+  const wire::PingInfo& info;
+  MergeResult result;
+  Nid locked_nid = kAnyNid;  ///< primary NID of a locked peer that this one absorbed
+
+  void statuses() const {
+    for (const wire::PingNi& one : info.nis)
+      if (PeerNi* ni = deps.peers.find(one.nid); ni != nullptr && ni->peer == &peer)
+        set_status(deps.peers, *ni, wire::NiStatus(one.status));
+  }
+
+  /// Says each difference between the table and what the node says of itself; `mode`: who lets it be.
+  void compare(const char* mode) const {
+    const std::string name = nid_text(peer.primary().nid);
+    for (const wire::PingNi& one : info.nis) {
+      const PeerNi* ni = deps.peers.find(one.nid);
+      if (ni != nullptr && ni->peer == &peer) continue;
+      const std::string owner = ni == nullptr ? std::string("no peer has it")
+                                              : fmt::format("it is peer {}'s", nid_text(ni->peer->primary().nid));
+      deps.log(fmt::format("{}: peer {} says that it has {}; {}", mode, name, nid_text(one.nid), owner));
+    }
+    for (const PeerNi* ni : all_nis(peer))
+      if (!listed(info, ni->nid))
+        deps.log(fmt::format("{}: peer {} does not say that it has {}", mode, name, nid_text(ni->nid)));
+    if (info.nis.front().nid != peer.primary().nid && listed(info, peer.primary().nid))
+      deps.log(fmt::format("{}: peer {} says that its primary NID is {}", mode, name, nid_text(info.nis.front().nid)));
+  }
+
+  /// What is configured stands: a NID that its node does not have is taken to be down (docs/wire/lnet.md §5.5).
+  void keep_configured() const {
+    compare("configured");
+    for (PeerNi* ni : all_nis(peer))
+      if (!listed(info, ni->nid)) set_status(deps.peers, *ni, wire::kNiDown);
+  }
+
+  /// True when the NID is free now, or this peer's. When the primary NID of another is taken, that one ends.
+  bool claim(const Nid& nid) {
+    const PeerNi* ni = deps.peers.find(nid);
+    if (ni == nullptr || ni->peer == &peer) return true;
+    Peer& other = *ni->peer;
+    const auto refuse = [&](const char* why) {
+      deps.log(fmt::format("peer {} says that it has {}, which stays with peer {}: {}", nid_text(peer.primary().nid),
+                           nid_text(nid), nid_text(other.primary().nid), why));
+      return false;
+    };
+    if (other.configured()) return refuse("that is configured");
+    if (&other.primary() != ni) return true;
+    if (other.has(kPeerLockPrimary) && other.ni_count() > 1) {
+      peer.state |= kPeerBadConfig;
+      other.state |= kPeerBadConfig;
+      return refuse("its primary NID is locked");
+    }
+    if (other.has(kPeerLockPrimary) && !peer.has(kPeerLockPrimary)) locked_nid = nid;
+    // It was the same node under another name: what it knows of us it still knows.
+    PeerDiscovery& mine = peer.discovery;
+    mine.node_seqno = std::max(mine.node_seqno, other.discovery.node_seqno);
+    deps.peers.forget(other);
+    return true;
+  }
+
+  void add_listed() {
+    for (const wire::PingNi& one : info.nis) {
+      const PeerNi* there = deps.peers.find(one.nid);
+      if (there != nullptr && there->peer == &peer) continue;
+      if (deps.nis.find(one.nid) != nullptr) {
+        deps.log(fmt::format("peer {} says that it has {}, which is this node's", nid_text(peer.primary().nid),
+                             nid_text(one.nid)));
+        continue;
+      }
+      const auto on_net = [&](const PeerNet& net) { return net.net == one.nid.net(); };
+      if (!peer.multi_rail() && std::any_of(peer.nets.begin(), peer.nets.end(), on_net)) continue;
+      if (peer.ni_count() >= kPeerNidsMax || !claim(one.nid)) continue;
+      auto taken = deps.peers.take_nid(peer, one.nid);
+      if (!taken) {
+        result.error = taken.error().code;
+        return;
+      }
+      set_status(deps.peers, **taken, wire::NiStatus(one.status));
+    }
+  }
+
+  /// A locked primary NID stays, and so does a gateway's: routes name it.
+  void remove_unlisted() const {
+    for (PeerNi* ni : all_nis(peer)) {
+      if (listed(info, ni->nid)) continue;
+      const bool locked = peer.has(kPeerLockPrimary) && &peer.primary() == ni;
+      if (locked || peer.ni_count() == 1 || deps.peers.is_gateway(ni->nid))
+        set_status(deps.peers, *ni, wire::kNiDown);
+      else
+        deps.peers.lose_nid(*ni);
+    }
+  }
+
+  /// The list may replace all NIDs, so the new come before the old go.
+  void apply() {
+    add_listed();
+    if (result.error != 0) return;
+    Nid primary = info.nis.front().nid;
+    if (!locked_nid.is_any()) {
+      primary = locked_nid;
+      peer.state |= kPeerLockPrimary;
+    }
+    const PeerNi* first = deps.peers.find(primary);
+    const bool keep = peer.has(kPeerLockPrimary) && locked_nid.is_any();
+    if (first != nullptr && first->peer == &peer && !keep) deps.peers.set_primary(peer, primary);
+    remove_unlisted();
+    deps.peers.follow_nis(peer);
+    deps.peers.touch(peer);
+  }
+};
+
+/// The peer that `info` is about (docs/wire/lnet.md §5.5): its primary NID decides.
+Peer& owner_of(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info, MergeKind kind) {
+  const Nid& primary = info.nis.front().nid;
+  if (peer.primary().nid == primary || kind == MergeKind::kCompare) return peer;
+  const bool status_only = kind == MergeKind::kStatusOnly || peer.has(kPeerNoDiscovery);
+  if (status_only && listed(info, peer.primary().nid)) return peer;
+  const PeerNi* ni = deps.peers.find(primary);
+  if (ni == nullptr || ni->peer == &peer || peer.configured()) return peer;
+  Peer& other = *ni->peer;
+  constexpr uint32_t kKnown = kPeerMultiRail | kPeerNoDiscovery;
+  if (!other.configured()) other.state = (other.state & ~kKnown) | (peer.state & kKnown);
+  other.discovery.push_src = peer.discovery.push_src;
+  other.discovery.push_dst = peer.discovery.push_dst;
+  return other;
+}
+
+}  // namespace
+
+MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info, MergeKind kind) {
+  if (info.nis.empty()) return {peer.id, 0};
+  Peer& owner = owner_of(deps, peer, info, kind);
+  const bool newer_waits =
+      &owner != &peer && owner.discovery.data != nullptr && owner.discovery.data->sequence >= info.sequence;
+  if (newer_waits) return {owner.id, 0};
+  Merging merging{deps, owner, info, {owner.id, 0}, kAnyNid};
+  owner.state &= ~uint32_t{kPeerRouterEnabled};
+  if ((info.features & wire::kFeatureRteDisabled) == 0) owner.state |= kPeerRouterEnabled;
+  merging.statuses();
+  if (kind == MergeKind::kStatusOnly || owner.has(kPeerNoDiscovery)) return merging.result;
+  if (kind == MergeKind::kCompare)
+    merging.compare("verify");
+  else if (owner.configured())
+    merging.keep_configured();
+  else
+    merging.apply();
+  return merging.result;
+}
+
+void peer_reduce(const MergeDeps& deps, Peer& peer) {
+  const bool gateway = deps.peers.is_gateway(peer);
+  for (PeerNi* ni : all_nis(peer)) {
+    if (&peer.primary() == ni) continue;
+    const Nid nid = ni->nid;
+    const bool routes = gateway && deps.peers.is_gateway(nid);
+    deps.peers.lose_nid(*ni);
+    if (routes) (void)deps.peers.find_or_create(nid, kAnyNid);
+  }
+  peer.state &= ~uint32_t{kPeerMultiRail};
+  deps.peers.follow_nis(peer);
+  deps.peers.touch(peer);
+}
+
+}  // namespace ulnet

@@ -1,0 +1,34 @@
+// What a ping info changes in the peer table: which peer it is about, which NIDs come and go, what wins when two claim
+// the same. Pure decisions on PeerDb. Thread: control. Source: docs/wire/lnet.md §5.5, 5.6; docs/decisions.md #13, 15.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "control/nis/local_nis.h"
+#include "control/peers/peer_db.h"
+#include "dataplane/wire/ping_info.h"
+
+namespace ulnet {
+
+struct MergeDeps {
+  PeerDb& peers;
+  LocalNis& nis;
+  std::function<void(const std::string&)> log;
+};
+
+/// How far a merge goes. kStatusOnly: discovery is off, here or there. kCompare: `verify`; each difference is logged.
+enum class MergeKind : uint8_t { kFull, kStatusOnly, kCompare };
+
+/// Applies `info`, which came from a NID of `peer`. Returns the peer that it turned out to be about: `peer`, or the one
+/// that has its primary NID, in which case `peer` may have ended. Errors: ENOMEM (`peers_max`), what was applied stays.
+struct MergeResult {
+  uint32_t peer = 0;
+  int32_t error = 0;
+};
+[[nodiscard]] MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info,
+                                          MergeKind kind);
+
+/// A peer whose node does not discover (any more) is one peer per NID: it keeps its primary NID only.
+void peer_reduce(const MergeDeps& deps, Peer& peer);
+
+}  // namespace ulnet

@@ -1,0 +1,233 @@
+// Discovery between whole nodes: who learns what of whom, over the in-memory fabric and over socklnd on simulated TCP.
+// The machine's rules one by one are in tests/unit/control/discovery_test.cc.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "control/discovery/driver.h"
+#include "dataplane/base/nid_text.h"
+#include "tests/sim/sim_net.h"
+
+namespace ulnet::test {
+namespace {
+
+/// Bits 0, 4 and 8: what LNet shows of a discovered multi-rail peer.
+constexpr uint32_t kDiscoveredMr = 273;
+
+const Peer* peer_of(SimNode& node, const Nid& nid) {
+  const PeerNi* ni = node.node().control().peers->find(nid);
+  return ni == nullptr ? nullptr : ni->peer;
+}
+
+/// What a node knows of the peer with this NID: its NIDs, the primary first, the others sorted.
+std::string known(SimNode& node, const Nid& nid) {
+  const Peer* peer = peer_of(node, nid);
+  if (peer == nullptr) return "nothing";
+  std::vector<std::string> nids;
+  for (const PeerNet& net : peer->nets)
+    for (const PeerNi* ni : net.nis) nids.push_back(nid_text(ni->nid));
+  std::sort(nids.begin() + 1, nids.end());
+  std::string text;
+  for (const auto& one : nids) text += (text.empty() ? "" : " ") + one;
+  return text;
+}
+
+class SimDiscovery : public ::testing::TestWithParam<Transport> {
+ protected:
+  SimNet sim{{.seed = 11, .transport = GetParam()}};
+  bool all_ended(Duration limit = 60s) {
+    return sim.run_until(
+        [&] {
+          for (auto& node : sim.nodes())
+            if (node->open_operations() > 0) return false;
+          return true;
+        },
+        limit);
+  }
+  /// A put from one to the other; its status.
+  int32_t put(SimNode& from, SimNode& to, size_t nid = 0) {
+    const auto number = from.start(to.nid(nid), {}, false);
+    EXPECT_TRUE(all_ended(400s)) << sim.replay_hint();
+    return from.outcome(*number).status;
+  }
+  static void apply(SimNet& net, SimNode& node, config::Change change) {
+    node.apply({std::move(change)});
+    EXPECT_TRUE(net.run_until([&] { return !node.applying(); }, 30s));
+    EXPECT_TRUE(node.apply_errors().empty());
+  }
+  static config::NetDel net_del(const std::string& text) {
+    config::NetDel del;
+    del.nid = *nid_parse(text);
+    del.net = del.nid->net();
+    return del;
+  }
+  static config::NetAdd net_add(const std::string& text) {
+    config::NetAdd add;
+    add.ni.nid = *nid_parse(text);
+    add.net = add.ni.nid->net();
+    return add;
+  }
+};
+
+// Goal: the first put to any NID of a node makes both know all NIDs of the other, and later ones use every rail.
+TEST_P(SimDiscovery, two_nodes_with_two_nis_each_discover_each_other) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}});
+  EXPECT_EQ(put(a, b, 1), 0);
+  sim.run_for(1s);
+  EXPECT_EQ(known(a, b.nid(0)), "10.0.0.3@tcp 10.0.0.4@tcp");
+  EXPECT_EQ(known(b, a.nid(1)), "10.0.0.1@tcp 10.0.0.2@tcp");
+  EXPECT_EQ(peer_of(a, b.nid())->state, kDiscoveredMr);
+  EXPECT_EQ(peer_of(b, a.nid())->state, kDiscoveredMr);
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(a.put(b));
+  ASSERT_TRUE(all_ended());
+  EXPECT_EQ(a.ended(true), 41u);
+  for (const SimNode* one : {&a, &b})
+    for (size_t i = 0; i < 2; ++i) {
+      LocalNi* ni = const_cast<SimNode*>(one)->node().control().nis->find(one->nid(i));
+      uint64_t received = 0;
+      for (const auto& slice : ni->slices)
+        for (const auto& counter : slice->counters.received) received += counter.get();
+      EXPECT_GE(received, 5u) << nid_text(one->nid(i));
+    }
+}
+
+// Goal: a node that does not discover keeps one peer per NID, and is one to others.
+TEST_P(SimDiscovery, mr_node_with_a_node_that_has_discovery_off) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}, .discovery = config::Discovery::kOff});
+  EXPECT_EQ(put(a, b, 0), 0);
+  EXPECT_EQ(put(a, b, 1), 0);
+  EXPECT_EQ(put(b, a, 0), 0);
+  sim.run_for(1s);
+  EXPECT_EQ(known(a, b.nid(0)), "10.0.0.3@tcp");
+  EXPECT_EQ(known(a, b.nid(1)), "10.0.0.4@tcp");
+  EXPECT_EQ(known(b, a.nid(0)), "10.0.0.1@tcp");
+  EXPECT_EQ(peer_of(a, b.nid())->state, uint32_t(kPeerNoDiscovery | kPeerDiscovered | kPeerNidsUptodate));
+  EXPECT_TRUE(peer_of(b, a.nid())->has(kPeerNoDiscovery));
+}
+
+// Goal: a node from before Multi-Rail is never pushed to, and sees one source.
+TEST_P(SimDiscovery, downrev_node) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp"},
+                          .discovery = config::Discovery::kOff,
+                          .features_hidden = wire::kFeatureMultiRail | wire::kFeatureDiscovery});
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(put(a, b), 0);
+  sim.run_for(1s);
+  EXPECT_EQ(peer_of(a, b.nid())->discovery.push_seqno, 0u) << "never pushed to";
+  EXPECT_FALSE(peer_of(a, b.nid())->multi_rail());
+  const PeerNi* one = b.node().control().peers->find(a.nid(0));
+  const PeerNi* two = b.node().control().peers->find(a.nid(1));
+  EXPECT_TRUE((one == nullptr) != (two == nullptr)) << "one source only";
+}
+
+// Goal: who comes back with other NIDs under its primary NID is known by these, the others are forgotten.
+TEST_P(SimDiscovery, restarted_with_other_nids) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}});
+  EXPECT_EQ(put(a, b), 0);
+  b.kill();
+  sim.run_for(5s);
+  b.start_again_as({.nis = {"10.0.0.3@tcp", "10.0.0.5@tcp"}});
+  EXPECT_EQ(put(b, a), 0);
+  ASSERT_TRUE(sim.run_until([&] { return known(a, b.nid()) == "10.0.0.3@tcp 10.0.0.5@tcp"; }, 60s))
+      << known(a, b.nid());
+  EXPECT_EQ(known(a, *nid_parse("10.0.0.4@tcp")), "nothing");
+  EXPECT_EQ(known(b, a.nid()), "10.0.0.1@tcp 10.0.0.2@tcp");
+  EXPECT_EQ(put(a, b), 0);
+}
+
+// Goal: peers learn of an NI that goes and of one that comes, without being asked.
+TEST_P(SimDiscovery, peers_are_told_of_local_changes) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp"}});
+  EXPECT_EQ(put(a, b), 0);
+  apply(sim, a, net_del("10.0.0.2@tcp"));
+  ASSERT_TRUE(sim.run_until([&] { return known(b, a.nid()) == "10.0.0.1@tcp"; }, 30s)) << known(b, a.nid());
+  apply(sim, a, net_add("10.0.0.2@tcp"));
+  ASSERT_TRUE(sim.run_until([&] { return known(b, a.nid()) == "10.0.0.1@tcp 10.0.0.2@tcp"; }, 30s));
+  EXPECT_EQ(put(b, a, 1), 0);
+}
+
+// Goal: what is sent to a node that does not answer pings is sent all the same, when discovery has failed.
+TEST_P(SimDiscovery, a_message_goes_to_the_nid_as_given_when_discovery_fails) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}, .transaction_timeout = 20, .lnd_timeout = 6});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp"}});
+  b.node().control().ping_target->close();
+  ASSERT_TRUE(sim.run_until([&] { return b.node().control().ping_target->at_rest(); }, 5s));
+  ASSERT_TRUE(b.node().control().portals->close(PortalIndex{0}));
+  ASSERT_TRUE(a.put(b, {.ack = false}));
+  EXPECT_EQ(b.put_count(), 0u);
+  ASSERT_TRUE(sim.run_until([&] { return b.put_count() == 1; }, 60s));
+  EXPECT_TRUE(peer_of(a, b.nid())->has(kPeerRediscover));
+  EXPECT_FALSE(peer_of(a, b.nid())->up_to_date);
+}
+
+// Goal: more messages than a worker has operations wait for one discovery, and all arrive.
+TEST_P(SimDiscovery, many_messages_wait_for_one_discovery) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp"}});
+  unsigned sent = 0;
+  for (int i = 0; i < 1000; ++i) sent += a.put(b).has_value();
+  ASSERT_GE(sent, 200u);
+  ASSERT_TRUE(all_ended());
+  EXPECT_EQ(a.ended(true), sent);
+}
+
+// Goal: `verify` names each difference between what is configured and what it saw, and changes nothing.
+TEST_P(SimDiscovery, verify_names_differences_and_merges_nothing) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}, .discovery = config::Discovery::kVerify});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}});
+  config::PeerAdd add;
+  add.peer.primary = b.nid(0);
+  add.peer.nids = {*nid_parse("10.0.0.5@tcp")};
+  apply(sim, a, add);
+  (void)a.put(b);
+  ASSERT_TRUE(sim.run_until([&] { return peer_of(a, b.nid())->up_to_date; }, 30s));
+  const auto said = [&](const std::string& line) { return std::count(a.journal().begin(), a.journal().end(), line); };
+  EXPECT_EQ(said("verify: peer 10.0.0.3@tcp says that it has 10.0.0.4@tcp; no peer has it"), 1);
+  EXPECT_EQ(said("verify: peer 10.0.0.3@tcp does not say that it has 10.0.0.5@tcp"), 1);
+  EXPECT_EQ(known(a, b.nid()), "10.0.0.3@tcp 10.0.0.5@tcp");
+  ASSERT_TRUE(sim.run_until([&] { return peer_of(b, a.nid()) != nullptr && peer_of(b, a.nid())->multi_rail(); }, 30s))
+      << "it pushes";
+}
+
+// Goal: switched off, a node tells its peers once, which then take it for a node of one NID each.
+TEST_P(SimDiscovery, switched_off_and_on) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp"}});
+  EXPECT_EQ(put(a, b), 0);
+  ASSERT_TRUE(sim.run_until([&] { return known(b, a.nid()) == "10.0.0.1@tcp 10.0.0.2@tcp"; }, 10s));
+  sim.run_for(1s);
+  apply(sim, a, config::SetValue{"discovery", 0});
+  ASSERT_TRUE(sim.run_until([&] { return known(b, a.nid()) == "10.0.0.1@tcp"; }, 10s));
+  EXPECT_FALSE(peer_of(b, a.nid())->multi_rail());
+  EXPECT_EQ(put(b, a), 0);
+  apply(sim, a, config::SetValue{"discovery", 1});
+  EXPECT_EQ(put(a, b), 0);
+  ASSERT_TRUE(sim.run_until([&] { return known(b, a.nid()) == "10.0.0.1@tcp 10.0.0.2@tcp"; }, 10s));
+}
+
+// Goal: `discover` answers with what was learnt, or with why not.
+TEST_P(SimDiscovery, discover_command) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}});
+  std::vector<DiscoverAnswer> answers;
+  const Nid nowhere = *nid_parse("10.9.9.9@o2ib7");
+  a.node().control().discovery->discover({b.nid(1), nowhere}, false,
+                                         [&](std::vector<DiscoverAnswer> got) { answers = std::move(got); });
+  ASSERT_TRUE(sim.run_until([&] { return !answers.empty(); }, 30s));
+  EXPECT_EQ(answers[0].error, 0);
+  EXPECT_TRUE(answers[0].multi_rail);
+  EXPECT_EQ(answers[0].nids, (std::vector<Nid>{b.nid(0), b.nid(1)}));
+  EXPECT_EQ(answers[1].error, -EHOSTUNREACH);
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, SimDiscovery, ::testing::Values(Transport::kFabric, Transport::kSockTcp),
+                         [](const auto& of) {
+                           return std::string(of.param == Transport::kFabric ? "fabric" : "socklnd");
+                         });
+
+}  // namespace
+}  // namespace ulnet::test

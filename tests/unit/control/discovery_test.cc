@@ -1,0 +1,599 @@
+// The discovery machine alone: what happens goes in by hand, what it wants done comes out as text. The cases 1 to 12 of
+// the Multi-Rail design document have tests of their names; a NID of 10.0.0.x with x below 10 is ours.
+#include "control/discovery/discovery.h"
+
+#include "tests/unit/control/node_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+constexpr uint32_t kOrdinary =
+    wire::kFeatureNiStatus | wire::kFeatureRteDisabled | wire::kFeatureMultiRail | wire::kFeatureDiscovery;
+constexpr uint32_t kNotDiscovering = kOrdinary & ~uint32_t{wire::kFeatureDiscovery};
+constexpr uint32_t kDownrev = wire::kFeatureNiStatus | wire::kFeatureRteDisabled;
+
+class DiscoveryTest : public ::testing::Test, protected DiscoveryPort {
+ protected:
+  DiscoveryTest() : own_(rig_.add({"10.0.0.1@tcp", "10.0.0.2@tcp", "10.1.0.1@o2ib"})), nis_(*own_.node->control().nis) {
+    machine.set_sequence(4);
+  }
+  ~DiscoveryTest() override { rig_.stop_all(); }
+
+  static Nid peer_nid(int last) { return nid("10.0.0." + std::to_string(last) + "@tcp"); }
+  static std::string short_text(const Nid& one) {
+    if (one.is_any()) return "any";
+    const std::string text = nid_text(one);
+    const std::string tail = "@tcp";
+    return text.ends_with(tail) ? text.substr(text.rfind('.') + 1, text.size() - text.rfind('.') - 1 - tail.size())
+                                : text;
+  }
+
+  void send_ping(uint64_t number, const Nid& target, uint32_t sink_bytes) override {
+    pings_.push_back(number);
+    said_ += "ping " + short_text(target) + (sink_bytes == 272 ? "" : " in " + std::to_string(sink_bytes)) + "; ";
+  }
+  void send_push(uint64_t number, const Nid& self, const Nid& target) override {
+    pushes_.push_back(number);
+    said_ += "push " + (self.is_any() ? "" : "from " + short_text(self) + " ") + "to " + short_text(target) + "; ";
+  }
+  void discovered(uint64_t waiter, int32_t error) override {
+    --waiting_;
+    said_ += "done " + std::to_string(waiter) + (error == 0 ? "" : " " + std::to_string(error)) + "; ";
+  }
+
+  /// Lets the machine work; what it said since the last time.
+  std::string turn() {
+    while (machine.turn() > 0) {
+    }
+    return std::exchange(said_, {});
+  }
+  std::string discover(int last, uint64_t waiter = 1, bool force = false) {
+    machine.discover(*peers.find_or_create(peer_nid(last), kAnyNid).value(), waiter, force);
+    return turn();
+  }
+  static PingData data(const std::vector<int>& lasts, uint32_t sequence, uint32_t features = kOrdinary, int from = 0) {
+    PingData data;
+    data.decode.info.features = features;
+    data.decode.info.sequence = sequence;
+    for (int last : lasts) data.decode.info.nis.push_back({peer_nid(last), wire::kNiUp});
+    data.from = peer_nid(from != 0 ? from : lasts.front());
+    data.to = peer_nid(1);
+    return data;
+  }
+  /// The oldest ping under way is answered.
+  std::string reply(PingData answer) {
+    machine.ping_answered(next(pings_), std::move(answer));
+    return turn();
+  }
+  std::string ping_fails(int32_t error) {
+    machine.ping_failed(next(pings_), error);
+    return turn();
+  }
+  std::string ack(int32_t error = 0) {
+    machine.push_ended(next(pushes_), error);
+    return turn();
+  }
+  std::string pushed(PingData push) {
+    machine.push_came(std::move(push));
+    return turn();
+  }
+  /// A whole discovery of a multi-rail peer.
+  void know(const std::vector<int>& lasts, uint32_t sequence = 3) {
+    discover(lasts.front());
+    reply(data(lasts, sequence));
+    EXPECT_EQ(ack(), "done 1; ");
+  }
+
+  Peer* peer(int last) {
+    const PeerNi* ni = peers.find(peer_nid(last));
+    return ni == nullptr ? nullptr : ni->peer;
+  }
+  /// NIDs of the peer that has this one, the primary first.
+  std::string nids(int last) {
+    if (peer(last) == nullptr) return "none";
+    std::string text;
+    for (const PeerNet& net : peer(last)->nets)
+      for (const PeerNi* ni : net.nis) text += (text.empty() ? "" : " ") + short_text(ni->nid);
+    return text;
+  }
+  std::string letters(int last) { return discovery_letters(*peer(last), machine.sequence()); }
+  Peer* configure(const std::vector<int>& lasts, bool lock = false) {
+    config::PeerConfig config;
+    config.primary = peer_nid(lasts.front());
+    for (size_t i = 1; i < lasts.size(); ++i) config.nids.push_back(peer_nid(lasts[i]));
+    config.lock_primary = lock;
+    return peers.add(config).value();
+  }
+
+  NodeRig rig_;
+  RigNode& own_;
+  LocalNis& nis_;
+  std::vector<std::string> journal;
+  PeerDb peers{{nis_, 1, 65536, {}, {}, {}, {}}};
+  Discovery machine{{peers, nis_, [this](const std::string& line) { journal.push_back(line); }}, *this};
+
+  static uint64_t next(std::vector<uint64_t>& numbers) {
+    ULNET_CHECK(!numbers.empty());
+    const uint64_t number = numbers.front();
+    numbers.erase(numbers.begin());
+    return number;
+  }
+  std::vector<uint64_t> pings_, pushes_;
+  std::string said_;
+  int64_t waiting_ = 0;
+};
+
+// Goal: ping, merge, push, done; each state has its letters; what is up to date is not asked again.
+TEST_F(DiscoveryTest, a_whole_discovery) {
+  EXPECT_EQ(discover(20), "ping 20; ");
+  EXPECT_EQ(letters(20), "RQ");
+  EXPECT_STREQ(discovery_state(*peer(20)), "ping sent");
+  EXPECT_FALSE(peer(20)->up_to_date);
+  EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
+  EXPECT_EQ(letters(20), "PMAQ");
+  EXPECT_STREQ(discovery_state(*peer(20)), "push sent");
+  EXPECT_EQ(nids(21), "20 21");
+  EXPECT_EQ(ack(), "done 1; ");
+  EXPECT_EQ(letters(20), "LPM");
+  EXPECT_STREQ(discovery_state(*peer(20)), "active");
+  EXPECT_EQ(peer(20)->state, 273u);
+  EXPECT_TRUE(peer(20)->up_to_date);
+  EXPECT_EQ(discover(21, 2), "done 2; ");
+}
+
+// Goal: being pinged changes nothing on the passive side, which does not know yet who asks; the push says it.
+TEST_F(DiscoveryTest, case_1_the_passive_side_answers_before_it_knows) {
+  ASSERT_TRUE(peers.find_or_create(peer_nid(20), peer_nid(1)));
+  EXPECT_EQ(turn(), "");
+  EXPECT_EQ(peer(20)->state, 0u);
+  EXPECT_EQ(pushed(data({20, 21}, 3)), "push to 20; ") << "from where and where to is chosen freely";
+  EXPECT_EQ(nids(20), "20 21");
+  EXPECT_EQ(ack(), "");
+  EXPECT_EQ(letters(20), "LPM");
+}
+
+// Goal: two NIDs of one node discovered at once become one peer, which is pushed to once.
+TEST_F(DiscoveryTest, case_2_discovery_of_several_nids_of_a_peer_at_once) {
+  EXPECT_EQ(discover(20, 1), "ping 20; ");
+  EXPECT_EQ(discover(21, 2), "ping 21; ");
+  EXPECT_NE(peer(20), peer(21));
+  EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
+  EXPECT_EQ(peer(20), peer(21));
+  EXPECT_EQ(reply(data({20, 21}, 3, kOrdinary, 21)), "") << "its peer has ended";
+  EXPECT_EQ(ack(), "done 1; done 2; ");
+  EXPECT_EQ(peers.peers().size(), 1u);
+}
+
+// Goal: a peer that is configured while it is being discovered keeps what is configured, and who waits is answered.
+TEST_F(DiscoveryTest, case_3_discovery_and_configuration_at_the_same_time) {
+  EXPECT_EQ(discover(20), "ping 20; ");
+  configure({20, 22});
+  EXPECT_EQ(turn(), "ping 20; ") << "the configured peer is another one";
+  EXPECT_EQ(reply(data({20, 21}, 3)), "") << "to the ping of the peer that was";
+  EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
+  EXPECT_EQ(ack(), "done 1; ");
+  EXPECT_EQ(nids(20), "20 22");
+  EXPECT_EQ(peer(21), nullptr);
+  EXPECT_EQ(journal,
+            (std::vector<std::string>{"configured: peer 10.0.0.20@tcp says that it has 10.0.0.21@tcp; no peer has it",
+                                      "configured: peer 10.0.0.20@tcp does not say that it has 10.0.0.22@tcp"}));
+}
+
+// Goal: discovered peers may be changed and deleted by configuration, also while they are worked on.
+TEST_F(DiscoveryTest, case_4_configuration_modifies_discovered_peers) {
+  know({20, 21});
+  ASSERT_TRUE(peers.remove(peer_nid(20), {peer_nid(21)}, false));
+  EXPECT_FALSE(peer(20)->up_to_date) << "it is looked at anew before it is sent to";
+  EXPECT_EQ(discover(20, 2), "ping 20; ");
+  ASSERT_TRUE(peers.remove(peer_nid(20), {}, false));
+  EXPECT_EQ(turn(), "done 2 -2; ");
+  EXPECT_EQ(reply(data({20, 21}, 3)), "") << "nobody's";
+  EXPECT_EQ(nids(20), "none");
+}
+
+// Goal: discovery does not change a configured peer: a NID that its node does not have is taken to be down.
+TEST_F(DiscoveryTest, case_5_discovery_leaves_configured_peers_alone) {
+  configure({20, 21});
+  EXPECT_EQ(discover(20), "ping 20; ");
+  reply(data({22, 20}, 3, kOrdinary, 20));
+  EXPECT_EQ(ack(), "done 1; ");
+  EXPECT_EQ(nids(20), "20 21");
+  EXPECT_EQ(peers.find(peer_nid(21))->status, wire::kNiDown);
+  EXPECT_LT(peers.find(peer_nid(21))->health, kHealthMax);
+  EXPECT_EQ(peers.find(peer_nid(20))->status, wire::kNiUp);
+  EXPECT_EQ(pushed(data({20, 23}, 4)), "");
+  EXPECT_EQ(nids(20), "20 21");
+  // Nor may another peer take its NIDs.
+  know({30, 31});
+  pushed(data({30, 21}, 4));
+  EXPECT_EQ(nids(30), "30");
+  EXPECT_EQ(
+      journal.back(),
+      "peer 10.0.0.30@tcp says that it has 10.0.0.21@tcp, which stays with peer 10.0.0.20@tcp: that is configured");
+}
+
+// Goal: with discovery off here, a push adds nothing.
+TEST_F(DiscoveryTest, case_6_the_passive_node_has_discovery_disabled) {
+  machine.set_mode(config::Discovery::kOff);
+  ASSERT_TRUE(peers.find_or_create(peer_nid(20), kAnyNid));
+  EXPECT_EQ(pushed(data({20, 21}, 3)), "");
+  EXPECT_EQ(nids(20), "20");
+  EXPECT_FALSE(peer(20)->multi_rail());
+  EXPECT_TRUE(peer(20)->has(kPeerNoDiscovery));
+}
+
+// Goal: with discovery off here, the first message still causes one ping, which tells the status and nothing else; a
+// configured multi-rail peer stays one, and is not pushed to.
+TEST_F(DiscoveryTest, case_7_the_active_node_has_discovery_disabled) {
+  machine.set_mode(config::Discovery::kOff);
+  EXPECT_EQ(discover(20), "ping 20; ");
+  EXPECT_EQ(reply(data({20, 21}, 3)), "done 1; ");
+  EXPECT_EQ(nids(20), "20");
+  EXPECT_EQ(peers.find(peer_nid(20))->status, wire::kNiUp);
+  configure({30, 31});
+  EXPECT_EQ(discover(30, 2), "ping 30; ");
+  EXPECT_EQ(reply(data({30, 31, 32}, 3)), "done 2; ");
+  EXPECT_EQ(nids(30), "30 31");
+  EXPECT_TRUE(peer(30)->multi_rail());
+}
+
+// Goal: switched on, nothing is sent at once; a peer is discovered when somebody next sends to it.
+TEST_F(DiscoveryTest, case_8_the_active_side_enables_discovery) {
+  machine.set_mode(config::Discovery::kOff);
+  discover(20);
+  reply(data({20, 21}, 3));
+  EXPECT_TRUE(peer(20)->up_to_date);
+  machine.set_mode(config::Discovery::kOn);
+  EXPECT_EQ(turn(), "");
+  EXPECT_FALSE(peer(20)->up_to_date);
+  EXPECT_EQ(discover(20, 2), "ping 20; ");
+  EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
+  EXPECT_EQ(ack(), "done 2; ");
+  EXPECT_EQ(nids(20), "20 21");
+}
+
+// Goal: a push that was overtaken by a newer one does not bring back what has been.
+TEST_F(DiscoveryTest, case_9_pushes_that_come_in_the_wrong_order) {
+  know({20, 21}, 3);
+  pushed(data({20, 21, 22, 23}, 5));
+  EXPECT_EQ(nids(20), "20 21 22 23");
+  EXPECT_EQ(pushed(data({20, 21, 22}, 4)), "ping 20; ") << "older, or from a new life: the node itself must say";
+  EXPECT_EQ(nids(20), "20 21 22 23");
+  EXPECT_EQ(reply(data({20, 21, 22, 23}, 5)), "");
+  EXPECT_EQ(nids(20), "20 21 22 23");
+  EXPECT_TRUE(peer(20)->up_to_date);
+}
+
+// Two pushes before the first is looked at: the newer one counts.
+TEST_F(DiscoveryTest, case_9_pushes_in_the_wrong_order_before_either_is_merged) {
+  know({20, 21}, 3);
+  machine.push_came(data({20, 22}, 5));
+  machine.push_came(data({20, 23}, 4));
+  EXPECT_EQ(turn(), "");
+  EXPECT_EQ(nids(20), "20 22");
+}
+
+// Goal: two nodes that discover each other at the same time both end, in every order of the messages.
+TEST_F(DiscoveryTest, case_10_simultaneous_discovery_pinged_first) {
+  ASSERT_TRUE(peers.find_or_create(peer_nid(20), peer_nid(1))) << "its ping came";
+  EXPECT_EQ(discover(20), "ping 20; ");
+  EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
+  EXPECT_EQ(pushed(data({20, 21}, 3)), "") << "its push crosses ours: nothing new";
+  EXPECT_EQ(ack(), "done 1; ");
+}
+TEST_F(DiscoveryTest, case_10_simultaneous_discovery_its_push_before_its_reply) {
+  EXPECT_EQ(discover(20), "ping 20; ");
+  EXPECT_EQ(pushed(data({20, 21}, 3)), "push to 20; ");
+  EXPECT_EQ(ack(), "done 1; ") << "the push was as good as the reply";
+  EXPECT_EQ(reply(data({20, 21}, 3)), "");
+  EXPECT_TRUE(peer(20)->up_to_date);
+}
+TEST_F(DiscoveryTest, case_10_simultaneous_discovery_the_reply_is_older_than_the_push) {
+  EXPECT_EQ(discover(20), "ping 20; ");
+  EXPECT_EQ(pushed(data({20, 21, 22}, 4)), "push to 20; ");
+  EXPECT_EQ(reply(data({20, 21}, 3)), "ping 20; ") << "it was on its way when its node changed";
+  EXPECT_EQ(nids(20), "20 21 22");
+  EXPECT_EQ(reply(data({20, 21, 22}, 4)), "");
+  EXPECT_EQ(ack(), "done 1; ");
+}
+TEST_F(DiscoveryTest, case_10_simultaneous_discovery_the_ping_is_lost_but_the_push_comes) {
+  EXPECT_EQ(discover(20), "ping 20; ");
+  EXPECT_EQ(pushed(data({20, 21}, 3)), "push to 20; ");
+  EXPECT_EQ(ack(), "done 1; ");
+  EXPECT_EQ(ping_fails(-ETIMEDOUT), "");
+  EXPECT_TRUE(peer(20)->up_to_date);
+}
+
+// Goal: a second NID of a known peer is found to be its own, and no second push is sent.
+TEST_F(DiscoveryTest, case_11_one_sided_discovery_of_another_nid) {
+  know({20, 22});
+  EXPECT_EQ(discover(21, 2), "ping 21; ");
+  EXPECT_EQ(reply(data({20, 21, 22}, 4, kOrdinary, 21)), "done 2; ");
+  EXPECT_EQ(nids(21), "20 22 21");
+  EXPECT_EQ(peers.peers().size(), 1u);
+}
+// On the passive side the push joins what two sources had made two.
+TEST_F(DiscoveryTest, case_11_a_push_joins_two_sources) {
+  ASSERT_TRUE(peers.find_or_create(peer_nid(20), peer_nid(1)));
+  ASSERT_TRUE(peers.find_or_create(peer_nid(21), peer_nid(1)));
+  EXPECT_EQ(pushed(data({20, 21}, 3, kOrdinary, 21)), "push to 20; ");
+  EXPECT_EQ(peer(20), peer(21));
+}
+
+// Goal: both sides at once, over several NIDs each.
+TEST_F(DiscoveryTest, case_12_simultaneous_discovery_on_several_nids) {
+  discover(20, 1);
+  discover(21, 2);
+  EXPECT_EQ(pushed(data({20, 21}, 3, kOrdinary, 21)), "push to 20; ");
+  EXPECT_EQ(peer(20), peer(21));
+  EXPECT_EQ(reply(data({20, 21}, 3)), "");
+  EXPECT_EQ(reply(data({20, 21}, 3, kOrdinary, 21)), "");
+  EXPECT_EQ(ack(), "done 1; done 2; ");
+}
+
+// Goal: a node that does not discover is known by the NID that was asked for.
+TEST_F(DiscoveryTest, nodes_without_discovery_stay_apart) {
+  for (const uint32_t features : {kNotDiscovering, kDownrev}) {
+    const int first = features == kDownrev ? 20 : 30;
+    EXPECT_NE(discover(first, 1), "");
+    EXPECT_EQ(reply(data({first, first + 1}, 3, features)), "done 1; ");
+    EXPECT_EQ(nids(first), std::to_string(first));
+    EXPECT_NE(discover(first + 1, 2), "");
+    EXPECT_EQ(reply(data({first, first + 1}, 3, features, first + 1)), "done 2; ");
+    EXPECT_EQ(nids(first + 1), std::to_string(first + 1));
+    EXPECT_FALSE(peer(first)->multi_rail());
+  }
+}
+
+// Goal: a node that stops to discover becomes a peer per NID; one that begins again is one peer.
+TEST_F(DiscoveryTest, a_peer_that_stops_discovering_falls_apart) {
+  know({20, 21}, 3);
+  EXPECT_EQ(pushed(data({20, 21}, 3, kNotDiscovering)), "");
+  EXPECT_EQ(nids(20), "20");
+  EXPECT_EQ(nids(21), "none");
+  EXPECT_EQ(peer(20)->state, uint32_t(kPeerNoDiscovery | kPeerDiscovered | kPeerNidsUptodate));
+  EXPECT_EQ(pushed(data({20, 21}, 3)), "");
+  EXPECT_EQ(nids(20), "20 21");
+}
+
+// Goal: our own change is pushed to who is known, once per sequence number, and to nobody else.
+TEST_F(DiscoveryTest, local_changes_are_pushed) {
+  know({20, 21});
+  ASSERT_TRUE(peers.find_or_create(peer_nid(30), kAnyNid));
+  machine.set_sequence(5);
+  EXPECT_EQ(letters(20), "PMQ");
+  EXPECT_EQ(turn(), "push to 20; ");
+  machine.set_sequence(6);
+  EXPECT_EQ(turn(), "") << "the one under way comes first";
+  EXPECT_EQ(ack(), "push to 20; ");
+  EXPECT_EQ(ack(), "");
+  EXPECT_EQ(letters(20), "LPM");
+  machine.push_all();
+  EXPECT_EQ(turn(), "push to 20; ") << "forced: with the same sequence number";
+  EXPECT_EQ(ack(-ETIMEDOUT), "");
+  EXPECT_TRUE(peer(20)->has(kPeerRediscover));
+  EXPECT_FALSE(peer(20)->up_to_date) << "tried again when somebody sends";
+  EXPECT_EQ(discover(20, 7), "done 7; ") << "its list of ours is known to be right";
+}
+
+// Goal: switched off, who knows us is told once.
+TEST_F(DiscoveryTest, switching_off_is_pushed_once) {
+  know({20, 21});
+  machine.set_mode(config::Discovery::kOff);
+  EXPECT_EQ(turn(), "push to 20; ");
+  EXPECT_EQ(ack(), "");
+  machine.set_sequence(9);
+  EXPECT_EQ(turn(), "");
+}
+
+// Goal: a reply that is cut short is asked for again with room; one that is never right ends in an error.
+TEST_F(DiscoveryTest, replies_that_do_not_fit_or_are_corrupt) {
+  EXPECT_EQ(discover(20), "ping 20; ");
+  PingData cut = data({20}, 3);
+  cut.decode.truncated = true;
+  cut.decode.needed_bytes = 4000;
+  machine.ping_answered(uint64_t{peer(20)->id} << 32, cut);  // a number that was never given
+  EXPECT_EQ(turn(), "");
+  EXPECT_EQ(reply(cut), "ping 20 in 4000; ");
+  EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
+  EXPECT_EQ(ack(), "done 1; ");
+  PingData corrupt;
+  corrupt.error = -EPROTO;
+  EXPECT_EQ(discover(20, 2, true), "ping 20 in 4000; ");
+  for (uint32_t i = 0; i < kBadRepliesMax; ++i) EXPECT_EQ(reply(corrupt), "ping 20 in 4000; ") << i;
+  EXPECT_EQ(reply(corrupt), "done 2 -71; ");
+  EXPECT_TRUE(peer(20)->has(kPeerRediscover));
+  EXPECT_EQ(discover(20, 3), "ping 20 in 4000; ") << "the next who sends tries again";
+}
+
+// Goal: a push that is cut short or corrupt makes us ask.
+TEST_F(DiscoveryTest, pushes_that_do_not_fit_or_are_corrupt) {
+  know({20, 21});
+  PingData cut = data({20}, 4);
+  cut.decode.truncated = true;
+  cut.decode.needed_bytes = 6000;
+  EXPECT_EQ(pushed(cut), "ping 20 in 6000; ");
+  EXPECT_EQ(reply(data({20, 21, 22}, 4)), "");
+  EXPECT_EQ(nids(20), "20 21 22");
+  cut.error = -EPROTO;
+  EXPECT_EQ(pushed(cut), "ping 20 in 6000; ");
+  PingData stranger = data({90}, 1);
+  EXPECT_EQ(pushed(stranger), "") << "from nobody that is known";
+  EXPECT_EQ(nids(90), "none");
+}
+
+// Goal: what fails is told to who waits, and tried again when somebody sends next.
+TEST_F(DiscoveryTest, failures_end_it_until_somebody_sends) {
+  EXPECT_EQ(discover(20), "ping 20; ");
+  EXPECT_EQ(ping_fails(-ETIMEDOUT), "done 1 -110; ");
+  EXPECT_STREQ(discovery_state(*peer(20)), "init");
+  EXPECT_EQ(turn(), "") << "not by itself";
+  EXPECT_EQ(discover(20, 2), "ping 20; ");
+  EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
+  EXPECT_EQ(ack(-EHOSTUNREACH), "done 2 -113; ");
+  EXPECT_FALSE(peer(20)->up_to_date);
+  EXPECT_EQ(discover(20, 3), "push to 20; ");
+  EXPECT_EQ(ack(), "done 3; ");
+}
+
+// Goal: forced, what is up to date is asked and told again.
+TEST_F(DiscoveryTest, forced_rediscovery) {
+  know({20, 21}, 3);
+  EXPECT_EQ(discover(20, 2, true), "ping 20; ");
+  EXPECT_EQ(reply(data({20, 22}, 4)), "push from 1 to 20; ");
+  EXPECT_EQ(ack(), "done 2; ");
+  EXPECT_EQ(nids(20), "20 22");
+  discover(20, 3, true);
+  EXPECT_EQ(ping_fails(-ETIMEDOUT), "done 3 -110; ") << "that it was known before is no answer";
+  discover(30, 4);
+  reply(data({30}, 1, kDownrev));
+  EXPECT_EQ(discover(30, 5, true), "ping 30; ");
+  EXPECT_EQ(reply(data({30}, 1, kDownrev)), "done 5; ") << "who is not multi-rail is not pushed to";
+  EXPECT_TRUE(peer(30)->up_to_date);
+}
+
+// Goal: after a reboot the sequence begins anew; the answer to a ping counts even so.
+TEST_F(DiscoveryTest, reboot_with_fewer_nids) {
+  know({20, 21, 22}, 9);
+  EXPECT_EQ(pushed(data({20, 23}, 2)), "ping 20; ");
+  EXPECT_EQ(reply(data({20, 23}, 2)), "");
+  EXPECT_EQ(nids(20), "20 23");
+  pushed(data({20, 24}, 3));
+  EXPECT_EQ(nids(20), "20 24") << "the new count goes on";
+}
+
+// Goal: a NID that another node has now goes to it, whether it was the primary of a peer or not.
+TEST_F(DiscoveryTest, nid_reuse) {
+  know({20, 21});
+  know({30, 31});
+  pushed(data({30, 31, 21}, 4));
+  EXPECT_EQ(nids(30), "30 31 21");
+  EXPECT_EQ(nids(20), "20");
+  pushed(data({30, 20}, 5));
+  EXPECT_EQ(nids(20), "30 20");
+  EXPECT_EQ(peers.peers().size(), 1u);
+}
+
+// Goal: a node that names another primary NID gets it, and its old one goes when it no longer has it.
+TEST_F(DiscoveryTest, the_primary_nid_may_change) {
+  know({20, 21}, 3);
+  pushed(data({21, 20}, 4, kOrdinary, 20));
+  EXPECT_EQ(nids(20), "21 20");
+  pushed(data({22, 20}, 5, kOrdinary, 20));
+  EXPECT_EQ(nids(20), "22 20");
+}
+
+// Goal: a locked primary NID stays what it is; of two that claim each other's NIDs neither gives way.
+TEST_F(DiscoveryTest, a_locked_primary_nid_stays) {
+  know({20, 21});
+  peer(20)->state |= kPeerLockPrimary;
+  pushed(data({21, 22}, 4, kOrdinary, 21));
+  EXPECT_EQ(nids(20), "20 21 22");
+  know({30, 31});
+  pushed(data({30, 20}, 4, kOrdinary, 30));
+  EXPECT_EQ(nids(30), "30");
+  EXPECT_EQ(nids(20), "20 21 22");
+  EXPECT_TRUE(peer(20)->has(kPeerBadConfig));
+  EXPECT_TRUE(peer(30)->has(kPeerBadConfig));
+  EXPECT_EQ(journal.back(),
+            "peer 10.0.0.30@tcp says that it has 10.0.0.20@tcp, which stays with peer 10.0.0.20@tcp: "
+            "its primary NID is locked");
+}
+
+// Goal: a locked peer of one NID is absorbed by the peer that has it, which then bears the locked name.
+TEST_F(DiscoveryTest, a_locked_name_goes_along_when_its_peer_is_absorbed) {
+  know({30, 31});
+  ASSERT_TRUE(peers.find_or_create(peer_nid(32), kAnyNid));
+  peer(32)->state |= kPeerLockPrimary;
+  pushed(data({30, 31, 32}, 4));
+  EXPECT_EQ(nids(32), "32 30 31");
+  EXPECT_TRUE(peer(32)->has(kPeerLockPrimary));
+}
+
+// Goal: `verify` asks, tells, names what differs, and changes nothing.
+TEST_F(DiscoveryTest, verify_merges_nothing) {
+  machine.set_mode(config::Discovery::kVerify);
+  configure({20, 21});
+  EXPECT_EQ(discover(20), "ping 20; ");
+  EXPECT_EQ(reply(data({22, 20}, 3, kOrdinary, 20)), "push from 1 to 20; ");
+  EXPECT_EQ(ack(), "done 1; ");
+  EXPECT_EQ(nids(20), "20 21");
+  EXPECT_EQ(journal,
+            (std::vector<std::string>{"verify: peer 10.0.0.20@tcp says that it has 10.0.0.22@tcp; no peer has it",
+                                      "verify: peer 10.0.0.20@tcp does not say that it has 10.0.0.21@tcp",
+                                      "verify: peer 10.0.0.20@tcp says that its primary NID is 10.0.0.22@tcp"}));
+  EXPECT_EQ(discover(30, 2), "ping 30; ");
+  EXPECT_EQ(reply(data({30, 31}, 3)), "done 2; ");
+  EXPECT_EQ(nids(30), "30");
+  EXPECT_FALSE(peer(30)->multi_rail());
+  EXPECT_EQ(journal.back(), "verify: peer 10.0.0.30@tcp says that it has 10.0.0.31@tcp; no peer has it");
+}
+
+// Goal: a peer's word on its NIs is kept, and lets the choice of paths avoid what is down.
+TEST_F(DiscoveryTest, ni_status) {
+  know({20, 21});
+  PingData push = data({20, 21}, 4);
+  push.decode.info.nis[1].status = wire::kNiDown;
+  pushed(push);
+  EXPECT_EQ(peers.find(peer_nid(21))->health, kHealthMax - 100);
+  EXPECT_EQ(peers.find(peer_nid(20))->health, kHealthMax);
+  pushed(push);
+  EXPECT_EQ(peers.find(peer_nid(21))->health, kHealthMax - 100) << "only the change counts";
+  pushed(data({20, 21}, 5));
+  EXPECT_EQ(peers.find(peer_nid(21))->health, kHealthMax);
+}
+
+// Goal: our own NIDs in another's list are no reason to take them.
+TEST_F(DiscoveryTest, our_own_nids_are_not_a_peers) {
+  know({20, 21});
+  pushed(data({20, 2}, 4));
+  EXPECT_EQ(nids(20), "20");
+  EXPECT_EQ(journal.back(), "peer 10.0.0.20@tcp says that it has 10.0.0.2@tcp, which is this node's");
+}
+
+// Goal: whatever comes in whatever order, nothing ends as done that is not up to date, and nobody waits for ever.
+TEST_F(DiscoveryTest, random_events_always_end) {
+  Rng rng(5);
+  for (int round = 0; round < 20000; ++round) {
+    const int last = 20 + int(rng.below(6));
+    std::vector<int> list{20 + int(rng.below(6))};
+    for (int i = 0; i < int(rng.below(4)); ++i)
+      if (const int more = 20 + int(rng.below(6)); std::find(list.begin(), list.end(), more) == list.end())
+        list.push_back(more);
+    const uint32_t features = rng.below(8) == 0 ? kNotDiscovering : kOrdinary;
+    PingData info = data(list, uint32_t(rng.below(6)), features, last);
+    switch (rng.below(7)) {
+      case 0:
+      case 1:
+        ++waiting_;
+        machine.discover(*peers.find_or_create(peer_nid(last), kAnyNid).value(), uint64_t(round), rng.below(2) == 0);
+        break;
+      case 2: machine.push_came(std::move(info)); break;
+      case 3:
+        if (!pings_.empty()) machine.ping_answered(next(pings_), std::move(info));
+        break;
+      case 4:
+        if (!pings_.empty()) machine.ping_failed(next(pings_), -ETIMEDOUT);
+        break;
+      case 5:
+        if (!pushes_.empty()) machine.push_ended(next(pushes_), rng.below(3) == 0 ? -ETIMEDOUT : 0);
+        break;
+      case 6: machine.set_sequence(machine.sequence() + uint32_t(rng.below(2))); break;
+    }
+    if (rng.below(2) == 0) turn();
+  }
+  turn();
+  for (int i = 0; i < 1000 && (!pings_.empty() || !pushes_.empty()); ++i) {
+    while (!pings_.empty()) machine.ping_failed(next(pings_), -ETIMEDOUT);
+    while (!pushes_.empty()) machine.push_ended(next(pushes_), 0);
+    turn();
+  }
+  for (const auto& [id, one] : peers.peers()) {
+    EXPECT_FALSE(one->has(kPeerDiscovering | kPeerPingSent | kPeerPushSent | kPeerDataPresent)) << one->state;
+    EXPECT_FALSE(one->nets.empty());
+  }
+  EXPECT_EQ(waiting_, 0) << "each who waited was answered once";
+}
+
+}  // namespace
+}  // namespace ulnet::test
