@@ -1,7 +1,6 @@
 // The kernel's captures replay: with our whole node in the kernel's place, what its partner sent goes in, and what our
 // node answers equals what the kernel answered, byte for byte but for handles, incarnations, the sequence number of
-// ping infos, ports, and in the feature word the DISCOVERY bit. By sequence; by time as well where a test says so.
-// Pushes that the kernel starts are left out of the captures, since our node has no discovery.
+// ping infos, and ports. By sequence; by time as well where a test says so.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -156,22 +155,71 @@ TEST(CaptureReplay, g1b_peer_killed_and_rebooted) {
   EXPECT_EQ(place.difference(), "");
 }
 
-// As the router: pinged and pushed to from both nets, and forwarding between them. The two sides of the capture hang
-// together by their times, so the partners keep to these.
+// As the router: pinged and pushed to from both nets, and forwarding between them; it says so from 8.8 s on. The two
+// sides of the capture hang together by their times, so the partners keep to these.
 TEST(CaptureReplay, d1_as_the_router) {
-  KernelPlace place({.nis = {"10.10.0.3@tcp1", "10.20.0.3@tcp2"}, .routing = true}, {ip("10.10.0.1"), ip("10.20.0.2")});
-  place.play(without_pushes(merge_captures({"d1-routed-ping-tcp1side", "d1-routed-ping-tcp2side"}), place.ours()),
-             true);
+  KernelPlace place({.nis = {"10.10.0.3@tcp1", "10.20.0.3@tcp2"}}, {ip("10.10.0.1"), ip("10.20.0.2")});
+  place.play(merge_captures({"d1-routed-ping-tcp1side", "d1-routed-ping-tcp2side"}), true);
   EXPECT_EQ(place.pings(), 0u);
+  place.run_for(8800ms);
+  place.apply({config::SetBuffers{16, 16, 4}, config::SetRouting{true}});
   place.run_to_the_end();
-  // When a router says that it forwards is a matter of time.
-  EXPECT_EQ(place.difference({.features = wire::kFeatureDiscovery | wire::kFeatureRteDisabled}), "");
+  EXPECT_EQ(place.difference(), "");
+}
+
+// Two rails: node 1 discovers node 2, whose push comes over the other rail; pings alternate.
+TEST(CaptureReplay, b1_discovery_as_the_active_node) {
+  KernelPlace place({.nis = {kOne, "10.10.0.101@tcp"}}, {address_of(kTwo), ip("10.10.0.102")});
+  place.play(read("b1-tcp-mr-discover-push"));
+  EXPECT_EQ(place.discover_and_wait(kTwo), 0);
+  place.run_for(1s);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(place.ping_and_wait(kTwo), 0) << i;
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
+}
+TEST(CaptureReplay, b1_discovery_as_the_passive_node) {
+  KernelPlace place({.nis = {kTwo, "10.10.0.102@tcp"}}, {address_of(kOne), ip("10.10.0.101")});
+  place.play(read("b1-tcp-mr-discover-push"));
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
+}
+
+// The peers know each other; then node 2 has one NI less, and has it again.
+TEST(CaptureReplay, b2_b3_as_the_node_that_is_told) {
+  for (const char* name : {"b2-tcp-mr-net-del-push", "b3-tcp-mr-net-add-push"}) {
+    SCOPED_TRACE(name);
+    KernelPlace place({.nis = {kOne, "10.10.0.101@tcp"}}, {address_of(kTwo), ip("10.10.0.102")});
+    place.play(read("b1-tcp-mr-discover-push"));
+    EXPECT_EQ(place.discover_and_wait(kTwo), 0);
+    place.run_for(2s);
+    place.play(read(name));
+    place.run_to_the_end();
+    EXPECT_EQ(place.difference(), "");
+    EXPECT_EQ(place.known_nids(kTwo), name[1] == '2' ? 1u : 2u);
+  }
+}
+
+// IPv4 and IPv6 together: the push comes over the other address family.
+TEST(CaptureReplay, h2_discovery_as_the_active_node) {
+  KernelPlace place({.nis = {kOne, "fd00:10::1@tcp"}}, {address_of(kTwo), ip("fd00:10::2")});
+  place.play(read("h2-tcp-ipv4-and-ipv6-nid-discover"));
+  EXPECT_EQ(place.discover_and_wait(kTwo), 0);
+  place.run_for(100ms);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(place.ping_and_wait(kTwo), 0) << i;
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
+}
+TEST(CaptureReplay, h2_discovery_as_the_passive_node) {
+  KernelPlace place({.nis = {kTwo, "fd00:10::2@tcp"}}, {address_of(kOne), ip("fd00:10::1")});
+  place.play(read("h2-tcp-ipv4-and-ipv6-nid-discover"));
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
 }
 
 TEST(CaptureReplay, h1_ipv6_as_the_pinged_party) {
   KernelPlace place({.nis = {"fd00:10::2@tcp"}}, {ip("fd00:10::1"), ip("10.10.0.1")});
   place.has_address_without_lnet(ip("10.10.0.2"));  // at the end its IPv4 address is dialled
-  place.play(without_pushes(read("h1-tcp-ipv6-large-nid-ping-discover"), place.ours()));
+  place.play(read("h1-tcp-ipv6-large-nid-ping-discover"));
   place.run_to_the_end();
   EXPECT_EQ(place.difference(), "");
 }

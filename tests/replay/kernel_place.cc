@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "control/discovery/driver.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet::test {
@@ -117,6 +118,19 @@ int32_t KernelPlace::ping_and_wait(const std::string& nid, Duration timeout) {
   ping(nid, timeout);
   EXPECT_TRUE(run_until([&] { return ping_ended(); }, timeout + 5s)) << (replay_ ? replay_->waiting() : "");
   return ping_ended() ? ping_error() : -ETIMEDOUT;
+}
+
+int32_t KernelPlace::discover_and_wait(const std::string& nid) {
+  std::optional<int32_t> error;
+  node_->node().control().discovery->discover(
+      {*nid_parse(nid)}, false, [&error](const std::vector<DiscoverAnswer>& got) { error = got.front().error; });
+  EXPECT_TRUE(run_until([&] { return error.has_value(); }, 60s)) << (replay_ ? replay_->waiting() : "");
+  return error.value_or(-ETIMEDOUT);
+}
+
+size_t KernelPlace::known_nids(const std::string& nid) {
+  const PeerNi* ni = node_->node().control().peers->find(*nid_parse(nid));
+  return ni == nullptr ? 0 : ni->peer->ni_count();
 }
 
 void KernelPlace::turn(Instant limit) {

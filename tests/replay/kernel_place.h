@@ -38,6 +38,12 @@ class KernelPlace {
   [[nodiscard]] bool ping_ended() { return node_->ping_answer().has_value(); }
   [[nodiscard]] int32_t ping_error() { return node_->ping_answer()->error; }
 
+  /// Discovers the peer with this NID and runs until that has ended; the error.
+  int32_t discover_and_wait(const std::string& nid);
+  /// How many NIDs our node knows of the peer with this one.
+  [[nodiscard]] size_t known_nids(const std::string& nid);
+  void apply(std::vector<config::Change> changes) { node_->apply(std::move(changes)); }
+
   void run_for(Duration time);
   template <class P>
   bool run_until(P&& predicate, Duration limit) {

@@ -112,23 +112,6 @@ void clear(Bytes& stream, size_t at, size_t bytes) {
   for (size_t i = at; i < at + bytes && i < stream.size(); ++i) stream[i] = std::byte{0};
 }
 
-void cut(TcpConversation& conversation, Side side, const std::vector<Piece>& pieces) {
-  size_t at = 0;
-  for (TcpEvent& event : conversation.events) {
-    if (event.from != side) continue;
-    Bytes kept;
-    for (const std::byte byte : event.bytes) {
-      const bool gone = std::any_of(pieces.begin(), pieces.end(),
-                                    [&](const Piece& piece) { return at >= piece.at && at < piece.at + piece.bytes; });
-      if (!gone) kept.push_back(byte);
-      ++at;
-    }
-    event.bytes = std::move(kept);
-  }
-  std::erase_if(conversation.events,
-                [](const TcpEvent& event) { return event.kind == TcpEvent::Kind::kData && event.bytes.empty(); });
-}
-
 /// When the first frame of a pcap file was captured.
 Duration first_time(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -204,10 +187,6 @@ std::vector<std::byte> masked(const TcpConversation& conversation, Side side, co
     if (get || put) clear(stream, piece.at + piece.body_at(), 16);
     if (!has_ping_info(piece)) continue;
     const size_t info = piece.at + piece.payload_at();
-    uint32_t features = 0;
-    std::memcpy(&features, &stream[info + 4], 4);
-    features &= ~mask.features;
-    std::memcpy(&stream[info + 4], &features, 4);
     clear(stream, info + 24, 4);
   }
   return stream;
@@ -232,30 +211,6 @@ std::string difference(const TcpConversation& kernel, Side side, const std::vect
     }
   }
   return text + "\n  kernel sent " + list(expected) + "\n  ulnet sent " + list(got);
-}
-
-Capture without_pushes(Capture capture, const std::vector<Nid>& ours) {
-  const Mask mask{ours};
-  std::vector<wire::WireHandle> handles;
-  const auto is_push = [&](const Piece& piece) {
-    return mask.originated(piece) && piece.header->type == wire::MsgType::kPut && piece.header->put().portal == 0;
-  };
-  const auto is_its_ack = [&](const Piece& piece) {
-    return piece.header && piece.header->type == wire::MsgType::kAck &&
-           std::find(handles.begin(), handles.end(), piece.header->ack().dst_wmd) != handles.end();
-  };
-  constexpr std::array kSides = {Side::kDialler, Side::kPassive};
-  for (const TcpConversation& conversation : capture.conversations)
-    for (const Side side : kSides)
-      for (const Piece& piece : split(conversation, side))
-        if (is_push(piece)) handles.push_back(piece.header->put().ack_wmd);
-  for (TcpConversation& conversation : capture.conversations)
-    for (const Side side : kSides) {
-      std::vector<Piece> gone = split(conversation, side);
-      std::erase_if(gone, [&](const Piece& piece) { return !is_push(piece) && !is_its_ack(piece); });
-      cut(conversation, side, gone);
-    }
-  return capture;
 }
 
 Capture merge_captures(const std::vector<std::string>& names) {

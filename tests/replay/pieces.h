@@ -30,8 +30,7 @@ struct Piece {
 /// What need not be equal. Always: our incarnation in a HELLO; and in messages that we originate the handle of a GET
 /// or PUT and the sequence number of a ping info.
 struct Mask {
-  std::vector<Nid> ours;                        ///< our node's NIDs
-  uint32_t features = wire::kFeatureDiscovery;  ///< bits of the ping info's feature word
+  std::vector<Nid> ours;  ///< our node's NIDs
   [[nodiscard]] bool originated(const Piece& piece) const;
 };
 /// The side's stream with everything masked set to zero.
@@ -41,8 +40,6 @@ struct Mask {
 [[nodiscard]] std::string difference(const TcpConversation& kernel, Side side, const std::vector<std::byte>& sent,
                                      const Mask& mask);
 
-/// The capture without the pushes that one of `ours` originates, and without their ACKs.
-[[nodiscard]] Capture without_pushes(Capture capture, const std::vector<Nid>& ours);
 /// Captures of the same minutes in one, in order of absolute time. An error of either is the result's.
 [[nodiscard]] Capture merge_captures(const std::vector<std::string>& names);
 
