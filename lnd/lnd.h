@@ -108,6 +108,21 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   void* core_wait = nullptr;
   uint8_t core_state = 0;
   uint16_t core_worker = 0;  ///< worker of the connection, to which a verdict goes back
+
+  /// For the LND: begins a message that came over the connection of `peer`. Nothing of the one before is left, but for
+  /// what is the core's own.
+  void begin(const wire::Header& what, NiId at, NiSlice* slice, PeerNiId peer_ni, PeerSlice* peer,
+             const Nid& peer_nid) {
+    header = what;
+    ni = at;
+    ni_slice = slice;
+    from_ni = peer_ni;
+    from = peer;
+    from_nid = peer_nid;
+    rdma_request = false;
+    verdict = RxVerdict::kReceive;
+    into = {};
+  }
 };
 
 /// A message between the halves of one LND, by way of the node's rings. Meaning is the LND's own.

@@ -9,6 +9,11 @@
 
 namespace ulnet {
 
+// --- message.cc ---
+/// Begins the life of `m` on its home worker: as if nothing had happened to it yet. `tx` and the window in the MD are
+/// the caller's to fill.
+void message_reset(Worker& w, Message& m, MsgKind kind);
+
 // --- originate.cc ---
 /// Runs one call of an application. Requires a free operation for kPut and kGet.
 void run_op(Worker& w, Submitter& submitter, const Op& op);

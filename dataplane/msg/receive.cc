@@ -46,7 +46,6 @@ const Nid& primary_of(const Worker& w, const Nid& nid) {
 void fill_event(Worker& w, Message& m, const RxSlot& slot, const MatchFound& found) {
   const wire::Header& h = slot.header;
   Event& e = m.event;
-  e = Event{};
   e.md = found.md->handle;
   e.user_ptr = found.md->user_ptr;
   e.initiator = primary_of(w, h.src_nid);
@@ -111,26 +110,16 @@ MatchAsk ask_of(Worker& w, const wire::Header& h) {
 void start_incoming(Worker& w, Message& m, RxSlot& slot, const MatchFound& found) {
   const bool is_put = slot.header.type == MsgType::kPut;
   Md& md = *found.md;
-  m.kind = is_put ? MsgKind::kInPut : MsgKind::kInGet;
-  m.phase = MsgPhase::kActive;
-  m.lease_out = m.receiving = m.responded = m.ack_sending = m.cancelled = false;
+  message_reset(w, m, is_put ? MsgKind::kInPut : MsgKind::kInGet);
   m.want_ack = is_put && !slot.header.put().ack_wmd.is_none() && (md.options & kMdAckDisable) == 0;
-  m.retries = 0;
-  m.error = 0;
-  m.divert.store(false, std::memory_order_relaxed);
   m.md = &md;
   m.eq = md.eq;
   m.submitter = w.submitters[md.handle.submitter];
   ++m.submitter->messages;
   m.md_offset = found.offset;
   m.want_dst = slot.header.src_nid;
-  m.want_src = slot.ni_slice == nullptr ? kAnyNid : slot.header.dest_nid;  // exactly the NI it came to (§3.1)
-  m.via = slot.from_nid == slot.header.src_nid ? kAnyNid : slot.from_nid;
-  m.issued = w.now;
-  m.buffer = nullptr;
-  m.tx.home = w.id.value;
-  m.tx.message = &m;
-  m.tx.routed = false;
+  if (slot.ni_slice != nullptr) m.want_src = slot.header.dest_nid;  // exactly the NI it came to (§3.1)
+  if (slot.from_nid != slot.header.src_nid) m.via = slot.from_nid;
   fill_event(w, m, slot, found);
   md.ops.push_back(m);
 }

@@ -28,30 +28,17 @@ bool hop_is_full(const Worker& w, const PeerLocal* hop, unsigned pool) {
 
 void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal* hop) {
   Message& m = buffer.message;
-  m.kind = MsgKind::kForward;
-  m.phase = MsgPhase::kActive;
-  m.want_ack = m.lease_out = m.responded = m.ack_sending = m.cancelled = false;
+  message_reset(w, m, MsgKind::kForward);
   m.receiving = true;
-  m.retries = 0;
-  m.error = 0;
-  m.md = nullptr;
-  m.eq = nullptr;
-  m.submitter = nullptr;
-  m.event = Event{};
+  m.receive_worker = uint8_t(w.id.value);
   m.buffer = &buffer;
   m.from = slot.from;
   m.from_nid = slot.from_nid;
   m.hop = hop;
-  m.want_src = kAnyNid;
   m.want_dst = slot.header.dest_nid;
-  m.via = kAnyNid;
-  m.issued = w.now;
-  m.receive_worker = uint8_t(w.id.value);
   m.tx.header = slot.header;
   m.tx.payload = {&buffer.segment, 1, 0, slot.header.payload_length};
   m.tx.routed = true;
-  m.tx.home = w.id.value;
-  m.tx.message = &m;
   slot.core_message = &m;
   slot.into = m.tx.payload;
 }

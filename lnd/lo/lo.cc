@@ -30,20 +30,7 @@ void LoLnd::deliver(Tx& tx, Instant now) {
   tx.lnd[0] = uint64_t(reinterpret_cast<uintptr_t>(&entry));
   entry.state = State::kOpening;
   entry.tx = &tx;
-  entry.header = tx.header;
-  entry.ni = tx.ni;
-  entry.ni_slice = tx.ni_slice;
-  entry.from_ni = tx.peer_ni;
-  entry.from = tx.peer;
-  entry.from_nid = kLoNid;
-  entry.rdma_request = false;
-  entry.verdict = RxVerdict::kReceive;
-  entry.into = {};
-  entry.held_since = kNever;
-  entry.core_message = nullptr;
-  entry.core_wait = nullptr;
-  entry.core_state = 0;
-  entry.core_worker = 0;
+  entry.begin(tx.header, tx.ni, tx.ni_slice, tx.peer_ni, tx.peer, kLoNid);
   switch (core_.rx_header(entry, now)) {
     case RxVerdict::kReceive: receive(entry, now); break;
     case RxVerdict::kHold: entry.state = State::kHeld; break;

@@ -116,19 +116,7 @@ bool SimLnd::receive_one(End& end, Instant now) {
 
 void SimLnd::open_slot(End& end, Instant now) {
   InSlot& slot = end.slot;
-  slot.header = end.current.header;
-  slot.ni = end.ni;
-  slot.ni_slice = end.ni_slice;
-  slot.from_ni = end.peer_ni;
-  slot.from = end.slice;
-  slot.from_nid = end.remote;
-  slot.rdma_request = false;
-  slot.verdict = RxVerdict::kReceive;
-  slot.into = {};
-  slot.held_since = kNever;
-  slot.core_message = slot.core_wait = nullptr;
-  slot.core_state = 0;
-  slot.core_worker = 0;
+  slot.begin(end.current.header, end.ni, end.ni_slice, end.peer_ni, end.slice, end.remote);
   end.state = Inbound::kOpening;
   ++fabric_.count().slots_opened;
   switch (core_.rx_header(slot, now)) {

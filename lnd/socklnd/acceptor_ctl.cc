@@ -11,25 +11,11 @@ namespace {
 
 constexpr uint16_t kPrivilegedPortMax = 1023;
 
-SocketOptions listener_options(const SockControl& control, const NiCtl& ni) {
-  const SockConfig& config = control.config;
-  SocketOptions options;
-  options.privileged_ports = !config.unprivileged_ports;
-  options.tos = ni.params.tos >= 0 ? ni.params.tos : config.tos;
-  options.send_buffer_bytes = config.tx_buffer_bytes;
-  options.receive_buffer_bytes = config.rx_buffer_bytes;
-  options.nodelay = !config.nagle;
-  options.keepalive_idle = config.keepalive_idle;
-  options.keepalive_interval = config.keepalive_interval;
-  options.keepalive_count = config.keepalive_count;
-  return options;
-}
-
 Result<void> listen_at(SockControl& control, const NiCtl& ni, uint16_t port) {
   const Endpoint at{ni.address, port};
   SockControl::Listener& listener = control.listeners[at];
   if (listener.users == 0) {
-    const Result<ListenerId> id = control.net.listen(at, control.config.accept_backlog, listener_options(control, ni));
+    const Result<ListenerId> id = control.net.listen(at, control.config.accept_backlog, socket_options(control, ni));
     if (!id) {
       control.listeners.erase(at);
       return tl::unexpected<Error>(id.error());

@@ -75,22 +75,11 @@ void message_begin(SockWorker& worker, Conn& conn) {
   if (!set_acked(worker, set, zc_ack_of(rx.decoder.frame(), conn.version))) return protocol_error(worker, conn);
   if (!up(conn)) return;
   slot.conn = &conn;
-  slot.header = rx.decoder.header();
+  slot.begin(rx.decoder.header(), set.ni, set.ni_slice, set.peer_ni, set.peer, set.nid);
   if (conn.rewrite_source) {
     slot.header.src_nid = set.nid;
     slot.header.src_pid = set.pid;
   }
-  slot.ni = set.ni;
-  slot.ni_slice = set.ni_slice;
-  slot.from_ni = set.peer_ni;
-  slot.from = set.peer;
-  slot.from_nid = set.nid;
-  slot.rdma_request = false;
-  slot.verdict = RxVerdict::kReceive;
-  slot.into = {};
-  slot.held_since = kNever;
-  slot.core_message = slot.core_wait = nullptr;
-  slot.core_state = 0;
   switch (worker.core.rx_header(slot, worker.now)) {
     case RxVerdict::kReceive:
       payload_begin(worker, conn);

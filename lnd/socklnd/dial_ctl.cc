@@ -44,26 +44,12 @@ void dial_next(SockControl& control, SetCtl& set) {
   dial_step(control, set);
 }
 
-SocketOptions options_of(const SockControl& control, const NiCtl& ni) {
-  const SockConfig& config = control.config;
-  SocketOptions options;
-  options.privileged_ports = !config.unprivileged_ports;
-  options.tos = ni.params.tos >= 0 ? ni.params.tos : config.tos;
-  options.send_buffer_bytes = config.tx_buffer_bytes;
-  options.receive_buffer_bytes = config.rx_buffer_bytes;
-  options.nodelay = !config.nagle;
-  options.keepalive_idle = config.keepalive_idle;
-  options.keepalive_interval = config.keepalive_interval;
-  options.keepalive_count = config.keepalive_count;
-  return options;
-}
-
 void dial_start(SockControl& control, NiCtl& ni, SetCtl& set, ConnType type) {
   const SockConfig& config = control.config;
   const Endpoint remote{nid_address(set.nid),
                         type == ConnType::kControl ? config.accept_port : config.accept_port_bulk};
   if (remote.address.v6 != ni.address.v6) return dial_failed(control, set, -EAFNOSUPPORT);
-  const Result<SocketId> socket = control.net.connect(ni.address, remote, options_of(control, ni));
+  const Result<SocketId> socket = control.net.connect(ni.address, remote, socket_options(control, ni));
   if (!socket) {
     if (set.dial.interval == Duration{0})
       control.host.log("socklnd: dialling " + nid_text(set.nid) + ": " + socket.error().what);

@@ -4,6 +4,20 @@
 
 namespace ulnet::socklnd {
 
+SocketOptions socket_options(const SockControl& control, const NiCtl& ni) {
+  const SockConfig& config = control.config;
+  SocketOptions options;
+  options.privileged_ports = !config.unprivileged_ports;
+  options.tos = ni.params.tos >= 0 ? ni.params.tos : config.tos;
+  options.send_buffer_bytes = config.tx_buffer_bytes;
+  options.receive_buffer_bytes = config.rx_buffer_bytes;
+  options.nodelay = !config.nagle;
+  options.keepalive_idle = config.keepalive_idle;
+  options.keepalive_interval = config.keepalive_interval;
+  options.keepalive_count = config.keepalive_count;
+  return options;
+}
+
 int handshake_write(SockControl& control, Handshake& shake) {
   while (shake.out_begin < shake.out_end) {
     const int put = control.net.write(
