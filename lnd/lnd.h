@@ -6,18 +6,20 @@
 // and one peer NID. Time is handed in; nothing here reads a clock.
 //
 // Who owns what, after each call:
-//   Lnd::submit(tx)             the LND, until it calls core.tx_done(tx) - exactly once, also after cancel() and close
+//   Lnd::submit(tx)         the LND, until it calls core.tx_done(tx) - exactly once, also after cancel() and close
 //   core.rx_header(slot)
-//     = kReceive                the LND receives into slot.into, discards what goes beyond, then core.rx_done(slot)
-//     once = kHold                   the core; the LND reads no further there and keeps the slot's memory until the
-//     core calls
-//                               Lnd::resume(slot) - exactly once, also when the connection has died meanwhile
-//     = kProtocolError          nobody: the LND closes the connection, no rx_done
-//   Lnd::resume(slot)           as after rx_header, the verdict being in slot.verdict (kReceive or kProtocolError); the
-//   LND may
-//                               call rx_done from within
-//   core.rx_done(slot)          the LND: the slot and its buffer are free again; slot.into is not touched any more
-//   core.tx_done(tx)            the core: the LND and the transport have let go of header and payload
+//     = kReceive            the LND receives into slot.into, discards what goes beyond, then core.rx_done(slot) once
+//     = kHold               the core; the LND reads no further there and keeps the slot's memory until the core calls
+//                           Lnd::resume(slot) - exactly once, also when the connection has died meanwhile
+//     = kTaken              (movable slots only) the core, with the payload in slot.arrived; the LND goes on with the
+//                           next message, in another slot, and keeps both until the core calls Lnd::release(slot) -
+//                           exactly once, also when the connection has died meanwhile; there is no rx_done
+//     = kProtocolError      nobody: the LND closes the connection, no rx_done
+//   Lnd::resume(slot)       as after rx_header, the verdict being in slot.verdict (kReceive or kProtocolError); the LND
+//                           may call rx_done from within
+//   Lnd::release(slot)      the LND: the slot and slot.arrived are free again
+//   core.rx_done(slot)      the LND: the slot and its buffer are free again; slot.into is not touched any more
+//   core.tx_done(tx)        the core: the LND and the transport have let go of header and payload
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -83,7 +85,7 @@ struct Tx : Linked<TxTag>, Posted, Timer {
   uint16_t home = 0;         ///< worker that gets it back
 };
 
-enum class RxVerdict : uint8_t { kReceive, kHold, kProtocolError };
+enum class RxVerdict : uint8_t { kReceive, kHold, kTaken, kProtocolError };
 
 struct RxTag {};
 struct HeldTag {};
@@ -99,7 +101,9 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   PeerSlice* from = nullptr;
   Nid from_nid;
   bool rdma_request = false;  ///< o2iblnd PUT_REQ / GET_REQ: the payload has not been sent yet
-  // Set by the core before it answers kReceive.
+  bool movable = false;  ///< all of the message is here, and the LND can read on without this slot: kTaken may come
+  Segment arrived;       ///< the payload of a movable one, in memory of the LND
+  // Set by the core: the verdict before the slot leaves its worker, or comes back; the window for kReceive.
   RxVerdict verdict = RxVerdict::kReceive;
   Payload into;  ///< where the first into.length bytes go; the rest of payload_length is discarded
   // The core's own from rx_header to rx_done.
@@ -119,7 +123,8 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
     from_ni = peer_ni;
     from = peer;
     from_nid = peer_nid;
-    rdma_request = false;
+    rdma_request = movable = false;
+    arrived = {};
     verdict = RxVerdict::kReceive;
     into = {};
   }
@@ -162,6 +167,8 @@ class Lnd {
   virtual void submit(Tx& tx, Instant now) = 0;
   /// Goes on with a held slot (see top of file).
   virtual void resume(RxSlot& slot, Instant now) = 0;
+  /// The core is through with a slot that it took along (see top of file). Never from within rx_header.
+  virtual void release(RxSlot& slot, Instant now) = 0;
   /// Wants slot.into back before the payload is complete: the LND discards what still comes and calls rx_done(slot,
   /// ECANCELED) as soon as the transport has let go of the memory. No effect when rx_done was called already.
   virtual void divert(RxSlot& slot, Instant now) = 0;

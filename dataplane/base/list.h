@@ -31,6 +31,7 @@ class List {
   [[nodiscard]] bool empty() const { return head_.next == &head_; }
   [[nodiscard]] uint32_t size() const { return size_; }
   [[nodiscard]] T* front() { return empty() ? nullptr : static_cast<T*>(head_.next); }
+  [[nodiscard]] T* back() { return empty() ? nullptr : static_cast<T*>(head_.prev); }
   void push_back(T& item) { insert(static_cast<Node&>(item), head_.prev, &head_); }
   void push_front(T& item) { insert(static_cast<Node&>(item), &head_, head_.next); }
   T* pop_front() {

@@ -144,11 +144,6 @@ void release_message(Worker& w, Message& m) {
     --submitter->messages;
     submitter_closed_if_done(w, *submitter);
   }
-  if (ours) return;
-  if (RxSlot* slot = w.wait_message.pop_front()) {
-    const RxVerdict verdict = home_decide(w, *slot);
-    if (verdict != RxVerdict::kHold) slot_answer(w, *slot, verdict);
-  }
 }
 
 void md_retire_if_done(Worker& w, Md& md) {

@@ -45,7 +45,9 @@ RxVerdict receive_header(Worker& w, RxSlot& slot);
 void receive_done(Worker& w, RxSlot& slot, Completion how);
 /// At home: decides about a header that came in on any worker.
 RxVerdict home_decide(Worker& w, RxSlot& slot);
-/// At home: a held slot has its verdict; goes back to its connection's worker.
+/// At home: goes on with the first of those who wait for a message, when there is one; false when not.
+bool retry_waiting(Worker& w);
+/// At home: a slot that was held or taken has its verdict; it goes back to its connection's worker.
 void slot_answer(Worker& w, RxSlot& slot, RxVerdict verdict);
 /// Counts a drop and lets the payload be discarded.
 RxVerdict drop_receive(Worker& w, RxSlot& slot, Drop reason);

@@ -1,5 +1,5 @@
-// A message's payload: segments of memory that somebody else owns, and a window into them. Never copied by the core: an
-// LND receives straight into a window and sends straight from it.
+// A message's payload: segments of memory that somebody else owns, and a window into them. An LND receives straight
+// into a window and sends straight from it; the core copies only what came as a handle (lnd.h, kTaken).
 #pragma once
 #include <sys/uio.h>
 

@@ -1,5 +1,5 @@
-// Copies between two windows. The core never needs it; drivers without a wire of their own (lo, sim) and router buffers
-// that must give packets back do.
+// Copies between two windows: for drivers without a wire of their own (lo, sim), and for a message that was read whole
+// on another worker than its portal's home.
 #pragma once
 #include <cstring>
 

@@ -13,8 +13,8 @@ enum class PostKind : uint8_t {
   kNone,
   kLease,         ///< Tx: home -> serving worker: send this
   kLeaseReturn,   ///< Tx: serving worker -> home: let go of; result in tx.result
-  kMatchRequest,  ///< RxSlot: connection's worker -> home: where does it go
-  kMatchAnswer,   ///< RxSlot: home -> connection's worker: verdict and window are set
+  kMatchRequest,  ///< RxSlot: connection's worker -> home: where does it go (held), or: have it (taken)
+  kMatchAnswer,   ///< RxSlot: home -> connection's worker: verdict and window are set, or: home is through with it
   kRxDone,        ///< Message: connection's worker -> home: payload is in place, or not (message.rx_result)
 };
 

@@ -1,6 +1,7 @@
 // Messages coming in: the rules of docs/wire/lnet.md §3 in their order, on the connection's worker; matching at home;
 // and what happens when the payload is in its place.
 #include "dataplane/msg/flow.h"
+#include "dataplane/msg/payload_copy.h"
 #include "dataplane/route/forward.h"
 
 namespace ulnet {
@@ -124,7 +125,7 @@ void start_incoming(Worker& w, Message& m, RxSlot& slot, const MatchFound& found
   md.ops.push_back(m);
 }
 
-/// PUT or GET at its portal's home.
+/// PUT or GET at its portal's home. Requires a free message.
 RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   const wire::Header& h = slot.header;
   const bool is_put = h.type == MsgType::kPut;
@@ -132,11 +133,6 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   Portal& portal = w.portals[index];
   const PortalView& portal_view = w.view->portals->portals[index];
   if (portal_view.mode == PortalMode::kClosed) return drop_receive(w, slot, Drop::kPortalClosed);
-  if (w.incoming.out() == w.incoming.capacity()) {
-    w.counters[TurnStat::kHeldNoMessage].add();
-    w.wait_message.push_back(slot);
-    return RxVerdict::kHold;
-  }
   const MatchFound found = portal_match(portal, ask_of(w, h));
   if (found.md == nullptr) {
     if (!portal_view.lazy) return drop_receive(w, slot, Drop::kNoMatch);
@@ -244,8 +240,10 @@ RxVerdict for_this_node(Worker& w, RxSlot& slot) {
   const WorkerId home = home_of(w, slot.header, why);
   if (home == kNoWorker) return drop_receive(w, slot, why);
   if (home == w.id) return home_decide(w, slot);
-  post(w, home, PostKind::kMatchRequest, slot);
-  return RxVerdict::kHold;
+  const RxVerdict verdict = slot.movable ? RxVerdict::kTaken : RxVerdict::kHold;
+  slot.verdict = verdict;
+  post(w, home, PostKind::kMatchRequest, slot);  // from here on the slot is home's
+  return verdict;
 }
 
 /// Rule 3 of §3: not for the NI that it came to.
@@ -279,6 +277,24 @@ RxVerdict decide(Worker& w, RxSlot& slot) {
   return for_this_node(w, slot);
 }
 
+bool out_of_messages(const Worker& w) {
+  return w.incoming.out() == w.incoming.capacity();
+}
+
+/// At home: what came as a handle, and has been decided about, gives its payload up and goes back. The one copy that
+/// the core makes: the connection's worker would otherwise have to be asked to make it, which takes two hops more.
+void take_payload(Worker& w, RxSlot& slot) {
+  auto* m = static_cast<Message*>(slot.core_message);
+  slot.core_message = nullptr;
+  if (m != nullptr) {
+    PayloadCursor to(slot.into), from({&slot.arrived, 1, 0, slot.arrived.bytes});
+    payload_copy(to, from);
+    m->rx_result = {};
+  }
+  post_back(w, WorkerId{slot.core_worker}, PostKind::kMatchAnswer, slot);
+  if (m != nullptr) received(w, *m);
+}
+
 }  // namespace
 
 RxVerdict receive_header(Worker& w, RxSlot& slot) {
@@ -290,18 +306,22 @@ RxVerdict receive_header(Worker& w, RxSlot& slot) {
   slot.into = {};
   if (slot.from != nullptr) slot.from->last_alive_ns.set(w.now.time_since_epoch().count());
   begin(slot);
-  slot.verdict = decide(w, slot);
-  if (slot.verdict == RxVerdict::kProtocolError)
+  const RxVerdict verdict = decide(w, slot);
+  if (verdict == RxVerdict::kProtocolError)
     end(w, slot);
-  else if (slot.verdict == RxVerdict::kReceive && slot.core_message != nullptr)
+  else if (verdict == RxVerdict::kReceive && slot.core_message != nullptr)
     w.receiving.push_back(slot);
-  return slot.verdict;
+  return verdict;
 }
 
 RxVerdict home_decide(Worker& w, RxSlot& slot) {
   switch (slot.header.type) {
     case MsgType::kPut:
-    case MsgType::kGet: return match_incoming(w, slot);
+    case MsgType::kGet:
+      if (!out_of_messages(w) && w.wait_message.empty()) return match_incoming(w, slot);
+      w.counters[TurnStat::kHeldNoMessage].add();
+      w.wait_message.push_back(slot);
+      return RxVerdict::kHold;
     case MsgType::kAck:
     case MsgType::kReply: return take_response(w, slot);
     case MsgType::kHello: return RxVerdict::kProtocolError;
@@ -309,7 +329,16 @@ RxVerdict home_decide(Worker& w, RxSlot& slot) {
   return RxVerdict::kProtocolError;
 }
 
+bool retry_waiting(Worker& w) {
+  if (w.wait_message.empty() || out_of_messages(w)) return false;
+  RxSlot& slot = *w.wait_message.pop_front();
+  const RxVerdict verdict = match_incoming(w, slot);
+  if (verdict != RxVerdict::kHold) slot_answer(w, slot, verdict);
+  return true;
+}
+
 void slot_answer(Worker& w, RxSlot& slot, RxVerdict verdict) {
+  if (slot.verdict == RxVerdict::kTaken) return take_payload(w, slot);
   slot.verdict = verdict;
   if (slot.core_worker == w.id.value)
     w.ready_slots.push_back(slot);
@@ -337,15 +366,15 @@ void receive_done(Worker& w, RxSlot& slot, Completion how) {
   }
   Message* m = static_cast<Message*>(slot.core_message);
   slot.core_message = nullptr;
-  if (m == nullptr) {
-    if (!dropped && how.error == 0) w.counters[Stat::kRecvCount].add();
-  } else if (m->kind == MsgKind::kForward) {
+  if (m != nullptr && m->kind == MsgKind::kForward) {
     forward_received(w, slot, *m, how);
-  } else {
-    if (how.error == 0) {
-      w.counters[Stat::kRecvCount].add();
-      w.counters[Stat::kRecvLength].add(slot.header.payload_length);
-    }
+    return end(w, slot);
+  }
+  if (!dropped && how.error == 0) {
+    w.counters[Stat::kRecvCount].add();
+    w.counters[Stat::kRecvLength].add(slot.header.payload_length);
+  }
+  if (m != nullptr) {
     m->rx_result = how;
     post_back(w, WorkerId{m->tx.home}, PostKind::kRxDone, *m);
   }
@@ -369,11 +398,13 @@ void received(Worker& w, Message& m) {
 }
 
 void retry_lazy(Worker& w, uint32_t portal) {
-  List<RxSlot, RxTag> waiting;
-  while (RxSlot* slot = w.portals[portal].lazy.pop_front()) waiting.push_back(*slot);
-  while (RxSlot* slot = waiting.pop_front()) {
-    const RxVerdict verdict = home_decide(w, *slot);
-    if (verdict != RxVerdict::kHold) slot_answer(w, *slot, verdict);
+  // To the front: whatever waits for a message came after them.
+  List<RxSlot, RxTag>& lazy = w.portals[portal].lazy;
+  while (RxSlot* slot = lazy.back()) {
+    lazy.remove(*slot);
+    w.wait_message.push_front(*slot);
+  }
+  while (retry_waiting(w)) {
   }
 }
 

@@ -25,9 +25,13 @@ void run_post(Worker& w, PostKind kind, Posted& object) {
   }
 }
 
-/// A held receive goes on at its LND.
+/// Home is through with a receive: it goes on at its LND, or, when home took it along, ends there.
 void resume(Worker& w, RxSlot& slot) {
   Lnd& lnd = *w.lnds[slot.ni_slice == nullptr ? kLndLo : slot.ni_slice->lnd];
+  if (slot.verdict == RxVerdict::kTaken) {
+    receive_done(w, slot, {});
+    return lnd.release(slot, w.now);
+  }
   const Message* m = static_cast<const Message*>(slot.core_message);
   if (slot.verdict == RxVerdict::kReceive && m != nullptr) w.receiving.push_back(slot);
   const bool wants_divert = m != nullptr && m->kind != MsgKind::kForward && m->divert.load(std::memory_order_relaxed);
@@ -152,7 +156,7 @@ void drain_local(Worker& w) {
       run_post(w, object->post_kind, *object);
     } else if (RxSlot* slot = w.ready_slots.pop_front()) {
       resume(w, *slot);
-    } else {
+    } else if (!retry_waiting(w)) {
       return;
     }
   }

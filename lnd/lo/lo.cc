@@ -34,6 +34,7 @@ void LoLnd::deliver(Tx& tx, Instant now) {
   switch (core_.rx_header(entry, now)) {
     case RxVerdict::kReceive: receive(entry, now); break;
     case RxVerdict::kHold: entry.state = State::kHeld; break;
+    case RxVerdict::kTaken: ULNET_CHECK(!"a slot that is not movable was taken"); break;
     case RxVerdict::kProtocolError: refuse(entry, now); break;
   }
 }

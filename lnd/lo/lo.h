@@ -23,6 +23,7 @@ class LoLnd final : public Lnd {
 
   void submit(Tx& tx, Instant now) override;
   void resume(RxSlot& slot, Instant now) override;
+  void release(RxSlot&, Instant) override {}  // no slot is movable: holding one stops nobody
   void divert(RxSlot& slot, Instant now) override;
   void cancel(Tx& tx, bool force, Instant now) override;
   unsigned poll(unsigned budget, Instant now) override;

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -32,9 +33,15 @@ struct Launched {
   bool lent = false;
 };
 
-/// The one slot of an end: a stream brings one message at a time.
+/// A slot that knows its end.
 struct InSlot : RxSlot {
   uint64_t end = 0;
+};
+
+/// A message that the core took along: it keeps its place in the sender's window until it is released.
+struct Taken {
+  std::unique_ptr<InSlot> slot;
+  Message message;
 };
 
 enum class Inbound : uint8_t { kNone, kOpening, kHeld, kReceiving, kDiscarding };
@@ -76,7 +83,8 @@ struct End {
   std::map<Due, Message> inbox;
   Inbound state = Inbound::kNone;
   Message current;
-  InSlot slot;
+  std::unique_ptr<InSlot> slot = std::make_unique<InSlot>();  ///< a stream brings one message at a time
+  std::vector<Taken> taken;
   PayloadCursor into;
   PayloadCursor from;
   Segment from_segment;

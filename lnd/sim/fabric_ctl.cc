@@ -122,7 +122,7 @@ void Fabric::leave(SimLnd& lnd) {
   for (const uint64_t id : lnd.ends()) {
     End* end = find_end(id);
     counts_.tx_done += end->sent.size();
-    counts_.slots_closed += end->state == Inbound::kHeld || end->state == Inbound::kReceiving;
+    counts_.slots_closed += end->taken.size() + (end->state == Inbound::kHeld || end->state == Inbound::kReceiving);
     tear_loans(*end);
     if (!end->broken) schedule_break(find_end(end->peer), now_ + draw_delay(end->local, end->remote), kReset);
     ends_.erase(id);
@@ -160,7 +160,7 @@ End& Fabric::connect_ends(const Nid& from, const Nid& to, uint64_t attempt) {
     end->remote = remote;
     const auto listener = listeners_.find(local);
     end->control = listener == listeners_.end() ? nullptr : listener->second;
-    end->slot.end = end->id;
+    end->slot->end = end->id;
     End& made = *end;
     ends_.emplace(made.id, std::move(end));
     return made;

@@ -115,19 +115,41 @@ bool SimLnd::receive_one(End& end, Instant now) {
 }
 
 void SimLnd::open_slot(End& end, Instant now) {
-  InSlot& slot = end.slot;
-  slot.begin(end.current.header, end.ni, end.ni_slice, end.peer_ni, end.slice, end.remote);
+  InSlot& slot = *end.slot;
+  Message& message = end.current;
+  slot.begin(message.header, end.ni, end.ni_slice, end.peer_ni, end.slice, end.remote);
+  slot.movable = message.lender == nullptr && message.body_time == Duration{0};
+  if (slot.movable) slot.arrived = {message.bytes.data(), uint32_t(message.bytes.size())};
   end.state = Inbound::kOpening;
   ++fabric_.count().slots_opened;
   switch (core_.rx_header(slot, now)) {
     case RxVerdict::kReceive: start_receive(end, now); break;
     case RxVerdict::kHold: end.state = Inbound::kHeld; break;
+    case RxVerdict::kTaken:
+      end.taken.push_back({std::exchange(end.slot, std::make_unique<InSlot>()), std::exchange(message, {})});
+      end.slot->end = end.id;
+      end.state = Inbound::kNone;
+      kick(now);
+      break;
     case RxVerdict::kProtocolError:
       end.state = Inbound::kNone;
       ++fabric_.count().slots_closed;
       close_end(end, kProtocolBreak, Close::kAbort, now);
       break;
   }
+}
+
+void SimLnd::release(RxSlot& slot, Instant now) {
+  fabric_.see(now);
+  End* end = fabric_.find_end(static_cast<InSlot&>(slot).end);
+  ULNET_CHECK(end != nullptr);
+  const auto taken =
+      std::find_if(end->taken.begin(), end->taken.end(), [&](const Taken& t) { return t.slot.get() == &slot; });
+  ULNET_CHECK(taken != end->taken.end());
+  if (!end->broken) fabric_.consumed(taken->message, end->local);
+  end->taken.erase(taken);
+  ++fabric_.count().slots_closed;
+  kick(now);
 }
 
 // The first half of the payload is written at once and the rest when it is complete, so that a core which takes its
@@ -138,7 +160,7 @@ void SimLnd::start_receive(End& end, Instant now) {
     if (!end.broken) close_end(end, kReset, Close::kAbort, now);
     return;
   }
-  end.into = PayloadCursor(end.slot.into);
+  end.into = PayloadCursor(end.slot->into);
   if (end.current.lender != nullptr) {
     end.from = PayloadCursor(end.current.lender->payload);
   } else {
@@ -146,7 +168,7 @@ void SimLnd::start_receive(End& end, Instant now) {
     end.from_segment = {end.current.bytes.data(), bytes};
     end.from = PayloadCursor({&end.from_segment, 1, 0, bytes});
   }
-  payload_copy(end.into, end.from, end.slot.into.length / 2);
+  payload_copy(end.into, end.from, end.slot->into.length / 2);
   end.state = Inbound::kReceiving;
   end.receiving_since = now;
   end.body_done = now + end.current.body_time;
@@ -162,7 +184,7 @@ void SimLnd::finish_receive(End& end, Completion how, Instant now) {
   end.current = {};
   kick(now);
   ++fabric_.count().slots_closed;
-  core_.rx_done(end.slot, how, now);
+  core_.rx_done(*end.slot, how, now);
 }
 
 void SimLnd::resume(RxSlot& slot, Instant now) {
@@ -172,7 +194,8 @@ void SimLnd::resume(RxSlot& slot, Instant now) {
   kick(now);
   switch (slot.verdict) {
     case RxVerdict::kReceive: return start_receive(*end, now);
-    case RxVerdict::kHold: ULNET_CHECK(slot.verdict != RxVerdict::kHold); return;
+    case RxVerdict::kHold:
+    case RxVerdict::kTaken: ULNET_CHECK(!"a held slot was resumed without a verdict"); return;
     case RxVerdict::kProtocolError:
       end->state = Inbound::kNone;
       ++fabric_.count().slots_closed;
@@ -279,7 +302,7 @@ void SimLnd::stop(NiId ni, Instant now) {
 void SimLnd::sweep() {
   for (auto at = ends_.begin(); at != ends_.end();) {
     const End* end = fabric_.find_end(*at);
-    if (end->broken && end->state == Inbound::kNone) {
+    if (end->broken && end->state == Inbound::kNone && end->taken.empty()) {
       fabric_.erase_end(*at);
       at = ends_.erase(at);
     } else {

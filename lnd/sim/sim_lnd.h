@@ -21,6 +21,7 @@ class SimLnd final : public Lnd {
 
   void submit(Tx& tx, Instant now) override;
   void resume(RxSlot& slot, Instant now) override;
+  void release(RxSlot& slot, Instant now) override;
   void divert(RxSlot& slot, Instant now) override;
   void cancel(Tx& tx, bool force, Instant now) override;
   unsigned poll(unsigned budget, Instant now) override;

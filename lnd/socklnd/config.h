@@ -47,11 +47,13 @@ struct SockConfig {
   uint32_t half_open_max = 256;       ///< accepted and not yet past HELLO; the oldest gives way
   uint32_t sets_max = 16384;          ///< connection sets of the node
   uint32_t zc_outstanding_max = 256;  ///< unacknowledged cookies of one set; messages beyond go without a cookie
+  uint32_t rx_slots = 256;            ///< of one worker, for messages read whole; without one the stream waits instead
   uint32_t set_buckets = 1024;        ///< of one worker's table of sets (chained)
 };
 
 inline constexpr Duration kKeepaliveGapMin = 10s;    ///< between two keepalives of one set (§5)
 inline constexpr uint32_t kHeaderReadBytes = 16384;  ///< what a header read may carry along
+inline constexpr uint32_t kReadRoomMin = 2048;       ///< less room in the buffer is not worth a read
 inline constexpr uint32_t kBatchMessages = 16;       ///< messages begun on one connection
 inline constexpr uint32_t kAcksQueuedMax = 128;      ///< zero-copy NOOPs waiting on one connection
 inline constexpr uint32_t kConnsPerPeerMax = 127;

@@ -63,20 +63,23 @@ struct SockSlot : RxSlot {
 enum class RxState : uint8_t {
   kHeader,   ///< between messages, or inside the headers
   kHeld,     ///< the core holds the slot: nothing is read
-  kPayload,  ///< bytes go to slot.into
-  kDiscard   ///< bytes beyond slot.into go nowhere
+  kPayload,  ///< bytes go to slot->into
+  kDiscard   ///< bytes beyond slot->into go nowhere
 };
 
 struct ConnRx {
   RxState state = RxState::kHeader;
   bool receiving = false;  ///< the engine has a receive of ours
   bool slot_busy = false;  ///< rx_done is owed
-  bool diverted = false;   ///< divert() waits for the engine to let go of slot.into
+  bool diverted = false;   ///< divert() waits for the engine to let go of slot->into
+  bool full = false;       ///< no receive is posted: `buffer` is full of what the core took along
+  uint32_t taken = 0;      ///< slots that the core took along: their payloads lie in `buffer` before `end`
   FrameDecoder decoder;
-  SockSlot slot;
-  PayloadCursor cursor;        ///< into slot.into
+  SockSlot own;                ///< for messages that stop the stream until they are received
+  SockSlot* slot = &own;       ///< of the message under way: `own`, or one of SockWorker::slots
+  PayloadCursor cursor;        ///< into slot->into
   uint32_t discard_bytes = 0;  ///< payload bytes behind those of `cursor`
-  uint32_t direct_bytes = 0;   ///< of the receive under way: how many go straight to slot.into
+  uint32_t direct_bytes = 0;   ///< of the receive under way: how many go straight to slot->into
   uint32_t csum = 0;
   Instant last_byte = kNever;
   uint32_t begin = 0, end = 0;  ///< unread part of `buffer`

@@ -4,6 +4,7 @@
 #include "lnd/socklnd/conn_rx.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lnd/socklnd/conn_set.h"
 #include "lnd/socklnd/conn_tx.h"
@@ -22,10 +23,26 @@ void protocol_error(SockWorker& worker, Conn& conn) {
   set_close(worker, *conn.set, -EPROTO, Closing::kOrderly);
 }
 
+/// The message under way has a slot from the pool no more.
+void slot_free(SockWorker& worker, ConnRx& rx) {
+  SockSlot& slot = *std::exchange(rx.slot, &rx.own);
+  if (&slot != &rx.own) worker.slots.give(slot);
+}
+
 void slot_done(SockWorker& worker, Conn& conn, Completion how) {
   conn.rx.slot_busy = false;
   conn.rx.diverted = false;
-  worker.core.rx_done(conn.rx.slot, how, worker.now);
+  worker.core.rx_done(*conn.rx.slot, how, worker.now);
+  slot_free(worker, conn.rx);
+}
+
+/// The zero-copy acknowledgement of a message whose bytes have all come.
+void acknowledge(SockWorker& worker, Conn& conn, const FrameHeader& frame, bool routed) {
+  if (frame.cookie0 != 0 && conn.version != kVersion1) set_queue_ack(worker, conn, frame.cookie0, routed);
+}
+
+bool routed(const Conn& conn) {
+  return conn.rx.slot->header.src_nid != conn.set->nid;
 }
 
 /// All bytes of the message have come: acknowledge, tell the core, begin the next.
@@ -39,10 +56,7 @@ void message_complete(SockWorker& worker, Conn& conn) {
     if (up(conn)) set_close(worker, *conn.set, -EIO, Closing::kOrderly);
     return;
   }
-  if (frame.cookie0 != 0 && conn.version != kVersion1) {
-    const bool routed = rx.slot.header.src_nid != conn.set->nid;
-    set_queue_ack(worker, conn, frame.cookie0, routed);
-  }
+  acknowledge(worker, conn, frame, routed(conn));
   if (rx.slot_busy) slot_done(worker, conn, {});
 }
 
@@ -58,8 +72,8 @@ void divert_now(SockWorker& worker, Conn& conn) {
 /// The core wants the payload: sets up where it goes. Completes at once what has none.
 void payload_begin(SockWorker& worker, Conn& conn) {
   ConnRx& rx = conn.rx;
-  const uint32_t total = rx.slot.header.payload_length;
-  Payload into = rx.slot.into;
+  const uint32_t total = rx.slot->header.payload_length;
+  Payload into = rx.slot->into;
   into.length = std::min(into.length, total);
   rx.cursor = PayloadCursor(into);
   rx.discard_bytes = total - into.length;
@@ -68,25 +82,53 @@ void payload_begin(SockWorker& worker, Conn& conn) {
   rx.state = RxState::kPayload;
 }
 
-void message_begin(SockWorker& worker, Conn& conn) {
+/// Fills the slot of the message whose header has come. One that was read whole gets a slot of its own, as long as
+/// there are any: but not where a checksum has to be looked at first.
+SockSlot& open_slot(SockWorker& worker, Conn& conn) {
   ConnRx& rx = conn.rx;
-  SockSlot& slot = rx.slot;
-  ConnSet& set = *conn.set;
-  if (!set_acked(worker, set, zc_ack_of(rx.decoder.frame(), conn.version))) return protocol_error(worker, conn);
-  if (!up(conn)) return;
+  const ConnSet& set = *conn.set;
+  const wire::Header& header = rx.decoder.header();
+  const bool whole = header.payload_length <= rx.end - rx.begin && rx.decoder.frame().csum == 0;
+  SockSlot* movable = whole ? worker.slots.take() : nullptr;
+  if (movable != nullptr) rx.slot = movable;
+  SockSlot& slot = *rx.slot;
   slot.conn = &conn;
-  slot.begin(rx.decoder.header(), set.ni, set.ni_slice, set.peer_ni, set.peer, set.nid);
+  slot.begin(header, set.ni, set.ni_slice, set.peer_ni, set.peer, set.nid);
   if (conn.rewrite_source) {
     slot.header.src_nid = set.nid;
     slot.header.src_pid = set.pid;
   }
+  slot.movable = movable != nullptr;
+  if (slot.movable) slot.arrived = {rx.buffer.data() + rx.begin, header.payload_length};
+  return slot;
+}
+
+/// The core took the message along: the stream goes on behind it.
+void message_taken(SockWorker& worker, Conn& conn, bool was_routed) {
+  ConnRx& rx = conn.rx;
+  const FrameHeader frame = rx.decoder.frame();
+  rx.begin += rx.decoder.header().payload_length;
+  rx.decoder.next();
+  rx.slot = &rx.own;
+  ++rx.taken;
+  acknowledge(worker, conn, frame, was_routed);
+}
+
+void message_begin(SockWorker& worker, Conn& conn) {
+  ConnRx& rx = conn.rx;
+  if (!set_acked(worker, *conn.set, zc_ack_of(rx.decoder.frame(), conn.version))) return protocol_error(worker, conn);
+  if (!up(conn)) return;
+  SockSlot& slot = open_slot(worker, conn);
+  const bool was_routed = routed(conn);  // what is taken is not looked at any more
   switch (worker.core.rx_header(slot, worker.now)) {
     case RxVerdict::kReceive:
       payload_begin(worker, conn);
       if (!up(conn)) conn_rx_close(worker, conn);
       return;
     case RxVerdict::kHold: rx.state = RxState::kHeld; return;
+    case RxVerdict::kTaken: return message_taken(worker, conn, was_routed);
     case RxVerdict::kProtocolError:
+      slot_free(worker, rx);
       if (up(conn)) protocol_error(worker, conn);
       return;
   }
@@ -162,9 +204,13 @@ void arm(SockWorker& worker, Conn& conn) {
     count = rx.cursor.pieces({pieces.data(), kStreamPieces - 1});
     for (unsigned i = 0; i < count; ++i) rx.direct_bytes += uint32_t(pieces[i].iov_len);
   }
-  rx.begin = rx.end = 0;
-  if (rx.direct_bytes == 0 || rx.direct_bytes == rx.cursor.left())
-    pieces[count++] = {rx.buffer.data(), rx.buffer.size()};
+  if (rx.taken == 0) rx.end = 0;
+  rx.begin = rx.end;
+  const size_t room = rx.buffer.size() - rx.begin;
+  rx.full = count == 0 && room < kReadRoomMin;
+  if (rx.full) return;
+  if (room >= kReadRoomMin && (count == 0 || rx.direct_bytes == rx.cursor.left()))
+    pieces[count++] = {rx.buffer.data() + rx.begin, room};
   rx.receiving = true;
   worker.engine.receive(conn.stream, {pieces.data(), count});
   if (conn_rx_in_progress(conn)) conn_watch(worker, conn);
@@ -187,6 +233,7 @@ void run(SockWorker& worker, Conn& conn) {
 }  // namespace
 
 bool conn_rx_in_progress(const Conn& conn) {
+  if (conn.rx.full) return false;  // the peer may have sent it long ago
   switch (conn.rx.state) {
     case RxState::kHeader: return !conn.rx.decoder.at_boundary();
     case RxState::kPayload:
@@ -212,8 +259,7 @@ void conn_rx_received(SockWorker& worker, Conn& conn, int result) {
     const uint32_t bytes = uint32_t(result);
     const uint32_t direct = std::min(bytes, rx.direct_bytes);
     place_payload(conn, direct, nullptr);
-    rx.begin = 0;
-    rx.end = bytes - direct;
+    rx.end = rx.begin + (bytes - direct);
   } else if (result != -ECANCELED) {
     // The end between two messages is no error, in the midst of one it is.
     const bool quiet = result == 0 && !conn_rx_in_progress(conn);
@@ -232,8 +278,11 @@ void conn_rx_resume(SockWorker& worker, Conn& conn) {
   ULNET_CHECK(rx.state == RxState::kHeld);
   rx.state = RxState::kHeader;
   rx.last_byte = worker.now;
-  const bool receive = rx.slot.verdict == RxVerdict::kReceive;
-  if (receive) payload_begin(worker, conn);
+  const bool receive = rx.slot->verdict == RxVerdict::kReceive;
+  if (receive)
+    payload_begin(worker, conn);
+  else
+    slot_free(worker, rx);
   if (!up(conn)) {
     conn_rx_close(worker, conn);
     conn_release(worker, conn);
@@ -242,6 +291,19 @@ void conn_rx_resume(SockWorker& worker, Conn& conn) {
   } else {
     protocol_error(worker, conn);
   }
+}
+
+void conn_rx_release(SockWorker& worker, SockSlot& slot) {
+  Conn& conn = *slot.conn;
+  ConnRx& rx = conn.rx;
+  ULNET_CHECK(rx.taken > 0);
+  --rx.taken;
+  worker.slots.give(slot);
+  if (!up(conn)) return conn_release(worker, conn);
+  if (!rx.full || rx.taken > 0) return;
+  rx.full = false;
+  rx.last_byte = worker.now;
+  worker.mark_ready(conn);  // not from within: the core may be in the middle of something
 }
 
 void conn_rx_divert(SockWorker& worker, Conn& conn) {

@@ -1,6 +1,8 @@
 // The receiving half of a connection: from bytes to headers, to payloads in their place. Thread: the connection's
 // worker. A header read may carry along up to 16 KiB of what follows, which is copied to its place; the rest of a
-// payload arrives there directly. Source: docs/wire/socklnd.md §3, §7 (receive flow).
+// payload arrives there directly. A message that was read whole may be taken along by the core, with its payload in the
+// buffer: further reads go behind it, and when there is no room left they wait until all that was taken is back.
+// Source: docs/wire/socklnd.md §3, §7 (receive flow).
 #pragma once
 #include "lnd/socklnd/conn.h"
 #include "lnd/socklnd/worker.h"
@@ -13,8 +15,9 @@ void conn_rx_start(SockWorker& worker, Conn& conn);
 void conn_rx_received(SockWorker& worker, Conn& conn, int result);
 /// Goes on with what lies in the buffer (connections of SockWorker::ready).
 void conn_rx_continue(SockWorker& worker, Conn& conn);
-/// Lnd::resume and Lnd::divert of a slot of this connection.
+/// Lnd::resume, Lnd::release and Lnd::divert of a slot of this connection.
 void conn_rx_resume(SockWorker& worker, Conn& conn);
+void conn_rx_release(SockWorker& worker, SockSlot& slot);
 void conn_rx_divert(SockWorker& worker, Conn& conn);
 /// The connection is closing: ends the message under way, unless the engine still has its memory or the core holds it.
 void conn_rx_close(SockWorker& worker, Conn& conn);

@@ -53,6 +53,11 @@ void SockLnd::resume(RxSlot& slot, Instant now) {
   conn_rx_resume(worker_, *static_cast<SockSlot&>(slot).conn);
 }
 
+void SockLnd::release(RxSlot& slot, Instant now) {
+  worker_.now = now;
+  conn_rx_release(worker_, static_cast<SockSlot&>(slot));
+}
+
 void SockLnd::divert(RxSlot& slot, Instant now) {
   worker_.now = now;
   conn_rx_divert(worker_, *static_cast<SockSlot&>(slot).conn);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "dataplane/base/list.h"
+#include "dataplane/base/slab.h"
 #include "dataplane/base/wheel.h"
 #include "lnd/lnd.h"
 #include "lnd/socklnd/config.h"
@@ -19,6 +20,7 @@ struct SockWorker {
       : core(the_core),
         engine(the_engine),
         config(the_config),
+        slots(the_config.rx_slots),
         buckets(std::make_unique<List<ConnSet, SetTag>[]>(the_config.set_buckets)) {}
 
   LndCore& core;
@@ -32,6 +34,7 @@ struct SockWorker {
   List<Conn, ReadyTag> ready;  ///< have something to read that needs no event: looked at by poll()
   List<Tx, TxTag> orphans;     ///< wait for control to open their set
   Instant orphans_due = kForever;
+  Slab<SockSlot> slots;  ///< of messages that were read whole: the core may take them along
   std::unique_ptr<List<ConnSet, SetTag>[]> buckets;
   uint32_t tx_count = 0;    ///< Tx that we own
   uint32_t conn_count = 0;  ///< Conns that we have, dying ones included

@@ -94,7 +94,16 @@ RxVerdict FakeCore::rx_header(RxSlot& slot, Instant) {
     slot.verdict = RxVerdict::kReceive;
   }
   if (slot.verdict == RxVerdict::kHold) held.push_back(&slot);
+  if (slot.verdict == RxVerdict::kTaken) taken.push_back(&slot);
   return slot.verdict;
+}
+
+void FakeCore::release(RxSlot& slot, Instant now) {
+  ASSERT_EQ(std::erase(taken, &slot), 1u);
+  ASSERT_EQ(slot.arrived.bytes, slot.header.payload_length);
+  node_.received.push_back(
+      {slot.header, slot.from_nid, Bytes(slot.arrived.base, slot.arrived.base + slot.arrived.bytes), {}});
+  lnd->release(slot, now);
 }
 
 void FakeCore::rx_done(RxSlot& slot, Completion how, Instant) {
@@ -286,7 +295,7 @@ uint32_t SockNode::unfinished() const {
 
 bool SockNode::idle() const {
   return unfinished() == 0 && std::all_of(cores.begin(), cores.end(), [](const auto& core) {
-           return core->lnd->idle() && core->receiving.empty() && core->held.empty();
+           return core->lnd->idle() && core->receiving.empty() && core->held.empty() && core->taken.empty();
          });
 }
 

@@ -51,6 +51,9 @@ class FakeCore final : public LndCore {
   /// Makes room for a slot's payload (`wanted` bytes of it), in segments of odd sizes.
   void make_room(RxSlot& slot, uint32_t wanted);
 
+  /// Gives a slot that was taken back, at which its payload counts as received.
+  void release(RxSlot& slot, Instant now);
+
   /// The slot that has been receiving for longest; requires one.
   [[nodiscard]] RxSlot* oldest_receiving() const;
 
@@ -61,6 +64,7 @@ class FakeCore final : public LndCore {
   };
   std::map<RxSlot*, Room> receiving;  ///< answered kReceive, no rx_done yet
   std::vector<RxSlot*> held;          ///< answered kHold, not resumed yet
+  std::vector<RxSlot*> taken;         ///< answered kTaken, not released yet
   std::unique_ptr<StreamEngine> engine;
   std::unique_ptr<Lnd> lnd;
   std::deque<LndMsg> from_control;

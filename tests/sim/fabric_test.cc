@@ -107,6 +107,44 @@ TEST(SimFabric, a_protocol_error_closes_the_connection) {
   EXPECT_EQ(rig.fabric.counts().connections, 3u);
 }
 
+// Goal: what the core takes along does not stop the stream, but keeps its place in the sender's window; it stays in its
+// place though the connection breaks. What has still to come is not offered.
+TEST(SimFabric, taken_messages_let_the_stream_go_on_until_the_window_is_full) {
+  FabricRig rig({.rules = {.window = 3}});
+  bool offered = true;
+  rig.core(2).on_header = [&](RxSlot& slot) {
+    offered = slot.movable;
+    return slot.movable && RecordingCore::bits_of(slot) != 2 ? RxVerdict::kTaken : RxVerdict::kReceive;
+  };
+  for (uint64_t bits = 1; bits <= 6; ++bits) rig.put(1, 2, bits, 100);
+  rig.run_for(1s);
+  EXPECT_EQ(rig.core(2).seen, (Bits{1, 2, 3, 4}));
+  EXPECT_EQ(rig.core(2).received, Bits{2});
+  const auto release = [&](uint64_t bits) {
+    for (RxSlot* slot : rig.core(2).taken)
+      if (RecordingCore::bits_of(*slot) == bits) return rig.core(2).release(*slot, rig.now);
+    ADD_FAILURE() << bits << " is not taken";
+  };
+  release(4);
+  rig.run_for(1s);
+  EXPECT_EQ(rig.core(2).seen, (Bits{1, 2, 3, 4, 5}));
+  rig.fabric.reset(tcp(1), tcp(2));
+  rig.run_for(1s);
+  EXPECT_FALSE(rig.lnd(2).idle());
+  for (uint64_t bits : {1, 3, 5}) release(bits);
+  rig.run_for(1s);
+  release(6);  // came over a new connection
+  EXPECT_EQ(rig.core(2).received, (Bits{2, 4, 1, 3, 5, 6}));
+  rig.fabric.rules().body_delay_max = 1ms;
+  rig.fabric.rules().bytes_per_second = 1'000'000;
+  rig.put(1, 2, 7, 100);
+  rig.run_for(1s);
+  EXPECT_FALSE(offered);
+  for (RxSlot* slot : std::set(rig.core(2).taken)) rig.core(2).release(*slot, rig.now);
+  rig.run_for(1s);
+  rig.expect_quiet();
+}
+
 // Goal: divert gives the memory back at once and the stream goes on behind the diverted message.
 TEST(SimFabric, divert_frees_the_memory_and_the_stream_goes_on) {
   FabricRig rig({.rules = {.bytes_per_second = 1'000'000}});

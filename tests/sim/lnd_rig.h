@@ -68,15 +68,24 @@ class RecordingCore : public LndCore {
     note(now, fmt::format("resume {}", bits_of(slot)));
     lnd->resume(slot, now);
   }
+  /// Gives a taken slot back; its payload counts as received now.
+  void release(RxSlot& slot, Instant now) {
+    ASSERT_EQ(taken.erase(&slot), 1u);
+    ASSERT_EQ(slot.arrived.bytes, slot.header.payload_length);
+    for (uint32_t i = 0; i < slot.arrived.bytes; ++i) ASSERT_EQ(slot.arrived.base[i], payload_byte(bits_of(slot), i));
+    received.push_back(bits_of(slot));
+    note(now, fmt::format("release {}", bits_of(slot)));
+    lnd->release(slot, now);
+  }
 
   [[nodiscard]] static uint64_t bits_of(const RxSlot& slot) { return slot.header.put().match_bits; }
   std::vector<uint64_t> received;  // match bits, in order of rx_done without error
   std::vector<uint64_t> seen;      // match bits, in order of rx_header
   std::vector<RxSlot*> receiving;  // accepted, rx_done still to come
-  std::set<RxSlot*> held;
+  std::set<RxSlot*> held, taken;
 
   RxVerdict rx_header(RxSlot& slot, Instant now) override {
-    EXPECT_FALSE(held.contains(&slot));
+    EXPECT_FALSE(held.contains(&slot) || taken.contains(&slot));
     EXPECT_EQ(std::count(receiving.begin(), receiving.end(), &slot), 0);
     EXPECT_FALSE(memory_.contains(&slot)) << "slot used again before rx_done";
     EXPECT_EQ(slot.core_message, nullptr);
@@ -84,6 +93,7 @@ class RecordingCore : public LndCore {
     const RxVerdict verdict = on_header ? on_header(slot) : RxVerdict::kReceive;
     note(now, fmt::format("rx {} from {} verdict {}", bits_of(slot), nid_text(slot.from_nid), int(verdict)));
     if (verdict == RxVerdict::kHold) held.insert(&slot);
+    if (verdict == RxVerdict::kTaken) taken.insert(&slot);
     if (verdict == RxVerdict::kReceive) give_memory(slot);
     return verdict;
   }

@@ -51,6 +51,7 @@ struct Chaos {
   }
 
   RxVerdict header(FakeCore& core, RxSlot& slot) {
+    if (slot.movable && rig.rng.one_in(3)) return RxVerdict::kTaken;
     if (rig.rng.one_in(8)) return RxVerdict::kHold;
     core.make_room(slot, rig.rng.one_in(5) ? uint32_t(rig.rng.below(load.size_max)) : UINT32_MAX);
     return RxVerdict::kReceive;
@@ -62,7 +63,7 @@ struct Chaos {
     return uint32_t(rig.rng.below(load.size_max));
   }
 
-  /// What the core does of its own accord: resumes, diverts, cancels.
+  /// What the core does of its own accord: resumes, releases, diverts, cancels.
   void meddle(SockNode& node) {
     for (auto& core : node.cores) {
       while (!core->held.empty() && (calm || rig.rng.one_in(2))) {
@@ -72,6 +73,8 @@ struct Chaos {
         if (slot.verdict == RxVerdict::kReceive) core->make_room(slot, rig.rng.one_in(4) ? 0 : UINT32_MAX);
         core->lnd->resume(slot, rig.now);
       }
+      while (!core->taken.empty() && (calm || rig.rng.one_in(2)))
+        core->release(*core->taken[rig.rng.below(core->taken.size())], rig.now);
       if (!core->receiving.empty() && rig.rng.one_in(10)) core->lnd->divert(*core->oldest_receiving(), rig.now);
     }
     if (calm || node.txs.empty() || !rig.rng.one_in(10)) return;

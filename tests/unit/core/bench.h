@@ -55,6 +55,10 @@ class ScriptLnd final : public Lnd {
     held.erase(std::find(held.begin(), held.end(), &slot));
     accept(slot, slot.verdict);
   }
+  void release(RxSlot& slot, Instant) override {
+    taken.erase(std::find(taken.begin(), taken.end(), &slot));
+    std::fill_n(slot.arrived.base, slot.arrived.bytes, std::byte{0xEE});  // ours again: whoever still reads it is found
+  }
   void divert(RxSlot& slot, Instant) override { diverted.push_back(&slot); }
   void cancel(Tx& tx, bool force, Instant) override { cancelled.emplace_back(&tx, force); }
   unsigned poll(unsigned, Instant now) override {
@@ -74,7 +78,7 @@ class ScriptLnd final : public Lnd {
   Instant next_deadline() override { return kForever; }
   bool pending() override { return !actions.empty(); }
   unsigned wait_fds(std::span<int>) override { return 0; }
-  bool idle() const override { return sent.empty() && receiving.empty() && held.empty(); }
+  bool idle() const override { return sent.empty() && receiving.empty() && held.empty() && taken.empty(); }
 
   /// A header arrives; in the next poll. Messages without payload are done at once, as lnd.h says.
   RxSlot& inject(const wire::Header& header, NiId ni, NiSlice* ni_slice, PeerNiId from, PeerSlice* peer,
@@ -91,10 +95,18 @@ class ScriptLnd final : public Lnd {
       const RxVerdict verdict = core_.rx_header(slot, now_);
       if (verdict == RxVerdict::kHold)
         held.push_back(&slot);
+      else if (verdict == RxVerdict::kTaken)
+        taken.push_back(&slot);
       else
         accept(slot, verdict);
     });
     return slot;
+  }
+  /// The message of a slot that was injected and has not come yet was read whole: its payload is `fill`.
+  void make_movable(RxSlot& slot, uint8_t fill) {
+    payloads.emplace_back(slot.header.payload_length, std::byte{fill});
+    slot.movable = true;
+    slot.arrived = {payloads.back().data(), slot.header.payload_length};
   }
   /// The payload is in place (filled with `fill`), or lost; in the next poll.
   void complete_rx(RxSlot& slot, int error, uint8_t fill = 0) {
@@ -119,11 +131,12 @@ class ScriptLnd final : public Lnd {
   }
 
   std::vector<Tx*> sent;
-  std::vector<RxSlot*> receiving, held, resumed, diverted;
+  std::vector<RxSlot*> receiving, held, taken, resumed, diverted;
   std::vector<std::pair<Tx*, bool>> cancelled;
   std::vector<RxSlot*> refused;
   std::deque<std::function<void()>> actions;
   std::vector<std::unique_ptr<RxSlot>> slots;
+  std::deque<std::vector<std::byte>> payloads;  ///< of movable slots
 
  private:
   void accept(RxSlot& slot, RxVerdict verdict) {

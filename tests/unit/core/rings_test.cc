@@ -1,0 +1,248 @@
+// What passes between workers, on the bench: messages that travel to their portal's home as a handle.
+#include <gtest/gtest.h>
+
+#include "tests/unit/core/bench.h"
+
+namespace ulnet::test {
+namespace {
+
+constexpr WorkerId kHome{0}, kOther{1};
+
+/// Portal 9 at home on worker 0, its sender's connection on worker 1, an application on worker 0.
+struct Travel : ::testing::Test {
+  explicit Travel(const BenchOptions& options = {.workers = 2}) : bench(options) {
+    bench.add_peer(tcp(2), kOther);
+    bench.add_peer(tcp(3), kHome);
+    bench.open_portal(9, kHome);
+    bench.open_portal(8, kHome, true);
+    bench.publish();
+    submitter = &bench.submitter(kHome);
+    eq = *submitter->eq_open(64);
+    bench.settle();
+  }
+  MdHandle attach(uint32_t portal, uint64_t bits, uint32_t options = kMdPut, uint32_t offset = 0) {
+    Segment segment{memory.data() + offset, uint32_t(memory.size()) - offset};
+    const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .options = options, .eq = eq});
+    EXPECT_TRUE(submitter->me_attach(PortalIndex{portal}, {}, bits, bits == kAll ? ~0ull : 0, MePosition::kTail, md));
+    return md;
+  }
+  /// A PUT that was read whole; its payload is `fill`.
+  RxSlot& whole(uint32_t portal, uint64_t bits, uint32_t length, uint8_t fill, bool ack = false) {
+    RxSlot& slot = bench.inject(put_header(tcp(1), tcp(2), portal, bits, length, 0, ack), tcp(2));
+    bench.lnd(kOther).make_movable(slot, fill);
+    return slot;
+  }
+  std::vector<Event> events() {
+    bench.settle();
+    std::vector<Event> all(64);
+    all.resize(submitter->eq_poll(eq, all));
+    return all;
+  }
+  static std::vector<uint64_t> bits_of(const std::vector<Event>& events) {
+    std::vector<uint64_t> bits;
+    for (const Event& e : events)
+      if (e.kind == EventKind::kPut) bits.push_back(e.match_bits);
+    return bits;
+  }
+  uint64_t drops(Drop reason) { return bench.worker(kHome).counters[reason].get(); }
+
+  static constexpr uint64_t kAll = ~0ull;
+  Bench bench;
+  Submitter* submitter;
+  EqHandle eq;
+  std::array<std::byte, 8192> memory{};
+};
+
+TEST_F(Travel, a_put_that_was_read_whole_goes_home_as_a_handle) {
+  attach(9, 77);
+  bench.settle();
+  whole(9, 77, 100, 0xAB, true);
+  bench.turn(kOther);
+  ASSERT_EQ(bench.lnd(kOther).taken.size(), 1u);
+  EXPECT_TRUE(bench.lnd(kOther).held.empty()) << "the stream is not stopped";
+  bench.turn(kHome);
+  Event event;
+  ASSERT_EQ(submitter->eq_poll(eq, {&event, 1}), 1u) << "one hop, and it is there";
+  EXPECT_EQ(event.kind, EventKind::kPut);
+  EXPECT_EQ(event.status, 0);
+  EXPECT_EQ(event.mlength, 100u);
+  EXPECT_EQ(event.sender, tcp(2));
+  EXPECT_EQ(memory[0], std::byte{0xAB});
+  EXPECT_EQ(memory[99], std::byte{0xAB});
+  EXPECT_EQ(memory[100], std::byte{0});
+  bench.settle();
+  EXPECT_TRUE(bench.lnd(kOther).idle() || bench.lnd(kOther).sent.size() == 1) << "the slot is back";
+  ASSERT_EQ(bench.lnd(kOther).sent.size(), 1u);
+  EXPECT_EQ(bench.lnd(kOther).sent[0]->header.type, wire::MsgType::kAck);
+  EXPECT_EQ(bench.lnd(kOther).sent[0]->header.ack().mlength, 100u);
+  bench.lnd(kOther).complete_tx(*bench.lnd(kOther).sent[0], {});
+  EXPECT_TRUE(events().empty());
+  EXPECT_EQ(bench.worker(kOther).counters[Stat::kRecvCount].get(), 1u);
+  EXPECT_EQ(bench.worker(kOther).counters[Stat::kRecvLength].get(), 100u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(Travel, what_still_comes_or_is_at_home_here_does_not_travel) {
+  bench.add_peer(tcp(4), kHome);
+  bench.publish();
+  attach(9, 77);
+  bench.inject(put_header(tcp(1), tcp(2), 9, 77, 10, 0, false), tcp(2));
+  RxSlot& here = bench.inject(put_header(tcp(1), tcp(4), 9, 77, 10, 0, false), tcp(4));
+  bench.lnd(kHome).make_movable(here, 1);
+  bench.settle();
+  for (WorkerId w : {kHome, kOther}) {
+    EXPECT_TRUE(bench.lnd(w).taken.empty());
+    ASSERT_EQ(bench.lnd(w).receiving.size(), 1u);
+    bench.lnd(w).complete_rx(*bench.lnd(w).receiving[0], 0, 1);
+  }
+  EXPECT_EQ(events().size(), 2u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(Travel, drops_gets_and_stale_answers_travel_as_well) {
+  attach(9, 1, kMdGet | kMdManageRemote | kMdTruncate);
+  bench.settle();
+  wire::Header stale;
+  stale.type = wire::MsgType::kAck;
+  stale.dest_nid = tcp(1);
+  stale.src_nid = tcp(2);
+  stale.set(wire::AckBody{{bench.worker(kHome).interface_cookie, object_cookie(kHome, {3, 77})}, 0, 0});
+  whole(9, 5, 10, 1);
+  for (const wire::Header& header : {get_header(tcp(1), tcp(2), 9, 1, 100), stale})
+    bench.lnd(kOther).make_movable(bench.inject(header, tcp(2)), 0);
+  bench.turn(kOther);
+  EXPECT_EQ(bench.lnd(kOther).taken.size(), 3u);
+  bench.settle();
+  EXPECT_TRUE(bench.lnd(kOther).taken.empty());
+  EXPECT_EQ(drops(Drop::kNoMatch), 1u);
+  EXPECT_EQ(drops(Drop::kStaleHandle), 1u);
+  EXPECT_EQ(bench.worker(kOther).counters[Stat::kRecvCount].get(), 1u) << "the GET";
+  ASSERT_EQ(bench.lnd(kOther).sent.size(), 1u);
+  EXPECT_EQ(bench.lnd(kOther).sent[0]->header.type, wire::MsgType::kReply);
+  bench.lnd(kOther).complete_tx(*bench.lnd(kOther).sent[0], {});
+  EXPECT_EQ(events().size(), 1u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(Travel, a_reply_that_was_read_whole_ends_its_get) {
+  bench.add_peer(tcp(5), kOther);
+  bench.publish();
+  Segment segment{memory.data(), 64};
+  const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+  ASSERT_TRUE(submitter->get({.md = md, .target = {tcp(5), kLnetPid}, .portal = 1}));
+  bench.settle();
+  Tx& request = *bench.lnd(kOther).sent.at(0);
+  wire::Header h;
+  h.type = wire::MsgType::kReply;
+  h.dest_nid = tcp(1);
+  h.src_nid = tcp(5);
+  h.payload_length = 64;
+  h.set(wire::ReplyBody{request.header.get().return_wmd});
+  bench.lnd(kOther).make_movable(bench.inject(h, tcp(5)), 0x42);
+  EXPECT_TRUE(events().empty()) << "the lease is still out";
+  bench.lnd(kOther).complete_tx(request, {});
+  const auto seen = events();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].kind, EventKind::kReply);
+  EXPECT_EQ(seen[0].status, 0);
+  EXPECT_EQ(memory[63], std::byte{0x42});
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(Travel, one_that_waits_on_a_lazy_portal_stops_nobody_and_ends_when_an_entry_comes) {
+  attach(9, kAll);
+  whole(8, 1, 10, 1);
+  whole(9, 2, 10, 2);
+  EXPECT_EQ(bits_of(events()), (std::vector<uint64_t>{2}));
+  EXPECT_EQ(bench.lnd(kOther).taken.size(), 1u);
+  const MdHandle late = attach(8, 1);
+  ASSERT_TRUE(submitter->unlink(late));  // in the same turn: the match comes first
+  const auto seen = events();
+  ASSERT_EQ(bits_of(seen), (std::vector<uint64_t>{1}));
+  EXPECT_EQ(seen.size(), 2u) << "and the unlink";
+  EXPECT_TRUE(bench.lnd(kOther).taken.empty());
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+struct TravelFewMessages : Travel {
+  TravelFewMessages() : Travel({.workers = 2, .incoming = 1}) {}
+};
+
+// Goal: PUTs of one connection to one portal match in the order in which they came, whatever each of them waited for.
+// Method: one message in all, held by a receive that does not end; what comes next waits for it, what waited on the
+// lazy portal before is tried first.
+TEST_F(TravelFewMessages, puts_match_in_order_though_some_waited_for_an_entry_and_some_for_a_message) {
+  attach(9, kAll);
+  whole(8, 1, 10, 1);
+  whole(8, 2, 10, 2);
+  bench.settle();
+  bench.inject(put_header(tcp(1), tcp(3), 9, 50, 10, 0, false), tcp(3));  // has the message
+  bench.settle();
+  ASSERT_EQ(bench.lnd(kHome).receiving.size(), 1u);
+  whole(8, 3, 10, 3);
+  bench.settle();
+  attach(8, kAll);
+  bench.settle();
+  whole(8, 4, 10, 4);
+  bench.settle();
+  EXPECT_EQ(bench.lnd(kOther).taken.size(), 4u);
+  bench.lnd(kHome).complete_rx(*bench.lnd(kHome).receiving[0], 0, 1);
+  EXPECT_EQ(bits_of(events()), (std::vector<uint64_t>{50, 1, 2, 3, 4}));
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(TravelFewMessages, one_that_comes_with_the_news_of_a_free_message_does_not_overtake_who_waits_for_it) {
+  attach(9, kAll);
+  bench.settle();
+  bench.inject(put_header(tcp(1), tcp(2), 9, 50, 10, 0, false), tcp(2));  // has the message
+  bench.settle();
+  ASSERT_EQ(bench.lnd(kOther).receiving.size(), 1u);
+  whole(9, 1, 10, 1);
+  bench.settle();
+  bench.lnd(kOther).complete_rx(*bench.lnd(kOther).receiving[0], 0, 1);
+  whole(9, 2, 10, 2);
+  EXPECT_EQ(bits_of(events()), (std::vector<uint64_t>{50, 1, 2}));
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(TravelFewMessages, those_who_wait_for_a_message_and_need_none_do_not_leave_the_others_waiting) {
+  attach(9, 7);
+  bench.inject(put_header(tcp(1), tcp(3), 9, 7, 10, 0, false), tcp(3));
+  bench.settle();
+  for (uint64_t bits : {1, 2, 7}) whole(9, bits, 10, 1);
+  bench.settle();
+  EXPECT_EQ(bench.lnd(kOther).taken.size(), 3u);
+  bench.lnd(kHome).complete_rx(*bench.lnd(kHome).receiving[0], 0, 1);
+  EXPECT_EQ(bits_of(events()), (std::vector<uint64_t>{7, 7}));
+  EXPECT_EQ(drops(Drop::kNoMatch), 2u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+struct TravelSmallRing : Travel {
+  TravelSmallRing() : Travel({.workers = 2, .ring_size = 2}) {}
+};
+
+TEST_F(TravelSmallRing, handles_and_match_requests_keep_their_order_through_a_full_ring) {
+  attach(9, kAll);
+  bench.settle();
+  for (uint64_t bits = 0; bits < 12; ++bits)
+    if (bits % 3 == 2)
+      bench.inject(put_header(tcp(1), tcp(2), 9, bits, 10, 0, false), tcp(2));
+    else
+      whole(9, bits, 10, uint8_t(bits));
+  bench.turn(kOther);
+  EXPECT_TRUE(has_waiters(bench.worker(kOther)));
+  bench.settle();
+  std::vector<uint64_t> offsets;
+  while (!bench.lnd(kOther).receiving.empty()) {
+    bench.lnd(kOther).complete_rx(*bench.lnd(kOther).receiving[0], 0, 1);
+    bench.settle();
+  }
+  const auto seen = events();
+  ASSERT_EQ(seen.size(), 12u);
+  for (const Event& e : seen) EXPECT_EQ(e.offset, 10 * e.match_bits) << "matched in the order in which they came";
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+}  // namespace
+}  // namespace ulnet::test
