@@ -46,8 +46,8 @@ class Submitters {
   /// Opens a submitter homed on `worker`. It stays valid until close() of it, or until the node ends. Errors: EINVAL
   /// (no such worker), ENOSPC (kSubmittersMax of that worker are open), EINVAL (a size of 0).
   [[nodiscard]] Result<Submitter*> open(WorkerId worker, const SubmitterSize& size);
-  /// Closes it: its MDs are unlinked, their last events come, then it is freed. The caller uses it no more, but to
-  /// poll.
+  /// Closes it: its MDs are unlinked, and it is freed when the last of their operations has ended. No event comes from
+  /// then on, not even that an MD is gone: who wants to know unlinks first. The caller uses it no more.
   void close(Submitter& submitter);
   /// Closes all but one, which may be null. They stay valid for those who hold them.
   void close_all_but(const Submitter* kept);

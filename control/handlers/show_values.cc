@@ -263,7 +263,7 @@ void stats_reset(Control& c) {
     for (PeerNet& net : peer->nets)
       for (PeerNi* ni : net.nis) ni->baseline = raw_totals(*ni);
   ControlItem item;
-  item.kind = ControlKind::kResetMinima;
+  item.kind = ControlKind::kResetExtremes;
   c.outbox->send_all(item);
 }
 

@@ -100,7 +100,7 @@ TextResult<void> Routing::enable(bool at_once, Instant now) {
   if (!fit(buffers_)) return fail_text(ENOMEM, "there is no memory for the router buffers");
   if (fresh) {  // pools come in blocks: their minima count from when all are there
     ControlItem item;
-    item.kind = ControlKind::kResetMinima;
+    item.kind = ControlKind::kResetPools;
     deps_.outbox.send_all(item);
   }
   state_ = at_once ? RoutingState::kEnabled : RoutingState::kStarting;

@@ -129,6 +129,11 @@ struct LatencyCounters {
     sum_ns.add(ns);
     samples.add();
   }
+  /// Least and most start anew; samples and sum do so by a baseline.
+  void reset_extremes() {
+    min_ns.set(UINT64_MAX);
+    max_ns.set(0);
+  }
 };
 
 /// Counters of one NI or peer NI on one worker (docs/wire/lnet.md §13; see there for the counting quirk of responses).
@@ -138,6 +143,9 @@ struct InterfaceCounters {
   // Failures by class, for `health stats`.
   Counter interrupts, local_dropped, aborted, no_route, timeouts, error;
   Counter remote_dropped, remote_timeout, remote_error, network_timeout;
+  void reset_extremes() {
+    for (LatencyCounters* latency : {&put_egress, &get_rtt, &put_ack}) latency->reset_extremes();
+  }
 };
 
 }  // namespace ulnet

@@ -1,5 +1,6 @@
 // What a user of the library is told. Each accepted put or get ends in exactly one event with `final` set; each MD that
-// has an event queue ends in exactly one kUnlink, after which its memory is the user's again.
+// has an event queue ends in exactly one kUnlink, after which its memory is the user's again. A submitter that was
+// closed is told nothing more.
 #pragma once
 #include <cstdint>
 

@@ -33,7 +33,8 @@ enum class ControlKind : uint8_t {
   kRouterRetire,    ///< `object`: RouterBlock to give back
   kNiClose,         ///< `object`: NiSlice; answered by kNiDrained
   kPortalLazyOff,   ///< `a`: portal: those who wait are matched once more, then dropped
-  kResetMinima,     ///< minima and maxima start anew
+  kResetExtremes,   ///< all minima and maxima start anew: credits, router buffers, latencies, messages in being
+  kResetPools,      ///< those of the router buffers alone
 };
 struct ControlItem {
   ControlKind kind = ControlKind::kLnd;

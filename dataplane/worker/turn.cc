@@ -4,6 +4,7 @@
 
 #include "dataplane/msg/flow.h"
 #include "dataplane/route/forward.h"
+#include "dataplane/worker/extremes.h"
 #include "dataplane/worker/worker.h"
 
 namespace ulnet {
@@ -58,9 +59,8 @@ void run_control(Worker& w, const ControlItem& item) {
     case ControlKind::kRouterRetire: return router_block_retire(w, *static_cast<RouterBlock*>(item.object));
     case ControlKind::kNiClose: return ni_close(w, *static_cast<NiSlice*>(item.object));
     case ControlKind::kPortalLazyOff: return retry_lazy(w, uint32_t(item.a));
-    case ControlKind::kResetMinima:
-      for (RouterPool& pool : w.pools) pool.credits_min.set(pool.credits.get());
-      return;
+    case ControlKind::kResetExtremes: return reset_extremes(w);
+    case ControlKind::kResetPools: return reset_pool_minima(w);
   }
 }
 
@@ -142,9 +142,8 @@ unsigned run_timers(Worker& w) {
 }
 
 void count_gauges(Worker& w) {
-  const uint64_t in_being = w.operations.out() + w.incoming.out();
-  w.counters[Stat::kMsgsAlloc].set(in_being);
-  w.counters[Stat::kMsgsMax].raise(in_being);
+  w.counters[Stat::kMsgsAlloc].set(messages_in_being(w));
+  w.counters[Stat::kMsgsMax].raise(messages_in_being(w));
   w.counters[Stat::kRstAlloc].set(w.deadlines.armed());
 }
 

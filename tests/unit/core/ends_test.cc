@@ -1,0 +1,105 @@
+// What starts anew upon `stats reset`, and what a submitter is told after it was closed.
+#include <gtest/gtest.h>
+
+#include "tests/unit/core/bench.h"
+
+namespace ulnet::test {
+namespace {
+
+struct Ends : ::testing::Test {
+  Ends() : bench({.workers = 2, .peer_credits = 4, .ni_credits = 2}) {
+    near = &bench.add_peer(tcp(2), WorkerId{0});
+    far = &bench.add_peer(tcp(3), WorkerId{1});
+    bench.publish();
+    submitter = &bench.submitter(WorkerId{0});
+    eq = *submitter->eq_open(64);
+    const Segment segment{memory.data(), 64};
+    md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+    bench.settle();
+  }
+  void put(const Nid& to, int count) {
+    for (int i = 0; i < count; ++i)
+      ASSERT_TRUE(submitter->put({.md = md, .target = {to, kLnetPid}, .portal = 1, .ack = false}));
+    bench.settle();
+  }
+  void send_all() {
+    for (WorkerId w : {WorkerId{0}, WorkerId{1}})
+      while (!bench.lnd(w).sent.empty()) {
+        bench.lnd(w).complete_tx(*bench.lnd(w).sent[0], {});
+        bench.settle();
+      }
+  }
+  void tell_all(ControlKind kind) {
+    ControlItem item;
+    item.kind = kind;
+    for (WorkerId w : {WorkerId{0}, WorkerId{1}}) bench.tell(w, item);
+    bench.settle();
+  }
+  [[nodiscard]] NiSlice& slice(WorkerId w) { return *bench.mesh->view.load()->local->nis[0].slices[w.value]; }
+
+  Bench bench;
+  PeerSlice *near, *far;
+  Submitter* submitter;
+  EqHandle eq;
+  MdHandle md;
+  std::array<std::byte, 64> memory{};
+};
+
+TEST_F(Ends, a_reset_starts_every_minimum_and_maximum_anew) {
+  put(tcp(2), 6);
+  put(tcp(3), 1);
+  bench.advance(5ms);
+  send_all();
+  ASSERT_EQ(near->credits.free_min(), -2);
+  ASSERT_EQ(far->credits.free_min(), 3);
+  ASSERT_EQ(slice(WorkerId{0}).credits.free_min(), -2);
+  ASSERT_EQ(slice(WorkerId{1}).credits.free_min(), 1);
+  ASSERT_EQ(bench.worker().counters[Stat::kMsgsMax].get(), 7u);
+  ASSERT_EQ(near->counters.put_egress.max_ns.get(), 5000000u);
+  put(tcp(2), 1);
+  tell_all(ControlKind::kResetExtremes);
+  EXPECT_EQ(near->credits.free_min(), 3) << "what is free now";
+  EXPECT_EQ(far->credits.free_min(), 4);
+  EXPECT_EQ(slice(WorkerId{0}).credits.free_min(), 1);
+  EXPECT_EQ(slice(WorkerId{1}).credits.free_min(), 2);
+  EXPECT_EQ(bench.worker().counters[Stat::kMsgsMax].get(), 1u);
+  bench.advance(2ms);
+  send_all();
+  EXPECT_EQ(near->counters.put_egress.min_ns.get(), 2000000u);
+  EXPECT_EQ(near->counters.put_egress.max_ns.get(), 2000000u);
+  EXPECT_EQ(slice(WorkerId{0}).counters.put_egress.max_ns.get(), 2000000u);
+}
+
+TEST_F(Ends, router_buffers_start_anew_by_themselves_when_routing_starts) {
+  put(tcp(2), 3);
+  bench.add_router_buffers(WorkerId{0}, {4, 4, 4});
+  bench.settle();
+  for (RouterPool& pool : bench.worker().pools) pool.credits_min.set(-7);
+  tell_all(ControlKind::kResetPools);
+  for (RouterPool& pool : bench.worker().pools) EXPECT_EQ(pool.credits_min.get(), 4);
+  EXPECT_EQ(near->credits.free_min(), 1);
+  for (RouterPool& pool : bench.worker().pools) pool.credits_min.set(-7);
+  tell_all(ControlKind::kResetExtremes);
+  for (RouterPool& pool : bench.worker().pools) EXPECT_EQ(pool.credits_min.get(), 4);
+  send_all();
+}
+
+TEST_F(Ends, a_closed_submitter_is_told_nothing_more_and_ends_with_its_last_operation) {
+  put(tcp(2), 1);
+  ControlItem item;
+  item.kind = ControlKind::kSubmitterClose;
+  item.object = submitter;
+  bench.tell(WorkerId{0}, item);
+  bench.settle();
+  EXPECT_TRUE(bench.take_control_items().empty()) << "its memory is still with the LND";
+  send_all();
+  const auto items = bench.take_control_items();
+  ASSERT_EQ(items.size(), 1u);
+  EXPECT_EQ(items[0].kind, WorkerKind::kSubmitterClosed);
+  Event event;
+  EXPECT_EQ(submitter->eq_poll(eq, {&event, 1}), 0u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+}  // namespace
+}  // namespace ulnet::test
