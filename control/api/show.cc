@@ -123,6 +123,16 @@ Doc peer_ni_doc(const PeerNiShow& ni, int verbosity) {
   return doc;
 }
 
+Doc discovery_doc(const DiscoveryShow& show) {
+  Doc doc = Doc::map();
+  doc.set("state", show.state);
+  doc.set("letters", show.letters);
+  doc.set("peer sequence", show.peer_sequence);
+  doc.set("our sequence", show.our_sequence);
+  doc.set("error", show.error);
+  return doc;
+}
+
 /// A map with one key, or nothing when the list is empty.
 Doc section(const char* key, Doc list) {
   if (list.size() == 0) return {};
@@ -160,6 +170,7 @@ Doc peer_doc(const std::vector<PeerShow>& peers, int verbosity) {
     item.set("primary nid", nid_text(peer.primary));
     item.set("Multi-Rail", peer.multi_rail);
     if (verbosity >= 3) item.set("peer state", peer.state);
+    if (verbosity >= 4 && peer.discovery) item.set("discovery", discovery_doc(*peer.discovery));
     Doc& nis = item.set("peer ni", Doc::list());
     for (const PeerNiShow& ni : peer.nis) nis.push(peer_ni_doc(ni, verbosity));
   }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,15 +85,24 @@ struct PeerNiShow {
   PeerHealth health;
 };
 
+/// Where discovery of a peer stands, in the words and letters of the documents of Multi-Rail (control/discovery).
+struct DiscoveryShow {
+  std::string state, letters;
+  int64_t peer_sequence = 0;  ///< of its list of NIs that is known here
+  int64_t our_sequence = 0;   ///< of our list that it has acknowledged
+  int64_t error = 0;          ///< of the last discovery
+};
+
 struct PeerShow {
   Nid primary;
   bool multi_rail = false;
-  uint32_t state = 0;           ///< bits of docs/wire/lnet.md §5.1
+  uint32_t state = 0;  ///< bits of docs/wire/lnet.md §5.1
+  std::optional<DiscoveryShow> discovery;
   std::vector<PeerNiShow> nis;  ///< the primary's net first
 };
 
 /// `peer:`. Verbosity 0: nid, state; 1: + credits, statistics; 2: + message and health counters; 3: + peer state; 4: +
-/// udsp.
+/// udsp, discovery.
 [[nodiscard]] Doc peer_doc(const std::vector<PeerShow>& peers, int verbosity);
 
 struct RouteShow {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "config/schema.h"
+#include "control/discovery/driver.h"
 #include "control/handlers/ip2nets.h"
 #include "control/lanes.h"
 #include "dataplane/base/nid_text.h"
@@ -304,7 +305,10 @@ Applier::Step Applier::run(Job& job, const config::PeerSet& change) {
         if (change.health) ni->health = uint16_t(*change.health);
       }
     }
-    if (touched && change.state) peer->state = uint32_t(*change.state);
+    if (touched && change.state) {
+      peer->state = uint32_t(*change.state);
+      c_.discovery->refresh(*peer);
+    }
     if (touched) c_.peers->touch(*peer);
   }
   return found ? Step::kDone : refuse(job, -ENOENT, "cannot configure peer: there is no such peer NI");

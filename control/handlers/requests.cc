@@ -33,6 +33,26 @@ Answer answer_doc(Doc doc) {
   return answer;
 }
 
+Answer nodes_answer(const char* object, const std::vector<DiscoverAnswer>& nodes) {
+  Answer answer;
+  Doc list = Doc::list();
+  for (const DiscoverAnswer& one : nodes) {
+    if (one.error == 0)
+      list.push(api::pinged_doc(one.nids.front(), one.multi_rail, one.nids));
+    else
+      answer.errors.push_back({"manage",
+                               object,
+                               one.error,
+                               fmt::format("failed to {} {}: {}", object, nid_text(one.nid), std::strerror(-one.error)),
+                               {}});
+  }
+  if (list.size() > 0) {
+    answer.doc = Doc::map();
+    answer.doc.set(object, std::move(list));
+  }
+  return answer;
+}
+
 /// Adds all keys of `part` to `whole`.
 void append(Doc& whole, const Doc& part) {
   for (const Doc::Entry& entry : part.entries()) whole.set(entry.key, entry.value);
@@ -60,6 +80,7 @@ void NodeRequests::request(RequestId id, const Request& request) {
       return reply(id, {});
     case api::Verb::kManage:
       if (request.object == "ping") return ping(id, request);
+      if (request.object == "discover") return discover(id, request);
       if (const auto found = objects_.find(request.object); found != objects_.end()) {
         managed_[id] = request.object;
         return found->second.handle(id, request);
@@ -245,24 +266,19 @@ config::Doc NodeRequests::status_doc() {
 }
 
 api::Answer ping_answer(const std::vector<PingAnswer>& answers) {
-  Answer answer;
-  Doc list = Doc::list();
+  std::vector<DiscoverAnswer> nodes;
   for (const PingAnswer& one : answers) {
-    if (one.error == 0 && !one.info.nis.empty()) {
-      std::vector<Nid> nids;
-      for (const wire::PingNi& ni : one.info.nis) nids.push_back(ni.nid);
-      list.push(api::pinged_doc(nids.front(), (one.info.features & wire::kFeatureMultiRail) != 0, nids));
-      continue;
-    }
-    const int code = one.error == 0 ? -ENODATA : one.error;
-    answer.errors.push_back(
-        {"manage", "ping", code, fmt::format("failed to ping {}: {}", nid_text(one.nid), std::strerror(-code)), {}});
+    DiscoverAnswer& node = nodes.emplace_back();
+    node.nid = one.nid;
+    node.error = one.error == 0 && one.info.nis.empty() ? -ENODATA : one.error;
+    node.multi_rail = (one.info.features & wire::kFeatureMultiRail) != 0;
+    for (const wire::PingNi& ni : one.info.nis) node.nids.push_back(ni.nid);
   }
-  if (list.size() > 0) {
-    answer.doc = Doc::map();
-    answer.doc.set("ping", std::move(list));
-  }
-  return answer;
+  return nodes_answer("ping", nodes);
+}
+
+api::Answer discover_answer(const std::vector<DiscoverAnswer>& answers) {
+  return nodes_answer("discover", answers);
 }
 
 void NodeRequests::ping(RequestId id, const Request& request) {
@@ -280,6 +296,15 @@ void NodeRequests::ping(RequestId id, const Request& request) {
     ping.source = *source;
   }
   node_.ping(ping, [this, id](std::vector<PingAnswer> answers) { reply(id, ping_answer(answers)); });
+}
+
+void NodeRequests::discover(RequestId id, const Request& request) {
+  auto nids = request.arg_nids("nids");
+  if (!nids) return reply(id, api::answer_error("manage", "discover", -EINVAL, nids.error()));
+  if (!c_.desired.configured) return reply(id, api::answer_error("manage", "discover", -ENETDOWN, "Network is down"));
+  c_.discovery->discover(*nids, request.arg_bool("force"), [this, id](const std::vector<DiscoverAnswer>& answers) {
+    reply(id, discover_answer(answers));
+  });
 }
 
 }  // namespace ulnet

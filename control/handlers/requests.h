@@ -7,6 +7,7 @@
 #include <string>
 
 #include "control/api/server.h"
+#include "control/discovery/driver.h"
 #include "control/node.h"
 
 namespace ulnet {
@@ -57,6 +58,7 @@ class NodeRequests final : public api::ApiHandler {
   [[nodiscard]] config::Doc export_end_doc();
   [[nodiscard]] config::Doc status_doc();
   void ping(api::RequestId id, const api::Request& request);
+  void discover(api::RequestId id, const api::Request& request);
 
   Node& node_;
   Control& c_;
@@ -68,8 +70,9 @@ class NodeRequests final : public api::ApiHandler {
   std::function<void(config::Doc&)> add_status_;
 };
 
-/// What `lnetctl ping` prints of answers: those that came, and an error for each that did not (docs/wire/lnetctl.md
-/// §3.6).
+/// What `lnetctl ping` and `discover` print of answers: those that came, and an error for each that did not
+/// (docs/wire/lnetctl.md §3.6).
 [[nodiscard]] api::Answer ping_answer(const std::vector<PingAnswer>& answers);
+[[nodiscard]] api::Answer discover_answer(const std::vector<DiscoverAnswer>& answers);
 
 }  // namespace ulnet

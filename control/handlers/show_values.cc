@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "control/discovery/driver.h"
+
 namespace ulnet {
 namespace {
 
@@ -172,6 +174,8 @@ api::PeerShow peer_value(Control& c, const Peer& peer) {
   show.primary = peer.primary().nid;
   show.multi_rail = peer.multi_rail();
   show.state = peer.state;
+  show.discovery = api::DiscoveryShow{discovery_state(peer), discovery_letters(peer, c.discovery->sequence()),
+                                      peer.discovery.peer_seqno, peer.discovery.node_seqno, peer.discovery.error};
   const bool router = c.routes->is_gateway(peer);
   for (const PeerNet& net : peer.nets)
     for (const PeerNi* ni : net.nis) show.nis.push_back(peer_ni_value(c, *ni, router));

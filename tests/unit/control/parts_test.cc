@@ -328,6 +328,29 @@ TEST(Requests, ping_answer_names_both) {
             "10.0.0.3@tcp\n");
 }
 
+// Goal: `discover` learns a peer and says it, `peer show -v 4` shows where discovery stands.
+TEST(Requests, discover_and_peer_show) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"});
+  rig.add({"10.0.0.2@tcp", "10.0.0.3@tcp"});
+  std::vector<DiscoverAnswer> answers;
+  a.node->control().discovery->discover({nid("10.0.0.3@tcp"), nid("10.0.0.9@o2ib")}, false,
+                                        [&](std::vector<DiscoverAnswer> got) { answers = std::move(got); });
+  ASSERT_TRUE(rig.run_until([&] { return !answers.empty(); }));
+  const api::Answer answer = discover_answer(answers);
+  EXPECT_EQ(config::emit(answer.doc),
+            "discover:\n- primary nid: 10.0.0.2@tcp\n  Multi-Rail: true\n  peer_ni:\n  - nid: 10.0.0.2@tcp\n  - nid: "
+            "10.0.0.3@tcp\n");
+  ASSERT_EQ(answer.errors.size(), 1u);
+  EXPECT_EQ(answer.errors[0].descr, "failed to discover 10.0.0.9@o2ib: No route to host");
+  Control& c = a.node->control();
+  const std::string shown = config::emit(api::peer_doc({peer_value(c, *c.peers->find(nid("10.0.0.3@tcp"))->peer)}, 4));
+  EXPECT_NE(shown.find("peer state: 273"), std::string::npos) << shown;
+  for (const char* line : {"state: active", "letters: LPM", "peer sequence: 3", "our sequence: 2", "error: 0"})
+    EXPECT_NE(shown.find(line), std::string::npos) << line << "\n" << shown;
+  rig.stop_all();
+}
+
 TEST(Ip2nets, patterns) {
   const uint32_t address = 0xC0A80004;  // 192.168.0.4
   for (const char* pattern : {"192.168.0.4", "192.168.0.*", "*.*.*.*", "192.168.0.[2,4]", "192.168.[0-3].[2-8/2]"})
