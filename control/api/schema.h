@@ -35,6 +35,7 @@
 //   in this
 //                                          order; backup: config::export_backup
 //   show status                            {ulnetd: {version, pid, node, workers, ...}}: free form
+//   show port {name?, verbose}             {port: [{name, device, ..., queues: [...]}]}: control/ports/port_doc.h
 //   show recovery {peer}                   {Local NI recovery: {nid-0: NID, ...}} or {Peer NI recovery: ...}
 //   manage ping {nids: [NID], timeout_ms, source?}          {ping: [{primary nid, Multi-Rail, peer_ni: [{nid}]}]} for
 //   those that
@@ -42,6 +43,9 @@
 //                                          for each that did not: an answer may hold both
 //   manage discover {nids: [NID], force}   the same under discover
 //   manage perf {...}                      ulnet-perf through a running ulnetd: live progress as parts, then the table
+//   manage capture {if, filter?, snap?, size?, rate?}   pcapng as parts {capture: {pcapng: BASE64}}, last {capture:
+//                                          {written, skipped}}; it ends when the client goes away, or at `size` bytes
+//   manage port_reset {name}               doc: none, when the port works again
 //   reset stats                            doc: none
 //
 // What a ulnetd does not know is answered with errno -95 (EOPNOTSUPP) under the request's verb and object.

@@ -47,6 +47,10 @@ TextResult<void> Daemon::open() {
 TextResult<void> Daemon::open_node(const config::DesiredState& state) {
   auto host_config = boot_host(state, DpdkMode::kNone);
   if (!host_config) return tl::unexpected(host_config.error());
+  const auto devices = config::devices_of(state.ulnet.devices);
+  if (!devices) return fail_text(EINVAL, "ulnet: " + devices.error());
+  if (!devices->empty())
+    if (auto needs = Ports::host_needs(*devices, *host_config); !needs) return needs;
   auto host = Host::start(*host_config);
   if (!host) return tl::unexpected(text_error("cannot start the worker threads", host.error()));
   host_ = std::move(*host);
@@ -82,7 +86,40 @@ TextResult<void> Daemon::open_node(const config::DesiredState& state) {
       return tl::unexpected(text_error("cannot start a worker", added.error()));
     }
   }
+  return devices->empty() ? TextResult<void>{} : open_ports(*devices);
+}
+
+TextResult<void> Daemon::open_ports(const std::vector<config::DeviceConfig>& devices) {
+  Ports::Deps deps;
+  deps.log = options_.log;
+  deps.reply = [this](api::RequestId id, const api::Answer& answer) { requests_->reply(id, answer); };
+  deps.backlog = [this](api::RequestId id) { return server_->backlog(id); };
+  auto ports = Ports::open(devices, *host_, std::move(deps));
+  if (!ports) return tl::unexpected(ports.error());
+  ports_ = std::move(*ports);
   return {};
+}
+
+/// `show port`, `manage capture`, `manage port_reset`.
+void Daemon::serve_ports() {
+  requests_->add_show("port", [this](api::RequestId id, const api::Request& request) {
+    ports_ != nullptr ? ports_->show(id, request) : requests_->reply(id, {});
+  });
+  const auto serve = [this](const char* object, void (Ports::*handle)(api::RequestId, const api::Request&)) {
+    requests_->add_manage(
+        object,
+        [this, object, handle](api::RequestId id, const api::Request& request) {
+          if (ports_ != nullptr) return (ports_.get()->*handle)(id, request);
+          requests_->reply(id, api::answer_error("manage", object, -ENODEV,
+                                                 "this ulnetd has no ports: name them under ulnet: devices:"));
+        },
+        [this](api::RequestId id) {
+          if (ports_ != nullptr) ports_->gone(id);
+        },
+        {});
+  };
+  serve("capture", &Ports::capture);
+  serve("port_reset", &Ports::reset);
 }
 
 TextResult<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
@@ -97,6 +134,7 @@ TextResult<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
     target.set("failed", counts.failed);
   });
   open_perf();
+  serve_ports();
   api::ServerOptions options;
   options.path = options_.socket.empty() ? ulnet.socket.path : options_.socket;
   options.group = ulnet.socket.group;
@@ -131,6 +169,7 @@ void Daemon::open_perf() {
 }
 
 Daemon::~Daemon() {
+  if (ports_ != nullptr) ports_->close();
   if (host_ != nullptr) {
     for (uint16_t worker = 0; worker < turnables_.size(); ++worker)
       (void)host_->remove(WorkerId{worker}, *turnables_[worker]);
@@ -140,6 +179,7 @@ Daemon::~Daemon() {
   node_.reset();                        // before what it was handed: drivers, memory, the perf target's sink
   perf_.reset();
   perf_target_.reset();
+  ports_.reset();
   server_.reset();  // after those who may still answer
 }
 
@@ -206,13 +246,15 @@ unsigned Daemon::turn(Instant now) {
   done += node_->turn_control(now);
   perf_target_->turn();
   done += perf_->turn(now);
+  if (ports_ != nullptr) done += ports_->turn(now);
   if (node_->stopped() && server_->flushed()) host_->stop_control();
   return done;
 }
 
 Instant Daemon::next_deadline() {
   const bool soon = stopping_ || (!perf_target_->running() && !perf_target_->idle());
-  const Instant next = std::min(node_->next_deadline(), perf_->next_deadline());
+  Instant next = std::min(node_->next_deadline(), perf_->next_deadline());
+  if (ports_ != nullptr) next = std::min(next, ports_->next_deadline());
   return soon ? std::min(next, node_->control().now + 10ms) : next;
 }
 
@@ -220,6 +262,7 @@ void Daemon::wait_fds(std::vector<int>& out) {
   out.push_back(server_->fd());
   if (watched_fd_ >= 0) out.push_back(watched_fd_);
   node_->wait_fds(out);
+  if (ports_ != nullptr) ports_->wait_fds(out);
 }
 
 void Daemon::watch(int fd, std::function<void()> readable) {

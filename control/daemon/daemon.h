@@ -16,6 +16,7 @@
 #include "control/node.h"
 #include "control/node_turnables.h"
 #include "control/perf/service.h"
+#include "control/ports/ports.h"
 #include "control/text_error.h"
 #include "lnd/registry.h"
 
@@ -51,6 +52,8 @@ class Daemon final : private ControlTurnable {
   [[nodiscard]] TextResult<void> open();
   [[nodiscard]] TextResult<void> open_node(const config::DesiredState& state);
   [[nodiscard]] TextResult<void> open_socket(const config::UlnetSection& ulnet);
+  [[nodiscard]] TextResult<void> open_ports(const std::vector<config::DeviceConfig>& devices);
+  void serve_ports();
   void open_perf();
   void configure();
   void configured(const std::vector<config::ChangeError>& errors);
@@ -71,6 +74,7 @@ class Daemon final : private ControlTurnable {
   std::unique_ptr<perf::Service> perf_;      // so does the memory of its jobs
   std::unique_ptr<Node> node_;
   std::vector<std::unique_ptr<Turnable>> turnables_;
+  std::unique_ptr<Ports> ports_;  // null without `ulnet: devices:`
   std::unique_ptr<NodeRequests> requests_;
   std::unique_ptr<api::Server> server_;
   int watched_fd_ = -1;

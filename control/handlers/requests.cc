@@ -130,6 +130,7 @@ void NodeRequests::show(RequestId id, const Request& request) {
     doc.set("global", config::export_global(c_.desired.global));
     return reply(id, answer_doc(std::move(doc)));
   }
+  if (const auto found = shows_.find(object); found != shows_.end()) return found->second(id, request);
   reply(id, api::answer_error("show", object, -EOPNOTSUPP,
                               fmt::format("this ulnetd ({}) does not know '{}'", version_, object)));
 }

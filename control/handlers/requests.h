@@ -24,6 +24,8 @@ class NodeRequests final : public api::ApiHandler {
   /// Takes `manage OBJECT` requests over, e.g. perf. `gone` and `drained` are told for requests of that object.
   void add_manage(const std::string& object, Manage handle, std::function<void(api::RequestId)> gone,
                   std::function<void(api::RequestId)> drained);
+  /// Takes `show OBJECT` requests over. Each is answered at once.
+  void add_show(const std::string& object, Manage handle) { shows_[object] = std::move(handle); }
   /// More lines of `show status`.
   void set_status(std::function<void(config::Doc&)> add) { add_status_ = std::move(add); }
 
@@ -65,6 +67,7 @@ class NodeRequests final : public api::ApiHandler {
   const std::string version_;
   api::Server* server_ = nullptr;
   std::map<std::string, Object> objects_;
+  std::map<std::string, Manage> shows_;
   std::map<api::RequestId, std::string> managed_;  // requests that an Object has
   std::map<api::RequestId, PeerStream> streams_;
   std::function<void(config::Doc&)> add_status_;

@@ -1,6 +1,5 @@
 #include "lnd/dpdk/capture.h"
 
-#include <unistd.h>
 #ifdef ULNET_LIBPCAP
 #include <pcap/pcap.h>
 #endif
@@ -122,12 +121,12 @@ class Capture::Tap final : public PacketTap {
   Instant window_ = kNever;
 };
 
-Capture::Capture(Port& port, int fd, const CaptureOptions& options, Duration wall_clock)
-    : port_(port), fd_(fd), options_(options), wall_clock_(wall_clock), filter_(std::make_unique<Filter>()) {}
+Capture::Capture(Port& port, CaptureSink& sink, const CaptureOptions& options, Duration wall_clock)
+    : port_(port), sink_(sink), options_(options), wall_clock_(wall_clock), filter_(std::make_unique<Filter>()) {}
 
-tl::expected<std::unique_ptr<Capture>, PortProblem> Capture::start(Port& port, int fd, const CaptureOptions& options,
-                                                                   Duration wall_clock) {
-  std::unique_ptr<Capture> capture(new Capture(port, fd, options, wall_clock));
+tl::expected<std::unique_ptr<Capture>, PortProblem> Capture::start(Port& port, CaptureSink& sink,
+                                                                   const CaptureOptions& options, Duration wall_clock) {
+  std::unique_ptr<Capture> capture(new Capture(port, sink, options, wall_clock));
   if (options.snap_bytes < kEthBytesMax || options.snap_bytes > 65536 || options.slots < 2)
     return tl::unexpected<PortProblem>({{-EINVAL, "a capture takes 22 to 65536 bytes of a packet", 0}, {}});
   for (unsigned i = 0; i < port.queue_count(); ++i)
@@ -145,7 +144,6 @@ tl::expected<std::unique_ptr<Capture>, PortProblem> Capture::start(Port& port, i
 
 Capture::~Capture() {
   ULNET_CHECK(taps_.empty() || stopped());
-  if (fd_ >= 0) ::close(fd_);
 }
 
 unsigned Capture::take(Tap& tap, unsigned budget) {
@@ -174,24 +172,24 @@ unsigned Capture::take(Tap& tap, unsigned budget) {
 
 Result<void> Capture::write_out() {
   const auto& bytes = writer_.bytes();
-  for (size_t at = 0; at < bytes.size();) {
-    const ssize_t wrote = ::write(fd_, bytes.data() + at, bytes.size() - at);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return fail(errno, "the capture cannot be written");
-    at += size_t(wrote);
-  }
+  if (bytes.empty()) return {};
+  if (auto wrote = sink_.write(bytes); !wrote) return wrote;
   written_bytes_ += bytes.size();
   writer_.clear();
   return {};
 }
 
-Result<unsigned> Capture::turn() {
+Result<unsigned> Capture::drain() {
   unsigned count = 0;
   for (auto& tap : taps_) {
     count += take(*tap, kTakeBudget);
     if (auto wrote = write_out(); !wrote) return tl::unexpected(wrote.error());
   }
   return count;
+}
+
+Result<unsigned> Capture::turn() {
+  return sink_.ready() ? drain() : Result<unsigned>(0);
 }
 
 void Capture::stop_begin() {
@@ -213,7 +211,7 @@ uint64_t Capture::skipped() const {
 Result<void> Capture::finish(Instant now) {
   ULNET_CHECK(stopped());
   for (;;) {
-    auto taken = turn();
+    auto taken = drain();
     if (!taken) return tl::unexpected(taken.error());
     if (*taken == 0) break;
   }

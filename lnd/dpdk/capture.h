@@ -13,6 +13,16 @@
 
 namespace ulnet::dpdk {
 
+/// Where a capture goes: a file, or somebody who watches. Thread: control.
+class CaptureSink {
+ public:
+  virtual ~CaptureSink() = default;
+  /// False: not now. The workers' slots then fill, and what finds none is counted.
+  [[nodiscard]] virtual bool ready() { return true; }
+  /// Takes all of it, whole pcapng blocks. Errors end the capture.
+  [[nodiscard]] virtual Result<void> write(std::span<const std::byte> bytes) = 0;
+};
+
 struct CaptureOptions {
   std::string filter;                     ///< of libpcap ("udp port 4791"); empty = everything
   uint32_t snap_bytes = 256;              ///< of each packet
@@ -26,10 +36,10 @@ struct CaptureOptions {
 
 class Capture {
  public:
-  /// Begins to capture on all queues into `fd`, which it closes at its end. `wall_clock`: what to add to an Instant to
-  /// get the time since 1970. Errors: EINVAL (filter; detail is libpcap's sentence), ENOTSUP (a filter, but built
+  /// Begins to capture on all queues into `sink`, which outlives it. `wall_clock`: what to add to an Instant to get the
+  /// time since 1970. Errors: EINVAL (filter; detail is libpcap's sentence), ENOTSUP (a filter, but built
   /// without libpcap), EBUSY (the port is being captured).
-  [[nodiscard]] static tl::expected<std::unique_ptr<Capture>, PortProblem> start(Port& port, int fd,
+  [[nodiscard]] static tl::expected<std::unique_ptr<Capture>, PortProblem> start(Port& port, CaptureSink& sink,
                                                                                  const CaptureOptions& options,
                                                                                  Duration wall_clock);
   /// Requires stopped().
@@ -37,15 +47,15 @@ class Capture {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  /// Writes out what the workers have passed on, a bounded part of it. Returns packets written. Errors: those of
-  /// write().
+  /// Writes out what the workers have passed on, a bounded part of it, if the sink is ready. Returns packets written.
+  /// Errors: those of the sink.
   [[nodiscard]] Result<unsigned> turn();
   /// True when the file has its full size: stop it.
   [[nodiscard]] bool full() const { return written_bytes_ >= options_.file_bytes_max; }
   /// Asks the workers to let go; each does at its next turn, so wake the sleeping ones.
   void stop_begin();
   [[nodiscard]] bool stopped() const;
-  /// Writes the rest and the statistics. Requires stopped().
+  /// Writes the rest and the statistics, ready or not. Requires stopped().
   [[nodiscard]] Result<void> finish(Instant now);
 
   [[nodiscard]] uint64_t written() const { return written_; }
@@ -55,11 +65,12 @@ class Capture {
  private:
   class Tap;
   struct Filter;
-  Capture(Port& port, int fd, const CaptureOptions& options, Duration wall_clock);
+  Capture(Port& port, CaptureSink& sink, const CaptureOptions& options, Duration wall_clock);
+  [[nodiscard]] Result<unsigned> drain();
   [[nodiscard]] unsigned take(Tap& tap, unsigned budget);
   [[nodiscard]] Result<void> write_out();
   Port& port_;
-  const int fd_;
+  CaptureSink& sink_;
   const CaptureOptions options_;
   const Duration wall_clock_;
   std::unique_ptr<Filter> filter_;

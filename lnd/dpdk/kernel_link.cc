@@ -102,9 +102,11 @@ Result<KernelLink::State> KernelLink::state() const {
   return out;
 }
 
-void KernelLink::drain() const {
+bool KernelLink::drain() const {
   std::array<char, 8192> discard;
-  while (::recv(events_, discard.data(), discard.size(), MSG_DONTWAIT) > 0) {
+  for (bool any = false;; any = true) {
+    // ENOBUFS: news were lost, so there were some.
+    if (::recv(events_, discard.data(), discard.size(), MSG_DONTWAIT) <= 0 && errno != ENOBUFS) return any;
   }
 }
 

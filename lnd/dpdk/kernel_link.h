@@ -29,7 +29,8 @@ class KernelLink {
   [[nodiscard]] Result<State> state() const;
   /// Readable when some link of the namespace has changed; drain() afterwards.
   [[nodiscard]] int fd() const { return events_; }
-  void drain() const;
+  /// True: something was there.
+  bool drain() const;
   [[nodiscard]] bool is_open() const { return events_ >= 0; }
   [[nodiscard]] const std::string& interface() const { return interface_; }
 

@@ -320,11 +320,10 @@ void Port::wait_fds(std::vector<int>& out) const {
   if (kernel_.is_open()) out.push_back(kernel_.fd());
 }
 
-void Port::drain_events() {
+bool Port::drain_events() {
   uint64_t count;
-  if (events_->fd >= 0) [[maybe_unused]]
-    const ssize_t got = ::read(events_->fd, &count, sizeof count);
-  if (kernel_.is_open()) kernel_.drain();
+  const bool told = events_->fd >= 0 && ::read(events_->fd, &count, sizeof count) > 0;
+  return (kernel_.is_open() && kernel_.drain()) || told;
 }
 
 PortShown Port::show() {

@@ -91,8 +91,8 @@ class Port {
   /// Descriptors that become readable when link() or take_reset_request() may say something new; -1 entries are left
   /// out. Without any, ask every kLinkPoll.
   void wait_fds(std::vector<int>& out) const;
-  /// Call when one of them was readable.
-  void drain_events();
+  /// Takes what they say. True: one of them was readable.
+  bool drain_events();
   static constexpr Duration kLinkPoll = 100ms;
 
   [[nodiscard]] PortShown show();

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "control/host/clock.h"
-#include "lnd/dpdk/stack.h"
+#include "control/ports/port_app.h"
 #include "perf/echo/histogram.h"
 
 namespace ulnet::perf {
@@ -27,18 +27,8 @@ struct AppFigures {
   Histogram latency;
 };
 
-class App {
+class App : public PortApp {
  public:
-  virtual ~App() = default;
-  /// One turn. Returns work done. `queue` was not polled by anyone else in raw apps.
-  virtual unsigned turn(Instant now) = 0;
-  /// Uses the queue itself: no stack polls it.
-  [[nodiscard]] virtual bool raw() const { return false; }
-  /// When turn() has something to do by itself.
-  [[nodiscard]] virtual Instant next_deadline() const { return kForever; }
-  /// Gives all packets back. The last call.
-  virtual void finish(Instant) {}
-  [[nodiscard]] virtual bool done() const { return false; }
   AppFigures figures;
 };
 

@@ -8,9 +8,9 @@
 
 #include <cstdio>
 
-#include "lnd/dpdk/capture.h"
+#include "control/ports/live_port.h"
+#include "control/ports/port_memory.h"
 #include "lnd/dpdk/net_address_text.h"
-#include "perf/echo/port_worker.h"
 
 namespace ulnet::perf {
 namespace {
@@ -55,7 +55,31 @@ class Signals {
   sigset_t old_{};
 };
 
-class Run {
+/// A capture as a file.
+class FileSink final : public CaptureSink {
+ public:
+  ~FileSink() override {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] bool open(const std::string& path) {
+    fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+    return fd_ >= 0;
+  }
+  Result<void> write(std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t wrote = ::write(fd_, bytes.data(), bytes.size());
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote <= 0) return fail(errno, "the capture cannot be written");
+      bytes = bytes.subspan(size_t(wrote));
+    }
+    return {};
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+class Run final : private PortWatcher {
  public:
   explicit Run(const WireOptions& options) : options_(options) {}
   json run();
@@ -64,32 +88,26 @@ class Run {
   [[nodiscard]] uint32_t memory_mb() const;
   [[nodiscard]] json open();
   void loop();
-  void watch_link();
-  void reset();
   [[nodiscard]] json start_capture();
-  void stop_capture();
   [[nodiscard]] bool all_done() const;
   [[nodiscard]] json close(Duration took);
+  void link_changed(const LinkState& link) override;
+  void reset_done(const PortProblem* problem) override;
+  void capture_ended(uint64_t written, uint64_t skipped, const Error* error) override;
 
   const WireOptions& options_;
   Signals signals_;
+  FileSink capture_;
   std::unique_ptr<Host> host_;
-  std::unique_ptr<Port> port_;
-  std::unique_ptr<StackMesh> mesh_;
-  std::vector<std::unique_ptr<PortWorker>> workers_;
-  LinkState link_;
-  std::unique_ptr<Capture> capture_;
+  std::vector<App*> apps_;  // the port's, by worker
+  std::unique_ptr<LivePort> port_;
   std::string failed_;
 };
 
 /// What the pools take, and room for DPDK's own: rings, allocator, the device.
 uint32_t Run::memory_mb() const {
   if (options_.memory_mb != 0) return options_.memory_mb;
-  const auto spec = device_spec(options_.port.device);
-  if (!spec) return 64;
-  const bool chains = spec->kind == DeviceKind::kRing || spec->kind == DeviceKind::kTap;
-  const PoolPlan plan = pool_plan(options_.port, buffer_shape(options_.port, spec->kind, chains));
-  return uint32_t(plan.bytes * options_.workers * 5 / 4 >> 20) + 48;
+  return port_memory_mb({&options_.port, 1}, options_.workers);
 }
 
 json Run::open() {
@@ -104,102 +122,68 @@ json Run::open() {
   auto host = Host::start(config);
   if (!host) return problem_json(host.error());
   host_ = std::move(*host);
-  auto port = Port::open(options_.port, options_.workers, 0);
+  LivePort::Options live;
+  live.port = options_.port;
+  live.watcher = this;
+  live.app = [this](unsigned queue, PortQueue& port, Stack& stack, const Mac& mac) -> Result<std::unique_ptr<PortApp>> {
+    AppOptions its = options_.app;
+    if (queue != 0 && its.mode == "ping") its.mode = "serve";  // one of them is enough
+    auto app = app_make(its, port, &stack, mac);
+    if (!app) return tl::unexpected(app.error());
+    apps_.push_back(app->get());
+    return std::move(*app);
+  };
+  auto port = LivePort::open(*host_, std::move(live));
   if (!port) return problem_json(port.error().error, port.error().detail);
   port_ = std::move(*port);
-  if (port_->queue_count() > 1) mesh_ = std::make_unique<StackMesh>(port_->queue_count());
-  for (unsigned i = 0; i < port_->queue_count(); ++i) {
-    auto worker = PortWorker::make(options_.app, *port_, i, mesh_.get());
-    if (!worker) return problem_json(worker.error());
-    workers_.push_back(std::move(*worker));
-  }
-  if (!options_.capture_path.empty())
-    if (json refused = start_capture(); refused.contains("error")) return refused;
-  port_->start();
-  for (unsigned i = 0; i < workers_.size(); ++i)
-    if (auto added = host_->add(WorkerId{uint16_t(i)}, *workers_[i]); !added) return problem_json(added.error());
-  link_ = port_->link();
-  workers_[0]->ask_announce();
-  return {};
+  return options_.capture_path.empty() ? json{} : start_capture();
 }
 
 json Run::start_capture() {
-  const int fd = ::open(options_.capture_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
-  if (fd < 0) return problem_json({-errno, "the capture's file cannot be made", 0});
-  // Two clocks: the workers' time line, and what a reader of the file expects.
-  timespec wall{};
-  clock_gettime(CLOCK_REALTIME, &wall);
-  const Duration since_1970 = std::chrono::seconds{wall.tv_sec} + Duration{wall.tv_nsec};
+  if (!capture_.open(options_.capture_path)) return problem_json({-errno, "the capture's file cannot be made", 0});
   CaptureOptions options;
   options.filter = options_.capture_filter;
-  auto started = Capture::start(*port_, fd, options, since_1970 - clock_now().time_since_epoch());
-  if (!started) return problem_json(started.error().error, started.error().detail);
-  capture_ = std::move(*started);
-  return {};
-}
-
-void Run::stop_capture() {
-  if (capture_ == nullptr) return;
-  capture_->stop_begin();
-  while (!capture_->stopped()) {
-    for (auto& worker : workers_) worker->gate().notify();
-    ::usleep(1000);
-  }
-  if (auto done = capture_->finish(clock_now()); !done) failed_ = done.error().what;
-  capture_.reset();
+  auto started = port_->capture(capture_, options);
+  return started ? json{} : problem_json(started.error().error, started.error().detail);
 }
 
 const char* link_text(const LinkState& its) {
   return its.up ? "link up" : "link down";
 }
 
-void Run::watch_link() {
-  const LinkState now = port_->link();
-  if (now.up == link_.up) return;
-  link_ = now;
-  if (!options_.quiet) say(link_text(now));
-  if (now.up) workers_[0]->ask_announce();
+void Run::link_changed(const LinkState& link) {
+  if (!options_.quiet) say(link_text(link));
 }
 
-/// As control does it: ask, wake, wait, reopen. Here waiting is allowed.
-void Run::reset() {
-  port_->stop_begin();
-  const Instant give_up = clock_now() + 2s;
-  while (!port_->stopped() && clock_now() < give_up) {
-    for (auto& worker : workers_) worker->gate().notify();
-    ::usleep(1000);
-  }
-  auto done = port_->reopen();
-  if (!done) {
-    failed_ = std::string(done.error().error.what) + " " + done.error().detail;
-    return;
-  }
-  port_->start();
-  for (auto& worker : workers_) worker->gate().notify();
-  workers_[0]->ask_announce();
-  if (!options_.quiet) say("reset done");
+void Run::reset_done(const PortProblem* problem) {
+  if (problem != nullptr) failed_ = std::string(problem->error.what) + " " + problem->detail;
+  if (problem == nullptr && !options_.quiet) say("reset done");
+}
+
+void Run::capture_ended(uint64_t, uint64_t, const Error* error) {
+  if (error != nullptr) failed_ = error->what;
 }
 
 bool Run::all_done() const {
-  for (const auto& worker : workers_)
-    if (!worker->done()) return false;
+  for (unsigned i = 0; i < port_->worker_count(); ++i)
+    if (!port_->worker(i).done()) return false;
   return true;
 }
 
 void Run::loop() {
   const Instant end = clock_now() + options_.duration;
-  while (clock_now() < end && !all_done() && failed_.empty()) {
+  while (!all_done() && failed_.empty()) {
+    const Instant now = clock_now();
+    if (now >= end) return;
+    port_->turn(now);
     std::vector<int> fds{signals_.fd()};
     port_->wait_fds(fds);
     std::vector<pollfd> waits;
     for (const int fd : fds) waits.push_back({fd, POLLIN, 0});
-    (void)::poll(waits.data(), waits.size(), 20);
-    port_->drain_events();
-    watch_link();
-    if (capture_ != nullptr && (!capture_->turn() || capture_->full())) stop_capture();
-    if (port_->take_reset_request()) reset();
+    const auto nap = std::clamp<Duration>(port_->next_deadline() - now, 1ms, 20ms);  // apps end without a word
+    (void)::poll(waits.data(), waits.size(), int(nap / 1ms));
     const int signal = signals_.take();
-    if (signal == SIGUSR1) reset();
+    if (signal == SIGUSR1) port_->reset();
     if (signal == SIGTERM || signal == SIGINT) return;
   }
 }
@@ -236,21 +220,14 @@ json stack_json(const StackCounters& its) {
 
 json Run::close(Duration took) {
   json out;
-  stop_capture();
-  for (unsigned i = 0; i < workers_.size(); ++i) (void)host_->remove(WorkerId{uint16_t(i)}, *workers_[i]);
-  const Instant now = clock_now();
-  port_->stop_begin();
-  for (unsigned i = 0; i < workers_.size(); ++i) {
-    workers_[i]->finish(now);
-    (void)port_->queue(i).receive({}, now);  // in the worker's place: it obeys
-  }
+  port_->close();
   out["port"] = port_json(port_->show());
-  for (unsigned i = 0; i < workers_.size(); ++i) {
-    PortWorker& worker = *workers_[i];
-    json its = app_json(worker.app().figures, took);
+  for (unsigned i = 0; i < port_->worker_count(); ++i) {
+    const PortWorker& worker = port_->worker(i);
+    json its = app_json(apps_[i]->figures, took);
     its["stack"] = stack_json(worker.stack().counters());
     const HostThreadStats stats = host_->thread(WorkerId{uint16_t(i)})->stats();
-    const auto packets = std::max<uint64_t>(1, port_->queue(i).counters().rx_packets.get());
+    const auto packets = std::max<uint64_t>(1, port_->port().queue(i).counters().rx_packets.get());
     its["busy_cycles"] = worker.busy_cycles();
     its["idle_cycles"] = worker.idle_cycles();
     its["cycles_per_packet"] = double(worker.busy_cycles()) / double(packets);
@@ -258,10 +235,8 @@ json Run::close(Duration took) {
     its["asleep_ns"] = stats.asleep.count();
     out["workers"].push_back(its);
   }
-  port_->close();
-  out["packets_conserved"] = port_->packets_conserved();
+  out["packets_conserved"] = port_->port().packets_conserved();
   if (!failed_.empty()) out["error"] = failed_;
-  workers_.clear();
   port_.reset();
   return out;
 }
@@ -269,8 +244,8 @@ json Run::close(Duration took) {
 json Run::run() {
   json opened = open();
   if (opened.contains("error")) return opened;
-  say("ready " + mac_text(port_->mac()));
-  if (!options_.quiet) say(link_text(link_));
+  say("ready " + mac_text(port_->port().mac()));
+  if (!options_.quiet) say(link_text(port_->link()));
   const Instant from = clock_now();
   loop();
   const Duration took = clock_now() - from;

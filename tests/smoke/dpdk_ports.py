@@ -17,17 +17,17 @@ import unittest
 
 import netns
 
-WIRE = os.environ.get('ULNET_WIRE', '')
+PERF = os.environ.get('ULNET_PERF', '')
 READY = r'^ready ([0-9a-f:]{17})'
 XDP_KEPT = 2048 + 64  # buffers that the AF_XDP driver does not give back: its fill ring
 
 
 class Port:
-    """ulnet-wire in a node."""
+    """`ulnet-perf wire` in a node."""
 
     def __init__(self, node, mode, device, *options, mtu=1500, workers=1, seconds=60):
-        self.program = node.start([WIRE, mode, '--device', device, '--mtu', mtu, '--workers', workers, '--seconds',
-                                   seconds, *options])
+        self.program = node.start([PERF, 'wire', mode, '--json', '--device', device, '--mtu', mtu, '--workers', workers,
+                                   '--seconds', seconds, *options])
         self.mac = self.program.wait_for(READY, 20).group(1)
 
     def figures(self, timeout=20):
@@ -240,8 +240,8 @@ class Frames(unittest.TestCase):
                     for reason, count in BROKEN_COUNTS.items():
                         found = sum(f'dropped: {reason}' in line for line in lines)
                         self.assertEqual(count, found, f'{reason} in {seen}')
-            refused = kernel.run([WIRE, 'serve', '--device', 'null', '--capture', file, '--filter', 'no such thing'],
-                                 timeout=20, status=1)
+            refused = kernel.run([PERF, 'wire', 'serve', '--device', 'null', '--capture', file, '--filter',
+                                  'no such thing'], timeout=20, status=1)
             self.assertIn('the filter is not understood', refused)
 
     def test_vlan(self):
@@ -388,7 +388,7 @@ class Refused(unittest.TestCase):
 
     def refused(self, *options):
         with netns.Topology() as net:
-            output = net.node('a').run([WIRE, 'serve', *options], timeout=20, status=1)
+            output = net.node('a').run([PERF, 'wire', 'serve', *options], timeout=20, status=1)
             answer = json.loads(output.strip().splitlines()[-1])
             return f'{answer["error"]}: {answer.get("detail", "")}'
 
@@ -412,8 +412,8 @@ if __name__ == '__main__':
     if '--send-broken' in sys.argv:
         send_broken(sys.argv[-1])
         sys.exit(0)
-    if not pathlib.Path(WIRE).exists():
-        sys.exit(f'ULNET_WIRE={WIRE}: not built')
+    if not pathlib.Path(PERF).exists():
+        sys.exit(f'ULNET_PERF={PERF}: not built')
     REASON = netns.why_not()
     if REASON:
         netns.skip(REASON)

@@ -23,6 +23,7 @@ struct Command {
   std::string text;                          ///< for standard output, before the requests
   std::string warnings;                      ///< for standard error
   std::string output_file;                   ///< what is shown goes there instead; empty = standard output
+  bool pcapng = false;                       ///< parts are pieces of a pcapng file; the rest goes to standard error
   std::chrono::milliseconds timeout{30000};  ///< how long to wait for ulnetd
   int exit_status = 0;                       ///< when all went well
 };

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "control/api/base64.h"
 #include "control/api/client.h"
 #include "control/api/error_yaml.h"
 
@@ -40,18 +41,31 @@ api::ApiError call_error(const api::Request& request, const api::Failure& failur
   return {verb_text(request.verb), request.object, failure.code, failure.text, {}};
 }
 
+/// Takes a part of a capture to `out`. False: it cannot be written, or is not one.
+bool pcapng_take(const api::Answer& part, std::ostream& out) {
+  const config::Doc* capture = part.doc.find("capture");
+  const config::Doc* text = capture != nullptr ? capture->find("pcapng") : nullptr;
+  const auto bytes = text != nullptr ? api::base64_decode(text->text()) : std::nullopt;
+  if (!bytes) return false;
+  out.write(reinterpret_cast<const char*>(bytes->data()), std::streamsize(bytes->size()));
+  return bool(out.flush());
+}
+
 int requests_run(const Program& program, const Command& command, std::ostream& out, std::ostream& err) {
   api::ClientOptions options{.path = program.socket, .version = program.version, .timeout = command.timeout};
   auto client = api::Client::connect(options);
   std::vector<api::ApiError> errors;
+  api::Client::PartFn on_part;
+  if (command.pcapng) on_part = [&out](const api::Answer& part) { return pcapng_take(part, out); };
   for (const api::Request& request : command.requests) {
     tl::expected<api::Answer, api::Failure> answer =
-        client ? client->call(request) : tl::expected<api::Answer, api::Failure>(tl::unexpected(client.error()));
+        client ? client->call(request, on_part)
+               : tl::expected<api::Answer, api::Failure>(tl::unexpected(client.error()));
     if (!answer) {
       errors.push_back(call_error(request, answer.error()));
       break;
     }
-    if (!answer->doc.is_null()) doc_print(program, answer->doc, out);
+    if (!answer->doc.is_null()) doc_print(program, answer->doc, command.pcapng ? err : out);
     errors.insert(errors.end(), answer->errors.begin(), answer->errors.end());
     if (!answer->ok()) break;
   }
@@ -108,7 +122,11 @@ int run(const Program& program, std::span<const std::string> words, const Env& e
   file.flush();
   if (file) return status;
   errors_print(program,
-               {{"export", "export", -EIO, built->output_file + ": cannot be written: " + std::strerror(errno), {}}},
+               {{"export",
+                 built->requests[0].object,
+                 -EIO,
+                 built->output_file + ": cannot be written: " + std::strerror(errno),
+                 {}}},
                err);
   return 234;
 }

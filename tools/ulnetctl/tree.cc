@@ -38,6 +38,15 @@ constexpr OptionSpec kNetSet[] = {{"nid", kValue, "the NI to change"},
                                   {"health", kValue, "health value, 0..1000"},
                                   {"conns-per-peer", kValue, "connections to each peer NI, 0..127"},
                                   {"lnd-timeout", kValue, "seconds that a transmission may take"}};
+constexpr OptionSpec kPortShow[] = {{"name", kValue, "show this port only", 'n'}, kVerbose};
+constexpr OptionSpec kPortReset[] = {{"name", kValue, "the port", 'n'}};
+constexpr OptionSpec kCapture[] = {{"if", kValue, "the port, as `port show` names it", 'i'},
+                                   {"filter", kValue, "what to take, in libpcap's words: \"udp port 4791\"", 'f'},
+                                   {"output", kValue, "pcapng file, or - for standard output", 'o'},
+                                   {"snap", kValue, "bytes of each packet, 22..65536 (256)"},
+                                   {"seconds", kValue, "end after so long"},
+                                   {"size", kValue, "end at so many MiB (64)"},
+                                   {"rate", kValue, "packets a second and queue; what is above is counted (100000)"}};
 constexpr OptionSpec kRouteAdd[] = {{"net", kValue, "the remote network, or a range: tcp[1-3]", 'n'},
                                     {"gateway", kValue, "NID of the router, or a range: 10.1.1.[1-5]@tcp", 'g'},
                                     {"hop", kValue, "routers on the way, 1..255", 'c'},
@@ -111,6 +120,9 @@ constexpr CommandSpec kCommands[] = {
     {"udsp", "add", "add a selection policy", kUdspAdd, udsp_add},
     {"udsp", "del", "delete a selection policy", kUdspDel, udsp_del},
     {"udsp", "show", "show selection policies", kUdspShow, udsp_show},
+    {"port", "show", "show packet ports: link, queues, offloads, drops", kPortShow, port_show},
+    {"port", "reset", "close a packet port and open it again", kPortReset, port_reset},
+    {"capture", "", "capture what passes a packet port, and what it drops", kCapture, capture},
 };
 
 constexpr std::array kOtherWords = {"quit",

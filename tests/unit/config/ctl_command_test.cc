@@ -163,6 +163,25 @@ TEST(CtlCommand, peers_ping_and_discover) {
             "{\"verb\":\"manage\",\"object\":\"discover\",\"args\":{\"nids\":[\"10.0.0.1@tcp\"],\"force\":true}}\n");
 }
 
+TEST(CtlCommand, ports_and_captures) {
+  EXPECT_EQ(requests_of("port show -n rail0 -v 2"),
+            "{\"verb\":\"show\",\"object\":\"port\",\"args\":{\"verbose\":2,\"name\":\"rail0\"}}\n");
+  EXPECT_EQ(requests_of("port reset --name rail0"),
+            "{\"verb\":\"manage\",\"object\":\"port_reset\",\"args\":{\"name\":\"rail0\"}}\n");
+  EXPECT_EQ(requests_of("capture --if rail0 -f 'udp port 4791' -o - --size 2 --seconds 5"),
+            "{\"verb\":\"manage\",\"object\":\"capture\",\"args\":{\"if\":\"rail0\",\"filter\":\"udp port 4791\","
+            "\"seconds\":5,\"size\":2097152}}\n");
+  const Built built = build("capture --if rail0 --output a.pcapng");
+  EXPECT_TRUE(built->pcapng);
+  EXPECT_EQ(built->output_file, "a.pcapng");
+  EXPECT_EQ(build("capture --if rail0 --output -")->output_file, "");
+  EXPECT_EQ(refusal_of("capture --output -"), "255 manage/capture -22 missing --if: the port as `port show` names it");
+  EXPECT_EQ(refusal_of("capture --if rail0"),
+            "255 manage/capture -22 missing --output: a file, or - for standard output");
+  EXPECT_EQ(refusal_of("capture --if rail0 -o - --snap 9"), "255 manage/capture -22 --snap: '9'; allowed: 22 to 65536");
+  EXPECT_EQ(refusal_of("port reset"), "255 manage/port_reset -22 missing --name: the port as `port show` names it");
+}
+
 TEST(CtlCommand, import_and_export) {
   std::string asked;
   Env env;
@@ -310,7 +329,8 @@ TEST(CtlCommand, other_words) {
             "--ignore_errors     ignore_errors       lnet                route               \n"
             "net                 routing             set                 import              \n"
             "export              stats               debug               global              \n"
-            "peer                ping                discover            udsp                \n");
+            "peer                ping                discover            udsp                \n"
+            "port                capture             \n");
   EXPECT_EQ(build("help route add")->text, help_text("route", "add"));
 }
 

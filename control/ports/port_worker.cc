@@ -1,19 +1,19 @@
-#include "perf/echo/port_worker.h"
+#include "control/ports/port_worker.h"
 
-namespace ulnet::perf {
+namespace ulnet {
 
 PortWorker::PortWorker(dpdk::Port& port, unsigned queue, dpdk::StackMesh* mesh)
     : queue_(port.queue(queue)), stack_(dpdk::stack_config(port.config(), port.mac()), queue_, mesh) {}
 
-Result<std::unique_ptr<PortWorker>> PortWorker::make(const AppOptions& options, dpdk::Port& port, unsigned queue,
+Result<std::unique_ptr<PortWorker>> PortWorker::make(const PortAppMaker& app, dpdk::Port& port, unsigned queue,
                                                      dpdk::StackMesh* mesh) {
   std::unique_ptr<PortWorker> worker(new PortWorker(port, queue, mesh));
   if (auto opened = worker->gate_.open(); !opened) return tl::unexpected(opened.error());
-  AppOptions its = options;
-  if (queue != 0 && its.mode == "ping") its.mode = "serve";  // one of them is enough
-  auto app = app_make(its, worker->queue_, &worker->stack_, port.mac());
-  if (!app) return tl::unexpected(app.error());
-  worker->app_ = std::move(*app);
+  if (app) {
+    auto made = app(queue, worker->queue_, worker->stack_, port.mac());
+    if (!made) return tl::unexpected(made.error());
+    worker->app_ = std::move(*made);
+  }
   if (mesh != nullptr)
     mesh->set_waker(
         queue, [](void* gate) { static_cast<IdleGate*>(gate)->notify(); }, &worker->gate_);
@@ -24,19 +24,19 @@ unsigned PortWorker::turn(Instant now) {
   const uint64_t from = cycle_count();
   now_ = now;
   unsigned work = 0;
-  if (app_->raw()) {
+  if (app_ != nullptr && app_->raw()) {
     work = app_->turn(now);
   } else {
     if (announce_.load(std::memory_order_relaxed) && announce_.exchange(false, std::memory_order_acquire))
       stack_.announce(now);
     work = stack_.poll(kBudget, now);
-    work += app_->turn(now);
+    if (app_ != nullptr) work += app_->turn(now);
     work += stack_.timers(now);
     stack_.flush(now);
   }
-  if (app_->done()) done_.store(true, std::memory_order_release);
+  if (app_ != nullptr && app_->done()) done_.store(true, std::memory_order_release);
   nap_ = work > 0 ? kNapMin : std::min(nap_ * 2, kNapMax);
-  (work > 0 ? busy_cycles_ : idle_cycles_) += cycle_count() - from;
+  (work > 0 ? busy_cycles_ : idle_cycles_).add(cycle_count() - from);
   return work;
 }
 
@@ -46,7 +46,8 @@ bool PortWorker::pending() {
 
 Instant PortWorker::next_deadline() {
   const Instant polled = queue_.wait_fd() >= 0 ? kForever : now_ + nap_;
-  return std::min({stack_.next_deadline(), app_->next_deadline(), polled});
+  const Instant app = app_ != nullptr ? app_->next_deadline() : kForever;
+  return std::min({stack_.next_deadline(), app, polled});
 }
 
 unsigned PortWorker::wait_fds(std::span<int> out) {
@@ -56,8 +57,8 @@ unsigned PortWorker::wait_fds(std::span<int> out) {
 }
 
 void PortWorker::finish(Instant now) {
-  app_->finish(now);
+  if (app_ != nullptr) app_->finish(now);
   stack_.shut(now);
 }
 
-}  // namespace ulnet::perf
+}  // namespace ulnet

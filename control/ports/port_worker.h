@@ -1,16 +1,17 @@
 // One worker's part of a port as a Host thread turns it: queue, stack and what is done with them; and how it sleeps: on
 // the queue's interrupt where there is one, else by polling with growing naps.
 #pragma once
+#include "control/host/clock.h"
 #include "control/host/turnable.h"
+#include "control/ports/port_app.h"
 #include "lnd/dpdk/port.h"
-#include "perf/echo/apps.h"
 
-namespace ulnet::perf {
+namespace ulnet {
 
 class PortWorker final : public Turnable {
  public:
-  /// Errors: those of app_make; EMFILE.
-  [[nodiscard]] static Result<std::unique_ptr<PortWorker>> make(const AppOptions& options, dpdk::Port& port,
+  /// `app` may be empty: then the stack answers, and that is all. Errors: those of `app`; EMFILE.
+  [[nodiscard]] static Result<std::unique_ptr<PortWorker>> make(const PortAppMaker& app, dpdk::Port& port,
                                                                 unsigned queue, dpdk::StackMesh* mesh);
   unsigned turn(Instant now) override;
   [[nodiscard]] bool pending() override;
@@ -27,12 +28,12 @@ class PortWorker final : public Turnable {
   }
   /// After the thread has let go: everything back to the pools.
   void finish(Instant now);
-  [[nodiscard]] App& app() { return *app_; }
-  [[nodiscard]] dpdk::Stack& stack() { return stack_; }
+  /// Counters are for any thread, the rest for the worker.
+  [[nodiscard]] const dpdk::Stack& stack() const { return stack_; }
   [[nodiscard]] bool done() const { return done_.load(std::memory_order_acquire); }
-  /// Cycles of the time-stamp counter in turns with work, and turns without.
-  [[nodiscard]] uint64_t busy_cycles() const { return busy_cycles_; }
-  [[nodiscard]] uint64_t idle_cycles() const { return idle_cycles_; }
+  /// Cycles of the time-stamp counter in turns with work, and turns without. Any thread.
+  [[nodiscard]] uint64_t busy_cycles() const { return busy_cycles_.get(); }
+  [[nodiscard]] uint64_t idle_cycles() const { return idle_cycles_.get(); }
 
  private:
   PortWorker(dpdk::Port& port, unsigned queue, dpdk::StackMesh* mesh);
@@ -41,14 +42,13 @@ class PortWorker final : public Turnable {
   static constexpr Duration kNapMax = 1ms;
   dpdk::PortQueue& queue_;
   dpdk::Stack stack_;
-  std::unique_ptr<App> app_;
+  std::unique_ptr<PortApp> app_;  // may be null
   IdleGate gate_;
   Instant now_ = kNever;
   Duration nap_ = kNapMin;
-  uint64_t busy_cycles_ = 0;
-  uint64_t idle_cycles_ = 0;
+  Counter busy_cycles_, idle_cycles_;
   std::atomic<bool> announce_{false};  // control: w, worker: r
   std::atomic<bool> done_{false};      // worker: w, control: r
 };
 
-}  // namespace ulnet::perf
+}  // namespace ulnet

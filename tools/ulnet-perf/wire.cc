@@ -1,4 +1,8 @@
-// ulnet-wire: a port and what is done with it, from the command line; prints its figures as one JSON object, last.
+// ulnet-perf wire: a packet port and one thing done with it: the ceiling for what LNet can reach over it.
+#include "tools/ulnet-perf/wire.h"
+
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -13,12 +17,15 @@ struct Words {
   std::vector<std::string> addresses;
   std::vector<std::string> neighbours;  ///< "10.0.0.1=02:00:00:00:00:01"
   std::string peer, peer_mac, mac, idle = "adaptive";
+  bool json = false;
   double seconds = 10;
   int64_t interval_us = 0;
 };
 
 void add_options(CLI::App& app, WireOptions& options, Words& words) {
-  app.add_option("mode", options.app.mode, "serve, hold, generate, ping, macswap, rawgen");
+  app.add_option("mode", options.app.mode, "serve (echo, the default), generate, ping, hold, macswap, rawgen")
+      ->check(CLI::IsMember({"serve", "generate", "ping", "hold", "macswap", "rawgen"}));
+  app.add_flag("--json", words.json, "Print the figures as one JSON object instead of a table");
   app.add_option("--device", options.port.device, "PCI address, or a kind with parameters")->required();
   app.add_option("--name", options.port.name);
   app.add_option("--address", words.addresses, "IP address with prefix length; may be repeated");
@@ -85,21 +92,48 @@ Result<void> convert(const Words& words, WireOptions& options) {
   return {};
 }
 
-}  // namespace
-}  // namespace ulnet::perf
+double microseconds(const nlohmann::json& latency, const char* key) {
+  return latency.value(key, 0.0) / 1000;
+}
 
-int main(int argc, char** argv) {
-  CLI::App app{"A packet port of ulnet, and one thing done with it."};
-  ulnet::perf::WireOptions options;
+/// A line for each worker, then what was dropped, and why.
+void print_table(const nlohmann::json& figures) {
+  fmt::print("{:>6} {:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7}\n", "worker", "packets/s", "Gb/s", "p50 us",
+             "p99 us", "p99.9 us", "max us", "lost", "corrupted", "cycles");
+  unsigned index = 0;
+  for (const auto& worker : figures.at("workers")) {
+    const nlohmann::json latency = worker.value("latency_ns", nlohmann::json::object());
+    fmt::print("{:>6} {:>12.0f} {:>9.3f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9} {:>9} {:>7.0f}\n", index++,
+               worker.value("packets_per_second", 0.0), worker.value("bytes_per_second", 0.0) * 8e-9,
+               microseconds(latency, "p50"), microseconds(latency, "p99"), microseconds(latency, "p999"),
+               microseconds(latency, "max"), worker.value("lost", uint64_t{0}), worker.value("corrupted", uint64_t{0}),
+               worker.value("cycles_per_packet", 0.0));
+  }
+  for (const auto& queue : figures.at("port").at("queues"))
+    for (const auto& [reason, count] : queue.at("drops").items())
+      fmt::print("queue {}: {} dropped: {}\n", queue.value("queue", 0), count.get<uint64_t>(), reason);
+}
+
+}  // namespace
+
+int wire(int argc, char** argv) {
+  CLI::App app{"A packet port, and one thing done with it.", "ulnet-perf wire"};
+  WireOptions options;
   options.port.name = "port0";
-  ulnet::perf::Words words;
-  ulnet::perf::add_options(app, options, words);
+  Words words;
+  add_options(app, options, words);
   CLI11_PARSE(app, argc, argv);
-  if (auto done = ulnet::perf::convert(words, options); !done) {
-    std::fprintf(stderr, "ulnet-wire: %s\n", done.error().what);
+  if (auto done = convert(words, options); !done) {
+    std::fprintf(stderr, "ulnet-perf wire: %s\n", done.error().what);
     return 2;
   }
-  const nlohmann::json figures = ulnet::perf::wire_run(options);
-  std::printf("%s\n", figures.dump().c_str());
+  const nlohmann::json figures = wire_run(options);
+  if (words.json || !figures.contains("workers")) {
+    std::printf("%s\n", figures.dump().c_str());
+  } else {
+    print_table(figures);
+  }
   return figures.contains("error") || !figures.value("packets_conserved", false) ? 1 : 0;
 }
+
+}  // namespace ulnet::perf

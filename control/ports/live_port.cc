@@ -1,0 +1,158 @@
+#include "control/ports/live_port.h"
+
+#include <time.h>
+
+namespace ulnet {
+
+LivePort::Opened LivePort::open(Host& host, Options options) {
+  std::unique_ptr<LivePort> live(new LivePort(host, std::move(options)));
+  const auto refuse = [](const Error& error) { return tl::unexpected(dpdk::PortProblem{error, {}}); };
+  auto port = dpdk::Port::open(live->options_.port, host.worker_count(), live->options_.index);
+  if (!port) return tl::unexpected(port.error());
+  live->port_ = std::move(*port);
+  const unsigned queues = live->port_->queue_count();
+  if (queues > 1) live->mesh_ = std::make_unique<dpdk::StackMesh>(queues);
+  for (unsigned i = 0; i < queues; ++i) {
+    auto worker = PortWorker::make(live->options_.app, *live->port_, i, live->mesh_.get());
+    if (!worker) return refuse(worker.error());
+    live->workers_.push_back(std::move(*worker));
+  }
+  live->port_->start();
+  for (auto& worker : live->workers_) {
+    if (auto added = host.add(WorkerId{uint16_t(live->hosted_)}, *worker); !added) return refuse(added.error());
+    ++live->hosted_;
+  }
+  live->link_ = live->port_->link();
+  live->workers_[0]->ask_announce();
+  return live;
+}
+
+LivePort::~LivePort() {
+  if (port_ != nullptr) close();
+}
+
+void LivePort::close() {
+  if (std::exchange(closed_, true)) return;
+  for (unsigned i = 0; i < hosted_; ++i) (void)host_.remove(WorkerId{uint16_t(i)}, *workers_[i]);
+  const Instant now = clock_now();
+  port_->stop_begin();
+  if (capture_ != nullptr) capture_->stop_begin();
+  for (unsigned i = 0; i < port_->queue_count(); ++i) {
+    if (i < workers_.size()) workers_[i]->finish(now);
+    (void)port_->queue(i).receive({}, now);  // in the worker's place: it obeys
+  }
+  if (capture_ != nullptr) capture_end(now);
+  port_->close();
+}
+
+void LivePort::notify_workers() {
+  for (auto& worker : workers_) worker->gate().notify();
+}
+
+unsigned LivePort::turn(Instant now) {
+  if (closed_) return 0;
+  now_ = now;
+  unsigned done = 0;
+  if (port_->drain_events() || now >= look_) {
+    link_look(now);
+    ++done;
+  }
+  if (port_->take_reset_request()) reset();
+  if (resetting_) reset_go_on(now);
+  if (capture_ != nullptr && now >= capture_next_) capture_go_on(now);
+  return done;
+}
+
+Instant LivePort::next_deadline() const {
+  if (closed_) return kForever;
+  return std::min({look_, capture_next_, resetting_ ? now_ + kLetGoEvery : kForever});
+}
+
+void LivePort::link_look(Instant now) {
+  std::vector<int> fds;
+  port_->wait_fds(fds);
+  look_ = now + (fds.empty() ? dpdk::Port::kLinkPoll : kLookAnyway);
+  const dpdk::LinkState link = port_->link();
+  if (link == link_) return;
+  const bool changed = link.up != link_.up;
+  link_ = link;
+  if (changed && link.up) workers_[0]->ask_announce();
+  if (changed && options_.watcher != nullptr) options_.watcher->link_changed(link);
+}
+
+void LivePort::reset() {
+  if (resetting_ || closed_) return;
+  resetting_ = true;
+  reset_until_ = now_ + kResetPatience;
+  port_->stop_begin();
+  notify_workers();
+}
+
+void LivePort::reset_go_on(Instant now) {
+  const dpdk::PortProblem late{{-ETIMEDOUT, "a worker does not let go of the port", 0}, {}};
+  if (!port_->stopped()) {
+    notify_workers();
+    if (now < reset_until_) return;
+    resetting_ = false;
+    if (options_.watcher != nullptr) options_.watcher->reset_done(&late);
+    return;
+  }
+  resetting_ = false;
+  const auto opened = port_->reopen();
+  if (opened) {
+    port_->start();
+    notify_workers();
+    workers_[0]->ask_announce();
+  }
+  look_ = kNever;
+  if (options_.watcher != nullptr) options_.watcher->reset_done(opened ? nullptr : &opened.error());
+}
+
+tl::expected<void, dpdk::PortProblem> LivePort::capture(dpdk::CaptureSink& sink, const dpdk::CaptureOptions& options) {
+  if (capture_ != nullptr || resetting_ || closed_)
+    return tl::unexpected<dpdk::PortProblem>({{-EBUSY, "the port is captured already, or being reset", 0}, {}});
+  // Two clocks: the workers' time line, and what a reader of the file expects.
+  timespec wall{};
+  clock_gettime(CLOCK_REALTIME, &wall);
+  const Duration since_1970 = std::chrono::seconds{wall.tv_sec} + Duration{wall.tv_nsec};
+  auto started = dpdk::Capture::start(*port_, sink, options, since_1970 - clock_now().time_since_epoch());
+  if (!started) return tl::unexpected(started.error());
+  capture_ = std::move(*started);
+  capture_error_.reset();
+  capture_stopping_ = false;
+  capture_next_ = kNever;
+  return {};
+}
+
+void LivePort::capture_stop() {
+  if (capture_ == nullptr || capture_stopping_) return;
+  capture_stopping_ = true;
+  capture_->stop_begin();
+  notify_workers();
+  capture_next_ = kNever;
+}
+
+void LivePort::capture_go_on(Instant now) {
+  if (!capture_stopping_) {
+    capture_next_ = now + kCaptureEvery;
+    const auto turned = capture_->turn();
+    if (!turned) capture_error_ = turned.error();
+    if (!turned || capture_->full()) capture_stop();
+    return;
+  }
+  capture_next_ = now + kLetGoEvery;
+  notify_workers();
+  if (capture_->stopped()) capture_end(now);
+}
+
+void LivePort::capture_end(Instant now) {
+  if (!capture_error_)
+    if (const auto finished = capture_->finish(now); !finished) capture_error_ = finished.error();
+  const uint64_t written = capture_->written(), skipped = capture_->skipped();
+  capture_.reset();
+  capture_next_ = kForever;
+  if (options_.watcher != nullptr)
+    options_.watcher->capture_ended(written, skipped, capture_error_ ? &*capture_error_ : nullptr);
+}
+
+}  // namespace ulnet

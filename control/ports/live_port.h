@@ -1,0 +1,98 @@
+#pragma once
+// A port in service: the device, a worker's part of it on each Host thread, its link watched, reset when asked,
+// captured when asked. Thread: control; turn() never waits, but opening a device again takes the milliseconds that it
+// takes.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "control/host/host.h"
+#include "control/ports/port_worker.h"
+#include "lnd/dpdk/capture.h"
+
+namespace ulnet {
+
+/// Told by LivePort::turn().
+class PortWatcher {
+ public:
+  virtual ~PortWatcher() = default;
+  virtual void link_changed(const dpdk::LinkState&) {}
+  /// `problem` null: the port works again. Else it is closed.
+  virtual void reset_done(const dpdk::PortProblem* problem) {}
+  /// The capture is over and its sink no longer used; `error` null when it ended as asked or for its size.
+  virtual void capture_ended(uint64_t written, uint64_t skipped, const Error* error) {}
+};
+
+class LivePort {
+ public:
+  struct Options {
+    dpdk::PortConfig port;
+    unsigned index = 0;              ///< unique among the ports of the process
+    PortAppMaker app;                ///< may be empty
+    PortWatcher* watcher = nullptr;  ///< may be null
+  };
+  using Opened = tl::expected<std::unique_ptr<LivePort>, dpdk::PortProblem>;
+  /// Opens the device and puts a worker's part on each of the first Host threads, as many as the port has queues. The
+  /// host outlives it. Errors: those of Port::open, PortWorker::make, Host::add.
+  [[nodiscard]] static Opened open(Host& host, Options options);
+  /// close(), if that was not called.
+  ~LivePort();
+  LivePort(const LivePort&) = delete;
+  LivePort& operator=(const LivePort&) = delete;
+
+  /// Watches, and goes on with what is under way. Returns work done.
+  unsigned turn(Instant now);
+  [[nodiscard]] Instant next_deadline() const;
+  void wait_fds(std::vector<int>& out) const { port_->wait_fds(out); }
+
+  [[nodiscard]] dpdk::LinkState link() const { return link_; }
+  [[nodiscard]] dpdk::PortShown show() { return port_->show(); }
+  [[nodiscard]] dpdk::Port& port() { return *port_; }
+  [[nodiscard]] unsigned worker_count() const { return unsigned(workers_.size()); }
+  [[nodiscard]] const PortWorker& worker(unsigned index) const { return *workers_[index]; }
+  /// Closes the device and opens it again as it was; reset_done() tells. One at a time: asked again meanwhile it does
+  /// nothing.
+  void reset();
+  /// Errors: those of Capture::start; EBUSY while the port is captured or reset. `sink` is used until capture_ended().
+  [[nodiscard]] tl::expected<void, dpdk::PortProblem> capture(dpdk::CaptureSink& sink,
+                                                              const dpdk::CaptureOptions& options);
+  /// Asks the capture to end.
+  void capture_stop();
+  [[nodiscard]] bool captured() const { return capture_ != nullptr; }
+
+  /// Takes its parts off the threads and closes the device; counters can still be shown. Waits for the threads.
+  void close();
+
+ private:
+  LivePort(Host& host, Options options) : host_(host), options_(std::move(options)) {}
+  void notify_workers();
+  void link_look(Instant now);
+  void reset_go_on(Instant now);
+  void capture_go_on(Instant now);
+  void capture_end(Instant now);
+
+  static constexpr Duration kLookAnyway = 1s;     // at the link, where the system tells of changes
+  static constexpr Duration kResetPatience = 2s;  // for workers to let go
+  static constexpr Duration kCaptureEvery = 10ms;
+  static constexpr Duration kLetGoEvery = 1ms;
+
+  Host& host_;
+  const Options options_;
+  std::unique_ptr<dpdk::Port> port_;
+  std::unique_ptr<dpdk::StackMesh> mesh_;
+  std::vector<std::unique_ptr<PortWorker>> workers_;
+  unsigned hosted_ = 0;  // workers on their threads
+  dpdk::LinkState link_;
+  Instant now_ = kNever;
+  Instant look_ = kNever;           // at the link, next
+  Instant reset_until_ = kForever;  // when a reset that is under way is given up
+  bool resetting_ = false;
+  bool closed_ = false;
+  std::unique_ptr<dpdk::Capture> capture_;
+  bool capture_stopping_ = false;
+  std::optional<Error> capture_error_;
+  Instant capture_next_ = kForever;
+};
+
+}  // namespace ulnet

@@ -1,0 +1,14 @@
+#pragma once
+// What DPDK needs of memory before it starts, because without hugepages it cannot get more later. Pure.
+
+#include <span>
+
+#include "lnd/dpdk/pool_plan.h"
+
+namespace ulnet {
+
+/// MiB for the pools of these ports with at most `workers` queues each, and for DPDK's own: rings, allocator, drivers.
+/// A device that is not understood counts nothing.
+[[nodiscard]] uint32_t port_memory_mb(std::span<const dpdk::PortConfig> ports, unsigned workers);
+
+}  // namespace ulnet
