@@ -301,6 +301,16 @@ bool Discovery::needs_push(const Peer& peer) const {
   return !peer.has(kPeerNoDiscovery) && mode_ != config::Discovery::kOff && peer.discovery.node_seqno < sequence_;
 }
 
+// One whose push has failed is told when somebody sends to it: it is not waited for.
+bool Discovery::all_told() const {
+  const auto& all = deps_.peers.peers();
+  return std::none_of(all.begin(), all.end(), [&](const auto& one) {
+    const Peer& peer = *one.second;
+    const bool waits = peer.has(kPeerDiscovered) && !peer.has(kPeerRediscover) && needs_push(peer);
+    return peer.has(kPeerPushSent) || waits;
+  });
+}
+
 bool Discovery::is_up_to_date(const Peer& peer) const {
   return !peer.has(kUnfinished) && (peer.state & kFinished) == kFinished && !needs_push(peer);
 }

@@ -76,6 +76,8 @@ class Discovery {
 
   /// Works on peers that something happened to, at most kDiscoveryBudget; returns how many.
   unsigned turn();
+  /// No peer that is pushed to lacks our newest list.
+  [[nodiscard]] bool all_told() const;
   [[nodiscard]] bool pending() const { return !queue_.empty() || !orphans_.empty(); }
 
  private:

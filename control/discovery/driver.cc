@@ -92,6 +92,10 @@ void DiscoveryDriver::local_changed(const wire::PingInfo& info) {
     machine_.push_all();
 }
 
+bool DiscoveryDriver::all_told() const {
+  return !c_.dirty.ping && machine_.all_told();
+}
+
 PingData DiscoveryDriver::decode(std::span<const std::byte> bytes) const {
   PingData data;
   auto decoded = wire::ping_info_decode(bytes, uint32_t(c_.desired.global.max_interfaces));

@@ -40,6 +40,8 @@ class DiscoveryDriver final : DiscoveryPort {
   /// The peer's state was changed by an operator.
   void refresh(Peer& peer) { machine_.refresh(peer); }
   [[nodiscard]] uint32_t sequence() const { return machine_.sequence(); }
+  /// All peers that are to know this node's newest list of NIs do.
+  [[nodiscard]] bool all_told() const;
 
   unsigned turn(Instant now);
   [[nodiscard]] Instant next_deadline() const;

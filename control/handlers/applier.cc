@@ -169,7 +169,7 @@ Applier::Step Applier::run(Job& job, const config::LnetUnconfigure&) {
   c_.routes->clear();
   c_.routing->abort();
   for (LocalNis::LocalNet& net : c_.nis->nets())
-    for (LocalNi& ni : net.nis) begin_remove(job, ni);
+    for (LocalNi& ni : net.nis) begin_remove(job, ni, true);
   nis_changed(c_);
   c_.peers->clear();
   c_.dirty.node = true;
@@ -186,17 +186,20 @@ TextResult<LocalNi*> Applier::ni_add(Net net, const config::NiConfig& ni, const 
   return added;
 }
 
-void Applier::begin_remove(Job& job, LocalNi& ni) {
-  if (ni.closing) return;
+void Applier::begin_remove(Job& job, LocalNi& ni, bool at_once) {
+  if (ni.going()) return;
   job.leaving.push_back(ni.id);
-  c_.nis->remove(ni, now_);
+  if (at_once)
+    c_.nis->remove(ni, now_);
+  else
+    c_.nis->leave(ni, now_);
 }
 
 Applier::Step Applier::run(Job& job, const config::NetAdd& change) {
   auto added = ni_add(change.net, change.ni, job.after);
   if (!added) return refuse(job, added.error().code, with("cannot add LNet NI", added.error().what));
   job.undo.push_back([this, &job, id = (*added)->id] {
-    if (LocalNi* ni = c_.nis->find(id)) begin_remove(job, *ni);
+    if (LocalNi* ni = c_.nis->find(id)) begin_remove(job, *ni, true);
     nis_changed(c_);
   });
   c_.log(fmt::format("{} added{}{}", nid_text((*added)->nid), (*added)->params.interface.empty() ? "" : " on ",
@@ -221,7 +224,7 @@ Applier::Step Applier::run(Job& job, const config::NetDel& change) {
       if (!ni_add(net, config, c_.desired))
         c_.log("an NI that was taken down for changes that failed could not be added again");
     });
-    begin_remove(job, *ni);
+    begin_remove(job, *ni, change.now);
   }
   nis_changed(c_);
   return Step::kDone;

@@ -58,7 +58,7 @@ class Applier {
   [[nodiscard]] config::ChangeList expand(const config::ChangeList& changes, std::vector<size_t>& origin);
   void normalise(config::Change& change);
   void put_in_force(Job& job);
-  void begin_remove(Job& job, LocalNi& ni);
+  void begin_remove(Job& job, LocalNi& ni, bool at_once);
   void undo_all(Job& job);
 
   Step run(Job& job, const config::LnetConfigure& change);

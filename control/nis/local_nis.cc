@@ -95,7 +95,7 @@ TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int6
   auto device = find_address(config, net, ni.nid);
   if (!device) return tl::unexpected(device.error());
   if (LocalNi* other = find(ni.nid)) {
-    if (other->closing) return fail_text(EBUSY, fmt::format("{} is still being deleted; try again", nid_text(ni.nid)));
+    if (other->going()) return fail_text(EBUSY, fmt::format("{} is still being deleted; try again", nid_text(ni.nid)));
     return fail_text(EEXIST, fmt::format("{} is there already", nid_text(ni.nid)));
   }
   if (nis_.size() >= kNisMax || int64_t(nis_.size()) >= interfaces_max) {
@@ -141,12 +141,33 @@ TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int6
   return &place->nis.back();
 }
 
+uint64_t LocalNi::messages() const {
+  uint64_t count = 0;
+  for (const auto& slice : slices)
+    for (size_t type = 0; type < slice->counters.sent.size(); ++type)
+      count += slice->counters.sent[type].get() + slice->counters.received[type].get();
+  return count;
+}
+
+void LocalNis::leave(LocalNi& ni, Instant now) {
+  if (ni.going()) return;
+  ni.leaving = true;
+  ni.leave_deadline = now + kNiLeaveMax;
+  ni.messages_seen = ni.messages();
+  ni.idle_since = ni.messages_seen == 0 ? kNever : now;
+  ++sequence_;
+}
+
+bool LocalNis::leaving_now() const {
+  return std::any_of(nis_.begin(), nis_.end(), [](const LocalNi* ni) { return ni->leaving && !ni->closing; });
+}
+
 void LocalNis::remove(LocalNi& ni, Instant now) {
   if (ni.closing) return;
+  if (!ni.leaving) ++sequence_;
   ni.closing = true;
   ni.undrained = worker_count();
   ni.drain_deadline = now + kNiDrainMax;
-  ++sequence_;
 }
 
 bool LocalNis::closing_now() const {
@@ -166,10 +187,22 @@ void LocalNis::published() {
   }
 }
 
-bool LocalNis::turn(Instant now) {
+bool LocalNis::has_left(LocalNi& ni, Instant now, bool told) const {
+  const uint64_t messages = ni.messages();
+  if (messages != ni.messages_seen) ni.idle_since = now;
+  ni.messages_seen = messages;
+  return now >= ni.leave_deadline || (told && now >= ni.idle_since + kNiLeaveIdle);
+}
+
+bool LocalNis::turn(Instant now, bool told) {
+  now_ = now;
   bool changed = false;
   for (size_t i = 0; i < nis_.size();) {
     LocalNi& ni = *nis_[i];
+    if (ni.leaving && !ni.closing && has_left(ni, now, told)) {
+      remove(ni, now);
+      changed = true;
+    }
     if (ni.close_sent && !ni.stop_sent && (ni.undrained == 0 || now >= ni.drain_deadline)) {
       ni.stop_sent = true;
       ni.drain_deadline = kForever;
@@ -187,8 +220,10 @@ bool LocalNis::turn(Instant now) {
 
 Instant LocalNis::next_deadline() const {
   Instant next = kForever;
-  for (const LocalNi* ni : nis_)
+  for (const LocalNi* ni : nis_) {
     if (ni->close_sent && !ni->stop_sent) next = std::min(next, ni->drain_deadline);
+    if (ni->leaving && !ni->closing) next = std::min(next, now_ + kNiLeaveLook);
+  }
   return next;
 }
 
@@ -225,7 +260,7 @@ std::vector<LocalNi*> LocalNis::on_net(Net net) {
   for (LocalNet& one : nets_) {
     if (one.net != net) continue;
     for (LocalNi& ni : one.nis)
-      if (!ni.closing) found.push_back(&ni);
+      if (!ni.going()) found.push_back(&ni);
   }
   return found;
 }
@@ -233,7 +268,7 @@ std::vector<LocalNi*> LocalNis::on_net(Net net) {
 LocalNi* LocalNis::primary() {
   for (LocalNet& net : nets_)
     for (LocalNi& ni : net.nis)
-      if (!ni.closing) return &ni;
+      if (!ni.going()) return &ni;
   return nullptr;
 }
 

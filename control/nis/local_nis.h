@@ -1,7 +1,7 @@
 // The local NIs of a node, net by net: adding, deleting, and what workers get of them. Thread: control. It does not
 // look at peers or routes: what a change of NIs means for those is arranged by the node (node.cc). The hard part is
-// deletion: an NI goes through kClosing, in which workers drain it, then its driver lets go of it, and only then, when
-// no view names it any more, its memory is freed.
+// deletion: an NI leaves (others are told, it answers on), it closes (workers drain it), then its driver lets go of it,
+// and only then, when no view names it any more, its memory is freed.
 #pragma once
 #include <functional>
 #include <list>
@@ -22,6 +22,10 @@ namespace ulnet {
 
 /// Deleting an NI waits so long for what is under way before its connections are closed all the same.
 inline constexpr Duration kNiDrainMax = 5s;
+/// Before that it serves on until its peers know that it goes, and then until it was idle so long, at most so long.
+inline constexpr Duration kNiLeaveIdle = 1s;
+inline constexpr Duration kNiLeaveMax = 5s;
+inline constexpr Duration kNiLeaveLook = 50ms;  ///< how often it is looked at meanwhile
 
 struct LocalNi {
   NiId id{};
@@ -40,6 +44,10 @@ struct LocalNi {
   InterfaceTotals baseline;    ///< what `stats reset` has set to zero
 
   // Deletion.
+  bool leaving = false;  ///< nobody is told of it any more, and nothing new goes over it
+  Instant leave_deadline = kForever;
+  Instant idle_since = kNever;
+  uint64_t messages_seen = 0;  ///< over it, when it was last looked at
   bool closing = false;
   bool close_sent = false;  ///< kNiClose is out
   bool stop_sent = false;   ///< ni_stop was called
@@ -48,6 +56,8 @@ struct LocalNi {
   Instant drain_deadline = kForever;
 
   [[nodiscard]] bool up() const { return !fatal && health > 0; }
+  [[nodiscard]] bool going() const { return leaving || closing; }
+  [[nodiscard]] uint64_t messages() const;
 };
 
 /// Which workers form a group (a CPT in LNet's words), and on which NUMA node they run.
@@ -82,21 +92,24 @@ class LocalNis {
   /// (CPT), EINVAL (no driver for the net), EBUSY (the NID is still being deleted), and what the driver says.
   [[nodiscard]] TextResult<LocalNi*> add(Net net, const config::NiConfig& config, int64_t interfaces_max,
                                          Duration lnd_timeout, Instant now);
-  /// Begins to delete the NI; it is gone when find(id) is null.
+  /// Begins to delete the NI: it is closed when others know and it is idle; gone when find(id) is null.
+  void leave(LocalNi& ni, Instant now);
+  [[nodiscard]] bool leaving_now() const;
+  /// Closes it at once.
   void remove(LocalNi& ni, Instant now);
   /// An NI is closing that the workers have not been told of.
   [[nodiscard]] bool closing_now() const;
   /// To call after a view that knows the closing NIs was published: asks the workers to drain them.
   void published();
-  /// Carries deletions on; true when an NI has gone or a deadline passed.
-  bool turn(Instant now);
+  /// Carries deletions on; true when an NI has gone or begins to close. `told`: all peers know those that leave.
+  bool turn(Instant now, bool told);
   [[nodiscard]] Instant next_deadline() const;
   void drained(const NiSlice& slice);
   void stopped(NiId id);
 
   [[nodiscard]] LocalNi* find(NiId id);
   [[nodiscard]] LocalNi* find(const Nid& nid);
-  /// NIs of the net that are not closing, in order of addition.
+  /// NIs of the net that are not going, in order of addition.
   [[nodiscard]] std::vector<LocalNi*> on_net(Net net);
   [[nodiscard]] bool net_local(Net net) { return !on_net(net).empty(); }
   /// Nets in order of addition, and within each its NIs.
@@ -120,6 +133,7 @@ class LocalNis {
   [[nodiscard]] TextResult<Devices::Interface> find_address(const config::NiConfig& config, Net net, Nid& nid) const;
   [[nodiscard]] TextResult<std::vector<WorkerId>> find_workers(const config::NiConfig& config, uint32_t numa) const;
   void give_slices(LocalNi& ni) const;
+  [[nodiscard]] bool has_left(LocalNi& ni, Instant now, bool told) const;
   void erase(LocalNi& ni);
 
   Deps deps_;
@@ -127,6 +141,7 @@ class LocalNis {
   std::vector<LocalNi*> nis_;
   uint32_t next_id_ = 1;  // 0 is loopback
   uint32_t sequence_ = 1;
+  Instant now_ = kNever;  // of the last turn
 };
 
 }  // namespace ulnet

@@ -62,6 +62,7 @@ std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, int64_t retry_c
       one.nid = ni.nid;
       one.lnd = uint8_t(ni.lnd);
       one.fatal = ni.fatal;
+      one.leaving = ni.leaving;
       one.closing = ni.closing;
       one.health = ni.health;
       one.device_numa = ni.device_numa;
@@ -95,7 +96,7 @@ wire::PingInfo build_ping_info(Control& c) {
   info.sequence = c.nis->sequence();
   for (LocalNis::LocalNet& net : c.nis->nets())
     for (const LocalNi& ni : net.nis)
-      if (!ni.closing) info.nis.push_back({ni.nid, ni.up() ? wire::kNiUp : wire::kNiDown});
+      if (!ni.going()) info.nis.push_back({ni.nid, ni.up() ? wire::kNiUp : wire::kNiDown});
   return info;
 }
 

@@ -82,7 +82,7 @@ void end(Worker& w, Tx& tx, Completion how) {
 void have_both(Worker& w, Tx& tx) {
   tx.stage = kHaveBoth;
   if (!tx.routed && tx.deadline <= w.now) return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
-  if (tx.ni_slice->closing) return end(w, tx, {-ENETDOWN, LndStatus::kLocalError});
+  if (tx.ni_slice->closing) return end(w, tx, {-ENETDOWN, LndStatus::kLocalDropped});
   tx.stage = kInLnd;
   w.lnds[tx.ni_slice->lnd]->submit(tx, w.now);
 }
@@ -90,7 +90,7 @@ void have_both(Worker& w, Tx& tx) {
 void have_peer(Worker& w, Tx& tx) {
   tx.stage = kHavePeer;
   tx.peer->tx_queued_bytes.add(int64_t(tx.header.payload_length + kHeaderBytes));
-  if (tx.ni_slice->closing) return end(w, tx, {-ENETDOWN, LndStatus::kLocalError});
+  if (tx.ni_slice->closing) return end(w, tx, {-ENETDOWN, LndStatus::kLocalDropped});
   tx.stage = kWaitNi;
   if (tx.ni_slice->credits.take(tx)) have_both(w, tx);
 }
@@ -141,7 +141,7 @@ void ni_close(Worker& w, NiSlice& slice) {
   slice.closing = true;
   while (Tx* tx = slice.credits.first_waiting()) {
     slice.credits.leave(*tx);
-    end(w, *tx, {-ENETDOWN, LndStatus::kLocalError});
+    end(w, *tx, {-ENETDOWN, LndStatus::kLocalDropped});
   }
   ni_check_drained(w, slice);
 }

@@ -83,7 +83,7 @@ class Chooser {
     if (!dst.peer->multi_rail && !request_.portal0 && !request_.forward)
       for (const Nid& preferred : hop.preferred)
         if (const NiView* known = view_.local->ni(preferred);
-            known != nullptr && !known->closing && known->nid.net() == net->net)
+            known != nullptr && !known->going() && known->nid.net() == net->net)
           ni = known;
     if (ni == nullptr) ni = best_ni(*net, hop);
     if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
@@ -111,7 +111,7 @@ class Chooser {
 
   [[nodiscard]] bool usable(const NetView& net) const {
     for (uint32_t i = 0; i < net.count; ++i)
-      if (!view_.local->nis[net.first + i].closing) return true;
+      if (!view_.local->nis[net.first + i].going()) return true;
     return false;
   }
 
@@ -160,7 +160,7 @@ class Chooser {
     const NiView* best = nullptr;
     for (uint32_t i = 0; i < net.count; ++i) {
       const NiView& ni = view_.local->nis[net.first + i];
-      if (ni.closing) continue;
+      if (ni.going()) continue;
       if (best == nullptr) {
         best = &ni;
         continue;

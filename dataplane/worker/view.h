@@ -25,12 +25,14 @@ struct NiView {
   Nid nid;
   uint8_t lnd = 0;       ///< index of the registered LND
   bool fatal = false;    ///< link down: ranked last
-  bool closing = false;  ///< being deleted: not chosen for anything new
+  bool leaving = false;  ///< to be deleted: not chosen for anything new, but answers go over it
+  bool closing = false;  ///< being deleted: nothing goes over it any more
   uint16_t health = kHealthMax;
   uint32_t priority = kNoPriority;
   uint32_t device_numa = UINT32_MAX;
   Duration message_timeout{};    ///< lnd timeout * (retries + 1) + 1 s (docs/wire/lnet.md §7)
   std::vector<NiSlice*> slices;  ///< by worker
+  [[nodiscard]] bool going() const { return leaving || closing; }
 };
 
 /// A local net: a run of NIs in LocalView::nis.
