@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "dataplane/base/nid_text.h"
 #include "tests/replay/kernel_place.h"
 
 namespace ulnet::test {
@@ -197,6 +198,27 @@ TEST(CaptureReplay, b2_b3_as_the_node_that_is_told) {
     EXPECT_EQ(place.difference(), "");
     EXPECT_EQ(place.known_nids(kTwo), name[1] == '2' ? 1u : 2u);
   }
+}
+
+// Told to do it at once, as the kernel does: the connections of the NI are closed, then the peer is told.
+TEST(CaptureReplay, b2_b3_as_the_node_that_changes) {
+  KernelPlace place({.nis = {kTwo, "10.10.0.102@tcp"}}, {address_of(kOne), ip("10.10.0.101")});
+  place.play(read("b1-tcp-mr-discover-push"), true);  // the rail used last is not the next to be chosen
+  place.run_to_the_end();
+  const Nid second = *nid_parse("10.10.0.102@tcp");
+  place.play(read("b2-tcp-mr-net-del-push"));
+  EXPECT_TRUE(place.run_until([&] { return place.replay().started(); }, 10s));
+  place.apply({config::NetDel{.net = second.net(), .interface = {}, .nid = second, .now = true}});
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
+  place.play(read("b3-tcp-mr-net-add-push"));
+  EXPECT_TRUE(place.run_until([&] { return place.replay().started(); }, 10s));
+  config::NetAdd add;
+  add.net = second.net();
+  add.ni.nid = second;
+  place.apply({add});
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
 }
 
 // IPv4 and IPv6 together: the push comes over the other address family.

@@ -150,6 +150,80 @@ TEST_P(SimDiscovery, peers_are_told_of_local_changes) {
   EXPECT_EQ(put(b, a, 1), 0);
 }
 
+// Goal: under load, an NI goes and comes back, and no operation of either side fails.
+TEST_P(SimDiscovery, net_del_and_add_under_load_lose_nothing) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}, .workers = 2});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}, .workers = 2});
+  ASSERT_EQ(put(a, b), 0);
+  const auto load = [&](Duration time) {
+    const Instant end = sim.now() + time;
+    while (sim.now() < end) {
+      for (SimNode* one : {&a, &b}) {
+        SimNode& other = one == &a ? b : a;
+        while (one->open_operations() < 16) {
+          if (!one->put(other, {.length = 3000}) || !one->get(other, {.length = 5000})) break;
+        }
+      }
+      sim.run_for(1ms);
+    }
+  };
+  for (int round = 0; round < 2; ++round) {
+    load(5ms);
+    const Nid leaving = a.nid(1);  // not the one that b names
+    config::NetDel del = net_del(nid_text(leaving));
+    const Instant began = sim.now();
+    a.apply({del});
+    while (a.applying()) load(20ms);
+    EXPECT_GE(sim.now() - began, kNiLeaveIdle) << "it served on until it was idle";
+    EXPECT_LE(sim.now() - began, kNiLeaveMax) << "nobody used it any more";
+    EXPECT_EQ(a.node().control().nis->find(leaving), nullptr);
+    a.apply({net_add(nid_text(leaving))});
+    while (a.applying()) load(1ms);
+    load(5ms);
+  }
+  ASSERT_TRUE(all_ended());
+  EXPECT_EQ(a.ended(false) + b.ended(false), 0u);
+  EXPECT_GT(a.ended(true), 200u);
+}
+
+// Goal: closed at once under load, what is caught by it is sent again over the other NI.
+TEST_P(SimDiscovery, net_del_now_resends_what_it_catches) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}, .peer_credits = 2, .credits = 2});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}});
+  ASSERT_EQ(put(a, b), 0);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(a.put(b, {.length = 20000, .ack = false}));
+  sim.run_for(20us);
+  config::NetDel del = net_del("10.0.0.2@tcp");
+  del.now = true;
+  a.apply({del});
+  ASSERT_TRUE(all_ended());
+  EXPECT_EQ(a.ended(false), 0u);
+  if (GetParam() == Transport::kSockTcp) {
+    EXPECT_GT(a.stat(Stat::kResendCount), 0u) << "the fabric is too fast to be caught";
+  }
+}
+
+// Goal: hundreds of nodes with two NIs each learn their neighbours' NIDs, from one put of each.
+TEST(ManyNodesDiscover, three_hundred_nodes) {
+  SimNet sim({.seed = 3});
+  constexpr unsigned kNodes = 300;
+  const auto nid = [](unsigned i, int net) {
+    return "10." + std::to_string(net) + "." + std::to_string(i / 200) + "." + std::to_string(i % 200 + 1) + "@tcp";
+  };
+  for (unsigned i = 0; i < kNodes; ++i) sim.add_node({.nis = {nid(i, 0), nid(i, 1)}});
+  for (unsigned i = 0; i < kNodes; ++i) {
+    const Nid target = sim.nodes()[(i + 1) % kNodes]->nid(i % 2);
+    ASSERT_TRUE(sim.nodes()[i]->start(target, {.length = 3000}, false));
+  }
+  ASSERT_TRUE(sim.run_until(
+      [&] { return std::all_of(sim.nodes().begin(), sim.nodes().end(), [](auto& n) { return n->ended(true) == 1; }); },
+      60s));
+  sim.run_for(100ms);
+  for (unsigned i = 0; i < kNodes; ++i)
+    for (unsigned other : {(i + 1) % kNodes, (i + kNodes - 1) % kNodes})
+      EXPECT_EQ(known(*sim.nodes()[i], sim.nodes()[other]->nid(1)), nid(other, 0) + " " + nid(other, 1));
+}
+
 // Goal: what is sent to a node that does not answer pings is sent all the same, when discovery has failed.
 TEST_P(SimDiscovery, a_message_goes_to_the_nid_as_given_when_discovery_fails) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}, .transaction_timeout = 20, .lnd_timeout = 6});
