@@ -1,6 +1,5 @@
-#pragma once
 // Bytes as JSON text can carry them (RFC 4648 §4, with padding).
-
+#pragma once
 #include <cstddef>
 #include <optional>
 #include <span>

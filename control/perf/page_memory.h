@@ -1,6 +1,5 @@
-#pragma once
 // Page-aligned memory for what a load test sends and takes.
-
+#pragma once
 #include <cstddef>
 #include <memory>
 #include <new>

@@ -1,6 +1,5 @@
-#pragma once
 // A capture as the answer to a request: pcapng in parts, as fast as the client reads. Thread: control.
-
+#pragma once
 #include <functional>
 
 #include "control/api/server.h"

@@ -1,7 +1,5 @@
 #include "control/ports/live_port.h"
 
-#include <time.h>
-
 namespace ulnet {
 
 LivePort::Opened LivePort::open(Host& host, Options options) {
@@ -112,9 +110,7 @@ tl::expected<void, dpdk::PortProblem> LivePort::capture(dpdk::CaptureSink& sink,
   if (capture_ != nullptr || resetting_ || closed_)
     return tl::unexpected<dpdk::PortProblem>({{-EBUSY, "the port is captured already, or being reset", 0}, {}});
   // Two clocks: the workers' time line, and what a reader of the file expects.
-  timespec wall{};
-  clock_gettime(CLOCK_REALTIME, &wall);
-  const Duration since_1970 = std::chrono::seconds{wall.tv_sec} + Duration{wall.tv_nsec};
+  const Duration since_1970{int64_t(real_time_ns())};
   auto started = dpdk::Capture::start(*port_, sink, options, since_1970 - clock_now().time_since_epoch());
   if (!started) return tl::unexpected(started.error());
   capture_ = std::move(*started);

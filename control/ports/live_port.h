@@ -1,8 +1,7 @@
-#pragma once
 // A port in service: the device, a worker's part of it on each Host thread, its link watched, reset when asked,
 // captured when asked. Thread: control; turn() never waits, but opening a device again takes the milliseconds that it
 // takes.
-
+#pragma once
 #include <memory>
 #include <optional>
 #include <vector>

@@ -1,6 +1,5 @@
-#pragma once
 // What a worker does with a port besides its stack. Thread: the worker.
-
+#pragma once
 #include <functional>
 #include <memory>
 

@@ -1,6 +1,5 @@
-#pragma once
 // From a device of the configuration to what a port is opened with. Pure. Thread: control.
-
+#pragma once
 #include "config/devices.h"
 #include "control/text_error.h"
 #include "lnd/dpdk/port_config.h"

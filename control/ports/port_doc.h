@@ -1,6 +1,5 @@
-#pragma once
 // What `port show` shows. Pure. Thread: control.
-
+#pragma once
 #include "config/doc.h"
 #include "control/ports/live_port.h"
 

@@ -1,6 +1,5 @@
-#pragma once
 // What DPDK needs of memory before it starts, because without hugepages it cannot get more later. Pure.
-
+#pragma once
 #include <span>
 
 #include "lnd/dpdk/pool_plan.h"

@@ -1,7 +1,6 @@
-#pragma once
 // The packet ports of `ulnet: devices:` in a running ulnetd: opened at start, shown, captured and reset over the
 // control socket. What an LND does with them is the LND's. Built without DPDK, open() refuses any. Thread: control.
-
+#pragma once
 #include <functional>
 #include <memory>
 #include <string>

@@ -92,10 +92,11 @@ INCLUDE_TABLE = [
      'an LND stands on dataplane/{base,wire,msg} and lnd/lnd.h; ask the core through LndCore'),
     (('config',), ('config', 'dataplane/base'), 'config is text and fields; control turns it into objects'),
     (('control/host',), ('control/host', 'dataplane', 'lnd/dpdk/eal.h'), 'the Host knows the EAL, and no driver'),
+    (('control/ports',), ('control', 'config', 'dataplane', 'lnd/dpdk'), 'a port in service: control and its device'),
     (('control',), ('control', 'config', 'dataplane', 'lnd/*.h'),
      'control meets drivers through lnd/lnd.h and the registry'),
     (('tools',), ('tools', 'control', 'config', 'dataplane', 'lnd/*.h', 'lnd/*/proto*.h', 'lnd/*/proto/*.h',
-                  'lnd/sim/*.h'),
+                  'lnd/sim/*.h', 'perf/echo/wire_command.h'),
      'tools stand on control; a driver they meet through control'),
 ]
 # System headers that only these files may include.

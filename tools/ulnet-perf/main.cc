@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "perf/echo/wire_command.h"
 #include "tools/ulnet-perf/run.h"
-#include "tools/ulnet-perf/wire.h"
 
 int main(int argc, char** argv) {
   using namespace ulnet::perf;

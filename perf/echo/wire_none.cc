@@ -1,7 +1,7 @@
 // `ulnet-perf wire` of a build without DPDK.
 #include <cstdio>
 
-#include "tools/ulnet-perf/wire.h"
+#include "perf/echo/wire_command.h"
 
 namespace ulnet::perf {
 

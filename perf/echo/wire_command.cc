@@ -1,5 +1,5 @@
 // ulnet-perf wire: a packet port and one thing done with it: the ceiling for what LNet can reach over it.
-#include "tools/ulnet-perf/wire.h"
+#include "perf/echo/wire_command.h"
 
 #include <fmt/format.h>
 
