@@ -181,6 +181,7 @@ unsigned Worker::turn(Instant now_) {
 
 bool Worker::pending() {
   if (has_waiters(*this) || !mesh.to_worker[id.value]->empty()) return true;
+  if (!local.empty()) return true;  // flush() of an LND, the last of a turn, may complete sends
   if ((mesh.divert_wanted.load(std::memory_order_seq_cst) >> id.value) & 1) return true;
   for (unsigned from = 0; from < mesh.worker_count; ++from)
     if (from != id.value && (!mesh.pair(from, id.value).work.empty() || !mesh.pair(from, id.value).back.empty()))

@@ -73,7 +73,10 @@ class ScriptLnd final : public Lnd {
     return done;
   }
   unsigned timers(Instant) override { return 0; }
-  void flush(Instant) override {}
+  void flush(Instant now) override {
+    now_ = now;
+    for (Tx* tx : std::exchange(done_in_flush, {})) core_.tx_done(*tx, {}, now);
+  }
   void from_control(const LndMsg&, Instant) override {}
   Instant next_deadline() override { return kForever; }
   bool pending() override { return !actions.empty(); }
@@ -134,6 +137,7 @@ class ScriptLnd final : public Lnd {
   std::vector<RxSlot*> receiving, held, taken, resumed, diverted;
   std::vector<std::pair<Tx*, bool>> cancelled;
   std::vector<RxSlot*> refused;
+  std::vector<Tx*> done_in_flush;  ///< given back at the next flush
   std::deque<std::function<void()>> actions;
   std::vector<std::unique_ptr<RxSlot>> slots;
   std::deque<std::vector<std::byte>> payloads;  ///< of movable slots

@@ -1,4 +1,4 @@
-// What starts anew upon `stats reset`, and what a submitter is told after it was closed.
+// What starts anew upon `stats reset`, what a submitter is told after it was closed, what keeps a worker awake.
 #include <gtest/gtest.h>
 
 #include "tests/unit/core/bench.h"
@@ -44,6 +44,18 @@ struct Ends : ::testing::Test {
   MdHandle md;
   std::array<std::byte, 64> memory{};
 };
+
+TEST_F(Ends, a_worker_whose_flush_has_completed_a_send_does_not_sleep) {
+  put(tcp(2), 1);
+  ASSERT_FALSE(bench.worker().pending());
+  bench.lnd().done_in_flush = std::exchange(bench.lnd().sent, {});
+  bench.turn(WorkerId{0});
+  EXPECT_TRUE(bench.worker().pending());
+  bench.turn(WorkerId{0});
+  Event event;
+  EXPECT_EQ(submitter->eq_poll(eq, {&event, 1}), 1u);
+  EXPECT_FALSE(bench.worker().pending());
+}
 
 TEST_F(Ends, a_reset_starts_every_minimum_and_maximum_anew) {
   put(tcp(2), 6);
