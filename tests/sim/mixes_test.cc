@@ -1,0 +1,247 @@
+// The mixes of versions, the up- and downgrades and the changes of a running cluster that the Multi-Rail design
+// document lists, each under its name: clients, servers and routers with two NIs where they can have them. Downrev
+// nodes have neither MULTI_RAIL nor DISCOVERY and one NI. Over the in-memory fabric.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "control/discovery/driver.h"
+#include "dataplane/base/nid_text.h"
+#include "tests/sim/sim_net.h"
+
+namespace ulnet::test {
+namespace {
+
+enum class Version : uint8_t { kUprev, kDownrev };
+constexpr Version kUp = Version::kUprev, kDown = Version::kDownrev;
+
+class Mixes : public ::testing::Test {
+ protected:
+  SimNet sim{{.seed = 21}};
+
+  static NodeSpec versioned(Version version, NodeSpec spec) {
+    if (version == Version::kUprev) return spec;
+    spec.discovery = config::Discovery::kOff;
+    spec.features_hidden = wire::kFeatureMultiRail | wire::kFeatureDiscovery;
+    return spec;
+  }
+  /// Clients are on 10.1.0.x@tcp. Servers are there too, or behind a router on tcp1.
+  NodeSpec client_spec(Version version) const {
+    NodeSpec spec{.nis = {"10.1.0.1@tcp"}};
+    if (version == Version::kUprev) spec.nis.emplace_back("10.1.0.2@tcp");
+    if (routed_) spec.routes = {{"tcp1", "10.1.0.8@tcp"}};
+    return versioned(version, std::move(spec));
+  }
+  NodeSpec server_spec(Version version) const {
+    const std::string net = routed_ ? "@tcp1" : "@tcp";
+    NodeSpec spec{.nis = {"10.1.0.3" + net}};
+    if (version == Version::kUprev) spec.nis.push_back("10.1.0.4" + net);
+    if (routed_) spec.routes = {{"tcp", "10.1.0.8@tcp1"}};
+    return versioned(version, std::move(spec));
+  }
+  static NodeSpec router_spec(Version version) {
+    NodeSpec spec{.nis = {"10.1.0.8@tcp", "10.1.0.8@tcp1"}, .routing = true};
+    if (version == Version::kUprev) {
+      spec.nis.emplace_back("10.1.0.9@tcp");
+      spec.nis.emplace_back("10.1.0.9@tcp1");
+    }
+    return versioned(version, std::move(spec));
+  }
+  void build(Version client, Version server, std::optional<Version> router = {}) {
+    routed_ = router.has_value();
+    if (router) router_node = &sim.add_node(router_spec(*router));
+    client_node = &sim.add_node(client_spec(client));
+    server_node = &sim.add_node(server_spec(server));
+  }
+
+  /// Puts and gets of both to each other; true when all of them end well.
+  bool traffic() {
+    const size_t bad = client_node->ended(false) + server_node->ended(false);
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_TRUE(client_node->put(*server_node, {.length = 5000}));
+      EXPECT_TRUE(client_node->get(*server_node, {.length = 5000}));
+      EXPECT_TRUE(server_node->put(*client_node, {.length = 500}));
+    }
+    const bool ended =
+        sim.run_until([&] { return client_node->open_operations() == 0 && server_node->open_operations() == 0; }, 400s);
+    sim.run_for(10ms);
+    return ended && client_node->ended(false) + server_node->ended(false) == bad;
+  }
+  /// Until traffic goes well again, after something broke what was open.
+  bool traffic_resumes() {
+    for (int i = 0; i < 20; ++i) {
+      if (traffic()) return true;
+      sim.run_for(10s);
+    }
+    return false;
+  }
+  static std::string known(SimNode& node, const Nid& nid) {
+    const PeerNi* ni = node.node().control().peers->find(nid);
+    if (ni == nullptr) return "nothing";
+    std::vector<std::string> nids;
+    for (const PeerNet& net : ni->peer->nets)
+      for (const PeerNi* one : net.nis) nids.push_back(nid_text(one->nid));
+    std::sort(nids.begin() + 1, nids.end());
+    std::string text = ni->peer->multi_rail() ? "multi-rail" : "one";
+    for (const auto& one : nids) text += " " + one;
+    return text;
+  }
+  std::string client_knows() { return known(*client_node, server_node->nid()); }
+  std::string server_knows() { return known(*server_node, client_node->nid()); }
+  void apply(SimNode& node, std::vector<config::Change> changes) {
+    node.apply(std::move(changes));
+    EXPECT_TRUE(sim.run_until([&] { return !node.applying(); }, 30s));
+    EXPECT_EQ(node.apply_errors(), std::vector<std::string>{});
+  }
+  void replace(SimNode& node, const NodeSpec& spec) {
+    node.kill();
+    sim.run_for(1s);
+    node.start_again_as(spec);
+  }
+
+  SimNode* client_node = nullptr;
+  SimNode* server_node = nullptr;
+  SimNode* router_node = nullptr;
+  bool routed_ = false;
+};
+
+constexpr const char* kBothClientNids = "multi-rail 10.1.0.1@tcp 10.1.0.2@tcp";
+
+TEST_F(Mixes, static_1_uprev_client_with_downrev_servers) {
+  build(kUp, kDown);
+  EXPECT_TRUE(traffic());
+  EXPECT_EQ(client_knows(), "one 10.1.0.3@tcp");
+  const bool one = known(*server_node, client_node->nid(0)) == "nothing";
+  const bool two = known(*server_node, client_node->nid(1)) == "nothing";
+  EXPECT_NE(server_knows(), kBothClientNids);
+  EXPECT_FALSE(one && two);
+}
+
+TEST_F(Mixes, static_2_uprev_servers_with_downrev_clients) {
+  build(kDown, kUp);
+  EXPECT_TRUE(traffic());
+  EXPECT_EQ(client_knows(), "one 10.1.0.3@tcp");
+  EXPECT_EQ(server_knows(), "one 10.1.0.1@tcp");
+}
+
+TEST_F(Mixes, static_3_uprev_clients_and_servers) {
+  build(kUp, kUp);
+  EXPECT_TRUE(traffic());
+  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp 10.1.0.4@tcp");
+  EXPECT_EQ(server_knows(), kBothClientNids);
+}
+
+TEST_F(Mixes, static_4_uprev_clients_servers_and_routers) {
+  build(kUp, kUp, kUp);
+  EXPECT_TRUE(traffic());
+  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp1 10.1.0.4@tcp1");
+  EXPECT_EQ(server_knows(), kBothClientNids);
+}
+
+TEST_F(Mixes, static_5_uprev_clients_and_servers_with_downrev_routers) {
+  build(kUp, kUp, kDown);
+  EXPECT_TRUE(traffic());
+  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp1 10.1.0.4@tcp1");
+  EXPECT_EQ(server_knows(), kBothClientNids);
+  EXPECT_EQ(known(*client_node, router_node->nid()), "one 10.1.0.8@tcp");
+}
+
+TEST_F(Mixes, static_6_uprev_clients_with_downrev_servers_and_routers) {
+  build(kUp, kDown, kDown);
+  EXPECT_TRUE(traffic());
+  EXPECT_EQ(client_knows(), "one 10.1.0.3@tcp1");
+}
+
+TEST_F(Mixes, upgrade_1_of_a_client_from_downrev_to_uprev) {
+  build(kDown, kUp);
+  ASSERT_TRUE(traffic());
+  replace(*client_node, client_spec(kUp));
+  EXPECT_TRUE(traffic_resumes());
+  EXPECT_EQ(server_knows(), kBothClientNids);
+  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp 10.1.0.4@tcp");
+}
+
+TEST_F(Mixes, upgrade_2_downgrade_of_a_client_from_uprev_to_downrev) {
+  build(kUp, kUp);
+  ASSERT_TRUE(traffic());
+  replace(*client_node, client_spec(kDown));
+  // Nobody tells the server, and half of what it sends goes to a NID that is gone: it is made to ask, which may take
+  // that way, too.
+  for (int i = 0; i < 20 && server_knows() != "one 10.1.0.1@tcp"; ++i) {
+    server_node->node().control().discovery->discover({client_node->nid()}, true, [](const auto&) {});
+    sim.run_for(10s);
+  }
+  EXPECT_EQ(server_knows(), "one 10.1.0.1@tcp");
+  EXPECT_TRUE(traffic_resumes());
+  EXPECT_EQ(client_knows(), "one 10.1.0.3@tcp");
+}
+
+TEST_F(Mixes, upgrade_3_of_a_router_from_downrev_to_uprev) {
+  build(kUp, kUp, kDown);
+  ASSERT_TRUE(traffic());
+  replace(*router_node, router_spec(kUp));
+  EXPECT_TRUE(traffic_resumes());
+  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp1 10.1.0.4@tcp1");
+}
+
+TEST_F(Mixes, upgrade_4_downgrade_of_a_router_from_uprev_to_downrev) {
+  build(kUp, kUp, kUp);
+  ASSERT_TRUE(traffic());
+  replace(*router_node, router_spec(kDown));
+  EXPECT_TRUE(traffic_resumes());
+  EXPECT_EQ(server_knows(), kBothClientNids);
+}
+
+TEST_F(Mixes, live_1_a_net_with_nis_is_added) {
+  build(kUp, kUp);
+  ASSERT_TRUE(traffic());
+  for (SimNode* node : {client_node, server_node}) {
+    config::NetAdd add;
+    add.ni.nid = *nid_parse(node == client_node ? "10.7.0.1@tcp7" : "10.7.0.3@tcp7");
+    add.net = add.ni.nid->net();
+    apply(*node, {add});
+  }
+  EXPECT_TRUE(traffic());
+  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp 10.1.0.4@tcp 10.7.0.3@tcp7");
+  EXPECT_EQ(server_knows(), std::string(kBothClientNids) + " 10.7.0.1@tcp7");
+}
+
+TEST_F(Mixes, live_2_a_net_with_nis_is_deleted) {
+  build(kUp, kUp);
+  config::NetAdd add;
+  add.ni.nid = *nid_parse("10.7.0.1@tcp7");
+  add.net = add.ni.nid->net();
+  apply(*client_node, {add});
+  ASSERT_TRUE(traffic());
+  ASSERT_EQ(server_knows(), std::string(kBothClientNids) + " 10.7.0.1@tcp7");
+  config::NetDel del;
+  del.net = add.net;
+  apply(*client_node, {del});
+  EXPECT_TRUE(traffic());
+  EXPECT_EQ(server_knows(), kBothClientNids);
+}
+
+TEST_F(Mixes, live_3_routes_are_added) {
+  build(kUp, kUp, kUp);
+  auto& other = sim.add_node({.nis = {"10.9.0.1@tcp1"}, .routes = {{"tcp", "10.1.0.9@tcp1"}}});
+  ASSERT_TRUE(traffic());
+  apply(*client_node, {config::RouteAdd{{.net = *net_parse("tcp1"), .gateway = *nid_parse("10.1.0.9@tcp")}}});
+  const auto put = client_node->put(other);
+  ASSERT_TRUE(sim.run_until([&] { return client_node->outcome(*put).ended; }, 200s));
+  EXPECT_EQ(client_node->outcome(*put).status, 0);
+  EXPECT_TRUE(traffic());
+}
+
+TEST_F(Mixes, live_4_routes_are_deleted) {
+  build(kUp, kUp, kUp);
+  ASSERT_TRUE(traffic());
+  apply(*client_node, {config::RouteDel{.net = *net_parse("tcp1"), .gateway = *nid_parse("10.1.0.8@tcp")}});
+  const auto put = client_node->put(*server_node);
+  ASSERT_TRUE(sim.run_until([&] { return client_node->outcome(*put).ended; }, 400s));
+  EXPECT_EQ(client_node->outcome(*put).status, -EHOSTUNREACH);
+  apply(*client_node, {config::RouteAdd{{.net = *net_parse("tcp1"), .gateway = *nid_parse("10.1.0.8@tcp")}}});
+  EXPECT_TRUE(traffic_resumes());
+}
+
+}  // namespace
+}  // namespace ulnet::test
