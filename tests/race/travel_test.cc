@@ -1,0 +1,61 @@
+// Messages that travel between workers of real threads: handles, and match requests among them. Above all for TSan: who
+// writes to a slot after it was posted, or to a payload before it is back, is found here.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/unit/core/bench.h"
+
+namespace ulnet::test {
+namespace {
+
+// Goal: every put matches, in the order in which they came, and its payload is right, while rings, message pool and
+// event queue are all too small. Method: worker 1 gets all headers at once, the portal is at home on worker 0, the
+// application polls from a third thread.
+TEST(TravelRace, puts_go_home_while_both_workers_run) {
+  constexpr uint32_t kPuts = 3000, kBytes = 16;
+  Bench bench({.workers = 2, .incoming = 8, .ring_size = 8});
+  bench.add_peer(tcp(2), WorkerId{1});
+  bench.open_portal(9, WorkerId{0});
+  bench.publish();
+  Submitter& submitter = bench.submitter(WorkerId{0});
+  const EqHandle eq = *submitter.eq_open(16);
+  std::vector<std::byte> memory(kPuts * kBytes);
+  const Segment segment{memory.data(), uint32_t(memory.size())};
+  const MdHandle md = *submitter.md_bind({.segments = {&segment, 1}, .options = kMdPut, .eq = eq});
+  ASSERT_TRUE(submitter.me_attach(PortalIndex{9}, {}, 0, ~0ull, MePosition::kTail, md));
+  bench.settle();
+  for (uint32_t i = 0; i < kPuts; ++i) {
+    const bool whole = i % 3 != 0;  // the others are held: without payload, so that nothing has still to come
+    RxSlot& slot = bench.inject(put_header(tcp(1), tcp(2), 9, i, whole ? kBytes : 0, 0, false), tcp(2));
+    if (whole) bench.lnd(WorkerId{1}).make_movable(slot, uint8_t(i));
+  }
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (uint16_t i = 0; i < 2; ++i)
+    threads.emplace_back([&bench, &stop, i] {
+      while (!stop.load()) (void)bench.turn(WorkerId{i});
+    });
+  std::vector<Event> events;
+  Event seen[8];
+  while (events.size() < kPuts)
+    for (unsigned n = submitter.eq_poll(eq, seen), i = 0; i < n; ++i) events.push_back(seen[i]);
+  stop.store(true);
+  for (std::thread& thread : threads) thread.join();
+  bench.settle();
+  uint32_t offset = 0;
+  std::sort(events.begin(), events.end(), [](const Event& x, const Event& y) { return x.match_bits < y.match_bits; });
+  for (uint32_t i = 0; i < kPuts; ++i) {
+    ASSERT_EQ(events[i].match_bits, i);
+    ASSERT_EQ(events[i].status, 0);
+    ASSERT_EQ(events[i].offset, offset) << "matched in the order in which they came";
+    for (uint32_t b = 0; b < events[i].mlength; ++b) ASSERT_EQ(memory[offset + b], std::byte(uint8_t(i)));
+    offset += events[i].mlength;
+  }
+  EXPECT_EQ(bench.lnd(WorkerId{1}).taken.size(), 0u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+}  // namespace
+}  // namespace ulnet::test
