@@ -54,9 +54,9 @@ std::string single_quoted(const std::string& text) {
 }
 
 /// Writes one document in one layout. Columns are counted from 0.
-class Writer {
+class YamlWriter {
  public:
-  Writer(std::string& out, Layout layout) : out_(out), layout_(layout) {}
+  YamlWriter(std::string& out, Layout layout) : out_(out), layout_(layout) {}
 
   /// Entries of `map`, each on a line of its own at `column`; the first one continues the line when `inline_first`.
   void map_write(const Doc& map, size_t column, bool inline_first) {
@@ -151,7 +151,7 @@ Layout layout_of_section(std::string_view key) {
 
 std::string emit(const Doc& doc, Layout layout) {
   std::string out;
-  if (doc.is_map()) Writer(out, layout).map_write(doc, 0, false);
+  if (doc.is_map()) YamlWriter(out, layout).map_write(doc, 0, false);
   return out;
 }
 

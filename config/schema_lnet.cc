@@ -4,15 +4,9 @@
 namespace ulnet::config {
 namespace {
 
-constexpr int64_t kInt32Max = INT32_MAX;
-constexpr int64_t kCount16 = 65535;
-
-// Where a value lives: a captureless lambda, so that the table stays constant and defaults come from model.h.
-#define AT(member) [](Slots& s) -> FieldRef { return &s.member; }
-
 using enum FieldType;
 
-const Field kFields[] = {
+const Field kLnetFields[] = {
     {.path = "net",
      .type = kList,
      .text = "Networks of this node, each with its local interfaces. The first NI of all is the primary NID."},
@@ -372,12 +366,10 @@ const Field kFields[] = {
      .default_text = "false"},
 };
 
-#undef AT
-
 }  // namespace
 
 std::span<const Field> lnet_fields() {
-  return kFields;
+  return kLnetFields;
 }
 
 }  // namespace ulnet::config

@@ -4,15 +4,9 @@
 namespace ulnet::config {
 namespace {
 
-constexpr int64_t kInt32Max = INT32_MAX;
-constexpr int64_t kCount16 = 65535;
-
-// Where a value lives: a captureless lambda, so that the table stays constant and defaults come from model.h.
-#define AT(member) [](Slots& s) -> FieldRef { return &s.member; }
-
 using enum FieldType;
 
-const Field kFields[] = {
+const Field kUlnetFields[] = {
     {.path = "ulnet", .type = kMap, .text = "What ulnet adds to lnetctl's schema."},
     {.path = "ulnet.workers",
      .type = kInteger,
@@ -369,12 +363,10 @@ const Field kFields[] = {
     {.path = "ulnet.devices.neighbours.mac", .type = kText, .text = "Its MAC address."},
 };
 
-#undef AT
-
 }  // namespace
 
 std::span<const Field> ulnet_fields() {
-  return kFields;
+  return kUlnetFields;
 }
 
 }  // namespace ulnet::config
