@@ -67,7 +67,7 @@ bool router_buffers_idle(const Control& c) {
 
 unsigned run_health(Control& c) {
   unsigned done = 0;
-  if (c.nis->turn(c.now, c.nis->leaving_now() && c.discovery->all_told())) {
+  if (c.nis->turn(c.now, [&c] { return c.discovery->all_told(); })) {
     nis_changed(c);
     ++done;
   }

@@ -155,11 +155,8 @@ void LocalNis::leave(LocalNi& ni, Instant now) {
   ni.leave_deadline = now + kNiLeaveMax;
   ni.messages_seen = ni.messages();
   ni.idle_since = ni.messages_seen == 0 ? kNever : now;
+  next_look_ = now;
   ++sequence_;
-}
-
-bool LocalNis::leaving_now() const {
-  return std::any_of(nis_.begin(), nis_.end(), [](const LocalNi* ni) { return ni->leaving && !ni->closing; });
 }
 
 void LocalNis::remove(LocalNi& ni, Instant now) {
@@ -187,21 +184,26 @@ void LocalNis::published() {
   }
 }
 
-bool LocalNis::has_left(LocalNi& ni, Instant now, bool told) const {
+bool LocalNis::is_idle(LocalNi& ni, Instant now) {
   const uint64_t messages = ni.messages();
   if (messages != ni.messages_seen) ni.idle_since = now;
   ni.messages_seen = messages;
-  return now >= ni.leave_deadline || (told && now >= ni.idle_since + kNiLeaveIdle);
+  return now >= ni.idle_since + kNiLeaveIdle;
 }
 
-bool LocalNis::turn(Instant now, bool told) {
-  now_ = now;
+bool LocalNis::turn(Instant now, const std::function<bool()>& told) {
+  const bool look = now >= next_look_;
+  if (look) next_look_ = kForever;
   bool changed = false;
   for (size_t i = 0; i < nis_.size();) {
     LocalNi& ni = *nis_[i];
-    if (ni.leaving && !ni.closing && has_left(ni, now, told)) {
-      remove(ni, now);
-      changed = true;
+    if (look && ni.leaving && !ni.closing) {
+      if ((is_idle(ni, now) && told()) || now >= ni.leave_deadline) {
+        remove(ni, now);
+        changed = true;
+      } else {
+        next_look_ = now + kNiLeaveLook;
+      }
     }
     if (ni.close_sent && !ni.stop_sent && (ni.undrained == 0 || now >= ni.drain_deadline)) {
       ni.stop_sent = true;
@@ -219,11 +221,9 @@ bool LocalNis::turn(Instant now, bool told) {
 }
 
 Instant LocalNis::next_deadline() const {
-  Instant next = kForever;
-  for (const LocalNi* ni : nis_) {
+  Instant next = next_look_;
+  for (const LocalNi* ni : nis_)
     if (ni->close_sent && !ni->stop_sent) next = std::min(next, ni->drain_deadline);
-    if (ni->leaving && !ni->closing) next = std::min(next, now_ + kNiLeaveLook);
-  }
   return next;
 }
 

@@ -94,15 +94,15 @@ class LocalNis {
                                          Duration lnd_timeout, Instant now);
   /// Begins to delete the NI: it is closed when others know and it is idle; gone when find(id) is null.
   void leave(LocalNi& ni, Instant now);
-  [[nodiscard]] bool leaving_now() const;
   /// Closes it at once.
   void remove(LocalNi& ni, Instant now);
   /// An NI is closing that the workers have not been told of.
   [[nodiscard]] bool closing_now() const;
   /// To call after a view that knows the closing NIs was published: asks the workers to drain them.
   void published();
-  /// Carries deletions on; true when an NI has gone or begins to close. `told`: all peers know those that leave.
-  bool turn(Instant now, bool told);
+  /// Carries deletions on; true when an NI has gone or begins to close. `told` is asked whether all peers know those
+  /// that leave.
+  bool turn(Instant now, const std::function<bool()>& told);
   [[nodiscard]] Instant next_deadline() const;
   void drained(const NiSlice& slice);
   void stopped(NiId id);
@@ -133,7 +133,7 @@ class LocalNis {
   [[nodiscard]] TextResult<Devices::Interface> find_address(const config::NiConfig& config, Net net, Nid& nid) const;
   [[nodiscard]] TextResult<std::vector<WorkerId>> find_workers(const config::NiConfig& config, uint32_t numa) const;
   void give_slices(LocalNi& ni) const;
-  [[nodiscard]] bool has_left(LocalNi& ni, Instant now, bool told) const;
+  [[nodiscard]] static bool is_idle(LocalNi& ni, Instant now);
   void erase(LocalNi& ni);
 
   Deps deps_;
@@ -141,7 +141,7 @@ class LocalNis {
   std::vector<LocalNi*> nis_;
   uint32_t next_id_ = 1;  // 0 is loopback
   uint32_t sequence_ = 1;
-  Instant now_ = kNever;  // of the last turn
+  Instant next_look_ = kForever;  // at the NIs that leave
 };
 
 }  // namespace ulnet
