@@ -341,7 +341,6 @@ class Memif(unittest.TestCase):
         for worker in figures['workers']:
             self.assertEqual((count, 0), (worker['received'], worker['lost']), worker)
 
-    @unittest.skipUnless(os.environ.get('ULNET_FULL', '') not in ('', '0'), 'needs more than two cores: ULNET_FULL=1')
     def test_one_and_four_workers(self):
         with netns.Topology() as net:
             for workers, count in ((1, 20000), (4, 3000)):
