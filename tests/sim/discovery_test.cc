@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "control/discovery/driver.h"
 #include "dataplane/base/nid_text.h"
@@ -202,6 +203,65 @@ TEST_P(SimDiscovery, net_del_now_resends_what_it_catches) {
     EXPECT_GT(a.stat(Stat::kResendCount), 0u) << "the fabric is too fast to be caught";
   }
 }
+
+// Goal: whatever came before - NIs that come and go, cuts, restarts, traffic in between - once all is healed and each
+// has sent to each, every node knows exactly the NIDs that the others have.
+class DiscoveryConverges : public ::testing::TestWithParam<uint64_t> {};
+TEST_P(DiscoveryConverges, after_changes_cuts_and_restarts) {
+  SimNet sim({.seed = GetParam()});
+  constexpr unsigned kNodes = 3;
+  const auto nid = [](unsigned node, unsigned index) {
+    return "10." + std::to_string(index) + ".0." + std::to_string(node + 1) + "@tcp";
+  };
+  std::array<bool, kNodes> has_second{};
+  for (unsigned i = 0; i < kNodes; ++i) sim.add_node({.nis = {nid(i, 0)}, .transaction_timeout = 10, .lnd_timeout = 3});
+  Rng rng(GetParam() * 31 + 7);
+  for (int round = 0; round < 60; ++round) {
+    const unsigned at = unsigned(rng.below(kNodes)), other = unsigned((at + 1 + rng.below(kNodes - 1)) % kNodes);
+    SimNode& node = *sim.nodes()[at];
+    switch (rng.below(6)) {
+      case 0:
+      case 1: (void)node.put(*sim.nodes()[other]); break;
+      case 2:
+        if (node.applying()) break;
+        if (has_second[at]) {
+          config::NetDel del{.net = {}, .interface = {}, .nid = *nid_parse(nid(at, 1)), .now = rng.below(2) == 0};
+          del.net = del.nid->net();
+          node.apply({del});
+        } else {
+          config::NetAdd add;
+          add.ni.nid = *nid_parse(nid(at, 1));
+          add.net = add.ni.nid->net();
+          node.apply({add});
+        }
+        has_second[at] = !has_second[at];
+        break;
+      case 3: sim.cut(node, *sim.nodes()[other]); break;
+      case 4: sim.heal_all(); break;
+      case 5:
+        if (rng.below(3) != 0) break;
+        node.restart();
+        has_second[at] = false;
+        break;
+    }
+    sim.run_for(Duration(rng.below(rng.below(4) == 0 ? 3'000'000'000u : 20'000'000u)));
+  }
+  sim.heal_all();
+  sim.run_for(30s);
+  for (int again = 0; again < 3; ++again) {
+    for (unsigned i = 0; i < kNodes; ++i)
+      for (unsigned j = 0; j < kNodes; ++j)
+        if (i != j) (void)sim.nodes()[i]->put(*sim.nodes()[j]);
+    sim.run_for(30s);
+  }
+  for (unsigned i = 0; i < kNodes; ++i)
+    for (unsigned j = 0; j < kNodes; ++j) {
+      if (i == j) continue;
+      EXPECT_EQ(known(*sim.nodes()[i], sim.nodes()[j]->nid()), nid(j, 0) + (has_second[j] ? " " + nid(j, 1) : ""))
+          << "node " << i << " of node " << j << ", " << sim.replay_hint();
+    }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, DiscoveryConverges, ::testing::Range<uint64_t>(1, 101));
 
 // Goal: hundreds of nodes with two NIs each learn their neighbours' NIDs, from one put of each.
 TEST(ManyNodesDiscover, three_hundred_nodes) {
