@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "config/devices.h"
+#include "config/export.h"
 #include "config/schema.h"
 #include "dataplane/base/nid_text.h"
 
@@ -91,6 +92,11 @@ class Applier {
     if (c.net && c.lnd_timeout && net_find(*c.net) == nullptr) {
       return {-EINVAL, fmt::format("cannot configure lnd_timeout: there is no net {}", net_text(*c.net))};
     }
+    for (NetConfig& net : s_.nets)
+      for (NiConfig& ni : net.nis)
+        if (ni.nid) (void)net_set_tune(c, *ni.nid, ni.lnd_tunables);
+    if (c.net && c.lnd_timeout && c.net->type() == NetType::kTcp)
+      s_.ulnet.socklnd.timeout = *c.lnd_timeout > 0 ? Seconds(*c.lnd_timeout) : lnd_timeout_of(s_.global);
     return {};
   }
 
@@ -332,6 +338,19 @@ std::vector<ChangeError> changes_apply(DesiredState& state, const ChangeList& ch
   }
   if (errors.empty()) state = std::move(next);
   return errors;
+}
+
+bool net_set_means(const NetSet& change, const Nid& ni) {
+  return change.all || change.nid == ni;
+}
+
+bool net_set_tune(const NetSet& change, const Nid& ni, std::map<std::string, int64_t>& lnd_tunables) {
+  const bool means = net_set_means(change, ni);
+  const bool conns = means && change.conns_per_peer;
+  const bool timeout = change.lnd_timeout && (change.net ? change.net->type() == ni.net().type() : means);
+  if (conns) lnd_tunables["conns_per_peer"] = *change.conns_per_peer;
+  if (timeout) lnd_tunables["timeout"] = *change.lnd_timeout;
+  return conns || timeout;
 }
 
 DesiredState state_of(const ChangeList& changes, Problems& errors) {

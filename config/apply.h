@@ -16,9 +16,14 @@ struct ChangeError {
 };
 
 /// Applies all of `changes` to `state`, or leaves it as it was when one of them cannot be: then the result says why,
-/// one entry for each such change. Rules of ip2nets are only recorded; NetSet and PeerSet change running things and are
-/// only checked.
+/// one entry for each such change. Rules of ip2nets are only recorded; health values and peer states (NetSet, PeerSet)
+/// are of the running node and only checked.
 [[nodiscard]] std::vector<ChangeError> changes_apply(DesiredState& state, const ChangeList& changes);
+
+/// Whether `change` is about this NI as such (its health value, its own settings).
+[[nodiscard]] bool net_set_means(const NetSet& change, const Nid& ni);
+/// Applies `change` to the driver's settings of this NI; false when it has none for it.
+[[nodiscard]] bool net_set_tune(const NetSet& change, const Nid& ni, std::map<std::string, int64_t>& lnd_tunables);
 
 /// The whole of a configuration file as a state: its changes after `lnet configure`. Errors are added to `errors` as
 /// problems of the places that they came from.

@@ -38,7 +38,8 @@ struct NetDel {
   bool now = false;
   bool operator==(const NetDel&) const = default;
 };
-/// Changes running NIs: one (`nid`), all (`all`), or the driver of `net` (lnd_timeout only).
+/// Changes running NIs: one (`nid`) or all (`all`). With `net`, lnd_timeout is for every NI of that net's driver, those
+/// to come among them.
 struct NetSet {
   std::optional<Nid> nid;
   std::optional<Net> net;

@@ -1,5 +1,6 @@
 #include "config/export.h"
 
+#include <algorithm>
 #include <array>
 
 #include "config/ranges.h"
@@ -73,7 +74,7 @@ void set_deep(Doc& map, std::string_view path, Doc value) {
 }  // namespace
 
 Seconds lnd_timeout_of(const Global& global) {
-  return (global.transaction_timeout - Seconds(1)) / (global.retry_count + 1);
+  return std::max(Seconds(1), (global.transaction_timeout - Seconds(1)) / (global.retry_count + 1));
 }
 
 Doc export_global(const Global& global) {

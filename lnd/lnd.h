@@ -23,6 +23,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -208,6 +209,12 @@ struct NiParams {
   std::vector<NiSlice*> slices;  ///< one per worker, owned by those workers
 };
 
+/// What of a running NI can be changed; what is absent stays as it is.
+struct NiTuning {
+  std::optional<int32_t> conns_per_peer;  ///< as in NiParams
+  std::optional<int32_t> lnd_timeout;     ///< s, 1 or more
+};
+
 /// Where control put a peer NI.
 struct PeerPlace {
   PeerNiId id{};
@@ -247,6 +254,14 @@ class LndControl {
   [[nodiscard]] virtual Result<void> ni_start(const NiParams& params, Instant now) = 0;
   /// Stops listening and dialling and closes the NI's connections on every worker; host.ni_stopped() follows later.
   virtual void ni_stop(NiId ni, Instant now) = 0;
+  /// Changes a running NI, all of `tuning` or nothing: deadlines and connections made from now on follow it. A driver
+  /// that can change nothing leaves this as it is. Errors: ENOENT (no such NI, or it is stopping), EOPNOTSUPP (the
+  /// driver has no such setting, or cannot change it; the words say which).
+  [[nodiscard]] virtual Result<void> ni_tune(NiId ni, const NiTuning& tuning, Instant now) {
+    (void)tuning;
+    (void)now;
+    return fail(EOPNOTSUPP, "this driver changes nothing of a running NI", ni.value);
+  }
   virtual void from_worker(WorkerId worker, const LndMsg& msg, Instant now) = 0;
   /// Runs what is due; returns work done.
   virtual unsigned turn(Instant now) = 0;

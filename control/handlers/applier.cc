@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/export.h"
 #include "config/schema.h"
 #include "control/discovery/driver.h"
 #include "control/handlers/ip2nets.h"
@@ -20,6 +21,14 @@ constexpr Duration kLookAgain = 10ms;
 
 std::string with(const char* words, const std::string& what) {
   return what.rfind(words, 0) == 0 ? what : std::string(words) + ": " + what;
+}
+
+NiDefaults ni_defaults(const config::DesiredState& state) {
+  NiDefaults defaults;
+  defaults.lnd_timeout = state.ulnet.socklnd.timeout;
+  defaults.lnd_timeout_auto = config::lnd_timeout_of(state.global);
+  defaults.conns_per_peer = state.ulnet.socklnd.conns_per_peer;
+  return defaults;
 }
 
 }  // namespace
@@ -181,7 +190,7 @@ Applier::Step Applier::run(Job& job, const config::LnetUnconfigure&) {
 }
 
 TextResult<LocalNi*> Applier::ni_add(Net net, const config::NiConfig& ni, const config::DesiredState& state) {
-  auto added = c_.nis->add(net, ni, state.global.max_interfaces, state.ulnet.socklnd.timeout, now_);
+  auto added = c_.nis->add(net, ni, state.global.max_interfaces, ni_defaults(state), now_);
   if (added) nis_changed(c_);
   return added;
 }
@@ -230,24 +239,35 @@ Applier::Step Applier::run(Job& job, const config::NetDel& change) {
   return Step::kDone;
 }
 
+Applier::Step Applier::tune(Job& job, LocalNi& ni, const std::map<std::string, int64_t>& lnd_tunables) {
+  auto was = ni.config.lnd_tunables;
+  if (auto done = c_.nis->tune(ni, lnd_tunables, ni_defaults(job.after), now_); !done)
+    return refuse(job, done.error().code, "cannot configure " + done.error().what);
+  job.undo.push_back([this, id = ni.id, was = std::move(was)] {
+    if (LocalNi* one = c_.nis->find(id)) (void)c_.nis->tune(*one, was, ni_defaults(c_.desired), now_);
+  });
+  return Step::kDone;
+}
+
 Applier::Step Applier::run(Job& job, const config::NetSet& change) {
-  if (change.conns_per_peer || change.lnd_timeout) {
-    return refuse(job, -EOPNOTSUPP,
-                  "cannot configure conns_per_peer or lnd_timeout of a running NI: delete the NI and add it again");
-  }
   bool found = change.all;
   for (LocalNis::LocalNet& net : c_.nis->nets()) {
     for (LocalNi& ni : net.nis) {
-      if (!change.all && change.nid != ni.nid) continue;
-      found = true;
-      if (!change.health) continue;
-      job.undo.push_back([this, id = ni.id, health = ni.health] {
-        if (LocalNi* one = c_.nis->find(id)) one->health = health;
-      });
-      ni.health = uint16_t(*change.health);
+      if (ni.closing) continue;
+      const bool meant = config::net_set_means(change, ni.nid);
+      auto tunables = ni.config.lnd_tunables;
+      const bool tuned = config::net_set_tune(change, ni.nid, tunables);
+      found |= meant || tuned;
+      if (meant && change.health) {
+        job.undo.push_back([this, id = ni.id, was = ni.health] {
+          if (LocalNi* one = c_.nis->find(id)) one->health = was;
+        });
+        ni.health = uint16_t(*change.health);
+      }
+      if (tuned && tune(job, ni, tunables) == Step::kFailed) return Step::kFailed;
     }
   }
-  if (!found) return refuse(job, -ENOENT, "cannot configure health: there is no such NI");
+  if (!found) return refuse(job, -ENOENT, "cannot configure net: there is no such NI");
   c_.dirty.local = c_.dirty.ping = true;
   return Step::kDone;
 }
@@ -369,6 +389,11 @@ Applier::Step Applier::run(Job& job, const config::UlnetSet& change) {
   const config::Field* field = config::field_find("ulnet." + change.key);
   if (!start_up_ && field != nullptr && field->needs_restart) {
     c_.log(fmt::format("ulnet.{} takes effect when ulnetd starts again", change.key));
+  }
+  if (change.key == "socklnd.timeout" || change.key == "socklnd.conns_per_peer") {
+    for (LocalNis::LocalNet& net : c_.nis->nets())
+      for (LocalNi& ni : net.nis)
+        if (!ni.closing && tune(job, ni, ni.config.lnd_tunables) == Step::kFailed) return Step::kFailed;
   }
   return Step::kDone;
 }

@@ -79,6 +79,7 @@ class Applier {
   Step run(Job& job, const config::UdspDel& change);
   Step run(Job& job, const config::UlnetSet& change);
   [[nodiscard]] TextResult<LocalNi*> ni_add(Net net, const config::NiConfig& ni, const config::DesiredState& state);
+  Step tune(Job& job, LocalNi& ni, const std::map<std::string, int64_t>& lnd_tunables);
   Step refuse(Job& job, int code, std::string what);
 
   Control& c_;

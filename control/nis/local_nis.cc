@@ -85,8 +85,26 @@ void LocalNis::give_slices(LocalNi& ni) const {
   }
 }
 
+namespace {
+
+void take_lnd_tunables(NiParams& params, const std::map<std::string, int64_t>& tunables, const NiDefaults& defaults) {
+  const auto tunable = [&](const char* name, int32_t absent) {
+    const auto found = tunables.find(name);
+    return found == tunables.end() ? absent : int32_t(found->second);
+  };
+  const bool tcp = params.nid.net().type() == NetType::kTcp;
+  const NiParams plain;
+  params.conns_per_peer = tunable("conns_per_peer", plain.conns_per_peer);
+  if (params.conns_per_peer == 0 && tcp) params.conns_per_peer = int32_t(defaults.conns_per_peer);
+  params.lnd_timeout = tunable("timeout", tcp ? int32_t(defaults.lnd_timeout / 1s) : plain.lnd_timeout);
+  if (params.lnd_timeout == 0) params.lnd_timeout = int32_t(defaults.lnd_timeout_auto / 1s);
+  params.tos = tunable("tos", plain.tos);
+}
+
+}  // namespace
+
 TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int64_t interfaces_max,
-                                   Duration lnd_timeout, Instant now) {
+                                   const NiDefaults& defaults, Instant now) {
   const auto type = std::find(deps_.lnd_types.begin(), deps_.lnd_types.end(), net.type());
   if (type == deps_.lnd_types.end() || net.type() == NetType::kLo) {
     return fail_text(EINVAL, fmt::format("this node has no driver for {}", net_text(net)));
@@ -120,14 +138,7 @@ TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int6
   params.peer_credits = int32_t(config.tunables.peer_credits);
   params.peer_buffer_credits = int32_t(config.tunables.peer_buffer_credits);
   params.credits = int32_t(config.tunables.credits);
-  params.lnd_timeout = int32_t(lnd_timeout / 1s);
-  const auto tunable = [&](const char* name, int32_t& value) {
-    if (const auto found = config.lnd_tunables.find(name); found != config.lnd_tunables.end())
-      value = int32_t(found->second);
-  };
-  tunable("conns_per_peer", params.conns_per_peer);
-  tunable("timeout", params.lnd_timeout);
-  tunable("tos", params.tos);
+  take_lnd_tunables(params, config.lnd_tunables, defaults);
   give_slices(ni);
   if (auto started = deps_.lnds[ni.lnd]->ni_start(params, now); !started) {
     return fail_text(started.error().code, fmt::format("{}: {}", nid_text(ni.nid), started.error().what));
@@ -139,6 +150,23 @@ TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int6
   place->nis.push_back(std::move(ni));
   nis_.push_back(&place->nis.back());
   return &place->nis.back();
+}
+
+TextResult<void> LocalNis::tune(LocalNi& ni, const std::map<std::string, int64_t>& lnd_tunables,
+                                const NiDefaults& defaults, Instant now) {
+  NiParams wanted = ni.params;
+  take_lnd_tunables(wanted, lnd_tunables, defaults);
+  NiTuning tuning;
+  if (wanted.conns_per_peer != ni.params.conns_per_peer) tuning.conns_per_peer = wanted.conns_per_peer;
+  if (wanted.lnd_timeout != ni.params.lnd_timeout) tuning.lnd_timeout = wanted.lnd_timeout;
+  if (tuning.conns_per_peer || tuning.lnd_timeout) {
+    if (auto tuned = deps_.lnds[ni.lnd]->ni_tune(ni.id, tuning, now); !tuned) {
+      return fail_text(tuned.error().code, fmt::format("{}: {}", nid_text(ni.nid), tuned.error().what));
+    }
+  }
+  ni.params = std::move(wanted);
+  ni.config.lnd_tunables = lnd_tunables;
+  return {};
 }
 
 uint64_t LocalNi::messages() const {

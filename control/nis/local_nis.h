@@ -5,6 +5,7 @@
 #pragma once
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -74,6 +75,13 @@ struct WorkerGroups {
   [[nodiscard]] std::vector<uint16_t> all() const;
 };
 
+/// What NIs get that do not say themselves.
+struct NiDefaults {
+  Duration lnd_timeout{50s};       ///< of tcp: where none is named
+  Duration lnd_timeout_auto{49s};  ///< where 0 is named: a share of the transaction timeout
+  int64_t conns_per_peer = 0;      ///< of tcp: where none or 0 is named; 0 = the driver decides
+};
+
 class LocalNis {
  public:
   struct Deps {
@@ -91,7 +99,11 @@ class LocalNis {
   /// interface), EADDRNOTAVAIL (no IPv4 address; name it by NID), EEXIST, ENOSPC (`interfaces_max` or kNisMax), ERANGE
   /// (CPT), EINVAL (no driver for the net), EBUSY (the NID is still being deleted), and what the driver says.
   [[nodiscard]] TextResult<LocalNi*> add(Net net, const config::NiConfig& config, int64_t interfaces_max,
-                                         Duration lnd_timeout, Instant now);
+                                         const NiDefaults& defaults, Instant now);
+  /// Changes the driver's settings of a running NI to `lnd_tunables`; when it fails nothing has changed. Errors: what
+  /// the driver refuses (EOPNOTSUPP).
+  [[nodiscard]] TextResult<void> tune(LocalNi& ni, const std::map<std::string, int64_t>& lnd_tunables,
+                                      const NiDefaults& defaults, Instant now);
   /// Begins to delete the NI: it is closed when others know and it is idle; gone when find(id) is null.
   void leave(LocalNi& ni, Instant now);
   /// Closes it at once.

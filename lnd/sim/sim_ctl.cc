@@ -44,6 +44,14 @@ void SimControl::ni_stop(NiId ni, Instant now) {
   for (unsigned worker = 0; worker < workers; ++worker) host_.to_worker(WorkerId{uint16_t(worker)}, msg);
 }
 
+Result<void> SimControl::ni_tune(NiId ni, const NiTuning& tuning, Instant) {
+  const auto found = nis_.find(ni);
+  if (found == nis_.end()) return fail(ENOENT, "no such NI is running", ni.value);
+  if (tuning.conns_per_peer) return fail(EOPNOTSUPP, "the sim LND has one connection to each peer", ni.value);
+  if (tuning.lnd_timeout) found->second.lnd_timeout = *tuning.lnd_timeout;
+  return {};
+}
+
 void SimControl::from_worker(WorkerId worker, const LndMsg& msg, Instant now) {
   fabric_.see(now);
   if (msg.kind == uint16_t(SimMsg::kStopped)) {

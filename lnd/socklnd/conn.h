@@ -140,7 +140,7 @@ struct ConnSet : Timer, Linked<SetTag> {
   PeerSlice* peer = nullptr;
   Nid nid;  ///< the peer's
   uint32_t pid = kLnetPid;
-  Duration timeout = 50s;
+  Duration timeout = 50s;  ///< kSetTimeout changes it
 
   List<Conn, SiblingTag> conns;  ///< phase kUp
   List<Conn, SiblingTag> dying;  ///< kClosing and kClosed

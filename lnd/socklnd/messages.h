@@ -12,6 +12,7 @@ enum class ToWorker : uint16_t {
   kConnAdd,      ///< object: Conn of an open set; a: StreamSource. The stream is past its HELLO
   kSetClose,     ///< close the connections that the set has now; a: error
   kSetFail,      ///< complete what waits for a connection; a: error, b: LndStatus
+  kSetTimeout,   ///< a: its time-out from now on, ns
   kSetRetire,    ///< give the set back (it has no connection); what waits goes back to waiting for a set
   kOrphansFail,  ///< ni, peer_ni: complete what waits for that set; a: error, b: LndStatus
   kNiFlush       ///< ni: complete whatever still waits on it; a: error. Answered by kNiFlushed

@@ -146,6 +146,7 @@ void SockLnd::from_control(const LndMsg& msg, Instant now) {
     case ToWorker::kConnAdd: return set_add_conn(w, *static_cast<Conn*>(msg.object), {int64_t(msg.a)});
     case ToWorker::kSetClose: return set_close(w, *set, how.error, Closing::kOrderly);
     case ToWorker::kSetFail: return set_fail_waiting(w, *set, how);
+    case ToWorker::kSetTimeout: set->timeout = Duration(int64_t(msg.a)); return;
     case ToWorker::kSetRetire: return set_retire(*set);
     case ToWorker::kOrphansFail: return orphans_fail(w, msg.ni, msg.peer_ni, how);
     case ToWorker::kNiFlush: {

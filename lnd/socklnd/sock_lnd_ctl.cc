@@ -13,6 +13,14 @@ namespace {
 constexpr unsigned kTurnEventsMax = 256;  ///< socket events of one turn
 constexpr unsigned kTurnDueMax = 256;     ///< deadlines of one turn
 
+/// How many bulk connections each way: as the NI says, else as the node says, else by link speed.
+uint32_t conns_wanted(const SockControl& control, const NiParams& params) {
+  int32_t conns = params.conns_per_peer > 0 ? params.conns_per_peer : control.config.conns_per_peer;
+  if (conns <= 0)
+    conns = int32_t(conns_per_peer_for(control.devices == nullptr ? 0 : control.devices->link_mbps(params)));
+  return std::min(uint32_t(conns), kConnsPerPeerMax);
+}
+
 }  // namespace
 
 SockLndControl::SockLndControl(LndControlHost& host, NetIo& net, const SockConfig& config, SockDevices* devices)
@@ -46,10 +54,7 @@ Result<void> SockLndControl::ni_start(const NiParams& params, Instant now) {
   ni.address = nid_address(params.nid);
   ni.incarnation = state_.next_incarnation++;
   ni.timeout = params.lnd_timeout > 0 ? Duration(std::chrono::seconds(params.lnd_timeout)) : state_.config.sock_timeout;
-  int32_t conns = params.conns_per_peer > 0 ? params.conns_per_peer : state_.config.conns_per_peer;
-  if (conns <= 0)
-    conns = int32_t(conns_per_peer_for(state_.devices == nullptr ? 0 : state_.devices->link_mbps(params)));
-  ni.conns_per_peer = std::min(uint32_t(conns), kConnsPerPeerMax);
+  ni.conns_per_peer = conns_wanted(state_, params);
   if (const Result<void> opened = acceptor_open(state_, ni); !opened) return opened;
   state_.nis.emplace(params.id, std::move(ni));
   return {};
@@ -77,6 +82,34 @@ void SockLndControl::ni_stop(NiId id, Instant now) {
     set_settle(state_, *set);
   }
   ni_settle(state_, *ni);
+}
+
+// Fewer connections than there are: those that are there stay. More: a set that has one of each type gets them at once,
+// any other when it has something to send.
+Result<void> SockLndControl::ni_tune(NiId id, const NiTuning& tuning, Instant now) {
+  state_.now = now;
+  NiCtl* ni = state_.find_ni(id);
+  if (ni == nullptr || ni->stopping) return fail(ENOENT, "no such NI is running", id.value);
+  if (tuning.conns_per_peer) {
+    ni->params.conns_per_peer = *tuning.conns_per_peer;
+    ni->conns_per_peer = conns_wanted(state_, ni->params);
+  }
+  if (tuning.lnd_timeout) {
+    ni->params.lnd_timeout = *tuning.lnd_timeout;
+    ni->timeout = std::chrono::seconds(*tuning.lnd_timeout);
+  }
+  for (auto& [set_id, set] : state_.sets) {
+    if (set.ni != id) continue;
+    if (tuning.lnd_timeout) {
+      LndMsg msg;
+      msg.kind = uint16_t(ToWorker::kSetTimeout);
+      msg.object = set.object;
+      msg.a = uint64_t(ni->timeout.count());
+      set_tell(state_, set, msg);
+    }
+    if (tuning.conns_per_peer && set.pid == kLnetPid && each_type_there(set.counts)) dial_step(state_, set);
+  }
+  return {};
 }
 
 void SockLndControl::set_needed(WorkerId worker, const LndMsg& msg) {

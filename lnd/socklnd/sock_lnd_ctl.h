@@ -12,6 +12,7 @@ class SockLndControl final : public LndControl {
   ~SockLndControl() override;
   [[nodiscard]] Result<void> ni_start(const NiParams& params, Instant now) override;
   void ni_stop(NiId ni, Instant now) override;
+  [[nodiscard]] Result<void> ni_tune(NiId ni, const NiTuning& tuning, Instant now) override;
   void from_worker(WorkerId worker, const LndMsg& msg, Instant now) override;
   unsigned turn(Instant now) override;
   [[nodiscard]] Instant next_deadline() override { return state_.due.next(); }

@@ -14,6 +14,7 @@
 
 #include "config/load.h"
 #include "control/api/client.h"
+#include "dataplane/base/nid_text.h"
 
 namespace ulnet::test {
 namespace {
@@ -87,12 +88,13 @@ class RunningDaemon {
     auto answer = client->call(std::move(request));
     return answer ? *answer : api::answer_error("test", "call", answer.error().code, answer.error().text);
   }
-  api::Answer change(const std::string& yaml) {
+  api::Answer change(const std::string& yaml) { return change(config::load_text(yaml, "test").changes); }
+  api::Answer change(config::ChangeList changes) {
     auto client = api::Client::connect({.path = socket_, .role = "test", .version = "test"});
     if (!client) return api::answer_error("test", "connect", client.error().code, client.error().text);
     api::Request request;
     request.verb = api::Verb::kChange;
-    request.changes = config::load_text(yaml, "test").changes;
+    request.changes = std::move(changes);
     auto answer = client->call(std::move(request));
     return answer ? *answer : api::answer_error("test", "call", answer.error().code, answer.error().text);
   }
@@ -139,6 +141,16 @@ TEST(Daemon, three_daemons_on_loopback) {
       for (const char* object : {"net", "peer", "route", "routing", "global", "stats", "export", "status"})
         EXPECT_TRUE(router.call(api::Verb::kShow, object, {{"verbose", 4}}).ok()) << object;
     }
+    const Nid inner = nid_parse("127.0.0.2@tcp").value();
+    for (const config::NetSet& set :
+         {config::NetSet{.nid = inner, .conns_per_peer = 2}, config::NetSet{.net = inner.net(), .lnd_timeout = 9}}) {
+      const api::Answer changed = router.change({{set, {}}});
+      EXPECT_TRUE(changed.ok()) << changed.errors.front().descr;
+    }
+    const std::string shown = config::emit(router.call(api::Verb::kShow, "net", {{"verbose", 1}, {"net", "tcp"}}).doc);
+    EXPECT_NE(shown.find("conns_per_peer: 2\n"), std::string::npos) << shown;
+    EXPECT_NE(shown.find("timeout: 9\n"), std::string::npos) << shown;
+    EXPECT_NE(client.ping("127.0.0.4@tcp1").find("primary nid: 127.0.0.4@tcp1"), std::string::npos);
     EXPECT_TRUE(router.call(api::Verb::kReset, "stats").ok());
     EXPECT_EQ(client.ping("127.0.0.9@tcp7"), "failed to ping 127.0.0.9@tcp7: No route to host");
     EXPECT_EQ(server.stop(), 0);

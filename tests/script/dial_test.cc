@@ -2,6 +2,7 @@
 // what becomes of messages that wait. Source: docs/wire/socklnd.md §2.4, §5, §6.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -277,6 +278,31 @@ TEST(SockPair, several_bulk_connections_share_the_load) {
   for (const SimConnection& c : rig.tcp.connections)
     if (u32_at(c.sent[0], 16 + 48) == 3) used += c.sent[0].size() > 400000;
   EXPECT_EQ(used, 4u);
+  EXPECT_TRUE(rig.shut_down());
+}
+
+// A set that is complete grows at once; when fewer are wanted, those that are there stay.
+TEST(SockPair, running_ni_gets_more_connections) {
+  SockRig rig;
+  rig.tcp.record = true;
+  SockNode& one = rig.add(node_of(kUs));
+  SockNode& two = rig.add(node_of(kThem));
+  one.put(kThem, 0);
+  rig.run_for(1s);
+  ASSERT_EQ(types_of(rig.tcp), "123");
+  ASSERT_TRUE(two.control->ni_tune({1}, {.conns_per_peer = 3}, rig.now));
+  ASSERT_TRUE(one.control->ni_tune({1}, {.conns_per_peer = 3}, rig.now));
+  rig.run_for(10s);
+  std::string types = types_of(rig.tcp);
+  // Two more of each; both sides dial the first, and one of these two loses the race.
+  EXPECT_EQ(std::count(types.begin() + 3, types.end(), '2'), 2 + 1) << types;
+  EXPECT_EQ(std::count(types.begin() + 3, types.end(), '3'), 2) << types;
+  ASSERT_TRUE(one.control->ni_tune({1}, {.conns_per_peer = 1}, rig.now));
+  one.put(kThem, 100000);
+  rig.run_for(1s);
+  EXPECT_EQ(types_of(rig.tcp), types);
+  EXPECT_EQ(one.unfinished(), 0u);
+  EXPECT_EQ(one.control->ni_tune({9}, {.conns_per_peer = 1}, rig.now).error().code, -ENOENT);
   EXPECT_TRUE(rig.shut_down());
 }
 

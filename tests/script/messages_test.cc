@@ -365,6 +365,19 @@ TEST(SockTimeout, silent_machine_is_found_though_messages_keep_coming) {
   EXPECT_TRUE(t.rig.shut_down());
 }
 
+// The time-out of a running NI holds for the connections that it has.
+TEST(SockTimeout, running_ni_gets_another_time_out) {
+  Up t(3, 1, {});  // 50 s
+  t.rig.tcp.silence(ip("10.0.0.254"), true);
+  ASSERT_TRUE(t.node->control->ni_tune({1}, {.lnd_timeout = 5}, t.rig.now));
+  t.node->put(kOther, 1000000);
+  t.run(4900ms);
+  EXPECT_EQ(t.node->take_trace(), "");
+  t.run(1500ms);
+  EXPECT_EQ(t.node->take_trace(), "down 10.0.0.254@tcp ETIMEDOUT/OK; tx 1 ETIMEDOUT/NETWORK_TIMEOUT");
+  EXPECT_TRUE(t.rig.shut_down());
+}
+
 TEST(SockTimeout, slow_peer_that_takes_a_little_now_and_then_is_kept) {
   SockNodeOptions options;
   options.lnd_timeout = 5;

@@ -2,6 +2,7 @@
 // seeded chaos is in chaos_test.cc.
 #include <gtest/gtest.h>
 
+#include "dataplane/base/nid_text.h"
 #include "tests/sim/sim_net.h"
 
 namespace ulnet::test {
@@ -142,6 +143,42 @@ TEST_P(Cluster, a_loop_of_routers_drops_by_name) {
   ASSERT_TRUE(all_ended(200s)) << "they go when discovery has failed";
   sim.run_for(5s);
   EXPECT_EQ(r1.drops(Drop::kRouteLoop) + r2.drops(Drop::kRouteLoop), 31u) << "and so does the ping of discovery";
+}
+
+// Goal: `net set` changes NIs under traffic, or says which driver refuses and changes nothing.
+TEST_P(Cluster, running_nis_are_changed) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.3@tcp1"}, .workers = workers()});
+  auto& b = end_node("10.0.0.2@tcp");
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(a.put(b, {.length = 100000}));
+  sim.run_for(1ms);
+  const auto set = [&](const config::NetSet& change) {
+    const size_t before = a.apply_errors().size();
+    a.apply({change});
+    EXPECT_TRUE(sim.run_until([&] { return !a.applying(); }, 10s));
+    return a.apply_errors().size() == before ? std::string() : a.apply_errors().back();
+  };
+  Control& c = a.node().control();
+  EXPECT_EQ(set({.net = *net_parse("tcp"), .lnd_timeout = 7}), "");
+  for (const size_t i : {0u, 1u}) EXPECT_EQ(c.nis->find(a.nid(i))->params.lnd_timeout, 7) << "one driver, one value";
+  EXPECT_EQ(c.desired.ulnet.socklnd.timeout, 7s) << "for NIs to come";
+  EXPECT_EQ(set({.net = *net_parse("tcp"), .lnd_timeout = 0}), "");
+  EXPECT_EQ(c.nis->find(a.nid())->params.lnd_timeout, 49) << "0: its share of the transaction timeout";
+  const config::NetSet more{.nid = a.nid(), .health = 500, .conns_per_peer = 3};
+  const std::string wrong = set(more);
+  const LocalNi& ni = *c.nis->find(a.nid());
+  if (sim.transport() == Transport::kSockTcp) {
+    EXPECT_EQ(wrong, "");
+    EXPECT_EQ(ni.params.conns_per_peer, 3);
+    EXPECT_EQ(ni.health, 500);
+    EXPECT_EQ(c.desired.nets.front().nis.front().lnd_tunables.at("conns_per_peer"), 3) << "in a backup, too";
+  } else {
+    EXPECT_EQ(wrong, "cannot configure 10.0.0.1@tcp: the sim LND has one connection to each peer");
+    EXPECT_EQ(ni.params.conns_per_peer, 1);
+    EXPECT_EQ(ni.health, 1000) << "whole or not at all";
+  }
+  EXPECT_EQ(c.nis->find(a.nid(1))->params.conns_per_peer, 1);
+  ASSERT_TRUE(all_ended()) << sim.replay_hint();
+  EXPECT_EQ(a.ended(true), 20u);
 }
 
 // Goal: a router that is killed and comes back is used again, and each operation ends once.
