@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "lnd/link_events.h"
 #include "lnd/lo/lo.h"
 #include "lnd/socklnd/socklnd.h"
 
@@ -41,6 +42,7 @@ class Runtime final : public LndRuntime, private socklnd::SockDevices {
   explicit Runtime(const LndSettings& settings) : settings_(settings), net_(socklnd::make_kernel_net_io()) {}
 
   Result<void> open(unsigned workers) {
+    if (auto opened = links_.open(LinkEvents::About::kLinksAndAddresses); !opened) return opened;
     for (unsigned i = 0; i < workers; ++i) {
       Error why_not{};
       engines_.push_back(settings_.engine == LndSettings::Engine::kEpoll
@@ -70,9 +72,16 @@ class Runtime final : public LndRuntime, private socklnd::SockDevices {
 
  private:
   uint32_t link_mbps(const NiParams& ni) override { return settings_.link_mbps ? settings_.link_mbps(ni) : 0; }
+  bool changed() override { return links_.take(); }
+  std::optional<bool> usable(const NiParams& ni) override {
+    const AddressState state = address_state(ni.nid);
+    return state == AddressState::kNone ? std::nullopt : std::optional(state == AddressState::kUp);
+  }
+  int wait_fd() const override { return links_.fd(); }
 
   const LndSettings settings_;
   std::unique_ptr<socklnd::NetIo> net_;
+  LinkEvents links_;
   std::vector<std::unique_ptr<socklnd::StreamEngine>> engines_;  // by worker
   std::string reason_;
 };

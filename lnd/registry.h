@@ -60,7 +60,8 @@ class LndRuntime {
   [[nodiscard]] virtual std::string engine_text() const = 0;
 };
 
-/// Errors: ENOSYS when io_uring was demanded and is not to be had.
+/// Errors: EMFILE, EPERM (no notices about links: netlink is forbidden here); ENOSYS when io_uring was demanded and is
+/// not to be had.
 [[nodiscard]] Result<std::unique_ptr<LndRuntime>> lnd_runtime_make(const LndSettings& settings, unsigned workers);
 
 /// Loopback alone: for nodes whose other LNDs a test brings along.

@@ -133,6 +133,43 @@ Doc discovery_doc(const DiscoveryShow& show) {
   return doc;
 }
 
+Doc ni_drops_doc(const LocalNiShow& ni) {
+  Doc doc = Doc::map();
+  doc.set("nid", nid_text(ni.nid));
+  doc.set("drop_count", ni.statistics.drop_count);
+  doc.set("dropped_stats", types_doc(ni.dropped));
+  Doc& failed = doc.set("failed sends", Doc::map());
+  failed.set("interrupts", ni.health.interrupts);
+  failed.set("dropped", ni.health.dropped);
+  failed.set("aborted", ni.health.aborted);
+  failed.set("no route", ni.health.no_route);
+  failed.set("timeouts", ni.health.timeouts);
+  failed.set("error", ni.health.error);
+  return doc;
+}
+
+Doc worker_doc(const WorkerShow& worker) {
+  Doc doc = Doc::map();
+  doc.set("worker", worker.worker);
+  doc.set("group", worker.group);
+  doc.set("peers", worker.peers);
+  if (worker.time) {
+    doc.set("busy_ms", worker.time->busy.count());
+    doc.set("spinning_ms", worker.time->spinning.count());
+    doc.set("asleep_ms", worker.time->asleep.count());
+  }
+  const uint64_t tenths = worker.turns_busy == 0 ? 0 : worker.events * 10 / worker.turns_busy;
+  doc.set("events_per_busy_turn", double(tenths) / 10);
+  for (const auto& [name, value] : worker.turn) doc.set(name, value);
+  Doc& rings = doc.set("rings", Doc::map());
+  rings.set("size", worker.ring_size);
+  rings.set("from_workers", worker.from_workers);
+  rings.set("to_workers", worker.to_workers);
+  rings.set("from_control", worker.from_control);
+  rings.set("to_control", worker.to_control);
+  return doc;
+}
+
 /// A map with one key, or nothing when the list is empty.
 Doc section(const char* key, Doc list) {
   if (list.size() == 0) return {};
@@ -249,6 +286,26 @@ Doc stats_doc(const NodeStats& s) {
   Doc list = Doc::map();
   for (const auto& [key, value] : values) list.set(key, value);
   return section("statistics", std::move(list));
+}
+
+void stats_details_set(Doc& doc, const std::vector<DropShow>& drops, const std::vector<NetShow>& nets,
+                       const std::vector<WorkerShow>& workers, int verbosity) {
+  Doc reasons = Doc::list();
+  for (const DropShow& drop : drops) {
+    if (drop.count == 0 && verbosity < 2) continue;
+    Doc& item = reasons.push(Doc::map());
+    item.set("reason", drop.reason);
+    item.set("count", drop.count);
+    item.set("meaning", drop.meaning);
+  }
+  if (reasons.size() > 0) doc.set("drops", std::move(reasons));
+  Doc nis = Doc::list();
+  for (const NetShow& net : nets)
+    for (const LocalNiShow& ni : net.nis) nis.push(ni_drops_doc(ni));
+  if (nis.size() > 0) doc.set("drops by ni", std::move(nis));
+  Doc list = Doc::list();
+  for (const WorkerShow& worker : workers) list.push(worker_doc(worker));
+  if (list.size() > 0) doc.set("workers", std::move(list));
 }
 
 Doc pinged_doc(const Nid& primary, bool multi_rail, const std::vector<Nid>& nids) {

@@ -3,6 +3,7 @@
 // §13.
 #pragma once
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -136,6 +137,34 @@ struct NodeStats {
 
 /// `statistics:`.
 [[nodiscard]] Doc stats_doc(const NodeStats& stats);
+
+/// Messages dropped for one reason.
+struct DropShow {
+  const char* reason;
+  uint64_t count = 0;
+  const char* meaning;  ///< and how to mend it
+};
+
+/// How a worker's thread has spent its time.
+struct WorkerTime {
+  std::chrono::milliseconds busy{}, spinning{}, asleep{};
+};
+
+/// What a worker did, and what waits in rings at the moment.
+struct WorkerShow {
+  uint16_t worker = 0, group = 0;
+  uint32_t peers = 0;              ///< peer NIs that it serves
+  std::optional<WorkerTime> time;  ///< where its thread is ours
+  uint64_t events = 0, turns_busy = 0;
+  std::vector<std::pair<const char*, uint64_t>> turn;  ///< counters by name
+  uint32_t ring_size = 0;                              ///< of one ring between two workers
+  uint32_t from_workers = 0, to_workers = 0, from_control = 0, to_control = 0;
+};
+
+/// What `stats show -v` adds: `drops:` by reason (verbosity 1: those that occurred; 2: all), `drops by ni:` and
+/// `workers:`.
+void stats_details_set(Doc& doc, const std::vector<DropShow>& drops, const std::vector<NetShow>& nets,
+                       const std::vector<WorkerShow>& workers, int verbosity);
 
 /// One node as ping and discover show it: `- primary nid`, `Multi-Rail`, `peer_ni`. Push it to the list of `ping` or
 /// `discover`.

@@ -133,6 +133,14 @@ TextResult<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
     target.set("gets", counts.gets);
     target.set("failed", counts.failed);
   });
+  requests_->set_worker_times([this](WorkerId worker) -> std::optional<api::WorkerTime> {
+    using std::chrono::duration_cast, std::chrono::milliseconds;
+    const HostThread* thread = host_->thread(worker);
+    if (thread == nullptr) return {};
+    const HostThreadStats stats = thread->stats();
+    return api::WorkerTime{duration_cast<milliseconds>(stats.busy), duration_cast<milliseconds>(stats.spinning),
+                           duration_cast<milliseconds>(stats.asleep)};
+  });
   open_perf();
   serve_ports();
   api::ServerOptions options;

@@ -123,7 +123,7 @@ void NodeRequests::show(RequestId id, const Request& request) {
   if (object == "peer_list") return reply(id, answer_doc(peer_list_doc()));
   if (object == "routing") return reply(id, answer_doc(routing_doc()));
   if (object == "status") return reply(id, answer_doc(status_doc()));
-  if (object == "stats") return reply(id, answer_doc(stats_values_doc(c_, verbosity_of(request))));
+  if (object == "stats") return reply(id, answer_doc(stats_values_doc(c_, verbosity_of(request), worker_times_)));
   if (object == "recovery") return reply(id, {});  // nothing recovers until health is watched
   if (object == "global") {
     Doc doc = Doc::map();

@@ -8,6 +8,7 @@
 
 #include "control/api/server.h"
 #include "control/discovery/driver.h"
+#include "control/handlers/show_values.h"
 #include "control/node.h"
 
 namespace ulnet {
@@ -28,6 +29,9 @@ class NodeRequests final : public api::ApiHandler {
   void add_show(const std::string& object, Manage handle) { shows_[object] = std::move(handle); }
   /// More lines of `show status`.
   void set_status(std::function<void(config::Doc&)> add) { add_status_ = std::move(add); }
+
+  /// Where the times of `stats show -v` come from.
+  void set_worker_times(WorkerTimes times) { worker_times_ = std::move(times); }
 
   /// Answers a request; those of add_manage() do so by this, too.
   void reply(api::RequestId id, const api::Answer& answer);
@@ -71,6 +75,7 @@ class NodeRequests final : public api::ApiHandler {
   std::map<api::RequestId, std::string> managed_;  // requests that an Object has
   std::map<api::RequestId, PeerStream> streams_;
   std::function<void(config::Doc&)> add_status_;
+  WorkerTimes worker_times_;
 };
 
 /// What `lnetctl ping` and `discover` print of answers: those that came, and an error for each that did not

@@ -134,6 +134,29 @@ api::PeerNiShow peer_ni_value(Control& c, const PeerNi& ni, bool router) {
   return show;
 }
 
+api::WorkerShow worker_value(Control& c, const Worker& worker) {
+  const unsigned w = worker.id.value;
+  NodeTotals counted;
+  counted.add(worker.counters);
+  const auto of = [&](TurnStat stat) { return counted.turn[size_t(stat)]; };
+  api::WorkerShow show;
+  show.worker = worker.id.value;
+  show.group = c.nis->groups().group(worker.id);
+  show.peers = w < c.peers->load().size() ? c.peers->load()[w] : 0;
+  show.events = of(TurnStat::kInboxItems) + of(TurnStat::kLndEvents) + of(TurnStat::kTimersFired);
+  show.turns_busy = of(TurnStat::kTurnsBusy);
+  for (size_t i = 0; i < counted.turn.size(); ++i) show.turn.emplace_back(text_of(TurnStat(i)).name, counted.turn[i]);
+  Mesh& mesh = *c.mesh;
+  for (unsigned other = 0; other < mesh.worker_count; ++other) {
+    show.from_workers += mesh.pair(other, w).work.depth() + mesh.pair(other, w).back.depth();
+    show.to_workers += mesh.pair(w, other).work.depth() + mesh.pair(w, other).back.depth();
+  }
+  show.ring_size = mesh.pair(w, w).work.capacity();
+  show.from_control = mesh.to_worker[w]->depth();
+  show.to_control = mesh.to_control[w]->depth();
+  return show;
+}
+
 }  // namespace
 
 InterfaceTotals totals_of(const LocalNi& ni) {
@@ -238,24 +261,19 @@ api::NodeStats stats_values(Control& c) {
   return s;
 }
 
-config::Doc stats_values_doc(Control& c, int verbosity) {
+config::Doc stats_values_doc(Control& c, int verbosity, const WorkerTimes& times) {
   config::Doc doc = api::stats_doc(stats_values(c));
   if (verbosity < 1) return doc;
   const NodeTotals t = totals_of(c);
-  config::Doc drops = config::Doc::map();
-  for (size_t i = 0; i < t.drops.size(); ++i) drops.set(text_of(Drop(i)).name, t.drops[i]);
-  doc.set("drops", std::move(drops));
-  config::Doc workers = config::Doc::list();
+  std::vector<api::DropShow> drops;
+  for (size_t i = 0; i < t.drops.size(); ++i)
+    drops.push_back({text_of(Drop(i)).name, t.drops[i], text_of(Drop(i)).help});
+  std::vector<api::WorkerShow> workers;
   for (const auto& worker : c.workers) {
-    NodeTotals one;
-    one.add(worker->counters);
-    config::Doc& item = workers.push(config::Doc::map());
-    item.set("worker", worker->id.value);
-    item.set("group", c.nis->groups().group(worker->id));
-    item.set("peers", worker->id.value < c.peers->load().size() ? c.peers->load()[worker->id.value] : 0u);
-    for (size_t i = 0; i < one.turn.size(); ++i) item.set(text_of(TurnStat(i)).name, one.turn[i]);
+    workers.push_back(worker_value(c, *worker));
+    if (times) workers.back().time = times(worker->id);
   }
-  doc.set("workers", std::move(workers));
+  api::stats_details_set(doc, drops, net_values(c, {}), workers, verbosity);
   return doc;
 }
 

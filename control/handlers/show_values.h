@@ -2,6 +2,8 @@
 // zero. Thread: control. Numbers that workers own are read while they change: each is right, together they may be a
 // moment apart.
 #pragma once
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "control/api/show.h"
@@ -16,8 +18,11 @@ namespace ulnet {
 /// By worker group; empty while there are no pools.
 [[nodiscard]] std::vector<api::CptPools> pool_values(Control& c);
 [[nodiscard]] api::NodeStats stats_values(Control& c);
-/// `statistics:` and, from verbosity 1 on, `drops:` (messages by reason) and `workers:` (what their turns did).
-[[nodiscard]] config::Doc stats_values_doc(Control& c, int verbosity);
+/// How a worker's thread spent its time; nothing where the thread is not ours.
+using WorkerTimes = std::function<std::optional<api::WorkerTime>(WorkerId)>;
+/// `statistics:` and, from verbosity 1 on, what api::stats_details_set() adds. `times` may be empty. What workers did
+/// is counted since start.
+[[nodiscard]] config::Doc stats_values_doc(Control& c, int verbosity, const WorkerTimes& times);
 /// Makes all counters show 0 from here on, and minima and maxima start anew.
 void stats_reset(Control& c);
 

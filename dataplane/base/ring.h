@@ -55,6 +55,12 @@ class SpscRing {
   [[nodiscard]] bool empty() const {
     return head_.load(std::memory_order_relaxed) == tail_.load(std::memory_order_seq_cst);
   }
+  /// Anyone: about how many items are in it, for shows.
+  [[nodiscard]] uint32_t depth() const {
+    const uint32_t head = head_.load(std::memory_order_acquire);
+    const uint32_t depth = tail_.load(std::memory_order_acquire) - head;
+    return depth > capacity() ? capacity() : depth;
+  }
   /// Producer only: room for at least one more.
   [[nodiscard]] bool full() const {
     return tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire) > mask_;

@@ -36,23 +36,11 @@ class Descriptor {
 
 }  // namespace
 
-KernelLink::~KernelLink() {
-  if (events_ >= 0) ::close(events_);
-}
-
 Result<void> KernelLink::open(const std::string& interface) {
   interface_ = interface;
   index_ = int(if_nametoindex(interface.c_str()));
   if (index_ == 0) return fail(ENODEV, "the system has no interface of this name");
-  if (events_ >= 0) return {};
-  events_ = ::socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
-  if (events_ < 0) return fail(errno, "no netlink socket");
-  sockaddr_nl address{};
-  address.nl_family = AF_NETLINK;
-  address.nl_groups = RTMGRP_LINK;
-  if (::bind(events_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-    return fail(errno, "netlink tells nothing about links");
-  return {};
+  return events_.open(LinkEvents::About::kLinks);
 }
 
 Result<void> KernelLink::change(uint32_t flags, uint32_t flags_mask, uint32_t mtu) const {
@@ -100,14 +88,6 @@ Result<KernelLink::State> KernelLink::state() const {
   if (::ioctl(socket.get(), SIOCGIFMTU, &request) != 0) return fail(errno, "the interface has gone");
   out.mtu = uint32_t(request.ifr_mtu);
   return out;
-}
-
-bool KernelLink::drain() const {
-  std::array<char, 8192> discard;
-  for (bool any = false;; any = true) {
-    // ENOBUFS: news were lost, so there were some.
-    if (::recv(events_, discard.data(), discard.size(), MSG_DONTWAIT) <= 0 && errno != ENOBUFS) return any;
-  }
 }
 
 }  // namespace ulnet::dpdk

@@ -4,13 +4,13 @@
 #include <string>
 
 #include "dataplane/base/result.h"
+#include "lnd/link_events.h"
 
 namespace ulnet::dpdk {
 
 class KernelLink {
  public:
   KernelLink() = default;
-  ~KernelLink();
   KernelLink(const KernelLink&) = delete;
   KernelLink& operator=(const KernelLink&) = delete;
 
@@ -28,17 +28,17 @@ class KernelLink {
   /// Errors: ENODEV when it has gone.
   [[nodiscard]] Result<State> state() const;
   /// Readable when some link of the namespace has changed; drain() afterwards.
-  [[nodiscard]] int fd() const { return events_; }
+  [[nodiscard]] int fd() const { return events_.fd(); }
   /// True: something was there.
-  bool drain() const;
-  [[nodiscard]] bool is_open() const { return events_ >= 0; }
+  bool drain() const { return events_.take(); }
+  [[nodiscard]] bool is_open() const { return events_.fd() >= 0; }
   [[nodiscard]] const std::string& interface() const { return interface_; }
 
  private:
   [[nodiscard]] Result<void> change(uint32_t flags, uint32_t flags_mask, uint32_t mtu) const;
   std::string interface_;
   int index_ = 0;
-  int events_ = -1;
+  LinkEvents events_;
 };
 
 }  // namespace ulnet::dpdk

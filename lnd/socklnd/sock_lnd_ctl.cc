@@ -57,7 +57,22 @@ Result<void> SockLndControl::ni_start(const NiParams& params, Instant now) {
   ni.conns_per_peer = conns_wanted(state_, params);
   if (const Result<void> opened = acceptor_open(state_, ni); !opened) return opened;
   state_.nis.emplace(params.id, std::move(ni));
+  state_.look_at_links = state_.devices != nullptr;
   return {};
+}
+
+// An address that was never seen may be one that is not listed (127.0.0.2): only one that was there can be missed.
+void SockLndControl::look_at_links() {
+  state_.look_at_links = false;
+  for (auto& [id, ni] : state_.nis) {
+    if (ni.stopping) continue;
+    const std::optional<bool> usable = state_.devices->usable(ni.params);
+    if (!usable.has_value() && !ni.usable.has_value()) continue;
+    const bool now_usable = usable.value_or(false);
+    if (ni.usable == now_usable) continue;
+    ni.usable = now_usable;
+    state_.host.ni_fatal(id, !now_usable);
+  }
 }
 
 void SockLndControl::ni_stop(NiId id, Instant now) {
@@ -184,6 +199,10 @@ unsigned SockLndControl::turn(Instant now) {
   state_.now = now;
   std::array<NetEvent, kEventBurst> events;
   unsigned done = 0;
+  if (state_.devices != nullptr && (state_.devices->changed() || state_.look_at_links)) {
+    look_at_links();
+    ++done;
+  }
   while (done < kTurnEventsMax) {
     const unsigned count = state_.net.poll(events, now);
     for (unsigned i = 0; i < count; ++i) net_event(events[i]);
@@ -201,6 +220,8 @@ unsigned SockLndControl::turn(Instant now) {
 void SockLndControl::wait_fds(std::vector<int>& out) {
   const int fd = state_.net.wait_fd();
   if (fd >= 0) out.push_back(fd);
+  const int links = state_.devices == nullptr ? -1 : state_.devices->wait_fd();
+  if (links >= 0) out.push_back(links);
 }
 
 std::unique_ptr<LndControl> make_sock_lnd_control(LndControlHost& host, NetIo& net, const SockConfig& config,

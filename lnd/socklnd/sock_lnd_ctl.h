@@ -15,7 +15,7 @@ class SockLndControl final : public LndControl {
   [[nodiscard]] Result<void> ni_tune(NiId ni, const NiTuning& tuning, Instant now) override;
   void from_worker(WorkerId worker, const LndMsg& msg, Instant now) override;
   unsigned turn(Instant now) override;
-  [[nodiscard]] Instant next_deadline() override { return state_.due.next(); }
+  [[nodiscard]] Instant next_deadline() override { return state_.look_at_links ? kNever : state_.due.next(); }
   void wait_fds(std::vector<int>& out) override;
 
  private:
@@ -23,6 +23,7 @@ class SockLndControl final : public LndControl {
   void fall_due(uint64_t key);
   void set_needed(WorkerId worker, const LndMsg& msg);
   void ni_flushed(NiId ni);
+  void look_at_links();
   SockControl state_;
 };
 

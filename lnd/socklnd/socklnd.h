@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "lnd/lnd.h"
 #include "lnd/socklnd/config.h"
@@ -18,6 +19,15 @@ class SockDevices {
   virtual ~SockDevices() = default;
   /// Link speed in Mb/s; 0 when unknown. Decides conns_per_peer where that is 0.
   [[nodiscard]] virtual uint32_t link_mbps(const NiParams& ni) = 0;
+  /// Whether links or addresses may have changed since the last call. Does not block.
+  [[nodiscard]] virtual bool changed() { return false; }
+  /// Whether the NI's address is there, on a link that is up. Nothing where this cannot be told of the NI at all.
+  [[nodiscard]] virtual std::optional<bool> usable(const NiParams& ni) {
+    (void)ni;
+    return std::nullopt;
+  }
+  /// Readable when changed() has something to say; -1 = it never has.
+  [[nodiscard]] virtual int wait_fd() const { return -1; }
 };
 
 /// The worker half: one per worker and Node. `engine` is that worker's own and outlives it.

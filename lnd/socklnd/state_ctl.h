@@ -27,8 +27,9 @@ struct NiCtl {
   uint32_t conns_per_peer = 1;
   Duration timeout = 50s;
   bool stopping = false;
-  uint32_t flushes_left = 0;  ///< workers that have yet to answer kNiFlush
-  uint32_t sets = 0;          ///< ConnSets on workers, retiring ones included
+  std::optional<bool> usable;  ///< as last told to control; nothing: never known
+  uint32_t flushes_left = 0;   ///< workers that have yet to answer kNiFlush
+  uint32_t sets = 0;           ///< ConnSets on workers, retiring ones included
 };
 
 enum class DialState : uint8_t {
@@ -140,6 +141,7 @@ struct SockControl {
   DueList due;
   uint64_t next_set_id = 1;
   uint64_t next_incarnation = 0;
+  bool look_at_links = false;  ///< an NI was started: nobody has looked at its link yet
 
   [[nodiscard]] NiCtl* find_ni(NiId id) {
     const auto it = nis.find(id);

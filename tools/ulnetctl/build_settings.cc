@@ -81,8 +81,10 @@ Built set_value(const Words& words, const Env&) {
 Built global_show(const Words&, const Env&) {
   return show("global");
 }
-Built stats_show(const Words&, const Env&) {
-  return show("stats");
+Built stats_show(const Words& words, const Env&) {
+  auto level = verbosity(words, "stats");
+  if (!level) return tl::unexpected(level.error());
+  return show("stats", *level == 0 ? config::Json::object() : config::Json{{"verbose", *level}});
 }
 
 Built stats_reset(const Words&, const Env&) {

@@ -32,6 +32,7 @@ constexpr OptionSpec kNetDel[] = {{"net", kValue, "name of the network", 'n'},
                                   {"nid", kValue, "the NIs with these addresses"},
                                   {"now", kNothing, "close at once and tell the peers afterwards"}};
 constexpr OptionSpec kNetShow[] = {{"net", kValue, "show this network only", 'n'}, kVerbose};
+constexpr OptionSpec kStatsShow[] = {kVerbose};
 constexpr OptionSpec kNetSet[] = {{"nid", kValue, "the NI to change"},
                                   {"all", kNothing, "change all NIs", 'a'},
                                   {"net", kValue, "with --lnd-timeout: the network whose driver is meant", 'n'},
@@ -106,7 +107,7 @@ constexpr CommandSpec kCommands[] = {
     {"set", "", "change a setting of the node", {}, set_value, "NAME VALUE"},
     {"import", "", "read a configuration", kImport, import_file, "[FILE]", 0},
     {"export", "", "write the configuration", kExport, export_file, "[FILE]", 0},
-    {"stats", "show", "show statistics", {}, stats_show},
+    {"stats", "show", "show statistics; -v also what was dropped and why", kStatsShow, stats_show},
     {"stats", "reset", "set statistics to zero", {}, stats_reset},
     {"debug", "recovery", "show the NIs that are recovering", kRecovery, recovery},
     {"global", "show", "show the settings of the node", {}, global_show},

@@ -131,6 +131,63 @@ TEST(ApiShow, routes_pools_counters_and_globals) {
   EXPECT_EQ(emit(discover), golden_text("tcp-mr.discover"));
 }
 
+// Goal: `stats show -v` says where and why messages were dropped; reasons that did not occur are shown at 2.
+TEST(ApiShow, details_of_statistics) {
+  const std::vector<DropShow> drops = {{"no_route", 3, "no route: `route add`"}, {"no_match", 0, "nobody wants it"}};
+  NetShow net{*net_parse("tcp"), {{}}};
+  LocalNiShow& ni = net.nis.front();
+  ni.nid = *nid_parse("10.0.0.1@tcp");
+  ni.statistics.drop_count = 3;
+  ni.dropped.put = 3;
+  ni.health.no_route = 7;
+  WorkerShow worker{.worker = 0, .group = 1, .peers = 2, .events = 50, .turns_busy = 20, .turn = {{"turns", 90}}};
+  worker.ring_size = 64, worker.to_control = 5;
+  Doc doc = Doc::map();
+  stats_details_set(doc, drops, {net}, {worker}, 1);
+  EXPECT_EQ(emit(doc), R"(drops:
+    - reason: no_route
+      count: 3
+      meaning: "no route: `route add`"
+drops by ni:
+    - nid: 10.0.0.1@tcp
+      drop_count: 3
+      dropped_stats:
+          put: 3
+          get: 0
+          reply: 0
+          ack: 0
+          hello: 0
+      failed sends:
+          interrupts: 0
+          dropped: 0
+          aborted: 0
+          no route: 7
+          timeouts: 0
+          error: 0
+workers:
+    - worker: 0
+      group: 1
+      peers: 2
+      events_per_busy_turn: 2.5
+      turns: 90
+      rings:
+          size: 64
+          from_workers: 0
+          to_workers: 0
+          from_control: 0
+          to_control: 5
+)");
+  worker.time = WorkerTime{std::chrono::milliseconds(1), std::chrono::milliseconds(2), std::chrono::milliseconds(3)};
+  Doc more = Doc::map();
+  stats_details_set(more, drops, {}, {worker}, 2);
+  EXPECT_EQ(more.find("drops")->size(), 2u);
+  EXPECT_EQ(more.find("drops by ni"), nullptr);
+  EXPECT_EQ(more.find("workers")->at(0).find("asleep_ms")->integer(), 3);
+  Doc none = Doc::map();
+  stats_details_set(none, {drops[1]}, {}, {}, 1);
+  EXPECT_EQ(none.size(), 0u);
+}
+
 TEST(ApiErrors, as_lnetctl_prints_them) {
   const ApiError show{"show", "net", -2, "Object not found", {}};
   const ApiError add{"add", "net", -100, "cannot add LNet NI", {}};

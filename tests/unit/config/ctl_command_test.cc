@@ -125,6 +125,7 @@ TEST(CtlCommand, settings_and_shows) {
   EXPECT_EQ(requests_of("global show") + requests_of("stats show") + requests_of("stats reset"),
             "{\"verb\":\"show\",\"object\":\"global\"}\n{\"verb\":\"show\",\"object\":\"stats\"}\n{\"verb\":\"reset\","
             "\"object\":\"stats\"}\n");
+  EXPECT_EQ(requests_of("stats show -v2"), "{\"verb\":\"show\",\"object\":\"stats\",\"args\":{\"verbose\":2}}\n");
   EXPECT_EQ(requests_of("udsp add --src tcp1 --priority 3 --idx 0"),
             changes(R"({"change":"udsp_add","rule":{"idx":0,"src":"tcp1","priority":3}})"));
   EXPECT_EQ(requests_of("udsp add --dst 10.0.0.[1-2]@tcp"),

@@ -313,6 +313,30 @@ TEST(Stats, sums_and_reset) {
   rig.stop_all();
 }
 
+// Goal: "where did it drop?" has an answer: reason and NI.
+TEST(Stats, details_name_reason_and_ni) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"});
+  auto& b = rig.add({"10.0.0.2@tcp", "10.1.0.2@tcp1"});
+  ASSERT_EQ(rig.apply(a, NodeRig::route_add("tcp1", "10.0.0.2@tcp")), "");
+  EXPECT_NE(rig.ping(a, "10.1.0.9@tcp1").error, 0);  // b does not route
+  Control& c = b.node->control();
+  EXPECT_EQ(stats_values_doc(c, 0, {}).find("drops"), nullptr);
+  const config::Doc doc = stats_values_doc(c, 1, [](WorkerId) { return api::WorkerTime{7ms, 8ms, 9ms}; });
+  ASSERT_NE(doc.find("drops"), nullptr);
+  ASSERT_EQ(doc.find("drops")->size(), 1u);
+  EXPECT_EQ(doc.find("drops")->at(0).find("reason")->text(), "routing_disabled");
+  EXPECT_NE(doc.find("drops")->at(0).find("meaning")->text().find("set routing 1"), std::string::npos);
+  const config::Doc& by_ni = *doc.find("drops by ni");
+  ASSERT_EQ(by_ni.size(), 3u) << "lo and two";
+  EXPECT_EQ(by_ni.at(1).find("nid")->text(), "10.0.0.2@tcp");
+  EXPECT_EQ(by_ni.at(1).find("dropped_stats")->find("get")->integer(), 1);
+  EXPECT_EQ(by_ni.at(2).find("drop_count")->integer(), 0);
+  EXPECT_EQ(doc.find("workers")->at(0).find("busy_ms")->integer(), 7);
+  EXPECT_EQ(stats_values_doc(c, 2, {}).find("drops")->size(), size_t(Drop::kCount));
+  rig.stop_all();
+}
+
 // Goal: `lnetctl ping` prints who answered and says of each other one why it did not.
 TEST(Requests, ping_answer_names_both) {
   PingAnswer good{.nid = nid("10.0.0.2@tcp"), .error = 0, .info = {}};

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""A tcp NI whose link goes down, or whose address goes, says so and is chosen last; pings go over the other rail
+meanwhile; it comes back by itself.
+"""
+import json
+import time
+
+import netns
+
+YAML = '''net:
+    - net type: tcp
+      local NI(s):
+        - interfaces:
+              0: veth0
+        - interfaces:
+              0: veth1
+'''
+
+
+class Pair:
+    def __init__(self, topology):
+        self.topology = topology
+        self.a, self.b = topology.node('a'), topology.node('b')
+        for rail in (0, 1):
+            topology.link(self.a, f'10.0.{rail}.1/24', self.b, f'10.0.{rail}.2/24')
+        for node in (self.a, self.b):
+            yaml = topology.folder / f'{node.name}.yaml'
+            yaml.write_text(YAML)
+            node.start([netns.binary('ulnetd'), '--config', str(yaml), '--socket', self.socket(node)]).wait_for(
+                'ulnetd: ready', 60)
+
+    def socket(self, node):
+        return str(self.topology.folder / f'{node.name}.sock')
+
+    def ctl(self, node, *words, status=0):
+        return node.run([netns.binary('ulnetctl'), '--socket', self.socket(node), *words], timeout=60, status=status)
+
+    def states(self, node):
+        nets = json.loads(self.ctl(node, '--json', 'net', 'show'))['net']
+        return {ni['nid']: ni['status'] for net in nets for ni in net['local NI(s)']}
+
+    def until(self, node, nid, status):
+        end = time.monotonic() + 30
+        while (states := self.states(node))[nid] != status:
+            assert time.monotonic() < end, f'{nid} of {node.name} never was {status}: {states}'
+            time.sleep(0.1)
+
+    def ping(self):
+        self.ctl(self.a, 'ping', '10.0.0.2@tcp', '--timeout', '10')
+
+
+def main():
+    with netns.Topology() as topology:
+        pair = Pair(topology)
+        for nid in ('10.0.0.1@tcp', '10.0.1.1@tcp'):
+            pair.until(pair.a, nid, 'up')
+        pair.ping()
+        pair.b.ip('link', 'set', 'veth1', 'down')  # a's carrier goes with it
+        pair.until(pair.a, '10.0.1.1@tcp', 'down')
+        assert pair.states(pair.a)['10.0.0.1@tcp'] == 'up', pair.states(pair.a)
+        pair.ping()
+        pair.b.ip('link', 'set', 'veth1', 'up')
+        pair.until(pair.a, '10.0.1.1@tcp', 'up')
+        pair.a.ip('address', 'del', '10.0.1.1/24', 'dev', 'veth1')
+        pair.until(pair.a, '10.0.1.1@tcp', 'down')
+        pair.ping()
+        pair.a.ip('address', 'add', '10.0.1.1/24', 'dev', 'veth1')
+        pair.until(pair.a, '10.0.1.1@tcp', 'up')
+        pair.ping()
+        print('link and address, gone and back: told, and pings go on')
+
+
+if __name__ == '__main__':
+    main()
