@@ -61,7 +61,7 @@ bool request_done(SockControl& control, Handshake& shake) {
     return entry.second.params.nid == target && !entry.second.stopping;
   });
   if (it == control.nis.end()) {
-    control.host.log("socklnd: connection request for " + nid_text(target) + ", which is not ours");
+    control.log_limited("socklnd: connection request for " + nid_text(target) + ", which is not ours");
     handshake_drop(control, shake.socket);
     return false;
   }
@@ -94,7 +94,7 @@ void hello_done(SockControl& control, Handshake& shake) {
   if (peer.refuse) return handshake_drop(control, shake.socket);
   const Result<SetCtl*> found = set_ensure(control, *ni, peer.nid, peer.pid);
   if (!found) {
-    control.host.log("socklnd: no room for peer " + nid_text(peer.nid) + ": " + found.error().what);
+    control.log_limited("socklnd: no room for peer " + nid_text(peer.nid) + ": " + found.error().what);
     return handshake_drop(control, shake.socket);
   }
   SetCtl& set = **found;

@@ -52,7 +52,7 @@ void dial_start(SockControl& control, NiCtl& ni, SetCtl& set, ConnType type) {
   const Result<SocketId> socket = control.net.connect(ni.address, remote, socket_options(control, ni));
   if (!socket) {
     if (set.dial.interval == Duration{0})
-      control.host.log("socklnd: dialling " + nid_text(set.nid) + ": " + socket.error().what);
+      control.log_limited("socklnd: dialling " + nid_text(set.nid) + ": " + socket.error().what);
     return dial_failed(control, set, socket.error().code);
   }
   Handshake& shake = handshake_add(control, *socket, true, remote, ni.timeout);
@@ -192,7 +192,7 @@ void dial_broken(SockControl& control, Handshake& shake, int error) {
   SetCtl& set = *control.find_set(shake.set_id);
   if (error == -EPROTO) {
     const char* why = hello_status_text(shake.hello.status());
-    control.host.log("socklnd: " + nid_text(set.nid) + " answered with no acceptable HELLO " + why);
+    control.log_limited("socklnd: " + nid_text(set.nid) + " answered with no acceptable HELLO " + why);
   }
   handshake_drop(control, shake.socket);
   dial_failed(control, set, error);

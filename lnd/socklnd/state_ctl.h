@@ -11,6 +11,7 @@
 #include "lnd/lnd.h"
 #include "lnd/socklnd/config.h"
 #include "lnd/socklnd/conn.h"
+#include "lnd/socklnd/log_limit.h"
 #include "lnd/socklnd/messages.h"
 #include "lnd/socklnd/net_io.h"
 #include "lnd/socklnd/proto/acceptor.h"
@@ -139,10 +140,16 @@ struct SockControl {
   std::map<SocketId, Handshake> handshakes;
   uint32_t half_open = 0;  ///< passive handshakes
   DueList due;
+  LogLimit log_limit;
   uint64_t next_set_id = 1;
   uint64_t next_incarnation = 0;
   bool look_at_links = false;  ///< an NI was started: nobody has looked at its link yet
 
+  /// For lines that a stranger can cause.
+  void log_limited(const std::string& line) {
+    std::string note;
+    if (log_limit.allows(now, note)) host.log(line + note);
+  }
   [[nodiscard]] NiCtl* find_ni(NiId id) {
     const auto it = nis.find(id);
     return it == nis.end() ? nullptr : &it->second;

@@ -80,6 +80,16 @@ TEST(SockAcceptor, foreign_nid_is_closed) {
   ASSERT_EQ(t.node->logged.size(), 1u);
 }
 
+TEST(SockAcceptor, strangers_do_not_fill_the_journal) {
+  Passive t;
+  for (int i = 0; i < 30; ++i) t.say(raw_request("10.0.0.3@tcp"), 10ms);
+  EXPECT_EQ(t.node->logged.size(), 10u);
+  t.rig.run_for(10s);
+  t.say(raw_request("10.0.0.3@tcp"));
+  ASSERT_EQ(t.node->logged.size(), 11u);
+  EXPECT_TRUE(t.node->logged.back().ends_with("(20 such lines left out before)")) << t.node->logged.back();
+}
+
 TEST(SockAcceptor, byte_reversed_request_is_understood) {
   Passive t;
   t.say(hex_bytes("ac ce 71 00 00 00 00 01 00 02 00 00 0a 00 00 02") + raw_hello(3, kOther, kUs, 1));
