@@ -23,6 +23,12 @@ uint32_t conns_wanted(const SockControl& control, const NiParams& params) {
 
 }  // namespace
 
+void SockControl::log_limited(const std::string& line) {
+  const auto left_out = log_limit.allows(now);
+  if (!left_out) return;
+  host.log(*left_out == 0 ? line : line + " (" + std::to_string(*left_out) + " such lines left out before)");
+}
+
 SockLndControl::SockLndControl(LndControlHost& host, NetIo& net, const SockConfig& config, SockDevices* devices)
     : state_{host, net, config, devices} {
   state_.next_incarnation = config.incarnation;

@@ -146,10 +146,7 @@ struct SockControl {
   bool look_at_links = false;  ///< an NI was started: nobody has looked at its link yet
 
   /// For lines that a stranger can cause.
-  void log_limited(const std::string& line) {
-    std::string note;
-    if (log_limit.allows(now, note)) host.log(line + note);
-  }
+  void log_limited(const std::string& line);
   [[nodiscard]] NiCtl* find_ni(NiId id) {
     const auto it = nis.find(id);
     return it == nis.end() ? nullptr : &it->second;

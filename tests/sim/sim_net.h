@@ -108,6 +108,7 @@ class SimNode {
   void configure();
   void open_application();
   void take_events();
+  struct Blocks;
   std::string close(Instant limit);
   [[nodiscard]] std::string not_at_rest() const;
 

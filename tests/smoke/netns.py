@@ -81,7 +81,7 @@ class Program:
     def __init__(self, arguments, log_path, netns=None, env=None, stdin=subprocess.DEVNULL):
         self.name = pathlib.Path(arguments[0]).name
         self.log_path = log_path
-        self.expected_status = 0
+        self.checked = False  # somebody has looked at how it ended
         command = (['ip', 'netns', 'exec', netns] if netns else []) + [str(a) for a in arguments]
         with open(log_path, 'wb') as log:
             self.process = subprocess.Popen(command, stdin=stdin, stdout=log, stderr=subprocess.STDOUT,
@@ -113,6 +113,7 @@ class Program:
 
     def wait(self, timeout, status=0):
         """Waits for its end by itself and demands this exit status (None: any)."""
+        self.checked = True
         try:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -130,6 +131,7 @@ class Program:
 
     def kill(self):
         """SIGKILL to it and to what it started. No complaint."""
+        self.checked = True
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(10)
@@ -235,6 +237,8 @@ class Topology:
                     program.stop()
                 except ProgramError as error:
                     failures.append(str(error))
+            elif not program.checked and program.process.returncode != 0:
+                failures.append(f'{program.name}: ended by itself with {program.process.returncode}:\n{program.tail()}')
         return failures
 
     def _show_logs(self):

@@ -163,6 +163,7 @@ def chaos(cluster):
             output = cluster.nodes[name].run([sys.executable, str(RESET), 'veth0', '0.2'], 20)
             resets += int(output.split()[0])
         time.sleep(1)
+        assert cluster.daemons['router'].running(), f'the router ended by itself:\n{cluster.daemons["router"].tail()}'
         cluster.daemons['router'].kill()
         kills += 1
         time.sleep(0.5)
@@ -177,7 +178,7 @@ def chaos(cluster):
         check(report, key, may_fail=True)
         well += sum(run['ended'] - run['failed'] for run in report['runs'])
     print(f'chaos: {resets} resets, {kills} routers killed; {well} operations went through all the same', flush=True)
-    assert kills > 1 and resets > 1, (kills, resets)
+    assert kills > 1 and resets > 1 and well > 0, (kills, resets, well)
     deadline = time.monotonic() + 60
     while True:  # traffic resumes by itself
         try:

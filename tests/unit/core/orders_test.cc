@@ -14,7 +14,18 @@ namespace {
 
 using wire::MsgType;
 
-enum class Step { kLeaseOk, kLeaseFails, kResponse, kPayloadOk, kPayloadLost, kUnlink, kTimeout, kSecondResponse };
+enum class Step {
+  kLeaseOk,
+  kLeaseFails,
+  kResponse,
+  kPayloadOk,
+  kPayloadLost,
+  kUnlink,
+  kTimeout,
+  kSecondResponse,
+  kConnClose,      ///< whatever is under way on the connection fails
+  kSubmitterClose  ///< the application goes: no event comes any more
+};
 
 const char* name(Step step) {
   switch (step) {
@@ -26,6 +37,8 @@ const char* name(Step step) {
     case Step::kUnlink: return "unlink";
     case Step::kTimeout: return "timeout";
     case Step::kSecondResponse: return "second response";
+    case Step::kConnClose: return "connection closes";
+    case Step::kSubmitterClose: return "submitter closes";
   }
   return "?";
 }
@@ -57,8 +70,13 @@ class Orders {
   void run(Step step) {
     ScriptLnd& lnd = bench_.lnd(server_);
     switch (step) {
-      case Step::kLeaseOk: lnd.complete_tx(*tx_, {}); break;
-      case Step::kLeaseFails: lnd.complete_tx(*tx_, {-ECONNRESET, LndStatus::kRemoteDropped}); break;
+      case Step::kLeaseOk: end_lease({}); break;
+      case Step::kLeaseFails: end_lease({-ECONNRESET, LndStatus::kRemoteDropped}); break;
+      case Step::kConnClose:
+        end_lease({-ECONNRESET, LndStatus::kRemoteDropped});
+        while (!lnd.receiving.empty()) lnd.complete_rx(*lnd.receiving[0], -ECONNRESET);
+        break;
+      case Step::kSubmitterClose: close_submitter(); break;
       case Step::kResponse:
       case Step::kSecondResponse: respond(); break;
       case Step::kPayloadOk:
@@ -67,7 +85,9 @@ class Orders {
       case Step::kPayloadLost:
         if (!lnd.receiving.empty()) lnd.complete_rx(*lnd.receiving[0], -ECONNRESET);
         break;
-      case Step::kUnlink: (void)submitter_->unlink(md_); break;
+      case Step::kUnlink:
+        if (!closed_) (void)submitter_->unlink(md_);
+        break;
       case Step::kTimeout: bench_.advance(151s + 1ms); break;
     }
     if (settle_each_) {
@@ -86,12 +106,18 @@ class Orders {
       while (!lnd.receiving.empty()) lnd.complete_rx(*lnd.receiving[0], -ECANCELED);
       while (!lnd.sent.empty()) lnd.complete_tx(*lnd.sent[0], {-ECONNRESET, LndStatus::kRemoteDropped});
       bench_.settle();
-      (void)submitter_->unlink(md_);
+      if (!closed_) (void)submitter_->unlink(md_);
       bench_.advance(200s);
       bench_.settle();
     }
     observe();
-    EXPECT_EQ(submitter_->mds_in_use(), 0u);
+    if (closed_) {
+      int told = 0;
+      for (const WorkerItem& item : bench_.take_control_items()) told += item.kind == WorkerKind::kSubmitterClosed;
+      EXPECT_EQ(told, 1) << "control hears once that the submitter is done";
+    } else {
+      EXPECT_EQ(submitter_->mds_in_use(), 0u);
+    }
     EXPECT_EQ(bench_.not_at_rest(), "");
     return tally_;
   }
@@ -101,6 +127,8 @@ class Orders {
     Event events[16];
     const unsigned count = submitter_->eq_poll(eq_, events);
     const ScriptLnd& lnd = bench_.lnd(server_);
+    EXPECT_TRUE(!close_seen_ || count == 0) << "an event after the submitter was closed";
+    close_seen_ = closed_;
     for (unsigned i = 0; i < count; ++i) {
       EXPECT_TRUE(lnd.sent.empty()) << "an event while the message is still on lease";
       for (const RxSlot* slot : lnd.receiving)
@@ -130,7 +158,21 @@ class Orders {
     return std::all_of(memory_.begin(), memory_.end(), [](std::byte b) { return b == std::byte{0x5A}; });
   }
 
+  [[nodiscard]] bool closed() const { return closed_; }
+
  private:
+  /// Once: the connection may have been closed before.
+  void end_lease(const Completion& how) {
+    ScriptLnd& lnd = bench_.lnd(server_);
+    if (std::find(lnd.sent.begin(), lnd.sent.end(), tx_) != lnd.sent.end()) lnd.complete_tx(*tx_, how);
+  }
+  void close_submitter() {
+    closed_ = true;
+    ControlItem item;
+    item.kind = ControlKind::kSubmitterClose;
+    item.object = submitter_;
+    bench_.tell(WorkerId{0}, item);
+  }
   void respond() {
     wire::Header h;
     h.dest_nid = request_.src_nid;
@@ -156,6 +198,8 @@ class Orders {
   Tx* tx_ = nullptr;
   wire::Header request_;
   Tally tally_;
+  bool closed_ = false;      ///< the submitter
+  bool close_seen_ = false;  ///< and a turn has passed since
   std::array<std::byte, 4096> memory_{};
 };
 
@@ -183,6 +227,13 @@ int every_order(std::vector<Step> steps, bool get, bool ack) {
           if (settle_each) run.expect_diverted_if_ended(done);
         }
         const Tally tally = run.finish();
+        if (run.closed()) {
+          EXPECT_LE(tally.finals, 1);
+          EXPECT_LE(tally.unlinks, 1);
+          ++orders;
+          if (::testing::Test::HasFailure()) return orders;
+          continue;
+        }
         EXPECT_EQ(tally.finals, 1);
         EXPECT_EQ(tally.unlinks, 1);
         EXPECT_TRUE(!get || tally.final_status != 0 || run.memory_filled()) << "a get succeeded without its data";
@@ -200,6 +251,27 @@ TEST(Orders, a_get_ends_once_whatever_happens) {
     for (Step payload : {Step::kPayloadOk, Step::kPayloadLost})
       orders += every_order({lease, Step::kResponse, payload, Step::kUnlink, Step::kTimeout}, true, false);
   EXPECT_GT(orders, 900);
+}
+
+TEST(Orders, an_operation_whose_connection_closes_ends_once) {
+  EXPECT_GT(
+      every_order({Step::kLeaseOk, Step::kResponse, Step::kPayloadOk, Step::kUnlink, Step::kTimeout, Step::kConnClose},
+                  true, false),
+      1000);
+  EXPECT_GT(
+      every_order({Step::kLeaseOk, Step::kResponse, Step::kUnlink, Step::kTimeout, Step::kConnClose}, false, true),
+      400);
+}
+
+TEST(Orders, a_submitter_that_closes_leaves_nothing_behind) {
+  int orders = 0;
+  for (Step lease : {Step::kLeaseOk, Step::kLeaseFails})
+    for (Step payload : {Step::kPayloadOk, Step::kPayloadLost})
+      orders += every_order({lease, Step::kResponse, payload, Step::kUnlink, Step::kTimeout, Step::kSubmitterClose},
+                            true, false);
+  orders +=
+      every_order({Step::kLeaseOk, Step::kResponse, Step::kUnlink, Step::kTimeout, Step::kSubmitterClose}, false, true);
+  EXPECT_GT(orders, 5000);
 }
 
 TEST(Orders, a_get_answered_twice_ends_once) {
@@ -222,7 +294,7 @@ TEST(Orders, a_put_without_ack_ends_once_whatever_happens) {
 
 // --- the passive side: a PUT into an MD of mine ---
 
-enum class InStep { kPut, kPayloadOk, kPayloadLost, kUnlink, kAckLeaseOk, kAckLeaseFails };
+enum class InStep { kPut, kPayloadOk, kPayloadLost, kUnlink, kAckLeaseOk, kAckLeaseFails, kConnClose };
 
 wire::Header put_of_512() {
   wire::Header h;
@@ -232,6 +304,11 @@ wire::Header put_of_512() {
   h.payload_length = 512;
   h.set(wire::PutBody{{1, 2}, 77, 5, 9, 0});
   return h;
+}
+
+void lose_connection(ScriptLnd& lnd) {
+  while (!lnd.receiving.empty()) lnd.complete_rx(*lnd.receiving[0], -ECONNRESET);
+  while (!lnd.sent.empty()) lnd.complete_tx(*lnd.sent[0], {-ECONNRESET, LndStatus::kRemoteDropped});
 }
 
 void incoming_put(const std::vector<InStep>& steps, unsigned workers, bool full_queue) {
@@ -272,6 +349,7 @@ void incoming_put(const std::vector<InStep>& steps, unsigned workers, bool full_
       case InStep::kAckLeaseOk:
         if (!lnd.sent.empty()) lnd.complete_tx(*lnd.sent[0], {});
         break;
+      case InStep::kConnClose: lose_connection(lnd); break;
       case InStep::kAckLeaseFails:
         if (!lnd.sent.empty()) lnd.complete_tx(*lnd.sent[0], {-EPIPE, LndStatus::kRemoteError});
         break;
@@ -306,7 +384,7 @@ void incoming_put(const std::vector<InStep>& steps, unsigned workers, bool full_
 TEST(Orders, an_incoming_put_ends_once_whatever_happens) {
   for (InStep payload : {InStep::kPayloadOk, InStep::kPayloadLost})
     for (InStep lease : {InStep::kAckLeaseOk, InStep::kAckLeaseFails}) {
-      std::vector<InStep> steps{InStep::kPut, payload, InStep::kUnlink, lease};
+      std::vector<InStep> steps{InStep::kPut, payload, InStep::kUnlink, lease, InStep::kConnClose};
       std::sort(steps.begin(), steps.end());
       do {
         for (unsigned workers : {1u, 2u, 3u})
