@@ -62,7 +62,9 @@ def main():
 def all_tcp(line):
     """True when the complaint is about TCP's pace (retransmission, window, reset), not about LNet."""
     text = line.split('\t', 1)[-1].lower()
-    return any(word in text for word in ('retransmission', 'window', 'connection', 'ack', 'segment', 'keep-alive'))
+    return any(words in text for words in ('retransmission', 'window', 'connection reset', 'connection finish',
+                                           'connection establish', 'duplicate ack', 'acked', 'previous segment',
+                                           'keep-alive'))
 
 
 if __name__ == '__main__':
