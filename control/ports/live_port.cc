@@ -81,7 +81,7 @@ void LivePort::link_look(Instant now) {
 void LivePort::reset() {
   if (resetting_ || closed_) return;
   resetting_ = true;
-  reset_until_ = now_ + kResetPatience;
+  reset_until_ = clock_now() + kResetPatience;
   port_->stop_begin();
   notify_workers();
 }
@@ -92,6 +92,7 @@ void LivePort::reset_go_on(Instant now) {
     notify_workers();
     if (now < reset_until_) return;
     resetting_ = false;
+    port_->start();  // as if nothing had been asked
     if (options_.watcher != nullptr) options_.watcher->reset_done(&late);
     return;
   }

@@ -17,7 +17,7 @@ class PortWatcher {
  public:
   virtual ~PortWatcher() = default;
   virtual void link_changed(const dpdk::LinkState&) {}
-  /// `problem` null: the port works again. Else it is closed.
+  /// `problem` null: the port works again. Else it is closed, or, when a worker did not let go (ETIMEDOUT), as before.
   virtual void reset_done(const dpdk::PortProblem* problem) {}
   /// The capture is over and its sink no longer used; `error` null when it ended as asked or for its size.
   virtual void capture_ended(uint64_t written, uint64_t skipped, const Error* error) {}

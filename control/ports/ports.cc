@@ -77,7 +77,6 @@ class OpenPorts final : public Ports {
 
   const Deps deps_;
   std::vector<std::unique_ptr<Served>> ports_;
-  Instant now_ = kNever;
 };
 
 TextResult<void> OpenPorts::open(const std::vector<config::DeviceConfig>& devices, Host& host) {
@@ -102,7 +101,6 @@ TextResult<void> OpenPorts::open(const std::vector<config::DeviceConfig>& device
 }
 
 unsigned OpenPorts::turn(Instant now) {
-  now_ = now;
   unsigned done = 0;
   for (auto& one : ports_) {
     if (now >= one->until_) {
@@ -164,7 +162,7 @@ void OpenPorts::capture(api::RequestId id, const api::Request& request) {
     return refuse(started.error().error.code, problem_text(one->name_, started.error()));
   }
   const int64_t seconds = request.arg_integer("seconds", 0);
-  one->until_ = seconds > 0 ? now_ + std::chrono::seconds{std::min<int64_t>(seconds, 1'000'000)} : kForever;
+  one->until_ = seconds > 0 ? clock_now() + std::chrono::seconds{std::min<int64_t>(seconds, 1'000'000)} : kForever;
 }
 
 void OpenPorts::reset(api::RequestId id, const api::Request& request) {

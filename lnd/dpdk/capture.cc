@@ -11,6 +11,20 @@ namespace {
 
 constexpr unsigned kTakeBudget = 1024;  ///< packets of one queue and turn of control
 
+/// A packet that was to be sent.
+bool is_ours(FrameDrop reason) {
+  switch (reason) {
+    case FrameDrop::kNeighbourTableFull:
+    case FrameDrop::kNeighbourQueueFull:
+    case FrameDrop::kNeighbourSilent:
+    case FrameDrop::kNoRoute:
+    case FrameDrop::kTxQueueFull:
+    case FrameDrop::kTxTooLong:
+    case FrameDrop::kTxRefused: return true;
+    default: return false;
+  }
+}
+
 }  // namespace
 
 /// A compiled filter. Read by workers, constant while they do.
@@ -155,13 +169,16 @@ unsigned Capture::take(Tap& tap, unsigned budget) {
     packet.bytes = {tap.bytes(index), slot.bytes};
     packet.wire_bytes = slot.wire_bytes;
     packet.queue = tap.queue_index;
-    packet.direction = slot.event == TapEvent::kSent ? PcapngWriter::Direction::kOut : PcapngWriter::Direction::kIn;
+    const bool out = slot.event == TapEvent::kSent || (slot.event == TapEvent::kDropped && is_ours(slot.reason));
+    packet.direction = out ? PcapngWriter::Direction::kOut : PcapngWriter::Direction::kIn;
     std::string comment;
     if (slot.event == TapEvent::kDropped) {
       comment = std::string("dropped: ") + text_of(slot.reason).name;
       packet.comment = comment;
     }
-    if (!full()) {
+    if (full()) {
+      ++left_out_;
+    } else {
       writer_.packet(packet);
       ++written_;
     }
@@ -203,7 +220,7 @@ bool Capture::stopped() const {
 }
 
 uint64_t Capture::skipped() const {
-  uint64_t sum = 0;
+  uint64_t sum = left_out_;
   for (const auto& tap : taps_) sum += tap->skipped.get();
   return sum;
 }

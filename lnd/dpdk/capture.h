@@ -59,7 +59,7 @@ class Capture {
   [[nodiscard]] Result<void> finish(Instant now);
 
   [[nodiscard]] uint64_t written() const { return written_; }
-  /// Packets that passed the filter and had no slot, or came above the rate.
+  /// Packets that had no slot, came above the rate, or after the file was full.
   [[nodiscard]] uint64_t skipped() const;
 
  private:
@@ -77,6 +77,7 @@ class Capture {
   std::vector<std::unique_ptr<Tap>> taps_;
   PcapngWriter writer_;
   uint64_t written_ = 0;
+  uint64_t left_out_ = 0;  // came when the file was full
   uint64_t written_bytes_ = 0;
 };
 
