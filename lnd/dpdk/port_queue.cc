@@ -85,7 +85,7 @@ void PortQueue::disarm_interrupt() {
 }
 
 bool PortQueue::has_packets() const {
-  return peek_ && rte_eth_rx_queue_count(port_, queue_) > 0;
+  return !stopped_.load(std::memory_order_relaxed) && peek_ && rte_eth_rx_queue_count(port_, queue_) > 0;
 }
 
 }  // namespace ulnet::dpdk

@@ -64,8 +64,12 @@ class PortQueue {
   void count_drop(FrameDrop reason) { counters_.drops[reason].add(); }
 
   // Sleep.
-  /// A descriptor that becomes readable when packets come; -1: this queue must be polled. Valid between arm and disarm.
-  [[nodiscard]] int wait_fd() const { return false_wakes_ < kFalseWakesMax ? wait_fd_ : -1; }
+  /// A descriptor that becomes readable when packets come; -1: this queue must be polled, as it is while it is stopped:
+  /// the device may be gone then. Valid between arm and disarm.
+  [[nodiscard]] int wait_fd() const {
+    if (stopped_.load(std::memory_order_relaxed)) return -1;
+    return false_wakes_ < kFalseWakesMax ? wait_fd_ : -1;
+  }
   /// Before a sleep; the queue is looked at once more afterwards (has_packets()).
   void arm_interrupt();
   void disarm_interrupt();
