@@ -214,7 +214,7 @@ class Generator final : public App, public UdpSink {
     slot.waiting = false;
     ++figures.received;
     figures.bytes += its.bytes;
-    figures.latency.add(uint64_t((exact - slot.sent).count()));
+    figures.latency.record(exact - slot.sent);
   }
 
   static void returned(TxLease&, void* self) { ++static_cast<Generator*>(self)->figures.leases_back; }
@@ -259,7 +259,7 @@ class Ping final : public App, public EchoSink {
     }
     ++figures.received;
     figures.bytes += reply.bytes;
-    figures.latency.add(uint64_t((clock_now() - sent_).count()));
+    figures.latency.record(clock_now() - sent_);
   }
   [[nodiscard]] Instant next_deadline() const override {
     return waiting_ ? sent_ + 1s + kAnswerMax : sent_ + options_.interval;
@@ -360,7 +360,7 @@ class RawGenerator final : public App {
       if (ours) {
         ++figures.received;
         figures.bytes += burst[i]->pkt_len;
-        figures.latency.add(uint64_t(now.time_since_epoch().count() - stamp.sent_ns));
+        figures.latency.record(now.time_since_epoch() - Duration(stamp.sent_ns));
       }
       packet_free(burst[i]);
     }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "control/host/clock.h"
+#include "control/perf/histogram.h"
 #include "control/ports/port_app.h"
-#include "perf/echo/histogram.h"
 
 namespace ulnet::perf {
 

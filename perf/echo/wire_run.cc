@@ -200,11 +200,11 @@ json app_json(const AppFigures& its, Duration duration) {
            {"leases_out", its.leases - its.leases_back},
            {"packets_per_second", double(its.received) / seconds},
            {"bytes_per_second", double(its.bytes) / seconds}};
-  if (its.latency.total() > 0) {
+  if (its.latency.count() > 0) {
     json latency;
     for (const auto& [name, fraction] : {std::pair{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}})
-      latency[name] = its.latency.percentile(fraction);
-    latency["max"] = its.latency.max();
+      latency[name] = its.latency.quantile(fraction).count();
+    latency["max"] = its.latency.max().count();
     out["latency_ns"] = latency;
   }
   return out;
