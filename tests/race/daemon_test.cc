@@ -2,10 +2,8 @@
 // router, views that change meanwhile, and a clean stop. Above all for TSan. Needs no privilege.
 #include "control/daemon/daemon.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,21 +13,10 @@
 #include "config/load.h"
 #include "control/api/client.h"
 #include "dataplane/base/nid_text.h"
+#include "tests/free_port.h"
 
 namespace ulnet::test {
 namespace {
-
-/// A port on which nobody listens on any loopback address.
-uint16_t free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  socklen_t size = sizeof address;
-  (void)bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
-  (void)getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  close(fd);
-  return ntohs(address.sin_port);
-}
 
 class RunningDaemon {
  public:

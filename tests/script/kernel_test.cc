@@ -3,6 +3,7 @@
 // forbidden.
 #include <gtest/gtest.h>
 
+#include "tests/free_port.h"
 #include "tests/script/sock_rig.h"
 
 namespace ulnet::test {
@@ -10,16 +11,16 @@ namespace {
 
 constexpr const char* kOne = "127.0.0.11@tcp";
 constexpr const char* kTwo = "127.0.0.12@tcp";
-constexpr uint16_t kPort = 19988;
 
 using EngineMaker = std::function<std::unique_ptr<StreamEngine>()>;
 
 SockNodeOptions kernel_node(const char* nid, const EngineMaker& engine, int32_t conns_per_peer) {
+  static const uint16_t port = free_port();
   SockNodeOptions options;
   options.nids = {nid};
   options.conns_per_peer = conns_per_peer;
   options.config.unprivileged_ports = true;
-  options.config.accept_port = options.config.accept_port_bulk = kPort;
+  options.config.accept_port = options.config.accept_port_bulk = port;
   options.config.incarnation = nid == kOne ? 11 : 22;
   options.make_net = [] { return socklnd::make_kernel_net_io(); };
   options.make_engine = engine;

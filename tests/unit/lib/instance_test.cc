@@ -2,7 +2,6 @@
 // privileges.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -10,13 +9,15 @@
 #include "control/lib/ulnet.hh"
 #include "control/perf/session.h"
 #include "control/perf/target.h"
+#include "tests/free_port.h"
 
 namespace ulnet {
 namespace {
 
-/// Two nodes of one test share a port; tests that run at the same time must not.
+/// The nodes of this program share a port; programs that run at the same time must not.
 uint16_t port_of_this_process() {
-  return uint16_t(20000 + getpid() % 20000);
+  static const uint16_t port = test::free_port();
+  return port;
 }
 
 std::string config(const std::string& address) {
@@ -135,7 +136,8 @@ TEST(Instance, errors_say_where_and_how_to_mend) {
 }
 
 TEST(Instance, more_configuration_comes_whole_or_not_at_all) {
-  const auto instance = node("ulnet:\n    workers: 1\n    unprivileged_ports: true\n    accept_port: 20999\n");
+  const auto instance = node(fmt::format("ulnet:\n    workers: 1\n    unprivileged_ports: true\n    accept_port: {}\n",
+                                         port_of_this_process()));
   ASSERT_NE(instance, nullptr);
   const std::string good = "net:\n    - net type: tcp\n      local NI(s):\n        - nid: 127.0.0.3@tcp\n";
   const std::string bad = good + "route:\n    - net: tcp\n      gateway: 127.0.0.9@tcp\n";  // to a net of its own
