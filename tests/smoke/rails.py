@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Two ulnetd joined by four veth rails. Each is told one NID of the other and finds the other three; 10,000 equal
+messages go over all four rails alike; an NI that is deleted under load, and added again, costs no operation.
+
+ULNET_FULL=1: an NI goes and comes on either side, rail by rail, with longer load.
+"""
+import json
+import os
+import subprocess
+import threading
+import time
+
+import netns
+
+FULL = os.environ.get('ULNET_FULL', '') not in ('', '0')
+RAILS = 4
+MESSAGES = 10000
+CONCURRENCY = 32
+SIZE = 16384  # what is not payload (headers, ACKs of LNet and of TCP) is a few per cent of it
+SPREAD = 0.10  # of the even share
+
+YAML = '''net:
+    - net type: tcp
+      local NI(s):
+''' + ''.join(f'''        - interfaces:
+              0: veth{rail}
+''' for rail in range(RAILS)) + '''ulnet:
+    perf_target: true
+'''
+
+
+def nid(side, rail):
+    return f'10.0.{rail}.{1 if side == "a" else 2}@tcp'
+
+
+class Rails:
+    def __init__(self, topology):
+        self.topology = topology
+        self.nodes = {side: topology.node(side) for side in 'ab'}
+        for rail in range(RAILS):
+            topology.link(self.nodes['a'], f'10.0.{rail}.1/24', self.nodes['b'], f'10.0.{rail}.2/24')
+        for side, node in self.nodes.items():
+            yaml = topology.folder / f'{side}.yaml'
+            yaml.write_text(YAML)
+            node.start([netns.binary('ulnetd'), '--config', str(yaml), '--socket', self.socket(side)]).wait_for(
+                'ulnetd: ready', 60)
+
+    def socket(self, side):
+        return str(self.topology.folder / f'{side}.sock')
+
+    def ctl(self, side, *words, status=0):
+        return self.nodes[side].run([netns.binary('ulnetctl'), '--socket', self.socket(side), *words], 60, status)
+
+    def perf(self, side, *words):
+        output = self.nodes[side].run([netns.binary('ulnet-perf'), '--json', '--socket', self.socket(side), *words],
+                                      600, None)
+        report = json.loads(output[output.index('{'):])
+        for run in report['runs']:
+            assert run['failed'] == 0 and run['lost'] == 0 and not run['errors'], f'operations failed: {run}'
+            assert run['ended'] == run['accepted'] > 0 and run['duplicates'] == 0, f'not one end each: {run}'
+        return report
+
+    def peers(self, side, other):
+        """What `side` knows of the other: its NIDs, sorted."""
+        known = json.loads(self.ctl(side, '--json', 'peer', 'show', '--nid', nid(other, 0)) or '{}')
+        return sorted(ni['nid'] for ni in known['peer'][0]['peer ni']) if known else []
+
+    def until(self, what, done):
+        end = time.monotonic() + 60
+        while not (said := done())[0]:
+            assert time.monotonic() < end, f'never: {what}: {said[1]}'
+            time.sleep(0.05)
+
+    def until_known(self, side, other, rails):
+        wanted = sorted(nid(other, rail) for rail in rails)
+        self.until(f'{side} knows {wanted}', lambda: ((known := self.peers(side, other)) == wanted, known))
+
+    def bytes_sent(self, side):
+        """By rail, from the kernel's own statistics."""
+        files = ' '.join(f'/sys/class/net/veth{rail}/statistics/tx_bytes' for rail in range(RAILS))
+        # /sys shows the namespace of whoever mounted it: `ip netns exec` mounts it anew.
+        output = subprocess.run(['ip', 'netns', 'exec', self.nodes[side].netns, 'sh', '-c', f'cat {files}'],
+                                capture_output=True, text=True, timeout=20, check=True).stdout
+        return [int(line) for line in output.split()]
+
+
+def discovered(rails):
+    rails.ctl('a', 'discover', nid('b', 0))
+    rails.until_known('a', 'b', range(RAILS))
+    rails.until_known('b', 'a', range(RAILS))
+
+
+def spread_evenly(rails):
+    for op, sender in (('put', 'a'), ('get', 'b')):
+        before = rails.bytes_sent(sender)
+        rails.perf('a', op, '--size', str(SIZE), '-c', str(CONCURRENCY), '-n', str(MESSAGES), nid('b', 0))
+        sent = [after - start for after, start in zip(rails.bytes_sent(sender), before)]
+        even = sum(sent) / RAILS
+        assert sum(sent) > MESSAGES * SIZE, f'{op}: fewer bytes than payload: {sent}'
+        assert all(abs(one - even) <= SPREAD * even for one in sent), f'{op}: not even: {sent}'
+        print(f'{op}: {MESSAGES} messages, share of each rail:', *(f'{one / even:.3f}' for one in sent), flush=True)
+
+
+class Load:
+    """Puts and gets of both to each other, until stop()."""
+
+    def __init__(self, rails, seconds):
+        self.failures, self.ended = [], 0
+        self.threads = [threading.Thread(target=self.run, args=(rails, side, other, op, seconds))
+                        for side, other in ('ab', 'ba') for op in ('put', 'get')]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self, rails, side, other, op, seconds):
+        try:
+            report = rails.perf(side, op, '--size', '64K', '-c', '8', '-d', f'{seconds}s', nid(other, 0))
+            self.ended += sum(run['ended'] for run in report['runs'])
+        except BaseException as error:  # pylint: disable=broad-except
+            self.failures.append(error)
+
+    def running(self):
+        return all(thread.is_alive() for thread in self.threads)
+
+    def wait(self):
+        for thread in self.threads:
+            thread.join()
+        if self.failures:
+            raise self.failures[0]
+        assert self.ended > 1000, f'only {self.ended} operations'
+        return self.ended
+
+
+def lose_and_regain(rails, side, rail):
+    """One NI goes by `net del` and comes back by `net add`, under load."""
+    other = 'b' if side == 'a' else 'a'
+    rest = [one for one in range(RAILS) if one != rail]
+    rails.ctl(side, 'net', 'del', '--net', 'tcp', '--if', f'veth{rail}')
+    assert nid(side, rail) not in rails.peers(other, side), 'net del was done before the other side knew'
+    assert nid(side, rail) not in rails.ctl(side, 'net', 'show')
+    rails.until_known(other, side, rest)
+    rails.ctl(side, 'net', 'add', '--net', 'tcp', '--if', f'veth{rail}')
+    rails.until_known(other, side, range(RAILS))
+    before = rails.bytes_sent(side)[rail]
+    rails.until(f'rail {rail} carries again', lambda: ((sent := rails.bytes_sent(side)[rail] - before) > 1 << 20, sent))
+
+
+def changes_under_load(rails):
+    load = Load(rails, 40 if FULL else 12)
+    try:
+        changes = [(side, rail) for side in 'ab' for rail in (2, 3)] if FULL else [('a', 2), ('b', 3)]
+        for side, rail in changes:
+            lose_and_regain(rails, side, rail)
+            assert load.running(), f'the load ended before: {load.failures}'
+    finally:
+        ended = load.wait()
+    print(f'{len(changes)} NIs deleted and added again under load: {ended} operations, none failed', flush=True)
+
+
+def main():
+    with netns.Topology() as topology:
+        rails = Rails(topology)
+        discovered(rails)
+        spread_evenly(rails)
+        changes_under_load(rails)
+    print('rails: passed')
+
+
+if __name__ == '__main__':
+    main()
