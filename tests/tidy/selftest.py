@@ -196,6 +196,8 @@ class Files(unittest.TestCase):
 
     def test_generated_and_foreign_folders_are_not_read(self):
         self.assertEqual(found({'build/x/a.cc': 'int x;\n', 'build-y/a.cc': 'int x;\n', '.git/a.cc': 'int x;\n'}), [])
+        place = '/wo' + 'rk/shared'
+        self.assertEqual(found({'.git': f'gitdir: {place}\n'}), [])  # of a work tree beside the project
 
 
 class CppText(unittest.TestCase):
