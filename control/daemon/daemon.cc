@@ -20,6 +20,7 @@ TextError text_error(const char* doing, const Error& error) {
 
 /// Jobs of ulnet-perf that this daemon runs have so long to end before the node stops all the same.
 constexpr Duration kJobsStopMax = 3s;
+constexpr Duration kFlushMax = 3s;  // for clients that do not read their last answers
 
 /// A file that says more than how ulnetd itself shall be also says `lnet configure`.
 bool configures(const config::ChangeList& changes) {
@@ -255,7 +256,11 @@ unsigned Daemon::turn(Instant now) {
   perf_target_->turn();
   done += perf_->turn(now);
   if (ports_ != nullptr) done += ports_->turn(now);
-  if (node_->stopped() && server_->flushed()) host_->stop_control();
+  const bool captured = ports_ != nullptr && ports_->captured();
+  if (node_->stopped() && !captured) {
+    flush_deadline_ = std::min(flush_deadline_, now + kFlushMax);
+    if (server_->flushed() || now >= flush_deadline_) host_->stop_control();
+  }
   return done;
 }
 
@@ -296,6 +301,7 @@ void Daemon::stop() {
   if (options_.notify) options_.notify("STOPPING=1");
   perf_target_->stop();
   perf_->stop();  // the node follows when its jobs have ended
+  if (ports_ != nullptr) ports_->captures_stop();
   jobs_deadline_ = clock_now() + kJobsStopMax;
 }
 

@@ -80,6 +80,7 @@ class Daemon final : private ControlTurnable {
   int watched_fd_ = -1;
   std::function<void()> watched_;
   bool stopping_ = false;
+  Instant flush_deadline_ = kForever;
   Instant jobs_deadline_ = kForever;  // by when load that this daemon makes has ended, once it stops
   uint16_t next_home_ = 0;            // of a job's submitter
   int status_ = 0;

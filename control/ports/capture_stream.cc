@@ -4,6 +4,10 @@
 
 namespace ulnet {
 
+// A part is a frame of the control socket, and all that may wait for a reader.
+static_assert(dpdk::kCapturePartBytes / 3 * 4 + 4096 < api::kFrameMax);
+static_assert(api::kOutputLow + dpdk::kCapturePartBytes / 3 * 4 + 4096 < api::kOutputMax);
+
 Result<void> CaptureStream::write(std::span<const std::byte> bytes) {
   if (!wanted_) return {};
   api::Answer part;

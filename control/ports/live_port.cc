@@ -39,7 +39,11 @@ void LivePort::close() {
     if (i < workers_.size()) workers_[i]->finish(now);
     (void)port_->queue(i).receive({}, now);  // in the worker's place: it obeys
   }
-  if (capture_ != nullptr) capture_end(now);
+  if (capture_ != nullptr) {
+    while (!capture_error_ && capture_->turn().value_or(0) > 0) {
+    }
+    capture_end(now);
+  }
   port_->close();
 }
 
@@ -63,7 +67,9 @@ unsigned LivePort::turn(Instant now) {
 
 Instant LivePort::next_deadline() const {
   if (closed_) return kForever;
-  return std::min({look_, capture_next_, resetting_ ? now_ + kLetGoEvery : kForever});
+  Instant reset = kForever;
+  if (resetting_) reset = problem_ ? reopen_ : now_ + kLetGoEvery;
+  return std::min({look_, capture_next_, reset});
 }
 
 void LivePort::link_look(Instant now) {
@@ -79,32 +85,46 @@ void LivePort::link_look(Instant now) {
 }
 
 void LivePort::reset() {
+  reopen_ = kNever;
+  tell_failure_ = true;
   if (resetting_ || closed_) return;
   resetting_ = true;
+  reopen_pause_ = kReopenFirst;
   reset_until_ = clock_now() + kResetPatience;
   port_->stop_begin();
   notify_workers();
 }
 
 void LivePort::reset_go_on(Instant now) {
-  const dpdk::PortProblem late{{-ETIMEDOUT, "a worker does not let go of the port", 0}, {}};
   if (!port_->stopped()) {
     notify_workers();
     if (now < reset_until_) return;
     resetting_ = false;
     port_->start();  // as if nothing had been asked
+    const dpdk::PortProblem late{{-ETIMEDOUT, "a worker does not let go of the port", 0}, {}};
     if (options_.watcher != nullptr) options_.watcher->reset_done(&late);
     return;
   }
-  resetting_ = false;
+  if (now >= reopen_) reopen(now);
+}
+
+/// Tells of the success, and of the failure of a try that somebody asked for.
+void LivePort::reopen(Instant now) {
   const auto opened = port_->reopen();
+  look_ = kNever;
   if (opened) {
+    resetting_ = false;
+    problem_.reset();
     port_->start();
     notify_workers();
     workers_[0]->ask_announce();
+    if (options_.watcher != nullptr) options_.watcher->reset_done(nullptr);
+    return;
   }
-  look_ = kNever;
-  if (options_.watcher != nullptr) options_.watcher->reset_done(opened ? nullptr : &opened.error());
+  problem_ = opened.error();
+  reopen_ = now + reopen_pause_;
+  reopen_pause_ = std::min(reopen_pause_ * 2, kReopenMax);
+  if (std::exchange(tell_failure_, false) && options_.watcher != nullptr) options_.watcher->reset_done(&*problem_);
 }
 
 tl::expected<void, dpdk::PortProblem> LivePort::capture(dpdk::CaptureSink& sink, const dpdk::CaptureOptions& options) {
@@ -124,22 +144,21 @@ tl::expected<void, dpdk::PortProblem> LivePort::capture(dpdk::CaptureSink& sink,
 void LivePort::capture_stop() {
   if (capture_ == nullptr || capture_stopping_) return;
   capture_stopping_ = true;
+  capture_until_ = clock_now() + kCapturePatience;
   capture_->stop_begin();
   notify_workers();
   capture_next_ = kNever;
 }
 
 void LivePort::capture_go_on(Instant now) {
-  if (!capture_stopping_) {
-    capture_next_ = now + kCaptureEvery;
-    const auto turned = capture_->turn();
-    if (!turned) capture_error_ = turned.error();
-    if (!turned || capture_->full()) capture_stop();
-    return;
-  }
-  capture_next_ = now + kLetGoEvery;
+  capture_next_ = now + (capture_stopping_ ? kLetGoEvery : kCaptureEvery);
+  const auto turned = capture_error_ ? Result<unsigned>(0) : capture_->turn();
+  if (!turned) capture_error_ = turned.error();
+  if (capture_error_ || capture_->full()) capture_stop();
+  if (!capture_stopping_) return;
   notify_workers();
-  if (capture_->stopped()) capture_end(now);
+  if (!capture_->stopped()) return;
+  if (capture_error_ || capture_->drained() || now >= capture_until_) capture_end(now);
 }
 
 void LivePort::capture_end(Instant now) {

@@ -17,7 +17,9 @@ class PortWatcher {
  public:
   virtual ~PortWatcher() = default;
   virtual void link_changed(const dpdk::LinkState&) {}
-  /// `problem` null: the port works again. Else it is closed, or, when a worker did not let go (ETIMEDOUT), as before.
+  /// `problem` null: the port works again. Else, when a worker did not let go (ETIMEDOUT), it is as before; with any
+  /// other problem the device is closed and tried again by itself. This is called again when that works, or when
+  /// somebody asks for a reset meanwhile and it fails as well.
   virtual void reset_done(const dpdk::PortProblem* problem) {}
   /// The capture is over and its sink no longer used; `error` null when it ended as asked or for its size.
   virtual void capture_ended(uint64_t written, uint64_t skipped, const Error* error) {}
@@ -51,12 +53,15 @@ class LivePort {
   [[nodiscard]] unsigned worker_count() const { return unsigned(workers_.size()); }
   [[nodiscard]] const PortWorker& worker(unsigned index) const { return *workers_[index]; }
   /// Closes the device and opens it again as it was; reset_done() tells. One at a time: asked again meanwhile it does
-  /// nothing.
+  /// nothing, but while the device is closed it tries at once.
   void reset();
+  /// Why the device is closed and tried again; null: it is open.
+  [[nodiscard]] const dpdk::PortProblem* problem() const { return problem_ ? &*problem_ : nullptr; }
   /// Errors: those of Capture::start; EBUSY while the port is captured or reset. `sink` is used until capture_ended().
   [[nodiscard]] tl::expected<void, dpdk::PortProblem> capture(dpdk::CaptureSink& sink,
                                                               const dpdk::CaptureOptions& options);
-  /// Asks the capture to end.
+  /// Asks the capture to end. What the workers have seen is still written, if the sink takes it within
+  /// kCapturePatience.
   void capture_stop();
   [[nodiscard]] bool captured() const { return capture_ != nullptr; }
 
@@ -68,12 +73,16 @@ class LivePort {
   void notify_workers();
   void link_look(Instant now);
   void reset_go_on(Instant now);
+  void reopen(Instant now);
   void capture_go_on(Instant now);
   void capture_end(Instant now);
 
   static constexpr Duration kLookAnyway = 1s;     // at the link, where the system tells of changes
   static constexpr Duration kResetPatience = 2s;  // for workers to let go
+  static constexpr Duration kReopenFirst = 1s;    // after a device could not be opened again; doubles
+  static constexpr Duration kReopenMax = 60s;
   static constexpr Duration kCaptureEvery = 10ms;
+  static constexpr Duration kCapturePatience = 2s;  // with a sink that is not ready, at the end
   static constexpr Duration kLetGoEvery = 1ms;
 
   Host& host_;
@@ -86,12 +95,17 @@ class LivePort {
   Instant now_ = kNever;
   Instant look_ = kNever;           // at the link, next
   Instant reset_until_ = kForever;  // when a reset that is under way is given up
-  bool resetting_ = false;
+  Instant reopen_ = kNever;         // when the closed device is tried again
+  Duration reopen_pause_ = kReopenFirst;
+  std::optional<dpdk::PortProblem> problem_;
+  bool resetting_ = false;  // until the device is open again
+  bool tell_failure_ = false;
   bool closed_ = false;
   std::unique_ptr<dpdk::Capture> capture_;
   bool capture_stopping_ = false;
   std::optional<Error> capture_error_;
   Instant capture_next_ = kForever;
+  Instant capture_until_ = kForever;  // when the rest is left out
 };
 
 }  // namespace ulnet

@@ -66,7 +66,8 @@ Doc port_doc(LivePort& port, int verbosity) {
   doc.set("name", shown.name);
   doc.set("device", shown.device);
   doc.set("driver", shown.driver);
-  doc.set("status", shown.link.up ? "up" : "down");
+  doc.set("status", !shown.is_open ? "closed" : shown.link.up ? "up" : "down");
+  if (const dpdk::PortProblem* problem = port.problem(); problem != nullptr) doc.set("problem", problem->text());
   doc.set("speed", uint64_t{shown.link.speed_mbps});
   doc.set("mac", dpdk::mac_text(shown.mac));
   doc.set("mtu", uint64_t{shown.mtu});
@@ -94,6 +95,7 @@ Doc port_doc(LivePort& port, int verbosity) {
   statistics.set("tx bytes", sum.tx_bytes);
   statistics.set("dropped", dropped);
   statistics.set("resets", shown.resets);
+  statistics.set("resets failed", shown.resets_failed);
   if (verbosity < 1) return doc;
   doc.set("drops", drops_doc(drops));
   Doc& device = doc.set("device counts", Doc::map());

@@ -15,8 +15,7 @@ namespace ulnet {
 namespace {
 
 std::string problem_text(const std::string& name, const dpdk::PortProblem& problem) {
-  return problem.detail.empty() ? fmt::format("port {}: {}", name, problem.error.what)
-                                : fmt::format("port {}: {}: {}", name, problem.error.what, problem.detail);
+  return fmt::format("port {}: {}", name, problem.text());
 }
 
 /// One port, with who waits for its capture or its reset.
@@ -28,12 +27,13 @@ class Served final : public PortWatcher {
     deps_.log(fmt::format("port {}: link {}", name_, link.up ? "up" : "down"));
   }
   void reset_done(const dpdk::PortProblem* problem) override {
-    deps_.log(problem == nullptr ? fmt::format("port {}: reset", name_) : problem_text(name_, *problem));
+    std::string said = problem == nullptr ? fmt::format("port {}: reset", name_) : problem_text(name_, *problem);
+    if (port_->problem() != nullptr) said += "; it is closed, and tried again until it opens";
+    deps_.log(said);
     if (reset_by_.client == 0) return;
     const auto id = std::exchange(reset_by_, {});
-    deps_.reply(id, problem == nullptr ? api::Answer{}
-                                       : api::answer_error("manage", "port_reset", problem->error.code,
-                                                           problem_text(name_, *problem)));
+    deps_.reply(
+        id, problem == nullptr ? api::Answer{} : api::answer_error("manage", "port_reset", problem->error.code, said));
   }
   void capture_ended(uint64_t written, uint64_t skipped, const Error* error) override {
     stream_->end(written, skipped, error);
@@ -66,6 +66,10 @@ class OpenPorts final : public Ports {
   void capture(api::RequestId id, const api::Request& request) override;
   void reset(api::RequestId id, const api::Request& request) override;
   void gone(api::RequestId id) override;
+  void captures_stop() override;
+  [[nodiscard]] bool captured() const override {
+    return std::ranges::any_of(ports_, [](const auto& one) { return one->port_->captured(); });
+  }
   void close() override {
     for (auto& one : ports_) one->port_->close();
   }
@@ -77,6 +81,7 @@ class OpenPorts final : public Ports {
 
   const Deps deps_;
   std::vector<std::unique_ptr<Served>> ports_;
+  bool stopping_ = false;
 };
 
 TextResult<void> OpenPorts::open(const std::vector<config::DeviceConfig>& devices, Host& host) {
@@ -147,11 +152,14 @@ void OpenPorts::capture(api::RequestId id, const api::Request& request) {
   };
   Served* one = find(request.arg_text("if"));
   if (one == nullptr) return refuse(-ENOENT, no_port_text(request.arg_text("if")));
+  if (stopping_) return refuse(-ESHUTDOWN, "ulnetd is stopping");
   if (one->port_->captured()) return refuse(-EBUSY, fmt::format("port {} is captured already", one->name_));
   dpdk::CaptureOptions options;
   options.filter = request.arg_text("filter");
-  options.snap_bytes = uint32_t(std::clamp<int64_t>(request.arg_integer("snap", options.snap_bytes), 22, 65536));
-  options.file_bytes_max = uint64_t(std::max<int64_t>(request.arg_integer("size", int64_t(options.file_bytes_max)), 1));
+  options.snap_bytes =
+      uint32_t(std::clamp<int64_t>(request.arg_integer("snap", options.snap_bytes), 22, dpdk::kCaptureSnapBytesMax));
+  options.file_bytes_max = uint64_t(std::max<int64_t>(request.arg_integer("size", int64_t(options.file_bytes_max)),
+                                                      int64_t{dpdk::kCaptureFileBytesMin}));
   options.rate_max = uint32_t(std::clamp<int64_t>(request.arg_integer("rate", options.rate_max), 1, 10'000'000));
   // Large snapshots have fewer slots, so that a capture holds no more memory than with the usual ones.
   options.slots = std::clamp<uint32_t>((4u << 20) / options.snap_bytes, 64, options.slots);
@@ -174,6 +182,11 @@ void OpenPorts::reset(api::RequestId id, const api::Request& request) {
   if (one->reset_by_.client != 0) return refuse(-EBUSY, fmt::format("port {} is being reset", one->name_));
   one->reset_by_ = id;
   one->port_->reset();
+}
+
+void OpenPorts::captures_stop() {
+  stopping_ = true;
+  for (auto& one : ports_) one->port_->capture_stop();
 }
 
 void OpenPorts::gone(api::RequestId id) {

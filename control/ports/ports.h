@@ -38,6 +38,10 @@ class Ports {
   virtual void capture(api::RequestId id, const api::Request& request) = 0;
   virtual void reset(api::RequestId id, const api::Request& request) = 0;
   virtual void gone(api::RequestId id) = 0;
+  /// Asks all captures to end and begins no new one: before the socket goes, so that whoever watches gets all of it.
+  virtual void captures_stop() = 0;
+  /// Captures are running or ending.
+  [[nodiscard]] virtual bool captured() const = 0;
   /// Ends captures and closes all ports. Waits for the threads.
   virtual void close() = 0;
 };

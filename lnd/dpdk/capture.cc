@@ -11,8 +11,10 @@ namespace {
 
 constexpr unsigned kTakeBudget = 1024;  ///< packets of one queue and turn of control
 
-/// A packet that was to be sent.
-bool is_ours(FrameDrop reason) {
+using Direction = PcapngWriter::Direction;
+
+/// Of a packet that was dropped for this reason.
+Direction direction_of(FrameDrop reason) {
   switch (reason) {
     case FrameDrop::kNeighbourTableFull:
     case FrameDrop::kNeighbourQueueFull:
@@ -20,10 +22,18 @@ bool is_ours(FrameDrop reason) {
     case FrameDrop::kNoRoute:
     case FrameDrop::kTxQueueFull:
     case FrameDrop::kTxTooLong:
-    case FrameDrop::kTxRefused: return true;
-    default: return false;
+    case FrameDrop::kTxRefused:
+    case FrameDrop::kNoBuffer: return Direction::kOut;
+    case FrameDrop::kStopped: return Direction::kUnknown;
+    default: return Direction::kIn;
   }
 }
+
+constexpr bool is_drop(TapEvent event) {
+  return event == TapEvent::kDropped || event == TapEvent::kDroppedBare;
+}
+
+static_assert(kCapturePartBytes >= kCaptureSnapBytesMax + PcapngWriter::kPacketExtraMax);
 
 }  // namespace
 
@@ -40,6 +50,7 @@ struct Capture::Filter {
   Filter& operator=(const Filter&) = delete;
   [[nodiscard]] bool passes(Bytes bytes, uint32_t wire_bytes) const {
     if (!compiled) return true;
+    if (bytes.empty()) return false;
     const auto* data = reinterpret_cast<const u_char*>(bytes.data());
     return bpf_filter(program.bf_insns, data, wire_bytes, u_int(bytes.size())) != 0;
   }
@@ -80,7 +91,8 @@ class Capture::Tap final : public PacketTap {
         options_(options),
         filter_(filter),
         slots_(options.slots),
-        memory_(size_t(options.slots) * options.snap_bytes) {
+        memory_(size_t(options.slots) * options.snap_bytes),
+        scratch_(options.snap_bytes) {
     for (uint32_t i = 0; i < options.slots; ++i) (void)free.push(i);
   }
 
@@ -105,32 +117,27 @@ class Capture::Tap final : public PacketTap {
   Counter skipped;  // worker: w, control: r
 
  private:
-  static constexpr uint32_t kNone = UINT32_MAX;
+  /// The filter first, so that what nobody asked for neither takes a slot nor counts as skipped.
   void see_one(TapEvent event, FrameDrop reason, const rte_mbuf* packet, Instant now) {
-    if (spare_ == kNone && !free.pop(spare_)) {
-      spare_ = kNone;
+    const uint32_t length = event == TapEvent::kDroppedBare ? 0 : std::min(packet->pkt_len, options_.snap_bytes);
+    const Bytes got = packet_read(packet, 0, length, scratch_);
+    if (!filter_.passes(got, packet->pkt_len)) return;
+    uint32_t slot;
+    if (in_window_ >= options_.rate_max || !free.pop(slot)) {
       skipped.add();
       return;
     }
-    const uint32_t length = std::min(packet->pkt_len, options_.snap_bytes);
-    const std::span<std::byte> to{bytes(spare_), length};
-    const Bytes got = packet_read(packet, 0, length, to);
-    if (got.data() != to.data() && !got.empty()) std::memcpy(to.data(), got.data(), length);
-    if (!filter_.passes(to, packet->pkt_len)) return;
-    if (++in_window_ > options_.rate_max) {
-      skipped.add();
-      return;
-    }
-    slots_[spare_] = {now, packet->pkt_len, length, event, reason};
-    ULNET_CHECK(full.push(spare_));  // it has room for every slot
-    spare_ = kNone;
+    ++in_window_;
+    if (length > 0) std::memcpy(bytes(slot), got.data(), length);
+    slots_[slot] = {now, packet->pkt_len, length, event, reason};
+    ULNET_CHECK(full.push(slot));  // it has room for every slot
   }
 
   const CaptureOptions& options_;
   const Filter& filter_;
   std::vector<Slot> slots_;
   std::vector<std::byte> memory_;
-  uint32_t spare_ = kNone;
+  std::vector<std::byte> scratch_;  // for packets in several segments
   uint32_t in_window_ = 0;
   Instant window_ = kNever;
 };
@@ -141,8 +148,10 @@ Capture::Capture(Port& port, CaptureSink& sink, const CaptureOptions& options, D
 tl::expected<std::unique_ptr<Capture>, PortProblem> Capture::start(Port& port, CaptureSink& sink,
                                                                    const CaptureOptions& options, Duration wall_clock) {
   std::unique_ptr<Capture> capture(new Capture(port, sink, options, wall_clock));
-  if (options.snap_bytes < kEthBytesMax || options.snap_bytes > 65536 || options.slots < 2)
+  if (options.snap_bytes < kEthBytesMax || options.snap_bytes > kCaptureSnapBytesMax || options.slots < 2)
     return tl::unexpected<PortProblem>({{-EINVAL, "a capture takes 22 to 65536 bytes of a packet", 0}, {}});
+  if (options.file_bytes_max < kCaptureFileBytesMin)
+    return tl::unexpected<PortProblem>({{-EINVAL, "a capture has at least 4096 bytes", 0}, {}});
   for (unsigned i = 0; i < port.queue_count(); ++i)
     if (port.queue(i).tap_in_use() != nullptr)
       return tl::unexpected<PortProblem>({{-EBUSY, "the port is being captured", 0}, {}});
@@ -160,31 +169,40 @@ Capture::~Capture() {
   ULNET_CHECK(taps_.empty() || stopped());
 }
 
+/// At most what one write may have.
 unsigned Capture::take(Tap& tap, unsigned budget) {
+  const size_t room = kCapturePartBytes - options_.snap_bytes - PcapngWriter::kPacketExtraMax;
   unsigned count = 0;
-  for (uint32_t index; count < budget && tap.full.pop(index); ++count) {
+  for (uint32_t index; count < budget && writer_.bytes().size() <= room && tap.full.pop(index); ++count) {
     const Tap::Slot& slot = tap.slot(index);
     PcapngWriter::Packet packet;
     packet.since_1970 = slot.when.time_since_epoch() + wall_clock_;
     packet.bytes = {tap.bytes(index), slot.bytes};
     packet.wire_bytes = slot.wire_bytes;
     packet.queue = tap.queue_index;
-    const bool out = slot.event == TapEvent::kSent || (slot.event == TapEvent::kDropped && is_ours(slot.reason));
-    packet.direction = out ? PcapngWriter::Direction::kOut : PcapngWriter::Direction::kIn;
+    packet.direction = slot.event == TapEvent::kReceived ? Direction::kIn
+                       : slot.event == TapEvent::kSent   ? Direction::kOut
+                                                         : direction_of(slot.reason);
     std::string comment;
-    if (slot.event == TapEvent::kDropped) {
-      comment = std::string("dropped: ") + text_of(slot.reason).name;
-      packet.comment = comment;
-    }
-    if (full()) {
-      ++left_out_;
-    } else {
-      writer_.packet(packet);
-      ++written_;
-    }
+    if (is_drop(slot.event)) comment = std::string("dropped: ") + text_of(slot.reason).name;
+    if (slot.event == TapEvent::kDroppedBare) comment += ", before it had its headers";
+    packet.comment = comment;
+    put(packet);
     ULNET_CHECK(tap.free.push(index));
   }
   return count;
+}
+
+/// Once one does not fit, the file is over: what comes later is left out even if it were shorter.
+void Capture::put(const PcapngWriter::Packet& packet) {
+  const uint64_t after = written_bytes_ + writer_.bytes().size() + PcapngWriter::packet_bytes(packet);
+  full_ = full_ || after + PcapngWriter::kEndBytes > options_.file_bytes_max;
+  if (full_) {
+    ++left_out_;
+    return;
+  }
+  writer_.packet(packet);
+  ++written_;
 }
 
 Result<void> Capture::write_out() {
@@ -196,17 +214,19 @@ Result<void> Capture::write_out() {
   return {};
 }
 
-Result<unsigned> Capture::drain() {
+Result<unsigned> Capture::turn() {
   unsigned count = 0;
   for (auto& tap : taps_) {
-    count += take(*tap, kTakeBudget);
-    if (auto wrote = write_out(); !wrote) return tl::unexpected(wrote.error());
+    for (unsigned left = kTakeBudget; left > 0;) {
+      if (!sink_.ready()) return count;
+      const unsigned taken = take(*tap, left);
+      if (auto wrote = write_out(); !wrote) return tl::unexpected(wrote.error());
+      if (taken == 0) break;
+      count += taken;
+      left -= taken;
+    }
   }
   return count;
-}
-
-Result<unsigned> Capture::turn() {
-  return sink_.ready() ? drain() : Result<unsigned>(0);
 }
 
 void Capture::stop_begin() {
@@ -219,6 +239,12 @@ bool Capture::stopped() const {
   return true;
 }
 
+bool Capture::drained() const {
+  for (const auto& tap : taps_)
+    if (!tap->full.empty()) return false;
+  return true;
+}
+
 uint64_t Capture::skipped() const {
   uint64_t sum = left_out_;
   for (const auto& tap : taps_) sum += tap->skipped.get();
@@ -227,11 +253,8 @@ uint64_t Capture::skipped() const {
 
 Result<void> Capture::finish(Instant now) {
   ULNET_CHECK(stopped());
-  for (;;) {
-    auto taken = drain();
-    if (!taken) return tl::unexpected(taken.error());
-    if (*taken == 0) break;
-  }
+  for (auto& tap : taps_)
+    for (uint32_t index; tap->full.pop(index);) ++left_out_;
   writer_.end(now.time_since_epoch() + wall_clock_, written_ + skipped(), skipped());
   return write_out();
 }

@@ -13,20 +13,24 @@
 
 namespace ulnet::dpdk {
 
+inline constexpr size_t kCapturePartBytes = 256 << 10;      ///< of one write to a sink
+inline constexpr uint64_t kCaptureFileBytesMin = 4096;      ///< a capture's least size
+inline constexpr uint32_t kCaptureSnapBytesMax = 64 << 10;  ///< of each packet
+
 /// Where a capture goes: a file, or somebody who watches. Thread: control.
 class CaptureSink {
  public:
   virtual ~CaptureSink() = default;
   /// False: not now. The workers' slots then fill, and what finds none is counted.
   [[nodiscard]] virtual bool ready() { return true; }
-  /// Takes all of it, whole pcapng blocks. Errors end the capture.
+  /// Takes all of it: whole pcapng blocks, at most kCapturePartBytes. Errors end the capture.
   [[nodiscard]] virtual Result<void> write(std::span<const std::byte> bytes) = 0;
 };
 
 struct CaptureOptions {
   std::string filter;                     ///< of libpcap ("udp port 4791"); empty = everything
-  uint32_t snap_bytes = 256;              ///< of each packet
-  uint64_t file_bytes_max = 64ull << 20;  ///< then it ends by itself
+  uint32_t snap_bytes = 256;              ///< of each packet, and what the filter sees of it
+  uint64_t file_bytes_max = 64ull << 20;  ///< of all that is written; then it ends by itself
   uint32_t rate_max = 100'000;            ///< packets per second and queue
   uint32_t slots = 4096;                  ///< packets under way to control, per queue
   bool received = true;
@@ -47,27 +51,29 @@ class Capture {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  /// Writes out what the workers have passed on, a bounded part of it, if the sink is ready. Returns packets written.
-  /// Errors: those of the sink.
+  /// Writes out what the workers have passed on, a bounded part of it, as long as the sink is ready. Returns packets
+  /// taken. Errors: those of the sink.
   [[nodiscard]] Result<unsigned> turn();
   /// True when the file has its full size: stop it.
-  [[nodiscard]] bool full() const { return written_bytes_ >= options_.file_bytes_max; }
+  [[nodiscard]] bool full() const { return full_; }
   /// Asks the workers to let go; each does at its next turn, so wake the sleeping ones.
   void stop_begin();
   [[nodiscard]] bool stopped() const;
-  /// Writes the rest and the statistics, ready or not. Requires stopped().
+  /// Nothing waits to be written. After stopped(): turn() until it is so, or until it takes too long.
+  [[nodiscard]] bool drained() const;
+  /// Writes the statistics, ready or not; packets that still wait are counted as skipped. Requires stopped().
   [[nodiscard]] Result<void> finish(Instant now);
 
   [[nodiscard]] uint64_t written() const { return written_; }
-  /// Packets that had no slot, came above the rate, or after the file was full.
+  /// Packets that passed the filter but had no slot, came above the rate, or did not fit into the file any more.
   [[nodiscard]] uint64_t skipped() const;
 
  private:
   class Tap;
   struct Filter;
   Capture(Port& port, CaptureSink& sink, const CaptureOptions& options, Duration wall_clock);
-  [[nodiscard]] Result<unsigned> drain();
   [[nodiscard]] unsigned take(Tap& tap, unsigned budget);
+  void put(const PcapngWriter::Packet& packet);
   [[nodiscard]] Result<void> write_out();
   Port& port_;
   CaptureSink& sink_;
@@ -77,8 +83,9 @@ class Capture {
   std::vector<std::unique_ptr<Tap>> taps_;
   PcapngWriter writer_;
   uint64_t written_ = 0;
-  uint64_t left_out_ = 0;  // came when the file was full
+  uint64_t left_out_ = 0;  // came when the file was full, or when it was over
   uint64_t written_bytes_ = 0;
+  bool full_ = false;
 };
 
 }  // namespace ulnet::dpdk

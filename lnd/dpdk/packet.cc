@@ -211,18 +211,17 @@ rte_mbuf* frame_make(PacketPool& pool, Bytes headers, PayloadCursor& payload, ui
 rte_mbuf* packet_linear(PacketPool& pool, rte_mbuf* packet) {
   if (packet->nb_segs == 1) return packet;
   rte_mbuf* one = packet->pkt_len <= pool.data_bytes() ? pool.take() : nullptr;
-  if (one != nullptr) {
-    auto* to = rte_pktmbuf_mtod(one, std::byte*);
-    for (const rte_mbuf* segment = packet; segment != nullptr; segment = segment->next) {
-      std::memcpy(to, rte_pktmbuf_mtod(segment, const void*), segment->data_len);
-      to += segment->data_len;
-    }
-    one->data_len = uint16_t(packet->pkt_len);
-    one->pkt_len = packet->pkt_len;
-    one->ol_flags = packet->ol_flags & RTE_MBUF_F_TX_OFFLOAD_MASK;
-    one->tx_offload = packet->tx_offload;
-    one->vlan_tci = packet->vlan_tci;
+  if (one == nullptr) return nullptr;
+  auto* to = rte_pktmbuf_mtod(one, std::byte*);
+  for (const rte_mbuf* segment = packet; segment != nullptr; segment = segment->next) {
+    std::memcpy(to, rte_pktmbuf_mtod(segment, const void*), segment->data_len);
+    to += segment->data_len;
   }
+  one->data_len = uint16_t(packet->pkt_len);
+  one->pkt_len = packet->pkt_len;
+  one->ol_flags = packet->ol_flags & RTE_MBUF_F_TX_OFFLOAD_MASK;
+  one->tx_offload = packet->tx_offload;
+  one->vlan_tci = packet->vlan_tci;
   packet_free(packet);
   return one;
 }

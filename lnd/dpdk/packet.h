@@ -140,8 +140,8 @@ class TxLease {
 [[nodiscard]] rte_mbuf* frame_make(PacketPool& pool, Bytes headers, PayloadCursor& payload, uint32_t bytes,
                                    TxLease* lease, bool multi_segment);
 
-/// The packet in one segment, for ports that cannot send several. Null when it does not fit or there is no buffer; it
-/// is freed then.
+/// The packet in one segment, for ports that cannot send several; what it was copied from is free then. Null when it
+/// does not fit or there is no buffer: it stays the caller's.
 [[nodiscard]] rte_mbuf* packet_linear(PacketPool& pool, rte_mbuf* packet);
 
 }  // namespace ulnet::dpdk

@@ -52,7 +52,7 @@ void PcapngWriter::option(uint16_t code, Bytes value) {
   u16(code);
   u16(uint16_t(value.size()));
   raw(value);
-  bytes_.resize((bytes_.size() + 3) / 4 * 4);
+  bytes_.resize(padded(bytes_.size()));
 }
 
 void PcapngWriter::begin(std::string_view program, std::string_view interface, uint32_t snap_bytes) {
@@ -84,7 +84,7 @@ void PcapngWriter::packet(const Packet& packet) {
   u32(uint32_t(packet.bytes.size()));
   u32(packet.wire_bytes);
   raw(packet.bytes);
-  bytes_.resize((bytes_.size() + 3) / 4 * 4);  // blocks lie on multiples of four
+  bytes_.resize(padded(bytes_.size()));  // blocks lie on multiples of four
   if (!packet.comment.empty()) option(kOptComment, bytes_of(packet.comment));
   option(kEpbFlags, bytes_of_value(uint32_t(packet.direction)));
   option(kEpbQueue, bytes_of_value(packet.queue));

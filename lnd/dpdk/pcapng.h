@@ -24,6 +24,13 @@ class PcapngWriter {
     std::string_view comment;  ///< empty = none
   };
   void packet(const Packet& packet);
+  /// Bytes that packet() adds.
+  [[nodiscard]] static size_t packet_bytes(const Packet& packet) {
+    const size_t comment = packet.comment.empty() ? 0 : 4 + padded(packet.comment.size());
+    return 32 + padded(packet.bytes.size()) + comment + 2 * 8 + 4;
+  }
+  static constexpr size_t kPacketExtraMax = 256;  ///< beyond the packet's own bytes, with comments of up to 200
+  static constexpr size_t kEndBytes = 64;         ///< that end() adds
   /// Ends it: how many packets were seen, and how many of them had no room here.
   void end(Duration since_1970, uint64_t seen, uint64_t skipped);
 
@@ -32,6 +39,7 @@ class PcapngWriter {
   void clear() { bytes_.clear(); }
 
  private:
+  static constexpr size_t padded(size_t bytes) { return (bytes + 3) / 4 * 4; }
   size_t block_begin(uint32_t type);
   void block_end(size_t at);
   void option(uint16_t code, Bytes value);

@@ -135,7 +135,7 @@ Port::Done Port::make_pools() {
                      pool_plan_text(config_, plan_, queue_wish_) + "; free now, with " + std::to_string(i) +
                          " queues made: " + std::to_string(free_bytes >> 20) + " MiB");
     }
-    queues_.push_back(std::make_unique<PortQueue>(port_, uint16_t(i), std::move(*pool)));
+    queues_.push_back(std::make_unique<PortQueue>(uint16_t(i), std::move(*pool)));
   }
   return {};
 }
@@ -196,8 +196,8 @@ Port::Done Port::set_up_queues() {
     int rc = rte_eth_rx_queue_setup(port_, queue->index(), rx_depth, socket, nullptr, queue->pool().mempool());
     if (rc == 0) rc = rte_eth_tx_queue_setup(port_, queue->index(), tx_depth, socket, nullptr);
     if (rc != 0) return problem(rc, "the device refuses a queue", driver_words(rc));
-    queue->port_ = port_;
-    queue->offloads_ = offloads_;
+    queue->given_.port = port_;
+    queue->given_.offloads = offloads_;
   }
   return {};
 }
@@ -251,9 +251,9 @@ Port::Done Port::start_device() {
 
 void Port::find_wait_fds() {
   for (auto& queue : queues_) {
-    queue->wait_fd_ = interrupts_ ? rte_eth_dev_rx_intr_ctl_q_get_fd(port_, queue->index()) : -1;
-    queue->drain_fd_ = spec_.kind == DeviceKind::kPci;
-    queue->peek_ = rte_eth_rx_queue_count(port_, queue->index()) >= 0;
+    queue->given_.wait_fd = interrupts_ ? rte_eth_dev_rx_intr_ctl_q_get_fd(port_, queue->index()) : -1;
+    queue->given_.drain_fd = spec_.kind == DeviceKind::kPci;
+    queue->given_.peek = rte_eth_rx_queue_count(port_, queue->index()) >= 0;
   }
 }
 
@@ -291,10 +291,12 @@ bool Port::stopped() const {
 tl::expected<void, PortProblem> Port::reopen() {
   if (!stopped()) return problem(EBUSY, "a worker still uses the port");
   close_device();
-  ++resets_;
   events_->reset.store(false, std::memory_order_release);
-  if (auto done = probe(index_); !done) return done;
-  return start_device();
+  Done done = probe(index_);
+  if (done) done = start_device();
+  ++(done ? resets_ : resets_failed_);
+  if (!done) close_device();
+  return done;
 }
 
 LinkState Port::link() {
@@ -328,7 +330,9 @@ bool Port::drain_events() {
 
 PortShown Port::show() {
   PortShown out{config_.name, config_.device, driver_, mac_, config_.mtu, config_.vlan, numa_, link(), offloads_, {}};
+  out.is_open = probed_;
   out.resets = resets_;
+  out.resets_failed = resets_failed_;
   rte_eth_stats stats{};
   if (probed_ && rte_eth_stats_get(port_, &stats) == 0) {
     out.missed = stats.imissed;
@@ -356,7 +360,7 @@ PortShown Port::show() {
     shown.pool_size = queue->pool().capacity();
     shown.pool_held = queue->pool().held();
     shown.pool_held_max = queue->pool().held_max();
-    shown.sleeps_on_interrupt = queue->wait_fd_ >= 0;
+    shown.sleeps_on_interrupt = queue->given_.wait_fd >= 0;
     out.queues.push_back(shown);
   }
   return out;

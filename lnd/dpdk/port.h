@@ -19,6 +19,7 @@ namespace ulnet::dpdk {
 struct PortProblem {
   Error error;
   std::string detail;
+  [[nodiscard]] std::string text() const { return detail.empty() ? error.what : error.what + (": " + detail); }
 };
 
 struct LinkState {
@@ -47,11 +48,13 @@ struct PortShown {
   LinkState link;
   PortOffloads offloads;
   std::vector<QueueShown> queues;
+  bool is_open = false;    ///< false: the device could not be opened again after a reset
   uint64_t missed = 0;     ///< frames that the device itself had no room for
   uint64_t rx_errors = 0;  ///< frames that the device itself found broken
   uint64_t tx_errors = 0;
   uint64_t no_buffer = 0;  ///< times that the device found its pool empty
   uint64_t resets = 0;
+  uint64_t resets_failed = 0;  ///< times that the device could not be opened again
 };
 
 class Port {
@@ -78,7 +81,8 @@ class Port {
   /// Asks the workers to let go of the queues; each does at its next receive().
   void stop_begin();
   [[nodiscard]] bool stopped() const;
-  /// Closes the device and opens it again, as it was. Requires stopped(). Errors: as open(); the port is closed then.
+  /// Closes the device and opens it again, as it was. Requires stopped(). Errors: as open(); the device is closed then,
+  /// and may be opened again by another call.
   [[nodiscard]] tl::expected<void, PortProblem> reopen();
 
   /// Closes the device for good: its queues give their packets back. Requires stopped().
@@ -131,7 +135,7 @@ class Port {
   KernelLink kernel_;
   std::vector<std::unique_ptr<PortQueue>> queues_;
   std::unique_ptr<Events> events_;
-  uint64_t resets_ = 0;
+  uint64_t resets_ = 0, resets_failed_ = 0;
 };
 
 }  // namespace ulnet::dpdk

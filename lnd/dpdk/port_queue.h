@@ -15,7 +15,12 @@
 namespace ulnet::dpdk {
 
 /// What became of a packet, for whoever watches.
-enum class TapEvent : uint8_t { kReceived, kSent, kDropped };
+enum class TapEvent : uint8_t {
+  kReceived,
+  kSent,
+  kDropped,
+  kDroppedBare,  ///< before it had all its headers: what there is of it is no frame
+};
 
 /// Sees packets on their way when somebody captures. Called on the worker; copies what it wants.
 class PacketTap {
@@ -47,10 +52,18 @@ struct QueueCounters {
   FrameDropCounters drops;
 };
 
+/// What a worker must know of the device behind its queue. A reset may change it.
+struct QueueDevice {
+  uint16_t port = UINT16_MAX;
+  PortOffloads offloads;
+  int wait_fd = -1;
+  bool drain_fd = false;  ///< the descriptor is an eventfd of its own, to be read after a wake-up
+  bool peek = false;      ///< the device tells how many packets wait
+};
+
 class PortQueue {
  public:
-  PortQueue(uint16_t port, uint16_t queue, std::unique_ptr<PacketPool> pool)
-      : port_(port), queue_(queue), pool_(std::move(pool)) {}
+  PortQueue(uint16_t queue, std::unique_ptr<PacketPool> pool) : queue_(queue), pool_(std::move(pool)) {}
   PortQueue(const PortQueue&) = delete;
   PortQueue& operator=(const PortQueue&) = delete;
 
@@ -59,7 +72,11 @@ class PortQueue {
   /// Sends; returns how many of the first it took. The rest stays the caller's.
   [[nodiscard]] unsigned send(std::span<rte_mbuf*> packets, Instant now);
   /// Counts a drop, shows it to who captures, frees the packet.
-  void drop(rte_mbuf* packet, FrameDrop reason, Instant now);
+  void drop(rte_mbuf* packet, FrameDrop reason, Instant now) { drop_as(TapEvent::kDropped, packet, reason, now); }
+  /// The same of a packet that has not got all its headers yet.
+  void drop_bare(rte_mbuf* packet, FrameDrop reason, Instant now) {
+    drop_as(TapEvent::kDroppedBare, packet, reason, now);
+  }
   /// Counts a drop of something that is no packet yet.
   void count_drop(FrameDrop reason) { counters_.drops[reason].add(); }
 
@@ -68,16 +85,18 @@ class PortQueue {
   /// the device may be gone then. Valid between arm and disarm.
   [[nodiscard]] int wait_fd() const {
     if (stopped_.load(std::memory_order_relaxed)) return -1;
-    return false_wakes_ < kFalseWakesMax ? wait_fd_ : -1;
+    return false_wakes_ < kFalseWakesMax ? device_.wait_fd : -1;
   }
-  /// Before a sleep; the queue is looked at once more afterwards (has_packets()).
+  /// Before a sleep. A packet that came just before may not wake anyone: has_packets() afterwards looks once more.
   void arm_interrupt();
   void disarm_interrupt();
-  /// Does a receive() find something? Without taking it; where the device cannot tell: no.
-  [[nodiscard]] bool has_packets() const;
+  /// Does a receive() find something? Where the device cannot tell without giving it, a burst is taken and kept for the
+  /// next receive().
+  [[nodiscard]] bool has_packets();
 
   [[nodiscard]] PacketPool& pool() { return *pool_; }
-  [[nodiscard]] const PortOffloads& offloads() const { return offloads_; }
+  /// As the device had them when the worker was let in.
+  [[nodiscard]] const PortOffloads& offloads() const { return device_.offloads; }
   [[nodiscard]] uint16_t index() const { return queue_; }
   [[nodiscard]] QueueCounters& counters() { return counters_; }
 
@@ -92,15 +111,17 @@ class PortQueue {
  private:
   friend class Port;
   /// Does what control has asked; false: do not touch the device.
-  bool obey();
+  bool obey(Instant now);
+  void drop_as(TapEvent event, rte_mbuf* packet, FrameDrop reason, Instant now);
+  void let_go(Instant now);
+  [[nodiscard]] unsigned take_kept(std::span<rte_mbuf*> out);
 
-  uint16_t port_;
   const uint16_t queue_;
   std::unique_ptr<PacketPool> pool_;
-  PortOffloads offloads_;
-  int wait_fd_ = -1;
-  bool drain_fd_ = false;  ///< the descriptor is an eventfd of its own, to be read after a wake-up
-  bool peek_ = false;      ///< the device tells how many packets wait
+  QueueDevice given_;                   // control: w, but only while stopped(); worker: r, when it is let in
+  QueueDevice device_;                  // the worker's copy
+  std::array<rte_mbuf*, kBurst> kept_;  // by has_packets(), for the next receive()
+  unsigned kept_first_ = 0, kept_end_ = 0;
   // Some drivers (tap) call their descriptor readable and then give no packet until the next one comes: after some such
   // wake-ups in a row the queue is polled until a packet has come.
   static constexpr unsigned kFalseWakesMax = 4;

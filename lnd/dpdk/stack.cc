@@ -182,11 +182,12 @@ void Stack::neighbour_failed(void* packet, FrameDrop reason) {
 
 bool Stack::enqueue(rte_mbuf* frame, Instant now) {
   if (frame->nb_segs > 1 && !queue_.offloads().multi_segment) {
-    frame = packet_linear(queue_.pool(), frame);
-    if (frame == nullptr) {
-      queue_.count_drop(FrameDrop::kNoBuffer);
+    rte_mbuf* linear = packet_linear(queue_.pool(), frame);
+    if (linear == nullptr) {
+      queue_.drop(frame, FrameDrop::kNoBuffer, now);
       return false;
     }
+    frame = linear;
     queue_.counters().copied.add();
   }
   if (gathered_count_ == gathered_.size()) flush(now);
@@ -229,7 +230,7 @@ bool Stack::transmit(const IpAddress& destination, rte_mbuf* frame, Instant now)
 bool Stack::ip_send(const IpAddress& destination, rte_mbuf* packet, Instant now) {
   auto* at = reinterpret_cast<std::byte*>(rte_pktmbuf_prepend(packet, uint16_t(eth_bytes_)));
   if (at == nullptr) {
-    queue_.drop(packet, FrameDrop::kNoBuffer, now);
+    queue_.drop_bare(packet, FrameDrop::kNoBuffer, now);
     return false;
   }
   eth_header({}, destination.is_v4() ? kEthIpv4 : kEthIpv6, at);
@@ -262,6 +263,19 @@ void Stack::set_checksums(rte_mbuf* packet, const IpHeader& ip, bool udp_sum) {
   wire::store<uint16_t>(at + ip_bytes + 6, udp_checksum_field(sum), true);
 }
 
+/// `payload` itself where it has room for headers that nobody else sees, else a packet in front of it. Null: no buffer,
+/// and the payload is dropped.
+rte_mbuf* Stack::with_header_room(rte_mbuf* payload, Instant now) {
+  if (RTE_MBUF_DIRECT(payload) && rte_mbuf_refcnt_read(payload) == 1 && rte_pktmbuf_headroom(payload) >= kHeaderRoom)
+    return payload;
+  rte_mbuf* packet = small_packet({});
+  if (packet != nullptr && rte_pktmbuf_chain(packet, payload) == 0) return packet;
+  if (packet != nullptr) packet_free(packet);
+  queue_.drop_bare(payload, FrameDrop::kNoBuffer, now);
+  return nullptr;
+}
+
+/// What cannot be sent gets its headers nevertheless: whoever captures sees where it was to go.
 bool Stack::udp_send(const UdpFlow& flow, rte_mbuf* payload, Instant now) {
   IpHeader ip;
   ip.destination = flow.destination;
@@ -269,39 +283,29 @@ bool Stack::udp_send(const UdpFlow& flow, rte_mbuf* payload, Instant now) {
   if (ip.source.is_unspecified()) {
     const IpAddress* hop = config_.addresses.next_hop(flow.destination);
     const IpAddress* own = config_.addresses.source_for(hop != nullptr ? *hop : flow.destination);
-    if (own == nullptr) {
-      queue_.drop(payload, FrameDrop::kNoRoute, now);
-      return false;
-    }
-    ip.source = *own;
+    ip.source = own != nullptr ? *own : flow.destination.is_v4() ? IpAddress::of_v4(0) : IpAddress{};
   }
   const uint32_t bytes = payload->pkt_len;
   const unsigned ip_bytes = ip.is_v4() ? kIpv4Bytes : kIpv6Bytes;
-  if (bytes + kUdpBytes + ip_bytes > config_.mtu) {
-    queue_.drop(payload, FrameDrop::kTxTooLong, now);
-    return false;
-  }
-  const bool own_room =
-      RTE_MBUF_DIRECT(payload) && rte_mbuf_refcnt_read(payload) == 1 && rte_pktmbuf_headroom(payload) >= kHeaderRoom;
-  rte_mbuf* packet = payload;
-  if (!own_room) {
-    packet = small_packet({});
-    if (packet == nullptr || rte_pktmbuf_chain(packet, payload) != 0) {
-      if (packet != nullptr) packet_free(packet);
-      queue_.drop(payload, FrameDrop::kNoBuffer, now);
-      return false;
-    }
-  }
+  const bool too_long = bytes + kUdpBytes + ip_bytes > config_.mtu;
+  rte_mbuf* packet = with_header_room(payload, now);
+  if (packet == nullptr) return false;
   ip.protocol = kProtocolUdp;
   ip.traffic_class = flow.traffic_class;
-  ip.payload_bytes = uint16_t(kUdpBytes + bytes);
+  ip.payload_bytes = uint16_t(std::min<uint32_t>(kUdpBytes + bytes, UINT16_MAX - kIpv6Bytes));
   ip.identification = ip_identification_++;
   auto* at = reinterpret_cast<std::byte*>(rte_pktmbuf_prepend(packet, uint16_t(ip_bytes + kUdpBytes)));
   ip_encode(ip, at);
-  udp_encode({flow.source_port, flow.destination_port, uint16_t(bytes), 0}, at + ip_bytes);
-  set_checksums(packet, ip, flow.checksum);
-  counters_.udp_sent.add();
-  return ip_send(flow.destination, packet, now);
+  udp_encode({flow.source_port, flow.destination_port, uint16_t(ip.payload_bytes - kUdpBytes), 0}, at + ip_bytes);
+  if (!too_long && !ip.source.is_unspecified()) {
+    set_checksums(packet, ip, flow.checksum);
+    counters_.udp_sent.add();
+    return ip_send(flow.destination, packet, now);
+  }
+  auto* front = reinterpret_cast<std::byte*>(rte_pktmbuf_prepend(packet, uint16_t(eth_bytes_)));
+  eth_header({}, ip.is_v4() ? kEthIpv4 : kEthIpv6, front);
+  queue_.drop(packet, too_long ? FrameDrop::kTxTooLong : FrameDrop::kNoRoute, now);
+  return false;
 }
 
 bool Stack::echo_send(const IpAddress& destination, uint16_t identifier, uint16_t sequence, uint32_t bytes,

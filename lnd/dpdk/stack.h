@@ -177,6 +177,7 @@ class Stack final : NeighbourActions {
   // send side (stack.cc)
   unsigned eth_header(const Mac& to, uint16_t type, std::byte* out) const;
   [[nodiscard]] rte_mbuf* small_packet(Bytes bytes);
+  [[nodiscard]] rte_mbuf* with_header_room(rte_mbuf* payload, Instant now);
   void send_arp(bool reply, const Mac& to, const ArpPacket& packet, Instant now);
   void send_nd(const NdMessage& message, const IpAddress& from, const IpAddress& to, const Mac& to_mac, Instant now);
   bool transmit(const IpAddress& destination, rte_mbuf* frame, Instant now);

@@ -52,8 +52,8 @@ class EchoServer final : public App, public UdpSink {
       figures.bytes += its.bytes;
       rte_mbuf* packet = its.packet;
       const uint32_t behind = packet->pkt_len - its.offset - its.bytes;
-      if (rte_pktmbuf_adj(packet, uint16_t(its.offset)) == nullptr ||
-          (behind > 0 && rte_pktmbuf_trim(packet, uint16_t(behind)) != 0)) {
+      if ((behind > 0 && rte_pktmbuf_trim(packet, uint16_t(behind)) != 0) ||
+          rte_pktmbuf_adj(packet, uint16_t(its.offset)) == nullptr) {
         stack_.queue().drop(packet, FrameDrop::kTruncated, now);
         continue;
       }

@@ -4,6 +4,7 @@ them, `ulnetctl capture` captures them while they work, `ulnetctl port reset` re
 """
 import json
 import pathlib
+import shutil
 
 import netns
 
@@ -17,6 +18,9 @@ ulnet:
         - name: rail0
           device: af_packet,iface=veth0
           addresses: [10.9.0.2/24, fd09::2/64]
+          in_flight: 256
+        - name: rail1
+          device: ring
           in_flight: 256
 '''
 
@@ -49,7 +53,7 @@ def shown(daemon, kernel):
     daemon.program.wait_for('port rail0: .*link up', 30)  # the kernel tells of a new pair's carrier a second late
     ping(kernel, '10.9.0.2')
     ping(kernel, 'fd09::2')
-    [port] = daemon.ports()
+    [port] = daemon.ports('--name', 'rail0')
     assert port['status'] == 'up' and port['driver'] == 'net_af_packet' and port['mtu'] == 1500, port
     assert port['addresses'] == ['10.9.0.2/24', 'fd09::2/64'], port
     assert port['statistics']['rx packets'] >= 600 and port['statistics']['tx packets'] >= 600, port
@@ -60,7 +64,7 @@ def shown(daemon, kernel):
     assert sum(q['busy cycles'] for q in port['queue']) > 0 and queue['buffers']['held'] == 0, port
     bursts = queue['rx packets per burst']
     assert list(bursts) == ['1', '2-3', '4-7', '8-15', '16-31', '32-63', '64'] and sum(bursts.values()) > 0, port
-    assert "there is no port 'rail1'; known: rail0" in daemon.ctl('port', 'show', '--name', 'rail1', status=234)
+    assert "there is no port 'rail9'; known: rail0, rail1" in daemon.ctl('port', 'show', '--name', 'rail9', status=234)
 
 
 def captured(topology, daemon, kernel):
@@ -102,15 +106,62 @@ def reset_and_link(daemon, kernel):
     daemon.ctl('port', 'reset', '--name', 'rail0')
     kernel.run(['ping', '-q', '-c', '1', '-w', '10', '10.9.0.2'], 15)
     ping(kernel, '10.9.0.2')
-    [port] = daemon.ports()
+    [port] = daemon.ports('--name', 'rail0')
     assert port['statistics']['resets'] == 1, port
     kernel.ip('link', 'set', 'veth0', 'down')
     daemon.program.wait_for('port rail0: link down', 30)
-    [port] = daemon.ports()
+    [port] = daemon.ports('--name', 'rail0')
     assert port['status'] == 'down', port
     kernel.ip('link', 'set', 'veth0', 'up')
     daemon.program.wait_for('link down[^~]*port rail0: link up', 30)
     kernel.run(['ping', '-q', '-c', '1', '-w', '10', '10.9.0.2'], 15)
+
+
+def pair(topology, kernel, node):
+    """The veth pair of rail0, veth0 at both ends; made again it is another one of the same name."""
+    kernel.ip('link', 'add', 'veth0', 'type', 'veth', 'peer', 'name', 'veth0', 'netns', node.netns)
+    kernel.ip('addr', 'add', '10.9.0.1/24', 'dev', 'veth0')
+    kernel.ip('addr', 'add', 'fd09::1/64', 'dev', 'veth0', 'nodad')
+    kernel.ip('link', 'set', 'veth0', 'up')
+    kernel.run(['ethtool', '-K', 'veth0', 'tx', 'off'], 5, status=None)
+
+
+def device_gone_and_back(topology, daemon, kernel):
+    """A device that cannot be opened again is told, shown, and tried until it is there."""
+    kernel.ip('link', 'del', 'veth0')
+    daemon.program.wait_for('link down[^~]*link up[^~]*link down', 30)
+    why = 'port rail0: the system has no interface of this name: veth0'
+    said = daemon.ctl('port', 'reset', '--name', 'rail0', status=255)
+    assert f'{why}; it is closed, and tried again until it opens' in said, said
+    [port] = daemon.ports('--name', 'rail0')
+    assert port['status'] == 'closed' and f'port rail0: {port["problem"]}' == why, port
+    assert port['statistics']['resets failed'] >= 1 and port['statistics']['resets'] == 1, port
+    busy = daemon.ctl('port', 'reset', '--name', 'rail0', status=255)  # tried at once, and told again
+    assert why in busy, busy
+    pair(topology, kernel, daemon.node)
+    daemon.program.wait_for('it is closed[^~]*^port rail0: reset$|it is closed[^~]*: port rail0: reset$', 90)
+    kernel.run(['ping', '-q', '-c', '1', '-w', '20', '10.9.0.2'], 30)
+    ping(kernel, '10.9.0.2')
+    [port] = daemon.ports('--name', 'rail0')
+    assert port['status'] == 'up' and 'problem' not in port and port['statistics']['resets'] == 2, port
+
+
+def captured_to_the_end(topology, daemon, kernel):
+    """A daemon that stops writes out what its captures have seen, and ends them."""
+    path = topology.folder / 'whole.pcapng'
+    watcher = daemon.node.start([netns.binary('ulnetctl'), '--socket', daemon.socket, 'capture', '--if', 'rail0',
+                                 '--output', str(path)])
+    while not path.exists() or path.stat().st_size == 0:
+        kernel.run(['ping', '-q', '-c', '1', '10.9.0.2'], 10)
+        assert watcher.running(), watcher.output()
+    kernel.run(['ping', '-q', '-f', '-c', '200', '10.9.0.2'], 20)
+    daemon.program.stop(30)
+    watcher.wait(10)
+    said = watcher.output()
+    assert 'skipped: 0' in said, said
+    seen = kernel.run(['tshark', '-n', '-r', str(path), '-Y', 'icmp', '-T', 'fields', '-e', 'icmp.type'], 30)
+    kinds = [line for line in seen.splitlines() if line in ('0', '8')]
+    assert kinds.count('8') >= 200 and kinds.count('8') == kinds.count('0'), seen
 
 
 def refused(topology):
@@ -122,13 +173,16 @@ def refused(topology):
 
 
 def main():
+    if shutil.which('tshark') is None:
+        netns.skip('captures are read with tshark, which is not here (package tshark)')
     with netns.Topology() as topology:
         kernel, node = topology.node('kernel'), topology.node('node')
         for name in ('default', 'all'):
             node.run(['sysctl', '-qw', f'net.ipv6.conf.{name}.disable_ipv6=1'], 5)
-        topology.link(kernel, ['10.9.0.1/24', 'fd09::1/64'], node, None)
+        pair(topology, kernel, node)
+        for one in (kernel, node):
+            one.interface_count += 1
         topology.link(kernel, '10.0.0.1/24', node, '10.0.0.2/24')
-        kernel.run(['ethtool', '-K', 'veth0', 'tx', 'off'], 5, status=None)
         refused(topology)
         daemon = Daemon(topology, node, YAML)
         kernel.run(['ping', '-q', '-c', '1', '-w', '10', '10.9.0.2'], 15)
@@ -136,8 +190,9 @@ def main():
         shown(daemon, kernel)
         captured(topology, daemon, kernel)
         reset_and_link(daemon, kernel)
-        daemon.program.stop(30)
-        print('ports of ulnetd: shown, captured, reset, link told')
+        device_gone_and_back(topology, daemon, kernel)
+        captured_to_the_end(topology, daemon, kernel)
+        print('ports of ulnetd: shown, captured, reset, link told, closed and opened again')
         assert pathlib.Path(daemon.socket).exists() is False
 
 

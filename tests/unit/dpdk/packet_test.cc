@@ -1,67 +1,15 @@
 // Packet buffers and a real port that loops back (DPDK's ring): payload is handed on and sent where it lies, leases
-// come back once, nothing is lost. One EAL for the whole process.
+// come back once, nothing is lost.
 #include <gtest/gtest.h>
 
-#include <numeric>
-
-#include "lnd/dpdk/eal.h"
 #include "lnd/dpdk/net_address_text.h"
-#include "lnd/dpdk/port.h"
 #include "lnd/dpdk/stack.h"
+#include "tests/unit/dpdk/loop_port.h"
 
 namespace ulnet::dpdk {
 namespace {
 
-class DpdkPackets : public testing::Test {
- public:
-  static void SetUpTestSuite() {
-    EalConfig config{{0}, {}, {}, {}, 128};
-    config.program = "unit_dpdk_port";
-    auto started = Eal::start(config);
-    ASSERT_TRUE(started.has_value()) << started.error().what;
-    eal = std::move(*started);
-  }
-  static void TearDownTestSuite() { eal.reset(); }
-
- protected:
-  void SetUp() override {
-    PortConfig config;
-    config.name = "loop";
-    config.device = "ring";
-    config.mtu = 9000;
-    config.in_flight = 40;
-    config.rx_depth = config.tx_depth = 64;
-    config.addresses.own = {prefix_parse("10.0.0.1/24").value()};
-    config.neighbours = {{ip_parse("10.0.0.2").value(), mac_parse("02:00:00:00:00:02").value()}};
-    auto opened = Port::open(config, 1, next_index++);
-    ASSERT_TRUE(opened.has_value()) << opened.error().error.what << ' ' << opened.error().detail;
-    port = std::move(*opened);
-    port->start();
-    (void)port->queue(0).receive({}, now);  // obeys
-    memory.resize(9000);
-    std::iota(memory.begin(), memory.end(), 0);
-  }
-  void TearDown() override {
-    port->stop_begin();
-    (void)port->queue(0).receive({}, now);
-    ASSERT_TRUE(port->stopped());
-    EXPECT_TRUE(port->packets_conserved());
-  }
-  PacketPool& pool() { return port->queue(0).pool(); }
-  Payload payload(uint32_t bytes) {
-    segments[0] = {reinterpret_cast<std::byte*>(memory.data()), 1000};
-    segments[1] = {reinterpret_cast<std::byte*>(memory.data()) + 1000, 8000};
-    return {segments, 2, 0, bytes};
-  }
-  static void count_back(TxLease&, void* count) { ++*static_cast<int*>(count); }
-
-  static inline std::unique_ptr<Eal> eal;
-  static inline unsigned next_index = 0;
-  std::unique_ptr<Port> port;
-  std::vector<uint8_t> memory;
-  Segment segments[2];
-  Instant now = kNever + 1s;
-};
+class DpdkPackets : public LoopPort {};
 
 // Goal: what is sent is the very memory that was lent, and the lease comes back once, after the last frame.
 TEST_F(DpdkPackets, lent_memory_is_sent_where_it_lies) {
@@ -168,7 +116,9 @@ TEST_F(DpdkPackets, linear) {
   EXPECT_EQ(0, std::memcmp(rte_pktmbuf_mtod_offset(packet, uint8_t*, 40), memory.data(), 2000));
   packet_free(packet);
   PayloadCursor long_cursor(payload(9000));
-  EXPECT_EQ(nullptr, packet_linear(pool(), frame_make(pool(), {}, long_cursor, 9000, nullptr, true)));  // does not fit
+  rte_mbuf* jumbo = frame_make(pool(), {}, long_cursor, 9000, nullptr, true);
+  EXPECT_EQ(nullptr, packet_linear(pool(), jumbo));  // does not fit
+  packet_free(jumbo);
 }
 
 TEST_F(DpdkPackets, reads_and_sums_across_segments) {
