@@ -32,6 +32,7 @@ const Field kLnetFields[] = {
     {.path = "net.local NI(s).received_stats", .type = kIgnored},
     {.path = "net.local NI(s).dropped_stats", .type = kIgnored},
     {.path = "net.local NI(s).health stats", .type = kIgnored},
+    {.path = "net.local NI(s).warnings", .type = kIgnored},
     {.path = "net.local NI(s).udsp info", .type = kIgnored},
     {.path = "net.local NI(s).dev cpt", .type = kIgnored},
     {.path = "net.local NI(s).tcp bonding",

@@ -23,6 +23,12 @@ class Devices {
   [[nodiscard]] virtual Result<Interface> find(const std::string& name) = 0;
   /// The interface that has this address; ENODEV if none.
   [[nodiscard]] virtual Result<Interface> find_address(const Nid& nid) = 0;
+  /// Settings of the machine by which packets of this address go or come by another interface: a sentence each, with
+  /// the command that mends it.
+  [[nodiscard]] virtual std::vector<std::string> advice(const Nid& nid) {
+    (void)nid;
+    return {};
+  }
 };
 
 }  // namespace ulnet

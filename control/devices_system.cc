@@ -10,6 +10,8 @@
 #include <fstream>
 #include <optional>
 
+#include "lnd/subnet_ctl.h"
+
 namespace ulnet {
 namespace {
 
@@ -78,6 +80,14 @@ class SystemDevices final : public Devices {
       for (const Nid& address : one.addresses)
         if (address.size == nid.size && address.addr == nid.addr) return std::move(one);
     return fail(ENODEV, "no interface has this address");
+  }
+
+  std::vector<std::string> advice(const Nid& nid) override {
+    std::vector<std::string> all;
+    if (nid.size != 0) return all;
+    const auto problems = subnet_problems(subnet_sharers(subnet_addresses(), nid), sysctl_ipv4);
+    for (const SubnetProblem& one : problems) all.push_back(one.what + "; mend it with: " + one.mend);
+    return all;
   }
 };
 

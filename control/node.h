@@ -47,7 +47,9 @@ class Node {
 
   // --- what it is asked to do --------------------------------------------------------------------------------------
   /// Applies the changes whole or not at all; `done` is called once, from a later turn_control() or at once.
-  void apply(config::ChangeList changes, Applier::Done done) { applier_.submit(std::move(changes), std::move(done)); }
+  void apply(config::ChangeList changes, Applier::Done done, Applier::Note note = {}) {
+    applier_.submit(std::move(changes), std::move(done), std::move(note));
+  }
   [[nodiscard]] Applier& applier() { return applier_; }
   void ping(const PingRequest& request, Pinger::Done done);
   [[nodiscard]] Control& control() { return c_; }

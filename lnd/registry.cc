@@ -5,6 +5,7 @@
 #include "lnd/link_events.h"
 #include "lnd/lo/lo.h"
 #include "lnd/socklnd/socklnd.h"
+#include "lnd/subnet_ctl.h"
 
 namespace ulnet {
 namespace {
@@ -35,6 +36,12 @@ socklnd::SockConfig sock_config(const LndSettings& s) {
   config.unprivileged_ports = s.unprivileged_ports;
   config.incarnation = s.incarnation;
   return config;
+}
+
+Nid nid_of(Net net, const socklnd::IpAddress& address) {
+  if (address.v6) return Nid::v6(net, address.bytes);
+  const auto& b = address.bytes;
+  return Nid::v4(net, (uint32_t{b[0]} << 24) | (uint32_t{b[1]} << 16) | (uint32_t{b[2]} << 8) | b[3]);
 }
 
 class Runtime final : public LndRuntime, private socklnd::SockDevices {
@@ -76,6 +83,14 @@ class Runtime final : public LndRuntime, private socklnd::SockDevices {
   std::optional<bool> usable(const NiParams& ni) override {
     const AddressState state = address_state(ni.nid);
     return state == AddressState::kNone ? std::nullopt : std::optional(state == AddressState::kUp);
+  }
+  std::string hold_to(const NiParams& ni, const socklnd::IpAddress& remote) override {
+    const Nid far = nid_of(ni.nid.net(), remote);
+    const auto addresses = subnet_addresses();
+    std::string interface = subnet_hold(addresses, ni.nid, far);
+    if (interface.empty() || remote.v6) return interface;
+    // Held to it while packets come in over another, a connection would get nothing.
+    return subnet_problems(subnet_sharers(addresses, ni.nid), sysctl_ipv4).empty() ? interface : std::string();
   }
   int wait_fd() const override { return links_.fd(); }
 

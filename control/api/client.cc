@@ -150,6 +150,9 @@ tl::expected<Answer, Failure> Client::call(Request request, const PartFn& on_par
     if (!frame) return tl::unexpected(Failure{-EPROTO, options_.path + ": " + frame.error()});
     if (frame->id != request.id && frame->id != 0) continue;  // of a call that was given up
     Answer& answer = frame->answer;
+    if (options_.on_note)
+      for (const std::string& note : answer.notes) options_.on_note(note);
+    if (answer.more && answer.doc.is_null() && answer.errors.empty()) continue;  // notes only
     if (!answer.more || frame->id == 0) {
       answer.more = false;
       doc_join(whole, std::move(answer.doc));

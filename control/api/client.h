@@ -20,7 +20,8 @@ struct ClientOptions {
   std::string path = kDefaultSocket;
   std::string role = "ulnetctl";
   std::string version;
-  std::chrono::milliseconds timeout{30000};  ///< for each wait, not for the whole call; 0 = for ever
+  std::chrono::milliseconds timeout{30000};              ///< for each wait, not for the whole call; 0 = for ever
+  std::function<void(const std::string& note)> on_note;  ///< gets notes of answers as they come; may be empty
 };
 
 class Client {

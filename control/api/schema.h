@@ -11,6 +11,7 @@
 //   request  {"id": 7, "verb": "show", "object": "net", "args": {"verbose": 2}}
 //            {"id": 8, "verb": "change", "changes": [{"change": "net_add", "net": "tcp", "ni": {...}}, ...]}
 //   answer   {"id": 7, "ok": true, "doc": {"net": [...]}}
+//            {"id": 8, "ok": true, "notes": ["..."], "more": true}           a warning, or why it takes so long
 //            {"id": 8, "ok": false, "errors": [{"verb": "add", "entity": "net", "errno": -17, "descr": "...", "seq_no":
 //            3}]}
 //
@@ -121,7 +122,8 @@ struct ApiError {
 struct Answer {
   Doc doc;  ///< what is shown; may be there beside errors (ping)
   std::vector<ApiError> errors;
-  bool more = false;  ///< a part; more will come for the same request
+  std::vector<std::string> notes;  ///< for the operator, besides: warnings, and what a change waits for
+  bool more = false;               ///< a part; more will come for the same request
   [[nodiscard]] bool ok() const { return errors.empty(); }
 };
 

@@ -88,6 +88,9 @@ Doc local_ni_doc(const LocalNiShow& ni, int verbosity) {
   if (!ni.lnd_tunables.empty()) doc.set("lnd tunables", config::export_lnd_tunables(ni.lnd_tunables, true));
   doc.set("dev cpt", ni.dev_cpt);
   doc.set("CPT", config::cpt_list_text(ni.cpts));
+  if (ni.warnings.empty()) return doc;
+  Doc& warnings = doc.set("warnings", Doc::list());
+  for (const std::string& line : ni.warnings) warnings.push(line);
   return doc;
 }
 

@@ -57,7 +57,8 @@ struct LocalNiShow {
   config::Tunables tunables;
   std::map<std::string, int64_t> lnd_tunables;  ///< effective values; empty: not shown (lo)
   int64_t dev_cpt = -1;
-  std::vector<uint16_t> cpts;  ///< effective: never empty
+  std::vector<uint16_t> cpts;         ///< effective: never empty
+  std::vector<std::string> warnings;  ///< settings of the machine that are in its way
 };
 
 struct NetShow {

@@ -16,6 +16,8 @@ namespace {
 
 /// Changes carried out in one turn.
 constexpr unsigned kChangesBudget = 256;
+/// Different lines about the machine that are remembered as written.
+constexpr size_t kAdvisedMax = 1024;
 /// How often a list that waits is looked at, besides when workers report.
 constexpr Duration kLookAgain = 10ms;
 
@@ -33,11 +35,27 @@ NiDefaults ni_defaults(const config::DesiredState& state) {
 
 }  // namespace
 
-void Applier::submit(config::ChangeList changes, Done done) {
+void Applier::submit(config::ChangeList changes, Done done, Note note) {
   Job& job = jobs_.emplace_back();
   job.changes = std::move(changes);
   job.done = std::move(done);
+  job.note = std::move(note);
   retry_at_ = kNever;
+}
+
+void Applier::note(Job& job, const std::string& line) {
+  c_.log(line);
+  if (job.note) job.note(line);
+}
+
+// What is wrong with a subnet is wrong for each of its NIs: the journal gets it once, who asks each time.
+void Applier::advise(Job& job, const Nid& nid) {
+  if (c_.deps.devices == nullptr) return;
+  if (advised_.size() > kAdvisedMax) advised_.clear();
+  for (const std::string& line : c_.deps.devices->advice(nid)) {
+    if (advised_.insert(line).second) c_.log(line);
+    if (job.note) job.note(line);
+  }
 }
 
 config::ChangeList Applier::expand(const config::ChangeList& changes, std::vector<size_t>& origin) {
@@ -213,6 +231,7 @@ Applier::Step Applier::run(Job& job, const config::NetAdd& change) {
   });
   c_.log(fmt::format("{} added{}{}", nid_text((*added)->nid), (*added)->params.interface.empty() ? "" : " on ",
                      (*added)->params.interface));
+  advise(job, (*added)->nid);
   return Step::kDone;
 }
 

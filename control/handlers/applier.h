@@ -5,6 +5,8 @@
 #pragma once
 #include <deque>
 #include <functional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "config/apply.h"
@@ -16,11 +18,13 @@ class Applier {
  public:
   /// Gets what is wrong, one entry for each change that cannot be; empty: all is in force.
   using Done = std::function<void(const std::vector<config::ChangeError>&)>;
+  /// Gets lines for who asked, before Done: warnings, and what a change waits for. They go to the journal, too.
+  using Note = std::function<void(const std::string&)>;
 
   explicit Applier(Control& control) : c_(control) {}
 
   /// Takes a list. Its `done` comes once, from within turn() or abort().
-  void submit(config::ChangeList changes, Done done);
+  void submit(config::ChangeList changes, Done done, Note note = {});
   /// Carries lists on; returns work done.
   unsigned turn(Instant now);
   [[nodiscard]] Instant next_deadline() const { return jobs_.empty() ? kForever : retry_at_; }
@@ -43,6 +47,7 @@ class Applier {
     config::ChangeList changes;
     std::vector<size_t> origin;  // by change: place in the list as submitted
     Done done;
+    Note note;
     bool started = false;
     size_t next = 0;
     config::DesiredState before, after;
@@ -58,6 +63,8 @@ class Applier {
   [[nodiscard]] config::ChangeList expand(const config::ChangeList& changes, std::vector<size_t>& origin);
   void normalise(config::Change& change);
   void put_in_force(Job& job);
+  void note(Job& job, const std::string& line);
+  void advise(Job& job, const Nid& nid);
   void begin_remove(Job& job, LocalNi& ni, bool at_once);
   void undo_all(Job& job);
 
@@ -89,6 +96,7 @@ class Applier {
   config::ChangeList networks_;
   std::function<std::string()> in_use_;
   std::function<void()> ulnet_changed_;
+  std::set<std::string> advised_;  // lines about the machine that the journal has; bounded
   bool start_up_ = false;
 };
 

@@ -108,9 +108,17 @@ void NodeRequests::drained(RequestId id) {
 }
 
 void NodeRequests::change(RequestId id, const Request& request) {
-  node_.apply(request.changes, [this, id, changes = request.changes](const std::vector<config::ChangeError>& errors) {
-    reply(id, api::answer_change_errors(changes, errors));
-  });
+  node_.apply(
+      request.changes,
+      [this, id, changes = request.changes](const std::vector<config::ChangeError>& errors) {
+        reply(id, api::answer_change_errors(changes, errors));
+      },
+      [this, id](const std::string& line) {
+        Answer part;
+        part.notes.push_back(line);
+        part.more = true;
+        reply(id, part);
+      });
 }
 
 void NodeRequests::show(RequestId id, const Request& request) {

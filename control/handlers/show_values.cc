@@ -82,7 +82,7 @@ int64_t device_group(const LocalNi& ni, const WorkerGroups& groups) {
   return -1;
 }
 
-api::LocalNiShow ni_value(const LocalNi& ni, const WorkerGroups& groups) {
+api::LocalNiShow ni_value(const LocalNi& ni, const WorkerGroups& groups, Devices* devices) {
   const InterfaceTotals t = totals_of(ni);
   api::LocalNiShow show;
   show.nid = ni.nid;
@@ -104,6 +104,7 @@ api::LocalNiShow ni_value(const LocalNi& ni, const WorkerGroups& groups) {
   show.lnd_tunables = effective_tunables(ni);
   show.dev_cpt = device_group(ni, groups);
   show.cpts = groups_of(ni, groups);
+  if (devices != nullptr) show.warnings = devices->advice(ni.nid);
   return show;
 }
 
@@ -186,7 +187,7 @@ std::vector<api::NetShow> net_values(Control& c, std::optional<Net> only) {
     api::NetShow show;
     show.net = net.net;
     for (const LocalNi& ni : net.nis)
-      if (!ni.closing) show.nis.push_back(ni_value(ni, groups));
+      if (!ni.closing) show.nis.push_back(ni_value(ni, groups, c.deps.devices));
     if (!show.nis.empty()) shows.push_back(std::move(show));
   }
   return shows;

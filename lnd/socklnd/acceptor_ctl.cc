@@ -33,6 +33,18 @@ void unlisten_at(SockControl& control, const NiCtl& ni, uint16_t port) {
   control.listeners.erase(it);
 }
 
+/// Where the NI shares its subnet, what it answers shall leave by its own interface, too.
+void hold_accepted(SockControl& control, SocketId socket, const Endpoint& remote) {
+  if (control.devices == nullptr) return;
+  const IpAddress local = control.net.local_endpoint(socket).address;
+  const auto ni = std::find_if(control.nis.begin(), control.nis.end(),
+                               [&](const auto& entry) { return entry.second.address == local; });
+  if (ni == control.nis.end()) return;
+  const std::string interface = control.devices->hold_to(ni->second.params, remote.address);
+  if (interface.empty()) return;
+  if (auto held = control.net.hold(socket, interface); !held) hold_failed(control, ni->second, interface, held.error());
+}
+
 /// Writes `answer`, then closes.
 void answer_and_close(SockControl& control, Handshake& shake) {
   shake.phase = HandshakePhase::kAnswerClose;
@@ -156,6 +168,7 @@ void acceptor_accepted(SockControl& control, SocketId socket, const Endpoint& re
                                      [](const auto& entry) { return !entry.second.active; });
     handshake_drop(control, oldest->first);
   }
+  hold_accepted(control, socket, remote);
   Handshake& shake = handshake_add(control, socket, false, remote, config.accept_timeout);
   acceptor_readable(control, shake);
 }

@@ -44,12 +44,23 @@ void dial_next(SockControl& control, SetCtl& set) {
   dial_step(control, set);
 }
 
+/// Dials, held to the NI's interface where it has to be; without the right to do that, by way of the kernel's routes.
+Result<SocketId> dial_held(SockControl& control, const NiCtl& ni, const Endpoint& remote) {
+  SocketOptions options = socket_options(control, ni);
+  if (control.devices != nullptr) options.interface = control.devices->hold_to(ni.params, remote.address);
+  Result<SocketId> socket = control.net.connect(ni.address, remote, options);
+  if (socket || socket.error().code != -EPERM || options.interface.empty()) return socket;
+  hold_failed(control, ni, options.interface, socket.error());
+  options.interface.clear();
+  return control.net.connect(ni.address, remote, options);
+}
+
 void dial_start(SockControl& control, NiCtl& ni, SetCtl& set, ConnType type) {
   const SockConfig& config = control.config;
   const Endpoint remote{nid_address(set.nid),
                         type == ConnType::kControl ? config.accept_port : config.accept_port_bulk};
   if (remote.address.v6 != ni.address.v6) return dial_failed(control, set, -EAFNOSUPPORT);
-  const Result<SocketId> socket = control.net.connect(ni.address, remote, socket_options(control, ni));
+  const Result<SocketId> socket = dial_held(control, ni, remote);
   if (!socket) {
     if (set.dial.interval == Duration{0})
       control.log_limited("socklnd: dialling " + nid_text(set.nid) + ": " + socket.error().what);

@@ -1,5 +1,6 @@
 #include "lnd/socklnd/handshake_ctl.h"
 
+#include "dataplane/base/nid_text.h"
 #include "lnd/socklnd/peer_ctl.h"
 
 namespace ulnet::socklnd {
@@ -16,6 +17,12 @@ SocketOptions socket_options(const SockControl& control, const NiCtl& ni) {
   options.keepalive_interval = config.keepalive_interval;
   options.keepalive_count = config.keepalive_count;
   return options;
+}
+
+void hold_failed(SockControl& control, const NiCtl& ni, const std::string& interface, const Error& error) {
+  const char* mend = error.code == -EPERM ? "; give ulnetd CAP_NET_RAW, or routes by source address" : "";
+  control.log_limited("socklnd: " + nid_text(ni.params.nid) + ": a connection is not held to " + interface + ": " +
+                      error.what + mend);
 }
 
 int handshake_write(SockControl& control, Handshake& shake) {

@@ -8,6 +8,9 @@ namespace ulnet::socklnd {
 /// What the sockets of an NI are set to, whether they dial or listen.
 [[nodiscard]] SocketOptions socket_options(const SockControl& control, const NiCtl& ni);
 
+/// Tells the operator that a connection of the NI goes by whatever interface the kernel chooses.
+void hold_failed(SockControl& control, const NiCtl& ni, const std::string& interface, const Error& error);
+
 enum class ShakeRead : uint8_t { kMore, kVerdict, kBroken };
 
 /// Feeds the decoder from the socket until it has a verdict. Reading exactly what the decoder needs keeps two promises:

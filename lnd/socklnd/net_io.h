@@ -67,6 +67,12 @@ class NetIo {
   /// Readable hints are only given while wanted (default: readable yes, writable no).
   virtual void want(SocketId id, bool readable, bool writable) = 0;
   [[nodiscard]] virtual Endpoint local_endpoint(SocketId id) = 0;
+  /// Holds an accepted socket to the interface that it came in over. Errors: EXDEV (that is not `interface`), EPERM.
+  [[nodiscard]] virtual Result<void> hold(SocketId id, const std::string& interface) {
+    (void)id;
+    (void)interface;
+    return {};
+  }
   virtual void close(SocketId id) = 0;
   /// Takes the socket out of this NetIo to be attached to a worker's StreamEngine; `id` is dead.
   [[nodiscard]] virtual StreamSource detach(SocketId id) = 0;

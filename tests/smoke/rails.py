@@ -90,11 +90,20 @@ def discovered(rails):
     rails.until_known('b', 'a', range(RAILS))
 
 
+def shares(rails, op, messages):
+    """Bytes that left each rail of the side that sends the payload."""
+    sender = {'put': 'a', 'get': 'b'}[op]
+    before = rails.bytes_sent(sender)
+    rails.perf('a', op, '--size', str(SIZE), '-c', str(CONCURRENCY), '-n', str(messages), nid('b', 0))
+    return [after - start for after, start in zip(rails.bytes_sent(sender), before)]
+
+
 def spread_evenly(rails):
-    for op, sender in (('put', 'a'), ('get', 'b')):
-        before = rails.bytes_sent(sender)
-        rails.perf('a', op, '--size', str(SIZE), '-c', str(CONCURRENCY), '-n', str(MESSAGES), nid('b', 0))
-        sent = [after - start for after, start in zip(rails.bytes_sent(sender), before)]
+    for op in ('put', 'get'):
+        # Connections that both sides dial at once come up a second later.
+        rails.until('all rails are connected',
+                    lambda op=op: (min(sent := shares(rails, op, 400)) > 0.2 * sum(sent) / RAILS, sent))
+        sent = shares(rails, op, MESSAGES)
         even = sum(sent) / RAILS
         assert sum(sent) > MESSAGES * SIZE, f'{op}: fewer bytes than payload: {sent}'
         assert all(abs(one - even) <= SPREAD * even for one in sent), f'{op}: not even: {sent}'

@@ -14,8 +14,9 @@ CONTROL_SIDE = (
     'dataplane/wire/ping_info.cc', 'dataplane/wire/ping_info.h',
     'lnd/lnd.h',        # holds both halves' interfaces
     'lnd/registry.h', 'lnd/registry.cc',
+    'lnd/*_ctl.h', 'lnd/*_ctl.cc',  # shared by control halves
     'lnd/*/*_ctl.h', 'lnd/*/*_ctl.cc', 'lnd/*/*_ctl_*.cc',
-    'lnd/*/net_io*',    # sockets of a control half
+    'lnd/*/net_io*', 'lnd/*/engine/*net_io*',  # sockets of a control half
     'lnd/dpdk',         # EAL and ports, before the workers start
 )
 

@@ -53,6 +53,7 @@ bool pcapng_take(const api::Answer& part, std::ostream& out) {
 
 int requests_run(const Program& program, const Command& command, std::ostream& out, std::ostream& err) {
   api::ClientOptions options{.path = program.socket, .version = program.version, .timeout = command.timeout};
+  options.on_note = [&err](const std::string& note) { err << "note: " << note << std::endl; };
   auto client = api::Client::connect(options);
   std::vector<api::ApiError> errors;
   api::Client::PartFn on_part;

@@ -71,12 +71,44 @@ void set_int(int fd, int level, int name, int value) {
   (void)setsockopt(fd, level, name, &value, sizeof value);
 }
 
+Result<void> bind_to_device(int fd, const std::string& interface) {
+  if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface.data(), socklen_t(interface.size())) == 0) return {};
+  return fail(errno, "cannot hold the socket to the NI's interface (SO_BINDTODEVICE)");
+}
+
+/// The interface that an accepted socket's connection came in over; 0 when the kernel does not say.
+unsigned came_in_over(int fd, bool v6) {
+  const int level = v6 ? int(IPPROTO_IPV6) : int(IPPROTO_IP);
+  set_int(fd, level, v6 ? IPV6_2292PKTINFO : IP_PKTINFO, 1);
+  alignas(cmsghdr) std::array<char, 256> space{};
+  auto bytes = socklen_t(space.size());
+  const int got = getsockopt(fd, level, v6 ? IPV6_2292PKTOPTIONS : IP_PKTOPTIONS, space.data(), &bytes);
+  set_int(fd, level, v6 ? IPV6_2292PKTINFO : IP_PKTINFO, 0);
+  if (got != 0) return 0;
+  msghdr message{};
+  message.msg_control = space.data();
+  message.msg_controllen = bytes;
+  for (cmsghdr* one = CMSG_FIRSTHDR(&message); one != nullptr; one = CMSG_NXTHDR(&message, one)) {
+    if (one->cmsg_level != level) continue;
+    if (!v6 && one->cmsg_type == IP_PKTINFO) {
+      in_pktinfo info;
+      std::memcpy(&info, CMSG_DATA(one), sizeof info);
+      return unsigned(info.ipi_ifindex);
+    }
+    if (v6 && one->cmsg_type == IPV6_2292PKTINFO) {
+      in6_pktinfo info;
+      std::memcpy(&info, CMSG_DATA(one), sizeof info);
+      return info.ipi6_ifindex;
+    }
+  }
+  return 0;
+}
+
 /// Everything that kernel LNet sets on its sockets too (docs/wire/socklnd.md §5, §8). Failures only make the socket
 /// less tuned, so they are not reported; the device is the exception, because traffic would leave on the wrong link.
 Result<void> apply_options(int fd, bool v6, const SocketOptions& options) {
-  if (!options.interface.empty() &&
-      setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, options.interface.data(), socklen_t(options.interface.size())) != 0)
-    return fail(errno, "cannot bind the socket to the NI's interface (SO_BINDTODEVICE)");
+  if (!options.interface.empty())
+    if (auto bound = bind_to_device(fd, options.interface); !bound) return bound;
   const linger off{0, 0};
   (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof off);
   set_int(fd, IPPROTO_TCP, TCP_LINGER2, -1);
@@ -150,6 +182,7 @@ class KernelNetIo final : public NetIo {
   [[nodiscard]] int write(SocketId id, std::span<const std::byte> in) override;
   void want(SocketId id, bool readable, bool writable) override;
   [[nodiscard]] Endpoint local_endpoint(SocketId id) override;
+  [[nodiscard]] Result<void> hold(SocketId id, const std::string& interface) override;
   void close(SocketId id) override;
   [[nodiscard]] StreamSource detach(SocketId id) override;
   void discard(StreamSource source) override;
@@ -288,6 +321,15 @@ Endpoint KernelNetIo::local_endpoint(SocketId id) {
   return from_kernel(storage);
 }
 
+Result<void> KernelNetIo::hold(SocketId id, const std::string& interface) {
+  Socket* socket = find(id);
+  if (socket == nullptr) return {};
+  const unsigned index = if_nametoindex(interface.c_str());
+  if (index == 0 || came_in_over(socket->fd, socket->remote.address.v6) != index)
+    return fail(EXDEV, "it came in over another interface of the subnet");
+  return bind_to_device(socket->fd, interface);
+}
+
 void KernelNetIo::close(SocketId id) {
   drop(id);
 }
@@ -324,9 +366,7 @@ bool KernelNetIo::accept_one(uint32_t id, Socket& listener, NetEvent& event) {
     return false;
   }
   const Endpoint remote = from_kernel(storage);
-  SocketOptions options = listener.options;
-  options.interface.clear();  // inherited
-  (void)apply_options(fd, remote.address.v6, options);
+  (void)apply_options(fd, remote.address.v6, listener.options);
   auto added = add({.fd = fd, .kind = Kind::kOpen, .remote = remote}, EPOLLIN | EPOLLRDHUP);
   if (!added) return false;
   event = {NetEventKind::kAccepted, *added, id, remote, 0};

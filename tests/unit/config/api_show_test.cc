@@ -79,6 +79,9 @@ TEST(ApiShow, nets_at_each_verbosity) {
   EXPECT_EQ(keys(net_doc(nets, 1)), keys(document_of(golden_text("tcp-mr.net-show-v"))));
   EXPECT_EQ(keys(net_doc(nets, 2)), keys(document_of(golden_text("router.export"))));
   EXPECT_TRUE(net_doc({}, 0).is_null());
+  nets[1].nis[0].warnings = {"arp_ignore is 0"};
+  EXPECT_EQ(net_doc(nets, 1).find("net")->at(1).find("local NI(s)")->at(0).find("warnings")->at(0).text(),
+            "arp_ignore is 0");
 }
 
 TEST(ApiShow, peers_at_each_verbosity) {

@@ -20,6 +20,11 @@ struct Handler : api::ApiHandler {
   void request(api::RequestId id, const api::Request& request) override {
     api::Answer answer;
     if (request.verb == api::Verb::kChange) {
+      api::Answer part;
+      part.more = true;
+      for (const config::PlacedChange& one : request.changes)
+        if (std::holds_alternative<config::NetDel>(one.change)) part.notes.emplace_back("it takes a while");
+      if (!part.notes.empty()) server->reply(id, part);
       answer = api::answer_change_errors(request.changes, config::changes_apply(state, request.changes));
     } else if (request.object == "export") {
       answer.doc = config::export_backup(state);
@@ -76,6 +81,8 @@ TEST_F(CtlRun, a_life) {
   EXPECT_EQ(
       ctl("--layout classic net add --net tcp --if eth0"),
       "234\n!add:\n    - net:\n          errno: -17\n          descr: \"cannot add LNet NI: tcp already has eth0\"\n");
+  EXPECT_EQ(ctl("net del --net tcp --if eth0"), "0\n!note: it takes a while\n");
+  EXPECT_EQ(ctl("net add --net tcp --if eth0 --cpt 0"), "0\n");
   EXPECT_EQ(ctl("set retry_count 1"), "0\n");
   std::string exported = ctl("export --backup");
   EXPECT_EQ(exported.substr(0, 58), "0\nnet:\n-     net type: tcp\n      local NI(s):\n      -     ");

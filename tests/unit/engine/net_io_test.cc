@@ -115,6 +115,27 @@ TEST_F(Net, talks_both_ways_on_v4_and_v6) {
   }
 }
 
+TEST_F(Net, holds_an_accepted_connection_to_the_interface_that_it_came_in_over) {
+  for (const IpAddress& address : {v4(1), v6_loopback()}) {
+    const Both both = connect(address, listen(address), plain);
+    const auto elsewhere = io->hold(both.accepted, "no-such-if");
+    ASSERT_FALSE(elsewhere.has_value());
+    EXPECT_EQ(-EXDEV, elsewhere.error().code);
+    EXPECT_TRUE(io->hold(both.accepted, "lo").has_value());
+    EXPECT_EQ(5, io->write(both.accepted, std::as_bytes(std::span("hello", 5))));
+    EXPECT_EQ(both.dialled, next().socket);
+    EXPECT_EQ(5, io->read(both.dialled, bytes));
+    const int fd = int(io->detach(both.accepted).number);
+    std::array<char, 16> name{};
+    auto length = socklen_t(name.size());
+    EXPECT_EQ(0, getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name.data(), &length));
+    EXPECT_STREQ("lo", name.data());
+    ::close(fd);
+    io->close(both.dialled);
+    io->unlisten(listener);
+  }
+}
+
 TEST_F(Net, says_why_it_cannot_listen) {
   const Endpoint at = listen(v4(1));
   auto again = io->listen(at, 8, plain);
