@@ -49,7 +49,10 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
   peer_deps.gateway_nid = [this](const Nid& nid) { return routes->is_gateway(nid); };
   peers = std::make_unique<PeerDb>(std::move(peer_deps));
   routes = std::make_unique<RouteDb>(*nis, *peers, rng);
+  router_checker = std::make_unique<RouterChecker>(RouterChecker::Deps{
+      *nis, *peers, *routes, [this](Peer& peer, Net net) { discovery->check_gateway(peer, net); }});
   routing = std::make_unique<Routing>(Routing::Deps{*outbox, memory, config.groups, config.workers});
+  net_watch = std::make_unique<NetWatch>(*nis);
   portals = std::make_unique<Portals>(*outbox);
   submitters = std::make_unique<Submitters>(*mesh, *outbox);
 }

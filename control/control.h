@@ -19,7 +19,9 @@
 #include "control/portals.h"
 #include "control/publish/peer_table.h"
 #include "control/publish/publisher.h"
+#include "control/routes/net_watch.h"
 #include "control/routes/route_db.h"
+#include "control/routes/router_checker.h"
 #include "control/routes/routing.h"
 #include "control/stats/totals.h"
 #include "dataplane/base/rng.h"
@@ -75,7 +77,9 @@ struct Control {
   std::unique_ptr<LocalNis> nis;
   std::unique_ptr<PeerDb> peers;
   std::unique_ptr<RouteDb> routes;
+  std::unique_ptr<RouterChecker> router_checker;
   std::unique_ptr<Routing> routing;
+  std::unique_ptr<NetWatch> net_watch;
   std::unique_ptr<Portals> portals;
   std::unique_ptr<Submitters> submitters;
   std::unique_ptr<ControlPort> port;

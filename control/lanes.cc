@@ -72,7 +72,11 @@ unsigned run_health(Control& c) {
     ++done;
   }
   c.peers->revive(c.now, [&](PeerNi&) { ++done; });
-  if (done > 0) c.routes->refresh();
+  if (!c.stopping) done += c.router_checker->turn(c.now);
+  if (c.net_watch->turn(c.now, c.routing->advertised())) {
+    c.dirty.ping = true;
+    ++done;
+  }
   if (c.now >= c.routing->next_deadline() && c.routing->turn(c.now, router_buffers_idle(c))) {
     c.dirty.node = c.dirty.ping = true;
     c.peers->set_watch_aliveness(c.routing->state() != RoutingState::kDisabled);
@@ -106,7 +110,8 @@ unsigned run_views(Control& c) {
 Instant lanes_deadline(Control& c) {
   Instant next = std::min(
       {c.nis->next_deadline(), c.peers->next_deadline(), c.routing->next_deadline(), c.pinger->next_deadline()});
-  next = std::min(next, c.discovery->next_deadline());
+  next =
+      std::min({next, c.discovery->next_deadline(), c.router_checker->next_deadline(), c.net_watch->next_deadline()});
   for (auto& lnd : c.lnds) next = std::min(next, lnd->next_deadline());
   const bool soon = c.outbox->waiting() || c.unpublished || !c.ping_target->settled();
   if (soon) next = std::min(next, c.now + kRetrySoon);

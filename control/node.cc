@@ -60,9 +60,7 @@ Result<void> Node::open(Instant now) {
   c_.discovery = std::make_unique<DiscoveryDriver>(c_);
   c_.ping_target->set_hooks(
       [this](const Event& event, std::span<const std::byte> bytes, Instant) { c_.discovery->push_came(event, bytes); },
-      [this](const Event& event, Instant at) {
-        if (LocalNi* ni = c_.nis->find(event.target)) ni->pinged_at = at;
-      });
+      [this](const Event& event, Instant at) { c_.net_watch->pinged(event.target, event.source, at); });
   if (auto opened = c_.portals->open(PortalIndex{0}, WorkerId{0}, PortalMode::kSingle, true); !opened) return opened;
   (void)publish_views(c_, true);
   return {};

@@ -17,6 +17,14 @@ void clear(Peer& peer, uint32_t bits) {
   peer.state &= ~bits;
 }
 
+/// The NIs of a gateway on the net that it is checked over.
+const std::vector<PeerNi*>& check_targets(const Peer& peer) {
+  static const std::vector<PeerNi*> kNone;
+  for (const PeerNet& net : peer.nets)
+    if (net.net == peer.gateway.check_net) return net.nis;
+  return kNone;
+}
+
 }  // namespace
 
 Discovery::Discovery(MergeDeps deps, DiscoveryPort& port) : deps_(std::move(deps)), port_(port) {
@@ -73,6 +81,14 @@ void Discovery::discover(PeerNi& ni, uint64_t waiter, bool force) {
   if (force || !peer.has(kPeerDiscovering)) queue(peer, false);
 }
 
+void Discovery::check_gateway(Peer& peer, Net net) {
+  peer.gateway.check_net = net;
+  peer.gateway.tries = 0;
+  clear(peer, kPeerNidsUptodate);
+  peer.state |= kPeerForcePing | kPeerForcePush | kPeerRtrDiscovery;
+  queue(peer, false);
+}
+
 Peer* Discovery::of_number(uint64_t number) {
   Peer* peer = deps_.peers.find_peer(uint32_t(number >> 32));
   return peer != nullptr && (peer->discovery.ping == number || peer->discovery.push == number) ? peer : nullptr;
@@ -113,6 +129,10 @@ void Discovery::ping_failed(uint64_t number, int32_t error) {
   peer->discovery.pushed_meanwhile = false;
   clear(*peer, kPeerPingSent);
   if (peer->has(kPeerNidsUptodate | kPeerDataPresent) && !peer->has(kPeerForcePing)) return refresh(*peer);
+  if (peer->has(kPeerRtrDiscovery) && ++peer->gateway.tries < check_targets(*peer).size()) {
+    peer->state |= kPeerForcePing;  // it has another NI there
+    return queue(*peer, false);
+  }
   peer->discovery.error = error;
   peer->state |= kPeerPingFailed;
   queue(*peer, false);
@@ -281,7 +301,25 @@ void Discovery::send_ping(Peer& peer) {
   peer.state |= kPeerPingSent;
   d.resize = d.pushed_meanwhile = false;
   d.ping = uint64_t{peer.id} << 32 | next_number_++;
-  port_.send_ping(d.ping, peer.primary().nid, d.sink_bytes);
+  DiscoveryPort::Order order{.target = peer.primary().nid};
+  if (peer.has(kPeerRtrDiscovery)) order = check_order(peer);
+  ++peer.gateway.checks;
+  order.number = d.ping;
+  order.sink_bytes = d.sink_bytes;
+  port_.send_ping(order);
+}
+
+// Over exactly that net, whatever else leads there: its NIs take turns, and so do ours.
+DiscoveryPort::Order Discovery::check_order(const Peer& peer) const {
+  DiscoveryPort::Order order{.target = peer.primary().nid, .check = true};
+  const auto& theirs = check_targets(peer);
+  std::vector<LocalNi*> ours = deps_.nis.on_net(peer.gateway.check_net);
+  if (std::any_of(ours.begin(), ours.end(), [](const LocalNi* ni) { return !ni->fatal; }))
+    std::erase_if(ours, [](const LocalNi* ni) { return ni->fatal; });
+  if (theirs.empty() || ours.empty()) return order;
+  order.target = theirs[peer.gateway.checks % theirs.size()]->nid;
+  order.self = ours[peer.gateway.checks % ours.size()]->nid;
+  return order;
 }
 
 void Discovery::send_push(Peer& peer) {
@@ -292,7 +330,10 @@ void Discovery::send_push(Peer& peer) {
   d.push_seqno = sequence_;
   const Nid self = std::exchange(d.push_src, kAnyNid), target = std::exchange(d.push_dst, kAnyNid);
   const bool known = !self.is_any() && !target.is_any();
-  port_.send_push(d.push, known ? self : kAnyNid, known ? target : peer.primary().nid);
+  port_.send_push({.number = d.push,
+                   .self = known ? self : kAnyNid,
+                   .target = known ? target : peer.primary().nid,
+                   .check = peer.has(kPeerRtrDiscovery)});
 }
 
 bool Discovery::needs_push(const Peer& peer) const {
@@ -315,8 +356,9 @@ bool Discovery::is_up_to_date(const Peer& peer) const {
   return !peer.has(kUnfinished) && (peer.state & kFinished) == kFinished && !needs_push(peer);
 }
 
+// A gateway that is only being checked is as good as before.
 void Discovery::refresh(Peer& peer) {
-  const bool now = is_up_to_date(peer);
+  const bool now = is_up_to_date(peer) || peer.has(kPeerRtrDiscovery);
   if (now == peer.up_to_date) return;
   peer.up_to_date = now;
   deps_.peers.touch(peer);
@@ -334,12 +376,21 @@ void Discovery::finish(Peer& peer, int32_t error) {
   } else {
     peer.state |= kPeerRediscover;
   }
+  if (peer.has(kPeerRtrDiscovery)) gateway_checked(peer, error);
   refresh(peer);
   const auto found = waiters_.find(peer.id);
   if (found == waiters_.end()) return;
   const auto released = std::move(found->second);
   waiters_.erase(found);
   for (const Waiter& one : released) port_.discovered(one.waiter, error);
+}
+
+void Discovery::gateway_checked(Peer& peer, int32_t error) {
+  clear(peer, kPeerRtrDiscovery);
+  peer.state |= kPeerRtrDiscovered;
+  peer.gateway.alive = error == 0;
+  if (error != 0) peer_is_down(deps_, peer);
+  deps_.peers.touch(peer);
 }
 
 // Their peer was absorbed by another, or deleted: they go on with who has the NID now.

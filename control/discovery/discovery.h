@@ -32,10 +32,17 @@ inline constexpr unsigned kDiscoveryBudget = 64;
 /// What discovery asks for. Nothing here may call back into Discovery before it has returned.
 class DiscoveryPort {
  public:
-  /// A GET of ping info from `target`; ends in ping_answered() or ping_failed() with the same number.
-  virtual void send_ping(uint64_t number, const Nid& target, uint32_t sink_bytes) = 0;
-  /// A PUT of our current ping info; `self` ANY = choose. Ends in push_ended().
-  virtual void send_push(uint64_t number, const Nid& self, const Nid& target) = 0;
+  /// A GET of ping info, which ends in ping_answered() or ping_failed() with the same number; or a PUT of our current
+  /// one, which ends in push_ended().
+  struct Order {
+    uint64_t number = 0;
+    Nid self = kAnyNid;  ///< source NID; ANY = choose
+    Nid target;
+    uint32_t sink_bytes = 0;  ///< of a ping: room for the answer
+    bool check = false;       ///< of a gateway: it has less time to answer
+  };
+  virtual void send_ping(const Order& order) = 0;
+  virtual void send_push(const Order& order) = 0;
   /// What discover() was called for has ended: 0, or why it failed. Once per call.
   virtual void discovered(uint64_t waiter, int32_t error) = 0;
 
@@ -66,6 +73,9 @@ class Discovery {
   /// Somebody waits until the peer is up to date; discovered() comes for `waiter`, at once when it is. `force`: also
   /// when it is.
   void discover(PeerNi& ni, uint64_t waiter, bool force);
+  /// Asks a gateway, over this net of both, whether it is alive; what comes of it is in Peer::gateway. Nobody's
+  /// messages wait for that. Requires: it is not being checked already (kPeerRtrDiscovery).
+  void check_gateway(Peer& peer, Net net);
   void ping_answered(uint64_t number, PingData data);
   void ping_failed(uint64_t number, int32_t error);
   void push_ended(uint64_t number, int32_t error);
@@ -92,6 +102,8 @@ class Discovery {
   bool merge(Peer*& peer);
   void finish(Peer& peer, int32_t error);
   void send_ping(Peer& peer);
+  [[nodiscard]] DiscoveryPort::Order check_order(const Peer& peer) const;
+  void gateway_checked(Peer& peer, int32_t error);
   void send_push(Peer& peer);
   void bad_data(Peer& peer, const PingData& data);
   void learn_features(Peer& peer, uint32_t features, bool pushed);

@@ -114,11 +114,17 @@ void DiscoveryDriver::push_came(const Event& event, std::span<const std::byte> b
   machine_.push_came(std::move(data));
 }
 
-void DiscoveryDriver::send_ping(uint64_t number, const Nid& target, uint32_t sink_bytes) {
+ReservedOp DiscoveryDriver::operation(const Order& order) const {
   ReservedOp op;
-  op.target = target;
-  op.sink_bytes = sink_bytes;
-  ops_.start(std::move(op), [this, number](const ReservedEnd& end) {
+  op.self = order.self;
+  op.target = order.target;
+  op.sink_bytes = order.sink_bytes;
+  if (order.check) op.timeout = c_.desired.ulnet.router_ping_timeout;
+  return op;
+}
+
+void DiscoveryDriver::send_ping(const Order& order) {
+  ops_.start(operation(order), [this, number = order.number](const ReservedEnd& end) {
     if (stopped_) return;
     if (end.error != 0) return machine_.ping_failed(number, end.error);
     PingData data = decode(end.bytes);
@@ -128,12 +134,10 @@ void DiscoveryDriver::send_ping(uint64_t number, const Nid& target, uint32_t sin
   });
 }
 
-void DiscoveryDriver::send_push(uint64_t number, const Nid& self, const Nid& target) {
-  ReservedOp op;
-  op.self = self;
-  op.target = target;
+void DiscoveryDriver::send_push(const Order& order) {
+  ReservedOp op = operation(order);
   op.payload = payload_;
-  ops_.start(std::move(op), [this, number](const ReservedEnd& end) {
+  ops_.start(std::move(op), [this, number = order.number](const ReservedEnd& end) {
     if (!stopped_) machine_.push_ended(number, end.error);
   });
 }

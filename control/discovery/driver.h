@@ -37,6 +37,8 @@ class DiscoveryDriver final : DiscoveryPort {
   /// What this node says of itself from now on.
   void local_changed(const wire::PingInfo& info);
   void push_came(const Event& event, std::span<const std::byte> bytes);
+  /// See Discovery::check_gateway.
+  void check_gateway(Peer& peer, Net net) { machine_.check_gateway(peer, net); }
   /// The peer's state was changed by an operator.
   void refresh(Peer& peer) { machine_.refresh(peer); }
   [[nodiscard]] uint32_t sequence() const { return machine_.sequence(); }
@@ -52,9 +54,10 @@ class DiscoveryDriver final : DiscoveryPort {
  private:
   using Told = std::function<void(int32_t error)>;
   struct Batch;
-  void send_ping(uint64_t number, const Nid& target, uint32_t sink_bytes) override;
-  void send_push(uint64_t number, const Nid& self, const Nid& target) override;
+  void send_ping(const Order& order) override;
+  void send_push(const Order& order) override;
   void discovered(uint64_t waiter, int32_t error) override;
+  [[nodiscard]] ReservedOp operation(const Order& order) const;
   void wait(PeerNi& ni, bool force, Told told);
   [[nodiscard]] PingData decode(std::span<const std::byte> bytes) const;
 

@@ -175,6 +175,10 @@ MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingI
   Merging merging{deps, owner, info, {owner.id, 0}, kAnyNid};
   owner.state &= ~uint32_t{kPeerRouterEnabled};
   if ((info.features & wire::kFeatureRteDisabled) == 0) owner.state |= kPeerRouterEnabled;
+  if (deps.peers.is_gateway(owner)) {
+    owner.gateway.said = info.nis;
+    deps.peers.touch(owner);
+  }
   merging.statuses();
   if (kind == MergeKind::kStatusOnly || owner.has(kPeerNoDiscovery)) return merging.result;
   if (kind == MergeKind::kCompare)
@@ -184,6 +188,10 @@ MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingI
   else
     merging.apply();
   return merging.result;
+}
+
+void peer_is_down(const MergeDeps& deps, Peer& peer) {
+  for (PeerNi* ni : all_nis(peer)) set_status(deps.peers, *ni, wire::kNiDown);
 }
 
 void peer_reduce(const MergeDeps& deps, Peer& peer) {

@@ -28,6 +28,9 @@ struct MergeResult {
 [[nodiscard]] MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info,
                                           MergeKind kind);
 
+/// All NIs of the peer are taken to be down, as if its node had said so.
+void peer_is_down(const MergeDeps& deps, Peer& peer);
+
 /// A peer whose node does not discover (any more) is one peer per NID: it keeps its primary NID only.
 void peer_reduce(const MergeDeps& deps, Peer& peer);
 

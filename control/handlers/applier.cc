@@ -126,6 +126,7 @@ unsigned Applier::turn(Instant now) {
       if (!job.leaving.empty()) return done;
     }
     if (job.undoing || job.next == job.changes.size()) {
+      if (must_wait_for_gateways(job)) return done;
       finish(job);
       continue;
     }
@@ -140,13 +141,20 @@ unsigned Applier::turn(Instant now) {
   return done;
 }
 
+// `check_routers_before_use`: the start is over when each gateway was tried once.
+bool Applier::must_wait_for_gateways(Job& job) {
+  if (!job.errors.empty() || !start_up_ || !job.after.ulnet.check_routers_before_use) return false;
+  if (!std::exchange(job.in_force, true)) put_in_force(job);
+  return !c_.router_checker->all_tried();
+}
+
 void Applier::undo_all(Job& job) {
   job.undoing = true;
   for (; !job.undo.empty(); job.undo.pop_back()) job.undo.back()();
 }
 
 void Applier::finish(Job& job) {
-  if (job.errors.empty()) put_in_force(job);
+  if (job.errors.empty() && !job.in_force) put_in_force(job);
   Done done = std::move(job.done);
   const auto errors = std::move(job.errors);
   jobs_.pop_front();
@@ -168,7 +176,12 @@ void Applier::put_in_force(Job& job) {
     });
   });
   const config::UlnetSection& ulnet = c_.desired.ulnet;
-  c_.routing->set_settle_time(ulnet.alive_router_check_interval + ulnet.router_ping_timeout);
+  const Duration interval = ulnet.alive_router_check_interval;
+  c_.routing->set_settle_time(interval + ulnet.router_ping_timeout);
+  c_.net_watch->set_limit(interval + ulnet.router_ping_timeout);
+  c_.router_checker->set_interval(interval);
+  c_.routes->set_rules({.avoid_asym = ulnet.avoid_asym_router_failure,
+                        .tried_first = ulnet.check_routers_before_use && interval > Duration::zero()});
   c_.peers->set_watch_aliveness(c_.routing->state() != RoutingState::kDisabled);
   c_.dirty.node = c_.dirty.local = true;
   if (job.ulnet && ulnet_changed_) ulnet_changed_();

@@ -54,11 +54,13 @@ class Applier {
     std::vector<NiId> leaving;  // NIs that the current change waits for
     std::vector<std::function<void()>> undo;
     bool undoing = false;
-    bool ulnet = false;  // holds changes of `ulnet:` keys
+    bool ulnet = false;     // holds changes of `ulnet:` keys
+    bool in_force = false;  // and waits for the gateways' first checks
     std::vector<config::ChangeError> errors;
   };
   void start(Job& job);
   [[nodiscard]] bool carry_on(Job& job);
+  [[nodiscard]] bool must_wait_for_gateways(Job& job);
   void finish(Job& job);
   [[nodiscard]] config::ChangeList expand(const config::ChangeList& changes, std::vector<size_t>& origin);
   void normalise(config::Change& change);

@@ -39,10 +39,10 @@ struct LocalNi {
   std::vector<std::shared_ptr<NiSlice>> slices;  ///< by worker
   uint32_t device_numa = UINT32_MAX;
   uint32_t device_mbps = 0;
-  bool fatal = false;  ///< its driver reported the link down
+  bool fatal = false;   ///< its driver reported the link down
+  bool silent = false;  ///< this node routes, and nobody pings it over this net (docs/wire/lnet.md §8.4)
   uint16_t health = kHealthMax;
-  Instant pinged_at = kNever;  ///< last ping GET that came to it (docs/wire/lnet.md §8.4)
-  InterfaceTotals baseline;    ///< what `stats reset` has set to zero
+  InterfaceTotals baseline;  ///< what `stats reset` has set to zero
 
   // Deletion.
   bool leaving = false;  ///< nobody is told of it any more, and nothing new goes over it
@@ -56,7 +56,7 @@ struct LocalNi {
   unsigned undrained = 0;   ///< workers that have not answered kNiClose
   Instant drain_deadline = kForever;
 
-  [[nodiscard]] bool up() const { return !fatal && health > 0; }
+  [[nodiscard]] bool up() const { return !fatal && !silent && health > 0; }
   [[nodiscard]] bool going() const { return leaving || closing; }
   [[nodiscard]] uint64_t messages() const;
 };

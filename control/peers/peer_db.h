@@ -38,6 +38,8 @@ enum PeerState : uint32_t {
   kPeerPushFailed = 1u << 12,
   kPeerForcePing = 1u << 13,
   kPeerForcePush = 1u << 14,
+  kPeerRtrDiscovery = 1u << 16,
+  kPeerRtrDiscovered = 1u << 17,
   kPeerMarkDeletion = 1u << 18,
   kPeerLockPrimary = 1u << 20,
   kPeerBadConfig = 1u << 21,
@@ -103,11 +105,21 @@ struct PeerDiscovery {
   std::unique_ptr<wire::PingInfo> data;  ///< not merged yet
 };
 
+/// What the router checker found out about a peer that routes lead through (docs/wire/lnet.md §8.5).
+struct GatewayState {
+  bool alive = true;               ///< the last check did not fail
+  Net check_net;                   ///< over which it is being checked
+  uint32_t checks = 0;             ///< pings sent; NIs take turns by it
+  uint32_t tries = 0;              ///< pings of this check that have failed
+  std::vector<wire::PingNi> said;  ///< its NIs as it named them last; also those that are no NIDs of the peer
+};
+
 struct Peer {
   uint32_t id = 0;
   uint32_t state = 0;         ///< PeerState
   std::vector<PeerNet> nets;  ///< the primary NID's first, and in it the primary NID
   PeerDiscovery discovery;
+  GatewayState gateway;
   bool up_to_date = false;  ///< requests may go without discovery (docs/wire/lnet.md §5.2)
   bool dirty = false;       ///< its view is older than it
   [[nodiscard]] PeerNi& primary() const { return *nets.front().nis.front(); }
@@ -177,6 +189,8 @@ class PeerDb {
   void set_watch_aliveness(bool on);
 
   void touch(Peer& peer);
+  /// Something has changed since flush() was called last.
+  [[nodiscard]] bool changed() const { return !dirty_.empty() || !gone_.empty(); }
   /// Brings `table` up to date with everything that has changed; true when something had.
   bool flush(PeerTableBuilder& table);
 

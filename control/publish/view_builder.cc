@@ -12,6 +12,7 @@ bool refresh_parts(Control& c) {
     c.parts.local = build_local_view(*c.nis, c.desired.global.retry_count);
     changed = true;
   }
+  if (c.peers->changed()) c.routes->refresh();
   if (c.peers->flush(*c.peer_table) || c.parts.peers == nullptr) {
     c.parts.peers = c.peer_table->snapshot();
     changed = true;
@@ -78,6 +79,7 @@ NodeView build_node_view(const Control& c) {
   NodeView node;
   node.routing = c.routing->state();
   node.drop_asym_route = global.drop_asym_route != 0;
+  node.discover_gateways = c.router_checker->interval() <= Duration::zero();
   node.stopping = c.stopping;
   node.retry_count = uint32_t(global.retry_count);
   node.numa_range = uint32_t(global.numa_range);

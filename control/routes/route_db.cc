@@ -7,6 +7,28 @@
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {
+namespace {
+
+/// Has the gateway an NI on this net over which it can be reached?
+bool near_side_alive(const Peer& gateway, Net net) {
+  for (const PeerNet& one : gateway.nets)
+    for (const PeerNi* ni : one.nis)
+      if (one.net == net && !ni->life.down && ni->status != wire::kNiDown) return true;
+  return false;
+}
+
+/// Says the gateway that it has an NI on this net that is up?
+bool far_side_alive(const Peer& gateway, Net net) {
+  return std::any_of(gateway.gateway.said.begin(), gateway.gateway.said.end(),
+                     [&](const wire::PingNi& one) { return one.nid.net() == net && one.status != wire::kNiDown; });
+}
+
+bool knows_net(const Peer& gateway, Net net) {
+  return std::any_of(gateway.gateway.said.begin(), gateway.gateway.said.end(),
+                     [&](const wire::PingNi& one) { return one.nid.net() == net; });
+}
+
+}  // namespace
 
 const Peer* RouteDb::peer_of(const Nid& gateway) {
   const PeerNi* ni = peers_.find(gateway);
@@ -37,14 +59,15 @@ TextResult<void> RouteDb::add(const config::RouteConfig& config) {
   auto gateway = peers_.find_or_create(config.gateway, kAnyNid);
   if (!gateway) return fail_text(gateway.error().code, gateway.error().what);
   for (const Route& route : routes_) {
-    if (route.config.net == config.net && peer_of(route.config.gateway) == (*gateway)->peer) {
+    if (route.config.net == config.net && route.config.gateway == config.gateway) {
       return fail_text(EEXIST, fmt::format("Route already exists or the specified network is local: {} through {}",
                                            net_text(config.net), nid_text(route.config.gateway)));
     }
   }
   // At a random place, so that equal routes are not tried in the same order by every node.
   const auto place = routes_.begin() + std::ptrdiff_t(rng_.below(routes_.size() + 1));
-  routes_.insert(place, Route{free_id(), config, !(*gateway)->life.down});
+  const auto made = routes_.insert(place, Route{free_id(), config});
+  made->alive = is_alive(*made);
   ++gateways_[config.gateway];
   peers_.touch(*(*gateway)->peer);
   ++revision_;
@@ -86,11 +109,29 @@ void RouteDb::clear() {
   while (!routes_.empty()) forget(routes_.size() - 1);
 }
 
+// docs/wire/lnet.md §8.6. A gateway of which nothing has been heard yet counts as alive, unless it is to be tried
+// first.
+bool RouteDb::is_alive(const Route& route) {
+  const Peer* gateway = peer_of(route.config.gateway);
+  if (gateway == nullptr || !gateway->gateway.alive) return false;
+  if (rules_.tried_first && !gateway->has(kPeerRtrDiscovered)) return false;
+  if (!near_side_alive(*gateway, route.config.gateway.net())) return false;
+  if (gateway->gateway.said.empty()) return true;
+  const bool single_hop = route.config.hop == 1 || knows_net(*gateway, route.config.net);
+  if (rules_.avoid_asym && single_hop && !far_side_alive(*gateway, route.config.net)) return false;
+  return gateway->has(kPeerRouterEnabled);
+}
+
+void RouteDb::set_rules(const RouteRules& rules) {
+  if (rules == rules_) return;
+  rules_ = rules;
+  refresh();
+}
+
 bool RouteDb::refresh() {
   bool changed = false;
   for (Route& route : routes_) {
-    const PeerNi* gateway = peers_.find(route.config.gateway);
-    const bool alive = gateway != nullptr && !gateway->life.down;
+    const bool alive = is_alive(route);
     changed |= alive != route.alive;
     route.alive = alive;
   }

@@ -1,7 +1,7 @@
 // Routes: which gateway leads to which remote net, and whether it is alive as far as this node knows. Thread: control.
-// Gateways are peers (docs/wire/lnet.md §8.5); until discovery watches them, a route is alive unless the gateway's
-// driver said that it cannot be reached, and is tried again after a while (peers/peer_db.h, Liveness). It forwards
-// nothing: that is routing.h and the workers.
+// Gateways are peers; whether they live is found out by router_checker.h and by drivers that cannot reach them, and
+// what that means for a route is decided here (docs/wire/lnet.md §8.6). It forwards nothing: that is routing.h and the
+// workers.
 #pragma once
 #include <memory>
 #include <unordered_map>
@@ -22,12 +22,20 @@ struct Route {
   bool alive = true;
 };
 
+/// What decides, besides the gateways themselves, whether a route is alive.
+struct RouteRules {
+  bool avoid_asym = true;    ///< avoid_asym_router_failure: the gateway's far side must be up, too
+  bool tried_first = false;  ///< check_routers_before_use: dead until its first check
+  bool operator==(const RouteRules&) const = default;
+};
+
 class RouteDb {
  public:
   RouteDb(LocalNis& nis, PeerDb& peers, Rng& rng) : nis_(nis), peers_(peers), rng_(rng) {}
 
   /// Errors: EEXIST (the net is local, or there is such a route), EHOSTUNREACH (gateway on no local net), EINVAL
-  /// (the gateway is this node), ENOSPC (kRoutesMax), ENOMEM (docs/wire/lnet.md §8.6).
+  /// (the gateway is this node), ENOSPC (kRoutesMax), ENOMEM (docs/wire/lnet.md §8.6). Several routes may name NIDs of
+  /// one gateway (docs/decisions.md #6).
   [[nodiscard]] TextResult<void> add(const config::RouteConfig& config);
   /// Errors: ENOENT.
   [[nodiscard]] TextResult<void> remove(Net net, const Nid& gateway);
@@ -35,6 +43,7 @@ class RouteDb {
   std::vector<config::RouteConfig> remove_unreachable();
   void clear();
 
+  void set_rules(const RouteRules& rules);
   /// Looks again at the gateways' liveness; true when a route changed.
   bool refresh();
   /// True when some route leads to the net, alive or not.
@@ -48,12 +57,14 @@ class RouteDb {
 
  private:
   [[nodiscard]] const Peer* peer_of(const Nid& gateway);
+  [[nodiscard]] bool is_alive(const Route& route);
   [[nodiscard]] uint32_t free_id() const;
   void forget(size_t index);
 
   LocalNis& nis_;
   PeerDb& peers_;
   Rng& rng_;
+  RouteRules rules_;
   std::vector<Route> routes_;
   std::unordered_map<Nid, unsigned, NidHash> gateways_;  // routes through each
   uint64_t revision_ = 0;

@@ -249,6 +249,8 @@ class Chooser {
       }
     }
     if (best == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    if (view_.node.discover_gateways && request_.discovers() && !best_gateway.peer->up_to_date)
+      return park(best->gateway, true);
     PathChoice choice = to_gateway(*best_gateway.peer, *best_hop, from, dest);
     choice.route = best;
     return choice;

@@ -176,7 +176,8 @@ enum class RoutingState : uint8_t { kDisabled, kEnabled, kStopping, kStarting };
 struct NodeView {
   RoutingState routing = RoutingState::kDisabled;
   bool drop_asym_route = false;
-  bool stopping = false;  ///< nothing new is accepted
+  bool discover_gateways = false;  ///< a gateway is discovered when it is used: no checker does it
+  bool stopping = false;           ///< nothing new is accepted
   uint32_t retry_count = 2;
   uint32_t numa_range = 0;
   uint8_t response_tracking = 3;

@@ -168,6 +168,21 @@ TEST(CaptureReplay, d1_as_the_router) {
   EXPECT_EQ(place.difference(), "");
 }
 
+// As a client, whose only route leads through the router: it asks it every 5.1 s, and pushes each time although nothing
+// has changed.
+TEST(CaptureReplay, d1_as_the_client) {
+  KernelPlace place({.nis = {"10.10.0.1@tcp1"}, .router_check = 5}, {ip("10.10.0.3")});
+  place.play(read("d1-routed-ping-tcp1side"), true);
+  place.run_for(400ms);  // the kernel's sixth check comes 0.5 s later than 25 s after its first
+  place.apply({config::RouteAdd{{.net = *net_parse("tcp2"), .gateway = *nid_parse("10.10.0.3@tcp1")}}});
+  place.run_for(24300ms);
+  EXPECT_EQ(place.ping_and_wait("10.20.0.2@tcp2"), 0);
+  place.run_for(330ms);
+  EXPECT_EQ(place.discover_and_wait("10.20.0.2@tcp2"), 0);
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
+}
+
 // Two rails: node 1 discovers node 2, whose push comes over the other rail; pings alternate.
 TEST(CaptureReplay, b1_discovery_as_the_active_node) {
   KernelPlace place({.nis = {kOne, "10.10.0.101@tcp"}}, {address_of(kTwo), ip("10.10.0.102")});

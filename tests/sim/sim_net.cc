@@ -107,6 +107,7 @@ void SimNode::configure() {
   changes.push_back(config::SetValue{"transaction_timeout", spec_.transaction_timeout});
   if (spec_.discovery != config::Discovery::kOn)
     changes.push_back(config::SetValue{"discovery", int64_t(spec_.discovery)});
+  changes.push_back(config::UlnetSet{"alive_router_check_interval", config::Doc(spec_.router_check)});
   for (const std::string& text : spec_.nis) changes.push_back(net_add(spec_, text));
   for (const RouteSpec& route : spec_.routes)
     changes.push_back(config::RouteAdd{{.net = *net_parse(route.net), .gateway = must_nid(route.gateway)}});

@@ -41,6 +41,7 @@ struct NodeSpec {
   int64_t transaction_timeout = 150;  ///< s
   int64_t lnd_timeout = 50;           ///< s
   config::Discovery discovery = config::Discovery::kOn;
+  int64_t router_check = 60;     ///< s; alive_router_check_interval
   uint32_t features_hidden = 0;  ///< bits that its ping info lacks: an older version
 };
 

@@ -27,7 +27,7 @@ while True:
     signal.pause()
 ''',
     'ulnetctl': '''#!/bin/sh
-[ "$DUMMY" = refuse ] && [ "$3 $4" = "set routing" ] && { echo no >&2; exit 1; }
+[ "$DUMMY" = refuse ] && [ "$3 $4" = "routing show" ] && { echo no >&2; exit 1; }
 echo "ctl: $*"
 ''',
     'ulnet-perf': '''#!/bin/sh
@@ -80,7 +80,7 @@ class Quickstart(unittest.TestCase):
             self.assertIn('hugepages', output)
 
     def test_failures_are_told_and_cleaned_up(self):
-        self.assertIn('this command failed: ulnetctl set routing 1', self.finish(self.start(dummy='refuse'), 1))
+        self.assertIn('this command failed: ulnetctl routing show', self.finish(self.start(dummy='refuse'), 1))
         output = self.finish(self.start(dummy='dead'), 1)
         self.assertIn('ulnetd of router ended at once', output)
         self.assertIn('cannot start', output)  # the daemon's log is shown

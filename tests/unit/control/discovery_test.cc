@@ -28,13 +28,15 @@ class DiscoveryTest : public ::testing::Test, protected DiscoveryPort {
                                 : text;
   }
 
-  void send_ping(uint64_t number, const Nid& target, uint32_t sink_bytes) override {
-    pings_.push_back(number);
-    said_ += "ping " + short_text(target) + (sink_bytes == 272 ? "" : " in " + std::to_string(sink_bytes)) + "; ";
+  void send_ping(const Order& order) override {
+    pings_.push_back(order.number);
+    said_ += "ping " + short_text(order.target) +
+             (order.sink_bytes == 272 ? "" : " in " + std::to_string(order.sink_bytes)) + "; ";
   }
-  void send_push(uint64_t number, const Nid& self, const Nid& target) override {
-    pushes_.push_back(number);
-    said_ += "push " + (self.is_any() ? "" : "from " + short_text(self) + " ") + "to " + short_text(target) + "; ";
+  void send_push(const Order& order) override {
+    pushes_.push_back(order.number);
+    said_ += (order.self.is_any() ? "push" : "push from " + short_text(order.self)) + " to ";
+    said_ += short_text(order.target) + "; ";
   }
   void discovered(uint64_t waiter, int32_t error) override {
     --waiting_;
@@ -594,6 +596,5 @@ TEST_F(DiscoveryTest, random_events_always_end) {
   }
   EXPECT_EQ(waiting_, 0) << "each who waited was answered once";
 }
-
 }  // namespace
 }  // namespace ulnet::test

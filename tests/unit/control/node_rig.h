@@ -154,6 +154,13 @@ class NodeRig {
     return apply(to, config::ChangeList{{std::move(change), {}}});
   }
 
+  /// The node routes, and says so at once.
+  void start_routing(RigNode& router) {
+    router.node->applier().set_start_up(true);
+    EXPECT_EQ(apply(router, {{config::SetBuffers{64, 64, 4}, {}}, {config::SetRouting{true}, {}}}), "");
+    router.node->applier().set_start_up(false);
+  }
+
   PingAnswer ping(RigNode& from, const std::string& to, const std::string& source = "", Duration timeout = 1s) {
     PingRequest request;
     request.nids = {nid(to)};

@@ -137,29 +137,6 @@ TEST(RouteDb, refusals_and_lost_gateways) {
   rig.stop_all();
 }
 
-// Goal: a gateway that cannot be reached takes its routes down; they are tried again, and come up when it answers.
-TEST(RouteDb, routes_follow_their_gateway) {
-  NodeRig rig;
-  auto& client = rig.add({"10.1.0.1@tcp"});
-  rig.add({"10.1.0.2@tcp"});
-  ASSERT_EQ(rig.apply(client, NodeRig::route_add("tcp1", "10.1.0.2@tcp")), "");
-  ASSERT_EQ(rig.ping(client, "10.1.0.2@tcp").error, 0);
-  rig.fabric.reset(nid("10.1.0.1@tcp"), nid("10.1.0.2@tcp"));
-  rig.run_for(1s);  // both sides know that the connection is gone
-  rig.fabric.cut(nid("10.1.0.1@tcp"), nid("10.1.0.2@tcp"));
-  PingRequest request;
-  request.nids = {nid("10.1.0.2@tcp")};
-  request.timeout = 300s;
-  client.node->ping(request, [](std::vector<PingAnswer>) {});
-  const auto alive = [&] { return client.node->control().routes->routes().front().alive; };
-  EXPECT_TRUE(rig.run_until([&] { return !alive(); }, 60s));
-  EXPECT_FALSE(client.node->control().publisher->current().routes->find(net("tcp1"))->routes.front().alive);
-  rig.fabric.heal_all();
-  EXPECT_TRUE(rig.run_until([&] { return alive(); }, 70s));
-  EXPECT_EQ(rig.ping(client, "10.1.0.2@tcp", "", 20s).error, 0);
-  rig.stop_all();
-}
-
 // Goal: a list of changes counts whole or not at all, also when the last of it fails on the running node.
 TEST(Applier, list_that_fails_is_undone) {
   NodeRig rig;

@@ -1,0 +1,82 @@
+#include "control/routes/router_checker.h"
+
+#include <algorithm>
+
+namespace ulnet {
+namespace {
+
+/// How often gateways are looked at, besides when one is due: NIs come and go.
+constexpr Duration kLook = 1s;
+/// Doubled so often at most: more than any interval needs.
+constexpr unsigned kDoublingsMax = 30;
+
+}  // namespace
+
+void RouterChecker::set_interval(Duration interval) {
+  if (interval == interval_) return;
+  interval_ = interval;
+  next_ = kNever;
+}
+
+void RouterChecker::hurry(const PeerNi& ni) {
+  if (ni.peer == nullptr || interval_ <= Duration::zero()) return;
+  const auto found = times_.find({ni.peer->id, ni.nid.net()});
+  if (found == times_.end() || found->second.under_way || found->second.failures > 0) return;
+  found->second.at_once = true;
+  next_ = kNever;
+}
+
+Instant RouterChecker::due(const Times& times) const {
+  if (times.at_once) return kNever;
+  Duration wait = interval_;
+  if (times.failures > 0)
+    wait = std::min<Duration>(wait, kRouterRetryMin * (1u << std::min(times.failures - 1, kDoublingsMax)));
+  return times.started + wait;
+}
+
+void RouterChecker::find_gateways() {
+  for (auto& [key, times] : times_) times.wanted = false;
+  for (const Route& route : deps_.routes.routes()) {
+    const PeerNi* gateway = deps_.peers.find(route.config.gateway);
+    if (gateway == nullptr) continue;
+    for (const PeerNet& net : gateway->peer->nets)
+      if (deps_.nis.net_local(net.net)) times_[{gateway->peer->id, net.net}].wanted = true;
+  }
+  std::erase_if(times_, [](const auto& one) { return !one.second.wanted; });
+}
+
+unsigned RouterChecker::turn(Instant now) {
+  if (deps_.routes.revision() != routes_seen_) next_ = kNever;
+  if (now < next_) return 0;
+  routes_seen_ = deps_.routes.revision();
+  find_gateways();
+  next_ = times_.empty() || interval_ <= Duration::zero() ? kForever : now + kLook;
+  if (next_ == kForever) return 0;
+  unsigned begun = 0;
+  for (auto& [key, times] : times_) {
+    Peer& peer = *deps_.peers.find_peer(key.first);
+    if (peer.has(kPeerRtrDiscovery)) continue;  // one net after the other
+    if (std::exchange(times.under_way, false)) times.failures = peer.gateway.alive ? 0 : times.failures + 1;
+    if (now < due(times)) {
+      next_ = std::min(next_, due(times));
+      continue;
+    }
+    times.started = now;
+    times.at_once = false;
+    times.under_way = true;
+    deps_.check(peer, key.second);
+    ++begun;
+  }
+  return begun;
+}
+
+bool RouterChecker::all_tried() const {
+  if (interval_ <= Duration::zero()) return true;
+  const auto& routes = deps_.routes.routes();
+  return std::all_of(routes.begin(), routes.end(), [&](const Route& route) {
+    const PeerNi* gateway = deps_.peers.find(route.config.gateway);
+    return gateway == nullptr || gateway->peer->has(kPeerRtrDiscovered);
+  });
+}
+
+}  // namespace ulnet
