@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "control/discovery/driver.h"
+#include "control/lnd_host.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet::test {
@@ -131,6 +132,17 @@ int32_t KernelPlace::discover_and_wait(const std::string& nid) {
 size_t KernelPlace::known_nids(const std::string& nid) {
   const PeerNi* ni = node_->node().control().peers->find(*nid_parse(nid));
   return ni == nullptr ? 0 : ni->peer->ni_count();
+}
+
+int KernelPlace::health(const std::string& peer_nid) {
+  const PeerNi* ni = node_->node().control().peers->find(*nid_parse(peer_nid));
+  return ni == nullptr ? -1 : int(ni->health);
+}
+
+void KernelPlace::link(const std::string& nid, bool up) {
+  Control& control = node_->node().control();
+  const LocalNi* ni = control.nis->find(*nid_parse(nid));
+  control.lnd_hosts[ni->lnd]->ni_fatal(ni->id, !up);
 }
 
 void KernelPlace::turn(Instant limit) {

@@ -42,6 +42,9 @@ class KernelPlace {
   int32_t discover_and_wait(const std::string& nid);
   /// How many NIDs our node knows of the peer with this one.
   [[nodiscard]] size_t known_nids(const std::string& nid);
+  [[nodiscard]] int health(const std::string& peer_nid);
+  /// The link of an NI of our node goes down or comes up.
+  void link(const std::string& nid, bool up);
   void apply(std::vector<config::Change> changes) { node_->apply(std::move(changes)); }
 
   void run_for(Duration time);
