@@ -7,6 +7,7 @@
 
 #include "dataplane/base/nid_text.h"
 #include "tests/replay/kernel_place.h"
+#include "tests/replay/selftest_server.h"
 
 namespace ulnet::test {
 namespace {
@@ -234,6 +235,23 @@ TEST(CaptureReplay, b2_b3_as_the_node_that_changes) {
   place.apply({add});
   place.run_to_the_end();
   EXPECT_EQ(place.difference(), "");
+}
+
+// As the server of a selftest over both rails: bulk and reply of each request go between the two NIDs that it came
+// over, and each set of connections has its own zero-copy cookies.
+TEST(CaptureReplay, b4_selftest_over_both_rails_as_the_server) {
+  const std::vector<IpAddress> ours{address_of(kTwo), ip("10.10.0.102")};
+  KernelPlace place({.nis = {kTwo, "10.10.0.102@tcp"}}, {address_of(kOne), ip("10.10.0.101")});
+  place.play(read("b1-tcp-mr-discover-push"), true);
+  place.run_to_the_end();
+  const Capture capture = read("b4-tcp-mr-lst-brw-write-64k-both-rails");
+  SelftestServer server(place.node(), capture, ours);
+  place.application = [&] { server.poll(); };
+  place.play(capture, true);  // a REPLY comes over another connection than its GET
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
+  EXPECT_EQ(server.answered(), 18u);
+  place.application = nullptr;
 }
 
 // An NI of node 2 loses its link and has it again. The kernel sent a recovery ping over it, which nobody answered:

@@ -151,6 +151,7 @@ void KernelPlace::turn(Instant limit) {
     for (int i = 0; i < 100 && replay_->turn(net_.now()); ++i) {
     }
   }
+  if (application) application();
   net_.step(std::min(limit, net_.now() + 1ms));  // the replay has its own times
 }
 

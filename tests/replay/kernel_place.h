@@ -3,6 +3,7 @@
 // the partner carry the handles that our node has given out, everything else goes in as captured. Single thread,
 // virtual time.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -42,6 +43,9 @@ class KernelPlace {
   int32_t discover_and_wait(const std::string& nid);
   /// How many NIDs our node knows of the peer with this one.
   [[nodiscard]] size_t known_nids(const std::string& nid);
+  [[nodiscard]] Node& node() { return node_->node(); }
+  /// Called in each turn: what stands above LNet in the kernel's place.
+  std::function<void()> application;
   [[nodiscard]] int health(const std::string& peer_nid);
   /// The link of an NI of our node goes down or comes up.
   void link(const std::string& nid, bool up);
