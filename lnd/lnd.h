@@ -253,6 +253,8 @@ class LndControl {
   /// EACCES.
   [[nodiscard]] virtual Result<void> ni_start(const NiParams& params, Instant now) = 0;
   /// Stops listening and dialling and closes the NI's connections on every worker; host.ni_stopped() follows later.
+  /// A Tx that is caught by it ends with ESHUTDOWN: with kLocalAborted, so that it may be sent again over another NI,
+  /// unless the peer may have all of it already (kLocalError).
   virtual void ni_stop(NiId ni, Instant now) = 0;
   /// Changes a running NI, all of `tuning` or nothing: deadlines and connections made from now on follow it. A driver
   /// that can change nothing leaves this as it is. Errors: ENOENT (no such NI, or it is stopping), EOPNOTSUPP (the

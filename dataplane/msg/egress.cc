@@ -71,7 +71,7 @@ void end(Worker& w, Tx& tx, Completion how) {
     w.tx_deadlines.disarm(tx);
     count_end(tx, how, w.now);
     --tx.peer->tx_count;
-    --tx.ni_slice->tx_count;
+    tx.ni_slice->tx_count.add(-1);
     if (tx.ni_slice->closing) ni_check_drained(w, *tx.ni_slice);
   }
   tx.result = how;
@@ -103,7 +103,7 @@ void start(Worker& w, Tx& tx) {
   }
   tx.started = w.now;
   ++tx.peer->tx_count;
-  ++tx.ni_slice->tx_count;
+  tx.ni_slice->tx_count.add(1);
   w.tx_deadlines.arm(tx, tx.deadline);
   tx.stage = kWaitPeer;
   if (tx.peer->credits.take(tx)) have_peer(w, tx);
@@ -147,7 +147,7 @@ void ni_close(Worker& w, NiSlice& slice) {
 }
 
 void ni_check_drained(Worker& w, NiSlice& slice) {
-  if (!slice.closing || slice.drained_told || slice.tx_count != 0 || slice.rx_count != 0) return;
+  if (!slice.closing || slice.drained_told || slice.tx_count.get() != 0 || slice.rx_count.get() != 0) return;
   slice.drained_told = true;
   WorkerItem item;
   item.kind = WorkerKind::kNiDrained;

@@ -1,4 +1,6 @@
 // Puts and gets of this node's applications, paths for everything that this node sends, and what comes of a send.
+#include <algorithm>
+
 #include "dataplane/msg/flow.h"
 #include "dataplane/route/forward.h"
 #include "dataplane/select/path.h"
@@ -120,15 +122,21 @@ void bind(Worker& w, Submitter& submitter, const Op& op) {
   if (submitter.closing) md_unlink(w, md, -ESHUTDOWN);
 }
 
+/// Is there an NI besides this one, to stay?
+bool other_ni(const LocalView& local, NiId ni) {
+  return std::any_of(local.nis.begin(), local.nis.end(),
+                     [&](const NiView& one) { return one.id != ni && !one.going(); });
+}
+
 /// A failure that another interface may not have (docs/wire/lnet.md §9): is sending again worth it?
 bool may_resend(const Worker& w, const Message& m) {
-  if (m.kind == MsgKind::kInPut || m.retries >= w.view->node.retry_count || m.cancelled || m.responded) return false;
+  if (m.retries >= w.view->node.retry_count || m.cancelled || m.responded) return false;
   switch (m.tx.result.health) {
     case LndStatus::kLocalInterrupt:
     case LndStatus::kLocalDropped:
     case LndStatus::kLocalAborted:
     case LndStatus::kLocalNoRoute:
-    case LndStatus::kLocalTimeout: return w.view->local->nis.size() > 1;
+    case LndStatus::kLocalTimeout: return other_ni(*w.view->local, m.tx.ni);
     case LndStatus::kRemoteDropped: {
       const PeerRef peer = w.view->peers->find(m.tx.next_hop);
       return peer && peer.peer->nis.size() > 1;

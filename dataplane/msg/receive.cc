@@ -22,13 +22,13 @@ bool malformed(const wire::Header& h) {
 }
 
 void begin(RxSlot& slot) {
-  if (slot.ni_slice != nullptr) ++slot.ni_slice->rx_count;
+  if (slot.ni_slice != nullptr) slot.ni_slice->rx_count.add(1);
   if (slot.from != nullptr) ++slot.from->rx_count;
 }
 void end(Worker& w, RxSlot& slot) {
   if (slot.from != nullptr) --slot.from->rx_count;
   if (slot.ni_slice == nullptr) return;
-  --slot.ni_slice->rx_count;
+  slot.ni_slice->rx_count.add(-1);
   if (slot.ni_slice->closing) ni_check_drained(w, *slot.ni_slice);
 }
 

@@ -25,8 +25,8 @@ struct alignas(kCacheLine) NiSlice {
   const uint8_t lnd;          ///< number of the LND that it belongs to
   TxCredits credits;          ///< this worker's share of the NI's tx credits
   uint32_t sequence = 0;      ///< when this worker last chose the NI (docs/wire/lnet.md §6.2)
-  uint32_t tx_count = 0;      ///< Txs on this worker that name the NI
-  uint32_t rx_count = 0;      ///< slots between rx_header and rx_done
+  Gauge tx_count;             ///< Txs on this worker that name the NI
+  Gauge rx_count;             ///< slots between rx_header and rx_done, held ones among them
   bool closing = false;       ///< nothing new over it
   bool drained_told = false;  ///< kNiDrained was sent
   InterfaceCounters counters;

@@ -35,7 +35,7 @@ class Chooser {
     const bool dst_local = view_.local->net(request_.dst.net()) != nullptr;
     const bool reached = dst || dst_local || view_.routes->find(request_.dst.net()) != nullptr;
     if (request_.discovers() && reached && (!dst || !dst.peer->up_to_date)) return park(request_.dst, bool(dst));
-    if (!request_.src.is_any()) return from_fixed(dst);
+    if (!request_.src.is_any() && !(request_.response && source_gone())) return from_fixed(dst);
     const bool rails = dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward;
     if (rails) {
       if (const PathChoice direct = over_rails(*dst.peer); direct.kind == PathKind::kPath) return direct;
@@ -47,6 +47,11 @@ class Chooser {
   }
 
  private:
+  /// A response comes from the NI that was asked, unless that one is being deleted: then from another (decision 32).
+  [[nodiscard]] bool source_gone() const {
+    const NiView* ni = view_.local->ni(request_.src);
+    return ni == nullptr || ni->closing;
+  }
   PathChoice loopback() const {
     PathChoice choice;
     choice.kind = PathKind::kLoopback;

@@ -40,7 +40,7 @@ void resume(Worker& w, RxSlot& slot) {
     w.mesh.divert_wanted.fetch_or(uint64_t{1} << w.id.value, std::memory_order_seq_cst);  // it came before the slot
   if (slot.verdict == RxVerdict::kProtocolError) {
     if (slot.from != nullptr) --slot.from->rx_count;
-    if (slot.ni_slice != nullptr) --slot.ni_slice->rx_count;
+    if (slot.ni_slice != nullptr) slot.ni_slice->rx_count.add(-1);
   }
   lnd.resume(slot, w.now);
 }

@@ -109,7 +109,7 @@ void set_close(SockWorker& worker, ConnSet& set, int error, Closing how) {
   for (Conn* conn = set.conns.front(); conn != nullptr; conn = set.conns.front())
     retire_conn(worker, *conn, error, how);
   set.zc_book.clear();
-  const Completion failure = queue_failure(error == 0 ? -ECONNRESET : error);
+  const Completion failure = unacknowledged_failure(error == 0 ? -ECONNRESET : error);
   while (Tx* tx = set.zc_wait.pop_front()) worker.finish(*tx, failure);
   // Completions may release other dying connections (a held slot that is resumed), hence from the front each time.
   for (bool again = true; again;) {

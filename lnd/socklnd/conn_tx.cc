@@ -98,9 +98,10 @@ bool load_next(SockWorker& worker, Conn& conn) {
 /// All bytes of a begun message are with the transport.
 void message_sent(SockWorker& worker, Conn& conn, Tx& message) {
   TxState state(message);
+  const bool plain = state.cookie() == 0;
+  if (plain && (conn.phase == ConnPhase::kUp || conn.error == -ESHUTDOWN)) return worker.finish(message, {});
   if (conn.phase != ConnPhase::kUp)
-    return worker.finish(message, queue_failure(conn.error == 0 ? -ECONNRESET : conn.error));
-  if (state.cookie() == 0) return worker.finish(message, {});
+    return worker.finish(message, unacknowledged_failure(conn.error == 0 ? -ECONNRESET : conn.error));
   state.place(TxPlace::kZcWait, conn.set);
   state.expires(worker.now + conn.set->timeout);
   conn.set->zc_wait.push_back(message);

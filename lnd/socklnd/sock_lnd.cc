@@ -7,6 +7,7 @@
 #include "lnd/socklnd/conn_set.h"
 #include "lnd/socklnd/conn_tx.h"
 #include "lnd/socklnd/socklnd.h"
+#include "lnd/socklnd/status.h"
 #include "lnd/socklnd/timers.h"
 
 namespace ulnet::socklnd {
@@ -150,7 +151,7 @@ void SockLnd::from_control(const LndMsg& msg, Instant now) {
     case ToWorker::kSetRetire: return set_retire(*set);
     case ToWorker::kOrphansFail: return orphans_fail(w, msg.ni, msg.peer_ni, how);
     case ToWorker::kNiFlush: {
-      orphans_fail(w, msg.ni, PeerNiId{}, {how.error, LndStatus::kLocalError});
+      orphans_fail(w, msg.ni, PeerNiId{}, queue_failure(how.error));
       LndMsg answer;
       answer.kind = uint16_t(ToControl::kNiFlushed);
       answer.ni = msg.ni;

@@ -6,6 +6,7 @@
 #include "lnd/socklnd/dial_ctl.h"
 #include "lnd/socklnd/handshake_ctl.h"
 #include "lnd/socklnd/peer_ctl.h"
+#include "lnd/socklnd/status.h"
 
 namespace ulnet::socklnd {
 namespace {
@@ -99,7 +100,7 @@ void SockLndControl::ni_stop(NiId id, Instant now) {
     SetCtl* set = state_.find_set(set_id);
     if (set == nullptr) continue;
     set_close_all(state_, *set, -ESHUTDOWN);
-    set_fail(state_, *set, {-ESHUTDOWN, LndStatus::kLocalError});
+    set_fail(state_, *set, queue_failure(-ESHUTDOWN));
     set_settle(state_, *set);
   }
   ni_settle(state_, *ni);
@@ -135,12 +136,13 @@ Result<void> SockLndControl::ni_tune(NiId id, const NiTuning& tuning, Instant no
 
 void SockLndControl::set_needed(WorkerId worker, const LndMsg& msg) {
   const auto refuse = [&](int error) {
+    const Completion how = queue_failure(error);
     LndMsg answer;
     answer.kind = uint16_t(ToWorker::kOrphansFail);
     answer.ni = msg.ni;
     answer.peer_ni = msg.peer_ni;
-    answer.a = uint64_t(int64_t{error});
-    answer.b = uint64_t(LndStatus::kLocalError);
+    answer.a = uint64_t(int64_t{how.error});
+    answer.b = uint64_t(how.health);
     state_.host.to_worker(worker, answer);
   };
   NiCtl* ni = state_.find_ni(msg.ni);

@@ -6,7 +6,8 @@
 
 namespace ulnet::socklnd {
 
-/// A message that was queued, or could not be connected, when `error` (negative errno) happened.
+/// A message that was queued, or could not be connected, when `error` (negative errno) happened. ESHUTDOWN: our NI is
+/// being stopped; another one may send it, since the peer cannot have all of it.
 [[nodiscard]] constexpr Completion queue_failure(int error) {
   switch (-error) {
     case ETIMEDOUT: return {error, LndStatus::kNetworkTimeout};
@@ -15,8 +16,15 @@ namespace ulnet::socklnd {
     case ENETUNREACH:
     case ECONNREFUSED:
     case ECONNRESET: return {error, LndStatus::kRemoteDropped};
+    case ESHUTDOWN: return {error, LndStatus::kLocalAborted};
     default: return {error, LndStatus::kLocalError};
   }
+}
+
+/// A message that was sent whole, and waited for the peer's word of its arrival: when our NI is being stopped it is not
+/// sent again, since the peer may have it.
+[[nodiscard]] constexpr Completion unacknowledged_failure(int error) {
+  return error == -ESHUTDOWN ? Completion{error, LndStatus::kLocalError} : queue_failure(error);
 }
 
 /// A message whose own write failed.

@@ -116,8 +116,11 @@ TEST(SockRules, whose_fault) {
   EXPECT_EQ(queue_failure(-ETIMEDOUT).health, LndStatus::kNetworkTimeout);
   for (const int error : {ENETDOWN, EHOSTUNREACH, ENETUNREACH, ECONNREFUSED, ECONNRESET})
     EXPECT_EQ(queue_failure(-error).health, LndStatus::kRemoteDropped) << error;
-  for (const int error : {EPROTO, EADDRINUSE, EALREADY, ESHUTDOWN, ESTALE})
+  for (const int error : {EPROTO, EADDRINUSE, EALREADY, ESTALE})
     EXPECT_EQ(queue_failure(-error).health, LndStatus::kLocalError) << error;
+  EXPECT_EQ(queue_failure(-ESHUTDOWN).health, LndStatus::kLocalAborted) << "our NI goes: another one may send it";
+  EXPECT_EQ(unacknowledged_failure(-ESHUTDOWN).health, LndStatus::kLocalError);
+  EXPECT_EQ(unacknowledged_failure(-ECONNRESET).health, LndStatus::kRemoteDropped);
   EXPECT_EQ(write_failure(-ETIMEDOUT).health, LndStatus::kRemoteTimeout);
   EXPECT_EQ(write_failure(-ECONNRESET).health, LndStatus::kLocalError);
   EXPECT_EQ(receive_failure(-ECONNRESET).health, LndStatus::kRemoteError);

@@ -204,6 +204,88 @@ TEST_P(SimDiscovery, net_del_now_resends_what_it_catches) {
   }
 }
 
+// What a driver has when its NI is stopped. Over socklnd: the fabric sends whole messages, and is never caught.
+class SimStops : public SimDiscovery {
+ protected:
+  /// Two nodes of two NIs, connected over each.
+  void build() {
+    a = &sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
+    b = &sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}});
+    for (int i = 0; i < 8; ++i) {
+      ASSERT_EQ(put(*a, *b), 0);
+      ASSERT_EQ(put(*b, *a), 0);
+    }
+  }
+  uint32_t leaving_sends() {
+    const LocalNi* ni = a->node().control().nis->find(a->nid(1));
+    return ni == nullptr ? 0 : uint32_t(ni->slices[0]->tx_count.get());
+  }
+  /// Falls silent, and is deleted. All that was open ends well before any time-out.
+  void stop_silent(bool at_once) {
+    sim.tcp().silence(ip("10.0.0.2"), true);
+    config::NetDel del = net_del("10.0.0.2@tcp");
+    del.now = at_once;
+    a->apply({del});
+    ASSERT_TRUE(sim.run_until([&] { return !a->applying(); }, 20s));
+    ASSERT_TRUE(all_ended(20s));
+    EXPECT_EQ(a->ended(false) + b->ended(false), 0u);
+    EXPECT_GT(a->stat(Stat::kResendCount), 0u);
+  }
+  SimNode *a = nullptr, *b = nullptr;
+};
+
+// Goal: a message that is half sent, and those behind it, go over the other NI; nothing arrives twice.
+TEST_P(SimStops, requests_go_over_another_ni) {
+  build();
+  for (int i = 0; i < 12; ++i) ASSERT_TRUE(a->put(*b, {.length = 1 << 20}));
+  ASSERT_TRUE(sim.run_until([&] { return leaving_sends() > 2; }, 1s));
+  stop_silent(true);
+  EXPECT_EQ(b->put_count(), 8u + 12u);
+}
+
+// Goal: the same when it has served on as long as it may (kNiLeaveMax).
+TEST_P(SimStops, requests_go_over_another_ni_after_the_longest_wait) {
+  build();
+  for (int i = 0; i < 12; ++i) ASSERT_TRUE(a->put(*b, {.length = 1 << 20}));
+  ASSERT_TRUE(sim.run_until([&] { return leaving_sends() > 2; }, 1s));
+  stop_silent(false);
+  EXPECT_EQ(b->put_count(), 8u + 12u);
+}
+
+// Goal: answers to what came in over the NI go over another one of its net, though they are to come from that NI.
+TEST_P(SimStops, responses_go_over_another_ni) {
+  build();
+  ASSERT_TRUE(b->get(*a, {.length = 1 << 20}));
+  ASSERT_TRUE(b->get(*a, {.length = 1 << 20}));
+  ASSERT_TRUE(sim.run_until([&] { return leaving_sends() > 0; }, 1s)) << "one of the two came over it";
+  stop_silent(true);
+}
+
+INSTANTIATE_TEST_SUITE_P(Socklnd, SimStops, ::testing::Values(Transport::kSockTcp));
+
+// Goal: closed at once means that nobody is waited for: the others need not know (b2: closes, then pushes).
+TEST_P(SimDiscovery, net_del_now_does_not_wait_for_the_push) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp"}});
+  ASSERT_EQ(put(a, b), 0);
+  sim.cut(a, b);
+  config::NetDel del = net_del("10.0.0.2@tcp");
+  del.now = true;
+  a.apply({del});
+  ASSERT_TRUE(sim.run_until([&] { return !a.applying(); }, kNiLeaveIdle / 2)) << "nothing was under way";
+  EXPECT_EQ(known(b, a.nid()), "10.0.0.1@tcp 10.0.0.2@tcp") << "b cannot know";
+  apply(sim, a, net_add("10.0.0.2@tcp"));
+  sim.heal_all();
+  ASSERT_EQ(put(a, b), 0);
+  // The other way pushes first: it does not end while b does not know, but not without end, either.
+  sim.cut(a, b);
+  const Instant began = sim.now();
+  a.apply({net_del("10.0.0.2@tcp")});
+  ASSERT_TRUE(sim.run_until([&] { return !a.applying(); }, kNiLeaveMax + kNiDrainMax + 1s));
+  EXPECT_GE(sim.now() - began, kNiLeaveMax);
+  sim.heal_all();
+}
+
 // Goal: whatever came before - NIs that come and go, cuts, restarts, traffic in between - once all is healed and each
 // has sent to each, every node knows exactly the NIDs that the others have.
 class DiscoveryConverges : public ::testing::TestWithParam<uint64_t> {};

@@ -305,7 +305,7 @@ struct SimNode::Blocks {
     std::string text;
     for (const auto& slice : nis) {
       if (!slice->credits.at_rest()) text += "NI credits out; ";
-      if (slice->tx_count != 0 || slice->rx_count != 0) text += "an NI is still used; ";
+      if (slice->tx_count.get() != 0 || slice->rx_count.get() != 0) text += "an NI is still used; ";
     }
     for (const auto& blocks : peers) {
       const PeerSlice& slice = blocks->slice;

@@ -188,7 +188,7 @@ std::string Bench::not_at_rest() {
   }
   for (Ni& ni : nis_)
     for (auto& slice : ni.slices)
-      expect(slice->credits.at_rest() && slice->tx_count == 0 && slice->rx_count == 0, "NI slice");
+      expect(slice->credits.at_rest() && slice->tx_count.get() == 0 && slice->rx_count.get() == 0, "NI slice");
   for (auto& [nid, memory] : peers_) {
     expect(memory.slice->credits.at_rest() && memory.slice->rtr.at_rest(), "peer credits");
     expect(memory.slice->tx_count == 0 && memory.slice->rx_count == 0 && memory.slice->tx_queued_bytes.get() == 0,
