@@ -38,15 +38,15 @@ Discovery::Discovery(MergeDeps deps, DiscoveryPort& port) : deps_(std::move(deps
 
 // --- what it is told -------------------------------------------------------------------------------------------------
 
-// Switched on, peers are asked and told anew when somebody next sends to them; switched off, they are told at once, and
-// that is the last push (docs/wire/lnet.md §4.5).
+// Switched on, also from `verify`, which merged nothing, peers are asked and told anew when somebody next sends to
+// them; switched off, they are told at once, and that is the last push (docs/wire/lnet.md §4.5).
 void Discovery::set_mode(config::Discovery mode) {
   if (mode == mode_) return;
-  const bool was_on = mode_ != config::Discovery::kOff;
+  const bool merged = mode_ == config::Discovery::kOn;
   mode_ = mode;
   if (mode == config::Discovery::kOff) return push_all();
   for (const auto& [id, peer] : deps_.peers.peers()) {
-    if (!was_on) {
+    if (!merged) {
       clear(*peer, kPeerNidsUptodate);
       peer->discovery.node_seqno = 0;
     }
@@ -100,17 +100,23 @@ void Discovery::ping_answered(uint64_t number, PingData data) {
   PeerDiscovery& d = peer->discovery;
   d.ping = 0;
   clear(*peer, kPeerPingSent);
+  d.failures = 0;
   const bool crossed = std::exchange(d.pushed_meanwhile, false);
   if (data.error != 0 || data.decode.truncated) {
     bad_data(*peer, data);
     return queue(*peer, false);
   }
   wire::PingInfo& info = data.decode.info;
-  if (crossed && info.sequence < d.peer_seqno) {  // which of the two is older? the next answer says so
+  // A list that is older than one that crossed it, or from a NID that went to another node meanwhile: the next answer
+  // says which is right.
+  const PeerNi* answered = deps_.peers.find(data.from);
+  const bool stranger = answered == nullptr || answered->peer != peer;
+  if (stranger || (crossed && info.sequence < d.peer_seqno)) {
     peer->state |= kPeerForcePing;
     return queue(*peer, false);
   }
   d.bad_replies = 0;
+  d.heard_from = data.from;
   learn_features(*peer, info.features, false);
   const bool same = !info.nis.empty() && info.nis.front().nid == peer->primary().nid;
   if (peer->multi_rail() && same) d.peer_seqno = info.sequence;
@@ -127,6 +133,7 @@ void Discovery::ping_failed(uint64_t number, int32_t error) {
   if (peer == nullptr) return;
   peer->discovery.ping = 0;
   peer->discovery.pushed_meanwhile = false;
+  ++peer->discovery.failures;
   clear(*peer, kPeerPingSent);
   if (peer->has(kPeerNidsUptodate | kPeerDataPresent) && !peer->has(kPeerForcePing)) return refresh(*peer);
   if (peer->has(kPeerRtrDiscovery) && ++peer->gateway.tries < check_targets(*peer).size()) {
@@ -167,6 +174,7 @@ void Discovery::push_came(PingData data) {
   }
   wire::PingInfo& info = data.decode.info;
   if ((info.features & wire::kFeatureMultiRail) == 0) return;
+  d.heard_from = data.from;
   learn_features(peer, info.features, true);
   const bool older = info.sequence < d.peer_seqno;
   if (older && d.data != nullptr) return;
@@ -196,7 +204,8 @@ void Discovery::learn_features(Peer& peer, uint32_t features, bool pushed) {
   if ((features & wire::kFeatureDiscovery) == 0 || mode_ == config::Discovery::kOff) {
     const bool known =
         pushed ? peer.has(kPeerDiscovered) && !peer.has(kPeerDiscovering) : peer.has(kPeerDiscovered | kPeerMultiRail);
-    if (merges && known && !peer.has(kPeerConfigured | kPeerNoDiscovery)) peer.state |= kPeerMarkDeletion;
+    const bool taken_apart = peer.has(kPeerNoDiscovery) && !peer.multi_rail();  // `verify` notes it, and does not
+    if (merges && known && !peer.configured() && !taken_apart) peer.state |= kPeerMarkDeletion;
     peer.state |= kPeerNoDiscovery;
   } else {
     clear(peer, kPeerNoDiscovery);
@@ -248,7 +257,8 @@ bool Discovery::step(Peer*& at) {
   PeerDiscovery& d = peer.discovery;
   if (peer.has(kPeerMarkDeletion)) {
     clear(peer, kPeerMarkDeletion);
-    peer_reduce(deps_, peer);
+    peer_reduce(deps_, peer, d.heard_from);
+    strand_waiters(peer);
     return true;
   }
   if (peer.has(kPeerDataPresent)) return merge(at);
@@ -271,7 +281,8 @@ bool Discovery::step(Peer*& at) {
   return false;
 }
 
-// The peer that the data was about goes on; the one that it came for, if it is another, is done with it.
+// The peer that the data was about goes on. The one that it came for, if it is another, is done with it, unless the NID
+// that sent it has left it: then it has still to hear of its own.
 bool Discovery::merge(Peer*& at) {
   const uint32_t id = at->id;
   const auto data = std::move(at->discovery.data);
@@ -284,7 +295,7 @@ bool Discovery::merge(Peer*& at) {
   Peer* owner = deps_.peers.find_peer(result.peer);
   if (owner == nullptr) return false;
   if (owner->id != id) {
-    if (Peer* before = deps_.peers.find_peer(id)) finish(*before, 0);
+    if (Peer* before = deps_.peers.find_peer(id)) heard_of_another(*before);
     owner->state |= kPeerDiscovering | kPeerNidsUptodate;
   }
   if (owner->discovery.data == nullptr) owner->discovery.peer_seqno = data->sequence;
@@ -295,18 +306,37 @@ bool Discovery::merge(Peer*& at) {
   return false;
 }
 
+void Discovery::heard_of_another(Peer& peer) {
+  const PeerNi* ni = deps_.peers.find(peer.discovery.heard_from);
+  if (ni != nullptr && ni->peer == &peer) return finish(peer, 0);
+  clear(peer, kPeerNidsUptodate);
+  queue(peer, false);
+}
+
 void Discovery::send_ping(Peer& peer) {
   PeerDiscovery& d = peer.discovery;
   clear(peer, kPeerForcePing | kPeerNidsUptodate);  // what is known counts no more, unless a push brings it
   peer.state |= kPeerPingSent;
   d.resize = d.pushed_meanwhile = false;
   d.ping = uint64_t{peer.id} << 32 | next_number_++;
-  DiscoveryPort::Order order{.target = peer.primary().nid};
-  if (peer.has(kPeerRtrDiscovery)) order = check_order(peer);
+  DiscoveryPort::Order order = peer.has(kPeerRtrDiscovery) ? check_order(peer) : ping_order(peer);
   ++peer.gateway.checks;
   order.number = d.ping;
   order.sink_bytes = d.sink_bytes;
   port_.send_ping(order);
+}
+
+// Any NID of a peer may be gone without notice, the primary, too: after a failure they have their turns, each exactly,
+// so that one which is there is found whatever else is sent meanwhile.
+DiscoveryPort::Order Discovery::ping_order(const Peer& peer) {
+  DiscoveryPort::Order order{.target = peer.primary().nid};
+  if (peer.discovery.failures == 0 || peer.ni_count() == 1) return order;
+  order.exactly = true;
+  uint32_t index = (peer.discovery.failures - 1) % uint32_t(peer.ni_count());
+  for (const PeerNet& net : peer.nets)
+    for (const PeerNi* ni : net.nis)
+      if (index-- == 0) order.target = ni->nid;
+  return order;
 }
 
 // Over exactly that net, whatever else leads there: its NIs take turns, and so do ours.
@@ -393,7 +423,22 @@ void Discovery::gateway_checked(Peer& peer, int32_t error) {
   deps_.peers.touch(peer);
 }
 
-// Their peer was absorbed by another, or deleted: they go on with who has the NID now.
+// Those who wait for a NID that the peer has no more go on with a peer of that NID.
+void Discovery::strand_waiters(const Peer& peer) {
+  const auto found = waiters_.find(peer.id);
+  if (found == waiters_.end()) return;
+  const auto lost = std::stable_partition(found->second.begin(), found->second.end(), [&](const Waiter& one) {
+    const PeerNi* ni = deps_.peers.find(one.nid);
+    return ni != nullptr && ni->peer == &peer;
+  });
+  for (auto one = lost; one != found->second.end(); ++one) {
+    (void)deps_.peers.resolve(one->nid);
+    orphans_.push_back(*one);
+  }
+  found->second.erase(lost, found->second.end());
+}
+
+// Their peer was absorbed by another, taken apart, or deleted: they go on with who has the NID now.
 void Discovery::follow_orphans() {
   for (const Waiter& one : std::exchange(orphans_, {})) {
     PeerNi* ni = deps_.peers.find(one.nid);

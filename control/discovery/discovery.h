@@ -38,6 +38,7 @@ class DiscoveryPort {
     uint64_t number = 0;
     Nid self = kAnyNid;  ///< source NID; ANY = choose
     Nid target;
+    bool exactly = false;     ///< no other NID of a multi-rail peer will do
     uint32_t sink_bytes = 0;  ///< of a ping: room for the answer
     bool check = false;       ///< of a gateway: it has less time to answer
   };
@@ -102,11 +103,14 @@ class Discovery {
   bool merge(Peer*& peer);
   void finish(Peer& peer, int32_t error);
   void send_ping(Peer& peer);
+  [[nodiscard]] static DiscoveryPort::Order ping_order(const Peer& peer);
   [[nodiscard]] DiscoveryPort::Order check_order(const Peer& peer) const;
   void gateway_checked(Peer& peer, int32_t error);
   void send_push(Peer& peer);
   void bad_data(Peer& peer, const PingData& data);
   void learn_features(Peer& peer, uint32_t features, bool pushed);
+  void heard_of_another(Peer& peer);
+  void strand_waiters(const Peer& peer);
   void follow_orphans();
   [[nodiscard]] bool needs_push(const Peer& peer) const;
   [[nodiscard]] bool is_up_to_date(const Peer& peer) const;

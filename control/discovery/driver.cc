@@ -114,9 +114,17 @@ void DiscoveryDriver::push_came(const Event& event, std::span<const std::byte> b
   machine_.push_came(std::move(data));
 }
 
+/// An NI of this node that reaches the NID; ANY when there is none. With a source given, the target is not chosen anew.
+Nid DiscoveryDriver::source_for(const Nid& target, uint64_t number) const {
+  auto nis = c_.nis->on_net(target.net());
+  for (const Route& route : c_.routes->routes())
+    if (nis.empty() && route.config.net == target.net()) nis = c_.nis->on_net(route.config.gateway.net());
+  return nis.empty() ? kAnyNid : nis[number % nis.size()]->nid;
+}
+
 ReservedOp DiscoveryDriver::operation(const Order& order) const {
   ReservedOp op;
-  op.self = order.self;
+  op.self = order.exactly ? source_for(order.target, order.number) : order.self;
   op.target = order.target;
   op.sink_bytes = order.sink_bytes;
   if (order.check) op.timeout = c_.desired.ulnet.router_ping_timeout;

@@ -58,6 +58,7 @@ class DiscoveryDriver final : DiscoveryPort {
   void send_push(const Order& order) override;
   void discovered(uint64_t waiter, int32_t error) override;
   [[nodiscard]] ReservedOp operation(const Order& order) const;
+  [[nodiscard]] Nid source_for(const Nid& target, uint64_t number) const;
   void wait(PeerNi& ni, bool force, Told told);
   [[nodiscard]] PingData decode(std::span<const std::byte> bytes) const;
 

@@ -82,7 +82,10 @@ struct Merging {
                            nid_text(nid), nid_text(other.primary().nid), why));
       return false;
     };
-    if (other.configured()) return refuse("that is configured");
+    if (other.configured()) {
+      peer.discovery.refused = true;
+      return refuse("that is configured");
+    }
     if (&other.primary() != ni) return true;
     if (other.has(kPeerLockPrimary) && other.ni_count() > 1) {
       peer.state |= kPeerBadConfig;
@@ -98,6 +101,7 @@ struct Merging {
   }
 
   void add_listed() {
+    peer.discovery.refused = false;
     for (const wire::PingNi& one : info.nis) {
       const PeerNi* there = deps.peers.find(one.nid);
       if (there != nullptr && there->peer == &peer) continue;
@@ -159,6 +163,7 @@ Peer& owner_of(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info, Me
   Peer& other = *ni->peer;
   constexpr uint32_t kKnown = kPeerMultiRail | kPeerNoDiscovery;
   if (!other.configured()) other.state = (other.state & ~kKnown) | (peer.state & kKnown);
+  peer.discovery.refused = other.configured();
   other.discovery.push_src = peer.discovery.push_src;
   other.discovery.push_dst = peer.discovery.push_dst;
   return other;
@@ -194,14 +199,16 @@ void peer_is_down(const MergeDeps& deps, Peer& peer) {
   for (PeerNi* ni : all_nis(peer)) set_status(deps.peers, *ni, wire::kNiDown);
 }
 
-void peer_reduce(const MergeDeps& deps, Peer& peer) {
+void peer_reduce(const MergeDeps& deps, Peer& peer, const Nid& nid) {
   const bool gateway = deps.peers.is_gateway(peer);
+  const PeerNi* known = deps.peers.find(nid);
+  const PeerNi* kept = known != nullptr && known->peer == &peer ? known : &peer.primary();
   for (PeerNi* ni : all_nis(peer)) {
-    if (&peer.primary() == ni) continue;
-    const Nid nid = ni->nid;
-    const bool routes = gateway && deps.peers.is_gateway(nid);
+    if (kept == ni) continue;
+    const Nid lost = ni->nid;
+    const bool routes = gateway && deps.peers.is_gateway(lost);
     deps.peers.lose_nid(*ni);
-    if (routes) (void)deps.peers.find_or_create(nid, kAnyNid);
+    if (routes) (void)deps.peers.find_or_create(lost, kAnyNid);
   }
   peer.state &= ~uint32_t{kPeerMultiRail};
   deps.peers.follow_nis(peer);

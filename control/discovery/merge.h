@@ -31,7 +31,8 @@ struct MergeResult {
 /// All NIs of the peer are taken to be down, as if its node had said so.
 void peer_is_down(const MergeDeps& deps, Peer& peer);
 
-/// A peer whose node does not discover (any more) is one peer per NID: it keeps its primary NID only.
-void peer_reduce(const MergeDeps& deps, Peer& peer);
+/// A peer whose node does not discover (any more) is one peer per NID: it keeps `nid`, by which that was learnt, and
+/// loses the others, which may even be another node's. Without that NID it keeps its primary.
+void peer_reduce(const MergeDeps& deps, Peer& peer, const Nid& nid);
 
 }  // namespace ulnet

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "dataplane/base/nid_text.h"
 
@@ -185,6 +186,12 @@ void PeerDb::reconfigured(Peer& peer) {
   touch(peer);
 }
 
+// Whoever was refused a NID for the sake of a configuration is asked anew: it may have it now.
+void PeerDb::nids_freed() {
+  for (auto& [id, peer] : peers_)
+    if (std::exchange(peer->discovery.refused, false)) reconfigured(*peer);
+}
+
 TextResult<Peer*> PeerDb::add(const config::PeerConfig& config) {
   PeerNi* primary = find(config.primary);
   Peer* target = primary != nullptr && primary->peer->configured() ? primary->peer : nullptr;
@@ -249,6 +256,7 @@ TextResult<void> PeerDb::remove(const Nid& primary, const std::vector<Nid>& nids
       return fail_text(EPERM, fmt::format("failed to del primary peer: {} is locked; use --force", nid_text(primary)));
     }
     drop_peer(peer);
+    nids_freed();
     return {};
   }
   for (const Nid& nid : nids) {
@@ -261,6 +269,7 @@ TextResult<void> PeerDb::remove(const Nid& primary, const std::vector<Nid>& nids
   for (const Nid& nid : nids)
     if (PeerNi* one = find(nid)) detach(*one);
   reconfigured(peer);
+  nids_freed();
   return {};
 }
 
@@ -294,7 +303,24 @@ void PeerDb::follow_nis(Peer& peer) {
   }
 }
 
+// What is this node's now was a peer's before: that one has not got it any more.
+void PeerDb::take_back_own() {
+  for (LocalNis::LocalNet& net : deps_.nis.nets())
+    for (const LocalNi& own : net.nis) {
+      PeerNi* ni = find(own.nid);
+      if (ni == nullptr || ni->peer->configured() || is_gateway(ni->nid)) continue;
+      Peer& peer = *ni->peer;
+      if (peer.ni_count() == 1) {
+        drop_peer(peer);
+        continue;
+      }
+      detach(*ni);
+      reconfigured(peer);
+    }
+}
+
 void PeerDb::nis_changed() {
+  take_back_own();
   for (auto& [id, peer] : peers_) follow_nis(*peer);
 }
 

@@ -98,10 +98,13 @@ struct PeerDiscovery {
   uint64_t push = 0;                     ///< number of the push under way; 0 = none
   int32_t error = 0;                     ///< of the ping or push that failed, negative errno
   uint32_t bad_replies = 0;              ///< in a row: corrupt or cut short
+  uint32_t failures = 0;                 ///< in a row: pings that nobody answered
   bool resize = false;                   ///< the last reply was cut short (the documents' S)
   bool pushed_meanwhile = false;         ///< it pushed since the ping under way was sent
   Nid push_src = kAnyNid;                ///< the NI that its ping reply came to; ANY = choose
   Nid push_dst = kAnyNid;                ///< the NID that sent the reply; ANY = its primary
+  bool refused = false;                  ///< its list has NIDs that stay with a configured peer
+  Nid heard_from = kAnyNid;              ///< the NID that the newest word of its node came from
   std::unique_ptr<wire::PingInfo> data;  ///< not merged yet
 };
 
@@ -209,6 +212,8 @@ class PeerDb {
   void detach(PeerNi& ni);
   void drop_peer(Peer& peer);
   void reconfigured(Peer& peer);
+  void nids_freed();
+  void take_back_own();
   Peer& new_peer();
   [[nodiscard]] std::shared_ptr<const PeerView> view_of(const Peer& peer) const;
 

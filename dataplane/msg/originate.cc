@@ -196,6 +196,7 @@ void lease_out(Worker& w, Message& m, const PathChoice& choice) {
   }
   choice.ni->slices[w.id.value]->sequence = ++w.sequence;
   choice.hop->locals[w.id.value]->sequence = w.sequence;
+  if (choice.final_ni != nullptr) choice.final_ni->locals[w.id.value]->sequence = w.sequence;
   if (choice.route != nullptr && choice.route->id < w.route_sequences.size())
     w.route_sequences[choice.route->id] = ++w.route_sequence;
   tx.ni = choice.ni->id;

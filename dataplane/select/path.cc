@@ -258,6 +258,7 @@ class Chooser {
       return park(best->gateway, true);
     PathChoice choice = to_gateway(*best_gateway.peer, *best_hop, from, dest);
     choice.route = best;
+    choice.final_ni = final_ni;
     return choice;
   }
 

@@ -37,6 +37,7 @@ struct PathChoice {
   bool discover = false;  ///< kPark: the peer is known, but not up to date
   bool routed = false;
   const RouteView* route = nullptr;
+  const PeerNiView* final_ni = nullptr;  ///< routed: the destination's, when it is known
   int32_t error = 0;
   LndStatus health = LndStatus::kLocalError;
 };

@@ -93,6 +93,21 @@ TEST_P(SimDiscovery, two_nodes_with_two_nis_each_discover_each_other) {
     }
 }
 
+// Goal: what is sent to a peer behind a router goes to all of its NIDs in turn.
+TEST_P(SimDiscovery, routed_requests_use_every_rail_of_the_peer) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}, .routes = {{"tcp1", "10.0.0.9@tcp"}}});
+  sim.add_node({.nis = {"10.0.0.9@tcp", "10.1.0.9@tcp1"}, .routing = true});
+  auto& b = sim.add_node({.nis = {"10.1.0.3@tcp1", "10.1.0.4@tcp1"}, .routes = {{"tcp", "10.1.0.9@tcp1"}}});
+  ASSERT_EQ(put(a, b), 0);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(put(a, b), 0);
+  for (size_t i = 0; i < 2; ++i) {
+    uint64_t puts = 0;
+    for (const auto& slice : b.node().control().nis->find(b.nid(i))->slices)
+      puts += slice->counters.received[size_t(wire::MsgType::kPut)].get();
+    EXPECT_GE(puts, 10u) << nid_text(b.nid(i));
+  }
+}
+
 // Goal: a node that does not discover keeps one peer per NID, and is one to others.
 TEST_P(SimDiscovery, mr_node_with_a_node_that_has_discovery_off) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});

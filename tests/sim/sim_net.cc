@@ -170,7 +170,7 @@ std::optional<uint64_t> SimNode::start(const Nid& target, const Operation& op, b
                .user_data = number};
   const auto sent = get ? submitter_->get(spec) : submitter_->put(spec);
   if (!sent) {
-    EXPECT_EQ(sent.error().code, -EAGAIN) << sent.error().what;
+    if (sent.error().code != -EAGAIN) net_.fail(std::string("an operation is refused: ") + sent.error().what);
     return std::nullopt;
   }
   ++next_operation_;
@@ -280,6 +280,7 @@ std::string SimNode::not_at_rest() const {
     expect(w.receiving.empty() && w.held_router.empty() && w.wait_message.empty(), "receives under way");
     for (RouterPool& pool : w.pools) expect(pool.out == 0 && pool.waiting.empty(), "router buffers out");
     expect(!has_waiters(w), "something waits for a ring");
+    expect(w.parked.empty(), "messages parked");
   }
   expect(open_ == 0, "operations without their event");
   expect(twice_ == 0, "an operation ended twice");
@@ -349,9 +350,8 @@ SimNet::SimNet(const SimOptions& options) : options_(options), rng_(options.seed
 }
 
 SimNet::~SimNet() {
-  if (options_.check_at_end && !finished_) {
-    EXPECT_EQ(finish(), "") << replay_hint();
-  }
+  if (options_.check_at_end && !finished_)
+    if (const std::string left = finish(); !left.empty()) fail(left);
   nodes_.clear();
 }
 
@@ -359,8 +359,15 @@ SimNode& SimNet::add_node(const NodeSpec& spec) {
   nodes_.push_back(std::make_unique<SimNode>(*this, spec, uint32_t(nodes_.size() + 1)));
   SimNode& node = *nodes_.back();
   node.start_again();
-  EXPECT_TRUE(node.apply_errors_.empty()) << node.apply_errors_[0];
+  if (!node.apply_errors_.empty()) fail("a node is not configured: " + node.apply_errors_[0]);
   return node;
+}
+
+void SimNet::fail(const std::string& what) const {
+  if (options_.fail)
+    options_.fail(what);
+  else
+    ADD_FAILURE() << what << "; " << replay_hint();
 }
 
 Instant SimNet::next_event() {

@@ -4,6 +4,7 @@
 // ended once, credits and leases home, pools full.
 #pragma once
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +23,8 @@ struct SimOptions {
   uint64_t seed = 1;
   Transport transport = Transport::kFabric;
   bool check_at_end = true;
+  /// Told what must not be; none: it is a failure of the running googletest case.
+  std::function<void(const std::string&)> fail;
 };
 
 struct RouteSpec {
@@ -179,6 +182,7 @@ class SimNet {
  private:
   friend class SimNode;
   void link(SimNode& a, SimNode& b, bool cut);
+  void fail(const std::string& what) const;
   [[nodiscard]] Instant next_event();
 
   const SimOptions options_;

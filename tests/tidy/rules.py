@@ -95,6 +95,7 @@ INCLUDE_TABLE = [
     (('control/ports',), ('control', 'config', 'dataplane', 'lnd/dpdk'), 'a port in service: control and its device'),
     (('control',), ('control', 'config', 'dataplane', 'lnd/*.h'),
      'control meets drivers through lnd/lnd.h and the registry'),
+    (('tools/simulate',), ('*',), ''),  # drives whole nodes with the means of tests/sim
     (('tools',), ('tools', 'control', 'config', 'dataplane', 'lnd/*.h', 'lnd/*/proto*.h', 'lnd/*/proto/*.h',
                   'lnd/sim/*.h', 'perf/echo/wire_command.h'),
      'tools stand on control; a driver they meet through control'),

@@ -1,0 +1,130 @@
+// What random clusters (tools/simulate) have found in the discovery machine, each by its least case.
+#include "tests/unit/control/discovery_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+using DiscoveryRepair = DiscoveryTest;
+
+// Goal: what `verify` only looked at is asked for again and merged when discovery is switched on.
+TEST_F(DiscoveryRepair, from_verify_to_on_everything_is_asked_anew) {
+  machine.set_mode(config::Discovery::kVerify);
+  discover(30);
+  EXPECT_EQ(reply(data({30, 31}, 3)), "done 1; ");
+  EXPECT_EQ(nids(30), "30");
+  machine.set_mode(config::Discovery::kOn);
+  EXPECT_FALSE(peer(30)->up_to_date);
+  EXPECT_EQ(discover(30, 2), "ping 30; ");
+  EXPECT_EQ(reply(data({30, 31}, 3)), "push from 1 to 30; ");
+  EXPECT_EQ(nids(30), "30 31");
+}
+
+// Goal: a peer that stopped to discover while this node said `verify` is taken apart afterwards.
+TEST_F(DiscoveryRepair, a_peer_that_stopped_to_discover_under_verify) {
+  know({20, 21});
+  machine.set_mode(config::Discovery::kVerify);
+  discover(20, 2, true);
+  reply(data({20, 21}, 3, kNotDiscovering));
+  EXPECT_EQ(nids(20), "20 21") << "nothing is merged";
+  machine.set_mode(config::Discovery::kOn);
+  discover(20, 3, true);
+  reply(data({20, 21}, 3, kNotDiscovering));
+  EXPECT_EQ(nids(20), "20");
+  EXPECT_FALSE(peer(20)->multi_rail());
+}
+
+// Goal: of a peer whose primary NID is gone, every other NID is tried, each exactly.
+TEST_F(DiscoveryRepair, after_failures_each_nid_has_its_turn) {
+  know({20, 21, 22});
+  EXPECT_EQ(discover(20, 2, true), "ping 20; ");
+  ping_fails(-EHOSTUNREACH);
+  for (const char* said : {"ping exactly 20; ", "ping exactly 21; ", "ping exactly 22; ", "ping exactly 20; "}) {
+    EXPECT_EQ(discover(20, 3), said);
+    ping_fails(-EHOSTUNREACH);
+  }
+  EXPECT_EQ(discover(20, 4), "ping exactly 21; ");
+  EXPECT_EQ(reply(data({21}, 9)), "push from 1 to 21; ");
+  EXPECT_EQ(nids(21), "21");
+  ack();
+  EXPECT_EQ(discover(21, 5, true), "ping 21; ");
+}
+
+// Goal: a peer that was refused a NID for the sake of a configured one gets it when that is deleted.
+TEST_F(DiscoveryRepair, nids_of_a_deleted_configured_peer_go_to_who_has_them) {
+  configure({21});
+  discover(20);
+  reply(data({20, 21}, 3));
+  ack();
+  EXPECT_EQ(nids(20), "20");
+  ASSERT_TRUE(peers.remove(peer_nid(21), {}, false));
+  EXPECT_EQ(discover(20, 2), "ping 20; ");
+  reply(data({20, 21}, 3));
+  EXPECT_EQ(nids(20), "20 21");
+}
+
+// Goal: the same when the configured one had the primary NID, so that the list was taken for its.
+TEST_F(DiscoveryRepair, the_primary_nid_of_a_deleted_configured_peer_goes_to_who_has_it) {
+  discover(21);
+  reply(data({21}, 3));
+  ack();
+  configure({20});
+  discover(21, 2, true);
+  reply(data({20, 21}, 4, kOrdinary, 21));
+  EXPECT_EQ(nids(21), "21");
+  ASSERT_TRUE(peers.remove(peer_nid(20), {}, false));
+  EXPECT_FALSE(peer(21)->has(kPeerNidsUptodate));
+  discover(21, 3);
+  reply(data({20, 21}, 4, kOrdinary, 21));
+  EXPECT_EQ(nids(21), "20 21");
+}
+
+// Goal: a NID that becomes this node's is no peer's any more, and who had it is asked what it has now.
+TEST_F(DiscoveryRepair, a_nid_that_becomes_ours_leaves_its_peer) {
+  know({20, 21});
+  know({22});
+  for (const int last : {21, 22}) {
+    config::NiConfig config;
+    config.nid = peer_nid(last);
+    ASSERT_TRUE(nis_.add(config.nid->net(), config, 4096, NiDefaults{}, Instant{1s}));
+  }
+  peers.nis_changed();
+  EXPECT_EQ(nids(20), "20");
+  EXPECT_FALSE(peer(20)->up_to_date);
+  EXPECT_EQ(nids(21), "none");
+  EXPECT_EQ(nids(22), "none");
+}
+
+// Goal: a NID of a peer went to another node, which answers the ping: of that, not of the peer, the answer speaks.
+TEST_F(DiscoveryRepair, the_answer_of_another_node_that_does_not_discover) {
+  know({20, 21});
+  discover(20, 2, true);
+  EXPECT_EQ(reply(data({30, 21}, 4, kNotDiscovering, 21)), "ping 20; ") << "who waits for 20 has no answer yet";
+  EXPECT_EQ(nids(21), "21");
+  EXPECT_FALSE(peer(21)->multi_rail());
+  EXPECT_EQ(nids(20), "20");
+  EXPECT_FALSE(peer(20)->has(kPeerNoDiscovery));
+  EXPECT_EQ(reply(data({20}, 5)), "push from 1 to 20; ");
+  EXPECT_EQ(ack(), "done 2; ");
+}
+
+TEST_F(DiscoveryRepair, the_answer_of_another_node_that_is_known) {
+  know({20, 21});
+  know({30});
+  discover(20, 2, true);
+  EXPECT_EQ(reply(data({30, 21}, 5, kOrdinary, 21)), "ping 20; ");
+  EXPECT_EQ(nids(30), "30 21");
+  EXPECT_EQ(nids(20), "20");
+}
+
+// Goal: a NID left the peer while its answer was on the way: the peer is asked again, and takes no word of it.
+TEST_F(DiscoveryRepair, the_answer_of_a_nid_that_left_meanwhile) {
+  know({20, 21});
+  discover(20, 2, true);
+  pushed(data({20}, 5));
+  EXPECT_EQ(reply(data({30, 21}, 6, kOrdinary, 21)), "ping 20; ");
+  EXPECT_EQ(nids(20), "20");
+  EXPECT_EQ(nids(30), "none");
+}
+
+}  // namespace
+}  // namespace ulnet::test

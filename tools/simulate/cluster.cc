@@ -1,0 +1,342 @@
+#include "tools/simulate/cluster.h"
+
+#include <algorithm>
+
+#include "control/discovery/driver.h"
+#include "tools/simulate/oracle.h"
+
+namespace ulnet::simulate {
+
+using test::SimNode;
+
+namespace {
+
+constexpr int64_t kTransactionTimeout = 20;  // s; short, so that runs are
+constexpr int64_t kLndTimeout = 5;
+constexpr int kRounds = 40;  ///< of what is repeated until the tables are right
+/// Time without traffic at the end, and how many messages each pair of nodes may send in it: the router checker's.
+constexpr Duration kQuiet = 120s;
+constexpr uint64_t kQuietMessages = 60;
+
+}  // namespace
+
+bool Member::on_net(Net net) const {
+  return std::any_of(nids.begin(), nids.end(), [&](const Nid& nid) { return nid.net() == net; });
+}
+
+std::string Member::name() const {
+  return fmt::format("node {}{}", number, router ? " (router)" : "");
+}
+
+Cluster::Cluster(uint64_t seed, Trace& trace)
+    : trace_(trace),
+      sim_({.seed = seed,
+            .transport = test::Transport::kFabric,
+            .check_at_end = false,
+            .fail =
+                [this](const std::string& what) {
+                  if (failure_.empty()) failure_ = what;
+                }}),
+      rng_(seed * 6364136223846793005ull + 1442695040888963407ull) {
+  sim_.fabric().hook = [this](const Nid& from, const Nid& to, const wire::Header& header) {
+    trace_.message(sim_.now(), from, to, header);
+    const bool push = header.type == wire::MsgType::kPut && header.put().portal == 0 && header.dest_nid == to;
+    const auto takes_none = [&](const Member& member) {
+      return member.downrev && std::find(member.nids.begin(), member.nids.end(), to) != member.nids.end();
+    };
+    if (!push || std::none_of(members_.begin(), members_.end(), takes_none)) return sim::Fate::kPass;
+    return sim::Fate::kLoseWithError;  // a protocol error closes the connection
+  };
+}
+
+// --- build -----------------------------------------------------------------------------------------------------------
+
+std::optional<Nid> Cluster::free_nid(Net net) {
+  const auto taken = [&](const Nid& nid) {
+    return std::any_of(members_.begin(), members_.end(), [&](const Member& one) {
+      if (std::find(one.nids.begin(), one.nids.end(), nid) != one.nids.end()) return true;
+      return one.node != nullptr && one.running() && one.control().nis->find(nid) != nullptr;
+    });
+  };
+  const uint32_t count = uint32_t(members_.size() * 2 + 2);
+  const uint32_t first = uint32_t(rng_.below(count));
+  for (uint32_t i = 0; i < count; ++i) {
+    const Nid nid = Nid::v4(net, 0x0A000001u + (uint32_t(net.number()) << 16) + (first + i) % count);
+    if (!taken(nid)) return nid;
+  }
+  return {};
+}
+
+void Cluster::draw_nids(Member& member) {
+  member.nids.clear();
+  std::vector<Net> nets;
+  if (!routed_ || member.router) {
+    nets = nets_;
+    if (!member.router && nets.size() > 1 && rng_.one_in(2)) nets.erase(nets.begin() + std::ptrdiff_t(rng_.below(2)));
+    if (nets.size() > 1 && rng_.one_in(2)) std::swap(nets[0], nets[1]);
+  } else {
+    nets = {nets_[member.number % 2]};
+  }
+  if (member.downrev && !member.router) nets.resize(1);
+  for (const Net net : nets)
+    for (uint64_t count = member.downrev ? 1 : 1 + rng_.below(3); count > 0; --count)
+      if (const auto nid = free_nid(net)) member.nids.push_back(*nid);
+}
+
+void Cluster::draw_version(Member& member) {
+  member.downrev = rng_.one_in(6);
+  member.discovery = member.downrev   ? config::Discovery::kOff
+                     : rng_.one_in(8) ? config::Discovery::kVerify
+                     : rng_.one_in(8) ? config::Discovery::kOff
+                                      : config::Discovery::kOn;
+}
+
+void Cluster::right_routes(Member& member) {
+  member.routes.clear();
+  if (!routed_ || member.router) return;
+  for (const Member& router : members_) {
+    if (!router.router) continue;
+    for (const Nid& nid : router.nids)
+      for (const Net net : nets_)
+        if (member.on_net(nid.net()) && !member.on_net(net) &&
+            std::none_of(member.routes.begin(), member.routes.end(), [&](const auto& one) {
+              return one.first == net &&
+                     std::find(router.nids.begin(), router.nids.end(), one.second) != router.nids.end();
+            }))
+          member.routes.emplace(net, nid);
+  }
+}
+
+test::NodeSpec Cluster::spec_of(const Member& member) const {
+  test::NodeSpec spec;
+  for (const Nid& nid : member.nids) spec.nis.push_back(nid_text(nid));
+  spec.workers = 1 + unsigned(member.number % 2);
+  spec.peer_credits = 2 + int(member.number * 3);
+  spec.routing = member.router;
+  for (const auto& [net, gateway] : member.routes) spec.routes.push_back({net_text(net), nid_text(gateway)});
+  spec.transaction_timeout = kTransactionTimeout;
+  spec.lnd_timeout = kLndTimeout;
+  spec.discovery = member.discovery;
+  if (member.downrev) spec.features_hidden = wire::kFeatureMultiRail | wire::kFeatureDiscovery;
+  return spec;
+}
+
+void Cluster::join(Member& member) {
+  const test::NodeSpec spec = spec_of(member);
+  member.routing = member.router;
+  say(fmt::format("{} starts: {}{}", member.name(), fmt::join(spec.nis, " "),
+                  member.downrev                                   ? ", downrev"
+                  : member.discovery == config::Discovery::kOff    ? ", discovery off"
+                  : member.discovery == config::Discovery::kVerify ? ", verify"
+                                                                   : ""));
+  if (member.node == nullptr)
+    member.node = &sim_.add_node(spec);
+  else
+    member.node->start_again_as(spec);
+}
+
+void Cluster::build() {
+  const uint64_t shape = rng_.below(4);
+  routed_ = shape == 3;
+  nets_ = {Net::of(NetType::kTcp, 0)};
+  if (shape >= 1) nets_.push_back(shape == 2 ? Net::of(NetType::kO2ib, 0) : Net::of(NetType::kTcp, 1));
+  const size_t routers = routed_ ? 1 + rng_.below(2) : 0;
+  const size_t count = routers + (routed_ ? 2 : 2) + rng_.below(3);
+  restless_ = rng_.one_in(3);
+  members_.resize(count);
+  journals_said_.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    members_[i].number = i;
+    members_[i].router = i < routers;
+    draw_version(members_[i]);
+    draw_nids(members_[i]);
+  }
+  for (Member& member : members_) right_routes(member);
+  for (Member& member : members_) join(member);
+}
+
+void Cluster::set_faults() {
+  sim::LinkRules& rules = sim_.fabric().rules();
+  rules.delay_max = Duration(5us) * int64_t(1 + rng_.below(200));
+  if (rng_.one_in(4)) return;
+  rules.lose_with_error = rng_.one_in(2) ? 0.02 : 0;
+  rules.lose_silently = rng_.one_in(2) ? 0.03 : 0;
+  rules.duplicate = rng_.one_in(2) ? 0.03 : 0;
+  rules.reorder = rng_.one_in(2) ? 0.2 : 0;
+  rules.hold_memory = rng_.one_in(2);
+  rules.loss_breaks = rng_.one_in(2);
+}
+
+// --- what may be reached ---------------------------------------------------------------------------------------------
+
+// What is sent to a router's far side over that router is a protocol error (docs/wire/lnet.md §3, rule 3b), unless the
+// sender knows that both are one peer.
+bool Cluster::reaches(const Member& from, const Nid& to) const {
+  if (from.on_net(to.net())) return true;
+  const auto is_it = [&](const Member& one) {
+    return one.router && std::find(one.nids.begin(), one.nids.end(), to) != one.nids.end();
+  };
+  return routed_ && !from.router && std::none_of(members_.begin(), members_.end(), is_it);
+}
+
+bool Cluster::reaches(const Member& from, const Member& to) const {
+  return std::any_of(to.nids.begin(), to.nids.end(), [&](const Nid& nid) { return reaches(from, nid); });
+}
+
+// --- heal and check --------------------------------------------------------------------------------------------------
+
+void Cluster::run_for(Duration time) {
+  sim_.run_for(time);
+  if (!trace_.prints()) return;
+  for (Member& member : members_) {
+    const auto& journal = member.node->journal();
+    for (size_t& said = journals_said_[member.number]; said < journal.size(); ++said)
+      say(fmt::format("  {}: {}", member.name(), journal[said]));
+  }
+}
+
+bool Cluster::wait_ended(Duration limit) {
+  const Instant end = sim_.now() + limit;
+  const auto busy = [](const Member& one) { return one.node->open_operations() > 0 || one.node->applying(); };
+  while (std::any_of(members_.begin(), members_.end(), busy)) {
+    if (sim_.now() >= end) return false;
+    run_for(100ms);
+  }
+  return true;
+}
+
+void Cluster::heal() {
+  say("all is healed");
+  sim_.heal_all();
+  for (Member& member : members_)
+    if (!member.running()) come_back(member);
+  for (Member& member : members_) {
+    if (member.router && !member.routing) apply(member, config::SetRouting{true}, "routing on");
+    member.routing = member.router;
+    for (const auto& [net, gateway] : std::exchange(member.routes, {}))
+      apply(member, config::RouteDel{net, gateway}, "route del");
+    right_routes(member);
+    for (const auto& [net, gateway] : member.routes)
+      apply(member, config::RouteAdd{{.net = net, .gateway = gateway}}, "route add");
+  }
+}
+
+void Cluster::traffic() {
+  for (Member& from : members_)
+    for (Member& to : members_)
+      if (&from != &to)
+        for (const Nid& nid : to.nids)
+          if (reaches(from, nid)) (void)from.node->start(nid, {.length = 100}, false);
+}
+
+void Cluster::ask_all() {
+  for (Member& from : members_) {
+    std::vector<Nid> nids;
+    for (Member& to : members_)
+      if (&from != &to)
+        for (const Nid& nid : to.nids)
+          if (reaches(from, nid)) nids.push_back(nid);
+    from.control().discovery->discover(nids, true, [](const auto&) {});
+  }
+}
+
+// One round of each would do on a network that loses nothing; what is on its way to NIDs that are gone, and routers
+// that are believed dead, take their time.
+std::string Cluster::settle(bool asked) {
+  say(asked ? "each asks each" : "each sends to each");
+  std::string wrong;
+  for (int round = 0; round < kRounds; ++round) {
+    if (asked) ask_all();
+    traffic();
+    if (!wait_ended(400s)) return "operations without an end";
+    run_for(asked ? 10s : 5s);
+    wrong.clear();
+    for (const Member& member : members_)
+      if (wrong.empty()) wrong = table_wrong(*this, member, asked);
+    if (wrong.empty()) return "";
+  }
+  return std::string(asked ? "each has asked each, but " : "each has sent to each, but ") + wrong;
+}
+
+std::string Cluster::unreached(Member& from, Member& to) {
+  for (const Nid& nid : to.nids) {
+    if (!reaches(from, nid)) continue;
+    for (const bool get : {false, true}) {
+      bool well = false;
+      for (int attempt = 0; attempt < 3 && !well; ++attempt) {
+        const size_t before = from.node->ended(true);
+        (void)from.node->start(nid, {.length = 5000}, get);
+        if (!wait_ended(100s)) return from.name() + " has an operation without an end";
+        well = from.node->ended(true) > before;
+        if (!well) run_for(10s);
+      }
+      if (!well)
+        return fmt::format("{} does not get a {} through to {}", from.name(), get ? "get" : "put", nid_text(nid));
+    }
+  }
+  return "";
+}
+
+std::string Cluster::final_traffic() {
+  say("everything must arrive");
+  for (Member& from : members_)
+    for (Member& to : members_)
+      if (&from != &to && must_arrive(*this, from, to))
+        if (std::string wrong = unreached(from, to); !wrong.empty()) return wrong;
+  return "";
+}
+
+std::string Cluster::quiet() {
+  say("nothing is asked for any more");
+  run_for(30s);
+  const uint64_t before = sim_.fabric().counts().launched;
+  run_for(kQuiet);
+  const uint64_t sent = sim_.fabric().counts().launched - before;
+  const uint64_t most = kQuietMessages * members_.size() * members_.size();
+  if (sent > most) return fmt::format("{} messages in {} s in which nobody asked for anything", sent, kQuiet / 1s);
+  for (int look = 0; look < 60; ++look) {
+    if (unfinished(*this).empty()) return "";
+    run_for(1s);
+  }
+  return unfinished(*this);
+}
+
+// What helps to understand a failure: what each node dropped, and what still waits in it.
+void Cluster::report() {
+  for (const Member& member : members_) {
+    if (!member.running()) continue;
+    std::string line = member.name() + ":";
+    for (size_t i = 0; i < size_t(Drop::kCount); ++i)
+      if (const uint64_t count = member.node->drops(Drop(i)); count > 0)
+        line += fmt::format(" {} {}", text_of(Drop(i)).name, count);
+    for (unsigned w = 0; w < member.node->spec().workers; ++w) {
+      const Worker& worker = member.node->node().worker(WorkerId{uint16_t(w)});
+      line += fmt::format("; worker {}: {} operations, {} incoming, {} held for a router buffer, buffers out", w,
+                          worker.operations.out(), worker.incoming.out(), worker.held_router.size());
+      for (const RouterPool& pool : worker.pools) line += fmt::format(" {}/{}", pool.out, pool.total);
+    }
+    say(line);
+  }
+}
+
+std::string Cluster::run() {
+  build();
+  stir();
+  heal();
+  std::string wrong;
+  if (!wait_ended(400s)) wrong = "operations or changes without an end";
+  run_for(70s);  // who was not reached is tried again (control/peers/peer_db.h)
+  if (wrong.empty()) wrong = settle(false);
+  if (wrong.empty()) wrong = quiet();
+  if (wrong.empty()) wrong = settle(true);
+  if (wrong.empty()) wrong = final_traffic();
+  if (wrong.empty()) wrong = quiet();
+  if (wrong.empty()) wrong = failure_;
+  if (wrong.empty()) wrong = sim_.finish();
+  if (wrong.empty()) wrong = sim_.fabric().check_quiescent();
+  say(wrong.empty() ? "passed" : wrong);
+  if (trace_.prints() && !wrong.empty()) report();
+  return wrong;
+}
+
+}  // namespace ulnet::simulate

@@ -1,0 +1,100 @@
+// One small random cluster, by its seed: clients and servers on one or two nets, or on two sides of routers, nodes of
+// mixed versions with one to several NIs. It is stirred (traffic, changes of configuration, faults), then healed, and
+// then it must come to the state that oracle.h describes. Nodes are real ones under a virtual clock
+// (tests/sim/sim_net).
+#pragma once
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/sim/sim_net.h"
+#include "tools/simulate/trace.h"
+
+namespace ulnet::simulate {
+
+/// One place of the cluster and the node in it, in whatever life.
+struct Member {
+  size_t number = 0;
+  test::SimNode* node = nullptr;
+  bool router = false;
+  bool downrev = false;   ///< knows neither MULTI_RAIL nor DISCOVERY, and takes no push
+  std::vector<Nid> nids;  ///< of the NIs that it was told to have, the primary first
+  std::set<std::pair<Net, Nid>> routes;
+  config::Discovery discovery = config::Discovery::kOn;
+  bool routing = false;
+  Instant back_at = kForever;  ///< when one that was killed comes back
+
+  [[nodiscard]] bool running() const { return node->running(); }
+  [[nodiscard]] Control& control() const { return node->node().control(); }
+  [[nodiscard]] bool on_net(Net net) const;
+  [[nodiscard]] std::string name() const;
+};
+
+class Cluster {
+ public:
+  Cluster(uint64_t seed, Trace& trace);
+  /// Builds, stirs, heals, checks. "" when all went as it must, or what did not.
+  std::string run();
+
+  [[nodiscard]] std::vector<Member>& members() { return members_; }
+  [[nodiscard]] const std::vector<Member>& members() const { return members_; }
+  /// May `from` reach `to` by some NID of its: over a net that both are on, or over routers?
+  [[nodiscard]] bool reaches(const Member& from, const Member& to) const;
+  [[nodiscard]] bool reaches(const Member& from, const Nid& to) const;
+
+ private:
+  // build
+  void build();
+  void join(Member& member);
+  [[nodiscard]] test::NodeSpec spec_of(const Member& member) const;
+  void set_faults();
+  [[nodiscard]] std::optional<Nid> free_nid(Net net);
+  void draw_nids(Member& member);
+  void draw_version(Member& member);
+  void right_routes(Member& member);
+
+  // stir (stir.cc)
+  void stir();
+  void act();
+  void operate();
+  void ni_add(Member& member);
+  void ni_del(Member& member);
+  void peer_add(Member& member);
+  void peer_del(Member& member);
+  void set_discovery(Member& member);
+  void route_change(Member& member);
+  void routing_change(Member& member);
+  void cut_or_heal(Member& member);
+  void stop(Member& member);
+  void come_back(Member& member);
+  void apply(Member& member, config::Change change, const std::string& what);
+  [[nodiscard]] Member& any();
+  [[nodiscard]] Member* any_running();
+  [[nodiscard]] Nid any_nid();
+
+  // heal and check
+  void heal();
+  void traffic();
+  void ask_all();
+  [[nodiscard]] std::string settle(bool asked);
+  [[nodiscard]] std::string final_traffic();
+  [[nodiscard]] std::string quiet();
+  [[nodiscard]] bool wait_ended(Duration limit);
+  [[nodiscard]] std::string unreached(Member& from, Member& to);
+  void say(const std::string& line) { trace_.say(sim_.now(), line); }
+  void run_for(Duration time);
+  void report();
+
+  Trace& trace_;
+  std::string failure_;  // the first
+  test::SimNet sim_;
+  Rng rng_;
+  std::vector<Net> nets_;
+  bool routed_ = false;
+  bool restless_ = false;  // more changes of configuration than traffic
+  std::vector<Member> members_;
+  std::vector<size_t> journals_said_;
+};
+
+}  // namespace ulnet::simulate

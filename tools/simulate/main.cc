@@ -1,0 +1,55 @@
+// simulate: runs small random clusters, one per seed, and says how many came to the state that they must come to.
+//
+//   simulate --seeds FIRST --count N      last line "N passed, M failed"; exit 1 when one failed
+//   simulate --seeds SEED --trace         one run with all that happened in it
+//   simulate ... --twice                  each seed twice: the same things must happen
+//   simulate ... --full N                 N seeds where ULNET_FULL is set (tools/check --full), else --count
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+#include "tools/simulate/cluster.h"
+
+namespace {
+
+using ulnet::simulate::Cluster;
+using ulnet::simulate::Trace;
+
+struct Ran {
+  std::string wrong;
+  uint64_t hash = 0;
+};
+
+Ran run(uint64_t seed, bool print) {
+  Trace trace(print);
+  Cluster cluster(seed, trace);
+  std::string wrong = cluster.run();
+  return {std::move(wrong), trace.hash()};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  uint64_t first = 1, count = 1, full = 0;
+  bool print = false, twice = false;
+  CLI::App app{"Small random clusters under faults, healed and checked; one per seed."};
+  app.add_option("--seeds", first, "the first seed")->capture_default_str();
+  app.add_option("--count", count, "how many seeds")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--full", full, "how many where ULNET_FULL is set");
+  app.add_flag("--trace", print, "print what happens");
+  app.add_flag("--twice", twice, "run each seed twice; both runs must be the same");
+  CLI11_PARSE(app, argc, argv);
+
+  if (full != 0 && std::getenv("ULNET_FULL") != nullptr) count = full;
+  uint64_t passed = 0, failed = 0;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    Ran ran = run(seed, print);
+    if (twice && ran.wrong.empty() && run(seed, false).hash != ran.hash) ran.wrong = "a second run went another way";
+    ++(ran.wrong.empty() ? passed : failed);
+    if (ran.wrong.empty()) continue;
+    fmt::print("seed {} failed: {}\n  again, with all that happens: {} --seeds {} --trace\n", seed, ran.wrong, argv[0],
+               seed);
+    std::fflush(stdout);
+  }
+  fmt::print("{} passed, {} failed\n", passed, failed);
+  return failed == 0 ? 0 : 1;
+}

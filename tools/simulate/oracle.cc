@@ -1,0 +1,191 @@
+#include "tools/simulate/oracle.h"
+
+#include <algorithm>
+
+namespace ulnet::simulate {
+namespace {
+
+bool has(const std::vector<Nid>& nids, const Nid& nid) {
+  return std::find(nids.begin(), nids.end(), nid) != nids.end();
+}
+
+std::vector<Nid> nids_of(const Peer& peer) {
+  std::vector<Nid> nids;
+  for (const PeerNet& net : peer.nets)
+    for (const PeerNi* ni : net.nis) nids.push_back(ni->nid);
+  return nids;
+}
+
+std::string text_of(const std::vector<Nid>& nids) {
+  std::vector<std::string> texts;
+  for (const Nid& nid : nids) texts.push_back(nid_text(nid));
+  return fmt::format("{}", fmt::join(texts, " "));
+}
+
+std::string text_of(const Peer* peer) {
+  if (peer == nullptr) return "nothing";
+  return fmt::format("{} (state {:#x}{})", text_of(nids_of(*peer)), peer->state,
+                     peer->up_to_date ? ", up to date" : "");
+}
+
+bool advertises(const Member& b) {
+  return !b.downrev && b.discovery != config::Discovery::kOff;
+}
+
+/// Has `a` no peer that mixes NIDs of `b` with what is not its?
+bool clean(const Member& a, const Member& b) {
+  for (const Nid& nid : b.nids) {
+    const PeerNi* ni = a.control().peers->find(nid);
+    if (ni == nullptr) continue;
+    for (const Nid& one : nids_of(*ni->peer))
+      if (!has(b.nids, one)) return false;
+  }
+  return true;
+}
+
+/// Is all between them that carries their messages what it must be?
+bool carried(const Cluster& cluster, const Member& a, const Member& b) {
+  if (std::any_of(b.nids.begin(), b.nids.end(), [&](const Nid& nid) { return a.on_net(nid.net()); })) return true;
+  return std::all_of(cluster.members().begin(), cluster.members().end(),
+                     [&](const Member& one) { return !one.router || (clean(one, a) && clean(one, b)); });
+}
+
+/// Looks at one node's table.
+struct Asked {
+  const Cluster& cluster;
+  const Member& a;
+  const bool asked;
+  Control& control = a.control();
+
+  [[nodiscard]] const Peer* peer_of(const Nid& nid) const {
+    const PeerNi* ni = control.peers->find(nid);
+    return ni == nullptr ? nullptr : ni->peer;
+  }
+  [[nodiscard]] bool is_configured(const Nid& nid) const {
+    const auto& peers = control.desired.peers;
+    return std::any_of(peers.begin(), peers.end(),
+                       [&](const auto& one) { return one.primary == nid || has(one.nids, nid); });
+  }
+  [[nodiscard]] std::string wrong(const std::string& what, const Peer* peer) const {
+    return fmt::format("{} (discovery {}) has {} for {}", a.name(), int(a.discovery), text_of(peer), what);
+  }
+
+  [[nodiscard]] std::string own() const {
+    std::vector<Nid> nids;
+    for (LocalNis::LocalNet& net : control.nis->nets())
+      for (const LocalNi& ni : net.nis) nids.push_back(ni.nid);
+    const auto& said = a.nids;
+    if (nids.size() != said.size() ||
+        !std::all_of(said.begin(), said.end(), [&](const Nid& n) { return has(nids, n); }))
+      return fmt::format("{} has the NIs {}, was told to have {}", a.name(), text_of(nids), text_of(said));
+    return "";
+  }
+
+  /// Rule 1.
+  [[nodiscard]] std::string configured() const {
+    for (const config::PeerConfig& config : control.desired.peers) {
+      std::vector<Nid> wanted = config.nids;
+      wanted.insert(wanted.begin(), config.primary);
+      const Peer* peer = peer_of(config.primary);
+      const bool right =
+          peer != nullptr && peer->configured() && peer->multi_rail() == config.multi_rail &&
+          peer->primary().nid == config.primary && peer->ni_count() == wanted.size() &&
+          std::all_of(wanted.begin(), wanted.end(), [&](const Nid& nid) { return peer_of(nid) == peer; });
+      if (!right) return wrong("the configured " + text_of(wanted), peer);
+    }
+    return "";
+  }
+
+  /// Rule 2.
+  [[nodiscard]] std::string one_peer(const Member& b) const {
+    std::vector<Nid> nids;
+    for (LocalNis::LocalNet& net : b.control().nis->nets())
+      for (const LocalNi& ni : net.nis) nids.push_back(ni.nid);
+    const std::string what = fmt::format("{} with {}", b.name(), text_of(nids));
+    const Peer* peer = peer_of(nids.front());
+    if (peer == nullptr || peer->primary().nid != nids.front() || !peer->multi_rail()) return wrong(what, peer);
+    constexpr uint32_t kFull = kPeerDiscovered | kPeerNidsUptodate;
+    if ((peer->state & kFull) != kFull || peer->has(kPeerNoDiscovery) || !peer->up_to_date) return wrong(what, peer);
+    for (const Nid& nid : nids)
+      if (peer_of(nid) != peer) return wrong(what, peer);
+    for (const Nid& nid : nids_of(*peer))
+      if (!has(nids, nid) && !control.routes->is_gateway(nid)) return wrong(what, peer);
+    return "";
+  }
+
+  /// Rules 4 and 5.
+  [[nodiscard]] std::string peer_each(const Member& b) const {
+    for (const Nid& nid : b.nids) {
+      if (!cluster.reaches(a, nid) || is_configured(nid)) continue;
+      const Peer* peer = peer_of(nid);
+      if (peer == nullptr || peer->ni_count() != 1 || peer->multi_rail())
+        return wrong(fmt::format("{} of {}, which {}", nid_text(nid), b.name(),
+                                 advertises(b) ? "it is not to discover" : "does not discover"),
+                     peer);
+    }
+    return "";
+  }
+
+  /// Rule 6.
+  [[nodiscard]] std::string mixed() const {
+    for (const auto& [id, peer] : control.peers->peers()) {
+      if (peer->configured()) continue;
+      const Member* owner = nullptr;
+      for (const Nid& nid : nids_of(*peer))
+        for (const Member& b : cluster.members()) {
+          if (!has(b.nids, nid) || !cluster.reaches(a, nid)) continue;
+          if (owner != nullptr && owner != &b)
+            return wrong("NIDs of " + owner->name() + " and " + b.name(), peer.get());
+          owner = &b;
+        }
+    }
+    return "";
+  }
+
+  /// Does the configuration of `b` mix this node's NIDs with what is not its, or say that it is not multi-rail? Then it
+  /// pushes elsewhere, or not at all.
+  [[nodiscard]] bool misled(const Member& b) const {
+    const auto mine = [&](const Nid& nid) { return has(a.nids, nid); };
+    const auto& peers = b.control().desired.peers;
+    return std::any_of(peers.begin(), peers.end(), [&](const config::PeerConfig& peer) {
+      const bool all = mine(peer.primary) && std::all_of(peer.nids.begin(), peer.nids.end(), mine);
+      return !(all && peer.multi_rail) && (mine(peer.primary) || std::any_of(peer.nids.begin(), peer.nids.end(), mine));
+    });
+  }
+
+  [[nodiscard]] std::string of(const Member& b) const {
+    const bool excused =
+        std::any_of(b.nids.begin(), b.nids.end(), [&](const Nid& nid) { return is_configured(nid); }) ||
+        (!asked && (b.discovery == config::Discovery::kVerify || misled(b)));
+    if (a.discovery == config::Discovery::kOn && advertises(b)) return excused ? "" : one_peer(b);
+    return asked ? peer_each(b) : "";
+  }
+};
+
+}  // namespace
+
+std::string table_wrong(const Cluster& cluster, const Member& a, bool asked) {
+  const Asked look{cluster, a, asked};
+  std::string wrong = look.own();
+  if (wrong.empty()) wrong = look.configured();
+  if (a.discovery == config::Discovery::kVerify) return wrong;
+  for (const Member& b : cluster.members())
+    if (wrong.empty() && &b != &a && cluster.reaches(a, b) && carried(cluster, a, b)) wrong = look.of(b);
+  if (wrong.empty() && asked) wrong = look.mixed();
+  return wrong;
+}
+
+std::string unfinished(const Cluster& cluster) {
+  for (const Member& member : cluster.members()) {
+    for (const auto& [id, peer] : member.control().peers->peers())
+      if (peer->has(kPeerDiscovering | kPeerPingSent | kPeerPushSent))
+        return fmt::format("{} is still at work on {}", member.name(), text_of(peer.get()));
+  }
+  return "";
+}
+
+bool must_arrive(const Cluster& cluster, const Member& a, const Member& b) {
+  return clean(a, b) && carried(cluster, a, b);
+}
+
+}  // namespace ulnet::simulate
