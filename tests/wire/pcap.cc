@@ -265,35 +265,37 @@ bool TcpConversation::has(Side side, TcpEvent::Kind kind) const {
                      [&](const TcpEvent& event) { return event.from == side && event.kind == kind; });
 }
 
-Capture pcap_read(const std::string& path) {
+std::string pcap_frames(const std::string& path, const std::function<void(Duration, Bytes)>& call) {
   constexpr size_t kFileHeader = 24, kRecordHeader = 16;
   constexpr uint32_t kEthernet = 1, kMicroseconds = 0xA1B2C3D4, kNanoseconds = 0xA1B23C4D;
-  Capture capture;
   const std::vector<std::byte> file = file_read(path);
   const Bytes in(file);
-  const auto failed = [&](const char* why) {
-    capture.error = path + ": " + why;
-    return capture;
-  };
-  if (in.size() < kFileHeader) return failed("missing or too short");
+  if (in.size() < kFileHeader) return path + ": missing or too short";
   const uint32_t magic = le32(in, 0);
-  if (magic != kMicroseconds && magic != kNanoseconds) return failed("no little-endian classic pcap file");
-  if (le32(in, 20) != kEthernet) return failed("link type is not Ethernet");
+  if (magic != kMicroseconds && magic != kNanoseconds) return path + ": no little-endian classic pcap file";
+  if (le32(in, 20) != kEthernet) return path + ": link type is not Ethernet";
   const Duration unit = magic == kMicroseconds ? Duration(1us) : Duration(1ns);
-  Assembler assembler;
   std::optional<Duration> start;
   for (size_t at = kFileHeader; at < in.size();) {
-    if (in.size() - at < kRecordHeader) return failed("ends inside a record header");
+    if (in.size() - at < kRecordHeader) return path + ": ends inside a record header";
     const size_t bytes = le32(in, at + 8);
-    if (in.size() - at - kRecordHeader < bytes) return failed("ends inside a frame");
+    if (in.size() - at - kRecordHeader < bytes) return path + ": ends inside a frame";
     const Duration time = std::chrono::seconds(le32(in, at)) + unit * le32(in, at + 4);
     if (!start) start = time;
-    ++capture.frame_count;
-    const auto segment = frame_parse(in.subspan(at + kRecordHeader, bytes));
-    if (segment) assembler.take(*segment, time - *start);
+    call(time - *start, in.subspan(at + kRecordHeader, bytes));
     at += kRecordHeader + bytes;
   }
-  capture.conversations = assembler.finish();
+  return "";
+}
+
+Capture pcap_read(const std::string& path) {
+  Capture capture;
+  Assembler assembler;
+  capture.error = pcap_frames(path, [&](Duration time, Bytes frame) {
+    ++capture.frame_count;
+    if (const auto segment = frame_parse(frame)) assembler.take(*segment, time);
+  });
+  if (capture.error.empty()) capture.conversations = assembler.finish();
   return capture;
 }
 

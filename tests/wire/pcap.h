@@ -6,6 +6,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,6 +64,10 @@ struct Capture {
 
 /// Reads a file with link type Ethernet and micro- or nanosecond times. `error` names what is wrong with any other.
 [[nodiscard]] Capture pcap_read(const std::string& path);
+
+/// The same file frame by frame, each with its time since the first; returns "" or what is wrong with the file.
+std::string pcap_frames(const std::string& path,
+                        const std::function<void(Duration time, std::span<const std::byte> frame)>& call);
 
 /// Path of a file of tests/wire/captures/, e.g. capture_path("a1-tcp-ping-1to2").
 [[nodiscard]] std::string capture_path(const std::string& name);

@@ -1,0 +1,15 @@
+// The LNet messages in a capture of o2iblnd over RoCEv2: what its IMMEDIATE messages carry. RDMA, the connection
+// manager and acknowledgements are left out. docs/wire/roce.md §1, docs/wire/o2iblnd.md §2, 3.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tests/script/replay.h"
+
+namespace ulnet::test {
+
+/// In the order in which they were sent, each once; `from` and `to` are the NIDs of the hop, `connection` means
+/// nothing. EXPECTs that the file can be read.
+[[nodiscard]] std::vector<ReplayMessage> o2ib_messages(const std::string& path);
+
+}  // namespace ulnet::test
