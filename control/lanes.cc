@@ -56,6 +56,12 @@ void nis_changed(Control& c) {
   c.dirty.local = c.dirty.ping = true;
 }
 
+Untold untold(const Control& c) {
+  Untold all;
+  all.count = c.discovery->untold(&all.first);
+  return all;
+}
+
 // A pool's gauge says how many buffers are free, less those who wait for one.
 bool router_buffers_idle(const Control& c) {
   for (uint16_t worker = 0; worker < c.config.workers; ++worker)

@@ -19,6 +19,8 @@ unsigned run_views(Control& c);
 [[nodiscard]] Instant lanes_deadline(Control& c);
 /// NIs changed: peers, routes, views and ping info follow.
 void nis_changed(Control& c);
+/// Who has yet to learn of this node's newest list of NIs.
+[[nodiscard]] Untold untold(const Control& c);
 /// Whether all router buffers are in their pools.
 [[nodiscard]] bool router_buffers_idle(const Control& c);
 

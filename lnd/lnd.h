@@ -264,6 +264,11 @@ class LndControl {
     (void)now;
     return fail(EOPNOTSUPP, "this driver changes nothing of a running NI", ni.value);
   }
+  /// Connections of the NI, those that are being closed among them; 0 where the driver does not count.
+  [[nodiscard]] virtual unsigned ni_connections(NiId ni) const {
+    (void)ni;
+    return 0;
+  }
   virtual void from_worker(WorkerId worker, const LndMsg& msg, Instant now) = 0;
   /// Runs what is due; returns work done.
   virtual unsigned turn(Instant now) = 0;

@@ -88,6 +88,8 @@ Doc local_ni_doc(const LocalNiShow& ni, int verbosity) {
   if (!ni.lnd_tunables.empty()) doc.set("lnd tunables", config::export_lnd_tunables(ni.lnd_tunables, true));
   doc.set("dev cpt", ni.dev_cpt);
   doc.set("CPT", config::cpt_list_text(ni.cpts));
+  if (!ni.state.empty()) doc.set("ni state", ni.state);
+  if (!ni.in_use.empty()) doc.set("deletion", ni.in_use);
   if (ni.warnings.empty()) return doc;
   Doc& warnings = doc.set("warnings", Doc::list());
   for (const std::string& line : ni.warnings) warnings.push(line);
@@ -112,6 +114,7 @@ Doc peer_ni_doc(const PeerNiShow& ni, int verbosity) {
   if (verbosity >= 4) doc.set("udsp info", udsp_doc(ni.udsp));
   doc.set("state", ni.state);
   if (verbosity < 1) return doc;
+  if (!ni.ni_state.empty()) doc.set("ni state", ni.ni_state);
   doc.set("max_ni_tx_credits", ni.max_ni_tx_credits);
   doc.set("available_tx_credits", ni.available_tx_credits);
   doc.set("min_tx_credits", ni.min_tx_credits);
@@ -190,6 +193,7 @@ Doc net_doc(const std::vector<NetShow>& nets, int verbosity) {
     item.set("net type", net_text(net.net));
     Doc& nis = item.set("local NI(s)", Doc::list());
     for (const LocalNiShow& ni : net.nis) nis.push(local_ni_doc(ni, verbosity));
+    if (verbosity >= 1 && !net.state.empty()) item.set("net state", net.state);
   }
   return section("net", std::move(list));
 }

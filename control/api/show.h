@@ -58,12 +58,15 @@ struct LocalNiShow {
   std::map<std::string, int64_t> lnd_tunables;  ///< effective values; empty: not shown (lo)
   int64_t dev_cpt = -1;
   std::vector<uint16_t> cpts;         ///< effective: never empty
+  std::string state;                  ///< figure 10 of the documents; empty: not shown (lo)
+  std::string in_use;                 ///< it is being deleted, and this is why it is still there
   std::vector<std::string> warnings;  ///< settings of the machine that are in its way
 };
 
 struct NetShow {
   Net net;
   std::vector<LocalNiShow> nis;
+  std::string state;  ///< figure 11; empty: not shown (lo)
 };
 
 /// `net:`. Verbosity 0: nid, status, interface; 1: + statistics, tunables, CPT; 2, 3: + message and health counters; 4:
@@ -79,6 +82,7 @@ struct PeerHealth {
 struct PeerNiShow {
   Nid nid;
   std::string state = "NA";  ///< "up", "down", or "NA" where aliveness is not known
+  std::string ni_state;      ///< figure 13
   int64_t max_ni_tx_credits = 0, available_tx_credits = 0, min_tx_credits = 0, tx_q_num_of_buf = 0;
   int64_t available_rtr_credits = 0, min_rtr_credits = 0, refcount = 1;
   TrafficStats statistics;

@@ -373,13 +373,14 @@ bool Discovery::needs_push(const Peer& peer) const {
 }
 
 // One whose push has failed is told when somebody sends to it: it is not waited for.
-bool Discovery::all_told() const {
-  const auto& all = deps_.peers.peers();
-  return std::none_of(all.begin(), all.end(), [&](const auto& one) {
-    const Peer& peer = *one.second;
-    const bool waits = peer.has(kPeerDiscovered) && !peer.has(kPeerRediscover) && needs_push(peer);
-    return peer.has(kPeerPushSent) || waits;
-  });
+size_t Discovery::untold(Nid* first) const {
+  size_t count = 0;
+  for (const auto& [id, peer] : deps_.peers.peers()) {
+    const bool waits = peer->has(kPeerDiscovered) && !peer->has(kPeerRediscover) && needs_push(*peer);
+    if (!peer->has(kPeerPushSent) && !waits) continue;
+    if (count++ == 0 && first != nullptr) *first = peer->primary().nid;
+  }
+  return count;
 }
 
 bool Discovery::is_up_to_date(const Peer& peer) const {

@@ -87,8 +87,8 @@ class Discovery {
 
   /// Works on peers that something happened to, at most kDiscoveryBudget; returns how many.
   unsigned turn();
-  /// No peer that is pushed to lacks our newest list.
-  [[nodiscard]] bool all_told() const;
+  /// How many peers that are pushed to lack our newest list; the primary NID of the first of them goes to `first`.
+  [[nodiscard]] size_t untold(Nid* first = nullptr) const;
   [[nodiscard]] bool pending() const { return !queue_.empty() || !orphans_.empty(); }
 
  private:

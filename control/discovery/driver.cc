@@ -93,7 +93,7 @@ void DiscoveryDriver::local_changed(const wire::PingInfo& info) {
 }
 
 bool DiscoveryDriver::all_told() const {
-  return !c_.dirty.ping && machine_.all_told();
+  return !c_.dirty.ping && machine_.untold() == 0;
 }
 
 PingData DiscoveryDriver::decode(std::span<const std::byte> bytes) const {

@@ -44,6 +44,8 @@ class DiscoveryDriver final : DiscoveryPort {
   [[nodiscard]] uint32_t sequence() const { return machine_.sequence(); }
   /// All peers that are to know this node's newest list of NIs do.
   [[nodiscard]] bool all_told() const;
+  /// See Discovery::untold.
+  [[nodiscard]] size_t untold(Nid* first) const { return machine_.untold(first); }
 
   unsigned turn(Instant now);
   [[nodiscard]] Instant next_deadline() const;

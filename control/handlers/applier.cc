@@ -16,6 +16,8 @@ namespace {
 
 /// Changes carried out in one turn.
 constexpr unsigned kChangesBudget = 256;
+/// Who waits for an NI to go is told why, so often.
+constexpr Duration kExplainEvery = 2s;
 /// Different lines about the machine that are remembered as written.
 constexpr size_t kAdvisedMax = 1024;
 /// How often a list that waits is looked at, besides when workers report.
@@ -46,6 +48,13 @@ void Applier::submit(config::ChangeList changes, Done done, Note note) {
 void Applier::note(Job& job, const std::string& line) {
   c_.log(line);
   if (job.note) job.note(line);
+}
+
+void Applier::explain(Job& job) {
+  job.explain_at = now_ + kExplainEvery;
+  for (NiId id : job.leaving)
+    if (const LocalNi* ni = c_.nis->find(id))
+      note(job, fmt::format("{} is still {}", nid_text(ni->nid), c_.nis->in_use(*ni, untold(c_), now_)));
 }
 
 // What is wrong with a subnet is wrong for each of its NIs: the journal gets it once, who asks each time.
@@ -123,6 +132,7 @@ unsigned Applier::turn(Instant now) {
     }
     if (!job.leaving.empty()) {
       std::erase_if(job.leaving, [&](NiId id) { return c_.nis->find(id) == nullptr; });
+      if (!job.leaving.empty() && now >= job.explain_at) explain(job);
       if (!job.leaving.empty()) return done;
     }
     if (job.undoing || job.next == job.changes.size()) {
@@ -229,6 +239,7 @@ TextResult<LocalNi*> Applier::ni_add(Net net, const config::NiConfig& ni, const 
 void Applier::begin_remove(Job& job, LocalNi& ni, bool at_once) {
   if (ni.going()) return;
   job.leaving.push_back(ni.id);
+  job.explain_at = now_ + kExplainEvery;
   if (at_once)
     c_.nis->remove(ni, now_);
   else

@@ -51,7 +51,8 @@ class Applier {
     bool started = false;
     size_t next = 0;
     config::DesiredState before, after;
-    std::vector<NiId> leaving;  // NIs that the current change waits for
+    std::vector<NiId> leaving;      // NIs that the current change waits for
+    Instant explain_at = kForever;  // then who asked is told why it takes so long
     std::vector<std::function<void()>> undo;
     bool undoing = false;
     bool ulnet = false;     // holds changes of `ulnet:` keys
@@ -66,6 +67,7 @@ class Applier {
   void normalise(config::Change& change);
   void put_in_force(Job& job);
   void note(Job& job, const std::string& line);
+  void explain(Job& job);
   void advise(Job& job, const Nid& nid);
   void begin_remove(Job& job, LocalNi& ni, bool at_once);
   void undo_all(Job& job);

@@ -151,7 +151,7 @@ void NodeRequests::show_net(RequestId id, const Request& request) {
     only = *parsed;
   }
   if (!c_.desired.configured) return reply(id, api::answer_error("show", "net", -ENETDOWN, "Network is down"));
-  const auto values = net_values(c_, only);
+  const auto values = net_values(c_, only, verbosity_of(request) > 0);
   if (only && values.empty()) return reply(id, api::answer_error("show", "net", -ENOENT, "Object not found"));
   reply(id, answer_doc(api::net_doc(values, verbosity_of(request))));
 }

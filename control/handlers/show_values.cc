@@ -4,6 +4,8 @@
 #include <bit>
 
 #include "control/discovery/driver.h"
+#include "control/handlers/states.h"
+#include "control/lanes.h"
 
 namespace ulnet {
 namespace {
@@ -82,7 +84,8 @@ int64_t device_group(const LocalNi& ni, const WorkerGroups& groups) {
   return -1;
 }
 
-api::LocalNiShow ni_value(const LocalNi& ni, const WorkerGroups& groups, Devices* devices) {
+api::LocalNiShow ni_value(const Control& c, const LocalNi& ni) {
+  const WorkerGroups& groups = c.nis->groups();
   const InterfaceTotals t = totals_of(ni);
   api::LocalNiShow show;
   show.nid = ni.nid;
@@ -104,7 +107,9 @@ api::LocalNiShow ni_value(const LocalNi& ni, const WorkerGroups& groups, Devices
   show.lnd_tunables = effective_tunables(ni);
   show.dev_cpt = device_group(ni, groups);
   show.cpts = groups_of(ni, groups);
-  if (devices != nullptr) show.warnings = devices->advice(ni.nid);
+  show.state = ni_state(ni);
+  show.in_use = c.nis->in_use(ni, untold(c), c.now);
+  if (c.deps.devices != nullptr) show.warnings = c.deps.devices->advice(ni.nid);
   return show;
 }
 
@@ -115,6 +120,7 @@ api::PeerNiShow peer_ni_value(Control& c, const PeerNi& ni, bool router) {
   show.nid = ni.nid;
   const bool watched = router || c.routing->state() != RoutingState::kDisabled;
   if (watched) show.state = ni.life.down ? "down" : "up";
+  show.ni_state = peer_ni_state(ni);
   if (c.nis->net_local(ni.nid.net())) {  // a NID behind routers has no credits of its own
     show.max_ni_tx_credits = ni.tx_credits;
     show.available_tx_credits = slice.credits.gauge().get();
@@ -178,16 +184,16 @@ NodeTotals totals_of(const Control& c) {
   return totals;
 }
 
-std::vector<api::NetShow> net_values(Control& c, std::optional<Net> only) {
+std::vector<api::NetShow> net_values(Control& c, std::optional<Net> only, bool closing) {
   std::vector<api::NetShow> shows;
-  const WorkerGroups& groups = c.nis->groups();
-  if (!only || *only == kLoNid.net()) shows.push_back(api::lo_show(groups.all()));
+  if (!only || *only == kLoNid.net()) shows.push_back(api::lo_show(c.nis->groups().all()));
   for (LocalNis::LocalNet& net : c.nis->nets()) {
     if (only && *only != net.net) continue;
     api::NetShow show;
     show.net = net.net;
+    show.state = net_state(net);
     for (const LocalNi& ni : net.nis)
-      if (!ni.closing) show.nis.push_back(ni_value(ni, groups, c.deps.devices));
+      if (closing || !ni.closing) show.nis.push_back(ni_value(c, ni));
     if (!show.nis.empty()) shows.push_back(std::move(show));
   }
   return shows;

@@ -11,8 +11,9 @@
 
 namespace ulnet {
 
-/// The node's nets, lo first; `only`: just this one (empty when it is not there).
-[[nodiscard]] std::vector<api::NetShow> net_values(Control& c, std::optional<Net> only);
+/// The node's nets, lo first; `only`: just this one (empty when it is not there). `closing`: with NIs that are being
+/// closed.
+[[nodiscard]] std::vector<api::NetShow> net_values(Control& c, std::optional<Net> only, bool closing = false);
 [[nodiscard]] api::PeerShow peer_value(Control& c, const Peer& peer);
 [[nodiscard]] std::vector<api::RouteShow> route_values(Control& c);
 /// By worker group; empty while there are no pools.

@@ -113,7 +113,10 @@ TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int6
   auto device = find_address(config, net, ni.nid);
   if (!device) return tl::unexpected(device.error());
   if (LocalNi* other = find(ni.nid)) {
-    if (other->going()) return fail_text(EBUSY, fmt::format("{} is still being deleted; try again", nid_text(ni.nid)));
+    if (other->going()) {
+      return fail_text(
+          EBUSY, fmt::format("{} is still being deleted ({}); try again", nid_text(ni.nid), in_use(*other, {}, now)));
+    }
     return fail_text(EEXIST, fmt::format("{} is there already", nid_text(ni.nid)));
   }
   if (nis_.size() >= kNisMax || int64_t(nis_.size()) >= interfaces_max) {
@@ -169,6 +172,18 @@ TextResult<void> LocalNis::tune(LocalNi& ni, const std::map<std::string, int64_t
   return {};
 }
 
+uint64_t LocalNi::sending() const {
+  int64_t count = 0;
+  for (const auto& slice : slices) count += slice->tx_count.get();
+  return uint64_t(std::max<int64_t>(count, 0));
+}
+
+uint64_t LocalNi::receiving() const {
+  int64_t count = 0;
+  for (const auto& slice : slices) count += slice->rx_count.get();
+  return uint64_t(std::max<int64_t>(count, 0));
+}
+
 uint64_t LocalNi::messages() const {
   uint64_t count = 0;
   for (const auto& slice : slices)
@@ -193,6 +208,31 @@ void LocalNis::remove(LocalNi& ni, Instant now) {
   ni.closing = true;
   ni.undrained = worker_count();
   ni.drain_deadline = now + kNiDrainMax;
+}
+
+std::string LocalNis::in_use(const LocalNi& ni, const Untold& untold, Instant now) const {
+  if (!ni.going()) return {};
+  const auto ms = [](Duration time) { return std::chrono::duration_cast<std::chrono::milliseconds>(time).count(); };
+  const auto counted = [](uint64_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  std::vector<std::string> uses;
+  if (!ni.closing && untold.count > 0) {
+    uses.push_back(fmt::format("{} {} not acknowledged that it goes ({}{})", untold.count,
+                               untold.count == 1 ? "peer has" : "peers have", nid_text(untold.first),
+                               untold.count == 1 ? "" : " first"));
+  }
+  if (!ni.closing && now < ni.idle_since + kNiLeaveIdle)
+    uses.push_back(fmt::format("last used {} ms ago, to be idle for {} ms", ms(now - ni.idle_since), ms(kNiLeaveIdle)));
+  if (const uint64_t count = ni.sending(); count > 0) uses.push_back(counted(count, "message") + " being sent");
+  if (const uint64_t count = ni.receiving(); count > 0)
+    uses.push_back(counted(count, "message") + " coming in or held");
+  const unsigned connections = ni.closing ? deps_.lnds[ni.lnd]->ni_connections(ni.id) : 0;
+  if (connections > 0) uses.push_back(counted(connections, "connection"));
+  std::string line = uses.empty() ? "in use no more" : "in use: " + fmt::format("{}", fmt::join(uses, ", "));
+  if (!ni.closing) return line + fmt::format("; it serves on for at most {} ms", ms(ni.leave_deadline - now));
+  if (!ni.stop_sent) return line + fmt::format("; it closes in at most {} ms", ms(ni.drain_deadline - now));
+  return line + "; its connections are being closed";
 }
 
 bool LocalNis::closing_now() const {

@@ -59,6 +59,15 @@ struct LocalNi {
   [[nodiscard]] bool up() const { return !fatal && !silent && health > 0; }
   [[nodiscard]] bool going() const { return leaving || closing; }
   [[nodiscard]] uint64_t messages() const;
+  /// Messages that name it: on their way out, and coming in or held.
+  [[nodiscard]] uint64_t sending() const;
+  [[nodiscard]] uint64_t receiving() const;
+};
+
+/// Peers that have yet to learn that an NI goes.
+struct Untold {
+  size_t count = 0;
+  Nid first;
 };
 
 /// Which workers form a group (a CPT in LNet's words), and on which NUMA node they run.
@@ -108,6 +117,10 @@ class LocalNis {
   void leave(LocalNi& ni, Instant now);
   /// Closes it at once.
   void remove(LocalNi& ni, Instant now);
+  /// Why an NI that goes is still there, as a sentence without its NID; "" when it does not go. In use is: a message
+  /// that goes out or comes in over it, a peer that does not know that it goes, one that used it a moment ago, a
+  /// connection that is not closed.
+  [[nodiscard]] std::string in_use(const LocalNi& ni, const Untold& untold, Instant now) const;
   /// An NI is closing that the workers have not been told of.
   [[nodiscard]] bool closing_now() const;
   /// To call after a view that knows the closing NIs was published: asks the workers to drain them.

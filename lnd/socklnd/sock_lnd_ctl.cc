@@ -134,6 +134,13 @@ Result<void> SockLndControl::ni_tune(NiId id, const NiTuning& tuning, Instant no
   return {};
 }
 
+unsigned SockLndControl::ni_connections(NiId ni) const {
+  size_t count = 0;
+  for (const auto& [id, set] : state_.sets)
+    if (set.ni == ni) count += set.live.size() + set.closing.size();
+  return unsigned(count);
+}
+
 void SockLndControl::set_needed(WorkerId worker, const LndMsg& msg) {
   const auto refuse = [&](int error) {
     const Completion how = queue_failure(error);

@@ -13,6 +13,7 @@ class SockLndControl final : public LndControl {
   [[nodiscard]] Result<void> ni_start(const NiParams& params, Instant now) override;
   void ni_stop(NiId ni, Instant now) override;
   [[nodiscard]] Result<void> ni_tune(NiId ni, const NiTuning& tuning, Instant now) override;
+  [[nodiscard]] unsigned ni_connections(NiId ni) const override;
   void from_worker(WorkerId worker, const LndMsg& msg, Instant now) override;
   unsigned turn(Instant now) override;
   [[nodiscard]] Instant next_deadline() override { return state_.look_at_links ? kNever : state_.due.next(); }
