@@ -91,6 +91,16 @@ struct Chaos {
       sim.run_for(Duration(rng.one_in(10) ? 2s : Duration(rng.below(20'000'000))));
     }
   }
+  /// Tried once a second: one that fails may fail at once.
+  bool gets_through(SimNode& from, SimNode& to, bool get) {
+    const size_t well = from.ended(true);
+    for (const Instant limit = sim.now() + 300s; sim.now() < limit; sim.run_for(1s)) {
+      (void)from.start(to.nid(), {.length = 5000}, get);
+      if (!sim.run_until([&] { return from.open_operations() == 0; }, 300s)) return false;
+      if (from.ended(true) > well) return true;
+    }
+    return false;
+  }
   void liveness() {
     sim.heal_all();
     for (auto& node : sim.nodes())
@@ -107,14 +117,7 @@ struct Chaos {
       for (SimNode* to : ends) {
         if (from == to) continue;
         for (bool get : {false, true}) {
-          const size_t well = from->ended(true);
-          ASSERT_TRUE(sim.run_until(
-              [&] {
-                if (from->open_operations() == 0 && from->ended(true) == well)
-                  (void)from->start(to->nid(), {.length = 5000}, get);
-                return from->ended(true) > well;
-              },
-              300s))
+          ASSERT_TRUE(gets_through(*from, *to, get))
               << from->spec().nis[0] << " does not reach " << to->spec().nis[0] << "; " << sim.replay_hint();
         }
       }
