@@ -145,14 +145,19 @@ void Discovery::ping_failed(uint64_t number, int32_t error) {
   queue(*peer, false);
 }
 
-void Discovery::push_ended(uint64_t number, int32_t error) {
+// Acknowledged by a NID that has left the peer meanwhile, it has told another node.
+void Discovery::push_ended(uint64_t number, int32_t error, const Nid& by) {
   Peer* peer = of_number(number);
   if (peer == nullptr) return;
   PeerDiscovery& d = peer->discovery;
   d.push = 0;
   clear(*peer, kPeerPushSent);
   if (error == 0) {
-    d.node_seqno = d.push_seqno;
+    const PeerNi* ni = deps_.peers.find(by);
+    if (ni != nullptr && ni->peer == peer) {
+      d.node_seqno = d.push_seqno;
+      d.told_via = by;
+    }
   } else {
     d.error = error;
     peer->state |= kPeerPushFailed;

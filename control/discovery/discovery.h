@@ -79,7 +79,8 @@ class Discovery {
   void check_gateway(Peer& peer, Net net);
   void ping_answered(uint64_t number, PingData data);
   void ping_failed(uint64_t number, int32_t error);
-  void push_ended(uint64_t number, int32_t error);
+  /// `by`: the NID that acknowledged it.
+  void push_ended(uint64_t number, int32_t error, const Nid& by);
   /// A push came; from a NID that nobody has it means nothing.
   void push_came(PingData data);
   /// To call when something else changed the peer's state.

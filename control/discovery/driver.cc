@@ -146,7 +146,7 @@ void DiscoveryDriver::send_push(const Order& order) {
   ReservedOp op = operation(order);
   op.payload = payload_;
   ops_.start(std::move(op), [this, number = order.number](const ReservedEnd& end) {
-    if (!stopped_) machine_.push_ended(number, end.error);
+    if (!stopped_) machine_.push_ended(number, end.error, end.source);
   });
 }
 

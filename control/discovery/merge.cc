@@ -83,7 +83,7 @@ struct Merging {
       return false;
     };
     if (other.configured()) {
-      peer.discovery.refused = true;
+      peer.discovery.held_back = true;
       return refuse("that is configured");
     }
     if (&other.primary() != ni) return true;
@@ -93,15 +93,12 @@ struct Merging {
       return refuse("its primary NID is locked");
     }
     if (other.has(kPeerLockPrimary) && !peer.has(kPeerLockPrimary)) locked_nid = nid;
-    // It was the same node under another name: what it knows of us it still knows.
-    PeerDiscovery& mine = peer.discovery;
-    mine.node_seqno = std::max(mine.node_seqno, other.discovery.node_seqno);
     deps.peers.forget(other);
     return true;
   }
 
   void add_listed() {
-    peer.discovery.refused = false;
+    peer.discovery.held_back = false;
     for (const wire::PingNi& one : info.nis) {
       const PeerNi* there = deps.peers.find(one.nid);
       if (there != nullptr && there->peer == &peer) continue;
@@ -127,7 +124,9 @@ struct Merging {
     for (PeerNi* ni : all_nis(peer)) {
       if (listed(info, ni->nid)) continue;
       const bool locked = peer.has(kPeerLockPrimary) && &peer.primary() == ni;
-      if (locked || peer.ni_count() == 1 || deps.peers.is_gateway(ni->nid))
+      const bool gateway = deps.peers.is_gateway(ni->nid);
+      peer.discovery.held_back |= gateway;
+      if (locked || gateway || peer.ni_count() == 1)
         set_status(deps.peers, *ni, wire::kNiDown);
       else
         deps.peers.lose_nid(*ni);
@@ -163,7 +162,7 @@ Peer& owner_of(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info, Me
   Peer& other = *ni->peer;
   constexpr uint32_t kKnown = kPeerMultiRail | kPeerNoDiscovery;
   if (!other.configured()) other.state = (other.state & ~kKnown) | (peer.state & kKnown);
-  peer.discovery.refused = other.configured();
+  peer.discovery.held_back = other.configured();
   other.discovery.push_src = peer.discovery.push_src;
   other.discovery.push_dst = peer.discovery.push_dst;
   return other;

@@ -108,6 +108,10 @@ void PeerDb::detach(PeerNi& ni) {
       std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });
   std::erase(net->nis, &ni);
   if (net->nis.empty()) peer.nets.erase(net);
+  if (peer.discovery.told_via == ni.nid) {  // it may have been another's by then: the peer is told again
+    peer.discovery.node_seqno = 0;
+    peer.up_to_date = false;
+  }
   ni.peer = nullptr;
   ni.preferred.clear();
   ni.preferred_auto = false;
@@ -186,10 +190,9 @@ void PeerDb::reconfigured(Peer& peer) {
   touch(peer);
 }
 
-// Whoever was refused a NID for the sake of a configuration is asked anew: it may have it now.
-void PeerDb::nids_freed() {
+void PeerDb::configuration_freed() {
   for (auto& [id, peer] : peers_)
-    if (std::exchange(peer->discovery.refused, false)) reconfigured(*peer);
+    if (std::exchange(peer->discovery.held_back, false)) reconfigured(*peer);
 }
 
 TextResult<Peer*> PeerDb::add(const config::PeerConfig& config) {
@@ -256,7 +259,7 @@ TextResult<void> PeerDb::remove(const Nid& primary, const std::vector<Nid>& nids
       return fail_text(EPERM, fmt::format("failed to del primary peer: {} is locked; use --force", nid_text(primary)));
     }
     drop_peer(peer);
-    nids_freed();
+    configuration_freed();
     return {};
   }
   for (const Nid& nid : nids) {
@@ -269,7 +272,7 @@ TextResult<void> PeerDb::remove(const Nid& primary, const std::vector<Nid>& nids
   for (const Nid& nid : nids)
     if (PeerNi* one = find(nid)) detach(*one);
   reconfigured(peer);
-  nids_freed();
+  configuration_freed();
   return {};
 }
 

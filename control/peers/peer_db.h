@@ -103,7 +103,8 @@ struct PeerDiscovery {
   bool pushed_meanwhile = false;         ///< it pushed since the ping under way was sent
   Nid push_src = kAnyNid;                ///< the NI that its ping reply came to; ANY = choose
   Nid push_dst = kAnyNid;                ///< the NID that sent the reply; ANY = its primary
-  bool refused = false;                  ///< its list has NIDs that stay with a configured peer
+  bool held_back = false;                ///< a configured peer, or a route, keeps its NIDs from being those of its list
+  Nid told_via = kAnyNid;                ///< the NID that acknowledged the last push
   Nid heard_from = kAnyNid;              ///< the NID that the newest word of its node came from
   std::unique_ptr<wire::PingInfo> data;  ///< not merged yet
 };
@@ -177,6 +178,8 @@ class PeerDb {
   [[nodiscard]] TextResult<Peer*> add(const config::PeerConfig& config);
   /// Removes NIDs of a peer, or the whole peer. Errors: ENOENT, EPERM, EBUSY (it is a gateway).
   [[nodiscard]] TextResult<void> remove(const Nid& primary, const std::vector<Nid>& nids, bool force);
+  /// To call when a configured peer lost NIDs, or a route went: whoever was held back by that is asked anew.
+  void configuration_freed();
   /// Removes every peer that is no gateway, as `lnet unconfigure` does.
   void clear();
 
@@ -212,7 +215,6 @@ class PeerDb {
   void detach(PeerNi& ni);
   void drop_peer(Peer& peer);
   void reconfigured(Peer& peer);
-  void nids_freed();
   void take_back_own();
   Peer& new_peer();
   [[nodiscard]] std::shared_ptr<const PeerView> view_of(const Peer& peer) const;

@@ -79,6 +79,7 @@ void RouteDb::forget(size_t index) {
   routes_.erase(routes_.begin() + std::ptrdiff_t(index));
   if (--gateways_[gateway] == 0) gateways_.erase(gateway);
   if (PeerNi* ni = peers_.find(gateway)) peers_.touch(*ni->peer);
+  peers_.configuration_freed();
   ++revision_;
 }
 

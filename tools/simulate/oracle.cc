@@ -43,11 +43,25 @@ bool clean(const Member& a, const Member& b) {
   return true;
 }
 
+/// Did the operator of `a` configure the router, if at all, as what it is?
+bool sound(const Member& a, const Member& router) {
+  const auto& peers = a.control().desired.peers;
+  return std::all_of(peers.begin(), peers.end(), [&](const config::PeerConfig& peer) {
+    std::vector<Nid> nids = peer.nids;
+    nids.push_back(peer.primary);
+    const auto its = [&](const Nid& nid) { return has(router.nids, nid); };
+    if (std::none_of(nids.begin(), nids.end(), its)) return true;
+    return peer.multi_rail != router.downrev && nids.size() == router.nids.size() &&
+           std::all_of(nids.begin(), nids.end(), its);
+  });
+}
+
 /// Is all between them that carries their messages what it must be?
 bool carried(const Cluster& cluster, const Member& a, const Member& b) {
   if (std::any_of(b.nids.begin(), b.nids.end(), [&](const Nid& nid) { return a.on_net(nid.net()); })) return true;
-  return std::all_of(cluster.members().begin(), cluster.members().end(),
-                     [&](const Member& one) { return !one.router || (clean(one, a) && clean(one, b)); });
+  return std::all_of(cluster.members().begin(), cluster.members().end(), [&](const Member& one) {
+    return !one.router || (clean(one, a) && clean(one, b) && sound(a, one) && sound(b, one));
+  });
 }
 
 /// Looks at one node's table.

@@ -15,8 +15,9 @@
 //   5  A does not discover: the same for each B.
 //   6  A peer that nobody configured has NIDs of one node only (others that no node has, or that A does not reach, may
 //      be in it: nobody takes back the NIDs of a node that is gone).
-// A in `verify` merges nothing: for it only 1 and 3 hold. Where a router that A and B need was told by its operator
-// that NIDs of A or B are another's, it takes what it forwards for a loop: nothing is said of A and B then.
+// A in `verify` merges nothing: for it only 1 and 3 hold. Nothing is said of A and B where a router that they need was
+// told by its operator that NIDs of A or B are another's (it takes what it forwards for a loop), or where A or B was
+// told that the router's NIDs are others than they are (the answers to its checks are taken for another's).
 #pragma once
 #include <string>
 

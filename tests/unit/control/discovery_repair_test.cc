@@ -126,5 +126,44 @@ TEST_F(DiscoveryRepair, the_answer_of_a_nid_that_left_meanwhile) {
   EXPECT_EQ(nids(30), "none");
 }
 
+// Goal: the NID that acknowledged our last push turns out to be another node's: the peer is told again.
+TEST_F(DiscoveryRepair, the_nid_that_acknowledged_a_push_goes_to_another_node) {
+  know({30});
+  know({20, 21});
+  discover(20, 2, true);
+  reply(data({20, 21}, 3));
+  machine.push_ended(next(pushes_), 0, peer_nid(21));
+  EXPECT_EQ(turn(), "done 2; ");
+  pushed(data({30, 21}, 4));
+  EXPECT_EQ(nids(20), "20");
+  EXPECT_FALSE(peer(20)->up_to_date);
+  EXPECT_EQ(discover(20, 3), "push to 20; ");
+  EXPECT_EQ(ack(), "done 3; ");
+}
+
+// Goal: the same while the push is under way.
+TEST_F(DiscoveryRepair, the_nid_that_acknowledges_a_push_has_left) {
+  know({30});
+  know({20, 21});
+  machine.set_sequence(5);
+  EXPECT_EQ(turn(), "push to 30; push to 20; ");
+  ack();
+  pushed(data({30, 21}, 4));
+  machine.push_ended(next(pushes_), 0, peer_nid(21));
+  EXPECT_EQ(turn(), "push to 20; ");
+  ack();
+  EXPECT_TRUE(peer(20)->up_to_date);
+}
+
+// Goal: what a node knew of us that had a NID before is not what the one knows that has it now.
+TEST_F(DiscoveryRepair, who_takes_over_a_nid_is_told) {
+  know({20});
+  discover(30, 2);
+  reply(data({30, 20}, 4));
+  EXPECT_EQ(nids(30), "30 20");
+  ack(-ETIMEDOUT);
+  EXPECT_EQ(peer(30)->discovery.node_seqno, 0u);
+}
+
 }  // namespace
 }  // namespace ulnet::test

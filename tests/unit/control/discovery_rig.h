@@ -70,8 +70,10 @@ class DiscoveryTest : public ::testing::Test, protected DiscoveryPort {
     machine.ping_failed(next(pings_), error);
     return turn();
   }
+  /// The oldest push under way ends; acknowledged by the peer's primary NID.
   std::string ack(int32_t error = 0) {
-    machine.push_ended(next(pushes_), error);
+    const uint64_t number = next(pushes_);
+    machine.push_ended(number, error, primary_of(number));
     return turn();
   }
   std::string pushed(PingData push) {
@@ -85,6 +87,10 @@ class DiscoveryTest : public ::testing::Test, protected DiscoveryPort {
     EXPECT_EQ(ack(), "done 1; ");
   }
 
+  Nid primary_of(uint64_t number) {
+    const Peer* one = peers.find_peer(uint32_t(number >> 32));
+    return one == nullptr ? kAnyNid : one->primary().nid;
+  }
   Peer* peer(int last) {
     const PeerNi* ni = peers.find(peer_nid(last));
     return ni == nullptr ? nullptr : ni->peer;

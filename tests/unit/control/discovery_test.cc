@@ -458,7 +458,7 @@ TEST_F(DiscoveryTest, random_events_always_end) {
         if (!pings_.empty()) machine.ping_failed(next(pings_), -ETIMEDOUT);
         break;
       case 5:
-        if (!pushes_.empty()) machine.push_ended(next(pushes_), rng.below(3) == 0 ? -ETIMEDOUT : 0);
+        if (!pushes_.empty()) ack(rng.below(3) == 0 ? -ETIMEDOUT : 0);
         break;
       case 6: machine.set_sequence(machine.sequence() + uint32_t(rng.below(2))); break;
     }
@@ -467,7 +467,7 @@ TEST_F(DiscoveryTest, random_events_always_end) {
   turn();
   for (int i = 0; i < 1000 && (!pings_.empty() || !pushes_.empty()); ++i) {
     while (!pings_.empty()) machine.ping_failed(next(pings_), -ETIMEDOUT);
-    while (!pushes_.empty()) machine.push_ended(next(pushes_), 0);
+    while (!pushes_.empty()) ack();
     turn();
   }
   for (const auto& [id, one] : peers.peers()) {
