@@ -49,7 +49,7 @@ class RunningDaemon {
       daemon_->stop();
     });
     thread_ = std::thread([this] { status_ = daemon_->run(); });
-    for (int i = 0; i < 2000 && !ready_; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (int i = 0; i < 12000 && !ready_; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_TRUE(ready_) << name;
   }
   ~RunningDaemon() {
