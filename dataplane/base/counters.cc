@@ -53,9 +53,7 @@ constexpr std::array<CounterText, size_t(Drop::kCount)> kDrops{{
     {"md_unlinked", "messages", "its MD was unlinked meanwhile"},
     {"receive_failed", "messages", "connection broke while its payload came"},
     {"asymmetric_route", "messages", "came through a gateway that is no route back (drop_asym_route)"},
-    {"no_memory", "messages", "no memory for it"},
     {"node_stopping", "messages", "came while the node was stopping"},
-    {"nid_unrepresentable", "messages", "large NID over a connection that carries only 8-byte NIDs"},
 }};
 
 constexpr std::array<CounterText, size_t(TurnStat::kCount)> kTurn{{

@@ -77,9 +77,7 @@ enum class Drop : uint8_t {
   kMdUnlinked,
   kReceiveFailed,
   kAsymmetricRoute,
-  kNoMemory,
   kNodeStopping,
-  kNidUnrepresentable,
   kCount
 };
 
