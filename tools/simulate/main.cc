@@ -3,11 +3,13 @@
 //   simulate --seeds FIRST --count N      last line "N passed, M failed"; exit 1 when one failed
 //   simulate --seeds SEED --trace         one run with all that happened in it
 //   simulate ... --twice                  each seed twice: the same things must happen
+//   simulate --swarm PEERS                one node discovers so many, then all of them push at once: what it takes
 //   simulate ... --full N                 N seeds where ULNET_FULL is set (tools/check --full), else --count
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
 #include "tools/simulate/cluster.h"
+#include "tools/simulate/swarm.h"
 
 namespace {
 
@@ -30,15 +32,22 @@ Ran run(uint64_t seed, bool print) {
 
 int main(int argc, char** argv) {
   uint64_t first = 1, count = 1, full = 0;
+  uint32_t swarm = 0;
   bool print = false, twice = false;
   CLI::App app{"Small random clusters under faults, healed and checked; one per seed."};
   app.add_option("--seeds", first, "the first seed")->capture_default_str();
   app.add_option("--count", count, "how many seeds")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--full", full, "how many where ULNET_FULL is set");
+  app.add_option("--swarm", swarm, "measure one node with so many peers instead")->check(CLI::Range(1, 100000));
   app.add_flag("--trace", print, "print what happens");
   app.add_flag("--twice", twice, "run each seed twice; both runs must be the same");
   CLI11_PARSE(app, argc, argv);
 
+  if (swarm != 0) {
+    const std::string wrong = ulnet::simulate::run_swarm(swarm);
+    fmt::print("{}{}{} passed, {} failed\n", wrong, wrong.empty() ? "" : "\n", int(wrong.empty()), int(!wrong.empty()));
+    return wrong.empty() ? 0 : 1;
+  }
   if (full != 0 && std::getenv("ULNET_FULL") != nullptr) count = full;
   uint64_t passed = 0, failed = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
