@@ -50,6 +50,8 @@ class Host {
   [[nodiscard]] Arenas& arenas() { return arenas_; }
   /// A line each for the journal: where workers run, what memory and which environment is used.
   [[nodiscard]] std::vector<std::string> describe() const;
+  /// "DPDK on huge pages", "DPDK without huge pages", ...
+  [[nodiscard]] const std::string& environment() const { return environment_; }
 
   /// The thread of a worker; null in mode kAttach.
   [[nodiscard]] HostThread* thread(WorkerId worker);

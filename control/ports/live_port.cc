@@ -15,12 +15,12 @@ LivePort::Opened LivePort::open(Host& host, Options options) {
     if (!worker) return refuse(worker.error());
     live->workers_.push_back(std::move(*worker));
   }
-  live->port_->start();
+  live->link_ = live->port_->link();
+  live->let_in();
   for (auto& worker : live->workers_) {
     if (auto added = host.add(WorkerId{uint16_t(live->hosted_)}, *worker); !added) return refuse(added.error());
     ++live->hosted_;
   }
-  live->link_ = live->port_->link();
   live->workers_[0]->ask_announce();
   return live;
 }
@@ -45,6 +45,12 @@ void LivePort::close() {
     capture_end(now);
   }
   port_->close();
+}
+
+/// Or not yet: link_look() does it then.
+void LivePort::let_in() {
+  if (link_.up || !port_->needs_link()) port_->start();
+  notify_workers();
 }
 
 void LivePort::notify_workers() {
@@ -73,21 +79,32 @@ Instant LivePort::next_deadline() const {
 }
 
 void LivePort::link_look(Instant now) {
-  std::vector<int> fds;
-  port_->wait_fds(fds);
-  look_ = now + (fds.empty() ? dpdk::Port::kLinkPoll : kLookAnyway);
   const dpdk::LinkState link = port_->link();
-  if (link == link_) return;
   const bool changed = link.up != link_.up;
   link_ = link;
-  if (changed && link.up) workers_[0]->ask_announce();
-  if (changed && options_.watcher != nullptr) options_.watcher->link_changed(link);
+  const bool awaited = port_->needs_link() && !link.up;
+  std::vector<int> fds;
+  port_->wait_fds(fds);
+  look_ = now + (awaited ? dpdk::Port::kLinkAwait : fds.empty() ? dpdk::Port::kLinkPoll : kLookAnyway);
+  if (!changed) return;
+  if (port_->needs_link() && !resetting_) {
+    if (!link.up) port_->stop_begin();
+    let_in();
+  }
+  if (link.up) workers_[0]->ask_announce();
+  if (options_.watcher != nullptr) options_.watcher->link_changed(link);
+  if (!link.up && port_->loses_link_for_good()) reset();
 }
 
 void LivePort::reset() {
   reopen_ = kNever;
   tell_failure_ = true;
   if (resetting_ || closed_) return;
+  if (const auto may = port_->may_reopen(); !may) {
+    const dpdk::PortProblem problem{may.error(), {}};
+    if (options_.watcher != nullptr) options_.watcher->reset_done(&problem);
+    return;
+  }
   resetting_ = true;
   reopen_pause_ = kReopenFirst;
   reset_until_ = clock_now() + kResetPatience;
@@ -100,7 +117,7 @@ void LivePort::reset_go_on(Instant now) {
     notify_workers();
     if (now < reset_until_) return;
     resetting_ = false;
-    port_->start();  // as if nothing had been asked
+    let_in();  // as if nothing had been asked
     const dpdk::PortProblem late{{-ETIMEDOUT, "a worker does not let go of the port", 0}, {}};
     if (options_.watcher != nullptr) options_.watcher->reset_done(&late);
     return;
@@ -115,8 +132,8 @@ void LivePort::reopen(Instant now) {
   if (opened) {
     resetting_ = false;
     problem_.reset();
-    port_->start();
-    notify_workers();
+    link_look(now);
+    let_in();
     workers_[0]->ask_announce();
     if (options_.watcher != nullptr) options_.watcher->reset_done(nullptr);
     return;

@@ -17,9 +17,9 @@ class PortWatcher {
  public:
   virtual ~PortWatcher() = default;
   virtual void link_changed(const dpdk::LinkState&) {}
-  /// `problem` null: the port works again. Else, when a worker did not let go (ETIMEDOUT), it is as before; with any
-  /// other problem the device is closed and tried again by itself. This is called again when that works, or when
-  /// somebody asks for a reset meanwhile and it fails as well.
+  /// `problem` null: the port works again. Else, when a worker did not let go (ETIMEDOUT) or the device cannot be
+  /// opened twice (ENOTSUP), it is as before; with any other problem the device is closed and tried again by itself.
+  /// This is called again when that works, or when somebody asks for a reset meanwhile and it fails as well.
   virtual void reset_done(const dpdk::PortProblem* problem) {}
   /// The capture is over and its sink no longer used; `error` null when it ended as asked or for its size.
   virtual void capture_ended(uint64_t written, uint64_t skipped, const Error* error) {}
@@ -52,7 +52,8 @@ class LivePort {
   [[nodiscard]] dpdk::Port& port() { return *port_; }
   [[nodiscard]] unsigned worker_count() const { return unsigned(workers_.size()); }
   [[nodiscard]] const PortWorker& worker(unsigned index) const { return *workers_[index]; }
-  /// Closes the device and opens it again as it was; reset_done() tells. One at a time: asked again meanwhile it does
+  /// Closes the device and opens it again as it was; reset_done() tells, maybe before this returns. A device that loses
+  /// its link for good is reset by itself then. One at a time: asked again meanwhile it does
   /// nothing, but while the device is closed it tries at once.
   void reset();
   /// Why the device is closed and tried again; null: it is open.
@@ -70,6 +71,7 @@ class LivePort {
 
  private:
   LivePort(Host& host, Options options) : host_(host), options_(std::move(options)) {}
+  void let_in();
   void notify_workers();
   void link_look(Instant now);
   void reset_go_on(Instant now);

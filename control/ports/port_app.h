@@ -10,7 +10,8 @@ namespace ulnet {
 class PortApp {
  public:
   virtual ~PortApp() = default;
-  /// One turn. Returns work done. `queue` was not polled by anyone else for apps that are raw().
+  /// One turn; none while the queue is stopped. Returns work done. `queue` was not polled by anyone else for apps that
+  /// are raw(): they are turned always, since only a receive() lets them in.
   virtual unsigned turn(Instant now) = 0;
   /// Uses the queue itself: no stack polls it.
   [[nodiscard]] virtual bool raw() const { return false; }

@@ -30,7 +30,7 @@ unsigned PortWorker::turn(Instant now) {
     if (announce_.load(std::memory_order_relaxed) && announce_.exchange(false, std::memory_order_acquire))
       stack_.announce(now);
     work = stack_.poll(kBudget, now);
-    if (app_ != nullptr) work += app_->turn(now);
+    if (app_ != nullptr && queue_.running()) work += app_->turn(now);
     work += stack_.timers(now);
     stack_.flush(now);
   }
@@ -44,9 +44,11 @@ bool PortWorker::pending() {
   return announce_.load(std::memory_order_seq_cst) || stack_.pending() || queue_.has_packets();
 }
 
+/// While the queue is stopped, whoever lets it in again notifies.
 Instant PortWorker::next_deadline() {
-  const Instant polled = queue_.wait_fd() >= 0 ? kForever : now_ + nap_;
-  const Instant app = app_ != nullptr ? app_->next_deadline() : kForever;
+  const bool running = queue_.running();
+  const Instant polled = running && queue_.wait_fd() < 0 ? now_ + nap_ : kForever;
+  const Instant app = app_ != nullptr && (running || app_->raw()) ? app_->next_deadline() : kForever;
   return std::min({stack_.next_deadline(), app, polled});
 }
 

@@ -1,11 +1,14 @@
 #include "lnd/dpdk/kernel_link.h"
 
+#include <linux/ethtool.h>
 #include <linux/rtnetlink.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -75,6 +78,17 @@ Result<void> KernelLink::set_mtu(uint16_t mtu) {
 
 Result<void> KernelLink::set_up() {
   return change(IFF_UP, IFF_UP, 0);
+}
+
+unsigned KernelLink::combined_channels() const {
+  const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ethtool_channels channels{};
+  channels.cmd = ETHTOOL_GCHANNELS;
+  ifreq request{};
+  std::strncpy(request.ifr_name, interface_.c_str(), IFNAMSIZ - 1);
+  request.ifr_data = reinterpret_cast<char*>(&channels);
+  if (::ioctl(socket.get(), SIOCETHTOOL, &request) != 0 || channels.max_combined == 0) return 1;
+  return std::max(1u, channels.combined_count);
 }
 
 Result<KernelLink::State> KernelLink::state() const {

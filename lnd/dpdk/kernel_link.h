@@ -27,6 +27,8 @@ class KernelLink {
   };
   /// Errors: ENODEV when it has gone.
   [[nodiscard]] Result<State> state() const;
+  /// Queue pairs that XDP sockets can have: the interface's combined channels; 1 where it has none.
+  [[nodiscard]] unsigned combined_channels() const;
   /// Readable when some link of the namespace has changed; drain() afterwards.
   [[nodiscard]] int fd() const { return events_.fd(); }
   /// True: something was there.

@@ -69,15 +69,21 @@ Port::Opened Port::open(const PortConfig& config, unsigned workers, unsigned ind
   return port;
 }
 
+/// The system's interface that the device takes its frames from. tap makes its own, later.
+Port::Done Port::prepare_kernel_side() {
+  if (!traits_of(spec_.kind).kernel_side || spec_.kind == DeviceKind::kTap) return {};
+  if (auto opened = kernel_.open(spec_.parameter("iface")); !opened)
+    return problem(opened.error(), spec_.parameter("iface"));
+  if (auto set = kernel_.set_mtu(config_.mtu); !set) return problem(set.error(), "MTU of " + kernel_.interface());
+  if (auto set = kernel_.set_up(); !set) return problem(set.error(), kernel_.interface());
+  if (spec_.kind != DeviceKind::kAfXdp || queue_wish_ <= kernel_.combined_channels()) return {};
+  return problem(EINVAL, "af_xdp has at most one queue per combined channel of its interface: set `queues`",
+                 kernel_.interface() + " has " + std::to_string(kernel_.combined_channels()));
+}
+
 /// Makes DPDK find the device: creates a virtual one, or attaches to the PCI address.
 Port::Done Port::probe(unsigned index) {
-  const DeviceTraits& traits = traits_of(spec_.kind);
-  if (traits.kernel_side && spec_.kind != DeviceKind::kTap) {
-    if (auto opened = kernel_.open(spec_.parameter("iface")); !opened)
-      return problem(opened.error(), spec_.parameter("iface"));
-    if (auto set = kernel_.set_mtu(config_.mtu); !set) return problem(set.error(), "MTU of " + kernel_.interface());
-    if (auto set = kernel_.set_up(); !set) return problem(set.error(), kernel_.interface());
-  }
+  if (auto done = prepare_kernel_side(); !done) return done;
   const bool pci = spec_.kind == DeviceKind::kPci;
   const std::string arguments = pci ? spec_.pci : vdev_arguments(config_, spec_, queue_wish_, index);
   const std::string name = arguments.substr(0, arguments.find(','));
@@ -166,6 +172,7 @@ Port::Done Port::configure() {
     }
   }
   conf.intr_conf.lsc = (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
+  tells_link_ = conf.intr_conf.lsc != 0;
   conf.intr_conf.rxq = traits_of(spec_.kind).rx_interrupt;
   const auto queues = uint16_t(queue_wish_);
   int rc = rte_eth_dev_configure(port_, queues, queues, &conf);
@@ -217,8 +224,12 @@ Port::Done Port::start_device() {
   if (auto done = set_mtu(); !done) return done;
   (void)rte_eth_dev_callback_register(port_, RTE_ETH_EVENT_INTR_LSC, &Events::happened, events_.get());
   (void)rte_eth_dev_callback_register(port_, RTE_ETH_EVENT_INTR_RESET, &Events::happened, events_.get());
-  if (const int rc = rte_eth_dev_start(port_); rc != 0)
+  if (const int rc = rte_eth_dev_start(port_); rc != 0) {
+    if (loses_link_for_good())
+      return problem(ECONNREFUSED, "memif's client finds no server at its socket: start the server first",
+                     spec_.parameter("socket"));
     return problem(rc, "the device does not start", driver_words(rc));
+  }
   if (rss_.known) {
     std::vector<rte_eth_rss_reta_entry64> table((rss_.redirection.size() + 63) / 64);
     for (size_t i = 0; i < rss_.redirection.size(); ++i) {
@@ -288,7 +299,18 @@ bool Port::stopped() const {
   return true;
 }
 
+bool Port::loses_link_for_good() const {
+  const std::string role = spec_.parameter("role");
+  return spec_.kind == DeviceKind::kMemif && (role == "client" || role == "slave");
+}
+
+Result<void> Port::may_reopen() const {
+  if (plan_.shape.kept_by_device == 0) return {};
+  return fail(ENOTSUP, "the driver of this kind of device keeps its packet buffers when it is closed: restart instead");
+}
+
 tl::expected<void, PortProblem> Port::reopen() {
+  if (auto may = may_reopen(); !may) return problem(may.error());
   if (!stopped()) return problem(EBUSY, "a worker still uses the port");
   close_device();
   events_->reset.store(false, std::memory_order_release);
@@ -318,7 +340,7 @@ bool Port::take_reset_request() {
 }
 
 void Port::wait_fds(std::vector<int>& out) const {
-  if (events_->fd >= 0) out.push_back(events_->fd);
+  if (tells_link_ && events_->fd >= 0) out.push_back(events_->fd);
   if (kernel_.is_open()) out.push_back(kernel_.fd());
 }
 

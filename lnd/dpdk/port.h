@@ -76,13 +76,18 @@ class Port {
   [[nodiscard]] const RssModel& rss() const { return rss_; }
   [[nodiscard]] const PoolPlan& plan() const { return plan_; }
 
-  /// Lets the workers use the queues.
+  /// Lets the workers use the queues. Not without a link where the device needs one for it.
   void start();
+  [[nodiscard]] bool needs_link() const { return traits_of(spec_.kind).needs_link; }
+  /// Once its link is gone it stays gone until the device is opened again: memif's client does not connect twice.
+  [[nodiscard]] bool loses_link_for_good() const;
   /// Asks the workers to let go of the queues; each does at its next receive().
   void stop_begin();
   [[nodiscard]] bool stopped() const;
-  /// Closes the device and opens it again, as it was. Requires stopped(). Errors: as open(); the device is closed then,
-  /// and may be opened again by another call.
+  /// Errors: ENOTSUP (reopen() would be of no use).
+  [[nodiscard]] Result<void> may_reopen() const;
+  /// Closes the device and opens it again, as it was. Requires stopped() and may_reopen(). Errors: as open(); the
+  /// device is closed then, and may be opened again by another call.
   [[nodiscard]] tl::expected<void, PortProblem> reopen();
 
   /// Closes the device for good: its queues give their packets back. Requires stopped().
@@ -98,6 +103,7 @@ class Port {
   /// Takes what they say. True: one of them was readable.
   bool drain_events();
   static constexpr Duration kLinkPoll = 100ms;
+  static constexpr Duration kLinkAwait = 10ms;  ///< while a device that needs its link has none
 
   [[nodiscard]] PortShown show();
   /// All buffers are in their pools.
@@ -110,6 +116,7 @@ class Port {
   struct Events;  // what DPDK's own thread tells: flags and a descriptor
   explicit Port(const PortConfig& config);
   using Done = tl::expected<void, PortProblem>;
+  [[nodiscard]] Done prepare_kernel_side();
   [[nodiscard]] Done probe(unsigned index);
   [[nodiscard]] Done make_pools();
   [[nodiscard]] Done configure();
@@ -126,6 +133,7 @@ class Port {
   uint16_t port_ = UINT16_MAX;
   bool probed_ = false;
   bool interrupts_ = false;
+  bool tells_link_ = false;
   int numa_ = -1;
   Mac mac_;
   std::string driver_;

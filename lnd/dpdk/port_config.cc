@@ -19,16 +19,18 @@ constexpr uint32_t kXdpBufferBytes = 4096 - 64 - 128 - 128;
 constexpr uint32_t kXdpKept = 2 * 2048;  ///< the driver's fill and completion rings: they die with its memory
 static_assert(kXdpBufferBytes - kXdpHeadroom >= 3498 + kEthBytesMax);
 
-// Order of DeviceKind.
+// Order of DeviceKind. memif without a link: DPDK 22.11 looks up a queue's ring before it looks whether there is one,
+// so a poll that goes on while the other process connects may read what is not mapped yet.
 constexpr std::array<DeviceTraits, 8> kTraits{{
-    {"pci", 0, 0, false, false, true, "the NIC's own limit"},
-    {"memif", kMtuMax, 64, false, false, false, "the longest frame that ulnet's buffers are made for"},
-    {"tap", 1500, 16, true, true, true, "DPDK's tap driver sends no longer frames; af_packet does"},
-    {"af_xdp", 3498, 64, true, false, false, "one frame must fit into one page beside XDP's and DPDK's own bytes"},
-    {"af_packet", kMtuMax, 64, true, false, false, "one frame must fit into a ring frame of 16384 bytes"},
-    {"null", kMtuMax, 64, false, false, false, "the longest frame that ulnet's buffers are made for"},
-    {"ring", kMtuMax, 16, false, false, false, "the longest frame that ulnet's buffers are made for"},
-    {"pcap", kMtuMax, 16, false, false, false, "the longest frame that ulnet's buffers are made for"},
+    {"pci", 0, 0, false, false, true, false, "the NIC's own limit"},
+    {"memif", kMtuMax, 64, false, false, false, true, "the longest frame that ulnet's buffers are made for"},
+    {"tap", 1500, 16, true, true, true, false, "DPDK's tap driver sends no longer frames; af_packet does"},
+    {"af_xdp", 3498, 64, true, false, false, false,
+     "one frame must fit into one page beside XDP's and DPDK's own bytes"},
+    {"af_packet", kMtuMax, 64, true, false, false, false, "one frame must fit into a ring frame of 16384 bytes"},
+    {"null", kMtuMax, 64, false, false, false, false, "the longest frame that ulnet's buffers are made for"},
+    {"ring", kMtuMax, 16, false, false, false, false, "the longest frame that ulnet's buffers are made for"},
+    {"pcap", kMtuMax, 16, false, false, false, false, "the longest frame that ulnet's buffers are made for"},
 }};
 
 bool is_pci_address(std::string_view text) {

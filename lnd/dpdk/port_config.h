@@ -22,6 +22,7 @@ struct DeviceTraits {
   bool kernel_side;        ///< an interface of the kernel stands behind it: MTU and link are set and read there
   bool own_mac;            ///< its MAC address belongs to the kernel's end: the port takes another one
   bool rx_interrupt;       ///< a worker can sleep on it
+  bool needs_link;         ///< must not be polled without a link
   const char* mtu_reason;  ///< why not more
 };
 [[nodiscard]] const DeviceTraits& traits_of(DeviceKind kind);

@@ -80,6 +80,9 @@ class PortQueue {
   /// Counts a drop of something that is no packet yet.
   void count_drop(FrameDrop reason) { counters_.drops[reason].add(); }
 
+  /// The worker is let in.
+  [[nodiscard]] bool running() const { return !stopped_.load(std::memory_order_relaxed); }
+
   // Sleep.
   /// A descriptor that becomes readable when packets come; -1: this queue must be polled, as it is while it is stopped:
   /// the device may be gone then. Valid between arm and disarm.

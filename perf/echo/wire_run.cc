@@ -156,8 +156,7 @@ void Run::link_changed(const LinkState& link) {
 }
 
 void Run::reset_done(const PortProblem* problem) {
-  if (problem != nullptr) failed_ = std::string(problem->error.what) + " " + problem->detail;
-  if (problem == nullptr && !options_.quiet) say("reset done");
+  if (!options_.quiet) say(problem == nullptr ? "reset done" : "reset failed: " + problem->text());
 }
 
 void Run::capture_ended(uint64_t, uint64_t, const Error* error) {
@@ -221,6 +220,7 @@ json stack_json(const StackCounters& its) {
 json Run::close(Duration took) {
   json out;
   port_->close();
+  out["environment"] = host_->environment();
   out["port"] = port_json(port_->show());
   for (unsigned i = 0; i < port_->worker_count(); ++i) {
     const PortWorker& worker = port_->worker(i);

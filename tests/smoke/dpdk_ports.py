@@ -1,14 +1,9 @@
-"""Packet ports against the kernel's own stack (tap, AF_PACKET and AF_XDP over veth) and against each other (memif), in
-network namespaces. Each test starts its own processes, because DPDK starts once in a process; each demands that all
-packet buffers are back at the end. Run one by name: dpdk_ports.py Kernel.test_tap
+"""What packet ports drop, capture and refuse, in network namespaces.
+
+Run one by name: dpdk_ports.py Frames.test_reasons
 """
-import contextlib
 import json
-import os
-import pathlib
-import re
 import shutil
-import signal
 import socket
 import struct
 import sys
@@ -16,187 +11,7 @@ import time
 import unittest
 
 import netns
-
-PERF = os.environ.get('ULNET_PERF', '')
-READY = r'^ready ([0-9a-f:]{17})'
-XDP_KEPT = 2048 + 64  # buffers that the AF_XDP driver does not give back: its fill ring
-
-
-class Port:
-    """`ulnet-perf wire` in a node."""
-
-    def __init__(self, node, mode, device, *options, mtu=1500, workers=1, seconds=60):
-        self.program = node.start([PERF, 'wire', mode, '--json', '--device', device, '--mtu', mtu, '--workers', workers,
-                                   '--seconds', seconds, *options])
-        self.mac = self.program.wait_for(READY, 20).group(1)
-
-    def figures(self, timeout=20):
-        """Waits for its end by itself; its figures, checked for what must always hold."""
-        self.program.wait(timeout)
-        return self._figures()
-
-    def stop(self):
-        self.program.stop()
-        return self._figures()
-
-    def _figures(self):
-        figures = json.loads(self.program.output().strip().splitlines()[-1])
-        assert figures['packets_conserved'], figures
-        for worker in figures['workers']:
-            assert worker['corrupted'] == 0, worker
-            assert worker['leases_out'] == 0, worker
-        for queue in figures['port']['queues']:
-            kept = XDP_KEPT if 'af_xdp' in figures['port']['device'] else 0
-            assert queue['pool_held'] == 0, queue
-            if kept:
-                assert queue['pool_size'] - queue['pool_free'] <= kept + 512, queue
-        return figures
-
-
-def drops(figures):
-    total = {}
-    for queue in figures['port']['queues']:
-        for reason, count in queue['drops'].items():
-            total[reason] = total.get(reason, 0) + count
-    return total
-
-
-def quiet(node):
-    """No IPv6 chatter of a node's own interfaces: the port's end is the port's."""
-    node.run(['sysctl', '-qw', 'net.ipv6.conf.default.disable_ipv6=1'], timeout=5)
-
-
-def flood(test, node, address, packet_bytes, count=3000):
-    """ping -f with whole packets of this size; demands every answer. ping itself compares the data."""
-    head = 48 if ':' in address else 28
-    output = node.run(['ping', '-q', '-f', '-n', '-c', count, '-w', 30, '-s', packet_bytes - head, address],
-                      timeout=40)
-    test.assertIn(f' {count} received, 0% packet loss', output)
-
-
-def udp_echo(test, node, address, flows, size):
-    """Sends one datagram of each flow from the kernel; demands them back unchanged."""
-    script = f'''
-import os, socket, sys
-for port in range(20000, 20000 + {flows}):
-    s = socket.socket(socket.AF_INET6 if ':' in {address!r} else socket.AF_INET, socket.SOCK_DGRAM)
-    s.bind(('', port))
-    s.settimeout(5)
-    data = os.urandom({size})
-    s.sendto(data, ({address!r}, 7))
-    assert s.recv(65536) == data, port
-print('echoed')
-'''
-    test.assertIn('echoed', node.run([sys.executable, '-c', script], timeout=30))
-
-
-class Kernel(unittest.TestCase):
-    """A port at one end, the kernel's stack at the other."""
-
-    def veth(self, net, mtu):
-        kernel, port = net.node('kernel'), net.node('port')
-        quiet(port)
-        net.link(kernel, ['10.9.0.1/24', 'fd09::1/64'], port, None, mtu=mtu)
-        # The kernel leaves checksums to a NIC, and a veth pair has none: what it sends must be whole.
-        kernel.run(['ethtool', '-K', 'veth0', 'tx', 'off'], timeout=5, status=None)
-        return kernel, port
-
-    def both_ways(self, kernel, port, device, mtu, options=(), workers=1):
-        """The kernel pings the port with small and full-size packets, and is pinged."""
-        its = Port(port, 'serve', device, '--address', '10.9.0.2/24', '--address', 'fd09::2/64', *options, mtu=mtu,
-                   workers=workers)
-        for address in ('10.9.0.2', 'fd09::2'):
-            kernel.run(['ping', '-q', '-c', '1', '-w', '10', address], timeout=15)
-            flood(self, kernel, address, 100, 1000)
-            flood(self, kernel, address, mtu)
-            udp_echo(self, kernel, address, 4 * workers, mtu - 100)
-        figures = its.stop()
-        answered = sum(w['stack']['echo_answers'] for w in figures['workers'])
-        self.assertGreaterEqual(answered, 2 * 4000)
-        self.assertGreaterEqual(figures['workers'][0]['stack']['arp_answers'] +
-                                sum(w['stack']['arp_answers'] for w in figures['workers'][1:]), 1)
-        for address, own in (('10.9.0.1', '10.9.0.3/24'), ('fd09::1', 'fd09::3/64')):
-            head = 48 if ':' in address else 28
-            ours = Port(port, 'ping', device, '--address', own, '--peer', address, '--count', 300, '--bytes',
-                        mtu - head, *options, mtu=mtu)
-            figures = ours.figures()
-            self.assertEqual(300, figures['workers'][0]['received'], figures)
-
-    def test_af_packet(self):
-        with netns.Topology() as net:
-            self.both_ways(*self.veth(net, 1500), 'af_packet,iface=veth0', 1500)
-
-    def test_af_packet_jumbo(self):
-        with netns.Topology() as net:
-            self.both_ways(*self.veth(net, 9000), 'af_packet,iface=veth0', 9000)
-
-    def test_af_packet_four_workers(self):
-        with netns.Topology() as net:
-            self.both_ways(*self.veth(net, 1500), 'af_packet,iface=veth0', 1500, workers=4)
-
-    def test_af_xdp(self):
-        with netns.Topology() as net:
-            kernel, port = self.veth(net, 1500)
-            try:
-                self.both_ways(kernel, port, 'af_xdp,iface=veth0', 1500)
-            except netns.ProgramError as error:
-                if 'the device' not in str(error):
-                    raise
-                netns.skip('this kernel or container gives no AF_XDP')
-
-    def test_af_xdp_largest(self):
-        with netns.Topology() as net:
-            kernel, port = self.veth(net, 3498)
-            try:
-                self.both_ways(kernel, port, 'af_xdp,iface=veth0', 3498)
-            except netns.ProgramError as error:
-                if 'the device' not in str(error):
-                    raise
-                netns.skip('this kernel or container gives no AF_XDP')
-
-    def test_tap(self):
-        mtu = 1500
-        with netns.Topology() as net:
-            kernel = net.node('kernel')
-            its = Port(kernel, 'serve', 'tap,iface=rail0', '--address', '10.9.0.2/24', '--address', 'fd09::2/64',
-                       mtu=mtu)
-            kernel.ip('addr', 'add', '10.9.0.1/24', 'dev', 'rail0')
-            kernel.ip('addr', 'add', 'fd09::1/64', 'dev', 'rail0', 'nodad')
-            for address in ('10.9.0.2', 'fd09::2'):
-                kernel.run(['ping', '-q', '-c', '1', '-w', '10', address], timeout=15)
-                flood(self, kernel, address, mtu)
-                udp_echo(self, kernel, address, 4, mtu - 100)
-            figures = its.stop()
-            self.assertTrue(figures['port']['queues'][0]['interrupt'], 'tap wakes a sleeping worker')
-
-    def test_link_down_and_up(self):
-        """Link changes are told, traffic goes on afterwards; a reset leaves nothing behind."""
-        with netns.Topology() as net:
-            kernel, port = self.veth(net, 1500)
-            its = Port(port, 'serve', 'af_packet,iface=veth0', '--address', '10.9.0.2/24')
-            # The kernel tells of carrier changes once a second, and a new pair starts without.
-            its.program.wait_for(r'^link up', 30)
-            flood(self, kernel, '10.9.0.2', 1500, 500)
-            kernel.ip('link', 'set', 'veth0', 'down')
-            its.program.wait_for(r'^link up[\s\S]*^link down', 30)
-            kernel.ip('link', 'set', 'veth0', 'up')
-            its.program.wait_for(r'^link up[\s\S]*^link down[\s\S]*^link up', 30)
-            flood(self, kernel, '10.9.0.2', 1500, 500)
-            its.program.process.send_signal(signal.SIGUSR1)
-            its.program.wait_for(r'^reset done', 30)
-            kernel.run(['ping', '-q', '-c', '1', '-w', '10', '10.9.0.2'], timeout=15)
-            flood(self, kernel, '10.9.0.2', 1500, 500)
-            self.assertEqual(1, its.stop()['port']['resets'])
-
-    def test_neighbour_silent(self):
-        """Nobody answers: asked three times, then each packet is a counted drop."""
-        with netns.Topology() as net:
-            _, port = self.veth(net, 1500)
-            ours = Port(port, 'ping', 'af_packet,iface=veth0', '--address', '10.9.0.2/24', '--peer', '10.9.0.77',
-                        '--count', 2)
-            figures = ours.figures()
-            self.assertEqual(0, figures['workers'][0]['received'])
-            self.assertGreaterEqual(figures['workers'][0]['stack']['questions'], 3)
+from wire import PERF, Port, drops, main, quiet
 
 
 class Frames(unittest.TestCase):
@@ -323,65 +138,6 @@ def send_broken(mac):
             raw.send(frame)
 
 
-class Memif(unittest.TestCase):
-    """Two processes of ours."""
-
-    def exchange(self, net, mtu, workers, payload, count, mode='serve', options=(), server_options=()):
-        node = net.node(f'memif{len(net.nodes)}')
-        device = f'memif,socket={net.folder}/{len(net.nodes)}.sock'
-        server = Port(node, mode, device + ',role=server', '--address', '10.8.0.1/24', *server_options, mtu=mtu,
-                      workers=workers)
-        client = Port(node, 'generate', device + ',role=client', '--address', '10.8.0.2/24', '--peer', '10.8.0.1',
-                      '--bytes', payload, '--count', count, *options, mtu=mtu, workers=workers)
-        sent = client.figures(timeout=60)
-        server.program.wait_for('^link down', 30)
-        return sent, server.stop()
-
-    def all_back(self, figures, count):
-        for worker in figures['workers']:
-            self.assertEqual((count, 0), (worker['received'], worker['lost']), worker)
-
-    def test_one_and_four_workers(self):
-        with netns.Topology() as net:
-            for workers, count in ((1, 20000), (4, 3000)):
-                sent, echoed = self.exchange(net, 1500, workers, 1400, count)
-                self.all_back(sent, count)
-                self.assertEqual(workers * count, sum(w['received'] for w in echoed['workers']))
-
-    def test_jumbo(self):
-        with netns.Topology() as net:
-            sent, _ = self.exchange(net, 9000, 1, 8900, 10000)
-            self.all_back(sent, 10000)
-
-    def test_receiver_that_holds_cannot_starve_the_port(self):
-        """It wants to hold more packets than there are: what goes beyond three quarters is copied, all arrive."""
-        with netns.Topology() as net:
-            sent, held = self.exchange(net, 1500, 1, 1400, 20000, mode='hold', options=['--flood-only'],
-                                       server_options=['--hold', 100000, '--in-flight', 300])
-            worker, queue = held['workers'][0], held['port']['queues'][0]
-            self.assertEqual(20000, worker['received'])
-            self.assertGreater(worker['copied'], 10000)
-            self.assertLessEqual(worker['held_max'], 300)
-            self.assertEqual(300, queue['pool_held_max'])
-            self.assertEqual(20000, sent['workers'][0]['sent'])
-
-    def test_hugepages(self):
-        """The same with huge pages, where the machine lets us have some; they go back afterwards."""
-        file = pathlib.Path('/proc/sys/vm/nr_hugepages')
-        before = file.read_text()
-        try:
-            with contextlib.suppress(OSError):
-                file.write_text(str(int(before) + 128))
-            if int(file.read_text()) < int(before) + 128:
-                netns.skip('no huge pages to be had here')
-            with netns.Topology() as net:
-                sent, _ = self.exchange(net, 1500, 1, 1400, 10000)
-                self.all_back(sent, 10000)
-        finally:
-            with contextlib.suppress(OSError):
-                file.write_text(before)
-
-
 class Refused(unittest.TestCase):
     """What cannot be is refused with the reason and the number."""
 
@@ -411,9 +167,4 @@ if __name__ == '__main__':
     if '--send-broken' in sys.argv:
         send_broken(sys.argv[-1])
         sys.exit(0)
-    if not pathlib.Path(PERF).exists():
-        sys.exit(f'ULNET_PERF={PERF}: not built')
-    REASON = netns.why_not()
-    if REASON:
-        netns.skip(REASON)
-    unittest.main()
+    main()

@@ -213,13 +213,15 @@ class Topology:
         self.nodes.append(node)
         return node
 
-    def link(self, a, a_address, b, b_address, mtu=None):
+    def link(self, a, a_address, b, b_address, mtu=None, queues=1):
         """Joins two nodes by a veth pair; returns the two interface names. An address may be None, or a list."""
         names = []
         for node in (a, b):
             names.append(f'veth{node.interface_count}')
             node.interface_count += 1
-        _ip('link', 'add', names[0], 'netns', a.netns, 'type', 'veth', 'peer', 'name', names[1], 'netns', b.netns)
+        many = ['numtxqueues', str(queues), 'numrxqueues', str(queues)]
+        _ip('link', 'add', names[0], 'netns', a.netns, *many, 'type', 'veth', 'peer', 'name', names[1], *many, 'netns',
+            b.netns)
         for node, name, addresses in ((a, names[0], a_address), (b, names[1], b_address)):
             if mtu:
                 node.ip('link', 'set', name, 'mtu', str(mtu))

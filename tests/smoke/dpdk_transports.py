@@ -1,0 +1,311 @@
+"""Packet ports against the kernel's own stack (AF_PACKET and AF_XDP over veth, tap) and against each other (memif):
+ARP, ping both ways, UDP, full-size and jumbo frames, links that go down and up, one and four workers, with huge pages
+and without. Run one by name: dpdk_transports.py Kernel.test_tap
+"""
+import contextlib
+import os
+import pathlib
+import signal
+import time
+import unittest
+
+import netns
+from wire import PERF, Port, flood, main, quiet, udp_echo
+
+KERNEL_ADDRESSES = ['10.9.0.1/24', 'fd09::1/64']
+
+
+def veth(net, mtu, queues=1):
+    """A kernel's end with addresses, a port's end without: (node of the one, node of the other, the kernel's end)."""
+    kernel, port = net.node('kernel'), net.node('port')
+    quiet(port)
+    net.link(kernel, KERNEL_ADDRESSES, port, None, mtu=mtu, queues=queues)
+    # The kernel leaves checksums to a NIC, and a veth pair has none: what it sends must be whole.
+    kernel.run(['ethtool', '-K', 'veth0', 'tx', 'off'], timeout=5, status=None)
+    return kernel, port, 'veth0'
+
+
+def tap(net):
+    """One node for both ends. The interface is there beforehand, so that its addresses outlive a port."""
+    node = net.node('kernel')
+    node.ip('tuntap', 'add', 'dev', 'rail0', 'mode', 'tap', 'multi_queue')
+    node.run(['sysctl', '-qw', 'net.ipv6.conf.rail0.keep_addr_on_down=1'], timeout=5)
+    for address in KERNEL_ADDRESSES:
+        node.ip('addr', 'add', address, 'dev', 'rail0', *(['nodad'] if ':' in address else []))
+    node.ip('link', 'set', 'rail0', 'up')
+    return node, node, 'rail0'
+
+
+@contextlib.contextmanager
+def xdp():
+    """Skips where there is no AF_XDP."""
+    try:
+        yield
+    except netns.ProgramError as error:
+        if 'the device cannot be opened' not in str(error) and 'the device refuses a queue' not in str(error):
+            raise
+        netns.skip('this kernel or container gives no AF_XDP')
+
+
+def used_cpu(program):
+    """Seconds of CPU time."""
+    fields = pathlib.Path(f'/proc/{program.pid}/stat').read_text().rsplit(')', 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+
+def let_work(program, seconds):
+    """Until it has had so much CPU time."""
+    until = used_cpu(program) + seconds
+    while used_cpu(program) < until:
+        assert program.running(), program.output()
+        time.sleep(0.02)
+
+
+class Kernel(unittest.TestCase):
+    """A port at one end, the kernel's stack at the other."""
+
+    def both_ways(self, ends, device, mtu, options=(), workers=1):
+        """The kernel pings the port with small and full-size packets, exchanges UDP with it, and is pinged."""
+        kernel, port, _ = ends
+        its = Port(port, 'serve', device, '--address', '10.9.0.2/24', '--address', 'fd09::2/64', *options, mtu=mtu,
+                   workers=workers)
+        for address in ('10.9.0.2', 'fd09::2'):
+            kernel.run(['ping', '-q', '-c', '1', '-w', '10', address], timeout=15)
+            flood(self, kernel, address, 100, 1000)
+            flood(self, kernel, address, mtu)
+            udp_echo(self, kernel, address, 16 if workers > 1 else 4, mtu - 100)
+        figures = its.stop()
+        stacks = [worker['stack'] for worker in figures['workers']]
+        self.assertGreaterEqual(sum(stack['echo_answers'] for stack in stacks), 2 * 4000)
+        self.assertGreaterEqual(sum(stack['arp_answers'] for stack in stacks), 1)
+        for address, own in (('10.9.0.1', '10.9.0.3/24'), ('fd09::1', 'fd09::3/64')):
+            head = 48 if ':' in address else 28
+            ours = Port(port, 'ping', device, '--address', own, '--peer', address, '--count', 300, '--bytes',
+                        mtu - head, *options, mtu=mtu)
+            worker = ours.figures()['workers'][0]
+            self.assertEqual((300, 0), (worker['received'], worker['lost']), worker)
+        return figures
+
+    def spread(self, figures):
+        """The kernel spreads flows over queues by a hash of its own: each is answered where it arrives."""
+        used = sum(queue['rx_packets'] > 0 for queue in figures['port']['queues'])
+        self.assertGreater(used, 1, figures)
+
+    def link_down_and_up(self, ends, device, mtu=1500, reset='reset done'):
+        """Link changes are told, traffic goes on afterwards; a reset leaves nothing behind, or is refused."""
+        kernel, port, interface = ends
+        its = Port(port, 'serve', device, '--address', '10.9.0.2/24', mtu=mtu)
+        # The kernel tells of carrier changes once a second, and a new pair starts without.
+        its.program.wait_for(r'^link up', 30)
+        flood(self, kernel, '10.9.0.2', mtu, 500)
+        for _ in range(2):
+            kernel.ip('link', 'set', interface, 'down')
+            its.program.wait_for(r'^link down\s*\Z', 30)
+            kernel.ip('link', 'set', interface, 'up')
+            its.program.wait_for(r'^link up\s*\Z', 30)
+            kernel.run(['ping', '-q', '-c', '1', '-w', '10', '10.9.0.2'], timeout=15)
+            flood(self, kernel, '10.9.0.2', mtu, 500)
+        its.program.process.send_signal(signal.SIGUSR1)
+        its.program.wait_for(reset, 30)
+        kernel.run(['ping', '-q', '-c', '1', '-w', '10', '10.9.0.2'], timeout=15)
+        flood(self, kernel, '10.9.0.2', mtu, 500)
+        self.assertEqual(reset == 'reset done', its.stop()['port']['resets'] == 1)
+
+    def test_af_packet(self):
+        with netns.Topology() as net:
+            self.both_ways(veth(net, 1500), 'af_packet,iface=veth0', 1500)
+
+    def test_af_packet_jumbo(self):
+        with netns.Topology() as net:
+            self.both_ways(veth(net, 9000), 'af_packet,iface=veth0', 9000)
+
+    def test_af_packet_four_workers(self):
+        with netns.Topology() as net:
+            self.spread(self.both_ways(veth(net, 1500), 'af_packet,iface=veth0', 1500, workers=4))
+
+    def test_af_packet_jumbo_four_workers(self):
+        with netns.Topology() as net:
+            self.spread(self.both_ways(veth(net, 9000), 'af_packet,iface=veth0', 9000, workers=4))
+
+    def test_af_packet_link(self):
+        with netns.Topology() as net:
+            self.link_down_and_up(veth(net, 9000), 'af_packet,iface=veth0', 9000)
+
+    def test_af_xdp(self):
+        with xdp(), netns.Topology() as net:
+            self.both_ways(veth(net, 1500), 'af_xdp,iface=veth0', 1500)
+
+    def test_af_xdp_largest(self):
+        with xdp(), netns.Topology() as net:
+            self.both_ways(veth(net, 3498), 'af_xdp,iface=veth0', 3498)
+
+    def test_af_xdp_four_workers(self):
+        """A veth pair has no combined channels, so there is one queue: it is one worker's, and that is said."""
+        with xdp(), netns.Topology() as net:
+            ends = veth(net, 3498, queues=4)
+            refused = ends[1].run([PERF, 'wire', 'serve', '--device', 'af_xdp,iface=veth0',
+                                   '--workers', '4'], timeout=20, status=1)
+            self.assertIn('at most one queue per combined channel of its interface: set `queues`', refused)
+            self.assertIn('veth0 has 1', refused)
+        with xdp(), netns.Topology() as net:
+            self.both_ways(veth(net, 3498), 'af_xdp,iface=veth0', 3498, ['--queues', 1], workers=4)
+
+    def test_af_xdp_link(self):
+        with xdp(), netns.Topology() as net:
+            self.link_down_and_up(veth(net, 1500), 'af_xdp,iface=veth0',
+                                  reset='reset failed: .* keeps its packet buffers when it is closed: restart')
+
+    def test_tap(self):
+        with netns.Topology() as net:
+            figures = self.both_ways(tap(net), 'tap,iface=rail0', 1500)
+            self.assertTrue(figures['port']['queues'][0]['interrupt'], 'tap wakes a sleeping worker')
+
+    def test_tap_four_workers(self):
+        with netns.Topology() as net:
+            self.spread(self.both_ways(tap(net), 'tap,iface=rail0', 1500, workers=4))
+
+    def test_tap_link(self):
+        with netns.Topology() as net:
+            self.link_down_and_up(tap(net), 'tap,iface=rail0')
+
+    def test_neighbour_silent(self):
+        """Nobody answers: asked three times, then each packet is a counted drop."""
+        with netns.Topology() as net:
+            _, port, _ = veth(net, 1500)
+            ours = Port(port, 'ping', 'af_packet,iface=veth0', '--address', '10.9.0.2/24', '--peer', '10.9.0.77',
+                        '--count', 2)
+            figures = ours.figures()
+            self.assertEqual(0, figures['workers'][0]['received'])
+            self.assertGreaterEqual(figures['workers'][0]['stack']['questions'], 3)
+
+
+class Memif(unittest.TestCase):
+    """Two processes of ours."""
+
+    def pair(self, net):
+        node = net.node(f'memif{len(net.nodes)}')
+        return node, f'memif,socket={net.folder}/{len(net.nodes)}.sock,role='
+
+    def exchange(self, net, mtu, workers, payload, count, mode='serve', options=(), server_options=()):
+        node, device = self.pair(net)
+        server = Port(node, mode, device + 'server', '--address', '10.8.0.1/24', *server_options, mtu=mtu,
+                      workers=workers)
+        client = Port(node, 'generate', device + 'client', '--address', '10.8.0.2/24', '--peer', '10.8.0.1', '--bytes',
+                      payload, '--count', count, *options, mtu=mtu, workers=workers)
+        sent = client.figures(timeout=60)
+        server.program.wait_for('^link down', 30)
+        return sent, server.stop()
+
+    def all_back(self, figures, count):
+        for worker in figures['workers']:
+            self.assertEqual((count, 0), (worker['received'], worker['lost']), worker)
+
+    def test_one_and_four_workers(self):
+        with netns.Topology() as net:
+            for workers, count in ((1, 20000), (4, 3000)):
+                sent, echoed = self.exchange(net, 1500, workers, 1400, count)
+                self.all_back(sent, count)
+                self.assertEqual(workers * count, sum(w['received'] for w in echoed['workers']))
+
+    def test_jumbo(self):
+        with netns.Topology() as net:
+            for workers, count in ((1, 10000), (4, 2000)):
+                sent, _ = self.exchange(net, 9000, workers, 8900, count)
+                self.all_back(sent, count)
+
+    def test_ping(self):
+        """As fast as answers come, full-size: each is answered by the other one's stack, and compared."""
+        with netns.Topology() as net:
+            for mtu in (1500, 9000):
+                node, device = self.pair(net)
+                server = Port(node, 'serve', device + 'server', '--address', '10.8.0.1/24', '--address', 'fd08::1/64',
+                              mtu=mtu)
+                for own, peer, head in (('10.8.0.2/24', '10.8.0.1', 28), ('fd08::2/64', 'fd08::1', 48)):
+                    client = Port(node, 'ping', device + 'client', '--address', own, '--peer', peer, '--count', 3000,
+                                  '--bytes', mtu - head, mtu=mtu)
+                    self.all_back(client.figures(timeout=60), 3000)
+                    server.program.wait_for(r'^link down\s*\Z', 30)
+                figures = server.stop()
+                self.assertEqual(6000, figures['workers'][0]['stack']['echo_answers'])
+
+    def test_no_server(self):
+        with netns.Topology() as net:
+            node, device = self.pair(net)
+            said = node.run([PERF, 'wire', 'serve', '--device', device + 'client'], timeout=20, status=1)
+            self.assertIn("memif's client finds no server at its socket: start the server first", said)
+
+    def test_other_process_goes_and_comes_back(self):
+        """Whether it ends or is killed in the middle of its traffic; at either end. A client opens its device again."""
+        with netns.Topology() as net:
+            node, device = self.pair(net)
+
+            def server():
+                return Port(node, 'serve', device + 'server', '--address', '10.8.0.1/24')
+
+            def client(count):
+                return Port(node, 'generate', device + 'client', '--address', '10.8.0.2/24', '--peer', '10.8.0.1',
+                            '--bytes', 1400, '--count', count)
+            stays = server()
+            for kills in (True, False, True, True, False):
+                other = client(0 if kills else 3000)
+                stays.program.wait_for(r'^link up\s*\Z', 30)
+                if kills:
+                    let_work(other.program, 0.2)
+                    other.program.kill()
+                else:
+                    self.all_back(other.figures(), 3000)
+                stays.program.wait_for(r'^link down\s*\Z', 30)
+            figures = stays.stop()
+            self.assertGreater(figures['workers'][0]['received'], 6000)
+            goes, stays = server(), client(0)
+            stays.program.wait_for(r'^link up\s*\Z', 30)
+            for _ in range(2):
+                let_work(stays.program, 0.2)
+                goes.program.kill()
+                stays.program.wait_for(r'^link down[^~]*^reset failed: .* finds no server at its socket[^~]*\Z', 30)
+                goes = server()
+                stays.program.wait_for(r'^reset done\s*^link up\s*\Z', 30)
+                let_work(goes.program, 0.2)
+            self.assertEqual(2, stays.stop()['port']['resets'])
+            goes.program.wait_for(r'^link down\s*\Z', 30)
+            self.assertGreater(goes.stop()['workers'][0]['received'], 0)
+
+    def test_receiver_that_holds_cannot_starve_the_port(self):
+        """It wants to hold more packets than there are: what goes beyond three quarters is copied, all arrive."""
+        with netns.Topology() as net:
+            sent, held = self.exchange(net, 1500, 1, 1400, 20000, mode='hold', options=['--flood-only'],
+                                       server_options=['--hold', 100000, '--in-flight', 300])
+            worker, queue = held['workers'][0], held['port']['queues'][0]
+            self.assertEqual(20000, worker['received'])
+            self.assertGreater(worker['copied'], 10000)
+            self.assertLessEqual(worker['held_max'], 300)
+            self.assertEqual(300, queue['pool_held_max'])
+            self.assertEqual(20000, sent['workers'][0]['sent'])
+
+
+@contextlib.contextmanager
+def huge_pages(pages=384):
+    """Skips where the machine lets us have none; they go back afterwards. Port demands that they are used."""
+    file = pathlib.Path('/proc/sys/vm/nr_hugepages')
+    before = file.read_text()
+    try:
+        with contextlib.suppress(OSError):
+            file.write_text(str(int(before) + pages))
+        if int(file.read_text()) < int(before) + pages:
+            netns.skip('no huge pages to be had here')
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            file.write_text(before)
+
+
+class HugePages(Kernel, Memif):
+    """The same with huge pages."""
+
+    def run(self, result=None):
+        with huge_pages():
+            return super().run(result)
+
+
+if __name__ == '__main__':
+    main()
