@@ -48,7 +48,7 @@ void Discovery::set_mode(config::Discovery mode) {
   for (const auto& [id, peer] : deps_.peers.peers()) {
     if (!merged) {
       clear(*peer, kPeerNidsUptodate);
-      peer->discovery.node_seqno = 0;
+      peer->discovery.node_seqno = peer->discovery.push_seqno = 0;  // what is on its way says that we do not discover
     }
     refresh(*peer);
   }
@@ -117,7 +117,7 @@ void Discovery::ping_answered(uint64_t number, PingData data) {
   }
   d.bad_replies = 0;
   d.heard_from = data.from;
-  learn_features(*peer, info.features, false);
+  learn_features(*peer, info.features);
   const bool same = !info.nis.empty() && info.nis.front().nid == peer->primary().nid;
   if (peer->multi_rail() && same) d.peer_seqno = info.sequence;
   d.push_src = data.to;
@@ -180,7 +180,7 @@ void Discovery::push_came(PingData data) {
   wire::PingInfo& info = data.decode.info;
   if ((info.features & wire::kFeatureMultiRail) == 0) return;
   d.heard_from = data.from;
-  learn_features(peer, info.features, true);
+  learn_features(peer, info.features);
   const bool older = info.sequence < d.peer_seqno;
   if (older && d.data != nullptr) return;
   clear(peer, kPeerNidsUptodate);
@@ -203,12 +203,11 @@ void Discovery::bad_data(Peer& peer, const PingData& data) {
   peer.state |= kPeerPingFailed;
 }
 
-// docs/wire/lnet.md §5.4. A push tells a peer that is being discovered nothing new about its past.
-void Discovery::learn_features(Peer& peer, uint32_t features, bool pushed) {
+// docs/wire/lnet.md §5.4.
+void Discovery::learn_features(Peer& peer, uint32_t features) {
   const bool merges = mode_ != config::Discovery::kVerify;
   if ((features & wire::kFeatureDiscovery) == 0 || mode_ == config::Discovery::kOff) {
-    const bool known =
-        pushed ? peer.has(kPeerDiscovered) && !peer.has(kPeerDiscovering) : peer.has(kPeerDiscovered | kPeerMultiRail);
+    const bool known = peer.has(kPeerDiscovered | kPeerMultiRail);
     const bool taken_apart = peer.has(kPeerNoDiscovery) && !peer.multi_rail();  // `verify` notes it, and does not
     if (merges && known && !peer.configured() && !taken_apart) peer.state |= kPeerMarkDeletion;
     peer.state |= kPeerNoDiscovery;
@@ -286,8 +285,7 @@ bool Discovery::step(Peer*& at) {
   return false;
 }
 
-// The peer that the data was about goes on. The one that it came for, if it is another, is done with it, unless the NID
-// that sent it has left it: then it has still to hear of its own.
+// The peer that the data was about goes on. The one that it came for, if it is another, has still to hear of its own.
 bool Discovery::merge(Peer*& at) {
   const uint32_t id = at->id;
   const auto data = std::move(at->discovery.data);
@@ -311,9 +309,15 @@ bool Discovery::merge(Peer*& at) {
   return false;
 }
 
+// The NID that sent it is that other's, though a configuration may keep it from there. Without another NID nobody is
+// left to be asked.
 void Discovery::heard_of_another(Peer& peer) {
-  const PeerNi* ni = deps_.peers.find(peer.discovery.heard_from);
-  if (ni != nullptr && ni->peer == &peer) return finish(peer, 0);
+  PeerNi* ni = deps_.peers.find(peer.discovery.heard_from);
+  if (ni != nullptr && ni->peer == &peer) {
+    if (peer.ni_count() == 1 || deps_.peers.is_gateway(ni->nid)) return finish(peer, 0);
+    deps_.peers.lose_nid(*ni);
+    strand_waiters(peer);
+  }
   clear(peer, kPeerNidsUptodate);
   queue(peer, false);
 }

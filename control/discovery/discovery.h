@@ -109,7 +109,7 @@ class Discovery {
   void gateway_checked(Peer& peer, int32_t error);
   void send_push(Peer& peer);
   void bad_data(Peer& peer, const PingData& data);
-  void learn_features(Peer& peer, uint32_t features, bool pushed);
+  void learn_features(Peer& peer, uint32_t features);
   void heard_of_another(Peer& peer);
   void strand_waiters(const Peer& peer);
   void follow_orphans();

@@ -116,6 +116,17 @@ TEST_F(DiscoveryRepair, the_answer_of_another_node_that_is_known) {
   EXPECT_EQ(nids(20), "20");
 }
 
+// Goal: the same when that other one is configured without the NID: the peer loses it all the same.
+TEST_F(DiscoveryRepair, the_answer_of_another_node_that_is_configured) {
+  know({20, 21});
+  configure({30});
+  discover(20, 2, true);
+  EXPECT_EQ(reply(data({30, 21}, 5, kOrdinary, 21)), "push from 1 to 21; ping 20; ");
+  EXPECT_EQ(nids(30), "30");
+  EXPECT_EQ(nids(20), "20");
+  EXPECT_EQ(reply(data({20}, 4)), "push from 1 to 20; ");
+}
+
 // Goal: a NID left the peer while its answer was on the way: the peer is asked again, and takes no word of it.
 TEST_F(DiscoveryRepair, the_answer_of_a_nid_that_left_meanwhile) {
   know({20, 21});
@@ -163,6 +174,29 @@ TEST_F(DiscoveryRepair, who_takes_over_a_nid_is_told) {
   EXPECT_EQ(nids(30), "30 20");
   ack(-ETIMEDOUT);
   EXPECT_EQ(peer(30)->discovery.node_seqno, 0u);
+}
+
+// Goal: a peer that says by a push that it stopped to discover is taken apart, also while it is being discovered.
+TEST_F(DiscoveryRepair, a_peer_that_stops_to_discover_while_it_is_discovered) {
+  know({20, 21});
+  discover(20, 2, true);
+  reply(data({20, 21}, 3));
+  pushed(data({20, 21}, 3, kNotDiscovering));
+  ack();
+  EXPECT_EQ(nids(20), "20");
+  EXPECT_FALSE(peer(20)->multi_rail());
+}
+
+// Goal: switched off and on again, what was pushed in between counts for nothing.
+TEST_F(DiscoveryRepair, an_acknowledged_push_of_before_discovery_was_switched_on) {
+  know({20, 21});
+  machine.set_mode(config::Discovery::kOff);
+  EXPECT_EQ(turn(), "push to 20; ");
+  machine.set_mode(config::Discovery::kOn);
+  ack();
+  EXPECT_FALSE(peer(20)->up_to_date);
+  discover(20, 2);
+  EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
 }
 
 }  // namespace
