@@ -24,7 +24,7 @@ def cases_by_test(junit_path):
         parts = suite.get('name', '').split('.')
         if len(parts) < 3:
             continue  # not googletest: meson's own record of an exit-code test
-        found = cases.setdefault(parts[1], [])
+        found = cases.setdefault(parts[1].split(' / ')[-1], [])
         for case in suite.iter('testcase'):
             if case.find('failure') is not None or case.find('error') is not None:
                 outcome = 'failed'
