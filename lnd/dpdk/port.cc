@@ -122,7 +122,9 @@ Port::Done Port::probe(unsigned index) {
   // memif of DPDK 22.11 sends several segments, but damages them: it does not look whether a segment fits into a slot,
   // and a frame that found the ring full half-way leaves marks behind. One buffer and one slot for a frame are safe.
   if (spec_.kind == DeviceKind::kMemif) offloads_.multi_segment = offloads_.scatter = false;
-  offloads_.rss = pci && queue_wish_ > 1 && (info.flow_type_rss_offloads & RTE_ETH_RSS_IP) != 0;
+  // tap says that it has it, and means something else.
+  const bool spreads = pci || spec_.kind == DeviceKind::kNull;
+  offloads_.rss = spreads && queue_wish_ > 1 && (info.flow_type_rss_offloads & RTE_ETH_RSS_IP) != 0;
   return {};
 }
 
@@ -182,13 +184,38 @@ Port::Done Port::configure() {
   }
   if (rc != 0) return problem(rc, "the device refuses its configuration", driver_words(rc));
   interrupts_ = conf.intr_conf.rxq != 0;
-  rss_ = {};
-  if (offloads_.rss && info.reta_size != 0 && conf.rx_adv_conf.rss_conf.rss_key != nullptr) {
-    rss_.known = true;
-    rss_.udp_ports = (conf.rx_adv_conf.rss_conf.rss_hf & RTE_ETH_RSS_NONFRAG_IPV4_UDP) != 0;
-    for (unsigned i = 0; i < info.reta_size; ++i) rss_.redirection.push_back(uint16_t(i % queue_wish_));
-  }
+  rss_types_ = conf.rx_adv_conf.rss_conf.rss_hf;
   return {};
+}
+
+/// Gives the device our key and an even table, and takes the model for known when the device says that it has them.
+void Port::agree_on_rss() {
+  rss_ = {};
+  rte_eth_dev_info info;
+  if (!offloads_.rss || rte_eth_dev_info_get(port_, &info) != 0 || info.reta_size == 0) return;
+  std::array<uint8_t, kRssKey.size()> key = kRssKey;
+  rte_eth_rss_conf conf{};
+  conf.rss_key = key.data();
+  conf.rss_key_len = uint8_t(key.size());
+  conf.rss_hf = rss_types_;
+  (void)rte_eth_dev_rss_hash_update(port_, &conf);  // some take it with their configuration only
+  std::vector<uint16_t> queues(info.reta_size);
+  std::vector<rte_eth_rss_reta_entry64> table((queues.size() + 63) / 64);
+  for (size_t i = 0; i < queues.size(); ++i) {
+    queues[i] = uint16_t(i % queue_wish_);
+    table[i / 64].mask |= uint64_t{1} << i % 64;
+    table[i / 64].reta[i % 64] = queues[i];
+  }
+  if (rte_eth_dev_rss_reta_update(port_, table.data(), info.reta_size) != 0) return;
+  std::array<uint8_t, 64> theirs{};
+  conf = {};
+  conf.rss_key = theirs.data();
+  conf.rss_key_len = uint8_t(theirs.size());
+  if (rte_eth_dev_rss_hash_conf_get(port_, &conf) != 0) return;
+  if (!std::equal(kRssKey.begin(), kRssKey.end(), theirs.begin())) return;
+  rss_.known = true;
+  rss_.udp_ports = (conf.rss_hf & RTE_ETH_RSS_NONFRAG_IPV4_UDP) != 0;
+  rss_.redirection = std::move(queues);
 }
 
 Port::Done Port::set_up_queues() {
@@ -230,14 +257,7 @@ Port::Done Port::start_device() {
                      spec_.parameter("socket"));
     return problem(rc, "the device does not start", driver_words(rc));
   }
-  if (rss_.known) {
-    std::vector<rte_eth_rss_reta_entry64> table((rss_.redirection.size() + 63) / 64);
-    for (size_t i = 0; i < rss_.redirection.size(); ++i) {
-      table[i / 64].mask |= uint64_t{1} << i % 64;
-      table[i / 64].reta[i % 64] = rss_.redirection[i];
-    }
-    rss_.known = rte_eth_dev_rss_reta_update(port_, table.data(), uint16_t(rss_.redirection.size())) == 0;
-  }
+  agree_on_rss();
   rte_ether_addr address{};
   (void)rte_eth_macaddr_get(port_, &address);
   std::memcpy(mac_.bytes.data(), address.addr_bytes, 6);

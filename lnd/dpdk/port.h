@@ -123,6 +123,7 @@ class Port {
   [[nodiscard]] Done set_up_queues();
   [[nodiscard]] Done set_mtu();
   [[nodiscard]] Done start_device();
+  void agree_on_rss();
   void find_wait_fds();
   void close_device();
 
@@ -140,6 +141,7 @@ class Port {
   PortOffloads offloads_;
   PoolPlan plan_;
   RssModel rss_;
+  uint64_t rss_types_ = 0;  // DPDK's bits: what the device was asked to take into the hash
   KernelLink kernel_;
   std::vector<std::unique_ptr<PortQueue>> queues_;
   std::unique_ptr<Events> events_;

@@ -64,10 +64,10 @@ unsigned PortQueue::receive(std::span<rte_mbuf*> out, Instant now) {
 
 unsigned PortQueue::send(std::span<rte_mbuf*> packets, Instant now) {
   if (packets.empty() || stopped_.load(std::memory_order_relaxed)) return 0;
-  // Bytes are summed before the burst: afterwards the packets are the driver's.
-  std::array<uint32_t, kTxGather> lengths;
-  const unsigned offered = unsigned(std::min<size_t>(packets.size(), lengths.size()));
-  for (unsigned i = 0; i < offered; ++i) lengths[i] = packets[i]->pkt_len;
+  // Bytes are summed before the burst: afterwards the packets that it took are the driver's.
+  const unsigned offered = unsigned(std::min<size_t>(packets.size(), kTxGather));
+  uint64_t bytes = 0;
+  for (unsigned i = 0; i < offered; ++i) bytes += packets[i]->pkt_len;
   // Whoever captures sees what was sent, and only that: a reference keeps it for so long.
   PacketTap* tap = tap_.load(std::memory_order_relaxed);
   std::array<rte_mbuf*, kTxGather> seen;
@@ -81,8 +81,7 @@ unsigned PortQueue::send(std::span<rte_mbuf*> packets, Instant now) {
     for (unsigned i = 0; i < offered; ++i) packet_free(seen[i]);
   }
   if (sent == 0) return 0;
-  uint64_t bytes = 0;
-  for (unsigned i = 0; i < sent; ++i) bytes += lengths[i];
+  for (unsigned i = sent; i < offered; ++i) bytes -= packets[i]->pkt_len;
   counters_.tx_packets.add(sent);
   counters_.tx_bytes.add(bytes);
   counters_.tx_bursts[std::min<unsigned>(unsigned(std::bit_width(sent)), QueueCounters::kBurstClasses) - 1].add();

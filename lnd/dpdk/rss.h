@@ -27,7 +27,7 @@ inline constexpr std::array<uint8_t, 40> kRssKey{0x6D, 0x5A, 0x56, 0xDA, 0x25, 0
 
 /// What a port does with flows that arrive.
 struct RssModel {
-  bool known = false;  ///< false: the queue is found out by what arrives
+  bool known = false;  ///< the device says that it has our key and table; else the queue is found out by what arrives
   bool udp_ports = false;
   std::vector<uint16_t> redirection;  ///< queue by hash modulo size
   /// Queue on which frames of this flow arrive. Requires known.

@@ -3,6 +3,7 @@
 Run one by name: dpdk_ports.py Frames.test_reasons
 """
 import json
+import os
 import shutil
 import socket
 import struct
@@ -60,19 +61,56 @@ class Frames(unittest.TestCase):
             self.assertIn('the filter is not understood', refused)
 
     def test_vlan(self):
-        """Two ports in one VLAN talk; a port of another VLAN counts what it must not see."""
+        """Two ports in one VLAN talk, with the longest frames too; a port of another counts what it must not see."""
         with netns.Topology() as net:
             a, b = net.node('a'), net.node('b')
             quiet(a)
             quiet(b)
-            net.link(a, None, b, None)
-            for vlan_b, received in ((5, 200), (6, 0)):
-                server = Port(a, 'serve', 'af_packet,iface=veth0', '--address', '10.9.0.1/24', '--vlan', 5)
+            net.link(a, None, b, None, mtu=9000)
+            for vlan_b, mtu, received in ((5, 1500, 200), (5, 9000, 200), (6, 1500, 0)):
+                server = Port(a, 'serve', 'af_packet,iface=veth0', '--address', '10.9.0.1/24', '--vlan', 5, mtu=mtu)
                 client = Port(b, 'ping', 'af_packet,iface=veth0', '--address', '10.9.0.2/24', '--vlan', vlan_b,
-                              '--peer', '10.9.0.1', '--count', 200 if received else 1, '--bytes', 1400)
+                              '--peer', '10.9.0.1', '--count', 200 if received else 1, '--bytes', mtu - 28, mtu=mtu)
                 self.assertEqual(received, client.figures()['workers'][0]['received'])
                 counted = drops(server.stop())
                 self.assertEqual(received == 0, counted.get('vlan_other', 0) > 0, counted)
+
+    def test_pcap(self):
+        """Frames from a file: what they ask is answered into another one, what is wrong with them is counted."""
+        with netns.Topology() as net:
+            own = bytes.fromhex('020000000002')
+            asker = bytes.fromhex('020000000001')
+            echoes = [struct.pack('>BBHHH', 8, 0, 0, 7, i) + os.urandom(size)
+                      for i, size in enumerate((0, 56, 1472, 8972))]
+            echoes = [echo[:2] + struct.pack('>H', ip_checksum(echo)) + echo[4:] for echo in echoes]
+            asked = [own + asker + struct.pack('>H', 0x0800) + ipv4(1, echo) for echo in echoes]
+            others = [frame for _, frame in broken_frames('02:00:00:00:00:02')]
+            source, target = net.folder / 'in.pcap', net.folder / 'out.pcap'
+            pcap_write(source, asked + others)
+            its = Port(net.node('files'), 'serve', f'pcap,rx_pcap={source},tx_pcap={target}', '--mac',
+                       '02:00:00:00:00:02', '--address', '10.9.0.2/24', '--address', 'fd09::2/64', mtu=9000, seconds=2)
+            counted = drops(its.figures())
+            for reason, count in BROKEN_COUNTS.items():
+                self.assertEqual(count, counted.get(reason, 0), f'{reason} of {counted}')
+            answered = [frame for frame in pcap_read(target) if frame[12:14] == b'\x08\x00']
+            self.assertEqual([echo[4:] for echo in echoes], [frame[38:] for frame in answered])
+            for frame in answered:
+                self.assertEqual(asker + own, frame[:12])
+                self.assertEqual(0, ip_checksum(frame[34:] + bytes(len(frame) % 2)))
+
+
+def pcap_write(path, frames):
+    head = struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1)
+    path.write_bytes(head + b''.join(struct.pack('<IIII', 0, 0, len(frame), len(frame)) + frame for frame in frames))
+
+
+def pcap_read(path):
+    data, at, frames = path.read_bytes(), 24, []
+    while at < len(data):
+        size = struct.unpack_from('<I', data, at + 8)[0]
+        frames.append(data[at + 16:at + 16 + size])
+        at += 16 + size
+    return frames
 
 
 def ip_checksum(data):

@@ -102,7 +102,7 @@ INCLUDE_TABLE = [
 ]
 # System headers that only these files may include.
 INCLUDE_ONLY_IN = [
-    (r'rte_eal\.h|rte_ethdev\.h|rte_launch\.h', ('lnd/dpdk',),
+    (r'rte_eal\.h|rte_ethdev\.h|rte_launch\.h', ('lnd/dpdk', 'tests/unit/dpdk'),
      'DPDK start-up and ports are lnd/dpdk/eal.cc and port.cc'),
     (r'infiniband/.*|rdma/.*', ('lnd/rc/verbs',), 'verbs are below lnd/rc/rc.h'),
     (r'liburing\.h', ('lnd', 'dataplane/worker', 'control/host', 'tests'),

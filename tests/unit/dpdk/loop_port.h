@@ -11,6 +11,10 @@
 namespace ulnet::dpdk {
 
 class LoopPort : public testing::Test {
+ public:
+  /// Unique in the process.
+  static unsigned next_index();
+
  protected:
   void SetUp() override;
   /// Demands that all packets are back.
@@ -26,7 +30,6 @@ class LoopPort : public testing::Test {
   void stop();
   void start();
   static void count_back(TxLease&, void* count) { ++*static_cast<int*>(count); }
-  static unsigned next_index();
 
   std::unique_ptr<Port> port;
   std::vector<uint8_t> memory;
