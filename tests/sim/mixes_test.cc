@@ -243,5 +243,57 @@ TEST_F(Mixes, live_4_routes_are_deleted) {
   EXPECT_TRUE(traffic_resumes());
 }
 
+/// Rules of a node in their order, as `udsp show` lists them.
+std::string rules_of(SimNode& node) {
+  std::string text;
+  for (const config::UdspRule& rule : node.node().control().desired.udsp)
+    text += (text.empty() ? "" : ", ") + rule.src + (rule.dst.empty() ? "" : ">" + rule.dst) +
+            (rule.priority ? "=" + std::to_string(*rule.priority) : "");
+  return text;
+}
+
+// Policies change while messages are under way: the rules are in force in their order, peers stay as they are known,
+// and no operation fails. What rules prefer is not looked at here.
+TEST_F(Mixes, live_5_selection_policies_are_added) {
+  build(kUp, kUp);
+  ASSERT_TRUE(traffic());
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(client_node->put(*server_node, {.length = 50000}));
+  ASSERT_GT(client_node->open_operations(), 0u);
+  apply(*client_node, {config::UdspAdd{{.src = "10.1.0.1@tcp", .priority = 1}},
+                       config::UdspAdd{{.idx = 0, .src = "10.1.0.2@tcp", .dst = "10.1.0.4@tcp"}}});
+  apply(*client_node, {config::UdspAdd{{.dst = "10.1.0.3@tcp", .priority = 0}}});
+  EXPECT_EQ(rules_of(*client_node), "10.1.0.2@tcp>10.1.0.4@tcp, 10.1.0.1@tcp=1, >10.1.0.3@tcp=0");
+  EXPECT_TRUE(traffic());
+  EXPECT_EQ(client_node->ended(false), 0u);
+  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp 10.1.0.4@tcp");
+  client_node->apply(
+      {config::UdspAdd{{.src = "tcp", .priority = 2}}, config::UdspAdd{{.src = "10.1.0.1@tcp", .priority = 1}}});
+  ASSERT_TRUE(sim.run_until([&] { return !client_node->applying(); }, 30s));
+  EXPECT_EQ(client_node->apply_errors().size(), 1u) << "the second is there already";
+  EXPECT_EQ(rules_of(*client_node), "10.1.0.2@tcp>10.1.0.4@tcp, 10.1.0.1@tcp=1, >10.1.0.3@tcp=0") << "all or nothing";
+}
+
+TEST_F(Mixes, live_6_selection_policies_are_deleted) {
+  build(kUp, kUp);
+  apply(*client_node,
+        {config::UdspAdd{{.src = "tcp", .priority = 3}}, config::UdspAdd{{.src = "10.1.0.1@tcp", .priority = 0}},
+         config::UdspAdd{{.dst = "10.1.0.4@tcp", .priority = 0}}});
+  ASSERT_TRUE(traffic());
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(client_node->get(*server_node, {.length = 50000}));
+  ASSERT_GT(client_node->open_operations(), 0u);
+  apply(*client_node, {config::UdspDel{.idx = 1}});
+  EXPECT_EQ(rules_of(*client_node), "tcp=3, >10.1.0.4@tcp=0");
+  EXPECT_TRUE(traffic());
+  client_node->apply({config::UdspDel{.idx = 2}});
+  ASSERT_TRUE(sim.run_until([&] { return !client_node->applying(); }, 30s));
+  EXPECT_EQ(client_node->apply_errors(), std::vector<std::string>{"cannot del udsp: No such file or directory"});
+  client_node->apply({config::UdspDel{.all = true}});
+  ASSERT_TRUE(sim.run_until([&] { return !client_node->applying(); }, 30s));
+  EXPECT_EQ(rules_of(*client_node), "");
+  EXPECT_TRUE(traffic());
+  EXPECT_EQ(client_node->ended(false), 0u);
+  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp 10.1.0.4@tcp");
+}
+
 }  // namespace
 }  // namespace ulnet::test
