@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "config/devices.h"
 #include "config/export.h"
@@ -136,13 +137,7 @@ class Applier {
   Wrong operator()(const PeerAdd& c) {
     if (!s_.configured) return down();
     PeerConfig* peer = peer_find(c.peer.primary);
-    for (const Nid& nid : c.peer.nids) {
-      const PeerConfig* owner = peer_of_nid(nid);
-      if (owner != nullptr && owner != peer) {
-        return {-EEXIST,
-                fmt::format("failed to add peer: {} belongs to peer {}", nid_text(nid), nid_text(owner->primary))};
-      }
-    }
+    if (auto wrong = nids_taken(c.peer.nids, peer); wrong.code != 0) return wrong;
     const PeerConfig* owner = peer_of_nid(c.peer.primary);
     if (peer == nullptr && owner != nullptr) {
       return {-EEXIST, fmt::format("failed to add primary peer: {} belongs to peer {}", nid_text(c.peer.primary),
@@ -155,11 +150,16 @@ class Applier {
     PeerConfig merged =
         peer != nullptr ? *peer : PeerConfig{.primary = c.peer.primary, .multi_rail = c.peer.multi_rail};
     merged.lock_primary = merged.lock_primary || c.peer.lock_primary;
-    for (const Nid& nid : c.peer.nids) {
-      if (nid != merged.primary && std::find(merged.nids.begin(), merged.nids.end(), nid) == merged.nids.end())
-        merged.nids.push_back(nid);
+    std::unordered_set<Nid, NidHash> known(merged.nids.begin(), merged.nids.end());
+    if (c.refresh) {
+      merged.nids.clear();
+      known.clear();
     }
+    for (const Nid& nid : c.peer.nids)
+      if (nid != merged.primary && known.insert(nid).second) merged.nids.push_back(nid);
     if (auto wrong = one_nid_per_net(merged); wrong.code != 0) return wrong;
+    if (peer != nullptr)
+      for (const Nid& nid : peer->nids) peer_index_.erase(nid);
     if (peer == nullptr) peer = &s_.peers.emplace_back();
     *peer = std::move(merged);
     peer_index(static_cast<size_t>(peer - s_.peers.data()));
@@ -181,9 +181,11 @@ class Applier {
       *peer = PeerConfig{};  // taken out of the list in finish()
       return {};
     }
-    for (const Nid& nid : c.nids) {
+    for (size_t i = 0; i < c.nids.size(); ++i) {
+      const Nid& nid = c.nids[i];
       if (std::erase(peer->nids, nid) == 0) {
-        return {-ENOENT, fmt::format("failed to del peer: {} is not a NID of {}", nid_text(nid), nid_text(c.primary))};
+        return {-ENOENT, fmt::format("failed to del peer: {} is not a NID of {} (index {} of the NIDs)", nid_text(nid),
+                                     nid_text(c.primary), i)};
       }
       peer_index_.erase(nid);
     }
@@ -302,6 +304,22 @@ class Applier {
   void peer_index(size_t position) {
     peer_index_[s_.peers[position].primary] = position;
     for (const Nid& nid : s_.peers[position].nids) peer_index_[nid] = position;
+  }
+  /// A NID belongs to one peer, and is listed once.
+  [[nodiscard]] Wrong nids_taken(const std::vector<Nid>& nids, const PeerConfig* peer) {
+    std::unordered_map<Nid, size_t, NidHash> seen;
+    for (size_t i = 0; i < nids.size(); ++i) {
+      const PeerConfig* owner = peer_of_nid(nids[i]);
+      if (owner != nullptr && owner != peer) {
+        return {-EEXIST, fmt::format("failed to add peer: {} belongs to peer {} (index {} of the NIDs)",
+                                     nid_text(nids[i]), nid_text(owner->primary), i)};
+      }
+      if (const auto [first, fresh] = seen.emplace(nids[i], i); !fresh) {
+        return {-EEXIST, fmt::format("failed to add peer: {} is listed twice (index {} and {} of the NIDs)",
+                                     nid_text(nids[i]), first->second, i)};
+      }
+    }
+    return {};
   }
   static Wrong one_nid_per_net(const PeerConfig& peer) {
     if (peer.multi_rail) return {};

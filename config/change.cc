@@ -45,7 +45,7 @@ void fields_of(A& a, RouteDel& c) {
 }
 template <class A>
 void fields_of(A& a, PeerAdd& c) {
-  a("peer", c.peer);
+  a("peer", c.peer), a("refresh", c.refresh);
 }
 template <class A>
 void fields_of(A& a, PeerDel& c) {

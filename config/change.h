@@ -58,8 +58,10 @@ struct RouteDel {
   Nid gateway;
   bool operator==(const RouteDel&) const = default;
 };
+/// Adds a peer, or NIDs to it. `refresh`: these are all its NIDs; those of a configured peer that are not listed go.
 struct PeerAdd {
   PeerConfig peer;
+  bool refresh = false;
   bool operator==(const PeerAdd&) const = default;
 };
 /// Removes `nids` of the peer; none, or the primary among them: the whole peer. `force`: also a locked primary.

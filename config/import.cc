@@ -251,7 +251,7 @@ void peer_item(Context& c, const Cursor& item) {
   if (c.out.errors.size() != errors) return;
   bool whole = std::find(peer.nids.begin(), peer.nids.end(), peer.primary) != peer.nids.end();
   std::erase(peer.nids, peer.primary);
-  if (c.mode != ImportMode::kDel) return c.change(item, PeerAdd{std::move(peer)});
+  if (c.mode != ImportMode::kDel) return c.change(item, PeerAdd{std::move(peer), true});
   c.change(item, PeerDel{peer.primary, whole ? std::vector<Nid>{} : peer.nids});
 }
 

@@ -339,14 +339,15 @@ Applier::Step Applier::run(Job& job, const config::RouteDel& change) {
 }
 
 Applier::Step Applier::run(Job& job, const config::PeerAdd& change) {
-  const auto& known = c_.desired.peers;
-  const bool there =
-      std::any_of(known.begin(), known.end(), [&](const auto& one) { return one.primary == change.peer.primary; });
-  auto added = c_.peers->add(change.peer);
+  const auto& known = job.before.peers;
+  const auto was =
+      std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.primary == change.peer.primary; });
+  auto added = c_.peers->add(change.peer, change.refresh);
   if (!added) return refuse(job, added.error().code, added.error().what);
-  job.undo.push_back([this, peer = change.peer, there] {
-    (void)c_.peers->remove(peer.primary, there ? peer.nids : std::vector<Nid>{}, true);
-  });
+  if (was != known.end())
+    job.undo.push_back([this, peer = *was] { (void)c_.peers->add(peer, true); });
+  else
+    job.undo.push_back([this, primary = change.peer.primary] { (void)c_.peers->remove(primary, {}, true); });
   return Step::kDone;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "dataplane/base/nid_text.h"
@@ -195,7 +196,7 @@ void PeerDb::configuration_freed() {
     if (std::exchange(peer->discovery.held_back, false)) reconfigured(*peer);
 }
 
-TextResult<Peer*> PeerDb::add(const config::PeerConfig& config) {
+TextResult<Peer*> PeerDb::add(const config::PeerConfig& config, bool refresh) {
   PeerNi* primary = find(config.primary);
   Peer* target = primary != nullptr && primary->peer->configured() ? primary->peer : nullptr;
   if (target != nullptr && target->primary().nid != config.primary) {
@@ -203,8 +204,9 @@ TextResult<Peer*> PeerDb::add(const config::PeerConfig& config) {
                                          nid_text(target->primary().nid)));
   }
   std::vector<Nid> nids{config.primary};
+  std::unordered_set<Nid, NidHash> listed{config.primary};
   for (const Nid& nid : config.nids)
-    if (std::find(nids.begin(), nids.end(), nid) == nids.end()) nids.push_back(nid);
+    if (listed.insert(nid).second) nids.push_back(nid);
   for (const Nid& nid : nids) {
     const PeerNi* ni = find(nid);
     if (ni != nullptr && ni->peer->configured() && ni->peer != target) {
@@ -212,9 +214,12 @@ TextResult<Peer*> PeerDb::add(const config::PeerConfig& config) {
                                            nid_text(ni->peer->primary().nid)));
     }
   }
-  if ((target != nullptr ? target->ni_count() : 0) + nids.size() > kPeerNidsMax) {
-    return fail_text(ENOSPC, "failed to add peer: too many NIDs");
-  }
+  size_t count = nids.size();
+  if (target != nullptr && !refresh)
+    for (const PeerNet& net : target->nets)
+      for (const PeerNi* ni : net.nis) count += listed.contains(ni->nid) ? 0 : 1;
+  if (count > kPeerNidsMax)
+    return fail_text(ENOSPC, fmt::format("failed to add peer: {} NIDs; a peer has at most {}", count, kPeerNidsMax));
   std::vector<PeerNi*> nis;
   for (const Nid& nid : nids) {
     auto ni = make_ni(nid, choose_source(nid.net()));
@@ -234,6 +239,14 @@ TextResult<Peer*> PeerDb::add(const config::PeerConfig& config) {
     ni->preferred.clear();
     ni->preferred_auto = false;
     attach(*target, *ni);
+  }
+  if (refresh) {
+    std::vector<PeerNi*> gone;
+    for (PeerNet& net : target->nets)
+      for (PeerNi* ni : net.nis)
+        if (!listed.contains(ni->nid)) gone.push_back(ni);
+    for (PeerNi* ni : gone) detach(*ni);
+    if (!gone.empty()) configuration_freed();
   }
   target->state |= kPeerConfigured;
   if (config.multi_rail)

@@ -175,7 +175,8 @@ class PeerDb {
 
   /// Adds a configured peer, or NIDs to it, whole or not at all. A NID of a peer that is not configured is taken from
   /// it. Errors: EEXIST, EPERM, ENOTUNIQ, ENOMEM (docs/wire/lnetctl.md §6).
-  [[nodiscard]] TextResult<Peer*> add(const config::PeerConfig& config);
+  /// `refresh`: NIDs of a configured peer that are not listed are taken from it.
+  [[nodiscard]] TextResult<Peer*> add(const config::PeerConfig& config, bool refresh = false);
   /// Removes NIDs of a peer, or the whole peer. Errors: ENOENT, EPERM, EBUSY (it is a gateway).
   [[nodiscard]] TextResult<void> remove(const Nid& primary, const std::vector<Nid>& nids, bool force);
   /// To call when a configured peer lost NIDs, or a route went: whoever was held back by that is asked anew.

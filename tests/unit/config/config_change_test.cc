@@ -186,12 +186,24 @@ TEST(ConfigApply, peers) {
                            peer_add("10.0.1.1@tcp", "", true), peer_add("10.0.1.1@tcp", "10.0.1.2@tcp", false),
                            PeerDel{.primary = nid("10.0.0.2@tcp")},
                            PeerDel{.primary = nid("10.0.0.1@tcp"), .nids = {nid("10.0.0.7@tcp")}}}),
-      "0 -17 failed to add peer: 10.0.0.2@tcp belongs to peer 10.0.0.1@tcp\n"
+      "0 -17 failed to add peer: 10.0.0.2@tcp belongs to peer 10.0.0.1@tcp (index 0 of the NIDs)\n"
       "1 -17 failed to add primary peer: 10.0.0.3@tcp belongs to peer 10.0.0.1@tcp\n"
       "2 -1 failed to add primary peer: Multi-Rail of a configured peer cannot be changed; delete the peer first\n"
       "3 -76 failed to add peer: 10.0.1.2@tcp is a second NID on its net, and the peer is not Multi-Rail\n"
       "4 -2 failed to del primary peer: 10.0.0.2@tcp is not a configured peer\n"
-      "5 -2 failed to del peer: 10.0.0.7@tcp is not a NID of 10.0.0.1@tcp\n");
+      "5 -2 failed to del peer: 10.0.0.7@tcp is not a NID of 10.0.0.1@tcp (index 0 of the NIDs)\n");
+  EXPECT_EQ(apply_errors(state, {peer_add("10.0.2.1@tcp", "10.0.2.[2-4]@tcp,10.0.2.3@tcp")}),
+            "0 -17 failed to add peer: 10.0.2.3@tcp is listed twice (index 1 and 3 of the NIDs)\n");
+  // Refreshed: what is not listed goes, and is free for others.
+  PeerAdd refresh = peer_add("10.0.0.1@tcp", "10.0.0.[3-4]@tcp");
+  refresh.refresh = true;
+  EXPECT_EQ(apply_errors(state, {refresh, peer_add("10.0.3.1@tcp", "10.0.0.2@tcp")}), "");
+  EXPECT_EQ(state.peers[0].nids, (std::vector<Nid>{nid("10.0.0.3@tcp"), nid("10.0.0.4@tcp")}));
+  refresh.peer.nids = {nid("10.0.0.3@tcp"), nid("10.0.0.2@tcp")};
+  EXPECT_EQ(apply_errors(state, {refresh}),
+            "0 -17 failed to add peer: 10.0.0.2@tcp belongs to peer 10.0.3.1@tcp (index 1 of the NIDs)\n");
+  refresh.peer.nids = {nid("10.0.0.2@tcp"), nid("10.0.0.3@tcp")};
+  EXPECT_EQ(apply_errors(state, {PeerDel{.primary = nid("10.0.3.1@tcp")}, refresh}), "") << "as it was";
   // A NID that was given back may go to another peer, also in the same list.
   EXPECT_EQ(apply_errors(state, {PeerDel{.primary = nid("10.0.0.1@tcp"), .nids = {nid("10.0.0.2@tcp")}},
                                  peer_add("10.0.0.2@tcp", ""), PeerDel{.primary = nid("10.0.1.1@tcp")},

@@ -156,7 +156,7 @@ TEST(ConfigLoad, peers_policies_and_old_words) {
                  "10.0.0.1@tcp\n"
                  "        - nid: 10.0.1.[1-2]@tcp1\n          state: NA\n"),
       "{\"change\":\"peer_add\",\"peer\":{\"primary\":\"10.0.0.1@tcp\",\"nids\":[\"10.0.1.1@tcp1\",\"10.0.1.2@tcp1\"],"
-      "\"multi_rail\":false,\"lock_primary\":false}}\n");
+      "\"multi_rail\":false,\"lock_primary\":false},\"refresh\":true}\n");
   const std::string one =
       "{\"change\":\"udsp_add\",\"rule\":{\"idx\":0,\"src\":\"10.10.10.2@o2ib1\",\"dst\":\"10.10.10.4@o2ib1\","
       "\"priority\":0}}\n";

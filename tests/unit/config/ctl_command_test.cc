@@ -143,10 +143,10 @@ TEST(CtlCommand, settings_and_shows) {
 TEST(CtlCommand, peers_ping_and_discover) {
   EXPECT_EQ(requests_of("peer add --prim_nid 10.0.0.1@tcp --nid 10.0.0.1@tcp,10.0.1.[2-5/2]@tcp1 --non_mr --lock_prim"),
             changes(R"({"change":"peer_add","peer":{"primary":"10.0.0.1@tcp","nids":["10.0.1.2@tcp1","10.0.1.4@tcp1"],)"
-                    R"("multi_rail":false,"lock_primary":true}})"));
+                    R"("multi_rail":false,"lock_primary":true},"refresh":false})"));
   EXPECT_EQ(requests_of("peer add --nid 10.0.0.1@tcp,10.0.0.2@tcp"),
             changes(R"({"change":"peer_add","peer":{"primary":"10.0.0.1@tcp","nids":["10.0.0.2@tcp"],)"
-                    R"("multi_rail":true,"lock_primary":false}})"));
+                    R"("multi_rail":true,"lock_primary":false},"refresh":false})"));
   EXPECT_EQ(requests_of("peer del --prim_nid 10.0.0.1@tcp --force"),
             changes(R"({"change":"peer_del","primary":"10.0.0.1@tcp","force":true})"));
   EXPECT_EQ(requests_of("peer del --prim_nid 10.0.0.1@tcp --nid 10.0.0.2@tcp,10.0.0.1@tcp"),

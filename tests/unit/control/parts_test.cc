@@ -95,6 +95,64 @@ TEST(PeerDb, configured_peers) {
   rig.stop_all();
 }
 
+// Goal: a refreshed peer has the NIDs that are listed and no others; when the list fails it is as before.
+TEST(PeerDb, refreshed_peers) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"});
+  PeerDb& peers = *a.node->control().peers;
+  const auto nids_of = [&](const std::string& primary) {
+    std::string text;
+    for (const PeerNet& net : peers.find(nid(primary))->peer->nets)
+      for (const PeerNi* ni : net.nis) text += (text.empty() ? "" : " ") + nid_text(ni->nid);
+    return text;
+  };
+  ASSERT_EQ(rig.apply(a, peer_add("10.0.0.5@tcp", {"10.0.0.6@tcp", "10.0.0.7@o2ib"})), "");
+  config::PeerAdd refresh = peer_add("10.0.0.5@tcp", {"10.0.0.8@tcp", "10.0.0.6@tcp"});
+  refresh.refresh = true;
+  ASSERT_EQ(rig.apply(a, refresh), "");
+  EXPECT_EQ(nids_of("10.0.0.5@tcp"), "10.0.0.5@tcp 10.0.0.6@tcp 10.0.0.8@tcp");
+  EXPECT_EQ(peers.find(nid("10.0.0.7@o2ib")), nullptr);
+  config::ChangeList list;
+  config::PeerAdd less = refresh;
+  less.peer.nids.clear();
+  list.push_back({less, {}});
+  list.push_back({NodeRig::route_add("tcp9", "10.9.9.9@o2ib7"), {}});
+  EXPECT_NE(rig.apply(a, std::move(list)).find("-113"), std::string::npos) << "no NI on the gateway's net";
+  EXPECT_EQ(nids_of("10.0.0.5@tcp"), "10.0.0.5@tcp 10.0.0.6@tcp 10.0.0.8@tcp") << "whole or not at all";
+  ASSERT_EQ(rig.apply(a, less), "");
+  EXPECT_EQ(nids_of("10.0.0.5@tcp"), "10.0.0.5@tcp");
+  rig.stop_all();
+}
+
+// Goal: a peer may have 4096 NIDs: each is found, shown and deleted; one more is refused.
+TEST(PeerDb, a_peer_of_4096_nids) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"});
+  PeerDb& peers = *a.node->control().peers;
+  config::PeerAdd add = peer_add("10.8.0.0@tcp");
+  for (uint32_t i = 1; i < kPeerNidsMax; ++i) add.peer.nids.push_back(Nid::v4(net("tcp"), 0x0A080000 + i));
+  ASSERT_EQ(rig.apply(a, add), "");
+  const Peer& peer = *peers.find(nid("10.8.0.0@tcp"))->peer;
+  EXPECT_EQ(peer.ni_count(), kPeerNidsMax);
+  EXPECT_EQ(peer_value(a.node->control(), peer).nis.size(), kPeerNidsMax);
+  const PeerRef last = a.node->control().publisher->current().peers->find(nid("10.8.15.255@tcp"));
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last.peer->nis.size(), kPeerNidsMax);
+  EXPECT_EQ(last.ni().nid, nid("10.8.15.255@tcp"));
+  EXPECT_EQ(rig.apply(a, peer_add("10.8.0.0@tcp", {"10.8.16.0@tcp"})),
+            "-28 failed to add peer: 4097 NIDs; a peer has at most 4096\n");
+  config::PeerDel del;
+  del.primary = nid("10.8.0.0@tcp");
+  del.nids.assign(add.peer.nids.begin() + 1, add.peer.nids.end());
+  ASSERT_EQ(rig.apply(a, del), "");
+  EXPECT_EQ(peer.ni_count(), 2u);
+  ASSERT_EQ(rig.apply(a, add), "") << "again";
+  del.nids.clear();
+  ASSERT_EQ(rig.apply(a, del), "");
+  EXPECT_EQ(peers.find(nid("10.8.1.1@tcp")), nullptr);
+  rig.stop_all();
+}
+
 // Goal: a NID that comes back gets the memory that drivers may still name.
 TEST(PeerDb, memory_is_kept_for_who_comes_back) {
   NodeRig rig;
