@@ -66,6 +66,8 @@ class LivePort {
   void capture_stop();
   [[nodiscard]] bool captured() const { return capture_ != nullptr; }
 
+  static constexpr Duration kCapturePatience = 2s;
+
   /// Takes its parts off the threads and closes the device; counters can still be shown. Waits for the threads.
   void close();
 
@@ -84,7 +86,7 @@ class LivePort {
   static constexpr Duration kReopenFirst = 1s;    // after a device could not be opened again; doubles
   static constexpr Duration kReopenMax = 60s;
   static constexpr Duration kCaptureEvery = 10ms;
-  static constexpr Duration kCapturePatience = 2s;  // with a sink that is not ready, at the end
+
   static constexpr Duration kLetGoEvery = 1ms;
 
   Host& host_;

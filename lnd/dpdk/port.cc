@@ -325,8 +325,12 @@ bool Port::loses_link_for_good() const {
 }
 
 Result<void> Port::may_reopen() const {
-  if (plan_.shape.kept_by_device == 0) return {};
-  return fail(ENOTSUP, "the driver of this kind of device keeps its packet buffers when it is closed: restart instead");
+  if (plan_.shape.kept_by_device != 0)
+    return fail(ENOTSUP,
+                "the driver of this kind of device keeps its packet buffers when it is closed: restart instead");
+  if (spec_.kind == DeviceKind::kMemif && !loses_link_for_good())
+    return fail(ENOTSUP, "memif's server keeps its socket when it is closed: restart instead");
+  return {};
 }
 
 tl::expected<void, PortProblem> Port::reopen() {

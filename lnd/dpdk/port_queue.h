@@ -131,7 +131,7 @@ class PortQueue {
   unsigned false_wakes_ = 0;
   bool woken_ = false;  ///< the descriptor was readable when the worker woke
   QueueCounters counters_;
-  std::atomic<bool> stop_wanted_{false};         // control: w, worker: r
+  std::atomic<bool> stop_wanted_{true};          // control: w, worker: r
   std::atomic<PacketTap*> tap_wanted_{nullptr};  // control: w, worker: r
   std::atomic<bool> stopped_{true};              // worker: w, control: r (before the start: control)
   std::atomic<PacketTap*> tap_{nullptr};         // worker: w, control: r

@@ -221,12 +221,12 @@ class Memif(unittest.TestCase):
                 server = Port(node, 'serve', device + 'server', '--address', '10.8.0.1/24', '--address', 'fd08::1/64',
                               mtu=mtu)
                 for own, peer, head in (('10.8.0.2/24', '10.8.0.1', 28), ('fd08::2/64', 'fd08::1', 48)):
-                    client = Port(node, 'ping', device + 'client', '--address', own, '--peer', peer, '--count', 3000,
+                    client = Port(node, 'ping', device + 'client', '--address', own, '--peer', peer, '--count', 1000,
                                   '--bytes', mtu - head, mtu=mtu)
-                    self.all_back(client.figures(timeout=60), 3000)
+                    self.all_back(client.figures(timeout=60), 1000)
                     server.program.wait_for(r'^link down\s*\Z', 30)
                 figures = server.stop()
-                self.assertEqual(6000, figures['workers'][0]['stack']['echo_answers'])
+                self.assertEqual(2000, figures['workers'][0]['stack']['echo_answers'])
 
     def test_no_server(self):
         with netns.Topology() as net:
