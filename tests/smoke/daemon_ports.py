@@ -5,6 +5,7 @@ them, `ulnetctl capture` captures them while they work, `ulnetctl port reset` re
 import json
 import pathlib
 import shutil
+import time
 
 import netns
 
@@ -42,6 +43,13 @@ class Daemon:
 
     def ports(self, *words):
         return json.loads(self.ctl('--json', 'port', 'show', *words))['port']
+
+    def wait_up(self):
+        """The kernel tells of a carrier up to a second late."""
+        until = time.monotonic() + 30
+        while self.ports('--name', 'rail0')[0]['status'] != 'up':
+            assert time.monotonic() < until, self.program.tail()
+            time.sleep(0.05)
 
 
 def ping(node, address, count=300):
@@ -142,8 +150,9 @@ def device_gone_and_back(topology, daemon, kernel):
     daemon.program.wait_for('it is closed[^~]*^port rail0: reset$|it is closed[^~]*: port rail0: reset$', 90)
     kernel.run(['ping', '-q', '-c', '1', '-w', '20', '10.9.0.2'], 30)
     ping(kernel, '10.9.0.2')
+    daemon.wait_up()
     [port] = daemon.ports('--name', 'rail0')
-    assert port['status'] == 'up' and 'problem' not in port and port['statistics']['resets'] == 2, port
+    assert 'problem' not in port and port['statistics']['resets'] == 2, port
 
 
 def captured_to_the_end(topology, daemon, kernel):

@@ -159,6 +159,7 @@ class Kernel(unittest.TestCase):
         with netns.Topology() as net:
             figures = self.both_ways(tap(net), 'tap,iface=rail0', 1500)
             self.assertTrue(figures['port']['queues'][0]['interrupt'], 'tap wakes a sleeping worker')
+            self.assertGreater(figures['workers'][0]['sleeps'], 0)
 
     def test_tap_four_workers(self):
         with netns.Topology() as net:
