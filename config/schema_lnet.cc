@@ -33,6 +33,7 @@ const Field kLnetFields[] = {
     {.path = "net.local NI(s).received_stats", .type = kIgnored},
     {.path = "net.local NI(s).dropped_stats", .type = kIgnored},
     {.path = "net.local NI(s).health stats", .type = kIgnored},
+    {.path = "net.local NI(s).waits for", .type = kIgnored},
     {.path = "net.local NI(s).ni state", .type = kIgnored},
     {.path = "net.local NI(s).deletion", .type = kIgnored},
     {.path = "net.local NI(s).warnings", .type = kIgnored},

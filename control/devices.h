@@ -23,6 +23,10 @@ class Devices {
   [[nodiscard]] virtual Result<Interface> find(const std::string& name) = 0;
   /// The interface that has this address; ENODEV if none.
   [[nodiscard]] virtual Result<Interface> find_address(const Nid& nid) = 0;
+  /// Whether interfaces or addresses may have changed since the last call; does not block.
+  [[nodiscard]] virtual bool changed() { return false; }
+  /// Readable when changed() has something to say; -1 = it never has.
+  [[nodiscard]] virtual int wait_fd() { return -1; }
   /// Settings of the machine by which packets of this address go or come by another interface: a sentence each, with
   /// the command that mends it.
   [[nodiscard]] virtual std::vector<std::string> advice(const Nid& nid) {

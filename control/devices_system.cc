@@ -10,6 +10,7 @@
 #include <fstream>
 #include <optional>
 
+#include "lnd/link_events.h"
 #include "lnd/subnet_ctl.h"
 
 namespace ulnet {
@@ -82,6 +83,12 @@ class SystemDevices final : public Devices {
     return fail(ENODEV, "no interface has this address");
   }
 
+  bool changed() override { return events_.take(); }
+  int wait_fd() override {
+    if (events_.fd() < 0) (void)events_.open(LinkEvents::About::kLinksAndAddresses);
+    return events_.fd();
+  }
+
   std::vector<std::string> advice(const Nid& nid) override {
     std::vector<std::string> all;
     if (nid.size != 0) return all;
@@ -89,6 +96,9 @@ class SystemDevices final : public Devices {
     for (const SubnetProblem& one : problems) all.push_back(one.what + "; mend it with: " + one.mend);
     return all;
   }
+
+ private:
+  LinkEvents events_;
 };
 
 }  // namespace

@@ -99,6 +99,8 @@ Instant Node::next_deadline() {
 
 void Node::wait_fds(std::vector<int>& out) {
   for (auto& lnd : c_.lnds) lnd->wait_fds(out);
+  if (c_.nis->waiting().empty()) return;
+  if (const int fd = c_.deps.devices->wait_fd(); fd >= 0) out.push_back(fd);
 }
 
 void Node::ping(const PingRequest& request, Pinger::Done done) {

@@ -74,10 +74,11 @@ Doc local_health_doc(const LocalHealth& health) {
 
 Doc local_ni_doc(const LocalNiShow& ni, int verbosity) {
   Doc doc = Doc::map();
-  doc.set("nid", nid_text(ni.nid));
-  doc.set("status", ni.up ? "up" : "down");
+  if (!ni.nid.is_any()) doc.set("nid", nid_text(ni.nid));
+  doc.set("status", !ni.waits_for.empty() ? "waiting" : ni.up ? "up" : "down");
   if (!ni.interface.empty()) doc.set("interfaces", Doc::map()).set("0", ni.interface);
-  if (verbosity < 1) return doc;
+  if (!ni.waits_for.empty()) doc.set("waits for", ni.waits_for);
+  if (verbosity < 1 || !ni.waits_for.empty()) return doc;
   doc.set("statistics", statistics_doc(ni.statistics));
   if (verbosity >= 4) doc.set("udsp info", udsp_doc(ni.udsp));
   if (verbosity >= 2) {
@@ -308,7 +309,8 @@ void stats_details_set(Doc& doc, const std::vector<DropShow>& drops, const std::
   if (reasons.size() > 0) doc.set("drops", std::move(reasons));
   Doc nis = Doc::list();
   for (const NetShow& net : nets)
-    for (const LocalNiShow& ni : net.nis) nis.push(ni_drops_doc(ni));
+    for (const LocalNiShow& ni : net.nis)
+      if (ni.waits_for.empty()) nis.push(ni_drops_doc(ni));
   if (nis.size() > 0) doc.set("drops by ni", std::move(nis));
   Doc list = Doc::list();
   for (const WorkerShow& worker : workers) list.push(worker_doc(worker));

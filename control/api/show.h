@@ -58,6 +58,7 @@ struct LocalNiShow {
   std::map<std::string, int64_t> lnd_tunables;  ///< effective values; empty: not shown (lo)
   int64_t dev_cpt = -1;
   std::vector<uint16_t> cpts;         ///< effective: never empty
+  std::string waits_for;              ///< it is not there yet, and this is why; then `nid` may be ANY
   std::string state;                  ///< figure 10 of the documents; empty: not shown (lo)
   std::string in_use;                 ///< it is being deleted, and this is why it is still there
   std::vector<std::string> warnings;  ///< settings of the machine that are in its way

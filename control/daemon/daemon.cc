@@ -204,6 +204,7 @@ void Daemon::configure() {
     const size_t others = node_->control().submitters->open_count() - 1 - (perf_target_->idle() ? 0 : 1);
     return others == 0 ? std::string() : fmt::format("{} applications", others);
   });
+  node_->applier().set_wait_for_devices(true);
   node_->applier().set_start_up(true);
   node_->apply(applied_, [this](const std::vector<config::ChangeError>& errors) { configured(errors); });
 }

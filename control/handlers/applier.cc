@@ -120,6 +120,7 @@ unsigned Applier::turn(Instant now) {
   now_ = now;
   unsigned done = 0;
   retry_at_ = now + kLookAgain;
+  if (jobs_.empty()) return retry_waiting();
   while (!jobs_.empty() && done < kChangesBudget) {
     Job& job = jobs_.front();
     if (!job.started) {
@@ -171,17 +172,22 @@ void Applier::finish(Job& job) {
   if (done) done(errors);
 }
 
-void Applier::put_in_force(Job& job) {
-  c_.desired = std::move(job.after);
-  for (LocalNis::LocalNet& net : c_.nis->nets()) {  // name each NI by its NID, too
+/// What is in force names each NI by its NID, too.
+void Applier::name_nis() {
+  for (LocalNis::LocalNet& net : c_.nis->nets()) {
     for (const LocalNi& ni : net.nis) {
       for (config::NetConfig& wanted : c_.desired.nets)
         for (config::NiConfig& one : wanted.nis)
           if (wanted.net == net.net && !one.nid && one.interface == ni.config.interface) one.nid = ni.nid;
     }
   }
+}
+
+void Applier::put_in_force(Job& job) {
+  c_.desired = std::move(job.after);
+  name_nis();
   std::erase_if(c_.desired.routes, [&](const config::RouteConfig& route) {  // those that left with their net
-    return std::none_of(c_.routes->routes().begin(), c_.routes->routes().end(), [&](const Route& one) {
+    return !waits(route) && std::none_of(c_.routes->routes().begin(), c_.routes->routes().end(), [&](const Route& one) {
       return one.config.net == route.net && one.config.gateway == route.gateway;
     });
   });
@@ -216,6 +222,7 @@ Applier::Step Applier::run(Job& job, const config::LnetUnconfigure&) {
   if (in_use_) {
     if (const std::string user = in_use_(); !user.empty()) return refuse(job, -EBUSY, "LNet is in use by " + user);
   }
+  c_.nis->waiting().clear();
   c_.routes->clear();
   c_.routing->abort();
   for (LocalNis::LocalNet& net : c_.nis->nets())
@@ -248,6 +255,7 @@ void Applier::begin_remove(Job& job, LocalNi& ni, bool at_once) {
 
 Applier::Step Applier::run(Job& job, const config::NetAdd& change) {
   auto added = ni_add(change.net, change.ni, job.after);
+  if (!added && waits(job, change, added.error())) return Step::kDone;
   if (!added) return refuse(job, added.error().code, with("cannot add LNet NI", added.error().what));
   job.undo.push_back([this, &job, id = (*added)->id] {
     if (LocalNi* ni = c_.nis->find(id)) begin_remove(job, *ni, true);
@@ -269,7 +277,12 @@ Applier::Step Applier::run(Job& job, const config::NetDel& change) {
     if (!change.interface.empty() && ni->params.interface != change.interface) continue;
     if (!change.nid || *change.nid == ni->nid) leaving.push_back(ni);
   }
-  if (leaving.empty()) return refuse(job, -EINVAL, "cannot del network: there is no such NI");
+  const std::vector<WaitingNi> waited = stop_waiting(change.net, change.interface, change.nid);
+  if (!waited.empty()) {
+    job.undo.push_back(
+        [this, waited] { c_.nis->waiting().insert(c_.nis->waiting().end(), waited.begin(), waited.end()); });
+  }
+  if (leaving.empty() && waited.empty()) return refuse(job, -EINVAL, "cannot del network: there is no such NI");
   for (LocalNi* ni : leaving) {
     c_.log(fmt::format("{} is being deleted", nid_text(ni->nid)));
     job.undo.push_back([this, net = change.net, config = ni->config] {
@@ -319,7 +332,13 @@ Applier::Step Applier::run(Job& job, const config::NetSet& change) {
 // --------------------------------------------------------------------------------------------------
 
 Applier::Step Applier::run(Job& job, const config::RouteAdd& change) {
-  if (auto added = c_.routes->add(change.route); !added) return refuse(job, added.error().code, added.error().what);
+  if (auto added = c_.routes->add(change.route); !added) {
+    if (added.error().code != -EHOSTUNREACH || !waits(change.route))
+      return refuse(job, added.error().code, added.error().what);
+    note(job, fmt::format("the route to {} waits for an NI on {}", net_text(change.route.net),
+                          net_text(change.route.gateway.net())));
+    return Step::kDone;
+  }
   job.undo.push_back([this, route = change.route] { (void)c_.routes->remove(route.net, route.gateway); });
   return Step::kDone;
 }

@@ -27,7 +27,10 @@ class Applier {
   void submit(config::ChangeList changes, Done done, Note note = {});
   /// Carries lists on; returns work done.
   unsigned turn(Instant now);
-  [[nodiscard]] Instant next_deadline() const { return jobs_.empty() ? kForever : retry_at_; }
+  [[nodiscard]] Instant next_deadline() const {
+    if (!jobs_.empty()) return retry_at_;
+    return c_.nis->waiting().empty() ? kForever : retry_waiting_at_;
+  }
   [[nodiscard]] bool idle() const { return jobs_.empty(); }
   /// Ends everything with ESHUTDOWN, as far as it got.
   void abort();
@@ -36,6 +39,9 @@ class Applier {
   void set_configured_networks(config::ChangeList changes) { networks_ = std::move(changes); }
   /// While it is set, `routing: enable` enables at once, without the waiting time of `set routing 1`.
   void set_start_up(bool on) { start_up_ = on; }
+  /// An NI whose interface or address is not there waits for it, instead of being refused. Off: refused, as in a
+  /// process that wants its one NI and nothing else.
+  void set_wait_for_devices(bool on) { wait_for_devices_ = on; }
   /// Asked before `lnet unconfigure`: "" or who uses the node.
   void set_in_use(std::function<std::string()> in_use) { in_use_ = std::move(in_use); }
   /// Told when a list that holds changes of `ulnet:` keys is in force.
@@ -69,6 +75,12 @@ class Applier {
   void note(Job& job, const std::string& line);
   void explain(Job& job);
   void advise(Job& job, const Nid& nid);
+  void name_nis();
+  // NIs that wait for their interface (applier_waiting.cc).
+  [[nodiscard]] bool waits(Job& job, const config::NetAdd& change, const TextError& error);
+  [[nodiscard]] bool waits(const config::RouteConfig& route) const;
+  std::vector<WaitingNi> stop_waiting(Net net, const std::string& interface, const std::optional<Nid>& nid);
+  [[nodiscard]] unsigned retry_waiting();
   void begin_remove(Job& job, LocalNi& ni, bool at_once);
   void undo_all(Job& job);
 
@@ -96,12 +108,14 @@ class Applier {
   Control& c_;
   Instant now_ = kNever;
   Instant retry_at_ = kNever;
+  Instant retry_waiting_at_ = kForever;
   std::deque<Job> jobs_;
   config::ChangeList networks_;
   std::function<std::string()> in_use_;
   std::function<void()> ulnet_changed_;
   std::set<std::string> advised_;  // lines about the machine that the journal has; bounded
   bool start_up_ = false;
+  bool wait_for_devices_ = false;
 };
 
 }  // namespace ulnet

@@ -113,6 +113,14 @@ api::LocalNiShow ni_value(const Control& c, const LocalNi& ni) {
   return show;
 }
 
+api::LocalNiShow waiting_value(const WaitingNi& waiting) {
+  api::LocalNiShow show;
+  show.nid = waiting.config.nid.value_or(kAnyNid);
+  show.interface = waiting.config.interface;
+  show.waits_for = waiting.why;
+  return show;
+}
+
 api::PeerNiShow peer_ni_value(Control& c, const PeerNi& ni, bool router) {
   const InterfaceTotals t = totals_of(ni);
   const PeerSlice& slice = ni.blocks->slice;
@@ -195,6 +203,12 @@ std::vector<api::NetShow> net_values(Control& c, std::optional<Net> only, bool c
     for (const LocalNi& ni : net.nis)
       if (closing || !ni.closing) show.nis.push_back(ni_value(c, ni));
     if (!show.nis.empty()) shows.push_back(std::move(show));
+  }
+  for (const WaitingNi& one : c.nis->waiting()) {
+    if (only && *only != one.net) continue;
+    auto net = std::find_if(shows.begin(), shows.end(), [&](const api::NetShow& show) { return show.net == one.net; });
+    if (net == shows.end()) net = shows.insert(shows.end(), api::NetShow{one.net, {}, "init"});
+    net->nis.push_back(waiting_value(one));
   }
   return shows;
 }

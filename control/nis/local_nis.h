@@ -64,6 +64,13 @@ struct LocalNi {
   [[nodiscard]] uint64_t receiving() const;
 };
 
+/// An NI that was asked for and cannot be added yet, because its interface or address is not there.
+struct WaitingNi {
+  Net net;
+  config::NiConfig config;
+  std::string why;
+};
+
 /// Peers that have yet to learn that an NI goes.
 struct Untold {
   size_t count = 0;
@@ -144,6 +151,8 @@ class LocalNis {
   };
   [[nodiscard]] std::list<LocalNet>& nets() { return nets_; }
   [[nodiscard]] size_t size() const { return nis_.size(); }
+  /// Kept for Applier, which adds them when they can be; at most kNisMax.
+  [[nodiscard]] std::vector<WaitingNi>& waiting() { return waiting_; }
   /// The first NI of the first net: its NID is the node's primary NID. Null without NIs.
   [[nodiscard]] LocalNi* primary();
   /// Counts additions and deletions: the sequence of ping info (docs/wire/lnet.md §4.2).
@@ -164,6 +173,7 @@ class LocalNis {
   Deps deps_;
   std::list<LocalNet> nets_;
   std::vector<LocalNi*> nis_;
+  std::vector<WaitingNi> waiting_;
   uint32_t next_id_ = 1;  // 0 is loopback
   uint32_t sequence_ = 1;
   Instant next_look_ = kForever;  // at the NIs that leave

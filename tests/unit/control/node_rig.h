@@ -3,10 +3,12 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "control/node.h"
@@ -28,11 +30,17 @@ inline Net net(const std::string& text) {
 class TableDevices final : public Devices {
  public:
   Interface& add(const std::string& name, const std::vector<std::string>& addresses) {
+    changed_ = true;
     Interface& one = table_.emplace_back();
     one.name = name;
     for (const auto& text : addresses) one.addresses.push_back(nid(text));
     return one;
   }
+  /// Requires: there is one of this name.
+  Interface& find_in_table(const std::string& name) {
+    return *std::find_if(table_.begin(), table_.end(), [&](const Interface& one) { return one.name == name; });
+  }
+  bool changed() override { return std::exchange(changed_, false); }
   std::vector<Interface> list() override { return table_; }
   Result<Interface> find(const std::string& name) override {
     for (const Interface& one : table_)
@@ -48,6 +56,7 @@ class TableDevices final : public Devices {
 
  private:
   std::vector<Interface> table_;
+  bool changed_ = false;
 };
 
 struct RigNode {
