@@ -267,8 +267,8 @@ bool Discovery::step(Peer*& at) {
   }
   if (peer.has(kPeerDataPresent)) return merge(at);
   if (peer.has(kPeerPingFailed | kPeerPushFailed)) {
-    if (peer.has(kPeerPingFailed)) peer.state |= kPeerForcePing;
     clear(peer, kPeerPingFailed | kPeerPushFailed);
+    peer.state |= kPeerForcePing;  // also when it was a push: the NID that it went to may be gone
     if (d.error == 0) return true;
     finish(peer, d.error);
     return false;
@@ -301,7 +301,10 @@ bool Discovery::merge(Peer*& at) {
     if (Peer* before = deps_.peers.find_peer(id)) heard_of_another(*before);
     owner->state |= kPeerDiscovering | kPeerNidsUptodate;
   }
-  if (owner->discovery.data == nullptr) owner->discovery.peer_seqno = data->sequence;
+  if (result.doubtful)
+    owner->state |= kPeerForcePing;  // overtaken, or a node that began anew: it is asked
+  else if (owner->discovery.data == nullptr)
+    owner->discovery.peer_seqno = data->sequence;
   at = owner;
   if (result.error == 0) return true;
   clear(*owner, kPeerNidsUptodate);

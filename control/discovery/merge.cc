@@ -176,7 +176,8 @@ MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingI
   const bool newer_waits =
       &owner != &peer && owner.discovery.data != nullptr && owner.discovery.data->sequence >= info.sequence;
   if (newer_waits) return {owner.id, 0};
-  Merging merging{deps, owner, info, {owner.id, 0}, kAnyNid};
+  if (&owner != &peer && info.sequence < owner.discovery.peer_seqno) return {owner.id, 0, true};
+  Merging merging{deps, owner, info, {owner.id}, kAnyNid};
   owner.state &= ~uint32_t{kPeerRouterEnabled};
   if ((info.features & wire::kFeatureRteDisabled) == 0) owner.state |= kPeerRouterEnabled;
   if (deps.peers.is_gateway(owner)) {

@@ -24,6 +24,7 @@ enum class MergeKind : uint8_t { kFull, kStatusOnly, kCompare };
 struct MergeResult {
   uint32_t peer = 0;
   int32_t error = 0;
+  bool doubtful = false;  ///< that peer has heard of a later list: nothing was applied
 };
 [[nodiscard]] MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info,
                                           MergeKind kind);

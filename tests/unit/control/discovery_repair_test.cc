@@ -199,5 +199,15 @@ TEST_F(DiscoveryRepair, an_acknowledged_push_of_before_discovery_was_switched_on
   EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
 }
 
+// Goal: an old answer by a NID that nobody has any more does not bring an old list back; the peer is asked.
+TEST_F(DiscoveryRepair, an_old_answer_that_turns_out_to_be_about_another_peer) {
+  know({30}, 5);
+  EXPECT_EQ(discover(31, 2), "ping 31; ");
+  EXPECT_EQ(reply(data({30, 31}, 4, kOrdinary, 31)), "done 2; ping 30; ");
+  EXPECT_EQ(nids(30), "30");
+  reply(data({30}, 5));
+  EXPECT_TRUE(peer(30)->up_to_date);
+}
+
 }  // namespace
 }  // namespace ulnet::test

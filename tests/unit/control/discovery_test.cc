@@ -255,7 +255,8 @@ TEST_F(DiscoveryTest, local_changes_are_pushed) {
   EXPECT_EQ(ack(-ETIMEDOUT), "");
   EXPECT_TRUE(peer(20)->has(kPeerRediscover));
   EXPECT_FALSE(peer(20)->up_to_date) << "tried again when somebody sends";
-  EXPECT_EQ(discover(20, 7), "done 7; ") << "its list of ours is known to be right";
+  EXPECT_EQ(discover(20, 7), "ping 20; ") << "who could not be told may have changed";
+  EXPECT_EQ(reply(data({20, 21}, 3)), "done 7; ") << "its list of ours is known to be right";
 }
 
 // Goal: switched off, who knows us is told once.
@@ -314,7 +315,8 @@ TEST_F(DiscoveryTest, failures_end_it_until_somebody_sends) {
   EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
   EXPECT_EQ(ack(-EHOSTUNREACH), "done 2 -113; ");
   EXPECT_FALSE(peer(20)->up_to_date);
-  EXPECT_EQ(discover(20, 3), "push to 20; ");
+  EXPECT_EQ(discover(20, 3), "ping 20; ") << "the NID that it was pushed to may be gone";
+  EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
   EXPECT_EQ(ack(), "done 3; ");
 }
 

@@ -1,0 +1,25 @@
+// Exhaustive search through the states of a Model (discovery_model.h). A state is where a path of steps leads; it is
+// made again from the beginning when it is wanted, since nodes cannot be copied. What it looks for:
+//   - a state in which nothing can happen any more without a fault, and which is not converged (deadlock, or a stop in
+//     the wrong state);
+//   - a cycle of steps without a fault (live-lock).
+// When there is neither, every run in which the faults have ended comes to a converged state.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tests/model/discovery_model.h"
+
+namespace ulnet::model {
+
+struct SearchResult {
+  size_t states = 0;
+  size_t converged = 0;            ///< final states, in which all is as it must be
+  bool complete = false;           ///< no state was left out
+  std::string wrong;               ///< "" or what was found
+  std::vector<std::string> trace;  ///< the steps that lead there
+};
+/// Stops at the first thing that is wrong, or after `states_max` states.
+[[nodiscard]] SearchResult search(const ModelOptions& options, size_t states_max);
+
+}  // namespace ulnet::model
