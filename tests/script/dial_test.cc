@@ -423,6 +423,45 @@ TEST(SockPair, unprivileged_ports_pair) {
   EXPECT_TRUE(rig.shut_down());
 }
 
+/// Every NI shares its subnet.
+struct Shared final : socklnd::SockDevices {
+  uint32_t link_mbps(const NiParams&) override { return 0; }
+  std::string hold_to(const NiParams&, const socklnd::IpAddress&) override { return "eth1"; }
+};
+
+// Goal: connections of an NI that shares its subnet are held to its interface, those that it dials and those that it
+// accepts; without the right to do so they come up all the same, and the operator is told what is missing.
+TEST(SockHold, dialled_and_accepted) {
+  for (const int error : {0, EPERM, EXDEV}) {
+    Shared devices;
+    SockRig rig;
+    SockNodeOptions us = node_of(kUs), them = node_of(kThem);
+    us.devices = error == EXDEV ? nullptr : &devices;
+    them.devices = &devices;
+    SockNode& one = rig.add(us);
+    SockNode& two = rig.add(them);
+    rig.tcp.hold_error = error;
+    one.put(kThem, 100000);
+    ASSERT_TRUE(rig.run_until([&] { return one.unfinished() == 0; }, 10s));
+    EXPECT_EQ(one.txs[0].how.error, 0) << error;
+    const auto held = [&](const char* address) {
+      return std::count(rig.tcp.held.begin(), rig.tcp.held.end(), std::pair(ip(address), std::string("eth1")));
+    };
+    if (error == 0) {
+      EXPECT_GE(held("10.0.0.1"), 1);
+      EXPECT_EQ(held("10.0.0.1"), held("10.0.0.2"));
+      EXPECT_TRUE(one.logged.empty() && two.logged.empty());
+    } else {
+      EXPECT_TRUE(rig.tcp.held.empty());
+      ASSERT_FALSE(two.logged.empty());
+      const std::string mend = error == EPERM ? "; give ulnetd CAP_NET_RAW, or routes by source address" : "";
+      EXPECT_EQ(two.logged[0], "socklnd: 10.0.0.2@tcp: a connection is not held to eth1: may not hold a socket" + mend);
+      EXPECT_EQ(one.logged.empty(), error == EXDEV);
+    }
+    EXPECT_TRUE(rig.shut_down());
+  }
+}
+
 TEST(SockPair, stop_with_traffic_under_way) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SockRig rig({.seed = seed, .delay = 2ms});

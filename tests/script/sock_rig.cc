@@ -149,7 +149,7 @@ SockNode::SockNode(SockRig& the_rig, const SockNodeOptions& options) : rig(the_r
     core->lnd = socklnd::make_sock_lnd(*core, *core->engine, options.config);
     cores.push_back(std::move(core));
   }
-  control = socklnd::make_sock_lnd_control(*this, *net, options.config, nullptr);
+  control = socklnd::make_sock_lnd_control(*this, *net, options.config, options.devices);
   for (uint32_t i = 0; i < nids.size(); ++i) {
     NiParams ni;
     ni.id = {i + 1};

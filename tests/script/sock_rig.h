@@ -81,6 +81,7 @@ struct SockNodeOptions {
   int32_t conns_per_peer = 1;
   int32_t lnd_timeout = 50;
   socklnd::SockConfig config;
+  socklnd::SockDevices* devices = nullptr;  ///< outlives the node
   // Other I/O than the simulated TCP.
   std::function<std::unique_ptr<NetIo>()> make_net;
   std::function<std::unique_ptr<StreamEngine>()> make_engine;

@@ -103,6 +103,11 @@ class SimTcp {
   /// Sockets that exist, on all nodes.
   [[nodiscard]] size_t socket_count() const { return sockets_.size(); }
 
+  /// What a NetIo answers when it is asked to hold a socket to an interface, and the sockets' local addresses and
+  /// interfaces of those that were held.
+  int hold_error = 0;
+  std::vector<std::pair<IpAddress, std::string>> held;
+
   bool record = false;
   std::deque<SimConnection> connections;  ///< when record is set, in the order of their SYNs
 

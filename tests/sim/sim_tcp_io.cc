@@ -31,6 +31,10 @@ void SimNetIo::unlisten(ListenerId id) {
 Result<SocketId> SimNetIo::connect(const IpAddress& local, const Endpoint& remote, const SocketOptions& options) {
   if (std::find(addresses_.begin(), addresses_.end(), local) == addresses_.end())
     return fail(EADDRNOTAVAIL, "not an address of this node");
+  if (!options.interface.empty()) {
+    if (tcp_.hold_error != 0) return fail(tcp_.hold_error, "may not hold a socket");
+    tcp_.held.emplace_back(local, options.interface);
+  }
   Endpoint from{local, uint16_t(options.privileged_ports ? 1023 : 60999)};
   const uint16_t last = options.privileged_ports ? 512 : 32768;
   while (tcp_.ports_in_use_.contains(from)) {
@@ -50,6 +54,12 @@ Result<SocketId> SimNetIo::connect(const IpAddress& local, const Endpoint& remot
   open_.insert(SocketId(socket.id));
   tcp_.schedule(tcp_.now_ + tcp_.travel(), [tcp = &tcp_, id = socket.id] { tcp->syn(id); });
   return SocketId(socket.id);
+}
+
+Result<void> SimNetIo::hold(SocketId id, const std::string& interface) {
+  if (tcp_.hold_error != 0) return fail(tcp_.hold_error, "may not hold a socket");
+  tcp_.held.emplace_back(local_endpoint(id).address, interface);
+  return {};
 }
 
 int SimNetIo::read(SocketId id, std::span<std::byte> out) {

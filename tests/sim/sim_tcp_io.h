@@ -17,6 +17,7 @@ class SimNetIo final : public NetIo {
   [[nodiscard]] int write(SocketId id, std::span<const std::byte> in) override;
   void want(SocketId id, bool readable, bool writable) override;
   [[nodiscard]] Endpoint local_endpoint(SocketId id) override;
+  [[nodiscard]] Result<void> hold(SocketId id, const std::string& interface) override;
   void close(SocketId id) override;
   [[nodiscard]] StreamSource detach(SocketId id) override;
   void discard(StreamSource source) override;
