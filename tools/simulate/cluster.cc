@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kTransactionTimeout = 20;  // s; short, so that runs are
 constexpr int64_t kLndTimeout = 5;
-constexpr int kRounds = 40;  ///< of what is repeated until the tables are right
+constexpr uint64_t kMessagesMost = 1'000'000;  ///< of one run: what is more is a live-lock
+constexpr int kRounds = 40;                    ///< of what is repeated until the tables are right
 /// Time without traffic at the end, and how many messages each pair of nodes may send in it: the router checker's.
 constexpr Duration kQuiet = 120s;
 constexpr uint64_t kQuietMessages = 60;
@@ -186,7 +187,10 @@ bool Cluster::reaches(const Member& from, const Member& to) const {
 // --- heal and check --------------------------------------------------------------------------------------------------
 
 void Cluster::run_for(Duration time) {
-  sim_.run_for(time);
+  for (const Instant end = sim_.now() + time; sim_.now() < end && failure_.empty();) {
+    sim_.run_for(std::min<Duration>(1s, end - sim_.now()));
+    if (sim_.fabric().counts().launched > kMessagesMost) failure_ = "messages without an end";
+  }
   if (!trace_.prints()) return;
   for (Member& member : members_) {
     const auto& journal = member.node->journal();
@@ -199,7 +203,7 @@ bool Cluster::wait_ended(Duration limit) {
   const Instant end = sim_.now() + limit;
   const auto busy = [](const Member& one) { return one.node->open_operations() > 0 || one.node->applying(); };
   while (std::any_of(members_.begin(), members_.end(), busy)) {
-    if (sim_.now() >= end) return false;
+    if (sim_.now() >= end || !failure_.empty()) return false;
     run_for(100ms);
   }
   return true;
@@ -331,7 +335,7 @@ std::string Cluster::run() {
   if (wrong.empty()) wrong = settle(true);
   if (wrong.empty()) wrong = final_traffic();
   if (wrong.empty()) wrong = quiet();
-  if (wrong.empty()) wrong = failure_;
+  if (!failure_.empty()) wrong = failure_;
   if (wrong.empty()) wrong = sim_.finish();
   if (wrong.empty()) wrong = sim_.fabric().check_quiescent();
   say(wrong.empty() ? "passed" : wrong);
