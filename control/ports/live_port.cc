@@ -21,7 +21,7 @@ LivePort::Opened LivePort::open(Host& host, Options options) {
     if (auto added = host.add(WorkerId{uint16_t(live->hosted_)}, *worker); !added) return refuse(added.error());
     ++live->hosted_;
   }
-  live->workers_[0]->ask_announce();
+  live->link_came();
   return live;
 }
 
@@ -51,6 +51,10 @@ void LivePort::close() {
 void LivePort::let_in() {
   if (link_.up || !port_->needs_link()) port_->start();
   notify_workers();
+}
+
+void LivePort::link_came() {
+  for (auto& worker : workers_) worker->link_came();
 }
 
 void LivePort::notify_workers() {
@@ -91,7 +95,7 @@ void LivePort::link_look(Instant now) {
     if (!link.up) port_->stop_begin();
     let_in();
   }
-  if (link.up) workers_[0]->ask_announce();
+  if (link.up) link_came();
   if (options_.watcher != nullptr) options_.watcher->link_changed(link);
   if (!link.up && port_->loses_link_for_good()) reset();
 }
@@ -132,10 +136,10 @@ void LivePort::reopen(Instant now) {
   if (opened) {
     resetting_ = false;
     problem_.reset();
+    if (options_.watcher != nullptr) options_.watcher->reset_done(nullptr);
     link_look(now);
     let_in();
-    workers_[0]->ask_announce();
-    if (options_.watcher != nullptr) options_.watcher->reset_done(nullptr);
+    link_came();
     return;
   }
   problem_ = opened.error();

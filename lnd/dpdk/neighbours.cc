@@ -201,6 +201,13 @@ unsigned Neighbours::timers(Instant now, unsigned budget) {
   return wheel_->advance(now, budget, [&](Entry& entry) { expire(entry, now); });
 }
 
+void Neighbours::forget_learned() {
+  entries_.for_each_out([&](Entry& entry) {
+    const bool stays = entry.state == NeighbourState::kStatic || entry.state == NeighbourState::kAsking;
+    if (!stays && entry.waiting.empty()) erase(entry);
+  });
+}
+
 void Neighbours::clear() {
   entries_.for_each_out([&](Entry& entry) {
     fail_waiting(entry, FrameDrop::kStopped);

@@ -84,6 +84,9 @@ class Neighbours {
   /// Fires what is due, at most `budget`; returns how many.
   unsigned timers(Instant now, unsigned budget);
   [[nodiscard]] Instant next_deadline() { return wheel_->next_deadline(); }
+  /// After the link was away: who was there may be somebody else now, so everybody is asked again when next sent to.
+  /// Static entries and questions under way stay.
+  void forget_learned();
   /// Gives parked packets back as neighbour_failed(kStopped) and forgets everything but static entries.
   void clear();
 

@@ -129,6 +129,24 @@ TEST(DpdkNeighbours, static_entries_never_change) {
   EXPECT_EQ("sent 2 to 02:00:00:00:00:0a", rig.send("10.0.0.1", 2));
 }
 
+// Goal: after the link was away everybody is asked again; what waits for an answer goes on waiting for it.
+TEST(DpdkNeighbours, a_link_that_was_away) {
+  Rig rig;
+  ASSERT_TRUE(rig.cache.set_static(Rig::ip("10.0.0.1"), mac_parse(kA).value()).has_value());
+  rig.send("10.0.0.2", 1);
+  rig.learn("10.0.0.2", kB, Neighbours::News::kAnswer);
+  EXPECT_EQ("sent 2 to 02:00:00:00:00:0b", rig.send("10.0.0.2", 2));
+  rig.send("10.0.0.3", 3);
+  rig.cache.forget_learned();
+  EXPECT_EQ("sent 4 to 02:00:00:00:00:0a", rig.send("10.0.0.1", 4));
+  EXPECT_EQ(2u, rig.cache.size());
+  EXPECT_EQ(1u, rig.cache.parked());
+  rig.send("10.0.0.2", 5);
+  EXPECT_EQ(3u, rig.cache.size());
+  EXPECT_EQ(2u, rig.cache.parked());
+  rig.cache.clear();
+}
+
 // Goal: no bound is passed, and what does not fit is refused with its reason.
 TEST(DpdkNeighbours, bounds) {
   Rig rig({.capacity = 4, .parked_max = 5, .parked_each_max = 3});
