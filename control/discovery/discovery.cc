@@ -294,17 +294,20 @@ bool Discovery::merge(Peer*& at) {
   const MergeKind kind = mode_ == config::Discovery::kOff      ? MergeKind::kStatusOnly
                          : mode_ == config::Discovery::kVerify ? MergeKind::kCompare
                                                                : MergeKind::kFull;
-  const MergeResult result = merge_ping_info(deps_, *at, *data, kind);
+  const uint32_t sure = std::exchange(at->discovery.doubted, 0);
+  const MergeResult result = merge_ping_info(deps_, *at, *data, kind, sure);
+  if (result.doubtful != 0) {  // overtaken, or of a node that began anew: who sent it is asked once more
+    at->discovery.doubted = result.doubtful;
+    at->state |= kPeerForcePing;
+    return true;
+  }
   Peer* owner = deps_.peers.find_peer(result.peer);
   if (owner == nullptr) return false;
   if (owner->id != id) {
     if (Peer* before = deps_.peers.find_peer(id)) heard_of_another(*before);
     owner->state |= kPeerDiscovering | kPeerNidsUptodate;
   }
-  if (result.doubtful)
-    owner->state |= kPeerForcePing;  // overtaken, or a node that began anew: it is asked
-  else if (owner->discovery.data == nullptr)
-    owner->discovery.peer_seqno = data->sequence;
+  if (owner->discovery.data == nullptr) owner->discovery.peer_seqno = data->sequence;
   at = owner;
   if (result.error == 0) return true;
   clear(*owner, kPeerNidsUptodate);

@@ -170,13 +170,15 @@ Peer& owner_of(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info, Me
 
 }  // namespace
 
-MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info, MergeKind kind) {
+MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info, MergeKind kind,
+                            uint32_t sure) {
   if (info.nis.empty()) return {peer.id, 0};
   Peer& owner = owner_of(deps, peer, info, kind);
   const bool newer_waits =
       &owner != &peer && owner.discovery.data != nullptr && owner.discovery.data->sequence >= info.sequence;
   if (newer_waits) return {owner.id, 0};
-  if (&owner != &peer && info.sequence < owner.discovery.peer_seqno) return {owner.id, 0, true};
+  const uint32_t later = owner.discovery.peer_seqno;
+  if (&owner != &peer && info.sequence < later && later != sure) return {owner.id, 0, later};
   Merging merging{deps, owner, info, {owner.id}, kAnyNid};
   owner.state &= ~uint32_t{kPeerRouterEnabled};
   if ((info.features & wire::kFeatureRteDisabled) == 0) owner.state |= kPeerRouterEnabled;

@@ -21,13 +21,14 @@ enum class MergeKind : uint8_t { kFull, kStatusOnly, kCompare };
 
 /// Applies `info`, which came from a NID of `peer`. Returns the peer that it turned out to be about: `peer`, or the one
 /// that has its primary NID, in which case `peer` may have ended. Errors: ENOMEM (`peers_max`), what was applied stays.
+/// `sure`: a later list of another peer that this one is known to be newer than, since it was asked for afterwards.
 struct MergeResult {
   uint32_t peer = 0;
   int32_t error = 0;
-  bool doubtful = false;  ///< that peer has heard of a later list: nothing was applied
+  uint32_t doubtful = 0;  ///< not 0: that peer has heard of this later list, so nothing was applied
 };
-[[nodiscard]] MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info,
-                                          MergeKind kind);
+[[nodiscard]] MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info, MergeKind kind,
+                                          uint32_t sure = 0);
 
 /// All NIs of the peer are taken to be down, as if its node had said so.
 void peer_is_down(const MergeDeps& deps, Peer& peer);

@@ -145,10 +145,10 @@ std::string Side::key(const std::vector<Model::Flight>& flights) const {
       for (const PeerNi* ni : net.nis) text += fmt::format("{},", number_of(ni->nid));
     const PeerDiscovery& d = peer->discovery;
     const uint32_t tried = d.failures == 0 ? 0 : (d.failures - 1) % uint32_t(peer->ni_count()) + 1;
-    text += fmt::format("s{:x}u{}n{}p{}q{}f{}b{}m{}h{}t{}w{}g{}/{}", peer->state, int(peer->up_to_date), d.node_seqno,
-                        d.peer_seqno, d.push != 0 ? d.push_seqno : 0, tried, d.bad_replies, int(d.pushed_meanwhile),
-                        number_of(d.heard_from), number_of(d.told_via), int(d.held_back), number_of(d.push_src),
-                        number_of(d.push_dst));
+    text += fmt::format("s{:x}u{}n{}p{}q{}f{}b{}m{}h{}t{}w{}g{}/{}x{}", peer->state, int(peer->up_to_date),
+                        d.node_seqno, d.peer_seqno, d.push != 0 ? d.push_seqno : 0, tried, d.bad_replies,
+                        int(d.pushed_meanwhile), number_of(d.heard_from), number_of(d.told_via), int(d.held_back),
+                        number_of(d.push_src), number_of(d.push_dst), d.doubted);
     if (d.data != nullptr) text += "D" + list(*d.data);
     std::vector<std::string> mine;
     for (const Model::Flight& flight : flights) {

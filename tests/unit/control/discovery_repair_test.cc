@@ -203,10 +203,13 @@ TEST_F(DiscoveryRepair, an_acknowledged_push_of_before_discovery_was_switched_on
 TEST_F(DiscoveryRepair, an_old_answer_that_turns_out_to_be_about_another_peer) {
   know({30}, 5);
   EXPECT_EQ(discover(31, 2), "ping 31; ");
-  EXPECT_EQ(reply(data({30, 31}, 4, kOrdinary, 31)), "done 2; ping 30; ");
+  EXPECT_EQ(reply(data({30, 31}, 4, kOrdinary, 31)), "ping 31; ");
   EXPECT_EQ(nids(30), "30");
-  reply(data({30}, 5));
-  EXPECT_TRUE(peer(30)->up_to_date);
+  EXPECT_EQ(ping_fails(-EHOSTUNREACH), "done 2 -113; ");
+  EXPECT_EQ(nids(30), "30");
+  discover(31, 3);
+  reply(data({30, 31}, 4, kOrdinary, 31));
+  EXPECT_EQ(nids(30), "30 31") << "asked again, it says the same: that node began anew";
 }
 
 }  // namespace
