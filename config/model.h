@@ -160,9 +160,6 @@ struct SocketSection {
 /// Sizes fixed at start.
 struct MemorySection {
   int64_t messages_per_worker = 16384;
-  int64_t mds_per_worker = 16384;
-  int64_t mes_per_worker = 16384;
-  int64_t eqs_per_worker = 1024;
   int64_t connections_per_worker = 4096;
   int64_t peer_nis = 65536;
   Tristate hugepages = Tristate::kAuto;

@@ -58,9 +58,9 @@ Result<Arena> Arenas::map(const ArenaRequest& request) {
   if (request.bytes == 0 || request.bytes > limit_bytes_)
     return request.bytes == 0 ? Result<Arena>(fail(EINVAL, "an arena of no bytes"))
                               : Result<Arena>(fail(ENOSPC, "more memory than this process may map", limit_bytes_));
-  if (request.huge) {
+  if (request.huge && huge_ != HugePages::kNo) {
     auto huge = map_pages(round_up(request.bytes, kHugeBytes), PageKind::kHuge2M, request);
-    if (huge) return huge;
+    if (huge || huge_ == HugePages::kYes) return huge;
   }
   return map_pages(round_up(request.bytes, size_t(sysconf(_SC_PAGESIZE))), PageKind::kNormal, request);
 }
@@ -81,7 +81,7 @@ Result<Arena> Arenas::map_pages(size_t bytes, PageKind pages, const ArenaRequest
   arena.pages_ = pages;
   mapped_bytes_ += bytes;
   if (huge) huge_bytes_ += bytes;
-  if (!huge && request.huge) (void)madvise(address, bytes, MADV_HUGEPAGE);
+  if (!huge && request.huge && huge_ != HugePages::kNo) (void)madvise(address, bytes, MADV_HUGEPAGE);
   if (machine_ != nullptr && request.numa != kNoNuma) {
     const auto bound = machine_->bind_memory(address, bytes, request.numa);
     if (!bound && bound.error().code == -EINVAL) return tl::unexpected(bound.error());

@@ -46,10 +46,15 @@ struct ArenaRequest {
   bool touch = false;  ///< have all pages at once, so that a worker never waits for one
 };
 
+/// Whether huge pages are used: where there are any, always, or never.
+enum class HugePages : uint8_t { kAuto, kYes, kNo };
+
 class Arenas {
  public:
-  /// `machine` binds; null = nothing is bound. `limit_bytes`: most that may be mapped at once.
-  Arenas(const Machine* machine, uint64_t limit_bytes) : machine_(machine), limit_bytes_(limit_bytes) {}
+  /// `machine` binds; null = nothing is bound. `limit_bytes`: most that may be mapped at once. `huge`: what is asked
+  /// for huge pages gets normal ones where there are none (kAuto), ENOMEM (kYes), or normal ones anyway (kNo).
+  Arenas(const Machine* machine, uint64_t limit_bytes, HugePages huge = HugePages::kAuto)
+      : machine_(machine), limit_bytes_(limit_bytes), huge_(huge) {}
   ~Arenas();
   Arenas(const Arenas&) = delete;
   Arenas& operator=(const Arenas&) = delete;
@@ -59,6 +64,7 @@ class Arenas {
   [[nodiscard]] Result<Arena> map(const ArenaRequest& request);
   [[nodiscard]] uint64_t mapped_bytes() const { return mapped_bytes_; }
   [[nodiscard]] uint64_t huge_bytes() const { return huge_bytes_; }
+  [[nodiscard]] HugePages policy() const { return huge_; }
   [[nodiscard]] uint64_t limit_bytes() const { return limit_bytes_; }
 
  private:
@@ -67,6 +73,7 @@ class Arenas {
   void unmap(Arena& arena);
   const Machine* machine_;
   const uint64_t limit_bytes_;
+  const HugePages huge_;
   uint64_t mapped_bytes_ = 0;
   uint64_t huge_bytes_ = 0;
 };

@@ -54,12 +54,15 @@ Result<std::unique_ptr<Host>> Host::start(const HostConfig& config) {
   auto machine = Machine::read();
   if (!machine) return tl::unexpected(machine.error());
   const uint64_t limit = memory_limit(config, (*machine)->topology());
-  std::unique_ptr<Host> host(new Host(std::move(*machine), limit));
+  std::unique_ptr<Host> host(new Host(std::move(*machine), limit, config.huge));
   auto placement = place_workers(host->topology(), placement_request(config, host->topology()));
   if (!placement) return tl::unexpected(placement.error());
   host->placement_ = std::move(*placement);
   if (auto opened = host->control_gate_.open(); !opened) return tl::unexpected(opened.error());
-  const bool hugepages = huge_pages_free() > 0;
+  const bool hugepages = config.huge != HugePages::kNo && huge_pages_free() > 0;
+  if (config.huge == HugePages::kYes && !hugepages)
+    return fail(ENOMEM,
+                "ulnet.memory.hugepages is `yes`, but no huge page is free: sysctl -w vm.nr_hugepages=N (of 2 MiB)");
   switch (config.dpdk) {
     case DpdkMode::kNone:
       host->environment_ = "sockets only, without DPDK";
@@ -111,8 +114,9 @@ std::vector<std::string> Host::describe() const {
     out.push_back(line);
   }
   const uint64_t huge = huge_pages_free();
-  out.push_back(huge == 0 ? "memory: no huge pages are free, normal pages are used"
-                          : "memory: " + std::to_string(huge) + " huge pages of 2 MiB are free");
+  out.push_back(arenas_.policy() == HugePages::kNo ? "memory: normal pages, as configured"
+                : huge == 0                        ? "memory: no huge pages are free, normal pages are used"
+                            : "memory: " + std::to_string(huge) + " huge pages of 2 MiB are free");
   out.push_back("environment: " + environment_);
   return out;
 }

@@ -32,12 +32,13 @@ struct HostConfig {
   std::vector<std::string> virtual_devices;
   uint32_t eal_memory_mb = 64;
   uint64_t memory_limit_bytes = 0;  ///< of all arenas; 0 = three quarters of the machine's memory
+  HugePages huge = HugePages::kAuto;
 };
 
 class Host {
  public:
-  /// Errors: EINVAL (CPUs, see place_workers), those of dpdk::Eal::start, EMFILE, EAGAIN. Nothing is left behind by a
-  /// failure.
+  /// Errors: EINVAL (CPUs, see place_workers), ENOMEM (huge pages are demanded, and none is free), those of
+  /// dpdk::Eal::start, EMFILE, EAGAIN. Nothing is left behind by a failure.
   [[nodiscard]] static Result<std::unique_ptr<Host>> start(const HostConfig& config);
   /// Stops the threads. Requires: all arenas are given back.
   ~Host();
@@ -70,8 +71,8 @@ class Host {
   void stop();
 
  private:
-  explicit Host(std::unique_ptr<Machine> machine, uint64_t memory_limit_bytes)
-      : machine_(std::move(machine)), arenas_(machine_.get(), memory_limit_bytes) {}
+  Host(std::unique_ptr<Machine> machine, uint64_t memory_limit_bytes, HugePages huge)
+      : machine_(std::move(machine)), arenas_(machine_.get(), memory_limit_bytes, huge) {}
   [[nodiscard]] Result<void> start_threads(const HostConfig& config);
 
   std::unique_ptr<Machine> machine_;

@@ -16,6 +16,15 @@ IdleMode idle_mode(config::Idle idle) {
   return IdleMode::kAdaptive;
 }
 
+HugePages huge_pages(config::Tristate wanted) {
+  switch (wanted) {
+    case config::Tristate::kAuto: return HugePages::kAuto;
+    case config::Tristate::kYes: return HugePages::kYes;
+    case config::Tristate::kNo: return HugePages::kNo;
+  }
+  return HugePages::kAuto;
+}
+
 LndSettings::Engine engine(config::StreamEngine wanted) {
   switch (wanted) {
     case config::StreamEngine::kAuto: return LndSettings::Engine::kAuto;
@@ -41,6 +50,7 @@ TextResult<HostConfig> boot_host(const config::DesiredState& state, DpdkMode dpd
   host.dpdk = dpdk;
   host.worker_count = unsigned(state.ulnet.workers);
   host.idle.mode = idle_mode(state.ulnet.idle);
+  host.huge = huge_pages(state.ulnet.memory.hugepages);
   if (state.ulnet.cores != "auto") {
     const auto cores = config::core_list_parse(state.ulnet.cores);
     if (!cores) return fail_text(EINVAL, "ulnet: cores: " + cores.error());

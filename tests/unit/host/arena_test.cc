@@ -52,6 +52,21 @@ TEST(Arena, keeps_to_its_limit) {
   EXPECT_TRUE(arenas.map({.bytes = 3 << 20}).has_value());
 }
 
+// Goal: `yes` gives huge pages or an error, `no` never gives any; which of the two `yes` gives is the machine's matter.
+TEST(Arena, huge_pages_as_asked_for) {
+  Arenas demanding{nullptr, 64 << 20, HugePages::kYes}, frugal{nullptr, 64 << 20, HugePages::kNo};
+  auto demanded = demanding.map({.bytes = 1 << 20});
+  if (demanded)
+    EXPECT_EQ(PageKind::kHuge2M, demanded->pages());
+  else
+    EXPECT_EQ(-ENOMEM, demanded.error().code);
+  EXPECT_EQ(huge_pages_free() > 0 || demanded.has_value(), demanded.has_value());
+  auto plain = frugal.map({.bytes = 1 << 20});
+  ASSERT_TRUE(plain.has_value());
+  EXPECT_EQ(PageKind::kNormal, plain->pages());
+  EXPECT_EQ(0u, frugal.huge_bytes());
+}
+
 TEST(Arena, binds_to_a_node) {
   auto machine = Machine::read();
   ASSERT_TRUE(machine.has_value());

@@ -240,6 +240,14 @@ TEST(Host, says_what_it_uses_and_what_is_wrong) {
   EXPECT_EQ("environment: sockets only, without DPDK", lines.back());
   HostConfig wrong;
   wrong.cpus = {100'000};
+  HostConfig demanding;
+  demanding.huge = HugePages::kYes;
+  if (huge_pages_free() == 0) {
+    const auto refused = Host::start(demanding);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(-ENOMEM, refused.error().code);
+    EXPECT_NE(std::string(refused.error().what).find("vm.nr_hugepages"), std::string::npos);
+  }
   auto none = Host::start(wrong);
   ASSERT_FALSE(none.has_value());
   EXPECT_EQ(100'000u, none.error().object);
