@@ -22,9 +22,9 @@ class PortUser {
 
 class ControlPort {
  public:
-  static constexpr uint32_t kMds = 160;  ///< pings, discovery (64 each), what portal 0 has for others
-  static constexpr uint32_t kOps = 256;
-  static constexpr uint32_t kEvents = 1024;
+  static constexpr uint32_t kMds = 320;  ///< pings and checks (64 each), discovery (128), what portal 0 has for others
+  static constexpr uint32_t kOps = 512;
+  static constexpr uint32_t kEvents = 2048;
   static_assert(kEvents / 2 >= 3 * kMds, "an MD owes at most a match, an operation's end and its own");
 
   /// `submitter` is homed on worker 0 and used by nobody else.

@@ -117,7 +117,8 @@ Instant lanes_deadline(Control& c) {
   Instant next = std::min(
       {c.nis->next_deadline(), c.peers->next_deadline(), c.routing->next_deadline(), c.pinger->next_deadline()});
   next =
-      std::min({next, c.discovery->next_deadline(), c.router_checker->next_deadline(), c.net_watch->next_deadline()});
+      std::min({next, c.discovery->next_deadline(), c.net_watch->next_deadline()});
+  if (!c.stopping) next = std::min(next, c.router_checker->next_deadline());
   for (auto& lnd : c.lnds) next = std::min(next, lnd->next_deadline());
   const bool soon = c.outbox->waiting() || c.unpublished || !c.ping_target->settled();
   if (soon) next = std::min(next, c.now + kRetrySoon);

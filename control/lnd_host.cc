@@ -45,7 +45,7 @@ void LndHost::peer_up(PeerNiId id) {
   if (ni == nullptr) return;
   const bool was_down = ni->life.failures > 0;
   c_.peers->alive(*ni);
-  if (was_down) c_.router_checker->hurry(*ni);
+  c_.router_checker->hurry(*ni, true);
   if (was_down) c_.log(fmt::format("{} can be reached again", nid_text(ni->nid)));
 }
 
@@ -54,7 +54,7 @@ void LndHost::peer_down(PeerNiId id, int error) {
   if (ni == nullptr) return;
   const bool first = ni->life.failures == 0;
   c_.peers->dead(*ni, c_.now);
-  c_.router_checker->hurry(*ni);
+  c_.router_checker->hurry(*ni, false);
   if (first)
     c_.log(fmt::format("{} cannot be reached: {}", nid_text(ni->nid), std::strerror(error < 0 ? -error : error)));
 }

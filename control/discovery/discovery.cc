@@ -71,6 +71,7 @@ void Discovery::push_all() {
 }
 
 void Discovery::discover(PeerNi& ni, uint64_t waiter, bool force) {
+  deps_.peers.ask_anew_who_was_held_back();
   Peer& peer = *ni.peer;
   if (force) peer.state |= kPeerForcePing | kPeerForcePush;
   if (is_up_to_date(peer)) {
@@ -83,6 +84,7 @@ void Discovery::discover(PeerNi& ni, uint64_t waiter, bool force) {
 
 void Discovery::check_gateway(Peer& peer, Net net) {
   peer.gateway.check_net = net;
+  peer.gateway.check_ping = 0;
   peer.gateway.tries = 0;
   clear(peer, kPeerNidsUptodate);
   peer.state |= kPeerForcePing | kPeerForcePush | kPeerRtrDiscovery;
@@ -136,9 +138,13 @@ void Discovery::ping_failed(uint64_t number, int32_t error) {
   ++peer->discovery.failures;
   clear(*peer, kPeerPingSent);
   if (peer->has(kPeerNidsUptodate | kPeerDataPresent) && !peer->has(kPeerForcePing)) return refresh(*peer);
-  if (peer->has(kPeerRtrDiscovery) && ++peer->gateway.tries < check_targets(*peer).size()) {
-    peer->state |= kPeerForcePing;  // it has another NI there
-    return queue(*peer, false);
+  if (peer->has(kPeerRtrDiscovery)) {
+    // One that was under way when the check began says nothing of it; and it may have another NI there.
+    const bool other = number != peer->gateway.check_ping;
+    if (other || ++peer->gateway.tries < check_targets(*peer).size()) {
+      peer->state |= kPeerForcePing;
+      return queue(*peer, false);
+    }
   }
   peer->discovery.error = error;
   peer->state |= kPeerPingFailed;
@@ -158,6 +164,8 @@ void Discovery::push_ended(uint64_t number, int32_t error, const Nid& by) {
       d.node_seqno = d.push_seqno;
       d.told_via = by;
     }
+  } else if (peer->has(kPeerRtrDiscovery) && peer->gateway.check_ping == 0) {
+    peer->state |= kPeerForcePush;  // it was under way when the check began, of which it says nothing
   } else {
     d.error = error;
     peer->state |= kPeerPushFailed;
@@ -334,7 +342,9 @@ void Discovery::send_ping(Peer& peer) {
   peer.state |= kPeerPingSent;
   d.resize = d.pushed_meanwhile = false;
   d.ping = uint64_t{peer.id} << 32 | next_number_++;
-  DiscoveryPort::Order order = peer.has(kPeerRtrDiscovery) ? check_order(peer) : ping_order(peer);
+  const bool check = peer.has(kPeerRtrDiscovery);
+  DiscoveryPort::Order order = check ? check_order(peer) : ping_order(peer);
+  if (check) peer.gateway.check_ping = d.ping;
   ++peer.gateway.checks;
   order.number = d.ping;
   order.sink_bytes = d.sink_bytes;
@@ -402,7 +412,7 @@ bool Discovery::is_up_to_date(const Peer& peer) const {
   return !peer.has(kUnfinished) && (peer.state & kFinished) == kFinished && !needs_push(peer);
 }
 
-// A gateway that is only being checked is as good as before.
+// Nobody waits for a gateway that is being checked, also when it was never discovered (docs/wire/lnet.md §5.2).
 void Discovery::refresh(Peer& peer) {
   const bool now = is_up_to_date(peer) || peer.has(kPeerRtrDiscovery);
   if (now == peer.up_to_date) return;
@@ -431,11 +441,16 @@ void Discovery::finish(Peer& peer, int32_t error) {
   for (const Waiter& one : released) port_.discovered(one.waiter, error);
 }
 
+// docs/decisions.md #41: what fails over one net says nothing of the others.
 void Discovery::gateway_checked(Peer& peer, int32_t error) {
+  GatewayState& gateway = peer.gateway;
   clear(peer, kPeerRtrDiscovery);
   peer.state |= kPeerRtrDiscovered;
-  peer.gateway.alive = error == 0;
-  if (error != 0) peer_is_down(deps_, peer);
+  std::erase(gateway.dead, gateway.check_net);
+  if (error != 0) {
+    gateway.dead.push_back(gateway.check_net);
+    peer_is_down(deps_, peer, gateway.check_net);
+  }
   deps_.peers.touch(peer);
 }
 

@@ -9,6 +9,10 @@
 namespace ulnet {
 namespace {
 
+/// Pings and pushes of discovery under way at once. Peers that do not answer keep theirs until the driver or response
+/// tracking gives up, so it takes more of them than this to keep others waiting.
+constexpr size_t kDiscoveryOpsMax = 128;
+
 MergeDeps merge_deps(Control& c) {
   return {*c.peers, *c.nis, [&c](const std::string& line) { c.log(line); }};
 }
@@ -31,7 +35,10 @@ struct DiscoveryDriver::Batch {
 };
 
 DiscoveryDriver::DiscoveryDriver(Control& control)
-    : c_(control), ops_(*control.port), machine_(merge_deps(control), *this) {}
+    : c_(control),
+      ops_(*control.port, kDiscoveryOpsMax),
+      checks_(*control.port),
+      machine_(merge_deps(control), *this) {}
 
 void DiscoveryDriver::wait(PeerNi& ni, bool force, Told told) {
   if (stopped_) return told(-ESHUTDOWN);
@@ -132,7 +139,7 @@ ReservedOp DiscoveryDriver::operation(const Order& order) const {
 }
 
 void DiscoveryDriver::send_ping(const Order& order) {
-  ops_.start(operation(order), [this, number = order.number](const ReservedEnd& end) {
+  (order.check ? checks_ : ops_).start(operation(order), [this, number = order.number](const ReservedEnd& end) {
     if (stopped_) return;
     if (end.error != 0) return machine_.ping_failed(number, end.error);
     PingData data = decode(end.bytes);
@@ -145,7 +152,7 @@ void DiscoveryDriver::send_ping(const Order& order) {
 void DiscoveryDriver::send_push(const Order& order) {
   ReservedOp op = operation(order);
   op.payload = payload_;
-  ops_.start(std::move(op), [this, number = order.number](const ReservedEnd& end) {
+  (order.check ? checks_ : ops_).start(std::move(op), [this, number = order.number](const ReservedEnd& end) {
     if (!stopped_) machine_.push_ended(number, end.error, end.source);
   });
 }
@@ -156,16 +163,17 @@ unsigned DiscoveryDriver::turn(Instant now) {
   refresh_ping_info(c_);
   machine_.set_mode(c_.desired.global.discovery);
   const unsigned done = stopped_ ? 0 : machine_.turn();
-  return done + ops_.turn(now);
+  return done + ops_.turn(now) + checks_.turn(now);
 }
 
 Instant DiscoveryDriver::next_deadline() const {
-  return machine_.pending() && !stopped_ ? kNever : ops_.next_deadline();
+  return machine_.pending() && !stopped_ ? kNever : std::min(ops_.next_deadline(), checks_.next_deadline());
 }
 
 void DiscoveryDriver::abort() {
   stopped_ = true;
   ops_.abort();
+  checks_.abort();
   for (auto& [waiter, told] : std::exchange(waiting_, {})) told(-ESHUTDOWN);
 }
 

@@ -51,7 +51,7 @@ class DiscoveryDriver final : DiscoveryPort {
   [[nodiscard]] Instant next_deadline() const;
   /// Gives up everything with ESHUTDOWN; at_rest() tells when the memory is back.
   void abort();
-  [[nodiscard]] bool at_rest() const { return ops_.at_rest(); }
+  [[nodiscard]] bool at_rest() const { return ops_.at_rest() && checks_.at_rest(); }
 
  private:
   using Told = std::function<void(int32_t error)>;
@@ -66,6 +66,7 @@ class DiscoveryDriver final : DiscoveryPort {
 
   Control& c_;
   ReservedOps ops_;
+  ReservedOps checks_;  // of gateways: they wait for no peer that does not answer
   Discovery machine_;
   wire::PingInfo info_;  // ours
   std::shared_ptr<const std::vector<std::byte>> payload_;

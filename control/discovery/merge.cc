@@ -197,8 +197,9 @@ MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingI
   return merging.result;
 }
 
-void peer_is_down(const MergeDeps& deps, Peer& peer) {
-  for (PeerNi* ni : all_nis(peer)) set_status(deps.peers, *ni, wire::kNiDown);
+void peer_is_down(const MergeDeps& deps, Peer& peer, Net net) {
+  for (PeerNi* ni : all_nis(peer))
+    if (ni->nid.net() == net) set_status(deps.peers, *ni, wire::kNiDown);
 }
 
 void peer_reduce(const MergeDeps& deps, Peer& peer, const Nid& nid) {

@@ -30,8 +30,8 @@ struct MergeResult {
 [[nodiscard]] MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info, MergeKind kind,
                                           uint32_t sure = 0);
 
-/// All NIs of the peer are taken to be down, as if its node had said so.
-void peer_is_down(const MergeDeps& deps, Peer& peer);
+/// The peer's NIs on this net are taken to be down, as if its node had said so.
+void peer_is_down(const MergeDeps& deps, Peer& peer, Net net);
 
 /// A peer whose node does not discover (any more) is one peer per NID: it keeps `nid`, by which that was learnt, and
 /// loses the others, which may even be another node's. Without that NID it keeps its primary.

@@ -27,6 +27,13 @@ std::string with(const char* words, const std::string& what) {
   return what.rfind(words, 0) == 0 ? what : std::string(words) + ": " + what;
 }
 
+/// What discovery keeps of its own work in Peer::state is not an operator's to change: nobody would end that work.
+constexpr uint32_t kPeerBusy = kPeerDiscovering | kPeerDataPresent | kPeerPingSent | kPeerPushSent | kPeerPingFailed |
+                               kPeerPushFailed | kPeerRtrDiscovery | kPeerMarkDeletion;
+uint32_t kept_bits(uint32_t state) {
+  return state & kPeerBusy;
+}
+
 NiDefaults ni_defaults(const config::DesiredState& state) {
   NiDefaults defaults;
   defaults.lnd_timeout = state.ulnet.socklnd.timeout;
@@ -211,8 +218,7 @@ void Applier::abort() {
   }
 }
 
-// --- LNet and its NIs
-// --------------------------------------------------------------------------------------------------
+// --- LNet and its NIs ------------------------------------------------------------------------------------------------
 
 Applier::Step Applier::run(Job&, const config::LnetConfigure&) {
   return Step::kDone;
@@ -328,8 +334,7 @@ Applier::Step Applier::run(Job& job, const config::NetSet& change) {
   return Step::kDone;
 }
 
-// --- routes and peers
-// --------------------------------------------------------------------------------------------------
+// --- routes and peers ------------------------------------------------------------------------------------------------
 
 Applier::Step Applier::run(Job& job, const config::RouteAdd& change) {
   if (auto added = c_.routes->add(change.route); !added) {
@@ -392,7 +397,11 @@ Applier::Step Applier::run(Job& job, const config::PeerSet& change) {
       }
     }
     if (touched && change.state) {
-      peer->state = uint32_t(*change.state);
+      const uint32_t was = std::exchange(peer->state, kept_bits(peer->state) | (uint32_t(*change.state) & ~kPeerBusy));
+      job.undo.push_back([this, id = peer->id, was] {
+        Peer* one = c_.peers->find_peer(id);
+        if (one != nullptr) one->state = kept_bits(one->state) | (was & ~kPeerBusy);
+      });
       c_.discovery->refresh(*peer);
     }
     if (touched) c_.peers->touch(*peer);
@@ -400,8 +409,7 @@ Applier::Step Applier::run(Job& job, const config::PeerSet& change) {
   return found ? Step::kDone : refuse(job, -ENOENT, "cannot configure peer: there is no such peer NI");
 }
 
-// --- settings: in force with the whole list
-// ------------------------------------------------------------------------------
+// --- settings: in force with the whole list --------------------------------------------------------------------------
 
 Applier::Step Applier::run(Job&, const config::SetValue&) {
   return Step::kDone;

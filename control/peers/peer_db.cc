@@ -191,7 +191,9 @@ void PeerDb::reconfigured(Peer& peer) {
   touch(peer);
 }
 
-void PeerDb::configuration_freed() {
+// Costly with many peers: once before the next view, however many peers and routes went.
+void PeerDb::ask_anew_who_was_held_back() {
+  if (!std::exchange(freed_, false)) return;
   for (auto& [id, peer] : peers_)
     if (std::exchange(peer->discovery.held_back, false)) reconfigured(*peer);
 }
@@ -416,6 +418,7 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
 }
 
 bool PeerDb::flush(PeerTableBuilder& table) {
+  ask_anew_who_was_held_back();
   if (dirty_.empty() && gone_.empty()) return false;
   for (const Nid& nid : gone_)
     if (find(nid) == nullptr) table.erase(nid);

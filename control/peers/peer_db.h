@@ -4,6 +4,7 @@
 // have seen stays until the node ends, and counts against `peers_max`: a peer that goes and comes back gets its own
 // again.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -112,11 +113,13 @@ struct PeerDiscovery {
 
 /// What the router checker found out about a peer that routes lead through (docs/wire/lnet.md §8.5).
 struct GatewayState {
-  bool alive = true;               ///< the last check did not fail
+  std::vector<Net> dead;           ///< nets over which the last check failed
   Net check_net;                   ///< over which it is being checked
+  uint64_t check_ping = 0;         ///< number of the ping that this check sent last; 0 = none yet
   uint32_t checks = 0;             ///< pings sent; NIs take turns by it
   uint32_t tries = 0;              ///< pings of this check that have failed
   std::vector<wire::PingNi> said;  ///< its NIs as it named them last; also those that are no NIDs of the peer
+  [[nodiscard]] bool alive(Net net) const { return std::find(dead.begin(), dead.end(), net) == dead.end(); }
 };
 
 struct Peer {
@@ -181,7 +184,9 @@ class PeerDb {
   /// Removes NIDs of a peer, or the whole peer. Errors: ENOENT, EPERM, EBUSY (it is a gateway).
   [[nodiscard]] TextResult<void> remove(const Nid& primary, const std::vector<Nid>& nids, bool force);
   /// To call when a configured peer lost NIDs, or a route went: whoever was held back by that is asked anew.
-  void configuration_freed();
+  void configuration_freed() { freed_ = true; }
+  /// Does so now; otherwise flush() does.
+  void ask_anew_who_was_held_back();
   /// Removes every peer that is no gateway, as `lnet unconfigure` does.
   void clear();
 
@@ -198,7 +203,7 @@ class PeerDb {
 
   void touch(Peer& peer);
   /// Something has changed since flush() was called last.
-  [[nodiscard]] bool changed() const { return !dirty_.empty() || !gone_.empty(); }
+  [[nodiscard]] bool changed() const { return freed_ || !dirty_.empty() || !gone_.empty(); }
   /// Brings `table` up to date with everything that has changed; true when something had.
   bool flush(PeerTableBuilder& table);
 
@@ -236,6 +241,7 @@ class PeerDb {
   uint32_t next_source_ = 0;
   size_t allocated_ = 0;
   bool watch_ = false;
+  bool freed_ = false;  // configuration_freed() was called
 };
 
 }  // namespace ulnet

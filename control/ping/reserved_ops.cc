@@ -81,7 +81,7 @@ void ReservedOps::unlink(Op& op) {
 unsigned ReservedOps::turn(Instant now) {
   now_ = now;
   unsigned done = 0;
-  for (; ops_.size() < kReservedOpsMax && !queue_.empty(); ++done) {
+  for (; ops_.size() < most_ && !queue_.empty(); ++done) {
     ops_.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
@@ -102,7 +102,7 @@ unsigned ReservedOps::turn(Instant now) {
 }
 
 Instant ReservedOps::next_deadline() const {
-  if (!queue_.empty() && ops_.size() < kReservedOpsMax) return kNever;
+  if (!queue_.empty() && ops_.size() < most_) return kNever;
   Instant next = kForever;
   for (const auto& op : ops_) {
     if (!op->sent || (op->ended && !op->unlinking)) return now_ + kAgain;

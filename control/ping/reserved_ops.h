@@ -14,7 +14,7 @@
 
 namespace ulnet {
 
-/// Operations under way at once, of each ReservedOps; more wait their turn.
+/// Operations under way at once, of each ReservedOps unless it says otherwise; more wait their turn.
 inline constexpr size_t kReservedOpsMax = 64;
 
 /// A PUT of `payload`, which is acknowledged; without one a GET of at most `sink_bytes`.
@@ -37,7 +37,7 @@ struct ReservedEnd {
 class ReservedOps {
  public:
   using Done = std::function<void(const ReservedEnd&)>;
-  explicit ReservedOps(ControlPort& port) : port_(port) {}
+  explicit ReservedOps(ControlPort& port, size_t most = kReservedOpsMax) : port_(port), most_(most) {}
 
   /// `done` comes once, from within turn(), ControlPort::poll() or abort(); it may start others.
   void start(ReservedOp op, Done done);
@@ -66,6 +66,7 @@ class ReservedOps {
   void unlink(Op& op);
 
   ControlPort& port_;
+  const size_t most_;
   Instant now_ = kNever;
   std::deque<std::unique_ptr<Op>> queue_;
   std::list<std::unique_ptr<Op>> ops_;

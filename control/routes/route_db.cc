@@ -36,8 +36,10 @@ const Peer* RouteDb::peer_of(const Nid& gateway) {
 }
 
 uint32_t RouteDb::free_id() const {
-  for (uint32_t id = 0;; ++id)
-    if (std::none_of(routes_.begin(), routes_.end(), [&](const Route& route) { return route.id == id; })) return id;
+  std::vector<bool> used(routes_.size() + 1);
+  for (const Route& route : routes_)
+    if (route.id < used.size()) used[route.id] = true;
+  return uint32_t(std::find(used.begin(), used.end(), false) - used.begin());
 }
 
 TextResult<void> RouteDb::add(const config::RouteConfig& config) {
@@ -114,7 +116,7 @@ void RouteDb::clear() {
 // first.
 bool RouteDb::is_alive(const Route& route) {
   const Peer* gateway = peer_of(route.config.gateway);
-  if (gateway == nullptr || !gateway->gateway.alive) return false;
+  if (gateway == nullptr || !gateway->gateway.alive(route.config.gateway.net())) return false;
   if (rules_.tried_first && !gateway->has(kPeerRtrDiscovered)) return false;
   if (!near_side_alive(*gateway, route.config.gateway.net())) return false;
   if (gateway->gateway.said.empty()) return true;

@@ -18,10 +18,11 @@ void RouterChecker::set_interval(Duration interval) {
   next_ = kNever;
 }
 
-void RouterChecker::hurry(const PeerNi& ni) {
+void RouterChecker::hurry(const PeerNi& ni, bool up) {
   if (ni.peer == nullptr || interval_ <= Duration::zero()) return;
   const auto found = times_.find({ni.peer->id, ni.nid.net()});
-  if (found == times_.end() || found->second.under_way || found->second.failures > 0) return;
+  if (found == times_.end() || found->second.under_way) return;
+  if (up == (found->second.failures == 0)) return;
   found->second.at_once = true;
   next_ = kNever;
 }
@@ -56,7 +57,7 @@ unsigned RouterChecker::turn(Instant now) {
   for (auto& [key, times] : times_) {
     Peer& peer = *deps_.peers.find_peer(key.first);
     if (peer.has(kPeerRtrDiscovery)) continue;  // one net after the other
-    if (std::exchange(times.under_way, false)) times.failures = peer.gateway.alive ? 0 : times.failures + 1;
+    if (std::exchange(times.under_way, false)) times.failures = peer.gateway.alive(key.second) ? 0 : times.failures + 1;
     if (now < due(times)) {
       next_ = std::min(next_, due(times));
       continue;

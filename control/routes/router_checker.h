@@ -28,9 +28,9 @@ class RouterChecker {
   /// Time between two checks of a gateway over one net; 0: none are checked.
   void set_interval(Duration interval);
   [[nodiscard]] Duration interval() const { return interval_; }
-  /// Something happened to this peer NI (its driver lost it, or got through to it): if it is a gateway's, it is asked
-  /// now, unless that is its turn anyway.
-  void hurry(const PeerNi& ni);
+  /// The driver lost this peer NI, or got through to it (`up`): if it is a gateway's, it is asked now, unless
+  /// that is no news of it.
+  void hurry(const PeerNi& ni, bool up);
   /// Begins the checks that are due; returns how many.
   unsigned turn(Instant now);
   [[nodiscard]] Instant next_deadline() const { return next_; }

@@ -72,6 +72,7 @@ TEST_F(DiscoveryRepair, the_primary_nid_of_a_deleted_configured_peer_goes_to_who
   reply(data({20, 21}, 4, kOrdinary, 21));
   EXPECT_EQ(nids(21), "21");
   ASSERT_TRUE(peers.remove(peer_nid(20), {}, false));
+  peers.ask_anew_who_was_held_back();
   EXPECT_FALSE(peer(21)->has(kPeerNidsUptodate));
   discover(21, 3);
   reply(data({20, 21}, 4, kOrdinary, 21));

@@ -1,4 +1,5 @@
 // Gateways: how they are checked, and what comes of it for routes (docs/wire/lnet.md §8.4-8.6).
+#include "control/discovery/driver.h"
 #include "control/handlers/show_values.h"
 #include "control/lnd_host.h"
 #include "dataplane/select/path.h"
@@ -82,7 +83,7 @@ TEST_F(Gateways, one_dead_ni_of_several_is_no_dead_gateway) {
   rig.fabric.cut(nid("10.1.0.1@tcp"), nid("10.1.0.3@tcp"));
   const uint64_t before = received(router, "10.1.0.2@tcp", wire::MsgType::kGet);
   rig.run_for(60s);
-  EXPECT_TRUE(gateway().gateway.alive);
+  EXPECT_TRUE(gateway().gateway.alive(net("tcp")));
   EXPECT_TRUE(alive());
   EXPECT_GT(received(router, "10.1.0.2@tcp", wire::MsgType::kGet), before);
 }
@@ -98,13 +99,74 @@ TEST_F(Gateways, routes_follow_them_down_and_up) {
   cut(true);
   ASSERT_TRUE(rig.run_until([&] { return !alive(); }, 150s));
   EXPECT_FALSE(alive_in_view());
-  EXPECT_FALSE(gateway().gateway.alive);
+  EXPECT_FALSE(gateway().gateway.alive(net("tcp")));
   EXPECT_EQ(gateway().primary().status, wire::kNiDown);
   EXPECT_EQ(rig.ping(client, "10.2.0.9@tcp1").error, -EHOSTUNREACH);
   cut(false);
   EXPECT_TRUE(rig.run_until([&] { return alive(); }, 70s));
   EXPECT_TRUE(alive_in_view());
   EXPECT_EQ(gateway().primary().status, wire::kNiUp);
+}
+
+// Goal: of a gateway on two shared nets, one of which does not work, the routes over the other live on, and those over
+// the dead one come back with it.
+TEST_F(Gateways, a_dead_net_is_no_dead_gateway) {
+  auto& both = rig.add({"10.1.0.5@tcp", "10.2.0.5@tcp1"});
+  ASSERT_EQ(rig.apply(router, NodeRig::net_add("10.3.0.2@o2ib")), "");
+  rig.start_routing(router);
+  set_ulnet(router, [](auto& ulnet) { ulnet.router_ping_timeout = 1000s; });  // nobody pings it over o2ib
+  set_ulnet(both, [](auto& ulnet) { ulnet.router_ping_timeout = 2s; });
+  ASSERT_EQ(rig.apply(both, NodeRig::route_add("o2ib", "10.1.0.2@tcp")), "");
+  ASSERT_EQ(rig.apply(both, NodeRig::route_add("o2ib", "10.2.0.2@tcp1")), "");
+  rig.run_for(3s);
+  const auto alive_over = [&](const char* text) {
+    const auto& routes = both.node->control().routes->routes();
+    return std::any_of(routes.begin(), routes.end(),
+                       [&](const Route& route) { return route.config.gateway.net() == net(text) && route.alive; });
+  };
+  ASSERT_TRUE(alive_over("tcp") && alive_over("tcp1"));
+  rig.fabric.cut(nid("10.1.0.5@tcp"), nid("10.1.0.2@tcp"));
+  ASSERT_TRUE(rig.run_until([&] { return !alive_over("tcp"); }, 150s));
+  for (int i = 0; i < 150; ++i) {
+    rig.run_for(1s);
+    ASSERT_TRUE(alive_over("tcp1")) << i;
+    ASSERT_FALSE(alive_over("tcp")) << i;
+  }
+  rig.fabric.heal_all();
+  EXPECT_TRUE(rig.run_until([&] { return alive_over("tcp"); }, 70s));
+}
+
+// Goal: however long it was dead, it is asked when its driver gets through to it.
+TEST_F(Gateways, one_that_is_heard_of_is_asked_at_once) {
+  rig.start_routing(router);
+  set_ulnet(router, [](auto& ulnet) { ulnet.router_ping_timeout = 10000s; });  // nobody pings it over tcp1
+  set_ulnet(client, [](auto& ulnet) {
+    ulnet.alive_router_check_interval = 1000s;
+    ulnet.router_ping_timeout = 1s;
+  });
+  cut(true);
+  add_route();
+  rig.run_for(600s);  // the next time would be after 512 s
+  ASSERT_FALSE(alive());
+  cut(false);
+  EXPECT_EQ(rig.ping(router, "10.1.0.1@tcp", "", 20s).error, 0);
+  EXPECT_TRUE(rig.run_until([&] { return alive(); }, 5s));
+}
+
+// Goal: a check waits for no peer that does not answer, however many there are; nor does a peer that answers wait for
+// ever.
+TEST_F(Gateways, are_checked_in_time_whoever_else_is_silent) {
+  rig.start_routing(router);
+  set_ulnet(client, [](auto& ulnet) { ulnet.alive_router_check_interval = 5s; });
+  for (int i = 1; i <= 1000; ++i) {
+    const Nid silent = Nid::v4(net("tcp"), 0x0A090000u + uint32_t(i));
+    client.node->control().discovery->discover({silent}, false, [](std::vector<DiscoverAnswer>) {});
+  }
+  rig.run_for(10ms);
+  add_route();
+  rig.run_for(20s);
+  EXPECT_TRUE(gateway().has(kPeerRtrDiscovered));
+  EXPECT_GE(received(router, "10.1.0.2@tcp", wire::MsgType::kGet), 4u);
 }
 
 // Goal: after a failure it is asked after 1, 2, 4 ... s, never later than the interval.
