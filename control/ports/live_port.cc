@@ -21,7 +21,7 @@ LivePort::Opened LivePort::open(Host& host, Options options) {
     if (auto added = host.add(WorkerId{uint16_t(live->hosted_)}, *worker); !added) return refuse(added.error());
     ++live->hosted_;
   }
-  live->link_came();
+  live->workers_[0]->ask_announce();
   return live;
 }
 
@@ -51,10 +51,6 @@ void LivePort::close() {
 void LivePort::let_in() {
   if (link_.up || !port_->needs_link()) port_->start();
   notify_workers();
-}
-
-void LivePort::link_came() {
-  for (auto& worker : workers_) worker->link_came();
 }
 
 void LivePort::notify_workers() {
@@ -95,7 +91,9 @@ void LivePort::link_look(Instant now) {
     if (!link.up) port_->stop_begin();
     let_in();
   }
-  if (link.up) link_came();
+  for (auto& worker : workers_)
+    if (!link.up) worker->ask_forget();
+  if (link.up) workers_[0]->ask_announce();
   if (options_.watcher != nullptr) options_.watcher->link_changed(link);
   if (!link.up && port_->loses_link_for_good()) reset();
 }
@@ -139,7 +137,7 @@ void LivePort::reopen(Instant now) {
     if (options_.watcher != nullptr) options_.watcher->reset_done(nullptr);
     link_look(now);
     let_in();
-    link_came();
+    workers_[0]->ask_announce();
     return;
   }
   problem_ = opened.error();

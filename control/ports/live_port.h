@@ -74,7 +74,6 @@ class LivePort {
  private:
   LivePort(Host& host, Options options) : host_(host), options_(std::move(options)) {}
   void let_in();
-  void link_came();
   void notify_workers();
   void link_look(Instant now);
   void reset_go_on(Instant now);

@@ -27,10 +27,10 @@ unsigned PortWorker::turn(Instant now) {
   if (app_ != nullptr && app_->raw()) {
     work = app_->turn(now);
   } else {
-    if (link_came_.load(std::memory_order_relaxed) && link_came_.exchange(false, std::memory_order_acquire)) {
+    if (forget_.load(std::memory_order_relaxed) && forget_.exchange(false, std::memory_order_acquire))
       stack_.neighbours().forget_learned();
-      if (queue_.index() == 0) stack_.announce(now);
-    }
+    if (announce_.load(std::memory_order_relaxed) && announce_.exchange(false, std::memory_order_acquire))
+      stack_.announce(now);
     work = stack_.poll(kBudget, now);
     if (app_ != nullptr && queue_.running()) work += app_->turn(now);
     work += stack_.timers(now);
@@ -43,7 +43,8 @@ unsigned PortWorker::turn(Instant now) {
 }
 
 bool PortWorker::pending() {
-  return link_came_.load(std::memory_order_seq_cst) || stack_.pending() || queue_.has_packets();
+  return announce_.load(std::memory_order_seq_cst) || forget_.load(std::memory_order_seq_cst) || stack_.pending() ||
+         queue_.has_packets();
 }
 
 /// While the queue is stopped, whoever lets it in again notifies.

@@ -21,9 +21,14 @@ class PortWorker final : public Turnable {
   void note_asleep() override { queue_.arm_interrupt(); }
   void note_awake() override { queue_.disarm_interrupt(); }
 
-  /// Control: the link is there (again). Learns its neighbours anew; the first queue announces our addresses.
-  void link_came() {
-    link_came_.store(true, std::memory_order_release);
+  /// Control: announce our addresses (again), and wake for it.
+  void ask_announce() {
+    announce_.store(true, std::memory_order_release);
+    gate_.notify();
+  }
+  /// Control: the link is away. Who is there when it comes back is learnt anew.
+  void ask_forget() {
+    forget_.store(true, std::memory_order_release);
     gate_.notify();
   }
   /// After the thread has let go: everything back to the pools.
@@ -47,8 +52,9 @@ class PortWorker final : public Turnable {
   Instant now_ = kNever;
   Duration nap_ = kNapMin;
   Counter busy_cycles_, idle_cycles_;
-  std::atomic<bool> link_came_{false};  // control: w, worker: r
-  std::atomic<bool> done_{false};       // worker: w, control: r
+  std::atomic<bool> announce_{false};  // control: w, worker: r
+  std::atomic<bool> forget_{false};    // control: w, worker: r
+  std::atomic<bool> done_{false};      // worker: w, control: r
 };
 
 }  // namespace ulnet

@@ -12,7 +12,7 @@ namespace {
 
 using namespace dpdk;
 
-constexpr Duration kAnswerMax = 200ms;  ///< what has not come back by then is lost
+constexpr Duration kAnswerMax = 1s;  ///< what has not come back by then is lost
 
 /// What a payload begins with; behind it each byte is a function of sequence and offset.
 struct Stamp {
@@ -132,7 +132,7 @@ class Generator final : public App, public UdpSink {
       Slot& slot = slots_[next_ % slots_.size()];
       if (slot.lease.is_open()) break;  // the port still has it
       if (slot.waiting) {
-        if (exact - slot.sent < kAnswerMax) break;
+        if (now - slot.sent < kAnswerMax) break;  // by the turn's time: what came until then has been taken
         ++figures.lost;
         slot.waiting = false;
       }
