@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "dataplane/base/nid_text.h"
 
@@ -18,7 +19,7 @@ std::vector<PeerNi*> all_nis(const Peer& peer) {
   return all;
 }
 
-bool listed(const wire::PingInfo& info, const Nid& nid) {
+bool names(const wire::PingInfo& info, const Nid& nid) {
   return std::any_of(info.nis.begin(), info.nis.end(), [&](const wire::PingNi& one) { return one.nid == nid; });
 }
 
@@ -40,7 +41,10 @@ struct Merging {
   Peer& peer;
   const wire::PingInfo& info;
   MergeResult result;
-  Nid locked_nid = kAnyNid;  ///< primary NID of a locked peer that this one absorbed
+  Nid locked_nid = kAnyNid;                    ///< primary NID of a locked peer that this one absorbed
+  std::unordered_set<Nid, NidHash> nids = {};  ///< those in `info`
+
+  [[nodiscard]] bool listed(const Nid& nid) const { return nids.contains(nid); }
 
   void statuses() const {
     for (const wire::PingNi& one : info.nis)
@@ -59,9 +63,9 @@ struct Merging {
       deps.log(fmt::format("{}: peer {} says that it has {}; {}", mode, name, nid_text(one.nid), owner));
     }
     for (const PeerNi* ni : all_nis(peer))
-      if (!listed(info, ni->nid))
+      if (!listed(ni->nid))
         deps.log(fmt::format("{}: peer {} does not say that it has {}", mode, name, nid_text(ni->nid)));
-    if (info.nis.front().nid != peer.primary().nid && listed(info, peer.primary().nid))
+    if (info.nis.front().nid != peer.primary().nid && listed(peer.primary().nid))
       deps.log(fmt::format("{}: peer {} says that its primary NID is {}", mode, name, nid_text(info.nis.front().nid)));
   }
 
@@ -69,7 +73,7 @@ struct Merging {
   void keep_configured() const {
     compare("configured");
     for (PeerNi* ni : all_nis(peer))
-      if (!listed(info, ni->nid)) set_status(deps.peers, *ni, wire::kNiDown);
+      if (!listed(ni->nid)) set_status(deps.peers, *ni, wire::kNiDown);
   }
 
   /// True when the NID is free now, or this peer's. When the primary NID of another is taken, that one ends.
@@ -122,7 +126,7 @@ struct Merging {
   /// A locked primary NID stays, and so does a gateway's: routes name it.
   void remove_unlisted() const {
     for (PeerNi* ni : all_nis(peer)) {
-      if (listed(info, ni->nid)) continue;
+      if (listed(ni->nid)) continue;
       const bool locked = peer.has(kPeerLockPrimary) && &peer.primary() == ni;
       const bool gateway = deps.peers.is_gateway(ni->nid);
       peer.discovery.held_back |= gateway;
@@ -156,7 +160,7 @@ Peer& owner_of(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info, Me
   const Nid& primary = info.nis.front().nid;
   if (peer.primary().nid == primary || kind == MergeKind::kCompare) return peer;
   const bool status_only = kind == MergeKind::kStatusOnly || peer.has(kPeerNoDiscovery);
-  if (status_only && listed(info, peer.primary().nid)) return peer;
+  if (status_only && names(info, peer.primary().nid)) return peer;
   const PeerNi* ni = deps.peers.find(primary);
   if (ni == nullptr || ni->peer == &peer || peer.configured()) return peer;
   Peer& other = *ni->peer;
@@ -180,6 +184,7 @@ MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingI
   const uint32_t later = owner.discovery.peer_seqno;
   if (&owner != &peer && info.sequence < later && later != sure) return {owner.id, 0, later};
   Merging merging{deps, owner, info, {owner.id}, kAnyNid};
+  for (const wire::PingNi& one : info.nis) merging.nids.insert(one.nid);
   owner.state &= ~uint32_t{kPeerRouterEnabled};
   if ((info.features & wire::kFeatureRteDisabled) == 0) owner.state |= kPeerRouterEnabled;
   if (deps.peers.is_gateway(owner)) {

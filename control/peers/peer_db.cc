@@ -116,7 +116,7 @@ void PeerDb::detach(PeerNi& ni) {
   ni.peer = nullptr;
   ni.preferred.clear();
   ni.preferred_auto = false;
-  std::erase(down_, &ni);
+  down_.erase(ni.id);
   gone_.push_back(ni.nid);
   touch(peer);
 }
@@ -345,47 +345,44 @@ void PeerDb::nis_changed() {
 void PeerDb::alive(PeerNi& ni) {
   const bool was_down = ni.life.down;
   ni.life = {};
-  std::erase(down_, &ni);
+  down_.erase(ni.id);
   if (was_down && ni.peer != nullptr) touch(*ni.peer);
 }
 
 void PeerDb::dead(PeerNi& ni, Instant now) {
   if (ni.peer == nullptr) return;
-  if (!ni.life.down) down_.push_back(&ni);
+  down_.emplace(ni.id, &ni);
   ni.life.down = true;
   ni.life.failures = std::min(ni.life.failures + 1, 16u);
   ni.life.since = now;
   ni.life.retry_at = now + std::min<Duration>(kRetryMin * (1u << (ni.life.failures - 1)), kRetryMax);
+  retry_next_ = std::min(retry_next_, ni.life.retry_at);
   touch(*ni.peer);
 }
 
 void PeerDb::revive(Instant now, const std::function<void(PeerNi&)>& changed) {
-  for (size_t i = 0; i < down_.size();) {
-    PeerNi& ni = *down_[i];
+  retry_next_ = kForever;
+  for (auto one = down_.begin(); one != down_.end();) {
+    PeerNi& ni = *one->second;
     const bool heard = ni.blocks->slice.last_alive_ns.get() > ni.life.since.time_since_epoch().count();
     if (!heard && now < ni.life.retry_at) {
-      ++i;
+      retry_next_ = std::min(retry_next_, ni.life.retry_at);
+      ++one;
       continue;
     }
     ni.life.down = false;
     ni.life.retry_at = kForever;
     if (heard) ni.life.failures = 0;
-    down_.erase(down_.begin() + std::ptrdiff_t(i));
+    one = down_.erase(one);
     touch(*ni.peer);
     changed(ni);
   }
 }
 
-Instant PeerDb::next_deadline() const {
-  Instant next = kForever;
-  for (const PeerNi* ni : down_) next = std::min(next, ni->life.retry_at);
-  return next;
-}
-
 void PeerDb::set_watch_aliveness(bool on) {
   if (watch_ == on) return;
   watch_ = on;
-  for (PeerNi* ni : down_) touch(*ni->peer);
+  for (auto& [id, ni] : down_) touch(*ni->peer);
 }
 
 void PeerDb::touch(Peer& peer) {

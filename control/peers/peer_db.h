@@ -197,7 +197,7 @@ class PeerDb {
   void dead(PeerNi& ni, Instant now);
   /// Lets dead ones be tried again when it is time, or when they were heard of since; calls `changed` for each.
   void revive(Instant now, const std::function<void(PeerNi&)>& changed);
-  [[nodiscard]] Instant next_deadline() const;
+  [[nodiscard]] Instant next_deadline() const { return retry_next_; }
   /// Workers take liveness into account only where this is set (a router; docs/wire/lnet.md §8.2).
   void set_watch_aliveness(bool on);
 
@@ -233,7 +233,8 @@ class PeerDb {
   std::vector<std::shared_ptr<PeerBlocks>> replaced_;  // blocks whose credits no longer fit
   std::vector<uint32_t> dirty_;                        // peer ids
   std::vector<Nid> gone_;                              // NIDs to take out of the table
-  std::vector<PeerNi*> down_;
+  std::map<PeerNiId, PeerNi*> down_;                   // by id, so that each run has the same order
+  Instant retry_next_ = kForever;                      // no later than the first retry_at in down_
   std::function<void(const Peer&)> gone_hook_;
   std::vector<uint32_t> load_;
   uint32_t next_peer_ = 1;

@@ -1,6 +1,7 @@
 // Messages for peers that this worker's view does not know, or knows to be out of date: parked until control answers.
 // Bounded per peer and in all; control always answers, so nothing waits here for ever.
 #pragma once
+#include <array>
 #include <cstdint>
 
 #include "dataplane/base/list.h"
@@ -28,7 +29,8 @@ class Parked {
       peer = slab_.take();
       if (peer == nullptr) return Result::kRefused;
       peer->nid = nid;
-      peers_.push_back(*peer);
+      bucket(nid).push_back(*peer);
+      ++count_;
       peer->messages.push_back(message);
       return Result::kAsk;
     }
@@ -44,7 +46,8 @@ class Parked {
     if (peer == nullptr) return;
     List<Message, MsgTag> messages;
     while (Message* message = peer->messages.pop_front()) messages.push_back(*message);
-    peers_.remove(*peer);
+    bucket(nid).remove(*peer);
+    --count_;
     slab_.give(*peer);
     while (Message* message = messages.pop_front()) take(*message);
   }
@@ -52,16 +55,20 @@ class Parked {
   void leave(const Nid& nid, Message& message) {
     if (ParkedPeer* peer = find(nid)) peer->messages.remove(message);
   }
-  [[nodiscard]] bool empty() const { return peers_.empty(); }
+  [[nodiscard]] bool empty() const { return count_ == 0; }
 
  private:
+  using Bucket = List<ParkedPeer, ParkedTag>;
+  [[nodiscard]] Bucket& bucket(const Nid& nid) { return buckets_[nid.hash() % buckets_.size()]; }
   [[nodiscard]] ParkedPeer* find(const Nid& nid) {
-    for (ParkedPeer* peer = peers_.front(); peer != nullptr; peer = peers_.after(*peer))
+    Bucket& here = bucket(nid);
+    for (ParkedPeer* peer = here.front(); peer != nullptr; peer = here.after(*peer))
       if (peer->nid == nid) return peer;
     return nullptr;
   }
   Slab<ParkedPeer> slab_;
-  List<ParkedPeer, ParkedTag> peers_;
+  std::array<Bucket, 256> buckets_;
+  uint32_t count_ = 0;
 };
 
 }  // namespace ulnet

@@ -21,10 +21,14 @@ namespace ulnet::socklnd {
   }
 }
 
-/// A message that was sent whole, and waited for the peer's word of its arrival: when our NI is being stopped it is not
-/// sent again, since the peer may have it.
+/// A message that was sent whole, and waited for the peer's word of its arrival: never a status that has it sent again,
+/// since the peer may have it (docs/decisions.md #42).
 [[nodiscard]] constexpr Completion unacknowledged_failure(int error) {
-  return error == -ESHUTDOWN ? Completion{error, LndStatus::kLocalError} : queue_failure(error);
+  switch (-error) {
+    case ETIMEDOUT: return {error, LndStatus::kNetworkTimeout};
+    case ESHUTDOWN: return {error, LndStatus::kLocalError};
+    default: return {error, LndStatus::kRemoteError};
+  }
 }
 
 /// A message whose own write failed.

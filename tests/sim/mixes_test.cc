@@ -87,6 +87,7 @@ class Mixes : public ::testing::Test {
     return text;
   }
   std::string client_knows() { return known(*client_node, server_node->nid()); }
+  std::string client_knows_router() { return known(*client_node, router_node->nid()); }
   std::string server_knows() { return known(*server_node, client_node->nid()); }
   void apply(SimNode& node, std::vector<config::Change> changes) {
     node.apply(std::move(changes));
@@ -106,6 +107,7 @@ class Mixes : public ::testing::Test {
 };
 
 constexpr const char* kBothClientNids = "multi-rail 10.1.0.1@tcp 10.1.0.2@tcp";
+constexpr const char* kRouterNids = "multi-rail 10.1.0.8@tcp 10.1.0.8@tcp1 10.1.0.9@tcp 10.1.0.9@tcp1";
 
 TEST_F(Mixes, static_1_uprev_client_with_downrev_servers) {
   build(kUp, kDown);
@@ -136,6 +138,7 @@ TEST_F(Mixes, static_4_uprev_clients_servers_and_routers) {
   EXPECT_TRUE(traffic());
   EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp1 10.1.0.4@tcp1");
   EXPECT_EQ(server_knows(), kBothClientNids);
+  EXPECT_EQ(client_knows_router(), kRouterNids);
 }
 
 TEST_F(Mixes, static_5_uprev_clients_and_servers_with_downrev_routers) {
@@ -143,13 +146,15 @@ TEST_F(Mixes, static_5_uprev_clients_and_servers_with_downrev_routers) {
   EXPECT_TRUE(traffic());
   EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp1 10.1.0.4@tcp1");
   EXPECT_EQ(server_knows(), kBothClientNids);
-  EXPECT_EQ(known(*client_node, router_node->nid()), "one 10.1.0.8@tcp");
+  EXPECT_EQ(client_knows_router(), "one 10.1.0.8@tcp");
 }
 
 TEST_F(Mixes, static_6_uprev_clients_with_downrev_servers_and_routers) {
   build(kUp, kDown, kDown);
   EXPECT_TRUE(traffic());
   EXPECT_EQ(client_knows(), "one 10.1.0.3@tcp1");
+  EXPECT_EQ(client_knows_router(), "one 10.1.0.8@tcp");
+  EXPECT_NE(server_knows(), kBothClientNids);
 }
 
 TEST_F(Mixes, upgrade_1_of_a_client_from_downrev_to_uprev) {
@@ -182,6 +187,7 @@ TEST_F(Mixes, upgrade_3_of_a_router_from_downrev_to_uprev) {
   replace(*router_node, router_spec(kUp));
   EXPECT_TRUE(traffic_resumes());
   EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp1 10.1.0.4@tcp1");
+  EXPECT_TRUE(sim.run_until([&] { return client_knows_router() == kRouterNids; }, 200s)) << client_knows_router();
 }
 
 TEST_F(Mixes, upgrade_4_downgrade_of_a_router_from_uprev_to_downrev) {
@@ -190,6 +196,8 @@ TEST_F(Mixes, upgrade_4_downgrade_of_a_router_from_uprev_to_downrev) {
   replace(*router_node, router_spec(kDown));
   EXPECT_TRUE(traffic_resumes());
   EXPECT_EQ(server_knows(), kBothClientNids);
+  EXPECT_TRUE(sim.run_until([&] { return client_knows_router() == "one 10.1.0.8@tcp"; }, 200s))
+      << client_knows_router();
 }
 
 TEST_F(Mixes, live_1_a_net_with_nis_is_added) {
