@@ -54,6 +54,8 @@ bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
   if (load_.empty()) load_.resize(deps_.workers);
   if (ni.blocks != nullptr) {
     by_id_.erase(ni.id.value);
+    down_.erase(ni.id);  // nobody has tried it with the new ones
+    ni.life = {};
     --load_[ni.server.value];
     replaced_.push_back(std::move(ni.blocks));
   }

@@ -65,6 +65,30 @@ TEST(PeerDb, source_follows_nis) {
   rig.stop_all();
 }
 
+// Goal: a peer NI that cannot be reached, gets other credits and is then forgotten is not looked for any more.
+TEST(PeerDb, one_that_is_down_gets_other_credits_and_goes) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"});
+  PeerDb& peers = *a.node->control().peers;
+  PeerNi& ni = **peers.resolve(nid("10.0.0.9@tcp"));
+  peers.dead(ni, rig.now);
+  config::NetAdd add;
+  add.net = net("tcp");
+  add.ni.nid = nid("10.0.0.2@tcp");
+  add.ni.tunables.peer_credits = 16;
+  ASSERT_EQ(rig.apply(a, add), "");
+  config::NetDel del;
+  del.net = net("tcp");
+  del.nid = nid("10.0.0.1@tcp");
+  ASSERT_EQ(rig.apply(a, del), "");
+  peers.forget(*ni.peer);
+  std::vector<Nid> revived;
+  peers.revive(rig.now + kRetryMax, [&](const PeerNi& one) { revived.push_back(one.nid); });
+  EXPECT_TRUE(revived.empty());
+  EXPECT_EQ(peers.next_deadline(), kForever);
+  rig.stop_all();
+}
+
 // Goal: configured peers: added whole or not at all, refused as lnetctl refuses, shown primary first, and gone when
 // deleted.
 TEST(PeerDb, configured_peers) {
