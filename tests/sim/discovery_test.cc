@@ -126,12 +126,10 @@ TEST_P(SimDiscovery, mr_node_with_a_node_that_has_discovery_off) {
 // Goal: a node from before Multi-Rail is never pushed to, and sees one source.
 TEST_P(SimDiscovery, downrev_node) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
-  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp"},
-                          .discovery = config::Discovery::kOff,
-                          .features_hidden = wire::kFeatureMultiRail | wire::kFeatureDiscovery});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp"}, .downrev = true});
   for (int i = 0; i < 10; ++i) EXPECT_EQ(put(a, b), 0);
   sim.run_for(1s);
-  EXPECT_EQ(peer_of(a, b.nid())->discovery.push_seqno, 0u) << "never pushed to";
+  EXPECT_EQ(b.pushes_refused(), 0u) << "never pushed to";
   EXPECT_FALSE(peer_of(a, b.nid())->multi_rail());
   const PeerNi* one = b.node().control().peers->find(a.nid(0));
   const PeerNi* two = b.node().control().peers->find(a.nid(1));

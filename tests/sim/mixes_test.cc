@@ -1,6 +1,7 @@
 // The mixes of versions, the up- and downgrades and the changes of a running cluster that the Multi-Rail design
 // document lists, each under its name: clients, servers and routers with two NIs where they can have them. Downrev
-// nodes have neither MULTI_RAIL nor DISCOVERY and one NI. Over the in-memory fabric.
+// nodes have neither MULTI_RAIL nor DISCOVERY and one NI, and a push to them is a protocol error: each case says how
+// often that happens. Over the in-memory fabric.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,9 +21,7 @@ class Mixes : public ::testing::Test {
   SimNet sim{{.seed = 21}};
 
   static NodeSpec versioned(Version version, NodeSpec spec) {
-    if (version == Version::kUprev) return spec;
-    spec.discovery = config::Discovery::kOff;
-    spec.features_hidden = wire::kFeatureMultiRail | wire::kFeatureDiscovery;
+    spec.downrev = version == Version::kDownrev;
     return spec;
   }
   /// Clients are on 10.1.0.x@tcp. Servers are there too, or behind a router on tcp1.
@@ -75,20 +74,56 @@ class Mixes : public ::testing::Test {
     }
     return false;
   }
-  static std::string known(SimNode& node, const Nid& nid) {
-    const PeerNi* ni = node.node().control().peers->find(nid);
-    if (ni == nullptr) return "nothing";
+  /// What a node knows of another: each peer that has a NID of it, the primary NID first, the others sorted.
+  static std::string known(SimNode& node, const SimNode& other) {
+    std::string text;
+    for (size_t i = 0; i < other.spec().nis.size(); ++i) {
+      const PeerNi* ni = node.node().control().peers->find(other.nid(i));
+      const std::string one = ni == nullptr ? "" : text_of(*ni->peer);
+      if (text.find(one) == std::string::npos) text += (text.empty() ? "" : "; ") + one;
+    }
+    return text;
+  }
+  static std::string text_of(const Peer& peer) {
     std::vector<std::string> nids;
-    for (const PeerNet& net : ni->peer->nets)
+    for (const PeerNet& net : peer.nets)
       for (const PeerNi* one : net.nis) nids.push_back(nid_text(one->nid));
     std::sort(nids.begin() + 1, nids.end());
-    std::string text = ni->peer->multi_rail() ? "multi-rail" : "one";
+    std::string text = peer.multi_rail() ? "multi-rail" : "one";
     for (const auto& one : nids) text += " " + one;
     return text;
   }
-  std::string client_knows() { return known(*client_node, server_node->nid()); }
-  std::string client_knows_router() { return known(*client_node, router_node->nid()); }
-  std::string server_knows() { return known(*server_node, client_node->nid()); }
+  std::string client_knows() { return known(*client_node, *server_node); }
+  std::string server_knows() { return known(*server_node, *client_node); }
+  /// What both know of the router, and the router of both.
+  std::vector<std::string> routers_table() {
+    return {known(*client_node, *router_node), known(*server_node, *router_node), known(*router_node, *client_node),
+            known(*router_node, *server_node)};
+  }
+  /// Until the checker of routers has told all.
+  void expect_routers_table(const std::vector<std::string>& wanted) {
+    sim.run_until([&] { return routers_table() == wanted; }, 200s);
+    EXPECT_EQ(routers_table(), wanted);
+  }
+  /// Pushes that met a node which knows of none.
+  uint64_t pushes_refused() {
+    uint64_t sum = 0;
+    for (auto& node : sim.nodes()) sum += node->pushes_refused();
+    return sum;
+  }
+  void server_asks_until(const std::string& known_then) {
+    for (int i = 0; i < 20 && server_knows() != known_then; ++i) {
+      server_node->node().control().discovery->discover({client_node->nid()}, true, [](const auto&) {});
+      sim.run_for(10s);
+    }
+    EXPECT_EQ(server_knows(), known_then);
+  }
+  static std::vector<config::Change> net_add(const std::string& nid) {
+    config::NetAdd add;
+    add.ni.nid = *nid_parse(nid);
+    add.net = add.ni.nid->net();
+    return {add};
+  }
   void apply(SimNode& node, std::vector<config::Change> changes) {
     node.apply(std::move(changes));
     EXPECT_TRUE(sim.run_until([&] { return !node.applying(); }, 30s));
@@ -106,55 +141,67 @@ class Mixes : public ::testing::Test {
   bool routed_ = false;
 };
 
-constexpr const char* kBothClientNids = "multi-rail 10.1.0.1@tcp 10.1.0.2@tcp";
+constexpr const char* kClientNids = "multi-rail 10.1.0.1@tcp 10.1.0.2@tcp";
+constexpr const char* kServerNids = "multi-rail 10.1.0.3@tcp 10.1.0.4@tcp";
+constexpr const char* kRoutedServerNids = "multi-rail 10.1.0.3@tcp1 10.1.0.4@tcp1";
 constexpr const char* kRouterNids = "multi-rail 10.1.0.8@tcp 10.1.0.8@tcp1 10.1.0.9@tcp 10.1.0.9@tcp1";
+/// All of them know of each other.
+const std::vector<std::string> kUprevRouter = {kRouterNids, kRouterNids, kClientNids, kRoutedServerNids};
+const std::vector<std::string> kDownrevRouter = {"one 10.1.0.8@tcp", "one 10.1.0.8@tcp1",
+                                                 "one 10.1.0.1@tcp; one 10.1.0.2@tcp",
+                                                 "one 10.1.0.3@tcp1; one 10.1.0.4@tcp1"};
 
 TEST_F(Mixes, static_1_uprev_client_with_downrev_servers) {
   build(kUp, kDown);
   EXPECT_TRUE(traffic());
   EXPECT_EQ(client_knows(), "one 10.1.0.3@tcp");
-  const bool one = known(*server_node, client_node->nid(0)) == "nothing";
-  const bool two = known(*server_node, client_node->nid(1)) == "nothing";
-  EXPECT_NE(server_knows(), kBothClientNids);
-  EXPECT_FALSE(one && two);
+  EXPECT_EQ(server_knows(), "one 10.1.0.1@tcp") << "one source";
+  EXPECT_EQ(pushes_refused(), 0u);
 }
 
 TEST_F(Mixes, static_2_uprev_servers_with_downrev_clients) {
   build(kDown, kUp);
   EXPECT_TRUE(traffic());
-  EXPECT_EQ(client_knows(), "one 10.1.0.3@tcp");
+  EXPECT_EQ(client_knows(), "one 10.1.0.3@tcp") << "one source";
   EXPECT_EQ(server_knows(), "one 10.1.0.1@tcp");
+  EXPECT_EQ(pushes_refused(), 0u);
 }
 
 TEST_F(Mixes, static_3_uprev_clients_and_servers) {
   build(kUp, kUp);
   EXPECT_TRUE(traffic());
-  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp 10.1.0.4@tcp");
-  EXPECT_EQ(server_knows(), kBothClientNids);
+  EXPECT_EQ(client_knows(), kServerNids);
+  EXPECT_EQ(server_knows(), kClientNids);
 }
 
 TEST_F(Mixes, static_4_uprev_clients_servers_and_routers) {
   build(kUp, kUp, kUp);
   EXPECT_TRUE(traffic());
-  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp1 10.1.0.4@tcp1");
-  EXPECT_EQ(server_knows(), kBothClientNids);
-  EXPECT_EQ(client_knows_router(), kRouterNids);
+  EXPECT_EQ(client_knows(), kRoutedServerNids);
+  EXPECT_EQ(server_knows(), kClientNids);
+  expect_routers_table(kUprevRouter);
 }
 
 TEST_F(Mixes, static_5_uprev_clients_and_servers_with_downrev_routers) {
   build(kUp, kUp, kDown);
   EXPECT_TRUE(traffic());
-  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp1 10.1.0.4@tcp1");
-  EXPECT_EQ(server_knows(), kBothClientNids);
-  EXPECT_EQ(client_knows_router(), "one 10.1.0.8@tcp");
+  EXPECT_EQ(client_knows(), kRoutedServerNids);
+  EXPECT_EQ(server_knows(), kClientNids);
+  expect_routers_table(kDownrevRouter);
+  sim.run_for(200s);
+  EXPECT_EQ(pushes_refused(), 0u) << "nor do its checkers push";
 }
 
 TEST_F(Mixes, static_6_uprev_clients_with_downrev_servers_and_routers) {
   build(kUp, kDown, kDown);
   EXPECT_TRUE(traffic());
   EXPECT_EQ(client_knows(), "one 10.1.0.3@tcp1");
-  EXPECT_EQ(client_knows_router(), "one 10.1.0.8@tcp");
-  EXPECT_NE(server_knows(), kBothClientNids);
+  EXPECT_EQ(server_knows(), "one 10.1.0.1@tcp") << "one source";
+  std::vector<std::string> table = kDownrevRouter;
+  table[3] = "one 10.1.0.3@tcp1";
+  expect_routers_table(table);
+  sim.run_for(200s);
+  EXPECT_EQ(pushes_refused(), 0u);
 }
 
 TEST_F(Mixes, upgrade_1_of_a_client_from_downrev_to_uprev) {
@@ -162,8 +209,9 @@ TEST_F(Mixes, upgrade_1_of_a_client_from_downrev_to_uprev) {
   ASSERT_TRUE(traffic());
   replace(*client_node, client_spec(kUp));
   EXPECT_TRUE(traffic_resumes());
-  EXPECT_EQ(server_knows(), kBothClientNids);
-  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp 10.1.0.4@tcp");
+  EXPECT_EQ(server_knows(), kClientNids);
+  EXPECT_EQ(client_knows(), kServerNids);
+  EXPECT_EQ(pushes_refused(), 0u);
 }
 
 TEST_F(Mixes, upgrade_2_downgrade_of_a_client_from_uprev_to_downrev) {
@@ -172,13 +220,28 @@ TEST_F(Mixes, upgrade_2_downgrade_of_a_client_from_uprev_to_downrev) {
   replace(*client_node, client_spec(kDown));
   // Nobody tells the server, and half of what it sends goes to a NID that is gone: it is made to ask, which may take
   // that way, too.
-  for (int i = 0; i < 20 && server_knows() != "one 10.1.0.1@tcp"; ++i) {
-    server_node->node().control().discovery->discover({client_node->nid()}, true, [](const auto&) {});
-    sim.run_for(10s);
-  }
-  EXPECT_EQ(server_knows(), "one 10.1.0.1@tcp");
+  server_asks_until("one 10.1.0.1@tcp");
   EXPECT_TRUE(traffic_resumes());
   EXPECT_EQ(client_knows(), "one 10.1.0.3@tcp");
+  EXPECT_EQ(server_knows(), "one 10.1.0.1@tcp");
+  EXPECT_EQ(pushes_refused(), 0u) << "the answer comes before the push";
+}
+
+// The server has news of its own before it knows: its push is a protocol error, and all there is to tell it.
+TEST_F(Mixes, upgrade_2_downgrade_of_a_client_that_is_pushed_to) {
+  build(kUp, kUp);
+  ASSERT_TRUE(traffic());
+  replace(*client_node, client_spec(kDown));
+  apply(*server_node, net_add("10.7.0.3@tcp7"));
+  EXPECT_TRUE(sim.run_until([&] { return pushes_refused() > 0; }, 600s));
+  EXPECT_TRUE(traffic_resumes());
+  EXPECT_EQ(server_knows(), "one 10.1.0.1@tcp");
+  EXPECT_EQ(client_knows(), "one 10.1.0.3@tcp");
+  EXPECT_EQ(pushes_refused(), 1u);
+  apply(*server_node, net_add("10.8.0.3@tcp8"));
+  EXPECT_TRUE(traffic());
+  sim.run_for(200s);
+  EXPECT_EQ(pushes_refused(), 1u) << "known for what it is, it is left alone";
 }
 
 TEST_F(Mixes, upgrade_3_of_a_router_from_downrev_to_uprev) {
@@ -186,8 +249,10 @@ TEST_F(Mixes, upgrade_3_of_a_router_from_downrev_to_uprev) {
   ASSERT_TRUE(traffic());
   replace(*router_node, router_spec(kUp));
   EXPECT_TRUE(traffic_resumes());
-  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp1 10.1.0.4@tcp1");
-  EXPECT_TRUE(sim.run_until([&] { return client_knows_router() == kRouterNids; }, 200s)) << client_knows_router();
+  EXPECT_EQ(client_knows(), kRoutedServerNids);
+  EXPECT_EQ(server_knows(), kClientNids);
+  expect_routers_table(kUprevRouter);
+  EXPECT_EQ(pushes_refused(), 0u);
 }
 
 TEST_F(Mixes, upgrade_4_downgrade_of_a_router_from_uprev_to_downrev) {
@@ -195,38 +260,52 @@ TEST_F(Mixes, upgrade_4_downgrade_of_a_router_from_uprev_to_downrev) {
   ASSERT_TRUE(traffic());
   replace(*router_node, router_spec(kDown));
   EXPECT_TRUE(traffic_resumes());
-  EXPECT_EQ(server_knows(), kBothClientNids);
-  EXPECT_TRUE(sim.run_until([&] { return client_knows_router() == "one 10.1.0.8@tcp"; }, 200s))
-      << client_knows_router();
+  EXPECT_EQ(client_knows(), kRoutedServerNids);
+  EXPECT_EQ(server_knows(), kClientNids);
+  expect_routers_table(kDownrevRouter);
+  EXPECT_EQ(pushes_refused(), 0u) << "the answer to the check comes before the push";
+}
+
+// Client and server have news of their own before they know.
+TEST_F(Mixes, upgrade_4_downgrade_of_a_router_that_is_pushed_to) {
+  build(kUp, kUp, kUp);
+  ASSERT_TRUE(traffic());
+  replace(*router_node, router_spec(kDown));
+  apply(*client_node, net_add("10.7.0.1@tcp7"));
+  apply(*server_node, net_add("10.7.0.3@tcp7"));
+  EXPECT_TRUE(sim.run_until([&] { return router_node->pushes_refused() > 0; }, 600s));
+  EXPECT_TRUE(traffic_resumes());
+  EXPECT_EQ(client_knows(), std::string(kRoutedServerNids) + " 10.7.0.3@tcp7");
+  EXPECT_EQ(server_knows(), std::string(kClientNids) + " 10.7.0.1@tcp7");
+  expect_routers_table(kDownrevRouter);
+  EXPECT_EQ(pushes_refused(), 2u) << "one of each";
+  apply(*server_node, net_add("10.8.0.3@tcp8"));
+  EXPECT_TRUE(traffic());
+  sim.run_for(200s);
+  EXPECT_EQ(pushes_refused(), 2u) << "known for what it is, it is left alone";
 }
 
 TEST_F(Mixes, live_1_a_net_with_nis_is_added) {
   build(kUp, kUp);
   ASSERT_TRUE(traffic());
-  for (SimNode* node : {client_node, server_node}) {
-    config::NetAdd add;
-    add.ni.nid = *nid_parse(node == client_node ? "10.7.0.1@tcp7" : "10.7.0.3@tcp7");
-    add.net = add.ni.nid->net();
-    apply(*node, {add});
-  }
+  apply(*client_node, net_add("10.7.0.1@tcp7"));
+  apply(*server_node, net_add("10.7.0.3@tcp7"));
   EXPECT_TRUE(traffic());
-  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp 10.1.0.4@tcp 10.7.0.3@tcp7");
-  EXPECT_EQ(server_knows(), std::string(kBothClientNids) + " 10.7.0.1@tcp7");
+  EXPECT_EQ(client_knows(), std::string(kServerNids) + " 10.7.0.3@tcp7");
+  EXPECT_EQ(server_knows(), std::string(kClientNids) + " 10.7.0.1@tcp7");
 }
 
 TEST_F(Mixes, live_2_a_net_with_nis_is_deleted) {
   build(kUp, kUp);
-  config::NetAdd add;
-  add.ni.nid = *nid_parse("10.7.0.1@tcp7");
-  add.net = add.ni.nid->net();
-  apply(*client_node, {add});
+  apply(*client_node, net_add("10.7.0.1@tcp7"));
   ASSERT_TRUE(traffic());
-  ASSERT_EQ(server_knows(), std::string(kBothClientNids) + " 10.7.0.1@tcp7");
+  ASSERT_EQ(server_knows(), std::string(kClientNids) + " 10.7.0.1@tcp7");
   config::NetDel del;
-  del.net = add.net;
+  del.net = *net_parse("tcp7");
   apply(*client_node, {del});
   EXPECT_TRUE(traffic());
-  EXPECT_EQ(server_knows(), kBothClientNids);
+  EXPECT_EQ(server_knows(), kClientNids);
+  EXPECT_EQ(client_knows(), kServerNids);
 }
 
 TEST_F(Mixes, live_3_routes_are_added) {
@@ -238,6 +317,14 @@ TEST_F(Mixes, live_3_routes_are_added) {
   ASSERT_TRUE(sim.run_until([&] { return client_node->outcome(*put).ended; }, 200s));
   EXPECT_EQ(client_node->outcome(*put).status, 0);
   EXPECT_TRUE(traffic());
+  EXPECT_EQ(client_knows(), kRoutedServerNids);
+  EXPECT_EQ(server_knows(), kClientNids);
+  EXPECT_EQ(known(*client_node, other), "multi-rail 10.9.0.1@tcp1");
+  EXPECT_EQ(known(other, *client_node), "") << "the push of one that it has not met, over a router";
+  const auto back = other.put(*client_node);
+  ASSERT_TRUE(sim.run_until([&] { return other.outcome(*back).ended; }, 200s));
+  EXPECT_EQ(known(other, *client_node), kClientNids);
+  expect_routers_table(kUprevRouter);
 }
 
 TEST_F(Mixes, live_4_routes_are_deleted) {
@@ -249,6 +336,9 @@ TEST_F(Mixes, live_4_routes_are_deleted) {
   EXPECT_EQ(client_node->outcome(*put).status, -EHOSTUNREACH);
   apply(*client_node, {config::RouteAdd{{.net = *net_parse("tcp1"), .gateway = *nid_parse("10.1.0.8@tcp")}}});
   EXPECT_TRUE(traffic_resumes());
+  EXPECT_EQ(client_knows(), kRoutedServerNids);
+  EXPECT_EQ(server_knows(), kClientNids);
+  expect_routers_table(kUprevRouter);
 }
 
 /// Rules of a node in their order, as `udsp show` lists them.
@@ -273,7 +363,8 @@ TEST_F(Mixes, live_5_selection_policies_are_added) {
   EXPECT_EQ(rules_of(*client_node), "10.1.0.2@tcp>10.1.0.4@tcp, 10.1.0.1@tcp=1, >10.1.0.3@tcp=0");
   EXPECT_TRUE(traffic());
   EXPECT_EQ(client_node->ended(false), 0u);
-  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp 10.1.0.4@tcp");
+  EXPECT_EQ(client_knows(), kServerNids);
+  EXPECT_EQ(server_knows(), kClientNids);
   client_node->apply(
       {config::UdspAdd{{.src = "tcp", .priority = 2}}, config::UdspAdd{{.src = "10.1.0.1@tcp", .priority = 1}}});
   ASSERT_TRUE(sim.run_until([&] { return !client_node->applying(); }, 30s));
@@ -299,8 +390,9 @@ TEST_F(Mixes, live_6_selection_policies_are_deleted) {
   ASSERT_TRUE(sim.run_until([&] { return !client_node->applying(); }, 30s));
   EXPECT_EQ(rules_of(*client_node), "");
   EXPECT_TRUE(traffic());
-  EXPECT_EQ(client_node->ended(false), 0u);
-  EXPECT_EQ(client_knows(), "multi-rail 10.1.0.3@tcp 10.1.0.4@tcp");
+  EXPECT_EQ(client_node->ended(false) + server_node->ended(false), 0u);
+  EXPECT_EQ(client_knows(), kServerNids);
+  EXPECT_EQ(server_knows(), kClientNids);
 }
 
 }  // namespace

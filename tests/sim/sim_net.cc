@@ -9,6 +9,7 @@
 #include "lnd/sim/sim_ctl.h"
 #include "lnd/sim/sim_lnd.h"
 #include "lnd/socklnd/socklnd.h"
+#include "tests/sim/downrev.h"
 
 namespace ulnet::test {
 namespace {
@@ -68,7 +69,7 @@ void SimNode::boot() {
   NodeDeps deps;
   deps.seed = net_.rng_.next();
   deps.incarnation = (uint64_t(number_) << 32) | (life_ << 8) | 1;
-  config.features_hidden = spec_.features_hidden;
+  if (spec_.downrev) config.features_hidden = wire::kFeatureMultiRail | wire::kFeatureDiscovery;
   deps.log = [this](const std::string& line) { journal_.push_back(line); };
   deps.lnds.push_back({"lo", NetType::kLo, [](LndCore& core) { return std::make_unique<LoLnd>(core); },
                        [](LndControlHost& host) { return std::make_unique<LoControl>(host); }});
@@ -76,12 +77,13 @@ void SimNode::boot() {
     sim::Fabric& fabric = *net_.fabric_;
     fabric_number_ = fabric.add_node();
     for (const NetType type : {NetType::kTcp, NetType::kO2ib})
-      deps.lnds.push_back(
-          {type == NetType::kTcp ? "tcp" : "o2ib", type,
-           [&fabric, n = fabric_number_](LndCore& core) { return std::make_unique<sim::SimLnd>(fabric, core, n); },
-           [&fabric, n = fabric_number_, t = type](LndControlHost& host) {
-             return std::make_unique<sim::SimControl>(fabric, host, n, t);
-           }});
+      deps.lnds.push_back({type == NetType::kTcp ? "tcp" : "o2ib", type,
+                           [this, &fabric](LndCore& core) {
+                             return std::make_unique<sim::SimLnd>(fabric, core_for(core), fabric_number_);
+                           },
+                           [&fabric, n = fabric_number_, t = type](LndControlHost& host) {
+                             return std::make_unique<sim::SimControl>(fabric, host, n, t);
+                           }});
   } else {
     std::vector<IpAddress> addresses;
     for (const std::string& text : spec_.nis) addresses.push_back(ip_of(must_nid(text)));
@@ -92,7 +94,9 @@ void SimNode::boot() {
     sock.incarnation = deps.incarnation;
     deps.lnds.push_back(
         {"tcp", NetType::kTcp,
-         [this, sock](LndCore& core) { return socklnd::make_sock_lnd(core, *engines_[core.worker_id().value], sock); },
+         [this, sock](LndCore& core) {
+           return socklnd::make_sock_lnd(core_for(core), *engines_[core.worker_id().value], sock);
+         },
          [this, sock](LndControlHost& host) { return socklnd::make_sock_lnd_control(host, *net_io_, sock, nullptr); }});
   }
   auto node = Node::create(config, std::move(deps), net_.now_);
@@ -101,12 +105,19 @@ void SimNode::boot() {
   configure();
 }
 
+LndCore& SimNode::core_for(LndCore& core) {
+  if (!spec_.downrev) return core;
+  std::vector<Nid> own;
+  for (const std::string& text : spec_.nis) own.push_back(must_nid(text));
+  return *downrev_cores_.emplace_back(std::make_unique<DownrevCore>(core, std::move(own), pushes_refused_));
+}
+
 void SimNode::configure() {
   std::vector<config::Change> changes;
   changes.push_back(config::LnetConfigure{});
   changes.push_back(config::SetValue{"transaction_timeout", spec_.transaction_timeout});
-  if (spec_.discovery != config::Discovery::kOn)
-    changes.push_back(config::SetValue{"discovery", int64_t(spec_.discovery)});
+  const config::Discovery discovery = spec_.downrev ? config::Discovery::kOff : spec_.discovery;
+  if (discovery != config::Discovery::kOn) changes.push_back(config::SetValue{"discovery", int64_t(discovery)});
   changes.push_back(config::UlnetSet{"alive_router_check_interval", config::Doc(spec_.router_check)});
   for (const std::string& text : spec_.nis) changes.push_back(net_add(spec_, text));
   for (const RouteSpec& route : spec_.routes)
@@ -221,6 +232,7 @@ void SimNode::kill() {
   if (net_.transport() == Transport::kSockTcp)
     for (const std::string& text : spec_.nis) net_.tcp_->forget_sockets(ip_of(must_nid(text)));
   node_.reset();
+  downrev_cores_.clear();
   engines_.clear();
   net_io_.reset();
   app_open_ = false;

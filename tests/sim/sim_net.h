@@ -44,10 +44,13 @@ struct NodeSpec {
   int64_t transaction_timeout = 150;  ///< s
   int64_t lnd_timeout = 50;           ///< s
   config::Discovery discovery = config::Discovery::kOn;
-  int64_t router_check = 60;     ///< s; alive_router_check_interval
-  uint32_t features_hidden = 0;  ///< bits that its ping info lacks: an older version
+  int64_t router_check = 60;  ///< s; alive_router_check_interval
+  /// An older version: it knows neither MULTI_RAIL nor DISCOVERY, and a push to it is a protocol error, which closes
+  /// the connection that it came over. `discovery` means nothing then.
+  bool downrev = false;
 };
 
+class DownrevCore;
 class SimNet;
 
 /// One put or get as a test asks for it.
@@ -104,11 +107,14 @@ class SimNode {
   [[nodiscard]] Node& node() { return *node_; }
   [[nodiscard]] uint64_t stat(Stat stat) const;
   [[nodiscard]] uint64_t drops(Drop reason) const;
+  /// Pushes that came to it while it was downrev, in all its lives.
+  [[nodiscard]] uint64_t pushes_refused() const { return pushes_refused_; }
   [[nodiscard]] const NodeSpec& spec() const { return spec_; }
 
  private:
   friend class SimNet;
   void boot();
+  [[nodiscard]] LndCore& core_for(LndCore& core);
   void configure();
   void open_application();
   void take_events();
@@ -123,6 +129,7 @@ class SimNode {
   uint64_t life_ = 0;
   std::unique_ptr<socklnd::NetIo> net_io_;
   std::vector<std::unique_ptr<socklnd::StreamEngine>> engines_;
+  std::vector<std::unique_ptr<DownrevCore>> downrev_cores_;
   std::unique_ptr<Node> node_;
   Submitter* submitter_ = nullptr;
   EqHandle eq_;
@@ -138,7 +145,7 @@ class SimNode {
   bool app_open_ = false;
   uint64_t next_operation_ = 1;
   size_t open_ = 0, ended_well_ = 0, ended_badly_ = 0;
-  uint64_t bad_payloads_ = 0, twice_ = 0;
+  uint64_t bad_payloads_ = 0, twice_ = 0, pushes_refused_ = 0;
 };
 
 class SimNet {
