@@ -57,7 +57,9 @@ class Node {
   // --- for applications in this process (libulnet) -------------------------------------------------------------------
   /// See Submitters::open. Valid until submitter_close(), or the end of the node.
   [[nodiscard]] Result<Submitter*> submitter_open(WorkerId home, const SubmitterSize& size);
-  void submitter_close(Submitter& submitter) { c_.submitters->close(submitter); }
+  void submitter_close(Submitter& submitter, std::function<void()> freed = {}) {
+    c_.submitters->close(submitter, std::move(freed));
+  }
   /// Opens a portal; workers know it when this returns. Errors: EINVAL, EBUSY; portal 0 is LNet's own.
   [[nodiscard]] Result<void> portal_open(PortalIndex portal, WorkerId home, PortalMode mode, bool lazy);
   [[nodiscard]] Result<void> portal_close(PortalIndex portal);
@@ -65,6 +67,8 @@ class Node {
   // --- the end -----------------------------------------------------------------------------------------------------
   /// Begins a clean stop: nothing new, what is under way may end, NIs are drained and closed. Turn it until stopped().
   void stop(Instant now);
+  /// A stop under way waits no longer: the next turn of control gives up what is not at rest.
+  void stop_at_once() { stop_deadline_ = Instant{}; }
   [[nodiscard]] bool stopping() const { return c_.stopping; }
   /// Everything is at rest, or kStopMax has passed.
   [[nodiscard]] bool stopped() const { return stopped_; }

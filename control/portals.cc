@@ -70,7 +70,13 @@ Result<Submitter*> Submitters::open(WorkerId worker, const SubmitterSize& size) 
     });
   };
   while (number < kSubmittersMax && taken(number)) ++number;
-  if (number == kSubmittersMax) return fail(ENOSPC, "too many submitters on this worker", kSubmittersMax);
+  if (number == kSubmittersMax) {
+    const bool soon = std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+      return entry.submitter->home() == worker && entry.state == State::kClosing;
+    });
+    return soon ? fail(EAGAIN, "submitters of this worker are still being closed: try again", kSubmittersMax)
+                : fail(ENOSPC, "too many submitters on this worker", kSubmittersMax);
+  }
   Entry& entry = entries_.emplace_back();
   entry.submitter = std::make_unique<Submitter>(worker, number, size, mesh_.gates[worker.value]);
   ControlItem item;
@@ -89,13 +95,20 @@ void Submitters::ask_close(Entry& entry) {
   outbox_.send(entry.submitter->home(), item);
 }
 
-void Submitters::close(Submitter& submitter) {
+void Submitters::forget(std::vector<Entry>::iterator entry) {
+  const auto freed = std::move(entry->freed);
+  entries_.erase(entry);
+  if (freed) freed();
+}
+
+void Submitters::close(Submitter& submitter, std::function<void()> freed) {
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& entry) { return entry.submitter.get() == &submitter; });
   if (found == entries_.end()) return;
   found->given_up = true;
+  found->freed = std::move(freed);
   if (found->state == State::kClosed) {
-    entries_.erase(found);
+    forget(found);
   } else {
     ask_close(*found);
   }
@@ -112,7 +125,7 @@ void Submitters::closed(Submitter& submitter) {
                                   [&](const Entry& entry) { return entry.submitter.get() == &submitter; });
   if (found == entries_.end()) return;
   found->state = State::kClosed;
-  if (found->given_up) entries_.erase(found);
+  if (found->given_up) forget(found);
 }
 
 size_t Submitters::open_count() const {

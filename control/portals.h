@@ -1,6 +1,7 @@
 // Which portals are open and where they are at home, and the submitters that applications opened. Thread: control. It
 // knows nothing of what is attached there: match lists belong to the home workers.
 #pragma once
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -44,11 +45,13 @@ class Submitters {
   Submitters(Mesh& mesh, Outbox& outbox) : mesh_(mesh), outbox_(outbox) {}
 
   /// Opens a submitter homed on `worker`. It stays valid until close() of it, or until the node ends. Errors: EINVAL
-  /// (no such worker), ENOSPC (kSubmittersMax of that worker are open), EINVAL (a size of 0).
+  /// (no such worker, a size of 0), EAGAIN (kSubmittersMax of that worker, of which some are closing), ENOSPC (as many
+  /// are open).
   [[nodiscard]] Result<Submitter*> open(WorkerId worker, const SubmitterSize& size);
   /// Closes it: its MDs are unlinked, and it is freed when the last of their operations has ended. No event comes from
-  /// then on, not even that an MD is gone: who wants to know unlinks first. The caller uses it no more.
-  void close(Submitter& submitter);
+  /// then on, not even that an MD is gone: who wants to know unlinks first. The caller uses it no more. `freed` is
+  /// called when no worker uses it any more, not at all if the node ends before.
+  void close(Submitter& submitter, std::function<void()> freed = {});
   /// Closes all but one, which may be null. They stay valid for those who hold them.
   void close_all_but(const Submitter* kept);
   /// The worker has let go of it.
@@ -63,8 +66,10 @@ class Submitters {
     std::unique_ptr<Submitter> submitter;
     State state = State::kOpen;
     bool given_up = false;  // its user called close()
+    std::function<void()> freed;
   };
   void ask_close(Entry& entry);
+  void forget(std::vector<Entry>::iterator entry);
 
   Mesh& mesh_;
   Outbox& outbox_;

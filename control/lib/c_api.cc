@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <vector>
 
@@ -14,13 +15,30 @@ struct Trampoline {
   ulnet_callback_t callback = nullptr;
   void* context = nullptr;
 };
+/// Lives until no worker can call back any more, which is later than ulnet_submitter_close().
 struct ulnet_submitter {
+  explicit ulnet_submitter(uint32_t eqs) : trampolines(size_t{eqs} + 1), of_slot(eqs), spare(&trampolines[eqs]) {
+    for (uint32_t i = 0; i < eqs; ++i) of_slot[i] = &trampolines[i];
+  }
   ulnet::Submitter* submitter = nullptr;
   const char* reason = "";
-  std::vector<std::unique_ptr<Trampoline>> trampolines;
+  // A queue's slot is known only after its callback was handed over, so one trampoline more than there are slots: the
+  // spare one is handed over, and what the slot had, which nobody calls any more, becomes the spare one.
+  std::vector<Trampoline> trampolines;
+  std::vector<Trampoline*> of_slot;
+  Trampoline* spare;
 };
 struct ulnet_instance {
-  std::vector<std::unique_ptr<ulnet_submitter>> submitters;  // also closed ones: workers may call their last callbacks
+  void add(std::unique_ptr<ulnet_submitter> submitter) {
+    const std::lock_guard lock(mutex);
+    submitters.push_back(std::move(submitter));
+  }
+  void remove(const ulnet_submitter* submitter) {
+    const std::lock_guard lock(mutex);
+    std::erase_if(submitters, [&](const auto& held) { return held.get() == submitter; });
+  }
+  std::mutex mutex;
+  std::vector<std::unique_ptr<ulnet_submitter>> submitters;  // under mutex
   std::unique_ptr<ulnet::Instance> node;                     // ends before them
 };
 
@@ -177,6 +195,13 @@ int ulnet_open(const ulnet_options_t* options, ulnet_t** out, char* error, size_
   });
 }
 
+void ulnet_stop(ulnet_t* instance) {
+  (void)guarded([&] {
+    (void)instance->node->close();
+    return 0;
+  });
+}
+
 void ulnet_close(ulnet_t* instance) {
   (void)guarded([&] {
     delete instance;
@@ -237,12 +262,12 @@ int ulnet_submitter_open(ulnet_t* instance, unsigned worker, const ulnet_submitt
     ulnet::SubmitterSize wanted;
     if (size != nullptr) wanted = {size->ops, size->mds, size->eqs, size->segment_blocks};
     if (worker >= instance->node->worker_count()) return -EINVAL;
-    auto wrapper = std::make_unique<ulnet_submitter>();
+    auto wrapper = std::make_unique<ulnet_submitter>(wanted.eqs);
     const auto opened = instance->node->submitter_open(ulnet::WorkerId{uint16_t(worker)}, wanted);
     if (!opened) return opened.error().code;
     wrapper->submitter = *opened;
     *out = wrapper.get();
-    instance->submitters.push_back(std::move(wrapper));
+    instance->add(std::move(wrapper));
     return 0;
   });
 }
@@ -250,7 +275,7 @@ int ulnet_submitter_open(ulnet_t* instance, unsigned worker, const ulnet_submitt
 void ulnet_submitter_close(ulnet_t* instance, ulnet_submitter_t* submitter) {
   if (submitter == nullptr) return;
   (void)guarded([&] {
-    instance->node->submitter_close(*submitter->submitter);
+    instance->node->submitter_close(*submitter->submitter, [=] { instance->remove(submitter); });
     return 0;
   });
 }
@@ -286,10 +311,12 @@ int ulnet_eq_open(ulnet_submitter_t* submitter, uint32_t size, ulnet_callback_t 
       if (eq) *out = {eq->worker, eq->submitter, eq->index, eq->generation};
       return answer(submitter, eq);
     }
-    auto& trampoline = submitter->trampolines.emplace_back(std::make_unique<Trampoline>(Trampoline{callback, context}));
-    const auto eq = submitter->submitter->eq_open(&on_event, trampoline.get());
-    if (!eq) submitter->trampolines.pop_back();
-    if (eq) *out = {eq->worker, eq->submitter, eq->index, eq->generation};
+    *submitter->spare = {callback, context};
+    const auto eq = submitter->submitter->eq_open(&on_event, submitter->spare);
+    if (eq) {
+      std::swap(submitter->spare, submitter->of_slot[eq->index]);
+      *out = {eq->worker, eq->submitter, eq->index, eq->generation};
+    }
     return answer(submitter, eq);
   });
 }

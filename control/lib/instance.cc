@@ -1,8 +1,7 @@
 // An Instance: Host, LNDs and one Node, with the control thread that turns it. Calls of application threads become
 // tasks of the control thread; the hard part is the order of the end (see Impl::close).
-#include <poll.h>
-
 #include <array>
+#include <atomic>
 #include <deque>
 #include <future>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include "control/devices_system.h"
 #include "control/host/clock.h"
 #include "control/lib/boot.h"
+#include "control/lib/turners.h"
 #include "control/lib/ulnet.hh"
 #include "control/node.h"
 #include "control/node_turnables.h"
@@ -61,6 +61,9 @@ DpdkMode dpdk_mode(InstanceMode mode) {
   return DpdkMode::kNone;
 }
 
+/// For submitters of the worker that are being closed: they end when the last of their operations is taken back.
+constexpr Duration kSubmitterOpenWait = 5s;
+
 }  // namespace
 
 struct Instance::Impl final : ControlTurnable {
@@ -104,6 +107,7 @@ struct Instance::Impl final : ControlTurnable {
   std::unique_ptr<Devices> devices;
   std::unique_ptr<Node> node;
   std::vector<std::unique_ptr<Turnable>> turnables;
+  Turners turners;  // of mode kAttach
   std::thread thread;
   bool attach = false;
 
@@ -111,6 +115,7 @@ struct Instance::Impl final : ControlTurnable {
   std::mutex mutex_;
   std::deque<std::function<void()>> tasks_;  // under mutex_
   bool ended_ = false;                       // under mutex_: no more tasks
+  std::atomic<bool> control_ended_{false};   // `thread` is about to end
   std::mutex closing_;                       // one close() at a time
   bool closed_ = false;                      // under closing_
 };
@@ -145,7 +150,10 @@ TextResult<void> Instance::Impl::start(const InstanceOptions& options) {
   imported.changes.insert(imported.changes.begin(), {config::LnetConfigure{}, {}});
   node->applier().set_start_up(true);  // nobody turns control yet
   try {
-    thread = std::thread([this] { host->run_control(*this); });
+    thread = std::thread([this] {
+      host->run_control(*this);
+      control_ended_.store(true, std::memory_order_release);
+    });
   } catch (const std::system_error&) {
     return fail_text(EAGAIN, "no thread for control");
   }
@@ -185,6 +193,7 @@ TextResult<void> Instance::Impl::start_node(const config::DesiredState& state, c
   if (!made) return tl::unexpected(text_error(made.error(), "cannot make the node"));
   node = std::move(*made);
   turnables = worker_turnables(*node);
+  turners.start(turnables);
   for (size_t i = 0; i < turnables.size() && !attach; ++i) {
     if (auto added = host->add(WorkerId{uint16_t(i)}, *turnables[i]); !added) {
       return tl::unexpected(text_error(added.error(), "cannot start a worker"));
@@ -205,14 +214,16 @@ TextResult<void> Instance::Impl::apply(config::ChangeList changes) {
   return tl::unexpected(change_errors(changes, errors));
 }
 
-/// First the node stops while everything turns; then control ends; then the workers are taken off their threads. Memory
-/// goes with the Impl: submitters can be polled until then.
+/// First the node stops while everything turns (in mode kAttach what no other thread turns is turned here); then
+/// control ends; then the workers are taken off their threads. Memory goes with the Impl: submitters can be polled
+/// until then.
 std::string Instance::Impl::close() {
   const std::lock_guard once(closing_);
   if (closed_) return "";
   closed_ = true;
   if (thread.joinable()) {
     (void)post([this] { node->stop(clock_now()); });
+    if (attach) turners.turn_until(control_ended_, [this] { (void)post([this] { node->stop_at_once(); }); });
     thread.join();
     std::deque<std::function<void()>> late;
     {
@@ -267,12 +278,20 @@ std::vector<std::string> Instance::describe() const {
 }
 
 Result<Submitter*> Instance::submitter_open(WorkerId worker, const SubmitterSize& size) {
-  return impl_->call([&] { return impl_->node->submitter_open(worker, size); },
-                     fail(ESHUTDOWN, "the instance is closed"));
+  const Instant begin = clock_now();
+  Nap nap;
+  for (;;) {
+    const auto opened = impl_->call([&] { return impl_->node->submitter_open(worker, size); },
+                                    fail(ESHUTDOWN, "the instance is closed"));
+    // In mode kAttach the caller may be the one who has to turn the worker.
+    const bool again = !opened && opened.error().code == -EAGAIN && !impl_->attach;
+    if (!again || clock_now() - begin >= kSubmitterOpenWait) return opened;
+    nap.pause();
+  }
 }
 
-void Instance::submitter_close(Submitter& submitter) {
-  (void)impl_->call([&] { return impl_->node->submitter_close(submitter), true; }, false);
+void Instance::submitter_close(Submitter& submitter, std::function<void()> freed) {
+  (void)impl_->call([&] { return impl_->node->submitter_close(submitter, std::move(freed)), true; }, false);
 }
 
 Result<void> Instance::portal_open(PortalIndex portal, WorkerId home, PortalMode mode, bool lazy) {
@@ -315,10 +334,14 @@ uint64_t Instance::busy_cycles() const {
 }
 
 unsigned Instance::turn(WorkerId worker) {
-  return impl_->node->turn(worker, clock_now());
+  if (!impl_->turners.take(worker)) return 0;
+  const unsigned done = impl_->node->turn(worker, clock_now());
+  impl_->turners.turned(worker);
+  return done;
 }
 
 void Instance::wait(WorkerId worker, Duration timeout) {
+  if (!impl_->turners.take(worker)) return;
   Turnable& item = *impl_->turnables[worker.value];
   std::array<int, kWaitFdsMax> fds;
   item.gate().arm();
@@ -336,7 +359,7 @@ void Instance::wait(WorkerId worker, Duration timeout) {
 unsigned eq_wait(Submitter& submitter, EqHandle eq, std::span<Event> out, Duration timeout) {
   constexpr Duration kYieldFor = 100us;
   const Instant begin = clock_now();
-  timespec nap{.tv_sec = 0, .tv_nsec = 1000};
+  Nap nap;
   for (;;) {
     if (const unsigned count = submitter.eq_poll(eq, out); count != 0) return count;
     const Duration waited = clock_now() - begin;
@@ -345,8 +368,7 @@ unsigned eq_wait(Submitter& submitter, EqHandle eq, std::span<Event> out, Durati
       std::this_thread::yield();
       continue;
     }
-    (void)ppoll(nullptr, 0, &nap, nullptr);
-    if (nap.tv_nsec < 100000) nap.tv_nsec *= 2;  // short at first, then cheap
+    nap.pause();
   }
 }
 

@@ -11,7 +11,8 @@ struct Text {
 };
 constexpr Text kTexts[] = {
     {0, "success"},
-    {EAGAIN, "the ring to the worker is full; poll events, then try again"},
+    {EADDRNOTAVAIL, "the source NID is no NID of this node"},
+    {EAGAIN, "no room at this moment: the ring to the worker is full, or submitters are still being closed; try again"},
     {EBUSY, "in use already"},
     {ECANCELED, "its MD was unlinked while it was under way"},
     {ECONNREFUSED, "the peer refuses connections"},
@@ -20,6 +21,8 @@ constexpr Text kTexts[] = {
     {EINVAL, "not a valid request"},
     {EIO, "no usable answer"},
     {EMSGSIZE, "shorter or longer than agreed"},
+    {ENETUNREACH, "every NI on the net of the target is being taken away"},
+    {ENOBUFS, "too many messages wait for their peers to be looked up; try again later"},
     {ENOENT, "no such MD, queue or portal, or it has ended"},
     {ENOMEM, "no memory"},
     {ENOSPC, "all slots of this kind are in use"},

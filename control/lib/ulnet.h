@@ -53,7 +53,10 @@ typedef struct ulnet_options {
 /* Starts a node and waits until its configuration is in force. On failure `error` (may be NULL) gets a sentence of at
  * most error_bytes, with the place in the configuration. */
 int ulnet_open(const ulnet_options_t* options, ulnet_t** out, char* error, size_t error_bytes);
-/* Stops cleanly (at most 15 s) and frees it with all its submitters. NULL is fine. */
+/* Stops cleanly (at most 15 s): no event comes any more, all memory is yours. It can still be polled and turned; other
+ * calls fail with ESHUTDOWN. For who has to wait for other threads before ulnet_close(). */
+void ulnet_stop(ulnet_t* instance);
+/* ulnet_stop(), then frees it with all its submitters: no other thread may use it any more. NULL is fine. */
 void ulnet_close(ulnet_t* instance);
 /* NIDs of this node, the primary first. Returns how many there are; at most `max` are written. */
 int ulnet_nids(ulnet_t* instance, ulnet_nid_t* out, size_t max);
@@ -181,8 +184,10 @@ int ulnet_get(ulnet_submitter_t* submitter, const ulnet_op_t* op);
 /* In words what a negative errno means here: a static sentence. */
 const char* ulnet_strerror(int error);
 
-/* ULNET_ATTACH only: the caller's thread of each worker. One bounded turn, returns work done; and a sleep until there
- * is work, at most timeout_ms. */
+/* ULNET_ATTACH only: the caller's thread of each worker, the same from first to last. One bounded turn, returns work
+ * done; and a sleep until there is work, at most timeout_ms. ulnet_stop() and ulnet_close() turn by themselves what the
+ * calling thread has turned and what nobody has; the threads of other workers go on turning until ulnet_stop() returns,
+ * or are given up 2 s after their last turn. */
 unsigned ulnet_turn(ulnet_t* instance, unsigned worker);
 void ulnet_wait(ulnet_t* instance, unsigned worker, unsigned timeout_ms);
 

@@ -56,7 +56,6 @@ void fill_event(Worker& w, Message& m, const RxSlot& slot, const MatchFound& fou
   e.target = h.dest_nid;
   e.mlength = found.mlength;
   e.offset = found.offset;
-  e.final = true;
   if (h.type == MsgType::kPut) {
     const wire::PutBody put = h.put();
     e.kind = EventKind::kPut;

@@ -201,7 +201,7 @@ void SimNode::take_events() {
         arrived_.push_back(e.match_bits);
         for (uint32_t b = 0; b < e.mlength; ++b) bad_payloads_ += sink_[e.offset + b] != pattern(e.offset + b);
       }
-      if (!e.final || e.user_data == 0 || e.kind == EventKind::kPut || e.kind == EventKind::kGet) continue;
+      if (!e.final) continue;
       Outcome& outcome = outcomes_.at(e.user_data);
       twice_ += outcome.ended;
       outcome.ended = true;

@@ -64,6 +64,7 @@ TEST_F(CoreTest, put_is_delivered_and_acknowledged_from_the_ni_it_came_to) {
   const auto seen = events();
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].kind, EventKind::kPut);
+  EXPECT_FALSE(seen[0].final) << "it ends nothing that was started here";
   EXPECT_EQ(seen[0].mlength, 100u);
   EXPECT_EQ(seen[0].hdr_data, 99u);
   EXPECT_EQ(seen[0].source, tcp(2));
@@ -107,6 +108,7 @@ TEST_F(CoreTest, get_is_answered_with_the_asked_window) {
   const auto seen = events();
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].kind, EventKind::kGet);
+  EXPECT_FALSE(seen[0].final);
   EXPECT_EQ(seen[0].mlength, 96u);
   EXPECT_EQ(seen[0].offset, 4000u);
 }

@@ -364,6 +364,7 @@ void incoming_put(const std::vector<InStep>& steps, unsigned workers, bool full_
       if (events[i].md != md) continue;
       if (events[i].kind == EventKind::kPut) ++puts;
       if (events[i].kind == EventKind::kUnlink) ++unlinks;
+      EXPECT_FALSE(events[i].final) << "nothing was started here that could end";
     }
     for (int turns = 0; turns < 20; ++turns)
       for (unsigned i = 0; i < workers; ++i) bench.turn(WorkerId{uint16_t(i)});

@@ -1,4 +1,5 @@
 /* The C header from C: what can be checked without a network. Exit status 0 = good. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,9 +36,16 @@ static int errors(void) {
   ulnet_t* node = (ulnet_t*)&events_seen;
   char error[128];
   ulnet_options_t options = {0};
+  /* The table of docs/libulnet.md. */
+  const int told[] = {-EAGAIN,    -EINVAL,    -ENOENT,        -EXDEV,        -EBUSY,
+                      -ENOSPC,    -ENOBUFS,   -EADDRNOTAVAIL, -ENETUNREACH,  -ESHUTDOWN,
+                      -ECANCELED, -ETIMEDOUT, -EHOSTUNREACH,  -ECONNREFUSED, -ECONNRESET};
+  size_t i;
   CHECK(strcmp(ulnet_strerror(0), "success") == 0);
   CHECK(strlen(ulnet_strerror(-110)) > 0);
   CHECK(strlen(ulnet_strerror(-99999)) > 0);
+  for (i = 0; i < sizeof(told) / sizeof(told[0]); ++i)
+    CHECK(strcmp(ulnet_strerror(told[i]), ulnet_strerror(-99999)) != 0);
   options.mode = 17;
   CHECK(ulnet_open(&options, &node, error, sizeof(error)) < 0);
   CHECK(node == NULL);
@@ -92,6 +100,49 @@ static int loopback(void) {
   return 0;
 }
 
+/* One queue for both roles: only what was started here ends with `final`. */
+static int both_roles(void) {
+  ulnet_t* node;
+  ulnet_submitter_t* submitter;
+  ulnet_md_spec_t spec = ulnet_md_defaults();
+  ulnet_op_t op = ulnet_op_defaults();
+  ulnet_md_t served;
+  ulnet_event_t event;
+  unsigned kinds[ULNET_UNLINK + 1] = {0}, finals = 0, i;
+  char here[16] = "", there[16] = "";
+  ulnet_segment_t mine = {here, sizeof(here)}, lent = {there, sizeof(there)};
+  CHECK(ulnet_open(NULL, &node, NULL, 0) == 0);
+  CHECK(ulnet_submitter_open(node, 0, NULL, &submitter) == 0);
+  CHECK(ulnet_portal_open(node, submitter, 5, ULNET_PORTAL_SINGLE, 0) == 0);
+  CHECK(ulnet_eq_open(submitter, 16, NULL, NULL, &spec.eq) == 0);
+  spec.segments = &lent;
+  spec.segment_count = 1;
+  spec.options = ULNET_MD_PUT | ULNET_MD_GET | ULNET_MD_MANAGE_REMOTE;
+  CHECK(ulnet_md_bind(submitter, &spec, &served) == 0);
+  CHECK(ulnet_me_attach(submitter, 5, NULL, ULNET_PID_ANY, 1, 0, ULNET_TAIL, served) == 0);
+  spec.segments = &mine;
+  spec.options = 0;
+  CHECK(ulnet_md_bind(submitter, &spec, &op.md) == 0);
+  CHECK(ulnet_nid_parse("0@lo", &op.target) == 0);
+  op.portal = 5;
+  op.match_bits = 1;
+  CHECK(ulnet_put(submitter, &op) == 0);
+  CHECK(ulnet_get(submitter, &op) == 0);
+  for (i = 0; i < 4; ++i) {
+    CHECK(ulnet_eq_wait(submitter, spec.eq, &event, 1, 60000) == 1);
+    CHECK(event.kind < ULNET_UNLINK && event.status == 0);
+    ++kinds[event.kind];
+    finals += event.final;
+    CHECK(event.final == (event.kind == ULNET_ACK || event.kind == ULNET_REPLY));
+  }
+  CHECK(kinds[ULNET_PUT] == 1 && kinds[ULNET_GET] == 1 && kinds[ULNET_ACK] == 1 && kinds[ULNET_REPLY] == 1);
+  CHECK(finals == 2);
+  ulnet_stop(node);
+  CHECK(ulnet_portal_close(node, 5) == -ESHUTDOWN);
+  ulnet_close(node);
+  return 0;
+}
+
 int main(void) {
-  return nids() || errors() || loopback();
+  return nids() || errors() || loopback() || both_roles();
 }

@@ -191,6 +191,68 @@ TEST(Instance, attached_workers_are_turned_by_the_caller) {
   turner.join();
 }
 
+// A node that gives up says what it waited for: close() returns it and the log has it.
+TEST(Instance, attached_and_turned_by_one_thread_it_closes_at_rest) {
+  for (const std::string& yaml : {std::string("ulnet:\n    workers: 2\n"), config("127.0.0.1")}) {
+    for (const bool turned : {false, true}) {
+      auto opened = Instance::open({.config = yaml, .mode = InstanceMode::kAttach});
+      ASSERT_TRUE(opened) << opened.error().what;
+      Instance& instance = **opened;
+      Submitter& submitter = *instance.submitter_open(WorkerId{0}).value();
+      for (unsigned w = 0; turned && w < instance.worker_count(); ++w) {
+        while (instance.turn(WorkerId{uint16_t(w)}) > 0) {
+        }
+        instance.wait(WorkerId{uint16_t(w)}, 0ms);
+      }
+      EXPECT_TRUE(submitter.eq_open(4));
+      EXPECT_EQ(instance.close(), "") << yaml;
+      EXPECT_EQ(instance.turn(WorkerId{0}), 0u);
+    }
+  }
+}
+
+TEST(Instance, attached_and_not_opened_it_leaves_nothing_behind) {
+  const auto owner = node(config("127.0.0.1"));  // of the address and port
+  ASSERT_NE(owner, nullptr);
+  std::vector<std::string> log;
+  const auto refused = Instance::open({.config = config("127.0.0.1"),
+                                       .mode = InstanceMode::kAttach,
+                                       .log = [&](const std::string& line) { log.push_back(line); }});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, -EADDRINUSE);
+  for (const std::string& line : log) EXPECT_EQ(line.find("without waiting"), std::string::npos) << line;
+}
+
+// A worker belongs to the thread that turns it: when that thread has left, nobody else can.
+TEST(Instance, an_attached_worker_whose_thread_has_left_is_given_up) {
+  auto opened = Instance::open({.config = "ulnet:\n    workers: 2\n", .mode = InstanceMode::kAttach});
+  ASSERT_TRUE(opened) << opened.error().what;
+  Instance& instance = **opened;
+  std::thread([&] {
+    while (instance.turn(WorkerId{1}) > 0) {
+    }
+  }).join();
+  EXPECT_NE(instance.close(), "");
+}
+
+// The other thread sleeps long: close() wakes it.
+TEST(Instance, an_attached_worker_is_turned_by_its_thread_until_close_returns) {
+  auto opened = Instance::open({.config = "ulnet:\n    workers: 2\n", .mode = InstanceMode::kAttach});
+  ASSERT_TRUE(opened) << opened.error().what;
+  Instance& instance = **opened;
+  std::atomic<bool> stop{false}, turned{false};
+  std::thread other([&] {
+    while (!stop.load()) {
+      if (instance.turn(WorkerId{1}) == 0) instance.wait(WorkerId{1}, turned ? 10ms : 1h);
+      turned = true;
+    }
+  });
+  while (instance.submitter_open(WorkerId{1}).has_value() && !turned) std::this_thread::yield();
+  EXPECT_EQ(instance.close(), "");
+  stop = true;
+  other.join();
+}
+
 TEST(Instance, opens_and_closes_many_times) {
   for (int i = 0; i < 30; ++i) {
     const auto instance = node(config("127.0.0.1"));

@@ -1,0 +1,84 @@
+// One Instance of libulnet, several threads: what docs/libulnet.md allows at once.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "control/lib/ulnet.h"
+
+namespace {
+
+constexpr int kThreads = 4;
+
+void count_unlinks(void* context, const ulnet_event_t* event) {
+  if (event->kind == ULNET_UNLINK) ++*static_cast<std::atomic<int>*>(context);
+}
+
+/// A submitter's whole life: one put over loopback, its events to a callback. "" or what went wrong.
+std::string one_life(ulnet_t* node, unsigned worker) {
+  ulnet_submitter_t* submitter;
+  const ulnet_submitter_size_t size = {16, 2, 1, 1};
+  if (const int error = ulnet_submitter_open(node, worker, &size, &submitter); error != 0) return ulnet_strerror(error);
+  std::atomic<int> unlinked{0};
+  char memory[8] = "";
+  const ulnet_segment_t segment = {memory, sizeof(memory)};
+  ulnet_md_spec_t spec = ulnet_md_defaults();
+  ulnet_op_t op = ulnet_op_defaults();
+  spec.segments = &segment;
+  spec.segment_count = 1;
+  op.portal = 1;  // not open: dropped there
+  op.ack = 0;
+  const bool good = ulnet_eq_open(submitter, 0, &count_unlinks, &unlinked, &spec.eq) == 0 &&
+                    ulnet_md_bind(submitter, &spec, &op.md) == 0 && ulnet_nid_parse("0@lo", &op.target) == 0 &&
+                    ulnet_put(submitter, &op) == 0 && ulnet_unlink(submitter, op.md) == 0;
+  if (!good) return ulnet_submitter_reason(submitter);
+  while (unlinked == 0) std::this_thread::yield();
+  ulnet_submitter_close(node, submitter);
+  return "";
+}
+
+// Goal: submitters are opened and closed by several threads at once, and a thread that has none open gets one: those
+// that are still being closed are waited for. Method: more of them than a worker has slots, others asking meanwhile.
+TEST(RaceInstance, submitters_come_and_go_in_several_threads) {
+  ulnet_options_t options{};
+  options.config = "ulnet:\n    workers: 2\n";
+  ulnet_t* node = nullptr;
+  char error[256];
+  ASSERT_EQ(ulnet_open(&options, &node, error, sizeof(error)), 0) << error;
+  std::vector<std::string> wrong(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 150 && wrong[size_t(t)].empty(); ++i) {
+        wrong[size_t(t)] = one_life(node, unsigned(t & 1));
+        if (i % 50 == 0) (void)ulnet_nids(node, nullptr, 0);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& text : wrong) EXPECT_EQ(text, "");
+  ulnet_close(node);
+}
+
+// Submitters closed without a look back: only the slots of those that are still being closed bound how fast it goes.
+TEST(RaceInstance, a_slot_being_closed_is_waited_for) {
+  ulnet_t* node = nullptr;
+  ASSERT_EQ(ulnet_open(nullptr, &node, nullptr, 0), 0);
+  std::atomic<int> refused{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 300; ++i) {
+        ulnet_submitter_t* submitter;
+        if (ulnet_submitter_open(node, 0, nullptr, &submitter) != 0)
+          ++refused;
+        else
+          ulnet_submitter_close(node, submitter);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(refused, 0);
+  ulnet_close(node);
+}
+
+}  // namespace
