@@ -124,6 +124,7 @@ void Discovery::ping_answered(uint64_t number, PingData data) {
   if (peer->multi_rail() && same) d.peer_seqno = info.sequence;
   d.push_src = data.to;
   d.push_dst = data.from;
+  d.sure = peer->has(kPeerForcePing) ? 0 : d.doubted;  // to be asked again still: it was asked before the doubt
   d.data = std::make_unique<wire::PingInfo>(std::move(info));
   peer->state |= kPeerDataPresent;
   queue(*peer, false);
@@ -196,6 +197,7 @@ void Discovery::push_came(PingData data) {
     peer.state |= kPeerForcePing;
   } else {
     d.peer_seqno = info.sequence;
+    d.sure = 0;
     d.data = std::make_unique<wire::PingInfo>(std::move(info));
     peer.state |= kPeerDataPresent;
   }
@@ -302,7 +304,8 @@ bool Discovery::merge(Peer*& at) {
   const MergeKind kind = mode_ == config::Discovery::kOff      ? MergeKind::kStatusOnly
                          : mode_ == config::Discovery::kVerify ? MergeKind::kCompare
                                                                : MergeKind::kFull;
-  const uint32_t sure = std::exchange(at->discovery.doubted, 0);
+  const uint32_t sure = std::exchange(at->discovery.sure, 0);
+  at->discovery.doubted = 0;
   const MergeResult result = merge_ping_info(deps_, *at, *data, kind, sure);
   if (result.doubtful != 0) {  // overtaken, or of a node that began anew: who sent it is asked once more
     at->discovery.doubted = result.doubtful;
@@ -406,6 +409,13 @@ size_t Discovery::untold(Nid* first) const {
     if (count++ == 0 && first != nullptr) *first = peer->primary().nid;
   }
   return count;
+}
+
+std::vector<uint64_t> Discovery::waiters(const Peer& peer) const {
+  std::vector<uint64_t> all;
+  if (const auto found = waiters_.find(peer.id); found != waiters_.end())
+    for (const Waiter& one : found->second) all.push_back(one.waiter);
+  return all;
 }
 
 bool Discovery::is_up_to_date(const Peer& peer) const {

@@ -90,6 +90,8 @@ class Discovery {
   unsigned turn();
   /// How many peers that are pushed to lack our newest list; the primary NID of the first of them goes to `first`.
   [[nodiscard]] size_t untold(Nid* first = nullptr) const;
+  /// Those who wait for this peer, by the numbers that discover() was called with.
+  [[nodiscard]] std::vector<uint64_t> waiters(const Peer& peer) const;
   [[nodiscard]] bool pending() const { return !queue_.empty() || !orphans_.empty(); }
 
  private:

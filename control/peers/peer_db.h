@@ -105,6 +105,7 @@ struct PeerDiscovery {
   Nid push_src = kAnyNid;                ///< the NI that its ping reply came to; ANY = choose
   Nid push_dst = kAnyNid;                ///< the NID that sent the reply; ANY = its primary
   uint32_t doubted = 0;      ///< a later list of the peer that its data turned out to be about; it is asked again
+  uint32_t sure = 0;         ///< that list, when `data` answers a ping which was sent after the doubt
   bool held_back = false;    ///< a configured peer, or a route, keeps its NIDs from being those of its list
   Nid told_via = kAnyNid;    ///< the NID that acknowledged the last push
   Nid heard_from = kAnyNid;  ///< the NID that the newest word of its node came from

@@ -213,5 +213,20 @@ TEST_F(DiscoveryRepair, an_old_answer_that_turns_out_to_be_about_another_peer) {
   EXPECT_EQ(nids(30), "30 31") << "asked again, it says the same: that node began anew";
 }
 
+// Goal: sure is only what was asked for after the doubt: the answer to a ping that was under way is not, nor is a push.
+TEST_F(DiscoveryRepair, an_old_answer_that_was_under_way_before_the_doubt) {
+  know({30}, 5);
+  EXPECT_EQ(discover(31, 2), "ping 31; ");
+  EXPECT_EQ(pushed(data({30, 31}, 4, kOrdinary, 31)), "");
+  EXPECT_EQ(reply(data({30, 31}, 4, kOrdinary, 31)), "ping 31; ") << "it was asked before";
+  EXPECT_EQ(nids(30), "30");
+  EXPECT_EQ(pushed(data({30, 31}, 4, kOrdinary, 31)), "");
+  EXPECT_EQ(nids(30), "30");
+  EXPECT_EQ(reply(data({30, 31}, 4, kOrdinary, 31)), "ping 31; ");
+  EXPECT_EQ(nids(30), "30");
+  reply(data({30, 31}, 4, kOrdinary, 31));
+  EXPECT_EQ(nids(30), "30 31");
+}
+
 }  // namespace
 }  // namespace ulnet::test
