@@ -1,407 +1,247 @@
 #include "tests/model/discovery_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "dataplane/base/nid_text.h"
+#include "control/peers/peer_db.h"
 
 namespace ulnet::model {
 namespace {
 
-constexpr Instant kNow{1s};
-
-Nid nid_of(int number) {
-  return Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000000u + uint32_t(number));
+bool is_request(const Flight& flight) {
+  return flight.kind == Flight::Kind::kPing || flight.kind == Flight::Kind::kPush;
 }
-int number_of(const Nid& nid) {
-  return nid.is_any() ? 0 : int(nid.address_v4() & 0xFF);
+bool is_loss(const Flight& flight) {
+  return flight.kind == Flight::Kind::kPingLost || flight.kind == Flight::Kind::kPushLost;
 }
-
-/// Starts and stops NIs that have nothing under them.
-class NoDriver final : public LndControl {
- public:
-  Result<void> ni_start(const NiParams&, Instant) override { return {}; }
-  void ni_stop(NiId, Instant) override {}
-  void from_worker(WorkerId, const LndMsg&, Instant) override {}
-  unsigned turn(Instant) override { return 0; }
-  Instant next_deadline() override { return kForever; }
-  void wait_fds(std::vector<int>&) override {}
-};
+Flight lost(const Flight& flight) {
+  const bool push = flight.kind == Flight::Kind::kPush || flight.kind == Flight::Kind::kAck;
+  return {push ? Flight::Kind::kPushLost : Flight::Kind::kPingLost, flight.node, 0, flight.token, 0};
+}
 
 }  // namespace
 
-const char* name_of(Mutant mutant) {
-  switch (mutant) {
-    case Mutant::kNone: return "none";
-    case Mutant::kLostPingIsNotNoticed: return "a lost ping is not noticed";
-    case Mutant::kLostPushIsNotNoticed: return "a lost push is not noticed";
-    case Mutant::kOldPushIsIgnored: return "an old push is ignored";
-    case Mutant::kCrossedReplyIsBelieved: return "a crossed reply is believed";
-    case Mutant::kFailedPushCounts: return "a failed push counts";
-    case Mutant::kSequenceStays: return "the sequence stays";
-    case Mutant::kCount: break;
-  }
-  return "";
+// --- numbers ---------------------------------------------------------------------------------------------------------
+
+uint32_t Model::number_of(NodeState state) {
+  const auto [at, fresh] = nodes_.try_emplace(std::move(state), uint32_t(nodes_.size()));
+  if (fresh) nodes_by_number_.push_back(&at->first);
+  return at->second;
 }
 
-/// One node in one life.
-class Side final : public DiscoveryPort {
- public:
-  Side(Model& model, size_t number, const std::vector<int>& nids)
-      : model_(model),
-        number_(number),
-        gates_{&gate_},
-        mesh_(1, 16, gates_, &gate_),
-        outbox_(mesh_),
-        publisher_(mesh_) {
-    LocalNis::Deps deps{mesh_, outbox_, publisher_, nullptr, {}, {}, {}};
-    deps.lnd_types = {NetType::kTcp};
-    deps.lnds = {&driver_};
-    nis = std::make_unique<LocalNis>(std::move(deps));
-    peers = std::make_unique<PeerDb>(PeerDb::Deps{*nis, 1, 64, {}, {}, {}, {}});
-    machine = std::make_unique<Discovery>(MergeDeps{*peers, *nis, [](const std::string&) {}}, *this);
-    for (const int nid : nids) ni_add(nid_of(nid));
-    machine->set_sequence(nis->sequence());
-  }
-
-  void ni_add(const Nid& nid) {
-    config::NiConfig config;
-    config.nid = nid;
-    ULNET_CHECK(nis->add(nid.net(), config, 16, NiDefaults{}, kNow).has_value());
-  }
-  void ni_del(const Nid& nid) {
-    LocalNi& ni = *nis->find(nid);
-    nis->remove(ni, kNow);
-    nis->published();
-    ControlItem item;
-    while (mesh_.to_worker[0]->pop(item)) nis->drained(*static_cast<const NiSlice*>(item.object));
-    nis->stopped(ni.id);
-    while (nis->find(nid) != nullptr) (void)nis->turn(kNow, [] { return true; });
-  }
-  [[nodiscard]] std::vector<Nid> nids() const {
-    std::vector<Nid> all;
-    for (LocalNis::LocalNet& net : nis->nets())
-      for (const LocalNi& ni : net.nis) all.push_back(ni.nid);
-    return all;
-  }
-  [[nodiscard]] wire::PingInfo info() const {
-    wire::PingInfo info;
-    info.features =
-        wire::kFeatureNiStatus | wire::kFeatureRteDisabled | wire::kFeatureMultiRail | wire::kFeatureDiscovery;
-    info.sequence = nis->sequence();
-    for (const Nid& nid : nids()) info.nis.push_back({nid, wire::kNiUp});
-    return info;
-  }
-  [[nodiscard]] std::string key(const std::vector<Model::Flight>& flights) const;
-
-  std::unique_ptr<LocalNis> nis;
-  std::unique_ptr<PeerDb> peers;
-  std::unique_ptr<Discovery> machine;
-  std::set<uint64_t> waiting;
-
- private:
-  /// All rails that may be chosen for a request.
-  void send(Model::Kind kind, const Order& order) {
-    Model::Flight flight{.kind = kind, .node = number_, .number = order.number};
-    const PeerNi* ni = peers->find(order.target);
-    const bool any = ni != nullptr && ni->peer->multi_rail() && !order.exactly && order.self.is_any();
-    if (any) {
-      for (const PeerNet& net : ni->peer->nets)
-        for (const PeerNi* one : net.nis) flight.to.push_back(one->nid);
-    } else {
-      flight.to = {order.target};
-    }
-    flight.from = order.self.is_any() ? nids() : std::vector<Nid>{order.self};
-    if (kind == Model::Kind::kPing) flight.from.resize(1);  // whom it comes from means nothing to who answers
-    if (kind == Model::Kind::kPush) flight.info = info();
-    model_.flights_.push_back(std::move(flight));
-  }
-  void send_ping(const Order& order) override { send(Model::Kind::kPing, order); }
-  void send_push(const Order& order) override { send(Model::Kind::kPush, order); }
-  void discovered(uint64_t waiter, int32_t) override { waiting.erase(waiter); }
-
-  Model& model_;
-  const size_t number_;
-  NoDriver driver_;
-  IdleGate gate_;
-  IdleGate* gates_[1];
-  Mesh mesh_;
-  Outbox outbox_;
-  Publisher publisher_;
-};
-
-// Peers by their primary NIDs, since their numbers tell only in which order they came.
-std::string Side::key(const std::vector<Model::Flight>& flights) const {
-  std::vector<std::string> all;
-  const auto list = [](const wire::PingInfo& info) {
-    std::string text = fmt::format("{}:", info.sequence);
-    for (const auto& one : info.nis) text += fmt::format("{},", number_of(one.nid));
-    return text;
-  };
-  for (const auto& [id, peer] : peers->peers()) {
-    std::string text;
-    for (const PeerNet& net : peer->nets)
-      for (const PeerNi* ni : net.nis) text += fmt::format("{},", number_of(ni->nid));
-    const PeerDiscovery& d = peer->discovery;
-    const uint32_t tried = d.failures == 0 ? 0 : (d.failures - 1) % uint32_t(peer->ni_count()) + 1;
-    text += fmt::format("s{:x}u{}n{}p{}q{}f{}b{}m{}h{}t{}w{}g{}/{}x{}", peer->state, int(peer->up_to_date),
-                        d.node_seqno, d.peer_seqno, d.push != 0 ? d.push_seqno : 0, tried, d.bad_replies,
-                        int(d.pushed_meanwhile), number_of(d.heard_from), number_of(d.told_via), int(d.held_back),
-                        number_of(d.push_src), number_of(d.push_dst), d.doubted);
-    if (d.data != nullptr) text += "D" + list(*d.data);
-    std::vector<std::string> mine;
-    for (const Model::Flight& flight : flights) {
-      if (flight.node != number_ || uint32_t(flight.number >> 32) != id) continue;
-      const bool current = flight.number == d.ping || flight.number == d.push;
-      mine.push_back(model_.text_of(flight) + (current ? "" : "!"));
-    }
-    std::sort(mine.begin(), mine.end());
-    for (const auto& one : mine) text += "[" + one + "]";
-    all.push_back(std::move(text));
-  }
-  std::sort(all.begin(), all.end());
-  std::string key = list(info()) + "W";
-  for (const uint64_t waiter : waiting) key += fmt::format("{},", waiter);
-  for (const auto& one : all) key += "|" + one;
-  return key;
+uint32_t Model::number_of(Body body) {
+  const auto [at, fresh] = bodies_.try_emplace(std::move(body), uint32_t(bodies_.size()));
+  if (fresh) bodies_by_number_.push_back(&at->first);
+  return at->second;
 }
 
-// --- the model -------------------------------------------------------------------------------------------------------
-
-Model::Model(const ModelOptions& options)
-    : options_(options), losses_(options.losses), restarts_(options.restarts), changes_(options.changes) {
-  for (size_t i = 0; i < options.nodes.size(); ++i)
-    nodes_.push_back(std::make_unique<Side>(*this, i, options.nodes[i].nids));
+size_t Model::AskedHash::operator()(const Asked& asked) const {
+  uint64_t hash = uint64_t{asked.node_state} << 32 | asked.body;
+  hash = (hash ^ hash >> 29) * 0xBF58476D1CE4E5B9ull;
+  hash ^= uint64_t(asked.kind) << 24 | uint64_t{asked.token} << 16 | uint64_t{asked.from} << 8 | asked.to;
+  return size_t((hash ^ hash >> 32) * 0x94D049BB133111EBull);
 }
 
-Model::~Model() = default;
+const Model::Answer& Model::ask(const Asked& asked) {
+  const auto [at, fresh] = answers_.try_emplace(asked);
+  if (!fresh) return at->second;
+  const Happening happening{asked.kind, asked.token, asked.from, asked.to, bodies_by_number_[asked.body]->list};
+  Outcome outcome = run(*nodes_by_number_[asked.node_state], happening, options_.mutant);
+  Answer answer;
+  for (Sent& sent : outcome.sent) {
+    answer.pushes.push_back(!sent.list.nids.empty());
+    answer.sent.emplace_back(sent.token,
+                             number_of(Body{std::move(sent.from), std::move(sent.to), std::move(sent.list)}));
+  }
+  answer.renamed = std::move(outcome.renamed);
+  answer.node_state = number_of(std::move(outcome.after));
+  return at->second = std::move(answer);
+}
+
+// --- steps -----------------------------------------------------------------------------------------------------------
+
+State Model::initial() {
+  (void)number_of(Body{});  // number 0: a message of which nothing but its kind matters
+  State state{uint8_t(options_.losses), uint8_t(options_.restarts), uint8_t(options_.changes), {}, {}};
+  for (const ModelNode& node : options_.nodes) state.nodes.push_back(number_of(begin(node.nids)));
+  return state;
+}
 
 bool Model::talks(size_t from, size_t to) const {
   const auto& with = options_.nodes[from].with;
   return from != to && (with.empty() || std::find(with.begin(), with.end(), to) != with.end());
 }
 
-int Model::owner_of(const Nid& nid) const {
-  for (size_t i = 0; i < nodes_.size(); ++i)
-    if (nodes_[i]->nis->find(nid) != nullptr) return int(i);
+int Model::owner_of(const State& state, NidNumber nid) const {
+  for (size_t i = 0; i < state.nodes.size(); ++i)
+    if (node(state, i).has(nid)) return int(i);
   return -1;
 }
 
-std::string Model::text_of(const Flight& flight) const {
-  static constexpr const char* kNames[] = {"ping", "reply", "push", "ack", "failure"};
-  std::string text = kNames[size_t(flight.kind)];
-  if (flight.kind == Kind::kFailure) text += flight.push ? " of a push" : " of a ping";
-  for (const Nid& nid : flight.from) text += fmt::format(" {}", number_of(nid));
-  text += " >";
-  for (const Nid& nid : flight.to) text += fmt::format(" {}", number_of(nid));
-  if (!flight.info.nis.empty()) {
-    text += fmt::format(" seq {}:", flight.info.sequence);
-    for (const auto& one : flight.info.nis) text += fmt::format(" {}", number_of(one.nid));
+std::vector<Step> Model::steps(const State& state) const {
+  std::vector<Step> all;
+  const auto add = [&](Step::Kind kind, size_t which, size_t choice) {
+    all.push_back({kind, uint8_t(which), uint8_t(choice)});
+  };
+  for (size_t i = 0; i < state.flights.size(); ++i) {
+    const Flight& flight = state.flights[i];
+    if (i > 0 && flight == state.flights[i - 1]) continue;
+    const size_t rails = is_request(flight) ? body(flight).from.size() * body(flight).to.size() : 1;
+    for (size_t c = 0; c < rails; ++c) add(Step::Kind::kDeliver, i, c);
+    if (state.losses > 0 && !is_loss(flight)) add(Step::Kind::kLose, i, 0);
   }
-  return text;
+  for (size_t i = 0; i < state.nodes.size(); ++i) {
+    const NodeState& from = node(state, i);
+    for (size_t j = 0; j < state.nodes.size(); ++j) {
+      if (!talks(i, j)) continue;
+      for (const NidNumber nid : node(state, j).own.nids) {
+        const PeerState* peer = from.peer_of(nid);
+        if (!from.waits(nid) && (peer == nullptr || !peer->up_to_date)) add(Step::Kind::kSend, i, nid);
+      }
+    }
+    if (state.restarts > 0) add(Step::Kind::kRestart, i, 0);
+    const NidNumber extra = options_.nodes[i].extra;
+    if (state.changes == 0 || extra == 0) continue;
+    const int owner = owner_of(state, extra);
+    if (owner == -1 || owner == int(i)) add(Step::Kind::kChange, i, 0);
+  }
+  return all;
 }
 
-std::string Model::text_of(const Step& step) const {
+State Model::take(const State& before, const Step& step) {
+  State state = before;
   switch (step.kind) {
-    case Step::Kind::kSend: return fmt::format("node {} wants to send, choice {}", step.which, step.choice);
-    case Step::Kind::kDeliver: return fmt::format("arrives ({}): {}", step.choice, text_of(flights_[step.which]));
-    case Step::Kind::kLose: return "is lost: " + text_of(flights_[step.which]);
+    case Step::Kind::kSend: let(state, step.which, {.kind = Happening::Kind::kSend, .to = step.choice}); break;
+    case Step::Kind::kDeliver:
+      state.flights.erase(state.flights.begin() + step.which);
+      deliver(state, before.flights[step.which], step.choice);
+      break;
+    case Step::Kind::kLose: lose(state, step.which); break;
+    case Step::Kind::kRestart: restart(state, step.which); break;
+    case Step::Kind::kChange:
+      --state.changes;
+      let(state, step.which, {.kind = Happening::Kind::kChange, .to = options_.nodes[step.which].extra});
+      break;
+  }
+  // Nobody looks at the end of a message that its sender has forgotten.
+  std::erase_if(state.flights, [](const Flight& one) { return one.token == kNoToken && !is_request(one); });
+  std::sort(state.flights.begin(), state.flights.end());
+  return state;
+}
+
+/// Something happens to one node.
+void Model::let(State& state, size_t which, Asked asked) {
+  asked.node_state = state.nodes[which];
+  const Answer& answer = ask(asked);
+  state.nodes[which] = answer.node_state;
+  for (Flight& flight : state.flights)
+    if (flight.node == which && flight.token != kNoToken) flight.token = answer.renamed[flight.token];
+  for (size_t i = 0; i < answer.sent.size(); ++i)
+    state.flights.push_back({answer.pushes[i] != 0 ? Flight::Kind::kPush : Flight::Kind::kPing, uint8_t(which), 0,
+                             answer.sent[i].first, answer.sent[i].second});
+}
+
+void Model::deliver(State& state, const Flight& flight, size_t choice) {
+  if (!is_request(flight)) return end(state, flight);
+  const Body& rails = body(flight);
+  arrive(state, flight, rails.from[choice / rails.to.size()], rails.to[choice % rails.to.size()]);
+}
+
+/// A request comes to a NID: whoever has it now answers.
+void Model::arrive(State& state, const Flight& flight, NidNumber from, NidNumber to) {
+  const int owner = owner_of(state, to);
+  if (owner == -1 || owner == int(flight.node)) {
+    state.flights.push_back(lost(flight));
+    return;
+  }
+  const bool push = flight.kind == Flight::Kind::kPush;
+  Body answer{{to}, {from}, push ? NidList{} : node(state, size_t(owner)).own};
+  state.flights.push_back({push ? Flight::Kind::kAck : Flight::Kind::kReply, flight.node, uint8_t(owner), flight.token,
+                           number_of(std::move(answer))});
+  let(state, size_t(owner),
+      {.kind = push ? Happening::Kind::kPush : Happening::Kind::kPing, .from = from, .to = to, .body = flight.body});
+}
+
+/// The sender hears what became of its request.
+void Model::end(State& state, const Flight& flight) {
+  static constexpr Happening::Kind kKinds[] = {Happening::Kind::kPing,      Happening::Kind::kReply,
+                                               Happening::Kind::kPush,      Happening::Kind::kAck,
+                                               Happening::Kind::kPingFails, Happening::Kind::kPushFails};
+  Asked asked{.kind = kKinds[size_t(flight.kind)], .token = flight.token, .body = flight.body};
+  if (!is_loss(flight)) {
+    asked.from = body(flight).from.front();
+    asked.to = body(flight).to.front();
+  }
+  let(state, flight.node, asked);
+}
+
+void Model::lose(State& state, size_t which) const {
+  --state.losses;
+  Flight& flight = state.flights[which];
+  flight = lost(flight);
+  const bool push = flight.kind == Flight::Kind::kPushLost;
+  const Mutant silent = push ? Mutant::kLostPushIsNotNoticed : Mutant::kLostPingIsNotNoticed;
+  if (options_.mutant == silent) flight.token = kNoToken;
+}
+
+void Model::restart(State& state, size_t number) {
+  --state.restarts;
+  std::erase_if(state.flights, [&](const Flight& flight) { return flight.node == number; });
+  for (Flight& flight : state.flights)
+    if (!is_request(flight) && !is_loss(flight) && flight.sender == number) flight = lost(flight);
+  state.nodes[number] = number_of(begin(options_.nodes[number].nids));
+}
+
+// --- what must be, and words -----------------------------------------------------------------------------------------
+
+std::string Model::wrong_between(const State& state, size_t one, size_t other) const {
+  const auto& nids = node(state, other).own.nids;
+  const PeerState* peer = node(state, one).peer_of(nids.front());
+  const bool right = peer != nullptr && peer->nids.front() == nids.front() && (peer->state & kPeerMultiRail) != 0 &&
+                     peer->up_to_date &&
+                     std::is_permutation(nids.begin(), nids.end(), peer->nids.begin(), peer->nids.end());
+  return right ? "" : fmt::format("node {} does not know node {} as it is", one, other);
+}
+
+std::string Model::not_converged(const State& state) const {
+  std::string wrong;
+  for (size_t i = 0; i < state.nodes.size() && wrong.empty(); ++i) {
+    if (node(state, i).waits()) return fmt::format("somebody waits on node {}", i);
+    for (size_t j = 0; j < state.nodes.size() && wrong.empty(); ++j)
+      if (talks(i, j)) wrong = wrong_between(state, i, j);
+  }
+  return wrong;
+}
+
+std::string Model::text_of(const Flight& flight) const {
+  static constexpr const char* kNames[] = {"ping", "reply", "push", "ack", "failure of a ping", "failure of a push"};
+  const Body& what = body(flight);
+  std::string text = kNames[size_t(flight.kind)];
+  if (is_loss(flight)) return text + fmt::format(" of node {}", flight.node);
+  text += fmt::format(" {} > {}", fmt::join(what.from, ","), fmt::join(what.to, ","));
+  if (!what.list.nids.empty())
+    text += fmt::format(" sequence {}: {}", what.list.sequence, fmt::join(what.list.nids, ","));
+  return text + (flight.token == kNoToken ? ", forgotten" : "");
+}
+
+std::string Model::text_of(const State& state, const Step& step) const {
+  switch (step.kind) {
+    case Step::Kind::kSend: return fmt::format("node {} wants to send to {}", step.which, step.choice);
+    case Step::Kind::kDeliver: return fmt::format("arrives ({}): {}", step.choice, text_of(state.flights[step.which]));
+    case Step::Kind::kLose: return "is lost: " + text_of(state.flights[step.which]);
     case Step::Kind::kRestart: return fmt::format("node {} begins anew", step.which);
     case Step::Kind::kChange: return fmt::format("node {} adds or deletes its other NID", step.which);
   }
   return "";
 }
 
-std::vector<Step> Model::steps() const {
-  std::vector<Step> all;
-  const auto add = [&](Step::Kind kind, size_t which, size_t choice) {
-    all.push_back({kind, uint8_t(which), uint8_t(choice)});
-  };
-  for (size_t i = 0; i < flights_.size(); ++i) {
-    const Flight& flight = flights_[i];
-    const bool request = flight.kind == Kind::kPing || flight.kind == Kind::kPush;
-    for (size_t c = 0; c < (request ? flight.from.size() * flight.to.size() : 1); ++c) add(Step::Kind::kDeliver, i, c);
-    if (losses_ > 0 && flight.kind != Kind::kFailure) add(Step::Kind::kLose, i, 0);
-  }
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    size_t choice = 0;
-    for (size_t j = 0; j < nodes_.size(); ++j) {
-      if (!talks(i, j)) continue;
-      for (const Nid& nid : nodes_[j]->nids()) {
-        const PeerNi* ni = nodes_[i]->peers->find(nid);
-        const bool waits = nodes_[i]->waiting.contains(uint64_t(number_of(nid)));
-        if (!waits && (ni == nullptr || !ni->peer->up_to_date)) add(Step::Kind::kSend, i, choice);
-        ++choice;
-      }
-    }
-    if (restarts_ > 0) add(Step::Kind::kRestart, i, 0);
-    const int extra = options_.nodes[i].extra;
-    if (changes_ == 0 || extra == 0) continue;
-    const int owner = owner_of(nid_of(extra));
-    if (owner == -1 || owner == int(i)) add(Step::Kind::kChange, i, 0);
-  }
-  return all;
-}
-
-void Model::take(const Step& step) {
-  switch (step.kind) {
-    case Step::Kind::kSend: {
-      Side& node = *nodes_[step.which];
-      size_t choice = 0;
-      for (size_t j = 0; j < nodes_.size(); ++j) {
-        if (!talks(step.which, j)) continue;
-        for (const Nid& nid : nodes_[j]->nids())
-          if (choice++ == step.choice) {
-            node.waiting.insert(uint64_t(number_of(nid)));
-            node.machine->discover(**node.peers->find_or_create(nid, kAnyNid), uint64_t(number_of(nid)), false);
-          }
-      }
-      break;
-    }
-    case Step::Kind::kDeliver: deliver(step.which, step.choice); break;
-    case Step::Kind::kLose: lose(step.which); break;
-    case Step::Kind::kRestart: restart(step.which); break;
-    case Step::Kind::kChange: change(step.which); break;
-  }
-  settle();
-}
-
-void Model::settle() {
-  for (auto& node : nodes_)
-    while (node->machine->pending()) (void)node->machine->turn();
-}
-
-void Model::deliver(size_t which, size_t choice) {
-  const Flight flight = flights_[which];
-  flights_.erase(flights_.begin() + std::ptrdiff_t(which));
-  switch (flight.kind) {
-    case Kind::kPing:
-    case Kind::kPush:
-      return arrive(flight, flight.from[choice / flight.to.size()], flight.to[choice % flight.to.size()]);
-    case Kind::kReply:
-    case Kind::kAck:
-    case Kind::kFailure: return end(flight);
-  }
-}
-
-/// A request comes to a NID: whoever has it now answers; its driver makes a peer of who connected.
-void Model::arrive(const Flight& flight, const Nid& from, const Nid& to) {
-  const int owner = owner_of(to);
-  Flight answer = flight;
-  answer.from = {to};
-  answer.to = {from};
-  if (owner == -1 || owner == int(flight.node)) {
-    answer.kind = Kind::kFailure;
-    answer.push = flight.kind == Kind::kPush;
-    answer.from = answer.to = {};
-    answer.info = {};
-  } else {
-    Side& node = *nodes_[size_t(owner)];
-    if (owner_of(from) != owner) (void)node.peers->find_or_create(from, to);
-    if (flight.kind == Kind::kPush) {
-      PingData data;
-      data.decode.info = flight.info;
-      data.from = from;
-      data.to = to;
-      const PeerNi* ni = node.peers->find(from);
-      const bool old = ni != nullptr && flight.info.sequence < ni->peer->discovery.peer_seqno;
-      if (options_.mutant != Mutant::kOldPushIsIgnored || !old) node.machine->push_came(std::move(data));
-      if (options_.mutant == Mutant::kCrossedReplyIsBelieved && ni != nullptr)
-        node.peers->find(from)->peer->discovery.pushed_meanwhile = false;
-      answer.info = {};
-    } else {
-      answer.info = node.info();
-    }
-    answer.kind = flight.kind == Kind::kPush ? Kind::kAck : Kind::kReply;
-    answer.sender = size_t(owner);
-  }
-  flights_.push_back(std::move(answer));
-}
-
-/// The sender hears what became of its request.
-void Model::end(const Flight& flight) {
-  Side& node = *nodes_[flight.node];
-  const Peer* peer = node.peers->find_peer(uint32_t(flight.number >> 32));
-  const Nid primary = peer == nullptr ? kAnyNid : peer->primary().nid;
-  if (flight.kind == Kind::kFailure) {
-    if (!flight.push) return node.machine->ping_failed(flight.number, -ETIMEDOUT);
-    return options_.mutant == Mutant::kFailedPushCounts ? node.machine->push_ended(flight.number, 0, primary)
-                                                        : node.machine->push_ended(flight.number, -ETIMEDOUT, kAnyNid);
-  }
-  const Nid by = flight.from.front();
-  if (flight.kind == Kind::kAck) return node.machine->push_ended(flight.number, 0, by);
-  PingData data;
-  data.decode.info = flight.info;
-  data.from = by;
-  data.to = flight.to.front();
-  node.machine->ping_answered(flight.number, std::move(data));
-}
-
-void Model::lose(size_t which) {
-  --losses_;
-  Flight& flight = flights_[which];
-  const bool push = flight.kind == Kind::kPush || flight.kind == Kind::kAck;
-  const Mutant silent = push ? Mutant::kLostPushIsNotNoticed : Mutant::kLostPingIsNotNoticed;
-  if (options_.mutant == silent) {
-    flights_.erase(flights_.begin() + std::ptrdiff_t(which));
-    return;
-  }
-  flight = {.kind = Kind::kFailure, .node = flight.node, .number = flight.number, .push = push};
-}
-
-void Model::restart(size_t number) {
-  --restarts_;
-  std::erase_if(flights_, [&](const Flight& flight) { return flight.node == number; });
-  for (Flight& flight : flights_)
-    if ((flight.kind == Kind::kReply || flight.kind == Kind::kAck) && flight.sender == number)
-      flight = {
-          .kind = Kind::kFailure, .node = flight.node, .number = flight.number, .push = flight.kind == Kind::kAck};
-  nodes_[number].reset();
-  nodes_[number] = std::make_unique<Side>(*this, number, options_.nodes[number].nids);
-}
-
-void Model::change(size_t number) {
-  --changes_;
-  Side& node = *nodes_[number];
-  const Nid nid = nid_of(options_.nodes[number].extra);
-  if (node.nis->find(nid) != nullptr)
-    node.ni_del(nid);
-  else
-    node.ni_add(nid);
-  node.peers->nis_changed();
-  if (options_.mutant != Mutant::kSequenceStays) node.machine->set_sequence(node.nis->sequence());
-}
-
-std::string Model::key() const {
-  std::string key = fmt::format("{}.{}.{};", losses_, restarts_, changes_);
-  for (const auto& node : nodes_) key += node->key(flights_) + ";";
-  std::vector<std::string> others;  // that belong to no peer any more
-  for (const Flight& flight : flights_)
-    if (nodes_[flight.node]->peers->find_peer(uint32_t(flight.number >> 32)) == nullptr)
-      others.push_back(fmt::format("{} {}", flight.node, text_of(flight)));
-  std::sort(others.begin(), others.end());
-  for (const auto& one : others) key += one + ";";
-  return key;
-}
-
-std::string Model::not_converged() const {
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (!nodes_[i]->waiting.empty()) return fmt::format("somebody waits on node {}", i);
-    for (size_t j = 0; j < nodes_.size(); ++j) {
-      if (!talks(i, j)) continue;
-      const auto nids = nodes_[j]->nids();
-      const PeerNi* ni = nodes_[i]->peers->find(nids.front());
-      const bool right = ni != nullptr && &ni->peer->primary() == ni && ni->peer->multi_rail() &&
-                         ni->peer->up_to_date && ni->peer->ni_count() == nids.size() &&
-                         std::all_of(nids.begin(), nids.end(), [&](const Nid& nid) {
-                           const PeerNi* one = nodes_[i]->peers->find(nid);
-                           return one != nullptr && one->peer == ni->peer;
-                         });
-      if (!right) return fmt::format("node {} does not know node {} as it is", i, j);
-    }
-  }
-  return "";
+std::string Model::text_of(const State& state) const {
+  std::string text;
+  for (size_t i = 0; i < state.nodes.size(); ++i) text += fmt::format("node {} {}\n", i, node(state, i).text());
+  for (const Flight& flight : state.flights) text += "  under way: " + text_of(flight) + "\n";
+  return text;
 }
 
 }  // namespace ulnet::model

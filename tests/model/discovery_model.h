@@ -1,36 +1,26 @@
 // The discovery protocol between two or three nodes as a space of states: each node is the real machine with its real
-// peer table (control/discovery, control/peers), the network is a set of messages of which any may come next or be
-// lost, and nodes may begin anew or change their NIDs. Steps are chosen from outside (search.h); there is no clock, no
-// randomness, and no driver. What traffic would do - the choice of a rail, a peer entry for whoever connects - is taken
-// in its largest freedom: every rail that may be chosen is a step of its own. One thing is taken for granted: what a
-// node sent before it began anew arrives before that, or not at all, since its connections ended with it.
+// peer table (node_model.h), the network is a set of messages of which any may come next or be lost, and nodes may
+// begin anew or change their NIDs. Steps are chosen from outside (search.h); there is no clock, no randomness, and no
+// driver. What traffic would do - the choice of a rail, a peer entry for whoever connects - is taken in its largest
+// freedom: every rail that may be chosen is a step of its own. One thing is taken for granted: what a node sent before
+// it began anew arrives before that, or not at all, since its connections ended with it. A state is a small value. What
+// a node does in a state of its own is worked out once, by the real machine, and looked up from then on: there are far
+// fewer states of one node than of all.
 #pragma once
-#include <memory>
-#include <set>
+#include <compare>
+#include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "control/discovery/discovery.h"
+#include "tests/model/node_model.h"
 
 namespace ulnet::model {
 
-/// Faults that are planted into the protocol. The search has to find each of them.
-enum class Mutant : uint8_t {
-  kNone,
-  kLostPingIsNotNoticed,    ///< no time-out of a ping
-  kLostPushIsNotNoticed,    ///< no time-out of a push
-  kOldPushIsIgnored,        ///< one with a lower sequence than what is known: a node that began anew is not believed
-  kCrossedReplyIsBelieved,  ///< a reply older than a push that came meanwhile
-  kFailedPushCounts,        ///< a push that failed counts as acknowledged
-  kSequenceStays,           ///< a change of the NIDs is not noticed by the machine
-  kCount
-};
-[[nodiscard]] const char* name_of(Mutant mutant);
-
-/// A node: NIDs are numbers, 10.0.0.N@tcp; the first is the primary.
+/// A node; the first NID is the primary.
 struct ModelNode {
-  std::vector<int> nids;
-  int extra = 0;             ///< a NID that it may add and delete, as long as no other node has it; 0 = none
+  std::vector<NidNumber> nids;
+  NidNumber extra = 0;       ///< a NID that it may add and delete, as long as no other node has it; 0 = none
   std::vector<size_t> with;  ///< the nodes that it sends to; empty = all others
 };
 struct ModelOptions {
@@ -45,56 +35,94 @@ struct ModelOptions {
 struct Step {
   enum class Kind : uint8_t { kSend, kDeliver, kLose, kRestart, kChange } kind = Kind::kSend;
   uint8_t which = 0;   ///< node, or message
-  uint8_t choice = 0;  ///< of kSend: which NID of whom; of kDeliver: which rail
+  uint8_t choice = 0;  ///< of kSend: to which NID; of kDeliver: which rail
   [[nodiscard]] bool fault() const { return kind >= Kind::kLose; }
 };
 
-class Side;
+/// A message, or the end of one that is lost: its sender hears of it some time.
+struct Flight {
+  enum class Kind : uint8_t { kPing, kReply, kPush, kAck, kPingLost, kPushLost } kind = Kind::kPing;
+  uint8_t node = 0;    ///< who asked or pushed
+  uint8_t sender = 0;  ///< of kReply and kAck: who answers
+  Token token = kNoToken;
+  uint32_t body = 0;  ///< Model's number of rails and list
+  auto operator<=>(const Flight&) const = default;
+};
+
+/// All that the future depends on; equal for states that differ in names only.
+struct State {
+  uint8_t losses = 0, restarts = 0, changes = 0;  ///< that may still come
+  std::vector<uint32_t> nodes;                    ///< Model's numbers of their states
+  std::vector<Flight> flights;                    ///< sorted
+  bool operator==(const State&) const = default;
+};
 
 class Model {
  public:
-  explicit Model(const ModelOptions& options);
-  ~Model();
+  explicit Model(const ModelOptions& options) : options_(options) {}
   Model(const Model&) = delete;
 
+  [[nodiscard]] State initial();
   /// What may happen now. kSend: for each NID of another node for which the sender would have to wait.
-  [[nodiscard]] std::vector<Step> steps() const;
-  void take(const Step& step);
-  /// A step of this state in words.
-  [[nodiscard]] std::string text_of(const Step& step) const;
-  /// All that the future depends on; equal for states that differ in names only.
-  [[nodiscard]] std::string key() const;
+  [[nodiscard]] std::vector<Step> steps(const State& state) const;
+  [[nodiscard]] State take(const State& state, const Step& step);
+  /// A step from this state in words.
+  [[nodiscard]] std::string text_of(const State& state, const Step& step) const;
+  [[nodiscard]] std::string text_of(const State& state) const;
   /// Each node knows each other as it is, and nobody waits. "" or what is not so.
-  [[nodiscard]] std::string not_converged() const;
+  [[nodiscard]] std::string not_converged(const State& state) const;
+  /// States of single nodes that were met.
+  [[nodiscard]] size_t node_states() const { return nodes_.size(); }
 
  private:
-  friend class Side;
-  enum class Kind : uint8_t { kPing, kReply, kPush, kAck, kFailure };
-  /// A message, or the end of one that is lost: its sender hears of it some time.
-  struct Flight {
-    Kind kind = Kind::kPing;
-    size_t node = 0;    ///< who asked or pushed
-    size_t sender = 0;  ///< of kReply and kAck: who answers
-    uint64_t number = 0;
-    bool push = false;  ///< of kFailure
-    std::vector<Nid> from, to;
-    wire::PingInfo info;
+  /// Rails that a message may take, and the list that it carries.
+  struct Body {
+    std::vector<NidNumber> from, to;
+    NidList list;
+    auto operator<=>(const Body&) const = default;
   };
+  /// A step of one node, by numbers.
+  struct Asked {
+    uint32_t node_state = 0;
+    Happening::Kind kind{};
+    Token token = kNoToken;
+    NidNumber from = 0, to = 0;
+    uint32_t body = 0;  ///< has the list
+    bool operator==(const Asked&) const = default;
+  };
+  struct AskedHash {
+    size_t operator()(const Asked& asked) const;
+  };
+  struct Answer {
+    uint32_t node_state = 0;
+    std::vector<std::pair<Token, uint32_t>> sent;  ///< with the bodies
+    std::vector<uint8_t> pushes;                   ///< which of them are
+    std::vector<Token> renamed;
+  };
+  [[nodiscard]] uint32_t number_of(NodeState state);
+  [[nodiscard]] uint32_t number_of(Body body);
+  [[nodiscard]] const NodeState& node(const State& state, size_t which) const {
+    return *nodes_by_number_[state.nodes[which]];
+  }
+  [[nodiscard]] const Body& body(const Flight& flight) const { return *bodies_by_number_[flight.body]; }
+  [[nodiscard]] const Answer& ask(const Asked& asked);
   [[nodiscard]] std::string text_of(const Flight& flight) const;
-  [[nodiscard]] int owner_of(const Nid& nid) const;
+  [[nodiscard]] int owner_of(const State& state, NidNumber nid) const;
   [[nodiscard]] bool talks(size_t from, size_t to) const;
-  void deliver(size_t which, size_t choice);
-  void arrive(const Flight& flight, const Nid& from, const Nid& to);
-  void end(const Flight& flight);
-  void lose(size_t which);
-  void restart(size_t node);
-  void change(size_t node);
-  void settle();
+  [[nodiscard]] std::string wrong_between(const State& state, size_t one, size_t other) const;
+  void let(State& state, size_t node, Asked asked);
+  void deliver(State& state, const Flight& flight, size_t choice);
+  void arrive(State& state, const Flight& flight, NidNumber from, NidNumber to);
+  void end(State& state, const Flight& flight);
+  void lose(State& state, size_t which) const;
+  void restart(State& state, size_t node);
 
   const ModelOptions options_;
-  unsigned losses_, restarts_, changes_;
-  std::vector<std::unique_ptr<Side>> nodes_;
-  std::vector<Flight> flights_;
+  std::map<NodeState, uint32_t> nodes_;
+  std::vector<const NodeState*> nodes_by_number_;
+  std::map<Body, uint32_t> bodies_;
+  std::vector<const Body*> bodies_by_number_;
+  std::unordered_map<Asked, Answer, AskedHash> answers_;
 };
 
 }  // namespace ulnet::model

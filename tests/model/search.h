@@ -1,5 +1,4 @@
-// Exhaustive search through the states of a Model (discovery_model.h). A state is where a path of steps leads; it is
-// made again from the beginning when it is wanted, since nodes cannot be copied. What it looks for:
+// Exhaustive search through the states of a Model (discovery_model.h), depth first. What it looks for:
 //   - a state in which nothing can happen any more without a fault, and which is not converged (deadlock, or a stop in
 //     the wrong state);
 //   - a cycle of steps without a fault (live-lock).
@@ -14,6 +13,8 @@ namespace ulnet::model {
 
 struct SearchResult {
   size_t states = 0;
+  size_t steps = 0;
+  size_t node_states = 0;          ///< of single nodes, which are what the real machine was asked about
   size_t converged = 0;            ///< final states, in which all is as it must be
   bool complete = false;           ///< no state was left out
   std::string wrong;               ///< "" or what was found
