@@ -102,8 +102,9 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   PeerSlice* from = nullptr;
   Nid from_nid;
   bool rdma_request = false;  ///< o2iblnd PUT_REQ / GET_REQ: the payload has not been sent yet
-  bool movable = false;  ///< all of the message is here, and the LND can read on without this slot: kTaken may come
-  Segment arrived;       ///< the payload of a movable one, in memory of the LND
+  bool movable = false;   ///< all of the message is here, and the LND can read on without this slot: kTaken may come
+  Payload arrived;        ///< the payload of a movable one, in memory of the LND, in the pieces that it came in
+  Segment arrived_piece;  ///< the LND's, for a payload in one piece: see arrived_whole()
   // Set by the core: the verdict before the slot leaves its worker, or comes back; the window for kReceive.
   RxVerdict verdict = RxVerdict::kReceive;
   Payload into;  ///< where the first into.length bytes go; the rest of payload_length is discarded
@@ -128,6 +129,11 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
     arrived = {};
     verdict = RxVerdict::kReceive;
     into = {};
+  }
+  /// For the LND: all of the payload is at `base`. The slot must not move from here on.
+  void arrived_whole(std::byte* base, uint32_t bytes) {
+    arrived_piece = {base, bytes};
+    arrived = {&arrived_piece, 1, 0, bytes};
   }
 };
 

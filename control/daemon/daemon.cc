@@ -53,7 +53,12 @@ TextResult<void> Daemon::open_node(const config::DesiredState& state) {
   if (!devices->empty())
     if (auto needs = Ports::host_needs(*devices, *host_config); !needs) return needs;
   auto host = Host::start(*host_config);
-  if (!host) return tl::unexpected(text_error("cannot start the worker threads", host.error()));
+  if (!host) {
+    TextError error = text_error("cannot start the worker threads", host.error());
+    if (error.code == -ENOMEM && !host_config->eal_memory_text.empty())
+      error.what += ": " + host_config->eal_memory_text;
+    return tl::unexpected(std::move(error));
+  }
   host_ = std::move(*host);
   for (const std::string& line : host_->describe()) options_.log(line);
 

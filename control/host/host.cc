@@ -59,10 +59,13 @@ Result<std::unique_ptr<Host>> Host::start(const HostConfig& config) {
   if (!placement) return tl::unexpected(placement.error());
   host->placement_ = std::move(*placement);
   if (auto opened = host->control_gate_.open(); !opened) return tl::unexpected(opened.error());
-  const bool hugepages = config.huge != HugePages::kNo && huge_pages_free() > 0;
+  if (config.dpdk == DpdkMode::kOwn && uint64_t{config.eal_memory_mb} << 20 > limit)
+    return fail(ENOMEM, "packet buffers would take more memory than this machine can give them", config.eal_memory_mb);
+  const uint64_t pages = config.dpdk == DpdkMode::kOwn ? (uint64_t{config.eal_memory_mb} + 1) / 2 : 1;
+  const bool hugepages = config.huge != HugePages::kNo && huge_pages_free() >= pages;
   if (config.huge == HugePages::kYes && !hugepages)
-    return fail(ENOMEM,
-                "ulnet.memory.hugepages is `yes`, but no huge page is free: sysctl -w vm.nr_hugepages=N (of 2 MiB)");
+    return fail(ENOMEM, "ulnet.memory.hugepages is `yes`, but too few are free: sysctl -w vm.nr_hugepages=N (of 2 MiB)",
+                pages);
   switch (config.dpdk) {
     case DpdkMode::kNone:
       host->environment_ = "sockets only, without DPDK";

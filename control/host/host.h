@@ -31,6 +31,7 @@ struct HostConfig {
   std::vector<std::string> devices;  ///< PCI addresses for DPDK
   std::vector<std::string> virtual_devices;
   uint32_t eal_memory_mb = 64;
+  std::string eal_memory_text;      ///< the sum behind it, for who is told that there is too little
   uint64_t memory_limit_bytes = 0;  ///< of all arenas; 0 = three quarters of the machine's memory
   HugePages huge = HugePages::kAuto;
 };

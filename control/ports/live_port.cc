@@ -82,11 +82,16 @@ void LivePort::link_look(Instant now) {
   const dpdk::LinkState link = port_->link();
   const bool changed = link.up != link_.up;
   link_ = link;
-  const bool awaited = port_->needs_link() && !link.up;
   std::vector<int> fds;
   port_->wait_fds(fds);
-  look_ = now + (awaited ? dpdk::Port::kLinkAwait : fds.empty() ? dpdk::Port::kLinkPoll : kLookAnyway);
-  if (!changed) return;
+  look_ = now + (port_->needs_link() ? dpdk::Port::kLinkAwait : fds.empty() ? dpdk::Port::kLinkPoll : kLookAnyway);
+  if (changed) link_told(link);
+  const bool lost = !link.up && (port_->lost_interface() || (changed && port_->loses_link_for_good()));
+  if (lost && !std::exchange(lost_, true)) reset();
+  if (link.up) lost_ = false;
+}
+
+void LivePort::link_told(const dpdk::LinkState& link) {
   if (port_->needs_link() && !resetting_) {
     if (!link.up) port_->stop_begin();
     let_in();
@@ -95,7 +100,6 @@ void LivePort::link_look(Instant now) {
     if (!link.up) worker->ask_forget();
   if (link.up) workers_[0]->ask_announce();
   if (options_.watcher != nullptr) options_.watcher->link_changed(link);
-  if (!link.up && port_->loses_link_for_good()) reset();
 }
 
 void LivePort::reset() {
@@ -129,15 +133,15 @@ void LivePort::reset_go_on(Instant now) {
 
 /// Tells of the success, and of the failure of a try that somebody asked for.
 void LivePort::reopen(Instant now) {
+  if (std::exchange(link_, {}).up) link_told(link_);  // what is closed has no link: the next one is a new one
   const auto opened = port_->reopen();
   look_ = kNever;
   if (opened) {
-    resetting_ = false;
+    resetting_ = lost_ = false;
     problem_.reset();
     if (options_.watcher != nullptr) options_.watcher->reset_done(nullptr);
     link_look(now);
     let_in();
-    workers_[0]->ask_announce();
     return;
   }
   problem_ = opened.error();

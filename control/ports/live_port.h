@@ -53,8 +53,8 @@ class LivePort {
   [[nodiscard]] unsigned worker_count() const { return unsigned(workers_.size()); }
   [[nodiscard]] const PortWorker& worker(unsigned index) const { return *workers_[index]; }
   /// Closes the device and opens it again as it was; reset_done() tells, maybe before this returns. A device that loses
-  /// its link for good is reset by itself then. One at a time: asked again meanwhile it does
-  /// nothing, but while the device is closed it tries at once.
+  /// its link for good, or whose interface another one has replaced, is reset by itself then. One at a time: asked
+  /// again meanwhile it does nothing, but while the device is closed it tries at once.
   void reset();
   /// Why the device is closed and tried again; null: it is open.
   [[nodiscard]] const dpdk::PortProblem* problem() const { return problem_ ? &*problem_ : nullptr; }
@@ -76,6 +76,7 @@ class LivePort {
   void let_in();
   void notify_workers();
   void link_look(Instant now);
+  void link_told(const dpdk::LinkState& link);
   void reset_go_on(Instant now);
   void reopen(Instant now);
   void capture_go_on(Instant now);
@@ -103,6 +104,7 @@ class LivePort {
   Duration reopen_pause_ = kReopenFirst;
   std::optional<dpdk::PortProblem> problem_;
   bool resetting_ = false;  // until the device is open again
+  bool lost_ = false;       // what the device needs has gone, and a reset has been asked for
   bool tell_failure_ = false;
   bool closed_ = false;
   std::unique_ptr<dpdk::Capture> capture_;

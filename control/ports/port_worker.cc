@@ -37,7 +37,7 @@ unsigned PortWorker::turn(Instant now) {
     stack_.flush(now);
   }
   if (app_ != nullptr && app_->done()) done_.store(true, std::memory_order_release);
-  nap_ = work > 0 ? kNapMin : std::min(nap_ * 2, kNapMax);
+  if (work > 0) nap_ = kNapMin;
   (work > 0 ? busy_cycles_ : idle_cycles_).add(cycle_count() - from);
   return work;
 }

@@ -19,7 +19,11 @@ class PortWorker final : public Turnable {
   unsigned wait_fds(std::span<int> out) override;
   [[nodiscard]] IdleGate& gate() override { return gate_; }
   void note_asleep() override { queue_.arm_interrupt(); }
-  void note_awake() override { queue_.disarm_interrupt(); }
+  /// A sleep was in vain until a turn finds work: the next one may last longer.
+  void note_awake() override {
+    nap_ = std::min(nap_ * 2, kNapMax);
+    queue_.disarm_interrupt();
+  }
 
   /// Control: announce our addresses (again), and wake for it.
   void ask_announce() {
@@ -50,7 +54,7 @@ class PortWorker final : public Turnable {
   std::unique_ptr<PortApp> app_;  // may be null
   IdleGate gate_;
   Instant now_ = kNever;
-  Duration nap_ = kNapMin;
+  Duration nap_ = kNapMin;  // how long the next sleep may last without an interrupt
   Counter busy_cycles_, idle_cycles_;
   std::atomic<bool> announce_{false};  // control: w, worker: r
   std::atomic<bool> forget_{false};    // control: w, worker: r

@@ -213,7 +213,9 @@ TextResult<void> Ports::host_needs(const std::vector<config::DeviceConfig>& devi
   }
   host.dpdk = DpdkMode::kOwn;
   const unsigned machine = std::max(1u, std::thread::hardware_concurrency());
-  host.eal_memory_mb = port_memory_mb(ports, host.worker_count != 0 ? host.worker_count : machine);
+  const unsigned workers = host.worker_count != 0 ? host.worker_count : machine;
+  host.eal_memory_mb = port_memory_mb(ports, workers);
+  host.eal_memory_text = port_memory_text(ports, workers);
   return {};
 }
 

@@ -286,7 +286,7 @@ void take_payload(Worker& w, RxSlot& slot) {
   auto* m = static_cast<Message*>(slot.core_message);
   slot.core_message = nullptr;
   if (m != nullptr) {
-    PayloadCursor to(slot.into), from({&slot.arrived, 1, 0, slot.arrived.bytes});
+    PayloadCursor to(slot.into), from(slot.arrived);
     payload_copy(to, from);
     m->rx_result = {};
   }

@@ -23,6 +23,8 @@ std::vector<std::string> eal_arguments(const EalConfig& config) {
     out.insert(out.end(), {"--no-huge", "--no-shconf"});
   }
   out.insert(out.end(), {"-m", std::to_string(config.memory_mb)});
+  // Frames carry payload by its virtual address (packet.cc), which a NIC only reaches through an IOMMU.
+  out.insert(out.end(), {"--iova-mode", "va"});
   if (config.devices.empty()) out.push_back("--no-pci");
   for (const std::string& device : config.devices) out.insert(out.end(), {"--allow", device});
   for (const std::string& device : config.virtual_devices) out.insert(out.end(), {"--vdev", device});

@@ -96,12 +96,16 @@ Result<KernelLink::State> KernelLink::state() const {
   ifreq request{};
   std::strncpy(request.ifr_name, interface_.c_str(), IFNAMSIZ - 1);
   State out;
+  if (if_nametoindex(interface_.c_str()) != unsigned(index_)) return fail(ENODEV, "the interface has gone");
   if (::ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return fail(errno, "the interface has gone");
   out.up = (request.ifr_flags & IFF_UP) != 0;
   out.running = out.up && (request.ifr_flags & IFF_RUNNING) != 0;
-  if (::ioctl(socket.get(), SIOCGIFMTU, &request) != 0) return fail(errno, "the interface has gone");
-  out.mtu = uint32_t(request.ifr_mtu);
   return out;
+}
+
+bool KernelLink::replaced() const {
+  const unsigned now = is_open() ? if_nametoindex(interface_.c_str()) : 0;
+  return now != 0 && now != unsigned(index_);
 }
 
 }  // namespace ulnet::dpdk

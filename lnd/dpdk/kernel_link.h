@@ -23,10 +23,11 @@ class KernelLink {
   struct State {
     bool up = false;
     bool running = false;  ///< has a carrier
-    uint32_t mtu = 0;
   };
-  /// Errors: ENODEV when it has gone.
+  /// Errors: ENODEV when it has gone, also when another one has its name by now.
   [[nodiscard]] Result<State> state() const;
+  /// It has gone, and another one has its name.
+  [[nodiscard]] bool replaced() const;
   /// Queue pairs that XDP sockets can have: the interface's combined channels; 1 where it has none.
   [[nodiscard]] unsigned combined_channels() const;
   /// Readable when some link of the namespace has changed; drain() afterwards.

@@ -134,9 +134,10 @@ class TxLease {
   void* context_ = nullptr;
 };
 
-/// A frame of `headers` and the next `bytes` of `payload`. With a lease, and when the port sends several segments
-/// (`multi_segment`), the payload is attached where it lies; else, and when it is short or in too many pieces, it is
-/// copied. Advances the cursor. Null: no buffer, and the cursor has not moved. Requires headers.size() <= kHeadersMax.
+/// A frame of `headers` and the next `bytes` of `payload`. With a lease, and when the port
+/// takes it (`multi_segment`: PortQueue::lends()), the payload is attached where it lies; else, and when it is short or
+/// in too many pieces, it is copied. Advances the cursor. Null: no buffer, and the cursor has not moved. Requires
+/// headers.size() <= kHeadersMax.
 [[nodiscard]] rte_mbuf* frame_make(PacketPool& pool, Bytes headers, PayloadCursor& payload, uint32_t bytes,
                                    TxLease* lease, bool multi_segment);
 

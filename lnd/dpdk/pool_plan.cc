@@ -9,10 +9,10 @@ PoolPlan pool_plan(const PortConfig& config, BufferShape shape) {
   plan.lines = {
       {"receive queue", config.rx_depth * shape.segments},
       {"send queue", config.tx_depth * shape.segments},
-      {"allocator's cache", kPoolCache * 3 / 2},
+      {"allocator's caches", 2 * (kPoolCache * 3 / 2)},  // the worker's, and control's after a reset
       {"burst being received", kBurst * shape.segments},
       {"gathered to be sent", kTxGather * shape.segments},
-      {"waiting for neighbours", kParkedPacketsMax},
+      {"waiting for neighbours", kParkedPacketsMax * shape.segments},
       {"in flight", in_flight},
   };
   if (shape.kept_by_device != 0) plan.lines.push_back({"device's own rings", shape.kept_by_device});

@@ -214,7 +214,8 @@ void Port::agree_on_rss() {
   if (rte_eth_dev_rss_hash_conf_get(port_, &conf) != 0) return;
   if (!std::equal(kRssKey.begin(), kRssKey.end(), theirs.begin())) return;
   rss_.known = true;
-  rss_.udp_ports = (conf.rss_hf & RTE_ETH_RSS_NONFRAG_IPV4_UDP) != 0;
+  rss_.udp_ports_v4 = (conf.rss_hf & RTE_ETH_RSS_NONFRAG_IPV4_UDP) != 0;
+  rss_.udp_ports_v6 = (conf.rss_hf & RTE_ETH_RSS_NONFRAG_IPV6_UDP) != 0;
   rss_.redirection = std::move(queues);
 }
 
@@ -232,6 +233,7 @@ Port::Done Port::set_up_queues() {
     if (rc != 0) return problem(rc, "the device refuses a queue", driver_words(rc));
     queue->given_.port = port_;
     queue->given_.offloads = offloads_;
+    queue->given_.lends = spec_.kind != DeviceKind::kPci || !registered_.empty();
   }
   return {};
 }
@@ -249,6 +251,8 @@ Port::Done Port::start_device() {
   if (auto done = configure(); !done) return done;
   if (auto done = set_up_queues(); !done) return done;
   if (auto done = set_mtu(); !done) return done;
+  for (const Memory& memory : registered_)
+    if (auto mapped = map(memory); !mapped) return problem(mapped.error());
   (void)rte_eth_dev_callback_register(port_, RTE_ETH_EVENT_INTR_LSC, &Events::happened, events_.get());
   (void)rte_eth_dev_callback_register(port_, RTE_ETH_EVENT_INTR_RESET, &Events::happened, events_.get());
   if (const int rc = rte_eth_dev_start(port_); rc != 0) {
@@ -420,12 +424,19 @@ bool Port::packets_conserved() const {
 
 Result<void> Port::memory_register(void* base, size_t bytes) {
   if (spec_.kind != DeviceKind::kPci) return {};
-  rte_eth_dev_info info;
-  if (rte_eth_dev_info_get(port_, &info) != 0) return fail(ENODEV, "the device does not describe itself");
   const size_t page = size_t(sysconf(_SC_PAGESIZE));
   if (rte_extmem_register(base, bytes, nullptr, 0, page) != 0 && rte_errno != EEXIST)
     return fail(rte_errno, "DPDK cannot register the memory");
-  if (rte_dev_dma_map(info.device, base, uint64_t(uintptr_t(base)), bytes) != 0)
+  if (auto mapped = map({base, bytes}); !mapped) return mapped;
+  registered_.push_back({base, bytes});
+  for (auto& queue : queues_) queue->given_.lends = true;
+  return {};
+}
+
+Result<void> Port::map(const Memory& memory) {
+  rte_eth_dev_info info;
+  if (rte_eth_dev_info_get(port_, &info) != 0) return fail(ENODEV, "the device does not describe itself");
+  if (rte_dev_dma_map(info.device, memory.base, uint64_t(uintptr_t(memory.base)), memory.bytes) != 0)
     return fail(rte_errno, "the device cannot reach the memory (no IOMMU?)");
   return {};
 }

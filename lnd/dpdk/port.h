@@ -81,6 +81,8 @@ class Port {
   [[nodiscard]] bool needs_link() const { return traits_of(spec_.kind).needs_link; }
   /// Once its link is gone it stays gone until the device is opened again: memif's client does not connect twice.
   [[nodiscard]] bool loses_link_for_good() const;
+  /// The system's interface has gone and another one has its name: the device is of no use until it is opened again.
+  [[nodiscard]] bool lost_interface() const { return kernel_.replaced(); }
   /// Asks the workers to let go of the queues; each does at its next receive().
   void stop_begin();
   [[nodiscard]] bool stopped() const;
@@ -109,7 +111,8 @@ class Port {
   /// All buffers are in their pools.
   [[nodiscard]] bool packets_conserved() const;
 
-  /// Makes memory known to the device, so that frames may carry it (NICs; virtual devices need nothing). Page-aligned.
+  /// Makes memory known to the device, so that frames may carry it (NICs; virtual devices need nothing). Page-aligned,
+  /// before start(), and from then on whatever frames carry must be registered. It stays known after a reset.
   [[nodiscard]] Result<void> memory_register(void* base, size_t bytes);
 
  private:
@@ -123,6 +126,11 @@ class Port {
   [[nodiscard]] Done set_up_queues();
   [[nodiscard]] Done set_mtu();
   [[nodiscard]] Done start_device();
+  struct Memory {
+    void* base;
+    size_t bytes;
+  };
+  [[nodiscard]] Result<void> map(const Memory& memory);
   void agree_on_rss();
   void find_wait_fds();
   void close_device();
@@ -143,6 +151,7 @@ class Port {
   RssModel rss_;
   uint64_t rss_types_ = 0;  // DPDK's bits: what the device was asked to take into the hash
   KernelLink kernel_;
+  std::vector<Memory> registered_;
   std::vector<std::unique_ptr<PortQueue>> queues_;
   std::unique_ptr<Events> events_;
   uint64_t resets_ = 0, resets_failed_ = 0;

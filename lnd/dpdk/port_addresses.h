@@ -8,7 +8,8 @@
 
 namespace ulnet::dpdk {
 
-inline constexpr unsigned kPortAddressesMax = 16;  ///< IP addresses of one port
+inline constexpr unsigned kStaticNeighboursMax = 512;  ///< of one port; the cache keeps as many places for others
+inline constexpr unsigned kPortAddressesMax = 16;      ///< IP addresses of one port
 
 struct PortAddresses {
   std::vector<IpPrefix> own;

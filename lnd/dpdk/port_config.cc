@@ -97,6 +97,8 @@ Result<void> port_config_check(const PortConfig& config, const DeviceSpec& spec,
   if (config.vlan > 4094) return fail(EINVAL, "a VLAN id is 1 to 4094");
   if (config.mac && (config.mac->is_group() || config.mac->is_zero()))
     return fail(EINVAL, "the MAC address of a port is neither a group nor zero");
+  if (config.neighbours.size() > kStaticNeighboursMax)
+    return fail(EINVAL, "more static neighbours than a port can have", kStaticNeighboursMax);
   if (queues == 0) return fail(EINVAL, "a port needs at least one queue");
   if (traits.queues_max != 0 && queues > traits.queues_max)
     return fail(EINVAL, "this kind of device has fewer queues than there are workers", traits.queues_max);

@@ -56,6 +56,7 @@ struct QueueCounters {
 struct QueueDevice {
   uint16_t port = UINT16_MAX;
   PortOffloads offloads;
+  bool lends = false;  ///< the device reaches memory that is not the port's own: all of it, or what was registered
   int wait_fd = -1;
   bool drain_fd = false;  ///< the descriptor is an eventfd of its own, to be read after a wake-up
   bool peek = false;      ///< the device tells how many packets wait
@@ -100,6 +101,8 @@ class PortQueue {
   [[nodiscard]] PacketPool& pool() { return *pool_; }
   /// As the device had them when the worker was let in.
   [[nodiscard]] const PortOffloads& offloads() const { return device_.offloads; }
+  /// Frames may carry payload where it lies (frame_make). A NIC reaches only what Port::memory_register() has told it.
+  [[nodiscard]] bool lends() const { return device_.lends && device_.offloads.multi_segment; }
   [[nodiscard]] uint16_t index() const { return queue_; }
   [[nodiscard]] QueueCounters& counters() { return counters_; }
 

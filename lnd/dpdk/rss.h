@@ -28,11 +28,12 @@ inline constexpr std::array<uint8_t, 40> kRssKey{0x6D, 0x5A, 0x56, 0xDA, 0x25, 0
 /// What a port does with flows that arrive.
 struct RssModel {
   bool known = false;  ///< the device says that it has our key and table; else the queue is found out by what arrives
-  bool udp_ports = false;
+  bool udp_ports_v4 = false, udp_ports_v6 = false;  ///< of the family: UDP ports are in the hash
   std::vector<uint16_t> redirection;  ///< queue by hash modulo size
   /// Queue on which frames of this flow arrive. Requires known.
   [[nodiscard]] uint16_t queue_of(const FlowKey& flow) const {
-    return redirection[rss_hash(flow, udp_ports) % redirection.size()];
+    const bool ports = flow.source.is_v4() ? udp_ports_v4 : udp_ports_v6;
+    return redirection[rss_hash(flow, ports) % redirection.size()];
   }
 };
 

@@ -33,7 +33,7 @@ Stack::Stack(const Config& config, PortQueue& queue, StackMesh* mesh)
       neighbours_(config.cache, *this),
       eth_bytes_(config.vlan != 0 ? kEthBytes + kVlanBytes : kEthBytes) {
   for (const StaticNeighbour& neighbour : config.neighbours)
-    (void)neighbours_.set_static(neighbour.address, neighbour.mac);  // more than fit are refused by their number
+    (void)neighbours_.set_static(neighbour.address, neighbour.mac);  // they fit: kStaticNeighboursMax
 }
 
 Stack::~Stack() {
@@ -72,6 +72,7 @@ void Stack::flush(Instant now) {
     if (now - refused_since_ < kRefusedMax) return;
     for (unsigned i = 0; i < gathered_count_; ++i) queue_.drop(gathered_[i], FrameDrop::kTxRefused, now);
     gathered_count_ = 0;
+    refused_since_ = kNever;
     return;
   }
   refused_since_ = kNever;
@@ -331,13 +332,10 @@ bool Stack::echo_send(const IpAddress& destination, uint16_t identifier, uint16_
   std::array<std::byte, kIpv6Bytes + kIcmpEchoBytes> head;
   ip_encode(ip, head.data());
   icmp_echo_encode({IcmpKind::kEchoRequest, 0, 0, 0, identifier, sequence}, v6, head.data() + ip_bytes);
-  std::array<std::byte, 256> pattern;
-  for (unsigned i = 0; i < pattern.size(); ++i) pattern[i] = std::byte(uint8_t(i));
-  std::array<Segment, kMtuMax / 256 + 1> segments;
-  const unsigned count = (bytes + 255) / 256;
-  for (unsigned i = 0; i < count; ++i) segments[i] = {pattern.data(), std::min(256u, bytes - 256 * i)};
-  const Payload data{segments.data(), count, 0, bytes};
-  PayloadCursor cursor(data);
+  std::array<std::byte, kMtuMax> pattern;
+  for (uint32_t i = 0; i < bytes; ++i) pattern[i] = echo_byte(sequence, i);
+  const Segment segment{pattern.data(), bytes};
+  PayloadCursor cursor(Payload{&segment, 1, 0, bytes});
   rte_mbuf* packet =
       frame_make(queue_.pool(), Bytes(head).first(ip_bytes + kIcmpEchoBytes), cursor, bytes, nullptr, true);
   if (packet == nullptr) {

@@ -46,6 +46,11 @@ class UdpSink {
   ~UdpSink() = default;
 };
 
+/// What an echo request carries: blocks that came in another order, or from another request, are seen.
+[[nodiscard]] constexpr std::byte echo_byte(uint16_t sequence, uint32_t offset) {
+  return std::byte(uint8_t(sequence * 31 + offset + (offset >> 8) * 7));
+}
+
 /// An answer to echo_send(). The packet stays the stack's.
 struct EchoReply {
   const rte_mbuf* packet = nullptr;
@@ -145,7 +150,7 @@ class Stack final : NeighbourActions {
   /// Takes a complete IP packet for `destination`, with `kEthBytesMax` bytes of headroom in its first segment.
   bool ip_send(const IpAddress& destination, rte_mbuf* packet, Instant now);
   void set_echo_sink(EchoSink* sink) { echo_sink_ = sink; }
-  /// Sends an echo request with `bytes` of data, each byte its offset. False: dropped and counted.
+  /// Sends an echo request with `bytes` of data, as echo_byte() says. False: dropped and counted.
   bool echo_send(const IpAddress& destination, uint16_t identifier, uint16_t sequence, uint32_t bytes, Instant now);
   /// Tells the link whose our addresses are (gratuitous ARP, unsolicited advertisement). Queue 0 does it at the start
   /// and when the link comes back.

@@ -119,7 +119,7 @@ void SimLnd::open_slot(End& end, Instant now) {
   Message& message = end.current;
   slot.begin(message.header, end.ni, end.ni_slice, end.peer_ni, end.slice, end.remote);
   slot.movable = message.lender == nullptr && message.body_time == Duration{0};
-  if (slot.movable) slot.arrived = {message.bytes.data(), uint32_t(message.bytes.size())};
+  if (slot.movable) slot.arrived_whole(message.bytes.data(), uint32_t(message.bytes.size()));
   end.state = Inbound::kOpening;
   ++fabric_.count().slots_opened;
   switch (core_.rx_header(slot, now)) {

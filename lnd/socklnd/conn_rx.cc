@@ -99,7 +99,7 @@ SockSlot& open_slot(SockWorker& worker, Conn& conn) {
     slot.header.src_pid = set.pid;
   }
   slot.movable = movable != nullptr;
-  if (slot.movable) slot.arrived = {rx.buffer.data() + rx.begin, header.payload_length};
+  if (slot.movable) slot.arrived_whole(rx.buffer.data() + rx.begin, header.payload_length);
   return slot;
 }
 

@@ -77,6 +77,7 @@ class Holder final : public App, public UdpSink {
   }
   unsigned turn(Instant) override { return 0; }
   void udp_received(std::span<Datagram> datagrams, Instant) override {
+    figures.free_min = std::min<uint64_t>(figures.free_min, stack_.queue().pool().free_count());
     for (Datagram& its : datagrams) {
       ++figures.received;
       figures.bytes += its.bytes;
@@ -178,8 +179,7 @@ class Generator final : public App, public UdpSink {
     PayloadCursor cursor(payload);
     slot.lease.open(&Generator::returned, this);
     ++figures.leases;
-    rte_mbuf* frame =
-        frame_make(stack_.queue().pool(), {}, cursor, bytes_, &slot.lease, stack_.queue().offloads().multi_segment);
+    rte_mbuf* frame = frame_make(stack_.queue().pool(), {}, cursor, bytes_, &slot.lease, stack_.queue().lends());
     if (frame == nullptr) {
       slot.lease.close();
       return false;
@@ -251,7 +251,7 @@ class Ping final : public App, public EchoSink {
     for (uint32_t i = 0; right && i < reply.bytes; ++i) {
       std::byte scratch;
       const Bytes one = packet_read(reply.packet, reply.offset + i, 1, {&scratch, 1});
-      right = one.size() == 1 && one[0] == std::byte(uint8_t(i));
+      right = one.size() == 1 && one[0] == echo_byte(reply.sequence, i);
     }
     if (!right) {
       ++figures.corrupted;

@@ -22,8 +22,9 @@ struct AppFigures {
   uint64_t lost = 0;       ///< given up
   uint64_t leases = 0;     ///< sends from memory of the application, all returned when equal to leases_back
   uint64_t leases_back = 0;
-  uint64_t copied = 0;    ///< packets that could not be held
-  uint64_t held_max = 0;  ///< packets held at once
+  uint64_t copied = 0;             ///< packets that could not be held
+  uint64_t held_max = 0;           ///< packets held at once
+  uint64_t free_min = UINT64_MAX;  ///< buffers free, looked at when bursts came; UINT64_MAX: nobody looked
   Histogram latency;
 };
 

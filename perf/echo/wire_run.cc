@@ -117,10 +117,11 @@ json Run::open() {
   config.idle = options_.idle;
   config.dpdk = DpdkMode::kOwn;
   config.eal_memory_mb = memory_mb();
+  config.eal_memory_text = port_memory_text({&options_.port, 1}, unsigned(options_.workers));
   const auto spec = device_spec(options_.port.device);
   if (spec && spec->kind == DeviceKind::kPci) config.devices = {spec->pci};
   auto host = Host::start(config);
-  if (!host) return problem_json(host.error());
+  if (!host) return problem_json(host.error(), host.error().code == -ENOMEM ? config.eal_memory_text : "");
   host_ = std::move(*host);
   LivePort::Options live;
   live.port = options_.port;
@@ -199,6 +200,7 @@ json app_json(const AppFigures& its, Duration duration) {
            {"leases_out", its.leases - its.leases_back},
            {"packets_per_second", double(its.received) / seconds},
            {"bytes_per_second", double(its.bytes) / seconds}};
+  if (its.free_min != UINT64_MAX) out["free_min"] = its.free_min;
   if (its.latency.count() > 0) {
     json latency;
     for (const auto& [name, fraction] : {std::pair{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}})

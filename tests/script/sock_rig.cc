@@ -100,9 +100,9 @@ RxVerdict FakeCore::rx_header(RxSlot& slot, Instant) {
 
 void FakeCore::release(RxSlot& slot, Instant now) {
   ASSERT_EQ(std::erase(taken, &slot), 1u);
-  ASSERT_EQ(slot.arrived.bytes, slot.header.payload_length);
-  node_.received.push_back(
-      {slot.header, slot.from_nid, Bytes(slot.arrived.base, slot.arrived.base + slot.arrived.bytes), {}});
+  ASSERT_EQ(slot.arrived.length, slot.header.payload_length);
+  const Segment& all = slot.arrived_piece;
+  node_.received.push_back({slot.header, slot.from_nid, Bytes(all.base, all.base + all.bytes), {}});
   lnd->release(slot, now);
 }
 

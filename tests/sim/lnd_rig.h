@@ -71,8 +71,9 @@ class RecordingCore : public LndCore {
   /// Gives a taken slot back; its payload counts as received now.
   void release(RxSlot& slot, Instant now) {
     ASSERT_EQ(taken.erase(&slot), 1u);
-    ASSERT_EQ(slot.arrived.bytes, slot.header.payload_length);
-    for (uint32_t i = 0; i < slot.arrived.bytes; ++i) ASSERT_EQ(slot.arrived.base[i], payload_byte(bits_of(slot), i));
+    ASSERT_EQ(slot.arrived.length, slot.header.payload_length);
+    const Segment& all = slot.arrived_piece;
+    for (uint32_t i = 0; i < all.bytes; ++i) ASSERT_EQ(all.base[i], payload_byte(bits_of(slot), i));
     received.push_back(bits_of(slot));
     note(now, fmt::format("release {}", bits_of(slot)));
     lnd->release(slot, now);

@@ -5,6 +5,7 @@ them, `ulnetctl capture` captures them while they work, `ulnetctl port reset` re
 import json
 import pathlib
 import shutil
+import sys
 import time
 
 import netns
@@ -44,10 +45,10 @@ class Daemon:
     def ports(self, *words):
         return json.loads(self.ctl('--json', 'port', 'show', *words))['port']
 
-    def wait_up(self):
+    def wait_for_status(self, status):
         """The kernel tells of a carrier up to a second late."""
         until = time.monotonic() + 30
-        while self.ports('--name', 'rail0')[0]['status'] != 'up':
+        while self.ports('--name', 'rail0')[0]['status'] != status:
             assert time.monotonic() < until, self.program.tail()
             time.sleep(0.05)
 
@@ -71,6 +72,15 @@ def shown(daemon, kernel):
     assert sum(q['rx packets'] for q in port['queue']) == port['statistics']['rx packets'], port
     assert sum(q['busy cycles'] for q in port['queue']) > 0 and queue['buffers']['held'] == 0, port
     bursts = queue['rx packets per burst']
+    assert queue['idle cycles'] > 0 and queue['sleeps on'] == 'timer', port
+    assert port['offloads']['tx checksum'] == 'software' and port['offloads']['rss'] == 'no', port
+    assert port['device counts']['rx errors'] == 0, port
+    kernel.run([sys.executable, '-c', 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); '
+                '[s.sendto(b"nobody", ("10.9.0.2", 9999)) for _ in range(5)]'], 10)
+    until = time.monotonic() + 20
+    while daemon.ports('--name', 'rail0', '-v', '1')[0]['drops'].get('udp_port') != 5:
+        assert time.monotonic() < until, daemon.ports('--name', 'rail0', '-v', '1')
+        time.sleep(0.05)
     assert list(bursts) == ['1', '2-3', '4-7', '8-15', '16-31', '32-63', '64'] and sum(bursts.values()) > 0, port
     assert "there is no port 'rail9'; known: rail0, rail1" in daemon.ctl('port', 'show', '--name', 'rail9', status=234)
 
@@ -135,24 +145,31 @@ def pair(topology, kernel, node):
 
 
 def device_gone_and_back(topology, daemon, kernel):
-    """A device that cannot be opened again is told, shown, and tried until it is there."""
+    """An interface that is replaced is opened by itself. A device that cannot be opened again is told, shown, and
+    tried until it is there."""
     kernel.ip('link', 'del', 'veth0')
-    daemon.program.wait_for('link down[^~]*link up[^~]*link down', 30)
+    pair(topology, kernel, daemon.node)
+    daemon.program.wait_for('link up[^~]*link down[^~]*port rail0: reset[^~]*port rail0: reset', 90)
+    kernel.run(['ping', '-q', '-c', '1', '-w', '20', '10.9.0.2'], 30)
+    daemon.wait_for_status('up')
+    before = daemon.ports('--name', 'rail0')[0]['statistics']['resets']
+    kernel.ip('link', 'del', 'veth0')
+    daemon.wait_for_status('down')
     why = 'port rail0: the system has no interface of this name: veth0'
     said = daemon.ctl('port', 'reset', '--name', 'rail0', status=255)
     assert f'{why}; it is closed, and tried again until it opens' in said, said
     [port] = daemon.ports('--name', 'rail0')
     assert port['status'] == 'closed' and f'port rail0: {port["problem"]}' == why, port
-    assert port['statistics']['resets failed'] >= 1 and port['statistics']['resets'] == 1, port
+    assert port['statistics']['resets failed'] >= 1 and port['statistics']['resets'] == before, port
     busy = daemon.ctl('port', 'reset', '--name', 'rail0', status=255)  # tried at once, and told again
     assert why in busy, busy
     pair(topology, kernel, daemon.node)
     daemon.program.wait_for('it is closed[^~]*^port rail0: reset$|it is closed[^~]*: port rail0: reset$', 90)
     kernel.run(['ping', '-q', '-c', '1', '-w', '20', '10.9.0.2'], 30)
     ping(kernel, '10.9.0.2')
-    daemon.wait_up()
+    daemon.wait_for_status('up')
     [port] = daemon.ports('--name', 'rail0')
-    assert 'problem' not in port and port['statistics']['resets'] == 2, port
+    assert 'problem' not in port and port['statistics']['resets'] == before + 1, port
 
 
 def captured_to_the_end(topology, daemon, kernel):

@@ -200,6 +200,12 @@ class Refused(unittest.TestCase):
         self.assertRegex(said, r'1 queues x \(32768 receive queue \+ 512 send queue \+ .* in flight \+ \d+ kept free: '
                                r'a quarter = \d+ buffers\) x 2304 bytes \+ .* = \d+ MiB; free now, with 0 queues made')
 
+    def test_more_memory_than_there_is(self):
+        """Refused before anything is taken, with the sum of all ports."""
+        said = self.refused('--device', 'null', '--in-flight', 100000000)
+        self.assertIn('packet buffers would take more memory than this machine can give them', said)
+        self.assertRegex(said, r'port port0: 1 queues x .* 100000000 in flight .* and a quarter to spare: \d{6} MiB')
+
 
 if __name__ == '__main__':
     if '--send-broken' in sys.argv:

@@ -165,6 +165,24 @@ class Kernel(unittest.TestCase):
         with netns.Topology() as net:
             self.spread(self.both_ways(tap(net), 'tap,iface=rail0', 1500, workers=4))
 
+    def test_interface_replaced(self):
+        """The system's interface goes, and another one takes its name: the port is opened again by itself."""
+        with netns.Topology() as net:
+            kernel, port, _ = veth(net, 1500)
+            its = Port(port, 'serve', 'af_packet,iface=veth0', '--address', '10.9.0.2/24')
+            its.program.wait_for(r'^link up', 30)
+            flood(self, kernel, '10.9.0.2', 1500, 500)
+            kernel.ip('link', 'del', 'veth0')
+            its.program.wait_for(r'^link down', 30)
+            kernel.ip('link', 'add', 'veth0', 'type', 'veth', 'peer', 'name', 'veth0', 'netns', port.netns)
+            kernel.ip('addr', 'add', '10.9.0.1/24', 'dev', 'veth0')
+            kernel.ip('link', 'set', 'veth0', 'up')
+            port.ip('link', 'set', 'veth0', 'up')
+            its.program.wait_for(r'^link down[^~]*^reset done', 60)
+            kernel.run(['ping', '-q', '-c', '1', '-w', '20', '10.9.0.2'], timeout=30)
+            flood(self, kernel, '10.9.0.2', 1500, 500)
+            self.assertGreaterEqual(its.stop()['port']['resets'], 1)
+
     def test_tap_link(self):
         with netns.Topology() as net:
             self.link_down_and_up(tap(net), 'tap,iface=rail0')
@@ -229,6 +247,20 @@ class Memif(unittest.TestCase):
                 figures = server.stop()
                 self.assertEqual(2000, figures['workers'][0]['stack']['echo_answers'])
 
+    def test_reset_of_a_client(self):
+        """One reset, not two: that its new link is not there yet is no loss of a link."""
+        with netns.Topology() as net:
+            node, device = self.pair(net)
+            server = Port(node, 'serve', device + 'server', '--address', '10.8.0.1/24')
+            client = Port(node, 'serve', device + 'client', '--address', '10.8.0.2/24')
+            client.program.wait_for(r'^link up\s*\Z', 30)
+            for count in (1, 2):
+                server.program.wait_for(r'^link up\s*\Z', 30)
+                client.program.process.send_signal(signal.SIGUSR1)
+                client.program.wait_for(rf'(reset done\s+link up\s[^~]*){{{count}}}\Z', 30)
+            self.assertEqual(2, client.stop()['port']['resets'])
+            server.stop()
+
     def test_no_server(self):
         with netns.Topology() as net:
             node, device = self.pair(net)
@@ -282,6 +314,7 @@ class Memif(unittest.TestCase):
             self.assertGreater(worker['copied'], 10000)
             self.assertLessEqual(worker['held_max'], 300)
             self.assertEqual(300, queue['pool_held_max'])
+            self.assertGreaterEqual(worker['free_min'], queue['pool_size'] // 4)
             self.assertEqual(20000, sent['workers'][0]['sent'])
 
 

@@ -57,7 +57,9 @@ class ScriptLnd final : public Lnd {
   }
   void release(RxSlot& slot, Instant) override {
     taken.erase(std::find(taken.begin(), taken.end(), &slot));
-    std::fill_n(slot.arrived.base, slot.arrived.bytes, std::byte{0xEE});  // ours again: whoever still reads it is found
+    if (on_release) return on_release(slot);
+    const Segment& all = slot.arrived_piece;
+    std::fill_n(all.base, all.bytes, std::byte{0xEE});  // ours again: whoever still reads it is found
   }
   void divert(RxSlot& slot, Instant) override { diverted.push_back(&slot); }
   void cancel(Tx& tx, bool force, Instant) override { cancelled.emplace_back(&tx, force); }
@@ -109,7 +111,7 @@ class ScriptLnd final : public Lnd {
   void make_movable(RxSlot& slot, uint8_t fill) {
     payloads.emplace_back(slot.header.payload_length, std::byte{fill});
     slot.movable = true;
-    slot.arrived = {payloads.back().data(), slot.header.payload_length};
+    slot.arrived_whole(payloads.back().data(), slot.header.payload_length);
   }
   /// The payload is in place (filled with `fill`), or lost; in the next poll.
   void complete_rx(RxSlot& slot, int error, uint8_t fill = 0) {
@@ -141,6 +143,7 @@ class ScriptLnd final : public Lnd {
   std::deque<std::function<void()>> actions;
   std::vector<std::unique_ptr<RxSlot>> slots;
   std::deque<std::vector<std::byte>> payloads;  ///< of movable slots
+  std::function<void(RxSlot&)> on_release;      ///< for payloads that are the test's own
 
  private:
   void accept(RxSlot& slot, RxVerdict verdict) {

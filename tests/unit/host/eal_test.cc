@@ -19,11 +19,13 @@ std::string line(const dpdk::EalConfig& config) {
 
 TEST(Eal, arguments) {
   EXPECT_EQ(
-      "ulnetd --lcores 0@(0,1),1@2,2@3 --main-lcore 0 --no-huge --no-shconf -m 64 --no-pci --no-telemetry "
+      "ulnetd --lcores 0@(0,1),1@2,2@3 --main-lcore 0 --no-huge --no-shconf -m 64 --iova-mode va --no-pci "
+      "--no-telemetry "
       "--log-level lib.*:warning",
       line({.control_cpus = {0, 1}, .worker_cpus = {2, 3}}));
   EXPECT_EQ(
-      "x --lcores 0@(7),1@0 --main-lcore 0 --in-memory -m 512 --allow 0000:03:00.0 --vdev net_tap0 --no-telemetry "
+      "x --lcores 0@(7),1@0 --main-lcore 0 --in-memory -m 512 --iova-mode va --allow 0000:03:00.0 --vdev net_tap0 "
+      "--no-telemetry "
       "--log-level lib.*:warning",
       line({.control_cpus = {7},
             .worker_cpus = {0},

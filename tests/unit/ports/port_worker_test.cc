@@ -1,0 +1,56 @@
+// How a worker's part of a port sleeps where nothing can wake it: naps that grow while they are in vain.
+#include "control/ports/port_worker.h"
+
+#include "tests/unit/ports/port_host.h"
+
+namespace ulnet {
+namespace {
+
+/// Finds work when told to.
+class Now final : public PortApp {
+ public:
+  explicit Now(unsigned& work) : work_(work) {}
+  unsigned turn(Instant) override { return std::exchange(work_, 0); }
+
+ private:
+  unsigned& work_;
+};
+
+// Goal: turns without work do not lengthen the nap, only naps that were in vain do, up to a millisecond; work shortens
+// it again.
+TEST(PortWorker, naps_grow_while_they_are_in_vain) {
+  dpdk::PortConfig config;
+  config.name = "nap";
+  config.device = "ring";
+  config.in_flight = 64;
+  config.rx_depth = config.tx_depth = 64;
+  auto port = dpdk::Port::open(config, 1, port_index());
+  ASSERT_TRUE(port.has_value()) << port.error().text();
+  unsigned work = 0;
+  const auto app = [&](unsigned, dpdk::PortQueue&, dpdk::Stack&, const dpdk::Mac&) -> Result<std::unique_ptr<PortApp>> {
+    return std::make_unique<Now>(work);
+  };
+  auto made = PortWorker::make(app, **port, 0, nullptr);
+  ASSERT_TRUE(made.has_value());
+  PortWorker& worker = **made;
+  (*port)->start();
+  Instant now = kNever + 1s;
+  const auto nap = [&] { return worker.next_deadline() - now; };
+  for (unsigned i = 0; i < 100; ++i) worker.turn(now += 1us);  // spins before it sleeps
+  for (const Duration expected : {50us, 100us, 200us, 400us, 800us, 1000us, 1000us}) {
+    EXPECT_EQ(expected, nap());
+    worker.note_asleep();
+    worker.note_awake();
+    worker.turn(now += expected);
+  }
+  work = 1;
+  worker.turn(now);
+  EXPECT_EQ(Duration(50us), nap());
+  (*port)->stop_begin();
+  worker.turn(now);
+  worker.finish(now);
+  EXPECT_TRUE((*port)->packets_conserved());
+}
+
+}  // namespace
+}  // namespace ulnet
