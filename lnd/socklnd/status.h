@@ -24,10 +24,11 @@ namespace ulnet::socklnd {
 /// A message that was sent whole, and waited for the peer's word of its arrival: never a status that has it sent again,
 /// since the peer may have it (docs/decisions.md #42).
 [[nodiscard]] constexpr Completion unacknowledged_failure(int error) {
-  switch (-error) {
-    case ETIMEDOUT: return {error, LndStatus::kNetworkTimeout};
-    case ESHUTDOWN: return {error, LndStatus::kLocalError};
-    default: return {error, LndStatus::kRemoteError};
+  const Completion queued = queue_failure(error);
+  switch (queued.health) {
+    case LndStatus::kRemoteDropped: return {error, LndStatus::kRemoteError};
+    case LndStatus::kLocalAborted: return {error, LndStatus::kLocalError};
+    default: return queued;
   }
 }
 

@@ -121,7 +121,8 @@ TEST(SockRules, whose_fault) {
   EXPECT_EQ(queue_failure(-ESHUTDOWN).health, LndStatus::kLocalAborted) << "our NI goes: another one may send it";
   EXPECT_EQ(unacknowledged_failure(-ESHUTDOWN).health, LndStatus::kLocalError);
   EXPECT_EQ(unacknowledged_failure(-ETIMEDOUT).health, LndStatus::kNetworkTimeout);
-  for (const int error : {ENETDOWN, EHOSTUNREACH, ECONNREFUSED, ECONNRESET, ENOBUFS, EPROTO})
+  EXPECT_EQ(unacknowledged_failure(-EPROTO).health, LndStatus::kLocalError);
+  for (const int error : {ENETDOWN, EHOSTUNREACH, ENETUNREACH, ECONNREFUSED, ECONNRESET})
     EXPECT_EQ(unacknowledged_failure(-error).health, LndStatus::kRemoteError) << error << ": the peer may have it";
   EXPECT_EQ(write_failure(-ETIMEDOUT).health, LndStatus::kRemoteTimeout);
   EXPECT_EQ(write_failure(-ECONNRESET).health, LndStatus::kLocalError);

@@ -74,7 +74,8 @@ TEST_F(DpdkRssPort, a_device_has_the_models_key_and_table) {
     FlowKey flow{ip_parse(i % 2 == 0 ? "10.1.2.3" : "fd00::7:3").value(),
                  ip_parse(i % 2 == 0 ? "10.1.9.9" : "fd00::7:9").value(), uint16_t(40000 + i * 7), 4791};
     flow.source.bytes[15] = uint8_t(i);
-    const uint32_t hash = toeplitz(key, bytes_of(flow, i % 2 == 0 ? port->rss().udp_ports_v4 : port->rss().udp_ports_v6)) % info.reta_size;
+    const bool ports = i % 2 == 0 ? port->rss().udp_ports_v4 : port->rss().udp_ports_v6;
+    const uint32_t hash = toeplitz(key, bytes_of(flow, ports)) % info.reta_size;
     const uint16_t queue = table[hash / 64].reta[hash % 64];
     ASSERT_EQ(queue, port->rss().queue_of(flow)) << i;
     ++landed[queue];
