@@ -165,7 +165,9 @@ Doc export_backup(const DesiredState& state, const std::vector<uint16_t>& all_cp
   if (routes.size() > 0) doc.set("route", std::move(routes));
   if (peers.size() > 0) doc.set("peer", std::move(peers));
   bool buffers_changed = !(state.buffers == Buffers{});
-  if (state.routing.enable) doc.set("routing", Doc::map()).set("enable", 1);
+  // A node with `forwarding: enabled` routes by itself: that it does not must be said.
+  const bool said = state.routing.enable || state.ulnet.forwarding == Forwarding::kEnabled;
+  if (said) doc.set("routing", Doc::map()).set("enable", state.routing.enable ? 1 : 0);
   if (state.routing.enable || buffers_changed) doc.set("buffers", buffers_doc(state.buffers));
   doc.set("global", export_global(state.global));
   Doc udsp = export_udsp(state.udsp);

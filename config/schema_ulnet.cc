@@ -85,7 +85,8 @@ const Field kUlnetFields[] = {
      .at = AT(ulnet.router_hold_timeout)},
     {.path = "ulnet.forwarding",
      .type = kEnum,
-     .text = "`enabled`: this node routes from its start, without the waiting time of `set routing 1`.",
+     .text = "`enabled`: this node routes from its start, without the waiting time of `set routing 1`, unless the "
+             "configuration says `routing: enable: 0`.",
      .choices = "unset|enabled|disabled",
      .needs_restart = true,
      .at = AT(ulnet.forwarding)},

@@ -29,6 +29,13 @@ bool configures(const config::ChangeList& changes) {
   });
 }
 
+/// What is said there goes before `ulnet: forwarding`.
+bool sets_routing(const config::ChangeList& changes) {
+  return std::any_of(changes.begin(), changes.end(), [](const config::PlacedChange& one) {
+    return std::holds_alternative<config::SetRouting>(one.change);
+  });
+}
+
 }  // namespace
 
 TextResult<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
@@ -228,7 +235,7 @@ void Daemon::configured(const std::vector<config::ChangeError>& errors) {
     status_ = 1;
     return stop();
   }
-  if (node_->control().desired.ulnet.forwarding == config::Forwarding::kEnabled) {
+  if (node_->control().desired.ulnet.forwarding == config::Forwarding::kEnabled && !sets_routing(applied_)) {
     node_->applier().set_start_up(true);
     node_->apply({{config::LnetConfigure{}, {}}, {config::SetRouting{true}, {}}},
                  [this](const auto&) { node_->applier().set_start_up(false); });

@@ -20,12 +20,15 @@ namespace {
 
 class RunningDaemon {
  public:
-  RunningDaemon(const std::string& folder, const std::string& name, uint16_t port, const std::string& yaml) {
+  RunningDaemon(const std::string& folder, const std::string& name, uint16_t port, const std::string& yaml)
+      : RunningDaemon(
+            folder, name,
+            fmt::format("ulnet:\n  workers: 2\n  idle: interrupt\n  unprivileged_ports: true\n  accept_port: {}\n"
+                        "  memory:\n    connections_per_worker: 64\n    messages_per_worker: 1024\n{}",
+                        port, yaml)) {}
+  /// With this configuration and no other.
+  RunningDaemon(const std::string& folder, const std::string& name, const std::string& text) {
     socket_ = folder + "/" + name + ".sock";
-    const std::string text = fmt::format(
-        "ulnet:\n  workers: 2\n  idle: interrupt\n  unprivileged_ports: true\n  accept_port: {}\n"
-        "  memory:\n    connections_per_worker: 64\n    messages_per_worker: 1024\n{}",
-        port, yaml);
     config::Imported imported = config::load_text(text, name);
     for (const auto& error : imported.errors) ADD_FAILURE() << config::problem_text(error);
     DaemonOptions options;
@@ -143,6 +146,43 @@ TEST(Daemon, three_daemons_on_loopback) {
     EXPECT_EQ(server.stop(), 0);
     EXPECT_EQ(router.stop(), 0);
     EXPECT_EQ(client.stop(), 0);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// Goal: what `set routing` said last survives export --backup and a start with it, whatever `forwarding` says.
+TEST(Daemon, routing_switched_off_stays_off_with_the_backup) {
+  const std::string folder = std::filesystem::temp_directory_path() / fmt::format("ulnet-routing-{}", getpid());
+  std::filesystem::create_directories(folder);
+  const uint16_t port = free_port();
+  const std::string router =
+      "  forwarding: enabled\nbuffers:\n  tiny: 64\n  small: 64\n  large: 4\n"
+      "net:\n  - net type: tcp\n    local NI(s):\n      - nid: 127.0.0.2@tcp\n";
+  const auto routes = [](RunningDaemon& daemon) {
+    const std::string shown = config::emit(daemon.call(api::Verb::kShow, "routing").doc);
+    return shown.find("enable: 1") != std::string::npos;
+  };
+  const auto backup = [](RunningDaemon& daemon) {
+    return config::emit(daemon.call(api::Verb::kShow, "export", {{"backup", true}}).doc);
+  };
+  std::string off, on;
+  {
+    RunningDaemon daemon(folder, "first", port, router);
+    EXPECT_TRUE(routes(daemon));
+    EXPECT_TRUE(daemon.change({{config::SetRouting{false}, {}}}).ok());
+    EXPECT_FALSE(routes(daemon));
+    off = backup(daemon);
+  }
+  {
+    RunningDaemon daemon(folder, "off", off);
+    EXPECT_FALSE(routes(daemon)) << off;
+    EXPECT_EQ(backup(daemon), off);
+    EXPECT_TRUE(daemon.change({{config::SetRouting{true}, {}}}).ok());
+    on = backup(daemon);
+  }
+  {
+    RunningDaemon daemon(folder, "on", on);
+    EXPECT_TRUE(routes(daemon)) << on;
   }
   std::filesystem::remove_all(folder);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "control/api/error_yaml.h"
 #include "dataplane/base/nid_text.h"
 #include "tools/ulnetctl/builders.h"
 
@@ -37,19 +38,40 @@ tl::expected<PeerOptions, Refused> peer_options(const Words& words, const char* 
   return options;
 }
 
-/// The NIDs of a command line: words and commas, with ranges.
-tl::expected<config::Json, Refused> nid_words(const Words& words, const char* entity) {
+struct NidWords {
+  config::Json nids = config::Json::array();
+  std::vector<api::ApiError> wrong;  ///< one for each word that is no NID
+};
+
+/// The NIDs of a command line: words and commas, with ranges. One that is wrong does not keep the others from being
+/// asked. Errors: not a single good one.
+tl::expected<NidWords, Refused> nid_words(const Words& words, const char* entity) {
   if (words.plain.empty())
     return refuse("manage", entity, -EINVAL, "missing NID: name at least one, such as 10.0.0.1@tcp");
-  auto nids = config::nids_parse(fmt::format("{}", fmt::join(words.plain, ",")));
-  if (!nids) return refuse("manage", entity, -EINVAL, "cannot parse NID: " + nids.error());
-  config::Json list = config::Json::array();
-  for (const Nid& nid : *nids) list.push_back(nid_text(nid));
-  return list;
+  NidWords out;
+  const auto take = [&](const std::string& text) {
+    auto nids = config::nids_parse(text);
+    if (!nids) return out.wrong.push_back({"manage", entity, -EINVAL, "cannot parse NID: " + nids.error(), {}});
+    for (const Nid& nid : *nids) out.nids.push_back(nid_text(nid));
+  };
+  for (const std::string& word : words.plain) {
+    const auto parts = config::list_split(word);
+    if (!parts) {
+      take(word);  // says why
+    } else {
+      for (const std::string& part : *parts) take(part);
+    }
+  }
+  if (!out.nids.empty()) return out;
+  Refused refused{.errors = std::move(out.wrong)};
+  refused.exit_status = api::exit_status(refused.errors);
+  return tl::unexpected(std::move(refused));
 }
 
-Command manage(const char* object, config::Json args, std::chrono::milliseconds timeout) {
+Command manage(const char* object, config::Json args, std::vector<api::ApiError> wrong,
+               std::chrono::milliseconds timeout) {
   Command command;
+  command.errors = std::move(wrong);
   api::Request request;
   request.verb = api::Verb::kManage;
   request.object = object;
@@ -114,8 +136,8 @@ Built peer_set(const Words& words, const Env&) {
 }
 
 Built ping(const Words& words, const Env&) {
-  auto nids = nid_words(words, "ping");
-  if (!nids) return tl::unexpected(nids.error());
+  auto asked = nid_words(words, "ping");
+  if (!asked) return tl::unexpected(asked.error());
   int64_t seconds = 1;
   if (auto text = words.value("timeout")) {
     auto value = config::integer_parse(*text);
@@ -125,22 +147,22 @@ Built ping(const Words& words, const Env&) {
     }
     seconds = *value;
   }
-  const auto count = static_cast<int64_t>(nids->size());
-  config::Json args = {{"nids", std::move(*nids)}, {"timeout_ms", seconds * 1000}};
+  const auto count = static_cast<int64_t>(asked->nids.size());
+  config::Json args = {{"nids", std::move(asked->nids)}, {"timeout_ms", seconds * 1000}};
   if (auto text = words.value("source")) {
     auto nid = nid_parse(*text);
     if (!nid || nid->is_any())
       return refuse("manage", "ping", -EINVAL, fmt::format("--source: '{}' is not a NID such as 10.0.0.1@tcp", *text));
     args["source"] = nid_text(*nid);
   }
-  return manage("ping", std::move(args), std::chrono::seconds(30 + seconds * count));
+  return manage("ping", std::move(args), std::move(asked->wrong), std::chrono::seconds(30 + seconds * count));
 }
 
 Built discover(const Words& words, const Env&) {
-  auto nids = nid_words(words, "discover");
-  if (!nids) return tl::unexpected(nids.error());
-  config::Json args = {{"nids", std::move(*nids)}, {"force", words.has("force")}};
-  return manage("discover", std::move(args), std::chrono::minutes(10));
+  auto asked = nid_words(words, "discover");
+  if (!asked) return tl::unexpected(asked.error());
+  config::Json args = {{"nids", std::move(asked->nids)}, {"force", words.has("force")}};
+  return manage("discover", std::move(args), std::move(asked->wrong), std::chrono::minutes(10));
 }
 
 }  // namespace ulnet::ctl

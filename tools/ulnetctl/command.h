@@ -21,6 +21,7 @@ namespace ulnet::ctl {
 struct Command {
   std::vector<api::Request> requests;        ///< one after the other; the first failure ends it
   std::string text;                          ///< for standard output, before the requests
+  std::vector<api::ApiError> errors;         ///< what cannot be asked; told with what the answers say, as a failure
   std::string warnings;                      ///< for standard error
   std::string output_file;                   ///< what is shown goes there instead; empty = standard output
   bool pcapng = false;                       ///< parts are pieces of a pcapng file; the rest goes to standard error

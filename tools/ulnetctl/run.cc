@@ -55,7 +55,7 @@ int requests_run(const Program& program, const Command& command, std::ostream& o
   api::ClientOptions options{.path = program.socket, .version = program.version, .timeout = command.timeout};
   options.on_note = [&err](const std::string& note) { err << "note: " << note << std::endl; };
   auto client = api::Client::connect(options);
-  std::vector<api::ApiError> errors;
+  std::vector<api::ApiError> errors = command.errors;
   api::Client::PartFn on_part;
   if (command.pcapng) on_part = [&out](const api::Answer& part) { return pcapng_take(part, out); };
   for (const api::Request& request : command.requests) {

@@ -218,6 +218,22 @@ TEST(ConfigLoad, ulnet_section) {
   EXPECT_EQ(emit(export_ulnet(state.ulnet)), "idle: busy\nsocket:\n    mode: 0640\nsocklnd:\n    keepalive: 7\n");
 }
 
+// `set routing 0` on a node that routes from its start.
+TEST(ConfigLoad, routing_switched_off_against_forwarding_is_kept) {
+  Problems problems;
+  DesiredState state = state_of(load_text("ulnet:\n  forwarding: enabled\n", "f").changes, problems);
+  state.configured = true;
+  for (const bool enable : {false, true}) {
+    state.routing.enable = enable;
+    const std::string text = emit(export_backup(state));
+    EXPECT_NE(text.find(enable ? "routing:\n    enable: 1\n" : "routing:\n    enable: 0\n"), std::string::npos) << text;
+    Imported again = load_text(text, "again");
+    EXPECT_EQ(std::count_if(again.changes.begin(), again.changes.end(),
+                            [&](const PlacedChange& one) { return one.change == Change(SetRouting{enable}); }),
+              1);
+  }
+}
+
 TEST(ConfigLoad, exec_and_show) {
   Imported imported = load_text(
       "ping:\n  timeout: 500\n  source: 10.0.0.9@tcp\n  nids:\n    0: 10.0.0.[1-2]@tcp\ndiscover:\n"

@@ -285,6 +285,10 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {"peer del --nid 1.2.3.4@tcp", "234 del/peer -14 missing primary NID: give --prim_nid"},
     {"ping", "255 manage/ping -22 missing NID: name at least one, such as 10.0.0.1@tcp"},
     {"ping x@y", "255 manage/ping -22 cannot parse NID: 'x@y' is not a NID such as 10.0.0.1@tcp"},
+    {"ping x@y,1.2.3.[1-4 9@z",
+     "255 manage/ping -22 cannot parse NID: 'x@y,1.2.3.[1-4' has a bracket that is not closed "
+     "manage/ping -22 cannot parse NID: '9@z' is not a NID such as 10.0.0.1@tcp"},
+    {"discover x@y", "255 manage/discover -22 cannot parse NID: 'x@y' is not a NID such as 10.0.0.1@tcp"},
     {"ping 1.2.3.4@tcp --timeout 0", "255 manage/ping -22 --timeout: '0' is not a time; allowed: 1..86400 s"},
     {"udsp add", "234 add/udsp -22 at least one of src, dst and rte is needed"},
     {"udsp add --src tcp --rte 1.2.3.4@tcp", "234 add/udsp -22 src and rte cannot be combined"},

@@ -106,6 +106,14 @@ TEST_F(CtlRun, a_ping_shows_who_answered_and_who_did_not) {
   EXPECT_EQ(ctl("ping 10.0.0.1@tcp,10.10.0.77@tcp"),
             "255\nping:\n- primary nid: 10.0.0.1@tcp\n  Multi-Rail: true\n  peer_ni:\n  - nid: 10.0.0.1@tcp\n"
             "!manage:\n- ping:\n  errno: -113\n  descr: ! 'failed to ping 10.10.0.77@tcp: No route to host'\n");
+  EXPECT_EQ(
+      ctl("ping 10.0.0.[1,x]@tcp,bogus 10.0.0.1@tcp nonsense@x"),
+      "255\nping:\n- primary nid: 10.0.0.1@tcp\n  Multi-Rail: true\n  peer_ni:\n  - nid: 10.0.0.1@tcp\n"
+      "!manage:\n- ping:\n  errno: -22\n  descr: ! 'cannot parse NID: ''[1,x]'' is not a list of numbers and ranges "
+      "such as [1-5,8] or [2-8/2]'\n"
+      "- ping:\n  errno: -22\n  descr: ! 'cannot parse NID: ''bogus'' is not a NID such as 10.0.0.1@tcp'\n"
+      "- ping:\n  errno: -22\n  descr: ! 'cannot parse NID: ''nonsense@x'' is not a NID such as 10.0.0.1@tcp'\n"
+      "- ping:\n  errno: -113\n  descr: ! 'failed to ping 10.10.0.77@tcp: No route to host'\n");
   EXPECT_EQ(ctl("stats show --json"),
             "234\n!{\"ok\":false,\"errors\":[{\"verb\":\"show\",\"entity\":\"stats\",\"errno\":-95,\"descr\":\"this "
             "ulnetd does not know it\"}]}\n");
