@@ -81,7 +81,7 @@ BANNED = [
         r'\bsleep_(?:for|until)\b'
         r'|(?<![\w.:>])(?:sleep|usleep|nanosleep|system|popen|getaddrinfo|gethostbyname)\s*\(',
         ('dataplane', 'lnd', 'control'), ('control/host', 'control/helper*'),
-        'a worker and control never block: set a deadline, or hand it to the helper thread'),
+        'a worker and control never block: set a deadline and look again in a later turn'),
     Ban('thread-local',
         r'\bthread_local\b',
         PRODUCT, (),
