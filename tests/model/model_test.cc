@@ -91,7 +91,7 @@ TEST(Model, three_nodes_while_a_nid_comes) {
   expect_converges(three_nodes({.losses = larger(0, 1), .changes = 1}));
 }
 TEST(Model, one_sends_to_two_while_a_nid_moves) {
-  expect_converges(one_sends_to_two({.losses = larger(0, 1), .changes = 2}));
+  expect_converges(one_sends_to_two({.changes = 2}));
 }
 
 /// A fault, and a space in which it shows.
