@@ -226,9 +226,15 @@ void SimNode::ping(const std::string& nid, Duration timeout) {
   });
 }
 
+void SimNode::tell(const std::string& wrong) {
+  if (!wrong.empty()) net_.fail(spec_.nis[0] + ": " + wrong);
+}
+
 void SimNode::kill() {
   if (node_ == nullptr) return;
   ++life_;  // callbacks of this life are not wanted any more
+  tell(watch_.not_accounted());
+  watch_.forget();
   if (net_.transport() == Transport::kSockTcp)
     for (const std::string& text : spec_.nis) net_.tcp_->forget_sockets(ip_of(must_nid(text)));
   node_.reset();
@@ -300,50 +306,15 @@ std::string SimNode::not_at_rest() const {
   return text;
 }
 
-/// What workers own of NIs and peer NIs, kept beyond the node's end: then every credit must be home.
-struct SimNode::Blocks {
-  std::vector<std::shared_ptr<NiSlice>> nis;
-  std::vector<std::shared_ptr<PeerBlocks>> peers;
-
-  explicit Blocks(Control& c) {
-    for (const LocalNis::LocalNet& net : c.nis->nets())
-      for (const LocalNi& ni : net.nis) nis.insert(nis.end(), ni.slices.begin(), ni.slices.end());
-    for (const auto& [id, peer] : c.peers->peers())
-      for (const PeerNet& net : peer->nets)
-        for (const PeerNi* ni : net.nis)
-          if (ni->blocks != nullptr) peers.push_back(ni->blocks);
-  }
-
-  [[nodiscard]] std::string not_home() const {
-    std::string text;
-    for (const auto& slice : nis) {
-      if (!slice->credits.at_rest()) text += "NI credits out; ";
-      if (slice->tx_count.get() != 0 || slice->rx_count.get() != 0) text += "an NI is still used; ";
-    }
-    for (const auto& blocks : peers) {
-      const PeerSlice& slice = blocks->slice;
-      if (!slice.credits.at_rest()) text += "peer credits out; ";
-      if (!slice.rtr.at_rest()) text += "router credits out; ";
-      if (slice.tx_count != 0 || slice.rx_count != 0) text += "a peer NI is still used; ";
-      if (slice.tx_queued_bytes.get() != 0) text += "bytes still queued; ";
-      for (const PeerLocal* local : blocks->by_worker)
-        for (unsigned pool = 0; pool < kRouterPools; ++pool)
-          if (local->buffers_held[pool] != 0 || !local->waiting[pool].empty()) text += "a hop's share is out; ";
-    }
-    return text;
-  }
-};
-
 std::string SimNode::close(Instant limit) {
   if (node_ == nullptr) return "";
-  const Blocks blocks(node_->control());
   if (app_open_) node_->submitter_close(*submitter_);
   app_open_ = false;
   node_->stop(net_.now_);
   const bool stopped = net_.run_until([&] { return node_->stopped(); }, limit - net_.now_);
   std::string text = stopped ? "" : spec_.nis[0] + ": does not stop; ";
   if (!node_->stop_leftovers().empty()) text += spec_.nis[0] + ": left over: " + node_->stop_leftovers() + "; ";
-  if (const std::string away = blocks.not_home(); !away.empty()) text += spec_.nis[0] + ": " + away;
+  if (const std::string away = watch_.end(); !away.empty()) text += spec_.nis[0] + ": " + away;
   return text + not_at_rest();
 }
 
@@ -408,10 +379,12 @@ void SimNet::step(Instant limit) {
   unsigned done = 0;
   for (const Turn& turn : turns) {
     if (turn.node->node_ == nullptr) continue;  // killed by what another's turn called
-    if (turn.worker < 0)
+    if (turn.worker < 0) {
       done += turn.node->node_->turn_control(now_);
-    else
+      turn.node->tell(turn.node->watch_.look(turn.node->node_->control()));
+    } else {
       done += turn.node->node_->turn(WorkerId{uint16_t(turn.worker)}, now_);
+    }
   }
   for (auto& node : nodes_) node->take_events();
   if (done > 0) {

@@ -13,6 +13,7 @@
 
 #include "control/node.h"
 #include "lnd/sim/fabric_ctl.h"
+#include "tests/sim/credits_watch.h"
 #include "tests/sim/sim_tcp.h"
 
 namespace ulnet::test {
@@ -118,7 +119,7 @@ class SimNode {
   void configure();
   void open_application();
   void take_events();
-  struct Blocks;
+  void tell(const std::string& wrong);
   std::string close(Instant limit);
   [[nodiscard]] std::string not_at_rest() const;
 
@@ -131,6 +132,7 @@ class SimNode {
   std::vector<std::unique_ptr<socklnd::StreamEngine>> engines_;
   std::vector<std::unique_ptr<DownrevCore>> downrev_cores_;
   std::unique_ptr<Node> node_;
+  CreditsWatch watch_;
   Submitter* submitter_ = nullptr;
   EqHandle eq_;
   MdHandle source_md_;
