@@ -435,36 +435,84 @@ TEST_F(DiscoveryTest, our_own_nids_are_not_a_peers) {
   EXPECT_EQ(journal.back(), "peer 10.0.0.20@tcp says that it has 10.0.0.2@tcp, which is this node's");
 }
 
-// Goal: whatever comes in whatever order, nothing ends as done that is not up to date, and nobody waits for ever.
-TEST_F(DiscoveryTest, random_events_always_end) {
-  Rng rng(5);
-  for (int round = 0; round < 20000; ++round) {
-    const int last = 20 + int(rng.below(6));
-    std::vector<int> list{20 + int(rng.below(6))};
+/// Everything that can happen to the machine, in any order.
+class DiscoveryAtRandom : public DiscoveryTest {
+ protected:
+  int any() { return 20 + int(rng.below(6)); }
+  PingData any_data() {
+    std::vector<int> list{any()};
     for (int i = 0; i < int(rng.below(4)); ++i)
-      if (const int more = 20 + int(rng.below(6)); std::find(list.begin(), list.end(), more) == list.end())
-        list.push_back(more);
-    const uint32_t features = rng.below(8) == 0 ? kNotDiscovering : kOrdinary;
-    PingData info = data(list, uint32_t(rng.below(6)), features, last);
-    switch (rng.below(7)) {
-      case 0:
+      if (const int more = any(); std::find(list.begin(), list.end(), more) == list.end()) list.push_back(more);
+    const uint32_t features = rng.one_in(8) ? kNotDiscovering : rng.one_in(8) ? kDownrev : kOrdinary;
+    PingData info = data(list, uint32_t(rng.below(6)), features, any());
+    info.decode.truncated = rng.one_in(16);
+    if (rng.one_in(16)) info.error = -EPROTO;
+    return info;
+  }
+  void of_the_network() {
+    switch (rng.below(5)) {
+      case 0: return machine.push_came(any_data());
       case 1:
-        ++waiting_;
-        machine.discover(*peers.find_or_create(peer_nid(last), kAnyNid).value(), uint64_t(round), rng.below(2) == 0);
-        break;
-      case 2: machine.push_came(std::move(info)); break;
-      case 3:
-        if (!pings_.empty()) machine.ping_answered(next(pings_), std::move(info));
-        break;
-      case 4:
+        if (!pings_.empty()) machine.ping_answered(next(pings_), any_data());
+        return;
+      case 2:
         if (!pings_.empty()) machine.ping_failed(next(pings_), -ETIMEDOUT);
-        break;
-      case 5:
-        if (!pushes_.empty()) ack(rng.below(3) == 0 ? -ETIMEDOUT : 0);
-        break;
-      case 6: machine.set_sequence(machine.sequence() + uint32_t(rng.below(2))); break;
+        return;
+      default:
+        if (!pushes_.empty()) ack(rng.one_in(3) ? -ETIMEDOUT : 0);
     }
-    if (rng.below(2) == 0) turn();
+  }
+  void of_this_node(uint64_t waiter) {
+    PeerNi& ni = *peers.find_or_create(peer_nid(any()), kAnyNid).value();
+    switch (rng.below(5)) {
+      case 0:
+      case 1: ++waiting_; return machine.discover(ni, waiter, rng.one_in(2));
+      case 2: return machine.set_sequence(machine.sequence() + uint32_t(rng.below(2)));
+      case 3:
+        if (!ni.peer->has(kPeerRtrDiscovery)) machine.check_gateway(*ni.peer, ni.nid.net());
+        return;
+      default:
+        if (rng.one_in(4)) machine.push_all();
+    }
+  }
+  void of_the_operator() {
+    static constexpr config::Discovery kModes[] = {config::Discovery::kOn, config::Discovery::kOn,
+                                                   config::Discovery::kOff, config::Discovery::kVerify};
+    const PeerNi* ni = peers.find(peer_nid(any()));
+    switch (rng.below(3)) {
+      case 0: return machine.set_mode(kModes[rng.below(std::size(kModes))]);
+      case 1: {
+        config::PeerConfig config;
+        config.primary = peer_nid(any());
+        if (const int more = any(); peer_nid(more) != config.primary) config.nids.push_back(peer_nid(more));
+        config.multi_rail = !rng.one_in(4);
+        if (!config.multi_rail) config.nids.clear();
+        config.lock_primary = rng.one_in(4);
+        if (auto added = peers.add(config, rng.one_in(4))) machine.refresh(**added);
+        return;
+      }
+      default:
+        if (ni != nullptr) (void)peers.remove(ni->peer->primary().nid, {}, true);
+    }
+  }
+  Rng rng{5};
+};
+
+// Goal: whatever comes, in whatever order, each peer comes to rest and each who waited is answered once.
+TEST_F(DiscoveryAtRandom, events_always_end) {
+  for (uint64_t round = 0; round < 40000; ++round) {
+    switch (rng.below(20)) {
+      case 0: of_the_operator(); break;
+      case 1:
+      case 2:
+      case 3:
+      case 4:
+      case 5:
+      case 6:
+      case 7: of_this_node(round); break;
+      default: of_the_network();
+    }
+    if (rng.one_in(2)) turn();
   }
   turn();
   for (int i = 0; i < 1000 && (!pings_.empty() || !pushes_.empty()); ++i) {
@@ -472,11 +520,15 @@ TEST_F(DiscoveryTest, random_events_always_end) {
     while (!pushes_.empty()) ack();
     turn();
   }
+  constexpr uint32_t kBusy =
+      kPeerDiscovering | kPeerPingSent | kPeerPushSent | kPeerDataPresent | kPeerRtrDiscovery | kPeerMarkDeletion;
   for (const auto& [id, one] : peers.peers()) {
-    EXPECT_FALSE(one->has(kPeerDiscovering | kPeerPingSent | kPeerPushSent | kPeerDataPresent)) << one->state;
+    EXPECT_FALSE(one->has(kBusy)) << one->state;
     EXPECT_FALSE(one->nets.empty());
+    EXPECT_TRUE(machine.waiters(*one).empty());
   }
   EXPECT_EQ(waiting_, 0) << "each who waited was answered once";
 }
+
 }  // namespace
 }  // namespace ulnet::test
