@@ -203,6 +203,55 @@ TEST_F(DpdkPackets, datagram_through_a_port) {
   receiver.shut(now);
 }
 
+// Goal: what a NIC says of a checksum is believed, good or bad; what it says nothing of is summed up here.
+// Method: a good datagram is taken from the ring, damaged or not, marked as a NIC would, and put back.
+TEST_F(DpdkPackets, checksums_as_the_device_says) {
+  Stack sender(stack_config(port->config(), mac_parse("02:00:00:00:00:01").value()), port->queue(0), nullptr);
+  PortConfig other = port->config();
+  other.addresses.own = {prefix_parse("10.0.0.2/24").value()};
+  Stack receiver(stack_config(other, mac_parse("02:00:00:00:00:02").value()), port->queue(0), nullptr);
+  Sink sink;
+  ASSERT_TRUE(receiver.udp_bind(4791, sink).has_value());
+  UdpFlow flow;
+  flow.destination = ip_parse("10.0.0.2").value();
+  flow.source_port = 1234;
+  flow.destination_port = 4791;
+  constexpr unsigned kIpSum = kEthBytes + 10, kUdpSum = kEthBytes + kIpv4Bytes + 6;
+  struct Case {
+    uint64_t flags;
+    unsigned damaged;  ///< offset; 0: nothing
+    std::optional<FrameDrop> dropped;
+  };
+  for (const Case& its : std::initializer_list<Case>{{0, 0, {}},
+                                                     {0, kIpSum, FrameDrop::kIpChecksum},
+                                                     {0, kUdpSum, FrameDrop::kUdpChecksum},
+                                                     {RTE_MBUF_F_RX_IP_CKSUM_GOOD, kIpSum, {}},
+                                                     {RTE_MBUF_F_RX_IP_CKSUM_GOOD, kUdpSum, FrameDrop::kUdpChecksum},
+                                                     {RTE_MBUF_F_RX_IP_CKSUM_BAD, 0, FrameDrop::kIpChecksum},
+                                                     {RTE_MBUF_F_RX_L4_CKSUM_GOOD, kUdpSum, {}},
+                                                     {RTE_MBUF_F_RX_L4_CKSUM_GOOD, kIpSum, FrameDrop::kIpChecksum},
+                                                     {RTE_MBUF_F_RX_L4_CKSUM_BAD, 0, FrameDrop::kUdpChecksum}}) {
+    const size_t taken = sink.bytes.size();
+    auto& drops = port->queue(0).counters().drops;
+    const uint64_t before = its.dropped ? drops[*its.dropped].get() : 0;
+    PayloadCursor cursor(payload(500));
+    ASSERT_TRUE(sender.udp_send(flow, frame_make(pool(), {}, cursor, 500, nullptr, false), now));
+    sender.flush(now);
+    std::array<rte_mbuf*, 4> frames{};
+    ASSERT_EQ(1u, queue().receive(frames, now));
+    if (its.damaged != 0) *rte_pktmbuf_mtod_offset(frames[0], std::byte*, its.damaged) ^= std::byte{0x55};
+    frames[0]->ol_flags = its.flags;
+    ASSERT_EQ(1u, queue().send({frames.data(), 1}, now));
+    EXPECT_EQ(1u, receiver.poll(64, now));
+    EXPECT_EQ(taken + (its.dropped ? 0 : 1), sink.bytes.size()) << its.flags << " " << its.damaged;
+    if (its.dropped) {
+      EXPECT_EQ(before + 1, drops[*its.dropped].get()) << its.flags << " " << its.damaged;
+    }
+  }
+  sender.shut(now);
+  receiver.shut(now);
+}
+
 TEST_F(DpdkPackets, reset_keeps_what_is_held) {
   rte_mbuf* held = pool().take();
   EXPECT_FALSE(port->reopen().has_value());  // in use
