@@ -224,23 +224,32 @@ void route_item(Context& c, const Cursor& item) {
   }
 }
 
+template <class Store>
+void nids_read(Context& c, const Cursor& at, Store&& store) {
+  auto nids = nids_parse(at.doc->text());
+  if (!nids) return c.wrong(at, nids.error(), "10.0.0.1@tcp, or a range such as 10.0.0.[1-5]@tcp");
+  for (const Nid& nid : *nids) store(nid);
+}
+
+/// The peer's words are read; `whole`: what is to be deleted is all of it.
+void peer_change(Context& c, const Cursor& item, PeerConfig peer, bool whole) {
+  std::erase(peer.nids, peer.primary);
+  if (c.mode != ImportMode::kDel) return c.change(item, PeerAdd{std::move(peer), true});
+  c.change(item, PeerDel{peer.primary, whole ? std::vector<Nid>{} : peer.nids});
+}
+
 void peer_item(Context& c, const Cursor& item) {
   PeerConfig peer;
   size_t errors = c.out.errors.size();
-  auto nids_read = [&](const Cursor& at, auto&& store) {
-    auto nids = nids_parse(at.doc->text());
-    if (!nids) return c.wrong(at, nids.error(), "10.0.0.1@tcp, or a range such as 10.0.0.[1-5]@tcp");
-    for (const Nid& nid : *nids) store(nid);
-  };
   c.each_key(item, [&](const std::string& key, const Cursor& child, const Field& field) {
     if (key == "primary nid") {
-      nids_read(child, [&](const Nid& nid) { peer.primary = nid; });
+      nids_read(c, child, [&](const Nid& nid) { peer.primary = nid; });
     } else if (key == "Multi-Rail") {
       if (auto flag = c.number(child, field)) peer.multi_rail = *flag != 0;
     } else {
       c.each_item(child, [&](const Cursor& ni) {
         c.each_key(ni, [&](const std::string&, const Cursor& at, const Field&) {
-          nids_read(at, [&](const Nid& nid) { peer.nids.push_back(nid); });
+          nids_read(c, at, [&](const Nid& nid) { peer.nids.push_back(nid); });
         });
       });
     }
@@ -249,10 +258,21 @@ void peer_item(Context& c, const Cursor& item) {
     c.wrong(item, "missing primary NID", "primary nid: 10.0.0.1@tcp", -EFAULT);
   }
   if (c.out.errors.size() != errors) return;
-  bool whole = std::find(peer.nids.begin(), peer.nids.end(), peer.primary) != peer.nids.end();
-  std::erase(peer.nids, peer.primary);
-  if (c.mode != ImportMode::kDel) return c.change(item, PeerAdd{std::move(peer), true});
-  c.change(item, PeerDel{peer.primary, whole ? std::vector<Nid>{} : peer.nids});
+  const bool whole = std::find(peer.nids.begin(), peer.nids.end(), peer.primary) != peer.nids.end();
+  peer_change(c, item, std::move(peer), whole);
+}
+
+/// peers: as the first design had it, a list of NIDs by index of which the first is the primary. Deleting: all of them.
+void peers_item(Context& c, const Cursor& item) {
+  PeerConfig peer;
+  const size_t errors = c.out.errors.size();
+  c.each_key(item, [&](const std::string&, const Cursor& child, const Field&) {
+    for (const Cursor& one : c.texts(child)) nids_read(c, one, [&](const Nid& nid) { peer.nids.push_back(nid); });
+  });
+  if (c.out.errors.size() != errors) return;
+  if (peer.nids.empty()) return c.wrong(item, "names no NIDs", "nids: with 0: 10.0.0.1@tcp below it", -EFAULT);
+  peer.primary = peer.nids.front();
+  peer_change(c, item, std::move(peer), true);
 }
 
 /// routing: as a map, or as the list that is shown (- cpt[0]: ..., - enable: 1).
@@ -415,6 +435,7 @@ void section_import(Context& c, const std::string& key, const Cursor& at) {
   if (key == "ip2nets") return items(ip2nets_item);
   if (key == "route") return items(route_item);
   if (key == "peer") return items(peer_item);
+  if (key == "peers") return items(peers_item);
   if (key == "udsp") return items(udsp_item);
   if (key == "routing") return routing_section(c, at);
   if (key == "buffers") return buffers_section(c, at);

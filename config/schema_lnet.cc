@@ -215,6 +215,13 @@ const Field kLnetFields[] = {
     {.path = "peer.peer ni.health stats", .type = kIgnored},
     {.path = "peer.peer ni.udsp info", .type = kIgnored},
     {.path = "peer.peer state", .type = kIgnored},
+    {.path = "peers",
+     .type = kList,
+     .text = "Peers in the first design's words, one list of NIDs each. With `import --del`: the whole peer."},
+    {.path = "peers.nids",
+     .type = kTextList,
+     .text = "`0: 10.0.0.1@tcp`, `1: 10.0.1.1@o2ib`: the first is the NID by which the peer is known.",
+     .default_text = "required"},
 
     {.path = "routing", .type = kMap, .text = "Forwarding for others. Also accepted as the list that is shown."},
     {.path = "routing.enable", .type = kBool, .text = "0 or 1.", .at = AT(routing.enable)},

@@ -116,7 +116,8 @@ const Field kUlnetFields[] = {
      .at = AT(ulnet.avoid_asym_router_failure)},
     {.path = "ulnet.lock_prim_nid",
      .type = kBool,
-     .text = "No effect yet. Keep the primary NID under which an application knows a peer.",
+     .text =
+         "Accepted, no effect: it is about NIDs that Lustre hands down. One peer's is kept by `peer add --lock_prim`.",
      .needs_restart = true,
      .at = AT(ulnet.lock_prim_nid)},
 

@@ -157,6 +157,10 @@ TEST(ConfigLoad, peers_policies_and_old_words) {
                  "        - nid: 10.0.1.[1-2]@tcp1\n          state: NA\n"),
       "{\"change\":\"peer_add\",\"peer\":{\"primary\":\"10.0.0.1@tcp\",\"nids\":[\"10.0.1.1@tcp1\",\"10.0.1.2@tcp1\"],"
       "\"multi_rail\":false,\"lock_primary\":false},\"refresh\":true}\n");
+  EXPECT_EQ(changes_of("peers:\n  - nids:\n      0: 10.2.2.3@tcp\n      1: 10.5.5.5@tcp2\n"),
+            "{\"change\":\"peer_add\",\"peer\":{\"primary\":\"10.2.2.3@tcp\",\"nids\":[\"10.5.5.5@tcp2\"],\"multi_"
+            "rail\":true,"
+            "\"lock_primary\":false},\"refresh\":true}\n");
   const std::string one =
       "{\"change\":\"udsp_add\",\"rule\":{\"idx\":0,\"src\":\"10.10.10.2@o2ib1\",\"dst\":\"10.10.10.4@o2ib1\","
       "\"priority\":0}}\n";
