@@ -1,5 +1,7 @@
 #include "control/control.h"
 
+#include <algorithm>
+
 #include "control/discovery/driver.h"
 #include "control/lnd_host.h"
 
@@ -47,10 +49,25 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
   peer_deps.routed = [this](Net net) { return routes->reaches(net); };
   peer_deps.gateway = [this](const Peer& peer) { return routes->is_gateway(peer); };
   peer_deps.gateway_nid = [this](const Nid& nid) { return routes->is_gateway(nid); };
+  peer_deps.credits_changed = [this](const PeerNi& ni) {
+    ControlItem item;
+    item.kind = ControlKind::kPeerCredits;
+    item.object = &ni.blocks->slice;
+    item.a = uint64_t(ni.tx_credits);
+    item.lnd.a = uint64_t(ni.rtr_credits);
+    outbox->send(ni.server, item);
+  };
   peers = std::make_unique<PeerDb>(std::move(peer_deps));
+  PeerEnds::Deps ends;
+  ends.named = [this](const PeerSlice& slice) {
+    return std::any_of(lnds.begin(), lnds.end(), [&](const auto& lnd) { return lnd->names(slice); });
+  };
+  ends.passed = [this](Epoch epoch) { return publisher->passed(epoch); };
+  ends.send = [this](WorkerId worker, const ControlItem& item) { outbox->send(worker, item); };
+  peers->set_ends(std::move(ends));
   routes = std::make_unique<RouteDb>(*nis, *peers, rng);
-  router_checker = std::make_unique<RouterChecker>(RouterChecker::Deps{
-      *nis, *peers, *routes, [this](Peer& peer, Net net) { discovery->check_gateway(peer, net); }});
+  router_checker = std::make_unique<RouterChecker>(
+      RouterChecker::Deps{*nis, *peers, *routes, [this](Peer& peer, Net net) { discovery->check_gateway(peer, net); }});
   routing = std::make_unique<Routing>(Routing::Deps{*outbox, memory, config.groups, config.workers});
   net_watch = std::make_unique<NetWatch>(*nis);
   portals = std::make_unique<Portals>(*outbox);

@@ -28,6 +28,7 @@ void run_worker_item(Control& c, WorkerId worker, const WorkerItem& item) {
     case WorkerKind::kResolve: return resolve(c, worker, item.lnd.nid, item.a != 0);
     case WorkerKind::kSubmitterClosed: return c.submitters->closed(*static_cast<Submitter*>(item.object));
     case WorkerKind::kRouterRetired: return c.routing->retired(*static_cast<RouterBlock*>(item.object));
+    case WorkerKind::kPeerAnswer: return c.peers->answered(item, c.now);
     case WorkerKind::kNiDrained: return c.nis->drained(*static_cast<const NiSlice*>(item.object));
   }
 }
@@ -78,6 +79,7 @@ unsigned run_health(Control& c) {
     ++done;
   }
   c.peers->revive(c.now, [&](PeerNi&) { ++done; });
+  done += c.peers->turn(c.now);
   if (!c.stopping) done += c.router_checker->turn(c.now);
   if (c.net_watch->turn(c.now, c.routing->advertised())) {
     c.dirty.ping = true;
@@ -116,8 +118,7 @@ unsigned run_views(Control& c) {
 Instant lanes_deadline(Control& c) {
   Instant next = std::min(
       {c.nis->next_deadline(), c.peers->next_deadline(), c.routing->next_deadline(), c.pinger->next_deadline()});
-  next =
-      std::min({next, c.discovery->next_deadline(), c.net_watch->next_deadline()});
+  next = std::min({next, c.discovery->next_deadline(), c.net_watch->next_deadline()});
   if (!c.stopping) next = std::min(next, c.router_checker->next_deadline());
   for (auto& lnd : c.lnds) next = std::min(next, lnd->next_deadline());
   const bool soon = c.outbox->waiting() || c.unpublished || !c.ping_target->settled();

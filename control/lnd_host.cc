@@ -18,7 +18,7 @@ void LndHost::to_worker(WorkerId worker, const LndMsg& msg) {
 
 Result<PeerPlace> LndHost::place_peer(const Nid& nid, NiId from) {
   const LocalNi* ni = c_.nis->find(from);
-  auto peer = c_.peers->find_or_create(nid, ni == nullptr ? kAnyNid : ni->nid);
+  auto peer = c_.peers->place(nid, ni == nullptr ? kAnyNid : ni->nid);
   if (!peer) return tl::unexpected(peer.error());
   return PeerPlace{(*peer)->id, (*peer)->server, &(*peer)->blocks->slice};
 }

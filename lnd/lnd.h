@@ -225,7 +225,7 @@ struct NiTuning {
 struct PeerPlace {
   PeerNiId id{};
   WorkerId worker = kNoWorker;
-  PeerSlice* slice = nullptr;  ///< owned by `worker`; alive until the LND has no connection set of it
+  PeerSlice* slice = nullptr;  ///< owned by `worker`; alive as long as the LND names it (LndControl::names)
 };
 
 /// What an LND's control half may ask of control. Calls are made on the control thread only.
@@ -275,6 +275,10 @@ class LndControl {
     (void)ni;
     return 0;
   }
+  /// Is there a connection that names this slice, one that is being made or closed among them? What is not named any
+  /// more is named anew only by place_peer(), or for a message that the core submits. Asked for peer NIs that were
+  /// removed: when nobody names it, its memory is freed.
+  [[nodiscard]] virtual bool names(const PeerSlice& slice) const = 0;
   virtual void from_worker(WorkerId worker, const LndMsg& msg, Instant now) = 0;
   /// Runs what is due; returns work done.
   virtual unsigned turn(Instant now) = 0;

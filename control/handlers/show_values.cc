@@ -39,6 +39,7 @@ InterfaceTotals raw_totals(const LocalNi& ni) {
 
 InterfaceTotals raw_totals(const PeerNi& ni) {
   InterfaceTotals totals;
+  if (ni.blocks == nullptr) return totals;
   totals.add(ni.blocks->slice.counters);
   for (const PeerLocal* local : ni.blocks->by_worker) {
     totals.get_rtt.add(local->get_rtt);
@@ -123,20 +124,20 @@ api::LocalNiShow waiting_value(const WaitingNi& waiting) {
 
 api::PeerNiShow peer_ni_value(Control& c, const PeerNi& ni, bool router) {
   const InterfaceTotals t = totals_of(ni);
-  const PeerSlice& slice = ni.blocks->slice;
   api::PeerNiShow show;
   show.nid = ni.nid;
   const bool watched = router || c.routing->state() != RoutingState::kDisabled;
   if (watched) show.state = ni.life.down ? "down" : "up";
   show.ni_state = peer_ni_state(ni);
-  if (c.nis->net_local(ni.nid.net())) {  // a NID behind routers has no credits of its own
+  if (ni.blocks != nullptr && c.nis->net_local(ni.nid.net())) {  // a NID behind routers has no credits of its own
+    const PeerSlice& slice = ni.blocks->slice;
     show.max_ni_tx_credits = ni.tx_credits;
     show.available_tx_credits = slice.credits.gauge().get();
     show.min_tx_credits = slice.credits.free_min();
     show.available_rtr_credits = slice.rtr.gauge().get();
     show.min_rtr_credits = slice.rtr.free_min();
   }
-  show.tx_q_num_of_buf = slice.tx_queued_bytes.get();
+  show.tx_q_num_of_buf = ni.blocks == nullptr ? 0 : ni.blocks->slice.tx_queued_bytes.get();
   show.statistics = traffic(t);
   show.sent = types(t.sent);
   show.received = types(t.received);

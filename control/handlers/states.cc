@@ -17,6 +17,7 @@ const char* net_state(const LocalNis::LocalNet& net) {
 
 const char* peer_ni_state(const PeerNi& ni) {
   if (ni.life.down) return "failed";
+  if (ni.blocks == nullptr) return "created";
   const PeerSlice& slice = ni.blocks->slice;
   uint64_t through = 0;
   for (const auto& count : slice.counters.sent) through += count.get();

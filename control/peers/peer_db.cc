@@ -10,9 +10,9 @@
 
 namespace ulnet {
 
-PeerBlocks::PeerBlocks(PeerNiId id, int32_t tx_credits, int32_t rtr_credits, unsigned workers)
-    : slice(id, tx_credits, rtr_credits), locals(std::make_unique<PeerLocal[]>(workers)), by_worker(workers) {
-  for (unsigned i = 0; i < workers; ++i) by_worker[i] = &locals[i];
+void PeerDb::set_ends(PeerEnds::Deps deps) {
+  deps.over = [this](PeerNiId id) { over(id); };
+  ends_.set_deps(std::move(deps));
 }
 
 size_t Peer::ni_count() const {
@@ -40,45 +40,53 @@ const LocalNi* PeerDb::choose_source(Net net) {
   return nis.empty() ? nullptr : nis[next_source_++ % nis.size()];
 }
 
-// Credits follow the NI that the peer is met on; a peer on a net that is not local has none (docs/wire/lnetctl.md
-// §3.2). Blocks that drivers may still name are kept, and new ones get a new id.
-bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
-  int32_t tx = 0, rtr = 0;
-  if (via != nullptr) {
-    tx = std::max(via->params.peer_credits, 1);
-    const int32_t module = deps_.buffer_credits ? deps_.buffer_credits() : 0;
-    rtr = via->params.peer_buffer_credits > 0 ? via->params.peer_buffer_credits : module > 0 ? module : tx;
-  }
-  if (ni.blocks != nullptr && (via == nullptr || (ni.tx_credits == tx && ni.rtr_credits == rtr))) return true;
-  if (allocated_ >= deps_.peers_max) return false;
-  if (load_.empty()) load_.resize(deps_.workers);
-  if (ni.blocks != nullptr) {
-    by_id_.erase(ni.id.value);
-    down_.erase(ni.id);  // nobody has tried it with the new ones
-    ni.life = {};
-    --load_[ni.server.value];
-    replaced_.push_back(std::move(ni.blocks));
-  }
-  ni.id = PeerNiId{next_ni_++};
-  ni.server = choose_worker(via);
+// Credits are as the first NI of the net says, so that all rails of a peer have as many; a peer on a net that is not
+// local has none (docs/wire/lnetctl.md §3.2). They stay while its net is local, whichever NIs it has meanwhile.
+void PeerDb::give_credits(PeerNi& ni) {
+  const auto local = deps_.nis.on_net(ni.nid.net());
+  if (local.empty() || std::exchange(ni.net_local, true)) return;
+  const LocalNi& via = *local.front();
+  const int32_t module = deps_.buffer_credits ? deps_.buffer_credits() : 0;
+  const int32_t tx = std::max(via.params.peer_credits, 1);
+  const int32_t own = via.params.peer_buffer_credits;
+  const int32_t rtr = own > 0 ? own : module > 0 ? module : tx;
+  if (ni.tx_credits == tx && ni.rtr_credits == rtr) return;
   ni.tx_credits = tx;
   ni.rtr_credits = rtr;
-  ni.blocks = std::make_shared<PeerBlocks>(ni.id, tx, rtr, deps_.workers);
+  if (ni.blocks != nullptr && deps_.credits_changed) deps_.credits_changed(ni);
+}
+
+bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
+  if (ni.blocks == nullptr && by_id_.size() >= deps_.peers_max) return false;
+  give_credits(ni);
+  if (ni.blocks != nullptr) return true;
+  if (load_.empty()) load_.resize(deps_.workers);
+  ni.id = PeerNiId{next_ni_++};
+  ni.server = choose_worker(via);
+  ni.blocks = std::make_shared<PeerBlocks>(ni.id, ni.tx_credits, ni.rtr_credits, deps_.workers);
   ni.baseline = {};
   ++load_[ni.server.value];
-  ++allocated_;
   by_id_[ni.id.value] = &ni;
   return true;
 }
 
-Result<PeerNi*> PeerDb::make_ni(const Nid& nid, const LocalNi* via) {
+void PeerDb::over(PeerNiId id) {
+  PeerNi* ni = find(id);
+  by_id_.erase(id.value);
+  --load_[ni->server.value];
+  nis_.erase(Nid(ni->nid));
+}
+
+Result<PeerNi*> PeerDb::make_ni(const Nid& nid, const LocalNi* via, bool connected) {
   auto& place = nis_[nid];
   const bool fresh = place == nullptr;
   if (fresh) {
     place = std::make_unique<PeerNi>();
     place->nid = nid;
   }
-  if (!give_blocks(*place, via)) {
+  const bool reached = connected || via != nullptr || (deps_.routed && deps_.routed(nid.net()));
+  const bool room = nis_.size() <= size_t{kNamesPerPeerNi} * deps_.peers_max;
+  if ((fresh && !room) || (reached && !give_blocks(*place, via))) {
     if (fresh) nis_.erase(nid);
     return fail(ENOMEM, "the bound on peer NIs is reached (ulnet.memory.peer_nis)");
   }
@@ -93,6 +101,7 @@ Peer& PeerDb::new_peer() {
 }
 
 void PeerDb::attach(Peer& peer, PeerNi& ni) {
+  if (ni.blocks != nullptr) ends_.cancel(ni.id);
   ni.peer = &peer;
   ni.health = kHealthMax;
   ni.priority = kNoPriority;
@@ -118,6 +127,7 @@ void PeerDb::detach(PeerNi& ni) {
   ni.peer = nullptr;
   ni.preferred.clear();
   ni.preferred_auto = false;
+  ni.net_local = false;
   down_.erase(ni.id);
   gone_.push_back(ni.nid);
   touch(peer);
@@ -146,12 +156,22 @@ Result<PeerNi*> PeerDb::find_or_create(const Nid& nid, const Nid& via) {
 }
 
 Result<PeerNi*> PeerDb::resolve(const Nid& nid) {
-  if (PeerNi* ni = find(nid)) return ni;
+  const PeerNi* known = find(nid);
+  if (known != nullptr && known->blocks != nullptr) return find(nid);
   if (nid.is_any() || nid.is_lo()) return fail(EINVAL, "not the NID of a peer");
   if (!deps_.nis.net_local(nid.net()) && !(deps_.routed && deps_.routed(nid.net()))) {
+    if (known != nullptr) return find(nid);
     return fail(EHOSTUNREACH, "no NI on its net and no route to it");
   }
-  return find_or_create(nid, kAnyNid);
+  return known == nullptr ? find_or_create(nid, kAnyNid) : make_ni(nid, choose_source(nid.net()));
+}
+
+Result<PeerNi*> PeerDb::place(const Nid& nid, const Nid& via) {
+  auto found = find_or_create(nid, via);
+  if (!found || (*found)->blocks != nullptr) return found;
+  auto ni = make_ni(nid, nullptr, true);
+  if (ni) touch(*(*ni)->peer);
+  return ni;
 }
 
 PeerNi* PeerDb::find(const Nid& nid) {
@@ -227,7 +247,11 @@ TextResult<Peer*> PeerDb::add(const config::PeerConfig& config, bool refresh) {
   std::vector<PeerNi*> nis;
   for (const Nid& nid : nids) {
     auto ni = make_ni(nid, choose_source(nid.net()));
-    if (!ni) return fail_text(ni.error().code, std::string("failed to add peer: ") + ni.error().what);
+    if (!ni) {
+      for (const PeerNi* made : nis)
+        if (made->peer == nullptr) gone_.push_back(made->nid);
+      return fail_text(ni.error().code, std::string("failed to add peer: ") + ni.error().what);
+    }
     nis.push_back(*ni);
   }
   if (target == nullptr) target = &new_peer();
@@ -306,9 +330,11 @@ void PeerDb::follow_nis(Peer& peer) {
   for (PeerNet& net : peer.nets) {
     const auto local = deps_.nis.on_net(net.net);
     for (PeerNi* ni : net.nis) {
-      const PeerNiId id = ni->id;
-      if (!local.empty()) (void)give_blocks(*ni, local.front());  // without room for more it keeps what it has
-      if (ni->id != id) touch(peer);
+      const bool named_only = ni->blocks == nullptr;
+      if (local.empty()) ni->net_local = false;
+      if (!local.empty() || (deps_.routed && deps_.routed(net.net)))
+        starved_ |= !give_blocks(*ni, local.empty() ? nullptr : local.front());
+      if (named_only && ni->blocks != nullptr) touch(peer);
       if (!ni->preferred.empty() && !ni->preferred_auto) continue;
       const Nid source = ni->preferred.empty() ? kAnyNid : ni->preferred.front();
       const bool there =
@@ -341,6 +367,11 @@ void PeerDb::take_back_own() {
 
 void PeerDb::nis_changed() {
   take_back_own();
+  for (auto& [id, peer] : peers_) follow_nis(*peer);
+}
+
+void PeerDb::routes_changed() {
+  if (by_id_.size() == nis_.size()) return;
   for (auto& [id, peer] : peers_) follow_nis(*peer);
 }
 
@@ -387,6 +418,15 @@ void PeerDb::set_watch_aliveness(bool on) {
   for (auto& [id, ni] : down_) touch(*ni->peer);
 }
 
+unsigned PeerDb::turn(Instant now) {
+  const unsigned done = ends_.turn(now);
+  if (starved_ && by_id_.size() < deps_.peers_max) {
+    starved_ = false;
+    for (auto& [id, peer] : peers_) follow_nis(*peer);
+  }
+  return done;
+}
+
 void PeerDb::touch(Peer& peer) {
   if (peer.dirty) return;
   peer.dirty = true;
@@ -398,20 +438,31 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
   view->multi_rail = peer.multi_rail();
   view->up_to_date = peer.up_to_date;
   view->router = is_gateway(peer);
+  const auto add = [&](const PeerNi& ni) {
+    PeerNiView& one = view->nis.emplace_back();
+    one.id = ni.id;
+    one.nid = ni.nid;
+    one.server = ni.server;
+    one.slice = ni.blocks == nullptr ? nullptr : &ni.blocks->slice;
+    one.locals = ni.blocks == nullptr ? nullptr : ni.blocks->by_worker.data();
+    one.health = ni.health;
+    one.down = watch_ && ni.life.down;
+    one.priority = ni.priority;
+    one.preferred = ni.preferred;
+  };
+  // The primary stays first, and those of a net that have memory stay together.
   for (const PeerNet& net : peer.nets) {
-    view->nets.push_back({net.net, net.priority, uint32_t(view->nis.size()), uint32_t(net.nis.size())});
-    for (const PeerNi* ni : net.nis) {
-      PeerNiView& one = view->nis.emplace_back();
-      one.id = ni->id;
-      one.nid = ni->nid;
-      one.server = ni->server;
-      one.slice = &ni->blocks->slice;
-      one.locals = ni->blocks->by_worker.data();
-      one.health = ni->health;
-      one.down = watch_ && ni->life.down;
-      one.priority = ni->priority;
-      one.preferred = ni->preferred;
-    }
+    const bool named_first = net.nis.front()->blocks == nullptr;
+    const auto add_those = [&](bool named_only) {
+      for (const PeerNi* ni : net.nis)
+        if ((ni->blocks == nullptr) == named_only) add(*ni);
+    };
+    if (named_first) add_those(true);
+    const auto first = uint32_t(view->nis.size());
+    add_those(false);
+    const auto count = uint32_t(view->nis.size()) - first;
+    if (count > 0) view->nets.push_back({net.net, net.priority, first, count});
+    if (!named_first) add_those(true);
   }
   return view;
 }
@@ -419,8 +470,15 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
 bool PeerDb::flush(PeerTableBuilder& table) {
   ask_anew_who_was_held_back();
   if (dirty_.empty() && gone_.empty()) return false;
-  for (const Nid& nid : gone_)
-    if (find(nid) == nullptr) table.erase(nid);
+  for (const Nid& nid : gone_) {
+    const auto found = nis_.find(nid);
+    if (found == nis_.end() || found->second->peer != nullptr) continue;
+    table.erase(nid);
+    if (found->second->blocks != nullptr)
+      ends_.begin(*found->second->blocks, found->second->server);
+    else
+      nis_.erase(found);
+  }
   gone_.clear();
   for (uint32_t id : dirty_) {
     const auto found = peers_.find(id);

@@ -1,8 +1,9 @@
 // The peers of a node: peer -> peer nets -> peer NIs, as docs/wire/lnet.md §5 has them, and what workers get of them.
 // Thread: control. It decides which worker serves a peer NI, and gives it credits; it does not talk to peers (discovery
-// does) and knows routes only by the question whether a net can be reached. Memory of a peer NI that workers or drivers
-// have seen stays until the node ends, and counts against `peers_max`: a peer that goes and comes back gets its own
-// again.
+// does) and knows routes only by the question whether a net can be reached. A peer NI on a net that is neither local
+// nor routed is known by name only; every other has memory that workers and drivers see, which counts against
+// `peers_max`. Memory of one that was removed is freed when nobody names it any more (peer_ends.h); if it comes back
+// before, it gets its own again, with the number that drivers know it by.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -13,11 +14,11 @@
 
 #include "config/model.h"
 #include "control/nis/local_nis.h"
+#include "control/peers/peer_ends.h"
 #include "control/publish/peer_table.h"
 #include "control/stats/totals.h"
 #include "control/text_error.h"
 #include "dataplane/base/limits.h"
-#include "dataplane/peer/slices.h"
 #include "dataplane/wire/ping_info.h"
 
 namespace ulnet {
@@ -46,14 +47,6 @@ enum PeerState : uint32_t {
   kPeerBadConfig = 1u << 21,
 };
 
-/// What workers own of a peer NI: its slice on the serving worker, and what each worker keeps of it.
-struct PeerBlocks {
-  PeerBlocks(PeerNiId id, int32_t tx_credits, int32_t rtr_credits, unsigned workers);
-  PeerSlice slice;
-  std::unique_ptr<PeerLocal[]> locals;
-  std::vector<PeerLocal*> by_worker;
-};
-
 /// Whether a peer NI answers, as far as its driver knows. Without discovery nobody probes a dead one, so it is tried
 /// again after a while.
 struct Liveness {
@@ -71,9 +64,10 @@ struct PeerNi {
   Nid nid;
   Peer* peer = nullptr;  ///< null: it was removed, and only its memory is kept
   WorkerId server = kNoWorker;
-  int32_t tx_credits = 0;  ///< 0: its net is not local
+  int32_t tx_credits = 0;  ///< 0: its net was never local
   int32_t rtr_credits = 0;
-  std::shared_ptr<PeerBlocks> blocks;
+  bool net_local = false;              ///< its net has been local since it got its credits
+  std::shared_ptr<PeerBlocks> blocks;  ///< null: known by name only. Once there, its id, server and address stay
   uint16_t health = kHealthMax;
   uint32_t priority = kNoPriority;
   std::vector<Nid> preferred;   ///< local NIDs
@@ -144,18 +138,24 @@ class PeerDb {
     LocalNis& nis;
     unsigned workers = 1;
     uint32_t peers_max = 65536;
-    std::function<bool(Net)> routed;              ///< is there a route to this net?
-    std::function<bool(const Peer&)> gateway;     ///< does a route lead through this peer?
-    std::function<bool(const Nid&)> gateway_nid;  ///< is this the NID of a route's gateway?
-    std::function<int32_t()> buffer_credits;      ///< module value of peer_buffer_credits; 0 = none
+    std::function<bool(Net)> routed;                          ///< is there a route to this net?
+    std::function<bool(const Peer&)> gateway;                 ///< does a route lead through this peer?
+    std::function<bool(const Nid&)> gateway_nid;              ///< is this the NID of a route's gateway?
+    std::function<int32_t()> buffer_credits;                  ///< module value of peer_buffer_credits; 0 = none
+    std::function<void(const PeerNi&)> credits_changed = {};  ///< tells its server
   };
   explicit PeerDb(Deps deps) : deps_(std::move(deps)) {}
+  /// How memory is given back; without this it never is.
+  void set_ends(PeerEnds::Deps deps);
 
   /// The peer NI with this NID; when there is none, a new peer with this one NID that is not multi-rail. `via`: the
-  /// local NI that it was met on, which becomes its one source; ANY: one is chosen. Errors: ENOMEM (`peers_max`).
+  /// local NI that it was met on, which becomes its one source; ANY: one is chosen. Errors: ENOMEM (`peers_max`, and
+  /// kNamesPerPeerNi times as many that are known by name).
   [[nodiscard]] Result<PeerNi*> find_or_create(const Nid& nid, const Nid& via);
   /// The same for a NID that somebody wants to send to. Errors: EHOSTUNREACH when its net is neither local nor routed.
   [[nodiscard]] Result<PeerNi*> resolve(const Nid& nid);
+  /// The same as find_or_create() for a driver that is connected with it: it has memory, whatever its net.
+  [[nodiscard]] Result<PeerNi*> place(const Nid& nid, const Nid& via);
   [[nodiscard]] PeerNi* find(const Nid& nid);
   [[nodiscard]] PeerNi* find(PeerNiId id);
   [[nodiscard]] Peer* find_peer(uint32_t id);
@@ -172,8 +172,8 @@ class PeerDb {
   void set_primary(Peer& peer, const Nid& nid);
   /// The peer is forgotten with its NIDs.
   void forget(Peer& peer) { drop_peer(peer); }
-  /// To call when its net became local or was left, or it became multi-rail or no longer is: credits and sources
-  /// follow.
+  /// To call when its net became local or was left, or it became multi-rail or no longer is: memory, credits and
+  /// sources follow.
   void follow_nis(Peer& peer);
   /// `gone` is called for each peer that ends, while it still has its id.
   void set_gone(std::function<void(const Peer&)> gone) { gone_hook_ = std::move(gone); }
@@ -191,14 +191,16 @@ class PeerDb {
   /// Removes every peer that is no gateway, as `lnet unconfigure` does.
   void clear();
 
-  /// To call when a net became local or was left, or an NI came or went: credits and sources follow.
+  /// To call when a net became local or was left, or an NI came or went: memory, credits and sources follow.
   void nis_changed();
+  /// To call when routes came: peer NIs that they lead to get memory.
+  void routes_changed();
   /// Its driver says that it is connected, or cannot be.
   void alive(PeerNi& ni);
   void dead(PeerNi& ni, Instant now);
   /// Lets dead ones be tried again when it is time, or when they were heard of since; calls `changed` for each.
   void revive(Instant now, const std::function<void(PeerNi&)>& changed);
-  [[nodiscard]] Instant next_deadline() const { return retry_next_; }
+  [[nodiscard]] Instant next_deadline() const { return std::min(retry_next_, ends_.next_deadline()); }
   /// Workers take liveness into account only where this is set (a router; docs/wire/lnet.md §8.2).
   void set_watch_aliveness(bool on);
 
@@ -207,16 +209,26 @@ class PeerDb {
   [[nodiscard]] bool changed() const { return freed_ || !dirty_.empty() || !gone_.empty(); }
   /// Brings `table` up to date with everything that has changed; true when something had.
   bool flush(PeerTableBuilder& table);
+  /// To call when what flush() brought up to date is out.
+  void published(Epoch epoch) { ends_.published(epoch); }
+  /// A worker has answered kPeerAsk.
+  void answered(const WorkerItem& item, Instant now) { ends_.answer(item, now); }
+  /// Gives memory back; returns work done.
+  unsigned turn(Instant now);
 
   [[nodiscard]] const std::map<uint32_t, std::unique_ptr<Peer>>& peers() const { return peers_; }
-  /// Peer NIs that were ever given memory, which is what peers_max bounds.
-  [[nodiscard]] size_t allocated() const { return allocated_; }
+  /// Peer NIs that have memory, which is what peers_max bounds.
+  [[nodiscard]] size_t allocated() const { return by_id_.size(); }
+  /// NIDs of peers that are known, those whose memory is being given back among them.
+  [[nodiscard]] size_t known() const { return nis_.size(); }
   /// Peer NIs served by each worker.
   [[nodiscard]] const std::vector<uint32_t>& load() const { return load_; }
 
  private:
-  [[nodiscard]] Result<PeerNi*> make_ni(const Nid& nid, const LocalNi* via);
+  [[nodiscard]] Result<PeerNi*> make_ni(const Nid& nid, const LocalNi* via, bool connected = false);
   [[nodiscard]] bool give_blocks(PeerNi& ni, const LocalNi* via);
+  void give_credits(PeerNi& ni);
+  void over(PeerNiId id);
   [[nodiscard]] WorkerId choose_worker(const LocalNi* via) const;
   [[nodiscard]] const LocalNi* choose_source(Net net);
   void attach(Peer& peer, PeerNi& ni);
@@ -231,19 +243,19 @@ class PeerDb {
   std::map<uint32_t, std::unique_ptr<Peer>> peers_;                // in order of creation
   std::unordered_map<Nid, std::unique_ptr<PeerNi>, NidHash> nis_;  // also those that were removed
   std::unordered_map<uint32_t, PeerNi*> by_id_;
-  std::vector<std::shared_ptr<PeerBlocks>> replaced_;  // blocks whose credits no longer fit
-  std::vector<uint32_t> dirty_;                        // peer ids
-  std::vector<Nid> gone_;                              // NIDs to take out of the table
-  std::map<PeerNiId, PeerNi*> down_;                   // by id, so that each run has the same order
-  Instant retry_next_ = kForever;                      // no later than the first retry_at in down_
+  std::vector<uint32_t> dirty_;       // peer ids
+  std::vector<Nid> gone_;             // NIDs to take out of the table
+  PeerEnds ends_;                     // those whose memory is being given back
+  std::map<PeerNiId, PeerNi*> down_;  // by id, so that each run has the same order
+  Instant retry_next_ = kForever;     // no later than the first retry_at in down_
   std::function<void(const Peer&)> gone_hook_;
   std::vector<uint32_t> load_;
   uint32_t next_peer_ = 1;
   uint32_t next_ni_ = 1;
   uint32_t next_source_ = 0;
-  size_t allocated_ = 0;
   bool watch_ = false;
-  bool freed_ = false;  // configuration_freed() was called
+  bool freed_ = false;    // configuration_freed() was called
+  bool starved_ = false;  // some peer NI is known by name only because peers_max was reached
 };
 
 }  // namespace ulnet

@@ -13,6 +13,7 @@ bool refresh_parts(Control& c) {
     changed = true;
   }
   if (c.peers->changed()) c.routes->refresh();
+  if (c.routes_seen != c.routes->revision()) c.peers->routes_changed();
   if (c.peers->flush(*c.peer_table) || c.parts.peers == nullptr) {
     c.parts.peers = c.peer_table->snapshot();
     changed = true;
@@ -115,6 +116,7 @@ bool publish_views(Control& c, bool force) {
   c.unpublished |= refresh_parts(c);
   if (c.unpublished && !c.publisher->publish(c.parts, force)) return false;
   c.unpublished = false;
+  c.peers->published(c.publisher->epoch());
   c.nis->published();
   c.portals->published();
   answer_resolved(c);

@@ -137,6 +137,11 @@ void egress_done(Worker& w, Tx& tx, Completion how) {
   end(w, tx, how);
 }
 
+void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total) {
+  slice.credits.set_total(total);
+  while (Tx* next = slice.credits.hand_on()) hand_on(w, next, kHavePeer);
+}
+
 void ni_close(Worker& w, NiSlice& slice) {
   slice.closing = true;
   while (Tx* tx = slice.credits.first_waiting()) {

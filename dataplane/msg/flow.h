@@ -34,6 +34,8 @@ void egress_continue(Worker& w, Tx& tx);
 void egress_expired(Worker& w, Tx& tx);
 /// The LND has let go of it.
 void egress_done(Worker& w, Tx& tx, Completion how);
+/// A peer NI served here has so many credits from now on: those who wait for one may get it.
+void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total);
 /// Nothing more over this NI; tells control when the last message is gone.
 void ni_close(Worker& w, NiSlice& slice);
 void ni_check_drained(Worker& w, NiSlice& slice);

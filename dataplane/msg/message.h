@@ -67,6 +67,7 @@ struct Message : Linked<MsgTag>, Linked<MdOpsTag>, Timer, EventSource, Posted {
   RouterBuffer* buffer = nullptr;  ///< the buffer that this message is a part of; null when not kForward
   PeerSlice* from = nullptr;       ///< holds a router credit there
   PeerLocal* hop = nullptr;        ///< counted in its buffers_held
+  PeerLocal* leased = nullptr;     ///< counted in its leases while lease_out; null: loopback
   Nid from_nid;
 };
 

@@ -192,11 +192,14 @@ void lease_out(Worker& w, Message& m, const PathChoice& choice) {
     tx.peer = nullptr;
     tx.next_hop = choice.dest;
     tx.deadline = kForever;
+    m.leased = nullptr;
     return post(w, w.id, PostKind::kLease, tx);
   }
   choice.ni->slices[w.id.value]->sequence = ++w.sequence;
-  choice.hop->locals[w.id.value]->sequence = w.sequence;
-  if (choice.final_ni != nullptr) choice.final_ni->locals[w.id.value]->sequence = w.sequence;
+  m.leased = choice.hop->locals[w.id.value];
+  ++m.leased->leases;
+  m.leased->sequence.set(w.sequence);
+  if (choice.final_ni != nullptr) choice.final_ni->locals[w.id.value]->sequence.set(w.sequence);
   if (choice.route != nullptr && choice.route->id < w.route_sequences.size())
     w.route_sequences[choice.route->id] = ++w.route_sequence;
   tx.ni = choice.ni->id;
@@ -268,6 +271,7 @@ void send_message(Worker& w, Message& m, bool as_given) {
 
 void lease_returned(Worker& w, Message& m) {
   m.lease_out = false;
+  if (m.leased != nullptr) --m.leased->leases;
   count_result(w, m);
   const Completion how = m.tx.result;
   if (how.error != 0 && m.error == 0 && may_resend(w, m)) {

@@ -172,7 +172,7 @@ void sample_response(Worker& w, const Message& m) {
     InterfaceCounters& counters = ni->slices[w.id.value]->counters;
     (get ? counters.get_rtt : counters.put_ack).sample(took);
   }
-  if (const PeerRef peer = w.view->peers->find(m.tx.next_hop)) {
+  if (const PeerRef peer = w.view->peers->find(m.tx.next_hop); peer && peer.ni().locals != nullptr) {
     PeerLocal& local = *peer.ni().locals[w.id.value];
     (get ? local.get_rtt : local.put_ack).sample(took);
   }

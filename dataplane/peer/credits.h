@@ -10,7 +10,8 @@
 namespace ulnet {
 
 /// Credits with a FIFO of those who wait for one. T is linked by Tag. Thread: one owner.
-/// Invariant: free + held == total; nobody waits while a credit is free.
+/// Invariant: free + held == total; nobody waits while a credit is free. `free` is negative only after set_total() has
+/// taken away what was held.
 template <class T, class Tag>
 class Credits {
  public:
@@ -22,7 +23,7 @@ class Credits {
   /// Takes a credit for `item` (true), or queues it FIFO (false): it stays linked here until give_back() hands it over
   /// or leave() takes it out.
   [[nodiscard]] bool take(T& item) {
-    if (free_ == 0 || !waiting_.empty()) {
+    if (free_ <= 0 || !waiting_.empty()) {
       waiting_.push_back(item);
       note_min(free_ - int32_t(waiting_.size()));
       gauge_.set(free_ - int32_t(waiting_.size()));
@@ -36,13 +37,25 @@ class Credits {
   /// Returns a credit. If somebody waits, the credit is theirs now, and they are returned (unlinked); else null.
   [[nodiscard]] T* give_back() {
     ULNET_CHECK(free_ < total_);
-    if (T* next = waiting_.pop_front()) {
-      gauge_.set(free_ - int32_t(waiting_.size()));
-      return next;
-    }
     ++free_;
-    gauge_.set(free_);
-    return nullptr;
+    T* next = hand_on();
+    gauge_.set(free_ - int32_t(waiting_.size()));
+    return next;
+  }
+  /// From now on there are so many. The least ever free moves with it. Whoever waits may be helped by that: call
+  /// hand_on() until it returns null.
+  void set_total(int32_t total) {
+    free_ += total - total_;
+    free_min_.add(total - total_);
+    total_ = total;
+    gauge_.set(free_ - int32_t(waiting_.size()));
+  }
+  /// Gives a free credit to who waits longest, and returns them (unlinked); null when none is free or nobody waits.
+  [[nodiscard]] T* hand_on() {
+    if (free_ <= 0) return nullptr;
+    T* next = waiting_.pop_front();
+    if (next != nullptr) --free_;
+    return next;
   }
   /// Takes a waiting item out of the queue; it holds no credit.
   void leave(T& item) {
@@ -66,7 +79,7 @@ class Credits {
   void note_min(int32_t free) {
     if (free < free_min_.get()) free_min_.set(free);
   }
-  const int32_t total_;
+  int32_t total_;
   int32_t free_;
   Gauge free_min_;  // owner: w, control: r
   List<T, Tag> waiting_;

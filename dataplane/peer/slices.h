@@ -49,7 +49,8 @@ struct alignas(kCacheLine) PeerSlice {
 /// buffers that next hop holds.
 struct alignas(kCacheLine) PeerLocal {
   LatencyCounters get_rtt, put_ack;                       ///< of operations at home on this worker
-  uint32_t sequence = 0;                                  ///< when this worker last chose it (docs/wire/lnet.md §6.3)
+  Gauge sequence;                                         ///< when this worker last chose it (docs/wire/lnet.md §6.3)
+  uint32_t leases = 0;                                    ///< leases of messages at home here that name it
   std::array<uint32_t, kRouterPools> buffers_held{};      ///< router buffers of this worker whose next hop it is
   std::array<List<RxSlot, RxTag>, kRouterPools> waiting;  ///< receives held because it holds half a pool
 };

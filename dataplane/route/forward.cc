@@ -124,6 +124,20 @@ bool came_from(const Worker& w, const PathChoice& choice, const Nid& from_nid) {
 
 }  // namespace
 
+void peer_set_rtr_credits(Worker& w, PeerSlice& slice, int32_t total) {
+  slice.rtr.set_total(total);
+  while (RxSlot* next = slice.rtr.hand_on()) {
+    next->core_state = kHasCredit;
+    go_on(w, *next);
+  }
+}
+
+bool forward_waits_for(Worker& w, const PeerLocal& hop) {
+  for (RxSlot* slot = w.held_router.front(); slot != nullptr; slot = w.held_router.after(*slot))
+    if (slot->core_wait == &hop) return true;
+  return false;
+}
+
 RxVerdict forward_header(Worker& w, RxSlot& slot) {
   if (w.pools[pool_of(slot)].total == 0) return drop_receive(w, slot, Drop::kRouterShutdown);
   PathRequest request;

@@ -12,6 +12,10 @@ namespace ulnet {
 void forward_received(Worker& w, RxSlot& slot, Message& m, Completion how);
 /// It has been sent, or failed: buffer and credit go to who waits.
 void forward_end(Worker& w, Message& m);
+/// A peer NI served here has so many router credits from now on: those who wait for one may get it.
+void peer_set_rtr_credits(Worker& w, PeerSlice& slice, int32_t total);
+/// Is a receive held that is to go to this next hop?
+[[nodiscard]] bool forward_waits_for(Worker& w, const PeerLocal& hop);
 /// Takes a block of buffers into use.
 void router_block_add(Worker& w, RouterBlock& block);
 /// Gives a block back when its last buffer is free.

@@ -13,6 +13,11 @@ PathChoice error(int32_t code, LndStatus health) {
   return choice;
 }
 
+/// The bound on peer NIs was reached when this one was named.
+PathChoice no_memory() {
+  return error(-ENOMEM, LndStatus::kLocalError);
+}
+
 PathChoice park(const Nid& nid, bool discover = false) {
   PathChoice choice;
   choice.kind = PathKind::kPark;
@@ -77,12 +82,14 @@ class Chooser {
     if (ni == nullptr || ni->closing) return error(-EADDRNOTAVAIL, LndStatus::kLocalError);
     if (request_.src.net() != request_.dst.net()) return routed(dst, ni);
     if (!dst) return park(request_.dst);
+    if (dst.ni().slice == nullptr) return no_memory();
     return path(*ni, *dst.peer, dst.ni(), request_.dst);
   }
 
   /// Destination NID exactly; its recorded NI, or the best on that net.
   PathChoice to_exactly(const PeerRef& dst) {
     const PeerNiView& hop = dst.ni();
+    if (hop.slice == nullptr) return no_memory();
     const NetView* net = view_.local->net(request_.dst.net());
     const NiView* ni = nullptr;
     if (!dst.peer->multi_rail && !request_.portal0 && !request_.forward)
@@ -146,7 +153,7 @@ class Chooser {
     return sequence;
   }
   [[nodiscard]] uint32_t peer_sequence(const PeerNiView& ni) const {
-    return ni.locals[context_.worker.value]->sequence;
+    return uint32_t(ni.locals[context_.worker.value]->sequence.get());
   }
   [[nodiscard]] uint32_t ni_sequence(const NiView& ni) const { return ni.slices[context_.worker.value]->sequence; }
 
@@ -227,7 +234,7 @@ class Chooser {
   PathChoice routed(const PeerRef& dst, const NiView* from) {
     if (!request_.via.is_any())
       if (const PathChoice back = over_gateway_ni(request_.via, from); back.kind == PathKind::kPath) return back;
-    const PeerNiView* final_ni = dst ? &dst.ni() : nullptr;
+    const PeerNiView* final_ni = dst && dst.ni().slice != nullptr ? &dst.ni() : nullptr;
     const bool rails =
         dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward && from == nullptr;
     if (rails) final_ni = best_routed_ni(*dst.peer);
@@ -277,7 +284,8 @@ class Chooser {
     const PeerRef gateway = view_.peers->find(via);
     if (!gateway || (from != nullptr && from->nid.net() != via.net()))
       return error(-EHOSTUNREACH, LndStatus::kRemoteError);
-    if (!is_gateway(*gateway.peer)) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    if (!is_gateway(*gateway.peer) || gateway.ni().slice == nullptr)
+      return error(-EHOSTUNREACH, LndStatus::kRemoteError);
     return to_gateway(*gateway.peer, gateway.ni(), from, request_.dst);
   }
   [[nodiscard]] bool is_gateway(const PeerView& peer) const {
@@ -306,7 +314,9 @@ class Chooser {
     const PeerNiView* best = nullptr;
     for (const PeerNiView& ni : gateway.nis) {
       const NetView* net = view_.local->net(ni.nid.net());
-      if (net == nullptr || !usable(*net) || ni.down || (from != nullptr && from->nid.net() != ni.nid.net())) continue;
+      if (ni.slice == nullptr || net == nullptr || !usable(*net) || ni.down ||
+          (from != nullptr && from->nid.net() != ni.nid.net()))
+        continue;
       if (best == nullptr || gateway_ni_beats(ni, *best)) best = &ni;
     }
     return best;

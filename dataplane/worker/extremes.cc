@@ -4,6 +4,7 @@ namespace ulnet {
 namespace {
 
 void reset_peer_ni(Worker& w, const PeerNiView& ni) {
+  if (ni.slice == nullptr) return;
   PeerLocal& local = *ni.locals[w.id.value];
   local.get_rtt.reset_extremes();
   local.put_ack.reset_extremes();

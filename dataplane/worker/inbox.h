@@ -32,9 +32,12 @@ enum class ControlKind : uint8_t {
   kRouterBlock,     ///< `object`: RouterBlock to use
   kRouterRetire,    ///< `object`: RouterBlock to give back
   kNiClose,         ///< `object`: NiSlice; answered by kNiDrained
-  kPortalLazyOff,   ///< `a`: portal: those who wait are matched once more, then dropped
-  kResetExtremes,   ///< all minima and maxima start anew: credits, router buffers, latencies, messages in being
-  kResetPools,      ///< those of the router buffers alone
+  kPeerCredits,  ///< `object`: PeerSlice, to its server: it has `a` tx credits and `lnd.a` router credits from now on
+  kPeerAsk,      ///< `lnd.peer_ni`, which no view names any more; `object`: its PeerLocal of this worker, `lnd.object`:
+                 ///< its PeerSlice when this worker serves it; `lnd.b`: which ask. Answered by kPeerAnswer
+  kPortalLazyOff,  ///< `a`: portal: those who wait are matched once more, then dropped
+  kResetExtremes,  ///< all minima and maxima start anew: credits, router buffers, latencies, messages in being
+  kResetPools,     ///< those of the router buffers alone
 };
 struct ControlItem {
   ControlKind kind = ControlKind::kLnd;
@@ -50,6 +53,8 @@ enum class WorkerKind : uint8_t {
   kSubmitterClosed,  ///< `object`
   kRouterRetired,    ///< `object`
   kNiDrained,        ///< `object`: NiSlice
+  kPeerAnswer,  ///< `lnd.peer_ni`, `lnd.b` as asked; `a` = 1: nothing of this worker names its memory, nor will before
+                ///< a view does
 };
 struct WorkerItem {
   WorkerKind kind = WorkerKind::kLnd;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dataplane/msg/flow.h"
+#include "dataplane/peer/peer_ask.h"
 #include "dataplane/route/forward.h"
 #include "dataplane/worker/extremes.h"
 #include "dataplane/worker/worker.h"
@@ -58,6 +59,12 @@ void run_control(Worker& w, const ControlItem& item) {
     case ControlKind::kRouterBlock: return router_block_add(w, *static_cast<RouterBlock*>(item.object));
     case ControlKind::kRouterRetire: return router_block_retire(w, *static_cast<RouterBlock*>(item.object));
     case ControlKind::kNiClose: return ni_close(w, *static_cast<NiSlice*>(item.object));
+    case ControlKind::kPeerCredits: {
+      auto& slice = *static_cast<PeerSlice*>(item.object);
+      peer_set_tx_credits(w, slice, int32_t(item.a));
+      return peer_set_rtr_credits(w, slice, int32_t(item.lnd.a));
+    }
+    case ControlKind::kPeerAsk: return peer_asked(w, item);
     case ControlKind::kPortalLazyOff: return retry_lazy(w, uint32_t(item.a));
     case ControlKind::kResetExtremes: return reset_extremes(w);
     case ControlKind::kResetPools: return reset_pool_minima(w);

@@ -64,8 +64,8 @@ struct PeerNiView {
   PeerNiId id{};
   Nid nid;
   WorkerId server = kNoWorker;         ///< worker that owns its connections and credits
-  PeerSlice* slice = nullptr;          ///< touched by `server` only, but for gauges
-  PeerLocal* const* locals = nullptr;  ///< by worker
+  PeerSlice* slice = nullptr;          ///< touched by `server` only, but for gauges; null: nothing can be sent to it
+  PeerLocal* const* locals = nullptr;  ///< by worker; null where `slice` is
   uint16_t health = kHealthMax;
   bool down = false;  ///< a router believes it dead (docs/wire/lnet.md §8.2)
   uint32_t priority = kNoPriority;
@@ -73,7 +73,7 @@ struct PeerNiView {
   std::vector<Nid> preferred_gateways;  ///< primary NIDs (UDSP)
 };
 
-/// One net of a peer: a run of NIs in PeerView::nis.
+/// One net of a peer: a run of NIs in PeerView::nis, those that have a slice.
 struct PeerNetView {
   Net net;
   uint32_t priority = kNoPriority;

@@ -67,6 +67,7 @@ class LoControl final : public LndControl {
 
   [[nodiscard]] Result<void> ni_start(const NiParams& params, Instant now) override;
   void ni_stop(NiId ni, Instant now) override;
+  [[nodiscard]] bool names(const PeerSlice&) const override { return false; }
   void from_worker(WorkerId worker, const LndMsg& msg, Instant now) override;
   unsigned turn(Instant) override { return 0; }
   [[nodiscard]] Instant next_deadline() override { return kForever; }

@@ -146,6 +146,10 @@ Result<void> Fabric::listen(const Nid& nid, SimControl& control) {
   return {};
 }
 
+bool Fabric::names(const PeerSlice& slice) const {
+  return std::any_of(ends_.begin(), ends_.end(), [&](const auto& entry) { return entry.second->slice == &slice; });
+}
+
 End* Fabric::find_end(uint64_t id) {
   const auto found = ends_.find(id);
   return found == ends_.end() ? nullptr : found->second.get();

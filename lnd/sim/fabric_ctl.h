@@ -129,6 +129,8 @@ class Fabric {
   [[nodiscard]] bool is_down(const Nid& nid) const { return down_.contains(nid); }
 
   [[nodiscard]] End* find_end(uint64_t id);
+  /// Has some end this peer NI's slice?
+  [[nodiscard]] bool names(const PeerSlice& slice) const;
   /// Both ends of a new connection, or the one of a NID with itself; returns the accepting one (`to`).
   End& connect_ends(const Nid& from, const Nid& to, uint64_t attempt);
   void erase_end(uint64_t id) { ends_.erase(id); }

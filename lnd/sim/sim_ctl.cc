@@ -52,6 +52,12 @@ Result<void> SimControl::ni_tune(NiId ni, const NiTuning& tuning, Instant) {
   return {};
 }
 
+bool SimControl::names(const PeerSlice& slice) const {
+  return fabric_.names(slice) || std::any_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
+           return entry.second.attempt != 0 && entry.second.place.slice == &slice;
+         });
+}
+
 void SimControl::from_worker(WorkerId worker, const LndMsg& msg, Instant now) {
   fabric_.see(now);
   if (msg.kind == uint16_t(SimMsg::kStopped)) {

@@ -18,6 +18,7 @@ class SimControl final : public LndControl {
   void ni_stop(NiId ni, Instant now) override;
   /// lnd_timeout, for connections made from now on; there is one connection to a peer, so conns_per_peer is refused.
   [[nodiscard]] Result<void> ni_tune(NiId ni, const NiTuning& tuning, Instant now) override;
+  [[nodiscard]] bool names(const PeerSlice& slice) const override;
   void from_worker(WorkerId worker, const LndMsg& msg, Instant now) override;
   unsigned turn(Instant now) override;
   [[nodiscard]] Instant next_deadline() override { return wake(); }

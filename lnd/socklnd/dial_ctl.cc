@@ -138,6 +138,7 @@ void dial_wanted(SockControl& control, SetCtl& set) {
 void dial_step(SockControl& control, SetCtl& set) {
   NiCtl* ni = control.find_ni(set.ni);
   if (set.dial.state != DialState::kIdle || ni == nullptr || ni->stopping) return;
+  if (set.abandoned) return set_fail(control, set, queue_failure(-ESHUTDOWN));
   if (set.pid != kLnetPid) return set_fail(control, set, {-EHOSTUNREACH, LndStatus::kRemoteError});
   const ConnType type = next_type(set.counts, ni->conns_per_peer);
   if (type == ConnType::kNone) return;

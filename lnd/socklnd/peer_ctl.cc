@@ -1,6 +1,8 @@
 #include "lnd/socklnd/peer_ctl.h"
 
 #include "lnd/socklnd/dial_ctl.h"
+#include "lnd/socklnd/handshake_ctl.h"
+#include "lnd/socklnd/status.h"
 
 namespace ulnet::socklnd {
 
@@ -43,11 +45,28 @@ Result<SetCtl*> set_ensure(SockControl& control, NiCtl& ni, const Nid& nid, uint
   set.object = object;
   control.set_of[key] = set.id;
   ++ni.sets;
+  ++control.named[place->slice];
   LndMsg msg;
   msg.kind = uint16_t(ToWorker::kSetOpen);
   msg.object = object;
   set_tell(control, set, msg);
   return &set;
+}
+
+void set_abandon(SockControl& control, SetCtl& set) {
+  const uint64_t id = set.id;
+  set.abandoned = true;
+  control.set_of.erase({set.ni, set.nid, set.pid});
+  dial_stop(control, set);
+  std::vector<SocketId> answering;
+  for (auto& [socket, shake] : control.handshakes)
+    if (shake.conn != nullptr && shake.set_id == id) answering.push_back(socket);
+  for (const SocketId socket : answering) handshake_drop(control, socket);
+  SetCtl* left = control.find_set(id);
+  if (left == nullptr) return;
+  set_close_all(control, *left, -ESHUTDOWN);
+  set_fail(control, *left, queue_failure(-ESHUTDOWN));
+  set_settle(control, *left);
 }
 
 void set_tell(SockControl& control, const SetCtl& set, LndMsg msg) {
@@ -106,7 +125,7 @@ bool conn_uncount(SetCtl& set, Conn* conn) {
 void set_settle(SockControl& control, SetCtl& set) {
   if (!set.live.empty() || !set.closing.empty() || set.accepting > 0) return;
   NiCtl& ni = *control.find_ni(set.ni);
-  if (!ni.stopping) {
+  if (!ni.stopping && !set.abandoned) {
     if (set.dial.state != DialState::kIdle) return;
     if (set.dial.forget_at > control.now) {
       control.due.set(SockControl::due_key(set), set.dial.forget_at);
@@ -119,7 +138,7 @@ void set_settle(SockControl& control, SetCtl& set) {
   set_tell(control, set, msg);
   control.retiring[set.id] = {set.ni, set.object};
   control.due.clear(SockControl::due_key(set));
-  control.set_of.erase({set.ni, set.nid, set.pid});
+  if (!set.abandoned) control.set_of.erase({set.ni, set.nid, set.pid});
   control.sets.erase(set.id);
 }
 
@@ -157,6 +176,8 @@ void on_set_gone(SockControl& control, const LndMsg& msg) {
   const auto it = control.retiring.find(msg.a);
   if (it == control.retiring.end()) return;
   const NiId ni_id = it->second.first;
+  const auto named = control.named.find(it->second.second->peer);
+  if (--named->second == 0) control.named.erase(named);
   delete it->second.second;
   control.retiring.erase(it);
   NiCtl* ni = control.find_ni(ni_id);

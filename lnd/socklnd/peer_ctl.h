@@ -22,6 +22,9 @@ struct PeerIdentity {
 
 /// Finds or makes the set. Errors: those of place_peer; ENOMEM when there are too many sets.
 [[nodiscard]] Result<SetCtl*> set_ensure(SockControl& control, NiCtl& ni, const Nid& nid, uint32_t pid);
+/// The peer NI has another place now: the set ends, what waits in it may be sent again, and set_ensure() makes another.
+/// `set` may be gone afterwards.
+void set_abandon(SockControl& control, SetCtl& set);
 /// Sends `msg` to the set's worker, with ni, peer NI and NID filled in.
 void set_tell(SockControl& control, const SetCtl& set, LndMsg msg);
 /// Completes what waits for a connection of the set.

@@ -154,12 +154,20 @@ void SockLndControl::set_needed(WorkerId worker, const LndMsg& msg) {
   };
   NiCtl* ni = state_.find_ni(msg.ni);
   if (ni == nullptr || ni->stopping) return refuse(-ESHUTDOWN);
-  const Result<SetCtl*> set = set_ensure(state_, *ni, msg.nid, kLnetPid);
+  const auto is_there = [&](const PeerPlace& place) { return place.worker == worker && place.id == msg.peer_ni; };
+  Result<SetCtl*> set = set_ensure(state_, *ni, msg.nid, kLnetPid);
   if (!set) return refuse(set.error().code);
-  // Messages wait where they were given: with another worker or peer NI than ours the set would never come to them.
-  if ((*set)->place.worker != worker || (*set)->place.id != msg.peer_ni) {
-    refuse(-EXDEV);
-    return set_settle(state_, **set);
+  // Messages wait where they were given: a set at another worker or peer NI would never come to them. Either the peer
+  // was placed anew since the set was made, or since they were given.
+  if (!is_there((*set)->place)) {
+    const Result<PeerPlace> place = state_.host.place_peer(msg.nid, msg.ni);
+    if (!place || !is_there(*place)) {
+      refuse(-EXDEV);
+      return set_settle(state_, **set);
+    }
+    set_abandon(state_, **set);
+    set = set_ensure(state_, *ni, msg.nid, kLnetPid);
+    if (!set) return refuse(set.error().code);
   }
   dial_wanted(state_, **set);
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 
 #include "lnd/lnd.h"
 #include "lnd/socklnd/config.h"
@@ -65,6 +66,7 @@ struct SetCtl {
   std::map<Conn*, ConnType> live;
   std::set<Conn*> closing;  ///< do not count any more, not given back yet
   uint32_t accepting = 0;   ///< passive handshakes whose answer is being written
+  bool abandoned = false;   ///< another set has taken its place: it only ends
   Dial dial;
 };
 using SetKey = std::tuple<NiId, Nid, uint32_t>;
@@ -137,6 +139,7 @@ struct SockControl {
   std::map<uint64_t, SetCtl> sets;  ///< by id
   std::map<SetKey, uint64_t> set_of;
   std::map<uint64_t, std::pair<NiId, ConnSet*>> retiring;  ///< sets that workers have yet to give back
+  std::unordered_map<const PeerSlice*, uint32_t> named;    ///< how many sets, retiring ones among them, name it
   std::map<SocketId, Handshake> handshakes;
   uint32_t half_open = 0;  ///< passive handshakes
   DueList due;

@@ -7,7 +7,7 @@
 namespace ulnet::socklnd {
 
 /// A message that was queued, or could not be connected, when `error` (negative errno) happened. ESHUTDOWN: our NI is
-/// being stopped; another one may send it, since the peer cannot have all of it.
+/// being stopped, EXDEV: the peer NI is not where it was; it may be sent anew, since the peer cannot have all of it.
 [[nodiscard]] constexpr Completion queue_failure(int error) {
   switch (-error) {
     case ETIMEDOUT: return {error, LndStatus::kNetworkTimeout};
@@ -16,6 +16,7 @@ namespace ulnet::socklnd {
     case ENETUNREACH:
     case ECONNREFUSED:
     case ECONNRESET: return {error, LndStatus::kRemoteDropped};
+    case EXDEV:
     case ESHUTDOWN: return {error, LndStatus::kLocalAborted};
     default: return {error, LndStatus::kLocalError};
   }

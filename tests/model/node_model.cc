@@ -40,6 +40,7 @@ class NoDriver final : public LndControl {
  public:
   Result<void> ni_start(const NiParams&, Instant) override { return {}; }
   void ni_stop(NiId, Instant) override {}
+  bool names(const PeerSlice&) const override { return false; }
   void from_worker(WorkerId, const LndMsg&, Instant) override {}
   unsigned turn(Instant) override { return 0; }
   Instant next_deadline() override { return kForever; }

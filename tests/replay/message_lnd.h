@@ -61,6 +61,7 @@ class MessageControl final : public LndControl {
 
   Result<void> ni_start(const NiParams& params, Instant) override;
   void ni_stop(NiId ni, Instant) override { stopping_.push_back(ni); }
+  bool names(const PeerSlice&) const override { return true; }  // messages come from wherever the capture says
   void from_worker(WorkerId, const LndMsg&, Instant) override {}
   unsigned turn(Instant) override;
   Instant next_deadline() override { return kForever; }

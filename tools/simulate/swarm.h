@@ -111,6 +111,7 @@ class SwarmControl final : public LndControl {
   SwarmControl(Swarm& swarm, LndControlHost& host) : s_(swarm), host_(host) {}
   [[nodiscard]] Result<void> ni_start(const NiParams& params, Instant now) override;
   void ni_stop(NiId ni, Instant now) override;
+  [[nodiscard]] bool names(const PeerSlice&) const override { return true; }  // its peers stay connected
   void from_worker(WorkerId, const LndMsg&, Instant) override {}
   unsigned turn(Instant now) override;
   [[nodiscard]] Instant next_deadline() override;

@@ -1,0 +1,100 @@
+#include "control/peers/peer_ends.h"
+
+#include <algorithm>
+
+#include "dataplane/base/limits.h"
+
+namespace ulnet {
+namespace {
+
+// What is in use when it is looked at may be so for as long as its peer stays connected.
+constexpr Duration kLookMin = 100ms;
+constexpr Duration kLookMax = 60s;
+
+}  // namespace
+
+PeerBlocks::PeerBlocks(PeerNiId id, int32_t tx_credits, int32_t rtr_credits, unsigned workers)
+    : slice(id, tx_credits, rtr_credits), locals(std::make_unique<PeerLocal[]>(workers)), by_worker(workers) {
+  for (unsigned i = 0; i < workers; ++i) by_worker[i] = &locals[i];
+}
+
+void PeerEnds::at(PeerNiId id, End& end, Instant when) {
+  due_.erase({end.due, id});
+  end.due = when;
+  if (when != kForever) due_.insert({when, id});
+}
+
+void PeerEnds::later(PeerNiId id, End& end, Instant now) {
+  end.wait = std::clamp(end.wait * 2, kLookMin, kLookMax);
+  at(id, end, now + end.wait);
+}
+
+void PeerEnds::begin(const PeerBlocks& blocks, WorkerId server) {
+  if (!deps_.send || ends_.contains(blocks.slice.id)) return;
+  End& end = ends_[blocks.slice.id];
+  end.blocks = &blocks;
+  end.server = server;
+  unpublished_.push_back(blocks.slice.id);
+}
+
+void PeerEnds::cancel(PeerNiId id) {
+  const auto found = ends_.find(id);
+  if (found == ends_.end()) return;
+  due_.erase({found->second.due, id});
+  std::erase(unpublished_, id);
+  ends_.erase(found);
+}
+
+void PeerEnds::published(Epoch epoch) {
+  for (PeerNiId id : unpublished_) {
+    End& end = ends_.at(id);
+    end.epoch = epoch;
+    at(id, end, kNever);
+  }
+  unpublished_.clear();
+}
+
+void PeerEnds::ask(PeerNiId id, End& end) {
+  at(id, end, kForever);
+  end.asked = ++questions_;
+  end.unanswered = unsigned(end.blocks->by_worker.size());
+  end.in_use = false;
+  for (uint16_t worker = 0; worker < end.blocks->by_worker.size(); ++worker) {
+    ControlItem item;
+    item.kind = ControlKind::kPeerAsk;
+    item.object = end.blocks->by_worker[worker];
+    item.lnd.peer_ni = id;
+    item.lnd.b = end.asked;
+    if (end.server == WorkerId{worker}) item.lnd.object = const_cast<PeerSlice*>(&end.blocks->slice);
+    deps_.send(WorkerId{worker}, item);
+  }
+}
+
+void PeerEnds::answer(const WorkerItem& item, Instant now) {
+  const PeerNiId id = item.lnd.peer_ni;
+  const auto found = ends_.find(id);
+  if (found == ends_.end() || found->second.asked != item.lnd.b) return;  // it came back since
+  End& end = found->second;
+  end.in_use |= item.a == 0;
+  if (--end.unanswered > 0) return;
+  end.asked = 0;
+  if (end.in_use || deps_.named(end.blocks->slice)) return later(id, end, now);
+  ends_.erase(found);
+  deps_.over(id);
+}
+
+unsigned PeerEnds::turn(Instant now) {
+  unsigned done = 0;
+  while (done < kPeerEndsBudget && !due_.empty() && due_.begin()->first <= now) {
+    const PeerNiId id = due_.begin()->second;
+    End& end = ends_.at(id);
+    ++done;
+    if (!deps_.passed(end.epoch) || deps_.named(end.blocks->slice))
+      later(id, end, now);
+    else
+      ask(id, end);
+  }
+  return done;
+}
+
+}  // namespace ulnet

@@ -1,0 +1,69 @@
+// How the memory of a peer NI that was removed is given back. Control owns it; views, messages, receives and
+// connections point at it. So, in this order: a view without the NI is out, and every worker has passed it; no driver
+// names it; and every worker, asked by message, has said that nothing of its own does. An NI that comes back meanwhile
+// keeps its memory. Thread: control.
+#pragma once
+#include <functional>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "dataplane/peer/slices.h"
+#include "dataplane/worker/inbox.h"
+
+namespace ulnet {
+
+/// What workers own of a peer NI: its slice on the serving worker, and what each worker keeps of it.
+struct PeerBlocks {
+  PeerBlocks(PeerNiId id, int32_t tx_credits, int32_t rtr_credits, unsigned workers);
+  PeerSlice slice;
+  std::unique_ptr<PeerLocal[]> locals;
+  std::vector<PeerLocal*> by_worker;
+};
+
+class PeerEnds {
+ public:
+  struct Deps {
+    std::function<bool(const PeerSlice&)> named = {};             ///< by some driver
+    std::function<bool(Epoch)> passed = {};                       ///< by every worker
+    std::function<void(WorkerId, const ControlItem&)> send = {};  ///< none: nothing is ever given back
+    std::function<void(PeerNiId)> over = {};                      ///< the memory may be freed
+  };
+  void set_deps(Deps deps) { deps_ = std::move(deps); }
+
+  /// The NI is in no view from the next one on.
+  void begin(const PeerBlocks& blocks, WorkerId server);
+  /// It is back.
+  void cancel(PeerNiId id);
+  /// A view with all that was begun before is out.
+  void published(Epoch epoch);
+  /// A worker's answer to kPeerAsk.
+  void answer(const WorkerItem& item, Instant now);
+  /// Goes on with those whose time has come; returns how many.
+  unsigned turn(Instant now);
+  [[nodiscard]] Instant next_deadline() const { return due_.empty() ? kForever : due_.begin()->first; }
+  [[nodiscard]] size_t size() const { return ends_.size(); }
+
+ private:
+  struct End {
+    const PeerBlocks* blocks = nullptr;
+    WorkerId server = kNoWorker;
+    Epoch epoch{};           // of the first view without it
+    Instant due = kForever;  // as in due_
+    Duration wait{};         // before the last look
+    uint64_t asked = 0;      // number of the question that is out; 0: none
+    unsigned unanswered = 0;
+    bool in_use = false;  // somebody has said so
+  };
+  void at(PeerNiId id, End& end, Instant when);
+  void later(PeerNiId id, End& end, Instant now);
+  void ask(PeerNiId id, End& end);
+
+  Deps deps_;
+  std::map<PeerNiId, End> ends_;
+  std::set<std::pair<Instant, PeerNiId>> due_;
+  std::vector<PeerNiId> unpublished_;
+  uint64_t questions_ = 0;
+};
+
+}  // namespace ulnet

@@ -1,0 +1,72 @@
+// A peer NI that control has placed anew: its connections end, what waits is sent over new ones at its new place, and
+// what still asks for it at the old one may be sent again.
+#include <gtest/gtest.h>
+
+#include "dataplane/base/nid_text.h"
+#include "tests/script/sock_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+constexpr const char* kUs = "10.0.0.1@tcp";
+constexpr const char* kThem = "10.0.0.2@tcp";
+
+struct Placed {
+  Placed() {
+    SockNodeOptions options;
+    options.nids = {kUs};
+    options.workers = 2;
+    a = &rig.add(options);
+    options.nids = {kThem};
+    b = &rig.add(options);
+  }
+  bool all_done() {
+    return rig.run_until([&] { return a->unfinished() == 0 && b->unfinished() == 0; }, 30s);
+  }
+  PeerPlace& place() { return a->places[*nid_parse(kThem)]; }
+  /// Another number, another worker.
+  PeerPlace elsewhere() { return {{place().id.value + 100}, {uint16_t(1 - place().worker.value)}, nullptr}; }
+  SockRig rig;
+  SockNode* a;
+  SockNode* b;
+};
+
+TEST(SockPlace, connections_follow_a_peer_that_is_placed_anew) {
+  Placed t;
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 3; ++i) {
+      t.a->put(kThem, 3000);
+      t.b->put(kUs, 3000);
+    }
+    ASSERT_TRUE(t.all_done()) << round;
+    t.place() = t.elsewhere();
+  }
+  for (const SockNode* node : {t.a, t.b}) {
+    EXPECT_EQ(node->txs.size(), 12u);
+    for (const TestTx& tx : node->txs) EXPECT_EQ(tx.how.error, 0) << tx.number;
+  }
+  EXPECT_TRUE(t.rig.shut_down());
+}
+
+// What was given to the old place before control knew the new one must not take the new connections down.
+TEST(SockPlace, who_asks_at_the_old_place_is_sent_elsewhere) {
+  Placed t;
+  t.a->put(kThem, 100);
+  t.place() = t.elsewhere();
+  t.rig.run_for(1s);
+  EXPECT_EQ(t.a->take_trace(), "tx 1 -18/LOCAL_ABORTED");
+  t.a->put(kThem, 100);
+  ASSERT_TRUE(t.all_done());
+  EXPECT_EQ(t.a->take_trace(), "up 10.0.0.2@tcp; tx 2 ok");
+  const PeerPlace now = t.place(), old = t.elsewhere();
+  t.place() = old;
+  t.a->put(kThem, 100);
+  t.place() = now;
+  t.a->put(kThem, 100);
+  ASSERT_TRUE(t.all_done());
+  EXPECT_EQ(t.a->take_trace(), "tx 4 ok; tx 3 -18/LOCAL_ABORTED");
+  EXPECT_TRUE(t.rig.shut_down());
+}
+
+}  // namespace
+}  // namespace ulnet::test

@@ -1,0 +1,94 @@
+// What a node keeps of its peers while NIs and NIDs come and go, with traffic, over the in-memory fabric and over
+// socklnd on simulated TCP.
+#include <gtest/gtest.h>
+
+#include "dataplane/base/nid_text.h"
+#include "tests/sim/sim_net.h"
+
+namespace ulnet::test {
+namespace {
+
+class SimPeers : public ::testing::TestWithParam<Transport> {
+ protected:
+  SimNet sim{{.seed = 5, .transport = GetParam()}};
+
+  static PeerDb& peers_of(SimNode& node) { return *node.node().control().peers; }
+  static bool knows(SimNode& node, const Nid& nid) { return peers_of(node).find(nid) != nullptr; }
+  bool all_ended(Duration limit = 60s) {
+    return sim.run_until(
+        [&] {
+          for (auto& node : sim.nodes())
+            if (node->open_operations() > 0) return false;
+          return true;
+        },
+        limit);
+  }
+  static config::NetDel net_del(const Nid& nid) {
+    config::NetDel del;
+    del.net = nid.net();
+    del.nid = nid;
+    return del;
+  }
+  static config::NetAdd net_add(const Nid& nid, int peer_credits) {
+    config::NetAdd add;
+    add.net = nid.net();
+    add.ni.nid = nid;
+    add.ni.tunables.peer_credits = peer_credits;
+    add.ni.lnd_tunables["conns_per_peer"] = 1;
+    return add;
+  }
+};
+
+// Goal: NIs of one net have unequal credits. The first of them goes and comes back under load, one after the other;
+// no operation fails, and what drivers know the peer's NIs by stays.
+// Method: each side names an NID of the other only as long as it knows it.
+TEST_P(SimPeers, first_ni_of_a_net_goes_under_load_and_nothing_fails) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}, .workers = 2});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}, .workers = 2});
+  const auto load = [&](Duration time) {
+    const Instant end = sim.now() + time;
+    while (sim.now() < end) {
+      for (SimNode* one : {&a, &b}) {
+        SimNode& other = one == &a ? b : a;
+        const Nid to = other.nid(knows(*one, other.nid(0)) ? 0 : 1);
+        while (one->open_operations() < 16)
+          if (!one->start(to, {.length = 3000}, false) || !one->start(to, {.length = 5000}, true)) break;
+      }
+      sim.run_for(1ms);
+    }
+  };
+  load(20ms);
+  ASSERT_TRUE(all_ended());
+  const auto ids = [&] {
+    std::vector<PeerNiId> all;
+    for (size_t i = 0; i < 2; ++i) all.push_back(peers_of(a).find(b.nid(i))->id);
+    return all;
+  };
+  const auto before = ids();
+  const size_t allocated = peers_of(a).allocated();
+  for (int round = 0; round < 4; ++round) {
+    const Nid leaving = a.nid(size_t(round) % 2);  // always the first by now
+    ASSERT_EQ(a.node().control().nis->on_net(leaving.net()).front()->nid, leaving);
+    a.apply({net_del(leaving)});
+    while (a.applying()) load(20ms);
+    ASSERT_EQ(a.node().control().nis->find(leaving), nullptr);
+    load(20ms);
+    a.apply({net_add(leaving, 16 + round)});
+    while (a.applying()) load(1ms);
+    load(20ms);
+    EXPECT_EQ(ids(), before);
+    EXPECT_EQ(peers_of(a).allocated(), allocated);
+  }
+  ASSERT_TRUE(all_ended());
+  EXPECT_EQ(a.ended(false) + b.ended(false), 0u);
+  EXPECT_GT(a.ended(true), 200u);
+  EXPECT_TRUE(a.apply_errors().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, SimPeers, ::testing::Values(Transport::kFabric, Transport::kSockTcp),
+                         [](const auto& one) {
+                           return one.param == Transport::kFabric ? std::string("fabric") : std::string("socklnd");
+                         });
+
+}  // namespace
+}  // namespace ulnet::test
