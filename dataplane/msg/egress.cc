@@ -62,13 +62,13 @@ void hand_on(Worker& w, Tx* next, Stage stage) {
 }
 
 void end(Worker& w, Tx& tx, Completion how) {
+  w.tx_deadlines.disarm(tx);
   if (tx.peer != nullptr) {
     if (tx.stage == kHaveBoth || tx.stage == kInLnd) hand_on(w, tx.ni_slice->credits.give_back(), kHaveBoth);
     if (tx.stage >= kHavePeer) {
       tx.peer->tx_queued_bytes.add(-int64_t(tx.header.payload_length + kHeaderBytes));
       hand_on(w, tx.peer->credits.give_back(), kHavePeer);
     }
-    w.tx_deadlines.disarm(tx);
     count_end(tx, how, w.now);
     --tx.peer->tx_count;
     tx.ni_slice->tx_count.add(-1);
@@ -98,6 +98,7 @@ void have_peer(Worker& w, Tx& tx) {
 void start(Worker& w, Tx& tx) {
   if (tx.peer == nullptr) {  // loopback has no credits
     tx.stage = kInLnd;
+    w.tx_deadlines.arm(tx, tx.deadline);  // it may wait on a lazy portal for ever
     w.lnds[kLndLo]->submit(tx, w.now);
     return;
   }
@@ -126,7 +127,7 @@ void egress_expired(Worker& w, Tx& tx) {
   switch (Stage(tx.stage)) {
     case kWaitPeer: tx.peer->credits.leave(tx); return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
     case kWaitNi: tx.ni_slice->credits.leave(tx); return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
-    case kInLnd: return w.lnds[tx.ni_slice->lnd]->cancel(tx, true, w.now);
+    case kInLnd: return w.lnds[tx.peer == nullptr ? kLndLo : tx.ni_slice->lnd]->cancel(tx, true, w.now);
     case kNew:
     case kHavePeer:
     case kHaveBoth: return;  // on its way in `local`: have_both() looks at the deadline

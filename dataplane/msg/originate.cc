@@ -131,6 +131,7 @@ bool other_ni(const LocalView& local, NiId ni) {
 /// A failure that another interface may not have (docs/wire/lnet.md §9): is sending again worth it?
 bool may_resend(const Worker& w, const Message& m) {
   if (m.retries >= w.view->node.retry_count || m.cancelled || m.responded) return false;
+  if (m.tx.peer == nullptr) return false;  // loopback: there is no other way
   switch (m.tx.result.health) {
     case LndStatus::kLocalInterrupt:
     case LndStatus::kLocalDropped:
@@ -191,7 +192,8 @@ void lease_out(Worker& w, Message& m, const PathChoice& choice) {
     tx.peer_ni = {};
     tx.peer = nullptr;
     tx.next_hop = choice.dest;
-    tx.deadline = kForever;
+    tx.deadline = w.now + w.view->node.transaction_timeout;
+    if (m.armed()) tx.deadline = std::min(tx.deadline, m.deadline);
     m.leased = nullptr;
     return post(w, w.id, PostKind::kLease, tx);
   }

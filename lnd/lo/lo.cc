@@ -90,7 +90,7 @@ void LoLnd::cancel(Tx& tx, bool force, Instant now) {
   } else if (force) {
     auto* entry = reinterpret_cast<Entry*>(uintptr_t(tx.lnd[0]));
     entry->tx = nullptr;
-    finish(tx, kForced, now);
+    finish(tx, tx.deadline <= now ? kExpired : kForced, now);
   }
 }
 

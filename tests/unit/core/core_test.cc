@@ -235,6 +235,33 @@ TEST_F(CoreTest, a_lazy_portal_holds_until_an_entry_comes_and_no_more_than_its_b
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// What waits on a lazy portal of this very node ends like any other, and its memory comes back; who attaches later is
+// told that the message is lost.
+TEST_F(CoreTest, a_put_to_oneself_that_nobody_takes_ends_in_time) {
+  bench.open_portal(9, WorkerId{0}, true);
+  bench.publish();
+  for (const bool ack : {true, false}) {
+    std::array<std::byte, 64> source{};
+    Segment segment{source.data(), source.size()};
+    const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+    ASSERT_TRUE(submitter->put({.md = md, .target = {kLoNid, kLnetPid}, .portal = 9, .match_bits = 5, .ack = ack}));
+    ASSERT_TRUE(submitter->unlink(md));
+    EXPECT_TRUE(events().empty());
+    bench.advance(bench.worker().view->node.transaction_timeout + 10ms);
+    const auto seen = events();
+    ASSERT_EQ(seen.size(), 2u) << ack;
+    EXPECT_TRUE(seen[0].final);
+    EXPECT_EQ(seen[0].kind, ack ? EventKind::kAck : EventKind::kSend);
+    EXPECT_EQ(seen[0].status, -ETIMEDOUT);
+    EXPECT_EQ(seen[1].kind, EventKind::kUnlink);
+  }
+  sink(4096, kMdPut, 5);
+  const auto late = events();
+  ASSERT_EQ(late.size(), 2u);
+  for (const Event& event : late) EXPECT_NE(event.status, 0);
+  EXPECT_EQ(submitter->mds_in_use(), 1u);
+}
+
 TEST_F(CoreTest, an_empty_message_pool_holds_receives_and_loses_none) {
   Bench small({.incoming = 2});
   small.add_peer(tcp(2));
