@@ -85,9 +85,7 @@ void SimNode::boot() {
                              return std::make_unique<sim::SimControl>(fabric, host, n, t);
                            }});
   } else {
-    std::vector<IpAddress> addresses;
-    for (const std::string& text : spec_.nis) addresses.push_back(ip_of(must_nid(text)));
-    net_io_ = net_.tcp_->net_io(addresses);
+    net_io_ = net_.tcp_->net_io(addresses());
     engines_.clear();
     for (unsigned i = 0; i < spec_.workers; ++i) engines_.push_back(net_.tcp_->engine());
     socklnd::SockConfig sock;
@@ -103,6 +101,13 @@ void SimNode::boot() {
   ULNET_CHECK(node.has_value());
   node_ = std::move(*node);
   configure();
+}
+
+std::vector<IpAddress> SimNode::addresses() const {
+  std::vector<IpAddress> all;
+  for (const auto* nids : {&spec_.nis, &spec_.addresses})
+    for (const std::string& text : *nids) all.push_back(ip_of(must_nid(text)));
+  return all;
 }
 
 LndCore& SimNode::core_for(LndCore& core) {
@@ -236,7 +241,7 @@ void SimNode::kill() {
   tell(watch_.not_accounted());
   watch_.forget();
   if (net_.transport() == Transport::kSockTcp)
-    for (const std::string& text : spec_.nis) net_.tcp_->forget_sockets(ip_of(must_nid(text)));
+    for (const IpAddress& address : addresses()) net_.tcp_->forget_sockets(address);
   node_.reset();
   downrev_cores_.clear();
   engines_.clear();

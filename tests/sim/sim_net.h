@@ -34,7 +34,8 @@ struct RouteSpec {
 };
 
 struct NodeSpec {
-  std::vector<std::string> nis;  ///< "10.0.0.1@tcp"; the first is the primary NID
+  std::vector<std::string> nis;        ///< "10.0.0.1@tcp"; the first is the primary NID
+  std::vector<std::string> addresses;  ///< over TCP: those of NIs that it may add later
   unsigned workers = 1;
   int peer_credits = 8;
   int credits = 256;
@@ -116,6 +117,7 @@ class SimNode {
   friend class SimNet;
   void boot();
   [[nodiscard]] LndCore& core_for(LndCore& core);
+  [[nodiscard]] std::vector<socklnd::IpAddress> addresses() const;
   void configure();
   void open_application();
   void take_events();

@@ -1,6 +1,7 @@
 #include "tools/simulate/cluster.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "control/discovery/driver.h"
 #include "tools/simulate/oracle.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr int64_t kTransactionTimeout = 20;  // s; short, so that runs are
 constexpr int64_t kLndTimeout = 5;
 constexpr uint64_t kMessagesMost = 1'000'000;  ///< of one run: what is more is a live-lock
+constexpr size_t kTcpAddresses = 6;            ///< of one node on one net
 constexpr int kRounds = 40;                    ///< of what is repeated until the tables are right
 /// Time without traffic at the end, and how many messages each pair of nodes may send in it: the router checker's.
 constexpr Duration kQuiet = 120s;
@@ -32,13 +34,14 @@ std::string Member::name() const {
 Cluster::Cluster(uint64_t seed, Trace& trace)
     : trace_(trace),
       sim_({.seed = seed,
-            .transport = test::Transport::kFabric,
+            .transport = seed % kTcpOneIn == 0 ? test::Transport::kSockTcp : test::Transport::kFabric,
             .check_at_end = false,
             .fail =
                 [this](const std::string& what) {
                   if (failure_.empty()) failure_ = what;
                 }}),
       rng_(seed * 6364136223846793005ull + 1442695040888963407ull) {
+  if (tcp()) return;
   sim_.fabric().hook = [this](const Nid& from, const Nid& to, const wire::Header& header) {
     trace_.message(sim_.now(), from, to, header);
     return sim::Fate::kPass;
@@ -47,36 +50,46 @@ Cluster::Cluster(uint64_t seed, Trace& trace)
 
 // --- build -----------------------------------------------------------------------------------------------------------
 
-std::optional<Nid> Cluster::free_nid(Net net) {
+// Over the fabric a NID may go from one node to another. An address of TCP is its node's for ever.
+std::optional<Nid> Cluster::free_nid(const Member& member, Net net) {
   const auto taken = [&](const Nid& nid) {
     return std::any_of(members_.begin(), members_.end(), [&](const Member& one) {
       if (std::find(one.nids.begin(), one.nids.end(), nid) != one.nids.end()) return true;
       return one.node != nullptr && one.running() && one.control().nis->find(nid) != nullptr;
     });
   };
-  const uint32_t count = uint32_t(members_.size() * 2 + 2);
-  const uint32_t first = uint32_t(rng_.below(count));
-  for (uint32_t i = 0; i < count; ++i) {
-    const Nid nid = Nid::v4(net, 0x0A000001u + (uint32_t(net.number()) << 16) + (first + i) % count);
-    if (!taken(nid)) return nid;
-  }
+  const std::vector<Nid> all = nids_on(member, net);
+  const size_t first = rng_.below(all.size());
+  for (size_t i = 0; i < all.size(); ++i)
+    if (const Nid& nid = all[(first + i) % all.size()]; !taken(nid)) return nid;
   return {};
+}
+
+std::vector<Nid> Cluster::nids_on(const Member& member, Net net) const {
+  std::vector<Nid> all;
+  const size_t first = tcp() ? kTcpAddresses * member.number : 0;
+  for (size_t i = 0; i < (tcp() ? kTcpAddresses : members_.size() * 2 + 2); ++i)
+    all.push_back(Nid::v4(net, 0x0A000001u + (uint32_t(net.number()) << 16) + uint32_t(first + i)));
+  return all;
 }
 
 void Cluster::draw_nids(Member& member) {
   member.nids.clear();
   std::vector<Net> nets;
-  if (!routed_ || member.router) {
+  if (member.router) {
+    nets = {nets_[0], nets_[1]};
+  } else if (!routed_) {
     nets = nets_;
-    if (!member.router && nets.size() > 1 && rng_.one_in(2)) nets.erase(nets.begin() + std::ptrdiff_t(rng_.below(2)));
-    if (nets.size() > 1 && rng_.one_in(2)) std::swap(nets[0], nets[1]);
+    if (nets.size() > 1 && rng_.one_in(2)) nets.erase(nets.begin() + std::ptrdiff_t(rng_.below(2)));
   } else {
     nets = {nets_[member.number % 2]};
+    if (!member.downrev && rng_.one_in(3)) nets.push_back(nets_[2]);
   }
+  if (nets.size() > 1 && rng_.one_in(2)) std::swap(nets[0], nets[1]);
   if (member.downrev && !member.router) nets.resize(1);
   for (const Net net : nets)
     for (uint64_t count = member.downrev ? 1 : 1 + rng_.below(3); count > 0; --count)
-      if (const auto nid = free_nid(net)) member.nids.push_back(*nid);
+      if (const auto nid = free_nid(member, net)) member.nids.push_back(*nid);
 }
 
 void Cluster::draw_version(Member& member) {
@@ -94,7 +107,7 @@ void Cluster::right_routes(Member& member) {
     if (!router.router) continue;
     for (const Nid& nid : router.nids)
       for (const Net net : nets_)
-        if (member.on_net(nid.net()) && !member.on_net(net) &&
+        if (member.on_net(nid.net()) && !member.on_net(net) && router.on_net(net) &&
             std::none_of(member.routes.begin(), member.routes.end(), [&](const auto& one) {
               return one.first == net &&
                      std::find(router.nids.begin(), router.nids.end(), one.second) != router.nids.end();
@@ -106,6 +119,9 @@ void Cluster::right_routes(Member& member) {
 test::NodeSpec Cluster::spec_of(const Member& member) const {
   test::NodeSpec spec;
   for (const Nid& nid : member.nids) spec.nis.push_back(nid_text(nid));
+  if (tcp())
+    for (const Net net : nets_)
+      for (const Nid& nid : nids_on(member, net)) spec.addresses.push_back(nid_text(nid));
   spec.workers = 1 + unsigned(member.number % 2);
   spec.peer_credits = 2 + int(member.number * 3);
   spec.routing = member.router;
@@ -135,7 +151,8 @@ void Cluster::build() {
   const uint64_t shape = rng_.below(4);
   routed_ = shape == 3;
   nets_ = {Net::of(NetType::kTcp, 0)};
-  if (shape >= 1) nets_.push_back(shape == 2 ? Net::of(NetType::kO2ib, 0) : Net::of(NetType::kTcp, 1));
+  if (shape >= 1) nets_.push_back(shape == 2 && !tcp() ? Net::of(NetType::kO2ib, 0) : Net::of(NetType::kTcp, 1));
+  if (routed_) nets_.push_back(Net::of(NetType::kTcp, 2));
   const size_t routers = routed_ ? 1 + rng_.below(2) : 0;
   const size_t count = routers + (routed_ ? 2 : 2) + rng_.below(3);
   restless_ = rng_.one_in(3);
@@ -151,18 +168,6 @@ void Cluster::build() {
   for (Member& member : members_) join(member);
 }
 
-void Cluster::set_faults() {
-  sim::LinkRules& rules = sim_.fabric().rules();
-  rules.delay_max = Duration(5us) * int64_t(1 + rng_.below(200));
-  if (rng_.one_in(4)) return;
-  rules.lose_with_error = rng_.one_in(2) ? 0.02 : 0;
-  rules.lose_silently = rng_.one_in(2) ? 0.03 : 0;
-  rules.duplicate = rng_.one_in(2) ? 0.03 : 0;
-  rules.reorder = rng_.one_in(2) ? 0.2 : 0;
-  rules.hold_memory = rng_.one_in(2);
-  rules.loss_breaks = rng_.one_in(2);
-}
-
 // --- what may be reached ---------------------------------------------------------------------------------------------
 
 // What is sent to a router's far side over that router is a protocol error (docs/wire/lnet.md §3, rule 3b), unless the
@@ -172,7 +177,8 @@ bool Cluster::reaches(const Member& from, const Nid& to) const {
   const auto is_it = [&](const Member& one) {
     return one.router && std::find(one.nids.begin(), one.nids.end(), to) != one.nids.end();
   };
-  return routed_ && !from.router && std::none_of(members_.begin(), members_.end(), is_it);
+  const bool routed = routed_ && to.net() != nets_[2] && (from.on_net(nets_[0]) || from.on_net(nets_[1]));
+  return routed && !from.router && std::none_of(members_.begin(), members_.end(), is_it);
 }
 
 bool Cluster::reaches(const Member& from, const Member& to) const {
@@ -184,7 +190,7 @@ bool Cluster::reaches(const Member& from, const Member& to) const {
 void Cluster::run_for(Duration time) {
   for (const Instant end = sim_.now() + time; sim_.now() < end && failure_.empty();) {
     sim_.run_for(std::min<Duration>(1s, end - sim_.now()));
-    if (sim_.fabric().counts().launched > kMessagesMost) failure_ = "messages without an end";
+    if (messages_sent() > kMessagesMost) failure_ = "messages without an end";
   }
   if (!trace_.prints()) return;
   for (Member& member : members_) {
@@ -206,7 +212,7 @@ bool Cluster::wait_ended(Duration limit) {
 
 void Cluster::heal() {
   say("all is healed");
-  sim_.heal_all();
+  heal_network();
   for (Member& member : members_)
     if (!member.running()) come_back(member);
   for (Member& member : members_) {
@@ -262,15 +268,17 @@ std::string Cluster::unreached(Member& from, Member& to) {
     if (!reaches(from, nid)) continue;
     for (const bool get : {false, true}) {
       bool well = false;
+      int32_t error = 0;
       for (int attempt = 0; attempt < 3 && !well; ++attempt) {
-        const size_t before = from.node->ended(true);
-        (void)from.node->start(nid, {.length = 5000}, get);
-        if (!wait_ended(100s)) return from.name() + " has an operation without an end";
-        well = from.node->ended(true) > before;
+        const auto number = from.node->start(nid, {.length = 5000}, get);
+        if (!number || !wait_ended(100s)) return from.name() + " has an operation without an end";
+        error = from.node->outcome(*number).status;
+        well = error == 0;
         if (!well) run_for(10s);
       }
       if (!well)
-        return fmt::format("{} does not get a {} through to {}", from.name(), get ? "get" : "put", nid_text(nid));
+        return fmt::format("{} does not get a {} through to {}: {}", from.name(), get ? "get" : "put", nid_text(nid),
+                           std::strerror(-error));
     }
   }
   return "";
@@ -288,9 +296,9 @@ std::string Cluster::final_traffic() {
 std::string Cluster::quiet() {
   say("nothing is asked for any more");
   run_for(30s);
-  const uint64_t before = sim_.fabric().counts().launched;
+  const uint64_t before = messages_sent();
   run_for(kQuiet);
-  const uint64_t sent = sim_.fabric().counts().launched - before;
+  const uint64_t sent = messages_sent() - before;
   const uint64_t most = kQuietMessages * members_.size() * members_.size();
   if (sent > most) return fmt::format("{} messages in {} s in which nobody asked for anything", sent, kQuiet / 1s);
   for (int look = 0; look < 60; ++look) {
@@ -332,7 +340,7 @@ std::string Cluster::run() {
   if (wrong.empty()) wrong = quiet();
   if (!failure_.empty()) wrong = failure_;
   if (wrong.empty()) wrong = sim_.finish();
-  if (wrong.empty()) wrong = sim_.fabric().check_quiescent();
+  if (wrong.empty() && !tcp()) wrong = sim_.fabric().check_quiescent();
   say(wrong.empty() ? "passed" : wrong);
   if (trace_.prints() && !wrong.empty()) report();
   return wrong;

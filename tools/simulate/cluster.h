@@ -1,7 +1,7 @@
-// One small random cluster, by its seed: clients and servers on one or two nets, or on two sides of routers, nodes of
-// mixed versions with one to several NIs. It is stirred (traffic, changes of configuration, faults), then healed, and
-// then it must come to the state that oracle.h describes. Nodes are real ones under a virtual clock
-// (tests/sim/sim_net).
+// One small random cluster, by its seed: clients and servers on one or two nets, or on two sides of routers, perhaps
+// with a net of their own besides, nodes of mixed versions with one to several NIs; over the in-memory fabric, or one
+// in kTcpOneIn over socklnd. It is stirred (traffic, changes of configuration, faults), then healed, and then it must
+// come to the state that oracle.h describes. Nodes are real ones under a virtual clock (tests/sim/sim_net).
 #pragma once
 #include <optional>
 #include <set>
@@ -31,6 +31,9 @@ struct Member {
   [[nodiscard]] std::string name() const;
 };
 
+/// Every so many seeds one cluster is connected by socklnd on simulated TCP.
+inline constexpr uint64_t kTcpOneIn = 6;
+
 class Cluster {
  public:
   Cluster(uint64_t seed, Trace& trace);
@@ -48,11 +51,21 @@ class Cluster {
   void build();
   void join(Member& member);
   [[nodiscard]] test::NodeSpec spec_of(const Member& member) const;
-  void set_faults();
-  [[nodiscard]] std::optional<Nid> free_nid(Net net);
+  [[nodiscard]] std::optional<Nid> free_nid(const Member& member, Net net);
+  [[nodiscard]] std::vector<Nid> nids_on(const Member& member, Net net) const;
   void draw_nids(Member& member);
   void draw_version(Member& member);
   void right_routes(Member& member);
+
+  // the network (network.cc)
+  [[nodiscard]] bool tcp() const { return sim_.transport() == test::Transport::kSockTcp; }
+  void set_faults();
+  void cut(const Nid& a, const Nid& b, bool one_way);
+  void reset(const Nid& a, const Nid& b);
+  void heal_cuts();
+  void set_link(const Nid& nid, bool up);
+  void heal_network();
+  [[nodiscard]] uint64_t messages_sent() const;
 
   // stir (stir.cc)
   void stir();
@@ -66,6 +79,7 @@ class Cluster {
   void route_change(Member& member);
   void routing_change(Member& member);
   void cut_or_heal(Member& member);
+  void link_change(Member& member);
   void stop(Member& member);
   void come_back(Member& member);
   void apply(Member& member, config::Change change, const std::string& what);
@@ -88,9 +102,11 @@ class Cluster {
 
   Trace& trace_;
   std::string failure_;  // the first
-  test::SimNet sim_;
+  mutable test::SimNet sim_;
   Rng rng_;
-  std::vector<Net> nets_;
+  std::vector<Net> nets_;  // of a routed cluster: the two sides, then one that no router is on
+  std::set<std::pair<Nid, Nid>> cuts_;
+  std::set<Nid> links_down_;
   bool routed_ = false;
   bool restless_ = false;  // more changes of configuration than traffic
   std::vector<Member> members_;

@@ -124,6 +124,32 @@ struct Asked {
       if (peer_of(nid) != peer) return wrong(what, peer);
     for (const Nid& nid : nids_of(*peer))
       if (!has(nids, nid) && !control.routes->is_gateway(nid)) return wrong(what, peer);
+    for (const Nid& nid : nids)
+      if (!b.router && control.peers->find(nid)->status == wire::kNiDown)
+        return wrong(fmt::format("{}, but takes {} for down", what, nid_text(nid)), peer);
+    return "";
+  }
+
+  /// Does somebody check the router over its NI on this net? It takes one that nobody pings for down.
+  [[nodiscard]] bool is_checked(const Member& router, Net net) const {
+    return std::any_of(cluster.members().begin(), cluster.members().end(), [&](const Member& one) {
+      return sound(one, router) && clean(one, router) && clean(router, one) &&
+             std::any_of(one.routes.begin(), one.routes.end(), [&](const auto& route) {
+               return route.second.net() == net && has(router.nids, route.second);
+             });
+    });
+  }
+
+  /// Rule 7.
+  [[nodiscard]] std::string routes() const {
+    for (const Route& route : control.routes->routes())
+      for (const Member& b : cluster.members()) {
+        if (!b.router || !has(b.nids, route.config.gateway) || !is_checked(b, route.config.net)) continue;
+        if (!route.alive && sound(a, b) && clean(a, b) && clean(b, a))
+          return wrong(fmt::format("the gateway {}, through which {} is said to be dead",
+                                   nid_text(route.config.gateway), net_text(route.config.net)),
+                       peer_of(route.config.gateway));
+      }
     return "";
   }
 
@@ -182,6 +208,7 @@ std::string table_wrong(const Cluster& cluster, const Member& a, bool asked) {
   const Asked look{cluster, a, asked};
   std::string wrong = look.own();
   if (wrong.empty()) wrong = look.configured();
+  if (wrong.empty() && asked) wrong = look.routes();
   if (a.discovery == config::Discovery::kVerify) return wrong;
   for (const Member& b : cluster.members())
     if (wrong.empty() && &b != &a && cluster.reaches(a, b) && carried(cluster, a, b)) wrong = look.of(b);

@@ -5,7 +5,8 @@
 //   1  A peer that A's operator configured is what was configured: these NIDs, this primary, multi-rail or not.
 //   2  A discovers (`discovery: 1`), B advertises DISCOVERY and MULTI_RAIL (`1` or `verify`), none of B's NIDs is in a
 //      configured peer of A: A has one multi-rail peer with exactly B's NIDs, B's primary NID first, discovered and up
-//      to date. A NID besides is allowed only when a route of A names it as gateway: that one stays.
+//      to date, and takes none of these for down unless B is a router. A NID besides is allowed only when a route of A
+//      names it as gateway: that one stays.
 //   3  Nobody is at work on a peer for ever (DISCOVERING ends).
 // Once besides each has been made to ask each (`discover --force`; stage "asked"), since nothing else tells A of these:
 //   2  also where B says `verify`: it takes nobody for multi-rail whom its operator did not configure so, and pushes to
@@ -15,9 +16,10 @@
 //   5  A does not discover: the same for each B.
 //   6  A peer that nobody configured has NIDs of one node only (others that no node has, or that A does not reach, may
 //      be in it: nobody takes back the NIDs of a node that is gone).
-// A in `verify` merges nothing: for it only 1 and 3 hold. Nothing is said of A and B where a router that they need was
-// told by its operator that NIDs of A or B are another's (it takes what it forwards for a loop), or where A or B was
-// told that the router's NIDs are others than they are (the answers to its checks are taken for another's).
+//   7  A route of A through a router that somebody on that net checks is alive.
+// A in `verify` merges nothing: for it only 1, 3 and 7 hold. Nothing is said of A and B where a router that they need
+// was told by its operator that NIDs of A or B are another's (it takes what it forwards for a loop), or where A or B
+// was told that the router's NIDs are others than they are (the answers to its checks are taken for another's).
 #pragma once
 #include <string>
 

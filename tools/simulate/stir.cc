@@ -26,7 +26,7 @@ Nid Cluster::any_nid() {
   const Member& member = any();
   if (!member.nids.empty() && !rng_.one_in(6)) return member.nids[rng_.below(member.nids.size())];
   const Net net = nets_[rng_.below(nets_.size())];
-  const auto nid = free_nid(net);
+  const auto nid = free_nid(member, net);
   return nid ? *nid : member.nids.front();
 }
 
@@ -54,8 +54,9 @@ void Cluster::operate() {
 
 void Cluster::act() {
   Member& member = any();
-  const uint64_t what = rng_.below(16);
+  const uint64_t what = rng_.below(18);
   if (what < 2) return cut_or_heal(member);
+  if (what == 16) return link_change(member);
   if (!member.running()) return;
   switch (what) {
     case 2:
@@ -83,8 +84,9 @@ void Cluster::apply(Member& member, config::Change change, const std::string& wh
 
 void Cluster::ni_add(Member& member) {
   if (member.downrev || member.nids.size() >= kNisMost) return;
-  const Net net = routed_ && !member.router ? nets_[member.number % 2] : nets_[rng_.below(nets_.size())];
-  const auto nid = free_nid(net);
+  const bool side = routed_ && !member.router;
+  const Net net = side ? nets_[rng_.one_in(3) ? 2 : member.number % 2] : nets_[rng_.below(routed_ ? 2 : nets_.size())];
+  const auto nid = free_nid(member, net);
   if (!nid) return;
   config::NetAdd add;
   add.net = net;
@@ -180,12 +182,8 @@ void Cluster::routing_change(Member& member) {
 
 void Cluster::cut_or_heal(Member& member) {
   if (rng_.one_in(3)) {
-    say("links are healed");
-    for (Member& one : members_)
-      for (Member& two : members_)
-        for (const Nid& a : one.nids)
-          for (const Nid& b : two.nids) sim_.fabric().heal(a, b);
-    return;
+    say("cuts are healed");
+    return heal_cuts();
   }
   const Member& other = any();
   if (&other == &member) return;
@@ -199,12 +197,24 @@ void Cluster::cut_or_heal(Member& member) {
     for (const Nid& b : other.nids) {
       if (!whole && rng_.one_in(2)) continue;
       if (reset)
-        sim_.fabric().reset(a, b);
-      else if (one_way)
-        sim_.fabric().cut_one_way(a, b);
+        this->reset(a, b);
       else
-        sim_.fabric().cut(a, b);
+        cut(a, b, one_way);
     }
+}
+
+// Of one that is down, or of this node's.
+void Cluster::link_change(Member& member) {
+  if (!links_down_.empty() && rng_.one_in(2)) {
+    const Nid nid = *links_down_.begin();
+    say("link up: " + nid_text(nid));
+    links_down_.erase(nid);
+    return set_link(nid, true);
+  }
+  if (member.nids.empty()) return;
+  const Nid nid = member.nids[rng_.below(member.nids.size())];
+  say("link down: " + nid_text(nid));
+  if (links_down_.insert(nid).second) set_link(nid, false);
 }
 
 void Cluster::stop(Member& member) {
