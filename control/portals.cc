@@ -61,8 +61,7 @@ Result<void> Portals::lazy_off(PortalIndex portal) {
 
 Result<Submitter*> Submitters::open(WorkerId worker, const SubmitterSize& size) {
   if (worker.value >= mesh_.worker_count) return fail(EINVAL, "there is no such worker", worker.value);
-  if (size.ops == 0 || size.mds == 0 || size.eqs == 0)
-    return fail(EINVAL, "a submitter needs ops, MDs and event queues");
+  if (auto good = submitter_size_check(size); !good) return tl::unexpected(good.error());
   uint16_t number = 0;
   const auto taken = [&](uint16_t candidate) {
     return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {

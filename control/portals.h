@@ -45,7 +45,7 @@ class Submitters {
   Submitters(Mesh& mesh, Outbox& outbox) : mesh_(mesh), outbox_(outbox) {}
 
   /// Opens a submitter homed on `worker`. It stays valid until close() of it, or until the node ends. Errors: EINVAL
-  /// (no such worker, a size of 0), EAGAIN (kSubmittersMax of that worker, of which some are closing), ENOSPC (as many
+  /// (no such worker; the size), EAGAIN (kSubmittersMax of that worker, of which some are closing), ENOSPC (as many
   /// are open).
   [[nodiscard]] Result<Submitter*> open(WorkerId worker, const SubmitterSize& size);
   /// Closes it: its MDs are unlinked, and it is freed when the last of their operations has ended. No event comes from

@@ -262,6 +262,7 @@ int ulnet_submitter_open(ulnet_t* instance, unsigned worker, const ulnet_submitt
     ulnet::SubmitterSize wanted;
     if (size != nullptr) wanted = {size->ops, size->mds, size->eqs, size->segment_blocks};
     if (worker >= instance->node->worker_count()) return -EINVAL;
+    if (const auto good = ulnet::submitter_size_check(wanted); !good) return good.error().code;
     auto wrapper = std::make_unique<ulnet_submitter>(wanted.eqs);
     const auto opened = instance->node->submitter_open(ulnet::WorkerId{uint16_t(worker)}, wanted);
     if (!opened) return opened.error().code;

@@ -76,7 +76,8 @@ typedef struct ulnet_submitter_size {
   uint32_t ops, mds, eqs, segment_blocks;
 } ulnet_submitter_size_t;
 
-/* size NULL = 1024 ops, 1024 MDs, 16 EQs, 64 MDs of more than 4 segments. */
+/* size NULL = 1024 ops, 1024 MDs, 16 EQs, 64 MDs of more than 4 segments. Each of the first three is 1 to 1048576, the
+ * last at most 65536. */
 int ulnet_submitter_open(ulnet_t* instance, unsigned worker, const ulnet_submitter_size_t* size,
                          ulnet_submitter_t** out);
 /* Unlink everything and see its ULNET_UNLINK first: no event tells afterwards when memory is free. */

@@ -61,8 +61,8 @@ class Instance {
 
   /// A submitter homed on `worker`: one thread may use it, without waiting for anybody. Valid until submitter_close(),
   /// or as long as the Instance. Waits up to 5 s for submitters that are being closed, if all slots are taken. Errors:
-  /// EINVAL (no such worker, a size of 0), ENOSPC (64 open on this worker), EAGAIN (64, some of which are still being
-  /// closed; in mode kAttach it does not wait for them: turn the worker), ESHUTDOWN.
+  /// EINVAL (no such worker; the size, see submitter_size_check()), ENOSPC (64 open on this worker), EAGAIN (64, some
+  /// of which are still being closed; in mode kAttach it does not wait for them: turn the worker), ESHUTDOWN.
   [[nodiscard]] Result<Submitter*> submitter_open(WorkerId worker, const SubmitterSize& size = {});
   /// Ends it, at once and without any further event: what is bound is unlinked, but nothing tells when its memory is
   /// free. Unlink and wait for kUnlink before. `freed` is called on the control thread when no worker uses it any more,

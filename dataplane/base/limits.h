@@ -29,6 +29,8 @@ inline constexpr unsigned kPeerEndsBudget = 64;      ///< removed peer NIs that 
 inline constexpr uint32_t kOperationsReserve = 16;  ///< of a worker, for pings and pushes that parked messages wait for
 inline constexpr uint32_t kLazyMax = 256;           ///< messages waiting on one lazy portal
 inline constexpr uint32_t kEqEventsMax = 1u << 20;  ///< events of one polled queue
+inline constexpr uint32_t kSubmitterSlotsMax = 1u << 20;   ///< ops, MDs, event queues of one submitter, each
+inline constexpr uint32_t kSubmitterBlocksMax = 1u << 16;  ///< long segment lists of one submitter
 
 // One engine or Host thread
 inline constexpr uint32_t kUringSubmissionsMax =

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "dataplane/base/limits.h"
+
 namespace ulnet {
 namespace {
 
@@ -32,6 +34,16 @@ Result<uint32_t> segments_length(std::span<const Segment> segments) {
 }
 
 }  // namespace
+
+Result<void> submitter_size_check(const SubmitterSize& size) {
+  for (const uint32_t slots : {size.ops, size.mds, size.eqs}) {
+    if (slots == 0) return fail(EINVAL, "a submitter needs ops, MDs and event queues");
+    if (slots > kSubmitterSlotsMax) return fail(EINVAL, "a submitter has at most 1048576 of each kind", slots);
+  }
+  if (size.segment_blocks > kSubmitterBlocksMax)
+    return fail(EINVAL, "a submitter has at most 65536 segment lists", size.segment_blocks);
+  return {};
+}
 
 Submitter::Submitter(WorkerId home, uint16_t number, const SubmitterSize& size, IdleGate* worker_gate)
     : home_(home),

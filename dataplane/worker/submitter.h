@@ -26,6 +26,9 @@ struct SubmitterSize {
   bool reserve = false;          ///< the node's own: may use the operations that its worker keeps from all others
 };
 
+/// Errors: EINVAL (no ops, MDs or event queues; more than kSubmitterSlotsMax, kSubmitterBlocksMax).
+[[nodiscard]] Result<void> submitter_size_check(const SubmitterSize& size);
+
 /// What md_bind() is told.
 struct MdSpec {
   std::span<const Segment> segments;  ///< at most 256; the list is copied, the memory stays the caller's until kUnlink
@@ -79,7 +82,7 @@ static_assert(sizeof(Op) <= 128);
 
 class Submitter {
  public:
-  /// `number`: which submitter of its worker. Allocates everything it will ever need.
+  /// `number`: which submitter of its worker. Allocates everything it will ever need. Requires: the size was checked.
   Submitter(WorkerId home, uint16_t number, const SubmitterSize& size, IdleGate* worker_gate);
 
   /// Opens a polled queue of at least `size` events. The one call here that allocates (the queue): for start-up.

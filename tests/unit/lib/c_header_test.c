@@ -66,13 +66,15 @@ static int loopback(void) {
   ulnet_md_spec_t spec = ulnet_md_defaults();
   ulnet_md_t md;
   ulnet_event_t event;
-  ulnet_submitter_size_t size = {16, 4, 2, 1};
+  ulnet_submitter_size_t size = {16, 4, 2, 1}, nothing = {0, 4, 2, 1}, too_much = {16, 4, 0xFFFFFFFFu, 1};
   char memory[16];
   ulnet_segment_t segment = {memory, sizeof(memory)};
   CHECK(ulnet_open(NULL, &node, NULL, 0) == 0);
   CHECK(ulnet_workers(node) >= 1);
   CHECK(ulnet_nids(node, NULL, 0) == 0);
   CHECK(ulnet_submitter_open(node, 1000, NULL, &submitter) < 0);
+  CHECK(ulnet_submitter_open(node, 0, &nothing, &submitter) == -EINVAL);
+  CHECK(ulnet_submitter_open(node, 0, &too_much, &submitter) == -EINVAL);
   CHECK(ulnet_submitter_open(node, 0, &size, &submitter) == 0);
   CHECK(ulnet_eq_open(submitter, 0, NULL, NULL, &queue) < 0);
   CHECK(ulnet_eq_open(submitter, 4, on_event, NULL, &queue) < 0);
