@@ -22,7 +22,7 @@ class PortUser {
 
 class ControlPort {
  public:
-  static constexpr uint32_t kMds = 320;  ///< pings and checks (64 each), discovery (128), what portal 0 has for others
+  static constexpr uint32_t kMds = 320;  ///< pings, checks, two of discovery (64 each), what portal 0 has for others
   static constexpr uint32_t kOps = 512;
   static constexpr uint32_t kEvents = 2048;
   static_assert(kEvents / 2 >= 3 * kMds, "an MD owes at most a match, an operation's end and its own");

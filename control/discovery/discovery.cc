@@ -57,6 +57,7 @@ void Discovery::set_mode(config::Discovery mode) {
 void Discovery::set_sequence(uint32_t sequence) {
   sequence_ = sequence;
   for (const auto& [id, peer] : deps_.peers.peers()) {
+    peer->discovery.told_again = 0;
     if (peer->has(kPeerDiscovered) && needs_push(*peer)) queue(*peer, false);
     refresh(*peer);
   }
@@ -79,6 +80,9 @@ void Discovery::discover(PeerNi& ni, uint64_t waiter, bool force) {
     return port_.discovered(waiter, 0);
   }
   waiters_[peer.id].push_back({waiter, ni.nid});
+  if (is_waited_for(peer))
+    for (const uint64_t under_way : {peer.discovery.ping, peer.discovery.push})
+      if (under_way != 0) port_.hurry(under_way);
   if (force || !peer.has(kPeerDiscovering)) queue(peer, false);
 }
 
@@ -351,6 +355,7 @@ void Discovery::send_ping(Peer& peer) {
   ++peer.gateway.checks;
   order.number = d.ping;
   order.sink_bytes = d.sink_bytes;
+  order.waited = is_waited_for(peer);
   port_.send_ping(order);
 }
 
@@ -391,7 +396,8 @@ void Discovery::send_push(Peer& peer) {
   port_.send_push({.number = d.push,
                    .self = known ? self : kAnyNid,
                    .target = known ? target : peer.primary().nid,
-                   .check = peer.has(kPeerRtrDiscovery)});
+                   .check = peer.has(kPeerRtrDiscovery),
+                   .waited = is_waited_for(peer)});
 }
 
 bool Discovery::needs_push(const Peer& peer) const {
@@ -400,7 +406,20 @@ bool Discovery::needs_push(const Peer& peer) const {
   return !peer.has(kPeerNoDiscovery) && mode_ != config::Discovery::kOff && peer.discovery.node_seqno < sequence_;
 }
 
-// One whose push has failed is told when somebody sends to it: it is not waited for.
+// docs/decisions.md #43: it is asked first whether it is there.
+void Discovery::tell_again(uint32_t id) {
+  Peer* peer = deps_.peers.find_peer(id);
+  if (peer == nullptr || peer->has(kPeerDiscovering) || !is_not_told(*peer)) return;
+  ++peer->discovery.told_again;
+  queue(*peer, false);
+}
+
+/// It was told once, and the last time that was tried it could not be told what is new since.
+bool Discovery::is_not_told(const Peer& peer) const {
+  return peer.has(kPeerDiscovered) && peer.has(kPeerRediscover) && needs_push(peer);
+}
+
+// One whose push has failed is told later: it is not waited for.
 size_t Discovery::untold(Nid* first) const {
   size_t count = 0;
   for (const auto& [id, peer] : deps_.peers.peers()) {
@@ -422,6 +441,11 @@ bool Discovery::is_up_to_date(const Peer& peer) const {
   return !peer.has(kUnfinished) && (peer.state & kFinished) == kFinished && !needs_push(peer);
 }
 
+// Whoever waits for a peer that failed before does not hold up those who wait for another.
+bool Discovery::is_waited_for(const Peer& peer) const {
+  return peer.discovery.failures == 0 && waiters_.contains(peer.id);
+}
+
 // Nobody waits for a gateway that is being checked, also when it was never discovered (docs/wire/lnet.md §5.2).
 void Discovery::refresh(Peer& peer) {
   const bool now = is_up_to_date(peer) || peer.has(kPeerRtrDiscovery);
@@ -439,8 +463,10 @@ void Discovery::finish(Peer& peer, int32_t error) {
   if (error == 0) {
     clear(peer, kPeerRediscover | kPeerForcePush);
     peer.state |= kPeerDiscovered;
+    d.told_again = 0;
   } else {
     peer.state |= kPeerRediscover;
+    if (is_not_told(peer)) port_.not_told(peer.id, d.told_again);
   }
   if (peer.has(kPeerRtrDiscovery)) gateway_checked(peer, error);
   refresh(peer);

@@ -41,9 +41,15 @@ class DiscoveryPort {
     bool exactly = false;     ///< no other NID of a multi-rail peer will do
     uint32_t sink_bytes = 0;  ///< of a ping: room for the answer
     bool check = false;       ///< of a gateway: it has less time to answer
+    bool waited = false;      ///< somebody waits for the peer, which has not failed lately
   };
   virtual void send_ping(const Order& order) = 0;
   virtual void send_push(const Order& order) = 0;
+  /// The peer with this id, which discovers and knows an older list of ours, could not be told the newest, not even
+  /// when it was told again `times` times. tell_again() is to be called for it after a while.
+  virtual void not_told(uint32_t peer, uint32_t times) { (void)peer, (void)times; }
+  /// Somebody waits for that ping or push now.
+  virtual void hurry(uint64_t number) { (void)number; }
   /// What discover() was called for has ended: 0, or why it failed. Once per call.
   virtual void discovered(uint64_t waiter, int32_t error) = 0;
 
@@ -83,6 +89,8 @@ class Discovery {
   void push_ended(uint64_t number, int32_t error, const Nid& by);
   /// A push came; from a NID that nobody has it means nothing.
   void push_came(PingData data);
+  /// No effect when the peer has been told since, is being worked on, or has ended.
+  void tell_again(uint32_t peer);
   /// To call when something else changed the peer's state.
   void refresh(Peer& peer);
 
@@ -117,6 +125,8 @@ class Discovery {
   void follow_orphans();
   [[nodiscard]] bool needs_push(const Peer& peer) const;
   [[nodiscard]] bool is_up_to_date(const Peer& peer) const;
+  [[nodiscard]] bool is_not_told(const Peer& peer) const;
+  [[nodiscard]] bool is_waited_for(const Peer& peer) const;
   [[nodiscard]] Peer* of_number(uint64_t number);
 
   MergeDeps deps_;

@@ -9,9 +9,11 @@
 namespace ulnet {
 namespace {
 
-/// Pings and pushes of discovery under way at once. Peers that do not answer keep theirs until the driver or response
-/// tracking gives up, so it takes more of them than this to keep others waiting.
-constexpr size_t kDiscoveryOpsMax = 128;
+/// When a peer that could not be told our newest list is told again: after this, then twice as long each time, at most
+/// so long, at most so many times (docs/decisions.md #43). Dead ones thus cost little, and end.
+constexpr Duration kTellAgain = 30s;
+constexpr Duration kTellAgainMax = 900s;
+constexpr uint32_t kTellAgainMost = 7;
 
 MergeDeps merge_deps(Control& c) {
   return {*c.peers, *c.nis, [&c](const std::string& line) { c.log(line); }};
@@ -35,10 +37,7 @@ struct DiscoveryDriver::Batch {
 };
 
 DiscoveryDriver::DiscoveryDriver(Control& control)
-    : c_(control),
-      ops_(*control.port, kDiscoveryOpsMax),
-      checks_(*control.port),
-      machine_(merge_deps(control), *this) {}
+    : c_(control), orders_(*control.port), checks_(*control.port), machine_(merge_deps(control), *this) {}
 
 void DiscoveryDriver::wait(PeerNi& ni, bool force, Told told) {
   if (stopped_) return told(-ESHUTDOWN);
@@ -138,8 +137,17 @@ ReservedOp DiscoveryDriver::operation(const Order& order) const {
   return op;
 }
 
+void DiscoveryDriver::start(const Order& order, ReservedOp op, ReservedOps::Done done) {
+  if (order.check) {
+    (void)checks_.start(std::move(op), std::move(done));
+  } else {
+    const Duration patience = c_.desired.global.transaction_timeout;
+    orders_.start({order.number, std::move(op), order.waited, patience}, std::move(done));
+  }
+}
+
 void DiscoveryDriver::send_ping(const Order& order) {
-  (order.check ? checks_ : ops_).start(operation(order), [this, number = order.number](const ReservedEnd& end) {
+  start(order, operation(order), [this, number = order.number](const ReservedEnd& end) {
     if (stopped_) return;
     if (end.error != 0) return machine_.ping_failed(number, end.error);
     PingData data = decode(end.bytes);
@@ -152,9 +160,29 @@ void DiscoveryDriver::send_ping(const Order& order) {
 void DiscoveryDriver::send_push(const Order& order) {
   ReservedOp op = operation(order);
   op.payload = payload_;
-  (order.check ? checks_ : ops_).start(std::move(op), [this, number = order.number](const ReservedEnd& end) {
+  start(order, std::move(op), [this, number = order.number](const ReservedEnd& end) {
     if (!stopped_) machine_.push_ended(number, end.error, end.source);
   });
+}
+
+// Whoever fails because somebody has sent to it is told again that much later: at most one entry of each peer.
+void DiscoveryDriver::not_told(uint32_t peer, uint32_t times) {
+  if (stopped_ || times >= kTellAgainMost) return;
+  const Instant at = c_.now + std::min<Duration>(kTellAgain * (1u << times), kTellAgainMax);
+  const auto [entry, fresh] = again_of_.try_emplace(peer, at);
+  if (!fresh) again_.erase({std::exchange(entry->second, at), peer});
+  again_.insert({at, peer});
+}
+
+unsigned DiscoveryDriver::tell_again(Instant now) {
+  unsigned done = 0;
+  for (; !again_.empty() && again_.begin()->first <= now; ++done) {
+    const uint32_t peer = again_.begin()->second;
+    again_.erase(again_.begin());
+    again_of_.erase(peer);
+    machine_.tell_again(peer);
+  }
+  return done;
 }
 
 // What this node says of itself is brought up to date first, so that no push says what was.
@@ -162,18 +190,22 @@ unsigned DiscoveryDriver::turn(Instant now) {
   if (machine_.mode() != c_.desired.global.discovery) c_.dirty.ping = true;
   refresh_ping_info(c_);
   machine_.set_mode(c_.desired.global.discovery);
-  const unsigned done = stopped_ ? 0 : machine_.turn();
-  return done + ops_.turn(now) + checks_.turn(now);
+  const unsigned done = stopped_ ? 0 : tell_again(now) + machine_.turn();
+  return done + orders_.turn(now) + checks_.turn(now);
 }
 
 Instant DiscoveryDriver::next_deadline() const {
-  return machine_.pending() && !stopped_ ? kNever : std::min(ops_.next_deadline(), checks_.next_deadline());
+  if (machine_.pending() && !stopped_) return kNever;
+  const Instant again = again_.empty() ? kForever : again_.begin()->first;
+  return std::min({again, orders_.next_deadline(), checks_.next_deadline()});
 }
 
 void DiscoveryDriver::abort() {
   stopped_ = true;
-  ops_.abort();
+  orders_.abort();
   checks_.abort();
+  again_.clear();
+  again_of_.clear();
   for (auto& [waiter, told] : std::exchange(waiting_, {})) told(-ESHUTDOWN);
 }
 

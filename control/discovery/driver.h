@@ -4,9 +4,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "control/discovery/discovery.h"
+#include "control/discovery/orders.h"
 #include "control/ping/reserved_ops.h"
 
 namespace ulnet {
@@ -51,13 +54,17 @@ class DiscoveryDriver final : DiscoveryPort {
   [[nodiscard]] Instant next_deadline() const;
   /// Gives up everything with ESHUTDOWN; at_rest() tells when the memory is back.
   void abort();
-  [[nodiscard]] bool at_rest() const { return ops_.at_rest() && checks_.at_rest(); }
+  [[nodiscard]] bool at_rest() const { return orders_.at_rest() && checks_.at_rest(); }
 
  private:
   using Told = std::function<void(int32_t error)>;
   struct Batch;
   void send_ping(const Order& order) override;
   void send_push(const Order& order) override;
+  void hurry(uint64_t number) override { orders_.hurry(number); }
+  void not_told(uint32_t peer, uint32_t times) override;
+  unsigned tell_again(Instant now);
+  void start(const Order& order, ReservedOp op, ReservedOps::Done done);
   void discovered(uint64_t waiter, int32_t error) override;
   [[nodiscard]] ReservedOp operation(const Order& order) const;
   [[nodiscard]] Nid source_for(const Nid& target, uint64_t number) const;
@@ -65,12 +72,14 @@ class DiscoveryDriver final : DiscoveryPort {
   [[nodiscard]] PingData decode(std::span<const std::byte> bytes) const;
 
   Control& c_;
-  ReservedOps ops_;
+  Orders orders_;
   ReservedOps checks_;  // of gateways: they wait for no peer that does not answer
   Discovery machine_;
   wire::PingInfo info_;  // ours
   std::shared_ptr<const std::vector<std::byte>> payload_;
   std::map<uint64_t, Told> waiting_;
+  std::set<std::pair<Instant, uint32_t>> again_;  // when, and which peer is to be told again
+  std::unordered_map<uint32_t, Instant> again_of_;
   uint64_t next_waiter_ = 1;
   bool stopped_ = false;
 };

@@ -94,6 +94,7 @@ struct PeerDiscovery {
   int32_t error = 0;                     ///< of the ping or push that failed, negative errno
   uint32_t bad_replies = 0;              ///< in a row: corrupt or cut short
   uint32_t failures = 0;                 ///< in a row: pings that nobody answered
+  uint32_t told_again = 0;               ///< in a row, in vain: times that it was to be told our list once more
   bool resize = false;                   ///< the last reply was cut short (the documents' S)
   bool pushed_meanwhile = false;         ///< it pushed since the ping under way was sent
   Nid push_src = kAnyNid;                ///< the NI that its ping reply came to; ANY = choose

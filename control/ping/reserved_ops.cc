@@ -1,7 +1,5 @@
 #include "control/ping/reserved_ops.h"
 
-#include <algorithm>
-
 #include "dataplane/wire/ping_info.h"
 
 namespace ulnet {
@@ -12,11 +10,19 @@ constexpr Duration kAgain = 1ms;
 
 }  // namespace
 
-void ReservedOps::start(ReservedOp spec, Done done) {
+uint64_t ReservedOps::start(ReservedOp spec, Done done) {
   auto op = std::make_unique<Op>();
+  op->number = next_number_++;
   op->spec = std::move(spec);
   op->done = std::move(done);
   queue_.push_back(std::move(op));
+  return queue_.back()->number;
+}
+
+void ReservedOps::give_up(uint64_t number, int32_t error) {
+  const auto it = [number](const std::unique_ptr<Op>& op) { return op->number == number; };
+  if (const auto found = std::find_if(ops_.begin(), ops_.end(), it); found != ops_.end()) (*found)->fail(error);
+  if (const auto found = std::find_if(queue_.begin(), queue_.end(), it); found != queue_.end()) (*found)->fail(error);
 }
 
 void ReservedOps::Op::end(const ReservedEnd& how) {

@@ -2,6 +2,7 @@
 // send. Thread: control. It does not look into the bytes. The hard part: the memory of an operation stays until its MD
 // is gone, also when nobody waits for the answer any more. Source: docs/wire/lnet.md §4.
 #pragma once
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <list>
@@ -39,8 +40,13 @@ class ReservedOps {
   using Done = std::function<void(const ReservedEnd&)>;
   explicit ReservedOps(ControlPort& port, size_t most = kReservedOpsMax) : port_(port), most_(most) {}
 
-  /// `done` comes once, from within turn(), ControlPort::poll() or abort(); it may start others.
-  void start(ReservedOp op, Done done);
+  /// `done` comes once, from within turn(), ControlPort::poll(), give_up() or abort(); it may start others. Returns the
+  /// number of this operation, never 0.
+  uint64_t start(ReservedOp op, Done done);
+  /// Ends it with `error`, before turn() has got round to sending it, too; no effect when it has ended.
+  void give_up(uint64_t number, int32_t error);
+  /// How many would be under way at once, were no more started. Those that have ended count until their memory is back.
+  [[nodiscard]] size_t room() const { return most_ - std::min(most_, ops_.size() + queue_.size()); }
   /// Starts, times out, tidies up; returns work done.
   unsigned turn(Instant now);
   [[nodiscard]] Instant next_deadline() const;
@@ -50,6 +56,7 @@ class ReservedOps {
 
  private:
   struct Op final : PortUser {
+    uint64_t number = 0;
     ReservedOp spec;
     Done done;
     Instant deadline = kForever;
@@ -67,6 +74,7 @@ class ReservedOps {
 
   ControlPort& port_;
   const size_t most_;
+  uint64_t next_number_ = 1;
   Instant now_ = kNever;
   std::deque<std::unique_ptr<Op>> queue_;
   std::list<std::unique_ptr<Op>> ops_;

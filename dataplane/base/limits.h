@@ -10,6 +10,7 @@ namespace ulnet {
 inline constexpr uint32_t kMaxPayload = 1u << 20;  ///< bytes of one message, system-wide
 inline constexpr uint32_t kMaxSegments = 256;      ///< segments of one MD
 inline constexpr uint32_t kPortalCount = 64;
+inline constexpr uint32_t kReservedPortal = 0;   ///< LNet's own: pings and pushes
 inline constexpr uint32_t kPeerNidsMax = 4096;   ///< NIDs of one peer (decisions.md #7)
 inline constexpr uint32_t kPingBufferMin = 272;  ///< least ping sink and push target, bytes
 
@@ -26,9 +27,9 @@ inline constexpr uint32_t kViewsUnretiredMax = 64;   ///< epochs published and n
 inline constexpr uint32_t kParkedPerPeerMax = 1024;  ///< messages parked for one peer on one worker
 inline constexpr uint32_t kNamesPerPeerNi = 4;       ///< NIDs of peers that are known, for each that may have memory
 inline constexpr unsigned kPeerEndsBudget = 64;      ///< removed peer NIs that are looked at in one turn of control
-inline constexpr uint32_t kOperationsReserve = 16;  ///< of a worker, for pings and pushes that parked messages wait for
-inline constexpr uint32_t kLazyMax = 256;           ///< messages waiting on one lazy portal
-inline constexpr uint32_t kEqEventsMax = 1u << 20;  ///< events of one polled queue
+inline constexpr uint32_t kOperationsReserve = 256;  ///< of a worker, for control: what is parked waits for its pings
+inline constexpr uint32_t kLazyMax = 256;            ///< messages waiting on one lazy portal; portal 0 has no bound
+inline constexpr uint32_t kEqEventsMax = 1u << 20;   ///< events of one polled queue
 inline constexpr uint32_t kSubmitterSlotsMax = 1u << 20;   ///< ops, MDs, event queues of one submitter, each
 inline constexpr uint32_t kSubmitterBlocksMax = 1u << 16;  ///< long segment lists of one submitter
 

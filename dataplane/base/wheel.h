@@ -88,6 +88,13 @@ class Wheel {
     return best;
   }
   [[nodiscard]] uint32_t armed() const { return armed_; }
+  /// Calls `look(T&)` for each that is armed; it must not disarm any. Scans slots.
+  template <class F>
+  void for_each(F&& look) {
+    if (armed_ == 0) return;
+    for (auto& slot : slots_)
+      for (T* timer = slot.front(); timer != nullptr; timer = slot.after(*timer)) look(*timer);
+  }
 
  private:
   static Instant deadline_of(const Timer& timer) { return timer.deadline; }

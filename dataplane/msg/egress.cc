@@ -1,5 +1,8 @@
 // The serving worker's side of a send: peer credit, NI credit, LND, and back. A Tx is on lease here from
 // egress_continue()'s first call to the kLeaseReturn that ends it. Source: docs/wire/lnet.md §7.
+#include <array>
+#include <span>
+
 #include "dataplane/msg/flow.h"
 
 namespace ulnet {
@@ -79,8 +82,15 @@ void end(Worker& w, Tx& tx, Completion how) {
   post_back(w, WorkerId{tx.home}, PostKind::kLeaseReturn, tx);
 }
 
+bool recalled(const Tx& tx) {
+  return tx.message != nullptr && static_cast<Message*>(tx.message)->recall.load(std::memory_order_relaxed);
+}
+
+constexpr Completion kRecalled{-ECANCELED, LndStatus::kOk};
+
 void have_both(Worker& w, Tx& tx) {
   tx.stage = kHaveBoth;
+  if (recalled(tx)) return end(w, tx, kRecalled);
   if (!tx.routed && tx.deadline <= w.now) return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
   if (tx.ni_slice->closing) return end(w, tx, {-ENETDOWN, LndStatus::kLocalDropped});
   tx.stage = kInLnd;
@@ -90,6 +100,7 @@ void have_both(Worker& w, Tx& tx) {
 void have_peer(Worker& w, Tx& tx) {
   tx.stage = kHavePeer;
   tx.peer->tx_queued_bytes.add(int64_t(tx.header.payload_length + kHeaderBytes));
+  if (recalled(tx)) return end(w, tx, kRecalled);
   if (tx.ni_slice->closing) return end(w, tx, {-ENETDOWN, LndStatus::kLocalDropped});
   tx.stage = kWaitNi;
   if (tx.ni_slice->credits.take(tx)) have_both(w, tx);
@@ -106,6 +117,7 @@ void start(Worker& w, Tx& tx) {
   ++tx.peer->tx_count;
   tx.ni_slice->tx_count.add(1);
   w.tx_deadlines.arm(tx, tx.deadline);
+  if (recalled(tx)) return end(w, tx, kRecalled);  // it was, while it was on its way here
   tx.stage = kWaitPeer;
   if (tx.peer->credits.take(tx)) have_peer(w, tx);
 }
@@ -131,6 +143,45 @@ void egress_expired(Worker& w, Tx& tx) {
     case kNew:
     case kHavePeer:
     case kHaveBoth: return;  // on its way in `local`: have_both() looks at the deadline
+  }
+}
+
+void recall_lease(Worker& w, Message& m) {
+  m.recall.store(true, std::memory_order_relaxed);
+  w.mesh.recall_wanted.fetch_or(uint64_t{1} << m.lease_worker, std::memory_order_seq_cst);
+  w.mesh.gates[m.lease_worker]->notify();
+}
+
+// Rare, so that those meant may be looked for. One that was handed a credit and is in no queue is seen to when it goes
+// on, also when that came of what is done here.
+void run_recalls(Worker& w) {
+  const uint64_t mine = uint64_t{1} << w.id.value;
+  if ((w.mesh.recall_wanted.load(std::memory_order_relaxed) & mine) == 0) return;
+  w.mesh.recall_wanted.fetch_and(~mine, std::memory_order_seq_cst);
+  std::array<Tx*, 64> found;
+  size_t count = 0;
+  w.tx_deadlines.for_each([&](Tx& tx) {
+    if (recalled(tx) && count < found.size()) found[count++] = &tx;
+  });
+  if (count == found.size()) w.mesh.recall_wanted.fetch_or(mine, std::memory_order_seq_cst);  // there may be more
+  for (Tx* tx : std::span(found).first(count)) {
+    switch (Stage(tx->stage)) {
+      case kWaitPeer:
+        tx->peer->credits.leave(*tx);
+        end(w, *tx, kRecalled);
+        break;
+      case kWaitNi:
+        tx->ni_slice->credits.leave(*tx);
+        end(w, *tx, kRecalled);
+        break;
+      case kInLnd:
+        static_cast<Message*>(tx->message)->recall.store(false, std::memory_order_relaxed);  // once is enough
+        w.lnds[tx->ni_slice->lnd]->cancel(*tx, false, w.now);
+        break;
+      case kNew:
+      case kHavePeer:
+      case kHaveBoth: break;
+    }
   }
 }
 

@@ -32,6 +32,10 @@ void operation_expired(Worker& w, Message& m);
 void egress_continue(Worker& w, Tx& tx);
 /// A lease's deadline has passed on the serving worker.
 void egress_expired(Worker& w, Tx& tx);
+/// At home: wants the lease of `m` back; it comes back with ECANCELED, unless something of it has been sent.
+void recall_lease(Worker& w, Message& m);
+/// Gives leases back that homes want back.
+void run_recalls(Worker& w);
 /// The LND has let go of it.
 void egress_done(Worker& w, Tx& tx, Completion how);
 /// A peer NI served here has so many credits from now on: those who wait for one may get it.
@@ -55,8 +59,10 @@ void slot_answer(Worker& w, RxSlot& slot, RxVerdict verdict);
 RxVerdict drop_receive(Worker& w, RxSlot& slot, Drop reason);
 /// At home: the payload of `m` is in place or lost (m.rx_result).
 void received(Worker& w, Message& m);
-/// A match entry has come: those who wait on the lazy portal are tried again.
+/// All who wait on the lazy portal are tried again.
 void retry_lazy(Worker& w, uint32_t portal);
+/// `md` has become a match entry: those who wait for it on its lazy portal, and no more than it takes, are tried again.
+void lazy_attached(Worker& w, Md& md);
 /// Wants the MD memory of a receive under way back.
 void divert_receive(Worker& w, Message& m);
 /// Runs diverts that homes asked for.

@@ -7,6 +7,7 @@ void message_reset(Worker& w, Message& m, MsgKind kind) {
   m.phase = MsgPhase::kActive;
   m.want_ack = m.lease_out = m.receiving = m.responded = m.ack_sending = m.cancelled = false;
   m.divert.store(false, std::memory_order_relaxed);
+  m.recall.store(false, std::memory_order_relaxed);
   m.retries = 0;
   m.error = 0;
   m.md = nullptr;

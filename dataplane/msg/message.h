@@ -42,6 +42,8 @@ struct Message : Linked<MsgTag>, Linked<MdOpsTag>, Timer, EventSource, Posted {
   Tx tx;                            ///< the lease holder's while lease_out
   Completion rx_result;             ///< the receiving worker's until kRxDone
   std::atomic<bool> divert{false};  ///< home: w, receiving worker: r - wants the MD memory back
+  std::atomic<bool> recall{
+      false};  ///< home: w, lease holder: rw - wants the lease back, if nothing of it has been sent
   MsgKind kind = MsgKind::kPut;
   MsgPhase phase = MsgPhase::kFree;
   bool want_ack = false;  ///< kPut: an ACK ends it; kInPut: one goes out
@@ -52,6 +54,7 @@ struct Message : Linked<MsgTag>, Linked<MdOpsTag>, Timer, EventSource, Posted {
   bool cancelled = false;    ///< its MD was unlinked: a response is not awaited any more
   uint8_t retries = 0;
   uint8_t receive_worker = 0;
+  uint8_t lease_worker = 0;
   int32_t error = 0;  ///< first error; decides the final event's status
   Md* md = nullptr;   ///< null when its MD has ended, or it has none
   EventQueue* eq = nullptr;

@@ -106,7 +106,7 @@ void attach(Worker& w, Submitter& submitter, const Op& op) {
   entry.ignore_bits = op.extra;
   entry.portal = op.portal;
   portal_attach(w.portals[op.portal], md, entry, op.position == MePosition::kHead);
-  retry_lazy(w, op.portal);
+  lazy_attached(w, md);
 }
 
 void bind(Worker& w, Submitter& submitter, const Op& op) {
@@ -186,6 +186,7 @@ void lease_out(Worker& w, Message& m, const PathChoice& choice) {
   tx.result = {};
   tx.stage = 0;
   m.lease_out = true;
+  m.lease_worker = uint8_t(choice.kind == PathKind::kLoopback ? w.id.value : choice.hop->server.value);
   if (choice.kind == PathKind::kLoopback) {
     tx.ni = {};
     tx.ni_slice = nullptr;

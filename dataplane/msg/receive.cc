@@ -135,12 +135,12 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   const MatchFound found = portal_match(portal, ask_of(w, h));
   if (found.md == nullptr) {
     if (!portal_view.lazy) return drop_receive(w, slot, Drop::kNoMatch);
-    if (portal.lazy.size() >= kLazyMax) return drop_receive(w, slot, Drop::kLazyFull);
+    if (index != kReservedPortal && portal.lazy.size() >= kLazyMax) return drop_receive(w, slot, Drop::kLazyFull);
     if (slot.ni_slice != nullptr) {  // an NI that goes waits for nobody
       const NiView* ni = ni_by_id(w, slot.ni);
       if (ni == nullptr || ni->closing) return drop_receive(w, slot, Drop::kNodeStopping);
     }
-    portal.lazy.push_back(slot);
+    portal.lazy.push_back(slot);  // its connection waits with it, so that even without a bound memory is the driver's
     return RxVerdict::kHold;
   }
   if (found.too_long) return drop_receive(w, slot, Drop::kTooLong);
@@ -280,6 +280,16 @@ bool out_of_messages(const Worker& w) {
   return w.incoming.out() == w.incoming.capacity();
 }
 
+/// Matched before all that wait for a message: they came before them.
+void retry_all(Worker& w, List<RxSlot, RxTag>& slots) {
+  while (RxSlot* slot = slots.back()) {
+    slots.remove(*slot);
+    w.wait_message.push_front(*slot);
+  }
+  while (retry_waiting(w)) {
+  }
+}
+
 /// At home: what came as a handle, and has been decided about, gives its payload up and goes back. The one copy that
 /// the core makes: the connection's worker would otherwise have to be asked to make it, which takes two hops more.
 void take_payload(Worker& w, RxSlot& slot) {
@@ -397,14 +407,25 @@ void received(Worker& w, Message& m) {
 }
 
 void retry_lazy(Worker& w, uint32_t portal) {
-  // To the front: whatever waits for a message came after them.
-  List<RxSlot, RxTag>& lazy = w.portals[portal].lazy;
-  while (RxSlot* slot = lazy.back()) {
-    lazy.remove(*slot);
-    w.wait_message.push_front(*slot);
+  retry_all(w, w.portals[portal].lazy);
+}
+
+// Nothing matched those that wait, so only this entry can. Thousands may wait on portal 0, for entries of which each
+// takes one: whom it cannot take is not looked at.
+void lazy_attached(Worker& w, Md& md) {
+  List<RxSlot, RxTag>& lazy = w.portals[md.match.portal].lazy;
+  const bool counted = md.threshold != kInfinite && (md.options & kMdTruncate) != 0 && md.max_size == 0;
+  const uint32_t most = counted ? uint32_t(md.threshold) : UINT32_MAX;
+  List<RxSlot, RxTag> theirs;
+  for (RxSlot* slot = lazy.front(); slot != nullptr && theirs.size() < most;) {
+    RxSlot* next = lazy.after(*slot);
+    if (entry_matches(md, ask_of(w, slot->header))) {
+      lazy.remove(*slot);
+      theirs.push_back(*slot);
+    }
+    slot = next;
   }
-  while (retry_waiting(w)) {
-  }
+  retry_all(w, theirs);
 }
 
 void divert_receive(Worker& w, Message& m) {

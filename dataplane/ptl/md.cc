@@ -22,6 +22,8 @@ void md_unlink(Worker& w, Md& md, int32_t status) {
     const bool last = next == nullptr;
     m->cancelled = true;
     if (m->receiving) divert_receive(w, *m);
+    const bool in_vain = m->kind == MsgKind::kGet || (m->kind == MsgKind::kPut && m->want_ack);
+    if (in_vain && m->lease_out && !m->responded) recall_lease(w, *m);  // its answer is not awaited any more
     if (m->phase == MsgPhase::kParked) {
       w.parked.leave(m->from_nid, *m);
       m->phase = MsgPhase::kActive;

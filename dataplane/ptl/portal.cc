@@ -12,12 +12,6 @@ bool initiator_matches(const ProcessId& wanted, const ProcessId& who, const Nid&
   return wanted.nid.is_any() || wanted.nid == who.nid || wanted.nid == source;
 }
 
-bool entry_matches(const Md& md, const MatchAsk& ask) {
-  if ((md.options & (ask.is_get ? kMdGet : kMdPut)) == 0) return false;
-  if (((md.match.match_bits ^ ask.match_bits) & ~md.match.ignore_bits) != 0) return false;
-  return initiator_matches(md.match.initiator, ask.initiator, ask.source);
-}
-
 Md* first_match(List<Md, MatchTag>& list, const MatchAsk& ask) {
   for (Md* md = list.front(); md != nullptr; md = list.after(*md))
     if (entry_matches(*md, ask)) return md;
@@ -29,6 +23,12 @@ List<Md, MatchTag>& list_of(Portal& portal, const MatchEntry& entry) {
 }
 
 }  // namespace
+
+bool entry_matches(const Md& md, const MatchAsk& ask) {
+  if ((md.options & (ask.is_get ? kMdGet : kMdPut)) == 0) return false;
+  if (((md.match.match_bits ^ ask.match_bits) & ~md.match.ignore_bits) != 0) return false;
+  return initiator_matches(md.match.initiator, ask.initiator, ask.source);
+}
 
 WorkerId portal_home(const PortalView& portal, uint64_t match_bits, WorkerId here, unsigned workers) {
   switch (portal.mode) {

@@ -49,6 +49,8 @@ struct MatchFound {
 /// Puts the MD into the list. Requires: bound, not attached.
 void portal_attach(Portal& portal, Md& md, const MatchEntry& entry, bool at_head);
 void portal_detach(Portal& portal, Md& md);
+/// Is this attached MD for what is asked, whatever stands before it?
+[[nodiscard]] bool entry_matches(const Md& md, const MatchAsk& ask);
 /// Finds the first match and uses it once: takes the offset, counts the threshold down; the caller adds its message to
 /// md->ops and then calls md_used_up() to see whether the MD unlinks itself.
 [[nodiscard]] MatchFound portal_match(Portal& portal, const MatchAsk& ask);

@@ -85,6 +85,7 @@ struct Mesh {
   std::atomic<const ViewSet*> view{nullptr};  ///< control: w (seq_cst exchange), workers: r
   std::unique_ptr<WorkerState[]> states;
   std::atomic<uint64_t> divert_wanted{0};  ///< bit per worker: some Message.divert was set for it
+  std::atomic<uint64_t> recall_wanted{0};  ///< the same of Message.recall
 
   Pair& pair(unsigned from, unsigned to) { return *pairs[from * worker_count + to]; }
 };

@@ -144,6 +144,7 @@ unsigned run_timers(Worker& w) {
   for (auto& lnd : w.lnds)
     if (lnd != nullptr) fired += lnd->timers(w.now);
   run_diverts(w);
+  run_recalls(w);
   w.counters[TurnStat::kTimersFired].add(fired);
   return fired;
 }
@@ -190,6 +191,7 @@ bool Worker::pending() {
   if (has_waiters(*this) || !mesh.to_worker[id.value]->empty()) return true;
   if (!local.empty()) return true;  // flush() of an LND, the last of a turn, may complete sends
   if ((mesh.divert_wanted.load(std::memory_order_seq_cst) >> id.value) & 1) return true;
+  if ((mesh.recall_wanted.load(std::memory_order_seq_cst) >> id.value) & 1) return true;
   for (unsigned from = 0; from < mesh.worker_count; ++from)
     if (from != id.value && (!mesh.pair(from, id.value).work.empty() || !mesh.pair(from, id.value).back.empty()))
       return true;

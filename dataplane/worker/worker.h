@@ -69,7 +69,7 @@ class Worker final : public LndCore {
 
   Slab<Message> operations;
   /// Operations that only the node's own submitter gets: what is parked for discovery must not keep it from happening.
-  [[nodiscard]] uint32_t operations_reserve() const { return std::min(kOperationsReserve, operations.capacity() / 8); }
+  [[nodiscard]] uint32_t operations_reserve() const { return std::min(kOperationsReserve, operations.capacity() / 2); }
   Slab<Message> incoming;
   Wheel<Message> deadlines;  ///< of operations at home here
   Wheel<Tx> tx_deadlines;    ///< of leases served here

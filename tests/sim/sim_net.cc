@@ -63,7 +63,8 @@ void SimNode::boot() {
   ++life_;
   NodeConfig config;
   config.workers = spec_.workers;
-  config.worker_size = {.operations = 256, .incoming = 128, .parked_peers = 64, .control_queue = 4096};
+  config.worker_size = {
+      .operations = spec_.operations, .incoming = 128, .parked_peers = spec_.parked_peers, .control_queue = 4096};
   config.ring_size = 64;
   config.peers_max = 4096;
   NodeDeps deps;
@@ -149,7 +150,7 @@ void SimNode::apply(std::vector<config::Change> changes) {
 void SimNode::open_application() {
   app_open_ = true;
   SubmitterSize size;
-  size.ops = 256;
+  size.ops = spec_.operations;
   size.mds = 16;
   size.eqs = 2;
   size.segment_blocks = 1;

@@ -50,6 +50,8 @@ struct NodeSpec {
   /// An older version: it knows neither MULTI_RAIL nor DISCOVERY, and a push to it is a protocol error, which closes
   /// the connection that it came over. `discovery` means nothing then.
   bool downrev = false;
+  uint32_t operations = 256;   ///< puts and gets in being, half of them kept for control
+  uint32_t parked_peers = 64;  ///< for which messages wait
 };
 
 class DownrevCore;

@@ -11,9 +11,9 @@ namespace ulnet::simulate {
 namespace {
 
 constexpr uint32_t kFirstAddress = 0x0A010000;  // 10.1.0.0
-constexpr Duration kAckTimeout = 150s;          ///< response tracking of a real node; then it tries again
-/// A peer's list before and after it changed: the first NID and one more are new.
-constexpr uint32_t kAddressesEach = kSwarmNids + 2;
+/// When a peer's list changes it loses its first two NIDs, the primary among them, and gets two others.
+constexpr uint32_t kSwarmNidsKept = 2;
+constexpr uint32_t kAddressesEach = 2 * kSwarmNids - kSwarmNidsKept;
 
 }  // namespace
 
@@ -42,19 +42,16 @@ wire::PingInfo Swarm::info_of(uint32_t peer) const {
   return info;
 }
 
-void Swarm::push_later(uint32_t peer, Instant at) {
-  SwarmPeer& one = peers_[peer];
-  pushes_.erase({one.again, peer});
-  one.wants = true;
-  one.again = at;
+void Swarm::push_at(uint32_t peer, Instant at) {
+  peers_[peer].wants = true;
   pushes_.insert({at, peer});
 }
 
 void Swarm::change_all(Instant now) {
   for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
     ++peers_[peer].sequence;
-    peers_[peer].first = 2;
-    push_later(peer, now);
+    peers_[peer].first = kSwarmNids - kSwarmNidsKept;
+    push_at(peer, now);
   }
 }
 
@@ -121,7 +118,7 @@ void Swarm::answer(Tx& tx, Instant now) {
     header.type = wire::MsgType::kAck;
     header.set(wire::AckBody{put.ack_wmd, put.match_bits, tx.header.payload_length});
     (void)send(tx, header, now + kSwarmDelay);
-    if (!std::exchange(one.knows, true)) push_later(peer, now);  // now it knows who is there, and tells its own
+    if (!std::exchange(one.knows, true)) push_at(peer, now);  // now it knows who is there, and tells its own
   } else if (tx.header.type == wire::MsgType::kAck) {
     heard(tx.header);
   }
@@ -130,10 +127,7 @@ void Swarm::answer(Tx& tx, Instant now) {
 void Swarm::heard(const wire::Header& ack) {
   const wire::WireHandle handle = ack.ack().dst_wmd;
   SwarmPeer& one = peers_[handle.object_cookie];
-  if (handle.interface_cookie != one.sequence) return;
-  pushes_.erase({one.again, uint32_t(handle.object_cookie)});
-  one.wants = false;
-  one.again = kForever;
+  if (handle.interface_cookie == one.sequence) one.wants = false;
 }
 
 // --- the driver's worker half ----------------------------------------------------------------------------------------
@@ -218,11 +212,13 @@ unsigned SwarmControl::turn(Instant now) {
   unsigned done = 0;
   for (; !s_.pushes_.empty() && s_.pushes_.begin()->first <= now; ++done) {
     const uint32_t peer = s_.pushes_.begin()->second;
-    SwarmPeer& one = s_.peers_[peer];
-    s_.push_later(peer, now + kAckTimeout);
-    const Nid from = s_.nids_of(peer)[one.attempts++ % kSwarmNids];
+    s_.pushes_.erase(s_.pushes_.begin());
+    const Nid from = s_.nids_of(peer)[peer % kSwarmNidsKept];
     const auto place = host_.place_peer(from, s_.ni_.id);
-    if (place) s_.push(peer, from, *place, now);  // refused: tried again, like one that got no answer
+    if (place)
+      s_.push(peer, from, *place, now);
+    else
+      ++s_.unplaced_;
   }
   return done;
 }

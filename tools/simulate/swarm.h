@@ -1,7 +1,8 @@
 // Thousands of peers of one node, without thousands of nodes: a driver behind which each peer answers pings with its
 // list of NIDs, acknowledges what is pushed to it, and pushes its own list, as docs/wire/lnet.md §5 has it; and the
 // measurements that are made with it. One worker, one thread, virtual time. What the peers do is the least that a node
-// does; real nodes among each other are the clusters' matter (cluster.h).
+// does, and a list is pushed once: what gets no acknowledgement stays unknown. Real nodes among each other are the
+// clusters' matter (cluster.h).
 #pragma once
 #include <deque>
 #include <map>
@@ -21,13 +22,11 @@ inline constexpr Duration kSwarmDelay = 20us;
 /// One peer: its list, and how its own push stands.
 struct SwarmPeer {
   uint32_t sequence = 5;
-  uint32_t first = 0;     ///< its NIDs are those from here on, kSwarmNids of them: a change of its list moves it
-  uint32_t pings = 0;     ///< that came
-  uint32_t pushed = 0;    ///< to it
-  bool knows = false;     ///< a push of the node came
-  bool wants = false;     ///< its own list is to be acknowledged yet
-  uint32_t attempts = 0;  ///< to push it
-  Instant again = kForever;
+  uint32_t first = 0;   ///< its NIDs are those from here on, kSwarmNids of them: a change of its list moves it
+  uint32_t pings = 0;   ///< that came
+  uint32_t pushed = 0;  ///< to it
+  bool knows = false;   ///< a push of the node came
+  bool wants = false;   ///< its own list is to be acknowledged yet
 };
 
 class SwarmLnd;
@@ -49,6 +48,8 @@ class Swarm {
   [[nodiscard]] uint64_t pushes_sent() const { return pushes_sent_; }
   [[nodiscard]] size_t held_most() const { return held_most_; }
   [[nodiscard]] uint64_t protocol_errors() const { return protocol_errors_; }
+  /// Pushes that could not be sent, since the node had no room for the peer.
+  [[nodiscard]] uint64_t unplaced() const { return unplaced_; }
   [[nodiscard]] Instant next_event() const;
 
  private:
@@ -59,7 +60,7 @@ class Swarm {
     std::vector<std::byte> bytes;
     bool held = false;
   };
-  void push_later(uint32_t peer, Instant at);
+  void push_at(uint32_t peer, Instant at);
   void answer(Tx& tx, Instant now);
   void heard(const wire::Header& ack);
   [[nodiscard]] wire::PingInfo info_of(uint32_t peer) const;
@@ -73,7 +74,7 @@ class Swarm {
   std::set<std::pair<Instant, uint32_t>> pushes_;  // when, which peer
   std::map<const RxSlot*, std::unique_ptr<Inbound>> held_;
   NiParams ni_;
-  uint64_t pushes_sent_ = 0, protocol_errors_ = 0;
+  uint64_t pushes_sent_ = 0, protocol_errors_ = 0, unplaced_ = 0;
   size_t held_most_ = 0;
 };
 

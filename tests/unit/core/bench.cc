@@ -25,6 +25,7 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   WorkerSize size;
   size.operations = options.operations;
   size.incoming = options.incoming;
+  size.parked_peers = options.parked_peers;
   for (unsigned i = 0; i < options.workers; ++i) {
     workers_.push_back(std::make_unique<Worker>(WorkerId{uint16_t(i)}, *mesh, size, 0x1234, 7 + i));
     workers_.back()->add_lnd(kLndLo, std::make_unique<LoLnd>(*workers_.back()));

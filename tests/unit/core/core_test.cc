@@ -217,6 +217,43 @@ TEST_F(CoreTest, initiators_are_matched_by_nid_and_pid) {
   EXPECT_EQ(drops(Drop::kNoMatch), 2u);
 }
 
+// Goal: portal 0 holds whoever comes, and an entry for one takes who came first of those whom it matches.
+TEST_F(CoreTest, portal_0_holds_all_and_an_entry_for_one_takes_the_first) {
+  constexpr uint32_t kCount = kLazyMax + 40;
+  bench.open_portal(0, WorkerId{0}, true);
+  bench.publish();
+  bench.inject(put_header(tcp(1), tcp(2), 0, 6, 9, 0, false), tcp(2));
+  for (uint32_t i = 0; i < kCount; ++i) bench.inject(put_header(tcp(1), tcp(2), 0, 5, 10 + i, 0, false), tcp(2));
+  bench.settle();
+  EXPECT_EQ(bench.lnd().held.size(), kCount + 1);
+  const auto entry = [&](uint32_t threshold, uint64_t ignore) {
+    Segment segment{memory.data(), uint32_t(memory.size())};
+    const MdHandle md = *submitter->md_bind({.segments = {&segment, 1},
+                                             .threshold = threshold,
+                                             .options = kMdPut | kMdTruncate | kMdManageRemote,
+                                             .eq = eq});
+    EXPECT_TRUE(submitter->me_attach(PortalIndex{0}, {}, 5, ignore, MePosition::kTail, md));
+    bench.settle();
+  };
+  for (uint32_t i = 0; i < 3; ++i) {
+    entry(1, 0);
+    EXPECT_EQ(bench.lnd().held.size(), kCount - i);
+    arrive_all();
+    const auto seen = events();
+    ASSERT_EQ(seen.size(), 2u) << "it came, and the entry has gone";
+    EXPECT_EQ(seen[0].rlength, 10 + i);
+  }
+  entry(kInfinite, ~uint64_t{0});
+  uint32_t seen = 0;
+  for (int i = 0; i < 100 && seen < kCount - 2; ++i) {
+    arrive_all();
+    seen += uint32_t(events().size());
+  }
+  EXPECT_EQ(seen, kCount - 2) << "the rest, and what waited for other bits";
+  EXPECT_EQ(drops(Drop::kLazyFull), 0u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 TEST_F(CoreTest, a_lazy_portal_holds_until_an_entry_comes_and_no_more_than_its_bound) {
   bench.open_portal(9, WorkerId{0}, true);
   bench.publish();

@@ -113,5 +113,42 @@ TEST_F(Ends, a_closed_submitter_is_told_nothing_more_and_ends_with_its_last_oper
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// Goal: what waits for the answer of an MD that is unlinked gives its credits back at once, wherever it waits, but for
+// what the transport has begun with.
+TEST_F(Ends, an_unlinked_operation_takes_back_what_was_not_sent) {
+  for (const Nid& to : {tcp(2), tcp(3)})
+    for (int i = 0; i < 6; ++i)  // two in the LND, two wait for the NI, two for the peer
+      ASSERT_TRUE(submitter->put({.md = md, .target = {to, kLnetPid}, .portal = 1}));
+  bench.settle();
+  ASSERT_TRUE(submitter->unlink(md));
+  bench.settle();
+  std::array<Event, 32> all;
+  EXPECT_EQ(submitter->eq_poll(eq, all), 8u);
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(all[i].status, -ECANCELED);
+  for (WorkerId w : {WorkerId{0}, WorkerId{1}}) {
+    ScriptLnd& lnd = bench.lnd(w);
+    ASSERT_EQ(lnd.cancelled.size(), 2u);
+    for (const auto& [tx, force] : lnd.cancelled) EXPECT_FALSE(force);
+    ASSERT_EQ(lnd.sent.size(), 2u);
+  }
+  send_all();
+  EXPECT_EQ(submitter->eq_poll(eq, all), 5u) << "the others, and the MD";
+  for (WorkerId w : {WorkerId{0}, WorkerId{1}}) EXPECT_EQ(bench.lnd(w).cancelled.size(), 2u) << "asked once";
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: a PUT without ACK is not waited for, and goes out though its MD is unlinked.
+TEST_F(Ends, an_unlinked_put_without_ack_is_sent) {
+  put(tcp(2), 6);
+  ASSERT_TRUE(submitter->unlink(md));
+  bench.settle();
+  EXPECT_TRUE(bench.lnd().cancelled.empty());
+  send_all();
+  std::array<Event, 32> all;
+  ASSERT_EQ(submitter->eq_poll(eq, all), 7u);
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(all[i].status, 0);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 }  // namespace
 }  // namespace ulnet::test

@@ -1,0 +1,123 @@
+#include "control/discovery/orders.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ulnet {
+namespace {
+
+/// With this an operation ends whose place another takes: nobody else ends one so.
+constexpr int32_t kPlaceTaken = -EAGAIN;
+
+}  // namespace
+
+void Orders::start(Order order, ReservedOps::Done done) {
+  auto entry = std::make_unique<Entry>();
+  entry->order = std::move(order);
+  entry->done = std::move(done);
+  wait_on(std::move(entry));
+}
+
+// What has had its time once, in vain, waits behind what has not, whoever waits for it.
+void Orders::wait_on(std::unique_ptr<Entry> entry) {
+  const bool sent = entry->until != kForever;
+  const uint64_t number = entry->order.number;
+  Lane& lane = entry->order.waited && !sent ? waited_ : others_;
+  const auto at = lane.queue.emplace(entry->slice, std::move(entry));
+  if (&lane == &others_ && !sent) unsent_[number] = at;
+}
+
+void Orders::hurry(uint64_t number) {
+  const auto found = unsent_.find(number);
+  if (found == unsent_.end()) return;
+  auto entry = std::move(found->second->second);
+  others_.queue.erase(found->second);
+  unsent_.erase(found);
+  entry->order.waited = true;
+  wait_on(std::move(entry));
+}
+
+void Orders::begin(Lane& lane, std::unique_ptr<Entry> entry) {
+  entry->begun = now_;
+  if (entry->until == kForever) entry->until = now_ + entry->order.patience;
+  lane.under_way.push_back(std::move(entry));
+  const auto at = std::prev(lane.under_way.end());
+  (*at)->operation =
+      lane.ops.start((*at)->order.op, [this, &lane, at](const ReservedEnd& how) { ended(lane, at, how); });
+}
+
+void Orders::ended(Lane& lane, std::list<std::unique_ptr<Entry>>::iterator at, const ReservedEnd& how) {
+  auto entry = std::move(*at);
+  lane.under_way.erase(at);
+  if (how.error != kPlaceTaken) return entry->done(how);
+  entry->slice = std::clamp(2 * (now_ - entry->begun), kOrderSlice, kOrderSliceMax);
+  wait_on(std::move(entry));
+}
+
+// Those that gave their places up keep them until their memory is back: they are counted, so that no more give up than
+// there are who wait.
+unsigned Orders::take_places(Lane& lane) {
+  if (lane.queue.empty()) return 0;
+  const size_t wanted = lane.wanted();  // before those that give up come to it
+  const Duration slice = lane.queue.begin()->first;
+  unsigned done = 0;
+  for (; lane.coming() < wanted && now_ - lane.under_way.front()->begun >= slice; ++done)
+    lane.ops.give_up(lane.under_way.front()->operation, kPlaceTaken);
+  return done;
+}
+
+unsigned Orders::turn(Lane& lane, Instant now) {
+  unsigned done = lane.ops.turn(now);
+  while (!lane.under_way.empty()) {
+    const auto late = std::find_if(lane.under_way.begin(), lane.under_way.end(),
+                                   [now](const auto& entry) { return entry->until <= now; });
+    if (late == lane.under_way.end()) break;
+    lane.ops.give_up((*late)->operation, -ETIMEDOUT);
+    ++done;
+  }
+  done += take_places(lane);
+  for (; !lane.queue.empty() && lane.ops.room() > 0; ++done) {
+    auto entry = std::move(lane.queue.begin()->second);
+    lane.queue.erase(lane.queue.begin());
+    unsent_.erase(entry->order.number);
+    if (entry->until <= now)
+      entry->done({-ETIMEDOUT, {}, {}, {}});
+    else
+      begin(lane, std::move(entry));
+  }
+  return done;
+}
+
+unsigned Orders::turn(Instant now) {
+  now_ = now;
+  const unsigned done = turn(waited_, now);
+  return done + turn(others_, now);
+}
+
+Instant Orders::next_deadline(const Lane& lane) {
+  if (!lane.queue.empty() && lane.ops.room() > 0) return kNever;
+  Instant next = lane.ops.next_deadline();
+  for (const auto& entry : lane.under_way) next = std::min(next, entry->until);
+  if (lane.coming() < lane.wanted())
+    next = std::min(next, lane.under_way.front()->begun + lane.queue.begin()->first);
+  return next;
+}
+
+Instant Orders::next_deadline() const {
+  return std::min(next_deadline(waited_), next_deadline(others_));
+}
+
+void Orders::abort() {
+  for (Lane* lane : {&waited_, &others_}) {
+    const Queue queue = std::exchange(lane->queue, {});
+    unsent_.clear();
+    for (const auto& [slice, entry] : queue) entry->done({-ESHUTDOWN, {}, {}, {}});
+    lane->ops.abort();
+  }
+}
+
+bool Orders::at_rest() const {
+  return waited_.ops.at_rest() && others_.ops.at_rest() && waited_.queue.empty() && others_.queue.empty();
+}
+
+}  // namespace ulnet
