@@ -15,20 +15,25 @@ struct PeerTableBuilder::Branch {
   PeerTable::Branch view;
   std::array<std::shared_ptr<Leaf>, PeerTable::kFan> keep;
 };
+struct PeerTableBuilder::Limb {
+  PeerTable::Limb view;
+  std::array<std::shared_ptr<Branch>, PeerTable::kFan> keep;
+};
 struct PeerTableBuilder::Root {
   PeerTable view;
-  std::array<std::shared_ptr<Branch>, PeerTable::kFan> keep;
+  std::array<std::shared_ptr<Limb>, PeerTable::kFan> keep;
 };
 
 namespace {
 
-/// Makes `node` exist and belong to nobody else, so that it may be edited.
+/// Makes `node` exist and belong to nobody else, so that it may be edited. Counts the bytes copied for that.
 template <class T>
-T& own(std::shared_ptr<T>& node) {
+T& own(std::shared_ptr<T>& node, uint64_t& copied) {
   if (node == nullptr) {
     node = std::make_shared<T>();
   } else if (node.use_count() > 1) {  // a snapshot has it, or a node that a snapshot has
     node = std::make_shared<T>(*node);
+    copied += sizeof(T);
   }
   return *node;
 }
@@ -40,13 +45,17 @@ PeerTableBuilder::~PeerTableBuilder() = default;
 
 PeerTableBuilder::Leaf& PeerTableBuilder::leaf_for_edit(const Nid& nid) {
   const uint64_t hash = nid.hash();
-  const size_t first = hash & (PeerTable::kFan - 1);
-  const size_t second = (hash >> PeerTable::kFanBits) & (PeerTable::kFan - 1);
-  Root& root = own(root_);
-  Branch& branch = own(root.keep[first]);
-  root.view.branches[first] = &branch.view;
-  Leaf& leaf = own(branch.keep[second]);
-  branch.view.leaves[second] = &leaf.view;
+  const size_t first = PeerTable::child(hash, 0), second = PeerTable::child(hash, 1), third = PeerTable::child(hash, 2);
+  Root& root = own(root_, copied_);
+  Limb& limb = own(root.keep[first], copied_);
+  root.view.limbs[first] = &limb.view;
+  Branch& branch = own(limb.keep[second], copied_);
+  limb.view.branches[second] = &branch.view;
+  const Leaf* before = branch.keep[third].get();
+  Leaf& leaf = own(branch.keep[third], copied_);
+  branch.view.leaves[third] = &leaf.view;
+  if (before != nullptr && before != &leaf)
+    copied_ += leaf.keep.size() * (sizeof(PeerTable::Entry) + sizeof(leaf.keep[0]));
   return leaf;
 }
 

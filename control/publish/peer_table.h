@@ -22,15 +22,19 @@ class PeerTableBuilder {
   /// The table as it is now; it and the peers in it live as long as the result does.
   [[nodiscard]] std::shared_ptr<const PeerTable> snapshot() const;
   [[nodiscard]] size_t size() const { return size_; }
+  /// Bytes copied so far since snapshots had them: what changes cost. In step with the changes, whatever the size.
+  [[nodiscard]] uint64_t copied_bytes() const { return copied_; }
 
  private:
   struct Leaf;
   struct Branch;
+  struct Limb;
   struct Root;
   Leaf& leaf_for_edit(const Nid& nid);
 
   std::shared_ptr<Root> root_;
   size_t size_ = 0;
+  uint64_t copied_ = 0;
 };
 
 }  // namespace ulnet

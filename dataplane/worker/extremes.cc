@@ -14,6 +14,16 @@ void reset_peer_ni(Worker& w, const PeerNiView& ni) {
   ni.slice->counters.reset_extremes();
 }
 
+void reset_limb(Worker& w, const PeerTable::Limb& limb) {
+  for (const PeerTable::Branch* branch : limb.branches) {
+    if (branch == nullptr) continue;
+    for (const PeerTable::Leaf* leaf : branch->leaves) {
+      if (leaf == nullptr) continue;
+      for (const PeerTable::Entry& entry : leaf->entries) reset_peer_ni(w, entry.ref.ni());
+    }
+  }
+}
+
 }  // namespace
 
 void reset_extremes(Worker& w) {
@@ -24,13 +34,8 @@ void reset_extremes(Worker& w) {
     slice.credits.reset_min();
     slice.counters.reset_extremes();
   }
-  for (const PeerTable::Branch* branch : w.view->peers->branches) {
-    if (branch == nullptr) continue;
-    for (const PeerTable::Leaf* leaf : branch->leaves) {
-      if (leaf == nullptr) continue;
-      for (const PeerTable::Entry& entry : leaf->entries) reset_peer_ni(w, entry.ref.ni());
-    }
-  }
+  for (const PeerTable::Limb* limb : w.view->peers->limbs)
+    if (limb != nullptr) reset_limb(w, *limb);
 }
 
 void reset_pool_minima(Worker& w) {

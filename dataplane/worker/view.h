@@ -104,10 +104,11 @@ struct PeerRef {
   explicit operator bool() const { return peer != nullptr; }
 };
 
-/// NID -> peer: a trie of fixed depth over the NID's hash, so that a change copies one path and shares the rest. Built
+/// NID -> peer: a trie of fixed depth over the NID's hash, so that a change copies one path and shares the rest. There
+/// are 32,768 leaves: with as many peer NIs as a node may have (`peers_max`) each has two or so. Built
 /// by control/publish/peer_table.
 struct PeerTable {
-  static constexpr unsigned kFanBits = 6;
+  static constexpr unsigned kFanBits = 5;
   static constexpr unsigned kFan = 1u << kFanBits;
   struct Entry {
     Nid nid;
@@ -119,13 +120,22 @@ struct PeerTable {
   struct Branch {
     std::array<const Leaf*, kFan> leaves{};
   };
-  std::array<const Branch*, kFan> branches{};
+  struct Limb {
+    std::array<const Branch*, kFan> branches{};
+  };
+  std::array<const Limb*, kFan> limbs{};
+  /// Which child of a node at this depth leads to a NID with this hash; 0 = the root.
+  [[nodiscard]] static constexpr size_t child(uint64_t hash, unsigned depth) {
+    return (hash >> (depth * kFanBits)) & (kFan - 1);
+  }
 
   [[nodiscard]] PeerRef find(const Nid& nid) const {
     const uint64_t hash = nid.hash();
-    const Branch* branch = branches[hash & (kFan - 1)];
+    const Limb* limb = limbs[child(hash, 0)];
+    if (limb == nullptr) return {};
+    const Branch* branch = limb->branches[child(hash, 1)];
     if (branch == nullptr) return {};
-    const Leaf* leaf = branch->leaves[(hash >> kFanBits) & (kFan - 1)];
+    const Leaf* leaf = branch->leaves[child(hash, 2)];
     if (leaf == nullptr) return {};
     for (const Entry& entry : leaf->entries)
       if (entry.nid == nid) return entry.ref;

@@ -32,19 +32,21 @@ Ran run(uint64_t seed, bool print) {
 
 int main(int argc, char** argv) {
   uint64_t first = 1, count = 1, full = 0;
-  uint32_t swarm = 0;
+  std::vector<uint32_t> swarm;
   bool print = false, twice = false;
   CLI::App app{"Small random clusters under faults, healed and checked; one per seed."};
   app.add_option("--seeds", first, "the first seed")->capture_default_str();
   app.add_option("--count", count, "how many seeds")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--full", full, "how many where ULNET_FULL is set");
-  app.add_option("--swarm", swarm, "measure one node with so many peers instead")->check(CLI::Range(1, 100000));
+  app.add_option("--swarm", swarm,
+                 "measure one node with so many peers instead; of several numbers none may cost more a peer")
+      ->check(CLI::Range(1, 100000));
   app.add_flag("--trace", print, "print what happens");
   app.add_flag("--twice", twice, "run each seed twice; both runs must be the same");
   CLI11_PARSE(app, argc, argv);
 
-  if (swarm != 0) {
-    const std::string wrong = ulnet::simulate::run_swarm(swarm);
+  if (!swarm.empty()) {
+    const std::string wrong = ulnet::simulate::run_swarms(swarm);
     fmt::print("{}{}{} passed, {} failed\n", wrong, wrong.empty() ? "" : "\n", int(wrong.empty()), int(!wrong.empty()));
     return wrong.empty() ? 0 : 1;
   }

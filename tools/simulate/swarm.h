@@ -123,8 +123,9 @@ class SwarmControl final : public LndControl {
   LndControlHost& host_;
 };
 
-/// Lets one node discover `peers` peers at once, then all of them push another list at the same moment. Prints what it
-/// took. Returns "" or what went wrong: a table that is not true in the end, a bound that was not kept.
-[[nodiscard]] std::string run_swarm(uint32_t peers);
+/// For each of these numbers of peers lets one node discover so many at once, then all of them push another list at the
+/// same moment. Prints what it took. Returns "" or what went wrong: a table that is not true in the end, a bound that
+/// was not kept, a cost of each peer that grows with their number.
+[[nodiscard]] std::string run_swarms(const std::vector<uint32_t>& peers);
 
 }  // namespace ulnet::simulate

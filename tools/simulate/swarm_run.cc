@@ -15,6 +15,7 @@ namespace ulnet::simulate {
 namespace {
 
 constexpr Duration kLongest = 3600s;  ///< virtual, of each part
+constexpr double kGrowthMost = 1.1;   ///< of what a peer NI costs, with many of them against with few
 constexpr Duration kSoon = 1s;        ///< virtual, within which all is to be known
 
 double cpu_seconds() {
@@ -114,6 +115,11 @@ class SwarmRun {
     return wrong;
   }
 
+  /// Of the workers' peer table, per peer NI.
+  [[nodiscard]] double copied_bytes() {
+    return double(node_->control().peer_table->copied_bytes()) / double(swarm_.peers().size()) / kSwarmNids;
+  }
+
  private:
   [[nodiscard]] bool all_quiet() { return swarm_.unheard() == 0 && swarm_.next_event() == kForever && !pings_out(); }
   [[nodiscard]] bool pings_out() {
@@ -146,11 +152,20 @@ class SwarmRun {
 
 }  // namespace
 
-std::string run_swarm(uint32_t peers) {
-  SwarmRun run(peers);
-  std::string wrong = run.discover();
-  if (wrong.empty()) wrong = run.storm();
-  return wrong;
+// Counted, not timed, so that it is the same on every machine.
+std::string run_swarms(const std::vector<uint32_t>& peers) {
+  double few = 0;
+  for (const uint32_t count : peers) {
+    SwarmRun run(count);
+    std::string wrong = run.discover();
+    if (wrong.empty()) wrong = run.storm();
+    if (!wrong.empty()) return wrong;
+    const double cost = run.copied_bytes();
+    fmt::print("both: {:.0f} bytes of the workers' peer table copied per peer NI\n", cost);
+    if (few == 0) few = cost;
+    if (cost > few * kGrowthMost) return fmt::format("a peer NI costs {:.0f} bytes of copies, not {:.0f}", cost, few);
+  }
+  return "";
 }
 
 }  // namespace ulnet::simulate

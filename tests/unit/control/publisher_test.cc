@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "control/outbox.h"
 #include "control/publish/peer_table.h"
 #include "dataplane/base/nid_text.h"
@@ -161,16 +164,44 @@ TEST(PeerTableBuilder, snapshots_are_immutable_and_share) {
   EXPECT_FALSE(first->find(nid("10.0.1.7@tcp")));
   EXPECT_TRUE(first->find(erased));
   EXPECT_FALSE(second->find(erased));
-  unsigned shared = 0, all = 0;
-  for (unsigned i = 0; i < PeerTable::kFan; ++i) {
-    if (second->branches[i] == nullptr) continue;
-    for (unsigned j = 0; j < PeerTable::kFan; ++j) {
-      if (second->branches[i]->leaves[j] == nullptr) continue;
-      ++all;
-      shared += first->branches[i] != nullptr && first->branches[i]->leaves[j] == second->branches[i]->leaves[j];
+  const auto leaves = [](const PeerTable& table) {
+    std::set<const PeerTable::Leaf*> all;
+    for (const auto* limb : table.limbs) {
+      for (unsigned j = 0; limb != nullptr && j < PeerTable::kFan; ++j) {
+        const auto* branch = limb->branches[j];
+        for (unsigned k = 0; branch != nullptr && k < PeerTable::kFan; ++k)
+          if (branch->leaves[k] != nullptr) all.insert(branch->leaves[k]);
+      }
     }
-  }
-  EXPECT_GE(shared + 3, all) << "only the leaves of the three that changed are new";
+    return all;
+  };
+  const auto before = leaves(*first), after = leaves(*second);
+  const auto fresh =
+      std::count_if(after.begin(), after.end(), [&](const auto* leaf) { return !before.contains(leaf); });
+  EXPECT_EQ(fresh, 3) << "only the leaves of the three that changed are new";
+}
+
+// Goal: what a change costs does not grow with the number of NIDs.
+TEST(PeerTableBuilder, a_change_among_many_copies_no_more_than_one_among_few) {
+  const auto cost = [](uint32_t count) {
+    PeerTableBuilder builder;
+    const auto set = [&](uint32_t i) {
+      const Nid one = Nid::v4(net("tcp"), 0x0A000000u + i);
+      auto view = std::make_shared<PeerView>();
+      view->nis.push_back({.id = {}, .nid = one});
+      builder.set(one, std::move(view), 0);
+    };
+    for (uint32_t i = 0; i < count; ++i) set(i);
+    const uint64_t before = builder.copied_bytes();
+    for (uint32_t i = 0; i < 1000; ++i) {
+      const auto snapshot = builder.snapshot();
+      set(i);
+    }
+    return (builder.copied_bytes() - before) / 1000;
+  };
+  const uint64_t few = cost(4000), many = cost(40000);
+  EXPECT_GT(few, 0u);
+  EXPECT_LE(many, few + few / 20);
 }
 
 // Goal: a peer lives as long as a snapshot that has it, and no longer.

@@ -107,13 +107,17 @@ void Bench::publish() {
     peer->nis.push_back(ni);
     peer->nets.push_back({nid.net(), kNoPriority, 0, 1});
     const uint64_t hash = nid.hash();
-    const auto*& branch = p->table.branches[hash & (PeerTable::kFan - 1)];
+    const auto*& limb = p->table.limbs[PeerTable::child(hash, 0)];
+    if (limb == nullptr) {
+      p->limbs.push_back(std::make_unique<PeerTable::Limb>());
+      limb = p->limbs.back().get();
+    }
+    const auto*& branch = const_cast<PeerTable::Limb*>(limb)->branches[PeerTable::child(hash, 1)];
     if (branch == nullptr) {
       p->branches.push_back(std::make_unique<PeerTable::Branch>());
       branch = p->branches.back().get();
     }
-    const auto*& leaf =
-        const_cast<PeerTable::Branch*>(branch)->leaves[(hash >> PeerTable::kFanBits) & (PeerTable::kFan - 1)];
+    const auto*& leaf = const_cast<PeerTable::Branch*>(branch)->leaves[PeerTable::child(hash, 2)];
     if (leaf == nullptr) {
       p->leaves.push_back(std::make_unique<PeerTable::Leaf>());
       leaf = p->leaves.back().get();

@@ -232,6 +232,7 @@ class Bench {
     std::vector<std::unique_ptr<PeerView>> peers;
     std::vector<std::unique_ptr<PeerTable::Leaf>> leaves;
     std::vector<std::unique_ptr<PeerTable::Branch>> branches;
+    std::vector<std::unique_ptr<PeerTable::Limb>> limbs;
     PeerTable table;
     RouteTable routes;
     PortalTable portals;
