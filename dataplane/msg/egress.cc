@@ -82,6 +82,10 @@ void end(Worker& w, Tx& tx, Completion how) {
   post_back(w, WorkerId{tx.home}, PostKind::kLeaseReturn, tx);
 }
 
+Lnd& lnd_of(Worker& w, const Tx& tx) {
+  return *w.lnds[tx.peer == nullptr ? kLndLo : tx.ni_slice->lnd];
+}
+
 bool recalled(const Tx& tx) {
   return tx.message != nullptr && static_cast<Message*>(tx.message)->recall.load(std::memory_order_relaxed);
 }
@@ -139,7 +143,7 @@ void egress_expired(Worker& w, Tx& tx) {
   switch (Stage(tx.stage)) {
     case kWaitPeer: tx.peer->credits.leave(tx); return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
     case kWaitNi: tx.ni_slice->credits.leave(tx); return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
-    case kInLnd: return w.lnds[tx.peer == nullptr ? kLndLo : tx.ni_slice->lnd]->cancel(tx, true, w.now);
+    case kInLnd: return lnd_of(w, tx).cancel(tx, true, w.now);
     case kNew:
     case kHavePeer:
     case kHaveBoth: return;  // on its way in `local`: have_both() looks at the deadline
@@ -176,7 +180,7 @@ void run_recalls(Worker& w) {
         break;
       case kInLnd:
         static_cast<Message*>(tx->message)->recall.store(false, std::memory_order_relaxed);  // once is enough
-        w.lnds[tx->ni_slice->lnd]->cancel(*tx, false, w.now);
+        lnd_of(w, *tx).cancel(*tx, false, w.now);
         break;
       case kNew:
       case kHavePeer:
