@@ -34,6 +34,27 @@ void give_back(void* memory) {
 void* operator new(std::size_t bytes) {
   return counted(bytes);
 }
+void* operator new[](std::size_t bytes) {
+  return counted(bytes);
+}
+void operator delete[](void* memory) noexcept {
+  give_back(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  give_back(memory);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes);
+}
+void operator delete[](void* memory, const std::nothrow_t&) noexcept {
+  give_back(memory);
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {  // all forms: sanitizers have their own
+  return counted(bytes);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  give_back(memory);
+}
 void operator delete(void* memory) noexcept {
   give_back(memory);
 }
