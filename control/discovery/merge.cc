@@ -165,7 +165,10 @@ Peer& owner_of(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info, Me
   if (ni == nullptr || ni->peer == &peer || peer.configured()) return peer;
   Peer& other = *ni->peer;
   constexpr uint32_t kKnown = kPeerMultiRail | kPeerNoDiscovery;
-  if (!other.configured()) other.state = (other.state & ~kKnown) | (peer.state & kKnown);
+  if (!other.configured()) {
+    other.state = (other.state & ~kKnown) | (peer.state & kKnown);
+    if (!other.multi_rail() && other.ni_count() > 1) other.state |= kPeerMarkDeletion;  // one peer per NID then
+  }
   peer.discovery.held_back = other.configured();
   other.discovery.push_src = peer.discovery.push_src;
   other.discovery.push_dst = peer.discovery.push_dst;

@@ -213,6 +213,21 @@ TEST_F(DiscoveryRepair, an_old_answer_that_turns_out_to_be_about_another_peer) {
   EXPECT_EQ(nids(30), "30 31") << "asked again, it says the same: that node began anew";
 }
 
+// Goal: switched off, an answer by a NID that nobody has any more does not leave the peer that it turns out to be about
+// half as one that is not discovered: it is one peer per NID.
+TEST_F(DiscoveryRepair, an_answer_about_another_peer_when_discovery_is_off) {
+  know({30, 31}, 5);
+  EXPECT_EQ(discover(32, 2), "ping 32; ");
+  machine.set_mode(config::Discovery::kOff);
+  EXPECT_EQ(turn(), "push to 30; ");
+  EXPECT_EQ(reply(data({30, 31}, 6, kOrdinary, 32)), "done 2; ");
+  EXPECT_EQ(nids(30), "30");
+  EXPECT_FALSE(peer(30)->multi_rail());
+  ack();
+  EXPECT_EQ(nids(30), "30");
+  EXPECT_TRUE(peer(30)->up_to_date);
+}
+
 // Goal: sure is only what was asked for after the doubt: the answer to a ping that was under way is not, nor is a push.
 TEST_F(DiscoveryRepair, an_old_answer_that_was_under_way_before_the_doubt) {
   know({30}, 5);
