@@ -56,11 +56,17 @@ bool sound(const Member& a, const Member& router) {
   });
 }
 
+/// Does `a`, in `verify`, keep what it learnt of the router before: NIDs that are another's by now?
+bool stale(const Member& a, const Member& router) {
+  return a.discovery == config::Discovery::kVerify && !clean(a, router);
+}
+
 /// Is all between them that carries their messages what it must be?
 bool carried(const Cluster& cluster, const Member& a, const Member& b) {
   if (std::any_of(b.nids.begin(), b.nids.end(), [&](const Nid& nid) { return a.on_net(nid.net()); })) return true;
   return std::all_of(cluster.members().begin(), cluster.members().end(), [&](const Member& one) {
-    return !one.router || (clean(one, a) && clean(one, b) && sound(a, one) && sound(b, one));
+    return !one.router ||
+           (clean(one, a) && clean(one, b) && sound(a, one) && sound(b, one) && !stale(a, one) && !stale(b, one));
   });
 }
 

@@ -19,7 +19,8 @@
 //   7  A route of A through a router that somebody on that net checks is alive.
 // A in `verify` merges nothing: for it only 1, 3 and 7 hold. Nothing is said of A and B where a router that they need
 // was told by its operator that NIDs of A or B are another's (it takes what it forwards for a loop), or where A or B
-// was told that the router's NIDs are others than they are (the answers to its checks are taken for another's).
+// was told that the router's NIDs are others than they are (the answers to its checks are taken for another's), or
+// learnt it before it was set to `verify`.
 #pragma once
 #include <string>
 
