@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "control/discovery/differences.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {
@@ -35,6 +36,8 @@ void set_status(PeerDb& peers, PeerNi& ni, wire::NiStatus status) {
   peers.touch(*ni.peer);
 }
 
+enum Difference : uint32_t { kMore = 1, kLess, kOtherPrimary, kClaimed, kOurs };
+
 /// One merge: what it needs, so that its steps need not be told each time.
 struct Merging {
   const MergeDeps& deps;
@@ -43,6 +46,7 @@ struct Merging {
   MergeResult result;
   Nid locked_nid = kAnyNid;                    ///< primary NID of a locked peer that this one absorbed
   std::unordered_set<Nid, NidHash> nids = {};  ///< those in `info`
+  Differences differences = {};
 
   [[nodiscard]] bool listed(const Nid& nid) const { return nids.contains(nid); }
 
@@ -53,24 +57,31 @@ struct Merging {
   }
 
   /// Says each difference between the table and what the node says of itself; `mode`: who lets it be.
-  void compare(const char* mode) const {
+  void compare(const char* mode) {
     const std::string name = nid_text(peer.primary().nid);
     for (const wire::PingNi& one : info.nis) {
       const PeerNi* ni = deps.peers.find(one.nid);
       if (ni != nullptr && ni->peer == &peer) continue;
-      const std::string owner = ni == nullptr ? std::string("no peer has it")
-                                              : fmt::format("it is peer {}'s", nid_text(ni->peer->primary().nid));
-      deps.log(fmt::format("{}: peer {} says that it has {}; {}", mode, name, nid_text(one.nid), owner));
+      differences.add(kMore, one.nid, [&] {
+        const std::string owner = ni == nullptr ? std::string("no peer has it")
+                                                : fmt::format("it is peer {}'s", nid_text(ni->peer->primary().nid));
+        return fmt::format("{}: peer {} says that it has {}; {}", mode, name, nid_text(one.nid), owner);
+      });
     }
     for (const PeerNi* ni : all_nis(peer))
       if (!listed(ni->nid))
-        deps.log(fmt::format("{}: peer {} does not say that it has {}", mode, name, nid_text(ni->nid)));
-    if (info.nis.front().nid != peer.primary().nid && listed(peer.primary().nid))
-      deps.log(fmt::format("{}: peer {} says that its primary NID is {}", mode, name, nid_text(info.nis.front().nid)));
+        differences.add(kLess, ni->nid, [&] {
+          return fmt::format("{}: peer {} does not say that it has {}", mode, name, nid_text(ni->nid));
+        });
+    const Nid& primary = info.nis.front().nid;
+    if (primary != peer.primary().nid && listed(peer.primary().nid))
+      differences.add(kOtherPrimary, primary, [&] {
+        return fmt::format("{}: peer {} says that its primary NID is {}", mode, name, nid_text(primary));
+      });
   }
 
   /// What is configured stands: a NID that its node does not have is taken to be down (docs/wire/lnet.md §5.5).
-  void keep_configured() const {
+  void keep_configured() {
     compare("configured");
     for (PeerNi* ni : all_nis(peer))
       if (!listed(ni->nid)) set_status(deps.peers, *ni, wire::kNiDown);
@@ -82,8 +93,10 @@ struct Merging {
     if (ni == nullptr || ni->peer == &peer) return true;
     Peer& other = *ni->peer;
     const auto refuse = [&](const char* why) {
-      deps.log(fmt::format("peer {} says that it has {}, which stays with peer {}: {}", nid_text(peer.primary().nid),
-                           nid_text(nid), nid_text(other.primary().nid), why));
+      differences.add(kClaimed, nid, [&] {
+        return fmt::format("peer {} says that it has {}, which stays with peer {}: {}", nid_text(peer.primary().nid),
+                           nid_text(nid), nid_text(other.primary().nid), why);
+      });
       return false;
     };
     if (other.configured()) {
@@ -101,19 +114,29 @@ struct Merging {
     return true;
   }
 
+  /// A locked primary NID stays, and so does a gateway's: routes name it.
+  [[nodiscard]] bool may_go(const PeerNi& ni) const {
+    const bool locked = peer.has(kPeerLockPrimary) && &peer.primary() == &ni;
+    return !locked && !deps.peers.is_gateway(ni.nid);
+  }
+
   void add_listed() {
     peer.discovery.held_back = false;
+    size_t most = kPeerNidsMax;  // while those that are to go are still there
+    for (const PeerNi* ni : all_nis(peer)) most += !listed(ni->nid) && may_go(*ni) ? 1 : 0;
     for (const wire::PingNi& one : info.nis) {
       const PeerNi* there = deps.peers.find(one.nid);
       if (there != nullptr && there->peer == &peer) continue;
       if (deps.nis.find(one.nid) != nullptr) {
-        deps.log(fmt::format("peer {} says that it has {}, which is this node's", nid_text(peer.primary().nid),
-                             nid_text(one.nid)));
+        differences.add(kOurs, one.nid, [&] {
+          return fmt::format("peer {} says that it has {}, which is this node's", nid_text(peer.primary().nid),
+                             nid_text(one.nid));
+        });
         continue;
       }
       const auto on_net = [&](const PeerNet& net) { return net.net == one.nid.net(); };
       if (!peer.multi_rail() && std::any_of(peer.nets.begin(), peer.nets.end(), on_net)) continue;
-      if (peer.ni_count() >= kPeerNidsMax || !claim(one.nid)) continue;
+      if (peer.ni_count() >= most || !claim(one.nid)) continue;
       auto taken = deps.peers.take_nid(peer, one.nid);
       if (!taken) {
         result.error = taken.error().code;
@@ -123,14 +146,11 @@ struct Merging {
     }
   }
 
-  /// A locked primary NID stays, and so does a gateway's: routes name it.
   void remove_unlisted() const {
     for (PeerNi* ni : all_nis(peer)) {
       if (listed(ni->nid)) continue;
-      const bool locked = peer.has(kPeerLockPrimary) && &peer.primary() == ni;
-      const bool gateway = deps.peers.is_gateway(ni->nid);
-      peer.discovery.held_back |= gateway;
-      if (locked || gateway || peer.ni_count() == 1)
+      peer.discovery.held_back |= deps.peers.is_gateway(ni->nid);
+      if (!may_go(*ni) || peer.ni_count() == 1)
         set_status(deps.peers, *ni, wire::kNiDown);
       else
         deps.peers.lose_nid(*ni);
@@ -202,6 +222,7 @@ MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingI
     merging.keep_configured();
   else
     merging.apply();
+  merging.differences.tell(owner.discovery.differences, deps.log, nid_text(owner.primary().nid));
   return merging.result;
 }
 

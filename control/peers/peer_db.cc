@@ -85,7 +85,7 @@ Result<PeerNi*> PeerDb::make_ni(const Nid& nid, const LocalNi* via, bool connect
     place->nid = nid;
   }
   const bool reached = connected || via != nullptr || (deps_.routed && deps_.routed(nid.net()));
-  const bool room = nis_.size() <= size_t{kNamesPerPeerNi} * deps_.peers_max;
+  const bool room = nis_.size() <= names_max();
   if ((fresh && !room) || (reached && !give_blocks(*place, via))) {
     if (fresh) nis_.erase(nid);
     return fail(ENOMEM, "the bound on peer NIs is reached (ulnet.memory.peer_nis)");
@@ -419,7 +419,7 @@ void PeerDb::set_watch_aliveness(bool on) {
 }
 
 unsigned PeerDb::turn(Instant now) {
-  const unsigned done = ends_.turn(now);
+  const unsigned done = ends_.turn(now) + forget_unused(now);
   if (starved_ && by_id_.size() < deps_.peers_max) {
     starved_ = false;
     for (auto& [id, peer] : peers_) follow_nis(*peer);

@@ -95,6 +95,7 @@ struct PeerDiscovery {
   uint32_t bad_replies = 0;              ///< in a row: corrupt or cut short
   uint32_t failures = 0;                 ///< in a row: pings that nobody answered
   uint32_t told_again = 0;               ///< in a row, in vain: times that it was to be told our list once more
+  uint64_t differences = 0;              ///< mark of those between its list and the table that were said last
   bool resize = false;                   ///< the last reply was cut short (the documents' S)
   bool pushed_meanwhile = false;         ///< it pushed since the ping under way was sent
   Nid push_src = kAnyNid;                ///< the NI that its ping reply came to; ANY = choose
@@ -124,8 +125,10 @@ struct Peer {
   std::vector<PeerNet> nets;  ///< the primary NID's first, and in it the primary NID
   PeerDiscovery discovery;
   GatewayState gateway;
-  bool up_to_date = false;  ///< requests may go without discovery (docs/wire/lnet.md §5.2)
-  bool dirty = false;       ///< its view is older than it
+  bool up_to_date = false;   ///< requests may go without discovery (docs/wire/lnet.md §5.2)
+  bool dirty = false;        ///< its view is older than it
+  uint64_t use_mark = 0;     ///< of its traffic when it was last looked at; only where peers crowd
+  Instant used_at = kNever;  ///< when that was last seen to change
   [[nodiscard]] PeerNi& primary() const { return *nets.front().nis.front(); }
   [[nodiscard]] bool multi_rail() const { return has(kPeerMultiRail); }
   [[nodiscard]] bool configured() const { return has(kPeerConfigured); }
@@ -201,7 +204,9 @@ class PeerDb {
   void dead(PeerNi& ni, Instant now);
   /// Lets dead ones be tried again when it is time, or when they were heard of since; calls `changed` for each.
   void revive(Instant now, const std::function<void(PeerNi&)>& changed);
-  [[nodiscard]] Instant next_deadline() const { return std::min(retry_next_, ends_.next_deadline()); }
+  [[nodiscard]] Instant next_deadline() const {
+    return std::min({retry_next_, ends_.next_deadline(), crowded() ? look_at_ : kForever});
+  }
   /// Workers take liveness into account only where this is set (a router; docs/wire/lnet.md §8.2).
   void set_watch_aliveness(bool on);
 
@@ -214,7 +219,7 @@ class PeerDb {
   void published(Epoch epoch) { ends_.published(epoch); }
   /// A worker has answered kPeerAsk.
   void answered(const WorkerItem& item, Instant now) { ends_.answer(item, now); }
-  /// Gives memory back; returns work done.
+  /// Gives memory back, and forgets who is not used when peers crowd; returns work done.
   unsigned turn(Instant now);
 
   [[nodiscard]] const std::map<uint32_t, std::unique_ptr<Peer>>& peers() const { return peers_; }
@@ -230,6 +235,10 @@ class PeerDb {
   [[nodiscard]] bool give_blocks(PeerNi& ni, const LocalNi* via);
   void give_credits(PeerNi& ni);
   void over(PeerNiId id);
+  [[nodiscard]] size_t names_max() const { return size_t{kNamesPerPeerNi} * deps_.peers_max; }
+  [[nodiscard]] bool crowded() const;
+  [[nodiscard]] bool may_be_forgotten(const Peer& peer) const;
+  unsigned forget_unused(Instant now);
   [[nodiscard]] WorkerId choose_worker(const LocalNi* via) const;
   [[nodiscard]] const LocalNi* choose_source(Net net);
   void attach(Peer& peer, PeerNi& ni);
@@ -248,6 +257,7 @@ class PeerDb {
   std::vector<Nid> gone_;             // NIDs to take out of the table
   PeerEnds ends_;                     // those whose memory is being given back
   std::map<PeerNiId, PeerNi*> down_;  // by id, so that each run has the same order
+  Instant look_at_ = kNever;          // no earlier look for unused peers
   Instant retry_next_ = kForever;     // no later than the first retry_at in down_
   std::function<void(const Peer&)> gone_hook_;
   std::vector<uint32_t> load_;

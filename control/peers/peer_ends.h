@@ -43,6 +43,10 @@ class PeerEnds {
   unsigned turn(Instant now);
   [[nodiscard]] Instant next_deadline() const { return due_.empty() ? kForever : due_.begin()->first; }
   [[nodiscard]] size_t size() const { return ends_.size(); }
+  /// Is memory given back at all?
+  [[nodiscard]] bool working() const { return bool(deps_.send); }
+  /// Does a driver name it?
+  [[nodiscard]] bool named(const PeerSlice& slice) const { return deps_.named(slice); }
 
  private:
   struct End {

@@ -12,6 +12,7 @@ inline constexpr uint32_t kMaxSegments = 256;      ///< segments of one MD
 inline constexpr uint32_t kPortalCount = 64;
 inline constexpr uint32_t kReservedPortal = 0;   ///< LNet's own: pings and pushes
 inline constexpr uint32_t kPeerNidsMax = 4096;   ///< NIDs of one peer (decisions.md #7)
+inline constexpr uint32_t kDifferencesSaid = 8;  ///< lines about one peer's list
 inline constexpr uint32_t kPingBufferMin = 272;  ///< least ping sink and push target, bytes
 
 // One worker's turn
@@ -26,6 +27,8 @@ inline constexpr uint32_t kRoutesMax = 4096;         ///< routes of one node
 inline constexpr uint32_t kViewsUnretiredMax = 64;   ///< epochs published and not yet passed by every worker
 inline constexpr uint32_t kParkedPerPeerMax = 1024;  ///< messages parked for one peer on one worker
 inline constexpr uint32_t kNamesPerPeerNi = 4;       ///< NIDs of peers that are known, for each that may have memory
+inline constexpr Duration kPeerUnusedMin = 5min;     ///< a peer unused for so long is forgotten when others need room
+inline constexpr Duration kPeerUnusedLook = 10s;     ///< how often that is looked at
 inline constexpr unsigned kPeerEndsBudget = 64;      ///< removed peer NIs that are looked at in one turn of control
 inline constexpr uint32_t kOperationsReserve = 256;  ///< of a worker, for control: what is parked waits for its pings
 inline constexpr uint32_t kLazyMax = 256;            ///< messages waiting on one lazy portal; portal 0 has no bound

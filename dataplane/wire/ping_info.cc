@@ -134,6 +134,7 @@ Result<PingDecode> ping_info_decode(std::span<const std::byte> in, uint32_t inte
     if (names_interface(nid)) info.nis.push_back({nid, load<uint32_t>(in.data() + offset + 8, flip)});
   }
   info.nis.insert(info.nis.end(), large.begin() + (primary_large ? 1 : 0), large.end());
+  if (info.nis.size() > interfaces_max) return fail(EPROTO, "ping info has too many NIs", info.nis.size());
   return decoded;
 }
 

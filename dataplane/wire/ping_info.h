@@ -54,7 +54,8 @@ struct PingDecode {
   bool truncated = false;   ///< fewer bytes came than needed_bytes; info then holds the complete entries that came
 };
 /// Decodes and validates (docs/wire/lnet.md §4.3); accepts either byte order. Errors EPROTO, each with its sentence:
-/// magic, NI_STATUS missing, NI count out of range, first entry not 0@lo, a size that contradicts itself.
+/// magic, NI_STATUS missing, NI count out of range (the small ones with 0@lo, as upstream counts; and all without it),
+/// first entry not 0@lo, a size that contradicts itself.
 [[nodiscard]] Result<PingDecode> ping_info_decode(std::span<const std::byte> in, uint32_t interfaces_max);
 
 }  // namespace ulnet::wire

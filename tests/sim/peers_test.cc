@@ -85,6 +85,41 @@ TEST_P(SimPeers, first_ni_of_a_net_goes_under_load_and_nothing_fails) {
   EXPECT_TRUE(a.apply_errors().empty());
 }
 
+// Goal: ten times as many NIDs as a node has room for come, are served, and go, some of them without a word; none is
+// ever turned away, and what is kept stays within the bound.
+TEST_P(SimPeers, ten_times_as_many_nids_as_there_is_room_for_come_and_go) {
+  constexpr uint32_t kRoom = 32;
+  auto& server = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}, .workers = 2, .peers_max = kRoom});
+  auto& friendly = sim.add_node({.nis = {"10.0.0.3@tcp"}});
+  NodeSpec spec{.nis = {"10.1.0.0@tcp", "10.2.0.0@tcp"}};
+  auto& client = sim.add_node(spec);
+  const auto serves = [&](SimNode& one) {
+    const auto put = one.put(server), get = server.get(one);
+    return put && get && all_ended(300s) && one.outcome(*put).status == 0 && server.outcome(*get).status == 0;
+  };
+  const PeerNi* stays = nullptr;
+  for (uint32_t number = 1; number <= 10 * kRoom / 2; ++number) {
+    ASSERT_TRUE(serves(client)) << number << ": " << spec.nis[0];
+    ASSERT_TRUE(serves(friendly)) << number;
+    if (stays == nullptr) stays = peers_of(server).find(friendly.nid());
+    EXPECT_EQ(peers_of(server).find(friendly.nid()), stays) << "it is used all the time";
+    EXPECT_LE(peers_of(server).allocated(), kRoom);
+    if (number % 4 == 0)
+      sim.reset(client, server);  // its machine says so when a process dies
+    else
+      client.node().stop(sim.now());
+    sim.run_for(20s);
+    client.kill();
+    sim.run_for(20s);
+    for (size_t i = 0; i < 2; ++i) {
+      const std::string net = i == 0 ? "10.1." : "10.2.";
+      spec.nis[i] = net + std::to_string(number / 200) + "." + std::to_string(number % 200 + 1) + "@tcp";
+    }
+    client.start_again_as(spec);
+  }
+  EXPECT_EQ(server.ended(false) + friendly.ended(false), 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, SimPeers, ::testing::Values(Transport::kFabric, Transport::kSockTcp),
                          [](const auto& one) {
                            return one.param == Transport::kFabric ? std::string("fabric") : std::string("socklnd");

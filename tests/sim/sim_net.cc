@@ -66,7 +66,7 @@ void SimNode::boot() {
   config.worker_size = {
       .operations = spec_.operations, .incoming = 128, .parked_peers = spec_.parked_peers, .control_queue = 4096};
   config.ring_size = 64;
-  config.peers_max = 4096;
+  config.peers_max = spec_.peers_max;
   NodeDeps deps;
   deps.seed = net_.rng_.next();
   deps.incarnation = (uint64_t(number_) << 32) | (life_ << 8) | 1;

@@ -37,6 +37,7 @@ struct NodeSpec {
   std::vector<std::string> nis;        ///< "10.0.0.1@tcp"; the first is the primary NID
   std::vector<std::string> addresses;  ///< over TCP: those of NIs that it may add later
   unsigned workers = 1;
+  uint32_t peers_max = 4096;
   int peer_credits = 8;
   int credits = 256;
   int conns_per_peer = 1;
