@@ -62,13 +62,25 @@ MessagePlace::MessagePlace(const std::vector<std::string>& nids) {
     add.ni.nid = ours_.back();
     changes.push_back({add, {}});
   }
+  apply(std::move(changes));
+}
+
+void MessagePlace::apply(config::ChangeList changes) {
   bool done = false;
   node_->apply(std::move(changes), [&](const std::vector<config::ChangeError>& errors) {
     EXPECT_TRUE(errors.empty());
     done = true;
   });
-  for (int i = 0; i < 1000 && !done; ++i) step();
+  for (const Instant end = now_ + 60s; now_ < end && !done;) step();
   EXPECT_TRUE(done);
+}
+
+void MessagePlace::delete_now(const std::string& nid) {
+  config::NetDel del;
+  del.net = nid_parse(nid)->net();
+  del.nid = *nid_parse(nid);
+  del.now = true;
+  apply({{del, {}}});
 }
 
 MessagePlace::~MessagePlace() {

@@ -24,6 +24,8 @@ class MessagePlace {
   /// Plays what came to our NIDs in `messages` (in order of time): each once our node has sent as many messages as the
   /// kernel had before it, or 2 s after that.
   void play(std::vector<ReplayMessage> messages);
+  /// `net del --now` of one of our NIs, until it is gone.
+  void delete_now(const std::string& nid);
   int32_t discover_and_wait(const std::string& nid);
   int32_t ping_and_wait(const std::string& nid);
   [[nodiscard]] size_t known_nids(const std::string& nid);
@@ -35,6 +37,7 @@ class MessagePlace {
 
  private:
   using Pair = std::pair<Nid, Nid>;
+  void apply(config::ChangeList changes);
   [[nodiscard]] bool is_ours(const Nid& nid) const;
   bool deliver_next();
   void echo_handle(wire::Header& header) const;
