@@ -53,6 +53,7 @@ class SimSilence : public ::testing::TestWithParam<Transport> {
   }
   size_t right_knows() { return peer_of(*right, left->nid())->ni_count(); }
 
+  size_t discovered = 0;  // times; what is under way at the end still counts
   SimNet sim;
   SimNode *left = nullptr, *right = nullptr;
 };
@@ -87,12 +88,11 @@ TEST_P(SimSilence, of_those_that_failed_before_does_not_hold_up_others) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}, .transaction_timeout = 20, .lnd_timeout = 6});
   auto& b = sim.add_node({.nis = {"10.0.0.2@tcp"}});
   const auto nids = silent();
-  size_t ended = 0;
   const auto discover = [&] {
-    a.node().control().discovery->discover(nids, false, [&](std::vector<DiscoverAnswer>) { ++ended; });
+    a.node().control().discovery->discover(nids, false, [this](std::vector<DiscoverAnswer>) { ++discovered; });
   };
   discover();
-  ASSERT_TRUE(sim.run_until([&] { return ended == 1; }, 300s));
+  ASSERT_TRUE(sim.run_until([&] { return discovered == 1; }, 300s));
   discover();
   sim.run_for(100ms);
   EXPECT_LT(put_takes(a, b.nid()), 1s);
