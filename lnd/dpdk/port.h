@@ -105,7 +105,7 @@ class Port {
   /// Takes what they say. True: one of them was readable.
   bool drain_events();
   static constexpr Duration kLinkPoll = 100ms;
-  static constexpr Duration kLinkAwait = 10ms;  ///< while a device that needs its link has none
+  static constexpr Duration kLinkAwait = 10ms;  ///< where the device may be polled only with a link
 
   [[nodiscard]] PortShown show();
   /// All buffers are in their pools.
