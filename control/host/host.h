@@ -38,8 +38,9 @@ struct HostConfig {
 
 class Host {
  public:
-  /// Errors: EINVAL (CPUs, see place_workers), ENOMEM (huge pages are demanded, and none is free), those of
-  /// dpdk::Eal::start, EMFILE, EAGAIN. Nothing is left behind by a failure.
+  /// Errors: EINVAL (CPUs, see place_workers), ENOMEM (huge pages are demanded, and too few are free; DPDK's
+  /// part is more than the machine has), those of dpdk::Eal::start, EMFILE, EAGAIN. Nothing is left behind by a
+  /// failure.
   [[nodiscard]] static Result<std::unique_ptr<Host>> start(const HostConfig& config);
   /// Stops the threads. Requires: all arenas are given back.
   ~Host();
