@@ -95,7 +95,6 @@ INCLUDE_TABLE = [
     (('control/ports',), ('control', 'config', 'dataplane', 'lnd/dpdk'), 'a port in service: control and its device'),
     (('control',), ('control', 'config', 'dataplane', 'lnd/*.h'),
      'control meets drivers through lnd/lnd.h and the registry'),
-    (('tools/simulate',), ('*',), ''),  # drives whole nodes with the means of tests/sim
     (('tools',), ('tools', 'control', 'config', 'dataplane', 'lnd/*.h', 'lnd/*/proto*.h', 'lnd/*/proto/*.h',
                   'lnd/sim/*.h', 'perf/echo/wire_command.h'),
      'tools stand on control; a driver they meet through control'),
@@ -173,7 +172,7 @@ def is_code(path):
     if path.split('/')[-1] in ('meson.build', 'meson_options.txt'):
         return True
     return path.endswith(('.h', '.cc', '.c', '.py')) or path in (
-        'tools/check', 'tools/packages', 'tools/presets', 'tools/quickstart', '.ci/run')
+        'tools/check', 'tools/packages', 'tools/presets', 'tools/quickstart', 'tools/simulate', '.ci/run')
 
 
 # ---- words ---------------------------------------------------------------------------------------------------------

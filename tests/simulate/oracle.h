@@ -24,7 +24,7 @@
 #pragma once
 #include <string>
 
-#include "tools/simulate/cluster.h"
+#include "tests/simulate/cluster.h"
 
 namespace ulnet::simulate {
 

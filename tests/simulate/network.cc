@@ -1,7 +1,7 @@
 // What a cluster's network does to it, over either transport.
 #include <algorithm>
 
-#include "tools/simulate/cluster.h"
+#include "tests/simulate/cluster.h"
 
 namespace ulnet::simulate {
 namespace {

@@ -9,7 +9,7 @@
 #include "control/node.h"
 #include "dataplane/base/nid_text.h"
 #include "lnd/lo/lo.h"
-#include "tools/simulate/swarm.h"
+#include "tests/simulate/swarm.h"
 
 namespace ulnet::simulate {
 namespace {

@@ -1,5 +1,5 @@
 // The driver of the swarm and its peers (swarm.h).
-#include "tools/simulate/swarm.h"
+#include "tests/simulate/swarm.h"
 
 #include <algorithm>
 #include <utility>

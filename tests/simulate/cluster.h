@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/sim/sim_net.h"
-#include "tools/simulate/trace.h"
+#include "tests/simulate/trace.h"
 
 namespace ulnet::simulate {
 

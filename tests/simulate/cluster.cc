@@ -1,10 +1,10 @@
-#include "tools/simulate/cluster.h"
+#include "tests/simulate/cluster.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "control/discovery/driver.h"
-#include "tools/simulate/oracle.h"
+#include "tests/simulate/oracle.h"
 
 namespace ulnet::simulate {
 

@@ -1,4 +1,4 @@
-#include "tools/simulate/oracle.h"
+#include "tests/simulate/oracle.h"
 
 #include <algorithm>
 

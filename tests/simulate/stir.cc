@@ -2,7 +2,7 @@
 // decides. Nothing here looks at how a node takes it.
 #include <algorithm>
 
-#include "tools/simulate/cluster.h"
+#include "tests/simulate/cluster.h"
 
 namespace ulnet::simulate {
 namespace {

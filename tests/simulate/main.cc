@@ -1,4 +1,4 @@
-// simulate: runs small random clusters, one per seed, and says how many came to the state that they must come to.
+// simulate (built and run by tools/simulate): small random clusters, one per seed. Each must come to the right state.
 //
 //   simulate --seeds FIRST --count N      last line "N passed, M failed"; exit 1 when one failed
 //   simulate --seeds SEED --trace         one run with all that happened in it
@@ -8,8 +8,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
-#include "tools/simulate/cluster.h"
-#include "tools/simulate/swarm.h"
+#include "tests/simulate/cluster.h"
+#include "tests/simulate/swarm.h"
 
 namespace {
 
