@@ -5,8 +5,11 @@
 #include "perf/echo/wire_command.h"
 #include "tools/ulnet-perf/run.h"
 
-int main(int argc, char** argv) {
-  using namespace ulnet::perf;
+namespace {
+
+using namespace ulnet::perf;
+
+int run(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "wire") == 0) return wire(argc - 1, argv + 1);
   const auto options = options_parse({argv + 1, argv + argc});
   if (!options) {
@@ -15,7 +18,17 @@ int main(int argc, char** argv) {
   }
   Signals signals;
   Screen screen(options->json);
+  if (options->serve) std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves ends the text, not the node
   if (options->serve) return serve(*options, signals, screen);
   if (!options->node.socket.empty()) return generate_there(*options, signals, screen);
   return generate_here(*options, signals, screen);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int status = run(argc, argv);
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  std::fputs("ulnet-perf: the results cannot be written; is the disk full?\n", stderr);
+  return status == 0 ? 1 : status;
 }

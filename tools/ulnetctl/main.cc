@@ -5,7 +5,9 @@
 
 #include "tools/ulnetctl/run.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int run(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   auto program = ulnet::ctl::program_options(words);
   if (!program) {
@@ -17,4 +19,13 @@ int main(int argc, char** argv) {
   env.version = program->version;
   if (!words.empty()) return ulnet::ctl::run(*program, words, env, std::cout, std::cerr);
   return ulnet::ctl::run_lines(*program, std::cin, isatty(STDIN_FILENO) != 0, env, std::cout, std::cerr);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int status = run(argc, argv);
+  if (std::cout.flush()) return status;
+  std::cerr << "ulnetctl: the output cannot be written; is the disk full?\n";
+  return status == 0 ? 1 : status;
 }

@@ -1,6 +1,7 @@
 // ulnetd: one LNet node on this machine. The command line and signals; everything else is control/daemon.
 #include <fmt/core.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 
 #include "config/load.h"
 #include "control/daemon/daemon.h"
+#include "control/host/log.h"
 #ifdef ULNET_SYSTEMD
 #include <systemd/sd-daemon.h>
 #endif
@@ -17,11 +19,6 @@ namespace {
 using namespace ulnet;
 
 constexpr int kBadConfiguration = 2;
-
-void say(const std::string& line) {
-  fmt::print(stderr, "ulnetd: {}\n", line);
-  std::fflush(stderr);
-}
 
 void notify([[maybe_unused]] const char* state) {
 #ifdef ULNET_SYSTEMD
@@ -39,47 +36,50 @@ int signal_descriptor() {
   return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-void on_signal(int fd, Daemon& daemon) {
+void on_signal(int fd, Daemon& daemon, LogWriter& log) {
   signalfd_siginfo info{};
   while (read(fd, &info, sizeof info) == ssize_t(sizeof info)) {
     if (info.ssi_signo == SIGHUP)
-      say("SIGHUP ignored: use 'ulnetctl import' to change what runs");
+      log.say("SIGHUP ignored: use 'ulnetctl import' to change what runs");
     else
       daemon.stop();
   }
 }
 
 /// The configuration; all that is wrong with it is said.
-bool load(const std::string& path, config::ChangeList& changes) {
+bool load(const std::string& path, config::ChangeList& changes, LogWriter& log) {
   config::Imported imported = config::load_file(path);
-  for (const config::Problem& warning : imported.warnings) say("warning: " + config::problem_text(warning));
+  for (const config::Problem& warning : imported.warnings) log.say("warning: " + config::problem_text(warning));
   if (imported.errors.empty()) (void)config::state_of(imported.changes, imported.errors);
-  for (const config::Problem& error : imported.errors) say(config::problem_text(error));
+  for (const config::Problem& error : imported.errors) log.say(config::problem_text(error));
   changes = std::move(imported.changes);
   return imported.errors.empty();
 }
 
-}  // namespace
+/// Each connection takes a descriptor, and the usual soft limit of 1024 is made for programs that use select().
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
 
-int main(int argc, char** argv) {
-  CLI::App app{"ulnetd: an LNet node in user space"};
+struct Arguments {
   std::string config_path, socket;
-  bool check = false, foreground = false;
-  app.add_option("--config", config_path, "configuration in YAML (config/reference.md); - is standard input");
-  app.add_option("--socket", socket, "control socket, instead of the one that the configuration names");
-  app.add_flag("--check", check, "only say whether the configuration is good; exit 0 if it is, else 2");
-  app.add_flag("--foreground", foreground, "stay in the foreground; ulnetd always does");
-  app.set_version_flag("--version", ULNET_VERSION);
-  CLI11_PARSE(app, argc, argv);
+  bool check = false;
+};
 
+int run(const Arguments& arguments, LogWriter& log) {
+  const auto say = [&log](const std::string& line) { log.say(line); };
   DaemonOptions options;
-  if (!config_path.empty() && !load(config_path, options.changes)) return kBadConfiguration;
-  if (check) {
-    say(config_path.empty() ? "nothing to check: give --config" : "the configuration is good");
-    return config_path.empty() ? kBadConfiguration : 0;
+  if (!arguments.config_path.empty() && !load(arguments.config_path, options.changes, log)) return kBadConfiguration;
+  if (arguments.check) {
+    say(arguments.config_path.empty() ? "nothing to check: give --config" : "the configuration is good");
+    return arguments.config_path.empty() ? kBadConfiguration : 0;
   }
+  raise_descriptor_limit();
   const int signals = signal_descriptor();
-  options.socket = socket;
+  options.socket = arguments.socket;
   options.version = ULNET_VERSION;
   options.log = say;
   options.notify = notify;
@@ -89,9 +89,33 @@ int main(int argc, char** argv) {
     say(daemon.error().what);
     return 1;
   }
-  (*daemon)->watch(signals, [&] { on_signal(signals, **daemon); });
+  (*daemon)->watch(signals, [&] { on_signal(signals, **daemon, log); });
   const int status = (*daemon)->run();
   daemon->reset();
   close(signals);
   return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"ulnetd: an LNet node in user space"};
+  Arguments arguments;
+  bool foreground = false;
+  app.add_option("--config", arguments.config_path, "configuration in YAML (config/reference.md); - is standard input");
+  app.add_option("--socket", arguments.socket, "control socket, instead of the one that the configuration names");
+  app.add_flag("--check", arguments.check, "only say whether the configuration is good; exit 0 if it is, else 2");
+  app.add_flag("--foreground", foreground, "stay in the foreground; ulnetd always does");
+  app.set_version_flag("--version", ULNET_VERSION);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    LogWriter log(STDERR_FILENO, "ulnetd: ");
+    try {
+      return run(arguments, log);
+    } catch (const std::exception& error) {  // the start needs more memory or threads than the system gives
+      log.say(error.what());
+    }
+  } catch (const std::exception&) {  // no thread even for the log
+  }
+  return 1;
 }
