@@ -140,7 +140,8 @@ tl::expected<Json, Failure> Client::receive() {
 tl::expected<Answer, Failure> Client::call(Request request, const PartFn& on_part) {
   if (fd_ < 0) return tl::unexpected(Failure{-ENOTCONN, options_.path + ": the connection was closed"});
   request.id = ++last_id_;
-  if (auto sent = send(request_to_json(request)); !sent) return tl::unexpected(sent.error());
+  auto sent = send(request_to_json(request));
+  if (!sent && sent.error().code != -EPIPE) return tl::unexpected(sent.error());  // else the reason may have come
   Doc whole;
   std::vector<ApiError> errors;
   while (true) {

@@ -213,7 +213,10 @@ std::string frame(std::string_view body) {
   return out;
 }
 
+constexpr size_t kKeptBytes = 256u << 10;  // of a reader between two frames
+
 tl::expected<std::optional<std::string>, std::string> FrameReader::next() {
+  unfinished_ = 0;
   if (buffer_.size() - taken_ < 4) return std::nullopt;
   uint32_t size = 0;
   for (unsigned i = 0; i < 4; ++i)
@@ -222,11 +225,13 @@ tl::expected<std::optional<std::string>, std::string> FrameReader::next() {
   if (buffer_.size() - taken_ - 4 < size) {
     buffer_.erase(0, taken_);
     taken_ = 0;
+    unfinished_ = size;
     return std::nullopt;
   }
   std::string body = buffer_.substr(taken_ + 4, size);
   taken_ += 4 + size;
   if (taken_ == buffer_.size()) {
+    if (buffer_.capacity() > kKeptBytes) buffer_ = {};
     buffer_.clear();
     taken_ = 0;
   }

@@ -78,7 +78,9 @@ inline constexpr uint32_t kHelloMax = 4096;       ///< bytes of a frame before t
 inline constexpr size_t kOutputMax = 32u << 20;   ///< unsent bytes; a reader that lets more pile up is closed
 inline constexpr size_t kOutputLow = 1u << 20;    ///< below this a stream is told that it may go on
 inline constexpr size_t kOutstandingMax = 64;     ///< requests of one client without their answer
-inline constexpr size_t kClientsMax = 64;
+inline constexpr size_t kClientsMax = 64;         ///< one more takes the place of the longest idle one
+inline constexpr size_t kInputTotalMax = 4 * size_t{kFrameMax};  ///< of frames that have begun, of all clients
+inline constexpr size_t kSpareDescriptors = 8;  ///< kept back for clients that come when the process has none left
 
 /// Who speaks at the other end: from the hello and, on the server, from the kernel.
 struct Caller {
@@ -166,11 +168,14 @@ class FrameReader {
   [[nodiscard]] tl::expected<std::optional<std::string>, std::string> next();
   /// True when the bytes end inside a frame.
   [[nodiscard]] bool inside() const { return buffer_.size() > taken_; }
+  /// Bytes of the frame that has begun and is not complete; 0 without one. Valid after next().
+  [[nodiscard]] size_t unfinished_bytes() const { return unfinished_; }
 
  private:
   uint32_t max_;
   std::string buffer_;
-  size_t taken_ = 0;  ///< bytes of buffer_ that were already given out
+  size_t taken_ = 0;       ///< bytes of buffer_ that were already given out
+  size_t unfinished_ = 0;  ///< length that the frame at taken_ has announced
 };
 
 }  // namespace ulnet::api

@@ -1,6 +1,8 @@
 #include "control/api/server.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,7 +10,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 #include <map>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -19,6 +23,7 @@ namespace {
 
 constexpr int kEventsPerPoll = 32;
 constexpr size_t kReadBytes = 256u << 10;  // of one client in one poll()
+constexpr Duration kAcceptAgain = 100ms;   // after the system had no descriptor or memory for a client
 
 struct ServedClient {
   explicit ServedClient(int socket) : fd(socket) {}
@@ -32,6 +37,7 @@ struct ServedClient {
   bool closing = false;           // write what is left, then close; nothing is read any more
   bool dead = false;              // closed at the end of poll()
   bool registered = false;        // with epoll
+  uint64_t last_read = 0;         // number of the read that brought its last bytes
   uint32_t watched = 0;           // events asked of epoll
   std::map<uint64_t, bool> open;  // requests without their final answer; true = paused stream is waiting for drained()
 
@@ -40,6 +46,40 @@ struct ServedClient {
     return std::any_of(open.begin(), open.end(), [](const auto& one) { return one.second; });
   }
 };
+
+/// Descriptors without a use, so that one can be closed when accept() needs one.
+class SpareDescriptors {
+ public:
+  ~SpareDescriptors() {
+    while (give()) {
+    }
+  }
+  /// Duplicates `fd` as often as room is.
+  void fill(int fd) {
+    for (; count_ < kSpareDescriptors; ++count_)
+      if ((fds_[count_] = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) return;
+  }
+  /// Closes one; false: none is left.
+  bool give() {
+    if (count_ == 0) return false;
+    close(fds_[--count_]);
+    return true;
+  }
+
+ private:
+  std::array<int, kSpareDescriptors> fds_{};
+  size_t count_ = 0;
+};
+
+/// What an exception that ended a request says to the client.
+ApiError failure_of(const Request& request, const std::exception& error) {
+  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return {verb_text(request.verb),
+          request.verb == Verb::kChange ? "change" : request.object,
+          memory ? -ENOMEM : -EIO,
+          memory ? "ulnetd has not enough memory for this request" : fmt::format("ulnetd failed: {}", error.what()),
+          {}};
+}
 
 }  // namespace
 
@@ -54,6 +94,7 @@ class Server::Impl {
     event.events = EPOLLIN;
     event.data.u64 = 0;
     epoll_ctl(epoll_, EPOLL_CTL_ADD, listener_.fd(), &event);
+    spares_.fill(listener_.fd());
   }
   ~Impl() {
     for (auto& [serial, client] : clients_) close(client.fd);
@@ -65,26 +106,23 @@ class Server::Impl {
   [[nodiscard]] int fd() const { return epoll_; }
   [[nodiscard]] size_t client_count() const { return clients_.size(); }
 
-  bool poll() {
+  bool poll(Instant now) {
     std::array<epoll_event, kEventsPerPoll> events{};
     int count = epoll_wait(epoll_, events.data(), kEventsPerPoll, 0);
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<size_t>(i)];
-      if (event.data.u64 == 0) {
-        accept_all();
-        continue;
-      }
       auto found = clients_.find(event.data.u64);
-      if (found == clients_.end() || found->second.dead) continue;
-      if ((event.events & EPOLLOUT) != 0) {
-        write_some(found->first, found->second);
-        drained_tell(found->first, found->second);
-      }
-      if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_some(found->first, found->second);
+      if (event.data.u64 == 0)
+        accept_all(now);
+      else if (found != clients_.end() && !found->second.dead)
+        serve(found->first, found->second, event.events);
     }
+    if (accept_again_ <= now) accept_all(now);
     reap();
     return count > 0;
   }
+
+  [[nodiscard]] Instant next_deadline() const { return accept_again_; }
 
   void reply(RequestId id, const Answer& answer) {
     auto found = clients_.find(id.client);
@@ -119,43 +157,110 @@ class Server::Impl {
   }
 
  private:
-  void accept_all() {
-    for (int i = 0; i < kEventsPerPoll; ++i) {
-      int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-      if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) listener_watch(false);  // until a client leaves
-        return;
+  void serve(uint64_t serial, ServedClient& client, uint32_t events) {
+    try {
+      if ((events & EPOLLOUT) != 0) {
+        write_some(serial, client);
+        drained_tell(serial, client);
       }
-      if (clients_.size() >= kClientsMax && !silent_drop()) {
-        std::string body = config::json_dump(answer_to_json(
-            0, answer_error("parser", "request", -EUSERS, "too many clients of this ulnetd; try again later")));
-        std::string bytes = frame(body);
-        (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-        close(fd);
-        continue;
-      }
-      uint64_t serial = ++last_serial_;
-      ServedClient& client = clients_.emplace(serial, ServedClient(fd)).first->second;
-      ucred credentials{};
-      socklen_t size = sizeof credentials;
-      if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0) {
-        client.caller.pid = credentials.pid;
-        client.caller.uid = credentials.uid;
-        client.caller.gid = credentials.gid;
-      }
-      watch(serial, client);
+      if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_some(serial, client);
+    } catch (const std::exception&) {
+      give_up(client);  // no memory for its bytes
     }
   }
 
-  /// Closes the oldest client that has not said hello. False when there is none.
-  bool silent_drop() {
-    for (auto it = clients_.begin(); it != clients_.end(); ++it) {
-      if (it->second.greeted) continue;
-      close(it->second.fd);
-      clients_.erase(it);
-      return true;
+  /// Accepts what waits. Without a descriptor for it, a spare one or that of an idle client is given up; without those
+  /// it waits for kAcceptAgain.
+  void accept_all(Instant now) {
+    for (int i = 0; i < kEventsPerPoll; ++i) {
+      int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (fd < 0 && (errno == EMFILE || errno == ENFILE) && client_waits() && (spares_.give() || idle_drop()))
+        fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (fd < 0) return accept_ended(client_waits() ? errno : EAGAIN, now);
+      if (clients_.size() >= kClientsMax && !idle_drop()) {
+        refuse_unserved(fd, "all clients of this ulnetd wait for answers, and there may be no more; try again later");
+        continue;
+      }
+      try {
+        client_add(fd);
+      } catch (const std::bad_alloc&) {
+        close(fd);
+      }
     }
-    return false;
+    accept_ended(EAGAIN, now);  // a listener that is readable still comes with the next poll()
+  }
+
+  /// accept() looks for a descriptor before it looks for a client.
+  [[nodiscard]] bool client_waits() const {
+    const int error = errno;
+    pollfd one{listener_.fd(), POLLIN, 0};
+    const bool waits = ::poll(&one, 1, 0) > 0;
+    errno = error;
+    return waits;
+  }
+
+  void accept_ended(int error, Instant now) {
+    const bool nobody_waits = error == EAGAIN || error == EINTR || error == ECONNABORTED;
+    accept_again_ = nobody_waits ? kForever : now + kAcceptAgain;
+    listener_watch(nobody_waits);
+    if (nobody_waits) spares_.fill(listener_.fd());
+  }
+
+  void client_add(int fd) {
+    uint64_t serial = ++last_serial_;
+    ServedClient& client = clients_.emplace(serial, ServedClient(fd)).first->second;
+    client.last_read = ++reads_;
+    ucred credentials{};
+    socklen_t size = sizeof credentials;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0) {
+      client.caller.pid = credentials.pid;
+      client.caller.uid = credentials.uid;
+      client.caller.gid = credentials.gid;
+    }
+    watch(serial, client);
+  }
+
+  /// Says why and closes; the client is none of ours yet, or no more.
+  static void refuse_unserved(int fd, const char* why) {
+    std::string bytes = frame(config::json_dump(answer_to_json(0, answer_error("parser", "request", -EUSERS, why))));
+    (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
+  }
+
+  /// Closes the oldest client that has not said hello; without one, the client that has been idle for the longest time.
+  /// False if all wait for answers.
+  bool idle_drop() {
+    auto chosen = clients_.end();
+    for (auto it = clients_.begin(); it != clients_.end(); ++it) {
+      const ServedClient& client = it->second;
+      if (client.greeted && (!client.open.empty() || client.unsent() > 0)) continue;
+      const bool first = chosen == clients_.end();
+      if (first ||
+          std::pair(client.greeted, client.last_read) < std::pair(chosen->second.greeted, chosen->second.last_read))
+        chosen = it;
+    }
+    if (chosen == clients_.end()) return false;
+    refuse_unserved(chosen->second.fd, "closed after a long idle time: another client needs the place");
+    clients_.erase(chosen);
+    return true;
+  }
+
+  /// Large frames that have begun are bounded together: above the bound, the client that has sent nothing for the
+  /// longest time is closed.
+  void input_bound() {
+    while (true) {
+      size_t sum = 0;
+      auto chosen = clients_.end();
+      for (auto it = clients_.begin(); it != clients_.end(); ++it) {
+        const size_t bytes = it->second.dead || it->second.closing ? 0 : it->second.reader.unfinished_bytes();
+        sum += bytes;
+        if (bytes > 0 && (chosen == clients_.end() || it->second.last_read < chosen->second.last_read)) chosen = it;
+      }
+      if (sum <= kInputTotalMax) return;
+      refuse(chosen->first, chosen->second, 0,
+             {"parser", "request", -ENOBUFS, "this request did not come in time; others need the memory", {}}, true);
+      give_up(chosen->second);
+    }
   }
 
   void listener_watch(bool on) {
@@ -188,8 +293,10 @@ class Server::Impl {
         return;
       }
       total += static_cast<size_t>(count);
+      client.last_read = ++reads_;
       client.reader.feed({buffer.data(), static_cast<size_t>(count)});
       frames_take(serial, client);
+      if (client.reader.unfinished_bytes() > kReadBytes) input_bound();
     }
     if (client.closing && client.unsent() == 0) client.dead = true;
   }
@@ -227,7 +334,13 @@ class Server::Impl {
     }
     request->caller = client.caller;
     client.open.emplace(request->id, false);
-    handler_.request({serial, request->id}, *request);
+    try {
+      handler_.request({serial, request->id}, *request);
+    } catch (const std::exception& error) {
+      Answer answer;
+      answer.errors.push_back(failure_of(*request, error));
+      reply({serial, request->id}, answer);
+    }
   }
 
   void greet(uint64_t serial, ServedClient& client, const Json& json) {
@@ -308,7 +421,7 @@ class Server::Impl {
       for (const auto& [id, paused] : it->second.open) lost.push_back({it->first, id});
       close(it->second.fd);
       it = clients_.erase(it);
-      listener_watch(true);
+      spares_.fill(listener_.fd());
     }
     for (RequestId id : lost) handler_.gone(id);
   }
@@ -317,8 +430,11 @@ class Server::Impl {
   ServerOptions options_;
   ApiHandler& handler_;
   int epoll_;
+  SpareDescriptors spares_;
   bool listening_ = true;
+  Instant accept_again_ = kForever;  // while the listener is not watched
   uint64_t last_serial_ = 0;
+  uint64_t reads_ = 0;
   std::map<uint64_t, ServedClient> clients_;  // by serial: the oldest first
 };
 
@@ -337,8 +453,11 @@ tl::expected<std::unique_ptr<Server>, std::string> Server::open(const ServerOpti
 int Server::fd() const {
   return impl_->fd();
 }
-bool Server::poll() {
-  return impl_->poll();
+bool Server::poll(Instant now) {
+  return impl_->poll(now);
+}
+Instant Server::next_deadline() const {
+  return impl_->next_deadline();
 }
 void Server::reply(RequestId id, const Answer& answer) {
   impl_->reply(id, answer);

@@ -1,12 +1,14 @@
 // The server side of the control socket. It has no thread: control adds fd() to its epoll and calls poll() when it is
 // readable. poll() never blocks and does a bounded amount of work; the rest comes with the next call. Nothing a client
-// sends, or does not read, makes it use unbounded memory: see the bounds in schema.h.
+// sends, or does not read, makes it use unbounded memory: see the bounds in schema.h. Clients of the control socket are
+// served although the process has used up its descriptors: kSpareDescriptors are kept back for them.
 #pragma once
 #include <memory>
 #include <string>
 #include <tl/expected.hpp>
 
 #include "control/api/schema.h"
+#include "dataplane/base/time.h"
 
 namespace ulnet::api {
 
@@ -51,8 +53,11 @@ class Server {
 
   /// Readable when poll() has something to do; an epoll descriptor, so that one is enough for all connections.
   [[nodiscard]] int fd() const;
-  /// One bounded turn: accepts, reads, hands requests to the handler, writes. False = nothing was there to do.
-  bool poll();
+  /// One bounded turn: accepts, reads, hands requests to the handler, writes. False = nothing was there to do. An
+  /// exception of the handler (no memory) becomes the answer of that request.
+  bool poll(Instant now);
+  /// When poll() is due although fd() is not readable: a client waits, and the system had no descriptor for it.
+  [[nodiscard]] Instant next_deadline() const;
 
   /// Answers a request. With answer.more the request stays open. An id that is gone is ignored; an answer that is too
   /// large for a frame becomes an error (send large lists as parts).

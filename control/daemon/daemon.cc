@@ -4,6 +4,8 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <exception>
+#include <utility>
 
 #include "control/devices_system.h"
 #include "control/host/clock.h"
@@ -254,7 +256,26 @@ void Daemon::follow_ulnet() {
   options_.log(started ? "perf target: serving on portal 63" : std::string("perf target: ") + started.error().what);
 }
 
+/// Without memory (or a thread) for its next step, a daemon loses that step and goes on.
 unsigned Daemon::turn(Instant now) {
+  try {
+    const unsigned done = turn_parts(now);
+    if (std::exchange(turns_failed_, 0) > 0) options_.log("control works again");
+    return done;
+  } catch (const std::exception& error) {
+    if (turns_failed_++ == 0) turn_failed(error);
+    return 0;
+  }
+}
+
+void Daemon::turn_failed(const std::exception& error) noexcept {
+  try {
+    options_.log(fmt::format("control cannot do its work: {}", error.what()));
+  } catch (const std::exception&) {  // no memory for the line either
+  }
+}
+
+unsigned Daemon::turn_parts(Instant now) {
   unsigned done = 0;
   if (watched_fd_ >= 0) {
     pollfd poll_fd{watched_fd_, POLLIN, 0};
@@ -263,7 +284,7 @@ unsigned Daemon::turn(Instant now) {
       ++done;
     }
   }
-  if (server_->poll()) ++done;
+  if (server_->poll(now)) ++done;
   if (stopping_ && !node_->stopping() && (perf_->idle() || now >= jobs_deadline_)) node_->stop(now);
   done += node_->turn_control(now);
   perf_target_->turn();
@@ -279,7 +300,7 @@ unsigned Daemon::turn(Instant now) {
 
 Instant Daemon::next_deadline() {
   const bool soon = stopping_ || (!perf_target_->running() && !perf_target_->idle());
-  Instant next = std::min(node_->next_deadline(), perf_->next_deadline());
+  Instant next = std::min({node_->next_deadline(), perf_->next_deadline(), server_->next_deadline()});
   if (ports_ != nullptr) next = std::min(next, ports_->next_deadline());
   return soon ? std::min(next, node_->control().now + 10ms) : next;
 }

@@ -1,6 +1,7 @@
 // The control socket: requests and answers, streams, and everything a client can do wrong.
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -33,6 +34,10 @@ struct Handler : ApiHandler {
       remaining = request.arg_integer("parts", 3);
       streaming = id;
       stream_on();
+    } else if (request.object == "huge") {
+      throw std::bad_alloc();
+    } else if (request.object == "broken") {
+      throw std::runtime_error("no thread");
     } else {
       waiting.push_back(id);
     }
@@ -77,7 +82,7 @@ class ApiServer : public testing::Test {
 
   /// Turns the server until nothing happens any more.
   void turn() {
-    for (int i = 0; i < 1000 && server->poll(); ++i) {
+    for (int i = 0; i < 1000 && server->poll(kNever); ++i) {
     }
   }
 
@@ -129,7 +134,7 @@ void beside(Server& server, Fn fn) {
   while (!done) {
     pollfd one{server.fd(), POLLIN, 0};
     poll(&one, 1, 10);
-    server.poll();
+    server.poll(kNever);
   }
   thread.join();
 }
@@ -280,7 +285,7 @@ TEST_F(ApiServer, frames_may_come_in_pieces) {
       frame(hello_json("t", "1").dump()) + frame(R"({"id":1,"verb":"show","object":"echo","args":{"a":1}})");
   for (char c : bytes) {
     say(fd, std::string(1, c));
-    server->poll();
+    server->poll(kNever);
   }
   EXPECT_NE(heard(fd).find("{\"id\":1,\"ok\":true,\"doc\":{\"a\":1}}"), std::string::npos);
   close(fd);
@@ -297,7 +302,7 @@ TEST_F(ApiServer, slow_readers_are_closed) {
     for (size_t sent = 0; sent < bytes.size() && server->client_count() > 0;) {
       ssize_t count = send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (count > 0) sent += static_cast<size_t>(count);
-      server->poll();
+      server->poll(kNever);
     }
   }
   EXPECT_EQ(server->client_count(), 0u);
@@ -318,7 +323,8 @@ TEST_F(ApiServer, too_large_an_answer_is_an_error) {
   close(fd);
 }
 
-TEST_F(ApiServer, clients_are_bounded_and_the_silent_leave_first) {
+// Goal: no number of idle clients keeps another client out. Only clients that wait for answers keep their places.
+TEST_F(ApiServer, a_new_client_takes_the_place_of_a_silent_or_the_longest_idle_one) {
   std::vector<int> fds;
   for (size_t i = 0; i < kClientsMax; ++i) fds.push_back(raw());
   turn();
@@ -326,21 +332,157 @@ TEST_F(ApiServer, clients_are_bounded_and_the_silent_leave_first) {
   int late = raw();
   turn();
   EXPECT_EQ(server->client_count(), kClientsMax);
-  EXPECT_EQ(heard(fds[0]), "EOF");
+  EXPECT_TRUE(heard(fds[0]).ends_with("EOF"));
   EXPECT_NE(greeted(late), "");
   for (size_t i = 1; i < kClientsMax; ++i) EXPECT_NE(greeted(fds[i]), "");
-  int refused = raw();
-  std::string said = heard(refused);
-  EXPECT_NE(said.find("too many clients of this ulnetd"), std::string::npos) << said;
+  say(late, frame(R"({"id":1,"verb":"show","object":"echo"})"));  // now fds[1] is idle for the longest time
+  EXPECT_NE(heard(late), "");
+  int next = raw();
+  EXPECT_NE(greeted(next).find("\"role\":\"ulnetd\""), std::string::npos);
+  const std::string said = heard(fds[1]);
+  EXPECT_NE(said.find("closed after a long idle time"), std::string::npos) << said;
   EXPECT_TRUE(said.ends_with("EOF"));
+  EXPECT_EQ(server->client_count(), kClientsMax);
+  for (int fd : fds) close(fd);
+  close(late);
+  close(next);
+  turn();
+  EXPECT_EQ(server->client_count(), 0u);
+}
+
+TEST_F(ApiServer, clients_that_wait_for_answers_keep_their_places) {
+  std::vector<int> fds;
+  for (size_t i = 0; i < kClientsMax; ++i) {
+    fds.push_back(raw());
+    EXPECT_NE(greeted(fds[i]), "");
+    say(fds[i], frame(R"({"id":1,"verb":"show","object":"net"})"));
+    turn();
+  }
   beside(*server, [&] {
     auto client = Client::connect({.path = path, .timeout = 5s});
     ASSERT_FALSE(client.has_value());
-    EXPECT_EQ(client.error().text, path + ": too many clients of this ulnetd; try again later");
+    EXPECT_EQ(client.error().text,
+              path + ": all clients of this ulnetd wait for answers, and there may be no more; try again later");
   });
+  EXPECT_EQ(server->client_count(), kClientsMax);
   for (int fd : fds) close(fd);
-  close(late);
-  close(refused);
+  turn();
+}
+
+// Goal: what a client that was closed sends next fails with the reason.
+TEST_F(ApiServer, a_closed_client_is_told_why) {
+  beside(*server, [&] {
+    auto client = Client::connect({.path = path, .timeout = 5s});
+    ASSERT_TRUE(client.has_value());
+    std::vector<Client> others;
+    for (size_t i = 0; i < kClientsMax; ++i) {
+      auto other = Client::connect({.path = path, .timeout = 5s});
+      ASSERT_TRUE(other.has_value()) << other.error().text;
+      others.push_back(std::move(*other));
+    }
+    auto answer = client->call({.verb = Verb::kShow, .object = "echo"});
+    ASSERT_TRUE(answer.has_value()) << answer.error().text;
+    ASSERT_EQ(answer->errors.size(), 1u);
+    EXPECT_EQ(answer->errors[0].descr, "closed after a long idle time: another client needs the place");
+  });
+}
+
+// Goal: frames that have begun take bounded memory, and a client that goes on sending gets its request through.
+TEST_F(ApiServer, unfinished_requests_are_bounded_together) {
+  const std::string big =
+      frame(R"({"id":1,"verb":"show","object":"echo","args":{"a":")" + std::string(kFrameMax - 4096, 'x') + "\"}}");
+  const auto send_part = [&](int fd, size_t from, size_t to) {
+    while (from < to) {
+      const ssize_t count =
+          send(fd, big.data() + from, std::min(to - from, size_t{65536}), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (count < 0 && errno != EAGAIN) return;
+      if (count > 0) from += size_t(count);
+      server->poll(kNever);
+    }
+  };
+  std::vector<int> fds;
+  for (int i = 0; i < 40; ++i) {
+    fds.push_back(raw());
+    EXPECT_NE(greeted(fds.back()), "");
+    send_part(fds.back(), 0, big.size() / 2);
+  }
+  EXPECT_EQ(server->client_count(), kInputTotalMax / kFrameMax);
+  const std::string said = heard(fds[0]);
+  EXPECT_NE(said.find("this request did not come in time"), std::string::npos) << said;
+  EXPECT_TRUE(said.ends_with("EOF"));
+  send_part(fds.back(), big.size() / 2, big.size());
+  turn();
+  EXPECT_EQ(handler.last.object, "echo");
+  for (int fd : fds) close(fd);
+  turn();
+  EXPECT_EQ(server->client_count(), 0u);
+}
+
+TEST_F(ApiServer, a_request_without_memory_is_answered) {
+  int fd = raw();
+  greeted(fd);
+  say(fd, frame(R"({"id":1,"verb":"show","object":"huge"})") + frame(R"({"id":2,"verb":"show","object":"broken"})") +
+              frame(R"({"id":3,"verb":"show","object":"echo"})"));
+  EXPECT_EQ(heard(fd),
+            "{\"id\":1,\"ok\":false,\"errors\":[{\"verb\":\"show\",\"entity\":\"huge\",\"errno\":-12,\"descr\":"
+            "\"ulnetd has not enough memory for this request\"}]}\n"
+            "{\"id\":2,\"ok\":false,\"errors\":[{\"verb\":\"show\",\"entity\":\"broken\",\"errno\":-5,\"descr\":"
+            "\"ulnetd failed: no thread\"}]}\n"
+            "{\"id\":3,\"ok\":true,\"doc\":{}}\n");
+  close(fd);
+}
+
+/// Takes all descriptors that this process may still have, by a low limit; gives them back at the end.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit low = before_;
+    low.rlim_cur = 200;
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+    int fd;
+    while ((fd = fcntl(0, F_DUPFD_CLOEXEC, 0)) >= 0) taken_.push_back(fd);
+  }
+  ~NoDescriptors() {
+    while (!taken_.empty()) give();
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  void give() {
+    close(taken_.back());
+    taken_.pop_back();
+  }
+
+ private:
+  rlimit before_{};
+  std::vector<int> taken_;
+};
+
+// Goal: the control socket serves although all descriptors are taken, and comes back by time when its own are used up.
+TEST_F(ApiServer, clients_are_served_without_free_descriptors) {
+  std::vector<int> fds;
+  for (size_t i = 0; i <= kSpareDescriptors; ++i) fds.push_back(socket(AF_UNIX, SOCK_STREAM, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path, path.c_str());
+  NoDescriptors none;
+  for (size_t i = 0; i < kSpareDescriptors; ++i) {
+    ASSERT_EQ(connect(fds[i], reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_NE(greeted(fds[i]), "") << i;
+    say(fds[i], frame(R"({"id":1,"verb":"show","object":"net"})"));
+    turn();
+  }
+  ASSERT_EQ(server->client_count(), kSpareDescriptors);
+  EXPECT_EQ(server->next_deadline(), kForever);
+  const int late = fds.back();
+  ASSERT_EQ(connect(late, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(greeted(late), "");
+  const Instant again = server->next_deadline();
+  ASSERT_NE(again, kForever);
+  none.give();  // one, and no client of the control socket leaves
+  server->poll(again);
+  EXPECT_EQ(server->next_deadline(), kForever);
+  EXPECT_NE(heard(late), "");
+  for (int fd : fds) close(fd);
   turn();
   EXPECT_EQ(server->client_count(), 0u);
 }

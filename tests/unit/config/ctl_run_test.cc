@@ -48,7 +48,7 @@ class CtlRun : public testing::Test {
     handler.server = server.get();
     thread = std::thread([this] {
       while (!stop) {
-        if (!server->poll()) usleep(200);
+        if (!server->poll(kNever)) usleep(200);
       }
     });
   }
