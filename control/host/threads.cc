@@ -135,8 +135,12 @@ void HostThread::run() {
       if (stop_by == kForever) stop_by = now + kHostDrainMax;
       dry_turns = work == 0 ? dry_turns + 1 : 0;
       if (now >= stop_by || dry_turns == 2) return;
-    } else if (policy.next(now, work > 0) == IdleAction::kSleep) {
-      slept = sleep_all(now);
+    } else {
+      switch (policy.next(now, work > 0)) {
+        case IdleAction::kTurn: break;
+        case IdleAction::kYield: sched_yield(); break;
+        case IdleAction::kSleep: slept = sleep_all(now); break;
+      }
     }
     const Instant top = clock_now();
     const uint64_t top_cycles = cycle_count();

@@ -15,36 +15,82 @@ Instant clock_now() {
   return Instant{std::chrono::steady_clock::now().time_since_epoch()};
 }
 
-/// One letter per turn, 'w' = found work; one turn takes `turn`. Gives one letter per decision: 't' turn, 's' sleep.
+/// One letter per turn: 'w' = found work, '.' = empty, 'o' = empty, and another thread had the CPU for 1 ms before it.
+/// One turn takes `turn`. Gives one letter per decision: 't' turn, 'y' yield, 's' sleep.
 std::string decide(IdlePolicy::Config config, const std::string& turns, Duration turn) {
   IdlePolicy policy{config};
   std::string out;
   Instant now{1s};
   for (const char c : turns) {
-    out += policy.next(now, c == 'w') == IdleAction::kSleep ? 's' : 't';
+    if (c == 'o') now += 1ms;
+    switch (policy.next(now, c == 'w')) {
+      case IdleAction::kTurn: out += 't'; break;
+      case IdleAction::kYield: out += 'y'; break;
+      case IdleAction::kSleep: out += 's'; break;
+    }
     now += turn;
   }
   return out;
 }
 
+constexpr uint32_t kNoYield = 1000;
+
+IdlePolicy::Config adaptive(Duration spin, uint32_t empty_turns_min) {
+  return {.mode = IdleMode::kAdaptive, .spin = spin, .empty_turns_min = empty_turns_min, .yield_every = kNoYield};
+}
+
 TEST(IdlePolicy, busy_never_sleeps) {
-  EXPECT_EQ("tttttttt", decide({IdleMode::kBusy, 0us, 0}, "w.......", 1s));
+  EXPECT_EQ("tttttttt", decide({.mode = IdleMode::kBusy, .spin = 0us, .empty_turns_min = 0}, "w.......", 1s));
+}
+
+TEST(IdlePolicy, busy_yields_now_and_then) {
+  EXPECT_EQ("ttyttytty", decide({.mode = IdleMode::kBusy, .busy_yield_every = 3}, "..o..o..o", 1us));
 }
 
 TEST(IdlePolicy, interrupt_sleeps_at_once) {
-  EXPECT_EQ("tstsst", decide({IdleMode::kInterrupt, 1s, 99}, "w.w..w", 1us));
+  EXPECT_EQ("tstsst", decide({.mode = IdleMode::kInterrupt, .spin = 1s, .empty_turns_min = 99}, "w.w..w", 1us));
 }
 
 TEST(IdlePolicy, adaptive_wants_both_turns_and_time) {
   // 10 us per turn, 30 us to spin: time decides (0, 10, 20, 30 us idle).
-  EXPECT_EQ("tttts", decide({IdleMode::kAdaptive, 30us, 2}, "w....", 10us));
+  EXPECT_EQ("tttts", decide(adaptive(30us, 2), "w....", 10us));
   // Slow turns: the number of turns decides.
-  EXPECT_EQ("tttts", decide({IdleMode::kAdaptive, 30us, 3}, "w....", 1s));
-  EXPECT_EQ("tttttts", decide({IdleMode::kAdaptive, 30us, 2}, "..w....", 10us)) << "work starts the count anew";
+  EXPECT_EQ("tttts", decide(adaptive(30us, 3), "w....", 1s));
+  EXPECT_EQ("tttttts", decide(adaptive(30us, 2), "..w....", 10us)) << "work starts the count again";
 }
 
 TEST(IdlePolicy, adaptive_sleeps_again_after_a_vain_wake_up) {
-  EXPECT_EQ("ttttssstttts", decide({IdleMode::kAdaptive, 30us, 2}, "w......w....", 10us));
+  EXPECT_EQ("ttttssstttts", decide(adaptive(30us, 2), "w......w....", 10us));
+}
+
+TEST(IdlePolicy, adaptive_yields_while_it_spins) {
+  const IdlePolicy::Config config{.spin = 1s, .yield_every = 2};
+  EXPECT_EQ("ttytytt", decide(config, "w....w.", 1us));
+}
+
+TEST(IdlePolicy, a_long_yield_stops_the_spinning_for_some_idle_times) {
+  const IdlePolicy::Config config{.spin = 1s, .yield_every = 2, .crowded = 10us, .crowded_idles = 3};
+  // The third empty turn comes late: the rest of this idle time and the next two sleep; the one after that spins.
+  EXPECT_EQ("ttysststsstty", decide(config, "w..o.w.w..w..", 1us));
+}
+
+TEST(IdlePolicy, a_long_yield_that_ends_with_work_counts_as_well) {
+  const IdlePolicy::Config config{.spin = 1s, .yield_every = 1, .crowded = 10us, .crowded_idles = 2};
+  IdlePolicy policy{config};
+  EXPECT_EQ(IdleAction::kYield, policy.next(Instant{1s}, false));
+  EXPECT_EQ(IdleAction::kTurn, policy.next(Instant{1s} + 50us, true));
+  EXPECT_EQ(IdleAction::kSleep, policy.next(Instant{1s} + 51us, false));
+}
+
+TEST(IdlePolicy, a_slow_turn_without_yield_is_not_taken_as_a_crowded_cpu) {
+  const IdlePolicy::Config config{.spin = 1s, .yield_every = kNoYield};
+  EXPECT_EQ("tttt", decide(config, "w.o.", 1us));
+}
+
+TEST(IdlePolicy, the_time_asleep_is_not_taken_as_a_crowded_cpu) {
+  const IdlePolicy::Config config{.spin = 0us, .empty_turns_min = 1, .yield_every = 1};
+  EXPECT_EQ("tystys", decide(config, "w..w..", 1us));
+  EXPECT_EQ("tyssty", decide(config, "w..ow.", 1us)) << "woken after 1 ms without work";
 }
 
 TEST(IdleGate, marks_without_descriptor) {
