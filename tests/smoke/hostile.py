@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""An ulnetd under attack by peers, with real processes: whatever they do (hostile_peer.py), other nodes' operations end
+well, new connections are served, the daemon lives, its descriptors and memory come back.
+
+Each case: start an attack, wait until it is in full effect, then run legitimate traffic beside it to its end, judge,
+stop the attack, and wait until the victim is as it was. Rates are printed and not judged: this machine is shared.
+To add an attack: a function in hostile_peer.py, a line in CASES. Arguments: names of cases to run; none: all.
+
+ULNET_FULL=1: the long form of each attack, with more traffic beside it.
+"""
+import json
+import os
+import pathlib
+import re
+import sys
+import time
+
+import netns
+
+FULL = os.environ.get('ULNET_FULL', '') not in ('', '0')
+PEER = pathlib.Path(__file__).with_name('hostile_peer.py')
+VICTIM = '10.77.0.1'
+# name: (address, size of a PUT, how many at once, how many in all)
+CLIENTS = {
+    'small': ('10.77.0.2', '4K', 8, 20000 if FULL else 4000),
+    'large': ('10.77.0.3', '1M', 4, 1000 if FULL else 200),
+}
+PROBE = '10.77.0.4'
+ATTACKERS = [f'10.77.1.{number}' for number in range(1, 42)]
+# Far above what the traffic takes, and below the time-out of socklnd (50 s) that ends most attacks by itself.
+LIMIT_S = 40
+BACK_S = 300 if FULL else 60   # until descriptors are back: attempts to connect to nobody end by their time-outs
+DESCRIPTORS_MORE = 8           # connections of the clients that are kept
+MEMORY_MORE = 96 << 20         # bounded tables fill with the first use
+
+# name: (attack, how many of ATTACKERS, count short, count long)
+CASES = {
+    'never_reads': ('never_reads', 1, 20000, 100000),
+    'never_reads_pings': ('never_reads_pings', 1, 20000, 100000),
+    'hanging_clients': ('hanging_clients', 36, 0, 0),
+    'tarpit': ('tarpit', 41, 0, 0),
+    'forged_sources': ('forged_sources', 1, 300, 5000),
+}
+
+YAML = '''net:
+    - net type: tcp
+      local NI(s):
+        - interfaces:
+              0: veth0
+ulnet:
+    perf_target: true
+'''
+
+
+class Field:
+    """The victim, its clients and its attackers, joined by a bridge."""
+
+    def __init__(self, topology):
+        self.topology = topology
+        self.switch = topology.node('switch')
+        self.switch.ip('link', 'add', 'br0', 'type', 'bridge')
+        self.switch.ip('link', 'set', 'br0', 'up')
+        self.nodes = {}
+        self.join('victim', [VICTIM])
+        for name, (address, *_) in CLIENTS.items():
+            self.join(name, [address])
+        self.join('probe', [PROBE])
+        self.join('attacker', ATTACKERS)
+        yaml = topology.folder / 'victim.yaml'
+        yaml.write_text(YAML)
+        self.socket = str(topology.folder / 'victim.sock')
+        self.daemon = self.nodes['victim'].start(
+            [netns.binary('ulnetd'), '--config', str(yaml), '--socket', self.socket])
+        self.daemon.wait_for('ulnetd: ready', 60)
+
+    def join(self, name, addresses):
+        node = self.nodes[name] = self.topology.node(name)
+        port = self.topology.link(node, [f'{address}/16' for address in addresses], self.switch, None)[1]
+        self.switch.ip('link', 'set', port, 'master', 'br0')
+
+    def descriptors(self):
+        return len(os.listdir(f'/proc/{self.daemon.pid}/fd'))
+
+    def memory(self):
+        status = pathlib.Path(f'/proc/{self.daemon.pid}/status').read_text()
+        return int(re.search(r'VmRSS:\s+(\d+) kB', status).group(1)) << 10
+
+    def peer(self, node, what, addresses, count=0):
+        return self.nodes[node].start([sys.executable, str(PEER), what, VICTIM, ','.join(addresses), str(count)])
+
+    def traffic(self):
+        """Legitimate traffic to its end; returns {client: report} and what the probe of new connections says."""
+        programs = {}
+        for name, (address, size, concurrency, count) in CLIENTS.items():
+            programs[name] = self.nodes[name].start(
+                [netns.binary('ulnet-perf'), '--json', 'put', f'{VICTIM}@tcp', '--nid', f'{address}@tcp',
+                 '--size', size, '-c', str(concurrency), '-n', str(count)])
+        prober = self.peer('probe', 'probe', [PROBE], 20 if FULL else 5)
+        end = time.monotonic() + LIMIT_S
+        reports = {}
+        for name, program in programs.items():
+            program.wait(max(end - time.monotonic(), 0.1), None)
+            reports[name] = json.loads(program.output()[program.output().index('{'):])
+        prober.wait(max(end - time.monotonic(), 0.1))
+        return reports, json.loads(prober.output())
+
+
+def judge(name, reports, probe):
+    for client, report in reports.items():
+        for run in report['runs']:
+            assert run['lost'] == 0 and run['duplicates'] == 0, f'{name}: {client}: not one end each: {run}'
+            assert run['failed'] * 100 <= run['accepted'], f'{name}: {client}: operations failed: {run}'
+            assert run['ended'] == run['accepted'] == CLIENTS[client][3], f'{name}: {client}: {run}'
+    assert not probe['failures'], f'{name}: new connections failed: {probe}'
+
+
+def rates(reports):
+    return {client: sum(run['messages_per_second'] for run in report['runs']) for client, report in reports.items()}
+
+
+def run_case(field, name, quiet):
+    attack, addresses, short, long = CASES[name]
+    descriptors, memory = field.descriptors(), field.memory()
+    attacker = field.peer('attacker', attack, ATTACKERS[:addresses], long if FULL else short)
+    attacker.wait_for('^attack: on', LIMIT_S)
+    start = time.monotonic()
+    reports, probe = field.traffic()
+    assert field.daemon.running(), f'{name}: ulnetd ended:\n{field.daemon.tail()}'
+    assert attacker.running(), f'{name}: the attack ended by itself:\n{attacker.tail()}'
+    judge(name, reports, probe)
+    ratio = ', '.join(f'{client} {rate / quiet[client]:.2f}' for client, rate in rates(reports).items())
+    print(f'{name}: {time.monotonic() - start:.1f} s; of the rate without attack: {ratio}; probe {probe}', flush=True)
+    attacker.stop()
+    end = time.monotonic() + BACK_S
+    while field.descriptors() > descriptors + DESCRIPTORS_MORE:
+        assert time.monotonic() < end, f'{name}: {field.descriptors()} descriptors, {descriptors} before'
+        time.sleep(0.1)
+    assert field.memory() < memory + MEMORY_MORE, f'{name}: {field.memory()} bytes, {memory} before'
+
+
+def main():
+    with netns.Topology() as topology:
+        field = Field(topology)
+        field.traffic()  # first use fills tables and learns paths
+        reports, probe = field.traffic()
+        judge('no attack', reports, probe)
+        quiet = rates(reports)
+        for name in sys.argv[1:] or CASES:
+            run_case(field, name, quiet)
+        assert field.daemon.running(), field.daemon.tail()
+    print('hostile: passed')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""A peer that speaks LNet over TCP and means no good; or, as `probe`, one that means well. Run inside a network
+namespace of a test (hostile.py): hostile_peer.py ATTACK VICTIM OWN_ADDRESS[,OWN_ADDRESS...] [COUNT].
+
+An attack prints `attack: on` when it is in full effect, then keeps it up until SIGTERM ends it. An attack is one
+function with a line in ATTACKS. Needs Python's standard library and ports below 1024 only.
+Wire formats: docs/wire/socklnd.md §1.2, §2.1, §3.2; docs/wire/lnet.md §2.
+"""
+import errno
+import json
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+
+PORT = 988
+PID = 12345
+PUT, GET, REPLY = 1, 2, 3
+CONTROL, BULK_IN, BULK_OUT = 1, 2, 3
+PING_PORTAL, PING_BITS = 0, 1 << 63
+PERF_PORTAL, PERF_SOURCE = 63, 0x756C6E6574535243  # docs/ulnet-perf.md, "The target"
+NO_HANDLE = b'\xff' * 16
+
+
+def nid(address):
+    """The number of ADDRESS@tcp."""
+    return 2 << 48 | struct.unpack('!I', socket.inet_aton(address))[0]
+
+
+def hello(own, victim, ctype, incarnation):
+    """Connection request and HELLO, as the dialling side sends them."""
+    return (struct.pack('<IIQ', 0xACCE7100, 1, nid(victim)) +
+            struct.pack('<IIQQIIQQII', 0x45726963, 3, nid(own), nid(victim), PID, 0, incarnation, 0, ctype, 0))
+
+
+def frame(victim, source, kind, payload_length, body):
+    """ksock header and LNet header of one message without a zero-copy cookie."""
+    return (struct.pack('<IIQQ', 0xC1, 0, 0, 0) +
+            struct.pack('<QQIIII', nid(victim), nid(source), PID, PID, kind, payload_length) + body.ljust(40, b'\0'))
+
+
+def get(victim, source, portal, bits, length, cookie=7):
+    return frame(victim, source, GET, 0, struct.pack('<QQQIII', 99, cookie, bits, portal, 0, length))
+
+
+def dial(own, victim, receive_buffer=None):
+    """A TCP connection from a port below 1024."""
+    for port in range(1023, 512, -1):
+        link = socket.socket()
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if receive_buffer:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        link.settimeout(30)
+        try:
+            link.bind((own, port))
+            link.connect((victim, PORT))
+            return link
+        except OSError as error:
+            link.close()
+            if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
+                raise
+    raise OSError(errno.EADDRINUSE, 'no port below 1024 is free')
+
+
+def connect(own, victim, ctype=CONTROL, receive_buffer=None, incarnation=None):
+    """A connection on which both sides have said HELLO. The answer NONE means: try again."""
+    for _ in range(100):
+        link = dial(own, victim, receive_buffer)
+        link.sendall(hello(own, victim, ctype, incarnation or time.time_ns()))
+        if struct.unpack('<I', receive(link, 56)[48:52])[0] != 0xFFFFFFFF:
+            return link
+        link.close()
+        time.sleep(0.1)
+    raise ConnectionRefusedError(errno.ECONNREFUSED, 'each HELLO was answered with NONE')
+
+
+def receive(link, count):
+    data = b''
+    while len(data) < count:
+        more = link.recv(count - len(data))
+        if not more:
+            raise ConnectionResetError(errno.ECONNRESET, 'closed by the victim')
+        data += more
+    return data
+
+
+def push_out(links, stalled_after=1.0):
+    """Sends what each link has to send, {link: bytes}, until all is gone or nothing moves any more."""
+    left = {link: memoryview(data) for link, data in links.items()}
+    for link in left:
+        link.setblocking(False)
+    moved = time.monotonic()
+    while left and time.monotonic() - moved < stalled_after:
+        _, ready, _ = select.select([], list(left), [], 0.1)
+        for link in ready:
+            try:
+                left[link] = left[link][link.send(left[link]):]
+                moved = time.monotonic()
+            except BlockingIOError:
+                continue
+            except OSError:
+                left[link] = left[link][:0]
+            if not left[link]:
+                del left[link]
+
+
+def on():
+    print('attack: on', flush=True)
+
+
+def hold():
+    while True:
+        signal.pause()
+
+
+# --- Attacks: each keeps itself up until it is killed ----------------------------------------------------------------
+
+def never_reads(victim, own, count, portal=PERF_PORTAL, bits=PERF_SOURCE):
+    """One connection with `count` small GETs whose REPLYs are never read."""
+    link = connect(own[0], victim, receive_buffer=4096)
+    push_out({link: get(victim, own[0], portal, bits, 512) * (count or 20000)})
+    on()
+    hold()
+
+
+def never_reads_pings(victim, own, count):
+    never_reads(victim, own, count, PING_PORTAL, PING_BITS)
+
+
+def hanging_clients(victim, own, _count):
+    """Clients that ask for 10 MiB each and hang: no malice is needed."""
+    links, gets = [], {}
+    for address in own:
+        incarnation = time.time_ns()
+        mine = [connect(address, victim, ctype, 4096, incarnation=incarnation)
+                for ctype in (CONTROL, BULK_IN, BULK_OUT)]
+        links += mine
+        gets[mine[0]] = get(victim, address, PERF_PORTAL, PERF_SOURCE, 1 << 20) * 10
+    push_out(gets)
+    on()
+    hold()
+
+
+def tarpit(victim, own, _count):
+    """The first address asks in the name of the others, whose port takes connections and never says HELLO."""
+    listeners = []
+    for address in own[1:]:
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, PORT))
+        listener.listen(64)
+        listeners.append(listener)
+    forged_pings(victim, own[0], [source for source in own[1:] for _ in range(8)])
+
+
+def forged_sources(victim, own, count):
+    """GETs in the name of nodes that do not exist."""
+    sources = [f'10.77.{200 + number // 200}.{number % 200 + 1}' for number in range(count or 300)]
+    forged_pings(victim, own[0], sources)
+
+
+def forged_pings(victim, own, sources):
+    link = connect(own, victim)
+    push_out({link: b''.join(get(victim, source, PING_PORTAL, PING_BITS, 512) for source in sources)})
+    on()
+    hold()
+
+
+ATTACKS = {
+    'never_reads': never_reads,
+    'never_reads_pings': never_reads_pings,
+    'hanging_clients': hanging_clients,
+    'tarpit': tarpit,
+    'forged_sources': forged_sources,
+}
+
+
+# --- The good one ----------------------------------------------------------------------------------------------------
+
+def probe(victim, own, count):
+    """Makes `count` new connections, one after the other, and pings over each. Prints one JSON line."""
+    failures, times = [], []
+    for _ in range(count or 5):
+        start = time.monotonic()
+        try:
+            with connect(own[0], victim) as link:
+                link.sendall(get(victim, own[0], PING_PORTAL, PING_BITS, 4096))
+                while True:
+                    if struct.unpack('<I', receive(link, 24)[:4])[0] != 0xC1:
+                        continue  # a NOOP
+                    header = receive(link, 72)
+                    kind, length = struct.unpack('<II', header[24:32])
+                    receive(link, length)
+                    if kind == REPLY:
+                        break
+        except OSError as error:
+            failures.append(str(error))
+        times.append(time.monotonic() - start)
+    print(json.dumps({'pings': len(times), 'failures': failures, 'slowest_s': round(max(times), 3)}), flush=True)
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    what, victim, own = sys.argv[1], sys.argv[2], sys.argv[3].split(',')
+    count = int(sys.argv[4]) if len(sys.argv) > 4 else 0
+    {**ATTACKS, 'probe': probe}[what](victim, own, count)
+
+
+if __name__ == '__main__':
+    main()
