@@ -8,7 +8,6 @@ import shutil
 import socket
 import struct
 import sys
-import time
 import unittest
 
 import netns
@@ -23,8 +22,7 @@ class Frames(unittest.TestCase):
             kernel = net.node('kernel')  # tap: the kernel would put fragments together for AF_PACKET
             quiet(kernel)
             its = Port(kernel, 'serve', 'tap,iface=rail0', '--address', '10.9.0.2/24', '--address', 'fd09::2/64')
-            kernel.run([sys.executable, __file__, '--send-broken', its.mac], timeout=20)
-            time.sleep(0.3)
+            kernel.run([sys.executable, __file__, '--send-broken', its.mac], timeout=60)
             counted = drops(its.stop())
             for reason, count in BROKEN_COUNTS.items():
                 self.assertEqual(count, counted.get(reason, 0), f'{reason} of {counted}')
@@ -41,9 +39,8 @@ class Frames(unittest.TestCase):
                 its = Port(kernel, 'serve', 'tap,iface=rail0', '--address', '10.9.0.2/24', '--address', 'fd09::2/64',
                            '--capture', file, '--filter', packet_filter)
                 kernel.ip('addr', 'add', '10.9.0.1/24', 'dev', 'rail0')
-                kernel.run(['ping', '-q', '-c', '10', '-i', '0.01', '10.9.0.2'], timeout=15)
-                kernel.run([sys.executable, __file__, '--send-broken', its.mac], timeout=20)
-                time.sleep(0.3)
+                kernel.run(['ping', '-q', '-c', '10', '-i', '0.01', '10.9.0.2'], timeout=30)
+                kernel.run([sys.executable, __file__, '--send-broken', its.mac], timeout=60)
                 its.stop()
                 seen = kernel.run(['tshark', '-n', '-r', file, '-o', 'ip.defragment:FALSE', '-T', 'fields', '-e',
                                    'icmp.type', '-e', 'frame.packet_flags_direction', '-e', 'frame.comment'],
@@ -57,7 +54,7 @@ class Frames(unittest.TestCase):
                         found = sum(f'dropped: {reason}' in line for line in lines)
                         self.assertEqual(count, found, f'{reason} in {seen}')
             refused = kernel.run([PERF, 'wire', 'serve', '--device', 'null', '--capture', file, '--filter',
-                                  'no such thing'], timeout=20, status=1)
+                                  'no such thing'], timeout=60, status=1)
             self.assertIn('the filter is not understood', refused)
 
     def test_vlan(self):
@@ -170,10 +167,19 @@ for _reason, _ in broken_frames('02:00:00:00:00:02'):
 
 
 def send_broken(mac):
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
-        raw.bind(('rail0', 0))
+    """Ends when the port has seen all of them: it answers a question that comes after them."""
+    arp = 0x0806
+    own = bytes.fromhex('020000000077')
+    question = (bytes.fromhex(mac.replace(':', '')) + own + struct.pack('>HHHBBH', arp, 1, 0x0800, 6, 4, 1) + own
+                + socket.inet_aton('10.9.0.77') + bytes(6) + socket.inet_aton('10.9.0.2') + bytes(18))
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(arp)) as raw:
+        raw.bind(('rail0', arp))
         for _, frame in broken_frames(mac):
             raw.send(frame)
+        raw.send(question)
+        raw.settimeout(30)
+        while (answer := raw.recv(2000))[:6] != own or answer[20:22] != b'\0\2':
+            pass
 
 
 class Refused(unittest.TestCase):
@@ -181,7 +187,7 @@ class Refused(unittest.TestCase):
 
     def refused(self, *options):
         with netns.Topology() as net:
-            output = net.node('a').run([PERF, 'wire', 'serve', *options], timeout=20, status=1)
+            output = net.node('a').run([PERF, 'wire', 'serve', *options], timeout=60, status=1)
             answer = json.loads(output.strip().splitlines()[-1])
             return f'{answer["error"]}: {answer.get("detail", "")}'
 

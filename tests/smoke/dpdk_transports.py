@@ -21,7 +21,7 @@ def veth(net, mtu, queues=1):
     quiet(port)
     net.link(kernel, KERNEL_ADDRESSES, port, None, mtu=mtu, queues=queues)
     # The kernel leaves checksums to a NIC, and a veth pair has none: what it sends must be whole.
-    kernel.run(['ethtool', '-K', 'veth0', 'tx', 'off'], timeout=5, status=None)
+    kernel.run(['ethtool', '-K', 'veth0', 'tx', 'off'], timeout=30, status=None)
     return kernel, port, 'veth0'
 
 
@@ -29,7 +29,7 @@ def tap(net):
     """One node for both ends. The interface is there beforehand, so that its addresses outlive a port."""
     node = net.node('kernel')
     node.ip('tuntap', 'add', 'dev', 'rail0', 'mode', 'tap', 'multi_queue')
-    node.run(['sysctl', '-qw', 'net.ipv6.conf.rail0.keep_addr_on_down=1'], timeout=5)
+    node.run(['sysctl', '-qw', 'net.ipv6.conf.rail0.keep_addr_on_down=1'], timeout=30)
     for address in KERNEL_ADDRESSES:
         node.ip('addr', 'add', address, 'dev', 'rail0', *(['nodad'] if ':' in address else []))
     node.ip('link', 'set', 'rail0', 'up')
@@ -70,7 +70,7 @@ class Kernel(unittest.TestCase):
         its = Port(port, 'serve', device, '--address', '10.9.0.2/24', '--address', 'fd09::2/64', *options, mtu=mtu,
                    workers=workers)
         for address in ('10.9.0.2', 'fd09::2'):
-            kernel.run(['ping', '-q', '-c', '1', '-w', '10', address], timeout=15)
+            kernel.run(['ping', '-q', '-c', '1', '-w', '20', address], timeout=30)
             flood(self, kernel, address, 100, 1000)
             flood(self, kernel, address, mtu)
             udp_echo(self, kernel, address, 16 if workers > 1 else 4, mtu - 100)
@@ -103,11 +103,11 @@ class Kernel(unittest.TestCase):
             its.program.wait_for(r'^link down\s*\Z', 30)
             kernel.ip('link', 'set', interface, 'up')
             its.program.wait_for(r'^link up\s*\Z', 30)
-            kernel.run(['ping', '-q', '-c', '1', '-w', '10', '10.9.0.2'], timeout=15)
+            kernel.run(['ping', '-q', '-c', '1', '-w', '20', '10.9.0.2'], timeout=30)
             flood(self, kernel, '10.9.0.2', mtu, 500)
         its.program.process.send_signal(signal.SIGUSR1)
         its.program.wait_for(reset, 30)
-        kernel.run(['ping', '-q', '-c', '1', '-w', '10', '10.9.0.2'], timeout=15)
+        kernel.run(['ping', '-q', '-c', '1', '-w', '20', '10.9.0.2'], timeout=30)
         flood(self, kernel, '10.9.0.2', mtu, 500)
         self.assertEqual(reset == 'reset done', its.stop()['port']['resets'] == 1)
 
@@ -144,7 +144,7 @@ class Kernel(unittest.TestCase):
         with xdp(), netns.Topology() as net:
             ends = veth(net, 3498, queues=4)
             refused = ends[1].run([PERF, 'wire', 'serve', '--device', 'af_xdp,iface=veth0',
-                                   '--workers', '4'], timeout=20, status=1)
+                                   '--workers', '4'], timeout=60, status=1)
             self.assertIn('at most one queue per combined channel of its interface: set `queues`', refused)
             self.assertIn('veth0 has 1', refused)
         with xdp(), netns.Topology() as net:
@@ -264,7 +264,7 @@ class Memif(unittest.TestCase):
     def test_no_server(self):
         with netns.Topology() as net:
             node, device = self.pair(net)
-            said = node.run([PERF, 'wire', 'serve', '--device', device + 'client'], timeout=20, status=1)
+            said = node.run([PERF, 'wire', 'serve', '--device', device + 'client'], timeout=60, status=1)
             self.assertIn("memif's client finds no server at its socket: start the server first", said)
 
     def test_other_process_goes_and_comes_back(self):

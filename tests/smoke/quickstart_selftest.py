@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import netns
@@ -31,7 +30,7 @@ while True:
 echo "ctl: $*"
 ''',
     'ulnet-perf': '''#!/bin/sh
-[ "$DUMMY" = slow ] && { echo perf waits; exec sleep 30; }
+[ "$DUMMY" = slow ] && { echo perf waits; exec sleep 600; }
 echo "perf: $*"
 ''',
 }
@@ -91,10 +90,8 @@ class Quickstart(unittest.TestCase):
             for line in process.stdout:
                 if line.startswith('perf waits'):
                     break
-            started = time.monotonic()
             process.send_signal(number)
-            self.finish(process, 128 + number)
-            self.assertLess(time.monotonic() - started, 8)
+            self.finish(process, 128 + number)  # long before the dummy's sleep ends
 
     def test_reader_that_goes(self):
         process = self.start()

@@ -6,6 +6,7 @@ not the bytes before the first message.
 """
 import shutil
 import subprocess
+import sys
 import time
 
 import netns
@@ -20,8 +21,29 @@ ulnet:
 '''
 
 
-def tshark(path, *words):
-    return subprocess.run(['tshark', '-r', str(path), *words], check=True, capture_output=True, text=True).stdout
+def tshark(path, *words, check=True):
+    command = ['tshark', '-r', str(path), *words]
+    return subprocess.run(command, check=check, capture_output=True, text=True).stdout
+
+
+# A connection that is refused or made, from a port that nobody else uses: its SYN is in the capture.
+PROBE = '''
+import socket, sys
+probe = socket.socket()
+probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+probe.bind(("", int(sys.argv[1])))
+probe.connect_ex(("10.0.0.2", 988))
+'''
+
+
+def until_captured(node, path, first_port):
+    """Until the file has a probe of this moment, and so everything before it."""
+    end = time.monotonic() + 60
+    for port in range(first_port, first_port + 1000):
+        node.run([sys.executable, '-c', PROBE, str(port)], 30)
+        if path.exists() and tshark(path, '-Y', f'tcp.srcport == {port}', check=False):
+            return
+        assert time.monotonic() < end, 'tshark captures nothing'
 
 
 def main():
@@ -31,9 +53,10 @@ def main():
         a, b = topology.node('a'), topology.node('b')
         topology.link(a, '10.0.0.1/24', b, '10.0.0.2/24')
         path = topology.folder / 'traffic.pcap'
-        capture = a.start(['tshark', '-q', '-i', 'veth0', '-f', 'tcp port 988', '-F', 'pcap', '-w', str(path)])
-        capture.wait_for('Capturing on', 30)
-        time.sleep(1)
+        capture = a.start(['tshark', '-q', '-i', 'veth0', '-B', '64', '-f', 'tcp port 988', '-F', 'pcap', '-w',
+                           str(path)])
+        capture.wait_for('Capturing on', 60)
+        until_captured(a, path, 20000)
         for node in (a, b):
             yaml = topology.folder / f'{node.name}.yaml'
             yaml.write_text(YAML)
@@ -45,7 +68,7 @@ def main():
         for operation in ('put', 'get'):
             a.run([netns.binary('ulnet-perf'), '--socket', socket, operation, '--size', '0,100,4K,64K,1M',
                    '--count', '3', '10.0.0.2@tcp'], 120)
-        time.sleep(1)
+        until_captured(a, path, 30000)
         capture.stop(status=None)
         types = tshark(path, '-Y', 'lnet', '-T', 'fields', '-e', 'lnet.msg_type').replace(',', '\n').split()
         counts = {name: types.count(str(number)) for number, name in enumerate(('ACK', 'PUT', 'GET', 'REPLY'))}

@@ -26,9 +26,9 @@ class Port:
         self.environment = 'DPDK on huge pages' if huge_pages_free() > 0 else 'DPDK without huge pages'
         self.program = node.start([PERF, 'wire', mode, '--json', '--device', device, '--mtu', mtu, '--workers', workers,
                                    '--seconds', seconds, *options])
-        self.mac = self.program.wait_for(READY, 20).group(1)
+        self.mac = self.program.wait_for(READY, 60).group(1)
 
-    def figures(self, timeout=20):
+    def figures(self, timeout=60):
         """Waits for its end by itself; its figures, checked for what must always hold."""
         self.program.wait(timeout)
         return self._figures()
@@ -62,7 +62,7 @@ def drops(figures):
 
 def quiet(node):
     """No IPv6 chatter of a node's own interfaces: the port's end is the port's."""
-    node.run(['sysctl', '-qw', 'net.ipv6.conf.default.disable_ipv6=1'], timeout=5)
+    node.run(['sysctl', '-qw', 'net.ipv6.conf.default.disable_ipv6=1'], timeout=30)
 
 
 def flood(test, node, address, packet_bytes, count=3000):
@@ -81,14 +81,14 @@ import os, socket, sys
 for port in range(20000, 20000 + {flows}):
     s = socket.socket(socket.AF_INET6 if ':' in {address!r} else socket.AF_INET, socket.SOCK_DGRAM)
     s.bind(('', port))
-    s.settimeout(5)
+    s.settimeout(20)
     for _ in range(64):
         data = os.urandom({size})
         s.sendto(data, ({address!r}, 7))
         assert s.recv(65536) == data, port
 print('echoed')
 '''
-    test.assertIn('echoed', node.run([sys.executable, '-c', script], timeout=30))
+    test.assertIn('echoed', node.run([sys.executable, '-c', script], timeout=60))
 
 
 def main():
