@@ -33,10 +33,14 @@ class CorePort final : public LndCore {
   [[nodiscard]] RxVerdict rx_header(RxSlot& slot, Instant now) override { return worker_.rx_header(slot, now); }
   void rx_done(RxSlot& slot, Completion how, Instant now) override { worker_.rx_done(slot, how, now); }
   void tx_done(Tx& tx, Completion how, Instant now) override { worker_.tx_done(tx, how, now); }
-  void to_control(const LndMsg& msg) override {
+  void to_control(Owed& owed) override {
+    owed.msg.lnd = lnd_;
+    worker_.to_control(owed);
+  }
+  [[nodiscard]] bool ask_control(const LndMsg& msg) override {
     LndMsg numbered = msg;
     numbered.lnd = lnd_;
-    worker_.to_control(numbered);
+    return worker_.ask_control(numbered);
   }
   [[nodiscard]] WorkerId worker_id() const override { return worker_.id; }
 

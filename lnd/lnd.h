@@ -150,6 +150,15 @@ struct LndMsg {
 };
 static_assert(sizeof(LndMsg) <= 64);
 
+struct OwedTag {};
+/// A message to control, with its place in the object that owes it: however many objects owe one at the same moment,
+/// and however long control is busy, each has room to wait.
+struct Owed : Linked<OwedTag> {
+  LndMsg msg;
+  uint8_t core_kind = 0;     ///< the core's own: WorkerKind
+  bool core_pooled = false;  ///< the core's own: lies in Worker::control_asks
+};
+
 /// What an LND's worker half may ask of the core. Implemented by Worker; calls are made on that worker only.
 class LndCore {
  public:
@@ -158,8 +167,13 @@ class LndCore {
   /// The payload is in place, or the connection broke (error set). For messages without payload: right after rx_header.
   virtual void rx_done(RxSlot& slot, Completion how, Instant now) = 0;
   virtual void tx_done(Tx& tx, Completion how, Instant now) = 0;
-  /// To the control half. Never lost: waits in the worker when the ring is full.
-  virtual void to_control(const LndMsg& msg) = 0;
+  /// To the control half: owed.msg. Never lost: when the ring is full, `owed` waits in the worker. One that waits
+  /// already keeps its place. Control may act on the message at once: an object that control frees upon it is not used
+  /// after this call.
+  virtual void to_control(Owed& owed) = 0;
+  /// The same for a message that no object owes. False: as many such messages wait as there is room for; nothing was
+  /// sent, and the caller fails what needed it.
+  [[nodiscard]] virtual bool ask_control(const LndMsg& msg) = 0;
   [[nodiscard]] virtual WorkerId worker_id() const = 0;
 
  protected:

@@ -345,14 +345,12 @@ void Instance::wait(WorkerId worker, Duration timeout) {
   Turnable& item = *impl_->turnables[worker.value];
   std::array<int, kWaitFdsMax> fds;
   item.gate().arm();
-  item.note_asleep();
   if (!item.pending()) {
     const Instant now = clock_now();
     fds[0] = item.gate().fd();
     const unsigned count = 1 + item.wait_fds(std::span(fds).subspan(1));
     (void)wait_readable({fds.data(), count}, std::min(item.next_deadline(), now + timeout), now);
   }
-  item.note_awake();
   (void)item.gate().disarm();
 }
 

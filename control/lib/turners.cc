@@ -22,6 +22,7 @@ bool Turners::take(WorkerId worker) {
 }
 
 void Turners::turned(WorkerId worker) {
+  workers_[worker.value]->note_asleep();
   std::atomic<uint64_t>& turns = turners_[worker.value].turns;
   turns.store(turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }

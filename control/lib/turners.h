@@ -26,7 +26,8 @@ class Turners {
 
   /// The calling thread turns this worker from now on. False: close() does, and the caller may not touch it.
   [[nodiscard]] bool take(WorkerId worker);
-  /// The thread that took it, after each turn.
+  /// The thread that took it, after each turn. Until the next turn the worker counts as asleep: a thread that turns no
+  /// more, for a while or for ever, keeps no view from being freed or replaced.
   void turned(WorkerId worker);
 
   /// The thread that closes: turns what it turned before and what nobody has turned, until `ended` is true. Calls

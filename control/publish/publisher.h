@@ -1,5 +1,5 @@
 // Publishing and retiring views. Thread: control. It does not know what is in a view (view_builder.h does); it knows
-// when the last worker has let go of one. The hard part: a worker that sleeps holds no view, and one that wakes says so
+// when the last worker has let go of one. The hard part: a worker that sleeps holds no view, and one that turns says so
 // before it loads (worker/inbox.h, WorkerState); therefore the exchange comes first here, and the states are read after
 // it, both seq_cst.
 #pragma once

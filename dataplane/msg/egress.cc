@@ -210,10 +210,8 @@ void ni_close(Worker& w, NiSlice& slice) {
 void ni_check_drained(Worker& w, NiSlice& slice) {
   if (!slice.closing || slice.drained_told || slice.tx_count.get() != 0 || slice.rx_count.get() != 0) return;
   slice.drained_told = true;
-  WorkerItem item;
-  item.kind = WorkerKind::kNiDrained;
-  item.object = &slice;
-  post_control(w, item);
+  slice.drained.msg.object = &slice;
+  post_control(w, WorkerKind::kNiDrained, slice.drained);
 }
 
 }  // namespace ulnet

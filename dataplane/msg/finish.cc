@@ -140,10 +140,7 @@ void release_message(Worker& w, Message& m) {
     w.operations.give(m);
   else
     w.incoming.give(m);
-  if (submitter != nullptr) {
-    --submitter->messages;
-    submitter_closed_if_done(w, *submitter);
-  }
+  if (submitter != nullptr) --submitter->messages;
 }
 
 void md_retire_if_done(Worker& w, Md& md) {

@@ -215,22 +215,27 @@ void lease_out(Worker& w, Message& m, const PathChoice& choice) {
   post(w, choice.hop->server, PostKind::kLease, tx);
 }
 
+/// Nothing can be parked for `m`, or for the whole peer.
+void park_refused(Worker& w, Message& m) {
+  m.phase = MsgPhase::kActive;
+  w.counters[TurnStat::kParkedRefused].add();
+  fail_message(w, m, -ENOBUFS, LndStatus::kLocalError);
+}
+
 void park(Worker& w, Message& m, const Nid& nid, bool discover) {
   m.phase = MsgPhase::kParked;
   m.from_nid = nid;  // where it waits
   w.counters[TurnStat::kParked].add();
   switch (w.parked.park(nid, m)) {
     case Parked::Result::kWaiting: return;
-    case Parked::Result::kRefused:
-      m.phase = MsgPhase::kActive;
-      w.counters[TurnStat::kParkedRefused].add();
-      return fail_message(w, m, -ENOBUFS, LndStatus::kLocalError);
+    case Parked::Result::kRefused: return park_refused(w, m);
     case Parked::Result::kAsk: {
-      WorkerItem item;
-      item.kind = WorkerKind::kResolve;
-      item.a = discover;
-      item.lnd.nid = nid;
-      return post_control(w, item);
+      LndMsg msg;
+      msg.nid = nid;
+      msg.a = discover;
+      if (!ask_control(w, WorkerKind::kResolve, msg))
+        w.parked.release(nid, [&](Message& parked) { park_refused(w, parked); });
+      return;
     }
   }
 }

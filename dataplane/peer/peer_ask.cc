@@ -22,12 +22,12 @@ bool slice_idle(const PeerSlice& slice) {
 
 void peer_asked(Worker& w, const ControlItem& ask) {
   const auto* slice = static_cast<const PeerSlice*>(ask.lnd.object);
-  WorkerItem answer;
-  answer.kind = WorkerKind::kPeerAnswer;
-  answer.lnd.peer_ni = ask.lnd.peer_ni;
-  answer.lnd.b = ask.lnd.b;
-  answer.a = local_idle(w, *static_cast<const PeerLocal*>(ask.object)) && (slice == nullptr || slice_idle(*slice));
-  post_control(w, answer);
+  auto& local = *static_cast<PeerLocal*>(ask.object);
+  // An answer to an older ask that still waits is replaced: control has forgotten that ask.
+  local.answer.msg.peer_ni = ask.lnd.peer_ni;
+  local.answer.msg.b = ask.lnd.b;
+  local.answer.msg.a = local_idle(w, local) && (slice == nullptr || slice_idle(*slice));
+  post_control(w, WorkerKind::kPeerAnswer, local.answer);
 }
 
 }  // namespace ulnet

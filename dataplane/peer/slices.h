@@ -29,6 +29,7 @@ struct alignas(kCacheLine) NiSlice {
   Gauge rx_count;             ///< slots between rx_header and rx_done, held ones among them
   bool closing = false;       ///< nothing new over it
   bool drained_told = false;  ///< kNiDrained was sent
+  Owed drained;               ///< kNiDrained
   InterfaceCounters counters;
 };
 
@@ -53,6 +54,7 @@ struct alignas(kCacheLine) PeerLocal {
   uint32_t leases = 0;                                    ///< leases of messages at home here that name it
   std::array<uint32_t, kRouterPools> buffers_held{};      ///< router buffers of this worker whose next hop it is
   std::array<List<RxSlot, RxTag>, kRouterPools> waiting;  ///< receives held because it holds half a pool
+  Owed answer;                                            ///< kPeerAnswer: to the newest kPeerAsk
 };
 
 }  // namespace ulnet

@@ -50,7 +50,6 @@ void md_event_posted(Worker& w, Md& md) {
     --eq->users;
     eq_close_if_done(w, submitter, uint32_t(eq - &submitter.eq_slot(0)));
   }
-  submitter_closed_if_done(w, submitter);
 }
 
 void eq_close_if_done(Worker& w, Submitter& submitter, uint32_t index) {
@@ -62,7 +61,9 @@ void eq_close_if_done(Worker& w, Submitter& submitter, uint32_t index) {
 }
 
 void submitter_close(Worker& w, Submitter& submitter) {
+  if (submitter.closing) return;
   submitter.closing = true;
+  ++w.submitters_closing;
   for (uint32_t i = 0; i < submitter.eq_slots(); ++i) {
     EventQueue& eq = submitter.eq_slot(i);
     eq.open = false;  // nobody is told any more
@@ -70,17 +71,22 @@ void submitter_close(Worker& w, Submitter& submitter) {
   }
   for (uint32_t i = 0; i < submitter.md_slots(); ++i)
     if (submitter.md_slot(i).bound) md_unlink(w, submitter.md_slot(i), -ESHUTDOWN);
-  submitter_closed_if_done(w, submitter);
 }
 
-void submitter_closed_if_done(Worker& w, Submitter& submitter) {
-  if (!submitter.closing || submitter.bound_mds != 0 || submitter.messages != 0 || !submitter.ops().empty()) return;
-  if (w.submitters[submitter.number()] == nullptr) return;  // told already
-  w.submitters[submitter.number()] = nullptr;
-  WorkerItem item;
-  item.kind = WorkerKind::kSubmitterClosed;
-  item.object = &submitter;
-  post_control(w, item);
+unsigned submitters_report(Worker& w) {
+  if (w.submitters_closing == 0) return 0;
+  unsigned reported = 0;
+  for (Submitter*& submitter : w.submitters) {
+    if (submitter == nullptr || !submitter->closing || !submitter->unused()) continue;
+    WorkerItem item;
+    item.kind = WorkerKind::kSubmitterClosed;
+    item.object = submitter;
+    if (!post_control_if_room(w, item)) break;
+    submitter = nullptr;  // control's from here on
+    --w.submitters_closing;
+    ++reported;
+  }
+  return reported;
 }
 
 }  // namespace ulnet

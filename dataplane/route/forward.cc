@@ -188,10 +188,8 @@ void forward_end(Worker& w, Message& m) {
     pool.free.push_back(buffer);
   } else if (block.out == 0) {
     pool.blocks.remove(block);
-    WorkerItem item;
-    item.kind = WorkerKind::kRouterRetired;
-    item.object = &block;
-    post_control(w, item);
+    block.retired.msg.object = &block;
+    post_control(w, WorkerKind::kRouterRetired, block.retired);
   }
   if (hop != nullptr) --hop->buffers_held[pool_index];
   pool.note();
@@ -239,10 +237,8 @@ void router_block_retire(Worker& w, RouterBlock& block) {
   }
   if (block.out != 0) return;
   pool.blocks.remove(block);
-  WorkerItem item;
-  item.kind = WorkerKind::kRouterRetired;
-  item.object = &block;
-  post_control(w, item);
+  block.retired.msg.object = &block;
+  post_control(w, WorkerKind::kRouterRetired, block.retired);
 }
 
 unsigned router_hold_expire(Worker& w) {

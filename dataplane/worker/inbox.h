@@ -63,10 +63,11 @@ struct WorkerItem {
   LndMsg lnd;
 };
 
-/// One worker's published state: its epoch and whether it is awake. Odd bit 0 = awake.
+/// One worker's published state. A worker may use the view of `epoch_seen` from the moment at which it sets `awake`,
+/// in a turn, until it clears it (Worker::note_asleep).
 struct alignas(kCacheLine) WorkerState {
   std::atomic<uint64_t> epoch_seen{0};  ///< worker: w, control: r
-  std::atomic<bool> awake{false};       ///< worker: w (seq_cst, before it loads the view), control: r
+  std::atomic<bool> awake{false};       ///< worker: w (true: seq_cst, before it loads the view), control: r
 };
 
 /// Everything that the threads of one Node share.

@@ -29,6 +29,23 @@ unsigned flush_outbox(Worker& w, unsigned to, SpscRing<PostItem>& ring, List<Pos
   return sent;
 }
 
+WorkerItem item_of(WorkerKind kind, const LndMsg& msg) {
+  return {.kind = kind, .a = msg.a, .object = msg.object, .lnd = msg};
+}
+
+unsigned flush_control(Worker& w) {
+  SpscRing<WorkerItem>& ring = *w.mesh.to_control[w.id.value];
+  unsigned sent = 0;
+  for (; !w.control_queue.empty() && !ring.full(); ++sent) {
+    Owed& owed = *w.control_queue.pop_front();
+    const WorkerItem item = item_of(WorkerKind(owed.core_kind), owed.msg);
+    if (owed.core_pooled) w.control_asks.give(owed);
+    (void)ring.push(item);  // the last: from here on control may free what owed it
+  }
+  if (sent > 0) w.mesh.control_gate->notify();
+  return sent;
+}
+
 }  // namespace
 
 void post(Worker& w, WorkerId to, PostKind kind, Posted& object) {
@@ -49,15 +66,27 @@ void post_back(Worker& w, WorkerId to, PostKind kind, Posted& object) {
   pass(w, to, w.mesh.pair(w.id.value, to.value).back, w.outbox_back[to.value], kind, object);
 }
 
-void post_control(Worker& w, const WorkerItem& item) {
-  if (w.control_queue_head == w.control_queue.size() && w.mesh.to_control[w.id.value]->push(item)) {
-    w.mesh.control_gate->notify();
-    return;
-  }
-  // The queue was reserved at start; what LNDs and lookups can owe is bounded by their tables, far below its size.
-  ULNET_CHECK(w.control_queue.size() < w.control_queue.capacity());
+bool post_control_if_room(Worker& w, const WorkerItem& item) {
+  if (!w.control_queue.empty() || !w.mesh.to_control[w.id.value]->push(item)) return false;
+  w.mesh.control_gate->notify();
+  return true;
+}
+
+void post_control(Worker& w, WorkerKind kind, Owed& owed) {
+  owed.core_kind = uint8_t(kind);
+  if (owed.linked() || post_control_if_room(w, item_of(kind, owed.msg))) return;
   w.counters[TurnStat::kRingFull].add();
-  w.control_queue.push_back(item);
+  w.control_queue.push_back(owed);
+}
+
+bool ask_control(Worker& w, WorkerKind kind, const LndMsg& msg) {
+  if (post_control_if_room(w, item_of(kind, msg))) return true;
+  Owed* owed = w.control_asks.take();
+  if (owed == nullptr) return false;
+  owed->msg = msg;
+  owed->core_pooled = true;
+  post_control(w, kind, *owed);
+  return true;
 }
 
 unsigned flush_outboxes(Worker& w) {
@@ -68,22 +97,11 @@ unsigned flush_outboxes(Worker& w) {
     sent += flush_outbox(w, to, pair.back, w.outbox_back[to]);
     sent += flush_outbox(w, to, pair.work, w.outbox_work[to]);
   }
-  unsigned to_control = 0;
-  while (w.control_queue_head < w.control_queue.size() &&
-         w.mesh.to_control[w.id.value]->push(w.control_queue[w.control_queue_head])) {
-    ++w.control_queue_head;
-    ++to_control;
-  }
-  if (w.control_queue_head == w.control_queue.size()) {
-    w.control_queue.clear();
-    w.control_queue_head = 0;
-  }
-  if (to_control > 0) w.mesh.control_gate->notify();
-  return sent + to_control;
+  return sent + flush_control(w);
 }
 
 bool has_waiters(const Worker& w) {
-  if (w.control_queue_head < w.control_queue.size() || !w.eqs_waiting.empty()) return true;
+  if (!w.control_queue.empty() || !w.eqs_waiting.empty()) return true;
   for (unsigned to = 0; to < w.mesh.worker_count; ++to)
     if (!w.outbox_back[to].empty() || !w.outbox_work[to].empty()) return true;
   return false;

@@ -132,6 +132,8 @@ class Submitter {
   EventQueue& eq_slot(uint32_t index) { return eqs_[index]; }
   uint32_t md_slots() const { return uint32_t(mds_.size()); }
   uint32_t eq_slots() const { return uint32_t(eqs_.size()); }
+  /// No MD is bound, no message names an MD or queue, no call waits.
+  [[nodiscard]] bool unused() { return bound_mds == 0 && messages == 0 && ops_.empty(); }
   /// Tells the application that a slot is free again. The ring holds as many as there are slots: never full.
   void worker_free(bool is_md, uint32_t index);
   bool closing = false;    ///< worker only: control asked for it back

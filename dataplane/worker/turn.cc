@@ -91,11 +91,15 @@ void take_batch(Worker& w) {
 }
 
 void load_view(Worker& w) {
+  WorkerState& state = w.mesh.states[w.id.value];
+  // Before the load, both seq_cst: control exchanges the view before it looks at `awake`, so either control sees a
+  // worker that is awake, or the worker loads the new view.
+  if (!state.awake.load(std::memory_order_relaxed)) state.awake.store(true, std::memory_order_seq_cst);
   const ViewSet* view = w.mesh.view.load(std::memory_order_seq_cst);
-  if (view != w.view) w.counters[TurnStat::kViewsSeen].add();
+  if (view->epoch.value != state.epoch_seen.load(std::memory_order_relaxed)) w.counters[TurnStat::kViewsSeen].add();
   w.view = view;
   w.router_hold_timeout = view->node.router_hold_timeout;
-  w.mesh.states[w.id.value].epoch_seen.store(view->epoch.value, std::memory_order_release);
+  state.epoch_seen.store(view->epoch.value, std::memory_order_release);
 }
 
 unsigned run_submitters(Worker& w) {
@@ -108,7 +112,6 @@ unsigned run_submitters(Worker& w) {
       run_op(w, *submitter, op);
       ++done;
     }
-    if (submitter->closing) submitter_closed_if_done(w, *submitter);
   }
   return done;
 }
@@ -181,6 +184,7 @@ unsigned Worker::turn(Instant now_) {
   done += flush_outboxes(*this);
   for (auto& lnd : lnds)
     if (lnd != nullptr) lnd->flush(now);
+  done += submitters_report(*this);
   count_gauges(*this);
   counters[TurnStat::kTurns].add();
   if (done > 0) counters[TurnStat::kTurnsBusy].add();
@@ -195,8 +199,10 @@ bool Worker::pending() {
   for (unsigned from = 0; from < mesh.worker_count; ++from)
     if (from != id.value && (!mesh.pair(from, id.value).work.empty() || !mesh.pair(from, id.value).back.empty()))
       return true;
-  for (Submitter* submitter : submitters)
-    if (submitter != nullptr && !submitter->ops().empty()) return true;
+  for (Submitter* submitter : submitters) {
+    if (submitter == nullptr) continue;
+    if (!submitter->ops().empty() || (submitter->closing && submitter->unused())) return true;
+  }
   for (auto& lnd : lnds)
     if (lnd != nullptr && lnd->pending()) return true;
   return false;

@@ -26,8 +26,9 @@ Worker::Worker(WorkerId id_, Mesh& mesh_, const WorkerSize& size, uint64_t inter
       parked(size.parked_peers),
       outbox_work(mesh_.worker_count),
       outbox_back(mesh_.worker_count),
+      control_asks(size.parked_peers + size.control_queue),
+      driver_asks_most(size.control_queue),
       route_sequences(kRoutesMax) {
-  control_queue.reserve(size.control_queue);
   batch.reserve(2 * kInboxBudget);
   sequence = uint32_t(rng.below(64));  // workers start their rotations apart, so that they don't all run to one rail
 }
@@ -49,18 +50,17 @@ void Worker::tx_done(Tx& tx, Completion how, Instant) {
   egress_done(*this, tx, how);
 }
 
-void Worker::to_control(const LndMsg& msg) {
-  WorkerItem item;
-  item.kind = WorkerKind::kLnd;
-  item.lnd = msg;
-  post_control(*this, item);
+void Worker::to_control(Owed& owed) {
+  post_control(*this, WorkerKind::kLnd, owed);
+}
+bool Worker::ask_control(const LndMsg& msg) {
+  return control_asks.out() < driver_asks_most && ulnet::ask_control(*this, WorkerKind::kLnd, msg);
 }
 
 void Worker::note_asleep() {
-  mesh.states[id.value].awake.store(false, std::memory_order_seq_cst);
-}
-void Worker::note_awake() {
-  mesh.states[id.value].awake.store(true, std::memory_order_seq_cst);
+  view = nullptr;
+  // release: control, which acquires it, frees what was read before.
+  mesh.states[id.value].awake.store(false, std::memory_order_release);
 }
 
 }  // namespace ulnet

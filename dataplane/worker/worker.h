@@ -31,7 +31,7 @@ struct WorkerSize {
   uint32_t operations = 8192;  ///< puts and gets of this node in being
   uint32_t incoming = 4096;    ///< PUTs and GETs for this node in being
   uint32_t parked_peers = 1024;
-  uint32_t control_queue = 4096;
+  uint32_t control_queue = 4096;  ///< messages of drivers to control that no object owes
 };
 
 class Worker final : public LndCore {
@@ -48,15 +48,16 @@ class Worker final : public LndCore {
   /// The re-check before sleep: would a turn find something? seq_cst loads.
   [[nodiscard]] bool pending();
   [[nodiscard]] Instant next_deadline();
-  /// Tells control that this worker sleeps (holds no view) or wakes.
+  /// This worker uses no view until its next turn: control may free them all. Before each sleep, and after the last
+  /// turn. A turn says by itself that the worker is awake.
   void note_asleep();
-  void note_awake();
 
   // LndCore
   [[nodiscard]] RxVerdict rx_header(RxSlot& slot, Instant now) override;
   void rx_done(RxSlot& slot, Completion how, Instant now) override;
   void tx_done(Tx& tx, Completion how, Instant now) override;
-  void to_control(const LndMsg& msg) override;
+  void to_control(Owed& owed) override;
+  [[nodiscard]] bool ask_control(const LndMsg& msg) override;
   [[nodiscard]] WorkerId worker_id() const override { return id; }
 
   const WorkerId id;
@@ -83,10 +84,12 @@ class Worker final : public LndCore {
   List<Posted, PostTag> local;           ///< what this worker posted to itself
   List<EventQueue, EqWaitTag> eqs_waiting;
   std::vector<List<Posted, PostTag>> outbox_work, outbox_back;  ///< by destination worker
-  std::vector<WorkerItem> control_queue;                        ///< waits for room in the ring to control
-  size_t control_queue_head = 0;
+  List<Owed, OwedTag> control_queue;                            ///< waits for room in the ring to control
+  Slab<Owed> control_asks;    ///< those in it that no object owes: one per peer parked for, the rest for drivers
+  uint32_t driver_asks_most;  ///< of `control_asks`
   std::array<std::unique_ptr<Lnd>, kLndsMax> lnds;
   std::array<Submitter*, kSubmittersMax> submitters{};
+  uint32_t submitters_closing = 0;  ///< of `submitters`
   uint32_t sequence = 0;  ///< rotation of this worker's choices
   uint32_t route_sequence = 0;
   std::vector<uint32_t> route_sequences;  ///< by RouteView::id
@@ -100,7 +103,13 @@ class Worker final : public LndCore {
 void post(Worker& w, WorkerId to, PostKind kind, Posted& object);
 /// Same, on the ring for what comes back.
 void post_back(Worker& w, WorkerId to, PostKind kind, Posted& object);
-void post_control(Worker& w, const WorkerItem& item);
+/// Sends owed.msg to control as `kind` (`object` and `a` are those of the message); waits in `owed` while the ring is
+/// full.
+void post_control(Worker& w, WorkerKind kind, Owed& owed);
+/// The same for a message that no object owes. False: none is left of `control_asks`.
+[[nodiscard]] bool ask_control(Worker& w, WorkerKind kind, const LndMsg& msg);
+/// Sends only if nothing has to wait: false when the ring is full.
+[[nodiscard]] bool post_control_if_room(Worker& w, const WorkerItem& item);
 /// Retries everything that waits for room; returns how many went.
 unsigned flush_outboxes(Worker& w);
 /// Runs what this worker posted to itself and resumes ready slots, until none is left.

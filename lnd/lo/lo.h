@@ -58,6 +58,7 @@ class LoLnd final : public Lnd {
   NiId stopped_{};                     // takes no more
   bool any_stopped_ = false;
   bool answer_due_ = false;
+  Owed stop_answer_;  // kStopped
 };
 
 /// Control half. Thread: control. Starting needs nothing; stopping waits until every worker has nothing left.

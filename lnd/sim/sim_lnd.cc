@@ -58,7 +58,7 @@ void SimLnd::ask_connection(const Key& key, PeerQueue& queue, Tx& tx) {
   msg.nid = key.second;
   msg.peer_ni = tx.peer_ni;
   msg.object = tx.peer;
-  core_.to_control(msg);
+  tell(msg);
 }
 
 void SimLnd::cancel(Tx& tx, bool force, Instant now) {
@@ -326,8 +326,16 @@ void SimLnd::sweep() {
     LndMsg msg;
     msg.kind = uint16_t(SimMsg::kStopped);
     msg.ni = ni;
-    core_.to_control(msg);
+    tell(msg);
   }
+}
+
+void SimLnd::tell(const LndMsg& msg) {
+  const auto waits = [](const Owed& owed) { return owed.linked(); };
+  auto owed = std::find_if_not(owed_.begin(), owed_.end(), waits);
+  if (owed == owed_.end()) owed = owed_.emplace(owed_.end());
+  owed->msg = msg;
+  core_.to_control(*owed);
 }
 
 // --- Turns -----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 // is that every call into the core may come back in (submit, cancel, resume), so an end is only freed in sweep(),
 // between rounds. Test code: it allocates, unlike a real driver.
 #pragma once
+#include <list>
 #include <map>
 #include <set>
 
@@ -70,6 +71,7 @@ class SimLnd final : public Lnd {
   [[nodiscard]] Instant stalled_at(const End& end) const;
   bool expire_one(Instant now, Instant& earliest);
   void sweep();
+  void tell(const LndMsg& msg);
 
   Fabric& fabric_;
   LndCore& core_;
@@ -82,6 +84,7 @@ class SimLnd final : public Lnd {
   Instant timer_bound_ = kForever;
   std::set<NiId> stopped_;   // takes no more
   std::set<NiId> stopping_;  // control waits for the answer
+  std::list<Owed> owed_;     // to control; those that do not wait are used again
 };
 
 }  // namespace ulnet::sim

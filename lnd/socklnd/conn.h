@@ -125,6 +125,7 @@ struct Conn : Timer, Linked<SiblingTag>, Linked<DirtyTag>, Linked<ReadyTag> {
   ConnPhase phase = ConnPhase::kNew;
   bool ended = false;  ///< closing: what the engine and the core do not hold has been completed
   int error = 0;       ///< why it was closed: negative errno
+  Owed closed, dead;   ///< kConnClosed, kConnDead
   StreamId stream;
   ConnRx rx;
   ConnTx tx;
@@ -148,6 +149,7 @@ struct ConnSet : Timer, Linked<SetTag> {
   List<Tx, TxTag> zc_wait;
   ZcBook zc_book;
   bool asked = false;  ///< kConnsWanted is out and not answered
+  Owed wanted, gone;   ///< kConnsWanted, kSetGone
   uint64_t use_sequence = 0;
   Instant last_received = kNever;
   Instant last_keepalive = kNever;

@@ -19,7 +19,17 @@ bool orphan_of(const Tx& tx, NiId ni, PeerNiId peer_ni) {
 void ask(SockWorker& worker, ConnSet& set) {
   if (set.asked) return;
   set.asked = true;
-  worker.tell(ToControl::kConnsWanted, set);
+  worker.tell(ToControl::kConnsWanted, set, set.wanted);
+}
+
+/// Asks control for the set of this message; false when too many such requests wait.
+bool set_request(SockWorker& worker, const Tx& tx) {
+  LndMsg msg;
+  msg.kind = uint16_t(ToControl::kSetNeeded);
+  msg.ni = tx.ni;
+  msg.peer_ni = tx.peer_ni;
+  msg.nid = tx.next_hop;
+  return worker.core.ask_control(msg);
 }
 
 /// Takes one connection out of service. Its messages are completed by the caller.
@@ -32,7 +42,7 @@ void retire_conn(SockWorker& worker, Conn& conn, int error, Closing how) {
   worker.conn_wheel.disarm(conn);
   if (static_cast<Linked<DirtyTag>&>(conn).linked()) worker.dirty.remove(conn);
   if (static_cast<Linked<ReadyTag>&>(conn).linked()) worker.ready.remove(conn);
-  worker.tell(ToControl::kConnClosed, set, &conn, uint64_t(int64_t(error)));
+  worker.tell(ToControl::kConnClosed, set, conn.closed, &conn, uint64_t(int64_t(error)));
   worker.engine.close(conn.stream, how == Closing::kAbort);
 }
 
@@ -140,8 +150,8 @@ void set_add_conn(SockWorker& worker, Conn& conn, StreamSource source) {
   if (!stream) {
     conn.phase = ConnPhase::kClosed;
     --worker.conn_count;
-    worker.tell(ToControl::kConnClosed, set, &conn, uint64_t(int64_t(stream.error().code)));
-    worker.tell(ToControl::kConnDead, set, &conn, uint64_t(source.number));
+    worker.tell(ToControl::kConnClosed, set, conn.closed, &conn, uint64_t(int64_t(stream.error().code)));
+    worker.tell(ToControl::kConnDead, set, conn.dead, &conn, uint64_t(source.number));
     if (!set.waiting.empty()) ask(worker, set);
     return;
   }
@@ -161,25 +171,19 @@ void conn_release(SockWorker& worker, Conn& conn) {
   conn_rx_close(worker, conn);
   conn.set->dying.remove(conn);
   --worker.conn_count;
-  worker.tell(ToControl::kConnDead, *conn.set, &conn, kNoSource);
+  worker.tell(ToControl::kConnDead, *conn.set, conn.dead, &conn, kNoSource);
 }
 
 void orphan_add(SockWorker& worker, Tx& tx) {
   bool known = false;
   for (Tx* other = worker.orphans.front(); other != nullptr && !known; other = worker.orphans.after(*other))
     known = orphan_of(*other, tx.ni, tx.peer_ni);
+  if (!known && !set_request(worker, tx)) return worker.finish(tx, {-ENOBUFS, LndStatus::kLocalError});
   TxState state(tx);
   state.place(TxPlace::kOrphan, nullptr);
   state.expires(waiting_expires(tx, worker.now, worker.config.sock_timeout));
   worker.orphans_due = std::min(worker.orphans_due, state.expires());
   worker.orphans.push_back(tx);
-  if (known) return;
-  LndMsg msg;
-  msg.kind = uint16_t(ToControl::kSetNeeded);
-  msg.ni = tx.ni;
-  msg.peer_ni = tx.peer_ni;
-  msg.nid = tx.next_hop;
-  worker.core.to_control(msg);
 }
 
 void orphans_adopt(SockWorker& worker, ConnSet& set) {

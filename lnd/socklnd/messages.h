@@ -15,7 +15,7 @@ enum class ToWorker : uint16_t {
   kSetTimeout,   ///< a: its time-out from now on, ns
   kSetRetire,    ///< give the set back (it has no connection); what waits goes back to waiting for a set
   kOrphansFail,  ///< ni, peer_ni: complete what waits for that set; a: error, b: LndStatus
-  kNiFlush       ///< ni: complete whatever still waits on it; a: error. Answered by kNiFlushed
+  kNiFlush       ///< ni: complete whatever still waits on it; a: error. object: Owed for the answer, kNiFlushed
 };
 
 /// Worker to control. `a` is the number of the set where there is one.

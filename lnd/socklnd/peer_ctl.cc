@@ -149,7 +149,11 @@ void ni_settle(SockControl& control, NiCtl& ni) {
   msg.kind = uint16_t(ToWorker::kNiFlush);
   msg.ni = ni.params.id;
   msg.a = uint64_t(int64_t{-ESHUTDOWN});
-  for (uint16_t worker = 0; worker < control.host.worker_count(); ++worker) control.host.to_worker({worker}, msg);
+  ni.flushed = std::make_unique<Owed[]>(ni.flushes_left);
+  for (uint16_t worker = 0; worker < control.host.worker_count(); ++worker) {
+    msg.object = &ni.flushed[worker];
+    control.host.to_worker({worker}, msg);
+  }
 }
 
 void on_conn_closed(SockControl& control, const LndMsg& msg) {

@@ -24,8 +24,8 @@ ConnSet* SockWorker::find_set(NiId ni, PeerNiId peer_ni, uint32_t pid) {
   return nullptr;
 }
 
-void SockWorker::tell(ToControl kind, const ConnSet& set, void* object, uint64_t b) {
-  LndMsg msg;
+void SockWorker::tell(ToControl kind, const ConnSet& set, Owed& owed, void* object, uint64_t b) {
+  LndMsg& msg = owed.msg;
   msg.kind = uint16_t(kind);
   msg.ni = set.ni;
   msg.peer_ni = set.peer_ni;
@@ -33,7 +33,7 @@ void SockWorker::tell(ToControl kind, const ConnSet& set, void* object, uint64_t
   msg.object = object;
   msg.a = set.id;
   msg.b = b;
-  core.to_control(msg);
+  core.to_control(owed);
 }
 
 void SockLnd::submit(Tx& tx, Instant now) {
@@ -131,7 +131,7 @@ void SockLnd::set_retire(ConnSet& set) {
       w.finish(*tx, {-EHOSTUNREACH, LndStatus::kRemoteError});
     }
   }
-  w.tell(ToControl::kSetGone, set, &set);
+  w.tell(ToControl::kSetGone, set, set.gone, &set);
 }
 
 void SockLnd::from_control(const LndMsg& msg, Instant now) {
@@ -152,11 +152,10 @@ void SockLnd::from_control(const LndMsg& msg, Instant now) {
     case ToWorker::kOrphansFail: return orphans_fail(w, msg.ni, msg.peer_ni, how);
     case ToWorker::kNiFlush: {
       orphans_fail(w, msg.ni, PeerNiId{}, queue_failure(how.error));
-      LndMsg answer;
-      answer.kind = uint16_t(ToControl::kNiFlushed);
-      answer.ni = msg.ni;
-      w.core.to_control(answer);
-      return;
+      auto& answer = *static_cast<Owed*>(msg.object);
+      answer.msg.kind = uint16_t(ToControl::kNiFlushed);
+      answer.msg.ni = msg.ni;
+      return w.core.to_control(answer);
     }
   }
 }

@@ -31,6 +31,7 @@ struct NiCtl {
   bool stopping = false;
   std::optional<bool> usable;  ///< as last told to control; nothing: never known
   uint32_t flushes_left = 0;   ///< workers that have yet to answer kNiFlush
+  std::unique_ptr<Owed[]> flushed;  ///< their answers, by worker
   uint32_t sets = 0;           ///< ConnSets on workers, retiring ones included
 };
 

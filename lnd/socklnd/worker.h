@@ -48,7 +48,8 @@ struct SockWorker {
     --tx_count;
     core.tx_done(tx, how, now);
   }
-  void tell(ToControl kind, const ConnSet& set, void* object = nullptr, uint64_t b = 0);
+  /// Tells control about a set or one of its connections; `owed` is its place for this kind of message.
+  void tell(ToControl kind, const ConnSet& set, Owed& owed, void* object = nullptr, uint64_t b = 0);
   void mark_dirty(Conn& conn) {
     if (!static_cast<Linked<DirtyTag>&>(conn).linked()) dirty.push_back(conn);
   }

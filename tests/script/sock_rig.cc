@@ -130,8 +130,9 @@ void FakeCore::tx_done(Tx& tx, Completion how, Instant) {
   if (node_.on_tx_done) node_.on_tx_done(*this, test_tx);
 }
 
-void FakeCore::to_control(const LndMsg& msg) {
+bool FakeCore::ask_control(const LndMsg& msg) {
   node_.to_control.push_back({id_, msg});
+  return true;
 }
 
 // ---- SockNode ------------------------------------------------------------------------------------------------------

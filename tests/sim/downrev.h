@@ -23,7 +23,8 @@ class DownrevCore final : public LndCore {
   }
   void rx_done(RxSlot& slot, Completion how, Instant now) override { core_.rx_done(slot, how, now); }
   void tx_done(Tx& tx, Completion how, Instant now) override { core_.tx_done(tx, how, now); }
-  void to_control(const LndMsg& msg) override { core_.to_control(msg); }
+  void to_control(Owed& owed) override { core_.to_control(owed); }
+  [[nodiscard]] bool ask_control(const LndMsg& msg) override { return core_.ask_control(msg); }
   [[nodiscard]] WorkerId worker_id() const override { return core_.worker_id(); }
 
  private:

@@ -43,6 +43,22 @@ class PublisherTest : public ::testing::Test {
   void sleep(unsigned worker) { mesh.states[worker].awake.store(false); }
 };
 
+// Goal: a worker that has turned may use the view of that turn until it says that it sleeps, and nothing has to say
+// that it is awake.
+TEST_F(PublisherTest, a_view_stays_for_a_worker_that_turns_until_it_sleeps) {
+  Publisher publisher(mesh);
+  Worker worker(WorkerId{0}, mesh, WorkerSize{64, 64, 16, 64}, 1, 1);
+  for (int round = 0; round < 3; ++round) {
+    (void)worker.turn(Instant{1s});
+    ASSERT_TRUE(publisher.publish(parts()));
+    EXPECT_EQ(publisher.retire(), 0u) << "the worker may be using it";
+    EXPECT_FALSE(publisher.passed(publisher.epoch()));
+    worker.note_asleep();
+    EXPECT_EQ(publisher.retire(), 1u);
+    EXPECT_TRUE(publisher.passed(publisher.epoch()));
+  }
+}
+
 // Goal: a view goes when the last worker that is awake has passed it; one that sleeps holds nothing.
 TEST_F(PublisherTest, retires_what_every_awake_worker_has_passed) {
   Publisher publisher(mesh);

@@ -77,6 +77,7 @@ class ScriptLnd final : public Lnd {
   unsigned timers(Instant) override { return 0; }
   void flush(Instant now) override {
     now_ = now;
+    if (on_flush) on_flush();
     for (Tx* tx : std::exchange(done_in_flush, {})) core_.tx_done(*tx, {}, now);
   }
   void from_control(const LndMsg&, Instant) override {}
@@ -144,6 +145,7 @@ class ScriptLnd final : public Lnd {
   std::vector<std::unique_ptr<RxSlot>> slots;
   std::deque<std::vector<std::byte>> payloads;  ///< of movable slots
   std::function<void(RxSlot&)> on_release;      ///< for payloads that are the test's own
+  std::function<void()> on_flush;               ///< called in the last stage of each turn
 
  private:
   void accept(RxSlot& slot, RxVerdict verdict) {

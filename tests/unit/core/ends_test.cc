@@ -113,6 +113,32 @@ TEST_F(Ends, a_closed_submitter_is_told_nothing_more_and_ends_with_its_last_oper
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// Goal: control frees a submitter as soon as it gets kSubmitterClosed, so the message is the last thing of the worker's
+// turn. Method: bound MDs in several slots, and a call that lies in the ring behind the close.
+TEST_F(Ends, a_closed_submitter_is_reported_when_the_turn_no_longer_uses_it) {
+  const Segment segment{memory.data(), 64};
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(submitter->md_bind({.segments = {&segment, 1}, .eq = eq}));
+  ControlItem item;
+  item.kind = ControlKind::kSubmitterClose;
+  item.object = submitter;
+  bench.tell(WorkerId{0}, item);
+  ASSERT_TRUE(submitter->md_bind({.segments = {&segment, 1}, .eq = eq}));
+  unsigned flushes = 0;
+  bench.lnd().on_flush = [&] {
+    ++flushes;
+    EXPECT_TRUE(bench.mesh->to_control[0]->empty());
+  };
+  std::vector<WorkerItem> items;
+  for (int i = 0; i < 3 && items.empty(); ++i) {
+    bench.turn(WorkerId{0});
+    items = bench.take_control_items();
+  }
+  EXPECT_GE(flushes, 1u);
+  ASSERT_EQ(items.size(), 1u);
+  EXPECT_EQ(items[0].kind, WorkerKind::kSubmitterClosed);
+  EXPECT_FALSE(bench.worker().pending());
+}
+
 // Goal: what waits for the answer of an MD that is unlinked gives its credits back at once, wherever it waits, but for
 // what the transport has begun with.
 TEST_F(Ends, an_unlinked_operation_takes_back_what_was_not_sent) {
