@@ -1,5 +1,8 @@
 """The comparisons of perf/ run through once, shortly, and end with the line that they promise. What they measure is not
 looked at. With ULNET_FULL=1 only: threads with real-time priority are no company for other tests.
+
+    compare_scripts.py SCRIPT       runs this one
+    compare_scripts.py --default    each script finds, without an option, the build that tools/quickstart makes
 """
 import os
 import pathlib
@@ -7,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import netns
 
@@ -18,8 +22,37 @@ LAST = {
 }
 
 
+def finds_the_default_build():
+    """A copy of the scripts beside a build of dummies, which note that they were started and fail."""
+    reason = netns.why_not()
+    if reason:
+        netns.skip(reason)
+    scripts = sorted((ROOT / 'perf').glob('compare-*'))
+    assert len(scripts) >= len(LAST), scripts
+    for script in scripts:
+        with tempfile.TemporaryDirectory(prefix='ulnet-compare-') as name:
+            folder = pathlib.Path(name)
+            (folder / 'perf').mkdir()
+            shutil.copy(script, folder / 'perf')
+            shutil.copytree(ROOT / 'tests/smoke', folder / 'tests/smoke')
+            (folder / 'build/release/tools').mkdir(parents=True)
+            for dummy in ('build/release/tools/ulnetd', 'build/release/tools/ulnetctl',
+                          'build/release/tools/ulnet-perf', 'dpdk-testpmd'):
+                (folder / dummy).write_text(f'#!/bin/sh\necho "$0" >>{folder}/started\nexit 9\n')
+                (folder / dummy).chmod(0o755)
+            path = f'{folder}:{os.environ["PATH"]}'
+            run = subprocess.run([sys.executable, folder / 'perf' / script.name], timeout=100, text=True, check=False,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, 'PATH': path})
+            started = (folder / 'started').read_text() if (folder / 'started').exists() else ''
+            assert f'{folder}/build/release/tools/' in started, f'{script.name}: {run.stdout}'
+            assert run.returncode != 0, run.stdout
+            print(f'{script.name}: found its build')
+
+
 def main():
     script = sys.argv[1]
+    if script == '--default':
+        return finds_the_default_build()
     if os.environ.get('ULNET_FULL', '') in ('', '0') or os.environ.get('ULNET_SANITIZED') == '1':
         netns.skip('with ULNET_FULL=1, and not with sanitizers')
     if script == 'compare-port' and shutil.which('dpdk-testpmd') is None:
