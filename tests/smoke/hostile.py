@@ -18,6 +18,7 @@ import time
 import netns
 
 FULL = os.environ.get('ULNET_FULL', '') not in ('', '0')
+SANITIZED = os.environ.get('ULNET_SANITIZED') == '1'
 PEER = pathlib.Path(__file__).with_name('hostile_peer.py')
 VICTIM = '10.77.0.1'
 # name: (address, size of a PUT, how many at once, how many in all)
@@ -31,7 +32,7 @@ ATTACKERS = [f'10.77.1.{number}' for number in range(1, 42)]
 LIMIT_S = 40
 BACK_S = 300 if FULL else 60   # until descriptors are back: attempts to connect to nobody end by their time-outs
 DESCRIPTORS_MORE = 8           # connections of the clients that are kept
-MEMORY_MORE = 96 << 20         # bounded tables fill with the first use
+MEMORY_MORE = 1 << 30 if SANITIZED else 96 << 20  # bounded tables fill with the first use
 
 # name: (attack, how many of ATTACKERS, count short, count long)
 CASES = {
@@ -40,6 +41,23 @@ CASES = {
     'hanging_clients': ('hanging_clients', 36, 0, 0),
     'tarpit': ('tarpit', 41, 0, 0),
     'forged_sources': ('forged_sources', 1, 300, 5000),
+    # hostile_bytes.py
+    'random_bytes': ('random_bytes', 2, 0, 0),
+    'half_hellos': ('half_hellos', 2, 300, 800),
+    'garbage_after_hello': ('garbage_after_hello', 2, 0, 0),
+    'bad_hellos': ('bad_hellos', 2, 0, 0),
+    'byte_at_a_time': ('byte_at_a_time', 1, 150, 400),
+    'claims_and_never_sends': ('claims_and_never_sends', 4, 300, 1500),
+    'unknown_cookies': ('unknown_cookies', 2, 0, 0),
+    'many_nids': ('many_nids', 4, 0, 0),
+    'silent': ('silent', 8, 1000, 3500),
+    'silent_after_hello': ('silent_after_hello', 24, 500, 10000),
+    'connection_storm': ('connection_storm', 4, 0, 0),
+    'ping_flood': ('ping_flood', 1, 0, 0),
+    'wrong_targets': ('wrong_targets', 1, 0, 0),
+    'to_nowhere': ('to_nowhere', 1, 0, 0),
+    'push_flood': ('push_flood', 8, 0, 0),
+    'impostor': ('impostor', 1, 0, 0),
 }
 
 YAML = '''net:
@@ -55,7 +73,8 @@ ulnet:
 class Field:
     """The victim, its clients and its attackers, joined by a bridge."""
 
-    def __init__(self, topology):
+    def __init__(self, topology, log=None):
+        """`log`: what the shell does before it starts the victim, and where its log goes; None: it can be read."""
         self.topology = topology
         self.switch = topology.node('switch')
         self.switch.ip('link', 'add', 'br0', 'type', 'bridge')
@@ -69,9 +88,20 @@ class Field:
         yaml = topology.folder / 'victim.yaml'
         yaml.write_text(YAML)
         self.socket = str(topology.folder / 'victim.sock')
-        self.daemon = self.nodes['victim'].start(
-            [netns.binary('ulnetd'), '--config', str(yaml), '--socket', self.socket])
-        self.daemon.wait_for('ulnetd: ready', 60)
+        command = [netns.binary('ulnetd'), '--config', str(yaml), '--socket', self.socket]
+        if log is None:
+            self.daemon = self.nodes['victim'].start(command)
+            self.daemon.wait_for('ulnetd: ready', 60)
+            return
+        self.daemon = self.nodes['victim'].start(['sh', '-c', f'{log[0]} exec "$0" "$@" {log[1]}', *command])
+        end = time.monotonic() + 60
+        while f'{VICTIM}@tcp' not in self.ctl('net', 'show', status=None):
+            assert self.daemon.running() and time.monotonic() < end, f'ulnetd does not serve: {self.daemon.tail()}'
+            time.sleep(0.1)
+
+    def ctl(self, *words, status=0):
+        """Demands the answer in time."""
+        return self.nodes['victim'].run([netns.binary('ulnetctl'), '--socket', self.socket, *words], LIMIT_S, status)
 
     def join(self, name, addresses):
         node = self.nodes[name] = self.topology.node(name)
@@ -131,6 +161,11 @@ def run_case(field, name, quiet):
     ratio = ', '.join(f'{client} {rate / quiet[client]:.2f}' for client, rate in rates(reports).items())
     print(f'{name}: {time.monotonic() - start:.1f} s; of the rate without attack: {ratio}; probe {probe}', flush=True)
     attacker.stop()
+    back(field, name, descriptors, memory)
+
+
+def back(field, name, descriptors, memory):
+    """Waits until the victim has given back what the attack took."""
     end = time.monotonic() + BACK_S
     while field.descriptors() > descriptors + DESCRIPTORS_MORE:
         assert time.monotonic() < end, f'{name}: {field.descriptors()} descriptors, {descriptors} before'
@@ -139,6 +174,8 @@ def run_case(field, name, quiet):
 
 
 def main():
+    if SANITIZED and not FULL:
+        netns.skip('with sanitizers only if ULNET_FULL=1: it takes ten times as long')
     with netns.Topology() as topology:
         field = Field(topology)
         field.traffic()  # first use fills tables and learns paths

@@ -3,11 +3,12 @@
 namespace of a test (hostile.py): hostile_peer.py ATTACK VICTIM OWN_ADDRESS[,OWN_ADDRESS...] [COUNT].
 
 An attack prints `attack: on` when it is in full effect, then keeps it up until SIGTERM ends it. An attack is one
-function with a line in ATTACKS. Needs Python's standard library and ports below 1024 only.
+function with a line in ATTACKS, here or in hostile_bytes.py. Needs Python's standard library and ports below 1024 only.
 Wire formats: docs/wire/socklnd.md §1.2, §2.1, §3.2; docs/wire/lnet.md §2.
 """
 import errno
 import json
+import os
 import select
 import signal
 import socket
@@ -202,10 +203,13 @@ def probe(victim, own, count):
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    import hostile_bytes  # it stands on this file  pylint: disable=import-outside-toplevel
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     what, victim, own = sys.argv[1], sys.argv[2], sys.argv[3].split(',')
     count = int(sys.argv[4]) if len(sys.argv) > 4 else 0
-    {**ATTACKS, 'probe': probe}[what](victim, own, count)
+    if what != 'probe':
+        os.nice(19)  # the machine is the victim's and its clients'
+    {**ATTACKS, **hostile_bytes.ATTACKS, 'probe': probe}[what](victim, own, count)
 
 
 if __name__ == '__main__':
