@@ -50,9 +50,16 @@ struct Merging {
 
   [[nodiscard]] bool listed(const Nid& nid) const { return nids.contains(nid); }
 
-  void statuses() const {
+  /// Notes what the node says of its NIs and of its routing. `of`: `peer`, or another that has a NID of the node.
+  void note_state(Peer& of) const {
+    of.state &= ~uint32_t{kPeerRouterEnabled};
+    if ((info.features & wire::kFeatureRteDisabled) == 0) of.state |= kPeerRouterEnabled;
+    if (deps.peers.is_gateway(of)) {
+      of.gateway.said = info.nis;
+      deps.peers.touch(of);
+    }
     for (const wire::PingNi& one : info.nis)
-      if (PeerNi* ni = deps.peers.find(one.nid); ni != nullptr && ni->peer == &peer)
+      if (PeerNi* ni = deps.peers.find(one.nid); ni != nullptr && ni->peer == &of)
         set_status(deps.peers, *ni, wire::NiStatus(one.status));
   }
 
@@ -208,13 +215,10 @@ MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingI
   if (&owner != &peer && info.sequence < later && later != sure) return {owner.id, 0, later};
   Merging merging{deps, owner, info, {owner.id}, kAnyNid};
   for (const wire::PingNi& one : info.nis) merging.nids.insert(one.nid);
-  owner.state &= ~uint32_t{kPeerRouterEnabled};
-  if ((info.features & wire::kFeatureRteDisabled) == 0) owner.state |= kPeerRouterEnabled;
-  if (deps.peers.is_gateway(owner)) {
-    owner.gateway.said = info.nis;
-    deps.peers.touch(owner);
-  }
-  merging.statuses();
+  merging.note_state(owner);
+  // The peer that answered may be a gateway that keeps its NID, because another peer with the primary NID is
+  // configured.
+  if (&owner != &peer) merging.note_state(peer);
   if (kind == MergeKind::kStatusOnly || owner.has(kPeerNoDiscovery)) return merging.result;
   if (kind == MergeKind::kCompare)
     merging.compare("verify");

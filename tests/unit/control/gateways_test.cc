@@ -70,6 +70,24 @@ TEST_F(Gateways, are_checked_over_each_shared_net) {
   EXPECT_EQ(received(router, "10.2.0.2@tcp1", wire::MsgType::kGet), 1u);
 }
 
+// Goal: a gateway's word reaches its routes also when the operator has made its primary NID another peer's.
+TEST_F(Gateways, routes_come_back_when_a_configured_peer_has_the_primary_nid) {
+  RigNode& far_first = rig.add({"10.2.0.3@tcp1", "10.1.0.3@tcp"});
+  rig.start_routing(far_first);
+  set_ulnet(client, [](auto& ulnet) { ulnet.alive_router_check_interval = 5s; });
+  add_route("10.1.0.3@tcp");
+  ASSERT_TRUE(rig.run_until([&] { return alive(); }, 20s));
+  ASSERT_EQ(rig.apply(far_first, config::SetRouting{false}), "");
+  ASSERT_TRUE(rig.run_until([&] { return !alive(); }, 200s));
+  config::PeerAdd add;
+  add.peer.primary = nid("10.2.0.3@tcp1");
+  add.peer.multi_rail = true;
+  ASSERT_EQ(rig.apply(client, add), "");
+  rig.run_for(200s);  // a router that stops takes its time
+  rig.start_routing(far_first);
+  EXPECT_TRUE(rig.run_until([&] { return alive(); }, 200s));
+}
+
 // Goal: NIs of a gateway on one net take turns, and one that is dead does not make the gateway dead.
 TEST_F(Gateways, one_dead_ni_of_several_is_no_dead_gateway) {
   ASSERT_EQ(rig.apply(router, NodeRig::net_add("10.1.0.3@tcp")), "");
