@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "dataplane/base/list.h"
 #include "dataplane/base/time.h"
@@ -32,12 +33,14 @@ class Wheel {
     const int64_t tick = std::max(tick_of(deadline), next_tick_);
     timer.slot = uint32_t(size_t(tick) % kSlots);
     slots_[timer.slot].push_back(item);
+    occupied_[timer.slot / 64] |= uint64_t{1} << (timer.slot % 64);
     ++armed_;
   }
   void disarm(T& item) {
     Timer& timer = item;
     if (!timer.armed()) return;
     slots_[timer.slot].remove(item);
+    if (slots_[timer.slot].empty()) occupied_[timer.slot / 64] &= ~(uint64_t{1} << (timer.slot % 64));
     --armed_;
   }
   /// Calls `fire(T&)` for each timer whose deadline has passed (disarmed before the call, may be re-armed in it), at
@@ -74,16 +77,23 @@ class Wheel {
       ++next_tick_;
     }
   }
-  /// No deadline is earlier than this; kForever when nothing is armed. Scans slots: for going to sleep.
+  /// No deadline is earlier than this; kForever when nothing is armed. Exact when few timers lie before the next
+  /// deadline's slot; else the time at which the next occupied slot has to be looked at. For going to sleep: looks at
+  /// occupied slots only.
   [[nodiscard]] Instant next_deadline() {
     if (armed_ == 0) return kForever;
     Instant best = kForever;
-    for (unsigned i = 0; i < kSlots; ++i) {
-      auto& slot = slots_[size_t(next_tick_ + i) % kSlots];
-      for (T* timer = slot.front(); timer != nullptr; timer = slot.after(*timer)) {
-        best = std::min(best, deadline_of(*timer));
+    unsigned looks = 0;
+    const unsigned first = unsigned(size_t(next_tick_) % kSlots);
+    for (const bool wrapped : {false, true}) {
+      const unsigned end = wrapped ? first : kSlots;
+      for (unsigned i = occupied_from(wrapped ? 0 : first); i < end; i = occupied_from(i + 1)) {
+        const int64_t tick = next_tick_ + int64_t((i + kSlots - first) % kSlots);
+        if (!jumped_ && looks >= kLooksMax) return std::min(best, Instant{tick * kTick});
+        for (T* timer = slots_[i].front(); timer != nullptr; timer = slots_[i].after(*timer), ++looks)
+          best = std::min(best, deadline_of(*timer));
+        if (!jumped_ && tick_of(best) <= tick) return best;
       }
-      if (!jumped_ && best != kForever && tick_of(best) <= next_tick_ + int64_t(i)) break;
     }
     return best;
   }
@@ -92,16 +102,28 @@ class Wheel {
   template <class F>
   void for_each(F&& look) {
     if (armed_ == 0) return;
-    for (auto& slot : slots_)
-      for (T* timer = slot.front(); timer != nullptr; timer = slot.after(*timer)) look(*timer);
+    for (unsigned i = occupied_from(0); i < kSlots; i = occupied_from(i + 1))
+      for (T* timer = slots_[i].front(); timer != nullptr; timer = slots_[i].after(*timer)) look(*timer);
   }
 
  private:
   static Instant deadline_of(const Timer& timer) { return timer.deadline; }
   static int64_t tick_of(Instant t) { return t.time_since_epoch() / kTick; }
+  /// The first occupied slot from this one on; kSlots when there is none.
+  [[nodiscard]] unsigned occupied_from(unsigned slot) const {
+    for (unsigned word = slot / 64; word < kWords; ++word) {
+      const uint64_t from = word == slot / 64 ? ~uint64_t{0} << (slot % 64) : ~uint64_t{0};
+      if (const uint64_t bits = occupied_[word] & from; bits != 0) return word * 64 + unsigned(std::countr_zero(bits));
+    }
+    return kSlots;
+  }
+
+  static constexpr unsigned kWords = (kSlots + 63) / 64;
+  static constexpr unsigned kLooksMax = 64;  // timers of later turns that next_deadline() looks at before it gives in
   std::array<List<T, WheelTag>, kSlots> slots_;
-  int64_t next_tick_ = 0;  // slots of earlier ticks hold nothing that is due
-  bool jumped_ = false;    // advance() skipped ticks and ran out of budget: any slot may hold what is due
+  std::array<uint64_t, kWords> occupied_{};  // a bit for each slot that holds a timer
+  int64_t next_tick_ = 0;                    // slots of earlier ticks hold nothing that is due
+  bool jumped_ = false;  // advance() skipped ticks and ran out of budget: any slot may hold what is due
   uint32_t armed_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "dataplane/base/rng.h"
@@ -90,6 +91,44 @@ TEST(Wheel, random_use_matches_a_model) {
       });
       ASSERT_EQ(fired, std::min(due, budget)) << "seed " << seed << " round " << round;
     }
+  }
+}
+
+// Goal: who sleeps until next_deadline() again and again wakes at each deadline, and for nothing but once in a while.
+// Method: thousands of timers, most of them further away than one turn of the wheel, against a sorted list.
+TEST(Wheel, next_deadline_of_thousands_is_never_late_and_seldom_early) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Rng rng(seed);
+    Wheel<TestTimer> wheel;
+    std::vector<TestTimer> timers(rng.one_in(2) ? 5000 : 50);
+    std::multiset<Instant> model;
+    Instant now = at(Duration{int64_t(rng.below(1'000'000'000))});
+    wheel.advance(now, 1, [](TestTimer&) {});
+    for (TestTimer& timer : timers) {
+      const Instant deadline = now + Duration{int64_t(rng.below(150'000'000'000))};
+      wheel.arm(timer, deadline);
+      model.insert(deadline);
+    }
+    const Instant end = now + 200s;
+    unsigned wakes = 0, fired = 0;
+    while (wheel.armed() > 0 && now < end) {
+      const Instant next = wheel.next_deadline();
+      ASSERT_LE(next, *model.begin()) << "too late";
+      ASSERT_GT(next, now) << "no sleep at all";
+      if (timers.size() == 50) {
+        ASSERT_EQ(next, *model.begin()) << "of few timers none wakes for nothing";
+      }
+      now = next;
+      ++wakes;
+      fired += wheel.advance(now, UINT32_MAX, [&](TestTimer& timer) {
+        ASSERT_LE(*model.begin(), now);
+        (void)timer;
+        model.erase(model.begin());
+      });
+    }
+    EXPECT_EQ(fired, timers.size());
+    EXPECT_LE(wakes, fired + 150'000 / 16 + 1);
+    EXPECT_EQ(wheel.next_deadline(), kForever);
   }
 }
 
