@@ -80,6 +80,13 @@ void DiscoveryDriver::discover(const std::vector<Nid>& nids, bool force, Done do
     ended();
   };
   for (size_t i = 0; i < nids.size(); ++i) {
+    if (nids[i].is_lo() || c_.nis->find(nids[i]) != nullptr) {  // this node: there is nobody to ask
+      batch->answers[i].multi_rail = true;
+      for (const wire::PingNi& one : info_.nis) batch->answers[i].nids.push_back(one.nid);
+      if (info_.nis.empty()) batch->answers[i].nids.push_back(kLoNid);
+      ended();
+      continue;
+    }
     auto ni = c_.peers->resolve(nids[i]);
     if (ni)
       wait(**ni, force, [tell, i](int32_t error) { tell(i, error); });

@@ -1,4 +1,5 @@
 // Whole nodes over a simulated network: what they make of each other, and that they come to rest.
+#include "control/discovery/driver.h"
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {
@@ -66,6 +67,22 @@ TEST(Node, pings_itself) {
   auto& a = rig.add({"10.0.0.1@tcp"});
   EXPECT_EQ(rig.text(rig.ping(a, "0@lo")), "10.0.0.1@tcp");
   EXPECT_EQ(rig.text(rig.ping(a, "10.0.0.1@tcp")), "10.0.0.1@tcp");
+  rig.stop_all();
+}
+
+// Goal: a node that is to discover itself answers with its NIDs, and is no peer of its own.
+TEST(Node, discovers_itself_without_a_peer) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp", "10.0.0.2@tcp", "10.1.0.1@o2ib"});
+  for (const char* self : {"0@lo", "10.0.0.1@tcp", "10.0.0.2@tcp", "10.1.0.1@o2ib"}) {
+    std::vector<DiscoverAnswer> answers;
+    a.node->control().discovery->discover({nid(self)}, true, [&](auto got) { answers = std::move(got); });
+    ASSERT_TRUE(rig.run_until([&] { return !answers.empty(); })) << self;
+    EXPECT_EQ(answers[0].error, 0) << self;
+    EXPECT_TRUE(answers[0].multi_rail) << self;
+    EXPECT_EQ(answers[0].nids, (std::vector<Nid>{nid("10.0.0.1@tcp"), nid("10.0.0.2@tcp"), nid("10.1.0.1@o2ib")}));
+  }
+  EXPECT_TRUE(a.node->control().peers->peers().empty());
   rig.stop_all();
 }
 
