@@ -41,6 +41,9 @@ class Chooser {
     const bool reached = dst || dst_local || view_.routes->find(request_.dst.net()) != nullptr;
     if (request_.discovers() && reached && (!dst || !dst.peer->up_to_date)) return park(request_.dst, bool(dst));
     if (!request_.src.is_any() && !(request_.response && source_gone())) return from_fixed(dst);
+    if (request_.forward && dst_local && dst && may_take_another_rail(dst)) {
+      if (const PathChoice direct = over_rails(*dst.peer); direct.kind == PathKind::kPath) return direct;
+    }
     const bool rails = dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward;
     if (rails) {
       if (const PathChoice direct = over_rails(*dst.peer); direct.kind == PathKind::kPath) return direct;
@@ -51,7 +54,32 @@ class Chooser {
     return to_exactly(dst);
   }
 
+  PathChoice over_hop(const Nid& nid) {
+    const PeerRef hop = view_.peers->find(nid);
+    const NetView* net = view_.local->net(nid.net());
+    const bool is_last = view_.local->net(request_.dst.net()) != nullptr;
+    const auto is_dst = [&] { return nid == request_.dst || view_.peers->find(request_.dst).peer == hop.peer; };
+    const bool gone = !hop || hop.ni().slice == nullptr || hop.ni().down || net == nullptr;
+    if (gone || !(is_last ? is_dst() : hop.peer->router)) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    const NiView* ni = best_ni(*net, hop.ni());
+    if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
+    PathChoice choice = path(*ni, *hop.peer, hop.ni(), is_last ? nid : request_.dst);
+    choice.routed = !is_last;
+    return choice;
+  }
+
  private:
+  /// At the last router: only an NI that is ill is not what the sender means, and only between multi-rail peers
+  /// (docs/wire/lnet.md §8.2).
+  [[nodiscard]] bool may_take_another_rail(const PeerRef& dst) const {
+    if (!dst.peer->multi_rail || (!dst.ni().down && dst.ni().health == kHealthMax)) return false;
+    const PeerRef origin = view_.peers->find(request_.origin);
+    return origin && origin.peer->multi_rail;
+  }
+  /// A router drops what would go to an NI that is down: there it ranks last.
+  [[nodiscard]] uint16_t health_of(const PeerNiView& ni) const {
+    return request_.forward && ni.down ? uint16_t(0) : ni.health;
+  }
   /// A response comes from the NI that was asked, unless that one is being deleted: then from another (decision 32).
   [[nodiscard]] bool source_gone() const {
     const NiView* ni = view_.local->ni(request_.src);
@@ -127,9 +155,9 @@ class Chooser {
     return false;
   }
 
-  [[nodiscard]] static uint16_t peer_net_health(const PeerView& peer, const PeerNetView& net) {
+  [[nodiscard]] uint16_t peer_net_health(const PeerView& peer, const PeerNetView& net) const {
     uint16_t health = 0;
-    for (uint32_t i = 0; i < net.count; ++i) health = std::max(health, peer.nis[net.first + i].health);
+    for (uint32_t i = 0; i < net.count; ++i) health = std::max(health, health_of(peer.nis[net.first + i]));
     return health;
   }
   [[nodiscard]] uint16_t local_net_health(const NetView& net) const {
@@ -222,7 +250,7 @@ class Chooser {
     return false;
   }
   const char* peer_ni_compare(const PeerNiView& a, const PeerNiView& b, const NiView* from) const {
-    if (a.health != b.health) return a.health > b.health ? "+health" : "-health";
+    if (const auto x = health_of(a), y = health_of(b); x != y) return x > y ? "+health" : "-health";
     if (a.priority != b.priority) return a.priority < b.priority ? "+UDSP priority" : "-UDSP priority";
     if (const bool x = prefers(a, from), y = prefers(b, from); x != y) return x ? "+preferred" : "-preferred";
     const int64_t x = a.slice->credits.gauge().get(), y = b.slice->credits.gauge().get();
@@ -279,20 +307,14 @@ class Chooser {
     return choice;
   }
 
-  /// A response goes back through the router that the request came through, if it is one of ours.
+  /// A response goes back through the router that the request came through, if any route names it as gateway, whatever
+  /// net that route leads to (docs/wire/lnet.md §6.5).
   PathChoice over_gateway_ni(const Nid& via, const NiView* from) {
     const PeerRef gateway = view_.peers->find(via);
     if (!gateway || (from != nullptr && from->nid.net() != via.net()))
       return error(-EHOSTUNREACH, LndStatus::kRemoteError);
-    if (!is_gateway(*gateway.peer) || gateway.ni().slice == nullptr)
-      return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    if (!gateway.peer->router || gateway.ni().slice == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
     return to_gateway(*gateway.peer, gateway.ni(), from, request_.dst);
-  }
-  [[nodiscard]] bool is_gateway(const PeerView& peer) const {
-    if (const RouteNetView* net = view_.routes->find(request_.dst.net()))
-      for (const RouteView& route : net->routes)
-        if (const PeerRef gateway = view_.peers->find(route.gateway); gateway && gateway.peer == &peer) return true;
-    return false;
   }
 
   /// Of the peer's NIs behind routes: best net, then best NI on it.
@@ -361,6 +383,10 @@ class Chooser {
 
 PathChoice choose_path(const ViewSet& view, const PathRequest& request, const PathContext& context) {
   return Chooser<NoRecorder>(view, request, context, NoRecorder{}).choose();
+}
+
+PathChoice path_over(const ViewSet& view, const PathRequest& request, const PathContext& context, const Nid& hop) {
+  return Chooser<NoRecorder>(view, request, context, NoRecorder{}).over_hop(hop);
 }
 
 }  // namespace ulnet

@@ -13,7 +13,8 @@ struct PathRequest {
   bool response = false;       ///< ACK or REPLY: dst exactly
   bool portal0 = false;        ///< PUT or GET to portal 0: never waits for discovery
   bool recovery = false;       ///< recovery ping: dst exactly
-  bool forward = false;        ///< for another node: header stays, dst exactly
+  bool forward = false;        ///< for another node: the header stays, and `dst` unless an ill NI has a better rail
+  Nid origin;                  ///< forward: who sent it first
   bool as_given = false;       ///< discovery of the peer has failed: it is not waited for
   uint32_t numa = UINT32_MAX;  ///< node of the payload's memory
   /// Does it wait until its peer is discovered (docs/wire/lnet.md §5.2)?
@@ -57,5 +58,9 @@ struct NoRecorder {
 };
 
 [[nodiscard]] PathChoice choose_path(const ViewSet& view, const PathRequest& request, const PathContext& context);
+/// The path of a forwarded message over the next hop that was chosen for it before. Errors: EHOSTUNREACH, ENETUNREACH
+/// when that hop does not do any more; then choose_path() has to find another.
+[[nodiscard]] PathChoice path_over(const ViewSet& view, const PathRequest& request, const PathContext& context,
+                                   const Nid& hop);
 
 }  // namespace ulnet
