@@ -63,7 +63,7 @@ bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
   if (load_.empty()) load_.resize(deps_.workers);
   ni.id = PeerNiId{next_ni_++};
   ni.server = choose_worker(via);
-  ni.blocks = std::make_shared<PeerBlocks>(ni.id, ni.tx_credits, ni.rtr_credits, deps_.workers);
+  ni.blocks = std::make_shared<PeerBlocks>(ni.id, ni.nid, ni.tx_credits, ni.rtr_credits, deps_.workers);
   ni.baseline = {};
   ++load_[ni.server.value];
   by_id_[ni.id.value] = &ni;
@@ -438,6 +438,11 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
   view->multi_rail = peer.multi_rail();
   view->up_to_date = peer.up_to_date;
   view->router = is_gateway(peer);
+  if (view->router)
+    for (const wire::PingNi& one : peer.gateway.said) {
+      const auto known = nis_.find(one.nid);
+      if (known == nis_.end() || known->second->peer != &peer) view->other_nids.push_back(one.nid);
+    }
   const auto add = [&](const PeerNi& ni) {
     PeerNiView& one = view->nis.emplace_back();
     one.id = ni.id;

@@ -13,9 +13,12 @@ constexpr Duration kLookMax = 60s;
 
 }  // namespace
 
-PeerBlocks::PeerBlocks(PeerNiId id, int32_t tx_credits, int32_t rtr_credits, unsigned workers)
+PeerBlocks::PeerBlocks(PeerNiId id, const Nid& nid, int32_t tx_credits, int32_t rtr_credits, unsigned workers)
     : slice(id, tx_credits, rtr_credits), locals(std::make_unique<PeerLocal[]>(workers)), by_worker(workers) {
-  for (unsigned i = 0; i < workers; ++i) by_worker[i] = &locals[i];
+  for (unsigned i = 0; i < workers; ++i) {
+    by_worker[i] = &locals[i];
+    locals[i].nid = nid;
+  }
 }
 
 void PeerEnds::at(PeerNiId id, End& end, Instant when) {

@@ -15,7 +15,7 @@ namespace ulnet {
 
 /// What workers own of a peer NI: its slice on the serving worker, and what each worker keeps of it.
 struct PeerBlocks {
-  PeerBlocks(PeerNiId id, int32_t tx_credits, int32_t rtr_credits, unsigned workers);
+  PeerBlocks(PeerNiId id, const Nid& nid, int32_t tx_credits, int32_t rtr_credits, unsigned workers);
   PeerSlice slice;
   std::unique_ptr<PeerLocal[]> locals;
   std::vector<PeerLocal*> by_worker;

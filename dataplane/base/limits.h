@@ -36,6 +36,12 @@ inline constexpr uint32_t kEqEventsMax = 1u << 20;   ///< events of one polled q
 inline constexpr uint32_t kSubmitterSlotsMax = 1u << 20;   ///< ops, MDs, event queues of one submitter, each
 inline constexpr uint32_t kSubmitterBlocksMax = 1u << 16;  ///< long segment lists of one submitter
 
+// One worker of a router in a chain of routers
+inline constexpr uint32_t kLoopSightsKept = 4096;  ///< messages that it remembers; a power of two
+inline constexpr unsigned kLoopSightsMax = 16;     ///< how often a message may come before it counts as circling
+inline constexpr unsigned kLoopSightsAnonymousMax = 1024;  ///< the same for PUTs without a handle to answer
+inline constexpr Duration kLoopSightGap = 10s;             ///< a message that comes later than this counts as new
+
 // One engine or Host thread
 inline constexpr uint32_t kUringSubmissionsMax =
     1024;  ///< entries of an io_uring's submission queue; full = early enter

@@ -90,7 +90,7 @@ void fail_message(Worker& w, Message& m, int32_t error, LndStatus health) {
     case MsgKind::kForward:
       w.counters[Stat::kDropCount].add();
       w.counters[Stat::kDropLength].add(m.tx.header.payload_length);
-      w.counters[Drop::kNoRoute].add();
+      w.counters[forward_drop_reason(error)].add();
       return forward_end(w, m);
   }
 }

@@ -71,7 +71,7 @@ struct Message : Linked<MsgTag>, Linked<MdOpsTag>, Timer, EventSource, Posted {
   PeerSlice* from = nullptr;       ///< holds a router credit there
   PeerLocal* hop = nullptr;        ///< counted in its buffers_held
   PeerLocal* leased = nullptr;     ///< counted in its leases while lease_out; null: loopback
-  Nid from_nid;
+  Nid parked_for;                  ///< kParked: the NID that control looks up
 };
 
 }  // namespace ulnet

@@ -181,7 +181,7 @@ void count_result(Worker& w, const Message& m) {
 
 void lease_out(Worker& w, Message& m, const PathChoice& choice) {
   Tx& tx = m.tx;
-  tx.header.dest_nid = m.kind == MsgKind::kForward ? tx.header.dest_nid : choice.dest;
+  tx.header.dest_nid = choice.dest;
   if (m.kind != MsgKind::kForward) tx.header.src_nid = choice.src;
   tx.result = {};
   tx.stage = 0;
@@ -224,7 +224,7 @@ void park_refused(Worker& w, Message& m) {
 
 void park(Worker& w, Message& m, const Nid& nid, bool discover) {
   m.phase = MsgPhase::kParked;
-  m.from_nid = nid;  // where it waits
+  m.parked_for = nid;
   w.counters[TurnStat::kParked].add();
   switch (w.parked.park(nid, m)) {
     case Parked::Result::kWaiting: return;
@@ -258,17 +258,23 @@ void run_op(Worker& w, Submitter& submitter, const Op& op) {
   }
 }
 
-void send_message(Worker& w, Message& m, bool as_given) {
+namespace {
+
+PathChoice path_of(Worker& w, const Message& m, bool as_given) {
   PathRequest request;
   request.as_given = as_given;
   request.src = m.want_src;
   request.dst = m.want_dst;
   request.via = m.via;
   request.response = m.kind == MsgKind::kInPut || m.kind == MsgKind::kInGet;
-  request.forward = m.kind == MsgKind::kForward;
-  request.portal0 = m.event.portal == 0 && !request.forward;
-  const PathContext context{w.id, w.route_sequences.data(), uint32_t(w.route_sequences.size())};
-  const PathChoice choice = choose_path(*w.view, request, context);
+  request.portal0 = m.event.portal == 0;
+  return choose_path(*w.view, request, path_context(w));
+}
+
+}  // namespace
+
+void send_message(Worker& w, Message& m, bool as_given) {
+  const PathChoice choice = m.kind == MsgKind::kForward ? forward_path(w, m) : path_of(w, m, as_given);
   switch (choice.kind) {
     case PathKind::kPath:
     case PathKind::kLoopback: return lease_out(w, m, choice);
@@ -319,7 +325,7 @@ void operation_expired(Worker& w, Message& m) {
   w.counters[Stat::kResponseTimeoutCount].add();
   if (m.error == 0) m.error = -ETIMEDOUT;
   if (m.phase == MsgPhase::kParked) {
-    w.parked.leave(m.from_nid, m);
+    w.parked.leave(m.parked_for, m);
     m.phase = MsgPhase::kActive;
   }
   if (m.receiving) divert_receive(w, m);

@@ -49,11 +49,12 @@ struct alignas(kCacheLine) PeerSlice {
 /// What each worker keeps of a peer NI it sends to, whoever serves it: its own rotation, and how much of its router
 /// buffers that next hop holds.
 struct alignas(kCacheLine) PeerLocal {
+  Nid nid;                                                ///< of the peer NI; constant
   LatencyCounters get_rtt, put_ack;                       ///< of operations at home on this worker
   Gauge sequence;                                         ///< when this worker last chose it (docs/wire/lnet.md §6.3)
   uint32_t leases = 0;                                    ///< leases of messages at home here that name it
   std::array<uint32_t, kRouterPools> buffers_held{};      ///< router buffers of this worker whose next hop it is
-  std::array<List<RxSlot, RxTag>, kRouterPools> waiting;  ///< receives held because it holds half a pool
+  std::array<List<RxSlot, RxTag>, kRouterPools> waiting;  ///< receives held because it has its share of a pool
   Owed answer;                                            ///< kPeerAnswer: to the newest kPeerAsk
 };
 

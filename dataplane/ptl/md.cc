@@ -25,7 +25,7 @@ void md_unlink(Worker& w, Md& md, int32_t status) {
     const bool in_vain = m->kind == MsgKind::kGet || (m->kind == MsgKind::kPut && m->want_ack);
     if (in_vain && m->lease_out && !m->responded) recall_lease(w, *m);  // its answer is not awaited any more
     if (m->phase == MsgPhase::kParked) {
-      w.parked.leave(m->from_nid, *m);
+      w.parked.leave(m->parked_for, *m);
       m->phase = MsgPhase::kActive;
       if (m->kind == MsgKind::kInGet)
         fail_message(w, *m, -ECANCELED, LndStatus::kOk);

@@ -1,7 +1,9 @@
 #include "dataplane/route/forward.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "dataplane/msg/flow.h"
-#include "dataplane/select/path.h"
 
 namespace ulnet {
 namespace {
@@ -21,9 +23,10 @@ RxVerdict held(Worker& w, RxSlot& slot) {
   return RxVerdict::kHold;
 }
 
-/// No next hop may hold more than half of a pool, or one that is slow would stop all the others.
+/// No next hop may hold more buffers than are free, or a few that are slow would stop all the others. One that holds
+/// none waits for the pool, not for its own buffers.
 bool hop_is_full(const Worker& w, const PeerLocal* hop, unsigned pool) {
-  return hop != nullptr && hop->buffers_held[pool] * 2 >= std::max(w.pools[pool].total, 2u);
+  return hop != nullptr && hop->buffers_held[pool] > 0 && hop->buffers_held[pool] >= w.pools[pool].free.size();
 }
 
 void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal* hop) {
@@ -33,7 +36,7 @@ void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal* hop) {
   m.receive_worker = uint8_t(w.id.value);
   m.buffer = &buffer;
   m.from = slot.from;
-  m.from_nid = slot.from_nid;
+  buffer.sender = slot.from_nid;
   m.hop = hop;
   m.want_dst = slot.header.dest_nid;
   m.tx.header = slot.header;
@@ -96,6 +99,28 @@ void serve_waiting(Worker& w, RouterPool& pool) {
   }
 }
 
+/// A next hop has returned a buffer: receives that wait for its share get buffers.
+void serve_hop(Worker& w, PeerLocal& hop, unsigned pool) {
+  while (!hop.waiting[pool].empty() && !hop_is_full(w, &hop, pool)) {
+    RxSlot& slot = *hop.waiting[pool].pop_front();
+    slot.core_state = kHasCredit;
+    const RxVerdict verdict = admit(w, slot);
+    if (verdict == RxVerdict::kHold) return;  // it waits for a buffer now
+    slot_answer(w, slot, verdict);
+  }
+}
+
+/// The buffer of `m` counts for this next hop from now on.
+void charge(Worker& w, Message& m, PeerLocal& hop) {
+  if (m.hop == &hop) return;
+  const unsigned pool = m.buffer->block->pool;
+  PeerLocal* before = std::exchange(m.hop, &hop);
+  ++hop.buffers_held[pool];
+  if (before == nullptr) return;
+  --before->buffers_held[pool];
+  serve_hop(w, *before, pool);
+}
+
 /// Takes a held receive out of whatever it waits for and drops it; a credit it holds is passed on.
 void give_up(Worker& w, RxSlot& slot, Drop reason) {
   const unsigned pool = pool_of(slot);
@@ -117,9 +142,43 @@ void give_up(Worker& w, RxSlot& slot, Drop reason) {
   if (has_credit) release_credit(w, *from);
 }
 
-bool came_from(const Worker& w, const PathChoice& choice, const Nid& from_nid) {
-  const PeerRef from = w.view->peers->find(from_nid);
-  return choice.hop->nid == from_nid || (from && from.peer == choice.hop_peer);
+/// Did the message come from the node that it would go to? A gateway that is not discovered is one peer for each of
+/// its NIDs; then its own list says which others it has.
+bool came_from(const Worker& w, const PathChoice& choice, const Nid& sender) {
+  if (choice.hop->nid == sender) return true;
+  const PeerRef from = w.view->peers->find(sender);
+  if (from && from.peer == choice.hop_peer) return true;
+  const std::vector<Nid>& others = choice.hop_peer->other_nids;
+  return choice.routed && std::find(others.begin(), others.end(), sender) != others.end();
+}
+
+/// Does a message that came through a router, and goes on to another, circle? Looks at headers only, so once for each
+/// time that it comes.
+bool circles(Worker& w, const wire::Header& header, const Nid& sender) {
+  if (header.src_nid == sender) return false;  // its first router
+  return w.view->local->ni(header.src_nid) != nullptr || w.loop_watch.circles(header, w.now);
+}
+
+PathRequest forward_request(const wire::Header& header, const Nid& dst) {
+  PathRequest request;
+  request.dst = dst;
+  request.forward = true;
+  request.origin = header.src_nid;
+  return request;
+}
+
+/// The next hop, and the route to it, have had their turn.
+void note_turn(Worker& w, const PathChoice& choice) {
+  choice.hop->locals[w.id.value]->sequence.set(++w.sequence);
+  if (choice.route != nullptr && choice.route->id < w.route_sequences.size())
+    w.route_sequences[choice.route->id] = ++w.route_sequence;
+}
+
+PathChoice refused(int32_t error) {
+  PathChoice choice;
+  choice.error = error;
+  choice.health = LndStatus::kOk;
+  return choice;
 }
 
 }  // namespace
@@ -140,11 +199,8 @@ bool forward_waits_for(Worker& w, const PeerLocal& hop) {
 
 RxVerdict forward_header(Worker& w, RxSlot& slot) {
   if (w.pools[pool_of(slot)].total == 0) return drop_receive(w, slot, Drop::kRouterShutdown);
-  PathRequest request;
-  request.dst = slot.header.dest_nid;
-  request.forward = true;
-  const PathContext context{w.id, w.route_sequences.data(), uint32_t(w.route_sequences.size())};
-  const PathChoice choice = choose_path(*w.view, request, context);
+  const PathRequest request = forward_request(slot.header, slot.header.dest_nid);
+  const PathChoice choice = choose_path(*w.view, request, path_context(w));
   PeerLocal* hop = nullptr;
   switch (choice.kind) {
     case PathKind::kError:
@@ -153,9 +209,11 @@ RxVerdict forward_header(Worker& w, RxSlot& slot) {
     case PathKind::kLoopback: return RxVerdict::kProtocolError;
     case PathKind::kPark: break;  // control will know the next hop when the payload is here
     case PathKind::kPath:
-      if (came_from(w, choice, slot.from_nid)) return drop_receive(w, slot, Drop::kRouteLoop);
+      if (came_from(w, choice, slot.from_nid) || (choice.routed && circles(w, slot.header, slot.from_nid)))
+        return drop_receive(w, slot, Drop::kRouteLoop);
       if (choice.hop->down) return drop_receive(w, slot, Drop::kNextHopDown);
       hop = choice.hop->locals[w.id.value];
+      note_turn(w, choice);
       break;
   }
   slot.core_wait = hop;
@@ -174,6 +232,23 @@ void forward_received(Worker& w, RxSlot& slot, Message& m, Completion how) {
   send_message(w, m);
 }
 
+PathChoice forward_path(Worker& w, Message& m) {
+  const PathRequest request = forward_request(m.tx.header, m.want_dst);
+  PathChoice choice;
+  if (m.hop != nullptr && m.retries == 0) choice = path_over(*w.view, request, path_context(w), m.hop->nid);
+  if (choice.kind != PathKind::kPath) choice = choose_path(*w.view, request, path_context(w));
+  if (choice.kind == PathKind::kLoopback) return refused(-EHOSTUNREACH);
+  if (choice.kind != PathKind::kPath) return choice;
+  if (came_from(w, choice, m.buffer->sender)) return refused(-ELOOP);
+  if (choice.hop->down) return refused(-EHOSTDOWN);
+  charge(w, m, *choice.hop->locals[w.id.value]);
+  return choice;
+}
+
+Drop forward_drop_reason(int32_t error) {
+  return error == -ELOOP ? Drop::kRouteLoop : error == -EHOSTDOWN ? Drop::kNextHopDown : Drop::kNoRoute;
+}
+
 void forward_end(Worker& w, Message& m) {
   RouterBuffer& buffer = *m.buffer;
   RouterBlock& block = *buffer.block;
@@ -185,7 +260,7 @@ void forward_end(Worker& w, Message& m) {
   --block.out;
   --pool.out;
   if (!block.retiring) {
-    pool.free.push_back(buffer);
+    pool.free.push_front(buffer);
   } else if (block.out == 0) {
     pool.blocks.remove(block);
     block.retired.msg.object = &block;
@@ -194,13 +269,7 @@ void forward_end(Worker& w, Message& m) {
   if (hop != nullptr) --hop->buffers_held[pool_index];
   pool.note();
   serve_waiting(w, pool);
-  while (hop != nullptr && !hop->waiting[pool_index].empty() && !hop_is_full(w, hop, pool_index)) {
-    RxSlot& slot = *hop->waiting[pool_index].pop_front();
-    slot.core_state = kHasCredit;
-    const RxVerdict verdict = admit(w, slot);
-    if (verdict == RxVerdict::kHold) break;  // it waits for a buffer now
-    slot_answer(w, slot, verdict);
-  }
+  if (hop != nullptr) serve_hop(w, *hop, pool_index);
   release_credit(w, from);
 }
 

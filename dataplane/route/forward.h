@@ -1,15 +1,28 @@
 // Forwarding: a message that is not for this node, through a router buffer to its next hop. Holds receives back when
-// the sender has used up its router credits, the next hop holds half the pool, or the pool is empty. Source:
-// docs/wire/lnet.md §8.
+// the sender has used up its router credits, the next hop has its share of the pool, or the pool is empty. A next hop
+// may hold as many buffers as are free: one that is slow gets half of a pool, two get a third each, and so on, so that
+// some are left for the others. The next hop is chosen when the header comes, and its buffer is charged to that hop.
+// Source: docs/wire/lnet.md §8.
 #pragma once
+#include "dataplane/select/path.h"
 #include "dataplane/worker/worker.h"
 
 namespace ulnet {
+
+/// This worker's part in choosing a path.
+[[nodiscard]] inline PathContext path_context(const Worker& w) {
+  return {w.id, w.route_sequences.data(), uint32_t(w.route_sequences.size())};
+}
 
 /// Decides about a header that is not for this node. Requires routing not disabled.
 [[nodiscard]] RxVerdict forward_header(Worker& w, RxSlot& slot);
 /// Its payload is in the buffer, or the connection broke.
 void forward_received(Worker& w, RxSlot& slot, Message& m, Completion how);
+/// Its path: over the hop that it is charged to, or, when that one does not do any more, over another, to which the
+/// charge moves then. Errors: ELOOP, EHOSTDOWN, and those of choose_path().
+[[nodiscard]] PathChoice forward_path(Worker& w, Message& m);
+/// What a message is dropped for when forward_path() gave this error.
+[[nodiscard]] Drop forward_drop_reason(int32_t error);
 /// It has been sent, or failed: buffer and credit go to who waits.
 void forward_end(Worker& w, Message& m);
 /// A peer NI served here has so many router credits from now on: those who wait for one may get it.

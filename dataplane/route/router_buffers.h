@@ -29,6 +29,7 @@ struct RouterBuffer : Linked<struct RouterBufferTag> {
   Message message;
   Segment segment;
   RouterBlock* block = nullptr;
+  Nid sender;  ///< the node or router that the message came from
 };
 
 /// Buffers that came and go together.
@@ -44,7 +45,7 @@ struct RouterBlock : Linked<struct RouterBlockTag> {
 
 /// One worker's pool of one size.
 struct RouterPool {
-  List<RouterBuffer, RouterBufferTag> free;
+  List<RouterBuffer, RouterBufferTag> free;  ///< LIFO: the buffer that was used last is warm
   List<RouterBlock, RouterBlockTag> blocks;
   List<RxSlot, RxTag> waiting;  ///< receives held until a buffer is free
   uint32_t total = 0;           ///< buffers of blocks that are not retiring

@@ -86,8 +86,9 @@ struct PeerView {
   std::vector<PeerNiView> nis;
   std::vector<PeerNetView> nets;
   bool multi_rail = false;
-  bool up_to_date = true;  ///< false: a send parks and asks control first (docs/wire/lnet.md §5.2)
-  bool router = false;
+  bool up_to_date = true;       ///< false: a send parks and asks control first (docs/wire/lnet.md §5.2)
+  bool router = false;          ///< a route names one of its NIDs as gateway
+  std::vector<Nid> other_nids;  ///< of a router: NIDs that its node has by its own word, and this peer has not
   [[nodiscard]] const Nid& primary() const { return nis.front().nid; }
   [[nodiscard]] const PeerNetView* net(Net n) const {
     for (const PeerNetView& view : nets)

@@ -15,6 +15,7 @@
 #include "dataplane/peer/parked.h"
 #include "dataplane/peer/slices.h"
 #include "dataplane/ptl/portal.h"
+#include "dataplane/route/loop_watch.h"
 #include "dataplane/route/router_buffers.h"
 #include "dataplane/worker/inbox.h"
 #include "dataplane/worker/submitter.h"
@@ -77,6 +78,7 @@ class Worker final : public LndCore {
   Parked parked;
   std::array<Portal, kPortalCount> portals;
   std::array<RouterPool, kRouterPools> pools;
+  LoopWatch loop_watch;                  ///< of what goes on to another router
   List<RxSlot, RxTag> wait_message;      ///< receives held because `incoming` was empty
   List<RxSlot, PostTag> ready_slots;     ///< held receives whose verdict is set: resumed by drain_local()
   List<RxSlot, HeldTag> held_router;     ///< held for a router credit or buffer, oldest first

@@ -43,6 +43,7 @@ PeerSlice& Bench::add_peer(const Nid& nid, WorkerId server) {
       std::make_unique<PeerSlice>(PeerNiId{uint32_t(100 + peers_.size())}, options_.peer_credits, options_.rtr_credits);
   for (unsigned i = 0; i < options_.workers; ++i) {
     memory.locals.push_back(std::make_unique<PeerLocal>());
+    memory.locals.back()->nid = nid;
     memory.pointers.push_back(memory.locals.back().get());
   }
   servers_[nid] = server;
@@ -84,6 +85,26 @@ void Bench::add_router_buffers(WorkerId worker, std::array<uint32_t, kRouterPool
   }
 }
 
+void Bench::Published::enter(const Nid& nid, PeerRef ref) {
+  const uint64_t hash = nid.hash();
+  const auto*& limb = table.limbs[PeerTable::child(hash, 0)];
+  if (limb == nullptr) {
+    limbs.push_back(std::make_unique<PeerTable::Limb>());
+    limb = limbs.back().get();
+  }
+  const auto*& branch = const_cast<PeerTable::Limb*>(limb)->branches[PeerTable::child(hash, 1)];
+  if (branch == nullptr) {
+    branches.push_back(std::make_unique<PeerTable::Branch>());
+    branch = branches.back().get();
+  }
+  const auto*& leaf = const_cast<PeerTable::Branch*>(branch)->leaves[PeerTable::child(hash, 2)];
+  if (leaf == nullptr) {
+    leaves.push_back(std::make_unique<PeerTable::Leaf>());
+    leaf = leaves.back().get();
+  }
+  const_cast<PeerTable::Leaf*>(leaf)->entries.push_back({nid, ref});
+}
+
 void Bench::publish() {
   auto p = std::make_unique<Published>();
   for (Ni& ni : nis_) {
@@ -96,35 +117,31 @@ void Bench::publish() {
     p->local.nets.push_back({ni.nid.net(), kNoPriority, uint32_t(p->local.nis.size()), 1});
     p->local.nis.push_back(view);
   }
-  for (auto& [nid, memory] : peers_) {
-    auto peer = std::make_unique<PeerView>();
-    PeerNiView ni;
-    ni.id = memory.slice->id;
-    ni.nid = nid;
-    ni.server = servers_[nid];
-    ni.slice = memory.slice.get();
-    ni.locals = memory.pointers.data();
-    peer->nis.push_back(ni);
-    peer->nets.push_back({nid.net(), kNoPriority, 0, 1});
-    const uint64_t hash = nid.hash();
-    const auto*& limb = p->table.limbs[PeerTable::child(hash, 0)];
-    if (limb == nullptr) {
-      p->limbs.push_back(std::make_unique<PeerTable::Limb>());
-      limb = p->limbs.back().get();
+  std::map<Nid, PeerView*> views;  // by primary NID
+  for (const bool rails : {false, true})
+    for (auto& [nid, memory] : peers_) {
+      const auto primary = primaries_.find(nid);
+      if ((primary != primaries_.end()) != rails) continue;
+      PeerView*& peer = views[rails ? primary->second : nid];
+      if (peer == nullptr) peer = p->peers.emplace_back(std::make_unique<PeerView>()).get();
+      PeerNiView ni;
+      ni.id = memory.slice->id;
+      ni.nid = nid;
+      ni.server = servers_[nid];
+      ni.slice = memory.slice.get();
+      ni.locals = memory.pointers.data();
+      if (health_.contains(nid)) ni.health = health_[nid];
+      ni.down = down_[nid];
+      if (peer->nets.empty() || peer->nets.back().net != nid.net())
+        peer->nets.push_back({nid.net(), kNoPriority, uint32_t(peer->nis.size()), 0});
+      ++peer->nets.back().count;
+      peer->nis.push_back(ni);
+      peer->multi_rail = rails;
+      for (const RouteNetView& net : route_table_.nets)
+        for (const RouteView& route : net.routes) peer->router |= route.gateway == nid;
     }
-    const auto*& branch = const_cast<PeerTable::Limb*>(limb)->branches[PeerTable::child(hash, 1)];
-    if (branch == nullptr) {
-      p->branches.push_back(std::make_unique<PeerTable::Branch>());
-      branch = p->branches.back().get();
-    }
-    const auto*& leaf = const_cast<PeerTable::Branch*>(branch)->leaves[PeerTable::child(hash, 2)];
-    if (leaf == nullptr) {
-      p->leaves.push_back(std::make_unique<PeerTable::Leaf>());
-      leaf = p->leaves.back().get();
-    }
-    const_cast<PeerTable::Leaf*>(leaf)->entries.push_back({nid, {peer.get(), 0}});
-    p->peers.push_back(std::move(peer));
-  }
+  for (auto& [primary, peer] : views)
+    for (uint32_t i = 0; i < peer->nis.size(); ++i) p->enter(peer->nis[i].nid, {peer, i});
   p->routes = route_table_;
   p->portals = portal_table_;
   p->set.epoch = Epoch{published_.size() + 1};

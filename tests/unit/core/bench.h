@@ -186,6 +186,14 @@ class Bench {
   };
   /// A single-NI peer served by `server`.
   PeerSlice& add_peer(const Nid& nid, WorkerId server = WorkerId{0});
+  /// From the next publish() on, `nid` (a peer so far) is a rail of the multi-rail peer whose primary NID is given.
+  void join(const Nid& primary, const Nid& nid) { primaries_[nid] = primary; }
+  void set_health(const Nid& nid, uint16_t health) { health_[nid] = health; }
+  void set_down(const Nid& nid, bool down) { down_[nid] = down; }
+  [[nodiscard]] PeerLocal& local(const Nid& nid, WorkerId worker = WorkerId{0}) {
+    return *peers_.at(nid).locals[worker.value];
+  }
+  [[nodiscard]] PeerSlice& slice(const Nid& nid) { return *peers_.at(nid).slice; }
   void add_route(Net remote, const Nid& gateway);
   void open_portal(uint32_t index, WorkerId home, bool lazy = false, PortalMode mode = PortalMode::kSingle);
   void set_peer_credits(int32_t credits) { options_.peer_credits = credits; }
@@ -226,6 +234,9 @@ class Bench {
   std::vector<Ni> nis_;
   std::map<Nid, PeerMemory> peers_;
   std::map<Nid, WorkerId> servers_;
+  std::map<Nid, Nid> primaries_;  // of rails
+  std::map<Nid, uint16_t> health_;
+  std::map<Nid, bool> down_;
   RouteTable route_table_;
   PortalTable portal_table_;
   // Everything ever published stays until the end: retirement is another test's business.
@@ -239,6 +250,7 @@ class Bench {
     RouteTable routes;
     PortalTable portals;
     ViewSet set;
+    void enter(const Nid& nid, PeerRef ref);
   };
   std::vector<std::unique_ptr<Published>> published_;
   std::vector<std::unique_ptr<Submitter>> submitters_;

@@ -1,6 +1,8 @@
 // Forwarding on the bench: router credits, buffer pools, the half-pool rule, drops by name.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/unit/core/bench.h"
 
 namespace ulnet::test {
@@ -165,6 +167,220 @@ TEST_F(ForwardTest, replies_go_back_through_the_router_that_the_request_came_thr
     EXPECT_EQ(bench.lnd().sent[0]->header.src_nid, tcp(1));
     finish_all();
   }
+}
+
+// A net that only one of the peer's rails has a route to: the answer goes the way that the request came.
+TEST_F(ForwardTest, a_reply_to_a_net_without_a_route_goes_back_over_the_gateway_that_the_request_came_over) {
+  const Nid far = Nid::v4(Net::of(NetType::kO2ib, 0), 5);
+  bench.add_peer(tcp(3));
+  bench.add_route(Net::of(NetType::kTcp, 9), tcp(2));  // a gateway, though to another net
+  bench.open_portal(9, WorkerId{0});
+  bench.publish();
+  Submitter& s = bench.submitter(WorkerId{0});
+  std::array<std::byte, 64> memory{};
+  Segment segment{memory.data(), 64};
+  const MdHandle md = *s.md_bind({.segments = {&segment, 1}, .options = kMdGet | kMdTruncate});
+  ASSERT_TRUE(s.me_attach(PortalIndex{9}, {}, 1, 0, MePosition::kTail, md));
+  bench.settle();
+  bench.inject(get_header(tcp(1), far, 9, 1, 64), tcp(2));
+  bench.settle();
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  EXPECT_EQ(bench.lnd().sent[0]->next_hop, tcp(2));
+  EXPECT_EQ(bench.lnd().sent[0]->header.dest_nid, far);
+  finish_all();
+  bench.inject(get_header(tcp(1), far, 9, 1, 64), tcp(3));
+  bench.settle();
+  EXPECT_TRUE(bench.lnd().sent.empty()) << "no route names this one as gateway";
+  EXPECT_EQ(drops(Drop::kNoRoute), 1u);
+}
+
+// docs/wire/lnet.md §8.2: only between multi-rail peers, and only when the NI that is named is not healthy.
+TEST_F(ForwardTest, the_last_router_takes_another_ni_of_a_multi_rail_peer_when_the_named_one_is_ill) {
+  bench.add_peer(tcp(3));
+  bench.join(tcp1(2), tcp1(3));
+  bench.join(tcp(2), tcp(3));
+  const auto next_hop = [&](const Nid& by) {
+    bench.publish();
+    RxSlot& slot = bench.inject(put_header(tcp1(2), by, 9, 1, 0), by);
+    (void)slot;
+    bench.settle();
+    EXPECT_EQ(bench.lnd().sent.size(), 1u);
+    const Tx& tx = *bench.lnd().sent.at(0);
+    EXPECT_EQ(tx.header.dest_nid, tx.next_hop);
+    const Nid hop = tx.next_hop;
+    finish_all();
+    return hop;
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(next_hop(tcp(2)), tcp1(2)) << "healthy: exactly as named";
+  bench.set_health(tcp1(2), 900);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(next_hop(tcp(2)), tcp1(3));
+  bench.set_health(tcp1(3), 800);
+  EXPECT_EQ(next_hop(tcp(2)), tcp1(2)) << "the healthier one";
+  bench.set_down(tcp1(2), true);
+  EXPECT_EQ(next_hop(tcp(2)), tcp1(3)) << "what is down is dropped, so the other";
+  bench.set_down(tcp1(2), false);
+  bench.set_health(tcp1(3), kHealthMax);
+  bench.add_peer(tcp(4));
+  EXPECT_EQ(next_hop(tcp(4)), tcp1(2)) << "a sender that is not multi-rail names one NID and means it";
+}
+
+struct TwoGateways : ForwardTest {
+  TwoGateways() {
+    for (const Nid& gateway : gateways) bench.add_route(far.net(), gateway);
+    bench.publish();
+  }
+  [[nodiscard]] Nid charged() {
+    for (const Nid& gateway : gateways)
+      if (bench.local(gateway).buffers_held[2] > 0) return gateway;
+    return kAnyNid;
+  }
+  void payload_comes() {
+    bench.lnd().complete_rx(*bench.lnd().receiving.at(0), 0, 1);
+    bench.settle();
+  }
+  const Nid far = Nid::v4(Net::of(NetType::kTcp, 9), 1);
+  const std::array<Nid, 2> gateways{tcp1(2), tcp1(3)};
+};
+
+TEST_F(TwoGateways, the_one_that_a_buffer_is_charged_to_gets_the_message) {
+  for (int i = 0; i < 4; ++i) {
+    send(5000, far);
+    bench.settle();
+    const Nid hop = charged();
+    bench.slice(hop).tx_queued_bytes.add(1 << 20);  // chosen again, the other one would win
+    payload_comes();
+    ASSERT_EQ(bench.lnd().sent.size(), 1u);
+    EXPECT_EQ(bench.lnd().sent[0]->next_hop, hop);
+    EXPECT_EQ(bench.lnd().sent[0]->header.dest_nid, far);
+    finish_all();
+    bench.slice(hop).tx_queued_bytes.add(-(1 << 20));
+  }
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(TwoGateways, the_charge_moves_when_the_message_has_to_go_another_way) {
+  send(5000, far);
+  bench.settle();
+  const Nid hop = charged(), other = hop == gateways[0] ? gateways[1] : gateways[0];
+  bench.set_down(hop, true);
+  bench.publish();
+  payload_comes();
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  EXPECT_EQ(bench.lnd().sent[0]->next_hop, other);
+  EXPECT_EQ(bench.local(hop).buffers_held[2], 0u);
+  EXPECT_EQ(bench.local(other).buffers_held[2], 1u);
+  finish_all();
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(TwoGateways, what_was_no_loop_at_the_header_may_be_one_at_the_payload) {
+  bench.add_route(Net::of(NetType::kTcp, 8), tcp1(2));
+  bench.publish();
+  send(5000, Nid::v4(Net::of(NetType::kTcp, 8), 1));
+  bench.settle();
+  bench.join(tcp1(2), tcp(2));  // discovered meanwhile: the gateway is who sent it
+  bench.publish();
+  payload_comes();
+  EXPECT_TRUE(bench.lnd().sent.empty());
+  EXPECT_EQ(drops(Drop::kRouteLoop), 1u);
+  finish_all();
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(TwoGateways, a_gateway_that_fails_is_tried_again_over_the_other) {
+  bench.join(tcp1(2), tcp1(3));  // of several NIs of one peer another may work
+  bench.publish();
+  send(5000, far);
+  bench.settle();
+  payload_comes();
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  const Nid first = bench.lnd().sent[0]->next_hop;
+  bench.slice(first).tx_queued_bytes.add(1 << 20);
+  bench.lnd().complete_tx(*bench.lnd().sent[0], {-ECONNREFUSED, LndStatus::kRemoteDropped});
+  bench.settle();
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  const Nid second = bench.lnd().sent[0]->next_hop;
+  EXPECT_NE(second, first);
+  EXPECT_EQ(bench.local(first).buffers_held[2], 0u);
+  EXPECT_EQ(bench.local(second).buffers_held[2], 1u);
+  finish_all();
+  bench.slice(first).tx_queued_bytes.add(-(1 << 20));
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: slow next hops share a pool with all others, however many they are.
+TEST(ForwardShares, slow_next_hops_leave_buffers_to_the_others) {
+  Bench bench({.peer_credits = 64, .rtr_credits = 64, .routing = RoutingState::kEnabled});
+  bench.add_peer(tcp(2));
+  for (uint32_t i = 2; i < 6; ++i) bench.add_peer(tcp1(i));
+  bench.publish();
+  bench.add_router_buffers(WorkerId{0}, {16, 16, 4});
+  bench.settle();
+  for (uint32_t slow = 2; slow < 5; ++slow)
+    for (int i = 0; i < 16; ++i) bench.inject(put_header(tcp1(slow), tcp(2), 9, 1, 0), tcp(2));
+  bench.settle();
+  EXPECT_EQ(bench.local(tcp1(2)).buffers_held[0], 8u);
+  EXPECT_EQ(bench.local(tcp1(3)).buffers_held[0], 4u);
+  EXPECT_EQ(bench.local(tcp1(4)).buffers_held[0], 2u);
+  bench.inject(put_header(tcp1(5), tcp(2), 9, 1, 0), tcp(2));
+  bench.settle();
+  EXPECT_EQ(bench.local(tcp1(5)).buffers_held[0], 1u) << "one that is not slow goes through";
+  for (int i = 0; i < 100; ++i) {
+    bench.settle();
+    while (!bench.lnd().sent.empty()) bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+  }
+  bench.settle();
+  EXPECT_EQ(bench.worker().counters[Stat::kRouteCount].get(), 49u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// The buffer that was used last is in the cache still.
+TEST_F(ForwardTest, the_buffer_that_came_back_last_is_used_first) {
+  std::set<const std::byte*> used;
+  for (int i = 0; i < 6; ++i) {
+    send(5000);
+    bench.settle();
+    used.insert(bench.lnd().receiving.at(0)->into.segments[0].base);
+    finish_all();
+  }
+  EXPECT_EQ(used.size(), 1u);
+}
+
+// A chain of routers: this one cannot know that the next hops lead back to it, but sees the same message again.
+TEST_F(TwoGateways, a_message_that_comes_again_and_again_is_dropped) {
+  const Nid origin = Nid::v4(Net::of(NetType::kO2ib, 0), 5);
+  wire::Header circling = get_header(far, origin, 9, 1, 64);
+  wire::Header anonymous = put_header(far, origin, 9, 1, 0, 0, false);
+  const auto sights_until_dropped = [&](const wire::Header& header) {
+    const uint64_t before = drops(Drop::kRouteLoop);
+    for (int i = 1; i < 10000; ++i) {
+      bench.advance(1ms);
+      bench.inject(header, tcp(2));
+      finish_all();
+      if (drops(Drop::kRouteLoop) != before) return i;
+    }
+    return 0;
+  };
+  EXPECT_EQ(sights_until_dropped(circling), int(kLoopSightsMax) + 1);
+  EXPECT_EQ(sights_until_dropped(anonymous), int(kLoopSightsAnonymousMax) + 1)
+      << "PUTs that nobody answers may be alike without being the same";
+  const uint64_t before = drops(Drop::kRouteLoop);
+  for (uint64_t bits = 100; bits < 20000; ++bits) {
+    bench.inject(get_header(far, origin, 9, bits, 64), tcp(2));
+    if (bits % 64 == 0) finish_all();
+  }
+  finish_all();
+  EXPECT_EQ(drops(Drop::kRouteLoop), before) << "each but once";
+  for (unsigned i = 0; i < 3 * kLoopSightsMax; ++i) {
+    bench.advance(kLoopSightGap + 1ms);
+    bench.inject(get_header(far, origin, 9, 7, 64), tcp(2));
+    finish_all();
+  }
+  EXPECT_EQ(drops(Drop::kRouteLoop), before) << "a sender that tries again now and then";
+  bench.inject(get_header(far, tcp(1), 9, 7, 64), tcp(2));
+  finish_all();
+  EXPECT_EQ(drops(Drop::kRouteLoop), before + 1) << "this node's own message, to be forwarded by it";
+  EXPECT_EQ(bench.not_at_rest(), "");
 }
 
 }  // namespace
