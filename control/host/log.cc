@@ -1,5 +1,6 @@
 #include "control/host/log.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
@@ -24,7 +25,12 @@ struct LogWriter::State {
     uint64_t lost_before = 0;  // lines that found no room between the previous line and this one
   };
 
-  State(int to, std::string begin) : fd(to), prefix(std::move(begin)) {}
+  State(int to, std::string begin) : fd(fcntl(to, F_DUPFD_CLOEXEC, 0)), prefix(std::move(begin)) {}
+  ~State() {
+    if (fd >= 0) close(fd);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
   const int fd;
   const std::string prefix;

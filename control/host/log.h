@@ -15,8 +15,8 @@ class LogWriter {
   static constexpr size_t kBytesMax = 1u << 20;  ///< of lines that are not yet written; further lines are lost
   static constexpr Duration kFlushMax = 2s;      ///< the destructor waits so long for the descriptor
 
-  /// Each line begins with `prefix`. `fd` is borrowed; it stays as it is (blocking or not), since other processes may
-  /// share it. Throws std::system_error if the system gives no thread.
+  /// Each line begins with `prefix`. `fd` is duplicated, so the caller may close it; it stays blocking or not, since
+  /// other processes may share it. Throws std::system_error if the system gives no thread.
   LogWriter(int fd, std::string prefix);
   /// Writes the remaining lines, for at most kFlushMax. After that a thread that still blocks in write() is left behind
   /// and ends with the process.
