@@ -46,9 +46,16 @@ def get(victim, source, portal, bits, length, cookie=7):
     return frame(victim, source, GET, 0, struct.pack('<QQQIII', 99, cookie, bits, portal, 0, length))
 
 
+PORTS = range(1023, 512, -1)
+_next_port = {}  # address: where in PORTS to look first
+
+
 def dial(own, victim, receive_buffer=None):
     """A TCP connection from a port below 1024."""
-    for port in range(1023, 512, -1):
+    first = _next_port.get(own, 0)
+    for index in range(first, first + len(PORTS)):
+        port = PORTS[index % len(PORTS)]
+        _next_port[own] = index + 1
         link = socket.socket()
         link.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if receive_buffer:
