@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """An ulnetd whose own machine is against it: a log on a full disk or in a pipe that nobody reads while peers cause
-lines, no descriptors left, clients of the control socket that abuse it. Traffic goes on, ulnetctl is answered, the
-daemon lives, its descriptors and memory come back. Arguments: names of cases to run; none: all.
+lines, no descriptors or memory left, clients of the control socket that abuse it. Traffic goes on, ulnetctl is
+answered, the daemon lives, its descriptors and memory come back. Arguments: names of cases to run; none: all.
 """
 import contextlib
 import json
+import pathlib
+import re
 import resource
 import select
 import socket
@@ -66,6 +68,27 @@ def no_descriptors():
         judge('no_descriptors', *field.traffic())
 
 
+def little_memory():
+    """Next to no more address space: a request that needs more fails with an error, and works when there is some."""
+    with netns.Topology() as topology:
+        field = Field(topology)
+        judge('little_memory', *field.traffic())
+        before = field.descriptors()
+        status = pathlib.Path(f'/proc/{field.daemon.pid}/status').read_text()
+        limit = (int(re.search(r'VmSize:\s+(\d+) kB', status).group(1)) << 10) + (4 << 20)
+        resource.prlimit(field.daemon.pid, resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+        peers = topology.folder / 'peers.yaml'
+        peers.write_text('peer:\n' + ''.join(
+            f'    - primary nid: 10.200.{number // 250}.{number % 250 + 1}@tcp\n' for number in range(20000)))
+        for words in (('set', 'routing', '1'), ('import', str(peers)), ('export', '--backup'), ('net', 'show', '-v')):
+            field.ctl(*words, status=None)
+            assert field.daemon.running(), f'{words}: ulnetd ended:\n{field.daemon.tail()}'
+        resource.prlimit(field.daemon.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        back(field, 'little_memory', before, 1 << 40)
+        field.ctl('net', 'show')
+        judge('little_memory', *field.traffic())
+
+
 class Control:
     """A client of the control socket that says what it likes."""
 
@@ -119,7 +142,7 @@ def control_socket_abused():
 
 
 CASES = {case.__name__: case for case in (log_on_a_full_disk, log_that_nobody_reads, no_descriptors,
-                                          control_socket_abused)}
+                                          little_memory, control_socket_abused)}
 
 
 def main():
