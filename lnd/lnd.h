@@ -193,8 +193,8 @@ class Lnd {
   /// Wants slot.into back before the payload is complete: the LND discards what still comes and calls rx_done(slot,
   /// ECANCELED) as soon as the transport has let go of the memory. No effect when rx_done was called already.
   virtual void divert(RxSlot& slot, Instant now) = 0;
-  /// Wants the payload memory back. Not begun: tx_done(ECANCELED, kOk) at once. Begun: nothing, unless `force`: then
-  /// the connection is closed and tx_done follows with an error.
+  /// Wants the payload memory back. Not begun: tx_done at once, with ECANCELED and kOk, past its deadline as expired.
+  /// Begun: nothing, unless `force`: then the connection is closed and tx_done follows with an error.
   virtual void cancel(Tx& tx, bool force, Instant now) = 0;
   /// Reaps at most `budget` completions; returns how many. One message is run to its end before the next.
   virtual unsigned poll(unsigned budget, Instant now) = 0;

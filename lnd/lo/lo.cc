@@ -85,7 +85,7 @@ void LoLnd::divert(RxSlot& slot, Instant now) {
 void LoLnd::cancel(Tx& tx, bool force, Instant now) {
   if (tx.lnd[0] == 0) {
     waiting_.remove(tx);
-    finish(tx, kCancelled, now);
+    finish(tx, tx.deadline <= now ? kExpired : kCancelled, now);
     stop_answer();
   } else if (force) {
     auto* entry = reinterpret_cast<Entry*>(uintptr_t(tx.lnd[0]));

@@ -65,7 +65,7 @@ void SimLnd::cancel(Tx& tx, bool force, Instant now) {
   fabric_.see(now);
   if (tx.lnd[0] == 0) {
     queues_.at({tx.ni, tx.next_hop}).waiting.remove(tx);
-    tx_finish(tx, kCancelled, now);
+    tx_finish(tx, tx.deadline <= now ? kExpired : kCancelled, now);
   } else if (force) {
     End* end = fabric_.find_end(tx.lnd[0]);
     ULNET_CHECK(end != nullptr && !end->broken);  // else it had been reported done

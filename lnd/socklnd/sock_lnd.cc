@@ -67,19 +67,21 @@ void SockLnd::divert(RxSlot& slot, Instant now) {
 void SockLnd::cancel(Tx& tx, bool force, Instant now) {
   SockWorker& w = worker_;
   w.now = now;
+  const bool expired = tx.deadline <= now;
+  const int why = expired ? -ETIMEDOUT : -ECANCELED;
   TxState state(tx);
   switch (state.place()) {
     case TxPlace::kOrphan: w.orphans.remove(tx); break;
     case TxPlace::kWaiting: state.set()->waiting.remove(tx); break;
     case TxPlace::kQueued: conn_tx_unqueue(*state.conn(), tx); break;
     case TxPlace::kBegun:
-      if (force && state.conn()->phase == ConnPhase::kUp) set_close(w, *state.conn()->set, -ECANCELED, Closing::kAbort);
+      if (force && state.conn()->phase == ConnPhase::kUp) set_close(w, *state.conn()->set, why, Closing::kAbort);
       return;
     case TxPlace::kZcWait:
-      if (force) set_close(w, *state.set(), -ECANCELED, Closing::kAbort);
+      if (force) set_close(w, *state.set(), why, Closing::kAbort);
       return;
   }
-  w.finish(tx, {-ECANCELED, LndStatus::kOk});
+  w.finish(tx, {why, expired ? LndStatus::kNetworkTimeout : LndStatus::kOk});
 }
 
 void SockLnd::event(const StreamEvent& event) {

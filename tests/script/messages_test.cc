@@ -417,6 +417,27 @@ TEST(SockCancel, begun_or_not) {
   EXPECT_TRUE(t.rig.shut_down());
 }
 
+// Goal: a message that expires before it is begun says so, wherever it waits; ECANCELED is for one that was recalled.
+TEST(SockCancel, expired_before_it_was_begun) {
+  SimTcpOptions tcp;
+  tcp.receive_buffer = tcp.send_buffer = 65536;
+  tcp.bytes_per_second = 100000;
+  Up queued(3, 1, {}, tcp), waiting(3, 3), orphan;
+  for (int i = 0; i < 40; ++i) queued.node->put(kOther, 100000);  // more than are begun at once
+  queued.run(10ms);
+  waiting.node->put(kOther, 100);          // the only connection is BULK_IN, which carries no messages of ours
+  orphan.node->put("10.0.0.77@tcp", 100);  // control has not heard of it yet
+  for (Up* t : {&queued, &waiting, &orphan}) {
+    TestTx& expired = t->node->txs.back();
+    ASSERT_EQ(expired.done, 0u);
+    expired.deadline = t->rig.now;
+    t->node->cores[0]->lnd->cancel(expired, true, t->rig.now);
+    EXPECT_EQ(expired.how.error, -ETIMEDOUT);
+    EXPECT_EQ(expired.how.health, LndStatus::kNetworkTimeout);
+    EXPECT_TRUE(t->rig.shut_down());
+  }
+}
+
 TEST(SockBatch, small_messages_of_one_turn_leave_in_few_sends) {
   SimTcpOptions tcp;
   tcp.random_segments = false;

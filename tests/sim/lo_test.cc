@@ -117,6 +117,10 @@ TEST(Lo, cancel_and_divert_in_every_state) {
   rig.lnd.cancel(waiting, false, rig.now);
   EXPECT_EQ(waiting.how.error, -ECANCELED);
   EXPECT_EQ(waiting.how.health, LndStatus::kOk);
+  TestTx& expired = rig.put(4, 10);
+  expired.deadline = rig.now;
+  rig.lnd.cancel(expired, true, rig.now);
+  EXPECT_EQ(expired.how.error, -ETIMEDOUT);
 
   rig.hold_all();
   TestTx& held = rig.put(2, 10);
