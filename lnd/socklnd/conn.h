@@ -12,6 +12,7 @@
 #include "lnd/lnd.h"
 #include "lnd/socklnd/config.h"
 #include "lnd/socklnd/proto/frame.h"
+#include "lnd/socklnd/proto/zc.h"
 #include "lnd/socklnd/stream.h"
 #include "lnd/socklnd/zc.h"
 
@@ -45,13 +46,17 @@ class TxState {
   [[nodiscard]] TxPlace place() const { return TxPlace(tx_.lnd[0] & 0xFF); }
   [[nodiscard]] Conn* conn() const { return reinterpret_cast<Conn*>(tx_.lnd[1]); }
   [[nodiscard]] ConnSet* set() const { return reinterpret_cast<ConnSet*>(tx_.lnd[1]); }
-  /// 0: none outstanding (never had one, or acknowledged while bytes were still being reported sent).
+  /// 0: the message has none.
   [[nodiscard]] uint64_t cookie() const { return tx_.lnd[2]; }
   void cookie(uint64_t value) { tx_.lnd[2] = value; }
+  /// The peer has acknowledged the cookie: it has the message, although the send may not be reported yet.
+  [[nodiscard]] bool acknowledged() const { return tx_.lnd[2] == kAcknowledged; }
+  void acknowledge() { tx_.lnd[2] = kAcknowledged; }
   [[nodiscard]] Instant expires() const { return Instant{Duration{int64_t(tx_.lnd[3])}}; }
   void expires(Instant at) { tx_.lnd[3] = uint64_t(at.time_since_epoch().count()); }
 
  private:
+  static constexpr uint64_t kAcknowledged = kKeepaliveCookie;  ///< no message has this cookie
   Tx& tx_;
 };
 

@@ -91,7 +91,7 @@ bool set_acked(SockWorker& worker, ConnSet& set, const ZcAck& ack) {
     Tx* tx = set.zc_book.take(cookie);
     if (tx == nullptr) return;  // a completion on the way here closed the set
     TxState state(*tx);
-    state.cookie(0);
+    state.acknowledge();
     if (state.place() != TxPlace::kZcWait) return;  // its last bytes are not reported sent yet: done then
     set.zc_wait.remove(*tx);
     worker.finish(*tx, {});

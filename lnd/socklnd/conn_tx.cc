@@ -95,22 +95,27 @@ bool load_next(SockWorker& worker, Conn& conn) {
   return false;
 }
 
-/// All bytes of a begun message are with the transport.
+/// All bytes of a begun message are with the transport. On a connection that has ended since, the peer may have it or
+/// not; after our own orderly end it will, unless it acknowledges messages and has not.
 void message_sent(SockWorker& worker, Conn& conn, Tx& message) {
   TxState state(message);
   const bool plain = state.cookie() == 0;
-  if (plain && (conn.phase == ConnPhase::kUp || conn.error == -ESHUTDOWN)) return worker.finish(message, {});
-  if (conn.phase != ConnPhase::kUp)
-    return worker.finish(message, unacknowledged_failure(conn.error == 0 ? -ECONNRESET : conn.error));
+  const bool up = conn.phase == ConnPhase::kUp;
+  if (state.acknowledged() || (plain && (up || conn.error == -ESHUTDOWN))) return worker.finish(message, {});
+  if (!up) return worker.finish(message, unacknowledged_failure(conn.error == 0 ? -ECONNRESET : conn.error));
   state.place(TxPlace::kZcWait, conn.set);
   state.expires(worker.now + conn.set->timeout);
   conn.set->zc_wait.push_back(message);
   set_watch(worker, *conn.set);
 }
 
-/// Takes the first entry off the ring.
-void pop_front(SockWorker& worker, Conn& conn) {
-  ConnTx& tx = conn.tx;
+/// The last byte of a begun message has not been handed over, and will not be: the peer can have it only if it said so.
+void message_cut_off(SockWorker& worker, Tx& message, Completion how) {
+  worker.finish(message, TxState(message).acknowledged() ? Completion{} : how);
+}
+
+/// Takes the first entry off the ring; returns its message, null for a NOOP.
+Tx* pop_front(ConnTx& tx) {
   Tx* message = entry_at(tx, 0).tx;
   tx.ring_head = (tx.ring_head + 1) % kBatchMessages;
   --tx.ring_count;
@@ -119,7 +124,7 @@ void pop_front(SockWorker& worker, Conn& conn) {
     const Tx* front = entry_at(tx, 0).tx;
     tx.front_cursor = front == nullptr ? PayloadCursor() : PayloadCursor(front->payload);
   }
-  if (message != nullptr) message_sent(worker, conn, *message);
+  return message;
 }
 
 void consume(SockWorker& worker, Conn& conn, uint64_t bytes) {
@@ -136,7 +141,7 @@ void consume(SockWorker& worker, Conn& conn, uint64_t bytes) {
       return;
     }
     bytes -= left;
-    pop_front(worker, conn);
+    if (Tx* message = pop_front(tx)) message_sent(worker, conn, *message);
   }
 }
 
@@ -211,13 +216,9 @@ void conn_tx_sent(SockWorker& worker, Conn& conn, int result) {
   }
   const int error = result == 0 ? -EIO : result;
   // The message whose write failed says so; the others end with their connection.
-  Tx* failed = tx.ring_count > 0 ? entry_at(tx, 0).tx : nullptr;
-  if (failed != nullptr) {
+  if (Tx* failed = tx.ring_count > 0 ? pop_front(tx) : nullptr) {
     if (TxState(*failed).cookie() != 0) conn.set->zc_book.take(TxState(*failed).cookie());
-    tx.ring_head = (tx.ring_head + 1) % kBatchMessages;
-    --tx.ring_count;
-    tx.front_sent = 0;
-    worker.finish(*failed, write_failure(error));
+    message_cut_off(worker, *failed, write_failure(error));
   }
   if (conn.phase == ConnPhase::kUp) set_close(worker, *conn.set, error, Closing::kOrderly);
 }
@@ -231,13 +232,9 @@ void conn_tx_close(SockWorker& worker, Conn& conn) {
   ConnTx& tx = conn.tx;
   const Completion how = queue_failure(conn.error == 0 ? -ECONNRESET : conn.error);
   while (Tx* message = tx.queue.pop_front()) worker.finish(*message, how);
-  if (tx.sending) return;
-  while (tx.ring_count > 0) {
-    Tx* message = entry_at(tx, 0).tx;
-    tx.ring_head = (tx.ring_head + 1) % kBatchMessages;
-    --tx.ring_count;
-    if (message != nullptr) worker.finish(*message, how);
-  }
+  if (tx.sending) return;  // conn_tx_sent() comes with the true count, and looks at the rest then
+  while (tx.ring_count > 0)
+    if (Tx* message = pop_front(tx)) message_cut_off(worker, *message, how);
 }
 
 bool conn_tx_progress(SockWorker& worker, Conn& conn) {

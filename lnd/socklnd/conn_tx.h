@@ -18,7 +18,8 @@ void conn_tx_start(SockWorker& worker, Conn& conn);
 void conn_tx_sent(SockWorker& worker, Conn& conn, int result);
 /// Takes a message that was not begun out of the queue.
 void conn_tx_unqueue(Conn& conn, Tx& tx);
-/// The connection is closing: completes what the engine does not have.
+/// The connection is closing: completes what the engine does not have. Ends of messages: handed over whole, as
+/// unacknowledged_failure() says, or well; in part or not at all, as queue_failure() says; acknowledged, well.
 void conn_tx_close(SockWorker& worker, Conn& conn);
 /// Looks whether the peer's machine has taken something; true while bytes are on their way.
 bool conn_tx_progress(SockWorker& worker, Conn& conn);

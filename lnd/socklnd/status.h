@@ -6,8 +6,9 @@
 
 namespace ulnet::socklnd {
 
-/// A message that was queued, or could not be connected, when `error` (negative errno) happened. ESHUTDOWN: our NI is
-/// being stopped, EXDEV: the peer NI is not where it was; it may be sent anew, since the peer cannot have all of it.
+/// A message that was queued or partly sent, or could not be connected, when `error` (negative errno) happened.
+/// ESHUTDOWN: our NI is being stopped, EXDEV: the peer NI is not where it was. The message may be sent again, since its
+/// last byte has not been handed over: the peer cannot have all of it. Requires exact counts (StreamEvent).
 [[nodiscard]] constexpr Completion queue_failure(int error) {
   switch (-error) {
     case ETIMEDOUT: return {error, LndStatus::kNetworkTimeout};
@@ -22,8 +23,8 @@ namespace ulnet::socklnd {
   }
 }
 
-/// A message that was sent whole, and waited for the peer's word of its arrival: never a status that has it sent again,
-/// since the peer may have it (docs/decisions.md #42).
+/// A message that was handed over whole when its connection ended: never a status that has it sent again, since the
+/// peer may have it (docs/decisions.md #42).
 [[nodiscard]] constexpr Completion unacknowledged_failure(int error) {
   const Completion queued = queue_failure(error);
   switch (queued.health) {

@@ -26,8 +26,11 @@ struct StreamId {
 
 enum class StreamEventKind : uint8_t { kReceived, kSent, kClosed };
 
-/// kReceived / kSent: `result` > 0 bytes, 0 end of stream (received only), < 0 negative errno (ECANCELED after
-/// cancel_receive). kClosed: the engine has let go of everything; the id is dead.
+/// kReceived: `result` > 0 bytes, 0 end of stream, < 0 negative errno (ECANCELED after cancel_receive and after close).
+/// kSent: `result` > 0 is exactly how many bytes the transport has taken, from the first on, whatever ended the send:
+/// an error, a reset, close(). < 0 (negative errno): the transport has taken none. The caller decides by this number
+/// which messages may go out again. kClosed: the engine has let go of everything; the id is dead.
+/// tests/script/stream_contract_test.cc holds each engine to this.
 struct StreamEvent {
   StreamEventKind kind;
   int32_t result = 0;
@@ -46,10 +49,11 @@ class StreamEngine {
   /// Asks for the memory of a receive under way back: kReceived follows, with the bytes that came or ECANCELED.
   virtual void cancel_receive(StreamId id) = 0;
   /// Sends; kSent may tell fewer bytes than given. One send per stream at a time; memory is the engine's until kSent.
-  /// `more` hints that another send follows at once.
+  /// An engine may keep the send until all of it has gone: give no more than may be told late. `more` hints that
+  /// another send follows at once.
   virtual void send(StreamId id, std::span<const iovec> pieces, bool more) = 0;
-  /// Closes. `abort`: reset, unsent bytes are lost; else an orderly end. Receives and sends under way still come back,
-  /// with an error, before kClosed.
+  /// Closes. `abort`: reset, bytes that the peer's machine has not taken are lost; else an orderly end, which delivers
+  /// what the transport has. A receive and a send under way come back before kClosed, as described at StreamEvent.
   virtual void close(StreamId id, bool abort) = 0;
   /// Bytes handed to the transport and not yet taken by the peer's machine, as far as known (0 if not).
   [[nodiscard]] virtual uint32_t unsent_bytes(StreamId id) = 0;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/free_port.h"
+#include "tests/script/once.h"
 #include "tests/script/sock_rig.h"
 
 namespace ulnet::test {
@@ -99,6 +100,35 @@ TEST_P(SockKernel, stops_and_breaks_with_traffic_under_way) {
     rig.run_for(1ms);
     EXPECT_TRUE(rig.shut_down()) << round;
   }
+}
+
+// Goal: as SockStop.nothing_arrives_twice, with the engines and the TCP that nodes really have.
+TEST_P(SockKernel, nothing_arrives_twice) {
+  OnceSums sums;
+  for (const Ending ending : kEndings)
+    for (uint64_t seed = 1; seed <= 25; ++seed) {
+      SCOPED_TRACE(testing::Message() << "ending " << int(ending) << ", seed " << seed);
+      SockRig rig({.seed = seed});
+      rig.real_time = true;
+      rig.now = Instant{std::chrono::steady_clock::now().time_since_epoch()};
+      SockNodeOptions options = kernel_node(kOne, engine_, 1);
+      options.config.zc_min_payload = seed % 4 < 2 ? 16384 : 0;
+      options.config.tx_buffer_bytes = 65536;
+      SockNode& us = rig.add(options);
+      options = kernel_node(kTwo, engine_, 1);
+      options.config.zc_min_payload = 16384;
+      options.config.rx_buffer_bytes = 65536;
+      SockNode& them = rig.add(options);
+      if (testing::Test::HasFailure()) return;
+      us.on_header = [](FakeCore&, RxSlot&) { return RxVerdict::kHold; };
+      for (const uint32_t bytes : {0u, 100'000u}) us.put(kTwo, bytes);
+      ASSERT_TRUE(rig.run_until([&] { return us.unfinished() == 0; }, 20s));
+      if (ending == Ending::kTheyReset) them.put(kOne, 1'000'000);  // is held: under way when it is taken back
+      check_once(rig, us, them, kTwo, ending, Duration(int64_t(rig.rng.below(2'000'000))), sums);
+      EXPECT_TRUE(rig.shut_down());
+    }
+  EXPECT_GT(sums.again, 50u);
+  EXPECT_GT(sums.well, 50u);
 }
 
 TEST_P(SockKernel, nobody_listens) {

@@ -64,7 +64,9 @@ TEST(SockPlace, who_asks_at_the_old_place_is_sent_elsewhere) {
   t.place() = now;
   t.a->put(kThem, 100);
   ASSERT_TRUE(t.all_done());
-  EXPECT_EQ(t.a->take_trace(), "tx 4 ok; tx 3 -18/LOCAL_ABORTED");
+  EXPECT_EQ(t.a->txs[2].how.error, -EXDEV);
+  EXPECT_EQ(t.a->txs[2].how.health, LndStatus::kLocalAborted);
+  EXPECT_EQ(t.a->txs[3].how.error, 0);
   EXPECT_TRUE(t.rig.shut_down());
 }
 

@@ -156,7 +156,7 @@ TEST(SockReplay, crafted_requests_and_hellos) {
                {"badtype", End::kFin, 56},   {"hctype", End::kFin, 0},  {"hdst", End::kOpen, 56},
                {"hmagic", End::kReset, 0},   {"hsrc", End::kOpen, 56},  {"hv4", End::kFin, 0},
                {"hver", End::kReset, 56},    {"hver1", End::kOpen, 72}, {"hver2", End::kOpen, 56},
-               {"noop", End::kFin, 56},      {"ping", End::kOpen, 56},  {"unpriv", End::kReset, 0}};
+               {"noop", End::kFin, 56},      {"ping", End::kOpen, 56},  {"unpriv", End::kFin, 0}};
   for (const auto& c : cases) {
     SCOPED_TRACE(c.name);
     Stage stage(("g3-tcp-crafted-" + std::string(c.name)).c_str(), {ip("10.10.0.2")}, {ip("10.10.0.254")});
@@ -173,9 +173,12 @@ TEST(SockReplay, crafted_requests_and_hellos) {
     const End end = connection.end;
     EXPECT_EQ(stage.replay->forced(), 0u);
     EXPECT_EQ(end != End::kOpen, c.end != End::kOpen);
-    // Refused for its port the connection is closed at once: whether bytes are unread then is chance.
-    EXPECT_TRUE(end == c.end || std::string(c.name) == "unpriv") << int(end);
+    // unpriv: upstream closed over an unread request, hence its RST. Here the close comes before the request.
+    EXPECT_EQ(int(end), int(c.end));
     EXPECT_GE(connection.sent.size(), c.at_least);
+    if (c.at_least == 0) {
+      EXPECT_EQ(connection.sent.size(), 0u) << "refused without a word";
+    }
     const uint32_t version = std::string(c.name) == "hver1" ? 1 : 3;
     EXPECT_EQ(difference(masked(connection.sent, Side::kPassive, version, false),
                          masked(connection.expected(), Side::kPassive, version, false)),

@@ -90,6 +90,13 @@ void SimTcp::abort(SocketId id) {
   if (socket != nullptr && !socket->connecting && socket->error == 0) send_reset(*socket);
 }
 
+void SimTcp::finish(SocketId id) {
+  Socket* socket = find(id);
+  if (socket == nullptr || socket->error != 0) return;
+  socket->fin_queued = true;
+  pump(*socket);
+}
+
 void SimTcp::forget_sockets(const IpAddress& address) {
   std::vector<uint64_t> hit;
   for (auto& [id, socket] : sockets_)

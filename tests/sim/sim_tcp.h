@@ -38,7 +38,7 @@ struct SimTcpOptions {
   Duration delay = 100us;         ///< one way
   Duration jitter{0};             ///< added at random; never reorders within a connection
   uint32_t segment_max = 1448;    ///< bytes of one segment
-  bool random_segments = true;    ///< cut anywhere, and complete receives and sends in part
+  bool random_segments = true;    ///< cut anywhere; complete receives and sends in part, or sends as MSG_WAITALL does
   uint64_t bytes_per_second = 0;  ///< of one direction of one connection; 0: unlimited
   uint32_t send_buffer = 256 * 1024;
   uint32_t receive_buffer = 256 * 1024;
@@ -98,6 +98,8 @@ class SimTcp {
   void reset_between(const IpAddress& a, const IpAddress& b);
   /// RST to the other side; close() the socket afterwards.
   void abort(SocketId id);
+  /// FIN to the other side; the socket goes on receiving.
+  void finish(SocketId id);
   /// The node forgets all sockets without a word; what still comes for them is answered with RST.
   void forget_sockets(const IpAddress& address);
   /// Sockets that exist, on all nodes.

@@ -190,6 +190,8 @@ void SimEngine::send(StreamId id, std::span<const iovec> pieces, bool) {
   ULNET_CHECK(!stream.closing && stream.send.empty() && !pieces.empty() && pieces.size() <= socklnd::kStreamPieces);
   stream.send.assign(pieces.begin(), pieces.end());
   stream.send_submitted = false;
+  stream.send_all = tcp_.options_.random_segments && tcp_.rng_.one_in(2);
+  stream.sent = 0;
   submitted_.push_back(id.index);
 }
 
@@ -205,7 +207,7 @@ void SimEngine::close(StreamId id, bool abort) {
   stream.closing = true;
   const uint32_t slow = tcp_.rng_.one_in(tcp_.options_.slow_close_one_in) ? 1 + uint32_t(tcp_.rng_.below(4)) : 0;
   if (!stream.receive.empty()) complete(id.index, StreamEventKind::kReceived, -ECANCELED, slow);
-  if (!stream.send.empty()) complete(id.index, StreamEventKind::kSent, -ECANCELED, slow);
+  if (!stream.send.empty()) send_ended(id.index, -ECANCELED, slow);
   complete(id.index, StreamEventKind::kClosed, 0, slow);
   if (SimTcp::Socket* socket = tcp_.find(stream.socket)) tcp_.close(*socket, abort);
 }
@@ -249,24 +251,34 @@ void SimEngine::try_receive(uint32_t index) {
   complete(index, StreamEventKind::kReceived, int32_t(total));
 }
 
+/// The send comes back unfinished: with the bytes that went, or, if there are none, with the error.
+void SimEngine::send_ended(uint32_t index, int32_t error, uint32_t polls_left) {
+  const size_t sent = streams_[index].sent;
+  complete(index, StreamEventKind::kSent, sent > 0 ? int32_t(sent) : error, polls_left);
+}
+
 void SimEngine::try_send(uint32_t index) {
   Stream& stream = streams_[index];
   if (stream.send.empty() || !stream.send_submitted) return;
   SimTcp::Socket* socket = tcp_.find(stream.socket);
-  if (socket == nullptr) return complete(index, StreamEventKind::kSent, -ECONNRESET);
-  if (socket->error != 0) return complete(index, StreamEventKind::kSent, socket->error);
+  if (socket == nullptr) return send_ended(index, -ECONNRESET);
+  if (socket->error != 0) return send_ended(index, socket->error);
   size_t bytes = 0;
   for (const iovec& piece : stream.send) bytes += piece.iov_len;
-  size_t left = tcp_.cut(bytes);
-  size_t total = 0;
+  size_t left = stream.send_all ? bytes - stream.sent : tcp_.cut(bytes);
+  size_t skip = stream.sent;
   for (const iovec& piece : stream.send) {
-    const size_t want = std::min(left, piece.iov_len);
-    const size_t put = tcp_.write(*socket, static_cast<const std::byte*>(piece.iov_base), want);
-    total += put;
+    const size_t before = std::min(skip, piece.iov_len);
+    skip -= before;
+    const size_t want = std::min(left, piece.iov_len - before);
+    if (want == 0 && left > 0) continue;
+    const size_t put = tcp_.write(*socket, static_cast<const std::byte*>(piece.iov_base) + before, want);
+    stream.sent += put;
     left -= put;
     if (put < want || left == 0) break;
   }
-  if (total > 0) complete(index, StreamEventKind::kSent, int32_t(total));
+  if (stream.sent == bytes || (stream.sent > 0 && !stream.send_all))
+    complete(index, StreamEventKind::kSent, int32_t(stream.sent));
 }
 
 void SimEngine::look(uint32_t index) {
@@ -304,6 +316,8 @@ unsigned SimEngine::poll(std::span<StreamEvent> out, Instant now) {
       later.push_back(std::move(pending));
       continue;
     }
+    const bool late = pending.event.kind == StreamEventKind::kReceived && streams_[pending.stream].closing;
+    if (late && pending.event.result >= 0) pending.event.result = -ECANCELED;
     // Until this event the memory was the engine's: whoever reused it is found out here.
     for (const iovec& piece : pending.scribble) std::memset(piece.iov_base, 0xDD, std::min<size_t>(piece.iov_len, 16));
     if (closed) streams_[pending.stream].used = false;

@@ -63,6 +63,8 @@ class SimEngine final : public StreamEngine {
     void* owner = nullptr;
     std::vector<iovec> receive, send;  ///< operations under way
     bool receive_submitted = false, send_submitted = false;
+    bool send_all = false;  ///< the send is not told before all of it has gone, as MSG_WAITALL has it in io_uring
+    size_t sent = 0;        ///< bytes of the send under way that have gone
   };
   struct Pending {
     StreamEvent event;
@@ -74,6 +76,7 @@ class SimEngine final : public StreamEngine {
   void complete(uint32_t index, StreamEventKind kind, int32_t result, uint32_t polls_left = 0);
   void try_receive(uint32_t index);
   void try_send(uint32_t index);
+  void send_ended(uint32_t index, int32_t error, uint32_t polls_left = 0);
 
   SimTcp& tcp_;
   std::vector<Stream> streams_;

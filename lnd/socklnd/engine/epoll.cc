@@ -187,7 +187,7 @@ void EpollEngine::close(StreamId id, bool abort) {
   ::close(of.fd);
   of.fd = -1;
   if (of.rx.busy) finish(of, of.rx, -ECANCELED);
-  if (of.tx.busy) finish(of, of.tx, -ECANCELED);
+  if (of.tx.busy) finish(of, of.tx, -ECANCELED);  // none of it has gone: each attempt that sends something ends it
   finished_.push({&of, StreamEventKind::kClosed, 0});
 }
 
@@ -241,7 +241,7 @@ unsigned EpollEngine::poll(std::span<StreamEvent> out, Instant) {
   unsigned filled = 0;
   while (filled < out.size() && !finished_.empty()) {
     const Finished next = finished_.pop();
-    const bool late = next.stream->closing && next.kind != StreamEventKind::kClosed && next.result >= 0;
+    const bool late = next.stream->closing && next.kind == StreamEventKind::kReceived && next.result >= 0;
     out[filled++] = {next.kind, late ? -ECANCELED : next.result, next.stream->owner};
     if (next.kind == StreamEventKind::kClosed) streams_.give(*next.stream);
   }

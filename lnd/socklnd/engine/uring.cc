@@ -228,6 +228,7 @@ void UringEngine::send(StreamId id, std::span<const iovec> pieces, bool more) {
   UringStream& of = stream(id);
   ULNET_CHECK(!of.sending && !of.closing && !pieces.empty() && pieces.size() <= kStreamPieces);
   // WAITALL: the kernel goes on by itself when the socket's buffer was full; without it each refill would cost a round.
+  // The caller bounds what it gives, so that completions are not withheld for long.
   const int flags = MSG_NOSIGNAL | MSG_WAITALL | (more ? MSG_MORE : 0);
   io_uring_sqe* sqe = next_sqe();
   if (pieces.size() == 1) {
@@ -290,7 +291,8 @@ bool UringEngine::complete(const io_uring_cqe& cqe, StreamEvent& event) {
   }
   event.kind = op == Op::kReceive ? StreamEventKind::kReceived : StreamEventKind::kSent;
   event.owner = of.owner;
-  event.result = of.closing && cqe.res >= 0 ? -ECANCELED : cqe.res;
+  // A send that was cancelled half-way answers with the bytes that went: they must be told.
+  event.result = of.closing && op == Op::kReceive && cqe.res >= 0 ? -ECANCELED : cqe.res;
   closed_if_drained(of);
   return op != Op::kCancel;
 }
