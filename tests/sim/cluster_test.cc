@@ -70,7 +70,7 @@ TEST_P(Cluster, a_router_forwards_both_ways) {
 TEST_P(Cluster, queued_puts_leave_in_order_after_the_link_heals) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}, .workers = workers(), .peer_credits = 2});
   auto& b = end_node("10.0.0.2@tcp");
-  const auto first = a.put(b);
+  const auto first = a.put(b, {.match_bits = 77});
   ASSERT_TRUE(all_ended());
   ASSERT_EQ(a.outcome(*first).status, 0);
   sim.cut(a, b);

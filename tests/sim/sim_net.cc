@@ -15,7 +15,14 @@ namespace ulnet::test {
 namespace {
 
 constexpr uint32_t kPortal = 9;
-constexpr uint64_t kBits = 77;
+
+/// Match bits of one operation of one node.
+uint64_t own_bits(uint32_t node, uint64_t operation) {
+  return 1ull << 63 | uint64_t{node} << 40 | operation;
+}
+bool is_own(uint64_t match_bits) {
+  return match_bits >> 63 != 0;
+}
 
 Nid must_nid(const std::string& text) {
   const auto nid = nid_parse(text);
@@ -178,7 +185,7 @@ std::optional<uint64_t> SimNode::start(const Nid& target, const Operation& op, b
                .self = kAnyNid,
                .target = {target, kLnetPid},
                .portal = kPortal,
-               .match_bits = op.match_bits,
+               .match_bits = op.match_bits != 0 ? op.match_bits : own_bits(number_, number),
                .offset = op.offset,
                .hdr_data = number,
                .ack = op.ack,
@@ -205,6 +212,8 @@ void SimNode::take_events() {
       const Event& e = events[i];
       if (e.kind == EventKind::kPut && e.status == 0) {
         arrived_.push_back(e.match_bits);
+        if (is_own(e.match_bits) && ++numbered_[e.match_bits] > 1 && net_.transport() == Transport::kSockTcp)
+          tell("a put arrived twice: " + std::to_string(e.match_bits));
         for (uint32_t b = 0; b < e.mlength; ++b) bad_payloads_ += sink_[e.offset + b] != pattern(e.offset + b);
       }
       if (!e.final) continue;

@@ -61,7 +61,7 @@ class SimNet;
 /// One put or get as a test asks for it.
 struct Operation {
   uint32_t length = 64;
-  uint64_t match_bits = 77;
+  uint64_t match_bits = 0;  ///< 0: a number that no other operation of any node has
   bool ack = true;
   uint32_t offset = 0;  ///< in the target's 1 MiB
 };
@@ -152,6 +152,7 @@ class SimNode {
   bool app_open_ = false;
   uint64_t next_operation_ = 1;
   size_t open_ = 0, ended_well_ = 0, ended_badly_ = 0;
+  std::map<uint64_t, unsigned> numbered_;  ///< PUTs that arrived with match bits of their own, in all lives
   uint64_t bad_payloads_ = 0, twice_ = 0, pushes_refused_ = 0;
 };
 
