@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Tests what tools/quickstart does around ulnet, with dummies for the three binaries: that it gives its commands in
-both modes, and that it leaves nothing behind after success, a failed command, a dead daemon and each signal.
+both modes, and that it leaves nothing behind after success, a failed command, a dead daemon and each signal. Tests
+tools/simulate likewise.
 """
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -100,6 +102,48 @@ class Quickstart(unittest.TestCase):
         process.wait(60)
         self.assertEqual(process.returncode, 141)
         self.assertEqual(remains(process.pid), [])
+
+
+MESON = '''#!/bin/sh
+echo "meson $*" >>calls
+[ "$1" = compile ] || exit 0
+[ "$DUMMY" = broken ] && { echo "no such thing"; exit 1; }
+mkdir -p build/release/tests/simulate
+cat >build/release/tests/simulate/simulate <<'END'
+#!/bin/sh
+echo "simulate: $*"
+exit 3
+END
+chmod +x build/release/tests/simulate/simulate
+'''
+
+
+class Simulate(unittest.TestCase):
+    """tools/simulate, with dummies for meson and the packages: it builds where tools/quickstart does, and runs."""
+
+    def run_script(self, dummy=''):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / 'tools').mkdir()
+            for script in ('simulate', 'presets'):
+                shutil.copy(TOP / 'tools' / script, folder / 'tools')
+            for path, text in (('tools/packages', '#!/bin/sh\n'), ('meson', MESON)):
+                (folder / path).write_text(text)
+                (folder / path).chmod(0o755)
+            environment = {**os.environ, 'DUMMY': dummy, 'PATH': f'{folder}:{os.environ["PATH"]}'}
+            done = subprocess.run([folder / 'tools/simulate', '--seeds', '7', '--count', '2'], env=environment, cwd='/',
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+            return done.returncode, done.stdout, (folder / 'calls').read_text()
+
+    def test_builds_and_runs(self):
+        status, output, calls = self.run_script()
+        self.assertEqual((status, output), (3, 'simulate: --seeds 7 --count 2\n'))
+        self.assertRegex(calls, r'meson setup build/release --buildtype=debugoptimized .*\n'
+                                r'meson compile -C build/release simulate:executable\n')
+
+    def test_a_failed_build_is_told(self):
+        status, output, _ = self.run_script('broken')
+        self.assertEqual((status, output), (1, 'no such thing\nsimulate: the build failed\n'))
 
 
 if __name__ == '__main__':
