@@ -18,6 +18,7 @@ bool Turners::take(WorkerId worker) {
   const std::thread::id self = std::this_thread::get_id();
   std::thread::id last = turner.thread.load(std::memory_order_relaxed);
   if (last == self) return true;
+  if (last != std::thread::id{}) return false;
   return !turner.closing.load(std::memory_order_acquire) && turner.thread.compare_exchange_strong(last, self);
 }
 

@@ -24,7 +24,8 @@ class Turners {
   /// Before any thread turns. `workers` outlives this.
   void start(std::span<const std::unique_ptr<Turnable>> workers);
 
-  /// The calling thread turns this worker from now on. False: close() does, and the caller may not touch it.
+  /// The calling thread turns this worker from now on. False: another thread does, or close(), and the caller may not
+  /// touch it.
   [[nodiscard]] bool take(WorkerId worker);
   /// The thread that took it, after each turn. Until the next turn the worker counts as asleep: a thread that turns no
   /// more, for a while or for ever, keeps no view from being freed or replaced.
@@ -36,7 +37,7 @@ class Turners {
 
  private:
   struct alignas(kCacheLine) Turner {
-    std::atomic<std::thread::id> thread{};  // who turned it last; none = nobody has
+    std::atomic<std::thread::id> thread{};  // who turns it; none = nobody yet
     std::atomic<bool> closing{false};       // close() turns it
     std::atomic<uint64_t> turns{0};         // `thread`: w, close(): r
   };

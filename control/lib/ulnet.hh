@@ -84,8 +84,8 @@ class Instance {
 
   // --- mode kAttach: the caller's thread of worker w calls these, and no other thread does, from the first to the last
   // turn of w ---
-  /// One bounded turn; returns work done. Call again at once while it is not 0. Once close() turns the worker: does
-  /// nothing, as wait().
+  /// One bounded turn; returns work done. Call again at once while it is not 0. When another thread has turned
+  /// this worker, or close() does: does nothing and returns 0, as wait().
   unsigned turn(WorkerId worker);
   /// Sleeps until the worker has something to do, at most `timeout`.
   void wait(WorkerId worker, Duration timeout);

@@ -46,6 +46,7 @@ constexpr std::array<CounterText, size_t(Drop::kCount)> kDrops{{
     {"portal_range", "messages", "portal number beyond the table"},
     {"portal_closed", "messages", "portal not opened here"},
     {"lazy_full", "messages", "too many messages wait on a lazy portal"},
+    {"queue_full", "messages", "the event queue of the matched MD is full, and nobody polls it"},
     {"too_long", "messages", "longer than the matched MD, which does not truncate"},
     {"stale_handle", "messages", "ACK or REPLY for an operation that has ended"},
     {"foreign_handle", "messages", "ACK or REPLY with a handle of an earlier life of this node"},

@@ -69,6 +69,7 @@ enum class Drop : uint8_t {
   kPortalRange,
   kPortalClosed,
   kLazyFull,
+  kQueueFull,
   kTooLong,
   kStaleHandle,
   kForeignHandle,

@@ -51,6 +51,17 @@ class SpscRing {
     return true;
   }
 
+  /// Consumer only: the item that is popped after `index` others, or null when fewer wait. It stays in the ring; the
+  /// consumer may change it.
+  [[nodiscard]] T* peek(uint32_t index = 0) {
+    const uint32_t head = head_.load(std::memory_order_relaxed);
+    if (index >= tail_cache_ - head) {
+      tail_cache_ = tail_.load(std::memory_order_acquire);
+      if (index >= tail_cache_ - head) return nullptr;
+    }
+    return &slots_[(head + index) & mask_];
+  }
+
   /// Consumer only; seq_cst, so that it can stand in a sleep re-check.
   [[nodiscard]] bool empty() const {
     return head_.load(std::memory_order_relaxed) == tail_.load(std::memory_order_seq_cst);

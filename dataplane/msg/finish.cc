@@ -5,7 +5,12 @@
 namespace ulnet {
 namespace {
 
+bool is_incoming(const Message& m) {
+  return m.kind == MsgKind::kInPut || m.kind == MsgKind::kInGet;
+}
+
 void stand_in_line(Worker& w, EventQueue& eq, EventSource& source) {
+  if (eq.waiting.empty()) eq.moved = w.now;
   eq.waiting.push_back(source);
   if (!eq.linked()) w.eqs_waiting.push_back(eq);
 }
@@ -30,7 +35,8 @@ void leave_md(Worker& w, Message& m) {
   md_retire_if_done(w, md);
 }
 
-/// The payload is in its MD and its event is posted: the ACK goes back the way the PUT came (docs/wire/lnet.md §3.1).
+/// The payload is in its MD: the ACK goes back the way the PUT came (docs/wire/lnet.md §3.1), whether or not its event
+/// has found room in the queue.
 void send_ack(Worker& w, Message& m) {
   const wire::PutBody put = m.tx.header.put();
   wire::Header ack;
@@ -49,8 +55,25 @@ void send_ack(Worker& w, Message& m) {
 }
 
 void event_posted(Worker& w, Message& m) {
-  if (m.kind == MsgKind::kInPut && m.want_ack && m.event.status == 0) return send_ack(w, m);
-  release_message(w, m);
+  if (is_incoming(m)) --m.submitter->events_owed;
+  if (!m.ack_sending) release_message(w, m);
+}
+
+/// Posts what waits for room in a queue, as far as there is; returns how many.
+unsigned flush_queue(Worker& w, EventQueue& eq) {
+  unsigned posted = 0;
+  for (; EventSource* source = eq.waiting.front(); ++posted) {
+    const bool is_md = source->of == EventSource::Of::kMd;
+    const Event event = is_md ? unlink_event(static_cast<Md&>(*source)) : static_cast<Message&>(*source).event;
+    if (eq.open && !eq.ring->push(event)) break;
+    eq.waiting.remove(*source);
+    eq.moved = w.now;
+    if (is_md)
+      md_event_posted(w, static_cast<Md&>(*source));
+    else
+      event_posted(w, static_cast<Message&>(*source));
+  }
+  return posted;
 }
 
 }  // namespace
@@ -81,7 +104,7 @@ void fail_message(Worker& w, Message& m, int32_t error, LndStatus health) {
     case MsgKind::kInPut:  // the ACK has no way back: the sender will time out
       w.counters[Stat::kDropCount].add();
       w.counters[Drop::kNoRoute].add();
-      return release_message(w, m);
+      return ack_ended(w, m);
     case MsgKind::kInGet:
       w.counters[Stat::kDropCount].add();
       w.counters[Drop::kNoRoute].add();
@@ -98,30 +121,39 @@ void fail_message(Worker& w, Message& m, int32_t error, LndStatus health) {
 void finish_message(Worker& w, Message& m) {
   w.deadlines.disarm(m);
   m.phase = MsgPhase::kFinishing;
-  if (m.eq == nullptr) return event_posted(w, m);
-  if (m.eq->post(m.event)) return event_posted(w, m);
-  stand_in_line(w, *m.eq, m);
+  const bool posted = m.eq == nullptr || m.eq->post(m.event);
+  if (!posted)
+    stand_in_line(w, *m.eq, m);
+  else if (is_incoming(m))
+    --m.submitter->events_owed;
+  if (m.kind == MsgKind::kInPut && m.want_ack && m.event.status == 0) return send_ack(w, m);
+  if (posted) release_message(w, m);
 }
 
 unsigned flush_events(Worker& w) {
   unsigned posted = 0;
-  List<EventQueue, EqWaitTag> still_full;
-  while (EventQueue* eq = w.eqs_waiting.pop_front()) {
-    while (EventSource* source = eq->waiting.front()) {
-      const bool is_md = source->of == EventSource::Of::kMd;
-      const Event event = is_md ? unlink_event(static_cast<Md&>(*source)) : static_cast<Message&>(*source).event;
-      if (eq->open && !eq->ring->push(event)) break;
-      eq->waiting.remove(*source);
-      ++posted;
-      if (is_md)
-        md_event_posted(w, static_cast<Md&>(*source));
-      else
-        event_posted(w, static_cast<Message&>(*source));
-    }
-    if (!eq->waiting.empty() && !eq->linked()) still_full.push_back(*eq);
+  for (uint32_t left = w.eqs_waiting.size(); left > 0; --left) {
+    EventQueue& eq = *w.eqs_waiting.pop_front();
+    posted += flush_queue(w, eq);
+    if (!eq.held.empty() && (queue_takes(w, *eq.submitter, eq) || queue_stuck(w, eq))) retry_held(w, eq);
+    if ((!eq.waiting.empty() || !eq.held.empty()) && !eq.linked()) w.eqs_waiting.push_back(eq);
   }
-  while (EventQueue* eq = still_full.pop_front()) w.eqs_waiting.push_back(*eq);
   return posted;
+}
+
+bool queue_takes(const Worker& w, const Submitter& submitter, const EventQueue& eq) {
+  if (!eq.open || submitter.events_owed < w.incoming.capacity() - w.incoming.out()) return true;
+  return submitter.events_owed < eq.ring->capacity() - eq.ring->depth();
+}
+
+bool queue_stuck(const Worker& w, const EventQueue& eq) {
+  return !eq.waiting.empty() && w.now - eq.moved >= kEqStuckMax;
+}
+
+void ack_ended(Worker& w, Message& m) {
+  m.ack_sending = false;
+  m.phase = MsgPhase::kFinishing;
+  if (!static_cast<Linked<EventTag>&>(m).linked()) release_message(w, m);
 }
 
 void release_message(Worker& w, Message& m) {
@@ -140,7 +172,9 @@ void release_message(Worker& w, Message& m) {
     w.operations.give(m);
   else
     w.incoming.give(m);
-  if (submitter != nullptr) --submitter->messages;
+  if (submitter == nullptr) return;
+  --submitter->messages;
+  if (ours) --submitter->operations;
 }
 
 void md_retire_if_done(Worker& w, Md& md) {

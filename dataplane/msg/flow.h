@@ -63,6 +63,13 @@ void received(Worker& w, Message& m);
 void retry_lazy(Worker& w, uint32_t portal);
 /// `md` has become a match entry: those who wait for it on its lazy portal, and no more than it takes, are tried again.
 void lazy_attached(Worker& w, Md& md);
+/// May another receive, whose event goes to this queue, begin? Not when the submitter owes as many events as messages
+/// are left for others, and more than the queue has room for.
+[[nodiscard]] bool queue_takes(const Worker& w, const Submitter& submitter, const EventQueue& eq);
+/// Events have waited for kEqStuckMax and none has found room.
+[[nodiscard]] bool queue_stuck(const Worker& w, const EventQueue& eq);
+/// All receives that wait for room in the event queue are tried again.
+void retry_held(Worker& w, EventQueue& eq);
 /// Wants the MD memory of a receive under way back.
 void divert_receive(Worker& w, Message& m);
 /// Runs diverts that homes asked for.
@@ -73,10 +80,12 @@ void run_diverts(Worker& w);
 void settle(Worker& w, Message& m);
 /// Fails a message before or instead of its lease.
 void fail_message(Worker& w, Message& m, int32_t error, LndStatus health);
-/// Posts the message's event now or when there is room, then goes on with it (ACK, release).
+/// Posts the message's event now or when there is room; an ACK leaves in any case. Releases it when both are over.
 void finish_message(Worker& w, Message& m);
 /// Retries events that found their queue full; returns how many went.
 unsigned flush_events(Worker& w);
+/// The ACK of a kInPut has left, or cannot leave.
+void ack_ended(Worker& w, Message& m);
 void release_message(Worker& w, Message& m);
 
 // --- ptl/md.cc ---

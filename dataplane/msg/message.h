@@ -50,7 +50,7 @@ struct Message : Linked<MsgTag>, Linked<MdOpsTag>, Timer, EventSource, Posted {
   bool lease_out = false;
   bool receiving = false;
   bool responded = false;    ///< ACK here, or REPLY begun or here
-  bool ack_sending = false;  ///< kInPut: event posted, the ACK is under way
+  bool ack_sending = false;  ///< kInPut: the ACK is under way; the event may still wait for room
   bool cancelled = false;    ///< its MD was unlinked: a response is not awaited any more
   uint8_t retries = 0;
   uint8_t receive_worker = 0;

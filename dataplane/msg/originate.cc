@@ -18,6 +18,7 @@ void post_error_event(Worker& w, Submitter& submitter, const Op& op, int32_t err
   if (m->eq != nullptr) ++m->eq->users;
   m->submitter = &submitter;
   ++submitter.messages;
+  ++submitter.operations;
   m->want_ack = op.ack;
   m->error = error;
   m->event.user_data = op.user_data;
@@ -66,6 +67,7 @@ void start_operation(Worker& w, Submitter& submitter, const Op& op) {
   m->eq = md.eq;
   m->submitter = &submitter;
   ++submitter.messages;
+  ++submitter.operations;
   m->md_offset = op.md_offset;
   m->want_src = op.self;
   m->want_dst = op.target;
@@ -244,6 +246,7 @@ void park(Worker& w, Message& m, const Nid& nid, bool discover) {
 
 void run_op(Worker& w, Submitter& submitter, const Op& op) {
   switch (op.kind) {
+    case OpKind::kDone: return;
     case OpKind::kEqOpen: submitter.eq_slot(op.index).open = !submitter.closing; return;
     case OpKind::kEqClose: submitter.eq_slot(op.index).closing = true; return eq_close_if_done(w, submitter, op.index);
     case OpKind::kMdBind: return bind(w, submitter, op);
@@ -302,7 +305,7 @@ void lease_returned(Worker& w, Message& m) {
         w.counters[Drop::kNextHopDown].add();
       }
       return forward_end(w, m);
-    case MsgKind::kInPut: return release_message(w, m);
+    case MsgKind::kInPut: return ack_ended(w, m);
     case MsgKind::kInGet: m.event.status = how.error; return finish_message(w, m);
     case MsgKind::kPut:
     case MsgKind::kGet:

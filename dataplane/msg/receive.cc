@@ -116,12 +116,30 @@ void start_incoming(Worker& w, Message& m, RxSlot& slot, const MatchFound& found
   m.eq = md.eq;
   m.submitter = w.submitters[md.handle.submitter];
   ++m.submitter->messages;
+  ++m.submitter->events_owed;
   m.md_offset = found.offset;
   m.want_dst = slot.header.src_nid;
   if (slot.ni_slice != nullptr) m.want_src = slot.header.dest_nid;  // exactly the NI it came to (§3.1)
   if (slot.from_nid != slot.header.src_nid) m.via = slot.from_nid;
   fill_event(w, m, slot, found);
   md.ops.push_back(m);
+}
+
+/// May the MD take one more message, whose event may have to wait for room in its queue?
+enum class QueueRoom : uint8_t { kYes, kWait, kStuck };
+QueueRoom queue_room(const Worker& w, const Md& md) {
+  const EventQueue* eq = md.eq;
+  if (eq == nullptr || eq->callback != nullptr) return QueueRoom::kYes;
+  if (eq->held.empty() && queue_takes(w, *w.submitters[md.handle.submitter], *eq)) return QueueRoom::kYes;
+  return queue_stuck(w, *eq) ? QueueRoom::kStuck : QueueRoom::kWait;
+}
+
+/// The receive goes on when events have found room.
+void hold_for_queue(Worker& w, RxSlot& slot, const Md& md) {
+  EventQueue& eq = *md.eq;
+  eq.submitter = w.submitters[md.handle.submitter];
+  eq.held.push_back(slot);
+  if (!eq.linked()) w.eqs_waiting.push_back(eq);
 }
 
 /// PUT or GET at its portal's home. Requires a free message.
@@ -132,7 +150,18 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   Portal& portal = w.portals[index];
   const PortalView& portal_view = w.view->portals->portals[index];
   if (portal_view.mode == PortalMode::kClosed) return drop_receive(w, slot, Drop::kPortalClosed);
-  const MatchFound found = portal_match(portal, ask_of(w, h));
+  const MatchAsk ask = ask_of(w, h);
+  // Else no submitter can have more than its share: rare, so that looking twice is cheap.
+  if (!w.eqs_waiting.empty() || 2 * w.incoming.out() >= w.incoming.capacity()) {
+    const Md* md = portal_find(portal, ask);
+    const QueueRoom room = md == nullptr ? QueueRoom::kYes : queue_room(w, *md);
+    if (room == QueueRoom::kStuck) return drop_receive(w, slot, Drop::kQueueFull);
+    if (room == QueueRoom::kWait) {
+      hold_for_queue(w, slot, *md);
+      return RxVerdict::kHold;
+    }
+  }
+  const MatchFound found = portal_match(portal, ask);
   if (found.md == nullptr) {
     if (!portal_view.lazy) return drop_receive(w, slot, Drop::kNoMatch);
     if (index != kReservedPortal && portal.lazy.size() >= kLazyMax) return drop_receive(w, slot, Drop::kLazyFull);
@@ -408,6 +437,10 @@ void received(Worker& w, Message& m) {
 
 void retry_lazy(Worker& w, uint32_t portal) {
   retry_all(w, w.portals[portal].lazy);
+}
+
+void retry_held(Worker& w, EventQueue& eq) {
+  if (!eq.held.empty()) retry_all(w, eq.held);
 }
 
 // Nothing matched those that wait, so only this entry can. Thousands may wait on portal 0, for entries of which each

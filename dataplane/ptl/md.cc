@@ -57,6 +57,7 @@ void eq_close_if_done(Worker& w, Submitter& submitter, uint32_t index) {
   if (!eq.closing || eq.users != 0) return;
   eq.closing = false;
   eq.open = false;
+  retry_held(w, eq);  // no MD leads here any more
   submitter.worker_free(false, index);
 }
 

@@ -57,11 +57,14 @@ void portal_detach(Portal& portal, Md& md) {
   --portal.entries;
 }
 
-MatchFound portal_match(Portal& portal, const MatchAsk& ask) {
+Md* portal_find(Portal& portal, const MatchAsk& ask) {
   Md* md = first_match(portal.exact[Portal::bucket_of(ask.match_bits)], ask);
-  if (Md* wild = first_match(portal.wild, ask);
-      wild != nullptr && (md == nullptr || wild->match.order < md->match.order))
-    md = wild;
+  Md* wild = first_match(portal.wild, ask);
+  return wild != nullptr && (md == nullptr || wild->match.order < md->match.order) ? wild : md;
+}
+
+MatchFound portal_match(Portal& portal, const MatchAsk& ask) {
+  Md* md = portal_find(portal, ask);
   if (md == nullptr) return {};
   MatchFound found;
   found.md = md;

@@ -53,6 +53,7 @@ void portal_detach(Portal& portal, Md& md);
 [[nodiscard]] bool entry_matches(const Md& md, const MatchAsk& ask);
 /// Finds the first match and uses it once: takes the offset, counts the threshold down; the caller adds its message to
 /// md->ops and then calls md_used_up() to see whether the MD unlinks itself.
+[[nodiscard]] Md* portal_find(Portal& portal, const MatchAsk& ask);
 [[nodiscard]] MatchFound portal_match(Portal& portal, const MatchAsk& ask);
 
 }  // namespace ulnet

@@ -101,7 +101,7 @@ unsigned flush_outboxes(Worker& w) {
 }
 
 bool has_waiters(const Worker& w) {
-  if (!w.control_queue.empty() || !w.eqs_waiting.empty()) return true;
+  if (!w.control_queue.empty()) return true;
   for (unsigned to = 0; to < w.mesh.worker_count; ++to)
     if (!w.outbox_back[to].empty() || !w.outbox_work[to].empty()) return true;
   return false;

@@ -56,7 +56,16 @@ struct PutSpec {
   uint64_t user_data = 0;       ///< comes back in the event
 };
 
-enum class OpKind : uint8_t { kMdBind, kMeAttach, kPut, kGet, kUnlink, kEqOpen, kEqClose };
+enum class OpKind : uint8_t {
+  kMdBind,
+  kMeAttach,
+  kPut,
+  kGet,
+  kUnlink,
+  kEqOpen,
+  kEqClose,
+  kDone  ///< worker: an unlink that was carried out before its turn
+};
 
 /// One call on its way to the worker.
 struct Op {
@@ -136,9 +145,12 @@ class Submitter {
   [[nodiscard]] bool unused() { return bound_mds == 0 && messages == 0 && ops_.empty(); }
   /// Tells the application that a slot is free again. The ring holds as many as there are slots: never full.
   void worker_free(bool is_md, uint32_t index);
-  bool closing = false;    ///< worker only: control asked for it back
-  uint32_t bound_mds = 0;  ///< worker only
-  uint32_t messages = 0;   ///< worker only: messages that use its MDs or queues
+  alignas(kCacheLine) bool closing = false;  ///< worker only, as all of this line: control asked for it back
+  uint32_t bound_mds = 0;
+  uint32_t messages = 0;        ///< messages that use its MDs or queues
+  uint32_t operations = 0;      ///< of them: its own puts and gets
+  uint32_t events_owed = 0;     ///< of them: incoming, whose event is not posted yet
+  uint32_t ops_looked = 0;      ///< calls in `ops()`, from the first on, that were searched for unlinks
 
  private:
   Result<void> send(const Op& op);
@@ -159,7 +171,7 @@ class Submitter {
     uint32_t eq = UINT32_MAX;  // of an MD: its queue
     int32_t block = -1;        // segment block in use
   };
-  const WorkerId home_;
+  alignas(kCacheLine) const WorkerId home_;
   const uint16_t number_;
   const bool reserve_;
   IdleGate* const gate_;

@@ -73,21 +73,23 @@ void run_control(Worker& w, const ControlItem& item) {
 
 /// Takes what lies in the rings now, at most a budget of each. Returns come before work, so that what frees resources
 /// never waits behind what takes them.
+/// Another worker is first in each turn, and work has a budget of its own: no ring waits for ever.
 void take_batch(Worker& w) {
   w.batch.clear();
-  PostItem item;
-  for (unsigned from = 0; from < w.mesh.worker_count; ++from) {
-    if (from == w.id.value) continue;
-    for (unsigned i = 0;
-         i < kInboxBudget && w.batch.size() < w.batch.capacity() && w.mesh.pair(from, w.id.value).back.pop(item); ++i)
-      w.batch.push_back(item);
-  }
-  for (unsigned from = 0; from < w.mesh.worker_count; ++from) {
-    if (from == w.id.value) continue;
-    for (unsigned i = 0;
-         i < kInboxBudget && w.batch.size() < w.batch.capacity() && w.mesh.pair(from, w.id.value).work.pop(item); ++i)
-      w.batch.push_back(item);
-  }
+  const unsigned workers = w.mesh.worker_count;
+  w.inbox_first = (w.inbox_first + 1) % workers;
+  const auto take = [&](SpscRing<PostItem> Mesh::Pair::* ring, size_t most) {
+    PostItem item;
+    for (unsigned i = 0; i < workers; ++i) {
+      const unsigned from = (w.inbox_first + i) % workers;
+      if (from == w.id.value) continue;
+      SpscRing<PostItem>& source = w.mesh.pair(from, w.id.value).*ring;
+      for (unsigned taken = 0; taken < kInboxBudget && w.batch.size() < most && source.pop(item); ++taken)
+        w.batch.push_back(item);
+    }
+  };
+  take(&Mesh::Pair::back, 2 * kInboxBudget);
+  take(&Mesh::Pair::work, w.batch.size() + kInboxBudget);
 }
 
 void load_view(Worker& w) {
@@ -102,18 +104,61 @@ void load_view(Worker& w) {
   state.epoch_seen.store(view->epoch.value, std::memory_order_release);
 }
 
-unsigned run_submitters(Worker& w) {
+/// Can a call run now? A put or get needs an operation: those that are left for everybody, and not more than
+/// kOperationsShare times as many as stay for the others.
+bool may_run(const Worker& w, const Submitter& submitter, const Op& op) {
+  if (op.kind != OpKind::kPut && op.kind != OpKind::kGet) return true;
+  const uint32_t most = w.operations.capacity() - (submitter.reserve() ? 0 : w.operations_reserve());
+  if (w.operations.out() >= most) return false;
+  return submitter.reserve() || submitter.operations < kOperationsShare * (most - w.operations.out());
+}
+
+/// The first call waits for an operation. An unlink behind it does not, since it may be what frees one: it is carried
+/// out now, if its MD is bound already. Each call is looked at once.
+unsigned run_unlinks_behind(Worker& w, Submitter& submitter) {
   unsigned done = 0;
-  for (Submitter* submitter : w.submitters) {
-    if (submitter == nullptr) continue;
-    Op op;
-    const uint32_t most = w.operations.capacity() - (submitter->reserve() ? 0 : w.operations_reserve());
-    for (unsigned i = 0; i < kInboxBudget && w.operations.out() < most && submitter->ops().pop(op); ++i) {
-      run_op(w, *submitter, op);
-      ++done;
-    }
+  for (unsigned i = 0; i < kInboxBudget; ++i) {
+    Op* op = submitter.ops().peek(submitter.ops_looked);
+    if (op == nullptr) break;
+    ++submitter.ops_looked;
+    if (op->kind != OpKind::kUnlink) continue;
+    const Md& md = submitter.md_slot(op->index);
+    if (!md.bound || md.handle.generation != op->generation) continue;
+    run_op(w, submitter, *op);
+    op->kind = OpKind::kDone;
+    ++done;
   }
   return done;
+}
+
+unsigned run_submitter(Worker& w, Submitter& submitter) {
+  unsigned done = 0;
+  for (; done < kInboxBudget; ++done) {
+    const Op* next = submitter.ops().peek();
+    if (next == nullptr) return done;
+    if (!may_run(w, submitter, *next)) return done + run_unlinks_behind(w, submitter);
+    Op op;
+    (void)submitter.ops().pop(op);
+    if (submitter.ops_looked > 0) --submitter.ops_looked;
+    run_op(w, submitter, op);
+  }
+  return done;
+}
+
+unsigned run_submitters(Worker& w) {
+  unsigned done = 0;
+  w.submitters_first = (w.submitters_first + 1) % kSubmittersMax;  // what is scarce is first another's
+  for (unsigned i = 0; i < kSubmittersMax; ++i)
+    if (Submitter* submitter = w.submitters[(w.submitters_first + i) % kSubmittersMax])
+      done += run_submitter(w, *submitter);
+  return done;
+}
+
+/// Would run_submitter() find something?
+bool submitter_pending(const Worker& w, Submitter& submitter) {
+  if (submitter.closing && submitter.unused()) return true;
+  if (submitter.ops().empty()) return false;
+  return may_run(w, submitter, *submitter.ops().peek()) || submitter.ops().peek(submitter.ops_looked) != nullptr;
 }
 
 unsigned run_inbox(Worker& w) {
@@ -199,10 +244,8 @@ bool Worker::pending() {
   for (unsigned from = 0; from < mesh.worker_count; ++from)
     if (from != id.value && (!mesh.pair(from, id.value).work.empty() || !mesh.pair(from, id.value).back.empty()))
       return true;
-  for (Submitter* submitter : submitters) {
-    if (submitter == nullptr) continue;
-    if (!submitter->ops().empty() || (submitter->closing && submitter->unused())) return true;
-  }
+  for (Submitter* submitter : submitters)
+    if (submitter != nullptr && submitter_pending(*this, *submitter)) return true;
   for (auto& lnd : lnds)
     if (lnd != nullptr && lnd->pending()) return true;
   return false;
@@ -212,6 +255,7 @@ Instant Worker::next_deadline() {
   Instant next = std::min(deadlines.next_deadline(), tx_deadlines.next_deadline());
   if (RxSlot* slot = held_router.front(); slot != nullptr && router_hold_timeout != Duration{})
     next = std::min(next, slot->held_since + router_hold_timeout);
+  if (!eqs_waiting.empty()) next = std::min(next, now + kEqLookAgain);  // nobody says that an application has polled
   for (auto& lnd : lnds)
     if (lnd != nullptr) next = std::min(next, lnd->next_deadline());
   return next;

@@ -29,7 +29,7 @@ Worker::Worker(WorkerId id_, Mesh& mesh_, const WorkerSize& size, uint64_t inter
       control_asks(size.parked_peers + size.control_queue),
       driver_asks_most(size.control_queue),
       route_sequences(kRoutesMax) {
-  batch.reserve(2 * kInboxBudget);
+  batch.reserve(3 * kInboxBudget);
   sequence = uint32_t(rng.below(64));  // workers start their rotations apart, so that they don't all run to one rail
 }
 

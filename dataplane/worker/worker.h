@@ -92,6 +92,8 @@ class Worker final : public LndCore {
   std::array<std::unique_ptr<Lnd>, kLndsMax> lnds;
   std::array<Submitter*, kSubmittersMax> submitters{};
   uint32_t submitters_closing = 0;  ///< of `submitters`
+  uint32_t submitters_first = 0;    ///< whose calls come first in this turn
+  uint32_t inbox_first = 0;         ///< the worker whose rings come first in this turn
   uint32_t sequence = 0;  ///< rotation of this worker's choices
   uint32_t route_sequence = 0;
   std::vector<uint32_t> route_sequences;  ///< by RouteView::id

@@ -102,6 +102,10 @@ void hello_done(SockControl& control, Handshake& shake) {
   NiCtl* ni = control.find_ni(shake.ni);
   if (ni == nullptr || ni->stopping) return handshake_drop(control, shake.socket);
   const Hello hello = shake.hello.hello();
+  if (hello.version != kVersion4 && !ni->params.nid.fits_u64()) {  // no older HELLO has room for this NI's NID
+    answer_hello(control, shake, hello_answer_unknown_version(ni->params.nid, ni->incarnation));
+    return answer_and_close(control, shake);
+  }
   const PeerIdentity peer = peer_identity(control.config, ni->params.nid.net(), shake.remote, hello);
   if (peer.refuse) return handshake_drop(control, shake.socket);
   const Result<SetCtl*> found = set_ensure(control, *ni, peer.nid, peer.pid);

@@ -268,6 +268,23 @@ TEST(SockHello, unprivileged_ports_believes_the_hello) {
   EXPECT_TRUE(t.rig.shut_down());
 }
 
+// Goal: a HELLO of a version that has no room for an IPv6 NID, at an NI that has one, is answered in version 4 and
+// closed. The node lives.
+TEST(SockHello, ipv6_ni_answers_older_versions_in_version_4) {
+  for (const uint32_t version : {1u, 2u, 3u}) {
+    SockRig rig;
+    rig.add({.nids = {"fd00::2@tcp"}});
+    RawPeer& peer = rig.foreign("fd00::1");
+    peer.dial("fd00::2");
+    peer.send(raw_request("fd00::2@tcp") + raw_hello(version, "10.0.0.1@tcp", "10.0.0.2@tcp", 1));
+    rig.run_for(100ms);
+    ASSERT_GE(peer.in.size(), 8u) << version;
+    EXPECT_EQ(u32_at(peer.in, 4), 4u) << version;
+    EXPECT_NE(peer.end, RawPeer::End::kOpen) << version;
+    EXPECT_TRUE(rig.shut_down());
+  }
+}
+
 TEST(SockHello, user_space_peer_over_ipv6_is_refused) {
   SockRig rig;
   SockNodeOptions options{.nids = {"fd00::2@tcp"}};

@@ -227,8 +227,8 @@ KernelNetIo::Socket* KernelNetIo::find(uint32_t id) {
 }
 
 Result<uint32_t> KernelNetIo::add(Socket socket, uint32_t events) {
-  const uint32_t id = ++last_id_;
-  ULNET_CHECK(id != 0);
+  uint32_t id = ++last_id_;
+  while (id == 0 || sockets_.contains(id)) id = ++last_id_;  // after four thousand million sockets they start anew
   Socket& placed = sockets_.emplace(id, std::move(socket)).first->second;
   watch(id, placed, events);
   if (placed.watched == events) return id;

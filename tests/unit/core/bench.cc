@@ -205,7 +205,8 @@ std::string Bench::not_at_rest() {
     expect(w->deadlines.armed() == 0, name + "deadlines armed");
     expect(w->tx_deadlines.armed() == 0, name + "tx deadlines armed");
     expect(w->receiving.empty() && w->held_router.empty() && w->wait_message.empty(), name + "receives");
-    expect(!has_waiters(*w), name + "something waits for a ring or queue");
+    expect(!has_waiters(*w), name + "something waits for a ring");
+    expect(w->eqs_waiting.empty(), name + "an event waits for its queue");
     for (RouterPool& pool : w->pools) expect(pool.out == 0 && pool.waiting.empty(), name + "router buffers out");
   }
   for (Ni& ni : nis_)

@@ -83,6 +83,7 @@ class FakeWorker {
       case OpKind::kMeAttach: return;
       case OpKind::kPut:
       case OpKind::kGet: held_.push_back(op); return;
+      case OpKind::kDone: break;
       case OpKind::kUnlink: unlink(op); return;
       case OpKind::kEqOpen: submitter_.eq_slot(op.index).open = true; return;
       case OpKind::kEqClose:

@@ -235,6 +235,21 @@ TEST(Instance, an_attached_worker_whose_thread_has_left_is_given_up) {
   EXPECT_NE(instance.close(), "");
 }
 
+// An io_uring takes calls of one thread only: a thread that comes second is refused.
+TEST(Instance, an_attached_worker_is_turned_by_one_thread_only) {
+  auto opened = Instance::open({.config = config("127.0.0.1"), .mode = InstanceMode::kAttach});
+  ASSERT_TRUE(opened) << opened.error().what;
+  Instance& instance = **opened;
+  ASSERT_TRUE(instance.submitter_open(WorkerId{0}));
+  while (instance.turn(WorkerId{0}) == 0) std::this_thread::yield();
+  ASSERT_TRUE(instance.submitter_open(WorkerId{0}));  // there is something to do
+  std::thread([&] {
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(instance.turn(WorkerId{0}), 0u);
+    instance.wait(WorkerId{0}, 1ms);
+  }).join();
+  EXPECT_EQ(instance.close(), "");
+}
+
 // The other thread sleeps long: close() wakes it.
 TEST(Instance, an_attached_worker_is_turned_by_its_thread_until_close_returns) {
   auto opened = Instance::open({.config = "ulnet:\n    workers: 2\n", .mode = InstanceMode::kAttach});
