@@ -142,7 +142,7 @@ struct SocklndSection {
   int64_t keepalive_count = 5;
   Seconds keepalive_intvl{5};
   bool enable_csum = false;
-  int64_t zc_min_payload = 16384;
+  int64_t zc_min_payload = 0;
   Milliseconds min_reconnectms{1000};
   Milliseconds max_reconnectms{60000};
   int64_t tos = -1;

@@ -255,7 +255,8 @@ const Field kUlnetFields[] = {
      .at = AT(ulnet.socklnd.enable_csum)},
     {.path = "ulnet.socklnd.zc_min_payload",
      .type = kInteger,
-     .text = "Payloads from this size on are sent zero-copy.",
+     .text = "Payloads from this size on ask for a zero-copy acknowledgement, and end with it; 0 = never. Sending gets "
+             "no cheaper: ulnet copies every payload.",
      .min = 0,
      .max = 1 << 30,
      .unit = "bytes",

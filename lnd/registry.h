@@ -43,7 +43,7 @@ struct LndSettings {
   int keepalive_interval = 5;
   int keepalive_count = 5;
   bool enable_csum = false;
-  uint32_t zc_min_payload = 16384;
+  uint32_t zc_min_payload = 0;
   Duration min_reconnect = 1000ms;
   Duration max_reconnect = 60000ms;
   int tos = -1;

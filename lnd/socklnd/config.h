@@ -35,8 +35,8 @@ struct SockConfig {
   int keepalive_count = 5;
   bool enable_csum = false;  ///< effective on v2 connections only (§3.4)
   bool nonblk_zcack = true;
-  uint32_t zc_min_payload = 16384;  ///< payloads from here on carry a zero-copy cookie
-  int tos = -1;                     ///< for NIs that say -1; -1 = unset
+  uint32_t zc_min_payload = 0;  ///< payloads from here on carry a zero-copy cookie; 0: none does
+  int tos = -1;                 ///< for NIs that say -1; -1 = unset
 
   // ulnet's own.
   bool unprivileged_ports = false;  ///< dial from any port and believe the HELLO of who does so: for ulnet peers only

@@ -67,7 +67,8 @@ bool load_message(SockWorker& worker, Conn& conn) {
   OutEntry& entry = entry_at(tx, tx.ring_count);
   FrameHeader frame;
   ZcBook& book = conn.set->zc_book;
-  if (message.payload.length >= worker.config.zc_min_payload && conn.version != kVersion1 && !book.full()) {
+  const uint32_t least = worker.config.zc_min_payload;
+  if (least > 0 && message.payload.length >= least && conn.version != kVersion1 && !book.full()) {
     frame.cookie0 = book.add(message);
     TxState(message).cookie(frame.cookie0);
   }

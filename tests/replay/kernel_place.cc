@@ -37,12 +37,17 @@ End captured_end(const TcpConversation& conversation, Side side) {
 
 constexpr size_t kHandleBytes = 16;
 
+NodeSpec as_upstream(NodeSpec spec) {
+  spec.zc_min_payload = 16384;
+  return spec;
+}
+
 }  // namespace
 
 KernelPlace::KernelPlace(const NodeSpec& spec, std::vector<IpAddress> theirs)
-    : spec_(spec), theirs_(std::move(theirs)), net_({.seed = 1, .transport = Transport::kSockTcp}) {
+    : spec_(as_upstream(spec)), theirs_(std::move(theirs)), net_({.seed = 1, .transport = Transport::kSockTcp}) {
   net_.tcp().record = true;
-  node_ = &net_.add_node(spec);
+  node_ = &net_.add_node(spec_);
 }
 
 KernelPlace::~KernelPlace() {

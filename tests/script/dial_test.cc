@@ -230,7 +230,9 @@ TEST(SockPair, nine_connections_in_the_order_of_the_capture) {
 TEST(SockPair, size_chooses_the_connection) {
   SockRig rig;
   rig.tcp.record = true;
-  SockNode& one = rig.add(node_of(kUs));
+  SockNodeOptions with_cookies = node_of(kUs);
+  with_cookies.config.zc_min_payload = 16384;
+  SockNode& one = rig.add(with_cookies);
   SockNode& two = rig.add(node_of(kThem));
   one.put(kThem, 0);
   rig.run_for(1s);
@@ -444,6 +446,7 @@ TEST(SockHold, dialled_and_accepted) {
     one.put(kThem, 100000);
     ASSERT_TRUE(rig.run_until([&] { return one.unfinished() == 0; }, 10s));
     EXPECT_EQ(one.txs[0].how.error, 0) << error;
+    rig.run_for(1s);  // the connections that follow the first, on either side
     const auto held = [&](const char* address) {
       return std::count(rig.tcp.held.begin(), rig.tcp.held.end(), std::pair(ip(address), std::string("eth1")));
     };

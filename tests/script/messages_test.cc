@@ -243,9 +243,26 @@ TEST(SockZc, queued_acks_merge_into_ranges) {
   EXPECT_TRUE(t.rig.shut_down());
 }
 
+SockNodeOptions with_cookies() {
+  SockNodeOptions options;
+  options.config.zc_min_payload = 16384;
+  return options;
+}
+
+// Goal: what is copied asks for no acknowledgement: a send ends when the transport has it, and the peer has no extra
+// work.
+TEST(SockZc, none_is_asked_for_by_default) {
+  Up t;
+  t.node->put(kOther, 1 << 20);
+  t.run(1s);
+  EXPECT_EQ(t.node->take_trace(), "tx 1 ok");
+  EXPECT_EQ(t.peer->in, raw_put(3, kUs, kOther, 1, 1 << 20));
+  EXPECT_TRUE(t.rig.shut_down());
+}
+
 // The three forms of an ack, each for messages that wait for it. Cookies of a set start at 2.
 TEST(SockZc, sender_waits_for_each_form_of_ack) {
-  Up t;
+  Up t(3, 1, with_cookies());
   for (int i = 0; i < 7; ++i) t.node->put(kOther, 16384);
   t.node->put(kOther, 16383);
   t.run();
@@ -266,7 +283,7 @@ TEST(SockZc, sender_waits_for_each_form_of_ack) {
 }
 
 TEST(SockZc, range_with_a_gap_is_a_protocol_error) {
-  Up t;
+  Up t(3, 1, with_cookies());
   for (int i = 0; i < 3; ++i) t.node->put(kOther, 20000);
   t.run();
   t.say(raw_noop(0, 3));
@@ -277,7 +294,7 @@ TEST(SockZc, range_with_a_gap_is_a_protocol_error) {
 }
 
 TEST(SockZc, missing_ack_closes_after_the_timeout) {
-  Up t;
+  Up t(3, 1, with_cookies());
   t.node->put(kOther, 20000);
   t.run(49s);
   EXPECT_EQ(t.node->take_trace(), "");
@@ -287,7 +304,7 @@ TEST(SockZc, missing_ack_closes_after_the_timeout) {
 }
 
 TEST(SockZc, full_book_sends_without_cookies) {
-  SockNodeOptions options;
+  SockNodeOptions options = with_cookies();
   options.config.zc_outstanding_max = 2;
   Up t(3, 1, options);
   for (int i = 0; i < 3; ++i) t.node->put(kOther, 16384);

@@ -43,6 +43,7 @@ struct Stage {
         const SimTcpOptions& tcp = {}, bool by_time = false, Net net = Net::of(NetType::kTcp, 0))
       : capture(pcap_read(capture_path(name))), rig(tcp), our_messages(replay_messages(capture, ours, net)) {
     EXPECT_EQ(capture.error, "");
+    options.config.zc_min_payload = 16384;  // as upstream, whose bytes these are
     options.nids.clear();
     for (const IpAddress& address : ours) options.nids.push_back(nid_string(address, net));
     node = &rig.add(options);

@@ -18,6 +18,7 @@ struct Chaos {
       return NodeSpec{.nis = {"10.1.0." + std::to_string(i) + "@tcp"},
                       .workers = workers,
                       .peer_credits = 2 + int(rng.below(8)),
+                      .zc_min_payload = seed % 2 == 0 ? 16384u : 0u,
                       .routes = {{"tcp1", "10.1.0.9@tcp"}},
                       .transaction_timeout = 20,
                       .lnd_timeout = 5};
@@ -26,6 +27,7 @@ struct Chaos {
       return NodeSpec{.nis = {"10.2.0." + std::to_string(i) + "@tcp1"},
                       .workers = workers,
                       .peer_credits = 2 + int(rng.below(8)),
+                      .zc_min_payload = seed % 2 == 0 ? 16384u : 0u,
                       .routes = {{"tcp", "10.2.0.9@tcp1"}},
                       .transaction_timeout = 20,
                       .lnd_timeout = 5};

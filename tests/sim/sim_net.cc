@@ -98,6 +98,7 @@ void SimNode::boot() {
     for (unsigned i = 0; i < spec_.workers; ++i) engines_.push_back(net_.tcp_->engine());
     socklnd::SockConfig sock;
     sock.incarnation = deps.incarnation;
+    sock.zc_min_payload = spec_.zc_min_payload;
     deps.lnds.push_back(
         {"tcp", NetType::kTcp,
          [this, sock](LndCore& core) {

@@ -41,6 +41,7 @@ struct NodeSpec {
   int peer_credits = 8;
   int credits = 256;
   int conns_per_peer = 1;
+  uint32_t zc_min_payload = 0;  ///< over TCP
   bool routing = false;
   std::array<int64_t, 3> buffers{16, 16, 4};  ///< tiny, small, large, when routing
   std::vector<RouteSpec> routes;

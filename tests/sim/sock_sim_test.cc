@@ -44,6 +44,7 @@ struct Chaos {
       options.conns_per_peer = load.conns_per_peer;
       options.lnd_timeout = 5;
       options.config.enable_csum = true;
+      options.config.zc_min_payload = load.seed % 2 == 0 ? 16384 : 0;
       nodes.push_back(&rig.add(options));
       nodes.back()->trace_on = false;
       nodes.back()->on_header = [this](FakeCore& core, RxSlot& slot) { return header(core, slot); };
