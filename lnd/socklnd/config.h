@@ -55,6 +55,7 @@ inline constexpr Duration kKeepaliveGapMin = 10s;    ///< between two keepalives
 inline constexpr uint32_t kHeaderReadBytes = 16384;  ///< what a header read may carry along
 inline constexpr uint32_t kReadRoomMin = 2048;       ///< less room in the buffer is not worth a read
 inline constexpr uint32_t kBatchMessages = 16;       ///< messages begun on one connection
+inline constexpr uint32_t kSendBytesMax = 262144;    ///< payload of one send, whose completion may wait for all of it
 inline constexpr uint32_t kAcksQueuedMax = 128;      ///< zero-copy NOOPs waiting on one connection
 inline constexpr uint32_t kConnsPerPeerMax = 127;
 inline constexpr unsigned kEventBurst = 64;

@@ -181,20 +181,23 @@ void conn_tx_start(SockWorker& worker, Conn& conn) {
   if (conn.phase != ConnPhase::kUp || tx.sending) return;
   std::array<iovec, kStreamPieces> pieces;
   unsigned count = 0;
+  uint32_t room = kSendBytesMax;
+  uint32_t next = 0;  // entry of the ring
   bool whole = true;  // everything looked at so far has found its pieces
-  for (uint32_t i = 0; whole && count < kStreamPieces; ++i) {
-    if (i == tx.ring_count && !load_next(worker, conn)) break;
+  for (; whole && room > 0 && count < kStreamPieces; ++next) {
+    if (next == tx.ring_count && !load_next(worker, conn)) break;
     if (conn.phase != ConnPhase::kUp) return;
-    OutEntry& entry = entry_at(tx, i);
-    const uint32_t skip = i == 0 ? std::min(tx.front_sent, entry.prefix_bytes) : 0;
+    OutEntry& entry = entry_at(tx, next);
+    const uint32_t skip = next == 0 ? std::min(tx.front_sent, entry.prefix_bytes) : 0;
     if (skip < entry.prefix_bytes) pieces[count++] = {entry.prefix.data() + skip, entry.prefix_bytes - skip};
     if (entry.tx == nullptr) continue;
-    const PayloadCursor cursor = i == 0 ? tx.front_cursor : PayloadCursor(entry.tx->payload);
+    const PayloadCursor cursor = next == 0 ? tx.front_cursor : PayloadCursor(entry.tx->payload);
     const unsigned first = count;
-    count += cursor.pieces(std::span(pieces).subspan(count));
+    count += cursor.pieces(std::span(pieces).subspan(count), room);
     uint32_t described = 0;
     for (unsigned p = first; p < count; ++p) described += uint32_t(pieces[p].iov_len);
     whole = described == cursor.left();
+    room -= described;
   }
   if (conn.phase != ConnPhase::kUp || count == 0) return;
   if (!tx.watched) {
@@ -202,7 +205,8 @@ void conn_tx_start(SockWorker& worker, Conn& conn) {
     tx.progress_at = worker.now;
   }
   tx.sending = true;
-  worker.engine.send(conn.stream, {pieces.data(), count}, !whole || !tx.queue.empty());
+  const bool more = !whole || next < tx.ring_count || !tx.queue.empty();
+  worker.engine.send(conn.stream, {pieces.data(), count}, more);
   conn_watch(worker, conn);
 }
 

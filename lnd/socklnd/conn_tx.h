@@ -1,5 +1,6 @@
-// The sending half of a connection: FIFO of messages, several begun at once and handed over in one send, zero-copy
-// cookies, NOOPs. Thread: the connection's worker. Source: docs/wire/socklnd.md §3.2, §3.3, §5, §7.
+// The sending half of a connection: FIFO of messages, several begun at once and handed over in one send of bounded size
+// (each is done as its bytes go), zero-copy cookies, NOOPs. Thread: the connection's worker. Source:
+// docs/wire/socklnd.md §3.2, §3.3, §5, §7.
 #pragma once
 #include "lnd/socklnd/conn.h"
 #include "lnd/socklnd/worker.h"
