@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <utility>
 
 #include "control/devices_system.h"
 #include "control/host/clock.h"
@@ -22,6 +21,7 @@ TextError text_error(const char* doing, const Error& error) {
 
 /// Jobs of ulnet-perf that this daemon runs have so long to end before the node stops all the same.
 constexpr Duration kJobsStopMax = 3s;
+constexpr Duration kFailuresSaidEvery = 10s;
 constexpr Duration kFlushMax = 3s;  // for clients that do not read their last answers
 
 /// A file that says more than how ulnetd itself shall be also says `lnet configure`.
@@ -259,18 +259,19 @@ void Daemon::follow_ulnet() {
 /// Without memory (or a thread) for its next step, a daemon loses that step and goes on.
 unsigned Daemon::turn(Instant now) {
   try {
-    const unsigned done = turn_parts(now);
-    if (std::exchange(turns_failed_, 0) > 0) options_.log("control works again");
-    return done;
+    return turn_parts(now);
   } catch (const std::exception& error) {
-    if (turns_failed_++ == 0) turn_failed(error);
+    turn_failed(error, now);
     return 0;
   }
 }
 
-void Daemon::turn_failed(const std::exception& error) noexcept {
+void Daemon::turn_failed(const std::exception& error, Instant now) noexcept {
+  ++turns_failed_;
+  if (turn_failure_said_ != kNever && now - turn_failure_said_ < kFailuresSaidEvery) return;
+  turn_failure_said_ = now;
   try {
-    options_.log(fmt::format("control cannot do its work: {}", error.what()));
+    options_.log(fmt::format("control could not do its work ({} times until now): {}", turns_failed_, error.what()));
   } catch (const std::exception&) {  // no memory for the line either
   }
 }

@@ -61,7 +61,7 @@ class Daemon final : private ControlTurnable {
 
   unsigned turn(Instant now) override;
   unsigned turn_parts(Instant now);
-  void turn_failed(const std::exception& error) noexcept;
+  void turn_failed(const std::exception& error, Instant now) noexcept;
   [[nodiscard]] bool pending() override { return node_->control_pending(); }
   [[nodiscard]] Instant next_deadline() override;
   void wait_fds(std::vector<int>& out) override;
@@ -85,7 +85,8 @@ class Daemon final : private ControlTurnable {
   Instant flush_deadline_ = kForever;
   Instant jobs_deadline_ = kForever;  // by when load that this daemon makes has ended, once it stops
   uint16_t next_home_ = 0;            // of a job's submitter
-  uint64_t turns_failed_ = 0;         // one after the other, by an exception
+  uint64_t turns_failed_ = 0;         // ended by an exception
+  Instant turn_failure_said_ = kNever;
   int status_ = 0;
 };
 
