@@ -249,6 +249,14 @@ class LndControlHost {
   virtual void to_worker(WorkerId worker, const LndMsg& msg) = 0;
   /// Finds or creates the peer NI. Errors: ENOMEM when the bound on peers is reached.
   [[nodiscard]] virtual Result<PeerPlace> place_peer(const Nid& nid, NiId from) = 0;
+  /// The same for a peer that connected to us and of whose NID there is only its own word. `address`: where it
+  /// connected from, as a NID of the same net. Errors: ENOMEM also when that address has brought too many NIDs.
+  [[nodiscard]] virtual Result<PeerPlace> place_stranger(const Nid& nid, NiId from, const Nid& address) {
+    (void)address;
+    return place_peer(nid, from);
+  }
+  /// The driver's half on the workers names the peer NI no longer: its last connection set is gone.
+  virtual void peer_left(PeerNiId peer_ni) { (void)peer_ni; }
   /// Everything of this NI is gone from every worker (answer to ni_stop).
   virtual void ni_stopped(NiId ni) = 0;
   /// The device or link of the NI failed or came back (docs/wire/lnet.md §9.3).

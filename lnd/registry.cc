@@ -13,7 +13,7 @@ namespace {
 socklnd::SockConfig sock_config(const LndSettings& s) {
   socklnd::SockConfig config;
   config.sock_timeout = s.sock_timeout;
-  config.accept_port = config.accept_port_bulk = s.accept_port;
+  config.accept_port = s.accept_port;
   config.accept_backlog = s.accept_backlog;
   config.accept = s.accept == LndSettings::Accept::kSecure ? socklnd::AcceptMode::kSecure
                   : s.accept == LndSettings::Accept::kAll  ? socklnd::AcceptMode::kAll
@@ -22,6 +22,8 @@ socklnd::SockConfig sock_config(const LndSettings& s) {
   config.min_reconnect = s.min_reconnect;
   config.max_reconnect = s.max_reconnect;
   config.conns_per_peer = s.conns_per_peer;
+  config.typed_conns = s.typed_conns;
+  config.conns_max = s.connections_per_worker;
   config.min_bulk = s.min_bulk;
   config.tx_buffer_bytes = s.tx_buffer_bytes;
   config.rx_buffer_bytes = s.rx_buffer_bytes;
@@ -68,8 +70,16 @@ class Runtime final : public LndRuntime, private socklnd::SockDevices {
         lnd_loopback(),
         {"tcp", NetType::kTcp,
          [this, sock](LndCore& core) { return socklnd::make_sock_lnd(core, *engines_[core.worker_id().value], sock); },
-         [this, sock](LndControlHost& host) { return socklnd::make_sock_lnd_control(host, *net_, sock, this); }},
+         [this, sock](LndControlHost& host) {
+           auto made = socklnd::make_sock_lnd_control(host, *net_, sock, this);
+           sock_control_ = made.get();
+           return made;
+         }},
     };
+  }
+
+  void retune(const LndSettings& settings, Instant now) override {
+    if (sock_control_ != nullptr) socklnd::sock_lnd_retune(*sock_control_, sock_config(settings), now);
   }
 
   std::string engine_text() const override {
@@ -99,6 +109,7 @@ class Runtime final : public LndRuntime, private socklnd::SockDevices {
   LinkEvents links_;
   std::vector<std::unique_ptr<socklnd::StreamEngine>> engines_;  // by worker
   std::string reason_;
+  LndControl* sock_control_ = nullptr;  // the Node's
 };
 
 }  // namespace

@@ -56,6 +56,9 @@ class LndRuntime {
   virtual ~LndRuntime() = default;
   /// Every LND there is, loopback first.
   [[nodiscard]] virtual std::vector<LndEntry> entries() = 0;
+  /// Changes what drivers can change at run time (lnd/socklnd/socklnd.h says what). Control thread of the Node that
+  /// entries() were given to, while it lives.
+  virtual void retune(const LndSettings& settings, Instant now) = 0;
   /// How bytes are moved, for the journal: "io_uring", or "epoll: " and why it is not io_uring.
   [[nodiscard]] virtual std::string engine_text() const = 0;
 };

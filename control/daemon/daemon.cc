@@ -249,6 +249,7 @@ void Daemon::configured(const std::vector<config::ChangeError>& errors) {
 }
 
 void Daemon::follow_ulnet() {
+  lnds_->retune(boot_lnds(node_->control().desired, 0), clock_now());
   const bool wanted = node_->control().desired.ulnet.perf_target;
   if (wanted == perf_target_->running()) return;
   if (!wanted) return perf_target_->stop();

@@ -192,6 +192,7 @@ TextResult<void> Instance::Impl::start_node(const config::DesiredState& state, c
   auto made = Node::create(boot_node(state, host->placement()), std::move(deps), clock_now());
   if (!made) return tl::unexpected(text_error(made.error(), "cannot make the node"));
   node = std::move(*made);
+  node->applier().set_ulnet_changed([this] { lnds->retune(boot_lnds(node->control().desired, 0), clock_now()); });
   turnables = worker_turnables(*node);
   turners.start(turnables);
   for (size_t i = 0; i < turnables.size() && !attach; ++i) {

@@ -5,6 +5,7 @@
 #include "dataplane/base/nid_text.h"
 #include "lnd/socklnd/handshake_ctl.h"
 #include "lnd/socklnd/peer_ctl.h"
+#include "lnd/socklnd/room_ctl.h"
 
 namespace ulnet::socklnd {
 namespace {
@@ -73,7 +74,8 @@ bool request_done(SockControl& control, Handshake& shake) {
     return entry.second.params.nid == target && !entry.second.stopping;
   });
   if (it == control.nis.end()) {
-    control.log_limited("socklnd: connection request for " + nid_text(target) + ", which is not ours");
+    control.log_limited(LogCause::kRequest,
+                        "socklnd: connection request for " + nid_text(target) + ", which is not ours");
     handshake_drop(control, shake.socket);
     return false;
   }
@@ -97,6 +99,48 @@ void finish_answer(SockControl& control, Handshake& shake) {
   if (first) control.host.peer_up(set.place.id);
 }
 
+std::string address_text(const SockControl& control, const Handshake& shake) {
+  const std::string text = nid_text(nid_at(control.nis.at(shake.ni).params.nid.net(), shake.remote.address));
+  return text.substr(0, text.find('@'));
+}
+
+/// What the rules need to know of a HELLO and of the peer that it names.
+PassiveCase passive_case(const NiCtl& ni, const SetCtl& set, const Handshake& shake, const Hello& hello) {
+  const ConnType type = conn_type_inverse(hello.ctype);
+  const auto is_here = [&](const auto& entry) { return entry.second.remote == shake.remote.address; };
+  PassiveCase c;
+  c.my_nid = ni.params.nid;
+  c.peer_nid = set.nid;
+  c.known = !set.live.empty();
+  c.known_version = set.version;
+  c.known_incarnation = set.incarnation;
+  c.version = hello.version;
+  c.incarnation = hello.src_incarnation;
+  c.dialling = set.dial.state == DialState::kConnecting;
+  c.same_ip = shake.remote.address == ni.address;
+  c.elsewhere = shake.remote.address != nid_address(set.nid) && std::none_of(set.live.begin(), set.live.end(), is_here);
+  c.same_type_count = set.counts[size_t(type)];
+  c.type_limit = type_limit(type, ni.conns_per_peer);
+  return c;
+}
+
+/// The verdict, and what it does to connections that exist. A node at the address in its own NID that meets only
+/// connections from elsewhere has its place at once: it would be told to try again each time that the others came back.
+PassiveVerdict judge(SockControl& control, const NiCtl& ni, SetCtl& set, const Handshake& shake, const Hello& hello) {
+  const PassiveCase c = passive_case(ni, set, shake, hello);
+  const PassiveVerdict verdict = passive_verdict(c);
+  if (verdict == PassiveVerdict::kClaimed)
+    control.log_limited(LogCause::kClaim, "socklnd: " + address_text(control, shake) + " says that it is " +
+                                              nid_text(set.nid) + ", which is connected from another address: refused");
+  if (verdict != PassiveVerdict::kRebooted) return verdict;
+  const IpAddress own = nid_address(set.nid);
+  const bool displaces = shake.remote.address == own &&
+                         std::none_of(set.live.begin(), set.live.end(),
+                                      [&](const auto& entry) { return entry.second.remote == own; });
+  set_close_all(control, set, -ESTALE);
+  return displaces ? passive_verdict(passive_case(ni, set, shake, hello)) : verdict;
+}
+
 /// A good HELLO: accepts the connection, or answers NONE.
 void hello_done(SockControl& control, Handshake& shake) {
   NiCtl* ni = control.find_ni(shake.ni);
@@ -108,28 +152,17 @@ void hello_done(SockControl& control, Handshake& shake) {
   }
   const PeerIdentity peer = peer_identity(control.config, ni->params.nid.net(), shake.remote, hello);
   if (peer.refuse) return handshake_drop(control, shake.socket);
-  const Result<SetCtl*> found = set_ensure(control, *ni, peer.nid, peer.pid);
+  const Result<SetCtl*> found = set_ensure(control, *ni, peer.nid, peer.pid, &shake.remote.address);
   if (!found) {
-    control.log_limited("socklnd: no room for peer " + nid_text(peer.nid) + ": " + found.error().what);
+    control.log_limited(LogCause::kRoom,
+                        "socklnd: no room for peer " + nid_text(peer.nid) + ": " + found.error().what);
     return handshake_drop(control, shake.socket);
   }
   SetCtl& set = **found;
   const ConnType type = conn_type_inverse(hello.ctype);
-  PassiveCase c;
-  c.my_nid = ni->params.nid;
-  c.peer_nid = peer.nid;
-  c.known = !set.live.empty();
-  c.known_version = set.version;
-  c.known_incarnation = set.incarnation;
-  c.version = hello.version;
-  c.incarnation = hello.src_incarnation;
-  c.dialling = set.dial.state == DialState::kConnecting;
-  c.same_ip = shake.remote.address == ni->address;
-  c.same_type_count = set.counts[size_t(type)];
-  c.type_limit = type_limit(type, ni->conns_per_peer);
-  const PassiveVerdict verdict = passive_verdict(c);
-  if (verdict == PassiveVerdict::kRebooted) set_close_all(control, set, -ESTALE);
-  const bool refuse = verdict != PassiveVerdict::kAccept;
+  const bool accept = judge(control, *ni, set, shake, hello) == PassiveVerdict::kAccept && room_for_conn(control, set);
+  Conn* conn = accept ? conn_make(control, set, type, shake.remote, hello, peer.rewrite_source) : nullptr;
+  const bool refuse = conn == nullptr;
   answer_hello(control, shake, hello_answer(hello, ni->params.nid, ni->incarnation, refuse));
   if (refuse) {
     set_settle(control, set);
@@ -137,7 +170,7 @@ void hello_done(SockControl& control, Handshake& shake) {
   }
   shake.phase = HandshakePhase::kAnswer;
   shake.set_id = set.id;
-  shake.conn = &conn_make(set, type, hello, peer.rewrite_source);
+  shake.conn = conn;
   ++set.accepting;
   finish_answer(control, shake);
 }
@@ -147,18 +180,13 @@ void hello_done(SockControl& control, Handshake& shake) {
 Result<void> acceptor_open(SockControl& control, const NiCtl& ni) {
   const SockConfig& config = control.config;
   if (config.accept == AcceptMode::kNone) return {};
-  if (const Result<void> opened = listen_at(control, ni, config.accept_port); !opened) return opened;
-  if (config.accept_port_bulk == config.accept_port) return {};
-  const Result<void> opened = listen_at(control, ni, config.accept_port_bulk);
-  if (!opened) unlisten_at(control, ni, config.accept_port);
-  return opened;
+  return listen_at(control, ni, config.accept_port);
 }
 
 void acceptor_close(SockControl& control, const NiCtl& ni) {
   const SockConfig& config = control.config;
   if (config.accept == AcceptMode::kNone) return;
   unlisten_at(control, ni, config.accept_port);
-  if (config.accept_port_bulk != config.accept_port) unlisten_at(control, ni, config.accept_port_bulk);
 }
 
 void acceptor_accepted(SockControl& control, SocketId socket, const Endpoint& remote) {
@@ -171,6 +199,10 @@ void acceptor_accepted(SockControl& control, SocketId socket, const Endpoint& re
     const auto oldest = std::find_if(control.handshakes.begin(), control.handshakes.end(),
                                      [](const auto& entry) { return !entry.second.active; });
     handshake_drop(control, oldest->first);
+  }
+  if (!memory_for_conn()) {
+    control.log_limited(LogCause::kMemory, "socklnd: no memory for a connection request");
+    return control.net.close(socket);
   }
   hold_accepted(control, socket, remote);
   Handshake& shake = handshake_add(control, socket, false, remote, config.accept_timeout);

@@ -18,13 +18,13 @@ struct SockConfig {
   // Protocol (names and defaults are upstream's).
   Duration sock_timeout = 50s;  ///< an NI's lnd_timeout, where it has one, wins
   uint16_t accept_port = 988;
-  uint16_t accept_port_bulk = 988;
   int accept_backlog = 127;
   AcceptMode accept = AcceptMode::kSecure;
   Duration accept_timeout = 5s;
   Duration min_reconnect = 1000ms;
   Duration max_reconnect = 60000ms;
   int32_t conns_per_peer = 0;  ///< for NIs that say 0; 0 = by link speed (§5)
+  bool typed_conns = true;     ///< connections of their own for control and bulk; else one for everything
   uint32_t min_bulk = 1024;
   uint32_t tx_buffer_bytes = 0;  ///< socket buffers; 0 = the system's
   uint32_t rx_buffer_bytes = 0;
@@ -34,7 +34,6 @@ struct SockConfig {
   int keepalive_interval = 5;
   int keepalive_count = 5;
   bool enable_csum = false;  ///< effective on v2 connections only (§3.4)
-  bool nonblk_zcack = true;
   uint32_t zc_min_payload = 0;  ///< payloads from here on carry a zero-copy cookie; 0: none does
   int tos = -1;                 ///< for NIs that say -1; -1 = unset
 
@@ -45,10 +44,11 @@ struct SockConfig {
 
   // Bounds.
   uint32_t half_open_max = 256;       ///< accepted and not yet past HELLO; the oldest gives way
+  uint32_t conns_max = 4096;          ///< connections of one worker; room_ctl.h says which give way
   uint32_t sets_max = 16384;          ///< connection sets of the node
   uint32_t zc_outstanding_max = 256;  ///< unacknowledged cookies of one set; messages beyond go without a cookie
   uint32_t rx_slots = 256;            ///< of one worker, for messages read whole; without one the stream waits instead
-  uint32_t set_buckets = 1024;        ///< of one worker's table of sets (chained)
+  uint32_t set_buckets = 4096;        ///< of one worker's table of sets, and of messages that wait for one (chained)
 };
 
 inline constexpr Duration kKeepaliveGapMin = 10s;    ///< between two keepalives of one set (§5)

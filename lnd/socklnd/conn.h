@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "dataplane/base/gauge.h"
 #include "dataplane/base/list.h"
 #include "dataplane/base/wheel.h"
 #include "dataplane/msg/payload.h"
@@ -139,6 +140,10 @@ struct Conn : Timer, Linked<SiblingTag>, Linked<DirtyTag>, Linked<ReadyTag> {
 /// Thread: one worker, between kSetOpen and kSetGone.
 struct ConnSet : Timer, Linked<SetTag> {
   explicit ConnSet(uint32_t zc_outstanding_max) : zc_book(zc_outstanding_max) {}
+  void received(Instant now) {
+    last_received = now;
+    used_ns.set(now.time_since_epoch().count());
+  }
   uint64_t id = 0;  ///< control's number of it
   NiId ni{};
   NiSlice* ni_slice = nullptr;
@@ -157,6 +162,7 @@ struct ConnSet : Timer, Linked<SetTag> {
   Owed wanted, gone;   ///< kConnsWanted, kSetGone
   uint64_t use_sequence = 0;
   Instant last_received = kNever;
+  Gauge used_ns;  ///< when it last received anything or was given a message, ns. worker: w, control: r
   Instant last_keepalive = kNever;
 };
 

@@ -37,12 +37,8 @@ void slot_done(SockWorker& worker, Conn& conn, Completion how) {
 }
 
 /// The zero-copy acknowledgement of a message whose bytes have all come.
-void acknowledge(SockWorker& worker, Conn& conn, const FrameHeader& frame, bool routed) {
-  if (frame.cookie0 != 0 && conn.version != kVersion1) set_queue_ack(worker, conn, frame.cookie0, routed);
-}
-
-bool routed(const Conn& conn) {
-  return conn.rx.slot->header.src_nid != conn.set->nid;
+void acknowledge(SockWorker& worker, Conn& conn, const FrameHeader& frame) {
+  if (frame.cookie0 != 0 && conn.version != kVersion1) set_queue_ack(worker, conn, frame.cookie0);
 }
 
 /// All bytes of the message have come: acknowledge, tell the core, begin the next.
@@ -56,7 +52,7 @@ void message_complete(SockWorker& worker, Conn& conn) {
     if (up(conn)) set_close(worker, *conn.set, -EIO, Closing::kOrderly);
     return;
   }
-  acknowledge(worker, conn, frame, routed(conn));
+  acknowledge(worker, conn, frame);
   if (rx.slot_busy) slot_done(worker, conn, {});
 }
 
@@ -104,14 +100,14 @@ SockSlot& open_slot(SockWorker& worker, Conn& conn) {
 }
 
 /// The core took the message along: the stream goes on behind it.
-void message_taken(SockWorker& worker, Conn& conn, bool was_routed) {
+void message_taken(SockWorker& worker, Conn& conn) {
   ConnRx& rx = conn.rx;
   const FrameHeader frame = rx.decoder.frame();
   rx.begin += rx.decoder.header().payload_length;
   rx.decoder.next();
   rx.slot = &rx.own;
   ++rx.taken;
-  acknowledge(worker, conn, frame, was_routed);
+  acknowledge(worker, conn, frame);
 }
 
 void message_begin(SockWorker& worker, Conn& conn) {
@@ -119,14 +115,13 @@ void message_begin(SockWorker& worker, Conn& conn) {
   if (!set_acked(worker, *conn.set, zc_ack_of(rx.decoder.frame(), conn.version))) return protocol_error(worker, conn);
   if (!up(conn)) return;
   SockSlot& slot = open_slot(worker, conn);
-  const bool was_routed = routed(conn);  // what is taken is not looked at any more
   switch (worker.core.rx_header(slot, worker.now)) {
     case RxVerdict::kReceive:
       payload_begin(worker, conn);
       if (!up(conn)) conn_rx_close(worker, conn);
       return;
     case RxVerdict::kHold: rx.state = RxState::kHeld; return;
-    case RxVerdict::kTaken: return message_taken(worker, conn, was_routed);
+    case RxVerdict::kTaken: return message_taken(worker, conn);
     case RxVerdict::kProtocolError:
       slot_free(worker, rx);
       if (up(conn)) protocol_error(worker, conn);
@@ -246,7 +241,7 @@ bool conn_rx_in_progress(const Conn& conn) {
 void conn_rx_start(SockWorker& worker, Conn& conn) {
   conn.rx.decoder.reset(conn.version, conn.flip);
   conn.rx.last_byte = worker.now;
-  conn.set->last_received = worker.now;
+  conn.set->received(worker.now);
   arm(worker, conn);
 }
 
@@ -255,7 +250,8 @@ void conn_rx_received(SockWorker& worker, Conn& conn, int result) {
   rx.receiving = false;
   if (!up(conn)) return conn_rx_close(worker, conn);
   if (result > 0) {
-    rx.last_byte = conn.set->last_received = worker.now;
+    rx.last_byte = worker.now;
+    conn.set->received(worker.now);
     const uint32_t bytes = uint32_t(result);
     const uint32_t direct = std::min(bytes, rx.direct_bytes);
     place_payload(conn, direct, nullptr);

@@ -16,6 +16,13 @@ bool orphan_of(const Tx& tx, NiId ni, PeerNiId peer_ni) {
   return tx.ni == ni && tx.peer_ni == peer_ni;
 }
 
+// Upstream's sender never uses an untyped connection of version 3, so that typed_conns = 0 leaves it without any
+// (docs/wire/socklnd.md §3.1). The receiver takes any message on any connection.
+Fit fit_of(const SockWorker& worker, const Conn& conn, const TxShape& shape) {
+  if (conn.type == ConnType::kAny && !worker.config.typed_conns) return Fit::kMay;
+  return conn_fit(conn.type, conn.version, shape, worker.config.min_bulk);
+}
+
 void ask(SockWorker& worker, ConnSet& set) {
   if (set.asked) return;
   set.asked = true;
@@ -57,7 +64,7 @@ Conn* set_choose(const SockWorker& worker, ConnSet& set, const TxShape& shape) {
   Fit best_fit = Fit::kNo;
   for (Conn* conn = set.conns.front(); conn != nullptr; conn = set.conns.after(*conn)) {
     if (shape.noop && conn->version == kVersion1) continue;
-    const Fit fit = conn_fit(conn->type, conn->version, shape, worker.config.min_bulk);
+    const Fit fit = fit_of(worker, *conn, shape);
     if (fit == Fit::kNo || fit < best_fit) continue;
     const bool better = best == nullptr || fit > best_fit || conn->tx.queued_bytes < best->tx.queued_bytes ||
                         (conn->tx.queued_bytes == best->tx.queued_bytes && conn->tx.last_used < best->tx.last_used);
@@ -69,6 +76,7 @@ Conn* set_choose(const SockWorker& worker, ConnSet& set, const TxShape& shape) {
 }
 
 void set_submit(SockWorker& worker, ConnSet& set, Tx& tx) {
+  set.used_ns.set(worker.now.time_since_epoch().count());
   if (Conn* conn = set_choose(worker, set, {false, false, tx.payload.length})) return conn_tx_queue(worker, *conn, tx);
   TxState state(tx);
   state.place(TxPlace::kWaiting, &set);
@@ -78,10 +86,10 @@ void set_submit(SockWorker& worker, ConnSet& set, Tx& tx) {
   ask(worker, set);
 }
 
-void set_queue_ack(SockWorker& worker, Conn& from, uint64_t cookie, bool routed) {
+void set_queue_ack(SockWorker& worker, Conn& from, uint64_t cookie) {
   if (from.phase != ConnPhase::kUp) return;
   ConnSet& set = *from.set;
-  Conn* conn = set_choose(worker, set, {true, worker.config.nonblk_zcack || routed, 0});
+  Conn* conn = set_choose(worker, set, {true, true, 0});
   // Without a connection of that kind the one that the data came on does it as well (docs/wire/socklnd.md §3.3, 4).
   if (!conn_tx_ack(worker, conn == nullptr ? from : *conn, cookie)) set_close(worker, set, -ENOBUFS, Closing::kAbort);
 }
@@ -175,38 +183,47 @@ void conn_release(SockWorker& worker, Conn& conn) {
 }
 
 void orphan_add(SockWorker& worker, Tx& tx) {
+  auto& chain = worker.orphans_of(tx.ni, tx.peer_ni);
   bool known = false;
-  for (Tx* other = worker.orphans.front(); other != nullptr && !known; other = worker.orphans.after(*other))
+  for (Tx* other = chain.front(); other != nullptr && !known; other = chain.after(*other), ++worker.orphan_visits)
     known = orphan_of(*other, tx.ni, tx.peer_ni);
   if (!known && !set_request(worker, tx)) return worker.finish(tx, {-ENOBUFS, LndStatus::kLocalError});
   TxState state(tx);
   state.place(TxPlace::kOrphan, nullptr);
   state.expires(waiting_expires(tx, worker.now, worker.config.sock_timeout));
   worker.orphans_due = std::min(worker.orphans_due, state.expires());
-  worker.orphans.push_back(tx);
+  chain.push_back(tx);
 }
 
 void orphans_adopt(SockWorker& worker, ConnSet& set) {
-  for (Tx* tx = worker.orphans.front(); tx != nullptr;) {
-    Tx* after = worker.orphans.after(*tx);
+  auto& chain = worker.orphans_of(set.ni, set.peer_ni);
+  for (Tx* tx = chain.front(); tx != nullptr; ++worker.orphan_visits) {
+    Tx* after = chain.after(*tx);
     if (orphan_of(*tx, set.ni, set.peer_ni)) {
-      worker.orphans.remove(*tx);
+      chain.remove(*tx);
       set_submit(worker, set, *tx);  // only queues: no completion, so `after` stays
     }
     tx = after;
   }
 }
 
-void orphans_fail(SockWorker& worker, NiId ni, PeerNiId peer_ni, Completion how) {
+namespace {
+void chain_fail(SockWorker& worker, List<Tx, TxTag>& chain, NiId ni, PeerNiId peer_ni, Completion how) {
   // Completions may submit again: the newcomers, at the end, are not for this round.
-  for (uint32_t left = worker.orphans.size(); left > 0 && !worker.orphans.empty(); --left) {
-    Tx& tx = *worker.orphans.pop_front();
+  for (uint32_t left = chain.size(); left > 0 && !chain.empty(); --left) {
+    Tx& tx = *chain.pop_front();
     if (tx.ni == ni && (peer_ni.value == 0 || tx.peer_ni == peer_ni)) {
       worker.finish(tx, how);
     } else {
-      worker.orphans.push_back(tx);
+      chain.push_back(tx);
     }
   }
+}
+}  // namespace
+
+void orphans_fail(SockWorker& worker, NiId ni, PeerNiId peer_ni, Completion how) {
+  if (peer_ni.value != 0) return chain_fail(worker, worker.orphans_of(ni, peer_ni), ni, peer_ni, how);
+  for (uint32_t i = 0; i < worker.config.set_buckets; ++i) chain_fail(worker, worker.orphans[i], ni, peer_ni, how);
 }
 
 }  // namespace ulnet::socklnd

@@ -18,7 +18,7 @@ enum class Closing : uint8_t {
 /// Sends, or keeps the message until a suitable connection is there (control is asked for one).
 void set_submit(SockWorker& worker, ConnSet& set, Tx& tx);
 /// Queues the zero-copy ack of a message that came over `from`.
-void set_queue_ack(SockWorker& worker, Conn& from, uint64_t cookie, bool routed);
+void set_queue_ack(SockWorker& worker, Conn& from, uint64_t cookie);
 /// The peer acknowledged: completes what was covered. False on a cookie that is not outstanding: protocol error.
 [[nodiscard]] bool set_acked(SockWorker& worker, ConnSet& set, const ZcAck& ack);
 /// Closes every connection that the set has now and completes what was queued on them. `error`: negative errno, 0 for

@@ -5,6 +5,7 @@
 #include "dataplane/base/nid_text.h"
 #include "lnd/socklnd/handshake_ctl.h"
 #include "lnd/socklnd/peer_ctl.h"
+#include "lnd/socklnd/room_ctl.h"
 #include "lnd/socklnd/status.h"
 
 namespace ulnet::socklnd {
@@ -57,13 +58,13 @@ Result<SocketId> dial_held(SockControl& control, const NiCtl& ni, const Endpoint
 
 void dial_start(SockControl& control, NiCtl& ni, SetCtl& set, ConnType type) {
   const SockConfig& config = control.config;
-  const Endpoint remote{nid_address(set.nid),
-                        type == ConnType::kControl ? config.accept_port : config.accept_port_bulk};
+  const Endpoint remote{nid_address(set.nid), config.accept_port};
   if (remote.address.v6 != ni.address.v6) return dial_failed(control, set, -EAFNOSUPPORT);
+  if (!memory_for_conn()) return dial_failed(control, set, -ENOMEM);
   const Result<SocketId> socket = dial_held(control, ni, remote);
   if (!socket) {
     if (set.dial.interval == Duration{0})
-      control.log_limited("socklnd: dialling " + nid_text(set.nid) + ": " + socket.error().what);
+      control.log_limited(LogCause::kDial, "socklnd: dialling " + nid_text(set.nid) + ": " + socket.error().what);
     return dial_failed(control, set, socket.error().code);
   }
   Handshake& shake = handshake_add(control, *socket, true, remote, ni.timeout);
@@ -81,7 +82,7 @@ void dial_none(SockControl& control, SetCtl& set) {
   set.dial.socket = 0;
   if (++set.dial.nones < kNonesMax) return dial_retry_later(control, set);
   set.dial.nones = 0;
-  if (!each_type_there(set.counts)) return dial_failed(control, set, -EALREADY);
+  if (!each_type_there(set.counts, control.config.typed_conns)) return dial_failed(control, set, -EALREADY);
   set.dial.state = DialState::kIdle;  // fewer than we wanted, but enough
   set_settle(control, set);
 }
@@ -115,8 +116,12 @@ void dial_accepted(SockControl& control, Handshake& shake, NiCtl& ni, SetCtl& se
       return dial_next(control, set);
   }
   const bool first = set.live.empty();
-  Conn& conn = conn_make(set, type, answer, false);
-  handshake_place(control, socket, set, conn);
+  Conn* conn = room_for_conn(control, set) ? conn_make(control, set, type, shake.remote, answer, false) : nullptr;
+  if (conn == nullptr) {
+    handshake_drop(control, socket);
+    return dial_failed(control, set, -ENOBUFS);
+  }
+  handshake_place(control, socket, set, *conn);
   set.dial.nones = set.dial.version_changes = 0;
   set.dial.interval = Duration{0};
   set.dial.forget_at = kNever;
@@ -140,7 +145,7 @@ void dial_step(SockControl& control, SetCtl& set) {
   if (set.dial.state != DialState::kIdle || ni == nullptr || ni->stopping) return;
   if (set.abandoned) return set_fail(control, set, queue_failure(-ESHUTDOWN));
   if (set.pid != kLnetPid) return set_fail(control, set, {-EHOSTUNREACH, LndStatus::kRemoteError});
-  const ConnType type = next_type(set.counts, ni->conns_per_peer);
+  const ConnType type = next_type(set.counts, ni->conns_per_peer, control.config.typed_conns);
   if (type == ConnType::kNone) return;
   if (set.accepting > 0) return dial_retry_later(control, set);
   dial_start(control, *ni, set, type);
@@ -204,7 +209,8 @@ void dial_broken(SockControl& control, Handshake& shake, int error) {
   SetCtl& set = *control.find_set(shake.set_id);
   if (error == -EPROTO) {
     const char* why = hello_status_text(shake.hello.status());
-    control.log_limited("socklnd: " + nid_text(set.nid) + " answered with no acceptable HELLO " + why);
+    control.log_limited(LogCause::kDial,
+                        "socklnd: " + nid_text(set.nid) + " answered with no acceptable HELLO " + why);
   }
   handshake_drop(control, shake.socket);
   dial_failed(control, set, error);

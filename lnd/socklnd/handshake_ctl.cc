@@ -21,8 +21,8 @@ SocketOptions socket_options(const SockControl& control, const NiCtl& ni) {
 
 void hold_failed(SockControl& control, const NiCtl& ni, const std::string& interface, const Error& error) {
   const char* mend = error.code == -EPERM ? "; give ulnetd CAP_NET_RAW, or routes by source address" : "";
-  control.log_limited("socklnd: " + nid_text(ni.params.nid) + ": a connection is not held to " + interface + ": " +
-                      error.what + mend);
+  control.log_limited(LogCause::kHold, "socklnd: " + nid_text(ni.params.nid) + ": a connection is not held to " +
+                                           interface + ": " + error.what + mend);
 }
 
 int handshake_write(SockControl& control, Handshake& shake) {
@@ -66,9 +66,7 @@ void handshake_drop(SockControl& control, SocketId socket) {
   SetCtl* set = control.find_set(shake.set_id);
   if (shake.conn != nullptr && set != nullptr) {  // it was accepted, and broke before the answer was out
     --set->accepting;
-    conn_uncount(*set, shake.conn);
-    set->closing.erase(shake.conn);
-    delete shake.conn;
+    conn_free(control, *set, shake.conn);
   }
   const bool settle = shake.conn != nullptr && set != nullptr;
   forget(control, socket);

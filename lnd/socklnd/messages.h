@@ -2,7 +2,11 @@
 // and lends them; the worker half alone touches them until it gives them back. Rings keep order, which the protocol
 // leans on: what control sends after kSetRetire finds the set gone.
 #pragma once
+#include <algorithm>
 #include <cstdint>
+
+#include "lnd/lnd.h"
+#include "lnd/socklnd/config.h"
 
 namespace ulnet::socklnd {
 
@@ -13,6 +17,7 @@ enum class ToWorker : uint16_t {
   kSetClose,     ///< close the connections that the set has now; a: error
   kSetFail,      ///< complete what waits for a connection; a: error, b: LndStatus
   kSetTimeout,   ///< a: its time-out from now on, ns
+  kTune,         ///< the tunables in a and b hold from now on (tune_pack)
   kSetRetire,    ///< give the set back (it has no connection); what waits goes back to waiting for a set
   kOrphansFail,  ///< ni, peer_ni: complete what waits for that set; a: error, b: LndStatus
   kNiFlush       ///< ni: complete whatever still waits on it; a: error. object: Owed for the answer, kNiFlushed
@@ -27,6 +32,20 @@ enum class ToControl : uint16_t {
   kSetGone,        ///< a: set, object: ConnSet given back
   kNiFlushed       ///< ni: nothing of it is left on this worker
 };
+
+/// Tunables that a worker follows at run time.
+inline void tune_pack(const SockConfig& config, LndMsg& msg) {
+  msg.kind = uint16_t(ToWorker::kTune);
+  msg.a = uint64_t(std::clamp<int64_t>(config.keepalive / 1ms, 0, UINT32_MAX)) << 32 | config.min_bulk;
+  msg.b = uint64_t{config.zc_min_payload} << 32 | uint64_t{config.typed_conns} << 1 | uint64_t{config.enable_csum};
+}
+inline void tune_unpack(const LndMsg& msg, SockConfig& config) {
+  config.keepalive = (msg.a >> 32) * 1ms;
+  config.min_bulk = uint32_t(msg.a);
+  config.zc_min_payload = uint32_t(msg.b >> 32);
+  config.typed_conns = (msg.b & 2) != 0;
+  config.enable_csum = (msg.b & 1) != 0;
+}
 
 inline constexpr uint64_t kNoSource = ~uint64_t{0};
 

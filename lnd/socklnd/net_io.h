@@ -57,6 +57,11 @@ class NetIo {
   /// Listens on exactly this address. Errors: EADDRINUSE, EADDRNOTAVAIL, EACCES.
   [[nodiscard]] virtual Result<ListenerId> listen(const Endpoint& at, int backlog, const SocketOptions& options) = 0;
   virtual void unlisten(ListenerId id) = 0;
+  /// How sockets are set up that the listener accepts from now on.
+  virtual void set_options(ListenerId id, const SocketOptions& options) {
+    (void)id;
+    (void)options;
+  }
   /// Starts dialling from `local` (port ignored). kConnected or kFailed follows. Errors: EADDRINUSE when no source port
   /// is left, EADDRNOTAVAIL, EMFILE.
   [[nodiscard]] virtual Result<SocketId> connect(const IpAddress& local, const Endpoint& remote,

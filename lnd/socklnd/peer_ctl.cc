@@ -1,7 +1,10 @@
 #include "lnd/socklnd/peer_ctl.h"
 
+#include <new>
+
 #include "lnd/socklnd/dial_ctl.h"
 #include "lnd/socklnd/handshake_ctl.h"
+#include "lnd/socklnd/room_ctl.h"
 #include "lnd/socklnd/status.h"
 
 namespace ulnet::socklnd {
@@ -9,9 +12,7 @@ namespace ulnet::socklnd {
 PeerIdentity peer_identity(const SockConfig& config, Net ni_net, const Endpoint& remote, const Hello& hello) {
   if (remote.port <= 1023 || config.unprivileged_ports) return {hello.src_nid, kLnetPid, false, false};
   if (remote.address.v6) return {{}, 0, false, true};
-  const auto& b = remote.address.bytes;
-  const uint32_t address = (uint32_t{b[0]} << 24) | (uint32_t{b[1]} << 16) | (uint32_t{b[2]} << 8) | b[3];
-  return {Nid::v4(ni_net, address), remote.port | kUserPidFlag, true, false};
+  return {nid_at(ni_net, remote.address), remote.port | kUserPidFlag, true, false};
 }
 
 IpAddress nid_address(const Nid& nid) {
@@ -21,11 +22,20 @@ IpAddress nid_address(const Nid& nid) {
   return address;
 }
 
-Result<SetCtl*> set_ensure(SockControl& control, NiCtl& ni, const Nid& nid, uint32_t pid) {
+Nid nid_at(Net net, const IpAddress& address) {
+  if (address.v6) return Nid::v6(net, address.bytes);
+  const auto& b = address.bytes;
+  return Nid::v4(net, (uint32_t{b[0]} << 24) | (uint32_t{b[1]} << 16) | (uint32_t{b[2]} << 8) | b[3]);
+}
+
+Result<SetCtl*> set_ensure(SockControl& control, NiCtl& ni, const Nid& nid, uint32_t pid, const IpAddress* from) {
   const SetKey key{ni.params.id, nid, pid};
   if (const auto it = control.set_of.find(key); it != control.set_of.end()) return control.find_set(it->second);
   if (control.sets.size() >= control.config.sets_max) return fail(ENOMEM, "too many connection sets");
-  const Result<PeerPlace> place = control.host.place_peer(nid, ni.params.id);
+  if (!memory_for_conn()) return fail(ENOMEM, "no memory for a connection set");
+  const auto address = [&] { return nid_at(ni.params.nid.net(), address_share(*from)); };
+  const Result<PeerPlace> place = from == nullptr ? control.host.place_peer(nid, ni.params.id)
+                                                  : control.host.place_stranger(nid, ni.params.id, address());
   if (!place) return tl::unexpected<Error>(place.error());
   SetCtl& set = control.sets[control.next_set_id];
   set.id = control.next_set_id++;
@@ -33,6 +43,7 @@ Result<SetCtl*> set_ensure(SockControl& control, NiCtl& ni, const Nid& nid, uint
   set.nid = nid;
   set.pid = pid;
   set.place = *place;
+  set.made_at = control.now;
   auto* object = new ConnSet(control.config.zc_outstanding_max);
   object->id = set.id;
   object->ni = set.ni;
@@ -88,7 +99,8 @@ void set_fail(SockControl& control, const SetCtl& set, Completion how) {
 void set_close_all(SockControl& control, SetCtl& set, int error) {
   set.version = 0;
   if (set.live.empty()) return;
-  for (const auto& [conn, type] : set.live) set.closing.insert(conn);
+  for (const auto& [conn, one] : set.live) set.closing.insert(conn);
+  control.slots_of(set).closing += uint32_t(set.live.size());
   set.live.clear();
   set.counts = {};
   LndMsg msg;
@@ -98,28 +110,41 @@ void set_close_all(SockControl& control, SetCtl& set, int error) {
   set_tell(control, set, msg);
 }
 
-Conn& conn_make(SetCtl& set, ConnType type, const Hello& hello, bool rewrite_source) {
-  auto* conn = new Conn;
+Conn* conn_make(SockControl& control, SetCtl& set, ConnType type, const Endpoint& remote, const Hello& hello,
+                bool rewrite_source) {
+  auto* conn = new (std::nothrow) Conn;
+  if (conn == nullptr) return nullptr;
   conn->set = set.object;
   conn->type = type;
   conn->version = hello.version;
   conn->flip = hello.flip;
   conn->rewrite_source = rewrite_source;
-  set.live[conn] = type;
+  set.live[conn] = {type, remote.address};
+  ++control.slots_of(set).used;
   ++set.counts[size_t(type)];
   set.version = hello.version;
   set.incarnation = hello.src_incarnation;
-  return *conn;
+  return conn;
 }
 
-bool conn_uncount(SetCtl& set, Conn* conn) {
+bool conn_uncount(SockControl& control, SetCtl& set, Conn* conn) {
   const auto it = set.live.find(conn);
   if (it == set.live.end()) return false;
-  --set.counts[size_t(it->second)];
+  --set.counts[size_t(it->second.type)];
   set.live.erase(it);
   set.closing.insert(conn);
+  ++control.slots_of(set).closing;
   if (set.live.empty()) set.version = 0;  // a peer is forgotten with its last connection
   return true;
+}
+
+void conn_free(SockControl& control, SetCtl& set, Conn* conn) {
+  (void)conn_uncount(control, set, conn);
+  if (set.closing.erase(conn) != 0) {
+    --control.slots_of(set).used;
+    --control.slots_of(set).closing;
+  }
+  delete conn;
 }
 
 void set_settle(SockControl& control, SetCtl& set) {
@@ -158,7 +183,7 @@ void ni_settle(SockControl& control, NiCtl& ni) {
 
 void on_conn_closed(SockControl& control, const LndMsg& msg) {
   SetCtl* set = control.find_set(msg.a);
-  if (set == nullptr || !conn_uncount(*set, static_cast<Conn*>(msg.object))) return;
+  if (set == nullptr || !conn_uncount(control, *set, static_cast<Conn*>(msg.object))) return;
   const int error = int(int64_t(msg.b));
   const bool trying = set->dial.state == DialState::kConnecting || set->accepting > 0;
   if (set->live.empty() && error != 0 && !trying) control.host.peer_down(set->place.id, error);
@@ -168,12 +193,12 @@ void on_conn_dead(SockControl& control, const LndMsg& msg) {
   auto* conn = static_cast<Conn*>(msg.object);
   SetCtl* set = control.find_set(msg.a);
   if (msg.b != kNoSource) control.net.discard({int64_t(msg.b)});
-  if (set != nullptr) {
-    (void)conn_uncount(*set, conn);
-    set->closing.erase(conn);
+  if (set == nullptr) {
+    delete conn;
+    return;
   }
-  delete conn;
-  if (set != nullptr) set_settle(control, *set);
+  conn_free(control, *set, conn);
+  set_settle(control, *set);
 }
 
 void on_set_gone(SockControl& control, const LndMsg& msg) {
@@ -181,9 +206,12 @@ void on_set_gone(SockControl& control, const LndMsg& msg) {
   if (it == control.retiring.end()) return;
   const NiId ni_id = it->second.first;
   const auto named = control.named.find(it->second.second->peer);
-  if (--named->second == 0) control.named.erase(named);
+  const bool left = --named->second == 0;
+  if (left) control.named.erase(named);
+  const PeerNiId peer_ni = it->second.second->peer_ni;
   delete it->second.second;
   control.retiring.erase(it);
+  if (left) control.host.peer_left(peer_ni);
   NiCtl* ni = control.find_ni(ni_id);
   if (ni == nullptr) return;
   --ni->sets;

@@ -19,9 +19,13 @@ struct PeerIdentity {
 
 /// The IP address in a tcp NID.
 [[nodiscard]] IpAddress nid_address(const Nid& nid);
+/// The NID of an IP address on that net.
+[[nodiscard]] Nid nid_at(Net net, const IpAddress& address);
 
-/// Finds or makes the set. Errors: those of place_peer; ENOMEM when there are too many sets.
-[[nodiscard]] Result<SetCtl*> set_ensure(SockControl& control, NiCtl& ni, const Nid& nid, uint32_t pid);
+/// Finds or makes the set. `from`: where a peer connected from of whose NID there is only its own word; null: we want
+/// to connect. Errors: those of place_peer; ENOMEM when there are too many sets.
+[[nodiscard]] Result<SetCtl*> set_ensure(SockControl& control, NiCtl& ni, const Nid& nid, uint32_t pid,
+                                         const IpAddress* from = nullptr);
 /// The peer NI has another place now: the set ends, what waits in it may be sent again, and set_ensure() makes another.
 /// `set` may be gone afterwards.
 void set_abandon(SockControl& control, SetCtl& set);
@@ -31,10 +35,13 @@ void set_tell(SockControl& control, const SetCtl& set, LndMsg msg);
 void set_fail(SockControl& control, const SetCtl& set, Completion how);
 /// Closes all its connections; from now on they do not count, and the peer's version and incarnation are forgotten.
 void set_close_all(SockControl& control, SetCtl& set, int error);
-/// A new Conn, counted in the set.
-[[nodiscard]] Conn& conn_make(SetCtl& set, ConnType type, const Hello& hello, bool rewrite_source);
+/// A new Conn, counted in the set and on its worker; null without memory. Requires: room_for_conn().
+[[nodiscard]] Conn* conn_make(SockControl& control, SetCtl& set, ConnType type, const Endpoint& remote,
+                              const Hello& hello, bool rewrite_source);
 /// The connection does not count any more (moved to `closing`); false when it did not already.
-bool conn_uncount(SetCtl& set, Conn* conn);
+bool conn_uncount(SockControl& control, SetCtl& set, Conn* conn);
+/// Frees a connection that no worker has; its slot is free.
+void conn_free(SockControl& control, SetCtl& set, Conn* conn);
 /// Looks whether the set can be given up: it has nothing and wants nothing. `set` may be gone afterwards.
 void set_settle(SockControl& control, SetCtl& set);
 /// Same for an NI that is stopping: asks the workers for the last flush.

@@ -12,10 +12,10 @@ uint32_t conns_per_peer_for(uint32_t link_mbps) {
 }
 
 PassiveVerdict passive_verdict(const PassiveCase& c) {
-  if (c.known && (c.known_version != c.version || c.known_incarnation != c.incarnation))
-    return PassiveVerdict::kRebooted;
   // The connection that the higher NID dialled survives.
   if (c.dialling && std::memcmp(&c.peer_nid, &c.my_nid, sizeof(Nid)) < 0) return PassiveVerdict::kRaceLost;
+  if (c.known && (c.known_version != c.version || c.known_incarnation != c.incarnation))
+    return c.elsewhere ? PassiveVerdict::kClaimed : PassiveVerdict::kRebooted;
   if (!c.same_ip && c.same_type_count >= c.type_limit) return PassiveVerdict::kDuplicate;
   return PassiveVerdict::kAccept;
 }

@@ -17,9 +17,10 @@ using TypeCounts = std::array<uint32_t, 4>;
   return type == ConnType::kBulkIn || type == ConnType::kBulkOut ? conns_per_peer : 1;
 }
 
-/// What to open next: CONTROL, then BULK_IN and BULK_OUT in turn, BULK_IN when it has no more than BULK_OUT. kNone: all
-/// there.
-[[nodiscard]] constexpr ConnType next_type(const TypeCounts& counts, uint32_t conns_per_peer) {
+/// The type to open next. Without `typed` connections: one ANY. Else: CONTROL, then BULK_IN and BULK_OUT in turn,
+/// BULK_IN when it has no more than BULK_OUT. kNone: all are there.
+[[nodiscard]] constexpr ConnType next_type(const TypeCounts& counts, uint32_t conns_per_peer, bool typed = true) {
+  if (!typed) return counts[size_t(ConnType::kAny)] == 0 ? ConnType::kAny : ConnType::kNone;
   const uint32_t in = counts[size_t(ConnType::kBulkIn)];
   const uint32_t out = counts[size_t(ConnType::kBulkOut)];
   if (counts[size_t(ConnType::kControl)] == 0) return ConnType::kControl;
@@ -29,7 +30,8 @@ using TypeCounts = std::array<uint32_t, 4>;
 }
 
 /// True when there is a connection of each needed type, if not as many as wanted.
-[[nodiscard]] constexpr bool each_type_there(const TypeCounts& counts) {
+[[nodiscard]] constexpr bool each_type_there(const TypeCounts& counts, bool typed = true) {
+  if (!typed) return counts[size_t(ConnType::kAny)] > 0;
   return counts[size_t(ConnType::kControl)] > 0 && counts[size_t(ConnType::kBulkIn)] > 0 &&
          counts[size_t(ConnType::kBulkOut)] > 0;
 }
@@ -48,14 +50,16 @@ struct PassiveCase {
   uint64_t incarnation = 0;
   bool dialling = false;  ///< a connect of ours to this peer is under way
   bool same_ip = false;   ///< both ends have the same address: duplicates are expected
+  bool elsewhere = false;  ///< it comes neither from the address in the peer's NID nor from one of the connections'
   uint32_t same_type_count = 0;
   uint32_t type_limit = 1;
 };
 enum class PassiveVerdict : uint8_t {
   kAccept,
   kRaceLost,   ///< answer NONE: our own connect survives
-  kDuplicate,  ///< answer NONE
-  kRebooted    ///< answer NONE, close what exists and forget the peer's version
+  kRebooted,   ///< answer NONE, close what exists and forget the peer's version
+  kClaimed,    ///< answer NONE: another node says that it is this peer
+  kDuplicate   ///< answer NONE
 };
 [[nodiscard]] PassiveVerdict passive_verdict(const PassiveCase& c);
 

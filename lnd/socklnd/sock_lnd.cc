@@ -12,9 +12,9 @@
 
 namespace ulnet::socklnd {
 
-List<ConnSet, SetTag>& SockWorker::bucket(NiId ni, PeerNiId peer_ni) {
+uint32_t SockWorker::bucket_index(NiId ni, PeerNiId peer_ni) const {
   const uint64_t key = ((uint64_t{ni.value} << 32) | peer_ni.value) * 0x9E3779B97F4A7C15ull;
-  return buckets[(key >> 32) % config.set_buckets];
+  return uint32_t(key >> 32) % config.set_buckets;
 }
 
 ConnSet* SockWorker::find_set(NiId ni, PeerNiId peer_ni, uint32_t pid) {
@@ -71,7 +71,7 @@ void SockLnd::cancel(Tx& tx, bool force, Instant now) {
   const int why = expired ? -ETIMEDOUT : -ECANCELED;
   TxState state(tx);
   switch (state.place()) {
-    case TxPlace::kOrphan: w.orphans.remove(tx); break;
+    case TxPlace::kOrphan: w.orphans_of(tx.ni, tx.peer_ni).remove(tx); break;
     case TxPlace::kWaiting: state.set()->waiting.remove(tx); break;
     case TxPlace::kQueued: conn_tx_unqueue(*state.conn(), tx); break;
     case TxPlace::kBegun:
@@ -150,6 +150,11 @@ void SockLnd::from_control(const LndMsg& msg, Instant now) {
     case ToWorker::kSetClose: return set_close(w, *set, how.error, Closing::kOrderly);
     case ToWorker::kSetFail: return set_fail_waiting(w, *set, how);
     case ToWorker::kSetTimeout: set->timeout = Duration(int64_t(msg.a)); return;
+    case ToWorker::kTune:
+      tune_unpack(msg, w.config);
+      for (uint32_t i = 0; i < w.config.set_buckets; ++i)
+        for (ConnSet* one = w.buckets[i].front(); one != nullptr; one = w.buckets[i].after(*one)) set_watch(w, *one);
+      return;
     case ToWorker::kSetRetire: return set_retire(*set);
     case ToWorker::kOrphansFail: return orphans_fail(w, msg.ni, msg.peer_ni, how);
     case ToWorker::kNiFlush: {

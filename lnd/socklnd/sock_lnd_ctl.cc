@@ -24,14 +24,14 @@ uint32_t conns_wanted(const SockControl& control, const NiParams& params) {
 
 }  // namespace
 
-void SockControl::log_limited(const std::string& line) {
-  const auto left_out = log_limit.allows(now);
+void SockControl::log_limited(LogCause cause, const std::string& line) {
+  const auto left_out = log_limits[size_t(cause)].allows(now);
   if (!left_out) return;
   host.log(*left_out == 0 ? line : line + " (" + std::to_string(*left_out) + " such lines left out before)");
 }
 
 SockLndControl::SockLndControl(LndControlHost& host, NetIo& net, const SockConfig& config, SockDevices* devices)
-    : state_{host, net, config, devices} {
+    : state_{.host = host, .net = net, .config = config, .devices = devices} {
   state_.next_incarnation = config.incarnation;
 }
 
@@ -43,7 +43,7 @@ SockLndControl::~SockLndControl() {
   }
   for (auto& [at, listener] : state_.listeners) state_.net.unlisten(listener.id);
   for (auto& [id, set] : state_.sets) {
-    for (auto& [conn, type] : set.live) delete conn;
+    for (auto& [conn, one] : set.live) delete conn;
     for (Conn* conn : set.closing) delete conn;
     delete set.object;
   }
@@ -129,9 +129,35 @@ Result<void> SockLndControl::ni_tune(NiId id, const NiTuning& tuning, Instant no
       msg.a = uint64_t(ni->timeout.count());
       set_tell(state_, set, msg);
     }
-    if (tuning.conns_per_peer && set.pid == kLnetPid && each_type_there(set.counts)) dial_step(state_, set);
+    if (tuning.conns_per_peer && set.pid == kLnetPid && each_type_there(set.counts, state_.config.typed_conns))
+      dial_step(state_, set);
   }
   return {};
+}
+
+void SockLndControl::retune(const SockConfig& config, Instant now) {
+  state_.now = now;
+  const SockConfig was = state_.config;
+  state_.config = config;
+  SockConfig& kept = state_.config;
+  kept.accept_port = was.accept_port;
+  kept.accept_backlog = was.accept_backlog;
+  kept.accept = was.accept;
+  kept.unprivileged_ports = was.unprivileged_ports;
+  kept.incarnation = was.incarnation;
+  kept.half_open_max = was.half_open_max;
+  kept.conns_max = was.conns_max;
+  kept.sets_max = was.sets_max;
+  kept.zc_outstanding_max = was.zc_outstanding_max;
+  kept.rx_slots = was.rx_slots;
+  kept.set_buckets = was.set_buckets;
+  for (const auto& [id, ni] : state_.nis) {
+    const auto listener = state_.listeners.find({ni.address, kept.accept_port});
+    if (listener != state_.listeners.end()) state_.net.set_options(listener->second.id, socket_options(state_, ni));
+  }
+  LndMsg msg;
+  tune_pack(kept, msg);
+  for (uint16_t worker = 0; worker < state_.host.worker_count(); ++worker) state_.host.to_worker({worker}, msg);
 }
 
 unsigned SockLndControl::ni_connections(NiId ni) const {
@@ -245,6 +271,10 @@ void SockLndControl::wait_fds(std::vector<int>& out) {
   if (fd >= 0) out.push_back(fd);
   const int links = state_.devices == nullptr ? -1 : state_.devices->wait_fd();
   if (links >= 0) out.push_back(links);
+}
+
+void sock_lnd_retune(LndControl& control, const SockConfig& config, Instant now) {
+  static_cast<SockLndControl&>(control).retune(config, now);
 }
 
 std::unique_ptr<LndControl> make_sock_lnd_control(LndControlHost& host, NetIo& net, const SockConfig& config,

@@ -15,6 +15,7 @@ class SockLndControl final : public LndControl {
   [[nodiscard]] Result<void> ni_tune(NiId ni, const NiTuning& tuning, Instant now) override;
   [[nodiscard]] unsigned ni_connections(NiId ni) const override;
   [[nodiscard]] bool names(const PeerSlice& slice) const override { return state_.named.contains(&slice); }
+  void retune(const SockConfig& config, Instant now);
   void from_worker(WorkerId worker, const LndMsg& msg, Instant now) override;
   unsigned turn(Instant now) override;
   [[nodiscard]] Instant next_deadline() override { return state_.look_at_links ? kNever : state_.due.next(); }

@@ -9,10 +9,10 @@
 #include <string>
 #include <unordered_map>
 
+#include "dataplane/base/log_limit.h"
 #include "lnd/lnd.h"
 #include "lnd/socklnd/config.h"
 #include "lnd/socklnd/conn.h"
-#include "lnd/socklnd/log_limit.h"
 #include "lnd/socklnd/messages.h"
 #include "lnd/socklnd/net_io.h"
 #include "lnd/socklnd/proto/acceptor.h"
@@ -53,6 +53,12 @@ struct Dial {
   Instant forget_at = kNever;  ///< until then the set stays, so that `interval` is remembered
 };
 
+/// A connection that counts.
+struct LiveConn {
+  ConnType type = ConnType::kAny;
+  IpAddress remote;  ///< the address at its other end
+};
+
 /// One connection set as control sees it. The worker-side object is lent out from creation to kSetGone.
 struct SetCtl {
   uint64_t id = 0;
@@ -64,9 +70,10 @@ struct SetCtl {
   uint32_t version = 0;  ///< what the peer speaks; 0 not known
   uint64_t incarnation = 0;
   TypeCounts counts{};  ///< of `live`
-  std::map<Conn*, ConnType> live;
+  std::map<Conn*, LiveConn> live;
   std::set<Conn*> closing;  ///< do not count any more, not given back yet
   uint32_t accepting = 0;   ///< passive handshakes whose answer is being written
+  Instant made_at = kNever;
   bool abandoned = false;   ///< another set has taken its place: it only ends
   Dial dial;
 };
@@ -124,16 +131,33 @@ class DueList {
   std::set<std::pair<Instant, uint64_t>> order_;
 };
 
+/// Why a line that a stranger can cause is written: each cause has a limit of its own.
+enum class LogCause : uint8_t {
+  kRequest,  ///< a connection request or a HELLO that is refused
+  kRoom,     ///< no slot for a connection, or others were closed for it
+  kMemory,
+  kClaim,  ///< a NID that a node at another address has
+  kDial,
+  kHold,  ///< a connection that is not held to its interface
+  kCount
+};
+
 struct SockControl {
   LndControlHost& host;
   NetIo& net;
-  const SockConfig config;
+  SockConfig config;
   SockDevices* devices = nullptr;
   Instant now = kNever;
 
   struct Listener {
     ListenerId id = 0;
     uint32_t users = 0;
+  };
+  /// Connections of one worker.
+  struct Slots {
+    uint32_t used = 0;          ///< all that have not been given back
+    uint32_t closing = 0;       ///< of them, those that do not count any more
+    Instant next_look = kNever;  ///< earliest look for connections that could be closed
   };
   std::map<NiId, NiCtl> nis;
   std::map<Endpoint, Listener> listeners;
@@ -144,13 +168,18 @@ struct SockControl {
   std::map<SocketId, Handshake> handshakes;
   uint32_t half_open = 0;  ///< passive handshakes
   DueList due;
-  LogLimit log_limit;
+  std::array<LogLimit, size_t(LogCause::kCount)> log_limits;
+  std::vector<Slots> slots;  ///< by worker
   uint64_t next_set_id = 1;
   uint64_t next_incarnation = 0;
   bool look_at_links = false;  ///< an NI was started: nobody has looked at its link yet
 
   /// For lines that a stranger can cause.
-  void log_limited(const std::string& line);
+  void log_limited(LogCause cause, const std::string& line);
+  [[nodiscard]] Slots& slots_of(const SetCtl& set) {
+    if (slots.size() <= set.place.worker.value) slots.resize(size_t{set.place.worker.value} + 1);
+    return slots[set.place.worker.value];
+  }
   [[nodiscard]] NiCtl* find_ni(NiId id) {
     const auto it = nis.find(id);
     return it == nis.end() ? nullptr : &it->second;

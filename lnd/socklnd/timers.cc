@@ -11,6 +11,7 @@
 namespace ulnet::socklnd {
 namespace {
 
+constexpr Duration kOrphansLook = 10ms;  ///< least time between two looks at all messages that wait for a set
 constexpr Completion kWaitedTooLong{-ETIMEDOUT, LndStatus::kNetworkTimeout};
 
 void conn_fire(SockWorker& worker, Conn& conn) {
@@ -61,21 +62,26 @@ void set_fire(SockWorker& worker, ConnSet& set) {
   worker.set_wheel.arm(set, next);
 }
 
+// All of them are looked at, so the next look is not due at once, however close together they expire.
 unsigned orphans_expire(SockWorker& worker) {
   if (worker.orphans_due > worker.now) return 0;
   unsigned expired = 0;
-  for (uint32_t left = worker.orphans.size(); left > 0 && !worker.orphans.empty(); --left) {
-    Tx& tx = *worker.orphans.pop_front();
-    if (TxState(tx).expires() <= worker.now) {
-      worker.finish(tx, kWaitedTooLong);
-      ++expired;
-    } else {
-      worker.orphans.push_back(tx);
+  Instant next = kForever;
+  worker.orphans_due = kForever;  // completions may add some
+  for (uint32_t i = 0; i < worker.config.set_buckets; ++i) {
+    auto& chain = worker.orphans[i];
+    for (uint32_t left = chain.size(); left > 0 && !chain.empty(); --left) {
+      Tx& tx = *chain.pop_front();
+      if (TxState(tx).expires() <= worker.now) {
+        worker.finish(tx, kWaitedTooLong);
+        ++expired;
+      } else {
+        chain.push_back(tx);
+        next = std::min(next, TxState(tx).expires());
+      }
     }
   }
-  worker.orphans_due = kForever;
-  for (Tx* tx = worker.orphans.front(); tx != nullptr; tx = worker.orphans.after(*tx))
-    worker.orphans_due = std::min(worker.orphans_due, TxState(*tx).expires());
+  if (next != kForever) worker.orphans_due = std::min(worker.orphans_due, std::max(next, worker.now + kOrphansLook));
   return expired;
 }
 

@@ -21,27 +21,32 @@ struct SockWorker {
         engine(the_engine),
         config(the_config),
         slots(the_config.rx_slots),
-        buckets(std::make_unique<List<ConnSet, SetTag>[]>(the_config.set_buckets)) {}
+        buckets(std::make_unique<List<ConnSet, SetTag>[]>(the_config.set_buckets)),
+        orphans(std::make_unique<List<Tx, TxTag>[]>(the_config.set_buckets)) {}
 
   LndCore& core;
   StreamEngine& engine;
-  const SockConfig config;
+  SockConfig config;  ///< kTune changes what of it can change at run time
   Instant now = kNever;
 
   Wheel<Conn> conn_wheel;
   Wheel<ConnSet> set_wheel;
   List<Conn, DirtyTag> dirty;  ///< have something to send: looked at by flush()
   List<Conn, ReadyTag> ready;  ///< have something to read that needs no event: looked at by poll()
-  List<Tx, TxTag> orphans;     ///< wait for control to open their set
-  Instant orphans_due = kForever;
   Slab<SockSlot> slots;  ///< of messages that were read whole: the core may take them along
   std::unique_ptr<List<ConnSet, SetTag>[]> buckets;
+  // Messages that wait for control to open their set, by the same hash as `buckets`, FIFO in each.
+  std::unique_ptr<List<Tx, TxTag>[]> orphans;
+  Instant orphans_due = kForever;
+  uint64_t orphan_visits = 0;  ///< how many were looked at to find those of one set: the cost, for tests
   uint32_t tx_count = 0;    ///< Tx that we own
   uint32_t conn_count = 0;  ///< Conns that we have, dying ones included
 
   /// The set of a peer NI on a local NI; null when this worker has none.
   [[nodiscard]] ConnSet* find_set(NiId ni, PeerNiId peer_ni, uint32_t pid);
-  [[nodiscard]] List<ConnSet, SetTag>& bucket(NiId ni, PeerNiId peer_ni);
+  [[nodiscard]] uint32_t bucket_index(NiId ni, PeerNiId peer_ni) const;
+  [[nodiscard]] List<ConnSet, SetTag>& bucket(NiId ni, PeerNiId peer_ni) { return buckets[bucket_index(ni, peer_ni)]; }
+  [[nodiscard]] List<Tx, TxTag>& orphans_of(NiId ni, PeerNiId peer_ni) { return orphans[bucket_index(ni, peer_ni)]; }
 
   /// Gives a Tx back to the core; it is in no list of ours.
   void finish(Tx& tx, Completion how) {

@@ -413,7 +413,7 @@ TEST(SockPair, unprivileged_ports_pair) {
   rig.tcp.record = true;
   SockNodeOptions a = node_of(kUs), b = node_of(kThem);
   a.config.unprivileged_ports = b.config.unprivileged_ports = true;
-  a.config.accept_port = b.config.accept_port = a.config.accept_port_bulk = b.config.accept_port_bulk = 9988;
+  a.config.accept_port = b.config.accept_port = 9988;
   SockNode& one = rig.add(a);
   SockNode& two = rig.add(b);
   one.put(kThem, 100000);

@@ -21,7 +21,7 @@ SockNodeOptions kernel_node(const char* nid, const EngineMaker& engine, int32_t 
   options.nids = {nid};
   options.conns_per_peer = conns_per_peer;
   options.config.unprivileged_ports = true;
-  options.config.accept_port = options.config.accept_port_bulk = port;
+  options.config.accept_port = port;
   options.config.incarnation = nid == kOne ? 11 : 22;
   options.make_net = [] { return socklnd::make_kernel_net_io(); };
   options.make_engine = engine;

@@ -61,18 +61,32 @@ TEST(SockRules, passive_verdicts) {
   EXPECT_EQ(verdict([](PassiveCase& c) { c.same_type_count = 1; }), PassiveVerdict::kDuplicate);
   EXPECT_EQ(verdict([](PassiveCase& c) { c.same_type_count = 1, c.type_limit = 2; }), PassiveVerdict::kAccept);
   EXPECT_EQ(verdict([](PassiveCase& c) { c.same_type_count = 1, c.same_ip = true; }), PassiveVerdict::kAccept);
-  // Reboot and change of version; comes before everything else.
+  // Reboot and change of version: after the race, before duplicates (docs/wire/socklnd.md §6).
   const auto known = [](uint32_t version, uint64_t incarnation) {
     return [=](PassiveCase& c) {
       c.known = true;
       c.known_version = version;
       c.known_incarnation = incarnation;
-      c.dialling = true;
+      c.same_type_count = 1;
     };
   };
   EXPECT_EQ(verdict(known(3, 8)), PassiveVerdict::kRebooted);
   EXPECT_EQ(verdict(known(2, 7)), PassiveVerdict::kRebooted);
-  EXPECT_EQ(verdict(known(3, 7)), PassiveVerdict::kRaceLost);
+  EXPECT_EQ(verdict(known(3, 7)), PassiveVerdict::kDuplicate);
+  const auto with = [](auto&& first, auto&& second) {
+    return [=](PassiveCase& c) {
+      first(c);
+      second(c);
+    };
+  };
+  EXPECT_EQ(verdict(with(known(3, 8), [](PassiveCase& c) { c.dialling = true; })), PassiveVerdict::kRaceLost)
+      << "the race closes nothing";
+  EXPECT_EQ(verdict(with(known(3, 8), higher("10.0.0.3@tcp"))), PassiveVerdict::kRebooted);
+  // From an address that neither is in the NID nor has a connection: what exists stays.
+  const auto elsewhere = [](PassiveCase& c) { c.elsewhere = true; };
+  EXPECT_EQ(verdict(elsewhere), PassiveVerdict::kAccept);
+  EXPECT_EQ(verdict(with(known(3, 8), elsewhere)), PassiveVerdict::kClaimed);
+  EXPECT_EQ(verdict(with(known(3, 7), elsewhere)), PassiveVerdict::kDuplicate);
 }
 
 TEST(SockRules, active_verdicts) {

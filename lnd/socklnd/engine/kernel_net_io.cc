@@ -176,6 +176,9 @@ class KernelNetIo final : public NetIo {
 
   [[nodiscard]] Result<ListenerId> listen(const Endpoint& at, int backlog, const SocketOptions& options) override;
   void unlisten(ListenerId id) override;
+  void set_options(ListenerId id, const SocketOptions& options) override {
+    if (Socket* listener = find(id)) listener->options = options;
+  }
   [[nodiscard]] Result<SocketId> connect(const IpAddress& local, const Endpoint& remote,
                                          const SocketOptions& options) override;
   [[nodiscard]] int read(SocketId id, std::span<std::byte> out) override;

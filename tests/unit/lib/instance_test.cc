@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "control/lib/ulnet.hh"
@@ -146,6 +149,40 @@ TEST(Instance, more_configuration_comes_whole_or_not_at_all) {
   const auto applied = instance->apply(good);
   EXPECT_TRUE(applied) << applied.error().what;
   EXPECT_EQ(instance->nids().size(), 1u);
+}
+
+/// TCP connections that a listener at this address accepted.
+size_t connections_at(const std::string& address) {
+  unsigned b[4];
+  EXPECT_EQ(sscanf(address.c_str(), "%u.%u.%u.%u", &b[0], &b[1], &b[2], &b[3]), 4);
+  const std::string at = fmt::format("{:02X}{:02X}{:02X}{:02X}:{:04X}", b[3], b[2], b[1], b[0], port_of_this_process());
+  std::ifstream table("/proc/net/tcp");
+  size_t count = 0;
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream words(line);
+    std::string number, local, remote, state;
+    words >> number >> local >> remote >> state;
+    count += local == at && state == "01";  // ESTABLISHED
+  }
+  return count;
+}
+
+// Goal: a parameter of socklnd that is set while a node runs holds for the connections made after that.
+TEST(Instance, parameters_of_socklnd_follow_at_run_time) {
+  for (const bool typed : {true, false}) {
+    const auto a = node(config("127.0.0.2"));
+    const auto b = node(config("127.0.0.3"));
+    ASSERT_TRUE(a != nullptr && b != nullptr);
+    for (const auto& one : {a.get(), b.get()})
+      ASSERT_TRUE(one->apply(fmt::format("ulnet:\n    socklnd:\n        typed_conns: {}\n", typed)));
+    Served served(*b);
+    User user(*a);
+    EXPECT_EQ(user.transfer(false, nid("127.0.0.3@tcp"), 1 << 20).status, 0);
+    EXPECT_EQ(served.next().mlength, 1u << 20);
+    EXPECT_EQ(connections_at("127.0.0.3") + connections_at("127.0.0.2") > 1, typed);
+    EXPECT_EQ(a->close(), "");
+    EXPECT_EQ(b->close(), "");
+  }
 }
 
 TEST(Instance, what_comes_after_close_is_refused) {

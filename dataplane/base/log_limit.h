@@ -1,4 +1,5 @@
-// Lines of the journal that strangers can cause: so many in a while, then only their number. Thread: control.
+// Lines of the journal that strangers can cause: so many in a while, then only their number. One object per cause, so
+// that one flood does not hide other lines. Thread: control.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -6,12 +7,15 @@
 
 #include "dataplane/base/time.h"
 
-namespace ulnet::socklnd {
+namespace ulnet {
 
 class LogLimit {
  public:
-  static constexpr unsigned kLines = 10;  ///< in each kWindow
+  static constexpr unsigned kLines = 10;  ///< in each kWindow, unless said otherwise
   static constexpr Duration kWindow = 10s;
+
+  LogLimit() = default;
+  explicit LogLimit(unsigned lines_max) : lines_max_(lines_max) {}
 
   /// Whether a line may be written now; then how many were left out since the last one.
   [[nodiscard]] std::optional<uint64_t> allows(Instant now) {
@@ -19,7 +23,7 @@ class LogLimit {
       window_ = now;
       lines_ = 0;
     }
-    if (lines_ == kLines) {
+    if (lines_ == lines_max_) {
       ++left_out_;
       return {};
     }
@@ -29,8 +33,9 @@ class LogLimit {
 
  private:
   Instant window_ = kNever;
+  unsigned lines_max_ = kLines;
   unsigned lines_ = 0;
   uint64_t left_out_ = 0;
 };
 
-}  // namespace ulnet::socklnd
+}  // namespace ulnet
