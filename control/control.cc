@@ -18,6 +18,11 @@ std::vector<IdleGate*> pointers(const std::vector<std::unique_ptr<IdleGate>>& ga
 
 }  // namespace
 
+void Control::log_limited(JournalCause cause, const std::string& line) {
+  const auto left_out = log_limits[size_t(cause)].allows(now);
+  if (left_out) log(*left_out == 0 ? line : line + " (" + std::to_string(*left_out) + " such lines left out before)");
+}
+
 Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
     : config(node_config),
       deps(std::move(node_deps)),

@@ -2,6 +2,7 @@
 // Control& is on the control thread; nobody else may have one. What can only be seen here: the order of members is the
 // order of destruction, the last first (workers and drivers go before what they point into).
 #pragma once
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,6 +25,7 @@
 #include "control/routes/router_checker.h"
 #include "control/routes/routing.h"
 #include "control/stats/totals.h"
+#include "dataplane/base/log_limit.h"
 #include "dataplane/base/rng.h"
 #include "dataplane/worker/worker.h"
 
@@ -43,6 +45,9 @@ struct Resolved {
   int32_t error = 0;
   bool as_given = false;  ///< its peer cannot be discovered: the messages go to the NID as it is
 };
+
+/// Why a line that a peer can cause is written to the journal: each cause has a limit of its own.
+enum class JournalCause : uint8_t { kReachable, kUnreachable, kDiscovery, kCount };
 
 class DiscoveryDriver;
 class LndHost;
@@ -94,6 +99,9 @@ struct Control {
   std::vector<std::unique_ptr<CorePort>> lnd_cores;  ///< what the worker halves see, one per worker and LND
   std::vector<std::unique_ptr<Worker>> workers;
 
+  /// For lines that a peer can cause: so many of each cause in a while, then their number.
+  void log_limited(JournalCause cause, const std::string& line);
+  std::array<LogLimit, size_t(JournalCause::kCount)> log_limits{LogLimit{}, LogLimit{}, LogLimit{100}};
   void log(const std::string& line) const {
     if (deps.log) deps.log(line);
   }

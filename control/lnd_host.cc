@@ -23,6 +23,13 @@ Result<PeerPlace> LndHost::place_peer(const Nid& nid, NiId from) {
   return PeerPlace{(*peer)->id, (*peer)->server, &(*peer)->blocks->slice};
 }
 
+Result<PeerPlace> LndHost::place_stranger(const Nid& nid, NiId from, const Nid& address) {
+  const LocalNi* ni = c_.nis->find(from);
+  auto peer = c_.peers->place_stranger(nid, ni == nullptr ? kAnyNid : ni->nid, address);
+  if (!peer) return tl::unexpected(peer.error());
+  return PeerPlace{(*peer)->id, (*peer)->server, &(*peer)->blocks->slice};
+}
+
 void LndHost::ni_stopped(NiId ni) {
   if (ni == kLoNi)
     c_.lo_stopped = true;
@@ -46,7 +53,7 @@ void LndHost::peer_up(PeerNiId id) {
   const bool was_down = ni->life.failures > 0;
   c_.peers->alive(*ni);
   c_.router_checker->hurry(*ni, true);
-  if (was_down) c_.log(fmt::format("{} can be reached again", nid_text(ni->nid)));
+  if (was_down) c_.log_limited(JournalCause::kReachable, fmt::format("{} can be reached again", nid_text(ni->nid)));
 }
 
 void LndHost::peer_down(PeerNiId id, int error) {
@@ -56,7 +63,8 @@ void LndHost::peer_down(PeerNiId id, int error) {
   c_.peers->dead(*ni, c_.now);
   c_.router_checker->hurry(*ni, false);
   if (first)
-    c_.log(fmt::format("{} cannot be reached: {}", nid_text(ni->nid), std::strerror(error < 0 ? -error : error)));
+    c_.log_limited(JournalCause::kUnreachable, fmt::format("{} cannot be reached: {}", nid_text(ni->nid),
+                                                       std::strerror(error < 0 ? -error : error)));
 }
 
 }  // namespace ulnet

@@ -1,5 +1,6 @@
-// Room for new peers: what nobody configured and nobody has used for a while is forgotten when the bounds come near,
-// the longest unused first. Met again, such a peer is discovered anew.
+// Room for new peers: when the bounds come near, peers are forgotten that nobody configured and nobody has used for a
+// while: first those of addresses that brought many (strangers.cc), then the longest unused. Met again, such a peer is
+// discovered again.
 #include <algorithm>
 
 #include "control/peers/peer_db.h"
@@ -49,6 +50,7 @@ bool PeerDb::may_be_forgotten(const Peer& peer) const {
 
 unsigned PeerDb::forget_unused(Instant now) {
   if (!crowded() || now < look_at_) return 0;
+  looked_at_ = now;
   look_at_ = now + kPeerUnusedLook;
   std::vector<Peer*> unused;
   for (auto& [id, peer] : peers_) {
@@ -59,9 +61,13 @@ unsigned PeerDb::forget_unused(Instant now) {
       peer->used_at = now;
     }
     peer->use_mark = mark;
-    if (now - peer->used_at >= kPeerUnusedMin && may_be_forgotten(*peer)) unused.push_back(peer.get());
+    const Duration unused_min = over_share(*peer) ? kPeerUnusedLook : kPeerUnusedMin;
+    if (now - peer->used_at >= unused_min && may_be_forgotten(*peer)) unused.push_back(peer.get());
   }
-  std::stable_sort(unused.begin(), unused.end(), [](const Peer* a, const Peer* b) { return a->used_at < b->used_at; });
+  std::stable_sort(unused.begin(), unused.end(), [this](const Peer* a, const Peer* b) {
+    const bool a_first = over_share(*a), b_first = over_share(*b);
+    return a_first != b_first ? a_first : a->used_at < b->used_at;
+  });
   size_t memory = beyond(by_id_.size(), ends_.size() + deps_.peers_max / 2),
          names = beyond(nis_.size(), names_max() / 2);
   unsigned forgotten = 0;

@@ -135,6 +135,7 @@ void PeerDb::detach(PeerNi& ni) {
 
 void PeerDb::drop_peer(Peer& peer) {
   if (gone_hook_) gone_hook_(peer);
+  forget_stranger(peer);
   while (!peer.nets.empty()) detach(*peer.nets.back().nis.back());
   std::erase(dirty_, peer.id);
   peers_.erase(peer.id);
@@ -419,7 +420,7 @@ void PeerDb::set_watch_aliveness(bool on) {
 }
 
 unsigned PeerDb::turn(Instant now) {
-  const unsigned done = ends_.turn(now) + forget_unused(now);
+  const unsigned done = ends_.turn(now) + forget_left() + forget_unused(now);
   if (starved_ && by_id_.size() < deps_.peers_max) {
     starved_ = false;
     for (auto& [id, peer] : peers_) follow_nis(*peer);

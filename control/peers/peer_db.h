@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -129,6 +130,7 @@ struct Peer {
   bool dirty = false;        ///< its view is older than it
   uint64_t use_mark = 0;     ///< of its traffic when it was last looked at; only where peers crowd
   Instant used_at = kNever;  ///< when that was last seen to change
+  Nid met_from = kAnyNid;    ///< the address whose word for its NID was all there was when it was met; ANY: none
   [[nodiscard]] PeerNi& primary() const { return *nets.front().nis.front(); }
   [[nodiscard]] bool multi_rail() const { return has(kPeerMultiRail); }
   [[nodiscard]] bool configured() const { return has(kPeerConfigured); }
@@ -160,6 +162,11 @@ class PeerDb {
   [[nodiscard]] Result<PeerNi*> resolve(const Nid& nid);
   /// The same as find_or_create() for a driver that is connected with it: it has memory, whatever its net.
   [[nodiscard]] Result<PeerNi*> place(const Nid& nid, const Nid& via);
+  /// The same for a peer that connected from `address` and of whose NID there is only its own word. Errors: ENOMEM also
+  /// when that address has brought its share of NIDs, and all are in use.
+  [[nodiscard]] Result<PeerNi*> place_stranger(const Nid& nid, const Nid& via, const Nid& address);
+  /// No connection names it any more: a stranger that was not used is forgotten.
+  void left(PeerNiId id) { left_.push_back(id); }
   [[nodiscard]] PeerNi* find(const Nid& nid);
   [[nodiscard]] PeerNi* find(PeerNiId id);
   [[nodiscard]] Peer* find_peer(uint32_t id);
@@ -205,6 +212,7 @@ class PeerDb {
   /// Lets dead ones be tried again when it is time, or when they were heard of since; calls `changed` for each.
   void revive(Instant now, const std::function<void(PeerNi&)>& changed);
   [[nodiscard]] Instant next_deadline() const {
+    if (!left_.empty()) return kNever;
     return std::min({retry_next_, ends_.next_deadline(), crowded() ? look_at_ : kForever});
   }
   /// Workers take liveness into account only where this is set (a router; docs/wire/lnet.md §8.2).
@@ -239,6 +247,11 @@ class PeerDb {
   [[nodiscard]] bool crowded() const;
   [[nodiscard]] bool may_be_forgotten(const Peer& peer) const;
   unsigned forget_unused(Instant now);
+  unsigned forget_left();
+  void forget_stranger(const Peer& peer);
+  [[nodiscard]] size_t strangers_max() const;
+  [[nodiscard]] bool stranger_room(const Nid& address);
+  [[nodiscard]] bool over_share(const Peer& peer) const;
   [[nodiscard]] WorkerId choose_worker(const LocalNi* via) const;
   [[nodiscard]] const LocalNi* choose_source(Net net);
   void attach(Peer& peer, PeerNi& ni);
@@ -255,6 +268,9 @@ class PeerDb {
   std::unordered_map<uint32_t, PeerNi*> by_id_;
   std::vector<uint32_t> dirty_;       // peer ids
   std::vector<Nid> gone_;             // NIDs to take out of the table
+  std::unordered_map<Nid, std::set<uint32_t>, NidHash> strangers_;  // peers by Peer::met_from, the oldest first
+  std::vector<PeerNiId> left_;        // no connection names them any more
+  Instant looked_at_ = kNever;        // when unused peers were looked for last
   PeerEnds ends_;                     // those whose memory is being given back
   std::map<PeerNiId, PeerNi*> down_;  // by id, so that each run has the same order
   Instant look_at_ = kNever;          // no earlier look for unused peers

@@ -1,0 +1,116 @@
+// Peers of whose NID there is only their own word: what they may take of the peer table, and of the journal.
+#include "control/lnd_host.h"
+#include "tests/unit/control/node_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+constexpr uint32_t kPeersMax = 4096;  // 32 parts of 128
+
+struct Strangers {
+  Strangers() {
+    NodeConfig config;
+    config.peers_max = kPeersMax;
+    node = &rig.add({"10.0.0.1@tcp"}, 1, config);
+    ni = node->node->control().nis->find(nid("10.0.0.1@tcp"))->id;
+  }
+  PeerDb& peers() { return *node->node->control().peers; }
+  LndControlHost& host() { return *node->node->control().lnd_hosts[1]; }
+  static Nid name(uint32_t number) { return Nid::v4(net("tcp"), 0x0B000000u + number); }
+  /// A connection from `address` under that name comes and goes.
+  bool visit(uint32_t number, const std::string& address) {
+    const auto place = host().place_stranger(name(number), ni, nid(address));
+    if (place) host().peer_left(place->id);
+    return place.has_value();
+  }
+  /// The peer has sent a message.
+  void use(uint32_t number) {
+    peers().find(name(number))->blocks->slice.last_alive_ns.set(rig.now.time_since_epoch().count());
+  }
+  NodeRig rig;
+  RigNode* node;
+  NiId ni{};
+};
+
+// Goal: who only says a name leaves nothing behind, however many names.
+TEST(Strangers, unused_ones_are_forgotten_with_their_connection) {
+  Strangers t;
+  for (uint32_t i = 0; i < 3 * kPeersMax; ++i) {
+    ASSERT_TRUE(t.visit(i, "10.9.9.9@tcp")) << i;
+    if (i % 64 == 63) t.rig.run_for(200ms);
+  }
+  EXPECT_TRUE(t.rig.run_until([&] { return t.peers().allocated() == 0; }, 10s)) << t.peers().allocated();
+  EXPECT_TRUE(t.peers().peers().empty());
+  t.rig.stop_all();
+}
+
+// Goal: one address has at most its share of peers, those in use among them, and takes nobody else's.
+TEST(Strangers, an_address_has_a_share) {
+  Strangers t;
+  ASSERT_TRUE(t.visit(1'000'000, "10.8.8.8@tcp"));
+  t.use(1'000'000);
+  for (uint32_t i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(t.host().place_stranger(Strangers::name(i), t.ni, nid("10.9.9.9@tcp")).has_value()) << i;
+    t.use(i);
+    EXPECT_LE(t.peers().peers().size(), 1 + kPeersMax / 32);
+  }
+  EXPECT_EQ(t.peers().find(Strangers::name(0)), nullptr) << "the oldest made room";
+  EXPECT_NE(t.peers().find(Strangers::name(999)), nullptr);
+  EXPECT_NE(t.peers().find(Strangers::name(1'000'000)), nullptr);
+  t.rig.stop_all();
+}
+
+// Goal: a NID that was met by its word and then used, configured or asked for stays.
+TEST(Strangers, used_ones_stay) {
+  Strangers t;
+  ASSERT_TRUE(t.visit(1, "10.9.9.9@tcp"));
+  t.use(1);
+  ASSERT_TRUE(t.visit(2, "10.9.9.9@tcp"));
+  config::PeerAdd add;
+  add.peer.primary = Strangers::name(2);
+  ASSERT_EQ(t.rig.apply(*t.node, add), "");
+  ASSERT_TRUE(t.visit(3, "10.9.9.9@tcp"));
+  t.rig.run_for(1min);
+  EXPECT_NE(t.peers().find(Strangers::name(1)), nullptr);
+  EXPECT_NE(t.peers().find(Strangers::name(2)), nullptr);
+  EXPECT_EQ(t.peers().find(Strangers::name(3)), nullptr);
+  t.rig.stop_all();
+}
+
+// Goal: where peers crowd, those of addresses that brought many go first, long before the five minutes of others.
+TEST(Strangers, many_of_one_address_go_first) {
+  Strangers t;
+  for (uint32_t i = 0; i < 50; ++i) {
+    ASSERT_TRUE(t.visit(1'000'000 + i, "10.1.0." + std::to_string(i + 1) + "@tcp"));
+    t.use(1'000'000 + i);
+  }
+  for (uint32_t address = 0; address < 32; ++address)
+    for (uint32_t i = 0; i < kPeersMax / 32; ++i)
+      if (t.visit(address * 1000 + i, "10.9.9." + std::to_string(address + 1) + "@tcp")) t.use(address * 1000 + i);
+  EXPECT_EQ(t.peers().allocated(), kPeersMax);
+  EXPECT_FALSE(t.visit(2'000'000, "10.2.0.1@tcp"));
+  EXPECT_TRUE(t.rig.run_until([&] { return t.visit(2'000'000, "10.2.0.1@tcp"); }, 30s));
+  for (uint32_t i = 0; i < 50; ++i) EXPECT_NE(t.peers().find(Strangers::name(1'000'000 + i)), nullptr) << i;
+  t.rig.stop_all();
+}
+
+// Goal: a peer that comes and goes without end writes a few lines and then their number, and hides no other cause.
+TEST(Strangers, journal_lines_of_peers_are_limited) {
+  Strangers t;
+  const auto place = t.host().place_stranger(Strangers::name(1), t.ni, nid("10.9.9.9@tcp"));
+  ASSERT_TRUE(place.has_value());
+  t.node->journal.clear();
+  for (int i = 0; i < 1000; ++i) {
+    t.host().peer_down(place->id, -ECONNRESET);
+    t.host().peer_up(place->id);
+  }
+  EXPECT_EQ(t.node->journal.size(), 20u) << "ten of each kind";
+  t.rig.run_for(11s);
+  t.host().peer_down(place->id, -ECONNRESET);
+  ASSERT_EQ(t.node->journal.size(), 21u);
+  EXPECT_TRUE(t.node->journal.back().ends_with("(990 such lines left out before)")) << t.node->journal.back();
+  t.rig.stop_all();
+}
+
+}  // namespace
+}  // namespace ulnet::test
