@@ -46,7 +46,8 @@ class Applier {
     NetConfig* net = net_find(c.net);
     if (net != nullptr) {
       for (const NiConfig& ni : net->nis) {
-        bool same = c.ni.nid ? ni.nid == c.ni.nid : ni.interface == c.ni.interface;  // control fills in nid
+        // Control has filled in the NID of what was asked for by its interface.
+        bool same = c.ni.nid ? ni.nid == c.ni.nid : ni.interface == c.ni.interface && (!ni.nid || ni.nid_found);
         if (same)
           return {-EEXIST, fmt::format("cannot add LNet NI: {} already has {}", net_text(c.net), ni_name(c.ni))};
       }
@@ -137,7 +138,7 @@ class Applier {
   Wrong operator()(const PeerAdd& c) {
     if (!s_.configured) return down();
     PeerConfig* peer = peer_find(c.peer.primary);
-    if (auto wrong = nids_taken(c.peer.nids, peer); wrong.code != 0) return wrong;
+    if (auto wrong = nids_taken(c, peer); wrong.code != 0) return wrong;
     const PeerConfig* owner = peer_of_nid(c.peer.primary);
     if (peer == nullptr && owner != nullptr) {
       return {-EEXIST, fmt::format("failed to add primary peer: {} belongs to peer {}", nid_text(c.peer.primary),
@@ -306,17 +307,21 @@ class Applier {
     for (const Nid& nid : s_.peers[position].nids) peer_index_[nid] = position;
   }
   /// A NID belongs to one peer, and is listed once.
-  [[nodiscard]] Wrong nids_taken(const std::vector<Nid>& nids, const PeerConfig* peer) {
+  [[nodiscard]] Wrong nids_taken(const PeerAdd& c, const PeerConfig* peer) {
+    const std::vector<Nid>& nids = c.peer.nids;
+    const auto written = [&](size_t i) {  // index in the list that the writer sees
+      return c.primary_at && static_cast<int64_t>(i) >= *c.primary_at ? i + 1 : i;
+    };
     std::unordered_map<Nid, size_t, NidHash> seen;
     for (size_t i = 0; i < nids.size(); ++i) {
       const PeerConfig* owner = peer_of_nid(nids[i]);
       if (owner != nullptr && owner != peer) {
         return {-EEXIST, fmt::format("failed to add peer: {} belongs to peer {} (index {} of the NIDs)",
-                                     nid_text(nids[i]), nid_text(owner->primary), i)};
+                                     nid_text(nids[i]), nid_text(owner->primary), written(i))};
       }
       if (const auto [first, fresh] = seen.emplace(nids[i], i); !fresh) {
         return {-EEXIST, fmt::format("failed to add peer: {} is listed twice (index {} and {} of the NIDs)",
-                                     nid_text(nids[i]), first->second, i)};
+                                     nid_text(nids[i]), written(first->second), written(i))};
       }
     }
     return {};

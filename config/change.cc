@@ -7,6 +7,7 @@
 
 #include "config/ranges.h"
 #include "config/schema.h"
+#include "config/udsp_text.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet::config {
@@ -45,7 +46,7 @@ void fields_of(A& a, RouteDel& c) {
 }
 template <class A>
 void fields_of(A& a, PeerAdd& c) {
-  a("peer", c.peer), a("refresh", c.refresh);
+  a("peer", c.peer), a("refresh", c.refresh), a("primary_at", c.primary_at);
 }
 template <class A>
 void fields_of(A& a, PeerDel& c) {
@@ -350,6 +351,13 @@ struct Checker {
   std::string operator()(const UdspAdd& c) const {
     if (c.rule.src.empty() && c.rule.dst.empty() && c.rule.rte.empty())
       return "at least one of src, dst and rte is needed";
+    for (const auto& [name, text] :
+         {std::pair("src", &c.rule.src), std::pair("dst", &c.rule.dst), std::pair("rte", &c.rule.rte)}) {
+      const auto wrong = text->empty() ? std::nullopt : udsp_wrong(*text);
+      if (wrong)
+        return fmt::format("{} '{}', at character {}: {}; allowed: {}", name, *text, wrong->position, wrong->what,
+                           kUdspAllowed);
+    }
     return c.rule.priority ? field_wrong("udsp.action.priority", *c.rule.priority) : "";
   }
   std::string operator()(const UdspDel& c) const { return c.all || c.idx ? "" : "either 'idx' or 'all' is needed"; }

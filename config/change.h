@@ -62,6 +62,7 @@ struct RouteDel {
 struct PeerAdd {
   PeerConfig peer;
   bool refresh = false;
+  std::optional<int64_t> primary_at{};  ///< place of the primary in the list that was written: errors count with it
   bool operator==(const PeerAdd&) const = default;
 };
 /// Removes `nids` of the peer; none, or the primary among them: the whole peer. `force`: also a locked primary.

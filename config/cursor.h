@@ -28,6 +28,7 @@ class Context {
   Imported& out;
   const ImportMode mode;
   std::optional<int64_t> seq_no;  ///< of the list entry at hand
+  bool discovered_said = false;   ///< that discovered peers are left out has been said
 
   /// Reports a mistake at `at`; `value` is quoted when it is a scalar.
   void wrong(const Cursor& at, std::string what, std::string allowed = {}, int code = -EINVAL);

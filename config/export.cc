@@ -16,11 +16,8 @@ Doc net_doc(const NetConfig& net, const std::vector<uint16_t>& all_cpts) {
   Doc& list = doc.set("local NI(s)", Doc::list());
   for (const NiConfig& ni : net.nis) {
     Doc& item = list.push(Doc::map());
-    if (ni.interface.empty()) {
-      item.set("nid", nid_text(*ni.nid));
-    } else {
-      item.set("interfaces", Doc::map()).set("0", ni.interface);
-    }
+    if (ni.interface.empty() || (ni.nid && !ni.nid_found)) item.set("nid", nid_text(*ni.nid));
+    if (!ni.interface.empty()) item.set("interfaces", Doc::map()).set("0", ni.interface);
     item.set("tunables", export_tunables(ni.tunables));
     Doc lnd = export_lnd_tunables(ni.lnd_tunables, false);
     if (lnd.size() > 0) item.set("lnd tunables", std::move(lnd));
@@ -34,6 +31,7 @@ Doc peer_doc(const PeerConfig& peer) {
   Doc doc = Doc::map();
   doc.set("primary nid", nid_text(peer.primary));
   doc.set("Multi-Rail", peer.multi_rail);
+  if (peer.lock_primary) doc.set("lock_prim", true);
   Doc& list = doc.set("peer ni", Doc::list());
   list.push(Doc::map()).set("nid", nid_text(peer.primary));
   for (const Nid& nid : peer.nids) list.push(Doc::map()).set("nid", nid_text(nid));
@@ -155,6 +153,13 @@ Doc export_ulnet(const UlnetSection& ulnet) {
   return doc;
 }
 
+void export_routing(Doc& doc, const DesiredState& state) {
+  // A node with `forwarding: enabled` routes by itself: that it does not must be said.
+  const bool said = state.routing.enable || state.ulnet.forwarding == Forwarding::kEnabled;
+  if (said) doc.set("routing", Doc::map()).set("enable", state.routing.enable ? 1 : 0);
+  if (state.routing.enable || !(state.buffers == Buffers{})) doc.set("buffers", buffers_doc(state.buffers));
+}
+
 Doc export_backup(const DesiredState& state, const std::vector<uint16_t>& all_cpts) {
   Doc doc = Doc::map();
   Doc nets, routes, peers;
@@ -164,11 +169,7 @@ Doc export_backup(const DesiredState& state, const std::vector<uint16_t>& all_cp
   if (nets.size() > 0) doc.set("net", std::move(nets));
   if (routes.size() > 0) doc.set("route", std::move(routes));
   if (peers.size() > 0) doc.set("peer", std::move(peers));
-  bool buffers_changed = !(state.buffers == Buffers{});
-  // A node with `forwarding: enabled` routes by itself: that it does not must be said.
-  const bool said = state.routing.enable || state.ulnet.forwarding == Forwarding::kEnabled;
-  if (said) doc.set("routing", Doc::map()).set("enable", state.routing.enable ? 1 : 0);
-  if (state.routing.enable || buffers_changed) doc.set("buffers", buffers_doc(state.buffers));
+  export_routing(doc, state);
   doc.set("global", export_global(state.global));
   Doc udsp = export_udsp(state.udsp);
   if (udsp.size() > 0) doc.set("udsp", std::move(udsp));

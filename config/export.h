@@ -12,6 +12,8 @@ namespace ulnet::config {
 /// CPT out for it.
 [[nodiscard]] Doc export_backup(const DesiredState& state, const std::vector<uint16_t>& all_cpts = {});
 
+/// Sets `routing:` and `buffers:` as a backup has them: only what differs from the defaults.
+void export_routing(Doc& doc, const DesiredState& state);
 /// The value of `global:`, also for `global show`.
 [[nodiscard]] Doc export_global(const Global& global);
 /// The value of `tunables:` of an NI.

@@ -3,8 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
 #include "config/cursor.h"
 #include "config/ranges.h"
+#include "config/udsp_text.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet::config {
@@ -79,28 +84,38 @@ void ni_read(Context& c, const std::string& key, const Cursor& child, NiText& ni
   }
 }
 
+/// What a NID beside interfaces says: which address of the one interface the NI has.
+bool ni_nid_good(Context& c, Net net, const NiText& text) {
+  if (!text.nid) return true;
+  if (text.nid->net() != net) {
+    c.wrong(text.nid_at, fmt::format("is not on net {}", net_text(net)),
+            fmt::format("a NID such as 10.0.0.1@{}", net_text(net)));
+    return false;
+  }
+  if (text.interfaces.size() <= 1) return true;
+  c.wrong(text.nid_at, "stands beside more than one interface", "one interface for each NID");
+  return false;
+}
+
 /// Adds or deletes the NIs that `text` stands for.
 void ni_apply(Context& c, const Cursor& at, Net net, const NiText& text) {
   auto place = [&](const InterfaceSpec* interface) {
     if (c.mode == ImportMode::kDel) {
       NetDel del{.net = net};
-      if (interface != nullptr) del.interface = interface->name;
-      if (interface == nullptr) del.nid = text.nid;
+      if (interface != nullptr && !text.nid) del.interface = interface->name;
+      del.nid = text.nid;
       c.change(at, del);
       return;
     }
     NiConfig ni = text.ni;
     if (interface != nullptr) ni.interface = interface->name;
     if (interface != nullptr && !interface->cpts.empty()) ni.cpts = interface->cpts;
-    if (interface == nullptr) ni.nid = text.nid;
+    ni.nid = text.nid;
     c.change(at, NetAdd{net, std::move(ni)});
   };
+  if (!ni_nid_good(c, net, text)) return;
   for (const InterfaceSpec& interface : text.interfaces) place(&interface);
   if (!text.interfaces.empty()) return;
-  if (text.nid && text.nid->net() != net) {
-    return c.wrong(text.nid_at, fmt::format("is not on net {}", net_text(net)),
-                   fmt::format("a NID such as 10.0.0.1@{}", net_text(net)));
-  }
   if (text.nid || c.mode == ImportMode::kDel) return place(nullptr);
   c.wrong(at, "interface / NID is missing", "interfaces: with 0: eth0 below it, or nid: 10.0.0.1@" + net_text(net));
 }
@@ -231,26 +246,64 @@ void nids_read(Context& c, const Cursor& at, Store&& store) {
   for (const Nid& nid : *nids) store(nid);
 }
 
+/// The NIDs of a peer as they are listed, each once. A second one is reported where it stands.
+struct NidList {
+  Context& c;
+  PeerConfig& peer;
+  std::unordered_map<Nid, size_t, NidHash> index;
+
+  void add(const Cursor& at) {
+    nids_read(c, at, [&](const Nid& nid) {
+      const auto [first, fresh] = index.emplace(nid, peer.nids.size());
+      peer.nids.push_back(nid);
+      if (fresh) return;
+      c.wrong(at,
+              fmt::format("failed to add peer: {} is listed twice (index {} and {} of the NIDs)", nid_text(nid),
+                          first->second, peer.nids.size() - 1),
+              {}, -EEXIST);
+    });
+  }
+};
+
 /// The peer's words are read; `whole`: what is to be deleted is all of it.
 void peer_change(Context& c, const Cursor& item, PeerConfig peer, bool whole) {
-  std::erase(peer.nids, peer.primary);
-  if (c.mode != ImportMode::kDel) return c.change(item, PeerAdd{std::move(peer), true});
+  const auto listed = std::find(peer.nids.begin(), peer.nids.end(), peer.primary);
+  std::optional<int64_t> primary_at;
+  if (listed != peer.nids.end()) {
+    primary_at = listed - peer.nids.begin();
+    peer.nids.erase(listed);
+  }
+  if (c.mode != ImportMode::kDel) return c.change(item, PeerAdd{std::move(peer), true, primary_at});
   c.change(item, PeerDel{peer.primary, whole ? std::vector<Nid>{} : peer.nids});
+}
+
+/// A full export has peers that nobody configured: they are found again, as they were found before. Said once.
+bool was_discovered(Context& c, const Cursor& item) {
+  constexpr int64_t kConfigured = 1 << 3;  // docs/wire/lnet.md §5.1
+  const Doc* state = item.doc->find("peer state");
+  const std::optional<int64_t> bits = state != nullptr ? state->integer() : std::nullopt;
+  if (!bits || (*bits & kConfigured) != 0) return false;
+  if (!std::exchange(c.discovered_said, true))
+    c.warn(item,
+           "was discovered where this was exported, like others perhaps: such peers are left out, and found again; "
+           "without 'peer state' they are configured");
+  return true;
 }
 
 void peer_item(Context& c, const Cursor& item) {
   PeerConfig peer;
+  NidList list{c, peer, {}};
   size_t errors = c.out.errors.size();
   c.each_key(item, [&](const std::string& key, const Cursor& child, const Field& field) {
     if (key == "primary nid") {
       nids_read(c, child, [&](const Nid& nid) { peer.primary = nid; });
     } else if (key == "Multi-Rail") {
       if (auto flag = c.number(child, field)) peer.multi_rail = *flag != 0;
+    } else if (key == "lock_prim") {
+      if (auto flag = c.number(child, field)) peer.lock_primary = *flag != 0;
     } else {
       c.each_item(child, [&](const Cursor& ni) {
-        c.each_key(ni, [&](const std::string&, const Cursor& at, const Field&) {
-          nids_read(c, at, [&](const Nid& nid) { peer.nids.push_back(nid); });
-        });
+        c.each_key(ni, [&](const std::string&, const Cursor& at, const Field&) { list.add(at); });
       });
     }
   });
@@ -258,6 +311,7 @@ void peer_item(Context& c, const Cursor& item) {
     c.wrong(item, "missing primary NID", "primary nid: 10.0.0.1@tcp", -EFAULT);
   }
   if (c.out.errors.size() != errors) return;
+  if (c.mode == ImportMode::kAdd && was_discovered(c, item)) return;
   const bool whole = std::find(peer.nids.begin(), peer.nids.end(), peer.primary) != peer.nids.end();
   peer_change(c, item, std::move(peer), whole);
 }
@@ -265,9 +319,10 @@ void peer_item(Context& c, const Cursor& item) {
 /// peers: as the first design had it, a list of NIDs by index of which the first is the primary. Deleting: all of them.
 void peers_item(Context& c, const Cursor& item) {
   PeerConfig peer;
+  NidList list{c, peer, {}};
   const size_t errors = c.out.errors.size();
   c.each_key(item, [&](const std::string&, const Cursor& child, const Field&) {
-    for (const Cursor& one : c.texts(child)) nids_read(c, one, [&](const Nid& nid) { peer.nids.push_back(nid); });
+    for (const Cursor& one : c.texts(child)) list.add(one);
   });
   if (c.out.errors.size() != errors) return;
   if (peer.nids.empty()) return c.wrong(item, "names no NIDs", "nids: with 0: 10.0.0.1@tcp below it", -EFAULT);
@@ -345,7 +400,10 @@ void udsp_item(Context& c, const Cursor& item) {
     } else if (key == "idx") {
       rule.idx = c.number(child, field);
     } else {
-      (key == "src" ? rule.src : key == "dst" ? rule.dst : rule.rte) = child.doc->text();
+      std::string& text = key == "src" ? rule.src : key == "dst" ? rule.dst : rule.rte;
+      text = child.doc->text();
+      const auto wrong = udsp_wrong(text);
+      if (wrong) c.wrong(child, fmt::format("at character {}: {}", wrong->position, wrong->what), kUdspAllowed);
     }
   });
   if (c.out.errors.size() != errors) return;

@@ -30,6 +30,7 @@ struct Tunables {
 /// addresses.
 struct NiConfig {
   std::optional<Nid> nid;
+  bool nid_found = false;  ///< control looked `nid` up: `interface` alone stands for it
   std::string interface;
   std::vector<uint16_t> cpts;  ///< worker groups that serve it; empty = all
   Tunables tunables;
@@ -72,7 +73,7 @@ struct PeerConfig {
   Nid primary;
   std::vector<Nid> nids;  ///< without the primary
   bool multi_rail = true;
-  bool lock_primary = false;
+  bool lock_primary = false;  ///< discovery does not change the primary NID
   bool operator==(const PeerConfig&) const = default;
 };
 

@@ -45,7 +45,35 @@ constexpr const char* kIntro =
     "reads it at\n"
     "start; `ulnetctl import FILE` applies it to a running node, all of it or nothing. Unknown keys are errors. Every "
     "entry of a\n"
-    "list may carry `seq_no: N`, which errors about it echo. *restart* marks what a running ulnetd cannot change.\n";
+    "list may carry `seq_no: N`, which errors about it echo.\n\n"
+    "*restart* marks what a running ulnetd takes only at its next start; an import of such a key is answered with a "
+    "warning.\n"
+    "*no effect* marks what is accepted, kept and exported and changes nothing yet; another value than the default is "
+    "answered\n"
+    "with a warning.\n\n"
+    "`export` prints the whole node. Its import gives the same node, and fixes addresses and connections that followed "
+    "the\n"
+    "machine before; discovered peers are left out, and found again. `export --backup` prints what was asked for: "
+    "neither\n"
+    "discovered peers and health values, nor addresses that the interface alone stands for, nor settings of drivers "
+    "that\n"
+    "nobody set; instead of rules of `ip2nets` it has their NIs.\n";
+
+/// True when the key, or what it is part of, is taken only at the start.
+bool is_restart(const Field& field) {
+  if (field.needs_restart) return true;
+  const std::string_view path = field.path;
+  const size_t dot = path.rfind('.');
+  const Field* parent = dot == std::string_view::npos ? nullptr : field_find(path.substr(0, dot));
+  return parent != nullptr && is_restart(*parent);
+}
+
+/// What follows the meaning of a key: its marks.
+std::string marks(const Field& field) {
+  std::string out = is_restart(field) ? " *restart*" : "";
+  if (field.no_effect[0] != 0) out += fmt::format(" *no effect*: {}.", field.no_effect);
+  return out;
+}
 
 /// The keys of `section` that are accepted and not used, as one sentence.
 std::string ignored_text(std::string_view section) {
@@ -68,7 +96,7 @@ std::string reference_markdown() {
     if (path.find('.') == std::string_view::npos) {
       out += ignored_text(section);
       section = path;
-      out += fmt::format("\n## {}\n\n{}\n", path, field.text);
+      out += fmt::format("\n## {}\n\n{}{}\n", path, field.text, marks(field));
       if (field.type == FieldType::kMap || field.type == FieldType::kList) {
         out += "\n| key | value | default | meaning |\n|---|---|---|---|\n";
       }
@@ -76,7 +104,7 @@ std::string reference_markdown() {
     }
     if (field.type == FieldType::kIgnored && field.text[0] == 0) continue;
     out += fmt::format("| `{}` | {} | {} | {}{} |\n", path.substr(path.find('.') + 1), escaped(type_text(field)),
-                       escaped(field_default(field)), escaped(field.text), field.needs_restart ? " *restart*" : "");
+                       escaped(field_default(field)), escaped(field.text), escaped(marks(field)));
   }
   return out + ignored_text(section);
 }

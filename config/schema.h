@@ -54,6 +54,7 @@ struct Field {
   const char* unit = "";
   const char* choices = "";    ///< kEnum: words separated by '|', in the order of the enumerators
   bool needs_restart = false;  ///< takes effect only when ulnetd starts
+  const char* no_effect = "";  ///< why another value than the default changes nothing (yet): said when it is set
   FieldRef (*at)(Slots&) = nullptr;
   const char* default_text = nullptr;  ///< for keys without `at`: "required", "", ...
 };

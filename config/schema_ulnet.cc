@@ -25,6 +25,7 @@ const Field kUlnetFields[] = {
      .type = kEnum,
      .text = "What a worker without work does: turn on, turn for a while and then sleep, or sleep.",
      .choices = "busy|adaptive|interrupt",
+     .needs_restart = true,
      .at = AT(ulnet.idle)},
     {.path = "ulnet.stream_engine",
      .type = kEnum,
@@ -34,7 +35,8 @@ const Field kUlnetFields[] = {
      .at = AT(ulnet.stream_engine)},
     {.path = "ulnet.log",
      .type = kEnum,
-     .text = "The least grave message that is logged.",
+     .text =
+         "Lowest severity that is logged. Lines begin with `error: `, `warning: ` or `debug: `; all others are info.",
      .choices = "error|warning|info|debug",
      .at = AT(ulnet.log)},
     {.path = "ulnet.unprivileged_ports",
@@ -116,9 +118,8 @@ const Field kUlnetFields[] = {
      .at = AT(ulnet.avoid_asym_router_failure)},
     {.path = "ulnet.lock_prim_nid",
      .type = kBool,
-     .text =
-         "Accepted, no effect: it is about NIDs that Lustre hands down. One peer's is kept by `peer add --lock_prim`.",
-     .needs_restart = true,
+     .text = "Keep the primary NIDs of peers whatever discovery finds.",
+     .no_effect = "it is about NIDs that Lustre hands down; `peer add --lock_prim` keeps the NID of one peer",
      .at = AT(ulnet.lock_prim_nid)},
 
     {.path = "ulnet.memory",

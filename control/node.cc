@@ -167,7 +167,7 @@ void Node::turn_stop() {
   } else if (c_.now >= stop_deadline_) {
     stopped_ = true;
     leftovers_ = left.substr(1);
-    c_.log("stopped without waiting any longer for: " + leftovers_);
+    c_.log("warning: stopped without waiting any longer for: " + leftovers_);
   }
 }
 

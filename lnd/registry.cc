@@ -114,6 +114,10 @@ class Runtime final : public LndRuntime, private socklnd::SockDevices {
 
 }  // namespace
 
+bool lnd_has(NetType type) {
+  return type == NetType::kLo || type == NetType::kTcp;
+}
+
 LndEntry lnd_loopback() {
   return {"lo", NetType::kLo, [](LndCore& core) { return std::make_unique<LoLnd>(core); },
           [](LndControlHost& host) { return std::make_unique<LoControl>(host); }};

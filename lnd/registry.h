@@ -67,6 +67,9 @@ class LndRuntime {
 /// not to be had.
 [[nodiscard]] Result<std::unique_ptr<LndRuntime>> lnd_runtime_make(const LndSettings& settings, unsigned workers);
 
+/// Whether there is a driver for networks of this type.
+[[nodiscard]] bool lnd_has(NetType type);
+
 /// Loopback alone: for nodes whose other LNDs a test brings along.
 [[nodiscard]] LndEntry lnd_loopback();
 

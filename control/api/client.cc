@@ -144,6 +144,7 @@ tl::expected<Answer, Failure> Client::call(Request request, const PartFn& on_par
   if (!sent && sent.error().code != -EPIPE) return tl::unexpected(sent.error());  // else the reason may have come
   Doc whole;
   std::vector<ApiError> errors;
+  std::vector<std::string> warnings;
   while (true) {
     auto json = receive();
     if (!json) return tl::unexpected(json.error());
@@ -153,11 +154,13 @@ tl::expected<Answer, Failure> Client::call(Request request, const PartFn& on_par
     Answer& answer = frame->answer;
     if (options_.on_note)
       for (const std::string& note : answer.notes) options_.on_note(note);
-    if (answer.more && answer.doc.is_null() && answer.errors.empty()) continue;  // notes only
+    warnings.insert(warnings.end(), answer.warnings.begin(), answer.warnings.end());
+    if (answer.more && answer.doc.is_null() && answer.errors.empty()) continue;  // notes and warnings only
     if (!answer.more || frame->id == 0) {
       answer.more = false;
       doc_join(whole, std::move(answer.doc));
       answer.doc = std::move(whole);
+      answer.warnings = std::move(warnings);
       answer.errors.insert(answer.errors.begin(), errors.begin(), errors.end());
       return std::move(answer);
     }

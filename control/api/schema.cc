@@ -160,6 +160,7 @@ Json answer_to_json(uint64_t id, const Answer& answer) {
     json["errors"] = std::move(errors);
   }
   if (!answer.notes.empty()) json["notes"] = answer.notes;
+  if (!answer.warnings.empty()) json["warnings"] = answer.warnings;
   if (answer.more) json["more"] = true;
   return json;
 }
@@ -171,9 +172,12 @@ tl::expected<AnswerFrame, std::string> answer_from_json(const Json& json) {
   out.id = static_cast<uint64_t>(*id);
   if (auto doc = json.find("doc"); doc != json.end()) out.answer.doc = config::from_json(*doc);
   if (auto more = json.find("more"); more != json.end()) out.answer.more = more->is_boolean() && more->get<bool>();
-  if (auto notes = json.find("notes"); notes != json.end() && notes->is_array()) {
-    for (const Json& note : *notes)
-      if (note.is_string()) out.answer.notes.push_back(note.get<std::string>());
+  for (const auto& [key, lines] :
+       {std::pair("notes", &out.answer.notes), std::pair("warnings", &out.answer.warnings)}) {
+    const auto found = json.find(key);
+    if (found == json.end() || !found->is_array()) continue;
+    for (const Json& line : *found)
+      if (line.is_string()) lines->push_back(line.get<std::string>());
   }
   if (auto errors = json.find("errors"); errors != json.end() && errors->is_array()) {
     for (const Json& item : *errors) {

@@ -11,7 +11,8 @@
 //   request  {"id": 7, "verb": "show", "object": "net", "args": {"verbose": 2}}
 //            {"id": 8, "verb": "change", "changes": [{"change": "net_add", "net": "tcp", "ni": {...}}, ...]}
 //   answer   {"id": 7, "ok": true, "doc": {"net": [...]}}
-//            {"id": 8, "ok": true, "notes": ["..."], "more": true}           a warning, or why it takes so long
+//            {"id": 8, "ok": true, "notes": ["..."], "more": true}           why it takes so long, what it waits for
+//            {"id": 8, "ok": true, "warnings": ["..."], "more": true}        what of the change has no effect, and why
 //            {"id": 8, "ok": false, "errors": [{"verb": "add", "entity": "net", "errno": -17, "descr": "...", "seq_no":
 //            3}]}
 //
@@ -37,6 +38,7 @@
 //                                          order; backup: config::export_backup
 //   show status                            {ulnetd: {version, pid, node, workers, ...}}: free form
 //   show port {name?, verbose}             {port: [{name, device, ..., queues: [...]}]}: control/ports/port_doc.h
+//   show cpt_of_nid {nids: [NID]}          {cpt-of-nid: [{nid, cpt}]} of those that have a worker; errors of the others
 //   show recovery {peer}                   {Local NI recovery: {nid-0: NID, ...}} or {Peer NI recovery: ...}
 //   manage ping {nids: [NID], timeout_ms, source?}          {ping: [{primary nid, Multi-Rail, peer_ni: [{nid}]}]} for
 //   those that
@@ -124,8 +126,9 @@ struct ApiError {
 struct Answer {
   Doc doc;  ///< what is shown; may be there beside errors (ping)
   std::vector<ApiError> errors;
-  std::vector<std::string> notes;  ///< for the operator, besides: warnings, and what a change waits for
-  bool more = false;               ///< a part; more will come for the same request
+  std::vector<std::string> notes;     ///< for the operator, besides: what a change waits for
+  std::vector<std::string> warnings;  ///< what of the request has no effect, or only later, and why
+  bool more = false;                  ///< a part; more will come for the same request
   [[nodiscard]] bool ok() const { return errors.empty(); }
 };
 

@@ -72,23 +72,31 @@ Doc local_health_doc(const LocalHealth& health) {
   return doc;
 }
 
+void settings_set(Doc& doc, const LocalNiShow& ni) {
+  doc.set("tunables", config::export_tunables(ni.tunables));
+  if (!ni.lnd_tunables.empty()) doc.set("lnd tunables", config::export_lnd_tunables(ni.lnd_tunables, true));
+  if (ni.waits_for.empty()) doc.set("dev cpt", ni.dev_cpt);
+  if (!ni.cpts.empty()) doc.set("CPT", config::cpt_list_text(ni.cpts));
+}
+
 Doc local_ni_doc(const LocalNiShow& ni, int verbosity) {
   Doc doc = Doc::map();
   if (!ni.nid.is_any()) doc.set("nid", nid_text(ni.nid));
   doc.set("status", !ni.waits_for.empty() ? "waiting" : ni.up ? "up" : "down");
   if (!ni.interface.empty()) doc.set("interfaces", Doc::map()).set("0", ni.interface);
   if (!ni.waits_for.empty()) doc.set("waits for", ni.waits_for);
-  if (verbosity < 1 || !ni.waits_for.empty()) return doc;
+  if (verbosity < 1) return doc;
+  if (!ni.waits_for.empty()) {
+    settings_set(doc, ni);
+    return doc;
+  }
   doc.set("statistics", statistics_doc(ni.statistics));
   if (verbosity >= 4) doc.set("udsp info", udsp_doc(ni.udsp));
   if (verbosity >= 2) {
     types_set(doc, ni);
     doc.set("health stats", local_health_doc(ni.health));
   }
-  doc.set("tunables", config::export_tunables(ni.tunables));
-  if (!ni.lnd_tunables.empty()) doc.set("lnd tunables", config::export_lnd_tunables(ni.lnd_tunables, true));
-  doc.set("dev cpt", ni.dev_cpt);
-  doc.set("CPT", config::cpt_list_text(ni.cpts));
+  settings_set(doc, ni);
   if (!ni.state.empty()) doc.set("ni state", ni.state);
   if (!ni.in_use.empty()) doc.set("deletion", ni.in_use);
   if (ni.warnings.empty()) return doc;
@@ -214,6 +222,7 @@ Doc peer_doc(const std::vector<PeerShow>& peers, int verbosity) {
     Doc& item = list.push(Doc::map());
     item.set("primary nid", nid_text(peer.primary));
     item.set("Multi-Rail", peer.multi_rail);
+    if (verbosity >= 3 && peer.lock_primary) item.set("lock_prim", true);
     if (verbosity >= 3) item.set("peer state", peer.state);
     if (verbosity >= 4 && peer.discovery) item.set("discovery", discovery_doc(*peer.discovery));
     Doc& nis = item.set("peer ni", Doc::list());

@@ -57,7 +57,7 @@ struct LocalNiShow {
   config::Tunables tunables;
   std::map<std::string, int64_t> lnd_tunables;  ///< effective values; empty: not shown (lo)
   int64_t dev_cpt = -1;
-  std::vector<uint16_t> cpts;         ///< effective: never empty
+  std::vector<uint16_t> cpts;         ///< effective: empty only while it waits, and none were asked for
   std::string waits_for;              ///< it is not there yet, and this is why; then `nid` may be ANY
   std::string state;                  ///< figure 10 of the documents; empty: not shown (lo)
   std::string in_use;                 ///< it is being deleted, and this is why it is still there
@@ -103,6 +103,7 @@ struct DiscoveryShow {
 struct PeerShow {
   Nid primary;
   bool multi_rail = false;
+  bool lock_primary = false;
   uint32_t state = 0;  ///< bits of docs/wire/lnet.md §5.1
   std::optional<DiscoveryShow> discovery;
   std::vector<PeerNiShow> nis;  ///< the primary's net first

@@ -9,6 +9,7 @@
 #include "control/devices_system.h"
 #include "control/host/clock.h"
 #include "control/lib/boot.h"
+#include "control/log_level.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {
@@ -42,6 +43,9 @@ bool sets_routing(const config::ChangeList& changes) {
 
 TextResult<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(options)));
+  daemon->options_.log = [it = daemon.get(), write = std::move(daemon->options_.log)](const std::string& line) {
+    if (level_of(line) <= it->log_level_) write(line);
+  };
   if (auto opened = daemon->open(); !opened) return tl::unexpected(opened.error());
   return daemon;
 }
@@ -50,6 +54,7 @@ TextResult<void> Daemon::open() {
   config::Problems problems;
   const config::DesiredState state = config::state_of(options_.changes, problems);
   if (!problems.empty()) return fail_text(problems.front().code, config::problem_text(problems.front()));
+  log_level_ = state.ulnet.log;
   if (auto opened = open_node(state); !opened) return opened;
   return open_socket(state.ulnet);
 }
@@ -231,7 +236,7 @@ void Daemon::configured(const std::vector<config::ChangeError>& errors) {
     problem.file = applied_[error.index].origin.file;
     problem.mark = applied_[error.index].origin.mark;
     problem.what = error.what;
-    options_.log("cannot apply the configuration: " + config::problem_text(problem));
+    options_.log("error: cannot apply the configuration: " + config::problem_text(problem));
   }
   if (!errors.empty()) {
     status_ = 1;
@@ -249,12 +254,14 @@ void Daemon::configured(const std::vector<config::ChangeError>& errors) {
 }
 
 void Daemon::follow_ulnet() {
+  log_level_ = node_->control().desired.ulnet.log;
   lnds_->retune(boot_lnds(node_->control().desired, 0), clock_now());
   const bool wanted = node_->control().desired.ulnet.perf_target;
   if (wanted == perf_target_->running()) return;
   if (!wanted) return perf_target_->stop();
   auto started = perf_target_->start();
-  options_.log(started ? "perf target: serving on portal 63" : std::string("perf target: ") + started.error().what);
+  options_.log(started ? "perf target: serving on portal 63"
+                       : std::string("error: perf target: ") + started.error().what);
 }
 
 /// Without memory (or a thread) for its next step, a daemon loses that step and goes on.
@@ -322,7 +329,8 @@ void Daemon::watch(int fd, std::function<void()> readable) {
 int Daemon::run() {
   configure();
   host_->run_control(*this);
-  options_.log(node_->stop_leftovers().empty() ? "stopped" : "stopped; not at rest: " + node_->stop_leftovers());
+  options_.log(node_->stop_leftovers().empty() ? "stopped"
+                                               : "warning: stopped; not at rest: " + node_->stop_leftovers());
   return node_->stop_leftovers().empty() ? status_ : 1;
 }
 

@@ -88,6 +88,7 @@ class Daemon final : private ControlTurnable {
   uint64_t turns_failed_ = 0;         // ended by an exception
   Instant turn_failure_said_ = kNever;
   int status_ = 0;
+  config::LogLevel log_level_ = config::LogLevel::kDebug;  ///< `ulnet: log`; before it is known, all is said
 };
 
 }  // namespace ulnet

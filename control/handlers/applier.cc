@@ -5,10 +5,11 @@
 #include <algorithm>
 
 #include "config/export.h"
-#include "config/schema.h"
+#include "config/warn.h"
 #include "control/discovery/driver.h"
 #include "control/handlers/ip2nets.h"
 #include "control/lanes.h"
+#include "control/log_level.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {
@@ -74,20 +75,21 @@ void Applier::advise(Job& job, const Nid& nid) {
   }
 }
 
-config::ChangeList Applier::expand(const config::ChangeList& changes, std::vector<size_t>& origin) {
+config::ChangeList Applier::expand(const config::ChangeList& changes, std::vector<size_t>& origin,
+                                   std::vector<config::ChangeError>& errors) {
   config::ChangeList all;
   const auto append = [&](const config::PlacedChange& change, size_t from) {
     all.push_back(change);
-    normalise(all.back().change);
     origin.push_back(from);
   };
-  std::vector<Net> matched;  // by ip2nets: the first matching rule of each net wins
+  Ip2nets ip2nets(c_.deps.devices);
   for (size_t i = 0; i < changes.size(); ++i) {
     if (const auto* rule = std::get_if<config::NetAddMatching>(&changes[i].change)) {
-      if (std::find(matched.begin(), matched.end(), rule->rule.net) != matched.end()) continue;
-      const auto adds = ip2nets_match(rule->rule, c_.deps.devices);
-      for (const config::NetAdd& add : adds) append({add, changes[i].origin}, i);
-      if (!adds.empty()) matched.push_back(rule->rule.net);
+      for (const config::NetAdd& add : ip2nets.match(rule->rule, i)) append({add, changes[i].origin}, i);
+      continue;
+    }
+    if (const auto* del = std::get_if<config::NetDel>(&changes[i].change)) {
+      for (const config::NetDel& one : each_ni(*del)) append({one, changes[i].origin}, i);
       continue;
     }
     append(changes[i], i);
@@ -95,27 +97,34 @@ config::ChangeList Applier::expand(const config::ChangeList& changes, std::vecto
     if (configure != nullptr && configure->all && !c_.desired.configured)
       for (const config::PlacedChange& change : networks_) append(change, i);
   }
+  errors = ip2nets.errors();
   return all;
 }
 
-// What is in force names each NI by its NID; what is asked may name it by its interface.
-void Applier::normalise(config::Change& change) {
-  auto* del = std::get_if<config::NetDel>(&change);
-  if (del == nullptr || del->interface.empty() || del->nid) return;
-  for (const LocalNi* ni : c_.nis->on_net(del->net)) {
-    if (ni->params.interface != del->interface) continue;
-    del->nid = ni->nid;
-    del->interface.clear();
-    return;
-  }
+// An NI is in force by its NID; an operator may name the interface, which stands for every NI of the net on it.
+std::vector<config::NetDel> Applier::each_ni(const config::NetDel& del) {
+  if (del.interface.empty() || del.nid) return {del};
+  std::vector<config::NetDel> all;
+  for (const LocalNi* ni : c_.nis->on_net(del.net))
+    if (ni->params.interface == del.interface) all.push_back({.net = del.net, .nid = ni->nid, .now = del.now});
+  const bool waits = std::any_of(c_.nis->waiting().begin(), c_.nis->waiting().end(), [&](const WaitingNi& one) {
+    return one.net == del.net && one.config.interface == del.interface;
+  });
+  if (waits || all.empty()) all.push_back(del);
+  return all;
 }
 
 void Applier::start(Job& job) {
   job.started = true;
-  job.changes = expand(job.changes, job.origin);
+  const config::ChangeList asked = job.changes;
+  job.changes = expand(job.changes, job.origin, job.errors);
   job.before = job.after = c_.desired;
+  if (!job.errors.empty()) return;
   job.errors = config::changes_apply(job.after, job.changes);
   for (config::ChangeError& error : job.errors) error.index = job.origin[error.index];
+  if (!job.errors.empty()) return;
+  for (const auto& warning : config::changes_warnings(asked, start_up_ ? nullptr : &c_.desired.ulnet))
+    note(job, std::string(kWarning) + config::warning_text(asked, warning));
 }
 
 Applier::Step Applier::refuse(Job& job, int code, std::string what) {
@@ -183,9 +192,14 @@ void Applier::finish(Job& job) {
 void Applier::name_nis() {
   for (LocalNis::LocalNet& net : c_.nis->nets()) {
     for (const LocalNi& ni : net.nis) {
-      for (config::NetConfig& wanted : c_.desired.nets)
-        for (config::NiConfig& one : wanted.nis)
-          if (wanted.net == net.net && !one.nid && one.interface == ni.config.interface) one.nid = ni.nid;
+      for (config::NetConfig& wanted : c_.desired.nets) {
+        for (config::NiConfig& one : wanted.nis) {
+          if (wanted.net != net.net || one.interface != ni.config.interface) continue;
+          if (one.nid ? one.nid != ni.nid : ni.config.nid.has_value()) continue;
+          one.nid = ni.nid;
+          one.nid_found = ni.by_interface;
+        }
+      }
     }
   }
 }
@@ -293,7 +307,7 @@ Applier::Step Applier::run(Job& job, const config::NetDel& change) {
     c_.log(fmt::format("{} is being deleted", nid_text(ni->nid)));
     job.undo.push_back([this, net = change.net, config = ni->config] {
       if (!ni_add(net, config, c_.desired))
-        c_.log("an NI that was taken down for changes that failed could not be added again");
+        c_.log("error: an NI that was taken down for changes that failed could not be added again");
     });
     begin_remove(job, *ni, change.now);
   }
@@ -457,10 +471,6 @@ Applier::Step Applier::run(Job&, const config::UdspDel&) {
 
 Applier::Step Applier::run(Job& job, const config::UlnetSet& change) {
   job.ulnet = true;
-  const config::Field* field = config::field_find("ulnet." + change.key);
-  if (!start_up_ && field != nullptr && field->needs_restart) {
-    c_.log(fmt::format("ulnet.{} takes effect when ulnetd starts again", change.key));
-  }
   if (change.key == "socklnd.timeout" || change.key == "socklnd.conns_per_peer") {
     for (LocalNis::LocalNet& net : c_.nis->nets())
       for (LocalNi& ni : net.nis)

@@ -18,7 +18,8 @@ class Applier {
  public:
   /// Gets what is wrong, one entry for each change that cannot be; empty: all is in force.
   using Done = std::function<void(const std::vector<config::ChangeError>&)>;
-  /// Gets lines for who asked, before Done: warnings, and what a change waits for. They go to the journal, too.
+  /// Gets lines for who asked, before Done: what a change waits for, and warnings, which begin with kWarning. They go
+  /// to the journal, too.
   using Note = std::function<void(const std::string&)>;
 
   explicit Applier(Control& control) : c_(control) {}
@@ -69,8 +70,9 @@ class Applier {
   [[nodiscard]] bool carry_on(Job& job);
   [[nodiscard]] bool must_wait_for_gateways(Job& job);
   void finish(Job& job);
-  [[nodiscard]] config::ChangeList expand(const config::ChangeList& changes, std::vector<size_t>& origin);
-  void normalise(config::Change& change);
+  [[nodiscard]] config::ChangeList expand(const config::ChangeList& changes, std::vector<size_t>& origin,
+                                          std::vector<config::ChangeError>& errors);
+  [[nodiscard]] std::vector<config::NetDel> each_ni(const config::NetDel& del);
   void put_in_force(Job& job);
   void note(Job& job, const std::string& line);
   void explain(Job& job);

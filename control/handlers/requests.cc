@@ -8,6 +8,7 @@
 
 #include "config/export.h"
 #include "control/handlers/show_values.h"
+#include "control/log_level.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {
@@ -115,7 +116,10 @@ void NodeRequests::change(RequestId id, const Request& request) {
       },
       [this, id](const std::string& line) {
         Answer part;
-        part.notes.push_back(line);
+        if (line.starts_with(kWarning))
+          part.warnings.push_back(line.substr(kWarning.size()));
+        else
+          part.notes.push_back(line);
         part.more = true;
         reply(id, part);
       });
@@ -132,12 +136,17 @@ void NodeRequests::show(RequestId id, const Request& request) {
   if (object == "routing") return reply(id, answer_doc(routing_doc()));
   if (object == "status") return reply(id, answer_doc(status_doc()));
   if (object == "stats") return reply(id, answer_doc(stats_values_doc(c_, verbosity_of(request), worker_times_)));
-  if (object == "recovery") return reply(id, {});  // nothing recovers until health is watched
+  if (object == "recovery") {
+    Answer answer;
+    answer.warnings.emplace_back("nothing recovers yet: failures do not change health values");
+    return reply(id, answer);
+  }
   if (object == "global") {
     Doc doc = Doc::map();
     doc.set("global", config::export_global(c_.desired.global));
     return reply(id, answer_doc(std::move(doc)));
   }
+  if (object == "cpt_of_nid") return show_cpts(id, request);
   if (const auto found = shows_.find(object); found != shows_.end()) return found->second(id, request);
   reply(id, api::answer_error("show", object, -EOPNOTSUPP,
                               fmt::format("this ulnetd ({}) does not know '{}'", version_, object)));
@@ -236,6 +245,30 @@ void NodeRequests::show_udsp(RequestId id, const Request& request) {
   reply(id, answer_doc(std::move(doc)));
 }
 
+void NodeRequests::show_cpts(RequestId id, const Request& request) {
+  const auto nids = request.arg_nids("nids");
+  if (!nids) return reply(id, api::answer_error("show", "cpt-of-nid", -EINVAL, nids.error()));
+  Answer answer;
+  Doc list = Doc::list();
+  for (const Nid& nid : *nids) {
+    const PeerNi* ni = c_.peers->find(nid);
+    if (ni == nullptr || ni->blocks == nullptr) {
+      answer.errors.push_back(
+          {"show",
+           "cpt-of-nid",
+           -ENOENT,
+           fmt::format("{} has no worker: one is chosen when the peer is first sent to", nid_text(nid)),
+           {}});
+      continue;
+    }
+    Doc& item = list.push(Doc::map());
+    item.set("nid", nid_text(nid));
+    item.set("cpt", c_.nis->groups().group(ni->server));
+  }
+  if (list.size() > 0) answer.doc.set("cpt-of-nid", std::move(list));
+  reply(id, answer);
+}
+
 // The order of its sections is net, route, peer, and then what export_end_doc() has; peers may be many.
 void NodeRequests::show_export(RequestId id, const Request& request) {
   if (request.arg_bool("backup"))
@@ -251,7 +284,10 @@ void NodeRequests::show_export(RequestId id, const Request& request) {
 
 config::Doc NodeRequests::export_end_doc() {
   Doc doc = routing_doc();
-  if (doc.is_null()) doc = Doc::map();
+  if (doc.is_null()) {  // no pools to show
+    doc = Doc::map();
+    config::export_routing(doc, c_.desired);
+  }
   doc.set("global", config::export_global(c_.desired.global));
   if (Doc udsp = config::export_udsp(c_.desired.udsp); udsp.size() > 0) doc.set("udsp", std::move(udsp));
   if (Doc ulnet = config::export_ulnet(c_.desired.ulnet); !ulnet.is_null()) doc.set("ulnet", std::move(ulnet));

@@ -56,6 +56,7 @@ class NodeRequests final : public api::ApiHandler {
   void show_net(api::RequestId id, const api::Request& request);
   void show_route(api::RequestId id, const api::Request& request);
   void show_peer(api::RequestId id, const api::Request& request);
+  void show_cpts(api::RequestId id, const api::Request& request);
   void show_udsp(api::RequestId id, const api::Request& request);
   void show_export(api::RequestId id, const api::Request& request);
   void stream_peers(api::RequestId id, PeerStream& stream);

@@ -119,6 +119,9 @@ api::LocalNiShow waiting_value(const WaitingNi& waiting) {
   show.nid = waiting.config.nid.value_or(kAnyNid);
   show.interface = waiting.config.interface;
   show.waits_for = waiting.why;
+  show.tunables = waiting.config.tunables;
+  show.lnd_tunables = waiting.config.lnd_tunables;
+  show.cpts = waiting.config.cpts;
   return show;
 }
 
@@ -218,6 +221,7 @@ api::PeerShow peer_value(Control& c, const Peer& peer) {
   api::PeerShow show;
   show.primary = peer.primary().nid;
   show.multi_rail = peer.multi_rail();
+  show.lock_primary = (peer.state & kPeerLockPrimary) != 0;
   show.state = peer.state;
   show.discovery = api::DiscoveryShow{discovery_state(peer), discovery_letters(peer, c.discovery->sequence()),
                                       peer.discovery.peer_seqno, peer.discovery.node_seqno, peer.discovery.error};
@@ -230,6 +234,12 @@ api::PeerShow peer_value(Control& c, const Peer& peer) {
 std::vector<api::RouteShow> route_values(Control& c) {
   std::vector<api::RouteShow> shows;
   for (const Route& route : c.routes->routes()) shows.push_back({route.config, route.alive, route.config.hop > 1});
+  for (const config::RouteConfig& route : c.desired.routes) {  // those that wait for an NI on their gateway's net
+    const bool there = std::any_of(shows.begin(), shows.end(), [&](const api::RouteShow& show) {
+      return show.route.net == route.net && show.route.gateway == route.gateway;
+    });
+    if (!there) shows.push_back({route, false, route.hop > 1});
+  }
   return shows;
 }
 

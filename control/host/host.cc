@@ -84,6 +84,13 @@ Result<std::unique_ptr<Host>> Host::start(const HostConfig& config) {
   return host;
 }
 
+Result<Placement> Host::plan(const HostConfig& config) {
+  auto machine = Machine::read();
+  if (!machine) return tl::unexpected(machine.error());
+  const Topology& topology = (*machine)->topology();
+  return place_workers(topology, placement_request(config, topology));
+}
+
 Result<void> Host::start_threads(const HostConfig& config) {
   for (const auto& slot : placement_.workers) {
     HostThread::Config its;

@@ -42,6 +42,8 @@ class Host {
   /// part is more than the machine has), those of dpdk::Eal::start, EMFILE, EAGAIN. Nothing is left behind by a
   /// failure.
   [[nodiscard]] static Result<std::unique_ptr<Host>> start(const HostConfig& config);
+  /// Where start() would place the workers. Errors: as start() has them for CPUs.
+  [[nodiscard]] static Result<Placement> plan(const HostConfig& config);
   /// Stops the threads. Requires: all arenas are given back.
   ~Host();
   Host(const Host&) = delete;

@@ -15,6 +15,7 @@
 #include "control/lib/boot.h"
 #include "control/lib/turners.h"
 #include "control/lib/ulnet.hh"
+#include "control/log_level.h"
 #include "control/node.h"
 #include "control/node_turnables.h"
 
@@ -110,6 +111,7 @@ struct Instance::Impl final : ControlTurnable {
   Turners turners;  // of mode kAttach
   std::thread thread;
   bool attach = false;
+  config::LogLevel log_level = config::LogLevel::kInfo;  // `ulnet: log`; control thread, once it runs
 
  private:
   std::mutex mutex_;
@@ -186,13 +188,20 @@ TextResult<void> Instance::Impl::start_node(const config::DesiredState& state, c
   deps.incarnation = incarnation;
   deps.lnds = lnds->entries();
   deps.devices = devices.get();
-  deps.log = options.log;
+  log_level = state.ulnet.log;
+  if (options.log)
+    deps.log = [this, write = options.log](const std::string& line) {
+      if (level_of(line) <= log_level) write(line);
+    };
   deps.real_threads = true;
   deps.control_gate = &host->control_gate();
   auto made = Node::create(boot_node(state, host->placement()), std::move(deps), clock_now());
   if (!made) return tl::unexpected(text_error(made.error(), "cannot make the node"));
   node = std::move(*made);
-  node->applier().set_ulnet_changed([this] { lnds->retune(boot_lnds(node->control().desired, 0), clock_now()); });
+  node->applier().set_ulnet_changed([this] {
+    log_level = node->control().desired.ulnet.log;
+    lnds->retune(boot_lnds(node->control().desired, 0), clock_now());
+  });
   turnables = worker_turnables(*node);
   turners.start(turnables);
   for (size_t i = 0; i < turnables.size() && !attach; ++i) {

@@ -132,6 +132,8 @@ TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int6
   ni.workers = std::move(*workers);
   ni.device_numa = device->numa_node;
   ni.device_mbps = device->mbps;
+  ni.by_interface = !config.interface.empty() && !device->addresses.empty() && device->addresses.front().fits_u64() &&
+                    Nid::v4(net, device->addresses.front().address_v4()) == ni.nid;
   ni.fatal = !device->link_up;
   NiParams& params = ni.params;
   params.id = ni.id;

@@ -39,8 +39,9 @@ struct LocalNi {
   std::vector<std::shared_ptr<NiSlice>> slices;  ///< by worker
   uint32_t device_numa = UINT32_MAX;
   uint32_t device_mbps = 0;
-  bool fatal = false;   ///< its driver reported the link down
-  bool silent = false;  ///< this node routes, and nobody pings it over this net (docs/wire/lnet.md §8.4)
+  bool by_interface = false;  ///< its interface alone stands for it: the NID is the interface's first IPv4 address
+  bool fatal = false;         ///< its driver reported the link down
+  bool silent = false;        ///< this node routes, and nobody pings it over this net (docs/wire/lnet.md §8.4)
   uint16_t health = kHealthMax;
   InterfaceTotals baseline;  ///< what `stats reset` has set to zero
 

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <mutex>
 #include <thread>
 
 #include "config/load.h"
@@ -35,7 +36,10 @@ class RunningDaemon {
     options.changes = imported.changes;
     options.socket = socket_;
     options.version = "test";
-    options.log = [](const std::string&) {};
+    options.log = [this](const std::string& line) {
+      const std::lock_guard lock(lines_mutex_);
+      lines_ += line + "\n";
+    };
     options.notify = [this](const char* what) {
       if (std::string_view(what) == "READY=1") ready_ = true;
     };
@@ -88,6 +92,10 @@ class RunningDaemon {
     auto answer = client->call(std::move(request));
     return answer ? *answer : api::answer_error("test", "call", answer.error().code, answer.error().text);
   }
+  std::string lines() {
+    const std::lock_guard lock(lines_mutex_);
+    return lines_;
+  }
   std::string ping(const std::string& nid) {
     const api::Answer answer = call(api::Verb::kManage, "ping", {{"nids", {nid}}, {"timeout_ms", 5000}});
     return answer.ok() ? config::emit(answer.doc) : answer.errors.front().descr;
@@ -96,11 +104,35 @@ class RunningDaemon {
  private:
   std::string socket_;
   int wake_[2] = {-1, -1};
+  std::mutex lines_mutex_;
+  std::string lines_;  // of the log
   std::unique_ptr<Daemon> daemon_;
   std::thread thread_;
   std::atomic<bool> ready_{false};
   int status_ = -1;
 };
+
+// Goal: `ulnet: log` keeps lines of less severity out of the log, from the start and when it is changed.
+TEST(Daemon, logs_what_is_severe_enough) {
+  const std::string folder = std::filesystem::temp_directory_path() / fmt::format("ulnet-log-{}", getpid());
+  std::filesystem::create_directories(folder);
+  {
+    RunningDaemon node(folder, "node", free_port(),
+                       "  log: warning\nnet:\n  - net type: tcp\n    local NI(s):\n      - nid: 127.0.0.1@tcp\n");
+    EXPECT_EQ(node.lines(), "");
+    EXPECT_EQ(node.change("ulnet:\n  workers: 3\n").warnings,
+              std::vector<std::string>{"test:2:12: ulnet.workers takes effect when ulnetd starts again"});
+    EXPECT_EQ(node.lines(), "warning: test:2:12: ulnet.workers takes effect when ulnetd starts again\n");
+    EXPECT_TRUE(node.change("ulnet:\n  log: info\n").ok());
+    EXPECT_TRUE(node.change("net:\n  - net type: tcp1\n    nid: 127.0.0.2@tcp1\n").ok());
+    EXPECT_NE(node.lines().find("127.0.0.2@tcp1 added"), std::string::npos) << node.lines();
+    EXPECT_TRUE(node.change("ulnet:\n  log: error\n  workers: 2\n").ok());
+    const std::string before = node.lines();
+    EXPECT_TRUE(node.change("ulnet:\n  workers: 4\n").ok());
+    EXPECT_EQ(node.lines(), before);
+  }
+  std::filesystem::remove_all(folder);
+}
 
 // Goal: pings pass through a router of real threads while its views change, and all three come to rest.
 TEST(Daemon, three_daemons_on_loopback) {

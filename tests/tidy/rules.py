@@ -315,6 +315,43 @@ def texts(tree):
                                 f'{match.group(1)} has no text: say what it does, in one sentence')
 
 
+# ---- configuration keys --------------------------------------------------------------------------------------------
+# Where the value of a key may stand in code that reads it, by the map that the key is in; else the name of the map.
+KEY_HOLDERS = {'socklnd': 'socklnd|sock', 'route': 'route|config', 'routing': 'routing|change'}
+# What only shows or carries a value does not read it.
+KEY_NO_READERS = ('config', 'control/api', 'tools/ulnetctl', 'tests', 'perf')
+# Read while a node starts. What is read nowhere else needs a restart.
+KEY_START_READERS = ('control/lib/boot.cc',)
+# Read by boot.cc, and given to the drivers again when the configuration changes (LndRuntime::retune).
+KEY_LIVE_MAPS = ('socklnd',)
+_KEY_PLACE = re.compile(r'\.at\s*=\s*AT\((\w+)((?:\.\w+)+)\)')
+
+
+def keys(tree):
+    """Every configuration key is read by some code, or says that it has no effect; a key that is read only while a node
+    starts says that it needs a restart."""
+    readers = {p: s.stripped for p, s in tree.sources.items() if not matches(p, KEY_NO_READERS)}
+    for path, source in tree.sources.items():
+        if not re.match(r'config/schema\w*\.cc$', path):
+            continue
+        for match in _FIELD.finditer(source.text):
+            place = _KEY_PLACE.search(match.group(2))
+            if place is None or '.no_effect' in match.group(2):
+                continue
+            words = (place.group(1) + place.group(2)).split('.')
+            holder, member = words[-2:]
+            reads = re.compile(rf'\b(?:{KEY_HOLDERS.get(holder, holder)})(?:\.|->){member}\b')
+            found = [p for p, text in readers.items() if reads.search(text)]
+            line = source.text.count('\n', 0, match.start()) + 1
+            if not found:
+                yield Violation(path, line, 'key-read',
+                                f'{match.group(1)} is read by no code: use it, or say .no_effect and why')
+            elif '.needs_restart = true' not in match.group(2) and words[0] == 'ulnet' \
+                    and holder not in KEY_LIVE_MAPS and all(p in KEY_START_READERS for p in found):
+                yield Violation(path, line, 'key-live',
+                                f'{match.group(1)} is read only at start: say .needs_restart, or follow it at run time')
+
+
 # ---- documents ---------------------------------------------------------------------------------------------------
 TRUE_DOCUMENTS = ('README.md', 'docs/architecture.md')
 _LINK = re.compile(r'\]\(([^)#:\s]+)\)')
@@ -351,5 +388,6 @@ def formatting(tree):
         yield Violation(match.group(1), int(match.group(2)), 'format', f'run: clang-format -i {match.group(1)}')
 
 
-RULES = [include_direction, lengths, words, banned, global_state, headers, dead_files, golden_bytes, texts, documents]
+RULES = [include_direction, lengths, words, banned, global_state, headers, dead_files, golden_bytes, texts, keys,
+         documents]
 FULL_RULES = [formatting]

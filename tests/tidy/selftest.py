@@ -189,6 +189,18 @@ class Files(unittest.TestCase):
         files['dataplane/base/counters.cc'] = table % '{"a", "b", "c"},\n'
         self.assertEqual(found(files, [rules.texts]), ['config/schema_x.cc:3:key-text'])
 
+    def test_keys_are_read(self):
+        key = '{.path = "%s",\n .text = "x", %s.at = AT(%s)},\n'
+        files = {'config/schema_x.cc': 'Field f[] = {\n' + key % ('ulnet.dead', '', 'ulnet.dead')
+                                       + key % ('ulnet.said', '.no_effect = "y", ', 'ulnet.said')
+                                       + key % ('ulnet.start', '', 'ulnet.start')
+                                       + key % ('ulnet.marked', '.needs_restart = true, ', 'ulnet.marked')
+                                       + key % ('ulnet.live', '', 'ulnet.live')
+                                       + key % ('ulnet.socklnd.tos', '', 'ulnet.socklnd.tos') + '};\n',
+                 'control/lib/boot.cc': 'x = ulnet.start + ulnet.marked + sock.tos + ulnet.live;\n',
+                 'control/node.cc': 'x = c.desired.ulnet.live;\n// ulnet.dead\n', 'config/apply.cc': 'ulnet.dead;\n'}
+        self.assertEqual(found(files, [rules.keys]), ['config/schema_x.cc:2:key-read', 'config/schema_x.cc:6:key-live'])
+
     def test_documents_are_true(self):
         files = {'README.md': '[a](docs/a.md) [b](docs/b.md) [c](https://x/y)\n`lnd/lnd.h` `lnd/gone.h` `lnd/<x>/`\n',
                  'docs/a.md': '[up](../README.md) `lnd/gone.h`\n', 'lnd/lnd.h': ''}

@@ -72,6 +72,7 @@ Built import_file(const Words& words, const Env& env) {
   config::Imported imported = env.load(words.plain.empty() ? "-" : words.plain[0], mode);
   if (!imported.errors.empty()) return tl::unexpected(problems_refuse(imported.errors, mode_verb(mode)));
   Command command;
+  if (words.has("old-api")) command.warnings = "warning: --old-api has no effect: there is one way to ulnetd\n";
   for (const config::Problem& warning : imported.warnings)
     command.warnings += "warning: " + problem_text(warning) + "\n";
   if (!imported.changes.empty()) {

@@ -12,15 +12,16 @@ namespace {
 
 struct PeerOptions {
   Nid primary;
-  std::vector<Nid> nids;  ///< without the primary
-  bool primary_listed = false;
+  std::vector<Nid> nids;              ///< without the primary
+  std::optional<int64_t> primary_at;  ///< place of the primary in --nid
 };
 
 /// --prim_nid and --nid; without --prim_nid the first of --nid is the primary one when `first_is_primary`.
 tl::expected<PeerOptions, Refused> peer_options(const Words& words, const char* verb, bool first_is_primary) {
   PeerOptions options;
-  if (words.has("nid")) {
-    auto nids = config::nids_parse(words.list("nid"));
+  if (words.has("nid") || words.has("ip2nets")) {
+    const std::string first = words.list("nid"), second = words.list("ip2nets");
+    auto nids = config::nids_parse(first + (first.empty() || second.empty() ? "" : ",") + second);
     if (!nids) return refuse(verb, "peer", -EINVAL, "cannot parse NID: " + nids.error());
     options.nids = std::move(*nids);
   }
@@ -34,8 +35,15 @@ tl::expected<PeerOptions, Refused> peer_options(const Words& words, const char* 
   } else {
     return refuse(verb, "peer", -EFAULT, "missing primary NID: give --prim_nid");
   }
-  options.primary_listed = std::erase(options.nids, options.primary) > 0;
-  return options;
+  const auto listed = std::find(options.nids.begin(), options.nids.end(), options.primary);
+  if (listed == options.nids.end()) return options;
+  options.primary_at = listed - options.nids.begin();
+  options.nids.erase(listed);
+  const auto again = std::find(options.nids.begin(), options.nids.end(), options.primary);
+  if (again == options.nids.end()) return options;
+  return refuse(verb, "peer", -EEXIST,
+                fmt::format("failed to {} peer: {} is listed twice (index {} and {} of the NIDs)", verb,
+                            nid_text(options.primary), *options.primary_at, again - options.nids.begin() + 1));
 }
 
 struct NidWords {
@@ -86,14 +94,15 @@ Command manage(const char* object, config::Json args, std::vector<api::ApiError>
 Built peer_add(const Words& words, const Env&) {
   auto options = peer_options(words, "add", true);
   if (!options) return tl::unexpected(options.error());
-  return change(
-      {config::PeerAdd{{options->primary, std::move(options->nids), !words.has("non_mr"), words.has("lock_prim")}}});
+  config::PeerAdd add{{options->primary, std::move(options->nids), !words.has("non_mr"), words.has("lock_prim")}};
+  add.primary_at = options->primary_at;
+  return change({std::move(add)});
 }
 
 Built peer_del(const Words& words, const Env&) {
   auto options = peer_options(words, "del", false);
   if (!options) return tl::unexpected(options.error());
-  if (options->primary_listed) options->nids.clear();  // the primary goes: the whole peer
+  if (options->primary_at) options->nids.clear();  // the primary goes: the whole peer
   return change({config::PeerDel{options->primary, std::move(options->nids), words.has("force")}});
 }
 

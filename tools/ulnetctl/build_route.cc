@@ -34,8 +34,11 @@ tl::expected<std::optional<int64_t>, Refused> hop_option(const Words& words, con
   auto hop = number(words, name, "route.hop", verb, "route");
   std::string text = words.value(name).value_or("");
   if (!hop || (*hop && **hop == 0)) {
+    if (config::integer_parse(text))
+      return refuse(verb, "route", -EINVAL,
+                    fmt::format("invalid hop count must be between 1 and 255: --{} {}", name, text));
     return refuse(verb, "route", -EINVAL,
-                  fmt::format("invalid hop count must be between 1 and 255: --{} {}", name, text));
+                  fmt::format("invalid hop count: --{} '{}' is not a number; allowed: 1..255", name, text));
   }
   return hop;
 }
@@ -44,7 +47,12 @@ tl::expected<std::optional<int64_t>, Refused> priority_option(const Words& words
   auto priority = number(words, "priority", "route.priority", verb, "route");
   if (!priority) {
     std::string text = words.value("priority").value_or("");
-    return refuse(verb, "route", -EINVAL, fmt::format("invalid priority, must not be negative: --priority {}", text));
+    const auto value = config::integer_parse(text);
+    if (value && *value < 0)
+      return refuse(verb, "route", -EINVAL, fmt::format("invalid priority, must not be negative: --priority {}", text));
+    return refuse(verb, "route", -EINVAL,
+                  fmt::format("invalid priority: --priority '{}' {}; allowed: 0 or more", text,
+                              value ? "is out of range" : "is not a number"));
   }
   return priority;
 }
@@ -64,7 +72,10 @@ Built route_add(const Words& words, const Env&) {
       changes.emplace_back(config::RouteAdd{{net, gateway, hop->value_or(-1), priority->value_or(0)}});
     }
   }
-  return change(std::move(changes));
+  Built built = change(std::move(changes));
+  if (built && words.has("health-sensitivity"))
+    built->warnings = "warning: --health-sensitivity has no effect: failures do not change health values yet\n";
+  return built;
 }
 
 Built route_del(const Words& words, const Env&) {

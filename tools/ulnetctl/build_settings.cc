@@ -12,6 +12,12 @@ Built set_buffers(const std::string& name, const std::string& value) {
   std::string pool = name.substr(0, name.find('_'));
   std::optional<int64_t> number = config::field_number(*config::field_find("buffers." + pool), config::Doc(value));
   if (!number || *number == 0) {
+    const std::optional<int64_t> any = config::integer_parse(value);
+    const config::Field& field = *config::field_find("buffers." + pool);
+    if (any && *any > field.max)
+      return refuse(
+          "set", "buffers", -ERANGE,
+          fmt::format("cannot configure {}: '{}' is too many; allowed: 1..{} {}", name, value, field.max, field.unit));
     return refuse("set", "buffers", -EINVAL,
                   fmt::format("cannot configure {}: '{}': tiny, small and large must be > 0 (-1 keeps what is set)",
                               name, value));
@@ -106,6 +112,9 @@ Built udsp_add(const Words& words, const Env&) {
   auto priority = number(words, "priority", "udsp.action.priority", "add", "udsp");
   if (!priority) return tl::unexpected(priority.error());
   rule.priority = *priority;
+  if (rule.priority && *rule.priority < 0)
+    return refuse("add", "udsp", -ERANGE,
+                  fmt::format("--priority: '{}' is out of range; allowed: 0..255", *words.value("priority")));
   auto idx = number(words, "idx", "udsp.idx", "add", "udsp");
   if (!idx) return tl::unexpected(idx.error());
   rule.idx = *idx;
@@ -126,10 +135,6 @@ Built udsp_show(const Words& words, const Env&) {
   config::Json args = config::Json::object();
   if (*idx) args["idx"] = **idx;
   return show("udsp", std::move(args));
-}
-
-Built recovery(const Words& words, const Env&) {
-  return show("recovery", {{"peer", words.has("peer")}});
 }
 
 }  // namespace ulnet::ctl

@@ -6,11 +6,13 @@ namespace ulnet::ctl {
 
 using Build = Built(const Words& words, const Env& env);
 
-Build lnet_configure, lnet_unconfigure, net_add, net_del, net_show, net_set;                     // build_net.cc
-Build route_add, route_del, route_show, routing_show;                                            // build_route.cc
-Build peer_add, peer_del, peer_show, peer_list, peer_set, ping, discover;                        // build_peer.cc
-Build set_value, global_show, stats_show, stats_reset, udsp_add, udsp_del, udsp_show, recovery;  // build_settings.cc
-Build port_show, port_reset, capture;                                                            // build_port.cc
-Build import_file, export_file;                                                                  // build_file.cc
+Build lnet_configure, lnet_unconfigure, net_add, net_del, net_show, net_set;           // build_net.cc
+Build route_add, route_del, route_show, routing_show;                                  // build_route.cc
+Build peer_add, peer_del, peer_show, peer_list, peer_set, ping, discover;              // build_peer.cc
+Build set_value, global_show, stats_show, stats_reset, udsp_add, udsp_del, udsp_show;  // build_settings.cc
+Build port_show, port_reset, capture;                                                  // build_port.cc
+Build recovery, debug_peer, debug_nidlist, service_id, cpt_of_nid;                     // build_other.cc
+Build setup_mrrouting, setup_sysctl;                                                   // build_other.cc
+Build import_file, export_file, convert;                                               // build_file.cc, convert.cc
 
 }  // namespace ulnet::ctl

@@ -1,12 +1,12 @@
 #include "tools/ulnetctl/run.h"
 
-#include <cstring>
-#include <fstream>
 #include <iostream>
+#include <sstream>
 
 #include "control/api/base64.h"
 #include "control/api/client.h"
 #include "control/api/error_yaml.h"
+#include "tools/ulnetctl/output_file.h"
 
 namespace ulnet::ctl {
 namespace {
@@ -21,6 +21,16 @@ void errors_print(const Program& program, const std::vector<api::ApiError>& erro
     err << config::json_dump(json) << "\n";
   } else {
     err << (program.classic ? api::error_yaml_classic(errors) : api::error_yaml(errors));
+  }
+}
+
+/// What is accepted and has no effect is said, though the exit status is 0.
+void warnings_print(const Program& program, const std::vector<std::string>& warnings, std::ostream& err) {
+  if (warnings.empty()) return;
+  if (program.json) {
+    err << config::json_dump({{"ok", true}, {"warnings", warnings}}) << "\n";
+  } else {
+    for (const std::string& warning : warnings) err << "warning: " << warning << "\n";
   }
 }
 
@@ -41,23 +51,25 @@ api::ApiError call_error(const api::Request& request, const api::Failure& failur
   return {verb_text(request.verb), request.object, failure.code, failure.text, {}};
 }
 
-/// Takes a part of a capture to `out`. False: it cannot be written, or is not one.
-bool pcapng_take(const api::Answer& part, std::ostream& out) {
+/// Gets the bytes of a capture. False: they cannot be written.
+using Bytes = std::function<bool(std::string_view bytes)>;
+
+/// Gives a part of a capture to `bytes`. False: it cannot be written, or is not one.
+bool pcapng_take(const api::Answer& part, const Bytes& bytes) {
   const config::Doc* capture = part.doc.find("capture");
   const config::Doc* text = capture != nullptr ? capture->find("pcapng") : nullptr;
-  const auto bytes = text != nullptr ? api::base64_decode(text->text()) : std::nullopt;
-  if (!bytes) return false;
-  out.write(reinterpret_cast<const char*>(bytes->data()), std::streamsize(bytes->size()));
-  return bool(out.flush());
+  const auto decoded = text != nullptr ? api::base64_decode(text->text()) : std::nullopt;
+  return decoded && bytes({reinterpret_cast<const char*>(decoded->data()), decoded->size()});
 }
 
-int requests_run(const Program& program, const Command& command, std::ostream& out, std::ostream& err) {
+int requests_run(const Program& program, const Command& command, std::ostream& out, std::ostream& err,
+                 const Bytes& bytes) {
   api::ClientOptions options{.path = program.socket, .version = program.version, .timeout = command.timeout};
   options.on_note = [&err](const std::string& note) { err << "note: " << note << std::endl; };
   auto client = api::Client::connect(options);
   std::vector<api::ApiError> errors = command.errors;
   api::Client::PartFn on_part;
-  if (command.pcapng) on_part = [&out](const api::Answer& part) { return pcapng_take(part, out); };
+  if (command.pcapng) on_part = [&bytes](const api::Answer& part) { return pcapng_take(part, bytes); };
   for (const api::Request& request : command.requests) {
     tl::expected<api::Answer, api::Failure> answer =
         client ? client->call(request, on_part)
@@ -66,6 +78,7 @@ int requests_run(const Program& program, const Command& command, std::ostream& o
       errors.push_back(call_error(request, answer.error()));
       break;
     }
+    warnings_print(program, answer->warnings, err);
     if (!answer->doc.is_null()) doc_print(program, answer->doc, command.pcapng ? err : out);
     errors.insert(errors.end(), answer->errors.begin(), answer->errors.end());
     if (!answer->ok()) break;
@@ -73,6 +86,42 @@ int requests_run(const Program& program, const Command& command, std::ostream& o
   out.flush();
   errors_print(program, errors, err);
   return errors.empty() ? command.exit_status : api::exit_status(errors);
+}
+
+int write_failed(const Program& program, const Command& command, const std::string& why, std::ostream& err) {
+  errors_print(program, {{"export", command.requests[0].object, -EIO, why, {}}}, err);
+  return 234;
+}
+
+/// What is shown goes to a file, when all of it is there.
+int run_into_file(const Program& program, const Command& command, std::ostream& err) {
+  std::ostringstream shown;
+  const int status = requests_run(program, command, shown, err, {});
+  if (status != command.exit_status) return status;
+  OutputFile file(command.output_file);
+  auto written = file.write(shown.view());
+  if (written) written = file.put_in_place();
+  return written ? status : write_failed(program, command, written.error(), err);
+}
+
+/// A capture goes to a file while it is made: the file takes its name with the first packets, so that it is there when
+/// the operator ends the capture with a signal.
+int capture_into_file(const Program& program, const Command& command, std::ostream& err) {
+  OutputFile file(command.output_file);
+  bool in_place = false;
+  std::string failed;
+  const Bytes write = [&](std::string_view bytes) {
+    auto written = file.write(bytes);
+    if (written && !std::exchange(in_place, true)) written = file.put_in_place();
+    if (!written) failed = written.error();
+    return written.has_value();
+  };
+  std::ostringstream nothing;
+  const int status = requests_run(program, command, nothing, err, write);
+  if (failed.empty() && in_place) {
+    if (auto written = file.put_in_place(); !written) failed = written.error();
+  }
+  return failed.empty() ? status : write_failed(program, command, failed, err);
 }
 
 }  // namespace
@@ -117,19 +166,13 @@ int run(const Program& program, std::span<const std::string> words, const Env& e
   err << built->warnings;
   out << built->text;
   if (built->requests.empty()) return built->exit_status;
-  if (built->output_file.empty()) return requests_run(program, *built, out, err);
-  std::ofstream file(built->output_file);
-  int status = file ? requests_run(program, *built, file, err) : 0;
-  file.flush();
-  if (file) return status;
-  errors_print(program,
-               {{"export",
-                 built->requests[0].object,
-                 -EIO,
-                 built->output_file + ": cannot be written: " + std::strerror(errno),
-                 {}}},
-               err);
-  return 234;
+  if (built->output_file.empty()) {
+    return requests_run(program, *built, out, err, [&out](std::string_view bytes) {
+      out.write(bytes.data(), std::streamsize(bytes.size()));
+      return bool(out.flush());
+    });
+  }
+  return built->pcapng ? capture_into_file(program, *built, err) : run_into_file(program, *built, err);
 }
 
 tl::expected<std::vector<std::string>, std::string> line_split(std::string_view line) {

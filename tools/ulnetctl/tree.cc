@@ -1,6 +1,7 @@
 // The command tree: which commands there are, their options and help.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "tools/ulnetctl/builders.h"
@@ -12,20 +13,21 @@ using enum Takes;
 
 constexpr OptionSpec kVerbose = {"verbose", kOptional, "more detail; a number of 1 to 4 shows more", 'v'};
 
-constexpr OptionSpec kConfigure[] = {{"all", kNothing, "also load the networks of ulnetd's configuration file", 'a'},
-                                     {"large", kNothing, "start with large NIDs", 'l'}};
+constexpr OptionSpec kConfigure[] = {
+    {"all", kNothing, "also load the networks of ulnetd's configuration file", 'a'},
+    {"large", kNothing, "accepted, no effect: NIDs are as large as their addresses", 'l'}};
 constexpr OptionSpec kNetAdd[] = {
     {"net", kValue, "name of the network (tcp, tcp1, o2ib)", 'n'},
     {"if", kValue, "interfaces, with their CPTs: eth0,eth1[0,2]", 'i'},
     {"nid", kValue, "bring NIs up on these addresses instead of interfaces: 10.0.0.1@tcp"},
     {"ip2net", kValue, "choose by this node's addresses: \"tcp 192.168.0.*\""},
-    {"peer-timeout", kValue, "seconds until a silent peer counts as dead (0 = does not ask)"},
+    {"peer-timeout", kValue, "seconds until a silent peer counts as dead: no effect yet"},
     {"peer-credits", kValue, "messages in flight to one peer NI"},
     {"peer-buffer-credits", kValue, "router buffers that one peer NI may hold"},
     {"credits", kValue, "messages in flight from the NI"},
     {"cpt", kValue, "worker groups that serve it: [0,1]"},
     {"conns-per-peer", kValue, "connections to each peer NI, 0..127 (0 = automatic)"},
-    {"skip-mr-route-setup", kNothing, "leave the kernel's routes of the interface alone"},
+    {"skip-mr-route-setup", kNothing, "accepted, no effect: ulnet never changes the kernel's routes"},
     {"tos", kValue, "DS field of the packets, -1..255 (-1 = the system's)"}};
 constexpr OptionSpec kNetDel[] = {{"net", kValue, "name of the network", 'n'},
                                   {"if", kValue, "only these interfaces of it", 'i'},
@@ -65,6 +67,7 @@ constexpr OptionSpec kRouteShow[] = {{"net", kValue, "routes to this network onl
 constexpr OptionSpec kPeerAdd[] = {
     {"prim_nid", kValue, "NID by which the peer is known; without it the first of --nid"},
     {"nid", kValue, "its NIDs, with ranges: 10.1.1.[2-5]@tcp,10.2.1.2@tcp1"},
+    {"ip2nets", kValue, "the same"},
     {"non_mr", kNothing, "the peer is not Multi-Rail"},
     {"lock_prim", kNothing, "keep its primary NID whatever discovery finds"}};
 constexpr OptionSpec kPeerDel[] = {{"prim_nid", kValue, "NID by which the peer is known"},
@@ -86,12 +89,21 @@ constexpr OptionSpec kUdspAdd[] = {{"src", kValue, "local NIDs or network: tcp1,
 constexpr OptionSpec kUdspDel[] = {{"idx", kValue, "number of the rule"}, {"all", kNothing, "every rule", 'a'}};
 constexpr OptionSpec kUdspShow[] = {{"idx", kValue, "number of the rule"}};
 constexpr OptionSpec kRecovery[] = {{"local", kNothing, "local NIs", 'l'}, {"peer", kNothing, "peer NIs", 'p'}};
+constexpr OptionSpec kDebugPeer[] = {{"nid", kValue, "a NID of the peer"}};
+constexpr OptionSpec kConvert[] = {{"networks", kValue, "\"tcp(eth0),o2ib(ib0[2],ib1)[2,6]\""},
+                                   {"ip2nets", kValue, "\"tcp(eth0) 192.168.0.*; o2ib 10.[1-3].*.*\""},
+                                   {"routes", kValue, "\"tcp1 2 10.0.0.[1-2]@tcp:1\""}};
 constexpr OptionSpec kImport[] = {{"add", kNothing, "add what the file says (the default)", 'a'},
                                   {"del", kNothing, "delete what the file says", 'd'},
                                   {"show", kNothing, "show the sections that the file has", 's'},
                                   {"exec", kNothing, "run the ping and discover of the file", 'e'},
                                   {"old-api", kNothing, "accepted, no effect"}};
 constexpr OptionSpec kExport[] = {{"backup", kNothing, "only what is needed to configure the node again", 'b'}};
+
+/// In the list as lnetctl has it; command_build() refuses it before.
+Built not_built(const Words&, const Env&) {
+  return refuse("manage", "fault", -EOPNOTSUPP, "not yet");
+}
 
 constexpr CommandSpec kCommands[] = {
     {"lnet", "configure", "start LNet", kConfigure, lnet_configure},
@@ -110,6 +122,8 @@ constexpr CommandSpec kCommands[] = {
     {"stats", "show", "show statistics; -v also what was dropped and why", kStatsShow, stats_show},
     {"stats", "reset", "set statistics to zero", {}, stats_reset},
     {"debug", "recovery", "show the NIs that are recovering", kRecovery, recovery},
+    {"debug", "peer", "show all that is known of the peer with this NID", kDebugPeer, debug_peer},
+    {"debug", "nidlist", "print the NIDs that a list stands for", {}, debug_nidlist, "LIST"},
     {"global", "show", "show the settings of the node", {}, global_show},
     {"peer", "add", "add a peer, or NIDs to it", kPeerAdd, peer_add},
     {"peer", "del", "delete a peer, or NIDs of it", kPeerDel, peer_del},
@@ -118,11 +132,17 @@ constexpr CommandSpec kCommands[] = {
     {"peer", "set", "change peer NIs", kPeerSet, peer_set},
     {"ping", "", "ping NIDs", kPing, ping, "NID[,NID...]", 0},
     {"discover", "", "discover the peers with these NIDs", kDiscover, discover, "NID[,NID...]", 0},
+    {"service-id", "", "show the service ID of o2ib nodes", {}, service_id},
     {"udsp", "add", "add a selection policy", kUdspAdd, udsp_add},
     {"udsp", "del", "delete a selection policy", kUdspDel, udsp_del},
     {"udsp", "show", "show selection policies", kUdspShow, udsp_show},
+    {"fault", "", "make messages fail or come late, for tests: not yet", {}, not_built, "drop|delay ..."},
+    {"setup-mrrouting", "", "set the kernel's routes up for several interfaces: not needed", {}, setup_mrrouting},
+    {"setup-sysctl", "", "set the kernel up for several interfaces: not needed", {}, setup_sysctl},
+    {"cpt-of-nid", "", "show which worker group serves peer NIs", {}, cpt_of_nid, "NID[,NID...]"},
     {"port", "show", "show packet ports: link, queues, offloads, drops", kPortShow, port_show},
     {"port", "reset", "close a packet port and open it again", kPortReset, port_reset},
+    {"convert", "", "print networks=, ip2nets= or routes= of Lustre as YAML", kConvert, convert},
     {"capture", "", "capture what passes a packet port, and what it drops", kCapture, capture},
 };
 
@@ -137,19 +157,30 @@ constexpr std::array kOtherWords = {"quit",
                                     "--ignore_errors",
                                     "ignore_errors"};
 
+/// Commands that other documents name, and where what they do stands.
+struct Planned {
+  const char* word;
+  const char* text;
+};
+constexpr Planned kPlanned[] = {
+    {"policy", "not yet: 'udsp' takes the same rules, which are stored and not followed yet"},
+    {"selection", "not yet: 'udsp' takes such rules, which are stored and not followed yet"},
+    {"explain", "not yet: 'peer show -v 4' and 'net show -v 4' show what the choice of a path looks at"},
+    {"fault", "not yet: messages cannot be made to fail or to be late"}};
+
 constexpr const char* kSettings =
-    "\tnuma_range N                  distances up to N count as equally near\n"
+    "\tnuma_range N                  distances up to N count as equally near: no effect yet\n"
     "\tmax_interfaces N              most NIDs of one peer; below 16 it becomes 4096\n"
     "\tdiscovery 0|1|verify          discovery of peers: off, on, or compare only\n"
     "\tdrop_asym_route 0|1           drop what came over a route that the answer would not take\n"
     "\tretry_count N                 sends again after a failure\n"
     "\ttransaction_timeout S         seconds until a message or its response has failed\n"
-    "\thealth_sensitivity N          what a failure takes off the health value, 0..1000 (0 = off)\n"
+    "\thealth_sensitivity N          what a failure takes off the health value, 0..1000 (0 = off): no effect yet\n"
     "\trecovery_interval S           accepted, no effect\n"
     "\trouter_sensitivity P          accepted, no effect\n"
     "\tresponse_tracking 0|1|2|3     whose responses are waited for: pings, also GETs, also PUTs, all\n"
-    "\trecovery_limit S              seconds to try to recover an interface (0 = for ever)\n"
-    "\tmax_recovery_ping_interval S  longest time between recovery pings\n"
+    "\trecovery_limit S              seconds to try to recover an interface (0 = for ever): no effect yet\n"
+    "\tmax_recovery_ping_interval S  longest time between recovery pings: no effect yet\n"
     "\trouting 0|1                   forward for others\n"
     "\ttiny_buffers N, small_buffers N, large_buffers N\n"
     "\t                              router buffers, totals of the node\n";
@@ -229,6 +260,10 @@ Built command_build(std::span<const std::string> words, const Env& env) {
   if (words.empty()) return text_command(kUsage);
   if (auto other = other_word(words, env)) return std::move(*other);
   const std::string& group = words[0];
+  const bool asks_help = std::find(words.begin(), words.end(), "--help") != words.end();
+  for (const Planned& planned : kPlanned)
+    if (group == planned.word && !(asks_help && group_known(group)))
+      return refuse("manage", planned.word, -EOPNOTSUPP, planned.text);
   if (!group_known(group)) return tl::unexpected(usage_error(fmt::format("unknown command '{}'", group), kUsage));
   auto rest = words.subspan(1);
   for (const CommandSpec& spec : kCommands) {

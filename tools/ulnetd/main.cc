@@ -8,7 +8,10 @@
 #include <CLI/CLI.hpp>
 
 #include "config/load.h"
+#include "config/warn.h"
+#include "control/daemon/check.h"
 #include "control/daemon/daemon.h"
+#include "control/devices_system.h"
 #include "control/host/log.h"
 #ifdef ULNET_SYSTEMD
 #include <systemd/sd-daemon.h>
@@ -50,8 +53,8 @@ void on_signal(int fd, Daemon& daemon, LogWriter& log) {
 bool load(const std::string& path, config::ChangeList& changes, LogWriter& log) {
   config::Imported imported = config::load_file(path);
   for (const config::Problem& warning : imported.warnings) log.say("warning: " + config::problem_text(warning));
-  if (imported.errors.empty()) (void)config::state_of(imported.changes, imported.errors);
-  for (const config::Problem& error : imported.errors) log.say(config::problem_text(error));
+  if (imported.errors.empty()) imported.errors = check_configuration(imported.changes, system_devices().get());
+  for (const config::Problem& error : imported.errors) log.say("error: " + config::problem_text(error));
   changes = std::move(imported.changes);
   return imported.errors.empty();
 }
@@ -74,6 +77,8 @@ int run(const Arguments& arguments, LogWriter& log) {
   DaemonOptions options;
   if (!arguments.config_path.empty() && !load(arguments.config_path, options.changes, log)) return kBadConfiguration;
   if (arguments.check) {
+    for (const config::ChangeWarning& warning : config::changes_warnings(options.changes, nullptr))
+      say("warning: " + config::warning_text(options.changes, warning));
     say(arguments.config_path.empty() ? "nothing to check: give --config" : "the configuration is good");
     return arguments.config_path.empty() ? kBadConfiguration : 0;
   }

@@ -54,7 +54,9 @@ TEST(ConfigChange, every_kind_survives_json) {
       RouteAdd{{.net = net("tcp2"), .gateway = nid("10.0.0.1@tcp"), .hop = 2, .priority = 3}},
       RouteDel{net("tcp2"), nid("10.0.0.1@tcp")},
       PeerAdd{
-          {.primary = nid("10.0.0.1@tcp"), .nids = {nid("10.0.0.2@tcp")}, .multi_rail = false, .lock_primary = true}},
+          {.primary = nid("10.0.0.1@tcp"), .nids = {nid("10.0.0.2@tcp")}, .multi_rail = false, .lock_primary = true},
+          false,
+          1},
       PeerDel{.primary = nid("10.0.0.1@tcp"), .nids = {nid("10.0.0.2@tcp")}, .force = true},
       PeerSet{.nid = nid("10.0.0.1@tcp"), .health = 1000, .state = 273},
       SetValue{"discovery", 2},
@@ -134,6 +136,7 @@ TEST(ConfigApply, an_interface_is_added_once_to_a_net) {
   DesiredState state;
   ASSERT_EQ(apply_errors(state, {LnetConfigure{}, net_add("tcp", "eth0")}), "");
   state.nets[0].nis[0].nid = nid("10.0.0.1@tcp");
+  state.nets[0].nis[0].nid_found = true;
   EXPECT_EQ(apply_errors(state, {net_add("tcp", "eth0")}), "0 -17 cannot add LNet NI: tcp already has eth0\n");
   EXPECT_EQ(apply_errors(state, {NetAdd{net("tcp"), NiConfig{.nid = nid("10.0.0.1@tcp")}}}),
             "0 -17 cannot add LNet NI: tcp already has 10.0.0.1@tcp\n");

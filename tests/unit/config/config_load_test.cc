@@ -83,11 +83,14 @@ TEST(ConfigLoad, full_exports_are_accepted) {
   for (const char* name : {"tcp-mr.export", "router.export", "tcp-ipv6.export"}) {
     SCOPED_TRACE(name);
     Imported imported = load_text(golden_text(name), name);
-    EXPECT_EQ(texts_of(imported.errors) + texts_of(imported.warnings), "");
+    EXPECT_EQ(texts_of(imported.errors), "");
+    ASSERT_EQ(imported.warnings.size(), 1u);
+    EXPECT_NE(imported.warnings[0].what.find("was discovered"), std::string::npos);
     Problems problems;
     DesiredState state = state_of(imported.changes, problems);
     EXPECT_EQ(texts_of(problems), "");
     EXPECT_EQ(state.nets.size(), name == std::string("router.export") ? 2u : 1u);
+    EXPECT_TRUE(state.peers.empty()) << "nobody configured them";
     EXPECT_EQ(state.routing.enable, name == std::string("router.export"));
   }
 }
@@ -114,6 +117,56 @@ TEST(ConfigLoad, nets) {
   const NiConfig& second = std::get<NetAdd>(imported.changes[1].change).ni;
   EXPECT_EQ(second.tunables.peer_credits, 16);
   EXPECT_EQ(nid_text(*second.nid), "10.0.0.2@tcp");
+}
+
+// Goal: a NID beside an interface says which of its addresses; without it the interface's first IPv4 address is meant.
+TEST(ConfigLoad, a_nid_beside_an_interface_is_kept) {
+  const std::string text =
+      "net:\n  - net type: tcp\n    local NI(s):\n      - {nid: 10.0.0.101@tcp, interfaces: {0: eth0}}\n"
+      "      - {nid: 'fd00::1@tcp', interfaces: {0: eth0}}\n      - interfaces: {0: eth0}\n";
+  Problems problems;
+  const DesiredState state = state_of(load_text(text, "f").changes, problems);
+  EXPECT_EQ(texts_of(problems), "");
+  ASSERT_EQ(state.nets.size(), 1u);
+  std::string nis;
+  for (const NiConfig& ni : state.nets[0].nis) nis += (ni.nid ? nid_text(*ni.nid) : "?") + " " + ni.interface + "; ";
+  EXPECT_EQ(nis, "10.0.0.101@tcp eth0; fd00::1@tcp eth0; ? eth0; ");
+  EXPECT_EQ(state_of(load_text(emit(export_backup(state)), "backup").changes, problems), state);
+  EXPECT_EQ(changes_of("net:\n  - {net type: tcp, nid: 10.0.0.101@tcp, interfaces: {0: eth0}}\n", ImportMode::kDel),
+            "{\"change\":\"net_del\",\"net\":\"tcp\",\"nid\":\"10.0.0.101@tcp\",\"now\":false}\n");
+  EXPECT_EQ(errors_of("net:\n  - net type: tcp\n    nid: 10.0.0.1@tcp\n    interfaces: {0: eth0, 1: eth1}\n"),
+            "f:3:10: net[0].nid: '10.0.0.1@tcp' stands beside more than one interface; allowed: one interface for each "
+            "NID\n");
+  EXPECT_EQ(errors_of("net:\n  - net type: tcp\n    nid: 10.0.0.1@tcp1\n    interfaces: {0: eth0}\n"),
+            "f:3:10: net[0].nid: '10.0.0.1@tcp1' is not on net tcp; allowed: a NID such as 10.0.0.1@tcp\n");
+}
+
+// Goal: a NID that a peer's list has twice is refused where it stands, with its indexes in the list as written.
+TEST(ConfigLoad, a_nid_twice_in_a_peer_is_reported_with_its_index) {
+  EXPECT_EQ(errors_of("peer:\n  - primary nid: 10.0.0.5@tcp\n    peer ni:\n      - nid: 10.0.0.5@tcp\n"
+                      "      - nid: 10.0.0.6@tcp\n      - nid: 10.0.0.6@tcp\n"),
+            "f:6:14: peer[0].peer ni[2].nid: '10.0.0.6@tcp' failed to add peer: 10.0.0.6@tcp is listed twice (index 1 "
+            "and 2 of the NIDs)\n");
+  EXPECT_EQ(errors_of("peers:\n  - nids: {0: 10.0.0.5@tcp, 1: 10.0.0.6@tcp, 2: 10.0.0.5@tcp}\n"),
+            "f:2:49: peers[0].nids.2: '10.0.0.5@tcp' failed to add peer: 10.0.0.5@tcp is listed twice (index 0 and 2 "
+            "of the NIDs)\n");
+  Problems problems;
+  (void)state_of(load_text("peer:\n  - primary nid: 10.0.0.1@tcp\n  - primary nid: 10.0.0.5@tcp\n    peer ni:\n"
+                           "      - nid: 10.0.0.5@tcp\n      - nid: 10.0.0.1@tcp\n",
+                           "f")
+                     .changes,
+                 problems);
+  EXPECT_EQ(texts_of(problems),
+            "f:3:5: failed to add peer: 10.0.0.1@tcp belongs to peer 10.0.0.1@tcp (index 1 of the NIDs)\n");
+}
+
+TEST(ConfigLoad, a_locked_primary_survives_a_backup) {
+  DesiredState state{.configured = true};
+  state.peers.push_back({.primary = *nid_parse("10.0.0.1@tcp"), .nids = {*nid_parse("10.0.0.2@tcp")}});
+  state.peers[0].lock_primary = true;
+  Problems problems;
+  EXPECT_EQ(state_of(load_text(emit(export_backup(state)), "f").changes, problems), state);
+  EXPECT_EQ(texts_of(problems), "");
 }
 
 TEST(ConfigLoad, del) {
@@ -156,11 +209,11 @@ TEST(ConfigLoad, peers_policies_and_old_words) {
                  "10.0.0.1@tcp\n"
                  "        - nid: 10.0.1.[1-2]@tcp1\n          state: NA\n"),
       "{\"change\":\"peer_add\",\"peer\":{\"primary\":\"10.0.0.1@tcp\",\"nids\":[\"10.0.1.1@tcp1\",\"10.0.1.2@tcp1\"],"
-      "\"multi_rail\":false,\"lock_primary\":false},\"refresh\":true}\n");
+      "\"multi_rail\":false,\"lock_primary\":false},\"refresh\":true,\"primary_at\":0}\n");
   EXPECT_EQ(changes_of("peers:\n  - nids:\n      0: 10.2.2.3@tcp\n      1: 10.5.5.5@tcp2\n"),
             "{\"change\":\"peer_add\",\"peer\":{\"primary\":\"10.2.2.3@tcp\",\"nids\":[\"10.5.5.5@tcp2\"],\"multi_"
             "rail\":true,"
-            "\"lock_primary\":false},\"refresh\":true}\n");
+            "\"lock_primary\":false},\"refresh\":true,\"primary_at\":0}\n");
   const std::string one =
       "{\"change\":\"udsp_add\",\"rule\":{\"idx\":0,\"src\":\"10.10.10.2@o2ib1\",\"dst\":\"10.10.10.4@o2ib1\","
       "\"priority\":0}}\n";

@@ -1,8 +1,10 @@
 // Command lines to requests, without a daemon: what each says, and the full message of those that must fail.
 #include <set>
 
+#include "config/ranges.h"
 #include "config/schema.h"
 #include "control/api/error_yaml.h"
+#include "dataplane/base/nid_text.h"
 #include "tests/unit/config/golden.h"
 #include "tools/ulnetctl/run.h"
 
@@ -143,10 +145,10 @@ TEST(CtlCommand, settings_and_shows) {
 TEST(CtlCommand, peers_ping_and_discover) {
   EXPECT_EQ(requests_of("peer add --prim_nid 10.0.0.1@tcp --nid 10.0.0.1@tcp,10.0.1.[2-5/2]@tcp1 --non_mr --lock_prim"),
             changes(R"({"change":"peer_add","peer":{"primary":"10.0.0.1@tcp","nids":["10.0.1.2@tcp1","10.0.1.4@tcp1"],)"
-                    R"("multi_rail":false,"lock_primary":true},"refresh":false})"));
+                    R"("multi_rail":false,"lock_primary":true},"refresh":false,"primary_at":0})"));
   EXPECT_EQ(requests_of("peer add --nid 10.0.0.1@tcp,10.0.0.2@tcp"),
             changes(R"({"change":"peer_add","peer":{"primary":"10.0.0.1@tcp","nids":["10.0.0.2@tcp"],)"
-                    R"("multi_rail":true,"lock_primary":false},"refresh":false})"));
+                    R"("multi_rail":true,"lock_primary":false},"refresh":false,"primary_at":0})"));
   EXPECT_EQ(requests_of("peer del --prim_nid 10.0.0.1@tcp --force"),
             changes(R"({"change":"peer_del","primary":"10.0.0.1@tcp","force":true})"));
   EXPECT_EQ(requests_of("peer del --prim_nid 10.0.0.1@tcp --nid 10.0.0.2@tcp,10.0.0.1@tcp"),
@@ -181,6 +183,49 @@ TEST(CtlCommand, ports_and_captures) {
             "255 manage/capture -22 missing --output: a file, or - for standard output");
   EXPECT_EQ(refusal_of("capture --if rail0 -o - --snap 9"), "255 manage/capture -22 --snap: '9'; allowed: 22 to 65536");
   EXPECT_EQ(refusal_of("port reset"), "255 manage/port_reset -22 missing --name: the port as `port show` names it");
+}
+
+// Goal: each command of lnetctl is there: it works, says why it is not needed, or is refused above.
+TEST(CtlCommand, the_rest_of_lnetctl) {
+  EXPECT_EQ(build("service-id")->text, "service_id:\n    value: 0xdb03060100000000\n");
+  EXPECT_EQ(build("debug nidlist 10.0.0.[1-2]@tcp,10.0.0.9@tcp1")->text, "10.0.0.1@tcp\n10.0.0.2@tcp\n10.0.0.9@tcp1\n");
+  EXPECT_EQ(requests_of("debug peer --nid 10.0.0.1@tcp"), requests_of("peer show --nid 10.0.0.1@tcp -v 4"));
+  EXPECT_EQ(requests_of("cpt-of-nid 10.0.0.[1-2]@tcp"),
+            "{\"verb\":\"show\",\"object\":\"cpt_of_nid\",\"args\":{\"nids\":[\"10.0.0.1@tcp\",\"10.0.0.2@tcp\"]}}\n");
+  EXPECT_EQ(requests_of("peer add --prim_nid 10.0.0.1@tcp --ip2nets 10.0.1.[2-3]@tcp"),
+            requests_of("peer add --prim_nid 10.0.0.1@tcp --nid 10.0.1.[2-3]@tcp"));
+  for (const char* line : {"setup-mrrouting", "setup-sysctl"}) {
+    EXPECT_TRUE(build(line)->warnings.starts_with("warning: nothing to do: ")) << line;
+    EXPECT_EQ(build(line)->exit_status, 0) << line;
+  }
+  EXPECT_EQ(build("route add --net tcp2 --gateway 10.1.1.1@tcp --health_sensitivity 5")->warnings,
+            "warning: --health-sensitivity has no effect: failures do not change health values yet\n");
+}
+
+// Goal: the text forms of module parameters become YAML that imports as what they say.
+TEST(CtlCommand, module_parameters_are_converted) {
+  const std::string yaml =
+      build(
+          "convert --networks 'o2ib(ib0[2],ib1)[4,6],tcp(eth0),lo' --routes 'tcp1 2 10.0.0.[1-2]@tcp:1 "
+          "fd00::1@tcp # far; o2ib7 10.0.0.9@tcp'")
+          ->text;
+  const config::Imported imported = config::load_text(yaml, "f");
+  EXPECT_EQ(config::texts_of(imported.errors), "") << yaml;
+  std::string text;
+  for (const config::PlacedChange& one : imported.changes) {
+    if (const auto* add = std::get_if<config::NetAdd>(&one.change))
+      text += net_text(add->net) + " " + config::interface_text({add->ni.interface, add->ni.cpts}) + "\n";
+    if (const auto* add = std::get_if<config::RouteAdd>(&one.change))
+      text += net_text(add->route.net) + " " + nid_text(add->route.gateway) + " " + std::to_string(add->route.hop) +
+              " " + std::to_string(add->route.priority) + "\n";
+  }
+  EXPECT_EQ(text,
+            "o2ib ib0[2]\no2ib ib1[4,6]\ntcp eth0\ntcp1 10.0.0.1@tcp 2 1\ntcp1 10.0.0.2@tcp 2 1\n"
+            "tcp1 fd00::1@tcp 2 0\n");
+  EXPECT_EQ(build("convert --ip2nets 'tcp(eth0,eth1) 192.168.0.[2-8/2]; o2ib 10.[1-3].*.* 10.9.0.1'")->text,
+            "ip2nets:\n    - net-spec: tcp\n      interfaces:\n          0: eth0\n          1: eth1\n"
+            "      ip-range:\n          0: 192.168.0.[2-8/2]\n    - net-spec: o2ib\n      ip-range:\n"
+            "          0: 10.[1-3].*.*\n          1: 10.9.0.1\n");
 }
 
 TEST(CtlCommand, import_and_export) {
@@ -259,6 +304,10 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {"route add --net lo --gateway 1.2.3.4@tcp", "234 add/route -13 setting @lo not allowed"},
     {"route add --net tcp1 --gateway 1.2.3.4@tcp --hop 256",
      "234 add/route -22 invalid hop count must be between 1 and 255: --hop 256"},
+    {"route add --net tcp1 --gateway 1.2.3.4@tcp --hop abc",
+     "234 add/route -22 invalid hop count: --hop 'abc' is not a number; allowed: 1..255"},
+    {"route add --net tcp1 --gateway 1.2.3.4@tcp --priority abc",
+     "234 add/route -22 invalid priority: --priority 'abc' is not a number; allowed: 0 or more"},
     {"route add --net tcp1 --gateway 1.2.3.4@tcp --priority -1",
      "234 add/route -22 invalid priority, must not be negative: --priority -1"},
     {"route add --net tcp[1-65] --gateway 1.2.3.[1-64]@tcp",
@@ -267,6 +316,8 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {"set tiny_buffers 0",
      "234 set/buffers -22 cannot configure tiny_buffers: '0': tiny, small and large must be > 0 (-1 keeps what is "
      "set)"},
+    {"set large_buffers 99999999",
+     "234 set/buffers -34 cannot configure large_buffers: '99999999' is too many; allowed: 1..1048576 buffers"},
     {"set response_tracking 4",
      "234 set/global -34 cannot configure response_tracking: '4': Valid values are: 0, 1, 2, or 3"},
     {"set numa_range -1", "234 set/global -34 cannot configure numa_range: '-1': allowed: 0 or more"},
@@ -282,6 +333,8 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {"peer add --nid 1.2.3.4@nowhere",
      "234 add/peer -22 cannot parse NID: '1.2.3.4@nowhere' is not a NID such as 10.0.0.1@tcp"},
     {"peer add", "234 add/peer -14 missing primary NID: give --prim_nid"},
+    {"peer add --prim_nid 1.2.3.4@tcp --nid 1.2.3.5@tcp,1.2.3.4@tcp,1.2.3.4@tcp",
+     "234 add/peer -17 failed to add peer: 1.2.3.4@tcp is listed twice (index 1 and 2 of the NIDs)"},
     {"peer del --nid 1.2.3.4@tcp", "234 del/peer -14 missing primary NID: give --prim_nid"},
     {"ping", "255 manage/ping -22 missing NID: name at least one, such as 10.0.0.1@tcp"},
     {"ping x@y", "255 manage/ping -22 cannot parse NID: 'x@y' is not a NID such as 10.0.0.1@tcp"},
@@ -293,6 +346,29 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {"udsp add", "234 add/udsp -22 at least one of src, dst and rte is needed"},
     {"udsp add --src tcp --rte 1.2.3.4@tcp", "234 add/udsp -22 src and rte cannot be combined"},
     {"udsp add --src tcp --priority 256", "234 add/udsp -34 --priority: '256' is out of range; allowed: -1..255"},
+    {"udsp add --src tcp --priority -1", "234 add/udsp -34 --priority: '-1' is out of range; allowed: 0..255"},
+    {"udsp add --src 'garbage!!'",
+     "234 add/udsp -22 src 'garbage!!', at character 1: 'garbage!!' is not a network such as tcp, tcp1 or o2ib3; "
+     "allowed: a network such as tcp1 or tcp[1-3], or addresses on one such as *@tcp or 10.1.1.[5-8]@o2ib"},
+    {"fault drop add -s *@tcp -d 10.0.0.1@tcp -r 1",
+     "255 manage/fault -95 not yet: messages cannot be made to fail or to be late"},
+    {"policy add --src tcp",
+     "255 manage/policy -95 not yet: 'udsp' takes the same rules, which are stored and not followed yet"},
+    {"selection net add --net tcp",
+     "255 manage/selection -95 not yet: 'udsp' takes such rules, which are stored and not followed yet"},
+    {"debug nidlist 10.0.0.1@tcp,x@y",
+     "234 parser/nidlist -22 Unable to parse nidlist from: 10.0.0.1@tcp,x@y: 'x@y' is not a NID such as 10.0.0.1@tcp"},
+    {"debug peer", "234 show/peer -22 cannot parse NID: ''; example: --nid 10.0.0.1@tcp"},
+    {"cpt-of-nid x@y", "234 show/cpt-of-nid -22 cannot parse NID: 'x@y' is not a NID such as 10.0.0.1@tcp"},
+    {"convert", "234 parser/convert -22 nothing to convert: give --networks, --ip2nets or --routes"},
+    {"convert --networks tcp",
+     "234 parser/convert -22 tcp names no interface, and ulnet takes none by itself: write tcp(eth0)"},
+    {"convert --networks tpc(eth0)",
+     "234 parser/convert -22 'tpc(eth0)' does not begin with a network such as tcp, tcp1 or o2ib3"},
+    {"convert --routes 'tcp1 0 10.0.0.1@tcp'", "234 parser/convert -22 '0' is not a hop count; allowed: 1..255"},
+    {"convert --routes tcp1", "234 parser/convert -22 'tcp1' names no gateway such as 10.0.0.1@tcp"},
+    {"convert --ip2nets 'tcp 1.2.3.999'",
+     "234 parser/convert -22 '1.2.3.999' is not an address pattern such as 192.168.0.*"},
     {"udsp del", "234 del/udsp -22 either 'idx' or 'all' is needed"},
     {"import --add --del", "234 add/import -22 only one of --add, --del, --show and --exec"},
     {"net show --bogus", "1 usage: ulnetctl: unknown option '--bogus'"},
@@ -334,8 +410,9 @@ TEST(CtlCommand, other_words) {
             "--ignore_errors     ignore_errors       lnet                route               \n"
             "net                 routing             set                 import              \n"
             "export              stats               debug               global              \n"
-            "peer                ping                discover            udsp                \n"
-            "port                capture             \n");
+            "peer                ping                discover            service-id          \n"
+            "udsp                fault               setup-mrrouting     setup-sysctl        \n"
+            "cpt-of-nid          port                convert             capture             \n");
   EXPECT_EQ(build("help route add")->text, help_text("route", "add"));
 }
 

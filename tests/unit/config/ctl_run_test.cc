@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "config/export.h"
+#include "config/warn.h"
 #include "control/api/server.h"
 #include "control/api/show.h"
 #include "tests/unit/config/golden.h"
@@ -24,10 +25,25 @@ struct Handler : api::ApiHandler {
       part.more = true;
       for (const config::PlacedChange& one : request.changes)
         if (std::holds_alternative<config::NetDel>(one.change)) part.notes.emplace_back("it takes a while");
-      if (!part.notes.empty()) server->reply(id, part);
+      for (const config::ChangeWarning& warning : config::changes_warnings(request.changes, nullptr))
+        part.warnings.push_back(warning_text(request.changes, warning));
+      if (!part.notes.empty() || !part.warnings.empty()) server->reply(id, part);
       answer = api::answer_change_errors(request.changes, config::changes_apply(state, request.changes));
     } else if (request.object == "export") {
-      answer.doc = config::export_backup(state);
+      if (refuse_exports)
+        answer = api::answer_error("show", "export", -5, "the list broke off");
+      else
+        answer.doc = config::export_backup(state);
+    } else if (request.object == "capture") {
+      if (request.arg_text("filter") == "bad") {
+        answer = api::answer_error("manage", "capture", -22, "bad filter");
+      } else {
+        api::Answer part;
+        part.more = true;
+        part.doc.set("capture", api::Doc::map()).set("pcapng", "cGFja2V0cw==");
+        server->reply(id, part);
+        answer.doc.set("capture", api::Doc::map()).set("written", 1);
+      }
     } else if (request.object == "ping") {
       answer = api::answer_error("manage", "ping", -113, "failed to ping 10.10.0.77@tcp: No route to host");
       Nid nid = request.arg_nids("nids")->front();
@@ -39,6 +55,7 @@ struct Handler : api::ApiHandler {
   }
   api::Server* server = nullptr;
   config::DesiredState state;
+  std::atomic<bool> refuse_exports = false;
 };
 
 class CtlRun : public testing::Test {
@@ -100,6 +117,61 @@ TEST_F(CtlRun, import_is_whole_or_not_at_all) {
   EXPECT_NE(again.find("cannot add LNet NI: tcp already has eth0 (" + file + ":4:13)"), std::string::npos) << again;
   EXPECT_EQ(ctl("export --backup").substr(2), config::golden_text("tcp-mr.import-roundtrip"));
   std::filesystem::remove(file);
+}
+
+/// A folder of its own with one file in it that must be kept.
+struct Kept {
+  explicit Kept(const std::string& base) : folder(base + ".d"), file(folder + "/keep") {
+    std::filesystem::create_directory(folder);
+    std::ofstream(file) << "old";
+    std::filesystem::permissions(file, std::filesystem::perms(0640));
+  }
+  ~Kept() { std::filesystem::remove_all(folder); }
+  [[nodiscard]] size_t files() const {
+    return size_t(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+  }
+  std::string folder, file;
+};
+
+// Goal: a file that is there keeps its content when the answer is an error or does not come, and nothing else is left.
+TEST_F(CtlRun, an_output_file_is_kept_when_the_command_fails) {
+  const Kept kept(path);
+  handler.refuse_exports = true;
+  EXPECT_EQ(ctl("export --backup " + kept.file).substr(0, 4), "234\n");
+  EXPECT_EQ(config::file_text(kept.file), "old");
+  EXPECT_EQ(ctl("--socket /nonexistent/s export " + kept.file).substr(0, 4), "234\n");
+  EXPECT_EQ(config::file_text(kept.file), "old");
+  EXPECT_EQ(ctl("capture --if rail0 --filter bad --output " + kept.file).substr(0, 4), "255\n");
+  EXPECT_EQ(config::file_text(kept.file), "old");
+  EXPECT_EQ(ctl("--socket /nonexistent/s capture --if rail0 --output " + kept.file).substr(0, 4), "255\n");
+  EXPECT_EQ(config::file_text(kept.file), "old");
+  EXPECT_EQ(kept.files(), 1u);
+}
+
+// Goal: a good answer replaces the file whole, with its permissions, also through a symbolic link; a device is written.
+TEST_F(CtlRun, an_output_file_is_replaced_when_the_answer_is_there) {
+  const Kept kept(path);
+  const std::string link = kept.folder + "/link";
+  std::filesystem::create_symlink(kept.file, link);
+  EXPECT_EQ(ctl("export --backup " + link), "0\n");
+  EXPECT_EQ("0\n" + config::file_text(kept.file), ctl("export --backup"));
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(std::filesystem::status(kept.file).permissions(), std::filesystem::perms(0640));
+  EXPECT_EQ(ctl("capture --if rail0 --output " + kept.file), "0\n!capture:\n    written: 1\n");
+  EXPECT_EQ(config::file_text(kept.file), "packets");
+  EXPECT_EQ(ctl("export --backup " + kept.folder + "/new"), "0\n");
+  EXPECT_EQ(kept.files(), 3u);
+  EXPECT_EQ(ctl("export /dev/null"), "0\n");
+  EXPECT_EQ(ctl("export --backup /nonexistent/x").substr(0, 4), "234\n");
+}
+
+// Goal: what has no effect is said on the terminal, with exit status 0; in JSON under `warnings`.
+TEST_F(CtlRun, warnings_are_printed) {
+  EXPECT_EQ(ctl("set numa_range 3"),
+            "0\n!warning: numa_range has no effect: NUMA distances are not part of the choice of NIs yet\n");
+  EXPECT_EQ(ctl("udsp add --src tcp --json"),
+            "0\n!{\"ok\":true,\"warnings\":[\"udsp has no effect: the rules are stored, shown and exported, and not "
+            "followed yet\"]}\n");
 }
 
 TEST_F(CtlRun, a_ping_shows_who_answered_and_who_did_not) {

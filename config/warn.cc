@@ -1,0 +1,82 @@
+#include "config/warn.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "config/schema.h"
+
+namespace ulnet::config {
+namespace {
+
+/// The default of a key as a number; it may stand in the table as text only.
+std::optional<int64_t> default_number(const Field& field) {
+  if (field.at == nullptr) return field_number(field, Doc(field.default_text != nullptr ? field.default_text : ""));
+  Slots defaults;
+  return field_number(field, field_value(field, defaults));
+}
+
+class Warner {
+ public:
+  Warner(const UlnetSection* running, std::vector<ChangeWarning>& out) : running_(running), out_(out) {}
+  size_t index = 0;
+
+  void operator()(const LnetConfigure& c) {
+    if (c.large) add("--large has no effect: each NID is as large as its address; name an IPv6 address with --nid");
+  }
+  void operator()(const NetAdd& c) { ni(c.ni); }
+  void operator()(const NetAddMatching& c) { ni(c.rule.ni); }
+  void operator()(const SetValue& c) { key("global." + c.name, c.value); }
+  void operator()(const UdspAdd&) { add(fmt::format("udsp has no effect: {}", field_find("udsp")->no_effect)); }
+  void operator()(const UlnetSet& c) {
+    const Field* field = field_find("ulnet." + c.key);
+    if (field == nullptr || field->at == nullptr) return;
+    Slots slots, now;
+    if (running_ != nullptr) now.ulnet = *running_;
+    if (!field_assign(*field, c.value, slots).empty() || field_value(*field, slots) == field_value(*field, now)) return;
+    if (field->no_effect[0] != 0) return add(fmt::format("{} has no effect: {}", field->path, field->no_effect));
+    if (field->needs_restart && running_ != nullptr)
+      add(fmt::format("{} takes effect when ulnetd starts again", field->path));
+  }
+  template <class Other>
+  void operator()(const Other&) {}
+
+ private:
+  void ni(const NiConfig& ni) {
+    const std::string base = "net.local NI(s).";
+    key(base + "tunables.peer_timeout", ni.tunables.peer_timeout.count());
+    for (const auto& [name, value] : ni.lnd_tunables) key(base + "lnd tunables." + name, value);
+    if (ni.skip_mr_route_setup) add("--skip-mr-route-setup has no effect: ulnet never changes the kernel's routes");
+  }
+  void key(const std::string& path, int64_t value) {
+    const Field* field = field_find(path);
+    if (field == nullptr || field->no_effect[0] == 0 || default_number(*field) == value) return;
+    add(fmt::format("{} has no effect: {}", path.substr(path.rfind('.') + 1), field->no_effect));
+  }
+  void add(std::string what) {
+    if (out_.size() < kWarningsMax && seen_.insert(what).second) out_.push_back({index, std::move(what)});
+  }
+
+  const UlnetSection* running_;
+  std::vector<ChangeWarning>& out_;
+  std::set<std::string> seen_;
+};
+
+}  // namespace
+
+std::vector<ChangeWarning> changes_warnings(const ChangeList& changes, const UlnetSection* running) {
+  std::vector<ChangeWarning> out;
+  Warner warner(running, out);
+  for (; warner.index < changes.size(); ++warner.index) std::visit(warner, changes[warner.index].change);
+  return out;
+}
+
+std::string warning_text(const ChangeList& changes, const ChangeWarning& warning) {
+  Problem problem;
+  problem.file = changes[warning.index].origin.file;
+  problem.mark = changes[warning.index].origin.mark;
+  problem.what = warning.what;
+  return problem_text(problem);
+}
+
+}  // namespace ulnet::config

@@ -1,0 +1,78 @@
+// What is accepted and has no effect is answered with a warning that says why.
+#include "config/apply.h"
+#include "config/udsp_text.h"
+#include "config/warn.h"
+#include "dataplane/base/nid_text.h"
+#include "tests/unit/config/golden.h"
+
+namespace ulnet::config {
+namespace {
+
+/// The warnings of a file, one to a line.
+std::string warnings_of(const std::string& text, const UlnetSection* running = nullptr) {
+  const Imported imported = load_text(text, "f");
+  std::string out = texts_of(imported.errors);
+  for (const ChangeWarning& warning : changes_warnings(imported.changes, running))
+    out += warning_text(imported.changes, warning) + "\n";
+  return out;
+}
+
+TEST(ConfigWarn, settings_without_effect_are_named_with_their_place) {
+  EXPECT_EQ(warnings_of("net:\n  - net type: tcp\n    local NI(s):\n      - interfaces: {0: eth0}\n"
+                        "        tunables: {peer_timeout: 9}\n        lnd tunables: {ntx: 7, tos: 3, timeout: 9}\n"
+                        "global: {numa_range: 3, recovery_limit: 4, max_recovery_ping_interval: 5, retry_count: 1}\n"
+                        "udsp:\n  - src: tcp\n  - src: tcp1\n"),
+            "f:4:9: peer_timeout has no effect: nothing looks at how long a peer has been silent yet\n"
+            "f:4:9: ntx has no effect: there is no driver for o2ib networks yet\n"
+            "f:7:22: numa_range has no effect: NUMA distances are not part of the choice of NIs yet\n"
+            "f:7:41: recovery_limit has no effect: interfaces that are unhealthy are not pinged yet\n"
+            "f:7:72: max_recovery_ping_interval has no effect: interfaces that are unhealthy are not pinged yet\n"
+            "f:9:5: udsp has no effect: the rules are stored, shown and exported, and not followed yet\n");
+}
+
+TEST(ConfigWarn, defaults_are_not_warned_of) {
+  for (const char* name : {"router.export", "tcp-ipv6.export"}) EXPECT_EQ(warnings_of(golden_text(name)), "") << name;
+}
+
+TEST(ConfigWarn, keys_that_need_a_restart_are_named_when_they_differ_from_what_runs) {
+  UlnetSection running;
+  const std::string text = "ulnet: {workers: 4, idle: busy, perf_target: true}\n";
+  EXPECT_EQ(warnings_of(text), "") << "at a start they are taken";
+  EXPECT_EQ(warnings_of(text, &running),
+            "f:1:18: ulnet.workers takes effect when ulnetd starts again\n"
+            "f:1:27: ulnet.idle takes effect when ulnetd starts again\n");
+  running.workers = 4;
+  running.idle = Idle::kBusy;
+  EXPECT_EQ(warnings_of(text, &running), "");
+}
+
+TEST(ConfigWarn, commands) {
+  const ChangeList changes = {{LnetConfigure{.large = true}, {}},
+                              {NetAdd{*net_parse("tcp"), NiConfig{.interface = "e", .skip_mr_route_setup = true}}, {}}};
+  std::string text;
+  for (const ChangeWarning& warning : changes_warnings(changes, nullptr)) text += warning_text(changes, warning) + "\n";
+  EXPECT_EQ(text,
+            "--large has no effect: each NID is as large as its address; name an IPv6 address with --nid\n"
+            "--skip-mr-route-setup has no effect: ulnet never changes the kernel's routes\n");
+}
+
+// Goal: descriptors as docs/wire/lnetctl.md §4 has them are good, and all else is refused with its place.
+TEST(ConfigWarn, policies_are_checked) {
+  for (const char* good : {"tcp", "tcp1", "tcp[1-3]", "o2ib[1,2]", "*@tcp1", "10.10.10.[5-8]@o2ib", "10.1.1.2@tcp",
+                           "10.[2-8/2].*.*@tcp", "fd00::1@tcp"})
+    EXPECT_FALSE(udsp_wrong(good).has_value()) << good;
+  const std::vector<std::pair<const char*, size_t>> bad = {
+      {"garbage!!", 1}, {"10.1.1@tcp", 1}, {"10.1.1.2@tpc", 10}, {"10.1.!.2@tcp", 6}, {"*@", 3}, {"10.1.1.256@tcp", 1}};
+  for (const auto& [text, position] : bad) {
+    const auto wrong = udsp_wrong(text);
+    ASSERT_TRUE(wrong.has_value()) << text;
+    EXPECT_EQ(wrong->position, position) << text;
+  }
+  const Imported imported = load_text("udsp:\n  - src: nonsense\n", "f");
+  EXPECT_EQ(texts_of(imported.errors),
+            "f:2:10: udsp[0].src: 'nonsense' at character 1: 'nonsense' is not a network such as tcp, tcp1 or o2ib3; "
+            "allowed: a network such as tcp1 or tcp[1-3], or addresses on one such as *@tcp or 10.1.1.[5-8]@o2ib\n");
+}
+
+}  // namespace
+}  // namespace ulnet::config
