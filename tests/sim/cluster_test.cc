@@ -145,6 +145,71 @@ TEST_P(Cluster, a_loop_of_routers_drops_by_name) {
   EXPECT_EQ(r1.drops(Drop::kRouteLoop) + r2.drops(Drop::kRouteLoop), 31u) << "and so does the ping of discovery";
 }
 
+// Goal: the same over two nets and without discovery: no router has the other's NIDs in one peer.
+// Method: once each has checked its gateway, messages of every kind go to a net that is nowhere.
+TEST_P(Cluster, a_loop_of_two_routers_over_two_nets_ends_without_discovery) {
+  const auto router = [&](const std::string& tcp, const std::string& tcp1, const std::string& gateway) -> SimNode& {
+    return sim.add_node({.nis = {tcp, tcp1},
+                         .workers = workers(),
+                         .routing = true,
+                         .routes = {{"tcp9", gateway}},
+                         .discovery = config::Discovery::kOff});
+  };
+  auto& r1 = router("10.1.0.2@tcp", "10.2.0.2@tcp1", "10.1.0.3@tcp");
+  auto& r2 = router("10.1.0.3@tcp", "10.2.0.3@tcp1", "10.2.0.2@tcp1");
+  auto& client = sim.add_node({.nis = {"10.1.0.1@tcp"},
+                               .workers = workers(),
+                               .routes = {{"tcp9", "10.1.0.2@tcp"}},
+                               .discovery = config::Discovery::kOff});
+  sim.run_for(5s);
+  SimNode nowhere(sim, {.nis = {"10.9.0.1@tcp9"}}, 99);
+  ASSERT_TRUE(client.put(nowhere, {.ack = false}));
+  sim.run_for(100s);  // those to come wait with it until a ping has failed, which takes 150 s
+  const uint64_t before = r1.stat(Stat::kRouteCount) + r2.stat(Stat::kRouteCount);
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(client.put(nowhere, {.length = 5000, .ack = false}));
+    ASSERT_TRUE(client.put(nowhere, {.length = 5000}));
+    ASSERT_TRUE(client.get(nowhere, {.length = 5000}));
+  }
+  ASSERT_TRUE(all_ended(300s));
+  sim.run_for(1s);
+  EXPECT_EQ(r1.drops(Drop::kRouteLoop) + r2.drops(Drop::kRouteLoop), 32u) << "the ping, the first PUT, and all others";
+  EXPECT_LE(r1.stat(Stat::kRouteCount) + r2.stat(Stat::kRouteCount) - before, 62u);
+}
+
+// Goal: a longer loop, of which no router knows more than the next, ends too; a router's own message at its first lap.
+TEST_P(Cluster, a_loop_of_three_routers_ends) {
+  const auto router = [&](const std::string& a, const std::string& b, const std::string& gateway) -> SimNode& {
+    return sim.add_node({.nis = {a, b}, .workers = workers(), .routing = true, .routes = {{"tcp9", gateway}}});
+  };
+  auto& r1 = router("10.0.0.1@tcp", "10.1.0.1@tcp1", "10.1.0.2@tcp1");
+  auto& r2 = router("10.1.0.2@tcp1", "10.2.0.2@tcp2", "10.2.0.3@tcp2");
+  auto& r3 = router("10.2.0.3@tcp2", "10.0.0.3@tcp", "10.0.0.1@tcp");
+  auto& client = end_node("10.0.0.9@tcp", {{"tcp9", "10.0.0.1@tcp"}});
+  sim.run_for(5s);
+  SimNode nowhere(sim, {.nis = {"10.9.0.1@tcp9"}}, 99);
+  for (SimNode* from : {&client, &r2}) ASSERT_TRUE(from->put(nowhere, {.ack = false}));
+  sim.run_for(100s);  // those to come wait with them until a ping has failed, which takes 150 s
+  const auto dropped = [&] {
+    return r1.drops(Drop::kRouteLoop) + r2.drops(Drop::kRouteLoop) + r3.drops(Drop::kRouteLoop);
+  };
+  const auto routed = [&] {
+    return r1.stat(Stat::kRouteCount) + r2.stat(Stat::kRouteCount) + r3.stat(Stat::kRouteCount);
+  };
+  for (uint64_t bits = 1; bits <= 10; ++bits) {
+    ASSERT_TRUE(client.put(nowhere, {.length = 5000, .match_bits = bits, .ack = false}));
+    ASSERT_TRUE(client.put(nowhere, {.length = 5000}));
+    ASSERT_TRUE(client.get(nowhere, {.length = 5000}));
+    ASSERT_TRUE(r2.get(nowhere, {.length = 5000}));
+  }
+  ASSERT_TRUE(sim.run_until([&] { return dropped() >= 44; }, 200s)) << dropped() << " of 42 and two pings";
+  ASSERT_TRUE(all_ended(200s));
+  sim.run_for(10s);
+  const uint64_t after = routed();
+  sim.run_for(10s);
+  EXPECT_EQ(routed(), after) << "nothing circles any more";
+}
+
 // Goal: `net set` changes NIs under traffic, or says which driver refuses and changes nothing.
 TEST_P(Cluster, running_nis_are_changed) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.3@tcp1"}, .workers = workers()});
