@@ -25,11 +25,11 @@ RxVerdict held(Worker& w, RxSlot& slot) {
 
 /// No next hop may hold more buffers than are free, or a few that are slow would stop all the others. One that holds
 /// none waits for the pool, not for its own buffers.
-bool hop_is_full(const Worker& w, const PeerLocal* hop, unsigned pool) {
-  return hop != nullptr && hop->buffers_held[pool] > 0 && hop->buffers_held[pool] >= w.pools[pool].free.size();
+bool hop_is_full(const Worker& w, const PeerLocal& hop, unsigned pool) {
+  return hop.buffers_held[pool] > 0 && hop.buffers_held[pool] >= w.pools[pool].free.size();
 }
 
-void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal* hop) {
+void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal& hop) {
   Message& m = buffer.message;
   message_reset(w, m, MsgKind::kForward);
   m.receiving = true;
@@ -37,7 +37,7 @@ void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal* hop) {
   m.buffer = &buffer;
   m.from = slot.from;
   buffer.sender = slot.from_nid;
-  m.hop = hop;
+  m.hop = &hop;
   m.want_dst = slot.header.dest_nid;
   m.tx.header = slot.header;
   m.tx.payload = {&buffer.segment, 1, 0, slot.header.payload_length};
@@ -50,7 +50,7 @@ void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal* hop) {
 RxVerdict admit(Worker& w, RxSlot& slot) {
   const unsigned pool_index = pool_of(slot);
   RouterPool& pool = w.pools[pool_index];
-  auto* hop = static_cast<PeerLocal*>(slot.core_wait);
+  PeerLocal& hop = *static_cast<PeerLocal*>(slot.core_wait);
   if (slot.core_state == kWantsCredit) {
     slot.core_state = kWaitsCredit;
     if (!slot.from->rtr.take(slot)) return held(w, slot);
@@ -58,7 +58,7 @@ RxVerdict admit(Worker& w, RxSlot& slot) {
   }
   if (hop_is_full(w, hop, pool_index)) {
     slot.core_state = kWaitsHop;
-    hop->waiting[pool_index].push_back(slot);
+    hop.waiting[pool_index].push_back(slot);
     return held(w, slot);
   }
   RouterBuffer* buffer = pool.free.pop_front();
@@ -71,7 +71,7 @@ RxVerdict admit(Worker& w, RxSlot& slot) {
   ++buffer->block->out;
   ++pool.out;
   pool.note();
-  if (hop != nullptr) ++hop->buffers_held[pool_index];
+  ++hop.buffers_held[pool_index];
   slot.core_state = kAdmitted;
   if (static_cast<Linked<HeldTag>&>(slot).linked()) w.held_router.remove(slot);
   fill(w, slot, *buffer, hop);
@@ -101,7 +101,7 @@ void serve_waiting(Worker& w, RouterPool& pool) {
 
 /// A next hop has returned a buffer: receives that wait for its share get buffers.
 void serve_hop(Worker& w, PeerLocal& hop, unsigned pool) {
-  while (!hop.waiting[pool].empty() && !hop_is_full(w, &hop, pool)) {
+  while (!hop.waiting[pool].empty() && !hop_is_full(w, hop, pool)) {
     RxSlot& slot = *hop.waiting[pool].pop_front();
     slot.core_state = kHasCredit;
     const RxVerdict verdict = admit(w, slot);
@@ -114,11 +114,10 @@ void serve_hop(Worker& w, PeerLocal& hop, unsigned pool) {
 void charge(Worker& w, Message& m, PeerLocal& hop) {
   if (m.hop == &hop) return;
   const unsigned pool = m.buffer->block->pool;
-  PeerLocal* before = std::exchange(m.hop, &hop);
+  PeerLocal& before = *std::exchange(m.hop, &hop);
   ++hop.buffers_held[pool];
-  if (before == nullptr) return;
-  --before->buffers_held[pool];
-  serve_hop(w, *before, pool);
+  --before.buffers_held[pool];
+  serve_hop(w, before, pool);
 }
 
 /// Takes a held receive out of whatever it waits for and drops it; a credit it holds is passed on.
@@ -207,7 +206,7 @@ RxVerdict forward_header(Worker& w, RxSlot& slot) {
       return drop_receive(
           w, slot, w.view->routes->find(slot.header.dest_nid.net()) != nullptr ? Drop::kNextHopDown : Drop::kNoRoute);
     case PathKind::kLoopback: return RxVerdict::kProtocolError;
-    case PathKind::kPark: break;  // control will know the next hop when the payload is here
+    case PathKind::kPark: hop = &w.hop_unknown; break;  // control will know it when the payload is here
     case PathKind::kPath:
       if (came_from(w, choice, slot.from_nid) || (choice.routed && circles(w, slot.header, slot.from_nid)))
         return drop_receive(w, slot, Drop::kRouteLoop);
@@ -235,7 +234,7 @@ void forward_received(Worker& w, RxSlot& slot, Message& m, Completion how) {
 PathChoice forward_path(Worker& w, Message& m) {
   const PathRequest request = forward_request(m.tx.header, m.want_dst);
   PathChoice choice;
-  if (m.hop != nullptr && m.retries == 0) choice = path_over(*w.view, request, path_context(w), m.hop->nid);
+  if (m.hop != &w.hop_unknown && m.retries == 0) choice = path_over(*w.view, request, path_context(w), m.hop->nid);
   if (choice.kind != PathKind::kPath) choice = choose_path(*w.view, request, path_context(w));
   if (choice.kind == PathKind::kLoopback) return refused(-EHOSTUNREACH);
   if (choice.kind != PathKind::kPath) return choice;
@@ -254,7 +253,7 @@ void forward_end(Worker& w, Message& m) {
   RouterBlock& block = *buffer.block;
   const unsigned pool_index = block.pool;
   RouterPool& pool = w.pools[pool_index];
-  PeerLocal* hop = m.hop;
+  PeerLocal& hop = *m.hop;
   PeerSlice& from = *m.from;
   m.phase = MsgPhase::kFree;
   --block.out;
@@ -266,10 +265,10 @@ void forward_end(Worker& w, Message& m) {
     block.retired.msg.object = &block;
     post_control(w, WorkerKind::kRouterRetired, block.retired);
   }
-  if (hop != nullptr) --hop->buffers_held[pool_index];
+  --hop.buffers_held[pool_index];
   pool.note();
   serve_waiting(w, pool);
-  if (hop != nullptr) serve_hop(w, *hop, pool_index);
+  serve_hop(w, hop, pool_index);
   release_credit(w, from);
 }
 

@@ -78,6 +78,7 @@ class Worker final : public LndCore {
   Parked parked;
   std::array<Portal, kPortalCount> portals;
   std::array<RouterPool, kRouterPools> pools;
+  PeerLocal hop_unknown;                 ///< stands for next hops that control looks up: they have one share of a pool
   LoopWatch loop_watch;                  ///< of what goes on to another router
   List<RxSlot, RxTag> wait_message;      ///< receives held because `incoming` was empty
   List<RxSlot, PostTag> ready_slots;     ///< held receives whose verdict is set: resumed by drain_local()
@@ -94,7 +95,7 @@ class Worker final : public LndCore {
   uint32_t submitters_closing = 0;  ///< of `submitters`
   uint32_t submitters_first = 0;    ///< whose calls come first in this turn
   uint32_t inbox_first = 0;         ///< the worker whose rings come first in this turn
-  uint32_t sequence = 0;  ///< rotation of this worker's choices
+  uint32_t sequence = 0;            ///< rotation of this worker's choices
   uint32_t route_sequence = 0;
   std::vector<uint32_t> route_sequences;  ///< by RouteView::id
   Duration router_hold_timeout{};         ///< of the view, kept for when none may be looked at

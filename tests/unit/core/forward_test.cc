@@ -334,6 +334,34 @@ TEST(ForwardShares, slow_next_hops_leave_buffers_to_the_others) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// Goal: NIDs that control has to look up, which takes long when nobody is there, share like one next hop.
+TEST(ForwardShares, next_hops_that_nobody_knows_leave_buffers_to_the_others) {
+  Bench bench({.rtr_credits = 64, .routing = RoutingState::kEnabled});
+  bench.add_peer(tcp(2));
+  bench.add_peer(tcp1(2));
+  bench.publish();
+  bench.add_router_buffers(WorkerId{0}, {8, 8, 4});
+  bench.settle();
+  for (uint32_t i = 0; i < 8; ++i) bench.inject(put_header(tcp1(50 + i), tcp(2), 9, i, 0), tcp(2));
+  bench.settle();
+  EXPECT_EQ(bench.worker().pools[0].free.size(), 4u);
+  bench.inject(put_header(tcp1(2), tcp(2), 9, 1, 0), tcp(2));
+  bench.settle();
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+  for (uint32_t i = 0; i < 8; ++i) {
+    ControlItem item;
+    item.kind = ControlKind::kResolved;
+    item.error = -EHOSTUNREACH;
+    item.lnd.nid = tcp1(50 + i);
+    bench.tell(WorkerId{0}, item);
+    bench.settle();
+  }
+  EXPECT_EQ(bench.worker().counters[Drop::kNoRoute].get(), 8u);
+  EXPECT_EQ(bench.worker().hop_unknown.buffers_held[0], 0u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 // The buffer that was used last is in the cache still.
 TEST_F(ForwardTest, the_buffer_that_came_back_last_is_used_first) {
   std::set<const std::byte*> used;
