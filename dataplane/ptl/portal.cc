@@ -69,7 +69,7 @@ MatchFound portal_match(Portal& portal, const MatchAsk& ask) {
   MatchFound found;
   found.md = md;
   found.offset = std::min((md->options & kMdManageRemote) != 0 ? ask.roffset : md->local_offset, md->length);
-  const uint32_t room = md->length - found.offset;
+  const uint32_t room = std::min(md->length - found.offset, kMaxPayload);  // a GET may ask for any length
   if (ask.rlength > room && (md->options & kMdTruncate) == 0) {
     found.too_long = true;
     return found;
