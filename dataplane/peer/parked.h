@@ -22,10 +22,13 @@ class Parked {
 
   enum class Result : uint8_t { kAsk, kWaiting, kRefused };
   /// Parks. kAsk: the first for this NID, so control must be asked. kRefused: a bound is reached, the message is not
-  /// parked.
+  /// parked. Messages that others caused, responses and forwarded ones, begin at most half of the places: the rest is
+  /// for operations of this node.
   [[nodiscard]] Result park(const Nid& nid, Message& message) {
     ParkedPeer* peer = find(nid);
     if (peer == nullptr) {
+      const bool ours = message.kind == MsgKind::kPut || message.kind == MsgKind::kGet;
+      if (!ours && count_ >= slab_.capacity() / 2) return Result::kRefused;
       peer = slab_.take();
       if (peer == nullptr) return Result::kRefused;
       peer->nid = nid;
