@@ -35,6 +35,8 @@ class CorePort final : public LndCore {
   [[nodiscard]] RxVerdict rx_header(RxSlot& slot, Instant now) override { return worker_.rx_header(slot, now); }
   void rx_done(RxSlot& slot, Completion how, Instant now) override { worker_.rx_done(slot, how, now); }
   void tx_done(Tx& tx, Completion how, Instant now) override { worker_.tx_done(tx, how, now); }
+  void tx_waits(Tx& tx, Instant now) override { worker_.tx_waits(tx, now); }
+  void tx_connected(Tx& tx, Instant now) override { worker_.tx_connected(tx, now); }
   void to_control(Owed& owed) override {
     owed.msg.lnd = lnd_;
     worker_.to_control(owed);

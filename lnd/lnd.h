@@ -66,8 +66,9 @@ struct Completion {
 };
 
 struct TxTag {};
+struct NiCreditTag {};
 /// One message on its way out over one hop. Filled by the core, constant for the LND but for `lnd` and the link.
-struct Tx : Linked<TxTag>, Posted, Timer {
+struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Posted, Timer {
   wire::Header header;
   Payload payload;  ///< header.payload_length bytes
   NiId ni{};        ///< local NI to send from
@@ -80,6 +81,7 @@ struct Tx : Linked<TxTag>, Posted, Timer {
   uint64_t lnd[4] = {};         ///< the LND's own while it owns the Tx
   // The serving worker's own.
   Instant started = kNever;  ///< when it came to the serving worker
+  Instant ni_credit_at = kNever;  ///< when it got its NI credit
   Completion result;         ///< how it ended
   uint8_t stage = 0;         ///< egress.h: where it waits and which credits it holds
   void* message = nullptr;   ///< the Message that it is a part of; touched by home only
@@ -167,6 +169,10 @@ class LndCore {
   /// The payload is in place, or the connection broke (error set). For messages without payload: right after rx_header.
   virtual void rx_done(RxSlot& slot, Completion how, Instant now) = 0;
   virtual void tx_done(Tx& tx, Completion how, Instant now) = 0;
+  /// The Tx waits in the driver for a connection: it holds no NI credit from here on. May be said more than once.
+  virtual void tx_waits(Tx& tx, Instant now) { (void)tx, (void)now; }
+  /// A Tx that waited has a connection.
+  virtual void tx_connected(Tx& tx, Instant now) { (void)tx, (void)now; }
   /// To the control half: owed.msg. Never lost: when the ring is full, `owed` waits in the worker. One that waits
   /// already keeps its place. Control may act on the message at once: an object that control frees upon it is not used
   /// after this call.

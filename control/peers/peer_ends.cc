@@ -19,6 +19,7 @@ PeerBlocks::PeerBlocks(PeerNiId id, const Nid& nid, int32_t tx_credits, int32_t 
     by_worker[i] = &locals[i];
     locals[i].nid = nid;
   }
+  slice.locals = by_worker.data();
 }
 
 void PeerEnds::at(PeerNiId id, End& end, Instant when) {

@@ -56,6 +56,8 @@ constexpr std::array<CounterText, size_t(Drop::kCount)> kDrops{{
     {"receive_failed", "messages", "connection broke while its payload came"},
     {"asymmetric_route", "messages", "came through a gateway that is no route back (drop_asym_route)"},
     {"node_stopping", "messages", "came while the node was stopping"},
+    {"no_message", "messages", "its sender held its share of the messages for too long: it takes no answers"},
+    {"no_connection", "messages", "ACK or REPLY to a node to which no connection could be made in time"},
 }};
 
 constexpr std::array<CounterText, size_t(TurnStat::kCount)> kTurn{{
@@ -68,7 +70,7 @@ constexpr std::array<CounterText, size_t(TurnStat::kCount)> kTurn{{
     {"ring_full", "items", "items that found a ring full and waited"},
     {"parked", "messages", "messages parked for a peer that control had to look up"},
     {"parked_refused", "messages", "messages refused because too many were parked"},
-    {"held_no_message", "messages", "receives held back because the message pool was empty"},
+    {"held_no_message", "messages", "receives held back because their sender held its share of the message pool"},
     {"held_router", "messages", "receives held back for a router credit or buffer"},
     {"views_seen", "views", "view epochs taken over"},
 }};

@@ -79,6 +79,8 @@ enum class Drop : uint8_t {
   kReceiveFailed,
   kAsymmetricRoute,
   kNodeStopping,
+  kNoMessage,
+  kNoConnection,
   kCount
 };
 

@@ -1,5 +1,6 @@
 // The serving worker's side of a send: peer credit, NI credit, LND, and back. A Tx is on lease here from
 // egress_continue()'s first call to the kLeaseReturn that ends it. Source: docs/wire/lnet.md §7.
+#include <algorithm>
 #include <array>
 #include <span>
 
@@ -9,7 +10,15 @@ namespace ulnet {
 namespace {
 
 // Where a Tx is (Tx::stage).
-enum Stage : uint8_t { kNew, kWaitPeer, kHavePeer, kWaitNi, kHaveBoth, kInLnd };
+enum Stage : uint8_t {
+  kNew,
+  kWaitPeer,
+  kHavePeer,
+  kWaitNi,
+  kHaveBoth,
+  kInLnd,
+  kNoConnection  ///< taken back from the LND, which had no connection for it in time
+};
 
 constexpr uint32_t kHeaderBytes = uint32_t(wire::kHeaderNid4Bytes);
 
@@ -64,10 +73,27 @@ void hand_on(Worker& w, Tx* next, Stage stage) {
   post(w, w.id, PostKind::kLease, *next);
 }
 
+void ni_credit_got(Worker& w, Tx& tx) {
+  tx.ni_credit_at = w.now;
+  tx.ni_slice->holders.push_back(tx);
+}
+
+/// Returns the NI credit of `tx`, if it holds one. The next in line has it then.
+void ni_credit_return(Worker& w, Tx& tx) {
+  if (!static_cast<Linked<NiCreditTag>&>(tx).linked()) return;
+  NiSlice& slice = *tx.ni_slice;
+  slice.holders.remove(tx);
+  Tx* next = slice.credits.give_back();
+  if (next == nullptr) return;
+  ni_credit_got(w, *next);
+  hand_on(w, next, kHaveBoth);
+}
+
 void end(Worker& w, Tx& tx, Completion how) {
   w.tx_deadlines.disarm(tx);
   if (tx.peer != nullptr) {
-    if (tx.stage == kHaveBoth || tx.stage == kInLnd) hand_on(w, tx.ni_slice->credits.give_back(), kHaveBoth);
+    ni_credit_return(w, tx);
+    if (how.error == 0) tx.peer->unconnected_since = kNever;
     if (tx.stage >= kHavePeer) {
       tx.peer->tx_queued_bytes.add(-int64_t(tx.header.payload_length + kHeaderBytes));
       hand_on(w, tx.peer->credits.give_back(), kHavePeer);
@@ -91,12 +117,41 @@ bool recalled(const Tx& tx) {
 }
 
 constexpr Completion kRecalled{-ECANCELED, LndStatus::kOk};
+constexpr Completion kExpired{-ETIMEDOUT, LndStatus::kNetworkTimeout};
+
+/// An ACK or REPLY of this node: nobody here waits for its end.
+bool is_response(const Tx& tx) {
+  return !tx.routed && (tx.header.type == wire::MsgType::kAck || tx.header.type == wire::MsgType::kReply);
+}
+
+/// Nothing has got through to the peer for so long that a response to it is not worth its place.
+bool out_of_reach(const Worker& w, const Tx& tx) {
+  return is_response(tx) && tx.peer->unconnected_since != kNever &&
+         w.now - tx.peer->unconnected_since >= kNoConnectionMax;
+}
+
+void drop_response(Worker& w, Tx& tx) {
+  w.counters[Drop::kNoConnection].add();
+  w.counters[Stat::kDropCount].add();
+  w.counters[Stat::kDropLength].add(tx.header.payload_length);
+  end(w, tx, {-EHOSTUNREACH, LndStatus::kNetworkTimeout});
+}
+
+/// True when `tx` has no use any more; then it is ended.
+bool ended_early(Worker& w, Tx& tx) {
+  const bool late = !tx.routed && tx.deadline <= w.now;
+  if (!recalled(tx) && !late && !tx.ni_slice->closing) return false;
+  if (recalled(tx))
+    end(w, tx, kRecalled);
+  else
+    end(w, tx, late ? kExpired : Completion{-ENETDOWN, LndStatus::kLocalDropped});
+  return true;
+}
 
 void have_both(Worker& w, Tx& tx) {
   tx.stage = kHaveBoth;
-  if (recalled(tx)) return end(w, tx, kRecalled);
-  if (!tx.routed && tx.deadline <= w.now) return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
-  if (tx.ni_slice->closing) return end(w, tx, {-ENETDOWN, LndStatus::kLocalDropped});
+  if (ended_early(w, tx)) return;
+  ULNET_CHECK(tx.payload.length <= kMaxPayload);
   tx.stage = kInLnd;
   w.lnds[tx.ni_slice->lnd]->submit(tx, w.now);
 }
@@ -104,10 +159,15 @@ void have_both(Worker& w, Tx& tx) {
 void have_peer(Worker& w, Tx& tx) {
   tx.stage = kHavePeer;
   tx.peer->tx_queued_bytes.add(int64_t(tx.header.payload_length + kHeaderBytes));
-  if (recalled(tx)) return end(w, tx, kRecalled);
-  if (tx.ni_slice->closing) return end(w, tx, {-ENETDOWN, LndStatus::kLocalDropped});
+  if (ended_early(w, tx)) return;
+  if (out_of_reach(w, tx)) return drop_response(w, tx);
+  NiSlice& slice = *tx.ni_slice;
   tx.stage = kWaitNi;
-  if (tx.ni_slice->credits.take(tx)) have_both(w, tx);
+  if (slice.credits.take(tx)) {
+    ni_credit_got(w, tx);
+    return have_both(w, tx);
+  }
+  if (!static_cast<Linked<NiWaitTag>&>(slice).linked()) w.nis_waiting.push_back(slice);
 }
 
 void start(Worker& w, Tx& tx) {
@@ -118,6 +178,7 @@ void start(Worker& w, Tx& tx) {
     return;
   }
   tx.started = w.now;
+  if (tx.peer->tx_count == 0) tx.peer->unconnected_since = kNever;  // the first one makes a new attempt
   ++tx.peer->tx_count;
   tx.ni_slice->tx_count.add(1);
   w.tx_deadlines.arm(tx, tx.deadline);
@@ -135,18 +196,23 @@ void egress_continue(Worker& w, Tx& tx) {
     case kHaveBoth: return have_both(w, tx);
     case kWaitPeer:
     case kWaitNi:
-    case kInLnd: ULNET_CHECK(!"a Tx that waits was told to go on");
+    case kInLnd:
+    case kNoConnection: ULNET_CHECK(!"a Tx that waits was told to go on");
   }
 }
 
 void egress_expired(Worker& w, Tx& tx) {
   switch (Stage(tx.stage)) {
-    case kWaitPeer: tx.peer->credits.leave(tx); return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
-    case kWaitNi: tx.ni_slice->credits.leave(tx); return end(w, tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
-    case kInLnd: return lnd_of(w, tx).cancel(tx, true, w.now);
+    case kWaitPeer: tx.peer->credits.leave(tx); return end(w, tx, kExpired);
+    case kWaitNi: tx.ni_slice->credits.leave(tx); return end(w, tx, kExpired);
+    case kInLnd:
+      if (tx.deadline <= w.now) return lnd_of(w, tx).cancel(tx, true, w.now);
+      tx.stage = kNoConnection;  // armed by egress_waits()
+      return lnd_of(w, tx).cancel(tx, false, w.now);
     case kNew:
     case kHavePeer:
-    case kHaveBoth: return;  // on its way in `local`: have_both() looks at the deadline
+    case kHaveBoth:
+    case kNoConnection: return;  // on its way in `local`, where ended_early() looks at the deadline, or ended already
   }
 }
 
@@ -184,13 +250,49 @@ void run_recalls(Worker& w) {
         break;
       case kNew:
       case kHavePeer:
-      case kHaveBoth: break;
+      case kHaveBoth:
+      case kNoConnection: break;
     }
   }
 }
 
 void egress_done(Worker& w, Tx& tx, Completion how) {
+  if (tx.stage == kNoConnection && how.error != 0) return drop_response(w, tx);
   end(w, tx, how);
+}
+
+void egress_waits(Worker& w, Tx& tx) {
+  if (tx.stage != kInLnd || tx.peer == nullptr) return;
+  ni_credit_return(w, tx);
+  if (tx.peer->unconnected_since == kNever) tx.peer->unconnected_since = w.now;
+  if (is_response(tx))
+    w.tx_deadlines.arm(tx, std::min(tx.deadline, tx.peer->unconnected_since + kNoConnectionMax));
+}
+
+void egress_connected(Worker& w, Tx& tx) {
+  if (tx.stage != kInLnd || tx.peer == nullptr) return;
+  tx.peer->unconnected_since = kNever;
+  if (is_response(tx)) w.tx_deadlines.arm(tx, tx.deadline);
+}
+
+void ni_credits_reclaim(Worker& w) {
+  for (uint32_t left = w.nis_waiting.size(); left > 0; --left) {
+    NiSlice& slice = *w.nis_waiting.pop_front();
+    for (uint32_t waiting = slice.credits.waiting(); waiting > 0; --waiting) {
+      Tx* oldest = slice.holders.front();
+      if (oldest == nullptr || w.now - oldest->ni_credit_at < kNiCreditHeldMax) break;
+      ni_credit_return(w, *oldest);
+    }
+    if (slice.credits.waiting() > 0) w.nis_waiting.push_back(slice);
+  }
+}
+
+Instant ni_credits_due(Worker& w) {
+  Instant due = kForever;
+  for (NiSlice* slice = w.nis_waiting.front(); slice != nullptr; slice = w.nis_waiting.after(*slice))
+    if (Tx* oldest = slice->holders.front(); oldest != nullptr)
+      due = std::min(due, oldest->ni_credit_at + kNiCreditHeldMax);
+  return due;
 }
 
 void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total) {
@@ -210,6 +312,7 @@ void ni_close(Worker& w, NiSlice& slice) {
 void ni_check_drained(Worker& w, NiSlice& slice) {
   if (!slice.closing || slice.drained_told || slice.tx_count.get() != 0 || slice.rx_count.get() != 0) return;
   slice.drained_told = true;
+  if (static_cast<Linked<NiWaitTag>&>(slice).linked()) w.nis_waiting.remove(slice);
   slice.drained.msg.object = &slice;
   post_control(w, WorkerKind::kNiDrained, slice.drained);
 }

@@ -127,7 +127,10 @@ void finish_message(Worker& w, Message& m) {
   else if (is_incoming(m))
     --m.submitter->events_owed;
   if (m.kind == MsgKind::kInPut && m.want_ack && m.event.status == 0) return send_ack(w, m);
-  if (posted) release_message(w, m);
+  if (posted)
+    release_message(w, m);
+  else if (is_incoming(m))
+    incoming_leave_share(w, m);
 }
 
 unsigned flush_events(Worker& w) {
@@ -153,7 +156,10 @@ bool queue_stuck(const Worker& w, const EventQueue& eq) {
 void ack_ended(Worker& w, Message& m) {
   m.ack_sending = false;
   m.phase = MsgPhase::kFinishing;
-  if (!static_cast<Linked<EventTag>&>(m).linked()) release_message(w, m);
+  if (!static_cast<Linked<EventTag>&>(m).linked())
+    release_message(w, m);
+  else
+    incoming_leave_share(w, m);
 }
 
 void release_message(Worker& w, Message& m) {
@@ -171,7 +177,7 @@ void release_message(Worker& w, Message& m) {
   if (ours)
     w.operations.give(m);
   else
-    w.incoming.give(m);
+    incoming_give(w, m);
   if (submitter == nullptr) return;
   --submitter->messages;
   if (ours) --submitter->operations;

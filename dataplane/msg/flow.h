@@ -38,6 +38,13 @@ void recall_lease(Worker& w, Message& m);
 void run_recalls(Worker& w);
 /// The LND has let go of it.
 void egress_done(Worker& w, Tx& tx, Completion how);
+/// The LND waits for a connection to send it over.
+void egress_waits(Worker& w, Tx& tx);
+/// The LND has a connection for a Tx that waited.
+void egress_connected(Worker& w, Tx& tx);
+/// Hands NI credits on that messages have held for kNiCreditHeldMax, where others wait for them.
+void ni_credits_reclaim(Worker& w);
+[[nodiscard]] Instant ni_credits_due(Worker& w);
 /// A peer NI served here has so many credits from now on: those who wait for one may get it.
 void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total);
 /// Nothing more over this NI; tells control when the last message is gone.
@@ -51,7 +58,7 @@ RxVerdict receive_header(Worker& w, RxSlot& slot);
 void receive_done(Worker& w, RxSlot& slot, Completion how);
 /// At home: decides about a header that came in on any worker.
 RxVerdict home_decide(Worker& w, RxSlot& slot);
-/// At home: goes on with the first of those who wait for a message, when there is one; false when not.
+/// At home: goes on with one receive that waited for a message and may have one now; false when there is none.
 bool retry_waiting(Worker& w);
 /// At home: a slot that was held or taken has its verdict; it goes back to its connection's worker.
 void slot_answer(Worker& w, RxSlot& slot, RxVerdict verdict);
@@ -74,6 +81,26 @@ void retry_held(Worker& w, EventQueue& eq);
 void divert_receive(Worker& w, Message& m);
 /// Runs diverts that homes asked for.
 void run_diverts(Worker& w);
+
+// --- incoming.cc ---
+/// May a PUT or GET have a message of `incoming` now?
+enum class IncomingGrant : uint8_t {
+  kGo,    ///< the slot may take one with incoming_take()
+  kWait,  ///< the slot is linked here until incoming_next() returns it, or until it is dropped
+  kDrop   ///< its sender holds its share and has not moved for kIncomingHoldMax
+};
+[[nodiscard]] IncomingGrant incoming_admit(Worker& w, RxSlot& slot);
+/// Puts a slot before all others of its peer NI that wait for a message.
+void incoming_wait_first(Worker& w, RxSlot& slot);
+/// A slot that waited and may have a message now, peer NIs in turn; null when there is none.
+[[nodiscard]] RxSlot* incoming_next(Worker& w);
+/// Requires: incoming_admit() or incoming_next() has just allowed it.
+[[nodiscard]] Message& incoming_take(Worker& w, const RxSlot& slot);
+void incoming_give(Worker& w, Message& m);
+/// The message depends on its peer NI no more: it counts there no more. No effect for one that did not count.
+void incoming_leave_share(Worker& w, Message& m);
+/// Drops the receives of peer NIs that have not moved for kIncomingHoldMax; returns how many.
+unsigned incoming_expire(Worker& w);
 
 // --- finish.cc ---
 /// Looks whether an operation of this node is over, and ends it.

@@ -19,6 +19,7 @@
 namespace ulnet {
 
 class Submitter;
+struct IncomingShare;
 struct RouterBuffer;
 struct PeerLocal;
 
@@ -61,6 +62,7 @@ struct Message : Linked<MsgTag>, Linked<MdOpsTag>, Timer, EventSource, Posted {
   Submitter* submitter = nullptr;
   uint32_t md_offset = 0;  ///< window in the MD
   Event event;             ///< filled as it becomes known; posted at the end
+  IncomingShare* share = nullptr;  ///< kInPut, kInGet: it counts there while it depends on its peer
   // Path, as asked for: remembered for resends (docs/wire/lnet.md §6).
   Nid want_src;  ///< ANY = choose
   Nid want_dst;

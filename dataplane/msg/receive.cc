@@ -173,7 +173,7 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
     return RxVerdict::kHold;
   }
   if (found.too_long) return drop_receive(w, slot, Drop::kTooLong);
-  Message& m = *w.incoming.take();
+  Message& m = incoming_take(w, slot);
   start_incoming(w, m, slot, found);
   Md& md = *found.md;
   slot.core_message = nullptr;
@@ -305,15 +305,11 @@ RxVerdict decide(Worker& w, RxSlot& slot) {
   return for_this_node(w, slot);
 }
 
-bool out_of_messages(const Worker& w) {
-  return w.incoming.out() == w.incoming.capacity();
-}
-
-/// Matched before all that wait for a message: they came before them.
+/// The slots are matched before all others of their peer NIs that wait for a message: they came before them.
 void retry_all(Worker& w, List<RxSlot, RxTag>& slots) {
   while (RxSlot* slot = slots.back()) {
     slots.remove(*slot);
-    w.wait_message.push_front(*slot);
+    incoming_wait_first(w, *slot);
   }
   while (retry_waiting(w)) {
   }
@@ -342,7 +338,10 @@ RxVerdict receive_header(Worker& w, RxSlot& slot) {
   slot.core_wait = nullptr;
   slot.core_state = 0;
   slot.into = {};
-  if (slot.from != nullptr) slot.from->last_alive_ns.set(w.now.time_since_epoch().count());
+  if (slot.from != nullptr) {
+    slot.from->last_alive_ns.set(w.now.time_since_epoch().count());
+    slot.from->unconnected_since = kNever;
+  }
   begin(slot);
   const RxVerdict verdict = decide(w, slot);
   if (verdict == RxVerdict::kProtocolError)
@@ -356,10 +355,12 @@ RxVerdict home_decide(Worker& w, RxSlot& slot) {
   switch (slot.header.type) {
     case MsgType::kPut:
     case MsgType::kGet:
-      if (!out_of_messages(w) && w.wait_message.empty()) return match_incoming(w, slot);
-      w.counters[TurnStat::kHeldNoMessage].add();
-      w.wait_message.push_back(slot);
-      return RxVerdict::kHold;
+      switch (incoming_admit(w, slot)) {
+        case IncomingGrant::kGo: return match_incoming(w, slot);
+        case IncomingGrant::kWait: return RxVerdict::kHold;
+        case IncomingGrant::kDrop: return drop_receive(w, slot, Drop::kNoMessage);
+      }
+      return RxVerdict::kProtocolError;
     case MsgType::kAck:
     case MsgType::kReply: return take_response(w, slot);
     case MsgType::kHello: return RxVerdict::kProtocolError;
@@ -368,10 +369,10 @@ RxVerdict home_decide(Worker& w, RxSlot& slot) {
 }
 
 bool retry_waiting(Worker& w) {
-  if (w.wait_message.empty() || out_of_messages(w)) return false;
-  RxSlot& slot = *w.wait_message.pop_front();
-  const RxVerdict verdict = match_incoming(w, slot);
-  if (verdict != RxVerdict::kHold) slot_answer(w, slot, verdict);
+  RxSlot* slot = incoming_next(w);
+  if (slot == nullptr) return false;
+  const RxVerdict verdict = match_incoming(w, *slot);
+  if (verdict != RxVerdict::kHold) slot_answer(w, *slot, verdict);
   return true;
 }
 

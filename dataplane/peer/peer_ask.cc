@@ -9,8 +9,8 @@ namespace {
 
 bool local_idle(Worker& w, const PeerLocal& local) {
   const auto none = [](uint32_t held) { return held == 0; };
-  return local.leases == 0 && std::all_of(local.buffers_held.begin(), local.buffers_held.end(), none) &&
-         !forward_waits_for(w, local);
+  const bool holds_none = std::all_of(local.buffers_held.begin(), local.buffers_held.end(), none);
+  return local.leases == 0 && local.incoming.idle() && holds_none && !forward_waits_for(w, local);
 }
 
 /// A forwarded message holds a router credit of its sender until it has left, long after its receive has ended.

@@ -9,6 +9,7 @@
 #include "dataplane/base/ring.h"
 #include "dataplane/base/time.h"
 #include "dataplane/peer/credits.h"
+#include "dataplane/peer/incoming_share.h"
 #include "lnd/lnd.h"
 
 namespace ulnet {
@@ -18,12 +19,14 @@ using RtrCredits = Credits<RxSlot, RxTag>;
 
 inline constexpr unsigned kRouterPools = 3;  ///< tiny, small, large (docs/wire/lnet.md §8.3)
 
+struct NiWaitTag {};
 /// One worker's part of a local NI.
-struct alignas(kCacheLine) NiSlice {
+struct alignas(kCacheLine) NiSlice : Linked<NiWaitTag> {
   NiSlice(NiId ni, int32_t credit_share, uint8_t lnd_number) : id(ni), lnd(lnd_number), credits(credit_share) {}
   const NiId id;
   const uint8_t lnd;          ///< number of the LND that it belongs to
   TxCredits credits;          ///< this worker's share of the NI's tx credits
+  List<Tx, NiCreditTag> holders;  ///< those that hold one, oldest first
   uint32_t sequence = 0;      ///< when this worker last chose the NI (docs/wire/lnet.md §6.2)
   Gauge tx_count;             ///< Txs on this worker that name the NI
   Gauge rx_count;             ///< slots between rx_header and rx_done, held ones among them
@@ -33,16 +36,21 @@ struct alignas(kCacheLine) NiSlice {
   InterfaceCounters counters;
 };
 
+struct PeerLocal;
+
 /// What the serving worker owns of a peer NI.
 struct alignas(kCacheLine) PeerSlice {
   PeerSlice(PeerNiId ni, int32_t tx_credits, int32_t rtr_credits) : id(ni), credits(tx_credits), rtr(rtr_credits) {}
   const PeerNiId id;
+  PeerLocal* const* locals = nullptr;  ///< by worker; constant once the slice is used
   TxCredits credits;
   RtrCredits rtr;         ///< receives of this peer that may hold a router buffer at once
   Gauge tx_queued_bytes;  ///< payload and header of messages that hold a peer credit
   Gauge last_alive_ns;    ///< last message from it, ns; 0 = never
   uint32_t tx_count = 0;  ///< Txs that name it
   uint32_t rx_count = 0;
+  /// Since when a message for it has waited for a connection, with nothing sent or received since; kNever: none has.
+  Instant unconnected_since = kNever;
   InterfaceCounters counters;
 };
 
@@ -56,6 +64,7 @@ struct alignas(kCacheLine) PeerLocal {
   std::array<uint32_t, kRouterPools> buffers_held{};      ///< router buffers of this worker whose next hop it is
   std::array<List<RxSlot, RxTag>, kRouterPools> waiting;  ///< receives held because it has its share of a pool
   Owed answer;                                            ///< kPeerAnswer: to the newest kPeerAsk
+  IncomingShare incoming;                                 ///< of the PUTs and GETs that came from it
 };
 
 }  // namespace ulnet

@@ -189,6 +189,8 @@ unsigned run_timers(Worker& w) {
   unsigned fired = w.deadlines.advance(w.now, kTimerBudget, [&](Message& m) { operation_expired(w, m); });
   fired += w.tx_deadlines.advance(w.now, kTimerBudget, [&](Tx& tx) { egress_expired(w, tx); });
   fired += router_hold_expire(w);
+  fired += incoming_expire(w);
+  ni_credits_reclaim(w);
   for (auto& lnd : w.lnds)
     if (lnd != nullptr) fired += lnd->timers(w.now);
   run_diverts(w);
@@ -238,6 +240,7 @@ unsigned Worker::turn(Instant now_) {
 
 bool Worker::pending() {
   if (has_waiters(*this) || !mesh.to_worker[id.value]->empty()) return true;
+  if (shares_to_look > 0) return true;
   if (!local.empty()) return true;  // flush() of an LND, the last of a turn, may complete sends
   if ((mesh.divert_wanted.load(std::memory_order_seq_cst) >> id.value) & 1) return true;
   if ((mesh.recall_wanted.load(std::memory_order_seq_cst) >> id.value) & 1) return true;
@@ -256,6 +259,8 @@ Instant Worker::next_deadline() {
   if (RxSlot* slot = held_router.front(); slot != nullptr && router_hold_timeout != Duration{})
     next = std::min(next, slot->held_since + router_hold_timeout);
   if (!eqs_waiting.empty()) next = std::min(next, now + kEqLookAgain);  // nobody says that an application has polled
+  next = std::min(next, ni_credits_due(*this));
+  if (!shares_waiting.empty()) next = std::min(next, shares_due);
   for (auto& lnd : lnds)
     if (lnd != nullptr) next = std::min(next, lnd->next_deadline());
   return next;

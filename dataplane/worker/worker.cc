@@ -50,6 +50,13 @@ void Worker::tx_done(Tx& tx, Completion how, Instant) {
   egress_done(*this, tx, how);
 }
 
+void Worker::tx_waits(Tx& tx, Instant) {
+  egress_waits(*this, tx);
+}
+void Worker::tx_connected(Tx& tx, Instant) {
+  egress_connected(*this, tx);
+}
+
 void Worker::to_control(Owed& owed) {
   post_control(*this, WorkerKind::kLnd, owed);
 }

@@ -57,6 +57,8 @@ class Worker final : public LndCore {
   [[nodiscard]] RxVerdict rx_header(RxSlot& slot, Instant now) override;
   void rx_done(RxSlot& slot, Completion how, Instant now) override;
   void tx_done(Tx& tx, Completion how, Instant now) override;
+  void tx_waits(Tx& tx, Instant now) override;
+  void tx_connected(Tx& tx, Instant now) override;
   void to_control(Owed& owed) override;
   [[nodiscard]] bool ask_control(const LndMsg& msg) override;
   [[nodiscard]] WorkerId worker_id() const override { return id; }
@@ -73,14 +75,20 @@ class Worker final : public LndCore {
   /// Operations that only the node's own submitter gets: what is parked for discovery must not keep it from happening.
   [[nodiscard]] uint32_t operations_reserve() const { return std::min(kOperationsReserve, operations.capacity() / 2); }
   Slab<Message> incoming;
+  /// Messages of `incoming` that only receives for the reserved portal get.
+  [[nodiscard]] uint32_t incoming_reserve() const { return std::min(kIncomingReserve, incoming.capacity() / 8); }
   Wheel<Message> deadlines;  ///< of operations at home here
   Wheel<Tx> tx_deadlines;    ///< of leases served here
   Parked parked;
+  List<NiSlice, NiWaitTag> nis_waiting;  ///< NIs for whose credits messages wait
   std::array<Portal, kPortalCount> portals;
   std::array<RouterPool, kRouterPools> pools;
   PeerLocal hop_unknown;                 ///< stands for next hops that control looks up: they have one share of a pool
   LoopWatch loop_watch;                  ///< of what goes on to another router
-  List<RxSlot, RxTag> wait_message;      ///< receives held because `incoming` was empty
+  List<IncomingShare, ShareTag> shares_waiting;  ///< peer NIs with receives that wait for a message of `incoming`
+  uint32_t shares_to_look = 0;                   ///< of them, from the front: a message may be free for these
+  Instant shares_due = kForever;                 ///< no share is to be dropped before
+  IncomingShare own_share;                       ///< of what this node sends to itself
   List<RxSlot, PostTag> ready_slots;     ///< held receives whose verdict is set: resumed by drain_local()
   List<RxSlot, HeldTag> held_router;     ///< held for a router credit or buffer, oldest first
   List<RxSlot, ReceivingTag> receiving;  ///< payload on its way into an MD

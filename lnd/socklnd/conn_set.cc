@@ -78,6 +78,7 @@ Conn* set_choose(const SockWorker& worker, ConnSet& set, const TxShape& shape) {
 void set_submit(SockWorker& worker, ConnSet& set, Tx& tx) {
   set.used_ns.set(worker.now.time_since_epoch().count());
   if (Conn* conn = set_choose(worker, set, {false, false, tx.payload.length})) return conn_tx_queue(worker, *conn, tx);
+  worker.core.tx_waits(tx, worker.now);
   TxState state(tx);
   state.place(TxPlace::kWaiting, &set);
   state.expires(waiting_expires(tx, worker.now, set.timeout));
@@ -168,8 +169,11 @@ void set_add_conn(SockWorker& worker, Conn& conn, StreamSource source) {
   set.conns.push_back(conn);
   conn_rx_start(worker, conn);
   set_watch(worker, set);
-  for (uint32_t left = set.waiting.size(); left > 0 && !set.waiting.empty(); --left)
-    set_submit(worker, set, *set.waiting.pop_front());
+  for (uint32_t left = set.waiting.size(); left > 0 && !set.waiting.empty(); --left) {
+    Tx& tx = *set.waiting.pop_front();
+    worker.core.tx_connected(tx, worker.now);
+    set_submit(worker, set, tx);
+  }
 }
 
 void conn_release(SockWorker& worker, Conn& conn) {
@@ -188,6 +192,7 @@ void orphan_add(SockWorker& worker, Tx& tx) {
   for (Tx* other = chain.front(); other != nullptr && !known; other = chain.after(*other), ++worker.orphan_visits)
     known = orphan_of(*other, tx.ni, tx.peer_ni);
   if (!known && !set_request(worker, tx)) return worker.finish(tx, {-ENOBUFS, LndStatus::kLocalError});
+  worker.core.tx_waits(tx, worker.now);
   TxState state(tx);
   state.place(TxPlace::kOrphan, nullptr);
   state.expires(waiting_expires(tx, worker.now, worker.config.sock_timeout));

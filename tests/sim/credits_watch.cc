@@ -18,6 +18,8 @@ std::string not_home(const PeerBlocks& blocks) {
   if (slice.tx_count != 0 || slice.rx_count != 0) text += "a peer NI is still used; ";
   if (slice.tx_queued_bytes.get() != 0) text += "bytes still queued; ";
   for (const PeerLocal* local : blocks.by_worker)
+    if (!local->incoming.idle()) text += "a share of incoming messages is out; ";
+  for (const PeerLocal* local : blocks.by_worker)
     for (unsigned pool = 0; pool < kRouterPools; ++pool)
       if (local->buffers_held[pool] != 0 || !local->waiting[pool].empty()) text += "a hop's share is out; ";
   return text;

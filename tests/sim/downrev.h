@@ -23,6 +23,8 @@ class DownrevCore final : public LndCore {
   }
   void rx_done(RxSlot& slot, Completion how, Instant now) override { core_.rx_done(slot, how, now); }
   void tx_done(Tx& tx, Completion how, Instant now) override { core_.tx_done(tx, how, now); }
+  void tx_waits(Tx& tx, Instant now) override { core_.tx_waits(tx, now); }
+  void tx_connected(Tx& tx, Instant now) override { core_.tx_connected(tx, now); }
   void to_control(Owed& owed) override { core_.to_control(owed); }
   [[nodiscard]] bool ask_control(const LndMsg& msg) override { return core_.ask_control(msg); }
   [[nodiscard]] WorkerId worker_id() const override { return core_.worker_id(); }

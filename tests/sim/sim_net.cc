@@ -311,7 +311,7 @@ std::string SimNode::not_at_rest() const {
     expect(w.operations.out() == 0, "operations out");
     expect(w.incoming.out() == 0, "incoming messages out");
     expect(w.deadlines.armed() == 0 && w.tx_deadlines.armed() == 0, "deadlines armed");
-    expect(w.receiving.empty() && w.held_router.empty() && w.wait_message.empty(), "receives under way");
+    expect(w.receiving.empty() && w.held_router.empty() && w.shares_waiting.empty(), "receives under way");
     for (RouterPool& pool : w.pools) expect(pool.out == 0 && pool.waiting.empty(), "router buffers out");
     expect(!has_waiters(w), "something waits for a ring");
     expect(w.parked.empty(), "messages parked");

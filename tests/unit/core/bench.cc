@@ -46,6 +46,7 @@ PeerSlice& Bench::add_peer(const Nid& nid, WorkerId server) {
     memory.locals.back()->nid = nid;
     memory.pointers.push_back(memory.locals.back().get());
   }
+  memory.slice->locals = memory.pointers.data();
   servers_[nid] = server;
   return *peers_.emplace(nid, std::move(memory)).first->second.slice;
 }
@@ -204,7 +205,8 @@ std::string Bench::not_at_rest() {
     expect(w->incoming.out() == 0, name + "incoming out");
     expect(w->deadlines.armed() == 0, name + "deadlines armed");
     expect(w->tx_deadlines.armed() == 0, name + "tx deadlines armed");
-    expect(w->receiving.empty() && w->held_router.empty() && w->wait_message.empty(), name + "receives");
+    expect(w->receiving.empty() && w->held_router.empty(), name + "receives");
+    expect(w->shares_waiting.empty() && w->own_share.idle(), name + "shares of incoming messages");
     expect(!has_waiters(*w), name + "something waits for a ring");
     expect(w->eqs_waiting.empty(), name + "an event waits for its queue");
     for (RouterPool& pool : w->pools) expect(pool.out == 0 && pool.waiting.empty(), name + "router buffers out");
@@ -216,6 +218,7 @@ std::string Bench::not_at_rest() {
     expect(memory.slice->credits.at_rest() && memory.slice->rtr.at_rest(), "peer credits");
     expect(memory.slice->tx_count == 0 && memory.slice->rx_count == 0 && memory.slice->tx_queued_bytes.get() == 0,
            "peer slice");
+    for (auto& local : memory.locals) expect(local->incoming.idle(), "share of incoming messages");
     for (auto& local : memory.locals)
       for (unsigned pool = 0; pool < kRouterPools; ++pool)
         expect(local->buffers_held[pool] == 0 && local->waiting[pool].empty(), "hop's share");
