@@ -19,7 +19,7 @@ Doc net_doc(const NetConfig& net, const std::vector<uint16_t>& all_cpts) {
     if (ni.interface.empty() || (ni.nid && !ni.nid_found)) item.set("nid", nid_text(*ni.nid));
     if (!ni.interface.empty()) item.set("interfaces", Doc::map()).set("0", ni.interface);
     item.set("tunables", export_tunables(ni.tunables));
-    Doc lnd = export_lnd_tunables(ni.lnd_tunables, false);
+    Doc lnd = export_lnd_tunables(ni.lnd_tunables);
     if (lnd.size() > 0) item.set("lnd tunables", std::move(lnd));
     const std::vector<uint16_t>& cpts = ni.cpts.empty() ? all_cpts : ni.cpts;
     if (!cpts.empty()) item.set("CPT", cpt_list_text(cpts));
@@ -96,7 +96,7 @@ Doc export_tunables(const Tunables& tunables) {
   return doc;
 }
 
-Doc export_lnd_tunables(const std::map<std::string, int64_t>& tunables, bool with_timeout) {
+Doc export_lnd_tunables(const std::map<std::string, int64_t>& tunables) {
   constexpr std::array kOrder = {"peercredits_hiw",
                                  "concurrent_sends",
                                  "map_on_demand",
@@ -110,7 +110,7 @@ Doc export_lnd_tunables(const std::map<std::string, int64_t>& tunables, bool wit
   Doc doc = Doc::map();
   for (std::string_view key : kOrder) {
     auto found = tunables.find(std::string(key));
-    if (found == tunables.end() || (key == "timeout" && !with_timeout)) continue;
+    if (found == tunables.end()) continue;
     doc.set(key, key == "map_on_demand" ? Doc(found->second != 0) : Doc(found->second));
   }
   return doc;

@@ -18,8 +18,9 @@ void export_routing(Doc& doc, const DesiredState& state);
 [[nodiscard]] Doc export_global(const Global& global);
 /// The value of `tunables:` of an NI.
 [[nodiscard]] Doc export_tunables(const Tunables& tunables);
-/// The value of `lnd tunables:`, in lnetctl's order; `with_timeout` is false in a backup.
-[[nodiscard]] Doc export_lnd_tunables(const std::map<std::string, int64_t>& tunables, bool with_timeout);
+/// The value of `lnd tunables:`, in lnetctl's order. lnetctl leaves a timeout out of a backup; here it is kept if it
+/// was set.
+[[nodiscard]] Doc export_lnd_tunables(const std::map<std::string, int64_t>& tunables);
 /// The value of `udsp:`; null without rules.
 [[nodiscard]] Doc export_udsp(const std::vector<UdspRule>& rules);
 /// The value of `ulnet:`: only what differs from the defaults, null when nothing does.

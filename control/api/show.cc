@@ -74,7 +74,7 @@ Doc local_health_doc(const LocalHealth& health) {
 
 void settings_set(Doc& doc, const LocalNiShow& ni) {
   doc.set("tunables", config::export_tunables(ni.tunables));
-  if (!ni.lnd_tunables.empty()) doc.set("lnd tunables", config::export_lnd_tunables(ni.lnd_tunables, true));
+  if (!ni.lnd_tunables.empty()) doc.set("lnd tunables", config::export_lnd_tunables(ni.lnd_tunables));
   if (ni.waits_for.empty()) doc.set("dev cpt", ni.dev_cpt);
   if (!ni.cpts.empty()) doc.set("CPT", config::cpt_list_text(ni.cpts));
 }

@@ -27,7 +27,8 @@ TEST(Check, what_the_machine_has_is_good) {
 
 TEST(Check, what_the_machine_has_not_is_an_error_with_its_place) {
   EXPECT_EQ(check("net:\n  - net type: o2ib\n    interfaces: {0: ib0}\n"), "f:2:5: this node has no driver for o2ib\n");
-  const std::string cpt = check("net:\n  - net type: tcp\n    local NI(s):\n      - interfaces: {0: eth0[900]}\n");
+  const std::string cpt =
+      check("net:\n  - net type: tcp\n    local NI(s):\n      - interfaces:\n          0: eth0[900]\n");
   EXPECT_EQ(cpt.substr(0, cpt.rfind('.') + 1), "f:4:9: invalid CPT value 900: this node has worker groups 0..") << cpt;
   EXPECT_EQ(check("ip2nets:\n  - {net-spec: tcp, ip-range: {0: 10.9.0.*}}\n"),
             "f:2:5: no interfaces match ip2nets rules; addresses of this node: 10.1.0.1 on eth0\n");
