@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <new>
 
 #include "dataplane/base/nid_text.h"
 
@@ -16,18 +17,30 @@ void LndHost::to_worker(WorkerId worker, const LndMsg& msg) {
   c_.outbox->send(worker, item);
 }
 
+namespace {
+
+/// As many peers as connect: memory that ends is an error for the one that comes last.
+template <class Place>
+Result<PeerPlace> placed(const Place& place) {
+  try {
+    const Result<PeerNi*> peer = place();
+    if (!peer) return tl::unexpected(peer.error());
+    return PeerPlace{(*peer)->id, (*peer)->server, &(*peer)->blocks->slice};
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, "there is no memory for another peer");
+  }
+}
+
+}  // namespace
+
 Result<PeerPlace> LndHost::place_peer(const Nid& nid, NiId from) {
   const LocalNi* ni = c_.nis->find(from);
-  auto peer = c_.peers->place(nid, ni == nullptr ? kAnyNid : ni->nid);
-  if (!peer) return tl::unexpected(peer.error());
-  return PeerPlace{(*peer)->id, (*peer)->server, &(*peer)->blocks->slice};
+  return placed([&] { return c_.peers->place(nid, ni == nullptr ? kAnyNid : ni->nid); });
 }
 
 Result<PeerPlace> LndHost::place_stranger(const Nid& nid, NiId from, const Nid& address) {
   const LocalNi* ni = c_.nis->find(from);
-  auto peer = c_.peers->place_stranger(nid, ni == nullptr ? kAnyNid : ni->nid, address);
-  if (!peer) return tl::unexpected(peer.error());
-  return PeerPlace{(*peer)->id, (*peer)->server, &(*peer)->blocks->slice};
+  return placed([&] { return c_.peers->place_stranger(nid, ni == nullptr ? kAnyNid : ni->nid, address); });
 }
 
 void LndHost::ni_stopped(NiId ni) {
@@ -44,7 +57,9 @@ void LndHost::ni_fatal(NiId id, bool fatal) {
   ni->fatal = fatal;
   if (!c_.routing->advertised()) c_.nis->bump_sequence();
   c_.dirty.local = c_.dirty.ping = true;
-  c_.log(fmt::format("{}: link {}", nid_text(ni->nid), fatal ? "down" : "up"));
+  const bool listed = !ni->params.interface.empty() && c_.deps.devices != nullptr;
+  const bool gone = fatal && listed && !c_.deps.devices->find_address(ni->nid);
+  c_.log(fmt::format("{}: {}", nid_text(ni->nid), gone ? "its address is gone" : fatal ? "link down" : "link up"));
 }
 
 void LndHost::peer_up(PeerNiId id) {

@@ -147,7 +147,11 @@ tl::expected<Answer, Failure> Client::call(Request request, const PartFn& on_par
   std::vector<std::string> warnings;
   while (true) {
     auto json = receive();
-    if (!json) return tl::unexpected(json.error());
+    if (!json) {
+      const bool late = json.error().code == -ETIMEDOUT && request.verb == Verb::kChange;
+      if (late) json.error().text += "; the change may still be carried out: look with 'show' before repeating it";
+      return tl::unexpected(json.error());
+    }
     auto frame = answer_from_json(*json);
     if (!frame) return tl::unexpected(Failure{-EPROTO, options_.path + ": " + frame.error()});
     if (frame->id != request.id && frame->id != 0) continue;  // of a call that was given up

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "config/export.h"
 #include "control/handlers/show_values.h"
@@ -54,6 +55,16 @@ Answer nodes_answer(const char* object, const std::vector<DiscoverAnswer>& nodes
   return answer;
 }
 
+const char* routing_text(RoutingState state) {
+  switch (state) {
+    case RoutingState::kDisabled: return "disabled";
+    case RoutingState::kStarting: return "starting";
+    case RoutingState::kEnabled: return "enabled";
+    case RoutingState::kStopping: return "stopping";
+  }
+  return "";
+}
+
 /// Adds all keys of `part` to `whole`.
 void append(Doc& whole, const Doc& part) {
   for (const Doc::Entry& entry : part.entries()) whole.set(entry.key, entry.value);
@@ -72,6 +83,15 @@ void NodeRequests::reply(RequestId id, const Answer& answer) {
 }
 
 void NodeRequests::request(RequestId id, const Request& request) {
+  try {
+    handle(id, request);
+  } catch (const std::bad_alloc&) {
+    reply(id, api::answer_error(api::verb_text(request.verb), request.object, -ENOMEM,
+                                "there is no memory for the answer; ask for a part of it (--net, --nid)"));
+  }
+}
+
+void NodeRequests::handle(RequestId id, const Request& request) {
   switch (request.verb) {
     case api::Verb::kChange: return change(id, request);
     case api::Verb::kShow: return show(id, request);
@@ -300,6 +320,7 @@ config::Doc NodeRequests::status_doc() {
   all.set("version", version_);
   all.set("pid", int64_t(getpid()));
   all.set("configured", c_.desired.configured);
+  all.set("routing", routing_text(c_.routing->state()));
   all.set("workers", c_.config.workers);
   all.set("worker groups", c_.nis->groups().count());
   all.set("peer nis", c_.peers->allocated());

@@ -51,6 +51,7 @@ class NodeRequests final : public api::ApiHandler {
     int verbosity = 0;
     bool export_rest = false;  // the sections of `export` that follow the peers
   };
+  void handle(api::RequestId id, const api::Request& request);
   void change(api::RequestId id, const api::Request& request);
   void show(api::RequestId id, const api::Request& request);
   void show_net(api::RequestId id, const api::Request& request);

@@ -1,6 +1,7 @@
 #include "control/routes/routing.h"
 
 #include <algorithm>
+#include <new>
 
 namespace ulnet {
 namespace {
@@ -16,7 +17,8 @@ constexpr Duration kStopCheck = 1s;
 
 std::unique_ptr<RouterMemory> RouterMemory::make(MemorySource& source, uint32_t numa, WorkerId worker, unsigned pool,
                                                  uint32_t count) {
-  std::unique_ptr<RouterMemory> memory(new RouterMemory(source, worker));
+  std::unique_ptr<RouterMemory> memory(new (std::nothrow) RouterMemory(source, worker));
+  if (memory == nullptr) return nullptr;
   const size_t each = kRouterPoolBytes[pool];
   if (each > 0) {
     memory->block.memory = source.map(each * count, numa);
@@ -26,7 +28,8 @@ std::unique_ptr<RouterMemory> RouterMemory::make(MemorySource& source, uint32_t 
   RouterBlock& block = memory->block;
   block.pool = pool;
   block.count = count;
-  block.buffers = std::make_unique<RouterBuffer[]>(count);
+  block.buffers.reset(new (std::nothrow) RouterBuffer[count]());
+  if (block.buffers == nullptr) return nullptr;
   for (uint32_t i = 0; i < count; ++i) {
     block.buffers[i].block = &block;
     if (each > 0) block.buffers[i].segment = {block.memory + i * each, uint32_t(each)};
