@@ -62,6 +62,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
     item.lnd.a = uint64_t(ni.rtr_credits);
     outbox->send(ni.server, item);
   };
+  peer_deps.log = [this](const std::string& line) { log_limited(JournalCause::kDiscovery, line); };
   peers = std::make_unique<PeerDb>(std::move(peer_deps));
   PeerEnds::Deps ends;
   ends.named = [this](const PeerSlice& slice) {
@@ -72,7 +73,8 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
   peers->set_ends(std::move(ends));
   routes = std::make_unique<RouteDb>(*nis, *peers, rng);
   router_checker = std::make_unique<RouterChecker>(
-      RouterChecker::Deps{*nis, *peers, *routes, [this](Peer& peer, Net net) { discovery->check_gateway(peer, net); }});
+      RouterChecker::Deps{*nis, *peers, *routes, [this](Peer& peer, Net net) { discovery->check_gateway(peer, net); },
+                          [this](const std::string& line) { log(line); }});
   routing = std::make_unique<Routing>(Routing::Deps{*outbox, memory, config.groups, config.workers});
   net_watch = std::make_unique<NetWatch>(*nis);
   portals = std::make_unique<Portals>(*outbox);

@@ -104,7 +104,12 @@ void Node::wait_fds(std::vector<int>& out) {
 }
 
 void Node::ping(const PingRequest& request, Pinger::Done done) {
-  c_.pinger->start(request, uint32_t(c_.desired.global.max_interfaces), std::move(done));
+  c_.pinger->start(request, uint32_t(c_.desired.global.max_interfaces),
+                   [this, done = std::move(done)](std::vector<PingAnswer> answers) {
+                     for (const PingAnswer& one : answers)
+                       if (one.error == 0) c_.discovery->ping_seen(one.nid, one.info);
+                     done(std::move(answers));
+                   });
 }
 
 Result<Submitter*> Node::submitter_open(WorkerId home, const SubmitterSize& size) {

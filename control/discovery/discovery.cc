@@ -58,7 +58,7 @@ void Discovery::set_sequence(uint32_t sequence) {
   sequence_ = sequence;
   for (const auto& [id, peer] : deps_.peers.peers()) {
     peer->discovery.told_again = 0;
-    if (peer->has(kPeerDiscovered) && needs_push(*peer)) queue(*peer, false);
+    if (peer->has(kPeerDiscovered) && needs_push(*peer)) queue(*peer);
     refresh(*peer);
   }
 }
@@ -67,7 +67,7 @@ void Discovery::push_all() {
   for (const auto& [id, peer] : deps_.peers.peers()) {
     if (!peer->multi_rail() || !peer->has(kPeerDiscovered)) continue;
     peer->state |= kPeerForcePush;
-    queue(*peer, false);
+    queue(*peer);
   }
 }
 
@@ -83,7 +83,7 @@ void Discovery::discover(PeerNi& ni, uint64_t waiter, bool force) {
   if (is_waited_for(peer))
     for (const uint64_t under_way : {peer.discovery.ping, peer.discovery.push})
       if (under_way != 0) port_.hurry(under_way);
-  if (force || !peer.has(kPeerDiscovering)) queue(peer, false);
+  if (force || !peer.has(kPeerDiscovering)) queue(peer);
 }
 
 void Discovery::check_gateway(Peer& peer, Net net) {
@@ -92,7 +92,7 @@ void Discovery::check_gateway(Peer& peer, Net net) {
   peer.gateway.tries = 0;
   clear(peer, kPeerNidsUptodate);
   peer.state |= kPeerForcePing | kPeerForcePush | kPeerRtrDiscovery;
-  queue(peer, false);
+  queue(peer);
 }
 
 Peer* Discovery::of_number(uint64_t number) {
@@ -110,7 +110,7 @@ void Discovery::ping_answered(uint64_t number, PingData data) {
   const bool crossed = std::exchange(d.pushed_meanwhile, false);
   if (data.error != 0 || data.decode.truncated) {
     bad_data(*peer, data);
-    return queue(*peer, false);
+    return queue(*peer);
   }
   wire::PingInfo& info = data.decode.info;
   // A list that is older than one that crossed it, or from a NID that went to another node meanwhile: the next answer
@@ -119,7 +119,7 @@ void Discovery::ping_answered(uint64_t number, PingData data) {
   const bool stranger = answered == nullptr || answered->peer != peer;
   if (stranger || (crossed && info.sequence < d.peer_seqno)) {
     peer->state |= kPeerForcePing;
-    return queue(*peer, false);
+    return queue(*peer);
   }
   d.bad_replies = 0;
   d.heard_from = data.from;
@@ -131,7 +131,7 @@ void Discovery::ping_answered(uint64_t number, PingData data) {
   d.sure = peer->has(kPeerForcePing) ? 0 : d.doubted;  // to be asked again still: it was asked before the doubt
   d.data = std::make_unique<wire::PingInfo>(std::move(info));
   peer->state |= kPeerDataPresent;
-  queue(*peer, false);
+  queue(*peer);
 }
 
 // A list that came by another way meanwhile is as good as the answer.
@@ -148,12 +148,17 @@ void Discovery::ping_failed(uint64_t number, int32_t error) {
     const bool other = number != peer->gateway.check_ping;
     if (other || ++peer->gateway.tries < check_targets(*peer).size()) {
       peer->state |= kPeerForcePing;
-      return queue(*peer, false);
+      return queue(*peer);
     }
+  }
+  const bool another_nid = peer->discovery.failures == 1 && peer->ni_count() > 1 && !peer->has(kPeerRtrDiscovery);
+  if (another_nid) {  // any of its NIDs may have been tried: the primary has its turn before this fails
+    peer->state |= kPeerForcePing;
+    return queue(*peer);
   }
   peer->discovery.error = error;
   peer->state |= kPeerPingFailed;
-  queue(*peer, false);
+  queue(*peer);
 }
 
 // Acknowledged by a NID that has left the peer meanwhile, it has told another node.
@@ -175,7 +180,7 @@ void Discovery::push_ended(uint64_t number, int32_t error, const Nid& by) {
     d.error = error;
     peer->state |= kPeerPushFailed;
   }
-  queue(*peer, false);
+  queue(*peer);
 }
 
 void Discovery::push_came(PingData data) {
@@ -188,7 +193,7 @@ void Discovery::push_came(PingData data) {
     if (data.error == 0) d.sink_bytes = std::max(d.sink_bytes, uint32_t(data.decode.needed_bytes));
     clear(peer, kPeerNidsUptodate);
     peer.state |= kPeerForcePing;
-    return queue(peer, true);
+    return queue(peer);
   }
   wire::PingInfo& info = data.decode.info;
   if ((info.features & wire::kFeatureMultiRail) == 0) return;
@@ -205,7 +210,24 @@ void Discovery::push_came(PingData data) {
     d.data = std::make_unique<wire::PingInfo>(std::move(info));
     peer.state |= kPeerDataPresent;
   }
-  queue(peer, true);
+  queue(peer);
+}
+
+void Discovery::ping_seen(const Nid& from, const wire::PingInfo& info) {
+  PeerNi* ni = deps_.peers.find(from);
+  if (ni == nullptr || info.nis.empty() || mode_ == config::Discovery::kOff) return;
+  Peer& peer = *ni->peer;
+  if (!peer.has(kPeerDiscovered) || !peer.multi_rail() || peer.has(kPeerDiscovering)) return;
+  const bool known = peer.ni_count() == info.nis.size() && info.sequence == peer.discovery.peer_seqno &&
+                     std::all_of(info.nis.begin(), info.nis.end(), [&](const wire::PingNi& one) {
+                       const PeerNi* same = deps_.peers.find(one.nid);
+                       return same != nullptr && same->peer == &peer;
+                     });
+  const bool heard = peer.configured() && info.sequence == peer.discovery.peer_seqno;  // it does not become its list
+  if (known || heard) return;
+  clear(peer, kPeerNidsUptodate);
+  peer.state |= kPeerForcePing;
+  queue(peer);
 }
 
 void Discovery::bad_data(Peer& peer, const PingData& data) {
@@ -243,13 +265,10 @@ void Discovery::learn_features(Peer& peer, uint32_t features) {
 
 // --- what it does ----------------------------------------------------------------------------------------------------
 
-void Discovery::queue(Peer& peer, bool front) {
+void Discovery::queue(Peer& peer) {
   peer.state |= kPeerDiscovering;
   refresh(peer);
-  if (front)
-    queue_.push_front(peer.id);
-  else
-    queue_.push_back(peer.id);
+  if (!std::exchange(peer.discovery.queued, true)) queue_.push_back(peer.id);
 }
 
 unsigned Discovery::turn() {
@@ -258,7 +277,9 @@ unsigned Discovery::turn() {
   for (; done < kDiscoveryBudget && !queue_.empty(); ++done) {
     Peer* peer = deps_.peers.find_peer(queue_.front());
     queue_.pop_front();
-    if (peer != nullptr && peer->has(kPeerDiscovering)) work(*peer);
+    if (peer == nullptr) continue;
+    peer->discovery.queued = false;
+    if (peer->has(kPeerDiscovering)) work(*peer);
   }
   follow_orphans();
   return done;
@@ -340,7 +361,7 @@ void Discovery::heard_of_another(Peer& peer) {
     strand_waiters(peer);
   }
   clear(peer, kPeerNidsUptodate);
-  queue(peer, false);
+  queue(peer);
 }
 
 void Discovery::send_ping(Peer& peer) {
@@ -411,7 +432,7 @@ void Discovery::tell_again(uint32_t id) {
   Peer* peer = deps_.peers.find_peer(id);
   if (peer == nullptr || peer->has(kPeerDiscovering) || !is_not_told(*peer)) return;
   ++peer->discovery.told_again;
-  queue(*peer, false);
+  queue(*peer);
 }
 
 /// It was told once, and the last time that was tried it could not be told what is new since.
@@ -540,7 +561,7 @@ const char* discovery_state(const Peer& peer) {
   if (peer.has(kPeerDiscovering)) return "discover";
   bool any_up = false;
   for (const PeerNet& net : peer.nets)
-    for (const PeerNi* ni : net.nis) any_up |= !ni->life.down && ni->status != wire::kNiDown;
+    for (const PeerNi* ni : net.nis) any_up |= !ni->life.down && !ni->said_down();
   if (!any_up) return "inactive";
   return peer.has(kPeerDiscovered) ? "active" : "init";
 }

@@ -89,6 +89,9 @@ class Discovery {
   void push_ended(uint64_t number, int32_t error, const Nid& by);
   /// A push came; from a NID that nobody has it means nothing.
   void push_came(PingData data);
+  /// A ping that is none of discovery's was answered with this list: if it is not the one that is known, the peer is
+  /// asked anew.
+  void ping_seen(const Nid& from, const wire::PingInfo& info);
   /// No effect when the peer has been told since, is being worked on, or has ended.
   void tell_again(uint32_t peer);
   /// To call when something else changed the peer's state.
@@ -107,7 +110,7 @@ class Discovery {
     uint64_t waiter;
     Nid nid;
   };
-  void queue(Peer& peer, bool front);
+  void queue(Peer& peer);
   void work(Peer& peer);
   /// False when there is nothing left to do now.
   bool step(Peer*& peer);
@@ -134,7 +137,7 @@ class Discovery {
   config::Discovery mode_ = config::Discovery::kOn;
   uint32_t sequence_ = 1;
   uint32_t next_number_ = 1;
-  std::deque<uint32_t> queue_;                       // peer ids
+  std::deque<uint32_t> queue_;                       // peer ids, each once: whatever came, a turn is a turn
   std::map<uint32_t, std::vector<Waiter>> waiters_;  // by peer id
   std::vector<Waiter> orphans_;                      // their peer has ended
 };

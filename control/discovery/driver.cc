@@ -16,7 +16,8 @@ constexpr Duration kTellAgainMax = 900s;
 constexpr uint32_t kTellAgainMost = 7;
 
 MergeDeps merge_deps(Control& c) {
-  return {*c.peers, *c.nis, [&c](const std::string& line) { c.log_limited(JournalCause::kDiscovery, line); }};
+  return {*c.peers, *c.nis, [&c](const std::string& line) { c.log_limited(JournalCause::kDiscovery, line); },
+          [&c] { return c.desired.global.health_sensitivity; }};
 }
 
 /// Did something change that others act on, though the list of NIs is the same (docs/wire/lnet.md §4.5)? DISCOVERY is

@@ -40,6 +40,10 @@ class DiscoveryDriver final : DiscoveryPort {
   /// What this node says of itself from now on.
   void local_changed(const wire::PingInfo& info);
   void push_came(const Event& event, std::span<const std::byte> bytes);
+  /// See Discovery::ping_seen.
+  void ping_seen(const Nid& from, const wire::PingInfo& info) {
+    if (!stopped_) machine_.ping_seen(from, info);
+  }
   /// See Discovery::check_gateway.
   void check_gateway(Peer& peer, Net net) { machine_.check_gateway(peer, net); }
   /// The peer's state was changed by an operator.

@@ -11,9 +11,6 @@
 namespace ulnet {
 namespace {
 
-/// By how much the health of a NID falls that its node says is down (docs/wire/lnet.md §5.6, 9).
-constexpr uint16_t kDownStep = 100;
-
 std::vector<PeerNi*> all_nis(const Peer& peer) {
   std::vector<PeerNi*> all;
   for (const PeerNet& net : peer.nets) all.insert(all.end(), net.nis.begin(), net.nis.end());
@@ -24,24 +21,32 @@ bool names(const wire::PingInfo& info, const Nid& nid) {
   return std::any_of(info.nis.begin(), info.nis.end(), [&](const wire::PingNi& one) { return one.nid == nid; });
 }
 
-void set_status(PeerDb& peers, PeerNi& ni, wire::NiStatus status) {
+// docs/wire/lnet.md §5.6. A message from the NI says that it is up, whatever its node said before. As long as nothing
+// else restores its health, UP after DOWN does.
+void set_status(const MergeDeps& deps, PeerNi& ni, wire::NiStatus status) {
   if (status != wire::kNiUp && status != wire::kNiDown) return;
-  const bool news = ni.status != status;
+  const bool was_down = ni.said_down();
+  const bool news = status == wire::kNiDown ? !was_down : ni.status != wire::kNiUp;
   ni.status = status;
-  if (!news) return;
-  if (status == wire::kNiDown)
-    ni.health = ni.health > kDownStep ? uint16_t(ni.health - kDownStep) : uint16_t(0);
-  else
+  ni.heard_ns = ni.last_heard_ns();
+  const bool never_heard = status == wire::kNiUp && ni.heard_ns == 0 && ni.health < kHealthMax;
+  if (!news && !never_heard) return;
+  if (status == wire::kNiDown) {
+    const int64_t step = deps.health_sensitivity ? deps.health_sensitivity() : config::Global{}.health_sensitivity;
+    ni.health = uint16_t(std::max<int64_t>(ni.health - step, 0));
+  } else {
     ni.health = kHealthMax;
-  peers.touch(*ni.peer);
+  }
+  deps.peers.touch(*ni.peer);
 }
 
-enum Difference : uint32_t { kMore = 1, kLess, kOtherPrimary, kClaimed, kOurs };
+enum Difference : uint32_t { kMore = 1, kLess, kOtherPrimary, kClaimed, kOurs, kTaken };
 
 /// One merge: what it needs, so that its steps need not be told each time.
 struct Merging {
   const MergeDeps& deps;
   Peer& peer;
+  const uint32_t from;  ///< the peer whose NID sent `info`
   const wire::PingInfo& info;
   MergeResult result;
   Nid locked_nid = kAnyNid;                    ///< primary NID of a locked peer that this one absorbed
@@ -60,7 +65,7 @@ struct Merging {
     }
     for (const wire::PingNi& one : info.nis)
       if (PeerNi* ni = deps.peers.find(one.nid); ni != nullptr && ni->peer == &of)
-        set_status(deps.peers, *ni, wire::NiStatus(one.status));
+        set_status(deps, *ni, wire::NiStatus(one.status));
   }
 
   /// Says each difference between the table and what the node says of itself; `mode`: who lets it be.
@@ -91,10 +96,20 @@ struct Merging {
   void keep_configured() {
     compare("configured");
     for (PeerNi* ni : all_nis(peer))
-      if (!listed(ni->nid)) set_status(deps.peers, *ni, wire::kNiDown);
+      if (!listed(ni->nid)) set_status(deps, *ni, wire::kNiDown);
   }
 
-  /// True when the NID is free now, or this peer's. When the primary NID of another is taken, that one ends.
+  /// The peer is a gateway, answers over a net that it shares with this node, and says itself that it has the NID.
+  [[nodiscard]] bool is_living_gateway_with(const Peer& other, const Nid& nid) const {
+    if (!deps.peers.is_gateway(other)) return false;
+    const auto& said = other.gateway.said;
+    if (std::none_of(said.begin(), said.end(), [&](const wire::PingNi& one) { return one.nid == nid; })) return false;
+    return std::any_of(other.nets.begin(), other.nets.end(), [&](const PeerNet& net) {
+      return deps.nis.net_local(net.net) && other.gateway.alive(net.net);
+    });
+  }
+
+  /// True when this peer may have the NID (docs/decisions.md: two peers that claim one NID).
   bool claim(const Nid& nid) {
     const PeerNi* ni = deps.peers.find(nid);
     if (ni == nullptr || ni->peer == &peer) return true;
@@ -110,6 +125,16 @@ struct Merging {
       peer.discovery.held_back = true;
       return refuse("that is configured");
     }
+    if (other.id != from && is_living_gateway_with(other, nid)) {
+      peer.discovery.held_back = true;
+      return refuse("a route leads through that, and it answers");
+    }
+    if (other.id != from && other.multi_rail()) {
+      differences.add(kTaken, nid, [&] {
+        return fmt::format("peer {} says that it has {}, which peer {} had: the newest word counts",
+                           nid_text(peer.primary().nid), nid_text(nid), nid_text(other.primary().nid));
+      });
+    }
     if (&other.primary() != ni) return true;
     if (other.has(kPeerLockPrimary) && other.ni_count() > 1) {
       peer.state |= kPeerBadConfig;
@@ -117,7 +142,6 @@ struct Merging {
       return refuse("its primary NID is locked");
     }
     if (other.has(kPeerLockPrimary) && !peer.has(kPeerLockPrimary)) locked_nid = nid;
-    deps.peers.forget(other);
     return true;
   }
 
@@ -149,7 +173,7 @@ struct Merging {
         result.error = taken.error().code;
         return;
       }
-      set_status(deps.peers, **taken, wire::NiStatus(one.status));
+      set_status(deps, **taken, wire::NiStatus(one.status));
     }
   }
 
@@ -158,7 +182,7 @@ struct Merging {
       if (listed(ni->nid)) continue;
       peer.discovery.held_back |= deps.peers.is_gateway(ni->nid);
       if (!may_go(*ni) || peer.ni_count() == 1)
-        set_status(deps.peers, *ni, wire::kNiDown);
+        set_status(deps, *ni, wire::kNiDown);
       else
         deps.peers.lose_nid(*ni);
     }
@@ -213,7 +237,7 @@ MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingI
   if (newer_waits) return {owner.id, 0};
   const uint32_t later = owner.discovery.peer_seqno;
   if (&owner != &peer && info.sequence < later && later != sure) return {owner.id, 0, later};
-  Merging merging{deps, owner, info, {owner.id}, kAnyNid};
+  Merging merging{deps, owner, peer.id, info, {owner.id}, kAnyNid};
   for (const wire::PingNi& one : info.nis) merging.nids.insert(one.nid);
   merging.note_state(owner);
   // The peer that answered may be a gateway that keeps its NID, because another peer with the primary NID is
@@ -226,26 +250,21 @@ MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingI
     merging.keep_configured();
   else
     merging.apply();
+  if (deps.peers.is_gateway(owner)) owner.gateway.said = info.nis;  // it may have become one just now
   merging.differences.tell(owner.discovery.differences, deps.log, nid_text(owner.primary().nid));
   return merging.result;
 }
 
 void peer_is_down(const MergeDeps& deps, Peer& peer, Net net) {
   for (PeerNi* ni : all_nis(peer))
-    if (ni->nid.net() == net) set_status(deps.peers, *ni, wire::kNiDown);
+    if (ni->nid.net() == net) set_status(deps, *ni, wire::kNiDown);
 }
 
 void peer_reduce(const MergeDeps& deps, Peer& peer, const Nid& nid) {
-  const bool gateway = deps.peers.is_gateway(peer);
   const PeerNi* known = deps.peers.find(nid);
   const PeerNi* kept = known != nullptr && known->peer == &peer ? known : &peer.primary();
-  for (PeerNi* ni : all_nis(peer)) {
-    if (kept == ni) continue;
-    const Nid lost = ni->nid;
-    const bool routes = gateway && deps.peers.is_gateway(lost);
-    deps.peers.lose_nid(*ni);
-    if (routes) (void)deps.peers.find_or_create(lost, kAnyNid);
-  }
+  for (PeerNi* ni : all_nis(peer))
+    if (kept != ni) deps.peers.lose_nid(*ni);
   peer.state &= ~uint32_t{kPeerMultiRail};
   deps.peers.follow_nis(peer);
   deps.peers.touch(peer);

@@ -14,6 +14,7 @@ struct MergeDeps {
   PeerDb& peers;
   LocalNis& nis;
   std::function<void(const std::string&)> log;
+  std::function<int64_t()> health_sensitivity = {};  ///< none: the default
 };
 
 /// How far a merge goes. kStatusOnly: discovery is off, here or there. kCompare: `verify`; each difference is logged.

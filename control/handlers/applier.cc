@@ -29,8 +29,6 @@ std::string with(const char* words, const std::string& what) {
 }
 
 /// What discovery keeps of its own work in Peer::state is not an operator's to change: nobody would end that work.
-constexpr uint32_t kPeerBusy = kPeerDiscovering | kPeerDataPresent | kPeerPingSent | kPeerPushSent | kPeerPingFailed |
-                               kPeerPushFailed | kPeerRtrDiscovery | kPeerMarkDeletion;
 uint32_t kept_bits(uint32_t state) {
   return state & kPeerBusy;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <utility>
 
 #include "control/discovery/driver.h"
 #include "control/handlers/states.h"
@@ -60,6 +62,8 @@ int64_t conns_by_speed(uint32_t mbps) {
   return (std::bit_width(gigabits) - 1) / 2 + 1;
 }
 
+}  // namespace
+
 // What socklnd works with; other LNDs show what was asked for.
 std::map<std::string, int64_t> effective_tunables(const LocalNi& ni) {
   auto shown = ni.config.lnd_tunables;
@@ -78,6 +82,8 @@ std::vector<uint16_t> groups_of(const LocalNi& ni, const WorkerGroups& groups) {
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
+
+namespace {
 
 int64_t device_group(const LocalNi& ni, const WorkerGroups& groups) {
   for (size_t w = 0; ni.device_numa != UINT32_MAX && w < groups.numa_of.size(); ++w)
@@ -130,7 +136,7 @@ api::PeerNiShow peer_ni_value(Control& c, const PeerNi& ni, bool router) {
   api::PeerNiShow show;
   show.nid = ni.nid;
   const bool watched = router || c.routing->state() != RoutingState::kDisabled;
-  if (watched) show.state = ni.life.down ? "down" : "up";
+  if (watched) show.state = ni.life.down || ni.said_down() ? "down" : "up";
   show.ni_state = peer_ni_state(ni);
   if (ni.blocks != nullptr && c.nis->net_local(ni.nid.net())) {  // a NID behind routers has no credits of its own
     const PeerSlice& slice = ni.blocks->slice;
@@ -232,13 +238,20 @@ api::PeerShow peer_value(Control& c, const Peer& peer) {
 }
 
 std::vector<api::RouteShow> route_values(Control& c) {
+  std::map<std::pair<Net, Nid>, size_t> order;
+  for (const config::RouteConfig& route : c.desired.routes)
+    order.emplace(std::pair(route.net, route.gateway), order.size());
+  std::vector<std::pair<size_t, api::RouteShow>> placed;
+  for (const Route& route : c.routes->routes()) {
+    const auto place = order.find({route.config.net, route.config.gateway});
+    placed.emplace_back(place == order.end() ? order.size() : place->second,
+                        api::RouteShow{route.config, route.alive, route.config.hop > 1});
+  }
+  std::stable_sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<api::RouteShow> shows;
-  for (const Route& route : c.routes->routes()) shows.push_back({route.config, route.alive, route.config.hop > 1});
+  for (auto& [place, show] : placed) shows.push_back(std::move(show));
   for (const config::RouteConfig& route : c.desired.routes) {  // those that wait for an NI on their gateway's net
-    const bool there = std::any_of(shows.begin(), shows.end(), [&](const api::RouteShow& show) {
-      return show.route.net == route.net && show.route.gateway == route.gateway;
-    });
-    if (!there) shows.push_back({route, false, route.hop > 1});
+    if (!c.routes->has(route.net, route.gateway)) shows.push_back({route, false, route.hop > 1});
   }
   return shows;
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_set>
 #include <utility>
 
 #include "dataplane/base/nid_text.h"
@@ -133,10 +132,32 @@ void PeerDb::detach(PeerNi& ni) {
   touch(peer);
 }
 
+// Routes name their gateway by NID: without a peer that has it they would be dead for good. As a peer of its own it is
+// checked again at once.
+void PeerDb::release(PeerNi& ni) {
+  if (!is_gateway(ni.nid)) return detach(ni);
+  const Nid primary = ni.peer->primary().nid;
+  detach(ni);
+  Peer& own = new_peer();
+  attach(own, ni);
+  follow_nis(own);
+  if (deps_.log)
+    deps_.log(fmt::format("gateway {} is a peer of its own now; it was a NID of peer {}", nid_text(ni.nid),
+                          nid_text(primary)));
+}
+
+void PeerDb::take_from_owner(PeerNi& ni) {
+  Peer& owner = *ni.peer;
+  if (&owner.primary() != &ni) return detach(ni);
+  while (owner.ni_count() > 1) release(*owner.nets.back().nis.back());
+  detach(ni);
+  drop_peer(owner);
+}
+
 void PeerDb::drop_peer(Peer& peer) {
   if (gone_hook_) gone_hook_(peer);
   forget_stranger(peer);
-  while (!peer.nets.empty()) detach(*peer.nets.back().nis.back());
+  while (!peer.nets.empty()) release(*peer.nets.back().nis.back());
   std::erase(dirty_, peer.id);
   peers_.erase(peer.id);
 }
@@ -193,7 +214,7 @@ Peer* PeerDb::find_peer(uint32_t id) {
 Result<PeerNi*> PeerDb::take_nid(Peer& peer, const Nid& nid) {
   auto ni = make_ni(nid, choose_source(nid.net()));
   if (!ni || (*ni)->peer == &peer) return ni;
-  if ((*ni)->peer != nullptr) detach(**ni);
+  if ((*ni)->peer != nullptr) take_from_owner(**ni);
   attach(peer, **ni);
   return ni;
 }
@@ -219,103 +240,6 @@ void PeerDb::ask_anew_who_was_held_back() {
   if (!std::exchange(freed_, false)) return;
   for (auto& [id, peer] : peers_)
     if (std::exchange(peer->discovery.held_back, false)) reconfigured(*peer);
-}
-
-TextResult<Peer*> PeerDb::add(const config::PeerConfig& config, bool refresh) {
-  PeerNi* primary = find(config.primary);
-  Peer* target = primary != nullptr && primary->peer->configured() ? primary->peer : nullptr;
-  if (target != nullptr && target->primary().nid != config.primary) {
-    return fail_text(EEXIST, fmt::format("failed to add primary peer: {} belongs to peer {}", nid_text(config.primary),
-                                         nid_text(target->primary().nid)));
-  }
-  std::vector<Nid> nids{config.primary};
-  std::unordered_set<Nid, NidHash> listed{config.primary};
-  for (const Nid& nid : config.nids)
-    if (listed.insert(nid).second) nids.push_back(nid);
-  for (const Nid& nid : nids) {
-    const PeerNi* ni = find(nid);
-    if (ni != nullptr && ni->peer->configured() && ni->peer != target) {
-      return fail_text(EEXIST, fmt::format("failed to add peer: {} belongs to peer {}", nid_text(nid),
-                                           nid_text(ni->peer->primary().nid)));
-    }
-  }
-  size_t count = nids.size();
-  if (target != nullptr && !refresh)
-    for (const PeerNet& net : target->nets)
-      for (const PeerNi* ni : net.nis) count += listed.contains(ni->nid) ? 0 : 1;
-  if (count > kPeerNidsMax)
-    return fail_text(ENOSPC, fmt::format("failed to add peer: {} NIDs; a peer has at most {}", count, kPeerNidsMax));
-  std::vector<PeerNi*> nis;
-  for (const Nid& nid : nids) {
-    auto ni = make_ni(nid, choose_source(nid.net()));
-    if (!ni) {
-      for (const PeerNi* made : nis)
-        if (made->peer == nullptr) gone_.push_back(made->nid);
-      return fail_text(ni.error().code, std::string("failed to add peer: ") + ni.error().what);
-    }
-    nis.push_back(*ni);
-  }
-  if (target == nullptr) target = &new_peer();
-  for (PeerNi* ni : nis) {
-    if (ni->peer == target) continue;
-    if (ni->peer != nullptr) {  // a peer that nobody configured gives way
-      Peer& old = *ni->peer;
-      if (&old.primary() == ni)
-        drop_peer(old);
-      else
-        detach(*ni);
-    }
-    ni->preferred.clear();
-    ni->preferred_auto = false;
-    attach(*target, *ni);
-  }
-  if (refresh) {
-    std::vector<PeerNi*> gone;
-    for (PeerNet& net : target->nets)
-      for (PeerNi* ni : net.nis)
-        if (!listed.contains(ni->nid)) gone.push_back(ni);
-    for (PeerNi* ni : gone) detach(*ni);
-    if (!gone.empty()) configuration_freed();
-  }
-  target->state |= kPeerConfigured;
-  if (config.multi_rail)
-    target->state |= kPeerMultiRail;
-  else
-    target->state &= ~uint32_t{kPeerMultiRail};
-  if (config.lock_primary) target->state |= kPeerLockPrimary;
-  follow_nis(*target);
-  reconfigured(*target);
-  return target;
-}
-
-TextResult<void> PeerDb::remove(const Nid& primary, const std::vector<Nid>& nids, bool force) {
-  PeerNi* ni = find(primary);
-  if (ni == nullptr || &ni->peer->primary() != ni) {
-    return fail_text(ENOENT, fmt::format("failed to del primary peer: there is no peer {}", nid_text(primary)));
-  }
-  Peer& peer = *ni->peer;
-  if (nids.empty() || std::find(nids.begin(), nids.end(), primary) != nids.end()) {
-    if (is_gateway(peer))
-      return fail_text(EBUSY, "failed to del primary peer: it is a gateway; delete its routes first");
-    if ((peer.state & kPeerLockPrimary) != 0 && !force) {
-      return fail_text(EPERM, fmt::format("failed to del primary peer: {} is locked; use --force", nid_text(primary)));
-    }
-    drop_peer(peer);
-    configuration_freed();
-    return {};
-  }
-  for (const Nid& nid : nids) {
-    const PeerNi* one = find(nid);
-    if (one == nullptr || one->peer != &peer) {
-      return fail_text(ENOENT,
-                       fmt::format("failed to del peer: {} is not a NID of {}", nid_text(nid), nid_text(primary)));
-    }
-  }
-  for (const Nid& nid : nids)
-    if (PeerNi* one = find(nid)) detach(*one);
-  reconfigured(peer);
-  configuration_freed();
-  return {};
 }
 
 void PeerDb::clear() {

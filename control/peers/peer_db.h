@@ -47,6 +47,9 @@ enum PeerState : uint32_t {
   kPeerLockPrimary = 1u << 20,
   kPeerBadConfig = 1u << 21,
 };
+/// What discovery keeps of its own work: nobody else may change it, or would end that work.
+inline constexpr uint32_t kPeerBusy = kPeerDiscovering | kPeerDataPresent | kPeerPingSent | kPeerPushSent |
+                                      kPeerPingFailed | kPeerPushFailed | kPeerRtrDiscovery | kPeerMarkDeletion;
 
 /// Whether a peer NI answers, as far as its driver knows. Without discovery nobody probes a dead one, so it is tried
 /// again after a while.
@@ -75,7 +78,12 @@ struct PeerNi {
   bool preferred_auto = false;  ///< the one source that a non-MR peer sees (docs/wire/lnet.md §5.7)
   Liveness life;
   wire::NiStatus status = wire::kNiInvalid;  ///< what its node last said of it (docs/wire/lnet.md §5.6)
+  int64_t heard_ns = 0;                      ///< the last message from it, when its node said so
   InterfaceTotals baseline;
+  /// The last message from it; 0: none yet.
+  [[nodiscard]] int64_t last_heard_ns() const { return blocks == nullptr ? 0 : blocks->slice.last_alive_ns.get(); }
+  /// Its node says that it is down, and no message has come from it since.
+  [[nodiscard]] bool said_down() const { return status == wire::kNiDown && last_heard_ns() == heard_ns; }
 };
 
 struct PeerNet {
@@ -104,6 +112,7 @@ struct PeerDiscovery {
   uint32_t doubted = 0;      ///< a later list of the peer that its data turned out to be about; it is asked again
   uint32_t sure = 0;         ///< that list, when `data` answers a ping which was sent after the doubt
   bool held_back = false;    ///< a configured peer, or a route, keeps its NIDs from being those of its list
+  bool queued = false;       ///< it is in the queue of Discovery
   Nid told_via = kAnyNid;    ///< the NID that acknowledged the last push
   Nid heard_from = kAnyNid;  ///< the NID that the newest word of its node came from
   std::unique_ptr<wire::PingInfo> data;  ///< not merged yet
@@ -138,6 +147,25 @@ struct Peer {
   [[nodiscard]] size_t ni_count() const;
 };
 
+/// What a peer was, so that it can be made again when the change that ended it is undone.
+struct PeerMemo {
+  struct Ni {
+    Nid nid;
+    uint16_t health = kHealthMax;
+    uint32_t priority = kNoPriority;
+    std::vector<Nid> preferred;
+    bool preferred_auto = false;
+    wire::NiStatus status = wire::kNiInvalid;
+    int64_t heard_ns = 0;
+  };
+  std::vector<Ni> nis;  ///< the primary NID first
+  uint32_t state = 0;   ///< without what was under way
+  uint32_t node_seqno = 0, peer_seqno = 0, sink_bytes = kPingBufferMin;
+  Nid told_via = kAnyNid, heard_from = kAnyNid;
+  GatewayState gateway;
+  bool up_to_date = false;
+};
+
 class PeerDb {
  public:
   struct Deps {
@@ -149,6 +177,7 @@ class PeerDb {
     std::function<bool(const Nid&)> gateway_nid;              ///< is this the NID of a route's gateway?
     std::function<int32_t()> buffer_credits;                  ///< module value of peer_buffer_credits; 0 = none
     std::function<void(const PeerNi&)> credits_changed = {};  ///< tells its server
+    std::function<void(const std::string&)> log = {};
   };
   explicit PeerDb(Deps deps) : deps_(std::move(deps)) {}
   /// How memory is given back; without this it never is.
@@ -174,15 +203,15 @@ class PeerDb {
   [[nodiscard]] bool is_gateway(const Nid& nid) const { return deps_.gateway_nid && deps_.gateway_nid(nid); }
 
   // --- for discovery, which knows the rules (control/discovery/merge.h) ---------------------------------------------
-  /// Adds a NID to the peer, taking it from the peer that has it. Errors: ENOMEM. Requires: it is not another peer's
-  /// primary NID.
+  /// Adds a NID to the peer, taking it from the peer that has it. A peer that loses its primary NID ends. Errors:
+  /// ENOMEM.
   [[nodiscard]] Result<PeerNi*> take_nid(Peer& peer, const Nid& nid);
-  /// Takes a NID, not the only one, from its peer; nobody has it then.
-  void lose_nid(PeerNi& ni) { detach(ni); }
+  /// Takes a NID, not the only one, from its peer. No peer has it then; a gateway's NID becomes a peer of its own.
+  void lose_nid(PeerNi& ni) { release(ni); }
+  /// The peer is forgotten with its NIDs; a gateway's NID becomes a peer of its own.
+  void forget(Peer& peer) { drop_peer(peer); }
   /// Requires: the NID is one of the peer's.
   void set_primary(Peer& peer, const Nid& nid);
-  /// The peer is forgotten with its NIDs.
-  void forget(Peer& peer) { drop_peer(peer); }
   /// To call when its net became local or was left, or it became multi-rail or no longer is: memory, credits and
   /// sources follow.
   void follow_nis(Peer& peer);
@@ -191,10 +220,15 @@ class PeerDb {
 
   /// Adds a configured peer, or NIDs to it, whole or not at all. A NID of a peer that is not configured is taken from
   /// it. Errors: EEXIST, EPERM, ENOTUNIQ, ENOMEM (docs/wire/lnetctl.md §6).
-  /// `refresh`: NIDs of a configured peer that are not listed are taken from it.
+  /// `refresh`: NIDs of a configured peer that are not listed are taken from it. Error, besides: EINVAL (a NID of this
+  /// node).
   [[nodiscard]] TextResult<Peer*> add(const config::PeerConfig& config, bool refresh = false);
-  /// Removes NIDs of a peer, or the whole peer. Errors: ENOENT, EPERM, EBUSY (it is a gateway).
+  /// Removes NIDs of a peer, or the whole peer, configured or discovered. Errors: ENOENT, EPERM, EBUSY (a gateway).
   [[nodiscard]] TextResult<void> remove(const Nid& primary, const std::vector<Nid>& nids, bool force);
+  /// What this node knows of each peer that has one of these NIDs, for restore().
+  [[nodiscard]] std::vector<PeerMemo> remember(const std::vector<Nid>& nids);
+  /// Makes the peer again as it was. A NID that a configured peer has meanwhile stays there.
+  void restore(const PeerMemo& memo);
   /// To call when a configured peer lost NIDs, or a route went: whoever was held back by that is asked anew.
   void configuration_freed() { freed_ = true; }
   /// Does so now; otherwise flush() does.
@@ -256,7 +290,11 @@ class PeerDb {
   [[nodiscard]] const LocalNi* choose_source(Net net);
   void attach(Peer& peer, PeerNi& ni);
   void detach(PeerNi& ni);
+  void release(PeerNi& ni);
+  void take_from_owner(PeerNi& ni);
   void drop_peer(Peer& peer);
+  [[nodiscard]] TextResult<void> may_add(const config::PeerConfig& config, const std::vector<Nid>& nids,
+                                         const Peer* target);
   void reconfigured(Peer& peer);
   void take_back_own();
   Peer& new_peer();

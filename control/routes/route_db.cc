@@ -13,7 +13,7 @@ namespace {
 bool near_side_alive(const Peer& gateway, Net net) {
   for (const PeerNet& one : gateway.nets)
     for (const PeerNi* ni : one.nis)
-      if (one.net == net && !ni->life.down && ni->status != wire::kNiDown) return true;
+      if (one.net == net && !ni->life.down && !ni->said_down()) return true;
   return false;
 }
 
@@ -58,14 +58,14 @@ TextResult<void> RouteDb::add(const config::RouteConfig& config) {
                      fmt::format("invalid settings for route creation: {} is this node", nid_text(config.gateway)));
   }
   if (routes_.size() >= kRoutesMax) return fail_text(ENOSPC, "too many routes");
-  auto gateway = peers_.find_or_create(config.gateway, kAnyNid);
-  if (!gateway) return fail_text(gateway.error().code, gateway.error().what);
   for (const Route& route : routes_) {
     if (route.config.net == config.net && route.config.gateway == config.gateway) {
       return fail_text(EEXIST, fmt::format("Route already exists or the specified network is local: {} through {}",
                                            net_text(config.net), nid_text(route.config.gateway)));
     }
   }
+  auto gateway = peers_.find_or_create(config.gateway, kAnyNid);
+  if (!gateway) return fail_text(gateway.error().code, gateway.error().what);
   // At a random place, so that equal routes are not tried in the same order by every node.
   const auto place = routes_.begin() + std::ptrdiff_t(rng_.below(routes_.size() + 1));
   const auto made = routes_.insert(place, Route{free_id(), config});
@@ -83,6 +83,23 @@ void RouteDb::forget(size_t index) {
   if (PeerNi* ni = peers_.find(gateway)) peers_.touch(*ni->peer);
   peers_.configuration_freed();
   ++revision_;
+}
+
+void RouteDb::restore(const std::vector<Route>& before) {
+  for (const Route& route : before)
+    if (!has(route.config.net, route.config.gateway)) (void)add(route.config);
+  const auto place = [&](const Route& one) {
+    return std::find_if(before.begin(), before.end(), [&](const Route& was) { return was.is(one.config); }) -
+           before.begin();
+  };
+  std::stable_sort(routes_.begin(), routes_.end(), [&](const Route& a, const Route& b) { return place(a) < place(b); });
+  ++revision_;
+}
+
+bool RouteDb::has(Net net, const Nid& gateway) const {
+  return std::any_of(routes_.begin(), routes_.end(), [&](const Route& one) {
+    return one.config.net == net && one.config.gateway == gateway;
+  });
 }
 
 TextResult<void> RouteDb::remove(Net net, const Nid& gateway) {

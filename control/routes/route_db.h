@@ -20,6 +20,10 @@ struct Route {
   uint32_t id = 0;  ///< dense: the least number that no other route has
   config::RouteConfig config;
   bool alive = true;
+  /// The same net and gateway.
+  [[nodiscard]] bool is(const config::RouteConfig& other) const {
+    return config.net == other.net && config.gateway == other.gateway;
+  }
 };
 
 /// What decides, besides the gateways themselves, whether a route is alive.
@@ -41,6 +45,9 @@ class RouteDb {
   [[nodiscard]] TextResult<void> remove(Net net, const Nid& gateway);
   /// Deletes routes whose gateway is on no local net any more; returns them.
   std::vector<config::RouteConfig> remove_unreachable();
+  /// Adds those of `before` that are missing, and puts all in their order of then.
+  void restore(const std::vector<Route>& before);
+  [[nodiscard]] bool has(Net net, const Nid& gateway) const;
   void clear();
 
   void set_rules(const RouteRules& rules);

@@ -1,6 +1,10 @@
 #include "control/routes/router_checker.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "dataplane/base/nid_text.h"
 
 namespace ulnet {
 namespace {
@@ -38,10 +42,16 @@ Instant RouterChecker::due(const Times& times) const {
 void RouterChecker::find_gateways() {
   for (auto& [key, times] : times_) times.wanted = false;
   for (const Route& route : deps_.routes.routes()) {
-    const PeerNi* gateway = deps_.peers.find(route.config.gateway);
-    if (gateway == nullptr) continue;
-    for (const PeerNet& net : gateway->peer->nets)
-      if (deps_.nis.net_local(net.net)) times_[{gateway->peer->id, net.net}].wanted = true;
+    const Nid& nid = route.config.gateway;
+    const auto gateway = deps_.peers.find_or_create(nid, kAnyNid);
+    if (!gateway) {
+      if (missing_.insert(nid).second && deps_.log)
+        deps_.log(fmt::format("gateway {} is not checked: {}", nid_text(nid), gateway.error().what));
+      continue;
+    }
+    missing_.erase(nid);
+    for (const PeerNet& net : (*gateway)->peer->nets)
+      if (deps_.nis.net_local(net.net)) times_[{(*gateway)->peer->id, net.net}].wanted = true;
   }
   std::erase_if(times_, [](const auto& one) { return !one.second.wanted; });
 }

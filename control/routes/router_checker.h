@@ -4,6 +4,8 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "control/nis/local_nis.h"
@@ -22,6 +24,7 @@ class RouterChecker {
     PeerDb& peers;
     RouteDb& routes;
     std::function<void(Peer&, Net)> check;  ///< Discovery::check_gateway
+    std::function<void(const std::string&)> log;
   };
   explicit RouterChecker(Deps deps) : deps_(std::move(deps)) {}
 
@@ -54,6 +57,7 @@ class RouterChecker {
   std::map<Key, Times> times_;
   uint64_t routes_seen_ = UINT64_MAX;
   Instant next_ = kForever;
+  std::set<Nid> missing_;  // gateways without a peer, which the journal has named
 };
 
 }  // namespace ulnet

@@ -5,6 +5,28 @@
 namespace ulnet::test {
 namespace {
 
+// Goal: a peer that pushes without pause gets its turn like others, not all turns.
+TEST_F(DiscoveryTest, a_peer_that_pushes_without_pause_takes_no_turn_of_others) {
+  know({20, 21});
+  know({30, 31});
+  machine.push_came(data({30, 31, 32}, 4));
+  for (uint32_t sequence = 4; sequence < 4 + 4 * kDiscoveryBudget; ++sequence)
+    machine.push_came(data({20, 21, 22}, sequence));
+  EXPECT_LE(machine.turn(), 2u);
+  EXPECT_EQ(nids(30), "30 31 32");
+  EXPECT_EQ(nids(20), "20 21 22");
+  EXPECT_FALSE(machine.pending());
+}
+
+// Goal: of a peer with several NIDs the primary is asked itself before discovery fails: any of them may be dead.
+TEST_F(DiscoveryTest, the_primary_is_asked_before_discovery_fails) {
+  configure({20, 21});
+  EXPECT_EQ(discover(20), "ping 20; ");
+  EXPECT_EQ(ping_fails(-EHOSTUNREACH), "ping exactly 20; ");
+  EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
+  EXPECT_EQ(ack(), "done 1; ");
+}
+
 // Goal: ping, merge, push, done; each state has its letters; what is up to date is not asked again.
 TEST_F(DiscoveryTest, a_whole_discovery) {
   EXPECT_EQ(discover(20), "ping 20; ");

@@ -1,0 +1,153 @@
+// NIDs of gateways that leave the peer table, or that another node claims: routes live on, or come back by themselves,
+// and the journal says so (docs/decisions.md).
+#include <algorithm>
+
+#include "control/discovery/driver.h"
+#include "dataplane/ptl/eq.h"
+#include "tests/unit/control/node_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+constexpr const char* kNear = "10.1.0.2@tcp";
+constexpr const char* kFar = "10.2.0.2@tcp1";
+
+/// A client on tcp; a router whose primary NID is on tcp1, so that the route names a secondary NID; a third node.
+class GatewayNids : public testing::Test {
+ protected:
+  GatewayNids() {
+    rig.start_routing(router);
+    EXPECT_EQ(rig.apply(client, NodeRig::route_add("tcp1", kNear)), "");
+    EXPECT_TRUE(rig.run_until([&] { return peer_of(kNear) != nullptr && peer_of(kNear)->ni_count() == 2; }));
+    EXPECT_EQ(peer_of(kNear)->primary().nid, nid(kFar));
+    EXPECT_TRUE(alive());
+  }
+  void TearDown() override { rig.stop_all(); }
+
+  bool alive() { return client.node->control().routes->routes().at(0).alive; }
+  Peer* peer_of(const char* text) {
+    const PeerNi* ni = client.node->control().peers->find(nid(text));
+    return ni == nullptr ? nullptr : ni->peer;
+  }
+  /// Alive, and checked since.
+  bool comes_back() {
+    return rig.run_until(
+        [&] { return alive() && peer_of(kNear) != nullptr && peer_of(kNear)->has(kPeerRtrDiscovered); }, 100s);
+  }
+  bool journal_names(const char* one, const char* two) {
+    return std::any_of(client.journal.begin(), client.journal.end(), [&](const std::string& line) {
+      return line.find(one) != std::string::npos && line.find(two) != std::string::npos;
+    });
+  }
+  /// The third node says by a push that the router's far NID is its own.
+  void claim() {
+    bool discovered = false;
+    client.node->control().discovery->discover({nid("10.1.0.3@tcp")}, true, [&](const auto&) { discovered = true; });
+    ASSERT_TRUE(rig.run_until([&] { return discovered; }));
+    wire::PingInfo info;
+    info.features = wire::kFeatureNiStatus | wire::kFeatureRteDisabled | wire::kFeatureMultiRail |
+                    wire::kFeatureDiscovery;
+    info.sequence = ++claims + 100;
+    info.nis = {{nid("10.1.0.3@tcp"), wire::kNiUp}, {nid(kFar), wire::kNiUp}};
+    const auto bytes = wire::ping_info_encode(info);
+    Event event;
+    event.source = nid("10.1.0.3@tcp");
+    event.target = nid("10.1.0.1@tcp");
+    client.node->control().discovery->push_came(event, bytes);
+    rig.run_for(100ms);
+  }
+
+  NodeRig rig;
+  RigNode& client = rig.add({"10.1.0.1@tcp"});
+  RigNode& router = rig.add({kFar, kNear});
+  RigNode& other = rig.add({"10.1.0.3@tcp"});
+  uint32_t claims = 0;
+};
+
+TEST_F(GatewayNids, peer_add_of_its_primary_nid_leaves_the_route) {
+  config::PeerAdd add;
+  add.peer.primary = nid(kFar);
+  ASSERT_EQ(rig.apply(client, add), "");
+  EXPECT_TRUE(comes_back());
+  rig.run_for(100s);
+  EXPECT_TRUE(alive());
+  EXPECT_TRUE(journal_names(kNear, "gateway"));
+}
+
+TEST_F(GatewayNids, refresh_without_its_nid_leaves_the_route) {
+  config::PeerAdd add;
+  add.peer.primary = nid(kFar);
+  add.peer.nids = {nid(kNear)};
+  ASSERT_EQ(rig.apply(client, add), "");
+  add.peer.nids.clear();
+  add.refresh = true;
+  ASSERT_EQ(rig.apply(client, add), "");
+  EXPECT_TRUE(comes_back());
+  EXPECT_NE(peer_of(kNear), peer_of(kFar));
+  EXPECT_TRUE(journal_names(kNear, "gateway"));
+}
+
+TEST_F(GatewayNids, peer_del_of_its_nid_is_refused) {
+  config::PeerAdd add;
+  add.peer.primary = nid(kFar);
+  add.peer.nids = {nid(kNear)};
+  ASSERT_EQ(rig.apply(client, add), "");
+  config::PeerDel del;
+  del.primary = nid(kFar);
+  del.nids = {nid(kNear)};
+  EXPECT_EQ(rig.apply(client, del),
+            "-16 failed to del peer: 10.1.0.2@tcp is a gateway; delete its routes first\n");
+  EXPECT_TRUE(comes_back());
+}
+
+// Goal: while the gateway answers, it keeps a NID that it has named itself, and both names are in the journal.
+TEST_F(GatewayNids, a_claim_on_a_living_gateway_is_refused) {
+  claim();
+  EXPECT_EQ(peer_of(kFar), peer_of(kNear));
+  EXPECT_EQ(peer_of(kFar)->primary().nid, nid(kFar));
+  EXPECT_TRUE(alive());
+  EXPECT_TRUE(journal_names("10.1.0.3@tcp", kFar));
+  rig.run_for(100s);
+  EXPECT_TRUE(alive());
+}
+
+// Goal: a NID of a gateway that does not answer goes to the node that claims it, with a warning; the route stays with
+// the gateway's other NID, and comes back with the gateway.
+TEST_F(GatewayNids, a_claim_on_a_dead_gateway_wins_and_the_route_comes_back) {
+  rig.fabric.cut(nid("10.1.0.1@tcp"), nid(kNear));
+  rig.fabric.reset(nid("10.1.0.1@tcp"), nid(kNear));
+  ASSERT_TRUE(rig.run_until([&] { return !alive(); }, 200s));
+  claim();
+  EXPECT_EQ(peer_of(kFar), peer_of("10.1.0.3@tcp"));
+  EXPECT_TRUE(journal_names("10.1.0.3@tcp", kFar));
+  ASSERT_NE(peer_of(kNear), nullptr);
+  rig.fabric.heal_all();
+  EXPECT_TRUE(comes_back());
+}
+
+// Goal: two discovered peers claim one NID: the newest word counts, and the journal names both.
+TEST_F(GatewayNids, a_claim_on_an_ordinary_peer_wins_with_a_warning) {
+  auto& victim = rig.add({"10.1.0.8@tcp", "10.1.0.9@tcp"});
+  (void)victim;
+  bool discovered = false;
+  client.node->control().discovery->discover({nid("10.1.0.8@tcp")}, true, [&](const auto&) { discovered = true; });
+  ASSERT_TRUE(rig.run_until([&] { return discovered; }));
+  wire::PingInfo info;
+  info.features =
+      wire::kFeatureNiStatus | wire::kFeatureRteDisabled | wire::kFeatureMultiRail | wire::kFeatureDiscovery;
+  info.sequence = 100;
+  info.nis = {{nid("10.1.0.3@tcp"), wire::kNiUp}, {nid("10.1.0.9@tcp"), wire::kNiUp}};
+  discovered = false;
+  client.node->control().discovery->discover({nid("10.1.0.3@tcp")}, true, [&](const auto&) { discovered = true; });
+  ASSERT_TRUE(rig.run_until([&] { return discovered; }));
+  Event event;
+  event.source = nid("10.1.0.3@tcp");
+  event.target = nid("10.1.0.1@tcp");
+  client.node->control().discovery->push_came(event, wire::ping_info_encode(info));
+  rig.run_for(100ms);
+  EXPECT_EQ(peer_of("10.1.0.9@tcp"), peer_of("10.1.0.3@tcp"));
+  EXPECT_TRUE(journal_names("10.1.0.3@tcp", "10.1.0.8@tcp"));
+}
+
+}  // namespace
+}  // namespace ulnet::test

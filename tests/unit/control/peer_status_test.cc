@@ -1,0 +1,71 @@
+// What a peer says of its NIs, and what this node hears of them: status, health, `peer show` (docs/wire/lnet.md §5.6).
+#include "control/discovery/driver.h"
+#include "control/handlers/show_values.h"
+#include "control/lnd_host.h"
+#include "tests/unit/control/node_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+/// This node, and a peer with two NIs that it has discovered.
+class PeerStatus : public testing::Test {
+ protected:
+  PeerStatus() { discover(); }
+  void TearDown() override { rig.stop_all(); }
+
+  void discover() {
+    bool done = false;
+    a.node->control().discovery->discover({nid("10.0.0.2@tcp")}, true, [&](const auto&) { done = true; });
+    EXPECT_TRUE(rig.run_until([&] { return done; }));
+  }
+  PeerNi& second() { return *a.node->control().peers->find(nid("10.0.0.3@tcp")); }
+  /// The peer says that its second NI is down, or up, and still answers over it.
+  void fatal(bool on) {
+    Control& c = b.node->control();
+    c.lnd_hosts[1]->ni_fatal(c.nis->find(nid("10.0.0.3@tcp"))->id, on);
+    rig.run_for(100ms);
+  }
+  std::string shown() {
+    for (const api::PeerNiShow& ni : peer_value(a.node->control(), *second().peer).nis)
+      if (ni.nid == nid("10.0.0.3@tcp")) return ni.state;
+    return "none";
+  }
+
+  NodeRig rig;
+  RigNode& a = rig.add({"10.0.0.1@tcp"});
+  RigNode& b = rig.add({"10.0.0.2@tcp", "10.0.0.3@tcp"});
+};
+
+TEST_F(PeerStatus, down_costs_health_sensitivity) {
+  ASSERT_EQ(rig.apply(a, config::SetValue{"health_sensitivity", 250}), "");
+  fatal(true);
+  EXPECT_EQ(second().health, 750);
+}
+
+TEST_F(PeerStatus, down_costs_nothing_without_sensitivity) {
+  ASSERT_EQ(rig.apply(a, config::SetValue{"health_sensitivity", 0}), "");
+  fatal(true);
+  EXPECT_EQ(second().health, 1000);
+}
+
+// Goal: `peer show` of a router says so; a message from there says otherwise.
+TEST_F(PeerStatus, down_is_shown_until_the_ni_is_heard_of) {
+  rig.start_routing(a);
+  EXPECT_EQ(shown(), "up");
+  fatal(true);
+  EXPECT_EQ(shown(), "down");
+  ASSERT_EQ(rig.ping(b, "10.0.0.1@tcp", "10.0.0.3@tcp").error, 0);
+  rig.run_for(100ms);
+  EXPECT_EQ(shown(), "up");
+}
+
+TEST_F(PeerStatus, an_ni_never_heard_of_that_stays_up_has_full_health) {
+  PeerNi& ni = second();
+  if (ni.blocks->slice.last_alive_ns.get() != 0) GTEST_SKIP() << "it was heard of";
+  ni.health = 500;
+  discover();
+  EXPECT_EQ(ni.health, 1000);
+}
+
+}  // namespace
+}  // namespace ulnet::test
