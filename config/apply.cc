@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "config/devices.h"
 #include "config/export.h"
@@ -27,6 +28,7 @@ class Applier {
   }
 
   bool retry_count_set = false;  ///< the list says a retry_count above 0 itself
+  bool from_file = false;        ///< the change at hand: what is there as it asks has been taken out before
 
   Wrong operator()(const LnetConfigure&) {
     s_.configured = true;
@@ -49,7 +51,8 @@ class Applier {
         // Control has filled in the NID of what was asked for by its interface.
         bool same = c.ni.nid ? ni.nid == c.ni.nid : ni.interface == c.ni.interface && (!ni.nid || ni.nid_found);
         if (same)
-          return {-EEXIST, fmt::format("cannot add LNet NI: {} already has {}", net_text(c.net), ni_name(c.ni))};
+          return {-EEXIST, fmt::format("cannot add LNet NI: {} already has {}{}", net_text(c.net), ni_name(c.ni),
+                                       other_settings())};
       }
     }
     for (const RouteConfig& route : s_.routes) {
@@ -117,8 +120,8 @@ class Applier {
                       net_text(route.gateway.net()), nid_text(route.gateway))};
     }
     if (route_find(route.net, route.gateway) != s_.routes.end()) {
-      return {-EEXIST, fmt::format("Route already exists or the specified network is local: {} through {}",
-                                   net_text(route.net), nid_text(route.gateway))};
+      return {-EEXIST, fmt::format("Route already exists or the specified network is local: {} through {}{}",
+                                   net_text(route.net), nid_text(route.gateway), other_settings())};
     }
     s_.routes.push_back(route);
     return {};
@@ -169,9 +172,11 @@ class Applier {
 
   Wrong operator()(const PeerDel& c) {
     if (!s_.configured) return down();
-    PeerConfig* peer = peer_find(c.primary);
-    if (peer == nullptr)
-      return {-ENOENT, fmt::format("failed to del primary peer: {} is not a configured peer", nid_text(c.primary))};
+    PeerConfig* peer = peer_of_nid(c.primary);
+    if (peer == nullptr) return {};  // it may have been discovered: the running node says
+    if (peer->primary != c.primary)
+      return {-ENOENT, fmt::format("failed to del primary peer: {} is a NID of peer {}, not its primary NID",
+                                   nid_text(c.primary), nid_text(peer->primary))};
     bool whole = c.nids.empty() || std::find(c.nids.begin(), c.nids.end(), c.primary) != c.nids.end();
     if (whole) {
       if (peer->lock_primary && !c.force) {
@@ -282,6 +287,9 @@ class Applier {
 
  private:
   static Wrong down() { return {-ENETDOWN, "Network is down: LNet is not configured; run 'lnet configure' first"}; }
+  [[nodiscard]] const char* other_settings() const {
+    return from_file ? ", with other settings; delete it first, or change it by command" : "";
+  }
   static std::string ni_name(const NiConfig& ni) { return ni.nid ? nid_text(*ni.nid) : ni.interface; }
 
   NetConfig* net_find(Net net) {
@@ -351,9 +359,12 @@ std::vector<ChangeError> changes_apply(DesiredState& state, const ChangeList& ch
   DesiredState next = state;
   Applier applier(next);
   std::vector<ChangeError> errors;
+  bool down = false;  // said once, however many changes need LNet
   for (size_t i = 0; i < changes.size(); ++i) {
+    applier.from_file = !changes[i].origin.file.empty();
     Applier::Wrong wrong = std::visit(applier, changes[i].change);
-    if (wrong.code != 0) errors.push_back({i, wrong.code, std::move(wrong.what)});
+    const bool down_again = wrong.code == -ENETDOWN && std::exchange(down, true);
+    if (wrong.code != 0 && !down_again) errors.push_back({i, wrong.code, std::move(wrong.what)});
   }
   if (errors.empty() && !changes.empty()) {
     Applier::Wrong wrong = applier.finish();

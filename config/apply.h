@@ -17,7 +17,7 @@ struct ChangeError {
 
 /// Applies all of `changes` to `state`, or leaves it as it was when one of them cannot be: then the result says why,
 /// one entry for each such change. Rules of ip2nets are only recorded; health values and peer states (NetSet, PeerSet)
-/// are of the running node and only checked.
+/// are of the running node and only checked; so is the deletion of a peer that is not configured: it may be discovered.
 [[nodiscard]] std::vector<ChangeError> changes_apply(DesiredState& state, const ChangeList& changes);
 
 /// Whether `change` is about this NI as such (its health value, its own settings).

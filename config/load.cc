@@ -208,16 +208,27 @@ YamlText yaml_read(std::string_view text, const std::string& file) {
   return result;
 }
 
+namespace {
+
+/// When a change of a file has its turn, whatever the order of sections: nets come before what stands on them, and go
+/// after it; a route keeps its gateway from being deleted; of rules, which have numbers, the last goes first.
+std::pair<int, int64_t> turn_of(const PlacedChange& one) {
+  if (std::holds_alternative<NetAdd>(one.change) || std::holds_alternative<NetAddMatching>(one.change)) return {0, 0};
+  if (std::holds_alternative<RouteDel>(one.change)) return {1, 0};
+  if (const auto* udsp = std::get_if<UdspDel>(&one.change)) return {3, -udsp->idx.value_or(0)};
+  return {std::holds_alternative<NetDel>(one.change) ? 4 : 2, 0};
+}
+
+}  // namespace
+
 Imported load_text(std::string_view text, const std::string& file, ImportMode mode) {
   YamlText yaml = yaml_read(text, file);
   Imported imported;
   imported.errors = std::move(yaml.errors);
   if (!imported.errors.empty()) return imported;
   for (const Doc& document : yaml.documents) import_document(document, file, mode, imported);
-  if (mode == ImportMode::kDel) {  // a net takes its routes along, so what stands on nets goes before them
-    auto not_net = [](const PlacedChange& one) { return !std::holds_alternative<NetDel>(one.change); };
-    std::stable_partition(imported.changes.begin(), imported.changes.end(), not_net);
-  }
+  std::stable_sort(imported.changes.begin(), imported.changes.end(),
+                   [](const PlacedChange& a, const PlacedChange& b) { return turn_of(a) < turn_of(b); });
   return imported;
 }
 

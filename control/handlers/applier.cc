@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 #include "config/export.h"
 #include "config/warn.h"
@@ -77,6 +79,7 @@ config::ChangeList Applier::expand(const config::ChangeList& changes, std::vecto
                                    std::vector<config::ChangeError>& errors) {
   config::ChangeList all;
   const auto append = [&](const config::PlacedChange& change, size_t from) {
+    if (is_in_force(change)) return;
     all.push_back(change);
     origin.push_back(from);
   };
@@ -117,6 +120,8 @@ void Applier::start(Job& job) {
   const config::ChangeList asked = job.changes;
   job.changes = expand(job.changes, job.origin, job.errors);
   job.before = job.after = c_.desired;
+  job.order = c_.nis->order();
+  job.routes = c_.routes->routes();
   if (!job.errors.empty()) return;
   job.errors = config::changes_apply(job.after, job.changes);
   for (config::ChangeError& error : job.errors) error.index = job.origin[error.index];
@@ -132,38 +137,67 @@ Applier::Step Applier::refuse(Job& job, int code, std::string what) {
 
 unsigned Applier::turn(Instant now) {
   now_ = now;
-  unsigned done = 0;
   retry_at_ = now + kLookAgain;
-  if (jobs_.empty()) return retry_waiting();
+  unsigned done = turn_leaving();
+  if (jobs_.empty()) return done + retry_waiting();
   while (!jobs_.empty() && done < kChangesBudget) {
     Job& job = jobs_.front();
-    if (!job.started) {
-      start(job);
-      ++done;
-      if (!job.errors.empty()) {
-        finish(job);
-        continue;
-      }
-    }
-    if (!job.leaving.empty()) {
-      std::erase_if(job.leaving, [&](NiId id) { return c_.nis->find(id) == nullptr; });
-      if (!job.leaving.empty() && now >= job.explain_at) explain(job);
-      if (!job.leaving.empty()) return done;
-    }
-    if (job.undoing || job.next == job.changes.size()) {
-      if (must_wait_for_gateways(job)) return done;
-      finish(job);
+    if (job.undoing) {
+      if (!undo_all(job)) return done;
+      finish(jobs_, jobs_.begin());
       continue;
     }
-    ++done;
-    const Step step = std::visit([&](const auto& change) { return run(job, change); }, job.changes[job.next].change);
-    if (step == Step::kFailed)
-      undo_all(job);
-    else
-      ++job.next;
+    if (!job.started || job.next < job.changes.size()) {
+      const Step step = carry_out(job);
+      if (step == Step::kWait) return done;
+      ++done;
+      if (step == Step::kFailed) job.undoing = true;
+      continue;
+    }
+    if (must_wait_for_gateways(job)) return done;
+    if (!std::exchange(job.in_force, true)) put_in_force(job);
+    job.undo.clear();
+    leaving_.splice(leaving_.end(), jobs_, jobs_.begin());
+    done += turn_leaving();
   }
   if (done >= kChangesBudget) retry_at_ = kNever;
   return done;
+}
+
+// Memory may end anywhere in a change that is large enough: that is an error like others.
+Applier::Step Applier::carry_out(Job& job) {
+  try {
+    if (!job.started) {
+      start(job);
+      return job.errors.empty() ? Step::kDone : Step::kFailed;
+    }
+    const Step step = std::visit([&](const auto& change) { return run(job, change); }, job.changes[job.next].change);
+    if (step == Step::kDone) ++job.next;
+    return step;
+  } catch (const std::bad_alloc&) {
+    const size_t index = job.next < job.origin.size() ? job.origin[job.next] : 0;
+    job.errors.push_back({index, -ENOMEM, "there is no memory for this change"});
+    return Step::kFailed;
+  }
+}
+
+/// True when the NIs that were to go have gone; one that stays after all is not waited for.
+bool Applier::all_left(Job& job) {
+  std::erase_if(job.leaving, [&](NiId id) {
+    const LocalNi* ni = c_.nis->find(id);
+    return ni == nullptr || !ni->going();
+  });
+  if (job.leaving.empty()) return true;
+  if (now_ >= job.explain_at) explain(job);
+  return false;
+}
+
+unsigned Applier::turn_leaving() {
+  for (unsigned done = 0;; ++done) {
+    const auto gone = std::find_if(leaving_.begin(), leaving_.end(), [&](Job& job) { return all_left(job); });
+    if (gone == leaving_.end()) return done;
+    finish(leaving_, gone);
+  }
 }
 
 // `check_routers_before_use`: the start is over when each gateway was tried once.
@@ -173,16 +207,10 @@ bool Applier::must_wait_for_gateways(Job& job) {
   return !c_.router_checker->all_tried();
 }
 
-void Applier::undo_all(Job& job) {
-  job.undoing = true;
-  for (; !job.undo.empty(); job.undo.pop_back()) job.undo.back()();
-}
-
-void Applier::finish(Job& job) {
-  if (job.errors.empty() && !job.in_force) put_in_force(job);
-  Done done = std::move(job.done);
-  const auto errors = std::move(job.errors);
-  jobs_.pop_front();
+void Applier::finish(std::list<Job>& jobs, std::list<Job>::iterator job) {
+  Done done = std::move(job->done);
+  const auto errors = std::move(job->errors);
+  jobs.erase(job);
   if (done) done(errors);
 }
 
@@ -190,6 +218,7 @@ void Applier::finish(Job& job) {
 void Applier::name_nis() {
   for (LocalNis::LocalNet& net : c_.nis->nets()) {
     for (const LocalNi& ni : net.nis) {
+      if (ni.going()) continue;
       for (config::NetConfig& wanted : c_.desired.nets) {
         for (config::NiConfig& one : wanted.nis) {
           if (wanted.net != net.net || one.interface != ni.config.interface) continue;
@@ -223,11 +252,12 @@ void Applier::put_in_force(Job& job) {
 }
 
 void Applier::abort() {
-  while (!jobs_.empty()) {
-    Job& job = jobs_.front();
-    if (job.errors.empty()) job.errors.push_back({0, -ESHUTDOWN, "the node stops"});
-    finish(job);
-  }
+  for (std::list<Job>* jobs : {&leaving_, &jobs_})
+    while (!jobs->empty()) {
+      Job& job = jobs->front();
+      if (job.errors.empty()) job.errors.push_back({0, -ESHUTDOWN, "the node stops"});
+      finish(*jobs, jobs->begin());
+    }
 }
 
 // --- LNet and its NIs ------------------------------------------------------------------------------------------------
@@ -240,6 +270,8 @@ Applier::Step Applier::run(Job& job, const config::LnetUnconfigure&) {
   if (in_use_) {
     if (const std::string user = in_use_(); !user.empty()) return refuse(job, -EBUSY, "LNet is in use by " + user);
   }
+  if (!networks_.empty() && c_.desired.configured)
+    note(job, "what the configuration file asks for is no longer in force; 'lnet configure --all' adds its networks");
   c_.nis->waiting().clear();
   c_.routes->clear();
   c_.routing->abort();
@@ -249,6 +281,8 @@ Applier::Step Applier::run(Job& job, const config::LnetUnconfigure&) {
   c_.peers->clear();
   c_.dirty.node = true;
   job.undo.clear();  // there is no way back to what has been taken down
+  job.order.clear();
+  job.routes.clear();
   job.before = config::DesiredState{};
   job.before.ulnet = c_.desired.ulnet;
   c_.desired = job.before;
@@ -263,8 +297,8 @@ TextResult<LocalNi*> Applier::ni_add(Net net, const config::NiConfig& ni, const 
 
 void Applier::begin_remove(Job& job, LocalNi& ni, bool at_once) {
   if (ni.going()) return;
+  if (job.leaving.empty()) job.explain_at = now_ + kExplainEvery;
   job.leaving.push_back(ni.id);
-  job.explain_at = now_ + kExplainEvery;
   if (at_once)
     c_.nis->remove(ni, now_);
   else
@@ -273,11 +307,13 @@ void Applier::begin_remove(Job& job, LocalNi& ni, bool at_once) {
 
 Applier::Step Applier::run(Job& job, const config::NetAdd& change) {
   auto added = ni_add(change.net, change.ni, job.after);
+  if (!added && added.error().code == -EBUSY) return Step::kWait;  // the NID is still being deleted
   if (!added && waits(job, change, added.error())) return Step::kDone;
   if (!added) return refuse(job, added.error().code, with("cannot add LNet NI", added.error().what));
   job.undo.push_back([this, &job, id = (*added)->id] {
     if (LocalNi* ni = c_.nis->find(id)) begin_remove(job, *ni, true);
     nis_changed(c_);
+    return true;
   });
   c_.log(fmt::format("{} added{}{}", nid_text((*added)->nid), (*added)->params.interface.empty() ? "" : " on ",
                      (*added)->params.interface));
@@ -297,15 +333,16 @@ Applier::Step Applier::run(Job& job, const config::NetDel& change) {
   }
   const std::vector<WaitingNi> waited = stop_waiting(change.net, change.interface, change.nid);
   if (!waited.empty()) {
-    job.undo.push_back(
-        [this, waited] { c_.nis->waiting().insert(c_.nis->waiting().end(), waited.begin(), waited.end()); });
+    job.undo.push_back([this, waited] {
+      c_.nis->waiting().insert(c_.nis->waiting().end(), waited.begin(), waited.end());
+      return true;
+    });
   }
   if (leaving.empty() && waited.empty()) return refuse(job, -EINVAL, "cannot del network: there is no such NI");
   for (LocalNi* ni : leaving) {
     c_.log(fmt::format("{} is being deleted", nid_text(ni->nid)));
-    job.undo.push_back([this, net = change.net, config = ni->config] {
-      if (!ni_add(net, config, c_.desired))
-        c_.log("error: an NI that was taken down for changes that failed could not be added again");
+    job.undo.push_back([this, id = ni->id, net = change.net, config = ni->config, health = ni->health] {
+      return ni_back(id, net, config, health);
     });
     begin_remove(job, *ni, change.now);
   }
@@ -319,6 +356,7 @@ Applier::Step Applier::tune(Job& job, LocalNi& ni, const std::map<std::string, i
     return refuse(job, done.error().code, "cannot configure " + done.error().what);
   job.undo.push_back([this, id = ni.id, was = std::move(was)] {
     if (LocalNi* one = c_.nis->find(id)) (void)c_.nis->tune(*one, was, ni_defaults(c_.desired), now_);
+    return true;
   });
   return Step::kDone;
 }
@@ -335,6 +373,7 @@ Applier::Step Applier::run(Job& job, const config::NetSet& change) {
       if (meant && change.health) {
         job.undo.push_back([this, id = ni.id, was = ni.health] {
           if (LocalNi* one = c_.nis->find(id)) one->health = was;
+          return true;
         });
         ni.health = uint16_t(*change.health);
       }
@@ -356,18 +395,15 @@ Applier::Step Applier::run(Job& job, const config::RouteAdd& change) {
                           net_text(change.route.gateway.net())));
     return Step::kDone;
   }
-  job.undo.push_back([this, route = change.route] { (void)c_.routes->remove(route.net, route.gateway); });
+  job.undo.push_back([this, route = change.route] {
+    (void)c_.routes->remove(route.net, route.gateway);
+    return true;
+  });
   return Step::kDone;
 }
 
+// Undone with the whole list (undo_all).
 Applier::Step Applier::run(Job& job, const config::RouteDel& change) {
-  const auto& routes = c_.routes->routes();
-  const auto found = std::find_if(routes.begin(), routes.end(), [&](const Route& one) {
-    return one.config.net == change.net && one.config.gateway == change.gateway;
-  });
-  if (found != routes.end()) {
-    job.undo.push_back([this, route = found->config] { (void)c_.routes->add(route); });
-  }
   if (auto removed = c_.routes->remove(change.net, change.gateway); !removed) {
     return refuse(job, removed.error().code, removed.error().what);
   }
@@ -375,37 +411,31 @@ Applier::Step Applier::run(Job& job, const config::RouteDel& change) {
 }
 
 Applier::Step Applier::run(Job& job, const config::PeerAdd& change) {
-  const auto& known = job.before.peers;
-  const auto was =
-      std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.primary == change.peer.primary; });
+  undo_peers(job, change.peer.primary, change.peer.nids);
   auto added = c_.peers->add(change.peer, change.refresh);
-  if (!added) return refuse(job, added.error().code, added.error().what);
-  if (was != known.end())
-    job.undo.push_back([this, peer = *was] { (void)c_.peers->add(peer, true); });
-  else
-    job.undo.push_back([this, primary = change.peer.primary] { (void)c_.peers->remove(primary, {}, true); });
-  return Step::kDone;
+  if (added) return Step::kDone;
+  job.undo.pop_back();  // nothing has changed
+  return refuse(job, added.error().code, added.error().what);
 }
 
 Applier::Step Applier::run(Job& job, const config::PeerDel& change) {
+  undo_peers(job, change.primary, {});
   auto removed = c_.peers->remove(change.primary, change.nids, change.force);
-  if (!removed) return refuse(job, removed.error().code, removed.error().what);
-  const auto& known = job.before.peers;
-  const auto was =
-      std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.primary == change.primary; });
-  if (was != known.end()) job.undo.push_back([this, peer = *was] { (void)c_.peers->add(peer); });
-  return Step::kDone;
+  if (removed) return Step::kDone;
+  job.undo.pop_back();  // nothing has changed
+  return refuse(job, removed.error().code, removed.error().what);
 }
 
 Applier::Step Applier::run(Job& job, const config::PeerSet& change) {
   bool found = change.all;
+  std::vector<std::pair<Nid, uint16_t>> healths;  // before
   for (const auto& [id, peer] : c_.peers->peers()) {
     bool touched = false;
     for (PeerNet& net : peer->nets) {
       for (PeerNi* ni : net.nis) {
         if (!change.all && change.nid != ni->nid) continue;
         found = touched = true;
-        if (change.health) ni->health = uint16_t(*change.health);
+        if (change.health) healths.emplace_back(ni->nid, std::exchange(ni->health, uint16_t(*change.health)));
       }
     }
     if (touched && change.state) {
@@ -413,11 +443,20 @@ Applier::Step Applier::run(Job& job, const config::PeerSet& change) {
       job.undo.push_back([this, id = peer->id, was] {
         Peer* one = c_.peers->find_peer(id);
         if (one != nullptr) one->state = kept_bits(one->state) | (was & ~kPeerBusy);
+        return true;
       });
       c_.discovery->refresh(*peer);
     }
     if (touched) c_.peers->touch(*peer);
   }
+  job.undo.push_back([this, healths = std::move(healths)] {
+    for (const auto& [nid, health] : healths)
+      if (PeerNi* ni = c_.peers->find(nid)) {
+        ni->health = health;
+        c_.peers->touch(*ni->peer);
+      }
+    return true;
+  });
   return found ? Step::kDone : refuse(job, -ENOENT, "cannot configure peer: there is no such peer NI");
 }
 
@@ -427,11 +466,20 @@ Applier::Step Applier::run(Job&, const config::SetValue&) {
   return Step::kDone;
 }
 
+// As many buffers as the whole list says, wherever it says so: none are made that would be withdrawn at once.
 Applier::Step Applier::run(Job& job, const config::SetRouting& change) {
-  const bool was = c_.routing->state() == RoutingState::kEnabled || c_.routing->state() == RoutingState::kStarting;
+  const RoutingState state = c_.routing->state();
+  const bool was = state == RoutingState::kEnabled || state == RoutingState::kStarting;
   if (change.enable) {
+    if (!was) {
+      job.undo.push_back([this, old = c_.routing->buffers()] { return (void)c_.routing->set_buffers(old), true; });
+      (void)c_.routing->set_buffers(job.after.buffers);
+    }
     auto enabled = c_.routing->enable(start_up_ || job.after.ulnet.forwarding == config::Forwarding::kEnabled, now_);
     if (!enabled) return refuse(job, enabled.error().code, "cannot configure routing: " + enabled.error().what);
+    if (!was && c_.routing->state() == RoutingState::kStarting)
+      note(job, fmt::format("this node forwards from now on, and says so to its peers in {} s",
+                            (c_.routing->next_deadline() - now_) / 1s));
   } else {
     c_.routing->disable(now_);
   }
@@ -441,22 +489,19 @@ Applier::Step Applier::run(Job& job, const config::SetRouting& change) {
         (void)c_.routing->enable(true, now_);
       else
         c_.routing->abort();
+      return true;
     });
   }
   c_.dirty.node = c_.dirty.ping = true;
   return Step::kDone;
 }
 
-Applier::Step Applier::run(Job& job, const config::SetBuffers& change) {
+Applier::Step Applier::run(Job& job, const config::SetBuffers&) {
   const config::Buffers old = c_.routing->buffers();
-  config::Buffers buffers = old;
-  buffers.tiny = change.tiny.value_or(buffers.tiny);
-  buffers.small = change.small.value_or(buffers.small);
-  buffers.large = change.large.value_or(buffers.large);
-  if (auto set = c_.routing->set_buffers(buffers); !set) {
+  if (auto set = c_.routing->set_buffers(job.after.buffers); !set) {
     return refuse(job, set.error().code, "cannot configure buffers: " + set.error().what);
   }
-  job.undo.push_back([this, old] { (void)c_.routing->set_buffers(old); });
+  job.undo.push_back([this, old] { return (void)c_.routing->set_buffers(old), true; });
   return Step::kDone;
 }
 

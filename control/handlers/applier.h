@@ -1,12 +1,14 @@
 // Applies lists of changes to a running node. A list is checked whole against what is in force (config/apply.h,
 // changes_apply), then carried out one change after the other; when one fails, those before it are undone, so that a
-// list counts whole or not at all. Some changes take a while (an NI is drained before it goes), so lists wait for each
-// other. Thread: control.
+// list counts whole or not at all: then order, routes, health values and discovered peers are as before, too. Lists are
+// carried out one after the other. NIs of one list leave together; once nothing of the list can fail any more, the next
+// list begins beside them. Thread: control.
 #pragma once
-#include <deque>
 #include <functional>
+#include <list>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/apply.h"
@@ -29,10 +31,10 @@ class Applier {
   /// Carries lists on; returns work done.
   unsigned turn(Instant now);
   [[nodiscard]] Instant next_deadline() const {
-    if (!jobs_.empty()) return retry_at_;
+    if (!jobs_.empty() || !leaving_.empty()) return retry_at_;
     return c_.nis->waiting().empty() ? kForever : retry_waiting_at_;
   }
-  [[nodiscard]] bool idle() const { return jobs_.empty(); }
+  [[nodiscard]] bool idle() const { return jobs_.empty() && leaving_.empty(); }
   /// Ends everything with ESHUTDOWN, as far as it got.
   void abort();
 
@@ -58,18 +60,24 @@ class Applier {
     bool started = false;
     size_t next = 0;
     config::DesiredState before, after;
-    std::vector<NiId> leaving;      // NIs that the current change waits for
+    std::vector<std::pair<Net, Nid>> order;  // of the NIs, before
+    std::vector<Route> routes;               // before
+    std::vector<NiId> leaving;               // NIs that are to go before it is done
     Instant explain_at = kForever;  // then who asked is told why it takes so long
-    std::vector<std::function<void()>> undo;
+    std::vector<std::function<bool()>> undo;  // the last first; false: not yet, call it again
     bool undoing = false;
     bool ulnet = false;     // holds changes of `ulnet:` keys
     bool in_force = false;  // and waits for the gateways' first checks
     std::vector<config::ChangeError> errors;
   };
   void start(Job& job);
-  [[nodiscard]] bool carry_on(Job& job);
+  [[nodiscard]] Step carry_out(Job& job);
   [[nodiscard]] bool must_wait_for_gateways(Job& job);
-  void finish(Job& job);
+  void finish(std::list<Job>& jobs, std::list<Job>::iterator job);
+  [[nodiscard]] bool all_left(Job& job);
+  unsigned turn_leaving();
+  [[nodiscard]] bool is_in_force(const config::PlacedChange& change);
+  [[nodiscard]] bool is_in_force(const config::NetAdd& change);
   [[nodiscard]] config::ChangeList expand(const config::ChangeList& changes, std::vector<size_t>& origin,
                                           std::vector<config::ChangeError>& errors);
   [[nodiscard]] std::vector<config::NetDel> each_ni(const config::NetDel& del);
@@ -84,7 +92,8 @@ class Applier {
   std::vector<WaitingNi> stop_waiting(Net net, const std::string& interface, const std::optional<Nid>& nid);
   [[nodiscard]] unsigned retry_waiting();
   void begin_remove(Job& job, LocalNi& ni, bool at_once);
-  void undo_all(Job& job);
+  [[nodiscard]] bool undo_all(Job& job);
+  void undo_peers(Job& job, const Nid& primary, const std::vector<Nid>& nids);
 
   Step run(Job& job, const config::LnetConfigure& change);
   Step run(Job& job, const config::LnetUnconfigure& change);
@@ -104,6 +113,7 @@ class Applier {
   Step run(Job& job, const config::UdspDel& change);
   Step run(Job& job, const config::UlnetSet& change);
   [[nodiscard]] TextResult<LocalNi*> ni_add(Net net, const config::NiConfig& ni, const config::DesiredState& state);
+  [[nodiscard]] bool ni_back(NiId id, Net net, const config::NiConfig& config, uint16_t health);
   Step tune(Job& job, LocalNi& ni, const std::map<std::string, int64_t>& lnd_tunables);
   Step refuse(Job& job, int code, std::string what);
 
@@ -111,7 +121,8 @@ class Applier {
   Instant now_ = kNever;
   Instant retry_at_ = kNever;
   Instant retry_waiting_at_ = kForever;
-  std::deque<Job> jobs_;
+  std::list<Job> jobs_;
+  std::list<Job> leaving_;  // in force, but NIs of theirs have yet to go
   config::ChangeList networks_;
   std::function<std::string()> in_use_;
   std::function<void()> ulnet_changed_;

@@ -28,7 +28,10 @@ bool Applier::waits(Job& job, const config::NetAdd& change, const TextError& err
   if (!wait_for_devices_ || !is_missing(error) || c_.deps.devices == nullptr) return false;
   if (c_.nis->size() + c_.nis->waiting().size() >= kNisMax) return false;
   c_.nis->waiting().push_back({change.net, change.ni, error.what});
-  job.undo.push_back([this, net = change.net, ni = change.ni] { (void)stop_waiting(net, ni.interface, ni.nid); });
+  job.undo.push_back([this, net = change.net, ni = change.ni] {
+    (void)stop_waiting(net, ni.interface, ni.nid);
+    return true;
+  });
   retry_waiting_at_ = now_ + kRetryWaiting;
   note(job, fmt::format("{} waits: {}; it is added when that changes", name_of(change.net, change.ni), error.what));
   return true;

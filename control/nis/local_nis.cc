@@ -204,6 +204,35 @@ void LocalNis::leave(LocalNi& ni, Instant now) {
   ++sequence_;
 }
 
+void LocalNis::stay(LocalNi& ni) {
+  ULNET_CHECK(!ni.closing);
+  if (!ni.leaving) return;
+  ni.leaving = false;
+  ni.leave_deadline = kForever;
+  ++sequence_;
+}
+
+std::vector<std::pair<Net, Nid>> LocalNis::order() const {
+  std::vector<std::pair<Net, Nid>> order;
+  for (const LocalNet& net : nets_)
+    for (const LocalNi& ni : net.nis) order.emplace_back(net.net, ni.nid);
+  return order;
+}
+
+void LocalNis::reorder(const std::vector<std::pair<Net, Nid>>& before) {
+  if (order() == before) return;
+  const auto place_of_net = [&](const LocalNet& net) {
+    return std::find_if(before.begin(), before.end(), [&](const auto& one) { return one.first == net.net; });
+  };
+  const auto place_of_ni = [&](const LocalNi& ni) {
+    return std::find_if(before.begin(), before.end(), [&](const auto& one) { return one.second == ni.nid; });
+  };
+  nets_.sort([&](const LocalNet& a, const LocalNet& b) { return place_of_net(a) < place_of_net(b); });
+  for (LocalNet& net : nets_)
+    net.nis.sort([&](const LocalNi& a, const LocalNi& b) { return place_of_ni(a) < place_of_ni(b); });
+  ++sequence_;
+}
+
 void LocalNis::remove(LocalNi& ni, Instant now) {
   if (ni.closing) return;
   if (!ni.leaving) ++sequence_;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/model.h"
@@ -123,6 +124,8 @@ class LocalNis {
                                       const NiDefaults& defaults, Instant now);
   /// Begins to delete the NI: it is closed when others know and it is idle; gone when find(id) is null.
   void leave(LocalNi& ni, Instant now);
+  /// An NI that leaves stays after all. Requires: it does not close yet.
+  void stay(LocalNi& ni);
   /// Closes it at once.
   void remove(LocalNi& ni, Instant now);
   /// Why an NI that goes is still there, as a sentence without its NID; "" when it does not go. In use is: a message
@@ -131,6 +134,10 @@ class LocalNis {
   [[nodiscard]] std::string in_use(const LocalNi& ni, const Untold& untold, Instant now) const;
   /// An NI is closing that the workers have not been told of.
   [[nodiscard]] bool closing_now() const;
+  /// Nets and NIs in their order, which others see in this node's list: the first is the primary NID.
+  [[nodiscard]] std::vector<std::pair<Net, Nid>> order() const;
+  /// Puts them in the order of then; what was not there comes last.
+  void reorder(const std::vector<std::pair<Net, Nid>>& before);
   /// To call after a view that knows the closing NIs was published: asks the workers to drain them.
   void published();
   /// Carries deletions on; true when an NI has gone or begins to close. `told` is asked whether all peers know those

@@ -193,7 +193,7 @@ TEST(ConfigApply, peers) {
       "1 -17 failed to add primary peer: 10.0.0.3@tcp belongs to peer 10.0.0.1@tcp\n"
       "2 -1 failed to add primary peer: Multi-Rail of a configured peer cannot be changed; delete the peer first\n"
       "3 -76 failed to add peer: 10.0.1.2@tcp is a second NID on its net, and the peer is not Multi-Rail\n"
-      "4 -2 failed to del primary peer: 10.0.0.2@tcp is not a configured peer\n"
+      "4 -2 failed to del primary peer: 10.0.0.2@tcp is a NID of peer 10.0.0.1@tcp, not its primary NID\n"
       "5 -2 failed to del peer: 10.0.0.7@tcp is not a NID of 10.0.0.1@tcp (index 0 of the NIDs)\n");
   EXPECT_EQ(apply_errors(state, {peer_add("10.0.2.1@tcp", "10.0.2.[2-4]@tcp,10.0.2.3@tcp")}),
             "0 -17 failed to add peer: 10.0.2.3@tcp is listed twice (index 1 and 3 of the NIDs)\n");

@@ -72,6 +72,7 @@ class NodeRig {
 
   sim::Fabric fabric;
   Instant now{1h};
+  MemorySource* memory = nullptr;  ///< of nodes that are added from now on; null: ordinary pages
   std::vector<std::unique_ptr<RigNode>> nodes;
 
   /// A node with these NIs, configured.
@@ -85,6 +86,7 @@ class NodeRig {
     deps.seed = seed_ * 1000 + nodes.size();
     deps.incarnation = 0x1000 + nodes.size();
     deps.devices = made.devices.get();
+    deps.memory = memory;
     deps.log = [&made](const std::string& line) { made.journal.push_back(line); };
     deps.lnds.push_back(lnd_loopback());
     for (NetType type : {NetType::kTcp, NetType::kO2ib}) {
