@@ -1,5 +1,6 @@
 // ulnetd: one LNet node on this machine. The command line and signals; everything else is control/daemon.
 #include <fmt/core.h>
+#include <malloc.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -67,6 +68,12 @@ void raise_descriptor_limit() {
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// A freed block of a mebibyte or more goes back to the system at once. Without a fixed threshold glibc raises it to
+/// the largest block that was ever freed, and keeps twice as much: a few large requests would stay in memory for ever.
+void return_large_blocks() {
+  (void)mallopt(M_MMAP_THRESHOLD, 1 << 20);
+}
+
 struct Arguments {
   std::string config_path, socket;
   bool check = false;
@@ -83,6 +90,7 @@ int run(const Arguments& arguments, LogWriter& log) {
     return arguments.config_path.empty() ? kBadConfiguration : 0;
   }
   raise_descriptor_limit();
+  return_large_blocks();
   const int signals = signal_descriptor();
   options.socket = arguments.socket;
   options.version = ULNET_VERSION;
