@@ -151,11 +151,25 @@ bool came_from(const Worker& w, const PathChoice& choice, const Nid& sender) {
   return choice.routed && std::find(others.begin(), others.end(), sender) != others.end();
 }
 
+/// Does a route to the origin of the message lead over the router that sent it?
+bool leads_back(const Worker& w, const wire::Header& header, const Nid& sender) {
+  const RouteNetView* net = w.view->routes->find(header.src_nid.net());
+  const PeerRef from = w.view->peers->find(sender);
+  if (net == nullptr || !from) return false;
+  return std::any_of(net->routes.begin(), net->routes.end(), [&](const RouteView& route) {
+    const PeerRef gateway = w.view->peers->find(route.gateway);
+    return gateway && gateway.peer == from.peer;
+  });
+}
+
 /// Does a message that came through a router, and goes on to another, circle? Looks at headers only, so once for each
-/// time that it comes.
+/// time that it comes. PUTs without a handle for an ACK may be equal without being the same message: those that come
+/// from where their origin lies are not counted. In a loop, one router gets them from elsewhere.
 bool circles(Worker& w, const wire::Header& header, const Nid& sender) {
   if (header.src_nid == sender) return false;  // its first router
-  return w.view->local->ni(header.src_nid) != nullptr || w.loop_watch.circles(header, w.now);
+  if (w.view->local->ni(header.src_nid) != nullptr) return true;
+  const bool anonymous = header.type == wire::MsgType::kPut && header.put().ack_wmd.is_none();
+  return !(anonymous && leads_back(w, header, sender)) && w.loop_watch.circles(header, w.now);
 }
 
 PathRequest forward_request(const wire::Header& header, const Nid& dst) {
