@@ -151,11 +151,6 @@ void Discovery::ping_failed(uint64_t number, int32_t error) {
       return queue(*peer);
     }
   }
-  const bool another_nid = peer->discovery.failures == 1 && peer->ni_count() > 1 && !peer->has(kPeerRtrDiscovery);
-  if (another_nid) {  // any of its NIDs may have been tried: the primary has its turn before this fails
-    peer->state |= kPeerForcePing;
-    return queue(*peer);
-  }
   peer->discovery.error = error;
   peer->state |= kPeerPingFailed;
   queue(*peer);

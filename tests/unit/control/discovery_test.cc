@@ -18,13 +18,15 @@ TEST_F(DiscoveryTest, a_peer_that_pushes_without_pause_takes_no_turn_of_others) 
   EXPECT_FALSE(machine.pending());
 }
 
-// Goal: of a peer with several NIDs the primary is asked itself before discovery fails: any of them may be dead.
-TEST_F(DiscoveryTest, the_primary_is_asked_before_discovery_fails) {
-  configure({20, 21});
-  EXPECT_EQ(discover(20), "ping 20; ");
-  EXPECT_EQ(ping_fails(-EHOSTUNREACH), "ping exactly 20; ");
-  EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
-  EXPECT_EQ(ack(), "done 1; ");
+// Goal: an NI from which no message ever came, and which its node says is up, as before, has full health (docs/wire/
+// lnet.md §5.6).
+TEST_F(DiscoveryTest, an_ni_never_heard_of_that_stays_up_has_full_health) {
+  know({20, 21}, 3);
+  PeerNi& ni = *peers.find(peer_nid(21));
+  ni.health = 500;
+  discover(20, 2, true);
+  reply(data({20, 21}, 4));
+  EXPECT_EQ(ni.health, 1000);
 }
 
 // Goal: ping, merge, push, done; each state has its letters; what is up to date is not asked again.
