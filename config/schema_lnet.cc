@@ -318,10 +318,10 @@ const Field kLnetFields[] = {
      .at = AT(global.transaction_timeout)},
     {.path = "global.health_sensitivity",
      .type = kInteger,
-     .text = "What a failure takes off the health value (1000 = healthy); 0 = health is not looked at.",
+     .text = "What it takes off the health value of a NID (1000 = healthy) when its node says that it is down; "
+             "failures do not count yet. 0 = nothing, and `retry_count` must be 0, too.",
      .min = 0,
      .max = 1000,
-     .no_effect = "failures do not change health values yet; 0 still switches retry_count off",
      .at = AT(global.health_sensitivity)},
     {.path = "global.recovery_interval",
      .type = kSeconds,

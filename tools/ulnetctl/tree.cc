@@ -175,7 +175,7 @@ constexpr const char* kSettings =
     "\tdrop_asym_route 0|1           drop what came over a route that the answer would not take\n"
     "\tretry_count N                 sends again after a failure\n"
     "\ttransaction_timeout S         seconds until a message or its response has failed\n"
-    "\thealth_sensitivity N          what a failure takes off the health value, 0..1000 (0 = off): no effect yet\n"
+    "\thealth_sensitivity N          what a peer's word that a NID is down takes off its health value, 0..1000\n"
     "\trecovery_interval S           accepted, no effect\n"
     "\trouter_sensitivity P          accepted, no effect\n"
     "\tresponse_tracking 0|1|2|3     whose responses are waited for: pings, also GETs, also PUTs, all\n"
