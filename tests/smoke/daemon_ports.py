@@ -192,7 +192,7 @@ def captured_to_the_end(topology, daemon, kernel):
 
 def refused(topology):
     node = topology.node('refused')
-    said = Daemon(topology, node, YAML.replace('10.9.0.2/24', '10.9.0.2/99'), status=1).said
+    said = Daemon(topology, node, YAML.replace('10.9.0.2/24', '10.9.0.2/99'), status=2).said
     assert "rail0: addresses: '10.9.0.2/99' is not an IP address with prefix length" in said, said
     said = Daemon(topology, node, YAML.replace('iface=veth0', 'iface=none0'), status=1).said
     assert 'port rail0' in said, said

@@ -109,12 +109,18 @@ TEST_F(CtlRun, a_life) {
 TEST_F(CtlRun, import_is_whole_or_not_at_all) {
   const std::string file = path + ".yaml";
   ASSERT_EQ(ctl("lnet configure"), "0\n");
-  EXPECT_EQ(ctl("import " ULNET_GOLDEN_DIR "/tcp-mr.import-roundtrip.txt"), "0\n");
+  EXPECT_EQ(ctl("import " ULNET_GOLDEN_DIR "/tcp-mr.import-roundtrip.txt"),
+            "0\n!warning: " ULNET_GOLDEN_DIR
+            "/tcp-mr.import-roundtrip.txt:56:7: udsp has no effect: the rules are stored, shown and exported, and not "
+            "followed yet\n");
   EXPECT_EQ(ctl("export --backup " + file), "0\n");
   EXPECT_EQ(config::file_text(file), config::golden_text("tcp-mr.import-roundtrip"));
   std::string again = ctl("import " + file);
   EXPECT_EQ(again.substr(0, 4), "234\n");
-  EXPECT_NE(again.find("cannot add LNet NI: tcp already has eth0 (" + file + ":4:13)"), std::string::npos) << again;
+  EXPECT_NE(again.find("tcp already has eth0, with other settings; delete it first, or change it by command (" + file +
+                       ":4:13)"),
+            std::string::npos)
+      << again;
   EXPECT_EQ(ctl("export --backup").substr(2), config::golden_text("tcp-mr.import-roundtrip"));
   std::filesystem::remove(file);
 }

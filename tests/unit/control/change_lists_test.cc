@@ -210,8 +210,8 @@ TEST_F(ChangeLists, a_discovered_peer_is_deleted) {
 }
 
 TEST_F(ChangeLists, an_export_is_taken_back) {
-  const std::string text =
-      "net:\n  - net type: tcp\n    local NI(s):\n      - nid: 10.1.0.1@tcp\n"
+  const std::string net = "net:\n  - net type: tcp\n    local NI(s):\n      - nid: 10.1.0.1@tcp\n";
+  const std::string rest =
       "route:\n  - net: tcp1\n    gateway: 10.1.0.7@tcp\n"
       "peer:\n  - primary nid: 10.1.0.7@tcp\n    Multi-Rail: true\n    peer ni:\n"
       "      - nid: 10.1.0.7@tcp\n      - nid: 10.1.0.8@tcp\n"
@@ -224,10 +224,13 @@ TEST_F(ChangeLists, an_export_is_taken_back) {
             "");
   discover(a, "10.1.0.7@tcp");
   EXPECT_EQ(nids(a, "10.1.0.7@tcp"), "10.1.0.7@tcp 10.1.0.8@tcp");
-  EXPECT_EQ(import(a, text, config::ImportMode::kDel), "");
-  EXPECT_EQ(nis(a), "");
+  EXPECT_EQ(import(a, rest, config::ImportMode::kDel), "");
   EXPECT_EQ(routes(a), "");
   EXPECT_EQ(nids(a, "10.1.0.7@tcp"), "none");
+  ASSERT_EQ(import(a, rest), "");
+  EXPECT_EQ(import(a, net + rest, config::ImportMode::kDel), "") << "a peer that sends meanwhile comes back";
+  EXPECT_EQ(nis(a), "");
+  EXPECT_EQ(routes(a), "");
   EXPECT_TRUE(a.node->control().desired.udsp.empty());
 }
 

@@ -59,13 +59,5 @@ TEST_F(PeerStatus, down_is_shown_until_the_ni_is_heard_of) {
   EXPECT_EQ(shown(), "up");
 }
 
-TEST_F(PeerStatus, an_ni_never_heard_of_that_stays_up_has_full_health) {
-  PeerNi& ni = second();
-  if (ni.blocks->slice.last_alive_ns.get() != 0) GTEST_SKIP() << "it was heard of";
-  ni.health = 500;
-  discover();
-  EXPECT_EQ(ni.health, 1000);
-}
-
 }  // namespace
 }  // namespace ulnet::test

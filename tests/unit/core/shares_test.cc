@@ -39,7 +39,8 @@ struct Shares : ::testing::Test {
   }
   /// Lets go of all that is under way.
   void end_all() {
-    for (int rounds = 0; rounds < 100 && bench.worker().incoming.out() > 0; ++rounds) send_all();
+    for (int rounds = 0; rounds < 100 && (bench.worker().incoming.out() > 0 || !bench.lnd().sent.empty()); ++rounds)
+      send_all();
     std::array<Event, 64> seen;
     while (submitter->eq_poll(eq, seen) > 0) bench.settle();
     EXPECT_EQ(bench.not_at_rest(), "");
