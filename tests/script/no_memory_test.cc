@@ -12,11 +12,17 @@ size_t fail_from = SIZE_MAX;  ///< allocations of so many bytes fail
 unsigned failures = 0;
 }  // namespace
 
-[[gnu::noinline]] void* operator new(size_t bytes) {
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {  // sanitizers have their own
   void* block = bytes >= fail_from ? nullptr : std::malloc(bytes);
-  if (block != nullptr) return block;
-  ++failures;
+  if (block == nullptr) ++failures;
+  return block;
+}
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  if (void* block = operator new(bytes, std::nothrow)) return block;
   throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* block, const std::nothrow_t&) noexcept {
+  std::free(block);
 }
 [[gnu::noinline]] void operator delete(void* block) noexcept {
   std::free(block);

@@ -459,6 +459,9 @@ class NoDescriptors {
 
 // Goal: the control socket serves although all descriptors are taken, and comes back by time when its own are used up.
 TEST_F(ApiServer, clients_are_served_without_free_descriptors) {
+#ifdef ULNET_SANITIZED
+  GTEST_SKIP() << "UBSan needs a descriptor to look at an object's type";
+#endif
   std::vector<int> fds;
   for (size_t i = 0; i <= kSpareDescriptors; ++i) fds.push_back(socket(AF_UNIX, SOCK_STREAM, 0));
   sockaddr_un address{};
