@@ -70,9 +70,10 @@ class Chooser {
 
  private:
   /// At the last router: only an NI that is ill is not what the sender means, and only between multi-rail peers
-  /// (docs/wire/lnet.md §8.2).
+  /// (docs/wire/lnet.md §8.2). A ping or push means the NI that it names: its sender would take the answer of another
+  /// one as news about another node, and ask again at once.
   [[nodiscard]] bool may_take_another_rail(const PeerRef& dst) const {
-    if (!dst.peer->multi_rail || (!dst.ni().down && dst.ni().health == kHealthMax)) return false;
+    if (request_.portal0 || !dst.peer->multi_rail || (!dst.ni().down && dst.ni().health == kHealthMax)) return false;
     const PeerRef origin = view_.peers->find(request_.origin);
     return origin && origin.peer->multi_rail;
   }

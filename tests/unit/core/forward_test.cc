@@ -199,9 +199,9 @@ TEST_F(ForwardTest, the_last_router_takes_another_ni_of_a_multi_rail_peer_when_t
   bench.add_peer(tcp(3));
   bench.join(tcp1(2), tcp1(3));
   bench.join(tcp(2), tcp(3));
-  const auto next_hop = [&](const Nid& by) {
+  const auto next_hop = [&](const Nid& by, uint32_t portal = 9) {
     bench.publish();
-    RxSlot& slot = bench.inject(put_header(tcp1(2), by, 9, 1, 0), by);
+    RxSlot& slot = bench.inject(put_header(tcp1(2), by, portal, 1, 0), by);
     (void)slot;
     bench.settle();
     EXPECT_EQ(bench.lnd().sent.size(), 1u);
@@ -214,6 +214,7 @@ TEST_F(ForwardTest, the_last_router_takes_another_ni_of_a_multi_rail_peer_when_t
   for (int i = 0; i < 3; ++i) EXPECT_EQ(next_hop(tcp(2)), tcp1(2)) << "healthy: exactly as named";
   bench.set_health(tcp1(2), 900);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(next_hop(tcp(2)), tcp1(3));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(next_hop(tcp(2), kReservedPortal), tcp1(2)) << "a ping means the NI it names";
   bench.set_health(tcp1(3), 800);
   EXPECT_EQ(next_hop(tcp(2)), tcp1(2)) << "the healthier one";
   bench.set_down(tcp1(2), true);
