@@ -35,6 +35,8 @@ class ControlPort {
   [[nodiscard]] Submitter& submitter() { return submitter_; }
   /// Hands out at most `budget` events; returns how many.
   unsigned poll(unsigned budget, Instant now);
+  /// Would poll() hand out something? seq_cst, so that it can stand in a sleep re-check.
+  [[nodiscard]] bool pending() const { return !events_.empty(); }
 
  private:
   static void on_event(void* context, const Event& event);

@@ -88,7 +88,7 @@ unsigned Node::turn_control(Instant now) {
 bool Node::control_pending() {
   for (auto& ring : c_.mesh->to_control)
     if (!ring->empty()) return true;
-  return false;
+  return c_.port->pending();
 }
 
 Instant Node::next_deadline() {

@@ -10,6 +10,7 @@
 #include "lnd/sim/sim_lnd.h"
 #include "lnd/socklnd/socklnd.h"
 #include "tests/sim/downrev.h"
+#include "tests/sim/wakeups.h"
 
 namespace ulnet::test {
 namespace {
@@ -396,10 +397,10 @@ void SimNet::step(Instant limit) {
   for (const Turn& turn : turns) {
     if (turn.node->node_ == nullptr) continue;  // killed by what another's turn called
     if (turn.worker < 0) {
-      done += turn.node->node_->turn_control(now_);
+      done += turn_control_watched(*turn.node->node_, now_);
       turn.node->tell(turn.node->watch_.look(turn.node->node_->control()));
     } else {
-      done += turn.node->node_->turn(WorkerId{uint16_t(turn.worker)}, now_);
+      done += turn_watched(*turn.node->node_, WorkerId{uint16_t(turn.worker)}, now_);
     }
   }
   for (auto& node : nodes_) node->take_events();

@@ -167,7 +167,8 @@ uint64_t run_and_check(const Load& load) {
   for (SockNode* node : chaos.nodes) node->on_header = nullptr;
   const auto quiet = [&] {
     for (SockNode* node : chaos.nodes) chaos.meddle(*node);  // all: what one holds keeps the others waiting
-    return std::all_of(chaos.nodes.begin(), chaos.nodes.end(), [](SockNode* node) { return node->unfinished_fast == 0; });
+    return std::all_of(chaos.nodes.begin(), chaos.nodes.end(),
+                       [](SockNode* node) { return node->unfinished_fast == 0; });
   };
   EXPECT_TRUE(chaos.rig.run_until(quiet, 300s)) << "seed " << load.seed;
   chaos.calm = true;

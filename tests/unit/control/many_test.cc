@@ -41,9 +41,9 @@ TEST(Many, peers_of_several_nids_are_imported_and_deleted) {
   a.node->apply(peers_removed(), [&](const std::vector<config::ChangeError>& errors) { removed = errors.empty(); });
   // Control asks about all of them before a worker turns, and the workers answer all before control does.
   for (int round = 0; round < 10; ++round, rig.now += 200ms) {
-    for (int i = 0; i < 300; ++i) (void)a.node->turn_control(rig.now);
+    for (int i = 0; i < 300; ++i) (void)turn_control_watched(*a.node, rig.now);
     for (int i = 0; i < 1100; ++i)
-      for (uint16_t worker = 0; worker < 2; ++worker) (void)a.node->turn(WorkerId{worker}, rig.now);
+      for (uint16_t worker = 0; worker < 2; ++worker) (void)turn_watched(*a.node, WorkerId{worker}, rig.now);
   }
   EXPECT_TRUE(removed);
   EXPECT_TRUE(rig.run_until([&] { return peers.allocated() == 0; }, 100s));

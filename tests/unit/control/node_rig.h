@@ -16,6 +16,7 @@
 #include "lnd/sim/fabric_ctl.h"
 #include "lnd/sim/sim_ctl.h"
 #include "lnd/sim/sim_lnd.h"
+#include "tests/sim/wakeups.h"
 
 namespace ulnet::test {
 
@@ -122,8 +123,8 @@ class NodeRig {
     unsigned done = 0;
     for (auto& one : nodes) {
       if (one->node == nullptr) continue;
-      for (uint16_t w = 0; w < one->node->worker_count(); ++w) done += one->node->turn(WorkerId{w}, now);
-      done += one->node->turn_control(now);
+      for (uint16_t w = 0; w < one->node->worker_count(); ++w) done += turn_watched(*one->node, WorkerId{w}, now);
+      done += turn_control_watched(*one->node, now);
     }
     if (done > 0) {
       now += 1us;
