@@ -259,6 +259,32 @@ TEST_F(TwoGateways, the_one_that_a_buffer_is_charged_to_gets_the_message) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// Goal: headers that come before any payload is here take the gateways in turn.
+TEST_F(TwoGateways, headers_take_turns_though_no_payload_is_here_yet) {
+  for (int i = 0; i < 2; ++i) send(5000, far);
+  bench.settle();
+  ASSERT_EQ(bench.lnd().receiving.size(), 2u);
+  for (const Nid& gateway : gateways) EXPECT_EQ(bench.local(gateway).buffers_held[2], 1u);
+  finish_all();
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: a message whose only next hop goes down while its payload comes is dropped by that name, and not sent.
+TEST_F(ForwardTest, next_hop_that_goes_down_while_the_payload_comes) {
+  send(5000);
+  bench.settle();
+  bench.set_down(tcp1(2), true);
+  bench.publish();
+  bench.lnd().complete_rx(*bench.lnd().receiving.at(0), 0, 1);
+  bench.settle();
+  EXPECT_TRUE(bench.lnd().sent.empty());
+  EXPECT_EQ(drops(Drop::kNextHopDown), 1u);
+  EXPECT_EQ(drops(Drop::kNoRoute), 0u);
+  finish_all();
+  EXPECT_EQ(bench.local(tcp1(2)).buffers_held[2], 0u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 TEST_F(TwoGateways, the_charge_moves_when_the_message_has_to_go_another_way) {
   send(5000, far);
   bench.settle();

@@ -2,6 +2,9 @@
 // polls, rings that are always full.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "tests/unit/core/bench.h"
 
 namespace ulnet::test {
@@ -34,6 +37,11 @@ struct Submitters : ::testing::Test {
   void arrive(uint32_t portal, unsigned count, bool ack = false, const Nid& from = tcp(2)) {
     for (unsigned i = 0; i < count; ++i) bench.inject(put_header(tcp(1), from, portal, 77, 0, 0, ack), from);
     bench.settle();
+  }
+  /// The transport takes everything, also what comes up meanwhile.
+  void send_all() {
+    for (bench.settle(); !bench.lnd().sent.empty(); bench.settle())
+      while (!bench.lnd().sent.empty()) bench.lnd().complete_tx(*bench.lnd().sent[0], {});
   }
   static unsigned count(const std::vector<Event>& events, EventKind kind) {
     return unsigned(std::count_if(events.begin(), events.end(), [&](const Event& e) { return e.kind == kind; }));
@@ -85,8 +93,7 @@ TEST_F(Submitters, an_unlink_does_not_wait_for_the_operations_that_it_frees) {
 TEST_F(Submitters, another_submitter_has_its_share_of_operations) {
   const EqHandle eq = *greedy->eq_open(256);
   const MdHandle md = bind(*greedy, eq, kMdNoTrack);
-  for (int i = 0; i < 50; ++i)
-    ASSERT_TRUE(greedy->get({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1}));
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(greedy->get({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1}));
   bench.settle();
   const size_t taken = bench.lnd().sent.size();
   EXPECT_GE(taken, 6u) << "most of the 8 that are not kept for the node itself";
@@ -100,6 +107,29 @@ TEST_F(Submitters, another_submitter_has_its_share_of_operations) {
   const auto events = poll(*modest, mine);
   EXPECT_EQ(count(events, EventKind::kSend), 1u);
   EXPECT_EQ(count(events, EventKind::kPut), 1u);
+}
+
+// Goal: when operations are scarce, each submitter gets some, however many submitters wait and whatever their numbers
+// are. Method: more submitters than operations, each with calls that never run out; PUTs end one after the other.
+TEST_F(Submitters, every_submitter_has_its_turn_when_operations_are_scarce) {
+  std::vector<Submitter*> all{greedy, modest};
+  while (all.size() < 12) all.push_back(&bench.submitter(kHome));
+  std::vector<MdHandle> mds;
+  for (Submitter* one : all) mds.push_back(bind(*one, *one->eq_open(256)));
+  bench.settle();
+  std::set<uint64_t> served;
+  for (int round = 0; round < 200; ++round) {
+    for (size_t i = 0; i < all.size(); ++i)
+      while (all[i]->put({.md = mds[i], .target = {tcp(2), kLnetPid}, .portal = 1, .match_bits = i, .ack = false})) {
+      }
+    bench.settle();
+    ASSERT_FALSE(bench.lnd().sent.empty());
+    served.insert(bench.lnd().sent[0]->header.put().match_bits);
+    bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+  }
+  EXPECT_EQ(served.size(), all.size());
+  send_all();
+  EXPECT_EQ(bench.not_at_rest(), "");
 }
 
 // Goal: an event queue that nobody polls takes a share of the messages for receives, not all; the worker sleeps; when
@@ -125,6 +155,29 @@ TEST_F(Submitters, a_full_event_queue_leaves_messages_for_others) {
   ASSERT_EQ(offsets.size(), 40u);
   for (uint32_t i = 0; i < 40; ++i) EXPECT_EQ(offsets[i], i);
   EXPECT_EQ(drops(Drop::kQueueFull), 0u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: a message whose event waits for room counts for its submitter, not for its sender: other portals still receive
+// from that sender.
+TEST_F(Submitters, a_full_event_queue_takes_nothing_of_its_senders_share) {
+  const EqHandle full = *greedy->eq_open(2), mine = *modest->eq_open(16);
+  attach(*greedy, full, 9);
+  attach(*modest, mine, 8);
+  for (const bool ack : {false, true}) {
+    arrive(9, 20, ack, tcp(2));
+    send_all();
+    ASSERT_GT(greedy->events_owed, 2u) << "events wait for room";
+    EXPECT_EQ(bench.local(tcp(2)).incoming.held, 0u);
+    arrive(8, 2, false, tcp(2));
+    EXPECT_EQ(count(poll(*modest, mine), EventKind::kPut), 2u);
+    for (int i = 0; i < 100; ++i) {
+      (void)poll(*greedy, full);
+      send_all();
+      bench.advance(1ms);
+      bench.settle();
+    }
+  }
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
