@@ -113,12 +113,14 @@ void Discovery::ping_answered(uint64_t number, PingData data) {
     return queue(*peer);
   }
   wire::PingInfo& info = data.decode.info;
-  // A list that is older than one that crossed it, or from a NID that went to another node meanwhile: the next answer
-  // says which is right.
-  const PeerNi* answered = deps_.peers.find(data.from);
-  const bool stranger = answered == nullptr || answered->peer != peer;
-  if (stranger || (crossed && info.sequence < d.peer_seqno)) {
-    peer->state |= kPeerForcePing;
+  // If the list is older than a push that crossed it, or comes from a NID that went to another node meanwhile, the next
+  // answer says which list is right.
+  if (!has_nid(*peer, data.from)) {
+    bad_reply(*peer, fmt::format("the last came from {}, which is no NID of the peer", nid_text(data.from)));
+    return queue(*peer);
+  }
+  if (crossed && info.sequence < d.peer_seqno) {
+    bad_reply(*peer, "the last was older than a push that came before it");
     return queue(*peer);
   }
   d.bad_replies = 0;
@@ -163,12 +165,13 @@ void Discovery::push_ended(uint64_t number, int32_t error, const Nid& by) {
   PeerDiscovery& d = peer->discovery;
   d.push = 0;
   clear(*peer, kPeerPushSent);
-  if (error == 0) {
-    const PeerNi* ni = deps_.peers.find(by);
-    if (ni != nullptr && ni->peer == peer) {
-      d.node_seqno = d.push_seqno;
-      d.told_via = by;
-    }
+  if (error == 0 && has_nid(*peer, by)) {
+    d.node_seqno = d.push_seqno;
+    d.told_via = by;
+  } else if (error == 0) {
+    d.error = bad_replies_end(
+        *peer, fmt::format("the last push was acknowledged by {}, which is no NID of the peer", nid_text(by)));
+    if (d.error != 0) peer->state |= kPeerPushFailed;
   } else if (peer->has(kPeerRtrDiscovery) && peer->gateway.check_ping == 0) {
     peer->state |= kPeerForcePush;  // it was under way when the check began, of which it says nothing
   } else {
@@ -230,8 +233,26 @@ void Discovery::bad_data(Peer& peer, const PingData& data) {
   const uint32_t needed = data.error == 0 ? uint32_t(data.decode.needed_bytes) : 0;
   d.resize = needed > d.sink_bytes;
   d.sink_bytes = std::max(d.sink_bytes, needed);
-  d.error = ++d.bad_replies > kBadRepliesMax ? -EPROTO : 0;
+  bad_reply(peer, data.error != 0 ? "the last was no ping info" : "the last did not fit");
+}
+
+// The peer is pinged again, until there were too many bad replies.
+void Discovery::bad_reply(Peer& peer, const std::string& why) {
+  peer.discovery.error = bad_replies_end(peer, why);
   peer.state |= kPeerPingFailed;
+}
+
+/// Counts one more bad reply. Returns the error with which discovery of the peer ends, or 0 as long as there were few.
+int32_t Discovery::bad_replies_end(Peer& peer, const std::string& why) {
+  if (++peer.discovery.bad_replies <= kBadRepliesMax) return 0;
+  deps_.log(fmt::format("warning: discovery of peer {} fails: {} replies in a row were useless; {}",
+                        nid_text(peer.primary().nid), peer.discovery.bad_replies, why));
+  return -EPROTO;
+}
+
+bool Discovery::has_nid(const Peer& peer, const Nid& nid) const {
+  const PeerNi* ni = deps_.peers.find(nid);
+  return ni != nullptr && ni->peer == &peer;
 }
 
 // docs/wire/lnet.md §5.4.

@@ -23,8 +23,8 @@
 
 namespace ulnet {
 
-/// Replies in a row that were corrupt, or did not fit although the room was what the peer had asked for, before
-/// discovery of it ends in an error.
+/// Useless replies in a row before discovery of a peer ends in an error (docs/decisions.md #28): corrupt ones, those
+/// that did not fit, those from a NID that is not the peer's, and answers that are older than a push.
 inline constexpr uint32_t kBadRepliesMax = 3;
 /// Peers worked on in one turn.
 inline constexpr unsigned kDiscoveryBudget = 64;
@@ -122,6 +122,9 @@ class Discovery {
   void gateway_checked(Peer& peer, int32_t error);
   void send_push(Peer& peer);
   void bad_data(Peer& peer, const PingData& data);
+  void bad_reply(Peer& peer, const std::string& why);
+  [[nodiscard]] int32_t bad_replies_end(Peer& peer, const std::string& why);
+  [[nodiscard]] bool has_nid(const Peer& peer, const Nid& nid) const;
   void learn_features(Peer& peer, uint32_t features);
   void heard_of_another(Peer& peer);
   void strand_waiters(const Peer& peer);

@@ -101,7 +101,7 @@ struct PeerDiscovery {
   uint64_t ping = 0;                     ///< number of the ping under way; 0 = none
   uint64_t push = 0;                     ///< number of the push under way; 0 = none
   int32_t error = 0;                     ///< of the ping or push that failed, negative errno
-  uint32_t bad_replies = 0;              ///< in a row: corrupt or cut short
+  uint32_t bad_replies = 0;              ///< in a row; docs/decisions.md #28 says which are bad
   uint32_t failures = 0;                 ///< in a row: pings that nobody answered
   uint32_t told_again = 0;               ///< in a row, in vain: times that it was to be told our list once more
   uint64_t differences = 0;              ///< mark of those between its list and the table that were said last

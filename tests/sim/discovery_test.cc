@@ -393,6 +393,32 @@ TEST_P(SimDiscovery, a_message_goes_to_the_nid_as_given_when_discovery_fails) {
   EXPECT_FALSE(peer_of(a, b.nid())->up_to_date);
 }
 
+// Goal: a node that always answers by the NID of another peer is pinged a few times for each use, not without end; what
+// waited for it is sent as given, and the journal says why.
+TEST_P(SimDiscovery, a_node_that_always_answers_by_another_nid_is_pinged_a_few_times) {
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}, .replies_as = "10.0.0.4@tcp"});
+  auto& b = sim.add_node({.nis = {"10.0.0.3@tcp"}});
+  const auto pings = [&] {
+    uint64_t sum = 0;
+    for (const auto& slice : b.node().control().nis->find(b.nid())->slices)
+      sum += slice->counters.received[size_t(wire::MsgType::kGet)].get();
+    return sum;
+  };
+  constexpr uint64_t kEachUse = kBadRepliesMax + 1;
+  for (uint64_t use = 1; use <= 3; ++use) {
+    const auto number = a.put(b);
+    ASSERT_TRUE(sim.run_until([&] { return a.outcome(*number).ended || pings() > 100; }, 60s));
+    ASSERT_EQ(a.outcome(*number).status, 0);
+    for (int i = 0; i < 100 && pings() <= 100; ++i) sim.run_for(10ms);
+    ASSERT_EQ(pings(), use * kEachUse);
+  }
+  EXPECT_EQ(b.put_count(), 3u);
+  EXPECT_EQ(std::count(a.journal().begin(), a.journal().end(),
+                       "warning: discovery of peer 10.0.0.3@tcp fails: 4 replies in a row were useless; the last came "
+                       "from 10.0.0.4@tcp, which is no NID of the peer"),
+            3);
+}
+
 // Goal: more messages than a worker has operations wait for one discovery, and all arrive.
 TEST_P(SimDiscovery, many_messages_wait_for_one_discovery) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}});

@@ -9,7 +9,7 @@
 #include "lnd/sim/sim_ctl.h"
 #include "lnd/sim/sim_lnd.h"
 #include "lnd/socklnd/socklnd.h"
-#include "tests/sim/downrev.h"
+#include "tests/sim/core_between.h"
 #include "tests/sim/wakeups.h"
 
 namespace ulnet::test {
@@ -121,10 +121,12 @@ std::vector<IpAddress> SimNode::addresses() const {
 }
 
 LndCore& SimNode::core_for(LndCore& core) {
+  if (!spec_.replies_as.empty())
+    return *cores_between_.emplace_back(std::make_unique<RenamedRepliesCore>(core, must_nid(spec_.replies_as)));
   if (!spec_.downrev) return core;
   std::vector<Nid> own;
   for (const std::string& text : spec_.nis) own.push_back(must_nid(text));
-  return *downrev_cores_.emplace_back(std::make_unique<DownrevCore>(core, std::move(own), pushes_refused_));
+  return *cores_between_.emplace_back(std::make_unique<DownrevCore>(core, std::move(own), pushes_refused_));
 }
 
 void SimNode::configure() {
@@ -255,7 +257,7 @@ void SimNode::kill() {
   if (net_.transport() == Transport::kSockTcp)
     for (const IpAddress& address : addresses()) net_.tcp_->forget_sockets(address);
   node_.reset();
-  downrev_cores_.clear();
+  cores_between_.clear();
   engines_.clear();
   net_io_.reset();
   app_open_ = false;

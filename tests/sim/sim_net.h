@@ -52,11 +52,12 @@ struct NodeSpec {
   /// An older version: it knows neither MULTI_RAIL nor DISCOVERY, and a push to it is a protocol error, which closes
   /// the connection that it came over. `discovery` means nothing then.
   bool downrev = false;
+  std::string replies_as;      ///< every REPLY to this node names that NID as its source; none: its own
   uint32_t operations = 256;   ///< puts and gets in being, half of them kept for control
   uint32_t parked_peers = 64;  ///< for which messages wait
 };
 
-class DownrevCore;
+class CoreBetween;
 class SimNet;
 
 /// One put or get as a test asks for it.
@@ -136,7 +137,7 @@ class SimNode {
   uint64_t life_ = 0;
   std::unique_ptr<socklnd::NetIo> net_io_;
   std::vector<std::unique_ptr<socklnd::StreamEngine>> engines_;
-  std::vector<std::unique_ptr<DownrevCore>> downrev_cores_;
+  std::vector<std::unique_ptr<CoreBetween>> cores_between_;
   std::unique_ptr<Node> node_;
   CreditsWatch watch_;
   Submitter* submitter_ = nullptr;

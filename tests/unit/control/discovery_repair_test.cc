@@ -138,6 +138,54 @@ TEST_F(DiscoveryRepair, the_answer_of_a_nid_that_left_meanwhile) {
   EXPECT_EQ(nids(30), "none");
 }
 
+// Goal: a peer that always answers by another peer's NID is pinged a few times, and again at the next use.
+TEST_F(DiscoveryRepair, answers_that_always_come_from_another_peer) {
+  know({30});
+  EXPECT_EQ(discover(20, 2), "ping 20; ");
+  const PingData strange = data({20, 21}, 3, kOrdinary, 30);
+  for (uint32_t i = 0; i < kBadRepliesMax; ++i) EXPECT_EQ(reply(strange), "ping 20; ") << i;
+  EXPECT_EQ(reply(strange), "done 2 -71; ");
+  EXPECT_EQ(journal.back(),
+            "warning: discovery of peer 10.0.0.20@tcp fails: 4 replies in a row were useless; the last came from "
+            "10.0.0.30@tcp, which is no NID of the peer");
+  EXPECT_EQ(discover(20, 3), "ping 20; ");
+  EXPECT_EQ(reply(strange), "ping 20; ") << "counted from the start";
+  EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
+  EXPECT_EQ(ack(), "done 3; ");
+}
+
+// Goal: the same for answers each of which is older than a push that crossed it; what the pushes said is merged.
+TEST_F(DiscoveryRepair, answers_that_are_always_older_than_a_push) {
+  EXPECT_EQ(discover(20), "ping 20; ");
+  EXPECT_EQ(pushed(data({20, 21}, 10)), "push to 20; ");
+  for (uint32_t i = 0; i < kBadRepliesMax; ++i) {
+    EXPECT_EQ(reply(data({20}, 5)), "ping 20; ") << i;
+    EXPECT_EQ(pushed(data({20, 21}, 11 + i)), "");
+  }
+  EXPECT_EQ(reply(data({20}, 5)), "done 1 -71; ");
+  EXPECT_EQ(nids(20), "20 21");
+  EXPECT_EQ(journal.back(),
+            "warning: discovery of peer 10.0.0.20@tcp fails: 4 replies in a row were useless; the last was older than "
+            "a push that came before it");
+}
+
+// Goal: the same for a push that another peer's NID acknowledges each time.
+TEST_F(DiscoveryRepair, pushes_that_another_peer_always_acknowledges) {
+  know({30});
+  know({20, 21});
+  machine.set_sequence(5);
+  EXPECT_EQ(turn(), "push to 30; push to 20; ");
+  ack();
+  for (uint32_t i = 0; i <= kBadRepliesMax; ++i) {
+    machine.push_ended(next(pushes_), 0, peer_nid(30));
+    EXPECT_EQ(turn(), i < kBadRepliesMax ? "push to 20; " : "") << i;
+  }
+  EXPECT_EQ(journal.back(),
+            "warning: discovery of peer 10.0.0.20@tcp fails: 4 replies in a row were useless; the last push was "
+            "acknowledged by 10.0.0.30@tcp, which is no NID of the peer");
+  EXPECT_EQ(discover(20, 3), "ping 20; ");
+}
+
 // Goal: the NID that acknowledged our last push turns out to be another node's: the peer is told again.
 TEST_F(DiscoveryRepair, the_nid_that_acknowledged_a_push_goes_to_another_node) {
   know({30});
