@@ -46,9 +46,10 @@ class Node {
   [[nodiscard]] IdleGate& control_gate() { return c_.gate; }
 
   // --- what it is asked to do --------------------------------------------------------------------------------------
-  /// Applies the changes whole or not at all; `done` is called once, from a later turn_control() or at once.
-  void apply(config::ChangeList changes, Applier::Done done, Applier::Note note = {}) {
-    applier_.submit(std::move(changes), std::move(done), std::move(note));
+  /// Applies the changes whole or not at all; `done` is called once, from a later turn_control() or at once. Returns
+  /// the number for Applier::withdraw().
+  uint64_t apply(config::ChangeList changes, Applier::Done done, Applier::Note note = {}) {
+    return applier_.submit(std::move(changes), std::move(done), std::move(note));
   }
   [[nodiscard]] Applier& applier() { return applier_; }
   void ping(const PingRequest& request, Pinger::Done done);

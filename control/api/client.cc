@@ -148,8 +148,10 @@ tl::expected<Answer, Failure> Client::call(Request request, const PartFn& on_par
   while (true) {
     auto json = receive();
     if (!json) {
-      const bool late = json.error().code == -ETIMEDOUT && request.verb == Verb::kChange;
-      if (late) json.error().text += "; the change may still be carried out: look with 'show' before repeating it";
+      if (json.error().code == -ETIMEDOUT && request.verb == Verb::kChange) {
+        close(std::exchange(fd_, -1));
+        json.error().text += "; if the change has begun, it goes on: look with 'show' before you repeat it";
+      }
       return tl::unexpected(json.error());
     }
     auto frame = answer_from_json(*json);

@@ -34,7 +34,8 @@ class Client {
 
   /// Sends the request (its id is set here) and waits for its final answer. Parts are given to `on_part` when there is
   /// one, otherwise joined to the doc of the answer. `on_part` returns false to stop waiting: then the connection is
-  /// closed.
+  /// closed. It is also closed when a change is not answered in time: ulnetd then withdraws the change, unless it has
+  /// begun.
   using PartFn = std::function<bool(const Answer& part)>;
   [[nodiscard]] tl::expected<Answer, Failure> call(Request request, const PartFn& on_part = {});
   /// Another timeout for the calls that follow, e.g. for a ping of many NIDs.

@@ -25,7 +25,8 @@ class ApiHandler {
   virtual ~ApiHandler() = default;
   /// A request. Answer it with Server::reply(), now or later, until an answer without `more` has been given.
   virtual void request(RequestId id, const Request& request) = 0;
-  /// The client of a request that has no final answer yet is gone: nobody waits for it any more.
+  /// The client of a request that has no final answer yet is gone: nobody waits for it any more. A change that has not
+  /// begun is withdrawn.
   virtual void gone(RequestId id) {}
   /// What was streamed to this request has mostly been sent: a stream that paused (Server::backlog()) may go on.
   virtual void drained(RequestId id) {}

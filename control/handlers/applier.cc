@@ -45,12 +45,21 @@ NiDefaults ni_defaults(const config::DesiredState& state) {
 
 }  // namespace
 
-void Applier::submit(config::ChangeList changes, Done done, Note note) {
+uint64_t Applier::submit(config::ChangeList changes, Done done, Note note) {
   Job& job = jobs_.emplace_back();
+  job.number = ++last_number_;
   job.changes = std::move(changes);
   job.done = std::move(done);
   job.note = std::move(note);
   retry_at_ = kNever;
+  return job.number;
+}
+
+void Applier::withdraw(uint64_t number) {
+  const auto found = std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& job) { return job.number == number; });
+  if (found == jobs_.end() || found->started) return;
+  found->errors.push_back({0, -ECANCELED, "withdrawn before it began"});
+  finish(jobs_, found);
 }
 
 void Applier::note(Job& job, const std::string& line) {

@@ -26,8 +26,10 @@ class Applier {
 
   explicit Applier(Control& control) : c_(control) {}
 
-  /// Takes a list. Its `done` comes once, from within turn() or abort().
-  void submit(config::ChangeList changes, Done done, Note note = {});
+  /// Takes a list and returns its number. `done` comes once, from within turn(), withdraw() or abort().
+  uint64_t submit(config::ChangeList changes, Done done, Note note = {});
+  /// Removes a list that has not begun; its `done` comes with ECANCELED. No effect on a list that has begun or ended.
+  void withdraw(uint64_t number);
   /// Carries lists on; returns work done.
   unsigned turn(Instant now);
   [[nodiscard]] Instant next_deadline() const {
@@ -53,6 +55,7 @@ class Applier {
  private:
   enum class Step : uint8_t { kDone, kWait, kFailed };
   struct Job {
+    uint64_t number = 0;
     config::ChangeList changes;
     std::vector<size_t> origin;  // by change: place in the list as submitted
     Done done;
@@ -118,6 +121,7 @@ class Applier {
   Step refuse(Job& job, int code, std::string what);
 
   Control& c_;
+  uint64_t last_number_ = 0;
   Instant now_ = kNever;
   Instant retry_at_ = kNever;
   Instant retry_waiting_at_ = kForever;

@@ -114,6 +114,11 @@ void NodeRequests::handle(RequestId id, const Request& request) {
 
 void NodeRequests::gone(RequestId id) {
   streams_.erase(id);
+  if (const auto list = changes_.find(id); list != changes_.end()) {
+    const uint64_t number = list->second;
+    changes_.erase(list);
+    return node_.applier().withdraw(number);
+  }
   const auto found = managed_.find(id);
   if (found == managed_.end()) return;
   const auto& object = objects_.at(found->second);
@@ -129,9 +134,10 @@ void NodeRequests::drained(RequestId id) {
 }
 
 void NodeRequests::change(RequestId id, const Request& request) {
-  node_.apply(
+  changes_[id] = node_.apply(
       request.changes,
       [this, id, changes = request.changes](const std::vector<config::ChangeError>& errors) {
+        changes_.erase(id);
         reply(id, api::answer_change_errors(changes, errors));
       },
       [this, id](const std::string& line) {

@@ -76,6 +76,7 @@ class NodeRequests final : public api::ApiHandler {
   std::map<std::string, Manage> shows_;
   std::map<api::RequestId, std::string> managed_;  // requests that an Object has
   std::map<api::RequestId, PeerStream> streams_;
+  std::map<api::RequestId, uint64_t> changes_;  // lists under way: their numbers for Applier::withdraw()
   std::function<void(config::Doc&)> add_status_;
   WorkerTimes worker_times_;
 };

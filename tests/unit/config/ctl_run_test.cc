@@ -8,6 +8,7 @@
 
 #include "config/export.h"
 #include "config/warn.h"
+#include "control/api/client.h"
 #include "control/api/server.h"
 #include "control/api/show.h"
 #include "tests/unit/config/golden.h"
@@ -18,9 +19,11 @@ namespace {
 
 /// Keeps a desired state as ulnetd would and shows its backup for everything.
 struct Handler : api::ApiHandler {
+  void gone(api::RequestId) override { ++clients_gone; }
   void request(api::RequestId id, const api::Request& request) override {
     api::Answer answer;
     if (request.verb == api::Verb::kChange) {
+      if (never_answer) return;
       api::Answer part;
       part.more = true;
       for (const config::PlacedChange& one : request.changes)
@@ -56,6 +59,8 @@ struct Handler : api::ApiHandler {
   api::Server* server = nullptr;
   config::DesiredState state;
   std::atomic<bool> refuse_exports = false;
+  std::atomic<bool> never_answer = false;
+  std::atomic<int> clients_gone = 0;
 };
 
 class CtlRun : public testing::Test {
@@ -123,6 +128,30 @@ TEST_F(CtlRun, import_is_whole_or_not_at_all) {
       << again;
   EXPECT_EQ(ctl("export --backup").substr(2), config::golden_text("tcp-mr.import-roundtrip"));
   std::filesystem::remove(file);
+}
+
+// Goal: a change without an answer says that it may be carried out, and leaves, so that ulnetd can withdraw it; what
+// only shows says no such thing.
+TEST_F(CtlRun, a_change_that_is_not_answered_in_time) {
+  handler.never_answer = true;
+  api::ClientOptions options{.path = path, .timeout = std::chrono::milliseconds(100)};
+  auto client = api::Client::connect(options);
+  ASSERT_TRUE(client.has_value());
+  api::Request change;
+  change.verb = api::Verb::kChange;
+  change.changes = {{config::SetValue{"retry_count", 1}, {}}};
+  const auto answer = client->call(change);
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_EQ(answer.error().code, -ETIMEDOUT);
+  EXPECT_EQ(answer.error().text,
+            path +
+                ": waiting for an answer: no answer within 100 ms; if the change has begun, it goes on: look with "
+                "'show' before you repeat it");
+  while (handler.clients_gone == 0) usleep(200);
+  api::Request show;
+  show.verb = api::Verb::kShow;
+  show.object = "export";
+  EXPECT_EQ(client->call(show).error().code, -ENOTCONN);
 }
 
 /// A folder of its own with one file in it that must be kept.

@@ -6,6 +6,7 @@
 
 #include "config/load.h"
 #include "control/discovery/driver.h"
+#include "control/handlers/requests.h"
 #include "control/handlers/show_values.h"
 #include "tests/unit/control/node_rig.h"
 
@@ -192,6 +193,32 @@ TEST_F(SilentPeer, a_setting_runs_beside_a_deletion) {
   EXPECT_TRUE(deleted);
   EXPECT_EQ(a->node->control().desired.global.retry_count, 1);
   EXPECT_EQ(a->node->control().desired.nets.at(0).nis.size(), 6u);
+}
+
+// Goal: a change whose client has left is withdrawn while it waits for its turn; one that has begun goes on.
+// Method: the first list waits until its NID has gone; the others wait behind it.
+TEST_F(SilentPeer, a_change_whose_client_has_left_is_withdrawn) {
+  NodeRequests requests(*a->node, "test");
+  const auto request = [&](uint64_t client, config::Change change) {
+    api::Request one;
+    one.verb = api::Verb::kChange;
+    one.changes = {{std::move(change), {}}};
+    requests.request({client, 1}, one);
+  };
+  request(1, net_del(own[0]));
+  rig.run_for(10ms);
+  request(2, NodeRig::net_add(own[0]));
+  rig.run_for(10ms);
+  request(3, config::SetValue{"retry_count", 1});
+  request(4, config::SetValue{"numa_range", 7});
+  rig.run_for(10ms);
+  for (const uint64_t client : {1, 2, 3}) requests.gone({client, 1});
+  ASSERT_TRUE(rig.run_until([&] { return a->node->applier().idle(); }, 60s));
+  const config::DesiredState& state = a->node->control().desired;
+  EXPECT_EQ(state.nets.at(0).nis.size(), 6u) << "deleted and added again";
+  EXPECT_EQ(state.nets.at(0).nis.back().nid, nid(own[0]));
+  EXPECT_NE(state.global.retry_count, 1) << "withdrawn";
+  EXPECT_EQ(state.global.numa_range, 7) << "the change behind it is carried out";
 }
 
 // --- discovered peers are deleted like others -----------------------------------------------------------------------
