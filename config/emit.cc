@@ -242,6 +242,26 @@ tl::expected<Json, std::string> json_parse(std::string_view text) {
   return json;
 }
 
+namespace {
+
+/// Of one value: itself and its key, as long as a vector grows and as the destructor moves it; and what is made of it.
+constexpr size_t kValueBytes = 384;
+/// Of one byte of text: in a string that grows, and once more in the value.
+constexpr size_t kTextBytes = 4;
+
+}  // namespace
+
+size_t json_memory(std::string_view text) {
+  const auto ends_value = [](char c) { return c == ',' || c == '[' || c == '{'; };
+  return size_t(std::count_if(text.begin(), text.end(), ends_value)) * kValueBytes + text.size() * kTextBytes;
+}
+
+size_t json_memory_of(const Doc& doc) {
+  size_t bytes = kValueBytes + (doc.kind() == Doc::Kind::kText ? doc.text().size() * kTextBytes : 0);
+  for (const Doc::Entry& entry : doc.entries()) bytes += entry.key.size() * kTextBytes + json_memory_of(entry.value);
+  return bytes;
+}
+
 std::string json_dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -36,6 +36,11 @@ enum class Layout : uint8_t {
 /// Errors: a sentence with the byte offset.
 [[nodiscard]] tl::expected<Json, std::string> json_parse(std::string_view text);
 
+/// At most so many bytes are needed to parse this text, or to make text of this document, and to free it all again. The
+/// destructor of Json allocates, and a failure there ends the process: check that the memory is there before.
+[[nodiscard]] size_t json_memory(std::string_view text);
+[[nodiscard]] size_t json_memory_of(const Doc& doc);
+
 /// JSON text on one line; bytes that are not UTF-8 are replaced. Never throws.
 [[nodiscard]] std::string json_dump(const Json& json);
 

@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <map>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -46,6 +48,37 @@ struct ServedClient {
     return std::any_of(open.begin(), open.end(), [](const auto& one) { return one.second; });
   }
 };
+
+/// Kept free besides what a request or an answer needs itself.
+constexpr size_t kSpareMemory = 1u << 20;
+
+bool memory_is_there(size_t bytes) {
+  void* volatile probe = std::malloc(bytes + kSpareMemory);  // volatile: a pair without a use would be left out
+  std::free(probe);
+  return probe != nullptr;
+}
+
+/// Made without Json, whose destructor allocates.
+std::string no_memory_text(uint64_t id) {
+  return fmt::format(R"({{"id":{},"ok":false,"errors":[{{"verb":"show","entity":"answer","errno":{},"descr":)"
+                     R"("ulnetd has not enough memory for this answer"}}]}})",
+                     id, -ENOMEM);
+}
+
+/// The text of an answer; none if there is no memory for it.
+std::optional<std::string> answer_text(uint64_t id, const Answer& answer) {
+  size_t bytes = config::json_memory_of(answer.doc);
+  for (const ApiError& error : answer.errors) bytes += config::json_memory(error.descr);
+  for (const auto* lines : {&answer.notes, &answer.warnings})
+    for (const std::string& line : *lines) bytes += config::json_memory(line);
+  if (!memory_is_there(bytes)) return std::nullopt;
+  return config::json_dump(answer_to_json(id, answer));
+}
+
+std::string text_of(uint64_t id, const Answer& answer) {
+  auto text = answer_text(id, answer);
+  return text ? std::move(*text) : no_memory_text(id);
+}
 
 /// Descriptors without a use, so that one can be closed when accept() needs one.
 class SpareDescriptors {
@@ -128,16 +161,20 @@ class Server::Impl {
     auto found = clients_.find(id.client);
     if (found == clients_.end() || found->second.dead || found->second.open.count(id.id) == 0) return;
     ServedClient& client = found->second;
-    std::string body = config::json_dump(answer_to_json(id.id, answer));
-    if (body.size() > kFrameMax) {
-      Answer refused = answer_error("show", "answer", -E2BIG,
-                                    "the answer is too large; ask for a part of it (--net, --nid, less --verbose)");
-      body = config::json_dump(answer_to_json(id.id, refused));
-      client.open.erase(id.id);
-    } else if (!answer.more) {
-      client.open.erase(id.id);
+    try {
+      auto body = answer_text(id.id, answer);
+      const bool as_it_is = body && body->size() <= kFrameMax;
+      if (!body)
+        body = no_memory_text(id.id);
+      else if (!as_it_is)
+        body = text_of(id.id, answer_error("show", "answer", -E2BIG,
+                                           "the answer is too large; ask for a part of it (--net, --nid, less "
+                                           "--verbose)"));
+      if (!as_it_is || !answer.more) client.open.erase(id.id);
+      send(id.client, client, *body);
+    } catch (const std::bad_alloc&) {
+      return give_up(client);  // not even for the error
     }
-    send(id.client, client, body);
     auto stream = client.open.find(id.id);
     if (stream == client.open.end() || client.dead) return;
     stream->second = client.unsent() > kOutputLow;
@@ -222,7 +259,7 @@ class Server::Impl {
 
   /// Says why and closes; the client is none of ours yet, or no more.
   static void refuse_unserved(int fd, const char* why) {
-    std::string bytes = frame(config::json_dump(answer_to_json(0, answer_error("parser", "request", -EUSERS, why))));
+    std::string bytes = frame(text_of(0, answer_error("parser", "request", -EUSERS, why)));
     (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     close(fd);
   }
@@ -311,10 +348,15 @@ class Server::Impl {
   }
 
   void frame_take(uint64_t serial, ServedClient& client, const std::string& body) {
+    if (!memory_is_there(config::json_memory(body))) {
+      return refuse(serial, client, 0,
+                    {"parser", "request", -ENOMEM, "ulnetd has not enough memory for this request", {}}, true);
+    }
     auto json = config::json_parse(body);
     if (!json) return refuse(serial, client, 0, {"parser", "request", -EINVAL, json.error(), {}}, true);
     if (!client.greeted) return greet(serial, client, *json);
     auto request = request_from_json(*json);
+    *json = nullptr;  // freed while there is memory for that
     if (!request) {
       uint64_t id = request.error().id;
       bool close_it = id == 0 || client.open.count(id) != 0;
@@ -359,7 +401,7 @@ class Server::Impl {
     Answer answer;
     answer.errors.push_back(std::move(error));
     client.closing = client.closing || close_it;
-    send(serial, client, config::json_dump(answer_to_json(id, answer)));
+    send(serial, client, text_of(id, answer));
   }
 
   void send(uint64_t serial, ServedClient& client, const std::string& body) {

@@ -5,13 +5,17 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include "control/api/client.h"
 #include "control/api/server.h"
@@ -430,6 +434,52 @@ TEST_F(ApiServer, a_request_without_memory_is_answered) {
             "\"ulnetd failed: no thread\"}]}\n"
             "{\"id\":3,\"ok\":true,\"doc\":{}}\n");
   close(fd);
+}
+
+/// In a child process: takes all memory but `left` bytes, turns the server and exits with 0.
+template <class Turn>
+void child_without_memory(size_t left, Turn turn) {
+  std::FILE* statm = std::fopen("/proc/self/statm", "r");
+  unsigned long pages = 0;
+  if (statm == nullptr || std::fscanf(statm, "%lu", &pages) != 1) _exit(3);
+  const rlimit limit{pages * 4096 + (8u << 20), pages * 4096 + (8u << 20)};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(4);
+  struct Block {
+    Block* next;
+    size_t size;
+  };
+  Block* blocks = nullptr;
+  for (const size_t size : {size_t{1} << 16, size_t{1} << 10, sizeof(Block)})
+    while (void* memory = std::malloc(size)) blocks = new (memory) Block{blocks, size};
+  for (size_t freed = 0; freed < left && blocks != nullptr;) {
+    freed += blocks->size;
+    std::free(std::exchange(blocks, blocks->next));
+  }
+  turn();
+  _exit(0);
+}
+
+// Goal: without memory a request or its answer fails, or its client is closed; the process does not end.
+// Method: a request and an answer of many values, with any amount of memory up to what they need.
+TEST_F(ApiServer, no_memory_at_any_point_is_no_abort) {
+#ifdef ULNET_SANITIZED
+  GTEST_SKIP() << "a sanitizer needs the address space";
+#endif
+  std::string list = "0";
+  for (int i = 0; i < 500; ++i) list += R"(,{"a":[1,2,"a text that does not fit into the string object itself"]})";
+  const std::string request = frame(R"({"id":1,"verb":"show","object":"echo","args":{"list":[)" + list + "]}}");
+  for (size_t left = 0; left < 2u << 20; left += left < 64u << 10 ? 1u << 10 : 32u << 10) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const int fd = raw();
+      greeted(fd);
+      say(fd, request);
+      child_without_memory(left, [&] { turn(); });
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status << " with " << left << " bytes";
+  }
 }
 
 /// Takes all descriptors that this process may still have, by a low limit; gives them back at the end.
