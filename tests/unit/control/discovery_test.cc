@@ -19,14 +19,20 @@ TEST_F(DiscoveryTest, a_peer_that_pushes_without_pause_takes_no_turn_of_others) 
 }
 
 // Goal: an NI from which no message ever came, and which its node says is up, as before, has full health (docs/wire/
-// lnet.md §5.6).
+// lnet.md §5.6). One that was heard of keeps the health that it has.
 TEST_F(DiscoveryTest, an_ni_never_heard_of_that_stays_up_has_full_health) {
   know({20, 21}, 3);
   PeerNi& ni = *peers.find(peer_nid(21));
   ni.health = 500;
   discover(20, 2, true);
   reply(data({20, 21}, 4));
+  ack();
   EXPECT_EQ(ni.health, 1000);
+  ni.health = 500;
+  ni.blocks->slice.last_alive_ns.set(1);
+  discover(20, 3, true);
+  reply(data({20, 21}, 5));
+  EXPECT_EQ(ni.health, 500);
 }
 
 // Goal: ping, merge, push, done; each state has its letters; what is up to date is not asked again.

@@ -39,16 +39,25 @@ class GatewayNids : public testing::Test {
       return line.find(one) != std::string::npos && line.find(two) != std::string::npos;
     });
   }
-  /// The third node says by a push that the router's far NID is its own.
-  void claim() {
+  /// Client and node know each other's newest list, and no push of the node is under way.
+  void discover(RigNode& node, const char* text) {
     bool discovered = false;
-    client.node->control().discovery->discover({nid("10.1.0.3@tcp")}, true, [&](const auto&) { discovered = true; });
+    client.node->control().discovery->discover({nid(text)}, true, [&](const auto&) { discovered = true; });
     ASSERT_TRUE(rig.run_until([&] { return discovered; }));
+    Control& c = node.node->control();
+    ASSERT_TRUE(rig.run_until([&] {
+      const PeerNi* ni = c.peers->find(nid("10.1.0.1@tcp"));
+      return ni != nullptr && ni->peer->up_to_date && c.discovery->all_told();
+    }));
+  }
+  /// The third node says by a push that this NID is its own. It does not say so when it is asked.
+  void claim(const char* text) {
+    discover(other, "10.1.0.3@tcp");
     wire::PingInfo info;
-    info.features = wire::kFeatureNiStatus | wire::kFeatureRteDisabled | wire::kFeatureMultiRail |
-                    wire::kFeatureDiscovery;
+    info.features =
+        wire::kFeatureNiStatus | wire::kFeatureRteDisabled | wire::kFeatureMultiRail | wire::kFeatureDiscovery;
     info.sequence = ++claims + 100;
-    info.nis = {{nid("10.1.0.3@tcp"), wire::kNiUp}, {nid(kFar), wire::kNiUp}};
+    info.nis = {{nid("10.1.0.3@tcp"), wire::kNiUp}, {nid(text), wire::kNiUp}};
     const auto bytes = wire::ping_info_encode(info);
     Event event;
     event.source = nid("10.1.0.3@tcp");
@@ -95,15 +104,15 @@ TEST_F(GatewayNids, peer_del_of_its_nid_is_refused) {
   config::PeerDel del;
   del.primary = nid(kFar);
   del.nids = {nid(kNear)};
-  EXPECT_EQ(rig.apply(client, del),
-            "-16 failed to del peer: 10.1.0.2@tcp is a gateway; delete its routes first\n");
+  EXPECT_EQ(rig.apply(client, del), "-16 failed to del peer: 10.1.0.2@tcp is a gateway; delete its routes first\n");
   EXPECT_TRUE(comes_back());
 }
 
 // Goal: while the gateway answers, it keeps a NID that it has named itself, and both names are in the journal.
 TEST_F(GatewayNids, a_claim_on_a_living_gateway_is_refused) {
-  claim();
+  claim(kFar);
   EXPECT_EQ(peer_of(kFar), peer_of(kNear));
+  EXPECT_NE(peer_of(kFar), peer_of("10.1.0.3@tcp"));
   EXPECT_EQ(peer_of(kFar)->primary().nid, nid(kFar));
   EXPECT_TRUE(alive());
   EXPECT_TRUE(journal_names("10.1.0.3@tcp", kFar));
@@ -117,35 +126,31 @@ TEST_F(GatewayNids, a_claim_on_a_dead_gateway_wins_and_the_route_comes_back) {
   rig.fabric.cut(nid("10.1.0.1@tcp"), nid(kNear));
   rig.fabric.reset(nid("10.1.0.1@tcp"), nid(kNear));
   ASSERT_TRUE(rig.run_until([&] { return !alive(); }, 200s));
-  claim();
-  EXPECT_TRUE(journal_names("10.1.0.3@tcp", kFar)) << "the claim won, until the node that made it was asked again";
+  claim(kFar);
+  EXPECT_EQ(peer_of(kFar), peer_of("10.1.0.3@tcp"));
+  EXPECT_TRUE(journal_names("10.1.0.3@tcp", kFar));
   ASSERT_NE(peer_of(kNear), nullptr);
+  EXPECT_NE(peer_of(kNear), peer_of(kFar));
   rig.fabric.heal_all();
   EXPECT_TRUE(comes_back());
+  // The gateway names both again, which is the newest word.
+  EXPECT_EQ(peer_of(kFar), peer_of(kNear));
+  EXPECT_EQ(peer_of(kNear)->primary().nid, nid(kFar));
+  EXPECT_NE(peer_of("10.1.0.3@tcp"), peer_of(kFar));
 }
 
 // Goal: two discovered peers claim one NID: the newest word counts, and the journal names both.
 TEST_F(GatewayNids, a_claim_on_an_ordinary_peer_wins_with_a_warning) {
   auto& victim = rig.add({"10.1.0.8@tcp", "10.1.0.9@tcp"});
-  (void)victim;
-  bool discovered = false;
-  client.node->control().discovery->discover({nid("10.1.0.8@tcp")}, true, [&](const auto&) { discovered = true; });
-  ASSERT_TRUE(rig.run_until([&] { return discovered; }));
-  wire::PingInfo info;
-  info.features =
-      wire::kFeatureNiStatus | wire::kFeatureRteDisabled | wire::kFeatureMultiRail | wire::kFeatureDiscovery;
-  info.sequence = 100;
-  info.nis = {{nid("10.1.0.3@tcp"), wire::kNiUp}, {nid("10.1.0.9@tcp"), wire::kNiUp}};
-  discovered = false;
-  client.node->control().discovery->discover({nid("10.1.0.3@tcp")}, true, [&](const auto&) { discovered = true; });
-  ASSERT_TRUE(rig.run_until([&] { return discovered; }));
-  Event event;
-  event.source = nid("10.1.0.3@tcp");
-  event.target = nid("10.1.0.1@tcp");
-  client.node->control().discovery->push_came(event, wire::ping_info_encode(info));
-  rig.run_for(100ms);
+  discover(victim, "10.1.0.8@tcp");
+  ASSERT_EQ(peer_of("10.1.0.9@tcp"), peer_of("10.1.0.8@tcp"));
+  claim("10.1.0.9@tcp");
+  EXPECT_EQ(peer_of("10.1.0.9@tcp"), peer_of("10.1.0.3@tcp"));
+  EXPECT_EQ(peer_of("10.1.0.8@tcp")->ni_count(), 1u);
   EXPECT_TRUE(journal_names("10.1.0.3@tcp", "10.1.0.8@tcp"));
-  EXPECT_NE(peer_of("10.1.0.9@tcp"), nullptr) << "the node that lost it was asked again, and may have it back";
+  discover(victim, "10.1.0.8@tcp");
+  EXPECT_EQ(peer_of("10.1.0.9@tcp"), peer_of("10.1.0.8@tcp")) << "its node says so again";
+  EXPECT_EQ(peer_of("10.1.0.3@tcp")->ni_count(), 1u);
 }
 
 }  // namespace
