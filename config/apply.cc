@@ -110,6 +110,7 @@ class Applier {
     const RouteConfig& route = c.route;
     if (route.net.type() == NetType::kLo) return {-EACCES, "setting @lo not allowed"};
     if (net_find(route.net) != nullptr) {
+      if (from_file) return {};  // docs/decisions.md #73: the route is for other nodes
       return {-EEXIST, fmt::format("Route already exists or the specified network is local: this node is on {}",
                                    net_text(route.net))};
     }
@@ -131,6 +132,7 @@ class Applier {
     if (!s_.configured) return down();
     auto found = route_find(c.net, c.gateway);
     if (found == s_.routes.end()) {
+      if (from_file && net_find(c.net) != nullptr) return {};
       return {-ENOENT, fmt::format("failed to delete route: there is none to {} through {}", net_text(c.net),
                                    nid_text(c.gateway))};
     }

@@ -7,7 +7,7 @@ namespace {
 using enum FieldType;
 
 const Field kUlnetFields[] = {
-    {.path = "ulnet", .type = kMap, .text = "What ulnet adds to lnetctl's schema."},
+    {.path = "ulnet", .type = kMap, .text = "Keys of ulnet, in addition to lnetctl's schema."},
     {.path = "ulnet.workers",
      .type = kInteger,
      .text = "Worker threads; 0 = one on each core of `cores`.",
@@ -23,7 +23,9 @@ const Field kUlnetFields[] = {
      .at = AT(ulnet.cores)},
     {.path = "ulnet.idle",
      .type = kEnum,
-     .text = "What a worker without work does: turn on, turn for a while and then sleep, or sleep.",
+     .text =
+         "A worker without work keeps polling (busy), polls for a while and then sleeps (adaptive), or sleeps at once "
+         "(interrupt).",
      .choices = "busy|adaptive|interrupt",
      .needs_restart = true,
      .at = AT(ulnet.idle)},
@@ -48,7 +50,7 @@ const Field kUlnetFields[] = {
      .at = AT(ulnet.unprivileged_ports)},
     {.path = "ulnet.accept",
      .type = kEnum,
-     .text = "Who may connect: from ports below 1024 only, from any port, or nobody.",
+     .text = "Connections to accept: from ports below 1024 only, from any port, or none.",
      .choices = "secure|all|none",
      .needs_restart = true,
      .at = AT(ulnet.accept)},
@@ -80,7 +82,7 @@ const Field kUlnetFields[] = {
      .at = AT(ulnet.perf_target)},
     {.path = "ulnet.router_hold_timeout",
      .type = kSeconds,
-     .text = "Drop a forwarded message that could not be sent on for so long; 0 = never.",
+     .text = "Drop a forwarded message that could not be sent on for this time; 0 = never.",
      .min = 0,
      .max = kInt32Max,
      .unit = "s",
@@ -223,7 +225,7 @@ const Field kUlnetFields[] = {
      .at = AT(ulnet.socklnd.nagle)},
     {.path = "ulnet.socklnd.keepalive",
      .type = kSeconds,
-     .text = "Send a NOOP on a connection that is idle for so long; 0 = never.",
+     .text = "Send a NOOP on a connection that was idle for this time; 0 = never.",
      .min = 0,
      .max = kInt32Max,
      .unit = "s",

@@ -75,7 +75,7 @@ void LndHost::peer_down(PeerNiId id, int error) {
   PeerNi* ni = c_.peers->find(id);
   if (ni == nullptr) return;
   const bool first = ni->life.failures == 0;
-  c_.peers->dead(*ni, c_.now);
+  c_.peers->dead(*ni, c_.now, error < 0 ? error : -error);
   c_.router_checker->hurry(*ni, false);
   if (first)
     c_.log_limited(JournalCause::kUnreachable, fmt::format("{} cannot be reached: {}", nid_text(ni->nid),

@@ -88,7 +88,7 @@ config::ChangeList Applier::expand(const config::ChangeList& changes, std::vecto
                                    std::vector<config::ChangeError>& errors) {
   config::ChangeList all;
   const auto append = [&](const config::PlacedChange& change, size_t from) {
-    if (is_in_force(change)) return;
+    if (is_in_force(change) || is_not_for_here(change)) return;
     all.push_back(change);
     origin.push_back(from);
   };
@@ -397,6 +397,7 @@ Applier::Step Applier::run(Job& job, const config::NetSet& change) {
 // --- routes and peers ------------------------------------------------------------------------------------------------
 
 Applier::Step Applier::run(Job& job, const config::RouteAdd& change) {
+  if (skips(job, change)) return Step::kDone;
   if (auto added = c_.routes->add(change.route); !added) {
     if (added.error().code != -EHOSTUNREACH || !waits(change.route))
       return refuse(job, added.error().code, added.error().what);
@@ -420,6 +421,7 @@ Applier::Step Applier::run(Job& job, const config::RouteDel& change) {
 }
 
 Applier::Step Applier::run(Job& job, const config::PeerAdd& change) {
+  if (skips(job, change)) return Step::kDone;
   undo_peers(job, change.peer.primary, change.peer.nids);
   auto added = c_.peers->add(change.peer, change.refresh);
   if (added) return Step::kDone;

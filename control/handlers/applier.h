@@ -63,10 +63,10 @@ class Applier {
     bool started = false;
     size_t next = 0;
     config::DesiredState before, after;
-    std::vector<std::pair<Net, Nid>> order;  // of the NIs, before
-    std::vector<Route> routes;               // before
-    std::vector<NiId> leaving;               // NIs that are to go before it is done
-    Instant explain_at = kForever;  // then who asked is told why it takes so long
+    std::vector<std::pair<Net, Nid>> order;   // of the NIs, before
+    std::vector<Route> routes;                // before
+    std::vector<NiId> leaving;                // NIs that are to go before it is done
+    Instant explain_at = kForever;            // then who asked is told why it takes so long
     std::vector<std::function<bool()>> undo;  // the last first; false: not yet, call it again
     bool undoing = false;
     bool ulnet = false;     // holds changes of `ulnet:` keys
@@ -81,6 +81,10 @@ class Applier {
   unsigned turn_leaving();
   [[nodiscard]] bool is_in_force(const config::PlacedChange& change);
   [[nodiscard]] bool is_in_force(const config::NetAdd& change);
+  [[nodiscard]] bool is_not_for_here(const config::PlacedChange& change) const;
+  [[nodiscard]] bool is_own(const Nid& nid, const std::vector<Nid>& others) const;
+  [[nodiscard]] bool skips(Job& job, const config::PeerAdd& change);
+  [[nodiscard]] bool skips(Job& job, const config::RouteAdd& change);
   [[nodiscard]] config::ChangeList expand(const config::ChangeList& changes, std::vector<size_t>& origin,
                                           std::vector<config::ChangeError>& errors);
   [[nodiscard]] std::vector<config::NetDel> each_ni(const config::NetDel& del);

@@ -1,9 +1,13 @@
-// What is in force already before a list, and how what a list has done is undone when it fails. Part of Applier.
+// Changes that need no work: they are in force already, or are not for this node. And how a list that fails is undone.
+// Part of Applier.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "control/handlers/applier.h"
 #include "control/handlers/show_values.h"
 #include "control/lanes.h"
+#include "dataplane/base/nid_text.h"
 
 namespace ulnet {
 
@@ -48,6 +52,40 @@ bool Applier::is_in_force(const config::NetAdd& change) {
   return std::any_of(waiting.begin(), waiting.end(), [&](const WaitingNi& one) {
     return one.net == change.net && named(one.config) && one.config == wanted;
   });
+}
+
+bool Applier::is_own(const Nid& nid, const std::vector<Nid>& others) const {
+  return c_.nis->find(nid) != nullptr ||
+         std::any_of(others.begin(), others.end(), [&](const Nid& one) { return c_.nis->find(one) != nullptr; });
+}
+
+// docs/decisions.md: one file may list all nodes and routes of a cluster. The entry of this node, and routes to its own
+// nets, were skipped when the file was imported, so there is nothing to delete.
+bool Applier::is_not_for_here(const config::PlacedChange& placed) const {
+  if (placed.origin.file.empty()) return false;
+  if (const auto* peer = std::get_if<config::PeerDel>(&placed.change)) return is_own(peer->primary, peer->nids);
+  const auto* route = std::get_if<config::RouteDel>(&placed.change);
+  const auto& nets = c_.desired.nets;
+  return route != nullptr && !c_.routes->has(route->net, route->gateway) &&
+         std::any_of(nets.begin(), nets.end(), [&](const auto& one) { return one.net == route->net; });
+}
+
+bool Applier::skips(Job& job, const config::PeerAdd& change) {
+  const Nid& primary = change.peer.primary;
+  if (job.changes[job.next].origin.file.empty() || !is_own(primary, change.peer.nids)) return false;
+  const auto is_it = [&](const config::PeerConfig& one) { return one.primary == primary; };
+  if (std::none_of(job.before.peers.begin(), job.before.peers.end(), is_it)) std::erase_if(job.after.peers, is_it);
+  note(job, fmt::format("peer {} is skipped: it is this node", nid_text(primary)));
+  return true;
+}
+
+bool Applier::skips(Job& job, const config::RouteAdd& change) {
+  const auto& routes = job.after.routes;
+  if (job.changes[job.next].origin.file.empty()) return false;
+  if (std::find(routes.begin(), routes.end(), change.route) != routes.end()) return false;
+  note(job, fmt::format("the route to {} through {} is skipped: this node is on {} itself", net_text(change.route.net),
+                        nid_text(change.route.gateway), net_text(change.route.net)));
+  return true;
 }
 
 // An NI that has not closed yet stays; one that has comes back when it has gone, and to its old place.

@@ -35,18 +35,33 @@ Answer answer_doc(Doc doc) {
   return answer;
 }
 
-Answer nodes_answer(const char* object, const std::vector<DiscoverAnswer>& nodes) {
+/// Words for an errno whose own words do not name the cause.
+const char* cause_text(std::string_view object, int32_t error) {
+  switch (-error) {
+    case EIO:
+    case ETIMEDOUT: return "no answer in time";
+    case EPROTO: return object == "ping" ? "the answer is not ping info" : "its answers are useless; see the journal";
+    case ENODATA: return "the answer names no NID";
+    default: return nullptr;
+  }
+}
+
+std::string failure_text(const char* object, const DiscoverAnswer& node, const ConnectionError& connection) {
+  std::string text = fmt::format("failed to {} {}: {}", object, nid_text(node.nid), std::strerror(-node.error));
+  if (const char* cause = cause_text(object, node.error)) text += std::string(": ") + cause;
+  const bool silent = node.error == -EIO || node.error == -ETIMEDOUT;
+  const int32_t why = silent && connection ? connection(node.nid) : 0;
+  return why == 0 ? text : text + "; the last connection to it failed: " + std::strerror(-why);
+}
+
+Answer nodes_answer(const char* object, const std::vector<DiscoverAnswer>& nodes, const ConnectionError& connection) {
   Answer answer;
   Doc list = Doc::list();
   for (const DiscoverAnswer& one : nodes) {
     if (one.error == 0)
       list.push(api::pinged_doc(one.nids.front(), one.multi_rail, one.nids));
     else
-      answer.errors.push_back({"manage",
-                               object,
-                               one.error,
-                               fmt::format("failed to {} {}: {}", object, nid_text(one.nid), std::strerror(-one.error)),
-                               {}});
+      answer.errors.push_back({"manage", object, one.error, failure_text(object, one, connection), {}});
   }
   if (list.size() > 0) {
     answer.doc = Doc::map();
@@ -337,7 +352,12 @@ config::Doc NodeRequests::status_doc() {
   return doc;
 }
 
-api::Answer ping_answer(const std::vector<PingAnswer>& answers) {
+int32_t connection_error(const Control& control, const Nid& nid) {
+  const PeerNi* ni = control.peers->find(nid);
+  return ni == nullptr ? 0 : ni->life.error;
+}
+
+api::Answer ping_answer(const std::vector<PingAnswer>& answers, const ConnectionError& connection) {
   std::vector<DiscoverAnswer> nodes;
   for (const PingAnswer& one : answers) {
     DiscoverAnswer& node = nodes.emplace_back();
@@ -346,11 +366,11 @@ api::Answer ping_answer(const std::vector<PingAnswer>& answers) {
     node.multi_rail = (one.info.features & wire::kFeatureMultiRail) != 0;
     for (const wire::PingNi& ni : one.info.nis) node.nids.push_back(ni.nid);
   }
-  return nodes_answer("ping", nodes);
+  return nodes_answer("ping", nodes, connection);
 }
 
-api::Answer discover_answer(const std::vector<DiscoverAnswer>& answers) {
-  return nodes_answer("discover", answers);
+api::Answer discover_answer(const std::vector<DiscoverAnswer>& answers, const ConnectionError& connection) {
+  return nodes_answer("discover", answers, connection);
 }
 
 void NodeRequests::ping(RequestId id, const Request& request) {
@@ -367,7 +387,9 @@ void NodeRequests::ping(RequestId id, const Request& request) {
     }
     ping.source = *source;
   }
-  node_.ping(ping, [this, id](std::vector<PingAnswer> answers) { reply(id, ping_answer(answers)); });
+  node_.ping(ping, [this, id](std::vector<PingAnswer> answers) {
+    reply(id, ping_answer(answers, [this](const Nid& nid) { return connection_error(c_, nid); }));
+  });
 }
 
 void NodeRequests::discover(RequestId id, const Request& request) {
@@ -375,7 +397,7 @@ void NodeRequests::discover(RequestId id, const Request& request) {
   if (!nids) return reply(id, api::answer_error("manage", "discover", -EINVAL, nids.error()));
   if (!c_.desired.configured) return reply(id, api::answer_error("manage", "discover", -ENETDOWN, "Network is down"));
   c_.discovery->discover(*nids, request.arg_bool("force"), [this, id](const std::vector<DiscoverAnswer>& answers) {
-    reply(id, discover_answer(answers));
+    reply(id, discover_answer(answers, [this](const Nid& nid) { return connection_error(c_, nid); }));
   });
 }
 

@@ -83,7 +83,11 @@ class NodeRequests final : public api::ApiHandler {
 
 /// What `lnetctl ping` and `discover` print of answers: those that came, and an error for each that did not
 /// (docs/wire/lnetctl.md §3.6).
-[[nodiscard]] api::Answer ping_answer(const std::vector<PingAnswer>& answers);
-[[nodiscard]] api::Answer discover_answer(const std::vector<DiscoverAnswer>& answers);
+/// `connection`: why the last connection to a NID failed; 0 if it did not.
+using ConnectionError = std::function<int32_t(const Nid&)>;
+[[nodiscard]] api::Answer ping_answer(const std::vector<PingAnswer>& answers, const ConnectionError& connection);
+[[nodiscard]] api::Answer discover_answer(const std::vector<DiscoverAnswer>& answers,
+                                          const ConnectionError& connection);
+[[nodiscard]] int32_t connection_error(const Control& control, const Nid& nid);
 
 }  // namespace ulnet

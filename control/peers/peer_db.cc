@@ -307,12 +307,13 @@ void PeerDb::alive(PeerNi& ni) {
   if (was_down && ni.peer != nullptr) touch(*ni.peer);
 }
 
-void PeerDb::dead(PeerNi& ni, Instant now) {
+void PeerDb::dead(PeerNi& ni, Instant now, int32_t error) {
   if (ni.peer == nullptr) return;
   down_.emplace(ni.id, &ni);
   ni.life.down = true;
   ni.life.failures = std::min(ni.life.failures + 1, 16u);
   ni.life.since = now;
+  ni.life.error = error;
   ni.life.retry_at = now + std::min<Duration>(kRetryMin * (1u << (ni.life.failures - 1)), kRetryMax);
   retry_next_ = std::min(retry_next_, ni.life.retry_at);
   touch(*ni.peer);

@@ -56,6 +56,7 @@ inline constexpr uint32_t kPeerBusy = kPeerDiscovering | kPeerDataPresent | kPee
 struct Liveness {
   bool down = false;
   unsigned failures = 0;  ///< in a row
+  int32_t error = 0;      ///< negative errno of the last connection, if it failed
   Instant since = kNever;
   Instant retry_at = kForever;
 };
@@ -242,7 +243,7 @@ class PeerDb {
   void routes_changed();
   /// Its driver says that it is connected, or cannot be.
   void alive(PeerNi& ni);
-  void dead(PeerNi& ni, Instant now);
+  void dead(PeerNi& ni, Instant now, int32_t error);
   /// Lets dead ones be tried again when it is time, or when they were heard of since; calls `changed` for each.
   void revive(Instant now, const std::function<void(PeerNi&)>& changed);
   [[nodiscard]] Instant next_deadline() const {

@@ -305,6 +305,47 @@ TEST_F(ChangeLists, importing_what_is_in_force_succeeds) {
   EXPECT_EQ(rig.apply(a, NodeRig::net_add("10.1.0.1@tcp")).substr(0, 3), "-17") << "a command says that it is there";
 }
 
+// Goal: one file that lists all nodes of a cluster, and the routes of both sides, is imported on each of them, again,
+// and taken back; what is meant for others is left out, and a note says so. By command it is an error.
+TEST_F(ChangeLists, one_file_lists_all_nodes) {
+  const std::string file =
+      "route:\n  - net: tcp1\n    gateway: 10.1.0.7@tcp\n  - net: tcp\n    gateway: 10.2.0.7@tcp1\n"
+      "peer:\n  - primary nid: 10.1.0.1@tcp\n"
+      "  - primary nid: 10.1.0.7@tcp\n    peer ni:\n      - nid: 10.1.0.7@tcp\n      - nid: 10.2.0.7@tcp1\n"
+      "  - primary nid: 10.2.0.3@tcp1\n";
+  auto& client = rig.add({"10.1.0.1@tcp"});
+  auto& router = rig.add({"10.1.0.7@tcp", "10.2.0.7@tcp1"});
+  auto& server = rig.add({"10.2.0.3@tcp1"});
+  const auto peers = [](RigNode& node) {
+    std::string text;
+    for (const config::PeerConfig& one : node.node->control().desired.peers) text += nid_text(one.primary) + " ";
+    return text;
+  };
+  for (int i = 0; i < 2; ++i) {
+    for (RigNode* node : {&client, &router, &server}) EXPECT_EQ(import(*node, file), "");
+    EXPECT_EQ(peers(client), "10.1.0.7@tcp 10.2.0.3@tcp1 ");
+    EXPECT_EQ(peers(router), "10.1.0.1@tcp 10.2.0.3@tcp1 ");
+    EXPECT_EQ(peers(server), "10.1.0.1@tcp 10.1.0.7@tcp ");
+    EXPECT_EQ(routes(client), "tcp1 10.1.0.7@tcp; ");
+    EXPECT_EQ(routes(router), "");
+    EXPECT_EQ(routes(server), "tcp 10.2.0.7@tcp1; ");
+    for (RigNode* node : {&client, &router, &server})
+      EXPECT_EQ(node->node->control().desired.routes.size(), node->node->control().routes->routes().size());
+  }
+  const auto said = [&](const std::string& line) {
+    return std::count(router.journal.begin(), router.journal.end(), line);
+  };
+  EXPECT_EQ(said("peer 10.1.0.7@tcp is skipped: it is this node"), 2);
+  EXPECT_EQ(said("the route to tcp1 through 10.1.0.7@tcp is skipped: this node is on tcp1 itself"), 2);
+  EXPECT_EQ(rig.apply(client, peer_add("10.1.0.1@tcp")).substr(0, 3), "-22");
+  EXPECT_EQ(rig.apply(router, NodeRig::route_add("tcp1", "10.1.0.7@tcp")).substr(0, 3), "-17");
+  for (RigNode* node : {&client, &router, &server}) {
+    EXPECT_EQ(import(*node, file, config::ImportMode::kDel), "");
+    EXPECT_EQ(peers(*node), "");
+    EXPECT_EQ(routes(*node), "");
+  }
+}
+
 // --- small things ---------------------------------------------------------------------------------------------------
 
 TEST_F(ChangeLists, an_own_nid_is_no_peer) {

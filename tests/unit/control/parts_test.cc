@@ -4,6 +4,7 @@
 #include "control/handlers/ip2nets.h"
 #include "control/handlers/requests.h"
 #include "control/handlers/show_values.h"
+#include "control/lnd_host.h"
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {
@@ -71,7 +72,7 @@ TEST(PeerDb, one_that_is_down_gets_other_credits_and_goes) {
   auto& a = rig.add({"10.0.0.1@tcp"});
   PeerDb& peers = *a.node->control().peers;
   PeerNi& ni = **peers.resolve(nid("10.0.0.9@tcp"));
-  peers.dead(ni, rig.now);
+  peers.dead(ni, rig.now, -ECONNREFUSED);
   config::NetAdd add;
   add.net = net("tcp");
   add.ni.nid = nid("10.0.0.2@tcp");
@@ -402,13 +403,47 @@ TEST(Requests, ping_answer_names_both) {
   good.info.features = wire::kFeatureMultiRail;
   good.info.nis = {{nid("10.0.0.2@tcp")}, {nid("10.0.0.3@tcp")}};
   const PingAnswer bad{.nid = nid("10.10.0.77@tcp"), .error = -EHOSTUNREACH, .info = {}};
-  const api::Answer answer = ping_answer({good, bad});
+  const api::Answer answer = ping_answer({good, bad}, {});
   ASSERT_EQ(answer.errors.size(), 1u);
   EXPECT_EQ(answer.errors[0].descr, "failed to ping 10.10.0.77@tcp: No route to host");
   EXPECT_EQ(answer.errors[0].code, -113);
   EXPECT_EQ(config::emit(answer.doc),
             "ping:\n- primary nid: 10.0.0.2@tcp\n  Multi-Rail: true\n  peer_ni:\n  - nid: 10.0.0.2@tcp\n  - nid: "
             "10.0.0.3@tcp\n");
+}
+
+// Goal: an errno whose words say nothing of the cause is explained, by the last connection to the NID if it failed.
+TEST(Requests, ping_answer_names_the_cause) {
+  const auto descr = [](int32_t error, int32_t connection) {
+    const PingAnswer bad{.nid = nid("10.0.0.7@tcp"), .error = error, .info = {}};
+    const api::Answer answer = ping_answer({bad}, [&](const Nid&) { return connection; });
+    EXPECT_EQ(answer.errors.at(0).code, error == 0 ? -ENODATA : error);
+    return answer.errors.at(0).descr;
+  };
+  EXPECT_EQ(descr(-EIO, 0), "failed to ping 10.0.0.7@tcp: Input/output error: no answer in time");
+  EXPECT_EQ(descr(-EIO, -ECONNREFUSED),
+            "failed to ping 10.0.0.7@tcp: Input/output error: no answer in time; the last connection to it failed: "
+            "Connection refused");
+  EXPECT_EQ(descr(-ETIMEDOUT, -EHOSTUNREACH),
+            "failed to ping 10.0.0.7@tcp: Connection timed out: no answer in time; the last connection to it failed: "
+            "No route to host");
+  EXPECT_EQ(descr(-EPROTO, 0), "failed to ping 10.0.0.7@tcp: Protocol error: the answer is not ping info");
+  EXPECT_EQ(descr(0, 0), "failed to ping 10.0.0.7@tcp: No data available: the answer names no NID");
+  EXPECT_EQ(descr(-ECONNREFUSED, -ECONNREFUSED), "failed to ping 10.0.0.7@tcp: Connection refused");
+}
+
+// Goal: the node remembers why a peer NI cannot be reached, until it can be.
+TEST(Requests, the_cause_is_that_of_the_last_connection) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"});
+  Control& c = a.node->control();
+  PeerNi& ni = **c.peers->resolve(nid("10.0.0.7@tcp"));
+  c.lnd_hosts[1]->peer_down(ni.id, ECONNREFUSED);
+  EXPECT_EQ(connection_error(c, ni.nid), -ECONNREFUSED);
+  c.lnd_hosts[1]->peer_up(ni.id);
+  EXPECT_EQ(connection_error(c, ni.nid), 0);
+  EXPECT_EQ(connection_error(c, nid("10.0.0.8@tcp")), 0);
+  rig.stop_all();
 }
 
 // Goal: `discover` learns a peer and says it, `peer show -v 4` shows where discovery stands.
@@ -420,7 +455,7 @@ TEST(Requests, discover_and_peer_show) {
   a.node->control().discovery->discover({nid("10.0.0.3@tcp"), nid("10.0.0.9@o2ib")}, false,
                                         [&](std::vector<DiscoverAnswer> got) { answers = std::move(got); });
   ASSERT_TRUE(rig.run_until([&] { return !answers.empty(); }));
-  const api::Answer answer = discover_answer(answers);
+  const api::Answer answer = discover_answer(answers, {});
   EXPECT_EQ(config::emit(answer.doc),
             "discover:\n- primary nid: 10.0.0.2@tcp\n  Multi-Rail: true\n  peer_ni:\n  - nid: 10.0.0.2@tcp\n  - nid: "
             "10.0.0.3@tcp\n");
