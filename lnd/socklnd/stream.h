@@ -4,6 +4,7 @@
 #pragma once
 #include <sys/uio.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -72,8 +73,9 @@ class StreamEngine {
 inline constexpr unsigned kStreamPieces = 64;  ///< pieces of one receive or send
 
 /// io_uring where the kernel allows it, else epoll; `why_not` gets the reason when it is epoll. `streams`: most
-/// streams.
-[[nodiscard]] std::unique_ptr<StreamEngine> make_uring_engine(uint32_t streams, Error* why_not);
+/// streams. `refuses` is for tests: while it is true, submissions stay where they are, as if the kernel had no memory.
+[[nodiscard]] std::unique_ptr<StreamEngine> make_uring_engine(uint32_t streams, Error* why_not,
+                                                              const std::atomic<bool>* refuses = nullptr);
 [[nodiscard]] std::unique_ptr<StreamEngine> make_epoll_engine(uint32_t streams);
 
 }  // namespace ulnet::socklnd

@@ -7,12 +7,16 @@
 // and a ppoll on the ring's own descriptor does not wake for such deferred work (seen on 6.18). So an eventfd is
 // registered, kept switched off while the worker is awake (a signal costs more than a completion), and switched on by
 // pending(), the last thing a worker asks before it blocks.
+//
+// A kernel without memory may refuse submissions for a while. An operation that finds no submission entry then ends
+// with ENOBUFS in the next poll(); a cancel is tried again there.
 #include <liburing.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 #include <vector>
 
 #include "dataplane/base/check.h"
@@ -26,6 +30,10 @@ namespace {
 
 enum class Op : uintptr_t { kReceive = 0, kSend = 1, kCancel = 2 };
 constexpr uintptr_t kOpMask = 3;
+/// How often the queue is handed to the kernel for one free entry.
+constexpr unsigned kSubmitTries = 4;
+/// What of a stream found no submission entry.
+enum Late : uint8_t { kLateReceive = 1, kLateSend = 2, kLateCancelReceive = 4, kLateCancelSend = 8 };
 
 /// One attached socket. What the kernel reads while an operation is submitted (headers, pieces) has its fixed place
 /// here.
@@ -37,6 +45,7 @@ struct UringStream {
   bool closing = false;
   bool dry = false;     ///< the last receive emptied the socket: wait for readiness first instead of trying in vain
   uint8_t cancels = 0;  ///< cancel requests not yet answered
+  uint8_t late = 0;     ///< of Late; the stream is in `late_` while it is not 0
   msghdr rx_head{};
   msghdr tx_head{};
   iovec rx_pieces[kStreamPieces];
@@ -46,7 +55,8 @@ static_assert(alignof(UringStream) > kOpMask);
 
 class UringEngine final : public StreamEngine {
  public:
-  explicit UringEngine(uint32_t streams) : streams_(streams), closed_(streams) {}
+  UringEngine(uint32_t streams, const std::atomic<bool>* refuses)
+      : refuses_(refuses), streams_(streams), closed_(streams), late_(streams) {}
   ~UringEngine() override;
   UringEngine(const UringEngine&) = delete;
   UringEngine& operator=(const UringEngine&) = delete;
@@ -73,11 +83,14 @@ class UringEngine final : public StreamEngine {
   void enter();
   [[nodiscard]] io_uring_sqe* next_sqe();
   void cancel(UringStream& of, Op op);
+  void later(UringStream& of, Late what);
+  [[nodiscard]] unsigned run_late(std::span<StreamEvent> out);
   void signals(bool on);
   [[nodiscard]] bool kernel_has_work() const;
   [[nodiscard]] bool complete(const io_uring_cqe& cqe, StreamEvent& event);
   void closed_if_drained(UringStream& of);
 
+  const std::atomic<bool>* const refuses_;  ///< a test's: submissions are refused while it is true
   io_uring ring_{};
   bool open_ = false;
   bool enabled_ = false;
@@ -87,6 +100,9 @@ class UringEngine final : public StreamEngine {
   std::vector<UringStream*> closed_;  ///< let go of and not yet reported; FIFO in a ring of fixed size
   uint32_t closed_head_ = 0;
   uint32_t closed_count_ = 0;
+  std::vector<UringStream*> late_;  ///< each once; FIFO in a ring of fixed size
+  uint32_t late_head_ = 0;
+  uint32_t late_count_ = 0;
 };
 
 UringEngine::~UringEngine() {
@@ -175,15 +191,15 @@ void UringEngine::enable() {
 /// Submits what is queued and lets deferred work run. EINTR, EAGAIN and EBUSY: the rest goes with the next turn.
 void UringEngine::enter() {
   enable();
+  if (refuses_ != nullptr && refuses_->load(std::memory_order_relaxed)) return;
   const int rc = io_uring_submit_and_get_events(&ring_);
   ULNET_CHECK(rc != -EEXIST && rc != -EBADF);  // another thread than the one that enabled the ring
 }
 
-/// A submission entry. Flushes early when the queue is full.
+/// A submission entry. Flushes early when the queue is full; null if the kernel takes nothing.
 io_uring_sqe* UringEngine::next_sqe() {
   io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
-  for (unsigned tries = 0; sqe == nullptr; ++tries) {
-    ULNET_CHECK(tries < 1000);
+  for (unsigned tries = 0; sqe == nullptr && tries < kSubmitTries; ++tries) {
     enter();
     sqe = io_uring_get_sqe(&ring_);
   }
@@ -202,6 +218,7 @@ Result<StreamId> UringEngine::attach(StreamSource source, void* owner) {
   of->owner = owner;
   of->receiving = of->sending = of->closing = of->dry = false;
   of->cancels = 0;
+  of->late = 0;
   socket_set_blocking(of->fd, true);  // a non-blocking socket would answer EAGAIN instead of waiting in the ring
   const Handle handle = streams_.handle(*of);
   return StreamId{handle.index, handle.generation};
@@ -210,7 +227,9 @@ Result<StreamId> UringEngine::attach(StreamSource source, void* owner) {
 void UringEngine::receive(StreamId id, std::span<const iovec> pieces) {
   UringStream& of = stream(id);
   ULNET_CHECK(!of.receiving && !of.closing && !pieces.empty() && pieces.size() <= kStreamPieces);
+  of.receiving = true;
   io_uring_sqe* sqe = next_sqe();
+  if (sqe == nullptr) return later(of, kLateReceive);
   if (pieces.size() == 1) {
     io_uring_prep_recv(sqe, of.fd, pieces[0].iov_base, pieces[0].iov_len, 0);
   } else {
@@ -221,7 +240,6 @@ void UringEngine::receive(StreamId id, std::span<const iovec> pieces) {
   }
   if (of.dry) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
   tag(sqe, of, Op::kReceive);
-  of.receiving = true;
 }
 
 void UringEngine::send(StreamId id, std::span<const iovec> pieces, bool more) {
@@ -230,7 +248,9 @@ void UringEngine::send(StreamId id, std::span<const iovec> pieces, bool more) {
   // WAITALL: the kernel goes on by itself when the socket's buffer was full; without it each refill would cost a round.
   // The caller bounds what it gives, so that completions are not withheld for long.
   const int flags = MSG_NOSIGNAL | MSG_WAITALL | (more ? MSG_MORE : 0);
+  of.sending = true;
   io_uring_sqe* sqe = next_sqe();
+  if (sqe == nullptr) return later(of, kLateSend);
   if (pieces.size() == 1) {
     io_uring_prep_send(sqe, of.fd, pieces[0].iov_base, pieces[0].iov_len, flags);
   } else {
@@ -240,14 +260,44 @@ void UringEngine::send(StreamId id, std::span<const iovec> pieces, bool more) {
     io_uring_prep_sendmsg(sqe, of.fd, &of.tx_head, unsigned(flags));
   }
   tag(sqe, of, Op::kSend);
-  of.sending = true;
 }
 
+/// Cancels an operation that is under way; one that is late ends by itself.
 void UringEngine::cancel(UringStream& of, Op op) {
+  if ((of.late & (op == Op::kReceive ? kLateReceive : kLateSend)) != 0) return;
   io_uring_sqe* sqe = next_sqe();
+  if (sqe == nullptr) return later(of, op == Op::kReceive ? kLateCancelReceive : kLateCancelSend);
   io_uring_prep_cancel64(sqe, reinterpret_cast<uintptr_t>(&of) | uintptr_t(op), 0);
   tag(sqe, of, Op::kCancel);
   ++of.cancels;
+}
+
+void UringEngine::later(UringStream& of, Late what) {
+  if (of.late == 0) late_[(late_head_ + late_count_++) % late_.size()] = &of;
+  of.late |= what;
+}
+
+/// Ends operations that found no entry, and cancels again. Returns how many events it wrote.
+unsigned UringEngine::run_late(std::span<StreamEvent> out) {
+  unsigned filled = 0;
+  for (uint32_t left = late_count_; left > 0; --left) {
+    UringStream& of = *late_[late_head_];
+    late_head_ = uint32_t((late_head_ + 1) % late_.size());
+    --late_count_;
+    const uint8_t late = std::exchange(of.late, uint8_t{0});
+    const auto ended = [&](Late what, bool& under_way, StreamEventKind kind) {
+      if ((late & what) == 0) return;
+      if (filled == out.size()) return later(of, what);
+      under_way = false;
+      out[filled++] = {kind, of.closing ? -ECANCELED : -ENOBUFS, of.owner};
+    };
+    ended(kLateReceive, of.receiving, StreamEventKind::kReceived);
+    ended(kLateSend, of.sending, StreamEventKind::kSent);
+    if ((late & kLateCancelReceive) != 0 && of.receiving) cancel(of, Op::kReceive);
+    if ((late & kLateCancelSend) != 0 && of.sending) cancel(of, Op::kSend);
+    closed_if_drained(of);
+  }
+  return filled;
 }
 
 void UringEngine::cancel_receive(StreamId id) {
@@ -271,7 +321,7 @@ void UringEngine::close(StreamId id, bool abort) {
 
 /// The last completion is in: the descriptor goes, the slot when kClosed has been told.
 void UringEngine::closed_if_drained(UringStream& of) {
-  if (!of.closing || of.receiving || of.sending || of.cancels > 0) return;
+  if (!of.closing || of.receiving || of.sending || of.cancels > 0 || of.late != 0) return;
   ::close(of.fd);
   of.fd = -1;
   closed_[(closed_head_ + closed_count_++) % closed_.size()] = &of;
@@ -315,6 +365,7 @@ unsigned UringEngine::poll(std::span<StreamEvent> out, Instant) {
     if (complete(*cqe, out[filled])) ++filled;
   }
   io_uring_cq_advance(&ring_, seen);
+  if (late_count_ > 0) filled += run_late(out.subspan(filled));
   while (filled < out.size() && closed_count_ > 0) {
     UringStream& of = *closed_[closed_head_];
     closed_head_ = uint32_t((closed_head_ + 1) % closed_.size());
@@ -331,13 +382,14 @@ void UringEngine::flush() {
 
 bool UringEngine::pending() {
   signals(true);  // before the look: what comes after it signals
-  return closed_count_ > 0 || io_uring_cq_ready(&ring_) > 0 || io_uring_sq_ready(&ring_) > 0 || kernel_has_work();
+  return closed_count_ > 0 || late_count_ > 0 || io_uring_cq_ready(&ring_) > 0 || io_uring_sq_ready(&ring_) > 0 ||
+         kernel_has_work();
 }
 
 }  // namespace
 
-std::unique_ptr<StreamEngine> make_uring_engine(uint32_t streams, Error* why_not) {
-  auto engine = std::make_unique<UringEngine>(streams);
+std::unique_ptr<StreamEngine> make_uring_engine(uint32_t streams, Error* why_not, const std::atomic<bool>* refuses) {
+  auto engine = std::make_unique<UringEngine>(streams, refuses);
   auto opened = engine->open();
   if (opened) return engine;
   if (why_not != nullptr) *why_not = opened.error();
