@@ -40,11 +40,15 @@ const LocalNi* PeerDb::choose_source(Net net) {
 }
 
 // Credits are as the first NI of the net says, so that all rails of a peer have as many; a peer on a net that is not
-// local has none (docs/wire/lnetctl.md §3.2). They stay while its net is local, whichever NIs it has meanwhile.
+// local has none (docs/wire/lnetctl.md §3.2). They stay while its net is local, whichever NIs it has meanwhile. An NI
+// that is being deleted still answers, so a peer that is met then has credits, too.
 void PeerDb::give_credits(PeerNi& ni) {
-  const auto local = deps_.nis.on_net(ni.nid.net());
-  if (local.empty() || std::exchange(ni.net_local, true)) return;
-  const LocalNi& via = *local.front();
+  const auto& nets = deps_.nis.nets();
+  const auto local = std::find_if(nets.begin(), nets.end(), [&](const auto& one) { return one.net == ni.nid.net(); });
+  if (local == nets.end() || std::exchange(ni.net_local, true)) return;
+  const auto stays =
+      std::find_if(local->nis.begin(), local->nis.end(), [](const LocalNi& one) { return !one.going(); });
+  const LocalNi& via = stays != local->nis.end() ? *stays : local->nis.front();
   const int32_t module = deps_.buffer_credits ? deps_.buffer_credits() : 0;
   const int32_t tx = std::max(via.params.peer_credits, 1);
   const int32_t own = via.params.peer_buffer_credits;

@@ -259,6 +259,19 @@ TEST_F(ChangeLists, an_export_is_taken_back) {
   EXPECT_TRUE(a.node->control().desired.udsp.empty());
 }
 
+// Goal: a peer that is met while an NI is being deleted gets its answer, which does not hold the NI up.
+TEST_F(ChangeLists, a_peer_that_is_met_while_its_net_goes_is_answered) {
+  auto& a = rig.add({"10.1.0.1@tcp", "10.2.0.1@tcp1"});
+  auto& b = rig.add({"10.1.0.7@tcp"});
+  rig.add({"10.1.0.8@tcp", "10.2.0.8@tcp1"});
+  discover(a, "10.1.0.8@tcp");
+  bool deleted = false;
+  a.node->apply({{net_del("10.1.0.1@tcp"), {}}}, [&](const auto&) { deleted = true; });
+  EXPECT_EQ(rig.ping(b, "10.1.0.1@tcp").error, 0);
+  EXPECT_FALSE(deleted);
+  EXPECT_TRUE(rig.run_until([&] { return deleted; }, kNiLeaveMax + kNiDrainMax + 2s));
+}
+
 // --- files ----------------------------------------------------------------------------------------------------------
 
 // Goal: memory for the default buffers is never asked for where a file says how many there are to be.
