@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <new>
+
 #include "config/load.h"
 #include "control/discovery/driver.h"
 #include "control/handlers/requests.h"
@@ -415,6 +417,18 @@ TEST_F(ChangeLists, one_dead_nid_does_not_fail_discovery) {
   rig.add({"10.1.0.7@tcp"});
   ASSERT_EQ(rig.apply(a, peer_add("10.1.0.7@tcp", {"10.1.0.8@tcp"})), "");
   for (int i = 0; i < 6; ++i) EXPECT_EQ(discover(a, "10.1.0.7@tcp", true).front().error, 0) << i;
+}
+
+// Goal: memory that ends within a change is an error of its list, which is undone like after any other.
+TEST_F(ChangeLists, a_change_without_memory_is_undone) {
+  auto& a = rig.add({"10.1.0.1@tcp"});
+  a.node->applier().set_in_use([]() -> std::string { throw std::bad_alloc(); });  // asked when LNet is to go
+  EXPECT_EQ(rig.apply(a, {{NodeRig::route_add("tcp7", "10.1.0.7@tcp"), {}}, {config::LnetUnconfigure{}, {}}}),
+            "-12 there is no memory for this change\n");
+  EXPECT_EQ(routes(a), "");
+  EXPECT_EQ(nis(a), "10.1.0.1@tcp");
+  a.node->applier().set_in_use({});
+  EXPECT_EQ(rig.apply(a, NodeRig::route_add("tcp7", "10.1.0.7@tcp")), "");
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <new>
 #include <thread>
 
 #include "config/emit.h"
@@ -28,6 +29,7 @@ struct Machine {
   api::Answer ask(const api::Request& request) {
     const auto path = std::filesystem::temp_directory_path() / ("ulnet_ask." + std::to_string(getpid()) + ".sock");
     NodeRequests requests(*node.node, "test");
+    requests.add_show("huge", [](api::RequestId, const api::Request&) { throw std::bad_alloc(); });
     auto server = *api::Server::open({.path = path}, requests);
     requests.set_server(*server);
     api::Answer answer;
@@ -133,6 +135,18 @@ TEST(Exporting, changes_without_effect_are_answered_with_warnings) {
   recovery.object = "recovery";
   EXPECT_EQ(m.ask(recovery).warnings,
             std::vector<std::string>{"nothing recovers yet: failures do not change health values"});
+}
+
+// Goal: memory that ends while an answer is made is an error of that request, which says how to ask for less.
+TEST(Exporting, an_answer_without_memory_is_an_error) {
+  Machine m;
+  api::Request request;
+  request.verb = api::Verb::kShow;
+  request.object = "huge";
+  const api::Answer answer = m.ask(request);
+  ASSERT_EQ(answer.errors.size(), 1u);
+  EXPECT_EQ(answer.errors[0].code, -ENOMEM);
+  EXPECT_EQ(answer.errors[0].descr, "there is no memory for the answer; ask for a part of it (--net, --nid)");
 }
 
 // Goal: a backup names the interface where that suffices, so that it follows the interface's address.
