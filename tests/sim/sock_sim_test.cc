@@ -144,6 +144,8 @@ void check_arrivals(const Chaos& chaos) {
       Arrival& one = arrivals[{got.header.src_nid, got.header.put().match_bits}];
       ++(got.how.error == 0 ? one.whole : one.broken);
       EXPECT_TRUE(got.how.error != 0 || payload_right(got));
+      EXPECT_TRUE(chaos.load.faults || got.how.error == 0 || got.how.error == -ECANCELED)
+          << "nothing but a divert breaks it off: " << got.how.error;
     }
   unsigned whole = 0;
   for (const SockNode* node : chaos.nodes)
