@@ -1,5 +1,5 @@
-// Two thousand real connections of one node that break at the same moment, and the node serves on. The other ends are
-// sockets of this program that speak just enough of socklnd.
+// Real connections of one node: two thousand that break at the same moment, and more than there are slots for. The
+// other ends are sockets of this program that speak just enough of socklnd.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <mutex>
 #include <vector>
 
 #include "control/lib/ulnet.hh"
@@ -21,12 +22,12 @@ namespace {
 
 constexpr unsigned kConnections = 2000;
 
-std::string config(const std::string& address, uint16_t port) {
+std::string config(const std::string& address, uint16_t port, unsigned workers = 2, unsigned connections = 4096) {
   return fmt::format(
       "net:\n    - net type: tcp\n      local NI(s):\n        - nid: {}@tcp\n"
-      "ulnet:\n    workers: 2\n    unprivileged_ports: true\n    accept_port: {}\n"
-      "    memory:\n        connections_per_worker: 4096\n        messages_per_worker: 1024\n",
-      address, port);
+      "ulnet:\n    workers: {}\n    unprivileged_ports: true\n    accept_port: {}\n"
+      "    memory:\n        connections_per_worker: {}\n        messages_per_worker: 1024\n",
+      address, workers, port, connections);
 }
 
 bool descriptors(rlim_t wanted) {
@@ -88,6 +89,31 @@ TEST(RaceBreak, two_thousand_connections_break_at_once) {
     EXPECT_TRUE(answer) << answer.error().what;
     EXPECT_EQ((*client)->close(), "");
   }
+  EXPECT_EQ((*server)->close(), "");
+}
+
+// Goal: the slots that `connections_per_worker` gives a worker are the ones by which connections are refused or closed.
+TEST(RaceBreak, slots_are_those_of_the_configuration) {
+  constexpr unsigned kSlots = 16;
+  const uint16_t port = test::free_port();
+  std::mutex mutex;
+  unsigned lines = 0;
+  const auto log = [&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    lines += line.find("ulnet.memory.connections_per_worker") != std::string::npos;
+  };
+  auto server = Instance::open({.config = config("127.0.0.1", port, 1, kSlots), .log = log});
+  ASSERT_TRUE(server) << server.error().what;
+  std::vector<int> fds;
+  for (unsigned i = 0; i <= kSlots; ++i) {
+    fds.push_back(connect_as(0x7F010001 + i, nid_parse("127.0.0.1@tcp").value(), port));
+    EXPECT_GE(fds.back(), 0) << "a node without a slot answers as well";
+  }
+  {
+    const std::lock_guard lock(mutex);
+    EXPECT_GE(lines, 1u);
+  }
+  for (const int fd : fds) close(fd);
   EXPECT_EQ((*server)->close(), "");
 }
 
