@@ -19,7 +19,8 @@ void ControlPort::on_event(void* context, const Event& event) {
   if (served && port.queued_.load(std::memory_order_relaxed) > kEvents / 2) return;
   port.queued_.fetch_add(1, std::memory_order_relaxed);
   ULNET_CHECK(port.events_.push(event));
-  if (!served) port.mesh_.control_gate->notify();  // that a ping was answered can wait until control turns anyway
+  // That a ping was answered can wait until control turns anyway.
+  if (!served) port.mesh_.control_gate->notify(port.events_);
 }
 
 unsigned ControlPort::poll(unsigned budget, Instant now) {

@@ -10,7 +10,7 @@ void Outbox::send(WorkerId to, const ControlItem& item) {
   ULNET_CHECK(to.value < mesh_.worker_count);
   auto& waiting = waiting_[to.value];
   if (waiting.empty() && mesh_.to_worker[to.value]->push(item)) {
-    mesh_.gates[to.value]->notify();
+    mesh_.gates[to.value]->notify(*mesh_.to_worker[to.value]);
     return;
   }
   waiting.push_back(item);
@@ -26,7 +26,7 @@ unsigned Outbox::flush() {
     auto& waiting = waiting_[worker];
     const unsigned before = sent;
     for (; !waiting.empty() && mesh_.to_worker[worker]->push(waiting.front()); ++sent) waiting.pop_front();
-    if (sent > before) mesh_.gates[worker]->notify();
+    if (sent > before) mesh_.gates[worker]->notify(*mesh_.to_worker[worker]);
   }
   return sent;
 }

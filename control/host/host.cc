@@ -176,7 +176,7 @@ void Host::run_control(ControlTurnable& control) {
 
 void Host::stop_control() {
   stop_control_.store(true, std::memory_order_seq_cst);
-  control_gate_.notify();
+  control_gate_.notify_stored();
 }
 
 }  // namespace ulnet

@@ -78,7 +78,7 @@ Result<void> HostThread::start(Launcher& launcher, unsigned worker) {
 Result<HostThread::Ticket> HostThread::ask(const Change& change) {
   ULNET_CHECK(started_);
   if (!changes_.push(change)) return fail(EAGAIN, "the Host thread has not yet made earlier changes", worker_);
-  gate_.notify();
+  gate_.notify(changes_);
   return ++asked_;
 }
 
@@ -105,7 +105,7 @@ void HostThread::wait(Ticket ticket) const {
 void HostThread::stop() {
   if (!started_) return;
   stop_.store(true, std::memory_order_seq_cst);
-  gate_.notify();
+  gate_.notify_stored();
   launcher_->join(worker_);
   ULNET_CHECK(!handed_over_.load(std::memory_order_acquire));
   started_ = false;

@@ -82,7 +82,7 @@ struct Instance::Impl final : ControlTurnable {
       if (ended_) return false;
       tasks_.push_back(std::move(task));
     }
-    host->control_gate().notify();
+    host->control_gate().notify_stored();
     return true;
   }
   /// Runs `work` on the control thread and waits for its result; `otherwise` when that thread has ended.

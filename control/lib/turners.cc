@@ -50,7 +50,7 @@ bool Turners::silent(Other& other, Instant now) {
     other.seen = now;
   }
   const Duration silence = now - other.seen;
-  if (silence >= kTurnerSilenceMax / 2) workers_[other.worker]->gate().notify();
+  if (silence >= kTurnerSilenceMax / 2) workers_[other.worker]->gate().notify_stored();
   return silence >= kTurnerSilenceMax;
 }
 

@@ -54,7 +54,7 @@ void LivePort::let_in() {
 }
 
 void LivePort::notify_workers() {
-  for (auto& worker : workers_) worker->gate().notify();
+  for (auto& worker : workers_) worker->gate().notify_stored();
 }
 
 unsigned LivePort::turn(Instant now) {

@@ -16,7 +16,7 @@ Result<std::unique_ptr<PortWorker>> PortWorker::make(const PortAppMaker& app, dp
   }
   if (mesh != nullptr)
     mesh->set_waker(
-        queue, [](void* gate) { static_cast<IdleGate*>(gate)->notify(); }, &worker->gate_);
+        queue, [](void* gate) { static_cast<IdleGate*>(gate)->notify_stored(); }, &worker->gate_);
   return worker;
 }
 

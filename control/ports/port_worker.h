@@ -27,13 +27,13 @@ class PortWorker final : public Turnable {
 
   /// Control: announce our addresses (again), and wake for it.
   void ask_announce() {
-    announce_.store(true, std::memory_order_release);
-    gate_.notify();
+    announce_.store(true, std::memory_order_seq_cst);
+    gate_.notify_stored();
   }
   /// Control: the link is away. Who is there when it comes back is learnt anew.
   void ask_forget() {
-    forget_.store(true, std::memory_order_release);
-    gate_.notify();
+    forget_.store(true, std::memory_order_seq_cst);
+    gate_.notify_stored();
   }
   /// After the thread has let go: everything back to the pools.
   void finish(Instant now);

@@ -1,6 +1,8 @@
 // Single-producer single-consumer ring of fixed size: the only way work passes from one thread to another. What finds
 // it full stays with the producer (docs/architecture.md, "one owner"). Memory order: the producer releases the index
-// after the slot is written, the consumer acquires it before the slot is read; the other way round for free slots.
+// after the slot is written, the consumer acquires it before the slot is read; the other way round for free slots. That
+// reaches a consumer that is awake. If the consumer may sleep, the producer calls IdleGate::notify(ring) after its last
+// push (worker/idle.h).
 #pragma once
 #include <atomic>
 #include <bit>
@@ -27,7 +29,8 @@ class SpscRing {
 
   [[nodiscard]] uint32_t capacity() const { return mask_ + 1; }
 
-  /// Producer only. False when full: nothing was taken.
+  /// Producer only. False when full: nothing was taken. A consumer that sleeps may miss the item until the producer
+  /// calls IdleGate::notify(ring).
   [[nodiscard]] bool push(const T& item) {
     const uint32_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - head_cache_ > mask_) {
@@ -35,9 +38,13 @@ class SpscRing {
       if (tail - head_cache_ > mask_) return false;
     }
     slots_[tail & mask_] = item;
-    tail_.store(tail + 1, std::memory_order_seq_cst);  // seq_cst: pairs with the sleeper's re-check (worker/idle.h)
+    tail_.store(tail + 1, std::memory_order_release);
     return true;
   }
+
+  /// Producer only: all earlier pushes come before the producer's next seq_cst load. Part of IdleGate::notify(); the
+  /// full barrier of a batch of pushes.
+  void fence_pushes() { tail_.store(tail_.load(std::memory_order_relaxed), std::memory_order_seq_cst); }
 
   /// Consumer only. False when empty.
   [[nodiscard]] bool pop(T& item) {
@@ -62,7 +69,8 @@ class SpscRing {
     return &slots_[(head + index) & mask_];
   }
 
-  /// Consumer only; seq_cst, so that it can stand in a sleep re-check.
+  /// Consumer only; seq_cst, so that it can stand in a sleep re-check: false for items that were pushed before a
+  /// notify() that saw the gate not armed.
   [[nodiscard]] bool empty() const {
     return head_.load(std::memory_order_relaxed) == tail_.load(std::memory_order_seq_cst);
   }

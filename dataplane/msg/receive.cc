@@ -465,7 +465,7 @@ void lazy_attached(Worker& w, Md& md) {
 void divert_receive(Worker& w, Message& m) {
   m.divert.store(true, std::memory_order_relaxed);
   w.mesh.divert_wanted.fetch_or(uint64_t{1} << m.receive_worker, std::memory_order_seq_cst);
-  w.mesh.gates[m.receive_worker]->notify();
+  w.mesh.gates[m.receive_worker]->notify_stored();
 }
 
 void run_diverts(Worker& w) {

@@ -1,13 +1,27 @@
-// How a thread goes to sleep and is woken without a lost wake-up, and when it should. One IdleGate per worker (and one
-// for control): whoever puts something into one of its rings calls notify() afterwards.
+// How a thread goes to sleep and is woken without a lost wake-up, and when it should. There is one IdleGate per worker
+// and one for control.
 //
-// The owner, when a turn found nothing:   gate.arm(); if (!pending()) gate.wait(...); gate.disarm();
-// The producer:                           ring.push(item); gate.notify();
+// The owner, when a turn found nothing:    gate.arm(); if (!pending()) gate.wait(...); gate.disarm();
+// A producer, once for a batch of items:   ring.push(item); ring.push(item); gate.notify(ring);
+// A thread that sets a flag of the owner:  flag.store(true, seq_cst); gate.notify_stored();
 //
-// Why nothing is lost: push stores the ring's index, notify then loads the state; arm stores the state, the re-check
-// then loads the index; all four are seq_cst operations, so in their one order either the producer sees kArmed (and
-// wakes) or the owner sees the item (and does not block). Stand-alone fences would do the same but TSan does not know
-// them.
+// Why no wake-up is lost: four operations are seq_cst, so they have one order. The producer stores the ring's index
+// (fence_pushes(), the first step of notify()), then loads the state. The owner stores the state (arm()), then loads
+// the index (SpscRing::empty(), which pending() calls for each ring). If the producer's load comes after arm(), it
+// reads kArmed and wakes the owner, or it reads kNotified: another thread has woken the owner, which turns and arms the
+// gate again before its next sleep. If the producer's load comes before arm(), the index was stored earlier still: the
+// owner's load returns it, and the owner does not block. A flag takes the place of the index in the same argument.
+//
+// A push alone is not in that order: it is a release store, which the processor may delay until after the load of the
+// state. An owner that is awake sees the item anyway; an owner that sleeps may never see it. So each producer calls
+// notify() after its last push, before it blocks itself:
+// - a worker marks each ring that it pushed to, and calls notify_pushed() near the end of its turn (worker/post.cc).
+//   Its own re-check, has_waiters(), fails while a mark is left;
+// - Submitter::send(), control's Outbox, ControlPort, HostThread::ask() and dpdk::StackMesh notify after each push or
+//   run of pushes;
+// - no notify() follows where the consumer never sleeps on a gate: events that an application polls, a submitter's
+//   freed slots, packets of a capture.
+// Stand-alone fences instead of fence_pushes() would do the same, but TSan does not know them.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -31,9 +45,17 @@ class IdleGate {
   /// EMFILE.
   [[nodiscard]] Result<void> open();
 
-  /// Any thread, after it has published what the owner shall see. Wakes the owner if it sleeps or is about to. Costs
-  /// one load while the owner is awake; one system call per sleep.
-  void notify() {
+  /// The producer of `rings`, after its last push. Wakes the owner if it sleeps or is about to. Costs a full barrier
+  /// for each ring and one load while the owner is awake; one system call per sleep.
+  template <class... T>
+  void notify(SpscRing<T>&... rings) {
+    static_assert(sizeof...(T) > 0, "after a store that is no push: notify_stored()");
+    (rings.fence_pushes(), ...);
+    notify_stored();
+  }
+  /// Any thread. Requires: what the owner's re-check shall see was stored with seq_cst, or under a mutex that the
+  /// re-check locks. A push is no such store: see notify().
+  void notify_stored() {
     if (state_.load(std::memory_order_seq_cst) == kArmed) wake();
   }
 

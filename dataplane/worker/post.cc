@@ -1,23 +1,32 @@
 // Passing objects between workers, and what a worker passes to itself. Everything goes through a list or ring, never by
 // a nested call: an LND may report from within a call of the core, and the stack must not grow with the queue.
+#include <bit>
+#include <utility>
+
 #include "dataplane/msg/flow.h"
 #include "dataplane/worker/worker.h"
 
 namespace ulnet {
 namespace {
 
-void pass(Worker& w, WorkerId to, SpscRing<PostItem>& ring, List<Posted, PostTag>& outbox, PostKind kind,
-          Posted& object) {
+constexpr uint64_t bit(unsigned worker) {
+  return uint64_t{1} << worker;
+}
+
+/// `pushed`: the marks of all rings of this kind. The item is visible at once to a worker that is awake;
+/// notify_pushed() wakes one that sleeps.
+void pass(Worker& w, WorkerId to, SpscRing<PostItem>& ring, uint64_t& pushed, List<Posted, PostTag>& outbox,
+          PostKind kind, Posted& object) {
   object.post_kind = kind;
   if (outbox.empty() && ring.push({kind, &object})) {
-    w.mesh.gates[to.value]->notify();
+    pushed |= bit(to.value);
     return;
   }
   w.counters[TurnStat::kRingFull].add();
   outbox.push_back(object);
 }
 
-unsigned flush_outbox(Worker& w, unsigned to, SpscRing<PostItem>& ring, List<Posted, PostTag>& outbox) {
+unsigned flush_outbox(unsigned to, SpscRing<PostItem>& ring, uint64_t& pushed, List<Posted, PostTag>& outbox) {
   unsigned sent = 0;
   while (Posted* object = outbox.front()) {
     if (ring.full()) break;
@@ -25,7 +34,7 @@ unsigned flush_outbox(Worker& w, unsigned to, SpscRing<PostItem>& ring, List<Pos
     (void)ring.push({object->post_kind, object});
     ++sent;
   }
-  if (sent > 0) w.mesh.gates[to]->notify();
+  if (sent > 0) pushed |= bit(to);
   return sent;
 }
 
@@ -42,7 +51,7 @@ unsigned flush_control(Worker& w) {
     if (owed.core_pooled) w.control_asks.give(owed);
     (void)ring.push(item);  // the last: from here on control may free what owed it
   }
-  if (sent > 0) w.mesh.control_gate->notify();
+  if (sent > 0) w.pushed_control = true;
   return sent;
 }
 
@@ -54,7 +63,7 @@ void post(Worker& w, WorkerId to, PostKind kind, Posted& object) {
     w.local.push_back(object);
     return;
   }
-  pass(w, to, w.mesh.pair(w.id.value, to.value).work, w.outbox_work[to.value], kind, object);
+  pass(w, to, w.mesh.pair(w.id.value, to.value).work, w.pushed_work, w.outbox_work[to.value], kind, object);
 }
 
 void post_back(Worker& w, WorkerId to, PostKind kind, Posted& object) {
@@ -63,12 +72,12 @@ void post_back(Worker& w, WorkerId to, PostKind kind, Posted& object) {
     w.local.push_back(object);
     return;
   }
-  pass(w, to, w.mesh.pair(w.id.value, to.value).back, w.outbox_back[to.value], kind, object);
+  pass(w, to, w.mesh.pair(w.id.value, to.value).back, w.pushed_back, w.outbox_back[to.value], kind, object);
 }
 
 bool post_control_if_room(Worker& w, const WorkerItem& item) {
   if (!w.control_queue.empty() || !w.mesh.to_control[w.id.value]->push(item)) return false;
-  w.mesh.control_gate->notify();
+  w.pushed_control = true;
   return true;
 }
 
@@ -94,13 +103,26 @@ unsigned flush_outboxes(Worker& w) {
   for (unsigned to = 0; to < w.mesh.worker_count; ++to) {
     if (to == w.id.value) continue;
     auto& pair = w.mesh.pair(w.id.value, to);
-    sent += flush_outbox(w, to, pair.back, w.outbox_back[to]);
-    sent += flush_outbox(w, to, pair.work, w.outbox_work[to]);
+    sent += flush_outbox(to, pair.back, w.pushed_back, w.outbox_back[to]);
+    sent += flush_outbox(to, pair.work, w.pushed_work, w.outbox_work[to]);
   }
   return sent + flush_control(w);
 }
 
+void notify_pushed(Worker& w) {
+  for (uint64_t left = w.pushed_work | w.pushed_back; left != 0; left &= left - 1) {
+    const auto to = unsigned(std::countr_zero(left));
+    Mesh::Pair& pair = w.mesh.pair(w.id.value, to);
+    if ((w.pushed_back & bit(to)) != 0) pair.back.fence_pushes();
+    if ((w.pushed_work & bit(to)) != 0) pair.work.fence_pushes();
+    w.mesh.gates[to]->notify_stored();
+  }
+  w.pushed_work = w.pushed_back = 0;
+  if (std::exchange(w.pushed_control, false)) w.mesh.control_gate->notify(*w.mesh.to_control[w.id.value]);
+}
+
 bool has_waiters(const Worker& w) {
+  if ((w.pushed_work | w.pushed_back) != 0 || w.pushed_control) return true;
   if (!w.control_queue.empty()) return true;
   for (unsigned to = 0; to < w.mesh.worker_count; ++to)
     if (!w.outbox_back[to].empty() || !w.outbox_work[to].empty()) return true;

@@ -66,7 +66,7 @@ Submitter::Submitter(WorkerId home, uint16_t number, const SubmitterSize& size, 
 
 Result<void> Submitter::send(const Op& op) {
   if (!ops_.push(op)) return fail(EAGAIN, "the ring to the worker is full: poll events, then try again");
-  if (gate_ != nullptr) gate_->notify();
+  if (gate_ != nullptr) gate_->notify(ops_);
   return {};
 }
 

@@ -229,9 +229,11 @@ unsigned Worker::turn(Instant now_) {
   done += flush_events(*this);
   drain_local(*this);
   done += flush_outboxes(*this);
+  notify_pushed(*this);  // before the system calls of flush(): others work meanwhile
   for (auto& lnd : lnds)
     if (lnd != nullptr) lnd->flush(now);
   done += submitters_report(*this);
+  notify_pushed(*this);
   count_gauges(*this);
   counters[TurnStat::kTurns].add();
   if (done > 0) counters[TurnStat::kTurnsBusy].add();

@@ -95,6 +95,8 @@ class Worker final : public LndCore {
   List<Posted, PostTag> local;           ///< what this worker posted to itself
   List<EventQueue, EqWaitTag> eqs_waiting;
   std::vector<List<Posted, PostTag>> outbox_work, outbox_back;  ///< by destination worker
+  uint64_t pushed_work = 0, pushed_back = 0;  ///< bit per worker: its ring got items since notify_pushed()
+  bool pushed_control = false;                ///< the same of the ring to control
   List<Owed, OwedTag> control_queue;                            ///< waits for room in the ring to control
   Slab<Owed> control_asks;    ///< those in it that no object owes: one per peer parked for, the rest for drivers
   uint32_t driver_asks_most;  ///< of `control_asks`
@@ -125,9 +127,13 @@ void post_control(Worker& w, WorkerKind kind, Owed& owed);
 [[nodiscard]] bool post_control_if_room(Worker& w, const WorkerItem& item);
 /// Retries everything that waits for room; returns how many went.
 unsigned flush_outboxes(Worker& w);
+/// Wakes each thread that sleeps and was sent something since the last call: one barrier per ring and one look at the
+/// gate per thread, however many items went.
+void notify_pushed(Worker& w);
 /// Runs what this worker posted to itself and resumes ready slots, until none is left.
 void drain_local(Worker& w);
-/// True when something waits for room in a ring: such a worker does not sleep.
+/// True when something waits for room in a ring, or a thread was not yet notified of what lies in one: such a worker
+/// does not sleep.
 [[nodiscard]] bool has_waiters(const Worker& w);
 
 }  // namespace ulnet

@@ -89,7 +89,8 @@ class StackMesh {
   explicit StackMesh(unsigned workers) : workers_(workers), rings_(size_t(workers) * workers), wake_(workers) {
     for (auto& ring : rings_) ring = std::make_unique<SpscRing<News>>(kNewsRing);
   }
-  /// Control, before the workers start: how to wake a worker that sleeps.
+  /// Control, before the workers start: how to wake a worker that sleeps, once the push is fenced
+  /// (IdleGate::notify_stored).
   void set_waker(unsigned worker, void (*wake)(void*), void* context) { wake_[worker] = {wake, context}; }
 
  private:

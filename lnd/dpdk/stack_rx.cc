@@ -215,9 +215,11 @@ void Stack::learn(const IpAddress& address, const Mac& mac, Neighbours::News new
   if (mesh_ == nullptr) return;
   for (unsigned to = 0; to < mesh_->workers_; ++to) {
     if (to == queue_.index()) continue;
-    if (!mesh_->ring(queue_.index(), to).push({address, mac, news})) {
+    auto& ring = mesh_->ring(queue_.index(), to);
+    if (!ring.push({address, mac, news})) {
       counters_.news_lost.add();
     } else if (mesh_->wake_[to].wake != nullptr) {
+      ring.fence_pushes();  // as IdleGate::notify() does
       mesh_->wake_[to].wake(mesh_->wake_[to].context);
     }
   }

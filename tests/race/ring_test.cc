@@ -33,6 +33,7 @@ TEST_P(RaceRing, items_come_whole_and_in_order) {
         ASSERT_TRUE(pushed) << "room seen by the producer stays";
       }
       i += pushed;
+      if (rng.one_in(8)) ring.fence_pushes();
       if (!pushed || rng.one_in(256)) sched_yield();
     }
   });

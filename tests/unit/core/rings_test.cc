@@ -32,6 +32,39 @@ TEST(CoreRings, a_post_does_not_overtake_one_that_waits_for_room) {
   EXPECT_EQ(order, (std::vector<uint64_t>{0, 1, 2, 3}));
 }
 
+// Goal: a worker that sleeps is woken for all that a turn sends to it, also for what the last stage of the turn sends,
+// and the worker that turned may sleep then.
+// Method: gates without descriptor, armed by hand; sends that end in the driver's flush(), and go back.
+TEST(CoreRings, a_turn_notifies_those_that_it_sent_something) {
+  Bench bench({.workers = 3, .peer_credits = 64});
+  bench.add_peer(tcp(2), kOther);
+  bench.publish();
+  Submitter& s = bench.submitter(kHome);
+  std::array<std::byte, 64> memory{};
+  Segment segment{memory.data(), 64};
+  const MdHandle md = *s.md_bind({.segments = {&segment, 1}});
+  bench.settle();
+  for (IdleGate* gate : bench.mesh->gates) gate->arm();
+  for (uint64_t bits : {0, 1})
+    ASSERT_TRUE(s.put({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1, .match_bits = bits, .ack = false}));
+  const auto notified = [&](WorkerId id) { return bench.mesh->gates[id.value]->notified(); };
+  bench.turn(kHome);
+  EXPECT_TRUE(notified(kOther));
+  EXPECT_FALSE(notified(WorkerId{2})) << "nothing was sent to it";
+  EXPECT_FALSE(bench.worker(kHome).pending());
+  bench.turn(kOther);
+  bench.mesh->gates[0]->disarm();
+  bench.mesh->gates[0]->arm();
+  ASSERT_EQ(bench.lnd(kOther).sent.size(), 2u);
+  bench.lnd(kOther).done_in_flush = std::exchange(bench.lnd(kOther).sent, {});
+  bench.turn(kOther);
+  EXPECT_TRUE(notified(kHome)) << "the leases have come back";
+  EXPECT_TRUE(bench.worker(kHome).pending());
+  EXPECT_FALSE(bench.worker(kOther).pending());
+  bench.settle();
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 /// Portal 9 at home on worker 0, its sender's connection on worker 1, an application on worker 0.
 struct Travel : ::testing::Test {
   explicit Travel(const BenchOptions& options = {.workers = 2}) : bench(options) {

@@ -96,12 +96,12 @@ TEST(IdlePolicy, the_time_asleep_is_not_taken_as_a_crowded_cpu) {
 TEST(IdleGate, marks_without_descriptor) {
   IdleGate gate;
   EXPECT_EQ(-1, gate.fd());
-  gate.notify();
+  gate.notify_stored();
   EXPECT_FALSE(gate.notified()) << "awake: the owner looks anyway";
   gate.arm();
   EXPECT_FALSE(gate.notified());
-  gate.notify();
-  gate.notify();
+  gate.notify_stored();
+  gate.notify_stored();
   EXPECT_TRUE(gate.notified());
   gate.wait({}, kForever, Instant{1s});  // returns at once
   EXPECT_TRUE(gate.disarm());
@@ -118,7 +118,7 @@ TEST(IdleGate, sleeps_until_notify_deadline_or_descriptor) {
   EXPECT_FALSE(gate.disarm());
 
   gate.arm();
-  gate.notify();
+  gate.notify_stored();
   gate.wait({}, kForever, clock_now());
   EXPECT_TRUE(gate.disarm());
   EXPECT_FALSE(wait_readable(std::span<const int>(std::array{gate.fd()}), kNever, Instant{1s}))

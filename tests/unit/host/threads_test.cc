@@ -50,7 +50,7 @@ class Counter final : public Turnable {
   void note_awake() override { awake = true; }
   void give(uint64_t item) {
     while (!ring.push(item)) std::this_thread::yield();
-    gate_.notify();
+    gate_.notify(ring);
   }
   void wait_for(uint64_t value) const {
     for (int i = 0; i < 1'000'000 && sum.load() != value; ++i) usleep(50);
@@ -220,7 +220,7 @@ TEST(Host, runs_workers_and_control) {
     std::thread peer([&] {
       for (uint64_t i = 1; i <= 10; ++i) {
         while (!control.ring.push(i)) std::this_thread::yield();
-        (*host)->control_gate().notify();
+        (*host)->control_gate().notify(control.ring);
       }
       counters[1].give(5);
     });
