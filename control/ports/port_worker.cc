@@ -43,8 +43,8 @@ unsigned PortWorker::turn(Instant now) {
 }
 
 bool PortWorker::pending() {
-  return announce_.load(std::memory_order_seq_cst) || forget_.load(std::memory_order_seq_cst) || stack_.pending() ||
-         queue_.has_packets();
+  return announce_.load(std::memory_order_seq_cst) || forget_.load(std::memory_order_seq_cst) || queue_.asked() ||
+         stack_.pending() || queue_.has_packets();
 }
 
 /// While the queue is stopped, whoever lets it in again notifies.

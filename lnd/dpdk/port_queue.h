@@ -81,6 +81,11 @@ class PortQueue {
   /// Counts a drop of something that is no packet yet.
   void count_drop(FrameDrop reason) { counters_.drops[reason].add(); }
 
+  /// Control has asked for something that no receive() has done yet. seq_cst, so that it can stand in a sleep re-check.
+  [[nodiscard]] bool asked() const {
+    return stop_wanted_.load(std::memory_order_seq_cst) != stopped_.load(std::memory_order_relaxed) ||
+           tap_wanted_.load(std::memory_order_seq_cst) != tap_.load(std::memory_order_relaxed);
+  }
   /// The worker is let in.
   [[nodiscard]] bool running() const { return !stopped_.load(std::memory_order_relaxed); }
 

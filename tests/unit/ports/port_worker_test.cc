@@ -52,5 +52,32 @@ TEST(PortWorker, naps_grow_while_they_are_in_vain) {
   EXPECT_TRUE((*port)->packets_conserved());
 }
 
+// Goal: a worker that goes to sleep while control lets it in, or asks it to let go, does not sleep: control wakes only
+// a worker that sleeps already, and of a queue that is stopped nothing else does.
+TEST(PortWorker, does_not_sleep_on_what_control_has_asked) {
+  dpdk::PortConfig config;
+  config.name = "asked";
+  config.device = "ring";
+  config.in_flight = 64;
+  config.rx_depth = config.tx_depth = 64;
+  auto port = dpdk::Port::open(config, 1, port_index());
+  ASSERT_TRUE(port.has_value()) << port.error().text();
+  auto made = PortWorker::make({}, **port, 0, nullptr);
+  ASSERT_TRUE(made.has_value());
+  PortWorker& worker = **made;
+  Instant now = kNever + 1s;
+  worker.turn(now);
+  EXPECT_FALSE(worker.pending());
+  (*port)->start();
+  EXPECT_TRUE(worker.pending());
+  worker.turn(now);
+  EXPECT_FALSE(worker.pending());
+  (*port)->stop_begin();
+  EXPECT_TRUE(worker.pending());
+  worker.turn(now);
+  EXPECT_FALSE(worker.pending());
+  worker.finish(now);
+}
+
 }  // namespace
 }  // namespace ulnet
