@@ -16,7 +16,7 @@
 // until its memory is free. What the workers share otherwise is still looked at.
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() {
-  return "race:ulnet::payload_copy\n";
+  return "race:ulnet::payload_copy\nrace:place_payload\n";
 }
 
 namespace ulnet {

@@ -143,7 +143,7 @@ TEST(Instance, more_configuration_comes_whole_or_not_at_all) {
                                          port_of_this_process()));
   ASSERT_NE(instance, nullptr);
   const std::string good = "net:\n    - net type: tcp\n      local NI(s):\n        - nid: 127.0.0.3@tcp\n";
-  const std::string bad = good + "route:\n    - net: tcp\n      gateway: 127.0.0.9@tcp\n";  // to a net of its own
+  const std::string bad = good + "route:\n    - net: tcp5\n      gateway: 127.0.0.9@tcp9\n";  // nothing leads there
   EXPECT_FALSE(instance->apply(bad));
   EXPECT_TRUE(instance->nids().empty());
   const auto applied = instance->apply(good);
