@@ -13,7 +13,7 @@
 #include "tests/free_port.h"
 
 // TSan asks this function. MDs of different lives share their memory on purpose: a submitter that closes does not wait
-// until its memory is free. What the workers share otherwise is still looked at.
+// until its memory is free. Only the two functions that write payload there are left out.
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() {
   return "race:ulnet::payload_copy\nrace:place_payload\n";

@@ -18,7 +18,7 @@ inline void wake_watched(IdleGate& gate, bool pending, bool sent, const std::str
   EXPECT_TRUE(!notified || pending) << thread << " was woken, and would sleep on";
   EXPECT_FALSE(armed && !notified && sent) << thread << " was sent something, and not woken";
 }
-/// After a turn. What the turn left in a ring needs no second wake-up.
+/// To call after a turn: items that the turn left in a ring need no second wake-up.
 inline void sleep_watched(IdleGate& gate, bool sent) {
   gate.arm();
   if (sent) gate.notify_stored();

@@ -32,7 +32,7 @@ enum class Op : uintptr_t { kReceive = 0, kSend = 1, kCancel = 2 };
 constexpr uintptr_t kOpMask = 3;
 /// How often the queue is handed to the kernel for one free entry.
 constexpr unsigned kSubmitTries = 4;
-/// What of a stream found no submission entry.
+/// Operations of a stream for which the submission queue had no room.
 enum Late : uint8_t { kLateReceive = 1, kLateSend = 2, kLateCancelReceive = 4, kLateCancelSend = 8 };
 
 /// One attached socket. What the kernel reads while an operation is submitted (headers, pieces) has its fixed place

@@ -19,7 +19,7 @@ TEST_F(DiscoveryTest, a_peer_that_pushes_without_pause_takes_no_turn_of_others) 
 }
 
 // Goal: an NI from which no message ever came, and which its node says is up, as before, has full health (docs/wire/
-// lnet.md §5.6). One that was heard of keeps the health that it has.
+// lnet.md §5.6). An NI that was heard of keeps its health.
 TEST_F(DiscoveryTest, an_ni_never_heard_of_that_stays_up_has_full_health) {
   know({20, 21}, 3);
   PeerNi& ni = *peers.find(peer_nid(21));
