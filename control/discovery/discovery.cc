@@ -183,7 +183,7 @@ void Discovery::push_ended(uint64_t number, int32_t error, const Nid& by) {
 
 void Discovery::push_came(PingData data) {
   PeerNi* ni = deps_.peers.find(data.from);
-  if (ni == nullptr) return;
+  if (ni == nullptr) return unknown_pushed(data);
   Peer& peer = *ni->peer;
   PeerDiscovery& d = peer.discovery;
   d.pushed_meanwhile = peer.has(kPeerPingSent);
@@ -209,6 +209,20 @@ void Discovery::push_came(PingData data) {
     peer.state |= kPeerDataPresent;
   }
   queue(peer);
+}
+
+// It has acknowledged the push, so its node will not tell the list again.
+void Discovery::unknown_pushed(const PingData& data) {
+  if (data.error != 0 || mode_ == config::Discovery::kOff) return;
+  for (const wire::PingNi& one : data.decode.info.nis) {
+    PeerNi* ni = deps_.peers.find(one.nid);
+    if (ni == nullptr) continue;
+    Peer& peer = *ni->peer;
+    if (!peer.has(kPeerDiscovered | kPeerPingSent)) return;
+    clear(peer, kPeerNidsUptodate);
+    peer.state |= kPeerForcePing;
+    return queue(peer);
+  }
 }
 
 void Discovery::ping_seen(const Nid& from, const wire::PingInfo& info) {
@@ -358,6 +372,7 @@ bool Discovery::merge(Peer*& at) {
   if (owner->id != id) {
     if (Peer* before = deps_.peers.find_peer(id)) heard_of_another(*before);
     owner->state |= kPeerDiscovering | kPeerNidsUptodate;
+    owner->discovery.pushed_meanwhile |= owner->has(kPeerPingSent);
   }
   if (owner->discovery.data == nullptr) owner->discovery.peer_seqno = data->sequence;
   at = owner;

@@ -87,7 +87,7 @@ class Discovery {
   void ping_failed(uint64_t number, int32_t error);
   /// `by`: the NID that acknowledged it.
   void push_ended(uint64_t number, int32_t error, const Nid& by);
-  /// A push came; from a NID that nobody has it means nothing.
+  /// A push came. From a NID that nobody has it is not believed: a peer of which the list names a NID is asked.
   void push_came(PingData data);
   /// A ping that is none of discovery's was answered with this list: if it is not the one that is known, the peer is
   /// asked anew.
@@ -115,6 +115,7 @@ class Discovery {
   /// False when there is nothing left to do now.
   bool step(Peer*& peer);
   bool merge(Peer*& peer);
+  void unknown_pushed(const PingData& data);
   void finish(Peer& peer, int32_t error);
   void send_ping(Peer& peer);
   [[nodiscard]] static DiscoveryPort::Order ping_order(const Peer& peer);

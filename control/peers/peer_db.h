@@ -107,7 +107,7 @@ struct PeerDiscovery {
   uint32_t told_again = 0;               ///< in a row, in vain: times that it was to be told our list once more
   uint64_t differences = 0;              ///< mark of those between its list and the table that were said last
   bool resize = false;                   ///< the last reply was cut short (the documents' S)
-  bool pushed_meanwhile = false;         ///< it pushed since the ping under way was sent
+  bool pushed_meanwhile = false;         ///< a list of it came by another way since the ping under way was sent
   Nid push_src = kAnyNid;                ///< the NI that its ping reply came to; ANY = choose
   Nid push_dst = kAnyNid;                ///< the NID that sent the reply; ANY = its primary
   uint32_t doubted = 0;      ///< a later list of the peer that its data turned out to be about; it is asked again

@@ -138,6 +138,37 @@ TEST_F(DiscoveryRepair, the_answer_of_a_nid_that_left_meanwhile) {
   EXPECT_EQ(nids(30), "none");
 }
 
+// Goal: a push comes over a router from a NID that this node does not know yet, while an older answer of the same node
+// is on its way: the node is asked again, since it will not tell that list once more.
+TEST_F(DiscoveryRepair, a_push_from_an_unknown_nid_before_an_older_answer) {
+  EXPECT_EQ(discover(20), "ping 20; ");
+  EXPECT_EQ(pushed(data({20, 21, 22}, 6, kOrdinary, 21)), "");
+  EXPECT_EQ(reply(data({20, 21}, 5)), "ping 20; ");
+  EXPECT_EQ(reply(data({20, 21, 22}, 6)), "push from 1 to 20; ");
+  EXPECT_EQ(nids(20), "20 21 22");
+}
+
+// Goal: the same when no ping is under way; a list of which this node knows nobody means nothing.
+TEST_F(DiscoveryRepair, a_push_from_an_unknown_nid_of_a_known_peer) {
+  know({20, 21});
+  EXPECT_EQ(pushed(data({30, 31}, 9, kOrdinary, 31)), "");
+  EXPECT_EQ(pushed(data({20, 21, 22}, 6, kOrdinary, 22)), "ping 20; ");
+  EXPECT_EQ(reply(data({20, 21, 22}, 6)), "");
+  EXPECT_EQ(nids(20), "20 21 22");
+}
+
+// Goal: a list that another peer's NID pushed makes that peer's NIDs those of this one, while an older answer of this
+// one is on its way: that answer is not believed.
+TEST_F(DiscoveryRepair, a_list_by_another_way_before_an_older_answer) {
+  know({20});
+  know({21});
+  EXPECT_EQ(discover(20, 2, true), "ping 20; ");
+  pushed(data({20, 21}, 6, kOrdinary, 21));
+  EXPECT_EQ(nids(20), "20 21");
+  EXPECT_EQ(reply(data({20}, 5)), "ping 20; ");
+  EXPECT_EQ(nids(20), "20 21");
+}
+
 // Goal: a peer that always answers by another peer's NID is pinged a few times, and again at the next use.
 TEST_F(DiscoveryRepair, answers_that_always_come_from_another_peer) {
   know({30});
