@@ -202,6 +202,8 @@ void lease_out(Worker& w, Message& m, const PathChoice& choice) {
   }
   choice.ni->slices[w.id.value]->sequence = ++w.sequence;
   m.leased = choice.hop->locals[w.id.value];
+  choice.ni->slices[w.id.value]->loads[choice.hop->server.value].note_sent(w.turn_number);
+  m.leased->load.note_sent(w.turn_number, tx.header.payload_length);
   ++m.leased->leases;
   m.leased->sequence.set(w.sequence);
   if (choice.final_ni != nullptr) choice.final_ni->locals[w.id.value]->sequence.set(w.sequence);

@@ -19,6 +19,26 @@ using RtrCredits = Credits<RxSlot, RxTag>;
 
 inline constexpr unsigned kRouterPools = 3;  ///< tiny, small, large (docs/wire/lnet.md §8.3)
 
+/// How busy an interface is at the worker that sends over it, as another worker has seen it: the owner's gauges, read
+/// at the first choice of a turn, and what this worker has sent there since. The gauge lies in a cache line that its
+/// owner writes for each message: a read is a cache miss.
+struct NiLoad {
+  uint32_t turn = 0;  ///< Worker::turn_number when it was read; 0: never
+  int32_t credits = 0;
+  /// This worker sends a message there.
+  void note_sent(uint32_t now_turn) { credits -= turn == now_turn; }
+};
+struct PeerLoad {
+  uint32_t turn = 0;
+  int32_t credits = 0;
+  int64_t queued_bytes = 0;
+  void note_sent(uint32_t now_turn, uint32_t bytes) {
+    if (turn != now_turn) return;
+    --credits;
+    queued_bytes += bytes;
+  }
+};
+
 struct NiWaitTag {};
 /// One worker's part of a local NI.
 struct alignas(kCacheLine) NiSlice : Linked<NiWaitTag> {
@@ -28,6 +48,7 @@ struct alignas(kCacheLine) NiSlice : Linked<NiWaitTag> {
   TxCredits credits;          ///< this worker's share of the NI's tx credits
   List<Tx, NiCreditTag> holders;  ///< those that hold one, oldest first
   uint32_t sequence = 0;      ///< when this worker last chose the NI (docs/wire/lnet.md §6.2)
+  std::array<NiLoad, kWorkersMax> loads;  ///< of the NI at each worker, as this worker sees it
   Gauge tx_count;             ///< Txs on this worker that name the NI
   Gauge rx_count;             ///< slots between rx_header and rx_done, held ones among them
   bool closing = false;       ///< nothing new over it
@@ -59,6 +80,7 @@ struct alignas(kCacheLine) PeerSlice {
 struct alignas(kCacheLine) PeerLocal {
   Nid nid;                                                ///< of the peer NI; constant
   LatencyCounters get_rtt, put_ack;                       ///< of operations at home on this worker
+  PeerLoad load;                                          ///< as this worker sees it
   Gauge sequence;                                         ///< when this worker last chose it (docs/wire/lnet.md §6.3)
   uint32_t leases = 0;                                    ///< leases of messages at home here that name it
   std::array<uint32_t, kRouterPools> buffers_held{};      ///< router buffers of this worker whose next hop it is

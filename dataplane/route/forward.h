@@ -11,7 +11,7 @@ namespace ulnet {
 
 /// This worker's part in choosing a path.
 [[nodiscard]] inline PathContext path_context(const Worker& w) {
-  return {w.id, w.route_sequences.data(), uint32_t(w.route_sequences.size())};
+  return {w.id, w.route_sequences.data(), uint32_t(w.route_sequences.size()), w.turn_number};
 }
 
 /// Decides about a header that is not for this node. Requires routing not disabled.

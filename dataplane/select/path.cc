@@ -186,6 +186,25 @@ class Chooser {
   }
   [[nodiscard]] uint32_t ni_sequence(const NiView& ni) const { return ni.slices[context_.worker.value]->sequence; }
 
+  /// Credits of the NI that are free at the worker which will send, less those who wait for one.
+  [[nodiscard]] int32_t ni_credits(const NiView& ni, WorkerId server) const {
+    const Gauge& gauge = ni.slices[server.value]->credits.gauge();
+    if (context_.turn == 0) return int32_t(gauge.get());
+    NiLoad& load = ni.slices[context_.worker.value]->loads[server.value];
+    if (load.turn != context_.turn) load = {context_.turn, int32_t(gauge.get())};
+    return load.credits;
+  }
+  /// The same of a peer NI, and the bytes that are on their way to it.
+  [[nodiscard]] PeerLoad load_of(const PeerNiView& ni) const {
+    const auto read = [&] {
+      return PeerLoad{context_.turn, int32_t(ni.slice->credits.gauge().get()), ni.slice->tx_queued_bytes.get()};
+    };
+    if (context_.turn == 0) return read();
+    PeerLoad& load = ni.locals[context_.worker.value]->load;
+    if (load.turn != context_.turn) load = read();
+    return load;
+  }
+
   bool net_beats(const PeerView& peer, const PeerNetView& a, const NetView& a_local, const PeerNetView& b,
                  const NetView& b_local) const {
     if (const auto x = peer_net_health(peer, a), y = peer_net_health(peer, b); x != y) return x > y;
@@ -222,8 +241,8 @@ class Chooser {
     if (a.health != b.health) return a.health > b.health ? "+health" : "-health";
     if (a.priority != b.priority) return a.priority < b.priority ? "+UDSP priority" : "-UDSP priority";
     if (const uint32_t x = distance(a), y = distance(b); x != y) return x < y ? "+NUMA distance" : "-NUMA distance";
-    const int64_t x = a.slices[server.value]->credits.gauge().get(), y = b.slices[server.value]->credits.gauge().get();
-    if (x != y) return x > y ? "+credits" : "-credits";
+    if (const int32_t x = ni_credits(a, server), y = ni_credits(b, server); x != y)
+      return x > y ? "+credits" : "-credits";
     return ni_sequence(a) < ni_sequence(b) ? "+rotation" : "-rotation";
   }
   /// Coarse distance between the payload's memory and the NI's device; all below numa_range count as equal.
@@ -254,8 +273,7 @@ class Chooser {
     if (const auto x = health_of(a), y = health_of(b); x != y) return x > y ? "+health" : "-health";
     if (a.priority != b.priority) return a.priority < b.priority ? "+UDSP priority" : "-UDSP priority";
     if (const bool x = prefers(a, from), y = prefers(b, from); x != y) return x ? "+preferred" : "-preferred";
-    const int64_t x = a.slice->credits.gauge().get(), y = b.slice->credits.gauge().get();
-    if (x != y) return x > y ? "+credits" : "-credits";
+    if (const int32_t x = load_of(a).credits, y = load_of(b).credits; x != y) return x > y ? "+credits" : "-credits";
     return peer_sequence(a) < peer_sequence(b) ? "+rotation" : "-rotation";
   }
 
@@ -344,11 +362,12 @@ class Chooser {
     }
     return best;
   }
-  bool gateway_ni_beats(const PeerNiView& a, const PeerNiView& b) const {
+  [[nodiscard]] bool gateway_ni_beats(const PeerNiView& a, const PeerNiView& b) const {
     if (a.health != b.health) return a.health > b.health;
     if (a.priority != b.priority) return a.priority < b.priority;
-    if (const int64_t x = a.slice->tx_queued_bytes.get(), y = b.slice->tx_queued_bytes.get(); x != y) return x < y;
-    if (const int64_t x = a.slice->credits.gauge().get(), y = b.slice->credits.gauge().get(); x != y) return x > y;
+    const PeerLoad x = load_of(a), y = load_of(b);
+    if (x.queued_bytes != y.queued_bytes) return x.queued_bytes < y.queued_bytes;
+    if (x.credits != y.credits) return x.credits > y.credits;
     return peer_sequence(a) < peer_sequence(b);
   }
   [[nodiscard]] uint32_t route_sequence(const RouteView& route) const {
@@ -367,10 +386,9 @@ class Chooser {
     const int32_t a_hops = a.hops < 0 ? 1 : a.hops, b_hops = b.hops < 0 ? 1 : b.hops;
     if (a_hops != b_hops) return a_hops < b_hops;
     if (a_hop.health != b_hop.health) return a_hop.health > b_hop.health;
-    if (const int64_t x = a_hop.slice->tx_queued_bytes.get(), y = b_hop.slice->tx_queued_bytes.get(); x != y)
-      return x < y;
-    if (const int64_t x = a_hop.slice->credits.gauge().get(), y = b_hop.slice->credits.gauge().get(); x != y)
-      return x > y;
+    const PeerLoad x = load_of(a_hop), y = load_of(b_hop);
+    if (x.queued_bytes != y.queued_bytes) return x.queued_bytes < y.queued_bytes;
+    if (x.credits != y.credits) return x.credits > y.credits;
     return route_sequence(a) < route_sequence(b);
   }
 

@@ -1,5 +1,6 @@
-// Choosing a path: one pure function over views, gauges and this worker's own sequences. Allocates nothing; the only
-// place that ranks. Source: docs/wire/lnet.md §6. A recorder may be handed in that hears why each candidate lost.
+// Choosing a path: one function over views, gauges and this worker's own sequences. Allocates nothing; the only place
+// that ranks. Writes nothing but its worker's notes of the gauges (NiLoad, PeerLoad). Source: docs/wire/lnet.md §6. A
+// recorder may be handed in that hears why each candidate lost.
 #pragma once
 #include "dataplane/worker/view.h"
 #include "lnd/lnd.h"
@@ -48,6 +49,7 @@ struct PathContext {
   WorkerId worker;
   const uint32_t* route_sequences = nullptr;  ///< by RouteView::id
   uint32_t route_count = 0;
+  uint32_t turn = 0;  ///< number of the worker's turn, in which it reads each gauge once; 0: reads them at each choice
 };
 
 /// Hears about each candidate that lost against another: what they were and why. Nothing in production.

@@ -221,6 +221,7 @@ void drain_local(Worker& w) {
 
 unsigned Worker::turn(Instant now_) {
   now = now_;
+  turn_number += 1 + (turn_number == UINT32_MAX);
   unsigned done = run_inbox(*this);
   drain_local(*this);
   done += run_lnds(*this);

@@ -68,6 +68,7 @@ class Worker final : public LndCore {
   const uint64_t interface_cookie;  ///< names this life of the node in wire handles
   const ViewSet* view = nullptr;    ///< valid within a turn
   Instant now = kNever;             ///< of this turn
+  uint32_t turn_number = 0;         ///< of this turn; never 0 in one
   Rng rng;
   WorkerCounters counters;
 

@@ -13,7 +13,6 @@ class SimPeers : public ::testing::TestWithParam<Transport> {
   SimNet sim{{.seed = 5, .transport = GetParam()}};
 
   static PeerDb& peers_of(SimNode& node) { return *node.node().control().peers; }
-  static bool knows(SimNode& node, const Nid& nid) { return peers_of(node).find(nid) != nullptr; }
   bool all_ended(Duration limit = 60s) {
     return sim.run_until(
         [&] {
@@ -41,16 +40,23 @@ class SimPeers : public ::testing::TestWithParam<Transport> {
 
 // Goal: NIs of one net have unequal credits. The first of them goes and comes back under load, one after the other;
 // no operation fails, and what drivers know the peer's NIs by stays.
-// Method: each side names an NID of the other only as long as it knows it.
+// Method: each side names an NID of the other only as long as it knows it. An operation that was on its way when the
+// NID was forgotten makes it a peer of its own, which answers as long as the leaving NI serves on: that one is not named.
 TEST_P(SimPeers, first_ni_of_a_net_goes_under_load_and_nothing_fails) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}, .workers = 2});
   auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}, .workers = 2});
+  Nid leaving = a.nid(0);
+  const auto target = [&](SimNode& from, SimNode& to) {
+    const PeerNi *first = peers_of(from).find(to.nid(0)), *second = peers_of(from).find(to.nid(1));
+    if (first == nullptr || (second != nullptr && second->peer != first->peer && to.nid(0) == leaving))
+      return to.nid(1);
+    return to.nid(0);
+  };
   const auto load = [&](Duration time) {
     const Instant end = sim.now() + time;
     while (sim.now() < end) {
       for (SimNode* one : {&a, &b}) {
-        SimNode& other = one == &a ? b : a;
-        const Nid to = other.nid(knows(*one, other.nid(0)) ? 0 : 1);
+        const Nid to = target(*one, one == &a ? b : a);
         while (one->open_operations() < 16)
           if (!one->start(to, {.length = 3000}, false) || !one->start(to, {.length = 5000}, true)) break;
       }
@@ -67,7 +73,7 @@ TEST_P(SimPeers, first_ni_of_a_net_goes_under_load_and_nothing_fails) {
   const auto before = ids();
   const size_t allocated = peers_of(a).allocated();
   for (int round = 0; round < 4; ++round) {
-    const Nid leaving = a.nid(size_t(round) % 2);  // always the first by now
+    leaving = a.nid(size_t(round) % 2);  // always the first by now
     ASSERT_EQ(a.node().control().nis->on_net(leaving.net()).front()->nid, leaving);
     a.apply({net_del(leaving)});
     while (a.applying()) load(20ms);
