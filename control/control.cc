@@ -28,17 +28,22 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
       deps(std::move(node_deps)),
       rng(deps.seed),
       gate(deps.control_gate != nullptr ? *deps.control_gate : own_gate),
-      memory(deps.memory != nullptr ? *deps.memory : own_memory) {
+      memory(deps.memory != nullptr ? *deps.memory : own_memory),
+      near(deps.worker_memory, config.groups, config.workers) {
   for (unsigned i = 0; i < config.workers; ++i) gates.push_back(std::make_unique<IdleGate>());
   mesh = std::make_unique<Mesh>(config.workers, config.ring_size, pointers(gates).data(), &gate);
   outbox = std::make_unique<Outbox>(*mesh);
   publisher = std::make_unique<Publisher>(*mesh);
   peer_table = std::make_unique<PeerTableBuilder>();
+  workers.reserve(config.workers);
   for (unsigned i = 0; i < config.workers; ++i) {
-    workers.push_back(std::make_unique<Worker>(WorkerId{uint16_t(i)}, *mesh, config.worker_size, deps.incarnation,
-                                               deps.seed + (i + 1) * kWorkerSeedStep));
+    const WorkerId id{uint16_t(i)};
+    WorkerMemory* place = near.of(id);
+    workers.emplace_back(near_new<Worker>(place, id, *mesh, config.worker_size, deps.incarnation,
+                                          deps.seed + (i + 1) * kWorkerSeedStep, place),
+                         NearDelete<Worker>{place});
   }
-  LocalNis::Deps nis_deps{*mesh, *outbox, *publisher, deps.devices, config.groups, {}, {}};
+  LocalNis::Deps nis_deps{*mesh, *outbox, *publisher, deps.devices, config.groups, {}, {}, near.by_worker()};
   for (unsigned i = 0; i < deps.lnds.size(); ++i) {
     lnd_hosts.push_back(std::make_unique<LndHost>(*this, i));
     lnds.push_back(deps.lnds[i].make_control_half(*lnd_hosts.back()));
@@ -63,6 +68,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
     outbox->send(ni.server, item);
   };
   peer_deps.log = [this](const std::string& line) { log_limited(JournalCause::kDiscovery, line); };
+  peer_deps.near = near.by_worker();
   peers = std::make_unique<PeerDb>(std::move(peer_deps));
   PeerEnds::Deps ends;
   ends.named = [this](const PeerSlice& slice) {

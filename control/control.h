@@ -11,6 +11,7 @@
 #include "config/model.h"
 #include "control/control_port.h"
 #include "control/devices.h"
+#include "control/near_memory.h"
 #include "control/nis/local_nis.h"
 #include "control/nis/ping_target.h"
 #include "control/node_config.h"
@@ -70,6 +71,7 @@ struct Control {
   IdleGate& gate;  ///< control's: handed in, or own_gate
   PlainMemory own_memory;
   MemorySource& memory;  ///< handed in, or own_memory
+  NearMemory near;       ///< of the workers; outlives all that is made in it
   std::unique_ptr<Mesh> mesh;
   std::unique_ptr<Outbox> outbox;
   std::unique_ptr<Publisher> publisher;
@@ -97,7 +99,7 @@ struct Control {
   std::vector<std::unique_ptr<LndHost>> lnd_hosts;   ///< by LND
   std::vector<std::unique_ptr<LndControl>> lnds;     ///< by LND
   std::vector<std::unique_ptr<CorePort>> lnd_cores;  ///< what the worker halves see, one per worker and LND
-  std::vector<std::unique_ptr<Worker>> workers;
+  std::vector<Near<Worker>> workers;
 
   /// For lines that a peer can cause: so many of each cause in a while, then their number.
   void log_limited(JournalCause cause, const std::string& line);

@@ -20,6 +20,7 @@ class LndHost final : public LndControlHost {
   void peer_down(PeerNiId peer_ni, int error) override;
   void log(const std::string& line) override { c_.log(line); }
   [[nodiscard]] unsigned worker_count() const override { return c_.config.workers; }
+  [[nodiscard]] WorkerMemory* worker_memory(WorkerId worker) override { return c_.near.of(worker); }
   [[nodiscard]] Rng& rng() override { return c_.rng; }
 
  private:
@@ -47,6 +48,7 @@ class CorePort final : public LndCore {
     return worker_.ask_control(numbered);
   }
   [[nodiscard]] WorkerId worker_id() const override { return worker_.id; }
+  [[nodiscard]] WorkerMemory* worker_memory() const override { return worker_.memory; }
 
  private:
   Worker& worker_;

@@ -1,4 +1,4 @@
-// Where a Node gets large memory from: the machine's arenas (daemon/host_memory.h), or plain mappings. Thread: control.
+// Where a Node gets large memory from: the machine's arenas (lib/host_memory.h), or plain mappings. Thread: control.
 #pragma once
 #include <sys/mman.h>
 

@@ -27,6 +27,7 @@ struct NodeDeps {
   std::vector<LndEntry> lnds;                   ///< loopback first
   Devices* devices = nullptr;                   ///< null: NIs are added by NID only
   MemorySource* memory = nullptr;               ///< for router buffers; null: ordinary pages
+  MemorySource* worker_memory = nullptr;        ///< for what workers use (near_memory.h); null: the heap
   std::function<void(const std::string&)> log;  ///< one line for the operator
   bool real_threads = false;                    ///< gates get event fds
   IdleGate* control_gate = nullptr;  ///< of whoever turns control (Host::control_gate()); null: the node has its own

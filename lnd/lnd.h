@@ -34,6 +34,7 @@
 #include "dataplane/base/rng.h"
 #include "dataplane/base/time.h"
 #include "dataplane/base/wheel.h"
+#include "dataplane/base/worker_memory.h"
 #include "dataplane/msg/payload.h"
 #include "dataplane/msg/posted.h"
 #include "dataplane/wire/header.h"
@@ -181,6 +182,8 @@ class LndCore {
   /// sent, and the caller fails what needed it.
   [[nodiscard]] virtual bool ask_control(const LndMsg& msg) = 0;
   [[nodiscard]] virtual WorkerId worker_id() const = 0;
+  /// For the pools that a driver makes when it is made itself; outlives it. Null: the heap.
+  [[nodiscard]] virtual WorkerMemory* worker_memory() const { return nullptr; }
 
  protected:
   ~LndCore() = default;
@@ -273,6 +276,11 @@ class LndControlHost {
   /// One line for the operator (journal); not per message.
   virtual void log(const std::string& line) = 0;
   [[nodiscard]] virtual unsigned worker_count() const = 0;
+  /// For what the control half makes and this worker uses; outlives the driver. Null: the heap.
+  [[nodiscard]] virtual WorkerMemory* worker_memory(WorkerId worker) {
+    (void)worker;
+    return nullptr;
+  }
   [[nodiscard]] virtual Rng& rng() = 0;
 
  protected:

@@ -78,6 +78,7 @@ TextResult<void> Daemon::open_node(const config::DesiredState& state) {
 
   devices_ = system_devices();
   memory_ = std::make_unique<HostMemory>(host_->arenas());
+  worker_memory_ = worker_memory(host_->arenas(), host_->topology());
   LndSettings settings = boot_lnds(state, real_time_ns());
   settings.link_mbps = [this](const NiParams& ni) {
     auto device = devices_->find_address(ni.nid);
@@ -93,6 +94,7 @@ TextResult<void> Daemon::open_node(const config::DesiredState& state) {
   deps.lnds = lnds_->entries();
   deps.devices = devices_.get();
   deps.memory = memory_.get();
+  deps.worker_memory = worker_memory_.get();
   deps.log = options_.log;
   deps.real_threads = true;
   deps.control_gate = &host_->control_gate();

@@ -9,10 +9,10 @@
 
 #include "config/load.h"
 #include "control/api/server.h"
-#include "control/daemon/host_memory.h"
 #include "control/daemon/perf_target.h"
 #include "control/handlers/requests.h"
 #include "control/host/host.h"
+#include "control/lib/host_memory.h"
 #include "control/node.h"
 #include "control/node_turnables.h"
 #include "control/perf/service.h"
@@ -70,7 +70,7 @@ class Daemon final : private ControlTurnable {
   config::ChangeList applied_;  // what configure() applied, for error texts
   std::unique_ptr<Host> host_;
   std::unique_ptr<Devices> devices_;
-  std::unique_ptr<HostMemory> memory_;
+  std::unique_ptr<HostMemory> memory_, worker_memory_;
   std::unique_ptr<LndRuntime> lnds_;
   std::unique_ptr<PerfTarget> perf_target_;  // outlives the node, whose workers use its memory
   std::unique_ptr<perf::Service> perf_;      // so does the memory of its jobs

@@ -83,7 +83,7 @@ Result<Arena> Arenas::map_pages(size_t bytes, PageKind pages, const ArenaRequest
   if (huge) huge_bytes_ += bytes;
   if (!huge && request.huge && huge_ != HugePages::kNo) (void)madvise(address, bytes, MADV_HUGEPAGE);
   if (machine_ != nullptr && request.numa != kNoNuma) {
-    const auto bound = machine_->bind_memory(address, bytes, request.numa);
+    const auto bound = machine_->bind_memory(address, bytes, request.numa, request.prefer);
     if (!bound && bound.error().code == -EINVAL) return tl::unexpected(bound.error());
     if (bound) arena.numa_ = request.numa;
   }

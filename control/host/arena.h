@@ -42,8 +42,9 @@ class Arena {
 struct ArenaRequest {
   size_t bytes = 0;  ///< rounded up to whole pages
   unsigned numa = kNoNuma;
-  bool huge = true;    ///< try huge pages first
-  bool touch = false;  ///< have all pages at once, so that a worker never waits for one
+  bool prefer = false;  ///< pages of other nodes will do when that one has none left
+  bool huge = true;     ///< try huge pages first
+  bool touch = false;   ///< have all pages at once, so that a worker never waits for one
 };
 
 /// Whether huge pages are used: where there are any, always, or never.

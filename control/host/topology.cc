@@ -140,13 +140,13 @@ void Machine::read_nics() {
   }
 }
 
-Result<void> Machine::bind_memory(void* address, size_t bytes, unsigned numa) const {
+Result<void> Machine::bind_memory(void* address, size_t bytes, unsigned numa, bool prefer) const {
   if (!hwloc_topology_is_thissystem(handle_)) return fail(ENOSYS, "nothing can be bound on a made-up machine", numa);
   if (topology_.distance(numa, numa) == 255) return fail(EINVAL, "this machine has no such NUMA node", numa);
   hwloc_bitmap_t set = hwloc_bitmap_alloc();
   hwloc_bitmap_only(set, numa);
-  const int rc = hwloc_set_area_membind(handle_, address, bytes, set, HWLOC_MEMBIND_BIND,
-                                        HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_STRICT);
+  const int flags = HWLOC_MEMBIND_BYNODESET | (prefer ? 0 : HWLOC_MEMBIND_STRICT);
+  const int rc = hwloc_set_area_membind(handle_, address, bytes, set, HWLOC_MEMBIND_BIND, flags);
   const int code = errno;
   hwloc_bitmap_free(set);
   if (rc != 0) return fail(code, "memory cannot be bound to its NUMA node", numa);

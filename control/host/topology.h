@@ -61,9 +61,10 @@ class Machine {
   Machine& operator=(const Machine&) = delete;
 
   [[nodiscard]] const Topology& topology() const { return topology_; }
-  /// Binds pages of [address, address + bytes) to a NUMA node, before they are first touched. Errors: EINVAL (no such
-  /// node), ENOSYS (made-up machine, or the kernel has no NUMA), EPERM (forbidden in this container).
-  [[nodiscard]] Result<void> bind_memory(void* address, size_t bytes, unsigned numa) const;
+  /// Binds pages of [address, address + bytes) to a NUMA node, before they are first touched. `prefer`: pages of other
+  /// nodes will do when that one has none left. Errors: EINVAL (no such node), ENOSYS (made-up machine, or the kernel
+  /// has no NUMA), EPERM (forbidden in this container).
+  [[nodiscard]] Result<void> bind_memory(void* address, size_t bytes, unsigned numa, bool prefer = false) const;
 
  private:
   explicit Machine(hwloc_topology* handle) : handle_(handle) {}

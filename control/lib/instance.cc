@@ -13,6 +13,7 @@
 #include "control/devices_system.h"
 #include "control/host/clock.h"
 #include "control/lib/boot.h"
+#include "control/lib/host_memory.h"
 #include "control/lib/turners.h"
 #include "control/lib/ulnet.hh"
 #include "control/log_level.h"
@@ -106,6 +107,7 @@ struct Instance::Impl final : ControlTurnable {
   std::unique_ptr<Host> host;
   std::unique_ptr<LndRuntime> lnds;
   std::unique_ptr<Devices> devices;
+  std::unique_ptr<HostMemory> memory;  // of the workers; null on a machine with one NUMA node
   std::unique_ptr<Node> node;
   std::vector<std::unique_ptr<Turnable>> turnables;
   Turners turners;  // of mode kAttach
@@ -188,6 +190,8 @@ TextResult<void> Instance::Impl::start_node(const config::DesiredState& state, c
   deps.incarnation = incarnation;
   deps.lnds = lnds->entries();
   deps.devices = devices.get();
+  memory = worker_memory(host->arenas(), host->topology());
+  deps.worker_memory = memory.get();
   log_level = state.ulnet.log;
   if (options.log)
     deps.log = [this, write = options.log](const std::string& line) {

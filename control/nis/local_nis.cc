@@ -80,7 +80,9 @@ void LocalNis::give_slices(LocalNi& ni) const {
   const int32_t sharers = int32_t(ni.workers.size());
   const int32_t share = std::min(ni.params.credits, std::max(ni.params.credits / sharers, 8 * ni.params.peer_credits));
   for (unsigned worker = 0; worker < worker_count(); ++worker) {
-    ni.slices.push_back(std::make_shared<NiSlice>(ni.id, std::max(share, 1), uint8_t(ni.lnd)));
+    WorkerMemory* near = worker < deps_.near.size() ? deps_.near[worker] : nullptr;
+    Near<NiSlice> slice(near_new<NiSlice>(near, ni.id, std::max(share, 1), uint8_t(ni.lnd)), {near});
+    ni.slices.push_back(std::move(slice));
     ni.params.slices.push_back(ni.slices.back().get());
   }
 }

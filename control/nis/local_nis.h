@@ -108,8 +108,9 @@ class LocalNis {
     Publisher& publisher;
     Devices* devices = nullptr;  ///< may be null: then NIs are added by NID only
     WorkerGroups groups;
-    std::vector<NetType> lnd_types;  ///< by LND number
-    std::vector<LndControl*> lnds;   ///< by LND number
+    std::vector<NetType> lnd_types;        ///< by LND number
+    std::vector<LndControl*> lnds;         ///< by LND number
+    std::vector<WorkerMemory*> near = {};  ///< by worker; absent or null: the heap
   };
   explicit LocalNis(Deps deps) : deps_(std::move(deps)) {}
 

@@ -66,7 +66,7 @@ bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
   if (load_.empty()) load_.resize(deps_.workers);
   ni.id = PeerNiId{next_ni_++};
   ni.server = choose_worker(via);
-  ni.blocks = std::make_shared<PeerBlocks>(ni.id, ni.nid, ni.tx_credits, ni.rtr_credits, deps_.workers);
+  ni.blocks = PeerBlocks::make(ni.id, ni.nid, ni.tx_credits, ni.rtr_credits, ni.server, deps_.near);
   ni.baseline = {};
   ++load_[ni.server.value];
   by_id_[ni.id.value] = &ni;

@@ -179,8 +179,9 @@ class PeerDb {
     std::function<int32_t()> buffer_credits;                  ///< module value of peer_buffer_credits; 0 = none
     std::function<void(const PeerNi&)> credits_changed = {};  ///< tells its server
     std::function<void(const std::string&)> log = {};
+    std::vector<WorkerMemory*> near = {};  ///< by worker; absent or null: the heap
   };
-  explicit PeerDb(Deps deps) : deps_(std::move(deps)) {}
+  explicit PeerDb(Deps deps) : deps_(std::move(deps)) { deps_.near.resize(deps_.workers); }
   /// How memory is given back; without this it never is.
   void set_ends(PeerEnds::Deps deps);
 

@@ -13,13 +13,20 @@ constexpr Duration kLookMax = 60s;
 
 }  // namespace
 
-PeerBlocks::PeerBlocks(PeerNiId id, const Nid& nid, int32_t tx_credits, int32_t rtr_credits, unsigned workers)
-    : slice(id, tx_credits, rtr_credits), locals(std::make_unique<PeerLocal[]>(workers)), by_worker(workers) {
-  for (unsigned i = 0; i < workers; ++i) {
-    by_worker[i] = &locals[i];
-    locals[i].nid = nid;
+std::shared_ptr<PeerBlocks> PeerBlocks::make(PeerNiId id, const Nid& nid, int32_t tx_credits, int32_t rtr_credits,
+                                             WorkerId server, const std::vector<WorkerMemory*>& near) {
+  WorkerMemory* const at_server = near[server.value];
+  std::shared_ptr<PeerBlocks> blocks(near_new<PeerBlocks>(at_server, id, tx_credits, rtr_credits),
+                                     NearDelete<PeerBlocks>{at_server});
+  blocks->locals.reserve(near.size());
+  blocks->by_worker.reserve(near.size());
+  for (WorkerMemory* memory : near) {
+    PeerLocal& local = *blocks->locals.emplace_back(near_new<PeerLocal>(memory), NearDelete<PeerLocal>{memory});
+    local.nid = nid;
+    blocks->by_worker.push_back(&local);
   }
-  slice.locals = by_worker.data();
+  blocks->slice.locals = blocks->by_worker.data();
+  return blocks;
 }
 
 void PeerEnds::at(PeerNiId id, End& end, Instant when) {

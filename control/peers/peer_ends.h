@@ -15,9 +15,13 @@ namespace ulnet {
 
 /// What workers own of a peer NI: its slice on the serving worker, and what each worker keeps of it.
 struct PeerBlocks {
-  PeerBlocks(PeerNiId id, const Nid& nid, int32_t tx_credits, int32_t rtr_credits, unsigned workers);
-  PeerSlice slice;
-  std::unique_ptr<PeerLocal[]> locals;
+  /// `near`: memory by worker, which outlives this; null: the heap.
+  [[nodiscard]] static std::shared_ptr<PeerBlocks> make(PeerNiId id, const Nid& nid, int32_t tx_credits,
+                                                        int32_t rtr_credits, WorkerId server,
+                                                        const std::vector<WorkerMemory*>& near);
+  PeerBlocks(PeerNiId id, int32_t tx_credits, int32_t rtr_credits) : slice(id, tx_credits, rtr_credits) {}
+  PeerSlice slice;  ///< with all of this in the memory of its server
+  std::vector<Near<PeerLocal>> locals;
   std::vector<PeerLocal*> by_worker;
 };
 

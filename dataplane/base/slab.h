@@ -2,17 +2,18 @@
 // Owned by one worker: only it takes and gives back. An object keeps its address for the slab's life.
 #pragma once
 #include <cstdint>
-#include <memory>
 
 #include "dataplane/base/check.h"
 #include "dataplane/base/ids.h"
+#include "dataplane/base/worker_memory.h"
 
 namespace ulnet {
 
 template <class T>
 class Slab {
  public:
-  explicit Slab(uint32_t capacity) : capacity_(capacity), entries_(std::make_unique<Entry[]>(capacity)) {
+  /// `memory` null: on the heap. It outlives the slab.
+  explicit Slab(uint32_t capacity, WorkerMemory* memory = nullptr) : capacity_(capacity), entries_(capacity, memory) {
     for (uint32_t i = 0; i < capacity; ++i) entries_[i].next_free = i + 1;
   }
   Slab(const Slab&) = delete;
@@ -32,7 +33,7 @@ class Slab {
   /// Requires: `value` was taken from this slab and not given back since. Its handle is dead from now on.
   void give(T& value) {
     Entry& entry = entry_of(value);
-    const size_t index = size_t(&entry - entries_.get());
+    const size_t index = size_t(&entry - entries_.data());
     ULNET_CHECK(index < capacity_ && entry.out);
     entry.out = false;
     entry.next_free = free_head_;
@@ -41,7 +42,7 @@ class Slab {
   }
   [[nodiscard]] Handle handle(T& value) {
     Entry& entry = entry_of(value);
-    return {uint32_t(&entry - entries_.get()), entry.generation};
+    return {uint32_t(&entry - entries_.data()), entry.generation};
   }
   /// The object that `handle` names, or null when it has been given back since (or never was).
   [[nodiscard]] T* find(Handle handle) {
@@ -68,7 +69,7 @@ class Slab {
   };
   Entry& entry_of(T& value) { return *reinterpret_cast<Entry*>(&value); }
   const uint32_t capacity_;
-  std::unique_ptr<Entry[]> entries_;
+  NearArray<Entry> entries_;
   uint32_t free_head_ = 0;
   uint32_t out_ = 0;
   uint32_t out_max_ = 0;

@@ -18,7 +18,7 @@ struct ParkedPeer : Linked<struct ParkedTag> {
 
 class Parked {
  public:
-  explicit Parked(uint32_t peers) : slab_(peers) {}
+  Parked(uint32_t peers, WorkerMemory* memory) : slab_(peers, memory) {}
 
   enum class Result : uint8_t { kAsk, kWaiting, kRefused };
   /// Parks. kAsk: the first for this NID, so control must be asked. kRefused: a bound is reached, the message is not

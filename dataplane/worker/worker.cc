@@ -16,17 +16,19 @@ Mesh::Mesh(unsigned workers, uint32_t ring_size, IdleGate* const* gates_, IdleGa
   }
 }
 
-Worker::Worker(WorkerId id_, Mesh& mesh_, const WorkerSize& size, uint64_t interface_cookie_, uint64_t seed)
+Worker::Worker(WorkerId id_, Mesh& mesh_, const WorkerSize& size, uint64_t interface_cookie_, uint64_t seed,
+               WorkerMemory* near_memory)
     : id(id_),
       mesh(mesh_),
+      memory(near_memory),
       interface_cookie(interface_cookie_),
       rng(seed),
-      operations(size.operations),
-      incoming(size.incoming),
-      parked(size.parked_peers),
+      operations(size.operations, memory),
+      incoming(size.incoming, memory),
+      parked(size.parked_peers, memory),
       outbox_work(mesh_.worker_count),
       outbox_back(mesh_.worker_count),
-      control_asks(size.parked_peers + size.control_queue),
+      control_asks(size.parked_peers + size.control_queue, memory),
       driver_asks_most(size.control_queue),
       route_sequences(kRoutesMax) {
   batch.reserve(3 * kInboxBudget);

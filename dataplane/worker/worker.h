@@ -37,7 +37,9 @@ struct WorkerSize {
 
 class Worker final : public LndCore {
  public:
-  Worker(WorkerId id, Mesh& mesh, const WorkerSize& size, uint64_t interface_cookie, uint64_t seed);
+  /// Its pools lie in `near_memory`, which outlives it; null: on the heap.
+  Worker(WorkerId id, Mesh& mesh, const WorkerSize& size, uint64_t interface_cookie, uint64_t seed,
+         WorkerMemory* near_memory = nullptr);
   ~Worker();
   Worker(const Worker&) = delete;
 
@@ -62,9 +64,11 @@ class Worker final : public LndCore {
   void to_control(Owed& owed) override;
   [[nodiscard]] bool ask_control(const LndMsg& msg) override;
   [[nodiscard]] WorkerId worker_id() const override { return id; }
+  [[nodiscard]] WorkerMemory* worker_memory() const override { return memory; }
 
   const WorkerId id;
   Mesh& mesh;
+  WorkerMemory* const memory;       ///< of its pools; control's
   const uint64_t interface_cookie;  ///< names this life of the node in wire handles
   const ViewSet* view = nullptr;    ///< valid within a turn
   Instant now = kNever;             ///< of this turn

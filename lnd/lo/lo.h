@@ -19,7 +19,7 @@ inline constexpr uint32_t kLoSlots = 512;  ///< messages delivered and not yet r
 /// Worker half. Thread: its worker. from_nid of every slot is 0@lo; `from` is the Tx's peer, which may be null.
 class LoLnd final : public Lnd {
  public:
-  explicit LoLnd(LndCore& core, uint32_t slots = kLoSlots) : core_(core), slots_(slots) {}
+  explicit LoLnd(LndCore& core, uint32_t slots = kLoSlots) : core_(core), slots_(slots, core.worker_memory()) {}
 
   void submit(Tx& tx, Instant now) override;
   void resume(RxSlot& slot, Instant now) override;

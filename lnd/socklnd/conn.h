@@ -129,9 +129,10 @@ struct Conn : Timer, Linked<SiblingTag>, Linked<DirtyTag>, Linked<ReadyTag> {
   bool rewrite_source = false;  ///< USERFLAG peer: headers say what we say (docs/wire/socklnd.md §4)
 
   ConnPhase phase = ConnPhase::kNew;
-  bool ended = false;  ///< closing: what the engine and the core do not hold has been completed
-  int error = 0;       ///< why it was closed: negative errno
-  Owed closed, dead;   ///< kConnClosed, kConnDead
+  bool ended = false;              ///< closing: what the engine and the core do not hold has been completed
+  int error = 0;                   ///< why it was closed: negative errno
+  Owed closed, dead;               ///< kConnClosed, kConnDead
+  WorkerMemory* memory = nullptr;  ///< that it lies in
   StreamId stream;
   ConnRx rx;
   ConnTx tx;
@@ -139,7 +140,8 @@ struct Conn : Timer, Linked<SiblingTag>, Linked<DirtyTag>, Linked<ReadyTag> {
 
 /// Thread: one worker, between kSetOpen and kSetGone.
 struct ConnSet : Timer, Linked<SetTag> {
-  explicit ConnSet(uint32_t zc_outstanding_max) : zc_book(zc_outstanding_max) {}
+  explicit ConnSet(uint32_t zc_outstanding_max, WorkerMemory* near_memory = nullptr)
+      : zc_book(zc_outstanding_max, near_memory), memory(near_memory) {}
   void received(Instant now) {
     last_received = now;
     used_ns.set(now.time_since_epoch().count());
@@ -164,6 +166,7 @@ struct ConnSet : Timer, Linked<SetTag> {
   Instant last_received = kNever;
   Gauge used_ns;  ///< when it last received anything or was given a message, ns. worker: w, control: r
   Instant last_keepalive = kNever;
+  WorkerMemory* const memory;  ///< that it lies in
 };
 
 }  // namespace ulnet::socklnd

@@ -44,7 +44,8 @@ Result<SetCtl*> set_ensure(SockControl& control, NiCtl& ni, const Nid& nid, uint
   set.pid = pid;
   set.place = *place;
   set.made_at = control.now;
-  auto* object = new ConnSet(control.config.zc_outstanding_max);
+  WorkerMemory* memory = control.host.worker_memory(place->worker);
+  auto* object = near_new<ConnSet>(memory, control.config.zc_outstanding_max, memory);
   object->id = set.id;
   object->ni = set.ni;
   if (place->worker.value < ni.params.slices.size()) object->ni_slice = ni.params.slices[place->worker.value];
@@ -112,8 +113,10 @@ void set_close_all(SockControl& control, SetCtl& set, int error) {
 
 Conn* conn_make(SockControl& control, SetCtl& set, ConnType type, const Endpoint& remote, const Hello& hello,
                 bool rewrite_source) {
-  auto* conn = new (std::nothrow) Conn;
+  WorkerMemory* memory = control.host.worker_memory(set.place.worker);
+  Conn* conn = near_new_or_null<Conn>(memory);
   if (conn == nullptr) return nullptr;
+  conn->memory = memory;
   conn->set = set.object;
   conn->type = type;
   conn->version = hello.version;
@@ -144,7 +147,7 @@ void conn_free(SockControl& control, SetCtl& set, Conn* conn) {
     --control.slots_of(set).used;
     --control.slots_of(set).closing;
   }
-  delete conn;
+  near_delete(conn->memory, conn);
 }
 
 void set_settle(SockControl& control, SetCtl& set) {
@@ -194,7 +197,7 @@ void on_conn_dead(SockControl& control, const LndMsg& msg) {
   SetCtl* set = control.find_set(msg.a);
   if (msg.b != kNoSource) control.net.discard({int64_t(msg.b)});
   if (set == nullptr) {
-    delete conn;
+    near_delete(conn->memory, conn);
     return;
   }
   conn_free(control, *set, conn);
@@ -209,7 +212,7 @@ void on_set_gone(SockControl& control, const LndMsg& msg) {
   const bool left = --named->second == 0;
   if (left) control.named.erase(named);
   const PeerNiId peer_ni = it->second.second->peer_ni;
-  delete it->second.second;
+  near_delete(it->second.second->memory, it->second.second);
   control.retiring.erase(it);
   if (left) control.host.peer_left(peer_ni);
   NiCtl* ni = control.find_ni(ni_id);

@@ -43,11 +43,11 @@ SockLndControl::~SockLndControl() {
   }
   for (auto& [at, listener] : state_.listeners) state_.net.unlisten(listener.id);
   for (auto& [id, set] : state_.sets) {
-    for (auto& [conn, one] : set.live) delete conn;
-    for (Conn* conn : set.closing) delete conn;
-    delete set.object;
+    for (auto& [conn, one] : set.live) near_delete(conn->memory, conn);
+    for (Conn* conn : set.closing) near_delete(conn->memory, conn);
+    if (set.object != nullptr) near_delete(set.object->memory, set.object);
   }
-  for (auto& [id, retiring] : state_.retiring) delete retiring.second;
+  for (auto& [id, retiring] : state_.retiring) near_delete(retiring.second->memory, retiring.second);
 }
 
 Result<void> SockLndControl::ni_start(const NiParams& params, Instant now) {

@@ -2,7 +2,6 @@
 // conn_set and timers. Thread: one worker; `now` is the time of the call that is being served.
 #pragma once
 #include <cstdint>
-#include <memory>
 
 #include "dataplane/base/list.h"
 #include "dataplane/base/slab.h"
@@ -20,9 +19,9 @@ struct SockWorker {
       : core(the_core),
         engine(the_engine),
         config(the_config),
-        slots(the_config.rx_slots),
-        buckets(std::make_unique<List<ConnSet, SetTag>[]>(the_config.set_buckets)),
-        orphans(std::make_unique<List<Tx, TxTag>[]>(the_config.set_buckets)) {}
+        slots(the_config.rx_slots, the_core.worker_memory()),
+        buckets(the_config.set_buckets, the_core.worker_memory()),
+        orphans(the_config.set_buckets, the_core.worker_memory()) {}
 
   LndCore& core;
   StreamEngine& engine;
@@ -34,9 +33,9 @@ struct SockWorker {
   List<Conn, DirtyTag> dirty;  ///< have something to send: looked at by flush()
   List<Conn, ReadyTag> ready;  ///< have something to read that needs no event: looked at by poll()
   Slab<SockSlot> slots;  ///< of messages that were read whole: the core may take them along
-  std::unique_ptr<List<ConnSet, SetTag>[]> buckets;
+  NearArray<List<ConnSet, SetTag>> buckets;
   // Messages that wait for control to open their set, by the same hash as `buckets`, FIFO in each.
-  std::unique_ptr<List<Tx, TxTag>[]> orphans;
+  NearArray<List<Tx, TxTag>> orphans;
   Instant orphans_due = kForever;
   uint64_t orphan_visits = 0;  ///< how many were looked at to find those of one set: the cost, for tests
   uint32_t tx_count = 0;    ///< Tx that we own

@@ -13,7 +13,7 @@ uint64_t ZcBook::add(Tx& tx) {
 }
 
 uint32_t ZcBook::lower_bound(uint64_t cookie) const {
-  const Entry* begin = entries_.get();
+  const Entry* begin = entries_.data();
   const Entry* at =
       std::lower_bound(begin, begin + count_, cookie, [](const Entry& entry, uint64_t c) { return entry.cookie < c; });
   return uint32_t(at - begin);
@@ -31,7 +31,7 @@ Tx* ZcBook::take(uint64_t cookie) {
   const uint32_t at = lower_bound(cookie);
   if (at == count_ || entries_[at].cookie != cookie) return nullptr;
   Tx* tx = entries_[at].tx;
-  std::copy(entries_.get() + at + 1, entries_.get() + count_, entries_.get() + at);
+  std::copy(entries_.data() + at + 1, entries_.data() + count_, entries_.data() + at);
   --count_;
   return tx;
 }

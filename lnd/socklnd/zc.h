@@ -2,7 +2,6 @@
 // set, owned by its worker; what an acknowledgement covers is decoded in proto/zc.h. Source: docs/wire/socklnd.md §3.3.
 #pragma once
 #include <cstdint>
-#include <memory>
 
 #include "lnd/lnd.h"
 
@@ -13,7 +12,8 @@ namespace ulnet::socklnd {
 class ZcBook {
  public:
   /// `capacity`: most cookies outstanding at once. Allocates: control thread.
-  explicit ZcBook(uint32_t capacity) : entries_(std::make_unique<Entry[]>(capacity)), capacity_(capacity) {}
+  explicit ZcBook(uint32_t capacity, WorkerMemory* memory = nullptr)
+      : entries_(capacity, memory), capacity_(capacity) {}
 
   [[nodiscard]] bool full() const { return count_ == capacity_; }
   [[nodiscard]] uint32_t size() const { return count_; }
@@ -32,7 +32,7 @@ class ZcBook {
     Tx* tx;
   };
   [[nodiscard]] uint32_t lower_bound(uint64_t cookie) const;
-  std::unique_ptr<Entry[]> entries_;
+  NearArray<Entry> entries_;
   uint32_t capacity_;
   uint32_t count_ = 0;
   uint64_t next_ = 2;

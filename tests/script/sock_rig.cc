@@ -137,7 +137,12 @@ bool FakeCore::ask_control(const LndMsg& msg) {
 
 // ---- SockNode ------------------------------------------------------------------------------------------------------
 
-SockNode::SockNode(SockRig& the_rig, const SockNodeOptions& options) : rig(the_rig), rng_(the_rig.rng.next()) {
+WorkerMemory* FakeCore::worker_memory() const {
+  return node_.worker_memory(id_);
+}
+
+SockNode::SockNode(SockRig& the_rig, const SockNodeOptions& options)
+    : rig(the_rig), memory(options.memory), rng_(the_rig.rng.next()) {
   std::vector<IpAddress> addresses;
   for (const std::string& text : options.nids) {
     nids.push_back(nid_of(text));

@@ -48,6 +48,7 @@ class FakeCore final : public LndCore {
   void to_control(Owed& owed) override { (void)ask_control(owed.msg); }
   bool ask_control(const LndMsg& msg) override;
   WorkerId worker_id() const override { return id_; }
+  WorkerMemory* worker_memory() const override;
 
   /// Makes room for a slot's payload (`wanted` bytes of it), in segments of odd sizes.
   void make_room(RxSlot& slot, uint32_t wanted);
@@ -83,6 +84,7 @@ struct SockNodeOptions {
   int32_t lnd_timeout = 50;
   socklnd::SockConfig config;
   socklnd::SockDevices* devices = nullptr;  ///< outlives the node
+  std::vector<WorkerMemory*> memory;        ///< by worker; empty: the heap
   // Other I/O than the simulated TCP.
   std::function<std::unique_ptr<NetIo>()> make_net;
   std::function<std::unique_ptr<StreamEngine>()> make_engine;
@@ -102,6 +104,7 @@ class SockNode final : public LndControlHost {
   void peer_down(PeerNiId peer_ni, int error) override;
   void log(const std::string& line) override;
   unsigned worker_count() const override { return unsigned(cores.size()); }
+  WorkerMemory* worker_memory(WorkerId worker) override { return memory.empty() ? nullptr : memory.at(worker.value); }
   Rng& rng() override { return rng_; }
 
   /// Sends a PUT of so many bytes to the NID from NI `ni`; match bits are the number of the message.
@@ -127,6 +130,7 @@ class SockNode final : public LndControlHost {
   [[nodiscard]] uint32_t unfinished() const;
 
   SockRig& rig;
+  std::vector<WorkerMemory*> memory;
   std::vector<Nid> nids;
   std::unique_ptr<NetIo> net;
   std::vector<std::unique_ptr<FakeCore>> cores;

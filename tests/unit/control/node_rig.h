@@ -73,7 +73,8 @@ class NodeRig {
 
   sim::Fabric fabric;
   Instant now{1h};
-  MemorySource* memory = nullptr;  ///< of nodes that are added from now on; null: ordinary pages
+  MemorySource* memory = nullptr;         ///< of nodes that are added from now on; null: ordinary pages
+  MemorySource* worker_memory = nullptr;  ///< the same for NodeDeps::worker_memory
   std::vector<std::unique_ptr<RigNode>> nodes;
 
   /// A node with these NIs, configured.
@@ -88,6 +89,7 @@ class NodeRig {
     deps.incarnation = 0x1000 + nodes.size();
     deps.devices = made.devices.get();
     deps.memory = memory;
+    deps.worker_memory = worker_memory;
     deps.log = [&made](const std::string& line) { made.journal.push_back(line); };
     deps.lnds.push_back(lnd_loopback());
     for (NetType type : {NetType::kTcp, NetType::kO2ib}) {

@@ -1,0 +1,63 @@
+// Memory near the workers of a node, by NUMA node: for the workers with their pools, and for the slices and connections
+// that control makes for them. Cut from the mappings of a MemorySource. A mapping of 2 MiB holds objects of one size,
+// and a larger object has a mapping of its own; what is given back is used again. An empty mapping goes back to the
+// source when another one has room for objects of its size. Thread: control.
+#pragma once
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "control/memory.h"
+#include "control/nis/local_nis.h"
+#include "dataplane/base/worker_memory.h"
+
+namespace ulnet {
+
+class NearMemory {
+ public:
+  /// `source` null: all is on the heap. It outlives this, and this all that lies in it.
+  NearMemory(MemorySource* source, const WorkerGroups& groups, unsigned workers);
+  NearMemory(const NearMemory&) = delete;
+  NearMemory& operator=(const NearMemory&) = delete;
+
+  /// Memory on the worker's NUMA node; null: the heap, since its node is not known or there is no source.
+  [[nodiscard]] WorkerMemory* of(WorkerId worker) const { return by_worker_[worker.value]; }
+  [[nodiscard]] const std::vector<WorkerMemory*>& by_worker() const { return by_worker_; }
+  /// How many objects lie in it: a row of a pool is one.
+  [[nodiscard]] size_t objects() const;
+
+ private:
+  class OfNuma final : public WorkerMemory {
+   public:
+    OfNuma(MemorySource& source, uint32_t numa) : source_(source), numa_(numa) {}
+    ~OfNuma();
+    OfNuma(const OfNuma&) = delete;
+    OfNuma& operator=(const OfNuma&) = delete;
+    [[nodiscard]] std::byte* take(size_t bytes) override;
+    [[nodiscard]] bool has(const void* memory, size_t bytes) const override;
+    void give(std::byte* memory, size_t bytes) override;
+    [[nodiscard]] size_t objects() const;
+
+   private:
+    struct FreePlace {
+      FreePlace* next;
+    };
+    struct Mapping {
+      size_t bytes = 0;
+      uint32_t places = 0;
+      uint32_t used = 0;          ///< places from the first on that were ever taken: the others were never touched
+      uint32_t out = 0;           ///< places that are taken
+      FreePlace* free = nullptr;  ///< the list lies in the places
+    };
+    using Mappings = std::map<const std::byte*, Mapping>;  // by address
+    [[nodiscard]] Mappings::iterator map(Mappings& mappings, size_t size);
+
+    MemorySource& source_;
+    const uint32_t numa_;
+    std::map<size_t, Mappings> sizes_;  // by size of an object
+  };
+  std::map<uint32_t, OfNuma> numas_;
+  std::vector<WorkerMemory*> by_worker_;
+};
+
+}  // namespace ulnet
