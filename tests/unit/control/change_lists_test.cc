@@ -141,14 +141,17 @@ TEST_F(ChangeLists, failing_peer_changes_leave_discovered_peers) {
   rig.add({"10.1.0.5@tcp", "10.1.0.6@tcp"});
   discover(a, "10.1.0.7@tcp");
   discover(a, "10.1.0.5@tcp");
-  const uint32_t state = a.node->control().peers->find(nid("10.1.0.7@tcp"))->peer->state;
+  const auto known = [&] { return a.node->control().peers->find(nid("10.1.0.7@tcp")); };
+  ASSERT_NE(known(), nullptr);
+  const uint32_t state = known()->peer->state;
   EXPECT_EQ(rig.apply(a, {{peer_add("10.1.0.7@tcp", {"10.1.0.6@tcp", "10.1.0.99@tcp"}), {}}, {bad_net_add(), {}}})
                 .substr(0, 3),
             "-34");
   EXPECT_EQ(nids(a, "10.1.0.7@tcp"), "10.1.0.7@tcp 10.1.0.8@tcp");
   EXPECT_EQ(nids(a, "10.1.0.6@tcp"), "10.1.0.5@tcp 10.1.0.6@tcp");
   EXPECT_EQ(nids(a, "10.1.0.99@tcp"), "none");
-  EXPECT_EQ(a.node->control().peers->find(nid("10.1.0.7@tcp"))->peer->state, state);
+  ASSERT_NE(known(), nullptr);
+  EXPECT_EQ(known()->peer->state, state);
   EXPECT_EQ(rig.apply(a, {{peer_del("10.1.0.7@tcp"), {}}, {bad_net_add(), {}}}).substr(0, 3), "-34");
   EXPECT_EQ(nids(a, "10.1.0.8@tcp"), "10.1.0.7@tcp 10.1.0.8@tcp");
   EXPECT_EQ(discover(a, "10.1.0.7@tcp", true).front().error, 0);

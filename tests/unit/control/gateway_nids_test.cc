@@ -80,7 +80,21 @@ TEST_F(GatewayNids, peer_add_of_its_primary_nid_leaves_the_route) {
   EXPECT_TRUE(comes_back());
   rig.run_for(100s);
   EXPECT_TRUE(alive());
-  EXPECT_TRUE(journal_names(kNear, "gateway"));
+  EXPECT_TRUE(journal_names("gateway 10.1.0.2@tcp is a peer", "it was a NID of peer 10.2.0.2@tcp1"));
+}
+
+// Goal: a gateway that keeps its NID, because its primary NID is configured as another peer, is judged by what it says
+// of itself: when it routes no more, its route is dead.
+TEST_F(GatewayNids, a_gateway_beside_its_configured_primary_stops_routing) {
+  config::PeerAdd add;
+  add.peer.primary = nid(kFar);
+  ASSERT_EQ(rig.apply(client, add), "");
+  ASSERT_TRUE(comes_back());
+  ASSERT_NE(peer_of(kNear), peer_of(kFar));
+  ASSERT_EQ(rig.apply(router, config::SetRouting{false}), "");
+  EXPECT_TRUE(rig.run_until([&] { return !alive(); }, 200s));
+  rig.start_routing(router);
+  EXPECT_TRUE(rig.run_until([&] { return alive(); }, 200s));
 }
 
 TEST_F(GatewayNids, refresh_without_its_nid_leaves_the_route) {
@@ -111,6 +125,7 @@ TEST_F(GatewayNids, peer_del_of_its_nid_is_refused) {
 // Goal: while the gateway answers, it keeps a NID that it has named itself, and both names are in the journal.
 TEST_F(GatewayNids, a_claim_on_a_living_gateway_is_refused) {
   claim(kFar);
+  ASSERT_NE(peer_of(kFar), nullptr);
   EXPECT_EQ(peer_of(kFar), peer_of(kNear));
   EXPECT_NE(peer_of(kFar), peer_of("10.1.0.3@tcp"));
   EXPECT_EQ(peer_of(kFar)->primary().nid, nid(kFar));
@@ -134,6 +149,7 @@ TEST_F(GatewayNids, a_claim_on_a_dead_gateway_wins_and_the_route_comes_back) {
   rig.fabric.heal_all();
   EXPECT_TRUE(comes_back());
   // The gateway names both again, which is the newest word.
+  ASSERT_NE(peer_of(kNear), nullptr);
   EXPECT_EQ(peer_of(kFar), peer_of(kNear));
   EXPECT_EQ(peer_of(kNear)->primary().nid, nid(kFar));
   EXPECT_NE(peer_of("10.1.0.3@tcp"), peer_of(kFar));
@@ -146,10 +162,12 @@ TEST_F(GatewayNids, a_claim_on_an_ordinary_peer_wins_with_a_warning) {
   ASSERT_EQ(peer_of("10.1.0.9@tcp"), peer_of("10.1.0.8@tcp"));
   claim("10.1.0.9@tcp");
   EXPECT_EQ(peer_of("10.1.0.9@tcp"), peer_of("10.1.0.3@tcp"));
+  ASSERT_NE(peer_of("10.1.0.8@tcp"), nullptr);
   EXPECT_EQ(peer_of("10.1.0.8@tcp")->ni_count(), 1u);
   EXPECT_TRUE(journal_names("10.1.0.3@tcp", "10.1.0.8@tcp"));
   discover(victim, "10.1.0.8@tcp");
   EXPECT_EQ(peer_of("10.1.0.9@tcp"), peer_of("10.1.0.8@tcp")) << "its node says so again";
+  ASSERT_NE(peer_of("10.1.0.3@tcp"), nullptr);
   EXPECT_EQ(peer_of("10.1.0.3@tcp")->ni_count(), 1u);
 }
 
