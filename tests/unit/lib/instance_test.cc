@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <fstream>
+#include <mutex>
 #include <sstream>
 #include <thread>
 
@@ -229,6 +231,33 @@ TEST(Instance, attached_workers_are_turned_by_the_caller) {
   }
   stop = true;
   turner.join();
+}
+
+// Goal: the log gets what `ulnet: log` allows, from the start on, and follows it when it changes.
+TEST(Instance, log_level) {
+  std::mutex mutex;
+  std::vector<std::string> log;
+  const auto has = [&](const char* words) {
+    const std::lock_guard lock(mutex);
+    return std::any_of(log.begin(), log.end(), [&](const auto& line) { return line.find(words) != std::string::npos; });
+  };
+  const auto ni = [](const char* address) {
+    return fmt::format("net:\n    - net type: tcp\n      local NI(s):\n        - nid: {}@tcp\n", address);
+  };
+  auto opened = Instance::open({.config = config("127.0.0.1") + "    log: warning\n", .log = [&](const auto& line) {
+                                  const std::lock_guard lock(mutex);
+                                  log.push_back(line);
+                                }});
+  ASSERT_TRUE(opened) << opened.error().what;
+  Instance& instance = **opened;
+  EXPECT_FALSE(has("127.0.0.1@tcp added"));
+  EXPECT_TRUE(instance.apply("ulnet:\n    log: info\n"));
+  EXPECT_TRUE(instance.apply(ni("127.0.0.2")));
+  EXPECT_TRUE(has("127.0.0.2@tcp added"));
+  EXPECT_TRUE(instance.apply("ulnet:\n    log: error\n"));
+  EXPECT_TRUE(instance.apply(ni("127.0.0.3")));
+  EXPECT_FALSE(has("127.0.0.3@tcp added"));
+  EXPECT_EQ(instance.close(), "");
 }
 
 // A node that gives up says what it waited for: close() returns it and the log has it.
