@@ -131,26 +131,6 @@ TEST_P(SockKernel, nothing_arrives_twice) {
   EXPECT_GT(sums.well, 50u);
 }
 
-// Goal: each message is done as its bytes go: the first does not wait until the last has room in the socket.
-// Method: 32 MiB to a peer that reads none of them; socket buffers take a few.
-TEST_P(SockKernel, the_first_of_many_does_not_wait_for_the_last) {
-  SockRig rig;
-  rig.real_time = true;
-  rig.now = Instant{std::chrono::steady_clock::now().time_since_epoch()};
-  SockNodeOptions options = kernel_node(kOne, engine_, 1);
-  options.config.tx_buffer_bytes = 2 << 20;
-  SockNode& us = rig.add(options);
-  SockNode& them = rig.add(kernel_node(kTwo, engine_, 1));
-  if (testing::Test::HasFailure()) return;
-  us.put(kTwo, 5000);
-  ASSERT_TRUE(rig.run_until([&] { return us.unfinished() == 0 && them.received.size() == 1; }, 20s));
-  them.on_header = [](FakeCore&, RxSlot&) { return RxVerdict::kHold; };
-  for (int i = 0; i < 32; ++i) us.put(kTwo, 1 << 20);
-  EXPECT_TRUE(rig.run_until([&] { return us.txs[1].done == 1; }, 20s));
-  EXPECT_EQ(us.txs.back().done, 0u) << "all of it fitted: the test says nothing";
-  EXPECT_TRUE(rig.shut_down());
-}
-
 TEST_P(SockKernel, nobody_listens) {
   SockRig rig;
   rig.real_time = true;

@@ -56,6 +56,25 @@ TEST(SockMessages, payloads_of_all_sizes_arrive_in_their_place) {
   }
 }
 
+// Goal: each message is done as its bytes go, though an engine may keep a send until all of it has gone: the first does
+// not wait until the last has room in the socket.
+// Method: 8 MiB to a peer that reads none of it; the buffers of both sides take 2 MiB.
+TEST(SockMessages, the_first_of_many_does_not_wait_for_the_last) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SockRig rig({.seed = seed, .send_buffer = 1 << 20, .receive_buffer = 1 << 20});
+    SockNode& us = rig.add({.nids = {"10.0.0.1@tcp"}});
+    SockNode& them = rig.add({.nids = {"10.0.0.3@tcp"}});
+    us.put("10.0.0.3@tcp", 5000);
+    ASSERT_TRUE(rig.run_until([&] { return us.unfinished() == 0 && them.received.size() == 1; }, 10s));
+    them.on_header = [](FakeCore&, RxSlot&) { return RxVerdict::kHold; };
+    us.one_segment = true;
+    for (int i = 0; i < 32; ++i) us.put("10.0.0.3@tcp", 256 << 10);
+    EXPECT_TRUE(rig.run_until([&] { return us.txs[1].done == 1; }, 10s)) << seed;
+    EXPECT_EQ(us.txs.back().done, 0u) << "all of it fitted: the test says nothing";
+    EXPECT_TRUE(rig.shut_down());
+  }
+}
+
 TEST(SockMessages, what_is_not_wanted_is_discarded) {
   Up t;
   t.node->on_header = [](FakeCore& core, RxSlot& slot) {

@@ -217,7 +217,12 @@ TestTx& SockNode::send_exact(const Nid& nid, const wire::Header& header, const B
   TestTx& tx = txs.emplace_back();
   tx.number = next_number_++;
   tx.header = header;
-  cut_segments(rng_, tx.memory, tx.segments, header.payload_length);
+  if (one_segment) {
+    tx.memory.resize(header.payload_length);
+    tx.segments = {{tx.memory.data(), header.payload_length}};
+  } else {
+    cut_segments(rng_, tx.memory, tx.segments, header.payload_length);
+  }
   std::copy(payload.begin(), payload.end(), tx.memory.begin());
   tx.payload = {tx.segments.data(), uint32_t(tx.segments.size()), 0, header.payload_length};
   tx.ni = {ni};

@@ -142,6 +142,7 @@ class SockNode final : public LndControlHost {
   std::map<Nid, PeerPlace> places;
   uint32_t unfinished_fast = 0;  ///< for tests that count themselves
   bool trace_on = true;
+  bool one_segment = false;        ///< payloads of messages sent from now on are one segment each
   Instant tx_deadline = kForever;  ///< of messages sent from now on
   bool dead = false;               ///< not turned any more
   /// What the core answers to a header; kReceive into room for all of it unless set.
