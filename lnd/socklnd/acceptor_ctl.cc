@@ -134,9 +134,9 @@ PassiveVerdict judge(SockControl& control, const NiCtl& ni, SetCtl& set, const H
                                               nid_text(set.nid) + ", which is connected from another address: refused");
   if (verdict != PassiveVerdict::kRebooted) return verdict;
   const IpAddress own = nid_address(set.nid);
-  const bool displaces = shake.remote.address == own &&
-                         std::none_of(set.live.begin(), set.live.end(),
-                                      [&](const auto& entry) { return entry.second.remote == own; });
+  const bool displaces =
+      shake.remote.address == own &&
+      std::none_of(set.live.begin(), set.live.end(), [&](const auto& entry) { return entry.second.remote == own; });
   set_close_all(control, set, -ESTALE);
   return displaces ? passive_verdict(passive_case(ni, set, shake, hello)) : verdict;
 }
@@ -154,8 +154,7 @@ void hello_done(SockControl& control, Handshake& shake) {
   if (peer.refuse) return handshake_drop(control, shake.socket);
   const Result<SetCtl*> found = set_ensure(control, *ni, peer.nid, peer.pid, &shake.remote.address);
   if (!found) {
-    control.log_limited(LogCause::kRoom,
-                        "socklnd: no room for peer " + nid_text(peer.nid) + ": " + found.error().what);
+    control.log_limited(LogCause::kRoom, "socklnd: no room for peer " + nid_text(peer.nid) + ": " + found.error().what);
     return handshake_drop(control, shake.socket);
   }
   SetCtl& set = **found;
@@ -173,6 +172,20 @@ void hello_done(SockControl& control, Handshake& shake) {
   shake.conn = conn;
   ++set.accepting;
   finish_answer(control, shake);
+}
+
+/// The half-open connection that gives way to a new one: the oldest of the address that has the most. A node that
+/// connects keeps its place while another address opens connections without end.
+SocketId half_open_excess(const SockControl& control) {
+  const auto& counts = control.half_open_of;
+  const uint32_t most = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
+                          return a.second < b.second;
+                        })->second;
+  // Socket numbers rise, so the first one is the oldest.
+  const auto oldest = std::find_if(control.handshakes.begin(), control.handshakes.end(), [&](const auto& entry) {
+    return !entry.second.active && counts.at(address_share(entry.second.remote.address)) == most;
+  });
+  return oldest->first;
 }
 
 }  // namespace
@@ -194,12 +207,7 @@ void acceptor_accepted(SockControl& control, SocketId socket, const Endpoint& re
   const bool refused =
       config.accept == AcceptMode::kSecure && remote.port > kPrivilegedPortMax && !config.unprivileged_ports;
   if (refused) return control.net.close(socket);
-  if (control.half_open >= config.half_open_max) {
-    // Socket numbers rise, so the first passive one is the oldest.
-    const auto oldest = std::find_if(control.handshakes.begin(), control.handshakes.end(),
-                                     [](const auto& entry) { return !entry.second.active; });
-    handshake_drop(control, oldest->first);
-  }
+  if (control.half_open >= config.half_open_max) handshake_drop(control, half_open_excess(control));
   if (!memory_for_conn()) {
     control.log_limited(LogCause::kMemory, "socklnd: no memory for a connection request");
     return control.net.close(socket);

@@ -43,7 +43,8 @@ struct SockConfig {
       1;  ///< of the first NI started here, each later one has the next; unique per life of the node (§2.4)
 
   // Bounds.
-  uint32_t half_open_max = 256;       ///< accepted and not yet past HELLO; the oldest gives way
+  /// Accepted and not yet past HELLO. The oldest of the address that has the most gives way.
+  uint32_t half_open_max = 256;
   uint32_t conns_max = 4096;          ///< connections of one worker; room_ctl.h says which give way
   uint32_t sets_max = 16384;          ///< connection sets of the node
   uint32_t zc_outstanding_max = 256;  ///< unacknowledged cookies of one set; messages beyond go without a cookie

@@ -2,6 +2,7 @@
 
 #include "dataplane/base/nid_text.h"
 #include "lnd/socklnd/peer_ctl.h"
+#include "lnd/socklnd/room_ctl.h"
 
 namespace ulnet::socklnd {
 
@@ -47,7 +48,10 @@ Handshake& handshake_add(SockControl& control, SocketId socket, bool active, con
   shake.phase = active ? HandshakePhase::kConnecting : HandshakePhase::kRequest;
   shake.remote = remote;
   shake.hello.reset(active ? HelloRole::kActive : HelloRole::kPassive);
-  if (!active) ++control.half_open;
+  if (!active) {
+    ++control.half_open;
+    ++control.half_open_of[address_share(remote.address)];
+  }
   control.due.set(SockControl::due_key(shake), control.now + timeout);
   return shake;
 }
@@ -55,7 +59,11 @@ Handshake& handshake_add(SockControl& control, SocketId socket, bool active, con
 namespace {
 void forget(SockControl& control, SocketId socket) {
   const auto it = control.handshakes.find(socket);
-  if (!it->second.active) --control.half_open;
+  if (!it->second.active) {
+    --control.half_open;
+    const auto share = control.half_open_of.find(address_share(it->second.remote.address));
+    if (--share->second == 0) control.half_open_of.erase(share);
+  }
   control.due.clear(SockControl::due_key(it->second));
   control.handshakes.erase(it);
 }

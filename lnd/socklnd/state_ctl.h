@@ -167,6 +167,7 @@ struct SockControl {
   std::unordered_map<const PeerSlice*, uint32_t> named;    ///< how many sets, retiring ones among them, name it
   std::map<SocketId, Handshake> handshakes;
   uint32_t half_open = 0;  ///< passive handshakes
+  std::map<IpAddress, uint32_t> half_open_of;  ///< the same by address_share()
   DueList due;
   std::array<LogLimit, size_t(LogCause::kCount)> log_limits;
   std::vector<Slots> slots;  ///< by worker

@@ -311,6 +311,27 @@ TEST(SockAcceptor, oldest_half_open_handshake_gives_way) {
   for (int i = 0; i < 6; ++i) EXPECT_EQ(peers[size_t(i)]->end, i < 2 ? RawPeer::End::kFin : RawPeer::End::kOpen) << i;
 }
 
+// Goal: connections that never say HELLO, from one address, do not push out the handshake of another address.
+TEST(SockAcceptor, half_open_handshakes_of_the_address_with_the_most_give_way) {
+  SockNodeOptions options;
+  options.config.half_open_max = 4;
+  Passive t(options);
+  RawPeer& client = t.say(raw_request(kUs), 10ms);
+  std::vector<RawPeer*> flood;
+  for (int i = 0; i < 12; ++i) {
+    flood.push_back(&t.rig.foreign("10.0.1.1"));
+    flood.back()->dial("10.0.0.2");
+    t.rig.run_for(10ms);
+  }
+  for (size_t i = 0; i < 12; ++i) EXPECT_EQ(flood[i]->end, i < 9 ? RawPeer::End::kFin : RawPeer::End::kOpen) << i;
+  client.send(raw_hello(3, "10.0.0.254@tcp", kUs, 1));
+  t.rig.run_for(10ms);
+  EXPECT_EQ(client.in.size(), 56u);
+  EXPECT_EQ(client.end, RawPeer::End::kOpen);
+  EXPECT_EQ(t.node->take_trace(), "up 10.0.0.254@tcp");
+  EXPECT_TRUE(t.rig.shut_down());
+}
+
 TEST(SockAcceptor, accept_none_does_not_listen) {
   SockNodeOptions options;
   options.config.accept = socklnd::AcceptMode::kNone;
