@@ -82,6 +82,7 @@ inline constexpr size_t kOutputLow = 1u << 20;    ///< below this a stream is to
 inline constexpr size_t kOutstandingMax = 64;     ///< requests of one client without their answer
 inline constexpr size_t kClientsMax = 64;         ///< one more takes the place of the longest idle one
 inline constexpr size_t kInputTotalMax = 4 * size_t{kFrameMax};  ///< of frames that have begun, of all clients
+inline constexpr size_t kOutputTotalMax = 2 * kOutputMax;        ///< unsent bytes of all clients
 inline constexpr size_t kSpareDescriptors = 8;  ///< kept back for clients that come when the process has none left
 
 /// Who speaks at the other end: from the hello and, on the server, from the kernel.

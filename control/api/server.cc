@@ -26,6 +26,7 @@ namespace {
 constexpr int kEventsPerPoll = 32;
 constexpr size_t kReadBytes = 256u << 10;  // of one client in one poll()
 constexpr Duration kAcceptAgain = 100ms;   // after the system had no descriptor or memory for a client
+constexpr Duration kDeafMin = 1s;          // a client that takes nothing for so long may lose its place
 
 struct ServedClient {
   explicit ServedClient(int socket) : fd(socket) {}
@@ -40,6 +41,7 @@ struct ServedClient {
   bool dead = false;              // closed at the end of poll()
   bool registered = false;        // with epoll
   uint64_t last_read = 0;         // number of the read that brought its last bytes
+  Instant taken_at = kNever;      // since when the first unsent byte waits
   uint32_t watched = 0;           // events asked of epoll
   std::map<uint64_t, bool> open;  // requests without their final answer; true = paused stream is waiting for drained()
 
@@ -140,6 +142,7 @@ class Server::Impl {
   [[nodiscard]] size_t client_count() const { return clients_.size(); }
 
   bool poll(Instant now) {
+    now_ = now;
     std::array<epoll_event, kEventsPerPoll> events{};
     int count = epoll_wait(epoll_, events.data(), kEventsPerPoll, 0);
     for (int i = 0; i < count; ++i) {
@@ -211,10 +214,11 @@ class Server::Impl {
   void accept_all(Instant now) {
     for (int i = 0; i < kEventsPerPoll; ++i) {
       int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-      if (fd < 0 && (errno == EMFILE || errno == ENFILE) && client_waits() && (spares_.give() || idle_drop()))
+      if (fd < 0 && (errno == EMFILE || errno == ENFILE) && client_waits() &&
+          (spares_.give() || idle_drop() || deaf_drop()))
         fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd < 0) return accept_ended(client_waits() ? errno : EAGAIN, now);
-      if (clients_.size() >= kClientsMax && !idle_drop()) {
+      if (clients_.size() >= kClientsMax && !idle_drop() && !deaf_drop()) {
         refuse_unserved(fd, "all clients of this ulnetd wait for answers, and there may be no more; try again later");
         continue;
       }
@@ -280,6 +284,35 @@ class Server::Impl {
     refuse_unserved(chosen->second.fd, "closed after a long idle time: another client needs the place");
     clients_.erase(chosen);
     return true;
+  }
+
+  /// The client that has taken nothing of its answers for the longest time; end() when no answer waits.
+  [[nodiscard]] std::map<uint64_t, ServedClient>::iterator deafest() {
+    auto chosen = clients_.end();
+    for (auto it = clients_.begin(); it != clients_.end(); ++it) {
+      if (it->second.dead || it->second.unsent() == 0) continue;
+      if (chosen == clients_.end() || it->second.taken_at < chosen->second.taken_at) chosen = it;
+    }
+    return chosen;
+  }
+
+  /// Closes a client that does not read its answers. Its requests end as if it had gone. False: all clients read.
+  bool deaf_drop() {
+    const auto chosen = deafest();
+    if (chosen == clients_.end() || now_ - chosen->second.taken_at < kDeafMin) return false;
+    give_up(chosen->second);
+    reap();
+    return true;
+  }
+
+  /// Answers that wait for their readers are bounded together, too.
+  void output_bound() {
+    while (true) {
+      size_t sum = 0;
+      for (const auto& [serial, client] : clients_) sum += client.dead ? 0 : client.unsent();
+      if (sum <= kOutputTotalMax) return;
+      give_up(deafest()->second);
+    }
   }
 
   /// Large frames that have begun are bounded together: above the bound, the client that has sent nothing for the
@@ -409,8 +442,10 @@ class Server::Impl {
     if (client.unsent() + body.size() > kOutputMax) {
       return give_up(client);  // it asks and does not read
     }
+    if (client.unsent() == 0) client.taken_at = now_;
     client.output += frame(body);
     write_some(serial, client);
+    if (client.unsent() > kReadBytes) output_bound();
   }
 
   void write_some(uint64_t serial, ServedClient& client) {
@@ -423,6 +458,7 @@ class Server::Impl {
         return give_up(client);
       }
       client.sent += static_cast<size_t>(count);
+      client.taken_at = now_;
     }
     if (client.unsent() == 0) {
       client.output.clear();
@@ -474,6 +510,7 @@ class Server::Impl {
   int epoll_;
   SpareDescriptors spares_;
   bool listening_ = true;
+  Instant now_ = kNever;             // of the last poll()
   Instant accept_again_ = kForever;  // while the listener is not watched
   uint64_t last_serial_ = 0;
   uint64_t reads_ = 0;

@@ -1,147 +1,11 @@
 // The control socket: requests and answers, streams, and everything a client can do wrong.
-#include <fcntl.h>
-#include <poll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <thread>
-#include <utility>
-
-#include "control/api/client.h"
-#include "control/api/server.h"
-#include "tests/unit/config/golden.h"
+#include "tests/unit/config/api_server_rig.h"
 
 namespace ulnet::api {
 namespace {
-
-using namespace std::chrono_literals;
-
-/// Answers `show echo` with its arguments at once, keeps everything else until told.
-struct Handler : ApiHandler {
-  void request(RequestId id, const Request& request) override {
-    last = request;
-    if (request.object == "echo") {
-      Answer answer;
-      answer.doc = config::from_json(request.args);
-      server->reply(id, answer);
-    } else if (request.object == "stream") {
-      remaining = request.arg_integer("parts", 3);
-      streaming = id;
-      stream_on();
-    } else if (request.object == "huge") {
-      throw std::bad_alloc();
-    } else if (request.object == "broken") {
-      throw std::runtime_error("no thread");
-    } else {
-      waiting.push_back(id);
-    }
-  }
-  void gone(RequestId id) override { lost.push_back(id); }
-  void drained(RequestId) override { stream_on(); }
-
-  /// Parts of about 256 KiB until enough wait to be sent.
-  void stream_on() {
-    while (remaining > 0 && server->backlog(streaming) <= kOutputLow) {
-      Answer part;
-      part.doc.set("items", Doc::list()).push(std::string(256u << 10, 'x'));
-      part.more = --remaining > 0;
-      most_backlog = std::max(most_backlog, server->backlog(streaming));
-      server->reply(streaming, part);
-    }
-  }
-
-  Server* server = nullptr;
-  Request last;
-  std::vector<RequestId> waiting, lost;
-  RequestId streaming;
-  int64_t remaining = 0;
-  size_t most_backlog = 0;
-};
-
-class ApiServer : public testing::Test {
- protected:
-  ApiServer()
-      : folder(std::filesystem::temp_directory_path() / ("ulnet_api." + std::to_string(getpid()))),
-        path(folder / "run" / "s.sock") {
-    std::filesystem::create_directories(folder);
-    auto opened = Server::open({.path = path, .version = "test"}, handler);
-    EXPECT_TRUE(opened.has_value()) << (opened ? "" : opened.error());
-    server = std::move(*opened);
-    handler.server = server.get();
-  }
-  ~ApiServer() override {
-    server.reset();
-    std::filesystem::remove_all(folder);
-  }
-
-  /// Turns the server until nothing happens any more.
-  void turn() {
-    for (int i = 0; i < 1000 && server->poll(kNever); ++i) {
-    }
-  }
-
-  /// A connection that says what it likes.
-  int raw() {
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strcpy(address.sun_path, path.c_str());
-    EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0) << std::strerror(errno);
-    return fd;
-  }
-  static void say(int fd, const std::string& bytes) {
-    EXPECT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
-  }
-  /// All frames that have come, one to a line; "EOF" when the server closed.
-  std::string heard(int fd) {
-    turn();
-    FrameReader reader(kFrameMax);
-    std::string out;
-    char buffer[65536];
-    while (true) {
-      ssize_t count = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
-      if (count == 0) out += "EOF";
-      if (count <= 0) return out;
-      reader.feed({buffer, static_cast<size_t>(count)});
-      while (auto body = reader.next().value()) out += *body + "\n";
-    }
-  }
-  std::string greeted(int fd) {
-    say(fd, frame(hello_json("test", "1").dump()));
-    return heard(fd);
-  }
-
-  std::filesystem::path folder;
-  std::string path;
-  Handler handler;
-  std::unique_ptr<Server> server;
-};
-
-/// Runs `fn` on a thread of its own while this one turns the server: the client blocks.
-template <class Fn>
-void beside(Server& server, Fn fn) {
-  std::atomic<bool> done = false;
-  std::thread thread([&] {
-    fn();
-    done = true;
-  });
-  while (!done) {
-    pollfd one{server.fd(), POLLIN, 0};
-    poll(&one, 1, 10);
-    server.poll(kNever);
-  }
-  thread.join();
-}
 
 TEST_F(ApiServer, request_and_answer) {
   beside(*server, [&] {
@@ -301,14 +165,7 @@ TEST_F(ApiServer, slow_readers_are_closed) {
   greeted(fd);
   const std::string big =
       R"({"id":1,"verb":"show","object":"echo","args":{"a":")" + std::string(4u << 20, 'x') + "\"}}";
-  for (int i = 0; i < 20 && server->client_count() > 0; ++i) {
-    std::string bytes = frame(big);
-    for (size_t sent = 0; sent < bytes.size() && server->client_count() > 0;) {
-      ssize_t count = send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (count > 0) sent += static_cast<size_t>(count);
-      server->poll(kNever);
-    }
-  }
+  for (int i = 0; i < 20 && server->client_count() > 0; ++i) pour(fd, frame(big));
   EXPECT_EQ(server->client_count(), 0u);
   close(fd);
 }
@@ -325,101 +182,6 @@ TEST_F(ApiServer, too_large_an_answer_is_an_error) {
             "{\"id\":1,\"ok\":false,\"errors\":[{\"verb\":\"show\",\"entity\":\"answer\",\"errno\":-7,\"descr\":"
             "\"the answer is too large; ask for a part of it (--net, --nid, less --verbose)\"}]}\n");
   close(fd);
-}
-
-// Goal: no number of idle clients keeps another client out. Only clients that wait for answers keep their places.
-TEST_F(ApiServer, a_new_client_takes_the_place_of_a_silent_or_the_longest_idle_one) {
-  std::vector<int> fds;
-  for (size_t i = 0; i < kClientsMax; ++i) fds.push_back(raw());
-  turn();
-  EXPECT_EQ(server->client_count(), kClientsMax);
-  int late = raw();
-  turn();
-  EXPECT_EQ(server->client_count(), kClientsMax);
-  EXPECT_TRUE(heard(fds[0]).ends_with("EOF"));
-  EXPECT_NE(greeted(late), "");
-  for (size_t i = 1; i < kClientsMax; ++i) EXPECT_NE(greeted(fds[i]), "");
-  say(late, frame(R"({"id":1,"verb":"show","object":"echo"})"));  // now fds[1] is idle for the longest time
-  EXPECT_NE(heard(late), "");
-  int next = raw();
-  EXPECT_NE(greeted(next).find("\"role\":\"ulnetd\""), std::string::npos);
-  const std::string said = heard(fds[1]);
-  EXPECT_NE(said.find("closed after a long idle time"), std::string::npos) << said;
-  EXPECT_TRUE(said.ends_with("EOF"));
-  EXPECT_EQ(server->client_count(), kClientsMax);
-  for (int fd : fds) close(fd);
-  close(late);
-  close(next);
-  turn();
-  EXPECT_EQ(server->client_count(), 0u);
-}
-
-TEST_F(ApiServer, clients_that_wait_for_answers_keep_their_places) {
-  std::vector<int> fds;
-  for (size_t i = 0; i < kClientsMax; ++i) {
-    fds.push_back(raw());
-    EXPECT_NE(greeted(fds[i]), "");
-    say(fds[i], frame(R"({"id":1,"verb":"show","object":"net"})"));
-    turn();
-  }
-  beside(*server, [&] {
-    auto client = Client::connect({.path = path, .timeout = 5s});
-    ASSERT_FALSE(client.has_value());
-    EXPECT_EQ(client.error().text,
-              path + ": all clients of this ulnetd wait for answers, and there may be no more; try again later");
-  });
-  EXPECT_EQ(server->client_count(), kClientsMax);
-  for (int fd : fds) close(fd);
-  turn();
-}
-
-// Goal: what a client that was closed sends next fails with the reason.
-TEST_F(ApiServer, a_closed_client_is_told_why) {
-  beside(*server, [&] {
-    auto client = Client::connect({.path = path, .timeout = 5s});
-    ASSERT_TRUE(client.has_value());
-    std::vector<Client> others;
-    for (size_t i = 0; i < kClientsMax; ++i) {
-      auto other = Client::connect({.path = path, .timeout = 5s});
-      ASSERT_TRUE(other.has_value()) << other.error().text;
-      others.push_back(std::move(*other));
-    }
-    auto answer = client->call({.verb = Verb::kShow, .object = "echo"});
-    ASSERT_TRUE(answer.has_value()) << answer.error().text;
-    ASSERT_EQ(answer->errors.size(), 1u);
-    EXPECT_EQ(answer->errors[0].descr, "closed after a long idle time: another client needs the place");
-  });
-}
-
-// Goal: frames that have begun take bounded memory, and a client that goes on sending gets its request through.
-TEST_F(ApiServer, unfinished_requests_are_bounded_together) {
-  const std::string big =
-      frame(R"({"id":1,"verb":"show","object":"echo","args":{"a":")" + std::string(kFrameMax - 4096, 'x') + "\"}}");
-  const auto send_part = [&](int fd, size_t from, size_t to) {
-    while (from < to) {
-      const ssize_t count =
-          send(fd, big.data() + from, std::min(to - from, size_t{65536}), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (count < 0 && errno != EAGAIN) return;
-      if (count > 0) from += size_t(count);
-      server->poll(kNever);
-    }
-  };
-  std::vector<int> fds;
-  for (int i = 0; i < 40; ++i) {
-    fds.push_back(raw());
-    EXPECT_NE(greeted(fds.back()), "");
-    send_part(fds.back(), 0, big.size() / 2);
-  }
-  EXPECT_EQ(server->client_count(), kInputTotalMax / kFrameMax);
-  const std::string said = heard(fds[0]);
-  EXPECT_NE(said.find("this request did not come in time"), std::string::npos) << said;
-  EXPECT_TRUE(said.ends_with("EOF"));
-  send_part(fds.back(), big.size() / 2, big.size());
-  turn();
-  EXPECT_EQ(handler.last.object, "echo");
-  for (int fd : fds) close(fd);
-  turn();
-  EXPECT_EQ(server->client_count(), 0u);
 }
 
 TEST_F(ApiServer, a_request_without_memory_is_answered) {
