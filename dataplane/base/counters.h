@@ -63,6 +63,7 @@ enum class Drop : uint8_t {
   kNextHopDown,
   kRouteLoop,
   kRouterHoldTimeout,
+  kNextHopFull,
   kRouterShutdown,
   kRouterPayload,
   kNoMatch,

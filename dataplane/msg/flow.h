@@ -55,6 +55,8 @@ void ni_check_drained(Worker& w, NiSlice& slice);
 /// RxSlot::core_state of a receive whose payload is discarded and counted as dropped.
 inline constexpr uint8_t kSlotDropped = 0xFF;
 RxVerdict receive_header(Worker& w, RxSlot& slot);
+/// Its payload is on its way into an MD, or into a router buffer.
+void payload_begins(Worker& w, RxSlot& slot);
 void receive_done(Worker& w, RxSlot& slot, Completion how);
 /// At home: decides about a header that came in on any worker.
 RxVerdict home_decide(Worker& w, RxSlot& slot);

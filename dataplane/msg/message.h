@@ -42,7 +42,7 @@ struct MsgTag {};
 struct Message : Linked<MsgTag>, Linked<MdOpsTag>, Timer, EventSource, Posted {
   Tx tx;                            ///< the lease holder's while lease_out
   Completion rx_result;             ///< the receiving worker's until kRxDone
-  std::atomic<bool> divert{false};  ///< home: w, receiving worker: r - wants the MD memory back
+  std::atomic<bool> divert{false};  ///< home: w, receiving worker: r - wants the memory back
   std::atomic<bool> recall{
       false};  ///< home: w, lease holder: rw - wants the lease back, if nothing of it has been sent
   MsgKind kind = MsgKind::kPut;
@@ -70,7 +70,7 @@ struct Message : Linked<MsgTag>, Linked<MdOpsTag>, Timer, EventSource, Posted {
   Instant issued = kNever;
   // Forwarding.
   RouterBuffer* buffer = nullptr;  ///< the buffer that this message is a part of; null when not kForward
-  PeerSlice* from = nullptr;       ///< holds a router credit there
+  PeerSlice* from = nullptr;       ///< holds a router credit there; null: has passed it on
   PeerLocal* hop = nullptr;        ///< counted in its buffers_held
   PeerLocal* leased = nullptr;     ///< counted in its leases while lease_out; null: loopback
   Nid parked_for;                  ///< kParked: the NID that control looks up

@@ -329,6 +329,10 @@ void take_payload(Worker& w, RxSlot& slot) {
   if (m != nullptr) received(w, *m);
 }
 
+List<RxSlot, ReceivingTag>& receiving_of(Worker& w, const Message& m) {
+  return m.kind == MsgKind::kForward ? w.coming : w.receiving;
+}
+
 }  // namespace
 
 RxVerdict receive_header(Worker& w, RxSlot& slot) {
@@ -347,7 +351,7 @@ RxVerdict receive_header(Worker& w, RxSlot& slot) {
   if (verdict == RxVerdict::kProtocolError)
     end(w, slot);
   else if (verdict == RxVerdict::kReceive && slot.core_message != nullptr)
-    w.receiving.push_back(slot);
+    payload_begins(w, slot);
   return verdict;
 }
 
@@ -395,15 +399,19 @@ RxVerdict drop_receive(Worker& w, RxSlot& slot, Drop reason) {
   return RxVerdict::kReceive;
 }
 
+void payload_begins(Worker& w, RxSlot& slot) {
+  receiving_of(w, *static_cast<const Message*>(slot.core_message)).push_back(slot);
+}
+
 void receive_done(Worker& w, RxSlot& slot, Completion how) {
-  if (static_cast<Linked<ReceivingTag>&>(slot).linked()) w.receiving.remove(slot);
+  Message* m = static_cast<Message*>(slot.core_message);
+  if (static_cast<Linked<ReceivingTag>&>(slot).linked()) receiving_of(w, *m).remove(slot);
   const unsigned type = unsigned(slot.header.type);
   const bool dropped = slot.core_state == kSlotDropped;
   if (slot.ni_slice != nullptr) {
     (dropped ? slot.ni_slice->counters.dropped : slot.ni_slice->counters.received)[type].add();
     (dropped ? slot.from->counters.dropped : slot.from->counters.received)[type].add();
   }
-  Message* m = static_cast<Message*>(slot.core_message);
   slot.core_message = nullptr;
   if (m != nullptr && m->kind == MsgKind::kForward) {
     forward_received(w, slot, *m, how);
@@ -475,7 +483,7 @@ void run_diverts(Worker& w) {
   for (RxSlot* slot = w.receiving.front(); slot != nullptr;) {
     RxSlot* next = w.receiving.after(*slot);
     const Message* m = static_cast<const Message*>(slot->core_message);
-    if (m->kind != MsgKind::kForward && m->divert.load(std::memory_order_relaxed))
+    if (m->divert.load(std::memory_order_relaxed))
       w.lnds[slot->ni_slice == nullptr ? kLndLo : slot->ni_slice->lnd]->divert(*slot, w.now);
     slot = next;
   }

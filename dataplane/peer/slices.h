@@ -58,6 +58,8 @@ struct alignas(kCacheLine) NiSlice : Linked<NiWaitTag> {
 };
 
 struct PeerLocal;
+struct RouterBuffer;
+struct RouterBufferTag;
 
 /// What the serving worker owns of a peer NI.
 struct alignas(kCacheLine) PeerSlice {
@@ -70,6 +72,8 @@ struct alignas(kCacheLine) PeerSlice {
   Gauge last_alive_ns;    ///< last message from it, ns; 0 = never
   uint32_t tx_count = 0;  ///< Txs that name it
   uint32_t rx_count = 0;
+  /// Messages of this peer that hold a router credit and have come, oldest first.
+  List<RouterBuffer, RouterBufferTag> rtr_holders;
   /// Since when a message for it has waited for a connection, with nothing sent or received since; kNever: none has.
   Instant unconnected_since = kNever;
   InterfaceCounters counters;
@@ -84,6 +88,8 @@ struct alignas(kCacheLine) PeerLocal {
   Gauge sequence;                                         ///< when this worker last chose it (docs/wire/lnet.md §6.3)
   uint32_t leases = 0;                                    ///< leases of messages at home here that name it
   std::array<uint32_t, kRouterPools> buffers_held{};      ///< router buffers of this worker whose next hop it is
+  std::array<uint32_t, kRouterPools> buffers_come{};      ///< of them, those whose payload is complete
+  std::array<Instant, kRouterPools> buffers_moved{};      ///< when it got the first of those, or gave one back
   std::array<List<RxSlot, RxTag>, kRouterPools> waiting;  ///< receives held because it has its share of a pool
   Owed answer;                                            ///< kPeerAnswer: to the newest kPeerAsk
   IncomingShare incoming;                                 ///< of the PUTs and GETs that came from it

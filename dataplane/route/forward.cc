@@ -29,6 +29,24 @@ bool hop_is_full(const Worker& w, const PeerLocal& hop, unsigned pool) {
   return hop.buffers_held[pool] > 0 && hop.buffers_held[pool] >= w.pools[pool].free.size();
 }
 
+/// The payload of a message for the hop is complete: from now on the hop is what it waits for.
+void hop_gets(Worker& w, PeerLocal& hop, unsigned pool) {
+  if (hop.buffers_come[pool]++ == 0) hop.buffers_moved[pool] = w.now;
+}
+
+void hop_gives(Worker& w, PeerLocal& hop, const RouterBuffer& buffer) {
+  const unsigned pool = buffer.block->pool;
+  --hop.buffers_held[pool];
+  if (!buffer.come) return;
+  --hop.buffers_come[pool];
+  hop.buffers_moved[pool] = w.now;
+}
+
+/// The hop has its share of the pool, and has not moved for so long that a receive for it is not worth its stream.
+bool hop_is_stuck(const Worker& w, const PeerLocal& hop, unsigned pool) {
+  return hop_is_full(w, hop, pool) && hop.buffers_come[pool] > 0 && w.now - hop.buffers_moved[pool] >= kHopHoldMax;
+}
+
 void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal& hop) {
   Message& m = buffer.message;
   message_reset(w, m, MsgKind::kForward);
@@ -37,6 +55,8 @@ void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal& hop) {
   m.buffer = &buffer;
   m.from = slot.from;
   buffer.sender = slot.from_nid;
+  buffer.come = false;
+  buffer.since = w.now;
   m.hop = &hop;
   m.want_dst = slot.header.dest_nid;
   m.tx.header = slot.header;
@@ -46,12 +66,42 @@ void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal& hop) {
   slot.into = m.tx.payload;
 }
 
+/// The hop holds messages that have come, and has given nothing back for kRouterCreditHeldMax. NIDs that control looks
+/// up, together, say nothing of each other.
+bool hop_is_slow(const Worker& w, const PeerLocal& hop, unsigned pool) {
+  if (&hop == &w.hop_unknown) return true;
+  return hop.buffers_come[pool] > 0 && w.now - hop.buffers_moved[pool] >= kRouterCreditHeldMax;
+}
+
+/// A message that holds a router credit of this sender and has come kRouterCreditHeldMax ago, for a hop that is slow.
+RouterBuffer* credit_overdue(const Worker& w, PeerSlice& from) {
+  unsigned looks = 0;
+  for (RouterBuffer* one = from.rtr_holders.front(); one != nullptr; one = from.rtr_holders.after(*one)) {
+    if (w.now - one->since < kRouterCreditHeldMax || ++looks > kSharesLook) return nullptr;
+    if (hop_is_slow(w, *one->message.hop, one->block->pool)) return one;
+  }
+  return nullptr;
+}
+
+void release_credit(Worker& w, PeerSlice& from);
+
+/// Releases the router credit of such a message. False: there is none.
+bool credit_pass_on(Worker& w, PeerSlice& from) {
+  RouterBuffer* buffer = credit_overdue(w, from);
+  if (buffer == nullptr) return false;
+  from.rtr_holders.remove(*buffer);
+  buffer->message.from = nullptr;
+  release_credit(w, from);
+  return true;
+}
+
 /// Goes on with admitting a receive, as far as it comes: router credit, the next hop's share, a buffer.
 RxVerdict admit(Worker& w, RxSlot& slot) {
   const unsigned pool_index = pool_of(slot);
   RouterPool& pool = w.pools[pool_index];
   PeerLocal& hop = *static_cast<PeerLocal*>(slot.core_wait);
   if (slot.core_state == kWantsCredit) {
+    if (slot.from->rtr.free() <= 0) (void)credit_pass_on(w, *slot.from);
     slot.core_state = kWaitsCredit;
     if (!slot.from->rtr.take(slot)) return held(w, slot);
     slot.core_state = kHasCredit;
@@ -116,7 +166,8 @@ void charge(Worker& w, Message& m, PeerLocal& hop) {
   const unsigned pool = m.buffer->block->pool;
   PeerLocal& before = *std::exchange(m.hop, &hop);
   ++hop.buffers_held[pool];
-  --before.buffers_held[pool];
+  hop_gets(w, hop, pool);
+  hop_gives(w, before, *m.buffer);
   serve_hop(w, before, pool);
 }
 
@@ -196,6 +247,46 @@ PathChoice refused(int32_t error) {
   return choice;
 }
 
+/// The payload of `m` is complete: its router credit may be passed on after a moment, or at once if the hop is slow.
+void has_come(Worker& w, Message& m) {
+  RouterBuffer& buffer = *m.buffer;
+  const unsigned pool = buffer.block->pool;
+  const bool slow = hop_is_slow(w, *m.hop, pool);
+  buffer.come = true;
+  buffer.since = slow ? w.now - kRouterCreditHeldMax : w.now;
+  if (slow)
+    m.from->rtr_holders.push_front(buffer);
+  else
+    m.from->rtr_holders.push_back(buffer);
+  hop_gets(w, *m.hop, pool);
+}
+
+/// Takes buffers from payloads that are not complete after kComingMax, where others wait for these buffers.
+unsigned divert_late(Worker& w) {
+  unsigned done = 0;
+  for (RxSlot* slot = w.coming.front(); slot != nullptr && done < kTimerBudget;) {
+    RxSlot& late = *slot;
+    slot = w.coming.after(late);
+    Message& m = *static_cast<Message*>(late.core_message);
+    if (w.now - m.buffer->since < kComingMax) break;
+    const unsigned pool = m.buffer->block->pool;
+    const bool wanted = !w.pools[pool].waiting.empty() || !m.hop->waiting[pool].empty();
+    if (!wanted || m.divert.exchange(true, std::memory_order_relaxed)) continue;
+    w.lnds[late.ni_slice->lnd]->divert(late, w.now);
+    ++done;
+  }
+  return done;
+}
+
+/// Ends a held receive that has waited for too long, or has its sender's credits passed on. False: it goes on waiting.
+bool held_too_long(Worker& w, RxSlot& slot) {
+  if (slot.core_state == kWaitsCredit) return credit_pass_on(w, *slot.from);
+  if (slot.core_state != kWaitsHop) return false;
+  if (!hop_is_stuck(w, *static_cast<PeerLocal*>(slot.core_wait), pool_of(slot))) return false;
+  give_up(w, slot, Drop::kNextHopFull);
+  return true;
+}
+
 }  // namespace
 
 void peer_set_rtr_credits(Worker& w, PeerSlice& slice, int32_t total) {
@@ -231,6 +322,7 @@ RxVerdict forward_header(Worker& w, RxSlot& slot) {
       note_turn(w, choice);
       break;
   }
+  if (hop_is_stuck(w, *hop, pool_of(slot))) return drop_receive(w, slot, Drop::kNextHopFull);
   slot.core_wait = hop;
   slot.core_state = kWantsCredit;
   return admit(w, slot);
@@ -244,6 +336,7 @@ void forward_received(Worker& w, RxSlot& slot, Message& m, Completion how) {
     w.counters[Stat::kDropLength].add(slot.header.payload_length);
     return forward_end(w, m);
   }
+  has_come(w, m);
   send_message(w, m);
 }
 
@@ -270,7 +363,8 @@ void forward_end(Worker& w, Message& m) {
   const unsigned pool_index = block.pool;
   RouterPool& pool = w.pools[pool_index];
   PeerLocal& hop = *m.hop;
-  PeerSlice& from = *m.from;
+  PeerSlice* from = std::exchange(m.from, nullptr);
+  if (static_cast<Linked<RouterBufferTag>&>(buffer).linked()) from->rtr_holders.remove(buffer);
   m.phase = MsgPhase::kFree;
   --block.out;
   --pool.out;
@@ -281,11 +375,11 @@ void forward_end(Worker& w, Message& m) {
     block.retired.msg.object = &block;
     post_control(w, WorkerKind::kRouterRetired, block.retired);
   }
-  --hop.buffers_held[pool_index];
+  hop_gives(w, hop, buffer);
   pool.note();
   serve_waiting(w, pool);
   serve_hop(w, hop, pool_index);
-  release_credit(w, from);
+  if (from != nullptr) release_credit(w, *from);
 }
 
 void router_block_add(Worker& w, RouterBlock& block) {
@@ -335,6 +429,22 @@ unsigned router_hold_expire(Worker& w) {
     ++dropped;
   }
   return dropped;
+}
+
+unsigned router_hold_look(Worker& w) {
+  if (w.held_router.empty() || w.now < w.held_look_at) return 0;
+  w.held_look_at = w.now + kRouterHoldLook;
+  unsigned done = divert_late(w);
+  for (RxSlot* slot = w.held_router.front(); slot != nullptr && done < kTimerBudget;) {
+    RxSlot* next = w.held_router.after(*slot);
+    if (held_too_long(w, *slot)) {
+      ++done;
+      // A credit that was passed on may have moved others.
+      if (next != nullptr && !static_cast<Linked<HeldTag>&>(*next).linked()) next = w.held_router.front();
+    }
+    slot = next;
+  }
+  return done;
 }
 
 }  // namespace ulnet

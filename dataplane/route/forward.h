@@ -1,8 +1,9 @@
 // Forwarding: a message that is not for this node, through a router buffer to its next hop. Holds receives back when
 // the sender has used up its router credits, the next hop has its share of the pool, or the pool is empty. A next hop
 // may hold as many buffers as are free: one that is slow gets half of a pool, two get a third each, and so on, so that
-// some are left for the others. The next hop is chosen when the header comes, and its buffer is charged to that hop.
-// Source: docs/wire/lnet.md §8.
+// some are left for the others. One that takes nothing at all gets nothing more once it has its share. A message for a
+// hop that does not move passes its sender's credit on to others of that sender. The next hop is chosen when the header
+// comes, and its buffer is charged to that hop. Source: docs/wire/lnet.md §8.
 #pragma once
 #include "dataplane/select/path.h"
 #include "dataplane/worker/worker.h"
@@ -35,5 +36,9 @@ void router_block_add(Worker& w, RouterBlock& block);
 void router_block_retire(Worker& w, RouterBlock& block);
 /// Drops what was held longer than router_hold_timeout.
 unsigned router_hold_expire(Worker& w);
+/// Passes router credits on from messages whose next hops do not move, where receives of the same sender wait for one.
+/// Takes buffers back from payloads that do not come, where others wait for these. Drops receives for next hops that
+/// have their share of buffers and have not moved for kHopHoldMax.
+unsigned router_hold_look(Worker& w);
 
 }  // namespace ulnet

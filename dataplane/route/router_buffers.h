@@ -25,11 +25,15 @@ inline constexpr std::array<const char*, kRouterPools> kRouterPoolNames{"tiny", 
 }
 
 struct RouterBlock;
-struct RouterBuffer : Linked<struct RouterBufferTag> {
+struct RouterBufferTag {};
+/// Free, or among PeerSlice::rtr_holders, or neither.
+struct RouterBuffer : Linked<RouterBufferTag> {
   Message message;
   Segment segment;
   RouterBlock* block = nullptr;
-  Nid sender;  ///< the node or router that the message came from
+  Nid sender;              ///< the node or router that the message came from
+  bool come = false;       ///< its payload is complete
+  Instant since = kNever;  ///< when that changed last; earlier if its credit may be passed on at once
 };
 
 /// Buffers that came and go together.

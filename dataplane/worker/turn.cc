@@ -35,7 +35,7 @@ void resume(Worker& w, RxSlot& slot) {
     return lnd.release(slot, w.now);
   }
   const Message* m = static_cast<const Message*>(slot.core_message);
-  if (slot.verdict == RxVerdict::kReceive && m != nullptr) w.receiving.push_back(slot);
+  if (slot.verdict == RxVerdict::kReceive && m != nullptr) payload_begins(w, slot);
   const bool wants_divert = m != nullptr && m->kind != MsgKind::kForward && m->divert.load(std::memory_order_relaxed);
   if (wants_divert)
     w.mesh.divert_wanted.fetch_or(uint64_t{1} << w.id.value, std::memory_order_seq_cst);  // it came before the slot
@@ -189,6 +189,7 @@ unsigned run_timers(Worker& w) {
   unsigned fired = w.deadlines.advance(w.now, kTimerBudget, [&](Message& m) { operation_expired(w, m); });
   fired += w.tx_deadlines.advance(w.now, kTimerBudget, [&](Tx& tx) { egress_expired(w, tx); });
   fired += router_hold_expire(w);
+  fired += router_hold_look(w);
   fired += incoming_expire(w);
   ni_credits_reclaim(w);
   for (auto& lnd : w.lnds)
@@ -261,6 +262,7 @@ Instant Worker::next_deadline() {
   Instant next = std::min(deadlines.next_deadline(), tx_deadlines.next_deadline());
   if (RxSlot* slot = held_router.front(); slot != nullptr && router_hold_timeout != Duration{})
     next = std::min(next, slot->held_since + router_hold_timeout);
+  if (!held_router.empty()) next = std::min(next, held_look_at);
   if (!eqs_waiting.empty()) next = std::min(next, now + kEqLookAgain);  // nobody says that an application has polled
   next = std::min(next, ni_credits_due(*this));
   if (!shares_waiting.empty()) next = std::min(next, shares_due);

@@ -97,6 +97,7 @@ class Worker final : public LndCore {
   List<RxSlot, PostTag> ready_slots;     ///< held receives whose verdict is set: resumed by drain_local()
   List<RxSlot, HeldTag> held_router;     ///< held for a router credit or buffer, oldest first
   List<RxSlot, ReceivingTag> receiving;  ///< payload on its way into an MD
+  List<RxSlot, ReceivingTag> coming;     ///< payload on its way into a router buffer, oldest first
   List<Posted, PostTag> local;           ///< what this worker posted to itself
   List<EventQueue, EqWaitTag> eqs_waiting;
   std::vector<List<Posted, PostTag>> outbox_work, outbox_back;  ///< by destination worker
@@ -114,6 +115,7 @@ class Worker final : public LndCore {
   uint32_t route_sequence = 0;
   std::vector<uint32_t> route_sequences;  ///< by RouteView::id
   Duration router_hold_timeout{};         ///< of the view, kept for when none may be looked at
+  Instant held_look_at = kNever;          ///< when receives in held_router are looked at next
   std::vector<PostItem> batch;            ///< scratch of the inbox stage
 };
 

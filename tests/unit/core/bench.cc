@@ -205,7 +205,7 @@ std::string Bench::not_at_rest() {
     expect(w->incoming.out() == 0, name + "incoming out");
     expect(w->deadlines.armed() == 0, name + "deadlines armed");
     expect(w->tx_deadlines.armed() == 0, name + "tx deadlines armed");
-    expect(w->receiving.empty() && w->held_router.empty(), name + "receives");
+    expect(w->receiving.empty() && w->coming.empty() && w->held_router.empty(), name + "receives");
     expect(w->shares_waiting.empty() && w->own_share.idle(), name + "shares of incoming messages");
     expect(!has_waiters(*w), name + "something waits for a ring");
     expect(w->eqs_waiting.empty(), name + "an event waits for its queue");
@@ -215,13 +215,15 @@ std::string Bench::not_at_rest() {
     for (auto& slice : ni.slices)
       expect(slice->credits.at_rest() && slice->tx_count.get() == 0 && slice->rx_count.get() == 0, "NI slice");
   for (auto& [nid, memory] : peers_) {
-    expect(memory.slice->credits.at_rest() && memory.slice->rtr.at_rest(), "peer credits");
+    expect(memory.slice->credits.at_rest() && memory.slice->rtr.at_rest() && memory.slice->rtr_holders.empty(),
+           "peer credits");
     expect(memory.slice->tx_count == 0 && memory.slice->rx_count == 0 && memory.slice->tx_queued_bytes.get() == 0,
            "peer slice");
     for (auto& local : memory.locals) expect(local->incoming.idle(), "share of incoming messages");
     for (auto& local : memory.locals)
       for (unsigned pool = 0; pool < kRouterPools; ++pool)
-        expect(local->buffers_held[pool] == 0 && local->waiting[pool].empty(), "hop's share");
+        expect(local->buffers_held[pool] == 0 && local->buffers_come[pool] == 0 && local->waiting[pool].empty(),
+               "hop's share");
   }
   return text;
 }

@@ -94,10 +94,10 @@ TEST_F(ForwardTest, no_next_hop_holds_more_than_half_a_pool) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
-TEST_F(ForwardTest, nothing_is_dropped_however_long_it_waits_by_default_and_named_when_asked) {
+TEST_F(ForwardTest, nothing_is_dropped_before_the_hop_is_stuck_by_default_and_named_when_asked) {
   for (int i = 0; i < 5; ++i) send(0);
   bench.settle();
-  bench.advance(1h);
+  bench.advance(kHopHoldMax - 1ms);
   bench.settle();
   EXPECT_EQ(drops(Drop::kRouterHoldTimeout), 0u);
   bench.node.router_hold_timeout = 5s;
@@ -358,6 +358,132 @@ TEST(ForwardShares, slow_next_hops_leave_buffers_to_the_others) {
   }
   bench.settle();
   EXPECT_EQ(bench.worker().counters[Stat::kRouteCount].get(), 49u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: a sender whose messages stay with next hops that take nothing gets on to other hops after a moment.
+TEST(ForwardShares, router_credits_do_not_stay_with_next_hops_that_take_nothing) {
+  Bench bench({.peer_credits = 64, .rtr_credits = 2, .routing = RoutingState::kEnabled});
+  bench.add_peer(tcp(2));
+  for (uint32_t i = 2; i < 6; ++i) bench.add_peer(tcp1(i));
+  bench.publish();
+  bench.add_router_buffers(WorkerId{0}, {16, 16, 16});
+  bench.settle();
+  for (uint32_t stuck = 2; stuck < 5; ++stuck) bench.inject(put_header(tcp1(stuck), tcp(2), 9, 1, 0), tcp(2));
+  bench.inject(put_header(tcp1(5), tcp(2), 9, 1, 0), tcp(2));
+  bench.settle();
+  EXPECT_EQ(bench.lnd().sent.size(), 2u);
+  EXPECT_EQ(bench.lnd().held.size(), 2u);
+  bench.advance(kRouterCreditHeldMax);
+  bench.settle();
+  EXPECT_EQ(bench.lnd().sent.size(), 4u);
+  EXPECT_EQ(bench.local(tcp1(5)).buffers_held[0], 1u) << "the one that waited behind the others";
+  EXPECT_EQ(bench.slice(tcp(2)).rtr.held(), 2) << "passed on, not given away";
+  bench.advance(kRouterCreditHeldMax);
+  for (int i = 0; i < 5; ++i) bench.inject(put_header(tcp1(2), tcp(2), 9, 1, 0), tcp(2));
+  bench.settle();
+  EXPECT_EQ(bench.lnd().sent.size(), 9u) << "the hop is known to be slow: these hold up nobody";
+  while (!bench.lnd().sent.empty()) bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+  bench.settle();
+  EXPECT_EQ(bench.worker().counters[Stat::kRouteCount].get(), 9u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: a next hop that is slow, but moves, holds its sender back as before.
+TEST(ForwardShares, router_credits_stay_with_next_hops_that_move) {
+  Bench bench({.peer_credits = 64, .rtr_credits = 2, .routing = RoutingState::kEnabled});
+  bench.add_peer(tcp(2));
+  bench.add_peer(tcp1(2));
+  bench.publish();
+  bench.add_router_buffers(WorkerId{0}, {16, 16, 16});
+  bench.settle();
+  for (int i = 0; i < 8; ++i) bench.inject(put_header(tcp1(2), tcp(2), 9, 1, 0), tcp(2));
+  bench.settle();
+  for (uint32_t left = 6; left > 0; --left) {
+    bench.advance(kRouterCreditHeldMax - 1ms);
+    bench.settle();
+    EXPECT_EQ(bench.lnd().held.size(), left);
+    EXPECT_EQ(bench.local(tcp1(2)).buffers_held[0], 2u);
+    bench.lnd().complete_tx(*bench.lnd().sent.at(0), {});
+    bench.settle();
+  }
+  while (!bench.lnd().sent.empty()) bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+  bench.settle();
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: a payload that does not come keeps its sender's credit: the sender alone can end that.
+TEST(ForwardShares, router_credits_stay_with_payloads_that_do_not_come) {
+  Bench bench({.rtr_credits = 1, .routing = RoutingState::kEnabled});
+  bench.add_peer(tcp(2));
+  bench.add_peer(tcp1(2));
+  bench.publish();
+  bench.add_router_buffers(WorkerId{0}, {4, 4, 4});
+  bench.settle();
+  bench.inject(put_header(tcp1(2), tcp(2), 9, 1, 5000), tcp(2));
+  bench.inject(put_header(tcp1(2), tcp(2), 9, 1, 0), tcp(2));
+  bench.settle();
+  bench.advance(1h);
+  bench.settle();
+  EXPECT_EQ(bench.lnd().receiving.size(), 1u);
+  EXPECT_EQ(bench.lnd().held.size(), 1u);
+  bench.lnd().complete_rx(*bench.lnd().receiving[0], -ECONNRESET);
+  bench.settle();
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+  bench.settle();
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: a next hop that has its share of buffers and takes nothing holds up its senders for kHopHoldMax at most.
+TEST_F(ForwardTest, a_hop_that_takes_nothing_gets_nothing_more_until_it_moves) {
+  for (int i = 0; i < 3; ++i) send(0);
+  bench.settle();
+  ASSERT_EQ(bench.lnd().sent.size(), 2u);
+  ASSERT_EQ(bench.lnd().held.size(), 1u);
+  bench.advance(kHopHoldMax);
+  bench.settle();
+  EXPECT_TRUE(bench.lnd().held.empty());
+  EXPECT_EQ(drops(Drop::kNextHopFull), 1u);
+  send(0);
+  bench.settle();
+  EXPECT_EQ(drops(Drop::kNextHopFull), 2u) << "at once";
+  send(0, tcp1(3));
+  bench.settle();
+  EXPECT_EQ(bench.lnd().sent.size(), 3u) << "the other hop";
+  bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+  bench.settle();
+  send(0);
+  bench.settle();
+  EXPECT_EQ(bench.lnd().sent.size(), 3u) << "it moves again";
+  finish_all();
+  EXPECT_EQ(drops(Drop::kNextHopFull), 2u);
+  EXPECT_EQ(bench.worker().counters[Stat::kRouteCount].get(), 4u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: payloads that never come do not keep a hop's share of buffers from payloads that would, and do not count as
+// the hop's fault.
+TEST_F(ForwardTest, payloads_that_do_not_come_make_room_for_others) {
+  bench.add_peer(tcp(3));
+  bench.publish();
+  for (int i = 0; i < 2; ++i) send(5000);
+  bench.settle();
+  ASSERT_EQ(bench.lnd().receiving.size(), 2u);
+  bench.advance(kComingMax * 2);
+  bench.settle();
+  EXPECT_TRUE(bench.lnd().diverted.empty()) << "nobody needs the buffers";
+  send(5000, tcp1(2), tcp(3));
+  bench.settle();
+  ASSERT_EQ(bench.lnd().held.size(), 1u);
+  bench.advance(kRouterHoldLook);
+  bench.settle();
+  ASSERT_EQ(bench.lnd().diverted.size(), 2u);
+  EXPECT_EQ(drops(Drop::kNextHopFull), 0u);
+  for (RxSlot* slot : bench.lnd().diverted) bench.lnd().complete_rx(*slot, -ECANCELED);
+  finish_all();
+  EXPECT_EQ(drops(Drop::kRouterPayload), 2u);
+  EXPECT_EQ(bench.worker().counters[Stat::kRouteCount].get(), 1u);
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
