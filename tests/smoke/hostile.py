@@ -59,11 +59,18 @@ CASES = {
     'to_nowhere': ('to_nowhere', 1, 0, 0),
     'push_flood': ('push_flood', 8, 0, 0),
     'impostor': ('impostor', 1, 0, 0),
+    'other_hellos': ('other_hellos', 2, 0, 0),
+    'tiny_fragments': ('tiny_fragments', 4, 0, 0),
+    'half_open_flood': ('half_open_flood', 2, 0, 0),
+    'closed_portal': ('closed_portal', 1, 0, 0),
+    'odd_lengths': ('odd_lengths', 1, 0, 0),
+    'push_as_client': ('push_as_client', 2, 0, 0),
 }
 
 # These send for ever, and so share the CPUs with those whose rates are measured.
 FLOODS = {'random_bytes', 'garbage_after_hello', 'bad_hellos', 'byte_at_a_time', 'unknown_cookies', 'many_nids',
-          'connection_storm', 'ping_flood', 'wrong_targets', 'to_nowhere', 'push_flood', 'impostor'}
+          'connection_storm', 'ping_flood', 'wrong_targets', 'to_nowhere', 'push_flood', 'impostor', 'other_hellos',
+          'tiny_fragments', 'half_open_flood', 'closed_portal', 'odd_lengths', 'push_as_client'}
 RATE_MIN = 0.8   # of the rate before the attack
 RATE_TRIES = 5   # one of so many measurements must reach it
 
@@ -79,41 +86,56 @@ ulnet:
 
 class Field:
     """The victim, its clients and its attackers, joined by a bridge."""
+    memory_more = MEMORY_MORE
 
     def __init__(self, topology, log=None):
         """`log`: what the shell does before it starts the victim, and where its log goes; None: it can be read."""
         self.topology = topology
-        self.switch = topology.node('switch')
-        self.switch.ip('link', 'add', 'br0', 'type', 'bridge')
-        self.switch.ip('link', 'set', 'br0', 'up')
         self.nodes = {}
+        self.bridges('br0')
         self.join('victim', [VICTIM])
         for name, (address, *_) in CLIENTS.items():
             self.join(name, [address])
         self.join('probe', [PROBE])
         self.join('attacker', ATTACKERS)
-        yaml = topology.folder / 'victim.yaml'
-        yaml.write_text(YAML)
         self.socket = str(topology.folder / 'victim.sock')
-        command = [netns.binary('ulnetd'), '--config', str(yaml), '--socket', self.socket]
         if log is None:
-            self.daemon = self.nodes['victim'].start(command)
-            self.daemon.wait_for('ulnetd: ready', 60)
+            self.daemon = self.start('victim', YAML)
             return
+        command = self.command('victim', YAML)
         self.daemon = self.nodes['victim'].start(['sh', '-c', f'{log[0]} exec "$0" "$@" {log[1]}', *command])
         end = time.monotonic() + 60
         while f'{VICTIM}@tcp' not in self.ctl('net', 'show', status=None):
             assert self.daemon.running() and time.monotonic() < end, f'ulnetd does not serve: {self.daemon.tail()}'
             time.sleep(0.1)
 
+    def bridges(self, *names):
+        self.switch = self.topology.node('switch')
+        for name in names:
+            self.switch.ip('link', 'add', name, 'type', 'bridge')
+            self.switch.ip('link', 'set', name, 'up')
+
+    def command(self, name, text):
+        yaml = self.topology.folder / f'{name}.yaml'
+        yaml.write_text(text)
+        return [netns.binary('ulnetd'), '--config', str(yaml), '--socket', str(self.topology.folder / f'{name}.sock')]
+
+    def start(self, name, text):
+        """Starts the ulnetd of a node with this configuration."""
+        daemon = self.nodes[name].start(self.command(name, text))
+        daemon.wait_for('ulnetd: ready', 60)
+        return daemon
+
     def ctl(self, *words, status=0):
         """Demands the answer in time."""
         return self.nodes['victim'].run([netns.binary('ulnetctl'), '--socket', self.socket, *words], LIMIT_S, status)
 
-    def join(self, name, addresses):
-        node = self.nodes[name] = self.topology.node(name)
-        port = self.topology.link(node, [f'{address}/16' for address in addresses], self.switch, None)[1]
-        self.switch.ip('link', 'set', port, 'master', 'br0')
+    def join(self, name, addresses, bridge='br0'):
+        """Gives the node, which is made if it is new, one more interface."""
+        if name not in self.nodes:
+            self.nodes[name] = self.topology.node(name)
+        port = self.topology.link(self.nodes[name], [f'{address}/16' for address in addresses], self.switch, None)[1]
+        self.switch.ip('link', 'set', port, 'master', bridge)
 
     def descriptors(self):
         return len(os.listdir(f'/proc/{self.daemon.pid}/fd'))
@@ -122,15 +144,26 @@ class Field:
         status = pathlib.Path(f'/proc/{self.daemon.pid}/status').read_text()
         return int(re.search(r'VmRSS:\s+(\d+) kB', status).group(1)) << 10
 
-    def peer(self, node, what, addresses, count=0):
-        return self.nodes[node].start([sys.executable, str(PEER), what, VICTIM, ','.join(addresses), str(count)])
+    def attack(self, name):
+        """Starts an attack; returns its programs when it is in full effect."""
+        attack, addresses, short, long = CASES[name]
+        attacker = self.peer('attacker', attack, ATTACKERS[:addresses], long if FULL else short)
+        attacker.wait_for('^attack: on', LIMIT_S)
+        return [attacker]
+
+    def client(self, name):
+        """What says to ulnet-perf from where to where it sends."""
+        return [f'{VICTIM}@tcp', '--nid', f'{CLIENTS[name][0]}@tcp']
+
+    def peer(self, node, what, addresses, count=0, victim=VICTIM):
+        return self.nodes[node].start([sys.executable, str(PEER), what, victim, ','.join(addresses), str(count)])
 
     def traffic(self):
         """Legitimate traffic to its end; returns {client: report} and what the probe of new connections says."""
         programs = {}
-        for name, (address, size, concurrency, count) in CLIENTS.items():
+        for name, (_, size, concurrency, count) in CLIENTS.items():
             programs[name] = self.nodes[name].start(
-                [netns.binary('ulnet-perf'), '--json', 'put', f'{VICTIM}@tcp', '--nid', f'{address}@tcp',
+                [netns.binary('ulnet-perf'), '--json', 'put', *self.client(name),
                  '--size', size, '-c', str(concurrency), '-n', str(count)])
         prober = self.peer('probe', 'probe', [PROBE], 20 if FULL else 5)
         end = time.monotonic() + LIMIT_S
@@ -156,22 +189,22 @@ def rates(reports):
 
 
 def run_case(field, name, quiet):
-    attack, addresses, short, long = CASES[name]
     if FULL:
         quiet = rates(field.traffic()[0])
     descriptors, memory = field.descriptors(), field.memory()
-    attacker = field.peer('attacker', attack, ATTACKERS[:addresses], long if FULL else short)
-    attacker.wait_for('^attack: on', LIMIT_S)
+    attackers = field.attack(name)
     start = time.monotonic()
     reports, probe = field.traffic()
     assert field.daemon.running(), f'{name}: ulnetd ended:\n{field.daemon.tail()}'
-    assert attacker.running(), f'{name}: the attack ended by itself:\n{attacker.tail()}'
+    for attacker in attackers:
+        assert attacker.running(), f'{name}: the attack ended by itself:\n{attacker.tail()}'
     judge(name, reports, probe)
     ratio = ', '.join(f'{client} {rate / quiet[client]:.2f}' for client, rate in rates(reports).items())
     print(f'{name}: {time.monotonic() - start:.1f} s; of the rate without attack: {ratio}; probe {probe}', flush=True)
     if FULL and name not in FLOODS:
         judge_rates(field, name, quiet, rates(reports))
-    attacker.stop()
+    for attacker in attackers:
+        attacker.stop()
     back(field, name, descriptors, memory)
 
 
@@ -192,7 +225,7 @@ def back(field, name, descriptors, memory):
     while field.descriptors() > descriptors + DESCRIPTORS_MORE:
         assert time.monotonic() < end, f'{name}: {field.descriptors()} descriptors, {descriptors} before'
         time.sleep(0.1)
-    assert field.memory() < memory + MEMORY_MORE, f'{name}: {field.memory()} bytes, {memory} before'
+    assert field.memory() < memory + field.memory_more, f'{name}: {field.memory()} bytes, {memory} before'
 
 
 def main():

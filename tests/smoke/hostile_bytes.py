@@ -11,8 +11,8 @@ import struct
 import threading
 import time
 
-from hostile_peer import (NO_HANDLE, PERF_PORTAL, PERF_SOURCE, PING_BITS, PING_PORTAL, PORT, PUT, REPLY, connect, dial,
-                          frame, get, hello, hold, nid, on, receive)
+from hostile_peer import (NO_HANDLE, PERF_PORTAL, PERF_SINK, PERF_SOURCE, PID, PING_BITS, PING_PORTAL, PORT, PUT, REPLY,
+                          connect, dial, frame, get, hello, hold, nid, on, receive)
 
 ACK = 0
 FULL_AFTER = 30  # rounds after which an attack that repeats itself is in full effect
@@ -117,6 +117,39 @@ def bad_hellos(victim, own, _count):
     again_and_again(own, act)
 
 
+def other_hellos(victim, own, _count):
+    """HELLOs of other versions, and in the other byte order; then a message as if the HELLO had been good."""
+    def act(address, turn):
+        version, order = ((1, '<'), (2, '<'), (3, '>'), (4, '<'), (4, '>'), (5, '<'), (1, '>'), (2, '>'))[turn % 8]
+        link = dial(address, victim)
+        link.sendall(struct.pack(order + 'IIQ', 0xACCE7100, 1, nid(victim)) +
+                     struct.pack(order + 'IIQQIIQQII', 0x45726963, version, nid(address), nid(victim), PID, 0,
+                                 time.time_ns(), 0, 1 + turn % 3, 0) + b'\0' * (turn % 2 * 40))
+        link.settimeout(0.1)
+        with contextlib.suppress(socket.timeout):
+            link.recv(4096)
+        link.sendall(put(victim, address, PERF_PORTAL, PERF_SINK, bytes(turn % 512)))
+        with contextlib.suppress(socket.timeout):
+            link.recv(4096)
+        return link
+    again_and_again(own, act)
+
+
+def tiny_fragments(victim, own, _count):
+    """PUTs of 64 bytes over a few connections, three bytes in each segment."""
+    links = [connect(address, victim, incarnation=time.time_ns()) for address in own]
+    message = {link: put(victim, address, PERF_PORTAL, PERF_SINK, bytes(64)) for link, address in zip(links, own)}
+    for link in links:
+        link.settimeout(None)
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        drain(link)
+    on()
+    while True:
+        for begin in range(0, 160, 3):
+            for link in links:
+                link.sendall(message[link][begin:begin + 3])
+
+
 def byte_at_a_time(victim, own, count):
     """HELLO and a PUT, one byte after the other, over many connections."""
     links = [(dial(address, victim), hello(address, victim, 1, time.time_ns()) + put(
@@ -176,6 +209,17 @@ def connect_as_other(victim, own, number):
     return link
 
 
+def half_open_flood(victim, own, _count):
+    """Connections with half a HELLO without end, the last few hundred of them open."""
+    links = []
+
+    def act(address, turn):
+        links.append(dial(address, victim))
+        links[-1].sendall(hello(address, victim, 1, time.time_ns())[:1 + turn % 70])
+        return links.pop(0) if len(links) > 800 else None
+    again_and_again(own, act)
+
+
 def silent(victim, own, count):
     links = [dial(own[number % len(own)], victim) for number in range(count)]
     on()
@@ -221,6 +265,23 @@ def wrong_targets(victim, own, _count):
     send_for_ever(victim, own[0], b''.join(messages) * 20)
 
 
+def closed_portal(victim, own, _count):
+    """1 MiB for a portal that is closed, and for match bits that nobody waits for."""
+    send_for_ever(victim, own[0], put(victim, own[0], 5, 1, b'x' * (1 << 20)) +
+                  put(victim, own[0], PERF_PORTAL, 42, b'x' * (1 << 20)))
+
+
+def odd_lengths(victim, own, _count):
+    """GETs with sinks that no node has, pings cut anywhere, pushes that end in the midst of an entry."""
+    lengths = (0, 1, 15, 16, 17, 31, 33, 48, (1 << 20) + 1, 1 << 24, 1 << 31, 0xFFFFFFFF)
+    messages = [get(victim, own[0], portal, bits, length) for length in lengths
+                for portal, bits in ((PERF_PORTAL, PERF_SOURCE), (PING_PORTAL, PING_BITS))]
+    info = struct.pack('<IIII', 0x70696E67, 0x1E, PID, 3) + struct.pack('<QII', nid(own[0]), 0x15AAC0DE, 0) * 3
+    messages += [put(victim, own[0], PING_PORTAL, PING_BITS, info[:length], handle=os.urandom(16))
+                 for length in range(0, len(info), 3)]
+    send_for_ever(victim, own[0], b''.join(messages))
+
+
 def to_nowhere(victim, own, _count):
     """Messages for other nodes and nets, although the victim does not route."""
     messages = b''
@@ -240,10 +301,28 @@ def push_flood(victim, own, _count):
         entries = struct.pack('<QII', 9 << 48, next(sequence), 0) + b''.join(
             struct.pack('<QII', nid(one), 0x15AAC0DE, 0) for one in [address] + nids)
         claimed = len(nids) + 2 if turn % 4 else 1 << 20
-        info = struct.pack('<IIII', 0x70696E67, 0x1E, 12345, claimed) + entries
+        info = struct.pack('<IIII', 0x70696E67, 0x1E, PID, claimed) + entries
         link = connect(address, victim)
         link.sendall(put(victim, address, PING_PORTAL, PING_BITS, info, handle=os.urandom(16)))
         link.settimeout(1)
+        with contextlib.suppress(socket.timeout):
+            receive(link, 24)
+        return link
+    again_and_again(own, act)
+
+
+def push_as_client(victim, own, _count):
+    """Pushes in the name of clients that are at work: their NIDs, and some of nobody."""
+    sequence = itertools.count(1 << 20)
+
+    def act(address, turn):
+        client = f'10.77.0.{2 + turn % 2}'
+        entries = struct.pack('<QII', 9 << 48, next(sequence), 0) + b''.join(
+            struct.pack('<QII', nid(one), 0x15AAC0DE, 0) for one in (client, f'10.66.{turn % 250}.1', address))
+        info = struct.pack('<IIII', 0x70696E67, 0x1E, PID, 4) + entries
+        link = connect(address, victim)
+        link.sendall(put(victim, client, PING_PORTAL, PING_BITS, info, handle=os.urandom(16)))
+        link.settimeout(0.1)
         with contextlib.suppress(socket.timeout):
             receive(link, 24)
         return link
@@ -264,4 +343,5 @@ def impostor(victim, own, _count):
 ATTACKS = {name: function for name, function in globals().items() if name in (
     'random_bytes', 'half_hellos', 'garbage_after_hello', 'bad_hellos', 'byte_at_a_time', 'claims_and_never_sends',
     'unknown_cookies', 'many_nids', 'silent', 'silent_after_hello', 'connection_storm', 'ping_flood', 'wrong_targets',
-    'to_nowhere', 'push_flood', 'impostor')}
+    'to_nowhere', 'push_flood', 'impostor', 'other_hellos', 'tiny_fragments', 'half_open_flood', 'closed_portal',
+    'odd_lengths', 'push_as_client')}

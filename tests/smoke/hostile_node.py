@@ -15,7 +15,7 @@ import sys
 import time
 
 import netns
-from hostile import ATTACKERS, FULL, LIMIT_S, SANITIZED, Field, back, judge
+from hostile import ATTACKERS, FULL, LIMIT_S, SANITIZED, VICTIM, Field, back, judge
 
 FRAME_MAX = 16 << 20
 MEMORY_UNDER_ABUSE = 200 << 20  # 64 MiB of frames that have begun, twice for strings that grow, and what is parsed
@@ -77,6 +77,10 @@ def little_memory():
         status = pathlib.Path(f'/proc/{field.daemon.pid}/status').read_text()
         limit = (int(re.search(r'VmSize:\s+(\d+) kB', status).group(1)) << 10) + (4 << 20)
         resource.prlimit(field.daemon.pid, resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+        attacker = field.peer('attacker', 'silent_after_hello', ATTACKERS[:24], 4000 if FULL else 500)
+        attacker.wait_for('^attack: on', LIMIT_S)
+        assert field.daemon.running(), f'connections: ulnetd ended:\n{field.daemon.tail()}'
+        attacker.kill()
         peers = topology.folder / 'peers.yaml'
         peers.write_text('peer:\n' + ''.join(
             f'    - primary nid: 10.200.{number // 250}.{number % 250 + 1}@tcp\n' for number in range(20000)))
@@ -141,8 +145,32 @@ def control_socket_abused():
         field.ctl('net', 'show')
 
 
-CASES = {case.__name__: case for case in (log_on_a_full_disk, log_that_nobody_reads, no_descriptors,
-                                          little_memory, control_socket_abused)}
+def control_clients_never_read():
+    """As many clients as there may be ask for much and read nothing: another one is served after a moment."""
+    with netns.Topology() as topology:
+        field = Field(topology)
+        judge('control_clients_never_read', *field.traffic())
+        before, memory = field.descriptors(), field.memory()
+        nids = [f'10.200.{number // 250}.{number % 250 + 1}@tcp' for number in range(4000)]
+        asks = [json.dumps({'id': number, 'verb': 'show', 'object': 'cpt_of_nid', 'args': {'nids': nids}}).encode()
+                for number in range(1, 9)]
+        clients = [Control(field.socket) for _ in range(64)]
+        for client in clients:
+            for ask in asks:
+                client.say(ask)
+        end = time.monotonic() + LIMIT_S
+        while f'{VICTIM}@tcp' not in field.ctl('net', 'show', status=None):
+            assert time.monotonic() < end, f'ulnetctl is kept out: {field.ctl("net", "show", status=None)}'
+        assert field.memory() < memory + MEMORY_UNDER_ABUSE, f'{field.memory()} bytes, {memory} before'
+        judge('control_clients_never_read', *field.traffic())
+        for client in clients:
+            client.link.close()
+        back(field, 'control_clients_never_read', before, memory)
+        field.ctl('net', 'show')
+
+
+CASES = {case.__name__: case for case in (log_on_a_full_disk, log_that_nobody_reads, no_descriptors, little_memory,
+                                          control_socket_abused, control_clients_never_read)}
 
 
 def main():

@@ -3,12 +3,14 @@
 namespace of a test (hostile.py): hostile_peer.py ATTACK VICTIM OWN_ADDRESS[,OWN_ADDRESS...] [COUNT].
 
 An attack prints `attack: on` when it is in full effect, then keeps it up until SIGTERM ends it. An attack is one
-function with a line in ATTACKS, here or in hostile_bytes.py. Needs Python's standard library and ports below 1024 only.
+function with a line in ATTACKS, here, in hostile_bytes.py or in hostile_hops.py. An address may have a net: A@tcp1.
+Needs Python's standard library and ports below 1024 only.
 Wire formats: docs/wire/socklnd.md §1.2, §2.1, §3.2; docs/wire/lnet.md §2.
 """
 import errno
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -21,13 +23,19 @@ PID = 12345
 PUT, GET, REPLY = 1, 2, 3
 CONTROL, BULK_IN, BULK_OUT = 1, 2, 3
 PING_PORTAL, PING_BITS = 0, 1 << 63
-PERF_PORTAL, PERF_SOURCE = 63, 0x756C6E6574535243  # docs/ulnet-perf.md, "The target"
+PERF_PORTAL, PERF_SINK, PERF_SOURCE = 63, 0x756C6E657453494E, 0x756C6E6574535243  # docs/ulnet-perf.md, "The target"
 NO_HANDLE = b'\xff' * 16
 
 
-def nid(address):
-    """The number of ADDRESS@tcp."""
-    return 2 << 48 | struct.unpack('!I', socket.inet_aton(address))[0]
+def nid(name):
+    """The number of ADDRESS@tcp; or of ADDRESS@tcpN, or @o2ibN, where the net is said."""
+    address, _, net = name.partition('@')
+    kind, number = re.fullmatch(r'(tcp|o2ib)(\d*)', net or 'tcp').groups()
+    return (2 if kind == 'tcp' else 5) << 48 | int(number or 0) << 32 | host(address)
+
+
+def host(address):
+    return struct.unpack('!I', socket.inet_aton(address.partition('@')[0]))[0]
 
 
 def hello(own, victim, ctype, incarnation):
@@ -52,6 +60,7 @@ _next_port = {}  # address: where in PORTS to look first
 
 def dial(own, victim, receive_buffer=None):
     """A TCP connection from a port below 1024."""
+    own, victim = own.partition('@')[0], victim.partition('@')[0]
     first = _next_port.get(own, 0)
     for index in range(first, first + len(PORTS)):
         port = PORTS[index % len(PORTS)]
@@ -94,13 +103,14 @@ def receive(link, count):
     return data
 
 
-def push_out(links, stalled_after=1.0):
-    """Sends what each link has to send, {link: bytes}, until all is gone or nothing moves any more."""
+def push_out(links, stalled_after=1.0, at_most=30.0):
+    """Sends what each link has to send, {link: bytes}, until all is gone, nothing moves any more, or `at_most` seconds
+    are over. Returns what is left of it."""
     left = {link: memoryview(data) for link, data in links.items()}
     for link in left:
         link.setblocking(False)
-    moved = time.monotonic()
-    while left and time.monotonic() - moved < stalled_after:
+    start = moved = time.monotonic()
+    while left and time.monotonic() - moved < stalled_after and time.monotonic() - start < at_most:
         _, ready, _ = select.select([], list(left), [], 0.1)
         for link in ready:
             try:
@@ -112,6 +122,7 @@ def push_out(links, stalled_after=1.0):
                 left[link] = left[link][:0]
             if not left[link]:
                 del left[link]
+    return left
 
 
 def on():
@@ -139,16 +150,21 @@ def never_reads_pings(victim, own, count):
 
 def hanging_clients(victim, own, _count):
     """Clients that ask for 10 MiB each and hang: no malice is needed."""
-    links, gets = [], {}
-    for address in own:
-        incarnation = time.time_ns()
-        mine = [connect(address, victim, ctype, 4096, incarnation=incarnation)
-                for ctype in (CONTROL, BULK_IN, BULK_OUT)]
-        links += mine
-        gets[mine[0]] = get(victim, address, PERF_PORTAL, PERF_SOURCE, 1 << 20) * 10
-    push_out(gets)
+    clients = connect_all_types(victim, own)
+    push_out({links[0]: get(victim, address, PERF_PORTAL, PERF_SOURCE, 1 << 20) * 10
+              for address, links in clients.items()})
     on()
     hold()
+
+
+def connect_all_types(victim, own):
+    """{address: its three connections}, with little room for what comes."""
+    links = {}
+    for address in own:
+        incarnation = time.time_ns()
+        links[address] = [connect(address, victim, ctype, 4096, incarnation=incarnation)
+                          for ctype in (CONTROL, BULK_IN, BULK_OUT)]
+    return links
 
 
 def tarpit(victim, own, _count):
@@ -210,13 +226,14 @@ def probe(victim, own, count):
 
 
 def main():
-    import hostile_bytes  # it stands on this file  pylint: disable=import-outside-toplevel
+    import hostile_bytes  # they stand on this file  pylint: disable=import-outside-toplevel
+    import hostile_hops  # pylint: disable=import-outside-toplevel
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     what, victim, own = sys.argv[1], sys.argv[2], sys.argv[3].split(',')
     count = int(sys.argv[4]) if len(sys.argv) > 4 else 0
     if what != 'probe':
         os.nice(19)  # the machine is the victim's and its clients'
-    {**ATTACKS, **hostile_bytes.ATTACKS, 'probe': probe}[what](victim, own, count)
+    {**ATTACKS, **hostile_bytes.ATTACKS, **hostile_hops.ATTACKS, 'probe': probe}[what](victim, own, count)
 
 
 if __name__ == '__main__':
