@@ -53,13 +53,12 @@ TextResult<Peer*> PeerDb::add(const config::PeerConfig& config, bool refresh) {
     }
     nis.push_back(*ni);
   }
-  if (target == nullptr) target = &new_peer();
   for (PeerNi* ni : nis) {
-    if (ni->peer == target) continue;
+    if (target != nullptr && ni->peer == target) continue;
     if (ni->peer != nullptr) take_from_owner(*ni);  // a peer that is not configured gives way
     ni->preferred.clear();
     ni->preferred_auto = false;
-    attach(*target, *ni);
+    target = &attach(target, *ni);
   }
   if (refresh) {
     std::vector<PeerNi*> gone;
@@ -151,10 +150,10 @@ void PeerDb::restore(const PeerMemo& memo) {
     nis.emplace_back(*ni, &one);
   }
   if (nis.empty()) return;
-  Peer& peer = new_peer();
+  Peer* made = nullptr;
   for (const auto& [ni, was] : nis) {
     if (ni->peer != nullptr) take_from_owner(*ni);
-    attach(peer, *ni);
+    made = &attach(made, *ni);
     ni->health = was->health;
     ni->priority = was->priority;
     ni->preferred = was->preferred;
@@ -162,6 +161,7 @@ void PeerDb::restore(const PeerMemo& memo) {
     ni->status = was->status;
     ni->heard_ns = was->heard_ns;
   }
+  Peer& peer = *made;
   peer.state = memo.state;
   PeerDiscovery& d = peer.discovery;
   d.node_seqno = memo.node_seqno;

@@ -64,12 +64,15 @@ bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
   give_credits(ni);
   if (ni.blocks != nullptr) return true;
   if (load_.empty()) load_.resize(deps_.workers);
-  ni.id = PeerNiId{next_ni_++};
-  ni.server = choose_worker(via);
-  ni.blocks = PeerBlocks::make(ni.id, ni.nid, ni.tx_credits, ni.rtr_credits, ni.server, deps_.near);
+  const PeerNiId id{next_ni_++};
+  const WorkerId server = choose_worker(via);
+  auto blocks = PeerBlocks::make(id, ni.nid, ni.tx_credits, ni.rtr_credits, server, deps_.near);
+  by_id_.emplace(id.value, &ni);
+  ni.id = id;
+  ni.server = server;
+  ni.blocks = std::move(blocks);
   ni.baseline = {};
   ++load_[ni.server.value];
-  by_id_[ni.id.value] = &ni;
   return true;
 }
 
@@ -81,40 +84,48 @@ void PeerDb::over(PeerNiId id) {
 }
 
 Result<PeerNi*> PeerDb::make_ni(const Nid& nid, const LocalNi* via, bool connected) {
-  auto& place = nis_[nid];
-  const bool fresh = place == nullptr;
+  auto found = nis_.find(nid);
+  const bool fresh = found == nis_.end();
   if (fresh) {
-    place = std::make_unique<PeerNi>();
-    place->nid = nid;
+    auto made = std::make_unique<PeerNi>();
+    made->nid = nid;
+    found = nis_.emplace(nid, std::move(made)).first;
   }
+  PeerNi& ni = *found->second;
   const bool reached = connected || via != nullptr || (deps_.routed && deps_.routed(nid.net()));
   const bool room = nis_.size() <= names_max();
-  if ((fresh && !room) || (reached && !give_blocks(*place, via))) {
+  if ((fresh && !room) || (reached && !give_blocks(ni, via))) {
     if (fresh) nis_.erase(nid);
     return fail(ENOMEM, "the bound on peer NIs is reached (ulnet.memory.peer_nis)");
   }
-  return place.get();
+  return &ni;
 }
 
-Peer& PeerDb::new_peer() {
-  const uint32_t id = next_peer_++;
-  auto& peer = peers_[id] = std::make_unique<Peer>();
-  peer->id = id;
-  return *peer;
-}
-
-void PeerDb::attach(Peer& peer, PeerNi& ni) {
+// All that needs memory comes first, so that nothing is half done when there is none.
+Peer& PeerDb::attach(Peer* peer, PeerNi& ni) {
+  if (dirty_.size() == dirty_.capacity()) dirty_.reserve(2 * dirty_.size() + 16);
+  if (peer == nullptr) {
+    auto made = std::make_unique<Peer>();
+    made->id = next_peer_++;
+    made->nets.push_back({.net = ni.nid.net(), .nis = {&ni}});
+    peer = made.get();
+    peers_.emplace(peer->id, std::move(made));
+  } else {
+    const auto net =
+        std::find_if(peer->nets.begin(), peer->nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });
+    if (net == peer->nets.end())
+      peer->nets.push_back({.net = ni.nid.net(), .nis = {&ni}});
+    else
+      net->nis.push_back(&ni);
+  }
   if (ni.blocks != nullptr) ends_.cancel(ni.id);
-  ni.peer = &peer;
+  ni.peer = peer;
   ni.health = kHealthMax;
   ni.priority = kNoPriority;
   ni.status = wire::kNiInvalid;
   ni.life = {};
-  auto net =
-      std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });
-  if (net == peer.nets.end()) net = peer.nets.insert(net, PeerNet{.net = ni.nid.net()});
-  net->nis.push_back(&ni);
-  touch(peer);
+  touch(*peer);
+  return *peer;
 }
 
 void PeerDb::detach(PeerNi& ni) {
@@ -142,9 +153,7 @@ void PeerDb::release(PeerNi& ni) {
   if (!is_gateway(ni.nid)) return detach(ni);
   const Nid primary = ni.peer->primary().nid;
   detach(ni);
-  Peer& own = new_peer();
-  attach(own, ni);
-  follow_nis(own);
+  follow_nis(attach(nullptr, ni));
   if (deps_.log)
     deps_.log(fmt::format("gateway {} is a peer of its own now; it was a NID of peer {}", nid_text(ni.nid),
                           nid_text(primary)));
@@ -171,11 +180,13 @@ Result<PeerNi*> PeerDb::find_or_create(const Nid& nid, const Nid& via) {
   const LocalNi* source = nullptr;
   if (!via.is_any()) source = deps_.nis.find(via);
   if (source == nullptr || source->net != nid.net()) source = choose_source(nid.net());
+  std::vector<Nid> preferred;
+  if (source != nullptr) preferred = {source->nid};
   auto ni = make_ni(nid, source);
   if (!ni) return ni;
-  attach(new_peer(), **ni);
+  attach(nullptr, **ni);
   if (source != nullptr) {
-    (*ni)->preferred = {source->nid};
+    (*ni)->preferred = std::move(preferred);
     (*ni)->preferred_auto = true;
   }
   return ni;
@@ -219,7 +230,7 @@ Result<PeerNi*> PeerDb::take_nid(Peer& peer, const Nid& nid) {
   auto ni = make_ni(nid, choose_source(nid.net()));
   if (!ni || (*ni)->peer == &peer) return ni;
   if ((*ni)->peer != nullptr) take_from_owner(**ni);
-  attach(peer, **ni);
+  attach(&peer, **ni);
   return ni;
 }
 

@@ -290,7 +290,8 @@ class PeerDb {
   [[nodiscard]] bool over_share(const Peer& peer) const;
   [[nodiscard]] WorkerId choose_worker(const LocalNi* via) const;
   [[nodiscard]] const LocalNi* choose_source(Net net);
-  void attach(Peer& peer, PeerNi& ni);
+  /// Adds the NI to `peer`; null: to a new one.
+  Peer& attach(Peer* peer, PeerNi& ni);
   void detach(PeerNi& ni);
   void release(PeerNi& ni);
   void take_from_owner(PeerNi& ni);
@@ -299,7 +300,6 @@ class PeerDb {
                                          const Peer* target);
   void reconfigured(Peer& peer);
   void take_back_own();
-  Peer& new_peer();
   [[nodiscard]] std::shared_ptr<const PeerView> view_of(const Peer& peer) const;
 
   Deps deps_;

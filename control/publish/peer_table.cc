@@ -66,8 +66,9 @@ void PeerTableBuilder::set(const Nid& nid, std::shared_ptr<const PeerView> peer,
   const auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.nid == nid; });
   const PeerRef ref{peer.get(), ni_index};
   if (found == entries.end()) {
+    if (entries.size() == entries.capacity()) entries.reserve(2 * entries.size() + 1);
+    leaf.keep.push_back(std::move(peer));  // the last that needs memory: both grow, or neither
     entries.push_back({nid, ref});
-    leaf.keep.push_back(std::move(peer));
     ++size_;
   } else {
     found->ref = ref;
