@@ -104,6 +104,8 @@ struct Control {
   /// For lines that a peer can cause: so many of each cause in a while, then their number.
   void log_limited(JournalCause cause, const std::string& line);
   std::array<LogLimit, size_t(JournalCause::kCount)> log_limits{LogLimit{}, LogLimit{}, LogLimit{100}};
+  /// New work that takes memory is to be refused.
+  [[nodiscard]] bool memory_low() { return deps.reserve != nullptr && !deps.reserve->restore(); }
   void log(const std::string& line) const {
     if (deps.log) deps.log(line);
   }

@@ -14,8 +14,14 @@ namespace {
 /// When something waits for room in a ring, or for workers to pass a view.
 constexpr Duration kRetrySoon = 1ms;
 
+bool no_room(Control& c, const Nid& nid) {
+  return c.peers->find(nid) == nullptr && c.memory_low();
+}
+
 void resolve(Control& c, WorkerId worker, const Nid& nid, bool discover) {
-  auto found = c.stopping ? Result<PeerNi*>(fail(ESHUTDOWN, "the node stops")) : c.peers->resolve(nid);
+  auto found = c.stopping        ? Result<PeerNi*>(fail(ESHUTDOWN, "the node stops"))
+               : no_room(c, nid) ? Result<PeerNi*>(fail(ENOMEM, "there is no memory for another peer"))
+                                 : c.peers->resolve(nid);
   if (found && discover) return c.discovery->resolve(worker, **found);
   c.resolved.push_back({worker, nid, found ? 0 : found.error().code});
 }

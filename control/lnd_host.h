@@ -19,6 +19,7 @@ class LndHost final : public LndControlHost {
   void peer_up(PeerNiId peer_ni) override;
   void peer_down(PeerNiId peer_ni, int error) override;
   void log(const std::string& line) override { c_.log(line); }
+  [[nodiscard]] bool memory_low() override { return c_.memory_low(); }
   [[nodiscard]] unsigned worker_count() const override { return c_.config.workers; }
   [[nodiscard]] WorkerMemory* worker_memory(WorkerId worker) override { return c_.near.of(worker); }
   [[nodiscard]] Rng& rng() override { return c_.rng; }

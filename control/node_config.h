@@ -6,6 +6,7 @@
 
 #include "control/devices.h"
 #include "control/memory.h"
+#include "control/memory_reserve.h"
 #include "control/nis/local_nis.h"
 #include "dataplane/worker/worker.h"
 #include "lnd/registry.h"
@@ -28,6 +29,7 @@ struct NodeDeps {
   Devices* devices = nullptr;                   ///< null: NIs are added by NID only
   MemorySource* memory = nullptr;               ///< for router buffers; null: ordinary pages
   MemorySource* worker_memory = nullptr;        ///< for what workers use (near_memory.h); null: the heap
+  MemoryReserve* reserve = nullptr;             ///< of the thread that turns control; null: it has none
   std::function<void(const std::string&)> log;  ///< one line for the operator
   bool real_threads = false;                    ///< gates get event fds
   IdleGate* control_gate = nullptr;  ///< of whoever turns control (Host::control_gate()); null: the node has its own

@@ -275,6 +275,8 @@ class LndControlHost {
   virtual void peer_down(PeerNiId peer_ni, int error) = 0;
   /// One line for the operator (journal); not per message.
   virtual void log(const std::string& line) = 0;
+  /// Memory is short: what can be refused has to be refused, so that what has begun comes to its end.
+  [[nodiscard]] virtual bool memory_low() { return false; }
   [[nodiscard]] virtual unsigned worker_count() const = 0;
   /// For what the control half makes and this worker uses; outlives the driver. Null: the heap.
   [[nodiscard]] virtual WorkerMemory* worker_memory(WorkerId worker) {

@@ -364,11 +364,16 @@ class Server::Impl {
       }
       total += static_cast<size_t>(count);
       client.last_read = ++reads_;
-      client.reader.feed({buffer.data(), static_cast<size_t>(count)});
+      feed(client, {buffer.data(), static_cast<size_t>(count)});
       frames_take(serial, client);
       if (client.reader.unfinished_bytes() > kReadBytes) input_bound();
     }
     if (client.closing && client.unsent() == 0) client.dead = true;
+  }
+
+  void feed(ServedClient& client, std::string_view bytes) const {
+    const MemoryReserve::Closed closed(options_.reserve);
+    client.reader.feed(bytes);
   }
 
   void frames_take(uint64_t serial, ServedClient& client) {
@@ -443,9 +448,14 @@ class Server::Impl {
       return give_up(client);  // it asks and does not read
     }
     if (client.unsent() == 0) client.taken_at = now_;
-    client.output += frame(body);
+    append(client, body);
     write_some(serial, client);
     if (client.unsent() > kReadBytes) output_bound();
+  }
+
+  void append(ServedClient& client, const std::string& body) const {
+    const MemoryReserve::Closed closed(options_.reserve);
+    client.output += frame(body);
   }
 
   void write_some(uint64_t serial, ServedClient& client) {

@@ -8,6 +8,7 @@
 #include <tl/expected.hpp>
 
 #include "control/api/schema.h"
+#include "control/memory_reserve.h"
 #include "dataplane/base/time.h"
 
 namespace ulnet::api {
@@ -38,6 +39,7 @@ struct ServerOptions {
   unsigned mode = 0660;
   std::string role = "ulnetd";
   std::string version;
+  MemoryReserve* reserve = nullptr;  ///< of the thread that polls; bytes of clients do not take from it
 };
 
 class Server {

@@ -95,6 +95,7 @@ TextResult<void> Daemon::open_node(const config::DesiredState& state) {
   deps.devices = devices_.get();
   deps.memory = memory_.get();
   deps.worker_memory = worker_memory_.get();
+  deps.reserve = &reserve_;
   deps.log = options_.log;
   deps.real_threads = true;
   deps.control_gate = &host_->control_gate();
@@ -170,6 +171,7 @@ TextResult<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
   options.group = ulnet.socket.group;
   options.mode = unsigned(ulnet.socket.mode);
   options.version = options_.version;
+  options.reserve = &reserve_;
   auto server = api::Server::open(options, *requests_);
   if (!server) return fail_text(EADDRINUSE, server.error());
   server_ = std::move(*server);
@@ -266,8 +268,9 @@ void Daemon::follow_ulnet() {
                        : std::string("error: perf target: ") + started.error().what);
 }
 
-/// Without memory (or a thread) for its next step, a daemon loses that step and goes on.
+/// Without a thread for its next step, or with less memory than `reserve_` has, a daemon loses that step and goes on.
 unsigned Daemon::turn(Instant now) {
+  (void)reserve_.restore();
   try {
     return turn_parts(now);
   } catch (const std::exception& error) {

@@ -13,6 +13,7 @@
 #include "control/handlers/requests.h"
 #include "control/host/host.h"
 #include "control/lib/host_memory.h"
+#include "control/memory_reserve.h"
 #include "control/node.h"
 #include "control/node_turnables.h"
 #include "control/perf/service.h"
@@ -66,6 +67,7 @@ class Daemon final : private ControlTurnable {
   [[nodiscard]] Instant next_deadline() override;
   void wait_fds(std::vector<int>& out) override;
 
+  MemoryReserve reserve_;
   DaemonOptions options_;
   config::ChangeList applied_;  // what configure() applied, for error texts
   std::unique_ptr<Host> host_;

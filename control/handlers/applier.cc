@@ -25,6 +25,7 @@ constexpr Duration kExplainEvery = 2s;
 constexpr size_t kAdvisedMax = 1024;
 /// How often a list that waits is looked at, besides when workers report.
 constexpr Duration kLookAgain = 10ms;
+constexpr const char* kNoMemory = "there is no memory for this change";
 
 std::string with(const char* words, const std::string& what) {
   return what.rfind(words, 0) == 0 ? what : std::string(words) + ": " + what;
@@ -33,6 +34,11 @@ std::string with(const char* words, const std::string& what) {
 /// What discovery keeps of its own work in Peer::state is not an operator's to change: nobody would end that work.
 uint32_t kept_bits(uint32_t state) {
   return state & kPeerBusy;
+}
+
+/// Changes of which a list may have any number, and which take memory for good.
+bool makes_more(const config::Change& change) {
+  return std::holds_alternative<config::PeerAdd>(change) || std::holds_alternative<config::RouteAdd>(change);
 }
 
 NiDefaults ni_defaults(const config::DesiredState& state) {
@@ -180,12 +186,13 @@ Applier::Step Applier::carry_out(Job& job) {
       start(job);
       return job.errors.empty() ? Step::kDone : Step::kFailed;
     }
+    if (makes_more(job.changes[job.next].change) && c_.memory_low()) return refuse(job, -ENOMEM, kNoMemory);
     const Step step = std::visit([&](const auto& change) { return run(job, change); }, job.changes[job.next].change);
     if (step == Step::kDone) ++job.next;
     return step;
   } catch (const std::bad_alloc&) {
     const size_t index = job.next < job.origin.size() ? job.origin[job.next] : 0;
-    job.errors.push_back({index, -ENOMEM, "there is no memory for this change"});
+    job.errors.push_back({index, -ENOMEM, kNoMemory});
     return Step::kFailed;
   }
 }

@@ -208,7 +208,7 @@ void acceptor_accepted(SockControl& control, SocketId socket, const Endpoint& re
       config.accept == AcceptMode::kSecure && remote.port > kPrivilegedPortMax && !config.unprivileged_ports;
   if (refused) return control.net.close(socket);
   if (control.half_open >= config.half_open_max) handshake_drop(control, half_open_excess(control));
-  if (!memory_for_conn()) {
+  if (!memory_for_conn(control)) {
     control.log_limited(LogCause::kMemory, "socklnd: no memory for a connection request");
     return control.net.close(socket);
   }

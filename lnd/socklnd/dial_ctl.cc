@@ -60,7 +60,7 @@ void dial_start(SockControl& control, NiCtl& ni, SetCtl& set, ConnType type) {
   const SockConfig& config = control.config;
   const Endpoint remote{nid_address(set.nid), config.accept_port};
   if (remote.address.v6 != ni.address.v6) return dial_failed(control, set, -EAFNOSUPPORT);
-  if (!memory_for_conn()) return dial_failed(control, set, -ENOMEM);
+  if (!memory_for_conn(control)) return dial_failed(control, set, -ENOMEM);
   const Result<SocketId> socket = dial_held(control, ni, remote);
   if (!socket) {
     if (set.dial.interval == Duration{0})

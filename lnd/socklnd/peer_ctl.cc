@@ -32,7 +32,7 @@ Result<SetCtl*> set_ensure(SockControl& control, NiCtl& ni, const Nid& nid, uint
   const SetKey key{ni.params.id, nid, pid};
   if (const auto it = control.set_of.find(key); it != control.set_of.end()) return control.find_set(it->second);
   if (control.sets.size() >= control.config.sets_max) return fail(ENOMEM, "too many connection sets");
-  if (!memory_for_conn()) return fail(ENOMEM, "no memory for a connection set");
+  if (!memory_for_conn(control)) return fail(ENOMEM, "no memory for a connection set");
   const auto address = [&] { return nid_at(ni.params.nid.net(), address_share(*from)); };
   const Result<PeerPlace> place = from == nullptr ? control.host.place_peer(nid, ni.params.id)
                                                   : control.host.place_stranger(nid, ni.params.id, address());

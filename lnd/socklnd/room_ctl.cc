@@ -82,12 +82,12 @@ IpAddress address_share(const IpAddress& address) {
 }
 
 // Direct calls of the allocation functions: a new expression whose result nobody uses may be left out by the compiler.
-bool memory_for_conn() {
+bool memory_for_conn(SockControl& control) {
   constexpr size_t kBytes = sizeof(Conn) + sizeof(ConnSet) + kMemoryMin;
   void* const block = ::operator new(kBytes, std::nothrow);
   if (block == nullptr) return false;
   ::operator delete(block);
-  return true;
+  return !control.host.memory_low();  // after the block, which may have come from what control keeps back
 }
 
 bool room_for_conn(SockControl& control, const SetCtl& set) {
@@ -106,7 +106,7 @@ bool room_for_conn(SockControl& control, const SetCtl& set) {
                                              " (ulnet.memory.connections_per_worker)");
     return false;
   }
-  if (memory_for_conn()) return true;
+  if (memory_for_conn(control)) return true;
   control.log_limited(LogCause::kMemory, "socklnd: no memory for a connection of " + nid_text(set.nid));
   return false;
 }

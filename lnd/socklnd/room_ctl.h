@@ -17,6 +17,6 @@ namespace ulnet::socklnd {
 [[nodiscard]] bool room_for_conn(SockControl& control, const SetCtl& set);
 
 /// Whether there is memory for the state of one more connection or handshake and all bookkeeping about it.
-[[nodiscard]] bool memory_for_conn();
+[[nodiscard]] bool memory_for_conn(SockControl& control);
 
 }  // namespace ulnet::socklnd

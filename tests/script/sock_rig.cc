@@ -270,13 +270,20 @@ bool SockNode::turn(Instant now) {
     core->lnd->flush(now);
     worked |= core->lnd->pending();
   }
-  for (size_t left = to_control.size(); left > 0; --left, worked = true) {
+  if (around_control) around_control(true);
+  worked |= turn_control(now) > 0;
+  if (around_control) around_control(false);
+  return worked;
+}
+
+unsigned SockNode::turn_control(Instant now) {
+  unsigned done = 0;
+  for (size_t left = to_control.size(); left > 0; --left, ++done) {
     const auto [worker, msg] = to_control.front();
     to_control.pop_front();
     control->from_worker(worker, msg, now);
   }
-  worked |= control->turn(now) > 0;
-  return worked;
+  return done + control->turn(now);
 }
 
 Instant SockNode::next_deadline() {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "control/memory_reserve.h"
 #include "lnd/lnd.h"
 #include "lnd/socklnd/socklnd.h"
 #include "tests/sim/sim_tcp.h"
@@ -106,6 +107,7 @@ class SockNode final : public LndControlHost {
   unsigned worker_count() const override { return unsigned(cores.size()); }
   WorkerMemory* worker_memory(WorkerId worker) override { return memory.empty() ? nullptr : memory.at(worker.value); }
   Rng& rng() override { return rng_; }
+  bool memory_low() override { return reserve != nullptr && !reserve->restore(); }
 
   /// Sends a PUT of so many bytes to the NID from NI `ni`; match bits are the number of the message.
   TestTx& put(const std::string& nid, uint32_t bytes, uint32_t ni = 1);
@@ -148,8 +150,11 @@ class SockNode final : public LndControlHost {
   /// What the core answers to a header; kReceive into room for all of it unless set.
   std::function<RxVerdict(FakeCore&, RxSlot&)> on_header;
   std::function<void(FakeCore&, TestTx&)> on_tx_done;
+  std::function<void(bool begins)> around_control;  ///< called before and after each turn of the control half
+  MemoryReserve* reserve = nullptr;
 
  private:
+  unsigned turn_control(Instant now);
   Rng rng_;
   std::string trace_;
   uint64_t next_number_ = 1;

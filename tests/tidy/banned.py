@@ -55,7 +55,7 @@ BANNED = [
         'use release/acquire or seq_cst on the atomic itself: TSan does not know fences'),
     Ban('exception',
         r'\bthrow\b',
-        INSIDE, ('config/load*.cc',),
+        INSIDE, ('config/load*.cc', 'control/memory_reserve.cc'),
         'return fail(errno, "sentence") (dataplane/base/result.h)'),
     Ban('exception',
         r'\bcatch\s*\(',
