@@ -41,7 +41,7 @@ class SimPeers : public ::testing::TestWithParam<Transport> {
 // Goal: NIs of one net have unequal credits. The first of them goes and comes back under load, one after the other;
 // no operation fails, and what drivers know the peer's NIs by stays.
 // Method: each side names an NID of the other only as long as it knows it. An operation that was on its way when the
-// NID was forgotten makes it a peer of its own, which answers as long as the leaving NI serves on: that one is not named.
+// NID was forgotten makes it a peer of its own, which answers as long as the leaving NI serves on: it is not named.
 TEST_P(SimPeers, first_ni_of_a_net_goes_under_load_and_nothing_fails) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}, .workers = 2});
   auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}, .workers = 2});
