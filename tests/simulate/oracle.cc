@@ -61,9 +61,22 @@ bool stale(const Member& a, const Member& router) {
   return a.discovery == config::Discovery::kVerify && !clean(a, router);
 }
 
-/// Is all between them that carries their messages what it must be?
+/// Has the operator of `a` configured a peer with this NID?
+bool has_configured(const Member& a, const Nid& nid) {
+  const auto& peers = a.control().desired.peers;
+  return std::any_of(peers.begin(), peers.end(),
+                     [&](const auto& one) { return one.primary == nid || has(one.nids, nid); });
+}
+
+/// Is all between them that carries their messages what it must be? A net of both carries everything if `a` takes
+/// `b` for one peer, else what is for the NIDs on it.
 bool carried(const Cluster& cluster, const Member& a, const Member& b) {
-  if (std::any_of(b.nids.begin(), b.nids.end(), [&](const Nid& nid) { return a.on_net(nid.net()); })) return true;
+  const auto direct = [&](const Nid& nid) { return a.on_net(nid.net()); };
+  const bool one_peer = a.discovery == config::Discovery::kOn && advertises(b) &&
+                        std::none_of(b.nids.begin(), b.nids.end(), [&](const Nid& n) { return has_configured(a, n); });
+  if (one_peer && std::any_of(b.nids.begin(), b.nids.end(), direct)) return true;
+  if (std::all_of(b.nids.begin(), b.nids.end(), [&](const Nid& n) { return direct(n) || !cluster.reaches(a, n); }))
+    return true;
   return std::all_of(cluster.members().begin(), cluster.members().end(), [&](const Member& one) {
     return !one.router ||
            (clean(one, a) && clean(one, b) && sound(a, one) && sound(b, one) && !stale(a, one) && !stale(b, one));
@@ -81,11 +94,7 @@ struct Asked {
     const PeerNi* ni = control.peers->find(nid);
     return ni == nullptr ? nullptr : ni->peer;
   }
-  [[nodiscard]] bool is_configured(const Nid& nid) const {
-    const auto& peers = control.desired.peers;
-    return std::any_of(peers.begin(), peers.end(),
-                       [&](const auto& one) { return one.primary == nid || has(one.nids, nid); });
-  }
+  [[nodiscard]] bool is_configured(const Nid& nid) const { return has_configured(a, nid); }
   [[nodiscard]] std::string wrong(const std::string& what, const Peer* peer) const {
     return fmt::format("{} (discovery {}) has {} for {}", a.name(), int(a.discovery), text_of(peer), what);
   }
