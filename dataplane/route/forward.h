@@ -1,8 +1,8 @@
 // Forwarding: a message that is not for this node, through a router buffer to its next hop. Holds receives back when
 // the sender has used up its router credits, the next hop has its share of the pool, or the pool is empty. A next hop
 // may hold as many buffers as are free: one that is slow gets half of a pool, two get a third each, and so on, so that
-// some are left for the others. One that takes nothing at all gets nothing more once it has its share. A message for a
-// hop that does not move passes its sender's credit on to others of that sender. The next hop is chosen when the header
+// some are left for the others. A next hop that has its share and takes nothing gets no more messages. Messages that
+// wait for it pass their router credits on to other messages of the same sender. The next hop is chosen when the header
 // comes, and its buffer is charged to that hop. Source: docs/wire/lnet.md §8.
 #pragma once
 #include "dataplane/select/path.h"

@@ -83,8 +83,8 @@ TEST_F(GatewayNids, peer_add_of_its_primary_nid_leaves_the_route) {
   EXPECT_TRUE(journal_names("gateway 10.1.0.2@tcp is a peer", "it was a NID of peer 10.2.0.2@tcp1"));
 }
 
-// Goal: a gateway that keeps its NID, because its primary NID is configured as another peer, is judged by what it says
-// of itself: when it routes no more, its route is dead.
+// Goal: a gateway keeps its NID, because its primary NID is configured as another peer. When it says that it does not
+// route any more, its route is dead.
 TEST_F(GatewayNids, a_gateway_beside_its_configured_primary_stops_routing) {
   config::PeerAdd add;
   add.peer.primary = nid(kFar);

@@ -214,7 +214,7 @@ TEST(NearMemory, only_where_there_is_a_choice) {
   EXPECT_EQ(memory->map(65 << 20, kNoNuma), nullptr);
 }
 
-/// What the kernel says of the mapping at `at` ("prefer:1 anon=1 ..."); "" when it says nothing.
+/// The line of /proc/self/numa_maps for the mapping at `at`, such as "prefer:1 anon=1 ..."; "" if there is none.
 std::string policy_at(const void* at) {
   std::ifstream maps("/proc/self/numa_maps");
   std::string address, policy;
