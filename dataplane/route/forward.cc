@@ -278,11 +278,17 @@ unsigned divert_late(Worker& w) {
   return done;
 }
 
-/// Ends a held receive that has waited for too long, or has its sender's credits passed on. False: it goes on waiting.
-bool held_too_long(Worker& w, RxSlot& slot) {
+/// Moves a held receive on, or ends it when it has waited for too long. False: it goes on waiting.
+bool look_at_held(Worker& w, RxSlot& slot) {
   if (slot.core_state == kWaitsCredit) return credit_pass_on(w, *slot.from);
   if (slot.core_state != kWaitsHop) return false;
-  if (!hop_is_stuck(w, *static_cast<PeerLocal*>(slot.core_wait), pool_of(slot))) return false;
+  PeerLocal& hop = *static_cast<PeerLocal*>(slot.core_wait);
+  const unsigned pool = pool_of(slot);
+  if (!hop_is_full(w, hop, pool)) {  // its share has grown: other hops have given buffers back
+    serve_hop(w, hop, pool);
+    return true;
+  }
+  if (!hop_is_stuck(w, hop, pool)) return false;
   give_up(w, slot, Drop::kNextHopFull);
   return true;
 }
@@ -437,9 +443,9 @@ unsigned router_hold_look(Worker& w) {
   unsigned done = divert_late(w);
   for (RxSlot* slot = w.held_router.front(); slot != nullptr && done < kTimerBudget;) {
     RxSlot* next = w.held_router.after(*slot);
-    if (held_too_long(w, *slot)) {
+    if (look_at_held(w, *slot)) {
       ++done;
-      // A credit that was passed on may have moved others.
+      // This may have moved others.
       if (next != nullptr && !static_cast<Linked<HeldTag>&>(*next).linked()) next = w.held_router.front();
     }
     slot = next;

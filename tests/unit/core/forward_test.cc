@@ -1,4 +1,6 @@
 // Forwarding on the bench: router credits, buffer pools, the half-pool rule, drops by name.
+#include "dataplane/route/forward.h"
+
 #include <gtest/gtest.h>
 
 #include <set>
@@ -458,6 +460,24 @@ TEST_F(ForwardTest, a_hop_that_takes_nothing_gets_nothing_more_until_it_moves) {
   EXPECT_EQ(bench.lnd().sent.size(), 3u) << "it moves again";
   finish_all();
   EXPECT_EQ(drops(Drop::kNextHopFull), 2u);
+  EXPECT_EQ(bench.worker().counters[Stat::kRouteCount].get(), 4u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: a hop's share grows when other hops give buffers back, although the hop itself takes nothing.
+TEST_F(ForwardTest, a_receive_goes_on_when_the_share_of_its_hop_has_grown) {
+  peer_set_rtr_credits(bench.worker(), *from, 4);
+  for (int i = 0; i < 2; ++i) send(0, tcp1(3));
+  for (int i = 0; i < 2; ++i) send(0);
+  bench.settle();
+  ASSERT_EQ(bench.lnd().sent.size(), 3u);
+  ASSERT_EQ(bench.lnd().held.size(), 1u);
+  for (int i = 0; i < 2; ++i) bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+  bench.advance(kRouterHoldLook);
+  bench.settle();
+  EXPECT_TRUE(bench.lnd().held.empty());
+  EXPECT_EQ(bench.lnd().sent.size(), 2u);
+  finish_all();
   EXPECT_EQ(bench.worker().counters[Stat::kRouteCount].get(), 4u);
   EXPECT_EQ(bench.not_at_rest(), "");
 }
