@@ -13,6 +13,8 @@ namespace {
 using namespace dpdk;
 
 constexpr Duration kAnswerMax = 1s;  ///< what has not come back by then is lost
+constexpr unsigned kFloodAsks = 10;  ///< pings, each kAnswerMax after the one before, whether a flood has been read
+constexpr uint16_t kPingIdentifier = 0x756C;
 
 /// What a payload begins with; behind it each byte is a function of sequence and offset.
 struct Stamp {
@@ -114,12 +116,14 @@ class Holder final : public App, public UdpSink {
   uint32_t in_chain_ = 0;
 };
 
-/// Sends datagrams from memory of its own, lent to the port, and checks what comes back.
-class Generator final : public App, public UdpSink {
+/// Sends datagrams from memory of its own, lent to the port, and checks what comes back. Where no answers are wanted, a
+/// ping behind the last one says that the other side has read them all: a device that is closed forgets what it holds.
+class Generator final : public App, public UdpSink, public EchoSink {
  public:
   Generator(const AppOptions& options, Stack& stack)
       : options_(options), stack_(stack), bytes_(std::max<uint32_t>(options.bytes, sizeof(Stamp))) {
     ULNET_CHECK(stack_.udp_bind(kGeneratorPort, *this).has_value());
+    stack_.set_echo_sink(this);
     slots_.resize(options.window);
     for (Slot& slot : slots_) {
       slot.memory.resize(bytes_);
@@ -140,6 +144,12 @@ class Generator final : public App, public UdpSink {
       if (!send(slot, exact, now)) break;
       ++work;
     }
+    if (options_.flood_only && !wants_more() && !done() && now - asked_ >= kAnswerMax) {
+      asked_ = now;
+      ++asked_times_;
+      (void)stack_.echo_send(options_.peer, kPingIdentifier, 0, 0, now);
+      ++work;
+    }
     return work;
   }
   /// Sequence numbers name slots, so an answer is matched by its number.
@@ -150,10 +160,17 @@ class Generator final : public App, public UdpSink {
       packet_free(its.packet);
     }
   }
-  [[nodiscard]] Instant next_deadline() const override { return wants_more() ? kNever : kForever; }
+  void echo_replied(const EchoReply& reply, Instant) override {
+    read_by_peer_ |= reply.identifier == kPingIdentifier && asked_times_ > 0;
+  }
+  [[nodiscard]] Instant next_deadline() const override {
+    if (wants_more()) return kNever;
+    return options_.flood_only && !done() ? asked_ + kAnswerMax : kForever;
+  }
   [[nodiscard]] bool done() const override {
-    return options_.count != 0 && figures.sent == options_.count &&
-           (options_.flood_only || figures.received + figures.lost >= options_.count);
+    if (options_.count == 0 || figures.sent < options_.count) return false;
+    if (options_.flood_only) return read_by_peer_ || asked_times_ > kFloodAsks;
+    return figures.received + figures.lost >= options_.count;
   }
 
  private:
@@ -224,6 +241,9 @@ class Generator final : public App, public UdpSink {
   const uint32_t bytes_;
   std::vector<Slot> slots_;
   uint64_t next_ = 0;
+  Instant asked_ = kNever;  ///< when the last ping behind a flood was sent
+  unsigned asked_times_ = 0;
+  bool read_by_peer_ = false;
 };
 
 /// Our own ping.
@@ -239,13 +259,13 @@ class Ping final : public App, public EchoSink {
     if (waiting_ || (figures.sent > 0 && now - sent_ < options_.interval)) return 0;
     if (options_.count != 0 && figures.sent == options_.count) return 0;
     sent_ = clock_now();
-    if (!stack_.echo_send(options_.peer, kIdentifier, uint16_t(figures.sent), options_.bytes, now)) return 0;
+    if (!stack_.echo_send(options_.peer, kPingIdentifier, uint16_t(figures.sent), options_.bytes, now)) return 0;
     ++figures.sent;
     waiting_ = true;
     return 1;
   }
   void echo_replied(const EchoReply& reply, Instant) override {
-    if (reply.identifier != kIdentifier || reply.sequence != uint16_t(figures.sent - 1) || !waiting_) return;
+    if (reply.identifier != kPingIdentifier || reply.sequence != uint16_t(figures.sent - 1) || !waiting_) return;
     waiting_ = false;
     bool right = reply.bytes == options_.bytes;
     for (uint32_t i = 0; right && i < reply.bytes; ++i) {
@@ -269,7 +289,6 @@ class Ping final : public App, public EchoSink {
   }
 
  private:
-  static constexpr uint16_t kIdentifier = 0x756C;
   const AppOptions options_;
   Stack& stack_;
   Instant sent_ = kNever;

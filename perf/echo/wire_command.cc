@@ -50,7 +50,8 @@ void add_options(CLI::App& app, WireOptions& options, Words& words) {
   app.add_option("--interval-us", words.interval_us);
   app.add_option("--hold", options.app.hold);
   app.add_flag("--no-verify{false}", options.app.verify);
-  app.add_flag("--flood-only", options.app.flood_only, "to the discard port, no answers wanted");
+  app.add_flag("--flood-only", options.app.flood_only,
+               "to the discard port; ends when the other side answers a ping behind the last one");
   app.add_option("--capture", options.capture_path, "pcapng of what passes and what is dropped");
   app.add_option("--filter", options.capture_filter);
 }
