@@ -20,7 +20,7 @@ bool no_room(Control& c, const Nid& nid) {
 
 void resolve(Control& c, WorkerId worker, const Nid& nid, bool discover) {
   auto found = c.stopping        ? Result<PeerNi*>(fail(ESHUTDOWN, "the node stops"))
-               : no_room(c, nid) ? Result<PeerNi*>(fail(ENOMEM, "there is no memory for another peer"))
+               : no_room(c, nid) ? Result<PeerNi*>(fail(ENOMEM, "there is no memory for another peer: delete some"))
                                  : c.peers->resolve(nid);
   if (found && discover) return c.discovery->resolve(worker, **found);
   c.resolved.push_back({worker, nid, found ? 0 : found.error().code});

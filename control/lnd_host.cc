@@ -27,7 +27,7 @@ Result<PeerPlace> placed(const Place& place) {
     if (!peer) return tl::unexpected(peer.error());
     return PeerPlace{(*peer)->id, (*peer)->server, &(*peer)->blocks->slice};
   } catch (const std::bad_alloc&) {
-    return fail(ENOMEM, "there is no memory for another peer");
+    return fail(ENOMEM, "there is no memory for another peer: delete some");
   }
 }
 
@@ -79,7 +79,7 @@ void LndHost::peer_down(PeerNiId id, int error) {
   c_.router_checker->hurry(*ni, false);
   if (first)
     c_.log_limited(JournalCause::kUnreachable, fmt::format("{} cannot be reached: {}", nid_text(ni->nid),
-                                                       std::strerror(error < 0 ? -error : error)));
+                                                           std::strerror(error < 0 ? -error : error)));
 }
 
 }  // namespace ulnet

@@ -25,7 +25,8 @@ constexpr Duration kExplainEvery = 2s;
 constexpr size_t kAdvisedMax = 1024;
 /// How often a list that waits is looked at, besides when workers report.
 constexpr Duration kLookAgain = 10ms;
-constexpr const char* kNoMemory = "there is no memory for this change";
+constexpr const char* kNoMemory =
+    "there is no memory for this change, and none of it was made: ask for less at a time, or free some";
 
 std::string with(const char* words, const std::string& what) {
   return what.rfind(words, 0) == 0 ? what : std::string(words) + ": " + what;

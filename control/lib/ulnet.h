@@ -64,7 +64,8 @@ unsigned ulnet_workers(const ulnet_t* instance);
 /* More configuration, YAML, whole or not at all. */
 int ulnet_apply(ulnet_t* instance, const char* config, char* error, size_t error_bytes);
 /* LNet ping: NIDs that the node at `nid` says it has. Waits at most timeout_ms. Returns their number; writes at most
- * `max`. */
+ * `max`. Errors: EIO (no answer in time), EPROTO (the answer is not a list of NIDs), ESHUTDOWN, and what an event's
+ * status can be (docs/libulnet.md), for instance EHOSTUNREACH. */
 int ulnet_ping(ulnet_t* instance, const ulnet_nid_t* nid, unsigned timeout_ms, ulnet_nid_t* out, size_t max);
 
 /* "10.0.0.1@tcp" and back. The text needs at most 64 bytes. */

@@ -100,7 +100,7 @@ bool Routing::fit(const config::Buffers& buffers) {
 TextResult<void> Routing::enable(bool at_once, Instant now) {
   if (state_ == RoutingState::kEnabled || (state_ == RoutingState::kStarting && !at_once)) return {};
   const bool fresh = blocks_.empty();
-  if (!fit(buffers_)) return fail_text(ENOMEM, "there is no memory for the router buffers");
+  if (!fit(buffers_)) return fail_text(ENOMEM, "there is no memory for the router buffers: set fewer (large_buffers)");
   if (fresh) {  // pools come in blocks: their minima count from when all are there
     ControlItem item;
     item.kind = ControlKind::kResetPools;
@@ -128,7 +128,8 @@ void Routing::abort() {
 
 TextResult<void> Routing::set_buffers(const config::Buffers& buffers) {
   const bool on = state_ == RoutingState::kEnabled || state_ == RoutingState::kStarting;
-  if (on && !fit(buffers)) return fail_text(ENOMEM, "there is no memory for so many router buffers");
+  if (on && !fit(buffers))
+    return fail_text(ENOMEM, "there is no memory for so many router buffers: set fewer (large_buffers)");
   buffers_ = buffers;
   return {};
 }
