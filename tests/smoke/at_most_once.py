@@ -59,7 +59,7 @@ def main():
         assert arrived['twice'] == 0, f'PUTs arrived twice:\n{counting.tail()}'
         assert counting.process.returncode == 0, counting.tail()
         assert min(forged) >= SECONDS // 5, f'too few forged segments: {forged}'
-        assert arrived['arrived'] > 100 * SECONDS, 'too little traffic'
+        assert arrived['arrived'] > 1000, 'too little traffic'
         assert arrived['arrived'] <= sent['sent']
     print('at_most_once: passed')
 

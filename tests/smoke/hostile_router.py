@@ -73,12 +73,13 @@ class RouterField(hostile.Field):
                                            'ulnet:\n    perf_target: true\n')
 
     def attack(self, name):
+        """A busy machine takes its time until what the attackers send has been taken."""
         far, (attack, addresses, short, long) = CASES[name]
         programs = [self.peer('hops', far, [f'{hop}@tcp1' for hop in HOPS], 0, FAR + '@tcp1')] if far else []
         for program in programs:
             program.wait_for('^attack: on', LIMIT_S)
         programs.append(self.peer('attacker', attack, ATTACKERS[:addresses], long if FULL else short))
-        programs[-1].wait_for('^attack: on', LIMIT_S)
+        programs[-1].wait_for('^attack: on', 4 * LIMIT_S)
         return programs
 
     def client(self, name):

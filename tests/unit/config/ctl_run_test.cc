@@ -134,9 +134,10 @@ TEST_F(CtlRun, import_is_whole_or_not_at_all) {
 // only shows says no such thing.
 TEST_F(CtlRun, a_change_that_is_not_answered_in_time) {
   handler.never_answer = true;
-  api::ClientOptions options{.path = path, .timeout = std::chrono::milliseconds(100)};
+  api::ClientOptions options{.path = path};
   auto client = api::Client::connect(options);
   ASSERT_TRUE(client.has_value());
+  client->timeout_set(std::chrono::milliseconds(100));
   api::Request change;
   change.verb = api::Verb::kChange;
   change.changes = {{config::SetValue{"retry_count", 1}, {}}};

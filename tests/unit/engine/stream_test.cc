@@ -56,8 +56,10 @@ TEST_P(Stream, receives_into_pieces_what_is_there) {
 TEST_P(Stream, wakes_for_data_that_comes_later) {
   const auto [a, b] = tcp_pair();
   const StreamId id = rig.attach(a, a_owner);
-  std::thread peer([fd = b] {
+  std::atomic<char> awaited{'a'};
+  std::thread peer([fd = b, &awaited] {
     for (char c = 'a'; c < 'f'; ++c) {
+      while (awaited < c) usleep(1'000);
       usleep(20'000);
       EXPECT_EQ(1, ::send(fd, &c, 1, 0));
     }
@@ -66,6 +68,7 @@ TEST_P(Stream, wakes_for_data_that_comes_later) {
     rig.receive(id, buffer.data(), 8);
     EXPECT_EQ(1, rig.expect(kReceived, a_owner));
     EXPECT_EQ(c, buffer[0]);
+    ++awaited;
   }
   peer.join();
   ::close(b);

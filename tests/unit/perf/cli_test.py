@@ -57,6 +57,18 @@ class Perf(unittest.TestCase):
         self.assertIn(f'serving puts and gets on {address}@tcp', line)
         return process
 
+    def wait_for_work(self, server, client):
+        """Until the one that serves has worked for the other: its operations are under way."""
+        def used():
+            with open(f'/proc/{server.pid}/stat', encoding='utf-8') as file:
+                fields = file.read().rpartition(')')[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+        until, deadline = used() + 0.3, time.monotonic() + WAIT
+        while used() < until:
+            self.assertIsNone(client.poll(), 'it has ended')
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
     def run_perf(self, *arguments, address='127.0.0.2', status=0):
         done = subprocess.run([PERF, *arguments, *self.node(address)], capture_output=True, text=True, timeout=WAIT)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
@@ -96,10 +108,10 @@ class Perf(unittest.TestCase):
         self.assertEqual(lines[3], '10 operations accepted, each ended exactly once')
 
     def test_interrupt_ends_with_the_table_so_far(self):
-        self.serve()
+        server = self.serve()
         process = self.start(PERF, 'get', '127.0.0.1@tcp', '--json', '--size', '64K,128K', '-d', '600s',
                              *self.node('127.0.0.2'))
-        time.sleep(2)
+        self.wait_for_work(server, process)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=WAIT)
         self.assertEqual(process.returncode, 0, out + err)
@@ -133,7 +145,7 @@ class Perf(unittest.TestCase):
                 file.write('net:\n    - net type: tcp\n      local NI(s):\n        - nid: 127.0.0.3@tcp\n'
                            f'ulnet:\n    workers: 1\n    unprivileged_ports: true\n    accept_port: {self.port}\n'
                            f'    socket:\n        path: {path}\n')
-            self.serve()
+            server = self.serve()
             daemon = self.start(ULNETD, '--config', config)
             deadline = time.monotonic() + WAIT
             while not os.path.exists(path):
@@ -147,15 +159,14 @@ class Perf(unittest.TestCase):
             self.assertEqual((report['runs'][0]['completed'], report['runs'][0]['verified']), (100, 100))
             # Ctrl-C: the table so far, and the daemon is free again.
             process = self.start(*command, '-d', '600s')
-            time.sleep(2)
+            self.wait_for_work(server, process)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=WAIT)
             self.assertEqual(process.returncode, 0, out + err)
             self.assertTrue(json.loads(out)['runs'][0]['interrupted'])
             # A client that is killed takes its job with it; ulnetd stops cleanly under load.
             self.start(*command, '-d', '600s').kill()
-            self.start(*command, '-d', '600s')
-            time.sleep(1)
+            self.wait_for_work(server, self.start(*command, '-d', '600s'))
             daemon.send_signal(signal.SIGTERM)
             out, err = daemon.communicate(timeout=WAIT)
             self.assertEqual(daemon.returncode, 0, out + err)
