@@ -1,61 +1,11 @@
 // The rules of the core, one by one, on the bench: receive rules of docs/wire/lnet.md §3, matching, credits,
-// bounds. Forwarding: forward_test.cc.
-#include <gtest/gtest.h>
-
-#include "tests/unit/core/bench.h"
+// bounds. Lazy portals: lazy_test.cc. Forwarding: forward_test.cc.
+#include "tests/unit/core/core_rig.h"
 
 namespace ulnet::test {
 namespace {
 
 using wire::MsgType;
-
-struct CoreTest : ::testing::Test {
-  explicit CoreTest(const BenchOptions& options = {}) : bench(options) {
-    bench.add_peer(tcp(2));
-    bench.add_peer(tcp(3));
-    bench.open_portal(9, WorkerId{0});
-    bench.publish();
-    submitter = &bench.submitter(WorkerId{0});
-    eq = *submitter->eq_open(64);
-    bench.settle();
-  }
-  MdHandle sink(uint32_t bytes, uint32_t options = kMdPut, uint64_t bits = 77, uint64_t ignore = 0,
-                uint32_t threshold = kInfinite, MePosition position = MePosition::kTail, uint32_t max_size = 0,
-                ProcessId who = {}) {
-    Segment segment{memory.data(), bytes};
-    const MdHandle md = *submitter->md_bind(
-        {.segments = {&segment, 1}, .threshold = threshold, .max_size = max_size, .options = options, .eq = eq});
-    EXPECT_TRUE(submitter->me_attach(PortalIndex{9}, who, bits, ignore, position, md));
-    bench.settle();
-    return md;
-  }
-  std::vector<Event> events() {
-    bench.settle();
-    std::vector<Event> all(64);
-    all.resize(submitter->eq_poll(eq, all));
-    return all;
-  }
-  void arrive_all(uint8_t fill = 1) {
-    bench.settle();
-    while (!bench.lnd().receiving.empty()) {
-      bench.lnd().complete_rx(*bench.lnd().receiving[0], 0, fill);
-      bench.settle();
-    }
-  }
-  void send_all() {
-    bench.settle();
-    while (!bench.lnd().sent.empty()) {
-      bench.lnd().complete_tx(*bench.lnd().sent[0], {});
-      bench.settle();
-    }
-  }
-  uint64_t drops(Drop reason) { return bench.worker().counters[reason].get(); }
-
-  Bench bench;
-  Submitter* submitter;
-  EqHandle eq;
-  std::array<std::byte, 8192> memory{};
-};
 
 TEST_F(CoreTest, put_is_delivered_and_acknowledged_from_the_ni_it_came_to) {
   sink(4096);
@@ -215,89 +165,6 @@ TEST_F(CoreTest, initiators_are_matched_by_nid_and_pid) {
   arrive_all();
   EXPECT_EQ(events().size(), 1u);
   EXPECT_EQ(drops(Drop::kNoMatch), 2u);
-}
-
-// Goal: portal 0 holds whoever comes, and an entry for one takes who came first of those whom it matches.
-TEST_F(CoreTest, portal_0_holds_all_and_an_entry_for_one_takes_the_first) {
-  constexpr uint32_t kCount = kLazyMax + 40;
-  bench.open_portal(0, WorkerId{0}, true);
-  bench.publish();
-  bench.inject(put_header(tcp(1), tcp(2), 0, 6, 9, 0, false), tcp(2));
-  for (uint32_t i = 0; i < kCount; ++i) bench.inject(put_header(tcp(1), tcp(2), 0, 5, 10 + i, 0, false), tcp(2));
-  bench.settle();
-  EXPECT_EQ(bench.lnd().held.size(), kCount + 1);
-  const auto entry = [&](uint32_t threshold, uint64_t ignore) {
-    Segment segment{memory.data(), uint32_t(memory.size())};
-    const MdHandle md = *submitter->md_bind({.segments = {&segment, 1},
-                                             .threshold = threshold,
-                                             .options = kMdPut | kMdTruncate | kMdManageRemote,
-                                             .eq = eq});
-    EXPECT_TRUE(submitter->me_attach(PortalIndex{0}, {}, 5, ignore, MePosition::kTail, md));
-    bench.settle();
-  };
-  for (uint32_t i = 0; i < 3; ++i) {
-    entry(1, 0);
-    EXPECT_EQ(bench.lnd().held.size(), kCount - i);
-    arrive_all();
-    const auto seen = events();
-    ASSERT_EQ(seen.size(), 2u) << "it came, and the entry has gone";
-    EXPECT_EQ(seen[0].rlength, 10 + i);
-  }
-  entry(kInfinite, ~uint64_t{0});
-  uint32_t seen = 0;
-  for (int i = 0; i < 100 && seen < kCount - 2; ++i) {
-    arrive_all();
-    seen += uint32_t(events().size());
-  }
-  EXPECT_EQ(seen, kCount - 2) << "the rest, and what waited for other bits";
-  EXPECT_EQ(drops(Drop::kLazyFull), 0u);
-  EXPECT_EQ(bench.not_at_rest(), "");
-}
-
-TEST_F(CoreTest, a_lazy_portal_holds_until_an_entry_comes_and_no_more_than_its_bound) {
-  bench.open_portal(9, WorkerId{0}, true);
-  bench.publish();
-  for (uint32_t i = 0; i < kLazyMax + 3; ++i) bench.inject(put_header(tcp(1), tcp(2), 9, 5, 10, 0, false), tcp(2));
-  bench.settle();
-  EXPECT_EQ(bench.lnd().held.size(), kLazyMax);
-  EXPECT_EQ(drops(Drop::kLazyFull), 3u);
-  sink(8192, kMdPut, 5);
-  const uint32_t share = (bench.worker().incoming.capacity() - bench.worker().incoming_reserve()) / 2;
-  EXPECT_EQ(bench.lnd().held.size(), kLazyMax - share) << "as many as one peer may have at once are received";
-  unsigned seen = 0;
-  for (int i = 0; i < 100 && seen < kLazyMax; ++i) {
-    arrive_all();
-    seen += unsigned(events().size());
-  }
-  EXPECT_EQ(seen, kLazyMax);
-  EXPECT_EQ(bench.not_at_rest(), "");
-}
-
-// What waits on a lazy portal of this very node ends like any other, and its memory comes back; who attaches later is
-// told that the message is lost.
-TEST_F(CoreTest, a_put_to_oneself_that_nobody_takes_ends_in_time) {
-  bench.open_portal(9, WorkerId{0}, true);
-  bench.publish();
-  for (const bool ack : {true, false}) {
-    std::array<std::byte, 64> source{};
-    Segment segment{source.data(), source.size()};
-    const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
-    ASSERT_TRUE(submitter->put({.md = md, .target = {kLoNid, kLnetPid}, .portal = 9, .match_bits = 5, .ack = ack}));
-    ASSERT_TRUE(submitter->unlink(md));
-    EXPECT_TRUE(events().empty());
-    bench.advance(bench.worker().view->node.transaction_timeout + 10ms);
-    const auto seen = events();
-    ASSERT_EQ(seen.size(), 2u) << ack;
-    EXPECT_TRUE(seen[0].final);
-    EXPECT_EQ(seen[0].kind, ack ? EventKind::kAck : EventKind::kSend);
-    EXPECT_EQ(seen[0].status, -ETIMEDOUT);
-    EXPECT_EQ(seen[1].kind, EventKind::kUnlink);
-  }
-  sink(4096, kMdPut, 5);
-  const auto late = events();
-  ASSERT_EQ(late.size(), 2u);
-  for (const Event& event : late) EXPECT_NE(event.status, 0);
-  EXPECT_EQ(submitter->mds_in_use(), 1u);
 }
 
 TEST_F(CoreTest, an_empty_message_pool_holds_receives_and_loses_none) {
