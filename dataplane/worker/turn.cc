@@ -104,6 +104,11 @@ void load_view(Worker& w) {
   state.epoch_seen.store(view->epoch.value, std::memory_order_release);
 }
 
+/// A call that has come in this turn may speak of what a newer view has: a portal that was opened before the call.
+void view_of_call(Worker& w) {
+  if (w.mesh.view.load(std::memory_order_seq_cst) != w.view) load_view(w);
+}
+
 /// Can a call run now? A put or get needs an operation: those that are left for everybody, and not more than
 /// kOperationsShare times as many as stay for the others.
 bool may_run(const Worker& w, const Submitter& submitter, const Op& op) {
@@ -140,6 +145,7 @@ unsigned run_submitter(Worker& w, Submitter& submitter) {
     Op op;
     (void)submitter.ops().pop(op);
     if (submitter.ops_looked > 0) --submitter.ops_looked;
+    view_of_call(w);
     run_op(w, submitter, op);
   }
   return done;

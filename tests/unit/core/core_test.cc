@@ -167,6 +167,34 @@ TEST_F(CoreTest, initiators_are_matched_by_nid_and_pid) {
   EXPECT_EQ(drops(Drop::kNoMatch), 2u);
 }
 
+// Goal: a call finds the portal that was opened before it, also when the turn that carries it out began before. Method:
+// both in a callback, which comes in the midst of a turn.
+TEST_F(CoreTest, a_call_finds_what_was_there_when_it_was_made) {
+  struct Application {
+    Bench& bench;
+    Submitter& submitter;
+    MdHandle md;
+    static void called(void* self, const Event&) {
+      auto& its = *static_cast<Application*>(self);
+      its.bench.open_portal(12, WorkerId{0});
+      its.bench.publish();
+      EXPECT_TRUE(its.submitter.me_attach(PortalIndex{12}, {}, 5, 0, MePosition::kTail, its.md));
+    }
+  };
+  Segment segment{memory.data(), uint32_t(memory.size())};
+  Application its{bench, *submitter,
+                  *submitter->md_bind({.segments = {&segment, 1}, .options = kMdPut | kMdManageRemote, .eq = eq})};
+  const EqHandle told = *submitter->eq_open(&Application::called, &its);
+  const MdHandle first = *submitter->md_bind({.segments = {&segment, 1}, .eq = told});
+  bench.settle();
+  ASSERT_TRUE(submitter->unlink(first));
+  bench.settle();
+  EXPECT_TRUE(events().empty()) << "the entry is not refused";
+  bench.inject(put_header(tcp(1), tcp(2), 12, 5, 10, 0, false), tcp(2));
+  arrive_all();
+  EXPECT_EQ(events().size(), 1u);
+}
+
 TEST_F(CoreTest, an_empty_message_pool_holds_receives_and_loses_none) {
   Bench small({.incoming = 4});  // of which one peer may hold half
   small.add_peer(tcp(2));
