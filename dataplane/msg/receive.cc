@@ -3,6 +3,7 @@
 #include "dataplane/msg/flow.h"
 #include "dataplane/msg/payload_copy.h"
 #include "dataplane/route/forward.h"
+#include "dataplane/wire/ping_info.h"
 
 namespace ulnet {
 namespace {
@@ -163,7 +164,9 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   }
   const MatchFound found = portal_match(portal, ask);
   if (found.md == nullptr) {
-    if (!portal_view.lazy) return drop_receive(w, slot, Drop::kNoMatch);
+    // Entries of portal 0 have these bits only: what has others would wait for ever, and its connection with it.
+    const bool hopeless = index == kReservedPortal && ask.match_bits != wire::kPingMatchBits;
+    if (!portal_view.lazy || hopeless) return drop_receive(w, slot, Drop::kNoMatch);
     if (index != kReservedPortal && portal.lazy.size() >= kLazyMax) return drop_receive(w, slot, Drop::kLazyFull);
     if (slot.ni_slice != nullptr) {  // an NI that goes waits for nobody
       const NiView* ni = ni_by_id(w, slot.ni);

@@ -45,6 +45,27 @@ TEST_F(Lazy, portal_0_holds_all_and_an_entry_for_one_takes_the_first) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// Goal: nobody can park on portal 0 what no entry there will ever match.
+TEST_F(Lazy, portal_0_holds_only_what_its_entries_can_match) {
+  bench.open_portal(kReservedPortal, WorkerId{0}, true);
+  bench.publish();
+  bench.inject(put_header(tcp(1), tcp(2), kReservedPortal, 1, 10, 0, false), tcp(2));
+  bench.inject(get_header(tcp(1), tcp(2), kReservedPortal, 2, 10), tcp(2));
+  bench.settle();
+  EXPECT_EQ(bench.lnd().held.size(), 0u);
+  EXPECT_EQ(drops(Drop::kNoMatch), 2u);
+  bench.inject(put_header(tcp(1), tcp(2), kReservedPortal, wire::kPingMatchBits, 10, 0, false), tcp(2));
+  bench.settle();
+  EXPECT_EQ(bench.lnd().held.size(), 1u);
+  bench.open_portal(kReservedPortal, WorkerId{0}, false, PortalMode::kClosed);
+  bench.publish();
+  bench.settle();
+  retry_lazy(bench.worker(), kReservedPortal);
+  bench.settle();
+  arrive_all();
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 TEST_F(Lazy, a_lazy_portal_holds_until_an_entry_comes_and_no_more_than_its_bound) {
   bench.open_portal(9, WorkerId{0}, true);
   bench.publish();
