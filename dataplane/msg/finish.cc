@@ -121,6 +121,7 @@ void fail_message(Worker& w, Message& m, int32_t error, LndStatus health) {
 void finish_message(Worker& w, Message& m) {
   w.deadlines.disarm(m);
   m.phase = MsgPhase::kFinishing;
+  if (m.kind == MsgKind::kInGet) --m.submitter->replies_leaving;
   const bool posted = m.eq == nullptr || m.eq->post(m.event);
   if (!posted)
     stand_in_line(w, *m.eq, m);
@@ -144,9 +145,11 @@ unsigned flush_events(Worker& w) {
   return posted;
 }
 
+// While no event waits for room, GETs count for their peer NIs only: these may never take their REPLYs.
 bool queue_takes(const Worker& w, const Submitter& submitter, const EventQueue& eq) {
-  if (!eq.open || submitter.events_owed < w.incoming.capacity() - w.incoming.out()) return true;
-  return submitter.events_owed < eq.ring->capacity() - eq.ring->depth();
+  const uint32_t owed = submitter.events_owed - (eq.waiting.empty() ? submitter.replies_leaving : 0);
+  if (!eq.open || owed < w.incoming.capacity() - w.incoming.out()) return true;
+  return owed < eq.ring->capacity() - eq.ring->depth();
 }
 
 bool queue_stuck(const Worker& w, const EventQueue& eq) {

@@ -118,6 +118,7 @@ void start_incoming(Worker& w, Message& m, RxSlot& slot, const MatchFound& found
   m.submitter = w.submitters[md.handle.submitter];
   ++m.submitter->messages;
   ++m.submitter->events_owed;
+  if (!is_put) ++m.submitter->replies_leaving;
   m.md_offset = found.offset;
   m.want_dst = slot.header.src_nid;
   if (slot.ni_slice != nullptr) m.want_src = slot.header.dest_nid;  // exactly the NI it came to (§3.1)

@@ -147,10 +147,11 @@ class Submitter {
   void worker_free(bool is_md, uint32_t index);
   alignas(kCacheLine) bool closing = false;  ///< worker only, as all of this line: control asked for it back
   uint32_t bound_mds = 0;
-  uint32_t messages = 0;        ///< messages that use its MDs or queues
-  uint32_t operations = 0;      ///< of them: its own puts and gets
-  uint32_t events_owed = 0;     ///< of them: incoming, whose event is not posted yet
-  uint32_t ops_looked = 0;      ///< calls in `ops()`, from the first on, that were searched for unlinks
+  uint32_t messages = 0;         ///< messages that use its MDs or queues
+  uint32_t operations = 0;       ///< of them: its own puts and gets
+  uint32_t events_owed = 0;      ///< of them: incoming, whose event is not posted yet
+  uint32_t replies_leaving = 0;  ///< of those: GETs whose REPLY has not left
+  uint32_t ops_looked = 0;       ///< calls in `ops()`, from the first on, that were searched for unlinks
 
  private:
   Result<void> send(const Op& op);

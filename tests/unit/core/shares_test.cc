@@ -75,6 +75,34 @@ TEST_F(Shares, pings_get_through_when_many_peers_hold_their_shares) {
   end_all();
 }
 
+// Goal: peers that do not take their answers leave the portal's event queue, however small, to the others.
+TEST_F(Shares, peers_that_take_no_answers_leave_room_in_the_event_queue) {
+  bench.open_portal(8, WorkerId{0});
+  bench.publish();
+  const EqHandle small = *submitter->eq_open(8);
+  const Segment segment{memory.data(), uint32_t(memory.size())};
+  const MdHandle one = *submitter->md_bind(
+      {.segments = {&segment, 1}, .options = kMdPut | kMdGet | kMdManageRemote | kMdTruncate, .eq = small});
+  ASSERT_TRUE(submitter->me_attach(PortalIndex{8}, {}, 0, ~0ull, MePosition::kTail, one));
+  bench.settle();
+  for (uint32_t i = 2; i < 4; ++i) gets(tcp(i), 20, 8);
+  bench.inject(put_header(tcp(1), tcp(4), 8, 5, 10, 0, false), tcp(4));
+  bench.settle();
+  ASSERT_EQ(bench.lnd().receiving.size(), 1u) << "another peer is served";
+  bench.lnd().complete_rx(*bench.lnd().receiving[0], 0, 1);
+  bench.settle();
+  unsigned events = 0;
+  std::array<Event, 64> seen;
+  for (int i = 0; i < 100; ++i) {
+    send_all();
+    events += submitter->eq_poll(small, seen);
+    bench.advance(1ms);
+    bench.settle();
+  }
+  EXPECT_EQ(events, 41u);
+  end_all();
+}
+
 // Goal: what becomes free goes to the peers in turn, and in order within one peer.
 TEST_F(Shares, peers_that_wait_are_served_in_turn_and_each_in_order) {
   for (uint32_t peer : {2, 3})

@@ -158,6 +158,28 @@ TEST_F(Submitters, a_full_event_queue_leaves_messages_for_others) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// Goal: the same of GETs, whose events come when their REPLYs have left.
+TEST_F(Submitters, a_queue_full_of_gets_leaves_messages_for_others) {
+  const EqHandle full = *greedy->eq_open(2), mine = *modest->eq_open(16);
+  const MdHandle md = bind(*greedy, full, kMdGet | kMdManageRemote);
+  ASSERT_TRUE(greedy->me_attach(PortalIndex{9}, {}, 77, 0, MePosition::kTail, md));
+  attach(*modest, mine, 8);
+  for (uint32_t i = 0; i < 40; ++i) bench.inject(get_header(tcp(1), tcp(2), 9, 77, 8), tcp(2));
+  send_all();
+  EXPECT_LE(bench.worker().incoming.out(), 8u);
+  arrive(8, 3, false, tcp(3));
+  EXPECT_EQ(count(poll(*modest, mine), EventKind::kPut), 3u);
+  unsigned gets = 0;
+  for (int i = 0; i < 100; ++i) {
+    gets += count(poll(*greedy, full), EventKind::kGet);
+    send_all();
+    bench.advance(1ms);
+  }
+  EXPECT_EQ(gets, 40u);
+  EXPECT_EQ(greedy->events_owed, 0u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 // Goal: a message whose event waits for room counts for its submitter, not for its sender: other portals still receive
 // from that sender.
 TEST_F(Submitters, a_full_event_queue_takes_nothing_of_its_senders_share) {
