@@ -95,11 +95,10 @@ RxSlot* incoming_next(Worker& w) {
     IncomingShare& share = *w.shares_waiting.pop_front();
     --w.shares_to_look;
     RxSlot* slot = next_admitted(w, share);
-    if (!share.nobody_waits()) {
-      w.shares_waiting.push_back(share);
-      if (slot != nullptr) ++w.shares_to_look;
-    }
-    if (slot != nullptr) return slot;
+    if (!share.nobody_waits()) w.shares_waiting.push_back(share);
+    if (slot == nullptr) continue;
+    w.shares_to_look = w.shares_waiting.size();  // it may turn out to need no message
+    return slot;
   }
   return nullptr;
 }

@@ -103,6 +103,22 @@ TEST_F(Shares, peers_that_take_no_answers_leave_room_in_the_event_queue) {
   end_all();
 }
 
+// Goal: receives that turn out to need no message do not keep those behind them from being looked at.
+TEST_F(Shares, receives_that_need_no_message_make_way) {
+  bench.open_portal(10, WorkerId{0});
+  bench.publish();
+  for (uint32_t i = 2; i < 7; ++i) gets(tcp(i), 100);
+  gets(tcp(7), 5, 10);
+  ASSERT_EQ(held_by(tcp(7)), 0u);
+  bench.open_portal(10, WorkerId{0}, false, PortalMode::kClosed);
+  bench.publish();
+  bench.settle();
+  bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+  bench.settle();
+  EXPECT_EQ(drops(Drop::kPortalClosed), 5u);
+  end_all();
+}
+
 // Goal: what becomes free goes to the peers in turn, and in order within one peer.
 TEST_F(Shares, peers_that_wait_are_served_in_turn_and_each_in_order) {
   for (uint32_t peer : {2, 3})
