@@ -41,6 +41,8 @@ constexpr std::array<CounterText, size_t(Drop::kCount)> kDrops{{
      "to be forwarded to where it came from, or came again and again: routers name each other as gateway"},
     {"router_hold_timeout", "messages", "waited longer than router_hold_timeout for a credit or buffer"},
     {"next_hop_full", "messages", "to be forwarded to a next hop that holds its share of buffers and takes nothing"},
+    {"no_router_buffer", "messages",
+     "to be forwarded when all buffers of a pool had been out, and none moved, for 15 s"},
     {"router_shutdown", "messages", "waited for a buffer while routing was switched off"},
     {"router_payload", "messages", "receive of a message to be forwarded broke off"},
     {"no_match", "messages", "no match entry for it"},

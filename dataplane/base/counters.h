@@ -64,6 +64,7 @@ enum class Drop : uint8_t {
   kRouteLoop,
   kRouterHoldTimeout,
   kNextHopFull,
+  kNoRouterBuffer,
   kRouterShutdown,
   kRouterPayload,
   kNoMatch,

@@ -59,6 +59,7 @@ inline constexpr Duration kRouterCreditHeldMax = 10ms;  ///< a credit stays so l
 inline constexpr Duration kRouterHoldLook = 5ms;        ///< how often a worker looks at the receives that it holds
 inline constexpr Duration kHopHoldMax = 10s;  ///< a receive waits for a next hop's share while that share moves
 inline constexpr Duration kComingMax = 10s;   ///< a payload has a buffer while it comes and others wait
+inline constexpr Duration kPoolHoldMax = 15s;  ///< a receive waits for a buffer while any moves; more than kComingMax
 
 // One engine or Host thread
 inline constexpr uint32_t kUringSubmissionsMax =

@@ -47,6 +47,12 @@ bool hop_is_stuck(const Worker& w, const PeerLocal& hop, unsigned pool) {
   return hop_is_full(w, hop, pool) && hop.buffers_come[pool] > 0 && w.now - hop.buffers_moved[pool] >= kHopHoldMax;
 }
 
+/// All buffers of the pool have been out for so long, and none of them has come back, that a receive which needs one is
+/// not worth its stream.
+bool pool_is_stuck(const Worker& w, const RouterPool& pool) {
+  return pool.free.empty() && w.now - pool.moved >= kPoolHoldMax;
+}
+
 void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal& hop) {
   Message& m = buffer.message;
   message_reset(w, m, MsgKind::kForward);
@@ -120,6 +126,7 @@ RxVerdict admit(Worker& w, RxSlot& slot) {
   }
   ++buffer->block->out;
   ++pool.out;
+  pool.moved = w.now;
   pool.note();
   ++hop.buffers_held[pool_index];
   slot.core_state = kAdmitted;
@@ -281,9 +288,13 @@ unsigned divert_late(Worker& w) {
 /// Moves a held receive on, or ends it when it has waited for too long. False: it goes on waiting.
 bool look_at_held(Worker& w, RxSlot& slot) {
   if (slot.core_state == kWaitsCredit) return credit_pass_on(w, *slot.from);
-  if (slot.core_state != kWaitsHop) return false;
   PeerLocal& hop = *static_cast<PeerLocal*>(slot.core_wait);
   const unsigned pool = pool_of(slot);
+  if (slot.core_state == kWaitsBuffer) {
+    if (!pool_is_stuck(w, w.pools[pool])) return false;
+    give_up(w, slot, Drop::kNoRouterBuffer);
+    return true;
+  }
   if (!hop_is_full(w, hop, pool)) {  // its share has grown: other hops have given buffers back
     serve_hop(w, hop, pool);
     return true;
@@ -329,6 +340,7 @@ RxVerdict forward_header(Worker& w, RxSlot& slot) {
       break;
   }
   if (hop_is_stuck(w, *hop, pool_of(slot))) return drop_receive(w, slot, Drop::kNextHopFull);
+  if (pool_is_stuck(w, w.pools[pool_of(slot)])) return drop_receive(w, slot, Drop::kNoRouterBuffer);
   slot.core_wait = hop;
   slot.core_state = kWantsCredit;
   return admit(w, slot);
@@ -374,6 +386,7 @@ void forward_end(Worker& w, Message& m) {
   m.phase = MsgPhase::kFree;
   --block.out;
   --pool.out;
+  pool.moved = w.now;
   if (!block.retiring) {
     pool.free.push_front(buffer);
   } else if (block.out == 0) {

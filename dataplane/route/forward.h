@@ -38,7 +38,8 @@ void router_block_retire(Worker& w, RouterBlock& block);
 unsigned router_hold_expire(Worker& w);
 /// Passes router credits on from messages whose next hops do not move, where receives of the same sender wait for one.
 /// Takes buffers back from payloads that do not come, where others wait for these. Admits receives for next hops whose
-/// shares have grown. Drops those for next hops that have their share of buffers and have not moved for kHopHoldMax.
+/// shares have grown. Drops those for next hops that have their share of buffers and have not moved for kHopHoldMax,
+/// and those for which there is no buffer when none has moved for kPoolHoldMax.
 unsigned router_hold_look(Worker& w);
 
 }  // namespace ulnet

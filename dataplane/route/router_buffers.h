@@ -54,7 +54,8 @@ struct RouterPool {
   List<RxSlot, RxTag> waiting;  ///< receives held until a buffer is free
   uint32_t total = 0;           ///< buffers of blocks that are not retiring
   uint32_t out = 0;
-  Gauge credits;  ///< free less waiting, for shows
+  Instant moved = kNever;  ///< when a buffer was last taken or came back
+  Gauge credits;           ///< free less waiting, for shows
   Gauge credits_min;
   void note() {
     credits.set(int64_t(free.size()) - int64_t(waiting.size()));

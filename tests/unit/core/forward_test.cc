@@ -382,6 +382,37 @@ TEST_F(ForwardTest, a_receive_goes_on_when_the_share_of_its_hop_has_grown) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// Goal: next hops that take nothing, so many that no buffer is left, hold up receives for others for kPoolHoldMax at
+// most.
+TEST_F(ForwardTest, a_pool_that_does_not_move_drops_what_needs_a_buffer) {
+  peer_set_rtr_credits(bench.worker(), *from, 8);
+  for (uint32_t i = 4; i < 6; ++i) bench.add_peer(tcp1(i));
+  bench.publish();
+  for (const uint32_t hop : {2u, 2u, 3u, 4u, 5u}) send(0, tcp1(hop));
+  bench.settle();
+  ASSERT_EQ(bench.lnd().sent.size(), 4u);
+  ASSERT_EQ(bench.lnd().held.size(), 1u);
+  bench.advance(kPoolHoldMax - 1s);
+  bench.settle();
+  EXPECT_EQ(bench.lnd().held.size(), 1u);
+  EXPECT_LE(bench.worker().next_deadline(), bench.now + kRouterHoldLook) << "it is looked at";
+  bench.advance(1s);
+  bench.settle();
+  EXPECT_TRUE(bench.lnd().held.empty());
+  EXPECT_EQ(drops(Drop::kNoRouterBuffer), 1u);
+  send(0, tcp1(5));
+  bench.settle();
+  EXPECT_EQ(drops(Drop::kNoRouterBuffer), 2u) << "at once";
+  bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+  bench.settle();
+  send(0, tcp1(5));
+  bench.settle();
+  EXPECT_EQ(bench.lnd().sent.size(), 4u) << "it moves again";
+  finish_all();
+  EXPECT_EQ(drops(Drop::kNoRouterBuffer), 2u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 // Goal: payloads that never come do not keep a hop's share of buffers from payloads that would, and do not count as
 // the hop's fault.
 TEST_F(ForwardTest, payloads_that_do_not_come_make_room_for_others) {
