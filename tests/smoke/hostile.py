@@ -31,6 +31,7 @@ PROBE = '10.77.0.4'
 ATTACKERS = [f'10.77.1.{number}' for number in range(1, 42)]
 # Far above what the traffic takes, and below the time-out of socklnd (50 s) that ends most attacks by itself.
 LIMIT_S = 40
+ON_S = 160                     # until an attack is in full effect: a busy machine takes its time for what it sends
 BACK_S = 300 if FULL else 60   # until descriptors are back: attempts to connect to nobody end by their time-outs
 DESCRIPTORS_MORE = 8           # connections of the clients that are kept
 MEMORY_MORE = 1 << 30 if SANITIZED else 96 << 20  # bounded tables fill with the first use
@@ -148,7 +149,7 @@ class Field:
         """Starts an attack; returns its programs when it is in full effect."""
         attack, addresses, short, long = CASES[name]
         attacker = self.peer('attacker', attack, ATTACKERS[:addresses], long if FULL else short)
-        attacker.wait_for('^attack: on', LIMIT_S)
+        attacker.wait_for('^attack: on', ON_S)
         return [attacker]
 
     def client(self, name):

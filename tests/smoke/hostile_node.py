@@ -15,7 +15,7 @@ import sys
 import time
 
 import netns
-from hostile import ATTACKERS, FULL, LIMIT_S, SANITIZED, VICTIM, Field, back, judge
+from hostile import ATTACKERS, FULL, LIMIT_S, ON_S, SANITIZED, VICTIM, Field, back, judge
 
 FRAME_MAX = 16 << 20
 MEMORY_UNDER_ABUSE = 200 << 20  # 64 MiB of frames that have begun, twice for strings that grow, and what is parsed
@@ -24,7 +24,7 @@ MEMORY_UNDER_ABUSE = 200 << 20  # 64 MiB of frames that have begun, twice for st
 def attacked(field, name, attack, addresses, count, seconds=0):
     """Traffic beside an attack; the daemon lives and answers."""
     attacker = field.peer('attacker', attack, ATTACKERS[:addresses], count)
-    attacker.wait_for('^attack: on', LIMIT_S)
+    attacker.wait_for('^attack: on', ON_S)
     time.sleep(seconds)  # the longer, the more lines
     judge(name, *field.traffic())
     assert field.daemon.running(), f'{name}: ulnetd ended:\n{field.daemon.tail()}'
@@ -78,7 +78,7 @@ def little_memory():
         limit = (int(re.search(r'VmSize:\s+(\d+) kB', status).group(1)) << 10) + (4 << 20)
         resource.prlimit(field.daemon.pid, resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
         attacker = field.peer('attacker', 'silent_after_hello', ATTACKERS[:24], 4000 if FULL else 500)
-        attacker.wait_for('^attack: on', LIMIT_S)
+        attacker.wait_for('^attack: on', ON_S)
         assert field.daemon.running(), f'connections: ulnetd ended:\n{field.daemon.tail()}'
         attacker.kill()
         peers = topology.folder / 'peers.yaml'

@@ -12,7 +12,7 @@ import time
 
 import hostile
 import netns
-from hostile import ATTACKERS, BACK_S, CLIENTS, FULL, LIMIT_S, PROBE, SANITIZED, VICTIM
+from hostile import ATTACKERS, BACK_S, CLIENTS, FULL, ON_S, PROBE, SANITIZED, VICTIM
 
 FAR, SECOND = '10.78.0.1', 5
 SERVER = '10.78.0.2'
@@ -73,13 +73,12 @@ class RouterField(hostile.Field):
                                            'ulnet:\n    perf_target: true\n')
 
     def attack(self, name):
-        """A busy machine takes its time until what the attackers send has been taken."""
         far, (attack, addresses, short, long) = CASES[name]
         programs = [self.peer('hops', far, [f'{hop}@tcp1' for hop in HOPS], 0, FAR + '@tcp1')] if far else []
         for program in programs:
-            program.wait_for('^attack: on', LIMIT_S)
+            program.wait_for('^attack: on', ON_S)
         programs.append(self.peer('attacker', attack, ATTACKERS[:addresses], long if FULL else short))
-        programs[-1].wait_for('^attack: on', 4 * LIMIT_S)
+        programs[-1].wait_for('^attack: on', ON_S)
         return programs
 
     def client(self, name):
