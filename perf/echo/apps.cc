@@ -252,7 +252,7 @@ class Ping final : public App, public EchoSink {
   Ping(const AppOptions& options, Stack& stack) : options_(options), stack_(stack) { stack_.set_echo_sink(this); }
   unsigned turn(Instant now) override {
     if (options_.count != 0 && figures.sent == options_.count && !waiting_) return 0;
-    if (waiting_ && now - sent_ > 1s + kAnswerMax) {  // a first question to a neighbour may take a second
+    if (waiting_ && now - sent_ > patience()) {
       ++figures.lost;
       waiting_ = false;
     }
@@ -282,13 +282,16 @@ class Ping final : public App, public EchoSink {
     figures.latency.record(clock_now() - sent_);
   }
   [[nodiscard]] Instant next_deadline() const override {
-    return waiting_ ? sent_ + 1s + kAnswerMax : sent_ + options_.interval;
+    return waiting_ ? sent_ + patience() : sent_ + options_.interval;
   }
   [[nodiscard]] bool done() const override {
     return options_.count != 0 && figures.received + figures.lost + figures.corrupted >= options_.count;
   }
 
  private:
+  /// The first waits for its neighbour, who is asked three times, a second apart; a later one may have to ask again.
+  [[nodiscard]] Duration patience() const { return kAnswerMax + (figures.sent == 1 ? 4s : 1s); }
+
   const AppOptions options_;
   Stack& stack_;
   Instant sent_ = kNever;
