@@ -1,7 +1,6 @@
 // Question: what does a worker pay to choose a path over several rails that another worker serves, when it reads that
 // worker's gauges at each choice, or once per turn? By hand: ninja perf/bench_path, then build/perf/bench_path.
 #include <benchmark/benchmark.h>
-#include <pthread.h>
 
 #include <deque>
 #include <thread>
@@ -9,20 +8,15 @@
 #include "control/publish/peer_table.h"
 #include "dataplane/peer/slices.h"
 #include "dataplane/select/path.h"
+#include "perf/bench_pin.h"
 
 namespace {
 
 using namespace ulnet;
+using perf::pin;
 
 constexpr WorkerId kHome{0}, kServer{1};
 constexpr unsigned kMessagesPerTurn = 16;
-
-void pin(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-}
 
 /// `count` NIs here and as many of one peer, all on one net; the other worker serves the peer.
 struct Rails {

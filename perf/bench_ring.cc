@@ -1,29 +1,22 @@
 // Question: what does a producer pay to pass items to a thread that is awake, when it notifies that thread after each
 // item, or once for a batch? By hand: ninja perf/bench_ring, then build/perf/bench_ring.
 #include <benchmark/benchmark.h>
-#include <pthread.h>
-#include <sched.h>
 
 #include <thread>
 
 #include "dataplane/worker/idle.h"
+#include "perf/bench_pin.h"
 
 namespace {
 
 using namespace ulnet;
+using perf::pin;
 
 /// As a PostItem: a kind and a pointer.
 struct Item {
   uint64_t kind = 0;
   void* object = nullptr;
 };
-
-void pin(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-}
 
 /// Takes everything at once, as a worker that polls its rings.
 class Consumer {

@@ -1,43 +1,19 @@
 // Drop reasons that need more than a wrong header: a next hop that fails, a response that comes twice, a receive that
 // does not end well, a way back that is not the way forth, an NI that is gone.
-#include <gtest/gtest.h>
-
-#include "tests/unit/core/bench.h"
+#include "tests/unit/core/core_rig.h"
 
 namespace ulnet::test {
 namespace {
 
 const Nid kFar = Nid::v4(Net::of(NetType::kTcp, 9), 1);
 
-struct DropsTest : ::testing::Test {
-  explicit DropsTest(RoutingState routing = RoutingState::kDisabled) : bench({.routing = routing}) {
-    bench.add_peer(tcp(2));
+struct DropsTest : CoreTest {
+  explicit DropsTest(RoutingState routing = RoutingState::kDisabled) : CoreTest({.routing = routing}) {
     bench.add_peer(tcp1(2));
-    bench.open_portal(9, WorkerId{0});
     bench.publish();
-    submitter = &bench.submitter(WorkerId{0});
-    eq = *submitter->eq_open(64);
     bench.settle();
   }
-  MdHandle sink() {
-    const Segment segment{memory.data(), uint32_t(memory.size())};
-    const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .options = kMdPut, .eq = eq});
-    EXPECT_TRUE(submitter->me_attach(PortalIndex{9}, {}, 77, 0, MePosition::kTail, md));
-    bench.settle();
-    return md;
-  }
-  std::vector<Event> events() {
-    bench.settle();
-    std::vector<Event> all(64);
-    all.resize(submitter->eq_poll(eq, all));
-    return all;
-  }
-  uint64_t drops(Drop reason) { return bench.worker().counters[reason].get(); }
-
-  Bench bench;
-  Submitter* submitter;
-  EqHandle eq;
-  std::array<std::byte, 8192> memory{};
+  MdHandle sink() { return CoreTest::sink(uint32_t(memory.size())); }
 };
 struct RouterDropsTest : DropsTest {
   RouterDropsTest() : DropsTest(RoutingState::kEnabled) {
