@@ -1,5 +1,5 @@
 // The loop: one bounded turn of a worker, in fixed order. Inbox (its batch taken before the view is loaded, so that the
-// view is never older than what the batch speaks of), LNDs, deadlines, flush.
+// view is never older than what the batch speaks of; for calls see view_of_call()), LNDs, deadlines, flush.
 #include <algorithm>
 
 #include "dataplane/msg/flow.h"
