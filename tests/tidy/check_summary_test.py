@@ -1,4 +1,4 @@
-"""tools/check_summary.py: what it counts, what it lists by name, and when it fails."""
+"""tools/check_summary.py: its counts, its lists of names, and its exit status."""
 import json
 import pathlib
 import subprocess

@@ -1,12 +1,12 @@
 """Reads C++ well enough for the tidy rules: blanks comments and literals, finds functions and global variables.
 
-Not a parser. It works on text whose comments and literals have been blanked (same length, same lines), by matching
-braces and looking at the words before each. What it cannot tell apart it leaves alone: a rule may miss something, but
-should not accuse a file that is in order.
+Not a parser. The input is text whose comments and literals have been blanked (same length, same lines). scan() matches
+braces and looks at the words before each. Unclear places are left out: a rule may miss something, but should not accuse
+a file that is in order.
 """
 import re
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(?P<tag>[^()\s\\"]{0,16})\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|'
     r"(?<![0-9A-Za-z_])'(?:\\.|[^'\\\n])+'", re.S)
 
@@ -24,7 +24,7 @@ def strip(text, keep_includes=True):
         if keep_includes and re.search(r'#\s*include\s*$', text[text.rfind('\n', 0, match.start()) + 1:match.start()]):
             return token
         return token[0] + _blank(token[1:-1]) + token[-1] if not token.startswith('R') else _blank(token)
-    return _TOKEN.sub(replace, text)
+    return TOKEN.sub(replace, text)
 
 
 def _without_preprocessor(text):
@@ -40,7 +40,7 @@ _FUNCTION_HEAD = re.compile(
 
 
 def _kind_of(head):
-    """What a `{` opens, judged by the text of its statement so far."""
+    """The kind of block that a `{` opens, judged by the text of its statement so far."""
     head = head.strip()
     if re.search(r'\bnamespace\b[\w:\s]*$', head) or re.search(r'\bextern\s*$', head) or head.startswith('extern " '):
         return 'namespace'

@@ -2,16 +2,15 @@
 the top of each section say what is allowed where. A file that needs an exception gets a line in such a table, with its
 reason, never a comment in the file. Every rule has a planted violation in selftest.py.
 """
-import collections
 import pathlib
 import re
 import shutil
 import subprocess
 
 import cpp_text
+import english
 from banned import BANNED, PRODUCT
-
-Violation = collections.namedtuple('Violation', 'path line rule message')
+from violation import Violation
 
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
@@ -390,5 +389,5 @@ def formatting(tree):
 
 
 RULES = [include_direction, lengths, words, banned, global_state, headers, dead_files, golden_bytes, texts, keys,
-         documents]
+         documents, english.ratchet]
 FULL_RULES = [formatting]

@@ -6,6 +6,8 @@ import unittest
 
 import banned
 import cpp_text
+import english
+import prose
 import rules
 
 
@@ -25,7 +27,7 @@ class IncludeDirection(unittest.TestCase):
         got = found({path: f'// c\n#include {include}\n'}, [rules.include_direction])
         self.assertEqual(got, [f'{path}:2:include'] if expected else [], f'{path} includes {include}')
 
-    def test_what_may_not_be_included(self):
+    def test_forbidden_includes(self):
         for path, include in [
                 ('dataplane/worker/turn.cc', '"control/node.h"'), ('dataplane/ptl/match.cc', '"lnd/socklnd/conn.h"'),
                 ('dataplane/base/ring.h', '"dataplane/peer/credits.h"'),
@@ -38,7 +40,7 @@ class IncludeDirection(unittest.TestCase):
                 ('control/node.cc', '"ids.h"'), ('dataplane/base/a.h', '"../wire/header.h"')]:
             self.check(path, include, True)
 
-    def test_what_may_be_included(self):
+    def test_allowed_includes(self):
         for path, include in [
                 ('dataplane/worker/turn.cc', '"lnd/lnd.h"'), ('dataplane/worker/turn.cc', '"dataplane/ptl/portal.h"'),
                 ('lnd/socklnd/conn.cc', '"lnd/lnd.h"'), ('lnd/socklnd/conn.cc', '"dataplane/wire/header.h"'),
@@ -86,6 +88,114 @@ class Words(unittest.TestCase):
         for place in ['/wo' 'rk/x', 'see shared/de' 'sign']:
             self.assertEqual(found({'README.md': f'{place}\n'}, [rules.words]), ['README.md:1:workplace'])
         self.assertEqual(found({'docs/a.md': 'mktemp -d /tmp/a.XXXXXX; framework/x\n'}, [rules.words]), [])
+
+
+class English(unittest.TestCase):
+    PLANTED = [  # (pattern, comment)
+        ('opener', 'Who waits gets a slot.'), ('opener', 'Kept: what a view names.'),
+        ('opener', 'The pool is full; what comes then is dropped.'), ('opener', 'Whoever reads it takes one.'),
+        ('opener', 'Those that wait go first.'), ('opener', 'One that waits goes first.'),
+        ('opener', 'The NI closes. It is freed later.'), ('opener', 'Those of a peer.'),
+        ('archaic', 'The table is made anew.'), ('archaic', 'A slice is used no more.'), ('archaic', 'MDs in being'),
+        ('archaic', 'kept for shows'), ('archaic', 'Waits so long, then ends.'), ('archaic', 'Sent all the same.'),
+        ('archaic', 'A gap is taken for a loss.'), ('archaic', 'Here stands the list.'),
+        ('person', 'The view knows its peers.'), ('person', 'A worker asks for it.'), ('person', 'control is told'),
+        ('person', 'The peer wants an ACK.'), ('person', 'no need to hurry'), ('person', 'a connection dies'),
+        ('person', 'the node has doubts'), ('long', 'word ' * 26)]
+    CLEAN = [
+        'If the pool is full, the caller waits.', 'What is freed when? See below.', 'at most one entry of each peer',
+        'No more than one slot.', 'a known peer', 'The operator knows why.', 'You may ask for it.',
+        'the ask() of `who`', 'Two senders can be told apart.', 'Word' + ' word' * 24 + '. Word' + ' word' * 24,
+        'a `very long span that ' + 'is ' * 30 + '`',
+        'One row per driver.', 'The slot, or what is left of it.', 'kWanted, no_wants, wants_more(), x.told, NI::asks']
+
+    def hits(self, path, text):
+        return [(hit.line, hit.kind, hit.pattern) for hit in english.hits_of(path, text)]
+
+    def test_planted_are_found_over_lines(self):
+        for pattern, comment in self.PLANTED:
+            self.assertEqual(self.hits('lnd/a.cc', f'int x;\n// {comment}\n'), [(2, 'comment', pattern)], comment)
+            broken = '\n// '.join(comment.split())
+            self.assertEqual({hit[1:] for hit in self.hits('lnd/a.cc', f'// {broken}\n')}, {('comment', pattern)},
+                             comment)
+
+    def test_clean_is_not_accused(self):
+        for comment in self.CLEAN:
+            self.assertEqual(self.hits('lnd/a.cc', f'// {comment}\n'), [], comment)
+
+    def test_every_pattern_has_a_planted_violation(self):
+        self.assertEqual({p[0] for p in english.PATTERNS} | {'long'}, {pattern for pattern, _ in self.PLANTED})
+
+    def test_kinds_of_files(self):
+        for path, text, expected in [
+                ('lnd/a.cc', 'int a;  ///< the slot\n        ///< it was told\nint b;  // that wants\n',
+                 [(1, 'comment', 'person'), (3, 'comment', 'person')]),
+                ('lnd/a.cc', '/* The\n * peer wants it. */\nf("the peer " /* c */ "wants\\nx it " "knows that");\n',
+                 [(1, 'comment', 'person'), (3, 'user', 'person')]),
+                ('tests/a.cc', 'f("the peer wants it");\nTEST(Suite, what_a_peer_wants) {}\n',
+                 [(2, 'comment', 'opener'), (2, 'comment', 'person')]),
+                ('tests/a.py', '"""The peer\nwants it."""\nx = """The peer wants it."""  # It asks.\n',
+                 [(1, 'comment', 'person'), (3, 'comment', 'opener'), (3, 'comment', 'person')]),
+                ('tools/a', '#!/bin/bash\n# The peer\n# wants it.\necho "# it asks"  # It asks.\n',
+                 [(2, 'comment', 'person'), (4, 'comment', 'opener'), (4, 'comment', 'person')]),
+                ('docs/a.md', '# What it wants\n```\nIt asks\n```\n- a peer\n  wants\n- It `asks`\n> It asks\n',
+                 [(1, 'user', 'person'), (5, 'user', 'person'), (7, 'user', 'opener')]),
+                ('docs/a.md', '| It asks | a |\n|---|---|\n' + '| ' + 'a b c d e f g h i | ' * 5 + '\n',
+                 [(1, 'user', 'opener'), (1, 'user', 'person')]),
+                ('docs/wire/a.md', 'field ' * 40, []), ('config/reference.md', 'It asks.\n', []),
+                ('lnd/a.cc', '//   kAsked    what it is\n'
+                 '// a | it asks |\n// ---- it is ----\n// ' + 'word ' * 25 + '\n',
+                 [(1, 'comment', 'opener'), (3, 'comment', 'opener')]),
+                ('config/schema_a.cc', 'F f{.text = "The peer is full; ask for less, or tell it so."};\n',
+                 [(1, 'user', 'person')])]:
+            self.assertEqual(self.hits(path, text), expected, text)
+
+    def test_sentences_keep_their_lines(self):
+        segment, = prose.extract('docs/a.md', 'One two. Three\nfour (e.g. Five).\n`six` is\nseven. name() is. end\n')
+        expected = [(1, 'One two.'), (1, 'Three four (e.g. Five).'), (3, 'Code is seven.'), (4, 'name() is. end')]
+        self.assertEqual([(s.line, s.text) for s in prose.sentences(segment)], expected)
+
+    TABLE = '{"start": {"comment": 9},\n"zero": {\n "comment": %s,\n "user": []},\n"files": {\n%s\n}}\n'
+    ASKS = '// It is.\n'
+
+    def ratchet(self, rows, files, zero='[]'):
+        return found({english.TABLE: self.TABLE % (zero, rows), **files}, [english.ratchet])
+
+    def test_a_file_may_only_shrink(self):
+        row = '"lnd/a.cc": [2, 0]'
+        self.assertEqual(self.ratchet(row, {'lnd/a.cc': self.ASKS * 2}), [])
+        self.assertEqual(self.ratchet(row, {'lnd/a.cc': self.ASKS * 3}), ['lnd/a.cc:3:english'])
+        self.assertEqual(self.ratchet(row, {'lnd/a.cc': self.ASKS}), ['lnd/a.cc:1:english'])
+        self.assertEqual(self.ratchet(row, {'lnd/a.cc': self.ASKS * 2, 'lnd/b.cc': self.ASKS}), ['lnd/b.cc:1:english'])
+        self.assertEqual(self.ratchet(row, {'control/x/a.cc': self.ASKS * 2}), [])
+        self.assertEqual(self.ratchet(row, {'lnd/b.cc': self.ASKS}),
+                         ['lnd/b.cc:1:english', f'{english.TABLE}:1:english'])
+        self.assertEqual(self.ratchet(row, {'lnd/a.cc': self.ASKS * 2}, '["lnd/*.cc"]'),
+                         ['lnd/a.cc:1:english', 'lnd/a.cc:2:english'])
+
+    def update(self, files, counts):
+        table, complaints = english.updated(english.Table(files=files), counts, set(counts))
+        return complaints or table.files
+
+    def test_update_follows_moves_and_refuses_growth(self):
+        before = {'lnd/a.cc': (4, 0), 'lnd/b.cc': (2, 1)}
+        for after in [{'lnd/a.cc': (3, 0), 'lnd/b.cc': (2, 0)}, {'x/a.cc': (4, 0), 'lnd/b.cc': (2, 1)},
+                      {'x/other.cc': (4, 0), 'lnd/b.cc': (2, 1)},   # renamed
+                      {'lnd/a.cc': (6, 1)},                         # merged into a.cc
+                      {'lnd/a.cc': (3, 0), 'lnd/b.cc': (2, 1), 'lnd/c.cc': (1, 0)}]:  # split
+            self.assertEqual(self.update(before, after), after)
+        for after in [{'lnd/a.cc': (5, 0), 'lnd/b.cc': (1, 1)}, {'lnd/a.cc': (4, 1), 'lnd/b.cc': (2, 0)},
+                      {**before, 'lnd/c.cc': (1, 0)}, {'lnd/a.cc': (6, 2)}, {'x/a.cc': (5, 0), 'lnd/b.cc': (2, 1)}]:
+            self.assertIsInstance(self.update(before, after), list, after)
+
+    def test_table_is_read_with_the_marks_of_a_conflict(self):
+        rows = ('"lnd/a.cc": [4, 0],\n<<<<<<< HEAD\n"lnd/b.cc": [2, 1],\n=======\n"lnd/b.cc": [1, 3],\n'
+                '"lnd/c.cc": [9, 0],\n>>>>>>> x\n"lnd/d.cc": [1, 0]')
+        table = english.Table.parse(self.TABLE % ('["x"]', rows))
+        self.assertEqual(table.files, {'lnd/a.cc': (4, 0), 'lnd/b.cc': (1, 1), 'lnd/c.cc': (9, 0), 'lnd/d.cc': (1, 0)})
+        again = english.Table.parse(table.text())
+        self.assertEqual((again.start, again.zero, again.files),
+                         ({'comment': 9}, {'comment': ['x'], 'user': []}, table.files))
 
 
 class BannedCalls(unittest.TestCase):

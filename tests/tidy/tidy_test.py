@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the rules of the house over the whole project. Prints file:line: rule: what is wrong and how to mend it.
+"""Checks the rules of the house over the whole project. Prints per violation: file, line, rule, and how to mend it.
 
     tidy_test.py [--root DIR] [--full]      --full, or ULNET_FULL=1: also formatting
 """
