@@ -39,25 +39,19 @@ std::string type_text(const Field& field) {
 
 constexpr const char* kIntro =
     "# Every key of the configuration\n\n"
-    "Generated from config/schema_lnet.cc and config/schema_ulnet.cc; change those, then run\n"
-    "`ninja config/reference-md && config/reference-md > ../config/reference.md` in the build directory.\n\n"
-    "The file is YAML in lnetctl's schema, in any of its layouts, plus one section `ulnet`. `ulnetd --config FILE` "
-    "reads it at\n"
-    "start; `ulnetctl import FILE` applies it to a running node, all of it or nothing. Unknown keys are errors. Every "
-    "entry of a\n"
-    "list may carry `seq_no: N`, which errors about it echo.\n\n"
-    "*restart* marks what a running ulnetd takes only at its next start; an import of such a key is answered with a "
-    "warning.\n"
-    "*no effect* marks what is accepted, kept and exported and changes nothing yet; another value than the default is "
-    "answered\n"
-    "with a warning.\n\n"
-    "`export` prints the whole node. Its import gives the same node, and fixes addresses and connections that followed "
-    "the\n"
-    "machine before; discovered peers are left out, and found again. `export --backup` prints what was asked for: "
-    "neither\n"
-    "discovered peers and health values, nor addresses that the interface alone stands for, nor settings of drivers "
-    "that\n"
-    "nobody set; instead of rules of `ip2nets` it has their NIs.\n";
+    "Generated from config/schema_lnet.cc and config/schema_ulnet.cc. To change this file, change those tables, then\n"
+    "run `ninja config/reference-md && config/reference-md > ../config/reference.md` in the build directory.\n\n"
+    "The file is YAML in lnetctl's schema, in any of its layouts, plus one section `ulnet`. `ulnetd --config FILE`\n"
+    "reads the file at start. `ulnetctl import FILE` applies the file to a running node: either all of it or nothing.\n"
+    "Unknown keys are errors. Every entry of a list may carry `seq_no: N`; errors about that entry repeat it.\n\n"
+    "*restart* marks keys that a running ulnetd takes only at its next start. Import of such a key gives a warning.\n"
+    "*no effect* marks keys that are accepted, kept and exported, and that change nothing yet. If such a key gets\n"
+    "another value than its default, ulnet gives a warning.\n\n"
+    "`export` prints the whole node. An import of that text gives the same node, and fixes addresses and connections\n"
+    "that followed the machine before. Discovered peers are left out; discovery finds them again.\n\n"
+    "`export --backup` prints only the configured values. The backup has no discovered peers, no health values, no\n"
+    "addresses that the interface alone determines and no driver settings that nobody set. Instead of the rules of\n"
+    "`ip2nets`, the backup has the NIs that the rules gave.\n";
 
 /// True when the key, or what it is part of, is taken only at the start.
 bool is_restart(const Field& field) {

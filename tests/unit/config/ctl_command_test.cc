@@ -322,14 +322,14 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
      "234 set/global -34 cannot configure response_tracking: '4': Valid values are: 0, 1, 2, or 3"},
     {"set numa_range -1", "234 set/global -34 cannot configure numa_range: '-1': allowed: 0 or more"},
     {"set retry 1",
-     "234 set/global -22 cannot configure retry: there is no such setting; known: numa_range, max_interfaces, "
-     "discovery, "
-     "drop_asym_route, retry_count, transaction_timeout, health_sensitivity, recovery_interval, router_sensitivity, "
+     "234 set/global -22 cannot configure retry: there is no such setting; "
+     "known: numa_range, max_interfaces, discovery, drop_asym_route, retry_count, transaction_timeout, "
+     "health_sensitivity, recovery_interval, router_sensitivity, "
      "response_tracking, recovery_limit, max_recovery_ping_interval, routing, tiny_buffers, small_buffers, "
      "large_buffers"},
     {"set lnd_timeout 1",
-     "234 set/global -22 cannot configure lnd_timeout: only shown; it follows from transaction_timeout and "
-     "retry_count"},
+     "234 set/global -22 cannot configure lnd_timeout: "
+     "ulnet computes this value from transaction_timeout and retry_count; set one of these instead"},
     {"peer add --nid 1.2.3.4@nowhere",
      "234 add/peer -22 cannot parse NID: '1.2.3.4@nowhere' is not a NID such as 10.0.0.1@tcp"},
     {"peer add", "234 add/peer -14 missing primary NID: give --prim_nid"},

@@ -116,8 +116,8 @@ TEST_F(CtlRun, import_is_whole_or_not_at_all) {
   ASSERT_EQ(ctl("lnet configure"), "0\n");
   EXPECT_EQ(ctl("import " ULNET_GOLDEN_DIR "/tcp-mr.import-roundtrip.txt"),
             "0\n!warning: " ULNET_GOLDEN_DIR
-            "/tcp-mr.import-roundtrip.txt:56:7: udsp has no effect: the rules are stored, shown and exported, and not "
-            "followed yet\n");
+            "/tcp-mr.import-roundtrip.txt:56:7: udsp has no effect: "
+            "ulnet stores, shows and exports the rules and does not follow them yet\n");
   EXPECT_EQ(ctl("export --backup " + file), "0\n");
   EXPECT_EQ(config::file_text(file), config::golden_text("tcp-mr.import-roundtrip"));
   std::string again = ctl("import " + file);
@@ -204,10 +204,11 @@ TEST_F(CtlRun, an_output_file_is_replaced_when_the_answer_is_there) {
 // Goal: what has no effect is said on the terminal, with exit status 0; in JSON under `warnings`.
 TEST_F(CtlRun, warnings_are_printed) {
   EXPECT_EQ(ctl("set numa_range 3"),
-            "0\n!warning: numa_range has no effect: NUMA distances are not part of the choice of NIs yet\n");
+            "0\n!warning: numa_range has no effect: path selection does not use NUMA distances yet\n");
   EXPECT_EQ(ctl("udsp add --src tcp --json"),
-            "0\n!{\"ok\":true,\"warnings\":[\"udsp has no effect: the rules are stored, shown and exported, and not "
-            "followed yet\"]}\n");
+            "0\n"
+            "!{\"ok\":true,\"warnings\":[\"udsp has no effect: "
+            "ulnet stores, shows and exports the rules and does not follow them yet\"]}\n");
 }
 
 TEST_F(CtlRun, a_ping_shows_who_answered_and_who_did_not) {

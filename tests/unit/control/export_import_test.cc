@@ -129,7 +129,7 @@ TEST(Exporting, changes_without_effect_are_answered_with_warnings) {
   EXPECT_EQ(warnings("ulnet: {workers: 4, log: debug}\n"), "");
   EXPECT_EQ(std::count(m.node.journal.begin(), m.node.journal.end(), "warning: " + workers), 1);
   EXPECT_EQ(warnings("global: {numa_range: 5}\n"),
-            "f:1:22: numa_range has no effect: NUMA distances are not part of the choice of NIs yet\n");
+            "f:1:22: numa_range has no effect: path selection does not use NUMA distances yet\n");
   api::Request recovery;
   recovery.verb = api::Verb::kShow;
   recovery.object = "recovery";
