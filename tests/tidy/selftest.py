@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
 """Tests the tidy rules: each planted violation is found where it was planted, and clean code is not accused."""
+import contextlib
+import io
 import pathlib
+import shutil
+import subprocess
 import tempfile
 import unittest
 
 import banned
+import commits
 import cpp_text
 import english
 import prose
@@ -320,6 +325,52 @@ class Files(unittest.TestCase):
         self.assertEqual(found({'build/x/a.cc': 'int x;\n', 'build-y/a.cc': 'int x;\n', '.git/a.cc': 'int x;\n'}), [])
         place = '/wo' + 'rk/shared'
         self.assertEqual(found({'.git': f'gitdir: {place}\n'}), [])  # of a work tree beside the project
+
+
+class Commits(unittest.TestCase):
+    BODY = '\n\nThe pool was too small.\n'
+
+    def test_planted_are_found(self):
+        for message, expected in [
+                ('peers: what is full is dropped' + self.BODY, 'what'), ('peers: the pool grows' + self.BODY, 'the'),
+                ('peers: adds a pool' + self.BODY, 'adds'), ('peers: added a pool' + self.BODY, 'added'),
+                ('peers: adding a pool' + self.BODY, 'adding'), ('peers: Add a pool' + self.BODY, 'Add'),
+                ('add a pool' + self.BODY, 'area'), ('Peers: add a pool' + self.BODY, 'area'), ('wip', 'area'),
+                ('peers: add a pool; drop a list' + self.BODY, 'one topic'),
+                ('peers: add ' + 'x' * 62 + self.BODY, '73 columns'), ('peers: add a pool.' + self.BODY, 'full stop'),
+                ('peers: add a pool', 'reason'), ('peers: add a pool\n\nTest: Peers.pool.\n', 'reason'),
+                ('peers: add a pool\nIt was small.\n', 'not empty'),
+                ('peers: add a pool' + self.BODY + '\n# Conflicts:\n#\ta.cc\n', 'conflicts')]:
+            self.assertIn(expected, '\n'.join(commits.wrong_with(message)), message)
+
+    def test_clean_is_not_accused(self):
+        for message in ['peers: add a pool' + self.BODY, 'tests, lnd/sim: process all events' + self.BODY,
+                        'peers: add ' + 'x' * 61 + self.BODY, 'tests: move the rigs to tests/cluster\n',
+                        'lnd.h: keep the size\n\nCause: no room.\nNone.\n\nTest: x.\n\nThe second reason.\n']:
+            self.assertEqual(list(commits.wrong_with(message)), [], message)
+
+    def run_in(self, folder, base):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            status = commits.main(['--root', folder, '--base', base])
+        return status, output.getvalue()
+
+    @unittest.skipIf(shutil.which('git') is None, 'git is not installed')
+    def test_history(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.run_in(folder, 'HEAD')[0], commits.SKIPPED)
+
+            def git(*arguments):
+                subprocess.run(['git', '-C', folder, '-c', 'user.name=a', '-c', 'user.email=a@b', *arguments],
+                               check=True, capture_output=True)
+            git('init')
+            for message in ['Before.', 'peers: add a pool' + self.BODY, 'peers: the pool']:
+                git('commit', '--allow-empty', '-m', message)
+            self.assertEqual(self.run_in(folder, '1234567')[0], commits.SKIPPED)
+            status, output = self.run_in(folder, 'HEAD~2')
+            self.assertEqual((status, output.splitlines()[-1]), (1, 'commits: 2 messages, 2 violations'))
+            git('reset', '--hard', 'HEAD~1')
+            self.assertEqual(self.run_in(folder, 'HEAD~1'), (0, 'commits: 1 messages, 0 violations\n'))
 
 
 class CppText(unittest.TestCase):
