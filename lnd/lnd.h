@@ -41,8 +41,8 @@
 
 namespace ulnet {
 
-struct NiSlice;    // dataplane/peer/ni_slice.h: one worker's part of a local NI
-struct PeerSlice;  // dataplane/peer/peer_slice.h: what the serving worker owns of a peer NI
+struct NiSlice;    // dataplane/peer/slices.h: one worker's part of a local NI
+struct PeerSlice;  // dataplane/peer/slices.h: the serving worker's part of a peer NI
 
 /// Whose fault a failure was: decides health and resends (docs/wire/lnet.md §9). Values are those of fault rules there.
 enum class LndStatus : uint8_t {
@@ -84,7 +84,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Posted, Timer {
   Instant started = kNever;  ///< when it came to the serving worker
   Instant ni_credit_at = kNever;  ///< when it got its NI credit
   Completion result;         ///< how it ended
-  uint8_t stage = 0;         ///< egress.h: where it waits and which credits it holds
+  uint8_t stage = 0;         ///< Stage in egress.cc: queue and credits held
   void* message = nullptr;   ///< the Message that it is a part of; touched by home only
   uint16_t home = 0;         ///< worker that gets it back
 };

@@ -48,9 +48,9 @@ class Instance {
   /// Stops cleanly: nothing new, what is bound is taken back, connections are drained; then the threads end. No event
   /// comes any more: let what is under way end before, and let no thread use a submitter meanwhile, but to poll.
   /// Afterwards all memory is the application's. Blocks, at most 15 s. Returns what was not at rest in time, "" when
-  /// all was. A second call returns at once. In mode kAttach it turns by itself the workers that the calling thread has
-  /// turned, and those that nobody has; other threads go on turning theirs until it returns, and are given up 2 s after
-  /// their last turn.
+  /// all was. A second call returns at once. In mode kAttach, close() turns the workers that the calling thread has
+  /// turned, and those that no thread has. Other threads turn theirs until close() returns; close() gives them up 2 s
+  /// after their last turn.
   std::string close();
 
   /// NIDs of this node, the primary first; 0@lo is not among them.
@@ -60,13 +60,13 @@ class Instance {
   [[nodiscard]] std::vector<std::string> describe() const;
 
   /// A submitter homed on `worker`: one thread may use it, without waiting for anybody. Valid until submitter_close(),
-  /// or as long as the Instance. Waits up to 5 s for submitters that are being closed, if all slots are taken. Errors:
-  /// EINVAL (no such worker; the size, see submitter_size_check()), ENOSPC (64 open on this worker), EAGAIN (64, some
-  /// of which are still being closed; in mode kAttach it does not wait for them: turn the worker), ESHUTDOWN.
+  /// or as long as the Instance. If all slots are taken, waits up to 5 s for submitters that are being closed;
+  /// in mode kAttach, the call does not wait: turn the worker. Errors: EINVAL (no such worker; the size, see
+  /// submitter_size_check()), ENOSPC (64 open on this worker), EAGAIN (64, some still being closed), ESHUTDOWN.
   [[nodiscard]] Result<Submitter*> submitter_open(WorkerId worker, const SubmitterSize& size = {});
-  /// Ends it, at once and without any further event: what is bound is unlinked, but nothing tells when its memory is
-  /// free. Unlink and wait for kUnlink before. `freed` is called on the control thread when no worker uses it any more,
-  /// and no callback of its queues comes; not at all if the Instance ends before.
+  /// Ends it at once, without any further event. Bound MDs are unlinked, but no event says when their memory is free:
+  /// unlink and wait for kUnlink before. The control thread calls `freed` when no worker uses the submitter any more
+  /// and no callback of its queues comes. If the Instance ends before, `freed` is not called.
   void submitter_close(Submitter& submitter, std::function<void()> freed = {});
   /// Opens a portal with its match list on `home` (kSingle). Errors: EINVAL, EBUSY (open already), ESHUTDOWN.
   [[nodiscard]] Result<void> portal_open(PortalIndex portal, WorkerId home, PortalMode mode = PortalMode::kSingle,
@@ -82,8 +82,9 @@ class Instance {
   /// Cycles that the worker threads have spent with work, all together; 0 in mode kAttach.
   [[nodiscard]] uint64_t busy_cycles() const;
 
-  // --- mode kAttach: the caller's thread of worker w calls these, and no other thread does, from the first to the last
-  // turn of w ---
+  // Mode kAttach: the caller's thread of worker w calls these, and no other thread does, from the first to the last
+  // turn of w.
+
   /// One bounded turn; returns work done. Call again at once while it is not 0. When another thread has turned
   /// this worker, or close() does: does nothing and returns 0, as wait().
   unsigned turn(WorkerId worker);

@@ -51,9 +51,10 @@ void portal_attach(Portal& portal, Md& md, const MatchEntry& entry, bool at_head
 void portal_detach(Portal& portal, Md& md);
 /// Is this attached MD for what is asked, whatever stands before it?
 [[nodiscard]] bool entry_matches(const Md& md, const MatchAsk& ask);
-/// Finds the first match and uses it once: takes the offset, counts the threshold down; the caller adds its message to
-/// md->ops and then calls md_used_up() to see whether the MD unlinks itself.
+/// Finds the first match; changes nothing. Null if no entry matches.
 [[nodiscard]] Md* portal_find(Portal& portal, const MatchAsk& ask);
+/// Finds the first match and uses it once: takes the offset, counts the threshold down. The caller adds its message to
+/// md->ops, and calls md_close_gate() if the MD is used up.
 [[nodiscard]] MatchFound portal_match(Portal& portal, const MatchAsk& ask);
 
 }  // namespace ulnet

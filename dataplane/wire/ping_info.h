@@ -41,7 +41,7 @@ struct PingInfo {
   std::vector<PingNi> nis;
 };
 
-/// Bytes that encode() will write.
+/// Bytes that ping_info_encode() will write.
 [[nodiscard]] size_t ping_info_size(const PingInfo& info);
 /// Encodes; 4-byte NIDs as 16-byte entries in list order, then the large ones in list order (the primary is the first
 /// entry of its kind, see docs/wire/lnet.md §4.2).

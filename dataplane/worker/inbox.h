@@ -18,7 +18,7 @@ namespace ulnet {
 class Submitter;
 struct RouterBlock;
 
-/// From worker to worker: an object whose ownership passes. `object` null: kScanDiverts.
+/// From worker to worker: an object whose ownership passes.
 struct PostItem {
   PostKind kind = PostKind::kNone;
   Posted* object = nullptr;

@@ -89,7 +89,7 @@ def sentences(segment):
 _ESCAPES = {'n': '\n', 't': '   ', '"': '"', '\\': '\\', '0': ' '}
 
 
-def _cpp_blocks(text):
+def cpp_comments(text):
     """Comment blocks as [(line, text)]: line comments below each other, alone on their lines or at the same column."""
     line_starts = [0] + [m.end() for m in re.finditer('\n', text)]
     block, last_line, last_column = [], -1, -1
@@ -154,7 +154,7 @@ _TEST = re.compile(r'^\s*TEST(?:_[FP])?\(\s*\w+\s*,\s*(\w+)\s*\)', re.M)
 
 
 def _cpp(path, text):
-    for block in _cpp_blocks(text):
+    for block in cpp_comments(text):
         for paragraph in _paragraphs(block):
             yield _segment('comment', 'prose', paragraph)
     if path.split('/')[0] in PRODUCT_FOLDERS:

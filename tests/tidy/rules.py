@@ -9,6 +9,7 @@ import subprocess
 
 import cpp_text
 import english
+import names
 from banned import BANNED, PRODUCT
 from violation import Violation
 
@@ -18,7 +19,7 @@ COLUMNS_MAX = 120
 
 CODE_FOLDERS = ('dataplane', 'lnd', 'control', 'tools', 'config', 'tests', 'perf')
 SKIPPED_FOLDERS = ('.cache', '__pycache__', 'captures')
-TEXT_SUFFIXES = ('.h', '.cc', '.c', '.py', '.build', '.txt', '.md', '.yaml', '.yml', '.json', '.sh', '.supp', '')
+TEXT_SUFFIXES = ('.h', '.hh', '.cc', '.c', '.py', '.build', '.txt', '.md', '.yaml', '.yml', '.json', '.sh', '.supp', '')
 
 # What is longer than the limits today, with the length it has: may shrink, may not grow. Empty, and meant to stay so.
 RATCHET_FILE_LINES = {}
@@ -54,7 +55,7 @@ class Tree:
             except (UnicodeDecodeError, FileNotFoundError):
                 continue
             self.texts[name] = text
-            if path.suffix in ('.h', '.cc', '.c') and name.split('/')[0] in CODE_FOLDERS:
+            if path.suffix in ('.h', '.hh', '.cc', '.c') and name.split('/')[0] in CODE_FOLDERS:
                 self.sources[name] = Source(name, text)
 
     def _walk(self, folder):
@@ -170,7 +171,7 @@ def lengths(tree):
 def is_code(path):
     if path.split('/')[-1] in ('meson.build', 'meson_options.txt'):
         return True
-    return path.endswith(('.h', '.cc', '.c', '.py')) or path in (
+    return path.endswith(('.h', '.hh', '.cc', '.c', '.py')) or path in (
         'tools/check', 'tools/packages', 'tools/presets', 'tools/quickstart', 'tools/simulate', '.ci/run')
 
 
@@ -389,5 +390,5 @@ def formatting(tree):
 
 
 RULES = [include_direction, lengths, words, banned, global_state, headers, dead_files, golden_bytes, texts, keys,
-         documents, english.ratchet]
+         documents, english.ratchet, names.names_exist]
 FULL_RULES = [formatting]

@@ -12,19 +12,25 @@ import banned
 import commits
 import cpp_text
 import english
+import names
 import prose
 import rules
 
 
-def found(files, rule_functions=None):
-    """Violations in a temporary project of these files, as 'path:line:rule'."""
+def found_violations(files, rule_functions=None):
+    """Violations in a temporary project of these files."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files.items():
             path = pathlib.Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding='utf-8')
         tree = rules.Tree(folder)
-        return sorted({f'{v.path}:{v.line}:{v.rule}' for rule in rule_functions or rules.RULES for v in rule(tree)})
+        return [violation for rule in rule_functions or rules.RULES for violation in rule(tree)]
+
+
+def found(files, rule_functions=None):
+    """The same, as 'path:line:rule'."""
+    return sorted({f'{v.path}:{v.line}:{v.rule}' for v in found_violations(files, rule_functions)})
 
 
 class IncludeDirection(unittest.TestCase):
@@ -371,6 +377,40 @@ class Commits(unittest.TestCase):
             self.assertEqual((status, output.splitlines()[-1]), (1, 'commits: 2 messages, 2 violations'))
             git('reset', '--hard', 'HEAD~1')
             self.assertEqual(self.run_in(folder, 'HEAD~1'), (0, 'commits: 1 messages, 0 violations\n'))
+
+
+class Names(unittest.TestCase):
+    TREE = {'lnd/b.h': '#pragma once\nclass Pool {\n  ~Pool();\n  void take(int);\n};\nconstexpr int kPoolMax = 1;\n'
+                       'int field;\n',
+            'lnd/c.cc': 'auto p = make<Pool>(1, "other()");\n', 'lnd/x/y.cc': '', 'tests/wire/captures/a.txt': ''}
+    PLANTED = [  # (comment, name that is missing)
+        ('calls gone()', 'gone()'), ('Pool::gone()', 'Pool::gone()'), ('p->gone() is', 'p->gone()'),
+        ('see field()', 'field()'),
+        ('other() too', 'other()'), ('Pool::lost is set', 'Pool::lost'), ('Gone::take', 'Gone::take'),
+        ('at most kGoneMax', 'kGoneMax'), ('(gone.h)', 'gone.h'), ('lnd/y.cc', 'lnd/y.cc'), ('y/x.cc:3', 'y/x.cc'),
+        ('in lnd/z or not', 'lnd/z'), ('lnd/z/{a,b}.h', 'lnd/z/'), ('b.hh', 'b.hh')]
+    CLEAN = [
+        'take() and ~Pool(), make() and Pool::take()', 'kPoolMax', 'Pool::take',
+        'b.h, x/y.cc, lnd/b.h: lnd/x/y, lnd/x.',
+        'lnd/{b,c}.h, lnd/x/*.cc, lnd/<driver>/a.h', 'rte_eth_rx_burst() and rte_mbuf.h', 'std::sort()', '<sys/gone.h>',
+        'io_uring_submit() sends', 'tests/wire/captures', 'https://host/lnd/gone.h', '10 kHz', 'gone (not a call)',
+        'control.hurry', 'a/b', 'select()']
+
+    def missing(self, comment):
+        return sorted({v.message.split('`')[1] for v in found_violations(
+            {**self.TREE, 'lnd/a.cc': f'int x;\n/// {comment}\n'}, [names.names_exist])})
+
+    def test_planted_are_found(self):
+        for comment, name in self.PLANTED:
+            self.assertIn(name, self.missing(comment), comment)
+
+    def test_clean_is_not_accused(self):
+        for comment in self.CLEAN:
+            self.assertEqual(self.missing(comment), [], comment)
+
+    def test_documents(self):
+        files = {**self.TREE, 'docs/a.md': 'gone()\n`take()` `gone()`\n', 'docs/wire/a.md': '`gone()`\n'}
+        self.assertEqual(found(files, [names.names_exist]), ['docs/a.md:2:name'])
 
 
 class CppText(unittest.TestCase):
