@@ -7,8 +7,8 @@
     english.py --update         writes the table: fewer hits, moved files; refuses growth
 
 A file may have at most the hits that the table allows. After a move, --update gives the counts of vanished files to
-those that are new, and to those that files were merged into. A conflict in the table needs no work by hand:
---update reads both sides and takes the lower count.
+those that are new, and to those that files were merged into. Git joins the tables of two branches without a conflict
+(.gitattributes): --update takes the lower count of each file.
 """
 import argparse
 import collections

@@ -1,5 +1,5 @@
-"""Names in comments exist: each name(), Class::name, kName and file that a comment of C or C++ mentions. The same holds
-for code spans in README.md and docs/*.md, not for docs/wire, which cites other trees.
+"""Names in comments exist: each file that a comment mentions; in C and C++ also each name(), Class::name and kName. The
+same holds for code spans in README.md and docs/*.md, not for docs/wire, which cites other trees.
 """
 import re
 
@@ -47,8 +47,8 @@ class Index:
             self.members[key] = any(key[0] in names and key[1] in names for names in self.by_file.values())
         return self.members[key]
 
-    def missing(self, line):
-        """The names in this line of prose that the tree does not have."""
+    def missing_names(self, line):
+        """The functions, members and constants in this line of prose that the tree does not have."""
         for qualifier, name in _CALL.findall(line):
             if name not in self.calls and not _is_external(qualifier + name):
                 yield f'{qualifier}{name}()'
@@ -58,6 +58,8 @@ class Index:
         for name in _CONSTANT.findall(line):
             if name not in self.identifiers and not _is_external(name):
                 yield name
+
+    def missing_files(self, line):
         for name in _FILE.findall(line):
             if name not in self.files and not _is_external(name) and not (self.root / name).exists():
                 yield name
@@ -73,12 +75,11 @@ def _is_external(name):
 
 
 def _lines(tree):
-    """(path, line, prose) of the comments of C and C++, and of the code spans of the documents."""
-    for path, source in tree.sources.items():
-        for block in prose.cpp_comments(source.text):
+    """(path, line, prose) of the comments, and of the code spans of the documents."""
+    for path, text in tree.texts.items():
+        for block in prose.comments(path, text):
             for number, line in block:
                 yield path, number, line
-    for path, text in tree.texts.items():
         if path == 'README.md' or re.fullmatch(r'docs/[^/]*\.md', path):
             for number, line in enumerate(text.split('\n'), 1):
                 for span in re.findall(r'`([^`]+)`', line):
@@ -88,7 +89,10 @@ def _lines(tree):
 def names_exist(tree):
     index = Index(tree)
     for path, number, line in _lines(tree):
-        for name in index.missing(line):
+        found = list(index.missing_files(line))
+        if path in tree.sources or path.endswith('.md'):
+            found += index.missing_names(line)
+        for name in found:
             yield Violation(path, number, 'name',
                             f'`{name}` is nowhere in the code: correct the name (of others: EXTERNAL in '
                             'tests/tidy/names.py)')

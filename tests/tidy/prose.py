@@ -89,7 +89,7 @@ def sentences(segment):
 _ESCAPES = {'n': '\n', 't': '   ', '"': '"', '\\': '\\', '0': ' '}
 
 
-def cpp_comments(text):
+def _cpp_comments(text):
     """Comment blocks as [(line, text)]: line comments below each other, alone on their lines or at the same column."""
     line_starts = [0] + [m.end() for m in re.finditer('\n', text)]
     block, last_line, last_column = [], -1, -1
@@ -153,10 +153,14 @@ def _text_lines(joined, line):
 _TEST = re.compile(r'^\s*TEST(?:_[FP])?\(\s*\w+\s*,\s*(\w+)\s*\)', re.M)
 
 
-def _cpp(path, text):
-    for block in cpp_comments(text):
+def _comments(blocks):
+    for block in blocks:
         for paragraph in _paragraphs(block):
             yield _segment('comment', 'prose', paragraph)
+
+
+def _cpp(path, text):
+    yield from _comments(_cpp_comments(text))
     if path.split('/')[0] in PRODUCT_FOLDERS:
         for lines in _cpp_texts(text):
             yield _segment('user', 'text', lines)
@@ -173,7 +177,7 @@ def _names(text, pattern):
 _PYTHON_TEST = re.compile(r'^\s*def test_(\w+)\(', re.M)
 
 
-def _python(path, text):
+def _python_comments(text):
     block, last_line, last_column, statement_begins = [], -1, -1, True
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
@@ -184,21 +188,24 @@ def _python(path, text):
             line, column = token.start
             alone = not token.line[:column].strip()
             if not (block and alone and line == last_line + 1 and column == last_column):
-                yield from (_segment('comment', 'prose', p) for p in _paragraphs(block))
+                yield block
                 block = []
             block.append((line, token.string.lstrip('#')))
             last_line, last_column = line, column
         elif token.type == tokenize.STRING and statement_begins:
             body = re.sub(r'^[rRbBuU]*("""|\'\'\'|"|\')|("""|\'\'\'|"|\')$', '', token.string)
-            lines = [(token.start[0] + i, part) for i, part in enumerate(body.split('\n'))]
-            yield from (_segment('comment', 'prose', p) for p in _paragraphs(lines))
+            yield [(token.start[0] + i, part) for i, part in enumerate(body.split('\n'))]
         if token.type not in (tokenize.COMMENT, tokenize.NL):
             statement_begins = token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
-    yield from (_segment('comment', 'prose', p) for p in _paragraphs(block))
+    yield block
+
+
+def _python(path, text):
+    yield from _comments(_python_comments(text))
     yield from _names(text, _PYTHON_TEST)
 
 
-def _script(path, text):
+def _script_comments(text):
     block, last_line, last_column = [], -1, -1
     for line, raw in enumerate(text.split('\n'), 1):
         match = re.match(r'(\s*)#(.*)', raw) or re.match(r'((?:[^#"\']|"[^"]*"|\'[^\']*\')*?\s)#(?:\s)(.*)', raw)
@@ -206,11 +213,15 @@ def _script(path, text):
             continue
         column, alone = len(match.group(1)), not match.group(1).strip()
         if not (block and alone and line == last_line + 1 and column == last_column):
-            yield from (_segment('comment', 'prose', p) for p in _paragraphs(block))
+            yield block
             block = []
         block.append((line, match.group(2)))
         last_line, last_column = line, column
-    yield from (_segment('comment', 'prose', p) for p in _paragraphs(block))
+    yield block
+
+
+def _script(path, text):
+    yield from _comments(_script_comments(text))
 
 
 # ---- Markdown ------------------------------------------------------------------------------------------------------
@@ -244,20 +255,29 @@ def _markdown(path, text):
     yield done()
 
 
+def _language(path, text):
+    name, first = path.split('/')[-1], text[:80].split('\n')[0]
+    if path.endswith(('.h', '.cc', '.c', '.hh')):
+        return 'cpp'
+    if path.endswith('.md'):
+        return 'markdown'
+    if path.endswith('.py') or first.startswith('#!') and 'python' in first:
+        return 'python'
+    if path.endswith(('.sh', '.build', '.yaml', '.yml', '.supp')) or name == 'meson_options.txt' \
+            or '.' not in name and first.startswith('#'):
+        return 'script'
+    return ''
+
+
 def extract(path, text):
     """Segments of the file, in no order. Files of other kinds have none."""
-    name, first = path.split('/')[-1], text[:80].split('\n')[0]
-    if path in GENERATED:
-        return
-    if path.endswith(('.h', '.cc', '.c', '.hh')):
-        reader = _cpp
-    elif path.endswith('.md'):
-        reader = _markdown
-    elif path.endswith('.py') or first.startswith('#!') and 'python' in first:
-        reader = _python
-    elif path.endswith(('.sh', '.build', '.yaml', '.yml', '.supp')) or name == 'meson_options.txt' \
-            or '.' not in name and first.startswith('#') or path == '.ci/run':
-        reader = _script
-    else:
-        return
-    yield from (segment for segment in reader(path, text) if segment)
+    reader = {'cpp': _cpp, 'markdown': _markdown, 'python': _python, 'script': _script}.get(_language(path, text))
+    if reader and path not in GENERATED:
+        yield from (segment for segment in reader(path, text) if segment)
+
+
+def comments(path, text):
+    """Blocks of comments of a file of code, as they stand: each a list of (line, text)."""
+    reader = {'cpp': _cpp_comments, 'python': _python_comments, 'script': _script_comments}.get(_language(path, text))
+    if reader:
+        yield from reader(text)

@@ -192,7 +192,7 @@ class English(unittest.TestCase):
         before = {'lnd/a.cc': (4, 0), 'lnd/b.cc': (2, 1)}
         for after in [{'lnd/a.cc': (3, 0), 'lnd/b.cc': (2, 0)}, {'x/a.cc': (4, 0), 'lnd/b.cc': (2, 1)},
                       {'x/other.cc': (4, 0), 'lnd/b.cc': (2, 1)},   # renamed
-                      {'lnd/a.cc': (6, 1)},                         # merged into a.cc
+                      {'lnd/a.cc': (6, 1)},                         # merged
                       {'lnd/a.cc': (3, 0), 'lnd/b.cc': (2, 1), 'lnd/c.cc': (1, 0)}]:  # split
             self.assertEqual(self.update(before, after), after)
         for after in [{'lnd/a.cc': (5, 0), 'lnd/b.cc': (1, 1)}, {'lnd/a.cc': (4, 1), 'lnd/b.cc': (2, 0)},
@@ -407,6 +407,12 @@ class Names(unittest.TestCase):
     def test_clean_is_not_accused(self):
         for comment in self.CLEAN:
             self.assertEqual(self.missing(comment), [], comment)
+
+    def test_scripts(self):
+        files = {**self.TREE, 'lnd/meson.build': '# lnd/gone.cc, lnd/c.cc\n', 'tools/a': '#!/bin/sh\n# lnd/gone\n',
+                 'tests/a.py': '"""Plays lnd/x.\nAnd lnd/z."""\nx = "lnd/gone"  # gone.h\n'}
+        self.assertEqual(found(files, [names.names_exist]),
+                         ['lnd/meson.build:1:name', 'tests/a.py:2:name', 'tests/a.py:3:name', 'tools/a:2:name'])
 
     def test_documents(self):
         files = {**self.TREE, 'docs/a.md': 'gone()\n`take()` `gone()`\n', 'docs/wire/a.md': '`gone()`\n'}
