@@ -21,7 +21,7 @@ CODE_FOLDERS = ('dataplane', 'lnd', 'control', 'tools', 'config', 'tests', 'perf
 SKIPPED_FOLDERS = ('.cache', '__pycache__', 'captures')
 TEXT_SUFFIXES = ('.h', '.hh', '.cc', '.c', '.py', '.build', '.txt', '.md', '.yaml', '.yml', '.json', '.sh', '.supp', '')
 
-# What is longer than the limits today, with the length it has: may shrink, may not grow. Empty, and meant to stay so.
+# Files and functions above the limits, with their length: may shrink, may not grow. Empty, and meant to stay so.
 RATCHET_FILE_LINES = {}
 RATCHET_FUNCTION_LINES = {}
 
@@ -317,11 +317,12 @@ def texts(tree):
 
 
 # ---- configuration keys --------------------------------------------------------------------------------------------
-# Where the value of a key may stand in code that reads it, by the map that the key is in; else the name of the map.
+# Names of the objects that hold a key's value in the code that reads it, by the map of the key. Default: the map's
+# name.
 KEY_HOLDERS = {'socklnd': 'socklnd|sock', 'route': 'route|config', 'routing': 'routing|change'}
-# What only shows or carries a value does not read it.
+# Code that only shows or carries a value does not count as a reader.
 KEY_NO_READERS = ('config', 'control/api', 'tools/ulnetctl', 'tests', 'perf')
-# Read while a node starts. What is read nowhere else needs a restart.
+# Read while a node starts. A key without another reader needs a restart.
 KEY_START_READERS = ('control/lib/boot.cc',)
 # Read by boot.cc, and given to the drivers again when the configuration changes (LndRuntime::retune).
 KEY_LIVE_MAPS = ('socklnd',)
@@ -329,7 +330,7 @@ _KEY_PLACE = re.compile(r'\.at\s*=\s*AT\((\w+)((?:\.\w+)+)\)')
 
 
 def keys(tree):
-    """Every configuration key is read by some code, or says that it has no effect; a key that is read only while a node
+    """Every configuration key is read by some code, or says that it has no effect. A key that is read only while a node
     starts says that it needs a restart."""
     readers = {p: s.stripped for p, s in tree.sources.items() if not matches(p, KEY_NO_READERS)}
     for path, source in tree.sources.items():
