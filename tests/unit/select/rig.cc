@@ -1,0 +1,252 @@
+#include "tests/unit/select/rig.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+
+#include "dataplane/base/nid_text.h"
+#include "dataplane/peer/slices.h"
+
+namespace ulnet::test {
+namespace {
+
+constexpr WorkerId kHome{0}, kServer{1};
+constexpr unsigned kWorkers = 2;
+
+/// The sequence at the worker that must not count.
+uint32_t opposite(uint32_t used) {
+  return 1000 - used;
+}
+
+/// The views of a row, and all that they point to.
+class World {
+ public:
+  World(const Row& row, bool reversed) {
+    add_nis(row.nis, reversed);
+    for (const NetPriority& one : row.nets)
+      std::find_if(local_.nets.begin(), local_.nets.end(), [&](const NetView& net) {
+        return net.net == *net_parse(one.net);
+      })->priority = one.priority;
+    for (const PeerSpec& peer : row.peers) add_peer(peer, reversed);
+    for (const RouteSpec& route : row.routes) add_route(route);
+    if (reversed)
+      for (RouteNetView& net : routes_.nets) std::reverse(net.routes.begin(), net.routes.end());
+    set_.local = &local_;
+    set_.peers = &table_;
+    set_.routes = &routes_;
+    set_.node.numa_range = row.numa_range;
+    set_.node.discover_gateways = row.discover_gateways;
+  }
+  [[nodiscard]] const ViewSet& view() const { return set_; }
+  [[nodiscard]] PathContext context(uint32_t turn) const {
+    return {kHome, route_used_.data(), uint32_t(route_used_.size()), turn};
+  }
+
+ private:
+  /// Leaves `free` credits free; below 0 for messages that wait.
+  void set_free(TxCredits& credits, int32_t free) {
+    credits.set_total(std::max(free, 0));
+    for (int32_t i = free; i < 0; ++i) (void)credits.take(waiting_.emplace_back());
+  }
+
+  void add_nis(std::vector<NiSpec> specs, bool reversed) {
+    if (reversed) std::reverse(specs.begin(), specs.end());
+    for (const NiSpec& first : specs) {
+      const Net net = nid(first.nid).net();
+      if (local_.net(net) != nullptr) continue;
+      local_.nets.push_back({net, kNoPriority, uint32_t(local_.nis.size()), 0});
+      for (const NiSpec& spec : specs)
+        if (nid(spec.nid).net() == net) add_ni(spec);
+      local_.nets.back().count = uint32_t(local_.nis.size()) - local_.nets.back().first;
+    }
+  }
+  void add_ni(const NiSpec& spec) {
+    NiView& ni = local_.nis.emplace_back();
+    ni.id = NiId{uint32_t(local_.nis.size())};
+    ni.nid = nid(spec.nid);
+    ni.fatal = spec.fatal;
+    ni.leaving = spec.leaving;
+    ni.closing = spec.closing;
+    ni.health = spec.health;
+    ni.priority = spec.priority;
+    ni.device_numa = spec.numa;
+    NiSlice& home = ni_slices_.emplace_back(ni.id, 0, uint8_t{1});
+    NiSlice& server = ni_slices_.emplace_back(ni.id, 0, uint8_t{1});
+    home.sequence = spec.used;
+    server.sequence = opposite(spec.used);
+    set_free(server.credits, spec.credits);
+    set_free(home.credits, 1000 - spec.credits);
+    ni.slices = {&home, &server};
+  }
+
+  void add_peer(const PeerSpec& spec, bool reversed) {
+    PeerView& peer = peers_.emplace_back();
+    peer.multi_rail = spec.multi_rail;
+    peer.router = spec.router;
+    peer.up_to_date = !spec.stale;
+    std::vector<PeerNiSpec> specs = spec.nis;
+    if (reversed) std::reverse(specs.begin() + (spec.router ? 1 : 0), specs.end());  // a gateway keeps its primary NID
+    for (const PeerNiSpec& first : specs) {
+      const Net net = nid(first.nid).net();
+      if (first.no_memory || peer.net(net) != nullptr) continue;
+      peer.nets.push_back({net, kNoPriority, uint32_t(peer.nis.size()), 0});
+      for (const PeerNiSpec& one : specs)
+        if (!one.no_memory && nid(one.nid).net() == net) add_peer_ni(peer, one);
+      peer.nets.back().count = uint32_t(peer.nis.size()) - peer.nets.back().first;
+    }
+    for (const PeerNiSpec& one : specs)
+      if (one.no_memory) add_peer_ni(peer, one);
+    for (const NetPriority& one : spec.nets)
+      for (PeerNetView& net : peer.nets)
+        if (net.net == *net_parse(one.net)) net.priority = one.priority;
+    for (uint32_t i = 0; i < peer.nis.size(); ++i) table_add(peer.nis[i].nid, {&peer, i});
+  }
+  void table_add(const Nid& nid, PeerRef ref) {
+    const uint64_t hash = nid.hash();
+    const PeerTable::Limb*& limb = table_.limbs[PeerTable::child(hash, 0)];
+    if (limb == nullptr) limb = &limbs_.emplace_back();
+    const PeerTable::Branch*& branch = const_cast<PeerTable::Limb*>(limb)->branches[PeerTable::child(hash, 1)];
+    if (branch == nullptr) branch = &branches_.emplace_back();
+    const PeerTable::Leaf*& leaf = const_cast<PeerTable::Branch*>(branch)->leaves[PeerTable::child(hash, 2)];
+    if (leaf == nullptr) leaf = &leaves_.emplace_back();
+    const_cast<PeerTable::Leaf*>(leaf)->entries.push_back({nid, ref});
+  }
+  void add_peer_ni(PeerView& peer, const PeerNiSpec& spec) {
+    PeerNiView& ni = peer.nis.emplace_back();
+    ni.id = PeerNiId{uint32_t(peer_slices_.size() + 1)};
+    ni.nid = nid(spec.nid);
+    ni.server = kServer;
+    ni.health = spec.health;
+    ni.down = spec.down;
+    ni.priority = spec.priority;
+    for (const char* one : spec.preferred) ni.preferred.push_back(nid(one));
+    for (const char* one : spec.preferred_gateways) ni.preferred_gateways.push_back(nid(one));
+    if (spec.no_memory) return;
+    PeerSlice& slice = peer_slices_.emplace_back(ni.id, 0, 0);
+    set_free(slice.credits, spec.credits);
+    slice.tx_queued_bytes.set(spec.queued);
+    PeerLocal& home = peer_locals_.emplace_back();
+    PeerLocal& server = peer_locals_.emplace_back();
+    home.sequence.set(spec.used);
+    server.sequence.set(opposite(spec.used));
+    ni.slice = &slice;
+    ni.locals = pointers_.emplace_back(std::vector<PeerLocal*>{&home, &server}).data();
+  }
+
+  void add_route(const RouteSpec& spec) {
+    const Net remote = *net_parse(spec.net);
+    auto at = std::find_if(routes_.nets.begin(), routes_.nets.end(),
+                           [&](const RouteNetView& one) { return !(one.remote < remote); });
+    if (at == routes_.nets.end() || at->remote != remote) at = routes_.nets.insert(at, RouteNetView{remote, {}});
+    at->routes.push_back({nid(spec.gateway), spec.hops, spec.priority, !spec.dead, uint32_t(route_used_.size())});
+    route_used_.push_back(spec.used);
+  }
+
+  std::deque<Tx> waiting_;
+  std::deque<NiSlice> ni_slices_;
+  std::deque<PeerSlice> peer_slices_;
+  std::deque<PeerLocal> peer_locals_;
+  std::deque<std::vector<PeerLocal*>> pointers_;
+  std::vector<uint32_t> route_used_;
+  LocalView local_;
+  RouteTable routes_;
+  std::deque<PeerView> peers_;
+  PeerTable table_;
+  std::deque<PeerTable::Limb> limbs_;
+  std::deque<PeerTable::Branch> branches_;
+  std::deque<PeerTable::Leaf> leaves_;
+  ViewSet set_;
+};
+
+PathRequest request_of(const Ask& ask) {
+  const auto optional = [](const char* name) { return name == nullptr ? kAnyNid : nid(name); };
+  PathRequest request;
+  request.src = optional(ask.src);
+  request.dst = optional(ask.dst);
+  request.via = optional(ask.via);
+  request.origin = optional(ask.origin);
+  request.response = ask.response;
+  request.portal0 = ask.portal0;
+  request.recovery = ask.recovery;
+  request.forward = ask.forward;
+  request.as_given = ask.as_given;
+  request.numa = ask.numa;
+  return request;
+}
+
+std::string text_of_error(int32_t error) {
+  switch (-error) {
+    case EINVAL: return "EINVAL";
+    case ENOMEM: return "ENOMEM";
+    case ENETUNREACH: return "ENETUNREACH";
+    case EHOSTUNREACH: return "EHOSTUNREACH";
+    case EADDRNOTAVAIL: return "EADDRNOTAVAIL";
+    default: return std::to_string(error);
+  }
+}
+
+/// A path in the words of Row::expect. Members of the choice that follow from others are checked here.
+std::string text_of(const PathChoice& choice) {
+  switch (choice.kind) {
+    case PathKind::kLoopback: return "loopback " + text(choice.src) + " > " + text(choice.dest);
+    case PathKind::kPark: return (choice.discover ? "discover " : "look up ") + text(choice.ask);
+    case PathKind::kError:
+      return text_of_error(choice.error) + (choice.health == LndStatus::kRemoteError ? " remote" : " local");
+    case PathKind::kPath: break;
+  }
+  EXPECT_EQ(choice.src, choice.ni->nid);
+  const auto& hops = choice.hop_peer->nis;
+  EXPECT_TRUE(std::any_of(hops.begin(), hops.end(), [&](const PeerNiView& ni) { return &ni == choice.hop; }));
+  EXPECT_TRUE(choice.final_ni == nullptr || (choice.routed && choice.final_ni->nid == choice.dest));
+  EXPECT_TRUE(choice.route == nullptr || choice.routed);
+  EXPECT_EQ(choice.routed, choice.dest != choice.hop->nid);
+  std::string out = text(choice.ni->nid) + " > " + text(choice.hop->nid);
+  if (choice.routed) out += " > " + text(choice.dest);
+  return out;
+}
+
+}  // namespace
+
+Nid nid(const std::string& name) {
+  const size_t at = name.find('@');
+  return Nid::v4(*net_parse(name.substr(at + 1)), uint32_t(std::stoul(name.substr(0, at))));
+}
+std::string text(const Nid& nid) {
+  return nid.is_any() ? "ANY" : std::to_string(nid.address_v4()) + "@" + net_text(nid.net());
+}
+
+PeerSpec multi_rail(std::vector<PeerNiSpec> nis, std::vector<NetPriority> nets) {
+  return {.nis = std::move(nis), .nets = std::move(nets), .multi_rail = true};
+}
+PeerSpec plain(std::vector<PeerNiSpec> nis) {
+  return {.nis = std::move(nis)};
+}
+PeerSpec gateway(std::vector<PeerNiSpec> nis) {
+  return {.nis = std::move(nis), .multi_rail = true, .router = true};
+}
+PeerSpec stale(PeerSpec peer) {
+  peer.stale = true;
+  return peer;
+}
+
+void check(const std::vector<Row>& rows) {
+  for (const Row& row : rows)
+    for (const bool reversed : {false, true}) {
+      if (reversed && row.one_order) continue;
+      const World world(row, reversed);
+      const PathRequest request = request_of(row.ask);
+      for (const uint32_t turn : {0u, 1u})
+        EXPECT_EQ(text_of(choose_path(world.view(), request, world.context(turn))), row.expect)
+            << "row: " << row.why << (reversed ? ", candidates in the opposite order" : "")
+            << (turn == 0 ? "" : ", gauges read once per turn");
+    }
+}
+
+std::string over(const Row& row, const char* hop) {
+  const World world(row, false);
+  return text_of(path_over(world.view(), request_of(row.ask), world.context(0), nid(hop)));
+}
+
+}  // namespace ulnet::test
