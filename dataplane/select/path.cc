@@ -165,7 +165,7 @@ class Chooser {
     uint16_t health = 0;
     for (uint32_t i = 0; i < net.count; ++i) {
       const NiView& ni = view_.local->nis[net.first + i];
-      if (!ni.fatal) health = std::max(health, ni.health);
+      if (!ni.fatal && !ni.going()) health = std::max(health, ni.health);
     }
     return health;
   }
