@@ -350,7 +350,8 @@ class Chooser {
     return best == nullptr ? nullptr : &best_peer_ni(peer, *best, nullptr);
   }
 
-  /// The gateway's best NI on the source NI's net, or on any local net: health, fewer queued bytes, more credits.
+  /// The gateway's best NI on the source NI's net, or on any local net, ranked as peer NIs are (docs/wire/lnet.md
+  /// §6.3). Bytes under way count between gateways only.
   const PeerNiView* best_gateway_ni(const PeerView& gateway, const NiView* from) {
     const PeerNiView* best = nullptr;
     for (const PeerNiView& ni : gateway.nis) {
@@ -358,17 +359,9 @@ class Chooser {
       if (ni.slice == nullptr || net == nullptr || !usable(*net) || ni.down ||
           (from != nullptr && from->nid.net() != ni.nid.net()))
         continue;
-      if (best == nullptr || gateway_ni_beats(ni, *best)) best = &ni;
+      if (best == nullptr || peer_ni_compare(ni, *best, nullptr)[0] == '+') best = &ni;
     }
     return best;
-  }
-  [[nodiscard]] bool gateway_ni_beats(const PeerNiView& a, const PeerNiView& b) const {
-    if (a.health != b.health) return a.health > b.health;
-    if (a.priority != b.priority) return a.priority < b.priority;
-    const PeerLoad x = load_of(a), y = load_of(b);
-    if (x.queued_bytes != y.queued_bytes) return x.queued_bytes < y.queued_bytes;
-    if (x.credits != y.credits) return x.credits > y.credits;
-    return peer_sequence(a) < peer_sequence(b);
   }
   [[nodiscard]] uint32_t route_sequence(const RouteView& route) const {
     return route.id < context_.route_count ? context_.route_sequences[route.id] : 0;

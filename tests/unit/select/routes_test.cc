@@ -139,18 +139,18 @@ Row gateway_nis(const char* why, PeerNiSpec first, PeerNiSpec second) {
 }
 
 // Goal: the gateway's NI is the best of those that this node can reach, ranked as peer NIs are
-// (docs/wire/lnet.md §6.5 (3d), §6.3).
+// (docs/wire/lnet.md §6.5 (3d), §6.3). Bytes under way decide between gateways only.
 TEST(SelectRoutes, gateway_ni) {
   check({
       gateway_nis("health goes before all else", {.health = 800, .priority = 1, .credits = 9, .used = 1},
-                  {.health = 801, .priority = 2, .credits = -9, .used = 9}),
+                  {.health = 801, .priority = 2, .queued = 9, .credits = -9, .used = 9}),
       gateway_nis("as healthy: priority, lower first", {.health = 700, .priority = 2, .credits = 9, .used = 1},
-                  {.health = 700, .priority = 1, .credits = -9, .used = 9}),
+                  {.health = 700, .priority = 1, .queued = 9, .credits = -9, .used = 9}),
       gateway_nis("priorities equal: free credits, more first", {.health = 700, .priority = 3, .credits = 4, .used = 1},
-                  {.health = 700, .priority = 3, .credits = 5, .used = 9}),
+                  {.health = 700, .priority = 3, .queued = 9, .credits = 5, .used = 9}),
       gateway_nis("as many credits: the one that was chosen longer ago",
                   {.health = 700, .priority = 3, .credits = 5, .used = 9},
-                  {.health = 700, .priority = 3, .credits = 5, .used = 8}),
+                  {.health = 700, .priority = 3, .queued = 9, .credits = 5, .used = 8}),
       gateway_nis("an NI that is down does not count", {.down = true}, {.health = 0, .credits = -9}),
       gateway_nis("an NI without memory does not count", {.no_memory = true}, {.health = 0, .credits = -9}),
       {.why = "of NIs on several nets of this node the best",
