@@ -120,15 +120,20 @@ class Chooser {
     const PeerNiView& hop = dst.ni();
     if (hop.slice == nullptr) return no_memory();
     const NetView* net = view_.local->net(request_.dst.net());
-    const NiView* ni = nullptr;
-    if (!dst.peer->multi_rail && !request_.portal0 && !request_.forward)
-      for (const Nid& preferred : hop.preferred)
-        if (const NiView* known = view_.local->ni(preferred);
-            known != nullptr && !known->going() && known->nid.net() == net->net)
-          ni = known;
+    const NiView* ni = recorded_ni(dst, *net);
     if (ni == nullptr) ni = best_ni(*net, hop);
     if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
     return path(*ni, *dst.peer, hop, request_.dst);
+  }
+
+  /// The one source on this net that a peer which is not multi-rail sees (docs/wire/lnet.md §5.7). Null: none is
+  /// recorded, the NI is being deleted, or the message may come from any NI.
+  [[nodiscard]] const NiView* recorded_ni(const PeerRef& dst, const NetView& net) const {
+    if (!dst || dst.peer->multi_rail || request_.portal0 || request_.forward) return nullptr;
+    for (const Nid& preferred : dst.ni().preferred)
+      if (const NiView* ni = view_.local->ni(preferred); ni != nullptr && !ni->going() && ni->nid.net() == net.net)
+        return ni;
+    return nullptr;
   }
 
   /// Any of the peer's NIs over any shared net (docs/wire/lnet.md §6.1-6.3).
@@ -280,7 +285,7 @@ class Chooser {
   /// Over a gateway (docs/wire/lnet.md §6.5). `from` null: any local NI.
   PathChoice routed(const PeerRef& dst, const NiView* from) {
     if (!request_.via.is_any())
-      if (const PathChoice back = over_gateway_ni(request_.via, from); back.kind == PathKind::kPath) return back;
+      if (const PathChoice back = over_gateway_ni(dst, from); back.kind == PathKind::kPath) return back;
     const PeerNiView* final_ni = dst && dst.ni().slice != nullptr ? &dst.ni() : nullptr;
     const bool rails =
         dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward && from == nullptr;
@@ -310,16 +315,21 @@ class Chooser {
     if (best == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
     if (view_.node.discover_gateways && request_.discovers() && !best_gateway.peer->up_to_date)
       return park(best->gateway, true);
-    PathChoice choice = to_gateway(*best_gateway.peer, *best_hop, from, dest);
+    PathChoice choice = to_gateway(dst, *best_gateway.peer, *best_hop, from, dest);
     choice.route = best;
     choice.final_ni = final_ni;
     return choice;
   }
 
-  PathChoice to_gateway(const PeerView& gateway, const PeerNiView& hop, const NiView* from, const Nid& dest) {
+  /// `dst` may be null: no peer has the destination.
+  PathChoice to_gateway(const PeerRef& dst, const PeerView& gateway, const PeerNiView& hop, const NiView* from,
+                        const Nid& dest) {
     const NiView* ni = from;
     if (ni == nullptr)
-      if (const NetView* net = view_.local->net(hop.nid.net())) ni = best_ni(*net, hop);
+      if (const NetView* net = view_.local->net(hop.nid.net())) {
+        ni = recorded_ni(dst, *net);
+        if (ni == nullptr) ni = best_ni(*net, hop);
+      }
     if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
     PathChoice choice = path(*ni, gateway, hop, dest);
     choice.routed = true;
@@ -328,12 +338,13 @@ class Chooser {
 
   /// A response goes back through the router that the request came through, if any route names it as gateway, whatever
   /// net that route leads to (docs/wire/lnet.md §6.5).
-  PathChoice over_gateway_ni(const Nid& via, const NiView* from) {
+  PathChoice over_gateway_ni(const PeerRef& dst, const NiView* from) {
+    const Nid& via = request_.via;
     const PeerRef gateway = view_.peers->find(via);
     if (!gateway || (from != nullptr && from->nid.net() != via.net()))
       return error(-EHOSTUNREACH, LndStatus::kRemoteError);
     if (!gateway.peer->router || gateway.ni().slice == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
-    return to_gateway(*gateway.peer, gateway.ni(), from, request_.dst);
+    return to_gateway(dst, *gateway.peer, gateway.ni(), from, request_.dst);
   }
 
   /// Of the peer's NIs behind routes: best net, then best NI on it.

@@ -264,6 +264,54 @@ TEST(SelectRoutes, destination) {
   check({equal});
 }
 
+// Goal: over gateways, too, a peer that is not multi-rail sees one source (docs/wire/lnet.md §6, SRC_ANY REMOTE NMR).
+// Method: 2@tcp is recorded for the peer, and worse than 1@tcp.
+TEST(SelectRoutes, recorded_source) {
+  const std::vector<NiSpec> nis{{.nid = "1@tcp"}, {.nid = "2@tcp", .health = 0}};
+  const PeerSpec far = plain({{.nid = "21@gni", .preferred = {"2@tcp"}}}), near = gateway({{.nid = "91@tcp"}});
+  const std::vector<RouteSpec> route{{.net = "gni", .gateway = "91@tcp"}};
+  const char *recorded = "2@tcp > 91@tcp > 21@gni", *best = "1@tcp > 91@tcp > 21@gni";
+  check({
+      {.why = "a request", .nis = nis, .peers = {far, near}, .routes = route, .ask = kRequest, .expect = recorded},
+      {.why = "a response whose NI is gone",
+       .nis = nis,
+       .peers = {far, near},
+       .routes = route,
+       .ask = {.dst = "21@gni", .src = "9@tcp", .via = "91@tcp", .response = true},
+       .expect = recorded},
+      {.why = "pings and pushes are exempt",
+       .nis = nis,
+       .peers = {far, near},
+       .routes = route,
+       .ask = {.dst = "21@gni", .portal0 = true},
+       .expect = best},
+      {.why = "a message for another node has its source already",
+       .nis = nis,
+       .peers = {far, near},
+       .routes = route,
+       .ask = {.dst = "21@gni", .forward = true},
+       .expect = best},
+      {.why = "a multi-rail peer may see every source",
+       .nis = nis,
+       .peers = {multi_rail({{.nid = "21@gni", .preferred = {"2@tcp"}}}), near},
+       .routes = route,
+       .ask = kRequest,
+       .expect = best},
+      {.why = "the recorded NI is being deleted",
+       .nis = {{.nid = "1@tcp"}, {.nid = "2@tcp", .leaving = true}},
+       .peers = {far, near},
+       .routes = route,
+       .ask = kRequest,
+       .expect = best},
+      {.why = "the recorded NI is on another net than the gateway",
+       .nis = {{.nid = "1@tcp"}, {.nid = "3@o2ib"}},
+       .peers = {plain({{.nid = "21@gni", .preferred = {"3@o2ib"}}}), near},
+       .routes = route,
+       .ask = kRequest,
+       .expect = best},
+  });
+}
+
 /// A response to a message that came through 92@tcp. A route leads over 91@tcp.
 class SelectBack : public testing::Test {
  protected:
