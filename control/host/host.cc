@@ -3,24 +3,11 @@
 #include <algorithm>
 
 #include "control/host/clock.h"
+#include "dataplane/base/check.h"
 #include "dataplane/base/limits.h"
-#include "lnd/dpdk/eal.h"
 
 namespace ulnet {
 namespace {
-
-/// Workers as DPDK's lcores, which pin themselves.
-class EalLauncher final : public Launcher {
- public:
-  explicit EalLauncher(std::unique_ptr<dpdk::Eal> eal) : eal_(std::move(eal)) {}
-  [[nodiscard]] Result<void> launch(unsigned worker, int (*entry)(void*), void* argument) override {
-    return eal_->launch(worker, entry, argument);
-  }
-  void join(unsigned worker) override { eal_->join(worker); }
-
- private:
-  std::unique_ptr<dpdk::Eal> eal_;
-};
 
 uint64_t memory_limit(const HostConfig& config, const Topology& topology) {
   if (config.memory_limit_bytes != 0) return config.memory_limit_bytes;
@@ -39,13 +26,11 @@ PlacementRequest placement_request(const HostConfig& config, const Topology& top
   return out;
 }
 
-Result<std::unique_ptr<Launcher>> start_eal(const HostConfig& config, const Placement& placement, bool hugepages) {
-  dpdk::EalConfig eal{placement.control_cpus, {},       config.devices, config.virtual_devices,
-                      config.eal_memory_mb,   hugepages};
+EalConfig eal_config(const HostConfig& config, const Placement& placement, bool hugepages) {
+  EalConfig eal{placement.control_cpus, {},       config.devices, config.virtual_devices,
+                config.eal_memory_mb,   hugepages};
   for (const auto& slot : placement.workers) eal.worker_cpus.push_back(slot.cpu);
-  auto started = dpdk::Eal::start(eal);
-  if (!started) return tl::unexpected(started.error());
-  return std::make_unique<EalLauncher>(std::move(*started));
+  return eal;
 }
 
 }  // namespace
@@ -72,7 +57,8 @@ Result<std::unique_ptr<Host>> Host::start(const HostConfig& config) {
       host->launcher_ = std::make_unique<PthreadLauncher>(host->worker_count());
       break;
     case DpdkMode::kOwn: {
-      auto launcher = start_eal(config, host->placement_, hugepages);
+      ULNET_CHECK(config.start_eal != nullptr);
+      auto launcher = config.start_eal(eal_config(config, host->placement_, hugepages));
       if (!launcher) return tl::unexpected(launcher.error());
       host->environment_ = hugepages ? "DPDK on huge pages" : "DPDK without huge pages";
       host->launcher_ = std::move(*launcher);

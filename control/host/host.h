@@ -28,6 +28,7 @@ struct HostConfig {
   bool pin = true;
   IdlePolicy::Config idle;
   DpdkMode dpdk = DpdkMode::kNone;
+  EalStart start_eal = nullptr;      ///< of kOwn: dpdk::start_eal
   std::vector<std::string> devices;  ///< PCI addresses for DPDK
   std::vector<std::string> virtual_devices;
   uint32_t eal_memory_mb = 64;
@@ -39,7 +40,7 @@ struct HostConfig {
 class Host {
  public:
   /// Errors: EINVAL (CPUs, see place_workers), ENOMEM (huge pages are demanded, and too few are free; DPDK's
-  /// part is more than the machine has), those of dpdk::Eal::start, EMFILE, EAGAIN. Nothing is left behind by a
+  /// part is more than the machine has), those of start_eal, EMFILE, EAGAIN. Nothing is left behind by a
   /// failure.
   [[nodiscard]] static Result<std::unique_ptr<Host>> start(const HostConfig& config);
   /// Where start() would place the workers. Errors: as start() has them for CPUs.

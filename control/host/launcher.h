@@ -3,7 +3,10 @@
 #pragma once
 #include <pthread.h>
 
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "dataplane/base/result.h"
@@ -19,6 +22,20 @@ class Launcher {
   /// Waits until what was launched for `worker` has returned. No effect when nothing was.
   virtual void join(unsigned worker) = 0;
 };
+
+/// DPDK's environment (EAL), as a Host needs it.
+struct EalConfig {
+  std::vector<unsigned> control_cpus;        ///< lcore 0 floats over these: the calling thread
+  std::vector<unsigned> worker_cpus;         ///< lcore 1 + i is pinned to worker_cpus[i]
+  std::vector<std::string> devices;          ///< PCI addresses ("0000:03:00.0"); empty = no PCI device is touched
+  std::vector<std::string> virtual_devices;  ///< e.g. "net_tap0"
+  uint32_t memory_mb = 64;                   ///< for port pools; with hugepages it grows as needed
+  bool hugepages = false;  ///< found by whoever read the machine; without them: normal pages, no sharing
+  std::string program = "ulnetd";
+};
+
+/// Starts the EAL, whose lcores become the workers' threads. Errors: those of dpdk::Eal::start().
+using EalStart = Result<std::unique_ptr<Launcher>> (*)(const EalConfig& config);
 
 /// One pthread per launch; it pins itself.
 class PthreadLauncher final : public Launcher {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "config/ranges.h"
+#include "lnd/dpdk/eal.h"
 
 namespace ulnet {
 namespace {
@@ -48,6 +49,7 @@ LndSettings::Accept accept(config::Accept wanted) {
 TextResult<HostConfig> boot_host(const config::DesiredState& state, DpdkMode dpdk) {
   HostConfig host;
   host.dpdk = dpdk;
+  host.start_eal = &dpdk::start_eal;
   host.worker_count = unsigned(state.ulnet.workers);
   host.idle.mode = idle_mode(state.ulnet.idle);
   host.huge = huge_pages(state.ulnet.memory.hugepages);

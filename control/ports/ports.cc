@@ -9,6 +9,7 @@
 #include "control/ports/port_config_of.h"
 #include "control/ports/port_doc.h"
 #include "control/ports/port_memory.h"
+#include "lnd/dpdk/eal.h"
 #include "lnd/dpdk/net_address_text.h"
 
 namespace ulnet {
@@ -212,6 +213,7 @@ TextResult<void> Ports::host_needs(const std::vector<config::DeviceConfig>& devi
     ports.push_back(std::move(*port));
   }
   host.dpdk = DpdkMode::kOwn;
+  host.start_eal = &dpdk::start_eal;
   const unsigned machine = std::max(1u, std::thread::hardware_concurrency());
   const unsigned workers = host.worker_count != 0 ? host.worker_count : machine;
   host.eal_memory_mb = port_memory_mb(ports, workers);

@@ -7,19 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "control/host/launcher.h"
 #include "dataplane/base/result.h"
 
 namespace ulnet::dpdk {
-
-struct EalConfig {
-  std::vector<unsigned> control_cpus;        ///< lcore 0 floats over these: the calling thread
-  std::vector<unsigned> worker_cpus;         ///< lcore 1 + i is pinned to worker_cpus[i]
-  std::vector<std::string> devices;          ///< PCI addresses ("0000:03:00.0"); empty = no PCI device is touched
-  std::vector<std::string> virtual_devices;  ///< e.g. "net_tap0"
-  uint32_t memory_mb = 64;                   ///< for port pools; with hugepages it grows as needed
-  bool hugepages = false;  ///< found by whoever read the machine; without them: normal pages, no sharing
-  std::string program = "ulnetd";
-};
 
 /// The arguments that start() hands to DPDK, program name first. Pure. `--in-memory` with hugepages, else `--no-huge
 /// --no-shconf` (the two do not go together).
@@ -47,5 +38,8 @@ class Eal {
   std::vector<char*> argv_;
   unsigned worker_count_;
 };
+
+/// Eal::start() for a Host (HostConfig::start_eal): its lcores as a Launcher, which pin themselves.
+[[nodiscard]] Result<std::unique_ptr<Launcher>> start_eal(const EalConfig& config);
 
 }  // namespace ulnet::dpdk

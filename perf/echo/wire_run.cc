@@ -10,6 +10,7 @@
 
 #include "control/ports/live_port.h"
 #include "control/ports/port_memory.h"
+#include "lnd/dpdk/eal.h"
 #include "lnd/dpdk/net_address_text.h"
 
 namespace ulnet::perf {
@@ -116,6 +117,7 @@ json Run::open() {
   config.cpus = options_.cpus;
   config.idle = options_.idle;
   config.dpdk = DpdkMode::kOwn;
+  config.start_eal = &start_eal;
   config.eal_memory_mb = memory_mb();
   config.eal_memory_text = port_memory_text({&options_.port, 1}, unsigned(options_.workers));
   const auto spec = device_spec(options_.port.device);

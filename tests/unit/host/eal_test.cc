@@ -11,7 +11,7 @@
 namespace ulnet {
 namespace {
 
-std::string line(const dpdk::EalConfig& config) {
+std::string line(const EalConfig& config) {
   std::string out;
   for (const auto& argument : dpdk::eal_arguments(config)) out += (out.empty() ? "" : " ") + argument;
   return out;
@@ -62,6 +62,7 @@ TEST(Eal, host_runs_workers_as_lcores) {
   HostConfig config;
   config.worker_count = 1;
   config.dpdk = DpdkMode::kOwn;
+  config.start_eal = &dpdk::start_eal;
   auto host = Host::start(config);
   if (!host && host.error().code == -ENOTSUP) GTEST_SKIP() << host.error().what;
   ASSERT_TRUE(host.has_value()) << host.error().what;

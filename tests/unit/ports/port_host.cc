@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "lnd/dpdk/eal.h"
+
 namespace ulnet {
 namespace {
 
@@ -18,6 +20,7 @@ class HostForAll final : public testing::Environment {
     HostConfig config;
     config.worker_count = 2;
     config.dpdk = DpdkMode::kOwn;
+    config.start_eal = &dpdk::start_eal;
     config.eal_memory_mb = 192;
     auto started = Host::start(config);
     ASSERT_TRUE(started.has_value()) << started.error().what;
