@@ -9,15 +9,13 @@
 #include <vector>
 
 #include "config/model.h"
-#include "control/control_port.h"
-#include "control/devices.h"
+#include "control/discovery/ping_target.h"
+#include "control/discovery/pinger.h"
 #include "control/near_memory.h"
 #include "control/nis/local_nis.h"
-#include "control/nis/ping_target.h"
 #include "control/node_config.h"
 #include "control/outbox.h"
 #include "control/peers/peer_db.h"
-#include "control/ping/pinger.h"
 #include "control/portals.h"
 #include "control/publish/peer_table.h"
 #include "control/publish/publisher.h"
@@ -28,7 +26,9 @@
 #include "control/stats/totals.h"
 #include "dataplane/base/log_limit.h"
 #include "dataplane/base/rng.h"
-#include "dataplane/worker/worker.h"
+#include "dataplane/stages/worker.h"
+#include "dataplane/state/self_submitter.h"
+#include "lnd/net/kernel/devices.h"
 
 namespace ulnet {
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "control/memory.h"
 #include "control/nis/local_nis.h"
 #include "dataplane/base/worker_memory.h"
+#include "dataplane/host/memory_source.h"
 
 namespace ulnet {
 

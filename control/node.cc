@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "control/discovery/driver.h"
-#include "control/lanes.h"
 #include "control/publish/view_builder.h"
+#include "control/turn.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {

@@ -1,15 +1,15 @@
 // A Node: one LNet identity. An object without globals; clock, randomness, LNDs and devices are handed in, so that a
-// thousand of them live in one test process. Wiring only: rules live in publish/, peers/, routes/, nis/, ping/,
-// handlers/. Threads: turn(w), worker_* belong to whoever drives worker w; everything else to the control thread,
-// before the threads start and after they have ended to anybody.
+// thousand of them live in one test process. Wiring only: rules live in publish/, peers/, routes/, nis/,
+// discovery/, apply/. Threads: turn(w), worker_* belong to whoever drives worker w; everything else to the control
+// thread, before the threads start and after they have ended to anybody.
 #pragma once
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "control/apply/applier.h"
 #include "control/control.h"
-#include "control/handlers/applier.h"
 #include "control/node_config.h"
 
 namespace ulnet {

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "control/devices.h"
-#include "control/memory.h"
-#include "control/memory_reserve.h"
 #include "control/nis/local_nis.h"
-#include "dataplane/worker/worker.h"
+#include "dataplane/host/memory_reserve.h"
+#include "dataplane/host/memory_source.h"
+#include "dataplane/stages/worker.h"
+#include "lnd/net/kernel/devices.h"
 #include "lnd/registry.h"
 
 namespace ulnet {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "control/host/turnable.h"
 #include "control/node.h"
+#include "dataplane/host/turnable.h"
 
 namespace ulnet {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dataplane/worker/idle.h"
+#include "dataplane/base/idle.h"
 
 namespace ulnet {
 

@@ -4,7 +4,7 @@
 #include <deque>
 #include <vector>
 
-#include "dataplane/worker/inbox.h"
+#include "dataplane/state/inbox.h"
 
 namespace ulnet {
 

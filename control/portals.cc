@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dataplane/worker/worker.h"
+#include "dataplane/stages/worker.h"
 
 namespace ulnet {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "control/outbox.h"
-#include "dataplane/worker/submitter.h"
-#include "dataplane/worker/view.h"
+#include "dataplane/state/submitter.h"
+#include "dataplane/state/view.h"
 
 namespace ulnet {
 

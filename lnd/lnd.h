@@ -35,14 +35,14 @@
 #include "dataplane/base/time.h"
 #include "dataplane/base/wheel.h"
 #include "dataplane/base/worker_memory.h"
-#include "dataplane/msg/payload.h"
-#include "dataplane/msg/posted.h"
+#include "dataplane/state/payload.h"
+#include "dataplane/state/posted.h"
 #include "dataplane/wire/header.h"
 
 namespace ulnet {
 
-struct NiSlice;    // dataplane/peer/slices.h: one worker's part of a local NI
-struct PeerSlice;  // dataplane/peer/slices.h: the serving worker's part of a peer NI
+struct NiSlice;    // dataplane/state/slices.h: one worker's part of a local NI
+struct PeerSlice;  // dataplane/state/slices.h: the serving worker's part of a peer NI
 
 /// Whose fault a failure was: decides health and resends (docs/wire/lnet.md §9). Values are those of fault rules there.
 enum class LndStatus : uint8_t {

@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "lnd/link_events.h"
 #include "lnd/lo/lo.h"
+#include "lnd/net/kernel/link_events.h"
+#include "lnd/net/kernel/subnet_ctl.h"
 #include "lnd/socklnd/socklnd.h"
-#include "lnd/subnet_ctl.h"
 
 namespace ulnet {
 namespace {

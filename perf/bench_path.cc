@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "control/publish/peer_table.h"
-#include "dataplane/peer/slices.h"
 #include "dataplane/select/path.h"
+#include "dataplane/state/slices.h"
 #include "perf/bench_pin.h"
 
 namespace {

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "dataplane/worker/idle.h"
+#include "dataplane/base/idle.h"
 #include "perf/bench_pin.h"
 
 namespace {

@@ -8,8 +8,8 @@
 #include <tl/expected.hpp>
 
 #include "control/api/schema.h"
-#include "control/memory_reserve.h"
 #include "dataplane/base/time.h"
+#include "dataplane/host/memory_reserve.h"
 
 namespace ulnet::api {
 

@@ -10,7 +10,7 @@
 
 #include "control/discovery/discovery.h"
 #include "control/discovery/orders.h"
-#include "control/ping/reserved_ops.h"
+#include "control/discovery/reserved_ops.h"
 
 namespace ulnet {
 

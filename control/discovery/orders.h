@@ -10,7 +10,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include "control/ping/reserved_ops.h"
+#include "control/discovery/reserved_ops.h"
 
 namespace ulnet {
 

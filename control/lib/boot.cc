@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "config/ranges.h"
-#include "lnd/dpdk/eal.h"
+#include "lnd/net/dpdk/eal.h"
 
 namespace ulnet {
 namespace {

@@ -2,9 +2,9 @@
 // node with real threads: libulnet's Instance and ulnetd.
 #pragma once
 #include "config/model.h"
-#include "control/host/host.h"
 #include "control/node_config.h"
 #include "control/text_error.h"
+#include "dataplane/host/host.h"
 #include "lnd/registry.h"
 
 namespace ulnet {

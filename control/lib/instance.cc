@@ -10,15 +10,15 @@
 
 #include "config/apply.h"
 #include "config/load.h"
-#include "control/devices_system.h"
-#include "control/host/clock.h"
 #include "control/lib/boot.h"
-#include "control/lib/host_memory.h"
 #include "control/lib/turners.h"
 #include "control/lib/ulnet.hh"
 #include "control/log_level.h"
 #include "control/node.h"
 #include "control/node_turnables.h"
+#include "dataplane/host/clock.h"
+#include "dataplane/host/host_memory.h"
+#include "lnd/net/kernel/devices_system.h"
 
 namespace ulnet {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "control/host/clock.h"
+#include "dataplane/host/clock.h"
 
 namespace ulnet {
 

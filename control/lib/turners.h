@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "control/host/turnable.h"
 #include "dataplane/base/ids.h"
 #include "dataplane/base/ring.h"
+#include "dataplane/host/turnable.h"
 
 namespace ulnet {
 

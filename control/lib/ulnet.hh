@@ -1,5 +1,5 @@
 // libulnet for C++: LNet inside an application. An Instance is a node of its own (threads, NIs, connections); a
-// Submitter (dataplane/worker/submitter.h) is how one application thread uses it. Model, ownership, threads, events and
+// Submitter (dataplane/state/submitter.h) is how one application thread uses it. Model, ownership, threads, events and
 // errors: docs/libulnet.md. The C header is ulnet.h.
 #pragma once
 #include <functional>
@@ -13,9 +13,9 @@
 #include "dataplane/base/nid.h"
 #include "dataplane/base/nid_text.h"
 #include "dataplane/base/time.h"
-#include "dataplane/ptl/event.h"
-#include "dataplane/worker/submitter.h"
-#include "dataplane/worker/view.h"
+#include "dataplane/state/event.h"
+#include "dataplane/state/submitter.h"
+#include "dataplane/state/view.h"
 
 namespace ulnet {
 

@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "config/model.h"
-#include "control/devices.h"
 #include "control/outbox.h"
 #include "control/publish/publisher.h"
 #include "control/stats/totals.h"
 #include "control/text_error.h"
-#include "dataplane/peer/slices.h"
+#include "dataplane/state/slices.h"
 #include "lnd/lnd.h"
+#include "lnd/net/kernel/devices.h"
 
 namespace ulnet {
 

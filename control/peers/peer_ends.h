@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "dataplane/peer/slices.h"
-#include "dataplane/worker/inbox.h"
+#include "dataplane/state/inbox.h"
+#include "dataplane/state/slices.h"
 
 namespace ulnet {
 

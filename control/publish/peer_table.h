@@ -1,10 +1,10 @@
-// Builds the table NID -> peer that workers read (worker/view.h, PeerTable). Thread: control. Persistent: a snapshot
+// Builds the table NID -> peer that workers read (state/view.h, PeerTable). Thread: control. Persistent: a snapshot
 // shares with the one before all but the paths that changed since, so one changed peer among many thousands costs a few
 // KiB. Between two snapshots nodes that no snapshot has are edited in place, so bulk changes do not copy a path each.
 #pragma once
 #include <memory>
 
-#include "dataplane/worker/view.h"
+#include "dataplane/state/view.h"
 
 namespace ulnet {
 

@@ -1,14 +1,14 @@
 // Publishing and retiring views. Thread: control. It does not know what is in a view (view_builder.h does); it knows
 // when the last worker has let go of one. The hard part: a worker that sleeps holds no view, and one that turns says so
-// before it loads (worker/inbox.h, WorkerState); therefore the exchange comes first here, and the states are read after
+// before it loads (state/inbox.h, WorkerState); therefore the exchange comes first here, and the states are read after
 // it, both seq_cst.
 #pragma once
 #include <deque>
 #include <memory>
 #include <vector>
 
-#include "dataplane/worker/inbox.h"
-#include "dataplane/worker/view.h"
+#include "dataplane/state/inbox.h"
+#include "dataplane/state/view.h"
 
 namespace ulnet {
 

@@ -12,7 +12,7 @@
 #include "control/peers/peer_db.h"
 #include "control/text_error.h"
 #include "dataplane/base/rng.h"
-#include "dataplane/worker/view.h"
+#include "dataplane/state/view.h"
 
 namespace ulnet {
 

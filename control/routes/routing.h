@@ -1,18 +1,18 @@
 // Whether this node forwards for others, and the router buffers for it. Thread: control. The states are LNet's
 // (docs/wire/lnet.md §8.4): a router that starts forwards at once but does not yet say so in its ping info, so that its
 // peers are not sent there before it has heard of everybody; one that stops says so at once and forwards on for a
-// while. Which message goes where is the workers' matter (dataplane/route).
+// while. Which message goes where is the workers' matter (dataplane/stages/forward.h).
 #pragma once
 #include <array>
 #include <memory>
 #include <vector>
 
 #include "config/model.h"
-#include "control/memory.h"
 #include "control/nis/local_nis.h"
 #include "control/outbox.h"
 #include "control/text_error.h"
-#include "dataplane/route/router_buffers.h"
+#include "dataplane/host/memory_source.h"
+#include "dataplane/state/router_buffers.h"
 
 namespace ulnet {
 

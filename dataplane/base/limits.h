@@ -54,7 +54,7 @@ inline constexpr unsigned kLoopSightsMax = 16;     ///< how often a message may 
 inline constexpr unsigned kLoopSightsAnonymousMax = 1024;  ///< the same for PUTs without a handle to answer
 inline constexpr Duration kLoopSightGap = 10s;             ///< a message that comes later than this counts as new
 
-// One worker of a router (dataplane/route/forward.h)
+// One worker of a router (dataplane/stages/forward.h)
 inline constexpr Duration kRouterCreditHeldMax = 10ms;  ///< a credit stays so long with a next hop that does not move
 inline constexpr Duration kRouterHoldLook = 5ms;        ///< how often a worker looks at the receives that it holds
 inline constexpr Duration kHopHoldMax = 10s;  ///< a receive waits for a next hop's share while that share moves

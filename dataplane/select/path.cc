@@ -1,6 +1,6 @@
 #include "dataplane/select/path.h"
 
-#include "dataplane/peer/slices.h"
+#include "dataplane/state/slices.h"
 
 namespace ulnet {
 namespace {

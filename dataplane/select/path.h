@@ -2,7 +2,7 @@
 // that ranks. Writes nothing but its worker's notes of the gauges (NiLoad, PeerLoad). Source: docs/wire/lnet.md §6. A
 // recorder may be handed in that hears why each candidate lost.
 #pragma once
-#include "dataplane/worker/view.h"
+#include "dataplane/state/view.h"
 #include "lnd/lnd.h"
 
 namespace ulnet {

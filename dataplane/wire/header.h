@@ -1,5 +1,5 @@
 // The LNet message header: bytes <-> struct, both wire forms. Source: docs/wire/lnet.md §2. Nothing but encoding: which
-// message is acceptable is decided in worker/ and ptl/.
+// message is acceptable is decided in stages/.
 #pragma once
 #include <array>
 #include <cstddef>

@@ -9,7 +9,7 @@
 #include "dataplane/base/gauge.h"
 #include "dataplane/base/list.h"
 #include "dataplane/base/wheel.h"
-#include "dataplane/msg/payload.h"
+#include "dataplane/state/payload.h"
 #include "lnd/lnd.h"
 #include "lnd/socklnd/config.h"
 #include "lnd/socklnd/proto/frame.h"

@@ -1,10 +1,10 @@
 // A stack fed with damaged frames, in one buffer and cut into several: both end the same way, each in exactly one
 // place, and no buffer is lost. The same inputs every time.
 #include "dataplane/wire/bytes.h"
-#include "lnd/dpdk/icmp.h"
-#include "lnd/dpdk/net_address_text.h"
-#include "lnd/dpdk/stack.h"
-#include "lnd/dpdk/udp.h"
+#include "lnd/net/dpdk/stack.h"
+#include "lnd/net/packet/icmp.h"
+#include "lnd/net/packet/net_address_text.h"
+#include "lnd/net/packet/udp.h"
 #include "tests/fuzz/dpdk_seeds.h"
 #include "tests/unit/dpdk/loop_port.h"
 

@@ -3,11 +3,11 @@
 #include "tests/fuzz/dpdk_targets.h"
 
 #include "dataplane/base/check.h"
-#include "lnd/dpdk/arp.h"
-#include "lnd/dpdk/eth.h"
-#include "lnd/dpdk/icmp.h"
-#include "lnd/dpdk/nd.h"
-#include "lnd/dpdk/udp.h"
+#include "lnd/net/packet/arp.h"
+#include "lnd/net/packet/eth.h"
+#include "lnd/net/packet/icmp.h"
+#include "lnd/net/packet/nd.h"
+#include "lnd/net/packet/udp.h"
 
 namespace ulnet::fuzz {
 namespace {

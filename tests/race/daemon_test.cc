@@ -1,6 +1,6 @@
 // Whole daemons under real threads: three nodes on loopback addresses, their control sockets, traffic through the
 // router, views that change meanwhile, and a clean stop. Above all for TSan. Needs no privilege.
-#include "control/daemon/daemon.h"
+#include "tools/ulnetd/daemon.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <thread>
 
+#include "dataplane/base/idle.h"
 #include "dataplane/base/rng.h"
-#include "dataplane/worker/idle.h"
 #include "tests/unit/engine/rig.h"
 
 namespace ulnet::socklnd::test {

@@ -8,7 +8,7 @@
 
 #include "control/publish/publisher.h"
 #include "dataplane/base/rng.h"
-#include "dataplane/worker/worker.h"
+#include "dataplane/stages/worker.h"
 
 namespace ulnet {
 namespace {

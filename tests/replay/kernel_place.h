@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/cluster/sim_net.h"
 #include "tests/replay/pieces.h"
 #include "tests/script/replay.h"
-#include "tests/sim/sim_net.h"
 
 namespace ulnet::test {
 

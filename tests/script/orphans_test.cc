@@ -5,7 +5,7 @@
 
 #include "lnd/socklnd/conn_set.h"
 #include "lnd/socklnd/timers.h"
-#include "tests/sim/sim_tcp.h"
+#include "tests/cluster/sim_tcp.h"
 
 namespace ulnet::socklnd {
 namespace {

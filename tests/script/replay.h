@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dataplane/wire/header.h"
-#include "tests/sim/sim_tcp.h"
+#include "tests/cluster/sim_tcp.h"
 #include "tests/wire/pcap.h"
 
 namespace ulnet::test {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "control/memory_reserve.h"
+#include "dataplane/host/memory_reserve.h"
 #include "lnd/lnd.h"
 #include "lnd/socklnd/socklnd.h"
-#include "tests/sim/sim_tcp.h"
+#include "tests/cluster/sim_tcp.h"
 
 namespace ulnet::test {
 

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "tests/sim/sim_tcp.h"
+#include "tests/cluster/sim_tcp.h"
 #include "tests/unit/engine/rig.h"
 
 namespace ulnet::test {

@@ -7,7 +7,7 @@
 
 #include "control/discovery/driver.h"
 #include "dataplane/base/nid_text.h"
-#include "tests/sim/sim_net.h"
+#include "tests/cluster/sim_net.h"
 
 namespace ulnet::test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "tests/sim/sim_net.h"
+#include "tests/cluster/sim_net.h"
 
 namespace ulnet::test {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "dataplane/base/nid_text.h"
-#include "tests/sim/sim_net.h"
+#include "tests/cluster/sim_net.h"
 
 namespace ulnet::test {
 namespace {

@@ -1,7 +1,7 @@
 // Tests of the fabric's faults, each alone and then all together under seeds.
 #include <cstdlib>
 
-#include "tests/sim/fabric_rig.h"
+#include "tests/cluster/fabric_rig.h"
 
 namespace ulnet::test {
 namespace {

@@ -1,7 +1,7 @@
 // Tests of the sim LND and its fabric: delivery, holding, windows, cancelling. Faults: fabric_fault_test.cc.
 #include <numeric>
 
-#include "tests/sim/fabric_rig.h"
+#include "tests/cluster/fabric_rig.h"
 
 namespace ulnet::test {
 namespace {

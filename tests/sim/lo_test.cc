@@ -1,7 +1,7 @@
 // Tests of the loopback LND.
 #include "lnd/lo/lo.h"
 
-#include "tests/sim/lnd_rig.h"
+#include "tests/cluster/lnd_rig.h"
 
 namespace ulnet::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <deque>
 #include <map>
 
-#include "dataplane/worker/worker.h"
+#include "dataplane/stages/worker.h"
 #include "lnd/socklnd/conn.h"
 #include "lnd/socklnd/messages.h"
 #include "lnd/socklnd/socklnd.h"

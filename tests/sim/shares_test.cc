@@ -1,7 +1,7 @@
 // Whole nodes over simulated TCP: peers that hang, cannot be reached, or flood stop only their own messages.
 #include <gtest/gtest.h>
 
-#include "tests/sim/sim_net.h"
+#include "tests/cluster/sim_net.h"
 
 namespace ulnet::test {
 namespace {

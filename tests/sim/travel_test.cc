@@ -2,7 +2,7 @@
 // as a handle, what is longer is held until home has answered. Every worker is home once.
 #include <gtest/gtest.h>
 
-#include "tests/sim/sim_net.h"
+#include "tests/cluster/sim_net.h"
 
 namespace ulnet::test {
 namespace {

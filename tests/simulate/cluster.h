@@ -1,14 +1,14 @@
 // One small random cluster, by its seed: clients and servers on one or two nets, or on two sides of routers, perhaps
 // with a net of their own besides, nodes of mixed versions with one to several NIs; over the in-memory fabric, or one
 // in kTcpOneIn over socklnd. It is stirred (traffic, changes of configuration, faults), then healed, and then it must
-// come to the state that oracle.h describes. Nodes are real ones under a virtual clock (tests/sim/sim_net).
+// come to the state that oracle.h describes. Nodes are real ones under a virtual clock (tests/cluster/sim_net).
 #pragma once
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "tests/sim/sim_net.h"
+#include "tests/cluster/sim_net.h"
 #include "tests/simulate/trace.h"
 
 namespace ulnet::simulate {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "dataplane/msg/payload_copy.h"
-#include "dataplane/peer/slices.h"
+#include "dataplane/state/payload_copy.h"
+#include "dataplane/state/slices.h"
 
 namespace ulnet::simulate {
 namespace {

@@ -17,28 +17,32 @@ CONTROL_SIDE = (
     'lnd/*_ctl.h', 'lnd/*_ctl.cc',  # shared by control halves
     'lnd/*/*_ctl.h', 'lnd/*/*_ctl.cc', 'lnd/*/*_ctl_*.cc',
     'lnd/*/net_io*', 'lnd/*/engine/*net_io*',  # sockets of a control half
-    'lnd/dpdk',         # EAL and ports, before the workers start
+    'dataplane/host',   # threads, memory and machine, before the workers start
+    'lnd/net/dpdk',     # EAL and ports, before the workers start
+    'lnd/net/kernel',   # links and addresses of the kernel, read by control
+    'lnd/net/*/*_text.h', 'lnd/net/*/*_text.cc',
+    'lnd/net/*/*_ctl.h', 'lnd/net/*/*_ctl.cc',
 )
 
 BANNED = [
     Ban('clock',
         r'\b(?:steady_clock|system_clock|high_resolution_clock)\s*::\s*now\b'
         r'|\b(?:clock_gettime|gettimeofday)\s*\(|\btime\s*\(\s*(?:nullptr|NULL|0|&\w+)\s*\)',
-        INSIDE, ('control/host',),
-        'use the `now` that the turn hands down; only control/host reads a clock'),
+        INSIDE, ('dataplane/host',),
+        'use the `now` that the turn hands down; only dataplane/host reads a clock'),
     Ban('clock',
         r'\b_*rdtscp?\s*\(|\brte_rdtsc\w*\s*\(|\brte_get_(?:tsc|timer)_cycles\s*\(',
-        INSIDE, ('control/host',),
-        'use the `now` that the turn hands down; cycles are measured in perf/ and control/host'),
+        INSIDE, ('dataplane/host',),
+        'use the `now` that the turn hands down; cycles are measured in perf/ and dataplane/host'),
     Ban('random',
         r'\b(?:s?rand|random|drand48|rand_r|getrandom)\s*\('
         r'|\bstd::(?:random_device|mt19937(?:_64)?|default_random_engine)\b',
-        PRODUCT, ('control/host',),
+        PRODUCT, ('dataplane/host',),
         'draw from the Rng& that was handed in (dataplane/base/rng.h): a seed must give the same run'),
     Ban('print',
         r'\b(?:f|s|sn|v|vsn|vf)?printf\s*\(|\bputs\s*\(|\bperror\s*\('
         r'|\bstd::(?:cout|cerr|clog)\b|#\s*include\s*<iostream>',
-        INSIDE, ('dataplane/base/check.cc', 'control/host/log.cc'),
+        INSIDE, ('dataplane/base/check.cc', 'tools/ulnetd/log.cc'),
         'count it (dataplane/base/counters.h), or let control say it through its log'),
     Ban('alloc',
         r'(?<!operator )(?<!\w)new\s+[A-Za-z_:]|\b(?:malloc|calloc|realloc|strdup|posix_memalign|aligned_alloc)\s*\(',
@@ -55,7 +59,7 @@ BANNED = [
         'use release/acquire or seq_cst on the atomic itself: TSan does not know fences'),
     Ban('exception',
         r'\bthrow\b',
-        INSIDE, ('config/load*.cc', 'control/memory_reserve.cc'),
+        INSIDE, ('config/load*.cc', 'dataplane/host/memory_reserve.cc'),
         'return fail(errno, "sentence") (dataplane/base/result.h)'),
     Ban('exception',
         r'\bcatch\s*\(',
@@ -80,7 +84,7 @@ BANNED = [
     Ban('blocking',
         r'\bsleep_(?:for|until)\b'
         r'|(?<![\w.:>])(?:sleep|usleep|nanosleep|system|popen|getaddrinfo|gethostbyname)\s*\(',
-        ('dataplane', 'lnd', 'control'), ('control/host', 'control/helper*'),
+        ('dataplane', 'lnd', 'control'), ('dataplane/host', 'control/helper*'),
         'a worker and control never block: set a deadline and look again in a later turn'),
     Ban('thread-local',
         r'\bthread_local\b',

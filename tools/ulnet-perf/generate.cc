@@ -4,9 +4,9 @@
 
 #include "config/emit.h"
 #include "control/api/client.h"
-#include "control/host/clock.h"
-#include "control/perf/job_json.h"
-#include "control/perf/session.h"
+#include "dataplane/host/clock.h"
+#include "perf/generator/job_json.h"
+#include "perf/generator/session.h"
 #include "tools/ulnet-perf/run.h"
 
 namespace ulnet::perf {

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "perf/echo/wire_command.h"
+#include "perf/wire/wire_command.h"
 #include "tools/ulnet-perf/run.h"
 
 namespace {

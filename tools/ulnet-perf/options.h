@@ -5,7 +5,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "control/perf/job.h"
+#include "perf/generator/job.h"
 
 namespace ulnet::perf {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "control/perf/job_json.h"
+#include "perf/generator/job_json.h"
 
 namespace ulnet::perf {
 namespace {

@@ -1,9 +1,9 @@
-// Results and progress as text for a terminal. Pure. JSON is in control/perf/job_json.h.
+// Results and progress as text for a terminal. Pure. JSON is in perf/generator/job_json.h.
 #pragma once
 #include <string>
 #include <vector>
 
-#include "control/perf/job.h"
+#include "perf/generator/job.h"
 
 namespace ulnet::perf {
 

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "control/perf/job_json.h"
+#include "perf/generator/job_json.h"
 #include "tools/ulnet-perf/report.h"
 
 namespace ulnet::perf {

@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "control/host/clock.h"
-#include "control/perf/job_json.h"
-#include "control/perf/target.h"
+#include "dataplane/host/clock.h"
+#include "perf/generator/job_json.h"
+#include "perf/generator/target.h"
 #include "tools/ulnet-perf/run.h"
 
 namespace ulnet::perf {

@@ -1,4 +1,4 @@
-// ulnetd: one LNet node on this machine. The command line and signals; everything else is control/daemon.
+// ulnetd: one LNet node on this machine. The command line and signals; everything else is daemon.h.
 #include <fmt/core.h>
 #include <malloc.h>
 #include <signal.h>
@@ -10,10 +10,10 @@
 
 #include "config/load.h"
 #include "config/warn.h"
-#include "control/daemon/check.h"
-#include "control/daemon/daemon.h"
-#include "control/devices_system.h"
-#include "control/host/log.h"
+#include "lnd/net/kernel/devices_system.h"
+#include "tools/ulnetd/check.h"
+#include "tools/ulnetd/daemon.h"
+#include "tools/ulnetd/log.h"
 #ifdef ULNET_SYSTEMD
 #include <systemd/sd-daemon.h>
 #endif

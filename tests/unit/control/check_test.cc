@@ -1,6 +1,6 @@
 // `ulnetd --check` and a start judge a configuration by the same function: what this machine cannot do is an error with
 // its place.
-#include "control/daemon/check.h"
+#include "tools/ulnetd/check.h"
 
 #include "config/load.h"
 #include "tests/unit/control/node_rig.h"

@@ -11,7 +11,7 @@
 #include "config/export.h"
 #include "config/load.h"
 #include "control/api/client.h"
-#include "control/handlers/requests.h"
+#include "control/api/requests.h"
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {

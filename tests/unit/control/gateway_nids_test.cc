@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "control/discovery/driver.h"
-#include "dataplane/ptl/eq.h"
+#include "dataplane/state/eq.h"
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {

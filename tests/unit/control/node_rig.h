@@ -16,7 +16,7 @@
 #include "lnd/sim/fabric_ctl.h"
 #include "lnd/sim/sim_ctl.h"
 #include "lnd/sim/sim_lnd.h"
-#include "tests/sim/wakeups.h"
+#include "tests/cluster/wakeups.h"
 
 namespace ulnet::test {
 

@@ -2,8 +2,8 @@
 // that it sent from beside it; each NI of `net add --if a,b` has settings of its own.
 #include <algorithm>
 
+#include "control/api/show_values.h"
 #include "control/discovery/driver.h"
-#include "control/handlers/show_values.h"
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {

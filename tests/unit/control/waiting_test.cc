@@ -1,7 +1,7 @@
 // NIs that wait for their interface: said, shown, deleted, added when it comes, with the routes that stand on them.
 #include <algorithm>
 
-#include "control/handlers/show_values.h"
+#include "control/api/show_values.h"
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/msg/flow.h"
-#include "dataplane/worker/worker.h"
+#include "dataplane/stages/flow.h"
+#include "dataplane/stages/worker.h"
 #include "lnd/lnd.h"
 
 namespace ulnet::test {

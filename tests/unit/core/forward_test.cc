@@ -1,5 +1,5 @@
 // Forwarding on the bench: router credits, buffer pools, the half-pool rule, drops by name.
-#include "dataplane/route/forward.h"
+#include "dataplane/stages/forward.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // Captures: their bounds (size, rate, slots, a reader that does not read), what the filter leaves out, and what a drop
 // looks like. One thread is worker and control in turn.
-#include "lnd/dpdk/capture.h"
+#include "lnd/net/dpdk/capture.h"
 
 #include "dataplane/wire/bytes.h"
-#include "lnd/dpdk/net_address_text.h"
-#include "lnd/dpdk/stack.h"
+#include "lnd/net/dpdk/stack.h"
+#include "lnd/net/packet/net_address_text.h"
 #include "tests/unit/dpdk/loop_port.h"
 
 namespace ulnet::dpdk {

@@ -1,17 +1,17 @@
-// Packet headers (lnd/dpdk): real bytes decode to what they say, encode back to the same bytes, and what is damaged is
-// refused for the right reason.
+// Packet headers (lnd/net/packet): real bytes decode to what they say, encode back to the same bytes, and what is
+// damaged is refused for the right reason.
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "lnd/dpdk/arp.h"
-#include "lnd/dpdk/eth.h"
-#include "lnd/dpdk/icmp.h"
-#include "lnd/dpdk/nd.h"
-#include "lnd/dpdk/net_address_text.h"
-#include "lnd/dpdk/port_addresses.h"
-#include "lnd/dpdk/udp.h"
+#include "lnd/net/dpdk/port_addresses.h"
+#include "lnd/net/packet/arp.h"
+#include "lnd/net/packet/eth.h"
+#include "lnd/net/packet/icmp.h"
+#include "lnd/net/packet/nd.h"
+#include "lnd/net/packet/net_address_text.h"
+#include "lnd/net/packet/udp.h"
 
 namespace ulnet::dpdk {
 namespace {

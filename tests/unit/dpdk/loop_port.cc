@@ -2,8 +2,8 @@
 
 #include <numeric>
 
-#include "lnd/dpdk/eal.h"
-#include "lnd/dpdk/net_address_text.h"
+#include "lnd/net/dpdk/eal.h"
+#include "lnd/net/packet/net_address_text.h"
 
 namespace ulnet::dpdk {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "lnd/dpdk/port.h"
+#include "lnd/net/dpdk/port.h"
 
 namespace ulnet::dpdk {
 

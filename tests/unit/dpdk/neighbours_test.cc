@@ -1,11 +1,11 @@
-// The neighbour cache (lnd/dpdk/neighbours.h) under a clock of our own.
-#include "lnd/dpdk/neighbours.h"
+// The neighbour cache (lnd/net/packet/neighbours.h) under a clock of our own.
+#include "lnd/net/packet/neighbours.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "lnd/dpdk/net_address_text.h"
+#include "lnd/net/packet/net_address_text.h"
 
 namespace ulnet::dpdk {
 namespace {

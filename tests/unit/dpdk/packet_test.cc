@@ -2,8 +2,8 @@
 // come back once, nothing is lost.
 #include <gtest/gtest.h>
 
-#include "lnd/dpdk/net_address_text.h"
-#include "lnd/dpdk/stack.h"
+#include "lnd/net/dpdk/stack.h"
+#include "lnd/net/packet/net_address_text.h"
 #include "tests/unit/dpdk/loop_port.h"
 
 namespace ulnet::dpdk {

@@ -1,9 +1,9 @@
 // What is known of a port before it is opened: device texts, limits, the sum of its buffers, and where flows land.
 #include <gtest/gtest.h>
 
-#include "lnd/dpdk/net_address_text.h"
-#include "lnd/dpdk/pool_plan.h"
-#include "lnd/dpdk/rss.h"
+#include "lnd/net/dpdk/pool_plan.h"
+#include "lnd/net/dpdk/rss.h"
+#include "lnd/net/packet/net_address_text.h"
 
 namespace ulnet::dpdk {
 namespace {

@@ -1,9 +1,9 @@
 // Where flows land: devices that spread by RSS have the model's key and table; those that do not are not modelled.
-#include "lnd/dpdk/rss.h"
+#include "lnd/net/dpdk/rss.h"
 
 #include <rte_ethdev.h>
 
-#include "lnd/dpdk/net_address_text.h"
+#include "lnd/net/packet/net_address_text.h"
 #include "tests/unit/dpdk/loop_port.h"
 
 namespace ulnet::dpdk {

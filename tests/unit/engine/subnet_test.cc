@@ -1,5 +1,5 @@
 // Interfaces of one subnet: which an address is held to, and which settings stand in the way. Tables made up.
-#include "lnd/subnet_ctl.h"
+#include "lnd/net/kernel/subnet_ctl.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Arenas: mapped, bound, bounded, freed.
-#include "control/host/arena.h"
+#include "dataplane/host/arena.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // DPDK's environment: its arguments, and one start in this process.
-#include "lnd/dpdk/eal.h"
+#include "lnd/net/dpdk/eal.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
 
 #include <atomic>
 
-#include "control/host/host.h"
+#include "dataplane/host/host.h"
 
 namespace ulnet {
 namespace {

@@ -1,5 +1,5 @@
 // IdlePolicy and IdleGate by one thread; the race test is tests/race/idle_test.cc.
-#include "dataplane/worker/idle.h"
+#include "dataplane/base/idle.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // The log's writer over real descriptors that do not take what is written: pipes that are not read or have no reader,
 // full devices, files at their limit.
-#include "control/host/log.h"
+#include "tools/ulnetd/log.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

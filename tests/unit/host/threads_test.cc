@@ -7,8 +7,8 @@
 #include <atomic>
 #include <thread>
 
-#include "control/host/clock.h"
-#include "control/host/host.h"
+#include "dataplane/host/clock.h"
+#include "dataplane/host/host.h"
 
 namespace ulnet {
 namespace {

@@ -1,12 +1,12 @@
 // Topology and placement: tables over made-up machines, and what must hold on the real one.
-#include "control/host/topology.h"
+#include "dataplane/host/topology.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
-#include "control/host/placement.h"
+#include "dataplane/host/placement.h"
 
 namespace ulnet {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "dataplane/worker/submitter.h"
+#include "dataplane/state/submitter.h"
 
 namespace ulnet::test {
 

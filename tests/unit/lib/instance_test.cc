@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "control/lib/ulnet.hh"
-#include "control/perf/session.h"
-#include "control/perf/target.h"
+#include "perf/generator/session.h"
+#include "perf/generator/target.h"
 #include "tests/free_port.h"
 
 namespace ulnet {

@@ -1,5 +1,5 @@
 // The application side of a submitter: slots, generations, checks, back-pressure. The home worker is a stand-in.
-#include "dataplane/worker/submitter.h"
+#include "dataplane/state/submitter.h"
 
 #include <gtest/gtest.h>
 

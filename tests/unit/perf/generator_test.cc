@@ -1,11 +1,11 @@
 // The generator against a stand-in worker, under a virtual clock: phases, accounting, and that it notices what a faulty
 // library would do.
-#include "control/perf/generator.h"
+#include "perf/generator/generator.h"
 
 #include <gtest/gtest.h>
 
-#include "control/perf/pattern.h"
-#include "control/perf/target.h"
+#include "perf/generator/pattern.h"
+#include "perf/generator/target.h"
 #include "tests/unit/lib/fake_worker.h"
 
 namespace ulnet::perf {

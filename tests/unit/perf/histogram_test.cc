@@ -1,11 +1,11 @@
-#include "control/perf/histogram.h"
+#include "perf/generator/histogram.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "control/perf/pattern.h"
 #include "dataplane/base/rng.h"
+#include "perf/generator/pattern.h"
 
 namespace ulnet::perf {
 namespace {

@@ -1,5 +1,5 @@
 // Jobs and results survive the way through JSON; what is wrong in a job is named.
-#include "control/perf/job_json.h"
+#include "perf/generator/job_json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // `manage perf`: from a request of the control socket to progress and report, with a stand-in worker on a thread.
-#include "control/perf/service.h"
+#include "perf/generator/service.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "config/emit.h"
-#include "control/perf/job_json.h"
+#include "perf/generator/job_json.h"
 #include "tests/unit/lib/fake_worker.h"
 
 namespace ulnet::perf {

@@ -1,5 +1,5 @@
 // A job on a thread of its own, with real threads on both sides: the generator's and a stand-in worker's.
-#include "control/perf/session.h"
+#include "perf/generator/session.h"
 
 #include <gtest/gtest.h>
 

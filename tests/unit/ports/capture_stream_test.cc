@@ -1,5 +1,5 @@
 // A capture as the answer to a request: parts, how long it waits for a reader, and its end.
-#include "control/ports/capture_stream.h"
+#include "tools/ulnetd/ports/capture_stream.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // A port in service: resets that work and that fail, a link that a device needs, captures and how they end.
-#include "control/ports/live_port.h"
+#include "lnd/net/dpdk/live_port.h"
 
 #include <rte_mbuf.h>
 
 #include <fstream>
 
-#include "control/ports/port_doc.h"
 #include "tests/unit/ports/port_host.h"
+#include "tools/ulnetd/ports/port_doc.h"
 
 namespace ulnet {
 namespace {

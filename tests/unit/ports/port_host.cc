@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "lnd/dpdk/eal.h"
+#include "lnd/net/dpdk/eal.h"
 
 namespace ulnet {
 namespace {

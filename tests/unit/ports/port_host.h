@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <functional>
 
-#include "control/host/clock.h"
-#include "control/host/host.h"
+#include "dataplane/host/clock.h"
+#include "dataplane/host/host.h"
 
 namespace ulnet {
 

@@ -1,5 +1,5 @@
 // How a worker's part of a port sleeps where nothing can wake it: naps that grow while they are in vain.
-#include "control/ports/port_worker.h"
+#include "lnd/net/dpdk/port_worker.h"
 
 #include "tests/unit/ports/port_host.h"
 

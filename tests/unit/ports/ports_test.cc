@@ -1,5 +1,5 @@
 // The ports of a ulnetd as its control socket sees them.
-#include "control/ports/ports.h"
+#include "tools/ulnetd/ports/ports.h"
 
 #include "tests/unit/ports/port_host.h"
 

@@ -7,7 +7,7 @@
 #include <deque>
 
 #include "dataplane/base/nid_text.h"
-#include "dataplane/peer/slices.h"
+#include "dataplane/state/slices.h"
 
 namespace ulnet::test {
 namespace {

@@ -1,0 +1,404 @@
+#include "control/api/requests.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "config/export.h"
+#include "control/api/show_values.h"
+#include "control/log_level.h"
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+namespace {
+
+using api::Answer;
+using api::Request;
+using api::RequestId;
+using config::Doc;
+
+/// Peers in one part of a list.
+constexpr unsigned kPeersPerPart = 200;
+constexpr int kExportNetVerbosity = 2;
+constexpr int kExportPeerVerbosity = 3;
+
+int verbosity_of(const Request& request) {
+  return int(request.arg_integer("verbose", 0));
+}
+
+Answer answer_doc(Doc doc) {
+  Answer answer;
+  answer.doc = std::move(doc);
+  return answer;
+}
+
+/// Words for an errno whose own words do not name the cause.
+const char* cause_text(std::string_view object, int32_t error) {
+  switch (-error) {
+    case EIO:
+    case ETIMEDOUT: return "no answer in time";
+    case EPROTO: return object == "ping" ? "the answer is not ping info" : "its answers are useless; see the journal";
+    case ENODATA: return "the answer names no NID";
+    default: return nullptr;
+  }
+}
+
+std::string failure_text(const char* object, const DiscoverAnswer& node, const ConnectionError& connection) {
+  std::string text = fmt::format("failed to {} {}: {}", object, nid_text(node.nid), std::strerror(-node.error));
+  if (const char* cause = cause_text(object, node.error)) text += std::string(": ") + cause;
+  const bool silent = node.error == -EIO || node.error == -ETIMEDOUT;
+  const int32_t why = silent && connection ? connection(node.nid) : 0;
+  return why == 0 ? text : text + "; the last connection to it failed: " + std::strerror(-why);
+}
+
+Answer nodes_answer(const char* object, const std::vector<DiscoverAnswer>& nodes, const ConnectionError& connection) {
+  Answer answer;
+  Doc list = Doc::list();
+  for (const DiscoverAnswer& one : nodes) {
+    if (one.error == 0)
+      list.push(api::pinged_doc(one.nids.front(), one.multi_rail, one.nids));
+    else
+      answer.errors.push_back({"manage", object, one.error, failure_text(object, one, connection), {}});
+  }
+  if (list.size() > 0) {
+    answer.doc = Doc::map();
+    answer.doc.set(object, std::move(list));
+  }
+  return answer;
+}
+
+const char* routing_text(RoutingState state) {
+  switch (state) {
+    case RoutingState::kDisabled: return "disabled";
+    case RoutingState::kStarting: return "starting";
+    case RoutingState::kEnabled: return "enabled";
+    case RoutingState::kStopping: return "stopping";
+  }
+  return "";
+}
+
+/// Adds all keys of `part` to `whole`.
+void append(Doc& whole, const Doc& part) {
+  for (const Doc::Entry& entry : part.entries()) whole.set(entry.key, entry.value);
+}
+
+}  // namespace
+
+void NodeRequests::add_manage(const std::string& object, Manage handle, std::function<void(RequestId)> gone,
+                              std::function<void(RequestId)> drained) {
+  objects_[object] = {std::move(handle), std::move(gone), std::move(drained)};
+}
+
+void NodeRequests::reply(RequestId id, const Answer& answer) {
+  if (!answer.more) managed_.erase(id);
+  if (server_ != nullptr) server_->reply(id, answer);
+}
+
+void NodeRequests::request(RequestId id, const Request& request) {
+  try {
+    handle(id, request);
+  } catch (const std::bad_alloc&) {
+    reply(id, api::answer_error(api::verb_text(request.verb), request.object, -ENOMEM,
+                                "there is no memory for the answer; ask for a part of it (--net, --nid)"));
+  }
+}
+
+void NodeRequests::handle(RequestId id, const Request& request) {
+  switch (request.verb) {
+    case api::Verb::kChange: return change(id, request);
+    case api::Verb::kShow: return show(id, request);
+    case api::Verb::kReset:
+      if (request.object != "stats") break;
+      stats_reset(c_);
+      return reply(id, {});
+    case api::Verb::kManage:
+      if (request.object == "ping") return ping(id, request);
+      if (request.object == "discover") return discover(id, request);
+      if (const auto found = objects_.find(request.object); found != objects_.end()) {
+        managed_[id] = request.object;
+        return found->second.handle(id, request);
+      }
+      break;
+  }
+  reply(id, api::answer_error(api::verb_text(request.verb), request.object, -EOPNOTSUPP,
+                              fmt::format("this ulnetd ({}) does not know '{}'", version_, request.object)));
+}
+
+void NodeRequests::gone(RequestId id) {
+  streams_.erase(id);
+  if (const auto list = changes_.find(id); list != changes_.end()) {
+    const uint64_t number = list->second;
+    changes_.erase(list);
+    return node_.applier().withdraw(number);
+  }
+  const auto found = managed_.find(id);
+  if (found == managed_.end()) return;
+  const auto& object = objects_.at(found->second);
+  managed_.erase(found);
+  if (object.gone) object.gone(id);
+}
+
+void NodeRequests::drained(RequestId id) {
+  if (const auto stream = streams_.find(id); stream != streams_.end()) return stream_peers(id, stream->second);
+  const auto found = managed_.find(id);
+  if (found == managed_.end()) return;
+  if (const auto& object = objects_.at(found->second); object.drained) object.drained(id);
+}
+
+void NodeRequests::change(RequestId id, const Request& request) {
+  changes_[id] = node_.apply(
+      request.changes,
+      [this, id, changes = request.changes](const std::vector<config::ChangeError>& errors) {
+        changes_.erase(id);
+        reply(id, api::answer_change_errors(changes, errors));
+      },
+      [this, id](const std::string& line) {
+        Answer part;
+        if (line.starts_with(kWarning))
+          part.warnings.push_back(line.substr(kWarning.size()));
+        else
+          part.notes.push_back(line);
+        part.more = true;
+        reply(id, part);
+      });
+}
+
+void NodeRequests::show(RequestId id, const Request& request) {
+  const std::string& object = request.object;
+  if (object == "net") return show_net(id, request);
+  if (object == "route") return show_route(id, request);
+  if (object == "peer") return show_peer(id, request);
+  if (object == "udsp") return show_udsp(id, request);
+  if (object == "export") return show_export(id, request);
+  if (object == "peer_list") return reply(id, answer_doc(peer_list_doc()));
+  if (object == "routing") return reply(id, answer_doc(routing_doc()));
+  if (object == "status") return reply(id, answer_doc(status_doc()));
+  if (object == "stats") return reply(id, answer_doc(stats_values_doc(c_, verbosity_of(request), worker_times_)));
+  if (object == "recovery") {
+    Answer answer;
+    answer.warnings.emplace_back("nothing recovers yet: failures do not change health values");
+    return reply(id, answer);
+  }
+  if (object == "global") {
+    Doc doc = Doc::map();
+    doc.set("global", config::export_global(c_.desired.global));
+    return reply(id, answer_doc(std::move(doc)));
+  }
+  if (object == "cpt_of_nid") return show_cpts(id, request);
+  if (const auto found = shows_.find(object); found != shows_.end()) return found->second(id, request);
+  reply(id, api::answer_error("show", object, -EOPNOTSUPP,
+                              fmt::format("this ulnetd ({}) does not know '{}'", version_, object)));
+}
+
+void NodeRequests::show_net(RequestId id, const Request& request) {
+  std::optional<Net> only;
+  if (const std::string text = request.arg_text("net"); !text.empty()) {
+    const auto parsed = net_parse(text);
+    if (!parsed) return reply(id, api::answer_error("show", "net", -ENOENT, "cannot parse net"));
+    only = *parsed;
+  }
+  if (!c_.desired.configured) return reply(id, api::answer_error("show", "net", -ENETDOWN, "Network is down"));
+  const auto values = net_values(c_, only, verbosity_of(request) > 0);
+  if (only && values.empty()) return reply(id, api::answer_error("show", "net", -ENOENT, "Object not found"));
+  reply(id, answer_doc(api::net_doc(values, verbosity_of(request))));
+}
+
+void NodeRequests::show_route(RequestId id, const Request& request) {
+  const std::string net = request.arg_text("net"), gateway = request.arg_text("gateway");
+  const auto wanted_net = net_parse(net);
+  const auto wanted_gateway = nid_parse(gateway);
+  if (!net.empty() && !wanted_net) return reply(id, api::answer_error("show", "route", -EINVAL, "cannot parse net"));
+  if (!gateway.empty() && !wanted_gateway)
+    return reply(id, api::answer_error("show", "route", -EINVAL, "cannot parse gateway NID"));
+  std::vector<api::RouteShow> shows;
+  for (api::RouteShow& show : route_values(c_)) {
+    const config::RouteConfig& route = show.route;
+    if (!net.empty() && route.net != *wanted_net) continue;
+    if (!gateway.empty() && route.gateway != *wanted_gateway) continue;
+    if (request.arg_integer("hop", route.hop) != route.hop) continue;
+    if (request.arg_integer("priority", route.priority) != route.priority) continue;
+    shows.push_back(std::move(show));
+  }
+  reply(id, answer_doc(api::route_doc(shows, verbosity_of(request))));
+}
+
+void NodeRequests::show_peer(RequestId id, const Request& request) {
+  if (const std::string text = request.arg_text("nid"); !text.empty()) {
+    const auto parsed = nid_parse(text);
+    if (!parsed) return reply(id, api::answer_error("show", "peer", -EINVAL, "cannot parse NID"));
+    const PeerNi* ni = c_.peers->find(*parsed);
+    if (ni == nullptr) return reply(id, {});
+    return reply(id, answer_doc(api::peer_doc({peer_value(c_, *ni->peer)}, verbosity_of(request))));
+  }
+  PeerStream& stream = streams_[id] = PeerStream{0, verbosity_of(request), false};
+  stream_peers(id, stream);
+}
+
+// Peers have growing numbers, so a list goes on behind the last one sent, whatever came and went meanwhile.
+void NodeRequests::stream_peers(RequestId id, PeerStream& stream) {
+  const auto& peers = c_.peers->peers();
+  for (;;) {
+    std::vector<api::PeerShow> shows;
+    auto next = peers.lower_bound(stream.next_peer);
+    for (; next != peers.end() && shows.size() < kPeersPerPart; ++next) shows.push_back(peer_value(c_, *next->second));
+    Answer part = answer_doc(api::peer_doc(shows, stream.verbosity));
+    if (next == peers.end()) {
+      if (stream.export_rest) append(part.doc, export_end_doc());
+      streams_.erase(id);
+      return reply(id, part);
+    }
+    stream.next_peer = next->first;
+    part.more = true;
+    reply(id, part);
+    if (server_ == nullptr || server_->backlog(id) > api::kOutputLow) return;  // drained() comes
+  }
+}
+
+config::Doc NodeRequests::peer_list_doc() {
+  Doc list = Doc::list();
+  for (const auto& [id, peer] : c_.peers->peers()) list.push(Doc::map()).set("nid", nid_text(peer->primary().nid));
+  Doc doc = Doc::map();
+  if (list.size() > 0) doc.set("peer list", std::move(list));
+  return doc;
+}
+
+config::Doc NodeRequests::routing_doc() {
+  const RoutingState state = c_.routing->state();
+  const bool on = state == RoutingState::kEnabled || state == RoutingState::kStarting;
+  return api::routing_doc(pool_values(c_), on, c_.routing->buffers());
+}
+
+void NodeRequests::show_udsp(RequestId id, const Request& request) {
+  std::vector<config::UdspRule> rules = c_.desired.udsp;
+  const int64_t index = request.arg_integer("idx", -1);
+  Doc list = config::export_udsp(rules);
+  Doc doc = Doc::map();
+  if (index >= 0) {
+    if (size_t(index) >= list.size()) return reply(id, {});
+    Doc one = Doc::list();
+    one.push(list.at(size_t(index)));
+    list = std::move(one);
+  }
+  if (list.size() > 0) doc.set("udsp", std::move(list));
+  reply(id, answer_doc(std::move(doc)));
+}
+
+void NodeRequests::show_cpts(RequestId id, const Request& request) {
+  const auto nids = request.arg_nids("nids");
+  if (!nids) return reply(id, api::answer_error("show", "cpt-of-nid", -EINVAL, nids.error()));
+  Answer answer;
+  Doc list = Doc::list();
+  for (const Nid& nid : *nids) {
+    const PeerNi* ni = c_.peers->find(nid);
+    if (ni == nullptr || ni->blocks == nullptr) {
+      answer.errors.push_back(
+          {"show",
+           "cpt-of-nid",
+           -ENOENT,
+           fmt::format("{} has no worker: one is chosen when the peer is first sent to", nid_text(nid)),
+           {}});
+      continue;
+    }
+    Doc& item = list.push(Doc::map());
+    item.set("nid", nid_text(nid));
+    item.set("cpt", c_.nis->groups().group(ni->server));
+  }
+  if (list.size() > 0) answer.doc.set("cpt-of-nid", std::move(list));
+  reply(id, answer);
+}
+
+// The order of its sections is net, route, peer, and then what export_end_doc() has; peers may be many.
+void NodeRequests::show_export(RequestId id, const Request& request) {
+  if (request.arg_bool("backup"))
+    return reply(id, answer_doc(config::export_backup(c_.desired, c_.nis->groups().all())));
+  Doc doc = c_.desired.configured ? api::net_doc(net_values(c_, {}), kExportNetVerbosity) : Doc::map();
+  append(doc, api::route_doc(route_values(c_), 1));
+  Answer start = answer_doc(std::move(doc));
+  start.more = true;
+  reply(id, start);
+  PeerStream& stream = streams_[id] = PeerStream{0, kExportPeerVerbosity, true};
+  stream_peers(id, stream);
+}
+
+config::Doc NodeRequests::export_end_doc() {
+  Doc doc = routing_doc();
+  if (doc.is_null()) {  // no pools to show
+    doc = Doc::map();
+    config::export_routing(doc, c_.desired);
+  }
+  doc.set("global", config::export_global(c_.desired.global));
+  if (Doc udsp = config::export_udsp(c_.desired.udsp); udsp.size() > 0) doc.set("udsp", std::move(udsp));
+  if (Doc ulnet = config::export_ulnet(c_.desired.ulnet); !ulnet.is_null()) doc.set("ulnet", std::move(ulnet));
+  return doc;
+}
+
+config::Doc NodeRequests::status_doc() {
+  Doc doc = Doc::map();
+  Doc& all = doc.set("ulnetd", Doc::map());
+  all.set("version", version_);
+  all.set("pid", int64_t(getpid()));
+  all.set("configured", c_.desired.configured);
+  all.set("routing", routing_text(c_.routing->state()));
+  all.set("workers", c_.config.workers);
+  all.set("worker groups", c_.nis->groups().count());
+  all.set("peer nis", c_.peers->allocated());
+  all.set("epoch", c_.publisher->epoch().value);
+  all.set("views unretired", c_.publisher->unretired());
+  all.set("submitters", c_.submitters->open_count());
+  if (add_status_) add_status_(all);
+  return doc;
+}
+
+int32_t connection_error(const Control& control, const Nid& nid) {
+  const PeerNi* ni = control.peers->find(nid);
+  return ni == nullptr ? 0 : ni->life.error;
+}
+
+api::Answer ping_answer(const std::vector<PingAnswer>& answers, const ConnectionError& connection) {
+  std::vector<DiscoverAnswer> nodes;
+  for (const PingAnswer& one : answers) {
+    DiscoverAnswer& node = nodes.emplace_back();
+    node.nid = one.nid;
+    node.error = one.error == 0 && one.info.nis.empty() ? -ENODATA : one.error;
+    node.multi_rail = (one.info.features & wire::kFeatureMultiRail) != 0;
+    for (const wire::PingNi& ni : one.info.nis) node.nids.push_back(ni.nid);
+  }
+  return nodes_answer("ping", nodes, connection);
+}
+
+api::Answer discover_answer(const std::vector<DiscoverAnswer>& answers, const ConnectionError& connection) {
+  return nodes_answer("discover", answers, connection);
+}
+
+void NodeRequests::ping(RequestId id, const Request& request) {
+  PingRequest ping;
+  auto nids = request.arg_nids("nids");
+  if (!nids) return reply(id, api::answer_error("manage", "ping", -EINVAL, nids.error()));
+  if (!c_.desired.configured) return reply(id, api::answer_error("manage", "ping", -ENETDOWN, "Network is down"));
+  ping.nids = std::move(*nids);
+  ping.timeout = std::chrono::milliseconds(std::clamp<int64_t>(request.arg_integer("timeout_ms", 1000), 1, 3600'000));
+  if (const std::string text = request.arg_text("source"); !text.empty()) {
+    const auto source = nid_parse(text);
+    if (!source || c_.nis->find(*source) == nullptr) {
+      return reply(id, api::answer_error("manage", "ping", -EINVAL, fmt::format("{} is no NID of this node", text)));
+    }
+    ping.source = *source;
+  }
+  node_.ping(ping, [this, id](std::vector<PingAnswer> answers) {
+    reply(id, ping_answer(answers, [this](const Nid& nid) { return connection_error(c_, nid); }));
+  });
+}
+
+void NodeRequests::discover(RequestId id, const Request& request) {
+  auto nids = request.arg_nids("nids");
+  if (!nids) return reply(id, api::answer_error("manage", "discover", -EINVAL, nids.error()));
+  if (!c_.desired.configured) return reply(id, api::answer_error("manage", "discover", -ENETDOWN, "Network is down"));
+  c_.discovery->discover(*nids, request.arg_bool("force"), [this, id](const std::vector<DiscoverAnswer>& answers) {
+    reply(id, discover_answer(answers, [this](const Nid& nid) { return connection_error(c_, nid); }));
+  });
+}
+
+}  // namespace ulnet

@@ -1,0 +1,337 @@
+#include "control/api/show_values.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <utility>
+
+#include "control/api/states.h"
+#include "control/discovery/driver.h"
+#include "control/turn.h"
+
+namespace ulnet {
+namespace {
+
+using wire::MsgType;
+
+api::Latency latency(const LatencyTotals& totals) {
+  return {totals.samples, totals.min_ns, totals.max_ns, totals.average_ns()};
+}
+
+uint64_t sum(const std::array<uint64_t, wire::kMsgTypes>& counts) {
+  uint64_t all = 0;
+  for (uint64_t count : counts) all += count;
+  return all;
+}
+
+api::TrafficStats traffic(const InterfaceTotals& t) {
+  return {sum(t.sent), sum(t.received), sum(t.dropped), latency(t.put_egress), latency(t.get_rtt), latency(t.put_ack)};
+}
+
+api::TypeCounts types(const std::array<uint64_t, wire::kMsgTypes>& counts) {
+  const auto of = [&](MsgType type) { return counts[size_t(type)]; };
+  return {of(MsgType::kPut), of(MsgType::kGet), of(MsgType::kReply), of(MsgType::kAck), of(MsgType::kHello)};
+}
+
+InterfaceTotals raw_totals(const LocalNi& ni) {
+  InterfaceTotals totals;
+  for (const auto& slice : ni.slices) totals.add(slice->counters);
+  return totals;
+}
+
+InterfaceTotals raw_totals(const PeerNi& ni) {
+  InterfaceTotals totals;
+  if (ni.blocks == nullptr) return totals;
+  totals.add(ni.blocks->slice.counters);
+  for (const PeerLocal* local : ni.blocks->by_worker) {
+    totals.get_rtt.add(local->get_rtt);
+    totals.put_ack.add(local->put_ack);
+  }
+  return totals;
+}
+
+NodeTotals raw_totals(const Control& c) {
+  NodeTotals totals;
+  for (const auto& worker : c.workers) totals.add(worker->counters);
+  return totals;
+}
+
+/// Connections per peer by link speed, where nobody said how many (docs/wire/socklnd.md §5).
+int64_t conns_by_speed(uint32_t mbps) {
+  const uint32_t gigabits = std::max(mbps, 1000u) / 1000;
+  return (std::bit_width(gigabits) - 1) / 2 + 1;
+}
+
+}  // namespace
+
+// What socklnd works with; other LNDs show what was asked for.
+std::map<std::string, int64_t> effective_tunables(const LocalNi& ni) {
+  auto shown = ni.config.lnd_tunables;
+  if (ni.net.type() == NetType::kTcp)
+    shown["conns_per_peer"] = ni.params.conns_per_peer > 0 ? ni.params.conns_per_peer : conns_by_speed(ni.device_mbps);
+  shown["timeout"] = ni.params.lnd_timeout;
+  shown["tos"] = ni.params.tos;
+  return shown;
+}
+
+std::vector<uint16_t> groups_of(const LocalNi& ni, const WorkerGroups& groups) {
+  if (!ni.config.cpts.empty()) return ni.config.cpts;
+  std::vector<uint16_t> found;
+  for (WorkerId worker : ni.workers) found.push_back(groups.group(worker));
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+namespace {
+
+int64_t device_group(const LocalNi& ni, const WorkerGroups& groups) {
+  for (size_t w = 0; ni.device_numa != UINT32_MAX && w < groups.numa_of.size(); ++w)
+    if (groups.numa_of[w] == ni.device_numa) return groups.group(WorkerId{uint16_t(w)});
+  return -1;
+}
+
+api::LocalNiShow ni_value(const Control& c, const LocalNi& ni) {
+  const WorkerGroups& groups = c.nis->groups();
+  const InterfaceTotals t = totals_of(ni);
+  api::LocalNiShow show;
+  show.nid = ni.nid;
+  show.up = ni.up();
+  show.interface = ni.params.interface;
+  show.statistics = traffic(t);
+  show.sent = types(t.sent);
+  show.received = types(t.received);
+  show.dropped = types(t.dropped);
+  show.health.fatal_error = ni.fatal ? 1 : 0;
+  show.health.health_value = ni.health;
+  show.health.interrupts = int64_t(t.interrupts);
+  show.health.dropped = int64_t(t.local_dropped);
+  show.health.aborted = int64_t(t.aborted);
+  show.health.no_route = int64_t(t.no_route);
+  show.health.timeouts = int64_t(t.timeouts);
+  show.health.error = int64_t(t.error);
+  show.tunables = ni.config.tunables;
+  show.lnd_tunables = effective_tunables(ni);
+  show.dev_cpt = device_group(ni, groups);
+  show.cpts = groups_of(ni, groups);
+  show.state = ni_state(ni);
+  show.in_use = c.nis->in_use(ni, untold(c), c.now);
+  if (c.deps.devices != nullptr) show.warnings = c.deps.devices->advice(ni.nid);
+  return show;
+}
+
+api::LocalNiShow waiting_value(const WaitingNi& waiting) {
+  api::LocalNiShow show;
+  show.nid = waiting.config.nid.value_or(kAnyNid);
+  show.interface = waiting.config.interface;
+  show.waits_for = waiting.why;
+  show.tunables = waiting.config.tunables;
+  show.lnd_tunables = waiting.config.lnd_tunables;
+  show.cpts = waiting.config.cpts;
+  return show;
+}
+
+api::PeerNiShow peer_ni_value(Control& c, const PeerNi& ni, bool router) {
+  const InterfaceTotals t = totals_of(ni);
+  api::PeerNiShow show;
+  show.nid = ni.nid;
+  const bool watched = router || c.routing->state() != RoutingState::kDisabled;
+  if (watched) show.state = ni.life.down || ni.said_down() ? "down" : "up";
+  show.ni_state = peer_ni_state(ni);
+  if (ni.blocks != nullptr && c.nis->net_local(ni.nid.net())) {  // a NID behind routers has no credits of its own
+    const PeerSlice& slice = ni.blocks->slice;
+    show.max_ni_tx_credits = ni.tx_credits;
+    show.available_tx_credits = slice.credits.gauge().get();
+    show.min_tx_credits = slice.credits.free_min();
+    show.available_rtr_credits = slice.rtr.gauge().get();
+    show.min_rtr_credits = slice.rtr.free_min();
+  }
+  show.tx_q_num_of_buf = ni.blocks == nullptr ? 0 : ni.blocks->slice.tx_queued_bytes.get();
+  show.statistics = traffic(t);
+  show.sent = types(t.sent);
+  show.received = types(t.received);
+  show.dropped = types(t.dropped);
+  show.health.health_value = ni.health;
+  show.health.dropped = int64_t(t.remote_dropped);
+  show.health.timeout = int64_t(t.remote_timeout);
+  show.health.error = int64_t(t.remote_error);
+  show.health.network_timeout = int64_t(t.network_timeout);
+  return show;
+}
+
+api::WorkerShow worker_value(Control& c, const Worker& worker) {
+  const unsigned w = worker.id.value;
+  NodeTotals counted;
+  counted.add(worker.counters);
+  const auto of = [&](TurnStat stat) { return counted.turn[size_t(stat)]; };
+  api::WorkerShow show;
+  show.worker = worker.id.value;
+  show.group = c.nis->groups().group(worker.id);
+  show.peers = w < c.peers->load().size() ? c.peers->load()[w] : 0;
+  show.events = of(TurnStat::kInboxItems) + of(TurnStat::kLndEvents) + of(TurnStat::kTimersFired);
+  show.turns_busy = of(TurnStat::kTurnsBusy);
+  for (size_t i = 0; i < counted.turn.size(); ++i) show.turn.emplace_back(text_of(TurnStat(i)).name, counted.turn[i]);
+  Mesh& mesh = *c.mesh;
+  for (unsigned other = 0; other < mesh.worker_count; ++other) {
+    show.from_workers += mesh.pair(other, w).work.depth() + mesh.pair(other, w).back.depth();
+    show.to_workers += mesh.pair(w, other).work.depth() + mesh.pair(w, other).back.depth();
+  }
+  show.ring_size = mesh.pair(w, w).work.capacity();
+  show.from_control = mesh.to_worker[w]->depth();
+  show.to_control = mesh.to_control[w]->depth();
+  return show;
+}
+
+}  // namespace
+
+InterfaceTotals totals_of(const LocalNi& ni) {
+  InterfaceTotals totals = raw_totals(ni);
+  totals.subtract(ni.baseline);
+  return totals;
+}
+
+InterfaceTotals totals_of(const PeerNi& ni) {
+  InterfaceTotals totals = raw_totals(ni);
+  totals.subtract(ni.baseline);
+  return totals;
+}
+
+NodeTotals totals_of(const Control& c) {
+  NodeTotals totals = raw_totals(c);
+  totals.subtract(c.baseline);
+  return totals;
+}
+
+std::vector<api::NetShow> net_values(Control& c, std::optional<Net> only, bool closing) {
+  std::vector<api::NetShow> shows;
+  if (!only || *only == kLoNid.net()) shows.push_back(api::lo_show(c.nis->groups().all()));
+  for (LocalNis::LocalNet& net : c.nis->nets()) {
+    if (only && *only != net.net) continue;
+    api::NetShow show;
+    show.net = net.net;
+    show.state = net_state(net);
+    for (const LocalNi& ni : net.nis)
+      if (closing || !ni.closing) show.nis.push_back(ni_value(c, ni));
+    if (!show.nis.empty()) shows.push_back(std::move(show));
+  }
+  for (const WaitingNi& one : c.nis->waiting()) {
+    if (only && *only != one.net) continue;
+    auto net = std::find_if(shows.begin(), shows.end(), [&](const api::NetShow& show) { return show.net == one.net; });
+    if (net == shows.end()) net = shows.insert(shows.end(), api::NetShow{one.net, {}, "init"});
+    net->nis.push_back(waiting_value(one));
+  }
+  return shows;
+}
+
+api::PeerShow peer_value(Control& c, const Peer& peer) {
+  api::PeerShow show;
+  show.primary = peer.primary().nid;
+  show.multi_rail = peer.multi_rail();
+  show.lock_primary = (peer.state & kPeerLockPrimary) != 0;
+  show.state = peer.state;
+  show.discovery = api::DiscoveryShow{discovery_state(peer), discovery_letters(peer, c.discovery->sequence()),
+                                      peer.discovery.peer_seqno, peer.discovery.node_seqno, peer.discovery.error};
+  const bool router = c.routes->is_gateway(peer);
+  for (const PeerNet& net : peer.nets)
+    for (const PeerNi* ni : net.nis) show.nis.push_back(peer_ni_value(c, *ni, router));
+  return show;
+}
+
+std::vector<api::RouteShow> route_values(Control& c) {
+  std::map<std::pair<Net, Nid>, size_t> order;
+  for (const config::RouteConfig& route : c.desired.routes)
+    order.emplace(std::pair(route.net, route.gateway), order.size());
+  std::vector<std::pair<size_t, api::RouteShow>> placed;
+  for (const Route& route : c.routes->routes()) {
+    const auto place = order.find({route.config.net, route.config.gateway});
+    placed.emplace_back(place == order.end() ? order.size() : place->second,
+                        api::RouteShow{route.config, route.alive, route.config.hop > 1});
+  }
+  std::stable_sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<api::RouteShow> shows;
+  for (auto& [place, show] : placed) shows.push_back(std::move(show));
+  for (const config::RouteConfig& route : c.desired.routes) {  // those that wait for an NI on their gateway's net
+    if (!c.routes->has(route.net, route.gateway)) shows.push_back({route, false, route.hop > 1});
+  }
+  return shows;
+}
+
+std::vector<api::CptPools> pool_values(Control& c) {
+  if (c.routing->empty()) return {};
+  constexpr std::array<int64_t, kRouterPools> kPages{0, 1, kMaxPayload / 4096};
+  const WorkerGroups& groups = c.nis->groups();
+  std::vector<api::CptPools> shows(groups.count());
+  for (const auto& worker : c.workers) {
+    for (unsigned i = 0; i < kRouterPools; ++i) {
+      api::PoolShow& show = shows[groups.group(worker->id)][i];
+      show.npages = kPages[i];
+      show.nbuffers += c.routing->given(worker->id, i);
+      show.credits += worker->pools[i].credits.get();
+      show.mincredits += worker->pools[i].credits_min.get();
+    }
+  }
+  return shows;
+}
+
+api::NodeStats stats_values(Control& c) {
+  const NodeTotals t = totals_of(c);
+  const auto of = [&](Stat stat) { return t.stats[size_t(stat)]; };
+  api::NodeStats s;
+  s.msgs_alloc = of(Stat::kMsgsAlloc);
+  s.msgs_max = of(Stat::kMsgsMax);
+  s.rst_alloc = of(Stat::kRstAlloc);
+  s.errors = of(Stat::kErrors);
+  s.send_count = of(Stat::kSendCount);
+  s.resend_count = of(Stat::kResendCount);
+  s.response_timeout_count = of(Stat::kResponseTimeoutCount);
+  s.local_interrupt_count = of(Stat::kLocalInterruptCount);
+  s.local_dropped_count = of(Stat::kLocalDroppedCount);
+  s.local_aborted_count = of(Stat::kLocalAbortedCount);
+  s.local_no_route_count = of(Stat::kLocalNoRouteCount);
+  s.local_timeout_count = of(Stat::kLocalTimeoutCount);
+  s.local_error_count = of(Stat::kLocalErrorCount);
+  s.remote_dropped_count = of(Stat::kRemoteDroppedCount);
+  s.remote_error_count = of(Stat::kRemoteErrorCount);
+  s.remote_timeout_count = of(Stat::kRemoteTimeoutCount);
+  s.network_timeout_count = of(Stat::kNetworkTimeoutCount);
+  s.failed_resends = of(Stat::kFailedResends);
+  s.successful_resends = of(Stat::kSuccessfulResends);
+  s.recv_count = of(Stat::kRecvCount);
+  s.route_count = of(Stat::kRouteCount);
+  s.drop_count = of(Stat::kDropCount);
+  s.send_length = of(Stat::kSendLength);
+  s.recv_length = of(Stat::kRecvLength);
+  s.route_length = of(Stat::kRouteLength);
+  s.drop_length = of(Stat::kDropLength);
+  return s;
+}
+
+config::Doc stats_values_doc(Control& c, int verbosity, const WorkerTimes& times) {
+  config::Doc doc = api::stats_doc(stats_values(c));
+  if (verbosity < 1) return doc;
+  const NodeTotals t = totals_of(c);
+  std::vector<api::DropShow> drops;
+  for (size_t i = 0; i < t.drops.size(); ++i)
+    drops.push_back({text_of(Drop(i)).name, t.drops[i], text_of(Drop(i)).help});
+  std::vector<api::WorkerShow> workers;
+  for (const auto& worker : c.workers) {
+    workers.push_back(worker_value(c, *worker));
+    if (times) workers.back().time = times(worker->id);
+  }
+  api::stats_details_set(doc, drops, net_values(c, {}), workers, verbosity);
+  return doc;
+}
+
+void stats_reset(Control& c) {
+  c.baseline = raw_totals(c);
+  for (LocalNis::LocalNet& net : c.nis->nets())
+    for (LocalNi& ni : net.nis) ni.baseline = raw_totals(ni);
+  for (const auto& [id, peer] : c.peers->peers())
+    for (PeerNet& net : peer->nets)
+      for (PeerNi* ni : net.nis) ni->baseline = raw_totals(*ni);
+  ControlItem item;
+  item.kind = ControlKind::kResetExtremes;
+  c.outbox->send_all(item);
+}
+
+}  // namespace ulnet

@@ -1,0 +1,544 @@
+#include "control/apply/applier.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "config/export.h"
+#include "config/warn.h"
+#include "control/apply/ip2nets.h"
+#include "control/discovery/driver.h"
+#include "control/log_level.h"
+#include "control/turn.h"
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+namespace {
+
+/// Changes carried out in one turn.
+constexpr unsigned kChangesBudget = 256;
+/// Who waits for an NI to go is told why, so often.
+constexpr Duration kExplainEvery = 2s;
+/// Different lines about the machine that are remembered as written.
+constexpr size_t kAdvisedMax = 1024;
+/// How often a list that waits is looked at, besides when workers report.
+constexpr Duration kLookAgain = 10ms;
+constexpr const char* kNoMemory =
+    "there is no memory for this change, and none of it was made: ask for less at a time, or free some";
+
+std::string with(const char* words, const std::string& what) {
+  return what.rfind(words, 0) == 0 ? what : std::string(words) + ": " + what;
+}
+
+/// What discovery keeps of its own work in Peer::state is not an operator's to change: nobody would end that work.
+uint32_t kept_bits(uint32_t state) {
+  return state & kPeerBusy;
+}
+
+/// Changes of which a list may have any number, and which take memory for good.
+bool makes_more(const config::Change& change) {
+  return std::holds_alternative<config::PeerAdd>(change) || std::holds_alternative<config::RouteAdd>(change);
+}
+
+NiDefaults ni_defaults(const config::DesiredState& state) {
+  NiDefaults defaults;
+  defaults.lnd_timeout = state.ulnet.socklnd.timeout;
+  defaults.lnd_timeout_auto = config::lnd_timeout_of(state.global);
+  defaults.conns_per_peer = state.ulnet.socklnd.conns_per_peer;
+  return defaults;
+}
+
+}  // namespace
+
+uint64_t Applier::submit(config::ChangeList changes, Done done, Note note) {
+  Job& job = jobs_.emplace_back();
+  job.number = ++last_number_;
+  job.changes = std::move(changes);
+  job.done = std::move(done);
+  job.note = std::move(note);
+  retry_at_ = kNever;
+  return job.number;
+}
+
+void Applier::withdraw(uint64_t number) {
+  const auto found = std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& job) { return job.number == number; });
+  if (found == jobs_.end() || found->started) return;
+  found->errors.push_back({0, -ECANCELED, "withdrawn before it began"});
+  finish(jobs_, found);
+}
+
+void Applier::note(Job& job, const std::string& line) {
+  c_.log(line);
+  if (job.note) job.note(line);
+}
+
+void Applier::explain(Job& job) {
+  job.explain_at = now_ + kExplainEvery;
+  for (NiId id : job.leaving)
+    if (const LocalNi* ni = c_.nis->find(id))
+      note(job, fmt::format("{} is still {}", nid_text(ni->nid), c_.nis->in_use(*ni, untold(c_), now_)));
+}
+
+// What is wrong with a subnet is wrong for each of its NIs: the journal gets it once, who asks each time.
+void Applier::advise(Job& job, const Nid& nid) {
+  if (c_.deps.devices == nullptr) return;
+  if (advised_.size() > kAdvisedMax) advised_.clear();
+  for (const std::string& line : c_.deps.devices->advice(nid)) {
+    if (advised_.insert(line).second) c_.log(line);
+    if (job.note) job.note(line);
+  }
+}
+
+config::ChangeList Applier::expand(const config::ChangeList& changes, std::vector<size_t>& origin,
+                                   std::vector<config::ChangeError>& errors) {
+  config::ChangeList all;
+  const auto append = [&](const config::PlacedChange& change, size_t from) {
+    if (is_in_force(change) || is_not_for_here(change)) return;
+    all.push_back(change);
+    origin.push_back(from);
+  };
+  Ip2nets ip2nets(c_.deps.devices);
+  for (size_t i = 0; i < changes.size(); ++i) {
+    if (const auto* rule = std::get_if<config::NetAddMatching>(&changes[i].change)) {
+      for (const config::NetAdd& add : ip2nets.match(rule->rule, i)) append({add, changes[i].origin}, i);
+      continue;
+    }
+    if (const auto* del = std::get_if<config::NetDel>(&changes[i].change)) {
+      for (const config::NetDel& one : each_ni(*del)) append({one, changes[i].origin}, i);
+      continue;
+    }
+    append(changes[i], i);
+    const auto* configure = std::get_if<config::LnetConfigure>(&changes[i].change);
+    if (configure != nullptr && configure->all && !c_.desired.configured)
+      for (const config::PlacedChange& change : networks_) append(change, i);
+  }
+  errors = ip2nets.errors();
+  return all;
+}
+
+// An NI is in force by its NID; an operator may name the interface, which stands for every NI of the net on it.
+std::vector<config::NetDel> Applier::each_ni(const config::NetDel& del) {
+  if (del.interface.empty() || del.nid) return {del};
+  std::vector<config::NetDel> all;
+  for (const LocalNi* ni : c_.nis->on_net(del.net))
+    if (ni->params.interface == del.interface) all.push_back({.net = del.net, .nid = ni->nid, .now = del.now});
+  const bool waits = std::any_of(c_.nis->waiting().begin(), c_.nis->waiting().end(), [&](const WaitingNi& one) {
+    return one.net == del.net && one.config.interface == del.interface;
+  });
+  if (waits || all.empty()) all.push_back(del);
+  return all;
+}
+
+void Applier::start(Job& job) {
+  job.started = true;
+  const config::ChangeList asked = job.changes;
+  job.changes = expand(job.changes, job.origin, job.errors);
+  job.before = job.after = c_.desired;
+  job.order = c_.nis->order();
+  job.routes = c_.routes->routes();
+  if (!job.errors.empty()) return;
+  job.errors = config::changes_apply(job.after, job.changes);
+  for (config::ChangeError& error : job.errors) error.index = job.origin[error.index];
+  if (!job.errors.empty()) return;
+  for (const auto& warning : config::changes_warnings(asked, start_up_ ? nullptr : &c_.desired.ulnet))
+    note(job, std::string(kWarning) + config::warning_text(asked, warning));
+}
+
+Applier::Step Applier::refuse(Job& job, int code, std::string what) {
+  job.errors.push_back({job.origin[job.next], code, std::move(what)});
+  return Step::kFailed;
+}
+
+unsigned Applier::turn(Instant now) {
+  now_ = now;
+  retry_at_ = now + kLookAgain;
+  unsigned done = turn_leaving();
+  if (jobs_.empty()) return done + retry_waiting();
+  while (!jobs_.empty() && done < kChangesBudget) {
+    Job& job = jobs_.front();
+    if (job.undoing) {
+      if (!undo_all(job)) return done;
+      finish(jobs_, jobs_.begin());
+      continue;
+    }
+    if (!job.started || job.next < job.changes.size()) {
+      const Step step = carry_out(job);
+      if (step == Step::kWait) return done;
+      ++done;
+      if (step == Step::kFailed) job.undoing = true;
+      continue;
+    }
+    if (must_wait_for_gateways(job)) return done;
+    if (!std::exchange(job.in_force, true)) put_in_force(job);
+    job.undo.clear();
+    leaving_.splice(leaving_.end(), jobs_, jobs_.begin());
+    done += turn_leaving();
+  }
+  if (done >= kChangesBudget) retry_at_ = kNever;
+  return done;
+}
+
+// Memory may end anywhere in a change that is large enough: that is an error like others.
+Applier::Step Applier::carry_out(Job& job) {
+  try {
+    if (!job.started) {
+      start(job);
+      return job.errors.empty() ? Step::kDone : Step::kFailed;
+    }
+    if (makes_more(job.changes[job.next].change) && c_.memory_low()) return refuse(job, -ENOMEM, kNoMemory);
+    const Step step = std::visit([&](const auto& change) { return run(job, change); }, job.changes[job.next].change);
+    if (step == Step::kDone) ++job.next;
+    return step;
+  } catch (const std::bad_alloc&) {
+    const size_t index = job.next < job.origin.size() ? job.origin[job.next] : 0;
+    job.errors.push_back({index, -ENOMEM, kNoMemory});
+    return Step::kFailed;
+  }
+}
+
+/// True when the NIs that were to go have gone; one that stays after all is not waited for.
+bool Applier::all_left(Job& job) {
+  std::erase_if(job.leaving, [&](NiId id) {
+    const LocalNi* ni = c_.nis->find(id);
+    return ni == nullptr || !ni->going();
+  });
+  if (job.leaving.empty()) return true;
+  if (now_ >= job.explain_at) explain(job);
+  return false;
+}
+
+unsigned Applier::turn_leaving() {
+  for (unsigned done = 0;; ++done) {
+    const auto gone = std::find_if(leaving_.begin(), leaving_.end(), [&](Job& job) { return all_left(job); });
+    if (gone == leaving_.end()) return done;
+    finish(leaving_, gone);
+  }
+}
+
+// `check_routers_before_use`: the start is over when each gateway was tried once.
+bool Applier::must_wait_for_gateways(Job& job) {
+  if (!job.errors.empty() || !start_up_ || !job.after.ulnet.check_routers_before_use) return false;
+  if (!std::exchange(job.in_force, true)) put_in_force(job);
+  return !c_.router_checker->all_tried();
+}
+
+void Applier::finish(std::list<Job>& jobs, std::list<Job>::iterator job) {
+  Done done = std::move(job->done);
+  const auto errors = std::move(job->errors);
+  jobs.erase(job);
+  if (done) done(errors);
+}
+
+/// What is in force names each NI by its NID, too.
+void Applier::name_nis() {
+  for (LocalNis::LocalNet& net : c_.nis->nets()) {
+    for (const LocalNi& ni : net.nis) {
+      if (ni.going()) continue;
+      for (config::NetConfig& wanted : c_.desired.nets) {
+        for (config::NiConfig& one : wanted.nis) {
+          if (wanted.net != net.net || one.interface != ni.config.interface) continue;
+          if (one.nid ? one.nid != ni.nid : ni.config.nid.has_value()) continue;
+          one.nid = ni.nid;
+          one.nid_found = ni.by_interface;
+        }
+      }
+    }
+  }
+}
+
+void Applier::put_in_force(Job& job) {
+  c_.desired = std::move(job.after);
+  name_nis();
+  std::erase_if(c_.desired.routes, [&](const config::RouteConfig& route) {  // those that left with their net
+    return !waits(route) && std::none_of(c_.routes->routes().begin(), c_.routes->routes().end(), [&](const Route& one) {
+      return one.config.net == route.net && one.config.gateway == route.gateway;
+    });
+  });
+  const config::UlnetSection& ulnet = c_.desired.ulnet;
+  const Duration interval = ulnet.alive_router_check_interval;
+  c_.routing->set_settle_time(interval + ulnet.router_ping_timeout);
+  c_.net_watch->set_limit(interval + ulnet.router_ping_timeout);
+  c_.router_checker->set_interval(interval);
+  c_.routes->set_rules({.avoid_asym = ulnet.avoid_asym_router_failure,
+                        .tried_first = ulnet.check_routers_before_use && interval > Duration::zero()});
+  c_.peers->set_watch_aliveness(c_.routing->state() != RoutingState::kDisabled);
+  c_.dirty.node = c_.dirty.local = true;
+  if (job.ulnet && ulnet_changed_) ulnet_changed_();
+}
+
+void Applier::abort() {
+  for (std::list<Job>* jobs : {&leaving_, &jobs_})
+    while (!jobs->empty()) {
+      Job& job = jobs->front();
+      if (job.errors.empty()) job.errors.push_back({0, -ESHUTDOWN, "the node stops"});
+      finish(*jobs, jobs->begin());
+    }
+}
+
+// --- LNet and its NIs ------------------------------------------------------------------------------------------------
+
+Applier::Step Applier::run(Job&, const config::LnetConfigure&) {
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job& job, const config::LnetUnconfigure&) {
+  if (in_use_) {
+    if (const std::string user = in_use_(); !user.empty()) return refuse(job, -EBUSY, "LNet is in use by " + user);
+  }
+  if (!networks_.empty() && c_.desired.configured)
+    note(job, "what the configuration file asks for is no longer in force; 'lnet configure --all' adds its networks");
+  c_.nis->waiting().clear();
+  c_.routes->clear();
+  c_.routing->abort();
+  for (LocalNis::LocalNet& net : c_.nis->nets())
+    for (LocalNi& ni : net.nis) begin_remove(job, ni, true);
+  nis_changed(c_);
+  c_.peers->clear();
+  c_.dirty.node = true;
+  job.undo.clear();  // there is no way back to what has been taken down
+  job.order.clear();
+  job.routes.clear();
+  job.before = config::DesiredState{};
+  job.before.ulnet = c_.desired.ulnet;
+  c_.desired = job.before;
+  return Step::kDone;
+}
+
+TextResult<LocalNi*> Applier::ni_add(Net net, const config::NiConfig& ni, const config::DesiredState& state) {
+  auto added = c_.nis->add(net, ni, state.global.max_interfaces, ni_defaults(state), now_);
+  if (added) nis_changed(c_);
+  return added;
+}
+
+void Applier::begin_remove(Job& job, LocalNi& ni, bool at_once) {
+  if (ni.going()) return;
+  if (job.leaving.empty()) job.explain_at = now_ + kExplainEvery;
+  job.leaving.push_back(ni.id);
+  if (at_once)
+    c_.nis->remove(ni, now_);
+  else
+    c_.nis->leave(ni, now_);
+}
+
+Applier::Step Applier::run(Job& job, const config::NetAdd& change) {
+  auto added = ni_add(change.net, change.ni, job.after);
+  if (!added && added.error().code == -EBUSY) return Step::kWait;  // the NID is still being deleted
+  if (!added && waits(job, change, added.error())) return Step::kDone;
+  if (!added) return refuse(job, added.error().code, with("cannot add LNet NI", added.error().what));
+  job.undo.push_back([this, &job, id = (*added)->id] {
+    if (LocalNi* ni = c_.nis->find(id)) begin_remove(job, *ni, true);
+    nis_changed(c_);
+    return true;
+  });
+  c_.log(fmt::format("{} added{}{}", nid_text((*added)->nid), (*added)->params.interface.empty() ? "" : " on ",
+                     (*added)->params.interface));
+  advise(job, (*added)->nid);
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job&, const config::NetAddMatching&) {
+  return Step::kDone;
+}  // expanded before
+
+Applier::Step Applier::run(Job& job, const config::NetDel& change) {
+  std::vector<LocalNi*> leaving;
+  for (LocalNi* ni : c_.nis->on_net(change.net)) {
+    if (!change.interface.empty() && ni->params.interface != change.interface) continue;
+    if (!change.nid || *change.nid == ni->nid) leaving.push_back(ni);
+  }
+  const std::vector<WaitingNi> waited = stop_waiting(change.net, change.interface, change.nid);
+  if (!waited.empty()) {
+    job.undo.push_back([this, waited] {
+      c_.nis->waiting().insert(c_.nis->waiting().end(), waited.begin(), waited.end());
+      return true;
+    });
+  }
+  if (leaving.empty() && waited.empty()) return refuse(job, -EINVAL, "cannot del network: there is no such NI");
+  for (LocalNi* ni : leaving) {
+    c_.log(fmt::format("{} is being deleted", nid_text(ni->nid)));
+    job.undo.push_back([this, id = ni->id, net = change.net, config = ni->config, health = ni->health] {
+      return ni_back(id, net, config, health);
+    });
+    begin_remove(job, *ni, change.now);
+  }
+  nis_changed(c_);
+  return Step::kDone;
+}
+
+Applier::Step Applier::tune(Job& job, LocalNi& ni, const std::map<std::string, int64_t>& lnd_tunables) {
+  auto was = ni.config.lnd_tunables;
+  if (auto done = c_.nis->tune(ni, lnd_tunables, ni_defaults(job.after), now_); !done)
+    return refuse(job, done.error().code, "cannot configure " + done.error().what);
+  job.undo.push_back([this, id = ni.id, was = std::move(was)] {
+    if (LocalNi* one = c_.nis->find(id)) (void)c_.nis->tune(*one, was, ni_defaults(c_.desired), now_);
+    return true;
+  });
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job& job, const config::NetSet& change) {
+  bool found = change.all;
+  for (LocalNis::LocalNet& net : c_.nis->nets()) {
+    for (LocalNi& ni : net.nis) {
+      if (ni.closing) continue;
+      const bool meant = config::net_set_means(change, ni.nid);
+      auto tunables = ni.config.lnd_tunables;
+      const bool tuned = config::net_set_tune(change, ni.nid, tunables);
+      found |= meant || tuned;
+      if (meant && change.health) {
+        job.undo.push_back([this, id = ni.id, was = ni.health] {
+          if (LocalNi* one = c_.nis->find(id)) one->health = was;
+          return true;
+        });
+        ni.health = uint16_t(*change.health);
+      }
+      if (tuned && tune(job, ni, tunables) == Step::kFailed) return Step::kFailed;
+    }
+  }
+  if (!found) return refuse(job, -ENOENT, "cannot configure net: there is no such NI");
+  c_.dirty.local = c_.dirty.ping = true;
+  return Step::kDone;
+}
+
+// --- routes and peers ------------------------------------------------------------------------------------------------
+
+Applier::Step Applier::run(Job& job, const config::RouteAdd& change) {
+  if (skips(job, change)) return Step::kDone;
+  if (auto added = c_.routes->add(change.route); !added) {
+    if (added.error().code != -EHOSTUNREACH || !waits(change.route))
+      return refuse(job, added.error().code, added.error().what);
+    note(job, fmt::format("the route to {} waits for an NI on {}", net_text(change.route.net),
+                          net_text(change.route.gateway.net())));
+    return Step::kDone;
+  }
+  job.undo.push_back([this, route = change.route] {
+    (void)c_.routes->remove(route.net, route.gateway);
+    return true;
+  });
+  return Step::kDone;
+}
+
+// Undone with the whole list (undo_all).
+Applier::Step Applier::run(Job& job, const config::RouteDel& change) {
+  if (auto removed = c_.routes->remove(change.net, change.gateway); !removed) {
+    return refuse(job, removed.error().code, removed.error().what);
+  }
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job& job, const config::PeerAdd& change) {
+  if (skips(job, change)) return Step::kDone;
+  undo_peers(job, change.peer.primary, change.peer.nids);
+  auto added = c_.peers->add(change.peer, change.refresh);
+  if (added) return Step::kDone;
+  job.undo.pop_back();  // nothing has changed
+  return refuse(job, added.error().code, added.error().what);
+}
+
+Applier::Step Applier::run(Job& job, const config::PeerDel& change) {
+  undo_peers(job, change.primary, {});
+  auto removed = c_.peers->remove(change.primary, change.nids, change.force);
+  if (removed) return Step::kDone;
+  job.undo.pop_back();  // nothing has changed
+  return refuse(job, removed.error().code, removed.error().what);
+}
+
+Applier::Step Applier::run(Job& job, const config::PeerSet& change) {
+  bool found = change.all;
+  std::vector<std::pair<Nid, uint16_t>> healths;  // before
+  for (const auto& [id, peer] : c_.peers->peers()) {
+    bool touched = false;
+    for (PeerNet& net : peer->nets) {
+      for (PeerNi* ni : net.nis) {
+        if (!change.all && change.nid != ni->nid) continue;
+        found = touched = true;
+        if (change.health) healths.emplace_back(ni->nid, std::exchange(ni->health, uint16_t(*change.health)));
+      }
+    }
+    if (touched && change.state) {
+      const uint32_t was = std::exchange(peer->state, kept_bits(peer->state) | (uint32_t(*change.state) & ~kPeerBusy));
+      job.undo.push_back([this, id = peer->id, was] {
+        Peer* one = c_.peers->find_peer(id);
+        if (one != nullptr) one->state = kept_bits(one->state) | (was & ~kPeerBusy);
+        return true;
+      });
+      c_.discovery->refresh(*peer);
+    }
+    if (touched) c_.peers->touch(*peer);
+  }
+  job.undo.push_back([this, healths = std::move(healths)] {
+    for (const auto& [nid, health] : healths)
+      if (PeerNi* ni = c_.peers->find(nid)) {
+        ni->health = health;
+        c_.peers->touch(*ni->peer);
+      }
+    return true;
+  });
+  return found ? Step::kDone : refuse(job, -ENOENT, "cannot configure peer: there is no such peer NI");
+}
+
+// --- settings: in force with the whole list --------------------------------------------------------------------------
+
+Applier::Step Applier::run(Job&, const config::SetValue&) {
+  return Step::kDone;
+}
+
+// As many buffers as the whole list says, wherever it says so: none are made that would be withdrawn at once.
+Applier::Step Applier::run(Job& job, const config::SetRouting& change) {
+  const RoutingState state = c_.routing->state();
+  const bool was = state == RoutingState::kEnabled || state == RoutingState::kStarting;
+  if (change.enable) {
+    if (!was) {
+      job.undo.push_back([this, old = c_.routing->buffers()] { return (void)c_.routing->set_buffers(old), true; });
+      (void)c_.routing->set_buffers(job.after.buffers);
+    }
+    auto enabled = c_.routing->enable(start_up_ || job.after.ulnet.forwarding == config::Forwarding::kEnabled, now_);
+    if (!enabled) return refuse(job, enabled.error().code, "cannot configure routing: " + enabled.error().what);
+    if (!was && c_.routing->state() == RoutingState::kStarting)
+      note(job, fmt::format("this node forwards from now on, and says so to its peers in {} s",
+                            (c_.routing->next_deadline() - now_) / 1s));
+  } else {
+    c_.routing->disable(now_);
+  }
+  if (was != change.enable) {
+    job.undo.push_back([this, was] {
+      if (was)
+        (void)c_.routing->enable(true, now_);
+      else
+        c_.routing->abort();
+      return true;
+    });
+  }
+  c_.dirty.node = c_.dirty.ping = true;
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job& job, const config::SetBuffers&) {
+  const config::Buffers old = c_.routing->buffers();
+  if (auto set = c_.routing->set_buffers(job.after.buffers); !set) {
+    return refuse(job, set.error().code, "cannot configure buffers: " + set.error().what);
+  }
+  job.undo.push_back([this, old] { return (void)c_.routing->set_buffers(old), true; });
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job&, const config::UdspAdd&) {
+  return Step::kDone;
+}
+Applier::Step Applier::run(Job&, const config::UdspDel&) {
+  return Step::kDone;
+}
+
+Applier::Step Applier::run(Job& job, const config::UlnetSet& change) {
+  job.ulnet = true;
+  if (change.key == "socklnd.timeout" || change.key == "socklnd.conns_per_peer") {
+    for (LocalNis::LocalNet& net : c_.nis->nets())
+      for (LocalNi& ni : net.nis)
+        if (!ni.closing && tune(job, ni, ni.config.lnd_tunables) == Step::kFailed) return Step::kFailed;
+  }
+  return Step::kDone;
+}
+
+}  // namespace ulnet

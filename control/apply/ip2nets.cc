@@ -1,0 +1,99 @@
+#include "control/apply/ip2nets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+
+#include "config/ranges.h"
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+namespace {
+
+constexpr size_t kAddressesShown = 16;
+
+/// The address of a NID, without its net.
+std::string address_text(const Nid& nid) {
+  const std::string text = nid_text(nid);
+  return text.substr(0, text.find('@'));
+}
+
+bool part_matches(std::string_view part, unsigned value) {
+  if (part == "*") return true;
+  auto texts = config::range_expand(part);
+  return texts && std::any_of(texts->begin(), texts->end(), [&](const std::string& text) {
+           unsigned number = 0;
+           const auto end = text.data() + text.size();
+           return std::from_chars(text.data(), end, number).ptr == end && number == value;
+         });
+}
+
+}  // namespace
+
+// Dots inside brackets are not to be expected: ranges are of numbers.
+bool ip_pattern_matches(std::string_view pattern, uint32_t address) {
+  for (unsigned i = 0; i < 4; ++i) {
+    const size_t dot = pattern.find('.');
+    if ((dot == std::string_view::npos) != (i == 3)) return false;
+    if (!part_matches(pattern.substr(0, dot), (address >> (24 - 8 * i)) & 0xFF)) return false;
+    if (i < 3) pattern.remove_prefix(dot + 1);
+  }
+  return true;
+}
+
+std::vector<config::NetAdd> Ip2nets::match(const config::Ip2netsRule& rule, size_t index) {
+  if (!first_) first_ = index;
+  std::vector<config::NetAdd> adds;
+  if (devices_ == nullptr || std::find(matched_.begin(), matched_.end(), rule.net) != matched_.end()) return adds;
+  std::vector<std::string> others;  // interfaces that match and are not named
+  for (const Devices::Interface& interface : devices_->list()) {
+    const auto fits = [&](const Nid& nid) {
+      return nid.fits_u64() && std::any_of(rule.patterns.begin(), rule.patterns.end(), [&](const std::string& pattern) {
+               return ip_pattern_matches(pattern, nid.address_v4());
+             });
+    };
+    const auto address = std::find_if(interface.addresses.begin(), interface.addresses.end(), fits);
+    if (address == interface.addresses.end()) continue;
+    config::NetAdd add;
+    add.net = rule.net;
+    add.ni = rule.ni;
+    add.ni.interface = interface.name;
+    add.ni.nid = Nid::v4(rule.net, address->address_v4());
+    if (!rule.interfaces.empty()) {
+      const auto named = std::find_if(rule.interfaces.begin(), rule.interfaces.end(),
+                                      [&](const config::InterfaceSpec& one) { return one.name == interface.name; });
+      if (named == rule.interfaces.end()) {
+        others.push_back(fmt::format("{} on {}", nid_text(*add.ni.nid), interface.name));
+        continue;
+      }
+      if (!named->cpts.empty()) add.ni.cpts = named->cpts;
+    }
+    adds.push_back(std::move(add));
+  }
+  if (!adds.empty()) matched_.push_back(rule.net);
+  if (adds.empty() && !others.empty()) {
+    std::vector<std::string> named;
+    for (const config::InterfaceSpec& one : rule.interfaces) named.push_back(one.name);
+    errors_.push_back({index, -EINVAL,
+                       fmt::format("ip2nets: the rule of {} names {}, but the address that it matches is {}",
+                                   net_text(rule.net), fmt::join(named, ", "), fmt::join(others, ", "))});
+  }
+  return adds;
+}
+
+std::vector<config::ChangeError> Ip2nets::errors() const {
+  if (!errors_.empty() || !first_ || !matched_.empty()) return errors_;
+  std::vector<std::string> addresses;
+  if (devices_ != nullptr)
+    for (const Devices::Interface& interface : devices_->list())
+      for (const Nid& nid : interface.addresses)
+        if (nid.fits_u64()) addresses.push_back(address_text(nid) + " on " + interface.name);
+  if (addresses.size() > kAddressesShown) addresses.resize(kAddressesShown);
+  return {{*first_, -ENOMSG,
+           fmt::format("no interfaces match ip2nets rules; addresses of this node: {}",
+                       addresses.empty() ? "none" : fmt::format("{}", fmt::join(addresses, ", ")))}};
+}
+
+}  // namespace ulnet

@@ -1,0 +1,34 @@
+// ip2nets: "add this net if an address of mine matches". Thread: control. Source: docs/wire/lnetctl.md §2.
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "config/apply.h"
+#include "lnd/net/kernel/devices.h"
+
+namespace ulnet {
+
+/// True when the IPv4 address (host order) fits the pattern: four dotted parts, each a number, `*`, or
+/// `[a-b/stride,c]`.
+[[nodiscard]] bool ip_pattern_matches(std::string_view pattern, uint32_t address);
+
+/// The rules of one list of changes, matched with this machine. The first rule of each net that matches wins.
+class Ip2nets {
+ public:
+  /// `devices` may be null: then no rule matches.
+  explicit Ip2nets(Devices* devices) : devices_(devices) {}
+  /// The NIs that the rule at `index` of the list stands for: one on each interface with an address that matches, or
+  /// on those that the rule names.
+  [[nodiscard]] std::vector<config::NetAdd> match(const config::Ip2netsRule& rule, size_t index);
+  /// After the last rule: what is wrong. A rule that names interfaces, while only others have an address that matches,
+  /// is wrong (EINVAL). Else rules that do not match are for other nodes; that none of all matches is wrong (ENOMSG).
+  [[nodiscard]] std::vector<config::ChangeError> errors() const;
+
+ private:
+  Devices* devices_;
+  std::vector<Net> matched_;
+  std::vector<config::ChangeError> errors_;
+  std::optional<size_t> first_;  // place of the first rule
+};
+
+}  // namespace ulnet

@@ -1,0 +1,102 @@
+#include "control/discovery/ping_target.h"
+
+#include <utility>
+
+namespace ulnet {
+
+void PingTarget::set_hooks(PushHook push, PingHook ping) {
+  push_ = std::move(push);
+  ping_ = std::move(ping);
+}
+
+void PingTarget::set_info(const wire::PingInfo& info) {
+  if (!open_) return;
+  wanted_ = wire::ping_info_encode(info);
+  settled_ = false;
+}
+
+void PingTarget::Target::on_event(const Event& event, Instant now) {
+  if (event.kind == EventKind::kUnlink) {
+    gone = true;
+    owner->settled_ = false;
+  } else if (event.kind == EventKind::kPut && event.status == 0 && owner->push_) {
+    const size_t end = std::min<size_t>(size_t(event.offset) + event.mlength, bytes.size());
+    if (event.offset <= end) owner->push_(event, std::span(bytes).subspan(event.offset, end - event.offset), now);
+  } else if (event.kind == EventKind::kGet && event.status == 0 && owner->ping_) {
+    owner->ping_(event, now);
+  }
+}
+
+// Bound and attached are two calls, each of which a full ring may refuse.
+bool PingTarget::arm(Target& target) {
+  if (!target.bound) {
+    target.segment = {target.bytes.data(), uint32_t(target.bytes.size())};
+    MdSpec spec;
+    spec.segments = {&target.segment, 1};
+    spec.threshold = target.is_push ? 1 : kInfinite;
+    spec.options = kMdTruncate | kMdManageRemote | (target.is_push ? kMdPut : kMdGet);
+    auto md = port_.bind(spec, target);
+    if (!md) return false;
+    target.md = *md;
+    target.bound = true;
+  }
+  const MePosition position = target.is_push ? MePosition::kTail : MePosition::kHead;
+  const ProcessId anybody{kAnyNid, kAnyPid};
+  if (!port_.submitter().me_attach(PortalIndex{0}, anybody, wire::kPingMatchBits, 0, position, target.md)) return false;
+  target.attached = true;
+  return true;
+}
+
+bool PingTarget::unlink(Target& target) {
+  if (target.unlinking || target.gone) return true;
+  auto done = port_.submitter().unlink(target.md);
+  if (!done && done.error().code == -EAGAIN) return false;
+  target.unlinking = true;  // otherwise it has unlinked itself: its event is on the way
+  return true;
+}
+
+unsigned PingTarget::turn() {
+  if (settled_) return 0;
+  if (open_ && wanted_.empty() && !infos_.empty() && infos_.back().gone) wanted_ = std::move(infos_.back().bytes);
+  infos_.remove_if([](const Target& target) { return target.gone; });
+  pushes_.remove_if([](const Target& target) { return target.gone; });
+  settled_ = open_ ? attach_all() : unlink_all();
+  return 1;
+}
+
+bool PingTarget::attach_all() {
+  if (!wanted_.empty()) {
+    if (infos_.empty() || infos_.back().bound) infos_.emplace_back().owner = this;
+    infos_.back().bytes = std::exchange(wanted_, {});
+  }
+  bool all = true;
+  if (!infos_.empty() && !infos_.back().attached) all &= arm(infos_.back());
+  for (Target& target : infos_)
+    if (&target != &infos_.back() && infos_.back().attached) all &= unlink(target);
+  while (pushes_.size() < kPushTargets) {
+    Target& target = pushes_.emplace_back();
+    target.owner = this;
+    target.is_push = true;
+    target.bytes.resize(kPushBytes);
+  }
+  for (Target& target : pushes_)
+    if (!target.attached) all &= arm(target);
+  return all;
+}
+
+bool PingTarget::unlink_all() {
+  bool all = true;
+  for (auto* list : {&infos_, &pushes_}) {
+    list->remove_if([](const Target& target) { return !target.bound; });
+    for (Target& target : *list) all &= unlink(target);
+  }
+  return all;
+}
+
+void PingTarget::close() {
+  open_ = false;
+  settled_ = false;
+  wanted_.clear();
+}
+
+}  // namespace ulnet

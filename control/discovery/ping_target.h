@@ -1,0 +1,69 @@
+// What this node has on portal 0 for others: the ping target, which answers GETs with the current ping info, and push
+// targets, which take PUTs of ping info. Source: docs/wire/lnet.md §4.5. Thread: control. What is pushed is handed to a
+// hook; what it means is discovery's matter. The hard part: memory that the network reads is never written again, so a
+// new ping info is a new MD, attached in front before the old one is taken away.
+#pragma once
+#include <functional>
+#include <list>
+#include <vector>
+
+#include "dataplane/state/self_submitter.h"
+#include "dataplane/wire/ping_info.h"
+
+namespace ulnet {
+
+class PingTarget {
+ public:
+  /// PUTs taken at the same time; more wait on the lazy portal.
+  static constexpr uint32_t kPushTargets = 32;
+  /// Room of each: a longer push is cut, as docs/wire/lnet.md §4.3 allows for, and its sender is to be pinged instead.
+  static constexpr uint32_t kPushBytes = 4096;
+
+  using PushHook = std::function<void(const Event&, std::span<const std::byte>, Instant)>;
+  /// A ping was answered: event.target is the NID that it came to, event.source who asked.
+  using PingHook = std::function<void(const Event&, Instant)>;
+
+  explicit PingTarget(ControlPort& port) : port_(port) {}
+
+  void set_hooks(PushHook push, PingHook ping);
+  /// From now on pings are answered with `info`.
+  void set_info(const wire::PingInfo& info);
+  /// Attaches what is to be attached, and again what could not be; returns work done.
+  unsigned turn();
+  /// Takes everything away. at_rest() tells when it is gone.
+  void close();
+  [[nodiscard]] bool at_rest() const { return infos_.empty() && pushes_.empty(); }
+  /// False when a ring was full and turn() must be called again.
+  [[nodiscard]] bool settled() const { return settled_; }
+  /// True once the newest info is what is answered.
+  [[nodiscard]] bool current() const { return !infos_.empty() && infos_.back().attached && wanted_.empty(); }
+
+ private:
+  struct Target final : PortUser {
+    PingTarget* owner = nullptr;
+    bool is_push = false;
+    bool bound = false;
+    bool attached = false;
+    bool unlinking = false;
+    bool gone = false;  // its kUnlink came
+    MdHandle md;
+    std::vector<std::byte> bytes;
+    Segment segment;
+    void on_event(const Event& event, Instant now) override;
+  };
+  bool attach_all();
+  bool unlink_all();
+  bool arm(Target& target);
+  bool unlink(Target& target);
+
+  ControlPort& port_;
+  PushHook push_;
+  PingHook ping_;
+  std::vector<std::byte> wanted_;  // encoded info that is not attached yet
+  std::list<Target> infos_;        // back = newest
+  std::list<Target> pushes_;
+  bool open_ = true;
+  bool settled_ = true;
+};
+
+}  // namespace ulnet

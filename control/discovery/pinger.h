@@ -1,0 +1,45 @@
+// `lnetctl ping`: asks nodes for their ping info by a GET to portal 0. Thread: control. It changes nothing that this
+// node knows of the peer: that is discovery. Source: docs/wire/lnet.md §4, docs/wire/lnetctl.md §3.6.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "control/discovery/reserved_ops.h"
+#include "dataplane/wire/ping_info.h"
+
+namespace ulnet {
+
+/// Bytes of ping info that a ping asks for (docs/wire/lnet.md §4.3).
+inline constexpr uint32_t kPingSinkBytes = 3960;
+
+struct PingRequest {
+  std::vector<Nid> nids;
+  Nid source;             ///< ANY = choose
+  Duration timeout = 1s;  ///< of each
+};
+
+struct PingAnswer {
+  Nid nid;
+  int32_t error = 0;    ///< negative errno; EIO: no answer in time; EPROTO: not a ping info
+  wire::PingInfo info;  ///< when error is 0
+};
+
+class Pinger {
+ public:
+  using Done = std::function<void(std::vector<PingAnswer>)>;
+  explicit Pinger(ControlPort& port) : ops_(port) {}
+
+  /// Pings each of the NIDs; `done` gets the answers in their order, once, from within turn() or abort().
+  void start(const PingRequest& request, uint32_t interfaces_max, Done done);
+  /// Starts, times out, reports; returns work done.
+  unsigned turn(Instant now) { return ops_.turn(now); }
+  [[nodiscard]] Instant next_deadline() const { return ops_.next_deadline(); }
+  /// Gives up everything with ESHUTDOWN; at_rest() tells when the memory is back.
+  void abort() { ops_.abort(); }
+  [[nodiscard]] bool at_rest() const { return ops_.at_rest(); }
+
+ private:
+  ReservedOps ops_;
+};
+
+}  // namespace ulnet

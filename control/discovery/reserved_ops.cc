@@ -1,0 +1,127 @@
+#include "control/discovery/reserved_ops.h"
+
+#include "dataplane/wire/ping_info.h"
+
+namespace ulnet {
+namespace {
+
+/// When a ring was full: try again then.
+constexpr Duration kAgain = 1ms;
+
+}  // namespace
+
+uint64_t ReservedOps::start(ReservedOp spec, Done done) {
+  auto op = std::make_unique<Op>();
+  op->number = next_number_++;
+  op->spec = std::move(spec);
+  op->done = std::move(done);
+  queue_.push_back(std::move(op));
+  return queue_.back()->number;
+}
+
+void ReservedOps::give_up(uint64_t number, int32_t error) {
+  const auto it = [number](const std::unique_ptr<Op>& op) { return op->number == number; };
+  if (const auto found = std::find_if(ops_.begin(), ops_.end(), it); found != ops_.end()) (*found)->fail(error);
+  if (const auto found = std::find_if(queue_.begin(), queue_.end(), it); found != queue_.end()) (*found)->fail(error);
+}
+
+void ReservedOps::Op::end(const ReservedEnd& how) {
+  if (ended) return;
+  ended = true;
+  if (const Done tell = std::move(done)) tell(how);
+}
+
+void ReservedOps::Op::on_event(const Event& event, Instant) {
+  if (event.kind == EventKind::kUnlink) {
+    gone = true;
+    return fail(event.status != 0 ? event.status : -EIO);
+  }
+  if (!event.final) return;
+  if (event.status != 0) return fail(event.status);
+  end({0, event.source, event.target, std::span(sink).first(std::min<size_t>(event.mlength, sink.size()))});
+}
+
+// The memory of a PUT is only read: the cast is for Segment, which serves both directions.
+bool ReservedOps::bind(Op& op) {
+  if (op.bound) return true;
+  if (op.spec.payload != nullptr) {
+    const auto& bytes = *op.spec.payload;
+    op.segment = {const_cast<std::byte*>(bytes.data()), uint32_t(bytes.size())};
+  } else {
+    op.sink.resize(op.spec.sink_bytes);
+    op.segment = {op.sink.data(), uint32_t(op.sink.size())};
+  }
+  MdSpec spec;
+  spec.segments = {&op.segment, 1};
+  spec.options = kMdTruncate | kMdTrack;
+  auto md = port_.bind(spec, op);
+  if (!md) return false;
+  op.md = *md;
+  op.bound = true;
+  return true;
+}
+
+bool ReservedOps::begin(Op& op, Instant now) {
+  if (!bind(op)) return false;
+  PutSpec spec;
+  spec.md = op.md;
+  spec.self = op.spec.self;
+  spec.target = {op.spec.target, kLnetPid};
+  spec.portal = 0;
+  spec.match_bits = wire::kPingMatchBits;
+  const auto sent = op.spec.payload != nullptr ? port_.submitter().put(spec) : port_.submitter().get(spec);
+  if (!sent && sent.error().code == -EAGAIN) return false;
+  op.sent = true;
+  if (!sent) op.fail(sent.error().code);
+  if (op.spec.timeout != Duration::max()) op.deadline = now + op.spec.timeout;
+  return true;
+}
+
+// The MD ends with its one operation; what is still out is cancelled by it.
+void ReservedOps::unlink(Op& op) {
+  if (op.unlinking) return;
+  auto done = port_.submitter().unlink(op.md);
+  op.unlinking = done || done.error().code != -EAGAIN;
+}
+
+unsigned ReservedOps::turn(Instant now) {
+  now_ = now;
+  unsigned done = 0;
+  for (; ops_.size() < most_ && !queue_.empty(); ++done) {
+    ops_.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+  // An end may start the next operation: nothing here is invalidated by that.
+  for (auto it = ops_.begin(); it != ops_.end();) {
+    Op& op = **it;
+    if (!op.sent && !op.ended && begin(op, now)) ++done;
+    if (!op.ended && now >= op.deadline) op.fail(-EIO);
+    if (op.ended && op.bound && !op.gone) unlink(op);
+    if (op.ended && (op.gone || !op.bound)) {
+      it = ops_.erase(it);
+      ++done;
+    } else {
+      ++it;
+    }
+  }
+  return done;
+}
+
+Instant ReservedOps::next_deadline() const {
+  if (!queue_.empty() && ops_.size() < most_) return kNever;
+  Instant next = kForever;
+  for (const auto& op : ops_) {
+    if (!op->sent || (op->ended && !op->unlinking)) return now_ + kAgain;
+    if (!op->ended) next = std::min(next, op->deadline);
+  }
+  return next;
+}
+
+void ReservedOps::abort() {
+  auto queue = std::move(queue_);
+  queue_.clear();
+  for (auto& op : queue) op->fail(-ESHUTDOWN);
+  for (auto& op : ops_) op->fail(-ESHUTDOWN);
+}
+
+}  // namespace ulnet

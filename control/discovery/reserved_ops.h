@@ -1,0 +1,83 @@
+// GETs and PUTs of ping info to portal 0 (LNET_RESERVED_PORTAL) of other nodes: what `lnetctl ping` and discovery both
+// send. Thread: control. It does not look into the bytes. The hard part: the memory of an operation stays until its MD
+// is gone, also when nobody waits for the answer any more. Source: docs/wire/lnet.md §4.
+#pragma once
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dataplane/base/time.h"
+#include "dataplane/state/self_submitter.h"
+
+namespace ulnet {
+
+/// Operations under way at once, of each ReservedOps unless it says otherwise; more wait their turn.
+inline constexpr size_t kReservedOpsMax = 64;
+
+/// A PUT of `payload`, which is acknowledged; without one a GET of at most `sink_bytes`.
+struct ReservedOp {
+  Nid self = kAnyNid;  ///< source NID; ANY = choose
+  Nid target;
+  uint32_t sink_bytes = 0;
+  std::shared_ptr<const std::vector<std::byte>> payload;
+  Duration timeout = Duration::max();  ///< from when it was sent; response tracking ends it anyway
+};
+
+/// How it ended.
+struct ReservedEnd {
+  int32_t error = 0;                 ///< negative errno; EIO: no answer within the timeout
+  Nid source;                        ///< the NID that answered
+  Nid target;                        ///< the NI of this node that the answer came to
+  std::span<const std::byte> bytes;  ///< of the REPLY; borrowed for the call
+};
+
+class ReservedOps {
+ public:
+  using Done = std::function<void(const ReservedEnd&)>;
+  explicit ReservedOps(ControlPort& port, size_t most = kReservedOpsMax) : port_(port), most_(most) {}
+
+  /// `done` comes once, from within turn(), ControlPort::poll(), give_up() or abort(); it may start others. Returns the
+  /// number of this operation, never 0.
+  uint64_t start(ReservedOp op, Done done);
+  /// Ends it with `error`, before turn() has got round to sending it, too; no effect when it has ended.
+  void give_up(uint64_t number, int32_t error);
+  /// How many would be under way at once, were no more started. Those that have ended count until their memory is back.
+  [[nodiscard]] size_t room() const { return most_ - std::min(most_, ops_.size() + queue_.size()); }
+  /// Starts, times out, tidies up; returns work done.
+  unsigned turn(Instant now);
+  [[nodiscard]] Instant next_deadline() const;
+  /// Gives up everything with ESHUTDOWN; at_rest() tells when the memory is back.
+  void abort();
+  [[nodiscard]] bool at_rest() const { return ops_.empty() && queue_.empty(); }
+
+ private:
+  struct Op final : PortUser {
+    uint64_t number = 0;
+    ReservedOp spec;
+    Done done;
+    Instant deadline = kForever;
+    MdHandle md;
+    bool bound = false, sent = false, ended = false, unlinking = false, gone = false;
+    Segment segment;
+    std::vector<std::byte> sink;
+    void on_event(const Event& event, Instant now) override;
+    void end(const ReservedEnd& how);
+    void fail(int32_t error) { end({error, {}, {}, {}}); }
+  };
+  bool begin(Op& op, Instant now);
+  bool bind(Op& op);
+  void unlink(Op& op);
+
+  ControlPort& port_;
+  const size_t most_;
+  uint64_t next_number_ = 1;
+  Instant now_ = kNever;
+  std::deque<std::unique_ptr<Op>> queue_;
+  std::list<std::unique_ptr<Op>> ops_;
+};
+
+}  // namespace ulnet

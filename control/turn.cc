@@ -1,0 +1,138 @@
+#include "control/turn.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "control/discovery/driver.h"
+#include "control/publish/view_builder.h"
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+namespace {
+
+/// When something waits for room in a ring, or for workers to pass a view.
+constexpr Duration kRetrySoon = 1ms;
+
+bool no_room(Control& c, const Nid& nid) {
+  return c.peers->find(nid) == nullptr && c.memory_low();
+}
+
+void resolve(Control& c, WorkerId worker, const Nid& nid, bool discover) {
+  auto found = c.stopping        ? Result<PeerNi*>(fail(ESHUTDOWN, "the node stops"))
+               : no_room(c, nid) ? Result<PeerNi*>(fail(ENOMEM, "there is no memory for another peer: delete some"))
+                                 : c.peers->resolve(nid);
+  if (found && discover) return c.discovery->resolve(worker, **found);
+  c.resolved.push_back({worker, nid, found ? 0 : found.error().code});
+}
+
+void run_worker_item(Control& c, WorkerId worker, const WorkerItem& item) {
+  switch (item.kind) {
+    case WorkerKind::kLnd:
+      if (item.lnd.lnd < c.lnds.size()) c.lnds[item.lnd.lnd]->from_worker(worker, item.lnd, c.now);
+      return;
+    case WorkerKind::kResolve: return resolve(c, worker, item.lnd.nid, item.a != 0);
+    case WorkerKind::kSubmitterClosed: return c.submitters->closed(*static_cast<Submitter*>(item.object));
+    case WorkerKind::kRouterRetired: return c.routing->retired(*static_cast<RouterBlock*>(item.object));
+    case WorkerKind::kPeerAnswer: return c.peers->answered(item, c.now);
+    case WorkerKind::kNiDrained: return c.nis->drained(*static_cast<const NiSlice*>(item.object));
+  }
+}
+
+}  // namespace
+
+unsigned run_worker_messages(Control& c) {
+  unsigned done = 0;
+  for (uint16_t worker = 0; worker < c.config.workers; ++worker) {
+    WorkerItem item;
+    for (unsigned i = 0; i < kInboxBudget && c.mesh->to_control[worker]->pop(item); ++i, ++done)
+      run_worker_item(c, WorkerId{worker}, item);
+  }
+  return done;
+}
+
+void nis_changed(Control& c) {
+  c.peers->nis_changed();
+  for (const config::RouteConfig& route : c.routes->remove_unreachable()) {
+    c.log(fmt::format("warning: route to {} through {} deleted: there is no NI on its net any more",
+                      net_text(route.net), nid_text(route.gateway)));
+    std::erase_if(c.desired.routes,
+                  [&](const auto& one) { return one.net == route.net && one.gateway == route.gateway; });
+  }
+  if (c.nis->closing_now()) c.portals->retry_lazy();
+  c.dirty.local = c.dirty.ping = true;
+}
+
+Untold untold(const Control& c) {
+  Untold all;
+  all.count = c.discovery->untold(&all.first);
+  return all;
+}
+
+// A pool's gauge says how many buffers are free, less those who wait for one.
+bool router_buffers_idle(const Control& c) {
+  for (uint16_t worker = 0; worker < c.config.workers; ++worker)
+    for (unsigned pool = 0; pool < kRouterPools; ++pool)
+      if (c.workers[worker]->pools[pool].credits.get() < int64_t(c.routing->given(WorkerId{worker}, pool)))
+        return false;
+  return true;
+}
+
+unsigned run_health(Control& c) {
+  unsigned done = 0;
+  if (c.nis->turn(c.now, [&c] { return c.discovery->all_told(); })) {
+    nis_changed(c);
+    ++done;
+  }
+  c.peers->revive(c.now, [&](PeerNi&) { ++done; });
+  done += c.peers->turn(c.now);
+  if (!c.stopping) done += c.router_checker->turn(c.now);
+  if (c.net_watch->turn(c.now, c.routing->advertised())) {
+    c.dirty.ping = true;
+    ++done;
+  }
+  if (c.now >= c.routing->next_deadline() && c.routing->turn(c.now, router_buffers_idle(c))) {
+    c.dirty.node = c.dirty.ping = true;
+    c.peers->set_watch_aliveness(c.routing->state() != RoutingState::kDisabled);
+    c.log(c.routing->advertised() ? "routing is enabled" : "routing is disabled");
+    ++done;
+  }
+  return done;
+}
+
+unsigned run_connections(Control& c) {
+  unsigned done = 0;
+  for (auto& lnd : c.lnds) done += lnd->turn(c.now);
+  return done;
+}
+
+unsigned run_pings(Control& c) {
+  unsigned done = c.port->poll(kInboxBudget, c.now);
+  done += c.ping_target->turn();
+  done += c.pinger->turn(c.now);
+  done += c.discovery->turn(c.now);
+  return done;
+}
+
+unsigned run_views(Control& c) {
+  const Epoch before = c.publisher->epoch();
+  (void)publish_views(c);
+  const unsigned freed = c.publisher->retire();
+  return freed + c.outbox->flush() + (c.publisher->epoch() != before ? 1 : 0);
+}
+
+Instant lanes_deadline(Control& c) {
+  Instant next = std::min(
+      {c.nis->next_deadline(), c.peers->next_deadline(), c.routing->next_deadline(), c.pinger->next_deadline()});
+  next = std::min({next, c.discovery->next_deadline(), c.net_watch->next_deadline()});
+  if (!c.stopping) next = std::min(next, c.router_checker->next_deadline());
+  for (auto& lnd : c.lnds) next = std::min(next, lnd->next_deadline());
+  const bool soon = c.outbox->waiting() || c.unpublished || !c.ping_target->settled();
+  if (soon) next = std::min(next, c.now + kRetrySoon);
+  // A view is freed by control alone, and nobody wakes it for that; it may wait until there is other work, but not for
+  // ever.
+  if (c.publisher->unretired() > 0) next = std::min(next, c.now + 1s);
+  return next;
+}
+
+}  // namespace ulnet

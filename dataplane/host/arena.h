@@ -1,0 +1,85 @@
+// Memory for pools and buffers: anonymous mappings bound to a NUMA node, on huge pages where the machine has them.
+// Control can map and free them at any time (`set routing`, `net add`): nothing here needs DPDK. Thread: control; what
+// lies in an arena belongs to whoever was given it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "dataplane/host/topology.h"
+
+namespace ulnet {
+
+class Arenas;
+
+enum class PageKind : uint8_t {
+  kNormal,  ///< touched pages only cost memory; the kernel may make them huge by itself
+  kHuge2M   ///< from the pool of huge pages, all of them at once
+};
+
+/// One mapping; unmapped when destroyed. Its Arenas must outlive it. Zeroed.
+class Arena {
+ public:
+  Arena() = default;
+  Arena(Arena&& other) noexcept;
+  Arena& operator=(Arena&& other) noexcept;
+  ~Arena();
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] size_t bytes() const { return bytes_; }
+  [[nodiscard]] PageKind pages() const { return pages_; }
+  /// Node that the pages are bound to; kNoNuma when binding was not possible or not asked for.
+  [[nodiscard]] unsigned numa() const { return numa_; }
+
+ private:
+  friend class Arenas;
+  Arenas* owner_ = nullptr;
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+  PageKind pages_ = PageKind::kNormal;
+  unsigned numa_ = kNoNuma;
+};
+
+struct ArenaRequest {
+  size_t bytes = 0;  ///< rounded up to whole pages
+  unsigned numa = kNoNuma;
+  bool prefer = false;  ///< pages of other nodes will do when that one has none left
+  bool huge = true;     ///< try huge pages first
+  bool touch = false;   ///< have all pages at once, so that a worker never waits for one
+};
+
+/// Whether huge pages are used: where there are any, always, or never.
+enum class HugePages : uint8_t { kAuto, kYes, kNo };
+
+class Arenas {
+ public:
+  /// `machine` binds; null = nothing is bound. `limit_bytes`: most that may be mapped at once. `huge`: what is asked
+  /// for huge pages gets normal ones where there are none (kAuto), ENOMEM (kYes), or normal ones anyway (kNo).
+  Arenas(const Machine* machine, uint64_t limit_bytes, HugePages huge = HugePages::kAuto)
+      : machine_(machine), limit_bytes_(limit_bytes), huge_(huge) {}
+  ~Arenas();
+  Arenas(const Arenas&) = delete;
+  Arenas& operator=(const Arenas&) = delete;
+
+  /// Errors: EINVAL (0 bytes, no such node), ENOSPC (over the limit), ENOMEM. Memory that cannot be bound for want of
+  /// rights is given unbound: slower, not broken.
+  [[nodiscard]] Result<Arena> map(const ArenaRequest& request);
+  [[nodiscard]] uint64_t mapped_bytes() const { return mapped_bytes_; }
+  [[nodiscard]] uint64_t huge_bytes() const { return huge_bytes_; }
+  [[nodiscard]] HugePages policy() const { return huge_; }
+  [[nodiscard]] uint64_t limit_bytes() const { return limit_bytes_; }
+
+ private:
+  friend class Arena;
+  [[nodiscard]] Result<Arena> map_pages(size_t bytes, PageKind pages, const ArenaRequest& request);
+  void unmap(Arena& arena);
+  const Machine* machine_;
+  const uint64_t limit_bytes_;
+  const HugePages huge_;
+  uint64_t mapped_bytes_ = 0;
+  uint64_t huge_bytes_ = 0;
+};
+
+/// Huge pages (2 MiB) that are free on this machine.
+[[nodiscard]] uint64_t huge_pages_free();
+
+}  // namespace ulnet

@@ -1,0 +1,320 @@
+// The serving worker's side of a send: peer credit, NI credit, LND, and back. A Tx is on lease here from
+// egress_continue()'s first call to the kLeaseReturn that ends it. Source: docs/wire/lnet.md §7.
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "dataplane/stages/flow.h"
+
+namespace ulnet {
+namespace {
+
+// Where a Tx is (Tx::stage).
+enum Stage : uint8_t {
+  kNew,
+  kWaitPeer,
+  kHavePeer,
+  kWaitNi,
+  kHaveBoth,
+  kInLnd,
+  kNoConnection  ///< taken back from the LND, which had no connection for it in time
+};
+
+constexpr uint32_t kHeaderBytes = uint32_t(wire::kHeaderNid4Bytes);
+
+/// What a sent message counts as: a response counts as the request whose message it reuses (docs/wire/lnet.md §13).
+unsigned counted_as(const Tx& tx) {
+  if (tx.routed) return unsigned(tx.header.type);
+  if (tx.header.type == wire::MsgType::kAck) return unsigned(wire::MsgType::kPut);
+  if (tx.header.type == wire::MsgType::kReply) return unsigned(wire::MsgType::kGet);
+  return unsigned(tx.header.type);
+}
+
+void count_failure(InterfaceCounters& ni, InterfaceCounters& peer, LndStatus health) {
+  switch (health) {
+    case LndStatus::kOk: break;
+    case LndStatus::kLocalInterrupt: ni.interrupts.add(); break;
+    case LndStatus::kLocalDropped: ni.local_dropped.add(); break;
+    case LndStatus::kLocalAborted: ni.aborted.add(); break;
+    case LndStatus::kLocalNoRoute: ni.no_route.add(); break;
+    case LndStatus::kLocalError: ni.error.add(); break;
+    case LndStatus::kLocalTimeout: ni.timeouts.add(); break;
+    case LndStatus::kRemoteError: peer.remote_error.add(); break;
+    case LndStatus::kRemoteDropped: peer.remote_dropped.add(); break;
+    case LndStatus::kRemoteTimeout: peer.remote_timeout.add(); break;
+    case LndStatus::kNetworkTimeout: peer.network_timeout.add(); break;
+  }
+}
+
+void count_end(Tx& tx, Completion how, Instant now) {
+  InterfaceCounters& ni = tx.ni_slice->counters;
+  InterfaceCounters& peer = tx.peer->counters;
+  const unsigned type = counted_as(tx);
+  if (how.error == 0) {
+    ni.sent[type].add();
+    peer.sent[type].add();
+    if (tx.header.type == wire::MsgType::kPut && !tx.routed) {
+      const auto took = uint64_t((now - tx.started).count());
+      ni.put_egress.sample(took);
+      peer.put_egress.sample(took);
+    }
+  } else {
+    ni.dropped[type].add();
+    peer.dropped[type].add();
+    count_failure(ni, peer, how.health);
+  }
+}
+
+/// Hands a freed credit on. The next Tx goes on by way of the local list, so that the stack does not grow with the
+/// queue.
+void hand_on(Worker& w, Tx* next, Stage stage) {
+  if (next == nullptr) return;
+  next->stage = stage;
+  post(w, w.id, PostKind::kLease, *next);
+}
+
+void ni_credit_got(Worker& w, Tx& tx) {
+  tx.ni_credit_at = w.now;
+  tx.ni_slice->holders.push_back(tx);
+}
+
+/// Returns the NI credit of `tx`, if it holds one. The next in line has it then.
+void ni_credit_return(Worker& w, Tx& tx) {
+  if (!static_cast<Linked<NiCreditTag>&>(tx).linked()) return;
+  NiSlice& slice = *tx.ni_slice;
+  slice.holders.remove(tx);
+  Tx* next = slice.credits.give_back();
+  if (next == nullptr) return;
+  ni_credit_got(w, *next);
+  hand_on(w, next, kHaveBoth);
+}
+
+void end(Worker& w, Tx& tx, Completion how) {
+  w.tx_deadlines.disarm(tx);
+  if (tx.peer != nullptr) {
+    ni_credit_return(w, tx);
+    if (how.error == 0) tx.peer->unconnected_since = kNever;
+    if (tx.stage >= kHavePeer) {
+      tx.peer->tx_queued_bytes.add(-int64_t(tx.header.payload_length + kHeaderBytes));
+      hand_on(w, tx.peer->credits.give_back(), kHavePeer);
+    }
+    count_end(tx, how, w.now);
+    --tx.peer->tx_count;
+    tx.ni_slice->tx_count.add(-1);
+    if (tx.ni_slice->closing) ni_check_drained(w, *tx.ni_slice);
+  }
+  tx.result = how;
+  tx.stage = kNew;
+  post_back(w, WorkerId{tx.home}, PostKind::kLeaseReturn, tx);
+}
+
+Lnd& lnd_of(Worker& w, const Tx& tx) {
+  return *w.lnds[tx.peer == nullptr ? kLndLo : tx.ni_slice->lnd];
+}
+
+bool recalled(const Tx& tx) {
+  return tx.message != nullptr && static_cast<Message*>(tx.message)->recall.load(std::memory_order_relaxed);
+}
+
+constexpr Completion kRecalled{-ECANCELED, LndStatus::kOk};
+constexpr Completion kExpired{-ETIMEDOUT, LndStatus::kNetworkTimeout};
+
+/// An ACK or REPLY of this node: nobody here waits for its end.
+bool is_response(const Tx& tx) {
+  return !tx.routed && (tx.header.type == wire::MsgType::kAck || tx.header.type == wire::MsgType::kReply);
+}
+
+/// Nothing has got through to the peer for so long that a response to it is not worth its place.
+bool out_of_reach(const Worker& w, const Tx& tx) {
+  return is_response(tx) && tx.peer->unconnected_since != kNever &&
+         w.now - tx.peer->unconnected_since >= kNoConnectionMax;
+}
+
+void drop_response(Worker& w, Tx& tx) {
+  w.counters[Drop::kNoConnection].add();
+  w.counters[Stat::kDropCount].add();
+  w.counters[Stat::kDropLength].add(tx.header.payload_length);
+  end(w, tx, {-EHOSTUNREACH, LndStatus::kNetworkTimeout});
+}
+
+/// True when `tx` has no use any more; then it is ended.
+bool ended_early(Worker& w, Tx& tx) {
+  const bool late = !tx.routed && tx.deadline <= w.now;
+  if (!recalled(tx) && !late && !tx.ni_slice->closing) return false;
+  if (recalled(tx))
+    end(w, tx, kRecalled);
+  else
+    end(w, tx, late ? kExpired : Completion{-ENETDOWN, LndStatus::kLocalDropped});
+  return true;
+}
+
+void have_both(Worker& w, Tx& tx) {
+  tx.stage = kHaveBoth;
+  if (ended_early(w, tx)) return;
+  ULNET_CHECK(tx.payload.length <= kMaxPayload);
+  tx.stage = kInLnd;
+  w.lnds[tx.ni_slice->lnd]->submit(tx, w.now);
+}
+
+void have_peer(Worker& w, Tx& tx) {
+  tx.stage = kHavePeer;
+  tx.peer->tx_queued_bytes.add(int64_t(tx.header.payload_length + kHeaderBytes));
+  if (ended_early(w, tx)) return;
+  if (out_of_reach(w, tx)) return drop_response(w, tx);
+  NiSlice& slice = *tx.ni_slice;
+  tx.stage = kWaitNi;
+  if (slice.credits.take(tx)) {
+    ni_credit_got(w, tx);
+    return have_both(w, tx);
+  }
+  if (!static_cast<Linked<NiWaitTag>&>(slice).linked()) w.nis_waiting.push_back(slice);
+}
+
+void start(Worker& w, Tx& tx) {
+  if (tx.peer == nullptr) {  // loopback has no credits
+    tx.stage = kInLnd;
+    w.tx_deadlines.arm(tx, tx.deadline);  // it may wait on a lazy portal for ever
+    w.lnds[kLndLo]->submit(tx, w.now);
+    return;
+  }
+  tx.started = w.now;
+  if (tx.peer->tx_count == 0) tx.peer->unconnected_since = kNever;  // the first one makes a new attempt
+  ++tx.peer->tx_count;
+  tx.ni_slice->tx_count.add(1);
+  w.tx_deadlines.arm(tx, tx.deadline);
+  if (recalled(tx)) return end(w, tx, kRecalled);  // it was, while it was on its way here
+  tx.stage = kWaitPeer;
+  if (tx.peer->credits.take(tx)) have_peer(w, tx);
+}
+
+}  // namespace
+
+void egress_continue(Worker& w, Tx& tx) {
+  switch (Stage(tx.stage)) {
+    case kNew: return start(w, tx);
+    case kHavePeer: return have_peer(w, tx);
+    case kHaveBoth: return have_both(w, tx);
+    case kWaitPeer:
+    case kWaitNi:
+    case kInLnd:
+    case kNoConnection: ULNET_CHECK(!"a Tx that waits was told to go on");
+  }
+}
+
+void egress_expired(Worker& w, Tx& tx) {
+  switch (Stage(tx.stage)) {
+    case kWaitPeer: tx.peer->credits.leave(tx); return end(w, tx, kExpired);
+    case kWaitNi: tx.ni_slice->credits.leave(tx); return end(w, tx, kExpired);
+    case kInLnd:
+      if (tx.deadline <= w.now) return lnd_of(w, tx).cancel(tx, true, w.now);
+      tx.stage = kNoConnection;  // armed by egress_waits()
+      return lnd_of(w, tx).cancel(tx, false, w.now);
+    case kNew:
+    case kHavePeer:
+    case kHaveBoth:
+    case kNoConnection: return;  // on its way in `local`, where ended_early() looks at the deadline, or ended already
+  }
+}
+
+void recall_lease(Worker& w, Message& m) {
+  m.recall.store(true, std::memory_order_relaxed);
+  w.mesh.recall_wanted.fetch_or(uint64_t{1} << m.lease_worker, std::memory_order_seq_cst);
+  w.mesh.gates[m.lease_worker]->notify_stored();
+}
+
+// Rare, so that those meant may be looked for. One that was handed a credit and is in no queue is seen to when it goes
+// on, also when that came of what is done here.
+void run_recalls(Worker& w) {
+  const uint64_t mine = uint64_t{1} << w.id.value;
+  if ((w.mesh.recall_wanted.load(std::memory_order_relaxed) & mine) == 0) return;
+  w.mesh.recall_wanted.fetch_and(~mine, std::memory_order_seq_cst);
+  std::array<Tx*, 64> found;
+  size_t count = 0;
+  w.tx_deadlines.for_each([&](Tx& tx) {
+    if (recalled(tx) && count < found.size()) found[count++] = &tx;
+  });
+  if (count == found.size()) w.mesh.recall_wanted.fetch_or(mine, std::memory_order_seq_cst);  // there may be more
+  for (Tx* tx : std::span(found).first(count)) {
+    switch (Stage(tx->stage)) {
+      case kWaitPeer:
+        tx->peer->credits.leave(*tx);
+        end(w, *tx, kRecalled);
+        break;
+      case kWaitNi:
+        tx->ni_slice->credits.leave(*tx);
+        end(w, *tx, kRecalled);
+        break;
+      case kInLnd:
+        static_cast<Message*>(tx->message)->recall.store(false, std::memory_order_relaxed);  // once is enough
+        lnd_of(w, *tx).cancel(*tx, false, w.now);
+        break;
+      case kNew:
+      case kHavePeer:
+      case kHaveBoth:
+      case kNoConnection: break;
+    }
+  }
+}
+
+void egress_done(Worker& w, Tx& tx, Completion how) {
+  if (tx.stage == kNoConnection && how.error != 0) return drop_response(w, tx);
+  end(w, tx, how);
+}
+
+void egress_waits(Worker& w, Tx& tx) {
+  if (tx.stage != kInLnd || tx.peer == nullptr) return;
+  ni_credit_return(w, tx);
+  if (tx.peer->unconnected_since == kNever) tx.peer->unconnected_since = w.now;
+  if (is_response(tx))
+    w.tx_deadlines.arm(tx, std::min(tx.deadline, tx.peer->unconnected_since + kNoConnectionMax));
+}
+
+void egress_connected(Worker& w, Tx& tx) {
+  if (tx.stage != kInLnd || tx.peer == nullptr) return;
+  tx.peer->unconnected_since = kNever;
+  if (is_response(tx)) w.tx_deadlines.arm(tx, tx.deadline);
+}
+
+void ni_credits_reclaim(Worker& w) {
+  for (uint32_t left = w.nis_waiting.size(); left > 0; --left) {
+    NiSlice& slice = *w.nis_waiting.pop_front();
+    for (uint32_t waiting = slice.credits.waiting(); waiting > 0; --waiting) {
+      Tx* oldest = slice.holders.front();
+      if (oldest == nullptr || w.now - oldest->ni_credit_at < kNiCreditHeldMax) break;
+      ni_credit_return(w, *oldest);
+    }
+    if (slice.credits.waiting() > 0) w.nis_waiting.push_back(slice);
+  }
+}
+
+Instant ni_credits_due(Worker& w) {
+  Instant due = kForever;
+  for (NiSlice* slice = w.nis_waiting.front(); slice != nullptr; slice = w.nis_waiting.after(*slice))
+    if (Tx* oldest = slice->holders.front(); oldest != nullptr)
+      due = std::min(due, oldest->ni_credit_at + kNiCreditHeldMax);
+  return due;
+}
+
+void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total) {
+  slice.credits.set_total(total);
+  while (Tx* next = slice.credits.hand_on()) hand_on(w, next, kHavePeer);
+}
+
+void ni_close(Worker& w, NiSlice& slice) {
+  slice.closing = true;
+  while (Tx* tx = slice.credits.first_waiting()) {
+    slice.credits.leave(*tx);
+    end(w, *tx, {-ENETDOWN, LndStatus::kLocalDropped});
+  }
+  ni_check_drained(w, slice);
+}
+
+void ni_check_drained(Worker& w, NiSlice& slice) {
+  if (!slice.closing || slice.drained_told || slice.tx_count.get() != 0 || slice.rx_count.get() != 0) return;
+  slice.drained_told = true;
+  if (static_cast<Linked<NiWaitTag>&>(slice).linked()) w.nis_waiting.remove(slice);
+  slice.drained.msg.object = &slice;
+  post_control(w, WorkerKind::kNiDrained, slice.drained);
+}
+
+}  // namespace ulnet

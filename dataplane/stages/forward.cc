@@ -1,0 +1,469 @@
+#include "dataplane/stages/forward.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dataplane/stages/flow.h"
+
+namespace ulnet {
+namespace {
+
+// Where a receive to be forwarded is (RxSlot::core_state).
+enum Admission : uint8_t { kWantsCredit = 1, kWaitsCredit, kHasCredit, kWaitsHop, kWaitsBuffer, kAdmitted };
+
+unsigned pool_of(const RxSlot& slot) {
+  return router_pool_of(slot.header.payload_length);
+}
+
+RxVerdict held(Worker& w, RxSlot& slot) {
+  if (static_cast<Linked<HeldTag>&>(slot).linked()) return RxVerdict::kHold;
+  w.counters[TurnStat::kHeldRouter].add();
+  slot.held_since = w.now;
+  w.held_router.push_back(slot);
+  return RxVerdict::kHold;
+}
+
+/// No next hop may hold more buffers than are free, or a few that are slow would stop all the others. One that holds
+/// none waits for the pool, not for its own buffers.
+bool hop_is_full(const Worker& w, const PeerLocal& hop, unsigned pool) {
+  return hop.buffers_held[pool] > 0 && hop.buffers_held[pool] >= w.pools[pool].free.size();
+}
+
+/// The payload of a message for the hop is complete: from now on the hop is what it waits for.
+void hop_gets(Worker& w, PeerLocal& hop, unsigned pool) {
+  if (hop.buffers_come[pool]++ == 0) hop.buffers_moved[pool] = w.now;
+}
+
+void hop_gives(Worker& w, PeerLocal& hop, const RouterBuffer& buffer) {
+  const unsigned pool = buffer.block->pool;
+  --hop.buffers_held[pool];
+  if (!buffer.come) return;
+  --hop.buffers_come[pool];
+  hop.buffers_moved[pool] = w.now;
+}
+
+/// The hop has its share of the pool, and has not moved for so long that a receive for it is not worth its stream.
+bool hop_is_stuck(const Worker& w, const PeerLocal& hop, unsigned pool) {
+  return hop_is_full(w, hop, pool) && hop.buffers_come[pool] > 0 && w.now - hop.buffers_moved[pool] >= kHopHoldMax;
+}
+
+/// All buffers of the pool have been out for so long, and none of them has come back, that a receive which needs one is
+/// not worth its stream.
+bool pool_is_stuck(const Worker& w, const RouterPool& pool) {
+  return pool.free.empty() && w.now - pool.moved >= kPoolHoldMax;
+}
+
+void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal& hop) {
+  Message& m = buffer.message;
+  message_reset(w, m, MsgKind::kForward);
+  m.receiving = true;
+  m.receive_worker = uint8_t(w.id.value);
+  m.buffer = &buffer;
+  m.from = slot.from;
+  buffer.sender = slot.from_nid;
+  buffer.come = false;
+  buffer.since = w.now;
+  m.hop = &hop;
+  m.want_dst = slot.header.dest_nid;
+  m.tx.header = slot.header;
+  m.tx.payload = {&buffer.segment, 1, 0, slot.header.payload_length};
+  m.tx.routed = true;
+  slot.core_message = &m;
+  slot.into = m.tx.payload;
+}
+
+/// The hop holds messages that have come, and has given nothing back for kRouterCreditHeldMax. NIDs that control looks
+/// up, together, say nothing of each other.
+bool hop_is_slow(const Worker& w, const PeerLocal& hop, unsigned pool) {
+  if (&hop == &w.hop_unknown) return true;
+  return hop.buffers_come[pool] > 0 && w.now - hop.buffers_moved[pool] >= kRouterCreditHeldMax;
+}
+
+/// A message that holds a router credit of this sender and has come kRouterCreditHeldMax ago, for a hop that is slow.
+RouterBuffer* credit_overdue(const Worker& w, PeerSlice& from) {
+  unsigned looks = 0;
+  for (RouterBuffer* one = from.rtr_holders.front(); one != nullptr; one = from.rtr_holders.after(*one)) {
+    if (w.now - one->since < kRouterCreditHeldMax || ++looks > kSharesLook) return nullptr;
+    if (hop_is_slow(w, *one->message.hop, one->block->pool)) return one;
+  }
+  return nullptr;
+}
+
+void release_credit(Worker& w, PeerSlice& from);
+
+/// Releases the router credit of such a message. False: there is none.
+bool credit_pass_on(Worker& w, PeerSlice& from) {
+  RouterBuffer* buffer = credit_overdue(w, from);
+  if (buffer == nullptr) return false;
+  from.rtr_holders.remove(*buffer);
+  buffer->message.from = nullptr;
+  release_credit(w, from);
+  return true;
+}
+
+/// Goes on with admitting a receive, as far as it comes: router credit, the next hop's share, a buffer.
+RxVerdict admit(Worker& w, RxSlot& slot) {
+  const unsigned pool_index = pool_of(slot);
+  RouterPool& pool = w.pools[pool_index];
+  PeerLocal& hop = *static_cast<PeerLocal*>(slot.core_wait);
+  if (slot.core_state == kWantsCredit) {
+    if (slot.from->rtr.free() <= 0) (void)credit_pass_on(w, *slot.from);
+    slot.core_state = kWaitsCredit;
+    if (!slot.from->rtr.take(slot)) return held(w, slot);
+    slot.core_state = kHasCredit;
+  }
+  if (hop_is_full(w, hop, pool_index)) {
+    slot.core_state = kWaitsHop;
+    hop.waiting[pool_index].push_back(slot);
+    return held(w, slot);
+  }
+  RouterBuffer* buffer = pool.free.pop_front();
+  if (buffer == nullptr) {
+    slot.core_state = kWaitsBuffer;
+    pool.waiting.push_back(slot);
+    pool.note();
+    return held(w, slot);
+  }
+  ++buffer->block->out;
+  ++pool.out;
+  pool.moved = w.now;
+  pool.note();
+  ++hop.buffers_held[pool_index];
+  slot.core_state = kAdmitted;
+  if (static_cast<Linked<HeldTag>&>(slot).linked()) w.held_router.remove(slot);
+  fill(w, slot, *buffer, hop);
+  return RxVerdict::kReceive;
+}
+
+void go_on(Worker& w, RxSlot& slot) {
+  const RxVerdict verdict = admit(w, slot);
+  if (verdict != RxVerdict::kHold) slot_answer(w, slot, verdict);
+}
+
+void release_credit(Worker& w, PeerSlice& from) {
+  if (RxSlot* next = from.rtr.give_back()) {
+    next->core_state = kHasCredit;
+    go_on(w, *next);
+  }
+}
+
+/// Buffers are free: those who wait get them, unless their next hop has its share by now.
+void serve_waiting(Worker& w, RouterPool& pool) {
+  for (uint32_t tries = pool.waiting.size(); tries > 0 && !pool.free.empty(); --tries) {
+    RxSlot& slot = *pool.waiting.pop_front();
+    slot.core_state = kHasCredit;
+    go_on(w, slot);
+  }
+}
+
+/// A next hop has returned a buffer: receives that wait for its share get buffers.
+void serve_hop(Worker& w, PeerLocal& hop, unsigned pool) {
+  while (!hop.waiting[pool].empty() && !hop_is_full(w, hop, pool)) {
+    RxSlot& slot = *hop.waiting[pool].pop_front();
+    slot.core_state = kHasCredit;
+    const RxVerdict verdict = admit(w, slot);
+    if (verdict == RxVerdict::kHold) return;  // it waits for a buffer now
+    slot_answer(w, slot, verdict);
+  }
+}
+
+/// The buffer of `m` counts for this next hop from now on.
+void charge(Worker& w, Message& m, PeerLocal& hop) {
+  if (m.hop == &hop) return;
+  const unsigned pool = m.buffer->block->pool;
+  PeerLocal& before = *std::exchange(m.hop, &hop);
+  ++hop.buffers_held[pool];
+  hop_gets(w, hop, pool);
+  hop_gives(w, before, *m.buffer);
+  serve_hop(w, before, pool);
+}
+
+/// Takes a held receive out of whatever it waits for and drops it; a credit it holds is passed on.
+void give_up(Worker& w, RxSlot& slot, Drop reason) {
+  const unsigned pool = pool_of(slot);
+  bool has_credit = true;
+  switch (Admission(slot.core_state)) {
+    case kWaitsCredit:
+      slot.from->rtr.leave(slot);
+      has_credit = false;
+      break;
+    case kWaitsHop: static_cast<PeerLocal*>(slot.core_wait)->waiting[pool].remove(slot); break;
+    case kWaitsBuffer: w.pools[pool].waiting.remove(slot); break;
+    case kWantsCredit:
+    case kHasCredit:
+    case kAdmitted: ULNET_CHECK(!"a receive that does not wait is given up");
+  }
+  w.held_router.remove(slot);
+  PeerSlice* from = slot.from;
+  slot_answer(w, slot, drop_receive(w, slot, reason));
+  if (has_credit) release_credit(w, *from);
+}
+
+/// Did the message come from the node that it would go to? A gateway that is not discovered is one peer for each of
+/// its NIDs; then its own list says which others it has.
+bool came_from(const Worker& w, const PathChoice& choice, const Nid& sender) {
+  if (choice.hop->nid == sender) return true;
+  const PeerRef from = w.view->peers->find(sender);
+  if (from && from.peer == choice.hop_peer) return true;
+  const std::vector<Nid>& others = choice.hop_peer->other_nids;
+  return choice.routed && std::find(others.begin(), others.end(), sender) != others.end();
+}
+
+/// Does a route to the origin of the message lead over the router that sent it?
+bool leads_back(const Worker& w, const wire::Header& header, const Nid& sender) {
+  const RouteNetView* net = w.view->routes->find(header.src_nid.net());
+  const PeerRef from = w.view->peers->find(sender);
+  if (net == nullptr || !from) return false;
+  return std::any_of(net->routes.begin(), net->routes.end(), [&](const RouteView& route) {
+    const PeerRef gateway = w.view->peers->find(route.gateway);
+    return gateway && gateway.peer == from.peer;
+  });
+}
+
+/// Does a message that came through a router, and goes on to another, circle? Looks at headers only, so once for each
+/// time that it comes. PUTs without a handle for an ACK may be equal without being the same message: those that come
+/// from where their origin lies are not counted. In a loop, one router gets them from elsewhere.
+bool circles(Worker& w, const wire::Header& header, const Nid& sender) {
+  if (header.src_nid == sender) return false;  // its first router
+  if (w.view->local->ni(header.src_nid) != nullptr) return true;
+  const bool anonymous = header.type == wire::MsgType::kPut && header.put().ack_wmd.is_none();
+  return !(anonymous && leads_back(w, header, sender)) && w.loop_watch.circles(header, w.now);
+}
+
+PathRequest forward_request(const wire::Header& header, const Nid& dst) {
+  PathRequest request;
+  request.dst = dst;
+  request.forward = true;
+  request.portal0 = (header.type == wire::MsgType::kPut && header.put().portal == kReservedPortal) ||
+                    (header.type == wire::MsgType::kGet && header.get().portal == kReservedPortal);
+  request.origin = header.src_nid;
+  return request;
+}
+
+/// The next hop, and the route to it, have had their turn.
+void note_turn(Worker& w, const PathChoice& choice) {
+  choice.hop->locals[w.id.value]->sequence.set(++w.sequence);
+  if (choice.route != nullptr && choice.route->id < w.route_sequences.size())
+    w.route_sequences[choice.route->id] = ++w.route_sequence;
+}
+
+PathChoice refused(int32_t error) {
+  PathChoice choice;
+  choice.error = error;
+  choice.health = LndStatus::kOk;
+  return choice;
+}
+
+/// The payload of `m` is complete: its router credit may be passed on after a moment, or at once if the hop is slow.
+void has_come(Worker& w, Message& m) {
+  RouterBuffer& buffer = *m.buffer;
+  const unsigned pool = buffer.block->pool;
+  const bool slow = hop_is_slow(w, *m.hop, pool);
+  buffer.come = true;
+  buffer.since = slow ? w.now - kRouterCreditHeldMax : w.now;
+  if (slow)
+    m.from->rtr_holders.push_front(buffer);
+  else
+    m.from->rtr_holders.push_back(buffer);
+  hop_gets(w, *m.hop, pool);
+}
+
+/// Takes buffers from payloads that are not complete after kComingMax, where others wait for these buffers.
+unsigned divert_late(Worker& w) {
+  unsigned done = 0;
+  for (RxSlot* slot = w.coming.front(); slot != nullptr && done < kTimerBudget;) {
+    RxSlot& late = *slot;
+    slot = w.coming.after(late);
+    Message& m = *static_cast<Message*>(late.core_message);
+    if (w.now - m.buffer->since < kComingMax) break;
+    const unsigned pool = m.buffer->block->pool;
+    const bool wanted = !w.pools[pool].waiting.empty() || !m.hop->waiting[pool].empty();
+    if (!wanted || m.divert.exchange(true, std::memory_order_relaxed)) continue;
+    w.lnds[late.ni_slice->lnd]->divert(late, w.now);
+    ++done;
+  }
+  return done;
+}
+
+/// Moves a held receive on, or ends it when it has waited for too long. False: it goes on waiting.
+bool look_at_held(Worker& w, RxSlot& slot) {
+  if (slot.core_state == kWaitsCredit) return credit_pass_on(w, *slot.from);
+  PeerLocal& hop = *static_cast<PeerLocal*>(slot.core_wait);
+  const unsigned pool = pool_of(slot);
+  if (slot.core_state == kWaitsBuffer) {
+    if (!pool_is_stuck(w, w.pools[pool])) return false;
+    give_up(w, slot, Drop::kNoRouterBuffer);
+    return true;
+  }
+  if (!hop_is_full(w, hop, pool)) {  // its share has grown: other hops have given buffers back
+    serve_hop(w, hop, pool);
+    return true;
+  }
+  if (!hop_is_stuck(w, hop, pool)) return false;
+  give_up(w, slot, Drop::kNextHopFull);
+  return true;
+}
+
+}  // namespace
+
+void peer_set_rtr_credits(Worker& w, PeerSlice& slice, int32_t total) {
+  slice.rtr.set_total(total);
+  while (RxSlot* next = slice.rtr.hand_on()) {
+    next->core_state = kHasCredit;
+    go_on(w, *next);
+  }
+}
+
+bool forward_waits_for(Worker& w, const PeerLocal& hop) {
+  for (RxSlot* slot = w.held_router.front(); slot != nullptr; slot = w.held_router.after(*slot))
+    if (slot->core_wait == &hop) return true;
+  return false;
+}
+
+RxVerdict forward_header(Worker& w, RxSlot& slot) {
+  if (w.pools[pool_of(slot)].total == 0) return drop_receive(w, slot, Drop::kRouterShutdown);
+  const PathRequest request = forward_request(slot.header, slot.header.dest_nid);
+  const PathChoice choice = choose_path(*w.view, request, path_context(w));
+  PeerLocal* hop = nullptr;
+  switch (choice.kind) {
+    case PathKind::kError:
+      return drop_receive(
+          w, slot, w.view->routes->find(slot.header.dest_nid.net()) != nullptr ? Drop::kNextHopDown : Drop::kNoRoute);
+    case PathKind::kLoopback: return RxVerdict::kProtocolError;
+    case PathKind::kPark: hop = &w.hop_unknown; break;  // control will know it when the payload is here
+    case PathKind::kPath:
+      if (came_from(w, choice, slot.from_nid) || (choice.routed && circles(w, slot.header, slot.from_nid)))
+        return drop_receive(w, slot, Drop::kRouteLoop);
+      if (choice.hop->down) return drop_receive(w, slot, Drop::kNextHopDown);
+      hop = choice.hop->locals[w.id.value];
+      note_turn(w, choice);
+      break;
+  }
+  if (hop_is_stuck(w, *hop, pool_of(slot))) return drop_receive(w, slot, Drop::kNextHopFull);
+  if (pool_is_stuck(w, w.pools[pool_of(slot)])) return drop_receive(w, slot, Drop::kNoRouterBuffer);
+  slot.core_wait = hop;
+  slot.core_state = kWantsCredit;
+  return admit(w, slot);
+}
+
+void forward_received(Worker& w, RxSlot& slot, Message& m, Completion how) {
+  m.receiving = false;
+  if (how.error != 0) {
+    w.counters[Drop::kRouterPayload].add();
+    w.counters[Stat::kDropCount].add();
+    w.counters[Stat::kDropLength].add(slot.header.payload_length);
+    return forward_end(w, m);
+  }
+  has_come(w, m);
+  send_message(w, m);
+}
+
+PathChoice forward_path(Worker& w, Message& m) {
+  const PathRequest request = forward_request(m.tx.header, m.want_dst);
+  PathChoice choice;
+  if (m.hop != &w.hop_unknown && m.retries == 0) choice = path_over(*w.view, request, path_context(w), m.hop->nid);
+  if (choice.kind != PathKind::kPath) choice = choose_path(*w.view, request, path_context(w));
+  if (choice.kind == PathKind::kLoopback) return refused(-EHOSTUNREACH);
+  if (choice.kind != PathKind::kPath) return choice;
+  if (came_from(w, choice, m.buffer->sender)) return refused(-ELOOP);
+  if (choice.hop->down) return refused(-EHOSTDOWN);
+  charge(w, m, *choice.hop->locals[w.id.value]);
+  return choice;
+}
+
+Drop forward_drop_reason(int32_t error) {
+  return error == -ELOOP ? Drop::kRouteLoop : error == -EHOSTDOWN ? Drop::kNextHopDown : Drop::kNoRoute;
+}
+
+void forward_end(Worker& w, Message& m) {
+  RouterBuffer& buffer = *m.buffer;
+  RouterBlock& block = *buffer.block;
+  const unsigned pool_index = block.pool;
+  RouterPool& pool = w.pools[pool_index];
+  PeerLocal& hop = *m.hop;
+  PeerSlice* from = std::exchange(m.from, nullptr);
+  if (static_cast<Linked<RouterBufferTag>&>(buffer).linked()) from->rtr_holders.remove(buffer);
+  m.phase = MsgPhase::kFree;
+  --block.out;
+  --pool.out;
+  pool.moved = w.now;
+  if (!block.retiring) {
+    pool.free.push_front(buffer);
+  } else if (block.out == 0) {
+    pool.blocks.remove(block);
+    block.retired.msg.object = &block;
+    post_control(w, WorkerKind::kRouterRetired, block.retired);
+  }
+  hop_gives(w, hop, buffer);
+  pool.note();
+  serve_waiting(w, pool);
+  serve_hop(w, hop, pool_index);
+  if (from != nullptr) release_credit(w, *from);
+}
+
+void router_block_add(Worker& w, RouterBlock& block) {
+  RouterPool& pool = w.pools[block.pool];
+  pool.blocks.push_back(block);
+  pool.credits_min.add(block.count);  // the least ever free moves with the size
+  pool.total += block.count;
+  for (uint32_t i = 0; i < block.count; ++i) pool.free.push_back(block.buffers[i]);
+  pool.note();
+  serve_waiting(w, pool);
+}
+
+void router_block_retire(Worker& w, RouterBlock& block) {
+  RouterPool& pool = w.pools[block.pool];
+  block.retiring = true;
+  pool.total -= block.count;
+  pool.credits_min.add(-int64_t(block.count));
+  for (RouterBuffer* buffer = pool.free.front(); buffer != nullptr;) {
+    RouterBuffer* next = pool.free.after(*buffer);
+    if (buffer->block == &block) pool.free.remove(*buffer);
+    buffer = next;
+  }
+  pool.note();
+  if (pool.total == 0) {
+    for (RxSlot* slot = w.held_router.front(); slot != nullptr;) {
+      RxSlot* next = w.held_router.after(*slot);
+      if (pool_of(*slot) == block.pool) {
+        give_up(w, *slot, Drop::kRouterShutdown);
+        next = w.held_router.front();  // a credit passed on may have moved others
+      }
+      slot = next;
+    }
+  }
+  if (block.out != 0) return;
+  pool.blocks.remove(block);
+  block.retired.msg.object = &block;
+  post_control(w, WorkerKind::kRouterRetired, block.retired);
+}
+
+unsigned router_hold_expire(Worker& w) {
+  const Duration limit = w.router_hold_timeout;
+  if (limit == Duration{}) return 0;
+  unsigned dropped = 0;
+  while (RxSlot* slot = w.held_router.front()) {
+    if (w.now - slot->held_since < limit || dropped == kTimerBudget) break;
+    give_up(w, *slot, Drop::kRouterHoldTimeout);
+    ++dropped;
+  }
+  return dropped;
+}
+
+unsigned router_hold_look(Worker& w) {
+  if (w.held_router.empty() || w.now < w.held_look_at) return 0;
+  w.held_look_at = w.now + kRouterHoldLook;
+  unsigned done = divert_late(w);
+  for (RxSlot* slot = w.held_router.front(); slot != nullptr && done < kTimerBudget;) {
+    RxSlot* next = w.held_router.after(*slot);
+    if (look_at_held(w, *slot)) {
+      ++done;
+      // This may have moved others.
+      if (next != nullptr && !static_cast<Linked<HeldTag>&>(*next).linked()) next = w.held_router.front();
+    }
+    slot = next;
+  }
+  return done;
+}
+
+}  // namespace ulnet

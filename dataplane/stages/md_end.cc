@@ -1,0 +1,93 @@
+// The end of memory descriptors, and of the submitters that own their slots.
+#include "dataplane/stages/flow.h"
+
+namespace ulnet {
+
+void md_close_gate(Worker& w, Md& md) {
+  if (md.gate_closed) return;
+  md.gate_closed = true;
+  if (md.match.attached) portal_detach(w.portals[md.match.portal], md);
+  md_retire_if_done(w, md);
+}
+
+void md_unlink(Worker& w, Md& md, int32_t status) {
+  if (!md.gate_closed) {
+    md.gate_closed = true;
+    md.unlink_status = status;
+    if (md.match.attached) portal_detach(w.portals[md.match.portal], md);
+  }
+  if (md.ops.empty()) return md_retire_if_done(w, md);
+  for (Message* m = md.ops.front(); m != nullptr;) {
+    Message* next = md.ops.after(*m);
+    const bool last = next == nullptr;
+    m->cancelled = true;
+    if (m->receiving) divert_receive(w, *m);
+    const bool in_vain = m->kind == MsgKind::kGet || (m->kind == MsgKind::kPut && m->want_ack);
+    if (in_vain && m->lease_out && !m->responded) recall_lease(w, *m);  // its answer is not awaited any more
+    if (m->phase == MsgPhase::kParked) {
+      w.parked.leave(m->parked_for, *m);
+      m->phase = MsgPhase::kActive;
+      if (m->kind == MsgKind::kInGet)
+        fail_message(w, *m, -ECANCELED, LndStatus::kOk);
+      else if (m->error == 0)
+        m->error = -ECANCELED;
+    }
+    if (m->kind == MsgKind::kPut || m->kind == MsgKind::kGet) settle(w, *m);
+    if (last) return;  // settling the last one may have retired the MD
+    m = next;
+  }
+}
+
+void md_event_posted(Worker& w, Md& md) {
+  Submitter& submitter = *w.submitters[md.handle.submitter];
+  EventQueue* eq = md.eq;
+  const uint32_t index = md.handle.index;
+  md.bound = false;
+  md.eq = nullptr;
+  --submitter.bound_mds;
+  submitter.worker_free(true, index);  // from here on the slot is the application's
+  if (eq != nullptr) {
+    --eq->users;
+    eq_close_if_done(w, submitter, uint32_t(eq - &submitter.eq_slot(0)));
+  }
+}
+
+void eq_close_if_done(Worker& w, Submitter& submitter, uint32_t index) {
+  EventQueue& eq = submitter.eq_slot(index);
+  if (!eq.closing || eq.users != 0) return;
+  eq.closing = false;
+  eq.open = false;
+  retry_held(w, eq);  // no MD leads here any more
+  submitter.worker_free(false, index);
+}
+
+void submitter_close(Worker& w, Submitter& submitter) {
+  if (submitter.closing) return;
+  submitter.closing = true;
+  ++w.submitters_closing;
+  for (uint32_t i = 0; i < submitter.eq_slots(); ++i) {
+    EventQueue& eq = submitter.eq_slot(i);
+    eq.open = false;  // nobody is told any more
+    if (!eq.waiting.empty() && !eq.linked()) w.eqs_waiting.push_back(eq);
+  }
+  for (uint32_t i = 0; i < submitter.md_slots(); ++i)
+    if (submitter.md_slot(i).bound) md_unlink(w, submitter.md_slot(i), -ESHUTDOWN);
+}
+
+unsigned submitters_report(Worker& w) {
+  if (w.submitters_closing == 0) return 0;
+  unsigned reported = 0;
+  for (Submitter*& submitter : w.submitters) {
+    if (submitter == nullptr || !submitter->closing || !submitter->unused()) continue;
+    WorkerItem item;
+    item.kind = WorkerKind::kSubmitterClosed;
+    item.object = submitter;
+    if (!post_control_if_room(w, item)) break;
+    submitter = nullptr;  // control's from here on
+    --w.submitters_closing;
+    ++reported;
+  }
+  return reported;
+}
+
+}  // namespace ulnet

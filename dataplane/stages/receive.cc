@@ -1,0 +1,496 @@
+// Messages coming in: the rules of docs/wire/lnet.md §3 in their order, on the connection's worker; matching at home;
+// and what happens when the payload is in its place.
+#include "dataplane/stages/flow.h"
+#include "dataplane/stages/forward.h"
+#include "dataplane/state/payload_copy.h"
+#include "dataplane/wire/ping_info.h"
+
+namespace ulnet {
+namespace {
+
+using wire::MsgType;
+
+/// Rule 1 of §3: what no peer may send, whoever it is for.
+bool malformed(const wire::Header& h) {
+  switch (h.type) {
+    case MsgType::kAck:
+    case MsgType::kGet: return h.payload_length != 0;
+    case MsgType::kPut:
+    case MsgType::kReply: return h.payload_length > kMaxPayload;
+    case MsgType::kHello: return true;
+  }
+  return true;
+}
+
+void begin(RxSlot& slot) {
+  if (slot.ni_slice != nullptr) slot.ni_slice->rx_count.add(1);
+  if (slot.from != nullptr) ++slot.from->rx_count;
+}
+void end(Worker& w, RxSlot& slot) {
+  if (slot.from != nullptr) --slot.from->rx_count;
+  if (slot.ni_slice == nullptr) return;
+  slot.ni_slice->rx_count.add(-1);
+  if (slot.ni_slice->closing) ni_check_drained(w, *slot.ni_slice);
+}
+
+const NiView* ni_by_id(const Worker& w, NiId id) {
+  for (const NiView& ni : w.view->local->nis)
+    if (ni.id == id) return &ni;
+  return nullptr;
+}
+
+const Nid& primary_of(const Worker& w, const Nid& nid) {
+  const PeerRef peer = w.view->peers->find(nid);
+  return peer ? peer.peer->primary() : nid;
+}
+
+/// What a matched PUT or GET will say in its event.
+void fill_event(Worker& w, Message& m, const RxSlot& slot, const MatchFound& found) {
+  const wire::Header& h = slot.header;
+  Event& e = m.event;
+  e.md = found.md->handle;
+  e.user_ptr = found.md->user_ptr;
+  e.initiator = primary_of(w, h.src_nid);
+  e.initiator_pid = h.src_pid;
+  e.source = h.src_nid;
+  e.sender = slot.from_nid;
+  e.target = h.dest_nid;
+  e.mlength = found.mlength;
+  e.offset = found.offset;
+  if (h.type == MsgType::kPut) {
+    const wire::PutBody put = h.put();
+    e.kind = EventKind::kPut;
+    e.match_bits = put.match_bits;
+    e.hdr_data = put.hdr_data;
+    e.portal = put.portal;
+    e.rlength = h.payload_length;
+  } else {
+    const wire::GetBody get = h.get();
+    e.kind = EventKind::kGet;
+    e.match_bits = get.match_bits;
+    e.portal = get.portal;
+    e.rlength = get.sink_length;
+  }
+}
+
+/// The REPLY leaves at once: a GET has no payload to wait for.
+void start_reply(Worker& w, Message& m, const RxSlot& slot, const MatchFound& found) {
+  const wire::Header& h = slot.header;
+  wire::Header reply;
+  reply.type = MsgType::kReply;
+  reply.dest_nid = h.src_nid;
+  reply.src_nid = h.dest_nid;
+  reply.dest_pid = h.src_pid;
+  reply.src_pid = h.dest_pid;
+  reply.payload_length = found.mlength;
+  reply.set(wire::ReplyBody{h.get().return_wmd});
+  m.tx.header = reply;
+  m.tx.payload = {found.md->segments, found.md->segment_count, found.offset, found.mlength};
+  send_message(w, m);
+}
+
+MatchAsk ask_of(Worker& w, const wire::Header& h) {
+  MatchAsk ask;
+  ask.initiator = {primary_of(w, h.src_nid), h.src_pid};
+  ask.source = h.src_nid;
+  if (h.type == MsgType::kPut) {
+    const wire::PutBody put = h.put();
+    ask.match_bits = put.match_bits;
+    ask.rlength = h.payload_length;
+    ask.roffset = put.offset;
+  } else {
+    const wire::GetBody get = h.get();
+    ask.is_get = true;
+    ask.match_bits = get.match_bits;
+    ask.rlength = get.sink_length;
+    ask.roffset = get.src_offset;
+  }
+  return ask;
+}
+
+void start_incoming(Worker& w, Message& m, RxSlot& slot, const MatchFound& found) {
+  const bool is_put = slot.header.type == MsgType::kPut;
+  Md& md = *found.md;
+  message_reset(w, m, is_put ? MsgKind::kInPut : MsgKind::kInGet);
+  m.want_ack = is_put && !slot.header.put().ack_wmd.is_none() && (md.options & kMdAckDisable) == 0;
+  m.md = &md;
+  m.eq = md.eq;
+  m.submitter = w.submitters[md.handle.submitter];
+  ++m.submitter->messages;
+  ++m.submitter->events_owed;
+  if (!is_put) ++m.submitter->replies_leaving;
+  m.md_offset = found.offset;
+  m.want_dst = slot.header.src_nid;
+  if (slot.ni_slice != nullptr) m.want_src = slot.header.dest_nid;  // exactly the NI it came to (§3.1)
+  if (slot.from_nid != slot.header.src_nid) m.via = slot.from_nid;
+  fill_event(w, m, slot, found);
+  md.ops.push_back(m);
+}
+
+/// May the MD take one more message, whose event may have to wait for room in its queue?
+enum class QueueRoom : uint8_t { kYes, kWait, kStuck };
+QueueRoom queue_room(const Worker& w, const Md& md) {
+  const EventQueue* eq = md.eq;
+  if (eq == nullptr || eq->callback != nullptr) return QueueRoom::kYes;
+  if (eq->held.empty() && queue_takes(w, *w.submitters[md.handle.submitter], *eq)) return QueueRoom::kYes;
+  return queue_stuck(w, *eq) ? QueueRoom::kStuck : QueueRoom::kWait;
+}
+
+/// The receive goes on when events have found room.
+void hold_for_queue(Worker& w, RxSlot& slot, const Md& md) {
+  EventQueue& eq = *md.eq;
+  eq.submitter = w.submitters[md.handle.submitter];
+  eq.held.push_back(slot);
+  if (!eq.linked()) w.eqs_waiting.push_back(eq);
+}
+
+/// PUT or GET at its portal's home. Requires a free message.
+RxVerdict match_incoming(Worker& w, RxSlot& slot) {
+  const wire::Header& h = slot.header;
+  const bool is_put = h.type == MsgType::kPut;
+  const uint32_t index = is_put ? h.put().portal : h.get().portal;
+  Portal& portal = w.portals[index];
+  const PortalView& portal_view = w.view->portals->portals[index];
+  if (portal_view.mode == PortalMode::kClosed) return drop_receive(w, slot, Drop::kPortalClosed);
+  const MatchAsk ask = ask_of(w, h);
+  // Else no submitter can have more than its share: rare, so that looking twice is cheap.
+  if (!w.eqs_waiting.empty() || 2 * w.incoming.out() >= w.incoming.capacity()) {
+    const Md* md = portal_find(portal, ask);
+    const QueueRoom room = md == nullptr ? QueueRoom::kYes : queue_room(w, *md);
+    if (room == QueueRoom::kStuck) return drop_receive(w, slot, Drop::kQueueFull);
+    if (room == QueueRoom::kWait) {
+      hold_for_queue(w, slot, *md);
+      return RxVerdict::kHold;
+    }
+  }
+  const MatchFound found = portal_match(portal, ask);
+  if (found.md == nullptr) {
+    // Entries of portal 0 have these bits only: what has others would wait for ever, and its connection with it.
+    const bool hopeless = index == kReservedPortal && ask.match_bits != wire::kPingMatchBits;
+    if (!portal_view.lazy || hopeless) return drop_receive(w, slot, Drop::kNoMatch);
+    if (index != kReservedPortal && portal.lazy.size() >= kLazyMax) return drop_receive(w, slot, Drop::kLazyFull);
+    if (slot.ni_slice != nullptr) {  // an NI that goes waits for nobody
+      const NiView* ni = ni_by_id(w, slot.ni);
+      if (ni == nullptr || ni->closing) return drop_receive(w, slot, Drop::kNodeStopping);
+    }
+    portal.lazy.push_back(slot);  // its connection waits with it, so that even without a bound memory is the driver's
+    return RxVerdict::kHold;
+  }
+  if (found.too_long) return drop_receive(w, slot, Drop::kTooLong);
+  Message& m = incoming_take(w, slot);
+  start_incoming(w, m, slot, found);
+  Md& md = *found.md;
+  slot.core_message = nullptr;
+  slot.into = {};
+  if (is_put) {
+    m.tx.header = h;  // kept for the ACK
+    m.receiving = true;
+    m.receive_worker = uint8_t(slot.core_worker);
+    slot.core_message = &m;
+    slot.into = {md.segments, md.segment_count, found.offset, found.mlength};
+  }
+  const bool used_up = md.threshold == 0 || (md.max_size != 0 && (md.options & kMdManageRemote) == 0 &&
+                                             md.length - md.local_offset < md.max_size);
+  if (used_up) md_close_gate(w, md);
+  if (!is_put) start_reply(w, m, slot, found);
+  return RxVerdict::kReceive;
+}
+
+/// How long the answer took, for `net show` and `peer show`: counted by this worker, found again by what the request
+/// was sent over.
+void sample_response(Worker& w, const Message& m) {
+  const auto took = uint64_t((w.now - m.issued).count());
+  const bool get = m.kind == MsgKind::kGet;
+  if (const NiView* ni = ni_by_id(w, m.tx.ni)) {
+    InterfaceCounters& counters = ni->slices[w.id.value]->counters;
+    (get ? counters.get_rtt : counters.put_ack).sample(took);
+  }
+  if (const PeerRef peer = w.view->peers->find(m.tx.next_hop); peer && peer.ni().locals != nullptr) {
+    PeerLocal& local = *peer.ni().locals[w.id.value];
+    (get ? local.get_rtt : local.put_ack).sample(took);
+  }
+}
+
+/// ACK or REPLY at the home of the operation that it answers.
+RxVerdict take_response(Worker& w, RxSlot& slot) {
+  const wire::Header& h = slot.header;
+  const bool is_ack = h.type == MsgType::kAck;
+  const wire::WireHandle handle = is_ack ? h.ack().dst_wmd : h.reply().dst_wmd;
+  Message* m = w.operations.find(cookie_handle(handle.object_cookie));
+  const bool right_kind = m != nullptr && (is_ack ? m->kind == MsgKind::kPut && m->want_ack : m->kind == MsgKind::kGet);
+  if (!right_kind || m->phase != MsgPhase::kActive || m->error != 0 || m->cancelled)
+    return drop_receive(w, slot, Drop::kStaleHandle);
+  if (m->responded) return drop_receive(w, slot, Drop::kReplyTwice);
+  m->event.sender = slot.from_nid;
+  m->event.source = h.src_nid;
+  m->event.target = h.dest_nid;
+  m->event.initiator = primary_of(w, h.src_nid);
+  m->event.initiator_pid = h.src_pid;
+  slot.core_message = nullptr;
+  slot.into = {};
+  if (is_ack) {
+    m->responded = true;
+    m->event.mlength = h.ack().mlength;
+    sample_response(w, *m);
+    settle(w, *m);
+    return RxVerdict::kReceive;
+  }
+  if (h.payload_length > m->event.rlength && (m->md->options & kMdTruncate) == 0)
+    return drop_receive(w, slot, Drop::kReplyTooLong);
+  m->responded = true;
+  m->receiving = true;
+  m->divert.store(false, std::memory_order_relaxed);
+  m->receive_worker = uint8_t(slot.core_worker);
+  m->event.mlength = std::min(h.payload_length, m->event.rlength);
+  slot.core_message = m;
+  slot.into = {m->md->segments, m->md->segment_count, m->md_offset, m->event.mlength};
+  return RxVerdict::kReceive;
+}
+
+/// Which worker decides about a message for this node; kNoWorker with `why` when it is dropped at once.
+WorkerId home_of(Worker& w, const wire::Header& h, Drop& why) {
+  if (h.type == MsgType::kPut || h.type == MsgType::kGet) {
+    const uint32_t portal = h.type == MsgType::kPut ? h.put().portal : h.get().portal;
+    const uint64_t bits = h.type == MsgType::kPut ? h.put().match_bits : h.get().match_bits;
+    why = Drop::kPortalRange;
+    if (portal >= kPortalCount) return kNoWorker;
+    const PortalView& view = w.view->portals->portals[portal];
+    why = Drop::kPortalClosed;
+    if (view.mode == PortalMode::kClosed) return kNoWorker;
+    return portal_home(view, bits, w.id, w.mesh.worker_count);
+  }
+  const wire::WireHandle handle = h.type == MsgType::kAck ? h.ack().dst_wmd : h.reply().dst_wmd;
+  why = Drop::kForeignHandle;
+  if (handle.interface_cookie != w.interface_cookie) return kNoWorker;
+  const WorkerId home = cookie_worker(handle.object_cookie);
+  why = Drop::kStaleHandle;
+  return home.value < w.mesh.worker_count ? home : kNoWorker;
+}
+
+RxVerdict for_this_node(Worker& w, RxSlot& slot) {
+  Drop why = Drop::kNoMatch;
+  const WorkerId home = home_of(w, slot.header, why);
+  if (home == kNoWorker) return drop_receive(w, slot, why);
+  if (home == w.id) return home_decide(w, slot);
+  const RxVerdict verdict = slot.movable ? RxVerdict::kTaken : RxVerdict::kHold;
+  slot.verdict = verdict;
+  post(w, home, PostKind::kMatchRequest, slot);  // from here on the slot is home's
+  return verdict;
+}
+
+/// Rule 3 of §3: not for the NI that it came to.
+RxVerdict for_another(Worker& w, RxSlot& slot, const NiView& ni) {
+  const Nid& dest = slot.header.dest_nid;
+  if (dest.net() == ni.nid.net()) return RxVerdict::kProtocolError;          // a: should have gone direct
+  if (w.view->local->ni(dest) != nullptr) return RxVerdict::kProtocolError;  // b: another NID of mine
+  if (slot.rdma_request && slot.header.type == MsgType::kGet) return RxVerdict::kProtocolError;
+  if (w.view->node.routing == RoutingState::kDisabled) return drop_receive(w, slot, Drop::kRoutingDisabled);
+  return forward_header(w, slot);
+}
+
+/// Came through a router that none of my routes to its source uses (lnet_drop_asym_route).
+bool asymmetric(const Worker& w, const RxSlot& slot) {
+  if (!w.view->node.drop_asym_route || slot.header.src_nid.net() == slot.from_nid.net()) return false;
+  const RouteNetView* net = w.view->routes->find(slot.header.src_nid.net());
+  const PeerRef from = w.view->peers->find(slot.from_nid);
+  if (net != nullptr && from)
+    for (const RouteView& route : net->routes)
+      if (const PeerRef gateway = w.view->peers->find(route.gateway); gateway && gateway.peer == from.peer)
+        return false;
+  return true;
+}
+
+RxVerdict decide(Worker& w, RxSlot& slot) {
+  if (slot.ni_slice == nullptr) return for_this_node(w, slot);  // loopback
+  const NiView* ni = ni_by_id(w, slot.ni);
+  if (ni == nullptr) return drop_receive(w, slot, Drop::kNodeStopping);
+  if (slot.header.dest_nid != ni->nid) return for_another(w, slot, *ni);
+  if (asymmetric(w, slot)) return drop_receive(w, slot, Drop::kAsymmetricRoute);
+  return for_this_node(w, slot);
+}
+
+/// The slots are matched before all others of their peer NIs that wait for a message: they came before them.
+void retry_all(Worker& w, List<RxSlot, RxTag>& slots) {
+  while (RxSlot* slot = slots.back()) {
+    slots.remove(*slot);
+    incoming_wait_first(w, *slot);
+  }
+  while (retry_waiting(w)) {
+  }
+}
+
+/// At home: what came as a handle, and has been decided about, gives its payload up and goes back. The one copy that
+/// the core makes: the connection's worker would otherwise have to be asked to make it, which takes two hops more.
+void take_payload(Worker& w, RxSlot& slot) {
+  auto* m = static_cast<Message*>(slot.core_message);
+  slot.core_message = nullptr;
+  if (m != nullptr) {
+    PayloadCursor to(slot.into), from(slot.arrived);
+    payload_copy(to, from);
+    m->rx_result = {};
+  }
+  post_back(w, WorkerId{slot.core_worker}, PostKind::kMatchAnswer, slot);
+  if (m != nullptr) received(w, *m);
+}
+
+List<RxSlot, ReceivingTag>& receiving_of(Worker& w, const Message& m) {
+  return m.kind == MsgKind::kForward ? w.coming : w.receiving;
+}
+
+}  // namespace
+
+RxVerdict receive_header(Worker& w, RxSlot& slot) {
+  if (malformed(slot.header)) return RxVerdict::kProtocolError;
+  slot.core_worker = w.id.value;
+  slot.core_message = nullptr;
+  slot.core_wait = nullptr;
+  slot.core_state = 0;
+  slot.into = {};
+  if (slot.from != nullptr) {
+    slot.from->last_alive_ns.set(w.now.time_since_epoch().count());
+    slot.from->unconnected_since = kNever;
+  }
+  begin(slot);
+  const RxVerdict verdict = decide(w, slot);
+  if (verdict == RxVerdict::kProtocolError)
+    end(w, slot);
+  else if (verdict == RxVerdict::kReceive && slot.core_message != nullptr)
+    payload_begins(w, slot);
+  return verdict;
+}
+
+RxVerdict home_decide(Worker& w, RxSlot& slot) {
+  switch (slot.header.type) {
+    case MsgType::kPut:
+    case MsgType::kGet:
+      switch (incoming_admit(w, slot)) {
+        case IncomingGrant::kGo: return match_incoming(w, slot);
+        case IncomingGrant::kWait: return RxVerdict::kHold;
+        case IncomingGrant::kDrop: return drop_receive(w, slot, Drop::kNoMessage);
+      }
+      return RxVerdict::kProtocolError;
+    case MsgType::kAck:
+    case MsgType::kReply: return take_response(w, slot);
+    case MsgType::kHello: return RxVerdict::kProtocolError;
+  }
+  return RxVerdict::kProtocolError;
+}
+
+bool retry_waiting(Worker& w) {
+  RxSlot* slot = incoming_next(w);
+  if (slot == nullptr) return false;
+  const RxVerdict verdict = match_incoming(w, *slot);
+  if (verdict != RxVerdict::kHold) slot_answer(w, *slot, verdict);
+  return true;
+}
+
+void slot_answer(Worker& w, RxSlot& slot, RxVerdict verdict) {
+  if (slot.verdict == RxVerdict::kTaken) return take_payload(w, slot);
+  slot.verdict = verdict;
+  if (slot.core_worker == w.id.value)
+    w.ready_slots.push_back(slot);
+  else
+    post_back(w, WorkerId{slot.core_worker}, PostKind::kMatchAnswer, slot);
+}
+
+RxVerdict drop_receive(Worker& w, RxSlot& slot, Drop reason) {
+  w.counters[reason].add();
+  w.counters[Stat::kDropCount].add();
+  w.counters[Stat::kDropLength].add(slot.header.payload_length);
+  slot.core_message = nullptr;
+  slot.core_state = kSlotDropped;
+  slot.into = {};
+  return RxVerdict::kReceive;
+}
+
+void payload_begins(Worker& w, RxSlot& slot) {
+  receiving_of(w, *static_cast<const Message*>(slot.core_message)).push_back(slot);
+}
+
+void receive_done(Worker& w, RxSlot& slot, Completion how) {
+  Message* m = static_cast<Message*>(slot.core_message);
+  if (static_cast<Linked<ReceivingTag>&>(slot).linked()) receiving_of(w, *m).remove(slot);
+  const unsigned type = unsigned(slot.header.type);
+  const bool dropped = slot.core_state == kSlotDropped;
+  if (slot.ni_slice != nullptr) {
+    (dropped ? slot.ni_slice->counters.dropped : slot.ni_slice->counters.received)[type].add();
+    (dropped ? slot.from->counters.dropped : slot.from->counters.received)[type].add();
+  }
+  slot.core_message = nullptr;
+  if (m != nullptr && m->kind == MsgKind::kForward) {
+    forward_received(w, slot, *m, how);
+    return end(w, slot);
+  }
+  if (!dropped && how.error == 0) {
+    w.counters[Stat::kRecvCount].add();
+    w.counters[Stat::kRecvLength].add(slot.header.payload_length);
+  }
+  if (m != nullptr) {
+    m->rx_result = how;
+    post_back(w, WorkerId{m->tx.home}, PostKind::kRxDone, *m);
+  }
+  end(w, slot);
+}
+
+void received(Worker& w, Message& m) {
+  m.receiving = false;
+  const int32_t error = m.rx_result.error;
+  if (m.kind == MsgKind::kGet) {
+    if (error != 0 && m.error == 0) m.error = m.cancelled ? -ECANCELED : error;
+    if (error == 0) sample_response(w, m);
+    return settle(w, m);
+  }
+  if (error != 0) {
+    w.counters[Stat::kDropCount].add();
+    w.counters[m.cancelled ? Drop::kMdUnlinked : Drop::kReceiveFailed].add();
+    m.event.status = m.cancelled ? -ECANCELED : error;
+  }
+  finish_message(w, m);
+}
+
+void retry_lazy(Worker& w, uint32_t portal) {
+  retry_all(w, w.portals[portal].lazy);
+}
+
+void retry_held(Worker& w, EventQueue& eq) {
+  if (!eq.held.empty()) retry_all(w, eq.held);
+}
+
+// Nothing matched those that wait, so only this entry can. Thousands may wait on portal 0, for entries of which each
+// takes one: whom it cannot take is not looked at.
+void lazy_attached(Worker& w, Md& md) {
+  List<RxSlot, RxTag>& lazy = w.portals[md.match.portal].lazy;
+  const bool counted = md.threshold != kInfinite && (md.options & kMdTruncate) != 0 && md.max_size == 0;
+  const uint32_t most = counted ? uint32_t(md.threshold) : UINT32_MAX;
+  List<RxSlot, RxTag> theirs;
+  for (RxSlot* slot = lazy.front(); slot != nullptr && theirs.size() < most;) {
+    RxSlot* next = lazy.after(*slot);
+    if (entry_matches(md, ask_of(w, slot->header))) {
+      lazy.remove(*slot);
+      theirs.push_back(*slot);
+    }
+    slot = next;
+  }
+  retry_all(w, theirs);
+}
+
+void divert_receive(Worker& w, Message& m) {
+  m.divert.store(true, std::memory_order_relaxed);
+  w.mesh.divert_wanted.fetch_or(uint64_t{1} << m.receive_worker, std::memory_order_seq_cst);
+  w.mesh.gates[m.receive_worker]->notify_stored();
+}
+
+void run_diverts(Worker& w) {
+  const uint64_t mine = uint64_t{1} << w.id.value;
+  if ((w.mesh.divert_wanted.load(std::memory_order_relaxed) & mine) == 0) return;
+  w.mesh.divert_wanted.fetch_and(~mine, std::memory_order_seq_cst);
+  for (RxSlot* slot = w.receiving.front(); slot != nullptr;) {
+    RxSlot* next = w.receiving.after(*slot);
+    const Message* m = static_cast<const Message*>(slot->core_message);
+    if (m->divert.load(std::memory_order_relaxed))
+      w.lnds[slot->ni_slice == nullptr ? kLndLo : slot->ni_slice->lnd]->divert(*slot, w.now);
+    slot = next;
+  }
+}
+
+}  // namespace ulnet

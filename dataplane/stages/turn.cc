@@ -1,0 +1,280 @@
+// The loop: one bounded turn of a worker, in fixed order. Inbox (its batch taken before the view is loaded, so that the
+// view is never older than what the batch speaks of; for calls see view_of_call()), LNDs, deadlines, flush.
+#include <algorithm>
+
+#include "dataplane/stages/flow.h"
+#include "dataplane/stages/forward.h"
+#include "dataplane/stages/reclaim.h"
+#include "dataplane/stages/reset.h"
+#include "dataplane/stages/worker.h"
+
+namespace ulnet {
+namespace {
+
+void run_post(Worker& w, PostKind kind, Posted& object) {
+  switch (kind) {
+    case PostKind::kNone: return;
+    case PostKind::kLease: return egress_continue(w, static_cast<Tx&>(object));
+    case PostKind::kLeaseReturn: return lease_returned(w, *static_cast<Message*>(static_cast<Tx&>(object).message));
+    case PostKind::kMatchRequest: {
+      RxSlot& slot = static_cast<RxSlot&>(object);
+      const RxVerdict verdict = home_decide(w, slot);
+      if (verdict != RxVerdict::kHold) slot_answer(w, slot, verdict);
+      return;
+    }
+    case PostKind::kMatchAnswer: return w.ready_slots.push_back(static_cast<RxSlot&>(object));
+    case PostKind::kRxDone: return received(w, static_cast<Message&>(object));
+  }
+}
+
+/// Home is through with a receive: it goes on at its LND, or, when home took it along, ends there.
+void resume(Worker& w, RxSlot& slot) {
+  Lnd& lnd = *w.lnds[slot.ni_slice == nullptr ? kLndLo : slot.ni_slice->lnd];
+  if (slot.verdict == RxVerdict::kTaken) {
+    receive_done(w, slot, {});
+    return lnd.release(slot, w.now);
+  }
+  const Message* m = static_cast<const Message*>(slot.core_message);
+  if (slot.verdict == RxVerdict::kReceive && m != nullptr) payload_begins(w, slot);
+  const bool wants_divert = m != nullptr && m->kind != MsgKind::kForward && m->divert.load(std::memory_order_relaxed);
+  if (wants_divert)
+    w.mesh.divert_wanted.fetch_or(uint64_t{1} << w.id.value, std::memory_order_seq_cst);  // it came before the slot
+  if (slot.verdict == RxVerdict::kProtocolError) {
+    if (slot.from != nullptr) --slot.from->rx_count;
+    if (slot.ni_slice != nullptr) slot.ni_slice->rx_count.add(-1);
+  }
+  lnd.resume(slot, w.now);
+}
+
+void run_control(Worker& w, const ControlItem& item) {
+  switch (item.kind) {
+    case ControlKind::kLnd: return w.lnds[item.lnd.lnd]->from_control(item.lnd, w.now);
+    case ControlKind::kResolved: return peer_resolved(w, item.lnd.nid, item.error, item.a != 0);
+    case ControlKind::kSubmitterOpen: {
+      auto* submitter = static_cast<Submitter*>(item.object);
+      w.submitters[submitter->number()] = submitter;
+      return;
+    }
+    case ControlKind::kSubmitterClose: return submitter_close(w, *static_cast<Submitter*>(item.object));
+    case ControlKind::kRouterBlock: return router_block_add(w, *static_cast<RouterBlock*>(item.object));
+    case ControlKind::kRouterRetire: return router_block_retire(w, *static_cast<RouterBlock*>(item.object));
+    case ControlKind::kNiClose: return ni_close(w, *static_cast<NiSlice*>(item.object));
+    case ControlKind::kPeerCredits: {
+      auto& slice = *static_cast<PeerSlice*>(item.object);
+      peer_set_tx_credits(w, slice, int32_t(item.a));
+      return peer_set_rtr_credits(w, slice, int32_t(item.lnd.a));
+    }
+    case ControlKind::kPeerAsk: return peer_asked(w, item);
+    case ControlKind::kPortalLazyOff: return retry_lazy(w, uint32_t(item.a));
+    case ControlKind::kResetExtremes: return reset_extremes(w);
+    case ControlKind::kResetPools: return reset_pool_minima(w);
+  }
+}
+
+/// Takes what lies in the rings now, at most a budget of each. Returns come before work, so that what frees resources
+/// never waits behind what takes them.
+/// Another worker is first in each turn, and work has a budget of its own: no ring waits for ever.
+void take_batch(Worker& w) {
+  w.batch.clear();
+  const unsigned workers = w.mesh.worker_count;
+  w.inbox_first = (w.inbox_first + 1) % workers;
+  const auto take = [&](SpscRing<PostItem> Mesh::Pair::* ring, size_t most) {
+    PostItem item;
+    for (unsigned i = 0; i < workers; ++i) {
+      const unsigned from = (w.inbox_first + i) % workers;
+      if (from == w.id.value) continue;
+      SpscRing<PostItem>& source = w.mesh.pair(from, w.id.value).*ring;
+      for (unsigned taken = 0; taken < kInboxBudget && w.batch.size() < most && source.pop(item); ++taken)
+        w.batch.push_back(item);
+    }
+  };
+  take(&Mesh::Pair::back, 2 * kInboxBudget);
+  take(&Mesh::Pair::work, w.batch.size() + kInboxBudget);
+}
+
+void load_view(Worker& w) {
+  WorkerState& state = w.mesh.states[w.id.value];
+  // Before the load, both seq_cst: control exchanges the view before it looks at `awake`, so either control sees a
+  // worker that is awake, or the worker loads the new view.
+  if (!state.awake.load(std::memory_order_relaxed)) state.awake.store(true, std::memory_order_seq_cst);
+  const ViewSet* view = w.mesh.view.load(std::memory_order_seq_cst);
+  if (view->epoch.value != state.epoch_seen.load(std::memory_order_relaxed)) w.counters[TurnStat::kViewsSeen].add();
+  w.view = view;
+  w.router_hold_timeout = view->node.router_hold_timeout;
+  state.epoch_seen.store(view->epoch.value, std::memory_order_release);
+}
+
+/// A call that has come in this turn may speak of what a newer view has: a portal that was opened before the call.
+void view_of_call(Worker& w) {
+  if (w.mesh.view.load(std::memory_order_seq_cst) != w.view) load_view(w);
+}
+
+/// Can a call run now? A put or get needs an operation: those that are left for everybody, and not more than
+/// kOperationsShare times as many as stay for the others.
+bool may_run(const Worker& w, const Submitter& submitter, const Op& op) {
+  if (op.kind != OpKind::kPut && op.kind != OpKind::kGet) return true;
+  const uint32_t most = w.operations.capacity() - (submitter.reserve() ? 0 : w.operations_reserve());
+  if (w.operations.out() >= most) return false;
+  return submitter.reserve() || submitter.operations < kOperationsShare * (most - w.operations.out());
+}
+
+/// The first call waits for an operation. An unlink behind it does not, since it may be what frees one: it is carried
+/// out now, if its MD is bound already. Each call is looked at once.
+unsigned run_unlinks_behind(Worker& w, Submitter& submitter) {
+  unsigned done = 0;
+  for (unsigned i = 0; i < kInboxBudget; ++i) {
+    Op* op = submitter.ops().peek(submitter.ops_looked);
+    if (op == nullptr) break;
+    ++submitter.ops_looked;
+    if (op->kind != OpKind::kUnlink) continue;
+    const Md& md = submitter.md_slot(op->index);
+    if (!md.bound || md.handle.generation != op->generation) continue;
+    run_op(w, submitter, *op);
+    op->kind = OpKind::kDone;
+    ++done;
+  }
+  return done;
+}
+
+unsigned run_submitter(Worker& w, Submitter& submitter) {
+  unsigned done = 0;
+  for (; done < kInboxBudget; ++done) {
+    const Op* next = submitter.ops().peek();
+    if (next == nullptr) return done;
+    if (!may_run(w, submitter, *next)) return done + run_unlinks_behind(w, submitter);
+    Op op;
+    (void)submitter.ops().pop(op);
+    if (submitter.ops_looked > 0) --submitter.ops_looked;
+    view_of_call(w);
+    run_op(w, submitter, op);
+  }
+  return done;
+}
+
+unsigned run_submitters(Worker& w) {
+  unsigned done = 0;
+  w.submitters_first = (w.submitters_first + 1) % kSubmittersMax;  // what is scarce is first another's
+  for (unsigned i = 0; i < kSubmittersMax; ++i)
+    if (Submitter* submitter = w.submitters[(w.submitters_first + i) % kSubmittersMax])
+      done += run_submitter(w, *submitter);
+  return done;
+}
+
+/// Would run_submitter() find something?
+bool submitter_pending(const Worker& w, Submitter& submitter) {
+  if (submitter.closing && submitter.unused()) return true;
+  if (submitter.ops().empty()) return false;
+  return may_run(w, submitter, *submitter.ops().peek()) || submitter.ops().peek(submitter.ops_looked) != nullptr;
+}
+
+unsigned run_inbox(Worker& w) {
+  ControlItem control[kInboxBudget / 4];
+  unsigned controls = 0;
+  while (controls < std::size(control) && w.mesh.to_worker[w.id.value]->pop(control[controls])) ++controls;
+  take_batch(w);
+  load_view(w);
+  for (unsigned i = 0; i < controls; ++i) run_control(w, control[i]);
+  for (const PostItem& item : w.batch) run_post(w, item.kind, *item.object);
+  const unsigned done = controls + unsigned(w.batch.size()) + run_submitters(w);
+  w.counters[TurnStat::kInboxItems].add(done);
+  return done;
+}
+
+unsigned run_lnds(Worker& w) {
+  unsigned done = 0;
+  for (auto& lnd : w.lnds) {
+    if (lnd == nullptr) continue;
+    done += lnd->poll(kPollBudget, w.now);
+    drain_local(w);
+  }
+  w.counters[TurnStat::kLndEvents].add(done);
+  return done;
+}
+
+unsigned run_timers(Worker& w) {
+  unsigned fired = w.deadlines.advance(w.now, kTimerBudget, [&](Message& m) { operation_expired(w, m); });
+  fired += w.tx_deadlines.advance(w.now, kTimerBudget, [&](Tx& tx) { egress_expired(w, tx); });
+  fired += router_hold_expire(w);
+  fired += router_hold_look(w);
+  fired += incoming_expire(w);
+  ni_credits_reclaim(w);
+  for (auto& lnd : w.lnds)
+    if (lnd != nullptr) fired += lnd->timers(w.now);
+  run_diverts(w);
+  run_recalls(w);
+  w.counters[TurnStat::kTimersFired].add(fired);
+  return fired;
+}
+
+void count_gauges(Worker& w) {
+  w.counters[Stat::kMsgsAlloc].set(messages_in_being(w));
+  w.counters[Stat::kMsgsMax].raise(messages_in_being(w));
+  w.counters[Stat::kRstAlloc].set(w.deadlines.armed());
+}
+
+}  // namespace
+
+void drain_local(Worker& w) {
+  for (;;) {
+    if (Posted* object = w.local.pop_front()) {
+      run_post(w, object->post_kind, *object);
+    } else if (RxSlot* slot = w.ready_slots.pop_front()) {
+      resume(w, *slot);
+    } else if (!retry_waiting(w)) {
+      return;
+    }
+  }
+}
+
+unsigned Worker::turn(Instant now_) {
+  now = now_;
+  turn_number += 1 + (turn_number == UINT32_MAX);
+  unsigned done = run_inbox(*this);
+  drain_local(*this);
+  done += run_lnds(*this);
+  done += run_timers(*this);
+  drain_local(*this);
+  done += flush_events(*this);
+  drain_local(*this);
+  done += flush_outboxes(*this);
+  notify_pushed(*this);  // before the system calls of flush(): others work meanwhile
+  for (auto& lnd : lnds)
+    if (lnd != nullptr) lnd->flush(now);
+  done += submitters_report(*this);
+  notify_pushed(*this);
+  count_gauges(*this);
+  counters[TurnStat::kTurns].add();
+  if (done > 0) counters[TurnStat::kTurnsBusy].add();
+  return done;
+}
+
+bool Worker::pending() {
+  if (has_waiters(*this) || !mesh.to_worker[id.value]->empty()) return true;
+  if (shares_to_look > 0) return true;
+  if (!local.empty()) return true;  // flush() of an LND, the last of a turn, may complete sends
+  if ((mesh.divert_wanted.load(std::memory_order_seq_cst) >> id.value) & 1) return true;
+  if ((mesh.recall_wanted.load(std::memory_order_seq_cst) >> id.value) & 1) return true;
+  for (unsigned from = 0; from < mesh.worker_count; ++from)
+    if (from != id.value && (!mesh.pair(from, id.value).work.empty() || !mesh.pair(from, id.value).back.empty()))
+      return true;
+  for (Submitter* submitter : submitters)
+    if (submitter != nullptr && submitter_pending(*this, *submitter)) return true;
+  for (auto& lnd : lnds)
+    if (lnd != nullptr && lnd->pending()) return true;
+  return false;
+}
+
+Instant Worker::next_deadline() {
+  Instant next = std::min(deadlines.next_deadline(), tx_deadlines.next_deadline());
+  if (RxSlot* slot = held_router.front(); slot != nullptr && router_hold_timeout != Duration{})
+    next = std::min(next, slot->held_since + router_hold_timeout);
+  if (!held_router.empty()) next = std::min(next, held_look_at);
+  if (!eqs_waiting.empty()) next = std::min(next, now + kEqLookAgain);  // nobody says that an application has polled
+  next = std::min(next, ni_credits_due(*this));
+  if (!shares_waiting.empty()) next = std::min(next, shares_due);
+  for (auto& lnd : lnds)
+    if (lnd != nullptr) next = std::min(next, lnd->next_deadline());
+  return next;
+}
+
+}  // namespace ulnet

@@ -1,0 +1,75 @@
+#include "dataplane/stages/worker.h"
+
+#include "dataplane/stages/flow.h"
+
+namespace ulnet {
+
+Mesh::Mesh(unsigned workers, uint32_t ring_size, IdleGate* const* gates_, IdleGate* control_gate_)
+    : worker_count(workers),
+      gates(gates_, gates_ + workers),
+      control_gate(control_gate_),
+      states(std::make_unique<WorkerState[]>(workers)) {
+  for (unsigned from = 0; from < workers; ++from) {
+    for (unsigned to = 0; to < workers; ++to) pairs.push_back(std::make_unique<Pair>(from == to ? 2 : ring_size));
+    to_worker.push_back(std::make_unique<SpscRing<ControlItem>>(ring_size));
+    to_control.push_back(std::make_unique<SpscRing<WorkerItem>>(ring_size));
+  }
+}
+
+Worker::Worker(WorkerId id_, Mesh& mesh_, const WorkerSize& size, uint64_t interface_cookie_, uint64_t seed,
+               WorkerMemory* near_memory)
+    : id(id_),
+      mesh(mesh_),
+      memory(near_memory),
+      interface_cookie(interface_cookie_),
+      rng(seed),
+      operations(size.operations, memory),
+      incoming(size.incoming, memory),
+      parked(size.parked_peers, memory),
+      outbox_work(mesh_.worker_count),
+      outbox_back(mesh_.worker_count),
+      control_asks(size.parked_peers + size.control_queue, memory),
+      driver_asks_most(size.control_queue),
+      route_sequences(kRoutesMax) {
+  batch.reserve(3 * kInboxBudget);
+  sequence = uint32_t(rng.below(64));  // workers start their rotations apart, so that they don't all run to one rail
+}
+
+Worker::~Worker() = default;
+
+void Worker::add_lnd(unsigned number, std::unique_ptr<Lnd> lnd) {
+  ULNET_CHECK(number < kLndsMax && lnds[number] == nullptr);
+  lnds[number] = std::move(lnd);
+}
+
+RxVerdict Worker::rx_header(RxSlot& slot, Instant) {
+  return receive_header(*this, slot);
+}
+void Worker::rx_done(RxSlot& slot, Completion how, Instant) {
+  receive_done(*this, slot, how);
+}
+void Worker::tx_done(Tx& tx, Completion how, Instant) {
+  egress_done(*this, tx, how);
+}
+
+void Worker::tx_waits(Tx& tx, Instant) {
+  egress_waits(*this, tx);
+}
+void Worker::tx_connected(Tx& tx, Instant) {
+  egress_connected(*this, tx);
+}
+
+void Worker::to_control(Owed& owed) {
+  post_control(*this, WorkerKind::kLnd, owed);
+}
+bool Worker::ask_control(const LndMsg& msg) {
+  return control_asks.out() < driver_asks_most && ulnet::ask_control(*this, WorkerKind::kLnd, msg);
+}
+
+void Worker::note_asleep() {
+  view = nullptr;
+  // release: control, which acquires it, frees what was read before.
+  mesh.states[id.value].awake.store(false, std::memory_order_release);
+}
+
+}  // namespace ulnet

@@ -1,0 +1,146 @@
+// Everything that one worker of one Node owns. Wiring only: the rules live beside it in stages/ (originate, egress,
+// receive, forward, finish) and in select/ (path), as functions that take a Worker&. Who has no Worker& cannot call
+// them: that is the thread rule.
+#pragma once
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dataplane/base/counters.h"
+#include "dataplane/base/rng.h"
+#include "dataplane/base/slab.h"
+#include "dataplane/base/wheel.h"
+#include "dataplane/state/inbox.h"
+#include "dataplane/state/loop_watch.h"
+#include "dataplane/state/message.h"
+#include "dataplane/state/parked.h"
+#include "dataplane/state/portal.h"
+#include "dataplane/state/router_buffers.h"
+#include "dataplane/state/slices.h"
+#include "dataplane/state/submitter.h"
+#include "lnd/lnd.h"
+
+namespace ulnet {
+
+inline constexpr unsigned kLndsMax = 8;         ///< LNDs of one node
+inline constexpr unsigned kLndLo = 0;           ///< loopback is always registered first
+inline constexpr uint16_t kSubmittersMax = 64;  ///< per worker
+
+/// Pool sizes of one worker.
+struct WorkerSize {
+  uint32_t operations = 8192;  ///< puts and gets of this node in being
+  uint32_t incoming = 4096;    ///< PUTs and GETs for this node in being
+  uint32_t parked_peers = 1024;
+  uint32_t control_queue = 4096;  ///< messages of drivers to control that no object owes
+};
+
+class Worker final : public LndCore {
+ public:
+  /// Its pools lie in `near_memory`, which outlives it; null: on the heap.
+  Worker(WorkerId id, Mesh& mesh, const WorkerSize& size, uint64_t interface_cookie, uint64_t seed,
+         WorkerMemory* near_memory = nullptr);
+  ~Worker();
+  Worker(const Worker&) = delete;
+
+  /// Registers the worker half of an LND (start-up only). `number` must be below kLndsMax and free.
+  void add_lnd(unsigned number, std::unique_ptr<Lnd> lnd);
+
+  /// One bounded turn; returns work done. See turn.cc.
+  unsigned turn(Instant now);
+  /// The re-check before sleep: would a turn find something? seq_cst loads.
+  [[nodiscard]] bool pending();
+  [[nodiscard]] Instant next_deadline();
+  /// This worker uses no view until its next turn: control may free them all. Before each sleep, and after the last
+  /// turn. A turn says by itself that the worker is awake.
+  void note_asleep();
+
+  // LndCore
+  [[nodiscard]] RxVerdict rx_header(RxSlot& slot, Instant now) override;
+  void rx_done(RxSlot& slot, Completion how, Instant now) override;
+  void tx_done(Tx& tx, Completion how, Instant now) override;
+  void tx_waits(Tx& tx, Instant now) override;
+  void tx_connected(Tx& tx, Instant now) override;
+  void to_control(Owed& owed) override;
+  [[nodiscard]] bool ask_control(const LndMsg& msg) override;
+  [[nodiscard]] WorkerId worker_id() const override { return id; }
+  [[nodiscard]] WorkerMemory* worker_memory() const override { return memory; }
+
+  const WorkerId id;
+  Mesh& mesh;
+  WorkerMemory* const memory;       ///< of its pools; control's
+  const uint64_t interface_cookie;  ///< names this life of the node in wire handles
+  const ViewSet* view = nullptr;    ///< valid within a turn
+  Instant now = kNever;             ///< of this turn
+  uint32_t turn_number = 0;         ///< of this turn; never 0 in one
+  Rng rng;
+  WorkerCounters counters;
+
+  Slab<Message> operations;
+  /// Operations that only the node's own submitter gets: what is parked for discovery must not keep it from happening.
+  [[nodiscard]] uint32_t operations_reserve() const { return std::min(kOperationsReserve, operations.capacity() / 2); }
+  Slab<Message> incoming;
+  /// Messages of `incoming` that only receives for the reserved portal get.
+  [[nodiscard]] uint32_t incoming_reserve() const { return std::min(kIncomingReserve, incoming.capacity() / 8); }
+  Wheel<Message> deadlines;  ///< of operations at home here
+  Wheel<Tx> tx_deadlines;    ///< of leases served here
+  Parked parked;
+  List<NiSlice, NiWaitTag> nis_waiting;  ///< NIs for whose credits messages wait
+  std::array<Portal, kPortalCount> portals;
+  std::array<RouterPool, kRouterPools> pools;
+  PeerLocal hop_unknown;                 ///< stands for next hops that control looks up: they have one share of a pool
+  LoopWatch loop_watch;                  ///< of what goes on to another router
+  List<IncomingShare, ShareTag> shares_waiting;  ///< peer NIs with receives that wait for a message of `incoming`
+  uint32_t shares_to_look = 0;                   ///< of them, from the front: a message may be free for these
+  Instant shares_due = kForever;                 ///< no share is to be dropped before
+  IncomingShare own_share;                       ///< of what this node sends to itself
+  List<RxSlot, PostTag> ready_slots;     ///< held receives whose verdict is set: resumed by drain_local()
+  List<RxSlot, HeldTag> held_router;     ///< held for a router credit or buffer, oldest first
+  List<RxSlot, ReceivingTag> receiving;  ///< payload on its way into an MD
+  List<RxSlot, ReceivingTag> coming;     ///< payload on its way into a router buffer, oldest first
+  List<Posted, PostTag> local;           ///< what this worker posted to itself
+  List<EventQueue, EqWaitTag> eqs_waiting;
+  std::vector<List<Posted, PostTag>> outbox_work, outbox_back;  ///< by destination worker
+  uint64_t pushed_work = 0, pushed_back = 0;  ///< bit per worker: its ring got items since notify_pushed()
+  bool pushed_control = false;                ///< the same of the ring to control
+  List<Owed, OwedTag> control_queue;                            ///< waits for room in the ring to control
+  Slab<Owed> control_asks;    ///< those in it that no object owes: one per peer parked for, the rest for drivers
+  uint32_t driver_asks_most;  ///< of `control_asks`
+  std::array<std::unique_ptr<Lnd>, kLndsMax> lnds;
+  std::array<Submitter*, kSubmittersMax> submitters{};
+  uint32_t submitters_closing = 0;  ///< of `submitters`
+  uint32_t submitters_first = 0;    ///< whose calls come first in this turn
+  uint32_t inbox_first = 0;         ///< the worker whose rings come first in this turn
+  uint32_t sequence = 0;            ///< rotation of this worker's choices
+  uint32_t route_sequence = 0;
+  std::vector<uint32_t> route_sequences;  ///< by RouteView::id
+  Duration router_hold_timeout{};         ///< of the view, kept for when none may be looked at
+  Instant held_look_at = kNever;          ///< when receives in held_router are looked at next
+  std::vector<PostItem> batch;            ///< scratch of the inbox stage
+};
+
+// --- passing things on (post.cc) ---
+
+/// Passes an object to another worker (or to this one, by way of `local`); what finds the ring full waits.
+void post(Worker& w, WorkerId to, PostKind kind, Posted& object);
+/// Same, on the ring for what comes back.
+void post_back(Worker& w, WorkerId to, PostKind kind, Posted& object);
+/// Sends owed.msg to control as `kind` (`object` and `a` are those of the message); waits in `owed` while the ring is
+/// full.
+void post_control(Worker& w, WorkerKind kind, Owed& owed);
+/// The same for a message that no object owes. False: none is left of `control_asks`.
+[[nodiscard]] bool ask_control(Worker& w, WorkerKind kind, const LndMsg& msg);
+/// Sends only if nothing has to wait: false when the ring is full.
+[[nodiscard]] bool post_control_if_room(Worker& w, const WorkerItem& item);
+/// Retries everything that waits for room; returns how many went.
+unsigned flush_outboxes(Worker& w);
+/// Wakes each thread that sleeps and was sent something since the last call: one barrier per ring and one look at the
+/// gate per thread, however many items went.
+void notify_pushed(Worker& w);
+/// Runs what this worker posted to itself and resumes ready slots, until none is left.
+void drain_local(Worker& w);
+/// True when something waits for room in a ring, or a thread was not yet notified of what lies in one: such a worker
+/// does not sleep.
+[[nodiscard]] bool has_waiters(const Worker& w);
+
+}  // namespace ulnet

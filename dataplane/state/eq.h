@@ -1,0 +1,54 @@
+// Event queues. One worker owns each; only MDs homed there name it. Events go to a callback on that worker, or into a
+// ring that the application polls. A full ring loses no event: the message or MD whose event it is waits in line, and
+// keeps its slot. A submitter that owes events for as many receives as are left for all others gets no more than its
+// queue has room for: further receives are held, and dropped when the queue has had no room for kEqStuckMax.
+#pragma once
+#include <atomic>
+#include <memory>
+
+#include "dataplane/base/list.h"
+#include "dataplane/base/ring.h"
+#include "dataplane/base/time.h"
+#include "dataplane/state/event.h"
+
+namespace ulnet {
+
+class Submitter;
+struct RxSlot;
+struct RxTag;
+
+struct EventTag {};
+/// What can owe an event: a Message or an Md. Linked while its event waits for room.
+struct EventSource : Linked<EventTag> {
+  enum class Of : uint8_t { kMessage, kMd } of = Of::kMessage;
+};
+
+/// Called on the worker that owns the queue; must not block.
+using EventCallback = void (*)(void* context, const Event& event);
+
+struct EqWaitTag {};
+struct EventQueue : Linked<EqWaitTag> {
+  std::unique_ptr<SpscRing<Event>> ring;  ///< worker: w, application: r; null for callback queues
+  EventCallback callback = nullptr;
+  void* context = nullptr;
+  List<EventSource, EventTag> waiting;  ///< worker only
+  List<RxSlot, RxTag> held;             ///< worker only: receives for its MDs, held until events have found room
+  Submitter* submitter = nullptr;       ///< worker only: whose it is, while `held` is not empty
+  Instant moved = kNever;               ///< worker only: while events wait: when room was last found, or first not
+  uint32_t users = 0;                   ///< worker only: MDs, and messages without MD, that owe it an event
+  uint32_t generation = 0;
+  bool open = false;     ///< worker only: false = nobody is told
+  bool closing = false;  ///< worker only: closes when its last user is gone
+
+  /// Delivers, or says false: the ring is full or others wait already.
+  [[nodiscard]] bool post(const Event& event) {
+    if (!open) return true;  // the application is gone: nobody to tell
+    if (callback != nullptr) {
+      callback(context, event);
+      return true;
+    }
+    return waiting.empty() && ring->push(event);
+  }
+};
+
+}  // namespace ulnet

@@ -1,0 +1,42 @@
+// What a user of the library is told. Each accepted put or get ends in exactly one event with `final` set; each MD that
+// has an event queue ends in exactly one kUnlink, after which its memory is the user's again. A submitter that was
+// closed is told nothing more.
+#pragma once
+#include <cstdint>
+
+#include "dataplane/base/nid.h"
+#include "dataplane/state/handles.h"
+
+namespace ulnet {
+
+enum class EventKind : uint8_t {
+  kPut,     ///< a PUT has arrived in one of my MDs
+  kGet,     ///< a GET has been served from one of my MDs
+  kReply,   ///< my get has its data (final)
+  kAck,     ///< my acknowledged put is in its place (final)
+  kSend,    ///< my put without ACK has left (final): no proof of delivery
+  kUnlink,  ///< the MD is gone
+};
+
+/// One event. Lengths and offsets in bytes.
+struct Event {
+  EventKind kind = EventKind::kUnlink;
+  bool final = false;  ///< the one event that ends a put() or get()
+  int32_t status = 0;  ///< 0, or negative errno: what went wrong (ETIMEDOUT, EHOSTUNREACH, ECANCELED, ...)
+  uint32_t portal = 0;
+  uint32_t rlength = 0;  ///< asked for
+  uint32_t mlength = 0;  ///< moved
+  uint32_t offset = 0;   ///< where in the MD
+  uint32_t initiator_pid = 0;
+  uint64_t match_bits = 0;
+  uint64_t hdr_data = 0;
+  uint64_t user_data = 0;    ///< given to put() or get()
+  void* user_ptr = nullptr;  ///< given to md_bind()
+  MdHandle md;
+  Nid initiator;  ///< primary NID of who started it
+  Nid source;     ///< its NID as it stands in the message
+  Nid sender;     ///< the last hop: a router, or the source itself
+  Nid target;     ///< the NID of mine that it came to, or the NID that I sent to and that did not answer
+};
+
+}  // namespace ulnet

@@ -1,0 +1,60 @@
+// Memory descriptors and match entries. Owner: the home worker, from the op that binds it until its slot goes back to
+// the submitter. Source: docs/wire/lnet.md §3.
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "dataplane/base/list.h"
+#include "dataplane/base/nid.h"
+#include "dataplane/state/eq.h"
+#include "dataplane/state/handles.h"
+#include "dataplane/state/payload.h"
+
+namespace ulnet {
+
+struct Message;
+
+enum MdOption : uint32_t {
+  kMdPut = 1 << 0,           ///< a PUT may match it
+  kMdGet = 1 << 1,           ///< a GET may match it
+  kMdTruncate = 1 << 2,      ///< what is longer than the room is cut, not dropped
+  kMdManageRemote = 1 << 3,  ///< the initiator gives the offset; else the MD's own grows
+  kMdAckDisable = 1 << 4,    ///< never send an ACK for a PUT into it
+  kMdTrack = 1 << 6,         ///< response timeout whatever response_tracking says
+  kMdNoTrack = 1 << 5,       ///< no response timeout (docs/wire/lnet.md §10)
+};
+inline constexpr uint32_t kInfinite = UINT32_MAX;  ///< threshold that never runs out
+
+struct MdOpsTag {};
+struct MatchTag {};
+
+/// Where an MD is attached: match criteria and its place in the list.
+struct MatchEntry {
+  ProcessId initiator;  ///< ANY nid or pid match all
+  uint64_t match_bits = 0;
+  uint64_t ignore_bits = 0;
+  uint32_t portal = 0;
+  int64_t order = 0;  ///< place in the portal's list: smaller is earlier
+  bool attached = false;
+};
+
+struct Md : Linked<MatchTag>, EventSource {
+  const Segment* segments = nullptr;
+  uint32_t segment_count = 0;
+  uint32_t length = 0;             ///< sum of the segments
+  uint32_t threshold = kInfinite;  ///< operations left
+  uint32_t max_size = 0;           ///< unlinks itself when less room than this is left (0 = not)
+  uint32_t options = 0;
+  uint32_t local_offset = 0;  ///< next byte of an MD that manages its own offset
+  void* user_ptr = nullptr;
+  EventQueue* eq = nullptr;  ///< may be null: no events
+  MdHandle handle;
+  MatchEntry match;
+  List<Message, MdOpsTag> ops;  ///< every message that uses it
+  int32_t unlink_status = 0;    ///< status of its kUnlink event
+  bool bound = false;
+  bool gate_closed = false;             ///< unlinked: nothing new may use it; retires when ops is empty
+  std::array<Segment, 4> own_segments;  ///< written by the submitter before the op is sent
+};
+
+}  // namespace ulnet

@@ -1,0 +1,77 @@
+// Messages for peers that this worker's view does not know, or knows to be out of date: parked until control answers.
+// Bounded per peer and in all; control always answers, so nothing waits here for ever.
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "dataplane/base/list.h"
+#include "dataplane/base/nid.h"
+#include "dataplane/base/slab.h"
+#include "dataplane/state/message.h"
+
+namespace ulnet {
+
+struct ParkedPeer : Linked<struct ParkedTag> {
+  Nid nid;
+  List<Message, MsgTag> messages;
+};
+
+class Parked {
+ public:
+  Parked(uint32_t peers, WorkerMemory* memory) : slab_(peers, memory) {}
+
+  enum class Result : uint8_t { kAsk, kWaiting, kRefused };
+  /// Parks. kAsk: the first for this NID, so control must be asked. kRefused: a bound is reached, the message is not
+  /// parked. Messages that others caused, responses and forwarded ones, begin at most half of the places: the rest is
+  /// for operations of this node.
+  [[nodiscard]] Result park(const Nid& nid, Message& message) {
+    ParkedPeer* peer = find(nid);
+    if (peer == nullptr) {
+      const bool ours = message.kind == MsgKind::kPut || message.kind == MsgKind::kGet;
+      if (!ours && count_ >= slab_.capacity() / 2) return Result::kRefused;
+      peer = slab_.take();
+      if (peer == nullptr) return Result::kRefused;
+      peer->nid = nid;
+      bucket(nid).push_back(*peer);
+      ++count_;
+      peer->messages.push_back(message);
+      return Result::kAsk;
+    }
+    if (peer->messages.size() >= kParkedPerPeerMax) return Result::kRefused;
+    peer->messages.push_back(message);
+    return Result::kWaiting;
+  }
+  /// Hands each message parked for `nid` to `take(Message&)`, oldest first; the NID is forgotten first, so `take` may
+  /// park again.
+  template <class F>
+  void release(const Nid& nid, F&& take) {
+    ParkedPeer* peer = find(nid);
+    if (peer == nullptr) return;
+    List<Message, MsgTag> messages;
+    while (Message* message = peer->messages.pop_front()) messages.push_back(*message);
+    bucket(nid).remove(*peer);
+    --count_;
+    slab_.give(*peer);
+    while (Message* message = messages.pop_front()) take(*message);
+  }
+  /// Takes one message out, e.g. because its deadline passed. The NID stays asked for.
+  void leave(const Nid& nid, Message& message) {
+    if (ParkedPeer* peer = find(nid)) peer->messages.remove(message);
+  }
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+
+ private:
+  using Bucket = List<ParkedPeer, ParkedTag>;
+  [[nodiscard]] Bucket& bucket(const Nid& nid) { return buckets_[nid.hash() % buckets_.size()]; }
+  [[nodiscard]] ParkedPeer* find(const Nid& nid) {
+    Bucket& here = bucket(nid);
+    for (ParkedPeer* peer = here.front(); peer != nullptr; peer = here.after(*peer))
+      if (peer->nid == nid) return peer;
+    return nullptr;
+  }
+  Slab<ParkedPeer> slab_;
+  std::array<Bucket, 256> buckets_;
+  uint32_t count_ = 0;
+};
+
+}  // namespace ulnet

@@ -1,0 +1,98 @@
+// What one worker owns of a local NI and of a peer NI. Control allocates these blocks (on the worker's socket) and
+// frees them when the worker has confirmed that it is done; in between only the owner touches them, but for gauges and
+// counters, which anybody may read.
+#pragma once
+#include <array>
+
+#include "dataplane/base/counters.h"
+#include "dataplane/base/ids.h"
+#include "dataplane/base/ring.h"
+#include "dataplane/base/time.h"
+#include "dataplane/state/credits.h"
+#include "dataplane/state/incoming_share.h"
+#include "lnd/lnd.h"
+
+namespace ulnet {
+
+using TxCredits = Credits<Tx, TxTag>;
+using RtrCredits = Credits<RxSlot, RxTag>;
+
+inline constexpr unsigned kRouterPools = 3;  ///< tiny, small, large (docs/wire/lnet.md §8.3)
+
+/// How busy an interface is at the worker that sends over it, as another worker has seen it: the owner's gauges, read
+/// at the first choice of a turn, and what this worker has sent there since. The gauge lies in a cache line that its
+/// owner writes for each message: a read is a cache miss.
+struct NiLoad {
+  uint32_t turn = 0;  ///< Worker::turn_number when it was read; 0: never
+  int32_t credits = 0;
+  /// This worker sends a message there.
+  void note_sent(uint32_t now_turn) { credits -= turn == now_turn; }
+};
+struct PeerLoad {
+  uint32_t turn = 0;
+  int32_t credits = 0;
+  int64_t queued_bytes = 0;
+  void note_sent(uint32_t now_turn, uint32_t bytes) {
+    if (turn != now_turn) return;
+    --credits;
+    queued_bytes += bytes;
+  }
+};
+
+struct NiWaitTag {};
+/// One worker's part of a local NI.
+struct alignas(kCacheLine) NiSlice : Linked<NiWaitTag> {
+  NiSlice(NiId ni, int32_t credit_share, uint8_t lnd_number) : id(ni), lnd(lnd_number), credits(credit_share) {}
+  const NiId id;
+  const uint8_t lnd;          ///< number of the LND that it belongs to
+  TxCredits credits;          ///< this worker's share of the NI's tx credits
+  List<Tx, NiCreditTag> holders;  ///< those that hold one, oldest first
+  uint32_t sequence = 0;      ///< when this worker last chose the NI (docs/wire/lnet.md §6.2)
+  std::array<NiLoad, kWorkersMax> loads;  ///< of the NI at each worker, as this worker sees it
+  Gauge tx_count;             ///< Txs on this worker that name the NI
+  Gauge rx_count;             ///< slots between rx_header and rx_done, held ones among them
+  bool closing = false;       ///< nothing new over it
+  bool drained_told = false;  ///< kNiDrained was sent
+  Owed drained;               ///< kNiDrained
+  InterfaceCounters counters;
+};
+
+struct PeerLocal;
+struct RouterBuffer;
+struct RouterBufferTag;
+
+/// What the serving worker owns of a peer NI.
+struct alignas(kCacheLine) PeerSlice {
+  PeerSlice(PeerNiId ni, int32_t tx_credits, int32_t rtr_credits) : id(ni), credits(tx_credits), rtr(rtr_credits) {}
+  const PeerNiId id;
+  PeerLocal* const* locals = nullptr;  ///< by worker; constant once the slice is used
+  TxCredits credits;
+  RtrCredits rtr;         ///< receives of this peer that may hold a router buffer at once
+  Gauge tx_queued_bytes;  ///< payload and header of messages that hold a peer credit
+  Gauge last_alive_ns;    ///< last message from it, ns; 0 = never
+  uint32_t tx_count = 0;  ///< Txs that name it
+  uint32_t rx_count = 0;
+  /// Messages of this peer that hold a router credit and have come, oldest first.
+  List<RouterBuffer, RouterBufferTag> rtr_holders;
+  /// Since when a message for it has waited for a connection, with nothing sent or received since; kNever: none has.
+  Instant unconnected_since = kNever;
+  InterfaceCounters counters;
+};
+
+/// What each worker keeps of a peer NI it sends to, whoever serves it: its own rotation, and how much of its router
+/// buffers that next hop holds.
+struct alignas(kCacheLine) PeerLocal {
+  Nid nid;                                                ///< of the peer NI; constant
+  LatencyCounters get_rtt, put_ack;                       ///< of operations at home on this worker
+  PeerLoad load;                                          ///< as this worker sees it
+  Gauge sequence;                                         ///< when this worker last chose it (docs/wire/lnet.md §6.3)
+  uint32_t leases = 0;                                    ///< leases of messages at home here that name it
+  std::array<uint32_t, kRouterPools> buffers_held{};      ///< router buffers of this worker whose next hop it is
+  std::array<uint32_t, kRouterPools> buffers_come{};      ///< of them, those whose payload is complete
+  std::array<Instant, kRouterPools> buffers_moved{};      ///< when it got the first of those, or gave one back
+  std::array<List<RxSlot, RxTag>, kRouterPools> waiting;  ///< receives held because it has its share of a pool
+  Owed answer;                                            ///< kPeerAnswer: to the newest kPeerAsk
+  IncomingShare incoming;                                 ///< of the PUTs and GETs that came from it
+};
+
+}  // namespace ulnet

@@ -1,0 +1,41 @@
+#include "lnd/net/dpdk/pool_plan.h"
+
+namespace ulnet::dpdk {
+
+PoolPlan pool_plan(const PortConfig& config, BufferShape shape) {
+  PoolPlan plan;
+  plan.shape = shape;
+  const uint32_t in_flight = config.in_flight * shape.segments;
+  plan.lines = {
+      {"receive queue", config.rx_depth * shape.segments},
+      {"send queue", config.tx_depth * shape.segments},
+      {"allocator's caches", 2 * (kPoolCache * 3 / 2)},  // the worker's, and control's after a reset
+      {"burst being received", kBurst * shape.segments},
+      {"gathered to be sent", kTxGather * shape.segments},
+      {"waiting for neighbours", kParkedPacketsMax * shape.segments},
+      {"in flight", in_flight},
+  };
+  if (shape.kept_by_device != 0) plan.lines.push_back({"device's own rings", shape.kept_by_device});
+  uint32_t sum = 0;
+  for (const PoolPlan::Line& line : plan.lines) sum += line.buffers;
+  plan.lines.push_back({"kept free: a quarter", (sum + 2) / 3});
+  plan.buffers = sum + (sum + 2) / 3;
+  plan.held_max = in_flight;
+  plan.heads = 2 * (config.tx_depth + kTxGather) * shape.segments;
+  plan.bytes = uint64_t{plan.buffers} * (shape.data_bytes + kBufferOverhead) + uint64_t{plan.heads} * kBufferOverhead;
+  return plan;
+}
+
+std::string pool_plan_text(const PortConfig& config, const PoolPlan& plan, unsigned queues) {
+  std::string out = "port " + config.name + ": " + std::to_string(queues) + " queues x (";
+  for (size_t i = 0; i < plan.lines.size(); ++i)
+    out += (i == 0 ? "" : " + ") + std::to_string(plan.lines[i].buffers) + " " + plan.lines[i].holder;
+  const uint64_t total = plan.bytes * queues;
+  out += " = " + std::to_string(plan.buffers) + " buffers) x " +
+         std::to_string(plan.shape.data_bytes + kBufferOverhead) + " bytes + " + std::to_string(plan.heads) +
+         " heads x " + std::to_string(kBufferOverhead) + " bytes = " + std::to_string((total + (1 << 20) - 1) >> 20) +
+         " MiB";
+  return out;
+}
+
+}  // namespace ulnet::dpdk

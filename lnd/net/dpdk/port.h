@@ -1,0 +1,160 @@
+// A packet port: a device that DPDK drives, opened from configuration, with one queue pair per worker. Control opens,
+// watches, resets and closes it; workers use their PortQueue. Needs a running EAL. Thread: control.
+//
+// Resets: control asks every queue to stop (stop_begin()), wakes the workers, and when all have obeyed (stopped()) it
+// closes the device and opens it again (reopen()). Pools stay, so packets that somebody holds survive.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lnd/net/dpdk/pool_plan.h"
+#include "lnd/net/dpdk/port_queue.h"
+#include "lnd/net/dpdk/rss.h"
+#include "lnd/net/kernel/kernel_link.h"
+
+namespace ulnet::dpdk {
+
+/// Why a port could not be opened: the errno sentence, and what it was about (the sum of buffers, DPDK's words).
+struct PortProblem {
+  Error error;
+  std::string detail;
+  [[nodiscard]] std::string text() const { return detail.empty() ? error.what : error.what + (": " + detail); }
+};
+
+struct LinkState {
+  bool up = false;
+  uint32_t speed_mbps = 0;  ///< 0 = unknown
+  bool operator==(const LinkState&) const = default;
+};
+
+/// What `port show` shows of one queue.
+struct QueueShown {
+  unsigned queue = 0;
+  uint64_t rx_packets = 0, rx_bytes = 0, tx_packets = 0, tx_bytes = 0;
+  uint64_t polls = 0, polls_empty = 0, copied = 0;
+  std::array<uint64_t, QueueCounters::kBurstClasses> rx_bursts{}, tx_bursts{};
+  std::array<uint64_t, size_t(FrameDrop::kCount)> drops{};
+  uint32_t pool_free = 0, pool_size = 0, pool_held = 0, pool_held_max = 0;
+  bool sleeps_on_interrupt = false;
+};
+
+struct PortShown {
+  std::string name, device, driver;
+  Mac mac;
+  uint16_t mtu = 0;
+  uint16_t vlan = 0;
+  int numa = -1;
+  LinkState link;
+  PortOffloads offloads;
+  std::vector<QueueShown> queues;
+  bool is_open = false;    ///< false: the device could not be opened again after a reset
+  uint64_t missed = 0;     ///< frames that the device itself had no room for
+  uint64_t rx_errors = 0;  ///< frames that the device itself found broken
+  uint64_t tx_errors = 0;
+  uint64_t no_buffer = 0;  ///< times that the device found its pool empty
+  uint64_t resets = 0;
+  uint64_t resets_failed = 0;  ///< times that the device could not be opened again
+};
+
+class Port {
+ public:
+  using Opened = tl::expected<std::unique_ptr<Port>, PortProblem>;
+  /// Opens and starts. `workers`: how many there are; `index`: unique among ports of the process. The queues are
+  /// stopped until start(). Errors: EINVAL (configuration; detail says the limit), ENODEV, ENOMEM (detail is the sum),
+  /// EBUSY, EACCES.
+  [[nodiscard]] static Opened open(const PortConfig& config, unsigned workers, unsigned index);
+  /// Requires: all queues are stopped and all packets are back.
+  ~Port();
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  [[nodiscard]] const PortConfig& config() const { return config_; }
+  [[nodiscard]] unsigned queue_count() const { return unsigned(queues_.size()); }
+  [[nodiscard]] PortQueue& queue(unsigned index) { return *queues_[index]; }
+  [[nodiscard]] const Mac& mac() const { return mac_; }
+  [[nodiscard]] const RssModel& rss() const { return rss_; }
+  [[nodiscard]] const PoolPlan& plan() const { return plan_; }
+
+  /// Lets the workers use the queues. Not without a link where the device needs one for it.
+  void start();
+  [[nodiscard]] bool needs_link() const { return traits_of(spec_.kind).needs_link; }
+  /// Once its link is gone it stays gone until the device is opened again: memif's client does not connect twice.
+  [[nodiscard]] bool loses_link_for_good() const;
+  /// The system's interface has gone and another one has its name: the device is of no use until it is opened again.
+  [[nodiscard]] bool lost_interface() const { return kernel_.replaced(); }
+  /// Asks the workers to let go of the queues; each does at its next receive().
+  void stop_begin();
+  [[nodiscard]] bool stopped() const;
+  /// Errors: ENOTSUP (reopen() would be of no use).
+  [[nodiscard]] Result<void> may_reopen() const;
+  /// Closes the device and opens it again, as it was. Requires stopped() and may_reopen(). Errors: as open(); the
+  /// device is closed then, and may be opened again by another call.
+  [[nodiscard]] tl::expected<void, PortProblem> reopen();
+
+  /// Closes the device for good: its queues give their packets back. Requires stopped().
+  void close() { close_device(); }
+
+  /// Link now. Cheap, but not free: not per packet.
+  [[nodiscard]] LinkState link();
+  /// True once after the device has asked for a reset.
+  [[nodiscard]] bool take_reset_request();
+  /// Descriptors that become readable when link() or take_reset_request() may say something new; -1 entries are left
+  /// out. Without any, ask every kLinkPoll.
+  void wait_fds(std::vector<int>& out) const;
+  /// Takes what they say. True: one of them was readable.
+  bool drain_events();
+  static constexpr Duration kLinkPoll = 100ms;
+  static constexpr Duration kLinkAwait = 10ms;  ///< where the device may be polled only with a link
+
+  [[nodiscard]] PortShown show();
+  /// All buffers are in their pools.
+  [[nodiscard]] bool packets_conserved() const;
+
+  /// Makes memory known to the device, so that frames may carry it (NICs; virtual devices need nothing). Page-aligned,
+  /// before start(), and from then on whatever frames carry must be registered. It stays known after a reset.
+  [[nodiscard]] Result<void> memory_register(void* base, size_t bytes);
+
+ private:
+  struct Events;  // what DPDK's own thread tells: flags and a descriptor
+  explicit Port(const PortConfig& config);
+  using Done = tl::expected<void, PortProblem>;
+  [[nodiscard]] Done prepare_kernel_side();
+  [[nodiscard]] Done probe(unsigned index);
+  [[nodiscard]] Done make_pools();
+  [[nodiscard]] Done configure();
+  [[nodiscard]] Done set_up_queues();
+  [[nodiscard]] Done set_mtu();
+  [[nodiscard]] Done start_device();
+  struct Memory {
+    void* base;
+    size_t bytes;
+  };
+  [[nodiscard]] Result<void> map(const Memory& memory);
+  void agree_on_rss();
+  void find_wait_fds();
+  void close_device();
+
+  PortConfig config_;
+  DeviceSpec spec_;
+  unsigned index_ = 0;
+  unsigned queue_wish_ = 0;
+  uint16_t port_ = UINT16_MAX;
+  bool probed_ = false;
+  bool interrupts_ = false;
+  bool tells_link_ = false;
+  int numa_ = -1;
+  Mac mac_;
+  std::string driver_;
+  PortOffloads offloads_;
+  PoolPlan plan_;
+  RssModel rss_;
+  uint64_t rss_types_ = 0;  // DPDK's bits: what the device was asked to take into the hash
+  KernelLink kernel_;
+  std::vector<Memory> registered_;
+  std::vector<std::unique_ptr<PortQueue>> queues_;
+  std::unique_ptr<Events> events_;
+  uint64_t resets_ = 0, resets_failed_ = 0;
+};
+
+}  // namespace ulnet::dpdk

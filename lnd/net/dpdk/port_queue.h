@@ -1,0 +1,148 @@
+// One receive and one send queue of a port: what a worker owns of it. Thread: its worker, from Port::start() on; the
+// counters may be read by anyone. Burst calls only; does not look into packets.
+#pragma once
+#include <rte_mbuf.h>
+
+#include <atomic>
+#include <bit>
+
+#include "dataplane/base/counters.h"
+#include "dataplane/base/ids.h"
+#include "dataplane/base/time.h"
+#include "lnd/net/dpdk/packet.h"
+#include "lnd/net/packet/drops.h"
+
+namespace ulnet::dpdk {
+
+/// What became of a packet, for whoever watches.
+enum class TapEvent : uint8_t {
+  kReceived,
+  kSent,
+  kDropped,
+  kDroppedBare,  ///< before it had all its headers: what there is of it is no frame
+};
+
+/// Sees packets on their way when somebody captures. Called on the worker; copies what it wants.
+class PacketTap {
+ public:
+  virtual void see(TapEvent event, FrameDrop reason, std::span<rte_mbuf* const> packets, Instant now) = 0;
+
+ protected:
+  ~PacketTap() = default;
+};
+
+/// What the port takes over from software; set by Port::open from what the device offers.
+struct PortOffloads {
+  bool rx_ip_checksum = false;
+  bool rx_udp_checksum = false;
+  bool tx_ip_checksum = false;
+  bool tx_udp_checksum = false;
+  bool multi_segment = false;  ///< sends several segments as one frame
+  bool scatter = false;        ///< receives one frame into several buffers
+  bool rss = false;            ///< spreads flows over queues by their hash
+};
+
+/// One writer: the worker.
+struct QueueCounters {
+  static constexpr unsigned kBurstClasses = 7;  ///< 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64
+  Counter rx_packets, rx_bytes, tx_packets, tx_bytes;
+  Counter polls, polls_empty;  ///< receive calls, and those that found nothing
+  std::array<Counter, kBurstClasses> rx_bursts, tx_bursts;
+  Counter copied;  ///< packets copied because the pool ran low or the port takes one segment only
+  FrameDropCounters drops;
+};
+
+/// What a worker must know of the device behind its queue. A reset may change it.
+struct QueueDevice {
+  uint16_t port = UINT16_MAX;
+  PortOffloads offloads;
+  bool lends = false;  ///< the device reaches memory that is not the port's own: all of it, or what was registered
+  int wait_fd = -1;
+  bool drain_fd = false;  ///< the descriptor is an eventfd of its own, to be read after a wake-up
+  bool peek = false;      ///< the device tells how many packets wait
+};
+
+class PortQueue {
+ public:
+  PortQueue(uint16_t queue, std::unique_ptr<PacketPool> pool) : queue_(queue), pool_(std::move(pool)) {}
+  PortQueue(const PortQueue&) = delete;
+  PortQueue& operator=(const PortQueue&) = delete;
+
+  /// Fills `out` with at most out.size() packets, now the caller's.
+  [[nodiscard]] unsigned receive(std::span<rte_mbuf*> out, Instant now);
+  /// Sends; returns how many of the first it took. The rest stays the caller's.
+  [[nodiscard]] unsigned send(std::span<rte_mbuf*> packets, Instant now);
+  /// Counts a drop, shows it to who captures, frees the packet.
+  void drop(rte_mbuf* packet, FrameDrop reason, Instant now) { drop_as(TapEvent::kDropped, packet, reason, now); }
+  /// The same of a packet that has not got all its headers yet.
+  void drop_bare(rte_mbuf* packet, FrameDrop reason, Instant now) {
+    drop_as(TapEvent::kDroppedBare, packet, reason, now);
+  }
+  /// Counts a drop of something that is no packet yet.
+  void count_drop(FrameDrop reason) { counters_.drops[reason].add(); }
+
+  /// Control has asked for something that no receive() has done yet. seq_cst, so that it can stand in a sleep re-check.
+  [[nodiscard]] bool asked() const {
+    return stop_wanted_.load(std::memory_order_seq_cst) != stopped_.load(std::memory_order_relaxed) ||
+           tap_wanted_.load(std::memory_order_seq_cst) != tap_.load(std::memory_order_relaxed);
+  }
+  /// The worker is let in.
+  [[nodiscard]] bool running() const { return !stopped_.load(std::memory_order_relaxed); }
+
+  // Sleep.
+  /// A descriptor that becomes readable when packets come; -1: this queue must be polled, as it is while it is stopped:
+  /// the device may be gone then. Valid between arm and disarm.
+  [[nodiscard]] int wait_fd() const {
+    if (stopped_.load(std::memory_order_relaxed)) return -1;
+    return false_wakes_ < kFalseWakesMax ? device_.wait_fd : -1;
+  }
+  /// Before a sleep. A packet that came just before may not wake anyone: has_packets() afterwards looks once more.
+  void arm_interrupt();
+  void disarm_interrupt();
+  /// Does a receive() find something? Where the device cannot tell without giving it, a burst is taken and kept for the
+  /// next receive().
+  [[nodiscard]] bool has_packets();
+
+  [[nodiscard]] PacketPool& pool() { return *pool_; }
+  /// As the device had them when the worker was let in.
+  [[nodiscard]] const PortOffloads& offloads() const { return device_.offloads; }
+  /// Frames may carry payload where it lies (frame_make). A NIC reaches only what Port::memory_register() has told it.
+  [[nodiscard]] bool lends() const { return device_.lends && device_.offloads.multi_segment; }
+  [[nodiscard]] uint16_t index() const { return queue_; }
+  [[nodiscard]] QueueCounters& counters() { return counters_; }
+
+  // Control's side: asks, and sees when the worker has obeyed. A sleeping worker must be woken in between.
+  void ask_stop() { stop_wanted_.store(true, std::memory_order_seq_cst); }
+  void ask_run() { stop_wanted_.store(false, std::memory_order_seq_cst); }
+  [[nodiscard]] bool stopped() const { return stopped_.load(std::memory_order_seq_cst); }
+  void ask_tap(PacketTap* tap) { tap_wanted_.store(tap, std::memory_order_seq_cst); }
+  /// The tap that the worker may still call.
+  [[nodiscard]] PacketTap* tap_in_use() const { return tap_.load(std::memory_order_seq_cst); }
+
+ private:
+  friend class Port;
+  /// Does what control has asked; false: do not touch the device.
+  bool obey(Instant now);
+  void drop_as(TapEvent event, rte_mbuf* packet, FrameDrop reason, Instant now);
+  void let_go(Instant now);
+  [[nodiscard]] unsigned take_kept(std::span<rte_mbuf*> out);
+
+  const uint16_t queue_;
+  std::unique_ptr<PacketPool> pool_;
+  QueueDevice given_;                   // control: w, but only while stopped(); worker: r, when it is let in
+  QueueDevice device_;                  // the worker's copy
+  std::array<rte_mbuf*, kBurst> kept_;  // by has_packets(), for the next receive()
+  unsigned kept_first_ = 0, kept_end_ = 0;
+  // Some drivers (tap) call their descriptor readable and then give no packet until the next one comes: after some such
+  // wake-ups in a row the queue is polled until a packet has come.
+  static constexpr unsigned kFalseWakesMax = 4;
+  unsigned false_wakes_ = 0;
+  bool woken_ = false;  ///< the descriptor was readable when the worker woke
+  QueueCounters counters_;
+  std::atomic<bool> stop_wanted_{true};          // control: w, worker: r
+  std::atomic<PacketTap*> tap_wanted_{nullptr};  // control: w, worker: r
+  std::atomic<bool> stopped_{true};              // worker: w, control: r (before the start: control)
+  std::atomic<PacketTap*> tap_{nullptr};         // worker: w, control: r
+};
+
+}  // namespace ulnet::dpdk

@@ -1,0 +1,202 @@
+// Phases of a job: bind, warm up, measure, drain, cancel, next size. What happens to single operations is in
+// operations.cc.
+#include "perf/generator/generator.h"
+
+#include "perf/generator/pattern.h"
+
+namespace ulnet::perf {
+namespace {
+
+constexpr uint32_t kPingBytes = 3960;     // as lnetctl's ping (docs/wire/lnet.md §2.4)
+constexpr Duration kInterruptDrain = 1s;  // after stop(): then what is under way is cancelled
+constexpr Duration kLostAfter = 60s;      // after cancelling: then an operation without final event is lost
+constexpr Duration kEventGrace = 1s;      // after the last kUnlink: no final event can come later
+
+}  // namespace
+
+Result<void> job_check(const Job& job) {
+  if (job.target.nid.is_any()) return fail(EINVAL, "no target NID");
+  if (job.concurrency == 0 || job.concurrency > kConcurrencyMax) {
+    return fail(EINVAL, "concurrency is 1 to 4096", job.concurrency);
+  }
+  if (job.count == 0 && job.duration <= Duration{0}) return fail(EINVAL, "the duration must be above 0");
+  if (job.warmup < Duration{0} || job.drain < Duration{0}) return fail(EINVAL, "a negative time");
+  if (job.operation == Operation::kPing) return {};
+  if (job.sizes.empty() || job.sizes.size() > kRunsMax) return fail(EINVAL, "1 to 64 sizes", job.sizes.size());
+  for (uint32_t size : job.sizes) {
+    if (size > kMaxPayload) return fail(EINVAL, "a message carries at most 1 MiB", size);
+    if (uint64_t{size} * job.concurrency > kMemoryMax) {
+      return fail(EINVAL, "size x concurrency is more than 1 GiB", uint64_t{size} * job.concurrency);
+    }
+    if (job.verify && job.operation == Operation::kPut && uint64_t{size} * job.concurrency > kTargetBytes) {
+      return fail(EINVAL,
+                  "verified puts need size x concurrency of at most 1 MiB: each has its own place in the target",
+                  uint64_t{size} * job.concurrency);
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Generator>> Generator::create(Submitter& submitter, const Job& job, BusyCycles busy_cycles) {
+  if (auto checked = job_check(job); !checked) return tl::unexpected(checked.error());
+  if (submitter.md_slots() < job.concurrency)
+    return fail(ENOSPC, "the submitter has too few MDs", submitter.md_slots());
+  // One final event and one kUnlink for each slot can wait in the queue at once.
+  auto eq = submitter.eq_open(2 * job.concurrency + 16);
+  if (!eq) return tl::unexpected(eq.error());
+  return std::unique_ptr<Generator>(new Generator(submitter, job, std::move(busy_cycles), *eq));
+}
+
+Generator::Generator(Submitter& submitter, const Job& job, BusyCycles busy_cycles, EqHandle eq)
+    : submitter_(submitter),
+      job_(job),
+      busy_cycles_(std::move(busy_cycles)),
+      eq_(eq),
+      latencies_(std::make_unique<Histogram>()),
+      slots_(job.concurrency) {
+  uint32_t largest = kPingBytes;
+  for (uint32_t size : job.sizes) largest = std::max(largest, size);
+  const size_t bytes = size_t{largest} * (reads_back() ? 2 : 1) * job.concurrency;
+  memory_ = page_memory(bytes);
+  pattern_fill({memory_.get(), bytes}, 0);
+  ready_.reserve(job.concurrency);
+  back_.reserve(job.concurrency);
+}
+
+void Generator::phase_to(Phase phase, Instant now) {
+  phase_ = phase;
+  phase_since_ = now;
+}
+
+void Generator::run_begin(Instant now) {
+  now_ = RunResult{};
+  now_.operation = job_.operation;
+  now_.concurrency = job_.concurrency;
+  now_.size = job_.operation == Operation::kPing ? 0 : job_.sizes[run_];
+  slot_bytes_ = job_.operation == Operation::kPing ? kPingBytes : now_.size;
+  latencies_->clear();
+  issued_measured_ = ended_measured_ = 0;
+  give_up_ = kForever;
+  phase_to(Phase::kBind, now);
+}
+
+void Generator::run_end(Instant now) {
+  (impatient_ ? now_.abandoned : now_.lost) = in_flight_;
+  now_.interrupted = stopping_;
+  failed_before_ += now_.failed;
+  const bool stuck = in_flight_ != 0 || bound_ != 0;  // MDs that the worker still has cannot be used again
+  results_.push_back(now_);
+  now_ = RunResult{};
+  const uint32_t runs = job_.operation == Operation::kPing ? 1 : uint32_t(job_.sizes.size());
+  if (stuck || stopping_ || ++run_ >= runs) {
+    (void)submitter_.eq_close(eq_);  // a full ring: the queue goes with the submitter
+    phase_to(Phase::kDone, now);
+    return;
+  }
+  run_begin(now);
+}
+
+void Generator::measure_begin(Instant now) {
+  measure_since_ = now;
+  cycles_before_ = busy_cycles_ ? busy_cycles_() : 0;
+  phase_to(Phase::kMeasure, now);
+}
+
+/// The measurement ends at `at`; what is under way may still end, but is no longer measured.
+void Generator::measure_end(Instant at) {
+  now_.elapsed = at - measure_since_;
+  now_.completed = latencies_->count();
+  now_.latency_min = latencies_->min();
+  now_.latency_mean = latencies_->mean();
+  now_.latency_p50 = latencies_->quantile(0.5);
+  now_.latency_p99 = latencies_->quantile(0.99);
+  now_.latency_p999 = latencies_->quantile(0.999);
+  now_.latency_max = latencies_->max();
+  if (busy_cycles_ && now_.completed != 0) {
+    now_.cycles_per_message = double(busy_cycles_() - cycles_before_) / double(now_.completed);
+  }
+}
+
+/// Moves on to whatever `now` calls for.
+void Generator::advance(Instant now) {
+  switch (phase_) {
+    case Phase::kWaiting: run_begin(now); return;
+    case Phase::kBind:
+      bind_slots(now);
+      if (phase_ != Phase::kBind || bound_ < job_.concurrency) return;
+      if (job_.warmup > Duration{0}) return phase_to(Phase::kWarmup, now);
+      return measure_begin(now);
+    case Phase::kWarmup:
+      if (now - phase_since_ >= job_.warmup) measure_begin(now);
+      return;
+    case Phase::kMeasure:
+      if (job_.count == 0 ? now - measure_since_ < job_.duration : ended_measured_ < job_.count) return;
+      measure_end(job_.count == 0 ? measure_since_ + job_.duration : now);
+      give_up_ = now + job_.drain;
+      return phase_to(Phase::kDrain, now);
+    case Phase::kDrain:
+      if ((in_flight_ != 0 || !back_.empty()) && now < give_up_) return;
+      give_up_ = now + (impatient_ ? kInterruptDrain : kLostAfter);
+      return phase_to(Phase::kCancel, now);
+    case Phase::kCancel:
+      unlink_slots();
+      if (bound_ == 0) give_up_ = std::min(give_up_, now + kEventGrace);
+      if ((bound_ == 0 && in_flight_ == 0) || now >= give_up_) run_end(now);
+      return;
+    case Phase::kDone: return;
+  }
+}
+
+void Generator::stop(Instant now) {
+  impatient_ = stopping_;
+  switch (phase_) {
+    case Phase::kWaiting:
+      stopping_ = true;
+      phase_to(Phase::kDone, now);
+      return;
+    case Phase::kMeasure: measure_end(now); [[fallthrough]];
+    case Phase::kBind:
+    case Phase::kWarmup:
+      give_up_ = now + kInterruptDrain;
+      phase_to(Phase::kDrain, now);
+      break;
+    case Phase::kDrain: give_up_ = stopping_ ? now : std::min(give_up_, now + kInterruptDrain); break;
+    case Phase::kCancel:
+      if (impatient_) give_up_ = std::min(give_up_, now + kInterruptDrain);
+      break;
+    case Phase::kDone: break;
+  }
+  stopping_ = true;
+}
+
+/// Something is wrong with the use of the library itself: the job ends.
+void Generator::fail_run(int32_t error, Instant now) {
+  ++now_.failed;
+  ++now_.errors[error];
+  if (phase_ < Phase::kDrain) stop(now);
+}
+
+unsigned Generator::turn(Instant now) {
+  advance(now);
+  if (phase_ == Phase::kDone) return 0;
+  std::array<Event, 32> events;
+  const unsigned count = submitter_.eq_poll(eq_, events);
+  for (unsigned i = 0; i < count; ++i) on_event(events[i], now);
+  return count + issue_ready(now);
+}
+
+Snapshot Generator::snapshot(Instant now) const {
+  Snapshot shot;
+  shot.run = run_;
+  shot.runs = job_.operation == Operation::kPing ? 1 : uint32_t(job_.sizes.size());
+  shot.phase = phase_;
+  shot.size = now_.size;
+  shot.elapsed = phase_ == Phase::kWaiting ? Duration{0} : now - phase_since_;
+  shot.completed = latencies_->count();
+  shot.bytes = now_.bytes;
+  shot.failed = failed_before_ + now_.failed;
+  shot.in_flight = in_flight_;
+  return shot;
+}
+
+}  // namespace ulnet::perf

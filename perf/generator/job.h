@@ -1,0 +1,100 @@
+// What a generator is told to do, how far it is, and what came of it. Plain values; text and JSON are in job_json.h.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "dataplane/base/limits.h"
+#include "dataplane/base/nid.h"
+#include "dataplane/base/result.h"
+#include "dataplane/base/time.h"
+#include "perf/generator/histogram.h"
+
+namespace ulnet::perf {
+
+enum class Operation : uint8_t {
+  kPing,  ///< LNet's ping: a GET from portal 0, answered by every LNet node
+  kPut,   ///< acknowledged PUT into the target's sink
+  kGet,   ///< GET from the target's source
+};
+
+/// The service that puts and gets need (perf/generator/target.h).
+inline constexpr uint64_t kPingBits = 0x8000000000000000ull;  ///< on portal 0 (docs/wire/lnet.md §4)
+inline constexpr uint32_t kTargetPortal = 63;
+inline constexpr uint64_t kSinkBits = 0x756C6E657453494Eull;
+inline constexpr uint64_t kSourceBits = 0x756C6E6574535243ull;
+inline constexpr uint64_t kSourceSeed = 1;             ///< pattern of the source, from its offset 0
+inline constexpr uint32_t kTargetBytes = kMaxPayload;  ///< sink and source, each
+
+inline constexpr uint32_t kConcurrencyMax = 4096;
+inline constexpr uint64_t kMemoryMax = uint64_t{1} << 30;  ///< size x concurrency
+inline constexpr uint32_t kRunsMax = 64;
+
+/// Runs one after the other, one for each size.
+struct Job {
+  Operation operation = Operation::kPut;
+  ProcessId target{kAnyNid, kLnetPid};
+  Nid self;                           ///< source NID; ANY = choose
+  std::vector<uint32_t> sizes{4096};  ///< bytes; a ping has none
+  uint32_t concurrency = 1;           ///< operations under way at once
+  Duration duration = 3s;             ///< of each measurement, when count is 0
+  uint64_t count = 0;                 ///< operations of each measurement; 0 = by duration
+  Duration warmup = 500ms;            ///< before each measurement, not measured
+  bool verify = false;                ///< check every byte end to end; a put is read back
+  Duration drain = 10s;  ///< how long operations may still end by themselves after a run; then they are cancelled
+};
+
+/// Errors are EINVAL with a sentence.
+[[nodiscard]] Result<void> job_check(const Job& job);
+
+enum class Phase : uint8_t { kWaiting, kBind, kWarmup, kMeasure, kDrain, kCancel, kDone };
+
+/// How far it is, for a progress line.
+struct Snapshot {
+  uint32_t run = 0;  ///< 0-based
+  uint32_t runs = 0;
+  Phase phase = Phase::kWaiting;
+  uint32_t size = 0;
+  Duration elapsed{};      ///< in this phase
+  uint64_t completed = 0;  ///< measured so far
+  uint64_t bytes = 0;
+  uint64_t failed = 0;  ///< of all runs so far
+  uint32_t in_flight = 0;
+};
+
+/// What came of one run. Counts of everything that was accepted, warm-up included; rates and latencies of what was
+/// measured.
+struct RunResult {
+  Operation operation = Operation::kPut;
+  uint32_t size = 0;
+  uint32_t concurrency = 0;
+  Duration elapsed{};  ///< of the measurement
+  uint64_t completed = 0;
+  uint64_t bytes = 0;
+  Duration latency_min{}, latency_mean{}, latency_p50{}, latency_p99{}, latency_p999{}, latency_max{};
+  std::optional<double> cycles_per_message;  ///< busy cycles of this node's workers / messages measured
+
+  uint64_t accepted = 0;    ///< operations that the submitter took
+  uint64_t ended = 0;       ///< of these, how many ended in their one final event
+  uint64_t lost = 0;        ///< accepted and never ended: a fault of ulnet
+  uint64_t abandoned = 0;   ///< not waited for, because a second stop() was impatient
+  uint64_t duplicates = 0;  ///< final events too many: a fault of ulnet
+  uint64_t failed = 0;      ///< ended with an error
+  uint64_t verified = 0;    ///< checked, byte for byte
+  uint64_t mismatched = 0;  ///< checked and found wrong
+  bool interrupted = false;
+  std::map<int32_t, uint64_t> errors;  ///< negative errno -> how often
+
+  [[nodiscard]] bool ok() const {
+    return lost == 0 && abandoned == 0 && duplicates == 0 && failed == 0 && mismatched == 0;
+  }
+  [[nodiscard]] double seconds() const { return double(elapsed.count()) * 1e-9; }
+  [[nodiscard]] double messages_per_second() const { return elapsed.count() <= 0 ? 0 : double(completed) / seconds(); }
+  [[nodiscard]] double gigabits_per_second() const {
+    return elapsed.count() <= 0 ? 0 : double(bytes) * 8e-9 / seconds();
+  }
+};
+
+}  // namespace ulnet::perf

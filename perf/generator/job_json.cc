@@ -1,0 +1,249 @@
+#include "perf/generator/job_json.h"
+
+#include <cstring>
+
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet::perf {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr const char* kOperationNames[] = {"ping", "put", "get"};
+constexpr const char* kPhaseNames[] = {"waiting", "bind", "warmup", "measure", "drain", "cancel", "done"};
+
+/// Reads one unsigned field into `out`. False when it is there and is not an unsigned number up to `max`.
+template <class T>
+bool read_unsigned(const json& value, T& out, uint64_t max) {
+  if (!value.is_number_integer()) return false;
+  if (!value.is_number_unsigned() && value.get<int64_t>() < 0) return false;
+  if (value.get<uint64_t>() > max) return false;
+  out = T(value.get<uint64_t>());
+  return true;
+}
+
+bool read_nid(const json& value, Nid& out) {
+  if (!value.is_string()) return false;
+  const auto nid = nid_parse(value.get_ref<const std::string&>());
+  if (nid) out = *nid;
+  return nid.has_value();
+}
+
+bool read_duration(const json& value, Duration& out) {
+  uint64_t ns = 0;
+  if (!read_unsigned(value, ns, INT64_MAX)) return false;
+  out = Duration(int64_t(ns));
+  return true;
+}
+
+bool read_sizes(const json& value, std::vector<uint32_t>& out) {
+  if (!value.is_array()) return false;
+  out.clear();
+  for (const json& size : value) {
+    out.push_back(0);
+    if (!read_unsigned(size, out.back(), UINT32_MAX)) return false;
+  }
+  return true;
+}
+
+bool read_operation(const json& value, Operation& out) {
+  if (!value.is_string()) return false;
+  for (unsigned i = 0; i < std::size(kOperationNames); ++i) {
+    if (value.get_ref<const std::string&>() != kOperationNames[i]) continue;
+    out = Operation(i);
+    return true;
+  }
+  return false;
+}
+
+bool read_bool(const json& value, bool& out) {
+  if (!value.is_boolean()) return false;
+  out = value.get<bool>();
+  return true;
+}
+
+enum class Read : uint8_t { kGood, kBad, kUnknown };
+Read read_field(const std::string& key, const json& value, Job& job) {
+  auto good = [](bool right) { return right ? Read::kGood : Read::kBad; };
+  if (key == "operation") return good(read_operation(value, job.operation));
+  if (key == "target") return good(read_nid(value, job.target.nid));
+  if (key == "self") return good(read_nid(value, job.self));
+  if (key == "sizes") return good(read_sizes(value, job.sizes));
+  if (key == "concurrency") return good(read_unsigned(value, job.concurrency, UINT32_MAX));
+  if (key == "duration_ns") return good(read_duration(value, job.duration));
+  if (key == "count") return good(read_unsigned(value, job.count, UINT64_MAX));
+  if (key == "warmup_ns") return good(read_duration(value, job.warmup));
+  if (key == "verify") return good(read_bool(value, job.verify));
+  if (key == "drain_ns") return good(read_duration(value, job.drain));
+  return Read::kUnknown;
+}
+
+template <class T>
+T get_or(const json& object, const char* key, T fallback) {
+  const auto it = object.find(key);
+  if (it == object.end()) return fallback;
+  if constexpr (std::is_same_v<T, bool>) return it->is_boolean() ? it->template get<bool>() : fallback;
+  if constexpr (std::is_same_v<T, std::string>)
+    return it->is_string() ? it->template get<std::string>() : fallback;
+  else
+    return it->is_number() ? it->template get<T>() : fallback;
+}
+
+Duration get_ns(const json& object, const char* key) {
+  return Duration(get_or<int64_t>(object, key, 0));
+}
+
+}  // namespace
+
+const char* operation_name(Operation operation) {
+  return kOperationNames[size_t(operation)];
+}
+
+std::string errno_name(int32_t error) {
+  const char* name = strerrorname_np(error < 0 ? -error : error);
+  return name != nullptr ? name : "E" + std::to_string(error < 0 ? -error : error);
+}
+
+json job_json(const Job& job) {
+  return {{"operation", operation_name(job.operation)},
+          {"target", nid_text(job.target.nid)},
+          {"self", nid_text(job.self)},
+          {"sizes", job.sizes},
+          {"concurrency", job.concurrency},
+          {"duration_ns", job.duration.count()},
+          {"count", job.count},
+          {"warmup_ns", job.warmup.count()},
+          {"verify", job.verify},
+          {"drain_ns", job.drain.count()}};
+}
+
+TextResult<Job> job_from_json(const json& object) {
+  if (!object.is_object()) return fail_text(EINVAL, "a perf job is an object");
+  Job job;
+  for (const auto& [key, value] : object.items()) {
+    switch (read_field(key, value, job)) {
+      case Read::kGood: break;
+      case Read::kBad: return fail_text(EINVAL, "perf job: bad value of \"" + key + "\"");
+      case Read::kUnknown: return fail_text(EINVAL, "perf job: unknown field \"" + key + "\"");
+    }
+  }
+  if (const auto checked = job_check(job); !checked) return fail_text(checked.error().code, checked.error().what);
+  return job;
+}
+
+json snapshot_json(const Snapshot& shot) {
+  return {{"run", shot.run},
+          {"runs", shot.runs},
+          {"phase", kPhaseNames[size_t(shot.phase)]},
+          {"size", shot.size},
+          {"elapsed_ns", shot.elapsed.count()},
+          {"completed", shot.completed},
+          {"bytes", shot.bytes},
+          {"failed", shot.failed},
+          {"in_flight", shot.in_flight}};
+}
+
+Snapshot snapshot_from_json(const json& object) {
+  Snapshot shot;
+  if (!object.is_object()) return shot;
+  shot.run = get_or<uint32_t>(object, "run", 0);
+  shot.runs = get_or<uint32_t>(object, "runs", 0);
+  const std::string phase = get_or<std::string>(object, "phase", "");
+  for (unsigned i = 0; i < std::size(kPhaseNames); ++i)
+    if (phase == kPhaseNames[i]) shot.phase = Phase(i);
+  shot.size = get_or<uint32_t>(object, "size", 0);
+  shot.elapsed = get_ns(object, "elapsed_ns");
+  shot.completed = get_or<uint64_t>(object, "completed", 0);
+  shot.bytes = get_or<uint64_t>(object, "bytes", 0);
+  shot.failed = get_or<uint64_t>(object, "failed", 0);
+  shot.in_flight = get_or<uint32_t>(object, "in_flight", 0);
+  return shot;
+}
+
+json result_json(const RunResult& r) {
+  json errors = json::object();
+  for (const auto& [error, count] : r.errors) errors[errno_name(error)] = {{"errno", -error}, {"count", count}};
+  json object = {{"operation", operation_name(r.operation)},
+                 {"size", r.size},
+                 {"concurrency", r.concurrency},
+                 {"elapsed_ns", r.elapsed.count()},
+                 {"completed", r.completed},
+                 {"bytes", r.bytes},
+                 {"messages_per_second", r.messages_per_second()},
+                 {"gigabits_per_second", r.gigabits_per_second()},
+                 {"latency_ns",
+                  {{"min", r.latency_min.count()},
+                   {"mean", r.latency_mean.count()},
+                   {"p50", r.latency_p50.count()},
+                   {"p99", r.latency_p99.count()},
+                   {"p99_9", r.latency_p999.count()},
+                   {"max", r.latency_max.count()}}},
+                 {"cycles_per_message", nullptr},
+                 {"accepted", r.accepted},
+                 {"ended", r.ended},
+                 {"lost", r.lost},
+                 {"abandoned", r.abandoned},
+                 {"duplicates", r.duplicates},
+                 {"failed", r.failed},
+                 {"verified", r.verified},
+                 {"mismatched", r.mismatched},
+                 {"interrupted", r.interrupted},
+                 {"errors", std::move(errors)},
+                 {"ok", r.ok()}};
+  if (r.cycles_per_message) object["cycles_per_message"] = *r.cycles_per_message;
+  return object;
+}
+
+RunResult result_from_json(const json& object) {
+  RunResult r;
+  if (!object.is_object()) return r;
+  if (const auto it = object.find("operation"); it != object.end()) (void)read_operation(*it, r.operation);
+  r.size = get_or<uint32_t>(object, "size", 0);
+  r.concurrency = get_or<uint32_t>(object, "concurrency", 0);
+  r.elapsed = get_ns(object, "elapsed_ns");
+  r.completed = get_or<uint64_t>(object, "completed", 0);
+  r.bytes = get_or<uint64_t>(object, "bytes", 0);
+  if (const auto it = object.find("latency_ns"); it != object.end() && it->is_object()) {
+    r.latency_min = get_ns(*it, "min");
+    r.latency_mean = get_ns(*it, "mean");
+    r.latency_p50 = get_ns(*it, "p50");
+    r.latency_p99 = get_ns(*it, "p99");
+    r.latency_p999 = get_ns(*it, "p99_9");
+    r.latency_max = get_ns(*it, "max");
+  }
+  if (const auto it = object.find("cycles_per_message"); it != object.end() && it->is_number()) {
+    r.cycles_per_message = it->get<double>();
+  }
+  r.accepted = get_or<uint64_t>(object, "accepted", 0);
+  r.ended = get_or<uint64_t>(object, "ended", 0);
+  r.lost = get_or<uint64_t>(object, "lost", 0);
+  r.abandoned = get_or<uint64_t>(object, "abandoned", 0);
+  r.duplicates = get_or<uint64_t>(object, "duplicates", 0);
+  r.failed = get_or<uint64_t>(object, "failed", 0);
+  r.verified = get_or<uint64_t>(object, "verified", 0);
+  r.mismatched = get_or<uint64_t>(object, "mismatched", 0);
+  r.interrupted = get_or<bool>(object, "interrupted", false);
+  if (const auto it = object.find("errors"); it != object.end() && it->is_object()) {
+    for (const auto& [name, entry] : it->items()) {
+      if (!entry.is_object()) continue;
+      r.errors[-get_or<int32_t>(entry, "errno", 0)] = get_or<uint64_t>(entry, "count", 0);
+    }
+  }
+  return r;
+}
+
+json report_json(const Job& job, const std::vector<RunResult>& runs) {
+  json list = json::array();
+  bool ok = !runs.empty();
+  for (const RunResult& run : runs) {
+    ok = ok && run.ok();
+    list.push_back(result_json(run));
+  }
+  return {{"schema", kJsonSchema},
+          {"ok", ok},
+          {"target", nid_text(job.target.nid)},
+          {"histogram_resolution", Histogram::kResolution},
+          {"runs", std::move(list)}};
+}
+
+}  // namespace ulnet::perf

@@ -1,0 +1,116 @@
+#include "perf/generator/service.h"
+
+#include <algorithm>
+
+#include "config/emit.h"
+#include "perf/generator/job_json.h"
+
+namespace ulnet::perf {
+namespace {
+
+constexpr Duration kProgressEvery = 250ms;
+constexpr Duration kLookEvery = 20ms;
+
+}  // namespace
+
+void Service::request(api::RequestId id, const api::Request& request) {
+  const auto refuse = [&](int code, std::string why) {
+    deps_.reply(id, api::answer_error("manage", "perf", code, std::move(why)));
+  };
+  if (request.args.contains("stop")) return stop_named(id, request.arg_text("stop"));
+  config::Json args = request.args;
+  args.erase("name");
+  auto job = job_from_json(args);
+  if (!job) return refuse(job.error().code, job.error().what);
+  if (stopped_) return refuse(-ESHUTDOWN, "ulnetd is stopping");
+  if (running_.size() >= kServiceJobsMax) return refuse(-EBUSY, "4 jobs are under way already; try again later");
+  // Slots for every operation, and room for all of them to be started and unlinked in one turn.
+  const SubmitterSize size{2 * job->concurrency + 16, job->concurrency, 1, 1};
+  auto submitter = deps_.submitter_open(size);
+  if (!submitter) return refuse(submitter.error().code, submitter.error().what);
+  auto session = Session::start(**submitter, *job, deps_.busy_cycles);
+  if (!session) {
+    deps_.submitter_close(**submitter);
+    return refuse(session.error().code, session.error().what);
+  }
+  running_.push_back({id, *job, request.arg_text("name"), *submitter, std::move(*session)});
+  look_again_ = kNever;
+}
+
+void Service::stop_named(api::RequestId id, const std::string& name) {
+  for (Running& running : running_) {
+    if (running.name != name || name.empty()) continue;
+    running.session->stop();
+    return deps_.reply(id, {});
+  }
+  deps_.reply(id, api::answer_error("manage", "perf", -ENOENT, "no job of this name is under way"));
+}
+
+void Service::gone(api::RequestId id) {
+  for (Running& running : running_) {
+    if (running.id != id) continue;
+    running.wanted = false;
+    running.session->stop();
+  }
+}
+
+void Service::stop() {
+  stopped_ = true;
+  look_again_ = kNever;
+  for (Running& running : running_) {  // twice: the daemon's end waits for nobody's patience
+    running.session->stop();
+    running.session->stop();
+  }
+}
+
+void Service::halt() {
+  for (Running& running : running_) running.session->halt();
+}
+
+bool Service::idle() const {
+  return std::all_of(running_.begin(), running_.end(), [](const Running& running) { return running.stranded; });
+}
+
+Instant Service::next_deadline() const {
+  return idle() ? kForever : look_again_;
+}
+
+unsigned Service::turn(Instant now) {
+  if (now < look_again_) return 0;
+  look_again_ = now + kLookEvery;
+  unsigned done = 0;
+  for (auto it = running_.begin(); it != running_.end();) {
+    Running& running = *it;
+    if (running.stranded) {
+      ++it;
+    } else if (running.session->finished()) {
+      ++done;
+      it = end(running) ? running_.erase(it) : std::next(it);
+    } else {
+      if (running.wanted && now - running.told >= kProgressEvery) {
+        running.told = now;
+        api::Answer part;
+        part.more = true;
+        part.doc.set("perf", config::from_json({{"progress", snapshot_json(running.session->snapshot())}}));
+        deps_.reply(running.id, part);
+        ++done;
+      }
+      ++it;
+    }
+  }
+  return done;
+}
+
+/// Answers for a job that is over. False: its memory must stay.
+bool Service::end(Running& running) {
+  if (running.wanted) {
+    api::Answer answer;
+    answer.doc.set("perf", config::from_json({{"report", report_json(running.job, running.session->results())}}));
+    deps_.reply(running.id, answer);
+  }
+  running.stranded = !running.session->unbound();
+  deps_.submitter_close(*running.submitter);
+  return !running.stranded;
+}
+
+}  // namespace ulnet::perf

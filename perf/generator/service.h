@@ -1,0 +1,64 @@
+// `manage perf` on the control socket: lets a running ulnetd generate. Each request runs a job on a thread of its own
+// and a submitter of its own; parts with {perf: {progress}} come while it runs, the last answer holds {perf: {report}}
+// (job_json.h). A client that goes away stops its job. Thread: control, but for the jobs' own; nothing here waits for
+// them.
+#pragma once
+#include <functional>
+#include <list>
+#include <memory>
+
+#include "control/api/server.h"
+#include "perf/generator/session.h"
+
+namespace ulnet::perf {
+
+inline constexpr size_t kServiceJobsMax = 4;  ///< at once
+
+class Service {
+ public:
+  struct Deps {
+    /// Opens a submitter for a job of its own, and gives it back.
+    std::function<Result<Submitter*>(const SubmitterSize&)> submitter_open;
+    std::function<void(Submitter&)> submitter_close;
+    Generator::BusyCycles busy_cycles;  ///< may be empty
+    std::function<void(api::RequestId, const api::Answer&)> reply;
+  };
+  explicit Service(Deps deps) : deps_(std::move(deps)) {}
+  /// Requires: the node is gone, so that no worker uses a job's memory; halt() came before that.
+  ~Service() = default;
+
+  /// args: a job as job_json() writes it, and perhaps a `name`; or {stop: NAME}: that job ends with what it has.
+  void request(api::RequestId id, const api::Request& request);
+  /// Nobody waits for this one any more.
+  void gone(api::RequestId id);
+  /// Sends progress and results; returns work done.
+  unsigned turn(Instant now);
+  /// When turn() has something to do; kForever without jobs.
+  [[nodiscard]] Instant next_deadline() const;
+  /// Stops every job, for the end of the daemon; turn() until idle(). Nothing new is taken.
+  void stop();
+  /// Waits for the jobs' threads, seconds at most; after it nobody uses a submitter. When workers turn no more.
+  void halt();
+  [[nodiscard]] bool idle() const;
+
+ private:
+  struct Running {
+    api::RequestId id;
+    Job job;
+    std::string name;
+    Submitter* submitter = nullptr;
+    std::unique_ptr<Session> session;
+    Instant told = kNever;
+    bool wanted = true;     // somebody waits for the answer
+    bool stranded = false;  // over, but a worker still has its memory: kept until the node is gone
+  };
+  void stop_named(api::RequestId id, const std::string& name);
+  bool end(Running& running);
+
+  Deps deps_;
+  std::list<Running> running_;
+  Instant look_again_ = kForever;
+  bool stopped_ = false;
+};
+
+}  // namespace ulnet::perf

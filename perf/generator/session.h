@@ -1,0 +1,54 @@
+// A job under way on a thread of its own: the generator's application thread, and a mailbox through which others see
+// how far it is. The submitter belongs to that thread from start to finished(). Threads: any may call, but for the
+// destructor.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "perf/generator/generator.h"
+
+namespace ulnet::perf {
+
+class Session {
+ public:
+  /// Starts at once. Errors: those of Generator::create, EAGAIN when no thread can be had.
+  static Result<std::unique_ptr<Session>> start(Submitter& submitter, const Job& job,
+                                                Generator::BusyCycles busy_cycles);
+  /// Stops and joins. Requires: unbound(), or the submitter has been closed and has let go: the job's memory goes.
+  ~Session();
+  Session(const Session&) = delete;
+
+  /// Starts nothing more; the second call does not wait for what is under way, either.
+  void stop();
+  /// Stops and waits for the thread; the job's memory stays. For the end of a process, when workers turn no more.
+  void halt();
+  /// Blocks until the job is over, at most `timeout`; true when it is.
+  bool wait(Duration timeout);
+  [[nodiscard]] bool finished() const;
+  /// After finished(): no worker has an MD of it any more.
+  [[nodiscard]] bool unbound() const { return finished() && generator_->unbound(); }
+  [[nodiscard]] Snapshot snapshot() const;
+  /// Runs that are over.
+  [[nodiscard]] std::vector<RunResult> results() const;
+
+ private:
+  explicit Session(std::unique_ptr<Generator> generator) : generator_(std::move(generator)) {}
+  void run();
+  void publish(Instant now);
+
+  std::unique_ptr<Generator> generator_;  // the thread's, until finished
+  std::thread thread_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<unsigned> stops_wanted_{0};
+  // Under mutex_:
+  bool finished_ = false;
+  Snapshot snapshot_;
+  std::vector<RunResult> results_;
+};
+
+}  // namespace ulnet::perf

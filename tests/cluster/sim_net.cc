@@ -1,0 +1,463 @@
+#include "tests/cluster/sim_net.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "dataplane/base/nid_text.h"
+#include "lnd/lo/lo.h"
+#include "lnd/sim/sim_ctl.h"
+#include "lnd/sim/sim_lnd.h"
+#include "lnd/socklnd/socklnd.h"
+#include "tests/cluster/core_between.h"
+#include "tests/cluster/wakeups.h"
+
+namespace ulnet::test {
+namespace {
+
+constexpr uint32_t kPortal = 9;
+
+/// Match bits of one operation of one node.
+uint64_t own_bits(uint32_t node, uint64_t operation) {
+  return 1ull << 63 | uint64_t{node} << 40 | operation;
+}
+bool is_own(uint64_t match_bits) {
+  return match_bits >> 63 != 0;
+}
+
+Nid must_nid(const std::string& text) {
+  const auto nid = nid_parse(text);
+  ULNET_CHECK(nid.has_value());
+  return *nid;
+}
+
+IpAddress ip_of(const Nid& nid) {
+  IpAddress ip;
+  ip.v6 = nid.size != 0;
+  ip.bytes = nid.addr;
+  return ip;
+}
+
+config::NetAdd net_add(const NodeSpec& spec, const std::string& text) {
+  config::NetAdd add;
+  const Nid nid = must_nid(text);
+  add.net = nid.net();
+  add.ni.nid = nid;
+  add.ni.tunables.peer_credits = spec.peer_credits;
+  add.ni.tunables.credits = spec.credits;
+  add.ni.lnd_tunables["conns_per_peer"] = spec.conns_per_peer;
+  add.ni.lnd_tunables["timeout"] = spec.lnd_timeout;
+  return add;
+}
+
+}  // namespace
+
+// --- SimNode ---------------------------------------------------------------------------------------------------------
+
+SimNode::SimNode(SimNet& net, NodeSpec spec, uint32_t number)
+    : net_(net), spec_(std::move(spec)), number_(number), source_(1u << 20), sink_(1u << 20), get_sink_(1u << 20) {
+  for (size_t i = 0; i < source_.size(); ++i) source_[i] = pattern(i);
+}
+
+SimNode::~SimNode() {
+  kill();
+}
+
+Nid SimNode::nid(size_t index) const {
+  return must_nid(spec_.nis.at(index));
+}
+
+void SimNode::boot() {
+  ++life_;
+  NodeConfig config;
+  config.workers = spec_.workers;
+  config.worker_size = {
+      .operations = spec_.operations, .incoming = 128, .parked_peers = spec_.parked_peers, .control_queue = 4096};
+  config.ring_size = 64;
+  config.peers_max = spec_.peers_max;
+  NodeDeps deps;
+  deps.seed = net_.rng_.next();
+  deps.incarnation = (uint64_t(number_) << 32) | (life_ << 8) | 1;
+  if (spec_.downrev) config.features_hidden = wire::kFeatureMultiRail | wire::kFeatureDiscovery;
+  deps.log = [this](const std::string& line) { journal_.push_back(line); };
+  deps.lnds.push_back({"lo", NetType::kLo, [](LndCore& core) { return std::make_unique<LoLnd>(core); },
+                       [](LndControlHost& host) { return std::make_unique<LoControl>(host); }});
+  if (net_.transport() == Transport::kFabric) {
+    sim::Fabric& fabric = *net_.fabric_;
+    fabric_number_ = fabric.add_node();
+    for (const NetType type : {NetType::kTcp, NetType::kO2ib})
+      deps.lnds.push_back({type == NetType::kTcp ? "tcp" : "o2ib", type,
+                           [this, &fabric](LndCore& core) {
+                             return std::make_unique<sim::SimLnd>(fabric, core_for(core), fabric_number_);
+                           },
+                           [&fabric, n = fabric_number_, t = type](LndControlHost& host) {
+                             return std::make_unique<sim::SimControl>(fabric, host, n, t);
+                           }});
+  } else {
+    net_io_ = net_.tcp_->net_io(addresses());
+    engines_.clear();
+    for (unsigned i = 0; i < spec_.workers; ++i) engines_.push_back(net_.tcp_->engine());
+    socklnd::SockConfig sock;
+    sock.incarnation = deps.incarnation;
+    sock.zc_min_payload = spec_.zc_min_payload;
+    deps.lnds.push_back(
+        {"tcp", NetType::kTcp,
+         [this, sock](LndCore& core) {
+           return socklnd::make_sock_lnd(core_for(core), *engines_[core.worker_id().value], sock);
+         },
+         [this, sock](LndControlHost& host) { return socklnd::make_sock_lnd_control(host, *net_io_, sock, nullptr); }});
+  }
+  auto node = Node::create(config, std::move(deps), net_.now_);
+  ULNET_CHECK(node.has_value());
+  node_ = std::move(*node);
+  configure();
+}
+
+std::vector<IpAddress> SimNode::addresses() const {
+  std::vector<IpAddress> all;
+  for (const auto* nids : {&spec_.nis, &spec_.addresses})
+    for (const std::string& text : *nids) all.push_back(ip_of(must_nid(text)));
+  return all;
+}
+
+LndCore& SimNode::core_for(LndCore& core) {
+  if (!spec_.replies_as.empty())
+    return *cores_between_.emplace_back(std::make_unique<RenamedRepliesCore>(core, must_nid(spec_.replies_as)));
+  if (!spec_.downrev) return core;
+  std::vector<Nid> own;
+  for (const std::string& text : spec_.nis) own.push_back(must_nid(text));
+  return *cores_between_.emplace_back(std::make_unique<DownrevCore>(core, std::move(own), pushes_refused_));
+}
+
+void SimNode::configure() {
+  std::vector<config::Change> changes;
+  changes.push_back(config::LnetConfigure{});
+  changes.push_back(config::SetValue{"transaction_timeout", spec_.transaction_timeout});
+  const config::Discovery discovery = spec_.downrev ? config::Discovery::kOff : spec_.discovery;
+  if (discovery != config::Discovery::kOn) changes.push_back(config::SetValue{"discovery", int64_t(discovery)});
+  changes.push_back(config::UlnetSet{"alive_router_check_interval", config::Doc(spec_.router_check)});
+  for (const std::string& text : spec_.nis) changes.push_back(net_add(spec_, text));
+  for (const RouteSpec& route : spec_.routes)
+    changes.push_back(config::RouteAdd{{.net = *net_parse(route.net), .gateway = must_nid(route.gateway)}});
+  if (spec_.routing) {
+    changes.push_back(config::SetBuffers{spec_.buffers[0], spec_.buffers[1], spec_.buffers[2]});
+    changes.push_back(config::SetRouting{true});
+  }
+  node_->applier().set_start_up(true);
+  apply(std::move(changes));
+}
+
+void SimNode::apply(std::vector<config::Change> changes) {
+  config::ChangeList list;
+  for (config::Change& change : changes) list.push_back({std::move(change), {}});
+  ++applying_;
+  node_->apply(std::move(list), [this, life = life_](const std::vector<config::ChangeError>& errors) {
+    if (life != life_) return;
+    --applying_;
+    for (const auto& error : errors) apply_errors_.push_back(error.what);
+  });
+}
+
+void SimNode::open_application() {
+  app_open_ = true;
+  SubmitterSize size;
+  size.ops = spec_.operations;
+  size.mds = 16;
+  size.eqs = 2;
+  size.segment_blocks = 1;
+  auto submitter = node_->submitter_open(WorkerId{0}, size);
+  ULNET_CHECK(submitter.has_value());
+  submitter_ = *submitter;
+  ULNET_CHECK(node_->portal_open(PortalIndex{kPortal}, WorkerId{0}, PortalMode::kSingle, false).has_value());
+  eq_ = *submitter_->eq_open(1024);
+  const Segment sink{sink_.data(), uint32_t(sink_.size())};
+  const Segment source{source_.data(), uint32_t(source_.size())};
+  const Segment get_sink{get_sink_.data(), uint32_t(get_sink_.size())};
+  source_md_ = *submitter_->md_bind({.segments = {&source, 1}, .eq = eq_});
+  get_md_ = *submitter_->md_bind({.segments = {&get_sink, 1}, .eq = eq_});
+  const MdHandle in =
+      *submitter_->md_bind({.segments = {&sink, 1}, .options = kMdPut | kMdManageRemote | kMdTruncate, .eq = eq_});
+  const MdHandle out =
+      *submitter_->md_bind({.segments = {&source, 1}, .options = kMdGet | kMdManageRemote | kMdTruncate});
+  ULNET_CHECK(submitter_->me_attach(PortalIndex{kPortal}, {}, 0, ~0ull, MePosition::kTail, in).has_value());
+  ULNET_CHECK(submitter_->me_attach(PortalIndex{kPortal}, {}, 0, ~0ull, MePosition::kTail, out).has_value());
+}
+
+std::optional<uint64_t> SimNode::start(const Nid& target, const Operation& op, bool get) {
+  const uint64_t number = next_operation_;
+  PutSpec spec{.md = get ? get_md_ : source_md_,
+               .self = kAnyNid,
+               .target = {target, kLnetPid},
+               .portal = kPortal,
+               .match_bits = op.match_bits != 0 ? op.match_bits : own_bits(number_, number),
+               .offset = op.offset,
+               .hdr_data = number,
+               .ack = op.ack,
+               .md_offset = op.offset,
+               .length = op.length,
+               .user_data = number};
+  const auto sent = get ? submitter_->get(spec) : submitter_->put(spec);
+  if (!sent) {
+    if (sent.error().code != -EAGAIN) net_.fail(std::string("an operation is refused: ") + sent.error().what);
+    return std::nullopt;
+  }
+  ++next_operation_;
+  ++open_;
+  outcomes_[number] = {get, false, 0, net_.now_, {}};
+  return number;
+}
+
+void SimNode::take_events() {
+  if (node_ == nullptr || !app_open_) return;
+  Event events[32];
+  for (;;) {
+    const unsigned count = submitter_->eq_poll(eq_, events);
+    for (unsigned i = 0; i < count; ++i) {
+      const Event& e = events[i];
+      if (e.kind == EventKind::kPut && e.status == 0) {
+        arrived_.push_back(e.match_bits);
+        if (is_own(e.match_bits) && ++numbered_[e.match_bits] > 1 && net_.transport() == Transport::kSockTcp)
+          tell("a put arrived twice: " + std::to_string(e.match_bits));
+        for (uint32_t b = 0; b < e.mlength; ++b) bad_payloads_ += sink_[e.offset + b] != pattern(e.offset + b);
+      }
+      if (!e.final) continue;
+      Outcome& outcome = outcomes_.at(e.user_data);
+      twice_ += outcome.ended;
+      outcome.ended = true;
+      outcome.status = e.status;
+      outcome.finished = net_.now_;
+      --open_;
+      ++(e.status == 0 ? ended_well_ : ended_badly_);
+      if (outcome.get && e.status == 0)
+        for (uint32_t b = 0; b < e.mlength; ++b) bad_payloads_ += get_sink_[e.offset + b] != pattern(e.offset + b);
+    }
+    if (count < std::size(events)) return;
+  }
+}
+
+void SimNode::ping(const std::string& nid, Duration timeout) {
+  ping_answer_.reset();
+  PingRequest request;
+  request.nids = {must_nid(nid)};
+  request.timeout = timeout;
+  node_->ping(request, [this, life = life_](std::vector<PingAnswer> answers) {
+    if (life == life_) ping_answer_ = answers.at(0);
+  });
+}
+
+void SimNode::tell(const std::string& wrong) {
+  if (!wrong.empty()) net_.fail(spec_.nis[0] + ": " + wrong);
+}
+
+void SimNode::kill() {
+  if (node_ == nullptr) return;
+  ++life_;  // callbacks of this life are not wanted any more
+  tell(watch_.not_accounted());
+  watch_.forget();
+  if (net_.transport() == Transport::kSockTcp)
+    for (const IpAddress& address : addresses()) net_.tcp_->forget_sockets(address);
+  node_.reset();
+  cores_between_.clear();
+  engines_.clear();
+  net_io_.reset();
+  app_open_ = false;
+  submitter_ = nullptr;
+  applying_ = 0;
+  for (auto& [number, outcome] : outcomes_)
+    if (!outcome.ended) {
+      outcome.ended = true;
+      outcome.status = -ESHUTDOWN;
+    }
+  open_ = 0;
+}
+
+std::string SimNode::stop_cleanly() {
+  std::string left = close(net_.now_ + 60s);
+  kill();
+  return left;
+}
+
+void SimNode::start_again() {
+  boot();
+  ULNET_CHECK(net_.run_until([&] { return !applying(); }, 30s));
+  open_application();
+}
+
+void SimNode::start_again_as(const NodeSpec& spec) {
+  spec_ = spec;
+  start_again();
+}
+
+void SimNode::restart() {
+  kill();
+  start_again();
+}
+
+uint64_t SimNode::stat(Stat stat) const {
+  uint64_t sum = 0;
+  for (unsigned i = 0; i < spec_.workers; ++i) sum += node_->worker(WorkerId{uint16_t(i)}).counters[stat].get();
+  return sum;
+}
+uint64_t SimNode::drops(Drop reason) const {
+  uint64_t sum = 0;
+  for (unsigned i = 0; i < spec_.workers; ++i) sum += node_->worker(WorkerId{uint16_t(i)}).counters[reason].get();
+  return sum;
+}
+
+std::string SimNode::not_at_rest() const {
+  std::string text;
+  auto expect = [&](bool ok, const char* what) {
+    if (!ok) text += spec_.nis[0] + ": " + what + "; ";
+  };
+  for (unsigned i = 0; i < spec_.workers; ++i) {
+    Worker& w = node_->worker(WorkerId{uint16_t(i)});
+    expect(w.operations.out() == 0, "operations out");
+    expect(w.incoming.out() == 0, "incoming messages out");
+    expect(w.deadlines.armed() == 0 && w.tx_deadlines.armed() == 0, "deadlines armed");
+    expect(w.receiving.empty() && w.held_router.empty() && w.shares_waiting.empty(), "receives under way");
+    for (RouterPool& pool : w.pools) expect(pool.out == 0 && pool.waiting.empty(), "router buffers out");
+    expect(!has_waiters(w), "something waits for a ring");
+    expect(w.parked.empty(), "messages parked");
+  }
+  expect(open_ == 0, "operations without their event");
+  expect(twice_ == 0, "an operation ended twice");
+  expect(bad_payloads_ == 0, "payload bytes wrong");
+  return text;
+}
+
+std::string SimNode::close(Instant limit) {
+  if (node_ == nullptr) return "";
+  if (app_open_) node_->submitter_close(*submitter_);
+  app_open_ = false;
+  node_->stop(net_.now_);
+  const bool stopped = net_.run_until([&] { return node_->stopped(); }, limit - net_.now_);
+  std::string text = stopped ? "" : spec_.nis[0] + ": does not stop; ";
+  if (!node_->stop_leftovers().empty()) text += spec_.nis[0] + ": left over: " + node_->stop_leftovers() + "; ";
+  if (const std::string away = watch_.end(); !away.empty()) text += spec_.nis[0] + ": " + away;
+  return text + not_at_rest();
+}
+
+// --- SimNet ----------------------------------------------------------------------------------------------------------
+
+SimNet::SimNet(const SimOptions& options) : options_(options), rng_(options.seed) {
+  if (options.transport == Transport::kFabric) {
+    sim::FabricOptions fabric;
+    fabric.seed = rng_.next();
+    fabric_ = std::make_unique<sim::Fabric>(fabric);
+  } else {
+    SimTcpOptions tcp;
+    tcp.seed = rng_.next();
+    tcp_ = std::make_unique<SimTcp>(tcp);
+  }
+}
+
+SimNet::~SimNet() {
+  if (options_.check_at_end && !finished_)
+    if (const std::string left = finish(); !left.empty()) fail(left);
+  nodes_.clear();
+}
+
+SimNode& SimNet::add_node(const NodeSpec& spec) {
+  nodes_.push_back(std::make_unique<SimNode>(*this, spec, uint32_t(nodes_.size() + 1)));
+  SimNode& node = *nodes_.back();
+  node.start_again();
+  if (!node.apply_errors_.empty()) fail("a node is not configured: " + node.apply_errors_[0]);
+  return node;
+}
+
+void SimNet::fail(const std::string& what) const {
+  if (options_.fail)
+    options_.fail(what);
+  else
+    ADD_FAILURE() << what << "; " << replay_hint();
+}
+
+Instant SimNet::next_event() {
+  Instant next = fabric_ != nullptr ? fabric_->next_event() : tcp_->next_event();
+  for (auto& node : nodes_) {
+    if (node->node_ == nullptr) continue;
+    next = std::min(next, node->node_->next_deadline());
+    for (unsigned w = 0; w < node->spec_.workers; ++w)
+      next = std::min(next, node->node_->worker(WorkerId{uint16_t(w)}).next_deadline());
+  }
+  return next;
+}
+
+void SimNet::step(Instant limit) {
+  if (tcp_ != nullptr) tcp_->advance(now_);
+  struct Turn {
+    SimNode* node;
+    int worker;  // -1 = control
+  };
+  std::vector<Turn> turns;
+  for (auto& node : nodes_) {
+    if (node->node_ == nullptr) continue;
+    for (int w = -1; w < int(node->spec_.workers); ++w) turns.push_back({node.get(), w});
+  }
+  for (size_t i = turns.size(); i > 1; --i) std::swap(turns[i - 1], turns[rng_.below(i)]);
+  unsigned done = 0;
+  for (const Turn& turn : turns) {
+    if (turn.node->node_ == nullptr) continue;  // killed by what another's turn called
+    if (turn.worker < 0) {
+      done += turn_control_watched(*turn.node->node_, now_);
+      turn.node->tell(turn.node->watch_.look(turn.node->node_->control()));
+    } else {
+      done += turn_watched(*turn.node->node_, WorkerId{uint16_t(turn.worker)}, now_);
+    }
+  }
+  for (auto& node : nodes_) node->take_events();
+  if (done > 0) {
+    now_ += 1us;
+    return;
+  }
+  now_ = std::min(limit, std::max(next_event(), now_ + 1us));
+}
+
+void SimNet::run_for(Duration time) {
+  const Instant end = now_ + time;
+  while (now_ < end) step(end);
+}
+
+void SimNet::link(SimNode& a, SimNode& b, bool cut) {
+  for (size_t i = 0; i < a.spec_.nis.size(); ++i)
+    for (size_t j = 0; j < b.spec_.nis.size(); ++j) {
+      if (fabric_ != nullptr && cut) fabric_->cut(a.nid(i), b.nid(j));
+      if (fabric_ != nullptr && !cut) fabric_->heal(a.nid(i), b.nid(j));
+      if (tcp_ != nullptr) tcp_->partition(ip_of(a.nid(i)), ip_of(b.nid(j)), cut);
+      if (cut) cuts_.emplace_back(a.nid(i), b.nid(j));
+    }
+}
+
+void SimNet::reset(SimNode& a, SimNode& b) {
+  for (size_t i = 0; i < a.spec_.nis.size(); ++i)
+    for (size_t j = 0; j < b.spec_.nis.size(); ++j) {
+      if (fabric_ != nullptr)
+        fabric_->reset(a.nid(i), b.nid(j));
+      else
+        tcp_->reset_between(ip_of(a.nid(i)), ip_of(b.nid(j)));
+    }
+}
+
+void SimNet::heal_all() {
+  if (fabric_ != nullptr) {
+    fabric_->heal_all();
+    fabric_->calm();
+  }
+  if (tcp_ != nullptr)
+    for (const auto& [a, b] : cuts_) tcp_->partition(ip_of(a), ip_of(b), false);
+  cuts_.clear();
+}
+
+std::string SimNet::finish() {
+  finished_ = true;
+  heal_all();
+  std::string text;
+  // What is under way may end by its own deadline.
+  run_until(
+      [&] { return std::all_of(nodes_.begin(), nodes_.end(), [](auto& n) { return n->open_operations() == 0; }); },
+      400s);
+  for (auto& node : nodes_) text += node->close(now_ + 60s);
+  return text;
+}
+
+}  // namespace ulnet::test

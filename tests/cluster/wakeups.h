@@ -1,0 +1,59 @@
+// What a sleeping thread relies on (dataplane/base/idle.h): all that wakes it is found by its look before it sleeps,
+// and all that is sent to it wakes it. Between two turns of a simulated thread its gate is armed, so that a wake-up
+// leaves a mark.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "control/node.h"
+
+namespace ulnet::test {
+
+/// Before a turn. `pending`: the look before the sleep finds something; `sent`: a ring to this thread holds items.
+inline void wake_watched(IdleGate& gate, bool pending, bool sent, const std::string& thread) {
+  const bool notified = gate.notified();
+  gate.notify_stored();  // leaves a mark in a gate that was armed: before its first turn a thread is awake
+  const bool armed = gate.disarm();
+  EXPECT_TRUE(!notified || pending) << thread << " was woken, and would sleep on";
+  EXPECT_FALSE(armed && !notified && sent) << thread << " was sent something, and not woken";
+}
+/// To call after a turn: items that the turn left in a ring need no second wake-up.
+inline void sleep_watched(IdleGate& gate, bool sent) {
+  gate.arm();
+  if (sent) gate.notify_stored();
+}
+
+inline bool sent_to_worker(Node& node, WorkerId worker) {
+  Mesh& mesh = *node.control().mesh;
+  if (!mesh.to_worker[worker.value]->empty()) return true;
+  for (unsigned from = 0; from < mesh.worker_count; ++from) {
+    Mesh::Pair& pair = mesh.pair(from, worker.value);
+    if (from != worker.value && (!pair.work.empty() || !pair.back.empty())) return true;
+  }
+  return false;
+}
+inline bool sent_to_control(Node& node) {
+  for (auto& ring : node.control().mesh->to_control)
+    if (!ring->empty()) return true;
+  return false;
+}
+
+/// Turns a worker of a node that has no threads of its own, or its control side.
+inline unsigned turn_watched(Node& node, WorkerId worker, Instant now) {
+  IdleGate& gate = node.worker_gate(worker);
+  wake_watched(gate, node.worker(worker).pending(), sent_to_worker(node, worker),
+               "worker " + std::to_string(worker.value));
+  const unsigned done = node.turn(worker, now);
+  sleep_watched(gate, sent_to_worker(node, worker));
+  return done;
+}
+inline unsigned turn_control_watched(Node& node, Instant now) {
+  IdleGate& gate = node.control_gate();
+  wake_watched(gate, node.control_pending(), sent_to_control(node), "control");
+  const unsigned done = node.turn_control(now);
+  sleep_watched(gate, sent_to_control(node));
+  return done;
+}
+
+}  // namespace ulnet::test

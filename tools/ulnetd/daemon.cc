@@ -1,0 +1,357 @@
+#include "tools/ulnetd/daemon.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "control/lib/boot.h"
+#include "control/log_level.h"
+#include "dataplane/base/nid_text.h"
+#include "dataplane/host/clock.h"
+#include "lnd/net/kernel/devices_system.h"
+
+namespace ulnet {
+namespace {
+
+TextError text_error(const char* doing, const Error& error) {
+  return {error.code, error.object == 0 ? fmt::format("{}: {}", doing, error.what)
+                                        : fmt::format("{}: {} ({})", doing, error.what, error.object)};
+}
+
+/// Jobs of ulnet-perf that this daemon runs have so long to end before the node stops all the same.
+constexpr Duration kJobsStopMax = 3s;
+constexpr Duration kFailuresSaidEvery = 10s;
+constexpr Duration kFlushMax = 3s;  // for clients that do not read their last answers
+
+/// A file that says more than how ulnetd itself shall be also says `lnet configure`.
+bool configures(const config::ChangeList& changes) {
+  return std::any_of(changes.begin(), changes.end(), [](const config::PlacedChange& one) {
+    return !std::holds_alternative<config::UlnetSet>(one.change);
+  });
+}
+
+/// What is said there goes before `ulnet: forwarding`.
+bool sets_routing(const config::ChangeList& changes) {
+  return std::any_of(changes.begin(), changes.end(), [](const config::PlacedChange& one) {
+    return std::holds_alternative<config::SetRouting>(one.change);
+  });
+}
+
+}  // namespace
+
+TextResult<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
+  std::unique_ptr<Daemon> daemon(new Daemon(std::move(options)));
+  daemon->options_.log = [it = daemon.get(), write = std::move(daemon->options_.log)](const std::string& line) {
+    if (level_of(line) <= it->log_level_) write(line);
+  };
+  if (auto opened = daemon->open(); !opened) return tl::unexpected(opened.error());
+  return daemon;
+}
+
+TextResult<void> Daemon::open() {
+  config::Problems problems;
+  const config::DesiredState state = config::state_of(options_.changes, problems);
+  if (!problems.empty()) return fail_text(problems.front().code, config::problem_text(problems.front()));
+  log_level_ = state.ulnet.log;
+  if (auto opened = open_node(state); !opened) return opened;
+  return open_socket(state.ulnet);
+}
+
+TextResult<void> Daemon::open_node(const config::DesiredState& state) {
+  auto host_config = boot_host(state, DpdkMode::kNone);
+  if (!host_config) return tl::unexpected(host_config.error());
+  const auto devices = config::devices_of(state.ulnet.devices);
+  if (!devices) return fail_text(EINVAL, "ulnet: " + devices.error());
+  if (!devices->empty())
+    if (auto needs = Ports::host_needs(*devices, *host_config); !needs) return needs;
+  auto host = Host::start(*host_config);
+  if (!host) {
+    TextError error = text_error("cannot start the worker threads", host.error());
+    if (error.code == -ENOMEM && !host_config->eal_memory_text.empty())
+      error.what += ": " + host_config->eal_memory_text;
+    return tl::unexpected(std::move(error));
+  }
+  host_ = std::move(*host);
+  for (const std::string& line : host_->describe()) options_.log(line);
+
+  devices_ = system_devices();
+  memory_ = std::make_unique<HostMemory>(host_->arenas());
+  worker_memory_ = worker_memory(host_->arenas(), host_->topology());
+  LndSettings settings = boot_lnds(state, real_time_ns());
+  settings.link_mbps = [this](const NiParams& ni) {
+    auto device = devices_->find_address(ni.nid);
+    return device ? device->mbps : 0;
+  };
+  auto runtime = lnd_runtime_make(settings, host_->worker_count());
+  if (!runtime) return tl::unexpected(text_error("cannot start the drivers", runtime.error()));
+  lnds_ = std::move(*runtime);
+  options_.log("sockets: " + lnds_->engine_text());
+
+  NodeDeps deps;
+  deps.seed = deps.incarnation = settings.incarnation;
+  deps.lnds = lnds_->entries();
+  deps.devices = devices_.get();
+  deps.memory = memory_.get();
+  deps.worker_memory = worker_memory_.get();
+  deps.reserve = &reserve_;
+  deps.log = options_.log;
+  deps.real_threads = true;
+  deps.control_gate = &host_->control_gate();
+  auto node = Node::create(boot_node(state, host_->placement()), std::move(deps), clock_now());
+  if (!node) return tl::unexpected(text_error("cannot make the node", node.error()));
+  node_ = std::move(*node);
+  perf_target_ = std::make_unique<PerfTarget>(*node_);
+  turnables_ = worker_turnables(*node_);
+  for (uint16_t worker = 0; worker < host_->worker_count(); ++worker) {
+    if (auto added = host_->add(WorkerId{worker}, *turnables_[worker]); !added) {
+      return tl::unexpected(text_error("cannot start a worker", added.error()));
+    }
+  }
+  return devices->empty() ? TextResult<void>{} : open_ports(*devices);
+}
+
+TextResult<void> Daemon::open_ports(const std::vector<config::DeviceConfig>& devices) {
+  Ports::Deps deps;
+  deps.log = options_.log;
+  deps.reply = [this](api::RequestId id, const api::Answer& answer) { requests_->reply(id, answer); };
+  deps.backlog = [this](api::RequestId id) { return server_->backlog(id); };
+  auto ports = Ports::open(devices, *host_, std::move(deps));
+  if (!ports) return tl::unexpected(ports.error());
+  ports_ = std::move(*ports);
+  return {};
+}
+
+/// `show port`, `manage capture`, `manage port_reset`.
+void Daemon::serve_ports() {
+  requests_->add_show("port", [this](api::RequestId id, const api::Request& request) {
+    ports_ != nullptr ? ports_->show(id, request) : requests_->reply(id, {});
+  });
+  const auto serve = [this](const char* object, void (Ports::*handle)(api::RequestId, const api::Request&)) {
+    requests_->add_manage(
+        object,
+        [this, object, handle](api::RequestId id, const api::Request& request) {
+          if (ports_ != nullptr) return (ports_.get()->*handle)(id, request);
+          requests_->reply(id, api::answer_error("manage", object, -ENODEV,
+                                                 "this ulnetd has no ports: name them under ulnet: devices:"));
+        },
+        [this](api::RequestId id) {
+          if (ports_ != nullptr) ports_->gone(id);
+        },
+        {});
+  };
+  serve("capture", &Ports::capture);
+  serve("port_reset", &Ports::reset);
+}
+
+TextResult<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
+  requests_ = std::make_unique<NodeRequests>(*node_, options_.version);
+  requests_->set_status([this](config::Doc& doc) {
+    doc.set("sockets", lnds_->engine_text());
+    const auto counts = perf_target_->counts();
+    if (!perf_target_->running()) return;
+    config::Doc& target = doc.set("perf target", config::Doc::map());
+    target.set("puts", counts.puts);
+    target.set("gets", counts.gets);
+    target.set("failed", counts.failed);
+  });
+  requests_->set_worker_times([this](WorkerId worker) -> std::optional<api::WorkerTime> {
+    using std::chrono::duration_cast, std::chrono::milliseconds;
+    const HostThread* thread = host_->thread(worker);
+    if (thread == nullptr) return {};
+    const HostThreadStats stats = thread->stats();
+    return api::WorkerTime{duration_cast<milliseconds>(stats.busy), duration_cast<milliseconds>(stats.spinning),
+                           duration_cast<milliseconds>(stats.asleep)};
+  });
+  open_perf();
+  serve_ports();
+  api::ServerOptions options;
+  options.path = options_.socket.empty() ? ulnet.socket.path : options_.socket;
+  options.group = ulnet.socket.group;
+  options.mode = unsigned(ulnet.socket.mode);
+  options.version = options_.version;
+  options.reserve = &reserve_;
+  auto server = api::Server::open(options, *requests_);
+  if (!server) return fail_text(EADDRINUSE, server.error());
+  server_ = std::move(*server);
+  requests_->set_server(*server_);
+  options_.log("control socket: " + options.path);
+  return {};
+}
+
+/// `manage perf`: this node generates load for ulnet-perf.
+void Daemon::open_perf() {
+  perf::Service::Deps deps;
+  deps.submitter_open = [this](const SubmitterSize& size) {
+    return node_->submitter_open(WorkerId{uint16_t(next_home_++ % node_->worker_count())}, size);
+  };
+  deps.submitter_close = [this](Submitter& submitter) { node_->submitter_close(submitter); };
+  deps.busy_cycles = [this] {
+    uint64_t sum = 0;
+    for (uint16_t worker = 0; worker < host_->worker_count(); ++worker)
+      sum += host_->thread(WorkerId{worker})->stats().busy_cycles;
+    return sum;
+  };
+  deps.reply = [this](api::RequestId id, const api::Answer& answer) { requests_->reply(id, answer); };
+  perf_ = std::make_unique<perf::Service>(std::move(deps));
+  requests_->add_manage(
+      "perf", [this](api::RequestId id, const api::Request& request) { perf_->request(id, request); },
+      [this](api::RequestId id) { perf_->gone(id); }, {});
+}
+
+Daemon::~Daemon() {
+  if (ports_ != nullptr) ports_->close();
+  if (host_ != nullptr) {
+    for (uint16_t worker = 0; worker < turnables_.size(); ++worker)
+      (void)host_->remove(WorkerId{worker}, *turnables_[worker]);
+    host_->stop();
+  }
+  if (perf_ != nullptr) perf_->halt();  // its threads use submitters of the node
+  node_.reset();                        // before what it was handed: drivers, memory, the perf target's sink
+  perf_.reset();
+  perf_target_.reset();
+  ports_.reset();
+  server_.reset();  // after those who may still answer
+}
+
+void Daemon::configure() {
+  applied_ = options_.changes;
+  config::ChangeList networks;
+  for (const config::PlacedChange& one : applied_)
+    if (!std::holds_alternative<config::UlnetSet>(one.change)) networks.push_back(one);
+  if (configures(applied_)) applied_.insert(applied_.begin(), {config::LnetConfigure{}, {}});
+  node_->applier().set_configured_networks(std::move(networks));
+  node_->applier().set_ulnet_changed([this] { follow_ulnet(); });
+  node_->applier().set_in_use([this] {
+    const size_t others = node_->control().submitters->open_count() - 1 - (perf_target_->idle() ? 0 : 1);
+    return others == 0 ? std::string() : fmt::format("{} applications", others);
+  });
+  node_->applier().set_wait_for_devices(true);
+  node_->applier().set_start_up(true);
+  node_->apply(applied_, [this](const std::vector<config::ChangeError>& errors) { configured(errors); });
+}
+
+void Daemon::configured(const std::vector<config::ChangeError>& errors) {
+  node_->applier().set_start_up(false);
+  if (stopping_) return;
+  for (const config::ChangeError& error : errors) {
+    config::Problem problem;
+    problem.file = applied_[error.index].origin.file;
+    problem.mark = applied_[error.index].origin.mark;
+    problem.what = error.what;
+    options_.log("error: cannot apply the configuration: " + config::problem_text(problem));
+  }
+  if (!errors.empty()) {
+    status_ = 1;
+    return stop();
+  }
+  if (node_->control().desired.ulnet.forwarding == config::Forwarding::kEnabled && !sets_routing(applied_)) {
+    node_->applier().set_start_up(true);
+    node_->apply({{config::LnetConfigure{}, {}}, {config::SetRouting{true}, {}}},
+                 [this](const auto&) { node_->applier().set_start_up(false); });
+  }
+  for (const auto& net : node_->control().nis->nets())
+    for (const LocalNi& ni : net.nis) options_.log("serving " + nid_text(ni.nid));
+  options_.log("ready");
+  if (options_.notify) options_.notify("READY=1");
+}
+
+void Daemon::follow_ulnet() {
+  log_level_ = node_->control().desired.ulnet.log;
+  lnds_->retune(boot_lnds(node_->control().desired, 0), clock_now());
+  const bool wanted = node_->control().desired.ulnet.perf_target;
+  if (wanted == perf_target_->running()) return;
+  if (!wanted) return perf_target_->stop();
+  auto started = perf_target_->start();
+  options_.log(started ? "perf target: serving on portal 63"
+                       : std::string("error: perf target: ") + started.error().what);
+}
+
+/// Without a thread for its next step, or with less memory than `reserve_` has, a daemon loses that step and goes on.
+unsigned Daemon::turn(Instant now) {
+  (void)reserve_.restore();
+  try {
+    return turn_parts(now);
+  } catch (const std::exception& error) {
+    turn_failed(error, now);
+    return 0;
+  }
+}
+
+void Daemon::turn_failed(const std::exception& error, Instant now) noexcept {
+  ++turns_failed_;
+  if (turn_failure_said_ != kNever && now - turn_failure_said_ < kFailuresSaidEvery) return;
+  turn_failure_said_ = now;
+  try {
+    options_.log(fmt::format("control could not do its work ({} times until now): {}", turns_failed_, error.what()));
+  } catch (const std::exception&) {  // no memory for the line either
+  }
+}
+
+unsigned Daemon::turn_parts(Instant now) {
+  unsigned done = 0;
+  if (watched_fd_ >= 0) {
+    pollfd poll_fd{watched_fd_, POLLIN, 0};
+    if (::poll(&poll_fd, 1, 0) > 0) {
+      watched_();
+      ++done;
+    }
+  }
+  if (server_->poll(now)) ++done;
+  if (stopping_ && !node_->stopping() && (perf_->idle() || now >= jobs_deadline_)) node_->stop(now);
+  done += node_->turn_control(now);
+  perf_target_->turn();
+  done += perf_->turn(now);
+  if (ports_ != nullptr) done += ports_->turn(now);
+  const bool captured = ports_ != nullptr && ports_->captured();
+  if (node_->stopped() && !captured) {
+    flush_deadline_ = std::min(flush_deadline_, now + kFlushMax);
+    if (server_->flushed() || now >= flush_deadline_) host_->stop_control();
+  }
+  return done;
+}
+
+Instant Daemon::next_deadline() {
+  const bool soon = stopping_ || (!perf_target_->running() && !perf_target_->idle());
+  Instant next = std::min({node_->next_deadline(), perf_->next_deadline(), server_->next_deadline()});
+  if (ports_ != nullptr) next = std::min(next, ports_->next_deadline());
+  return soon ? std::min(next, node_->control().now + 10ms) : next;
+}
+
+void Daemon::wait_fds(std::vector<int>& out) {
+  out.push_back(server_->fd());
+  if (watched_fd_ >= 0) out.push_back(watched_fd_);
+  node_->wait_fds(out);
+  if (ports_ != nullptr) ports_->wait_fds(out);
+}
+
+void Daemon::watch(int fd, std::function<void()> readable) {
+  watched_fd_ = fd;
+  watched_ = std::move(readable);
+}
+
+int Daemon::run() {
+  configure();
+  host_->run_control(*this);
+  options_.log(node_->stop_leftovers().empty() ? "stopped"
+                                               : "warning: stopped; not at rest: " + node_->stop_leftovers());
+  return node_->stop_leftovers().empty() ? status_ : 1;
+}
+
+void Daemon::stop() {
+  if (stopping_) {
+    options_.log("asked to stop again: ending at once");
+    status_ = 1;
+    return host_->stop_control();
+  }
+  stopping_ = true;
+  options_.log("stopping");
+  if (options_.notify) options_.notify("STOPPING=1");
+  perf_target_->stop();
+  perf_->stop();  // the node follows when its jobs have ended
+  if (ports_ != nullptr) ports_->captures_stop();
+  jobs_deadline_ = clock_now() + kJobsStopMax;
+}
+
+}  // namespace ulnet

@@ -1,0 +1,112 @@
+#include "tools/ulnetd/ports/port_doc.h"
+
+#include "lnd/net/packet/net_address_text.h"
+
+namespace ulnet {
+namespace {
+
+using config::Doc;
+using Drops = std::array<uint64_t, size_t(dpdk::FrameDrop::kCount)>;
+
+Doc bursts_doc(std::span<const uint64_t> counts) {
+  constexpr std::array<const char*, dpdk::QueueCounters::kBurstClasses> kClasses{"1",     "2-3",   "4-7", "8-15",
+                                                                                 "16-31", "32-63", "64"};
+  Doc doc = Doc::map();
+  for (size_t i = 0; i < counts.size(); ++i) doc.set(kClasses[i], counts[i]);
+  return doc;
+}
+
+Doc drops_doc(const Drops& drops) {
+  Doc doc = Doc::map();
+  for (size_t i = 0; i < drops.size(); ++i)
+    if (drops[i] != 0) doc.set(text_of(dpdk::FrameDrop(i)).name, drops[i]);
+  return doc;
+}
+
+Doc offloads_doc(const dpdk::PortOffloads& its) {
+  Doc doc = Doc::map();
+  const auto where = [](bool device) { return device ? "device" : "software"; };
+  doc.set("rx checksum", where(its.rx_ip_checksum && its.rx_udp_checksum));
+  doc.set("tx checksum", where(its.tx_ip_checksum && its.tx_udp_checksum));
+  doc.set("multi segment", its.multi_segment ? "device" : "copied");
+  doc.set("scatter", its.scatter ? "yes" : "no");
+  doc.set("rss", its.rss ? "yes" : "no");
+  return doc;
+}
+
+Doc queue_doc(const dpdk::QueueShown& its, const PortWorker& worker) {
+  Doc doc = Doc::map();
+  doc.set("queue", uint64_t{its.queue});
+  doc.set("rx packets", its.rx_packets);
+  doc.set("rx bytes", its.rx_bytes);
+  doc.set("tx packets", its.tx_packets);
+  doc.set("tx bytes", its.tx_bytes);
+  doc.set("polls", its.polls);
+  doc.set("polls empty", its.polls_empty);
+  doc.set("rx packets per burst", bursts_doc(its.rx_bursts));
+  doc.set("tx packets per burst", bursts_doc(its.tx_bursts));
+  doc.set("busy cycles", worker.busy_cycles());
+  doc.set("idle cycles", worker.idle_cycles());
+  doc.set("copied", its.copied);
+  doc.set("drops", drops_doc(its.drops));
+  Doc& buffers = doc.set("buffers", Doc::map());
+  buffers.set("total", uint64_t{its.pool_size});
+  buffers.set("free", uint64_t{its.pool_free});
+  buffers.set("held", uint64_t{its.pool_held});
+  buffers.set("held max", uint64_t{its.pool_held_max});
+  doc.set("sleeps on", its.sleeps_on_interrupt ? "interrupt" : "timer");
+  return doc;
+}
+
+}  // namespace
+
+Doc port_doc(LivePort& port, int verbosity) {
+  const dpdk::PortShown shown = port.show();
+  Doc doc = Doc::map();
+  doc.set("name", shown.name);
+  doc.set("device", shown.device);
+  doc.set("driver", shown.driver);
+  doc.set("status", !shown.is_open ? "closed" : shown.link.up ? "up" : "down");
+  if (const dpdk::PortProblem* problem = port.problem(); problem != nullptr) doc.set("problem", problem->text());
+  doc.set("speed", uint64_t{shown.link.speed_mbps});
+  doc.set("mac", dpdk::mac_text(shown.mac));
+  doc.set("mtu", uint64_t{shown.mtu});
+  if (shown.vlan != 0) doc.set("vlan", uint64_t{shown.vlan});
+  Doc addresses = Doc::list();
+  for (const auto& prefix : port.port().config().addresses.own) addresses.push(Doc(dpdk::prefix_text(prefix)));
+  doc.set("addresses", std::move(addresses));
+  doc.set("queues", uint64_t{shown.queues.size()});
+  doc.set("offloads", offloads_doc(shown.offloads));
+  dpdk::QueueShown sum;
+  Drops drops{};
+  uint64_t dropped = 0;
+  for (const auto& queue : shown.queues) {
+    sum.rx_packets += queue.rx_packets;
+    sum.rx_bytes += queue.rx_bytes;
+    sum.tx_packets += queue.tx_packets;
+    sum.tx_bytes += queue.tx_bytes;
+    for (size_t i = 0; i < drops.size(); ++i) drops[i] += queue.drops[i];
+  }
+  for (const uint64_t count : drops) dropped += count;
+  Doc& statistics = doc.set("statistics", Doc::map());
+  statistics.set("rx packets", sum.rx_packets);
+  statistics.set("rx bytes", sum.rx_bytes);
+  statistics.set("tx packets", sum.tx_packets);
+  statistics.set("tx bytes", sum.tx_bytes);
+  statistics.set("dropped", dropped);
+  statistics.set("resets", shown.resets);
+  statistics.set("resets failed", shown.resets_failed);
+  if (verbosity < 1) return doc;
+  doc.set("drops", drops_doc(drops));
+  Doc& device = doc.set("device counts", Doc::map());
+  device.set("missed", shown.missed);
+  device.set("rx errors", shown.rx_errors);
+  device.set("tx errors", shown.tx_errors);
+  device.set("no buffer", shown.no_buffer);
+  if (verbosity < 2) return doc;
+  Doc& queues = doc.set("queue", Doc::list());
+  for (size_t i = 0; i < shown.queues.size(); ++i) queues.push(queue_doc(shown.queues[i], port.worker(unsigned(i))));
+  return doc;
+}
+
+}  // namespace ulnet

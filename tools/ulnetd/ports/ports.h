@@ -1,0 +1,49 @@
+// The packet ports of `ulnet: devices:` in a running ulnetd: opened at start, shown, captured and reset over the
+// control socket. What an LND does with them is the LND's. Built without DPDK, open() refuses any. Thread: control.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/devices.h"
+#include "control/api/server.h"
+#include "control/text_error.h"
+#include "dataplane/host/host.h"
+
+namespace ulnet {
+
+class Ports {
+ public:
+  struct Deps {
+    std::function<void(const std::string&)> log;
+    std::function<void(api::RequestId, const api::Answer&)> reply;
+    std::function<size_t(api::RequestId)> backlog;  ///< bytes that wait to be sent to the request's client
+  };
+  /// What the host must have before the ports can be opened, added to `host`: DPDK, PCI devices, memory. Errors: a
+  /// device that is not understood, and why.
+  [[nodiscard]] static TextResult<void> host_needs(const std::vector<config::DeviceConfig>& devices, HostConfig& host);
+  /// Opens them all, or none. The host outlives them. Errors: which port, and why.
+  [[nodiscard]] static TextResult<std::unique_ptr<Ports>> open(const std::vector<config::DeviceConfig>& devices,
+                                                               Host& host, Deps deps);
+  virtual ~Ports() = default;
+
+  virtual unsigned turn(Instant now) = 0;
+  [[nodiscard]] virtual Instant next_deadline() const = 0;
+  virtual void wait_fds(std::vector<int>& out) const = 0;
+
+  /// `show port`.
+  virtual void show(api::RequestId id, const api::Request& request) = 0;
+  /// `manage capture` and `manage port_reset`, and that nobody waits for a request any more.
+  virtual void capture(api::RequestId id, const api::Request& request) = 0;
+  virtual void reset(api::RequestId id, const api::Request& request) = 0;
+  virtual void gone(api::RequestId id) = 0;
+  /// Asks all captures to end and begins no new one: before the socket goes, so that whoever watches gets all of it.
+  virtual void captures_stop() = 0;
+  /// Captures are running or ending.
+  [[nodiscard]] virtual bool captured() const = 0;
+  /// Ends captures and closes all ports. Waits for the threads.
+  virtual void close() = 0;
+};
+
+}  // namespace ulnet
