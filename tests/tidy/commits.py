@@ -63,6 +63,8 @@ MOVES = ('move', 'rename', 'merge')  # whose subject says all
 EXCEPTIONS = {
     '4daa710': 'older than this check',
     'e06c674': 'older than this check',
+    '7d3e132': 'landed beside this check',
+    '10def50': 'landed beside this check',
 }
 
 _SUBJECT = re.compile(r'[a-z0-9][\w./+-]*(?:, [a-z0-9][\w./+-]*)*: (.*)', re.S)
