@@ -1,5 +1,6 @@
 // Puts and gets of this node's applications, paths for everything that this node sends, and what comes of a send.
 #include <algorithm>
+#include <type_traits>
 
 #include "dataplane/select/path.h"
 #include "dataplane/stages/flow.h"
@@ -132,6 +133,7 @@ bool other_ni(const LocalView& local, NiId ni) {
 
 /// A failure that another interface may not have (docs/wire/lnet.md §9): is sending again worth it?
 bool may_resend(const Worker& w, const Message& m) {
+  static_assert(std::is_same_v<decltype(Message::retries), decltype(NodeView::retry_count)>);
   if (m.retries >= w.view->node.retry_count || m.cancelled || m.responded) return false;
   if (m.tx.peer == nullptr) return false;  // loopback: there is no other way
   switch (m.tx.result.health) {

@@ -53,9 +53,9 @@ struct Message : Linked<MsgTag>, Linked<MdOpsTag>, Timer, EventSource, Posted {
   bool responded = false;    ///< ACK here, or REPLY begun or here
   bool ack_sending = false;  ///< kInPut: the ACK is under way; the event may still wait for room
   bool cancelled = false;    ///< its MD was unlinked: a response is not awaited any more
-  uint8_t retries = 0;
   uint8_t receive_worker = 0;
   uint8_t lease_worker = 0;
+  uint32_t retries = 0;
   int32_t error = 0;  ///< first error; decides the final event's status
   Md* md = nullptr;   ///< null when its MD has ended, or it has none
   EventQueue* eq = nullptr;

@@ -345,6 +345,30 @@ TEST_F(CoreTest, control_may_say_that_a_peer_cannot_be_reached) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// Goal: a PUT that fails on each rail ends after `retry_count` resends, also when that is more than a byte counts to.
+TEST_F(CoreTest, a_message_is_resent_retry_count_times) {
+  constexpr unsigned kRetries = 300;
+  bench.join(tcp(2), tcp(2));
+  bench.join(tcp(2), tcp(3));
+  bench.node.retry_count = kRetries;
+  bench.publish();
+  Segment segment{memory.data(), 64};
+  const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+  ASSERT_TRUE(submitter->put({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1}));
+  bench.settle();
+  unsigned sends = 0;
+  for (; !bench.lnd().sent.empty() && sends < 2 * kRetries; ++sends) {
+    bench.lnd().complete_tx(*bench.lnd().sent[0], {-ECONNRESET, LndStatus::kRemoteDropped});
+    bench.settle();
+  }
+  EXPECT_EQ(sends, 1 + kRetries);
+  const auto seen = events();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].status, -ECONNRESET);
+  EXPECT_EQ(bench.worker().counters[Stat::kFailedResends].get(), 1u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 TEST_F(CoreTest, no_route_is_an_error_at_once) {
   Segment segment{memory.data(), 64};
   const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
