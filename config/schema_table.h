@@ -4,6 +4,7 @@
 #include <span>
 
 #include "config/schema.h"
+#include "dataplane/base/limits.h"
 
 namespace ulnet::config {
 

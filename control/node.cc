@@ -21,6 +21,7 @@ Node::~Node() {
 }
 
 Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, NodeDeps deps, Instant now) {
+  static_assert(kWorkersMax == 64, "the sentence names it");
   if (config.workers == 0 || config.workers > kWorkersMax)
     return fail(EINVAL, "a node has 1 to 64 workers", config.workers);
   if (deps.lnds.empty() || deps.lnds.front().type != NetType::kLo)

@@ -22,6 +22,7 @@
 //   core.tx_done(tx)        the core: the LND and the transport have let go of header and payload
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,6 +60,7 @@ enum class LndStatus : uint8_t {
   kNetworkTimeout
 };
 inline constexpr unsigned kLndStatuses = 11;
+static_assert(kLndStatuses == unsigned(LndStatus::kNetworkTimeout) + 1);
 
 /// How a send or receive ended: 0 or a negative errno, and whose fault.
 struct Completion {
@@ -87,6 +89,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Posted, Timer {
   uint8_t stage = 0;         ///< Stage in egress.cc: queue and credits held
   void* message = nullptr;   ///< the Message that it is a part of; touched by home only
   uint16_t home = 0;         ///< worker that gets it back
+  static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(home)>::max());
 };
 
 enum class RxVerdict : uint8_t { kReceive, kHold, kTaken, kProtocolError };
@@ -117,6 +120,7 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   void* core_wait = nullptr;
   uint8_t core_state = 0;
   uint16_t core_worker = 0;  ///< worker of the connection, to which a verdict goes back
+  static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(core_worker)>::max());
 
   /// For the LND: begins a message that came over the connection of `peer`. Nothing of the one before is left, but for
   /// what is the core's own.

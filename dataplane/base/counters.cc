@@ -78,6 +78,9 @@ constexpr std::array<CounterText, size_t(TurnStat::kCount)> kTurn{{
     {"views_seen", "views", "view epochs taken over"},
 }};
 
+static_assert(kStats.back().name != nullptr && kDrops.back().name != nullptr && kTurn.back().name != nullptr,
+              "each counter has its text");
+
 }  // namespace
 
 const CounterText& text_of(Stat stat) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "dataplane/base/limits.h"
+
 namespace ulnet {
 
 /// A number that is not convertible to or from any other kind of number.
@@ -28,6 +30,7 @@ using PortalIndex = Id<struct PortalTag, uint32_t>;
 using Epoch = Id<struct EpochTag, uint64_t>;
 
 inline constexpr WorkerId kNoWorker{0xFFFF};
+static_assert(kWorkersMax <= kNoWorker.value);
 
 /// Slot of a slab together with the generation that it had when the handle was given out. Generation 0 is never valid.
 struct Handle {

@@ -1,5 +1,6 @@
 // Every bound of the project, one line each. A queue, pool or loop that has no line here has no bound: add one.
 #pragma once
+#include <bit>
 #include <cstdint>
 
 #include "dataplane/base/time.h"
@@ -20,7 +21,10 @@ inline constexpr unsigned kInboxBudget = 64;  ///< ring items per ring and turn
 inline constexpr unsigned kPollBudget = 64;   ///< LND completions per turn
 inline constexpr unsigned kTimerBudget = 64;  ///< expired deadlines per turn
 
-// One Node
+// One Node. The greatest values of configuration keys stand here, because the widths of fields follow from them.
+inline constexpr int64_t kMessagesPerWorkerMax = 1 << 22;
+inline constexpr int64_t kConnectionsPerWorkerMax = 1 << 20;
+inline constexpr int64_t kPeerNisMax = 1 << 22;
 inline constexpr uint32_t kWorkersMax = 64;
 inline constexpr uint32_t kNisMax = 256;             ///< local NIs of one node
 inline constexpr uint32_t kRoutesMax = 4096;         ///< routes of one node
@@ -72,5 +76,20 @@ inline constexpr uint32_t kHostInbox = 256;      ///< changes under way to one H
 inline constexpr unsigned kWaitFdsPerItem = 16;  ///< of one turnable, its gate among them
 inline constexpr Duration kHostNap = 1ms;        ///< longest sleep when not every descriptor fits into one wait
 inline constexpr Duration kHostDrainMax = 1s;    ///< how long a Host thread runs dry before it ends
+
+// Relations between bounds. The tie of a bound to a field or a mask stands beside that field or mask.
+static_assert(kReservedPortal < kPortalCount);
+static_assert(kInboxBudget >= 4, "a turn takes a quarter of it from control");
+static_assert(kStrangersShare > 0 && kOperationsShare > 0);
+static_assert(kPeerUnusedLookMin <= kPeerUnusedLook && kPeerUnusedLook <= kPeerUnusedMin);
+static_assert(kEqLookAgain < kEqStuckMax, "a queue with room again is seen before its receives are dropped");
+static_assert(kSharesLookGap < kIncomingHoldMax);
+static_assert(std::has_single_bit(kLoopSightsKept));
+static_assert(kLoopSightsMax <= kLoopSightsAnonymousMax);
+static_assert(kRouterHoldLook < kRouterCreditHeldMax, "credits are passed on when they have been held for that time");
+static_assert(kComingMax < kPoolHoldMax, "a late payload gives its buffer back before receives are dropped for it");
+static_assert(std::has_single_bit(kUringSubmissionsMax) && std::has_single_bit(kUringCompletionsMax));
+static_assert(kUringSubmissionsMax <= kUringCompletionsMax);
+static_assert(kWaitFdsPerItem <= kWaitFdsMax);
 
 }  // namespace ulnet

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <type_traits>
 
 #include "dataplane/stages/flow.h"
 
@@ -19,6 +20,7 @@ enum Stage : uint8_t {
   kInLnd,
   kNoConnection  ///< taken back from the LND, which had no connection for it in time
 };
+static_assert(std::is_same_v<std::underlying_type_t<Stage>, decltype(Tx::stage)>);
 
 constexpr uint32_t kHeaderBytes = uint32_t(wire::kHeaderNid4Bytes);
 

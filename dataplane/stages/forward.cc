@@ -1,6 +1,7 @@
 #include "dataplane/stages/forward.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "dataplane/stages/flow.h"
@@ -10,6 +11,8 @@ namespace {
 
 // Where a receive to be forwarded is (RxSlot::core_state).
 enum Admission : uint8_t { kWantsCredit = 1, kWaitsCredit, kHasCredit, kWaitsHop, kWaitsBuffer, kAdmitted };
+static_assert(std::is_same_v<std::underlying_type_t<Admission>, decltype(RxSlot::core_state)>);
+static_assert(kAdmitted < kSlotDropped);
 
 unsigned pool_of(const RxSlot& slot) {
   return router_pool_of(slot.header.payload_length);

@@ -31,6 +31,8 @@ Worker::Worker(WorkerId id_, Mesh& mesh_, const WorkerSize& size, uint64_t inter
       control_asks(size.parked_peers + size.control_queue, memory),
       driver_asks_most(size.control_queue),
       route_sequences(kRoutesMax) {
+  ULNET_CHECK(id.value < kWorkersMax && mesh.worker_count <= kWorkersMax);
+  ULNET_CHECK(size.operations <= kMessagesPerWorkerMax);  // more have no place in object_cookie()
   batch.reserve(3 * kInboxBudget);
   sequence = uint32_t(rng.below(64));  // workers start their rotations apart, so that they don't all run to one rail
 }

@@ -3,6 +3,7 @@
 // them: that is the thread rule.
 #pragma once
 #include <array>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -26,6 +27,11 @@ namespace ulnet {
 inline constexpr unsigned kLndsMax = 8;         ///< LNDs of one node
 inline constexpr unsigned kLndLo = 0;           ///< loopback is always registered first
 inline constexpr uint16_t kSubmittersMax = 64;  ///< per worker
+static_assert(kLndsMax - 1 <= std::numeric_limits<decltype(NiView::lnd)>::max());
+static_assert(kLndsMax - 1 <= std::numeric_limits<decltype(NiSlice::lnd)>::max());
+static_assert(kLndsMax - 1 <= std::numeric_limits<decltype(LndMsg::lnd)>::max());
+static_assert(kSubmittersMax - 1 <= std::numeric_limits<decltype(MdHandle::submitter)>::max());
+static_assert(kWorkersMax <= std::numeric_limits<decltype(MdHandle::worker)>::max(), "all ones is no worker");
 
 /// Pool sizes of one worker.
 struct WorkerSize {
@@ -102,7 +108,8 @@ class Worker final : public LndCore {
   List<EventQueue, EqWaitTag> eqs_waiting;
   std::vector<List<Posted, PostTag>> outbox_work, outbox_back;  ///< by destination worker
   uint64_t pushed_work = 0, pushed_back = 0;  ///< bit per worker: its ring got items since notify_pushed()
-  bool pushed_control = false;                ///< the same of the ring to control
+  static_assert(kWorkersMax <= 64, "pushed_work and pushed_back have a bit for each worker");
+  bool pushed_control = false;  ///< the same of the ring to control
   List<Owed, OwedTag> control_queue;                            ///< waits for room in the ring to control
   Slab<Owed> control_asks;    ///< those in it that no object owes: one per peer parked for, the rest for drivers
   uint32_t driver_asks_most;  ///< of `control_asks`

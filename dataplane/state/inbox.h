@@ -4,6 +4,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "dataplane/base/idle.h"
@@ -63,6 +64,8 @@ struct WorkerItem {
   LndMsg lnd;
 };
 
+static_assert(std::is_same_v<std::underlying_type_t<WorkerKind>, decltype(Owed::core_kind)>);
+
 /// One worker's published state. A worker may use the view of `epoch_seen` from the moment at which it sets `awake`,
 /// in a turn, until it clears it (Worker::note_asleep).
 struct alignas(kCacheLine) WorkerState {
@@ -87,6 +90,7 @@ struct Mesh {
   std::unique_ptr<WorkerState[]> states;
   std::atomic<uint64_t> divert_wanted{0};  ///< bit per worker: some Message.divert was set for it
   std::atomic<uint64_t> recall_wanted{0};  ///< the same of Message.recall
+  static_assert(kWorkersMax <= 64, "divert_wanted and recall_wanted have a bit for each worker");
 
   Pair& pair(unsigned from, unsigned to) { return *pairs[from * worker_count + to]; }
 };

@@ -5,6 +5,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <limits>
 
 #include "dataplane/base/ids.h"
 #include "dataplane/base/list.h"
@@ -55,6 +56,8 @@ struct Message : Linked<MsgTag>, Linked<MdOpsTag>, Timer, EventSource, Posted {
   bool cancelled = false;    ///< its MD was unlinked: a response is not awaited any more
   uint8_t receive_worker = 0;
   uint8_t lease_worker = 0;
+  static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(receive_worker)>::max());
+  static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(lease_worker)>::max());
   uint32_t retries = 0;
   int32_t error = 0;  ///< first error; decides the final event's status
   Md* md = nullptr;   ///< null when its MD has ended, or it has none

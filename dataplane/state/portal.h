@@ -1,6 +1,7 @@
 // Portals and their match lists on their home worker. First entry in list order wins (docs/wire/lnet.md §3).
 #pragma once
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "dataplane/base/list.h"
@@ -24,9 +25,10 @@ struct Portal {
   int64_t order_first = 0;   ///< order of the next entry put in front, counting down
   int64_t order_last = 1;    ///< of the next one put behind
   uint32_t entries = 0;
-  static unsigned bucket_of(uint64_t bits) { return unsigned((bits * 0x9E3779B97F4A7C15ull) >> 58); }
+  static unsigned bucket_of(uint64_t bits) { return unsigned((bits * 0x9E3779B97F4A7C15ull) >> kBucketShift); }
+  static constexpr unsigned kBucketShift = 64 - unsigned(std::countr_zero(kBuckets));
 };
-static_assert(Portal::kBuckets == 64);
+static_assert(std::has_single_bit(Portal::kBuckets), "the uppermost bits of a hash are the number of a bucket");
 
 /// What an arriving PUT or GET asks of the match list.
 struct MatchAsk {

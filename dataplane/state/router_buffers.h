@@ -24,6 +24,10 @@ inline constexpr std::array<const char*, kRouterPools> kRouterPoolNames{"tiny", 
   return payload_bytes == 0 ? 0 : payload_bytes <= kRouterPoolBytes[1] ? 1 : 2;
 }
 
+static_assert(router_pool_of(0) == 0 && router_pool_of(1) == 1);
+static_assert(router_pool_of(kRouterPoolBytes[1]) == 1 && router_pool_of(kRouterPoolBytes[1] + 1) == 2);
+static_assert(router_pool_of(kMaxPayload) == kRouterPools - 1 && kRouterPoolBytes.back() == kMaxPayload);
+
 struct RouterBlock;
 struct RouterBufferTag {};
 /// Free, or among PeerSlice::rtr_holders, or neither.

@@ -14,6 +14,11 @@ namespace {
 constexpr uint32_t kKnownOptions =
     kMdPut | kMdGet | kMdTruncate | kMdManageRemote | kMdAckDisable | kMdNoTrack | kMdTrack;
 constexpr size_t kOwnSegments = std::tuple_size_v<decltype(Md::own_segments)>;
+static_assert(kSubmitterSlotsMax <= UINT32_MAX, "all ones is no event queue");
+static_assert(kSubmitterBlocksMax <= INT32_MAX, "-1 is no segment block");
+// Sentences below name these bounds.
+static_assert(kSubmitterSlotsMax == 1048576 && kSubmitterBlocksMax == 65536 && kEqEventsMax == 1048576);
+static_assert(kMaxSegments == 256 && kPortalCount == 64 && kMaxPayload == 1 << 20);
 
 /// Generation 0 is never valid.
 uint32_t next_generation(uint32_t generation) {

@@ -111,6 +111,7 @@ struct PeerRef {
 struct PeerTable {
   static constexpr unsigned kFanBits = 5;
   static constexpr unsigned kFan = 1u << kFanBits;
+  static_assert(kFan * kFan * kFan == 32768, "the leaves of three levels");
   struct Entry {
     Nid nid;
     PeerRef ref;

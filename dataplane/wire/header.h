@@ -13,6 +13,7 @@ namespace ulnet::wire {
 
 enum class MsgType : uint32_t { kAck = 0, kPut = 1, kGet = 2, kReply = 3, kHello = 4 };
 inline constexpr unsigned kMsgTypes = 5;
+static_assert(kMsgTypes == unsigned(MsgType::kHello) + 1);
 
 /// The 16 opaque bytes by which a node recognises its own operation in an ACK or REPLY (docs/wire/lnet.md §2.2). Kept
 /// as the two u64 that lie on the wire (little endian), so that they are echoed bit for bit.

@@ -6,6 +6,7 @@
 #pragma once
 #include <map>
 
+#include "dataplane/base/limits.h"
 #include "dataplane/base/slab.h"
 #include "lnd/lnd.h"
 
@@ -14,7 +15,8 @@ namespace ulnet {
 /// Between the halves: control says kStop for an NI, each worker answers kStopped once it has nothing of it left.
 enum class LoMsg : uint16_t { kStop, kStopped };
 
-inline constexpr uint32_t kLoSlots = 512;  ///< messages delivered and not yet received; more than a lazy portal parks
+inline constexpr uint32_t kLoSlots = 512;  ///< messages delivered and not yet received
+static_assert(kLoSlots > kLazyMax, "one lazy portal does not park all of them");
 
 /// Worker half. Thread: its worker. from_nid of every slot is 0@lo; `from` is the Tx's peer, which may be null.
 class LoLnd final : public Lnd {

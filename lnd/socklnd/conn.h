@@ -58,6 +58,7 @@ class TxState {
 
  private:
   static constexpr uint64_t kAcknowledged = kKeepaliveCookie;  ///< no message has this cookie
+  static_assert(kAcknowledged != 0 && kAcknowledged < kFirstZcCookie);
   Tx& tx_;
 };
 
