@@ -290,7 +290,7 @@ class Applier {
  private:
   static Wrong down() { return {-ENETDOWN, "Network is down: LNet is not configured; run 'lnet configure' first"}; }
   [[nodiscard]] const char* other_settings() const {
-    return from_file ? ", with other settings; delete it first, or change it by command" : "";
+    return from_file ? ", with other settings; delete it first, or change it with a command" : "";
   }
   static std::string ni_name(const NiConfig& ni) { return ni.nid ? nid_text(*ni.nid) : ni.interface; }
 

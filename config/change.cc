@@ -205,7 +205,7 @@ class Reader {
     return found == in_.end() ? nullptr : &*found;
   }
   void check(const char* key, bool good) {
-    if (!good && error_.empty()) error_ = fmt::format("'{}' is not what is expected there", key);
+    if (!good && error_.empty()) error_ = fmt::format("'{}' has a value that is not allowed there", key);
   }
 
   template <HasFields T>

@@ -58,8 +58,7 @@ void Context::each_key(const Cursor& map, const KeyFn& fn,
     } else if (field->type != FieldType::kIgnored) {
       fn(key, child, *field);
     } else if (key.ends_with("tcp bonding") || key == "use_tcp_bonding") {
-      if (entry.value.text() != "0")
-        warn(child, "is accepted and does nothing; several NIs on the net take the place of bonding");
+      if (entry.value.text() != "0") warn(child, "has no effect; configure several NIs on the net instead of bonding");
     }
   }
 }

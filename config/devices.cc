@@ -38,7 +38,7 @@ std::string key_read(const std::string& key, const Doc& value, DeviceConfig& out
     for (const Doc::Entry& entry : value.entries()) {
       const Doc* address = entry.value.find("address");
       const Doc* mac = entry.value.find("mac");
-      if (address == nullptr || mac == nullptr) return "each neighbour has an address and a mac";
+      if (address == nullptr || mac == nullptr) return "each neighbour needs an address and a mac";
       out.neighbours.push_back({address->text(), mac->text()});
     }
     return {};

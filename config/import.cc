@@ -93,7 +93,7 @@ bool ni_nid_good(Context& c, Net net, const NiText& text) {
     return false;
   }
   if (text.interfaces.size() <= 1) return true;
-  c.wrong(text.nid_at, "stands beside more than one interface", "one interface for each NID");
+  c.wrong(text.nid_at, "cannot select an address: there is more than one interface", "one interface for each NID");
   return false;
 }
 
@@ -184,7 +184,7 @@ void ip2nets_item(Context& c, const Cursor& item) {
         rule.patterns.push_back(one.doc->text());
       } else {
         c.wrong(one, "is not an address pattern",
-                "four dotted parts of a number, * or [a-b/stride], such as 192.168.0.*");
+                "four parts with dots between them, each a number, * or [a-b/stride], such as 192.168.0.*");
       }
     }
   });
@@ -215,7 +215,7 @@ void route_item(Context& c, const Cursor& item) {
       gateways = std::move(*parsed);
     } else if (key == "hop" && child.doc->integer() == 0) {
       good = false;
-      c.wrong(child, "invalid hop count must be between 1 and 255", "1..255, or -1 when not known");
+      c.wrong(child, "invalid hop count must be between 1 and 255", "1..255, or -1 if unknown");
     } else {
       good = c.assign(child, field, slots) && good;
     }
@@ -285,8 +285,8 @@ bool was_discovered(Context& c, const Cursor& item) {
   if (!bits || (*bits & kConfigured) != 0) return false;
   if (!std::exchange(c.discovered_said, true))
     c.warn(item,
-           "was discovered where this was exported, like others perhaps: such peers are left out, and found again; "
-           "without 'peer state' they are configured");
+           "was discovered on the exporting node: import leaves such peers out, and discovery finds them again; "
+           "remove 'peer state' to configure them");
   return true;
 }
 
@@ -325,7 +325,7 @@ void peers_item(Context& c, const Cursor& item) {
     for (const Cursor& one : c.texts(child)) list.add(one);
   });
   if (c.out.errors.size() != errors) return;
-  if (peer.nids.empty()) return c.wrong(item, "names no NIDs", "nids: with 0: 10.0.0.1@tcp below it", -EFAULT);
+  if (peer.nids.empty()) return c.wrong(item, "has no NIDs", "nids: with 0: 10.0.0.1@tcp below it", -EFAULT);
   peer.primary = peer.nids.front();
   peer_change(c, item, std::move(peer), true);
 }
@@ -351,7 +351,7 @@ void buffers_section(Context& c, const Cursor& at) {
     std::optional<int64_t> number = c.number(child, field);
     if (!number || *number == -1) return;
     if (*number == 0)
-      return c.wrong(child, "tiny, small and large must be > 0", "1 or more, or -1 to keep what is set");
+      return c.wrong(child, "tiny, small and large must be > 0", "1 or more, or -1 to keep the number that is set");
     Buffers defaults;
     std::optional<int64_t>& target = key == "tiny" ? change.tiny : key == "small" ? change.small : change.large;
     int64_t usual = key == "tiny" ? defaults.tiny : key == "small" ? defaults.small : defaults.large;

@@ -92,7 +92,7 @@ class Builder : public YAML::EventHandler {
 
   void key_set(const std::string& key, const YAML::Mark& mark) {
     Level& level = levels_.back();
-    if (level.doc.find(key) != nullptr) throw Refused{mark_of(mark), key, "stands here twice"};
+    if (level.doc.find(key) != nullptr) throw Refused{mark_of(mark), key, "is here twice"};
     if (level.doc.size() >= kMapKeysMax) throw Refused{mark_of(mark), key, "is one key too many in this map"};
     level.key = key;
     level.key_mark = mark_of(mark);

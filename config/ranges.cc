@@ -49,7 +49,7 @@ Parsed<std::vector<uint32_t>> numbers_parse(std::string_view inside, size_t max)
     if (!first || !last || !stride || *stride == 0) {
       return bad(fmt::format("'[{}]' is not a list of numbers and ranges such as [1-5,8] or [2-8/2]", inside));
     }
-    if (*first > *last) return bad(fmt::format("in '[{}]' a range begins above its end", inside));
+    if (*first > *last) return bad(fmt::format("in '[{}]' the start of a range is above its end", inside));
     if ((*last - *first) / *stride >= max) return bad(fmt::format("'[{}]' stands for more than {}", inside, max));
     for (uint64_t n = *first; n <= *last; n += *stride) {
       if (numbers.size() >= max) return bad(fmt::format("'[{}]' stands for more than {}", inside, max));
@@ -158,7 +158,7 @@ Parsed<std::vector<InterfaceSpec>> interfaces_parse(std::string_view text) {
       spec.cpts = std::move(*cpts);
     }
     for (const InterfaceSpec& other : interfaces) {
-      if (other.name == spec.name) return bad(fmt::format("interface '{}' is named twice", spec.name));
+      if (other.name == spec.name) return bad(fmt::format("interface '{}' is listed twice", spec.name));
     }
     interfaces.push_back(std::move(spec));
   }

@@ -27,7 +27,8 @@ std::optional<UdspWrong> udsp_wrong(std::string_view text) {
   if (addresses == "*" || ip_pattern_valid(addresses)) return std::nullopt;
   // An IPv6 address, or a number of a network that has numbers.
   if (const auto nid = nid_parse(text); nid && !nid->is_any()) return std::nullopt;
-  return UdspWrong{odd_character(addresses) + 1, fmt::format("'{}' is not an address, nor a range of them", addresses)};
+  return UdspWrong{odd_character(addresses) + 1,
+                   fmt::format("'{}' is neither an address nor a range of addresses", addresses)};
 }
 
 }  // namespace ulnet::config

@@ -22,7 +22,7 @@ class Warner {
   size_t index = 0;
 
   void operator()(const LnetConfigure& c) {
-    if (c.large) add("--large has no effect: each NID is as large as its address; name an IPv6 address with --nid");
+    if (c.large) add("--large has no effect: each NID is as large as its address; give an IPv6 address with --nid");
   }
   void operator()(const NetAdd& c) { ni(c.ni); }
   void operator()(const NetAddMatching& c) { ni(c.rule.ni); }
@@ -36,7 +36,7 @@ class Warner {
     if (!field_assign(*field, c.value, slots).empty() || field_value(*field, slots) == field_value(*field, now)) return;
     if (field->no_effect[0] != 0) return add(fmt::format("{} has no effect: {}", field->path, field->no_effect));
     if (field->needs_restart && running_ != nullptr)
-      add(fmt::format("{} takes effect when ulnetd starts again", field->path));
+      add(fmt::format("{} takes effect at the next start of ulnetd", field->path));
   }
   template <class Other>
   void operator()(const Other&) {}

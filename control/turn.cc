@@ -54,7 +54,7 @@ unsigned run_worker_messages(Control& c) {
 void nis_changed(Control& c) {
   c.peers->nis_changed();
   for (const config::RouteConfig& route : c.routes->remove_unreachable()) {
-    c.log(fmt::format("warning: route to {} through {} deleted: there is no NI on its net any more",
+    c.log(fmt::format("warning: route to {} through {} deleted: this node has no NI left on the net of the gateway",
                       net_text(route.net), nid_text(route.gateway)));
     std::erase_if(c.desired.routes,
                   [&](const auto& one) { return one.net == route.net && one.gateway == route.gateway; });

@@ -310,7 +310,7 @@ class LndControl {
   [[nodiscard]] virtual Result<void> ni_tune(NiId ni, const NiTuning& tuning, Instant now) {
     (void)tuning;
     (void)now;
-    return fail(EOPNOTSUPP, "this driver changes nothing of a running NI", ni.value);
+    return fail(EOPNOTSUPP, "this driver cannot change a running NI", ni.value);
   }
   /// Connections of the NI, those that are being closed among them; 0 where the driver does not count.
   [[nodiscard]] virtual unsigned ni_connections(NiId ni) const {

@@ -16,7 +16,7 @@ namespace {
 const char* connect_hint(int error) {
   switch (error) {
     case ENOENT:
-    case ECONNREFUSED: return "; is ulnetd running? Another socket is named by --socket PATH";
+    case ECONNREFUSED: return "; is ulnetd running? For another socket use --socket PATH";
     case EACCES:
     case EPERM: return "; run as root or as a member of the socket's group";
     default: return "";
@@ -150,7 +150,7 @@ tl::expected<Answer, Failure> Client::call(Request request, const PartFn& on_par
     if (!json) {
       if (json.error().code == -ETIMEDOUT && request.verb == Verb::kChange) {
         close(std::exchange(fd_, -1));
-        json.error().text += "; if the change has begun, it goes on: look with 'show' before you repeat it";
+        json.error().text += "; a change that has begun goes on: check with 'show' before you repeat it";
       }
       return tl::unexpected(json.error());
     }

@@ -42,7 +42,7 @@ tl::expected<int, std::string> lock_take(const std::string& path) {
       close(fd);
       if (error != EWOULDBLOCK) return failed(name, "cannot be locked", error);
       return tl::unexpected(fmt::format(
-          "control socket {}: another ulnetd is using it; stop that one, or give this one a socket of its own", path));
+          "control socket {}: another ulnetd uses it; stop that ulnetd, or give this one its own socket", path));
     }
     if (same_file(fd, name)) return fd;
     close(fd);  // its last owner removed it between open and lock
@@ -55,19 +55,20 @@ tl::expected<void, std::string> stale_remove(const sockaddr_un& address) {
   const std::string path = address.sun_path;
   struct stat found {};
   if (lstat(path.c_str(), &found) != 0)
-    return errno == ENOENT ? tl::expected<void, std::string>{} : failed(path, "cannot be looked at");
+    return errno == ENOENT ? tl::expected<void, std::string>{} : failed(path, "cannot be examined");
   if (!S_ISSOCK(found.st_mode))
-    return tl::unexpected(fmt::format("control socket {}: there is a file of that name that is not a socket", path));
+    return tl::unexpected(
+        fmt::format("control socket {}: a file of that name is not a socket; remove it, or use another path", path));
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return failed(path, "socket");
   int error = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
   close(fd);
   if (error != ECONNREFUSED && error != ENOENT) {
     return tl::unexpected(fmt::format(
-        "control socket {}: somebody listens on it already; stop that one, or give this one a socket of its own",
+        "control socket {}: another program listens on it; stop that program, or give this ulnetd its own socket",
         path));
   }
-  if (unlink(path.c_str()) != 0 && errno != ENOENT) return failed(path, "an old one cannot be removed");
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) return failed(path, "an old socket cannot be removed");
   return {};
 }
 
@@ -129,7 +130,7 @@ tl::expected<Listener, std::string> Listener::open(const ServerOptions& options)
   if (listener.fd_ < 0) return failed(options.path, "socket");
   fchmod(listener.fd_, 0600);  // until permissions_set: nobody else may come before the group is right
   if (bind(listener.fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return failed(options.path, "cannot be made");
+    return failed(options.path, "cannot be created");
   struct stat made {};
   if (lstat(options.path.c_str(), &made) == 0) listener.inode_ = made.st_ino;
   if (auto set = permissions_set(options); !set) return tl::unexpected(set.error());

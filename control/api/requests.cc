@@ -40,7 +40,8 @@ const char* cause_text(std::string_view object, int32_t error) {
   switch (-error) {
     case EIO:
     case ETIMEDOUT: return "no answer in time";
-    case EPROTO: return object == "ping" ? "the answer is not ping info" : "its answers are useless; see the journal";
+    case EPROTO:
+      return object == "ping" ? "the answer contains no ping info" : "its answers are useless; see the journal";
     case ENODATA: return "the answer names no NID";
     default: return nullptr;
   }
@@ -124,7 +125,7 @@ void NodeRequests::handle(RequestId id, const Request& request) {
       break;
   }
   reply(id, api::answer_error(api::verb_text(request.verb), request.object, -EOPNOTSUPP,
-                              fmt::format("this ulnetd ({}) does not know '{}'", version_, request.object)));
+                              fmt::format("this ulnetd ({}) has no '{}'", version_, request.object)));
 }
 
 void NodeRequests::gone(RequestId id) {
@@ -179,7 +180,7 @@ void NodeRequests::show(RequestId id, const Request& request) {
   if (object == "stats") return reply(id, answer_doc(stats_values_doc(c_, verbosity_of(request), worker_times_)));
   if (object == "recovery") {
     Answer answer;
-    answer.warnings.emplace_back("nothing recovers yet: failures do not change health values");
+    answer.warnings.emplace_back("ulnet recovers no NIs yet: failures do not change health values");
     return reply(id, answer);
   }
   if (object == "global") {
@@ -189,8 +190,8 @@ void NodeRequests::show(RequestId id, const Request& request) {
   }
   if (object == "cpt_of_nid") return show_cpts(id, request);
   if (const auto found = shows_.find(object); found != shows_.end()) return found->second(id, request);
-  reply(id, api::answer_error("show", object, -EOPNOTSUPP,
-                              fmt::format("this ulnetd ({}) does not know '{}'", version_, object)));
+  reply(id,
+        api::answer_error("show", object, -EOPNOTSUPP, fmt::format("this ulnetd ({}) has no '{}'", version_, object)));
 }
 
 void NodeRequests::show_net(RequestId id, const Request& request) {
@@ -298,7 +299,7 @@ void NodeRequests::show_cpts(RequestId id, const Request& request) {
           {"show",
            "cpt-of-nid",
            -ENOENT,
-           fmt::format("{} has no worker: one is chosen when the peer is first sent to", nid_text(nid)),
+           fmt::format("{} has no worker yet: the first message to the peer selects one", nid_text(nid)),
            {}});
       continue;
     }

@@ -219,7 +219,7 @@ class Server::Impl {
         fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd < 0) return accept_ended(client_waits() ? errno : EAGAIN, now);
       if (clients_.size() >= kClientsMax && !idle_drop() && !deaf_drop()) {
-        refuse_unserved(fd, "all clients of this ulnetd wait for answers, and there may be no more; try again later");
+        refuse_unserved(fd, "ulnetd has its maximum number of clients, and all wait for answers; try again later");
         continue;
       }
       try {
@@ -281,7 +281,7 @@ class Server::Impl {
         chosen = it;
     }
     if (chosen == clients_.end()) return false;
-    refuse_unserved(chosen->second.fd, "closed after a long idle time: another client needs the place");
+    refuse_unserved(chosen->second.fd, "closed after a long idle time: another client needs the connection slot");
     clients_.erase(chosen);
     return true;
   }
@@ -327,8 +327,10 @@ class Server::Impl {
         if (bytes > 0 && (chosen == clients_.end() || it->second.last_read < chosen->second.last_read)) chosen = it;
       }
       if (sum <= kInputTotalMax) return;
-      refuse(chosen->first, chosen->second, 0,
-             {"parser", "request", -ENOBUFS, "this request did not come in time; others need the memory", {}}, true);
+      refuse(
+          chosen->first, chosen->second, 0,
+          {"parser", "request", -ENOBUFS, "this request was not complete in time; other requests need the memory", {}},
+          true);
       give_up(chosen->second);
     }
   }
@@ -409,7 +411,7 @@ class Server::Impl {
     if (client.open.size() >= kOutstandingMax) {
       return refuse(
           serial, client, request->id,
-          {verb, "request", -EAGAIN, fmt::format("more than {} requests without their answers", kOutstandingMax), {}},
+          {verb, "request", -EAGAIN, fmt::format("more than {} requests wait for their answers", kOutstandingMax), {}},
           false);
     }
     request->caller = client.caller;

@@ -26,7 +26,7 @@ constexpr size_t kAdvisedMax = 1024;
 /// How often a list that waits is looked at, besides when workers report.
 constexpr Duration kLookAgain = 10ms;
 constexpr const char* kNoMemory =
-    "there is no memory for this change, and none of it was made: ask for less at a time, or free some";
+    "there is no memory for this change, and nothing was changed: change less at a time, or free memory";
 
 std::string with(const char* words, const std::string& what) {
   return what.rfind(words, 0) == 0 ? what : std::string(words) + ": " + what;
@@ -65,7 +65,7 @@ uint64_t Applier::submit(config::ChangeList changes, Done done, Note note) {
 void Applier::withdraw(uint64_t number) {
   const auto found = std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& job) { return job.number == number; });
   if (found == jobs_.end() || found->started) return;
-  found->errors.push_back({0, -ECANCELED, "withdrawn before it began"});
+  found->errors.push_back({0, -ECANCELED, "withdrawn before the change began"});
   finish(jobs_, found);
 }
 
@@ -288,7 +288,7 @@ Applier::Step Applier::run(Job& job, const config::LnetUnconfigure&) {
     if (const std::string user = in_use_(); !user.empty()) return refuse(job, -EBUSY, "LNet is in use by " + user);
   }
   if (!networks_.empty() && c_.desired.configured)
-    note(job, "what the configuration file asks for is no longer in force; 'lnet configure --all' adds its networks");
+    note(job, "the configuration file is no longer in force; 'lnet configure --all' adds its networks");
   c_.nis->waiting().clear();
   c_.routes->clear();
   c_.routing->abort();
@@ -497,7 +497,7 @@ Applier::Step Applier::run(Job& job, const config::SetRouting& change) {
     auto enabled = c_.routing->enable(start_up_ || job.after.ulnet.forwarding == config::Forwarding::kEnabled, now_);
     if (!enabled) return refuse(job, enabled.error().code, "cannot configure routing: " + enabled.error().what);
     if (!was && c_.routing->state() == RoutingState::kStarting)
-      note(job, fmt::format("this node forwards from now on, and says so to its peers in {} s",
+      note(job, fmt::format("this node forwards from now on, and reports this to its peers in {} s",
                             (c_.routing->next_deadline() - now_) / 1s));
   } else {
     c_.routing->disable(now_);

@@ -115,7 +115,7 @@ bool Applier::ni_back(NiId id, Net net, const config::NiConfig& config, uint16_t
   if (auto added = ni_add(net, config, c_.desired))
     (*added)->health = health;
   else
-    c_.log("an NI that was taken down for changes that failed cannot be added again: " + added.error().what);
+    c_.log("the changes failed, and an NI that was taken down for them cannot be added again: " + added.error().what);
   return true;
 }
 

@@ -33,7 +33,7 @@ bool Applier::waits(Job& job, const config::NetAdd& change, const TextError& err
     return true;
   });
   retry_waiting_at_ = now_ + kRetryWaiting;
-  note(job, fmt::format("{} waits: {}; it is added when that changes", name_of(change.net, change.ni), error.what));
+  note(job, fmt::format("{} waits: {}; the NI is added when this changes", name_of(change.net, change.ni), error.what));
   return true;
 }
 
@@ -69,7 +69,7 @@ unsigned Applier::retry_waiting() {
       ++i;
       continue;
     }
-    c_.log(fmt::format("{} added on {}, which it waited for", nid_text((*added)->nid), (*added)->params.interface));
+    c_.log(fmt::format("{} added on {}, which is there now", nid_text((*added)->nid), (*added)->params.interface));
     waiting.erase(waiting.begin() + std::ptrdiff_t(i));
     ++done;
   }

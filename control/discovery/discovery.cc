@@ -283,8 +283,8 @@ void Discovery::learn_features(Peer& peer, uint32_t features) {
   const bool says = (features & wire::kFeatureMultiRail) != 0;
   if (says == peer.multi_rail() || !merges) return;
   if (peer.configured()) {
-    deps_.log(fmt::format("peer {} is configured as {}multi-rail, but says that it is {}", nid_text(peer.primary().nid),
-                          peer.multi_rail() ? "" : "not ", says ? "" : "not"));
+    deps_.log(fmt::format("peer {} is configured as {}multi-rail, but reports that it is {}",
+                          nid_text(peer.primary().nid), peer.multi_rail() ? "" : "not ", says ? "" : "not"));
     return;
   }
   if (says && peer.has(kPeerNoDiscovery)) return;

@@ -76,19 +76,18 @@ struct Merging {
       if (ni != nullptr && ni->peer == &peer) continue;
       differences.add(kMore, one.nid, [&] {
         const std::string owner = ni == nullptr ? std::string("no peer has it")
-                                                : fmt::format("it is peer {}'s", nid_text(ni->peer->primary().nid));
-        return fmt::format("{}: peer {} says that it has {}; {}", mode, name, nid_text(one.nid), owner);
+                                                : fmt::format("peer {} has it", nid_text(ni->peer->primary().nid));
+        return fmt::format("{}: peer {} reports {}; {}", mode, name, nid_text(one.nid), owner);
       });
     }
     for (const PeerNi* ni : all_nis(peer))
       if (!listed(ni->nid))
-        differences.add(kLess, ni->nid, [&] {
-          return fmt::format("{}: peer {} does not say that it has {}", mode, name, nid_text(ni->nid));
-        });
+        differences.add(kLess, ni->nid,
+                        [&] { return fmt::format("{}: peer {} does not report {}", mode, name, nid_text(ni->nid)); });
     const Nid& primary = info.nis.front().nid;
     if (primary != peer.primary().nid && listed(peer.primary().nid))
       differences.add(kOtherPrimary, primary, [&] {
-        return fmt::format("{}: peer {} says that its primary NID is {}", mode, name, nid_text(primary));
+        return fmt::format("{}: peer {} reports the primary NID {}", mode, name, nid_text(primary));
       });
   }
 
@@ -116,22 +115,22 @@ struct Merging {
     Peer& other = *ni->peer;
     const auto refuse = [&](const char* why) {
       differences.add(kClaimed, nid, [&] {
-        return fmt::format("peer {} says that it has {}, which stays with peer {}: {}", nid_text(peer.primary().nid),
+        return fmt::format("peer {} reports {}, which stays with peer {}: {}", nid_text(peer.primary().nid),
                            nid_text(nid), nid_text(other.primary().nid), why);
       });
       return false;
     };
     if (other.configured()) {
       peer.discovery.held_back = true;
-      return refuse("that is configured");
+      return refuse("that peer is configured");
     }
     if (other.id != from && is_living_gateway_with(other, nid)) {
       peer.discovery.held_back = true;
-      return refuse("a route leads through that, and it answers");
+      return refuse("a route leads through that peer, and it answers");
     }
     if (other.id != from && other.multi_rail()) {
       differences.add(kTaken, nid, [&] {
-        return fmt::format("peer {} says that it has {}, which peer {} had: the newest word counts",
+        return fmt::format("peer {} reports {}, which belonged to peer {}: the newest report counts",
                            nid_text(peer.primary().nid), nid_text(nid), nid_text(other.primary().nid));
       });
     }
@@ -160,7 +159,7 @@ struct Merging {
       if (there != nullptr && there->peer == &peer) continue;
       if (deps.nis.find(one.nid) != nullptr) {
         differences.add(kOurs, one.nid, [&] {
-          return fmt::format("peer {} says that it has {}, which is this node's", nid_text(peer.primary().nid),
+          return fmt::format("peer {} reports {}, which is a NID of this node", nid_text(peer.primary().nid),
                              nid_text(one.nid));
         });
         continue;

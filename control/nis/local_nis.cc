@@ -24,7 +24,7 @@ TextResult<Devices::Interface> LocalNis::find_address(const config::NiConfig& co
     return fail_text(EINVAL, fmt::format("{} is not on {}", nid_text(*config.nid), net_text(net)));
   }
   if (deps_.devices == nullptr) {
-    if (!config.nid) return fail_text(ENODEV, "this node knows no interfaces; name the NI by its NID");
+    if (!config.nid) return fail_text(ENODEV, "this node has no list of interfaces; name the NI by its NID");
     nid = *config.nid;
     return none;
   }
@@ -251,7 +251,7 @@ std::string LocalNis::in_use(const LocalNi& ni, const Untold& untold, Instant no
   };
   std::vector<std::string> uses;
   if (!ni.closing && untold.count > 0) {
-    uses.push_back(fmt::format("{} {} not acknowledged that it goes ({}{})", untold.count,
+    uses.push_back(fmt::format("{} {} not acknowledged its deletion ({}{})", untold.count,
                                untold.count == 1 ? "peer has" : "peers have", nid_text(untold.first),
                                untold.count == 1 ? "" : " first"));
   }
@@ -262,9 +262,9 @@ std::string LocalNis::in_use(const LocalNi& ni, const Untold& untold, Instant no
     uses.push_back(counted(count, "message") + " coming in or held");
   const unsigned connections = ni.closing ? deps_.lnds[ni.lnd]->ni_connections(ni.id) : 0;
   if (connections > 0) uses.push_back(counted(connections, "connection"));
-  std::string line = uses.empty() ? "in use no more" : "in use: " + fmt::format("{}", fmt::join(uses, ", "));
-  if (!ni.closing) return line + fmt::format("; it serves on for at most {} ms", ms(ni.leave_deadline - now));
-  if (!ni.stop_sent) return line + fmt::format("; it closes in at most {} ms", ms(ni.drain_deadline - now));
+  std::string line = uses.empty() ? "no longer in use" : "in use: " + fmt::format("{}", fmt::join(uses, ", "));
+  if (!ni.closing) return line + fmt::format("; the NI keeps serving for at most {} ms", ms(ni.leave_deadline - now));
+  if (!ni.stop_sent) return line + fmt::format("; the NI closes in at most {} ms", ms(ni.drain_deadline - now));
   return line + "; its connections are being closed";
 }
 

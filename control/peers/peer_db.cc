@@ -155,7 +155,7 @@ void PeerDb::release(PeerNi& ni) {
   detach(ni);
   follow_nis(attach(nullptr, ni));
   if (deps_.log)
-    deps_.log(fmt::format("gateway {} is a peer of its own now; it was a NID of peer {}", nid_text(ni.nid),
+    deps_.log(fmt::format("gateway {} is a separate peer now; before, it was a NID of peer {}", nid_text(ni.nid),
                           nid_text(primary)));
 }
 

@@ -129,7 +129,7 @@ void Routing::abort() {
 TextResult<void> Routing::set_buffers(const config::Buffers& buffers) {
   const bool on = state_ == RoutingState::kEnabled || state_ == RoutingState::kStarting;
   if (on && !fit(buffers))
-    return fail_text(ENOMEM, "there is no memory for so many router buffers: set fewer (large_buffers)");
+    return fail_text(ENOMEM, "there is no memory for that many router buffers: set fewer (large_buffers)");
   buffers_ = buffers;
   return {};
 }

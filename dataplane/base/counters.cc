@@ -4,8 +4,8 @@ namespace ulnet {
 namespace {
 
 constexpr std::array<CounterText, size_t(Stat::kCount)> kStats{{
-    {"msgs_alloc", "messages", "messages in being now"},
-    {"msgs_max", "messages", "most messages in being at once"},
+    {"msgs_alloc", "messages", "messages that exist now"},
+    {"msgs_max", "messages", "largest number of messages at one time"},
     {"rst_alloc", "trackers", "operations that wait for an ACK or REPLY now"},
     {"errors", "messages", "operations that ended with an error"},
     {"send_count", "messages", "messages sent that were not routed"},
@@ -38,11 +38,11 @@ constexpr std::array<CounterText, size_t(Drop::kCount)> kDrops{{
     {"no_route", "messages", "to be forwarded, but no route to the destination net: `route add`"},
     {"next_hop_down", "messages", "to be forwarded, but every gateway or the destination is believed down"},
     {"route_loop", "messages",
-     "to be forwarded to where it came from, or came again and again: routers name each other as gateway"},
+     "to be forwarded to the node that sent it, or seen too often: routers name each other as gateway"},
     {"router_hold_timeout", "messages", "waited longer than router_hold_timeout for a credit or buffer"},
     {"next_hop_full", "messages", "to be forwarded to a next hop that holds its share of buffers and takes nothing"},
     {"no_router_buffer", "messages",
-     "to be forwarded when all buffers of a pool had been out, and none moved, for 15 s"},
+     "to be forwarded while all buffers of a pool were in use and none had moved for 15 s"},
     {"router_shutdown", "messages", "waited for a buffer while routing was switched off"},
     {"router_payload", "messages", "receive of a message to be forwarded broke off"},
     {"no_match", "messages", "no match entry for it"},
@@ -52,14 +52,14 @@ constexpr std::array<CounterText, size_t(Drop::kCount)> kDrops{{
     {"queue_full", "messages", "the event queue of the matched MD is full, and nobody polls it"},
     {"too_long", "messages", "longer than the matched MD, which does not truncate"},
     {"stale_handle", "messages", "ACK or REPLY for an operation that has ended"},
-    {"foreign_handle", "messages", "ACK or REPLY with a handle of an earlier life of this node"},
+    {"foreign_handle", "messages", "ACK or REPLY with a handle from before the last start of this node"},
     {"reply_too_long", "messages", "REPLY longer than its MD, which does not truncate"},
     {"reply_twice", "messages", "second ACK or REPLY of one operation"},
     {"md_unlinked", "messages", "its MD was unlinked meanwhile"},
-    {"receive_failed", "messages", "connection broke while its payload came"},
+    {"receive_failed", "messages", "connection broke while its payload arrived"},
     {"asymmetric_route", "messages", "came through a gateway that is no route back (drop_asym_route)"},
-    {"node_stopping", "messages", "came while the node was stopping"},
-    {"no_message", "messages", "its sender held its share of the messages for too long: it takes no answers"},
+    {"node_stopping", "messages", "arrived while the node was stopping"},
+    {"no_message", "messages", "its sender held its share of the messages for too long and took no answers"},
     {"no_connection", "messages", "ACK or REPLY to a node to which no connection could be made in time"},
 }};
 

@@ -88,7 +88,7 @@ Result<Arena> Arenas::map_pages(size_t bytes, PageKind pages, const ArenaRequest
     if (bound) arena.numa_ = request.numa;
   }
   if ((huge || request.touch) && madvise(address, bytes, MADV_POPULATE_WRITE) != 0 && (huge || errno != EINVAL))
-    return fail(ENOMEM, "the system has not that much memory left", bytes);
+    return fail(ENOMEM, "the system does not have that much memory left", bytes);
   return arena;
 }
 

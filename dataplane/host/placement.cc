@@ -76,9 +76,9 @@ Result<std::vector<unsigned>> wanted_cpus(const Topology& topology, const Placem
       return fail(EINVAL, "the number of workers and the list of their CPUs disagree: give one of them");
     for (size_t i = 0; i < out.size(); ++i) {
       if (topology.cpu(out[i]) == nullptr)
-        return fail(EINVAL, "this process may not run on that CPU (taskset, cgroup), or it is not there", out[i]);
+        return fail(EINVAL, "this process may not run on that CPU (taskset, cgroup), or there is no such CPU", out[i]);
       if (std::find(out.begin(), out.begin() + ptrdiff_t(i), out[i]) != out.begin() + ptrdiff_t(i))
-        return fail(EINVAL, "that CPU is named twice", out[i]);
+        return fail(EINVAL, "that CPU is listed twice", out[i]);
     }
   } else {
     const auto order = cpu_order(topology, request.near_numas);

@@ -54,7 +54,7 @@ Result<std::unique_ptr<Machine>> Machine::read(const char* description) {
   machine->read_numas();
   machine->read_cpus(description == nullptr);
   machine->read_nics();
-  if (machine->topology_.cpus.empty()) return fail(EIO, "this process may run on no CPU that hwloc knows");
+  if (machine->topology_.cpus.empty()) return fail(EIO, "hwloc finds no CPU on which this process may run");
   return machine;
 }
 
@@ -141,7 +141,8 @@ void Machine::read_nics() {
 }
 
 Result<void> Machine::bind_memory(void* address, size_t bytes, unsigned numa, bool prefer) const {
-  if (!hwloc_topology_is_thissystem(handle_)) return fail(ENOSYS, "nothing can be bound on a made-up machine", numa);
+  if (!hwloc_topology_is_thissystem(handle_))
+    return fail(ENOSYS, "memory cannot be bound on a simulated machine", numa);
   if (topology_.distance(numa, numa) == 255) return fail(EINVAL, "this machine has no such NUMA node", numa);
   hwloc_bitmap_t set = hwloc_bitmap_alloc();
   hwloc_bitmap_only(set, numa);

@@ -199,7 +199,7 @@ void egress_continue(Worker& w, Tx& tx) {
     case kWaitPeer:
     case kWaitNi:
     case kInLnd:
-    case kNoConnection: ULNET_CHECK(!"a Tx that waits was told to go on");
+    case kNoConnection: ULNET_CHECK(!"a waiting Tx was resumed");
   }
 }
 

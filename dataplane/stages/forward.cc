@@ -194,7 +194,7 @@ void give_up(Worker& w, RxSlot& slot, Drop reason) {
     case kWaitsBuffer: w.pools[pool].waiting.remove(slot); break;
     case kWantsCredit:
     case kHasCredit:
-    case kAdmitted: ULNET_CHECK(!"a receive that does not wait is given up");
+    case kAdmitted: ULNET_CHECK(!"a receive that does not wait was given up");
   }
   w.held_router.remove(slot);
   PeerSlice* from = slot.from;

@@ -116,9 +116,9 @@ Result<PingDecode> ping_info_decode(std::span<const std::byte> in, uint32_t inte
   if (load<uint64_t>(entry0, flip) != kLoNid.to_u64()) return fail(EPROTO, "ping info does not begin with 0@lo");
   info.sequence = load<uint32_t>(entry0 + 8, flip);
   decoded.needed_bytes = announced_bytes(entry0, info.features, ni_count, flip);
-  if (decoded.needed_bytes == 0) return fail(EPROTO, "ping info says a size below that of its NIs");
+  if (decoded.needed_bytes == 0) return fail(EPROTO, "ping info states a size below that of its NIs");
   if (decoded.needed_bytes > kMaxPayload) {
-    return fail(EPROTO, "ping info says a size that no message can carry", decoded.needed_bytes);
+    return fail(EPROTO, "ping info states a size that no message can carry", decoded.needed_bytes);
   }
   decoded.truncated = in.size() < decoded.needed_bytes;
 

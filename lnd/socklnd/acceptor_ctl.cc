@@ -75,7 +75,7 @@ bool request_done(SockControl& control, Handshake& shake) {
   });
   if (it == control.nis.end()) {
     control.log_limited(LogCause::kRequest,
-                        "socklnd: connection request for " + nid_text(target) + ", which is not ours");
+                        "socklnd: connection request for " + nid_text(target) + ", which is not a NID of this node");
     handshake_drop(control, shake.socket);
     return false;
   }
@@ -130,7 +130,7 @@ PassiveVerdict judge(SockControl& control, const NiCtl& ni, SetCtl& set, const H
   const PassiveCase c = passive_case(ni, set, shake, hello);
   const PassiveVerdict verdict = passive_verdict(c);
   if (verdict == PassiveVerdict::kClaimed)
-    control.log_limited(LogCause::kClaim, "socklnd: " + address_text(control, shake) + " says that it is " +
+    control.log_limited(LogCause::kClaim, "socklnd: " + address_text(control, shake) + " claims to be " +
                                               nid_text(set.nid) + ", which is connected from another address: refused");
   if (verdict != PassiveVerdict::kRebooted) return verdict;
   const IpAddress own = nid_address(set.nid);

@@ -22,7 +22,7 @@ SocketOptions socket_options(const SockControl& control, const NiCtl& ni) {
 
 void hold_failed(SockControl& control, const NiCtl& ni, const std::string& interface, const Error& error) {
   const char* mend = error.code == -EPERM ? "; give ulnetd CAP_NET_RAW, or routes by source address" : "";
-  control.log_limited(LogCause::kHold, "socklnd: " + nid_text(ni.params.nid) + ": a connection is not held to " +
+  control.log_limited(LogCause::kHold, "socklnd: " + nid_text(ni.params.nid) + ": a connection is not bound to " +
                                            interface + ": " + error.what + mend);
 }
 

@@ -23,7 +23,7 @@ void Service::request(api::RequestId id, const api::Request& request) {
   auto job = job_from_json(args);
   if (!job) return refuse(job.error().code, job.error().what);
   if (stopped_) return refuse(-ESHUTDOWN, "ulnetd is stopping");
-  if (running_.size() >= kServiceJobsMax) return refuse(-EBUSY, "4 jobs are under way already; try again later");
+  if (running_.size() >= kServiceJobsMax) return refuse(-EBUSY, "4 jobs are already running; try again later");
   // Slots for every operation, and room for all of them to be started and unlinked in one turn.
   const SubmitterSize size{2 * job->concurrency + 16, job->concurrency, 1, 1};
   auto submitter = deps_.submitter_open(size);
@@ -43,7 +43,7 @@ void Service::stop_named(api::RequestId id, const std::string& name) {
     running.session->stop();
     return deps_.reply(id, {});
   }
-  deps_.reply(id, api::answer_error("manage", "perf", -ENOENT, "no job of this name is under way"));
+  deps_.reply(id, api::answer_error("manage", "perf", -ENOENT, "no job of this name is running"));
 }
 
 void Service::gone(api::RequestId id) {

@@ -29,7 +29,7 @@ void add_options(CLI::App& app, WireOptions& options, Words& words) {
   app.add_option("--device", options.port.device, "PCI address, or a kind with parameters")->required();
   app.add_option("--name", options.port.name);
   app.add_option("--address", words.addresses, "IP address with prefix length; may be repeated");
-  app.add_option("--neighbour", words.neighbours, "ADDRESS=MAC, never asked for");
+  app.add_option("--neighbour", words.neighbours, "ADDRESS=MAC, never resolved");
   app.add_option("--mac", words.mac);
   app.add_option("--mtu", options.port.mtu);
   app.add_option("--vlan", options.port.vlan);
@@ -38,7 +38,7 @@ void add_options(CLI::App& app, WireOptions& options, Words& words) {
   app.add_option("--tx-depth", options.port.tx_depth);
   app.add_option("--in-flight", options.port.in_flight);
   app.add_option("--workers", options.workers);
-  app.add_option("--cpu", options.cpus, "CPU of a worker; once for each");
+  app.add_option("--cpu", options.cpus, "CPU of a worker; repeat for each worker");
   app.add_option("--idle", words.idle, "busy, adaptive, interrupt");
   app.add_option("--seconds", words.seconds);
   app.add_option("--memory-mb", options.memory_mb);
@@ -51,8 +51,8 @@ void add_options(CLI::App& app, WireOptions& options, Words& words) {
   app.add_option("--hold", options.app.hold);
   app.add_flag("--no-verify{false}", options.app.verify);
   app.add_flag("--flood-only", options.app.flood_only,
-               "to the discard port; ends when the other side answers a ping behind the last one");
-  app.add_option("--capture", options.capture_path, "pcapng of what passes and what is dropped");
+               "send to the discard port; end when the other side answers a ping behind the last packet");
+  app.add_option("--capture", options.capture_path, "pcapng file of the packets that pass or are dropped");
   app.add_option("--filter", options.capture_filter);
 }
 
@@ -124,7 +124,7 @@ void print_table(const nlohmann::json& figures) {
 }  // namespace
 
 int wire(int argc, char** argv) {
-  CLI::App app{"A packet port, and one thing done with it.", "ulnet-perf wire"};
+  CLI::App app{"Opens a packet port and runs one mode on it.", "ulnet-perf wire"};
   WireOptions options;
   options.port.name = "port0";
   Words words;

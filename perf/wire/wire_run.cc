@@ -143,7 +143,7 @@ json Run::open() {
 }
 
 json Run::start_capture() {
-  if (!capture_.open(options_.capture_path)) return problem_json({-errno, "the capture's file cannot be made", 0});
+  if (!capture_.open(options_.capture_path)) return problem_json({-errno, "the capture's file cannot be created", 0});
   CaptureOptions options;
   options.filter = options_.capture_filter;
   auto started = port_->capture(capture_, options);

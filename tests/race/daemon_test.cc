@@ -121,8 +121,8 @@ TEST(Daemon, logs_what_is_severe_enough) {
                        "  log: warning\nnet:\n  - net type: tcp\n    local NI(s):\n      - nid: 127.0.0.1@tcp\n");
     EXPECT_EQ(node.lines(), "");
     EXPECT_EQ(node.change("ulnet:\n  workers: 3\n").warnings,
-              std::vector<std::string>{"test:2:12: ulnet.workers takes effect when ulnetd starts again"});
-    EXPECT_EQ(node.lines(), "warning: test:2:12: ulnet.workers takes effect when ulnetd starts again\n");
+              std::vector<std::string>{"test:2:12: ulnet.workers takes effect at the next start of ulnetd"});
+    EXPECT_EQ(node.lines(), "warning: test:2:12: ulnet.workers takes effect at the next start of ulnetd\n");
     EXPECT_TRUE(node.change("ulnet:\n  log: info\n").ok());
     EXPECT_TRUE(node.change("net:\n  - net type: tcp1\n    nid: 127.0.0.2@tcp1\n").ok());
     EXPECT_NE(node.lines().find("127.0.0.2@tcp1 added"), std::string::npos) << node.lines();

@@ -458,7 +458,8 @@ TEST(SockHold, dialled_and_accepted) {
       EXPECT_TRUE(rig.tcp.held.empty());
       ASSERT_FALSE(two.logged.empty());
       const std::string mend = error == EPERM ? "; give ulnetd CAP_NET_RAW, or routes by source address" : "";
-      EXPECT_EQ(two.logged[0], "socklnd: 10.0.0.2@tcp: a connection is not held to eth1: may not hold a socket" + mend);
+      EXPECT_EQ(two.logged[0],
+                "socklnd: 10.0.0.2@tcp: a connection is not bound to eth1: may not hold a socket" + mend);
       EXPECT_EQ(one.logged.empty(), error == EXDEV);
     }
     EXPECT_TRUE(rig.shut_down());

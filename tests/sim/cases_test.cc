@@ -135,8 +135,8 @@ TEST(DiscoveryCases, case_3_discovery_and_configuration_at_the_same_time) {
   const auto said = [&](const std::string& line) {
     return std::count(pair.a.journal().begin(), pair.a.journal().end(), line);
   };
-  EXPECT_GE(said("configured: peer 10.0.0.3@tcp says that it has 10.0.0.4@tcp; no peer has it"), 1);
-  EXPECT_GE(said("configured: peer 10.0.0.3@tcp does not say that it has 10.0.0.9@tcp"), 1);
+  EXPECT_GE(said("configured: peer 10.0.0.3@tcp reports 10.0.0.4@tcp; no peer has it"), 1);
+  EXPECT_GE(said("configured: peer 10.0.0.3@tcp does not report 10.0.0.9@tcp"), 1);
 }
 
 TEST(DiscoveryCases, case_4_configuration_modifies_discovered_peers) {

@@ -441,8 +441,8 @@ TEST_P(SimDiscovery, verify_names_differences_and_merges_nothing) {
   (void)a.put(b);
   ASSERT_TRUE(sim.run_until([&] { return peer_of(a, b.nid())->up_to_date; }, 30s));
   const auto said = [&](const std::string& line) { return std::count(a.journal().begin(), a.journal().end(), line); };
-  EXPECT_EQ(said("verify: peer 10.0.0.3@tcp says that it has 10.0.0.4@tcp; no peer has it"), 1);
-  EXPECT_EQ(said("verify: peer 10.0.0.3@tcp does not say that it has 10.0.0.5@tcp"), 1);
+  EXPECT_EQ(said("verify: peer 10.0.0.3@tcp reports 10.0.0.4@tcp; no peer has it"), 1);
+  EXPECT_EQ(said("verify: peer 10.0.0.3@tcp does not report 10.0.0.5@tcp"), 1);
   EXPECT_EQ(known(a, b.nid()), "10.0.0.3@tcp 10.0.0.5@tcp");
   ASSERT_TRUE(sim.run_until([&] { return peer_of(b, a.nid()) != nullptr && peer_of(b, a.nid())->multi_rail(); }, 30s))
       << "it pushes";

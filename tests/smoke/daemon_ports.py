@@ -110,7 +110,7 @@ def captured(topology, daemon, kernel):
     kinds = [line.split('\t')[0] for line in packets]
     assert kinds.count('8') >= 50 and kinds.count('8') == kinds.count('0') and set(kinds) <= {'0', '8'}, kinds
     refused = daemon.ctl('capture', '--if', 'rail0', '--output', '/dev/null', '--filter', 'no such thing', status=255)
-    assert 'the filter is not understood' in refused, refused
+    assert 'libpcap refuses the filter' in refused, refused
     # Whoever watches may go away at any time: the port can be captured again.
     watcher = daemon.node.start([netns.binary('ulnetctl'), '--socket', daemon.socket, 'capture', '--if', 'rail0',
                                  '--output', str(topology.folder / 'cut.pcapng')])
@@ -158,7 +158,7 @@ def device_gone_and_back(topology, daemon, kernel):
     daemon.wait_for_status('down', 'closed')  # closed: it was also opened again already, in vain
     why = 'port rail0: the system has no interface of this name: veth0'
     said = daemon.ctl('port', 'reset', '--name', 'rail0', status=255)
-    assert f'{why}; it is closed, and tried again until it opens' in said, said
+    assert f'{why}; the port is closed, and ulnet tries again until it opens' in said, said
     [port] = daemon.ports('--name', 'rail0')
     assert port['status'] == 'closed' and f'port rail0: {port["problem"]}' == why, port
     assert port['statistics']['resets failed'] >= 1 and port['statistics']['resets'] == before, port

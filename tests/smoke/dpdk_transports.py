@@ -153,7 +153,7 @@ class Kernel(unittest.TestCase):
     def test_af_xdp_link(self):
         with xdp(), netns.Topology() as net:
             self.link_down_and_up(veth(net, 1500), 'af_xdp,iface=veth0',
-                                  reset='reset failed: .* keeps its packet buffers when it is closed: restart')
+                                  reset='reset failed: .* keeps its packet buffers after a close: restart')
 
     def test_tap(self):
         with netns.Topology() as net:

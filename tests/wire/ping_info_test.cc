@@ -135,8 +135,8 @@ TEST(PingInfo, validation) {
   EXPECT_EQ(error_with(kTwoNis, 12, 4097), "ping info has too few or too many NIs");
   EXPECT_EQ(error_with(kTwoNis, 12, 3, 2), "ping info has too few or too many NIs");
   EXPECT_EQ(error_with(kTwoNis, 20, 0x00020000), "ping info does not begin with 0@lo");
-  EXPECT_EQ(error_with(kIpv4AndIpv6, 28, 44), "ping info says a size below that of its NIs");
-  EXPECT_EQ(error_with(kIpv4AndIpv6, 28, 0x00200000), "ping info says a size that no message can carry");
+  EXPECT_EQ(error_with(kIpv4AndIpv6, 28, 44), "ping info states a size below that of its NIs");
+  EXPECT_EQ(error_with(kIpv4AndIpv6, 28, 0x00200000), "ping info states a size that no message can carry");
   EXPECT_EQ(error_with(kIpv4AndIpv6, 28, 68), "ping info has large NIs that do not fill its size");
   EXPECT_EQ(error_with(kTwoNis, 4, 0xFFFFFF1E), "");  // unknown features are ignored
   EXPECT_EQ(error_with(kIpv4AndIpv6, 28, 0x4B), "");  // the low two bits of the size are masked

@@ -44,19 +44,19 @@ void add_node_options(CLI::App& app, Options& options) {
   NodeOptions& node = options.node;
   app.fallthrough();
   app.add_flag("--json", options.json, "Print JSON (schema 1, docs/ulnet-perf.md) instead of a table");
-  app.add_option("--socket", node.socket, "Let the ulnetd that listens here generate, instead of a node inside")
+  app.add_option("--socket", node.socket, "Let the ulnetd with this control socket generate, instead of a node inside")
       ->option_text("PATH");
   app.add_option("--config", node.config, "Configuration (YAML) of the node inside")->option_text("FILE");
   app.add_option("--nid", node.nids, "Address of the node inside, e.g. 10.0.0.1@tcp; may be repeated")
       ->allow_extra_args(false)
       ->option_text("NID");
   app.add_option("--net", node.net, "With --if: net of the node inside, e.g. tcp")->option_text("NET");
-  app.add_option("--if", node.interfaces, "Interfaces whose first IPv4 addresses to use")
+  app.add_option("--if", node.interfaces, "Interfaces; the node uses the first IPv4 address of each")
       ->allow_extra_args(false)
       ->delimiter(',')
       ->option_text("IF,...");
   app.add_flag("--unprivileged-ports", node.unprivileged_ports,
-               "Connect from any port and believe the peer's HELLO: for ulnet peers only");
+               "Connect from any port and trust the peer's HELLO: for ulnet peers only");
   app.add_option("--accept-port", node.accept_port, "TCP port to listen on and to connect to (988)")
       ->check(CLI::Range(1, 65535))
       ->option_text("PORT");
@@ -65,18 +65,20 @@ void add_node_options(CLI::App& app, Options& options) {
 
 void add_job_options(CLI::App& app, Raw& raw, bool sized) {
   app.add_option("target", raw.target, "NID of the peer, e.g. 10.0.0.2@tcp")->required()->option_text("TARGET");
-  app.add_option("--self", raw.self, "Local NID to send from (chosen)")->option_text("NID");
+  app.add_option("--self", raw.self, "Local NID to send from (default: chosen by LNet)")->option_text("NID");
   if (sized) {
     app.add_option("--size", raw.sizes, "Bytes: list and ranges, 0 to 1M: 4K,64K or 1K..1M or 1..1M*4 (4K)")
         ->option_text("SIZES");
   }
-  app.add_option("-c,--concurrency", raw.concurrency, "Operations under way at once (1)")->option_text("N");
-  app.add_option("-d,--duration", raw.duration, "Of each measurement (3s)")->option_text("TIME");
-  app.add_option("-n,--count", raw.count, "Operations of each measurement, instead of --duration")->option_text("N");
-  app.add_option("--warmup", raw.warmup, "Before each measurement (500ms; 0 with --count)")->option_text("TIME");
-  app.add_option("--drain", raw.drain, "Wait so long for what is under way at the end, then cancel it (10s)")
+  app.add_option("-c,--concurrency", raw.concurrency, "Operations in progress at one time (1)")->option_text("N");
+  app.add_option("-d,--duration", raw.duration, "Time of each measurement (3s)")->option_text("TIME");
+  app.add_option("-n,--count", raw.count, "Number of operations of each measurement, instead of --duration")
+      ->option_text("N");
+  app.add_option("--warmup", raw.warmup, "Warm-up before each measurement (500ms; 0 with --count)")
       ->option_text("TIME");
-  app.add_flag("--verify", raw.verify, "Check every byte; puts are read back from the target");
+  app.add_option("--drain", raw.drain, "At the end, wait this time for unfinished operations, then cancel them (10s)")
+      ->option_text("TIME");
+  app.add_flag("--verify", raw.verify, "Check every byte; the data of puts is read back from the target");
 }
 
 tl::unexpected<OptionsEnd> refuse(const std::string& sentence) {
@@ -122,19 +124,19 @@ std::optional<OptionsEnd> node_check(const NodeOptions& node) {
   const bool by_address = !node.nids.empty() || !node.net.empty() || !node.interfaces.empty();
   if (!node.socket.empty()) {
     if (by_address || !node.config.empty()) {
-      return refuse("--socket means the node of a running ulnetd; leave --config, --nid, --net and --if away").value();
+      return refuse("--socket uses the node of a running ulnetd; omit --config, --nid, --net and --if").value();
     }
     return std::nullopt;
   }
   if (!node.config.empty()) {
-    if (by_address) return refuse("--config says which addresses to use; leave --nid, --net and --if away").value();
+    if (by_address) return refuse("--config gives the addresses; omit --nid, --net and --if").value();
     return std::nullopt;
   }
   if (!by_address) {
-    return refuse("which addresses? Say --nid NID, --net NET --if IF, --config FILE, or --socket PATH of a ulnetd")
+    return refuse("no address is given: use --nid NID, --net NET --if IF, --config FILE, or --socket PATH of an ulnetd")
         .value();
   }
-  if (node.net.empty() != node.interfaces.empty()) return refuse("--net and --if go together").value();
+  if (node.net.empty() != node.interfaces.empty()) return refuse("--net needs --if, and --if needs --net").value();
   if (!node.net.empty() && !net_parse(node.net)) return refuse(fmt::format("'{}' is not a net", node.net)).value();
   for (const std::string& nid : node.nids) {
     const auto parsed = nid_parse(nid);
@@ -180,7 +182,8 @@ tl::expected<std::vector<uint32_t>, std::string> sizes_parse(const std::string& 
       if (!parsed || *parsed < 2) return tl::unexpected(fmt::format("'{}': the factor must be 2 or more", part));
       factor = *parsed;
     }
-    if (*last < *first) return tl::unexpected(fmt::format("'{}': a range grows", part));
+    if (*last < *first)
+      return tl::unexpected(fmt::format("'{}': a range must go from a smaller to a larger size", part));
     if (*last > kMaxPayload) return tl::unexpected(fmt::format("'{}': a message carries at most 1M", part));
     if (factor > kMaxPayload) factor = kMaxPayload;
     for (uint64_t size = *first; size < *last; size = size == 0 ? 1 : size * factor) sizes.push_back(uint32_t(size));
@@ -240,7 +243,7 @@ tl::expected<Options, OptionsEnd> options_parse(const std::vector<std::string>& 
   app.require_subcommand(1);
   app.footer("ulnet-perf wire --help: packet ports without LNet, the ceiling for what LNet can reach over them");
   add_node_options(app, options);
-  CLI::App* serve = app.add_subcommand("serve", "Be the target: portal 63 takes puts and serves gets, until Ctrl-C");
+  CLI::App* serve = app.add_subcommand("serve", "Run a target: portal 63 takes puts and serves gets, until Ctrl-C");
   CLI::App* ping = app.add_subcommand("ping", "LNet pings: every LNet node answers them");
   CLI::App* put = app.add_subcommand("put", "Acknowledged PUTs into a target (ulnet-perf serve, or perf_target: true)");
   CLI::App* get = app.add_subcommand("get", "GETs from a target");
@@ -253,11 +256,11 @@ tl::expected<Options, OptionsEnd> options_parse(const std::vector<std::string>& 
     const auto chosen = app.get_subcommands();  // a command's own options, and those of all
     return tl::unexpected(OptionsEnd{0, (chosen.empty() ? "" : chosen.front()->help() + "\n") + app.help()});
   } catch (const CLI::ParseError& error) {
-    return refuse(std::string(error.what()) + "; ulnet-perf --help says more");
+    return refuse(std::string(error.what()) + "; see ulnet-perf --help");
   }
   options.serve = serve->parsed();
   if (options.serve && !options.node.socket.empty()) {
-    return refuse("a running ulnetd serves by itself with `ulnet: perf_target: true`; leave --socket away");
+    return refuse("a running ulnetd serves with `ulnet: perf_target: true`; omit --socket");
   }
   if (!options.serve) {
     const Operation operation = ping->parsed() ? Operation::kPing : put->parsed() ? Operation::kPut : Operation::kGet;

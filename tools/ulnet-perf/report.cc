@@ -22,7 +22,7 @@ const char* phase_text(Phase phase) {
     case Phase::kBind: return "starting";
     case Phase::kWarmup: return "warming up";
     case Phase::kMeasure: return "measuring";
-    case Phase::kDrain: return "waiting for what is under way";
+    case Phase::kDrain: return "waiting for unfinished operations";
     case Phase::kCancel: return "cleaning up";
     case Phase::kDone: return "done";
   }

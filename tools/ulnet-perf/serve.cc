@@ -58,7 +58,7 @@ int serve(const Options& options, Signals& signals, Screen& screen) {
   }
   screen.table("serving puts and gets on " + nids_text(instance->nids()) + "; Ctrl-C ends\n");
   const bool served = watch(target, signals, screen);
-  if (!served) screen.note("ulnet-perf: the node took the target back\n");
+  if (!served) screen.note("ulnet-perf: the node closed the target\n");
   const std::string left = instance->close();  // takes the MDs back, too
   if (!left.empty()) screen.note("ulnet-perf: stopped without waiting for: " + left + "\n");
   const Target::Counts sum = target.counts();

@@ -63,8 +63,8 @@ api::Request exec_request(const config::ExecRequest& exec) {
 Built import_file(const Words& words, const Env& env) {
   int modes = (words.has("add") ? 1 : 0) + (words.has("del") ? 1 : 0) + (words.has("show") ? 1 : 0) +
               (words.has("exec") ? 1 : 0);
-  if (modes > 1) return refuse("add", "import", -EINVAL, "only one of --add, --del, --show and --exec");
-  if (words.plain.size() > 1) return refuse("add", "import", -EINVAL, "only one file");
+  if (modes > 1) return refuse("add", "import", -EINVAL, "give only one of --add, --del, --show and --exec");
+  if (words.plain.size() > 1) return refuse("add", "import", -EINVAL, "give only one file");
   config::ImportMode mode = words.has("del")    ? config::ImportMode::kDel
                             : words.has("show") ? config::ImportMode::kShow
                             : words.has("exec") ? config::ImportMode::kExec
@@ -72,7 +72,7 @@ Built import_file(const Words& words, const Env& env) {
   config::Imported imported = env.load(words.plain.empty() ? "-" : words.plain[0], mode);
   if (!imported.errors.empty()) return tl::unexpected(problems_refuse(imported.errors, mode_verb(mode)));
   Command command;
-  if (words.has("old-api")) command.warnings = "warning: --old-api has no effect: there is one way to ulnetd\n";
+  if (words.has("old-api")) command.warnings = "warning: --old-api has no effect: ulnetd has only one interface\n";
   for (const config::Problem& warning : imported.warnings)
     command.warnings += "warning: " + problem_text(warning) + "\n";
   if (!imported.changes.empty()) {
@@ -94,7 +94,7 @@ Built import_file(const Words& words, const Env& env) {
 }
 
 Built export_file(const Words& words, const Env&) {
-  if (words.plain.size() > 1) return refuse("export", "export", -EINVAL, "only one file");
+  if (words.plain.size() > 1) return refuse("export", "export", -EINVAL, "give only one file");
   Command command = show("export", {{"backup", words.has("backup")}});
   if (!words.plain.empty()) command.output_file = words.plain[0];
   return command;

@@ -16,7 +16,7 @@ tl::expected<Net, Refused> net_option(const Words& words, const char* verb) {
   auto net = net_parse(text);
   if (!net || *net == kAnyNet)
     return refuse(verb, "net", -ENOENT, fmt::format("cannot parse net: '{}'; allowed: {}", text, kNetExample));
-  if (net->type() == NetType::kLo) return refuse(verb, "net", -ENODEV, "setting @lo not allowed: it is always there");
+  if (net->type() == NetType::kLo) return refuse(verb, "net", -ENODEV, "setting @lo not allowed: lo always exists");
   return *net;
 }
 
@@ -77,7 +77,8 @@ tl::expected<std::vector<config::Change>, Refused> ip2net_option(const std::stri
                     fmt::format("--ip2net: '{}' has no address pattern such as 192.168.0.*", entry));
     changes.emplace_back(config::NetAddMatching{std::move(rule)});
   }
-  if (changes.empty()) return refuse("add", "net", -EINVAL, "--ip2net: nothing in it; example: \"tcp 192.168.0.*\"");
+  if (changes.empty())
+    return refuse("add", "net", -EINVAL, "--ip2net: the text is empty; example: \"tcp 192.168.0.*\"");
   return changes;
 }
 
@@ -110,7 +111,7 @@ Built net_add(const Words& words, const Env&) {
     auto nids = nids_option(words, "add");
     if (!nids) return tl::unexpected(nids.error());
     for (const Nid& nid : *nids) {
-      if (nid.is_lo()) return refuse("add", "net", -ENODEV, "setting @lo not allowed: it is always there");
+      if (nid.is_lo()) return refuse("add", "net", -ENODEV, "setting @lo not allowed: lo always exists");
       ni.nid = nid;
       changes.emplace_back(config::NetAdd{nid.net(), ni});
     }
@@ -205,9 +206,10 @@ Built net_set(const Words& words, const Env&) {
     return refuse("set", "net", -EINVAL, "nothing to set: give --health, --conns-per-peer or --lnd-timeout");
   }
   if (set.lnd_timeout && !set.net)
-    return refuse("set", "net", -EINVAL, "--lnd-timeout needs --net to say whose driver is meant");
+    return refuse("set", "net", -EINVAL,
+                  "--lnd-timeout needs --net: the timeout is set for the driver of that network");
   if ((set.health || set.conns_per_peer) && !set.nid && !set.all)
-    return refuse("set", "net", -EINVAL, "which NI: give --nid or --all");
+    return refuse("set", "net", -EINVAL, "no NI is given: use --nid or --all");
   return change({set});
 }
 

@@ -57,14 +57,13 @@ Built cpt_of_nid(const Words& words, const Env&) {
 
 Built setup_mrrouting(const Words&, const Env&) {
   return not_needed(
-      "ulnet changes no routes of the kernel; where packets of an NI leave by another interface, 'net add' and "
-      "'net show -v' name the setting that mends it");
+      "ulnet changes no routes of the kernel; "
+      "if packets of an NI leave by another interface, 'net add' and 'net show -v' show the setting to change");
 }
 
 Built setup_sysctl(const Words&, const Env&) {
   return not_needed(
-      "ulnet changes no settings of the kernel; those that are in an NI's way are named by 'net add' and 'net show "
-      "-v'");
+      "ulnet changes no settings of the kernel; if a setting disturbs an NI, 'net add' and 'net show -v' show it");
 }
 
 }  // namespace ulnet::ctl

@@ -139,7 +139,7 @@ Built peer_set(const Words& words, const Env&) {
     if (!value) return refuse("set", "peer", -EINVAL, fmt::format("--{}: '{}' is not a number", name, *text));
     (std::string_view(name) == "health" ? set.health : set.state) = value;
   }
-  if (!set.nid && !set.all) return refuse("set", "peer", -EINVAL, "which peer NI: give --nid or --all");
+  if (!set.nid && !set.all) return refuse("set", "peer", -EINVAL, "no peer NI is given: use --nid or --all");
   if (!set.health && !set.state) return refuse("set", "peer", -EINVAL, "nothing to set: give --health");
   return change({set});
 }

@@ -19,7 +19,8 @@ Built set_buffers(const std::string& name, const std::string& value) {
           "set", "buffers", -ERANGE,
           fmt::format("cannot configure {}: '{}' is too many; allowed: 1..{} {}", name, value, field.max, field.unit));
     return refuse("set", "buffers", -EINVAL,
-                  fmt::format("cannot configure {}: '{}': tiny, small and large must be > 0 (-1 keeps what is set)",
+                  fmt::format("cannot configure {}: '{}': "
+                              "tiny, small and large must be > 0 (-1 keeps the number that is set)",
                               name, value));
   }
   config::SetBuffers set;
@@ -60,8 +61,7 @@ Built set_value(const Words& words, const Env&) {
   if (name == "max_intf") name = "max_interfaces";
   if (name == "use_tcp_bonding") {
     Command command;
-    command.warnings =
-        "warning: use_tcp_bonding is accepted and does nothing; several NIs on a net take the place of bonding\n";
+    command.warnings = "warning: use_tcp_bonding has no effect; configure several NIs on the net instead of bonding\n";
     return command;
   }
   const config::Field* field = config::field_find("global." + name);

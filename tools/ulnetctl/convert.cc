@@ -94,7 +94,7 @@ void networks(const std::string& text, Convert& out) {
     if (net.name.empty() || net.name == "lo") continue;
     if (net.interfaces.empty())
       return out.fail(
-          fmt::format("{} names no interface, and ulnet takes none by itself: write {}(eth0)", net.name, net.name));
+          fmt::format("{} names no interface, and ulnet does not choose one: write {}(eth0)", net.name, net.name));
     Doc item = Doc::map();
     item.set("net type", net.name);
     Doc& nis = item.set("local NI(s)", Doc::list());
@@ -177,7 +177,8 @@ Built convert(const Words& words, const Env&) {
   if (auto text = words.value("networks")) networks(*text, out);
   if (auto text = words.value("ip2nets")) ip2nets(*text, out);
   if (auto text = words.value("routes")) routes(*text, out);
-  if (words.has("networks") && words.has("ip2nets")) out.fail("only one of --networks and --ip2nets, as in Lustre");
+  if (words.has("networks") && words.has("ip2nets"))
+    out.fail("give only one of --networks and --ip2nets, as in Lustre");
   if (!out.wrong.empty()) return refuse("parser", "convert", -EINVAL, out.wrong);
   if (out.doc.size() == 0)
     return refuse("parser", "convert", -EINVAL, "nothing to convert: give --networks, --ip2nets or --routes");

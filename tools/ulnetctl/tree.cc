@@ -20,36 +20,38 @@ constexpr OptionSpec kNetAdd[] = {
     {"net", kValue, "name of the network (tcp, tcp1, o2ib)", 'n'},
     {"if", kValue, "interfaces, with their CPTs: eth0,eth1[0,2]", 'i'},
     {"nid", kValue, "bring NIs up on these addresses instead of interfaces: 10.0.0.1@tcp"},
-    {"ip2net", kValue, "choose by this node's addresses: \"tcp 192.168.0.*\""},
-    {"peer-timeout", kValue, "seconds until a silent peer counts as dead: no effect yet"},
+    {"ip2net", kValue, "select networks by this node's addresses: \"tcp 192.168.0.*\""},
+    {"peer-timeout", kValue, "seconds until a silent peer counts as down: no effect yet"},
     {"peer-credits", kValue, "messages in flight to one peer NI"},
     {"peer-buffer-credits", kValue, "router buffers that one peer NI may hold"},
     {"credits", kValue, "messages in flight from the NI"},
-    {"cpt", kValue, "worker groups that serve it: [0,1]"},
+    {"cpt", kValue, "worker groups that serve the NI: [0,1]"},
     {"conns-per-peer", kValue, "connections to each peer NI, 0..127 (0 = automatic)"},
     {"skip-mr-route-setup", kNothing, "accepted, no effect: ulnet never changes the kernel's routes"},
-    {"tos", kValue, "DS field of the packets, -1..255 (-1 = the system's)"}};
+    {"tos", kValue, "DS field of the packets, -1..255 (-1 = the system's default)"}};
 constexpr OptionSpec kNetDel[] = {{"net", kValue, "name of the network", 'n'},
-                                  {"if", kValue, "only these interfaces of it", 'i'},
+                                  {"if", kValue, "only these interfaces of the network", 'i'},
                                   {"nid", kValue, "the NIs with these addresses"},
-                                  {"now", kNothing, "close at once and tell the peers afterwards"}};
+                                  {"now", kNothing, "close at once and send the new NI list to the peers afterwards"}};
 constexpr OptionSpec kNetShow[] = {{"net", kValue, "show this network only", 'n'}, kVerbose};
 constexpr OptionSpec kStatsShow[] = {kVerbose};
-constexpr OptionSpec kNetSet[] = {{"nid", kValue, "the NI to change"},
-                                  {"all", kNothing, "change all NIs", 'a'},
-                                  {"net", kValue, "with --lnd-timeout: the network whose driver is meant", 'n'},
-                                  {"health", kValue, "health value, 0..1000"},
-                                  {"conns-per-peer", kValue, "connections to each peer NI, 0..127"},
-                                  {"lnd-timeout", kValue, "seconds that a transmission may take"}};
+constexpr OptionSpec kNetSet[] = {
+    {"nid", kValue, "the NI to change"},
+    {"all", kNothing, "change all NIs", 'a'},
+    {"net", kValue, "with --lnd-timeout: set the timeout for the driver of this network", 'n'},
+    {"health", kValue, "health value, 0..1000"},
+    {"conns-per-peer", kValue, "connections to each peer NI, 0..127"},
+    {"lnd-timeout", kValue, "seconds that a transmission may take"}};
 constexpr OptionSpec kPortShow[] = {{"name", kValue, "show this port only", 'n'}, kVerbose};
 constexpr OptionSpec kPortReset[] = {{"name", kValue, "the port", 'n'}};
-constexpr OptionSpec kCapture[] = {{"if", kValue, "the port, as `port show` names it", 'i'},
-                                   {"filter", kValue, "what to take, in libpcap's words: \"udp port 4791\"", 'f'},
-                                   {"output", kValue, "pcapng file, or - for standard output", 'o'},
-                                   {"snap", kValue, "bytes of each packet, 22..65536 (256)"},
-                                   {"seconds", kValue, "end after so long"},
-                                   {"size", kValue, "end at so many MiB (64)"},
-                                   {"rate", kValue, "packets a second and queue; what is above is counted (100000)"}};
+constexpr OptionSpec kCapture[] = {
+    {"if", kValue, "the port, as `port show` names it", 'i'},
+    {"filter", kValue, "filter in libpcap's syntax: \"udp port 4791\"", 'f'},
+    {"output", kValue, "pcapng file, or - for standard output", 'o'},
+    {"snap", kValue, "bytes of each packet, 22..65536 (256)"},
+    {"seconds", kValue, "end after this number of seconds"},
+    {"size", kValue, "end at this number of MiB (64)"},
+    {"rate", kValue, "packets per second and queue; packets above this rate are only counted (100000)"}};
 constexpr OptionSpec kRouteAdd[] = {{"net", kValue, "the remote network, or a range: tcp[1-3]", 'n'},
                                     {"gateway", kValue, "NID of the router, or a range: 10.1.1.[1-5]@tcp", 'g'},
                                     {"hop", kValue, "routers on the way, 1..255", 'c'},
@@ -64,15 +66,14 @@ constexpr OptionSpec kRouteShow[] = {{"net", kValue, "routes to this network onl
                                      {"hop-count", kValue, "the same"},
                                      {"priority", kValue, "routes with this priority only", 'p'},
                                      kVerbose};
-constexpr OptionSpec kPeerAdd[] = {
-    {"prim_nid", kValue, "NID by which the peer is known; without it the first of --nid"},
-    {"nid", kValue, "its NIDs, with ranges: 10.1.1.[2-5]@tcp,10.2.1.2@tcp1"},
-    {"ip2nets", kValue, "the same"},
-    {"non_mr", kNothing, "the peer is not Multi-Rail"},
-    {"lock_prim", kNothing, "keep its primary NID whatever discovery finds"}};
-constexpr OptionSpec kPeerDel[] = {{"prim_nid", kValue, "NID by which the peer is known"},
-                                   {"nid", kValue, "NIDs to remove; without it the whole peer"},
-                                   {"force", kNothing, "also a peer whose primary NID is locked", 'f'}};
+constexpr OptionSpec kPeerAdd[] = {{"prim_nid", kValue, "NID that identifies the peer; default: the first of --nid"},
+                                   {"nid", kValue, "NIDs of the peer, with ranges: 10.1.1.[2-5]@tcp,10.2.1.2@tcp1"},
+                                   {"ip2nets", kValue, "the same"},
+                                   {"non_mr", kNothing, "the peer is not Multi-Rail"},
+                                   {"lock_prim", kNothing, "discovery keeps the primary NID of the peer"}};
+constexpr OptionSpec kPeerDel[] = {{"prim_nid", kValue, "NID that identifies the peer"},
+                                   {"nid", kValue, "NIDs to remove; without --nid the whole peer"},
+                                   {"force", kNothing, "also delete a peer whose primary NID is locked", 'f'}};
 constexpr OptionSpec kPeerShow[] = {{"nid", kValue, "show the peer with this NID only"}, kVerbose};
 constexpr OptionSpec kPeerSet[] = {{"nid", kValue, "the peer NI to change"},
                                    {"all", kNothing, "change all peer NIs", 'a'},
@@ -80,12 +81,12 @@ constexpr OptionSpec kPeerSet[] = {{"nid", kValue, "the peer NI to change"},
                                    {"state", kValue, "state bits, for tests"}};
 constexpr OptionSpec kPing[] = {{"source", kValue, "ping from this NID"},
                                 {"timeout", kValue, "seconds to wait for each answer (1)"}};
-constexpr OptionSpec kDiscover[] = {{"force", kNothing, "also what is known and up to date", 'f'}};
+constexpr OptionSpec kDiscover[] = {{"force", kNothing, "also discover NIDs that are known and up to date", 'f'}};
 constexpr OptionSpec kUdspAdd[] = {{"src", kValue, "local NIDs or network: tcp1, *@tcp, 10.1.1.[5-8]@o2ib"},
                                    {"dst", kValue, "peer NIDs or network"},
                                    {"rte", kValue, "router NIDs"},
                                    {"priority", kValue, "0 is the highest, 255 the lowest"},
-                                   {"idx", kValue, "position in the list; without it at the end"}};
+                                   {"idx", kValue, "position in the list; default: the end"}};
 constexpr OptionSpec kUdspDel[] = {{"idx", kValue, "number of the rule"}, {"all", kNothing, "every rule", 'a'}};
 constexpr OptionSpec kUdspShow[] = {{"idx", kValue, "number of the rule"}};
 constexpr OptionSpec kRecovery[] = {{"local", kNothing, "local NIs", 'l'}, {"peer", kNothing, "peer NIs", 'p'}};
@@ -93,12 +94,12 @@ constexpr OptionSpec kDebugPeer[] = {{"nid", kValue, "a NID of the peer"}};
 constexpr OptionSpec kConvert[] = {{"networks", kValue, "\"tcp(eth0),o2ib(ib0[2],ib1)[2,6]\""},
                                    {"ip2nets", kValue, "\"tcp(eth0) 192.168.0.*; o2ib 10.[1-3].*.*\""},
                                    {"routes", kValue, "\"tcp1 2 10.0.0.[1-2]@tcp:1\""}};
-constexpr OptionSpec kImport[] = {{"add", kNothing, "add what the file says (the default)", 'a'},
-                                  {"del", kNothing, "delete what the file says", 'd'},
+constexpr OptionSpec kImport[] = {{"add", kNothing, "add the configuration in the file (the default)", 'a'},
+                                  {"del", kNothing, "delete the configuration in the file", 'd'},
                                   {"show", kNothing, "show the sections that the file has", 's'},
-                                  {"exec", kNothing, "run the ping and discover of the file", 'e'},
+                                  {"exec", kNothing, "run the ping and discover sections of the file", 'e'},
                                   {"old-api", kNothing, "accepted, no effect"}};
-constexpr OptionSpec kExport[] = {{"backup", kNothing, "only what is needed to configure the node again", 'b'}};
+constexpr OptionSpec kExport[] = {{"backup", kNothing, "only the values that configure the node again", 'b'}};
 
 /// In the list as lnetctl has it; command_build() refuses it before.
 Built not_built(const Words&, const Env&) {
@@ -119,10 +120,10 @@ constexpr CommandSpec kCommands[] = {
     {"set", "", "change a setting of the node", {}, set_value, "NAME VALUE"},
     {"import", "", "read a configuration", kImport, import_file, "[FILE]", 0},
     {"export", "", "write the configuration", kExport, export_file, "[FILE]", 0},
-    {"stats", "show", "show statistics; -v also what was dropped and why", kStatsShow, stats_show},
+    {"stats", "show", "show statistics; -v also drops with their reasons", kStatsShow, stats_show},
     {"stats", "reset", "set statistics to zero", {}, stats_reset},
     {"debug", "recovery", "show the NIs that are recovering", kRecovery, recovery},
-    {"debug", "peer", "show all that is known of the peer with this NID", kDebugPeer, debug_peer},
+    {"debug", "peer", "show all data about the peer with this NID", kDebugPeer, debug_peer},
     {"debug", "nidlist", "print the NIDs that a list stands for", {}, debug_nidlist, "LIST"},
     {"global", "show", "show the settings of the node", {}, global_show},
     {"peer", "add", "add a peer, or NIDs to it", kPeerAdd, peer_add},
@@ -136,14 +137,14 @@ constexpr CommandSpec kCommands[] = {
     {"udsp", "add", "add a selection policy", kUdspAdd, udsp_add},
     {"udsp", "del", "delete a selection policy", kUdspDel, udsp_del},
     {"udsp", "show", "show selection policies", kUdspShow, udsp_show},
-    {"fault", "", "make messages fail or come late, for tests: not yet", {}, not_built, "drop|delay ..."},
+    {"fault", "", "make messages fail or arrive late, for tests: not yet", {}, not_built, "drop|delay ..."},
     {"setup-mrrouting", "", "set the kernel's routes up for several interfaces: not needed", {}, setup_mrrouting},
     {"setup-sysctl", "", "set the kernel up for several interfaces: not needed", {}, setup_sysctl},
     {"cpt-of-nid", "", "show which worker group serves peer NIs", {}, cpt_of_nid, "NID[,NID...]"},
     {"port", "show", "show packet ports: link, queues, offloads, drops", kPortShow, port_show},
     {"port", "reset", "close a packet port and open it again", kPortReset, port_reset},
     {"convert", "", "print networks=, ip2nets= or routes= of Lustre as YAML", kConvert, convert},
-    {"capture", "", "capture what passes a packet port, and what it drops", kCapture, capture},
+    {"capture", "", "capture the packets that pass a packet port, and its drops", kCapture, capture},
 };
 
 constexpr std::array kOtherWords = {"quit",
@@ -163,31 +164,31 @@ struct Planned {
   const char* text;
 };
 constexpr Planned kPlanned[] = {
-    {"policy", "not yet: 'udsp' takes the same rules, which are stored and not followed yet"},
-    {"selection", "not yet: 'udsp' takes such rules, which are stored and not followed yet"},
-    {"explain", "not yet: 'peer show -v 4' and 'net show -v 4' show what the choice of a path looks at"},
-    {"fault", "not yet: messages cannot be made to fail or to be late"}};
+    {"policy", "not yet: 'udsp' takes the same rules; ulnet stores them and does not follow them yet"},
+    {"selection", "not yet: 'udsp' takes such rules; ulnet stores them and does not follow them yet"},
+    {"explain", "not yet: 'peer show -v 4' and 'net show -v 4' show the values that select a path"},
+    {"fault", "not yet: ulnet cannot make messages fail or arrive late"}};
 
 constexpr const char* kSettings =
     "\tnuma_range N                  distances up to N count as equally near: no effect yet\n"
-    "\tmax_interfaces N              most NIDs of one peer; below 16 it becomes 4096\n"
+    "\tmax_interfaces N              maximum number of NIDs of one peer; below 16 becomes 4096\n"
     "\tdiscovery 0|1|verify          discovery of peers: off, on, or compare only\n"
-    "\tdrop_asym_route 0|1           drop what came over a route that the answer would not take\n"
-    "\tretry_count N                 sends again after a failure\n"
+    "\tdrop_asym_route 0|1           drop a message from a route that the answer would not take\n"
+    "\tretry_count N                 number of resends after a failure\n"
     "\ttransaction_timeout S         seconds until a message or its response has failed\n"
-    "\thealth_sensitivity N          what a peer's word that a NID is down takes off its health value, 0..1000\n"
+    "\thealth_sensitivity N          decrease of a NID's health value if its node reports it as down, 0..1000\n"
     "\trecovery_interval S           accepted, no effect\n"
     "\trouter_sensitivity P          accepted, no effect\n"
-    "\tresponse_tracking 0|1|2|3     whose responses are waited for: pings, also GETs, also PUTs, all\n"
-    "\trecovery_limit S              seconds to try to recover an interface (0 = for ever): no effect yet\n"
+    "\tresponse_tracking 0|1|2|3     responses that are tracked: of pings, also GETs, also PUTs, all\n"
+    "\trecovery_limit S              seconds to try to recover an interface (0 = forever): no effect yet\n"
     "\tmax_recovery_ping_interval S  longest time between recovery pings: no effect yet\n"
-    "\trouting 0|1                   forward for others\n"
+    "\trouting 0|1                   forward messages for other nodes\n"
     "\ttiny_buffers N, small_buffers N, large_buffers N\n"
-    "\t                              router buffers, totals of the node\n";
+    "\t                              router buffers of the whole node\n";
 
 const char* kUsage =
     "usage: ulnetctl [--socket PATH] [--json] [--layout classic] [COMMAND] [OPTIONS]... [ARGS]\n"
-    "Without a command it asks for one.\n"
+    "Without a command, ulnetctl reads commands from standard input.\n"
     "Try 'ulnetctl help COMMAND', or 'ulnetctl --list-commands' for a list of commands.\n";
 
 std::string help_one(const CommandSpec& spec) {

@@ -284,7 +284,7 @@ void Daemon::turn_failed(const std::exception& error, Instant now) noexcept {
   if (turn_failure_said_ != kNever && now - turn_failure_said_ < kFailuresSaidEvery) return;
   turn_failure_said_ = now;
   try {
-    options_.log(fmt::format("control could not do its work ({} times until now): {}", turns_failed_, error.what()));
+    options_.log(fmt::format("control failed, {} times so far: {}", turns_failed_, error.what()));
   } catch (const std::exception&) {  // no memory for the line either
   }
 }
@@ -335,13 +335,13 @@ int Daemon::run() {
   configure();
   host_->run_control(*this);
   options_.log(node_->stop_leftovers().empty() ? "stopped"
-                                               : "warning: stopped; not at rest: " + node_->stop_leftovers());
+                                               : "warning: stopped with unfinished work: " + node_->stop_leftovers());
   return node_->stop_leftovers().empty() ? status_ : 1;
 }
 
 void Daemon::stop() {
   if (stopping_) {
-    options_.log("asked to stop again: ending at once");
+    options_.log("second request to stop: ending at once");
     status_ = 1;
     return host_->stop_control();
   }

@@ -156,7 +156,7 @@ bool LogWriter::put(State& state, std::string_view text) {
 void LogWriter::report_missing(State& state, uint64_t lost) {
   state.missing += lost;
   if (state.missing == 0) return;
-  const char* why = state.error == 0 ? "the lines before were not read" : strerrordesc_np(state.error);
+  const char* why = state.error == 0 ? "the reader of the log was too slow" : strerrordesc_np(state.error);
   std::array<char, 256> text;
   const auto end = fmt::format_to_n(text.data(), text.size(), "{}log lines missing here: {} ({})\n", state.prefix,
                                     state.missing, why == nullptr ? "write failed" : why);

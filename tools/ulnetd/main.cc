@@ -44,7 +44,7 @@ void on_signal(int fd, Daemon& daemon, LogWriter& log) {
   signalfd_siginfo info{};
   while (read(fd, &info, sizeof info) == ssize_t(sizeof info)) {
     if (info.ssi_signo == SIGHUP)
-      log.say("SIGHUP ignored: use 'ulnetctl import' to change what runs");
+      log.say("SIGHUP ignored: use 'ulnetctl import' to change the running node");
     else
       daemon.stop();
   }
@@ -116,8 +116,8 @@ int main(int argc, char** argv) {
   Arguments arguments;
   bool foreground = false;
   app.add_option("--config", arguments.config_path, "configuration in YAML (config/reference.md); - is standard input");
-  app.add_option("--socket", arguments.socket, "control socket, instead of the one that the configuration names");
-  app.add_flag("--check", arguments.check, "only say whether the configuration is good; exit 0 if it is, else 2");
+  app.add_option("--socket", arguments.socket, "path of the control socket, instead of the path in the configuration");
+  app.add_flag("--check", arguments.check, "check the configuration and exit: 0 if it is good, else 2");
   app.add_flag("--foreground", foreground, "stay in the foreground; ulnetd always does");
   app.set_version_flag("--version", ULNET_VERSION);
   CLI11_PARSE(app, argc, argv);

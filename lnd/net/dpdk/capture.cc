@@ -60,7 +60,7 @@ struct Capture::Filter {
     compiled = dead != nullptr && pcap_compile(dead, &program, text.c_str(), 1, PCAP_NETMASK_UNKNOWN) == 0;
     const std::string said = dead != nullptr ? pcap_geterr(dead) : "";
     if (dead != nullptr) pcap_close(dead);
-    if (!compiled) return tl::unexpected<PortProblem>({{-EINVAL, "the filter is not understood", 0}, said});
+    if (!compiled) return tl::unexpected<PortProblem>({{-EINVAL, "libpcap refuses the filter", 0}, said});
     return {};
   }
 #else
@@ -149,12 +149,12 @@ tl::expected<std::unique_ptr<Capture>, PortProblem> Capture::start(Port& port, C
                                                                    const CaptureOptions& options, Duration wall_clock) {
   std::unique_ptr<Capture> capture(new Capture(port, sink, options, wall_clock));
   if (options.snap_bytes < kEthBytesMax || options.snap_bytes > kCaptureSnapBytesMax || options.slots < 2)
-    return tl::unexpected<PortProblem>({{-EINVAL, "a capture takes 22 to 65536 bytes of a packet", 0}, {}});
+    return tl::unexpected<PortProblem>({{-EINVAL, "a capture keeps 22 to 65536 bytes of each packet", 0}, {}});
   if (options.file_bytes_max < kCaptureFileBytesMin)
-    return tl::unexpected<PortProblem>({{-EINVAL, "a capture has at least 4096 bytes", 0}, {}});
+    return tl::unexpected<PortProblem>({{-EINVAL, "a capture file needs at least 4096 bytes", 0}, {}});
   for (unsigned i = 0; i < port.queue_count(); ++i)
     if (port.queue(i).tap_in_use() != nullptr)
-      return tl::unexpected<PortProblem>({{-EBUSY, "the port is being captured", 0}, {}});
+      return tl::unexpected<PortProblem>({{-EBUSY, "a capture of the port is already running", 0}, {}});
   if (auto compiled = capture->filter_->compile(options.filter, options.snap_bytes); !compiled)
     return tl::unexpected(compiled.error());
   capture->writer_.begin("ulnet", port.config().name, options.snap_bytes);

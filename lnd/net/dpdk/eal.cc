@@ -23,9 +23,9 @@ Result<std::unique_ptr<Eal>> Eal::start(const EalConfig& config) {
     case EALREADY: return fail(EALREADY, "DPDK was started before in this process and cannot start twice");
     case EACCES: return fail(EACCES, "DPDK may not use the devices or hugepages (root or group rights are missing)");
     case ENODEV: return fail(ENODEV, "DPDK finds no such device, or no driver has been bound to it (vfio-pci)");
-    case ENOMEM: return fail(ENOMEM, "DPDK gets no memory (fewer hugepages free than asked for?)");
-    case EINVAL: return fail(EINVAL, "DPDK refuses its arguments (a CPU of `cores` is not there or not allowed?)");
-    default: return fail(code != 0 ? code : EIO, "DPDK did not start; its own lines on stderr say why");
+    case ENOMEM: return fail(ENOMEM, "DPDK gets no memory (are enough huge pages free?)");
+    case EINVAL: return fail(EINVAL, "DPDK refuses its arguments (is a CPU of `cores` missing or not allowed?)");
+    default: return fail(code != 0 ? code : EIO, "DPDK did not start; see its lines on stderr");
   }
 }
 

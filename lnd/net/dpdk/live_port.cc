@@ -124,7 +124,7 @@ void LivePort::reset_go_on(Instant now) {
     if (now < reset_until_) return;
     resetting_ = false;
     let_in();  // as if nothing had been asked
-    const dpdk::PortProblem late{{-ETIMEDOUT, "a worker does not let go of the port", 0}, {}};
+    const dpdk::PortProblem late{{-ETIMEDOUT, "a worker does not release the port", 0}, {}};
     if (options_.watcher != nullptr) options_.watcher->reset_done(&late);
     return;
   }

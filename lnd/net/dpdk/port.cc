@@ -92,7 +92,7 @@ Port::Done Port::probe(unsigned index) {
     const int rc = rte_dev_probe(arguments.c_str());
     if (rc != 0) return problem(rc, "the device cannot be opened", arguments + ": " + driver_words(rc));
     if (const int got = rte_eth_dev_get_port_by_name(name.c_str(), &found); got != 0)
-      return problem(ENODEV, "the device is no network device", name);
+      return problem(ENODEV, "the device is not a network device", name);
   }
   port_ = found;
   probed_ = true;
@@ -100,7 +100,7 @@ Port::Done Port::probe(unsigned index) {
   numa_ = numa < 0 ? SOCKET_ID_ANY : numa;
   rte_eth_dev_info info;
   if (const int rc = rte_eth_dev_info_get(port_, &info); rc != 0)
-    return problem(rc, "the device does not describe itself", driver_words(rc));
+    return problem(rc, "the device gives no information about itself", driver_words(rc));
   driver_ = info.driver_name != nullptr ? info.driver_name : "";
   if (queue_wish_ > info.max_rx_queues || queue_wish_ > info.max_tx_queues) {
     return problem(EINVAL, "the device has fewer queues than there are workers: set `queues`",
@@ -139,7 +139,9 @@ Port::Done Port::make_pools() {
       for (unsigned socket = 0; socket < rte_socket_count(); ++socket)
         if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(socket), &stats) == 0)
           free_bytes += stats.heap_freesz_bytes;
-      return problem(ENOMEM, "too little memory for the packet buffers: less depth, fewer in flight, or more memory",
+      return problem(ENOMEM,
+                     "too little memory for the packet buffers: "
+                     "set smaller depths, a smaller in_flight, or more memory",
                      pool_plan_text(config_, plan_, queue_wish_) + "; free now, with " + std::to_string(i) +
                          " queues made: " + std::to_string(free_bytes >> 20) + " MiB");
     }
@@ -153,7 +155,7 @@ Port::Done Port::configure() {
   const bool pci = spec_.kind == DeviceKind::kPci;
   rte_eth_dev_info info;
   if (const int rc = rte_eth_dev_info_get(port_, &info); rc != 0)
-    return problem(rc, "the device does not describe itself", driver_words(rc));
+    return problem(rc, "the device gives no information about itself", driver_words(rc));
   if (pci) conf.rxmode.mtu = config_.mtu;
   const auto want = [](bool on, uint64_t bit) { return on ? bit : uint64_t{0}; };
   conf.rxmode.offloads = want(offloads_.rx_ip_checksum, RTE_ETH_RX_OFFLOAD_IPV4_CKSUM) |
@@ -224,7 +226,7 @@ Port::Done Port::set_up_queues() {
   if (const int rc = rte_eth_dev_adjust_nb_rx_tx_desc(port_, &rx_depth, &tx_depth); rc != 0)
     return problem(rc, "the device refuses the depth of its queues", driver_words(rc));
   if (rx_depth > config_.rx_depth || tx_depth > config_.tx_depth)
-    return problem(EINVAL, "the device wants deeper queues than configured",
+    return problem(EINVAL, "the device needs deeper queues than configured",
                    "rx_depth " + std::to_string(rx_depth) + ", tx_depth " + std::to_string(tx_depth));
   for (auto& queue : queues_) {
     const auto socket = unsigned(numa_);
@@ -331,9 +333,9 @@ bool Port::loses_link_for_good() const {
 Result<void> Port::may_reopen() const {
   if (plan_.shape.kept_by_device != 0)
     return fail(ENOTSUP,
-                "the driver of this kind of device keeps its packet buffers when it is closed: restart instead");
+                "the driver of this kind of device keeps its packet buffers after a close: restart ulnetd instead");
   if (spec_.kind == DeviceKind::kMemif && !loses_link_for_good())
-    return fail(ENOTSUP, "memif's server keeps its socket when it is closed: restart instead");
+    return fail(ENOTSUP, "memif's server keeps its socket after a close: restart ulnetd instead");
   return {};
 }
 
@@ -435,7 +437,7 @@ Result<void> Port::memory_register(void* base, size_t bytes) {
 
 Result<void> Port::map(const Memory& memory) {
   rte_eth_dev_info info;
-  if (rte_eth_dev_info_get(port_, &info) != 0) return fail(ENODEV, "the device does not describe itself");
+  if (rte_eth_dev_info_get(port_, &info) != 0) return fail(ENODEV, "the device gives no information about itself");
   if (rte_dev_dma_map(info.device, memory.base, uint64_t(uintptr_t(memory.base)), memory.bytes) != 0)
     return fail(rte_errno, "the device cannot reach the memory (no IOMMU?)");
   return {};

@@ -23,14 +23,14 @@ static_assert(kXdpBufferBytes - kXdpHeadroom >= 3498 + kEthBytesMax);
 // so a poll that goes on while the other process connects may read what is not mapped yet.
 constexpr std::array<DeviceTraits, 8> kTraits{{
     {"pci", 0, 0, false, false, true, false, "the NIC's own limit"},
-    {"memif", kMtuMax, 64, false, false, false, true, "the longest frame that ulnet's buffers are made for"},
-    {"tap", 1500, 16, true, true, true, false, "DPDK's tap driver sends no longer frames; af_packet does"},
+    {"memif", kMtuMax, 64, false, false, false, true, "the longest frame that fits into ulnet's buffers"},
+    {"tap", 1500, 16, true, true, true, false, "DPDK's tap driver cannot send longer frames; use af_packet"},
     {"af_xdp", 3498, 64, true, false, false, false,
-     "one frame must fit into one page beside XDP's and DPDK's own bytes"},
+     "one frame must fit into one page, together with XDP's and DPDK's own bytes"},
     {"af_packet", kMtuMax, 64, true, false, false, false, "one frame must fit into a ring frame of 16384 bytes"},
-    {"null", kMtuMax, 64, false, false, false, false, "the longest frame that ulnet's buffers are made for"},
-    {"ring", kMtuMax, 16, false, false, false, false, "the longest frame that ulnet's buffers are made for"},
-    {"pcap", kMtuMax, 16, false, false, false, false, "the longest frame that ulnet's buffers are made for"},
+    {"null", kMtuMax, 64, false, false, false, false, "the longest frame that fits into ulnet's buffers"},
+    {"ring", kMtuMax, 16, false, false, false, false, "the longest frame that fits into ulnet's buffers"},
+    {"pcap", kMtuMax, 16, false, false, false, false, "the longest frame that fits into ulnet's buffers"},
 }};
 
 bool is_pci_address(std::string_view text) {
@@ -88,7 +88,7 @@ Result<void> port_config_check(const PortConfig& config, const DeviceSpec& spec,
   for (const IpPrefix& prefix : config.addresses.own) {
     v6 = v6 || !prefix.address.is_v4();
     if (prefix.address.is_group() || prefix.address.is_unspecified())
-      return fail(EINVAL, "a group or unspecified address cannot be a port's own");
+      return fail(EINVAL, "a group or unspecified address cannot be an address of a port");
   }
   if (config.addresses.own.size() > kPortAddressesMax) return fail(EINVAL, "more addresses than a port can have");
   if (config.mtu < kMtuMin || (v6 && config.mtu < 1280)) return fail(EINVAL, "the MTU is below 576 (IPv6: 1280)");

@@ -46,10 +46,10 @@ Result<void> Stack::udp_bind(uint16_t port, UdpSink& sink) {
     if (bound.sink == nullptr) {
       free = &bound;
     } else if (bound.port == port) {
-      return fail(EADDRINUSE, "this UDP port is bound", port);
+      return fail(EADDRINUSE, "this UDP port is already bound", port);
     }
   }
-  if (free == nullptr) return fail(ENOSPC, "as many UDP ports are bound as can be", kUdpPortsMax);
+  if (free == nullptr) return fail(ENOSPC, "all UDP port slots are in use", kUdpPortsMax);
   *free = {port, &sink};
   return {};
 }

@@ -96,8 +96,8 @@ Result<KernelLink::State> KernelLink::state() const {
   ifreq request{};
   std::strncpy(request.ifr_name, interface_.c_str(), IFNAMSIZ - 1);
   State out;
-  if (if_nametoindex(interface_.c_str()) != unsigned(index_)) return fail(ENODEV, "the interface has gone");
-  if (::ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return fail(errno, "the interface has gone");
+  if (if_nametoindex(interface_.c_str()) != unsigned(index_)) return fail(ENODEV, "the interface no longer exists");
+  if (::ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return fail(errno, "the interface no longer exists");
   out.up = (request.ifr_flags & IFF_UP) != 0;
   out.running = out.up && (request.ifr_flags & IFF_RUNNING) != 0;
   return out;

@@ -44,7 +44,7 @@ Result<void> LinkEvents::open(About about) {
   if (::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
     const int error = errno;
     ::close(fd);
-    return fail(error, "netlink tells nothing about links");
+    return fail(error, "netlink refuses to report link changes");
   }
   fd_ = fd;
   return {};

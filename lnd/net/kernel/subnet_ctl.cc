@@ -51,13 +51,13 @@ struct Rule {
 };
 constexpr Rule kRules[] = {
     {"arp_ignore", 1, [](long value) { return value >= 1; },
-     "it answers ARP for addresses of the others, and takes their packets"},
+     "the interface answers ARP for addresses of the others, and takes their packets"},
     {"arp_announce", 2, [](long value) { return value >= 2; },
-     "it asks by ARP in the name of the others' addresses, and draws their packets"},
+     "the interface sends ARP requests with addresses of the others, and draws their packets"},
     {"arp_filter", 0, [](long value) { return value == 0; },
-     "it answers ARP only where the route back leads over it, which in a shared subnet is one interface alone"},
+     "in a shared subnet, only the interface with the route back answers ARP"},
     {"rp_filter", 2, [](long value) { return value != 1; },
-     "it drops what comes from a node to which the first route leads over another interface"},
+     "the interface drops packets from a node if the first route to that node leads over another interface"},
 };
 
 // A point in a name (eth0.5) would end it; sysctl takes slashes, too.

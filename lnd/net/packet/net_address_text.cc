@@ -58,7 +58,7 @@ Result<IpPrefix> prefix_parse(std::string_view text) {
     const std::string_view digits = text.substr(slash + 1);
     const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), bits);
     if (parsed.ec != std::errc{} || parsed.ptr != digits.data() + digits.size() || bits > most)
-      return fail(EINVAL, "behind the slash stands the length of the prefix: 0 to 32, for IPv6 to 128");
+      return fail(EINVAL, "the prefix length after the slash is 0 to 32, for IPv6 0 to 128");
   }
   return IpPrefix{*address, uint8_t(bits)};
 }

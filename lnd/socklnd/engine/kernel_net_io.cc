@@ -73,7 +73,7 @@ void set_int(int fd, int level, int name, int value) {
 
 Result<void> bind_to_device(int fd, const std::string& interface) {
   if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface.data(), socklen_t(interface.size())) == 0) return {};
-  return fail(errno, "cannot hold the socket to the NI's interface (SO_BINDTODEVICE)");
+  return fail(errno, "cannot bind the socket to the NI's interface (SO_BINDTODEVICE)");
 }
 
 /// The interface that an accepted socket's connection came in over; 0 when the kernel does not say.
@@ -279,7 +279,7 @@ void KernelNetIo::unlisten(ListenerId id) {
 }
 
 Result<SocketId> KernelNetIo::connect(const IpAddress& local, const Endpoint& remote, const SocketOptions& options) {
-  Result<Dial> dial = fail(EADDRINUSE, "no source port left");
+  Result<Dial> dial = fail(EADDRINUSE, "no source port is free");
   if (options.privileged_ports) {
     for (uint16_t port = kSourcePortFirst; port >= kSourcePortLast; --port) {
       dial = dial_from(local, port, remote, options);
@@ -329,7 +329,7 @@ Result<void> KernelNetIo::hold(SocketId id, const std::string& interface) {
   if (socket == nullptr) return {};
   const unsigned index = if_nametoindex(interface.c_str());
   if (index == 0 || came_in_over(socket->fd, socket->remote.address.v6) != index)
-    return fail(EXDEV, "it came in over another interface of the subnet");
+    return fail(EXDEV, "the connection came in over another interface of the subnet");
   return bind_to_device(socket->fd, interface);
 }
 

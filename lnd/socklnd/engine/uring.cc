@@ -120,7 +120,7 @@ UringEngine::~UringEngine() {
 /// The kernel must know every operation that is used here. `open` has made the ring.
 Result<void> check_operations(io_uring& ring) {
   io_uring_probe* probe = io_uring_get_probe_ring(&ring);
-  if (probe == nullptr) return fail(ENOTSUP, "this kernel's io_uring cannot be asked what it supports");
+  if (probe == nullptr) return fail(ENOTSUP, "this kernel's io_uring does not report its features");
   bool all = (ring.features & IORING_FEAT_NODROP) != 0 && (ring.features & IORING_FEAT_FAST_POLL) != 0 &&
              (ring.features & IORING_FEAT_SUBMIT_STABLE) != 0;
   for (int op : {IORING_OP_SENDMSG, IORING_OP_RECVMSG, IORING_OP_SEND, IORING_OP_RECV, IORING_OP_ASYNC_CANCEL,

@@ -122,7 +122,7 @@ const char* hello_status_text(HelloStatus status) {
     case HelloStatus::kMore:
     case HelloStatus::kHello: return "";
     case HelloStatus::kUnknownVersion: return "HELLO of an unknown protocol version";
-    case HelloStatus::kBadMagic: return "no HELLO where one is due";
+    case HelloStatus::kBadMagic: return "the first bytes are not a HELLO";
     case HelloStatus::kBadSource: return "HELLO without a source NID";
     case HelloStatus::kBadType: return "HELLO with a connection type out of range";
     case HelloStatus::kTooManyIps: return "HELLO with more than 16 interface addresses";

@@ -43,7 +43,7 @@ TEST_F(ApiServer, clients_that_wait_for_answers_keep_their_places) {
     auto client = Client::connect({.path = path, .timeout = 5s});
     ASSERT_FALSE(client.has_value());
     EXPECT_EQ(client.error().text,
-              path + ": all clients of this ulnetd wait for answers, and there may be no more; try again later");
+              path + ": ulnetd has its maximum number of clients, and all wait for answers; try again later");
   });
   EXPECT_EQ(server->client_count(), kClientsMax);
   for (int fd : fds) close(fd);
@@ -63,7 +63,7 @@ TEST_F(ApiServer, a_new_client_takes_the_place_of_one_that_does_not_read) {
   }
   EXPECT_EQ(server->client_count(), kClientsMax);
   int early = raw();
-  EXPECT_NE(heard(early).find("there may be no more"), std::string::npos) << "all may still be reading";
+  EXPECT_NE(heard(early).find("all wait for answers"), std::string::npos) << "all may still be reading";
   server->poll(kNever + 2s);
   int late = raw();
   server->poll(kNever + 2s);
@@ -118,7 +118,7 @@ TEST_F(ApiServer, a_closed_client_is_told_why) {
     auto answer = client->call({.verb = Verb::kShow, .object = "echo"});
     ASSERT_TRUE(answer.has_value()) << answer.error().text;
     ASSERT_EQ(answer->errors.size(), 1u);
-    EXPECT_EQ(answer->errors[0].descr, "closed after a long idle time: another client needs the place");
+    EXPECT_EQ(answer->errors[0].descr, "closed after a long idle time: another client needs the connection slot");
   });
 }
 
@@ -134,7 +134,7 @@ TEST_F(ApiServer, unfinished_requests_are_bounded_together) {
   }
   EXPECT_EQ(server->client_count(), kInputTotalMax / kFrameMax);
   const std::string said = heard(fds[0]);
-  EXPECT_NE(said.find("this request did not come in time"), std::string::npos) << said;
+  EXPECT_NE(said.find("this request was not complete in time"), std::string::npos) << said;
   EXPECT_TRUE(said.ends_with("EOF"));
   pour(fds.back(), big.substr(big.size() / 2));
   turn();

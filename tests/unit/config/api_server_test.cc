@@ -137,13 +137,13 @@ TEST_F(ApiServer, a_wrong_request_does_not_cost_the_connection) {
       R"("descr":"'changes' must be a list of 1 to 262144 changes"}]})"
       "\n"
       R"({"id":5,"ok":false,"errors":[{"verb":"set","entity":"change","errno":-22,)"
-      R"("descr":"change 0: set_routing: 'enable' is not what is expected there"}]})"
+      R"("descr":"change 0: set_routing: 'enable' has a value that is not allowed there"}]})"
       "\n");
   for (size_t i = 0; i <= kOutstandingMax; ++i)
     say(fd, frame("{\"id\":" + std::to_string(100 + i) + ",\"verb\":\"show\",\"object\":\"net\"}"));
   EXPECT_EQ(heard(fd),
             "{\"id\":164,\"ok\":false,\"errors\":[{\"verb\":\"show\",\"entity\":\"request\",\"errno\":-11,"
-            "\"descr\":\"more than 64 requests without their answers\"}]}\n");
+            "\"descr\":\"more than 64 requests wait for their answers\"}]}\n");
   close(fd);
 }
 
@@ -309,8 +309,8 @@ TEST_F(ApiServer, socket_file_and_permissions) {
   Handler other;
   auto second = Server::open({.path = path}, other);
   ASSERT_FALSE(second.has_value());
-  EXPECT_EQ(second.error(), "control socket " + path +
-                                ": another ulnetd is using it; stop that one, or give this one a socket of its own");
+  EXPECT_EQ(second.error(),
+            "control socket " + path + ": another ulnetd uses it; stop that ulnetd, or give this one its own socket");
   server.reset();
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_TRUE(std::filesystem::is_empty(folder / "run"));
@@ -332,12 +332,13 @@ TEST_F(ApiServer, what_is_in_the_way) {
   listen(fd, 1);
   EXPECT_EQ(error_of(stale),
             "control socket " + stale +
-                ": somebody listens on it already; stop that one, or give this one a socket of its own");
+                ": another program listens on it; stop that program, or give this ulnetd its own socket");
   close(fd);
   EXPECT_EQ(error_of(stale), "none");
   const std::string file = folder / "file";
   std::ofstream(file) << "x";
-  EXPECT_EQ(error_of(file), "control socket " + file + ": there is a file of that name that is not a socket");
+  EXPECT_EQ(error_of(file),
+            "control socket " + file + ": a file of that name is not a socket; remove it, or use another path");
   EXPECT_EQ(error_of(folder / "g.sock", "no-such-group"),
             "control socket " + (folder / "g.sock").string() + ": there is no group 'no-such-group'");
   EXPECT_FALSE(std::filesystem::exists(folder / "g.sock"));
@@ -348,10 +349,9 @@ TEST_F(ApiServer, what_is_in_the_way) {
 TEST_F(ApiServer, client_failures_say_what_to_do) {
   auto none = Client::connect({.path = folder / "none.sock"});
   ASSERT_FALSE(none.has_value());
-  EXPECT_EQ(
-      none.error().text,
-      (folder / "none.sock").string() +
-          ": cannot connect: No such file or directory; is ulnetd running? Another socket is named by --socket PATH");
+  EXPECT_EQ(none.error().text,
+            (folder / "none.sock").string() +
+                ": cannot connect: No such file or directory; is ulnetd running? For another socket use --socket PATH");
   EXPECT_EQ(none.error().code, -ENOENT);
   auto silent = Client::connect({.path = path, .timeout = 20ms});  // nobody turns the server
   ASSERT_FALSE(silent.has_value());

@@ -118,7 +118,7 @@ TEST(ConfigDoc, hostile_yaml_is_refused) {
   };
   const std::vector<Case> cases = {
       {"a: &x [1]\nb: *x\n", "f:2:4: is an alias (*name), which is not supported; write the value out\n"},
-      {"a: 1\na: 2\n", "f:2:1: 'a' stands here twice\n"},
+      {"a: 1\na: 2\n", "f:2:1: 'a' is here twice\n"},
       {"? [a]\n: b\n", "f:1:3: a key must be a plain text, not a list or map\n"},
       {"a: [1\n", "f:2:1: is not YAML: end of sequence flow not found\n"},
       {"a: \"b\nc: 1\n", "f:1:4: begins a quoted text that does not end\n"},

@@ -135,8 +135,8 @@ TEST(ConfigLoad, a_nid_beside_an_interface_is_kept) {
   EXPECT_EQ(changes_of("net:\n  - {net type: tcp, nid: 10.0.0.101@tcp, interfaces: {0: eth0}}\n", ImportMode::kDel),
             "{\"change\":\"net_del\",\"net\":\"tcp\",\"nid\":\"10.0.0.101@tcp\",\"now\":false}\n");
   EXPECT_EQ(errors_of("net:\n  - net type: tcp\n    nid: 10.0.0.1@tcp\n    interfaces: {0: eth0, 1: eth1}\n"),
-            "f:3:10: net[0].nid: '10.0.0.1@tcp' stands beside more than one interface; allowed: one interface for each "
-            "NID\n");
+            "f:3:10: net[0].nid: '10.0.0.1@tcp' cannot select an address: there is more than one interface; allowed: "
+            "one interface for each NID\n");
   EXPECT_EQ(errors_of("net:\n  - net type: tcp\n    nid: 10.0.0.1@tcp1\n    interfaces: {0: eth0}\n"),
             "f:3:10: net[0].nid: '10.0.0.1@tcp1' is not on net tcp; allowed: a NID such as 10.0.0.1@tcp\n");
 }
@@ -235,9 +235,9 @@ TEST(ConfigLoad, peers_policies_and_old_words) {
       "f");
   EXPECT_EQ(texts_of(old.errors), "");
   EXPECT_EQ(texts_of(old.warnings),
-            "f:5:22: net[0].local NI(s)[0].tcp bonding: '1' is accepted and does nothing; several NIs on the net take "
-            "the place of "
-            "bonding\nf:8:19: global.max_interfaces: '3' is below 16 and becomes 4096\n");
+            "f:5:22: net[0].local NI(s)[0].tcp bonding: '1' has no effect; "
+            "configure several NIs on the net instead of bonding\n"
+            "f:8:19: global.max_interfaces: '3' is below 16 and becomes 4096\n");
 }
 
 TEST(ConfigLoad, ip2nets) {
@@ -247,11 +247,9 @@ TEST(ConfigLoad, ip2nets) {
             "\"patterns\":[\"192.168.0.*\"],\"ni\":{\"tunables\":{\"peer_timeout\":180,\"peer_credits\":8,"
             "\"peer_buffer_credits\":0,\"credits\":9},\"lnd_tunables\":{},\"skip_mr_route_setup\":false}}}\n");
   EXPECT_EQ(errors_of("ip2nets:\n  - net-spec: tcp\n    ip-range: {0: 192.168.0.256}\n"),
-            "f:3:19: ip2nets[0].ip-range.0: '192.168.0.256' is not an address pattern; allowed: four dotted parts of a "
-            "number, * or "
-            "[a-b/stride], such as 192.168.0.*\nf:2:5: ip2nets[0]: 'ip-range' is missing; allowed: ip-range: with 0: "
-            "192.168.0.* "
-            "below it\n");
+            "f:3:19: ip2nets[0].ip-range.0: '192.168.0.256' is not an address pattern; allowed: "
+            "four parts with dots between them, each a number, * or [a-b/stride], such as 192.168.0.*\n"
+            "f:2:5: ip2nets[0]: 'ip-range' is missing; allowed: ip-range: with 0: 192.168.0.* below it\n");
 }
 
 TEST(ConfigLoad, ulnet_section) {
@@ -345,24 +343,23 @@ TEST(ConfigLoad, all_mistakes_with_their_places) {
       "f:3:10: route[0].hop: '256' is out of range; allowed: -1..255 hops\n"
       "f:2:5: route[0]: missing mandatory parameter: gateway; allowed: gateway: 10.0.0.1@tcp\n"
       "f:5:10: route[1].net: 'tcp9x' cannot parse remote net: 'tcp9x' is not a network such as tcp, tcp1 or o2ib3; "
-      "allowed: tcp1, "
-      "or a range such as tcp[1-3]\n"
-      "f:6:10: route[1].hop: '0' invalid hop count must be between 1 and 255; allowed: 1..255, or -1 when not known\n");
+      "allowed: tcp1, or a range such as tcp[1-3]\n"
+      "f:6:10: route[1].hop: '0' invalid hop count must be between 1 and 255; allowed: 1..255, or -1 if unknown\n");
   EXPECT_EQ(errors_of("peer:\n  - Multi-Rail: maybe\n    peer ni:\n      - nid: 10.0.0.[1-9999]@tcp\n"),
             "f:2:17: peer[0].Multi-Rail: 'maybe' is not true or false; allowed: true or false\n"
             "f:4:14: peer[0].peer ni[0].nid: '10.0.0.[1-9999]@tcp' '[1-9999]' stands for more than 4096; allowed: "
             "10.0.0.1@tcp, or a "
             "range such as 10.0.0.[1-5]@tcp\n"
             "f:2:5: peer[0]: missing primary NID; allowed: primary nid: 10.0.0.1@tcp\n");
-  EXPECT_EQ(
-      errors_of("global: 7\nbuffers:\n  tiny: 0\nulnet:\n  idle: lazy\n  unpriviledged_ports: true\n  socket: "
-                "x\nudsp:\n  - idx: 1\n"),
-      "f:1:9: global: '7' is a number; allowed: a map\n"
-      "f:3:9: buffers.tiny: '0' tiny, small and large must be > 0; allowed: 1 or more, or -1 to keep what is set\n"
-      "f:5:9: ulnet.idle: 'lazy' is not one of the choices; allowed: busy, adaptive or interrupt\n"
-      "f:6:3: ulnet.unpriviledged_ports: unknown key; did you mean 'unprivileged_ports'?\n"
-      "f:7:11: ulnet.socket: 'x' is a text; allowed: a map\n"
-      "f:9:5: udsp[0]: at least one of src, dst and rte is needed\n");
+  EXPECT_EQ(errors_of("global: 7\nbuffers:\n  tiny: 0\nulnet:\n  idle: lazy\n  unpriviledged_ports: true\n  socket: "
+                      "x\nudsp:\n  - idx: 1\n"),
+            "f:1:9: global: '7' is a number; allowed: a map\n"
+            "f:3:9: buffers.tiny: '0' tiny, small and large must be > 0; allowed: "
+            "1 or more, or -1 to keep the number that is set\n"
+            "f:5:9: ulnet.idle: 'lazy' is not one of the choices; allowed: busy, adaptive or interrupt\n"
+            "f:6:3: ulnet.unpriviledged_ports: unknown key; did you mean 'unprivileged_ports'?\n"
+            "f:7:11: ulnet.socket: 'x' is a text; allowed: a map\n"
+            "f:9:5: udsp[0]: at least one of src, dst and rte is needed\n");
   EXPECT_EQ(errors_of("- a\n- b\n"), "f:1:1: is a list; allowed: a map\n");
   EXPECT_EQ(errors_of(""), "");
 }

@@ -25,7 +25,7 @@ TEST(ConfigRanges, mistakes) {
     return expanded ? std::string("none") : expanded.error();
   };
   EXPECT_EQ(error("tcp[1-3"), "'tcp[1-3' has a bracket that is not closed");
-  EXPECT_EQ(error("tcp[3-1]"), "in '[3-1]' a range begins above its end");
+  EXPECT_EQ(error("tcp[3-1]"), "in '[3-1]' the start of a range is above its end");
   EXPECT_EQ(error("tcp[]"), "'[]' is not a list of numbers and ranges such as [1-5,8] or [2-8/2]");
   EXPECT_EQ(error("tcp[1-5/0]"), "'[1-5/0]' is not a list of numbers and ranges such as [1-5,8] or [2-8/2]");
   EXPECT_EQ(error("a,,b"), "'a,,b' has an empty element");
@@ -54,7 +54,7 @@ TEST(ConfigRanges, interfaces) {
   ASSERT_TRUE(interfaces.has_value());
   EXPECT_EQ(*interfaces, (std::vector<InterfaceSpec>{{"eth0", {0, 2}}, {"eth1", {}}}));
   EXPECT_EQ(interface_text((*interfaces)[0]), "eth0[0,2]");
-  EXPECT_EQ(interfaces_parse("eth0,eth0").error(), "interface 'eth0' is named twice");
+  EXPECT_EQ(interfaces_parse("eth0,eth0").error(), "interface 'eth0' is listed twice");
   EXPECT_EQ(interfaces_parse("eth0[a]").error(), "'[a]' is not a list of CPTs such as [0,1]");
   EXPECT_EQ(interfaces_parse("averyveryverylongname").error(),
             "'averyveryverylongname' is not the name of an interface");

@@ -39,8 +39,8 @@ TEST(ConfigWarn, keys_that_need_a_restart_are_named_when_they_differ_from_what_r
   const std::string text = "ulnet: {workers: 4, idle: busy, perf_target: true}\n";
   EXPECT_EQ(warnings_of(text), "") << "at a start they are taken";
   EXPECT_EQ(warnings_of(text, &running),
-            "f:1:18: ulnet.workers takes effect when ulnetd starts again\n"
-            "f:1:27: ulnet.idle takes effect when ulnetd starts again\n");
+            "f:1:18: ulnet.workers takes effect at the next start of ulnetd\n"
+            "f:1:27: ulnet.idle takes effect at the next start of ulnetd\n");
   running.workers = 4;
   running.idle = Idle::kBusy;
   EXPECT_EQ(warnings_of(text, &running), "");
@@ -52,7 +52,7 @@ TEST(ConfigWarn, commands) {
   std::string text;
   for (const ChangeWarning& warning : changes_warnings(changes, nullptr)) text += warning_text(changes, warning) + "\n";
   EXPECT_EQ(text,
-            "--large has no effect: each NID is as large as its address; name an IPv6 address with --nid\n"
+            "--large has no effect: each NID is as large as its address; give an IPv6 address with --nid\n"
             "--skip-mr-route-setup has no effect: ulnet never changes the kernel's routes\n");
 }
 

@@ -123,7 +123,7 @@ TEST(CtlCommand, settings_and_shows) {
   EXPECT_EQ(requests_of("set max_intf 8"), changes(R"({"change":"set_value","name":"max_interfaces","value":8})"));
   EXPECT_EQ(build("set max_intf 8")->warnings, "warning: max_interfaces below 16 becomes 4096\n");
   EXPECT_EQ(build("set use_tcp_bonding 1")->warnings,
-            "warning: use_tcp_bonding is accepted and does nothing; several NIs on a net take the place of bonding\n");
+            "warning: use_tcp_bonding has no effect; configure several NIs on the net instead of bonding\n");
   EXPECT_EQ(requests_of("global show") + requests_of("stats show") + requests_of("stats reset"),
             "{\"verb\":\"show\",\"object\":\"global\"}\n{\"verb\":\"show\",\"object\":\"stats\"}\n{\"verb\":\"reset\","
             "\"object\":\"stats\"}\n");
@@ -282,7 +282,7 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
      "234 add/net -22 interface / NID is missing: creating a local NI needs at least one interface; give --if eth0"},
     {"net add --net tpc --if eth0",
      "234 add/net -2 cannot parse net: 'tpc'; allowed: a network such as tcp, tcp1 or o2ib3"},
-    {"net add --net lo --if eth0", "234 add/net -19 setting @lo not allowed: it is always there"},
+    {"net add --net lo --if eth0", "234 add/net -19 setting @lo not allowed: lo always exists"},
     {"net add --net tcp --if eth0 --credits many",
      "234 add/net -22 --credits: 'many' is not a number; allowed: 1..1048576 messages"},
     {"net add --net tcp --if eth0 --conns-per-peer 128",
@@ -294,7 +294,7 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {"net del --if eth0",
      "234 del/net -22 missing mandatory parameter: network: give --net, with --if for some of its interfaces, or "
      "--nid"},
-    {"net set --health 5", "234 set/net -22 which NI: give --nid or --all"},
+    {"net set --health 5", "234 set/net -22 no NI is given: use --nid or --all"},
     {"net set --all --health 1001", "234 set/net -22 health value is out of range; allowed: 0..1000"},
     {"net set --all", "234 set/net -22 nothing to set: give --health, --conns-per-peer or --lnd-timeout"},
     {"route add --net tcp1", "234 add/route -19 missing mandatory parameter: gateway: give --gateway"},
@@ -314,8 +314,8 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
      "234 add/route -22 more than 4096 routes; give smaller ranges"},
     {"set routing 2", "234 parser/set -1 cannot parse routing value '2'.\nmust be 0 for disable or 1 for enable"},
     {"set tiny_buffers 0",
-     "234 set/buffers -22 cannot configure tiny_buffers: '0': tiny, small and large must be > 0 (-1 keeps what is "
-     "set)"},
+     "234 set/buffers -22 cannot configure tiny_buffers: '0': "
+     "tiny, small and large must be > 0 (-1 keeps the number that is set)"},
     {"set large_buffers 99999999",
      "234 set/buffers -34 cannot configure large_buffers: '99999999' is too many; allowed: 1..1048576 buffers"},
     {"set response_tracking 4",
@@ -351,18 +351,18 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
      "234 add/udsp -22 src 'garbage!!', at character 1: 'garbage!!' is not a network such as tcp, tcp1 or o2ib3; "
      "allowed: a network such as tcp1 or tcp[1-3], or addresses on one such as *@tcp or 10.1.1.[5-8]@o2ib"},
     {"fault drop add -s *@tcp -d 10.0.0.1@tcp -r 1",
-     "255 manage/fault -95 not yet: messages cannot be made to fail or to be late"},
+     "255 manage/fault -95 not yet: ulnet cannot make messages fail or arrive late"},
     {"policy add --src tcp",
-     "255 manage/policy -95 not yet: 'udsp' takes the same rules, which are stored and not followed yet"},
+     "255 manage/policy -95 not yet: 'udsp' takes the same rules; ulnet stores them and does not follow them yet"},
     {"selection net add --net tcp",
-     "255 manage/selection -95 not yet: 'udsp' takes such rules, which are stored and not followed yet"},
+     "255 manage/selection -95 not yet: 'udsp' takes such rules; ulnet stores them and does not follow them yet"},
     {"debug nidlist 10.0.0.1@tcp,x@y",
      "234 parser/nidlist -22 Unable to parse nidlist from: 10.0.0.1@tcp,x@y: 'x@y' is not a NID such as 10.0.0.1@tcp"},
     {"debug peer", "234 show/peer -22 cannot parse NID: ''; example: --nid 10.0.0.1@tcp"},
     {"cpt-of-nid x@y", "234 show/cpt-of-nid -22 cannot parse NID: 'x@y' is not a NID such as 10.0.0.1@tcp"},
     {"convert", "234 parser/convert -22 nothing to convert: give --networks, --ip2nets or --routes"},
     {"convert --networks tcp",
-     "234 parser/convert -22 tcp names no interface, and ulnet takes none by itself: write tcp(eth0)"},
+     "234 parser/convert -22 tcp names no interface, and ulnet does not choose one: write tcp(eth0)"},
     {"convert --networks tpc(eth0)",
      "234 parser/convert -22 'tpc(eth0)' does not begin with a network such as tcp, tcp1 or o2ib3"},
     {"convert --routes 'tcp1 0 10.0.0.1@tcp'", "234 parser/convert -22 '0' is not a hop count; allowed: 1..255"},
@@ -370,7 +370,7 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {"convert --ip2nets 'tcp 1.2.3.999'",
      "234 parser/convert -22 '1.2.3.999' is not an address pattern such as 192.168.0.*"},
     {"udsp del", "234 del/udsp -22 either 'idx' or 'all' is needed"},
-    {"import --add --del", "234 add/import -22 only one of --add, --del, --show and --exec"},
+    {"import --add --del", "234 add/import -22 give only one of --add, --del, --show and --exec"},
     {"net show --bogus", "1 usage: ulnetctl: unknown option '--bogus'"},
     {"net add --peer 5", "1 usage: ulnetctl: option '--peer' may mean --peer-timeout or --peer-credits"},
     {"net add --net", "1 usage: ulnetctl: option --net needs a value"},

@@ -122,8 +122,8 @@ TEST_F(CtlRun, import_is_whole_or_not_at_all) {
   EXPECT_EQ(config::file_text(file), config::golden_text("tcp-mr.import-roundtrip"));
   std::string again = ctl("import " + file);
   EXPECT_EQ(again.substr(0, 4), "234\n");
-  EXPECT_NE(again.find("tcp already has eth0, with other settings; delete it first, or change it by command (" + file +
-                       ":4:13)"),
+  EXPECT_NE(again.find("tcp already has eth0, with other settings; delete it first, or change it with a command (" +
+                       file + ":4:13)"),
             std::string::npos)
       << again;
   EXPECT_EQ(ctl("export --backup").substr(2), config::golden_text("tcp-mr.import-roundtrip"));
@@ -146,8 +146,8 @@ TEST_F(CtlRun, a_change_that_is_not_answered_in_time) {
   EXPECT_EQ(answer.error().code, -ETIMEDOUT);
   EXPECT_EQ(answer.error().text,
             path +
-                ": waiting for an answer: no answer within 100 ms; if the change has begun, it goes on: look with "
-                "'show' before you repeat it");
+                ": waiting for an answer: no answer within 100 ms; a change that has begun goes on: "
+                "check with 'show' before you repeat it");
   while (handler.clients_gone == 0) usleep(200);
   api::Request show;
   show.verb = api::Verb::kShow;

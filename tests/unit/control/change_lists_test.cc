@@ -427,7 +427,7 @@ TEST_F(ChangeLists, a_change_without_memory_is_undone) {
   auto& a = rig.add({"10.1.0.1@tcp"});
   a.node->applier().set_in_use([]() -> std::string { throw std::bad_alloc(); });  // asked when LNet is to go
   EXPECT_EQ(rig.apply(a, {{NodeRig::route_add("tcp7", "10.1.0.7@tcp"), {}}, {config::LnetUnconfigure{}, {}}}),
-            "-12 there is no memory for this change, and none of it was made: ask for less at a time, or free some\n");
+            "-12 there is no memory for this change, and nothing was changed: change less at a time, or free memory\n");
   EXPECT_EQ(routes(a), "");
   EXPECT_EQ(nis(a), "10.1.0.1@tcp");
   a.node->applier().set_in_use({});

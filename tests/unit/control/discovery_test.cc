@@ -86,9 +86,8 @@ TEST_F(DiscoveryTest, case_3_discovery_and_configuration_at_the_same_time) {
   EXPECT_EQ(ack(), "done 1; ");
   EXPECT_EQ(nids(20), "20 22");
   EXPECT_EQ(peer(21), nullptr);
-  EXPECT_EQ(journal,
-            (std::vector<std::string>{"configured: peer 10.0.0.20@tcp says that it has 10.0.0.21@tcp; no peer has it",
-                                      "configured: peer 10.0.0.20@tcp does not say that it has 10.0.0.22@tcp"}));
+  EXPECT_EQ(journal, (std::vector<std::string>{"configured: peer 10.0.0.20@tcp reports 10.0.0.21@tcp; no peer has it",
+                                               "configured: peer 10.0.0.20@tcp does not report 10.0.0.22@tcp"}));
 }
 
 // Goal: discovered peers may be changed and deleted by configuration, also while they are worked on.
@@ -119,9 +118,8 @@ TEST_F(DiscoveryTest, case_5_discovery_leaves_configured_peers_alone) {
   know({30, 31});
   pushed(data({30, 21}, 4));
   EXPECT_EQ(nids(30), "30");
-  EXPECT_EQ(
-      journal.back(),
-      "peer 10.0.0.30@tcp says that it has 10.0.0.21@tcp, which stays with peer 10.0.0.20@tcp: that is configured");
+  EXPECT_EQ(journal.back(),
+            "peer 10.0.0.30@tcp reports 10.0.0.21@tcp, which stays with peer 10.0.0.20@tcp: that peer is configured");
 }
 
 // Goal: with discovery off here, a push adds nothing.
@@ -410,8 +408,7 @@ TEST_F(DiscoveryTest, a_locked_primary_nid_stays) {
   EXPECT_TRUE(peer(20)->has(kPeerBadConfig));
   EXPECT_TRUE(peer(30)->has(kPeerBadConfig));
   EXPECT_EQ(journal.back(),
-            "peer 10.0.0.30@tcp says that it has 10.0.0.20@tcp, which stays with peer 10.0.0.20@tcp: "
-            "its primary NID is locked");
+            "peer 10.0.0.30@tcp reports 10.0.0.20@tcp, which stays with peer 10.0.0.20@tcp: its primary NID is locked");
 }
 
 // Goal: a locked peer of one NID is absorbed by the peer that has it, which then bears the locked name.
@@ -432,15 +429,14 @@ TEST_F(DiscoveryTest, verify_merges_nothing) {
   EXPECT_EQ(reply(data({22, 20}, 3, kOrdinary, 20)), "push from 1 to 20; ");
   EXPECT_EQ(ack(), "done 1; ");
   EXPECT_EQ(nids(20), "20 21");
-  EXPECT_EQ(journal,
-            (std::vector<std::string>{"verify: peer 10.0.0.20@tcp says that it has 10.0.0.22@tcp; no peer has it",
-                                      "verify: peer 10.0.0.20@tcp does not say that it has 10.0.0.21@tcp",
-                                      "verify: peer 10.0.0.20@tcp says that its primary NID is 10.0.0.22@tcp"}));
+  EXPECT_EQ(journal, (std::vector<std::string>{"verify: peer 10.0.0.20@tcp reports 10.0.0.22@tcp; no peer has it",
+                                               "verify: peer 10.0.0.20@tcp does not report 10.0.0.21@tcp",
+                                               "verify: peer 10.0.0.20@tcp reports the primary NID 10.0.0.22@tcp"}));
   EXPECT_EQ(discover(30, 2), "ping 30; ");
   EXPECT_EQ(reply(data({30, 31}, 3)), "done 2; ");
   EXPECT_EQ(nids(30), "30");
   EXPECT_FALSE(peer(30)->multi_rail());
-  EXPECT_EQ(journal.back(), "verify: peer 10.0.0.30@tcp says that it has 10.0.0.31@tcp; no peer has it");
+  EXPECT_EQ(journal.back(), "verify: peer 10.0.0.30@tcp reports 10.0.0.31@tcp; no peer has it");
 }
 
 // Goal: a peer's word on its NIs is kept, and lets the choice of paths avoid what is down.
@@ -462,7 +458,7 @@ TEST_F(DiscoveryTest, our_own_nids_are_not_a_peers) {
   know({20, 21});
   pushed(data({20, 2}, 4));
   EXPECT_EQ(nids(20), "20");
-  EXPECT_EQ(journal.back(), "peer 10.0.0.20@tcp says that it has 10.0.0.2@tcp, which is this node's");
+  EXPECT_EQ(journal.back(), "peer 10.0.0.20@tcp reports 10.0.0.2@tcp, which is a NID of this node");
 }
 
 /// Everything that can happen to the machine, in any order.

@@ -124,7 +124,7 @@ TEST(Exporting, changes_without_effect_are_answered_with_warnings) {
     for (const api::ApiError& error : answer.errors) text += "error: " + error.descr + "\n";
     return text;
   };
-  const std::string workers = "f:1:18: ulnet.workers takes effect when ulnetd starts again";
+  const std::string workers = "f:1:18: ulnet.workers takes effect at the next start of ulnetd";
   EXPECT_EQ(warnings("ulnet: {workers: 4, log: debug}\n"), workers + "\n");
   EXPECT_EQ(warnings("ulnet: {workers: 4, log: debug}\n"), "");
   EXPECT_EQ(std::count(m.node.journal.begin(), m.node.journal.end(), "warning: " + workers), 1);
@@ -134,7 +134,7 @@ TEST(Exporting, changes_without_effect_are_answered_with_warnings) {
   recovery.verb = api::Verb::kShow;
   recovery.object = "recovery";
   EXPECT_EQ(m.ask(recovery).warnings,
-            std::vector<std::string>{"nothing recovers yet: failures do not change health values"});
+            std::vector<std::string>{"ulnet recovers no NIs yet: failures do not change health values"});
 }
 
 // Goal: memory that ends while an answer is made is an error of that request, which says how to ask for less.

@@ -80,7 +80,7 @@ TEST_F(GatewayNids, peer_add_of_its_primary_nid_leaves_the_route) {
   EXPECT_TRUE(comes_back());
   rig.run_for(100s);
   EXPECT_TRUE(alive());
-  EXPECT_TRUE(journal_names("gateway 10.1.0.2@tcp is a peer", "it was a NID of peer 10.2.0.2@tcp1"));
+  EXPECT_TRUE(journal_names("gateway 10.1.0.2@tcp is a separate peer", "it was a NID of peer 10.2.0.2@tcp1"));
 }
 
 // Goal: a gateway keeps its NID, because its primary NID is configured as another peer. When it says that it does not

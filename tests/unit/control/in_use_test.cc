@@ -60,14 +60,14 @@ TEST(InUse, who_asked_is_told_why_it_takes_so_long) {
   EXPECT_TRUE(deletion.notes.empty()) << "nobody is troubled by what takes a moment";
   const api::LocalNiShow leaving = shown(a, "10.0.0.2@tcp");
   EXPECT_EQ(leaving.state, "deleting");
-  EXPECT_NE(leaving.in_use.find("in use: 1 peer has not acknowledged that it goes (10.0.0.3@tcp)"), std::string::npos)
+  EXPECT_NE(leaving.in_use.find("in use: 1 peer has not acknowledged its deletion (10.0.0.3@tcp)"), std::string::npos)
       << leaving.in_use;
-  EXPECT_NE(leaving.in_use.find("; it serves on for at most 4"), std::string::npos) << leaving.in_use;
+  EXPECT_NE(leaving.in_use.find("; the NI keeps serving for at most 4"), std::string::npos) << leaving.in_use;
   EXPECT_EQ(shown(a, "10.0.0.1@tcp").in_use, "");
   ASSERT_TRUE(rig.run_until([&] { return deletion.done(); }));
   EXPECT_EQ(deletion.errors, "");
   ASSERT_GE(deletion.notes.size(), 2u) << "every 2 s";
-  const std::string words = "10.0.0.2@tcp is still in use: 1 peer has not acknowledged that it goes (10.0.0.3@tcp)";
+  const std::string words = "10.0.0.2@tcp is still in use: 1 peer has not acknowledged its deletion (10.0.0.3@tcp)";
   EXPECT_EQ(deletion.notes.front().substr(0, words.size()), words);
   EXPECT_NE(std::find(a.journal.begin(), a.journal.end(), deletion.notes.front()), a.journal.end());
   rig.fabric.heal_all();
@@ -95,7 +95,7 @@ TEST(InUse, messages_are_named) {
   ASSERT_TRUE(rig.run_until([&] { return ni.receiving() == 1; }));
   b.node->control().nis->remove(ni, rig.now);
   const std::string closing = b.node->control().nis->in_use(ni, {}, rig.now);
-  EXPECT_EQ(closing, "in use: 1 message coming in or held; it closes in at most 5000 ms");
+  EXPECT_EQ(closing, "in use: 1 message coming in or held; the NI closes in at most 5000 ms");
   const auto again = b.node->control().nis->add(net("tcp"), NodeRig::net_add("10.0.0.2@tcp").ni, 100, {}, rig.now);
   ASSERT_FALSE(again.has_value());
   EXPECT_EQ(again.error().code, -EBUSY);

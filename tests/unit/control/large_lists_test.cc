@@ -80,7 +80,7 @@ TEST_F(LargeLists, differences_are_said_once_and_in_few_lines) {
   reply(data_of(info_of(300, 3)));
   EXPECT_EQ(ack(), "done 1; ");
   ASSERT_EQ(journal.size(), kDifferencesSaid + 1) << journal.back();
-  EXPECT_EQ(journal.front(), "configured: peer 10.0.0.20@tcp says that it has 10.8.0.0@tcp; no peer has it");
+  EXPECT_EQ(journal.front(), "configured: peer 10.0.0.20@tcp reports 10.8.0.0@tcp; no peer has it");
   EXPECT_EQ(journal.back(), "peer 10.0.0.20@tcp: and 292 more such differences");
   journal.clear();
   pushed(data_of(info_of(300, 4)));

@@ -427,7 +427,7 @@ TEST(Requests, ping_answer_names_the_cause) {
   EXPECT_EQ(descr(-ETIMEDOUT, -EHOSTUNREACH),
             "failed to ping 10.0.0.7@tcp: Connection timed out: no answer in time; the last connection to it failed: "
             "No route to host");
-  EXPECT_EQ(descr(-EPROTO, 0), "failed to ping 10.0.0.7@tcp: Protocol error: the answer is not ping info");
+  EXPECT_EQ(descr(-EPROTO, 0), "failed to ping 10.0.0.7@tcp: Protocol error: the answer contains no ping info");
   EXPECT_EQ(descr(0, 0), "failed to ping 10.0.0.7@tcp: No data available: the answer names no NID");
   EXPECT_EQ(descr(-ECONNREFUSED, -ECONNREFUSED), "failed to ping 10.0.0.7@tcp: Connection refused");
 }

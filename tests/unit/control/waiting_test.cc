@@ -47,14 +47,15 @@ TEST_F(Waiting, comes_with_its_interface) {
   a.devices->add("eth0", {"10.0.0.1@tcp"});
   ASSERT_EQ(rig.apply(a, {{by_name("eth0"), {}}, {by_name("eth1"), {}}}), "");
   EXPECT_EQ(shown(a), "10.0.0.1@tcp; eth1 waits for: there is no interface eth1");
-  EXPECT_TRUE(journal_has("the NI of tcp on eth1 waits: there is no interface eth1; it is added when that changes"));
+  EXPECT_TRUE(
+      journal_has("the NI of tcp on eth1 waits: there is no interface eth1; the NI is added when this changes"));
   a.devices->add("eth1", {});
   rig.run_for(100ms);
   EXPECT_EQ(shown(a), "10.0.0.1@tcp; eth1 waits for: eth1 has no IPv4 address; name another address of it with --nid");
   a.devices->find_in_table("eth1").addresses = {nid("10.0.0.2@tcp")};
   rig.run_for(6s);  // also without a word of the machine
   EXPECT_EQ(shown(a), "10.0.0.1@tcp; 10.0.0.2@tcp");
-  EXPECT_TRUE(journal_has("10.0.0.2@tcp added on eth1, which it waited for"));
+  EXPECT_TRUE(journal_has("10.0.0.2@tcp added on eth1, which is there now"));
   EXPECT_EQ(a.node->control().desired.nets[0].nis[1].nid, nid("10.0.0.2@tcp"));
   ASSERT_EQ(rig.apply(a, del_by_name("eth1")), "");
   EXPECT_EQ(shown(a), "10.0.0.1@tcp");

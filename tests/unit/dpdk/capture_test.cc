@@ -242,10 +242,11 @@ TEST_F(DpdkCapture, a_sink_that_fails_is_told) {
 TEST_F(DpdkCapture, refused) {
   CaptureOptions options;
   options.snap_bytes = 21;
-  EXPECT_EQ("a capture takes 22 to 65536 bytes of a packet", Capture::start(*port, sink, options, 0s).error().text());
+  EXPECT_EQ("a capture keeps 22 to 65536 bytes of each packet",
+            Capture::start(*port, sink, options, 0s).error().text());
   options = {};
   options.file_bytes_max = 4095;
-  EXPECT_EQ("a capture has at least 4096 bytes", Capture::start(*port, sink, options, 0s).error().text());
+  EXPECT_EQ("a capture file needs at least 4096 bytes", Capture::start(*port, sink, options, 0s).error().text());
   begin({});
   EXPECT_EQ(-EBUSY, Capture::start(*port, sink, {}, 0s).error().error.code);
 }
@@ -297,7 +298,7 @@ TEST_F(DpdkCaptureFilter, not_understood) {
   options.filter = "no such thing";
   const auto started = Capture::start(*port, sink, options, 0s);
   ASSERT_FALSE(started.has_value());
-  EXPECT_TRUE(started.error().text().starts_with("the filter is not understood: ")) << started.error().text();
+  EXPECT_TRUE(started.error().text().starts_with("libpcap refuses the filter: ")) << started.error().text();
 }
 
 // Goal: a datagram that cannot be sent is in the file as the frame that it would have been; what has no headers yet is

@@ -39,7 +39,7 @@ TEST(DpdkPortPlan, device_texts) {
 TEST(DpdkPortPlan, limits_are_said) {
   EXPECT_EQ("ok", check(port("memif", 9000)));
   EXPECT_EQ("ok", check(port("af_packet,iface=a", 9000), 4));
-  EXPECT_EQ("one frame must fit into one page beside XDP's and DPDK's own bytes / 3498",
+  EXPECT_EQ("one frame must fit into one page, together with XDP's and DPDK's own bytes / 3498",
             check(port("af_xdp,iface=a", 3499)));
   EXPECT_EQ("this kind of device has fewer queues than there are workers / 16", check(port("tap"), 17));
   PortConfig config = port("null", 1279);
@@ -50,7 +50,7 @@ TEST(DpdkPortPlan, limits_are_said) {
   EXPECT_EQ("a VLAN id is 1 to 4094 / 0", check(config));
   config = port("null");
   config.addresses.own = {prefix_parse("224.0.0.1/4").value()};
-  EXPECT_EQ("a group or unspecified address cannot be a port's own / 0", check(config));
+  EXPECT_EQ("a group or unspecified address cannot be an address of a port / 0", check(config));
 }
 
 TEST(DpdkPortPlan, virtual_devices) {

@@ -71,9 +71,9 @@ TEST(Placement, a_list_is_taken_as_it_is) {
   const Topology four = Topology::synthetic(4, 4);
   EXPECT_EQ("0:5 2:4 | 1:0", place(four, {.cpus = {5, 0, 4}}));
   EXPECT_EQ("0:3", place(four, {.cpus = {3}, .worker_count = 1}));
-  EXPECT_EQ("error -22 about 99: this process may not run on that CPU (taskset, cgroup), or it is not there",
+  EXPECT_EQ("error -22 about 99: this process may not run on that CPU (taskset, cgroup), or there is no such CPU",
             place(four, {.cpus = {1, 99}}));
-  EXPECT_EQ("error -22 about 1: that CPU is named twice", place(four, {.cpus = {1, 2, 1}}));
+  EXPECT_EQ("error -22 about 1: that CPU is listed twice", place(four, {.cpus = {1, 2, 1}}));
   EXPECT_EQ("error -22 about 0: the number of workers and the list of their CPUs disagree: give one of them",
             place(four, {.cpus = {1, 2}, .worker_count = 3}));
   EXPECT_EQ("error -22 about 64: more workers than a node can have", place(four, {.worker_count = 65}));

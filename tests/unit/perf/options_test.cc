@@ -99,11 +99,11 @@ TEST(PerfOptions, node_options_stand_anywhere) {
 }
 
 TEST(PerfOptions, what_must_fail_says_why) {
-  EXPECT_EQ(bad(""), "ulnet-perf: A subcommand is required; ulnet-perf --help says more\n");
-  EXPECT_EQ(bad("put"), "ulnet-perf: target is required; ulnet-perf --help says more\n");
-  EXPECT_EQ(
-      bad("put 10.0.0.2@tcp"),
-      "ulnet-perf: which addresses? Say --nid NID, --net NET --if IF, --config FILE, or --socket PATH of a ulnetd\n");
+  EXPECT_EQ(bad(""), "ulnet-perf: A subcommand is required; see ulnet-perf --help\n");
+  EXPECT_EQ(bad("put"), "ulnet-perf: target is required; see ulnet-perf --help\n");
+  EXPECT_EQ(bad("put 10.0.0.2@tcp"),
+            "ulnet-perf: no address is given: "
+            "use --nid NID, --net NET --if IF, --config FILE, or --socket PATH of an ulnetd\n");
   EXPECT_EQ(bad("put nowhere@xyz --nid 10.0.0.1"),
             "ulnet-perf: 'nowhere@xyz' is not a NID; write for example 10.0.0.2@tcp\n");
   EXPECT_EQ(bad("put 10.0.0.2 --nid x@y"), "ulnet-perf: --nid: 'x@y' is not a NID\n");
@@ -119,17 +119,17 @@ TEST(PerfOptions, what_must_fail_says_why) {
       bad("put 10.0.0.2 --nid 10.0.0.1 -c 4 --size 1M --verify"),
       "ulnet-perf: verified puts need size x concurrency of at most 1 MiB: each has its own place in the target\n");
   EXPECT_EQ(bad("put 10.0.0.2 --socket /x --nid 10.0.0.1"),
-            "ulnet-perf: --socket means the node of a running ulnetd; leave --config, --nid, --net and --if away\n");
+            "ulnet-perf: --socket uses the node of a running ulnetd; omit --config, --nid, --net and --if\n");
   EXPECT_EQ(bad("put 10.0.0.2 --config f --nid 10.0.0.1"),
-            "ulnet-perf: --config says which addresses to use; leave --nid, --net and --if away\n");
-  EXPECT_EQ(bad("put 10.0.0.2 --net tcp"), "ulnet-perf: --net and --if go together\n");
+            "ulnet-perf: --config gives the addresses; omit --nid, --net and --if\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --net tcp"), "ulnet-perf: --net needs --if, and --if needs --net\n");
   EXPECT_EQ(bad("serve --socket /s"),
-            "ulnet-perf: a running ulnetd serves by itself with `ulnet: perf_target: true`; leave --socket away\n");
+            "ulnet-perf: a running ulnetd serves with `ulnet: perf_target: true`; omit --socket\n");
   EXPECT_EQ(bad("serve --net xyz --if eth0"), "ulnet-perf: 'xyz' is not a net\n");
   EXPECT_EQ(bad("ping 10.0.0.2 --nid 10.0.0.1 --size 4K"),
-            "ulnet-perf: The following arguments were not expected: 4K --size; ulnet-perf --help says more\n");
+            "ulnet-perf: The following arguments were not expected: 4K --size; see ulnet-perf --help\n");
   EXPECT_EQ(bad("serve --nid 10.0.0.1 --accept-port 70000"),
-            "ulnet-perf: --accept-port: Value 70000 not in range 1 to 65535; ulnet-perf --help says more\n");
+            "ulnet-perf: --accept-port: Value 70000 not in range 1 to 65535; see ulnet-perf --help\n");
 }
 
 TEST(PerfOptions, help_is_no_error) {
@@ -153,7 +153,7 @@ TEST(PerfOptions, sizes) {
   EXPECT_EQ(sizes_parse("1..1M*32").value(), (Sizes{1, 32, 1024, 32768, kMaxPayload}));
   EXPECT_EQ(sizes_parse("7..7").value(), Sizes{7});
   EXPECT_EQ(sizes_parse("1..1M*99999999999").value(), (Sizes{1, kMaxPayload}));
-  EXPECT_EQ(sizes_parse("8..4").error(), "'8..4': a range grows");
+  EXPECT_EQ(sizes_parse("8..4").error(), "'8..4': a range must go from a smaller to a larger size");
   EXPECT_EQ(sizes_parse("1..4*1").error(), "'1..4*1': the factor must be 2 or more");
   EXPECT_EQ(sizes_parse("0..1M,0..1M,0..1M").error(), "more than 64 sizes");
   for (const char* text : {"", ",", "4K,", "-1", "1.5K", "..", "1..", "99999999999999999999", "99999999999999G"})

@@ -86,7 +86,7 @@ TEST(PerfReport, progress_names_what_is_under_way) {
   now.failed = 2;
   now.phase = Phase::kDrain;
   EXPECT_EQ(progress_line(job, before, now, 500ms),
-            "put 4K (2/2): waiting for what is under way, 2 failed, 8 under way");
+            "put 4K (2/2): waiting for unfinished operations, 2 failed, 8 under way");
   job.operation = Operation::kPing;
   now.runs = 1;
   now.phase = Phase::kWarmup;

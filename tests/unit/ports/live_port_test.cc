@@ -181,7 +181,7 @@ TEST_F(LivePortTest, a_link_that_is_needed) {
   EXPECT_FALSE(live->link().up);
   EXPECT_TRUE(live->port().stopped());
   live->reset();
-  EXPECT_EQ(std::vector<std::string>{"memif's server keeps its socket when it is closed: restart instead"},
+  EXPECT_EQ(std::vector<std::string>{"memif's server keeps its socket after a close: restart ulnetd instead"},
             told.resets);
   auto first = std::move(live);
   ASSERT_NO_FATAL_FAILURE(open("memif,role=client,socket=" + socket));

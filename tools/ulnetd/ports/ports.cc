@@ -29,7 +29,7 @@ class Served final : public PortWatcher {
   }
   void reset_done(const dpdk::PortProblem* problem) override {
     std::string said = problem == nullptr ? fmt::format("port {}: reset", name_) : problem_text(name_, *problem);
-    if (port_->problem() != nullptr) said += "; it is closed, and tried again until it opens";
+    if (port_->problem() != nullptr) said += "; the port is closed, and ulnet tries again until it opens";
     deps_.log(said);
     if (reset_by_.client == 0) return;
     const auto id = std::exchange(reset_by_, {});
@@ -88,7 +88,7 @@ class OpenPorts final : public Ports {
 TextResult<void> OpenPorts::open(const std::vector<config::DeviceConfig>& devices, Host& host) {
   for (const config::DeviceConfig& device : devices) {
     if (find(device.name) != nullptr)
-      return fail_text(EEXIST, fmt::format("ulnet: devices: two have the name '{}'", device.name));
+      return fail_text(EEXIST, fmt::format("ulnet: devices: two ports have the name '{}'", device.name));
     auto config = port_config_of(device);
     if (!config) return tl::unexpected(config.error());
     auto served = std::make_unique<Served>(device.name, deps_);
