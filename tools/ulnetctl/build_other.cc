@@ -57,8 +57,8 @@ Built cpt_of_nid(const Words& words, const Env&) {
 
 Built setup_mrrouting(const Words&, const Env&) {
   return not_needed(
-      "ulnet changes no routes of the kernel; "
-      "if packets of an NI leave by another interface, 'net add' and 'net show -v' show the setting to change");
+      "ulnet changes no routes of the kernel. "
+      "If packets of an NI leave by another interface, 'net add' and 'net show -v' show the setting to change");
 }
 
 Built setup_sysctl(const Words&, const Env&) {
