@@ -1,6 +1,6 @@
 /* libulnet for C: LNet inside an application. Model, ownership, threads, events and errors: docs/libulnet.md. Functions
- * that can fail return 0 (or a count) or a negative errno; ulnet_strerror() and ulnet_submitter_reason() say it in
- * words. Structs are plain values; give handles back as they came. */
+ * that can fail return 0 (or a count) or a negative errno; ulnet_strerror() and ulnet_submitter_reason() give the
+ * reason in words. Structs are plain values. Pass handles back unchanged. */
 #ifndef ULNET_H
 #define ULNET_H
 
@@ -15,7 +15,7 @@ extern "C" {
 
 /* A node in this process. Any thread may call, but not from within a callback. */
 typedef struct ulnet_instance ulnet_t;
-/* How one thread uses a node: everything that takes one belongs to that thread. No call waits. */
+/* The interface of one thread to a node: all objects of a submitter belong to that thread. No call waits. */
 typedef struct ulnet_submitter ulnet_submitter_t;
 
 /* A NID in wire form; all ones = any. */
@@ -23,7 +23,7 @@ typedef struct ulnet_nid {
   uint8_t bytes[20];
 } ulnet_nid_t;
 
-/* Handles. Zero them for "none". */
+/* Handles. All bytes zero = "none". */
 typedef struct ulnet_md {
   uint16_t worker, submitter;
   uint32_t index, generation;
@@ -44,28 +44,29 @@ enum ulnet_mode { ULNET_SOCKETS, ULNET_OWN_EAL, ULNET_ATTACH };
 
 typedef struct ulnet_options {
   const char* config;                           /* YAML, or NULL */
-  const char* config_path;                      /* file of it, or NULL */
+  const char* config_path;                      /* file with YAML, or NULL */
   int mode;                                     /* enum ulnet_mode */
   void (*log)(void* context, const char* line); /* from the node's own thread; or NULL */
   void* log_context;
 } ulnet_options_t;
 
-/* Starts a node and waits until its configuration is in force. On failure `error` (may be NULL) gets a sentence of at
- * most error_bytes, with the place in the configuration. */
+/* Starts a node and waits until its configuration is in force. On failure, writes a sentence of at most error_bytes to
+ * `error` (may be NULL), with the place in the configuration. */
 int ulnet_open(const ulnet_options_t* options, ulnet_t** out, char* error, size_t error_bytes);
-/* Stops cleanly (at most 15 s): no event comes any more, all memory is yours. It can still be polled and turned; other
- * calls fail with ESHUTDOWN. For who has to wait for other threads before ulnet_close(). */
+/* Stops the node cleanly, in at most 15 s: afterwards no event comes, and all memory is yours. The instance can still
+ * be polled and turned; other calls fail with ESHUTDOWN. Call this if you must wait for other threads before
+ * ulnet_close(). */
 void ulnet_stop(ulnet_t* instance);
-/* ulnet_stop(), then frees it with all its submitters: no other thread may use it any more. NULL is fine. */
+/* ulnet_stop(), then frees the instance with all its submitters: no other thread may use them. NULL is allowed. */
 void ulnet_close(ulnet_t* instance);
-/* NIDs of this node, the primary first. Returns how many there are; at most `max` are written. */
+/* NIDs of this node, the primary first. Returns their number; writes at most `max`. */
 int ulnet_nids(ulnet_t* instance, ulnet_nid_t* out, size_t max);
 unsigned ulnet_workers(const ulnet_t* instance);
-/* More configuration, YAML, whole or not at all. */
+/* Applies more configuration, YAML: either all of it or nothing. */
 int ulnet_apply(ulnet_t* instance, const char* config, char* error, size_t error_bytes);
-/* LNet ping: NIDs that the node at `nid` says it has. Waits at most timeout_ms. Returns their number; writes at most
- * `max`. Errors: EIO (no answer in time), EPROTO (the answer is not a list of NIDs), ESHUTDOWN, and what an event's
- * status can be (docs/libulnet.md), for instance EHOSTUNREACH. */
+/* LNet ping: the NIDs that the node at `nid` reports. Waits at most timeout_ms. Returns their number; writes at most
+ * `max`. Errors: EIO (no answer in time), EPROTO (the answer is not a list of NIDs), ESHUTDOWN. The errors of an
+ * event's status are possible, too (docs/libulnet.md), for instance EHOSTUNREACH. */
 int ulnet_ping(ulnet_t* instance, const ulnet_nid_t* nid, unsigned timeout_ms, ulnet_nid_t* out, size_t max);
 
 /* "10.0.0.1@tcp" and back. The text needs at most 64 bytes. */
@@ -81,9 +82,9 @@ typedef struct ulnet_submitter_size {
  * last at most 65536. */
 int ulnet_submitter_open(ulnet_t* instance, unsigned worker, const ulnet_submitter_size_t* size,
                          ulnet_submitter_t** out);
-/* Unlink everything and see its ULNET_UNLINK first: no event tells afterwards when memory is free. */
+/* First unlink all MDs and wait for their ULNET_UNLINK: after this call no event reports that memory is free. */
 void ulnet_submitter_close(ulnet_t* instance, ulnet_submitter_t* submitter);
-/* Why the last failing call on this submitter failed: a static sentence. */
+/* The reason why the last failing call on this submitter failed: a static sentence. */
 const char* ulnet_submitter_reason(const ulnet_submitter_t* submitter);
 
 enum ulnet_portal_mode { ULNET_PORTAL_SINGLE = 1, ULNET_PORTAL_HASHED = 2, ULNET_PORTAL_PER_WORKER = 3 };
@@ -93,13 +94,13 @@ int ulnet_portal_close(ulnet_t* instance, unsigned portal);
 
 enum ulnet_event_kind { ULNET_PUT, ULNET_GET, ULNET_REPLY, ULNET_ACK, ULNET_SEND, ULNET_UNLINK };
 
-/* What is told; see the table in docs/libulnet.md. */
+/* One event; see the table in docs/libulnet.md. */
 typedef struct ulnet_event {
   uint8_t kind;   /* enum ulnet_event_kind */
   uint8_t final;  /* 1: the one event that ends a put or get */
   int32_t status; /* 0 or a negative errno */
   uint32_t portal;
-  uint32_t rlength; /* asked for */
+  uint32_t rlength; /* requested */
   uint32_t mlength; /* moved */
   uint32_t offset;  /* where in the MD */
   uint32_t initiator_pid;
@@ -108,34 +109,34 @@ typedef struct ulnet_event {
   uint64_t user_data; /* given to ulnet_put() or ulnet_get() */
   void* user_ptr;     /* given to ulnet_md_bind() */
   ulnet_md_t md;
-  ulnet_nid_t initiator; /* primary NID of who started it */
-  ulnet_nid_t source;    /* its NID as it stands in the message */
+  ulnet_nid_t initiator; /* primary NID of the node that started the message */
+  ulnet_nid_t source;    /* source NID in the message */
   ulnet_nid_t sender;    /* the last hop */
-  ulnet_nid_t target;    /* NID of mine that it came to, or that I sent to */
+  ulnet_nid_t target;    /* local NID that received the message, or the NID that it was sent to */
 } ulnet_event_t;
 
-/* Called on the home worker; must not block. From there only the calls of this submitter may be made, and then from
- * nowhere else. */
+/* Called on the home worker; must not block. A callback may make calls on its own submitter only. If it does, no other
+ * code may make calls on that submitter. */
 typedef void (*ulnet_callback_t)(void* context, const ulnet_event_t* event);
 
-/* A queue of at least `size` events to poll (callback NULL), or one that calls `callback` (size 0). Allocates: at
- * start. */
+/* Opens a queue of at least `size` events to poll (callback NULL), or a queue that calls `callback` (size 0). This call
+ * allocates: make it at start. */
 int ulnet_eq_open(ulnet_submitter_t* submitter, uint32_t size, ulnet_callback_t callback, void* context,
                   ulnet_eq_t* out);
 int ulnet_eq_close(ulnet_submitter_t* submitter, ulnet_eq_t eq);
-/* Takes up to `max` events; returns how many. */
+/* Takes up to `max` events; returns their number. */
 int ulnet_eq_poll(ulnet_submitter_t* submitter, ulnet_eq_t eq, ulnet_event_t* out, unsigned max);
-/* The same, but waits at most timeout_ms for the first. */
+/* As ulnet_eq_poll(), but waits at most timeout_ms for the first event. */
 int ulnet_eq_wait(ulnet_submitter_t* submitter, ulnet_eq_t eq, ulnet_event_t* out, unsigned max, unsigned timeout_ms);
 
 enum ulnet_md_option {
-  ULNET_MD_PUT = 1,           /* a PUT may match it */
-  ULNET_MD_GET = 2,           /* a GET may match it */
-  ULNET_MD_TRUNCATE = 4,      /* what is longer than the room is cut, not dropped */
-  ULNET_MD_MANAGE_REMOTE = 8, /* the initiator gives the offset; else the MD's own grows */
-  ULNET_MD_ACK_DISABLE = 16,  /* never send an ACK for a PUT into it */
-  ULNET_MD_NO_TRACK = 32,     /* no response timeout: a lost ACK or REPLY is waited for until unlinked */
-  ULNET_MD_TRACK = 64         /* response timeout whatever response_tracking says (its default says it, too) */
+  ULNET_MD_PUT = 1,           /* a PUT may match the MD */
+  ULNET_MD_GET = 2,           /* a GET may match the MD */
+  ULNET_MD_TRUNCATE = 4,      /* a message longer than the room is cut, not dropped */
+  ULNET_MD_MANAGE_REMOTE = 8, /* the initiator gives the offset; else the MD's own offset grows */
+  ULNET_MD_ACK_DISABLE = 16,  /* never send an ACK for a PUT into the MD */
+  ULNET_MD_NO_TRACK = 32,     /* no response timeout: after a lost ACK or REPLY, waits until unlinked */
+  ULNET_MD_TRACK = 64         /* response timeout, whatever the setting response_tracking (as its default) */
 };
 
 typedef struct ulnet_segment {
@@ -147,15 +148,15 @@ typedef struct ulnet_segment {
 typedef struct ulnet_md_spec {
   const ulnet_segment_t* segments; /* the list is copied; the memory is lent until ULNET_UNLINK */
   uint32_t segment_count;
-  uint32_t threshold; /* operations after which it unlinks itself */
-  uint32_t max_size;  /* unlinks itself when less room is left */
+  uint32_t threshold; /* operations after which the MD unlinks itself */
+  uint32_t max_size;  /* the MD unlinks itself if less room is left */
   uint32_t options;   /* enum ulnet_md_option */
   void* user_ptr;
   ulnet_eq_t eq; /* zero: no events */
 } ulnet_md_spec_t;
 ulnet_md_spec_t ulnet_md_defaults(void);
 int ulnet_md_bind(ulnet_submitter_t* submitter, const ulnet_md_spec_t* spec, ulnet_md_t* out);
-/* Ends an MD; ULNET_UNLINK comes when its memory is free. */
+/* Ends an MD; when its memory is free, ULNET_UNLINK comes. */
 int ulnet_unlink(ulnet_submitter_t* submitter, ulnet_md_t md);
 
 enum ulnet_position { ULNET_HEAD, ULNET_TAIL };
@@ -173,23 +174,24 @@ typedef struct ulnet_op {
   uint64_t match_bits;
   uint64_t hdr_data; /* put only */
   uint64_t user_data;
-  uint32_t offset; /* in the target's MD, when that is remote-managed */
+  uint32_t offset; /* in the target's MD, if that is remote-managed */
   uint32_t md_offset;
   uint32_t length;
-  int ack; /* put only; 1: ends when the target has it, 0: ends when it has left */
+  int ack; /* put only; 1: ends when the target has the data, 0: ends when the data has left */
 } ulnet_op_t;
 ulnet_op_t ulnet_op_defaults(void);
-/* 0 = taken: exactly one event with `final` will come, if the MD has a queue. */
+/* 0 = accepted: if the MD has a queue, exactly one event with `final` comes. */
 int ulnet_put(ulnet_submitter_t* submitter, const ulnet_op_t* op);
 int ulnet_get(ulnet_submitter_t* submitter, const ulnet_op_t* op);
 
-/* In words what a negative errno means here: a static sentence. */
+/* The meaning of a negative errno of libulnet: a static sentence. */
 const char* ulnet_strerror(int error);
 
-/* ULNET_ATTACH only: the caller's thread of each worker, the same from first to last. One bounded turn, returns work
- * done; and a sleep until there is work, at most timeout_ms. ulnet_stop() and ulnet_close() turn by themselves what the
- * calling thread has turned and what nobody has; the threads of other workers go on turning until ulnet_stop() returns,
- * or are given up 2 s after their last turn. */
+/* ULNET_ATTACH only: one and the same thread calls these for a worker, from the first turn to the last. ulnet_turn() is
+ * one bounded turn and returns the work done. ulnet_wait() sleeps until there is work, at most timeout_ms.
+ * ulnet_stop() and ulnet_close() turn the workers that the calling thread has turned, and those that no thread has
+ * turned. Threads of other workers must turn until ulnet_stop() returns; else their workers are given up 2 s after
+ * their last turn. */
 unsigned ulnet_turn(ulnet_t* instance, unsigned worker);
 void ulnet_wait(ulnet_t* instance, unsigned worker, unsigned timeout_ms);
 
