@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Adds up what `meson test` left in several build directories and prints the closing line of tools/check.
+"""Adds up the results of `meson test` in several build directories and prints the last line of tools/check.
 
     check_summary.py [--passed-step TEXT | --failed-step TEXT | --skipped-step TEXT]... [NAME=BUILD_DIR]...
 
-A googletest program counts with its single cases, every other test as one. What was skipped (exit status 77 or
-GTEST_SKIP) and what failed is listed by name. Exit status 0 only if something passed and nothing failed.
+A googletest program counts with its single cases, every other test as one. Skipped tests (exit status 77 or
+GTEST_SKIP) and failed tests are listed by name. Exit status 0 = a test passed and none failed.
 """
 import argparse
 import json

@@ -1,8 +1,8 @@
-/* libulnet in one page: one node that serves memory on a portal, another that puts a greeting there, and gets it back.
+/* libulnet in one page: one node serves memory on a portal; another node puts a greeting there and gets it back.
  *
  *   putget                                      both in this process, on 127.0.0.1 and 127.0.0.2
  *   putget serve 10.0.0.1@tcp                   serve until Enter is pressed
- *   putget use 10.0.0.2@tcp 10.0.0.1@tcp        from this address, use that one
+ *   putget use 10.0.0.2@tcp 10.0.0.1@tcp        from the first address, use the memory at the second
  *
  * Build: cc putget.c -lulnet */
 #include <stdio.h>
@@ -18,7 +18,7 @@ static int failed(const char* what, int error) {
   return 1;
 }
 
-/* A node with one address. unprivileged_ports: no root needed, but only other ulnet nodes will talk to it. */
+/* A node with one address. With unprivileged_ports it needs no root, but reaches only other ulnet nodes. */
 static ulnet_t* open_node(const char* nid, int port) {
   char config[256], error[512];
   ulnet_t* node;
@@ -35,7 +35,7 @@ static ulnet_t* open_node(const char* nid, int port) {
   return node;
 }
 
-/* Lends `memory` to whoever puts or gets with our match bits. */
+/* Lends `memory` to all nodes that put or get with our match bits. */
 static int serve(ulnet_t* node, char* memory, uint32_t bytes, ulnet_submitter_t** submitter) {
   const ulnet_segment_t segment = {memory, bytes};
   ulnet_md_spec_t spec = ulnet_md_defaults();
@@ -52,7 +52,7 @@ static int serve(ulnet_t* node, char* memory, uint32_t bytes, ulnet_submitter_t*
   return error == 0 ? 0 : failed("attach", error);
 }
 
-/* Waits for the one final event of what was just taken. */
+/* Waits for the final event of the put or get that was just accepted. */
 static int finish(ulnet_submitter_t* submitter, ulnet_eq_t eq, const char* what) {
   ulnet_event_t event;
   while (ulnet_eq_wait(submitter, eq, &event, 1, 1000) == 0) {
@@ -62,7 +62,7 @@ static int finish(ulnet_submitter_t* submitter, ulnet_eq_t eq, const char* what)
   return 0;
 }
 
-/* Binds memory, puts it (get = 0) or fills it (get = 1), and takes it back. */
+/* Binds memory, puts it (get = 0) or fills it (get = 1), and unlinks it. */
 static int transfer(ulnet_submitter_t* submitter, ulnet_eq_t eq, const char* target, char* memory, uint32_t bytes,
                     int get) {
   const ulnet_segment_t segment = {memory, bytes};
@@ -81,7 +81,7 @@ static int transfer(ulnet_submitter_t* submitter, ulnet_eq_t eq, const char* tar
   error = get ? ulnet_get(submitter, &op) : ulnet_put(submitter, &op);
   if (error != 0) return failed(ulnet_submitter_reason(submitter), error);
   error = finish(submitter, eq, what);
-  /* The memory is ours again when ULNET_UNLINK has come. */
+  /* When ULNET_UNLINK has come, the memory is ours again. */
   if (ulnet_unlink(submitter, op.md) != 0) return 1;
   while (ulnet_eq_wait(submitter, eq, &event, 1, 1000) == 0) {
   }
@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
   static char memory[4096];
   const char* mode = argc > 1 ? argv[1] : "both";
   const int serving = strcmp(mode, "serve") == 0 && argc == 3;
-  /* Both sides need the same port. Alone on it, this process takes one that another run of it will not have. */
+  /* Both sides need the same port. If both are in this process, the port depends on its pid: another run differs. */
   const int port = argc > 1 ? 19880 : 20000 + (int)(getpid() % 10000);
   const int using = strcmp(mode, "use") == 0 && argc == 4;
   ulnet_t *server = NULL, *client = NULL;
