@@ -19,7 +19,6 @@
 #include "control/portals.h"
 #include "control/publish/peer_table.h"
 #include "control/publish/publisher.h"
-#include "control/routes/net_watch.h"
 #include "control/routes/route_db.h"
 #include "control/routes/router_checker.h"
 #include "control/routes/routing.h"

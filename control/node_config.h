@@ -2,8 +2,10 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "config/model.h"
 #include "control/nis/local_nis.h"
 #include "dataplane/host/memory_reserve.h"
 #include "dataplane/host/memory_source.h"
@@ -34,5 +36,15 @@ struct NodeDeps {
   bool real_threads = false;                    ///< gates get event fds
   IdleGate* control_gate = nullptr;  ///< of whoever turns control (Host::control_gate()); null: the node has its own
 };
+
+// The severity of a line that goes to NodeDeps::log: its first word says it.
+inline constexpr std::string_view kWarning = "warning: ";
+
+/// Of "error: ...", "warning: ..." and "debug: ..."; every other line is info.
+[[nodiscard]] inline config::LogLevel level_of(std::string_view line) {
+  if (line.starts_with("error: ")) return config::LogLevel::kError;
+  if (line.starts_with("warning: ")) return config::LogLevel::kWarning;
+  return line.starts_with("debug: ") ? config::LogLevel::kDebug : config::LogLevel::kInfo;
+}
 
 }  // namespace ulnet

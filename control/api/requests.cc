@@ -9,7 +9,7 @@
 
 #include "config/export.h"
 #include "control/api/show_values.h"
-#include "control/log_level.h"
+#include "control/node_config.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {

@@ -37,7 +37,7 @@
 //   in this
 //                                          order; backup: config::export_backup
 //   show status                            {ulnetd: {version, pid, node, workers, ...}}: free form
-//   show port {name?, verbose}             {port: [{name, device, ..., queues: [...]}]}: tools/ulnetd/ports/port_doc.h
+//   show port {name?, verbose}             {port: [{name, device, ..., queues: [...]}]}: tools/ulnetd/ports/port_yaml.h
 //   show cpt_of_nid {nids: [NID]}          {cpt-of-nid: [{nid, cpt}]} of those that have a worker; errors of the others
 //   show recovery {peer}                   {Local NI recovery: {nid-0: NID, ...}} or {Peer NI recovery: ...}
 //   manage ping {nids: [NID], timeout_ms, source?}          {ping: [{primary nid, Multi-Rail, peer_ni: [{nid}]}]} for

@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "control/api/states.h"
 #include "control/discovery/driver.h"
 #include "control/turn.h"
 
@@ -60,6 +59,34 @@ NodeTotals raw_totals(const Control& c) {
 int64_t conns_by_speed(uint32_t mbps) {
   const uint32_t gigabits = std::max(mbps, 1000u) / 1000;
   return (std::bit_width(gigabits) - 1) / 2 + 1;
+}
+
+// The states of the state machines in the documents of Multi-Rail (figures 10, 11 and 13), derived from what control
+// knows: words to show, nothing decides by them. A peer's (figure 12) is discovery_state().
+
+/// created, failed (its driver reports the link down), deleting.
+const char* ni_state(const LocalNi& ni) {
+  if (ni.going()) return "deleting";
+  return ni.fatal ? "failed" : "created";
+}
+
+/// active, in-active (all its NIs have failed), deleting.
+const char* net_state(const LocalNis::LocalNet& net) {
+  const auto all = [&](auto&& holds) { return std::all_of(net.nis.begin(), net.nis.end(), holds); };
+  if (all([](const LocalNi& ni) { return ni.going(); })) return "deleting";
+  return all([](const LocalNi& ni) { return ni.going() || ni.fatal; }) ? "in-active" : "active";
+}
+
+/// created (nothing was sent to it), activating (the first message is under way), connected, failed.
+const char* peer_ni_state(const PeerNi& ni) {
+  if (ni.life.down) return "failed";
+  if (ni.blocks == nullptr) return "created";
+  const PeerSlice& slice = ni.blocks->slice;
+  uint64_t through = 0;
+  for (const auto& count : slice.counters.sent) through += count.get();
+  for (const auto& count : slice.counters.received) through += count.get();
+  if (through > 0) return "connected";
+  return slice.tx_queued_bytes.get() > 0 ? "activating" : "created";
 }
 
 }  // namespace

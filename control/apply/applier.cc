@@ -10,7 +10,7 @@
 #include "config/warn.h"
 #include "control/apply/ip2nets.h"
 #include "control/discovery/driver.h"
-#include "control/log_level.h"
+#include "control/node_config.h"
 #include "control/turn.h"
 #include "dataplane/base/nid_text.h"
 

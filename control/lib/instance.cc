@@ -13,12 +13,12 @@
 #include "control/lib/boot.h"
 #include "control/lib/turners.h"
 #include "control/lib/ulnet.hh"
-#include "control/log_level.h"
 #include "control/node.h"
+#include "control/node_config.h"
 #include "control/node_turnables.h"
+#include "dataplane/host/arena.h"
 #include "dataplane/host/clock.h"
-#include "dataplane/host/host_memory.h"
-#include "lnd/net/kernel/devices_system.h"
+#include "lnd/net/kernel/devices.h"
 
 namespace ulnet {
 namespace {

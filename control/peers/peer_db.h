@@ -2,7 +2,7 @@
 // Thread: control. It decides which worker serves a peer NI, and gives it credits; it does not talk to peers (discovery
 // does) and knows routes only by the question whether a net can be reached. A peer NI on a net that is neither local
 // nor routed is known by name only; every other has memory that workers and drivers see, which counts against
-// `peers_max`. Memory of one that was removed is freed when nobody names it any more (peer_ends.h); if it comes back
+// `peers_max`. Memory of one that was removed is freed when nobody names it any more (reclaim.h); if it comes back
 // before, it gets its own again, with the number that drivers know it by.
 #pragma once
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 #include "config/model.h"
 #include "control/nis/local_nis.h"
-#include "control/peers/peer_ends.h"
+#include "control/peers/reclaim.h"
 #include "control/publish/peer_table.h"
 #include "control/stats/totals.h"
 #include "control/text_error.h"

@@ -4,6 +4,7 @@
 // while. Which message goes where is the workers' matter (dataplane/stages/forward.h).
 #pragma once
 #include <array>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -88,6 +89,28 @@ class Routing {
   Instant since_ = kNever;
   Instant next_ = kForever;
   std::vector<std::unique_ptr<RouterMemory>> blocks_;
+};
+
+/// On a router: which of its nets have fallen silent. Everybody who routes through it pings it on each net that they
+/// share, so a net without pings for a while is one that does not work, and its NIs are told to be down. Source:
+/// docs/wire/lnet.md §8.4.
+class NetWatch {
+ public:
+  explicit NetWatch(LocalNis& nis) : nis_(nis) {}
+
+  /// A net without pings for so long is silent: alive_router_check_interval + router_ping_timeout.
+  void set_limit(Duration limit) { limit_ = limit; }
+  /// `source` pinged our NI `target`.
+  void pinged(const Nid& target, const Nid& source, Instant now);
+  /// Brings LocalNi::silent up to date; true when one has changed. `routing`: this node says that it routes.
+  bool turn(Instant now, bool routing);
+  [[nodiscard]] Instant next_deadline() const { return next_; }
+
+ private:
+  LocalNis& nis_;
+  Duration limit_ = 110s;
+  std::map<Net, Instant> heard_;  // by net: the last ping, or when it was seen first
+  Instant next_ = kForever;
 };
 
 }  // namespace ulnet

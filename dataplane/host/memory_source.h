@@ -1,4 +1,4 @@
-// Where a Node gets large memory from: the machine's arenas (host/host_memory.h), or plain mappings. Thread: control.
+// Where a Node gets large memory from: the machine's arenas (host/arena.h), or plain mappings. Thread: control.
 #pragma once
 #include <sys/mman.h>
 

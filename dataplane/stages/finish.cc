@@ -1,4 +1,4 @@
-// How messages end: events, and giving back what they held.
+// How messages begin and end: message_reset(), events, and giving back what they held.
 #include "dataplane/stages/flow.h"
 #include "dataplane/stages/forward.h"
 
@@ -77,6 +77,29 @@ unsigned flush_queue(Worker& w, EventQueue& eq) {
 }
 
 }  // namespace
+
+void message_reset(Worker& w, Message& m, MsgKind kind) {
+  m.kind = kind;
+  m.phase = MsgPhase::kActive;
+  m.want_ack = m.lease_out = m.receiving = m.responded = m.ack_sending = m.cancelled = false;
+  m.divert.store(false, std::memory_order_relaxed);
+  m.recall.store(false, std::memory_order_relaxed);
+  m.retries = 0;
+  m.error = 0;
+  m.md = nullptr;
+  m.eq = nullptr;
+  m.submitter = nullptr;
+  m.md_offset = 0;
+  m.event = Event{};
+  m.want_src = m.want_dst = m.via = kAnyNid;
+  m.issued = w.now;
+  m.buffer = nullptr;
+  m.from = nullptr;
+  m.hop = nullptr;
+  m.tx.home = w.id.value;
+  m.tx.message = &m;
+  m.tx.routed = false;
+}
 
 void settle(Worker& w, Message& m) {
   if (m.lease_out || m.receiving || m.phase != MsgPhase::kActive) return;

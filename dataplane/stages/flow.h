@@ -9,11 +9,6 @@
 
 namespace ulnet {
 
-// --- message.cc ---
-/// Begins the life of `m` on its home worker: as if nothing had happened to it yet. `tx` and the window in the MD are
-/// the caller's to fill.
-void message_reset(Worker& w, Message& m, MsgKind kind);
-
 // --- originate.cc ---
 /// Runs one call of an application. Requires a free operation for kPut and kGet.
 void run_op(Worker& w, Submitter& submitter, const Op& op);
@@ -105,6 +100,9 @@ void incoming_leave_share(Worker& w, Message& m);
 unsigned incoming_expire(Worker& w);
 
 // --- finish.cc ---
+/// Begins the life of `m` on its home worker: as if nothing had happened to it yet. `tx` and the window in the MD are
+/// the caller's to fill.
+void message_reset(Worker& w, Message& m, MsgKind kind);
 /// Looks whether an operation of this node is over, and ends it.
 void settle(Worker& w, Message& m);
 /// Fails a message before or instead of its lease.

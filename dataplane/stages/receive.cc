@@ -2,7 +2,7 @@
 // and what happens when the payload is in its place.
 #include "dataplane/stages/flow.h"
 #include "dataplane/stages/forward.h"
-#include "dataplane/state/payload_copy.h"
+#include "dataplane/state/payload.h"
 #include "dataplane/wire/ping_info.h"
 
 namespace ulnet {

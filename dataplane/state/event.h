@@ -1,13 +1,30 @@
 // What a user of the library is told. Each accepted put or get ends in exactly one event with `final` set; each MD that
 // has an event queue ends in exactly one kUnlink, after which its memory is the user's again. A submitter that was
-// closed is told nothing more.
+// closed is told nothing more. Handles, which a user of the library holds, name the worker that owns the object: an
+// operation sent to another worker is refused (EXDEV) without asking anybody.
 #pragma once
+#include <compare>
 #include <cstdint>
 
 #include "dataplane/base/nid.h"
-#include "dataplane/state/handles.h"
 
 namespace ulnet {
+
+/// A user-visible handle. Generation 0 is never valid. `submitter` numbers the submitter on its worker whose slots
+/// these are.
+template <class Tag>
+struct PtlHandle {
+  uint16_t worker = 0xFFFF;
+  uint16_t submitter = 0;
+  uint32_t index = 0;
+  uint32_t generation = 0;
+  constexpr auto operator<=>(const PtlHandle&) const = default;
+  [[nodiscard]] constexpr bool valid() const { return generation != 0; }
+};
+/// A memory descriptor: memory, how often and how it may be used, and where its events go.
+using MdHandle = PtlHandle<struct MdTag>;
+/// An event queue.
+using EqHandle = PtlHandle<struct EqTag>;
 
 enum class EventKind : uint8_t {
   kPut,     ///< a PUT has arrived in one of my MDs

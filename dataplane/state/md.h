@@ -7,7 +7,7 @@
 #include "dataplane/base/list.h"
 #include "dataplane/base/nid.h"
 #include "dataplane/state/eq.h"
-#include "dataplane/state/handles.h"
+#include "dataplane/state/event.h"
 #include "dataplane/state/payload.h"
 
 namespace ulnet {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "dataplane/state/payload_copy.h"
+#include "dataplane/state/payload.h"
 
 namespace ulnet {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "dataplane/base/nid_text.h"
-#include "dataplane/state/payload_copy.h"
+#include "dataplane/state/payload.h"
 #include "lnd/sim/sim_ctl.h"
 #include "lnd/sim/sim_lnd.h"
 

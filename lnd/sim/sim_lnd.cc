@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "dataplane/state/payload_copy.h"
+#include "dataplane/state/payload.h"
 #include "lnd/sim/fabric_ctl.h"
 
 namespace ulnet::sim {

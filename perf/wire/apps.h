@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "dataplane/host/clock.h"
-#include "lnd/net/dpdk/port_app.h"
+#include "lnd/net/dpdk/port_worker.h"
 #include "perf/generator/histogram.h"
 
 namespace ulnet::perf {

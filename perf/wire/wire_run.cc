@@ -10,7 +10,7 @@
 
 #include "lnd/net/dpdk/eal.h"
 #include "lnd/net/dpdk/live_port.h"
-#include "lnd/net/dpdk/port_memory.h"
+#include "lnd/net/dpdk/pool_plan.h"
 #include "lnd/net/packet/net_address_text.h"
 
 namespace ulnet::perf {

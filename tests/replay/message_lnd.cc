@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "dataplane/state/payload_copy.h"
+#include "dataplane/state/payload.h"
 
 namespace ulnet::test {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "dataplane/state/payload_copy.h"
+#include "dataplane/state/payload.h"
 #include "dataplane/state/slices.h"
 
 namespace ulnet::simulate {

@@ -7,10 +7,10 @@
 #include <exception>
 
 #include "control/lib/boot.h"
-#include "control/log_level.h"
+#include "control/node_config.h"
 #include "dataplane/base/nid_text.h"
 #include "dataplane/host/clock.h"
-#include "lnd/net/kernel/devices_system.h"
+#include "lnd/net/kernel/devices.h"
 
 namespace ulnet {
 namespace {

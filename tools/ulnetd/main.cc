@@ -10,7 +10,7 @@
 
 #include "config/load.h"
 #include "config/warn.h"
-#include "lnd/net/kernel/devices_system.h"
+#include "lnd/net/kernel/devices.h"
 #include "tools/ulnetd/check.h"
 #include "tools/ulnetd/daemon.h"
 #include "tools/ulnetd/log.h"

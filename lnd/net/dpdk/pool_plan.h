@@ -1,6 +1,8 @@
-// How many packet buffers a port needs, as a sum with a line for each holder. Pure. Thread: control.
+// How many packet buffers a port needs, as a sum with a line for each holder, and what DPDK needs of memory before it
+// starts, because without hugepages it cannot get more later. Pure. Thread: control.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,3 +36,14 @@ struct PoolPlan {
 [[nodiscard]] std::string pool_plan_text(const PortConfig& config, const PoolPlan& plan, unsigned queues);
 
 }  // namespace ulnet::dpdk
+
+namespace ulnet {
+
+/// MiB for the pools of these ports with at most `workers` queues each, and for DPDK's own: rings, allocator, drivers.
+/// A device that is not understood counts nothing.
+[[nodiscard]] uint32_t port_memory_mb(std::span<const dpdk::PortConfig> ports, unsigned workers);
+
+/// The sum behind it, for who is told that there is too little.
+[[nodiscard]] std::string port_memory_text(std::span<const dpdk::PortConfig> ports, unsigned workers);
+
+}  // namespace ulnet

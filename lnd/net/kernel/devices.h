@@ -1,5 +1,6 @@
-// What the machine knows about its interfaces. Real: devices_system.h; tests: a table. Thread: control; must not block.
+// What the machine knows about its interfaces. Real: system_devices(); tests: a table. Thread: control; must not block.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,9 @@ class Devices {
     return {};
   }
 };
+
+/// The machine's own interfaces: addresses from the kernel, speed and NUMA node from /sys. Each question reads them
+/// again, so that what has come up since is found.
+[[nodiscard]] std::unique_ptr<Devices> system_devices();
 
 }  // namespace ulnet

@@ -1,10 +1,10 @@
-// Tests of payload windows and the copy between them (dataplane/state/payload.h, payload_copy.h).
+// Tests of payload windows and the copy between them (dataplane/state/payload.h).
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "dataplane/state/payload_copy.h"
+#include "dataplane/state/payload.h"
 
 namespace ulnet {
 namespace {

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "control/lib/boot.h"
-#include "dataplane/host/host_memory.h"
+#include "dataplane/host/arena.h"
 #include "tests/counting_memory.h"
 #include "tests/unit/control/node_rig.h"
 

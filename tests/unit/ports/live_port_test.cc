@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "tests/unit/ports/port_host.h"
-#include "tools/ulnetd/ports/port_doc.h"
+#include "tools/ulnetd/ports/port_yaml.h"
 
 namespace ulnet {
 namespace {

@@ -6,11 +6,10 @@
 #include <thread>
 
 #include "lnd/net/dpdk/eal.h"
-#include "lnd/net/dpdk/port_memory.h"
+#include "lnd/net/dpdk/pool_plan.h"
 #include "lnd/net/packet/net_address_text.h"
 #include "tools/ulnetd/ports/capture_stream.h"
-#include "tools/ulnetd/ports/port_config_of.h"
-#include "tools/ulnetd/ports/port_doc.h"
+#include "tools/ulnetd/ports/port_yaml.h"
 
 namespace ulnet {
 namespace {

@@ -1,4 +1,4 @@
-#include "control/peers/peer_ends.h"
+#include "control/peers/reclaim.h"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
-// What the builders share.
+#include "tools/ulnetctl/command.h"
+
 #include <fmt/format.h>
 
 #include "config/schema.h"
 #include "control/api/error_yaml.h"
-#include "tools/ulnetctl/builders.h"
 
 namespace ulnet::ctl {
 

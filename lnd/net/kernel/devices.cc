@@ -1,4 +1,4 @@
-#include "lnd/net/kernel/devices_system.h"
+#include "lnd/net/kernel/devices.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>
