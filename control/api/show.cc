@@ -3,35 +3,52 @@
 #include "config/export.h"
 #include "config/ranges.h"
 #include "dataplane/base/nid_text.h"
+#include "dataplane/wire/header.h"
 
 namespace ulnet::api {
 namespace {
 
-void latency_set(Doc& doc, const std::string& name, const Latency& latency) {
-  doc.set(name + "_samples", latency.samples);
-  doc.set(name + "_min_nsec", latency.min_ns);
-  doc.set(name + "_max_nsec", latency.max_ns);
-  doc.set(name + "_avg_nsec", latency.avg_ns);
+/// The sections of `net show -v 2` with messages by type.
+constexpr std::array<const char*, size_t(NiTraffic::kCount)> kByType{"sent_stats", "received_stats", "dropped_stats"};
+static_assert(kByType.back() != nullptr);
+
+/// The order of lnetctl.
+constexpr std::array<std::pair<const char*, wire::MsgType>, wire::kMsgTypes> kTypes{{
+    {"put", wire::MsgType::kPut},
+    {"get", wire::MsgType::kGet},
+    {"reply", wire::MsgType::kReply},
+    {"ack", wire::MsgType::kAck},
+    {"hello", wire::MsgType::kHello},
+}};
+
+/// One line per counter of this kind.
+template <class Kind>
+void counts_set(Doc& doc, const std::array<uint64_t, size_t(Kind::kCount)>& counts) {
+  for (size_t i = 0; i < counts.size(); ++i) doc.set(texts_of<Kind>()[i].name, counts[i]);
 }
 
-Doc statistics_doc(const TrafficStats& stats) {
-  Doc doc = Doc::map();
-  doc.set("send_count", stats.send_count);
-  doc.set("recv_count", stats.recv_count);
-  doc.set("drop_count", stats.drop_count);
-  latency_set(doc, "put_egress", stats.put_egress);
-  latency_set(doc, "get_rtt", stats.get_rtt);
-  latency_set(doc, "put_ack", stats.put_ack);
-  return doc;
+void traffic_set(Doc& doc, const InterfaceTotals& counted, NiTraffic which) {
+  uint64_t sum = 0;
+  for (uint64_t count : counted[which]) sum += count;
+  doc.set(texts_of<NiTraffic>()[size_t(which)].name, sum);
 }
 
-Doc types_doc(const TypeCounts& counts) {
+void types_set(Doc& doc, const InterfaceTotals& counted, NiTraffic which) {
+  Doc& types = doc.set(kByType[size_t(which)], Doc::map());
+  for (const auto& [name, type] : kTypes) types.set(name, counted[which][size_t(type)]);
+}
+
+Doc statistics_doc(const InterfaceTotals& counted) {
   Doc doc = Doc::map();
-  doc.set("put", counts.put);
-  doc.set("get", counts.get);
-  doc.set("reply", counts.reply);
-  doc.set("ack", counts.ack);
-  doc.set("hello", counts.hello);
+  for (size_t i = 0; i < counted.traffic.size(); ++i) traffic_set(doc, counted, NiTraffic(i));
+  for (size_t i = 0; i < counted.latencies.size(); ++i) {
+    const LatencyTotals& latency = counted.latencies[i];
+    const std::string name = texts_of<NiLatency>()[i].name;
+    doc.set(name + "_samples", latency.samples);
+    doc.set(name + "_min_nsec", latency.min_ns);
+    doc.set(name + "_max_nsec", latency.max_ns);
+    doc.set(name + "_avg_nsec", latency.average_ns());
+  }
   return doc;
 }
 
@@ -50,25 +67,13 @@ Doc udsp_doc(const UdspInfo& info) {
   return doc;
 }
 
-template <class Ni>
-void types_set(Doc& doc, const Ni& ni) {
-  doc.set("sent_stats", types_doc(ni.sent));
-  doc.set("received_stats", types_doc(ni.received));
-  doc.set("dropped_stats", types_doc(ni.dropped));
-}
-
-Doc local_health_doc(const LocalHealth& health) {
+Doc local_health_doc(const LocalNiShow& ni) {
   Doc doc = Doc::map();
-  doc.set("fatal_error", health.fatal_error);
-  doc.set("health value", health.health_value);
-  doc.set("interrupts", health.interrupts);
-  doc.set("dropped", health.dropped);
-  doc.set("aborted", health.aborted);
-  doc.set("no route", health.no_route);
-  doc.set("timeouts", health.timeouts);
-  doc.set("error", health.error);
-  doc.set("ping_count", health.ping_count);
-  doc.set("next_ping", health.next_ping);
+  doc.set("fatal_error", ni.health.fatal_error);
+  doc.set("health value", ni.health.health_value);
+  counts_set<NiFailure>(doc, ni.counted.failures);
+  doc.set("ping_count", ni.health.ping_count);
+  doc.set("next_ping", ni.health.next_ping);
   return doc;
 }
 
@@ -90,11 +95,11 @@ Doc local_ni_doc(const LocalNiShow& ni, int verbosity) {
     settings_set(doc, ni);
     return doc;
   }
-  doc.set("statistics", statistics_doc(ni.statistics));
+  doc.set("statistics", statistics_doc(ni.counted));
   if (verbosity >= 4) doc.set("udsp info", udsp_doc(ni.udsp));
   if (verbosity >= 2) {
-    types_set(doc, ni);
-    doc.set("health stats", local_health_doc(ni.health));
+    for (size_t i = 0; i < kByType.size(); ++i) types_set(doc, ni.counted, NiTraffic(i));
+    doc.set("health stats", local_health_doc(ni));
   }
   settings_set(doc, ni);
   if (!ni.state.empty()) doc.set("ni state", ni.state);
@@ -105,15 +110,12 @@ Doc local_ni_doc(const LocalNiShow& ni, int verbosity) {
   return doc;
 }
 
-Doc peer_health_doc(const PeerHealth& health) {
+Doc peer_health_doc(const PeerNiShow& ni) {
   Doc doc = Doc::map();
-  doc.set("health value", health.health_value);
-  doc.set("dropped", health.dropped);
-  doc.set("timeout", health.timeout);
-  doc.set("error", health.error);
-  doc.set("network timeout", health.network_timeout);
-  doc.set("ping_count", health.ping_count);
-  doc.set("next_ping", health.next_ping);
+  doc.set("health value", ni.health.health_value);
+  counts_set<PeerFailure>(doc, ni.counted.peer_failures);
+  doc.set("ping_count", ni.health.ping_count);
+  doc.set("next_ping", ni.health.next_ping);
   return doc;
 }
 
@@ -131,10 +133,10 @@ Doc peer_ni_doc(const PeerNiShow& ni, int verbosity) {
   doc.set("available_rtr_credits", ni.available_rtr_credits);
   doc.set("min_rtr_credits", ni.min_rtr_credits);
   doc.set("refcount", ni.refcount);
-  doc.set("statistics", statistics_doc(ni.statistics));
+  doc.set("statistics", statistics_doc(ni.counted));
   if (verbosity < 2) return doc;
-  types_set(doc, ni);
-  doc.set("health stats", peer_health_doc(ni.health));
+  for (size_t i = 0; i < kByType.size(); ++i) types_set(doc, ni.counted, NiTraffic(i));
+  doc.set("health stats", peer_health_doc(ni));
   return doc;
 }
 
@@ -151,15 +153,9 @@ Doc discovery_doc(const DiscoveryShow& show) {
 Doc ni_drops_doc(const LocalNiShow& ni) {
   Doc doc = Doc::map();
   doc.set("nid", nid_text(ni.nid));
-  doc.set("drop_count", ni.statistics.drop_count);
-  doc.set("dropped_stats", types_doc(ni.dropped));
-  Doc& failed = doc.set("failed sends", Doc::map());
-  failed.set("interrupts", ni.health.interrupts);
-  failed.set("dropped", ni.health.dropped);
-  failed.set("aborted", ni.health.aborted);
-  failed.set("no route", ni.health.no_route);
-  failed.set("timeouts", ni.health.timeouts);
-  failed.set("error", ni.health.error);
+  traffic_set(doc, ni.counted, NiTraffic::kDropped);
+  types_set(doc, ni.counted, NiTraffic::kDropped);
+  counts_set<NiFailure>(doc.set("failed sends", Doc::map()), ni.counted.failures);
   return doc;
 }
 
@@ -271,37 +267,9 @@ Doc routing_doc(const std::vector<CptPools>& pools, bool enabled, const config::
   return doc;
 }
 
-Doc stats_doc(const NodeStats& s) {
-  const std::array<std::pair<const char*, uint64_t>, 26> values = {{
-      {"msgs_alloc", s.msgs_alloc},
-      {"msgs_max", s.msgs_max},
-      {"rst_alloc", s.rst_alloc},
-      {"errors", s.errors},
-      {"send_count", s.send_count},
-      {"resend_count", s.resend_count},
-      {"response_timeout_count", s.response_timeout_count},
-      {"local_interrupt_count", s.local_interrupt_count},
-      {"local_dropped_count", s.local_dropped_count},
-      {"local_aborted_count", s.local_aborted_count},
-      {"local_no_route_count", s.local_no_route_count},
-      {"local_timeout_count", s.local_timeout_count},
-      {"local_error_count", s.local_error_count},
-      {"remote_dropped_count", s.remote_dropped_count},
-      {"remote_error_count", s.remote_error_count},
-      {"remote_timeout_count", s.remote_timeout_count},
-      {"network_timeout_count", s.network_timeout_count},
-      {"failed_resends", s.failed_resends},
-      {"successful_resends", s.successful_resends},
-      {"recv_count", s.recv_count},
-      {"route_count", s.route_count},
-      {"drop_count", s.drop_count},
-      {"send_length", s.send_length},
-      {"recv_length", s.recv_length},
-      {"route_length", s.route_length},
-      {"drop_length", s.drop_length},
-  }};
+Doc stats_doc(const NodeTotals& totals) {
   Doc list = Doc::map();
-  for (const auto& [key, value] : values) list.set(key, value);
+  counts_set<Stat>(list, totals.stats);
   return section("statistics", std::move(list));
 }
 

@@ -12,26 +12,11 @@
 
 #include "config/doc.h"
 #include "config/model.h"
+#include "control/stats/totals.h"
 
 namespace ulnet::api {
 
 using config::Doc;
-
-/// One latency: samples and nanoseconds.
-struct Latency {
-  uint64_t samples = 0, min_ns = 0, max_ns = 0, avg_ns = 0;
-};
-
-/// The statistics of an NI or peer NI.
-struct TrafficStats {
-  uint64_t send_count = 0, recv_count = 0, drop_count = 0;
-  Latency put_egress, get_rtt, put_ack;
-};
-
-/// Messages by type, in the order of lnetctl.
-struct TypeCounts {
-  uint64_t put = 0, get = 0, reply = 0, ack = 0, hello = 0;
-};
 
 /// What policies give to an NI or peer NI; -1 = no priority set.
 struct UdspInfo {
@@ -41,18 +26,15 @@ struct UdspInfo {
 };
 
 struct LocalHealth {
-  int64_t fatal_error = 0, health_value = 1000, interrupts = 0, dropped = 0, aborted = 0, no_route = 0, timeouts = 0,
-          error = 0;
-  int64_t ping_count = 0, next_ping = 0;
+  int64_t fatal_error = 0, health_value = 1000, ping_count = 0, next_ping = 0;
 };
 
 struct LocalNiShow {
   Nid nid;
   bool up = true;
   std::string interface;  ///< empty: not shown (lo)
-  TrafficStats statistics;
+  InterfaceTotals counted;
   UdspInfo udsp;
-  TypeCounts sent, received, dropped;
   LocalHealth health;
   config::Tunables tunables;
   std::map<std::string, int64_t> lnd_tunables;  ///< effective values; empty: not shown (lo)
@@ -77,7 +59,7 @@ struct NetShow {
 [[nodiscard]] NetShow lo_show(const std::vector<uint16_t>& all_cpts);
 
 struct PeerHealth {
-  int64_t health_value = 1000, dropped = 0, timeout = 0, error = 0, network_timeout = 0, ping_count = 0, next_ping = 0;
+  int64_t health_value = 1000, ping_count = 0, next_ping = 0;
 };
 
 struct PeerNiShow {
@@ -86,9 +68,8 @@ struct PeerNiShow {
   std::string ni_state;      ///< figure 13
   int64_t max_ni_tx_credits = 0, available_tx_credits = 0, min_tx_credits = 0, tx_q_num_of_buf = 0;
   int64_t available_rtr_credits = 0, min_rtr_credits = 0, refcount = 1;
-  TrafficStats statistics;
+  InterfaceTotals counted;
   UdspInfo udsp;
-  TypeCounts sent, received, dropped;
   PeerHealth health;
 };
 
@@ -131,19 +112,8 @@ using CptPools = std::array<PoolShow, 3>;
 /// `routing:` and `buffers:` as one map with both keys; empty while there are no pools.
 [[nodiscard]] Doc routing_doc(const std::vector<CptPools>& pools, bool enabled, const config::Buffers& buffers);
 
-/// The counters of a node, in the order of docs/wire/lnet.md §13.
-struct NodeStats {
-  uint64_t msgs_alloc = 0, msgs_max = 0, rst_alloc = 0, errors = 0, send_count = 0, resend_count = 0,
-           response_timeout_count = 0;
-  uint64_t local_interrupt_count = 0, local_dropped_count = 0, local_aborted_count = 0, local_no_route_count = 0;
-  uint64_t local_timeout_count = 0, local_error_count = 0, remote_dropped_count = 0, remote_error_count = 0;
-  uint64_t remote_timeout_count = 0, network_timeout_count = 0, failed_resends = 0, successful_resends = 0,
-           recv_count = 0;
-  uint64_t route_count = 0, drop_count = 0, send_length = 0, recv_length = 0, route_length = 0, drop_length = 0;
-};
-
-/// `statistics:`.
-[[nodiscard]] Doc stats_doc(const NodeStats& stats);
+/// `statistics:`, the node-wide counters.
+[[nodiscard]] Doc stats_doc(const NodeTotals& totals);
 
 /// Messages dropped for one reason.
 struct DropShow {

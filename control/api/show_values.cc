@@ -11,27 +11,6 @@
 namespace ulnet {
 namespace {
 
-using wire::MsgType;
-
-api::Latency latency(const LatencyTotals& totals) {
-  return {totals.samples, totals.min_ns, totals.max_ns, totals.average_ns()};
-}
-
-uint64_t sum(const std::array<uint64_t, wire::kMsgTypes>& counts) {
-  uint64_t all = 0;
-  for (uint64_t count : counts) all += count;
-  return all;
-}
-
-api::TrafficStats traffic(const InterfaceTotals& t) {
-  return {sum(t.sent), sum(t.received), sum(t.dropped), latency(t.put_egress), latency(t.get_rtt), latency(t.put_ack)};
-}
-
-api::TypeCounts types(const std::array<uint64_t, wire::kMsgTypes>& counts) {
-  const auto of = [&](MsgType type) { return counts[size_t(type)]; };
-  return {of(MsgType::kPut), of(MsgType::kGet), of(MsgType::kReply), of(MsgType::kAck), of(MsgType::kHello)};
-}
-
 InterfaceTotals raw_totals(const LocalNi& ni) {
   InterfaceTotals totals;
   for (const auto& slice : ni.slices) totals.add(slice->counters);
@@ -42,10 +21,7 @@ InterfaceTotals raw_totals(const PeerNi& ni) {
   InterfaceTotals totals;
   if (ni.blocks == nullptr) return totals;
   totals.add(ni.blocks->slice.counters);
-  for (const PeerLocal* local : ni.blocks->by_worker) {
-    totals.get_rtt.add(local->get_rtt);
-    totals.put_ack.add(local->put_ack);
-  }
+  for (const PeerLocal* local : ni.blocks->by_worker) totals.add(local->latencies);
   return totals;
 }
 
@@ -83,8 +59,8 @@ const char* peer_ni_state(const PeerNi& ni) {
   if (ni.blocks == nullptr) return "created";
   const PeerSlice& slice = ni.blocks->slice;
   uint64_t through = 0;
-  for (const auto& count : slice.counters.sent) through += count.get();
-  for (const auto& count : slice.counters.received) through += count.get();
+  for (const Counter& count : slice.counters[NiTraffic::kSent]) through += count.get();
+  for (const Counter& count : slice.counters[NiTraffic::kReceived]) through += count.get();
   if (through > 0) return "connected";
   return slice.tx_queued_bytes.get() > 0 ? "activating" : "created";
 }
@@ -120,23 +96,13 @@ int64_t device_group(const LocalNi& ni, const WorkerGroups& groups) {
 
 api::LocalNiShow ni_value(const Control& c, const LocalNi& ni) {
   const WorkerGroups& groups = c.nis->groups();
-  const InterfaceTotals t = totals_of(ni);
   api::LocalNiShow show;
   show.nid = ni.nid;
   show.up = ni.up();
   show.interface = ni.params.interface;
-  show.statistics = traffic(t);
-  show.sent = types(t.sent);
-  show.received = types(t.received);
-  show.dropped = types(t.dropped);
+  show.counted = totals_of(ni);
   show.health.fatal_error = ni.fatal ? 1 : 0;
   show.health.health_value = ni.health;
-  show.health.interrupts = int64_t(t.interrupts);
-  show.health.dropped = int64_t(t.local_dropped);
-  show.health.aborted = int64_t(t.aborted);
-  show.health.no_route = int64_t(t.no_route);
-  show.health.timeouts = int64_t(t.timeouts);
-  show.health.error = int64_t(t.error);
   show.tunables = ni.config.tunables;
   show.lnd_tunables = effective_tunables(ni);
   show.dev_cpt = device_group(ni, groups);
@@ -159,7 +125,6 @@ api::LocalNiShow waiting_value(const WaitingNi& waiting) {
 }
 
 api::PeerNiShow peer_ni_value(Control& c, const PeerNi& ni, bool router) {
-  const InterfaceTotals t = totals_of(ni);
   api::PeerNiShow show;
   show.nid = ni.nid;
   const bool watched = router || c.routing->state() != RoutingState::kDisabled;
@@ -174,15 +139,8 @@ api::PeerNiShow peer_ni_value(Control& c, const PeerNi& ni, bool router) {
     show.min_rtr_credits = slice.rtr.free_min();
   }
   show.tx_q_num_of_buf = ni.blocks == nullptr ? 0 : ni.blocks->slice.tx_queued_bytes.get();
-  show.statistics = traffic(t);
-  show.sent = types(t.sent);
-  show.received = types(t.received);
-  show.dropped = types(t.dropped);
+  show.counted = totals_of(ni);
   show.health.health_value = ni.health;
-  show.health.dropped = int64_t(t.remote_dropped);
-  show.health.timeout = int64_t(t.remote_timeout);
-  show.health.error = int64_t(t.remote_error);
-  show.health.network_timeout = int64_t(t.network_timeout);
   return show;
 }
 
@@ -197,7 +155,8 @@ api::WorkerShow worker_value(Control& c, const Worker& worker) {
   show.peers = w < c.peers->load().size() ? c.peers->load()[w] : 0;
   show.events = of(TurnStat::kInboxItems) + of(TurnStat::kLndEvents) + of(TurnStat::kTimersFired);
   show.turns_busy = of(TurnStat::kTurnsBusy);
-  for (size_t i = 0; i < counted.turn.size(); ++i) show.turn.emplace_back(text_of(TurnStat(i)).name, counted.turn[i]);
+  for (size_t i = 0; i < counted.turn.size(); ++i)
+    show.turn.emplace_back(texts_of<TurnStat>()[i].name, counted.turn[i]);
   Mesh& mesh = *c.mesh;
   for (unsigned other = 0; other < mesh.worker_count; ++other) {
     show.from_workers += mesh.pair(other, w).work.depth() + mesh.pair(other, w).back.depth();
@@ -300,43 +259,10 @@ std::vector<api::CptPools> pool_values(Control& c) {
   return shows;
 }
 
-api::NodeStats stats_values(Control& c) {
-  const NodeTotals t = totals_of(c);
-  const auto of = [&](Stat stat) { return t.stats[size_t(stat)]; };
-  api::NodeStats s;
-  s.msgs_alloc = of(Stat::kMsgsAlloc);
-  s.msgs_max = of(Stat::kMsgsMax);
-  s.rst_alloc = of(Stat::kRstAlloc);
-  s.errors = of(Stat::kErrors);
-  s.send_count = of(Stat::kSendCount);
-  s.resend_count = of(Stat::kResendCount);
-  s.response_timeout_count = of(Stat::kResponseTimeoutCount);
-  s.local_interrupt_count = of(Stat::kLocalInterruptCount);
-  s.local_dropped_count = of(Stat::kLocalDroppedCount);
-  s.local_aborted_count = of(Stat::kLocalAbortedCount);
-  s.local_no_route_count = of(Stat::kLocalNoRouteCount);
-  s.local_timeout_count = of(Stat::kLocalTimeoutCount);
-  s.local_error_count = of(Stat::kLocalErrorCount);
-  s.remote_dropped_count = of(Stat::kRemoteDroppedCount);
-  s.remote_error_count = of(Stat::kRemoteErrorCount);
-  s.remote_timeout_count = of(Stat::kRemoteTimeoutCount);
-  s.network_timeout_count = of(Stat::kNetworkTimeoutCount);
-  s.failed_resends = of(Stat::kFailedResends);
-  s.successful_resends = of(Stat::kSuccessfulResends);
-  s.recv_count = of(Stat::kRecvCount);
-  s.route_count = of(Stat::kRouteCount);
-  s.drop_count = of(Stat::kDropCount);
-  s.send_length = of(Stat::kSendLength);
-  s.recv_length = of(Stat::kRecvLength);
-  s.route_length = of(Stat::kRouteLength);
-  s.drop_length = of(Stat::kDropLength);
-  return s;
-}
-
 config::Doc stats_values_doc(Control& c, int verbosity, const WorkerTimes& times) {
-  config::Doc doc = api::stats_doc(stats_values(c));
-  if (verbosity < 1) return doc;
   const NodeTotals t = totals_of(c);
+  config::Doc doc = api::stats_doc(t);
+  if (verbosity < 1) return doc;
   std::vector<api::DropShow> drops;
   for (size_t i = 0; i < t.drops.size(); ++i)
     drops.push_back({text_of(Drop(i)).name, t.drops[i], text_of(Drop(i)).help});

@@ -24,7 +24,6 @@ namespace ulnet {
 [[nodiscard]] std::vector<uint16_t> groups_of(const LocalNi& ni, const WorkerGroups& groups);
 /// By worker group; empty while there are no pools.
 [[nodiscard]] std::vector<api::CptPools> pool_values(Control& c);
-[[nodiscard]] api::NodeStats stats_values(Control& c);
 /// How a worker's thread spent its time; nothing where the thread is not ours.
 using WorkerTimes = std::function<std::optional<api::WorkerTime>(WorkerId)>;
 /// `statistics:` and, from verbosity 1 on, what api::stats_details_set() adds. `times` may be empty. What workers did

@@ -191,8 +191,8 @@ uint64_t LocalNi::receiving() const {
 uint64_t LocalNi::messages() const {
   uint64_t count = 0;
   for (const auto& slice : slices)
-    for (size_t type = 0; type < slice->counters.sent.size(); ++type)
-      count += slice->counters.sent[type].get() + slice->counters.received[type].get();
+    for (NiTraffic which : {NiTraffic::kSent, NiTraffic::kReceived})
+      for (const Counter& one : slice->counters[which]) count += one.get();
   return count;
 }
 

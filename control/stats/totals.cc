@@ -35,42 +35,22 @@ void LatencyTotals::subtract(const LatencyTotals& baseline) {
   if (samples == 0) min_ns = max_ns = 0;
 }
 
-void InterfaceTotals::add(const InterfaceCounters& c) {
-  add_all(sent, c.sent);
-  add_all(received, c.received);
-  add_all(dropped, c.dropped);
-  put_egress.add(c.put_egress);
-  get_rtt.add(c.get_rtt);
-  put_ack.add(c.put_ack);
-  interrupts += c.interrupts.get();
-  local_dropped += c.local_dropped.get();
-  aborted += c.aborted.get();
-  no_route += c.no_route.get();
-  timeouts += c.timeouts.get();
-  error += c.error.get();
-  remote_dropped += c.remote_dropped.get();
-  remote_timeout += c.remote_timeout.get();
-  remote_error += c.remote_error.get();
-  network_timeout += c.network_timeout.get();
+void InterfaceTotals::add(const InterfaceCounters& counters) {
+  for (size_t i = 0; i < traffic.size(); ++i) add_all(traffic[i], counters.traffic[i]);
+  for (size_t i = 0; i < latencies.size(); ++i) latencies[i].add(counters.latencies[i]);
+  add_all(failures, counters.failures);
+  add_all(peer_failures, counters.peer_failures);
 }
 
-void InterfaceTotals::subtract(const InterfaceTotals& b) {
-  take_all(sent, b.sent);
-  take_all(received, b.received);
-  take_all(dropped, b.dropped);
-  put_egress.subtract(b.put_egress);
-  get_rtt.subtract(b.get_rtt);
-  put_ack.subtract(b.put_ack);
-  take(interrupts, b.interrupts);
-  take(local_dropped, b.local_dropped);
-  take(aborted, b.aborted);
-  take(no_route, b.no_route);
-  take(timeouts, b.timeouts);
-  take(error, b.error);
-  take(remote_dropped, b.remote_dropped);
-  take(remote_timeout, b.remote_timeout);
-  take(remote_error, b.remote_error);
-  take(network_timeout, b.network_timeout);
+void InterfaceTotals::add(const ResponseLatencies& counters) {
+  for (size_t i = 0; i < counters.each.size(); ++i) latencies[ResponseLatencies::kFirst + i].add(counters.each[i]);
+}
+
+void InterfaceTotals::subtract(const InterfaceTotals& baseline) {
+  for (size_t i = 0; i < traffic.size(); ++i) take_all(traffic[i], baseline.traffic[i]);
+  for (size_t i = 0; i < latencies.size(); ++i) latencies[i].subtract(baseline.latencies[i]);
+  take_all(failures, baseline.failures);
+  take_all(peer_failures, baseline.peer_failures);
 }
 
 void NodeTotals::add(const WorkerCounters& counters) {
@@ -79,12 +59,9 @@ void NodeTotals::add(const WorkerCounters& counters) {
   add_all(turn, counters.turn);
 }
 
-// What says how much there is at the moment is not counted from a baseline.
 void NodeTotals::subtract(const NodeTotals& baseline) {
-  for (size_t i = 0; i < stats.size(); ++i) {
-    const bool level = i == size_t(Stat::kMsgsAlloc) || i == size_t(Stat::kMsgsMax) || i == size_t(Stat::kRstAlloc);
-    if (!level) take(stats[i], baseline.stats[i]);
-  }
+  for (size_t i = 0; i < stats.size(); ++i)
+    if (!text_of(Stat(i)).level) take(stats[i], baseline.stats[i]);
   take_all(drops, baseline.drops);
   take_all(turn, baseline.turn);
 }

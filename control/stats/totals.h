@@ -8,6 +8,7 @@
 
 namespace ulnet {
 
+/// Nanoseconds, but for `samples`.
 struct LatencyTotals {
   uint64_t samples = 0, min_ns = 0, max_ns = 0, sum_ns = 0;
   void add(const LatencyCounters& counters);
@@ -16,12 +17,9 @@ struct LatencyTotals {
 };
 
 /// Of one NI or peer NI, over all workers.
-struct InterfaceTotals {
-  std::array<uint64_t, wire::kMsgTypes> sent{}, received{}, dropped{};
-  LatencyTotals put_egress, get_rtt, put_ack;
-  uint64_t interrupts = 0, local_dropped = 0, aborted = 0, no_route = 0, timeouts = 0, error = 0;
-  uint64_t remote_dropped = 0, remote_timeout = 0, remote_error = 0, network_timeout = 0;
+struct InterfaceTotals : InterfaceTable<uint64_t, LatencyTotals> {
   void add(const InterfaceCounters& counters);
+  void add(const ResponseLatencies& counters);
   void subtract(const InterfaceTotals& baseline);
 };
 
@@ -30,6 +28,7 @@ struct NodeTotals {
   std::array<uint64_t, size_t(Stat::kCount)> stats{};
   std::array<uint64_t, size_t(Drop::kCount)> drops{};
   std::array<uint64_t, size_t(TurnStat::kCount)> turn{};
+  uint64_t& operator[](Stat stat) { return stats[size_t(stat)]; }
   void add(const WorkerCounters& counters);
   void subtract(const NodeTotals& baseline);
 };

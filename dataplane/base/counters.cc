@@ -4,9 +4,9 @@ namespace ulnet {
 namespace {
 
 constexpr std::array<CounterText, size_t(Stat::kCount)> kStats{{
-    {"msgs_alloc", "messages", "messages that exist now"},
-    {"msgs_max", "messages", "largest number of messages at one time"},
-    {"rst_alloc", "trackers", "operations that wait for an ACK or REPLY now"},
+    {"msgs_alloc", "messages", "messages that exist now", true},
+    {"msgs_max", "messages", "largest number of messages at one time", true},
+    {"rst_alloc", "trackers", "operations that wait for an ACK or REPLY now", true},
     {"errors", "messages", "operations that ended with an error"},
     {"send_count", "messages", "messages sent that were not routed"},
     {"resend_count", "messages", "messages sent again on another path"},
@@ -81,16 +81,63 @@ constexpr std::array<CounterText, size_t(TurnStat::kCount)> kTurn{{
 static_assert(kStats.back().name != nullptr && kDrops.back().name != nullptr && kTurn.back().name != nullptr,
               "each counter has its text");
 
+constexpr std::array<CounterText, size_t(NiTraffic::kCount)> kTraffic{{
+    {"send_count", "messages", "messages sent over the interface"},
+    {"recv_count", "messages", "messages received over the interface"},
+    {"drop_count", "messages", "messages whose send failed, or that were dropped on receive"},
+}};
+
+constexpr std::array<CounterText, size_t(NiLatency::kCount)> kLatencies{{
+    {"put_egress", "ns", "from the start of a PUT at the worker that sends it until the driver has sent it"},
+    {"get_rtt", "ns", "from a GET to its REPLY"},
+    {"put_ack", "ns", "from a PUT to its ACK"},
+}};
+
+constexpr std::array<CounterText, size_t(NiFailure::kCount)> kNiFailures{{
+    {"interrupts", "messages", "sends that failed: local interface interrupted"},
+    {"dropped", "messages", "sends that failed: dropped locally"},
+    {"aborted", "messages", "sends that failed: aborted locally"},
+    {"no route", "messages", "sends that failed: no local route"},
+    {"timeouts", "messages", "sends that failed: local timeout"},
+    {"error", "messages", "sends that failed: local error"},
+}};
+
+constexpr std::array<CounterText, size_t(PeerFailure::kCount)> kPeerFailures{{
+    {"dropped", "messages", "sends that failed: the peer dropped or refused"},
+    {"timeout", "messages", "sends that failed: remote timeout"},
+    {"error", "messages", "sends that failed: remote error"},
+    {"network timeout", "messages", "sends that failed: network timeout"},
+}};
+
 }  // namespace
 
-const CounterText& text_of(Stat stat) {
-  return kStats[size_t(stat)];
+template <>
+std::span<const CounterText> texts_of<Stat>() {
+  return kStats;
 }
-const CounterText& text_of(Drop reason) {
-  return kDrops[size_t(reason)];
+template <>
+std::span<const CounterText> texts_of<Drop>() {
+  return kDrops;
 }
-const CounterText& text_of(TurnStat stat) {
-  return kTurn[size_t(stat)];
+template <>
+std::span<const CounterText> texts_of<TurnStat>() {
+  return kTurn;
+}
+template <>
+std::span<const CounterText> texts_of<NiTraffic>() {
+  return kTraffic;
+}
+template <>
+std::span<const CounterText> texts_of<NiLatency>() {
+  return kLatencies;
+}
+template <>
+std::span<const CounterText> texts_of<NiFailure>() {
+  return kNiFailures;
+}
+template <>
+std::span<const CounterText> texts_of<PeerFailure>() {
+  return kPeerFailures;
 }
 
 }  // namespace ulnet

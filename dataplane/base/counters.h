@@ -1,12 +1,13 @@
 // Counters: one writer each, summed by control; a reset is a baseline that control keeps. Names are LNet's where it has
-// one (docs/wire/lnet.md §13). Every dropped message has a reason here.
+// one (docs/wire/lnet.md §13). Every dropped message has a reason here. Each kind of counter is an enum with a table of
+// texts: sums, resets and shows iterate over both, so that a new counter is a value and its row.
 #pragma once
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <span>
 
 #include "dataplane/base/limits.h"
-#include "dataplane/wire/header.h"
 
 namespace ulnet {
 
@@ -103,15 +104,54 @@ enum class TurnStat : uint8_t {
   kCount
 };
 
+/// LNet's message types; dataplane/state/slices.h checks the number.
+inline constexpr unsigned kMessageTypes = 5;
+
+/// Messages of an NI or peer NI, each counted by message type. The order is that of `net show -v 2`.
+enum class NiTraffic : uint8_t { kSent, kReceived, kDropped, kCount };
+
+/// Latencies of an NI or peer NI, in the order of `net show -v`. The worker that sends counts those before kGetRtt; the
+/// home worker of the operation counts kGetRtt and the following.
+enum class NiLatency : uint8_t { kPutEgress, kGetRtt, kPutAck, kCount };
+
+/// Failed sends at a local NI, in the order of its `health stats`.
+enum class NiFailure : uint8_t { kInterrupts, kDropped, kAborted, kNoRoute, kTimeouts, kError, kCount };
+
+/// Failed sends at a peer NI, in the order of its `health stats`.
+enum class PeerFailure : uint8_t { kDropped, kTimeout, kError, kNetworkTimeout, kCount };
+
 /// Name, unit and meaning of a counter, for shows and the reference.
 struct CounterText {
   const char* name;
   const char* unit;
   const char* help;
+  bool level = false;  ///< an amount at present or a maximum: no baseline is subtracted
 };
-[[nodiscard]] const CounterText& text_of(Stat stat);
-[[nodiscard]] const CounterText& text_of(Drop reason);
-[[nodiscard]] const CounterText& text_of(TurnStat stat);
+
+/// The rows of one kind of counter, in the order of its enum: `texts_of<Stat>()`.
+template <class Kind>
+[[nodiscard]] std::span<const CounterText> texts_of();
+template <>
+std::span<const CounterText> texts_of<Stat>();
+template <>
+std::span<const CounterText> texts_of<Drop>();
+template <>
+std::span<const CounterText> texts_of<TurnStat>();
+template <>
+std::span<const CounterText> texts_of<NiTraffic>();
+template <>
+std::span<const CounterText> texts_of<NiLatency>();
+template <>
+std::span<const CounterText> texts_of<NiFailure>();
+template <>
+std::span<const CounterText> texts_of<PeerFailure>();
+
+[[nodiscard]] inline const CounterText& text_of(Stat stat) {
+  return texts_of<Stat>()[size_t(stat)];
+}
+[[nodiscard]] inline const CounterText& text_of(Drop reason) {
+  return texts_of<Drop>()[size_t(reason)];
+}
 
 /// One worker's counters.
 struct WorkerCounters {
@@ -132,22 +172,46 @@ struct LatencyCounters {
     sum_ns.add(ns);
     samples.add();
   }
-  /// Least and most start anew; samples and sum do so by a baseline.
+  /// Minimum and maximum start again; samples and sum do so by a baseline.
   void reset_extremes() {
     min_ns.set(UINT64_MAX);
     max_ns.set(0);
   }
 };
 
-/// Counters of one NI or peer NI on one worker (docs/wire/lnet.md §13; see there for the counting quirk of responses).
-struct InterfaceCounters {
-  std::array<Counter, wire::kMsgTypes> sent, received, dropped;
-  LatencyCounters put_egress, get_rtt, put_ack;
-  // Failures by class, for `health stats`.
-  Counter interrupts, local_dropped, aborted, no_route, timeouts, error;
-  Counter remote_dropped, remote_timeout, remote_error, network_timeout;
+/// The latencies that the home worker of an operation counts: kGetRtt and the following.
+struct ResponseLatencies {
+  static constexpr size_t kFirst = size_t(NiLatency::kGetRtt);
+  std::array<LatencyCounters, size_t(NiLatency::kCount) - kFirst> each;
+  LatencyCounters& operator[](NiLatency which) { return each[size_t(which) - kFirst]; }
+  const LatencyCounters& operator[](NiLatency which) const { return each[size_t(which) - kFirst]; }
   void reset_extremes() {
-    for (LatencyCounters* latency : {&put_egress, &get_rtt, &put_ack}) latency->reset_extremes();
+    for (LatencyCounters& latency : each) latency.reset_extremes();
+  }
+};
+
+/// Everything that is counted of one NI or peer NI, by kind: as workers count it (`Count` is Counter), or in sums.
+template <class Count, class Latency>
+struct InterfaceTable {
+  using ByType = std::array<Count, kMessageTypes>;
+  std::array<ByType, size_t(NiTraffic::kCount)> traffic{};
+  std::array<Latency, size_t(NiLatency::kCount)> latencies{};
+  std::array<Count, size_t(NiFailure::kCount)> failures{};
+  std::array<Count, size_t(PeerFailure::kCount)> peer_failures{};
+  ByType& operator[](NiTraffic which) { return traffic[size_t(which)]; }
+  Latency& operator[](NiLatency which) { return latencies[size_t(which)]; }
+  Count& operator[](NiFailure which) { return failures[size_t(which)]; }
+  Count& operator[](PeerFailure which) { return peer_failures[size_t(which)]; }
+  const ByType& operator[](NiTraffic which) const { return traffic[size_t(which)]; }
+  const Latency& operator[](NiLatency which) const { return latencies[size_t(which)]; }
+  const Count& operator[](NiFailure which) const { return failures[size_t(which)]; }
+  const Count& operator[](PeerFailure which) const { return peer_failures[size_t(which)]; }
+};
+
+/// Counters of one NI or peer NI on one worker (docs/wire/lnet.md §13; see there for the counting quirk of responses).
+struct InterfaceCounters : InterfaceTable<Counter, LatencyCounters> {
+  void reset_extremes() {
+    for (LatencyCounters& latency : latencies) latency.reset_extremes();
   }
 };
 

@@ -35,16 +35,16 @@ unsigned counted_as(const Tx& tx) {
 void count_failure(InterfaceCounters& ni, InterfaceCounters& peer, LndStatus health) {
   switch (health) {
     case LndStatus::kOk: break;
-    case LndStatus::kLocalInterrupt: ni.interrupts.add(); break;
-    case LndStatus::kLocalDropped: ni.local_dropped.add(); break;
-    case LndStatus::kLocalAborted: ni.aborted.add(); break;
-    case LndStatus::kLocalNoRoute: ni.no_route.add(); break;
-    case LndStatus::kLocalError: ni.error.add(); break;
-    case LndStatus::kLocalTimeout: ni.timeouts.add(); break;
-    case LndStatus::kRemoteError: peer.remote_error.add(); break;
-    case LndStatus::kRemoteDropped: peer.remote_dropped.add(); break;
-    case LndStatus::kRemoteTimeout: peer.remote_timeout.add(); break;
-    case LndStatus::kNetworkTimeout: peer.network_timeout.add(); break;
+    case LndStatus::kLocalInterrupt: ni[NiFailure::kInterrupts].add(); break;
+    case LndStatus::kLocalDropped: ni[NiFailure::kDropped].add(); break;
+    case LndStatus::kLocalAborted: ni[NiFailure::kAborted].add(); break;
+    case LndStatus::kLocalNoRoute: ni[NiFailure::kNoRoute].add(); break;
+    case LndStatus::kLocalError: ni[NiFailure::kError].add(); break;
+    case LndStatus::kLocalTimeout: ni[NiFailure::kTimeouts].add(); break;
+    case LndStatus::kRemoteError: peer[PeerFailure::kError].add(); break;
+    case LndStatus::kRemoteDropped: peer[PeerFailure::kDropped].add(); break;
+    case LndStatus::kRemoteTimeout: peer[PeerFailure::kTimeout].add(); break;
+    case LndStatus::kNetworkTimeout: peer[PeerFailure::kNetworkTimeout].add(); break;
   }
 }
 
@@ -53,16 +53,16 @@ void count_end(Tx& tx, Completion how, Instant now) {
   InterfaceCounters& peer = tx.peer->counters;
   const unsigned type = counted_as(tx);
   if (how.error == 0) {
-    ni.sent[type].add();
-    peer.sent[type].add();
+    ni[NiTraffic::kSent][type].add();
+    peer[NiTraffic::kSent][type].add();
     if (tx.header.type == wire::MsgType::kPut && !tx.routed) {
       const auto took = uint64_t((now - tx.started).count());
-      ni.put_egress.sample(took);
-      peer.put_egress.sample(took);
+      ni[NiLatency::kPutEgress].sample(took);
+      peer[NiLatency::kPutEgress].sample(took);
     }
   } else {
-    ni.dropped[type].add();
-    peer.dropped[type].add();
+    ni[NiTraffic::kDropped][type].add();
+    peer[NiTraffic::kDropped][type].add();
     count_failure(ni, peer, how.health);
   }
 }

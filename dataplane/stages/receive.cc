@@ -200,15 +200,10 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
 /// was sent over.
 void sample_response(Worker& w, const Message& m) {
   const auto took = uint64_t((w.now - m.issued).count());
-  const bool get = m.kind == MsgKind::kGet;
-  if (const NiView* ni = ni_by_id(w, m.tx.ni)) {
-    InterfaceCounters& counters = ni->slices[w.id.value]->counters;
-    (get ? counters.get_rtt : counters.put_ack).sample(took);
-  }
-  if (const PeerRef peer = w.view->peers->find(m.tx.next_hop); peer && peer.ni().locals != nullptr) {
-    PeerLocal& local = *peer.ni().locals[w.id.value];
-    (get ? local.get_rtt : local.put_ack).sample(took);
-  }
+  const NiLatency which = m.kind == MsgKind::kGet ? NiLatency::kGetRtt : NiLatency::kPutAck;
+  if (const NiView* ni = ni_by_id(w, m.tx.ni)) ni->slices[w.id.value]->counters[which].sample(took);
+  if (const PeerRef peer = w.view->peers->find(m.tx.next_hop); peer && peer.ni().locals != nullptr)
+    peer.ni().locals[w.id.value]->latencies[which].sample(took);
 }
 
 /// ACK or REPLY at the home of the operation that it answers.
@@ -413,8 +408,9 @@ void receive_done(Worker& w, RxSlot& slot, Completion how) {
   const unsigned type = unsigned(slot.header.type);
   const bool dropped = slot.core_state == kSlotDropped;
   if (slot.ni_slice != nullptr) {
-    (dropped ? slot.ni_slice->counters.dropped : slot.ni_slice->counters.received)[type].add();
-    (dropped ? slot.from->counters.dropped : slot.from->counters.received)[type].add();
+    const NiTraffic which = dropped ? NiTraffic::kDropped : NiTraffic::kReceived;
+    slot.ni_slice->counters[which][type].add();
+    slot.from->counters[which][type].add();
   }
   slot.core_message = nullptr;
   if (m != nullptr && m->kind == MsgKind::kForward) {

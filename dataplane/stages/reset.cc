@@ -5,9 +5,7 @@ namespace {
 
 void reset_peer_ni(Worker& w, const PeerNiView& ni) {
   if (ni.slice == nullptr) return;
-  PeerLocal& local = *ni.locals[w.id.value];
-  local.get_rtt.reset_extremes();
-  local.put_ack.reset_extremes();
+  ni.locals[w.id.value]->latencies.reset_extremes();
   if (ni.server != w.id) return;
   ni.slice->credits.reset_min();
   ni.slice->rtr.reset_min();

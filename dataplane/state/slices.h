@@ -15,6 +15,8 @@
 
 namespace ulnet {
 
+static_assert(kMessageTypes == wire::kMsgTypes, "interfaces count each type of message");
+
 using TxCredits = Credits<Tx, TxTag>;
 using RtrCredits = Credits<RxSlot, RxTag>;
 
@@ -97,7 +99,7 @@ struct IncomingShare : Linked<ShareTag> {
 /// buffers that next hop holds.
 struct alignas(kCacheLine) PeerLocal {
   Nid nid;                                                ///< of the peer NI; constant
-  LatencyCounters get_rtt, put_ack;                       ///< of operations at home on this worker
+  ResponseLatencies latencies;                            ///< of operations at home on this worker
   PeerLoad load;                                          ///< as this worker sees it
   Gauge sequence;                                         ///< when this worker last chose it (docs/wire/lnet.md §6.3)
   uint32_t leases = 0;                                    ///< leases of messages at home here that name it

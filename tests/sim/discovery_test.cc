@@ -88,7 +88,7 @@ TEST_P(SimDiscovery, two_nodes_with_two_nis_each_discover_each_other) {
       LocalNi* ni = const_cast<SimNode*>(one)->node().control().nis->find(one->nid(i));
       uint64_t received = 0;
       for (const auto& slice : ni->slices)
-        for (const auto& counter : slice->counters.received) received += counter.get();
+        for (const auto& counter : slice->counters[NiTraffic::kReceived]) received += counter.get();
       EXPECT_GE(received, 5u) << nid_text(one->nid(i));
     }
 }
@@ -103,7 +103,7 @@ TEST_P(SimDiscovery, routed_requests_use_every_rail_of_the_peer) {
   for (size_t i = 0; i < 2; ++i) {
     uint64_t puts = 0;
     for (const auto& slice : b.node().control().nis->find(b.nid(i))->slices)
-      puts += slice->counters.received[size_t(wire::MsgType::kPut)].get();
+      puts += slice->counters[NiTraffic::kReceived][size_t(wire::MsgType::kPut)].get();
     EXPECT_GE(puts, 10u) << nid_text(b.nid(i));
   }
 }
@@ -401,7 +401,7 @@ TEST_P(SimDiscovery, a_node_that_always_answers_by_another_nid_is_pinged_a_few_t
   const auto pings = [&] {
     uint64_t sum = 0;
     for (const auto& slice : b.node().control().nis->find(b.nid())->slices)
-      sum += slice->counters.received[size_t(wire::MsgType::kGet)].get();
+      sum += slice->counters[NiTraffic::kReceived][size_t(wire::MsgType::kGet)].get();
     return sum;
   };
   constexpr uint64_t kEachUse = kBadRepliesMax + 1;

@@ -315,6 +315,10 @@ class Files(unittest.TestCase):
                                                        'dataplane/base/counters.cc:1:counter-text'])
         files['dataplane/base/counters.cc'] = table % '{"a", "b", "c"},\n'
         self.assertEqual(found(files, [rules.texts]), ['config/schema_x.cc:3:key-text'])
+        files['dataplane/base/counters.h'] += 'enum class NiStat : int { kA, kCount };\n'
+        files['lnd/x.h'] = 'enum class Mode : int { kA, kCount };\n'
+        self.assertEqual(found(files, [rules.texts]), ['config/schema_x.cc:3:key-text',
+                                                       'dataplane/base/counters.h:4:counter-text'])
 
     def test_keys_are_read(self):
         key = '{.path = "%s",\n .text = "x", %s.at = AT(%s)},\n'

@@ -4,6 +4,7 @@
 #include "control/api/error_yaml.h"
 #include "control/api/show.h"
 #include "dataplane/base/nid_text.h"
+#include "dataplane/wire/header.h"
 #include "tests/unit/config/golden.h"
 
 namespace ulnet::api {
@@ -18,20 +19,27 @@ uint64_t number(const Doc& doc, const char* key) {
   return value == nullptr ? 0 : static_cast<uint64_t>(value->integer().value_or(0));
 }
 
-Latency latency(const Doc& doc, const std::string& name) {
-  return {number(doc, (name + "_samples").c_str()), number(doc, (name + "_min_nsec").c_str()),
-          number(doc, (name + "_max_nsec").c_str()), number(doc, (name + "_avg_nsec").c_str())};
+LatencyTotals latency(const Doc& doc, const std::string& name) {
+  const uint64_t samples = number(doc, (name + "_samples").c_str());
+  return {samples, number(doc, (name + "_min_nsec").c_str()), number(doc, (name + "_max_nsec").c_str()),
+          samples * number(doc, (name + "_avg_nsec").c_str())};
 }
 
-TrafficStats traffic(const Doc& ni) {
+/// The counters of an NI of a golden file, but for its failures.
+InterfaceTotals counted(const Doc& ni) {
+  InterfaceTotals totals;
+  const auto types = [&](NiTraffic which, const char* key) {
+    const Doc& s = *ni.find(key);
+    totals[which] = {number(s, "ack"), number(s, "put"), number(s, "get"), number(s, "reply"), number(s, "hello")};
+  };
+  types(NiTraffic::kSent, "sent_stats");
+  types(NiTraffic::kReceived, "received_stats");
+  types(NiTraffic::kDropped, "dropped_stats");
   const Doc& s = *ni.find("statistics");
-  return {number(s, "send_count"),  number(s, "recv_count"), number(s, "drop_count"),
-          latency(s, "put_egress"), latency(s, "get_rtt"),   latency(s, "put_ack")};
-}
-
-TypeCounts types(const Doc& ni, const char* key) {
-  const Doc& s = *ni.find(key);
-  return {number(s, "put"), number(s, "get"), number(s, "reply"), number(s, "ack"), number(s, "hello")};
+  totals[NiLatency::kPutEgress] = latency(s, "put_egress");
+  totals[NiLatency::kGetRtt] = latency(s, "get_rtt");
+  totals[NiLatency::kPutAck] = latency(s, "put_ack");
+  return totals;
 }
 
 UdspInfo udsp(const Doc& ni) {
@@ -50,11 +58,8 @@ std::vector<NetShow> nets_of(const Doc& doc) {
       LocalNiShow out;
       out.nid = *nid_parse(ni.find("nid")->text());
       out.interface = ni.find("interfaces")->find("0")->text();
-      out.statistics = traffic(ni);
+      out.counted = counted(ni);
       out.udsp = udsp(ni);
-      out.sent = types(ni, "sent_stats");
-      out.received = types(ni, "received_stats");
-      out.dropped = types(ni, "dropped_stats");
       out.health.next_ping = *ni.find("health stats")->find("next_ping")->integer();
       for (const Doc::Entry& one : ni.find("lnd tunables")->entries()) out.lnd_tunables[one.key] = *one.value.integer();
       out.cpts = {0};
@@ -100,11 +105,8 @@ TEST(ApiShow, peers_at_each_verbosity) {
       out.available_rtr_credits = *ni.find("available_rtr_credits")->integer();
       out.min_rtr_credits = *ni.find("min_rtr_credits")->integer();
       out.refcount = *ni.find("refcount")->integer();
-      out.statistics = traffic(ni);
+      out.counted = counted(ni);
       out.udsp = udsp(ni);
-      out.sent = types(ni, "sent_stats");
-      out.received = types(ni, "received_stats");
-      out.dropped = types(ni, "dropped_stats");
       peer.nis.push_back(out);
     }
     peers.push_back(peer);
@@ -114,15 +116,36 @@ TEST(ApiShow, peers_at_each_verbosity) {
   EXPECT_TRUE(peer_doc({}, 3).is_null());
 }
 
+// Goal: each failure class of an NI and of a peer NI stands at its place in `health stats`.
+TEST(ApiShow, health_stats_of_an_ni_and_a_peer_ni) {
+  NetShow net{*net_parse("tcp"), {{}}};
+  LocalNiShow& ni = net.nis.front();
+  ni.nid = *nid_parse("10.0.0.1@tcp");
+  ni.counted.failures = {1, 2, 3, 4, 5, 6};
+  ni.health = {7, 8, 9, 10};
+  PeerShow peer{.primary = ni.nid, .nis = {{}}};
+  peer.nis.front().counted.peer_failures = {1, 2, 3, 4};
+  peer.nis.front().health = {5, 6, 7};
+  const auto health = [](const Doc& list, const char* nis) {
+    return emit(*list.at(0).find(nis)->at(0).find("health stats"));
+  };
+  EXPECT_EQ(health(*net_doc({net}, 2).find("net"), "local NI(s)"),
+            "fatal_error: 7\nhealth value: 8\ninterrupts: 1\ndropped: 2\naborted: 3\nno route: 4\ntimeouts: 5\n"
+            "error: 6\nping_count: 9\nnext_ping: 10\n");
+  EXPECT_EQ(health(*peer_doc({peer}, 2).find("peer"), "peer ni"),
+            "health value: 5\ndropped: 1\ntimeout: 2\nerror: 3\nnetwork timeout: 4\nping_count: 6\nnext_ping: 7\n");
+}
+
 TEST(ApiShow, routes_pools_counters_and_globals) {
   RouteShow route{{.net = *net_parse("tcp2"), .gateway = *nid_parse("10.10.0.3@tcp1")}, true, false};
   EXPECT_EQ(emit(route_doc({route}, 1)), golden_text("routed-client.route-show-v"));
   CptPools pools{{{0, 512, 512, 511}, {1, 4096, 4096, 4095}, {256, 256, 256, 256}}};
   EXPECT_EQ(emit(routing_doc({pools}, true, {512, 4096, 256})), golden_text("router.routing-show"));
   EXPECT_TRUE(routing_doc({}, false, {}).is_null());
-  NodeStats stats;
-  stats.msgs_max = 2, stats.rst_alloc = 4, stats.send_count = 30, stats.recv_count = 30, stats.route_count = 10;
-  stats.send_length = 1088, stats.recv_length = 624, stats.route_length = 240;
+  NodeTotals stats;
+  stats[Stat::kMsgsMax] = 2, stats[Stat::kRstAlloc] = 4, stats[Stat::kSendCount] = 30, stats[Stat::kRecvCount] = 30;
+  stats[Stat::kRouteCount] = 10;
+  stats[Stat::kSendLength] = 1088, stats[Stat::kRecvLength] = 624, stats[Stat::kRouteLength] = 240;
   EXPECT_EQ(emit(stats_doc(stats)), golden_text("router.stats-show"));
   Doc global = Doc::map();
   global.set("global", config::export_global({}));
@@ -140,9 +163,8 @@ TEST(ApiShow, details_of_statistics) {
   NetShow net{*net_parse("tcp"), {{}}};
   LocalNiShow& ni = net.nis.front();
   ni.nid = *nid_parse("10.0.0.1@tcp");
-  ni.statistics.drop_count = 3;
-  ni.dropped.put = 3;
-  ni.health.no_route = 7;
+  ni.counted[NiTraffic::kDropped][size_t(wire::MsgType::kPut)] = 3;
+  ni.counted[NiFailure::kNoRoute] = 7;
   WorkerShow worker{.worker = 0, .group = 1, .peers = 2, .events = 50, .turns_busy = 20, .turn = {{"turns", 90}}};
   worker.ring_size = 64, worker.to_control = 5;
   Doc doc = Doc::map();

@@ -31,7 +31,7 @@ class Gateways : public testing::Test {
   }
   const Peer& gateway() { return *client.node->control().peers->find(nid("10.1.0.2@tcp"))->peer; }
   static uint64_t received(RigNode& node, const std::string& ni, wire::MsgType type) {
-    return totals_of(*node.node->control().nis->find(nid(ni))).received[size_t(type)];
+    return totals_of(*node.node->control().nis->find(nid(ni)))[NiTraffic::kReceived][size_t(type)];
   }
   void cut(bool on) {
     if (on)

@@ -357,19 +357,22 @@ TEST(Stats, sums_and_reset) {
   rig.add({"10.0.0.2@tcp"});
   for (unsigned i = 0; i < 5; ++i) ASSERT_EQ(rig.ping(a, "10.0.0.2@tcp").error, 0);
   Control& c = a.node->control();
-  EXPECT_EQ(stats_values(c).send_count, 5u);
-  EXPECT_EQ(stats_values(c).recv_count, 5u);
+  EXPECT_EQ(totals_of(c)[Stat::kSendCount], 5u);
+  EXPECT_EQ(totals_of(c)[Stat::kRecvCount], 5u);
+  const auto sent = [](const InterfaceTotals& counted, wire::MsgType type) {
+    return counted[NiTraffic::kSent][size_t(type)];
+  };
   const auto nets = net_values(c, {});
   ASSERT_EQ(nets.size(), 2u);
   EXPECT_EQ(nets[0].nis[0].nid, kLoNid);
-  EXPECT_EQ(nets[1].nis[0].sent.get, 5u);
-  EXPECT_EQ(nets[1].nis[0].received.reply, 5u);
+  EXPECT_EQ(sent(nets[1].nis[0].counted, wire::MsgType::kGet), 5u);
+  EXPECT_EQ(nets[1].nis[0].counted[NiTraffic::kReceived][size_t(wire::MsgType::kReply)], 5u);
   stats_reset(c);
-  EXPECT_EQ(stats_values(c).send_count, 0u);
-  EXPECT_EQ(net_values(c, net("tcp"))[0].nis[0].sent.get, 0u);
+  EXPECT_EQ(totals_of(c)[Stat::kSendCount], 0u);
+  EXPECT_EQ(sent(net_values(c, net("tcp"))[0].nis[0].counted, wire::MsgType::kGet), 0u);
   ASSERT_EQ(rig.ping(a, "10.0.0.2@tcp").error, 0);
-  EXPECT_EQ(stats_values(c).send_count, 1u);
-  EXPECT_EQ(peer_value(c, *c.peers->find(nid("10.0.0.2@tcp"))->peer).nis[0].sent.get, 1u);
+  EXPECT_EQ(totals_of(c)[Stat::kSendCount], 1u);
+  EXPECT_EQ(sent(peer_value(c, *c.peers->find(nid("10.0.0.2@tcp"))->peer).nis[0].counted, wire::MsgType::kGet), 1u);
   rig.stop_all();
 }
 

@@ -447,9 +447,9 @@ TEST_F(CoreTest, latencies_are_counted_at_the_ni_and_the_peer) {
   bench.inject(ack, tcp(2));
   bench.settle();
   const PeerRef peer = bench.mesh->view.load()->peers->find(tcp(2));
-  EXPECT_EQ(peer.ni().slice->counters.put_egress.max_ns.get(), 3000000u);
-  EXPECT_EQ(peer.ni().locals[0]->put_ack.max_ns.get(), 5000000u);
-  EXPECT_EQ(bench.mesh->view.load()->local->nis[0].slices[0]->counters.put_ack.samples.get(), 1u);
+  EXPECT_EQ(peer.ni().slice->counters[NiLatency::kPutEgress].max_ns.get(), 3000000u);
+  EXPECT_EQ(peer.ni().locals[0]->latencies[NiLatency::kPutAck].max_ns.get(), 5000000u);
+  EXPECT_EQ(bench.mesh->view.load()->local->nis[0].slices[0]->counters[NiLatency::kPutAck].samples.get(), 1u);
 }
 
 TEST_F(CoreTest, a_stale_or_foreign_handle_is_dropped_quietly) {

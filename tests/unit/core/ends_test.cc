@@ -67,7 +67,7 @@ TEST_F(Ends, a_reset_starts_every_minimum_and_maximum_anew) {
   ASSERT_EQ(slice(WorkerId{0}).credits.free_min(), -2);
   ASSERT_EQ(slice(WorkerId{1}).credits.free_min(), 1);
   ASSERT_EQ(bench.worker().counters[Stat::kMsgsMax].get(), 7u);
-  ASSERT_EQ(near->counters.put_egress.max_ns.get(), 5000000u);
+  ASSERT_EQ(near->counters[NiLatency::kPutEgress].max_ns.get(), 5000000u);
   put(tcp(2), 1);
   tell_all(ControlKind::kResetExtremes);
   EXPECT_EQ(near->credits.free_min(), 3) << "what is free now";
@@ -77,9 +77,9 @@ TEST_F(Ends, a_reset_starts_every_minimum_and_maximum_anew) {
   EXPECT_EQ(bench.worker().counters[Stat::kMsgsMax].get(), 1u);
   bench.advance(2ms);
   send_all();
-  EXPECT_EQ(near->counters.put_egress.min_ns.get(), 2000000u);
-  EXPECT_EQ(near->counters.put_egress.max_ns.get(), 2000000u);
-  EXPECT_EQ(slice(WorkerId{0}).counters.put_egress.max_ns.get(), 2000000u);
+  EXPECT_EQ(near->counters[NiLatency::kPutEgress].min_ns.get(), 2000000u);
+  EXPECT_EQ(near->counters[NiLatency::kPutEgress].max_ns.get(), 2000000u);
+  EXPECT_EQ(slice(WorkerId{0}).counters[NiLatency::kPutEgress].max_ns.get(), 2000000u);
 }
 
 TEST_F(Ends, router_buffers_start_anew_by_themselves_when_routing_starts) {
