@@ -4,6 +4,7 @@
 
 #include "control/discovery/driver.h"
 #include "control/lnd_host.h"
+#include "dataplane/stages/driver_calls.h"
 
 namespace ulnet {
 namespace {
@@ -48,7 +49,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
     lnd_hosts.push_back(std::make_unique<LndHost>(*this, i));
     lnds.push_back(deps.lnds[i].make_control_half(*lnd_hosts.back()));
     for (auto& worker : workers) {
-      lnd_cores.push_back(std::make_unique<CorePort>(*worker, i));
+      lnd_cores.push_back(std::make_unique<DriverCalls>(*worker, i));
       worker->add_lnd(i, deps.lnds[i].make_worker_half(*lnd_cores.back()));
     }
     nis_deps.lnd_types.push_back(deps.lnds[i].type);

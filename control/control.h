@@ -51,7 +51,7 @@ enum class JournalCause : uint8_t { kReachable, kUnreachable, kDiscovery, kCount
 
 class DiscoveryDriver;
 class LndHost;
-class CorePort;
+class DriverCalls;
 
 struct Control {
   Control(const NodeConfig& config, NodeDeps deps);
@@ -97,7 +97,7 @@ struct Control {
 
   std::vector<std::unique_ptr<LndHost>> lnd_hosts;   ///< by LND
   std::vector<std::unique_ptr<LndControl>> lnds;     ///< by LND
-  std::vector<std::unique_ptr<CorePort>> lnd_cores;  ///< what the worker halves see, one per worker and LND
+  std::vector<std::unique_ptr<DriverCalls>> lnd_cores;  ///< what the worker halves see, one per worker and LND
   std::vector<Near<Worker>> workers;
 
   /// For lines that a peer can cause: so many of each cause in a while, then their number.

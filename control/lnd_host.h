@@ -1,11 +1,10 @@
-// What stands between an LND's two halves and the node: each half gets an object of its own, which knows the LND's
-// number, so that a message finds its way to the other half. Threads: LndHost control; CorePort the worker's.
+// The node as a driver's control half calls it (LndControlHost): an object for each driver. A message to a worker
+// carries the driver's number, so that the worker can hand it to the worker half. Thread: control.
 #pragma once
 #include "control/control.h"
 
 namespace ulnet {
 
-/// For a control half.
 class LndHost final : public LndControlHost {
  public:
   LndHost(Control& control, unsigned lnd) : c_(control), lnd_(uint16_t(lnd)) {}
@@ -26,33 +25,6 @@ class LndHost final : public LndControlHost {
 
  private:
   Control& c_;
-  const uint16_t lnd_;
-};
-
-/// For a worker half: the worker, and the number of the LND on what goes to control.
-class CorePort final : public LndCore {
- public:
-  CorePort(Worker& worker, unsigned lnd) : worker_(worker), lnd_(uint16_t(lnd)) {}
-
-  [[nodiscard]] RxVerdict rx_header(RxSlot& slot, Instant now) override { return worker_.rx_header(slot, now); }
-  void rx_done(RxSlot& slot, Completion how, Instant now) override { worker_.rx_done(slot, how, now); }
-  void tx_done(Tx& tx, Completion how, Instant now) override { worker_.tx_done(tx, how, now); }
-  void tx_waits(Tx& tx, Instant now) override { worker_.tx_waits(tx, now); }
-  void tx_connected(Tx& tx, Instant now) override { worker_.tx_connected(tx, now); }
-  void to_control(Owed& owed) override {
-    owed.msg.lnd = lnd_;
-    worker_.to_control(owed);
-  }
-  [[nodiscard]] bool ask_control(const LndMsg& msg) override {
-    LndMsg numbered = msg;
-    numbered.lnd = lnd_;
-    return worker_.ask_control(numbered);
-  }
-  [[nodiscard]] WorkerId worker_id() const override { return worker_.id; }
-  [[nodiscard]] WorkerMemory* worker_memory() const override { return worker_.memory; }
-
- private:
-  Worker& worker_;
   const uint16_t lnd_;
 };
 

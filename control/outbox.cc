@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dataplane/base/idle.h"
+#include "dataplane/base/idle_gate.h"
 
 namespace ulnet {
 

@@ -166,7 +166,7 @@ struct Owed : Linked<OwedTag> {
   bool core_pooled = false;  ///< the core's own: lies in Worker::control_asks
 };
 
-/// What an LND's worker half may ask of the core. Implemented by Worker; calls are made on that worker only.
+/// Calls of an LND's worker half into the core, on its worker only. Implemented in dataplane/stages/driver_calls.h.
 class LndCore {
  public:
   /// A header has been parsed. Fills slot.into and returns what to do with the payload (ownership: top of file).

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "dataplane/base/idle.h"
+#include "dataplane/base/idle_gate.h"
 #include "perf/bench_pin.h"
 
 namespace {

@@ -2,7 +2,7 @@
 // it full stays with the producer (docs/architecture.md, "one owner"). Memory order: the producer releases the index
 // after the slot is written, the consumer acquires it before the slot is read; the other way round for free slots. That
 // reaches a consumer that is awake. If the consumer may sleep, the producer calls IdleGate::notify(ring) after its last
-// push (base/idle.h).
+// push (base/idle_gate.h).
 #pragma once
 #include <atomic>
 #include <bit>

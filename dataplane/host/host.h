@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dataplane/host/arena.h"
+#include "dataplane/host/idle_policy.h"
 #include "dataplane/host/placement.h"
 #include "dataplane/host/threads.h"
 #include "dataplane/host/topology.h"

@@ -9,6 +9,7 @@
 
 #include "dataplane/base/limits.h"
 #include "dataplane/base/ring.h"
+#include "dataplane/host/idle_policy.h"
 #include "dataplane/host/launcher.h"
 #include "dataplane/host/turnable.h"
 

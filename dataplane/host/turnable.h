@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "dataplane/base/idle.h"
+#include "dataplane/base/idle_gate.h"
 #include "dataplane/base/time.h"
 
 namespace ulnet {

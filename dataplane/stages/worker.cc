@@ -1,7 +1,5 @@
 #include "dataplane/stages/worker.h"
 
-#include "dataplane/stages/flow.h"
-
 namespace ulnet {
 
 Mesh::Mesh(unsigned workers, uint32_t ring_size, IdleGate* const* gates_, IdleGate* control_gate_)
@@ -42,30 +40,6 @@ Worker::~Worker() = default;
 void Worker::add_lnd(unsigned number, std::unique_ptr<Lnd> lnd) {
   ULNET_CHECK(number < kLndsMax && lnds[number] == nullptr);
   lnds[number] = std::move(lnd);
-}
-
-RxVerdict Worker::rx_header(RxSlot& slot, Instant) {
-  return receive_header(*this, slot);
-}
-void Worker::rx_done(RxSlot& slot, Completion how, Instant) {
-  receive_done(*this, slot, how);
-}
-void Worker::tx_done(Tx& tx, Completion how, Instant) {
-  egress_done(*this, tx, how);
-}
-
-void Worker::tx_waits(Tx& tx, Instant) {
-  egress_waits(*this, tx);
-}
-void Worker::tx_connected(Tx& tx, Instant) {
-  egress_connected(*this, tx);
-}
-
-void Worker::to_control(Owed& owed) {
-  post_control(*this, WorkerKind::kLnd, owed);
-}
-bool Worker::ask_control(const LndMsg& msg) {
-  return control_asks.out() < driver_asks_most && ulnet::ask_control(*this, WorkerKind::kLnd, msg);
 }
 
 void Worker::note_asleep() {

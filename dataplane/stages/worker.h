@@ -41,7 +41,7 @@ struct WorkerSize {
   uint32_t control_queue = 4096;  ///< messages of drivers to control that no object owes
 };
 
-class Worker final : public LndCore {
+class Worker {
  public:
   /// Its pools lie in `near_memory`, which outlives it; null: on the heap.
   Worker(WorkerId id, Mesh& mesh, const WorkerSize& size, uint64_t interface_cookie, uint64_t seed,
@@ -60,17 +60,6 @@ class Worker final : public LndCore {
   /// This worker uses no view until its next turn: control may free them all. Before each sleep, and after the last
   /// turn. A turn says by itself that the worker is awake.
   void note_asleep();
-
-  // LndCore
-  [[nodiscard]] RxVerdict rx_header(RxSlot& slot, Instant now) override;
-  void rx_done(RxSlot& slot, Completion how, Instant now) override;
-  void tx_done(Tx& tx, Completion how, Instant now) override;
-  void tx_waits(Tx& tx, Instant now) override;
-  void tx_connected(Tx& tx, Instant now) override;
-  void to_control(Owed& owed) override;
-  [[nodiscard]] bool ask_control(const LndMsg& msg) override;
-  [[nodiscard]] WorkerId worker_id() const override { return id; }
-  [[nodiscard]] WorkerMemory* worker_memory() const override { return memory; }
 
   const WorkerId id;
   Mesh& mesh;

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "dataplane/base/idle.h"
+#include "dataplane/base/idle_gate.h"
 #include "dataplane/base/ids.h"
 #include "dataplane/base/ring.h"
 #include "dataplane/state/posted.h"

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "dataplane/base/idle.h"
+#include "dataplane/base/idle_gate.h"
 #include "dataplane/base/ids.h"
 #include "dataplane/base/nid.h"
 #include "dataplane/base/result.h"

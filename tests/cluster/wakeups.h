@@ -1,6 +1,6 @@
-// What a sleeping thread relies on (dataplane/base/idle.h): all that wakes it is found by its look before it sleeps,
-// and all that is sent to it wakes it. Between two turns of a simulated thread its gate is armed, so that a wake-up
-// leaves a mark.
+// Wake-ups of simulated threads (dataplane/base/idle_gate.h): all that wakes a thread is found by its look before it
+// sleeps, and all that is sent to it wakes it. Between two turns of a simulated thread its gate is armed, so that a
+// wake-up leaves a mark.
 #pragma once
 #include <gtest/gtest.h>
 

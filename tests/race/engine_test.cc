@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "dataplane/base/idle.h"
+#include "dataplane/base/idle_gate.h"
 #include "dataplane/base/rng.h"
 #include "tests/unit/engine/rig.h"
 

@@ -1,6 +1,6 @@
 // IdleGate under real threads: no wake-up is lost. Bounded by counts; a lost wake-up shows as a sleep that ran into its
 // long deadline with something in the ring. Run under TSan, too.
-#include "dataplane/base/idle.h"
+#include "dataplane/base/idle_gate.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -28,8 +28,10 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   size.parked_peers = options.parked_peers;
   for (unsigned i = 0; i < options.workers; ++i) {
     workers_.push_back(std::make_unique<Worker>(WorkerId{uint16_t(i)}, *mesh, size, 0x1234, 7 + i));
-    workers_.back()->add_lnd(kLndLo, std::make_unique<LoLnd>(*workers_.back()));
-    auto lnd = std::make_unique<ScriptLnd>(*workers_.back());
+    lo_calls_.push_back(std::make_unique<DriverCalls>(*workers_.back(), kLndLo));
+    workers_.back()->add_lnd(kLndLo, std::make_unique<LoLnd>(*lo_calls_.back()));
+    calls_.push_back(std::make_unique<DriverCalls>(*workers_.back(), 1));
+    auto lnd = std::make_unique<ScriptLnd>(*calls_.back());
     lnds_.push_back(lnd.get());
     workers_.back()->add_lnd(1, std::move(lnd));
   }

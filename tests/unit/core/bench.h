@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "dataplane/stages/driver_calls.h"
 #include "dataplane/stages/flow.h"
 #include "dataplane/stages/worker.h"
 #include "lnd/lnd.h"
@@ -204,6 +205,8 @@ class Bench {
 
   ScriptLnd& lnd(WorkerId worker = WorkerId{0}) { return *lnds_[worker.value]; }
   Worker& worker(WorkerId id = WorkerId{0}) { return *workers_[id.value]; }
+  /// The core as lnd(id) calls it.
+  DriverCalls& calls(WorkerId id = WorkerId{0}) { return *calls_[id.value]; }
   /// A header arrives over the connection of `from` (which must be a peer) to NI `at`.
   RxSlot& inject(const wire::Header& header, const Nid& from, const Nid& at = tcp(1));
   /// Turns every worker until none finds work.
@@ -254,6 +257,7 @@ class Bench {
   };
   std::vector<std::unique_ptr<Published>> published_;
   std::vector<std::unique_ptr<Submitter>> submitters_;
+  std::vector<std::unique_ptr<DriverCalls>> lo_calls_, calls_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<ScriptLnd*> lnds_;
   std::vector<std::unique_ptr<RouterBlock>> blocks_;

@@ -225,10 +225,10 @@ TEST_F(Shares, a_message_that_waits_for_a_connection_holds_no_ni_credit) {
   NiSlice& slice = *bench.mesh->view.load()->local->nis[0].slices[0];
   gets(tcp(2), 3);
   ASSERT_EQ(slice.credits.held(), 3);
-  for (Tx* tx : bench.lnd().sent) bench.worker().tx_waits(*tx, bench.now);
+  for (Tx* tx : bench.lnd().sent) bench.calls().tx_waits(*tx, bench.now);
   EXPECT_EQ(slice.credits.held(), 0);
-  bench.worker().tx_waits(*bench.lnd().sent[0], bench.now);
-  for (Tx* tx : bench.lnd().sent) bench.worker().tx_connected(*tx, bench.now);
+  bench.calls().tx_waits(*bench.lnd().sent[0], bench.now);
+  for (Tx* tx : bench.lnd().sent) bench.calls().tx_connected(*tx, bench.now);
   EXPECT_EQ(slice.credits.held(), 0) << "they end without one";
   end_all();
 }
@@ -237,7 +237,7 @@ TEST_F(Shares, a_message_that_waits_for_a_connection_holds_no_ni_credit) {
 TEST_F(Shares, answers_to_a_peer_without_connection_are_dropped_early) {
   gets(tcp(2), 14);
   ASSERT_EQ(bench.lnd().sent.size(), 8u) << "the others wait for peer credits";
-  for (Tx* tx : bench.lnd().sent) bench.worker().tx_waits(*tx, bench.now);
+  for (Tx* tx : bench.lnd().sent) bench.calls().tx_waits(*tx, bench.now);
   const std::vector<Tx*> waiting = bench.lnd().sent;
   bench.advance(kNoConnectionMax);
   for (int i = 0; i < 20 && bench.lnd().cancelled.size() < waiting.size(); ++i) bench.turn(WorkerId{0});
@@ -254,9 +254,9 @@ TEST_F(Shares, answers_to_a_peer_without_connection_are_dropped_early) {
 
 TEST_F(Shares, an_answer_whose_connection_comes_up_in_time_is_sent) {
   gets(tcp(2), 2);
-  for (Tx* tx : bench.lnd().sent) bench.worker().tx_waits(*tx, bench.now);
+  for (Tx* tx : bench.lnd().sent) bench.calls().tx_waits(*tx, bench.now);
   bench.advance(kNoConnectionMax - 1s);
-  for (Tx* tx : bench.lnd().sent) bench.worker().tx_connected(*tx, bench.now);
+  for (Tx* tx : bench.lnd().sent) bench.calls().tx_connected(*tx, bench.now);
   bench.advance(kNoConnectionMax);
   gets(tcp(2), 1);
   EXPECT_TRUE(bench.lnd().cancelled.empty());
@@ -272,7 +272,7 @@ TEST_F(Shares, own_operations_wait_for_a_connection_until_their_deadline) {
   ASSERT_TRUE(submitter->put({.md = source, .target = {tcp(2), kLnetPid}, .portal = 1, .ack = false}));
   bench.settle();
   ASSERT_EQ(bench.lnd().sent.size(), 1u);
-  bench.worker().tx_waits(*bench.lnd().sent[0], bench.now);
+  bench.calls().tx_waits(*bench.lnd().sent[0], bench.now);
   bench.advance(100s);
   bench.settle();
   EXPECT_TRUE(bench.lnd().cancelled.empty());

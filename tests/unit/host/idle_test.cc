@@ -1,5 +1,6 @@
 // IdlePolicy and IdleGate by one thread; the race test is tests/race/idle_test.cc.
-#include "dataplane/base/idle.h"
+#include "dataplane/base/idle_gate.h"
+#include "dataplane/host/idle_policy.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

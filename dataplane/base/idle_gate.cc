@@ -1,4 +1,4 @@
-#include "dataplane/base/idle.h"
+#include "dataplane/base/idle_gate.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -40,8 +40,8 @@ bool IdleGate::disarm() {
   return was_notified;
 }
 
-/// The producer writes after it has changed the state, so its signal may not be here yet: what is owed is read later,
-/// and costs one sleep that ends at once.
+/// The producer writes after it has changed the state, so its signal may come later. A later drain() reads such a
+/// signal, which costs one sleep that ends at once.
 void IdleGate::drain() {
   if (owed_ == 0) return;
   uint64_t count = 0;

@@ -1,0 +1,34 @@
+#include "dataplane/stages/driver_calls.h"
+
+#include "dataplane/stages/flow.h"
+
+namespace ulnet {
+
+RxVerdict DriverCalls::rx_header(RxSlot& slot, Instant) {
+  return receive_header(worker_, slot);
+}
+void DriverCalls::rx_done(RxSlot& slot, Completion how, Instant) {
+  receive_done(worker_, slot, how);
+}
+void DriverCalls::tx_done(Tx& tx, Completion how, Instant) {
+  egress_done(worker_, tx, how);
+}
+void DriverCalls::tx_waits(Tx& tx, Instant) {
+  egress_waits(worker_, tx);
+}
+void DriverCalls::tx_connected(Tx& tx, Instant) {
+  egress_connected(worker_, tx);
+}
+
+void DriverCalls::to_control(Owed& owed) {
+  owed.msg.lnd = lnd_;
+  post_control(worker_, WorkerKind::kLnd, owed);
+}
+bool DriverCalls::ask_control(const LndMsg& msg) {
+  if (worker_.control_asks.out() >= worker_.driver_asks_most) return false;
+  LndMsg numbered = msg;
+  numbered.lnd = lnd_;
+  return ulnet::ask_control(worker_, WorkerKind::kLnd, numbered);
+}
+
+}  // namespace ulnet
