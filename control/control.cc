@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "control/lnd_host.h"
 #include "dataplane/stages/driver_calls.h"
 

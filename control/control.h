@@ -49,7 +49,7 @@ struct Resolved {
 /// Why a line that a peer can cause is written to the journal: each cause has a limit of its own.
 enum class JournalCause : uint8_t { kReachable, kUnreachable, kDiscovery, kCount };
 
-class DiscoveryDriver;
+class DiscoveryRunner;
 class LndHost;
 class DriverCalls;
 
@@ -88,10 +88,10 @@ struct Control {
   std::unique_ptr<NetWatch> net_watch;
   std::unique_ptr<Portals> portals;
   std::unique_ptr<Submitters> submitters;
-  std::unique_ptr<ControlPort> port;
+  std::unique_ptr<SelfSubmitter> self_submitter;
   std::unique_ptr<PingTarget> ping_target;
   std::unique_ptr<Pinger> pinger;
-  std::unique_ptr<DiscoveryDriver> discovery;
+  std::unique_ptr<DiscoveryRunner> discovery;
   NodeTotals baseline;  ///< `stats reset`
   bool lo_stopped = false;
 

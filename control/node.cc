@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "control/publish/view_builder.h"
 #include "control/turn.h"
 #include "dataplane/base/nid_text.h"
@@ -47,18 +47,18 @@ Result<void> Node::open(Instant now) {
   if (auto started = c_.lnds[kLndLo]->ni_start(lo, now); !started) return started;
 
   SubmitterSize size;
-  size.ops = ControlPort::kOps;
-  size.mds = ControlPort::kMds;
+  size.ops = SelfSubmitter::kOps;
+  size.mds = SelfSubmitter::kMds;
   size.eqs = 1;
   size.segment_blocks = 1;
   size.reserve = true;
   auto submitter = c_.submitters->open(WorkerId{0}, size);
   if (!submitter) return tl::unexpected(submitter.error());
   own_submitter_ = *submitter;
-  c_.port = std::make_unique<ControlPort>(*own_submitter_, *c_.mesh);
-  c_.ping_target = std::make_unique<PingTarget>(*c_.port);
-  c_.pinger = std::make_unique<Pinger>(*c_.port);
-  c_.discovery = std::make_unique<DiscoveryDriver>(c_);
+  c_.self_submitter = std::make_unique<SelfSubmitter>(*own_submitter_, *c_.mesh);
+  c_.ping_target = std::make_unique<PingTarget>(*c_.self_submitter);
+  c_.pinger = std::make_unique<Pinger>(*c_.self_submitter);
+  c_.discovery = std::make_unique<DiscoveryRunner>(c_);
   c_.ping_target->set_hooks(
       [this](const Event& event, std::span<const std::byte> bytes, Instant) { c_.discovery->push_came(event, bytes); },
       [this](const Event& event, Instant at) { c_.net_watch->pinged(event.target, event.source, at); });
@@ -89,11 +89,11 @@ unsigned Node::turn_control(Instant now) {
 bool Node::control_pending() {
   for (auto& ring : c_.mesh->to_control)
     if (!ring->empty()) return true;
-  return c_.port->pending();
+  return c_.self_submitter->pending();
 }
 
 Instant Node::next_deadline() {
-  Instant next = std::min(lanes_deadline(c_), applier_.next_deadline());
+  Instant next = std::min(turn_deadline(c_), applier_.next_deadline());
   if (c_.stopping && !stopped_) next = std::min(next, c_.now + 1ms);
   return next;
 }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "control/publish/view_builder.h"
 #include "dataplane/base/nid_text.h"
 
@@ -107,7 +107,7 @@ unsigned run_connections(Control& c) {
 }
 
 unsigned run_pings(Control& c) {
-  unsigned done = c.port->poll(kInboxBudget, c.now);
+  unsigned done = c.self_submitter->poll(kInboxBudget, c.now);
   done += c.ping_target->turn();
   done += c.pinger->turn(c.now);
   done += c.discovery->turn(c.now);
@@ -121,7 +121,7 @@ unsigned run_views(Control& c) {
   return freed + c.outbox->flush() + (c.publisher->epoch() != before ? 1 : 0);
 }
 
-Instant lanes_deadline(Control& c) {
+Instant turn_deadline(Control& c) {
   Instant next = std::min(
       {c.nis->next_deadline(), c.peers->next_deadline(), c.routing->next_deadline(), c.pinger->next_deadline()});
   next = std::min({next, c.discovery->next_deadline(), c.net_watch->next_deadline()});

@@ -1,4 +1,4 @@
-// What the control thread does in one turn, by lane, each with a budget; none of it blocks. Thread: control.
+// The stages of one turn of the control thread, each with a budget; none of them blocks. Thread: control.
 #pragma once
 #include "control/control.h"
 
@@ -15,8 +15,8 @@ unsigned run_pings(Control& c);
 /// Publishes what changed, frees what no worker uses any more, sends what waits.
 unsigned run_views(Control& c);
 
-/// Earliest moment at which a lane has something to do.
-[[nodiscard]] Instant lanes_deadline(Control& c);
+/// Earliest moment at which one of these stages has something to do.
+[[nodiscard]] Instant turn_deadline(Control& c);
 /// NIs changed: peers, routes, views and ping info follow.
 void nis_changed(Control& c);
 /// Who has yet to learn of this node's newest list of NIs.

@@ -8,7 +8,7 @@
 
 #include "control/api/server.h"
 #include "control/api/show_values.h"
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "control/node.h"
 
 namespace ulnet {

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "control/turn.h"
 
 namespace ulnet {

@@ -9,7 +9,7 @@
 #include "config/export.h"
 #include "config/warn.h"
 #include "control/apply/ip2nets.h"
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "control/node_config.h"
 #include "control/turn.h"
 #include "dataplane/base/nid_text.h"

@@ -27,7 +27,7 @@ const std::vector<PeerNi*>& check_targets(const Peer& peer) {
 
 }  // namespace
 
-Discovery::Discovery(MergeDeps deps, DiscoveryPort& port) : deps_(std::move(deps)), port_(port) {
+Discovery::Discovery(MergeDeps deps, DiscoveryActions& actions) : deps_(std::move(deps)), actions_(actions) {
   deps_.peers.set_gone([this](const Peer& peer) {
     const auto found = waiters_.find(peer.id);
     if (found == waiters_.end()) return;
@@ -77,12 +77,12 @@ void Discovery::discover(PeerNi& ni, uint64_t waiter, bool force) {
   if (force) peer.state |= kPeerForcePing | kPeerForcePush;
   if (is_up_to_date(peer)) {
     refresh(peer);
-    return port_.discovered(waiter, 0);
+    return actions_.discovered(waiter, 0);
   }
   waiters_[peer.id].push_back({waiter, ni.nid});
   if (is_waited_for(peer))
     for (const uint64_t under_way : {peer.discovery.ping, peer.discovery.push})
-      if (under_way != 0) port_.hurry(under_way);
+      if (under_way != 0) actions_.hurry(under_way);
   if (force || !peer.has(kPeerDiscovering)) queue(peer);
 }
 
@@ -402,19 +402,19 @@ void Discovery::send_ping(Peer& peer) {
   d.resize = d.pushed_meanwhile = false;
   d.ping = uint64_t{peer.id} << 32 | next_number_++;
   const bool check = peer.has(kPeerRtrDiscovery);
-  DiscoveryPort::Order order = check ? check_order(peer) : ping_order(peer);
+  DiscoveryActions::Order order = check ? check_order(peer) : ping_order(peer);
   if (check) peer.gateway.check_ping = d.ping;
   ++peer.gateway.checks;
   order.number = d.ping;
   order.sink_bytes = d.sink_bytes;
   order.waited = is_waited_for(peer);
-  port_.send_ping(order);
+  actions_.send_ping(order);
 }
 
 // Any NID of a peer may be gone without notice, the primary, too: after a failure they have their turns, each exactly,
 // so that one which is there is found whatever else is sent meanwhile.
-DiscoveryPort::Order Discovery::ping_order(const Peer& peer) {
-  DiscoveryPort::Order order{.target = peer.primary().nid};
+DiscoveryActions::Order Discovery::ping_order(const Peer& peer) {
+  DiscoveryActions::Order order{.target = peer.primary().nid};
   if (peer.discovery.failures == 0 || peer.ni_count() == 1) return order;
   order.exactly = true;
   uint32_t index = (peer.discovery.failures - 1) % uint32_t(peer.ni_count());
@@ -425,8 +425,8 @@ DiscoveryPort::Order Discovery::ping_order(const Peer& peer) {
 }
 
 // Over exactly that net, whatever else leads there: its NIs take turns, and so do ours.
-DiscoveryPort::Order Discovery::check_order(const Peer& peer) const {
-  DiscoveryPort::Order order{.target = peer.primary().nid, .check = true};
+DiscoveryActions::Order Discovery::check_order(const Peer& peer) const {
+  DiscoveryActions::Order order{.target = peer.primary().nid, .check = true};
   const auto& theirs = check_targets(peer);
   std::vector<LocalNi*> ours = deps_.nis.on_net(peer.gateway.check_net);
   if (std::any_of(ours.begin(), ours.end(), [](const LocalNi* ni) { return !ni->fatal; }))
@@ -445,11 +445,11 @@ void Discovery::send_push(Peer& peer) {
   d.push_seqno = sequence_;
   const Nid self = std::exchange(d.push_src, kAnyNid), target = std::exchange(d.push_dst, kAnyNid);
   const bool known = !self.is_any() && !target.is_any();
-  port_.send_push({.number = d.push,
-                   .self = known ? self : kAnyNid,
-                   .target = known ? target : peer.primary().nid,
-                   .check = peer.has(kPeerRtrDiscovery),
-                   .waited = is_waited_for(peer)});
+  actions_.send_push({.number = d.push,
+                      .self = known ? self : kAnyNid,
+                      .target = known ? target : peer.primary().nid,
+                      .check = peer.has(kPeerRtrDiscovery),
+                      .waited = is_waited_for(peer)});
 }
 
 bool Discovery::needs_push(const Peer& peer) const {
@@ -518,7 +518,7 @@ void Discovery::finish(Peer& peer, int32_t error) {
     d.told_again = 0;
   } else {
     peer.state |= kPeerRediscover;
-    if (is_not_told(peer)) port_.not_told(peer.id, d.told_again);
+    if (is_not_told(peer)) actions_.not_told(peer.id, d.told_again);
   }
   if (peer.has(kPeerRtrDiscovery)) gateway_checked(peer, error);
   refresh(peer);
@@ -526,7 +526,7 @@ void Discovery::finish(Peer& peer, int32_t error) {
   if (found == waiters_.end()) return;
   const auto released = std::move(found->second);
   waiters_.erase(found);
-  for (const Waiter& one : released) port_.discovered(one.waiter, error);
+  for (const Waiter& one : released) actions_.discovered(one.waiter, error);
 }
 
 // docs/decisions.md #41: what fails over one net says nothing of the others.
@@ -562,7 +562,7 @@ void Discovery::follow_orphans() {
   for (const Waiter& one : std::exchange(orphans_, {})) {
     PeerNi* ni = deps_.peers.find(one.nid);
     if (ni == nullptr)
-      port_.discovered(one.waiter, -ENOENT);
+      actions_.discovered(one.waiter, -ENOENT);
     else
       discover(*ni, one.waiter, false);
   }

@@ -1,7 +1,7 @@
 // Discovery: by a ping this node learns the NIDs of a peer, by a push it tells its own. This is the machine alone: what
-// happened goes in, what is to be done goes out through DiscoveryPort; no clock, no rings, the same calls in the same
-// order decide alike. Thread: control. What a list of NIDs means for the peer table is merge.h's matter; sending is
-// driver.h's. Source: docs/wire/lnet.md §5, whose bits of Peer::state are the state here.
+// happened goes in, what is to be done goes out through DiscoveryActions; no clock, no rings, the same calls in the
+// same order decide alike. Thread: control. What a list of NIDs means for the peer table is merge.h's matter; sending
+// is runner.h's. Source: docs/wire/lnet.md §5, whose bits of Peer::state are the state here.
 //
 // The letters that the documents of Multi-Rail reason with, and what they are here:
 //   L  our list is known to the peer   PeerDiscovery::node_seqno >= the sequence of our list (acknowledged pushes only)
@@ -30,7 +30,7 @@ inline constexpr uint32_t kBadRepliesMax = 3;
 inline constexpr unsigned kDiscoveryBudget = 64;
 
 /// What discovery asks for. Nothing here may call back into Discovery before it has returned.
-class DiscoveryPort {
+class DiscoveryActions {
  public:
   /// A GET of ping info, which ends in ping_answered() or ping_failed() with the same number; or a PUT of our current
   /// one, which ends in push_ended().
@@ -54,7 +54,7 @@ class DiscoveryPort {
   virtual void discovered(uint64_t waiter, int32_t error) = 0;
 
  protected:
-  ~DiscoveryPort() = default;
+  ~DiscoveryActions() = default;
 };
 
 /// A ping info as it came; `info.nis` may lack what did not fit.
@@ -67,7 +67,7 @@ struct PingData {
 
 class Discovery {
  public:
-  Discovery(MergeDeps deps, DiscoveryPort& port);
+  Discovery(MergeDeps deps, DiscoveryActions& actions);
 
   void set_mode(config::Discovery mode);
   [[nodiscard]] config::Discovery mode() const { return mode_; }
@@ -118,8 +118,8 @@ class Discovery {
   void unknown_pushed(const PingData& data);
   void finish(Peer& peer, int32_t error);
   void send_ping(Peer& peer);
-  [[nodiscard]] static DiscoveryPort::Order ping_order(const Peer& peer);
-  [[nodiscard]] DiscoveryPort::Order check_order(const Peer& peer) const;
+  [[nodiscard]] static DiscoveryActions::Order ping_order(const Peer& peer);
+  [[nodiscard]] DiscoveryActions::Order check_order(const Peer& peer) const;
   void gateway_checked(Peer& peer, int32_t error);
   void send_push(Peer& peer);
   void bad_data(Peer& peer, const PingData& data);
@@ -137,7 +137,7 @@ class Discovery {
   [[nodiscard]] Peer* of_number(uint64_t number);
 
   MergeDeps deps_;
-  DiscoveryPort& port_;
+  DiscoveryActions& actions_;
   config::Discovery mode_ = config::Discovery::kOn;
   uint32_t sequence_ = 1;
   uint32_t next_number_ = 1;

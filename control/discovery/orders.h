@@ -24,7 +24,7 @@ inline constexpr Duration kOrderSliceMax = 64s;
 
 class Orders {
  public:
-  explicit Orders(ControlPort& port) : waited_(port, kOrdersWaitedMax), others_(port, kOrdersOtherMax) {}
+  explicit Orders(SelfSubmitter& self) : waited_(self, kOrdersWaitedMax), others_(self, kOrdersOtherMax) {}
 
   struct Order {
     uint64_t number = 0;  ///< the caller's, unique among those that have not ended
@@ -55,7 +55,7 @@ class Orders {
   /// In the order in which they go: who has had less time first.
   using Queue = std::multimap<Duration, std::unique_ptr<Entry>>;
   struct Lane {
-    Lane(ControlPort& port, size_t places) : most(places), ops(port, places) {}
+    Lane(SelfSubmitter& self, size_t places) : most(places), ops(self, places) {}
     /// Places that are free, or will be without anybody's giving one up.
     [[nodiscard]] size_t coming() const { return most - under_way.size(); }
     [[nodiscard]] size_t wanted() const { return std::min(most, queue.size()); }

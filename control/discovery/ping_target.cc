@@ -35,21 +35,21 @@ bool PingTarget::arm(Target& target) {
     spec.segments = {&target.segment, 1};
     spec.threshold = target.is_push ? 1 : kInfinite;
     spec.options = kMdTruncate | kMdManageRemote | (target.is_push ? kMdPut : kMdGet);
-    auto md = port_.bind(spec, target);
+    auto md = self_.bind(spec, target);
     if (!md) return false;
     target.md = *md;
     target.bound = true;
   }
   const MePosition position = target.is_push ? MePosition::kTail : MePosition::kHead;
   const ProcessId anybody{kAnyNid, kAnyPid};
-  if (!port_.submitter().me_attach(PortalIndex{0}, anybody, wire::kPingMatchBits, 0, position, target.md)) return false;
+  if (!self_.submitter().me_attach(PortalIndex{0}, anybody, wire::kPingMatchBits, 0, position, target.md)) return false;
   target.attached = true;
   return true;
 }
 
 bool PingTarget::unlink(Target& target) {
   if (target.unlinking || target.gone) return true;
-  auto done = port_.submitter().unlink(target.md);
+  auto done = self_.submitter().unlink(target.md);
   if (!done && done.error().code == -EAGAIN) return false;
   target.unlinking = true;  // otherwise it has unlinked itself: its event is on the way
   return true;

@@ -23,7 +23,7 @@ class PingTarget {
   /// A ping was answered: event.target is the NID that it came to, event.source who asked.
   using PingHook = std::function<void(const Event&, Instant)>;
 
-  explicit PingTarget(ControlPort& port) : port_(port) {}
+  explicit PingTarget(SelfSubmitter& self) : self_(self) {}
 
   void set_hooks(PushHook push, PingHook ping);
   /// From now on pings are answered with `info`.
@@ -39,7 +39,7 @@ class PingTarget {
   [[nodiscard]] bool current() const { return !infos_.empty() && infos_.back().attached && wanted_.empty(); }
 
  private:
-  struct Target final : PortUser {
+  struct Target final : SelfSubmitterUser {
     PingTarget* owner = nullptr;
     bool is_push = false;
     bool bound = false;
@@ -56,7 +56,7 @@ class PingTarget {
   bool arm(Target& target);
   bool unlink(Target& target);
 
-  ControlPort& port_;
+  SelfSubmitter& self_;
   PushHook push_;
   PingHook ping_;
   std::vector<std::byte> wanted_;  // encoded info that is not attached yet

@@ -27,7 +27,7 @@ struct PingAnswer {
 class Pinger {
  public:
   using Done = std::function<void(std::vector<PingAnswer>)>;
-  explicit Pinger(ControlPort& port) : ops_(port) {}
+  explicit Pinger(SelfSubmitter& self) : ops_(self) {}
 
   /// Pings each of the NIDs; `done` gets the answers in their order, once, from within turn() or abort().
   void start(const PingRequest& request, uint32_t interfaces_max, Done done);

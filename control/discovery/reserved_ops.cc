@@ -54,7 +54,7 @@ bool ReservedOps::bind(Op& op) {
   MdSpec spec;
   spec.segments = {&op.segment, 1};
   spec.options = kMdTruncate | kMdTrack;
-  auto md = port_.bind(spec, op);
+  auto md = self_.bind(spec, op);
   if (!md) return false;
   op.md = *md;
   op.bound = true;
@@ -69,7 +69,7 @@ bool ReservedOps::begin(Op& op, Instant now) {
   spec.target = {op.spec.target, kLnetPid};
   spec.portal = 0;
   spec.match_bits = wire::kPingMatchBits;
-  const auto sent = op.spec.payload != nullptr ? port_.submitter().put(spec) : port_.submitter().get(spec);
+  const auto sent = op.spec.payload != nullptr ? self_.submitter().put(spec) : self_.submitter().get(spec);
   if (!sent && sent.error().code == -EAGAIN) return false;
   op.sent = true;
   if (!sent) op.fail(sent.error().code);
@@ -80,7 +80,7 @@ bool ReservedOps::begin(Op& op, Instant now) {
 // The MD ends with its one operation; what is still out is cancelled by it.
 void ReservedOps::unlink(Op& op) {
   if (op.unlinking) return;
-  auto done = port_.submitter().unlink(op.md);
+  auto done = self_.submitter().unlink(op.md);
   op.unlinking = done || done.error().code != -EAGAIN;
 }
 

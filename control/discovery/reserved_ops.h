@@ -38,10 +38,10 @@ struct ReservedEnd {
 class ReservedOps {
  public:
   using Done = std::function<void(const ReservedEnd&)>;
-  explicit ReservedOps(ControlPort& port, size_t most = kReservedOpsMax) : port_(port), most_(most) {}
+  explicit ReservedOps(SelfSubmitter& self, size_t most = kReservedOpsMax) : self_(self), most_(most) {}
 
-  /// `done` comes once, from within turn(), ControlPort::poll(), give_up() or abort(); it may start others. Returns the
-  /// number of this operation, never 0.
+  /// `done` comes once, from within turn(), SelfSubmitter::poll(), give_up() or abort(); it may start others. Returns
+  /// the number of this operation, never 0.
   uint64_t start(ReservedOp op, Done done);
   /// Ends it with `error`, before turn() has got round to sending it, too; no effect when it has ended.
   void give_up(uint64_t number, int32_t error);
@@ -55,7 +55,7 @@ class ReservedOps {
   [[nodiscard]] bool at_rest() const { return ops_.empty() && queue_.empty(); }
 
  private:
-  struct Op final : PortUser {
+  struct Op final : SelfSubmitterUser {
     uint64_t number = 0;
     ReservedOp spec;
     Done done;
@@ -72,7 +72,7 @@ class ReservedOps {
   bool bind(Op& op);
   void unlink(Op& op);
 
-  ControlPort& port_;
+  SelfSubmitter& self_;
   const size_t most_;
   uint64_t next_number_ = 1;
   Instant now_ = kNever;

@@ -1,6 +1,6 @@
 #include "control/publish/view_builder.h"
 
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 
 namespace ulnet {
 namespace {

@@ -18,7 +18,7 @@
 // notify() after its last push, before it blocks itself:
 // - a worker marks each ring that it pushed to, and calls notify_pushed() near the end of its turn (stages/post.cc).
 //   Its own re-check, has_waiters(), fails while a mark is left;
-// - Submitter::send(), control's Outbox, ControlPort, HostThread::ask() and dpdk::StackMesh notify after each push or
+// - Submitter::send(), control's Outbox, SelfSubmitter, HostThread::ask() and dpdk::StackMesh notify after each push or
 //   run of pushes;
 // - no notify() follows where the consumer never sleeps on a gate: events that an application polls, a submitter's
 //   freed slots, packets of a capture.

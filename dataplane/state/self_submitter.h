@@ -1,7 +1,8 @@
 // Control as a user of its own node: a submitter on worker 0, whose events come back to the control thread by way of
-// one ring. Threads: control, but for on_event, which runs on worker 0. Who binds an MD here derives from PortUser. The
-// hard part: a callback queue cannot refuse an event, so the ring has room for all that can be owed (each MD's end,
-// each operation's end), and what can come in any number - GETs served - is left out when half of it is full.
+// one ring. Threads: control, but for on_event, which runs on worker 0. A user of an MD here derives from
+// SelfSubmitterUser. The hard part: a callback queue cannot refuse an event, so the ring has room for all that can be
+// owed (each MD's end, each operation's end), and what can come in any number - GETs served - is left out when half of
+// it is full.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -12,15 +13,15 @@
 namespace ulnet {
 
 /// Gets the events of the MDs whose user_ptr it is. It must stay until the last one's kUnlink.
-class PortUser {
+class SelfSubmitterUser {
  public:
   virtual void on_event(const Event& event, Instant now) = 0;
 
  protected:
-  ~PortUser() = default;
+  ~SelfSubmitterUser() = default;
 };
 
-class ControlPort {
+class SelfSubmitter {
  public:
   static constexpr uint32_t kMds = 320;  ///< pings, checks, two of discovery (64 each), what portal 0 has for others
   static constexpr uint32_t kOps = 512;
@@ -28,10 +29,10 @@ class ControlPort {
   static_assert(kEvents / 2 >= 3 * kMds, "an MD owes at most a match, an operation's end and its own");
 
   /// `submitter` is homed on worker 0 and used by nobody else.
-  ControlPort(Submitter& submitter, Mesh& mesh) : submitter_(submitter), mesh_(mesh), events_(kEvents) {}
+  SelfSubmitter(Submitter& submitter, Mesh& mesh) : submitter_(submitter), mesh_(mesh), events_(kEvents) {}
 
-  /// As Submitter's, with this port's event queue. `user` stands in the MD's user_ptr.
-  [[nodiscard]] Result<MdHandle> bind(MdSpec spec, PortUser& user);
+  /// As Submitter's, with the event queue of this. `user` stands in the MD's user_ptr.
+  [[nodiscard]] Result<MdHandle> bind(MdSpec spec, SelfSubmitterUser& user);
   [[nodiscard]] Submitter& submitter() { return submitter_; }
   /// Hands out at most `budget` events; returns how many.
   unsigned poll(unsigned budget, Instant now);

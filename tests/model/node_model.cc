@@ -48,7 +48,7 @@ class NoDriver final : public LndControl {
 };
 
 /// The node itself, for as long as something happens to it.
-class LiveNode final : public DiscoveryPort {
+class LiveNode final : public DiscoveryActions {
  public:
   explicit LiveNode(Mutant mutant)
       : mutant_(mutant), gates_{&gate_}, mesh_(1, 16, gates_, &gate_), outbox_(mesh_), publisher_(mesh_) {

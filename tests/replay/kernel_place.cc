@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "control/lnd_host.h"
 #include "dataplane/base/nid_text.h"
 

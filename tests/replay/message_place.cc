@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "dataplane/base/nid_text.h"
 #include "dataplane/wire/bytes.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "dataplane/base/nid_text.h"
 #include "tests/cluster/sim_net.h"
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "dataplane/base/nid_text.h"
 #include "tests/cluster/sim_net.h"
 

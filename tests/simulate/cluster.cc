@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "tests/simulate/oracle.h"
 
 namespace ulnet::simulate {

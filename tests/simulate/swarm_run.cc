@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "control/node.h"
 #include "dataplane/base/nid_text.h"
 #include "lnd/lo/lo.h"

@@ -9,7 +9,7 @@
 #include "config/load.h"
 #include "control/api/requests.h"
 #include "control/api/show_values.h"
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {

@@ -11,7 +11,7 @@ inline constexpr uint32_t kOrdinary =
 inline constexpr uint32_t kNotDiscovering = kOrdinary & ~uint32_t{wire::kFeatureDiscovery};
 inline constexpr uint32_t kDownrev = wire::kFeatureNiStatus | wire::kFeatureRteDisabled;
 
-class DiscoveryTest : public ::testing::Test, protected DiscoveryPort {
+class DiscoveryTest : public ::testing::Test, protected DiscoveryActions {
  protected:
   DiscoveryTest() : own_(rig_.add({"10.0.0.1@tcp", "10.0.0.2@tcp", "10.1.0.1@o2ib"})), nis_(*own_.node->control().nis) {
     machine.set_sequence(4);

@@ -2,7 +2,7 @@
 // and the journal says so (docs/decisions.md).
 #include <algorithm>
 
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "dataplane/state/eq.h"
 #include "tests/unit/control/node_rig.h"
 

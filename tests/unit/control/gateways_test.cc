@@ -1,6 +1,6 @@
 // Gateways: how they are checked, and what comes of it for routes (docs/wire/lnet.md §8.4-8.6).
 #include "control/api/show_values.h"
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "control/lnd_host.h"
 #include "dataplane/select/path.h"
 #include "tests/unit/control/node_rig.h"

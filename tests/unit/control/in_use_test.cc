@@ -1,6 +1,6 @@
 // Why an NI that is being deleted is still there, and the states that `net show -v` and `peer show -v` name.
 #include "control/api/show_values.h"
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {

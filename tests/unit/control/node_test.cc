@@ -1,5 +1,5 @@
 // Whole nodes over a simulated network: what they make of each other, and that they come to rest.
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {

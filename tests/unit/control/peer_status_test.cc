@@ -1,6 +1,6 @@
 // What a peer says of its NIs, and what this node hears of them: status, health, `peer show` (docs/wire/lnet.md §5.6).
 #include "control/api/show_values.h"
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "control/lnd_host.h"
 #include "tests/unit/control/node_rig.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "control/api/show_values.h"
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {

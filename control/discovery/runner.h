@@ -25,12 +25,12 @@ struct DiscoverAnswer {
   std::vector<Nid> nids;  ///< the primary NID first
 };
 
-class DiscoveryDriver final : DiscoveryPort {
+class DiscoveryRunner final : DiscoveryActions {
  public:
   using Done = std::function<void(std::vector<DiscoverAnswer>)>;
 
-  /// Requires: `control` has its port.
-  explicit DiscoveryDriver(Control& control);
+  /// Requires: `control` has its self_submitter.
+  explicit DiscoveryRunner(Control& control);
 
   /// Messages for this NID wait on a worker: they are answered (Control::resolved) when its peer is up to date, and
   /// sent as they are when it cannot be discovered.

@@ -1,4 +1,4 @@
-#include "control/discovery/driver.h"
+#include "control/discovery/runner.h"
 
 #include <algorithm>
 #include <utility>
@@ -31,28 +31,31 @@ bool news_for_others(const wire::PingInfo& before, const wire::PingInfo& after) 
 
 }  // namespace
 
-struct DiscoveryDriver::Batch {
+struct DiscoveryRunner::Batch {
   std::vector<DiscoverAnswer> answers;
   size_t open = 0;
   Done done;
 };
 
-DiscoveryDriver::DiscoveryDriver(Control& control)
-    : c_(control), orders_(*control.port), checks_(*control.port), machine_(merge_deps(control), *this) {}
+DiscoveryRunner::DiscoveryRunner(Control& control)
+    : c_(control),
+      orders_(*control.self_submitter),
+      checks_(*control.self_submitter),
+      machine_(merge_deps(control), *this) {}
 
-void DiscoveryDriver::wait(PeerNi& ni, bool force, Told told) {
+void DiscoveryRunner::wait(PeerNi& ni, bool force, Told told) {
   if (stopped_) return told(-ESHUTDOWN);
   const uint64_t waiter = next_waiter_++;
   waiting_[waiter] = std::move(told);
   machine_.discover(ni, waiter, force);
 }
 
-void DiscoveryDriver::discovered(uint64_t waiter, int32_t error) {
+void DiscoveryRunner::discovered(uint64_t waiter, int32_t error) {
   auto found = waiting_.extract(waiter);
   if (!found.empty()) found.mapped()(error);
 }
 
-void DiscoveryDriver::resolve(WorkerId worker, PeerNi& ni) {
+void DiscoveryRunner::resolve(WorkerId worker, PeerNi& ni) {
   wait(ni, false, [this, worker, nid = ni.nid](int32_t error) {
     if (error == -ESHUTDOWN)
       c_.resolved.push_back({worker, nid, error});
@@ -61,7 +64,7 @@ void DiscoveryDriver::resolve(WorkerId worker, PeerNi& ni) {
   });
 }
 
-void DiscoveryDriver::discover(const std::vector<Nid>& nids, bool force, Done done) {
+void DiscoveryRunner::discover(const std::vector<Nid>& nids, bool force, Done done) {
   auto batch = std::make_shared<Batch>();
   batch->done = std::move(done);
   batch->open = nids.size() + 1;
@@ -97,7 +100,7 @@ void DiscoveryDriver::discover(const std::vector<Nid>& nids, bool force, Done do
   ended();
 }
 
-void DiscoveryDriver::local_changed(const wire::PingInfo& info) {
+void DiscoveryRunner::local_changed(const wire::PingInfo& info) {
   const wire::PingInfo before = std::exchange(info_, info);
   payload_ = std::make_shared<const std::vector<std::byte>>(wire::ping_info_encode(info));
   if (info.sequence != machine_.sequence())
@@ -106,11 +109,11 @@ void DiscoveryDriver::local_changed(const wire::PingInfo& info) {
     machine_.push_all();
 }
 
-bool DiscoveryDriver::all_told() const {
+bool DiscoveryRunner::all_told() const {
   return !c_.dirty.ping && machine_.untold() == 0;
 }
 
-PingData DiscoveryDriver::decode(std::span<const std::byte> bytes) const {
+PingData DiscoveryRunner::decode(std::span<const std::byte> bytes) const {
   PingData data;
   auto decoded = wire::ping_info_decode(bytes, uint32_t(c_.desired.global.max_interfaces));
   if (decoded)
@@ -120,7 +123,7 @@ PingData DiscoveryDriver::decode(std::span<const std::byte> bytes) const {
   return data;
 }
 
-void DiscoveryDriver::push_came(const Event& event, std::span<const std::byte> bytes) {
+void DiscoveryRunner::push_came(const Event& event, std::span<const std::byte> bytes) {
   if (stopped_) return;
   PingData data = decode(bytes);
   data.from = event.source;
@@ -129,14 +132,14 @@ void DiscoveryDriver::push_came(const Event& event, std::span<const std::byte> b
 }
 
 /// An NI of this node that reaches the NID; ANY when there is none. With a source given, the target is not chosen anew.
-Nid DiscoveryDriver::source_for(const Nid& target, uint64_t number) const {
+Nid DiscoveryRunner::source_for(const Nid& target, uint64_t number) const {
   auto nis = c_.nis->on_net(target.net());
   for (const Route& route : c_.routes->routes())
     if (nis.empty() && route.config.net == target.net()) nis = c_.nis->on_net(route.config.gateway.net());
   return nis.empty() ? kAnyNid : nis[number % nis.size()]->nid;
 }
 
-ReservedOp DiscoveryDriver::operation(const Order& order) const {
+ReservedOp DiscoveryRunner::operation(const Order& order) const {
   ReservedOp op;
   op.self = order.exactly ? source_for(order.target, order.number) : order.self;
   op.target = order.target;
@@ -145,7 +148,7 @@ ReservedOp DiscoveryDriver::operation(const Order& order) const {
   return op;
 }
 
-void DiscoveryDriver::start(const Order& order, ReservedOp op, ReservedOps::Done done) {
+void DiscoveryRunner::start(const Order& order, ReservedOp op, ReservedOps::Done done) {
   if (order.check) {
     (void)checks_.start(std::move(op), std::move(done));
   } else {
@@ -154,7 +157,7 @@ void DiscoveryDriver::start(const Order& order, ReservedOp op, ReservedOps::Done
   }
 }
 
-void DiscoveryDriver::send_ping(const Order& order) {
+void DiscoveryRunner::send_ping(const Order& order) {
   start(order, operation(order), [this, number = order.number](const ReservedEnd& end) {
     if (stopped_) return;
     if (end.error != 0) return machine_.ping_failed(number, end.error);
@@ -165,7 +168,7 @@ void DiscoveryDriver::send_ping(const Order& order) {
   });
 }
 
-void DiscoveryDriver::send_push(const Order& order) {
+void DiscoveryRunner::send_push(const Order& order) {
   ReservedOp op = operation(order);
   op.payload = payload_;
   start(order, std::move(op), [this, number = order.number](const ReservedEnd& end) {
@@ -174,7 +177,7 @@ void DiscoveryDriver::send_push(const Order& order) {
 }
 
 // Whoever fails because somebody has sent to it is told again that much later: at most one entry of each peer.
-void DiscoveryDriver::not_told(uint32_t peer, uint32_t times) {
+void DiscoveryRunner::not_told(uint32_t peer, uint32_t times) {
   if (stopped_ || times >= kTellAgainMost) return;
   const Instant at = c_.now + std::min<Duration>(kTellAgain * (1u << times), kTellAgainMax);
   const auto [entry, fresh] = again_of_.try_emplace(peer, at);
@@ -182,7 +185,7 @@ void DiscoveryDriver::not_told(uint32_t peer, uint32_t times) {
   again_.insert({at, peer});
 }
 
-unsigned DiscoveryDriver::tell_again(Instant now) {
+unsigned DiscoveryRunner::tell_again(Instant now) {
   unsigned done = 0;
   for (; !again_.empty() && again_.begin()->first <= now; ++done) {
     const uint32_t peer = again_.begin()->second;
@@ -194,7 +197,7 @@ unsigned DiscoveryDriver::tell_again(Instant now) {
 }
 
 // What this node says of itself is brought up to date first, so that no push says what was.
-unsigned DiscoveryDriver::turn(Instant now) {
+unsigned DiscoveryRunner::turn(Instant now) {
   if (machine_.mode() != c_.desired.global.discovery) c_.dirty.ping = true;
   refresh_ping_info(c_);
   machine_.set_mode(c_.desired.global.discovery);
@@ -202,13 +205,13 @@ unsigned DiscoveryDriver::turn(Instant now) {
   return done + orders_.turn(now) + checks_.turn(now);
 }
 
-Instant DiscoveryDriver::next_deadline() const {
+Instant DiscoveryRunner::next_deadline() const {
   if (machine_.pending() && !stopped_) return kNever;
   const Instant again = again_.empty() ? kForever : again_.begin()->first;
   return std::min({again, orders_.next_deadline(), checks_.next_deadline()});
 }
 
-void DiscoveryDriver::abort() {
+void DiscoveryRunner::abort() {
   stopped_ = true;
   orders_.abort();
   checks_.abort();
