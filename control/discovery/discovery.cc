@@ -402,39 +402,39 @@ void Discovery::send_ping(Peer& peer) {
   d.resize = d.pushed_meanwhile = false;
   d.ping = uint64_t{peer.id} << 32 | next_number_++;
   const bool check = peer.has(kPeerRtrDiscovery);
-  DiscoveryActions::Order order = check ? check_order(peer) : ping_order(peer);
+  PingOp op = check ? check_op(peer) : ping_op(peer);
   if (check) peer.gateway.check_ping = d.ping;
   ++peer.gateway.checks;
-  order.number = d.ping;
-  order.sink_bytes = d.sink_bytes;
-  order.waited = is_waited_for(peer);
-  actions_.send_ping(order);
+  op.number = d.ping;
+  op.sink_bytes = d.sink_bytes;
+  op.waited = is_waited_for(peer);
+  actions_.send_ping(op);
 }
 
 // Any NID of a peer may be gone without notice, the primary, too: after a failure they have their turns, each exactly,
 // so that one which is there is found whatever else is sent meanwhile.
-DiscoveryActions::Order Discovery::ping_order(const Peer& peer) {
-  DiscoveryActions::Order order{.target = peer.primary().nid};
-  if (peer.discovery.failures == 0 || peer.ni_count() == 1) return order;
-  order.exactly = true;
+PingOp Discovery::ping_op(const Peer& peer) {
+  PingOp op{.target = peer.primary().nid};
+  if (peer.discovery.failures == 0 || peer.ni_count() == 1) return op;
+  op.exactly = true;
   uint32_t index = (peer.discovery.failures - 1) % uint32_t(peer.ni_count());
   for (const PeerNet& net : peer.nets)
     for (const PeerNi* ni : net.nis)
-      if (index-- == 0) order.target = ni->nid;
-  return order;
+      if (index-- == 0) op.target = ni->nid;
+  return op;
 }
 
 // Over exactly that net, whatever else leads there: its NIs take turns, and so do ours.
-DiscoveryActions::Order Discovery::check_order(const Peer& peer) const {
-  DiscoveryActions::Order order{.target = peer.primary().nid, .check = true};
+PingOp Discovery::check_op(const Peer& peer) const {
+  PingOp op{.target = peer.primary().nid, .check = true};
   const auto& theirs = check_targets(peer);
   std::vector<LocalNi*> ours = deps_.nis.on_net(peer.gateway.check_net);
   if (std::any_of(ours.begin(), ours.end(), [](const LocalNi* ni) { return !ni->fatal; }))
     std::erase_if(ours, [](const LocalNi* ni) { return ni->fatal; });
-  if (theirs.empty() || ours.empty()) return order;
-  order.target = theirs[peer.gateway.checks % theirs.size()]->nid;
-  order.self = ours[peer.gateway.checks % ours.size()]->nid;
-  return order;
+  if (theirs.empty() || ours.empty()) return op;
+  op.target = theirs[peer.gateway.checks % theirs.size()]->nid;
+  op.self = ours[peer.gateway.checks % ours.size()]->nid;
+  return op;
 }
 
 void Discovery::send_push(Peer& peer) {

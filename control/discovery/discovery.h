@@ -20,6 +20,7 @@
 
 #include "config/model.h"
 #include "control/discovery/merge.h"
+#include "control/discovery/ping_op.h"
 
 namespace ulnet {
 
@@ -32,19 +33,10 @@ inline constexpr unsigned kDiscoveryBudget = 64;
 /// What discovery asks for. Nothing here may call back into Discovery before it has returned.
 class DiscoveryActions {
  public:
-  /// A GET of ping info, which ends in ping_answered() or ping_failed() with the same number; or a PUT of our current
-  /// one, which ends in push_ended().
-  struct Order {
-    uint64_t number = 0;
-    Nid self = kAnyNid;  ///< source NID; ANY = choose
-    Nid target;
-    bool exactly = false;     ///< no other NID of a multi-rail peer will do
-    uint32_t sink_bytes = 0;  ///< of a ping: room for the answer
-    bool check = false;       ///< of a gateway: it has less time to answer
-    bool waited = false;      ///< somebody waits for the peer, which has not failed lately
-  };
-  virtual void send_ping(const Order& order) = 0;
-  virtual void send_push(const Order& order) = 0;
+  /// A GET of ping info, which ends in ping_answered() or ping_failed() with the same number.
+  virtual void send_ping(const PingOp& op) = 0;
+  /// A PUT of our current ping info, which ends in push_ended(). The payload is the implementation's to set.
+  virtual void send_push(const PingOp& op) = 0;
   /// The peer with this id, which discovers and knows an older list of ours, could not be told the newest, not even
   /// when it was told again `times` times. tell_again() is to be called for it after a while.
   virtual void not_told(uint32_t peer, uint32_t times) { (void)peer, (void)times; }
@@ -118,8 +110,8 @@ class Discovery {
   void unknown_pushed(const PingData& data);
   void finish(Peer& peer, int32_t error);
   void send_ping(Peer& peer);
-  [[nodiscard]] static DiscoveryActions::Order ping_order(const Peer& peer);
-  [[nodiscard]] DiscoveryActions::Order check_order(const Peer& peer) const;
+  [[nodiscard]] static PingOp ping_op(const Peer& peer);
+  [[nodiscard]] PingOp check_op(const Peer& peer) const;
   void gateway_checked(Peer& peer, int32_t error);
   void send_push(Peer& peer);
   void bad_data(Peer& peer, const PingData& data);

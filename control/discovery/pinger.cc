@@ -11,7 +11,7 @@ struct PingBatch {
   Pinger::Done done;
 };
 
-void ping_ended(PingBatch& batch, size_t index, uint32_t interfaces_max, const ReservedEnd& end) {
+void ping_ended(PingBatch& batch, size_t index, uint32_t interfaces_max, const PingEnd& end) {
   PingAnswer& answer = batch.answers[index];
   answer.error = end.error;
   if (end.error == 0) {
@@ -31,13 +31,13 @@ void Pinger::start(const PingRequest& request, uint32_t interfaces_max, Done don
   for (const Nid& nid : request.nids) batch->answers.push_back({.nid = nid, .error = 0, .info = {}});
   if (batch->open == 0) return batch->done({});
   for (size_t i = 0; i < request.nids.size(); ++i) {
-    ReservedOp op;
+    PingOp op;
     op.self = request.source;
     op.target = request.nids[i];
     op.sink_bytes = kPingSinkBytes;
     op.timeout = request.timeout;
     ops_.start(std::move(op),
-               [batch, i, interfaces_max](const ReservedEnd& end) { ping_ended(*batch, i, interfaces_max, end); });
+               [batch, i, interfaces_max](const PingEnd& end) { ping_ended(*batch, i, interfaces_max, end); });
   }
 }
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "control/discovery/reserved_ops.h"
+#include "control/discovery/ping_ops.h"
 #include "dataplane/wire/ping_info.h"
 
 namespace ulnet {
@@ -39,7 +39,7 @@ class Pinger {
   [[nodiscard]] bool at_rest() const { return ops_.at_rest(); }
 
  private:
-  ReservedOps ops_;
+  PingOps ops_;
 };
 
 }  // namespace ulnet

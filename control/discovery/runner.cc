@@ -39,7 +39,7 @@ struct DiscoveryRunner::Batch {
 
 DiscoveryRunner::DiscoveryRunner(Control& control)
     : c_(control),
-      orders_(*control.self_submitter),
+      pings_(*control.self_submitter),
       checks_(*control.self_submitter),
       machine_(merge_deps(control), *this) {}
 
@@ -139,26 +139,17 @@ Nid DiscoveryRunner::source_for(const Nid& target, uint64_t number) const {
   return nis.empty() ? kAnyNid : nis[number % nis.size()]->nid;
 }
 
-ReservedOp DiscoveryRunner::operation(const Order& order) const {
-  ReservedOp op;
-  op.self = order.exactly ? source_for(order.target, order.number) : order.self;
-  op.target = order.target;
-  op.sink_bytes = order.sink_bytes;
-  if (order.check) op.timeout = c_.desired.ulnet.router_ping_timeout;
-  return op;
-}
-
-void DiscoveryRunner::start(const Order& order, ReservedOp op, ReservedOps::Done done) {
-  if (order.check) {
+void DiscoveryRunner::start(PingOp op, PingOps::Done done) {
+  if (op.exactly) op.self = source_for(op.target, op.number);
+  op.timeout = op.check ? c_.desired.ulnet.router_ping_timeout : c_.desired.global.transaction_timeout;
+  if (op.check)
     (void)checks_.start(std::move(op), std::move(done));
-  } else {
-    const Duration patience = c_.desired.global.transaction_timeout;
-    orders_.start({order.number, std::move(op), order.waited, patience}, std::move(done));
-  }
+  else
+    pings_.start(std::move(op), std::move(done));
 }
 
-void DiscoveryRunner::send_ping(const Order& order) {
-  start(order, operation(order), [this, number = order.number](const ReservedEnd& end) {
+void DiscoveryRunner::send_ping(const PingOp& op) {
+  start(op, [this, number = op.number](const PingEnd& end) {
     if (stopped_) return;
     if (end.error != 0) return machine_.ping_failed(number, end.error);
     PingData data = decode(end.bytes);
@@ -168,10 +159,10 @@ void DiscoveryRunner::send_ping(const Order& order) {
   });
 }
 
-void DiscoveryRunner::send_push(const Order& order) {
-  ReservedOp op = operation(order);
-  op.payload = payload_;
-  start(order, std::move(op), [this, number = order.number](const ReservedEnd& end) {
+void DiscoveryRunner::send_push(const PingOp& op) {
+  PingOp push = op;
+  push.payload = payload_;
+  start(std::move(push), [this, number = op.number](const PingEnd& end) {
     if (!stopped_) machine_.push_ended(number, end.error, end.source);
   });
 }
@@ -202,18 +193,18 @@ unsigned DiscoveryRunner::turn(Instant now) {
   refresh_ping_info(c_);
   machine_.set_mode(c_.desired.global.discovery);
   const unsigned done = stopped_ ? 0 : tell_again(now) + machine_.turn();
-  return done + orders_.turn(now) + checks_.turn(now);
+  return done + pings_.turn(now) + checks_.turn(now);
 }
 
 Instant DiscoveryRunner::next_deadline() const {
   if (machine_.pending() && !stopped_) return kNever;
   const Instant again = again_.empty() ? kForever : again_.begin()->first;
-  return std::min({again, orders_.next_deadline(), checks_.next_deadline()});
+  return std::min({again, pings_.next_deadline(), checks_.next_deadline()});
 }
 
 void DiscoveryRunner::abort() {
   stopped_ = true;
-  orders_.abort();
+  pings_.abort();
   checks_.abort();
   again_.clear();
   again_of_.clear();

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "control/discovery/discovery.h"
-#include "control/discovery/orders.h"
-#include "control/discovery/reserved_ops.h"
+#include "control/discovery/ping_ops.h"
+#include "control/discovery/ping_queue.h"
 
 namespace ulnet {
 
@@ -58,26 +58,25 @@ class DiscoveryRunner final : DiscoveryActions {
   [[nodiscard]] Instant next_deadline() const;
   /// Gives up everything with ESHUTDOWN; at_rest() tells when the memory is back.
   void abort();
-  [[nodiscard]] bool at_rest() const { return orders_.at_rest() && checks_.at_rest(); }
+  [[nodiscard]] bool at_rest() const { return pings_.at_rest() && checks_.at_rest(); }
 
  private:
   using Told = std::function<void(int32_t error)>;
   struct Batch;
-  void send_ping(const Order& order) override;
-  void send_push(const Order& order) override;
-  void hurry(uint64_t number) override { orders_.hurry(number); }
+  void send_ping(const PingOp& op) override;
+  void send_push(const PingOp& op) override;
+  void hurry(uint64_t number) override { pings_.hurry(number); }
   void not_told(uint32_t peer, uint32_t times) override;
   unsigned tell_again(Instant now);
-  void start(const Order& order, ReservedOp op, ReservedOps::Done done);
+  void start(PingOp op, PingOps::Done done);
   void discovered(uint64_t waiter, int32_t error) override;
-  [[nodiscard]] ReservedOp operation(const Order& order) const;
   [[nodiscard]] Nid source_for(const Nid& target, uint64_t number) const;
   void wait(PeerNi& ni, bool force, Told told);
   [[nodiscard]] PingData decode(std::span<const std::byte> bytes) const;
 
   Control& c_;
-  Orders orders_;
-  ReservedOps checks_;  // of gateways: they wait for no peer that does not answer
+  PingQueue pings_;
+  PingOps checks_;  // of gateways: they wait for no peer that does not answer
   Discovery machine_;
   wire::PingInfo info_;  // ours
   std::shared_ptr<const std::vector<std::byte>> payload_;

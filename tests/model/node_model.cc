@@ -86,9 +86,9 @@ class LiveNode final : public DiscoveryActions {
   [[nodiscard]] std::vector<NidNumber> own() const;
   [[nodiscard]] PeerState state_of(const Peer& peer) const;
   [[nodiscard]] NodeState state() const;
-  void send(const Order& order, bool push);
-  void send_ping(const Order& order) override { send(order, false); }
-  void send_push(const Order& order) override { send(order, true); }
+  void send(const PingOp& op, bool push);
+  void send_ping(const PingOp& op) override { send(op, false); }
+  void send_push(const PingOp& op) override { send(op, true); }
   void discovered(uint64_t, int32_t) override {}
 
   /// What was sent, with the number that the machine gave it.
@@ -303,20 +303,20 @@ void LiveNode::change(NidNumber nid) {
 }
 
 /// All rails that may be chosen for a request.
-void LiveNode::send(const Order& order, bool push) {
+void LiveNode::send(const PingOp& op, bool push) {
   Sent sent;
-  const PeerNi* ni = peers_->find(order.target);
-  const bool exactly = order.exactly && mutant_ != Mutant::kExactPingGoesAnywhere;
-  if (ni != nullptr && ni->peer->multi_rail() && !exactly && order.self.is_any())
+  const PeerNi* ni = peers_->find(op.target);
+  const bool exactly = op.exactly && mutant_ != Mutant::kExactPingGoesAnywhere;
+  if (ni != nullptr && ni->peer->multi_rail() && !exactly && op.self.is_any())
     sent.to = state_of(*ni->peer).nids;
   else
-    sent.to = {number_of(order.target)};
-  sent.from = order.self.is_any() ? own() : std::vector<NidNumber>{number_of(order.self)};
+    sent.to = {number_of(op.target)};
+  sent.from = op.self.is_any() ? own() : std::vector<NidNumber>{number_of(op.self)};
   if (push)
     sent.list = {nis_->sequence(), own()};
   else
     sent.from.resize(1);  // whom it comes from means nothing to who answers
-  out_.push_back({order.number, std::move(sent)});
+  out_.push_back({op.number, std::move(sent)});
 }
 
 }  // namespace

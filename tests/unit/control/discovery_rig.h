@@ -27,15 +27,15 @@ class DiscoveryTest : public ::testing::Test, protected DiscoveryActions {
                                 : text;
   }
 
-  void send_ping(const Order& order) override {
-    pings_.push_back(order.number);
-    said_ += (order.exactly ? "ping exactly " : "ping ") + short_text(order.target) +
-             (order.sink_bytes == 272 ? "" : " in " + std::to_string(order.sink_bytes)) + "; ";
+  void send_ping(const PingOp& op) override {
+    pings_.push_back(op.number);
+    said_ += (op.exactly ? "ping exactly " : "ping ") + short_text(op.target) +
+             (op.sink_bytes == 272 ? "" : " in " + std::to_string(op.sink_bytes)) + "; ";
   }
-  void send_push(const Order& order) override {
-    pushes_.push_back(order.number);
-    said_ += (order.self.is_any() ? "push" : "push from " + short_text(order.self)) + " to ";
-    said_ += short_text(order.target) + "; ";
+  void send_push(const PingOp& op) override {
+    pushes_.push_back(op.number);
+    said_ += (op.self.is_any() ? "push" : "push from " + short_text(op.self)) + " to ";
+    said_ += short_text(op.target) + "; ";
   }
   void discovered(uint64_t waiter, int32_t error) override {
     --waiting_;

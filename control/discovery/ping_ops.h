@@ -10,39 +10,22 @@
 #include <span>
 #include <vector>
 
-#include "dataplane/base/time.h"
+#include "control/discovery/ping_op.h"
 #include "dataplane/state/self_submitter.h"
 
 namespace ulnet {
 
-/// Operations under way at once, of each ReservedOps unless it says otherwise; more wait their turn.
-inline constexpr size_t kReservedOpsMax = 64;
+/// Operations under way at once, of each PingOps unless it says otherwise; more wait their turn.
+inline constexpr size_t kPingOpsMax = 64;
 
-/// A PUT of `payload`, which is acknowledged; without one a GET of at most `sink_bytes`.
-struct ReservedOp {
-  Nid self = kAnyNid;  ///< source NID; ANY = choose
-  Nid target;
-  uint32_t sink_bytes = 0;
-  std::shared_ptr<const std::vector<std::byte>> payload;
-  Duration timeout = Duration::max();  ///< from when it was sent; response tracking ends it anyway
-};
-
-/// How it ended.
-struct ReservedEnd {
-  int32_t error = 0;                 ///< negative errno; EIO: no answer within the timeout
-  Nid source;                        ///< the NID that answered
-  Nid target;                        ///< the NI of this node that the answer came to
-  std::span<const std::byte> bytes;  ///< of the REPLY; borrowed for the call
-};
-
-class ReservedOps {
+class PingOps {
  public:
-  using Done = std::function<void(const ReservedEnd&)>;
-  explicit ReservedOps(SelfSubmitter& self, size_t most = kReservedOpsMax) : self_(self), most_(most) {}
+  using Done = std::function<void(const PingEnd&)>;
+  explicit PingOps(SelfSubmitter& self, size_t most = kPingOpsMax) : self_(self), most_(most) {}
 
   /// `done` comes once, from within turn(), SelfSubmitter::poll(), give_up() or abort(); it may start others. Returns
   /// the number of this operation, never 0.
-  uint64_t start(ReservedOp op, Done done);
+  uint64_t start(PingOp op, Done done);
   /// Ends it with `error`, before turn() has got round to sending it, too; no effect when it has ended.
   void give_up(uint64_t number, int32_t error);
   /// How many would be under way at once, were no more started. Those that have ended count until their memory is back.
@@ -57,7 +40,7 @@ class ReservedOps {
  private:
   struct Op final : SelfSubmitterUser {
     uint64_t number = 0;
-    ReservedOp spec;
+    PingOp spec;
     Done done;
     Instant deadline = kForever;
     MdHandle md;
@@ -65,7 +48,7 @@ class ReservedOps {
     Segment segment;
     std::vector<std::byte> sink;
     void on_event(const Event& event, Instant now) override;
-    void end(const ReservedEnd& how);
+    void end(const PingEnd& how);
     void fail(int32_t error) { end({error, {}, {}, {}}); }
   };
   bool begin(Op& op, Instant now);

@@ -1,4 +1,4 @@
-#include "control/discovery/reserved_ops.h"
+#include "control/discovery/ping_ops.h"
 
 #include "dataplane/wire/ping_info.h"
 
@@ -10,7 +10,7 @@ constexpr Duration kAgain = 1ms;
 
 }  // namespace
 
-uint64_t ReservedOps::start(ReservedOp spec, Done done) {
+uint64_t PingOps::start(PingOp spec, Done done) {
   auto op = std::make_unique<Op>();
   op->number = next_number_++;
   op->spec = std::move(spec);
@@ -19,19 +19,19 @@ uint64_t ReservedOps::start(ReservedOp spec, Done done) {
   return queue_.back()->number;
 }
 
-void ReservedOps::give_up(uint64_t number, int32_t error) {
+void PingOps::give_up(uint64_t number, int32_t error) {
   const auto it = [number](const std::unique_ptr<Op>& op) { return op->number == number; };
   if (const auto found = std::find_if(ops_.begin(), ops_.end(), it); found != ops_.end()) (*found)->fail(error);
   if (const auto found = std::find_if(queue_.begin(), queue_.end(), it); found != queue_.end()) (*found)->fail(error);
 }
 
-void ReservedOps::Op::end(const ReservedEnd& how) {
+void PingOps::Op::end(const PingEnd& how) {
   if (ended) return;
   ended = true;
   if (const Done tell = std::move(done)) tell(how);
 }
 
-void ReservedOps::Op::on_event(const Event& event, Instant) {
+void PingOps::Op::on_event(const Event& event, Instant) {
   if (event.kind == EventKind::kUnlink) {
     gone = true;
     return fail(event.status != 0 ? event.status : -EIO);
@@ -42,7 +42,7 @@ void ReservedOps::Op::on_event(const Event& event, Instant) {
 }
 
 // The memory of a PUT is only read: the cast is for Segment, which serves both directions.
-bool ReservedOps::bind(Op& op) {
+bool PingOps::bind(Op& op) {
   if (op.bound) return true;
   if (op.spec.payload != nullptr) {
     const auto& bytes = *op.spec.payload;
@@ -61,7 +61,7 @@ bool ReservedOps::bind(Op& op) {
   return true;
 }
 
-bool ReservedOps::begin(Op& op, Instant now) {
+bool PingOps::begin(Op& op, Instant now) {
   if (!bind(op)) return false;
   PutSpec spec;
   spec.md = op.md;
@@ -78,13 +78,13 @@ bool ReservedOps::begin(Op& op, Instant now) {
 }
 
 // The MD ends with its one operation; what is still out is cancelled by it.
-void ReservedOps::unlink(Op& op) {
+void PingOps::unlink(Op& op) {
   if (op.unlinking) return;
   auto done = self_.submitter().unlink(op.md);
   op.unlinking = done || done.error().code != -EAGAIN;
 }
 
-unsigned ReservedOps::turn(Instant now) {
+unsigned PingOps::turn(Instant now) {
   now_ = now;
   unsigned done = 0;
   for (; ops_.size() < most_ && !queue_.empty(); ++done) {
@@ -107,7 +107,7 @@ unsigned ReservedOps::turn(Instant now) {
   return done;
 }
 
-Instant ReservedOps::next_deadline() const {
+Instant PingOps::next_deadline() const {
   if (!queue_.empty() && ops_.size() < most_) return kNever;
   Instant next = kForever;
   for (const auto& op : ops_) {
@@ -117,7 +117,7 @@ Instant ReservedOps::next_deadline() const {
   return next;
 }
 
-void ReservedOps::abort() {
+void PingOps::abort() {
   auto queue = std::move(queue_);
   queue_.clear();
   for (auto& op : queue) op->fail(-ESHUTDOWN);

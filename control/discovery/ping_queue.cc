@@ -1,4 +1,4 @@
-#include "control/discovery/orders.h"
+#include "control/discovery/ping_queue.h"
 
 #include <algorithm>
 #include <utility>
@@ -11,52 +11,53 @@ constexpr int32_t kPlaceTaken = -EAGAIN;
 
 }  // namespace
 
-void Orders::start(Order order, ReservedOps::Done done) {
+void PingQueue::start(PingOp op, PingOps::Done done) {
   auto entry = std::make_unique<Entry>();
-  entry->order = std::move(order);
+  entry->op = std::move(op);
   entry->done = std::move(done);
   wait_on(std::move(entry));
 }
 
 // What has had its time once, in vain, waits behind what has not, whoever waits for it.
-void Orders::wait_on(std::unique_ptr<Entry> entry) {
+void PingQueue::wait_on(std::unique_ptr<Entry> entry) {
   const bool sent = entry->until != kForever;
-  const uint64_t number = entry->order.number;
-  Lane& lane = entry->order.waited && !sent ? waited_ : others_;
+  const uint64_t number = entry->op.number;
+  Lane& lane = entry->op.waited && !sent ? waited_ : others_;
   const auto at = lane.queue.emplace(entry->slice, std::move(entry));
   if (&lane == &others_ && !sent) unsent_[number] = at;
 }
 
-void Orders::hurry(uint64_t number) {
+void PingQueue::hurry(uint64_t number) {
   const auto found = unsent_.find(number);
   if (found == unsent_.end()) return;
   auto entry = std::move(found->second->second);
   others_.queue.erase(found->second);
   unsent_.erase(found);
-  entry->order.waited = true;
+  entry->op.waited = true;
   wait_on(std::move(entry));
 }
 
-void Orders::begin(Lane& lane, std::unique_ptr<Entry> entry) {
+void PingQueue::begin(Lane& lane, std::unique_ptr<Entry> entry) {
   entry->begun = now_;
-  if (entry->until == kForever) entry->until = now_ + entry->order.patience;
+  if (entry->until == kForever) entry->until = now_ + entry->op.timeout;
   lane.under_way.push_back(std::move(entry));
   const auto at = std::prev(lane.under_way.end());
-  (*at)->operation =
-      lane.ops.start((*at)->order.op, [this, &lane, at](const ReservedEnd& how) { ended(lane, at, how); });
+  PingOp op = (*at)->op;
+  op.timeout = Duration::max();  // the queue counts the timeout over all places
+  (*at)->operation = lane.ops.start(std::move(op), [this, &lane, at](const PingEnd& how) { ended(lane, at, how); });
 }
 
-void Orders::ended(Lane& lane, std::list<std::unique_ptr<Entry>>::iterator at, const ReservedEnd& how) {
+void PingQueue::ended(Lane& lane, std::list<std::unique_ptr<Entry>>::iterator at, const PingEnd& how) {
   auto entry = std::move(*at);
   lane.under_way.erase(at);
   if (how.error != kPlaceTaken) return entry->done(how);
-  entry->slice = std::clamp(2 * (now_ - entry->begun), kOrderSlice, kOrderSliceMax);
+  entry->slice = std::clamp(2 * (now_ - entry->begun), kPingSlice, kPingSliceMax);
   wait_on(std::move(entry));
 }
 
 // Those that gave their places up keep them until their memory is back: they are counted, so that no more give up than
 // there are who wait.
-unsigned Orders::take_places(Lane& lane) {
+unsigned PingQueue::take_places(Lane& lane) {
   if (lane.queue.empty()) return 0;
   const size_t wanted = lane.wanted();  // before those that give up come to it
   const Duration slice = lane.queue.begin()->first;
@@ -66,7 +67,7 @@ unsigned Orders::take_places(Lane& lane) {
   return done;
 }
 
-unsigned Orders::turn(Lane& lane, Instant now) {
+unsigned PingQueue::turn(Lane& lane, Instant now) {
   unsigned done = lane.ops.turn(now);
   while (!lane.under_way.empty()) {
     const auto late = std::find_if(lane.under_way.begin(), lane.under_way.end(),
@@ -79,7 +80,7 @@ unsigned Orders::turn(Lane& lane, Instant now) {
   for (; !lane.queue.empty() && lane.ops.room() > 0; ++done) {
     auto entry = std::move(lane.queue.begin()->second);
     lane.queue.erase(lane.queue.begin());
-    unsent_.erase(entry->order.number);
+    unsent_.erase(entry->op.number);
     if (entry->until <= now)
       entry->done({-ETIMEDOUT, {}, {}, {}});
     else
@@ -88,26 +89,25 @@ unsigned Orders::turn(Lane& lane, Instant now) {
   return done;
 }
 
-unsigned Orders::turn(Instant now) {
+unsigned PingQueue::turn(Instant now) {
   now_ = now;
   const unsigned done = turn(waited_, now);
   return done + turn(others_, now);
 }
 
-Instant Orders::next_deadline(const Lane& lane) {
+Instant PingQueue::next_deadline(const Lane& lane) {
   if (!lane.queue.empty() && lane.ops.room() > 0) return kNever;
   Instant next = lane.ops.next_deadline();
   for (const auto& entry : lane.under_way) next = std::min(next, entry->until);
-  if (lane.coming() < lane.wanted())
-    next = std::min(next, lane.under_way.front()->begun + lane.queue.begin()->first);
+  if (lane.coming() < lane.wanted()) next = std::min(next, lane.under_way.front()->begun + lane.queue.begin()->first);
   return next;
 }
 
-Instant Orders::next_deadline() const {
+Instant PingQueue::next_deadline() const {
   return std::min(next_deadline(waited_), next_deadline(others_));
 }
 
-void Orders::abort() {
+void PingQueue::abort() {
   for (Lane* lane : {&waited_, &others_}) {
     const Queue queue = std::exchange(lane->queue, {});
     unsent_.clear();
@@ -116,7 +116,7 @@ void Orders::abort() {
   }
 }
 
-bool Orders::at_rest() const {
+bool PingQueue::at_rest() const {
   return waited_.ops.at_rest() && others_.ops.at_rest() && waited_.queue.empty() && others_.queue.empty();
 }
 
