@@ -116,6 +116,9 @@ INCLUDE_TABLE = [
     (('tools',), ('tools', 'control', 'config', 'dataplane/base', 'dataplane/host', 'dataplane/state', 'lnd/*.h',
                   'perf/generator', 'perf/wire/wire_command.h'), 'tools stand on control'),
 ]
+# The layers of dataplane/, lowest first. An arrow is a pair of folders, one of which includes the other.
+LAYERS = ('dataplane/base', 'dataplane/wire', 'dataplane/state', 'dataplane/select', 'dataplane/stages',
+          'dataplane/host')
 # System headers that only these files may include.
 INCLUDE_ONLY_IN = [
     (r'rte_eal\.h|rte_ethdev\.h|rte_launch\.h', ('lnd/net/dpdk', 'tests/unit/dpdk'),
@@ -161,6 +164,18 @@ def include_direction(tree):
                     pathlib.PurePosixPath(target).match(a) and target.count('/') == a.count('/') if '*' in a
                     else target == a or target.startswith(a + '/') for a in allowed):
                 yield Violation(path, number, 'include', f'"{target}" may not be included here: {reason}')
+
+
+def upward_arrows(tree):
+    """Pairs (lower, higher) of folders of dataplane/: a file of the lower one includes a file of the higher one."""
+    arrows = set()
+    for path, source in tree.sources.items():
+        for match in re.finditer(r'^\s*#\s*include\s*"([^"]+)"', source.stripped, re.M):
+            here, there = (next((i for i, layer in enumerate(LAYERS) if name.startswith(layer + '/')), None)
+                           for name in (path, match.group(1)))
+            if here is not None and there is not None and there > here:
+                arrows.add((LAYERS[here], LAYERS[there]))
+    return sorted(arrows)
 
 
 # ---- lengths -------------------------------------------------------------------------------------------------------

@@ -56,6 +56,17 @@ class IncludeDirection(unittest.TestCase):
                 ('control/node.cc', '"ids.h"'), ('dataplane/base/a.h', '"../wire/header.h"')]:
             self.check(path, include, True)
 
+    def test_upward_arrows_are_counted_by_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for path, includes in [('base/a.h', ['wire/h.h', 'wire/i.h']), ('base/b.h', ['wire/h.h']),
+                                   ('state/a.h', ['stages/w.h', 'base/a.h']), ('stages/a.cc', ['select/p.h']),
+                                   ('host/a.h', ['base/a.h'])]:
+                file = pathlib.Path(folder) / 'dataplane' / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(''.join(f'#include "dataplane/{one}"\n' for one in includes), encoding='utf-8')
+            self.assertEqual(rules.upward_arrows(rules.Tree(folder)), [
+                ('dataplane/base', 'dataplane/wire'), ('dataplane/state', 'dataplane/stages')])
+
     def test_allowed_includes(self):
         for path, include in [
                 ('dataplane/stages/turn.cc', '"lnd/lnd.h"'), ('dataplane/stages/turn.cc', '"dataplane/state/portal.h"'),
@@ -234,15 +245,35 @@ class BannedCalls(unittest.TestCase):
         ('text', 'dataplane/a.cc', 'auto s = fmt::format("x");'), ('assert', 'tools/a.cc', 'assert(x);'),
         ('blocking', 'control/a.cc', 'std::this_thread::sleep_for(1s);'),
         ('blocking', 'lnd/tcp/a.cc', 'getaddrinfo(a, b, c, d);'),
-        ('thread-local', 'tools/a.cc', 'thread_local int x;')]
+        ('thread-local', 'tools/a.cc', 'thread_local int x;'),
+        # Worker code beside code of the control side.
+        ('clock', 'dataplane/host/threads.cc', 'auto t = std::chrono::steady_clock::now();'),
+        ('clock', 'perf/generator/operations.cc', 'auto t = std::chrono::steady_clock::now();'),
+        ('random', 'dataplane/host/threads.cc', 'int r = rand();'),
+        ('alloc', 'dataplane/host/threads.cc', 'auto* p = new Foo(1);'),
+        ('alloc', 'lnd/net/dpdk/stack.cc', 'auto* p = new Foo(1);'),
+        ('lock', 'lnd/net/dpdk/port.cc', 'std::mutex m_;'), ('lock', 'dataplane/host/host.cc', 'std::mutex m_;'),
+        ('lock', 'control/node_turnables.h', 'std::mutex m_;'), ('lock', 'perf/wire/apps.cc', 'std::mutex m_;'),
+        ('text', 'lnd/net/dpdk/stack_rx.cc', 'std::string s;'), ('text', 'lnd/net/dpdk/port_queue.h', 'std::string s;'),
+        ('text', 'lnd/net/dpdk/port_worker.cc', 'std::string s;'),
+        ('text', 'dataplane/state/self_submitter.cc', 'std::string s;'),
+        ('text', 'dataplane/stages/driver_calls.cc', 'std::string s;'),
+        ('text', 'perf/generator/target.cc', 'std::string s;'), ('text', 'dataplane/host/arena.cc', 'std::string s;'),
+        ('alloc', 'lnd/net/kernel/link_events.cc', 'p = malloc(3);'),
+        ('shared', 'lnd/net/dpdk/packet.cc', 'std::shared_ptr<int> p_;'),
+        ('function-object', 'lnd/net/dpdk/capture.h', 'std::function<void()> f_;'),
+        ('blocking', 'dataplane/host/threads.cc', 'std::this_thread::sleep_for(1s);'),
+        ('print', 'perf/generator/operations.cc', 'std::printf("x");')]
     CLEAN = [
         ('dataplane/a.cc', '// throw new std::string; printf("x")'),
         ('dataplane/a.cc', 'log("std::mutex rand() throw");'),
         ('dataplane/a.cc', 'std::string_view s;'), ('dataplane/a.cc', 'new (slot) Foo(1);'),
         ('dataplane/a.cc', 'static_assert(x);'),
         ('dataplane/a.cc', 'renew (x); operand(); now(); x.time(1);'), ('dataplane/base/nid_text.cc', 'std::string s;'),
-        ('dataplane/host/clock.cc', 'std::chrono::steady_clock::now();'), ('lnd/tcp/tcp_ctl.cc', 'std::string s;'),
+        ('dataplane/host/clock.h', 'std::chrono::steady_clock::now();'), ('lnd/tcp/tcp_ctl.cc', 'std::string s;'),
         ('control/a.cc', 'std::mutex m;'), ('config/load.cc', '} catch (const YAML::Exception& e) {'),
+        ('lnd/net/dpdk/port_config.cc', 'std::string s;'), ('dataplane/host/topology.cc', 'auto* m = new Machine;'),
+        ('lnd/net/dpdk/capture.cc', 'std::string s;'), ('perf/generator/session.cc', 'std::mutex m;'),
         ('tests/unit/a.cc', 'throw rand(); assert(1); std::mutex m;'), ('tools/a.cc', 'std::printf("x");')]
 
     def test_planted_are_found(self):

@@ -21,7 +21,9 @@ def main():
     violations = sorted(set(v for rule in active for v in rule(tree)))
     for violation in violations:
         print(f'{violation.path}:{violation.line}: {violation.rule}: {violation.message}')
-    print(f'tidy: {len(tree.sources)} C++ files, {len(tree.texts)} files, {len(violations)} violations')
+    arrows = rules.upward_arrows(tree)
+    print(f'tidy: {len(tree.sources)} C++ files, {len(tree.texts)} files, '
+          f'{len(arrows)} upward arrows between folders of dataplane/, {len(violations)} violations')
     return 1 if violations or not tree.sources else 0
 
 
