@@ -9,6 +9,7 @@
 
 #include "dataplane/base/counters.h"
 #include "dataplane/base/list.h"
+#include "dataplane/base/result.h"
 #include "dataplane/base/slab.h"
 #include "dataplane/base/time.h"
 #include "dataplane/base/wheel.h"
