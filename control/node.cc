@@ -25,7 +25,7 @@ Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, NodeDeps de
   if (config.workers == 0 || config.workers > kWorkersMax)
     return fail(EINVAL, "a node has 1 to 64 workers", config.workers);
   if (deps.lnds.empty() || deps.lnds.front().type != NetType::kLo)
-    return fail(EINVAL, "the first LND of a node is loopback");
+    return fail(EINVAL, "the first LND of a node must be loopback");
   if (deps.lnds.size() > kLndsMax) return fail(EINVAL, "too many LNDs", deps.lnds.size());
   std::unique_ptr<Node> node(new Node(config, std::move(deps)));
   if (auto opened = node->open(now); !opened) return tl::unexpected(opened.error());
@@ -114,7 +114,7 @@ void Node::ping(const PingRequest& request, Pinger::Done done) {
 }
 
 Result<Submitter*> Node::submitter_open(WorkerId home, const SubmitterSize& size) {
-  if (c_.stopping) return fail(ESHUTDOWN, "the node stops");
+  if (c_.stopping) return fail(ESHUTDOWN, "the node is stopping");
   return c_.submitters->open(home, size);
 }
 

@@ -19,7 +19,7 @@ bool no_room(Control& c, const Nid& nid) {
 }
 
 void resolve(Control& c, WorkerId worker, const Nid& nid, bool discover) {
-  auto found = c.stopping        ? Result<PeerNi*>(fail(ESHUTDOWN, "the node stops"))
+  auto found = c.stopping        ? Result<PeerNi*>(fail(ESHUTDOWN, "the node is stopping"))
                : no_room(c, nid) ? Result<PeerNi*>(fail(ENOMEM, "there is no memory for another peer: delete some"))
                                  : c.peers->resolve(nid);
   if (found && discover) return c.discovery->resolve(worker, **found);

@@ -171,8 +171,8 @@ class Server::Impl {
         body = no_memory_text(id.id);
       else if (!as_it_is)
         body = text_of(id.id, answer_error("show", "answer", -E2BIG,
-                                           "the answer is too large; ask for a part of it (--net, --nid, less "
-                                           "--verbose)"));
+                                           "the answer is too large; "
+                                           "ask for a part of it (--net, --nid, less --verbose)"));
       if (!as_it_is || !answer.more) client.open.erase(id.id);
       send(id.client, client, *body);
     } catch (const std::bad_alloc&) {

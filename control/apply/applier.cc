@@ -272,7 +272,7 @@ void Applier::abort() {
   for (std::list<Job>* jobs : {&leaving_, &jobs_})
     while (!jobs->empty()) {
       Job& job = jobs->front();
-      if (job.errors.empty()) job.errors.push_back({0, -ESHUTDOWN, "the node stops"});
+      if (job.errors.empty()) job.errors.push_back({0, -ESHUTDOWN, "the node is stopping"});
       finish(*jobs, jobs->begin());
     }
 }

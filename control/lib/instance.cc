@@ -159,7 +159,7 @@ TextResult<void> Instance::Impl::start(const InstanceOptions& options) {
       control_ended_.store(true, std::memory_order_release);
     });
   } catch (const std::system_error&) {
-    return fail_text(EAGAIN, "no thread for control");
+    return fail_text(EAGAIN, "cannot start the control thread");
   }
   auto applied = apply(std::move(imported.changes));
   (void)call([this] { return node->applier().set_start_up(false), true; }, false);

@@ -119,7 +119,7 @@ TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int6
       return fail_text(
           EBUSY, fmt::format("{} is still being deleted ({}); try again", nid_text(ni.nid), in_use(*other, {}, now)));
     }
-    return fail_text(EEXIST, fmt::format("{} is there already", nid_text(ni.nid)));
+    return fail_text(EEXIST, fmt::format("{} already exists", nid_text(ni.nid)));
   }
   if (nis_.size() >= kNisMax || int64_t(nis_.size()) >= interfaces_max) {
     return fail_text(ENOSPC, "too many NIs, check lnet_interfaces_max");

@@ -20,7 +20,7 @@ IdleGate::~IdleGate() {
 Result<void> IdleGate::open() {
   ULNET_CHECK(fd_ < 0);
   fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (fd_ < 0) return fail(errno, "no eventfd to sleep on (raise the limit of open files)");
+  if (fd_ < 0) return fail(errno, "cannot open an eventfd for sleep (raise the limit of open files)");
   return {};
 }
 

@@ -56,7 +56,7 @@ void Arenas::unmap(Arena& arena) {
 
 Result<Arena> Arenas::map(const ArenaRequest& request) {
   if (request.bytes == 0 || request.bytes > limit_bytes_)
-    return request.bytes == 0 ? Result<Arena>(fail(EINVAL, "an arena of no bytes"))
+    return request.bytes == 0 ? Result<Arena>(fail(EINVAL, "an arena needs at least one byte"))
                               : Result<Arena>(fail(ENOSPC, "more memory than this process may map", limit_bytes_));
   if (request.huge && huge_ != HugePages::kNo) {
     auto huge = map_pages(round_up(request.bytes, kHugeBytes), PageKind::kHuge2M, request);

@@ -15,12 +15,12 @@ constexpr Duration kEventGrace = 1s;      // after the last kUnlink: no final ev
 }  // namespace
 
 Result<void> job_check(const Job& job) {
-  if (job.target.nid.is_any()) return fail(EINVAL, "no target NID");
+  if (job.target.nid.is_any()) return fail(EINVAL, "the target NID is missing");
   if (job.concurrency == 0 || job.concurrency > kConcurrencyMax) {
     return fail(EINVAL, "concurrency is 1 to 4096", job.concurrency);
   }
   if (job.count == 0 && job.duration <= Duration{0}) return fail(EINVAL, "the duration must be above 0");
-  if (job.warmup < Duration{0} || job.drain < Duration{0}) return fail(EINVAL, "a negative time");
+  if (job.warmup < Duration{0} || job.drain < Duration{0}) return fail(EINVAL, "a time is negative");
   if (job.operation == Operation::kPing) return {};
   if (job.sizes.empty() || job.sizes.size() > kRunsMax) return fail(EINVAL, "1 to 64 sizes", job.sizes.size());
   for (uint32_t size : job.sizes) {

@@ -23,7 +23,7 @@ Result<std::unique_ptr<Session>> Session::start(Submitter& submitter, const Job&
   try {
     session->thread_ = std::thread([raw = session.get()] { raw->run(); });
   } catch (const std::system_error&) {
-    return fail(EAGAIN, "no thread for the generator");
+    return fail(EAGAIN, "cannot start the generator thread");
   }
   return session;
 }

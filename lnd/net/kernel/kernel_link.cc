@@ -48,7 +48,7 @@ Result<void> KernelLink::open(const std::string& interface) {
 
 Result<void> KernelLink::change(uint32_t flags, uint32_t flags_mask, uint32_t mtu) const {
   const Descriptor socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-  if (socket.get() < 0) return fail(errno, "no netlink socket");
+  if (socket.get() < 0) return fail(errno, "cannot open a netlink socket");
   LinkRequest request;
   request.header.nlmsg_type = RTM_SETLINK;
   request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;

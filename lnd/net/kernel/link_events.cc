@@ -36,7 +36,7 @@ LinkEvents::~LinkEvents() {
 Result<void> LinkEvents::open(About about) {
   if (fd_ >= 0) return {};
   const int fd = ::socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
-  if (fd < 0) return fail(errno, "no netlink socket");
+  if (fd < 0) return fail(errno, "cannot open a netlink socket");
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
   address.nl_groups = RTMGRP_LINK;

@@ -121,7 +121,7 @@ class EpollEngine final : public StreamEngine {
 };
 
 Result<StreamId> EpollEngine::attach(StreamSource source, void* owner) {
-  if (epoll_fd_ < 0) return fail(EMFILE, "no epoll descriptor");
+  if (epoll_fd_ < 0) return fail(EMFILE, "cannot open an epoll descriptor");
   EpollStream* of = streams_.take();
   if (of == nullptr) return fail(ENOSPC, "all stream slots of this worker are in use");
   of->fd = int(source.number);

@@ -155,7 +155,7 @@ Result<void> UringEngine::open() {
   open_ = true;
   if (auto known = check_operations(ring_); !known) return known;
   event_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (event_fd_ < 0) return fail(errno, "no eventfd for io_uring");
+  if (event_fd_ < 0) return fail(errno, "cannot open an eventfd for io_uring");
   rc = io_uring_register_eventfd(&ring_, event_fd_);
   if (rc < 0) return fail(rc, "io_uring refused its eventfd");
   signals(false);

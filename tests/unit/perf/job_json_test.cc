@@ -55,7 +55,7 @@ TEST(JobJson, what_is_wrong_is_named) {
   EXPECT_EQ(why("concurrency", 0), "concurrency is 1 to 4096");
   EXPECT_EQ(why("sizes", {kMaxPayload + 1}), "a message carries at most 1 MiB");
   EXPECT_EQ(job_from_json(nlohmann::ordered_json::array()).error().what, "a perf job is an object");
-  EXPECT_EQ(job_from_json(nlohmann::ordered_json::object()).error().what, "no target NID");
+  EXPECT_EQ(job_from_json(nlohmann::ordered_json::object()).error().what, "the target NID is missing");
 }
 
 TEST(JobJson, result_comes_back_as_it_was) {
