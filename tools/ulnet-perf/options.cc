@@ -241,7 +241,7 @@ tl::expected<Options, OptionsEnd> options_parse(const std::vector<std::string>& 
   Raw raw;
   CLI::App app("Measures LNet: pings, acknowledged puts and gets against a target.", "ulnet-perf");
   app.require_subcommand(1);
-  app.footer("ulnet-perf wire --help: packet ports without LNet, the ceiling for what LNet can reach over them");
+  app.footer("ulnet-perf wire --help: packet ports without LNet, as the upper limit for LNet over them");
   add_node_options(app, options);
   CLI::App* serve = app.add_subcommand("serve", "Run a target: portal 63 takes puts and serves gets, until Ctrl-C");
   CLI::App* ping = app.add_subcommand("ping", "LNet pings: every LNet node answers them");

@@ -55,7 +55,7 @@ constexpr OptionSpec kCapture[] = {
 constexpr OptionSpec kRouteAdd[] = {{"net", kValue, "the remote network, or a range: tcp[1-3]", 'n'},
                                     {"gateway", kValue, "NID of the router, or a range: 10.1.1.[1-5]@tcp", 'g'},
                                     {"hop", kValue, "routers on the way, 1..255", 'c'},
-                                    {"hop-count", kValue, "the same"},
+                                    {"hop-count", kValue, "same as --hop"},
                                     {"priority", kValue, "0 is the highest", 'p'},
                                     {"health-sensitivity", kValue, "accepted, no effect"}};
 constexpr OptionSpec kRouteDel[] = {{"net", kValue, "the remote network, or a range", 'n'},
@@ -63,12 +63,12 @@ constexpr OptionSpec kRouteDel[] = {{"net", kValue, "the remote network, or a ra
 constexpr OptionSpec kRouteShow[] = {{"net", kValue, "routes to this network only", 'n'},
                                      {"gateway", kValue, "routes through this router only", 'g'},
                                      {"hop", kValue, "routes with this many hops only", 'c'},
-                                     {"hop-count", kValue, "the same"},
+                                     {"hop-count", kValue, "same as --hop"},
                                      {"priority", kValue, "routes with this priority only", 'p'},
                                      kVerbose};
 constexpr OptionSpec kPeerAdd[] = {{"prim_nid", kValue, "NID that identifies the peer; default: the first of --nid"},
                                    {"nid", kValue, "NIDs of the peer, with ranges: 10.1.1.[2-5]@tcp,10.2.1.2@tcp1"},
-                                   {"ip2nets", kValue, "the same"},
+                                   {"ip2nets", kValue, "same as --nid"},
                                    {"non_mr", kNothing, "the peer is not Multi-Rail"},
                                    {"lock_prim", kNothing, "discovery keeps the primary NID of the peer"}};
 constexpr OptionSpec kPeerDel[] = {{"prim_nid", kValue, "NID that identifies the peer"},
@@ -113,7 +113,7 @@ constexpr CommandSpec kCommands[] = {
     {"route", "del", "delete a route", kRouteDel, route_del},
     {"route", "show", "show routes", kRouteShow, route_show},
     {"net", "add", "add a network", kNetAdd, net_add},
-    {"net", "del", "delete a network or interfaces of it", kNetDel, net_del},
+    {"net", "del", "delete a network or some of its interfaces", kNetDel, net_del},
     {"net", "show", "show networks", kNetShow, net_show},
     {"net", "set", "change running NIs", kNetSet, net_set},
     {"routing", "show", "show router buffers and whether routing is enabled", {}, routing_show},
