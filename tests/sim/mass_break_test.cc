@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 
+#include "dataplane/stages/driver_calls.h"
 #include "dataplane/stages/worker.h"
 #include "lnd/socklnd/conn.h"
 #include "lnd/socklnd/messages.h"
@@ -84,7 +85,8 @@ class MassBreak : public testing::Test {
     for (unsigned i = 0; i < kWorkers; ++i) {
       engines_.push_back(std::make_unique<BreakingEngine>(kConns));
       workers_.push_back(std::make_unique<Worker>(WorkerId{uint16_t(i)}, *mesh_, WorkerSize{}, 1, 1));
-      workers_[i]->add_lnd(kLnd, socklnd::make_sock_lnd(*workers_[i], *engines_[i], {}));
+      calls_.push_back(std::make_unique<DriverCalls>(*workers_[i], kLnd));
+      workers_[i]->add_lnd(kLnd, socklnd::make_sock_lnd(*calls_[i], *engines_[i], {}));
     }
   }
   void send(unsigned worker, ToWorker kind, void* object, uint64_t a = 0) {
@@ -134,6 +136,7 @@ class MassBreak : public testing::Test {
   PortalTable portals_;
   ViewSet view_;
   std::vector<std::unique_ptr<BreakingEngine>> engines_;
+  std::vector<std::unique_ptr<DriverCalls>> calls_;  // by worker; workers' drivers refer to them
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<PeerSlice>> slices_;
   std::map<uint16_t, uint64_t> told_;
