@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "dataplane/stages/flow.h"
+#include "dataplane/state/failures.h"
 
 namespace ulnet {
 namespace {
@@ -32,22 +33,6 @@ unsigned counted_as(const Tx& tx) {
   return unsigned(tx.header.type);
 }
 
-void count_failure(InterfaceCounters& ni, InterfaceCounters& peer, LndStatus health) {
-  switch (health) {
-    case LndStatus::kOk: break;
-    case LndStatus::kLocalInterrupt: ni[NiFailure::kInterrupts].add(); break;
-    case LndStatus::kLocalDropped: ni[NiFailure::kDropped].add(); break;
-    case LndStatus::kLocalAborted: ni[NiFailure::kAborted].add(); break;
-    case LndStatus::kLocalNoRoute: ni[NiFailure::kNoRoute].add(); break;
-    case LndStatus::kLocalError: ni[NiFailure::kError].add(); break;
-    case LndStatus::kLocalTimeout: ni[NiFailure::kTimeouts].add(); break;
-    case LndStatus::kRemoteError: peer[PeerFailure::kError].add(); break;
-    case LndStatus::kRemoteDropped: peer[PeerFailure::kDropped].add(); break;
-    case LndStatus::kRemoteTimeout: peer[PeerFailure::kTimeout].add(); break;
-    case LndStatus::kNetworkTimeout: peer[PeerFailure::kNetworkTimeout].add(); break;
-  }
-}
-
 void count_end(Tx& tx, Completion how, Instant now) {
   InterfaceCounters& ni = tx.ni_slice->counters;
   InterfaceCounters& peer = tx.peer->counters;
@@ -63,7 +48,9 @@ void count_end(Tx& tx, Completion how, Instant now) {
   } else {
     ni[NiTraffic::kDropped][type].add();
     peer[NiTraffic::kDropped][type].add();
-    count_failure(ni, peer, how.health);
+    const FailureClass& failure = failure_class(how.health);
+    if (failure.at_ni) ni[*failure.at_ni].add();
+    if (failure.at_peer) peer[*failure.at_peer].add();
   }
 }
 

@@ -1,6 +1,7 @@
 // How messages begin and end: message_reset(), events, and giving back what they held.
 #include "dataplane/stages/flow.h"
 #include "dataplane/stages/forward.h"
+#include "dataplane/state/failures.h"
 
 namespace ulnet {
 namespace {
@@ -117,8 +118,7 @@ void settle(Worker& w, Message& m) {
 }
 
 void fail_message(Worker& w, Message& m, int32_t error, LndStatus health) {
-  if (health == LndStatus::kRemoteError) w.counters[Stat::kRemoteErrorCount].add();
-  if (health == LndStatus::kLocalError) w.counters[Stat::kLocalErrorCount].add();
+  if (const auto stat = failure_class(health).at_node) w.counters[*stat].add();
   switch (m.kind) {
     case MsgKind::kPut:
     case MsgKind::kGet:

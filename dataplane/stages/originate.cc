@@ -5,6 +5,7 @@
 #include "dataplane/select/path.h"
 #include "dataplane/stages/flow.h"
 #include "dataplane/stages/forward.h"
+#include "dataplane/state/failures.h"
 
 namespace ulnet {
 namespace {
@@ -136,21 +137,13 @@ bool may_resend(const Worker& w, const Message& m) {
   static_assert(std::is_same_v<decltype(Message::retries), decltype(NodeView::retry_count)>);
   if (m.retries >= w.view->node.retry_count || m.cancelled || m.responded) return false;
   if (m.tx.peer == nullptr) return false;  // loopback: there is no other way
-  switch (m.tx.result.health) {
-    case LndStatus::kLocalInterrupt:
-    case LndStatus::kLocalDropped:
-    case LndStatus::kLocalAborted:
-    case LndStatus::kLocalNoRoute:
-    case LndStatus::kLocalTimeout: return other_ni(*w.view->local, m.tx.ni);
-    case LndStatus::kRemoteDropped: {
+  switch (failure_class(m.tx.result.health).resend) {
+    case Resend::kNo: return false;
+    case Resend::kOtherNi: return other_ni(*w.view->local, m.tx.ni);
+    case Resend::kOtherPeerNi: {
       const PeerRef peer = w.view->peers->find(m.tx.next_hop);
       return peer && peer.peer->nis.size() > 1;
     }
-    case LndStatus::kOk:
-    case LndStatus::kLocalError:
-    case LndStatus::kRemoteError:
-    case LndStatus::kRemoteTimeout:
-    case LndStatus::kNetworkTimeout: return false;
   }
   return false;
 }
@@ -168,19 +161,7 @@ void count_result(Worker& w, const Message& m) {
     if (m.retries > 0) w.counters[Stat::kSuccessfulResends].add();
     return;
   }
-  switch (how.health) {
-    case LndStatus::kOk: break;
-    case LndStatus::kLocalInterrupt: w.counters[Stat::kLocalInterruptCount].add(); break;
-    case LndStatus::kLocalDropped: w.counters[Stat::kLocalDroppedCount].add(); break;
-    case LndStatus::kLocalAborted: w.counters[Stat::kLocalAbortedCount].add(); break;
-    case LndStatus::kLocalNoRoute: w.counters[Stat::kLocalNoRouteCount].add(); break;
-    case LndStatus::kLocalError: w.counters[Stat::kLocalErrorCount].add(); break;
-    case LndStatus::kLocalTimeout: w.counters[Stat::kLocalTimeoutCount].add(); break;
-    case LndStatus::kRemoteError: w.counters[Stat::kRemoteErrorCount].add(); break;
-    case LndStatus::kRemoteDropped: w.counters[Stat::kRemoteDroppedCount].add(); break;
-    case LndStatus::kRemoteTimeout: w.counters[Stat::kRemoteTimeoutCount].add(); break;
-    case LndStatus::kNetworkTimeout: w.counters[Stat::kNetworkTimeoutCount].add(); break;
-  }
+  if (const auto stat = failure_class(how.health).at_node) w.counters[*stat].add();
 }
 
 void lease_out(Worker& w, Message& m, const PathChoice& choice) {

@@ -185,7 +185,7 @@ TEST(SockDial, peer_that_hangs_up_during_the_handshake) {
   t.run();
   t.peer->close();
   t.run();
-  EXPECT_EQ(t.node->take_trace(), "down 10.0.0.2@tcp ECONNRESET/OK; tx 1 ECONNRESET/REMOTE_DROP");
+  EXPECT_EQ(t.node->take_trace(), "down 10.0.0.2@tcp ECONNRESET/OK; tx 1 ECONNRESET/REMOTE_DROPPED");
   EXPECT_TRUE(t.rig.shut_down());
 }
 

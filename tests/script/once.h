@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "dataplane/state/failures.h"
 #include "tests/script/sock_rig.h"
 
 namespace ulnet::test {
@@ -20,20 +21,7 @@ inline constexpr Ending kEndings[] = {Ending::kWeStop, Ending::kTheyStop, Ending
 
 /// Does the core send a message that ended so again, if there is another NI? (may_resend() in originate.cc)
 [[nodiscard]] constexpr bool may_go_again(const Completion& how) {
-  switch (how.health) {
-    case LndStatus::kLocalInterrupt:
-    case LndStatus::kLocalDropped:
-    case LndStatus::kLocalAborted:
-    case LndStatus::kLocalNoRoute:
-    case LndStatus::kLocalTimeout:
-    case LndStatus::kRemoteDropped: return true;
-    case LndStatus::kOk:
-    case LndStatus::kLocalError:
-    case LndStatus::kRemoteError:
-    case LndStatus::kRemoteTimeout:
-    case LndStatus::kNetworkTimeout: return false;
-  }
-  return false;
+  return failure_class(how.health).resend != Resend::kNo;
 }
 
 /// How the messages of all checks ended: so that a test in which nothing was ever cut off shows.

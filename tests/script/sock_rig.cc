@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "dataplane/base/nid_text.h"
+#include "dataplane/state/failures.h"
 #include "lnd/socklnd/proto/acceptor.h"
 #include "lnd/socklnd/proto/frame.h"
 #include "lnd/socklnd/proto/hello.h"
@@ -49,12 +50,9 @@ std::string words_of(Completion how) {
                                                    {-EALREADY, "EALREADY"},
                                                    {-EADDRINUSE, "EADDRINUSE"},
                                                    {-EAFNOSUPPORT, "EAFNOSUPPORT"}};
-  static const char* health[] = {"OK",          "LOCAL_INTERRUPT", "LOCAL_DROPPED",  "LOCAL_ABORTED",
-                                 "NO_ROUTE",    "LOCAL_ERROR",     "LOCAL_TIMEOUT",  "REMOTE_ERROR",
-                                 "REMOTE_DROP", "REMOTE_TIMEOUT",  "NETWORK_TIMEOUT"};
   const auto it = names.find(how.error);
   const std::string error = it == names.end() ? std::to_string(how.error) : it->second;
-  return how.error == 0 && how.health == LndStatus::kOk ? "ok" : error + "/" + health[size_t(how.health)];
+  return how.error == 0 && how.health == LndStatus::kOk ? "ok" : error + "/" + failure_class(how.health).name;
 }
 
 void cut_segments(Rng& rng, Bytes& memory, std::vector<Segment>& segments, uint32_t bytes) {
