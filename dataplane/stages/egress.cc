@@ -1,11 +1,12 @@
 // The serving worker's side of a send: peer credit, NI credit, LND, and back. A Tx is on lease here from
 // egress_continue()'s first call to the kLeaseReturn that ends it. Source: docs/wire/lnet.md §7.
+#include "dataplane/stages/egress.h"
+
 #include <algorithm>
 #include <array>
 #include <span>
 #include <type_traits>
 
-#include "dataplane/stages/flow.h"
 #include "dataplane/state/failures.h"
 
 namespace ulnet {

@@ -1,6 +1,11 @@
 // How messages begin and end: message_reset(), events, and giving back what they held.
-#include "dataplane/stages/flow.h"
+#include "dataplane/stages/finish.h"
+
 #include "dataplane/stages/forward.h"
+#include "dataplane/stages/incoming.h"
+#include "dataplane/stages/md_end.h"
+#include "dataplane/stages/receive.h"
+#include "dataplane/stages/send.h"
 #include "dataplane/state/failures.h"
 
 namespace ulnet {

@@ -4,7 +4,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "dataplane/stages/flow.h"
+#include "dataplane/stages/finish.h"
+#include "dataplane/stages/receive.h"
+#include "dataplane/stages/send.h"
 
 namespace ulnet {
 namespace {

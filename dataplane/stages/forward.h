@@ -10,11 +10,6 @@
 
 namespace ulnet {
 
-/// This worker's part in choosing a path.
-[[nodiscard]] inline PathContext path_context(const Worker& w) {
-  return {w.id, w.route_sequences.data(), uint32_t(w.route_sequences.size()), w.turn_number};
-}
-
 /// Decides about a header that is not for this node. Requires routing not disabled.
 [[nodiscard]] RxVerdict forward_header(Worker& w, RxSlot& slot);
 /// Its payload is in the buffer, or the connection broke.

@@ -4,7 +4,9 @@
 // The last messages are reserved for portal 0, so that pings and pushes get through.
 // The hard part: a held stream also holds the ACKs and REPLYs behind it. Two nodes that hold each other's streams would
 // wait until the driver's time-out. Hence a share that does not move for kIncomingHoldMax drops what has no message.
-#include "dataplane/stages/flow.h"
+#include "dataplane/stages/incoming.h"
+
+#include "dataplane/stages/receive.h"
 
 namespace ulnet {
 namespace {

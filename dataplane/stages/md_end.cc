@@ -1,5 +1,9 @@
 // The end of memory descriptors, and of the submitters that own their slots.
-#include "dataplane/stages/flow.h"
+#include "dataplane/stages/md_end.h"
+
+#include "dataplane/stages/egress.h"
+#include "dataplane/stages/finish.h"
+#include "dataplane/stages/receive.h"
 
 namespace ulnet {
 

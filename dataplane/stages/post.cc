@@ -3,7 +3,6 @@
 #include <bit>
 #include <utility>
 
-#include "dataplane/stages/flow.h"
 #include "dataplane/stages/worker.h"
 
 namespace ulnet {

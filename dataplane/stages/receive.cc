@@ -1,7 +1,14 @@
 // Messages coming in: the rules of docs/wire/lnet.md §3 in their order, on the connection's worker; matching at home;
 // and what happens when the payload is in its place.
-#include "dataplane/stages/flow.h"
+#include "dataplane/stages/receive.h"
+
+#include "dataplane/stages/egress.h"
+#include "dataplane/stages/finish.h"
 #include "dataplane/stages/forward.h"
+#include "dataplane/stages/incoming.h"
+#include "dataplane/stages/md_end.h"
+#include "dataplane/stages/operation.h"
+#include "dataplane/stages/send.h"
 #include "dataplane/state/payload.h"
 #include "dataplane/wire/ping_info.h"
 

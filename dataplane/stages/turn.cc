@@ -2,10 +2,16 @@
 // view is never older than what the batch speaks of; for calls see view_of_call()), LNDs, deadlines, flush.
 #include <algorithm>
 
-#include "dataplane/stages/flow.h"
+#include "dataplane/stages/egress.h"
+#include "dataplane/stages/finish.h"
 #include "dataplane/stages/forward.h"
+#include "dataplane/stages/incoming.h"
+#include "dataplane/stages/md_end.h"
+#include "dataplane/stages/operation.h"
+#include "dataplane/stages/receive.h"
 #include "dataplane/stages/reclaim.h"
 #include "dataplane/stages/reset.h"
+#include "dataplane/stages/send.h"
 #include "dataplane/stages/worker.h"
 
 namespace ulnet {

@@ -1,6 +1,6 @@
-// Everything that one worker of one Node owns. Wiring only: the rules live beside it in stages/ (originate, egress,
-// receive, forward, finish) and in select/ (path), as functions that take a Worker&. Who has no Worker& cannot call
-// them: that is the thread rule.
+// Everything that one worker of one Node owns. Wiring only: the rules live beside it in stages/ (operation, send,
+// egress, receive, forward, finish) and in select/ (path), as functions that take a Worker&. Code without a Worker&
+// cannot call them: that is the thread rule.
 #pragma once
 #include <array>
 #include <limits>

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "dataplane/stages/driver_calls.h"
-#include "dataplane/stages/flow.h"
 #include "dataplane/stages/worker.h"
 #include "lnd/lnd.h"
 

@@ -1,5 +1,6 @@
 // The rules of the core, one by one, on the bench: receive rules of docs/wire/lnet.md §3, matching, credits,
 // bounds. Lazy portals: lazy_test.cc. Forwarding: forward_test.cc.
+#include "dataplane/stages/operation.h"
 #include "tests/unit/core/core_rig.h"
 
 namespace ulnet::test {

@@ -1,4 +1,5 @@
 // Lazy portals: messages wait for entries, as many as there may be, and end when the node or the message does.
+#include "dataplane/stages/receive.h"
 #include "dataplane/wire/ping_info.h"
 #include "tests/unit/core/core_rig.h"
 

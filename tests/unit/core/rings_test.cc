@@ -2,6 +2,7 @@
 // portal's home as a handle.
 #include <gtest/gtest.h>
 
+#include "dataplane/stages/operation.h"
 #include "tests/unit/core/bench.h"
 
 namespace ulnet::test {

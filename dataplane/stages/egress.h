@@ -1,0 +1,31 @@
+// Leases on the serving worker: credits, LND, and back to the home of the message. Thread: the worker that serves the
+// next hop, unless a function says that it runs at home.
+#pragma once
+#include "dataplane/stages/worker.h"
+
+namespace ulnet {
+
+/// Takes a lease, or goes on with one that was handed a credit.
+void egress_continue(Worker& w, Tx& tx);
+/// A lease's deadline has passed on the serving worker.
+void egress_expired(Worker& w, Tx& tx);
+/// At home: wants the lease of `m` back; it comes back with ECANCELED, unless something of it has been sent.
+void recall_lease(Worker& w, Message& m);
+/// Gives leases back that homes want back.
+void run_recalls(Worker& w);
+/// The LND has let go of it.
+void egress_done(Worker& w, Tx& tx, Completion how);
+/// The LND waits for a connection to send it over.
+void egress_waits(Worker& w, Tx& tx);
+/// The LND has a connection for a Tx that waited.
+void egress_connected(Worker& w, Tx& tx);
+/// Hands NI credits on that messages have held for kNiCreditHeldMax, where others wait for them.
+void ni_credits_reclaim(Worker& w);
+[[nodiscard]] Instant ni_credits_due(Worker& w);
+/// A peer NI served here has so many credits from now on: those who wait for one may get it.
+void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total);
+/// Nothing more over this NI; tells control when the last message is gone.
+void ni_close(Worker& w, NiSlice& slice);
+void ni_check_drained(Worker& w, NiSlice& slice);
+
+}  // namespace ulnet

@@ -1,0 +1,22 @@
+// The end of memory descriptors, event queues and submitters. Thread: the worker that is home of them.
+#pragma once
+#include "dataplane/stages/worker.h"
+
+namespace ulnet {
+
+/// Nothing new may use the MD; it retires when its last message is gone.
+void md_close_gate(Worker& w, Md& md);
+/// Ends the MD and what of its operations has not begun.
+void md_unlink(Worker& w, Md& md, int32_t status);
+void md_retire_if_done(Worker& w, Md& md);
+/// The kUnlink event has been posted: the slot goes back to the application.
+void md_event_posted(Worker& w, Md& md);
+/// Closes a queue that is to be closed and whose last user is gone.
+void eq_close_if_done(Worker& w, Submitter& submitter, uint32_t index);
+void submitter_close(Worker& w, Submitter& submitter);
+/// Reports to control each submitter that is closing and that nothing uses any more; returns how many. Control frees a
+/// submitter when it reads the report, even in the same moment: call this as the last thing in a turn, from nowhere
+/// else. What finds the ring full is reported in a later turn.
+unsigned submitters_report(Worker& w);
+
+}  // namespace ulnet
