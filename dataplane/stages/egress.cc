@@ -57,7 +57,7 @@ void count_end(Tx& tx, Completion how, Instant now) {
 
 /// Hands a freed credit on. The next Tx goes on by way of the local list, so that the stack does not grow with the
 /// queue.
-void hand_on(Worker& w, Tx* next, Stage stage) {
+void credit_hand_on(Worker& w, Tx* next, Stage stage) {
   if (next == nullptr) return;
   next->stage = stage;
   post(w, w.id, PostKind::kLease, *next);
@@ -76,18 +76,22 @@ void ni_credit_return(Worker& w, Tx& tx) {
   Tx* next = slice.credits.give_back();
   if (next == nullptr) return;
   ni_credit_got(w, *next);
-  hand_on(w, next, kHaveBoth);
+  credit_hand_on(w, next, kHaveBoth);
 }
 
-void end(Worker& w, Tx& tx, Completion how) {
+/// Returns the peer credit of `tx`. The next in line has it then.
+void peer_credit_return(Worker& w, Tx& tx) {
+  tx.peer->tx_queued_bytes.add(-int64_t(tx.header.payload_length + kHeaderBytes));
+  credit_hand_on(w, tx.peer->credits.give_back(), kHavePeer);
+}
+
+/// The lease goes home with `how`; its credits go to the next in line.
+void lease_end(Worker& w, Tx& tx, Completion how) {
   w.tx_deadlines.disarm(tx);
   if (tx.peer != nullptr) {
     ni_credit_return(w, tx);
     if (how.error == 0) tx.peer->unconnected_since = kNever;
-    if (tx.stage >= kHavePeer) {
-      tx.peer->tx_queued_bytes.add(-int64_t(tx.header.payload_length + kHeaderBytes));
-      hand_on(w, tx.peer->credits.give_back(), kHavePeer);
-    }
+    if (tx.stage >= kHavePeer) peer_credit_return(w, tx);
     count_end(tx, how, w.now);
     --tx.peer->tx_count;
     tx.ni_slice->tx_count.add(-1);
@@ -124,43 +128,43 @@ void drop_response(Worker& w, Tx& tx) {
   w.counters[Drop::kNoConnection].add();
   w.counters[Stat::kDropCount].add();
   w.counters[Stat::kDropLength].add(tx.header.payload_length);
-  end(w, tx, {-EHOSTUNREACH, LndStatus::kNetworkTimeout});
+  lease_end(w, tx, {-EHOSTUNREACH, LndStatus::kNetworkTimeout});
 }
 
 /// True when `tx` has no use any more; then it is ended.
-bool ended_early(Worker& w, Tx& tx) {
+bool lease_ended_early(Worker& w, Tx& tx) {
   const bool late = !tx.routed && tx.deadline <= w.now;
   if (!recalled(tx) && !late && !tx.ni_slice->closing) return false;
   if (recalled(tx))
-    end(w, tx, kRecalled);
+    lease_end(w, tx, kRecalled);
   else
-    end(w, tx, late ? kExpired : Completion{-ENETDOWN, LndStatus::kLocalDropped});
+    lease_end(w, tx, late ? kExpired : Completion{-ENETDOWN, LndStatus::kLocalDropped});
   return true;
 }
 
-void have_both(Worker& w, Tx& tx) {
+void lnd_submit(Worker& w, Tx& tx) {
   tx.stage = kHaveBoth;
-  if (ended_early(w, tx)) return;
+  if (lease_ended_early(w, tx)) return;
   ULNET_CHECK(tx.payload.length <= kMaxPayload);
   tx.stage = kInLnd;
   w.lnds[tx.ni_slice->lnd]->submit(tx, w.now);
 }
 
-void have_peer(Worker& w, Tx& tx) {
+void peer_credit_got(Worker& w, Tx& tx) {
   tx.stage = kHavePeer;
   tx.peer->tx_queued_bytes.add(int64_t(tx.header.payload_length + kHeaderBytes));
-  if (ended_early(w, tx)) return;
+  if (lease_ended_early(w, tx)) return;
   if (out_of_reach(w, tx)) return drop_response(w, tx);
   NiSlice& slice = *tx.ni_slice;
   tx.stage = kWaitNi;
   if (slice.credits.take(tx)) {
     ni_credit_got(w, tx);
-    return have_both(w, tx);
+    return lnd_submit(w, tx);
   }
   if (!static_cast<Linked<NiWaitTag>&>(slice).linked()) w.nis_waiting.push_back(slice);
 }
 
-void start(Worker& w, Tx& tx) {
+void lease_begin(Worker& w, Tx& tx) {
   if (tx.peer == nullptr) {  // loopback has no credits
     tx.stage = kInLnd;
     w.tx_deadlines.arm(tx, tx.deadline);  // it may wait on a lazy portal for ever
@@ -172,18 +176,18 @@ void start(Worker& w, Tx& tx) {
   ++tx.peer->tx_count;
   tx.ni_slice->tx_count.add(1);
   w.tx_deadlines.arm(tx, tx.deadline);
-  if (recalled(tx)) return end(w, tx, kRecalled);  // it was, while it was on its way here
+  if (recalled(tx)) return lease_end(w, tx, kRecalled);  // it was, while it was on its way here
   tx.stage = kWaitPeer;
-  if (tx.peer->credits.take(tx)) have_peer(w, tx);
+  if (tx.peer->credits.take(tx)) peer_credit_got(w, tx);
 }
 
 }  // namespace
 
 void egress_continue(Worker& w, Tx& tx) {
   switch (Stage(tx.stage)) {
-    case kNew: return start(w, tx);
-    case kHavePeer: return have_peer(w, tx);
-    case kHaveBoth: return have_both(w, tx);
+    case kNew: return lease_begin(w, tx);
+    case kHavePeer: return peer_credit_got(w, tx);
+    case kHaveBoth: return lnd_submit(w, tx);
     case kWaitPeer:
     case kWaitNi:
     case kInLnd:
@@ -193,8 +197,8 @@ void egress_continue(Worker& w, Tx& tx) {
 
 void egress_expired(Worker& w, Tx& tx) {
   switch (Stage(tx.stage)) {
-    case kWaitPeer: tx.peer->credits.leave(tx); return end(w, tx, kExpired);
-    case kWaitNi: tx.ni_slice->credits.leave(tx); return end(w, tx, kExpired);
+    case kWaitPeer: tx.peer->credits.leave(tx); return lease_end(w, tx, kExpired);
+    case kWaitNi: tx.ni_slice->credits.leave(tx); return lease_end(w, tx, kExpired);
     case kInLnd:
       if (tx.deadline <= w.now) return lnd_of(w, tx).cancel(tx, true, w.now);
       tx.stage = kNoConnection;  // armed by egress_waits()
@@ -202,7 +206,8 @@ void egress_expired(Worker& w, Tx& tx) {
     case kNew:
     case kHavePeer:
     case kHaveBoth:
-    case kNoConnection: return;  // on its way in `local`, where ended_early() looks at the deadline, or ended already
+    case kNoConnection:
+      return;  // on its way in `local`, where lease_ended_early() looks at the deadline, or ended already
   }
 }
 
@@ -228,11 +233,11 @@ void run_recalls(Worker& w) {
     switch (Stage(tx->stage)) {
       case kWaitPeer:
         tx->peer->credits.leave(*tx);
-        end(w, *tx, kRecalled);
+        lease_end(w, *tx, kRecalled);
         break;
       case kWaitNi:
         tx->ni_slice->credits.leave(*tx);
-        end(w, *tx, kRecalled);
+        lease_end(w, *tx, kRecalled);
         break;
       case kInLnd:
         static_cast<Message*>(tx->message)->recall.store(false, std::memory_order_relaxed);  // once is enough
@@ -248,15 +253,14 @@ void run_recalls(Worker& w) {
 
 void egress_done(Worker& w, Tx& tx, Completion how) {
   if (tx.stage == kNoConnection && how.error != 0) return drop_response(w, tx);
-  end(w, tx, how);
+  lease_end(w, tx, how);
 }
 
 void egress_waits(Worker& w, Tx& tx) {
   if (tx.stage != kInLnd || tx.peer == nullptr) return;
   ni_credit_return(w, tx);
   if (tx.peer->unconnected_since == kNever) tx.peer->unconnected_since = w.now;
-  if (is_response(tx))
-    w.tx_deadlines.arm(tx, std::min(tx.deadline, tx.peer->unconnected_since + kNoConnectionMax));
+  if (is_response(tx)) w.tx_deadlines.arm(tx, std::min(tx.deadline, tx.peer->unconnected_since + kNoConnectionMax));
 }
 
 void egress_connected(Worker& w, Tx& tx) {
@@ -287,14 +291,14 @@ Instant ni_credits_due(Worker& w) {
 
 void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total) {
   slice.credits.set_total(total);
-  while (Tx* next = slice.credits.hand_on()) hand_on(w, next, kHavePeer);
+  while (Tx* next = slice.credits.hand_on()) credit_hand_on(w, next, kHavePeer);
 }
 
 void ni_close(Worker& w, NiSlice& slice) {
   slice.closing = true;
   while (Tx* tx = slice.credits.first_waiting()) {
     slice.credits.leave(*tx);
-    end(w, *tx, {-ENETDOWN, LndStatus::kLocalDropped});
+    lease_end(w, *tx, {-ENETDOWN, LndStatus::kLocalDropped});
   }
   ni_check_drained(w, slice);
 }

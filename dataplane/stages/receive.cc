@@ -29,11 +29,12 @@ bool malformed(const wire::Header& h) {
   return true;
 }
 
-void begin(RxSlot& slot) {
+/// The slot names its NI and its peer NI from here on, until rx_count_remove().
+void rx_count_add(RxSlot& slot) {
   if (slot.ni_slice != nullptr) slot.ni_slice->rx_count.add(1);
   if (slot.from != nullptr) ++slot.from->rx_count;
 }
-void end(Worker& w, RxSlot& slot) {
+void rx_count_remove(Worker& w, RxSlot& slot) {
   if (slot.from != nullptr) --slot.from->rx_count;
   if (slot.ni_slice == nullptr) return;
   slot.ni_slice->rx_count.add(-1);
@@ -352,10 +353,10 @@ RxVerdict receive_header(Worker& w, RxSlot& slot) {
     slot.from->last_alive_ns.set(w.now.time_since_epoch().count());
     slot.from->unconnected_since = kNever;
   }
-  begin(slot);
+  rx_count_add(slot);
   const RxVerdict verdict = decide(w, slot);
   if (verdict == RxVerdict::kProtocolError)
-    end(w, slot);
+    rx_count_remove(w, slot);
   else if (verdict == RxVerdict::kReceive && slot.core_message != nullptr)
     payload_begins(w, slot);
   return verdict;
@@ -422,7 +423,7 @@ void receive_done(Worker& w, RxSlot& slot, Completion how) {
   slot.core_message = nullptr;
   if (m != nullptr && m->kind == MsgKind::kForward) {
     forward_received(w, slot, *m, how);
-    return end(w, slot);
+    return rx_count_remove(w, slot);
   }
   if (!dropped && how.error == 0) {
     w.counters[Stat::kRecvCount].add();
@@ -432,7 +433,7 @@ void receive_done(Worker& w, RxSlot& slot, Completion how) {
     m->rx_result = how;
     post_back(w, WorkerId{m->tx.home}, PostKind::kRxDone, *m);
   }
-  end(w, slot);
+  rx_count_remove(w, slot);
 }
 
 void received(Worker& w, Message& m) {
