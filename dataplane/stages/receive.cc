@@ -34,12 +34,6 @@ void rx_count_add(RxSlot& slot) {
   if (slot.ni_slice != nullptr) slot.ni_slice->rx_count.add(1);
   if (slot.from != nullptr) ++slot.from->rx_count;
 }
-void rx_count_remove(Worker& w, RxSlot& slot) {
-  if (slot.from != nullptr) --slot.from->rx_count;
-  if (slot.ni_slice == nullptr) return;
-  slot.ni_slice->rx_count.add(-1);
-  if (slot.ni_slice->closing) ni_check_drained(w, *slot.ni_slice);
-}
 
 const NiView* ni_by_id(const Worker& w, NiId id) {
   for (const NiView& ni : w.view->local->nis)
@@ -341,6 +335,13 @@ List<RxSlot, ReceivingTag>& receiving_of(Worker& w, const Message& m) {
 }
 
 }  // namespace
+
+void rx_count_remove(Worker& w, RxSlot& slot) {
+  if (slot.from != nullptr) --slot.from->rx_count;
+  if (slot.ni_slice == nullptr) return;
+  slot.ni_slice->rx_count.add(-1);
+  if (slot.ni_slice->closing) ni_check_drained(w, *slot.ni_slice);
+}
 
 RxVerdict receive_header(Worker& w, RxSlot& slot) {
   if (malformed(slot.header)) return RxVerdict::kProtocolError;

@@ -45,10 +45,7 @@ void resume(Worker& w, RxSlot& slot) {
   const bool wants_divert = m != nullptr && m->kind != MsgKind::kForward && m->divert.load(std::memory_order_relaxed);
   if (wants_divert)
     w.mesh.divert_wanted.fetch_or(uint64_t{1} << w.id.value, std::memory_order_seq_cst);  // it came before the slot
-  if (slot.verdict == RxVerdict::kProtocolError) {
-    if (slot.from != nullptr) --slot.from->rx_count;
-    if (slot.ni_slice != nullptr) slot.ni_slice->rx_count.add(-1);
-  }
+  if (slot.verdict == RxVerdict::kProtocolError) rx_count_remove(w, slot);
   lnd.resume(slot, w.now);
 }
 
