@@ -100,8 +100,10 @@ class Applier {
     for (NetConfig& net : s_.nets)
       for (NiConfig& ni : net.nis)
         if (ni.nid) (void)net_set_tune(c, *ni.nid, ni.lnd_tunables);
-    if (c.net && c.lnd_timeout && c.net->type() == NetType::kTcp)
-      s_.ulnet.socklnd.timeout = *c.lnd_timeout > 0 ? Seconds(*c.lnd_timeout) : lnd_timeout_of(s_.global);
+    const Field* setting = c.net && c.lnd_timeout ? ni_setting_find(c.net->type(), "timeout") : nullptr;
+    if (setting != nullptr)
+      driver_value_set(s_.ulnet.driver, setting->path,
+                       *c.lnd_timeout > 0 ? *c.lnd_timeout : lnd_timeout_of(s_.global).count());
     return {};
   }
 
@@ -255,7 +257,7 @@ class Applier {
 
   Wrong operator()(const UlnetSet& c) {
     const Field* field = field_find("ulnet." + c.key);
-    if (field == nullptr || field->at == nullptr)
+    if (field == nullptr || !field_has_value(*field))
       return {-EINVAL, fmt::format("cannot configure {}: there is no such key", c.key)};
     if (c.key == "devices") {
       if (const auto devices = devices_of(c.value); !devices)

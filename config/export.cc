@@ -1,7 +1,6 @@
 #include "config/export.h"
 
 #include <algorithm>
-#include <array>
 
 #include "config/ranges.h"
 #include "config/schema.h"
@@ -97,21 +96,16 @@ Doc export_tunables(const Tunables& tunables) {
 }
 
 Doc export_lnd_tunables(const std::map<std::string, int64_t>& tunables) {
-  constexpr std::array kOrder = {"peercredits_hiw",
-                                 "concurrent_sends",
-                                 "map_on_demand",
-                                 "fmr_pool_size",
-                                 "fmr_flush_trigger",
-                                 "fmr_cache",
-                                 "ntx",
-                                 "conns_per_peer",
-                                 "timeout",
-                                 "tos"};
+  constexpr std::string_view kSection = "net.local NI(s).lnd tunables.";
   Doc doc = Doc::map();
-  for (std::string_view key : kOrder) {
-    auto found = tunables.find(std::string(key));
-    if (found == tunables.end()) continue;
-    doc.set(key, key == "map_on_demand" ? Doc(found->second != 0) : Doc(found->second));
+  // lnetctl's order: the keys of o2ib, then those that drivers here have.
+  for (const FieldHome home : {FieldHome::kModel, FieldHome::kNi}) {
+    for (const Field& field : fields()) {
+      if (field.home != home || !std::string_view(field.path).starts_with(kSection)) continue;
+      const auto found = tunables.find(std::string(field_name(field.path)));
+      if (found == tunables.end()) continue;
+      doc.set(found->first, field.type == FieldType::kBool ? Doc(found->second != 0) : Doc(found->second));
+    }
   }
   return doc;
 }
@@ -138,7 +132,7 @@ Doc export_ulnet(const UlnetSection& ulnet) {
   constexpr std::string_view kPrefix = "ulnet.";
   for (const Field& field : fields()) {
     std::string_view path = field.path;
-    if (!path.starts_with(kPrefix) || field.at == nullptr) continue;
+    if (!path.starts_with(kPrefix) || !field_has_value(field)) continue;
     Doc value = field_value(field, slots);
     if (value == field_value(field, defaults)) continue;
     if (path == "ulnet.socket.mode") {  // octal, as it is written

@@ -120,35 +120,13 @@ struct UdspRule {
 
 /// What a worker does when it finds nothing to do.
 enum class Idle : uint8_t { kBusy, kAdaptive, kInterrupt };
-/// Who may connect to the acceptor: from privileged ports only, from any, or nobody.
-enum class Accept : uint8_t { kSecure, kAll, kNone };
 enum class Tristate : uint8_t { kAuto, kYes, kNo };
-/// How socklnd moves bytes.
-enum class StreamEngine : uint8_t { kAuto, kIoUring, kEpoll };
 /// Whether a node routes from the first moment (upstream's module parameter `forwarding`).
 enum class Forwarding : uint8_t { kUnset, kEnabled, kDisabled };
 enum class LogLevel : uint8_t { kError, kWarning, kInfo, kDebug };
 
-/// Parameters of socklnd (docs/wire/socklnd.md §8).
-struct SocklndSection {
-  Seconds timeout{50};
-  int64_t conns_per_peer = 0;
-  bool typed_conns = true;
-  int64_t min_bulk = 1024;
-  int64_t tx_buffer_size = 0;
-  int64_t rx_buffer_size = 0;
-  bool nagle = false;
-  Seconds keepalive{30};
-  Seconds keepalive_idle{30};
-  int64_t keepalive_count = 5;
-  Seconds keepalive_intvl{5};
-  bool enable_csum = false;
-  int64_t zc_min_payload = 0;
-  Milliseconds min_reconnectms{1000};
-  Milliseconds max_reconnectms{60000};
-  int64_t tos = -1;
-  bool operator==(const SocklndSection&) const = default;
-};
+/// Settings of drivers, by the path of their row. A setting that is absent has its default.
+using DriverValues = std::map<std::string, int64_t, std::less<>>;
 
 /// The control socket of ulnetd.
 struct SocketSection {
@@ -161,7 +139,6 @@ struct SocketSection {
 /// Sizes fixed at start.
 struct MemorySection {
   int64_t messages_per_worker = 16384;
-  int64_t connections_per_worker = 4096;
   int64_t peer_nis = 65536;
   Tristate hugepages = Tristate::kAuto;
   bool operator==(const MemorySection&) const = default;
@@ -172,13 +149,7 @@ struct UlnetSection {
   int64_t workers = 0;         ///< 0 = one per core of `cores`
   std::string cores = "auto";  ///< "auto" or a list like 2-5,8
   Idle idle = Idle::kAdaptive;
-  StreamEngine stream_engine = StreamEngine::kAuto;
   LogLevel log = LogLevel::kInfo;
-  bool unprivileged_ports = false;
-  Accept accept = Accept::kSecure;
-  int64_t accept_port = 988;
-  int64_t accept_backlog = 127;
-  Seconds accept_timeout{5};
   bool perf_target = false;
   Seconds router_hold_timeout{0};
   Forwarding forwarding = Forwarding::kUnset;
@@ -189,7 +160,7 @@ struct UlnetSection {
   bool lock_prim_nid = true;
   MemorySection memory;
   SocketSection socket;
-  SocklndSection socklnd;
+  DriverValues driver;
   Doc devices;  ///< a list, read by the device code; null = none
   bool operator==(const UlnetSection&) const = default;
 };

@@ -39,7 +39,8 @@ std::string type_text(const Field& field) {
 
 constexpr const char* kIntro =
     "# Every key of the configuration\n\n"
-    "Generated from config/schema_lnet.cc and config/schema_ulnet.cc. To change this file, change those tables, then\n"
+    "Generated from config/schema_lnet.cc, config/schema_ulnet.cc and the rows of the drivers, such as\n"
+    "lnd/socklnd/fields.cc. To change this file, change those tables, then\n"
     "run `ninja config/reference-md && config/reference-md > ../config/reference.md` in the build directory.\n\n"
     "The file is YAML in lnetctl's schema, in any of its layouts, plus one section `ulnet`. `ulnetd --config FILE`\n"
     "reads the file at start. `ulnetctl import FILE` applies the file to a running node: either all of it or nothing.\n"

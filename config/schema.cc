@@ -77,12 +77,40 @@ Doc shown(const Field& field, const T& value) {
   }
 }
 
+/// A number as it is shown.
+Doc number_shown(const Field& field, int64_t number) {
+  if (field.type == FieldType::kBool) return Doc(number != 0);
+  if (field.type != FieldType::kEnum) return Doc(number);
+  const Doc word(choices_of(field).at(static_cast<size_t>(number)));
+  return word.integer() ? Doc(*word.integer()) : word;
+}
+
+/// Adds the rows of a driver, each after the row that it names. Drivers may share a key of "lnd tunables": the row of
+/// the first driver describes it.
+void rows_add(std::vector<Field>& all, std::span<const DriverField> rows) {
+  const auto place = [&](std::string_view path) {
+    return std::find_if(all.begin(), all.end(), [&](const Field& one) { return one.path == path; });
+  };
+  std::string_view before;
+  for (const DriverField& row : rows) {
+    if (place(row.path) != all.end()) continue;
+    auto at = place(row.after[0] != 0 ? row.after : before);
+    if (at != all.end()) ++at;
+    all.insert(at, field_with<FieldRef (*)(Slots&)>(row, nullptr));
+    before = row.path;
+  }
+}
+
 }  // namespace
 
 std::span<const Field> fields() {
   static const std::vector<Field> all = [] {
     std::vector<Field> joined(lnet_fields().begin(), lnet_fields().end());
     joined.insert(joined.end(), ulnet_fields().begin(), ulnet_fields().end());
+    for (const DriverFields& driver : driver_fields()) {
+      rows_add(joined, driver.settings);
+      rows_add(joined, driver.ni_tunables);
+    }
     return joined;
   }();
   return all;
@@ -158,6 +186,7 @@ std::string field_allowed(const Field& field) {
 }
 
 std::string field_default(const Field& field) {
+  if (field.home != FieldHome::kModel) return number_shown(field, field.number).text();
   if (field.at == nullptr) return field.default_text != nullptr ? field.default_text : "";
   Slots slots;
   Doc value = field_value(field, slots);
@@ -198,6 +227,8 @@ std::optional<int64_t> field_number(const Field& field, const Doc& value) {
 
 std::string field_assign(const Field& field, const Doc& value, Slots& slots) {
   std::string wrong = value_wrong(field, value);
+  if (wrong.empty() && field.home == FieldHome::kDriver)
+    driver_value_set(slots.ulnet.driver, field.path, *field_number(field, value));
   if (!wrong.empty() || field.at == nullptr) return wrong;
   std::visit(
       [&](auto target) {
@@ -217,7 +248,12 @@ std::string field_assign(const Field& field, const Doc& value, Slots& slots) {
   return {};
 }
 
+bool field_has_value(const Field& field) {
+  return field.at != nullptr || field.home == FieldHome::kDriver;
+}
+
 Doc field_value(const Field& field, Slots& slots) {
+  if (field.home == FieldHome::kDriver) return number_shown(field, driver_value(slots.ulnet.driver, field.path));
   if (field.at == nullptr) return {};
   return std::visit(
       [&](auto target) -> Doc {
@@ -228,6 +264,56 @@ Doc field_value(const Field& field, Slots& slots) {
         }
       },
       field.at(slots));
+}
+
+int64_t driver_value(const DriverValues& values, std::string_view path) {
+  if (const auto found = values.find(path); found != values.end()) return found->second;
+  const Field* field = field_find(path);
+  return field == nullptr ? 0 : field->number;
+}
+
+void driver_value_set(DriverValues& values, std::string_view path, int64_t number) {
+  values.erase(std::string(path));
+  if (driver_value(values, path) != number) values.emplace(path, number);
+}
+
+std::vector<int64_t> driver_values(std::span<const DriverField> rows, const DriverValues& values) {
+  std::vector<int64_t> numbers;
+  for (const DriverField& row : rows) numbers.push_back(driver_value(values, row.path));
+  return numbers;
+}
+
+std::vector<int64_t> ni_values(std::span<const DriverField> rows, const std::map<std::string, int64_t>& set,
+                               const DriverValues& values, Seconds transmit_timeout) {
+  std::vector<int64_t> numbers;
+  for (const DriverField& row : rows) {
+    const auto found = set.find(std::string(field_name(row.path)));
+    const int64_t usual = row.setting[0] != 0 ? driver_value(values, row.setting) : row.number;
+    int64_t number = found != set.end() ? found->second : usual;
+    if (number == 0 && row.transmit_timeout) number = transmit_timeout.count();
+    if (number == 0 && row.setting[0] != 0) number = usual;
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+std::string_view field_name(std::string_view path) {
+  return path.substr(path.rfind('.') + 1);
+}
+
+const Field* ni_setting_find(NetType type, std::string_view name) {
+  for (const DriverFields& driver : driver_fields())
+    for (const DriverField& row : driver.ni_tunables)
+      if (driver.net_type == type && row.setting[0] != 0 && field_name(row.path) == name)
+        return field_find(row.setting);
+  return nullptr;
+}
+
+bool ni_setting_is(std::string_view path) {
+  for (const DriverFields& driver : driver_fields())
+    for (const DriverField& row : driver.ni_tunables)
+      if (row.setting == path) return true;
+  return false;
 }
 
 }  // namespace ulnet::config

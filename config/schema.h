@@ -9,27 +9,9 @@
 
 #include "config/model.h"
 #include "config/problem.h"
+#include "dataplane/base/field.h"
 
 namespace ulnet::config {
-
-enum class FieldType : uint8_t {
-  kMap,   ///< has keys below it
-  kList,  ///< a list of maps with the keys below it
-  kBool,  ///< true, false, True, False, 0, 1, also quoted
-  kInteger,
-  kSeconds,
-  kMilliseconds,
-  kEnum,  ///< one of `choices`
-  kText,
-  kNet,
-  kNid,
-  kInterfaces,  ///< a map of numbers to interface names
-  kCptList,     ///< "[0,2]"
-  kCoreList,    ///< "auto" or 2-5,8
-  kTextList,    ///< a map of numbers to text, or a list of text, or one text
-  kRaw,         ///< kept as it is for later
-  kIgnored,     ///< part of what is shown; accepted and not used
-};
 
 /// One of each thing that fields live in, so that a field can point into it whatever list it came from.
 struct Slots {
@@ -42,22 +24,11 @@ struct Slots {
 };
 
 using FieldRef = std::variant<std::monostate, bool*, int64_t*, Seconds*, Milliseconds*, std::string*, Discovery*, Idle*,
-                              Accept*, Tristate*, StreamEngine*, Forwarding*, LogLevel*, Doc*>;
+                              Tristate*, Forwarding*, LogLevel*, Doc*>;
 
-/// One key.
-struct Field {
-  const char* path;  ///< without list indexes: net.local NI(s).tunables.credits
-  FieldType type;
-  const char* text = "";  ///< one or two sentences for the reference
-  int64_t min = INT64_MIN;
-  int64_t max = INT64_MAX;
-  const char* unit = "";
-  const char* choices = "";    ///< kEnum: words separated by '|', in the order of the enumerators
-  bool needs_restart = false;  ///< takes effect only when ulnetd starts
-  const char* no_effect = "";  ///< why another value than the default changes nothing (yet): said when it is set
-  FieldRef (*at)(Slots&) = nullptr;
-  const char* default_text = nullptr;  ///< for keys without `at`: "required", "", ...
-};
+/// One key. Rows of drivers are among them; their values are numbers in UlnetSection::driver and
+/// NiConfig::lnd_tunables.
+using Field = BasicField<FieldRef (*)(Slots&)>;
 
 /// Every key, in the order of the reference.
 [[nodiscard]] std::span<const Field> fields();
@@ -68,6 +39,8 @@ struct Field {
 /// The known key below `path` that is nearest to `key`, or "" when none is near.
 [[nodiscard]] std::string field_nearest(std::string_view path, std::string_view key);
 
+/// Whether the field has a value of its own, in the model or among the settings of a driver.
+[[nodiscard]] bool field_has_value(const Field& field);
 /// What the field allows, for messages: "0..127", "busy, adaptive or interrupt", "a network such as tcp, tcp1 or o2ib".
 [[nodiscard]] std::string field_allowed(const Field& field);
 /// The default as text, read from the model.
@@ -79,6 +52,25 @@ struct Field {
 [[nodiscard]] std::optional<int64_t> field_number(const Field& field, const Doc& value);
 /// The stored value of the field in `slots`, as it is shown.
 [[nodiscard]] Doc field_value(const Field& field, Slots& slots);
+
+/// The value of a driver's setting; its default where it is not set.
+[[nodiscard]] int64_t driver_value(const DriverValues& values, std::string_view path);
+/// Sets it; the default is not kept.
+void driver_value_set(DriverValues& values, std::string_view path, int64_t number);
+/// The values of these settings, by row.
+[[nodiscard]] std::vector<int64_t> driver_values(std::span<const DriverField> rows, const DriverValues& values);
+/// The values of an NI's driver settings, by row: from `set`, else from the settings of the driver. A time-out of 0
+/// becomes `transmit_timeout`.
+[[nodiscard]] std::vector<int64_t> ni_values(std::span<const DriverField> rows,
+                                             const std::map<std::string, int64_t>& set, const DriverValues& values,
+                                             Seconds transmit_timeout);
+/// The last part of a row's path: timeout.
+[[nodiscard]] std::string_view field_name(std::string_view path);
+/// The setting that holds for all NIs of this type of network, for the key `name` of "lnd tunables"; nullptr: there is
+/// none.
+[[nodiscard]] const Field* ni_setting_find(NetType type, std::string_view name);
+/// Whether NIs may follow this setting of a driver.
+[[nodiscard]] bool ni_setting_is(std::string_view path);
 
 /// The whole of config/reference.md.
 [[nodiscard]] std::string reference_markdown();

@@ -1,4 +1,5 @@
-// The parts of the field table; schema.cc joins them. Only for schema*.cc: everyone else uses schema.h.
+// The parts of the field table; schema.cc joins them with the rows of the drivers (driver_fields). Only for schema*.cc:
+// everyone else uses schema.h.
 #pragma once
 #include <cstdint>
 #include <span>

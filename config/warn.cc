@@ -11,6 +11,7 @@ namespace {
 
 /// The default of a key as a number; it may stand in the table as text only.
 std::optional<int64_t> default_number(const Field& field) {
+  if (field.home != FieldHome::kModel) return field.number;
   if (field.at == nullptr) return field_number(field, Doc(field.default_text != nullptr ? field.default_text : ""));
   Slots defaults;
   return field_number(field, field_value(field, defaults));
@@ -30,7 +31,7 @@ class Warner {
   void operator()(const UdspAdd&) { add(fmt::format("udsp has no effect: {}", field_find("udsp")->no_effect)); }
   void operator()(const UlnetSet& c) {
     const Field* field = field_find("ulnet." + c.key);
-    if (field == nullptr || field->at == nullptr) return;
+    if (field == nullptr || !field_has_value(*field)) return;
     Slots slots, now;
     if (running_ != nullptr) now.ulnet = *running_;
     if (!field_assign(*field, c.value, slots).empty() || field_value(*field, slots) == field_value(*field, now)) return;

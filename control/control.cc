@@ -52,7 +52,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
       lnd_cores.push_back(std::make_unique<DriverCalls>(*worker, i));
       worker->add_lnd(i, deps.lnds[i].make_worker_half(*lnd_cores.back()));
     }
-    nis_deps.lnd_types.push_back(deps.lnds[i].type);
+    nis_deps.types.push_back(deps.lnds[i].type);
     nis_deps.lnds.push_back(lnds.back().get());
   }
   nis = std::make_unique<LocalNis>(std::move(nis_deps));

@@ -24,7 +24,7 @@ Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, NodeDeps de
   static_assert(kWorkersMax == 64, "the sentence names it");
   if (config.workers == 0 || config.workers > kWorkersMax)
     return fail(EINVAL, "a node has 1 to 64 workers", config.workers);
-  if (deps.lnds.empty() || deps.lnds.front().type != NetType::kLo)
+  if (deps.lnds.empty() || deps.lnds.front().type->net_type != NetType::kLo)
     return fail(EINVAL, "the first LND of a node must be loopback");
   if (deps.lnds.size() > kLndsMax) return fail(EINVAL, "too many LNDs", deps.lnds.size());
   std::unique_ptr<Node> node(new Node(config, std::move(deps)));

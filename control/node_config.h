@@ -11,7 +11,6 @@
 #include "dataplane/host/memory_source.h"
 #include "dataplane/stages/worker.h"
 #include "lnd/net/kernel/devices.h"
-#include "lnd/registry.h"
 
 namespace ulnet {
 

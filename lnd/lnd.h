@@ -24,7 +24,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -83,12 +83,12 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Posted, Timer {
   bool routed = false;          ///< forwarded for another node: header.src_nid is not ours
   uint64_t lnd[4] = {};         ///< the LND's own while it owns the Tx
   // The serving worker's own.
-  Instant started = kNever;  ///< when it came to the serving worker
+  Instant started = kNever;       ///< when it came to the serving worker
   Instant ni_credit_at = kNever;  ///< when it got its NI credit
-  Completion result;         ///< how it ended
-  uint8_t stage = 0;         ///< Stage in egress.cc: queue and credits held
-  void* message = nullptr;   ///< the Message that it is a part of; touched by home only
-  uint16_t home = 0;         ///< worker that gets it back
+  Completion result;              ///< how it ended
+  uint8_t stage = 0;              ///< Stage in egress.cc: queue and credits held
+  void* message = nullptr;        ///< the Message that it is a part of; touched by home only
+  uint16_t home = 0;              ///< worker that gets it back
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(home)>::max());
 };
 
@@ -236,16 +236,9 @@ struct NiParams {
   int32_t peer_credits = 8;
   int32_t peer_buffer_credits = 0;
   int32_t credits = 256;
-  int32_t conns_per_peer = 0;  ///< 0 = by link speed (docs/wire/socklnd.md §5)
-  int32_t lnd_timeout = 50;    ///< s
-  int32_t tos = -1;
-  std::vector<NiSlice*> slices;  ///< one per worker, owned by those workers
-};
-
-/// What of a running NI can be changed; what is absent stays as it is.
-struct NiTuning {
-  std::optional<int32_t> conns_per_peer;  ///< as in NiParams
-  std::optional<int32_t> lnd_timeout;     ///< s, 1 or more
+  uint32_t device_mbps = 0;       ///< link speed of the NI's device; 0 = unknown
+  std::vector<int64_t> tunables;  ///< by row of DriverType::ni_tunables; rows beyond the last have their default
+  std::vector<NiSlice*> slices;   ///< one per worker, owned by those workers
 };
 
 /// Where control put a peer NI.
@@ -304,13 +297,18 @@ class LndControl {
   /// A Tx that is caught by it ends with ESHUTDOWN: with kLocalAborted, so that it may be sent again over another NI,
   /// unless the peer may have all of it already (kLocalError).
   virtual void ni_stop(NiId ni, Instant now) = 0;
-  /// Changes a running NI, all of `tuning` or nothing: deadlines and connections made from now on follow it. A driver
-  /// that can change nothing leaves this as it is. Errors: ENOENT (no such NI, or it is stopping), EOPNOTSUPP (the
-  /// driver has no such setting, or cannot change it; the words say which).
-  [[nodiscard]] virtual Result<void> ni_tune(NiId ni, const NiTuning& tuning, Instant now) {
-    (void)tuning;
+  /// Gives a running NI other values of its settings, all of `tunables` or nothing: deadlines and connections made from
+  /// now on follow them. A driver that can change nothing leaves this as it is. Errors: ENOENT (no such NI, or it is
+  /// stopping), EOPNOTSUPP (the driver cannot change a setting that differs; the words say which).
+  [[nodiscard]] virtual Result<void> ni_tune(NiId ni, std::span<const int64_t> tunables, Instant now) {
+    (void)tunables;
     (void)now;
     return fail(EOPNOTSUPP, "this driver cannot change a running NI", ni.value);
+  }
+  /// The values in force, by row: where NiParams::tunables lets the driver choose, its choice. Empty: as given.
+  [[nodiscard]] virtual std::vector<int64_t> ni_tunables(NiId ni) const {
+    (void)ni;
+    return {};
   }
   /// Connections of the NI, those that are being closed among them; 0 where the driver does not count.
   [[nodiscard]] virtual unsigned ni_connections(NiId ni) const {

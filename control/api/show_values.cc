@@ -1,7 +1,6 @@
 #include "control/api/show_values.h"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <utility>
 
@@ -29,12 +28,6 @@ NodeTotals raw_totals(const Control& c) {
   NodeTotals totals;
   for (const auto& worker : c.workers) totals.add(worker->counters);
   return totals;
-}
-
-/// Connections per peer by link speed, where nobody said how many (docs/wire/socklnd.md §5).
-int64_t conns_by_speed(uint32_t mbps) {
-  const uint32_t gigabits = std::max(mbps, 1000u) / 1000;
-  return (std::bit_width(gigabits) - 1) / 2 + 1;
 }
 
 // The states of the state machines in the documents of Multi-Rail (figures 10, 11 and 13), derived from what control
@@ -67,16 +60,6 @@ const char* peer_ni_state(const PeerNi& ni) {
 
 }  // namespace
 
-// What socklnd works with; other LNDs show what was asked for.
-std::map<std::string, int64_t> effective_tunables(const LocalNi& ni) {
-  auto shown = ni.config.lnd_tunables;
-  if (ni.net.type() == NetType::kTcp)
-    shown["conns_per_peer"] = ni.params.conns_per_peer > 0 ? ni.params.conns_per_peer : conns_by_speed(ni.device_mbps);
-  shown["timeout"] = ni.params.lnd_timeout;
-  shown["tos"] = ni.params.tos;
-  return shown;
-}
-
 std::vector<uint16_t> groups_of(const LocalNi& ni, const WorkerGroups& groups) {
   if (!ni.config.cpts.empty()) return ni.config.cpts;
   std::vector<uint16_t> found;
@@ -104,7 +87,7 @@ api::LocalNiShow ni_value(const Control& c, const LocalNi& ni) {
   show.health.fatal_error = ni.fatal ? 1 : 0;
   show.health.health_value = ni.health;
   show.tunables = ni.config.tunables;
-  show.lnd_tunables = effective_tunables(ni);
+  show.lnd_tunables = c.nis->tunables_in_force(ni);
   show.dev_cpt = device_group(ni, groups);
   show.cpts = groups_of(ni, groups);
   show.state = ni_state(ni);

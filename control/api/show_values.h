@@ -3,7 +3,6 @@
 // moment apart.
 #pragma once
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,8 +17,6 @@ namespace ulnet {
 [[nodiscard]] std::vector<api::NetShow> net_values(Control& c, std::optional<Net> only, bool closing = false);
 [[nodiscard]] api::PeerShow peer_value(Control& c, const Peer& peer);
 [[nodiscard]] std::vector<api::RouteShow> route_values(Control& c);
-/// The driver's settings that the NI works with, also those that nobody set.
-[[nodiscard]] std::map<std::string, int64_t> effective_tunables(const LocalNi& ni);
 /// Worker groups that serve the NI, in order.
 [[nodiscard]] std::vector<uint16_t> groups_of(const LocalNi& ni, const WorkerGroups& groups);
 /// By worker group; empty while there are no pools.

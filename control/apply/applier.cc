@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "config/export.h"
+#include "config/schema.h"
 #include "config/warn.h"
 #include "control/apply/ip2nets.h"
 #include "control/discovery/runner.h"
@@ -43,11 +44,7 @@ bool makes_more(const config::Change& change) {
 }
 
 NiDefaults ni_defaults(const config::DesiredState& state) {
-  NiDefaults defaults;
-  defaults.lnd_timeout = state.ulnet.socklnd.timeout;
-  defaults.lnd_timeout_auto = config::lnd_timeout_of(state.global);
-  defaults.conns_per_peer = state.ulnet.socklnd.conns_per_peer;
-  return defaults;
+  return {state.ulnet.driver, config::lnd_timeout_of(state.global)};
 }
 
 }  // namespace
@@ -533,7 +530,7 @@ Applier::Step Applier::run(Job&, const config::UdspDel&) {
 
 Applier::Step Applier::run(Job& job, const config::UlnetSet& change) {
   job.ulnet = true;
-  if (change.key == "socklnd.timeout" || change.key == "socklnd.conns_per_peer") {
+  if (config::ni_setting_is("ulnet." + change.key)) {
     for (LocalNis::LocalNet& net : c_.nis->nets())
       for (LocalNi& ni : net.nis)
         if (!ni.closing && tune(job, ni, ni.config.lnd_tunables) == Step::kFailed) return Step::kFailed;

@@ -39,7 +39,7 @@ bool Applier::is_in_force(const config::NetAdd& change) {
     is.nid = ni->nid;
     is.interface = ni->params.interface;
     if (!named(is)) continue;
-    const auto shown = effective_tunables(*ni);
+    const auto shown = c_.nis->tunables_in_force(*ni);
     for (const auto& [key, value] : wanted.lnd_tunables)
       if (!shown.contains(key) || shown.at(key) != value) return false;
     for (const auto& [key, value] : ni->config.lnd_tunables)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "config/ranges.h"
+#include "config/schema.h"
 #include "lnd/net/dpdk/eal.h"
 
 namespace ulnet {
@@ -26,24 +27,6 @@ HugePages huge_pages(config::Tristate wanted) {
   return HugePages::kAuto;
 }
 
-LndSettings::Engine engine(config::StreamEngine wanted) {
-  switch (wanted) {
-    case config::StreamEngine::kAuto: return LndSettings::Engine::kAuto;
-    case config::StreamEngine::kIoUring: return LndSettings::Engine::kIoUring;
-    case config::StreamEngine::kEpoll: return LndSettings::Engine::kEpoll;
-  }
-  return LndSettings::Engine::kAuto;
-}
-
-LndSettings::Accept accept(config::Accept wanted) {
-  switch (wanted) {
-    case config::Accept::kSecure: return LndSettings::Accept::kSecure;
-    case config::Accept::kAll: return LndSettings::Accept::kAll;
-    case config::Accept::kNone: return LndSettings::Accept::kNone;
-  }
-  return LndSettings::Accept::kSecure;
-}
-
 }  // namespace
 
 TextResult<HostConfig> boot_host(const config::DesiredState& state, DpdkMode dpdk) {
@@ -64,35 +47,11 @@ TextResult<HostConfig> boot_host(const config::DesiredState& state, DpdkMode dpd
   return host;
 }
 
-LndSettings boot_lnds(const config::DesiredState& state, uint64_t incarnation) {
-  const config::UlnetSection& ulnet = state.ulnet;
-  const config::SocklndSection& sock = ulnet.socklnd;
-  LndSettings out;
-  out.engine = engine(ulnet.stream_engine);
-  out.connections_per_worker = uint32_t(ulnet.memory.connections_per_worker);
-  out.incarnation = incarnation;
-  out.unprivileged_ports = ulnet.unprivileged_ports;
-  out.accept = accept(ulnet.accept);
-  out.accept_port = uint16_t(ulnet.accept_port);
-  out.accept_backlog = int(ulnet.accept_backlog);
-  out.accept_timeout = ulnet.accept_timeout;
-  out.sock_timeout = sock.timeout;
-  out.conns_per_peer = int32_t(sock.conns_per_peer);
-  out.typed_conns = sock.typed_conns;
-  out.min_bulk = uint32_t(sock.min_bulk);
-  out.tx_buffer_bytes = uint32_t(sock.tx_buffer_size);
-  out.rx_buffer_bytes = uint32_t(sock.rx_buffer_size);
-  out.nagle = sock.nagle;
-  out.keepalive = sock.keepalive;
-  out.keepalive_idle = int(sock.keepalive_idle.count());
-  out.keepalive_interval = int(sock.keepalive_intvl.count());
-  out.keepalive_count = int(sock.keepalive_count);
-  out.enable_csum = sock.enable_csum;
-  out.zc_min_payload = uint32_t(sock.zc_min_payload);
-  out.min_reconnect = sock.min_reconnectms;
-  out.max_reconnect = sock.max_reconnectms;
-  out.tos = int(sock.tos);
-  return out;
+DriverNumbers boot_drivers(const config::DesiredState& state) {
+  DriverNumbers settings;
+  for (const DriverType* type : driver_types())
+    settings.push_back(config::driver_values(type->settings, state.ulnet.driver));
+  return settings;
 }
 
 NodeConfig boot_node(const config::DesiredState& state, const Placement& placement) {

@@ -11,8 +11,8 @@ namespace ulnet {
 
 /// Errors: EINVAL when `ulnet: cores` is no list of cores.
 [[nodiscard]] TextResult<HostConfig> boot_host(const config::DesiredState& state, DpdkMode dpdk);
-/// `incarnation`: unique per life of the node, real time in ns.
-[[nodiscard]] LndSettings boot_lnds(const config::DesiredState& state, uint64_t incarnation);
+/// The settings of every driver of driver_types(), for Drivers::open() and Drivers::retune().
+[[nodiscard]] DriverNumbers boot_drivers(const config::DesiredState& state);
 [[nodiscard]] NodeConfig boot_node(const config::DesiredState& state, const Placement& placement);
 
 }  // namespace ulnet

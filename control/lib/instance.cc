@@ -5,6 +5,7 @@
 #include <deque>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -16,6 +17,7 @@
 #include "control/node.h"
 #include "control/node_config.h"
 #include "control/node_turnables.h"
+#include "dataplane/base/nid_text.h"
 #include "dataplane/host/arena.h"
 #include "dataplane/host/clock.h"
 #include "lnd/net/kernel/devices.h"
@@ -105,7 +107,7 @@ struct Instance::Impl final : ControlTurnable {
   void wait_fds(std::vector<int>& out) override { node->wait_fds(out); }
 
   std::unique_ptr<Host> host;
-  std::unique_ptr<LndRuntime> lnds;
+  std::optional<Drivers> drivers;
   std::unique_ptr<Devices> devices;
   std::unique_ptr<HostMemory> memory;  // of the workers; null on a machine with one NUMA node
   std::unique_ptr<Node> node;
@@ -176,19 +178,14 @@ TextResult<void> Instance::Impl::start_node(const config::DesiredState& state, c
 
   const uint64_t incarnation = real_time_ns();
   devices = system_devices();
-  LndSettings settings = boot_lnds(state, incarnation);
-  settings.link_mbps = [known = devices.get()](const NiParams& ni) {
-    const auto interface = known->find(ni.interface);
-    return interface ? interface->mbps : 0;
-  };
-  auto runtime = lnd_runtime_make(settings, host->worker_count());
-  if (!runtime) return tl::unexpected(text_error(runtime.error(), "cannot start the drivers"));
-  lnds = std::move(*runtime);
+  auto opened = Drivers::open(boot_drivers(state), host->worker_count(), incarnation);
+  if (!opened) return tl::unexpected(text_error(opened.error(), "cannot start the drivers"));
+  drivers.emplace(std::move(*opened));
 
   NodeDeps deps;
   deps.seed = incarnation;
   deps.incarnation = incarnation;
-  deps.lnds = lnds->entries();
+  deps.lnds = drivers->entries();
   deps.devices = devices.get();
   memory = worker_memory(host->arenas(), host->topology());
   deps.worker_memory = memory.get();
@@ -204,7 +201,7 @@ TextResult<void> Instance::Impl::start_node(const config::DesiredState& state, c
   node = std::move(*made);
   node->applier().set_ulnet_changed([this] {
     log_level = node->control().desired.ulnet.log;
-    lnds->retune(boot_lnds(node->control().desired, 0), clock_now());
+    drivers->retune(boot_drivers(node->control().desired), clock_now());
   });
   turnables = worker_turnables(*node);
   turners.start(turnables);
@@ -287,7 +284,8 @@ unsigned Instance::worker_count() const {
 
 std::vector<std::string> Instance::describe() const {
   std::vector<std::string> lines = impl_->host->describe();
-  lines.push_back("tcp over " + impl_->lnds->engine_text());
+  for (const Drivers::Note& one : impl_->drivers->notes())
+    lines.push_back(net_text(Net::of(one.net_type, 0)) + " over " + one.note.text);
   return lines;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/schema.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {
@@ -87,28 +88,28 @@ void LocalNis::give_slices(LocalNi& ni) const {
   }
 }
 
-namespace {
-
-void take_lnd_tunables(NiParams& params, const std::map<std::string, int64_t>& tunables, const NiDefaults& defaults) {
-  const auto tunable = [&](const char* name, int32_t absent) {
-    const auto found = tunables.find(name);
-    return found == tunables.end() ? absent : int32_t(found->second);
-  };
-  const bool tcp = params.nid.net().type() == NetType::kTcp;
-  const NiParams plain;
-  params.conns_per_peer = tunable("conns_per_peer", plain.conns_per_peer);
-  if (params.conns_per_peer == 0 && tcp) params.conns_per_peer = int32_t(defaults.conns_per_peer);
-  params.lnd_timeout = tunable("timeout", tcp ? int32_t(defaults.lnd_timeout / 1s) : plain.lnd_timeout);
-  if (params.lnd_timeout == 0) params.lnd_timeout = int32_t(defaults.lnd_timeout_auto / 1s);
-  params.tos = tunable("tos", plain.tos);
+void LocalNis::take_tunables(LocalNi& ni, std::vector<int64_t> tunables) const {
+  ni.params.tunables = std::move(tunables);
+  const auto rows = deps_.types[ni.lnd]->ni_tunables;
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (rows[i].transmit_timeout) ni.transmit_timeout = std::chrono::seconds(ni.params.tunables[i]);
 }
 
-}  // namespace
+std::map<std::string, int64_t> LocalNis::tunables_in_force(const LocalNi& ni) const {
+  auto shown = ni.config.lnd_tunables;
+  const auto rows = deps_.types[ni.lnd]->ni_tunables;
+  const auto chosen = deps_.lnds[ni.lnd]->ni_tunables(ni.id);
+  const auto& values = chosen.empty() ? ni.params.tunables : chosen;
+  for (size_t i = 0; i < std::min(rows.size(), values.size()); ++i)
+    shown[std::string(config::field_name(rows[i].path))] = values[i];
+  return shown;
+}
 
 TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int64_t interfaces_max,
                                    const NiDefaults& defaults, Instant now) {
-  const auto type = std::find(deps_.lnd_types.begin(), deps_.lnd_types.end(), net.type());
-  if (type == deps_.lnd_types.end() || net.type() == NetType::kLo) {
+  const auto type = std::find_if(deps_.types.begin(), deps_.types.end(),
+                                 [&](const DriverType* one) { return one->net_type == net.type(); });
+  if (type == deps_.types.end() || net.type() == NetType::kLo) {
     return fail_text(EINVAL, fmt::format("this node has no driver for {}", net_text(net)));
   }
   LocalNi ni;
@@ -129,7 +130,7 @@ TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int6
 
   ni.id = NiId{next_id_};
   ni.net = net;
-  ni.lnd = unsigned(type - deps_.lnd_types.begin());
+  ni.lnd = unsigned(type - deps_.types.begin());
   ni.config = config;
   ni.workers = std::move(*workers);
   ni.device_numa = device->numa_node;
@@ -145,7 +146,9 @@ TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int6
   params.peer_credits = int32_t(config.tunables.peer_credits);
   params.peer_buffer_credits = int32_t(config.tunables.peer_buffer_credits);
   params.credits = int32_t(config.tunables.credits);
-  take_lnd_tunables(params, config.lnd_tunables, defaults);
+  params.device_mbps = ni.device_mbps;
+  take_tunables(
+      ni, config::ni_values((*type)->ni_tunables, config.lnd_tunables, defaults.driver, defaults.transmit_timeout));
   give_slices(ni);
   if (auto started = deps_.lnds[ni.lnd]->ni_start(params, now); !started) {
     return fail_text(started.error().code, fmt::format("{}: {}", nid_text(ni.nid), started.error().what));
@@ -161,17 +164,14 @@ TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int6
 
 TextResult<void> LocalNis::tune(LocalNi& ni, const std::map<std::string, int64_t>& lnd_tunables,
                                 const NiDefaults& defaults, Instant now) {
-  NiParams wanted = ni.params;
-  take_lnd_tunables(wanted, lnd_tunables, defaults);
-  NiTuning tuning;
-  if (wanted.conns_per_peer != ni.params.conns_per_peer) tuning.conns_per_peer = wanted.conns_per_peer;
-  if (wanted.lnd_timeout != ni.params.lnd_timeout) tuning.lnd_timeout = wanted.lnd_timeout;
-  if (tuning.conns_per_peer || tuning.lnd_timeout) {
-    if (auto tuned = deps_.lnds[ni.lnd]->ni_tune(ni.id, tuning, now); !tuned) {
+  auto wanted =
+      config::ni_values(deps_.types[ni.lnd]->ni_tunables, lnd_tunables, defaults.driver, defaults.transmit_timeout);
+  if (wanted != ni.params.tunables) {
+    if (auto tuned = deps_.lnds[ni.lnd]->ni_tune(ni.id, wanted, now); !tuned) {
       return fail_text(tuned.error().code, fmt::format("{}: {}", nid_text(ni.nid), tuned.error().what));
     }
   }
-  ni.params = std::move(wanted);
+  take_tunables(ni, std::move(wanted));
   ni.config.lnd_tunables = lnd_tunables;
   return {};
 }

@@ -17,6 +17,7 @@
 #include "control/stats/totals.h"
 #include "control/text_error.h"
 #include "dataplane/state/slices.h"
+#include "lnd/driver.h"
 #include "lnd/lnd.h"
 #include "lnd/net/kernel/devices.h"
 
@@ -36,6 +37,7 @@ struct LocalNi {
   unsigned lnd = 0;
   config::NiConfig config;                       ///< as asked for
   NiParams params;                               ///< as its driver was told
+  Duration transmit_timeout{50s};                ///< of one transmission
   std::vector<WorkerId> workers;                 ///< that serve peers over it
   std::vector<std::shared_ptr<NiSlice>> slices;  ///< by worker
   uint32_t device_numa = UINT32_MAX;
@@ -95,9 +97,8 @@ struct WorkerGroups {
 
 /// What NIs get that do not say themselves.
 struct NiDefaults {
-  Duration lnd_timeout{50s};       ///< of tcp: where none is named
-  Duration lnd_timeout_auto{49s};  ///< where 0 is named: a share of the transaction timeout
-  int64_t conns_per_peer = 0;      ///< of tcp: where none or 0 is named; 0 = the driver decides
+  config::DriverValues driver;           ///< settings that hold for all NIs of a driver
+  config::Seconds transmit_timeout{49};  ///< where a time-out of 0 is named: a share of the transaction timeout
 };
 
 class LocalNis {
@@ -108,7 +109,7 @@ class LocalNis {
     Publisher& publisher;
     Devices* devices = nullptr;  ///< may be null: then NIs are added by NID only
     WorkerGroups groups;
-    std::vector<NetType> lnd_types;        ///< by LND number
+    std::vector<const DriverType*> types;  ///< by LND number
     std::vector<LndControl*> lnds;         ///< by LND number
     std::vector<WorkerMemory*> near = {};  ///< by worker; absent or null: the heap
   };
@@ -148,6 +149,8 @@ class LocalNis {
   void drained(const NiSlice& slice);
   void stopped(NiId id);
 
+  /// The driver's settings that the NI works with, by name, also those that nobody set.
+  [[nodiscard]] std::map<std::string, int64_t> tunables_in_force(const LocalNi& ni) const;
   [[nodiscard]] LocalNi* find(NiId id);
   [[nodiscard]] LocalNi* find(const Nid& nid);
   /// NIs of the net that are not going, in order of addition.
@@ -176,6 +179,7 @@ class LocalNis {
   [[nodiscard]] TextResult<Devices::Interface> find_address(const config::NiConfig& config, Net net, Nid& nid) const;
   [[nodiscard]] TextResult<std::vector<WorkerId>> find_workers(const config::NiConfig& config, uint32_t numa) const;
   void give_slices(LocalNi& ni) const;
+  void take_tunables(LocalNi& ni, std::vector<int64_t> tunables) const;
   [[nodiscard]] static bool is_idle(LocalNi& ni, Instant now);
   void erase(LocalNi& ni);
 

@@ -51,7 +51,7 @@ void answer_resolved(Control& c) {
 }  // namespace
 
 Duration message_timeout(const LocalNi& ni, int64_t retry_count) {
-  return std::chrono::seconds(ni.params.lnd_timeout) * (retry_count + 1) + 1s;
+  return ni.transmit_timeout * (retry_count + 1) + 1s;
 }
 
 std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, int64_t retry_count) {

@@ -8,6 +8,7 @@
 
 #include "dataplane/base/limits.h"
 #include "dataplane/base/slab.h"
+#include "lnd/driver.h"
 #include "lnd/lnd.h"
 
 namespace ulnet {
@@ -62,6 +63,11 @@ class LoLnd final : public Lnd {
   bool answer_due_ = false;
   Owed stop_answer_;  // kStopped
 };
+
+/// The record (driver.cc).
+extern const DriverType kLoDriver;
+/// Loopback alone: for nodes whose other drivers a test brings along.
+[[nodiscard]] LndEntry lnd_loopback();
 
 /// Control half. Thread: control. Starting needs nothing; stopping waits until every worker has nothing left.
 class LoControl final : public LndControl {

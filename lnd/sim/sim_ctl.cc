@@ -44,12 +44,21 @@ void SimControl::ni_stop(NiId ni, Instant now) {
   for (unsigned worker = 0; worker < workers; ++worker) host_.to_worker(WorkerId{uint16_t(worker)}, msg);
 }
 
-Result<void> SimControl::ni_tune(NiId ni, const NiTuning& tuning, Instant) {
+Result<void> SimControl::ni_tune(NiId ni, std::span<const int64_t> tunables, Instant) {
   const auto found = nis_.find(ni);
   if (found == nis_.end()) return fail(ENOENT, "no such NI is running", ni.value);
-  if (tuning.conns_per_peer) return fail(EOPNOTSUPP, "the sim LND has one connection to each peer", ni.value);
-  if (tuning.lnd_timeout) found->second.lnd_timeout = *tuning.lnd_timeout;
+  if (sim_tunables(tunables).conns_per_peer != sim_tunables(found->second.tunables).conns_per_peer)
+    return fail(EOPNOTSUPP, "the sim LND has one connection to each peer", ni.value);
+  found->second.tunables.assign(tunables.begin(), tunables.end());
   return {};
+}
+
+std::vector<int64_t> SimControl::ni_tunables(NiId ni) const {
+  const auto found = nis_.find(ni);
+  if (found == nis_.end()) return {};
+  SimTunables in_force = sim_tunables(found->second.tunables);
+  if (in_force.conns_per_peer == 0) in_force.conns_per_peer = 1;
+  return sim_tunable_numbers(in_force);
 }
 
 bool SimControl::names(const PeerSlice& slice) const {
@@ -119,7 +128,7 @@ void SimControl::hand_over(const NiParams& ni, Peer& peer, End& end) {
   end.ni_slice = worker.value < ni.slices.size() ? ni.slices[worker.value] : nullptr;
   end.peer_ni = peer.place.id;
   end.slice = peer.place.slice;
-  end.timeout = std::chrono::seconds(ni.lnd_timeout);
+  end.timeout = sim_tunables(ni.tunables).timeout;
   peer.end = end.id;
   LndMsg msg;
   msg.kind = uint16_t(SimMsg::kConnUp);

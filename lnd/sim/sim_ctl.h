@@ -4,9 +4,21 @@
 #pragma once
 #include <map>
 
+#include "lnd/driver.h"
 #include "lnd/sim/fabric_ctl.h"
 
 namespace ulnet::sim {
+
+/// Settings of one NI.
+struct SimTunables {
+  Duration timeout = 50s;
+  int32_t tos = -1;
+  int32_t conns_per_peer = 0;
+};
+/// The record of the sim LND for `tcp` or `o2ib` (driver.cc). The sim LND stands on a fabric: it has no `open`.
+[[nodiscard]] const DriverType& sim_driver(NetType type);
+[[nodiscard]] SimTunables sim_tunables(std::span<const int64_t> tunables);
+[[nodiscard]] std::vector<int64_t> sim_tunable_numbers(const SimTunables& tunables);
 
 class SimControl final : public LndControl {
  public:
@@ -16,8 +28,9 @@ class SimControl final : public LndControl {
 
   [[nodiscard]] Result<void> ni_start(const NiParams& params, Instant now) override;
   void ni_stop(NiId ni, Instant now) override;
-  /// lnd_timeout, for connections made from now on; there is one connection to a peer, so conns_per_peer is refused.
-  [[nodiscard]] Result<void> ni_tune(NiId ni, const NiTuning& tuning, Instant now) override;
+  /// `timeout`, for connections made from now on; there is one connection to a peer, so conns_per_peer is refused.
+  [[nodiscard]] Result<void> ni_tune(NiId ni, std::span<const int64_t> tunables, Instant now) override;
+  [[nodiscard]] std::vector<int64_t> ni_tunables(NiId ni) const override;
   [[nodiscard]] bool names(const PeerSlice& slice) const override;
   void from_worker(WorkerId worker, const LndMsg& msg, Instant now) override;
   unsigned turn(Instant now) override;

@@ -14,9 +14,21 @@ enum class AcceptMode : uint8_t {
   kNone     ///< nobody: no listener
 };
 
+/// How the worker half moves bytes.
+enum class EngineChoice : uint8_t { kAuto, kIoUring, kEpoll };
+
+/// Of one NI. A driver's own form of NiParams::tunables.
+struct SockTunables {
+  int32_t conns_per_peer = 0;  ///< 0 = as the node's, then by link speed (§5)
+  Duration timeout = 50s;
+  int32_t tos = -1;  ///< -1 = as the node's
+};
+
+/// Of the node.
 struct SockConfig {
+  EngineChoice engine = EngineChoice::kAuto;
   // Protocol (names and defaults are upstream's).
-  Duration sock_timeout = 50s;  ///< an NI's lnd_timeout, where it has one, wins
+  Duration sock_timeout = 50s;  ///< an NI's timeout, where it has one, wins
   uint16_t accept_port = 988;
   int accept_backlog = 127;
   AcceptMode accept = AcceptMode::kSecure;

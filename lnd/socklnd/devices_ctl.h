@@ -13,8 +13,6 @@ namespace ulnet::socklnd {
 class SockDevices {
  public:
   virtual ~SockDevices() = default;
-  /// Link speed in Mb/s; 0 when unknown. Decides conns_per_peer where that is 0.
-  [[nodiscard]] virtual uint32_t link_mbps(const NiParams& ni) = 0;
   /// Whether links or addresses may have changed since the last call. Does not block.
   [[nodiscard]] virtual bool changed() { return false; }
   /// Whether the NI's address is there, on a link that is up. Nothing where this cannot be told of the NI at all.

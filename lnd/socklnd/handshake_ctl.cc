@@ -10,7 +10,7 @@ SocketOptions socket_options(const SockControl& control, const NiCtl& ni) {
   const SockConfig& config = control.config;
   SocketOptions options;
   options.privileged_ports = !config.unprivileged_ports;
-  options.tos = ni.params.tos >= 0 ? ni.params.tos : config.tos;
+  options.tos = ni.tunables.tos >= 0 ? ni.tunables.tos : config.tos;
   options.send_buffer_bytes = config.tx_buffer_bytes;
   options.receive_buffer_bytes = config.rx_buffer_bytes;
   options.nodelay = !config.nagle;

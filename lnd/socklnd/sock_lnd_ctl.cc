@@ -1,6 +1,7 @@
 #include "lnd/socklnd/sock_lnd_ctl.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lnd/socklnd/acceptor_ctl.h"
 #include "lnd/socklnd/dial_ctl.h"
@@ -15,11 +16,16 @@ constexpr unsigned kTurnEventsMax = 256;  ///< socket events of one turn
 constexpr unsigned kTurnDueMax = 256;     ///< deadlines of one turn
 
 /// How many bulk connections each way: as the NI says, else as the node says, else by link speed.
-uint32_t conns_wanted(const SockControl& control, const NiParams& params) {
-  int32_t conns = params.conns_per_peer > 0 ? params.conns_per_peer : control.config.conns_per_peer;
-  if (conns <= 0)
-    conns = int32_t(conns_per_peer_for(control.devices == nullptr ? 0 : control.devices->link_mbps(params)));
+uint32_t conns_wanted(const SockControl& control, const NiCtl& ni) {
+  const SockTunables& tunables = ni.tunables;
+  int32_t conns = tunables.conns_per_peer > 0 ? tunables.conns_per_peer : control.config.conns_per_peer;
+  if (conns <= 0) conns = int32_t(conns_per_peer_for(ni.params.device_mbps));
   return std::min(uint32_t(conns), kConnsPerPeerMax);
+}
+
+Duration timeout_of(const SockControl& control, const NiCtl& ni) {
+  const SockTunables& tunables = ni.tunables;
+  return tunables.timeout > 0s ? tunables.timeout : control.config.sock_timeout;
 }
 
 }  // namespace
@@ -60,8 +66,9 @@ Result<void> SockLndControl::ni_start(const NiParams& params, Instant now) {
   ni.params = params;
   ni.address = nid_address(params.nid);
   ni.incarnation = state_.next_incarnation++;
-  ni.timeout = params.lnd_timeout > 0 ? Duration(std::chrono::seconds(params.lnd_timeout)) : state_.config.sock_timeout;
-  ni.conns_per_peer = conns_wanted(state_, params);
+  ni.tunables = sock_tunables(params.tunables);
+  ni.timeout = timeout_of(state_, ni);
+  ni.conns_per_peer = conns_wanted(state_, ni);
   if (const Result<void> opened = acceptor_open(state_, ni); !opened) return opened;
   state_.nis.emplace(params.id, std::move(ni));
   state_.look_at_links = state_.devices != nullptr;
@@ -108,31 +115,36 @@ void SockLndControl::ni_stop(NiId id, Instant now) {
 
 // Fewer connections than there are: those that are there stay. More: a set that has one of each type gets them at once,
 // any other when it has something to send.
-Result<void> SockLndControl::ni_tune(NiId id, const NiTuning& tuning, Instant now) {
+Result<void> SockLndControl::ni_tune(NiId id, std::span<const int64_t> numbers, Instant now) {
   state_.now = now;
   NiCtl* ni = state_.find_ni(id);
   if (ni == nullptr || ni->stopping) return fail(ENOENT, "no such NI is running", id.value);
-  if (tuning.conns_per_peer) {
-    ni->params.conns_per_peer = *tuning.conns_per_peer;
-    ni->conns_per_peer = conns_wanted(state_, ni->params);
-  }
-  if (tuning.lnd_timeout) {
-    ni->params.lnd_timeout = *tuning.lnd_timeout;
-    ni->timeout = std::chrono::seconds(*tuning.lnd_timeout);
-  }
+  const SockTunables was = std::exchange(ni->tunables, sock_tunables(numbers));
+  const bool conns = ni->tunables.conns_per_peer != was.conns_per_peer;
+  const bool timeout = ni->tunables.timeout != was.timeout;
+  if (conns) ni->conns_per_peer = conns_wanted(state_, *ni);
+  if (timeout) ni->timeout = timeout_of(state_, *ni);
   for (auto& [set_id, set] : state_.sets) {
     if (set.ni != id) continue;
-    if (tuning.lnd_timeout) {
+    if (timeout) {
       LndMsg msg;
       msg.kind = uint16_t(ToWorker::kSetTimeout);
       msg.object = set.object;
       msg.a = uint64_t(ni->timeout.count());
       set_tell(state_, set, msg);
     }
-    if (tuning.conns_per_peer && set.pid == kLnetPid && each_type_there(set.counts, state_.config.typed_conns))
+    if (conns && set.pid == kLnetPid && each_type_there(set.counts, state_.config.typed_conns))
       dial_step(state_, set);
   }
   return {};
+}
+
+std::vector<int64_t> SockLndControl::ni_tunables(NiId id) const {
+  const auto ni = state_.nis.find(id);
+  if (ni == state_.nis.end()) return {};
+  SockTunables in_force = ni->second.tunables;
+  in_force.conns_per_peer = int32_t(ni->second.conns_per_peer);
+  return sock_tunable_numbers(in_force);
 }
 
 void SockLndControl::retune(const SockConfig& config, Instant now) {

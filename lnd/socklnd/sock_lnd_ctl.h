@@ -12,7 +12,8 @@ class SockLndControl final : public LndControl {
   ~SockLndControl() override;
   [[nodiscard]] Result<void> ni_start(const NiParams& params, Instant now) override;
   void ni_stop(NiId ni, Instant now) override;
-  [[nodiscard]] Result<void> ni_tune(NiId ni, const NiTuning& tuning, Instant now) override;
+  [[nodiscard]] Result<void> ni_tune(NiId ni, std::span<const int64_t> tunables, Instant now) override;
+  [[nodiscard]] std::vector<int64_t> ni_tunables(NiId ni) const override;
   [[nodiscard]] unsigned ni_connections(NiId ni) const override;
   [[nodiscard]] bool names(const PeerSlice& slice) const override { return state_.named.contains(&slice); }
   void retune(const SockConfig& config, Instant now);

@@ -4,7 +4,10 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
+#include "lnd/driver.h"
 #include "lnd/lnd.h"
 #include "lnd/socklnd/config.h"
 #include "lnd/socklnd/devices_ctl.h"
@@ -12,6 +15,17 @@
 #include "lnd/socklnd/stream.h"
 
 namespace ulnet::socklnd {
+
+/// The record (driver.cc).
+extern const DriverType kSockDriver;
+/// Its rows (fields.cc).
+[[nodiscard]] std::span<const DriverField> sock_setting_fields();
+[[nodiscard]] std::span<const DriverField> sock_tunable_fields();
+/// The node's settings from the values by row of kSockDriver. A member without a row has its default.
+[[nodiscard]] SockConfig sock_config(std::span<const int64_t> settings);
+/// An NI's settings from NiParams::tunables, and back.
+[[nodiscard]] SockTunables sock_tunables(std::span<const int64_t> tunables);
+[[nodiscard]] std::vector<int64_t> sock_tunable_numbers(const SockTunables& tunables);
 
 /// The worker half: one per worker and Node. `engine` is that worker's own and outlives it.
 [[nodiscard]] std::unique_ptr<Lnd> make_sock_lnd(LndCore& core, StreamEngine& engine, const SockConfig& config);

@@ -24,6 +24,7 @@ namespace ulnet::socklnd {
 
 struct NiCtl {
   NiParams params;
+  SockTunables tunables;  ///< of `params`
   IpAddress address;
   uint64_t incarnation = 0;
   uint32_t conns_per_peer = 1;

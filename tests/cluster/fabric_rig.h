@@ -27,7 +27,8 @@ class FabricNode : public LndControlHost {
   }
 
   Result<void> start(Instant now, int32_t lnd_timeout = 50) {
-    return control->ni_start({.id = ni, .nid = nid, .lnd_timeout = lnd_timeout}, now);
+    const Duration timeout = std::chrono::seconds(lnd_timeout);
+    return control->ni_start({.id = ni, .nid = nid, .tunables = sim::sim_tunable_numbers({.timeout = timeout})}, now);
   }
   TestTx& put(const Nid& to, uint64_t bits, uint32_t bytes, Instant now) {
     const uint16_t worker = worker_of(to);

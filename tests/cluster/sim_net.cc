@@ -80,13 +80,12 @@ void SimNode::boot() {
   deps.incarnation = (uint64_t(number_) << 32) | (life_ << 8) | 1;
   if (spec_.downrev) config.features_hidden = wire::kFeatureMultiRail | wire::kFeatureDiscovery;
   deps.log = [this](const std::string& line) { journal_.push_back(line); };
-  deps.lnds.push_back({"lo", NetType::kLo, [](LndCore& core) { return std::make_unique<LoLnd>(core); },
-                       [](LndControlHost& host) { return std::make_unique<LoControl>(host); }});
+  deps.lnds.push_back(lnd_loopback());
   if (net_.transport() == Transport::kFabric) {
     sim::Fabric& fabric = *net_.fabric_;
     fabric_number_ = fabric.add_node();
     for (const NetType type : {NetType::kTcp, NetType::kO2ib})
-      deps.lnds.push_back({type == NetType::kTcp ? "tcp" : "o2ib", type,
+      deps.lnds.push_back({&sim::sim_driver(type),
                            [this, &fabric](LndCore& core) {
                              return std::make_unique<sim::SimLnd>(fabric, core_for(core), fabric_number_);
                            },
@@ -101,7 +100,7 @@ void SimNode::boot() {
     sock.incarnation = deps.incarnation;
     sock.zc_min_payload = spec_.zc_min_payload;
     deps.lnds.push_back(
-        {"tcp", NetType::kTcp,
+        {&socklnd::kSockDriver,
          [this, sock](LndCore& core) {
            return socklnd::make_sock_lnd(core_for(core), *engines_[core.worker_id().value], sock);
          },

@@ -53,7 +53,7 @@ class LiveNode final : public DiscoveryActions {
   explicit LiveNode(Mutant mutant)
       : mutant_(mutant), gates_{&gate_}, mesh_(1, 16, gates_, &gate_), outbox_(mesh_), publisher_(mesh_) {
     LocalNis::Deps deps{mesh_, outbox_, publisher_, nullptr, {}, {}, {}};
-    deps.lnd_types = {NetType::kTcp};
+    deps.types = {&type_};
     deps.lnds = {&driver_};
     nis_ = std::make_unique<LocalNis>(std::move(deps));
     peers_ = std::make_unique<PeerDb>(PeerDb::Deps{*nis_, 1, 64, {}, {}, {}, {}});
@@ -98,6 +98,7 @@ class LiveNode final : public DiscoveryActions {
   };
   const Mutant mutant_;
   NoDriver driver_;
+  const DriverType type_{.name = "none", .net_type = NetType::kTcp};
   IdleGate gate_;
   IdleGate* gates_[1];
   Mesh mesh_;

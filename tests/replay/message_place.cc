@@ -7,6 +7,8 @@
 #include "control/discovery/runner.h"
 #include "dataplane/base/nid_text.h"
 #include "dataplane/wire/bytes.h"
+#include "lnd/lo/lo.h"
+#include "lnd/sim/sim_ctl.h"
 
 namespace ulnet::test {
 namespace {
@@ -41,7 +43,7 @@ MessagePlace::MessagePlace(const std::vector<std::string>& nids) {
   deps.incarnation = 0x1001;
   deps.lnds.push_back(lnd_loopback());
   for (const NetType type : {NetType::kTcp, NetType::kO2ib}) {
-    deps.lnds.push_back({type == NetType::kTcp ? "tcp" : "o2ib", type,
+    deps.lnds.push_back({&sim::sim_driver(type),
                          [this](LndCore& core) {
                            auto lnd = std::make_unique<MessageLnd>(core, sent_);
                            lnds_.push_back(lnd.get());

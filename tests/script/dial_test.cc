@@ -121,11 +121,11 @@ TEST(SockDial, none_three_times_fails_when_nothing_is_there) {
 
 TEST(SockDial, none_three_times_is_enough_when_each_type_is_there) {
   SockNodeOptions options;
-  options.conns_per_peer = 3;
+  options.tunables.conns_per_peer = 3;
   Active t(options);
   t.rig.tcp.record = false;
   SockNodeOptions other = node_of("10.0.0.3@tcp");
-  other.conns_per_peer = 1;  // its limit is lower than ours
+  other.tunables.conns_per_peer = 1;  // its limit is lower than ours
   SockNode& peer = t.rig.add(other);
   t.node->put("10.0.0.3@tcp", 0);
   t.run(10s);
@@ -169,7 +169,7 @@ TEST(SockDial, refused_backs_off_and_doubles) {
 
 TEST(SockDial, answer_that_never_comes_fails_after_sock_timeout) {
   SockNodeOptions options;
-  options.lnd_timeout = 5;
+  options.tunables.timeout = 5s;
   Active t(options);
   t.node->put(kThem, 0);
   t.run(4900ms);
@@ -215,7 +215,7 @@ TEST(SockPair, nine_connections_in_the_order_of_the_capture) {
   SockRig rig;
   rig.tcp.record = true;
   SockNodeOptions a = node_of(kUs), b = node_of(kThem);
-  a.conns_per_peer = b.conns_per_peer = 4;
+  a.tunables.conns_per_peer = b.tunables.conns_per_peer = 4;
   SockNode& one = rig.add(a);
   SockNode& two = rig.add(b);
   one.put(kThem, 0);
@@ -269,7 +269,7 @@ TEST(SockPair, several_bulk_connections_share_the_load) {
   SockRig rig;
   rig.tcp.record = true;
   SockNodeOptions a = node_of(kUs), b = node_of(kThem);
-  a.conns_per_peer = b.conns_per_peer = 4;
+  a.tunables.conns_per_peer = b.tunables.conns_per_peer = 4;
   SockNode& one = rig.add(a);
   rig.add(b);
   one.put(kThem, 0);
@@ -292,19 +292,20 @@ TEST(SockPair, running_ni_gets_more_connections) {
   one.put(kThem, 0);
   rig.run_for(1s);
   ASSERT_EQ(types_of(rig.tcp), "123");
-  ASSERT_TRUE(two.control->ni_tune({1}, {.conns_per_peer = 3}, rig.now));
-  ASSERT_TRUE(one.control->ni_tune({1}, {.conns_per_peer = 3}, rig.now));
+  ASSERT_TRUE(two.control->ni_tune({1}, socklnd::sock_tunable_numbers({.conns_per_peer = 3}), rig.now));
+  ASSERT_TRUE(one.control->ni_tune({1}, socklnd::sock_tunable_numbers({.conns_per_peer = 3}), rig.now));
   rig.run_for(10s);
   std::string types = types_of(rig.tcp);
   // Two more of each; both sides dial the first, and one of these two loses the race.
   EXPECT_EQ(std::count(types.begin() + 3, types.end(), '2'), 2 + 1) << types;
   EXPECT_EQ(std::count(types.begin() + 3, types.end(), '3'), 2) << types;
-  ASSERT_TRUE(one.control->ni_tune({1}, {.conns_per_peer = 1}, rig.now));
+  ASSERT_TRUE(one.control->ni_tune({1}, socklnd::sock_tunable_numbers({.conns_per_peer = 1}), rig.now));
   one.put(kThem, 100000);
   rig.run_for(1s);
   EXPECT_EQ(types_of(rig.tcp), types);
   EXPECT_EQ(one.unfinished(), 0u);
-  EXPECT_EQ(one.control->ni_tune({9}, {.conns_per_peer = 1}, rig.now).error().code, -ENOENT);
+  EXPECT_EQ(one.control->ni_tune({9}, socklnd::sock_tunable_numbers({.conns_per_peer = 1}), rig.now).error().code,
+            -ENOENT);
   EXPECT_TRUE(rig.shut_down());
 }
 
@@ -354,7 +355,7 @@ TEST(SockPair, reconnects_after_a_reset) {
 TEST(SockPair, peer_reboots) {
   SockRig rig;
   SockNodeOptions options = node_of(kUs);
-  options.lnd_timeout = 5;
+  options.tunables.timeout = 5s;
   SockNode& one = rig.add(options);
   SockNode* two = &rig.add(node_of(kThem));
   one.put(kThem, 0);
@@ -427,7 +428,6 @@ TEST(SockPair, unprivileged_ports_pair) {
 
 /// Every NI shares its subnet.
 struct Shared final : socklnd::SockDevices {
-  uint32_t link_mbps(const NiParams&) override { return 0; }
   std::string hold_to(const NiParams&, const socklnd::IpAddress&) override { return "eth1"; }
 };
 

@@ -19,7 +19,7 @@ SockNodeOptions kernel_node(const char* nid, const EngineMaker& engine, int32_t 
   static const uint16_t port = free_port();
   SockNodeOptions options;
   options.nids = {nid};
-  options.conns_per_peer = conns_per_peer;
+  options.tunables.conns_per_peer = conns_per_peer;
   options.config.unprivileged_ports = true;
   options.config.accept_port = port;
   options.config.incarnation = nid == kOne ? 11 : 22;

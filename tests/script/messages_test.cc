@@ -387,7 +387,7 @@ TEST(SockTimeout, idle_connection_is_left_alone) {
 // A peer whose machine is gone: new messages do not move the deadline of the first unacknowledged byte.
 TEST(SockTimeout, silent_machine_is_found_though_messages_keep_coming) {
   SockNodeOptions options;
-  options.lnd_timeout = 5;
+  options.tunables.timeout = 5s;
   Up t(3, 1, options);
   t.rig.tcp.silence(ip("10.0.0.254"), true);
   for (int i = 0; i < 4; ++i) {
@@ -405,7 +405,8 @@ TEST(SockTimeout, silent_machine_is_found_though_messages_keep_coming) {
 TEST(SockTimeout, running_ni_gets_another_time_out) {
   Up t(3, 1, {});  // 50 s
   t.rig.tcp.silence(ip("10.0.0.254"), true);
-  ASSERT_TRUE(t.node->control->ni_tune({1}, {.lnd_timeout = 5}, t.rig.now));
+  ASSERT_TRUE(
+      t.node->control->ni_tune({1}, socklnd::sock_tunable_numbers({.conns_per_peer = 1, .timeout = 5s}), t.rig.now));
   t.node->put(kOther, 1000000);
   t.run(4900ms);
   EXPECT_EQ(t.node->take_trace(), "");
@@ -416,7 +417,7 @@ TEST(SockTimeout, running_ni_gets_another_time_out) {
 
 TEST(SockTimeout, slow_peer_that_takes_a_little_now_and_then_is_kept) {
   SockNodeOptions options;
-  options.lnd_timeout = 5;
+  options.tunables.timeout = 5s;
   SimTcpOptions tcp;
   tcp.bytes_per_second = 20000;
   Up t(3, 1, options, tcp);

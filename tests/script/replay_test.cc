@@ -118,7 +118,7 @@ TEST(SockReplay, pings) {
 
 TEST(SockReplay, nine_connections) {
   SockNodeOptions options;
-  options.conns_per_peer = 4;
+  options.tunables.conns_per_peer = 4;
   both_places("i2-tcp-conns-per-peer-4-ping", {"10.10.0.1"}, {"10.10.0.2"}, options);
 }
 

@@ -158,8 +158,7 @@ SockNode::SockNode(SockRig& the_rig, const SockNodeOptions& options)
     NiParams ni;
     ni.id = {i + 1};
     ni.nid = nids[i];
-    ni.conns_per_peer = options.conns_per_peer;
-    ni.lnd_timeout = options.lnd_timeout;
+    ni.tunables = socklnd::sock_tunable_numbers(options.tunables);
     ni.slices.resize(options.workers);
     const Result<void> started = control->ni_start(ni, rig.now);
     EXPECT_TRUE(started.has_value()) << (started ? "" : started.error().what);

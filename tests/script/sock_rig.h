@@ -81,8 +81,7 @@ class FakeCore final : public LndCore {
 struct SockNodeOptions {
   std::vector<std::string> nids = {"10.0.0.1@tcp"};
   unsigned workers = 1;
-  int32_t conns_per_peer = 1;
-  int32_t lnd_timeout = 50;
+  socklnd::SockTunables tunables{.conns_per_peer = 1};
   socklnd::SockConfig config;
   socklnd::SockDevices* devices = nullptr;  ///< outlives the node
   std::vector<WorkerMemory*> memory;        ///< by worker; empty: the heap

@@ -224,24 +224,24 @@ TEST_P(Cluster, running_nis_are_changed) {
   };
   Control& c = a.node().control();
   EXPECT_EQ(set({.net = *net_parse("tcp"), .lnd_timeout = 7}), "");
-  for (const size_t i : {0u, 1u}) EXPECT_EQ(c.nis->find(a.nid(i))->params.lnd_timeout, 7) << "one driver, one value";
-  EXPECT_EQ(c.desired.ulnet.socklnd.timeout, 7s) << "for NIs to come";
+  for (const size_t i : {0u, 1u}) EXPECT_EQ(c.nis->find(a.nid(i))->transmit_timeout, 7s) << "one driver, one value";
+  EXPECT_EQ(c.desired.ulnet.driver.at("ulnet.socklnd.timeout"), 7) << "for NIs to come";
   EXPECT_EQ(set({.net = *net_parse("tcp"), .lnd_timeout = 0}), "");
-  EXPECT_EQ(c.nis->find(a.nid())->params.lnd_timeout, 49) << "0: its share of the transaction timeout";
+  EXPECT_EQ(c.nis->find(a.nid())->transmit_timeout, 49s) << "0: its share of the transaction timeout";
   const config::NetSet more{.nid = a.nid(), .health = 500, .conns_per_peer = 3};
   const std::string wrong = set(more);
   const LocalNi& ni = *c.nis->find(a.nid());
   if (sim.transport() == Transport::kSockTcp) {
     EXPECT_EQ(wrong, "");
-    EXPECT_EQ(ni.params.conns_per_peer, 3);
+    EXPECT_EQ(c.nis->tunables_in_force(ni).at("conns_per_peer"), 3);
     EXPECT_EQ(ni.health, 500);
     EXPECT_EQ(c.desired.nets.front().nis.front().lnd_tunables.at("conns_per_peer"), 3) << "in a backup, too";
   } else {
     EXPECT_EQ(wrong, "cannot configure 10.0.0.1@tcp: the sim LND has one connection to each peer");
-    EXPECT_EQ(ni.params.conns_per_peer, 1);
+    EXPECT_EQ(c.nis->tunables_in_force(ni).at("conns_per_peer"), 1);
     EXPECT_EQ(ni.health, 1000) << "whole or not at all";
   }
-  EXPECT_EQ(c.nis->find(a.nid(1))->params.conns_per_peer, 1);
+  EXPECT_EQ(c.nis->tunables_in_force(*c.nis->find(a.nid(1))).at("conns_per_peer"), 1);
   ASSERT_TRUE(all_ended()) << sim.replay_hint();
   EXPECT_EQ(a.ended(true), 20u);
 }

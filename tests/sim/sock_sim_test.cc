@@ -42,8 +42,8 @@ struct Chaos {
       SockNodeOptions options;
       options.nids = {nid};
       options.workers = load.workers;
-      options.conns_per_peer = load.conns_per_peer;
-      options.lnd_timeout = 5;
+      options.tunables.conns_per_peer = load.conns_per_peer;
+      options.tunables.timeout = 5s;
       options.config.enable_csum = true;
       options.config.zc_min_payload = load.seed % 2 == 0 ? 16384 : 0;
       nodes.push_back(&rig.add(options));

@@ -37,10 +37,8 @@ class SwarmRun {
     NodeConfig config;
     config.peers_max = peers * (kSwarmNids + 2) + 16;
     NodeDeps deps;
-    deps.lnds.push_back({"lo", NetType::kLo, [](LndCore& core) { return std::make_unique<LoLnd>(core); },
-                         [](LndControlHost& host) { return std::make_unique<LoControl>(host); }});
-    deps.lnds.push_back({"tcp", NetType::kTcp,
-                         [this](LndCore& core) { return std::make_unique<SwarmLnd>(swarm_, core); },
+    deps.lnds.push_back(lnd_loopback());
+    deps.lnds.push_back({&type_, [this](LndCore& core) { return std::make_unique<SwarmLnd>(swarm_, core); },
                          [this](LndControlHost& host) { return std::make_unique<SwarmControl>(swarm_, host); }});
     node_ = std::move(*Node::create(config, std::move(deps), now_));
     config::ChangeList changes;
@@ -146,6 +144,7 @@ class SwarmRun {
   }
 
   Instant now_{1s};
+  const DriverType type_{.name = "swarm", .net_type = NetType::kTcp};
   Swarm swarm_;
   std::unique_ptr<Node> node_;
 };

@@ -23,6 +23,7 @@ CONTROL_SIDE = (
     'dataplane/host/host.h', 'dataplane/host/host.cc', 'dataplane/host/launcher.h',
     'dataplane/host/topology.h', 'dataplane/host/topology.cc',
     'lnd/registry.h', 'lnd/registry.cc',
+    'lnd/driver.h', 'lnd/drivers.cc', 'lnd/*/driver.cc', 'lnd/*/fields.cc',  # start-up and configuration
     'lnd/*_ctl.h', 'lnd/*_ctl.cc',  # shared by control halves
     'lnd/*/*_ctl.h', 'lnd/*/*_ctl.cc', 'lnd/*/*_ctl_*.cc',
     'lnd/*/net_io*', 'lnd/*/engine/*net_io*',  # sockets of a control half

@@ -78,7 +78,7 @@ def matches(path, patterns):
 # First row that matches the including file decides. {own} is its LND's folder.
 BASE, WIRE, STATE = ('dataplane/base',), ('dataplane/base', 'dataplane/wire'), (
     'dataplane/base', 'dataplane/wire', 'dataplane/state', 'lnd/lnd.h')
-DRIVER = STATE + ('lnd/net', '{own}')
+DRIVER = STATE + ('lnd/driver.h', 'lnd/net', '{own}')
 INCLUDE_TABLE = [
     (('tests',), ('*',), ''),
     (('perf/*.cc', 'perf/*.h'), ('*',), ''),
@@ -91,7 +91,8 @@ INCLUDE_TABLE = [
     (('dataplane/host',), BASE + ('dataplane/host',), 'the process under the workers stands on base/ alone'),
     (('lnd/lnd.h',), STATE, 'the driver interface is made of what state/ has'),
     (('lnd/registry.cc',), STATE + ('lnd',), ''),
-    (('lnd/registry.h',), STATE + ('lnd/*.h',), 'only lnd/registry.cc names a concrete driver'),
+    (('lnd/registry.h', 'lnd/driver.h', 'lnd/drivers.cc'), STATE + ('lnd/*.h',),
+     'only lnd/registry.cc names a concrete driver'),
     (('lnd/net/packet',), WIRE + ('lnd/net/packet',), 'packets are bytes and structs, without I/O'),
     (('lnd/net/kernel',), BASE + ('lnd/net/kernel',), 'facts of the kernel, for drivers and control'),
     (('lnd/net/dpdk',), WIRE + ('dataplane/state/payload.h', 'dataplane/host', 'lnd/net'),
@@ -322,6 +323,8 @@ def golden_bytes(tree):
 # ---- texts ---------------------------------------------------------------------------------------------------------
 _COUNTER_TABLE = re.compile(r'std::array<CounterText,\s*size_t\((\w+)::kCount\)>\s*\w+\s*\{\{(.*?)\}\};', re.S)
 COUNTERS = 'dataplane/base/counters.h'  # each enum with kCount in it is a kind of counter
+# Rows of the sim driver describe nothing: those of socklnd come first.
+FIELD_TABLES = re.compile(r'config/schema\w*\.cc$|lnd/(?!sim/)\w+/fields\.cc$')
 _FIELD = re.compile(r'\{\s*\.path\s*=\s*"([^"]*)"(.*?)\}(?=,\s*(?:\{|//|\}|$))', re.S)
 
 
@@ -343,7 +346,7 @@ def texts(tree):
                 yield Violation(path, line, 'counter-text',
                                 f'{match.group(1)} has {enums.get(match.group(1))} counters, '
                                 f'{len(rows)} of them with name, unit and meaning: add the rows')
-        if not re.match(r'config/schema\w*\.cc$', path):
+        if not FIELD_TABLES.match(path):
             continue
         for match in _FIELD.finditer(source.text):
             ignored = re.search(r'\.type\s*=\s*kIgnored', match.group(2))
@@ -356,13 +359,16 @@ def texts(tree):
 # ---- configuration keys --------------------------------------------------------------------------------------------
 # Names of the objects that hold a key's value in the code that reads it, by the map of the key. Default: the map's
 # name.
-KEY_HOLDERS = {'socklnd': 'socklnd|sock', 'route': 'route|config', 'routing': 'routing|change'}
+KEY_HOLDERS = {'route': 'route|config', 'routing': 'routing|change'}
 # Code that only shows or carries a value does not count as a reader.
 KEY_NO_READERS = ('config', 'control/api', 'tools/ulnetctl', 'tests', 'perf')
 # Read while a node starts. A key without another reader needs a restart.
 KEY_START_READERS = ('control/lib/boot.cc',)
-# Read by boot.cc, and given to the drivers again when the configuration changes (LndRuntime::retune).
-KEY_LIVE_MAPS = ('socklnd',)
+# A driver's key is a member of the driver's own struct: `.at = kAt<&SockConfig::member>`. The code of the driver's
+# folder reads it from an object with one of these names; a file that only carries it to the other half does not count.
+DRIVER_KEY = re.compile(r'\.at\s*=\s*kAt<&(?:\w+::)*(\w+)::(\w+)>')
+DRIVER_HOLDERS = r'config_?|tunables(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?'
+DRIVER_NO_READERS = ('fields.cc', 'config.h', 'messages.h')
 _KEY_PLACE = re.compile(r'\.at\s*=\s*AT\((\w+)((?:\.\w+)+)\)')
 
 
@@ -386,9 +392,26 @@ def keys(tree):
                 yield Violation(path, line, 'key-read',
                                 f'{match.group(1)} is read by no code: use it, or say .no_effect and why')
             elif '.needs_restart = true' not in match.group(2) and words[0] == 'ulnet' \
-                    and holder not in KEY_LIVE_MAPS and all(p in KEY_START_READERS for p in found):
+                    and all(p in KEY_START_READERS for p in found):
                 yield Violation(path, line, 'key-live',
                                 f'{match.group(1)} is read only at start: say .needs_restart, or follow it at run time')
+
+
+def driver_keys(tree):
+    """Every key of a driver is read by the code of its folder."""
+    for path, source in tree.sources.items():
+        folder = path.rsplit('/', 1)[0]
+        rows = [m for m in _FIELD.finditer(source.text) if DRIVER_KEY.search(m.group(2))]
+        if not rows or not path.startswith('lnd/'):
+            continue
+        code = '\n'.join(s.stripped for p, s in tree.sources.items()
+                         if p.startswith(folder + '/') and p.rsplit('/', 1)[1] not in DRIVER_NO_READERS)
+        for match in rows:
+            member = DRIVER_KEY.search(match.group(2)).group(2)
+            reads = re.compile(rf'\b\w*(?:{DRIVER_HOLDERS})(?:\.|->){member}\b(?!\s*=[^=])')
+            if '.no_effect' not in match.group(2) and not reads.search(code):
+                yield Violation(path, source.text.count('\n', 0, match.start()) + 1, 'key-read',
+                                f'{match.group(1)}: no code of {folder} reads {member}: use it, or say .no_effect')
 
 
 # ---- documents ---------------------------------------------------------------------------------------------------
@@ -428,5 +451,5 @@ def formatting(tree):
 
 
 RULES = [include_direction, lengths, words, banned, global_state, headers, dead_files, golden_bytes, texts, keys,
-         documents, english.ratchet, names.names_exist]
+         driver_keys, documents, english.ratchet, names.names_exist]
 FULL_RULES = [formatting]

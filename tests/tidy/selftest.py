@@ -357,11 +357,21 @@ class Files(unittest.TestCase):
                                        + key % ('ulnet.said', '.no_effect = "y", ', 'ulnet.said')
                                        + key % ('ulnet.start', '', 'ulnet.start')
                                        + key % ('ulnet.marked', '.needs_restart = true, ', 'ulnet.marked')
-                                       + key % ('ulnet.live', '', 'ulnet.live')
-                                       + key % ('ulnet.socklnd.tos', '', 'ulnet.socklnd.tos') + '};\n',
-                 'control/lib/boot.cc': 'x = ulnet.start + ulnet.marked + sock.tos + ulnet.live;\n',
+                                       + key % ('ulnet.live', '', 'ulnet.live') + '};\n',
+                 'control/lib/boot.cc': 'x = ulnet.start + ulnet.marked + ulnet.live;\n',
                  'control/node.cc': 'x = c.desired.ulnet.live;\n// ulnet.dead\n', 'config/apply.cc': 'ulnet.dead;\n'}
         self.assertEqual(found(files, [rules.keys]), ['config/schema_x.cc:2:key-read', 'config/schema_x.cc:6:key-live'])
+
+    def test_driver_keys_are_read(self):
+        row = '{.path = "ulnet.x.%s",\n .text = "x",%s\n .at = kAt<&XConfig::%s>},\n'
+        files = {'lnd/x/fields.cc': 'constexpr SettingRow<XConfig> k[] = {\n' + row % ('dead', '', 'dead')
+                                    + row % ('said', ' .no_effect = "y",', 'said') + row % ('live', '', 'live')
+                                    + row % ('carried', '', 'carried') + row % ('ni', '', 'ni') + '};\n',
+                 'lnd/x/config.h': 'int y = config.dead;\n', 'lnd/x/messages.h': 'msg.a = config.carried;\n',
+                 'lnd/x/x.cc': 'config.dead = 1;\nx = state_.config.live;\ny = x_tunables(all.tunables).ni;\n',
+                 'lnd/y/y.cc': 'x = config.dead;\n'}
+        self.assertEqual(found(files, [rules.driver_keys]),
+                         ['lnd/x/fields.cc:11:key-read', 'lnd/x/fields.cc:2:key-read'])
 
     def test_documents_are_true(self):
         files = {'README.md': '[a](docs/a.md) [b](docs/b.md) [c](https://x/y)\n`lnd/lnd.h` `lnd/gone.h` `lnd/<x>/`\n',

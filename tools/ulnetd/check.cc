@@ -77,7 +77,7 @@ class Check {
     groups_ = placement->groups.size();
   }
   void ni(size_t index, Net net, const config::NiConfig& ni) {
-    if (!lnd_has(net.type())) wrong(index, -EINVAL, fmt::format("this node has no driver for {}", net_text(net)));
+    if (!driver_serves(net.type())) wrong(index, -EINVAL, fmt::format("this node has no driver for {}", net_text(net)));
     for (uint16_t cpt : ni.cpts)
       if (groups_ > 0 && cpt >= groups_)
         wrong(index, -ERANGE, fmt::format("invalid CPT value {}: this node has worker groups 0..{}", cpt, groups_ - 1));

@@ -79,19 +79,16 @@ TextResult<void> Daemon::open_node(const config::DesiredState& state) {
   devices_ = system_devices();
   memory_ = std::make_unique<HostMemory>(host_->arenas());
   worker_memory_ = worker_memory(host_->arenas(), host_->topology());
-  LndSettings settings = boot_lnds(state, real_time_ns());
-  settings.link_mbps = [this](const NiParams& ni) {
-    auto device = devices_->find_address(ni.nid);
-    return device ? device->mbps : 0;
-  };
-  auto runtime = lnd_runtime_make(settings, host_->worker_count());
-  if (!runtime) return tl::unexpected(text_error("cannot start the drivers", runtime.error()));
-  lnds_ = std::move(*runtime);
-  options_.log("sockets: " + lnds_->engine_text());
+  const uint64_t incarnation = real_time_ns();
+  auto drivers = Drivers::open(boot_drivers(state), host_->worker_count(), incarnation);
+  if (!drivers) return tl::unexpected(text_error("cannot start the drivers", drivers.error()));
+  drivers_.emplace(std::move(*drivers));
+  for (const Drivers::Note& one : drivers_->notes())
+    options_.log(std::string(one.note.about) + ": " + one.note.text);
 
   NodeDeps deps;
-  deps.seed = deps.incarnation = settings.incarnation;
-  deps.lnds = lnds_->entries();
+  deps.seed = deps.incarnation = incarnation;
+  deps.lnds = drivers_->entries();
   deps.devices = devices_.get();
   deps.memory = memory_.get();
   deps.worker_memory = worker_memory_.get();
@@ -148,7 +145,7 @@ void Daemon::serve_ports() {
 TextResult<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
   requests_ = std::make_unique<NodeRequests>(*node_, options_.version);
   requests_->set_status([this](config::Doc& doc) {
-    doc.set("sockets", lnds_->engine_text());
+    for (const Drivers::Note& one : drivers_->notes()) doc.set(one.note.about, one.note.text);
     const auto counts = perf_target_->counts();
     if (!perf_target_->running()) return;
     config::Doc& target = doc.set("perf target", config::Doc::map());
@@ -259,7 +256,7 @@ void Daemon::configured(const std::vector<config::ChangeError>& errors) {
 
 void Daemon::follow_ulnet() {
   log_level_ = node_->control().desired.ulnet.log;
-  lnds_->retune(boot_lnds(node_->control().desired, 0), clock_now());
+  drivers_->retune(boot_drivers(node_->control().desired), clock_now());
   const bool wanted = node_->control().desired.ulnet.perf_target;
   if (wanted == perf_target_->running()) return;
   if (!wanted) return perf_target_->stop();

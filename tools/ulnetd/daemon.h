@@ -73,7 +73,7 @@ class Daemon final : private ControlTurnable {
   std::unique_ptr<Host> host_;
   std::unique_ptr<Devices> devices_;
   std::unique_ptr<HostMemory> memory_, worker_memory_;
-  std::unique_ptr<LndRuntime> lnds_;
+  std::optional<Drivers> drivers_;
   std::unique_ptr<PerfTarget> perf_target_;  // outlives the node, whose workers use its memory
   std::unique_ptr<perf::Service> perf_;      // so does the memory of its jobs
   std::unique_ptr<Node> node_;

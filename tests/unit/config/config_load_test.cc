@@ -266,7 +266,7 @@ TEST(ConfigLoad, ulnet_section) {
       load_text("ulnet:\n  idle: busy\n  socket: {mode: 0640}\n  socklnd: {keepalive: 7}\n", "f").changes, problems);
   EXPECT_EQ(state.ulnet.idle, Idle::kBusy);
   EXPECT_EQ(state.ulnet.socket.mode, 0640);
-  EXPECT_EQ(state.ulnet.socklnd.keepalive, Seconds(7));
+  EXPECT_EQ(state.ulnet.driver.at("ulnet.socklnd.keepalive"), 7);
   Imported again = load_text(emit(export_backup(state)), "again");
   EXPECT_EQ(texts_of(again.errors), "");
   EXPECT_EQ(state_of(again.changes, problems), state);

@@ -13,6 +13,7 @@
 
 #include "control/node.h"
 #include "dataplane/base/nid_text.h"
+#include "lnd/lo/lo.h"
 #include "lnd/sim/fabric_ctl.h"
 #include "lnd/sim/sim_ctl.h"
 #include "lnd/sim/sim_lnd.h"
@@ -94,7 +95,7 @@ class NodeRig {
     deps.lnds.push_back(lnd_loopback());
     for (NetType type : {NetType::kTcp, NetType::kO2ib}) {
       deps.lnds.push_back(
-          {type == NetType::kTcp ? "tcp" : "o2ib", type,
+          {&sim::sim_driver(type),
            [this, &made](LndCore& core) { return std::make_unique<sim::SimLnd>(fabric, core, made.fabric_number); },
            [this, &made, type](LndControlHost& host) {
              return std::make_unique<sim::SimControl>(fabric, host, made.fabric_number, type);
