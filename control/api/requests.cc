@@ -16,6 +16,7 @@ namespace ulnet {
 namespace {
 
 using api::Answer;
+using api::Call;
 using api::Request;
 using api::RequestId;
 using config::Doc;
@@ -88,13 +89,12 @@ void append(Doc& whole, const Doc& part) {
 
 }  // namespace
 
-void NodeRequests::add_manage(const std::string& object, Manage handle, std::function<void(RequestId)> gone,
-                              std::function<void(RequestId)> drained) {
-  objects_[object] = {std::move(handle), std::move(gone), std::move(drained)};
+void NodeRequests::serve(api::Call call, Served served) {
+  served_[call] = std::move(served);
 }
 
 void NodeRequests::reply(RequestId id, const Answer& answer) {
-  if (!answer.more) managed_.erase(id);
+  if (!answer.more) under_way_.erase(id);
   if (server_ != nullptr) server_->reply(id, answer);
 }
 
@@ -108,22 +108,42 @@ void NodeRequests::request(RequestId id, const Request& request) {
 }
 
 void NodeRequests::handle(RequestId id, const Request& request) {
-  switch (request.verb) {
-    case api::Verb::kChange: return change(id, request);
-    case api::Verb::kShow: return show(id, request);
-    case api::Verb::kReset:
-      if (request.object != "stats") break;
-      stats_reset(c_);
-      return reply(id, {});
-    case api::Verb::kManage:
-      if (request.object == "ping") return ping(id, request);
-      if (request.object == "discover") return discover(id, request);
-      if (const auto found = objects_.find(request.object); found != objects_.end()) {
-        managed_[id] = request.object;
-        return found->second.handle(id, request);
-      }
-      break;
+  const auto call = request.call();
+  if (!call) return unknown(id, request);
+  switch (*call) {
+    case Call::kChange: return change(id, request);
+    case Call::kShowNet: return show_net(id, request);
+    case Call::kShowRoute: return show_route(id, request);
+    case Call::kShowPeer: return show_peer(id, request);
+    case Call::kShowPeerList: return reply(id, answer_doc(peer_list_doc()));
+    case Call::kShowRouting: return reply(id, answer_doc(routing_doc()));
+    case Call::kShowGlobal: return reply(id, answer_doc(global_doc()));
+    case Call::kShowStats: return reply(id, answer_doc(stats_values_doc(c_, verbosity_of(request), worker_times_)));
+    case Call::kShowUdsp: return show_udsp(id, request);
+    case Call::kShowExport: return show_export(id, request);
+    case Call::kShowStatus: return reply(id, answer_doc(status_doc()));
+    case Call::kShowCptOfNid: return show_cpts(id, request);
+    case Call::kShowRecovery: return show_recovery(id);
+    case Call::kPing: return ping(id, request);
+    case Call::kDiscover: return discover(id, request);
+    case Call::kResetStats: stats_reset(c_); return reply(id, {});
+    case Call::kShowPort:
+    case Call::kPerf:
+    case Call::kCapture:
+    case Call::kPortReset: return by_others(id, *call, request);
+    case Call::kCount: break;
   }
+  unknown(id, request);
+}
+
+void NodeRequests::by_others(RequestId id, api::Call call, const Request& request) {
+  const auto found = served_.find(call);
+  if (found == served_.end()) return unknown(id, request);
+  under_way_[id] = call;
+  found->second.request(id, request);
+}
+
+void NodeRequests::unknown(RequestId id, const Request& request) {
   reply(id, api::answer_error(api::verb_text(request.verb), request.object, -EOPNOTSUPP,
                               fmt::format("this ulnetd ({}) has no '{}'", version_, request.object)));
 }
@@ -135,18 +155,18 @@ void NodeRequests::gone(RequestId id) {
     changes_.erase(list);
     return node_.applier().withdraw(number);
   }
-  const auto found = managed_.find(id);
-  if (found == managed_.end()) return;
-  const auto& object = objects_.at(found->second);
-  managed_.erase(found);
-  if (object.gone) object.gone(id);
+  const auto found = under_way_.find(id);
+  if (found == under_way_.end()) return;
+  const Served& served = served_.at(found->second);
+  under_way_.erase(found);
+  if (served.gone) served.gone(id);
 }
 
 void NodeRequests::drained(RequestId id) {
   if (const auto stream = streams_.find(id); stream != streams_.end()) return stream_peers(id, stream->second);
-  const auto found = managed_.find(id);
-  if (found == managed_.end()) return;
-  if (const auto& object = objects_.at(found->second); object.drained) object.drained(id);
+  const auto found = under_way_.find(id);
+  if (found == under_way_.end()) return;
+  if (const Served& served = served_.at(found->second); served.drained) served.drained(id);
 }
 
 void NodeRequests::change(RequestId id, const Request& request) {
@@ -167,31 +187,10 @@ void NodeRequests::change(RequestId id, const Request& request) {
       });
 }
 
-void NodeRequests::show(RequestId id, const Request& request) {
-  const std::string& object = request.object;
-  if (object == "net") return show_net(id, request);
-  if (object == "route") return show_route(id, request);
-  if (object == "peer") return show_peer(id, request);
-  if (object == "udsp") return show_udsp(id, request);
-  if (object == "export") return show_export(id, request);
-  if (object == "peer_list") return reply(id, answer_doc(peer_list_doc()));
-  if (object == "routing") return reply(id, answer_doc(routing_doc()));
-  if (object == "status") return reply(id, answer_doc(status_doc()));
-  if (object == "stats") return reply(id, answer_doc(stats_values_doc(c_, verbosity_of(request), worker_times_)));
-  if (object == "recovery") {
-    Answer answer;
-    answer.warnings.emplace_back("ulnet recovers no NIs yet: failures do not change health values");
-    return reply(id, answer);
-  }
-  if (object == "global") {
-    Doc doc = Doc::map();
-    doc.set("global", config::export_global(c_.desired.global));
-    return reply(id, answer_doc(std::move(doc)));
-  }
-  if (object == "cpt_of_nid") return show_cpts(id, request);
-  if (const auto found = shows_.find(object); found != shows_.end()) return found->second(id, request);
-  reply(id,
-        api::answer_error("show", object, -EOPNOTSUPP, fmt::format("this ulnetd ({}) has no '{}'", version_, object)));
+void NodeRequests::show_recovery(RequestId id) {
+  Answer answer;
+  answer.warnings.emplace_back("ulnet recovers no NIs yet: failures do not change health values");
+  reply(id, answer);
 }
 
 void NodeRequests::show_net(RequestId id, const Request& request) {
@@ -256,6 +255,12 @@ void NodeRequests::stream_peers(RequestId id, PeerStream& stream) {
     reply(id, part);
     if (server_ == nullptr || server_->backlog(id) > api::kOutputLow) return;  // drained() comes
   }
+}
+
+config::Doc NodeRequests::global_doc() {
+  Doc doc = Doc::map();
+  doc.set("global", config::export_global(c_.desired.global));
+  return doc;
 }
 
 config::Doc NodeRequests::peer_list_doc() {
@@ -380,7 +385,7 @@ void NodeRequests::ping(RequestId id, const Request& request) {
   if (!nids) return reply(id, api::answer_error("manage", "ping", -EINVAL, nids.error()));
   if (!c_.desired.configured) return reply(id, api::answer_error("manage", "ping", -ENETDOWN, "Network is down"));
   ping.nids = std::move(*nids);
-  ping.timeout = std::chrono::milliseconds(std::clamp<int64_t>(request.arg_integer("timeout_ms", 1000), 1, 3600'000));
+  ping.timeout = std::chrono::milliseconds(request.arg_integer("timeout_ms", 1000));
   if (const std::string text = request.arg_text("source"); !text.empty()) {
     const auto source = nid_parse(text);
     if (!source || c_.nis->find(*source) == nullptr) {

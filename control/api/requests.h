@@ -15,25 +15,27 @@ namespace ulnet {
 
 class NodeRequests final : public api::ApiHandler {
  public:
-  using Manage = std::function<void(api::RequestId, const api::Request&)>;
+  /// A request that another part of the daemon answers.
+  struct Served {
+    std::function<void(api::RequestId, const api::Request&)> request;
+    std::function<void(api::RequestId)> gone;     ///< its client has left; may be empty
+    std::function<void(api::RequestId)> drained;  ///< its client has read what was sent; may be empty
+  };
 
   /// `version`: for `show status`.
   NodeRequests(Node& node, std::string version) : node_(node), c_(node.control()), version_(std::move(version)) {}
 
   /// Where answers go, before the first request comes. The server outlives this, or no request is under way any more.
   void set_server(api::Server& server) { server_ = &server; }
-  /// Takes `manage OBJECT` requests over, e.g. perf. `gone` and `drained` are told for requests of that object.
-  void add_manage(const std::string& object, Manage handle, std::function<void(api::RequestId)> gone,
-                  std::function<void(api::RequestId)> drained);
-  /// Takes `show OBJECT` requests over. Each is answered at once.
-  void add_show(const std::string& object, Manage handle) { shows_[object] = std::move(handle); }
+  /// Hands requests of this kind to another part of the daemon, which answers them by reply().
+  void serve(api::Call call, Served served);
   /// More lines of `show status`.
   void set_status(std::function<void(config::Doc&)> add) { add_status_ = std::move(add); }
 
   /// Where the times of `stats show -v` come from.
   void set_worker_times(WorkerTimes times) { worker_times_ = std::move(times); }
 
-  /// Answers a request; those of add_manage() do so by this, too.
+  /// Answers a request.
   void reply(api::RequestId id, const api::Answer& answer);
 
   void request(api::RequestId id, const api::Request& request) override;
@@ -41,10 +43,6 @@ class NodeRequests final : public api::ApiHandler {
   void drained(api::RequestId id) override;
 
  private:
-  struct Object {
-    Manage handle;
-    std::function<void(api::RequestId)> gone, drained;
-  };
   /// A list of peers under way to a slow reader.
   struct PeerStream {
     uint32_t next_peer = 0;
@@ -53,7 +51,9 @@ class NodeRequests final : public api::ApiHandler {
   };
   void handle(api::RequestId id, const api::Request& request);
   void change(api::RequestId id, const api::Request& request);
-  void show(api::RequestId id, const api::Request& request);
+  void by_others(api::RequestId id, api::Call call, const api::Request& request);
+  void unknown(api::RequestId id, const api::Request& request);
+  void show_recovery(api::RequestId id);
   void show_net(api::RequestId id, const api::Request& request);
   void show_route(api::RequestId id, const api::Request& request);
   void show_peer(api::RequestId id, const api::Request& request);
@@ -61,6 +61,7 @@ class NodeRequests final : public api::ApiHandler {
   void show_udsp(api::RequestId id, const api::Request& request);
   void show_export(api::RequestId id, const api::Request& request);
   void stream_peers(api::RequestId id, PeerStream& stream);
+  [[nodiscard]] config::Doc global_doc();
   [[nodiscard]] config::Doc peer_list_doc();
   [[nodiscard]] config::Doc routing_doc();
   [[nodiscard]] config::Doc export_end_doc();
@@ -72,9 +73,8 @@ class NodeRequests final : public api::ApiHandler {
   Control& c_;
   const std::string version_;
   api::Server* server_ = nullptr;
-  std::map<std::string, Object> objects_;
-  std::map<std::string, Manage> shows_;
-  std::map<api::RequestId, std::string> managed_;  // requests that an Object has
+  std::map<api::Call, Served> served_;
+  std::map<api::RequestId, api::Call> under_way_;  // of `served_`
   std::map<api::RequestId, PeerStream> streams_;
   std::map<api::RequestId, uint64_t> changes_;  // lists under way: their numbers for Applier::withdraw()
   std::function<void(config::Doc&)> add_status_;

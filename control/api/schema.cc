@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "config/ranges.h"
+#include "dataplane/base/check.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet::api {
 namespace {
-
-constexpr std::array kVerbs = {"change", "show", "manage", "reset"};
 
 std::string text_of(const Json& json, const char* key) {
   auto found = json.find(key);
@@ -27,8 +25,14 @@ std::optional<int64_t> integer_of(const Json& json, const char* key) {
 
 }  // namespace
 
-const char* verb_text(Verb verb) {
-  return kVerbs.at(static_cast<size_t>(verb));
+Request Request::of(Call call, Json args) {
+  const CallRow& row = row_of(call);
+  ULNET_CHECK(args_wrong(row, args).empty());
+  Request request;
+  request.verb = row.verb;
+  request.object = row.object;
+  request.args = std::move(args);
+  return request;
 }
 
 int64_t Request::arg_integer(const char* key, int64_t otherwise) const {
@@ -121,10 +125,10 @@ tl::expected<Request, BadRequest> request_from_json(const Json& json) {
   if (!id || *id <= 0) return bad("parser", "request", "a request must be an object with an 'id' above 0");
   request.id = static_cast<uint64_t>(*id);
   std::string verb = text_of(json, "verb");
-  auto found = std::find(kVerbs.begin(), kVerbs.end(), verb);
-  if (found == kVerbs.end())
+  const auto known = verb_find(verb);
+  if (!known)
     return bad("parser", "request", fmt::format("unknown verb '{}'; known: change, show, manage, reset", verb));
-  request.verb = static_cast<Verb>(found - kVerbs.begin());
+  request.verb = *known;
   request.object = text_of(json, "object");
   if (auto args = json.find("args"); args != json.end()) {
     if (!args->is_object()) return bad(verb, request.object, "'args' must be an object");
@@ -132,6 +136,10 @@ tl::expected<Request, BadRequest> request_from_json(const Json& json) {
   }
   if (request.verb != Verb::kChange) {
     if (request.object.empty()) return bad(verb, "request", "'object' is missing");
+    if (const auto call = request.call()) {
+      if (std::string wrong = args_wrong(row_of(*call), request.args); !wrong.empty())
+        return bad(verb, request.object, std::move(wrong));
+    }
     return request;
   }
   auto changes = json.find("changes");

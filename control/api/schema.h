@@ -1,57 +1,5 @@
-// The control socket's protocol: what ulnetctl, libulnet's C library and others say to ulnetd. Both sides use this
-// file.
-//
-// Transport: Unix stream socket. A frame is a u32 length (little endian, at most kFrameMax) and that many bytes of
-// JSON. The first frame each way is a hello. Then the client sends requests, each with an id of its own choice; answers
-// carry that id and may come in any order. A request gets one answer with "more" absent, before it any number of parts
-// with "more": true. A frame that is no JSON, or no request with an id, is answered with id 0 and the connection is
-// closed.
-//
-//   hello    {"ulnet": 1, "role": "ulnetctl", "version": "0.1.0"}           the server's also has "pid"
-//   request  {"id": 7, "verb": "show", "object": "net", "args": {"verbose": 2}}
-//            {"id": 8, "verb": "change", "changes": [{"change": "net_add", "net": "tcp", "ni": {...}}, ...]}
-//   answer   {"id": 7, "ok": true, "doc": {"net": [...]}}
-//            {"id": 8, "ok": true, "notes": ["..."], "more": true}           why it takes so long, what it waits for
-//            {"id": 8, "ok": true, "warnings": ["..."], "more": true}        what of the change has no effect, and why
-//            {"id": 8, "ok": false, "errors": [{"verb": "add", "entity": "net", "errno": -17, "descr": "...", "seq_no":
-//            3}]}
-//
-// Requests (verb, object, args in braces, ? = may be absent) and what `doc` of the answer holds. An empty doc prints
-// nothing.
-//
-//   change                    changes: config/change.h. All or nothing; an error names verb and entity of its change
-//                             (change_verb, change_entity) and carries its seq_no. doc: none.
-//   show net {net?, verbose}               {net: [{net type, local NI(s): [...]}]}; keys: show.h. lo first. A filter
-//   without a
-//                                          match: error show / net / -2 "Object not found"
-//   show route {net?, gateway?, hop?, priority?, verbose}   {route: [...]}: show.h
-//   show peer {nid?, verbose}              {peer: [...]}: show.h; none, or no match: empty
-//   show peer_list                         {peer list: [{nid}]}
-//   show routing                           {routing: [{cpt[0]: {tiny: {npages, nbuffers, credits, mincredits}, small,
-//   large}},
-//                                          {enable: 1}], buffers: {tiny, small, large}}; show.h
-//   show global                            {global: config::export_global}
-//   show stats                             {statistics: {...}}: show.h
-//   show udsp {idx?}                       {udsp: config::export_udsp}
-//   show export {backup}                   net (verbosity 2), route, peer (3), routing, buffers, global, udsp, ulnet,
-//   in this
-//                                          order; backup: config::export_backup
-//   show status                            {ulnetd: {version, pid, node, workers, ...}}: free form
-//   show port {name?, verbose}             {port: [{name, device, ..., queues: [...]}]}: tools/ulnetd/ports/port_yaml.h
-//   show cpt_of_nid {nids: [NID]}          {cpt-of-nid: [{nid, cpt}]} of those that have a worker; errors of the others
-//   show recovery {peer}                   {Local NI recovery: {nid-0: NID, ...}} or {Peer NI recovery: ...}
-//   manage ping {nids: [NID], timeout_ms, source?}          {ping: [{primary nid, Multi-Rail, peer_ni: [{nid}]}]} for
-//   those that
-//                                          answered, and an error manage / ping / errno "failed to ping NID: REASON"
-//                                          for each that did not: an answer may hold both
-//   manage discover {nids: [NID], force}   the same under discover
-//   manage perf {...}                      ulnet-perf through a running ulnetd: live progress as parts, then the table
-//   manage capture {if, filter?, snap?, size?, rate?}   pcapng as parts {capture: {pcapng: BASE64}}, last {capture:
-//                                          {written, skipped}}; it ends when the client goes away, or at `size` bytes
-//   manage port_reset {name}               doc: none, when the port works again
-//   reset stats                            doc: none
-//
-// What a ulnetd does not know is answered with errno -95 (EOPNOTSUPP) under the request's verb and object.
+// The frames of the control socket as values: hello, request, answer. Both sides use this file. The requests are rows
+// of protocol.h; docs/control-socket.md describes all of it. Any thread.
 #pragma once
 #include <sys/types.h>
 
@@ -65,6 +13,7 @@
 
 #include "config/apply.h"
 #include "config/change.h"
+#include "control/api/protocol.h"
 
 namespace ulnet::api {
 
@@ -94,16 +43,18 @@ struct Caller {
   gid_t gid = static_cast<gid_t>(-1);
 };
 
-enum class Verb : uint8_t { kChange, kShow, kManage, kReset };
-[[nodiscard]] const char* verb_text(Verb verb);
-
 struct Request {
   uint64_t id = 0;  ///< not 0; unique among the client's requests that have no answer yet
   Verb verb = Verb::kShow;
-  std::string object;  ///< empty for kChange
+  std::string object;  ///< empty for Verb::kChange
   Json args = Json::object();
-  config::ChangeList changes;  ///< kChange only; already checked as a file is
+  config::ChangeList changes;  ///< Verb::kChange only; already checked as a file is
   Caller caller;               ///< set by the server, not on the wire
+
+  /// Requires: args_wrong() has nothing to say about `args`.
+  [[nodiscard]] static Request of(Call call, Json args = Json::object());
+  /// Nothing: a request that this version does not have.
+  [[nodiscard]] std::optional<Call> call() const { return call_find(verb, object); }
 
   /// Argument `key`, or the default when it is absent or of another type.
   [[nodiscard]] int64_t arg_integer(const char* key, int64_t otherwise) const;

@@ -41,10 +41,7 @@ int generate_there(const Options& options, Signals& signals, Screen& screen) {
   const api::ClientOptions how{.path = options.node.socket, .role = "ulnet-perf", .timeout = std::chrono::minutes(5)};
   auto client = api::Client::connect(how);
   if (!client) return screen.note("ulnet-perf: " + client.error().text + "\n"), 1;
-  api::Request request;
-  request.verb = api::Verb::kManage;
-  request.object = "perf";
-  request.args = job_json(options.job);
+  api::Request request = api::Request::of(api::Call::kPerf, job_json(options.job));
   const std::string name = fmt::format("ulnet-perf-{}-{}", getpid(), real_time_ns());
   request.args["name"] = name;
 
@@ -58,10 +55,7 @@ int generate_there(const Options& options, Signals& signals, Screen& screen) {
     if (!signals.wait(Duration{0})) return true;
     // The job is stopped over a connection of its own: this one still gets the report.
     auto second = api::Client::connect(how);
-    api::Request stop;
-    stop.verb = api::Verb::kManage;
-    stop.object = "perf";
-    stop.args["stop"] = name;
+    api::Request stop = api::Request::of(api::Call::kPerf, {{"stop", name}});
     return second && second->call(std::move(stop)).has_value();
   };
   const auto answer = client->call(std::move(request), on_part);

@@ -30,32 +30,29 @@ Refused problems_refuse(const config::Problems& problems, const char* verb) {
 
 /// The show request that belongs to a section of a file; nothing for sections that cannot be shown.
 std::optional<api::Request> section_show(const std::string& section) {
-  api::Request request;
-  request.verb = api::Verb::kShow;
-  request.object = section == "buffers"      ? "routing"
-                   : section == "numa"       ? "global"
-                   : section == "statistics" ? "stats"
-                                             : section;
-  if (section == "ip2nets") request.object = "net";
+  const std::string object = section == "buffers"      ? "routing"
+                             : section == "numa"       ? "global"
+                             : section == "statistics" ? "stats"
+                             : section == "ip2nets"    ? "net"
+                                                       : section;
   if (section == "ulnet") return std::nullopt;
-  if (request.object == "net" || request.object == "peer" || request.object == "route") request.args = {{"verbose", 0}};
+  api::Request request;  // ulnetd refuses an object that it does not show
+  request.verb = api::Verb::kShow;
+  request.object = object;
   return request;
 }
 
 api::Request exec_request(const config::ExecRequest& exec) {
-  api::Request request;
-  request.verb = api::Verb::kManage;
-  request.object = exec.object;
   config::Json nids = config::Json::array();
   for (const Nid& nid : exec.nids) nids.push_back(nid_text(nid));
-  request.args["nids"] = std::move(nids);
+  config::Json args = {{"nids", std::move(nids)}};
   if (exec.object == "discover") {
-    request.args["force"] = exec.force;
-    return request;
+    args["force"] = exec.force;
+    return api::Request::of(api::Call::kDiscover, std::move(args));
   }
-  request.args["timeout_ms"] = exec.timeout.count();
-  if (exec.source) request.args["source"] = nid_text(*exec.source);
-  return request;
+  args["timeout_ms"] = exec.timeout.count();
+  if (exec.source) args["source"] = nid_text(*exec.source);
+  return api::Request::of(api::Call::kPing, std::move(args));
 }
 
 }  // namespace
@@ -76,8 +73,7 @@ Built import_file(const Words& words, const Env& env) {
   for (const config::Problem& warning : imported.warnings)
     command.warnings += "warning: " + problem_text(warning) + "\n";
   if (!imported.changes.empty()) {
-    api::Request request;
-    request.verb = api::Verb::kChange;
+    api::Request request = api::Request::of(api::Call::kChange);
     request.changes = std::move(imported.changes);
     command.requests.push_back(std::move(request));
   }
@@ -95,7 +91,7 @@ Built import_file(const Words& words, const Env& env) {
 
 Built export_file(const Words& words, const Env&) {
   if (words.plain.size() > 1) return refuse("export", "export", -EINVAL, "give only one file");
-  Command command = show("export", {{"backup", words.has("backup")}});
+  Command command = command_of(api::Call::kShowExport, {{"backup", words.has("backup")}});
   if (!words.plain.empty()) command.output_file = words.plain[0];
   return command;
 }

@@ -175,7 +175,7 @@ Built net_show(const Words& words, const Env&) {
       return refuse("show", "net", -ENOENT, fmt::format("cannot parse net: '{}'; allowed: {}", *text, kNetExample));
     args["net"] = net_text(*net);
   }
-  return show("net", std::move(args));
+  return command_of(api::Call::kShowNet, std::move(args));
 }
 
 Built net_set(const Words& words, const Env&) {

@@ -19,7 +19,7 @@ Command not_needed(const char* why) {
 }  // namespace
 
 Built recovery(const Words& words, const Env&) {
-  return show("recovery", {{"peer", words.has("peer")}});
+  return command_of(api::Call::kShowRecovery, {{"peer", words.has("peer")}});
 }
 
 Built debug_peer(const Words& words, const Env&) {
@@ -27,7 +27,7 @@ Built debug_peer(const Words& words, const Env&) {
   const auto nid = nid_parse(text);
   if (!nid || nid->is_any())
     return refuse("show", "peer", -EINVAL, fmt::format("cannot parse NID: '{}'; example: --nid 10.0.0.1@tcp", text));
-  return show("peer", {{"verbose", 4}, {"nid", nid_text(*nid)}});
+  return command_of(api::Call::kShowPeer, {{"verbose", 4}, {"nid", nid_text(*nid)}});
 }
 
 Built debug_nidlist(const Words& words, const Env&) {
@@ -52,7 +52,7 @@ Built cpt_of_nid(const Words& words, const Env&) {
   if (!nids) return refuse("show", "cpt-of-nid", -EINVAL, "cannot parse NID: " + nids.error());
   config::Json list = config::Json::array();
   for (const Nid& nid : *nids) list.push_back(nid_text(nid));
-  return show("cpt_of_nid", {{"nids", std::move(list)}});
+  return command_of(api::Call::kShowCptOfNid, {{"nids", std::move(list)}});
 }
 
 Built setup_mrrouting(const Words&, const Env&) {

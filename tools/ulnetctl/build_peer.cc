@@ -76,15 +76,11 @@ tl::expected<NidWords, Refused> nid_words(const Words& words, const char* entity
   return tl::unexpected(std::move(refused));
 }
 
-Command manage(const char* object, config::Json args, std::vector<api::ApiError> wrong,
+Command manage(api::Call call, config::Json args, std::vector<api::ApiError> wrong,
                std::chrono::milliseconds timeout) {
   Command command;
   command.errors = std::move(wrong);
-  api::Request request;
-  request.verb = api::Verb::kManage;
-  request.object = object;
-  request.args = std::move(args);
-  command.requests.push_back(std::move(request));
+  command.requests.push_back(api::Request::of(call, std::move(args)));
   command.timeout = timeout;
   return command;
 }
@@ -116,11 +112,11 @@ Built peer_show(const Words& words, const Env&) {
       return refuse("show", "peer", -EINVAL, fmt::format("cannot parse NID: '{}'; example: 10.0.0.1@tcp", *text));
     args["nid"] = nid_text(*nid);
   }
-  return show("peer", std::move(args));
+  return command_of(api::Call::kShowPeer, std::move(args));
 }
 
 Built peer_list(const Words&, const Env&) {
-  return show("peer_list");
+  return command_of(api::Call::kShowPeerList);
 }
 
 Built peer_set(const Words& words, const Env&) {
@@ -150,7 +146,7 @@ Built ping(const Words& words, const Env&) {
   int64_t seconds = 1;
   if (auto text = words.value("timeout")) {
     auto value = config::integer_parse(*text);
-    if (!value || *value < 1 || *value > 86400) {
+    if (!value || *value < 1 || std::chrono::seconds(*value) > api::kPingTimeoutMax) {
       return refuse("manage", "ping", -EINVAL,
                     fmt::format("--timeout: '{}' is not a time; allowed: 1..86400 s", *text));
     }
@@ -164,14 +160,14 @@ Built ping(const Words& words, const Env&) {
       return refuse("manage", "ping", -EINVAL, fmt::format("--source: '{}' is not a NID such as 10.0.0.1@tcp", *text));
     args["source"] = nid_text(*nid);
   }
-  return manage("ping", std::move(args), std::move(asked->wrong), std::chrono::seconds(30 + seconds * count));
+  return manage(api::Call::kPing, std::move(args), std::move(asked->wrong), std::chrono::seconds(30 + seconds * count));
 }
 
 Built discover(const Words& words, const Env&) {
   auto asked = nid_words(words, "discover");
   if (!asked) return tl::unexpected(asked.error());
   config::Json args = {{"nids", std::move(asked->nids)}, {"force", words.has("force")}};
-  return manage("discover", std::move(args), std::move(asked->wrong), std::chrono::minutes(10));
+  return manage(api::Call::kDiscover, std::move(args), std::move(asked->wrong), std::chrono::minutes(10));
 }
 
 }  // namespace ulnet::ctl

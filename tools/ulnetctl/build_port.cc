@@ -23,15 +23,13 @@ Built port_show(const Words& words, const Env&) {
   if (!verbose) return tl::unexpected(verbose.error());
   config::Json args = {{"verbose", *verbose}};
   if (const auto name = words.value("name")) args["name"] = *name;
-  return show("port", std::move(args));
+  return command_of(api::Call::kShowPort, std::move(args));
 }
 
 Built port_reset(const Words& words, const Env&) {
   const auto name = words.value("name");
   if (!name) return refuse("manage", "port_reset", -EINVAL, "missing --name: the port as `port show` names it");
-  Command command = show("port_reset", {{"name", *name}});
-  command.requests[0].verb = api::Verb::kManage;
-  return command;
+  return command_of(api::Call::kPortReset, {{"name", *name}});
 }
 
 Built capture(const Words& words, const Env&) {
@@ -45,14 +43,16 @@ Built capture(const Words& words, const Env&) {
     const char* option;
     int64_t least, most, unit;
   };
-  for (const Limit& one : {Limit{"snap", 22, 65536, 1}, Limit{"seconds", 1, 1'000'000, 1},
-                           Limit{"size", 1, 1 << 20, 1 << 20}, Limit{"rate", 1, 10'000'000, 1}}) {
+  constexpr int64_t kMebibyte = 1 << 20;
+  for (const Limit& one : {Limit{"snap", api::kCaptureSnapMin, api::kCaptureSnapMax, 1},
+                           Limit{"seconds", 1, api::kCaptureSecondsMax, 1},
+                           Limit{"size", 1, api::kCaptureSizeMax / kMebibyte, kMebibyte},
+                           Limit{"rate", 1, api::kCaptureRateMax, 1}}) {
     const auto number = within(words, one.option, one.least, one.most);
     if (!number) return tl::unexpected(number.error());
     if (*number) args[one.option] = **number * one.unit;
   }
-  Command command = show("capture", std::move(args));
-  command.requests[0].verb = api::Verb::kManage;
+  Command command = command_of(api::Call::kCapture, std::move(args));
   command.pcapng = true;
   command.timeout = std::chrono::milliseconds{0};
   if (*output != "-") command.output_file = *output;

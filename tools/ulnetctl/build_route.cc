@@ -108,11 +108,11 @@ Built route_show(const Words& words, const Env&) {
   auto priority = priority_option(words, "show");
   if (!priority) return tl::unexpected(priority.error());
   if (*priority) args["priority"] = **priority;
-  return show("route", std::move(args));
+  return command_of(api::Call::kShowRoute, std::move(args));
 }
 
 Built routing_show(const Words&, const Env&) {
-  return show("routing");
+  return command_of(api::Call::kShowRouting);
 }
 
 }  // namespace ulnet::ctl

@@ -85,18 +85,16 @@ Built set_value(const Words& words, const Env&) {
 }
 
 Built global_show(const Words&, const Env&) {
-  return show("global");
+  return command_of(api::Call::kShowGlobal);
 }
 Built stats_show(const Words& words, const Env&) {
   auto level = verbosity(words, "stats");
   if (!level) return tl::unexpected(level.error());
-  return show("stats", *level == 0 ? config::Json::object() : config::Json{{"verbose", *level}});
+  return command_of(api::Call::kShowStats, *level == 0 ? config::Json::object() : config::Json{{"verbose", *level}});
 }
 
 Built stats_reset(const Words&, const Env&) {
-  Command command = show("stats");
-  command.requests[0].verb = api::Verb::kReset;
-  return command;
+  return command_of(api::Call::kResetStats);
 }
 
 Built udsp_add(const Words& words, const Env&) {
@@ -134,7 +132,7 @@ Built udsp_show(const Words& words, const Env&) {
   if (!idx) return tl::unexpected(idx.error());
   config::Json args = config::Json::object();
   if (*idx) args["idx"] = **idx;
-  return show("udsp", std::move(args));
+  return command_of(api::Call::kShowUdsp, std::move(args));
 }
 
 }  // namespace ulnet::ctl

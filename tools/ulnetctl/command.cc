@@ -14,20 +14,15 @@ tl::unexpected<Refused> refuse(const char* verb, const char* entity, int code, s
   return tl::unexpected(std::move(refused));
 }
 
-Command show(const char* object, config::Json args) {
+Command command_of(api::Call call, config::Json args) {
   Command command;
-  api::Request request;
-  request.verb = api::Verb::kShow;
-  request.object = object;
-  request.args = std::move(args);
-  command.requests.push_back(std::move(request));
+  command.requests.push_back(api::Request::of(call, std::move(args)));
   return command;
 }
 
 Built change(std::vector<config::Change> changes) {
   Command command;
-  api::Request request;
-  request.verb = api::Verb::kChange;
+  api::Request request = api::Request::of(api::Call::kChange);
   for (config::Change& one : changes) {
     std::string wrong = change_wrong(one);
     if (!wrong.empty()) return refuse(change_verb(one), change_entity(one), -EINVAL, std::move(wrong));

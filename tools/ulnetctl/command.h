@@ -100,8 +100,8 @@ struct CommandSpec {
 
 /// One error, with the exit status that belongs to it.
 [[nodiscard]] tl::unexpected<Refused> refuse(const char* verb, const char* entity, int code, std::string descr);
-/// A command of one request that shows something.
-[[nodiscard]] Command show(const char* object, config::Json args = config::Json::object());
+/// A command of one request.
+[[nodiscard]] Command command_of(api::Call call, config::Json args = config::Json::object());
 /// A command of one request with these changes, each checked first. The first that is wrong is refused.
 [[nodiscard]] Built change(std::vector<config::Change> changes);
 

@@ -122,24 +122,23 @@ TextResult<void> Daemon::open_ports(const std::vector<config::DeviceConfig>& dev
 
 /// `show port`, `manage capture`, `manage port_reset`.
 void Daemon::serve_ports() {
-  requests_->add_show("port", [this](api::RequestId id, const api::Request& request) {
+  const auto show = [this](api::RequestId id, const api::Request& request) {
     ports_ != nullptr ? ports_->show(id, request) : requests_->reply(id, {});
-  });
-  const auto serve = [this](const char* object, void (Ports::*handle)(api::RequestId, const api::Request&)) {
-    requests_->add_manage(
-        object,
-        [this, object, handle](api::RequestId id, const api::Request& request) {
-          if (ports_ != nullptr) return (ports_.get()->*handle)(id, request);
-          requests_->reply(id, api::answer_error("manage", object, -ENODEV,
-                                                 "this ulnetd has no ports: name them under ulnet: devices:"));
-        },
-        [this](api::RequestId id) {
-          if (ports_ != nullptr) ports_->gone(id);
-        },
-        {});
   };
-  serve("capture", &Ports::capture);
-  serve("port_reset", &Ports::reset);
+  requests_->serve(api::Call::kShowPort, {show, {}, {}});
+  const auto serve = [this](api::Call call, void (Ports::*handle)(api::RequestId, const api::Request&)) {
+    const auto answer = [this, handle](api::RequestId id, const api::Request& request) {
+      if (ports_ != nullptr) return (ports_.get()->*handle)(id, request);
+      requests_->reply(id, api::answer_error("manage", request.object, -ENODEV,
+                                             "this ulnetd has no ports: name them under ulnet: devices:"));
+    };
+    const auto gone = [this](api::RequestId id) {
+      if (ports_ != nullptr) ports_->gone(id);
+    };
+    requests_->serve(call, {answer, gone, {}});
+  };
+  serve(api::Call::kCapture, &Ports::capture);
+  serve(api::Call::kPortReset, &Ports::reset);
 }
 
 TextResult<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
@@ -192,9 +191,9 @@ void Daemon::open_perf() {
   };
   deps.reply = [this](api::RequestId id, const api::Answer& answer) { requests_->reply(id, answer); };
   perf_ = std::make_unique<perf::Service>(std::move(deps));
-  requests_->add_manage(
-      "perf", [this](api::RequestId id, const api::Request& request) { perf_->request(id, request); },
-      [this](api::RequestId id) { perf_->gone(id); }, {});
+  requests_->serve(api::Call::kPerf,
+                   {[this](api::RequestId id, const api::Request& request) { perf_->request(id, request); },
+                    [this](api::RequestId id) { perf_->gone(id); }, {}});
 }
 
 Daemon::~Daemon() {

@@ -49,7 +49,8 @@ TEST_F(ApiServer, answers_may_come_late_and_in_any_order) {
   int fd = raw();
   EXPECT_EQ(greeted(fd),
             "{\"ulnet\":1,\"role\":\"ulnetd\",\"version\":\"test\",\"pid\":" + std::to_string(getpid()) + "}\n");
-  say(fd, frame(R"({"id":5,"verb":"manage","object":"ping"})") + frame(R"({"id":6,"verb":"reset","object":"stats"})"));
+  say(fd, frame(R"({"id":5,"verb":"manage","object":"ping","args":{"nids":["10.0.0.1@tcp"]}})") +
+              frame(R"({"id":6,"verb":"reset","object":"stats"})"));
   EXPECT_EQ(heard(fd), "");
   ASSERT_EQ(handler.waiting.size(), 2u);
   server->reply(handler.waiting[1], {});
@@ -60,7 +61,7 @@ TEST_F(ApiServer, answers_may_come_late_and_in_any_order) {
             "{\"id\":6,\"ok\":true}\n"
             "{\"id\":5,\"ok\":false,\"errors\":[{\"verb\":\"manage\",\"entity\":\"ping\",\"errno\":-5,\"descr\":"
             "\"failed to ping x\"}]}\n");
-  say(fd, frame(R"({"id":7,"verb":"manage","object":"ping"})"));
+  say(fd, frame(R"({"id":7,"verb":"manage","object":"ping","args":{"nids":["10.0.0.1@tcp"]}})"));
   turn();
   close(fd);
   turn();

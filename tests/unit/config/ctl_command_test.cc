@@ -248,7 +248,7 @@ TEST(CtlCommand, import_and_export) {
                     R"({"change":"set_routing","enable":true,"file":"f.yaml","line":7,"column":19},)"
                     R"({"change":"set_buffers","tiny":1,"file":"f.yaml","line":8,"column":10})"));
   EXPECT_EQ(requests_of("import --show f.yaml", env),
-            "{\"verb\":\"show\",\"object\":\"net\",\"args\":{\"verbose\":0}}\n"
+            "{\"verb\":\"show\",\"object\":\"net\"}\n"
             "{\"verb\":\"show\",\"object\":\"global\"}\n{\"verb\":\"show\",\"object\":\"routing\"}\n");
   EXPECT_EQ(requests_of("import --exec", env),
             "{\"verb\":\"manage\",\"object\":\"ping\",\"args\":{\"nids\":[\"10.0.0.1@tcp\"],\"timeout_ms\":1000}}\n");

@@ -29,7 +29,7 @@ struct Machine {
   api::Answer ask(const api::Request& request) {
     const auto path = std::filesystem::temp_directory_path() / ("ulnet_ask." + std::to_string(getpid()) + ".sock");
     NodeRequests requests(*node.node, "test");
-    requests.add_show("huge", [](api::RequestId, const api::Request&) { throw std::bad_alloc(); });
+    requests.serve(api::Call::kShowPort, {[](api::RequestId, const api::Request&) { throw std::bad_alloc(); }, {}, {}});
     auto server = *api::Server::open({.path = path}, requests);
     requests.set_server(*server);
     api::Answer answer;
@@ -142,7 +142,7 @@ TEST(Exporting, an_answer_without_memory_is_an_error) {
   Machine m;
   api::Request request;
   request.verb = api::Verb::kShow;
-  request.object = "huge";
+  request.object = "port";
   const api::Answer answer = m.ask(request);
   ASSERT_EQ(answer.errors.size(), 1u);
   EXPECT_EQ(answer.errors[0].code, -ENOMEM);

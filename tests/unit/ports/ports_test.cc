@@ -107,7 +107,7 @@ TEST_F(PortsTest, captures_end) {
   EXPECT_EQ("port rail0 is captured already", error(request(&Ports::capture, {{"if", "rail0"}})));
   ports->gone(left);
   ASSERT_TRUE(turn_until([this] { ports->turn(clock_now()); }, [this] { return !ports->captured(); }));
-  const auto timed = request(&Ports::capture, {{"if", "rail0"}, {"seconds", 1}, {"size", 1}});
+  const auto timed = request(&Ports::capture, {{"if", "rail0"}, {"seconds", 1}, {"size", 4096}});
   EXPECT_EQ("", error(timed));
   const auto asleep = request(&Ports::capture, {{"if", "rail0"}});
   backlog = api::kOutputMax;

@@ -156,11 +156,11 @@ void OpenPorts::capture(api::RequestId id, const api::Request& request) {
   if (one->port_->captured()) return refuse(-EBUSY, fmt::format("port {} is captured already", one->name_));
   dpdk::CaptureOptions options;
   options.filter = request.arg_text("filter");
-  options.snap_bytes =
-      uint32_t(std::clamp<int64_t>(request.arg_integer("snap", options.snap_bytes), 22, dpdk::kCaptureSnapBytesMax));
-  options.file_bytes_max = uint64_t(std::max<int64_t>(request.arg_integer("size", int64_t(options.file_bytes_max)),
-                                                      int64_t{dpdk::kCaptureFileBytesMin}));
-  options.rate_max = uint32_t(std::clamp<int64_t>(request.arg_integer("rate", options.rate_max), 1, 10'000'000));
+  static_assert(api::kCaptureSnapMax == dpdk::kCaptureSnapBytesMax);
+  static_assert(api::kCaptureSizeMin == dpdk::kCaptureFileBytesMin);
+  options.snap_bytes = uint32_t(request.arg_integer("snap", options.snap_bytes));
+  options.file_bytes_max = uint64_t(request.arg_integer("size", int64_t(options.file_bytes_max)));
+  options.rate_max = uint32_t(request.arg_integer("rate", options.rate_max));
   // Large snapshots have fewer slots, so that a capture holds no more memory than with the usual ones.
   options.slots = std::clamp<uint32_t>((4u << 20) / options.snap_bytes, 64, options.slots);
   one->stream_ = std::make_unique<CaptureStream>(id, deps_.reply, deps_.backlog);
@@ -170,7 +170,7 @@ void OpenPorts::capture(api::RequestId id, const api::Request& request) {
     return refuse(started.error().error.code, problem_text(one->name_, started.error()));
   }
   const int64_t seconds = request.arg_integer("seconds", 0);
-  one->until_ = seconds > 0 ? clock_now() + std::chrono::seconds{std::min<int64_t>(seconds, 1'000'000)} : kForever;
+  one->until_ = seconds > 0 ? clock_now() + std::chrono::seconds{seconds} : kForever;
 }
 
 void OpenPorts::reset(api::RequestId id, const api::Request& request) {

@@ -1,0 +1,222 @@
+#include "control/api/protocol.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace ulnet::api {
+namespace {
+
+constexpr std::array kVerbs = {"change", "show", "manage", "reset"};
+
+constexpr ArgRow kVerbose{"verbose", ArgType::kInteger, "How much is shown.", false, 0, 4};
+constexpr ArgRow kNids{"nids", ArgType::kNids, "The NIDs.", true};
+
+constexpr ArgRow kNetArgs[] = {{"net", ArgType::kText, "Only this net, e.g. `tcp`."}, kVerbose};
+constexpr ArgRow kRouteArgs[] = {
+    {"net", ArgType::kText, "Only routes to this net."},
+    {"gateway", ArgType::kText, "Only routes over the gateway with this NID."},
+    {"hop", ArgType::kInteger, "Only routes with this number of hops.", false, -1, 255},
+    {"priority", ArgType::kInteger, "Only routes with this priority.", false, 0, INT32_MAX},
+    kVerbose};
+constexpr ArgRow kPeerArgs[] = {{"nid", ArgType::kText, "Only the peer with this NID."}, kVerbose};
+constexpr ArgRow kStatsArgs[] = {kVerbose};
+constexpr ArgRow kUdspArgs[] = {{"idx", ArgType::kInteger, "Only the rule with this index.", false, -1, INT32_MAX}};
+constexpr ArgRow kExportArgs[] = {
+    {"backup", ArgType::kBool, "Only the configuration, in the form that `import` takes back."}};
+constexpr ArgRow kPortArgs[] = {{"name", ArgType::kText, "Only the port with this name."}, kVerbose};
+constexpr ArgRow kCptArgs[] = {kNids};
+constexpr ArgRow kRecoveryArgs[] = {{"peer", ArgType::kBool, "The queue of peer NIs instead of that of local NIs."}};
+constexpr ArgRow kPingArgs[] = {
+    kNids,
+    {"timeout_ms", ArgType::kInteger, "Time for each answer; 1000 if absent.", false, 1, kPingTimeoutMax.count(), "ms"},
+    {"source", ArgType::kText, "The NID of this node to send from."}};
+constexpr ArgRow kDiscoverArgs[] = {kNids, {"force", ArgType::kBool, "Discover peers again that are up to date."}};
+constexpr ArgRow kCaptureArgs[] = {
+    {"if", ArgType::kText, "The port, by the name that `show port` has.", true},
+    {"filter", ArgType::kText, "A filter expression as tcpdump has it."},
+    {"snap", ArgType::kInteger, "Bytes of each packet that are kept.", false, kCaptureSnapMin, kCaptureSnapMax, "B"},
+    {"seconds", ArgType::kInteger, "The capture ends after this time.", false, 1, kCaptureSecondsMax, "s"},
+    {"size", ArgType::kInteger, "The capture ends at this size.", false, kCaptureSizeMin, kCaptureSizeMax, "B"},
+    {"rate", ArgType::kInteger, "Packets per second; more are skipped.", false, 1, kCaptureRateMax, "packets/s"}};
+constexpr ArgRow kPortResetArgs[] = {{"name", ArgType::kText, "The port.", true}};
+
+constexpr std::array<CallRow, size_t(Call::kCount)> kCalls{{
+    {Call::kChange, Verb::kChange, "", {},
+     "Changes the configuration: `changes` is a list of changes (config/change.h). All of them are made, or none.",
+     "None. An error names the verb and the entity of its change, and carries the change's `seq_no`.\n"
+     "Notes and warnings come in parts.", false},
+    {Call::kShowNet, Verb::kShow, "net", kNetArgs, "The local nets and their NIs, `lo` first.",
+     "{net: [{net type, local NI(s): [...]}]}. If no net matches the filter: errno -2, \"Object not found\"."},
+    {Call::kShowRoute, Verb::kShow, "route", kRouteArgs, "The routes.", "{route: [...]}"},
+    {Call::kShowPeer, Verb::kShow, "peer", kPeerArgs, "The peers and their NIs.",
+     "{peer: [...]}. Empty if there is no peer, or none matches.", true},
+    {Call::kShowPeerList, Verb::kShow, "peer_list", {}, "The primary NIDs of all peers.", "{peer list: [{nid}]}"},
+    {Call::kShowRouting, Verb::kShow, "routing", {}, "The router buffers, and whether this node routes.",
+     "{routing: [{cpt[0]: {tiny: {npages, nbuffers, credits, mincredits}, small, large}}, {enable}],\n"
+     "buffers: {tiny, small, large}}"},
+    {Call::kShowGlobal, Verb::kShow, "global", {}, "The global settings.", "{global: {...}}"},
+    {Call::kShowStats, Verb::kShow, "stats", kStatsArgs, "The counters of the node.", "{statistics: {...}}"},
+    {Call::kShowUdsp, Verb::kShow, "udsp", kUdspArgs, "The selection policies.", "{udsp: [...]}"},
+    {Call::kShowExport, Verb::kShow, "export", kExportArgs, "Everything, as `import` takes it.",
+     "net, route, peer, routing, buffers, global, udsp, ulnet, in this order.", true},
+    {Call::kShowStatus, Verb::kShow, "status", {}, "The state of ulnetd.",
+     "{ulnetd: {version, pid, workers, ...}}; the keys may change between versions."},
+    {Call::kShowPort, Verb::kShow, "port", kPortArgs, "The packet ports of `ulnet: devices:`.",
+     "{port: [{name, device, ..., queues: [...]}]}"},
+    {Call::kShowCptOfNid, Verb::kShow, "cpt_of_nid", kCptArgs, "The worker group (CPT) that serves each NID.",
+     "{cpt-of-nid: [{nid, cpt}]} of the NIDs that have a worker, and an error for each other NID."},
+    {Call::kShowRecovery, Verb::kShow, "recovery", kRecoveryArgs, "The NIs that recover.",
+     "{Local NI recovery: {nid-0: NID, ...}} or {Peer NI recovery: ...}"},
+    {Call::kPing, Verb::kManage, "ping", kPingArgs, "Pings the NIDs.",
+     "{ping: [{primary nid, Multi-Rail, peer_ni: [{nid}]}]} of the NIDs that answered.\n"
+     "Each other NID has an error \"failed to ping NID: REASON\". An answer may hold both."},
+    {Call::kDiscover, Verb::kManage, "discover", kDiscoverArgs, "Discovers the peers with these NIDs.",
+     "As for `manage ping`, under `discover`."},
+    {Call::kPerf, Verb::kManage, "perf", {},
+     "Runs a job of ulnet-perf from this node, or ends one: {stop: NAME}.\n"
+     "The arguments are those of a job (perf/generator/job_json.h) and its `name`.",
+     "Progress in parts, then the results.", true, true},
+    {Call::kCapture, Verb::kManage, "capture", kCaptureArgs,
+     "Captures the packets of a port. The capture ends when the client closes the connection, or at a limit.",
+     "Parts {capture: {pcapng: BASE64}}, at last {capture: {written, skipped}}.", true},
+    {Call::kPortReset, Verb::kManage, "port_reset", kPortResetArgs, "Resets a port.",
+     "None; the answer comes when the port works again."},
+    {Call::kResetStats, Verb::kReset, "stats", {}, "Sets all counters to 0.", "None."},
+}};
+
+constexpr bool rows_in_order() {
+  for (size_t i = 0; i < kCalls.size(); ++i)
+    if (kCalls[i].call != Call(i) || kCalls[i].text.empty() || kCalls[i].answer.empty()) return false;
+  return true;
+}
+static_assert(rows_in_order(), "one row for each Call, in the order of the enum");
+
+const char* type_text(ArgType type) {
+  switch (type) {
+    case ArgType::kBool: return "true or false";
+    case ArgType::kInteger: return "a whole number";
+    case ArgType::kText: return "a text";
+    case ArgType::kNids: return "a list of NIDs";
+  }
+  return "";
+}
+
+bool type_fits(const ArgRow& arg, const config::Json& value) {
+  switch (arg.type) {
+    case ArgType::kBool: return value.is_boolean();
+    case ArgType::kText: return value.is_string();
+    case ArgType::kNids: return value.is_array();
+    case ArgType::kInteger: return value.is_number_integer();
+  }
+  return false;
+}
+
+bool in_bounds(const ArgRow& arg, const config::Json& value) {
+  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t(INT64_MAX)) return false;
+  return value.get<int64_t>() >= arg.min && value.get<int64_t>() <= arg.max;
+}
+
+std::string allowed_text(const ArgRow& arg) {
+  if (arg.type != ArgType::kInteger) return type_text(arg.type);
+  return fmt::format("{} to {}{}{}", arg.min, arg.max, arg.unit.empty() ? "" : " ", arg.unit);
+}
+
+std::string names(std::span<const ArgRow> args) {
+  std::string out;
+  for (const ArgRow& arg : args) out += fmt::format("{}{}", out.empty() ? "" : ", ", arg.name);
+  return out.empty() ? "none" : out;
+}
+
+constexpr std::string_view kReferenceHead =
+    R"(# The control socket
+
+Generated from the table in `control/api/protocol.cc`; do not edit.
+
+`ulnetctl` and every other program that manages a node use this protocol. The server is `ulnetd`.
+
+## Frames
+
+The transport is a Unix stream socket. A frame is a length of four bytes (little endian) and as many bytes of JSON.
+The first frame in each direction is a hello. Then the client sends requests. Each request has an `id` that the client
+chooses; its answer carries the same `id`. Answers may come in any order. A request has one last answer. Answers with
+`"more": true` come before it and are parts of it. If a frame is no JSON, or no request with an `id`, the server
+answers with `id` 0 and closes the connection.
+
+```
+hello    {"ulnet": 1, "role": "ulnetctl", "version": "0.1.0"}           the hello of the server also has "pid"
+request  {"id": 7, "verb": "show", "object": "net", "args": {"verbose": 2}}
+         {"id": 8, "verb": "change", "changes": [{"change": "net_add", "net": "tcp", "ni": {...}}, ...]}
+answer   {"id": 7, "ok": true, "doc": {"net": [...]}}
+         {"id": 8, "ok": true, "notes": ["..."], "more": true}          the reason why the change waits
+         {"id": 8, "ok": true, "warnings": ["..."], "more": true}       a part of the change without effect, and why
+         {"id": 8, "ok": false, "errors": [{"verb": "add", "entity": "net", "errno": -17, "descr": "...",
+          "seq_no": 3}]}
+```
+
+If this version has no such request, the answer is errno -95 (EOPNOTSUPP) under the verb and object of the request. If
+an argument is unknown, missing, of another type or out of bounds, the answer is errno -22 (EINVAL) and says which.
+
+## Requests
+)";
+
+}  // namespace
+
+const char* verb_text(Verb verb) {
+  return kVerbs.at(size_t(verb));
+}
+
+std::optional<Verb> verb_find(std::string_view text) {
+  const auto found = std::find(kVerbs.begin(), kVerbs.end(), text);
+  if (found == kVerbs.end()) return std::nullopt;
+  return Verb(found - kVerbs.begin());
+}
+
+std::span<const CallRow> protocol() {
+  return kCalls;
+}
+
+const CallRow& row_of(Call call) {
+  return kCalls.at(size_t(call));
+}
+
+std::optional<Call> call_find(Verb verb, std::string_view object) {
+  for (const CallRow& row : kCalls)
+    if (row.verb == verb && (verb == Verb::kChange || row.object == object)) return row.call;
+  return std::nullopt;
+}
+
+std::string args_wrong(const CallRow& row, const config::Json& args) {
+  if (row.own_args) return {};
+  for (const auto& [name, value] : args.items()) {
+    const auto arg =
+        std::find_if(row.args.begin(), row.args.end(), [&](const ArgRow& one) { return one.name == name; });
+    if (arg == row.args.end()) return fmt::format("unknown argument '{}'; known: {}", name, names(row.args));
+    if (!type_fits(*arg, value))
+      return fmt::format("'{}' is {}; it must be {}", name, config::json_dump(value), type_text(arg->type));
+    if (arg->type == ArgType::kInteger && !in_bounds(*arg, value))
+      return fmt::format("'{}' is {}; allowed: {}", name, config::json_dump(value), allowed_text(*arg));
+  }
+  for (const ArgRow& arg : row.args)
+    if (arg.required && !args.contains(std::string(arg.name)))
+      return fmt::format("'{}' is missing: {}", arg.name, type_text(arg.type));
+  return {};
+}
+
+std::string protocol_reference() {
+  std::string out(kReferenceHead);
+  for (const CallRow& row : kCalls) {
+    out += fmt::format("\n### {}", verb_text(row.verb));
+    if (!row.object.empty()) out += fmt::format(" {}", row.object);
+    out += fmt::format("\n\n{}\n", row.text);
+    if (!row.args.empty()) out += "\n| argument | value | meaning |\n|---|---|---|\n";
+    for (const ArgRow& arg : row.args)
+      out += fmt::format("| `{}` | {}{} | {} |\n", arg.name, allowed_text(arg), arg.required ? ", required" : "",
+                         arg.text);
+    out += fmt::format("\nAnswer: {}{}\n", row.answer, row.parts ? "\nThe answer may come in parts." : "");
+  }
+  return out;
+}
+
+}  // namespace ulnet::api
