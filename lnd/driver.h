@@ -121,7 +121,7 @@ class Driver {
   virtual ~Driver() = default;
   /// Once per node.
   [[nodiscard]] virtual std::unique_ptr<LndControl> make_control(LndControlHost& host) = 0;
-  /// Once per worker, after make_control; core.worker_id() says for which.
+  /// Called once per worker, after make_control; core.worker_id() is that worker.
   [[nodiscard]] virtual std::unique_ptr<Lnd> make_worker(LndCore& core) = 0;
   /// New values of the settings, by row. A driver follows each row that does not need a restart. Thread: control of the
   /// node, while the node lives.
@@ -141,7 +141,7 @@ struct DriverType {
 /// One driver as a Node gets it. Number 0 of a Node must be loopback.
 struct LndEntry {
   const DriverType* type = nullptr;
-  /// Called once per worker; core.worker_id() says for which.
+  /// Called once per worker; core.worker_id() is that worker.
   std::function<std::unique_ptr<Lnd>(LndCore& core)> make_worker_half;
   std::function<std::unique_ptr<LndControl>(LndControlHost& host)> make_control_half;
 };

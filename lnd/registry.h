@@ -1,4 +1,4 @@
-// Which drivers this program has. registry.cc is the one file that names concrete drivers, one line for each; a test
+// Which drivers this program has. registry.cc is the one file that names concrete drivers, one line for each. A test
 // program that brings a driver of its own has another such file.
 #pragma once
 #include <span>

@@ -117,7 +117,7 @@ class Capture::Tap final : public PacketTap {
   Counter skipped;  // worker: w, control: r
 
  private:
-  /// The filter first, so that what nobody asked for neither takes a slot nor counts as skipped.
+  /// Runs the filter first: a packet that does not pass takes no slot and does not count as skipped.
   void see_one(TapEvent event, FrameDrop reason, const rte_mbuf* packet, Instant now) {
     const uint32_t length = event == TapEvent::kDroppedBare ? 0 : std::min(packet->pkt_len, options_.snap_bytes);
     const Bytes got = packet_read(packet, 0, length, scratch_);
@@ -130,7 +130,7 @@ class Capture::Tap final : public PacketTap {
     ++in_window_;
     if (length > 0) std::memcpy(bytes(slot), got.data(), length);
     slots_[slot] = {now, packet->pkt_len, length, event, reason};
-    ULNET_CHECK(full.push(slot));  // it has room for every slot
+    ULNET_CHECK(full.push(slot));  // the ring has room for every slot
   }
 
   const CaptureOptions& options_;
@@ -169,7 +169,7 @@ Capture::~Capture() {
   ULNET_CHECK(taps_.empty() || stopped());
 }
 
-/// At most what one write may have.
+/// Takes at most as many packets as one write may carry.
 unsigned Capture::take(Tap& tap, unsigned budget) {
   const size_t room = kCapturePartBytes - options_.snap_bytes - PcapngWriter::kPacketExtraMax;
   unsigned count = 0;
@@ -193,7 +193,7 @@ unsigned Capture::take(Tap& tap, unsigned budget) {
   return count;
 }
 
-/// Once one does not fit, the file is over: what comes later is left out even if it were shorter.
+/// If one packet does not fit, the file is complete: later packets are left out, even shorter ones.
 void Capture::put(const PcapngWriter::Packet& packet) {
   const uint64_t after = written_bytes_ + writer_.bytes().size() + PcapngWriter::packet_bytes(packet);
   full_ = full_ || after + PcapngWriter::kEndBytes > options_.file_bytes_max;

@@ -1,6 +1,8 @@
-// Captures what passes a port, and what it drops with the reason, as pcapng: bounded in size and rate, and not on the
-// data path when nobody captures. A worker copies the first bytes of packets that pass the filter into slots of its own
-// and passes them through a ring; control writes them out. What finds no slot is counted, never waited for.
+// Captures the packets of a port as pcapng: received and sent ones, and dropped ones with the reason. A capture is
+// bounded in size and rate. While none runs, the data path only checks that there is no tap. A worker copies the first
+// bytes of each packet that passes the filter into one of its slots. The worker passes the slot's number to control
+// through a ring, and control writes the packet out. If no slot is free, the worker counts the packet and does not
+// wait.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,20 +19,20 @@ inline constexpr size_t kCapturePartBytes = 256 << 10;      ///< of one write to
 inline constexpr uint64_t kCaptureFileBytesMin = 4096;      ///< a capture's least size
 inline constexpr uint32_t kCaptureSnapBytesMax = 64 << 10;  ///< of each packet
 
-/// Where a capture goes: a file, or somebody who watches. Thread: control.
+/// Destination of a capture: a file, or a client that watches. Thread: control.
 class CaptureSink {
  public:
   virtual ~CaptureSink() = default;
-  /// False: not now. The workers' slots then fill, and what finds none is counted.
+  /// False: no write now. The workers' slots then fill up, and packets without a slot are counted.
   [[nodiscard]] virtual bool ready() { return true; }
-  /// Takes all of it: whole pcapng blocks, at most kCapturePartBytes. Errors end the capture.
+  /// Takes all of `bytes`: whole pcapng blocks, at most kCapturePartBytes. Errors end the capture.
   [[nodiscard]] virtual Result<void> write(std::span<const std::byte> bytes) = 0;
 };
 
 struct CaptureOptions {
   std::string filter;                     ///< of libpcap ("udp port 4791"); empty = everything
   uint32_t snap_bytes = 256;              ///< of each packet, and what the filter sees of it
-  uint64_t file_bytes_max = 64ull << 20;  ///< of all that is written; then it ends by itself
+  uint64_t file_bytes_max = 64ull << 20;  ///< of the whole file; the owner stops a full() capture
   uint32_t rate_max = 100'000;            ///< packets per second and queue
   uint32_t slots = 4096;                  ///< packets under way to control, per queue
   bool received = true;
@@ -40,9 +42,9 @@ struct CaptureOptions {
 
 class Capture {
  public:
-  /// Begins to capture on all queues into `sink`, which outlives it. `wall_clock`: what to add to an Instant to get the
-  /// time since 1970. Errors: EINVAL (filter; detail is libpcap's sentence), ENOTSUP (a filter, but built
-  /// without libpcap), EBUSY (the port is being captured).
+  /// Begins to capture on all queues into `sink`, which outlives the capture. An Instant plus `wall_clock` is the time
+  /// since 1970. Errors: EINVAL (filter; detail is libpcap's sentence), ENOTSUP (a filter, but built without libpcap),
+  /// EBUSY (the port is being captured).
   [[nodiscard]] static tl::expected<std::unique_ptr<Capture>, PortProblem> start(Port& port, CaptureSink& sink,
                                                                                  const CaptureOptions& options,
                                                                                  Duration wall_clock);
@@ -56,12 +58,13 @@ class Capture {
   [[nodiscard]] Result<unsigned> turn();
   /// True when the file has its full size: stop it.
   [[nodiscard]] bool full() const { return full_; }
-  /// Asks the workers to let go; each does at its next turn, so wake the sleeping ones.
+  /// Signals the workers to release their taps. Each does so at its next turn, so wake the sleeping ones.
   void stop_begin();
   [[nodiscard]] bool stopped() const;
-  /// Nothing waits to be written. After stopped(): turn() until it is so, or until it takes too long.
+  /// True when nothing waits to be written. After stopped(), call turn() until then, or until a time limit.
   [[nodiscard]] bool drained() const;
-  /// Writes the statistics, ready or not; packets that still wait are counted as skipped. Requires stopped().
+  /// Writes the statistics, even if the sink is not ready. Packets that still wait count as skipped. Requires
+  /// stopped().
   [[nodiscard]] Result<void> finish(Instant now);
 
   [[nodiscard]] uint64_t written() const { return written_; }
@@ -83,7 +86,7 @@ class Capture {
   std::vector<std::unique_ptr<Tap>> taps_;
   PcapngWriter writer_;
   uint64_t written_ = 0;
-  uint64_t left_out_ = 0;  // came when the file was full, or when it was over
+  uint64_t left_out_ = 0;  // packets after the file was full, and those that waited at finish()
   uint64_t written_bytes_ = 0;
   bool full_ = false;
 };

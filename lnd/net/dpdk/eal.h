@@ -1,6 +1,6 @@
-// DPDK's environment (EAL) as the Host uses it: started at most once per process, before workers; gives worker threads
-// ("lcores") that DPDK knows. Thread: control. Holds no memory but what packet ports need; sockets-only hosts never
-// start it. Without DPDK at build time start() says so.
+// DPDK's environment (EAL) as the Host uses it. A process starts it at most once, before the workers. The EAL provides
+// the worker threads, which are registered in DPDK as "lcores". Thread: control. The EAL holds only the memory that
+// packet ports need; hosts with sockets only never start it. Built without DPDK, start() returns ENOTSUP.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -1,4 +1,4 @@
-// Instead of eal.cc where DPDK was not there at build time.
+// Replaces eal.cc in a build without DPDK.
 #include "lnd/net/dpdk/eal.h"
 
 namespace ulnet::dpdk {

@@ -37,7 +37,7 @@ void LivePort::close() {
   if (capture_ != nullptr) capture_->stop_begin();
   for (unsigned i = 0; i < port_->queue_count(); ++i) {
     if (i < workers_.size()) workers_[i]->finish(now);
-    (void)port_->queue(i).receive({}, now);  // in the worker's place: it obeys
+    (void)port_->queue(i).receive({}, now);  // in the worker's place: stops the queue
   }
   if (capture_ != nullptr) {
     while (!capture_error_ && capture_->turn().value_or(0) > 0) {
@@ -47,7 +47,7 @@ void LivePort::close() {
   port_->close();
 }
 
-/// Or not yet: link_look() does it then.
+/// Starts the queues. If the device needs a link and has none, link_look() starts them later.
 void LivePort::let_in() {
   if (link_.up || !port_->needs_link()) port_->start();
   notify_workers();
@@ -123,7 +123,7 @@ void LivePort::reset_go_on(Instant now) {
     notify_workers();
     if (now < reset_until_) return;
     resetting_ = false;
-    let_in();  // as if nothing had been asked
+    let_in();  // the port continues as before the reset
     const dpdk::PortProblem late{{-ETIMEDOUT, "a worker does not release the port", 0}, {}};
     if (options_.watcher != nullptr) options_.watcher->reset_done(&late);
     return;
@@ -131,9 +131,9 @@ void LivePort::reset_go_on(Instant now) {
   if (now >= reopen_) reopen(now);
 }
 
-/// Tells of the success, and of the failure of a try that somebody asked for.
+/// Reports each success. Reports only the first failure after a reset().
 void LivePort::reopen(Instant now) {
-  if (std::exchange(link_, {}).up) link_told(link_);  // what is closed has no link: the next one is a new one
+  if (std::exchange(link_, {}).up) link_told(link_);  // a closed device has no link: the next link is new
   const auto opened = port_->reopen();
   look_ = kNever;
   if (opened) {
@@ -153,7 +153,7 @@ void LivePort::reopen(Instant now) {
 tl::expected<void, dpdk::PortProblem> LivePort::capture(dpdk::CaptureSink& sink, const dpdk::CaptureOptions& options) {
   if (capture_ != nullptr || resetting_ || closed_)
     return tl::unexpected<dpdk::PortProblem>({{-EBUSY, "the port is captured already, or being reset", 0}, {}});
-  // Two clocks: the workers' time line, and what a reader of the file expects.
+  // Two clocks: workers stamp packets with clock_now(), but readers of the file expect the time since 1970.
   const Duration since_1970{int64_t(real_time_ns())};
   auto started = dpdk::Capture::start(*port_, sink, options, since_1970 - clock_now().time_since_epoch());
   if (!started) return tl::unexpected(started.error());

@@ -1,6 +1,6 @@
-// A port in service: the device, a worker's part of it on each Host thread, its link watched, reset when asked,
-// captured when asked. Thread: control; turn() never waits, but opening a device again takes the milliseconds that it
-// takes.
+// A port in service: the device, a worker's part of it on each Host thread, and the watch of its link. A LivePort also
+// resets and captures the port on request. Thread: control. turn() never waits, but opening a device again takes some
+// milliseconds.
 #pragma once
 #include <memory>
 #include <optional>
@@ -12,16 +12,18 @@
 
 namespace ulnet {
 
-/// Told by LivePort::turn().
+/// Callbacks of a LivePort, from turn() and also from reset() and close().
 class PortWatcher {
  public:
   virtual ~PortWatcher() = default;
   virtual void link_changed(const dpdk::LinkState&) {}
-  /// `problem` null: the port works again. Else, when a worker did not let go (ETIMEDOUT) or the device cannot be
-  /// opened twice (ENOTSUP), it is as before; with any other problem the device is closed and tried again by itself.
-  /// This is called again when that works, or when somebody asks for a reset meanwhile and it fails as well.
+  /// `problem` null: the port works again. After ETIMEDOUT (a worker did not release the port) and ENOTSUP (the device
+  /// cannot be opened twice) the port is as before. After any other problem the device is closed, and LivePort tries to
+  /// open it again by itself. LivePort calls reset_done() again when that succeeds, or when a further reset() fails as
+  /// well.
   virtual void reset_done(const dpdk::PortProblem* problem) {}
-  /// The capture is over and its sink no longer used; `error` null when it ended as asked or for its size.
+  /// The capture is over and its sink is no longer used. `error` is null if the capture ended on request or for its
+  /// size.
   virtual void capture_ended(uint64_t written, uint64_t skipped, const Error* error) {}
 };
 
@@ -42,7 +44,7 @@ class LivePort {
   LivePort(const LivePort&) = delete;
   LivePort& operator=(const LivePort&) = delete;
 
-  /// Watches, and goes on with what is under way. Returns work done.
+  /// Watches the link, and continues a reset and a capture under way. Returns work done.
   unsigned turn(Instant now);
   [[nodiscard]] Instant next_deadline() const;
   void wait_fds(std::vector<int>& out) const { port_->wait_fds(out); }
@@ -52,23 +54,24 @@ class LivePort {
   [[nodiscard]] dpdk::Port& port() { return *port_; }
   [[nodiscard]] unsigned worker_count() const { return unsigned(workers_.size()); }
   [[nodiscard]] const PortWorker& worker(unsigned index) const { return *workers_[index]; }
-  /// Closes the device and opens it again as it was; reset_done() tells, maybe before this returns. A device that loses
-  /// its link for good, or whose interface another one has replaced, is reset by itself then. One at a time: asked
-  /// again meanwhile it does nothing, but while the device is closed it tries at once.
+  /// Closes the device and opens it again as it was. reset_done() reports the result, maybe before reset() returns. If
+  /// a device loses its link for good, or another interface replaces its own, LivePort resets it by itself. During a
+  /// reset another call has no effect, except that a closed device is opened again without further delay.
   void reset();
-  /// Why the device is closed and tried again; null: it is open.
+  /// Why the device could not be opened again, while LivePort retries; null: it is open.
   [[nodiscard]] const dpdk::PortProblem* problem() const { return problem_ ? &*problem_ : nullptr; }
   /// Errors: those of Capture::start; EBUSY while the port is captured or reset. `sink` is used until capture_ended().
   [[nodiscard]] tl::expected<void, dpdk::PortProblem> capture(dpdk::CaptureSink& sink,
                                                               const dpdk::CaptureOptions& options);
-  /// Asks the capture to end. What the workers have seen is still written, if the sink takes it within
-  /// kCapturePatience.
+  /// Requests the end of the capture. Packets that the workers have seen are still written, if the sink takes them
+  /// within kCapturePatience.
   void capture_stop();
   [[nodiscard]] bool captured() const { return capture_ != nullptr; }
 
   static constexpr Duration kCapturePatience = 2s;
 
-  /// Takes its parts off the threads and closes the device; counters can still be shown. Waits for the threads.
+  /// Removes the workers' parts from the threads and closes the device; counters can still be shown. Waits for the
+  /// threads.
   void close();
 
  private:
@@ -82,8 +85,8 @@ class LivePort {
   void capture_go_on(Instant now);
   void capture_end(Instant now);
 
-  static constexpr Duration kLookAnyway = 1s;     // at the link, where the system tells of changes
-  static constexpr Duration kResetPatience = 2s;  // for workers to let go
+  static constexpr Duration kLookAnyway = 1s;     // between looks at the link, if a descriptor reports changes
+  static constexpr Duration kResetPatience = 2s;  // for workers to release the port
   static constexpr Duration kReopenFirst = 1s;    // after a device could not be opened again; doubles
   static constexpr Duration kReopenMax = 60s;
   static constexpr Duration kCaptureEvery = 10ms;
@@ -98,20 +101,20 @@ class LivePort {
   unsigned hosted_ = 0;  // workers on their threads
   dpdk::LinkState link_;
   Instant now_ = kNever;
-  Instant look_ = kNever;           // at the link, next
+  Instant look_ = kNever;           // next look at the link
   Instant reset_until_ = kForever;  // when a reset that is under way is given up
   Instant reopen_ = kNever;         // when the closed device is tried again
   Duration reopen_pause_ = kReopenFirst;
   std::optional<dpdk::PortProblem> problem_;
   bool resetting_ = false;  // until the device is open again
-  bool lost_ = false;       // what the device needs has gone, and a reset has been asked for
+  bool lost_ = false;       // the link is lost for good, and a reset has been requested for it
   bool tell_failure_ = false;
   bool closed_ = false;
   std::unique_ptr<dpdk::Capture> capture_;
   bool capture_stopping_ = false;
   std::optional<Error> capture_error_;
   Instant capture_next_ = kForever;
-  Instant capture_until_ = kForever;  // when the rest is left out
+  Instant capture_until_ = kForever;  // when control drops packets that still wait
 };
 
 }  // namespace ulnet

@@ -136,7 +136,7 @@ void TxLease::freed(void*, void* self) {
 
 namespace {
 
-/// Copies what the cursor gives into as many buffers as it takes, behind what `packet` holds already.
+/// Copies `bytes` from the cursor behind the data of `packet`, into as many buffers as needed. False: no buffer.
 bool copy_behind(PacketPool& pool, rte_mbuf* packet, PayloadCursor& payload, uint32_t bytes) {
   rte_mbuf* last = packet;
   std::array<iovec, 8> pieces;

@@ -1,7 +1,7 @@
 // Packet buffers (DPDK mbufs): a pool per queue, packets as segments of a message's payload without a copy, and frames
-// that carry memory which is not ours. Thread: the worker of the queue, unless said otherwise. Does not know ports.
+// that carry memory of others. Thread: the worker of the queue, unless said otherwise. Nothing here uses a port.
 //
-// Who owns a packet: whoever holds the `rte_mbuf*` (the head of its chain) frees it or hands it on, exactly once.
+// Ownership: the holder of the `rte_mbuf*` (the head of its chain) frees the packet or hands it on, exactly once.
 #pragma once
 #include <rte_mbuf.h>
 
@@ -37,8 +37,8 @@ class PacketPool {
   [[nodiscard]] rte_mbuf* take_head() { return rte_pktmbuf_alloc(heads_); }
   [[nodiscard]] uint32_t data_bytes() const { return data_bytes_; }
 
-  /// The quarter-free rule: may a receiver keep `buffers` more for longer than a turn? False: it copies. What is kept
-  /// is counted until release(), so a quarter of the pool is free even when every queue is full.
+  /// The quarter-free rule: may a receiver keep `buffers` more for longer than a turn? False: the receiver copies. Kept
+  /// buffers count until release(), so a quarter of the pool is free even when every queue is full.
   [[nodiscard]] bool hold(uint32_t buffers) {
     if (uint64_t(held_.get()) + buffers > held_max_) return false;
     held_.add(buffers);
@@ -46,7 +46,7 @@ class PacketPool {
   }
   void release(uint32_t buffers) { held_.add(-int64_t(buffers)); }
 
-  /// Any thread; walks caches: for shows and checks.
+  /// Any thread. Walks the allocator's caches, so use it for display and checks only.
   [[nodiscard]] uint32_t free_count() const;
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
   [[nodiscard]] uint32_t heads_free_count() const;
@@ -94,8 +94,8 @@ class PacketChain {
   PacketChain(const PacketChain&) = delete;
   PacketChain& operator=(const PacketChain&) = delete;
 
-  /// Appends `bytes` from `offset` on. True: the packet is the chain's now. False: it stays the caller's, who copies
-  /// its bytes out - the pool must not run low, or there are too many pieces.
+  /// Appends `bytes` from `offset` on. True: the chain owns the packet now. False: the packet stays the caller's, and
+  /// the caller copies the bytes out. Then the pool's limit for receivers is reached, or there are too many pieces.
   [[nodiscard]] bool append(rte_mbuf* packet, uint32_t offset, uint32_t bytes);
   [[nodiscard]] Payload payload() const { return {segments_.data(), segment_count_, 0, bytes_}; }
   [[nodiscard]] uint32_t bytes() const { return bytes_; }
@@ -116,7 +116,8 @@ class PacketChain {
 
 // --- sending memory that is not ours ---
 
-/// Lends memory to any number of frames; says once when the last of them is gone. Lies still while it is open.
+/// Lends memory to any number of frames, and reports once that the last of them is gone. Must not move while it is
+/// open.
 class TxLease {
  public:
   using Done = void (*)(TxLease& lease, void* context);
@@ -134,15 +135,15 @@ class TxLease {
   void* context_ = nullptr;
 };
 
-/// A frame of `headers` and the next `bytes` of `payload`. With a lease, and when the port
-/// takes it (`multi_segment`: PortQueue::lends()), the payload is attached where it lies; else, and when it is short or
-/// in too many pieces, it is copied. Advances the cursor. Null: no buffer, and the cursor has not moved. Requires
-/// headers.size() <= kHeadersMax.
+/// A frame of `headers` and the next `bytes` of `payload`. The payload is attached in place if there is a lease and the
+/// port takes it (`multi_segment`: PortQueue::lends()). Otherwise, and if it is short or in too many pieces, the
+/// payload is copied. Advances the cursor. Null: no buffer, and the cursor has not moved. Requires headers.size() <=
+/// kHeadersMax.
 [[nodiscard]] rte_mbuf* frame_make(PacketPool& pool, Bytes headers, PayloadCursor& payload, uint32_t bytes,
                                    TxLease* lease, bool multi_segment);
 
-/// The packet in one segment, for ports that cannot send several; what it was copied from is free then. Null when it
-/// does not fit or there is no buffer: it stays the caller's.
+/// Returns the packet in one segment, for ports that cannot send several. A packet of several segments is copied and
+/// freed. Null if it does not fit or there is no buffer: the packet stays the caller's.
 [[nodiscard]] rte_mbuf* packet_linear(PacketPool& pool, rte_mbuf* packet);
 
 }  // namespace ulnet::dpdk

@@ -1,5 +1,5 @@
-// How many packet buffers a port needs, as a sum with a line for each holder, and what DPDK needs of memory before it
-// starts, because without hugepages it cannot get more later. Pure. Thread: control.
+// How many packet buffers a port needs, as a sum with a line for each holder. Also how much memory DPDK needs before it
+// starts: without hugepages it cannot get more later. Pure. Thread: control.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -25,7 +25,7 @@ struct PoolPlan {
   std::vector<Line> lines;
   BufferShape shape;
   uint32_t buffers = 0;   ///< sum of lines
-  uint32_t held_max = 0;  ///< what receivers may hold, so that a quarter stays free whatever else is out
+  uint32_t held_max = 0;  ///< limit for receivers: a quarter stays free whatever else is out
   uint32_t heads = 0;     ///< buffers without data, for sends from other memory
   uint64_t bytes = 0;     ///< of one queue, all in all
 };
@@ -43,7 +43,7 @@ namespace ulnet {
 /// A device that is not understood counts nothing.
 [[nodiscard]] uint32_t port_memory_mb(std::span<const dpdk::PortConfig> ports, unsigned workers);
 
-/// The sum behind it, for who is told that there is too little.
+/// The sum behind port_memory_mb(), for a message about too little memory.
 [[nodiscard]] std::string port_memory_text(std::span<const dpdk::PortConfig> ports, unsigned workers);
 
 }  // namespace ulnet

@@ -1,4 +1,4 @@
-// Ports are opened, watched, reset and closed here. The only file besides port_queue.cc that knows DPDK's ethdev.
+// Opens, watches, resets and closes ports. Only this file and port_queue.cc use DPDK's ethdev.
 #include "lnd/net/dpdk/port.h"
 
 #include <rte_bus.h>
@@ -69,7 +69,7 @@ Port::Opened Port::open(const PortConfig& config, unsigned workers, unsigned ind
   return port;
 }
 
-/// The system's interface that the device takes its frames from. tap makes its own, later.
+/// Opens and sets up the system's interface under the device. tap creates its interface later: set_mtu().
 Port::Done Port::prepare_kernel_side() {
   if (!traits_of(spec_.kind).kernel_side || spec_.kind == DeviceKind::kTap) return {};
   if (auto opened = kernel_.open(spec_.parameter("iface")); !opened)
@@ -116,13 +116,13 @@ Port::Done Port::probe(unsigned index) {
   offloads_.tx_ip_checksum = tx(RTE_ETH_TX_OFFLOAD_IPV4_CKSUM);
   offloads_.tx_udp_checksum = tx(RTE_ETH_TX_OFFLOAD_UDP_CKSUM);
   offloads_.multi_segment = tx(RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
-  // ring and null hand on whatever chain they are given.
+  // ring and null hand on any chain of segments.
   const bool chains = spec_.kind == DeviceKind::kRing || spec_.kind == DeviceKind::kNull;
   offloads_.scatter = rx(RTE_ETH_RX_OFFLOAD_SCATTER) || chains;
-  // memif of DPDK 22.11 sends several segments, but damages them: it does not look whether a segment fits into a slot,
-  // and a frame that found the ring full half-way leaves marks behind. One buffer and one slot for a frame are safe.
+  // memif of DPDK 22.11 sends several segments, but damages them: it does not check whether a segment fits into a slot.
+  // A frame that finds the ring full half-way also leaves marks behind. One buffer and one slot for a frame are safe.
   if (spec_.kind == DeviceKind::kMemif) offloads_.multi_segment = offloads_.scatter = false;
-  // tap says that it has it, and means something else.
+  // tap's driver reports RSS, too, and means something else.
   const bool spreads = pci || spec_.kind == DeviceKind::kNull;
   offloads_.rss = spreads && queue_wish_ > 1 && (info.flow_type_rss_offloads & RTE_ETH_RSS_IP) != 0;
   return {};
@@ -190,7 +190,8 @@ Port::Done Port::configure() {
   return {};
 }
 
-/// Gives the device our key and an even table, and takes the model for known when the device says that it has them.
+/// Gives the device our key and an even table. The model is known if the device takes the table and then reports our
+/// key.
 void Port::agree_on_rss() {
   rss_ = {};
   rte_eth_dev_info info;
@@ -200,7 +201,7 @@ void Port::agree_on_rss() {
   conf.rss_key = key.data();
   conf.rss_key_len = uint8_t(key.size());
   conf.rss_hf = rss_types_;
-  (void)rte_eth_dev_rss_hash_update(port_, &conf);  // some take it with their configuration only
+  (void)rte_eth_dev_rss_hash_update(port_, &conf);  // some devices take it with their configuration only
   std::vector<uint16_t> queues(info.reta_size);
   std::vector<rte_eth_rss_reta_entry64> table((queues.size() + 63) / 64);
   for (size_t i = 0; i < queues.size(); ++i) {
@@ -240,7 +241,7 @@ Port::Done Port::set_up_queues() {
   return {};
 }
 
-/// tap's interface is there only now; the NIC took its MTU with its configuration.
+/// tap's interface exists only now. A NIC got its MTU in configure().
 Port::Done Port::set_mtu() {
   if (spec_.kind != DeviceKind::kTap) return {};
   if (auto opened = kernel_.open(spec_.parameter("iface")); !opened)
@@ -276,7 +277,7 @@ Port::Done Port::start_device() {
     std::memcpy(address.addr_bytes, mac_.bytes.data(), 6);
     (void)rte_eth_dev_default_mac_addr_set(port_, &address);
   }
-  // Groups of neighbour discovery: where filters are missing, software filters.
+  // Neighbour discovery needs group addresses. Where a device has no filter for them, software filters.
   if (spec_.kind == DeviceKind::kPci) {
     (void)rte_eth_allmulticast_enable(port_);
   } else {
@@ -359,7 +360,7 @@ LinkState Port::link() {
   out.speed_mbps = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
   if (kernel_.is_open()) {
     const auto state = kernel_.state();
-    // A tap's carrier is whether somebody has it open: we have.
+    // A tap has a carrier while a process has it open, and this process has.
     out.up = out.up && state && (spec_.kind == DeviceKind::kTap ? state->up : state->running);
   }
   return out;

@@ -1,8 +1,9 @@
 // A packet port: a device that DPDK drives, opened from configuration, with one queue pair per worker. Control opens,
 // watches, resets and closes it; workers use their PortQueue. Needs a running EAL. Thread: control.
 //
-// Resets: control asks every queue to stop (stop_begin()), wakes the workers, and when all have obeyed (stopped()) it
-// closes the device and opens it again (reopen()). Pools stay, so packets that somebody holds survive.
+// Resets: control signals every queue to stop (stop_begin()) and wakes the workers. When all queues are stopped
+// (stopped()), control closes the device and opens it again (reopen()). Pools stay, so packets that are still held
+// survive.
 #pragma once
 #include <memory>
 #include <string>
@@ -28,7 +29,7 @@ struct LinkState {
   bool operator==(const LinkState&) const = default;
 };
 
-/// What `port show` shows of one queue.
+/// One queue as `port show` displays it.
 struct QueueShown {
   unsigned queue = 0;
   uint64_t rx_packets = 0, rx_bytes = 0, tx_packets = 0, tx_bytes = 0;
@@ -76,14 +77,15 @@ class Port {
   [[nodiscard]] const RssModel& rss() const { return rss_; }
   [[nodiscard]] const PoolPlan& plan() const { return plan_; }
 
-  /// Lets the workers use the queues. Not without a link where the device needs one for it.
+  /// Lets the workers use the queues. If needs_link(), requires a link.
   void start();
   [[nodiscard]] bool needs_link() const { return traits_of(spec_.kind).needs_link; }
-  /// Once its link is gone it stays gone until the device is opened again: memif's client does not connect twice.
+  /// True if a lost link only returns when the device is opened again: memif's client does not connect twice.
   [[nodiscard]] bool loses_link_for_good() const;
-  /// The system's interface has gone and another one has its name: the device is of no use until it is opened again.
+  /// True if another interface has the name of the system's interface. The device is then of no use until it is opened
+  /// again.
   [[nodiscard]] bool lost_interface() const { return kernel_.replaced(); }
-  /// Asks the workers to let go of the queues; each does at its next receive().
+  /// Signals the workers to release the queues; each does so at its next receive().
   void stop_begin();
   [[nodiscard]] bool stopped() const;
   /// Errors: ENOTSUP (reopen() would be of no use).
@@ -95,14 +97,14 @@ class Port {
   /// Closes the device for good: its queues give their packets back. Requires stopped().
   void close() { close_device(); }
 
-  /// Link now. Cheap, but not free: not per packet.
+  /// Present state of the link. Cheap, but not free: do not call it per packet.
   [[nodiscard]] LinkState link();
-  /// True once after the device has asked for a reset.
+  /// True once after the device has requested a reset.
   [[nodiscard]] bool take_reset_request();
-  /// Descriptors that become readable when link() or take_reset_request() may say something new; -1 entries are left
-  /// out. Without any, ask every kLinkPoll.
+  /// Descriptors that become readable when link() or take_reset_request() may report something new; -1 entries are left
+  /// out. If there are none, call both every kLinkPoll.
   void wait_fds(std::vector<int>& out) const;
-  /// Takes what they say. True: one of them was readable.
+  /// Reads what these descriptors report. True: one of them was readable.
   bool drain_events();
   static constexpr Duration kLinkPoll = 100ms;
   static constexpr Duration kLinkAwait = 10ms;  ///< where the device may be polled only with a link
@@ -111,12 +113,13 @@ class Port {
   /// All buffers are in their pools.
   [[nodiscard]] bool packets_conserved() const;
 
-  /// Makes memory known to the device, so that frames may carry it (NICs; virtual devices need nothing). Page-aligned,
-  /// before start(), and from then on whatever frames carry must be registered. It stays known after a reset.
+  /// Registers memory with the device, so that frames may carry it (NICs; virtual devices need nothing). `base` is
+  /// page-aligned. Call it before start(); afterwards frames may carry registered memory only. The registration
+  /// survives a reset.
   [[nodiscard]] Result<void> memory_register(void* base, size_t bytes);
 
  private:
-  struct Events;  // what DPDK's own thread tells: flags and a descriptor
+  struct Events;  // flags and a descriptor, set by DPDK's own thread
   explicit Port(const PortConfig& config);
   using Done = tl::expected<void, PortProblem>;
   [[nodiscard]] Done prepare_kernel_side();
@@ -149,7 +152,7 @@ class Port {
   PortOffloads offloads_;
   PoolPlan plan_;
   RssModel rss_;
-  uint64_t rss_types_ = 0;  // DPDK's bits: what the device was asked to take into the hash
+  uint64_t rss_types_ = 0;  // DPDK's bits: fields that the device was set to take into the hash
   KernelLink kernel_;
   std::vector<Memory> registered_;
   std::vector<std::unique_ptr<PortQueue>> queues_;

@@ -28,7 +28,7 @@ struct PortAddresses {
       if (!prefix.address.is_v4() && solicited_node(prefix.address) == address) return true;
     return false;
   }
-  /// Directed broadcast of a link of ours, or one that nobody can have.
+  /// Directed broadcast of a link of ours, or 255.255.255.255.
   [[nodiscard]] bool is_broadcast(const IpAddress& address) const {
     if (!address.is_v4()) return false;
     for (const IpPrefix& prefix : own) {
@@ -37,7 +37,7 @@ struct PortAddresses {
     }
     return address.v4() == 0xFFFFFFFF;
   }
-  /// Whom to hand a packet for `destination` to; null: nobody.
+  /// The neighbour that gets a packet for `destination`; null: no route.
   [[nodiscard]] const IpAddress* next_hop(const IpAddress& destination) const {
     for (const IpPrefix& prefix : own)
       if (prefix.covers(destination)) return &destination;

@@ -12,15 +12,15 @@ constexpr uint32_t kBufferBytes = 2048;
 constexpr uint32_t kJumboFrameBytes = 16384;  ///< AF_PACKET's frame size for more than 1500: one buffer holds it whole
 constexpr uint32_t kJumboBlockBytes = 65536;
 constexpr uint16_t kSmallMtu = 1500;
-// AF_XDP: the kernel keeps 256 bytes before each frame, within our buffer; and a buffer is a page at most, with the
-// allocator's header (64), the mbuf (128) and the headroom (128).
+// AF_XDP: the kernel keeps 256 bytes before each frame, within our buffer. A buffer is at most one page, together with
+// the allocator's header (64), the mbuf (128) and the headroom (128).
 constexpr uint32_t kXdpHeadroom = 256;
 constexpr uint32_t kXdpBufferBytes = 4096 - 64 - 128 - 128;
-constexpr uint32_t kXdpKept = 2 * 2048;  ///< the driver's fill and completion rings: they die with its memory
+constexpr uint32_t kXdpKept = 2 * 2048;  ///< in the driver's fill and completion rings: lost with its memory
 static_assert(kXdpBufferBytes - kXdpHeadroom >= 3498 + kEthBytesMax);
 
-// Order of DeviceKind. memif without a link: DPDK 22.11 looks up a queue's ring before it looks whether there is one,
-// so a poll that goes on while the other process connects may read what is not mapped yet.
+// Order of DeviceKind. memif needs a link: DPDK 22.11 looks up a queue's ring before it checks whether there is one. A
+// poll while the other process connects may then read memory that is not mapped yet.
 constexpr std::array<DeviceTraits, 8> kTraits{{
     {"pci", 0, 0, false, false, true, false, "the NIC's own limit"},
     {"memif", kMtuMax, 64, false, false, false, true, "the longest frame that fits into ulnet's buffers"},

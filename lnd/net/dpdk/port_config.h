@@ -14,7 +14,7 @@ namespace ulnet::dpdk {
 
 enum class DeviceKind : uint8_t { kPci, kMemif, kTap, kAfXdp, kAfPacket, kNull, kRing, kPcap };
 
-/// What is known of a kind before the device is opened: limits are said, not found out.
+/// Properties of a kind of device before it is opened. Limits are stated here, not found out by trial.
 struct DeviceTraits {
   const char* name;        ///< as in configuration
   uint16_t mtu_max;        ///< 0 = the device says
@@ -63,7 +63,7 @@ struct DeviceSpec {
 [[nodiscard]] Result<void> port_config_check(const PortConfig& config, const DeviceSpec& spec, unsigned queues);
 
 /// DPDK's name and arguments for a virtual device: "net_af_packet3,iface=eth0,framesz=16384,...". `index` makes the
-/// name unique in the process. Adds what the MTU and the queues ask for, unless the parameters say it.
+/// name unique in the process. Adds the arguments that the MTU and the queues need, unless the parameters contain them.
 [[nodiscard]] std::string vdev_arguments(const PortConfig& config, const DeviceSpec& spec, unsigned queues,
                                          unsigned index);
 

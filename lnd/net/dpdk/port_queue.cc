@@ -17,8 +17,8 @@ bool PortQueue::obey(Instant now) {
     stopped_.store(true, std::memory_order_seq_cst);
     return false;
   }
-  // Control may ask to stop again while we begin, and trust the old answer. Both sides write, then read (seq_cst): at
-  // least one sees the other.
+  // Control may request another stop during this start, and trust the old answer. Both sides write, then read
+  // (seq_cst): at least one sees the other.
   stopped_.store(false, std::memory_order_seq_cst);
   if (stop_wanted_.load(std::memory_order_seq_cst)) {
     stopped_.store(true, std::memory_order_seq_cst);
@@ -68,7 +68,7 @@ unsigned PortQueue::send(std::span<rte_mbuf*> packets, Instant now) {
   const unsigned offered = unsigned(std::min<size_t>(packets.size(), kTxGather));
   uint64_t bytes = 0;
   for (unsigned i = 0; i < offered; ++i) bytes += packets[i]->pkt_len;
-  // Whoever captures sees what was sent, and only that: a reference keeps it for so long.
+  // The tap sees exactly the packets that were sent. An extra reference keeps each packet until then.
   PacketTap* tap = tap_.load(std::memory_order_relaxed);
   std::array<rte_mbuf*, kTxGather> seen;
   for (unsigned i = 0; tap != nullptr && i < offered; ++i) {

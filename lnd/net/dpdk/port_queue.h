@@ -1,5 +1,5 @@
-// One receive and one send queue of a port: what a worker owns of it. Thread: its worker, from Port::start() on; the
-// counters may be read by anyone. Burst calls only; does not look into packets.
+// One receive and one send queue of a port: the part of it that a worker owns. Thread: its worker, from Port::start()
+// on; any thread may read the counters. Burst calls only; does not look into packets.
 #pragma once
 #include <rte_mbuf.h>
 
@@ -14,15 +14,15 @@
 
 namespace ulnet::dpdk {
 
-/// What became of a packet, for whoever watches.
+/// Event of a packet that a PacketTap sees.
 enum class TapEvent : uint8_t {
   kReceived,
   kSent,
   kDropped,
-  kDroppedBare,  ///< before it had all its headers: what there is of it is no frame
+  kDroppedBare,  ///< dropped before it had all its headers: its bytes are no frame
 };
 
-/// Sees packets on their way when somebody captures. Called on the worker; copies what it wants.
+/// Sees packets on their way while a capture runs. The worker calls it; a tap copies the bytes that it needs.
 class PacketTap {
  public:
   virtual void see(TapEvent event, FrameDrop reason, std::span<rte_mbuf* const> packets, Instant now) = 0;
@@ -31,7 +31,7 @@ class PacketTap {
   ~PacketTap() = default;
 };
 
-/// What the port takes over from software; set by Port::open from what the device offers.
+/// Work that the port does instead of software. Port::open sets it from the device's offers.
 struct PortOffloads {
   bool rx_ip_checksum = false;
   bool rx_udp_checksum = false;
@@ -52,14 +52,14 @@ struct QueueCounters {
   FrameDropCounters drops;
 };
 
-/// What a worker must know of the device behind its queue. A reset may change it.
+/// The properties of the device behind a queue, for its worker. A reset may change them.
 struct QueueDevice {
   uint16_t port = UINT16_MAX;
   PortOffloads offloads;
   bool lends = false;  ///< the device reaches memory that is not the port's own: all of it, or what was registered
   int wait_fd = -1;
   bool drain_fd = false;  ///< the descriptor is an eventfd of its own, to be read after a wake-up
-  bool peek = false;      ///< the device tells how many packets wait
+  bool peek = false;      ///< the device reports how many packets wait
 };
 
 class PortQueue {
@@ -72,46 +72,49 @@ class PortQueue {
   [[nodiscard]] unsigned receive(std::span<rte_mbuf*> out, Instant now);
   /// Sends; returns how many of the first it took. The rest stays the caller's.
   [[nodiscard]] unsigned send(std::span<rte_mbuf*> packets, Instant now);
-  /// Counts a drop, shows it to who captures, frees the packet.
+  /// Counts a drop, shows the packet to the tap, frees the packet.
   void drop(rte_mbuf* packet, FrameDrop reason, Instant now) { drop_as(TapEvent::kDropped, packet, reason, now); }
-  /// The same of a packet that has not got all its headers yet.
+  /// The same for a packet that does not have all its headers yet.
   void drop_bare(rte_mbuf* packet, FrameDrop reason, Instant now) {
     drop_as(TapEvent::kDroppedBare, packet, reason, now);
   }
   /// Counts a drop of something that is no packet yet.
   void count_drop(FrameDrop reason) { counters_.drops[reason].add(); }
 
-  /// Control has asked for something that no receive() has done yet. seq_cst, so that it can stand in a sleep re-check.
+  /// True while control has requested something that no receive() has done yet. seq_cst, for the re-check before a
+  /// sleep.
   [[nodiscard]] bool asked() const {
     return stop_wanted_.load(std::memory_order_seq_cst) != stopped_.load(std::memory_order_relaxed) ||
            tap_wanted_.load(std::memory_order_seq_cst) != tap_.load(std::memory_order_relaxed);
   }
-  /// The worker is let in.
+  /// True while the worker may use the device.
   [[nodiscard]] bool running() const { return !stopped_.load(std::memory_order_relaxed); }
 
   // Sleep.
-  /// A descriptor that becomes readable when packets come; -1: this queue must be polled, as it is while it is stopped:
-  /// the device may be gone then. Valid between arm and disarm.
+  /// A descriptor that becomes readable when packets come; -1: this queue must be polled. While the queue is stopped it
+  /// is -1, because the device may be gone. Valid between arm_interrupt() and disarm_interrupt().
   [[nodiscard]] int wait_fd() const {
     if (stopped_.load(std::memory_order_relaxed)) return -1;
     return false_wakes_ < kFalseWakesMax ? device_.wait_fd : -1;
   }
-  /// Before a sleep. A packet that came just before may not wake anyone: has_packets() afterwards looks once more.
+  /// Called before a sleep. A packet that came just before may cause no wake-up: check has_packets() afterwards.
   void arm_interrupt();
   void disarm_interrupt();
-  /// Does a receive() find something? Where the device cannot tell without giving it, a burst is taken and kept for the
-  /// next receive().
+  /// True if a receive() finds something. If the device cannot report that, has_packets() takes a burst and keeps it
+  /// for the next receive().
   [[nodiscard]] bool has_packets();
 
   [[nodiscard]] PacketPool& pool() { return *pool_; }
-  /// As the device had them when the worker was let in.
+  /// The device's offloads when the worker last began to use it.
   [[nodiscard]] const PortOffloads& offloads() const { return device_.offloads; }
-  /// Frames may carry payload where it lies (frame_make). A NIC reaches only what Port::memory_register() has told it.
+  /// Frames may carry payload in place (frame_make). A NIC reaches only memory that Port::memory_register() has
+  /// registered.
   [[nodiscard]] bool lends() const { return device_.lends && device_.offloads.multi_segment; }
   [[nodiscard]] uint16_t index() const { return queue_; }
   [[nodiscard]] QueueCounters& counters() { return counters_; }
 
-  // Control's side: asks, and sees when the worker has obeyed. A sleeping worker must be woken in between.
+  // Control's side: requests something, and sees when the worker has done it. Control wakes a sleeping worker in
+  // between.
   void ask_stop() { stop_wanted_.store(true, std::memory_order_seq_cst); }
   void ask_run() { stop_wanted_.store(false, std::memory_order_seq_cst); }
   [[nodiscard]] bool stopped() const { return stopped_.load(std::memory_order_seq_cst); }
@@ -121,7 +124,7 @@ class PortQueue {
 
  private:
   friend class Port;
-  /// Does what control has asked; false: do not touch the device.
+  /// Does what control has requested. False: do not touch the device.
   bool obey(Instant now);
   void drop_as(TapEvent event, rte_mbuf* packet, FrameDrop reason, Instant now);
   void let_go(Instant now);
@@ -129,12 +132,12 @@ class PortQueue {
 
   const uint16_t queue_;
   std::unique_ptr<PacketPool> pool_;
-  QueueDevice given_;                   // control: w, but only while stopped(); worker: r, when it is let in
+  QueueDevice given_;                   // control: w, but only while stopped(); worker: r, when it begins
   QueueDevice device_;                  // the worker's copy
   std::array<rte_mbuf*, kBurst> kept_;  // by has_packets(), for the next receive()
   unsigned kept_first_ = 0, kept_end_ = 0;
-  // Some drivers (tap) call their descriptor readable and then give no packet until the next one comes: after some such
-  // wake-ups in a row the queue is polled until a packet has come.
+  // Some drivers (tap) report a readable descriptor, but give no packet until the next one comes. After kFalseWakesMax
+  // such wake-ups in a row the queue is polled until a packet has come.
   static constexpr unsigned kFalseWakesMax = 4;
   unsigned false_wakes_ = 0;
   bool woken_ = false;  ///< the descriptor was readable when the worker woke

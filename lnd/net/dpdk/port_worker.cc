@@ -47,7 +47,7 @@ bool PortWorker::pending() {
          stack_.pending() || queue_.has_packets();
 }
 
-/// While the queue is stopped, whoever lets it in again notifies.
+/// While the queue is stopped, polling sets no deadline: control notifies when it starts the queue again.
 Instant PortWorker::next_deadline() {
   const bool running = queue_.running();
   const Instant polled = running && queue_.wait_fd() < 0 ? now_ + nap_ : kForever;

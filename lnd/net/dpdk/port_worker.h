@@ -1,5 +1,5 @@
-// One worker's part of a port as a Host thread turns it: queue, stack and what is done with them; and how it sleeps: on
-// the queue's interrupt where there is one, else by polling with growing naps.
+// One worker's part of a port as a Host thread turns it: the queue, the stack and the PortApp that uses them. A
+// PortWorker sleeps on the queue's interrupt if there is one, else it polls with growing naps.
 #pragma once
 #include <functional>
 #include <memory>
@@ -15,12 +15,12 @@ namespace ulnet {
 class PortApp {
  public:
   virtual ~PortApp() = default;
-  /// One turn; none while the queue is stopped. Returns work done. `queue` was not polled by anyone else for apps that
-  /// are raw(): they are turned always, since only a receive() lets them in.
+  /// One turn; returns work done. An app that is not raw() gets no turn while the queue is stopped. A raw() app polls
+  /// the queue alone, and always gets turns: only its receive() lets the worker begin to use the queue.
   virtual unsigned turn(Instant now) = 0;
   /// Uses the queue itself: no stack polls it.
   [[nodiscard]] virtual bool raw() const { return false; }
-  /// When turn() has something to do by itself.
+  /// When turn() has something to do without packets.
   [[nodiscard]] virtual Instant next_deadline() const { return kForever; }
   /// Gives all packets back. The last call.
   virtual void finish(Instant) {}
@@ -42,23 +42,23 @@ class PortWorker final : public Turnable {
   unsigned wait_fds(std::span<int> out) override;
   [[nodiscard]] IdleGate& gate() override { return gate_; }
   void note_asleep() override { queue_.arm_interrupt(); }
-  /// A sleep was in vain until a turn finds work: the next one may last longer.
+  /// The sleep counts as useless until a turn finds work: the next one may last longer.
   void note_awake() override {
     nap_ = std::min(nap_ * 2, kNapMax);
     queue_.disarm_interrupt();
   }
 
-  /// Control: announce our addresses (again), and wake for it.
+  /// Control: signals the worker to announce our addresses (again), and wakes it.
   void ask_announce() {
     announce_.store(true, std::memory_order_seq_cst);
     gate_.notify_stored();
   }
-  /// Control: the link is away. Who is there when it comes back is learnt anew.
+  /// Control: the link is down. Signals the worker to forget learned neighbours, and wakes it.
   void ask_forget() {
     forget_.store(true, std::memory_order_seq_cst);
     gate_.notify_stored();
   }
-  /// After the thread has let go: everything back to the pools.
+  /// Gives everything back to the pools, after the thread has released the worker.
   void finish(Instant now);
   /// Counters are for any thread, the rest for the worker.
   [[nodiscard]] const dpdk::Stack& stack() const { return stack_; }

@@ -14,7 +14,7 @@ uint32_t word_at(const IpAddress& address, unsigned offset) {
 }  // namespace
 
 uint32_t rss_hash(const FlowKey& flow, bool ports) {
-  std::array<uint32_t, 9> tuple;  // as numbers: rte_softrss wants host order
+  std::array<uint32_t, 9> tuple;  // as numbers: rte_softrss takes host order
   unsigned count = 0;
   const unsigned from = flow.source.is_v4() ? 12 : 0;
   for (unsigned at = from; at < 16; at += 4) tuple[count++] = word_at(flow.source, at);

@@ -16,7 +16,7 @@ struct FlowKey {
   uint16_t destination_port = 0;
 };
 
-/// Microsoft's key: what most NICs are given, so that its published vectors check the model.
+/// Microsoft's key, which most NICs have, so that its published vectors check the model.
 inline constexpr std::array<uint8_t, 40> kRssKey{0x6D, 0x5A, 0x56, 0xDA, 0x25, 0x5B, 0x0E, 0xC2, 0x41, 0x67,
                                                  0x25, 0x3D, 0x43, 0xA3, 0x8F, 0xB0, 0xD0, 0xCA, 0x2B, 0xCB,
                                                  0xAE, 0x7B, 0x30, 0xB4, 0x77, 0xCB, 0x2D, 0xA3, 0x80, 0x30,
@@ -25,9 +25,9 @@ inline constexpr std::array<uint8_t, 40> kRssKey{0x6D, 0x5A, 0x56, 0xDA, 0x25, 0
 /// `ports`: the NIC takes UDP ports into the hash, else addresses only.
 [[nodiscard]] uint32_t rss_hash(const FlowKey& flow, bool ports);
 
-/// What a port does with flows that arrive.
+/// How a port spreads arriving flows over its queues.
 struct RssModel {
-  bool known = false;  ///< the device says that it has our key and table; else the queue is found out by what arrives
+  bool known = false;  ///< the device has our key and table; else only arriving frames show their queue
   bool udp_ports_v4 = false, udp_ports_v6 = false;  ///< of the family: UDP ports are in the hash
   std::vector<uint16_t> redirection;  ///< queue by hash modulo size
   /// Queue on which frames of this flow arrive. Requires known.

@@ -254,7 +254,7 @@ void Stack::set_checksums(rte_mbuf* packet, const IpHeader& ip, bool udp_sum) {
   }
   if (!udp_sum) return;
   const uint32_t udp_bytes = ip.payload_bytes;
-  if (offloads.tx_udp_checksum) {  // the port wants the pseudo header's sum in the field
+  if (offloads.tx_udp_checksum) {  // the port needs the pseudo header's sum in the field
     packet->ol_flags |= RTE_MBUF_F_TX_UDP_CKSUM;
     wire::store<uint16_t>(at + ip_bytes + 6, uint16_t(~pseudo_header(ip, udp_bytes).value()), true);
     return;
@@ -264,8 +264,8 @@ void Stack::set_checksums(rte_mbuf* packet, const IpHeader& ip, bool udp_sum) {
   wire::store<uint16_t>(at + ip_bytes + 6, udp_checksum_field(sum), true);
 }
 
-/// `payload` itself where it has room for headers that nobody else sees, else a packet in front of it. Null: no buffer,
-/// and the payload is dropped.
+/// `payload` itself if it has headroom of its own for the headers, else a new packet chained in front of it. Null: no
+/// buffer, and the payload is dropped.
 rte_mbuf* Stack::with_header_room(rte_mbuf* payload, Instant now) {
   if (RTE_MBUF_DIRECT(payload) && rte_mbuf_refcnt_read(payload) == 1 && rte_pktmbuf_headroom(payload) >= kHeaderRoom)
     return payload;
@@ -276,7 +276,7 @@ rte_mbuf* Stack::with_header_room(rte_mbuf* payload, Instant now) {
   return nullptr;
 }
 
-/// What cannot be sent gets its headers nevertheless: whoever captures sees where it was to go.
+/// A datagram that cannot be sent gets its headers nevertheless, so that a capture shows its destination.
 bool Stack::udp_send(const UdpFlow& flow, rte_mbuf* payload, Instant now) {
   IpHeader ip;
   ip.destination = flow.destination;

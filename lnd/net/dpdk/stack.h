@@ -1,7 +1,7 @@
-// The small network stack of one port on one worker: it answers ARP, neighbour discovery and echo, resolves neighbours,
-// hands UDP to whoever has bound a port, and sends UDP and echo requests. No TCP, no fragments, no routing. Thread: its
-// worker. Each worker of a port has one; what one learns of neighbours it tells the others through StackMesh, because
-// answers arrive on whatever queue the port likes.
+// The small network stack of one port on one worker. A stack answers ARP, neighbour discovery and echo, resolves
+// neighbours, hands UDP to the sinks of bound ports, and sends UDP and echo requests. No TCP, no fragments, no routing.
+// Thread: its worker. Each worker of a port has a stack. The stacks exchange news of neighbours through StackMesh,
+// because answers arrive on any queue of the port.
 #pragma once
 #include <memory>
 #include <span>
@@ -36,7 +36,7 @@ struct Datagram {
   uint8_t traffic_class = 0;  ///< ECN in its low bits
 };
 
-/// Who has bound a UDP port.
+/// Receiver of the datagrams of a bound UDP port.
 class UdpSink {
  public:
   /// At most kBurst at once, in order of arrival. Takes all packets.
@@ -46,7 +46,7 @@ class UdpSink {
   ~UdpSink() = default;
 };
 
-/// What an echo request carries: blocks that came in another order, or from another request, are seen.
+/// One byte of an echo request's data. The pattern reveals blocks in another order, or of another request.
 [[nodiscard]] constexpr std::byte echo_byte(uint16_t sequence, uint32_t offset) {
   return std::byte(uint8_t(sequence * 31 + offset + (offset >> 8) * 7));
 }
@@ -78,7 +78,7 @@ struct UdpFlow {
   bool checksum = true;  ///< RoCE sends none
 };
 
-/// What the stacks of one port tell each other. Made and destroyed by control, around the stacks.
+/// News of neighbours between the stacks of one port. Made and destroyed by control, around the stacks.
 class StackMesh {
  public:
   struct News {
@@ -109,7 +109,7 @@ class StackMesh {
 struct StackCounters {
   Counter arp_answers, nd_answers, echo_answers, echo_requests, echo_replies, udp_delivered, udp_sent;
   Counter questions;  ///< ARP requests and neighbour solicitations sent
-  Counter news_lost;  ///< the ring to another worker was full; it will ask by itself
+  Counter news_lost;  ///< the ring to another worker was full; that worker resolves by itself
 };
 
 class Stack final : NeighbourActions {
@@ -131,14 +131,14 @@ class Stack final : NeighbourActions {
   // --- the worker's turn ---
   /// Receives at most `budget` packets and runs each to its end. Returns work done.
   unsigned poll(unsigned budget, Instant now);
-  /// Neighbours that are due. Returns work done.
+  /// Handles neighbours that are due. Returns work done.
   unsigned timers(Instant now);
-  /// Hands what was gathered to the port. What it does not take stays for the next turn.
+  /// Hands the gathered packets to the port. Packets that the port does not take stay for the next turn.
   void flush(Instant now);
   [[nodiscard]] Instant next_deadline() { return neighbours_.next_deadline(); }
   /// Something to do without a packet: news, or packets that the port has not taken. Packets: PortQueue::has_packets().
   [[nodiscard]] bool pending();
-  /// Gives everything back that waits here. After it the stack must not be polled.
+  /// Gives back everything that waits here. After shut() the stack must not be polled.
   void shut(Instant now);
 
   // --- users ---
@@ -153,8 +153,8 @@ class Stack final : NeighbourActions {
   void set_echo_sink(EchoSink* sink) { echo_sink_ = sink; }
   /// Sends an echo request with `bytes` of data, as echo_byte() says. False: dropped and counted.
   bool echo_send(const IpAddress& destination, uint16_t identifier, uint16_t sequence, uint32_t bytes, Instant now);
-  /// Tells the link whose our addresses are (gratuitous ARP, unsolicited advertisement). Queue 0 does it at the start
-  /// and when the link comes back.
+  /// Announces our addresses on the link (gratuitous ARP, unsolicited advertisement). Queue 0 does so at the start and
+  /// when the link comes back.
   void announce(Instant now);
 
   [[nodiscard]] const StackCounters& counters() const { return counters_; }

@@ -1,4 +1,4 @@
-// The receiving side of the stack: from a frame to whoever it is for, or to a counted drop.
+// The receiving side of the stack: from a frame to its receiver, or to a counted drop.
 #include "dataplane/wire/bytes.h"
 #include "lnd/net/dpdk/stack.h"
 
@@ -9,7 +9,7 @@ struct Stack::Frame {
   Bytes head;  ///< the first bytes, contiguous: all headers that we know, or the whole frame if it is shorter
   EthHeader eth;
   IpHeader ip;
-  uint32_t at = 0;  ///< offset of what is to be looked at next
+  uint32_t at = 0;  ///< offset of the next part to decode
   [[nodiscard]] Bytes rest() const { return head.subspan(std::min<size_t>(at, head.size())); }
 };
 
@@ -62,7 +62,7 @@ Decoded<void> Stack::ethernet(Frame& frame) {
   return {};
 }
 
-/// ARP: answers questions for our addresses; learns from what is said to us (RFC 826) and updates what it knows.
+/// ARP: answers requests for our addresses. Learns from packets to us, and updates known neighbours from all (RFC 826).
 void Stack::arp(Frame& frame, Instant now) {
   const auto packet = arp_decode(frame.rest());
   if (!packet) return queue_.drop(frame.packet, packet.error(), now);
@@ -151,14 +151,14 @@ void Stack::icmp(Frame& frame, Instant now) {
   packet_free(frame.packet);
 }
 
-/// Answers in the packet that asked: addresses change places, the data stay where they are.
+/// Turns the request's packet into the answer: addresses change places, the data stay in place.
 void Stack::echo_request(Frame& frame, Instant now) {
   rte_mbuf* packet = frame.packet;
   if (!config_.addresses.is_ours(frame.ip.destination)) return queue_.drop(packet, FrameDrop::kIcmpFormat, now);
   if (packet->data_len < frame.at + kIcmpEchoBytes || rte_mbuf_refcnt_read(packet) != 1)
     return queue_.drop(packet, FrameDrop::kTruncated, now);
   const uint32_t frame_bytes = frame.at + frame.ip.payload_bytes;
-  if (packet->pkt_len > frame_bytes && packet->nb_segs == 1 && frame_bytes >= 60) {  // what came behind it stays here
+  if (packet->pkt_len > frame_bytes && packet->nb_segs == 1 && frame_bytes >= 60) {  // trailing bytes are cut off
     packet->data_len = uint16_t(frame_bytes);
     packet->pkt_len = frame_bytes;
   }

@@ -1,4 +1,4 @@
-// What the machine knows about its interfaces. Real: system_devices(); tests: a table. Thread: control; must not block.
+// The interfaces of this machine. Real: system_devices(); tests: a table. Thread: control; must not block.
 #pragma once
 #include <memory>
 #include <string>
@@ -28,16 +28,16 @@ class Devices {
   [[nodiscard]] virtual bool changed() { return false; }
   /// Readable when changed() has something to say; -1 = it never has.
   [[nodiscard]] virtual int wait_fd() { return -1; }
-  /// Settings of the machine by which packets of this address go or come by another interface: a sentence each, with
-  /// the command that mends it.
+  /// Settings of the machine that make packets of this address leave or arrive by another interface. Each entry is a
+  /// sentence with the command that corrects the setting.
   [[nodiscard]] virtual std::vector<std::string> advice(const Nid& nid) {
     (void)nid;
     return {};
   }
 };
 
-/// The machine's own interfaces: addresses from the kernel, speed and NUMA node from /sys. Each question reads them
-/// again, so that what has come up since is found.
+/// The machine's own interfaces: addresses from the kernel, speed and NUMA node from /sys. Each call reads them again,
+/// so new interfaces are found.
 [[nodiscard]] std::unique_ptr<Devices> system_devices();
 
 }  // namespace ulnet

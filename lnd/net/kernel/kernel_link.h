@@ -26,7 +26,7 @@ class KernelLink {
   };
   /// Errors: ENODEV when it has gone, also when another one has its name by now.
   [[nodiscard]] Result<State> state() const;
-  /// It has gone, and another one has its name.
+  /// True if the interface has gone, and another one has its name.
   [[nodiscard]] bool replaced() const;
   /// Queue pairs that XDP sockets can have: the interface's combined channels; 1 where it has none.
   [[nodiscard]] unsigned combined_channels() const;

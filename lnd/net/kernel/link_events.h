@@ -1,6 +1,6 @@
-// What the kernel says about links and addresses, by rtnetlink: that something may have changed, and how a link is.
-// Shared by drivers whose devices are the kernel's. Thread: control. Nothing blocks: notices are taken as far as they
-// are there, and what is asked the kernel answers at once.
+// Notices from the kernel that links or addresses may have changed, and the present state of an address, by rtnetlink.
+// Drivers whose devices are the kernel's share it. Thread: control. Nothing blocks: take() reads only the notices that
+// are there, and the kernel answers requests at once.
 #pragma once
 #include <cstdint>
 
@@ -35,8 +35,8 @@ enum class AddressState : uint8_t {
   kDown,  ///< its interface is down or has no carrier
   kUp
 };
-/// How the interface is that has the IP address of this NID (its net does not matter). kNone also when the kernel
-/// cannot be asked.
+/// State of the interface that has the IP address of this NID (its net does not matter). kNone also if the kernel does
+/// not answer.
 [[nodiscard]] AddressState address_state(const Nid& nid);
 
 }  // namespace ulnet

@@ -34,7 +34,7 @@ std::optional<Nid> nid_of(const sockaddr* address) {
   return Nid::v6(kAnyTcp, bytes);
 }
 
-/// The one whose address is `nid`; null when there is none.
+/// The entry whose address is `nid`; null if there is none.
 const SubnetAddress* entry_of(const std::vector<SubnetAddress>& all, const Nid& nid) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const SubnetAddress& one) {
     return one.address.size == nid.size && one.address.addr == nid.addr;
@@ -42,7 +42,8 @@ const SubnetAddress* entry_of(const std::vector<SubnetAddress>& all, const Nid& 
   return found == all.end() ? nullptr : &*found;
 }
 
-/// What each interface of a shared subnet needs; the kernel takes the larger of its own and that of `all`.
+/// A setting that each interface of a shared subnet needs. The kernel takes the larger of the interface's and that of
+/// `all`.
 struct Rule {
   const char* key;
   long wanted;
@@ -60,7 +61,7 @@ constexpr Rule kRules[] = {
      "the interface drops packets from a node if the first route to that node leads over another interface"},
 };
 
-// A point in a name (eth0.5) would end it; sysctl takes slashes, too.
+// A point in an interface's name (eth0.5) would end the name. sysctl also takes slashes.
 std::string mend_line(const std::string& interface, const char* key, long value) {
   const char* between = interface.find('.') == std::string::npos ? "." : "/";
   std::string line = "sysctl -w net";

@@ -1,7 +1,7 @@
-// Several interfaces of this machine in one subnet. To the kernel they are all the same: what is sent leaves by the
-// first route, whatever its source address, and each interface answers ARP for the addresses of all. Here stands which
-// interface an address has to be held to, and which settings would bring its packets to another one. Shared by drivers
-// whose devices are the kernel's. Thread: control. Nothing blocks: tables of the kernel, and /proc/sys.
+// Several interfaces of this machine in one subnet. The kernel does not keep them apart: a packet leaves by the first
+// route, whatever its source address. Each interface also answers ARP for the addresses of all. This file decides which
+// interface an address must be bound to, and finds settings that bring its packets to another interface. Drivers whose
+// devices are the kernel's share it. Thread: control. Nothing blocks: it reads tables of the kernel, and /proc/sys.
 #pragma once
 #include <functional>
 #include <optional>
@@ -26,8 +26,8 @@ struct SubnetAddress {
 
 /// The interfaces in the subnet of `nid`'s, its own first; empty when it has the subnet for itself, or is not there.
 [[nodiscard]] std::vector<std::string> subnet_sharers(const std::vector<SubnetAddress>& all, const Nid& nid);
-/// The interface of `local` when another one is in the subnet that `remote` is in, too: then a connection between them
-/// has to be held to it. Empty: the kernel's routes lead there.
+/// The interface of `local`, if another interface is in its subnet, too, and `remote` is in that subnet. A connection
+/// between the two must then be bound to the interface. Empty: the kernel's routes lead there.
 [[nodiscard]] std::string subnet_hold(const std::vector<SubnetAddress>& all, const Nid& local, const Nid& remote);
 
 /// A setting that brings packets of interfaces of one subnet together on one of them.
@@ -37,7 +37,7 @@ struct SubnetProblem {
 };
 /// The value of net.ipv4.conf.INTERFACE.KEY; nothing when there is none.
 using SysctlRead = std::function<std::optional<long>(const std::string& interface, const std::string& key)>;
-/// What is wrong for `sharers` (of subnet_sharers). IPv6 has no such settings: ask for IPv4 only.
+/// Settings that are wrong for `sharers` (of subnet_sharers). IPv6 has no such settings: use it for IPv4 only.
 [[nodiscard]] std::vector<SubnetProblem> subnet_problems(const std::vector<std::string>& sharers,
                                                          const SysctlRead& read);
 /// The kernel's own.

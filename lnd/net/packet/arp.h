@@ -17,8 +17,8 @@ struct ArpPacket {
   bool operator==(const ArpPacket&) const = default;
 };
 
-/// `body`: what follows the Ethernet header. Drops: kTruncated, kArpFormat (other hardware, protocol or operation; a
-/// group as sender).
+/// `body`: the bytes behind the Ethernet header. Drops: kTruncated, kArpFormat (other hardware, protocol or operation;
+/// a group as sender).
 [[nodiscard]] Decoded<ArpPacket> arp_decode(Bytes body);
 /// Writes 28 bytes.
 unsigned arp_encode(const ArpPacket& packet, std::byte* out);

@@ -47,7 +47,7 @@ enum class FrameDrop : uint8_t {
 /// Name, unit and meaning.
 [[nodiscard]] const CounterText& text_of(FrameDrop reason);
 
-/// What a decoder gives: the header, or why there is none.
+/// Result of a decoder: the header, or why there is none.
 template <class T>
 using Decoded = tl::expected<T, FrameDrop>;
 

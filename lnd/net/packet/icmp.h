@@ -1,4 +1,4 @@
-// ICMP and ICMPv6 echo (RFC 792, RFC 4443). Other messages are told by their type only. Pure, any thread.
+// ICMP and ICMPv6 echo (RFC 792, RFC 4443). Of other messages only type, code and checksum are read. Pure, any thread.
 #pragma once
 #include "lnd/net/packet/ip.h"
 

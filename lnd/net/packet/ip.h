@@ -12,9 +12,9 @@ inline constexpr unsigned kIpv6Bytes = 40;
 inline constexpr uint8_t kProtocolIcmp = 1;
 inline constexpr uint8_t kProtocolUdp = 17;
 inline constexpr uint8_t kProtocolIcmpv6 = 58;
-inline constexpr uint8_t kIpTtl = 64;  ///< what ulnet sends
+inline constexpr uint8_t kIpTtl = 64;  ///< of packets that ulnet sends
 
-/// Both versions; which one is said by the addresses.
+/// Both versions; is_v4() decides by the source address.
 struct IpHeader {
   IpAddress source;
   IpAddress destination;

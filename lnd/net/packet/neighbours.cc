@@ -93,7 +93,7 @@ Neighbours::Answer Neighbours::resolve(const IpAddress& address, void* packet, I
     entry = create(address, now);
     if (entry == nullptr) return {Answer::kRefused, {}, FrameDrop::kNeighbourTableFull};
     const Answer answer = park(*entry, packet);
-    ask(*entry, now);  // also when the packet found no place: the next one will
+    ask(*entry, now);  // even if the packet found no place: the next one may
     return answer;
   }
   if (entry->state == NeighbourState::kStatic) return {Answer::kSend, entry->mac, FrameDrop::kNoRoute};
@@ -113,7 +113,7 @@ Neighbours::Answer Neighbours::resolve(const IpAddress& address, void* packet, I
   return {Answer::kSend, entry->mac, FrameDrop::kNoRoute};
 }
 
-/// A MAC address is known now: what waits can go.
+/// Sets the state of an entry whose MAC address is known, and releases its parked packets.
 void Neighbours::settle(Entry& entry, NeighbourState state, Instant now) {
   entry.state = state;
   entry.asked = 0;
@@ -141,7 +141,7 @@ bool Neighbours::learn(const IpAddress& address, const Mac& mac, News news, bool
     if (entry->state == NeighbourState::kReachable) settle(*entry, NeighbourState::kStale, now);
     return false;
   }
-  if (news == News::kClaim && same) return false;  // says nothing about whether it hears us
+  if (news == News::kClaim && same) return false;  // no proof that the neighbour hears us
   entry->mac = mac;
   settle(*entry, news == News::kClaim ? NeighbourState::kStale : NeighbourState::kReachable, now);
   return !same;

@@ -1,6 +1,6 @@
-// The neighbour cache of one port on one worker: MAC addresses by IP address, learned by ARP and neighbour discovery,
-// which look the same from here. Packets for a neighbour that is being asked wait here, bounded. No clock, no packets
-// of its own, no DPDK: what it wants done it says through NeighbourActions. Thread: its worker.
+// The neighbour cache of one port on one worker: MAC addresses by IP address. ARP and neighbour discovery fill the
+// cache, and look the same from here. Packets for a neighbour that is being resolved wait here, bounded. No clock, no
+// packets of its own, no DPDK: the cache acts through NeighbourActions. Thread: its worker.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -18,10 +18,10 @@
 
 namespace ulnet::dpdk {
 
-/// What the cache has done by its owner.
+/// Actions of the cache that its owner carries out.
 class NeighbourActions {
  public:
-  /// Asks who has `address`: the group, or only `mac` when it is known and doubted.
+  /// Sends a request for `address`: to the group, or only to `mac` if that is known but no longer confirmed.
   virtual void neighbour_ask(const IpAddress& address, const Mac* mac) = 0;
   /// A parked packet can go to `mac`. The packet is the owner's again.
   virtual void neighbour_ready(void* packet, const Mac& mac) = 0;
@@ -37,20 +37,20 @@ struct NeighbourConfig {
   uint32_t capacity = 1024;
   uint32_t parked_max = 256;      ///< packets in all
   uint32_t parked_each_max = 16;  ///< packets for one neighbour
-  unsigned tries = 3;             ///< questions before giving up
-  Duration retry = 1s;            ///< between questions
-  Duration reachable = 30s;       ///< believed so long after it was confirmed
-  Duration silent = 3s;           ///< a neighbour that did not answer is not asked again for so long
-  Duration forget = 600s;         ///< dropped when unused for so long
+  unsigned tries = 3;             ///< requests before giving up
+  Duration retry = 1s;            ///< between requests
+  Duration reachable = 30s;       ///< how long a confirmation is valid
+  Duration silent = 3s;           ///< no new request for this long after a neighbour did not answer
+  Duration forget = 600s;         ///< an entry that is unused for this long is dropped
 };
 
 enum class NeighbourState : uint8_t {
   kAsking,     ///< MAC address not known
   kReachable,  ///< confirmed lately
-  kStale,      ///< known, not confirmed lately: used, and asked at the next use
-  kProbing,    ///< known, used, being asked
+  kStale,      ///< known, not confirmed lately: its next use also sends a request
+  kProbing,    ///< known and used, while a request is under way
   kSilent,     ///< did not answer; packets are dropped at once
-  kStatic      ///< configured: never asked, never changed
+  kStatic      ///< configured: no requests, no changes
 };
 
 class Neighbours {
@@ -66,18 +66,19 @@ class Neighbours {
     Mac mac{};                               ///< of kSend
     FrameDrop reason = FrameDrop::kNoRoute;  ///< of kRefused
   };
-  /// Where does `packet` for this neighbour go? kSend and kRefused: it stays the caller's. kParked: it is ours until
-  /// neighbour_ready or neighbour_failed. Asks when it must. Cost O(1).
+  /// Decides where `packet` for this neighbour goes. kSend and kRefused: the packet stays the caller's. kParked: the
+  /// cache has the packet until neighbour_ready or neighbour_failed. Sends a request if needed. Cost O(1).
   [[nodiscard]] Answer resolve(const IpAddress& address, void* packet, Instant now);
 
   enum class News : uint8_t {
-    kClaim,    ///< a request, or an unasked announcement: updates, `create`s as stale
-    kAnswer,   ///< the answer to a question: confirms
-    kDoubtful  ///< an advertisement without override: confirms the same MAC, makes another one doubted
+    kClaim,    ///< a request, or an unsolicited announcement: updates, `create`s as stale
+    kAnswer,   ///< the answer to a request: confirms
+    kDoubtful  ///< an advertisement without override: confirms the same MAC; with another MAC, the entry gets stale
   };
-  /// Somebody said that `address` is at `mac`. `create`: also when it is not known yet. True when something changed.
+  /// A packet says that `address` is at `mac`. `create`: also if the address is not known yet. True if the MAC became
+  /// known or changed.
   bool learn(const IpAddress& address, const Mac& mac, News news, bool create, Instant now);
-  /// Traffic proves that the neighbour hears us (RFC 4861 §7.3.1): spares the question.
+  /// Traffic proves that the neighbour hears us (RFC 4861 §7.3.1), which saves a request.
   void confirm(const IpAddress& address, Instant now);
   /// Errors: ENOSPC.
   [[nodiscard]] Result<void> set_static(const IpAddress& address, const Mac& mac);
@@ -85,8 +86,8 @@ class Neighbours {
   /// Fires what is due, at most `budget`; returns how many.
   unsigned timers(Instant now, unsigned budget);
   [[nodiscard]] Instant next_deadline() { return wheel_->next_deadline(); }
-  /// After the link was away: who was there may be somebody else now, so everybody is asked again when next sent to.
-  /// Static entries and questions under way stay.
+  /// Forgets learned entries after the link was down, because other nodes may have the addresses now. Static entries
+  /// and requests under way stay.
   void forget_learned();
   /// Gives parked packets back as neighbour_failed(kStopped) and forgets everything but static entries.
   void clear();
@@ -97,7 +98,7 @@ class Neighbours {
     NeighbourState state = NeighbourState::kAsking;
     uint32_t parked = 0;
   };
-  /// For shows: fills at most out.size(), returns how many.
+  /// For display: fills at most out.size() entries, returns how many.
   [[nodiscard]] size_t show(std::span<Shown> out);
   [[nodiscard]] uint32_t size() const { return entries_.out(); }
   [[nodiscard]] uint32_t parked() const { return parked_.out(); }

@@ -68,7 +68,7 @@ struct IpPrefix {
   }
 };
 
-/// Group address (ff02::1:ffXX:XXXX) at which the owner of `address` is asked for (RFC 4291 §2.7.1). IPv6 only.
+/// Group address (ff02::1:ffXX:XXXX) that takes requests for the owner of `address` (RFC 4291 §2.7.1). IPv6 only.
 [[nodiscard]] constexpr IpAddress solicited_node(const IpAddress& address) {
   IpAddress out{{0xFF, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xFF}};
   for (unsigned i = 13; i < 16; ++i) out.bytes[i] = address.bytes[i];

@@ -31,10 +31,10 @@ class PcapngWriter {
   }
   static constexpr size_t kPacketExtraMax = 256;  ///< beyond the packet's own bytes, with comments of up to 200
   static constexpr size_t kEndBytes = 64;         ///< that end() adds
-  /// Ends it: how many packets were seen, and how many of them had no room here.
+  /// Ends the file: how many packets were seen, and how many of them had no room here.
   void end(Duration since_1970, uint64_t seen, uint64_t skipped);
 
-  /// What has been made and not yet taken.
+  /// The bytes written since clear().
   [[nodiscard]] const std::vector<std::byte>& bytes() const { return bytes_; }
   void clear() { bytes_.clear(); }
 

@@ -13,7 +13,7 @@ struct UdpHeader {
   uint16_t checksum = 0;  ///< 0 = none; IPv6 too, as RoCE sends it (RFC 6936, docs/wire/roce.md §1)
 };
 
-/// `datagram`: what follows the IP header, at least its first 8 bytes; `datagram_bytes`: the IP header's payload_bytes.
+/// `datagram`: the bytes behind the IP header, at least the first 8; `datagram_bytes`: the IP header's payload_bytes.
 /// The UDP length may be less than that, as RFC 768 allows. Drops: kTruncated, kUdpLength.
 [[nodiscard]] Decoded<UdpHeader> udp_decode(Bytes datagram, size_t datagram_bytes);
 /// Writes 8 bytes, `checksum` as it stands there; returns how many.
