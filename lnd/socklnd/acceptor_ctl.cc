@@ -34,7 +34,7 @@ void unlisten_at(SockControl& control, const NiCtl& ni, uint16_t port) {
   control.listeners.erase(it);
 }
 
-/// Where the NI shares its subnet, what it answers shall leave by its own interface, too.
+/// If the NI shares its subnet with other interfaces, its answers must leave by its own interface, too.
 void hold_accepted(SockControl& control, SocketId socket, const Endpoint& remote) {
   if (control.devices == nullptr) return;
   const IpAddress local = control.net.local_endpoint(socket).address;
@@ -104,7 +104,7 @@ std::string address_text(const SockControl& control, const Handshake& shake) {
   return text.substr(0, text.find('@'));
 }
 
-/// What the rules need to know of a HELLO and of the peer that it names.
+/// Input of passive_verdict(): data of the HELLO, and of the peer that the HELLO names.
 PassiveCase passive_case(const NiCtl& ni, const SetCtl& set, const Handshake& shake, const Hello& hello) {
   const ConnType type = conn_type_inverse(hello.ctype);
   const auto is_here = [&](const auto& entry) { return entry.second.remote == shake.remote.address; };
@@ -124,8 +124,9 @@ PassiveCase passive_case(const NiCtl& ni, const SetCtl& set, const Handshake& sh
   return c;
 }
 
-/// The verdict, and what it does to connections that exist. A node at the address in its own NID that meets only
-/// connections from elsewhere has its place at once: it would be told to try again each time that the others came back.
+/// The verdict, and its effect on existing connections. A rebooted node gets its place at once if it comes from the
+/// address in its own NID and all live connections come from elsewhere. Otherwise the node would get NONE each time
+/// that the others came back.
 PassiveVerdict judge(SockControl& control, const NiCtl& ni, SetCtl& set, const Handshake& shake, const Hello& hello) {
   const PassiveCase c = passive_case(ni, set, shake, hello);
   const PassiveVerdict verdict = passive_verdict(c);

@@ -7,11 +7,11 @@
 
 namespace ulnet::socklnd {
 
-/// Who may connect to us (docs/wire/socklnd.md §1.1).
+/// Connections that the NI accepts (docs/wire/socklnd.md §1.1).
 enum class AcceptMode : uint8_t {
   kSecure,  ///< only from source ports up to 1023
   kAll,     ///< also from others, under a made-up identity (§4)
-  kNone     ///< nobody: no listener
+  kNone     ///< none: no listener
 };
 
 /// How the worker half moves bytes.
@@ -50,7 +50,7 @@ struct SockConfig {
   int tos = -1;                 ///< for NIs that say -1; -1 = unset
 
   // ulnet's own.
-  bool unprivileged_ports = false;  ///< dial from any port and believe the HELLO of who does so: for ulnet peers only
+  bool unprivileged_ports = false;  ///< dial from any port and trust the HELLO of peers that do so: ulnet peers only
   uint64_t incarnation =
       1;  ///< of the first NI started here, each later one has the next; unique per life of the node (§2.4)
 
@@ -65,7 +65,7 @@ struct SockConfig {
 };
 
 inline constexpr Duration kKeepaliveGapMin = 10s;    ///< between two keepalives of one set (§5)
-inline constexpr uint32_t kHeaderReadBytes = 16384;  ///< what a header read may carry along
+inline constexpr uint32_t kHeaderReadBytes = 16384;  ///< most bytes of a header read, with those that follow
 inline constexpr uint32_t kReadRoomMin = 2048;       ///< less room in the buffer is not worth a read
 inline constexpr uint32_t kBatchMessages = 16;       ///< messages begun on one connection
 inline constexpr uint32_t kSendBytesMax = 524288;    ///< payload of one send, whose completion may wait for all of it

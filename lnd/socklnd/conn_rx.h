@@ -1,8 +1,8 @@
 // The receiving half of a connection: from bytes to headers, to payloads in their place. Thread: the connection's
-// worker. A header read may carry along up to 16 KiB of what follows, which is copied to its place; the rest of a
-// payload arrives there directly. A message that was read whole may be taken along by the core, with its payload in the
-// buffer: further reads go behind it, and when there is no room left they wait until all that was taken is back.
-// Source: docs/wire/socklnd.md §3, §7 (receive flow).
+// worker. A header read may bring up to 16 KiB of the following bytes, which are copied to their place. The rest of a
+// payload arrives in its place directly. The core may keep a message that was read whole, with its payload in the
+// buffer. Further reads then go behind that message. If there is no room left, reads wait until the core has given back
+// everything that it kept.
 #pragma once
 #include "lnd/socklnd/conn.h"
 #include "lnd/socklnd/worker.h"
@@ -13,7 +13,7 @@ namespace ulnet::socklnd {
 void conn_rx_start(SockWorker& worker, Conn& conn);
 /// The engine's kReceived; also for connections that are closing.
 void conn_rx_received(SockWorker& worker, Conn& conn, int result);
-/// Goes on with what lies in the buffer (connections of SockWorker::ready).
+/// Continues with the bytes in the buffer (connections of SockWorker::ready).
 void conn_rx_continue(SockWorker& worker, Conn& conn);
 /// Lnd::resume, Lnd::release and Lnd::divert of a slot of this connection.
 void conn_rx_resume(SockWorker& worker, Conn& conn);

@@ -1,5 +1,6 @@
-// One connection set on its worker: which connection carries a message, what waits for one, what waits for a zero-copy
-// ack, and the end of all of it together. Thread: the set's worker. Source: docs/wire/socklnd.md §3.3, §5, §7.
+// One connection set on its worker: which connection carries a message, what waits for a connection, and what waits for
+// a zero-copy ack. Also the end of all of these together. Thread: the set's worker. Source: docs/wire/socklnd.md §3.3,
+// §5, §7.
 #pragma once
 #include "lnd/socklnd/conn.h"
 #include "lnd/socklnd/proto/zc.h"
@@ -15,11 +16,11 @@ enum class Closing : uint8_t {
 /// The connection for a message of this shape: YES beats MAY; among equals fewest bytes queued here, then least
 /// recently used. Null when none suits.
 [[nodiscard]] Conn* set_choose(const SockWorker& worker, ConnSet& set, const TxShape& shape);
-/// Sends, or keeps the message until a suitable connection is there (control is asked for one).
+/// Sends the message. If there is no suitable connection, the set keeps the message and requests one from control.
 void set_submit(SockWorker& worker, ConnSet& set, Tx& tx);
 /// Queues the zero-copy ack of a message that came over `from`.
 void set_queue_ack(SockWorker& worker, Conn& from, uint64_t cookie);
-/// The peer acknowledged: completes what was covered. False on a cookie that is not outstanding: protocol error.
+/// Completes the messages that `ack` covers. False on a cookie that is not outstanding: protocol error.
 [[nodiscard]] bool set_acked(SockWorker& worker, ConnSet& set, const ZcAck& ack);
 /// Closes every connection that the set has now and completes what was queued on them. `error`: negative errno, 0 for
 /// an end without fault.
@@ -28,7 +29,7 @@ void set_close(SockWorker& worker, ConnSet& set, int error, Closing how);
 void set_fail_waiting(SockWorker& worker, ConnSet& set, Completion how);
 /// A new connection of the set, from control.
 void set_add_conn(SockWorker& worker, Conn& conn, StreamSource source);
-/// Gives a connection back to control once nobody uses it: not the engine, not the core.
+/// Gives a connection back to control once neither the engine nor the core uses it.
 void conn_release(SockWorker& worker, Conn& conn);
 
 /// A message for a set that this worker does not have.

@@ -96,8 +96,8 @@ bool load_next(SockWorker& worker, Conn& conn) {
   return false;
 }
 
-/// All bytes of a begun message are with the transport. On a connection that has ended since, the peer may have it or
-/// not; after our own orderly end it will, unless it acknowledges messages and has not.
+/// The transport has all bytes of a begun message. If the connection has ended since, the peer may have the message or
+/// not. After our own orderly end the peer will have it, unless the message has a cookie without acknowledgement.
 void message_sent(SockWorker& worker, Conn& conn, Tx& message) {
   TxState state(message);
   const bool plain = state.cookie() == 0;
@@ -110,7 +110,8 @@ void message_sent(SockWorker& worker, Conn& conn, Tx& message) {
   set_watch(worker, *conn.set);
 }
 
-/// The last byte of a begun message has not been handed over, and will not be: the peer can have it only if it said so.
+/// The last byte of a begun message has not been handed over, and will not be. The peer can have the message only if an
+/// acknowledgement has come.
 void message_cut_off(SockWorker& worker, Tx& message, Completion how) {
   worker.finish(message, TxState(message).acknowledged() ? Completion{} : how);
 }
@@ -220,7 +221,7 @@ void conn_tx_sent(SockWorker& worker, Conn& conn, int result) {
     return;
   }
   const int error = result == 0 ? -EIO : result;
-  // The message whose write failed says so; the others end with their connection.
+  // The message whose write failed reports it; the others end with their connection.
   if (Tx* failed = tx.ring_count > 0 ? pop_front(tx) : nullptr) {
     if (TxState(*failed).cookie() != 0) conn.set->zc_book.take(TxState(*failed).cookie());
     message_cut_off(worker, *failed, write_failure(error));
@@ -237,7 +238,7 @@ void conn_tx_close(SockWorker& worker, Conn& conn) {
   ConnTx& tx = conn.tx;
   const Completion how = queue_failure(conn.error == 0 ? -ECONNRESET : conn.error);
   while (Tx* message = tx.queue.pop_front()) worker.finish(*message, how);
-  if (tx.sending) return;  // conn_tx_sent() comes with the true count, and looks at the rest then
+  if (tx.sending) return;  // conn_tx_sent() gets the true count and completes the rest
   while (tx.ring_count > 0)
     if (Tx* message = pop_front(tx)) message_cut_off(worker, *message, how);
 }
@@ -245,8 +246,8 @@ void conn_tx_close(SockWorker& worker, Conn& conn) {
 bool conn_tx_progress(SockWorker& worker, Conn& conn) {
   ConnTx& tx = conn.tx;
   if (!tx.watched) return false;
-  // What was merely copied into the socket is no progress, or a dead peer's time-out would move with each message. A
-  // send under way may have put bytes there that are not reported yet, hence two signs.
+  // Bytes that were merely copied into the socket are no progress, or a dead peer's time-out would move with each
+  // message. A send under way may have put bytes there that are not reported yet, hence two signs.
   const uint64_t unsent = worker.engine.unsent_bytes(conn.stream);
   const uint64_t acked = tx.sent_bytes - std::min(tx.sent_bytes, unsent);
   if (acked > tx.acked_bytes || unsent < tx.unsent_bytes) tx.progress_at = worker.now;

@@ -1,5 +1,5 @@
-// The sending half of a connection: FIFO of messages, several begun at once and handed over in one send of bounded size
-// (each is done as its bytes go), zero-copy cookies, NOOPs. Thread: the connection's worker. Source:
+// The sending half of a connection: a FIFO of messages, zero-copy cookies, NOOPs. Several messages are begun at once
+// and handed over in one send of bounded size; each is done as its bytes go. Thread: the connection's worker. Source:
 // docs/wire/socklnd.md §3.2, §3.3, §5, §7.
 #pragma once
 #include "lnd/socklnd/conn.h"
@@ -19,8 +19,9 @@ void conn_tx_start(SockWorker& worker, Conn& conn);
 void conn_tx_sent(SockWorker& worker, Conn& conn, int result);
 /// Takes a message that was not begun out of the queue.
 void conn_tx_unqueue(Conn& conn, Tx& tx);
-/// The connection is closing: completes what the engine does not have. Ends of messages: handed over whole, as
-/// unacknowledged_failure() says, or well; in part or not at all, as queue_failure() says; acknowledged, well.
+/// The connection is closing: completes what the engine does not have. An acknowledged message ends well. A message
+/// handed over whole ends well, or as unacknowledged_failure() says. A message handed over in part or not at all ends
+/// as queue_failure() says.
 void conn_tx_close(SockWorker& worker, Conn& conn);
 /// Looks whether the peer's machine has taken something; true while bytes are on their way.
 bool conn_tx_progress(SockWorker& worker, Conn& conn);

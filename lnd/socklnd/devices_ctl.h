@@ -9,19 +9,20 @@
 
 namespace ulnet::socklnd {
 
-/// What socklnd wants to know about a local NI's device. Control thread.
+/// State of a local NI's device, as far as socklnd needs it. Control thread.
 class SockDevices {
  public:
   virtual ~SockDevices() = default;
   /// Whether links or addresses may have changed since the last call. Does not block.
   [[nodiscard]] virtual bool changed() { return false; }
-  /// Whether the NI's address is there, on a link that is up. Nothing where this cannot be told of the NI at all.
+  /// Whether the NI's address is there, on a link that is up. Nothing if the answer is unknown for this NI.
   [[nodiscard]] virtual std::optional<bool> usable(const NiParams& ni) {
     (void)ni;
     return std::nullopt;
   }
-  /// The interface to which a connection between this NI and `remote` has to be held, because others of this machine
-  /// are in the same subnet; "" = none, or settings of the kernel would break it: the kernel finds the way.
+  /// The interface that a connection between this NI and `remote` must be bound to, because other interfaces of this
+  /// machine are in the same subnet. The result is "" if there are no others, or if settings of the kernel would break
+  /// the connection. The kernel then finds the way.
   [[nodiscard]] virtual std::string hold_to(const NiParams& ni, const IpAddress& remote) {
     (void)ni;
     (void)remote;

@@ -155,7 +155,7 @@ void dial_due(SockControl& control, SetCtl& set) {
   const DialState state = set.dial.state;
   if (state == DialState::kConnecting) return;
   set.dial.state = DialState::kIdle;
-  // After a failure only a set that has connections goes on by itself; else the next message asks.
+  // After a failure only a set that has connections goes on by itself; else the next message starts a dial.
   if (state == DialState::kRetry || (state == DialState::kBackoff && !set.live.empty())) return dial_next(control, set);
   set_settle(control, set);
 }

@@ -9,9 +9,9 @@ namespace ulnet::socklnd {
 void dial_wanted(SockControl& control, SetCtl& set);
 /// Opens the next missing connection, unless one is under way or it is too early.
 void dial_step(SockControl& control, SetCtl& set);
-/// `set` fell due: retry, end of a back-off, or time to be forgotten. It may be gone afterwards.
+/// `set` fell due: retry, end of a back-off, or time to be forgotten. The set may be gone afterwards.
 void dial_due(SockControl& control, SetCtl& set);
-/// Gives up the attempt under way, without a word to anybody (NI stopping).
+/// Gives up the attempt under way, without any report (NI stopping).
 void dial_stop(SockControl& control, SetCtl& set);
 
 /// Events of an active handshake; it may be gone afterwards.

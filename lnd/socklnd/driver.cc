@@ -60,7 +60,7 @@ class SockDriver final : public Driver, private SockDevices {
     const auto addresses = subnet_addresses();
     std::string interface = subnet_hold(addresses, ni.nid, far);
     if (interface.empty() || remote.v6) return interface;
-    // Held to it while packets come in over another, a connection would get nothing.
+    // If packets come in over another interface, a connection that is bound to this one receives nothing.
     return subnet_problems(subnet_sharers(addresses, ni.nid), sysctl_ipv4).empty() ? interface : std::string();
   }
   int wait_fd() const override { return links_.fd(); }

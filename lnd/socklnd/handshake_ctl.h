@@ -1,20 +1,21 @@
-// Moving the bytes of handshakes: reading no more than belongs to them, writing what does not fit at once later. What
-// the bytes mean is decided in acceptor_ctl and dial_ctl. Thread: control.
+// Moves the bytes of handshakes. A read takes no more than belongs to them; bytes that cannot be written at once go
+// later. acceptor_ctl and dial_ctl decide what the bytes mean. Thread: control.
 #pragma once
 #include "lnd/socklnd/state_ctl.h"
 
 namespace ulnet::socklnd {
 
-/// What the sockets of an NI are set to, whether they dial or listen.
+/// Options of an NI's sockets, for dialling and for listening.
 [[nodiscard]] SocketOptions socket_options(const SockControl& control, const NiCtl& ni);
 
-/// Tells the operator that a connection of the NI goes by whatever interface the kernel chooses.
+/// Logs for the operator that a connection of the NI uses any interface that the kernel chooses.
 void hold_failed(SockControl& control, const NiCtl& ni, const std::string& interface, const Error& error);
 
 enum class ShakeRead : uint8_t { kMore, kVerdict, kBroken };
 
-/// Feeds the decoder from the socket until it has a verdict. Reading exactly what the decoder needs keeps two promises:
-/// a message behind the HELLO stays in the socket, and closing upon nonsense resets as the kernel does (unread bytes).
+/// Feeds the decoder from the socket until it has a verdict. Reads exactly what the decoder needs, for two reasons. A
+/// message behind the HELLO stays in the socket. After nonsense, unread bytes make a close reset the connection, as the
+/// kernel's LNet does.
 template <class Decoder>
 ShakeRead handshake_read(SockControl& control, Handshake& shake, Decoder& decoder, int& error) {
   std::array<std::byte, 256> bytes;

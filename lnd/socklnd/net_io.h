@@ -41,8 +41,9 @@ struct SocketOptions {
 };
 
 enum class NetEventKind : uint8_t { kAccepted, kConnected, kFailed, kReadable, kWritable };
-/// kAccepted: a new socket from `remote` at `listener`. kConnected / kFailed (error = negative errno): a dial ended; a
-/// failed socket is gone already. kReadable, kWritable: level-triggered hints.
+/// Event kAccepted: a new socket from `remote` at `listener`.
+/// Events kConnected and kFailed (error = negative errno): a dial ended; a failed socket is gone already.
+/// Events kReadable and kWritable: level-triggered hints.
 struct NetEvent {
   NetEventKind kind;
   SocketId socket = 0;
@@ -57,7 +58,7 @@ class NetIo {
   /// Listens on exactly this address. Errors: EADDRINUSE, EADDRNOTAVAIL, EACCES.
   [[nodiscard]] virtual Result<ListenerId> listen(const Endpoint& at, int backlog, const SocketOptions& options) = 0;
   virtual void unlisten(ListenerId id) = 0;
-  /// How sockets are set up that the listener accepts from now on.
+  /// Sets the options of sockets that the listener accepts from now on.
   virtual void set_options(ListenerId id, const SocketOptions& options) {
     (void)id;
     (void)options;
@@ -69,7 +70,7 @@ class NetIo {
   /// Bytes read or written (> 0); 0 = end of stream (read); negative errno, EAGAIN among them.
   [[nodiscard]] virtual int read(SocketId id, std::span<std::byte> out) = 0;
   [[nodiscard]] virtual int write(SocketId id, std::span<const std::byte> in) = 0;
-  /// Readable hints are only given while wanted (default: readable yes, writable no).
+  /// Selects the hints that poll() reports (default: readable yes, writable no).
   virtual void want(SocketId id, bool readable, bool writable) = 0;
   [[nodiscard]] virtual Endpoint local_endpoint(SocketId id) = 0;
   /// Holds an accepted socket to the interface that it came in over. Errors: EXDEV (that is not `interface`), EPERM.

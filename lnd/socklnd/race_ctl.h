@@ -1,5 +1,5 @@
-// Who wins when connections meet: races, duplicates, reboots, and which connection to open next. Pure functions of what
-// control knows. Source: docs/wire/socklnd.md §5 (order), §6.
+// Rules for connections that meet: races, duplicates, reboots, and which connection to open next. Pure functions of
+// control's state. Source: docs/wire/socklnd.md §5 (order), §6.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -29,7 +29,7 @@ using TypeCounts = std::array<uint32_t, 4>;
   return ConnType::kNone;
 }
 
-/// True when there is a connection of each needed type, if not as many as wanted.
+/// True when there is a connection of each needed type, even if fewer than the limit.
 [[nodiscard]] constexpr bool each_type_there(const TypeCounts& counts, bool typed = true) {
   if (!typed) return counts[size_t(ConnType::kAny)] > 0;
   return counts[size_t(ConnType::kControl)] > 0 && counts[size_t(ConnType::kBulkIn)] > 0 &&
@@ -39,7 +39,7 @@ using TypeCounts = std::array<uint32_t, 4>;
 /// conns_per_peer 0: from the link speed. 1 G: 1, 10 G: 2, 25 G: 3, 100 G: 4, 400 G: 5; unknown (0): 1.
 [[nodiscard]] uint32_t conns_per_peer_for(uint32_t link_mbps);
 
-/// A HELLO that the passive side has read, and what it knows of the peer.
+/// A HELLO that the passive side has read, and control's state of the peer.
 struct PassiveCase {
   Nid my_nid;
   Nid peer_nid;
@@ -50,7 +50,7 @@ struct PassiveCase {
   uint64_t incarnation = 0;
   bool dialling = false;  ///< a connect of ours to this peer is under way
   bool same_ip = false;   ///< both ends have the same address: duplicates are expected
-  bool elsewhere = false;  ///< it comes neither from the address in the peer's NID nor from one of the connections'
+  bool elsewhere = false;  ///< its address is neither that in the peer's NID nor that of a live connection
   uint32_t same_type_count = 0;
   uint32_t type_limit = 1;
 };
@@ -58,7 +58,7 @@ enum class PassiveVerdict : uint8_t {
   kAccept,
   kRaceLost,   ///< answer NONE: our own connect survives
   kRebooted,   ///< answer NONE, close what exists and forget the peer's version
-  kClaimed,    ///< answer NONE: another node says that it is this peer
+  kClaimed,    ///< answer NONE: another node claims to be this peer
   kDuplicate   ///< answer NONE
 };
 [[nodiscard]] PassiveVerdict passive_verdict(const PassiveCase& c);

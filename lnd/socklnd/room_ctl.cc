@@ -81,7 +81,7 @@ IpAddress address_share(const IpAddress& address) {
   return share;
 }
 
-// Direct calls of the allocation functions: a new expression whose result nobody uses may be left out by the compiler.
+// Direct calls of the allocation functions: the compiler may leave out a new expression whose result is unused.
 bool memory_for_conn(SockControl& control) {
   constexpr size_t kBytes = sizeof(Conn) + sizeof(ConnSet) + kMemoryMin;
   void* const block = ::operator new(kBytes, std::nothrow);

@@ -33,9 +33,10 @@ extern const DriverType kSockDriver;
 /// stopped and host.ni_stopped() has come for each.
 [[nodiscard]] std::unique_ptr<LndControl> make_sock_lnd_control(LndControlHost& host, NetIo& net,
                                                                 const SockConfig& config, SockDevices* devices);
-/// Changes the tunables of both halves while NIs run; `control` is what make_sock_lnd_control() made. Sockets made from
-/// now on follow those of sockets; messages, keepalives and dials those of them at once. Whom to listen to and where
-/// (accept*, unprivileged_ports), the incarnation and the bounds stay as they were. Thread: control.
+/// Changes the tunables of both halves while NIs run; `control` is what make_sock_lnd_control() made. Tunables of
+/// sockets apply to sockets made from now on; those of messages, keepalives and dials apply at once. The rules of
+/// accepting (accept, accept_port, accept_backlog, unprivileged_ports), the incarnation and the bounds stay as they
+/// were. Thread: control.
 void sock_lnd_retune(LndControl& control, const SockConfig& config, Instant now);
 
 }  // namespace ulnet::socklnd

@@ -23,8 +23,8 @@ namespace ulnet::socklnd {
   }
 }
 
-/// A message that was handed over whole when its connection ended: never a status that has it sent again, since the
-/// peer may have it (docs/decisions.md #42).
+/// A message that was handed over whole when its connection ended. The status never leads to another send of the
+/// message, because the peer may have it (docs/decisions.md #42).
 [[nodiscard]] constexpr Completion unacknowledged_failure(int error) {
   const Completion queued = queue_failure(error);
   switch (queued.health) {

@@ -1,5 +1,5 @@
 // Byte streams as the worker half of socklnd drives them: completion based, one engine per worker and Node. Engines:
-// io_uring, epoll (where io_uring is forbidden), and the simulated TCP of the tests. socklnd's rules know no other I/O
+// io_uring, epoll (where io_uring is forbidden), and the simulated TCP of the tests. The worker half uses no other I/O
 // than this.
 #pragma once
 #include <sys/uio.h>
@@ -14,7 +14,7 @@
 
 namespace ulnet::socklnd {
 
-/// What control hands over when a connection is placed: a file descriptor, or the number of a simulated socket.
+/// The socket of a connection that control places: a file descriptor, or the number of a simulated socket.
 struct StreamSource {
   int64_t number = -1;
 };
@@ -27,11 +27,13 @@ struct StreamId {
 
 enum class StreamEventKind : uint8_t { kReceived, kSent, kClosed };
 
-/// kReceived: `result` > 0 bytes, 0 end of stream, < 0 negative errno (ECANCELED after cancel_receive and after close).
-/// kSent: `result` > 0 is exactly how many bytes the transport has taken, from the first on, whatever ended the send:
-/// an error, a reset, close(). < 0 (negative errno): the transport has taken none. The caller decides by this number
-/// which messages may go out again. kClosed: the engine has let go of everything; the id is dead.
-/// tests/script/stream_contract_test.cc holds each engine to this.
+/// Event kReceived: `result` > 0 bytes, 0 end of stream, < 0 negative errno (ECANCELED after cancel_receive and after
+/// close).
+/// Event kSent: `result` > 0 is exactly how many bytes the transport has taken, from the first on. This holds whatever
+/// ended the send: an error, a reset, close(). If `result` < 0 (negative errno), the transport has taken none. The
+/// caller decides by this number which messages may go out again.
+/// Event kClosed: the engine has released everything, and the id is invalid.
+/// The test tests/script/stream_contract_test.cc holds each engine to this.
 struct StreamEvent {
   StreamEventKind kind;
   int32_t result = 0;
@@ -47,10 +49,10 @@ class StreamEngine {
   /// Receives what comes, at least one byte, into the pieces (at most kStreamPieces; copied, the memory they name is
   /// not). One receive per stream at a time; memory is the engine's until kReceived.
   virtual void receive(StreamId id, std::span<const iovec> pieces) = 0;
-  /// Asks for the memory of a receive under way back: kReceived follows, with the bytes that came or ECANCELED.
+  /// Cancels a receive under way, to get its memory back: kReceived follows, with the bytes that came or ECANCELED.
   virtual void cancel_receive(StreamId id) = 0;
-  /// Sends; kSent may tell fewer bytes than given. One send per stream at a time; memory is the engine's until kSent.
-  /// An engine may keep the send until all of it has gone: give no more than may be told late. `more` hints that
+  /// Sends; kSent may report fewer bytes than given. One send per stream at a time; memory is the engine's until kSent.
+  /// An engine may keep the send until all of it has gone: give no more than may be reported late. `more` hints that
   /// another send follows at once.
   virtual void send(StreamId id, std::span<const iovec> pieces, bool more) = 0;
   /// Closes. `abort`: reset, bytes that the peer's machine has not taken are lost; else an orderly end, which delivers

@@ -48,7 +48,7 @@ void keepalive_send(SockWorker& worker, ConnSet& set) {
   set.last_keepalive = worker.now;
   Conn* conn = set_choose(worker, set, {true, true, 0});
   if (conn == nullptr || conn->tx.queued_bytes > 0) return;
-  (void)conn_tx_noop(worker, *conn, keepalive_noop());  // full: then something else shows that we live
+  (void)conn_tx_noop(worker, *conn, keepalive_noop());  // if the queue is full, other traffic shows that we live
 }
 
 void set_fire(SockWorker& worker, ConnSet& set) {
@@ -62,7 +62,7 @@ void set_fire(SockWorker& worker, ConnSet& set) {
   worker.set_wheel.arm(set, next);
 }
 
-// All of them are looked at, so the next look is not due at once, however close together they expire.
+// Each scan covers all orphans, so the next scan is at least kOrphansLook later, however close together they expire.
 unsigned orphans_expire(SockWorker& worker) {
   if (worker.orphans_due > worker.now) return 0;
   unsigned expired = 0;

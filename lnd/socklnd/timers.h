@@ -7,9 +7,9 @@
 
 namespace ulnet::socklnd {
 
-/// An eighth of the time-out, at most 1 s: what is late is found within 1.25 times the time-out.
+/// An eighth of the time-out, at most 1 s: an expired deadline is found within 1.25 times the time-out.
 [[nodiscard]] Duration check_period(const ConnSet& set);
-/// Something on this connection may come to nothing: looks after it until it is at rest.
+/// Watches a connection or set on which something may time out, until it is at rest.
 void conn_watch(SockWorker& worker, Conn& conn);
 void set_watch(SockWorker& worker, ConnSet& set);
 /// Runs what has expired; returns how much that was.

@@ -1,5 +1,6 @@
 // The sender's book of zero-copy cookies: which are outstanding, for which message. Pure bookkeeping of one connection
-// set, owned by its worker; what an acknowledgement covers is decoded in proto/zc.h. Source: docs/wire/socklnd.md §3.3.
+// set, owned by its worker. proto/zc.h decodes which cookies an acknowledgement covers. Source: docs/wire/socklnd.md
+// §3.3.
 #pragma once
 #include <cstdint>
 

@@ -197,8 +197,8 @@ class KernelNetIo final : public NetIo {
   struct Socket {
     int fd = -1;
     Kind kind = Kind::kOpen;
-    uint32_t watched = 0;  ///< epoll events asked for; 0 = not in the epoll set
-    int error = 0;         ///< of a dial that failed at once: told by poll() like any other
+    uint32_t watched = 0;  ///< requested epoll events; 0 = not in the epoll set
+    int error = 0;         ///< of a dial that failed at once: poll() reports it like any other
     Endpoint remote;
     SocketOptions options;  ///< of a listener: for what it accepts
   };
@@ -231,7 +231,7 @@ KernelNetIo::Socket* KernelNetIo::find(uint32_t id) {
 
 Result<uint32_t> KernelNetIo::add(Socket socket, uint32_t events) {
   uint32_t id = ++last_id_;
-  while (id == 0 || sockets_.contains(id)) id = ++last_id_;  // after four thousand million sockets they start anew
+  while (id == 0 || sockets_.contains(id)) id = ++last_id_;  // numbers start over after 2^32 sockets
   Socket& placed = sockets_.emplace(id, std::move(socket)).first->second;
   watch(id, placed, events);
   if (placed.watched == events) return id;
@@ -239,7 +239,7 @@ Result<uint32_t> KernelNetIo::add(Socket socket, uint32_t events) {
   return fail(ENOSPC, "the kernel does not let another socket be polled (fs.epoll.max_user_watches)");
 }
 
-/// A socket that nobody waits for leaves the set: epoll reports errors and hang-ups unasked, and would spin on them.
+/// A socket without requested events leaves the set: epoll always reports errors and hang-ups, and would spin on them.
 void KernelNetIo::watch(uint32_t id, Socket& socket, uint32_t events) {
   if (socket.watched == events) return;
   epoll_event interest{};
@@ -351,8 +351,8 @@ void KernelNetIo::discard(StreamSource source) {
   if (source.number >= 0) ::close(int(source.number));
 }
 
-/// No descriptor is left: the connection at the head of the queue is taken with the spare one and closed, since leaving
-/// it there would make the listener ready for ever.
+/// No descriptor is left: takes the connection at the head of the queue with the spare descriptor, and closes it. If
+/// the connection stayed there, the listener would be ready for ever.
 void KernelNetIo::refuse_one(const Socket& listener) {
   ::close(spare_fd_);
   const int fd = accept4(listener.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -389,7 +389,7 @@ void KernelNetIo::dial_ended(uint32_t id, Socket& socket, NetEvent& event) {
   }
 }
 
-/// What became of one socket: 0, 1 or 2 events. Requires room for one; what does not fit is told by the next poll.
+/// Events of one socket: 0, 1 or 2. Requires room for one; the next poll reports what does not fit.
 unsigned KernelNetIo::to_events(uint32_t id, uint32_t what, std::span<NetEvent> out) {
   Socket* socket = find(id);
   if (socket == nullptr) return 0;
@@ -398,7 +398,7 @@ unsigned KernelNetIo::to_events(uint32_t id, uint32_t what, std::span<NetEvent> 
     case Kind::kDialling: dial_ended(id, *socket, out[0]); return 1;
     case Kind::kOpen: break;
   }
-  // An error or hang-up is told as whatever is waited for; the read or write that follows meets it.
+  // An error or hang-up is reported as every event that is waited for; the read or write that follows meets the error.
   const bool broken = (what & (EPOLLERR | EPOLLHUP)) != 0;
   unsigned filled = 0;
   if ((socket->watched & EPOLLIN) != 0 && (broken || (what & (EPOLLIN | EPOLLRDHUP)) != 0))

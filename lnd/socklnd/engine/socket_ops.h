@@ -1,4 +1,4 @@
-// What both engines do to a kernel socket, by its descriptor. No state.
+// Operations of both engines on a kernel socket, by its descriptor. No state.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +6,7 @@ namespace ulnet::socklnd {
 
 /// A later close() sends RST and drops what was not sent (SO_LINGER 0).
 void socket_reset_on_close(int fd);
-/// Ends both directions in order: what was sent still goes out, then FIN. Wakes whoever waits on the socket.
+/// Ends both directions in order: bytes sent before still go out, then FIN. Wakes operations that wait on the socket.
 void socket_shutdown(int fd);
 void socket_set_blocking(int fd, bool blocking);
 /// Bytes that the peer's machine has not acknowledged.

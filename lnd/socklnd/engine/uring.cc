@@ -1,12 +1,12 @@
-// StreamEngine over io_uring. Thread: the worker that owns it, from the first flush() or poll() on (that thread enables
-// the ring, and kernels with SINGLE_ISSUER refuse any other); construction and destruction may happen elsewhere. One
-// enter per turn: receive/send/close only fill submission entries, flush() hands them over and lets the kernel run what
-// became ready, poll() reads completions from memory. After construction nothing allocates.
+// StreamEngine over io_uring. Thread: the worker that owns it, from the first flush() or poll() on. That thread enables
+// the ring, and kernels with SINGLE_ISSUER refuse any other. Construction and destruction may happen elsewhere. One
+// enter per turn: receive/send/close only fill submission entries, and flush() hands them over. flush() also lets the
+// kernel run what became ready, and poll() reads completions from memory. After construction nothing allocates.
 //
-// The hard part is sleeping. With DEFER_TASKRUN the kernel completes nothing until this thread enters the ring again,
-// and a ppoll on the ring's own descriptor does not wake for such deferred work (seen on 6.18). So an eventfd is
-// registered, kept switched off while the worker is awake (a signal costs more than a completion), and switched on by
-// pending(), the last thing a worker asks before it blocks.
+// The hard part is sleeping. With DEFER_TASKRUN the kernel completes nothing until this thread enters the ring again. A
+// ppoll on the ring's own descriptor does not wake for such deferred work (seen on 6.18). The engine therefore
+// registers an eventfd. While the worker is awake the eventfd is switched off, because a signal costs more than a
+// completion. pending(), the last call of a worker before it blocks, switches it on.
 //
 // A kernel without memory may refuse submissions for a while. An operation that finds no submission entry then ends
 // with ENOBUFS in the next poll(); a cancel is tried again there.
@@ -35,15 +35,15 @@ constexpr unsigned kSubmitTries = 4;
 /// Operations of a stream for which the submission queue had no room.
 enum Late : uint8_t { kLateReceive = 1, kLateSend = 2, kLateCancelReceive = 4, kLateCancelSend = 8 };
 
-/// One attached socket. What the kernel reads while an operation is submitted (headers, pieces) has its fixed place
-/// here.
+/// One attached socket. Data that the kernel reads while an operation is submitted (headers, pieces) has its fixed
+/// place here.
 struct UringStream {
   int fd = -1;
   void* owner = nullptr;
   bool receiving = false;
   bool sending = false;
   bool closing = false;
-  bool dry = false;     ///< the last receive emptied the socket: wait for readiness first instead of trying in vain
+  bool dry = false;     ///< the last receive emptied the socket: the next one waits for readiness first
   uint8_t cancels = 0;  ///< cancel requests not yet answered
   uint8_t late = 0;     ///< of Late; the stream is in `late_` while it is not 0
   msghdr rx_head{};
@@ -97,7 +97,7 @@ class UringEngine final : public StreamEngine {
   bool signals_on_ = true;
   int event_fd_ = -1;
   Slab<UringStream> streams_;
-  std::vector<UringStream*> closed_;  ///< let go of and not yet reported; FIFO in a ring of fixed size
+  std::vector<UringStream*> closed_;  ///< closed and not yet reported; FIFO in a ring of fixed size
   uint32_t closed_head_ = 0;
   uint32_t closed_count_ = 0;
   std::vector<UringStream*> late_;  ///< each once; FIFO in a ring of fixed size
@@ -106,8 +106,8 @@ class UringEngine final : public StreamEngine {
 };
 
 UringEngine::~UringEngine() {
-  // The ring goes first: it lets go of every descriptor. Sockets that are still attached are reset: nobody will read
-  // them.
+  // The ring goes first and releases every descriptor. Sockets that are still attached are reset, because no reader is
+  // left.
   if (open_) io_uring_queue_exit(&ring_);
   if (event_fd_ >= 0) ::close(event_fd_);
   streams_.for_each_out([](UringStream& of) {
@@ -117,14 +117,14 @@ UringEngine::~UringEngine() {
   });
 }
 
-/// The kernel must know every operation that is used here. `open` has made the ring.
+/// Checks that the kernel supports every operation that is used here. `open` has made the ring.
 Result<void> check_operations(io_uring& ring) {
   io_uring_probe* probe = io_uring_get_probe_ring(&ring);
   if (probe == nullptr) return fail(ENOTSUP, "this kernel's io_uring does not report its features");
   bool all = (ring.features & IORING_FEAT_NODROP) != 0 && (ring.features & IORING_FEAT_FAST_POLL) != 0 &&
              (ring.features & IORING_FEAT_SUBMIT_STABLE) != 0;
   for (int op : {IORING_OP_SENDMSG, IORING_OP_RECVMSG, IORING_OP_SEND, IORING_OP_RECV, IORING_OP_ASYNC_CANCEL,
-                 IORING_OP_SEND_ZC})  // SEND_ZC is not used: it tells that this is at least 6.0, where POLL_FIRST works
+                 IORING_OP_SEND_ZC})  // not used: SEND_ZC means at least Linux 6.0, where POLL_FIRST works
     all = all && io_uring_opcode_supported(probe, op) != 0;
   io_uring_free_probe(probe);
   if (!all) return fail(ENOTSUP, "this kernel's io_uring is older than Linux 6.0");
@@ -168,8 +168,8 @@ UringStream& UringEngine::stream(StreamId id) {
   return *found;
 }
 
-/// Switches the eventfd on or off. seq_cst: what the kernel did before it saw "on" is seen by the re-check that
-/// follows.
+/// Switches the eventfd on or off. seq_cst: the re-check that follows sees everything that the kernel did before it saw
+/// "on".
 void UringEngine::signals(bool on) {
   if (signals_on_ == on) return;
   signals_on_ = on;
@@ -206,7 +206,7 @@ io_uring_sqe* UringEngine::next_sqe() {
   return sqe;
 }
 
-/// Says whose operation it is. After the prep functions: some of them clear the field.
+/// Marks the entry with its stream and operation. Call it after the prep functions: some of them clear the field.
 void tag(io_uring_sqe* sqe, UringStream& of, Op op) {
   sqe->user_data = reinterpret_cast<uintptr_t>(&of) | uintptr_t(op);
 }
@@ -262,7 +262,7 @@ void UringEngine::send(StreamId id, std::span<const iovec> pieces, bool more) {
   tag(sqe, of, Op::kSend);
 }
 
-/// Cancels an operation that is under way; one that is late ends by itself.
+/// Cancels an operation that is under way; a late operation ends by itself.
 void UringEngine::cancel(UringStream& of, Op op) {
   if ((of.late & (op == Op::kReceive ? kLateReceive : kLateSend)) != 0) return;
   io_uring_sqe* sqe = next_sqe();
@@ -319,7 +319,7 @@ void UringEngine::close(StreamId id, bool abort) {
   closed_if_drained(of);
 }
 
-/// The last completion is in: the descriptor goes, the slot when kClosed has been told.
+/// After the last completion: closes the descriptor. poll() frees the slot when it reports kClosed.
 void UringEngine::closed_if_drained(UringStream& of) {
   if (!of.closing || of.receiving || of.sending || of.cancels > 0 || of.late != 0) return;
   ::close(of.fd);
@@ -327,7 +327,7 @@ void UringEngine::closed_if_drained(UringStream& of) {
   closed_[(closed_head_ + closed_count_++) % closed_.size()] = &of;
 }
 
-/// False when the owner has nothing to hear about it.
+/// Fills `event`. False if the owner gets no event.
 bool UringEngine::complete(const io_uring_cqe& cqe, StreamEvent& event) {
   auto& of = *reinterpret_cast<UringStream*>(uintptr_t(cqe.user_data) & ~kOpMask);
   const auto op = Op(uintptr_t(cqe.user_data) & kOpMask);
@@ -341,7 +341,7 @@ bool UringEngine::complete(const io_uring_cqe& cqe, StreamEvent& event) {
   }
   event.kind = op == Op::kReceive ? StreamEventKind::kReceived : StreamEventKind::kSent;
   event.owner = of.owner;
-  // A send that was cancelled half-way answers with the bytes that went: they must be told.
+  // A send that was cancelled half-way returns the bytes that went: they must be reported.
   event.result = of.closing && op == Op::kReceive && cqe.res >= 0 ? -ECANCELED : cqe.res;
   closed_if_drained(of);
   return op != Op::kCancel;
@@ -381,7 +381,7 @@ void UringEngine::flush() {
 }
 
 bool UringEngine::pending() {
-  signals(true);  // before the look: what comes after it signals
+  signals(true);  // before the checks: later completions signal
   return closed_count_ > 0 || late_count_ > 0 || io_uring_cq_ready(&ring_) > 0 || io_uring_sq_ready(&ring_) > 0 ||
          kernel_has_work();
 }

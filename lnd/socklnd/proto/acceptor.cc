@@ -1,5 +1,5 @@
-// Connection request codec. The magic is judged as soon as its four bytes are there, so that a stranger who sends less
-// than a request is turned away at once rather than after a timeout.
+// Connection request codec. The decoder judges the magic as soon as its four bytes are there. A stranger that sends
+// less than a request is therefore refused at once, not after a timeout.
 #include "lnd/socklnd/proto/acceptor.h"
 
 #include "dataplane/wire/bytes.h"

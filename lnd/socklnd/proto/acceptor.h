@@ -1,5 +1,5 @@
-// The connection request: what a dialling node sends first, naming the NID it wants. Sans-IO: bytes <-> struct and the
-// verdict on bytes that are no request. Whether the NID is one of ours is the caller's to find out.
+// The connection request: a dialling node sends it first, with the NID that it dials. Sans-IO: bytes <-> struct and the
+// verdict on bytes that are no request. The caller checks whether the NID is one of ours.
 // Source: docs/wire/socklnd.md §1.2, §2.5.
 #pragma once
 #include <cstddef>
@@ -28,12 +28,12 @@ struct ConnRequest {
 /// Encodes the request for `target`, version 1 or 2 as the NID demands; returns the bytes written. Requires `out` to
 /// have room for conn_request_bytes(). `flip` writes it as a node of the other byte order would (tests).
 size_t conn_request_encode(const Nid& target, std::span<std::byte> out, bool flip = false);
-/// Encodes {magic, 1, 0}: what a passive side answers to a request version that it does not know.
+/// Encodes {magic, 1, 0}: the answer of a passive side to an unknown request version.
 void acceptor_answer_encode(std::span<std::byte, kAcceptorAnswerBytes> out);
 
 enum class AcceptStatus : uint8_t {
   kMore,            ///< need() bytes are missing
-  kRequest,         ///< request() is complete; what follows in the stream is the HELLO
+  kRequest,         ///< request() is complete; the HELLO follows in the stream
   kAnswerAndClose,  ///< send acceptor_answer_encode(), then close: unknown version, or a HELLO magic in its place
   kClose            ///< close without a word: no connection request
 };
@@ -45,7 +45,7 @@ class ConnRequestDecoder {
   void reset();
   /// Bytes to the next decision, at least 1 while the status is kMore, else 0. Never more than the request has.
   [[nodiscard]] size_t need() const { return status_ == AcceptStatus::kMore ? bytes_.need() : 0; }
-  /// Takes from the front of `in` what belongs to the request; what stays in `in` belongs to the HELLO.
+  /// Takes the request's bytes from the front of `in`; the bytes that stay in `in` belong to the HELLO.
   AcceptStatus feed(std::span<const std::byte>& in);
   [[nodiscard]] AcceptStatus status() const { return status_; }
   /// Valid once the status is kRequest.

@@ -1,6 +1,6 @@
-// Collects the first bytes of a stream piece by piece into a fixed buffer, for the incremental decoders here. The one
-// who reads the socket never has to know where a structure ends: he hands over what he has, the decoder takes what it
-// needs.
+// Collects the first bytes of a stream piece by piece into a fixed buffer, for the incremental decoders here. The
+// reader of the socket does not need to find the end of a structure. The reader hands over the bytes that it has, and
+// the decoder takes the bytes that it needs.
 #pragma once
 #include <algorithm>
 #include <array>

@@ -12,8 +12,8 @@ inline constexpr uint32_t kVersion2 = 2;
 inline constexpr uint32_t kVersion3 = 3;  ///< ours for IPv4 NIDs
 inline constexpr uint32_t kVersion4 = 4;  ///< ours for large NIDs
 
-/// What a connection is for, from its own side's point of view: my BULK_OUT is the peer's BULK_IN. A receiver accepts
-/// any message on any connection.
+/// The purpose of a connection, from its own side's point of view: my BULK_OUT is the peer's BULK_IN. A receiver
+/// accepts any message on any connection.
 enum class ConnType : uint32_t {
   kAny = 0,           ///< all traffic; v1 and v2 only
   kControl = 1,       ///< small messages
@@ -39,7 +39,7 @@ enum class ConnType : uint32_t {
   return ConnType::kNone;
 }
 
-/// What is to be sent, as far as the choice of a connection depends on it.
+/// The properties of a message that the choice of a connection depends on.
 struct TxShape {
   bool noop = false;
   bool non_blocking = false;   ///< NOOP only: keepalive, or a zero-copy ack that must not wait behind bulk

@@ -15,7 +15,7 @@ namespace ulnet::socklnd {
 enum class FrameType : uint32_t { kNoop = 0xC0, kLnet = 0xC1 };
 
 inline constexpr size_t kFrameHeaderBytes = 24;
-/// ksock header and the larger LNet header: what a sender has to have room for in front of a payload.
+/// ksock header and the larger LNet header: the room that a sender needs in front of a payload.
 inline constexpr size_t kFramePrefixMaxBytes = kFrameHeaderBytes + wire::kHeaderNid16Bytes;
 
 /// The ksock header (v2 to v4).

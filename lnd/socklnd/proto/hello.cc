@@ -1,6 +1,6 @@
-// HELLO codec. The versions differ in layout only, so each has one parser and one writer of its fields; the checks and
-// the interface addresses that may follow are common. A peer of the other byte order gets what upstream gives it:
-// integers swapped, the 8-byte NIDs of versions 2 and 3 left as they came (docs/wire/socklnd.md §2.4).
+// HELLO codec. The versions differ in layout only, so each has one parser and one writer of its fields. The checks and
+// the interface addresses that may follow are common. A peer of the other byte order is treated as upstream does it.
+// Integers are swapped; the 8-byte NIDs of versions 2 and 3 stay as they came (docs/wire/socklnd.md §2.4).
 #include "lnd/socklnd/proto/hello.h"
 
 #include "dataplane/wire/bytes.h"
@@ -40,7 +40,7 @@ size_t encode_v1(const Hello& hello, std::byte* out) {
   return kHelloV1Bytes;
 }
 
-/// What v2, v3 and v4 have in common behind the NIDs.
+/// Writes the fields behind the NIDs, which v2, v3 and v4 have in common.
 void encode_tail(const Hello& hello, std::byte* out) {
   store(out, hello.src_pid, hello.flip);
   store(out + 4, hello.dst_pid, hello.flip);

@@ -1,6 +1,6 @@
-// HELLO: the handshake of one socklnd connection. Sans-IO codec of versions 1 to 4, what either side answers, and the
-// exact verdict on everything that is no acceptable HELLO. It decides nothing about races, duplicates and incarnations:
-// those need to know the peer. Source: docs/wire/socklnd.md §2.
+// HELLO: the handshake of one socklnd connection. Sans-IO codec of versions 1 to 4, the answers of either side, and the
+// exact verdict on everything that is no acceptable HELLO. Races, duplicates and incarnations are decided elsewhere,
+// because they depend on the peer's state. Source: docs/wire/socklnd.md §2.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -43,17 +43,17 @@ struct Hello {
 /// for hello_bytes(), and NIDs that fit in 8 bytes below version 4. Version 1 has no place for dst_nid.
 size_t hello_encode(const Hello& hello, std::span<std::byte> out);
 
-/// What a dialling node sends: best version, or the one that the peer was found to speak.
+/// The HELLO of a dialling node. `version`: the best one, or the one that the peer was found to speak.
 [[nodiscard]] Hello hello_request(const Nid& my_nid, const Nid& peer_nid, uint64_t my_incarnation, ConnType type,
                                   uint32_t version);
-/// What the passive side answers: same version, the inverse type, or kNone in `refuse` for "not now, try again".
+/// The answer of the passive side: same version, and the inverse type. If `refuse`: type NONE for "not now, try again".
 [[nodiscard]] Hello hello_answer(const Hello& request, const Nid& my_nid, uint64_t my_incarnation, bool refuse);
-/// What the passive side answers to an unknown version before it closes: itself as source and destination, type NONE.
+/// The answer of the passive side to an unknown version, before it closes: itself as source and destination, type NONE.
 [[nodiscard]] Hello hello_answer_unknown_version(const Nid& my_nid, uint64_t my_incarnation);
 
 enum class HelloStatus : uint8_t {
   kMore,            ///< need() bytes are missing
-  kHello,           ///< hello() is complete; what follows in the stream are messages
+  kHello,           ///< hello() is complete; messages follow in the stream
   kUnknownVersion,  ///< passive: send hello_answer_unknown_version(), then close; active: close
   kBadMagic,        ///< no HELLO at all. From here on: close without a word
   kBadSource,       ///< source NID is ANY
@@ -77,7 +77,7 @@ class HelloDecoder {
   void reset(HelloRole role);
   /// Bytes to the next decision, at least 1 while the status is kMore, else 0. Never more than the HELLO has.
   [[nodiscard]] size_t need() const { return status_ == HelloStatus::kMore ? bytes_.need() : 0; }
-  /// Takes from the front of `in` what belongs to the HELLO; what stays in `in` belongs to the first message.
+  /// Takes the HELLO's bytes from the front of `in`; the bytes that stay in `in` belong to the first message.
   HelloStatus feed(std::span<const std::byte>& in);
   [[nodiscard]] HelloStatus status() const { return status_; }
   /// Valid once the status is kHello; `version` alone also after kUnknownVersion.
@@ -102,9 +102,9 @@ enum class AnswerVerdict : uint8_t {
   kAccepted,      ///< the connection is up
   kRetry,         ///< type NONE: close, try again later
   kOtherVersion,  ///< close, remember the version of the answer, dial again with it
-  kProtocolError  ///< not the one we dialled, or another type than we offered: close
+  kProtocolError  ///< not from the dialled process, or another type than we offered: close
 };
-/// What the dialling side makes of a complete answer. `peer` is whom it dialled.
+/// Verdict of the dialling side on a complete answer. `peer` is the dialled process.
 [[nodiscard]] AnswerVerdict hello_answer_check(const Hello& request, const ProcessId& peer, const Hello& answer);
 
 }  // namespace ulnet::socklnd

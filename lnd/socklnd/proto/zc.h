@@ -1,5 +1,6 @@
-// Zero-copy cookies: what an acknowledgement covers, and how several wait merged in one NOOP. Pure. Which cookies are
-// outstanding is the sender's book; it must refuse a range longer than that book before walking it.
+// Zero-copy cookies: which of them an acknowledgement covers, and how several acknowledgements that wait merge into one
+// NOOP. Pure. The sender's book holds the outstanding cookies. The sender must refuse a range longer than its book
+// before it walks the range.
 // Source: docs/wire/socklnd.md §3.3.
 #pragma once
 #include <cstdint>
@@ -25,7 +26,7 @@ struct ZcAck {
   constexpr bool operator==(const ZcAck&) const = default;
 };
 
-/// What a received frame acknowledges. In an LNET frame cookie0 is a request and does not count.
+/// The cookies that a received frame acknowledges. In an LNET frame cookie0 is a request and does not count.
 [[nodiscard]] constexpr ZcAck zc_ack_of(const FrameHeader& frame, uint32_t version) {
   using Kind = ZcAck::Kind;
   const uint64_t a = frame.type == FrameType::kNoop ? frame.cookie0 : 0;
