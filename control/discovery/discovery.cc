@@ -36,10 +36,10 @@ Discovery::Discovery(MergeDeps deps, DiscoveryActions& actions) : deps_(std::mov
   });
 }
 
-// --- what it is told -------------------------------------------------------------------------------------------------
+// --- events ----------------------------------------------------------------------------------------------------------
 
-// Switched on, also from `verify`, which merged nothing, peers are asked and told anew when somebody next sends to
-// them; switched off, they are told at once, and that is the last push (docs/wire/lnet.md §4.5).
+// After a switch from off or `verify`, which merge nothing, a peer gets ping and push when a message is next sent to
+// it. After a switch to off, peers get their last push at once (docs/wire/lnet.md §4.5).
 void Discovery::set_mode(config::Discovery mode) {
   if (mode == mode_) return;
   const bool merged = mode_ == config::Discovery::kOn;
@@ -48,7 +48,7 @@ void Discovery::set_mode(config::Discovery mode) {
   for (const auto& [id, peer] : deps_.peers.peers()) {
     if (!merged) {
       clear(*peer, kPeerNidsUptodate);
-      peer->discovery.node_seqno = peer->discovery.push_seqno = 0;  // what is on its way says that we do not discover
+      peer->discovery.node_seqno = peer->discovery.push_seqno = 0;  // a push under way says that we do not discover
     }
     refresh(*peer);
   }
@@ -113,8 +113,8 @@ void Discovery::ping_answered(uint64_t number, PingData data) {
     return queue(*peer);
   }
   wire::PingInfo& info = data.decode.info;
-  // If the list is older than a push that crossed it, or comes from a NID that went to another node meanwhile, the next
-  // answer says which list is right.
+  // The list may be older than a push that crossed it, or come from a NID that moved to another node meanwhile. In both
+  // cases the next answer shows which list is right.
   if (!has_nid(*peer, data.from)) {
     bad_reply(*peer, fmt::format("the last came from {}, which is no NID of the peer", nid_text(data.from)));
     return queue(*peer);
@@ -130,13 +130,13 @@ void Discovery::ping_answered(uint64_t number, PingData data) {
   if (peer->multi_rail() && same) d.peer_seqno = info.sequence;
   d.push_src = data.to;
   d.push_dst = data.from;
-  d.sure = peer->has(kPeerForcePing) ? 0 : d.doubted;  // to be asked again still: it was asked before the doubt
+  d.sure = peer->has(kPeerForcePing) ? 0 : d.doubted;  // kPeerForcePing: this ping was sent before `doubted` was set
   d.data = std::make_unique<wire::PingInfo>(std::move(info));
   peer->state |= kPeerDataPresent;
   queue(*peer);
 }
 
-// A list that came by another way meanwhile is as good as the answer.
+// If a list of the peer came by another way meanwhile, the failed ping does not matter.
 void Discovery::ping_failed(uint64_t number, int32_t error) {
   Peer* peer = of_number(number);
   if (peer == nullptr) return;
@@ -146,7 +146,7 @@ void Discovery::ping_failed(uint64_t number, int32_t error) {
   clear(*peer, kPeerPingSent);
   if (peer->has(kPeerNidsUptodate | kPeerDataPresent) && !peer->has(kPeerForcePing)) return refresh(*peer);
   if (peer->has(kPeerRtrDiscovery)) {
-    // One that was under way when the check began says nothing of it; and it may have another NI there.
+    // A ping from before the check says nothing about that net. Another NI of the gateway there may still answer.
     const bool other = number != peer->gateway.check_ping;
     if (other || ++peer->gateway.tries < check_targets(*peer).size()) {
       peer->state |= kPeerForcePing;
@@ -158,7 +158,7 @@ void Discovery::ping_failed(uint64_t number, int32_t error) {
   queue(*peer);
 }
 
-// Acknowledged by a NID that has left the peer meanwhile, it has told another node.
+// If the acknowledging NID has left this peer, another node received the push, and this peer still lacks our list.
 void Discovery::push_ended(uint64_t number, int32_t error, const Nid& by) {
   Peer* peer = of_number(number);
   if (peer == nullptr) return;
@@ -173,7 +173,7 @@ void Discovery::push_ended(uint64_t number, int32_t error, const Nid& by) {
         *peer, fmt::format("the last push was acknowledged by {}, which is no NID of the peer", nid_text(by)));
     if (d.error != 0) peer->state |= kPeerPushFailed;
   } else if (peer->has(kPeerRtrDiscovery) && peer->gateway.check_ping == 0) {
-    peer->state |= kPeerForcePush;  // it was under way when the check began, of which it says nothing
+    peer->state |= kPeerForcePush;  // the push began before the check and says nothing about the checked net
   } else {
     d.error = error;
     peer->state |= kPeerPushFailed;
@@ -211,7 +211,7 @@ void Discovery::push_came(PingData data) {
   queue(peer);
 }
 
-// It has acknowledged the push, so its node will not tell the list again.
+// This node has acknowledged the push, so the sending node will not send the list again.
 void Discovery::unknown_pushed(const PingData& data) {
   if (data.error != 0 || mode_ == config::Discovery::kOff) return;
   for (const wire::PingNi& one : data.decode.info.nis) {
@@ -235,7 +235,7 @@ void Discovery::ping_seen(const Nid& from, const wire::PingInfo& info) {
                        const PeerNi* same = deps_.peers.find(one.nid);
                        return same != nullptr && same->peer == &peer;
                      });
-  const bool heard = peer.configured() && info.sequence == peer.discovery.peer_seqno;  // it does not become its list
+  const bool heard = peer.configured() && info.sequence == peer.discovery.peer_seqno;  // such a peer keeps its NIDs
   if (known || heard) return;
   clear(peer, kPeerNidsUptodate);
   peer.state |= kPeerForcePing;
@@ -250,7 +250,7 @@ void Discovery::bad_data(Peer& peer, const PingData& data) {
   bad_reply(peer, data.error != 0 ? "the last was no ping info" : "the last did not fit");
 }
 
-// The peer is pinged again, until there were too many bad replies.
+// The peer is pinged again, unless it has sent too many bad replies.
 void Discovery::bad_reply(Peer& peer, const std::string& why) {
   peer.discovery.error = bad_replies_end(peer, why);
   peer.state |= kPeerPingFailed;
@@ -274,7 +274,7 @@ void Discovery::learn_features(Peer& peer, uint32_t features) {
   const bool merges = mode_ != config::Discovery::kVerify;
   if ((features & wire::kFeatureDiscovery) == 0 || mode_ == config::Discovery::kOff) {
     const bool known = peer.has(kPeerDiscovered | kPeerMultiRail);
-    const bool taken_apart = peer.has(kPeerNoDiscovery) && !peer.multi_rail();  // `verify` notes it, and does not
+    const bool taken_apart = peer.has(kPeerNoDiscovery) && !peer.multi_rail();  // `verify` only sets the first bit
     if (merges && known && !peer.configured() && !taken_apart) peer.state |= kPeerMarkDeletion;
     peer.state |= kPeerNoDiscovery;
   } else {
@@ -293,7 +293,7 @@ void Discovery::learn_features(Peer& peer, uint32_t features) {
   deps_.peers.touch(peer);
 }
 
-// --- what it does ----------------------------------------------------------------------------------------------------
+// --- work on peers ---------------------------------------------------------------------------------------------------
 
 void Discovery::queue(Peer& peer) {
   peer.state |= kPeerDiscovering;
@@ -333,7 +333,7 @@ bool Discovery::step(Peer*& at) {
   if (peer.has(kPeerDataPresent)) return merge(at);
   if (peer.has(kPeerPingFailed | kPeerPushFailed)) {
     clear(peer, kPeerPingFailed | kPeerPushFailed);
-    peer.state |= kPeerForcePing;  // also when it was a push: the NID that it went to may be gone
+    peer.state |= kPeerForcePing;  // also after a failed push: the NID that it went to may be gone
     if (d.error == 0) return true;
     finish(peer, d.error);
     return false;
@@ -350,7 +350,7 @@ bool Discovery::step(Peer*& at) {
   return false;
 }
 
-// The peer that the data was about goes on. The one that it came for, if it is another, has still to hear of its own.
+// Work goes on with the peer that the data is about. If the data came for another peer, that one needs its own list.
 bool Discovery::merge(Peer*& at) {
   const uint32_t id = at->id;
   const auto data = std::move(at->discovery.data);
@@ -362,7 +362,7 @@ bool Discovery::merge(Peer*& at) {
   const uint32_t sure = std::exchange(at->discovery.sure, 0);
   at->discovery.doubted = 0;
   const MergeResult result = merge_ping_info(deps_, *at, *data, kind, sure);
-  if (result.doubtful != 0) {  // overtaken, or of a node that began anew: who sent it is asked once more
+  if (result.doubtful != 0) {  // an overtaken list, or the list of a restarted node: ping the sender once more
     at->discovery.doubted = result.doubtful;
     at->state |= kPeerForcePing;
     return true;
@@ -382,8 +382,8 @@ bool Discovery::merge(Peer*& at) {
   return false;
 }
 
-// The NID that sent it is that other's, though a configuration may keep it from there. Without another NID nobody is
-// left to be asked.
+// The NID that sent the list belongs to the node of the other peer, even if that peer is configured without the NID. So
+// `peer` loses the NID, unless routes name it as a gateway. If `peer` has no other NID, no NID is left to ping.
 void Discovery::heard_of_another(Peer& peer) {
   PeerNi* ni = deps_.peers.find(peer.discovery.heard_from);
   if (ni != nullptr && ni->peer == &peer) {
@@ -397,7 +397,7 @@ void Discovery::heard_of_another(Peer& peer) {
 
 void Discovery::send_ping(Peer& peer) {
   PeerDiscovery& d = peer.discovery;
-  clear(peer, kPeerForcePing | kPeerNidsUptodate);  // what is known counts no more, unless a push brings it
+  clear(peer, kPeerForcePing | kPeerNidsUptodate);  // the known list no longer counts, until a reply or push comes
   peer.state |= kPeerPingSent;
   d.resize = d.pushed_meanwhile = false;
   d.ping = uint64_t{peer.id} << 32 | next_number_++;
@@ -411,8 +411,8 @@ void Discovery::send_ping(Peer& peer) {
   actions_.send_ping(op);
 }
 
-// Any NID of a peer may be gone without notice, the primary, too: after a failure they have their turns, each exactly,
-// so that one which is there is found whatever else is sent meanwhile.
+// Any NID of a peer may be gone without notice, also the primary. After a failure the NIDs take turns, and each ping
+// goes to exactly its NID. So a NID that answers is found, whatever else is sent meanwhile.
 PingOp Discovery::ping_op(const Peer& peer) {
   PingOp op{.target = peer.primary().nid};
   if (peer.discovery.failures == 0 || peer.ni_count() == 1) return op;
@@ -424,7 +424,7 @@ PingOp Discovery::ping_op(const Peer& peer) {
   return op;
 }
 
-// Over exactly that net, whatever else leads there: its NIs take turns, and so do ours.
+// Uses exactly that net, even if another path leads to the gateway. The NIs of both sides on that net take turns.
 PingOp Discovery::check_op(const Peer& peer) const {
   PingOp op{.target = peer.primary().nid, .check = true};
   const auto& theirs = check_targets(peer);
@@ -458,7 +458,7 @@ bool Discovery::needs_push(const Peer& peer) const {
   return !peer.has(kPeerNoDiscovery) && mode_ != config::Discovery::kOff && peer.discovery.node_seqno < sequence_;
 }
 
-// docs/decisions.md #43: it is asked first whether it is there.
+// docs/decisions.md #43: before the push, a ping shows whether the peer is there.
 void Discovery::tell_again(uint32_t id) {
   Peer* peer = deps_.peers.find_peer(id);
   if (peer == nullptr || peer->has(kPeerDiscovering) || !is_not_told(*peer)) return;
@@ -466,12 +466,12 @@ void Discovery::tell_again(uint32_t id) {
   queue(*peer);
 }
 
-/// It was told once, and the last time that was tried it could not be told what is new since.
+/// True if the peer was discovered once, its last discovery failed, and a push to it is due.
 bool Discovery::is_not_told(const Peer& peer) const {
   return peer.has(kPeerDiscovered) && peer.has(kPeerRediscover) && needs_push(peer);
 }
 
-// One whose push has failed is told later: it is not waited for.
+// A peer whose push has failed gets our list later and does not count here.
 size_t Discovery::untold(Nid* first) const {
   size_t count = 0;
   for (const auto& [id, peer] : deps_.peers.peers()) {
@@ -493,12 +493,12 @@ bool Discovery::is_up_to_date(const Peer& peer) const {
   return !peer.has(kUnfinished) && (peer.state & kFinished) == kFinished && !needs_push(peer);
 }
 
-// Whoever waits for a peer that failed before does not hold up those who wait for another.
+// A peer that failed before gets no precedence: its waiters do not delay the waiters for other peers.
 bool Discovery::is_waited_for(const Peer& peer) const {
   return peer.discovery.failures == 0 && waiters_.contains(peer.id);
 }
 
-// Nobody waits for a gateway that is being checked, also when it was never discovered (docs/wire/lnet.md §5.2).
+// No message waits for a gateway that is being checked, even if it was never discovered (docs/wire/lnet.md §5.2).
 void Discovery::refresh(Peer& peer) {
   const bool now = is_up_to_date(peer) || peer.has(kPeerRtrDiscovery);
   if (now == peer.up_to_date) return;
@@ -510,7 +510,7 @@ void Discovery::finish(Peer& peer, int32_t error) {
   PeerDiscovery& d = peer.discovery;
   d.bad_replies = 0;
   d.error = error;
-  d.push_src = d.push_dst = kAnyNid;  // they were for the push after that ping
+  d.push_src = d.push_dst = kAnyNid;  // valid only for the push after that ping
   clear(peer, kPeerDiscovering);
   if (error == 0) {
     clear(peer, kPeerRediscover | kPeerForcePush);
@@ -529,7 +529,7 @@ void Discovery::finish(Peer& peer, int32_t error) {
   for (const Waiter& one : released) actions_.discovered(one.waiter, error);
 }
 
-// docs/decisions.md #41: what fails over one net says nothing of the others.
+// docs/decisions.md #41: a failure over one net says nothing about the other nets.
 void Discovery::gateway_checked(Peer& peer, int32_t error) {
   GatewayState& gateway = peer.gateway;
   clear(peer, kPeerRtrDiscovery);
@@ -542,7 +542,7 @@ void Discovery::gateway_checked(Peer& peer, int32_t error) {
   deps_.peers.touch(peer);
 }
 
-// Those who wait for a NID that the peer has no more go on with a peer of that NID.
+// Waiters for a NID that the peer has lost continue with the peer that has the NID now.
 void Discovery::strand_waiters(const Peer& peer) {
   const auto found = waiters_.find(peer.id);
   if (found == waiters_.end()) return;
@@ -557,7 +557,7 @@ void Discovery::strand_waiters(const Peer& peer) {
   found->second.erase(lost, found->second.end());
 }
 
-// Their peer was absorbed by another, taken apart, or deleted: they go on with who has the NID now.
+// The peer of these waiters has ended or lost their NID. Each waiter continues with the peer that has its NID now.
 void Discovery::follow_orphans() {
   for (const Waiter& one : std::exchange(orphans_, {})) {
     PeerNi* ni = deps_.peers.find(one.nid);

@@ -1,7 +1,8 @@
-// Discovery: by a ping this node learns the NIDs of a peer, by a push it tells its own. This is the machine alone: what
-// happened goes in, what is to be done goes out through DiscoveryActions; no clock, no rings, the same calls in the
-// same order decide alike. Thread: control. What a list of NIDs means for the peer table is merge.h's matter; sending
-// is runner.h's. Source: docs/wire/lnet.md §5, whose bits of Peer::state are the state here.
+// Discovery: by a ping this node learns the NIDs of a peer; by a push a peer learns the NIDs of this node. Thread:
+// control. This is the state machine alone: events come in as calls, actions go out through DiscoveryActions. The
+// machine uses no clock and no rings, so the same calls in the same order give the same decisions. A list of NIDs
+// changes the peer table by the rules of merge.h; runner.h sends pings and pushes. Source: docs/wire/lnet.md §5, whose
+// bits of Peer::state are the state here.
 //
 // The letters that the documents of Multi-Rail reason with, and what they are here:
 //   L  our list is known to the peer   PeerDiscovery::node_seqno >= the sequence of our list (acknowledged pushes only)
@@ -9,9 +10,9 @@
 //   M  it is multi-rail                kPeerMultiRail         C  it is configured                kPeerConfigured
 //   R  a ping is under way             kPeerPingSent          A  a push is under way             kPeerPushSent
 //   Q  it is being worked on           kPeerDiscovering       S  its list did not fit            PeerDiscovery::resize
-// The hard part: lists overtake each other. A push may be older than what is known (it was overtaken, or its node began
-// anew), and a reply older than a push that came meanwhile: both make this node ask again, since only the answer to a
-// ping that nothing crossed is sure to be the last word.
+// The hard part: lists overtake each other. A push may be older than the known list, because a newer list overtook the
+// push or because the peer's node restarted. A reply may be older than a push that came after the ping was sent. In
+// both cases this node pings again: only the reply to a ping that no push crossed is certainly the newest list.
 #pragma once
 #include <deque>
 #include <map>
@@ -24,25 +25,26 @@
 
 namespace ulnet {
 
-/// Useless replies in a row before discovery of a peer ends in an error (docs/decisions.md #28): corrupt ones, those
-/// that did not fit, those from a NID that is not the peer's, and answers that are older than a push.
+/// Useless replies in a row that discovery of a peer tolerates; the next one ends it in an error (docs/decisions.md
+/// #28). A reply is useless if it is corrupt, did not fit, is older than a push, or comes from a NID outside the peer.
+/// A push that such a NID acknowledges counts, too.
 inline constexpr uint32_t kBadRepliesMax = 3;
 /// Peers worked on in one turn.
 inline constexpr unsigned kDiscoveryBudget = 64;
 
-/// What discovery asks for. Nothing here may call back into Discovery before it has returned.
+/// Actions that discovery requests. No implementation calls back into Discovery before its function has returned.
 class DiscoveryActions {
  public:
   /// A GET of ping info, which ends in ping_answered() or ping_failed() with the same number.
   virtual void send_ping(const PingOp& op) = 0;
   /// A PUT of our current ping info, which ends in push_ended(). The payload is the implementation's to set.
   virtual void send_push(const PingOp& op) = 0;
-  /// The peer with this id, which discovers and knows an older list of ours, could not be told the newest, not even
-  /// when it was told again `times` times. tell_again() is to be called for it after a while.
+  /// The peer with this id discovers and holds an older list of ours, but could not be given the newest. `times`: how
+  /// often tell_again() has already repeated that. The implementation calls tell_again() for the peer after a while.
   virtual void not_told(uint32_t peer, uint32_t times) { (void)peer, (void)times; }
-  /// Somebody waits for that ping or push now.
+  /// From now on a waiter needs that ping or push.
   virtual void hurry(uint64_t number) { (void)number; }
-  /// What discover() was called for has ended: 0, or why it failed. Once per call.
+  /// The request of a discover() call has ended; `error` is 0 or a negative errno. Called once per discover().
   virtual void discovered(uint64_t waiter, int32_t error) = 0;
 
  protected:
@@ -51,7 +53,7 @@ class DiscoveryActions {
 
 /// A ping info as it came; `info.nis` may lack what did not fit.
 struct PingData {
-  int32_t error = 0;  ///< negative errno when it is none, or was spoilt
+  int32_t error = 0;  ///< negative errno if the bytes are no ping info, or a corrupt one
   wire::PingDecode decode;
   Nid from;  ///< the NID that sent it
   Nid to;    ///< the NI of this node that it came to
@@ -63,37 +65,41 @@ class Discovery {
 
   void set_mode(config::Discovery mode);
   [[nodiscard]] config::Discovery mode() const { return mode_; }
-  /// Our list of NIs has this sequence number now: peers that know an older one are pushed to.
+  /// Sets the sequence number of our list of NIs. Discovered peers that hold an older list get a push.
   void set_sequence(uint32_t sequence);
   [[nodiscard]] uint32_t sequence() const { return sequence_; }
-  /// Something else in our ping info changed that others act on: all multi-rail peers are pushed to.
+  /// To call if another part of our ping info changed that other nodes act on. All discovered multi-rail peers get a
+  /// push.
   void push_all();
 
-  /// Somebody waits until the peer is up to date; discovered() comes for `waiter`, at once when it is. `force`: also
-  /// when it is.
+  /// Brings the peer of `ni` up to date, then calls discovered() for `waiter`; at once if the peer is up to date.
+  /// `force`: discovers the peer even if it is up to date.
   void discover(PeerNi& ni, uint64_t waiter, bool force);
-  /// Asks a gateway, over this net of both, whether it is alive; what comes of it is in Peer::gateway. Nobody's
-  /// messages wait for that. Requires: it is not being checked already (kPeerRtrDiscovery).
+  /// Checks whether a gateway is alive, over this net that it shares with this node. The result is in Peer::gateway.
+  /// No message waits for the check. Requires: the gateway is not being checked already (kPeerRtrDiscovery).
   void check_gateway(Peer& peer, Net net);
   void ping_answered(uint64_t number, PingData data);
   void ping_failed(uint64_t number, int32_t error);
   /// `by`: the NID that acknowledged it.
   void push_ended(uint64_t number, int32_t error, const Nid& by);
-  /// A push came. From a NID that nobody has it is not believed: a peer of which the list names a NID is asked.
+  /// Handles a push. If no peer has the sending NID, the list is not applied: a discovered peer that has a NID of the
+  /// list is pinged instead.
   void push_came(PingData data);
-  /// A ping that is none of discovery's was answered with this list: if it is not the one that is known, the peer is
-  /// asked anew.
+  /// Handles a list that answered a ping which discovery did not send. If the list differs from the known one, the peer
+  /// is pinged again.
   void ping_seen(const Nid& from, const wire::PingInfo& info);
-  /// No effect when the peer has been told since, is being worked on, or has ended.
+  /// Repeats a push that failed (DiscoveryActions::not_told). No effect if the peer has got our list since, is being
+  /// worked on, or has ended.
   void tell_again(uint32_t peer);
   /// To call when something else changed the peer's state.
   void refresh(Peer& peer);
 
-  /// Works on peers that something happened to, at most kDiscoveryBudget; returns how many.
+  /// Works on peers that an event has queued, at most kDiscoveryBudget; returns how many.
   unsigned turn();
-  /// How many peers that are pushed to lack our newest list; the primary NID of the first of them goes to `first`.
+  /// How many peers lack our newest list while their push is under way or due. `first` gets the primary NID of the
+  /// first of these peers.
   [[nodiscard]] size_t untold(Nid* first = nullptr) const;
-  /// Those who wait for this peer, by the numbers that discover() was called with.
+  /// The waiters for this peer, by the numbers that discover() was called with.
   [[nodiscard]] std::vector<uint64_t> waiters(const Peer& peer) const;
   [[nodiscard]] bool pending() const { return !queue_.empty() || !orphans_.empty(); }
 
@@ -133,9 +139,9 @@ class Discovery {
   config::Discovery mode_ = config::Discovery::kOn;
   uint32_t sequence_ = 1;
   uint32_t next_number_ = 1;
-  std::deque<uint32_t> queue_;                       // peer ids, each once: whatever came, a turn is a turn
+  std::deque<uint32_t> queue_;                       // peer ids, each once, however many events a peer had
   std::map<uint32_t, std::vector<Waiter>> waiters_;  // by peer id
-  std::vector<Waiter> orphans_;                      // their peer has ended
+  std::vector<Waiter> orphans_;                      // their peer has ended or lost their NID
 };
 
 /// The letters above that hold for a peer, e.g. "LPM".

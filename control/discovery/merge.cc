@@ -23,8 +23,8 @@ bool names(const wire::PingInfo& info, const Nid& nid) {
   return std::any_of(info.nis.begin(), info.nis.end(), [&](const wire::PingNi& one) { return one.nid == nid; });
 }
 
-// docs/wire/lnet.md §5.6. A message from the NI says that it is up, whatever its node said before. As long as nothing
-// else restores its health, UP after DOWN does.
+// docs/wire/lnet.md §5.6. A message from the NI shows that the NI is up, whatever its node reported before. As long as
+// nothing else restores its health, UP after DOWN does.
 void set_status(const MergeDeps& deps, PeerNi& ni, wire::NiStatus status) {
   if (status != wire::kNiUp && status != wire::kNiDown) return;
   const bool was_down = ni.said_down();
@@ -44,18 +44,18 @@ void set_status(const MergeDeps& deps, PeerNi& ni, wire::NiStatus status) {
 
 enum Difference : uint32_t { kMore = 1, kLess, kOtherPrimary, kClaimed, kOurs, kTaken };
 
-/// What a peer's list and this node's table say differently, as the operator hears of it: the first few, how many more,
-/// and only when they are others than last time, since the same list comes with every push and check.
+/// Differences between a peer's list and this node's table, as they are logged: the first few, then the number of the
+/// others. Nothing is logged if the differences are the same as last time: every push and check brings the same list.
 class Differences {
  public:
-  /// `line` is called only for those that are said.
+  /// Calls `line` only for a difference that tell() may log.
   template <class F>
   void add(uint32_t kind, const Nid& nid, F&& line) {
     mark_ += (nid.hash() + kind) * 0x9E3779B97F4A7C15ull | 1;  // a sum: order does not count
     ++count_;
     if (lines_.size() < kDifferencesSaid) lines_.push_back(line());
   }
-  /// Says them, unless they are what `seen` is of; afterwards it is of these.
+  /// Logs the differences, unless their mark is `seen`; afterwards `seen` is their mark.
   void tell(uint64_t& seen, const std::function<void(const std::string&)>& log, const std::string& peer) const {
     const bool news = mark_ != seen;
     seen = mark_;
@@ -71,7 +71,7 @@ class Differences {
   std::vector<std::string> lines_;
 };
 
-/// One merge: what it needs, so that its steps need not be told each time.
+/// The state of one merge, which its steps share.
 struct Merging {
   const MergeDeps& deps;
   Peer& peer;
@@ -79,12 +79,13 @@ struct Merging {
   const wire::PingInfo& info;
   MergeResult result;
   Nid locked_nid = kAnyNid;                    ///< primary NID of a locked peer that this one absorbed
-  std::unordered_set<Nid, NidHash> nids = {};  ///< those in `info`
+  std::unordered_set<Nid, NidHash> nids = {};  ///< all in `info`
   Differences differences = {};
 
   [[nodiscard]] bool listed(const Nid& nid) const { return nids.contains(nid); }
 
-  /// Notes what the node says of its NIs and of its routing. `of`: `peer`, or another that has a NID of the node.
+  /// Notes what the node reports about its NIs and its routing. `of`: `peer`, or another peer that has a NID of the
+  /// node.
   void note_state(Peer& of) const {
     of.state &= ~uint32_t{kPeerRouterEnabled};
     if ((info.features & wire::kFeatureRteDisabled) == 0) of.state |= kPeerRouterEnabled;
@@ -97,7 +98,7 @@ struct Merging {
         set_status(deps, *ni, wire::NiStatus(one.status));
   }
 
-  /// Says each difference between the table and what the node says of itself; `mode`: who lets it be.
+  /// Adds each difference between the table and the node's list. `mode`: why the table stays, the start of each line.
   void compare(const char* mode) {
     const std::string name = nid_text(peer.primary().nid);
     for (const wire::PingNi& one : info.nis) {
@@ -120,14 +121,14 @@ struct Merging {
       });
   }
 
-  /// What is configured stands: a NID that its node does not have is taken to be down (docs/wire/lnet.md §5.5).
+  /// The configured NIDs stay: a NID that its node does not report is marked as down (docs/wire/lnet.md §5.5).
   void keep_configured() {
     compare("configured");
     for (PeerNi* ni : all_nis(peer))
       if (!listed(ni->nid)) set_status(deps, *ni, wire::kNiDown);
   }
 
-  /// The peer is a gateway, answers over a net that it shares with this node, and says itself that it has the NID.
+  /// True if the peer is a gateway, answers over a net that it shares with this node, and itself reports the NID.
   [[nodiscard]] bool is_living_gateway_with(const Peer& other, const Nid& nid) const {
     if (!deps.peers.is_gateway(other)) return false;
     const auto& said = other.gateway.said;
@@ -173,7 +174,7 @@ struct Merging {
     return true;
   }
 
-  /// A locked primary NID stays, and so does a gateway's: routes name it.
+  /// False for a locked primary NID, and for a NID that routes name as a gateway.
   [[nodiscard]] bool may_go(const PeerNi& ni) const {
     const bool locked = peer.has(kPeerLockPrimary) && &peer.primary() == &ni;
     return !locked && !deps.peers.is_gateway(ni.nid);
@@ -181,7 +182,7 @@ struct Merging {
 
   void add_listed() {
     peer.discovery.held_back = false;
-    size_t most = kPeerNidsMax;  // while those that are to go are still there
+    size_t most = kPeerNidsMax;  // plus the NIDs that leave only after the new ones have come
     for (const PeerNi* ni : all_nis(peer)) most += !listed(ni->nid) && may_go(*ni) ? 1 : 0;
     for (const wire::PingNi& one : info.nis) {
       const PeerNi* there = deps.peers.find(one.nid);
@@ -216,7 +217,7 @@ struct Merging {
     }
   }
 
-  /// The list may replace all NIDs, so the new come before the old go.
+  /// Adds new NIDs before it removes old ones: the list may replace all NIDs.
   void apply() {
     add_listed();
     if (result.error != 0) return;
@@ -278,7 +279,7 @@ MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingI
     merging.keep_configured();
   else
     merging.apply();
-  if (deps.peers.is_gateway(owner)) owner.gateway.said = info.nis;  // it may have become one just now
+  if (deps.peers.is_gateway(owner)) owner.gateway.said = info.nis;  // this merge may have made it a gateway
   merging.differences.tell(owner.discovery.differences, deps.log, nid_text(owner.primary().nid));
   return merging.result;
 }

@@ -18,7 +18,7 @@ struct PingOp {
   Nid target;
   bool exactly = false;     ///< no other NID of a multi-rail peer will do
   bool check = false;       ///< of a gateway: it has less time to answer
-  bool waited = false;      ///< somebody waits for the peer, which has not failed lately
+  bool waited = false;      ///< a waiter needs the peer, which has not failed lately
   uint32_t sink_bytes = 0;  ///< of a ping: room for the answer
   std::shared_ptr<const std::vector<std::byte>> payload = nullptr;
   Duration timeout = Duration::max();  ///< from when it was sent first; response tracking ends it anyway

@@ -5,7 +5,7 @@
 namespace ulnet {
 namespace {
 
-/// When a ring was full: try again then.
+/// Time to the next try after a ring was full.
 constexpr Duration kAgain = 1ms;
 
 }  // namespace
@@ -77,7 +77,7 @@ bool PingOps::begin(Op& op, Instant now) {
   return true;
 }
 
-// The MD ends with its one operation; what is still out is cancelled by it.
+// The MD serves one operation and is unlinked after it. If that operation is still out, the unlink cancels it.
 void PingOps::unlink(Op& op) {
   if (op.unlinking) return;
   auto done = self_.submitter().unlink(op.md);
@@ -91,7 +91,7 @@ unsigned PingOps::turn(Instant now) {
     ops_.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
-  // An end may start the next operation: nothing here is invalidated by that.
+  // An operation that ends may start another one, which only grows `queue_`: the iterator stays valid.
   for (auto it = ops_.begin(); it != ops_.end();) {
     Op& op = **it;
     if (!op.sent && !op.ended && begin(op, now)) ++done;

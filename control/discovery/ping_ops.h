@@ -1,6 +1,6 @@
-// GETs and PUTs of ping info to portal 0 (LNET_RESERVED_PORTAL) of other nodes: what `lnetctl ping` and discovery both
-// send. Thread: control. It does not look into the bytes. The hard part: the memory of an operation stays until its MD
-// is gone, also when nobody waits for the answer any more. Source: docs/wire/lnet.md §4.
+// GETs and PUTs of ping info to portal 0 (LNET_RESERVED_PORTAL) of other nodes; `lnetctl ping` and discovery both use
+// them. Thread: control. PingOps does not read the bytes. The hard part: the memory of an operation stays until its MD
+// is gone, even if nobody waits for the answer any more. Source: docs/wire/lnet.md §4.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -15,7 +15,7 @@
 
 namespace ulnet {
 
-/// Operations under way at once, of each PingOps unless it says otherwise; more wait their turn.
+/// Operations of one PingOps that are under way at once, unless its constructor gets another number. Others wait.
 inline constexpr size_t kPingOpsMax = 64;
 
 class PingOps {
@@ -23,17 +23,17 @@ class PingOps {
   using Done = std::function<void(const PingEnd&)>;
   explicit PingOps(SelfSubmitter& self, size_t most = kPingOpsMax) : self_(self), most_(most) {}
 
-  /// `done` comes once, from within turn(), SelfSubmitter::poll(), give_up() or abort(); it may start others. Returns
-  /// the number of this operation, never 0.
+  /// `done` comes once, from within turn(), SelfSubmitter::poll(), give_up() or abort(); `done` may start other
+  /// operations. Returns the number of this operation, never 0.
   uint64_t start(PingOp op, Done done);
-  /// Ends it with `error`, before turn() has got round to sending it, too; no effect when it has ended.
+  /// Ends the operation with `error`, even if turn() has not sent it yet. No effect if it has ended.
   void give_up(uint64_t number, int32_t error);
-  /// How many would be under way at once, were no more started. Those that have ended count until their memory is back.
+  /// How many more operations can start without waiting. An ended operation takes room until its memory is back.
   [[nodiscard]] size_t room() const { return most_ - std::min(most_, ops_.size() + queue_.size()); }
   /// Starts, times out, tidies up; returns work done.
   unsigned turn(Instant now);
   [[nodiscard]] Instant next_deadline() const;
-  /// Gives up everything with ESHUTDOWN; at_rest() tells when the memory is back.
+  /// Ends all operations with ESHUTDOWN; at_rest() is true once their memory is back.
   void abort();
   [[nodiscard]] bool at_rest() const { return ops_.empty() && queue_.empty(); }
 

@@ -6,7 +6,7 @@
 namespace ulnet {
 namespace {
 
-/// With this an operation ends whose place another takes: nobody else ends one so.
+/// Error of an evicted operation. No other cause ends an operation with it.
 constexpr int32_t kPlaceTaken = -EAGAIN;
 
 }  // namespace
@@ -18,7 +18,8 @@ void PingQueue::start(PingOp op, PingOps::Done done) {
   wait_on(std::move(entry));
 }
 
-// What has had its time once, in vain, waits behind what has not, whoever waits for it.
+// An operation that was evicted goes to `others_`, even if a waiter needs it: operations that had no turn yet come
+// first.
 void PingQueue::wait_on(std::unique_ptr<Entry> entry) {
   const bool sent = entry->until != kForever;
   const uint64_t number = entry->op.number;
@@ -43,7 +44,7 @@ void PingQueue::begin(Lane& lane, std::unique_ptr<Entry> entry) {
   lane.under_way.push_back(std::move(entry));
   const auto at = std::prev(lane.under_way.end());
   PingOp op = (*at)->op;
-  op.timeout = Duration::max();  // the queue counts the timeout over all places
+  op.timeout = Duration::max();  // PingQueue counts the timeout, over all turns of the operation
   (*at)->operation = lane.ops.start(std::move(op), [this, &lane, at](const PingEnd& how) { ended(lane, at, how); });
 }
 
@@ -55,11 +56,11 @@ void PingQueue::ended(Lane& lane, std::list<std::unique_ptr<Entry>>::iterator at
   wait_on(std::move(entry));
 }
 
-// Those that gave their places up keep them until their memory is back: they are counted, so that no more give up than
-// there are who wait.
+// An evicted operation keeps its place until its memory is back. coming() counts such places, so no more operations are
+// evicted than others wait.
 unsigned PingQueue::take_places(Lane& lane) {
   if (lane.queue.empty()) return 0;
-  const size_t wanted = lane.wanted();  // before those that give up come to it
+  const size_t wanted = lane.wanted();  // before evicted operations join the queue
   const Duration slice = lane.queue.begin()->first;
   unsigned done = 0;
   for (; lane.coming() < wanted && now_ - lane.under_way.front()->begun >= slice; ++done)

@@ -1,8 +1,8 @@
-// Which of discovery's pings and pushes are under way, and which wait; PingOps carries them out. What somebody
-// waits for has places of its own, so that neither pushes to thousands of peers nor peers that failed before hold it
-// up. Who waits for a place gets that of one who has not answered for a while; that one comes again behind the others,
-// with more time. Thread: control. The hard part: no peer is given less time in all than when it alone is asked
-// (PingOp::timeout).
+// Decides which pings and pushes of discovery are under way and which wait; PingOps carries them out. Thread: control.
+// An operation that a waiter needs has places of its own: neither pushes to thousands of peers nor peers that failed
+// before delay it. A waiting operation takes the place of the oldest one that has got no answer for a while. The
+// evicted operation waits again, behind all that had less time, and gets more time. The hard part: no peer gets less
+// time in all than if it were the only one (PingOp::timeout).
 #pragma once
 #include <algorithm>
 #include <list>
@@ -14,11 +14,12 @@
 
 namespace ulnet {
 
-/// Places for what somebody waits for, of peers that have not failed; and for all else. Together they stay well below
-/// the credits of an NI (256), of which each takes one.
+/// Places for operations that a waiter needs, of peers that have not failed; and places for all other operations. Each
+/// place takes a credit of an NI, so the sum stays well below the credits of an NI (256).
 inline constexpr size_t kPingsWaitedMax = 64;
 inline constexpr size_t kPingsOtherMax = 64;
-/// How long a place is kept from others at first. More than a live peer needs, a lost packet at connecting included.
+/// How long an operation keeps its place at first, before a waiting one may take it. A live peer needs less, even if a
+/// packet is lost while connecting.
 inline constexpr Duration kPingSlice = 1s;
 inline constexpr Duration kPingSliceMax = 64s;
 
@@ -26,14 +27,14 @@ class PingQueue {
  public:
   explicit PingQueue(SelfSubmitter& self) : waited_(self, kPingsWaitedMax), others_(self, kPingsOtherMax) {}
 
-  /// `done` comes once, as PingOps::start() has it; with ETIMEDOUT when the operation has not ended in time.
+  /// `done` comes once, as with PingOps::start(); with ETIMEDOUT if the operation has not ended in time.
   void start(PingOp op, PingOps::Done done);
-  /// Somebody waits for this one now. No effect when it was sent already, or has ended.
+  /// From now on a waiter needs this operation. No effect if it was sent already, or has ended.
   void hurry(uint64_t number);
-  /// Starts, lets others have their turn, times out, tidies up; returns work done.
+  /// Starts operations, evicts some for waiting ones, times out, tidies up; returns work done.
   unsigned turn(Instant now);
   [[nodiscard]] Instant next_deadline() const;
-  /// Gives up everything with ESHUTDOWN; at_rest() tells when the memory is back.
+  /// Ends all operations with ESHUTDOWN; at_rest() is true once their memory is back.
   void abort();
   [[nodiscard]] bool at_rest() const;
 
@@ -46,11 +47,11 @@ class PingQueue {
     Instant until = kForever;
     uint64_t operation = 0;  // PingOps' number of it
   };
-  /// In the order in which they go: who has had less time first.
+  /// By slice, which is the order of starting: an entry that had less time comes first.
   using Queue = std::multimap<Duration, std::unique_ptr<Entry>>;
   struct Lane {
     Lane(SelfSubmitter& self, size_t places) : most(places), ops(self, places) {}
-    /// Places that are free, or will be without anybody's giving one up.
+    /// Places that are free, or become free without another eviction.
     [[nodiscard]] size_t coming() const { return most - under_way.size(); }
     [[nodiscard]] size_t wanted() const { return std::min(most, queue.size()); }
     const size_t most;
@@ -66,7 +67,7 @@ class PingQueue {
   [[nodiscard]] static Instant next_deadline(const Lane& lane);
 
   Lane waited_, others_;
-  std::unordered_map<uint64_t, Queue::iterator> unsent_;  // of others_, those that were never sent; by number
+  std::unordered_map<uint64_t, Queue::iterator> unsent_;  // entries of others_ that were never sent, by number
   Instant now_ = kNever;
 };
 

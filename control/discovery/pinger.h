@@ -1,5 +1,5 @@
-// `lnetctl ping`: asks nodes for their ping info by a GET to portal 0. Thread: control. It changes nothing that this
-// node knows of the peer: that is discovery. Source: docs/wire/lnet.md §4, docs/wire/lnetctl.md §3.6.
+// `lnetctl ping`: gets the ping info of nodes by a GET to portal 0. Thread: control. Pinger does not change the peer
+// table: discovery does. Source: docs/wire/lnet.md §4, docs/wire/lnetctl.md §3.6.
 #pragma once
 #include <functional>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace ulnet {
 
-/// Bytes of ping info that a ping asks for (docs/wire/lnet.md §4.3).
+/// Bytes of ping info that a ping requests (docs/wire/lnet.md §4.3).
 inline constexpr uint32_t kPingSinkBytes = 3960;
 
 struct PingRequest {
@@ -34,7 +34,7 @@ class Pinger {
   /// Starts, times out, reports; returns work done.
   unsigned turn(Instant now) { return ops_.turn(now); }
   [[nodiscard]] Instant next_deadline() const { return ops_.next_deadline(); }
-  /// Gives up everything with ESHUTDOWN; at_rest() tells when the memory is back.
+  /// Ends all pings with ESHUTDOWN; at_rest() is true once their memory is back.
   void abort() { ops_.abort(); }
   [[nodiscard]] bool at_rest() const { return ops_.at_rest(); }
 

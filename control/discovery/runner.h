@@ -1,5 +1,5 @@
-// Discovery at work in a node: carries out what the machine (discovery.h) decides, and tells it what came of that.
-// Those who wait are the workers' parked messages and the `discover` command. Thread: control.
+// Discovery at work in a node: carries out the actions of the machine (discovery.h) and reports their results to it.
+// The waiters are the workers' parked messages and the `discover` command. Thread: control.
 #pragma once
 #include <functional>
 #include <map>
@@ -17,7 +17,7 @@ namespace ulnet {
 struct Control;
 struct Event;
 
-/// What the `discover` command learnt of one NID.
+/// Result of the `discover` command for one NID.
 struct DiscoverAnswer {
   Nid nid;
   int32_t error = 0;  ///< negative errno; then the rest is empty
@@ -32,12 +32,12 @@ class DiscoveryRunner final : DiscoveryActions {
   /// Requires: `control` has its self_submitter.
   explicit DiscoveryRunner(Control& control);
 
-  /// Messages for this NID wait on a worker: they are answered (Control::resolved) when its peer is up to date, and
-  /// sent as they are when it cannot be discovered.
+  /// Messages for this NID wait on a worker. Discovers the peer, then answers the worker (Control::resolved). If the
+  /// peer cannot be discovered, the messages are sent as they are.
   void resolve(WorkerId worker, PeerNi& ni);
   /// Discovers the peers with these NIDs; `done` comes once, at once or from within turn() or abort().
   void discover(const std::vector<Nid>& nids, bool force, Done done);
-  /// What this node says of itself from now on.
+  /// Sets the ping info of this node. Peers get a push if a part has changed that they act on.
   void local_changed(const wire::PingInfo& info);
   void push_came(const Event& event, std::span<const std::byte> bytes);
   /// See Discovery::ping_seen.
@@ -49,14 +49,14 @@ class DiscoveryRunner final : DiscoveryActions {
   /// The peer's state was changed by an operator.
   void refresh(Peer& peer) { machine_.refresh(peer); }
   [[nodiscard]] uint32_t sequence() const { return machine_.sequence(); }
-  /// All peers that are to know this node's newest list of NIs do.
+  /// True if no push of this node's newest list of NIs is under way or due.
   [[nodiscard]] bool all_told() const;
   /// See Discovery::untold.
   [[nodiscard]] size_t untold(Nid* first) const { return machine_.untold(first); }
 
   unsigned turn(Instant now);
   [[nodiscard]] Instant next_deadline() const;
-  /// Gives up everything with ESHUTDOWN; at_rest() tells when the memory is back.
+  /// Ends all pings and pushes with ESHUTDOWN; at_rest() is true once their memory is back.
   void abort();
   [[nodiscard]] bool at_rest() const { return pings_.at_rest() && checks_.at_rest(); }
 
@@ -76,12 +76,12 @@ class DiscoveryRunner final : DiscoveryActions {
 
   Control& c_;
   PingQueue pings_;
-  PingOps checks_;  // of gateways: they wait for no peer that does not answer
+  PingOps checks_;  // of gateways: no check waits behind a peer that does not answer
   Discovery machine_;
   wire::PingInfo info_;  // ours
   std::shared_ptr<const std::vector<std::byte>> payload_;
   std::map<uint64_t, Told> waiting_;
-  std::set<std::pair<Instant, uint32_t>> again_;  // when, and which peer is to be told again
+  std::set<std::pair<Instant, uint32_t>> again_;  // when to call Discovery::tell_again(), and for which peer id
   std::unordered_map<uint32_t, Instant> again_of_;
   uint64_t next_waiter_ = 1;
   bool stopped_ = false;
