@@ -34,13 +34,13 @@ class Client {
 
   /// Sends the request (its id is set here) and waits for its final answer. Parts are given to `on_part` when there is
   /// one, otherwise joined to the doc of the answer. `on_part` returns false to stop waiting: then the connection is
-  /// closed. It is also closed when a change is not answered in time: ulnetd then withdraws the change, unless it has
-  /// begun.
+  /// closed. If a change is not answered in time, the connection is closed, too: ulnetd then withdraws the change,
+  /// unless it has begun.
   using PartFn = std::function<bool(const Answer& part)>;
   [[nodiscard]] tl::expected<Answer, Failure> call(Request request, const PartFn& on_part = {});
   /// Another timeout for the calls that follow, e.g. for a ping of many NIDs.
   void timeout_set(std::chrono::milliseconds timeout);
-  /// Who the server says it is; pid, uid and gid as the kernel knows them.
+  /// The server: role and version from its hello; pid, uid and gid from the kernel.
   [[nodiscard]] const Caller& server() const { return server_; }
 
  private:

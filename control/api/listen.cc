@@ -31,7 +31,7 @@ bool same_file(int fd, const std::string& path) {
          held.st_dev == named.st_dev;
 }
 
-/// Takes the lock file of `path`; whoever holds it is the only ulnetd that may touch the socket.
+/// Takes the lock file of `path`. Only the ulnetd that holds the lock may touch the socket.
 tl::expected<int, std::string> lock_take(const std::string& path) {
   const std::string name = lock_path(path);
   for (int attempt = 0; attempt < 8; ++attempt) {

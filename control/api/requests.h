@@ -1,6 +1,6 @@
-// The daemon's side of the control socket: every request to one node, answered. Thread: control, from within
-// api::Server::poll() and Node::turn_control(). What it is asked it asks the node; nothing here waits, answers that
-// take time come later. Long lists are sent in parts, as fast as their reader reads.
+// The daemon's side of the control socket: answers every request to one node. Thread: control, from within
+// api::Server::poll() and Node::turn_control(). NodeRequests gets the answers from the node. No function here blocks:
+// answers that take time come later. Long lists are sent in parts, as fast as the client reads.
 #pragma once
 #include <functional>
 #include <map>
@@ -25,14 +25,15 @@ class NodeRequests final : public api::ApiHandler {
   /// `version`: for `show status`.
   NodeRequests(Node& node, std::string version) : node_(node), c_(node.control()), version_(std::move(version)) {}
 
-  /// Where answers go, before the first request comes. The server outlives this, or no request is under way any more.
+  /// Sets where answers go; to call before the first request comes. The server outlives this object, or no request is
+  /// under way any more.
   void set_server(api::Server& server) { server_ = &server; }
   /// Hands requests of this kind to another part of the daemon, which answers them by reply().
   void serve(api::Call call, Served served);
-  /// More lines of `show status`.
+  /// Sets a function that adds lines to `show status`.
   void set_status(std::function<void(config::Doc&)> add) { add_status_ = std::move(add); }
 
-  /// Where the times of `stats show -v` come from.
+  /// Sets the source of the times in `stats show -v`.
   void set_worker_times(WorkerTimes times) { worker_times_ = std::move(times); }
 
   /// Answers a request.
@@ -81,9 +82,9 @@ class NodeRequests final : public api::ApiHandler {
   WorkerTimes worker_times_;
 };
 
-/// What `lnetctl ping` and `discover` print of answers: those that came, and an error for each that did not
+/// The answers as `lnetctl ping` and `discover` print them, with an error for each NID that did not answer
 /// (docs/wire/lnetctl.md §3.6).
-/// `connection`: why the last connection to a NID failed; 0 if it did not.
+/// `connection`: the error of the last connection to a NID; 0 if it did not fail.
 using ConnectionError = std::function<int32_t(const Nid&)>;
 [[nodiscard]] api::Answer ping_answer(const std::vector<PingAnswer>& answers, const ConnectionError& connection);
 [[nodiscard]] api::Answer discover_answer(const std::vector<DiscoverAnswer>& answers,

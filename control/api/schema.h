@@ -27,14 +27,14 @@ inline constexpr const char* kDefaultSocket = "/run/ulnet/ulnetd.sock";
 inline constexpr uint32_t kFrameMax = 16u << 20;  ///< bytes of one frame's JSON
 inline constexpr uint32_t kHelloMax = 4096;       ///< bytes of a frame before the hello
 inline constexpr size_t kOutputMax = 32u << 20;   ///< unsent bytes; a reader that lets more pile up is closed
-inline constexpr size_t kOutputLow = 1u << 20;    ///< below this a stream is told that it may go on
+inline constexpr size_t kOutputLow = 1u << 20;    ///< below this a paused stream may go on (drained())
 inline constexpr size_t kOutstandingMax = 64;     ///< requests of one client without their answer
 inline constexpr size_t kClientsMax = 64;         ///< one more takes the place of the longest idle one
 inline constexpr size_t kInputTotalMax = 4 * size_t{kFrameMax};  ///< of frames that have begun, of all clients
 inline constexpr size_t kOutputTotalMax = 2 * kOutputMax;        ///< unsent bytes of all clients
 inline constexpr size_t kSpareDescriptors = 8;  ///< kept back for clients that come when the process has none left
 
-/// Who speaks at the other end: from the hello and, on the server, from the kernel.
+/// The process at the other end: its hello gives role and version, the kernel gives the numbers.
 struct Caller {
   std::string role;  ///< "ulnetctl", "libulnet", ...
   std::string version;
@@ -76,10 +76,10 @@ struct ApiError {
 };
 
 struct Answer {
-  Doc doc;  ///< what is shown; may be there beside errors (ping)
+  Doc doc;  ///< the output; may be there beside errors (ping)
   std::vector<ApiError> errors;
-  std::vector<std::string> notes;     ///< for the operator, besides: what a change waits for
-  std::vector<std::string> warnings;  ///< what of the request has no effect, or only later, and why
+  std::vector<std::string> notes;     ///< more lines for the operator, such as the reason why a change waits
+  std::vector<std::string> warnings;  ///< parts of the request that have no effect, or only later, and why
   bool more = false;                  ///< a part; more will come for the same request
   [[nodiscard]] bool ok() const { return errors.empty(); }
 };
@@ -94,7 +94,7 @@ struct Answer {
 /// Errors: a sentence for the other side (not a hello, another protocol version).
 [[nodiscard]] tl::expected<Caller, std::string> hello_read(const Json& json);
 [[nodiscard]] Json request_to_json(const Request& request);
-/// What is wrong with a frame that should be a request. `id` is 0 when not even that could be read: then close.
+/// The error of a frame that should be a request. If `id` is 0, even the id could not be read: then close.
 struct BadRequest {
   uint64_t id = 0;
   ApiError error;

@@ -26,7 +26,7 @@ namespace {
 constexpr int kEventsPerPoll = 32;
 constexpr size_t kReadBytes = 256u << 10;  // of one client in one poll()
 constexpr Duration kAcceptAgain = 100ms;   // after the system had no descriptor or memory for a client
-constexpr Duration kDeafMin = 1s;          // a client that takes nothing for so long may lose its place
+constexpr Duration kDeafMin = 1s;          // after this time without reading, a client may lose its place
 
 struct ServedClient {
   explicit ServedClient(int socket) : fd(socket) {}
@@ -42,7 +42,7 @@ struct ServedClient {
   bool registered = false;        // with epoll
   uint64_t last_read = 0;         // number of the read that brought its last bytes
   Instant taken_at = kNever;      // since when the first unsent byte waits
-  uint32_t watched = 0;           // events asked of epoll
+  uint32_t watched = 0;           // events that epoll reports
   std::map<uint64_t, bool> open;  // requests without their final answer; true = paused stream is waiting for drained()
 
   [[nodiscard]] size_t unsent() const { return output.size() - sent; }
@@ -106,7 +106,7 @@ class SpareDescriptors {
   size_t count_ = 0;
 };
 
-/// What an exception that ended a request says to the client.
+/// The error that the client gets when an exception has ended its request.
 ApiError failure_of(const Request& request, const std::exception& error) {
   const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
   return {verb_text(request.verb),
@@ -261,7 +261,7 @@ class Server::Impl {
     watch(serial, client);
   }
 
-  /// Says why and closes; the client is none of ours yet, or no more.
+  /// Sends the reason and closes. The client is not in clients_ yet, or is about to leave it.
   static void refuse_unserved(int fd, const char* why) {
     std::string bytes = frame(text_of(0, answer_error("parser", "request", -EUSERS, why)));
     (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -447,7 +447,7 @@ class Server::Impl {
   void send(uint64_t serial, ServedClient& client, const std::string& body) {
     if (client.dead) return;
     if (client.unsent() + body.size() > kOutputMax) {
-      return give_up(client);  // it asks and does not read
+      return give_up(client);  // the client sends requests and does not read the answers
     }
     if (client.unsent() == 0) client.taken_at = now_;
     append(client, body);

@@ -1,7 +1,7 @@
-// The server side of the control socket. It has no thread: control adds fd() to its epoll and calls poll() when it is
-// readable. poll() never blocks and does a bounded amount of work; the rest comes with the next call. Nothing a client
-// sends, or does not read, makes it use unbounded memory: see the bounds in schema.h. Clients of the control socket are
-// served although the process has used up its descriptors: kSpareDescriptors are kept back for them.
+// The server side of the control socket. Server has no thread: control adds fd() to its epoll and calls poll() when
+// fd() is readable. poll() never blocks and does a bounded amount of work; the rest comes with the next call. The
+// bounds in schema.h limit the memory that a client can use by sending, or by not reading. If the process has used up
+// its descriptors, clients are still served: kSpareDescriptors are kept back for them.
 #pragma once
 #include <memory>
 #include <string>
@@ -20,16 +20,15 @@ struct RequestId {
   auto operator<=>(const RequestId&) const = default;
 };
 
-/// Who answers. Called from within Server::poll().
+/// Answers requests. Called from within Server::poll().
 class ApiHandler {
  public:
   virtual ~ApiHandler() = default;
   /// A request. Answer it with Server::reply(), now or later, until an answer without `more` has been given.
   virtual void request(RequestId id, const Request& request) = 0;
-  /// The client of a request that has no final answer yet is gone: nobody waits for it any more. A change that has not
-  /// begun is withdrawn.
+  /// The client has left before the final answer to this request. A change that has not begun is withdrawn.
   virtual void gone(RequestId id) {}
-  /// What was streamed to this request has mostly been sent: a stream that paused (Server::backlog()) may go on.
+  /// Most of the bytes that wait for the client have been sent: a stream that paused (Server::backlog()) may go on.
   virtual void drained(RequestId id) {}
 };
 

@@ -1,6 +1,6 @@
-// What the show commands show, as plain values, and as documents with lnetctl's keys in lnetctl's order. Control fills
-// the values; which keys appear at which verbosity is decided here. Source: docs/wire/lnetctl.md §3, docs/wire/lnet.md
-// §13.
+// The output of the show commands: as plain values, and as documents with lnetctl's keys in lnetctl's order. Control
+// fills the values. The functions here decide which keys appear at which verbosity. Source: docs/wire/lnetctl.md §3,
+// docs/wire/lnet.md §13.
 #pragma once
 #include <array>
 #include <chrono>
@@ -18,7 +18,7 @@ namespace ulnet::api {
 
 using config::Doc;
 
-/// What policies give to an NI or peer NI; -1 = no priority set.
+/// The results of policies (UDSP) for an NI or peer NI; -1 = no priority set.
 struct UdspInfo {
   int64_t net_priority = -1, nid_priority = -1;
   std::vector<Nid> preferred_sources;
@@ -39,11 +39,11 @@ struct LocalNiShow {
   config::Tunables tunables;
   std::map<std::string, int64_t> lnd_tunables;  ///< effective values; empty: not shown (lo)
   int64_t dev_cpt = -1;
-  std::vector<uint16_t> cpts;         ///< effective: empty only while it waits, and none were asked for
-  std::string waits_for;              ///< it is not there yet, and this is why; then `nid` may be ANY
+  std::vector<uint16_t> cpts;         ///< effective: empty only while the NI waits, if none were configured
+  std::string waits_for;              ///< not empty: why the NI is not there yet; then `nid` may be ANY
   std::string state;                  ///< figure 10 of the documents; empty: not shown (lo)
-  std::string in_use;                 ///< it is being deleted, and this is why it is still there
-  std::vector<std::string> warnings;  ///< settings of the machine that are in its way
+  std::string in_use;                 ///< not empty: the NI is being deleted, and this is why it is still there
+  std::vector<std::string> warnings;  ///< settings of the machine that disturb the NI
 };
 
 struct NetShow {
@@ -127,7 +127,7 @@ struct WorkerTime {
   std::chrono::milliseconds busy{}, spinning{}, asleep{};
 };
 
-/// What a worker did, and what waits in rings at the moment.
+/// The work of one worker, and the items that wait in rings at the moment.
 struct WorkerShow {
   uint16_t worker = 0, group = 0;
   uint32_t peers = 0;              ///< peer NIs that it serves
@@ -138,8 +138,8 @@ struct WorkerShow {
   uint32_t from_workers = 0, to_workers = 0, from_control = 0, to_control = 0;
 };
 
-/// What `stats show -v` adds: `drops:` by reason (verbosity 1: those that occurred; 2: all), `drops by ni:` and
-/// `workers:`.
+/// Adds the details of `stats show -v`: `drops:` by reason, `drops by ni:` and `workers:`. Verbosity 1 shows the
+/// reasons that occurred, verbosity 2 all reasons.
 void stats_details_set(Doc& doc, const std::vector<DropShow>& drops, const std::vector<NetShow>& nets,
                        const std::vector<WorkerShow>& workers, int verbosity);
 

@@ -1,5 +1,5 @@
-// What is shown of a running node, as the plain values of api/show.h: sums over workers, less what `stats reset` set to
-// zero. Thread: control. Numbers that workers own are read while they change: each is right, together they may be a
+// A running node as the plain values of api/show.h: sums over workers, less the counts that `stats reset` set to zero.
+// Thread: control. Numbers that workers own are read while they change: each number is right, but two numbers may be a
 // moment apart.
 #pragma once
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace ulnet {
 
-/// The node's nets, lo first; `only`: just this one (empty when it is not there). `closing`: with NIs that are being
-/// closed.
+/// The node's nets, lo first. `only`: just this net; the result is empty if the node does not have it. `closing`: with
+/// NIs that are being closed.
 [[nodiscard]] std::vector<api::NetShow> net_values(Control& c, std::optional<Net> only, bool closing = false);
 [[nodiscard]] api::PeerShow peer_value(Control& c, const Peer& peer);
 [[nodiscard]] std::vector<api::RouteShow> route_values(Control& c);
@@ -23,10 +23,10 @@ namespace ulnet {
 [[nodiscard]] std::vector<api::CptPools> pool_values(Control& c);
 /// How a worker's thread spent its time; nothing where the thread is not ours.
 using WorkerTimes = std::function<std::optional<api::WorkerTime>(WorkerId)>;
-/// `statistics:` and, from verbosity 1 on, what api::stats_details_set() adds. `times` may be empty. What workers did
-/// is counted since start.
+/// `statistics:` and, from verbosity 1 on, the details of api::stats_details_set(). `times` may be empty. The counters
+/// of workers count from the start of the node.
 [[nodiscard]] config::Doc stats_values_doc(Control& c, int verbosity, const WorkerTimes& times);
-/// Makes all counters show 0 from here on, and minima and maxima start anew.
+/// Makes all counters show 0 from here on, and starts minima and maxima again.
 void stats_reset(Control& c);
 
 /// Sums as they are shown.
