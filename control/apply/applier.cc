@@ -20,11 +20,11 @@ namespace {
 
 /// Changes carried out in one turn.
 constexpr unsigned kChangesBudget = 256;
-/// Who waits for an NI to go is told why, so often.
+/// Time between two lines that explain to a waiting client why an NI has not left yet.
 constexpr Duration kExplainEvery = 2s;
 /// Different lines about the machine that are remembered as written.
 constexpr size_t kAdvisedMax = 1024;
-/// How often a list that waits is looked at, besides when workers report.
+/// Time between two looks at a list that waits; reports of workers lead to more looks.
 constexpr Duration kLookAgain = 10ms;
 constexpr const char* kNoMemory =
     "there is no memory for this change, and nothing was changed: change less at a time, or free memory";
@@ -33,7 +33,7 @@ std::string with(const char* words, const std::string& what) {
   return what.rfind(words, 0) == 0 ? what : std::string(words) + ": " + what;
 }
 
-/// What discovery keeps of its own work in Peer::state is not an operator's to change: nobody would end that work.
+/// Bits of Peer::state that discovery keeps for its own work. If an operator changed them, that work would never end.
 uint32_t kept_bits(uint32_t state) {
   return state & kPeerBusy;
 }
@@ -78,7 +78,7 @@ void Applier::explain(Job& job) {
       note(job, fmt::format("{} is still {}", nid_text(ni->nid), c_.nis->in_use(*ni, untold(c_), now_)));
 }
 
-// What is wrong with a subnet is wrong for each of its NIs: the journal gets it once, who asks each time.
+// All NIs of a subnet have the same advice: the journal gets each line once, the client gets it every time.
 void Applier::advise(Job& job, const Nid& nid) {
   if (c_.deps.devices == nullptr) return;
   if (advised_.size() > kAdvisedMax) advised_.clear();
@@ -115,7 +115,8 @@ config::ChangeList Applier::expand(const config::ChangeList& changes, std::vecto
   return all;
 }
 
-// An NI is in force by its NID; an operator may name the interface, which stands for every NI of the net on it.
+// The configuration in force names an NI by its NID. An operator may name the interface, which stands for every NI of
+// the net on it.
 std::vector<config::NetDel> Applier::each_ni(const config::NetDel& del) {
   if (del.interface.empty() || del.nid) return {del};
   std::vector<config::NetDel> all;
@@ -177,7 +178,7 @@ unsigned Applier::turn(Instant now) {
   return done;
 }
 
-// Memory may end anywhere in a change that is large enough: that is an error like others.
+// A change that is large enough may run out of memory anywhere: that is an error like others.
 Applier::Step Applier::carry_out(Job& job) {
   try {
     if (!job.started) {
@@ -195,7 +196,7 @@ Applier::Step Applier::carry_out(Job& job) {
   }
 }
 
-/// True when the NIs that were to go have gone; one that stays after all is not waited for.
+/// True if the NIs of `leaving` have left. An NI that stays after all does not count.
 bool Applier::all_left(Job& job) {
   std::erase_if(job.leaving, [&](NiId id) {
     const LocalNi* ni = c_.nis->find(id);
@@ -228,7 +229,7 @@ void Applier::finish(std::list<Job>& jobs, std::list<Job>::iterator job) {
   if (done) done(errors);
 }
 
-/// What is in force names each NI by its NID, too.
+/// Adds the NID of each NI to the configuration in force.
 void Applier::name_nis() {
   for (LocalNis::LocalNet& net : c_.nis->nets()) {
     for (const LocalNi& ni : net.nis) {
@@ -248,7 +249,7 @@ void Applier::name_nis() {
 void Applier::put_in_force(Job& job) {
   c_.desired = std::move(job.after);
   name_nis();
-  std::erase_if(c_.desired.routes, [&](const config::RouteConfig& route) {  // those that left with their net
+  std::erase_if(c_.desired.routes, [&](const config::RouteConfig& route) {  // routes that left with their net
     return !waits(route) && std::none_of(c_.routes->routes().begin(), c_.routes->routes().end(), [&](const Route& one) {
       return one.config.net == route.net && one.config.gateway == route.gateway;
     });

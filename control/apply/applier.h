@@ -1,8 +1,8 @@
-// Applies lists of changes to a running node. A list is checked whole against what is in force (config/apply.h,
-// changes_apply), then carried out one change after the other; when one fails, those before it are undone, so that a
-// list counts whole or not at all: then order, routes, health values and discovered peers are as before, too. Lists are
-// carried out one after the other. NIs of one list leave together; once nothing of the list can fail any more, the next
-// list begins beside them. Thread: control.
+// Applies lists of changes to a running node. First a list is checked as a whole against the configuration in force
+// (config/apply.h, changes_apply); then its changes are carried out one after the other. If a change fails, the changes
+// before it are undone: then order, routes, health values and discovered peers are as before, too. So a list is applied
+// whole or not at all. Lists are carried out one after the other. NIs of one list leave together. Once no change of the
+// list can fail any more, the next list begins while these NIs still leave. Thread: control.
 #pragma once
 #include <functional>
 #include <list>
@@ -18,9 +18,9 @@ namespace ulnet {
 
 class Applier {
  public:
-  /// Gets what is wrong, one entry for each change that cannot be; empty: all is in force.
+  /// Gets one entry for each change that cannot be applied; empty: all changes are in force.
   using Done = std::function<void(const std::vector<config::ChangeError>&)>;
-  /// Gets lines for who asked, before Done: what a change waits for, and warnings, which begin with kWarning. They go
+  /// Gets lines for the client, before Done: why a change waits, and warnings, which begin with kWarning. The lines go
   /// to the journal, too.
   using Note = std::function<void(const std::string&)>;
 
@@ -37,19 +37,19 @@ class Applier {
     return c_.nis->waiting().empty() ? kForever : retry_waiting_at_;
   }
   [[nodiscard]] bool idle() const { return jobs_.empty() && leaving_.empty(); }
-  /// Ends everything with ESHUTDOWN, as far as it got.
+  /// Ends all lists with ESHUTDOWN; changes that were carried out stay.
   void abort();
 
-  /// What `lnet configure --all` adds: the networks of the configuration file.
+  /// Sets the networks of the configuration file, which `lnet configure --all` adds.
   void set_configured_networks(config::ChangeList changes) { networks_ = std::move(changes); }
   /// While it is set, `routing: enable` enables at once, without the waiting time of `set routing 1`.
   void set_start_up(bool on) { start_up_ = on; }
-  /// An NI whose interface or address is not there waits for it, instead of being refused. Off: refused, as in a
-  /// process that wants its one NI and nothing else.
+  /// On: an NI whose interface or address is not there waits for it. Off: such an NI is refused, as in a process that
+  /// needs its one NI and nothing else.
   void set_wait_for_devices(bool on) { wait_for_devices_ = on; }
-  /// Asked before `lnet unconfigure`: "" or who uses the node.
+  /// Called before `lnet unconfigure`; returns "", or the user of the node.
   void set_in_use(std::function<std::string()> in_use) { in_use_ = std::move(in_use); }
-  /// Told when a list that holds changes of `ulnet:` keys is in force.
+  /// Called when a list that holds changes of `ulnet:` keys is in force.
   void set_ulnet_changed(std::function<void()> changed) { ulnet_changed_ = std::move(changed); }
 
  private:
@@ -65,12 +65,12 @@ class Applier {
     config::DesiredState before, after;
     std::vector<std::pair<Net, Nid>> order;   // of the NIs, before
     std::vector<Route> routes;                // before
-    std::vector<NiId> leaving;                // NIs that are to go before it is done
-    Instant explain_at = kForever;            // then who asked is told why it takes so long
-    std::vector<std::function<bool()>> undo;  // the last first; false: not yet, call it again
+    std::vector<NiId> leaving;                // NIs that must leave before the job is done
+    Instant explain_at = kForever;            // when explain() is due: why the job takes so much time
+    std::vector<std::function<bool()>> undo;  // called last first; false: not undone yet, call it again
     bool undoing = false;
     bool ulnet = false;     // holds changes of `ulnet:` keys
-    bool in_force = false;  // and waits for the gateways' first checks
+    bool in_force = false;  // the job may still wait for the gateways' first checks
     std::vector<config::ChangeError> errors;
   };
   void start(Job& job);
@@ -130,7 +130,7 @@ class Applier {
   Instant retry_at_ = kNever;
   Instant retry_waiting_at_ = kForever;
   std::list<Job> jobs_;
-  std::list<Job> leaving_;  // in force, but NIs of theirs have yet to go
+  std::list<Job> leaving_;  // in force, but NIs of these jobs have not left yet
   config::ChangeList networks_;
   std::function<std::string()> in_use_;
   std::function<void()> ulnet_changed_;

@@ -1,5 +1,5 @@
-// Changes that need no work: they are in force already, or are not for this node. And how a list that fails is undone.
-// Part of Applier.
+// Part of Applier: changes that need no work, because they are in force already or are not for this node. Also the
+// undoing of a list that fails.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace ulnet {
 
-// docs/decisions.md: what a file asks for may be in force already, wholly or in part.
+// docs/decisions.md: the changes of a file may be in force already, all or some of them.
 bool Applier::is_in_force(const config::PlacedChange& placed) {
   if (placed.origin.file.empty()) return false;
   const auto contains = [](const auto& all, const auto& one) {
@@ -28,7 +28,8 @@ bool Applier::is_in_force(const config::PlacedChange& placed) {
   return false;
 }
 
-// A file names what an export has printed: also what was not set, and is as it would be anyway.
+// A file may come from an export, which also prints values that were never set. So values of the file are compared with
+// the effective values of the NI.
 bool Applier::is_in_force(const config::NetAdd& change) {
   const config::NiConfig& wanted = change.ni;
   const auto named = [&](const config::NiConfig& ni) {
@@ -88,7 +89,7 @@ bool Applier::skips(Job& job, const config::RouteAdd& change) {
   return true;
 }
 
-// An NI that has not closed yet stays; one that has comes back when it has gone, and to its old place.
+// An NI that has not begun to close stays. An NI that closes is added again when it has left, at its old place.
 bool Applier::undo_all(Job& job) {
   const bool changed = job.next > 0 || !job.undo.empty();
   for (; !job.undo.empty(); job.undo.pop_back())
@@ -104,7 +105,7 @@ bool Applier::undo_all(Job& job) {
   return true;
 }
 
-/// Undoes the deletion of an NI; false: it closes, and has yet to go before it can be added again.
+/// Undoes the deletion of an NI. False: the NI closes, and can be added again only after it has left.
 bool Applier::ni_back(NiId id, Net net, const config::NiConfig& config, uint16_t health) {
   if (LocalNi* ni = c_.nis->find(id)) {
     if (ni->closing) return false;
@@ -119,7 +120,7 @@ bool Applier::ni_back(NiId id, Net net, const config::NiConfig& config, uint16_t
   return true;
 }
 
-/// To call before a change of the peer: whatever has these NIDs now has them again when that is undone.
+/// To call before a change of the peer. When the change is undone, the peers that have these NIDs now get them again.
 void Applier::undo_peers(Job& job, const Nid& primary, const std::vector<Nid>& nids) {
   std::vector<Nid> all = nids;
   all.push_back(primary);

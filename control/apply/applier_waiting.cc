@@ -1,5 +1,5 @@
-// NIs whose interface or address is not there: they wait for it, with the routes that stand on them, and are added when
-// the machine says that it has changed. Part of Applier.
+// Part of Applier: NIs whose interface or address is not there. Such NIs wait for it, and so do the routes over them.
+// When the machine reports a change of its interfaces, the waiting NIs are tried again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace ulnet {
 namespace {
 
-/// Tried again also without a word of the machine: an address may be there and not usable yet.
+/// Time between two tries without a report of the machine: an address may be there and not usable yet.
 constexpr Duration kRetryWaiting = 5s;
 
 std::string name_of(Net net, const config::NiConfig& ni) {

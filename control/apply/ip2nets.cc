@@ -32,7 +32,7 @@ bool part_matches(std::string_view part, unsigned value) {
 
 }  // namespace
 
-// Dots inside brackets are not to be expected: ranges are of numbers.
+// No dot is expected inside brackets: ranges hold numbers only.
 bool ip_pattern_matches(std::string_view pattern, uint32_t address) {
   for (unsigned i = 0; i < 4; ++i) {
     const size_t dot = pattern.find('.');

@@ -17,11 +17,12 @@ class Ip2nets {
  public:
   /// `devices` may be null: then no rule matches.
   explicit Ip2nets(Devices* devices) : devices_(devices) {}
-  /// The NIs that the rule at `index` of the list stands for: one on each interface with an address that matches, or
-  /// on those that the rule names.
+  /// The NIs of the rule at `index` of the list: one on each interface with an address that matches. If the rule names
+  /// interfaces, only these count.
   [[nodiscard]] std::vector<config::NetAdd> match(const config::Ip2netsRule& rule, size_t index);
-  /// After the last rule: what is wrong. A rule that names interfaces, while only others have an address that matches,
-  /// is wrong (EINVAL). Else rules that do not match are for other nodes; that none of all matches is wrong (ENOMSG).
+  /// The errors, to call after the last rule. EINVAL: a rule names interfaces, and only other interfaces have an
+  /// address that matches. ENOMSG: no rule matches. Otherwise a rule that does not match is for other nodes, which is
+  /// no error.
   [[nodiscard]] std::vector<config::ChangeError> errors() const;
 
  private:
