@@ -1,5 +1,5 @@
-// From what a configuration asks for to what Host, LNDs and Node are made with. Pure mappings, for whoever starts a
-// node with real threads: libulnet's Instance and ulnetd.
+// Maps a configuration to the parameters of Host, LNDs and Node. Pure mappings, for the programs that start a node with
+// real threads: libulnet's Instance and ulnetd.
 #pragma once
 #include "config/model.h"
 #include "control/node_config.h"

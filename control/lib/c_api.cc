@@ -22,8 +22,8 @@ struct ulnet_submitter {
   }
   ulnet::Submitter* submitter = nullptr;
   const char* reason = "";
-  // A queue's slot is known only after its callback was handed over, so one trampoline more than there are slots: the
-  // spare one is handed over, and what the slot had, which nobody calls any more, becomes the spare one.
+  // eq_open() needs a trampoline before it returns the slot of the queue, so there is one more trampoline than slots.
+  // The spare trampoline is handed over, and the old one of the slot, which no queue calls any more, becomes the spare.
   std::vector<Trampoline> trampolines;
   std::vector<Trampoline*> of_slot;
   Trampoline* spare;

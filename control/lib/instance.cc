@@ -40,7 +40,7 @@ TextError text_error(const Error& error, const char* doing) {
   return {error.code, std::move(what)};
 }
 
-/// What is wrong with the changes, each with its place in the file.
+/// The errors of the changes, each with its place in the file.
 TextError change_errors(const config::ChangeList& changes, const std::vector<config::ChangeError>& errors) {
   TextError out{errors.front().code, ""};
   for (const config::ChangeError& error : errors) {
@@ -225,9 +225,9 @@ TextResult<void> Instance::Impl::apply(config::ChangeList changes) {
   return tl::unexpected(change_errors(changes, errors));
 }
 
-/// First the node stops while everything turns (in mode kAttach what no other thread turns is turned here); then
-/// control ends; then the workers are taken off their threads. Memory goes with the Impl: submitters can be polled
-/// until then.
+/// First the node stops while control and all workers turn; in mode kAttach this thread turns the workers that no other
+/// thread turns. Then control ends. Then the workers are taken off their threads. The Impl holds the memory, so
+/// submitters can be polled until the Impl ends.
 std::string Instance::Impl::close() {
   const std::lock_guard once(closing_);
   if (closed_) return "";

@@ -1,4 +1,4 @@
-// What the numbers mean here: the table of docs/libulnet.md.
+// The meaning of error numbers in libulnet: the table of docs/libulnet.md.
 #include <cerrno>
 
 #include "control/lib/ulnet.h"

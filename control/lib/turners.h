@@ -1,7 +1,7 @@
-// Mode kAttach: who turns which worker. Threads of the application turn workers, one thread each (an io_uring takes
-// calls from one thread only), and close() turns those that nobody else does, so that the end waits for nobody who is
-// not there. The hard part: close() may run beside threads that go on turning theirs, and no worker may be turned by
-// two.
+// Mode kAttach: which thread turns which worker. Threads of the application turn workers; each worker has one thread,
+// because an io_uring takes calls from one thread only. close() turns the workers that no other thread turns, so that
+// the end does not wait for a thread that is not there. The hard part: close() may run while other threads still turn
+// their workers, and two threads may not turn the same worker.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -16,35 +16,35 @@
 
 namespace ulnet {
 
-/// How long close() waits for a thread that turned a worker and does not any more.
+/// How long close() waits for a thread that has stopped turning its worker.
 inline constexpr Duration kTurnerSilenceMax = 2s;
 
 class Turners {
  public:
-  /// Before any thread turns. `workers` outlives this.
+  /// To call before any thread turns. `workers` outlives this object.
   void start(std::span<const std::unique_ptr<Turnable>> workers);
 
-  /// The calling thread turns this worker from now on. False: another thread does, or close(), and the caller may not
-  /// touch it.
+  /// From now on the calling thread turns this worker. False: another thread or close() turns it, and the caller may
+  /// not touch the worker.
   [[nodiscard]] bool take(WorkerId worker);
-  /// The thread that took it, after each turn. Until the next turn the worker counts as asleep: a thread that turns no
-  /// more, for a while or for ever, keeps no view from being freed or replaced.
+  /// To call after each turn, by the thread that took the worker. Until the next turn the worker counts as asleep. So a
+  /// thread that stops turning, for a while or for ever, does not keep a view from being freed or replaced.
   void turned(WorkerId worker);
 
-  /// The thread that closes: turns what it turned before and what nobody has turned, until `ended` is true. Calls
-  /// `give_up`, once, when a worker that another thread turned is not turned for kTurnerSilenceMax though it was woken.
+  /// For the thread that closes: turns its own workers and the workers that no thread has taken, until `ended` is true.
+  /// Calls `give_up`, once, if another thread was woken and has not turned its worker for kTurnerSilenceMax.
   void turn_until(const std::atomic<bool>& ended, const std::function<void()>& give_up);
 
  private:
   struct alignas(kCacheLine) Turner {
-    std::atomic<std::thread::id> thread{};  // who turns it; none = nobody yet
-    std::atomic<bool> closing{false};       // close() turns it
+    std::atomic<std::thread::id> thread{};  // the thread that turns the worker; none = not taken yet
+    std::atomic<bool> closing{false};       // close() turns the worker
     std::atomic<uint64_t> turns{0};         // `thread`: w, close(): r
   };
   struct Other {
     size_t worker = 0;
     uint64_t turns = 0;
-    Instant seen{};  // when it had last turned
+    Instant seen{};  // when `turns` last changed
   };
   void claim(Instant now);
   [[nodiscard]] bool silent(Other& other, Instant now);
