@@ -1,4 +1,4 @@
-// Peers that an operator adds, refreshes and deletes, and how a change of them is undone. Part of PeerDb.
+// Part of PeerDb: peers that an operator adds, refreshes and deletes, and how such a change is undone.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace ulnet {
 
-// What is configured, and who has these NIDs now.
+// Compares the configured peer with the peers that have its NIDs now.
 TextResult<void> PeerDb::may_add(const config::PeerConfig& config, const std::vector<Nid>& nids, const Peer* target) {
   if (target != nullptr && target->primary().nid != config.primary) {
     return fail_text(EEXIST, fmt::format("failed to add primary peer: {} belongs to peer {}", nid_text(config.primary),

@@ -1,9 +1,9 @@
-// Which peers are forgotten, so that there is room for others. Met again, such a peer is discovered again.
-// - Peers that nobody configured and nobody has used for a while go when the bounds come near: first those of addresses
-//   that brought many, then the longest unused.
-// - Strangers are peers of whose NID there is only their own word, said in the HELLO of a connection. One address may
-//   bring only a share of all peers, and a stranger that neither sent anything nor was sent to is forgotten with its
-//   last connection.
+// Part of PeerDb: which peers are forgotten, so that there is room for others. A forgotten peer is discovered again
+// when this node meets it again.
+// - Peers that are not configured and were not used for a while are forgotten when the bounds come near. First go
+//   peers from addresses that brought many, then the longest unused.
+// - A stranger is a peer whose NID is known only from its own HELLO on a connection. One address may bring only a share
+//   of all peers. If a stranger never sent or received a message, it is forgotten with its last connection.
 #include <algorithm>
 
 #include "control/peers/peer_db.h"
@@ -11,7 +11,7 @@
 namespace ulnet {
 namespace {
 
-/// Changes with every message from the peer's NIs, and with every one that is sent to them, over routers, too.
+/// Changes with every message from the peer's NIs, and with every message to them, also over routers.
 uint64_t use_mark(const Peer& peer) {
   uint64_t mark = 0;
   for (const PeerNet& net : peer.nets)
@@ -23,7 +23,7 @@ uint64_t use_mark(const Peer& peer) {
   return mark;
 }
 
-/// When one of its NIs was last heard of; `now` when none ever was: it may be sent to over a router.
+/// When the last message came from one of its NIs. `now` if none ever came: the peer may be in use over a router.
 Instant last_heard(const Peer& peer, Instant now) {
   int64_t last = 0;
   for (const PeerNet& net : peer.nets)

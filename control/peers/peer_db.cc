@@ -20,7 +20,7 @@ size_t Peer::ni_count() const {
   return count;
 }
 
-// The least loaded of those that are near, the first of equals: the same calls in the same order place alike.
+// Chooses the least loaded of the near workers; of equals, the first. The same calls in the same order choose alike.
 WorkerId PeerDb::choose_worker(const LocalNi* via) const {
   WorkerId best = kNoWorker;
   const auto look = [&](WorkerId worker) {
@@ -39,9 +39,9 @@ const LocalNi* PeerDb::choose_source(Net net) {
   return nis.empty() ? nullptr : nis[next_source_++ % nis.size()];
 }
 
-// Credits are as the first NI of the net says, so that all rails of a peer have as many; a peer on a net that is not
-// local has none (docs/wire/lnetctl.md §3.2). They stay while its net is local, whichever NIs it has meanwhile. An NI
-// that is being deleted still answers, so a peer that is met then has credits, too.
+// The first NI of the net sets the credits, so all rails of a peer have the same number. A peer on a net that is not
+// local has none (docs/wire/lnetctl.md §3.2). The credits stay as long as the net is local, even if its NIs change. An
+// NI that is being deleted still answers, so a peer that is met at that time has credits, too.
 void PeerDb::give_credits(PeerNi& ni) {
   const auto& nets = deps_.nis.nets();
   const auto local = std::find_if(nets.begin(), nets.end(), [&](const auto& one) { return one.net == ni.nid.net(); });
@@ -101,7 +101,7 @@ Result<PeerNi*> PeerDb::make_ni(const Nid& nid, const LocalNi* via, bool connect
   return &ni;
 }
 
-// All that needs memory comes first, so that nothing is half done when there is none.
+// The steps that need memory come first, so that no change is half done if memory is short.
 Peer& PeerDb::attach(Peer* peer, PeerNi& ni) {
   if (dirty_.size() == dirty_.capacity()) dirty_.reserve(2 * dirty_.size() + 16);
   if (peer == nullptr) {
@@ -134,7 +134,7 @@ void PeerDb::detach(PeerNi& ni) {
       std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });
   std::erase(net->nis, &ni);
   if (net->nis.empty()) peer.nets.erase(net);
-  if (peer.discovery.told_via == ni.nid) {  // it may have been another's by then: the peer is told again
+  if (peer.discovery.told_via == ni.nid) {  // another node may have got that push: push again
     peer.discovery.node_seqno = 0;
     peer.up_to_date = false;
   }
@@ -147,8 +147,8 @@ void PeerDb::detach(PeerNi& ni) {
   touch(peer);
 }
 
-// Routes name their gateway by NID: without a peer that has it they would be dead for good. As a peer of its own it is
-// checked again at once.
+// Routes name their gateway by NID: if no peer had that NID, the routes would be dead for good. So the NID of a gateway
+// becomes a separate peer, which is checked again at once.
 void PeerDb::release(PeerNi& ni) {
   if (!is_gateway(ni.nid)) return detach(ni);
   const Nid primary = ni.peer->primary().nid;
@@ -243,14 +243,14 @@ void PeerDb::set_primary(Peer& peer, const Nid& nid) {
   touch(peer);
 }
 
-// What is configured is to be compared with what its node says anew (the documents: "clear P").
+// The NIDs of the peer must be compared with a new list from its node (the documents: "clear P").
 void PeerDb::reconfigured(Peer& peer) {
   peer.state &= ~uint32_t{kPeerNidsUptodate};
   peer.up_to_date = false;
   touch(peer);
 }
 
-// Costly with many peers: once before the next view, however many peers and routes went.
+// Expensive with many peers: done once before the next view, however many peers and routes were deleted.
 void PeerDb::ask_anew_who_was_held_back() {
   if (!std::exchange(freed_, false)) return;
   for (auto& [id, peer] : peers_)
@@ -289,7 +289,7 @@ void PeerDb::follow_nis(Peer& peer) {
   }
 }
 
-// What is this node's now was a peer's before: that one has not got it any more.
+// If a NID of a peer has become a NID of this node, the peer loses it.
 void PeerDb::take_back_own() {
   for (LocalNis::LocalNet& net : deps_.nis.nets())
     for (const LocalNi& own : net.nis) {
