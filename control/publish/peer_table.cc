@@ -6,7 +6,7 @@
 
 namespace ulnet {
 
-// Each level: what workers read, and beside it who keeps the level below alive.
+// Each level has the part that workers read (`view`), and pointers that keep the level below alive (`keep`).
 struct PeerTableBuilder::Leaf {
   PeerTable::Leaf view;
   std::vector<std::shared_ptr<const PeerView>> keep;
@@ -26,7 +26,7 @@ struct PeerTableBuilder::Root {
 
 namespace {
 
-/// Makes `node` exist and belong to nobody else, so that it may be edited. Counts the bytes copied for that.
+/// Ensures that `node` exists and has no other owner, so that it may be edited. Counts the bytes copied for that.
 template <class T>
 T& own(std::shared_ptr<T>& node, uint64_t& copied) {
   if (node == nullptr) {

@@ -1,6 +1,7 @@
-// Builds the table NID -> peer that workers read (state/view.h, PeerTable). Thread: control. Persistent: a snapshot
-// shares with the one before all but the paths that changed since, so one changed peer among many thousands costs a few
-// KiB. Between two snapshots nodes that no snapshot has are edited in place, so bulk changes do not copy a path each.
+// Builds the table NID -> peer that workers read (state/view.h, PeerTable). Thread: control. The table is persistent: a
+// snapshot shares with the previous one all paths that have not changed since. So one changed peer among many thousands
+// costs a few KiB. Between two snapshots, nodes that no snapshot has are edited in place, so bulk changes do not copy a
+// path each.
 #pragma once
 #include <memory>
 
@@ -22,7 +23,7 @@ class PeerTableBuilder {
   /// The table as it is now; it and the peers in it live as long as the result does.
   [[nodiscard]] std::shared_ptr<const PeerTable> snapshot() const;
   [[nodiscard]] size_t size() const { return size_; }
-  /// Bytes copied so far since snapshots had them: what changes cost. In step with the changes, whatever the size.
+  /// Bytes copied so far because snapshots had them: the cost of changes. Grows with the changes, not with size().
   [[nodiscard]] uint64_t copied_bytes() const { return copied_; }
 
  private:

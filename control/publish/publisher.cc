@@ -28,8 +28,8 @@ bool Publisher::publish(const ViewParts& parts, bool force) {
   next->set.portals = parts.portals.get();
   next->set.node = parts.node;
   live_.push_back(std::move(next));
-  // Before the states are read (epoch_passed): whoever is asleep then will load this view, or a newer one, when it
-  // wakes.
+  // The exchange comes before the states are read (epoch_passed): a worker that is asleep then loads this view, or a
+  // newer one, when it wakes.
   mesh_.view.exchange(&live_.back()->set, std::memory_order_seq_cst);
   return true;
 }

@@ -1,7 +1,7 @@
-// Publishing and retiring views. Thread: control. It does not know what is in a view (view_builder.h does); it knows
-// when the last worker has let go of one. The hard part: a worker that sleeps holds no view, and one that turns says so
-// before it loads (state/inbox.h, WorkerState); therefore the exchange comes first here, and the states are read after
-// it, both seq_cst.
+// Publishing and retiring views. Thread: control. view_builder.h fills a view; Publisher only finds out when the last
+// worker has released it. The hard part: a worker that sleeps holds no view, and a worker that turns says so before it
+// loads the view (state/inbox.h, WorkerState). Therefore the exchange of the view comes first here, and the states of
+// workers are read after it, both seq_cst.
 #pragma once
 #include <deque>
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace ulnet {
 
-/// What a view is made of. Parts are shared by the views that have not changed them; only control touches the counts.
+/// The parts of a view. Views share the parts that have not changed between them; only control touches the counts.
 struct ViewParts {
   std::shared_ptr<const LocalView> local;
   std::shared_ptr<const PeerTable> peers;
@@ -30,14 +30,14 @@ class Publisher {
   Publisher(const Publisher&) = delete;
   Publisher& operator=(const Publisher&) = delete;
 
-  /// Makes `parts` what workers see from their next turn on. False when kViewsUnretiredMax are still out: then nothing
-  /// was done, and the caller tries again later with what is newest by then. `force` publishes all the same (start,
-  /// stop, portals).
+  /// Shows `parts` to workers from their next turn on. False if kViewsUnretiredMax views are not retired yet: then
+  /// nothing was done, and the caller tries again later with the parts of that time. `force` publishes even then
+  /// (start, stop, portals).
   [[nodiscard]] bool publish(const ViewParts& parts, bool force = false);
   /// Frees views that every worker has passed; returns how many.
   unsigned retire();
-  /// Keeps `block` until every view published so far, the current one included, has been retired. For what those views
-  /// point at; the caller has made sure that no worker holds it otherwise.
+  /// Keeps `block` until every view published so far, the current one included, has been retired. For memory that those
+  /// views point at; the caller has made sure that no worker points at it otherwise.
   void bury(std::shared_ptr<const void> block);
   [[nodiscard]] Epoch epoch() const { return live_.back()->set.epoch; }
   /// True when no worker can be using a view older than `epoch`. Cost: one look at each worker.

@@ -1,5 +1,5 @@
-// From what control knows to what workers read. Thread: control. Every decision has been made before; here it is only
-// flattened.
+// Builds the views that workers read from the state of control. Thread: control. All decisions have been made before;
+// the functions here only flatten the state.
 #pragma once
 #include "control/control.h"
 
@@ -9,16 +9,16 @@ namespace ulnet {
 [[nodiscard]] Duration message_timeout(const LocalNi& ni, int64_t retry_count);
 [[nodiscard]] std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, int64_t retry_count);
 [[nodiscard]] NodeView build_node_view(const Control& c);
-/// What pings are answered with now (docs/wire/lnet.md §4).
+/// The ping info of this node now (docs/wire/lnet.md §4).
 [[nodiscard]] wire::PingInfo build_ping_info(Control& c);
 
-/// When it has changed: pings are answered with it from now on, and discovery tells others. For those who cannot wait
-/// until it is published.
+/// If the ping info may have changed: answers pings with it from now on, and hands it to discovery, which pushes it to
+/// peers. For callers that cannot wait for publish_views().
 void refresh_ping_info(Control& c);
 
-/// Brings c.parts up to date with everything that changed, and publishes it if anything has. False when views have
-/// piled up: then it is tried again at the next call. `force` publishes all the same. What waited for a view (answers
-/// to workers, the draining of NIs) goes out behind it.
+/// Brings c.parts up to date with all changes, and publishes them if there are any. False if too many views are not
+/// retired yet: then the next call tries again. `force` publishes even then. Work that waited for a view (answers to
+/// workers, the draining of NIs) goes out after it.
 bool publish_views(Control& c, bool force = false);
 
 }  // namespace ulnet
