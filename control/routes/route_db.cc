@@ -9,7 +9,7 @@
 namespace ulnet {
 namespace {
 
-/// Has the gateway an NI on this net over which it can be reached?
+/// True if the gateway can be reached over one of its NIs on this net.
 bool near_side_alive(const Peer& gateway, Net net) {
   for (const PeerNet& one : gateway.nets)
     for (const PeerNi* ni : one.nis)
@@ -17,7 +17,7 @@ bool near_side_alive(const Peer& gateway, Net net) {
   return false;
 }
 
-/// Says the gateway that it has an NI on this net that is up?
+/// True if the gateway reports an NI on this net that is not down.
 bool far_side_alive(const Peer& gateway, Net net) {
   return std::any_of(gateway.gateway.said.begin(), gateway.gateway.said.end(),
                      [&](const wire::PingNi& one) { return one.nid.net() == net && one.status != wire::kNiDown; });
@@ -129,8 +129,8 @@ void RouteDb::clear() {
   while (!routes_.empty()) forget(routes_.size() - 1);
 }
 
-// docs/wire/lnet.md §8.6. A gateway of which nothing has been heard yet counts as alive, unless it is to be tried
-// first.
+// docs/wire/lnet.md §8.6. A gateway that has reported nothing yet counts as alive, unless RouteRules::tried_first is
+// set.
 bool RouteDb::is_alive(const Route& route) {
   const Peer* gateway = peer_of(route.config.gateway);
   if (gateway == nullptr || !gateway->gateway.alive(route.config.gateway.net())) return false;

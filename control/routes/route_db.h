@@ -1,7 +1,6 @@
-// Routes: which gateway leads to which remote net, and whether it is alive as far as this node knows. Thread: control.
-// Gateways are peers; whether they live is found out by router_checker.h and by drivers that cannot reach them, and
-// what that means for a route is decided here (docs/wire/lnet.md §8.6). It forwards nothing: that is routing.h and the
-// workers.
+// Routes: which gateway leads to which remote net, and whether the route is alive, as far as control can see. Thread:
+// control. Gateways are peers. router_checker.h and the drivers find out whether a gateway is alive; RouteDb decides
+// what that means for a route (docs/wire/lnet.md §8.6). RouteDb forwards nothing: routing.h and the workers do.
 #pragma once
 #include <memory>
 #include <unordered_map>
@@ -26,7 +25,7 @@ struct Route {
   }
 };
 
-/// What decides, besides the gateways themselves, whether a route is alive.
+/// Settings that decide, together with the state of the gateways, whether a route is alive.
 struct RouteRules {
   bool avoid_asym = true;    ///< avoid_asym_router_failure: the gateway's far side must be up, too
   bool tried_first = false;  ///< check_routers_before_use: dead until its first check
@@ -37,15 +36,15 @@ class RouteDb {
  public:
   RouteDb(LocalNis& nis, PeerDb& peers, Rng& rng) : nis_(nis), peers_(peers), rng_(rng) {}
 
-  /// Errors: EEXIST (the net is local, or there is such a route), EHOSTUNREACH (gateway on no local net), EINVAL
-  /// (the gateway is this node), ENOSPC (kRoutesMax), ENOMEM (docs/wire/lnet.md §8.6). Several routes may name NIDs of
-  /// one gateway (docs/decisions.md #6).
+  /// Errors: EEXIST (the net is local, or there is such a route), EHOSTUNREACH (gateway on no local net), EINVAL (the
+  /// gateway is this node). Also ENOSPC (kRoutesMax) and ENOMEM. Source: docs/wire/lnet.md §8.6. Several routes may
+  /// name NIDs of one gateway (docs/decisions.md #6).
   [[nodiscard]] TextResult<void> add(const config::RouteConfig& config);
   /// Errors: ENOENT.
   [[nodiscard]] TextResult<void> remove(Net net, const Nid& gateway);
   /// Deletes routes whose gateway is on no local net any more; returns them.
   std::vector<config::RouteConfig> remove_unreachable();
-  /// Adds those of `before` that are missing, and puts all in their order of then.
+  /// Adds the routes of `before` that are missing, and restores the order of `before`.
   void restore(const std::vector<Route>& before);
   [[nodiscard]] bool has(Net net, const Nid& gateway) const;
   void clear();

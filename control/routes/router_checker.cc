@@ -9,9 +9,9 @@
 namespace ulnet {
 namespace {
 
-/// How often gateways are looked at, besides when one is due: NIs come and go.
+/// Time between two looks at the gateways when no check is due: NIs come and go.
 constexpr Duration kLook = 1s;
-/// Doubled so often at most: more than any interval needs.
+/// Bound of the doublings of kRouterRetryMin: more than any interval needs.
 constexpr unsigned kDoublingsMax = 30;
 
 }  // namespace
@@ -66,7 +66,7 @@ unsigned RouterChecker::turn(Instant now) {
   unsigned begun = 0;
   for (auto& [key, times] : times_) {
     Peer& peer = *deps_.peers.find_peer(key.first);
-    if (peer.has(kPeerRtrDiscovery)) continue;  // one net after the other
+    if (peer.has(kPeerRtrDiscovery)) continue;  // the nets of a gateway are checked one after the other
     if (std::exchange(times.under_way, false)) times.failures = peer.gateway.alive(key.second) ? 0 : times.failures + 1;
     if (now < due(times)) {
       next_ = std::min(next_, due(times));

@@ -1,6 +1,6 @@
-// The router checker: which gateway is to be asked when, over which net, whether it is alive. Thread: control. It only
-// keeps the times; asking is discovery's matter (Discovery::check_gateway), and what the answers mean for routes is
-// route_db.h's. Source: docs/wire/lnet.md §8.5; docs/decisions.md #30 for how soon one that failed is asked again.
+// The router checker: decides when, and over which net, a gateway is checked. Thread: control. RouterChecker only keeps
+// the times. Discovery carries out the checks (Discovery::check_gateway), and route_db.h decides what the results mean
+// for routes. Source: docs/wire/lnet.md §8.5; docs/decisions.md #30 for the first retry of a gateway that failed.
 #pragma once
 #include <functional>
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace ulnet {
 
-/// A gateway that failed is asked again after so long, doubled each time, up to the interval.
+/// Time to the next check of a gateway that failed; it doubles with each failure, up to the interval.
 inline constexpr Duration kRouterRetryMin = 1s;
 
 class RouterChecker {
@@ -31,23 +31,23 @@ class RouterChecker {
   /// Time between two checks of a gateway over one net; 0: none are checked.
   void set_interval(Duration interval);
   [[nodiscard]] Duration interval() const { return interval_; }
-  /// The driver lost this peer NI, or got through to it (`up`): if it is a gateway's, it is asked now, unless
-  /// that is no news of it.
+  /// The driver lost this peer NI, or reached it (`up`). If the NI is one of a gateway, the gateway is checked now,
+  /// unless its last check had the same result.
   void hurry(const PeerNi& ni, bool up);
   /// Begins the checks that are due; returns how many.
   unsigned turn(Instant now);
   [[nodiscard]] Instant next_deadline() const { return next_; }
-  /// Each gateway has been asked at least once, or nobody asks.
+  /// True if each gateway has been checked at least once, or if checks are off.
   [[nodiscard]] bool all_tried() const;
 
  private:
-  using Key = std::pair<uint32_t, Net>;  // peer id, the net that it is asked over
+  using Key = std::pair<uint32_t, Net>;  // peer id, net of the check
   struct Times {
     Instant started = kNever;
     unsigned failures = 0;  // in a row
     bool at_once = true;
     bool under_way = false;
-    bool wanted = false;  // it still is a gateway, and the net ours
+    bool wanted = false;  // the peer is still a gateway, and the net is still local
   };
   [[nodiscard]] Instant due(const Times& times) const;
   void find_gateways();

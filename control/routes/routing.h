@@ -1,7 +1,7 @@
 // Whether this node forwards for others, and the router buffers for it. Thread: control. The states are LNet's
-// (docs/wire/lnet.md §8.4): a router that starts forwards at once but does not yet say so in its ping info, so that its
-// peers are not sent there before it has heard of everybody; one that stops says so at once and forwards on for a
-// while. Which message goes where is the workers' matter (dataplane/stages/forward.h).
+// (docs/wire/lnet.md §8.4). A router that starts forwards at once, but its ping info does not say so yet. So no node
+// routes through it before it has heard of all its peers. A router that stops says so at once, and forwards for some
+// more time. The workers decide which message goes where (dataplane/stages/forward.h).
 #pragma once
 #include <array>
 #include <map>
@@ -31,7 +31,7 @@ class RouterMemory {
 
   RouterBlock block;
   const WorkerId worker;
-  bool retiring = false;  ///< the worker was asked to give it back
+  bool retiring = false;  ///< the worker has to give the block back
 
  private:
   RouterMemory(MemorySource& source, WorkerId to) : worker(to), source_(source) {}
@@ -51,12 +51,11 @@ class Routing {
 
   /// How long a router waits between two states: alive_router_check_interval + router_ping_timeout.
   void set_settle_time(Duration settle) { settle_ = settle; }
-  /// Starts to forward; `at_once`: enabled from the first moment (`forwarding: enabled`). Error: ENOMEM, nothing has
-  /// changed.
+  /// Starts forwarding; `at_once`: kEnabled at once (`forwarding: enabled`). Error: ENOMEM, nothing has changed.
   [[nodiscard]] TextResult<void> enable(bool at_once, Instant now);
-  /// Stops to forward, in time. No effect when it does not.
+  /// Begins to stop forwarding; turn() completes the stop. No effect if the node does not forward.
   void disable(Instant now);
-  /// Stops now: what is in the buffers may still leave.
+  /// Stops now; messages in router buffers may still leave.
   void abort();
   /// Buffers of the node, over all workers; at least one per worker and pool. While routing is on, pools grow and
   /// shrink at once, by blocks; a block that is in use goes when it is empty. Error: ENOMEM, nothing has changed.
@@ -72,9 +71,9 @@ class Routing {
   /// Whether ping info says that this node routes.
   [[nodiscard]] bool advertised() const { return state_ == RoutingState::kEnabled; }
   [[nodiscard]] const config::Buffers& buffers() const { return buffers_; }
-  /// Buffers that a worker has been given and not asked back for.
+  /// Buffers that the worker has got and does not have to give back.
   [[nodiscard]] uint32_t given(WorkerId worker, unsigned pool) const;
-  /// Nothing given or on its way back.
+  /// True if no block is at a worker or on its way back.
   [[nodiscard]] bool empty() const { return blocks_.empty(); }
 
  private:
@@ -91,14 +90,14 @@ class Routing {
   std::vector<std::unique_ptr<RouterMemory>> blocks_;
 };
 
-/// On a router: which of its nets have fallen silent. Everybody who routes through it pings it on each net that they
-/// share, so a net without pings for a while is one that does not work, and its NIs are told to be down. Source:
+/// On a router: finds its nets that have become silent. Each node that routes through the router pings it on each net
+/// that both share. So a net without pings for a while does not work, and ping info reports its NIs as down. Source:
 /// docs/wire/lnet.md §8.4.
 class NetWatch {
  public:
   explicit NetWatch(LocalNis& nis) : nis_(nis) {}
 
-  /// A net without pings for so long is silent: alive_router_check_interval + router_ping_timeout.
+  /// Sets the time without pings after which a net is silent: alive_router_check_interval + router_ping_timeout.
   void set_limit(Duration limit) { limit_ = limit; }
   /// `source` pinged our NI `target`.
   void pinged(const Nid& target, const Nid& source, Instant now);
@@ -109,7 +108,7 @@ class NetWatch {
  private:
   LocalNis& nis_;
   Duration limit_ = 110s;
-  std::map<Net, Instant> heard_;  // by net: the last ping, or when it was seen first
+  std::map<Net, Instant> heard_;  // by net: time of the last ping, or when turn() first saw the net
   Instant next_ = kForever;
 };
 
