@@ -1,7 +1,7 @@
-// Memory near the workers of a node, by NUMA node: for the workers with their pools, and for the slices and connections
-// that control makes for them. Cut from the mappings of a MemorySource. A mapping of 2 MiB holds objects of one size,
-// and a larger object has a mapping of its own; what is given back is used again. An empty mapping goes back to the
-// source when another one has room for objects of its size. Thread: control.
+// Memory near the workers of a node, by NUMA node. The objects in it are the workers with their pools, and the slices
+// and connections that control makes for workers. They lie in the mappings of a MemorySource. A mapping of 2 MiB
+// holds objects of one size; a larger object has a mapping of its own. Memory that was given back is used again. An
+// empty mapping goes back to the source when another one has room for objects of its size. Thread: control.
 #pragma once
 #include <map>
 #include <memory>
@@ -15,7 +15,7 @@ namespace ulnet {
 
 class NearMemory {
  public:
-  /// `source` null: all is on the heap. It outlives this, and this all that lies in it.
+  /// `source` null: all is on the heap. `source` outlives this object, and this object outlives all that lies in it.
   NearMemory(MemorySource* source, const WorkerGroups& groups, unsigned workers);
   NearMemory(const NearMemory&) = delete;
   NearMemory& operator=(const NearMemory&) = delete;
@@ -23,7 +23,7 @@ class NearMemory {
   /// Memory on the worker's NUMA node; null: the heap, since its node is not known or there is no source.
   [[nodiscard]] WorkerMemory* of(WorkerId worker) const { return by_worker_[worker.value]; }
   [[nodiscard]] const std::vector<WorkerMemory*>& by_worker() const { return by_worker_; }
-  /// How many objects lie in it: a row of a pool is one.
+  /// How many objects lie in this memory: a row of a pool is one.
   [[nodiscard]] size_t objects() const;
 
  private:

@@ -1,7 +1,7 @@
 // A Node: one LNet identity. An object without globals; clock, randomness, LNDs and devices are handed in, so that a
-// thousand of them live in one test process. Wiring only: rules live in publish/, peers/, routes/, nis/,
-// discovery/, apply/. Threads: turn(w), worker_* belong to whoever drives worker w; everything else to the control
-// thread, before the threads start and after they have ended to anybody.
+// thousand nodes live in one test process. Wiring only: rules live in publish/, peers/, routes/, nis/, discovery/,
+// apply/. Threads: the thread that drives worker w calls turn(w) and worker_*; the control thread calls everything
+// else. Before these threads start and after they have ended, any thread may call.
 #pragma once
 #include <functional>
 #include <memory>
@@ -45,7 +45,7 @@ class Node {
   void wait_fds(std::vector<int>& out);
   [[nodiscard]] IdleGate& control_gate() { return c_.gate; }
 
-  // --- what it is asked to do --------------------------------------------------------------------------------------
+  // --- changes and pings -------------------------------------------------------------------------------------------
   /// Applies the changes whole or not at all; `done` is called once, from a later turn_control() or at once. Returns
   /// the number for Applier::withdraw().
   uint64_t apply(config::ChangeList changes, Applier::Done done, Applier::Note note = {}) {
@@ -61,19 +61,20 @@ class Node {
   void submitter_close(Submitter& submitter, std::function<void()> freed = {}) {
     c_.submitters->close(submitter, std::move(freed));
   }
-  /// Opens a portal; workers know it when this returns. Errors: EINVAL, EBUSY; portal 0 is LNet's own.
+  /// Opens a portal; the view with it is published when this returns. Errors: EINVAL, EBUSY; portal 0 is LNet's own.
   [[nodiscard]] Result<void> portal_open(PortalIndex portal, WorkerId home, PortalMode mode, bool lazy);
   [[nodiscard]] Result<void> portal_close(PortalIndex portal);
 
   // --- the end -----------------------------------------------------------------------------------------------------
-  /// Begins a clean stop: nothing new, what is under way may end, NIs are drained and closed. Turn it until stopped().
+  /// Begins a clean stop: no new operation begins, operations under way may end, NIs are drained and closed. The caller
+  /// turns the node until stopped().
   void stop(Instant now);
-  /// A stop under way waits no longer: the next turn of control gives up what is not at rest.
+  /// Ends the waiting of a stop: the next turn of control gives up all objects that are not at rest.
   void stop_at_once() { stop_deadline_ = Instant{}; }
   [[nodiscard]] bool stopping() const { return c_.stopping; }
   /// Everything is at rest, or kStopMax has passed.
   [[nodiscard]] bool stopped() const { return stopped_; }
-  /// What was not at rest when kStopMax had passed; empty after a clean stop.
+  /// The objects that were not at rest when kStopMax had passed, as text; empty after a clean stop.
   [[nodiscard]] const std::string& stop_leftovers() const { return leftovers_; }
 
  private:

@@ -1,4 +1,4 @@
-// What a Node is made of and what it is handed: everything that could differ between two runs comes in here.
+// The sizes of a Node and the objects that it gets: everything that could differ between two runs comes in here.
 #pragma once
 #include <functional>
 #include <string>
@@ -19,7 +19,7 @@ struct NodeConfig {
   WorkerSize worker_size;
   uint32_t ring_size = 1024;
   uint32_t peers_max = 65536;    ///< peer NIs, in all
-  uint32_t features_hidden = 0;  ///< bits that ping info lacks: to stand for an older version in tests
+  uint32_t features_hidden = 0;  ///< bits that ping info lacks: for tests with an older version
   WorkerGroups groups;           ///< which worker is in which group (CPT), on which NUMA node
 };
 
@@ -33,7 +33,7 @@ struct NodeDeps {
   MemoryReserve* reserve = nullptr;             ///< of the thread that turns control; null: it has none
   std::function<void(const std::string&)> log;  ///< one line for the operator
   bool real_threads = false;                    ///< gates get event fds
-  IdleGate* control_gate = nullptr;  ///< of whoever turns control (Host::control_gate()); null: the node has its own
+  IdleGate* control_gate = nullptr;  ///< of the thread that turns control (Host::control_gate()); null: an own gate
 };
 
 // The severity of a line that goes to NodeDeps::log: its first word says it.

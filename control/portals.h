@@ -1,5 +1,5 @@
-// Which portals are open and where they are at home, and the submitters that applications opened. Thread: control. It
-// knows nothing of what is attached there: match lists belong to the home workers.
+// The open portals with their home workers, and the submitters that applications opened. Thread: control. The match
+// lists of portals are not here: they belong to the home workers.
 #pragma once
 #include <functional>
 #include <memory>
@@ -15,18 +15,20 @@ class Portals {
  public:
   explicit Portals(Outbox& outbox) : outbox_(outbox) {}
 
-  /// Opens a portal. kHashed and kPerWorker spread it over workers; `home` takes what is left. Errors: EINVAL (over
+  /// Opens a portal. kHashed and kPerWorker spread the portal over workers; `home` takes the rest. Errors: EINVAL (over
   /// 63), EBUSY (open already).
   [[nodiscard]] Result<void> open(PortalIndex portal, WorkerId home, PortalMode mode, bool lazy);
-  /// What arrives from now on is dropped. Attached MDs stay until they are unlinked. Errors: EINVAL, ENOENT.
+  /// Closes a portal: messages that arrive from now on are dropped. Attached MDs stay until they are unlinked. Errors:
+  /// EINVAL, ENOENT.
   [[nodiscard]] Result<void> close(PortalIndex portal);
-  /// What waits on the lazy portal is matched once more, then dropped; nothing waits from now on. Errors: EINVAL,
+  /// Messages that wait on the lazy portal are matched once more, then dropped. From now on none waits. Errors: EINVAL,
   /// ENOENT.
   [[nodiscard]] Result<void> lazy_off(PortalIndex portal);
   void close_all();
-  /// An NI is leaving: what came over it and waits on lazy portals is looked at once more, and given up.
+  /// To call when an NI leaves: messages that came over it and wait on lazy portals are matched once more, then
+  /// dropped.
   void retry_lazy();
-  /// To call after a view with the changes was published: only then may those who wait be matched for the last time.
+  /// To call after a view with the changes was published: only then may waiting messages be matched for the last time.
   void published();
   [[nodiscard]] std::shared_ptr<const PortalTable> view() const { return std::make_shared<PortalTable>(table_); }
   /// Grows with every change of view().
@@ -34,7 +36,7 @@ class Portals {
 
  private:
   [[nodiscard]] Result<void> check_open(PortalIndex portal) const;
-  std::vector<uint32_t> lazy_again_;  // to be matched anew when the view is out
+  std::vector<uint32_t> lazy_again_;  // portals whose waiting messages are matched again when the view is out
   Outbox& outbox_;
   PortalTable table_;
   uint64_t revision_ = 0;
@@ -44,20 +46,21 @@ class Submitters {
  public:
   Submitters(Mesh& mesh, Outbox& outbox) : mesh_(mesh), outbox_(outbox) {}
 
-  /// Opens a submitter homed on `worker`. It stays valid until close() of it, or until the node ends. Errors: EINVAL
-  /// (no such worker; the size), EAGAIN (kSubmittersMax of that worker, of which some are closing), ENOSPC (as many
+  /// Opens a submitter homed on `worker`, which stays valid until close() or the end of the node. Errors: EINVAL (no
+  /// such worker; the size), EAGAIN (kSubmittersMax of that worker, of which some are closing), ENOSPC (kSubmittersMax
   /// are open).
   [[nodiscard]] Result<Submitter*> open(WorkerId worker, const SubmitterSize& size);
-  /// Closes it: its MDs are unlinked, and it is freed when the last of their operations has ended. No event comes from
-  /// then on, not even that an MD is gone: who wants to know unlinks first. The caller uses it no more. `freed` is
-  /// called when no worker uses it any more, not at all if the node ends before.
+  /// Closes the submitter: unlinks its MDs, and frees it when the last of their operations has ended. No event comes
+  /// from now on, not even for the end of an MD: a caller that needs this event unlinks the MD first. The caller does
+  /// not use the submitter any more. `freed` is called when no worker uses the submitter any more, and never if the
+  /// node ends before.
   void close(Submitter& submitter, std::function<void()> freed = {});
-  /// Closes all but one, which may be null. They stay valid for those who hold them.
+  /// Closes all submitters except `kept`, which may be null. The closed ones stay valid until close().
   void close_all_but(const Submitter* kept);
-  /// The worker has let go of it.
+  /// The worker has released the submitter.
   void closed(Submitter& submitter);
   [[nodiscard]] size_t open_count() const;
-  /// Every submitter that was asked to has closed.
+  /// True if no submitter is open or closing.
   [[nodiscard]] bool all_closed() const { return open_count() == 0; }
 
  private:

@@ -4,7 +4,7 @@
 
 namespace ulnet {
 
-/// What workers sent: messages of drivers, questions about peers, confirmations.
+/// Handles messages from workers: messages of drivers, questions about peers, confirmations.
 unsigned run_worker_messages(Control& c);
 /// Links and peers that come and go, NIs being deleted, routing states.
 unsigned run_health(Control& c);
@@ -19,7 +19,7 @@ unsigned run_views(Control& c);
 [[nodiscard]] Instant turn_deadline(Control& c);
 /// NIs changed: peers, routes, views and ping info follow.
 void nis_changed(Control& c);
-/// Who has yet to learn of this node's newest list of NIs.
+/// The peers that still lack this node's newest list of NIs.
 [[nodiscard]] Untold untold(const Control& c);
 /// Whether all router buffers are in their pools.
 [[nodiscard]] bool router_buffers_idle(const Control& c);
