@@ -41,7 +41,7 @@ enum class Call : uint8_t {
   kCount
 };
 
-// Bounds of arguments, for whoever builds a request and whoever checks one.
+// Bounds of arguments, for the code that builds a request and the code that checks one.
 inline constexpr std::chrono::milliseconds kPingTimeoutMax = std::chrono::hours(24);
 inline constexpr int64_t kCaptureSnapMin = 22, kCaptureSnapMax = 64 << 10;
 inline constexpr int64_t kCaptureSecondsMax = 1'000'000;

@@ -237,7 +237,7 @@ void NodeRequests::show_peer(RequestId id, const Request& request) {
   stream_peers(id, stream);
 }
 
-// Peers have growing numbers, so a list goes on behind the last one sent, whatever came and went meanwhile.
+// Peer ids only grow, so a list continues after the last peer that was sent, even if peers came and went meanwhile.
 void NodeRequests::stream_peers(RequestId id, PeerStream& stream) {
   const auto& peers = c_.peers->peers();
   for (;;) {

@@ -41,7 +41,7 @@ struct ServedClient {
   bool dead = false;              // closed at the end of poll()
   bool registered = false;        // with epoll
   uint64_t last_read = 0;         // number of the read that brought its last bytes
-  Instant taken_at = kNever;      // since when the first unsent byte waits
+  Instant taken_at = kNever;      // when the client last took bytes, or when the first unsent byte came
   uint32_t watched = 0;           // events that epoll reports
   std::map<uint64_t, bool> open;  // requests without their final answer; true = paused stream is waiting for drained()
 
@@ -51,7 +51,7 @@ struct ServedClient {
   }
 };
 
-/// Kept free besides what a request or an answer needs itself.
+/// Memory that stays free, besides the memory of the request or answer itself.
 constexpr size_t kSpareMemory = 1u << 20;
 
 bool memory_is_there(size_t bytes) {
@@ -209,8 +209,8 @@ class Server::Impl {
     }
   }
 
-  /// Accepts what waits. Without a descriptor for it, a spare one or that of an idle client is given up; without those
-  /// it waits for kAcceptAgain.
+  /// Accepts waiting clients. If no descriptor is left, closes a spare one, or an idle client, or a client that does
+  /// not read. If there is none of these, the next try comes after kAcceptAgain.
   void accept_all(Instant now) {
     for (int i = 0; i < kEventsPerPoll; ++i) {
       int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -231,7 +231,7 @@ class Server::Impl {
     accept_ended(EAGAIN, now);  // a listener that is readable still comes with the next poll()
   }
 
-  /// accept() looks for a descriptor before it looks for a client.
+  /// True if a client waits: accept() reports a lack of descriptors even if no client waits. Keeps errno.
   [[nodiscard]] bool client_waits() const {
     const int error = errno;
     pollfd one{listener_.fd(), POLLIN, 0};
@@ -305,7 +305,8 @@ class Server::Impl {
     return true;
   }
 
-  /// Answers that wait for their readers are bounded together, too.
+  /// Bounds the unsent bytes of all clients together: above the bound, closes the client that has taken nothing for the
+  /// longest time.
   void output_bound() {
     while (true) {
       size_t sum = 0;
@@ -315,8 +316,8 @@ class Server::Impl {
     }
   }
 
-  /// Large frames that have begun are bounded together: above the bound, the client that has sent nothing for the
-  /// longest time is closed.
+  /// Bounds the unfinished frames of all clients together: above the bound, closes the client that has sent nothing for
+  /// the longest time.
   void input_bound() {
     while (true) {
       size_t sum = 0;

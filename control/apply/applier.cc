@@ -22,7 +22,7 @@ namespace {
 constexpr unsigned kChangesBudget = 256;
 /// Time between two lines that explain to a waiting client why an NI has not left yet.
 constexpr Duration kExplainEvery = 2s;
-/// Different lines about the machine that are remembered as written.
+/// Most advice lines that advised_ holds.
 constexpr size_t kAdvisedMax = 1024;
 /// Time between two looks at a list that waits; reports of workers lead to more looks.
 constexpr Duration kLookAgain = 10ms;
@@ -38,7 +38,7 @@ uint32_t kept_bits(uint32_t state) {
   return state & kPeerBusy;
 }
 
-/// Changes of which a list may have any number, and which take memory for good.
+/// True for changes that a list may hold in any number and that take memory for good.
 bool makes_more(const config::Change& change) {
   return std::holds_alternative<config::PeerAdd>(change) || std::holds_alternative<config::RouteAdd>(change);
 }
@@ -483,7 +483,8 @@ Applier::Step Applier::run(Job&, const config::SetValue&) {
   return Step::kDone;
 }
 
-// As many buffers as the whole list says, wherever it says so: none are made that would be withdrawn at once.
+// Uses the buffer counts of the whole list (Job::after), wherever the list sets them. Else buffers might be made that a
+// later change of the list withdraws at once.
 Applier::Step Applier::run(Job& job, const config::SetRouting& change) {
   const RoutingState state = c_.routing->state();
   const bool was = state == RoutingState::kEnabled || state == RoutingState::kStarting;

@@ -116,7 +116,7 @@ void say(char* error, size_t bytes, const std::string& text) {
   error[length] = 0;
 }
 
-/// Runs `work`; memory that cannot be had and whatever else a library below throws become a number.
+/// Runs `work`. An exception becomes a number: ENOMEM for std::bad_alloc, EIO for any other.
 template <class F>
 int guarded(F&& work) noexcept {
   try {
@@ -128,7 +128,7 @@ int guarded(F&& work) noexcept {
   }
 }
 
-/// The result of a submitter's call as a number; the sentence is kept.
+/// The result of a submitter's call as a number; `reason` keeps the sentence.
 template <class T>
 int answer(ulnet_submitter_t* submitter, const ulnet::Result<T>& result) {
   if (result) return 0;

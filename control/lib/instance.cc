@@ -65,7 +65,8 @@ DpdkMode dpdk_mode(InstanceMode mode) {
   return DpdkMode::kNone;
 }
 
-/// For submitters of the worker that are being closed: they end when the last of their operations is taken back.
+/// How long submitter_open() waits for submitters of the worker that are being closed. A submitter ends when the last
+/// of its operations has ended.
 constexpr Duration kSubmitterOpenWait = 5s;
 
 }  // namespace

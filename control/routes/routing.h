@@ -1,7 +1,7 @@
 // Whether this node forwards for others, and the router buffers for it. Thread: control. The states are LNet's
 // (docs/wire/lnet.md §8.4). A router that starts forwards at once, but its ping info does not say so yet. So no node
-// routes through it before it has heard of all its peers. A router that stops says so at once, and forwards for some
-// more time. The workers decide which message goes where (dataplane/stages/forward.h).
+// routes through the router before the router has heard of all its peers. A router that stops says so at once, and
+// forwards for some more time. The workers decide which message goes where (dataplane/stages/forward.h).
 #pragma once
 #include <array>
 #include <map>

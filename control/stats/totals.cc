@@ -9,7 +9,7 @@ template <size_t N>
 void add_all(std::array<uint64_t, N>& sums, const std::array<Counter, N>& counters) {
   for (size_t i = 0; i < N; ++i) sums[i] += counters[i].get();
 }
-// Counters are read one by one while they grow: never wrap around.
+// Counters are read one by one while they grow, so a sum may be less than its baseline: the result is 0 then.
 void take(uint64_t& sum, uint64_t baseline) {
   sum -= std::min(sum, baseline);
 }

@@ -1,6 +1,6 @@
-// Sums of what workers count, as plain numbers. Thread: control. A reset changes no counter: it remembers a baseline,
-// which is taken off what is shown. Minima and maxima cannot be taken off; they are shown since start (or since the NI
-// was added).
+// Sums of the workers' counters, as plain numbers. Thread: control. A reset changes no sum: control keeps a baseline
+// and subtracts it from the sums that are shown. Minima and maxima cannot be subtracted: at a reset, the workers start
+// them again (ControlKind::kResetExtremes).
 #pragma once
 #include <array>
 
