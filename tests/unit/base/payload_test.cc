@@ -61,7 +61,7 @@ TEST(PayloadCopy, ends_with_the_shorter_window) {
   EXPECT_EQ(payload_copy(nowhere, from), 0u);
 }
 
-// A window that its segments do not cover is somebody's mistake, but must not run past them.
+// A window beyond its segments is a caller's error. The copy must not run past the segments.
 TEST(PayloadCopy, stops_where_the_segments_end) {
   Memory source(4, 0, 'a'), target(8, 0, 'A');
   PayloadCursor from(source.window(2, 8)), to(target.window(0, 8));

@@ -13,7 +13,7 @@ TEST(SpscRing, capacity_is_rounded_up_to_a_power_of_two) {
   for (const auto& [asked, given] : cases) EXPECT_EQ(SpscRing<int>(asked).capacity(), given) << asked;
 }
 
-// Goal: FIFO, nothing lost, full and empty told right.
+// Goal: the ring is FIFO, loses nothing, and reports full and empty correctly.
 // Method: all sequences of 14 pushes and pops on a ring of four, against a deque as model.
 TEST(SpscRing, every_short_sequence_matches_a_deque) {
   for (unsigned sequence = 0; sequence < (1u << 14); ++sequence) {

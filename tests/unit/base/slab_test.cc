@@ -9,8 +9,8 @@
 namespace ulnet {
 namespace {
 
-// Goal: takes give distinct objects, handles live exactly as long as their object is out, counts are right.
-// Method: all sequences of eight steps on a slab of three: take, or give one of those that are out.
+// Goal: takes give distinct objects, a handle is valid exactly while its object is taken, and the counts are right.
+// Method: all sequences of eight steps on a slab of three. A step takes an object or gives back a taken one.
 TEST(Slab, every_short_sequence_keeps_handles_true) {
   constexpr int kSteps = 8, kChoices = 4;
   for (int sequence = 0; sequence < (1 << (2 * kSteps)); ++sequence) {

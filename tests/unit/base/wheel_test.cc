@@ -56,7 +56,8 @@ TEST(Wheel, fires_at_the_first_advance_at_or_after) {
         }
 }
 
-// Goal: with many timers armed, re-armed and disarmed, also from within fire(), each fires when a sorted model says.
+// Goal: with many timers armed, re-armed and disarmed, also from within fire(), each timer fires when a sorted model
+// says.
 TEST(Wheel, random_use_matches_a_model) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Rng rng(seed);
@@ -94,7 +95,8 @@ TEST(Wheel, random_use_matches_a_model) {
   }
 }
 
-// Goal: who sleeps until next_deadline() again and again wakes at each deadline, and for nothing but once in a while.
+// Goal: a thread that always sleeps until next_deadline() wakes at each deadline. Few of its wake-ups find no timer
+// due.
 // Method: thousands of timers, most of them further away than one turn of the wheel, against a sorted list.
 TEST(Wheel, next_deadline_of_thousands_is_never_late_and_seldom_early) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {

@@ -31,7 +31,7 @@ TEST(ApiBase64, every_length_and_byte_comes_back) {
   }
 }
 
-TEST(ApiBase64, what_is_none_is_refused) {
+TEST(ApiBase64, text_that_is_not_base64_is_refused) {
   for (const char* text : {"Zg=", "Z", "Zm9v!", "Zm9-", "=Zg=", "Z===", "Zg==Zg=="})
     EXPECT_FALSE(base64_decode(text).has_value()) << text;
 }

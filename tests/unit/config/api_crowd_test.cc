@@ -1,4 +1,4 @@
-// The control socket when clients are many, or take what others need: places, and memory for requests and answers.
+// The control socket with many clients, and with clients that take connection slots or memory from others.
 #include "tests/unit/config/api_server_rig.h"
 
 namespace ulnet::api {
@@ -50,7 +50,8 @@ TEST_F(ApiServer, clients_that_wait_for_answers_keep_their_places) {
   turn();
 }
 
-// Goal: clients that request and do not read keep nobody out: the one that has read nothing for the longest time goes.
+// Goal: clients that request and do not read keep no other client out. The client that has read nothing for the longest
+// time is closed.
 TEST_F(ApiServer, a_new_client_takes_the_place_of_one_that_does_not_read) {
   const std::string big =
       frame(R"({"id":1,"verb":"show","object":"echo","args":{"a":")" + std::string(600u << 10, 'x') + "\"}}");
@@ -104,8 +105,8 @@ TEST_F(ApiServer, unread_answers_are_bounded_together) {
   EXPECT_EQ(server->client_count(), 0u);
 }
 
-// Goal: what a client that was closed sends next fails with the reason.
-TEST_F(ApiServer, a_closed_client_is_told_why) {
+// Goal: after the server has closed a client, the client's next request fails with the reason.
+TEST_F(ApiServer, a_closed_client_gets_the_reason) {
   beside(*server, [&] {
     auto client = Client::connect({.path = path, .timeout = 5s});
     ASSERT_TRUE(client.has_value());

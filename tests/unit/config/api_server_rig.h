@@ -1,4 +1,4 @@
-// A control socket with a handler of the test, and clients that say what they like.
+// A control socket with a handler of the test, and clients that send arbitrary bytes.
 #pragma once
 #include <fcntl.h>
 #include <poll.h>
@@ -26,7 +26,7 @@ namespace ulnet::api {
 
 using namespace std::chrono_literals;
 
-/// Answers `show echo` with its arguments at once, keeps everything else until told.
+/// Answers `show echo` with its arguments at once. Other requests get parts, throw, or wait in `waiting`.
 struct Handler : ApiHandler {
   void request(RequestId id, const Request& request) override {
     last = request;
@@ -84,13 +84,13 @@ class ApiServer : public testing::Test {
     std::filesystem::remove_all(folder);
   }
 
-  /// Turns the server until nothing happens any more.
+  /// Turns the server until no more events come.
   void turn() {
     for (int i = 0; i < 1000 && server->poll(kNever); ++i) {
     }
   }
 
-  /// A connection that says what it likes.
+  /// A connection that sends arbitrary bytes.
   int raw() {
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     sockaddr_un address{};
@@ -102,7 +102,7 @@ class ApiServer : public testing::Test {
   static void say(int fd, const std::string& bytes) {
     EXPECT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
-  /// Says as much as the server takes before it closes.
+  /// Sends `bytes`, or as much as the server takes before it closes.
   void pour(int fd, std::string_view bytes, Instant now = kNever) {
     while (!bytes.empty()) {
       const ssize_t count = send(fd, bytes.data(), std::min(bytes.size(), size_t{65536}), MSG_NOSIGNAL | MSG_DONTWAIT);

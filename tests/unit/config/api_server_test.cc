@@ -160,7 +160,7 @@ TEST_F(ApiServer, frames_may_come_in_pieces) {
   close(fd);
 }
 
-// Goal: who asks and does not read is closed before he costs more than the bound.
+// Goal: a client that sends requests and does not read is closed before it takes more memory than the bound.
 TEST_F(ApiServer, slow_readers_are_closed) {
   int fd = raw();
   greeted(fd);
@@ -222,8 +222,8 @@ void child_without_memory(size_t left, Turn turn) {
   _exit(0);
 }
 
-// Goal: without memory a request or its answer fails, or its client is closed; the process does not end.
-// Method: a request and an answer of many values, with any amount of memory up to what they need.
+// Goal: if memory runs out, a request or its answer fails, or its client is closed. The process does not end.
+// Method: a request and an answer of many values, with any amount of memory up to the amount that they need.
 TEST_F(ApiServer, no_memory_at_any_point_is_no_abort) {
 #ifdef ULNET_SANITIZED
   GTEST_SKIP() << "a sanitizer needs the address space";
@@ -270,7 +270,8 @@ class NoDescriptors {
   std::vector<int> taken_;
 };
 
-// Goal: the control socket serves although all descriptors are taken, and comes back by time when its own are used up.
+// Goal: the control socket serves although all descriptors are taken. When its own descriptors are used up, it accepts
+// the next client later, by a timer.
 TEST_F(ApiServer, clients_are_served_without_free_descriptors) {
 #ifdef ULNET_SANITIZED
   GTEST_SKIP() << "UBSan needs a descriptor to look at an object's type";
@@ -317,7 +318,7 @@ TEST_F(ApiServer, socket_file_and_permissions) {
   EXPECT_TRUE(std::filesystem::is_empty(folder / "run"));
 }
 
-TEST_F(ApiServer, what_is_in_the_way) {
+TEST_F(ApiServer, open_reports_what_is_at_the_path) {
   Handler other;
   auto error_of = [&](const std::string& where, const std::string& group = "") {
     auto opened = Server::open({.path = where, .group = group}, other);

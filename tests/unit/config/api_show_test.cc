@@ -1,4 +1,4 @@
-// What is shown: built from plain values it is, byte for byte, what lnetctl printed from the same values.
+// The shows: documents that are built from plain values equal, byte for byte, the lnetctl output for the same values.
 #include "config/emit.h"
 #include "config/export.h"
 #include "control/api/error_yaml.h"

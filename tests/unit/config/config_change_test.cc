@@ -80,7 +80,7 @@ TEST(ConfigChange, every_kind_survives_json) {
   }
 }
 
-// Goal: what someone without our client sends is checked as a file would be.
+// Goal: changes from a foreign client get the same checks as a file.
 TEST(ConfigChange, hostile_json_is_refused) {
   const std::vector<std::pair<const char*, const char*>> cases = {
       {R"([])", "a change must be an object"},
@@ -131,7 +131,7 @@ TEST(ConfigApply, whole_or_not_at_all) {
   EXPECT_EQ(state, before);
 }
 
-// Control fills in the NID of an NI that was named by its interface: it is the same NI still.
+// Control fills in the NID of an NI that was named by its interface: it remains the same NI.
 TEST(ConfigApply, an_interface_is_added_once_to_a_net) {
   DesiredState state;
   ASSERT_EQ(apply_errors(state, {LnetConfigure{}, net_add("tcp", "eth0")}), "");
@@ -164,7 +164,7 @@ TEST(ConfigApply, deleting) {
   EXPECT_EQ(state, DesiredState{});
 }
 
-// A whole configuration can be deleted by the file that made it, though nets stand before their routes there.
+// One file can add a whole configuration and delete it again, although nets stand before their routes in the file.
 TEST(ConfigApply, import_del_undoes_import) {
   const std::string text = golden_text("tcp-mr.import-roundtrip");
   Problems problems;
@@ -197,7 +197,7 @@ TEST(ConfigApply, peers) {
       "5 -2 failed to del peer: 10.0.0.7@tcp is not a NID of 10.0.0.1@tcp (index 0 of the NIDs)\n");
   EXPECT_EQ(apply_errors(state, {peer_add("10.0.2.1@tcp", "10.0.2.[2-4]@tcp,10.0.2.3@tcp")}),
             "0 -17 failed to add peer: 10.0.2.3@tcp is listed twice (index 1 and 3 of the NIDs)\n");
-  // Refreshed: what is not listed goes, and is free for others.
+  // Refresh: NIDs that are not listed leave the peer, and other peers may take them.
   PeerAdd refresh = peer_add("10.0.0.1@tcp", "10.0.0.[3-4]@tcp");
   refresh.refresh = true;
   EXPECT_EQ(apply_errors(state, {refresh, peer_add("10.0.3.1@tcp", "10.0.0.2@tcp")}), "");

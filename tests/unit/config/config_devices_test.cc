@@ -40,7 +40,7 @@ TEST(ConfigDevices, values) {
   EXPECT_EQ(second, devices->back());
 }
 
-TEST(ConfigDevices, mistakes_are_told_with_their_place) {
+TEST(ConfigDevices, mistakes_are_reported_with_their_place) {
   const auto of = [](const char* item) { return problems_of(std::string("ulnet:\n  devices:\n    - ") + item + "\n"); };
   EXPECT_NE(std::string::npos, of("{name: a}").find("ulnet.devices[0]: 'device' is missing"));
   EXPECT_NE(std::string::npos, of("{name: a, device: tap, mtu: 100}").find("mtu: '100' is out of range; allowed: "));
@@ -48,7 +48,7 @@ TEST(ConfigDevices, mistakes_are_told_with_their_place) {
   EXPECT_NE(std::string::npos, of("tap").find("ulnet.devices[0]: "));
 }
 
-TEST(ConfigDevices, what_came_past_the_import) {
+TEST(ConfigDevices, lists_that_no_import_has_checked) {
   EXPECT_TRUE(devices_of(Doc{})->empty());
   EXPECT_EQ("devices: is not a list", devices_of(Doc{"tap"}).error());
   Doc list = Doc::list();

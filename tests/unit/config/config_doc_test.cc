@@ -1,4 +1,4 @@
-// Documents: what lnetctl printed is read, and written again in each layout and as JSON without loss.
+// Documents: lnetctl output is read, and is written again in each layout and as JSON without loss.
 #include "config/doc.h"
 #include "config/emit.h"
 #include "tests/unit/config/golden.h"
@@ -16,8 +16,8 @@ const std::vector<std::string> kGolden = {"tcp-mr.net-show",       "tcp-mr.net-s
                                           "tcp-mr.udsp-show",      "tcp-mr.import-roundtrip",
                                           "tcp-mr.discover"};
 
-// Goal: a reader of what lnetctl prints cannot tell ours from it: same bytes.
-// Method: read what lnetctl printed, write it again.
+// Goal: our output has the same bytes as lnetctl output, so that a program can read either.
+// Method: read lnetctl output, write it again.
 TEST(ConfigDoc, golden_outputs_are_written_as_they_were_read) {
   for (const std::string& name : kGolden) {
     SCOPED_TRACE(name);
@@ -110,7 +110,7 @@ TEST(ConfigDoc, scalars) {
   EXPECT_EQ(doc.find("c")->mark.column, 4u);
 }
 
-// Goal: whatever stands in a file, reading it ends, and in an error that names the place.
+// Goal: reading a file ends, whatever its content, and a mistake gives an error that names the place.
 TEST(ConfigDoc, hostile_yaml_is_refused) {
   struct Case {
     std::string text;

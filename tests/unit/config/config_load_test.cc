@@ -51,7 +51,7 @@ TEST(ConfigLoad, the_three_layouts_say_the_same) {
   EXPECT_EQ(changes_of(netlink2), changes_of(netlink));
 }
 
-// Goal: what lnetctl wrote as a backup becomes the state that it was taken from, and is written again as it was.
+// Goal: a backup by lnetctl becomes the state that it was taken from, and is written again with the same bytes.
 TEST(ConfigLoad, backups_round_trip) {
   for (const char* name : {"tcp-mr.export-backup", "o2ib-mr.export-backup", "tcp-mr.import-roundtrip"}) {
     SCOPED_TRACE(name);
@@ -78,7 +78,7 @@ TEST(ConfigLoad, backup_is_the_right_change_list) {
   EXPECT_EQ(std::get<PeerAdd>(imported.changes[2].change).peer.nids.size(), 1u);
 }
 
-// lnetctl refuses its own full export because of lo; it is skipped here.
+// lnetctl refuses its own full export because of lo. The loader skips lo.
 TEST(ConfigLoad, full_exports_are_accepted) {
   for (const char* name : {"tcp-mr.export", "router.export", "tcp-ipv6.export"}) {
     SCOPED_TRACE(name);
@@ -119,7 +119,8 @@ TEST(ConfigLoad, nets) {
   EXPECT_EQ(nid_text(*second.nid), "10.0.0.2@tcp");
 }
 
-// Goal: a NID beside an interface says which of its addresses; without it the interface's first IPv4 address is meant.
+// Goal: a NID beside an interface selects one of its addresses. Without a NID, the interface's first IPv4 address is
+// used.
 TEST(ConfigLoad, a_nid_beside_an_interface_is_kept) {
   const std::string text =
       "net:\n  - net type: tcp\n    local NI(s):\n      - {nid: 10.0.0.101@tcp, interfaces: {0: eth0}}\n"

@@ -40,7 +40,7 @@ constexpr const char* kPieces[] = {"- ",          ": ",
                                    "true",        "null",
                                    "\\"};
 
-/// ULNET_SEED, to try others than the one of every build.
+/// ULNET_SEED, to try other seeds than the fixed one of every build.
 uint64_t seed() {
   const char* text = std::getenv("ULNET_SEED");
   return text == nullptr ? 20 : std::strtoull(text, nullptr, 0);
@@ -61,7 +61,7 @@ std::string mutated(Rng& rng, std::string text) {
   return text;
 }
 
-// Goal: no text makes the loader fail otherwise than by errors, and what was read can be written and read again.
+// Goal: no text makes the loader fail otherwise than by errors. Text that was read can be written and read again.
 TEST(ConfigMutation, files) {
   std::vector<std::string> texts{kUlnet};
   for (const char* name : kTexts) texts.push_back(golden_text(name));

@@ -1,4 +1,4 @@
-// What is accepted and has no effect is answered with a warning that says why.
+// A setting that is accepted and has no effect is answered with a warning that gives the reason.
 #include "config/apply.h"
 #include "config/udsp_text.h"
 #include "config/warn.h"

@@ -1,4 +1,4 @@
-// Command lines to requests, without a daemon: what each says, and the full message of those that must fail.
+// Command lines to requests, without a daemon: the request of each, and the full message of those that must fail.
 #include <set>
 
 #include "config/ranges.h"
@@ -272,7 +272,7 @@ TEST(CtlCommand, import_and_export) {
             "...\n");
 }
 
-// What must fail, and how it says so.
+// Command lines that must fail, with their messages.
 const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {"net add",
      "234 add/net -22 missing mandatory parameter: network: give one of --net with --if, --nid, or --ip2net"},
@@ -381,7 +381,7 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {"set routing", "1 usage: ulnetctl: set needs a name and a value"},
 };
 
-TEST(CtlCommand, what_must_fail_says_why) {
+TEST(CtlCommand, commands_that_must_fail_give_the_reason) {
   for (const auto& [line, refusal] : kRefusals) EXPECT_EQ(refusal_of(line), refusal) << line;
 }
 

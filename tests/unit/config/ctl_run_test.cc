@@ -130,8 +130,8 @@ TEST_F(CtlRun, import_is_whole_or_not_at_all) {
   std::filesystem::remove(file);
 }
 
-// Goal: a change without an answer says that it may be carried out, and leaves, so that ulnetd can withdraw it; what
-// only shows says no such thing.
+// Goal: if a change gets no answer in time, the error says that the change may go on. The client then closes its
+// connection, so that ulnetd can withdraw the change. The next request of this client fails.
 TEST_F(CtlRun, a_change_that_is_not_answered_in_time) {
   handler.never_answer = true;
   api::ClientOptions options{.path = path};
@@ -169,7 +169,7 @@ struct Kept {
   std::string folder, file;
 };
 
-// Goal: a file that is there keeps its content when the answer is an error or does not come, and nothing else is left.
+// Goal: if the answer is an error or does not come, an existing file keeps its content and no other file is left.
 TEST_F(CtlRun, an_output_file_is_kept_when_the_command_fails) {
   const Kept kept(path);
   handler.refuse_exports = true;
@@ -184,7 +184,8 @@ TEST_F(CtlRun, an_output_file_is_kept_when_the_command_fails) {
   EXPECT_EQ(kept.files(), 1u);
 }
 
-// Goal: a good answer replaces the file whole, with its permissions, also through a symbolic link; a device is written.
+// Goal: a good answer replaces the file as a whole and keeps its permissions, also through a symbolic link. A device is
+// written.
 TEST_F(CtlRun, an_output_file_is_replaced_when_the_answer_is_there) {
   const Kept kept(path);
   const std::string link = kept.folder + "/link";
@@ -201,7 +202,8 @@ TEST_F(CtlRun, an_output_file_is_replaced_when_the_answer_is_there) {
   EXPECT_EQ(ctl("export --backup /nonexistent/x").substr(0, 4), "234\n");
 }
 
-// Goal: what has no effect is said on the terminal, with exit status 0; in JSON under `warnings`.
+// Goal: a change without effect prints a warning on the terminal, with exit status 0. In JSON, the warning is under
+// `warnings`.
 TEST_F(CtlRun, warnings_are_printed) {
   EXPECT_EQ(ctl("set numa_range 3"),
             "0\n!warning: numa_range has no effect: path selection does not use NUMA distances yet\n");

@@ -1,4 +1,4 @@
-// What lnetctl 2.17.57 printed, kept in golden/, for the tests beside this file.
+// Output of lnetctl 2.17.57, kept in golden/, for the tests beside this file.
 #pragma once
 #include <gtest/gtest.h>
 
