@@ -1,5 +1,5 @@
-// Lists of changes on a running node: what fails leaves it as it was, what takes a while holds up nobody, the order of
-// keys in a file does not matter, and importing what is in force succeeds.
+// Lists of changes on a running node. A list that fails leaves the node as it was, and a slow list holds up nothing
+// else. The order of keys in a file does not matter. Importing the configuration in force succeeds.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -100,7 +100,7 @@ class ChangeLists : public testing::Test {
   NodeRig rig;
 };
 
-// --- what fails leaves the node as it was ---------------------------------------------------------------------------
+// --- a list that fails leaves the node as it was ---------------------------------------------------------------------
 
 TEST_F(ChangeLists, failing_net_del_leaves_order_and_routes) {
   auto& a = rig.add({"10.1.0.1@tcp", "10.1.0.2@tcp", "10.2.0.1@tcp1", "10.3.0.1@tcp2"});
@@ -157,7 +157,7 @@ TEST_F(ChangeLists, failing_peer_changes_leave_discovered_peers) {
   EXPECT_EQ(discover(a, "10.1.0.7@tcp", true).front().error, 0);
 }
 
-// --- what takes a while holds up nobody -----------------------------------------------------------------------------
+// --- a slow list holds up nothing else -------------------------------------------------------------------------------
 
 class SilentPeer : public ChangeLists {
  protected:
@@ -199,7 +199,7 @@ TEST_F(SilentPeer, a_setting_runs_beside_a_deletion) {
   EXPECT_EQ(a->node->control().desired.nets.at(0).nis.size(), 6u);
 }
 
-// Goal: a change whose client has left is withdrawn while it waits for its turn; one that has begun goes on.
+// Goal: if the client of a waiting change has left, the change is withdrawn. A change that has begun goes on.
 // Method: the first list waits until its NID has gone; the others wait behind it.
 TEST_F(SilentPeer, a_change_whose_client_has_left_is_withdrawn) {
   NodeRequests requests(*a->node, "test");
@@ -256,7 +256,7 @@ TEST_F(ChangeLists, an_export_is_taken_back) {
             "");
   discover(a, "10.1.0.7@tcp");
   EXPECT_EQ(nids(a, "10.1.0.7@tcp"), "10.1.0.7@tcp 10.1.0.8@tcp");
-  rig.run_for(1s);  // the peer has sent all that it has to say: a peer that sends after its deletion is known again
+  rig.run_for(1s);  // the peer has no more to send: a peer that sends after its deletion becomes known again
   EXPECT_EQ(import(a, net + rest, config::ImportMode::kDel), "");
   EXPECT_EQ(nis(a), "");
   EXPECT_EQ(routes(a), "");
@@ -264,8 +264,8 @@ TEST_F(ChangeLists, an_export_is_taken_back) {
   EXPECT_TRUE(a.node->control().desired.udsp.empty());
 }
 
-// Goal: a peer that is met while an NI is being deleted gets its answer, which does not hold the NI up.
-TEST_F(ChangeLists, a_peer_that_is_met_while_its_net_goes_is_answered) {
+// Goal: a peer that is met while an NI is being deleted gets its answer. The answer does not delay the deletion.
+TEST_F(ChangeLists, a_peer_that_is_met_while_its_net_is_deleted_is_answered) {
   auto& a = rig.add({"10.1.0.1@tcp", "10.2.0.1@tcp1"});
   auto& b = rig.add({"10.1.0.7@tcp"});
   rig.add({"10.1.0.8@tcp", "10.2.0.8@tcp1"});
@@ -279,7 +279,7 @@ TEST_F(ChangeLists, a_peer_that_is_met_while_its_net_goes_is_answered) {
 
 // --- files ----------------------------------------------------------------------------------------------------------
 
-// Goal: memory for the default buffers is never asked for where a file says how many there are to be.
+// Goal: if a file gives the numbers of buffers, no memory for the default buffers is requested.
 TEST_F(ChangeLists, buffers_after_routing_count_from_the_start) {
   BoundedMemory memory(64u << 20);
   rig.memory = &memory;
@@ -323,8 +323,9 @@ TEST_F(ChangeLists, importing_what_is_in_force_succeeds) {
   EXPECT_EQ(rig.apply(a, NodeRig::net_add("10.1.0.1@tcp")).substr(0, 3), "-17") << "a command says that it is there";
 }
 
-// Goal: one file that lists all nodes of a cluster, and the routes of both sides, is imported on each of them, again,
-// and taken back; what is meant for others is left out, and a note says so. By command it is an error.
+// Goal: one file lists all nodes of a cluster, and the routes of both sides. Each node can import it, import it again,
+// and take it back. Entries for other nodes are left out, and a note reports each. As a command, such an entry is an
+// error.
 TEST_F(ChangeLists, one_file_lists_all_nodes) {
   const std::string file =
       "route:\n  - net: tcp1\n    gateway: 10.1.0.7@tcp\n  - net: tcp\n    gateway: 10.2.0.7@tcp1\n"
@@ -400,7 +401,7 @@ TEST_F(ChangeLists, routes_are_shown_in_the_order_of_the_configuration) {
   EXPECT_EQ(shown, wanted);
 }
 
-// Goal: a ping by the user that finds another list than the known one makes this node discover again.
+// Goal: if a ping by the user finds another list than the known one, this node discovers the peer again.
 TEST_F(ChangeLists, a_ping_that_shows_another_list_is_merged) {
   auto& a = rig.add({"10.1.0.1@tcp"});
   auto& b = rig.add({"10.1.0.7@tcp", "10.1.0.8@tcp"});
@@ -414,7 +415,7 @@ TEST_F(ChangeLists, a_ping_that_shows_another_list_is_merged) {
   EXPECT_TRUE(rig.run_until([&] { return nids(a, "10.1.0.7@tcp") == "10.1.0.7@tcp"; }, 5s));
 }
 
-// Goal: discovery of a peer of which one NID cannot be reached succeeds each time while another answers.
+// Goal: discovery of a peer succeeds each time, although one of its NIDs cannot be reached, while another NID answers.
 TEST_F(ChangeLists, one_dead_nid_does_not_fail_discovery) {
   auto& a = rig.add({"10.1.0.1@tcp"});
   rig.add({"10.1.0.7@tcp"});
@@ -422,10 +423,11 @@ TEST_F(ChangeLists, one_dead_nid_does_not_fail_discovery) {
   for (int i = 0; i < 6; ++i) EXPECT_EQ(discover(a, "10.1.0.7@tcp", true).front().error, 0) << i;
 }
 
-// Goal: memory that ends within a change is an error of its list, which is undone like after any other.
+// Goal: if memory runs out within a change, its list fails and is undone like after any other error.
 TEST_F(ChangeLists, a_change_without_memory_is_undone) {
   auto& a = rig.add({"10.1.0.1@tcp"});
-  a.node->applier().set_in_use([]() -> std::string { throw std::bad_alloc(); });  // asked when LNet is to go
+  // The applier calls this function when a list unconfigures LNet.
+  a.node->applier().set_in_use([]() -> std::string { throw std::bad_alloc(); });
   EXPECT_EQ(rig.apply(a, {{NodeRig::route_add("tcp7", "10.1.0.7@tcp"), {}}, {config::LnetUnconfigure{}, {}}}),
             "-12 there is no memory for this change, and nothing was changed: change less at a time, or free memory\n");
   EXPECT_EQ(routes(a), "");
@@ -440,7 +442,7 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-// Goal: memory for the bookkeeping of buffers that is not there is an error, not the end of the process.
+// Goal: if there is no memory for the bookkeeping of buffers, the change fails. The process does not end.
 // Method: in a child process whose address space is bounded. Buffers of no bytes need bookkeeping alone.
 TEST_F(ChangeLists, buffers_without_memory_are_refused) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer needs the address space";

@@ -1,5 +1,5 @@
-// `ulnetd --check` and a start judge a configuration by the same function: what this machine cannot do is an error with
-// its place.
+// `ulnetd --check` and a start judge a configuration by the same function. A setting that this machine cannot provide
+// is an error with its place.
 #include "tools/ulnetd/check.h"
 
 #include "config/load.h"
@@ -19,13 +19,13 @@ std::string check(const std::string& yaml) {
   return text;
 }
 
-TEST(Check, what_the_machine_has_is_good) {
+TEST(Check, a_configuration_that_fits_the_machine_is_good) {
   EXPECT_EQ(check(""), "");
   EXPECT_EQ(check("net:\n  - {net type: tcp, interfaces: {0: eth7}, CPT: '[0]'}\n"), "") << "is waited for";
   EXPECT_EQ(check("ip2nets:\n  - {net-spec: tcp, ip-range: {0: 10.1.0.*}}\n"), "");
 }
 
-TEST(Check, what_the_machine_has_not_is_an_error_with_its_place) {
+TEST(Check, a_missing_driver_cpt_or_address_is_an_error_with_its_place) {
   EXPECT_EQ(check("net:\n  - net type: o2ib\n    interfaces: {0: ib0}\n"), "f:2:5: this node has no driver for o2ib\n");
   const std::string cpt =
       check("net:\n  - net type: tcp\n    local NI(s):\n      - interfaces:\n          0: eth0[900]\n");

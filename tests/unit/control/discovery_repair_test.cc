@@ -1,4 +1,4 @@
-// What random clusters (tools/simulate) have found in the discovery machine, each by its least case.
+// Faults that random clusters (tools/simulate) have found in the discovery machine, each by its smallest case.
 #include "tests/unit/control/discovery_rig.h"
 
 namespace ulnet::test {
@@ -6,8 +6,9 @@ namespace {
 
 using DiscoveryRepair = DiscoveryTest;
 
-// Goal: what `verify` only looked at is asked for again and merged when discovery is switched on.
-TEST_F(DiscoveryRepair, from_verify_to_on_everything_is_asked_anew) {
+// Goal: under `verify`, a ping merges nothing. When discovery is switched on, the peer is pinged again and its list is
+// merged.
+TEST_F(DiscoveryRepair, from_verify_to_on_every_peer_is_pinged_again) {
   machine.set_mode(config::Discovery::kVerify);
   discover(30);
   EXPECT_EQ(reply(data({30, 31}, 3)), "done 1; ");
@@ -19,7 +20,8 @@ TEST_F(DiscoveryRepair, from_verify_to_on_everything_is_asked_anew) {
   EXPECT_EQ(nids(30), "30 31");
 }
 
-// Goal: a peer that stopped to discover while this node said `verify` is taken apart afterwards.
+// Goal: a peer stops to discover while this node is in mode `verify`. When discovery is switched on, the peer is split
+// up.
 TEST_F(DiscoveryRepair, a_peer_that_stopped_to_discover_under_verify) {
   know({20, 21});
   machine.set_mode(config::Discovery::kVerify);
@@ -33,7 +35,8 @@ TEST_F(DiscoveryRepair, a_peer_that_stopped_to_discover_under_verify) {
   EXPECT_FALSE(peer(20)->multi_rail());
 }
 
-// Goal: of a peer whose primary NID is gone, every other NID is tried, each exactly.
+// Goal: if the primary NID of a peer fails, discovery tries each NID of the peer in turn, with pings to exactly this
+// NID.
 TEST_F(DiscoveryRepair, after_failures_each_nid_has_its_turn) {
   know({20, 21, 22});
   EXPECT_EQ(discover(20, 2, true), "ping 20; ");
@@ -49,8 +52,9 @@ TEST_F(DiscoveryRepair, after_failures_each_nid_has_its_turn) {
   EXPECT_EQ(discover(21, 5, true), "ping 21; ");
 }
 
-// Goal: a peer that was refused a NID for the sake of a configured one gets it when that is deleted.
-TEST_F(DiscoveryRepair, nids_of_a_deleted_configured_peer_go_to_who_has_them) {
+// Goal: a peer is refused a NID because a configured peer has it. When the configured peer is deleted, the first peer
+// gets it.
+TEST_F(DiscoveryRepair, nids_of_a_deleted_configured_peer_go_to_their_node) {
   configure({21});
   discover(20);
   reply(data({20, 21}, 3));
@@ -62,8 +66,8 @@ TEST_F(DiscoveryRepair, nids_of_a_deleted_configured_peer_go_to_who_has_them) {
   EXPECT_EQ(nids(20), "20 21");
 }
 
-// Goal: the same when the configured one had the primary NID, so that the list was taken for its.
-TEST_F(DiscoveryRepair, the_primary_nid_of_a_deleted_configured_peer_goes_to_who_has_it) {
+// Goal: as above, if the NID is the primary NID of the list, so that the list counts as the configured peer's.
+TEST_F(DiscoveryRepair, the_primary_nid_of_a_deleted_configured_peer_goes_to_its_node) {
   discover(21);
   reply(data({21}, 3));
   ack();
@@ -79,7 +83,7 @@ TEST_F(DiscoveryRepair, the_primary_nid_of_a_deleted_configured_peer_goes_to_who
   EXPECT_EQ(nids(21), "20 21");
 }
 
-// Goal: a NID that becomes this node's is no peer's any more, and who had it is asked what it has now.
+// Goal: when a NID becomes this node's own, its peer loses it and is no longer up to date.
 TEST_F(DiscoveryRepair, a_nid_that_becomes_ours_leaves_its_peer) {
   know({20, 21});
   know({22});
@@ -95,7 +99,8 @@ TEST_F(DiscoveryRepair, a_nid_that_becomes_ours_leaves_its_peer) {
   EXPECT_EQ(nids(22), "none");
 }
 
-// Goal: a NID of a peer went to another node, which answers the ping: of that, not of the peer, the answer speaks.
+// Goal: a NID of a peer has gone to another node, which answers the ping. The answer counts for that node, not for the
+// peer.
 TEST_F(DiscoveryRepair, the_answer_of_another_node_that_does_not_discover) {
   know({20, 21});
   discover(20, 2, true);
@@ -117,7 +122,7 @@ TEST_F(DiscoveryRepair, the_answer_of_another_node_that_is_known) {
   EXPECT_EQ(nids(20), "20");
 }
 
-// Goal: the same when that other one is configured without the NID: the peer loses it all the same.
+// Goal: as above, if the other node is configured without the NID. The peer loses the NID nevertheless.
 TEST_F(DiscoveryRepair, the_answer_of_another_node_that_is_configured) {
   know({20, 21});
   configure({30});
@@ -128,7 +133,7 @@ TEST_F(DiscoveryRepair, the_answer_of_another_node_that_is_configured) {
   EXPECT_EQ(reply(data({20}, 4)), "push from 1 to 20; ");
 }
 
-// Goal: a NID left the peer while its answer was on the way: the peer is asked again, and takes no word of it.
+// Goal: a NID leaves the peer while its answer is on the way. The answer is ignored, and the peer is pinged again.
 TEST_F(DiscoveryRepair, the_answer_of_a_nid_that_left_meanwhile) {
   know({20, 21});
   discover(20, 2, true);
@@ -138,8 +143,8 @@ TEST_F(DiscoveryRepair, the_answer_of_a_nid_that_left_meanwhile) {
   EXPECT_EQ(nids(30), "none");
 }
 
-// Goal: a push comes over a router from a NID that this node does not know yet, while an older answer of the same node
-// is on its way: the node is asked again, since it will not tell that list once more.
+// Goal: a push from an unknown NID comes over a router, while an older answer of the same node is on its way. The node
+// is pinged again, because it will not push that list a second time.
 TEST_F(DiscoveryRepair, a_push_from_an_unknown_nid_before_an_older_answer) {
   EXPECT_EQ(discover(20), "ping 20; ");
   EXPECT_EQ(pushed(data({20, 21, 22}, 6, kOrdinary, 21)), "");
@@ -148,7 +153,7 @@ TEST_F(DiscoveryRepair, a_push_from_an_unknown_nid_before_an_older_answer) {
   EXPECT_EQ(nids(20), "20 21 22");
 }
 
-// Goal: the same when no ping is under way; a list of which this node knows nobody means nothing.
+// Goal: as above, when no ping is under way. A list without any known NID is ignored.
 TEST_F(DiscoveryRepair, a_push_from_an_unknown_nid_of_a_known_peer) {
   know({20, 21});
   EXPECT_EQ(pushed(data({30, 31}, 9, kOrdinary, 31)), "");
@@ -157,8 +162,8 @@ TEST_F(DiscoveryRepair, a_push_from_an_unknown_nid_of_a_known_peer) {
   EXPECT_EQ(nids(20), "20 21 22");
 }
 
-// Goal: a list that another peer's NID pushed makes that peer's NIDs those of this one, while an older answer of this
-// one is on its way: that answer is not believed.
+// Goal: a push from another peer's NID joins both peers, while an older answer of the first is on its way. That answer
+// is not merged.
 TEST_F(DiscoveryRepair, a_list_by_another_way_before_an_older_answer) {
   know({20});
   know({21});
@@ -169,7 +174,8 @@ TEST_F(DiscoveryRepair, a_list_by_another_way_before_an_older_answer) {
   EXPECT_EQ(nids(20), "20 21");
 }
 
-// Goal: a peer that always answers by another peer's NID is pinged a few times, and again at the next use.
+// Goal: if the answers of a peer always come from another peer's NID, it is pinged a few times, and again at the next
+// use.
 TEST_F(DiscoveryRepair, answers_that_always_come_from_another_peer) {
   know({30});
   EXPECT_EQ(discover(20, 2), "ping 20; ");
@@ -185,7 +191,7 @@ TEST_F(DiscoveryRepair, answers_that_always_come_from_another_peer) {
   EXPECT_EQ(ack(), "done 3; ");
 }
 
-// Goal: the same for answers each of which is older than a push that crossed it; what the pushes said is merged.
+// Goal: as above, if each answer is older than a push that crossed it. The lists of the pushes are merged.
 TEST_F(DiscoveryRepair, answers_that_are_always_older_than_a_push) {
   EXPECT_EQ(discover(20), "ping 20; ");
   EXPECT_EQ(pushed(data({20, 21}, 10)), "push to 20; ");
@@ -200,7 +206,7 @@ TEST_F(DiscoveryRepair, answers_that_are_always_older_than_a_push) {
             "a push that came before it");
 }
 
-// Goal: the same for a push that another peer's NID acknowledges each time.
+// Goal: as above, for a push that another peer's NID acknowledges each time.
 TEST_F(DiscoveryRepair, pushes_that_another_peer_always_acknowledges) {
   know({30});
   know({20, 21});
@@ -217,7 +223,7 @@ TEST_F(DiscoveryRepair, pushes_that_another_peer_always_acknowledges) {
   EXPECT_EQ(discover(20, 3), "ping 20; ");
 }
 
-// Goal: the NID that acknowledged our last push turns out to be another node's: the peer is told again.
+// Goal: if the NID that acknowledged our last push moves to another node, the peer gets another push.
 TEST_F(DiscoveryRepair, the_nid_that_acknowledged_a_push_goes_to_another_node) {
   know({30});
   know({20, 21});
@@ -232,7 +238,7 @@ TEST_F(DiscoveryRepair, the_nid_that_acknowledged_a_push_goes_to_another_node) {
   EXPECT_EQ(ack(), "done 3; ");
 }
 
-// Goal: the same while the push is under way.
+// Goal: as above, while the push is under way.
 TEST_F(DiscoveryRepair, the_nid_that_acknowledges_a_push_has_left) {
   know({30});
   know({20, 21});
@@ -246,8 +252,8 @@ TEST_F(DiscoveryRepair, the_nid_that_acknowledges_a_push_has_left) {
   EXPECT_TRUE(peer(20)->up_to_date);
 }
 
-// Goal: what a node knew of us that had a NID before is not what the one knows that has it now.
-TEST_F(DiscoveryRepair, who_takes_over_a_nid_is_told) {
+// Goal: when a NID moves to another node, the acknowledged sequence number of its old peer does not move with it.
+TEST_F(DiscoveryRepair, a_node_that_takes_over_a_nid_gets_a_push) {
   know({20});
   discover(30, 2);
   reply(data({30, 20}, 4));
@@ -256,7 +262,7 @@ TEST_F(DiscoveryRepair, who_takes_over_a_nid_is_told) {
   EXPECT_EQ(peer(30)->discovery.node_seqno, 0u);
 }
 
-// Goal: a peer that says by a push that it stopped to discover is taken apart, also while it is being discovered.
+// Goal: if a push reports that a peer has stopped to discover, the peer is split up, also while it is being discovered.
 TEST_F(DiscoveryRepair, a_peer_that_stops_to_discover_while_it_is_discovered) {
   know({20, 21});
   discover(20, 2, true);
@@ -267,7 +273,7 @@ TEST_F(DiscoveryRepair, a_peer_that_stops_to_discover_while_it_is_discovered) {
   EXPECT_FALSE(peer(20)->multi_rail());
 }
 
-// Goal: switched off and on again, what was pushed in between counts for nothing.
+// Goal: if discovery is switched off and on again, a push that was sent in between does not count.
 TEST_F(DiscoveryRepair, an_acknowledged_push_of_before_discovery_was_switched_on) {
   know({20, 21});
   machine.set_mode(config::Discovery::kOff);
@@ -279,7 +285,8 @@ TEST_F(DiscoveryRepair, an_acknowledged_push_of_before_discovery_was_switched_on
   EXPECT_EQ(reply(data({20, 21}, 3)), "push from 1 to 20; ");
 }
 
-// Goal: an old answer by a NID that nobody has any more does not bring an old list back; the peer is asked.
+// Goal: an answer turns out to be about another peer, and is older than that peer's list. The old list is not merged,
+// and the NID is pinged again.
 TEST_F(DiscoveryRepair, an_old_answer_that_turns_out_to_be_about_another_peer) {
   know({30}, 5);
   EXPECT_EQ(discover(31, 2), "ping 31; ");
@@ -292,8 +299,8 @@ TEST_F(DiscoveryRepair, an_old_answer_that_turns_out_to_be_about_another_peer) {
   EXPECT_EQ(nids(30), "30 31") << "asked again, it says the same: that node began anew";
 }
 
-// Goal: switched off, an answer by a NID that nobody has any more does not leave the peer that it turns out to be about
-// half as one that is not discovered: it is one peer per NID.
+// Goal: when discovery is off, an answer turns out to be about another peer. That peer is split up into one peer per
+// NID, and no part of it stays multi-rail.
 TEST_F(DiscoveryRepair, an_answer_about_another_peer_when_discovery_is_off) {
   know({30, 31}, 5);
   EXPECT_EQ(discover(32, 2), "ping 32; ");
@@ -307,8 +314,9 @@ TEST_F(DiscoveryRepair, an_answer_about_another_peer_when_discovery_is_off) {
   EXPECT_TRUE(peer(30)->up_to_date);
 }
 
-// Goal: sure is only what was asked for after the doubt: the answer to a ping that was under way is not, nor is a push.
-TEST_F(DiscoveryRepair, an_old_answer_that_was_under_way_before_the_doubt) {
+// Goal: after a doubtful push, only the answer to a later ping counts. The answer to an earlier ping and a push do
+// not.
+TEST_F(DiscoveryRepair, an_answer_that_was_requested_before_a_doubtful_push) {
   know({30}, 5);
   EXPECT_EQ(discover(31, 2), "ping 31; ");
   EXPECT_EQ(pushed(data({30, 31}, 4, kOrdinary, 31)), "");

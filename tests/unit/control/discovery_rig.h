@@ -1,5 +1,5 @@
-// The discovery machine alone: what happens goes in by hand, what it wants done comes out as text. A NID of 10.0.0.x
-// with x below 10 is ours.
+// The discovery machine alone: the test feeds in events, and the machine's actions come out as text. NIDs 10.0.0.x with
+// x below 10 are this node's own.
 #pragma once
 #include "control/discovery/discovery.h"
 #include "tests/unit/control/node_rig.h"
@@ -42,7 +42,7 @@ class DiscoveryTest : public ::testing::Test, protected DiscoveryActions {
     said_ += "done " + std::to_string(waiter) + (error == 0 ? "" : " " + std::to_string(error)) + "; ";
   }
 
-  /// Lets the machine work; what it said since the last time.
+  /// Runs the machine until it rests. Returns its actions since the last call.
   std::string turn() {
     while (machine.turn() > 0) {
     }
@@ -61,7 +61,7 @@ class DiscoveryTest : public ::testing::Test, protected DiscoveryActions {
     data.to = peer_nid(1);
     return data;
   }
-  /// The oldest ping under way is answered.
+  /// Answers the oldest ping under way.
   std::string reply(PingData answer) {
     machine.ping_answered(next(pings_), std::move(answer));
     return turn();
@@ -70,7 +70,7 @@ class DiscoveryTest : public ::testing::Test, protected DiscoveryActions {
     machine.ping_failed(next(pings_), error);
     return turn();
   }
-  /// The oldest push under way ends; acknowledged by the peer's primary NID.
+  /// Ends the oldest push under way, acknowledged by the peer's primary NID.
   std::string ack(int32_t error = 0) {
     const uint64_t number = next(pushes_);
     machine.push_ended(number, error, primary_of(number));
@@ -95,7 +95,7 @@ class DiscoveryTest : public ::testing::Test, protected DiscoveryActions {
     const PeerNi* ni = peers.find(peer_nid(last));
     return ni == nullptr ? nullptr : ni->peer;
   }
-  /// NIDs of the peer that has this one, the primary first.
+  /// NIDs of the peer that has this NID, the primary first.
   std::string nids(int last) {
     if (peer(last) == nullptr) return "none";
     std::string text;

@@ -5,7 +5,7 @@
 namespace ulnet::test {
 namespace {
 
-// Goal: a peer that pushes without pause gets its turn like others, not all turns.
+// Goal: a peer that pushes without pause gets its turn like others, and takes no turn of theirs.
 TEST_F(DiscoveryTest, a_peer_that_pushes_without_pause_takes_no_turn_of_others) {
   know({20, 21});
   know({30, 31});
@@ -18,8 +18,8 @@ TEST_F(DiscoveryTest, a_peer_that_pushes_without_pause_takes_no_turn_of_others) 
   EXPECT_FALSE(machine.pending());
 }
 
-// Goal: an NI from which no message ever came, and which its node says is up, as before, has full health (docs/wire/
-// lnet.md §5.6). An NI that was heard of keeps its health.
+// Goal: an NI has sent no message yet, and its node reports it up as before. Such an NI has full health
+// (docs/wire/lnet.md §5.6). An NI that has sent a message keeps its health.
 TEST_F(DiscoveryTest, an_ni_never_heard_of_that_stays_up_has_full_health) {
   know({20, 21}, 3);
   PeerNi& ni = *peers.find(peer_nid(21));
@@ -35,7 +35,8 @@ TEST_F(DiscoveryTest, an_ni_never_heard_of_that_stays_up_has_full_health) {
   EXPECT_EQ(ni.health, 500);
 }
 
-// Goal: ping, merge, push, done; each state has its letters; what is up to date is not asked again.
+// Goal: the steps are ping, merge, push, done, and each state has its letters. A peer that is up to date is not pinged
+// again.
 TEST_F(DiscoveryTest, a_whole_discovery) {
   EXPECT_EQ(discover(20), "ping 20; ");
   EXPECT_EQ(letters(20), "RQ");
@@ -53,8 +54,8 @@ TEST_F(DiscoveryTest, a_whole_discovery) {
   EXPECT_EQ(discover(21, 2), "done 2; ");
 }
 
-// Goal: being pinged changes nothing on the passive side, which does not know yet who asks; the push says it.
-TEST_F(DiscoveryTest, case_1_the_passive_side_answers_before_it_knows) {
+// Goal: a ping changes nothing on the passive side. The passive side learns the pinging peer from the push.
+TEST_F(DiscoveryTest, case_1_the_passive_side_answers_before_it_gets_the_push) {
   ASSERT_TRUE(peers.find_or_create(peer_nid(20), peer_nid(1)));
   EXPECT_EQ(turn(), "");
   EXPECT_EQ(peer(20)->state, 0u);
@@ -76,7 +77,8 @@ TEST_F(DiscoveryTest, case_2_discovery_of_several_nids_of_a_peer_at_once) {
   EXPECT_EQ(peers.peers().size(), 1u);
 }
 
-// Goal: a peer that is configured while it is being discovered keeps what is configured, and who waits is answered.
+// Goal: a peer that is configured while it is being discovered keeps its configuration, and the waiting request gets
+// its answer.
 TEST_F(DiscoveryTest, case_3_discovery_and_configuration_at_the_same_time) {
   EXPECT_EQ(discover(20), "ping 20; ");
   configure({20, 22});
@@ -102,7 +104,7 @@ TEST_F(DiscoveryTest, case_4_configuration_modifies_discovered_peers) {
   EXPECT_EQ(nids(20), "none");
 }
 
-// Goal: discovery does not change a configured peer: a NID that its node does not have is taken to be down.
+// Goal: discovery does not change a configured peer. If a NID of the peer is not in its node's list, it counts as down.
 TEST_F(DiscoveryTest, case_5_discovery_leaves_configured_peers_alone) {
   configure({20, 21});
   EXPECT_EQ(discover(20), "ping 20; ");
@@ -132,8 +134,8 @@ TEST_F(DiscoveryTest, case_6_the_passive_node_has_discovery_disabled) {
   EXPECT_TRUE(peer(20)->has(kPeerNoDiscovery));
 }
 
-// Goal: with discovery off here, the first message still causes one ping, which tells the status and nothing else; a
-// configured multi-rail peer stays one, and is not pushed to.
+// Goal: with discovery off here, the first message still causes one ping, which only reports the status. A configured
+// multi-rail peer stays one, and gets no push.
 TEST_F(DiscoveryTest, case_7_the_active_node_has_discovery_disabled) {
   machine.set_mode(config::Discovery::kOff);
   EXPECT_EQ(discover(20), "ping 20; ");
@@ -147,7 +149,7 @@ TEST_F(DiscoveryTest, case_7_the_active_node_has_discovery_disabled) {
   EXPECT_TRUE(peer(30)->multi_rail());
 }
 
-// Goal: switched on, nothing is sent at once; a peer is discovered when somebody next sends to it.
+// Goal: switching discovery on sends nothing at once. The next send to a peer starts its discovery.
 TEST_F(DiscoveryTest, case_8_the_active_side_enables_discovery) {
   machine.set_mode(config::Discovery::kOff);
   discover(20);
@@ -162,7 +164,7 @@ TEST_F(DiscoveryTest, case_8_the_active_side_enables_discovery) {
   EXPECT_EQ(nids(20), "20 21");
 }
 
-// Goal: a push that was overtaken by a newer one does not bring back what has been.
+// Goal: a push that a newer one has overtaken does not bring back an old list.
 TEST_F(DiscoveryTest, case_9_pushes_that_come_in_the_wrong_order) {
   know({20, 21}, 3);
   pushed(data({20, 21, 22, 23}, 5));
@@ -174,7 +176,7 @@ TEST_F(DiscoveryTest, case_9_pushes_that_come_in_the_wrong_order) {
   EXPECT_TRUE(peer(20)->up_to_date);
 }
 
-// Two pushes before the first is looked at: the newer one counts.
+// Two pushes come before the first is merged: the newer one counts.
 TEST_F(DiscoveryTest, case_9_pushes_in_the_wrong_order_before_either_is_merged) {
   know({20, 21}, 3);
   machine.push_came(data({20, 22}, 5));
@@ -222,7 +224,7 @@ TEST_F(DiscoveryTest, case_11_one_sided_discovery_of_another_nid) {
   EXPECT_EQ(nids(21), "20 22 21");
   EXPECT_EQ(peers.peers().size(), 1u);
 }
-// On the passive side the push joins what two sources had made two.
+// On the passive side, the push joins two peers that two sources had created.
 TEST_F(DiscoveryTest, case_11_a_push_joins_two_sources) {
   ASSERT_TRUE(peers.find_or_create(peer_nid(20), peer_nid(1)));
   ASSERT_TRUE(peers.find_or_create(peer_nid(21), peer_nid(1)));
@@ -241,7 +243,7 @@ TEST_F(DiscoveryTest, case_12_simultaneous_discovery_on_several_nids) {
   EXPECT_EQ(ack(), "done 1; done 2; ");
 }
 
-// Goal: a node that does not discover is known by the NID that was asked for.
+// Goal: a node that does not discover is known by the NID that was pinged.
 TEST_F(DiscoveryTest, nodes_without_discovery_stay_apart) {
   for (const uint32_t features : {kNotDiscovering, kDownrev}) {
     const int first = features == kDownrev ? 20 : 30;
@@ -255,7 +257,7 @@ TEST_F(DiscoveryTest, nodes_without_discovery_stay_apart) {
   }
 }
 
-// Goal: a node that stops to discover becomes a peer per NID; one that begins again is one peer.
+// Goal: a node that stops to discover becomes a peer per NID. When it begins again, it becomes one peer.
 TEST_F(DiscoveryTest, a_peer_that_stops_discovering_falls_apart) {
   know({20, 21}, 3);
   EXPECT_EQ(pushed(data({20, 21}, 3, kNotDiscovering)), "");
@@ -266,7 +268,7 @@ TEST_F(DiscoveryTest, a_peer_that_stops_discovering_falls_apart) {
   EXPECT_EQ(nids(20), "20 21");
 }
 
-// Goal: our own change is pushed to who is known, once per sequence number, and to nobody else.
+// Goal: a change of our own NIDs is pushed to known peers, once per sequence number, and to no others.
 TEST_F(DiscoveryTest, local_changes_are_pushed) {
   know({20, 21});
   ASSERT_TRUE(peers.find_or_create(peer_nid(30), kAnyNid));
@@ -287,7 +289,7 @@ TEST_F(DiscoveryTest, local_changes_are_pushed) {
   EXPECT_EQ(reply(data({20, 21}, 3)), "done 7; ") << "its list of ours is known to be right";
 }
 
-// Goal: switched off, who knows us is told once.
+// Goal: when discovery is switched off, each peer that has our list gets one push.
 TEST_F(DiscoveryTest, switching_off_is_pushed_once) {
   know({20, 21});
   machine.set_mode(config::Discovery::kOff);
@@ -297,7 +299,8 @@ TEST_F(DiscoveryTest, switching_off_is_pushed_once) {
   EXPECT_EQ(turn(), "");
 }
 
-// Goal: a reply that is cut short is asked for again with room; one that is never right ends in an error.
+// Goal: a reply that is cut short causes another ping with more room. If no reply is ever right, discovery ends in an
+// error.
 TEST_F(DiscoveryTest, replies_that_do_not_fit_or_are_corrupt) {
   EXPECT_EQ(discover(20), "ping 20; ");
   PingData cut = data({20}, 3);
@@ -317,7 +320,7 @@ TEST_F(DiscoveryTest, replies_that_do_not_fit_or_are_corrupt) {
   EXPECT_EQ(discover(20, 3), "ping 20 in 4000; ") << "the next who sends tries again";
 }
 
-// Goal: a push that is cut short or corrupt makes us ask.
+// Goal: a push that is cut short or corrupt causes a ping.
 TEST_F(DiscoveryTest, pushes_that_do_not_fit_or_are_corrupt) {
   know({20, 21});
   PingData cut = data({20}, 4);
@@ -333,7 +336,7 @@ TEST_F(DiscoveryTest, pushes_that_do_not_fit_or_are_corrupt) {
   EXPECT_EQ(nids(90), "none");
 }
 
-// Goal: what fails is told to who waits, and tried again when somebody sends next.
+// Goal: a failure is reported to the waiting request. The next send tries again.
 TEST_F(DiscoveryTest, failures_end_it_until_somebody_sends) {
   EXPECT_EQ(discover(20), "ping 20; ");
   EXPECT_EQ(ping_fails(-ETIMEDOUT), "done 1 -110; ");
@@ -348,7 +351,7 @@ TEST_F(DiscoveryTest, failures_end_it_until_somebody_sends) {
   EXPECT_EQ(ack(), "done 3; ");
 }
 
-// Goal: forced, what is up to date is asked and told again.
+// Goal: if forced, a peer that is up to date is pinged and gets a push again.
 TEST_F(DiscoveryTest, forced_rediscovery) {
   know({20, 21}, 3);
   EXPECT_EQ(discover(20, 2, true), "ping 20; ");
@@ -364,7 +367,7 @@ TEST_F(DiscoveryTest, forced_rediscovery) {
   EXPECT_TRUE(peer(30)->up_to_date);
 }
 
-// Goal: after a reboot the sequence begins anew; the answer to a ping counts even so.
+// Goal: a rebooted node starts its sequence again. The answer to a ping counts although its sequence is lower.
 TEST_F(DiscoveryTest, reboot_with_fewer_nids) {
   know({20, 21, 22}, 9);
   EXPECT_EQ(pushed(data({20, 23}, 2)), "ping 20; ");
@@ -374,7 +377,7 @@ TEST_F(DiscoveryTest, reboot_with_fewer_nids) {
   EXPECT_EQ(nids(20), "20 24") << "the new count goes on";
 }
 
-// Goal: a NID that another node has now goes to it, whether it was the primary of a peer or not.
+// Goal: a NID that moves to another node leaves its old peer, whether it was the primary NID or not.
 TEST_F(DiscoveryTest, nid_reuse) {
   know({20, 21});
   know({30, 31});
@@ -386,7 +389,7 @@ TEST_F(DiscoveryTest, nid_reuse) {
   EXPECT_EQ(peers.peers().size(), 1u);
 }
 
-// Goal: a node that names another primary NID gets it, and its old one goes when it no longer has it.
+// Goal: a node that reports another primary NID gets it. The old one leaves the peer when its node no longer lists it.
 TEST_F(DiscoveryTest, the_primary_nid_may_change) {
   know({20, 21}, 3);
   pushed(data({21, 20}, 4, kOrdinary, 20));
@@ -395,7 +398,7 @@ TEST_F(DiscoveryTest, the_primary_nid_may_change) {
   EXPECT_EQ(nids(20), "22 20");
 }
 
-// Goal: a locked primary NID stays what it is; of two that claim each other's NIDs neither gives way.
+// Goal: a locked primary NID does not change. If two peers claim each other's NIDs, both keep their own.
 TEST_F(DiscoveryTest, a_locked_primary_nid_stays) {
   know({20, 21});
   peer(20)->state |= kPeerLockPrimary;
@@ -411,7 +414,7 @@ TEST_F(DiscoveryTest, a_locked_primary_nid_stays) {
             "peer 10.0.0.30@tcp reports 10.0.0.20@tcp, which stays with peer 10.0.0.20@tcp: its primary NID is locked");
 }
 
-// Goal: a locked peer of one NID is absorbed by the peer that has it, which then bears the locked name.
+// Goal: a locked peer of one NID is absorbed by the peer that has this NID. The joint peer then has the locked name.
 TEST_F(DiscoveryTest, a_locked_name_goes_along_when_its_peer_is_absorbed) {
   know({30, 31});
   ASSERT_TRUE(peers.find_or_create(peer_nid(32), kAnyNid));
@@ -421,7 +424,7 @@ TEST_F(DiscoveryTest, a_locked_name_goes_along_when_its_peer_is_absorbed) {
   EXPECT_TRUE(peer(32)->has(kPeerLockPrimary));
 }
 
-// Goal: `verify` asks, tells, names what differs, and changes nothing.
+// Goal: under `verify`, discovery pings, pushes and reports differences, and changes nothing.
 TEST_F(DiscoveryTest, verify_merges_nothing) {
   machine.set_mode(config::Discovery::kVerify);
   configure({20, 21});
@@ -439,7 +442,7 @@ TEST_F(DiscoveryTest, verify_merges_nothing) {
   EXPECT_EQ(journal.back(), "verify: peer 10.0.0.30@tcp reports 10.0.0.31@tcp; no peer has it");
 }
 
-// Goal: a peer's word on its NIs is kept, and lets the choice of paths avoid what is down.
+// Goal: the status that a peer reports for its NIs is kept, and path selection avoids NIs that are down.
 TEST_F(DiscoveryTest, ni_status) {
   know({20, 21});
   PingData push = data({20, 21}, 4);
@@ -453,7 +456,7 @@ TEST_F(DiscoveryTest, ni_status) {
   EXPECT_EQ(peers.find(peer_nid(21))->health, kHealthMax);
 }
 
-// Goal: our own NIDs in another's list are no reason to take them.
+// Goal: if another node's list contains our own NIDs, they stay ours.
 TEST_F(DiscoveryTest, our_own_nids_are_not_a_peers) {
   know({20, 21});
   pushed(data({20, 2}, 4));
@@ -461,7 +464,7 @@ TEST_F(DiscoveryTest, our_own_nids_are_not_a_peers) {
   EXPECT_EQ(journal.back(), "peer 10.0.0.20@tcp reports 10.0.0.2@tcp, which is a NID of this node");
 }
 
-/// Everything that can happen to the machine, in any order.
+/// Any event that the machine can get, in any order.
 class DiscoveryAtRandom : public DiscoveryTest {
  protected:
   int any() { return 20 + int(rng.below(6)); }
@@ -524,7 +527,7 @@ class DiscoveryAtRandom : public DiscoveryTest {
   Rng rng{5};
 };
 
-// Goal: whatever comes, in whatever order, each peer comes to rest and each who waited is answered once.
+// Goal: whatever events come, in any order, each peer comes to rest and each waiting request is answered once.
 TEST_F(DiscoveryAtRandom, events_always_end) {
   for (uint64_t round = 0; round < 40000; ++round) {
     switch (rng.below(20)) {

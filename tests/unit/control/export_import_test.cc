@@ -1,5 +1,5 @@
-// What a node exports, given to a fresh node, makes the same node; and what lists of changes mean on a machine with
-// several addresses on an interface.
+// The export of a node makes the same node when a fresh node imports it. Lists of changes on a machine with several
+// addresses on an interface.
 #include <unistd.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ struct Machine {
     node.devices->add("eth1", {"10.2.0.1@tcp"});
   }
   ~Machine() { rig.stop_all(); }
-  /// What the node answers on its control socket, as ulnetctl gets it.
+  /// The answer of the node on its control socket, as ulnetctl gets it.
   api::Answer ask(const api::Request& request) {
     const auto path = std::filesystem::temp_directory_path() / ("ulnet_ask." + std::to_string(getpid()) + ".sock");
     NodeRequests requests(*node.node, "test");
@@ -81,7 +81,8 @@ constexpr const char* kWhole =
     "  - net type: tcp70\n"
     "    nid: fd00:1::1@tcp70\n    interfaces: {0: eth0}\n"
     "    lnd tunables: {conns_per_peer: 1, timeout: 50, tos: -1}\n    CPT: '[0]'\n"
-    "  - {net type: tcp8, interfaces: {0: eth7}, tunables: {credits: 77}, CPT: '[0]'}\n"  // is not there: waits
+    // there is no eth7: the NI waits
+    "  - {net type: tcp8, interfaces: {0: eth7}, tunables: {credits: 77}, CPT: '[0]'}\n"
     "route:\n  - {net: tcp5, gateway: 10.2.0.9@tcp, hop: 2, priority: 3}\n"
     "  - {net: tcp6, gateway: 10.8.0.9@tcp8}\n"
     "peer:\n  - {primary nid: 10.2.0.7@tcp, lock_prim: true, peer ni: [{nid: 10.2.0.7@tcp}, {nid: 10.2.0.8@tcp}]}\n"
@@ -91,8 +92,8 @@ constexpr const char* kWhole =
     "udsp:\n  - {src: tcp, action: {priority: 3}}\n  - {dst: 10.2.0.7@tcp, rte: 10.2.0.9@tcp}\n"
     "ulnet: {forwarding: enabled, alive_router_check_interval: 0, router_hold_timeout: 9, socklnd: {keepalive: 11}}\n";
 
-// Goal: a full export, and a backup, give the same node again: second and IPv6 addresses, what waits, locked peers,
-// the order of nets and NIs, routing switched off.
+// Goal: a full export, and a backup, give the same node again. Both keep second and IPv6 addresses, waiting NIs, locked
+// peers, the order of nets and NIs, and routing that is switched off.
 TEST(Exporting, an_export_makes_the_same_node) {
   Machine first;
   ASSERT_EQ(first.import(kWhole), "");
@@ -104,14 +105,14 @@ TEST(Exporting, an_export_makes_the_same_node) {
     ASSERT_EQ(second.import(from_backup ? backup : full), "");
     EXPECT_EQ(second.nids(), first.nids());
     EXPECT_EQ(second.exported(false), full);
-    if (from_backup) {  // a full export says more: which interface has the address
+    if (from_backup) {  // a full export also gives the interface of each address
       EXPECT_EQ(second.exported(true), backup);
     }
   }
 }
 
-// Goal: what has no effect, or only after a restart, reaches who asked and the journal; what is in force already is not
-// said again.
+// Goal: a change without effect, or with effect only after a restart, gives a warning in its answer and in the journal.
+// A setting that is in force already gives no second warning.
 TEST(Exporting, changes_without_effect_are_answered_with_warnings) {
   Machine m;
   const auto warnings = [&](const std::string& yaml) {
@@ -137,7 +138,7 @@ TEST(Exporting, changes_without_effect_are_answered_with_warnings) {
             std::vector<std::string>{"ulnet recovers no NIs yet: failures do not change health values"});
 }
 
-// Goal: memory that ends while an answer is made is an error of that request, which says how to ask for less.
+// Goal: if memory runs out while an answer is made, the request fails. The error proposes a smaller request.
 TEST(Exporting, an_answer_without_memory_is_an_error) {
   Machine m;
   api::Request request;
@@ -149,7 +150,7 @@ TEST(Exporting, an_answer_without_memory_is_an_error) {
   EXPECT_EQ(answer.errors[0].descr, "there is no memory for the answer; ask for a part of it (--net, --nid)");
 }
 
-// Goal: a backup names the interface where that suffices, so that it follows the interface's address.
+// Goal: a backup names only the interface if this suffices, so that the NI follows the interface's address.
 TEST(Exporting, a_backup_names_addresses_only_where_the_interface_does_not_suffice) {
   Machine m;
   ASSERT_EQ(m.import("net:\n  - {net type: tcp, nid: 10.1.0.1@tcp, interfaces: {0: eth0}}\n"
@@ -180,8 +181,8 @@ TEST(Exporting, deleting_an_interface_deletes_all_its_nis) {
   EXPECT_NE(m.rig.apply(m.node, del).find("-22 cannot del network: eth0 is not an NI of tcp"), std::string::npos);
 }
 
-// Goal: rules of ip2nets that fit no address of the node are an error, and so is one that contradicts its interface;
-// rules for other nodes are not.
+// Goal: rules of ip2nets that fit no address of the node are an error, and so is a rule that contradicts its interface.
+// Rules for other nodes are accepted.
 TEST(Exporting, ip2nets_that_do_not_fit_are_refused) {
   Machine m;
   EXPECT_EQ(m.import("ip2nets:\n  - {net-spec: tcp, ip-range: {0: 10.3.0.*}}\n"

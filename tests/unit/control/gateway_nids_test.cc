@@ -1,5 +1,5 @@
-// NIDs of gateways that leave the peer table, or that another node claims: routes live on, or come back by themselves,
-// and the journal says so (docs/decisions.md).
+// NIDs of gateways that leave the peer table, or that another node claims. Their routes stay alive or come back by
+// themselves, and the journal reports it (docs/decisions.md).
 #include <algorithm>
 
 #include "control/discovery/runner.h"
@@ -29,7 +29,7 @@ class GatewayNids : public testing::Test {
     const PeerNi* ni = client.node->control().peers->find(nid(text));
     return ni == nullptr ? nullptr : ni->peer;
   }
-  /// Alive, and checked since.
+  /// The gateway is alive, and has been checked since.
   bool comes_back() {
     return rig.run_until(
         [&] { return alive() && peer_of(kNear) != nullptr && peer_of(kNear)->has(kPeerRtrDiscovered); }, 100s);
@@ -39,7 +39,7 @@ class GatewayNids : public testing::Test {
       return line.find(one) != std::string::npos && line.find(two) != std::string::npos;
     });
   }
-  /// Client and node know each other's newest list, and no push of the node is under way.
+  /// Discovers `text` until client and node have each other's newest list and no push of the node is under way.
   void discover(RigNode& node, const char* text) {
     bool discovered = false;
     client.node->control().discovery->discover({nid(text)}, true, [&](const auto&) { discovered = true; });
@@ -50,7 +50,7 @@ class GatewayNids : public testing::Test {
       return ni != nullptr && ni->peer->up_to_date && c.discovery->all_told();
     }));
   }
-  /// The third node says by a push that this NID is its own. It does not say so when it is asked.
+  /// The third node claims this NID by a push. Its answers to pings do not list this NID.
   void claim(const char* text) {
     discover(other, "10.1.0.3@tcp");
     wire::PingInfo info;
@@ -83,8 +83,8 @@ TEST_F(GatewayNids, peer_add_of_its_primary_nid_leaves_the_route) {
   EXPECT_TRUE(journal_names("gateway 10.1.0.2@tcp is a separate peer", "it was a NID of peer 10.2.0.2@tcp1"));
 }
 
-// Goal: a gateway keeps its NID, because its primary NID is configured as another peer. When it says that it does not
-// route any more, its route is dead.
+// Goal: a gateway keeps its NID, because its primary NID is configured as another peer. When it reports that it no
+// longer routes, its route is dead.
 TEST_F(GatewayNids, a_gateway_beside_its_configured_primary_stops_routing) {
   config::PeerAdd add;
   add.peer.primary = nid(kFar);
@@ -122,7 +122,7 @@ TEST_F(GatewayNids, peer_del_of_its_nid_is_refused) {
   EXPECT_TRUE(comes_back());
 }
 
-// Goal: while the gateway answers, it keeps a NID that it has named itself, and both names are in the journal.
+// Goal: while the gateway answers, it keeps a NID that it lists itself. The journal names both nodes.
 TEST_F(GatewayNids, a_claim_on_a_living_gateway_is_refused) {
   claim(kFar);
   ASSERT_NE(peer_of(kFar), nullptr);
@@ -135,7 +135,7 @@ TEST_F(GatewayNids, a_claim_on_a_living_gateway_is_refused) {
   EXPECT_TRUE(alive());
 }
 
-// Goal: a NID of a gateway that does not answer goes to the node that claims it, with a warning; the route stays with
+// Goal: a NID of a gateway that does not answer goes to the node that claims it, with a warning. The route stays with
 // the gateway's other NID, and comes back with the gateway.
 TEST_F(GatewayNids, a_claim_on_a_dead_gateway_wins_and_the_route_comes_back) {
   rig.fabric.cut(nid("10.1.0.1@tcp"), nid(kNear));
@@ -148,14 +148,14 @@ TEST_F(GatewayNids, a_claim_on_a_dead_gateway_wins_and_the_route_comes_back) {
   EXPECT_NE(peer_of(kNear), peer_of(kFar));
   rig.fabric.heal_all();
   EXPECT_TRUE(comes_back());
-  // The gateway names both again, which is the newest word.
+  // The newest list is that of the gateway, and has both NIDs again.
   ASSERT_NE(peer_of(kNear), nullptr);
   EXPECT_EQ(peer_of(kFar), peer_of(kNear));
   EXPECT_EQ(peer_of(kNear)->primary().nid, nid(kFar));
   EXPECT_NE(peer_of("10.1.0.3@tcp"), peer_of(kFar));
 }
 
-// Goal: two discovered peers claim one NID: the newest word counts, and the journal names both.
+// Goal: if two discovered peers claim one NID, the newest list counts, and the journal names both.
 TEST_F(GatewayNids, a_claim_on_an_ordinary_peer_wins_with_a_warning) {
   auto& victim = rig.add({"10.1.0.8@tcp", "10.1.0.9@tcp"});
   discover(victim, "10.1.0.8@tcp");

@@ -1,4 +1,4 @@
-// Gateways: how they are checked, and what comes of it for routes (docs/wire/lnet.md §8.4-8.6).
+// Gateways: how they are checked, and how checks change routes (docs/wire/lnet.md §8.4-8.6).
 #include "control/api/show_values.h"
 #include "control/discovery/runner.h"
 #include "control/lnd_host.h"
@@ -42,7 +42,7 @@ class Gateways : public testing::Test {
   void TearDown() override { rig.stop_all(); }
 };
 
-// Goal: at once and then every interval a ping and a push, also when nothing has changed.
+// Goal: a gateway gets a ping and a push at once and then every interval, also when nothing has changed.
 TEST_F(Gateways, are_checked_at_once_and_then_every_interval) {
   rig.start_routing(router);
   set_ulnet(client, [](auto& ulnet) { ulnet.alive_router_check_interval = 5s; });
@@ -65,12 +65,12 @@ TEST_F(Gateways, are_checked_over_each_shared_net) {
   rig.start_routing(router);
   auto add = NodeRig::route_add("o2ib", "10.1.0.2@tcp");
   ASSERT_EQ(rig.apply(both, add), "");
-  rig.run_for(2500ms);  // the other net is learnt of by the first check
+  rig.run_for(2500ms);  // the first check finds the other net
   EXPECT_EQ(received(router, "10.1.0.2@tcp", wire::MsgType::kGet), 1u);
   EXPECT_EQ(received(router, "10.2.0.2@tcp1", wire::MsgType::kGet), 1u);
 }
 
-// Goal: a gateway's word reaches its routes also when the operator has made its primary NID another peer's.
+// Goal: a gateway's answer reaches its routes also if the operator has configured its primary NID as another peer's.
 TEST_F(Gateways, routes_come_back_when_a_configured_peer_has_the_primary_nid) {
   RigNode& far_first = rig.add({"10.2.0.3@tcp1", "10.1.0.3@tcp"});
   rig.start_routing(far_first);
@@ -88,7 +88,7 @@ TEST_F(Gateways, routes_come_back_when_a_configured_peer_has_the_primary_nid) {
   EXPECT_TRUE(rig.run_until([&] { return alive(); }, 200s));
 }
 
-// Goal: NIs of a gateway on one net take turns, and one that is dead does not make the gateway dead.
+// Goal: NIs of a gateway on one net take turns. A dead NI does not make the gateway dead.
 TEST_F(Gateways, one_dead_ni_of_several_is_no_dead_gateway) {
   ASSERT_EQ(rig.apply(router, NodeRig::net_add("10.1.0.3@tcp")), "");
   rig.start_routing(router);
@@ -106,14 +106,14 @@ TEST_F(Gateways, one_dead_ni_of_several_is_no_dead_gateway) {
   EXPECT_GT(received(router, "10.1.0.2@tcp", wire::MsgType::kGet), before);
 }
 
-// Goal: a gateway that cannot be reached takes its routes down, is asked again soon, and they come up when it answers.
+// Goal: if a gateway cannot be reached, its routes go down and it is soon pinged again. When it answers, they come up.
 TEST_F(Gateways, routes_follow_them_down_and_up) {
   rig.start_routing(router);
   add_route();
   rig.run_for(1s);
   ASSERT_TRUE(alive_in_view());
   rig.fabric.reset(nid("10.1.0.1@tcp"), nid("10.1.0.2@tcp"));
-  rig.run_for(1s);  // both sides know that the connection is gone
+  rig.run_for(1s);  // both sides have seen that the connection is gone
   cut(true);
   ASSERT_TRUE(rig.run_until([&] { return !alive(); }, 150s));
   EXPECT_FALSE(alive_in_view());
@@ -126,13 +126,13 @@ TEST_F(Gateways, routes_follow_them_down_and_up) {
   EXPECT_EQ(gateway().primary().status, wire::kNiUp);
 }
 
-// Goal: of a gateway on two shared nets, one of which does not work, the routes over the other live on, and those over
-// the dead one come back with it.
+// Goal: a gateway is on two shared nets, and one of these nets fails. The routes over the other net stay alive. The
+// routes over the failed net come back with it.
 TEST_F(Gateways, a_dead_net_is_no_dead_gateway) {
   auto& both = rig.add({"10.1.0.5@tcp", "10.2.0.5@tcp1"});
   ASSERT_EQ(rig.apply(router, NodeRig::net_add("10.3.0.2@o2ib")), "");
   rig.start_routing(router);
-  set_ulnet(router, [](auto& ulnet) { ulnet.router_ping_timeout = 1000s; });  // nobody pings it over o2ib
+  set_ulnet(router, [](auto& ulnet) { ulnet.router_ping_timeout = 1000s; });  // no node pings it over o2ib
   set_ulnet(both, [](auto& ulnet) { ulnet.router_ping_timeout = 2s; });
   ASSERT_EQ(rig.apply(both, NodeRig::route_add("o2ib", "10.1.0.2@tcp")), "");
   ASSERT_EQ(rig.apply(both, NodeRig::route_add("o2ib", "10.2.0.2@tcp1")), "");
@@ -154,26 +154,26 @@ TEST_F(Gateways, a_dead_net_is_no_dead_gateway) {
   EXPECT_TRUE(rig.run_until([&] { return alive_over("tcp"); }, 70s));
 }
 
-// Goal: however long it was dead, it is asked when its driver gets through to it.
-TEST_F(Gateways, one_that_is_heard_of_is_asked_at_once) {
+// Goal: a gateway that was dead for long is pinged as soon as its driver has a connection to it.
+TEST_F(Gateways, with_a_new_connection_are_pinged_at_once) {
   rig.start_routing(router);
-  set_ulnet(router, [](auto& ulnet) { ulnet.router_ping_timeout = 10000s; });  // nobody pings it over tcp1
+  set_ulnet(router, [](auto& ulnet) { ulnet.router_ping_timeout = 10000s; });  // no node pings it over tcp1
   set_ulnet(client, [](auto& ulnet) {
     ulnet.alive_router_check_interval = 1000s;
     ulnet.router_ping_timeout = 1s;
   });
   cut(true);
   add_route();
-  rig.run_for(600s);  // the next time would be after 512 s
+  rig.run_for(600s);  // the next ping would be after 512 s
   ASSERT_FALSE(alive());
   cut(false);
   EXPECT_EQ(rig.ping(router, "10.1.0.1@tcp", "", 20s).error, 0);
   EXPECT_TRUE(rig.run_until([&] { return alive(); }, 5s));
 }
 
-// Goal: a check waits for no peer that does not answer, however many there are; nor does a peer that answers wait for
+// Goal: a check waits for no silent peer, however many there are. A check of a peer that answers does not wait for
 // ever.
-TEST_F(Gateways, are_checked_in_time_whoever_else_is_silent) {
+TEST_F(Gateways, are_checked_in_time_although_other_peers_are_silent) {
   rig.start_routing(router);
   set_ulnet(client, [](auto& ulnet) { ulnet.alive_router_check_interval = 5s; });
   for (int i = 1; i <= 1000; ++i) {
@@ -187,8 +187,8 @@ TEST_F(Gateways, are_checked_in_time_whoever_else_is_silent) {
   EXPECT_GE(received(router, "10.1.0.2@tcp", wire::MsgType::kGet), 4u);
 }
 
-// Goal: after a failure it is asked after 1, 2, 4 ... s, never later than the interval.
-TEST_F(Gateways, one_that_failed_is_asked_sooner) {
+// Goal: a gateway that failed is pinged after 1, 2, 4 ... s, never later than the interval.
+TEST_F(Gateways, that_failed_are_pinged_sooner) {
   rig.start_routing(router);
   set_ulnet(client, [](auto& ulnet) { ulnet.router_ping_timeout = 1s; });
   cut(true);
@@ -203,13 +203,13 @@ TEST_F(Gateways, that_do_not_route_have_dead_routes) {
   EXPECT_TRUE(alive()) << "nothing is known of it yet";
   rig.run_for(100ms);
   EXPECT_FALSE(alive_in_view());
-  rig.start_routing(router);  // it pushes
+  rig.start_routing(router);  // the router pushes
   rig.run_for(100ms);
   EXPECT_TRUE(alive_in_view());
 }
 
-// Goal: a last hop must have a living NI on the net that the route leads to, unless that is switched off; a gateway
-// that is not the last hop need not.
+// Goal: a last hop must have a living NI on the net that the route leads to, unless this rule is switched off. The rule
+// does not apply to other hops.
 TEST_F(Gateways, far_side) {
   rig.start_routing(router);
   add_route();
@@ -240,7 +240,7 @@ TEST_F(Gateways, far_side_of_one_that_is_not_the_last_hop) {
     EXPECT_EQ(route.alive, route.config.net == net("tcp7")) << "with hop 1 it is to be the last";
 }
 
-// Goal: without discovery the same is learnt from the answers to plain pings.
+// Goal: without discovery, the answers to plain pings give the same states.
 TEST_F(Gateways, without_discovery) {
   ASSERT_EQ(rig.apply(client, config::SetValue{"discovery", 0}), "");
   set_ulnet(client, [](auto& ulnet) { ulnet.alive_router_check_interval = 5s; });
@@ -256,7 +256,7 @@ TEST_F(Gateways, without_discovery) {
   EXPECT_FALSE(alive());
 }
 
-// Goal: with interval 0 nobody checks, and a gateway is discovered when it is used.
+// Goal: with interval 0 there are no checks, and a gateway is discovered when it is used.
 TEST_F(Gateways, unchecked_are_discovered_on_use) {
   rig.start_routing(router);
   auto& server = rig.add({"10.2.0.1@tcp1"});
@@ -299,7 +299,7 @@ TEST_F(Gateways, being_checked_they_count_as_before) {
   cut(false);
 }
 
-// Goal: the start waits until each gateway was tried, and their routes are dead until then.
+// Goal: the start waits until each gateway was tried. Until then, the routes of gateways are dead.
 TEST_F(Gateways, tried_before_use) {
   set_ulnet(client, [](auto& ulnet) {
     ulnet.check_routers_before_use = true;
@@ -322,7 +322,7 @@ TEST_F(Gateways, tried_before_use) {
   EXPECT_TRUE(rig.run_until([&] { return alive(); }, 10s));
 }
 
-// Goal: an NI of a router whose net nobody pings is told to be down after 110 s, and to be up with the next ping.
+// Goal: if no node pings a net of a router for 110 s, the router reports its NI there down. The next ping brings it up.
 TEST_F(Gateways, a_silent_net_is_down) {
   rig.start_routing(router);
   const auto up = [&](const char* text) { return router.node->control().nis->find(nid(text))->up(); };

@@ -44,9 +44,10 @@ struct Deletion {
   [[nodiscard]] bool done() const { return errors != "not answered"; }
 };
 
-// Goal: who deletes an NI hears what it waits for, again and again; `net show -v` and who would add it hear it, too.
-// Method: the peer that is to be told falls silent.
-TEST(InUse, who_asked_is_told_why_it_takes_so_long) {
+// Goal: the client that deletes an NI gets repeated notes of the reason why the NI is still in use. `net show -v` shows
+// the same reason.
+// Method: the peer that gets the push of the deletion does not answer.
+TEST(InUse, a_slow_deletion_reports_its_reason) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp", "10.0.0.2@tcp"});
   rig.add({"10.0.0.3@tcp"});
@@ -74,8 +75,9 @@ TEST(InUse, who_asked_is_told_why_it_takes_so_long) {
   rig.stop_all();
 }
 
-// Goal: messages that hold an NI are counted, and an NI that closes says what it still has.
-// Method: a put waits on a lazy portal of the NI that is deleted at once; the worker does not get to it.
+// Goal: messages that hold an NI are counted, and a closing NI shows its count. An attempt to add the NI again fails
+// with this reason.
+// Method: a put waits on a lazy portal of the NI, which is deleted at once. The worker gets no turn.
 TEST(InUse, messages_are_named) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"});

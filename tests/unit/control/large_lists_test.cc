@@ -1,4 +1,4 @@
-// Lists of NIDs as long as they may be: discovered, replaced, refused beyond; and what the operator is told about them.
+// Lists of NIDs of the maximal length: discovered, replaced, refused if longer, and reported to the operator.
 #include "tests/unit/control/discovery_rig.h"
 
 namespace ulnet::test {
@@ -8,7 +8,7 @@ constexpr uint32_t kSmallMax = kPeerNidsMax - 1;  // 0@lo counts on the wire
 
 class LargeLists : public DiscoveryTest {
  protected:
-  /// 10.0.0.20, then 10.8.0.0 and so on, from `first` of those.
+  /// 10.0.0.20, then `count` - 1 NIDs from 10.8.0.0 + `first` on.
   static wire::PingInfo info_of(uint32_t count, uint32_t sequence, uint32_t first = 0) {
     wire::PingInfo info;
     info.features = kOrdinary;
@@ -18,7 +18,7 @@ class LargeLists : public DiscoveryTest {
       info.nis.push_back({Nid::v4(net("tcp"), 0x0A080000 + first + i), wire::kNiUp});
     return info;
   }
-  /// What came of it when there was room for so many bytes.
+  /// The decoded list, if only the first `room` bytes of it have arrived.
   static PingData data_of(const wire::PingInfo& info, size_t room = SIZE_MAX) {
     const auto bytes = wire::ping_info_encode(info);
     PingData data;
@@ -53,7 +53,7 @@ TEST_F(LargeLists, most_nids_are_discovered_and_replaced) {
   EXPECT_TRUE(journal.empty());
 }
 
-// Goal: a list has at most 4096 NIDs, of whichever form: 0@lo counts among the small ones, as upstream counts.
+// Goal: a list has at most 4096 NIDs, of either form. As upstream counts, 0@lo is one of the small ones.
 TEST_F(LargeLists, longer_ones_are_refused) {
   const auto decodes = [](const wire::PingInfo& info) {
     return wire::ping_info_decode(wire::ping_info_encode(info), kPeerNidsMax).has_value();
@@ -73,8 +73,9 @@ TEST_F(LargeLists, longer_ones_are_refused) {
   EXPECT_FALSE(decodes(large));
 }
 
-// Goal: of many differences the first few are named, the others counted, and the same ones are not said again.
-TEST_F(LargeLists, differences_are_said_once_and_in_few_lines) {
+// Goal: of many differences, the first few are named and the others are counted. The same differences are not reported
+// again.
+TEST_F(LargeLists, differences_are_reported_once_and_in_few_lines) {
   configure({20, 21});
   discover(20);
   reply(data_of(info_of(300, 3)));

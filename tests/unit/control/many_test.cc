@@ -1,4 +1,4 @@
-// Thousands of peers that come and go at one stroke: what workers have to report then is bounded, and nothing is lost.
+// Thousands of peers that come and go in one change. The reports of workers are bounded, and none is lost.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -43,7 +43,7 @@ TEST(Many, peers_of_several_nids_are_imported_and_deleted) {
   EXPECT_EQ(peers.allocated(), size_t(kPeers * kNidsOfPeer));
   bool removed = false;
   a.node->apply(peers_removed(), [&](const std::vector<config::ChangeError>& errors) { removed = errors.empty(); });
-  // Control asks about all of them before a worker turns, and the workers answer all before control does.
+  // Control sends requests for all of them before a worker turns. The workers answer all of them before control turns.
   for (int round = 0; round < 10; ++round, rig.now += 200ms) {
     for (int i = 0; i < 300; ++i) (void)turn_control_watched(*a.node, rig.now);
     for (int i = 0; i < 1100; ++i)
@@ -55,7 +55,7 @@ TEST(Many, peers_of_several_nids_are_imported_and_deleted) {
   rig.stop_all();
 }
 
-// Goal: thousands of NIDs that nobody has are pinged twice; then LNet is unconfigured, or the node stops.
+// Goal: thousands of NIDs of no node are pinged twice. Then LNet is unconfigured, or the node stops.
 TEST(Many, unreachable_nids_are_pinged_and_the_node_is_unconfigured) {
   for (const bool unconfigure : {true, false}) {
     NodeRig rig;
@@ -83,7 +83,7 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-// Goal: a peer for which there is no memory is refused by its driver; it does not end the process.
+// Goal: a peer for which there is no memory is refused by its driver. The process does not end.
 // Method: in a child process whose address space is bounded, peers connect until one is refused.
 TEST(Many, peers_without_memory_are_refused) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer needs the address space";

@@ -1,5 +1,5 @@
-// Memory near workers: on which NUMA node a node asks for what its workers use, that all of it is given back and used
-// again, and that a node goes on without it.
+// Memory near workers: the NUMA node from which a node takes the memory of its workers. All of it is given back and
+// used again. Without such memory, the node still works.
 #include "control/near_memory.h"
 
 #include <fstream>
@@ -12,7 +12,7 @@
 namespace ulnet::test {
 namespace {
 
-/// Ordinary mappings, each with the NUMA node that it was asked for; at most `left` bytes.
+/// Ordinary mappings, each with the NUMA node that map() was called for; at most `left` bytes.
 class RecordingMemory final : public MemorySource {
  public:
   ~RecordingMemory() override { EXPECT_TRUE(maps.empty()); }
@@ -29,7 +29,7 @@ class RecordingMemory final : public MemorySource {
     maps.erase(memory);
     plain.unmap(memory, bytes);
   }
-  /// The NUMA node that was asked for; -1: the object is not from here.
+  /// The NUMA node of the mapping that holds `object`; -1: no mapping of this source holds it.
   [[nodiscard]] int numa_of(const void* object) const {
     const auto* byte = static_cast<const std::byte*>(object);
     auto at = maps.upper_bound(byte);
@@ -48,8 +48,8 @@ WorkerGroups on_numas(std::vector<uint32_t> numas) {
   return groups;
 }
 
-// Goal: objects of one size share mappings and do not overlap; a place that was given back is taken again; mappings
-// that are empty go back, but for one.
+// Goal: objects of one size share mappings and do not overlap. A place that was given back is taken again. All empty
+// mappings but one are unmapped.
 TEST(NearMemory, objects_share_mappings) {
   RecordingMemory source;
   NearMemory memory(&source, on_numas({3}), 1);
@@ -81,8 +81,8 @@ TEST(NearMemory, objects_share_mappings) {
   EXPECT_EQ(source.maps.size(), 2u) << "one empty mapping of each size is kept";
 }
 
-// Goal: objects that come and go for years take no more than those that are there at once.
-TEST(NearMemory, what_is_given_back_is_used_again) {
+// Goal: if objects come and go for years, they take no more memory than those that are there at once.
+TEST(NearMemory, memory_that_is_given_back_is_used_again) {
   RecordingMemory source;
   NearMemory memory(&source, on_numas({0}), 1);
   WorkerMemory& near = *memory.of(WorkerId{0});
@@ -104,8 +104,8 @@ TEST(NearMemory, what_is_given_back_is_used_again) {
   EXPECT_EQ(source.maps.size(), 1u);
 }
 
-// Goal: the pools of a worker lie in the memory that is handed in for it, and go back with it; without it, or when it
-// has no room, they are on the heap.
+// Goal: the pools of a worker lie in the memory source of the worker, and return to it with the worker. Without a
+// source, or when it is full, the pools are on the heap.
 TEST(NearMemory, pools_of_a_worker) {
   IdleGate gates[2], control;
   IdleGate* const pointers[] = {&gates[0], &gates[1]};
@@ -138,8 +138,9 @@ config::PeerDel peer_del(const std::string& primary) {
   return del;
 }
 
-// Goal: on a machine with four NUMA nodes each worker with its pools, its slices of NIs and of peer NIs is asked for
-// on the node of its CPU, and what control alone uses is not; slices go back with their NI or peer.
+// Goal: on a machine with four NUMA nodes, a worker's memory comes from the node of its CPU. This includes its pools
+// and its slices of NIs and of peer NIs, but no object that only control uses. Slices are given back with their NI or
+// peer.
 TEST(NearMemory, on_the_numa_node_of_the_workers_cpu) {
   const auto placement = place_workers(Topology::synthetic(4, 2), {.cpus = {7, 2}});
   ASSERT_TRUE(placement.has_value());
@@ -180,7 +181,7 @@ TEST(NearMemory, on_the_numa_node_of_the_workers_cpu) {
   EXPECT_TRUE(source.maps.empty());
 }
 
-// Goal: a node whose NUMA nodes have no memory left goes on with what the machine has.
+// Goal: if the NUMA nodes of a node's workers have no memory left, the node goes on with ordinary memory.
 TEST(NearMemory, a_full_numa_node_is_no_error) {
   RecordingMemory source;
   source.left = 3u << 20;
@@ -200,7 +201,7 @@ TEST(NearMemory, a_full_numa_node_is_no_error) {
   rig.nodes.clear();
 }
 
-// Goal: a machine with one NUMA node gets nothing of this, and one with more gets pages as the heap has them.
+// Goal: a machine with one NUMA node gets no source of near memory. On other machines, the source maps ordinary pages.
 TEST(NearMemory, only_where_there_is_a_choice) {
   Arenas arenas{nullptr, 64 << 20};
   EXPECT_EQ(worker_memory(arenas, Topology::synthetic(1, 8)), nullptr);
@@ -223,7 +224,7 @@ std::string policy_at(const void* at) {
   return "";
 }
 
-// Goal: the kernel has been told the NUMA node of the worker, as a wish: with MPOL_BIND, a node without free pages
+// Goal: the kernel prefers the worker's NUMA node, but may use others. With MPOL_BIND, a NUMA node without free pages
 // would end the process.
 TEST(NearMemory, the_kernel_prefers_that_node) {
   auto machine = Machine::read();

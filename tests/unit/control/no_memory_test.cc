@@ -1,12 +1,12 @@
 // An allocation fails while a peer is made: the tables of peers are as before, and the peer is made when memory is
-// back. A program of its own: it replaces the allocation functions.
+// back. This is a program of its own, because it replaces the allocation functions.
 #include <cstdlib>
 #include <new>
 
 #include "tests/unit/control/node_rig.h"
 
 namespace {
-uint64_t plenty = UINT64_MAX;  ///< so many more allocations find memory
+uint64_t plenty = UINT64_MAX;  ///< this number of further allocations succeeds
 }  // namespace
 
 [[gnu::noinline]] void* operator new(size_t bytes) {  // sanitizers have their own

@@ -1,5 +1,5 @@
-// Nodes over a simulated network, in one thread and under a virtual clock: what the tests of control drive. A NID
-// decides its net; every net type is the simulated LND.
+// Nodes over a simulated network, in one thread and under a virtual clock, for the tests of control. A NID decides its
+// net; every net type is the simulated LND.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ class TableDevices final : public Devices {
     for (const auto& text : addresses) one.addresses.push_back(nid(text));
     return one;
   }
-  /// Requires: there is one of this name.
+  /// Requires: the table has an interface of this name.
   Interface& find_in_table(const std::string& name) {
     return *std::find_if(table_.begin(), table_.end(), [&](const Interface& one) { return one.name == name; });
   }
@@ -155,7 +155,7 @@ class NodeRig {
     while (now < end) step();
   }
 
-  /// Applies; "" or what was wrong, as "errno words".
+  /// Applies; "" or the errors, as "errno words".
   std::string apply(RigNode& to, config::ChangeList changes) {
     std::string wrong = "never answered";
     to.node->apply(std::move(changes), [&](const std::vector<config::ChangeError>& errors) {
@@ -169,7 +169,7 @@ class NodeRig {
     return apply(to, config::ChangeList{{std::move(change), {}}});
   }
 
-  /// The node routes, and says so at once.
+  /// Switches routing on, and pushes that at once.
   void start_routing(RigNode& router) {
     router.node->applier().set_start_up(true);
     EXPECT_EQ(apply(router, {{config::SetBuffers{64, 64, 4}, {}}, {config::SetRouting{true}, {}}}), "");
@@ -187,13 +187,13 @@ class NodeRig {
     return answers.empty() ? PingAnswer{.nid = {}, .error = -EINTR, .info = {}} : answers.front();
   }
 
-  /// Stops a node cleanly; "" or what it left behind.
+  /// Stops a node cleanly. Returns "", or a list of what is left.
   std::string stop(RigNode& one) {
     one.node->stop(now);
     EXPECT_TRUE(run_until([&] { return one.node->stopped(); }));
     return one.node->stop_leftovers();
   }
-  /// To call at the end of a test: every node stops, and nothing is left anywhere.
+  /// Call this at the end of a test: all nodes stop, and nothing may be left anywhere.
   void stop_all() {
     for (auto& one : nodes)
       if (one->node != nullptr && !one->node->stopped()) {

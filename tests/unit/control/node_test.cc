@@ -1,11 +1,11 @@
-// Whole nodes over a simulated network: what they make of each other, and that they come to rest.
+// Whole nodes over a simulated network: they find each other, exchange messages, and come to rest.
 #include "control/discovery/runner.h"
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {
 namespace {
 
-// Goal: two nodes that know nothing of each other ping each other, both ways, and a third is not there.
+// Goal: two nodes without any knowledge of each other ping each other, both ways. A third node is not there.
 // Method: one worker each, then three workers each.
 TEST(Node, two_nodes_ping_each_other) {
   for (unsigned workers : {1u, 3u}) {
@@ -21,7 +21,7 @@ TEST(Node, two_nodes_ping_each_other) {
   }
 }
 
-// Goal: what the ping says: features, sequence number, pid (docs/wire/lnet.md §4).
+// Goal: ping info has the features, sequence number and pid of the node (docs/wire/lnet.md §4).
 TEST(Node, ping_info_says_what_the_node_is) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"});
@@ -86,8 +86,8 @@ TEST(Node, discovers_itself_without_a_peer) {
   rig.stop_all();
 }
 
-// Goal: an NI leaves while pings come over it; it is gone from ping info and views, nothing hangs, and it may come
-// back.
+// Goal: an NI is deleted while pings come over it. The NI is gone from ping info and views, nothing hangs, and it can
+// be added again.
 TEST(Node, ni_deleted_and_added_again) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"}, 2);
@@ -104,7 +104,8 @@ TEST(Node, ni_deleted_and_added_again) {
   rig.stop_all();
 }
 
-// Goal: what waits on an application's lazy portal keeps neither an NI nor a node from going; the sender hears of it.
+// Goal: a message that waits on an application's lazy portal delays neither the deletion of an NI nor the stop of a
+// node.
 // Method: a put to a lazy portal without an entry, then `net del` at the target, and with another one a stop.
 TEST(Node, goes_while_a_put_waits_on_a_lazy_portal) {
   NodeRig rig;
@@ -130,7 +131,7 @@ TEST(Node, goes_while_a_put_waits_on_a_lazy_portal) {
   del.net = net("tcp");
   ASSERT_EQ(rig.apply(b, del), "") << "deleting the NI must not wait for somebody to take the message";
   ASSERT_EQ(rig.apply(b, NodeRig::net_add("10.0.0.2@tcp")), "");
-  rig.run_for(1s);  // the sender knows that its connection is gone
+  rig.run_for(1s);  // the sender has seen that its connection is gone
   ASSERT_TRUE(put());
   ASSERT_TRUE(rig.run_until([&] { return lazy() == 1; }));
   EXPECT_EQ(rig.stop(b), "");
@@ -144,7 +145,7 @@ TEST(Node, starts_and_stops_many_times) {
     auto& a = rig.add({"10.0.0.1@tcp"}, 1 + round % 3);
     rig.add({"10.0.0.2@tcp"}, 1 + round % 2);
     ASSERT_EQ(rig.ping(a, "10.0.0.2@tcp").error, 0) << round;
-    if (round % 2 == 0) rig.stop_all();  // or else they are just destroyed
+    if (round % 2 == 0) rig.stop_all();  // in other rounds the nodes are only destroyed
   }
 }
 

@@ -1,5 +1,4 @@
-// Peers, routes, NIs and changes of a node, looked at through the node that has them: whole nodes over a simulated
-// network.
+// Peers, routes, NIs and changes of a node, seen through the node that has them: whole nodes over a simulated network.
 #include "config/export.h"
 #include "control/api/requests.h"
 #include "control/api/show_values.h"
@@ -39,7 +38,7 @@ TEST(PeerDb, met_peers_are_placed_evenly_with_one_source) {
   rig.stop_all();
 }
 
-// Goal: the bound on peer NIs holds, and reaching it is an error, not the end.
+// Goal: the bound on peer NIs holds. Reaching it is an error, and the node goes on.
 TEST(PeerDb, bounded) {
   NodeRig rig;
   NodeConfig config;
@@ -66,8 +65,8 @@ TEST(PeerDb, source_follows_nis) {
   rig.stop_all();
 }
 
-// Goal: a peer NI that cannot be reached, gets other credits and is then forgotten is not looked for any more.
-TEST(PeerDb, one_that_is_down_gets_other_credits_and_goes) {
+// Goal: a peer NI cannot be reached, gets other credits and is then forgotten. No retry is left for it.
+TEST(PeerDb, a_peer_ni_that_is_down_gets_other_credits_and_is_forgotten) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"});
   PeerDb& peers = *a.node->control().peers;
@@ -90,7 +89,7 @@ TEST(PeerDb, one_that_is_down_gets_other_credits_and_goes) {
   rig.stop_all();
 }
 
-// Goal: configured peers: added whole or not at all, refused as lnetctl refuses, shown primary first, and gone when
+// Goal: configured peers are added whole or not at all, refused as lnetctl refuses, shown primary first, and gone when
 // deleted.
 TEST(PeerDb, configured_peers) {
   NodeRig rig;
@@ -120,7 +119,7 @@ TEST(PeerDb, configured_peers) {
   rig.stop_all();
 }
 
-// Goal: a refreshed peer has the NIDs that are listed and no others; when the list fails it is as before.
+// Goal: a refreshed peer has exactly the NIDs that are listed. If the list fails, the peer is as before.
 TEST(PeerDb, refreshed_peers) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"});
@@ -178,8 +177,8 @@ TEST(PeerDb, a_peer_of_4096_nids) {
   rig.stop_all();
 }
 
-// Goal: a NID that comes back gets the memory that drivers may still name.
-TEST(PeerDb, memory_is_kept_for_who_comes_back) {
+// Goal: a NID that comes back gets the memory that drivers may still refer to.
+TEST(PeerDb, memory_is_kept_for_a_nid_that_comes_back) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"});
   PeerDb& peers = *a.node->control().peers;
@@ -220,7 +219,7 @@ TEST(RouteDb, refusals_and_lost_gateways) {
   rig.stop_all();
 }
 
-// Goal: a list of changes counts whole or not at all, also when the last of it fails on the running node.
+// Goal: a list of changes takes effect as a whole or not at all, also when its last change fails on the running node.
 TEST(Applier, list_that_fails_is_undone) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"});
@@ -241,7 +240,7 @@ TEST(Applier, list_that_fails_is_undone) {
   rig.stop_all();
 }
 
-// Goal: an NI that was taken down for a list that fails comes back.
+// Goal: a list deletes an NI and then fails. The NI comes back.
 TEST(Applier, deleted_ni_comes_back_when_the_list_fails) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"});
@@ -254,7 +253,7 @@ TEST(Applier, deleted_ni_comes_back_when_the_list_fails) {
   rig.stop_all();
 }
 
-// Goal: interfaces by name: their first IPv4 address, or what is wrong; deleted by the same name.
+// Goal: an interface name gives its first IPv4 address, or an error. The same name deletes the NI.
 TEST(Applier, nis_by_interface) {
   NodeRig rig;
   auto& a = rig.add({});
@@ -300,7 +299,8 @@ TEST(LocalNis, workers_and_credits) {
   rig.stop_all();
 }
 
-// Goal: `lnet unconfigure` leaves nothing but loopback; what needs LNet then says so; configure brings it back.
+// Goal: `lnet unconfigure` leaves only loopback. A change that needs LNet then fails with ENETDOWN; configure brings
+// LNet back.
 TEST(Applier, unconfigure_and_configure) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"}, 2);
@@ -317,7 +317,7 @@ TEST(Applier, unconfigure_and_configure) {
   rig.stop_all();
 }
 
-// Goal: pools grow and shrink while routing is on, to exactly what is asked for, over all workers.
+// Goal: while routing is on, pools grow and shrink to exactly the configured size, over all workers.
 TEST(Routing, pools_grow_and_shrink) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"}, 3);
@@ -350,7 +350,7 @@ TEST(Routing, pools_grow_and_shrink) {
   rig.stop_all();
 }
 
-// Goal: counters are sums, and a reset shows zeros without touching what workers count.
+// Goal: counters are sums, and a reset shows zeros without a write to the counters of workers.
 TEST(Stats, sums_and_reset) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"}, 2);
@@ -376,7 +376,7 @@ TEST(Stats, sums_and_reset) {
   rig.stop_all();
 }
 
-// Goal: "where did it drop?" has an answer: reason and NI.
+// Goal: a drop shows its reason and its NI.
 TEST(Stats, details_name_reason_and_ni) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"});
@@ -400,7 +400,7 @@ TEST(Stats, details_name_reason_and_ni) {
   rig.stop_all();
 }
 
-// Goal: `lnetctl ping` prints who answered and says of each other one why it did not.
+// Goal: `lnetctl ping` prints the NIDs that answered, and for each other one the error.
 TEST(Requests, ping_answer_names_both) {
   PingAnswer good{.nid = nid("10.0.0.2@tcp"), .error = 0, .info = {}};
   good.info.features = wire::kFeatureMultiRail;
@@ -415,7 +415,7 @@ TEST(Requests, ping_answer_names_both) {
             "10.0.0.3@tcp\n");
 }
 
-// Goal: an errno whose words say nothing of the cause is explained, by the last connection to the NID if it failed.
+// Goal: if the text of an errno does not give the cause, the answer adds the failure of the last connection to the NID.
 TEST(Requests, ping_answer_names_the_cause) {
   const auto descr = [](int32_t error, int32_t connection) {
     const PingAnswer bad{.nid = nid("10.0.0.7@tcp"), .error = error, .info = {}};
@@ -435,7 +435,7 @@ TEST(Requests, ping_answer_names_the_cause) {
   EXPECT_EQ(descr(-ECONNREFUSED, -ECONNREFUSED), "failed to ping 10.0.0.7@tcp: Connection refused");
 }
 
-// Goal: the node remembers why a peer NI cannot be reached, until it can be.
+// Goal: the node keeps the reason why a peer NI cannot be reached, until it can be reached.
 TEST(Requests, the_cause_is_that_of_the_last_connection) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"});
@@ -449,7 +449,7 @@ TEST(Requests, the_cause_is_that_of_the_last_connection) {
   rig.stop_all();
 }
 
-// Goal: `discover` learns a peer and says it, `peer show -v 4` shows where discovery stands.
+// Goal: `discover` finds a peer and prints it. `peer show -v 4` shows the state of its discovery.
 TEST(Requests, discover_and_peer_show) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"});

@@ -1,4 +1,4 @@
-// Memory, numbers and credits of peer NIs: what stays when NIs change, what is given back, who gets none.
+// Memory, numbers and credits of peer NIs: kept when NIs change, given back after removal, refused at the bound.
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {
@@ -27,7 +27,7 @@ config::NetDel net_without(const std::string& text) {
   return del;
 }
 
-// Goal: a peer NI keeps number, server, memory and credits while its net is local, whichever NIs that has.
+// Goal: a peer NI keeps its number, server, memory and credits while its net is local, whichever local NIs the net has.
 TEST(PeerMemory, stays_when_the_first_ni_of_its_net_changes) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"}, 3);
@@ -59,7 +59,7 @@ TEST(PeerMemory, stays_when_the_first_ni_of_its_net_changes) {
   rig.stop_all();
 }
 
-// Goal: a net that was left and comes back with other credits gives them to the peers on it, in the memory they have.
+// Goal: if a net is deleted and added again with other credits, the peers on it get these credits in the same memory.
 TEST(PeerMemory, credits_follow_a_net_that_comes_back) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"}, 2);
@@ -82,8 +82,8 @@ TEST(PeerMemory, credits_follow_a_net_that_comes_back) {
   rig.stop_all();
 }
 
-// Goal: what was removed is given back once nobody names it: at once when nothing was ever sent, and with the
-// connection when there is one. The count of the worker that served it goes down, too.
+// Goal: the memory of a removed NID is given back when nothing refers to it. Without any message sent this is at once,
+// otherwise when the connection ends. The load of the worker that served it goes down, too.
 TEST(PeerMemory, of_removed_nids_is_given_back) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"}, 2);
@@ -108,8 +108,8 @@ TEST(PeerMemory, of_removed_nids_is_given_back) {
   rig.stop_all();
 }
 
-// Goal: one that comes back while its memory is being given back keeps it, and works.
-TEST(PeerMemory, of_who_comes_back_in_time_is_kept) {
+// Goal: a NID that comes back while its memory is being given back keeps the memory, and works.
+TEST(PeerMemory, of_a_nid_that_comes_back_in_time_is_kept) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"}, 2);
   rig.add({"10.0.0.2@tcp"});
@@ -127,8 +127,8 @@ TEST(PeerMemory, of_who_comes_back_in_time_is_kept) {
   rig.stop_all();
 }
 
-// Goal: NIDs on nets that are neither local nor routed are known by name only; a net or a route gives them memory, and
-// sending works then.
+// Goal: NIDs on nets that are neither local nor routed have a name and no memory. A net or a route gives them memory,
+// and sending works then.
 TEST(PeerMemory, is_for_nets_that_can_be_reached) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"});
@@ -159,8 +159,8 @@ TEST(PeerMemory, is_for_nets_that_can_be_reached) {
   rig.stop_all();
 }
 
-// Goal: at the bound a configured list fails whole and takes nothing; a NID that found no memory gets it when there is
-// some again.
+// Goal: at the bound, a configured list fails whole and takes nothing. A NID without memory gets it when memory is free
+// again.
 TEST(PeerMemory, bound_is_for_what_is_there) {
   NodeRig rig;
   NodeConfig config;

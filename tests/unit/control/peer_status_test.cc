@@ -1,4 +1,5 @@
-// What a peer says of its NIs, and what this node hears of them: status, health, `peer show` (docs/wire/lnet.md §5.6).
+// The status that a peer reports for its NIs, and the messages from them: status, health, `peer show`
+// (docs/wire/lnet.md §5.6).
 #include "control/api/show_values.h"
 #include "control/discovery/runner.h"
 #include "control/lnd_host.h"
@@ -19,7 +20,7 @@ class PeerStatus : public testing::Test {
     EXPECT_TRUE(rig.run_until([&] { return done; }));
   }
   PeerNi& second() { return *a.node->control().peers->find(nid("10.0.0.3@tcp")); }
-  /// The peer says that its second NI is down, or up, and still answers over it.
+  /// The peer reports its second NI down or up, and still answers over it.
   void fatal(bool on) {
     Control& c = b.node->control();
     c.lnd_hosts[1]->ni_fatal(c.nis->find(nid("10.0.0.3@tcp"))->id, on);
@@ -48,7 +49,7 @@ TEST_F(PeerStatus, down_costs_nothing_without_sensitivity) {
   EXPECT_EQ(second().health, 1000);
 }
 
-// Goal: `peer show` of a router says so; a message from there says otherwise.
+// Goal: `peer show` of a router shows the reported status, until a message comes from the NI.
 TEST_F(PeerStatus, down_is_shown_until_the_ni_is_heard_of) {
   rig.start_routing(a);
   EXPECT_EQ(shown(), "up");

@@ -1,5 +1,5 @@
-// Several NIs of a node as its peers' applications and its operator see them: who sent is its primary NID, with the NID
-// that it sent from beside it; each NI of `net add --if a,b` has settings of its own.
+// Several NIs of a node, as the applications of its peers and its operator see them. Events have the primary NID of the
+// sender and the NID that the message came from. Each NI of `net add --if a,b` has settings of its own.
 #include <algorithm>
 
 #include "control/api/show_values.h"
@@ -37,8 +37,10 @@ struct Application {
   std::vector<Event> events;
 };
 
-// Goal: an application that waits for a node by its primary NID gets what it sends from any NI, and is told which.
-// Method: a node of two NIs puts and gets from its second; match entries name its primary, its second, a stranger.
+// Goal: an application that waits for a node by its primary NID gets messages from any NI of the node. Events name that
+// NI, too.
+// Method: a node of two NIs puts and gets from its second NI. Match entries name its primary NID, its second NID and a
+// foreign one.
 TEST(Rails, events_have_the_primary_nid_and_the_real_source) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp", "10.0.0.2@tcp"});
@@ -48,8 +50,8 @@ TEST(Rails, events_have_the_primary_nid_and_the_real_source) {
   b.node->control().discovery->discover({nid("10.0.0.1@tcp")}, false, [&](const auto&) { known = true; });
   ASSERT_TRUE(rig.run_until([&] { return known; }));
   Application from(a), at(b);
-  at.attach(nid("10.0.0.1@tcp"), 1);  // the primary
-  at.attach(nid("10.0.0.2@tcp"), 2);  // where it comes from
+  at.attach(nid("10.0.0.1@tcp"), 1);  // the primary NID
+  at.attach(nid("10.0.0.2@tcp"), 2);  // the source NID
   at.attach(nid("10.0.0.9@tcp"), 3);
   rig.run_for(1ms);
   const MdHandle md = from.bind();

@@ -1,4 +1,4 @@
-// Peers of whose NID there is only their own word: what they may take of the peer table, and of the journal.
+// Peers whose NID is known only from their own messages: their share of the peer table, and of the journal.
 #include "control/lnd_host.h"
 #include "tests/unit/control/node_rig.h"
 
@@ -17,7 +17,7 @@ struct Strangers {
   PeerDb& peers() { return *node->node->control().peers; }
   LndControlHost& host() { return *node->node->control().lnd_hosts[1]; }
   static Nid name(uint32_t number) { return Nid::v4(net("tcp"), 0x0B000000u + number); }
-  /// A connection from `address` under that name comes and goes.
+  /// Opens and closes a connection from `address` under that name.
   bool visit(uint32_t number, const std::string& address) {
     const auto place = host().place_stranger(name(number), ni, nid(address));
     if (place) host().peer_left(place->id);
@@ -32,8 +32,8 @@ struct Strangers {
   NiId ni{};
 };
 
-// Goal: who only says a name leaves nothing behind, however many names.
-TEST(Strangers, unused_ones_are_forgotten_with_their_connection) {
+// Goal: a peer that only gives a name leaves nothing behind, after any number of names.
+TEST(Strangers, unused_peers_are_forgotten_with_their_connection) {
   Strangers t;
   for (uint32_t i = 0; i < 3 * kPeersMax; ++i) {
     ASSERT_TRUE(t.visit(i, "10.9.9.9@tcp")) << i;
@@ -44,7 +44,7 @@ TEST(Strangers, unused_ones_are_forgotten_with_their_connection) {
   t.rig.stop_all();
 }
 
-// Goal: one address has at most its share of peers, those in use among them, and takes nobody else's.
+// Goal: one address has at most its share of peers, including peers in use, and takes no place of another address.
 TEST(Strangers, an_address_has_a_share) {
   Strangers t;
   ASSERT_TRUE(t.visit(1'000'000, "10.8.8.8@tcp"));
@@ -60,7 +60,7 @@ TEST(Strangers, an_address_has_a_share) {
   t.rig.stop_all();
 }
 
-// Goal: a NID that was met by its word and then used, configured or asked for stays.
+// Goal: a NID that came from a connection stays if it is used or configured later.
 TEST(Strangers, used_ones_stay) {
   Strangers t;
   ASSERT_TRUE(t.visit(1, "10.9.9.9@tcp"));
@@ -77,7 +77,8 @@ TEST(Strangers, used_ones_stay) {
   t.rig.stop_all();
 }
 
-// Goal: where peers crowd, those of addresses that brought many go first, long before the five minutes of others.
+// Goal: when the table is crowded, peers of addresses with many peers are forgotten first, long before the five minutes
+// of others.
 TEST(Strangers, many_of_one_address_go_first) {
   Strangers t;
   for (uint32_t i = 0; i < 50; ++i) {
@@ -94,7 +95,8 @@ TEST(Strangers, many_of_one_address_go_first) {
   t.rig.stop_all();
 }
 
-// Goal: a peer that comes and goes without end writes a few lines and then their number, and hides no other cause.
+// Goal: a peer that comes and goes without end writes a few lines and then their number. Lines of other causes still
+// appear.
 TEST(Strangers, journal_lines_of_peers_are_limited) {
   Strangers t;
   const auto place = t.host().place_stranger(Strangers::name(1), t.ni, nid("10.9.9.9@tcp"));

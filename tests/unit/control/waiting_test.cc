@@ -1,4 +1,4 @@
-// NIs that wait for their interface: said, shown, deleted, added when it comes, with the routes that stand on them.
+// NIs that wait for their interface: reported, shown, deleted, and added when it comes, with the routes that need them.
 #include <algorithm>
 
 #include "control/api/show_values.h"
@@ -53,7 +53,7 @@ TEST_F(Waiting, comes_with_its_interface) {
   rig.run_for(100ms);
   EXPECT_EQ(shown(a), "10.0.0.1@tcp; eth1 waits for: eth1 has no IPv4 address; name another address of it with --nid");
   a.devices->find_in_table("eth1").addresses = {nid("10.0.0.2@tcp")};
-  rig.run_for(6s);  // also without a word of the machine
+  rig.run_for(6s);  // also without an event of the machine
   EXPECT_EQ(shown(a), "10.0.0.1@tcp; 10.0.0.2@tcp");
   EXPECT_TRUE(journal_has("10.0.0.2@tcp added on eth1, which is there now"));
   EXPECT_EQ(a.node->control().desired.nets[0].nis[1].nid, nid("10.0.0.2@tcp"));
@@ -89,7 +89,7 @@ TEST_F(Waiting, routes_wait_with_it) {
   EXPECT_NE(rig.apply(a, NodeRig::route_add("tcp8", "10.5.0.9@tcp5")).find("-113"), std::string::npos);
 }
 
-TEST_F(Waiting, is_off_where_nobody_asked_for_it) {
+TEST_F(Waiting, is_off_unless_it_is_switched_on) {
   a.node->applier().set_wait_for_devices(false);
   EXPECT_NE(rig.apply(a, by_name("eth1")).find("-100 cannot add LNet NI: there is no interface eth1"),
             std::string::npos);
