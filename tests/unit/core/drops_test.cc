@@ -1,5 +1,5 @@
-// Drop reasons that need more than a wrong header: a next hop that fails, a response that comes twice, a receive that
-// does not end well, a way back that is not the way forth, an NI that is gone.
+// Drop reasons that need more than a wrong header. Cases: a next hop that fails, a second response, a failed receive,
+// an asymmetric route, and an NI that is gone.
 #include "tests/unit/core/core_rig.h"
 
 namespace ulnet::test {
@@ -23,7 +23,7 @@ struct RouterDropsTest : DropsTest {
 };
 
 TEST_F(RouterDropsTest, next_hop_down_no_gateway_leads_there_though_a_route_does) {
-  bench.add_route(kFar.net(), tcp1(99));  // nobody knows this gateway
+  bench.add_route(kFar.net(), tcp1(99));  // there is no peer for this gateway
   bench.publish();
   bench.inject(put_header(kFar, tcp(2), 9, 1, 0), tcp(2));
   bench.settle();
@@ -96,7 +96,7 @@ TEST_F(DropsTest, md_unlinked_while_it_is_being_received_into) {
   EXPECT_EQ(drops(Drop::kReceiveFailed), 0u);
 }
 
-TEST_F(DropsTest, asymmetric_route_only_when_that_is_asked_for) {
+TEST_F(DropsTest, asymmetric_route_only_when_the_check_is_on) {
   sink();
   for (const bool asked : {false, true}) {
     bench.node.drop_asym_route = asked;

@@ -55,7 +55,7 @@ struct FailuresTest : CoreTest {
     const Segment segment{memory.data(), 64};
     md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
   }
-  /// Sends a PUT that fails as `status` says: the counters that moved.
+  /// Sends a PUT that fails as `status` says. Returns the counters that have changed.
   std::string counted(LndStatus status) {
     EXPECT_TRUE(submitter->put({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1, .ack = false}));
     bench.settle();
@@ -95,8 +95,9 @@ TEST_F(FailuresTest, the_rows_are_those_of_the_documents) {
   }
 }
 
-// Goal: each class counts at its NI, peer NI and node alone. A message goes out again only over an interface of the
-// side at fault. Method: two local NIs, and a peer that first has one NI, then two.
+// Goal: each class counts only at its NI, peer NI and node. A message is sent again only over an interface of the side
+// at fault.
+// Method: two local NIs, and a peer that first has one NI, then two.
 TEST_F(FailuresTest, each_class_counts_and_is_resent_as_its_row_says) {
   for (const bool two_peer_nis : {false, true}) {
     if (two_peer_nis) {

@@ -1,4 +1,4 @@
-// Lazy portals: messages wait for entries, as many as there may be, and end when the node or the message does.
+// Lazy portals: messages wait for entries up to the portal's bound, and end when the node or the message ends.
 #include "dataplane/stages/receive.h"
 #include "dataplane/wire/ping_info.h"
 #include "tests/unit/core/core_rig.h"
@@ -8,7 +8,7 @@ namespace {
 
 using Lazy = CoreTest;
 
-// Goal: portal 0 holds whoever comes, and an entry for one takes who came first of those whom it matches.
+// Goal: portal 0 holds messages of all nodes. An entry for one node takes the first message of this node.
 TEST_F(Lazy, portal_0_holds_all_and_an_entry_for_one_takes_the_first) {
   constexpr uint32_t kCount = kLazyMax + 40;
   bench.open_portal(0, WorkerId{0}, true);
@@ -46,7 +46,7 @@ TEST_F(Lazy, portal_0_holds_all_and_an_entry_for_one_takes_the_first) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
-// Goal: nobody can park on portal 0 what no entry there will ever match.
+// Goal: portal 0 holds no message that none of its entries can ever match.
 TEST_F(Lazy, portal_0_holds_only_what_its_entries_can_match) {
   bench.open_portal(kReservedPortal, WorkerId{0}, true);
   bench.publish();
@@ -86,8 +86,8 @@ TEST_F(Lazy, a_lazy_portal_holds_until_an_entry_comes_and_no_more_than_its_bound
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
-// What waits on a lazy portal of this very node ends like any other, and its memory comes back; who attaches later is
-// told that the message is lost.
+// A message that waits on a lazy portal of its own node ends like any other, and its memory comes back. An entry that
+// is attached later gets an event with an error, because the message is lost.
 TEST_F(Lazy, a_put_to_oneself_that_nobody_takes_ends_in_time) {
   bench.open_portal(9, WorkerId{0}, true);
   bench.publish();

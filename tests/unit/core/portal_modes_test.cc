@@ -1,4 +1,4 @@
-// Where a message for a portal is at home: on one worker, by its match bits, or on the worker that it arrives at.
+// The home of a message for a portal: one worker, the worker of its match bits, or the worker that it arrives at.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -86,7 +86,7 @@ TEST_F(PortalModes, hashed_each_match_bits_have_one_home_whoever_receives) {
   EXPECT_EQ(unmatched(), 0u);
 }
 
-TEST_F(PortalModes, hashed_what_has_no_one_home_is_refused) {
+TEST_F(PortalModes, hashed_wildcards_and_entries_at_another_worker_are_refused) {
   open(PortalMode::kHashed);
   PortalView view{PortalMode::kHashed, WorkerId{1}, false};
   const unsigned home = portal_home(view, 5, WorkerId{0}, kWorkers).value;
@@ -109,7 +109,7 @@ TEST_F(PortalModes, per_worker_a_message_stays_where_it_arrives) {
   put(0, 7);
   put(1, 7);
   put(1, 8);
-  put(2, 7);  // nobody has attached there
+  put(2, 7);  // this worker has no entry
   EXPECT_EQ(puts(), (std::array<size_t, kWorkers>{1, 2, 0}));
   EXPECT_EQ(unmatched(), 1u);
 }

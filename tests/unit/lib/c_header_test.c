@@ -1,4 +1,4 @@
-/* The C header from C: what can be checked without a network. Exit status 0 = good. */
+/* The C header from C: all checks that need no network. Exit status 0 = good. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -102,7 +102,7 @@ static int loopback(void) {
   return 0;
 }
 
-/* One queue for both roles: only what was started here ends with `final`. */
+/* One queue for both roles: only operations that started here end with `final`. */
 static int both_roles(void) {
   ulnet_t* node;
   ulnet_submitter_t* submitter;

@@ -1,5 +1,5 @@
-// What the C functions of libulnet allocate and keep: callback queues nothing, closed submitters nothing in the end.
-// This program's operator new counts.
+// Memory that the C functions of libulnet allocate and keep. Callback queues allocate nothing, and closed submitters
+// keep nothing. This program's operator new counts.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -79,7 +79,7 @@ struct CMemory : ::testing::Test {
     EXPECT_EQ(ulnet_submitter_open(node, 0, &kSize, &submitter), 0);
     return submitter;
   }
-  /// What a closed queue held comes back in a moment.
+  /// The slot of a closed queue is free again only after a moment: retries until then.
   static ulnet_eq_t open_callback(ulnet_submitter_t* submitter, Heard& heard) {
     ulnet_eq_t eq;
     int error;
@@ -93,7 +93,7 @@ struct CMemory : ::testing::Test {
   ulnet_t* node = nullptr;
 };
 
-// Each queue gets its own events, whatever the slots were before, and opening takes no memory.
+// Each queue gets its own events, also in a slot that another queue had. Opening allocates no memory.
 TEST_F(CMemory, callback_queues_allocate_nothing_and_each_hears_its_own) {
   ulnet_submitter_t* submitter = open();
   std::array<Heard, 3> heard;
@@ -129,7 +129,7 @@ TEST_F(CMemory, closed_submitters_are_freed) {
   const int64_t before = blocks_live;
   constexpr int kRounds = 2000;
   rounds(kRounds);
-  // The last ones are freed when their worker has let go of them: wait for it, not for ever.
+  // The worker frees the last submitters when it releases them. The wait for this has a limit.
   for (int look = 0; blocks_live >= before + kRounds / 2 && look < 5000; ++look)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   EXPECT_LT(blocks_live, before + kRounds / 2);

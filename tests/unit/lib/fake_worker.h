@@ -1,5 +1,5 @@
-// A stand-in for the home worker of a Submitter, for tests of the application side: takes the ops off the ring, keeps a
-// record of them, and answers as the test says. Runs on the test's thread; no network, no matching.
+// A stand-in for the home worker of a Submitter, for tests of the application side. FakeWorker takes ops off the ring,
+// records them, and answers as the test configures. FakeWorker runs on the test's thread, without network and matching.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -14,14 +14,15 @@ class FakeWorker {
  public:
   explicit FakeWorker(Submitter& submitter) : submitter_(submitter), users_(submitter.eq_slots()) {}
 
-  /// How a put or get ends: the event's status, and bytes moved; `drop`: no final event at all (a bug to be noticed).
+  /// The end of a put or get: the event's status, and bytes moved. With `drop` there is no final event at all (a fault
+  /// to detect).
   struct Outcome {
     int32_t status = 0;
     bool drop = false;
     bool twice = false;
     uint32_t mlength = kInfinite;  ///< kInfinite = all
   };
-  /// Asked for each put and get; may touch the memory. Default: success.
+  /// Called for each put and get; may touch the memory. Default: success.
   std::function<Outcome(const Op&, const Md&)> on_operation;
   /// While true, puts and gets stay unanswered (unlink ends them with ECANCELED).
   bool hold = false;
@@ -42,7 +43,7 @@ class FakeWorker {
     }
     return taken;
   }
-  /// Ends what is held with this status.
+  /// Ends the held operations with this status.
   void finish_held(int32_t status) {
     std::deque<Op> ready;
     ready.swap(held_);

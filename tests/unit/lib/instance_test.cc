@@ -1,5 +1,5 @@
-// libulnet for real: Instances in one process, their threads and sockets on 127.0.0.0/8. Ports above 1023, so no
-// privileges.
+// libulnet with real Instances in one process, their threads and sockets on 127.0.0.0/8. Ports are above 1023, so no
+// privileges are needed.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@
 namespace ulnet {
 namespace {
 
-/// The nodes of this program share a port; programs that run at the same time must not.
+/// The nodes of this program share a port. Programs that run at the same time must have different ports.
 uint16_t port_of_this_process() {
   static const uint16_t port = test::free_port();
   return port;
@@ -169,7 +169,7 @@ size_t connections_at(const std::string& address) {
   return count;
 }
 
-// Goal: a parameter of socklnd that is set while a node runs holds for the connections made after that.
+// Goal: if a parameter of socklnd is set while a node runs, connections that are made later have it.
 TEST(Instance, parameters_of_socklnd_follow_at_run_time) {
   for (const bool typed : {true, false}) {
     const auto a = node(config("127.0.0.2"));
@@ -181,7 +181,7 @@ TEST(Instance, parameters_of_socklnd_follow_at_run_time) {
     User user(*a);
     EXPECT_EQ(user.transfer(false, nid("127.0.0.3@tcp"), 1 << 20).status, 0);
     EXPECT_EQ(served.next().mlength, 1u << 20);
-    // When both dial at once, the connection that is not kept is there for a moment, too.
+    // If both nodes connect at once, the connection that is not kept also exists for a moment.
     const auto as_set = [typed] { return (connections_at("127.0.0.3") + connections_at("127.0.0.2") > 1) == typed; };
     for (int wait = 0; wait < 1000 && !as_set(); ++wait) std::this_thread::sleep_for(10ms);
     EXPECT_TRUE(as_set()) << "typed_conns: " << typed;
@@ -190,7 +190,7 @@ TEST(Instance, parameters_of_socklnd_follow_at_run_time) {
   }
 }
 
-TEST(Instance, what_comes_after_close_is_refused) {
+TEST(Instance, calls_after_close_are_refused) {
   const auto instance = node("");
   ASSERT_NE(instance, nullptr);
   EXPECT_EQ(instance->close(), "");
@@ -206,7 +206,7 @@ TEST(Instance, close_takes_back_what_is_bound_without_events) {
   ASSERT_NE(instance, nullptr);
   Served served(*instance);
   User user(*instance);
-  EXPECT_EQ(instance->close(), "");  // nothing is left: no worker has an MD
+  EXPECT_EQ(instance->close(), "");  // no MD is left at a worker
   std::array<Event, 4> events;
   EXPECT_EQ(served.submitter.eq_poll(served.eq, events), 0u);
   EXPECT_EQ(user.submitter.eq_poll(user.eq, events), 0u);
@@ -214,7 +214,7 @@ TEST(Instance, close_takes_back_what_is_bound_without_events) {
 
 TEST(Instance, attached_workers_are_turned_by_the_caller) {
   auto opened = Instance::open({.config = "ulnet:\n    workers: 1\n", .mode = InstanceMode::kAttach});
-  // Opening waits for nothing that a worker does: with loopback only it returns before anybody turns.
+  // Opening does not wait for a worker: with loopback only it returns before a worker turns.
   ASSERT_TRUE(opened) << opened.error().what;
   Instance& instance = **opened;
   std::atomic<bool> stop{false};
@@ -233,7 +233,7 @@ TEST(Instance, attached_workers_are_turned_by_the_caller) {
   turner.join();
 }
 
-// Goal: the log gets what `ulnet: log` allows, from the start on, and follows it when it changes.
+// Goal: the log gets the severities that `ulnet: log` allows, from the start on, and follows a change of it.
 TEST(Instance, log_level) {
   std::mutex mutex;
   std::vector<std::string> log;
@@ -260,7 +260,7 @@ TEST(Instance, log_level) {
   EXPECT_EQ(instance.close(), "");
 }
 
-// A node that gives up says what it waited for: close() returns it and the log has it.
+// If a node gives up at the end, close() returns the cause, and the log has it.
 TEST(Instance, attached_and_turned_by_one_thread_it_closes_at_rest) {
   for (const std::string& yaml : {std::string("ulnet:\n    workers: 2\n"), config("127.0.0.1")}) {
     for (const bool turned : {false, true}) {
@@ -280,7 +280,7 @@ TEST(Instance, attached_and_turned_by_one_thread_it_closes_at_rest) {
   }
 }
 
-TEST(Instance, attached_and_not_opened_it_leaves_nothing_behind) {
+TEST(Instance, attached_and_not_opened_leaves_nothing_behind) {
   const auto owner = node(config("127.0.0.1"));  // of the address and port
   ASSERT_NE(owner, nullptr);
   std::vector<std::string> log;
@@ -292,7 +292,7 @@ TEST(Instance, attached_and_not_opened_it_leaves_nothing_behind) {
   for (const std::string& line : log) EXPECT_EQ(line.find("without waiting"), std::string::npos) << line;
 }
 
-// A worker belongs to the thread that turns it: when that thread has left, nobody else can.
+// An attached worker belongs to the thread that turns it. When that thread has ended, no other thread can turn it.
 TEST(Instance, an_attached_worker_whose_thread_has_left_is_given_up) {
   auto opened = Instance::open({.config = "ulnet:\n    workers: 2\n", .mode = InstanceMode::kAttach});
   ASSERT_TRUE(opened) << opened.error().what;
@@ -304,14 +304,14 @@ TEST(Instance, an_attached_worker_whose_thread_has_left_is_given_up) {
   EXPECT_NE(instance.close(), "");
 }
 
-// An io_uring takes calls of one thread only: a thread that comes second is refused.
+// An io_uring takes calls of one thread only: a second thread is refused.
 TEST(Instance, an_attached_worker_is_turned_by_one_thread_only) {
   auto opened = Instance::open({.config = config("127.0.0.1"), .mode = InstanceMode::kAttach});
   ASSERT_TRUE(opened) << opened.error().what;
   Instance& instance = **opened;
   ASSERT_TRUE(instance.submitter_open(WorkerId{0}));
   while (instance.turn(WorkerId{0}) == 0) std::this_thread::yield();
-  ASSERT_TRUE(instance.submitter_open(WorkerId{0}));  // there is something to do
+  ASSERT_TRUE(instance.submitter_open(WorkerId{0}));  // the worker has work
   std::thread([&] {
     for (int i = 0; i < 100; ++i) EXPECT_EQ(instance.turn(WorkerId{0}), 0u);
     instance.wait(WorkerId{0}, 1ms);
@@ -347,7 +347,7 @@ TEST(Instance, opens_and_closes_many_times) {
   }
 }
 
-// Goal: the generator, verifying every byte, finds nothing wrong between two nodes over TCP.
+// Goal: two nodes over TCP pass the generator's check of every byte.
 TEST(Instance, verified_load_between_two_nodes) {
   const auto a = node(config("127.0.0.1")), b = node(config("127.0.0.2"));
   ASSERT_TRUE(a && b);

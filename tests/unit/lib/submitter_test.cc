@@ -63,7 +63,7 @@ TEST_F(SubmitterTest, md_slot_holds_everything_before_the_op_is_seen) {
   EXPECT_TRUE(md->valid());
   const Md& slot = submitter.md_slot(md->index);
   EXPECT_EQ(slot.handle, *md);
-  EXPECT_FALSE(slot.bound);  // the worker's
+  EXPECT_FALSE(slot.bound);  // the worker sets it
   EXPECT_EQ(slot.segments, slot.own_segments.data());
   EXPECT_EQ(slot.segments[0].base, memory.data());
   EXPECT_EQ(slot.segment_count, 1u);
@@ -154,14 +154,14 @@ TEST_F(SubmitterTest, full_ring_takes_nothing) {
   EXPECT_EQ(code(submitter.eq_close(eq)), -EAGAIN);
   EXPECT_EQ(submitter.mds_in_use(), 2u);
   worker.run();
-  // Nothing of what was refused has left a trace.
+  // The refused operations have left no trace.
   EXPECT_TRUE(submitter.me_attach(PortalIndex{1}, {}, 0, 0, MePosition::kTail, md));
   EXPECT_TRUE(submitter.unlink(md));
   EXPECT_TRUE(submitter.eq_open(4));
   EXPECT_TRUE(submitter.md_bind({.segments = {&segment, 1}, .eq = eq}));
 }
 
-TEST_F(SubmitterTest, handles_of_others_give_exdev) {
+TEST_F(SubmitterTest, handles_of_other_submitters_give_exdev) {
   Submitter sibling{WorkerId{3}, 8, kSmall, nullptr};
   Submitter elsewhere{WorkerId{4}, 7, kSmall, nullptr};
   for (Submitter* other : {&sibling, &elsewhere}) {
@@ -277,7 +277,7 @@ TEST_F(SubmitterTest, attach_is_once_and_excludes_operations) {
   EXPECT_EQ(op.pid, 9u);
 }
 
-TEST_F(SubmitterTest, unlinked_md_takes_no_more) {
+TEST_F(SubmitterTest, unlinked_md_refuses_operations) {
   const EqHandle eq = queue();
   const MdHandle md = bind(eq);
   ASSERT_TRUE(submitter.unlink(md));
@@ -355,9 +355,9 @@ TEST_F(SubmitterTest, queues_run_out_close_and_open_again) {
   ASSERT_TRUE(submitter.eq_close(first));
   EXPECT_EQ(code(submitter.eq_close(first)), -ENOENT);
   EXPECT_EQ(code(submitter.md_bind({.segments = {&segment, 1}, .eq = first})), -ENOENT);
-  ASSERT_TRUE(submitter.put(to_peer(md)));  // an MD that is there goes on
+  ASSERT_TRUE(submitter.put(to_peer(md)));  // the MD that is bound already goes on
   worker.run();
-  EXPECT_EQ(code(submitter.eq_open(4)), -ENOSPC);  // still needed by the MD
+  EXPECT_EQ(code(submitter.eq_open(4)), -ENOSPC);  // the MD still needs the queue
   ASSERT_TRUE(submitter.unlink(md));
   worker.run();
   EXPECT_EQ(poll(first).size(), 2u);  // ACK and UNLINK
@@ -379,9 +379,8 @@ TEST_F(SubmitterTest, reopened_queue_does_not_show_old_events) {
   EXPECT_TRUE(poll(again).empty());
 }
 
-// Goal: an op is seen by the worker with everything that was written into its slot, and slots never get lost.
-// Method: two threads, small rings; each MD carries its number as user_ptr, and the worker checks it against the
-// length.
+// Goal: the worker sees an op together with all values of its slot, and no slot is lost.
+// Method: two threads, small rings. Each MD carries its number as user_ptr, and the worker compares it with the length.
 TEST(SubmitterRace, slots_pass_between_two_threads) {
   Submitter submitter{WorkerId{0}, 0, {.ops = 8, .mds = 4, .eqs = 1, .segment_blocks = 2}, nullptr};
   constexpr uint32_t kRounds = 20000;
