@@ -1,5 +1,5 @@
-// Captures: their bounds (size, rate, slots, a reader that does not read), what the filter leaves out, and what a drop
-// looks like. One thread is worker and control in turn.
+// Captures: their bounds (size, rate, slots, a reader that does not read), the filter, and the form of a drop. One
+// thread is worker and control in turn.
 #include "lnd/net/dpdk/capture.h"
 
 #include "dataplane/wire/bytes.h"
@@ -25,7 +25,7 @@ class MemorySink final : public CaptureSink {
   bool fails = false;
 };
 
-/// What a reader finds in the file.
+/// The content of a capture file.
 struct Found {
   struct Packet {
     std::vector<std::byte> bytes;
@@ -42,7 +42,7 @@ uint32_t u32_at(const std::vector<std::byte>& bytes, size_t at) {
   return wire::load<uint32_t>(bytes.data() + at, false);
 }
 
-/// Calls with code, offset and length of each option.
+/// Calls the function with code, offset and length of each option.
 template <class F>
 void options_of(const std::vector<std::byte>& bytes, size_t at, size_t end, F&& take) {
   while (at + 4 <= end) {
@@ -90,7 +90,7 @@ class DpdkCapture : public LoopPort {
     auto started = Capture::start(*port, sink, options, 0s);
     ASSERT_TRUE(started.has_value()) << started.error().text();
     capture = std::move(*started);
-    (void)queue().receive({}, now);  // obeys
+    (void)queue().receive({}, now);  // stops, if requested
   }
   void TearDown() override {
     if (capture != nullptr) let_go();
@@ -140,7 +140,7 @@ TEST_F(DpdkCapture, both_directions_and_drops) {
   EXPECT_EQ(0u, found.skipped);
 }
 
-// Goal: the file never has more than its size, whatever comes, and each packet is either in it or counted.
+// Goal: the file never exceeds its size, and each packet is either in it or counted.
 TEST_F(DpdkCapture, size_is_a_bound) {
   for (const uint64_t size : {uint64_t{4096}, uint64_t{5001}, uint64_t{100'000}}) {
     sink = MemorySink();
@@ -154,12 +154,12 @@ TEST_F(DpdkCapture, size_is_a_bound) {
       ++count;
       if (count % 64 == 0) (void)capture->turn();
     }
-    see(100, 60);  // shorter ones, which would still fit
+    see(100, 60);  // shorter packets, which would still fit
     count += 100;
     EXPECT_TRUE(capture->full());
     const Found found = end();
     EXPECT_LE(sink.bytes.size(), size);
-    EXPECT_GT(sink.bytes.size() + 3200, size);  // one more of the longest would not have fitted
+    EXPECT_GT(sink.bytes.size() + 3200, size);  // another packet of the maximal length would not have fitted
     EXPECT_EQ(capture->written(), found.packets.size());
     EXPECT_EQ(count, capture->written() + capture->skipped());
     EXPECT_TRUE(found.ended);
@@ -198,8 +198,7 @@ TEST_F(DpdkCapture, slots_are_a_bound_and_come_back) {
   EXPECT_EQ(12u, found.skipped);
 }
 
-// Goal: a reader that does not read costs nothing but its own packets; at the end the rest is counted, not forced on
-// it.
+// Goal: a reader that does not read loses only its own packets. At the end, the rest is counted and not written to it.
 TEST_F(DpdkCapture, slow_reader) {
   CaptureOptions options;
   options.slots = 16;
@@ -230,7 +229,7 @@ TEST_F(DpdkCapture, parts_are_bounded) {
   EXPECT_GT(sink.bytes.size(), 4 * kCapturePartBytes);
 }
 
-TEST_F(DpdkCapture, a_sink_that_fails_is_told) {
+TEST_F(DpdkCapture, a_sink_that_fails_ends_the_turn_with_its_error) {
   begin({});
   sink.fails = true;
   see(1);
@@ -276,7 +275,7 @@ class DpdkCaptureFilter : public DpdkCapture {
   }
 };
 
-// Goal: what the filter leaves out takes no slot, no share of the rate, and does not count as skipped.
+// Goal: packets that the filter leaves out take no slot and no share of the rate, and do not count as skipped.
 TEST_F(DpdkCaptureFilter, comes_first) {
   CaptureOptions options;
   options.filter = "udp dst port 4791";
@@ -301,8 +300,8 @@ TEST_F(DpdkCaptureFilter, not_understood) {
   EXPECT_TRUE(started.error().text().starts_with("libpcap refuses the filter: ")) << started.error().text();
 }
 
-// Goal: a datagram that cannot be sent is in the file as the frame that it would have been; what has no headers yet is
-// there without bytes, and says so.
+// Goal: if a datagram cannot be sent, the file has the frame that it would have been. A packet without headers is in
+// the file without bytes, with a comment.
 TEST_F(DpdkCapture, drops_before_sending) {
   begin({});
   Stack stack(stack_config(port->config(), mac_parse("02:00:00:00:00:01").value()), queue(), nullptr);

@@ -1,5 +1,5 @@
-// Packet headers (lnd/net/packet): real bytes decode to what they say, encode back to the same bytes, and what is
-// damaged is refused for the right reason.
+// Packet headers (lnd/net/packet): real bytes decode to the right values and encode back to the same bytes. Damaged
+// headers are refused for the right reason.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -63,7 +63,7 @@ TEST(DpdkDecode, captured_roce_packet) {
   EXPECT_EQ(0, std::memcmp(udp_again, bytes.data() + 20, kUdpBytes));
 }
 
-// Goal: each single flipped bit of an IPv4 header is seen, and each cut is refused.
+// Goal: each single flipped bit of an IPv4 header is detected, and each cut is refused.
 TEST(DpdkDecode, damaged_ipv4_headers) {
   const auto good = hex(kCnp);
   for (unsigned bit = 0; bit < 160; ++bit) {
@@ -118,7 +118,8 @@ TEST(DpdkDecode, ipv6) {
   EXPECT_EQ(FrameDrop::kIpHeader, ipv6_decode(bytes, bytes.size()).error());
 }
 
-// Goal: none, one and two tags come through; a third, and lengths in place of types, do not.
+// Goal: frames without a tag, with one and with two tags are accepted. A third tag, and a length in place of a type,
+// are refused.
 TEST(DpdkDecode, ethernet_and_vlan) {
   const Mac a = mac_parse("02:00:00:00:00:01").value(), b = mac_parse("02:00:00:00:00:02").value();
   for (uint8_t tags = 0; tags <= 2; ++tags) {
@@ -214,7 +215,7 @@ TEST(DpdkDecode, echo_answers_have_right_checksums) {
   }
 }
 
-// Goal: however a byte string is cut into pieces, its checksum is the same.
+// Goal: the checksum of a byte string is the same for every cut into pieces.
 TEST(DpdkDecode, checksum_of_pieces) {
   std::vector<std::byte> bytes(23);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = std::byte(uint8_t(i * 37 + 200));

@@ -56,7 +56,7 @@ void LoopPort::TearDown() {
 
 void LoopPort::start() {
   port->start();
-  (void)queue().receive({}, now);  // obeys
+  (void)queue().receive({}, now);  // stops, if requested
 }
 
 void LoopPort::stop() {

@@ -1,5 +1,5 @@
-// A port that gives back what it sends (DPDK's ring), for tests of what stands on ports. DPDK starts once in a process:
-// before the first test, for all of them.
+// A port that gives back the packets that it sends (DPDK's ring), for tests of code above ports. DPDK starts once in a
+// process: before the first test, for all of them.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ class LoopPort : public testing::Test {
 
  protected:
   void SetUp() override;
-  /// Demands that all packets are back.
+  /// Checks that all packets are back.
   void TearDown() override;
 
   PacketPool& pool() { return queue().pool(); }
@@ -26,7 +26,7 @@ class LoopPort : public testing::Test {
   Payload payload(uint32_t bytes);
   /// A packet with a copy of these bytes, in several segments when they are many.
   rte_mbuf* packet_of(std::vector<std::byte> bytes);
-  /// Asks the queue to stop and obeys in the worker's place.
+  /// Requests that the queue stops, and completes the stop in the worker's place.
   void stop();
   void start();
   static void count_back(TxLease&, void* count) { ++*static_cast<int*>(count); }

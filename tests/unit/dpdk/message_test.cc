@@ -1,5 +1,5 @@
-// Packets under LNet messages, as a driver on a packet port moves them: what arrives is handed to the core as it came,
-// what is sent leaves from the caller's memory, and what the core gives back goes to the pool (lnd/lnd.h).
+// Packets under LNet messages, as a driver on a packet port moves them. The core gets arrived packets without a copy,
+// and a send leaves from the caller's memory. Memory that the core gives back goes to the pool (lnd/lnd.h).
 #include <cstring>
 
 #include "tests/unit/core/bench.h"
@@ -28,7 +28,7 @@ class DpdkMessages : public LoopPort {
     eq = *submitter->eq_open(16);
     bench.settle();
   }
-  /// Sends frames over the port and takes them where they come out.
+  /// Sends frames over the port. Returns the frames that the port receives.
   std::vector<rte_mbuf*> around(std::vector<rte_mbuf*> frames) {
     EXPECT_EQ(frames.size(), queue().send(frames, now));
     std::array<rte_mbuf*, kBurst> got{};
@@ -47,8 +47,8 @@ class DpdkMessages : public LoopPort {
   std::array<std::byte, kHeaders> headers{};
 };
 
-// Goal: a PUT of several jumbo packets goes to another worker as the packets that it came in; its one copy is the one
-// into the MD, and then all buffers are back.
+// Goal: a PUT of several jumbo packets goes to another worker as the packets that it came in. The only copy goes into
+// the MD, and then all buffers are back.
 TEST_F(DpdkMessages, arrive_as_packets) {
   std::vector<std::byte> place(8192);
   const Segment segment{place.data(), uint32_t(place.size())};
@@ -83,8 +83,8 @@ TEST_F(DpdkMessages, arrive_as_packets) {
   EXPECT_EQ("", bench.not_at_rest());
 }
 
-// Goal: a PUT of two segments leaves in two frames that carry the caller's memory; the send is done when the last frame
-// has been let go of, not before.
+// Goal: a PUT of two segments leaves in two frames that carry the caller's memory. The send is done when the last frame
+// is freed, not before.
 TEST_F(DpdkMessages, leave_from_where_they_lie) {
   ASSERT_TRUE(queue().lends());
   auto* from = reinterpret_cast<std::byte*>(memory.data());

@@ -1,4 +1,4 @@
-// The neighbour cache (lnd/net/packet/neighbours.h) under a clock of our own.
+// The neighbour cache (lnd/net/packet/neighbours.h) under a clock of the test.
 #include "lnd/net/packet/neighbours.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace ulnet::dpdk {
 namespace {
 
-/// Packets are numbers; what the cache wants done becomes a line of text.
+/// Packets are numbers. Each action of the cache becomes a line of text.
 class Rig final : NeighbourActions {
  public:
   explicit Rig(const NeighbourConfig& config = {}) : cache(config, *this) {}
@@ -29,7 +29,7 @@ class Rig final : NeighbourActions {
     add(cache.learn(ip(address), mac_parse(mac).value(), news, create, now) ? "changed" : "same");
     return take();
   }
-  /// Lets time pass in steps of 100 ms, each handling what is due.
+  /// Advances the time in steps of 100 ms. Each step handles what is due.
   std::string pass(Duration span) {
     for (const Instant end = now + span; now < end;) {
       now += 100ms;
@@ -71,7 +71,7 @@ TEST(DpdkNeighbours, first_packet_waits_for_the_answer) {
   EXPECT_EQ(0u, rig.cache.parked());
 }
 
-TEST(DpdkNeighbours, silence_is_asked_three_times_then_dropped_then_forgotten) {
+TEST(DpdkNeighbours, silence_means_three_requests_then_a_drop_then_removal) {
   Rig rig;
   rig.send("fd00::1", 1);
   EXPECT_EQ("ask fd00::1; ask fd00::1; failed 1 neighbour_silent", rig.pass(3s));
@@ -81,7 +81,7 @@ TEST(DpdkNeighbours, silence_is_asked_three_times_then_dropped_then_forgotten) {
   EXPECT_EQ("ask fd00::1; parked 3", rig.send("fd00::1", 3));
 }
 
-TEST(DpdkNeighbours, old_knowledge_is_used_and_checked) {
+TEST(DpdkNeighbours, old_entries_are_used_and_checked) {
   Rig rig;
   rig.send("10.0.0.1", 1);
   rig.learn("10.0.0.1", kA, Neighbours::News::kAnswer);
@@ -107,7 +107,7 @@ TEST(DpdkNeighbours, unused_neighbours_are_forgotten) {
   EXPECT_EQ(0u, rig.cache.size());
 }
 
-TEST(DpdkNeighbours, another_mac_replaces_or_is_doubted) {
+TEST(DpdkNeighbours, another_mac_replaces_the_old_one_or_causes_a_check) {
   Rig rig;
   rig.learn("fd00::1", kA, Neighbours::News::kAnswer, true);
   EXPECT_EQ("same", rig.learn("fd00::1", kB, Neighbours::News::kDoubtful));
@@ -129,7 +129,8 @@ TEST(DpdkNeighbours, static_entries_never_change) {
   EXPECT_EQ("sent 2 to 02:00:00:00:00:0a", rig.send("10.0.0.1", 2));
 }
 
-// Goal: after the link was away everybody is asked again; what waits for an answer goes on waiting for it.
+// Goal: when the link was away, learned neighbours are resolved again and static ones remain. A packet that waits for
+// an answer goes on waiting.
 TEST(DpdkNeighbours, a_link_that_was_away) {
   Rig rig;
   ASSERT_TRUE(rig.cache.set_static(Rig::ip("10.0.0.1"), mac_parse(kA).value()).has_value());
@@ -147,7 +148,7 @@ TEST(DpdkNeighbours, a_link_that_was_away) {
   rig.cache.clear();
 }
 
-// Goal: no bound is passed, and what does not fit is refused with its reason.
+// Goal: no bound is exceeded, and a packet that does not fit is refused with the reason.
 TEST(DpdkNeighbours, bounds) {
   Rig rig({.capacity = 4, .parked_max = 5, .parked_each_max = 3});
   for (uintptr_t i = 1; i <= 3; ++i) rig.send("10.0.0.1", i);
@@ -156,12 +157,12 @@ TEST(DpdkNeighbours, bounds) {
   rig.send("10.0.0.3", 6);
   EXPECT_EQ("ask 10.0.0.4; refused neighbour_queue_full", rig.send("10.0.0.4", 7));
   EXPECT_EQ(5u, rig.cache.parked());
-  // The fourth has nothing waiting: it makes room. Then all have.
+  // The entry of 10.0.0.4 has no packet waiting, so the next neighbour replaces it.
   EXPECT_EQ("ask 10.0.0.5; refused neighbour_queue_full", rig.send("10.0.0.5", 8));
   EXPECT_EQ(4u, rig.cache.size());
   EXPECT_EQ("changed", rig.learn("10.0.0.5", kA, Neighbours::News::kAnswer));
   rig.learn("10.0.0.1", kA, Neighbours::News::kAnswer);
-  EXPECT_EQ("ask 10.0.0.6; parked 9", rig.send("10.0.0.6", 9));  // the one of 10.0.0.1 or .5 went
+  EXPECT_EQ("ask 10.0.0.6; parked 9", rig.send("10.0.0.6", 9));  // the entry of 10.0.0.1 or of 10.0.0.5 was replaced
   EXPECT_EQ(4u, rig.cache.size());
   rig.cache.clear();
   EXPECT_EQ("failed 9 stopped; failed 5 stopped; failed 6 stopped", [&] {

@@ -1,5 +1,5 @@
-// Packet buffers and a real port that loops back (DPDK's ring): payload is handed on and sent where it lies, leases
-// come back once, nothing is lost.
+// Packet buffers and a real port that loops back (DPDK's ring). Payload is handed on and sent without a copy. Each
+// lease comes back once, and no packet is lost.
 #include <gtest/gtest.h>
 
 #include "lnd/net/dpdk/stack.h"
@@ -11,8 +11,8 @@ namespace {
 
 class DpdkPackets : public LoopPort {};
 
-// Goal: what is sent is the very memory that was lent, and the lease comes back once, after the last frame.
-TEST_F(DpdkPackets, lent_memory_is_sent_where_it_lies) {
+// Goal: a send uses exactly the memory that was lent, and the lease comes back once, after the last frame.
+TEST_F(DpdkPackets, lent_memory_is_sent_without_a_copy) {
   TxLease lease;
   int back = 0;
   lease.open(&count_back, &back);
@@ -43,14 +43,14 @@ TEST_F(DpdkPackets, short_payload_and_single_segment_ports_copy) {
     PayloadCursor cursor(payload(bytes));
     rte_mbuf* frame = frame_make(pool(), {}, cursor, bytes, &lease, multi_segment);
     lease.close();
-    EXPECT_EQ(1, back);  // nothing of it was kept
+    EXPECT_EQ(1, back);  // the frame refers to none of it
     EXPECT_EQ(1u, frame->nb_segs);
     EXPECT_EQ(0, std::memcmp(rte_pktmbuf_mtod(frame, void*), memory.data(), bytes));
     packet_free(frame);
   }
 }
 
-// Goal: a pool that has run dry gives null, moves nothing and keeps nothing.
+// Goal: an empty pool gives null, moves nothing and keeps nothing.
 TEST_F(DpdkPackets, empty_pools) {
   std::vector<rte_mbuf*> all;
   while (rte_mbuf* head = pool().take_head()) all.push_back(head);
@@ -68,7 +68,8 @@ TEST_F(DpdkPackets, empty_pools) {
   for (rte_mbuf* packet : all) packet_free(packet);
 }
 
-// Goal: packets become the segments of a payload without a copy; beyond its share a receiver is told to copy.
+// Goal: packets become the segments of a payload without a copy. When a receiver has used its share, append() fails, so
+// that it copies.
 TEST_F(DpdkPackets, chains_hold_packets_until_the_share_is_used) {
   auto chain = std::make_unique<PacketChain>(pool());
   PayloadCursor cursor(payload(9000));
@@ -140,7 +141,7 @@ TEST_F(DpdkPackets, reads_and_sums_across_segments) {
   packet_free(packet);
 }
 
-/// Takes datagrams and remembers where their bytes lie.
+/// Takes datagrams and records the place of their bytes.
 class Sink final : public UdpSink {
  public:
   void udp_received(std::span<Datagram> datagrams, Instant) override {
@@ -185,7 +186,7 @@ TEST_F(DpdkPackets, datagram_through_a_port) {
   EXPECT_EQ(3u, sink.segments);  // headers, and the two pieces
   EXPECT_EQ(memory.data(), sink.where);
   EXPECT_EQ(1, back);
-  // To nobody, too long, to no port: counted.
+  // Three datagrams are counted: without a route, too long, and to a port without a sink.
   flow.destination = ip_parse("10.1.0.2").value();
   EXPECT_FALSE(sender.udp_send(flow, pool().take(), now));
   flow.destination = ip_parse("10.0.0.2").value();
@@ -203,7 +204,7 @@ TEST_F(DpdkPackets, datagram_through_a_port) {
   receiver.shut(now);
 }
 
-// Goal: what a NIC says of a checksum is believed, good or bad; what it says nothing of is summed up here.
+// Goal: the checksum result of a NIC counts, good or bad. Without a result, the stack computes the checksum itself.
 // Method: a good datagram is taken from the ring, damaged or not, marked as a NIC would, and put back.
 TEST_F(DpdkPackets, checksums_as_the_device_says) {
   Stack sender(stack_config(port->config(), mac_parse("02:00:00:00:00:01").value()), port->queue(0), nullptr);

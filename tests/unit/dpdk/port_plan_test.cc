@@ -1,4 +1,4 @@
-// What is known of a port before it is opened: device texts, limits, the sum of its buffers, and where flows land.
+// The plan of a port before it is opened: device texts, limits, the sum of its buffers, and the queues of flows.
 #include <gtest/gtest.h>
 
 #include "lnd/net/dpdk/pool_plan.h"
@@ -36,7 +36,7 @@ TEST(DpdkPortPlan, device_texts) {
     EXPECT_FALSE(device_spec(bad).has_value()) << bad;
 }
 
-TEST(DpdkPortPlan, limits_are_said) {
+TEST(DpdkPortPlan, limits_are_reported) {
   EXPECT_EQ("ok", check(port("memif", 9000)));
   EXPECT_EQ("ok", check(port("af_packet,iface=a", 9000), 4));
   EXPECT_EQ("one frame must fit into one page, together with XDP's and DPDK's own bytes / 3498",
@@ -71,7 +71,7 @@ TEST(DpdkPortPlan, buffers) {
   EXPECT_LE(buffer_shape(port("", 3498), DeviceKind::kAfXdp, false).data_bytes + 320, 4096u);
 }
 
-// Goal: the sum is its lines, and with every queue full and everything held a quarter is free.
+// Goal: the sum equals its lines. If every queue is full and all buffers are held, a quarter is free.
 TEST(DpdkPortPlan, a_quarter_stays_free) {
   for (const uint32_t in_flight : {0u, 100u, 5000u})
     for (const uint16_t depth : {uint16_t{32}, uint16_t{512}, uint16_t{4096}}) {

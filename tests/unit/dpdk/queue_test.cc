@@ -1,4 +1,4 @@
-// What a queue owes its worker and control besides bursts: a last look before a sleep, letting go, and being let in.
+// Packet queues besides bursts: the last check before the worker sleeps, the stop, and the start.
 #include "tests/unit/dpdk/loop_port.h"
 
 namespace ulnet::dpdk {
@@ -22,15 +22,15 @@ class DpdkQueue : public LoopPort {
   }
 };
 
-// Goal: no lost wake-up on a device that cannot tell how many packets wait: what comes between the last receive() and
-// the arming of its interrupt keeps the worker awake, and is neither lost nor out of order.
-TEST_F(DpdkQueue, looks_once_more_after_arming) {
+// Goal: no wake-up is lost on a device that cannot count waiting packets. A packet between the last receive() and the
+// arming of the interrupt keeps the worker awake. The packet is neither lost nor out of order.
+TEST_F(DpdkQueue, checks_once_more_after_arming) {
   EXPECT_TRUE(receive(8).empty());
   queue().arm_interrupt();
-  EXPECT_FALSE(queue().has_packets());  // it would sleep
+  EXPECT_FALSE(queue().has_packets());  // the worker would sleep
   queue().disarm_interrupt();
   EXPECT_TRUE(receive(8).empty());
-  send(1);  // here, before
+  send(1);  // sent before the interrupt is armed
   send(2);
   queue().arm_interrupt();
   EXPECT_TRUE(queue().has_packets());
@@ -45,7 +45,7 @@ TEST_F(DpdkQueue, looks_once_more_after_arming) {
   EXPECT_EQ(3u, queue().counters().rx_packets.get());
 }
 
-TEST_F(DpdkQueue, what_it_kept_is_dropped_when_it_stops) {
+TEST_F(DpdkQueue, a_kept_packet_is_dropped_when_the_queue_stops) {
   send(1);
   send(2);
   EXPECT_TRUE(queue().has_packets());
@@ -57,15 +57,15 @@ TEST_F(DpdkQueue, what_it_kept_is_dropped_when_it_stops) {
   EXPECT_TRUE(receive(8).empty());
 }
 
-// Goal: the worker sees a new device only when it is let in, so that control may change it meanwhile.
-TEST_F(DpdkQueue, a_reset_reaches_the_worker_when_it_is_let_in) {
+// Goal: the worker sees a new device only after the start, so that control may change it before.
+TEST_F(DpdkQueue, a_reset_reaches_the_worker_at_the_start) {
   EXPECT_TRUE(queue().offloads().scatter);
   stop();
   ASSERT_TRUE(port->reopen().has_value());
   EXPECT_EQ(-1, queue().wait_fd());
   EXPECT_TRUE(receive(8).empty());  // still stopped
   port->start();
-  EXPECT_TRUE(port->stopped());  // not yet obeyed
+  EXPECT_TRUE(port->stopped());  // the worker has not yet followed
   port->stop_begin();
   EXPECT_TRUE(receive(8).empty());
   EXPECT_TRUE(port->stopped());

@@ -1,4 +1,4 @@
-// Where flows land: devices that spread by RSS have the model's key and table; those that do not are not modelled.
+// The queues of flows. Devices that spread by RSS have the key and table of the model; other devices are not modelled.
 #include "lnd/net/dpdk/rss.h"
 
 #include <rte_ethdev.h>
@@ -26,7 +26,7 @@ class DpdkRssPort : public testing::Test {
   unsigned index = 0;
 };
 
-/// Toeplitz once more, bit by bit, as its definition has it: each input bit that is set adds the 32 bits of key that
+/// A second Toeplitz hash, bit by bit after its definition. Each input bit that is set adds the 32 bits of key that
 /// begin at its place.
 uint32_t toeplitz(std::span<const uint8_t> key, std::span<const uint8_t> input) {
   uint32_t hash = 0;
@@ -52,8 +52,8 @@ std::vector<uint8_t> bytes_of(const FlowKey& flow, bool ports) {
   return out;
 }
 
-// Goal: the model says the queue that a device with the key and table that were given to it computes.
-// Method: DPDK's null device takes and gives back both; the hash over them is computed anew.
+// Goal: the model gives the same queue as a device that has the model's key and table.
+// Method: DPDK's null device takes both and gives them back. The test computes the hash from them itself.
 TEST_F(DpdkRssPort, a_device_has_the_models_key_and_table) {
   ASSERT_NO_FATAL_FAILURE(open("null", 4));
   ASSERT_TRUE(port->rss().known);

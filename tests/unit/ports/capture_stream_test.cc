@@ -1,4 +1,4 @@
-// A capture as the answer to a request: parts, how long it waits for a reader, and its end.
+// A capture as the answer to a request: parts, the wait for a reader, and the end.
 #include "tools/ulnetd/ports/capture_stream.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST_F(CaptureStreamTest, waits_for_its_reader) {
   EXPECT_FALSE(stream.ready());
 }
 
-// Goal: when nobody wants it any more it holds nothing up and sends nothing.
+// Goal: an abandoned stream holds nothing up and sends nothing.
 TEST_F(CaptureStreamTest, abandoned) {
   backlog = api::kOutputMax;
   stream.abandon();

@@ -1,4 +1,4 @@
-// A port in service: resets that work and that fail, a link that a device needs, captures and how they end.
+// A port in service: resets that work and that fail, a link that a device needs, captures and their ends.
 #include "lnd/net/dpdk/live_port.h"
 
 #include <rte_mbuf.h>
@@ -11,7 +11,7 @@
 namespace ulnet {
 namespace {
 
-/// What a port's watcher was told.
+/// Records the reports to a port's watcher.
 class Told final : public PortWatcher {
  public:
   void link_changed(const dpdk::LinkState& link) override { links.push_back(link.up); }
@@ -31,13 +31,13 @@ class Told final : public PortWatcher {
   std::string failed;
 };
 
-/// While it is captured, sends so many packets, one a turn, then is done.
+/// Sends this number of packets while it is captured, one per turn, then is done.
 class Sender final : public PortApp {
  public:
   Sender(dpdk::PortQueue& queue, unsigned count) : queue_(queue), left_(count) {}
   [[nodiscard]] bool raw() const override { return true; }
   unsigned turn(Instant now) override {
-    (void)queue_.receive({}, now);  // obeys
+    (void)queue_.receive({}, now);  // stops, if requested
     if (left_ == 0 || !queue_.running() || queue_.tap_in_use() == nullptr) return 0;
     rte_mbuf* packet = queue_.pool().take();
     std::memset(rte_pktmbuf_append(packet, 60), 0, 60);
@@ -93,11 +93,11 @@ class LivePortTest : public testing::Test {
     live->close();
     EXPECT_TRUE(live->port().packets_conserved());
   }
-  /// One queue: DPDK's pcap has as many as files.
+  /// One queue: DPDK's pcap has as many queues as files.
   [[nodiscard]] std::string pcap_device() const {
     return "pcap,rx_pcap=" + folder.path("in.pcap") + ",tx_pcap=" + folder.path("out.pcap");
   }
-  /// Without frames.
+  /// Makes a file without frames.
   void pcap_make() const {
     constexpr std::array<uint32_t, 6> kHead{0xA1B2C3D4, 2 | 4 << 16, 0, 0, 65535, 1};
     std::ofstream(folder.path("in.pcap"), std::ios::binary)
@@ -117,14 +117,14 @@ class LivePortTest : public testing::Test {
   Told told;
   Sink sink;
   std::unique_ptr<LivePort> live;
-  Duration ahead{};  // the port's time is so much ahead
+  Duration ahead{};  // added to the port's clock
 };
 
 TEST_F(LivePortTest, reset) {
   ASSERT_NO_FATAL_FAILURE(open("null"));
   for (unsigned i = 1; i <= 3; ++i) {
     live->reset();
-    live->reset();  // is under way
+    live->reset();  // a reset is under way already
     ASSERT_TRUE(until([&] { return told.resets.size() == i; }));
   }
   EXPECT_EQ(std::vector<std::string>(3, "done"), told.resets);
@@ -134,8 +134,8 @@ TEST_F(LivePortTest, reset) {
   EXPECT_TRUE(until([&] { return live->show().queues[1].rx_packets > before; }));
 }
 
-// Goal: a device that does not open again is told once for each that asks, shown as closed, tried with growing pauses,
-// and told when it is back.
+// Goal: if a device does not open again, each requested reset is reported as failed once. The port shows it as closed,
+// retries with growing pauses, and reports when it is back.
 // Method: a port that reads from a file, which is away for a while.
 TEST_F(LivePortTest, a_device_that_does_not_open_again) {
   pcap_make();
@@ -151,7 +151,7 @@ TEST_F(LivePortTest, a_device_that_does_not_open_again) {
   EXPECT_EQ(1u, live->show().resets_failed);
   ahead = 10s;
   ASSERT_TRUE(until([&] { return live->show().resets_failed == 2; }));
-  EXPECT_EQ(1u, told.resets.size());  // nobody asked
+  EXPECT_EQ(1u, told.resets.size());  // no reset was requested
   live->reset();
   ASSERT_TRUE(until([&] { return told.resets.size() == 2; }));
   EXPECT_EQ(told.resets[0], told.resets[1]);
@@ -174,7 +174,7 @@ TEST_F(LivePortTest, closes_while_it_tries_to_open) {
   ASSERT_TRUE(until([&] { return told.resets.size() == 1; }));
 }
 
-// Goal: a device that must not be polled without a link is not; its workers are let in with the link, and out with it.
+// Goal: a device that must not be polled without a link is not polled. Its workers use it only while the link is up.
 TEST_F(LivePortTest, a_link_that_is_needed) {
   const std::string socket = folder.path("m.sock");
   ASSERT_NO_FATAL_FAILURE(open("memif,role=server,socket=" + socket));
@@ -198,7 +198,7 @@ TEST_F(LivePortTest, a_link_that_is_needed) {
   EXPECT_TRUE(first->port().packets_conserved());
 }
 
-TEST_F(LivePortTest, capture_ends_as_asked) {
+TEST_F(LivePortTest, capture_ends_at_the_request) {
   ASSERT_NO_FATAL_FAILURE(open("null", 300));
   ASSERT_TRUE(live->capture(sink, {}).has_value());
   EXPECT_EQ(-EBUSY, live->capture(sink, {}).error().error.code);
@@ -210,10 +210,10 @@ TEST_F(LivePortTest, capture_ends_as_asked) {
   EXPECT_EQ(0u, told.skipped);
   EXPECT_EQ(600u, told.written);  // of two workers
   EXPECT_GT(sink.bytes, 600u * 60);
-  ASSERT_TRUE(live->capture(sink, {}).has_value());  // and again; ended by close()
+  ASSERT_TRUE(live->capture(sink, {}).has_value());  // a second capture; close() ends it
 }
 
-// Goal: the end waits for a reader for a while only.
+// Goal: at its end, a capture waits for its reader for a limited time only.
 TEST_F(LivePortTest, capture_whose_reader_sleeps) {
   ASSERT_NO_FATAL_FAILURE(open("null", 100'000'000));
   sink.is_ready = false;

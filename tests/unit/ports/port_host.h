@@ -1,4 +1,4 @@
-// One Host with DPDK for all tests of the process, a folder for sockets, and waiting for states.
+// One Host with DPDK for all tests of the process, a folder for sockets, and functions that wait for states.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace ulnet {
 /// Unique among the devices of the process.
 [[nodiscard]] unsigned port_index();
 
-/// Calls `turn` until `reached`; false: not within a minute.
+/// Calls `turn` until `reached`. Returns false after a minute.
 template <class Turn, class Reached>
 [[nodiscard]] bool turn_until(Turn&& turn, Reached&& reached) {
   const Instant end = clock_now() + 60s;
@@ -26,7 +26,7 @@ template <class Turn, class Reached>
   return true;
 }
 
-/// A folder that goes with the object.
+/// A folder that is removed with the object.
 class Folder {
  public:
   Folder();

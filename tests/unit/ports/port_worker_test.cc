@@ -1,4 +1,4 @@
-// How a worker's part of a port sleeps where nothing can wake it: naps that grow while they are in vain.
+// The sleep of a port's worker where no interrupt can wake it: naps that grow while they find no work.
 #include "lnd/net/dpdk/port_worker.h"
 
 #include "tests/unit/ports/port_host.h"
@@ -6,7 +6,7 @@
 namespace ulnet {
 namespace {
 
-/// Finds work when told to.
+/// Finds work when the test sets some.
 class Now final : public PortApp {
  public:
   explicit Now(unsigned& work) : work_(work) {}
@@ -16,9 +16,9 @@ class Now final : public PortApp {
   unsigned& work_;
 };
 
-// Goal: turns without work do not lengthen the nap, only naps that were in vain do, up to a millisecond; work shortens
-// it again.
-TEST(PortWorker, naps_grow_while_they_are_in_vain) {
+// Goal: a turn without work does not lengthen the nap. Each nap that ends without work does, up to a millisecond. Work
+// shortens it again.
+TEST(PortWorker, naps_grow_while_they_find_no_work) {
   dpdk::PortConfig config;
   config.name = "nap";
   config.device = "ring";
@@ -52,9 +52,9 @@ TEST(PortWorker, naps_grow_while_they_are_in_vain) {
   EXPECT_TRUE((*port)->packets_conserved());
 }
 
-// Goal: a worker that goes to sleep while control lets it in, or asks it to let go, does not sleep: control wakes only
-// a worker that sleeps already, and of a queue that is stopped nothing else does.
-TEST(PortWorker, does_not_sleep_on_what_control_has_asked) {
+// Goal: a worker is about to sleep while control starts or stops its queue. The worker does not sleep: control only
+// wakes workers that already sleep, and a stopped queue wakes no worker.
+TEST(PortWorker, stays_awake_for_a_request_of_control) {
   dpdk::PortConfig config;
   config.name = "asked";
   config.device = "ring";

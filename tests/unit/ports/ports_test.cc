@@ -44,7 +44,7 @@ class PortsTest : public testing::Test {
     return turn_until([this] { ports->turn(clock_now()); },
                       [&] { return !answers[id.id].empty() && !answers[id.id].back().more; });
   }
-  /// The sentence of the answer's error; empty: none.
+  /// The text of the answer's error; empty if there is none.
   std::string error(api::RequestId id) {
     if (!answered(id)) return "no answer";
     const auto& errors = answers[id.id].back().errors;
@@ -100,7 +100,7 @@ TEST_F(PortsTest, reset) {
   EXPECT_TRUE(answers[nobodys.id].empty());
 }
 
-// Goal: whoever watches may go away at any time, read slowly, or stay until the daemon stops: the capture ends.
+// Goal: the capture ends whether its client leaves, reads slowly, or stays until the daemon stops.
 TEST_F(PortsTest, captures_end) {
   ASSERT_TRUE(open(devices({"rail0"})).has_value());
   const auto left = request(&Ports::capture, {{"if", "rail0"}});
