@@ -1,5 +1,5 @@
-// The record of a driver. A driver that no other code names carries messages between whole nodes, and the value of a
-// row reaches the driver's own struct.
+// The record of a driver. A driver that no other code names carries messages between whole nodes. The value of a row
+// reaches the driver's own struct.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ config::DesiredState state_of(const config::ChangeList& changes) {
   return state;
 }
 
-/// A node from a configuration text, as a process makes it: no name of a driver from here on.
+/// A node from a configuration text, made as a process makes it. From here on, no code names a driver.
 struct FakeNode {
   FakeNode(const std::string& yaml, uint64_t number) : imported(config::load_text(yaml, "fake.yaml")) {
     EXPECT_TRUE(imported.errors.empty()) << config::problem_text(imported.errors.front());
@@ -146,7 +146,8 @@ TEST(DriverRecord, fake_driver_carries_messages_between_two_nodes) {
   for (FakeNode* one : {&t.a, &t.b}) EXPECT_EQ(one->node->stop_leftovers(), "");
 }
 
-// Goal: the driver's own keys are read, checked, shown, exported, changed while the node runs, and marked as they are.
+// Goal: the driver's own keys are read, checked, shown, exported and changed while the node runs. A change of a key
+// that needs a restart gives a warning.
 TEST(DriverRecord, keys_of_the_fake_driver_are_keys_like_all_others) {
   Two t;
   ASSERT_TRUE(t.run_until([&] { return t.a.applied && t.b.applied; }));
@@ -175,7 +176,7 @@ TEST(DriverRecord, keys_of_the_fake_driver_are_keys_like_all_others) {
             std::string::npos);
 }
 
-// Goal: a value that is written for a key of socklnd comes to the driver's struct, whatever the form of the member.
+// Goal: a value for a key of socklnd reaches the driver's struct, whatever the type of the member.
 TEST(DriverRecord, values_of_socklnd_reach_its_struct) {
   const auto imported = config::load_text(
       "ulnet:\n  stream_engine: epoll\n  accept: all\n  accept_port: 4444\n  accept_timeout: 7\n  socklnd:\n"

@@ -162,7 +162,7 @@ TEST_F(Net, dials_that_fail) {
   EXPECT_EQ(*refused, event.socket);
   EXPECT_EQ(-ECONNREFUSED, event.error);
   EXPECT_EQ(-EBADF, io->read(*refused, bytes)) << "a failed socket is gone already";
-  // From a loopback address there is no way out: told by an event too, although connect() knew at once.
+  // A loopback address has no route out. An event reports the failure, although connect() has already failed.
   auto unreachable = io->connect(v4(1), {{false, {192, 0, 2, 1}}, 9}, plain);
   ASSERT_TRUE(unreachable.has_value());
   EXPECT_EQ(int(NetEventKind::kFailed), int(next().kind));
@@ -182,7 +182,7 @@ TEST_F(Net, source_ports_from_1023_down) {
   }
   open.push_back(connect(v4(3), at, privileged));
   EXPECT_EQ(1023, open.back().from.port);
-  // The acceptor closes first, so that TIME_WAIT lies on its side and the port is free at once.
+  // The acceptor closes first, so that it has the TIME_WAIT state and the port is free at once.
   io->close(open[1].accepted);
   EXPECT_EQ(int(NetEventKind::kReadable), int(next().kind));
   io->close(open[1].dialled);
@@ -221,7 +221,7 @@ TEST_F(Net, detached_socket_goes_to_an_engine_with_its_bytes) {
   EXPECT_EQ(0, rig.expect(StreamEventKind::kReceived, &owner));
 }
 
-// Goal: with no descriptor left a connection is refused, not left to make the listener ready for ever.
+// Goal: if no descriptor is left, a connection is refused. Otherwise the listener would stay ready for ever.
 TEST_F(Net, out_of_descriptors_refuses_and_goes_on) {
   const Endpoint at = listen(v4(1));
   auto dialled = io->connect(v4(1), at, plain);

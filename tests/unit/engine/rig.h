@@ -1,6 +1,5 @@
-// One StreamEngine with loopback TCP connections on it, driven as a worker would: poll, flush, and when there is
-// nothing to do the re-check and a blocking wait. A wait of 10 s without an event fails the test: that is a lost
-// wake-up.
+// One StreamEngine with loopback TCP connections, driven as by a worker: poll, flush, and if idle the re-check and a
+// blocking wait. A wait of 10 s without an event fails the test, because a wake-up is lost.
 #pragma once
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -68,7 +67,7 @@ class Rig {
       if (ppoll_ms(wait, wait_ms) == 0) return {};
     }
   }
-  /// Expects the next event to be this one; returns its result.
+  /// Expects this event as the next one; returns its result.
   int expect(StreamEventKind kind, void* owner) {
     const StreamEvent event = next();
     EXPECT_EQ(int(kind), int(event.kind));
@@ -90,7 +89,7 @@ class Rig {
   }
 
   std::unique_ptr<StreamEngine> engine;
-  std::string missing;  ///< why the engine asked for cannot be had here
+  std::string missing;  ///< the reason why this machine does not have the engine; "" if it has
 
  private:
   static int ppoll_ms(pollfd& wait, int ms) {

@@ -22,7 +22,7 @@ class Stream : public testing::TestWithParam<Kind> {
   void SetUp() override {
     if (!rig.missing.empty()) GTEST_SKIP() << rig.missing;
   }
-  /// An engine may tell a short send: goes on until one stays under way.
+  /// Sends until a send stays under way, because an engine may report a short send first.
   void send_until_it_waits(StreamId id, const std::vector<char>& memory) {
     do rig.send(id, memory.data(), memory.size());
     while (rig.next(20).owner != nullptr);
@@ -35,8 +35,8 @@ class Stream : public testing::TestWithParam<Kind> {
 };
 INSTANTIATE_TEST_SUITE_P(Engines, Stream, testing::Values(Kind::kUring, Kind::kEpoll), kind_name);
 
-// Goal: what is there already is received at once, in pieces, and no more than came.
-TEST_P(Stream, receives_into_pieces_what_is_there) {
+// Goal: bytes that have already come are received at once, in pieces, and no more than came.
+TEST_P(Stream, receives_waiting_bytes_into_pieces) {
   const auto [a, b] = tcp_pair();
   ASSERT_EQ(7, ::send(b, "partial", 7, 0));
   const StreamId id = rig.attach(a, a_owner);
@@ -52,7 +52,7 @@ TEST_P(Stream, receives_into_pieces_what_is_there) {
   ::close(b);
 }
 
-// Goal: a worker asleep on wait_fd() wakes for data, again and again, in every state of the engine.
+// Goal: a worker that sleeps on wait_fd() wakes for data each time, in every state of the engine.
 TEST_P(Stream, wakes_for_data_that_comes_later) {
   const auto [a, b] = tcp_pair();
   const StreamId id = rig.attach(a, a_owner);
@@ -91,8 +91,8 @@ TEST_P(Stream, ends_both_operations_at_a_reset) {
   for (int i = 0; i < 2; ++i) {
     const StreamEvent event = rig.next();
     ASSERT_EQ(a_owner, event.owner);
-    // The socket tells ECONNRESET once. io_uring's send may swallow it (it tells the bytes that went), then this is the
-    // end.
+    // The socket reports ECONNRESET once. If io_uring's send takes this error and reports the sent bytes, the receive
+    // gets the end of stream.
     if (event.kind == kReceived) {
       EXPECT_TRUE(event.result == 0 || event.result == -ECONNRESET) << event.result;
     }
@@ -124,8 +124,8 @@ TEST_P(Stream, cancel_gives_the_memory_back) {
   ::close(b);
 }
 
-// Goal: both kinds of close give back a receive and a send under way before kClosed: the receive with an error, the
-// send with the bytes that had gone, if any had (what they count is in script/stream_contract_test.cc).
+// Goal: both kinds of close end a receive and a send under way before kClosed. The receive ends with an error. The send
+// ends with the number of bytes sent, if any (see script/stream_contract_test.cc for their meaning).
 TEST_P(Stream, close_with_operations_under_way) {
   for (const bool abort : {false, true}) {
     const auto [a, b] = tcp_pair(4096);
@@ -161,7 +161,8 @@ TEST_P(Stream, abort_resets_the_peer) {
 }
 
 // Goal: 1 MiB passes unharmed when sender and receiver cut it into odd pieces and the socket buffers are small.
-// Method: one engine, both ends; each side goes on where the last operation stopped; random windows, fixed seed.
+// Method: one engine has both ends. Each side goes on where its last operation stopped, with random windows and a fixed
+// seed.
 TEST_P(Stream, bulk_in_odd_pieces) {
   constexpr size_t kBytes = 1 << 20;
   Rng rng{1};
@@ -296,8 +297,8 @@ TEST(UringEngine, says_why_it_is_not_io_uring) {
   }
 }
 
-// Goal: a kernel that refuses submissions costs operations, not the process: what finds no entry ends with ENOBUFS, and
-// streams that were closed meanwhile are let go of when the kernel takes submissions again.
+// Goal: if the kernel refuses submissions, operations fail but the process goes on. An operation without an entry ends
+// with ENOBUFS. Streams that were closed meanwhile are released when the kernel takes submissions again.
 TEST(UringEngine, submissions_that_are_refused) {
   constexpr uint32_t kStreams = 32;  // of 64 submission entries
   std::atomic<bool> refuses = false;

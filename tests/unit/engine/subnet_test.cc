@@ -1,4 +1,5 @@
-// Interfaces of one subnet: which an address is held to, and which settings stand in the way. Tables made up.
+// Interfaces of one subnet: the interface that an address is bound to, and the settings that prevent it. The tables are
+// made up.
 #include "lnd/net/kernel/subnet_ctl.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +60,7 @@ class Sysctls : public testing::Test {
   }
 };
 
-TEST_F(Sysctls, each_interface_is_told_what_it_lacks) {
+TEST_F(Sysctls, each_interface_gets_the_commands_that_it_needs) {
   using Lines = std::vector<std::string>;
   EXPECT_EQ(mends({"eth0", "eth4.7"}),
             (Lines{"sysctl -w net.ipv4.conf.eth0.arp_ignore=1", "sysctl -w net.ipv4.conf.eth0.arp_announce=2",

@@ -52,8 +52,8 @@ TEST(Arena, keeps_to_its_limit) {
   EXPECT_TRUE(arenas.map({.bytes = 3 << 20}).has_value());
 }
 
-// Goal: `yes` gives huge pages or an error, `no` never gives any; which of the two `yes` gives is the machine's matter.
-TEST(Arena, huge_pages_as_asked_for) {
+// Goal: `yes` gives huge pages or an error, depending on the machine. `no` never gives huge pages.
+TEST(Arena, huge_pages_as_configured) {
   Arenas demanding{nullptr, 64 << 20, HugePages::kYes}, frugal{nullptr, 64 << 20, HugePages::kNo};
   auto demanded = demanding.map({.bytes = 1 << 20});
   if (demanded)
@@ -81,7 +81,7 @@ TEST(Arena, binds_to_a_node) {
   EXPECT_EQ(arena->bytes(), arenas.mapped_bytes()) << "a failure gives back what it had";
 }
 
-// Untouched arenas cost nothing: more than the machine has can be mapped, and rounds leave no mapping.
+// Untouched arenas cost nothing: a process can map more than the machine has, and rounds leave no mapping.
 TEST(Arena, large_and_many) {
   Arenas arenas{nullptr, uint64_t{1} << 44};
   auto huge = arenas.map({.bytes = size_t{1} << 40, .huge = false});

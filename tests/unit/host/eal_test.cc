@@ -36,7 +36,7 @@ TEST(Eal, arguments) {
             .program = "x"}));
 }
 
-/// Says which CPU turned it.
+/// Records the CPU that turned it.
 class Where final : public Turnable {
  public:
   Where() { EXPECT_TRUE(gate_.open().has_value()); }
@@ -56,8 +56,8 @@ class Where final : public Turnable {
   IdleGate gate_;
 };
 
-// Goal: a Host that owns the EAL runs its workers as lcores on their CPUs, and a second start in the process says why
-// not.
+// Goal: a Host that owns the EAL runs its workers as lcores on their CPUs. A second start in the process fails with the
+// reason.
 TEST(Eal, host_runs_workers_as_lcores) {
   HostConfig config;
   config.worker_count = 1;

@@ -52,7 +52,7 @@ TEST(IdlePolicy, interrupt_sleeps_at_once) {
   EXPECT_EQ("tstsst", decide({.mode = IdleMode::kInterrupt, .spin = 1s, .empty_turns_min = 99}, "w.w..w", 1us));
 }
 
-TEST(IdlePolicy, adaptive_wants_both_turns_and_time) {
+TEST(IdlePolicy, adaptive_needs_both_turns_and_time) {
   // 10 us per turn, 30 us to spin: time decides (0, 10, 20, 30 us idle).
   EXPECT_EQ("tttts", decide(adaptive(30us, 2), "w....", 10us));
   // Slow turns: the number of turns decides.

@@ -1,5 +1,5 @@
-// The log's writer over real descriptors that do not take what is written: pipes that are not read or have no reader,
-// full devices, files at their limit.
+// The log's writer over real descriptors that do not take all bytes. Cases: pipes that are not read, pipes without a
+// reader, full devices, and files at their limit.
 #include "tools/ulnetd/log.h"
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ TEST(LogWriter, lines_come_out_in_order) {
   close(ends[0]);
 }
 
-// Goal: say() returns although nobody reads; each line is either in the log or counted there, in its place.
+// Goal: say() returns although the pipe is not read. Each line is either in the log or counted there, in its place.
 TEST(LogWriter, a_pipe_that_is_not_read_never_blocks) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -81,7 +81,7 @@ TEST(LogWriter, a_pipe_that_is_not_read_never_blocks) {
   close(ends[1]);
 }
 
-TEST(LogWriter, it_ends_although_a_pipe_is_never_read) {
+TEST(LogWriter, the_writer_ends_although_a_pipe_is_never_read) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   {
@@ -111,7 +111,7 @@ TEST(LogWriter, full_devices_and_closed_pipes_are_endured) {
   close(ends[1]);
 }
 
-// Goal: once there is room again, the log says how many lines are missing, and begins with a whole line.
+// Goal: when there is room again, the log reports the number of missing lines, and begins with a whole line.
 TEST(LogWriter, lines_that_found_no_room_in_a_file_are_counted_there) {
   char path[] = "/tmp/ulnet-log-XXXXXX";
   const int fd = mkstemp(path);

@@ -21,7 +21,7 @@ unsigned entries(const char* folder) {
   return count;
 }
 
-/// Counts what comes through a ring; a timer on demand.
+/// Counts values from a ring, and has a timer if needed.
 class Counter final : public Turnable {
  public:
   Counter() { EXPECT_TRUE(gate_.open().has_value()); }
@@ -78,9 +78,8 @@ HostThread::Config config_of(IdleMode mode) {
 class Threads : public testing::TestWithParam<IdleMode> {};
 INSTANTIATE_TEST_SUITE_P(Modes, Threads, testing::Values(IdleMode::kBusy, IdleMode::kAdaptive, IdleMode::kInterrupt));
 
-// Goal: work for two Nodes' workers on one thread is done whether the thread spins or sleeps, and a removed one is not
-// touched.
-TEST_P(Threads, turn_what_was_added) {
+// Goal: one thread does the work for workers of two Nodes, whether it spins or sleeps. A removed worker is not touched.
+TEST_P(Threads, turn_added_workers) {
   PthreadLauncher launcher{1};
   HostThread thread{config_of(GetParam())};
   ASSERT_TRUE(thread.start(launcher, 0).has_value());
@@ -126,7 +125,7 @@ TEST_P(Threads, wake_for_deadlines_and_descriptors) {
   EXPECT_EQ(kForever, timed.deadline);
 }
 
-TEST(HostThread, what_is_there_at_stop_is_still_done) {
+TEST(HostThread, work_that_waits_at_stop_is_still_done) {
   PthreadLauncher launcher{1};
   HostThread thread{config_of(IdleMode::kAdaptive)};
   ASSERT_TRUE(thread.start(launcher, 0).has_value());
@@ -145,7 +144,7 @@ TEST(HostThread, errors) {
   EXPECT_EQ(-EBUSY, second.start(launcher, 0).error().code);
 }
 
-// Goal: an idle adaptive thread comes to sleep, and then a tenth of a second costs next to no turns.
+// Goal: an idle adaptive thread goes to sleep. Then a tenth of a second takes almost no turns.
 TEST(HostThread, idle_costs_nothing) {
   PthreadLauncher launcher{1};
   HostThread thread{config_of(IdleMode::kAdaptive)};

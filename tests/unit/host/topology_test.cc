@@ -1,4 +1,4 @@
-// Topology and placement: tables over made-up machines, and what must hold on the real one.
+// Topology and placement: tables over made-up machines, and rules that must hold on the real one.
 #include "dataplane/host/topology.h"
 
 #include <gtest/gtest.h>
