@@ -125,7 +125,7 @@ class Perf(unittest.TestCase):
         run = json.loads(done.stdout)['runs'][0]
         self.assertEqual((run['failed'], run['ended'], run['lost'], run['ok']), (2, 2, 0, False))
         self.assertEqual(sum(e['count'] for e in run['errors'].values()), 2)
-        self.assertNotIn('ETIMEDOUT', run['errors'])  # a refused connection is told at once
+        self.assertNotIn('ETIMEDOUT', run['errors'])  # a refused connection fails at once
 
     def test_what_must_fail(self):
         def fails(status, *arguments):

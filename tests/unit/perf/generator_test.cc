@@ -1,5 +1,5 @@
-// The generator against a stand-in worker, under a virtual clock: phases, accounting, and that it notices what a faulty
-// library would do.
+// The generator against a stand-in worker, under a virtual clock: phases, accounting, and the detection of faults of
+// the library.
 #include "perf/generator/generator.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ struct GeneratorTest : ::testing::Test {
     ASSERT_TRUE(created) << created.error().what;
     generator = std::move(*created);
   }
-  /// A turn each 100 us until the job is over.
+  /// One turn every 100 us until the job is over.
   void run(unsigned turns_max = 100000) {
     while (!generator->done() && turns_max-- > 0) step();
   }
@@ -52,7 +52,7 @@ struct GeneratorTest : ::testing::Test {
     EXPECT_EQ(generator->results().size(), 1u);
     return generator->results().front();
   }
-  /// Behaves as a target does: keeps what is put, serves it, and serves the source.
+  /// Acts as a target: keeps the bytes of puts and serves them, and serves the source.
   FakeWorker::Outcome serve(const Op& op, const Md& md) {
     std::byte* memory = md.segments[0].base + op.md_offset;
     if (op.kind == OpKind::kPut) {
@@ -70,7 +70,7 @@ struct GeneratorTest : ::testing::Test {
   }
 };
 
-TEST_F(GeneratorTest, by_duration_measures_after_the_warm_up_for_so_long) {
+TEST_F(GeneratorTest, by_duration_measures_that_long_after_the_warm_up) {
   begin(job());
   run();
   const RunResult& r = only();
@@ -82,7 +82,7 @@ TEST_F(GeneratorTest, by_duration_measures_after_the_warm_up_for_so_long) {
   EXPECT_EQ(r.latency_p50, Duration{100us});
   EXPECT_EQ(r.latency_max, Duration{100us});
   EXPECT_EQ(r.accepted, r.ended);
-  EXPECT_GT(r.accepted, r.completed);  // the warm-up's are not measured
+  EXPECT_GT(r.accepted, r.completed);  // operations of the warm-up are not measured
   EXPECT_NEAR(r.messages_per_second(), 40000, 1);
   EXPECT_NEAR(r.gigabits_per_second(), 0.032, 1e-6);
   ASSERT_TRUE(r.cycles_per_message);
@@ -91,7 +91,7 @@ TEST_F(GeneratorTest, by_duration_measures_after_the_warm_up_for_so_long) {
   EXPECT_EQ(submitter.mds_in_use(), 0u);
 }
 
-TEST_F(GeneratorTest, by_count_starts_exactly_so_many) {
+TEST_F(GeneratorTest, by_count_starts_exactly_that_number) {
   Job j = job();
   j.count = 37;
   j.warmup = 0ms;
@@ -120,7 +120,7 @@ TEST_F(GeneratorTest, sizes_run_one_after_the_other) {
   EXPECT_EQ(submitter.mds_in_use(), 0u);
 }
 
-TEST_F(GeneratorTest, operations_ask_for_what_they_are) {
+TEST_F(GeneratorTest, operations_have_the_right_kind_portal_and_bits) {
   for (Operation operation : {Operation::kPing, Operation::kPut, Operation::kGet}) {
     Job j = job();
     j.operation = operation;
@@ -219,7 +219,7 @@ TEST_F(GeneratorTest, a_second_final_event_is_a_duplicate) {
   EXPECT_FALSE(only().ok());
 }
 
-TEST_F(GeneratorTest, what_does_not_end_in_time_is_cancelled) {
+TEST_F(GeneratorTest, operations_that_do_not_end_in_time_are_cancelled) {
   worker.hold = true;
   Job j = job();
   j.warmup = 0ms;
@@ -273,8 +273,9 @@ TEST_F(GeneratorTest, stop_in_every_phase_ends_and_leaves_nothing_bound) {
   }
 }
 
-// Goal: a second stop waits at most about a second, even if nothing ends; what is given up is not called lost.
-TEST_F(GeneratorTest, an_impatient_stop_abandons_what_does_not_end) {
+// Goal: a second stop waits at most about a second, even if no operation ends. An operation that is given up does not
+// count as lost.
+TEST_F(GeneratorTest, a_second_stop_abandons_operations_that_do_not_end) {
   worker.on_operation = [](const Op&, const Md&) { return FakeWorker::Outcome{.drop = true}; };
   begin(job());
   for (int i = 0; i < 50; ++i) step();

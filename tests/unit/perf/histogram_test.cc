@@ -65,7 +65,7 @@ TEST(Histogram, quantiles_are_never_below_and_at_most_one_128th_above) {
   EXPECT_EQ(h.max().count(), values.back());
 }
 
-TEST(Histogram, what_is_out_of_range_counts_as_its_end) {
+TEST(Histogram, values_out_of_range_count_as_the_nearest_end) {
   Histogram h;
   h.record(Duration{-5});
   h.record(Duration::max());
@@ -116,7 +116,7 @@ TEST(Pattern, finds_the_first_wrong_byte) {
     data[i] ^= std::byte{0x10};
   }
   EXPECT_LT(pattern_match(data, 5, 3), 8u);   // another seed
-  EXPECT_LT(pattern_match(data, 4, 11), 8u);  // a word too far
+  EXPECT_LT(pattern_match(data, 4, 11), 8u);  // another offset: one word too far
 }
 
 }  // namespace

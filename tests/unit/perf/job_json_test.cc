@@ -1,4 +1,4 @@
-// Jobs and results survive the way through JSON; what is wrong in a job is named.
+// Jobs and results survive the way through JSON. An error names the field that is wrong.
 #include "perf/generator/job_json.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(JobJson, job_comes_back_as_it_was) {
   EXPECT_TRUE(back->verify);
 }
 
-TEST(JobJson, what_is_wrong_is_named) {
+TEST(JobJson, a_wrong_field_is_named) {
   auto why = [](const char* key, nlohmann::ordered_json value) {
     nlohmann::ordered_json object = job_json(full_job());
     object[key] = std::move(value);
@@ -113,7 +113,7 @@ TEST(JobJson, snapshot_comes_back_as_it_was) {
   EXPECT_EQ(snapshot_json(snapshot_from_json(snapshot_json(shot))), snapshot_json(shot));
 }
 
-// The schema is a promise: whoever changes a name here changes kJsonSchema.
+// Users depend on the schema: a change of a name here must change kJsonSchema.
 TEST(JobJson, report_has_the_documented_fields) {
   const auto report = report_json(full_job(), {RunResult{.completed = 1}});
   EXPECT_EQ(report["schema"], 1);

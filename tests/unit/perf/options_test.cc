@@ -1,4 +1,4 @@
-// The command line of ulnet-perf: what it understands, and what it says about what it does not.
+// The command line of ulnet-perf: accepted options, and messages for wrong ones.
 #include "tools/ulnet-perf/options.h"
 
 #include <gtest/gtest.h>
@@ -98,7 +98,7 @@ TEST(PerfOptions, node_options_stand_anywhere) {
   EXPECT_EQ(good("put --nid 10.0.0.1 --nid 10.0.1.1@tcp1 10.0.0.2").node.nids, (Words{"10.0.0.1", "10.0.1.1@tcp1"}));
 }
 
-TEST(PerfOptions, what_must_fail_says_why) {
+TEST(PerfOptions, commands_that_must_fail_give_the_reason) {
   EXPECT_EQ(bad(""), "ulnet-perf: A subcommand is required; see ulnet-perf --help\n");
   EXPECT_EQ(bad("put"), "ulnet-perf: target is required; see ulnet-perf --help\n");
   EXPECT_EQ(bad("put 10.0.0.2@tcp"),

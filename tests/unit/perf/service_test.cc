@@ -110,11 +110,11 @@ TEST_F(ServiceTest, progress_comes_in_parts_and_gone_stops_the_job) {
   service.gone({1, 1});
   const size_t told = answers.size();
   run();
-  EXPECT_EQ(answers.size(), told);  // nobody is told any more
+  EXPECT_EQ(answers.size(), told);  // no client gets more answers
   EXPECT_EQ(closed, 1u);
 }
 
-TEST_F(ServiceTest, stop_ends_all_jobs_with_what_there_is) {
+TEST_F(ServiceTest, stop_ends_all_jobs_with_their_results_so_far) {
   Job j = job();
   j.count = 0;
   j.duration = 1h;
@@ -148,7 +148,7 @@ TEST_F(ServiceTest, a_named_job_can_be_stopped_by_another_request) {
   EXPECT_FALSE(answers.back().second.more);
 }
 
-TEST_F(ServiceTest, halt_ends_the_threads_whatever_runs) {
+TEST_F(ServiceTest, halt_ends_the_threads_although_jobs_run) {
   Job j = job();
   j.count = 0;
   j.duration = 1h;
@@ -159,7 +159,7 @@ TEST_F(ServiceTest, halt_ends_the_threads_whatever_runs) {
   EXPECT_EQ(answers.size(), 1u);
 }
 
-TEST_F(ServiceTest, what_cannot_be_is_refused_in_words) {
+TEST_F(ServiceTest, jobs_that_cannot_run_are_refused_with_a_reason) {
   ask(1, {{"colour", "red"}});
   config::Json unsized = job_json(job());
   unsized["concurrency"] = 0;

@@ -34,7 +34,7 @@ struct SessionTest : ::testing::Test {
   }
 };
 
-TEST_F(SessionTest, runs_to_its_end_and_says_so) {
+TEST_F(SessionTest, runs_to_its_end_and_reports_it) {
   Job j = job();
   j.sizes = {0, 64};
   j.count = 2000;
@@ -66,7 +66,7 @@ TEST_F(SessionTest, stop_ends_it_soon) {
   EXPECT_TRUE((*session)->results()[0].ok());
 }
 
-TEST_F(SessionTest, destructor_stops_what_runs) {
+TEST_F(SessionTest, destructor_stops_a_running_job) {
   Job j = job();
   j.duration = 1h;
   auto session = Session::start(submitter, j, nullptr);
