@@ -15,7 +15,7 @@
 namespace ulnet::config {
 namespace {
 
-/// Applies one change after the other to a state; what is wrong with one is returned, {0, ""} when nothing is.
+/// Applies one change after the other to a state. Returns the error of a change, or {0, ""} if the change is right.
 class Applier {
  public:
   struct Wrong {
@@ -27,8 +27,8 @@ class Applier {
     for (size_t i = 0; i < s_.peers.size(); ++i) peer_index(i);
   }
 
-  bool retry_count_set = false;  ///< the list says a retry_count above 0 itself
-  bool from_file = false;        ///< the change at hand: what is there as it asks has been taken out before
+  bool retry_count_set = false;  ///< the list itself sets a retry_count above 0
+  bool from_file = false;        ///< the current change is from a file: control has removed changes in force
 
   Wrong operator()(const LnetConfigure&) {
     s_.configured = true;
@@ -48,7 +48,7 @@ class Applier {
     NetConfig* net = net_find(c.net);
     if (net != nullptr) {
       for (const NiConfig& ni : net->nis) {
-        // Control has filled in the NID of what was asked for by its interface.
+        // If the NI was added by its interface, control has filled in the NID later.
         bool same = c.ni.nid ? ni.nid == c.ni.nid : ni.interface == c.ni.interface && (!ni.nid || ni.nid_found);
         if (same)
           return {-EEXIST, fmt::format("cannot add LNet NI: {} already has {}{}", net_text(c.net), ni_name(c.ni),
@@ -87,7 +87,7 @@ class Applier {
       if (!net->nis.empty()) return {};
     }
     std::erase_if(s_.nets, [&](const NetConfig& one) { return one.net == c.net; });
-    // Without an NI on the gateway's net a route leads nowhere: it goes with the last one.
+    // Without an NI on the gateway's net a route leads nowhere. The last NI of that net therefore removes the route.
     std::erase_if(s_.routes, [&](const RouteConfig& route) { return route.gateway.net() == c.net; });
     return {};
   }
@@ -177,7 +177,7 @@ class Applier {
   Wrong operator()(const PeerDel& c) {
     if (!s_.configured) return down();
     PeerConfig* peer = peer_of_nid(c.primary);
-    if (peer == nullptr) return {};  // it may have been discovered: the running node says
+    if (peer == nullptr) return {};  // the peer may have been discovered: the running node decides
     if (peer->primary != c.primary)
       return {-ENOENT, fmt::format("failed to del primary peer: {} is a NID of peer {}, not its primary NID",
                                    nid_text(c.primary), nid_text(peer->primary))};
@@ -274,7 +274,7 @@ class Applier {
     return {};
   }
 
-  /// Rules between settings, looked at when the whole list is in place.
+  /// Rules between settings, checked when the whole list has been applied.
   Wrong finish() {
     std::erase_if(s_.peers, [](const PeerConfig& peer) { return peer.primary.is_any(); });
     Global& g = s_.global;
@@ -321,7 +321,7 @@ class Applier {
   /// A NID belongs to one peer, and is listed once.
   [[nodiscard]] Wrong nids_taken(const PeerAdd& c, const PeerConfig* peer) {
     const std::vector<Nid>& nids = c.peer.nids;
-    const auto written = [&](size_t i) {  // index in the list that the writer sees
+    const auto written = [&](size_t i) {  // index in the list as the user wrote it
       return c.primary_at && static_cast<int64_t>(i) >= *c.primary_at ? i + 1 : i;
     };
     std::unordered_map<Nid, size_t, NidHash> seen;
@@ -363,7 +363,7 @@ std::vector<ChangeError> changes_apply(DesiredState& state, const ChangeList& ch
   DesiredState next = state;
   Applier applier(next);
   std::vector<ChangeError> errors;
-  bool down = false;  // said once, however many changes need LNet
+  bool down = false;  // reported once, however many changes need LNet
   for (size_t i = 0; i < changes.size(); ++i) {
     applier.from_file = !changes[i].origin.file.empty();
     Applier::Wrong wrong = std::visit(applier, changes[i].change);

@@ -15,9 +15,10 @@ struct ChangeError {
   std::string what;  ///< lnetctl's words first, then what and how to mend it
 };
 
-/// Applies all of `changes` to `state`, or leaves it as it was when one of them cannot be: then the result says why,
-/// one entry for each such change. Rules of ip2nets are only recorded; health values and peer states (NetSet, PeerSet)
-/// are of the running node and only checked; so is the deletion of a peer that is not configured: it may be discovered.
+/// Applies all of `changes` to `state`. If a change is refused, `state` stays as it was. Then the result has one entry
+/// with the reason for each refused change. Rules of ip2nets are only recorded. Health values and peer states (NetSet,
+/// PeerSet) belong to the running node and are only checked. The deletion of a peer that is not configured is also only
+/// checked, because the peer may be discovered.
 [[nodiscard]] std::vector<ChangeError> changes_apply(DesiredState& state, const ChangeList& changes);
 
 /// Whether `change` is about this NI as such (its health value, its own settings).

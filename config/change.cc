@@ -117,7 +117,7 @@ constexpr std::array<const char*, std::variant_size_v<Change>> kNames = {
     "route_add",      "route_del",        "peer_add", "peer_del",         "peer_set", "set_value",
     "set_routing",    "set_buffers",      "udsp_add", "udsp_del",         "ulnet_set"};
 
-/// Takes any field: to ask whether a type has some.
+/// Takes any field. HasFields uses this type to test whether a type has fields.
 struct Probe {
   template <class T>
   void operator()(const char*, T&) {}
@@ -127,7 +127,7 @@ concept HasFields = requires(Probe& probe, T& value) {
   fields_of(probe, value);
 };
 
-/// Writes fields into a JSON object; what is empty is left out.
+/// Writes fields into a JSON object. Empty values are left out.
 class Writer {
  public:
   explicit Writer(Json& out) : out_(out) {}
@@ -270,7 +270,7 @@ class Reader {
   std::string& error_;
 };
 
-/// What is wrong with `value` for the field `path`, or "".
+/// The error in `value` for the field `path`, or "".
 std::string field_wrong(std::string_view path, const Doc& value) {
   const Field* field = field_find(path);
   if (field == nullptr) return fmt::format("unknown key '{}'", path);
@@ -300,7 +300,7 @@ std::string ni_wrong(const NiConfig& ni) {
   return wrong;
 }
 
-/// What the types alone do not say: bounds and names of each kind of change.
+/// Checks that the types cannot express: bounds and names of each kind of change.
 struct Checker {
   std::string operator()(const NetAdd& c) const {
     if (c.net == kAnyNet) return "'net' is missing";

@@ -1,5 +1,5 @@
-// Changes: what a command line, a YAML import and the C API all become. A list of them is checked whole and applied
-// whole or not at all (apply.h). Their JSON form is what travels over the control socket.
+// Changes: the common form of a command line, a YAML import and the C API. A list of changes is checked as a whole, and
+// applied completely or not at all (apply.h). The control socket carries changes in their JSON form.
 #pragma once
 #include <variant>
 
@@ -30,7 +30,7 @@ struct NetAddMatching {
   Ip2netsRule rule;
   bool operator==(const NetAddMatching&) const = default;
 };
-/// Deletes one NI (named by interface, NID or both), or the whole net. `now`: close first, tell peers afterwards.
+/// Deletes one NI (named by interface, NID or both), or the whole net. `now`: close first, push to peers afterwards.
 struct NetDel {
   Net net;
   std::string interface;
@@ -134,13 +134,13 @@ using ChangeList = std::vector<PlacedChange>;
 /// And for what: lnet, net, route, peer, udsp, global, routing, buffers, ulnet.
 [[nodiscard]] const char* change_entity(const Change& change);
 
-/// What types alone do not say: bounds and names. A sentence about what is wrong, or "" when it is good.
+/// Checks that the types cannot express: bounds and names. A sentence that names the error, or "" for a good change.
 [[nodiscard]] std::string change_wrong(const Change& change);
 
 /// {"change": "net_add", "net": "tcp", "ni": {...}, "file": ..., "line": ..., "column": ..., "seq_no": ...}
 [[nodiscard]] Json change_to_json(const PlacedChange& change);
-/// Reads and checks one: types, names, and each value against the field table, so that what comes out of it is as good
-/// as what the YAML loader makes. Errors: which key is wrong and how.
+/// Reads one change and checks types, names, and each value against the field table. The result is as valid as a change
+/// from the YAML loader. Errors: the wrong key, with the reason.
 [[nodiscard]] tl::expected<PlacedChange, std::string> change_from_json(const Json& json);
 
 /// Most changes of one request.

@@ -19,7 +19,7 @@ struct Cursor {
   std::string schema;  ///< net.local NI(s).tunables
 };
 
-/// What the functions of an import share: where they report to, and the words to do so.
+/// State that the functions of an import share: the destination of their reports, and the texts of these.
 class Context {
  public:
   Context(const std::string& file, ImportMode import_mode, Imported& imported)
@@ -28,12 +28,12 @@ class Context {
   Imported& out;
   const ImportMode mode;
   std::optional<int64_t> seq_no;  ///< of the list entry at hand
-  bool discovered_said = false;   ///< that discovered peers are left out has been said
+  bool discovered_said = false;   ///< the warning about discovered peers has been given
 
   /// Reports a mistake at `at`; `value` is quoted when it is a scalar.
   void wrong(const Cursor& at, std::string what, std::string allowed = {}, int code = -EINVAL);
   void warn(const Cursor& at, std::string what);
-  /// Adds a change that `at` asked for.
+  /// Adds a change that the document requests at `at`.
   void change(const Cursor& at, Change change);
 
   /// Calls `fn(key, child, field)` for each known key of a map. Unknown keys and a node that is not a map are reported;

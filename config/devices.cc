@@ -26,7 +26,7 @@ int64_t* number_of(DeviceConfig& device, std::string_view key) {
   return key == "in_flight" ? &device.in_flight : nullptr;
 }
 
-/// What is wrong with one key, or "".
+/// The error in one key, or "".
 std::string key_read(const std::string& key, const Doc& value, DeviceConfig& out) {
   const Field* field = field_find(std::string(kSchema) + key);
   if (field == nullptr) return "unknown key";

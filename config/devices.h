@@ -1,5 +1,5 @@
-// The packet ports of `ulnet: devices:` as plain values. Addresses stay text: what they mean is the ports' own
-// business. Defaults are the member initialisers here; bounds and text: schema_ulnet.cc. Control side only.
+// The packet ports of `ulnet: devices:` as plain values. Addresses stay text, because only the ports interpret them.
+// Defaults are the member initialisers here; bounds and text: schema_ulnet.cc. Control side only.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -31,8 +31,8 @@ struct DeviceConfig {
   bool operator==(const DeviceConfig&) const = default;
 };
 
-/// The list that stands under `ulnet: devices:`; null = none. Errors: a sentence that names the item and key, for what
-/// came past the import's checks.
+/// The list under `ulnet: devices:`; null = none. Errors: a sentence with the item and key of a mistake that the import
+/// did not find.
 [[nodiscard]] tl::expected<std::vector<DeviceConfig>, std::string> devices_of(const Doc& list);
 
 }  // namespace ulnet::config

@@ -1,6 +1,6 @@
-// A document: ordered maps, lists and scalars, with the place in the file that each came from. What is read from YAML,
-// what is shown, and what travels over the control socket is a Doc. Control side only: it allocates. It knows nothing
-// of what keys mean; that is schema.h (meaning) and import.h (typed changes).
+// A document: ordered maps, lists and scalars, each with its place in the file. YAML input, the output of commands and
+// the content of the control socket are Docs. Control side only: a Doc allocates memory. The meaning of keys is defined
+// elsewhere: schema.h (meaning) and import.h (typed changes).
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ulnet::config {
 
-/// Where something stands in a file, both counted from 1; 0 = not from a file.
+/// A place in a file, line and column counted from 1; 0 = not from a file.
 struct Mark {
   uint32_t line = 0;
   uint32_t column = 0;

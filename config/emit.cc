@@ -244,9 +244,10 @@ tl::expected<Json, std::string> json_parse(std::string_view text) {
 
 namespace {
 
-/// Of one value: itself and its key, as long as a vector grows and as the destructor moves it; and what is made of it.
+/// Memory of one value: the value and its key, copies while a vector grows and while the destructor moves it, and the
+/// result.
 constexpr size_t kValueBytes = 384;
-/// Of one byte of text: in a string that grows, and once more in the value.
+/// Memory of one byte of text: in a string that grows, and once more in the value.
 constexpr size_t kTextBytes = 4;
 
 }  // namespace

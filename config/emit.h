@@ -31,13 +31,12 @@ enum class Layout : uint8_t {
 [[nodiscard]] Json to_json(const Doc& doc);
 /// The reverse. Deeper nesting than kDepthMax becomes null (json_parse() refuses it before).
 [[nodiscard]] Doc from_json(const Json& json);
-/// Parses JSON text from someone who is not trusted: never throws, refuses nesting deeper than kDepthMax and maps above
-/// kMapKeysMax.
-/// Errors: a sentence with the byte offset.
+/// Parses JSON text from an untrusted source. Never throws; refuses nesting deeper than kDepthMax and maps above
+/// kMapKeysMax. Errors: a sentence with the byte offset.
 [[nodiscard]] tl::expected<Json, std::string> json_parse(std::string_view text);
 
-/// At most so many bytes are needed to parse this text, or to make text of this document, and to free it all again. The
-/// destructor of Json allocates, and a failure there ends the process: check that the memory is there before.
+/// Upper bound of the bytes needed to parse this text, or to make text of this document, and to free the result again.
+/// The destructor of Json allocates, and a failure there ends the process: check first that this memory is available.
 [[nodiscard]] size_t json_memory(std::string_view text);
 [[nodiscard]] size_t json_memory_of(const Doc& doc);
 

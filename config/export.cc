@@ -98,7 +98,7 @@ Doc export_tunables(const Tunables& tunables) {
 Doc export_lnd_tunables(const std::map<std::string, int64_t>& tunables) {
   constexpr std::string_view kSection = "net.local NI(s).lnd tunables.";
   Doc doc = Doc::map();
-  // lnetctl's order: the keys of o2ib, then those that drivers here have.
+  // lnetctl's order: first the keys of o2ib, then the keys of the drivers here.
   for (const FieldHome home : {FieldHome::kModel, FieldHome::kNi}) {
     for (const Field& field : fields()) {
       if (field.home != home || !std::string_view(field.path).starts_with(kSection)) continue;
@@ -148,7 +148,7 @@ Doc export_ulnet(const UlnetSection& ulnet) {
 }
 
 void export_routing(Doc& doc, const DesiredState& state) {
-  // A node with `forwarding: enabled` routes by itself: that it does not must be said.
+  // With `forwarding: enabled`, a node routes by default. If routing is off, the export must state that.
   const bool said = state.routing.enable || state.ulnet.forwarding == Forwarding::kEnabled;
   if (said) doc.set("routing", Doc::map()).set("enable", state.routing.enable ? 1 : 0);
   if (state.routing.enable || !(state.buffers == Buffers{})) doc.set("buffers", buffers_doc(state.buffers));

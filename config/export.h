@@ -6,10 +6,10 @@
 
 namespace ulnet::config {
 
-/// net, route, peer, routing, buffers, global, udsp, ulnet, in this order; what is empty or as by default (routing,
-/// buffers and ulnet) is left out. Reading it back gives the same state, but for rules of ip2nets, which `state` has
-/// already resolved to NIs. `all_cpts`: the worker groups of the node, shown for an NI that names none; empty leaves
-/// CPT out for it.
+/// Sections in this order: net, route, peer, routing, buffers, global, udsp, ulnet. Empty sections are left out, and so
+/// are routing, buffers and ulnet with default values. An import of the result gives the same state, except for rules
+/// of ip2nets, which `state` has already resolved to NIs. `all_cpts`: the worker groups of the node, shown for an NI
+/// that names none. If `all_cpts` is empty, such an NI has no CPT.
 [[nodiscard]] Doc export_backup(const DesiredState& state, const std::vector<uint16_t>& all_cpts = {});
 
 /// Sets `routing:` and `buffers:` as a backup has them: only what differs from the defaults.
@@ -26,7 +26,7 @@ void export_routing(Doc& doc, const DesiredState& state);
 /// The value of `ulnet:`: only what differs from the defaults, null when nothing does.
 [[nodiscard]] Doc export_ulnet(const UlnetSection& ulnet);
 
-/// What `global show` prints as lnd_timeout: the time of one transmission, so that all retries fit into a transaction.
+/// The lnd_timeout in `global show`: the time of one transmission, so that all retries fit into a transaction.
 [[nodiscard]] Seconds lnd_timeout_of(const Global& global);
 
 }  // namespace ulnet::config

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kNiSchema = "net.local NI(s)";
 
-/// What is written about one NI, or about all NIs of a net.
+/// The text of one NI, or of all NIs of a net.
 struct NiText {
   std::vector<InterfaceSpec> interfaces;
   Cursor interfaces_at;
@@ -84,7 +84,7 @@ void ni_read(Context& c, const std::string& key, const Cursor& child, NiText& ni
   }
 }
 
-/// What a NID beside interfaces says: which address of the one interface the NI has.
+/// Checks a NID beside interfaces: the NID selects the address of the one interface of the NI.
 bool ni_nid_good(Context& c, Net net, const NiText& text) {
   if (!text.nid) return true;
   if (text.nid->net() != net) {
@@ -246,7 +246,7 @@ void nids_read(Context& c, const Cursor& at, Store&& store) {
   for (const Nid& nid : *nids) store(nid);
 }
 
-/// The NIDs of a peer as they are listed, each once. A second one is reported where it stands.
+/// The NIDs of a peer in their order, each once. A repeated NID is reported at its place.
 struct NidList {
   Context& c;
   PeerConfig& peer;
@@ -265,7 +265,7 @@ struct NidList {
   }
 };
 
-/// The peer's words are read; `whole`: what is to be deleted is all of it.
+/// Adds the change for a peer that has been read. `whole`: kDel deletes the whole peer.
 void peer_change(Context& c, const Cursor& item, PeerConfig peer, bool whole) {
   const auto listed = std::find(peer.nids.begin(), peer.nids.end(), peer.primary);
   std::optional<int64_t> primary_at;
@@ -277,7 +277,7 @@ void peer_change(Context& c, const Cursor& item, PeerConfig peer, bool whole) {
   c.change(item, PeerDel{peer.primary, whole ? std::vector<Nid>{} : peer.nids});
 }
 
-/// A full export has peers that nobody configured: they are found again, as they were found before. Said once.
+/// A full export also has discovered peers. They are left out, because discovery finds them again. Warned once.
 bool was_discovered(Context& c, const Cursor& item) {
   constexpr int64_t kConfigured = 1 << 3;  // docs/wire/lnet.md §5.1
   const Doc* state = item.doc->find("peer state");

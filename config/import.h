@@ -1,11 +1,10 @@
-// A document in lnetctl's schema to typed changes. Knows no YAML: load.h reads the text.
+// Converts a document in lnetctl's schema to typed changes. The input is already parsed: load.h reads the YAML text.
 #pragma once
 #include "config/load.h"
 
 namespace ulnet::config {
 
-/// Appends what `document` asks for to `out`: changes, mistakes, warnings. A document that is nothing at all asks for
-/// nothing.
+/// Appends the content of `document` to `out`: changes, mistakes, warnings. An empty document adds nothing.
 void import_document(const Doc& document, const std::string& file, ImportMode mode, Imported& out);
 
 }  // namespace ulnet::config

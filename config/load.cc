@@ -210,8 +210,9 @@ YamlText yaml_read(std::string_view text, const std::string& file) {
 
 namespace {
 
-/// When a change of a file has its turn, whatever the order of sections: nets come before what stands on them, and go
-/// after it; a route keeps its gateway from being deleted; of rules, which have numbers, the last goes first.
+/// The order in which the changes of a file are applied, whatever the order of sections. Nets are added before the
+/// objects that need them, and are deleted after these. Routes are deleted early, because a route prevents the deletion
+/// of its gateway. UDSP rules have numbers, so that the last rule is deleted first.
 std::pair<int, int64_t> turn_of(const PlacedChange& one) {
   if (std::holds_alternative<NetAdd>(one.change) || std::holds_alternative<NetAddMatching>(one.change)) return {0, 0};
   if (std::holds_alternative<RouteDel>(one.change)) return {1, 0};

@@ -10,7 +10,7 @@
 
 namespace ulnet::config {
 
-/// Documents of a text (lnetctl separates errors by `---`), or what is wrong with it.
+/// Documents of a text (lnetctl separates errors by `---`), or its mistakes.
 struct YamlText {
   std::vector<Doc> documents;
   Problems errors;
@@ -19,10 +19,10 @@ struct YamlText {
 /// `file` is only named in errors.
 [[nodiscard]] YamlText yaml_read(std::string_view text, const std::string& file);
 
-/// What an import is for (`ulnetctl import --add`, ...).
+/// The purpose of an import (`ulnetctl import --add`, ...).
 enum class ImportMode : uint8_t { kAdd, kDel, kShow, kExec };
 
-/// A ping or discovery that a file asks for (--exec).
+/// A ping or discovery that a file requests (--exec).
 struct ExecRequest {
   std::string object;  ///< "ping" or "discover"
   std::vector<Nid> nids;
@@ -31,7 +31,7 @@ struct ExecRequest {
   bool force = false;
 };
 
-/// All that a file asks for. When `errors` is not empty nothing of it may be applied.
+/// The whole content of a file. If `errors` is not empty, no part of it may be applied.
 struct Imported {
   ChangeList changes;                 ///< kAdd: in the order of the file; kDel: nets last
   std::vector<std::string> sections;  ///< kShow: sections to show

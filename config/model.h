@@ -1,6 +1,6 @@
-// The desired state of a node as plain values: what an administrator asked for, whichever way it was said (file,
-// command, API). Defaults are the member initialisers here and nowhere else; schema.cc reads them from here. Bounds,
-// units and text: schema.cc. Source: docs/wire/lnetctl.md §1, §5 and docs/wire/lnet.md §14.
+// The desired state of a node as plain values: the requests of an administrator from any source (file, command, API).
+// Defaults are the member initialisers here and nowhere else; schema.cc reads them from here. Bounds, units and text:
+// schema.cc. Source: docs/wire/lnetctl.md §1, §5 and docs/wire/lnet.md §14.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -93,7 +93,7 @@ struct Buffers {
 /// Discovery of peers. kVerify: see docs/decisions.md #13.
 enum class Discovery : uint8_t { kOff, kOn, kVerify };
 
-/// What `global show` shows; names are those of lnetctl.
+/// Settings that `global show` prints, with lnetctl's names.
 struct Global {
   int64_t numa_range = 0;
   int64_t max_interfaces = 4096;
@@ -118,7 +118,7 @@ struct UdspRule {
   bool operator==(const UdspRule&) const = default;
 };
 
-/// What a worker does when it finds nothing to do.
+/// The behaviour of a worker that finds no work.
 enum class Idle : uint8_t { kBusy, kAdaptive, kInterrupt };
 enum class Tristate : uint8_t { kAuto, kYes, kNo };
 /// Whether a node routes from the first moment (upstream's module parameter `forwarding`).
@@ -144,7 +144,7 @@ struct MemorySection {
   bool operator==(const MemorySection&) const = default;
 };
 
-/// The `ulnet:` section: what user space adds to lnetctl's schema.
+/// The `ulnet:` section: settings that lnetctl's schema does not have.
 struct UlnetSection {
   int64_t workers = 0;         ///< 0 = one per core of `cores`
   std::string cores = "auto";  ///< "auto" or a list like 2-5,8
@@ -165,7 +165,7 @@ struct UlnetSection {
   bool operator==(const UlnetSection&) const = default;
 };
 
-/// Everything that can be asked of a node.
+/// All configuration of a node.
 struct DesiredState {
   bool configured = false;      ///< `lnet configure` was said
   std::vector<NetConfig> nets;  ///< without lo, which is always there

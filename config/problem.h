@@ -1,4 +1,4 @@
-// What is wrong with something a user wrote: where it stands, what it is, what would be allowed.
+// A mistake in something that a user wrote: its place, the mistake, and the allowed values.
 #pragma once
 #include <cerrno>
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace ulnet::config {
 
-/// One mistake (or warning). `what` is a sentence without a full stop; `allowed` says how to mend it and may be empty.
+/// One mistake (or warning). `what` is a sentence without a full stop. `allowed` names the remedy and may be empty.
 struct Problem {
   std::string file;  ///< name of the file, "<stdin>", or empty for a command line
   Mark mark;
   std::string path;   ///< e.g. net[0].local NI(s)[1].tunables.peer_credits
-  std::string value;  ///< what stands there, empty when it is not a scalar
+  std::string value;  ///< the value at that place; empty if it is not a scalar
   std::string what;
   std::string allowed;
   int code = -EINVAL;  ///< negative errno as lnetctl shows it

@@ -38,7 +38,7 @@ bool take(std::string_view& text, char c) {
   return true;
 }
 
-/// The numbers of "1-5/2,8": what stands between two brackets.
+/// The numbers of "1-5/2,8", the text between two brackets.
 Parsed<std::vector<uint32_t>> numbers_parse(std::string_view inside, size_t max) {
   std::vector<uint32_t> numbers;
   std::string_view rest = inside;

@@ -1,6 +1,6 @@
 // Lists and ranges as they are written on a command line or in YAML: 10.1.1.[1-5]@tcp, tcp[1-3], [2-8/2],
-// eth0[0,2],eth1. Source: docs/wire/lnetctl.md §1, §2. All are bounded: what a user types cannot make them grow without
-// end.
+// eth0[0,2],eth1. Source: docs/wire/lnetctl.md §1, §2. All lists have a bound, so that input cannot make them grow
+// without limit.
 #pragma once
 #include <string>
 #include <string_view>
@@ -14,7 +14,7 @@ namespace ulnet::config {
 /// Most texts that one range, or one list of ranges, may stand for.
 inline constexpr size_t kRangeMax = 4096;
 
-/// An error is a sentence that says what is wrong with the text.
+/// An error is a sentence about the mistake in the text.
 template <class T>
 using Parsed = tl::expected<T, std::string>;
 

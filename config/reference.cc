@@ -54,7 +54,7 @@ constexpr const char* kIntro =
     "addresses that the interface alone determines and no driver settings that nobody set. Instead of the rules of\n"
     "`ip2nets`, the backup has the NIs that the rules gave.\n";
 
-/// True when the key, or what it is part of, is taken only at the start.
+/// True if the key, or its parent key, takes effect only at the start.
 bool is_restart(const Field& field) {
   if (field.needs_restart) return true;
   const std::string_view path = field.path;
@@ -63,7 +63,7 @@ bool is_restart(const Field& field) {
   return parent != nullptr && is_restart(*parent);
 }
 
-/// What follows the meaning of a key: its marks.
+/// The marks of a key, which follow its meaning.
 std::string marks(const Field& field) {
   std::string out = is_restart(field) ? " *restart*" : "";
   if (field.no_effect[0] != 0) out += fmt::format(" *no effect*: {}.", field.no_effect);

@@ -37,7 +37,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-/// What is wrong with `value` for this field, or "".
+/// The error in `value` for this field, or "".
 std::string value_wrong(const Field& field, const Doc& value) {
   switch (field.type) {
     case FieldType::kBool: return value.boolean() ? "" : "is not true or false";

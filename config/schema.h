@@ -1,6 +1,6 @@
-// The one table of every key that can be configured: its path, type, unit, bounds, text, and where its value lives in
-// the model. The loader checks against it, `config/reference.md` is generated from it, and defaults are read through it
-// from model.h.
+// The one table of all configuration keys: path, type, unit, bounds, text, and the place of the value in the model. The
+// loader checks against this table, and `config/reference.md` is generated from it. The table reads defaults from
+// model.h.
 #pragma once
 #include <span>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace ulnet::config {
 
-/// One of each thing that fields live in, so that a field can point into it whatever list it came from.
+/// One object of each type that has fields. A field can point into it, whatever list the object came from.
 struct Slots {
   Tunables tunables;
   RouteConfig route;
@@ -41,11 +41,11 @@ using Field = BasicField<FieldRef (*)(Slots&)>;
 
 /// Whether the field has a value of its own, in the model or among the settings of a driver.
 [[nodiscard]] bool field_has_value(const Field& field);
-/// What the field allows, for messages: "0..127", "busy, adaptive or interrupt", "a network such as tcp, tcp1 or o2ib".
+/// The allowed values, for messages: "0..127", "busy, adaptive or interrupt", "a network such as tcp, tcp1 or o2ib".
 [[nodiscard]] std::string field_allowed(const Field& field);
 /// The default as text, read from the model.
 [[nodiscard]] std::string field_default(const Field& field);
-/// Checks a scalar and stores it in `slots` when the field lives there. Returns what is wrong, or "" when it was good.
+/// Checks a scalar and stores it in `slots` when the field lives there. Returns the error, or "" for a good value.
 [[nodiscard]] std::string field_assign(const Field& field, const Doc& value, Slots& slots);
 /// The value as a plain number: booleans 0 and 1, enumerations their index. Nothing when `value` is not allowed (or not
 /// numeric).

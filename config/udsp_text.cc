@@ -8,7 +8,7 @@
 namespace ulnet::config {
 namespace {
 
-/// The first character that cannot stand in an address or a range of them, or the first of all.
+/// Index of the first character that cannot be part of an address or of a range of addresses. 0 if there is none.
 size_t odd_character(std::string_view text) {
   const size_t found = text.find_first_not_of("0123456789abcdefABCDEF.:*[],-/");
   return found == std::string_view::npos ? 0 : found;

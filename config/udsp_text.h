@@ -9,7 +9,7 @@ namespace ulnet::config {
 inline constexpr const char* kUdspAllowed =
     "a network such as tcp1 or tcp[1-3], or addresses on one such as *@tcp or 10.1.1.[5-8]@o2ib";
 
-/// What is wrong with a descriptor, and at which character of it, counted from 1.
+/// The error in a descriptor, and the position of the character with the error, counted from 1.
 struct UdspWrong {
   size_t position = 0;
   std::string what;

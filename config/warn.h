@@ -1,4 +1,4 @@
-// What is accepted and changes nothing, or nothing yet: the words of the warning that answers it. Pure.
+// Settings that are accepted but change nothing, or nothing yet: the text of the warning for each. Pure.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace ulnet::config {
 
-/// A change that does less than it says. `what` is a sentence without a full stop.
+/// A change that has less effect than its text promises. `what` is a sentence without a full stop.
 struct ChangeWarning {
   size_t index = 0;  ///< in the list
   std::string what;
