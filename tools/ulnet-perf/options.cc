@@ -39,7 +39,7 @@ struct Raw {
   bool verify = false;
 };
 
-// May stand before or behind the command: CLI11 passes on what a command does not know.
+// These options may stand before or behind the command: CLI11 passes on options that a command does not define.
 void add_node_options(CLI::App& app, Options& options) {
   NodeOptions& node = options.node;
   app.fallthrough();

@@ -1,4 +1,4 @@
-// What ulnet-perf is told on its command line. Pure: it reads no file and opens nothing.
+// The command line of ulnet-perf. Pure: this code reads no file and opens nothing.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -28,7 +28,7 @@ struct Options {
   NodeOptions node;
 };
 
-/// Why there are no options: what to print, where, and the exit status. Not an error when help was asked for.
+/// Result without options: the text to print, and the exit status. A request for help is no error.
 struct OptionsEnd {
   int exit_code = 0;
   std::string text;  ///< whole lines

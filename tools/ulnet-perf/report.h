@@ -16,11 +16,11 @@ namespace ulnet::perf {
 [[nodiscard]] std::string table_head();
 /// One run: a line.
 [[nodiscard]] std::string table_row(const RunResult& run);
-/// What follows the table: errors by name, what was verified, and whether each operation ended exactly once.
+/// The lines after the table: errors by name, the data checks, and whether each operation ended exactly once.
 [[nodiscard]] std::string table_foot(const std::vector<RunResult>& runs);
 
-/// One line without its end, for a terminal that overwrites it: what is under way, and how fast since `before`, which
-/// was taken `between` ago.
+/// One line without its end, for a terminal that overwrites it: the current operation and its rate since `before`. The
+/// snapshot `before` was taken `between` earlier.
 [[nodiscard]] std::string progress_line(const Job& job, const Snapshot& before, const Snapshot& now, Duration between);
 
 }  // namespace ulnet::perf

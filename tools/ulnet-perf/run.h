@@ -1,4 +1,4 @@
-// What ulnet-perf does once it knows its options: be the target, generate with a node inside, or let a ulnetd generate.
+// The modes of ulnet-perf: be the target, generate with a node inside, or let a ulnetd generate.
 // Each returns the exit status: 0 = every operation ended once and well, 1 = not, or it could not be started.
 #pragma once
 #include <csignal>
@@ -20,7 +20,7 @@ class Signals {
   sigset_t set_;
 };
 
-/// Where text goes: results to stdout, and while stderr is a terminal one line there that is overwritten.
+/// Output of text: results to stdout. If stderr is a terminal, a progress line there is overwritten.
 class Screen {
  public:
   explicit Screen(bool json);
@@ -45,7 +45,7 @@ int serve(const Options& options, Signals& signals, Screen& screen);
 int generate_here(const Options& options, Signals& signals, Screen& screen);
 int generate_there(const Options& options, Signals& signals, Screen& screen);
 
-/// The node inside; says why not, and returns null.
+/// The node inside. Null after a failure, whose reason is printed.
 [[nodiscard]] std::unique_ptr<Instance> open_node(const Options& options, Screen& screen);
 
 /// Prints rows of runs that are new, progress, and in the end what belongs to it.

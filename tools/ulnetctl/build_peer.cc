@@ -51,8 +51,8 @@ struct NidWords {
   std::vector<api::ApiError> wrong;  ///< one for each word that is no NID
 };
 
-/// The NIDs of a command line: words and commas, with ranges. One that is wrong does not keep the others from being
-/// asked. Errors: not a single good one.
+/// The NIDs of a command line: words and commas, with ranges. Words that are no NIDs become entries in `wrong`, and the
+/// command runs for the others. Errors: no word is a NID.
 tl::expected<NidWords, Refused> nid_words(const Words& words, const char* entity) {
   if (words.plain.empty())
     return refuse("manage", entity, -EINVAL, "missing NID: name at least one, such as 10.0.0.1@tcp");

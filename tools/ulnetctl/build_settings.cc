@@ -36,7 +36,7 @@ std::string settings_known() {
   return out + "routing, tiny_buffers, small_buffers, large_buffers";
 }
 
-/// What lnetctl says about these values, and what holds for the others.
+/// The allowed values, in lnetctl's words where lnetctl prints them.
 std::string range_text(const std::string& name, const config::Field& field) {
   if (name == "response_tracking") return "Valid values are: 0, 1, 2, or 3";
   if (name == "recovery_limit") return "Must be greater than or equal to 0";

@@ -1,5 +1,5 @@
-// What a command line becomes: requests to ulnetd, or text that needs none. Pure: nothing here talks to a daemon, so
-// every command, also one that must fail, is tested without one. Source: docs/wire/lnetctl.md §1.
+// The result of parsing a command line: requests to ulnetd, or text that needs none. Pure: nothing here connects to a
+// daemon, so that tests of all commands, also of commands that must fail, need none. Source: docs/wire/lnetctl.md §1.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -17,13 +17,13 @@
 
 namespace ulnet::ctl {
 
-/// What is to be done.
+/// The actions of one command line.
 struct Command {
   std::vector<api::Request> requests;        ///< one after the other; the first failure ends it
   std::string text;                          ///< for standard output, before the requests
-  std::vector<api::ApiError> errors;         ///< what cannot be asked; told with what the answers say, as a failure
+  std::vector<api::ApiError> errors;         ///< words that give no request; reported with the answers, as a failure
   std::string warnings;                      ///< for standard error
-  std::string output_file;                   ///< what is shown goes there instead; empty = standard output
+  std::string output_file;                   ///< receives the output; empty = standard output
   bool pcapng = false;                       ///< parts are pieces of a pcapng file; the rest goes to standard error
   std::chrono::milliseconds timeout{30000};  ///< how long to wait for ulnetd
   int exit_status = 0;                       ///< when all went well
@@ -37,7 +37,7 @@ struct Refused {
 };
 using Built = tl::expected<Command, Refused>;
 
-/// What a builder may ask of the world.
+/// The access to files, and the version, that a builder may use.
 struct Env {
   std::function<config::Imported(const std::string& path, config::ImportMode mode)> load = config::load_file;
   std::string version;
@@ -88,7 +88,7 @@ struct CommandSpec {
 
 /// All commands, in the order of the help.
 [[nodiscard]] std::span<const CommandSpec> commands();
-/// Builds the command that `words` (without the program's name and its own options) say.
+/// Builds the command of `words` (without the program's name and its own options).
 [[nodiscard]] Built command_build(std::span<const std::string> words, const Env& env);
 
 /// Words that are not in the tree: quit, help, version, ... with every group, as --list-commands prints them.

@@ -14,7 +14,7 @@ namespace {
 
 using config::Doc;
 
-/// What is converted so far, or why it cannot be.
+/// The part that is converted so far, or the reason for a failure.
 struct Convert {
   Doc doc = Doc::map();
   std::string wrong;
@@ -50,7 +50,7 @@ std::vector<std::string> lines_of(std::string text) {
   return lines;
 }
 
-/// `NET(IF,IF)[CPT]`: the net's name and what is in its brackets. An empty name: it was wrong.
+/// `NET(IF,IF)[CPT]`: the net's name and the content of its brackets. An empty name: the text has a mistake.
 struct NetText {
   std::string name;
   std::vector<config::InterfaceSpec> interfaces;

@@ -1,5 +1,5 @@
-// A file that a command writes. The file of that name stays as it is until put_in_place(): the bytes go to a new file
-// beside it, which takes the name when they are on the disk. Thread: one at a time.
+// A file that a command writes. An existing file of that name stays unchanged until put_in_place(). The bytes go to a
+// new file beside it, which takes the name when they are on the disk. Thread: one at a time.
 #pragma once
 #include <string>
 #include <string_view>

@@ -24,7 +24,7 @@ void errors_print(const Program& program, const std::vector<api::ApiError>& erro
   }
 }
 
-/// What is accepted and has no effect is said, though the exit status is 0.
+/// Warns about settings that are accepted without effect. The exit status stays 0.
 void warnings_print(const Program& program, const std::vector<std::string>& warnings, std::ostream& err) {
   if (warnings.empty()) return;
   if (program.json) {
@@ -42,7 +42,7 @@ void doc_print(const Program& program, const config::Doc& doc, std::ostream& out
   }
 }
 
-/// The verb and entity under which it is told that a request could not be made at all.
+/// The error for a request that could not be made at all, with the verb and entity of that request.
 api::ApiError call_error(const api::Request& request, const api::Failure& failure) {
   if (request.verb == api::Verb::kChange && !request.changes.empty()) {
     const config::Change& first = request.changes[0].change;
@@ -93,7 +93,7 @@ int write_failed(const Program& program, const Command& command, const std::stri
   return 234;
 }
 
-/// What is shown goes to a file, when all of it is there.
+/// Writes the output to a file when the output is complete.
 int run_into_file(const Program& program, const Command& command, std::ostream& err) {
   std::ostringstream shown;
   const int status = requests_run(program, command, shown, err, {});
@@ -104,8 +104,8 @@ int run_into_file(const Program& program, const Command& command, std::ostream& 
   return written ? status : write_failed(program, command, written.error(), err);
 }
 
-/// A capture goes to a file while it is made: the file takes its name with the first packets, so that it is there when
-/// the operator ends the capture with a signal.
+/// Writes a capture to a file while it is made. The file takes its name with the first packets. The operator ends a
+/// capture with a signal, and the file is in place by then.
 int capture_into_file(const Program& program, const Command& command, std::ostream& err) {
   OutputFile file(command.output_file);
   bool in_place = false;

@@ -1,4 +1,4 @@
-// Carries a command out: sends its requests, prints what is shown and what failed.
+// Carries a command out: sends its requests, prints results and failures.
 #pragma once
 #include <iosfwd>
 

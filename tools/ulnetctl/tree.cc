@@ -158,7 +158,7 @@ constexpr std::array kOtherWords = {"quit",
                                     "--ignore_errors",
                                     "ignore_errors"};
 
-/// Commands that other documents name, and where what they do stands.
+/// Commands that other documents name but ulnet does not have yet, each with a text about the alternative.
 struct Planned {
   const char* word;
   const char* text;

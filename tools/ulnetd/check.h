@@ -6,9 +6,10 @@
 
 namespace ulnet {
 
-/// What is wrong with a configuration file: its own rules (config/apply.h), and what this build and this machine do not
-/// have: drivers, worker groups, cores, devices. An interface or an address that is not there is no error, since it is
-/// waited for; a rule of ip2nets that fits nothing is one. `devices` may be null: then those rules are not judged.
+/// Mistakes in a configuration file: those against its own rules (config/apply.h), and those against this build and
+/// this machine. The machine may lack drivers, worker groups, cores or devices. If an interface or an address is
+/// missing, this is no error: the NI waits for it. A rule of ip2nets that fits nothing is an error. `devices` may be
+/// null: then rules of ip2nets are not checked.
 [[nodiscard]] config::Problems check_configuration(const config::ChangeList& changes, Devices* devices);
 
 }  // namespace ulnet

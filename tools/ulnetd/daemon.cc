@@ -20,19 +20,19 @@ TextError text_error(const char* doing, const Error& error) {
                                         : fmt::format("{}: {} ({})", doing, error.what, error.object)};
 }
 
-/// Jobs of ulnet-perf that this daemon runs have so long to end before the node stops all the same.
+/// Time for running jobs of ulnet-perf to end. After that, the node stops in any case.
 constexpr Duration kJobsStopMax = 3s;
 constexpr Duration kFailuresSaidEvery = 10s;
 constexpr Duration kFlushMax = 3s;  // for clients that do not read their last answers
 
-/// A file that says more than how ulnetd itself shall be also says `lnet configure`.
+/// If a file sets more than the `ulnet:` section, the file also implies `lnet configure`.
 bool configures(const config::ChangeList& changes) {
   return std::any_of(changes.begin(), changes.end(), [](const config::PlacedChange& one) {
     return !std::holds_alternative<config::UlnetSet>(one.change);
   });
 }
 
-/// What is said there goes before `ulnet: forwarding`.
+/// If the file sets `routing:`, that value takes precedence over `ulnet: forwarding`.
 bool sets_routing(const config::ChangeList& changes) {
   return std::any_of(changes.begin(), changes.end(), [](const config::PlacedChange& one) {
     return std::holds_alternative<config::SetRouting>(one.change);
@@ -204,11 +204,11 @@ Daemon::~Daemon() {
     host_->stop();
   }
   if (perf_ != nullptr) perf_->halt();  // its threads use submitters of the node
-  node_.reset();                        // before what it was handed: drivers, memory, the perf target's sink
+  node_.reset();                        // before the objects that it uses: drivers, memory, the perf target's sink
   perf_.reset();
   perf_target_.reset();
   ports_.reset();
-  server_.reset();  // after those who may still answer
+  server_.reset();  // after all objects that may still answer
 }
 
 void Daemon::configure() {
@@ -264,7 +264,7 @@ void Daemon::follow_ulnet() {
                        : std::string("error: perf target: ") + started.error().what);
 }
 
-/// Without a thread for its next step, or with less memory than `reserve_` has, a daemon loses that step and goes on.
+/// If a step gets no thread, or needs more memory than `reserve_` has, the daemon loses that step and goes on.
 unsigned Daemon::turn(Instant now) {
   (void)reserve_.restore();
   try {

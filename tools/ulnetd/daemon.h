@@ -1,6 +1,6 @@
-// ulnetd without its command line: a Host, its LNDs and one Node under real threads, with the control socket. It starts
-// from a configuration, serves until it is told to stop, and ends when everything has come to rest. Thread: the one
-// that calls run(), which becomes control.
+// ulnetd without its command line: a Host, its LNDs and one Node under real threads, with the control socket. The
+// daemon starts from a configuration, serves until stop(), and ends when all parts are idle. Thread: the thread that
+// calls run(), which becomes control.
 #pragma once
 #include <functional>
 #include <memory>
@@ -33,13 +33,13 @@ struct DaemonOptions {
 
 class Daemon final : private ControlTurnable {
  public:
-  /// Starts threads, drivers, node and control socket; nothing is configured yet. Errors: what could not be started,
-  /// and why.
+  /// Starts threads, drivers, node and control socket; nothing is configured yet. Errors: the part that could not be
+  /// started, with the reason.
   [[nodiscard]] static TextResult<std::unique_ptr<Daemon>> start(DaemonOptions options);
   ~Daemon() override;
 
-  /// Applies the configuration, serves, and returns when stopped: 0, or 1 when the configuration could not be applied
-  /// or something did not come to rest.
+  /// Applies the configuration, serves, and returns when stopped: 0, or 1 if the configuration could not be applied or
+  /// a part did not become idle.
   int run();
   /// A further descriptor to watch while it runs (signals), and what to do when it is readable.
   void watch(int fd, std::function<void()> readable);
@@ -69,7 +69,7 @@ class Daemon final : private ControlTurnable {
 
   MemoryReserve reserve_;
   DaemonOptions options_;
-  config::ChangeList applied_;  // what configure() applied, for error texts
+  config::ChangeList applied_;  // the changes of configure(), for error texts
   std::unique_ptr<Host> host_;
   std::unique_ptr<Devices> devices_;
   std::unique_ptr<HostMemory> memory_, worker_memory_;
@@ -90,7 +90,7 @@ class Daemon final : private ControlTurnable {
   uint64_t turns_failed_ = 0;         // ended by an exception
   Instant turn_failure_said_ = kNever;
   int status_ = 0;
-  config::LogLevel log_level_ = config::LogLevel::kDebug;  ///< `ulnet: log`; before it is known, all is said
+  config::LogLevel log_level_ = config::LogLevel::kDebug;  ///< `ulnet: log`; until it is read, all lines are logged
 };
 
 }  // namespace ulnet

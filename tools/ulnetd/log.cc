@@ -50,9 +50,9 @@ struct LogWriter::State {
 
 namespace {
 
-constexpr size_t kLineExtra = 64;  // what a queued line takes besides its text
+constexpr size_t kLineExtra = 64;  // memory of a queued line besides its text
 
-/// Writes all of `text`. Errors: errno; `written` says whether a part went out.
+/// Writes all of `text`. Errors: errno; `written`: a part went out.
 int write_text(int fd, std::string_view text, bool& written) {
   written = false;
   while (!text.empty()) {
@@ -60,7 +60,7 @@ int write_text(int fd, std::string_view text, bool& written) {
     if (count > 0) {
       written = true;
       text.remove_prefix(size_t(count));
-    } else if (count < 0 && errno == EAGAIN) {  // the descriptor is somebody's, who made it non-blocking
+    } else if (count < 0 && errno == EAGAIN) {  // another process has made the descriptor non-blocking
       pollfd one{fd, POLLOUT, 0};
       (void)::poll(&one, 1, -1);
     } else if (count == 0 || errno != EINTR) {
@@ -70,8 +70,8 @@ int write_text(int fd, std::string_view text, bool& written) {
   return 0;
 }
 
-/// All signals are blocked for the threads that start meanwhile: the program's signals belong to other threads, and a
-/// closed pipe is an error of write(), no SIGPIPE.
+/// Blocks all signals for the threads that start during its lifetime. The program's signals belong to other threads. A
+/// write() to a closed pipe then returns an error and raises no SIGPIPE.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -119,7 +119,7 @@ void LogWriter::say(std::string_view line) noexcept {
   }
 }
 
-/// The writing thread. It does not hold the lock while it writes, and it allocates nothing.
+/// The writing thread. The lock is not held during a write, and the thread allocates nothing.
 void LogWriter::write_all(State& state) {
   std::unique_lock lock(state.mutex);
   while (true) {

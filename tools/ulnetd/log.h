@@ -1,5 +1,6 @@
-// The log of a program: lines to one descriptor. Threads: say() any; one thread of its own writes, because a pipe that
-// is not read, a stopped terminal or a slow disk may block a write for ever. It does not format, rotate or filter.
+// The log of a program: lines to one descriptor. Threads: say() any. LogWriter has one thread for writing, because a
+// pipe without a reader, a stopped terminal or a slow disk may block a write for ever. LogWriter does not format,
+// rotate or filter.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -13,7 +14,7 @@ namespace ulnet {
 class LogWriter {
  public:
   static constexpr size_t kBytesMax = 1u << 20;  ///< of lines that are not yet written; further lines are lost
-  static constexpr Duration kFlushMax = 2s;      ///< the destructor waits so long for the descriptor
+  static constexpr Duration kFlushMax = 2s;      ///< time that the destructor waits for the descriptor
 
   /// Each line begins with `prefix`. `fd` is duplicated, so the caller may close it; it stays blocking or not, since
   /// other processes may share it. Throws std::system_error if the system gives no thread.

@@ -50,7 +50,7 @@ void on_signal(int fd, Daemon& daemon, LogWriter& log) {
   }
 }
 
-/// The configuration; all that is wrong with it is said.
+/// Loads the configuration; logs all mistakes in it.
 bool load(const std::string& path, config::ChangeList& changes, LogWriter& log) {
   config::Imported imported = config::load_file(path);
   for (const config::Problem& warning : imported.warnings) log.say("warning: " + config::problem_text(warning));
@@ -68,8 +68,9 @@ void raise_descriptor_limit() {
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// A freed block of a mebibyte or more goes back to the system at once. Without a fixed threshold glibc raises it to
-/// the largest block that was ever freed, and keeps twice as much: a few large requests would stay in memory for ever.
+/// Returns each freed block of a mebibyte or more to the system at once. Without a fixed threshold, glibc raises the
+/// threshold to the largest block that was ever freed, and keeps twice as much. A few large requests would then stay in
+/// memory for ever.
 void return_large_blocks() {
   (void)mallopt(M_MMAP_THRESHOLD, 1 << 20);
 }

@@ -1,5 +1,5 @@
-// `ulnet: perf_target: true`: a daemon that serves what ulnet-perf aims at (perf/generator/target.h), homed on worker
-// 0: whatever way a message came, it finds the same memory, so that a put can be read back. Thread: control.
+// `ulnet: perf_target: true`: a daemon that serves the target of ulnet-perf (perf/generator/target.h), homed on worker
+// 0. A message finds the same memory whichever way it came, so that a put can be read back. Thread: control.
 #pragma once
 #include <memory>
 
@@ -10,15 +10,15 @@ namespace ulnet {
 
 class PerfTarget {
  public:
-  /// The node must be destroyed before this, or stop() have come to its end (idle()).
+  /// Before this object is destroyed, the node must be destroyed, or stop() must have completed (idle()).
   explicit PerfTarget(Node& node) : node_(node) {}
 
-  /// Opens portal 63 and serves. Errors: EBUSY (somebody else has the portal, or a stop is under way), those of
+  /// Opens portal 63 and serves. Errors: EBUSY (the portal has another user, or a stop is under way), those of
   /// submitters.
   [[nodiscard]] Result<void> start();
-  /// Serves no more; memory is given back by turn(), when the worker has let go.
+  /// Ends the service. turn() gives the memory back when the worker no longer uses it.
   void stop();
-  /// Carries a stop on.
+  /// Continues a stop.
   void turn();
   [[nodiscard]] bool running() const { return running_; }
   [[nodiscard]] bool idle() const { return target_ == nullptr; }

@@ -15,7 +15,7 @@ class CaptureStream final : public dpdk::CaptureSink {
       : id_(id), reply_(std::move(reply)), backlog_(std::move(backlog)) {}
 
   [[nodiscard]] api::RequestId id() const { return id_; }
-  /// The client has gone: what still comes is nobody's.
+  /// The client has gone: all further output is discarded.
   void abandon() { wanted_ = false; }
   [[nodiscard]] bool ready() override { return !wanted_ || backlog_(id_) < api::kOutputLow; }
   Result<void> write(std::span<const std::byte> bytes) override;

@@ -12,8 +12,8 @@ namespace ulnet {
 /// Errors: EINVAL; which key of which device, and what it should be.
 [[nodiscard]] TextResult<dpdk::PortConfig> port_config_of(const config::DeviceConfig& device);
 
-/// Verbosity 0: the port and its sums; 1: drops by reason and the device's own counts; 2: queues with packets per
-/// burst, buffers and the workers' cycles.
+/// Verbosity 0: the port and its sums. 1: also drops by reason and the device's own counts. 2: also queues with packets
+/// per burst, buffers and the workers' cycles.
 [[nodiscard]] config::Doc port_doc(LivePort& port, int verbosity);
 
 }  // namespace ulnet

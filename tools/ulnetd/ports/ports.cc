@@ -18,7 +18,7 @@ std::string problem_text(const std::string& name, const dpdk::PortProblem& probl
   return fmt::format("port {}: {}", name, problem.text());
 }
 
-/// One port, with who waits for its capture or its reset.
+/// One port, with the requests that wait for its capture or its reset.
 class Served final : public PortWatcher {
  public:
   Served(std::string name, const Ports::Deps& deps) : name_(std::move(name)), deps_(deps) {}
@@ -45,7 +45,7 @@ class Served final : public PortWatcher {
   std::unique_ptr<LivePort> port_;
   std::unique_ptr<CaptureStream> stream_;  // outlives the capture
   Instant until_ = kForever;               // end of the capture
-  api::RequestId reset_by_;                // client 0 = nobody waits
+  api::RequestId reset_by_;                // client 0 = no request waits
 
  private:
   const Ports::Deps& deps_;

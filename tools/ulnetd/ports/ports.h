@@ -1,5 +1,5 @@
 // The packet ports of `ulnet: devices:` in a running ulnetd: opened at start, shown, captured and reset over the
-// control socket. What an LND does with them is the LND's. Built without DPDK, open() refuses any. Thread: control.
+// control socket. LNDs decide on their use. If ulnet is built without DPDK, open() refuses any port. Thread: control.
 #pragma once
 #include <functional>
 #include <memory>
@@ -20,8 +20,8 @@ class Ports {
     std::function<void(api::RequestId, const api::Answer&)> reply;
     std::function<size_t(api::RequestId)> backlog;  ///< bytes that wait to be sent to the request's client
   };
-  /// What the host must have before the ports can be opened, added to `host`: DPDK, PCI devices, memory. Errors: a
-  /// device that is not understood, and why.
+  /// Adds to `host` the requirements of the ports: DPDK, PCI devices, memory. The host must meet them before open().
+  /// Errors: a device that is not understood, with the reason.
   [[nodiscard]] static TextResult<void> host_needs(const std::vector<config::DeviceConfig>& devices, HostConfig& host);
   /// Opens them all, or none. The host outlives them. Errors: which port, and why.
   [[nodiscard]] static TextResult<std::unique_ptr<Ports>> open(const std::vector<config::DeviceConfig>& devices,
@@ -34,11 +34,11 @@ class Ports {
 
   /// `show port`.
   virtual void show(api::RequestId id, const api::Request& request) = 0;
-  /// `manage capture` and `manage port_reset`, and that nobody waits for a request any more.
+  /// `manage capture` and `manage port_reset`. gone(): the client of the request has gone.
   virtual void capture(api::RequestId id, const api::Request& request) = 0;
   virtual void reset(api::RequestId id, const api::Request& request) = 0;
   virtual void gone(api::RequestId id) = 0;
-  /// Asks all captures to end and begins no new one: before the socket goes, so that whoever watches gets all of it.
+  /// Ends all captures and refuses new ones. Called before the socket closes, so that each client gets all packets.
   virtual void captures_stop() = 0;
   /// Captures are running or ending.
   [[nodiscard]] virtual bool captured() const = 0;
