@@ -1,4 +1,4 @@
-// Assertions about our own mistakes, on in release builds too. Never for what a peer, an operator or a device did.
+// Assertions about our own mistakes, on in release builds too. Never for actions of a peer, an operator or a device.
 #pragma once
 
 namespace ulnet {

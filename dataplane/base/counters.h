@@ -1,6 +1,6 @@
 // Counters: one writer each, summed by control; a reset is a baseline that control keeps. Names are LNet's where it has
 // one (docs/wire/lnet.md §13). Every dropped message has a reason here. Each kind of counter is an enum with a table of
-// texts: sums, resets and shows iterate over both, so that a new counter is a value and its row.
+// texts. Sums, resets and output iterate over both, so that a new counter needs only a value and its row.
 #pragma once
 #include <array>
 #include <atomic>
@@ -120,7 +120,7 @@ enum class NiFailure : uint8_t { kInterrupts, kDropped, kAborted, kNoRoute, kTim
 /// Failed sends at a peer NI, in the order of its `health stats`.
 enum class PeerFailure : uint8_t { kDropped, kTimeout, kError, kNetworkTimeout, kCount };
 
-/// Name, unit and meaning of a counter, for shows and the reference.
+/// Name, unit and meaning of a counter, for output and the reference.
 struct CounterText {
   const char* name;
   const char* unit;

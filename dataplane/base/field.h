@@ -48,7 +48,7 @@ struct BasicField {
   const char* unit = "";
   const char* choices = "";    ///< kEnum: words separated by '|', in the order of the enumerators
   bool needs_restart = false;  ///< takes effect only when ulnetd starts
-  const char* no_effect = "";  ///< why another value than the default changes nothing (yet): said when it is set
+  const char* no_effect = "";  ///< why another value than the default changes nothing (yet); printed when it is set
   Place at = {};
   const char* default_text = nullptr;  ///< for keys without a value in the model: "required", "", ...
 

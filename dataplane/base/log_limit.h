@@ -1,5 +1,5 @@
-// Lines of the journal that strangers can cause: so many in a while, then only their number. One object per cause, so
-// that one flood does not hide other lines. Thread: control.
+// Rate limit for log lines that untrusted peers can trigger. Above the limit, only a count is logged. Each cause has
+// its own object, so that one flood does not hide other lines. Thread: control.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -113,7 +113,7 @@ inline constexpr uint32_t kLnetPid = 12345;
 inline constexpr uint32_t kAnyPid = 0xFFFFFFFF;
 inline constexpr uint32_t kUserPidFlag = 0x80000000;
 
-/// A process: who sends or is sent to.
+/// A process that sends or receives.
 struct ProcessId {
   Nid nid;
   uint32_t pid = kAnyPid;

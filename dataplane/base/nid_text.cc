@@ -1,6 +1,6 @@
-// Text forms of nets and NIDs. Control side only. What has no text form upstream (an unknown type, an address of
-// unusual size) gets the generic one, "<hex>[:<hex>..]@<type:num>", and that is read back too, so that nothing that can
-// be shown cannot be typed.
+// Text forms of nets and NIDs. Control side only. If upstream has no text form (an unknown type, an address of unusual
+// size), the generic form "<hex>[:<hex>..]@<type:num>" is used. The generic form can also be parsed, so that any NID
+// that is shown can also be typed.
 #include "dataplane/base/nid_text.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
-// How a function says that it failed: a negative errno as LNet uses it, a static sentence, and the object it is about.
-// No heap, so that it may be used anywhere, also on the data path.
+// The error of a function: a negative errno as LNet uses it, a static sentence, and the number of an object. Errors use
+// no heap, so that any code may return them, also on the data path.
 #pragma once
 #include <cerrno>
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace ulnet {
 
 struct Error {
   int32_t code = 0;       ///< negative errno
-  const char* what = "";  ///< static sentence without a full stop: what is wrong and, where it helps, how to mend it
+  const char* what = "";  ///< static sentence without a full stop: the mistake and, where it helps, the remedy
   uint64_t object = 0;    ///< number of the thing it is about (index, id, byte offset); 0 when there is none
 };
 

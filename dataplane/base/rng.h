@@ -1,4 +1,4 @@
-// Seeded randomness, handed in by whoever builds a Node. Same seed, same sequence, on every machine.
+// Seeded randomness, handed in by the code that builds a Node. Same seed, same sequence, on every machine.
 #pragma once
 #include <cstdint>
 

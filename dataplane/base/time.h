@@ -1,5 +1,5 @@
-// Points and spans of time as the whole project names them. There is no clock here on purpose: time is read once per
-// turn by whoever drives a worker (a Host thread or a simulation) and handed down as `now`.
+// Points and spans of time as the whole project names them. There is no clock here on purpose. The driver of a worker
+// (a Host thread or a simulation) reads the time once per turn and passes it down as `now`.
 #pragma once
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Memory for what one worker uses: on the NUMA node of that worker. Control makes the objects here and ends them; the
-// worker uses them in between. Without such memory (null), and when it has no room, objects are on the heap, on
-// whatever NUMA node that is. So the end of memory shows as ever: std::bad_alloc, or null where nothing may throw.
+// Memory for the objects of one worker, on the NUMA node of that worker. Control makes the objects here and ends them;
+// the worker uses them in between. If there is no such memory (null), or no room in it, objects are on the heap, on any
+// NUMA node. The end of memory therefore shows as usual: std::bad_alloc, or null where nothing may throw.
 // Thread: control.
 #pragma once
 #include <cstddef>

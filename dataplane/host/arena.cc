@@ -65,9 +65,9 @@ Result<Arena> Arenas::map(const ArenaRequest& request) {
   return map_pages(round_up(request.bytes, size_t(sysconf(_SC_PAGESIZE))), PageKind::kNormal, request);
 }
 
-/// Huge pages are had at once: what the pool has promised may still be missing on the node asked for, and would then
-/// end the process at its first touch. Normal pages are not reserved: an arena may be larger than what is ever used of
-/// it.
+/// Populates huge pages at once: pages that the pool has promised may be missing on the requested NUMA node. The first
+/// touch of a missing page would end the process. Normal pages are not reserved, so that an arena may be larger than
+/// the part of it that is ever used.
 Result<Arena> Arenas::map_pages(size_t bytes, PageKind pages, const ArenaRequest& request) {
   if (bytes > limit_bytes_ - mapped_bytes_) return fail(ENOSPC, "more memory than this process may map", limit_bytes_);
   const bool huge = pages == PageKind::kHuge2M;

@@ -1,6 +1,6 @@
 // Memory for pools and buffers: anonymous mappings bound to a NUMA node, on huge pages where the machine has them.
-// Control can map and free them at any time (`set routing`, `net add`): nothing here needs DPDK. Thread: control; what
-// lies in an arena belongs to whoever was given it.
+// Control can map and free them at any time (`set routing`, `net add`): nothing here needs DPDK. Thread: control. The
+// content of an arena belongs to the receiver of the arena.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@ class Arena {
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] size_t bytes() const { return bytes_; }
   [[nodiscard]] PageKind pages() const { return pages_; }
-  /// Node that the pages are bound to; kNoNuma when binding was not possible or not asked for.
+  /// Node that the pages are bound to; kNoNuma if the request names none or binding was not possible.
   [[nodiscard]] unsigned numa() const { return numa_; }
 
  private:
@@ -45,7 +45,7 @@ class Arena {
 struct ArenaRequest {
   size_t bytes = 0;  ///< rounded up to whole pages
   unsigned numa = kNoNuma;
-  bool prefer = false;  ///< pages of other nodes will do when that one has none left
+  bool prefer = false;  ///< if that node has no free pages left, take pages of other nodes
   bool huge = true;     ///< try huge pages first
   bool touch = false;   ///< have all pages at once, so that a worker never waits for one
 };
@@ -55,16 +55,17 @@ enum class HugePages : uint8_t { kAuto, kYes, kNo };
 
 class Arenas {
  public:
-  /// `machine` binds; null = nothing is bound. `limit_bytes`: most that may be mapped at once. `huge`: what is asked
-  /// for huge pages gets normal ones where there are none (kAuto), ENOMEM (kYes), or normal ones anyway (kNo).
+  /// `machine` binds; null = nothing is bound. `limit_bytes`: most that may be mapped at once. `huge` decides about
+  /// requests for huge pages. kAuto: normal pages if there are no huge ones. kYes: ENOMEM then. kNo: always normal
+  /// pages.
   Arenas(const Machine* machine, uint64_t limit_bytes, HugePages huge = HugePages::kAuto)
       : machine_(machine), limit_bytes_(limit_bytes), huge_(huge) {}
   ~Arenas();
   Arenas(const Arenas&) = delete;
   Arenas& operator=(const Arenas&) = delete;
 
-  /// Errors: EINVAL (0 bytes, no such node), ENOSPC (over the limit), ENOMEM. Memory that cannot be bound for want of
-  /// rights is given unbound: slower, not broken.
+  /// Errors: EINVAL (0 bytes, no such node), ENOSPC (over the limit), ENOMEM. If the process has no right to bind
+  /// memory, the arena is unbound: slower, not broken.
   [[nodiscard]] Result<Arena> map(const ArenaRequest& request);
   [[nodiscard]] uint64_t mapped_bytes() const { return mapped_bytes_; }
   [[nodiscard]] uint64_t huge_bytes() const { return huge_bytes_; }
@@ -88,7 +89,7 @@ class Arenas {
 /// Memory of a Node from its Host's arenas: near the worker. Thread: control.
 class HostMemory final : public MemorySource {
  public:
-  /// `arenas` outlives this. `like`: what is asked for but size and NUMA node.
+  /// `arenas` outlives this. `like`: all properties of a request except size and NUMA node.
   explicit HostMemory(Arenas& arenas, const ArenaRequest& like = {}) : arenas_(arenas), like_(like) {}
   [[nodiscard]] std::byte* map(size_t bytes, uint32_t numa) override {
     ArenaRequest request = like_;

@@ -1,7 +1,7 @@
-// The Host: what one process has of the machine. It reads configuration, topology and affinity first, then starts
-// DPDK's EAL if that is asked for, then one thread per worker; it hands out memory and runs the control loop. Any
-// number of Nodes live on it. No globals: a process may start and end Hosts one after the other (but the EAL only
-// once). Thread: control.
+// The Host: the resources that one process uses of the machine. At start, the Host reads configuration, topology and
+// affinity. Then DPDK's EAL starts, if the configuration requests it, and then one thread per worker. The Host hands
+// out memory and runs the control loop. Any number of Nodes live on it. No globals: a process may start and end Hosts
+// one after the other (but the EAL only once). Thread: control.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -33,16 +33,15 @@ struct HostConfig {
   std::vector<std::string> devices;  ///< PCI addresses for DPDK
   std::vector<std::string> virtual_devices;
   uint32_t eal_memory_mb = 64;
-  std::string eal_memory_text;      ///< the sum behind it, for who is told that there is too little
+  std::string eal_memory_text;      ///< the sum behind it, for the error that reports too little memory
   uint64_t memory_limit_bytes = 0;  ///< of all arenas; 0 = three quarters of the machine's memory
   HugePages huge = HugePages::kAuto;
 };
 
 class Host {
  public:
-  /// Errors: EINVAL (CPUs, see place_workers), ENOMEM (huge pages are demanded, and too few are free; DPDK's
-  /// part is more than the machine has), those of start_eal, EMFILE, EAGAIN. Nothing is left behind by a
-  /// failure.
+  /// Errors: EINVAL (CPUs, see place_workers), ENOMEM, those of start_eal, EMFILE, EAGAIN. ENOMEM: too few of the
+  /// demanded huge pages are free, or DPDK's part is more than the machine has. After a failure nothing is left behind.
   [[nodiscard]] static Result<std::unique_ptr<Host>> start(const HostConfig& config);
   /// Where start() would place the workers. Errors: as start() has them for CPUs.
   [[nodiscard]] static Result<Placement> plan(const HostConfig& config);
@@ -67,13 +66,13 @@ class Host {
   [[nodiscard]] Result<void> add(WorkerId worker, Turnable& item);
   [[nodiscard]] Result<void> remove(WorkerId worker, Turnable& item);
 
-  /// Notified by whoever puts something into a ring to control.
+  /// A producer notifies this gate after it has put something into a ring to control.
   [[nodiscard]] IdleGate& control_gate() { return control_gate_; }
   /// Turns `control` on the calling thread, asleep when it has nothing to do, until stop_control().
   void run_control(ControlTurnable& control);
   /// Any thread, also from a signal handler.
   void stop_control();
-  /// Stops the threads; what is on them runs dry first.
+  /// Stops the threads after their Turnables have run dry.
   void stop();
 
  private:

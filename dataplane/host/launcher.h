@@ -1,4 +1,4 @@
-// The seam between Host threads and who makes threads: plain pthreads, or DPDK's lcores when the Host owns the EAL.
+// The seam between Host threads and their creator: plain pthreads, or DPDK's lcores when the Host owns the EAL.
 // Thread: control.
 #pragma once
 #include <pthread.h>
@@ -19,7 +19,7 @@ class Launcher {
   /// Runs `entry(argument)` on the thread of `worker`. Errors: EBUSY (it runs something), EAGAIN (no more threads),
   /// EINVAL.
   [[nodiscard]] virtual Result<void> launch(unsigned worker, int (*entry)(void*), void* argument) = 0;
-  /// Waits until what was launched for `worker` has returned. No effect when nothing was.
+  /// Waits until the function launched for `worker` has returned. No effect without a launched function.
   virtual void join(unsigned worker) = 0;
 };
 
@@ -30,7 +30,7 @@ struct EalConfig {
   std::vector<std::string> devices;          ///< PCI addresses ("0000:03:00.0"); empty = no PCI device is touched
   std::vector<std::string> virtual_devices;  ///< e.g. "net_tap0"
   uint32_t memory_mb = 64;                   ///< for port pools; with hugepages it grows as needed
-  bool hugepages = false;  ///< found by whoever read the machine; without them: normal pages, no sharing
+  bool hugepages = false;  ///< use huge pages: the Host found enough free ones; false: normal pages, no sharing
   std::string program = "ulnetd";
 };
 

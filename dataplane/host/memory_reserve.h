@@ -1,7 +1,8 @@
 // Memory that is kept back for the steps of control. A step changes several tables, and an allocation that fails in the
-// middle would leave them half changed. Such an allocation takes from the reserve, so the step comes to its end; new
-// work is refused until the reserve is whole again. Thread: the one that made it. Allocations of other threads fail as
-// without a reserve, and so do those that need more than the reserve has. One per process: it is its new-handler.
+// middle would leave them half changed. Such an allocation takes from the reserve, so that the step can end. Until the
+// reserve is whole again, control refuses new work. Thread: the creator of the reserve. Allocations of other threads
+// fail as without a reserve. So do allocations that need more than the reserve has. One per process: it is its
+// new-handler.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -20,7 +21,7 @@ class MemoryReserve {
   MemoryReserve(const MemoryReserve&) = delete;
   MemoryReserve& operator=(const MemoryReserve&) = delete;
 
-  /// Takes back what was given. False: memory is short, and what can be refused has to be refused.
+  /// Refills the reserve. False: memory is short, and the caller must refuse all work that can be refused.
   [[nodiscard]] bool restore();
 
   /// While it lives, allocations do not take from the reserve: for work that leaves nothing half done when one fails.

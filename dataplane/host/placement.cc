@@ -8,7 +8,8 @@
 namespace ulnet {
 namespace {
 
-/// NUMA nodes that have CPUs: near ones as asked, the others by their distance to the nearest of those, then by number.
+/// NUMA nodes that have CPUs: first `near_numas` in their order, then the others by their distance to the nearest of
+/// these, then by number.
 std::vector<unsigned> numa_order(const Topology& topology, const std::vector<unsigned>& near_numas) {
   std::vector<unsigned> out;
   for (const auto& cpu : topology.cpus)

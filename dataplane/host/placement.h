@@ -31,14 +31,14 @@ struct Placement {
   std::vector<Slot> workers;  ///< by worker
   std::vector<Group> groups;  ///< by first worker
   std::vector<unsigned>
-      control_cpus;  ///< control floats over what is allowed, without the workers' CPUs if any is left
+      control_cpus;  ///< control floats over the allowed CPUs, without the workers' CPUs if any is left
 };
 
-inline constexpr unsigned kWorkersDefaultMax = 8;  ///< chosen without being asked
+inline constexpr unsigned kWorkersDefaultMax = 8;  ///< limit if the request names no count and no list
 
-/// Without a list: whole cores first and second hardware threads last, evenly over the nearest NUMA nodes, and the
-/// machine's first core is left to control as long as there are others. Errors: EINVAL (a CPU twice, not there or not
-/// allowed: object is its number; count and list disagree; more than kWorkersMax).
+/// Without a list: whole cores first and second hardware threads last, evenly over the nearest NUMA nodes. The
+/// machine's first core is left to control as long as there are others. Errors: EINVAL (a CPU is listed twice, missing
+/// or not allowed: object is its number; count and list disagree; more than kWorkersMax).
 [[nodiscard]] Result<Placement> place_workers(const Topology& topology, const PlacementRequest& request);
 
 }  // namespace ulnet

@@ -1,5 +1,5 @@
-// A Host thread: pinned to a CPU, it turns one Worker of each Node placed on it, and sleeps when none of them has
-// anything to do. Which Turnables it turns can change while it runs: control asks through a ring, the thread
+// A Host thread, pinned to a CPU. The thread turns one Worker of each Node placed on it, and sleeps when none of them
+// has work. The set of Turnables can change while the thread runs: control sends a change through a ring, the thread
 // acknowledges. Threads: add, remove, stop and wait belong to control; stats() to anyone; the rest is the thread's own.
 #pragma once
 #include <atomic>
@@ -15,8 +15,8 @@
 
 namespace ulnet {
 
-/// Sums since the thread started. What a thread did from one turn's top to the next counts as busy when the turn found
-/// work.
+/// Sums since the thread started. The time from the top of one turn to the top of the next counts as busy if the turn
+/// found work.
 struct HostThreadStats {
   uint64_t turns = 0;
   uint64_t turns_with_work = 0;
@@ -32,7 +32,7 @@ class HostThread {
  public:
   struct Config {
     std::string name = "ulnet";  ///< as `top -H` shows it, 15 characters
-    int cpu = -1;                ///< to pin itself to; -1 = not (the launcher does, or nobody)
+    int cpu = -1;                ///< to pin itself to; -1 = the thread does not pin itself (the launcher may)
     IdlePolicy::Config idle;
   };
   /// Number of a change; counts up.
@@ -45,15 +45,16 @@ class HostThread {
 
   /// Starts it as `worker` of the launcher, which must outlive it. Errors: EMFILE, and those of Launcher::launch.
   [[nodiscard]] Result<void> start(Launcher& launcher, unsigned worker);
-  /// Asks the thread to turn `item`, or no more. Until the change is done the thread may or may not turn it; after a
-  /// removal it never touches it again. Errors: EAGAIN (kHostInbox changes under way), ENOSPC (kTurnablesMax).
+  /// Requests that the thread turns `item`, or stops turning it. Until the change is done the thread may or may not
+  /// turn `item`; after a removal it never touches it again. Errors: EAGAIN (kHostInbox changes under way), ENOSPC
+  /// (kTurnablesMax).
   [[nodiscard]] Result<Ticket> add(Turnable& item);
   [[nodiscard]] Result<Ticket> remove(Turnable& item);
   [[nodiscard]] bool done(Ticket ticket) const { return int32_t(done_.load(std::memory_order_acquire) - ticket) >= 0; }
   /// Blocks until the change is done: for start and stop, not for a control turn.
   void wait(Ticket ticket) const;
-  /// Lets what is on the thread run dry (two turns without work, at most kHostDrainMax), then ends it. What was added
-  /// stays untouched afterwards.
+  /// Lets the Turnables of the thread run dry (two turns without work, at most kHostDrainMax), then ends it. Afterwards
+  /// the thread does not touch them.
   void stop();
   [[nodiscard]] HostThreadStats stats() const;
 
@@ -81,8 +82,8 @@ class HostThread {
   std::vector<Turnable*> items_;   // thread
   std::atomic<uint32_t> done_{0};  // thread: w, control: r
   std::atomic<bool> stop_{false};  // control: w, thread: r
-  // The object is the thread's while true. Launch and join order memory, too, but DPDK's do so where no sanitizer sees
-  // it.
+  // While true, the object belongs to the thread. Launch and join order memory, too, but sanitizers do not see those of
+  // DPDK.
   std::atomic<bool> handed_over_{false};
   struct Sums {  // thread: w, anyone: r
     std::atomic<uint64_t> turns{0}, turns_with_work{0}, sleeps{0}, busy{0}, spinning{0}, asleep{0}, busy_cycles{0};

@@ -105,7 +105,7 @@ void Machine::read_numas() {
   hwloc_distances_release(handle_, distances);
 }
 
-/// hwloc leaves out what the cgroup forbids; the affinity of this process is taken off here.
+/// hwloc leaves out CPUs that the cgroup forbids. This function also removes CPUs outside the affinity of the process.
 void Machine::read_cpus(bool real) {
   cpu_set_t affinity;
   const bool known = real && sched_getaffinity(0, sizeof affinity, &affinity) == 0;
@@ -134,7 +134,7 @@ void Machine::read_nics() {
        device = hwloc_get_next_osdev(handle_, device)) {
     if (device->attr->osdev.type != HWLOC_OBJ_OSDEV_NETWORK || device->name == nullptr) continue;
     hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(handle_, device);
-    // What hangs at the root of a machine with several nodes is near to none of them.
+    // On a machine with several nodes, a device at the root of the tree is near to none of them.
     const bool local = place != nullptr && hwloc_bitmap_weight(place->nodeset) == 1;
     topology_.nics.push_back({device->name, local ? numa_at(place->nodeset) : kNoNuma});
   }

@@ -1,5 +1,5 @@
-// What the machine looks like: CPUs that this process may use, NUMA nodes, distances, where NICs hang. A plain value:
-// read from hwloc at start, or made up by tests. Thread: any (immutable once made); reading it: control, at start.
+// The machine's layout: CPUs that this process may use, NUMA nodes, distances, the nodes of NICs. A plain value: read
+// from hwloc at start, or made up by tests. Thread: any (immutable once made); reading it: control, at start.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,7 @@ struct Topology {
   std::vector<Cpu> cpus;    ///< only those that affinity and cgroup allow; by number
   std::vector<Numa> numas;  ///< by number; at least one
   std::vector<std::vector<unsigned>>
-      distances;  ///< [index in numas][index in numas]; 10 = local, as the firmware tells
+      distances;  ///< [index in numas][index in numas]; 10 = local, as the firmware reports
   std::vector<Nic> nics;
 
   [[nodiscard]] const Cpu* cpu(unsigned number) const;
@@ -45,8 +45,8 @@ struct Topology {
   /// kNoNuma when the interface is unknown or hangs on no node (loopback, bridges).
   [[nodiscard]] unsigned numa_of_nic(std::string_view name) const;
 
-  /// For tests: every socket one NUMA node with 1 GiB; CPU numbers run through the sockets, second hardware threads
-  /// last, as Linux numbers them; distance 10 or 20.
+  /// For tests: every socket is one NUMA node with 1 GiB. CPU numbers run through the sockets, second hardware threads
+  /// last, as Linux numbers them. Distances are 10 or 20.
   [[nodiscard]] static Topology synthetic(unsigned sockets, unsigned cores_per_socket, unsigned threads_per_core = 1);
 };
 
@@ -61,9 +61,9 @@ class Machine {
   Machine& operator=(const Machine&) = delete;
 
   [[nodiscard]] const Topology& topology() const { return topology_; }
-  /// Binds pages of [address, address + bytes) to a NUMA node, before they are first touched. `prefer`: pages of other
-  /// nodes will do when that one has none left. Errors: EINVAL (no such node), ENOSYS (made-up machine, or the kernel
-  /// has no NUMA), EPERM (forbidden in this container).
+  /// Binds pages of [address, address + bytes) to a NUMA node, before they are first touched. `prefer`: if that node
+  /// has no pages left, pages of other nodes are taken. Errors: EINVAL (no such node), ENOSYS (made-up machine, or the
+  /// kernel has no NUMA), EPERM (forbidden in this container).
   [[nodiscard]] Result<void> bind_memory(void* address, size_t bytes, unsigned numa, bool prefer = false) const;
 
  private:

@@ -1,5 +1,5 @@
-// What Host threads drive: one Worker of one Node each, behind the smallest interface that lets a thread turn it and
-// sleep for it. The adapter from a Node to this lives with whoever wires Nodes to a Host.
+// The unit that Host threads drive: one Worker of one Node, behind the smallest interface that lets a thread turn it
+// and sleep for it. The adapter from a Node to this lives with the code that wires Nodes to a Host.
 #pragma once
 #include <span>
 #include <vector>
@@ -9,22 +9,21 @@
 
 namespace ulnet {
 
-/// One worker as its Host thread sees it. Thread: that Host thread, from the moment that add() is done until remove()
-/// is.
+/// One worker as its Host thread drives it. Thread: that Host thread, from the end of add() to the end of remove().
 class Turnable {
  public:
   virtual ~Turnable() = default;
   /// One bounded turn; returns work done.
   virtual unsigned turn(Instant now) = 0;
-  /// Would a turn find something? Asked between gate().arm() and the blocking wait, with seq_cst loads. What cannot
-  /// wake a sleeping thread (no descriptor, no notify) must be told here: always true = never sleeps. May not use a
-  /// view.
+  /// Would a turn find something? Called between gate().arm() and the blocking wait, with seq_cst loads. Work that
+  /// cannot wake a sleeping thread (no descriptor, no notify) must be reported here. If pending() is always true, the
+  /// thread never sleeps. May not use a view.
   [[nodiscard]] virtual bool pending() = 0;
   /// Earliest moment at which a turn has something to do by itself; kForever if none.
   [[nodiscard]] virtual Instant next_deadline() = 0;
   /// Descriptors that become readable when a turn has work; returns how many.
   virtual unsigned wait_fds(std::span<int> out) = 0;
-  /// Opened (has a descriptor); notified by whoever puts something into this worker's rings.
+  /// Opened (has a descriptor). A producer notifies it after it has put something into this worker's rings.
   [[nodiscard]] virtual IdleGate& gate() = 0;
   /// Around a sleep: asleep before the last look at the inputs, awake before anything else.
   virtual void note_asleep() = 0;

@@ -69,9 +69,9 @@ class Chooser {
   }
 
  private:
-  /// At the last router: only an NI that is ill is not what the sender means, and only between multi-rail peers
-  /// (docs/wire/lnet.md §8.2). A ping or push means the NI that it names: its sender would take the answer of another
-  /// one as news about another node, and ask again at once.
+  /// The last router may use another NI of the peer only if `dst` is ill, and only between multi-rail peers
+  /// (docs/wire/lnet.md §8.2). A ping or push must reach the NI that it names. The sender would take the answer of
+  /// another NI as news about another node, and send again at once.
   [[nodiscard]] bool may_take_another_rail(const PeerRef& dst) const {
     if (request_.portal0 || !dst.peer->multi_rail || (!dst.ni().down && dst.ni().health == kHealthMax)) return false;
     const PeerRef origin = view_.peers->find(request_.origin);
@@ -81,7 +81,8 @@ class Chooser {
   [[nodiscard]] uint16_t health_of(const PeerNiView& ni) const {
     return request_.forward && ni.down ? uint16_t(0) : ni.health;
   }
-  /// A response comes from the NI that was asked, unless that one is being deleted: then from another (decision 32).
+  /// A response comes from the NI that received the request. If that NI is being deleted, the response comes from
+  /// another one (decision 32).
   [[nodiscard]] bool source_gone() const {
     const NiView* ni = view_.local->ni(request_.src);
     return ni == nullptr || ni->closing;
@@ -105,7 +106,7 @@ class Chooser {
     return choice;
   }
 
-  /// Source NI given: exactly that one (docs/wire/lnet.md §6, SRC_SPEC).
+  /// If the request has a source NI, the path uses exactly that NI (docs/wire/lnet.md §6, SRC_SPEC).
   PathChoice from_fixed(const PeerRef& dst) {
     const NiView* ni = view_.local->ni(request_.src);
     if (ni == nullptr || ni->closing) return error(-EADDRNOTAVAIL, LndStatus::kLocalError);
@@ -126,8 +127,8 @@ class Chooser {
     return path(*ni, *dst.peer, hop, request_.dst);
   }
 
-  /// The one source on this net that a peer which is not multi-rail sees (docs/wire/lnet.md §5.7). Null: none is
-  /// recorded, the NI is being deleted, or the message may come from any NI.
+  /// On this net, a peer that is not multi-rail must see only one source (docs/wire/lnet.md §5.7). Returns that NI.
+  /// Null: none is recorded, the NI is being deleted, or the message may come from any NI.
   [[nodiscard]] const NiView* recorded_ni(const PeerRef& dst, const NetView& net) const {
     if (!dst || dst.peer->multi_rail || request_.portal0 || request_.forward) return nullptr;
     for (const Nid& preferred : dst.ni().preferred)
@@ -191,7 +192,7 @@ class Chooser {
   }
   [[nodiscard]] uint32_t ni_sequence(const NiView& ni) const { return ni.slices[context_.worker.value]->sequence; }
 
-  /// Credits of the NI that are free at the worker which will send, less those who wait for one.
+  /// Free credits of the NI at the worker `server`, less the messages that wait for a credit there.
   [[nodiscard]] int32_t ni_credits(const NiView& ni, WorkerId server) const {
     const Gauge& gauge = ni.slices[server.value]->credits.gauge();
     if (context_.turn == 0) return int32_t(gauge.get());
@@ -336,8 +337,8 @@ class Chooser {
     return choice;
   }
 
-  /// A response goes back through the router that the request came through, if any route names it as gateway, whatever
-  /// net that route leads to (docs/wire/lnet.md §6.5).
+  /// A response goes back through the router that the request came through, if a route names it as gateway. The net of
+  /// that route does not matter (docs/wire/lnet.md §6.5).
   PathChoice over_gateway_ni(const PeerRef& dst, const NiView* from) {
     const Nid& via = request_.via;
     const PeerRef gateway = view_.peers->find(via);

@@ -15,7 +15,7 @@ struct PathRequest {
   bool portal0 = false;        ///< PUT or GET to portal 0: never waits for discovery
   bool recovery = false;       ///< recovery ping: dst exactly
   bool forward = false;        ///< for another node: the header stays, and `dst` unless an ill NI has a better rail
-  Nid origin;                  ///< forward: who sent it first
+  Nid origin;                  ///< forward: the first sender
   bool as_given = false;       ///< discovery of the peer has failed: it is not waited for
   uint32_t numa = UINT32_MAX;  ///< node of the payload's memory
   /// Does it wait until its peer is discovered (docs/wire/lnet.md §5.2)?
@@ -25,7 +25,7 @@ struct PathRequest {
 enum class PathKind : uint8_t {
   kPath,      ///< send from `ni` to `hop`
   kLoopback,  ///< to this node itself
-  kPark,      ///< ask control about `ask` first
+  kPark,      ///< request `ask` from control first
   kError,
 };
 struct PathChoice {
@@ -44,7 +44,7 @@ struct PathChoice {
   LndStatus health = LndStatus::kLocalError;
 };
 
-/// What differs from worker to worker in a choice.
+/// Inputs of a choice that differ from worker to worker.
 struct PathContext {
   WorkerId worker;
   const uint32_t* route_sequences = nullptr;  ///< by RouteView::id
@@ -52,7 +52,7 @@ struct PathContext {
   uint32_t turn = 0;  ///< number of the worker's turn, in which it reads each gauge once; 0: reads them at each choice
 };
 
-/// Hears about each candidate that lost against another: what they were and why. Nothing in production.
+/// Receives each candidate that lost against another, with both and the reason. Empty in production.
 struct NoRecorder {
   static void ni_lost(const NiView&, const NiView&, const char*) {}
   static void peer_ni_lost(const PeerNiView&, const PeerNiView&, const char*) {}
@@ -60,8 +60,8 @@ struct NoRecorder {
 };
 
 [[nodiscard]] PathChoice choose_path(const ViewSet& view, const PathRequest& request, const PathContext& context);
-/// The path of a forwarded message over the next hop that was chosen for it before. Errors: EHOSTUNREACH, ENETUNREACH
-/// when that hop does not do any more; then choose_path() has to find another.
+/// The path of a forwarded message over its earlier choice of next hop. Errors: EHOSTUNREACH, ENETUNREACH if that hop
+/// is no longer usable; then choose_path() has to find another.
 [[nodiscard]] PathChoice path_over(const ViewSet& view, const PathRequest& request, const PathContext& context,
                                    const Nid& hop);
 

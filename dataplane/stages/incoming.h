@@ -18,7 +18,7 @@ void incoming_wait_first(Worker& w, RxSlot& slot);
 /// Requires: incoming_admit() or incoming_next() has just allowed it.
 [[nodiscard]] Message& incoming_take(Worker& w, const RxSlot& slot);
 void incoming_give(Worker& w, Message& m);
-/// The message depends on its peer NI no more: it counts there no more. No effect for one that did not count.
+/// The message no longer depends on its peer NI and no longer counts there. No effect if the message did not count.
 void incoming_leave_share(Worker& w, Message& m);
 /// Drops the receives of peer NIs that have not moved for kIncomingHoldMax; returns how many.
 unsigned incoming_expire(Worker& w);

@@ -14,9 +14,9 @@ void md_event_posted(Worker& w, Md& md);
 /// Closes a queue that is to be closed and whose last user is gone.
 void eq_close_if_done(Worker& w, Submitter& submitter, uint32_t index);
 void submitter_close(Worker& w, Submitter& submitter);
-/// Reports to control each submitter that is closing and that nothing uses any more; returns how many. Control frees a
-/// submitter when it reads the report, even in the same moment: call this as the last thing in a turn, from nowhere
-/// else. What finds the ring full is reported in a later turn.
+/// Reports each closing submitter that is no longer in use to control; returns how many. Control frees a submitter when
+/// it reads the report, even in the same moment: call this last in a turn, and nowhere else. If the ring is full, the
+/// report follows in a later turn.
 unsigned submitters_report(Worker& w);
 
 }  // namespace ulnet

@@ -1,7 +1,8 @@
 // Event queues. One worker owns each; only MDs homed there name it. Events go to a callback on that worker, or into a
 // ring that the application polls. A full ring loses no event: the message or MD whose event it is waits in line, and
-// keeps its slot. A submitter that owes events for as many receives as are left for all others gets no more than its
-// queue has room for: further receives are held, and dropped when the queue has had no room for kEqStuckMax.
+// keeps its slot. Some submitters owe events for as many receives as are left for all others. For these, only as many
+// receives are accepted as the queue has room for. Further receives are held, and dropped when the queue has had no
+// room for kEqStuckMax.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -18,7 +19,7 @@ struct RxSlot;
 struct RxTag;
 
 struct EventTag {};
-/// What can owe an event: a Message or an Md. Linked while its event waits for room.
+/// An object that can owe an event: a Message or an Md. Linked while its event waits for room.
 struct EventSource : Linked<EventTag> {
   enum class Of : uint8_t { kMessage, kMd } of = Of::kMessage;
 };
@@ -37,12 +38,12 @@ struct EventQueue : Linked<EqWaitTag> {
   Instant moved = kNever;               ///< worker only: while events wait: when room was last found, or first not
   uint32_t users = 0;                   ///< worker only: MDs, and messages without MD, that owe it an event
   uint32_t generation = 0;
-  bool open = false;     ///< worker only: false = nobody is told
+  bool open = false;     ///< worker only: false = events are discarded
   bool closing = false;  ///< worker only: closes when its last user is gone
 
-  /// Delivers, or says false: the ring is full or others wait already.
+  /// Delivers the event, or returns false: the ring is full or others wait already.
   [[nodiscard]] bool post(const Event& event) {
-    if (!open) return true;  // the application is gone: nobody to tell
+    if (!open) return true;  // the application is gone: there is no receiver
     if (callback != nullptr) {
       callback(context, event);
       return true;

@@ -1,7 +1,7 @@
-// What a user of the library is told. Each accepted put or get ends in exactly one event with `final` set; each MD that
-// has an event queue ends in exactly one kUnlink, after which its memory is the user's again. A submitter that was
-// closed is told nothing more. Handles, which a user of the library holds, name the worker that owns the object: an
-// operation sent to another worker is refused (EXDEV) without asking anybody.
+// Events for a user of the library. Each accepted put or get ends in exactly one event with `final` set. Each MD that
+// has an event queue ends in exactly one kUnlink, after which its memory is the user's again. A closed submitter gets
+// no further events. A user of the library holds handles. A handle names the worker that owns the object, so that an
+// operation sent to another worker is refused (EXDEV) without a message between workers.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -39,9 +39,9 @@ enum class EventKind : uint8_t {
 struct Event {
   EventKind kind = EventKind::kUnlink;
   bool final = false;  ///< the one event that ends a put() or get()
-  int32_t status = 0;  ///< 0, or negative errno: what went wrong (ETIMEDOUT, EHOSTUNREACH, ECANCELED, ...)
+  int32_t status = 0;  ///< 0, or negative errno of the failure (ETIMEDOUT, EHOSTUNREACH, ECANCELED, ...)
   uint32_t portal = 0;
-  uint32_t rlength = 0;  ///< asked for
+  uint32_t rlength = 0;  ///< requested
   uint32_t mlength = 0;  ///< moved
   uint32_t offset = 0;   ///< where in the MD
   uint32_t initiator_pid = 0;
@@ -50,7 +50,7 @@ struct Event {
   uint64_t user_data = 0;    ///< given to put() or get()
   void* user_ptr = nullptr;  ///< given to md_bind()
   MdHandle md;
-  Nid initiator;  ///< primary NID of who started it
+  Nid initiator;  ///< primary NID of the node that started the operation
   Nid source;     ///< its NID as it stands in the message
   Nid sender;     ///< the last hop: a router, or the source itself
   Nid target;     ///< the NID of mine that it came to, or the NID that I sent to and that did not answer

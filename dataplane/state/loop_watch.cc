@@ -37,7 +37,7 @@ LoopWatch::Sight& LoopWatch::entry_of(uint64_t identity, uint32_t now_ms) {
   if (victim == nullptr) {
     next_way_ = (next_way_ + unsigned(identity >> 60) + 1) % kWays;
     victim = &set[next_way_];
-    for (unsigned way = 0; way < kWays; ++way)  // one that was seen twice is worth more than one that was not
+    for (unsigned way = 0; way < kWays; ++way)  // prefer to replace an entry that was seen only once
       if (victim->count > 1 && set[way].count == 1) victim = &set[way];
   }
   *victim = {identity, now_ms, 0};

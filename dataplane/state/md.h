@@ -17,7 +17,7 @@ struct Message;
 enum MdOption : uint32_t {
   kMdPut = 1 << 0,           ///< a PUT may match it
   kMdGet = 1 << 1,           ///< a GET may match it
-  kMdTruncate = 1 << 2,      ///< what is longer than the room is cut, not dropped
+  kMdTruncate = 1 << 2,      ///< data longer than the room is cut, not dropped
   kMdManageRemote = 1 << 3,  ///< the initiator gives the offset; else the MD's own grows
   kMdAckDisable = 1 << 4,    ///< never send an ACK for a PUT into it
   kMdTrack = 1 << 6,         ///< response timeout whatever response_tracking says

@@ -1,7 +1,7 @@
-// The central object: one message in being on this node. Its *home* is the worker of its MD, or, when it is forwarded,
-// the worker that it came in on. Home alone holds deadline, retries, MD reference and the one final event; the worker
-// that transmits it holds `tx` on lease, the worker that receives into it holds a receive; each returns what it holds
-// exactly once.
+// The central object: one message while it exists on this node. Its *home* is the worker of its MD, or, when the
+// message is forwarded, the worker that it came in on. Only the home holds deadline, retries, MD reference and the one
+// final event. The worker that transmits the message holds `tx` on lease. The worker that receives into it holds a
+// receive. Each returns what it holds exactly once.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -29,7 +29,7 @@ enum class MsgKind : uint8_t {
   kGet,      ///< get() of this node; ends with REPLY
   kInPut,    ///< a PUT for this node: received into an MD, then perhaps an ACK goes out
   kInGet,    ///< a GET for this node: a REPLY goes out from an MD
-  kForward,  ///< somebody else's, through this router
+  kForward,  ///< a message between other nodes, through this router
 };
 
 enum class MsgPhase : uint8_t {
@@ -43,9 +43,9 @@ struct MsgTag {};
 struct Message : Linked<MsgTag>, Linked<MdOpsTag>, Timer, EventSource, Posted {
   Tx tx;                            ///< the lease holder's while lease_out
   Completion rx_result;             ///< the receiving worker's until kRxDone
-  std::atomic<bool> divert{false};  ///< home: w, receiving worker: r - wants the memory back
-  std::atomic<bool> recall{
-      false};  ///< home: w, lease holder: rw - wants the lease back, if nothing of it has been sent
+  std::atomic<bool> divert{false};  ///< home: w, receiving worker: r - home requests the memory back
+  /// home: w, lease holder: rw - home requests the lease back, if nothing of it has been sent
+  std::atomic<bool> recall{false};
   MsgKind kind = MsgKind::kPut;
   MsgPhase phase = MsgPhase::kFree;
   bool want_ack = false;  ///< kPut: an ACK ends it; kInPut: one goes out
@@ -66,7 +66,7 @@ struct Message : Linked<MsgTag>, Linked<MdOpsTag>, Timer, EventSource, Posted {
   uint32_t md_offset = 0;  ///< window in the MD
   Event event;             ///< filled as it becomes known; posted at the end
   IncomingShare* share = nullptr;  ///< kInPut, kInGet: it counts there while it depends on its peer
-  // Path, as asked for: remembered for resends (docs/wire/lnet.md §6).
+  // Requested path, kept for resends (docs/wire/lnet.md §6).
   Nid want_src;  ///< ANY = choose
   Nid want_dst;
   Nid via;  ///< preferred next hop of a response; ANY = none

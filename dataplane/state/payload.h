@@ -1,5 +1,5 @@
-// A message's payload: segments of memory that somebody else owns, and a window into them. An LND receives straight
-// into a window and sends straight from it; the core copies only what came as a handle (lnd.h, kTaken).
+// A message's payload: segments of memory with another owner, and a window into them. An LND receives straight into a
+// window and sends straight from it. The core copies only payloads that came as a handle (lnd.h, kTaken).
 #pragma once
 #include <sys/uio.h>
 
@@ -17,8 +17,8 @@ struct Segment {
   uint32_t bytes = 0;
 };
 
-/// A window of `length` bytes that starts `offset` bytes into the concatenation of the segments. Borrowed: whoever
-/// handed it out (an MD, a router buffer) keeps segments and memory alive until the receive or send is reported done.
+/// A window of `length` bytes that starts `offset` bytes into the concatenation of the segments. Borrowed: the owner
+/// (an MD, a router buffer) keeps segments and memory alive until the receive or send is reported done.
 struct Payload {
   const Segment* segments = nullptr;
   uint32_t segment_count = 0;
@@ -73,7 +73,7 @@ class PayloadCursor {
   uint32_t done_ = 0;
 };
 
-/// Copies at most `bytes` from one window to the other and advances both; returns how many, less when either window (or
+/// Copies at most `bytes` from one window to the other and advances both. Returns how many, less when either window (or
 /// the segments behind it) ends first. The windows must not overlap. For drivers without a wire of their own (lo, sim),
 /// and for a message that was read whole on another worker than its portal's home.
 inline uint32_t payload_copy(PayloadCursor& to, PayloadCursor& from, uint32_t bytes = UINT32_MAX) {

@@ -30,7 +30,7 @@ struct Portal {
 };
 static_assert(std::has_single_bit(Portal::kBuckets), "the uppermost bits of a hash are the number of a bucket");
 
-/// What an arriving PUT or GET asks of the match list.
+/// The properties of an arriving PUT or GET that the match list compares.
 struct MatchAsk {
   bool is_get = false;
   ProcessId initiator;  ///< primary NID
@@ -51,7 +51,7 @@ struct MatchFound {
 /// Puts the MD into the list. Requires: bound, not attached.
 void portal_attach(Portal& portal, Md& md, const MatchEntry& entry, bool at_head);
 void portal_detach(Portal& portal, Md& md);
-/// Is this attached MD for what is asked, whatever stands before it?
+/// Does this attached MD match `ask`, whatever entries stand before it?
 [[nodiscard]] bool entry_matches(const Md& md, const MatchAsk& ask);
 /// Finds the first match; changes nothing. Null if no entry matches.
 [[nodiscard]] Md* portal_find(Portal& portal, const MatchAsk& ask);

@@ -1,6 +1,6 @@
-// Application side of a submitter: slots, checks, and what goes into the ring. Thread: the one that owns the submitter.
-// A slot is the application's until its op is pushed, the worker's from then until its number comes back in `freed_`.
-// Nothing here allocates but the constructor and eq_open() of a polled queue (start-up).
+// Application side of a submitter: slots, checks, and the ring to the worker. Thread: the owner of the submitter. A
+// slot belongs to the application until its op is pushed. Then the slot belongs to the worker, until its number comes
+// back in `freed_`. Nothing here allocates but the constructor and eq_open() of a polled queue (start-up).
 #include "dataplane/state/submitter.h"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ Submitter::Submitter(WorkerId home, uint16_t number, const SubmitterSize& size, 
       eq_state_(size.eqs),
       blocks_(size.segment_blocks) {
   for (Md& md : mds_) md.of = EventSource::Of::kMd;
-  // Lowest number on top: what is used first lies together.
+  // The lowest number is on top, so that the first slots in use lie together.
   for (uint32_t i = size.mds; i-- > 0;) md_free_.push_back(i);
   for (uint32_t i = size.eqs; i-- > 0;) eq_free_.push_back(i);
   for (uint32_t i = size.segment_blocks; i-- > 0;) block_free_.push_back(int32_t(i));
@@ -126,7 +126,7 @@ Result<EqHandle> Submitter::eq_take(uint32_t ring_size, EventCallback callback, 
     eq.ring = std::make_unique<SpscRing<Event>>(ring_size);
   } else {
     for (Event stale; eq.ring->pop(stale);) {
-    }  // what its last user did not poll
+    }  // events that the last user did not poll
   }
   eq.callback = callback;
   eq.context = context;
@@ -136,13 +136,13 @@ Result<EqHandle> Submitter::eq_take(uint32_t ring_size, EventCallback callback, 
   state.unlinked = false;
   eq_free_.pop_back();
   const Result<void> sent = send({.kind = OpKind::kEqOpen, .index = index, .generation = state.generation});
-  ULNET_CHECK(sent.has_value());  // room was seen, and nobody else produces
+  ULNET_CHECK(sent.has_value());  // the ring had room, and there is no other producer
   return EqHandle{home_.value, number_, index, state.generation};
 }
 
 unsigned Submitter::eq_poll(EqHandle handle, std::span<Event> out) {
   if (handle.worker != home_.value || handle.submitter != number_ || handle.index >= eqs_.size()) return 0;
-  // A queue that was closed is polled on until somebody else opens the slot: it may hold the last kUnlink events.
+  // A closed queue can be polled until eq_open() takes its slot again: it may hold the last kUnlink events.
   if (!handle.valid() || eq_state_[handle.index].generation != handle.generation) return 0;
   SpscRing<Event>* ring = eqs_[handle.index].ring.get();
   if (ring == nullptr) return 0;

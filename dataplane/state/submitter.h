@@ -29,7 +29,7 @@ struct SubmitterSize {
 /// Errors: EINVAL (no ops, MDs or event queues; more than kSubmitterSlotsMax, kSubmitterBlocksMax).
 [[nodiscard]] Result<void> submitter_size_check(const SubmitterSize& size);
 
-/// What md_bind() is told.
+/// Parameters of md_bind().
 struct MdSpec {
   std::span<const Segment> segments;  ///< at most 256; the list is copied, the memory stays the caller's until kUnlink
   uint32_t threshold = kInfinite;     ///< operations after which it unlinks itself
@@ -101,13 +101,13 @@ class Submitter {
   [[nodiscard]] Result<EqHandle> eq_open(EventCallback callback, void* context);
   /// Takes up to out.size() events; returns how many. 0 for a callback queue or a stale handle.
   unsigned eq_poll(EqHandle eq, std::span<Event> out);
-  /// No MD may be bound to it from now on; it closes when its last MD is gone. It can be polled until eq_open() takes
-  /// its slot again. Errors: EXDEV, ENOENT, EAGAIN.
+  /// From now on no MD may be bound to the queue. The queue closes when its last MD is gone. The application can poll
+  /// it until eq_open() takes its slot again. Errors: EXDEV, ENOENT, EAGAIN.
   [[nodiscard]] Result<void> eq_close(EqHandle eq);
 
-  /// Errors: EINVAL (no or too many segments, an MD of 4 GiB or more, unknown option, threshold 0, max_size over the
-  /// length), EXDEV (queue of another submitter), ENOENT (queue not open), ENOSPC (all MD slots or segment blocks in
-  /// use), EAGAIN (ring full: try again later).
+  /// Errors: EXDEV (queue of another submitter), ENOENT (queue not open), EAGAIN (ring full: try again later). ENOSPC:
+  /// all MD slots or segment blocks are in use. EINVAL: no or too many segments, a segment without memory, an MD of
+  /// 4 GiB or more. EINVAL also: unknown option, threshold 0, max_size over the length.
   [[nodiscard]] Result<MdHandle> md_bind(const MdSpec& spec);
   /// Attaches a bound MD to a portal of the home worker; `any` NID or pid in `initiator` match all. A failure found by
   /// the worker (portal not homed there: EXDEV; not open: ENOENT) ends the MD with a kUnlink event of that status.
@@ -116,8 +116,8 @@ class Submitter {
   [[nodiscard]] Result<void> me_attach(PortalIndex portal, const ProcessId& initiator, uint64_t match_bits,
                                        uint64_t ignore_bits, MePosition position, MdHandle md);
   /// Accepted = exactly one final event will come (if the MD has a queue). Errors: EXDEV, ENOENT (MD not bound, or
-  /// unlinked), EINVAL (range beyond the MD, over 1 MiB, portal over 63, target ANY, MD attached to a portal),
-  /// EAGAIN (ring full).
+  /// unlinked), EAGAIN (ring full). EINVAL: range beyond the MD, over 1 MiB, portal over 63, target ANY, or MD attached
+  /// to a portal.
   [[nodiscard]] Result<void> put(const PutSpec& spec);
   [[nodiscard]] Result<void> get(const PutSpec& spec);
   /// Ends an MD: nothing new uses it; operations awaiting a response end with ECANCELED; kUnlink comes when its memory
@@ -143,9 +143,9 @@ class Submitter {
   uint32_t eq_slots() const { return uint32_t(eqs_.size()); }
   /// No MD is bound, no message names an MD or queue, no call waits.
   [[nodiscard]] bool unused() { return bound_mds == 0 && messages == 0 && ops_.empty(); }
-  /// Tells the application that a slot is free again. The ring holds as many as there are slots: never full.
+  /// Reports to the application that a slot is free again. The ring has as many places as there are slots: never full.
   void worker_free(bool is_md, uint32_t index);
-  alignas(kCacheLine) bool closing = false;  ///< worker only, as all of this line: control asked for it back
+  alignas(kCacheLine) bool closing = false;  ///< worker only, as all of this line: control has requested it back
   uint32_t bound_mds = 0;
   uint32_t messages = 0;         ///< messages that use its MDs or queues
   uint32_t operations = 0;       ///< of them: its own puts and gets

@@ -1,5 +1,6 @@
-// Views: what control decided, flattened into numbers that the hot path reads. Immutable once published; a worker loads
-// the current ViewSet once per turn, and no reference into it outlives the turn. Built and freed by control/publish.
+// Views: the decisions of control, flattened into numbers that the hot path reads. Immutable once published; a worker
+// loads the current ViewSet once per turn, and no reference into it outlives the turn. Built and freed by
+// control/publish.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -86,7 +87,7 @@ struct PeerView {
   std::vector<PeerNiView> nis;
   std::vector<PeerNetView> nets;
   bool multi_rail = false;
-  bool up_to_date = true;       ///< false: a send parks and asks control first (docs/wire/lnet.md §5.2)
+  bool up_to_date = true;       ///< false: a send parks and needs an answer of control (docs/wire/lnet.md §5.2)
   bool router = false;          ///< a route names one of its NIDs as gateway
   std::vector<Nid> other_nids;  ///< of a router: NIDs that its node has by its own word, and this peer has not
   [[nodiscard]] const Nid& primary() const { return nis.front().nid; }

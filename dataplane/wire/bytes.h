@@ -1,6 +1,5 @@
-// Integers in byte strings, at any alignment. Little endian unless a peer of the other byte order is being spoken to
-// (`flip`): ulnet runs on little-endian machines, so "host order" on the wire is little endian (docs/wire/lnet.md,
-// head).
+// Integers in byte strings, at any alignment. Little endian, except for a peer of the other byte order: see `flip`. The
+// byte order of ulnet's machines is little endian, so "host order" on the wire is too (docs/wire/lnet.md, head).
 #pragma once
 #include <bit>
 #include <cstddef>

@@ -1,5 +1,6 @@
-// LNet header codec. The fields of both forms sit in the same order; only the width of the two NIDs differs, so one
-// pair of functions handles what follows them. Runs on workers: no allocation, no failure but an unknown type.
+// LNet header codec. The fields of both forms have the same order; only the width of the two NIDs differs. One pair of
+// functions therefore handles the fields after the NIDs. Runs on workers: no allocation, no failure but an unknown
+// type.
 #include "dataplane/wire/header.h"
 
 #include "dataplane/base/check.h"

@@ -21,7 +21,7 @@ struct WireHandle {
   uint64_t interface_cookie = ~uint64_t{0};
   uint64_t object_cookie = ~uint64_t{0};
   constexpr auto operator<=>(const WireHandle&) const = default;
-  /// Both cookies all ones: the sender of a PUT wants no ACK.
+  /// Both cookies all ones: the sender of a PUT requests no ACK.
   [[nodiscard]] constexpr bool is_none() const {
     return interface_cookie == ~uint64_t{0} && object_cookie == ~uint64_t{0};
   }
@@ -50,8 +50,8 @@ struct ReplyBody {
   WireHandle dst_wmd;
 };
 
-/// A header in host form. `body` holds the 40 body bytes as they lie on the wire, so that a router passes them on
-/// unchanged whatever they mean; the typed accessors read and write them.
+/// A header in host form. `body` holds the 40 body bytes as they lie on the wire, so that a router passes on any body
+/// unchanged. The typed accessors read and write these bytes.
 struct Header {
   Nid dest_nid;
   Nid src_nid;

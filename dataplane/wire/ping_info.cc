@@ -1,6 +1,6 @@
-// Ping info codec. Control side: it allocates. The hard part is that its size is said in two ways (entry count, and
-// with large NIDs a byte count in the first entry) and that a peer may have cut it short on purpose: a REPLY is
-// truncated to the sink, which is no error but a hint to ask again with more room.
+// Ping info codec. Control side: the codec allocates. The hard part is the size. The size is given in two ways: by the
+// entry count and, with large NIDs, by a byte count in the first entry. A peer may also have cut the info short on
+// purpose: a REPLY is truncated to the sink. This is no error: the next ping needs a larger sink.
 #include "dataplane/wire/ping_info.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ bool is_large(const PingNi& ni) {
   return !ni.nid.fits_u64();
 }
 
-/// An entry that no message can be sent to says nothing about an interface; it is left out rather than handed up.
+/// ANY and lo name no interface of the peer: no message can be sent to them. Such an entry is left out.
 bool names_interface(const Nid& nid) {
   return !nid.is_any() && !nid.is_lo();
 }

@@ -1,5 +1,5 @@
 // Ping info: the payload of a ping REPLY and of a push PUT. Source: docs/wire/lnet.md §4. Encoding and validation only;
-// what a node does with it is control's.
+// control uses the content.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -43,19 +43,19 @@ struct PingInfo {
 
 /// Bytes that ping_info_encode() will write.
 [[nodiscard]] size_t ping_info_size(const PingInfo& info);
-/// Encodes; 4-byte NIDs as 16-byte entries in list order, then the large ones in list order (the primary is the first
-/// entry of its kind, see docs/wire/lnet.md §4.2).
+/// Encodes. 4-byte NIDs become 16-byte entries in list order, followed by the large ones in list order. The primary is
+/// the first entry of its kind (docs/wire/lnet.md §4.2).
 [[nodiscard]] std::vector<std::byte> ping_info_encode(const PingInfo& info);
 
-/// What the decoder found; not on the wire. When truncated, ping again with a sink of `needed_bytes`.
+/// Result of the decoder; not on the wire. When truncated, ping again with a sink of `needed_bytes`.
 struct PingDecode {
   PingInfo info;
   size_t needed_bytes = 0;  ///< full size that the sender announced
   bool truncated = false;   ///< fewer bytes came than needed_bytes; info then holds the complete entries that came
 };
-/// Decodes and validates (docs/wire/lnet.md §4.3); accepts either byte order. Errors EPROTO, each with its sentence:
-/// magic, NI_STATUS missing, NI count out of range (the small ones with 0@lo, as upstream counts; and all without it),
-/// first entry not 0@lo, a size that contradicts itself.
+/// Decodes and validates (docs/wire/lnet.md §4.3); accepts either byte order. Errors: EPROTO, each with its sentence.
+/// Checks: magic, NI_STATUS, first entry 0@lo, and that the stated size fits the entries. The NI count is checked
+/// twice: the small entries with 0@lo, as upstream counts, and all entries without 0@lo.
 [[nodiscard]] Result<PingDecode> ping_info_decode(std::span<const std::byte> in, uint32_t interfaces_max);
 
 }  // namespace ulnet::wire
