@@ -1,5 +1,6 @@
-// Question: what does a worker pay to choose a path over several rails that another worker serves, when it reads that
-// worker's gauges at each choice, or once per turn? By hand: ninja perf/bench_path, then build/perf/bench_path.
+// Question: what does a worker pay to choose a path over several rails that another worker serves? The worker reads the
+// gauges of that other worker at each choice, or once per turn. By hand: ninja perf/bench_path, then
+// build/perf/bench_path.
 #include <benchmark/benchmark.h>
 
 #include <deque>
@@ -60,8 +61,8 @@ struct Rails {
   PathRequest request;
 };
 
-/// The other worker: with every message it changes what it owns of one rail. A pause between two stands for the rest of
-/// its work.
+/// The other worker: with every message, it changes its gauges of one rail. A pause between two messages stands for the
+/// rest of its work.
 class Server {
  public:
   explicit Server(Rails& rails) : rails_(rails) {}

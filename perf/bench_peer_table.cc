@@ -24,7 +24,7 @@ std::vector<Nid> fill(PeerTableBuilder& builder, int64_t count) {
   return nids;
 }
 
-/// NIDs in the table; of them asked for, in no order.
+/// Arguments: NIDs in the table; NIDs that are looked up, in random order.
 void find(benchmark::State& state) {
   PeerTableBuilder builder;
   std::vector<Nid> nids = fill(builder, state.range(0));

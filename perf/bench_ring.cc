@@ -1,5 +1,5 @@
-// Question: what does a producer pay to pass items to a thread that is awake, when it notifies that thread after each
-// item, or once for a batch? By hand: ninja perf/bench_ring, then build/perf/bench_ring.
+// Question: what does a producer pay to pass items to a thread that is awake? The producer notifies that thread after
+// each item, or once for a batch. By hand: ninja perf/bench_ring, then build/perf/bench_ring.
 #include <benchmark/benchmark.h>
 
 #include <thread>

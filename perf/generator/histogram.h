@@ -1,7 +1,7 @@
 // Latencies of a run: counts in log-linear buckets, in fixed memory, so that recording costs the same for the first and
 // for the billionth. One owner. Below 128 ns each bucket is one nanosecond; above, every power of two is split into 128
-// buckets, so a quantile is reported at most 1/128 (0.79 %) above the true value, never below it. Least, most, mean and
-// count are exact.
+// buckets. A reported quantile is therefore at most 1/128 (0.79 %) above the true value, and never below it. Least,
+// most, mean and count are exact.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@ class Histogram {
  public:
   static constexpr unsigned kSplitBits = 7;  ///< 128 buckets per power of two
   static constexpr uint64_t kSplit = 1u << kSplitBits;
-  static constexpr unsigned kValueBits = 42;  ///< up to 73 minutes; what is longer counts as that
+  static constexpr unsigned kValueBits = 42;  ///< up to 73 minutes; longer values count as that
   static constexpr uint64_t kValueMax = (uint64_t{1} << kValueBits) - 1;
   static constexpr double kResolution = 1.0 / double(kSplit);
   static constexpr size_t kBuckets = (kValueBits - kSplitBits + 1) * kSplit;

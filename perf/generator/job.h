@@ -1,4 +1,4 @@
-// What a generator is told to do, how far it is, and what came of it. Plain values; text and JSON are in job_json.h.
+// Job, progress and result of a generator. Plain values; text and JSON are in job_json.h.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -64,8 +64,8 @@ struct Snapshot {
   uint32_t in_flight = 0;
 };
 
-/// What came of one run. Counts of everything that was accepted, warm-up included; rates and latencies of what was
-/// measured.
+/// Result of one run. The counts include all accepted operations, also those of the warm-up. Rates and latencies
+/// include only the measured operations.
 struct RunResult {
   Operation operation = Operation::kPut;
   uint32_t size = 0;
@@ -79,7 +79,7 @@ struct RunResult {
   uint64_t accepted = 0;    ///< operations that the submitter took
   uint64_t ended = 0;       ///< of these, how many ended in their one final event
   uint64_t lost = 0;        ///< accepted and never ended: a fault of ulnet
-  uint64_t abandoned = 0;   ///< not waited for, because a second stop() was impatient
+  uint64_t abandoned = 0;   ///< not waited for, because stop() was called twice
   uint64_t duplicates = 0;  ///< final events too many: a fault of ulnet
   uint64_t failed = 0;      ///< ended with an error
   uint64_t verified = 0;    ///< checked, byte for byte

@@ -1,5 +1,5 @@
-// Jobs, progress and results as JSON: what the control socket carries and what `ulnet-perf --json` prints. Schema 1 is
-// described in docs/ulnet-perf.md; fields are added, never changed. Thread: any.
+// Jobs, progress and results as JSON, for the control socket and for `ulnet-perf --json`. Schema 1 is described in
+// docs/ulnet-perf.md; fields are added, never changed. Thread: any.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -25,7 +25,7 @@ inline constexpr int kJsonSchema = 1;
 [[nodiscard]] Snapshot snapshot_from_json(const nlohmann::ordered_json& json);
 
 [[nodiscard]] nlohmann::ordered_json result_json(const RunResult& result);
-/// Reads back what result_json() wrote; what is missing or mistyped stays at its default.
+/// Reads the output of result_json() back. Missing or mistyped fields keep their defaults.
 [[nodiscard]] RunResult result_from_json(const nlohmann::ordered_json& json);
 
 /// The whole report: {"schema", "ok", "target", "histogram_resolution", "runs"}.

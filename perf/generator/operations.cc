@@ -1,4 +1,4 @@
-// What a generator does with single operations: binding, starting, events, checking data.
+// Single operations of a generator: binding, starting, events, checking data.
 #include <algorithm>
 #include <array>
 
@@ -199,7 +199,7 @@ void Generator::check_data(Slot& slot, uint32_t index, uint32_t bytes) {
   }
   ++now_.verified;
   now_.mismatched += !right;
-  // What the next transfer must overwrite, or be found out.
+  // If the next transfer does not overwrite these bytes, its check finds a mismatch.
   const std::span<std::byte> filled = reads_back() ? memory.last(slot_bytes_) : memory.first(bytes);
   std::fill(filled.begin(), filled.end(), std::byte{0xEE});
 }

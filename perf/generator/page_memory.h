@@ -1,4 +1,4 @@
-// Page-aligned memory for what a load test sends and takes.
+// Page-aligned memory for the payloads of a load test.
 #pragma once
 #include <cstddef>
 #include <memory>

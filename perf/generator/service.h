@@ -1,7 +1,7 @@
 // `manage perf` on the control socket: lets a running ulnetd generate. Each request runs a job on a thread of its own
-// and a submitter of its own; parts with {perf: {progress}} come while it runs, the last answer holds {perf: {report}}
-// (job_json.h). A client that goes away stops its job. Thread: control, but for the jobs' own; nothing here waits for
-// them.
+// and a submitter of its own. Parts with {perf: {progress}} come during the run, and the last answer holds
+// {perf: {report}} (job_json.h). If the client goes away, its job stops. Thread: control, except for the threads of the
+// jobs; nothing here waits for them.
 #pragma once
 #include <functional>
 #include <list>
@@ -29,7 +29,7 @@ class Service {
 
   /// args: a job as job_json() writes it, and perhaps a `name`; or {stop: NAME}: that job ends with what it has.
   void request(api::RequestId id, const api::Request& request);
-  /// Nobody waits for this one any more.
+  /// The client of this request has gone.
   void gone(api::RequestId id);
   /// Sends progress and results; returns work done.
   unsigned turn(Instant now);
@@ -37,7 +37,8 @@ class Service {
   [[nodiscard]] Instant next_deadline() const;
   /// Stops every job, for the end of the daemon; turn() until idle(). Nothing new is taken.
   void stop();
-  /// Waits for the jobs' threads, seconds at most; after it nobody uses a submitter. When workers turn no more.
+  /// Waits for the jobs' threads, for some seconds at most. After halt(), submitters are unused. Call it when the
+  /// workers have stopped.
   void halt();
   [[nodiscard]] bool idle() const;
 
@@ -49,7 +50,7 @@ class Service {
     Submitter* submitter = nullptr;
     std::unique_ptr<Session> session;
     Instant told = kNever;
-    bool wanted = true;     // somebody waits for the answer
+    bool wanted = true;     // the client still waits for the answer
     bool stranded = false;  // over, but a worker still has its memory: kept until the node is gone
   };
   void stop_named(api::RequestId id, const std::string& name);

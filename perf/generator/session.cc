@@ -8,8 +8,8 @@ namespace ulnet::perf {
 namespace {
 
 constexpr Duration kPublishEvery = 50ms;
-// Without events for so long, the thread rests in small naps: a dead peer costs no core, and latencies longer than this
-// are at most a nap and a scheduler's slack off.
+// After kYieldFor without events, the thread sleeps in naps of kNap: a dead peer costs no core. Measured latencies are
+// then too long by at most a nap and the scheduler's slack.
 constexpr Duration kYieldFor = 100us;
 constexpr Duration kNap = 100us;
 

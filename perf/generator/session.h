@@ -18,13 +18,13 @@ class Session {
   /// Starts at once. Errors: those of Generator::create, EAGAIN when no thread can be had.
   static Result<std::unique_ptr<Session>> start(Submitter& submitter, const Job& job,
                                                 Generator::BusyCycles busy_cycles);
-  /// Stops and joins. Requires: unbound(), or the submitter has been closed and has let go: the job's memory goes.
+  /// Stops and joins. Frees the job's memory. Requires: unbound(), or the submitter is closed and no longer in use.
   ~Session();
   Session(const Session&) = delete;
 
   /// Starts nothing more; the second call does not wait for what is under way, either.
   void stop();
-  /// Stops and waits for the thread; the job's memory stays. For the end of a process, when workers turn no more.
+  /// Stops and waits for the thread; the job's memory stays. For the end of a process, after the workers have stopped.
   void halt();
   /// Blocks until the job is over, at most `timeout`; true when it is.
   bool wait(Duration timeout);

@@ -12,11 +12,11 @@ namespace {
 
 using namespace dpdk;
 
-constexpr Duration kAnswerMax = 1s;  ///< what has not come back by then is lost
-constexpr unsigned kFloodAsks = 10;  ///< pings, each kAnswerMax after the one before, whether a flood has been read
+constexpr Duration kAnswerMax = 1s;  ///< a packet that comes back later counts as lost
+constexpr unsigned kFloodAsks = 10;  ///< most pings after a flood, one per kAnswerMax
 constexpr uint16_t kPingIdentifier = 0x756C;
 
-/// What a payload begins with; behind it each byte is a function of sequence and offset.
+/// The head of a payload. Each byte after it is a function of sequence and offset.
 struct Stamp {
   uint64_t sequence = 0;
   int64_t sent_ns = 0;
@@ -26,7 +26,7 @@ std::byte pattern(uint64_t sequence, uint32_t offset) {
   return std::byte(uint8_t(sequence * 7 + offset * 13 + (offset >> 8)));
 }
 
-/// Is the payload what was sent? Walks the chain.
+/// Does the payload equal the one that was sent? Walks the chain.
 bool verify(const rte_mbuf* packet, uint32_t offset, uint32_t bytes, uint64_t sequence) {
   uint32_t at = 0;
   for (const rte_mbuf* segment = packet; segment != nullptr && at < bytes; segment = segment->next) {
@@ -69,7 +69,7 @@ class EchoServer final : public App, public UdpSink {
   Stack& stack_;
 };
 
-/// Keeps what comes as chains, as a message under way would, up to a number of packets; beyond it the oldest goes.
+/// Holds received packets as chains, as a message under way would, up to a number of packets. Then the oldest is freed.
 class Holder final : public App, public UdpSink {
  public:
   Holder(Stack& stack, uint32_t hold) : stack_(stack) {
@@ -116,8 +116,9 @@ class Holder final : public App, public UdpSink {
   uint32_t in_chain_ = 0;
 };
 
-/// Sends datagrams from memory of its own, lent to the port, and checks what comes back. Where no answers are wanted, a
-/// ping behind the last one says that the other side has read them all: a device that is closed forgets what it holds.
+/// Sends datagrams from memory of its own, lent to the port, and checks the answers. With `flood_only` there are no
+/// answers. The generator then sends a ping after the last datagram. An answer to it shows that the other side has read
+/// all datagrams: a closed device discards the packets that it holds.
 class Generator final : public App, public UdpSink, public EchoSink {
  public:
   Generator(const AppOptions& options, Stack& stack)
@@ -137,7 +138,7 @@ class Generator final : public App, public UdpSink, public EchoSink {
       Slot& slot = slots_[next_ % slots_.size()];
       if (slot.lease.is_open()) break;  // the port still has it
       if (slot.waiting) {
-        if (now - slot.sent < kAnswerMax) break;  // by the turn's time: what came until then has been taken
+        if (now - slot.sent < kAnswerMax) break;  // the turn's time: all answers up to then have been taken
         ++figures.lost;
         slot.waiting = false;
       }
@@ -289,7 +290,7 @@ class Ping final : public App, public EchoSink {
   }
 
  private:
-  /// The first waits for its neighbour, who is asked three times, a second apart; a later one may have to ask again.
+  /// The first ping waits for ARP or ND, which tries three times, a second apart. Later pings may wait for one retry.
   [[nodiscard]] Duration patience() const { return kAnswerMax + (figures.sent == 1 ? 4s : 1s); }
 
   const AppOptions options_;
@@ -348,7 +349,7 @@ class RawGenerator final : public App {
   [[nodiscard]] bool raw() const override { return true; }
   unsigned turn(Instant now) override {
     unsigned work = take(now);
-    // What was given up may still come back: then more has come back than is out.
+    // Frames that were counted as lost may still come back. Then `ended` is larger than figures.sent.
     const uint64_t ended = figures.received + figures.lost;
     const uint64_t under_way = figures.sent - std::min(figures.sent, ended);
     if (under_way >= options_.window) {

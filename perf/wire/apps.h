@@ -1,5 +1,5 @@
-// What a worker can do with a port when it measures or is measured: echo UDP, generate it, ping, hold packets, swap MAC
-// addresses, generate raw frames. Thread: its worker; figures are read when the worker has let go.
+// Apps that use a port to measure or to be measured: echo UDP, generate it, ping, hold packets, swap MAC addresses,
+// generate raw frames. Thread: its worker; figures are read when the worker no longer uses the app.
 #pragma once
 #include <memory>
 #include <vector>
@@ -18,13 +18,13 @@ struct AppFigures {
   uint64_t sent = 0;
   uint64_t received = 0;
   uint64_t bytes = 0;      ///< of payload received
-  uint64_t corrupted = 0;  ///< payloads that were not what was sent
+  uint64_t corrupted = 0;  ///< payloads that differ from the ones sent
   uint64_t lost = 0;       ///< given up
   uint64_t leases = 0;     ///< sends from memory of the application, all returned when equal to leases_back
   uint64_t leases_back = 0;
   uint64_t copied = 0;             ///< packets that could not be held
   uint64_t held_max = 0;           ///< packets held at once
-  uint64_t free_min = UINT64_MAX;  ///< buffers free, looked at when bursts came; UINT64_MAX: nobody looked
+  uint64_t free_min = UINT64_MAX;  ///< least free buffers when a burst came; UINT64_MAX: not measured
   Histogram latency;
 };
 

@@ -1,4 +1,4 @@
-// ulnet-perf wire: a packet port and one thing done with it: the ceiling for what LNet can reach over it.
+// ulnet-perf wire: runs one app on a packet port. The result is the upper limit for LNet over that port.
 #include "perf/wire/wire_command.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace ulnet::perf {
 namespace {
 
-/// What CLI11 fills and options.h has in types of its own.
+/// Values that CLI11 fills, and that options.h has in types of its own.
 struct Words {
   std::vector<std::string> addresses;
   std::vector<std::string> neighbours;  ///< "10.0.0.1=02:00:00:00:00:01"
@@ -103,7 +103,7 @@ void put(fmt::format_string<Values...> format, Values&&... values) {
   std::fputs(fmt::format(format, std::forward<Values>(values)...).c_str(), stdout);
 }
 
-/// A line for each worker, then what was dropped, and why.
+/// A line for each worker, then the drops by reason.
 void print_table(const nlohmann::json& figures) {
   put("{:>6} {:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7}\n", "worker", "packets/s", "Gb/s", "p50 us",
       "p99 us", "p99.9 us", "max us", "lost", "corrupted", "cycles");

@@ -105,7 +105,7 @@ class Run final : private PortWatcher {
   std::string failed_;
 };
 
-/// What the pools take, and room for DPDK's own: rings, allocator, the device.
+/// Memory for the pools, and for DPDK's own use: rings, allocator, the device.
 uint32_t Run::memory_mb() const {
   if (options_.memory_mb != 0) return options_.memory_mb;
   return port_memory_mb({&options_.port, 1}, options_.workers);

@@ -1,5 +1,5 @@
-// A run of the raw wire path: one process, one port, one app on each worker, for some time; then its figures. What
-// `ulnet-perf wire` and the port tests stand on. Thread: the caller's, which becomes control.
+// A run of the raw wire path: one process, one port, one app on each worker, for some time; then its figures.
+// `ulnet-perf wire` and the port tests use it. Thread: the caller's, which becomes control.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -26,7 +26,7 @@ struct WireOptions {
 /// The figures as JSON, "error" set when something went wrong. Writes "ready" and link changes to stdout.
 [[nodiscard]] nlohmann::json wire_run(const WireOptions& options);
 
-/// What `port show` shows, as JSON.
+/// The content of `port show`, as JSON.
 [[nodiscard]] nlohmann::json port_json(const dpdk::PortShown& shown);
 
 }  // namespace ulnet::perf
