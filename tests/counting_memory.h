@@ -1,4 +1,4 @@
-// Memory near a worker for tests: says what lies in it. Everything must be given back before it goes.
+// Memory near a worker, for tests, with a count of its content. All of it must be given back before the object ends.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -10,9 +10,10 @@
 
 namespace ulnet::test {
 
-/// A port on which nobody listens on any address, drawn from 22000 to 31999: below the ports that the kernel gives to
-/// who dials, so that no connection of a program beside us takes it, and above those of tools/quickstart. Drawn, not
-/// counted: programs that run at the same time draw differently. 0 when 100 draws found none.
+/// Draws a port without a listener on any address, from 22000 to 31999. This range lies below the ports that the kernel
+/// gives to outgoing connections, so that no connection of another program takes the port. The range lies above the
+/// ports of tools/quickstart. Ports are drawn, not counted: programs that run at the same time draw different ones.
+/// Returns 0 if 100 draws found none.
 inline uint16_t free_port() {
   std::random_device draw;
   for (int attempt = 0; attempt < 100; ++attempt) {

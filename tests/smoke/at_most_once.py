@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""No PUT arrives twice. Two processes with two rails: one sends PUTs of 64 B to 1 MiB without acknowledgement, the
-other counts them by match bits, while forged FINs and RSTs end the connections of either rail in the midst of sends.
+"""No PUT arrives twice. Two processes have two rails. One process sends PUTs of 64 B to 1 MiB without acknowledgement,
+and the other counts them by match bits. Forged FINs and RSTs end the connections of either rail in the midst of sends.
 
 ULNET_FULL=1: ten minutes; else half a minute.
 """
@@ -16,7 +16,7 @@ SECONDS = 600 if FULL else 30
 RAILS = 2
 RESET = pathlib.Path(__file__).with_name('reset_tcp.py')
 
-# Small socket buffers: sends stay half done. Short keepalive: one side may not notice what the other was told.
+# Small socket buffers: sends stay half done. Short keepalive: a side may not receive a FIN or RST that the other got.
 YAML = '''net:
     - net type: tcp
       local NI(s):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`ulnetd --check FILE` and a start with that file judge it alike: what this build or machine does not have is an error
-with its place, and exit status 2. A start that is refused opens no control socket.
+"""`ulnetd --check FILE` and a start with that file give the same verdict. If this build or machine lacks something,
+that is an error with its place, and exit status 2. A start that is refused opens no control socket.
 """
 import pathlib
 import subprocess

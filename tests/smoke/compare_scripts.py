@@ -1,5 +1,5 @@
-"""The comparisons of perf/ run through once, shortly, and end with the line that they promise. What they measure is not
-looked at. With ULNET_FULL=1 only: threads with real-time priority are no company for other tests.
+"""The comparisons of perf/ run through once, shortly, and end with the line that they promise. Their measurements are
+not checked. With ULNET_FULL=1 only: threads with real-time priority would disturb other tests.
 
     compare_scripts.py SCRIPT       runs this one
     compare_scripts.py --default    each script finds, without an option, the build that tools/quickstart makes

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""ulnetd with packet ports: `ulnet: devices:` opens them, the kernel's ping reaches them, `ulnetctl port show` shows
-them, `ulnetctl capture` captures them while they work, `ulnetctl port reset` resets them, link changes are told.
+"""ulnetd with packet ports: `ulnet: devices:` opens them, and the kernel's ping reaches them. `ulnetctl port show`
+shows them, `ulnetctl capture` captures them while they work, `ulnetctl port reset` resets them. Link changes are
+reported.
 """
 import json
 import pathlib
@@ -46,8 +47,8 @@ class Daemon:
         return json.loads(self.ctl('--json', 'port', 'show', *words))['port']
 
     def wait_for_status(self, *wanted, resets=0):
-        """Until rail0 has a wanted status and at least so many resets; returns it. A line of the log would not do: an
-        earlier change may have made it, and the kernel reports a carrier up to a second late."""
+        """Waits until rail0 has one status of `wanted` and at least `resets` resets; returns it. A line of the log is
+        no proof: an earlier change may have made it. The kernel reports a carrier up to a second late."""
         until = time.monotonic() + 90
         while True:
             [port] = self.ports('--name', 'rail0')
@@ -111,7 +112,7 @@ def captured(topology, daemon, kernel):
     assert kinds.count('8') >= 50 and kinds.count('8') == kinds.count('0') and set(kinds) <= {'0', '8'}, kinds
     refused = daemon.ctl('capture', '--if', 'rail0', '--output', '/dev/null', '--filter', 'no such thing', status=255)
     assert 'libpcap refuses the filter' in refused, refused
-    # Whoever watches may go away at any time: the port can be captured again.
+    # If the client of a capture goes away, the port can be captured again.
     watcher = daemon.node.start([netns.binary('ulnetctl'), '--socket', daemon.socket, 'capture', '--if', 'rail0',
                                  '--output', str(topology.folder / 'cut.pcapng')])
     while not (topology.folder / 'cut.pcapng').exists() or (topology.folder / 'cut.pcapng').stat().st_size == 0:
@@ -147,22 +148,22 @@ def pair(topology, kernel, node):
 
 
 def device_gone_and_back(topology, daemon, kernel):
-    """An interface that is replaced is opened by itself. A device that cannot be opened again is told, shown, and
-    tried until it is there."""
+    """An interface that is replaced is opened by itself. If a device cannot be opened again, ulnetd reports and shows
+    that, and tries until the device is there."""
     before = daemon.ports('--name', 'rail0')[0]['statistics']['resets']
     kernel.ip('link', 'del', 'veth0')
     pair(topology, kernel, daemon.node)
     before = daemon.wait_for_status('up', resets=before + 1)['statistics']['resets']
     kernel.run(['ping', '-q', '-c', '1', '-w', '20', '10.9.0.2'], 30)
     kernel.ip('link', 'del', 'veth0')
-    daemon.wait_for_status('down', 'closed')  # closed: it was also opened again already, in vain
+    daemon.wait_for_status('down', 'closed')  # closed: ulnetd has also tried to open it again
     why = 'port rail0: the system has no interface of this name: veth0'
     said = daemon.ctl('port', 'reset', '--name', 'rail0', status=255)
     assert f'{why}; the port is closed, and ulnet tries again until it opens' in said, said
     [port] = daemon.ports('--name', 'rail0')
     assert port['status'] == 'closed' and f'port rail0: {port["problem"]}' == why, port
     assert port['statistics']['resets failed'] >= 1 and port['statistics']['resets'] == before, port
-    busy = daemon.ctl('port', 'reset', '--name', 'rail0', status=255)  # tried at once, and told again
+    busy = daemon.ctl('port', 'reset', '--name', 'rail0', status=255)  # tried at once, with the same error
     assert why in busy, busy
     pair(topology, kernel, daemon.node)
     daemon.wait_for_status('up', resets=before + 1)
@@ -173,7 +174,7 @@ def device_gone_and_back(topology, daemon, kernel):
 
 
 def captured_to_the_end(topology, daemon, kernel):
-    """A daemon that stops writes out what its captures have seen, and ends them."""
+    """When a daemon stops, its captures write out all packets so far, and end."""
     path = topology.folder / 'whole.pcapng'
     watcher = daemon.node.start([netns.binary('ulnetctl'), '--socket', daemon.socket, 'capture', '--if', 'rail0',
                                  '--output', str(path)])

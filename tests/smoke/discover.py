@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Discovery between two ulnetd, as an operator sees it: `discover` learns the peer, both sides know each other,
-`peer show -v 4` says where discovery stands; an NI that comes or goes is pushed; modes are switched at run time; what
-cannot be reached fails by name.
+"""Discovery between two ulnetd, as an operator sees it. `discover` learns the peer, and each side then has the other as
+its peer. `peer show -v 4` shows the state of discovery. An NI that comes or goes is pushed. Modes are switched at run
+time. If a node cannot be reached, the error has its NID.
 """
 import time
 
@@ -52,7 +52,7 @@ def main():
         output = pair.ctl('a', 'discover', '10.9.9.9@tcp9', status=255)
         assert 'failed to discover 10.9.9.9@tcp9: No route to host' in output, output
 
-        # An NI that comes and goes: b is told, and its table follows.
+        # An NI that comes and goes: b receives a push, and its table follows.
         pair.nodes['a'].run(['ip', 'address', 'add', '10.0.0.7/24', 'dev', 'veth0'], timeout=5)
         pair.ctl('a', 'net', 'add', '--nid', '10.0.0.7@tcp')
         pair.until('b', show, 'nid: 10.0.0.7@tcp')
@@ -60,7 +60,7 @@ def main():
         output = pair.ctl('b', *show)
         assert '10.0.0.7' not in output, f'net del was done before b knew:\n{output}'
 
-        # Off: b is told once, and takes a for a node of one NID.
+        # Off: b receives one push, and then treats a as a node of one NID.
         pair.ctl('a', 'set', 'discovery', '0')
         pair.until('b', show, 'Multi-Rail: false')
         assert 'discovery: 0' in pair.ctl('a', 'global', 'show')

@@ -1,4 +1,4 @@
-"""What packet ports drop, capture and refuse, in network namespaces.
+"""Drops, captures and refusals of packet ports, in network namespaces.
 
 Run one by name: dpdk_ports.py Frames.test_reasons
 """
@@ -58,7 +58,7 @@ class Frames(unittest.TestCase):
             self.assertIn('libpcap refuses the filter', refused)
 
     def test_vlan(self):
-        """Two ports in one VLAN talk, with the longest frames too; a port of another counts what it must not see."""
+        """Two ports in one VLAN talk, with the longest frames too. A port drops and counts frames of another VLAN."""
         with netns.Topology() as net:
             a, b = net.node('a'), net.node('b')
             quiet(a)
@@ -73,7 +73,7 @@ class Frames(unittest.TestCase):
                 self.assertEqual(received == 0, counted.get('vlan_other', 0) > 0, counted)
 
     def test_pcap(self):
-        """Frames from a file: what they ask is answered into another one, what is wrong with them is counted."""
+        """Frames from a file: answers to requests go into another file, wrong frames are counted."""
         with netns.Topology() as net:
             own = bytes.fromhex('020000000002')
             asker = bytes.fromhex('020000000001')
@@ -167,7 +167,7 @@ for _reason, _ in broken_frames('02:00:00:00:00:02'):
 
 
 def send_broken(mac):
-    """Ends when the port has seen all of them: it answers a question that comes after them."""
+    """Ends when the port has taken all frames: the port answers an ARP request that comes after them."""
     arp = 0x0806
     own = bytes.fromhex('020000000077')
     question = (bytes.fromhex(mac.replace(':', '')) + own + struct.pack('>HHHBBH', arp, 1, 0x0800, 6, 4, 1) + own
@@ -183,7 +183,7 @@ def send_broken(mac):
 
 
 class Refused(unittest.TestCase):
-    """What cannot be is refused with the reason and the number."""
+    """Impossible options are refused with the reason and the number."""
 
     def refused(self, *options):
         with netns.Topology() as net:

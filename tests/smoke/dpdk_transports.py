@@ -1,6 +1,6 @@
-"""Packet ports against the kernel's own stack (AF_PACKET and AF_XDP over veth, tap) and against each other (memif):
-ARP, ping both ways, UDP, full-size and jumbo frames, links that go down and up, one and four workers, with huge pages
-and without. Run one by name: dpdk_transports.py Kernel.test_tap
+"""Packet ports against the kernel's own stack (AF_PACKET and AF_XDP over veth, tap) and against each other (memif).
+Each pair does ARP, ping both ways and UDP, with full-size and jumbo frames, and links go down and up. The tests run
+with one and four workers, with huge pages and without. Run one by name: dpdk_transports.py Kernel.test_tap
 """
 import contextlib
 import os
@@ -20,7 +20,7 @@ def veth(net, mtu, queues=1):
     kernel, port = net.node('kernel'), net.node('port')
     quiet(port)
     net.link(kernel, KERNEL_ADDRESSES, port, None, mtu=mtu, queues=queues)
-    # The kernel leaves checksums to a NIC, and a veth pair has none: what it sends must be whole.
+    # The kernel leaves checksums to a NIC, and a veth pair has none: the kernel must compute them itself.
     kernel.run(['ethtool', '-K', 'veth0', 'tx', 'off'], timeout=30, status=None)
     return kernel, port, 'veth0'
 
@@ -92,10 +92,10 @@ class Kernel(unittest.TestCase):
         self.assertGreater(used, 1, figures)
 
     def link_down_and_up(self, ends, device, mtu=1500, reset='reset done'):
-        """Link changes are told, traffic goes on afterwards; a reset leaves nothing behind, or is refused."""
+        """Link changes are reported, and traffic goes on afterwards. A reset leaves nothing behind, or is refused."""
         kernel, port, interface = ends
         its = Port(port, 'serve', device, '--address', '10.9.0.2/24', mtu=mtu)
-        # The kernel tells of carrier changes once a second, and a new pair starts without.
+        # The kernel reports carrier changes once a second, and a new pair starts without carrier.
         its.program.wait_for(r'^link up', 30)
         flood(self, kernel, '10.9.0.2', mtu, 500)
         for _ in range(2):
@@ -140,7 +140,7 @@ class Kernel(unittest.TestCase):
             self.both_ways(veth(net, 3498), 'af_xdp,iface=veth0', 3498)
 
     def test_af_xdp_four_workers(self):
-        """A veth pair has no combined channels, so there is one queue: it is one worker's, and that is said."""
+        """A veth pair has no combined channels: only one queue is possible. More are refused with the reason."""
         with xdp(), netns.Topology() as net:
             ends = veth(net, 3498, queues=4)
             refused = ends[1].run([PERF, 'wire', 'serve', '--device', 'af_xdp,iface=veth0',
@@ -188,7 +188,7 @@ class Kernel(unittest.TestCase):
             self.link_down_and_up(tap(net), 'tap,iface=rail0')
 
     def test_neighbour_silent(self):
-        """Nobody answers: asked three times, then each packet is a counted drop."""
+        """No neighbour answers: after three requests, each packet is a counted drop."""
         with netns.Topology() as net:
             _, port, _ = veth(net, 1500)
             ours = Port(port, 'ping', 'af_packet,iface=veth0', '--address', '10.9.0.2/24', '--peer', '10.9.0.77',
@@ -307,8 +307,8 @@ class Memif(unittest.TestCase):
             self.assertGreater(goes.stop()['workers'][0]['stack']['echo_answers'], 0)
 
     def test_receiver_that_holds_cannot_starve_the_port(self):
-        """It wants to hold more packets than there are: what goes beyond three quarters is copied, all arrive.
-        On a busy machine its ring may stay full for so long that the sender drops what it sends: that is counted."""
+        """The receiver holds more packets than the pool has. Packets beyond three quarters are copied, and all arrive.
+        On a busy machine, the ring may stay full until the sender drops packets: these drops are counted."""
         with netns.Topology() as net:
             sent, held = self.exchange(net, 1500, 1, 1400, 20000, mode='hold', options=['--flood-only'],
                                        server_options=['--hold', 100000, '--in-flight', 300])

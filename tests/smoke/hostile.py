@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""An ulnetd under attack by peers, with real processes: whatever they do (hostile_peer.py), other nodes' operations end
-well, new connections are served, the daemon lives, its descriptors and memory come back.
+"""An ulnetd under attack by peers, with real processes. During each attack (hostile_peer.py), operations of other nodes
+end well, and new connections are served. The daemon lives, and its descriptors and memory come back.
 
-Each case: start an attack, wait until it is in full effect, then run legitimate traffic beside it to its end, judge,
-stop the attack, and wait until the victim is as it was. Rates are printed. They are judged with ULNET_FULL=1 only, and
-only of attacks that take no CPU time: this machine is shared.
+Each case starts an attack and waits until it is in full effect. Then legitimate traffic runs beside it to its end, and
+is judged. At last the attack stops, and the case waits until the victim is as it was. Rates are printed. They are
+judged with ULNET_FULL=1 only, and only of attacks that take no CPU time: this machine is shared.
 To add an attack: a function in hostile_peer.py, a line in CASES. Arguments: names of cases to run; none: all.
 
 ULNET_FULL=1: the long form of each attack, with more traffic beside it.
@@ -31,8 +31,8 @@ PROBE = '10.77.0.4'
 ATTACKERS = [f'10.77.1.{number}' for number in range(1, 42)]
 # Far above what the traffic takes, and below the time-out of socklnd (50 s) that ends most attacks by itself.
 LIMIT_S = 40
-ON_S = 160                     # until an attack is in full effect: a busy machine takes its time for what it sends
-BACK_S = 300 if FULL else 60   # until descriptors are back: attempts to connect to nobody end by their time-outs
+ON_S = 160                     # until an attack is in full effect: a busy machine needs time to send its packets
+BACK_S = 300 if FULL else 60   # until descriptors are back: connection attempts without an answer end by time-outs
 DESCRIPTORS_MORE = 8           # connections of the clients that are kept
 MEMORY_MORE = 1 << 30 if SANITIZED else 96 << 20  # bounded tables fill with the first use
 
@@ -73,7 +73,7 @@ FLOODS = {'random_bytes', 'garbage_after_hello', 'bad_hellos', 'byte_at_a_time',
           'connection_storm', 'ping_flood', 'wrong_targets', 'to_nowhere', 'push_flood', 'impostor', 'other_hellos',
           'tiny_fragments', 'half_open_flood', 'closed_portal', 'odd_lengths', 'push_as_client'}
 RATE_MIN = 0.8   # of the rate before the attack
-RATE_TRIES = 5   # one of so many measurements must reach it
+RATE_TRIES = 5   # measurements; at least one must reach RATE_MIN
 
 YAML = '''net:
     - net type: tcp
@@ -90,7 +90,7 @@ class Field:
     memory_more = MEMORY_MORE
 
     def __init__(self, topology, log=None):
-        """`log`: what the shell does before it starts the victim, and where its log goes; None: it can be read."""
+        """`log`: shell code before the start of the victim, and a redirection of its log; None: the log is readable."""
         self.topology = topology
         self.nodes = {}
         self.bridges('br0')
@@ -153,7 +153,7 @@ class Field:
         return [attacker]
 
     def client(self, name):
-        """What says to ulnet-perf from where to where it sends."""
+        """Arguments of ulnet-perf: the target, and the NID of this client."""
         return [f'{VICTIM}@tcp', '--nid', f'{CLIENTS[name][0]}@tcp']
 
     def peer(self, node, what, addresses, count=0, victim=VICTIM):
@@ -226,7 +226,7 @@ def best_rates(field, quiet, attacked):
 
 
 def judge_rates(field, name, quiet, attacked):
-    """Against the rates before the attack, or those after it, when the whole machine has become slower meanwhile."""
+    """Compares with the rates before the attack, or after it, if the whole machine has become slower meanwhile."""
     if too_slow(quiet, attacked):
         after = rates(field.traffic()[0])
         print(f'{name}: rates before {quiet}, during {attacked}, after {after}', flush=True)

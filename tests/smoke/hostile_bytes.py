@@ -26,7 +26,7 @@ def reset(link):
 
 
 def again_and_again(own, act):
-    """Calls act(own address, round) for ever. What the victim refuses or closes is its right."""
+    """Calls act(own address, round) for ever. The victim may refuse or close any of the connections."""
     random.seed(7)
     for turn in itertools.count():
         with contextlib.suppress(OSError):
@@ -43,7 +43,7 @@ def put(victim, own, portal, bits, payload, length=None, handle=NO_HANDLE):
 
 
 def drain(link):
-    """Reads and forgets what comes, in the background."""
+    """Reads and discards all bytes, in the background."""
     def read():
         with contextlib.suppress(OSError):
             while link.recv(1 << 20):
@@ -176,7 +176,7 @@ def claims_and_never_sends(victim, own, count):
 
 
 def unknown_cookies(victim, own, _count):
-    """Acknowledges zero-copy cookies, single ones and ranges, that nobody gave."""
+    """Acknowledges zero-copy cookies, single ones and ranges, that were never given out."""
     def act(address, turn):
         link = connect(address, victim)
         low, high = ((0, 777), (2, 1 << 60), (1 << 63, 5), (5, 5))[turn % 4]
@@ -266,7 +266,7 @@ def wrong_targets(victim, own, _count):
 
 
 def closed_portal(victim, own, _count):
-    """1 MiB for a portal that is closed, and for match bits that nobody waits for."""
+    """1 MiB for a portal that is closed, and for match bits without a match entry."""
     send_for_ever(victim, own[0], put(victim, own[0], 5, 1, b'x' * (1 << 20)) +
                   put(victim, own[0], PERF_PORTAL, 42, b'x' * (1 << 20)))
 
@@ -312,7 +312,7 @@ def push_flood(victim, own, _count):
 
 
 def push_as_client(victim, own, _count):
-    """Pushes in the name of clients that are at work: their NIDs, and some of nobody."""
+    """Pushes in the name of clients that are at work: their NIDs, and some NIDs without a node."""
     sequence = itertools.count(1 << 20)
 
     def act(address, turn):

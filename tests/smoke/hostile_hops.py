@@ -1,6 +1,6 @@
-"""Attacks on a router, for hostile_peer.py, which gives each the router as `victim`: messages for hops that take
-nothing, sources that are forged, nets without a way, loops. hostile_router.py has the nets, and SERVER.
-Each is a function (router, own addresses, count) that keeps itself up until it is killed.
+"""Attacks on a router, for hostile_peer.py, which gives each the router as `victim`. The attacks are messages for hops
+that take nothing, forged sources, nets without a way, and loops. hostile_router.py has the nets, and SERVER. Each
+attack is a function (router, own addresses, count) that keeps itself up until it is killed.
 """
 import contextlib
 import itertools
@@ -22,8 +22,8 @@ def handle(number):
 
 
 def hops_take_nothing(router, own, _count):
-    """Hops of whom every other one has connections and reads nothing, and the others take connections and never say
-    HELLO. Runs on their side of the router."""
+    """Every other hop has connections and reads nothing. The others take connections and never send HELLO. Runs on
+    the hops' side of the router."""
     kept = connect_all_types(router, own[::2])
     listeners = []
     for address in own[1::2]:
@@ -37,7 +37,7 @@ def hops_take_nothing(router, own, _count):
 
 
 def feed_hops(router, own, _count):
-    """Sends through the router to each of such hops."""
+    """Sends through the router to each hop of hops_take_nothing()."""
     send_through({connect(address, router): b''.join(
         put(hop, address, PERF_PORTAL, number, payload, handle=handle(number))
         for number in range(3) for payload in (SMALL, LARGE) for hop in FAR_HOPS) for address in own})
@@ -82,7 +82,7 @@ def claims_through(router, own, count):
 
 
 def wrong_ways(router, own, _count):
-    """PUTs and GETs for nets that nobody has a route to, and to portals of the server that are closed."""
+    """PUTs and GETs for nets without a route, and to closed portals of the server."""
     messages = b''.join(put(f'10.1.1.1@{net}', own[0], PERF_PORTAL, number, b'n' * 64)
                         for number, net in enumerate(('tcp7', 'o2ib', 'o2ib5', 'tcp65535')))
     messages += put(SERVER, own[0], 5, 1, SMALL) + get(SERVER, own[0], 5, 1, 1 << 20)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""An ulnetd whose own machine is against it: a log on a full disk or in a pipe that nobody reads while peers cause
-lines, no descriptors or memory left, clients of the control socket that abuse it. Traffic goes on, ulnetctl is
-answered, the daemon lives, its descriptors and memory come back. Arguments: names of cases to run; none: all.
+"""An ulnetd whose own machine causes trouble: a log on a full disk, or in a pipe that is not read while peers cause
+lines. Other cases take all descriptors or memory, or have clients that abuse the control socket. Traffic goes on,
+ulnetctl is answered, and the daemon lives. Its descriptors and memory come back. Arguments: names of cases to run;
+none: all.
 """
 import contextlib
 import json
@@ -18,7 +19,7 @@ import netns
 from hostile import ATTACKERS, FULL, LIMIT_S, ON_S, SANITIZED, VICTIM, Field, back, judge
 
 FRAME_MAX = 16 << 20
-MEMORY_UNDER_ABUSE = 200 << 20  # 64 MiB of frames that have begun, twice for strings that grow, and what is parsed
+MEMORY_UNDER_ABUSE = 200 << 20  # 64 MiB of frames that have begun, twice for strings that grow, and parsed documents
 
 
 def attacked(field, name, attack, addresses, count, seconds=0):
@@ -48,7 +49,7 @@ def log_that_nobody_reads():
 
 
 def no_descriptors():
-    """More connections than the victim has descriptors: ulnetctl is answered all the same, also afterwards."""
+    """More connections than the victim has descriptors: ulnetctl still gets answers, also afterwards."""
     with netns.Topology() as topology:
         field = Field(topology)
         judge('no_descriptors', *field.traffic())
@@ -69,7 +70,7 @@ def no_descriptors():
 
 
 def little_memory():
-    """Next to no more address space: a request that needs more fails with an error, and works when there is some."""
+    """Hardly any address space is left: a larger request fails with an error, and works when there is space again."""
     with netns.Topology() as topology:
         field = Field(topology)
         judge('little_memory', *field.traffic())
@@ -94,7 +95,7 @@ def little_memory():
 
 
 class Control:
-    """A client of the control socket that says what it likes."""
+    """A client of the control socket that sends any bytes."""
 
     def __init__(self, path, greet=True):
         self.link = socket.socket(socket.AF_UNIX)
@@ -146,7 +147,7 @@ def control_socket_abused():
 
 
 def control_clients_never_read():
-    """As many clients as there may be ask for much and read nothing: another one is served after a moment."""
+    """The maximum of clients send large requests and read nothing: another client is served after a moment."""
     with netns.Topology() as topology:
         field = Field(topology)
         judge('control_clients_never_read', *field.traffic())

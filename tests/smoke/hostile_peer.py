@@ -82,7 +82,7 @@ def dial(own, victim, receive_buffer=None):
 
 
 def connect(own, victim, ctype=CONTROL, receive_buffer=None, incarnation=None):
-    """A connection on which both sides have said HELLO. The answer NONE means: try again."""
+    """A connection on which both sides have sent HELLO. After the answer NONE, tries again on a new connection."""
     for _ in range(100):
         link = dial(own, victim, receive_buffer)
         link.sendall(hello(own, victim, ctype, incarnation or time.time_ns()))
@@ -104,8 +104,8 @@ def receive(link, count):
 
 
 def push_out(links, stalled_after=1.0, at_most=30.0):
-    """Sends what each link has to send, {link: bytes}, until all is gone, nothing moves any more, or `at_most` seconds
-    are over. Returns what is left of it."""
+    """Sends the data of each link, {link: bytes}, until all is sent, nothing moves, or `at_most` seconds are over.
+    Returns the data that is left."""
     left = {link: memoryview(data) for link, data in links.items()}
     for link in left:
         link.setblocking(False)
@@ -149,7 +149,7 @@ def never_reads_pings(victim, own, count):
 
 
 def hanging_clients(victim, own, _count):
-    """Clients that ask for 10 MiB each and hang: no malice is needed."""
+    """Clients that request 10 MiB each and hang: this can happen without malice."""
     clients = connect_all_types(victim, own)
     push_out({links[0]: get(victim, address, PERF_PORTAL, PERF_SOURCE, 1 << 20) * 10
               for address, links in clients.items()})
@@ -168,7 +168,7 @@ def connect_all_types(victim, own):
 
 
 def tarpit(victim, own, _count):
-    """The first address asks in the name of the others, whose port takes connections and never says HELLO."""
+    """The first address sends requests in the name of the others, whose port takes connections but sends no HELLO."""
     listeners = []
     for address in own[1:]:
         listener = socket.socket()

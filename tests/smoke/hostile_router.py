@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A router under attack, with real processes: whatever comes through it (hostile_hops.py), other nodes' operations
-through it end well, new connections are served, it lives, and its buffers, descriptors and memory come back.
+"""A router under attack, with real processes. During each attack through it (hostile_hops.py), operations of other
+nodes through it end well, and new connections are served. The router lives, and its buffers, descriptors and memory
+come back.
 
 The router joins two nets; clients, attackers and probe are on one side, server and hops on the other. `routing_loop`
 has a second router, and each of the two has a route over the other one to a net that nobody has.
@@ -18,7 +19,7 @@ FAR, SECOND = '10.78.0.1', 5
 SERVER = '10.78.0.2'
 HOPS = [f'10.78.1.{number}' for number in range(1, 42)]
 
-# name: what runs on the hops' side or None; (attack on the clients' side, how many of ATTACKERS, count short, long)
+# name: attack on the hops' side or None; (attack on the clients' side, how many of ATTACKERS, count short, long)
 CASES = {
     'hops_take_nothing': ('hops_take_nothing', ('feed_hops', 2, 0, 0)),
     'hops_not_there': (None, ('feed_nobody', 8, 0, 0)),
@@ -39,14 +40,14 @@ def route(net, gateway):
 
 
 def router_yaml(loop_over=None):
-    """`loop_over`: the next router of a loop; it may be told from this one only by what goes round."""
+    """`loop_over`: the next router of a loop; only the traffic distinguishes it from this one."""
     return ('net:\n' + tcp('tcp', 'veth0') + tcp('tcp1', 'veth1') +
             (f'route:\n{route("tcp9", loop_over)}global:\n    discovery: 0\n' if loop_over else '') +
             'routing:\n    enable: 1\nulnet:\n    forwarding: enabled\n')
 
 
 class RouterField(hostile.Field):
-    """The router, who uses it and who attacks it, joined by two bridges."""
+    """The router, its clients and its attackers, joined by two bridges."""
     memory_more = hostile.MEMORY_MORE + (1024 << 20) + (16384 << 12)  # its buffers, which are resident once used
 
     def __init__(self, topology, loop):  # other nodes than the ones of Field  pylint: disable=super-init-not-called
@@ -85,7 +86,7 @@ class RouterField(hostile.Field):
         return [f'{SERVER}@tcp1', '--config', str(self.topology.folder / f'{name}.yaml')]
 
     def buffers_in_use(self):
-        """What `ulnetctl show routing` says of each pool."""
+        """Used buffers of all pools, as `ulnetctl routing show` reports them."""
         pools = re.findall(r'nbuffers: (\d+)\s+credits: (-?\d+)', self.ctl('routing', 'show'))
         assert pools, self.ctl('routing', 'show')
         return sum(int(total) - int(credits) for total, credits in pools)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A tcp NI whose link goes down, or whose address goes, says so and is chosen last; pings go over the other rail
-meanwhile; it comes back by itself.
+"""If the link or the address of a tcp NI goes, the NI reports it and is chosen last. Pings go over the other rail
+meanwhile. The NI comes back by itself.
 """
 import json
 import time

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A log or an output that cannot be written: a full device, a pipe without a reader, a pipe that nobody reads. ulnetd
-serves, stops on SIGTERM and writes its lines when the reader comes; the other tools end with an error.
+"""A log or an output that cannot be written: a full device, a pipe without a reader, a pipe that is not read.
+The daemon serves, stops on SIGTERM, and writes its lines when the reader comes. The other tools end with an error.
 """
 import contextlib
 import fcntl
@@ -15,7 +15,7 @@ import time
 
 import netns
 
-LIMIT = 30 if os.environ.get('ULNET_SANITIZED') != '1' else 120  # seconds for a step; none takes so long
+LIMIT = 30 if os.environ.get('ULNET_SANITIZED') != '1' else 120  # seconds for a step; each needs less
 
 
 def start(socket, stderr, before=None):
@@ -90,7 +90,7 @@ def not_read(folder):
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     os.write(writing, b'~' * 4096)
-    serves_and_stops(folder, writing)  # never read: it stops all the same
+    serves_and_stops(folder, writing)  # the pipe is never read: ulnetd stops nevertheless
     os.close(writing)
     os.close(reading)
 
@@ -109,7 +109,7 @@ def descriptors(folder):
 
 
 def tools(folder):
-    """A tool whose output is lost says so by its exit status."""
+    """If the output of a tool is lost, its exit status shows that."""
     socket = f'{folder}/s.sock'
     with open('/dev/full', 'wb') as full:
         def show(daemon, _socket):

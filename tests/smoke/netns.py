@@ -8,8 +8,8 @@ library and iproute2 only.
         b.run(['ping', '-c1', '10.1.0.1'], timeout=5)
 
 Names carry the process number, so that tests may run side by side. Everything is taken down at the end of the `with`,
-at exit, on an exception and on SIGTERM, SIGINT or SIGHUP: programs get SIGTERM, a grace, then SIGKILL; a program that
-does not go in time fails the test (ProgramError). What a killed test left behind is removed by the next one.
+at exit, on an exception and on SIGTERM, SIGINT or SIGHUP. Programs get SIGTERM, a grace, then SIGKILL. A program that
+does not go in time fails the test (ProgramError). The next test removes the remains of a killed test.
 """
 import atexit
 import contextlib
@@ -32,7 +32,7 @@ if os.environ.get('ULNET_SANITIZED') == '1':
 
 
 class ProgramError(AssertionError):
-    """A program ended otherwise than the test wanted; the message holds the end of its output."""
+    """A program ended in another way than the test expects; the message holds the end of its output."""
 
 
 def _die_with_parent():
@@ -81,7 +81,7 @@ class Program:
     def __init__(self, arguments, log_path, netns=None, env=None, stdin=subprocess.DEVNULL):
         self.name = pathlib.Path(arguments[0]).name
         self.log_path = log_path
-        self.checked = False  # somebody has looked at how it ended
+        self.checked = False  # a caller has checked the exit status
         command = (['ip', 'netns', 'exec', netns] if netns else []) + [str(a) for a in arguments]
         with open(log_path, 'wb') as log:
             self.process = subprocess.Popen(command, stdin=stdin, stdout=log, stderr=subprocess.STDOUT,
@@ -124,13 +124,13 @@ class Program:
         return self.process.returncode
 
     def stop(self, timeout=None, status=0):
-        """SIGTERM, then demands that it goes in time with this exit status (None: any)."""
+        """Sends SIGTERM. The program must then end in time, with this exit status (None: any)."""
         if self.running():
             self.process.send_signal(signal.SIGTERM)
         return self.wait(STOP_GRACE if timeout is None else timeout, status)
 
     def kill(self):
-        """SIGKILL to it and to what it started. No complaint."""
+        """Sends SIGKILL to the program and its children. Reports no error."""
         self.checked = True
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -265,7 +265,7 @@ class Topology:
 
 
 def binary(name):
-    """Path of a binary under test: the test's environment (ULNET_BIN_DIR, set by meson) says where they are."""
+    """Path of a binary under test, in ULNET_BIN_DIR of the test's environment (set by meson)."""
     folder = os.environ.get('ULNET_BIN_DIR')
     path = pathlib.Path(folder) / name if folder else None
     if path is not None and path.is_dir():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Two NIs of each node in one subnet, on one switch. As long as the kernel's ARP settings stand in the way, ulnetd says
-so with the commands that mend it, and traffic goes all the same; when these have been given, each NI uses its own
-interface: bytes are counted, of what was dialled and of what was accepted, over IPv4 and IPv6.
+"""Two NIs of each node in one subnet, on one switch. As long as the kernel's ARP settings stand in the way, ulnetd
+prints a warning with the commands that mend them, and traffic goes nevertheless. After these commands, each NI uses its
+own interface. The test counts bytes, of dialled and of accepted connections, over IPv4 and IPv6.
 """
 import json
 import re
@@ -80,7 +80,7 @@ class Lan:
 
 
 def told_how_to_mend(lan):
-    """The first NI has its subnet for itself as far as NIs go, but not as interfaces go: it is told as well."""
+    """The first NI has its subnet for itself among NIs, but not among interfaces: its warning appears as well."""
     said = lan.start('a', [f'{V4["a"][0]}@tcp'])
     assert 'arp_ignore is 0' in said, said
     answer = lan.ctl('a', 'net', 'add', '--nid', f'{V4["a"][1]}@tcp')
@@ -89,11 +89,11 @@ def told_how_to_mend(lan):
             assert f'mend it with: sysctl -w net.ipv4.conf.{interface}.{setting}' in answer, answer
     assert lan.warnings('a'), 'net show -v says nothing'
     lan.start('b', [f'{nid}@tcp' for nid in V4['b']])
-    lan.perf('put', f'{V4["b"][0]}@tcp')  # it goes all the same
+    lan.perf('put', f'{V4["b"][0]}@tcp')  # traffic goes nevertheless
 
 
 def mended(lan):
-    """Gives the commands that it was told to give, and nothing else."""
+    """Gives only the commands that the warnings contain."""
     for side in 'ab':
         lan.nodes[side].run(['sysctl', '-w', 'net.ipv4.conf.veth1.rp_filter=1'], 10)
         warnings = lan.warnings(side)
@@ -102,7 +102,7 @@ def mended(lan):
             assert command.startswith('sysctl -w net.ipv4.conf.veth'), command
             lan.nodes[side].run(shlex.split(command), 10)
         assert lan.warnings(side) == [], lan.warnings(side)
-    for side in 'ab':  # what was learned the wrong way would go by itself, in a while
+    for side in 'ab':  # wrong neighbour entries would expire by themselves, after a while
         lan.nodes[side].ip('neigh', 'flush', 'all')
 
 

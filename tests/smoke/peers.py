@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The peer commands, as an operator gives them to a running ulnetd: NIDs as lists and ranges, non-multi-rail and locked
-peers, what is refused and with which words, YAML that refreshes a peer, and a backup that comes back the same.
+peers. The test also covers refusals with their words, YAML that refreshes a peer, and a backup that comes back the
+same.
 """
 import json
 

@@ -1,6 +1,6 @@
-// Sends PUTs without acknowledgement, each with match bits of its own, or counts them where they arrive: two nodes of
-// their own (libulnet), for tests in which connections break. The counting side knows by the bits whether one came
-// twice.
+// Sends PUTs without acknowledgement, each with match bits of its own, or counts PUTs at their target. The two sides
+// are two nodes of their own (libulnet), for tests in which connections break. The counting side finds a PUT that came
+// twice by its match bits.
 //
 //   put_once count CONFIG                    until SIGTERM; status 1 if a PUT arrived twice
 //   put_once send CONFIG TARGET SECONDS

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests what tools/quickstart does around ulnet, with dummies for the three binaries: that it gives its commands in
-both modes, and that it leaves nothing behind after success, a failed command, a dead daemon and each signal. Tests
+"""Tests the parts of tools/quickstart around ulnet, with dummies for the three binaries. The script gives its commands
+in both modes. The script leaves nothing behind after success, a failed command, a dead daemon and each signal. Tests
 tools/simulate likewise.
 """
 import os
@@ -39,7 +39,7 @@ echo "perf: $*"
 
 
 def remains(pid):
-    """What a quickstart with this process number may have left."""
+    """The remains of a quickstart with this process number."""
     left = [str(p) for p in pathlib.Path('/run/netns').glob(f'ulnet-qs-{pid}-*')]
     for entry in pathlib.Path('/proc').glob('[0-9]*/environ'):
         try:

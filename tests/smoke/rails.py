@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Two ulnetd joined by four veth rails. Each is told one NID of the other and finds the other three; 10,000 equal
-messages go over all four rails alike; an NI that is deleted under load, and added again, costs no operation: also the
-first one, by which the other side names its peer, and though each NI has other peer credits.
+"""Two ulnetd joined by four veth rails. Side a discovers b by one NID, and each side finds all four NIDs of the
+other. 10,000 equal messages spread evenly over all four rails. An NI is deleted under load and added again, and no
+operation is lost. This also holds for the first NI, by which the other side names its peer, and though each NI has
+other peer credits.
 
 ULNET_FULL=1: NIs go and come on either side, rail by rail, three times.
 """
@@ -17,7 +18,7 @@ FULL = os.environ.get('ULNET_FULL', '') not in ('', '0')
 RAILS = 4
 MESSAGES = 10000
 CONCURRENCY = 32
-SIZE = 16384  # what is not payload (headers, ACKs of LNet and of TCP) is a few per cent of it
+SIZE = 16384  # other bytes on the wire (headers, ACKs of LNet and of TCP) are a few per cent of it
 SPREAD = 0.10  # of the even share
 
 YAML = '''net:
@@ -68,7 +69,7 @@ class Rails:
         return all_well(json.loads(output[output.index('{'):]))
 
     def peers(self, side, other):
-        """What `side` knows of the other: its NIDs, sorted."""
+        """NIDs of the other that `side` has in its peer table, sorted."""
         known = json.loads(self.ctl(side, '--json', 'peer', 'show', '--nid', nid(other, self.named)) or '{}')
         return sorted(ni['nid'] for ni in known['peer'][0]['peer ni']) if known else []
 
@@ -85,7 +86,7 @@ class Rails:
     def bytes_sent(self, side):
         """By rail, from the kernel's own statistics."""
         files = ' '.join(f'/sys/class/net/veth{rail}/statistics/tx_bytes' for rail in range(RAILS))
-        # /sys shows the namespace of whoever mounted it: `ip netns exec` mounts it anew.
+        # /sys shows the namespace of the process that mounted it: `ip netns exec` mounts /sys again.
         output = subprocess.run(['ip', 'netns', 'exec', self.nodes[side].netns, 'sh', '-c', f'cat {files}'],
                                 capture_output=True, text=True, timeout=20, check=True).stdout
         return [int(line) for line in output.split()]
@@ -133,7 +134,7 @@ class Load:
         ended = 0
         for program in self.programs:
             assert program.running(), f'the load ended before:\n{program.tail()}'
-            program.process.send_signal(signal.SIGINT)  # it drains, and reports
+            program.process.send_signal(signal.SIGINT)  # ulnet-perf drains, and reports
         for program in self.programs:
             program.wait(120, None)
             output = program.output()

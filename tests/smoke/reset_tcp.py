@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Ends TCP connections of LNet (port 988) that carry traffic on one interface, by forged segments to the other side:
 RST (default) or FIN. Run inside a network namespace of a test. Prints how many segments it sent.
-Usage: reset_tcp.py INTERFACE SECONDS [rst|fin [PAUSE]]. With PAUSE, seconds, it waits so long after each segment; else
-it sends at most 200.
+Usage: reset_tcp.py INTERFACE SECONDS [rst|fin [PAUSE]]. With PAUSE, the program waits PAUSE seconds after each segment.
+Without PAUSE, it sends at most 200.
 """
 import socket
 import struct
@@ -72,7 +72,7 @@ def main():
             packet.send(forge(parsed, flags))
             sent += 1
             if pause > 0:
-                packet.close()  # what came meanwhile is stale
+                packet.close()  # frames that come meanwhile are stale
                 time.sleep(pause)
                 packet = listen(interface)
     print(f'{sent} segments sent')

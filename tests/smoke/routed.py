@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The main job with real processes: client, router and server, each an ulnetd in a network namespace of its own, two
-tcp nets. First full speed both ways at once without one failed operation; then with connections reset and the router
-killed and restarted all the while: each operation ends once, with success or a named error, and traffic resumes by
-itself.
+tcp nets. The first part runs at full speed both ways at once, without one failed operation. In the second part,
+connections are reset, and the router is killed and restarted all the while. Each operation ends once, with success or a
+named error, and traffic resumes by itself.
 
 ULNET_FULL=1: 60 s of each instead of a few.
 """
@@ -135,7 +135,7 @@ def check(report, key, may_fail):
 
 
 def wait_for_routes(cluster):
-    """Who came up before the router has found it dead, and asks again soon."""
+    """If a node came up before the router, its route is down. The node pings the router again soon."""
     for name in ('client', 'server'):
         deadline = time.monotonic() + 60
         while not re.search(r'state: up', cluster.ctl(name, 'route', 'show', '-v')):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What two ulnetd send each other decodes in tshark without a complaint of its LNet dissector: pings, puts and gets of
-small and large payloads over real sockets. The dissector's own faults are left out: it calls PUTs to portals that it
-does not know malformed (tests/wire/captures/README.md), does not know the payload of a push, a kernel's neither, and
-not the bytes before the first message.
+"""The LNet dissector of tshark decodes the traffic between two ulnetd without a complaint. The traffic is pings, puts
+and gets of small and large payloads over real sockets. Known faults of the dissector are left out. PUTs to
+unfamiliar portals are malformed for the dissector (tests/wire/captures/README.md). The dissector cannot decode the
+payload of a push, also of a kernel's push, nor the bytes before the first message.
 """
 import shutil
 import subprocess

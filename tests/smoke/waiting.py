@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""An NI whose interface or address is not there waits for it, from the configuration file and from `net add`: ulnetd
-starts all the same, says so, and adds it by itself when the kernel tells that it has come.
+"""If its interface or address is missing, an NI waits for it. The NI comes from the configuration file or `net add`.
+ulnetd starts nevertheless and reports the NI. When the kernel reports the interface or address, ulnetd adds the NI by
+itself.
 """
 import json
 import time
@@ -32,7 +33,7 @@ class Daemon:
         return self.node.run([netns.binary('ulnetctl'), '--socket', self.socket, *words], 60, status)
 
     def nis(self):
-        """What net show says of each interface: (nid, status, what it waits for)."""
+        """The state of each interface in net show: (nid, status, the missing thing)."""
         shown = json.loads(self.ctl('--json', 'net', 'show', '--net', 'tcp'))['net'][0]['local NI(s)']
         return {ni['interfaces']['0'] if 'interfaces' in ni else ni['nid']:
                 (ni.get('nid'), ni['status'], ni.get('waits for')) for ni in shown}
@@ -63,7 +64,7 @@ def main():
         a.daemon.wait_for('10.0.2.1@tcp added on veth0, which is there now', 30)
         assert all(status != 'waiting' for _, status, _ in a.nis().values()), a.nis()
 
-        # What waits is deleted as it was added.
+        # A waiting NI is deleted by the interface that it was added with.
         a.ctl('net', 'add', '--net', 'tcp', '--if', 'veth7')
         assert a.nis()['veth7'][1] == 'waiting', a.nis()
         a.ctl('net', 'del', '--net', 'tcp', '--if', 'veth7')

@@ -1,5 +1,5 @@
-"""`ulnet-perf wire` in network namespaces: what the tests of packet ports share. Each test starts its own processes,
-because DPDK starts once in a process; each demands that all packet buffers are back at the end.
+"""`ulnet-perf wire` in network namespaces: the shared parts of the packet ports' tests. Each test starts its own
+processes, because DPDK starts once in a process. Each test demands that all packet buffers are back at the end.
 """
 import json
 import os
@@ -66,8 +66,8 @@ def quiet(node):
 
 
 def flood(test, node, address, packet_bytes, count=3000):
-    """ping -f with whole packets of this size; demands every answer. What comes back is
-    compared by udp_echo(); here a checksum guards it."""
+    """ping -f with whole packets of this size; demands every answer. A checksum guards the content here. udp_echo()
+    compares it byte for byte."""
     head = 48 if ':' in address else 28
     output = node.run(['ping', '-q', '-f', '-n', '-c', count, '-w', 30, '-s', packet_bytes - head, address],
                       timeout=40)
