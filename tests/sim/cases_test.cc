@@ -1,6 +1,6 @@
-// The cases of discovery that the Multi-Rail design document goes through, each under its number, between two whole
-// nodes of two NIs: both sides are real. The machine alone, with a scripted other side, is in
-// tests/unit/control/discovery_test.cc. Over the in-memory fabric, whose messages are counted and delayed here.
+// The numbered cases of discovery from the Multi-Rail design document, between two whole nodes of two NIs each. Both
+// sides are real; tests/unit/control/discovery_test.cc tests the state machine alone, with a scripted other side.
+// The nodes run over the in-memory fabric. A hook counts their messages, and the fabric delays them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kA = "10.0.0.1@tcp 10.0.0.2@tcp";
 constexpr const char* kB = "10.0.0.3@tcp 10.0.0.4@tcp";
 
-/// Two nodes, a and b, and what they say to each other about their NIDs.
+/// Two nodes, a and b, with counts of the pings and pushes between them.
 struct Pair {
   explicit Pair(uint64_t seed = 12, config::Discovery of_a = config::Discovery::kOn,
                 config::Discovery of_b = config::Discovery::kOn)
@@ -33,7 +33,7 @@ struct Pair {
   }
   ~Pair() { sim.fabric().hook = nullptr; }
 
-  /// All NIDs of the peer with this one, the primary first; marked when it is not multi-rail.
+  /// All NIDs of the peer that has `nid`, the primary first. "one:" stands in front if the peer is not multi-rail.
   static std::string known(SimNode& node, const Nid& nid) {
     const PeerNi* ni = node.node().control().peers->find(nid);
     if (ni == nullptr) return "nothing";
@@ -54,7 +54,7 @@ struct Pair {
     sim.run_for(1s);
     return status;
   }
-  /// What became of it in `answers`, once it has ended.
+  /// Starts discovery of `nids`; when it has ended, `answers` holds the results.
   static void ask(SimNode& node, const std::vector<Nid>& nids, std::vector<DiscoverAnswer>& answers) {
     node.node().control().discovery->discover(
         nids, false, [&answers](std::vector<DiscoverAnswer> got) { answers = std::move(got); });
@@ -81,18 +81,18 @@ struct Pair {
     add.peer.nids = {*nid_parse(other)};
     return add;
   }
-  /// Messages take their time from now on, each another.
+  /// From now on, each message has its own random delay.
   void shake() { sim.fabric().rules().delay_max = 2ms; }
 
   SimNet sim;
   SimNode& a;
   SimNode& b;
   unsigned pings_of_a = 0, pings_of_b = 0, pushes_of_a = 0, pushes_of_b = 0;
-  std::string at_push_of_a;  ///< what b knew of a when a pushed first
+  std::string at_push_of_a;  ///< NIDs of a that b has when the first push of a is sent
   sim::Fate fate_of_pushes = sim::Fate::kPass;
 };
 
-TEST(DiscoveryCases, case_1_the_passive_side_answers_before_it_knows) {
+TEST(DiscoveryCases, case_1_the_passive_side_answers_before_it_discovers) {
   Pair pair;
   std::vector<DiscoverAnswer> answers;
   Pair::ask(pair.a, {pair.b.nid(0)}, answers);
@@ -145,7 +145,8 @@ TEST(DiscoveryCases, case_4_configuration_modifies_discovered_peers) {
   pair.apply(pair.a, Pair::peer_add("10.0.0.3@tcp", "10.0.0.9@tcp"));
   EXPECT_EQ(pair.a_knows(), "10.0.0.3@tcp 10.0.0.9@tcp");
   EXPECT_EQ(pair.a_knows(1), "nothing") << "what was discovered gives way";
-  // Deleted while it is being discovered anew: who waits is told, and the next one who sends begins from nothing.
+  // The peer is deleted during its rediscovery: the waiting command gets an error, and the next put starts discovery
+  // without any state.
   pair.shake();
   const unsigned pings = pair.pings_of_a;
   std::vector<DiscoverAnswer> answers;
@@ -206,8 +207,8 @@ TEST(DiscoveryCases, case_8_the_active_side_enables_discovery) {
   EXPECT_EQ(pair.b_knows(), kA);
 }
 
-// Each push comes twice, the copy up to 50 ms later: now and then after the next one. That a link is down is told, and
-// then that it is up again.
+// Method: the fabric delivers each push twice, the copy up to 50 ms later, so a copy may arrive after the next push.
+// Pushes report that a link is down, and then that the link is up again.
 TEST(DiscoveryCases, case_9_pushes_that_come_in_the_wrong_order) {
   Pair pair;
   ASSERT_EQ(pair.put(pair.a, pair.b), 0);

@@ -1,5 +1,6 @@
-// Discovery between whole nodes: who learns what of whom, over the in-memory fabric and over socklnd on simulated TCP.
-// The machine's rules one by one are in tests/unit/control/discovery_test.cc.
+// Discovery between whole nodes, over the in-memory fabric and over socklnd on simulated TCP. The tests compare the
+// NIDs that each node has of its peers. The single rules of the state machine are in
+// tests/unit/control/discovery_test.cc.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace ulnet::test {
 namespace {
 
-/// Bits 0, 4 and 8: what LNet shows of a discovered multi-rail peer.
+/// Bits 0, 4 and 8: the state that LNet shows for a discovered multi-rail peer.
 constexpr uint32_t kDiscoveredMr = 273;
 
 const Peer* peer_of(SimNode& node, const Nid& nid) {
@@ -20,7 +21,7 @@ const Peer* peer_of(SimNode& node, const Nid& nid) {
   return ni == nullptr ? nullptr : ni->peer;
 }
 
-/// What a node knows of the peer with this NID: its NIDs, the primary first, the others sorted.
+/// NIDs that `node` has of the peer with this NID: the primary first, the others sorted.
 std::string known(SimNode& node, const Nid& nid) {
   const Peer* peer = peer_of(node, nid);
   if (peer == nullptr) return "nothing";
@@ -70,7 +71,7 @@ class SimDiscovery : public ::testing::TestWithParam<Transport> {
   }
 };
 
-// Goal: the first put to any NID of a node makes both know all NIDs of the other, and later ones use every rail.
+// Goal: after the first put to any NID of a node, both nodes have all NIDs of each other. Later puts use every rail.
 TEST_P(SimDiscovery, two_nodes_with_two_nis_each_discover_each_other) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
   auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}});
@@ -93,7 +94,7 @@ TEST_P(SimDiscovery, two_nodes_with_two_nis_each_discover_each_other) {
     }
 }
 
-// Goal: what is sent to a peer behind a router goes to all of its NIDs in turn.
+// Goal: messages to a peer behind a router go to all NIDs of the peer in turn.
 TEST_P(SimDiscovery, routed_requests_use_every_rail_of_the_peer) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}, .routes = {{"tcp1", "10.0.0.9@tcp"}}});
   sim.add_node({.nis = {"10.0.0.9@tcp", "10.1.0.9@tcp1"}, .routing = true});
@@ -108,7 +109,7 @@ TEST_P(SimDiscovery, routed_requests_use_every_rail_of_the_peer) {
   }
 }
 
-// Goal: a node that does not discover keeps one peer per NID, and is one to others.
+// Goal: a node with discovery off keeps one peer per NID, and other nodes keep one peer per NID of that node.
 TEST_P(SimDiscovery, mr_node_with_a_node_that_has_discovery_off) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
   auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}, .discovery = config::Discovery::kOff});
@@ -136,7 +137,7 @@ TEST_P(SimDiscovery, downrev_node) {
   EXPECT_TRUE((one == nullptr) != (two == nullptr)) << "one source only";
 }
 
-// Goal: who comes back with other NIDs under its primary NID is known by these, the others are forgotten.
+// Goal: a node restarts with the same primary NID and other NIDs. Its peers take the new NIDs and forget the old ones.
 TEST_P(SimDiscovery, restarted_with_other_nids) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
   auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}});
@@ -152,8 +153,8 @@ TEST_P(SimDiscovery, restarted_with_other_nids) {
   EXPECT_EQ(put(a, b), 0);
 }
 
-// Goal: peers learn of an NI that goes and of one that comes, without being asked.
-TEST_P(SimDiscovery, peers_are_told_of_local_changes) {
+// Goal: if an NI goes or comes, the node pushes the change to its peers; the peers need no ping of their own for it.
+TEST_P(SimDiscovery, peers_learn_local_changes_from_pushes) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
   auto& b = sim.add_node({.nis = {"10.0.0.3@tcp"}});
   EXPECT_EQ(put(a, b), 0);
@@ -200,7 +201,7 @@ TEST_P(SimDiscovery, net_del_and_add_under_load_lose_nothing) {
   EXPECT_GT(a.ended(true), 200u);
 }
 
-// Goal: closed at once under load, what is caught by it is sent again over the other NI.
+// Goal: if an NI closes at once under load, the node sends the interrupted messages again over the other NI.
 TEST_P(SimDiscovery, net_del_now_resends_what_it_catches) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}, .peer_credits = 2, .credits = 2});
   auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}});
@@ -217,7 +218,8 @@ TEST_P(SimDiscovery, net_del_now_resends_what_it_catches) {
   }
 }
 
-// What a driver has when its NI is stopped. Over socklnd: the fabric sends whole messages, and is never caught.
+// Messages that a driver holds when its NI is stopped. Only over socklnd: the fabric sends whole messages, so a stop
+// never interrupts one.
 class SimStops : public SimDiscovery {
  protected:
   /// Two nodes of two NIs, connected over each.
@@ -233,7 +235,7 @@ class SimStops : public SimDiscovery {
     const LocalNi* ni = a->node().control().nis->find(a->nid(1));
     return ni == nullptr ? 0 : uint32_t(ni->slices[0]->tx_count.get());
   }
-  /// Falls silent, and is deleted. All that was open ends well before any time-out.
+  /// Silences the NI 10.0.0.2 and deletes it. All open operations end well before any time-out.
   void stop_silent(bool at_once) {
     sim.tcp().silence(ip("10.0.0.2"), true);
     config::NetDel del = net_del("10.0.0.2@tcp");
@@ -276,7 +278,7 @@ TEST_P(SimStops, responses_go_over_another_ni) {
 
 INSTANTIATE_TEST_SUITE_P(Socklnd, SimStops, ::testing::Values(Transport::kSockTcp));
 
-// Goal: closed at once means that nobody is waited for: the others need not know (b2: closes, then pushes).
+// Goal: `net del` with `now` does not wait for the peers to learn of it: the NI closes before the push (b2).
 TEST_P(SimDiscovery, net_del_now_does_not_wait_for_the_push) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
   auto& b = sim.add_node({.nis = {"10.0.0.3@tcp"}});
@@ -290,7 +292,7 @@ TEST_P(SimDiscovery, net_del_now_does_not_wait_for_the_push) {
   apply(sim, a, net_add("10.0.0.2@tcp"));
   sim.heal_all();
   ASSERT_EQ(put(a, b), 0);
-  // The other way pushes first: it does not end while b does not know, but not without end, either.
+  // Without `now`, the node pushes first. While b does not acknowledge, the NI waits, but at most kNiLeaveMax.
   sim.cut(a, b);
   const Instant began = sim.now();
   a.apply({net_del("10.0.0.2@tcp")});
@@ -299,8 +301,8 @@ TEST_P(SimDiscovery, net_del_now_does_not_wait_for_the_push) {
   sim.heal_all();
 }
 
-// Goal: whatever came before - NIs that come and go, cuts, restarts, traffic in between - once all is healed and each
-// has sent to each, every node knows exactly the NIDs that the others have.
+// Goal: after any sequence of NIs that come and go, cuts, restarts and traffic, the nodes converge. Once the links are
+// healed and each node has sent to each other node, every node has exactly the NIDs of the others.
 class DiscoveryConverges : public ::testing::TestWithParam<uint64_t> {};
 TEST_P(DiscoveryConverges, after_changes_cuts_and_restarts) {
   SimNet sim({.seed = GetParam()});
@@ -379,7 +381,7 @@ TEST(ManyNodesDiscover, three_hundred_nodes) {
       EXPECT_EQ(known(*sim.nodes()[i], sim.nodes()[other]->nid(1)), nid(other, 0) + " " + nid(other, 1));
 }
 
-// Goal: what is sent to a node that does not answer pings is sent all the same, when discovery has failed.
+// Goal: if a node does not answer pings, messages to it leave after its discovery has failed.
 TEST_P(SimDiscovery, a_message_goes_to_the_nid_as_given_when_discovery_fails) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}, .transaction_timeout = 20, .lnd_timeout = 6});
   auto& b = sim.add_node({.nis = {"10.0.0.3@tcp"}});
@@ -393,8 +395,8 @@ TEST_P(SimDiscovery, a_message_goes_to_the_nid_as_given_when_discovery_fails) {
   EXPECT_FALSE(peer_of(a, b.nid())->up_to_date);
 }
 
-// Goal: a node that always answers by the NID of another peer is pinged a few times for each use, not without end; what
-// waited for it is sent as given, and the journal says why.
+// Goal: if a node always answers from the NID of another peer, each use costs only a few pings. The waiting message
+// then goes to the NID as given, and the journal states the reason.
 TEST_P(SimDiscovery, a_node_that_always_answers_by_another_nid_is_pinged_a_few_times) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}, .replies_as = "10.0.0.4@tcp"});
   auto& b = sim.add_node({.nis = {"10.0.0.3@tcp"}});
@@ -448,7 +450,7 @@ TEST_P(SimDiscovery, verify_names_differences_and_merges_nothing) {
       << "it pushes";
 }
 
-// Goal: switched off, a node tells its peers once, which then take it for a node of one NID each.
+// Goal: when discovery is switched off, a node pushes once; its peers then treat each of its NIDs as a separate peer.
 TEST_P(SimDiscovery, switched_off_and_on) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
   auto& b = sim.add_node({.nis = {"10.0.0.3@tcp"}});

@@ -70,7 +70,7 @@ TEST(Lo, passes_on_who_and_where) {
   EXPECT_EQ(rig.poll(), 1u);
 }
 
-// Goal: a held message keeps its Tx and its slot, others go past it, and what finds no slot waits in order.
+// Goal: a held message keeps its Tx and its slot. Other messages pass it, and messages without a slot wait in order.
 TEST(Lo, held_messages_take_slots_and_the_rest_waits) {
   LoRig rig(2);
   rig.hold_all();
@@ -110,7 +110,7 @@ TEST(Lo, the_rest_is_discarded) {
   EXPECT_EQ(rig.core.received, Bits{1});
 }
 
-// Goal: the memory comes back whenever it is asked for, and each side is told once.
+// Goal: in every state, cancel and divert give the memory back, and each side gets exactly one completion.
 TEST(Lo, cancel_and_divert_in_every_state) {
   LoRig rig;
   TestTx& waiting = rig.put(1, 10);
@@ -147,7 +147,7 @@ TEST(Lo, cancel_and_divert_in_every_state) {
   EXPECT_TRUE(rig.lnd.idle());
 }
 
-TEST(Lo, what_waits_for_a_slot_expires) {
+TEST(Lo, a_message_that_waits_for_a_slot_expires) {
   LoRig rig(1);
   rig.hold_all();
   rig.put(1, 10);

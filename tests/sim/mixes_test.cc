@@ -1,7 +1,7 @@
-// The mixes of versions, the up- and downgrades and the changes of a running cluster that the Multi-Rail design
-// document lists, each under its name: clients, servers and routers with two NIs where they can have them. Downrev
-// nodes have neither MULTI_RAIL nor DISCOVERY and one NI, and a push to them is a protocol error: each case says how
-// often that happens. Over the in-memory fabric.
+// The mixes of versions, the upgrades and downgrades, and the changes of a running cluster that the Multi-Rail design
+// document lists. Each test has the name of its case. Clients, servers and routers have two NIs unless downrev.
+// Downrev nodes have neither MULTI_RAIL nor DISCOVERY, and treat a push as a protocol error. Each test states how many
+// pushes downrev nodes refuse. The nodes run over the in-memory fabric.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class Mixes : public ::testing::Test {
     server_node = &sim.add_node(server_spec(server));
   }
 
-  /// Puts and gets of both to each other; true when all of them end well.
+  /// Runs puts and gets in both directions. Returns true if all of them end well.
   bool traffic() {
     const size_t bad = client_node->ended(false) + server_node->ended(false);
     for (int i = 0; i < 10; ++i) {
@@ -66,7 +66,7 @@ class Mixes : public ::testing::Test {
     sim.run_for(10ms);
     return ended && client_node->ended(false) + server_node->ended(false) == bad;
   }
-  /// Until traffic goes well again, after something broke what was open.
+  /// Repeats traffic() until it succeeds, after a change has broken open operations.
   bool traffic_resumes() {
     for (int i = 0; i < 20; ++i) {
       if (traffic()) return true;
@@ -74,7 +74,7 @@ class Mixes : public ::testing::Test {
     }
     return false;
   }
-  /// What a node knows of another: each peer that has a NID of it, the primary NID first, the others sorted.
+  /// Each peer of `node` that has a NID of `other`: the primary NID first, the others sorted.
   static std::string known(SimNode& node, const SimNode& other) {
     std::string text;
     for (size_t i = 0; i < other.spec().nis.size(); ++i) {
@@ -95,17 +95,17 @@ class Mixes : public ::testing::Test {
   }
   std::string client_knows() { return known(*client_node, *server_node); }
   std::string server_knows() { return known(*server_node, *client_node); }
-  /// What both know of the router, and the router of both.
+  /// known() of the router at the client and at the server, and of these two at the router.
   std::vector<std::string> routers_table() {
     return {known(*client_node, *router_node), known(*server_node, *router_node), known(*router_node, *client_node),
             known(*router_node, *server_node)};
   }
-  /// Until the checker of routers has told all.
+  /// Waits up to 200 s, until the router checker has found all differences.
   void expect_routers_table(const std::vector<std::string>& wanted) {
     sim.run_until([&] { return routers_table() == wanted; }, 200s);
     EXPECT_EQ(routers_table(), wanted);
   }
-  /// Pushes that met a node which knows of none.
+  /// Pushes that reached nodes without push support.
   uint64_t pushes_refused() {
     uint64_t sum = 0;
     for (auto& node : sim.nodes()) sum += node->pushes_refused();
@@ -145,7 +145,7 @@ constexpr const char* kClientNids = "multi-rail 10.1.0.1@tcp 10.1.0.2@tcp";
 constexpr const char* kServerNids = "multi-rail 10.1.0.3@tcp 10.1.0.4@tcp";
 constexpr const char* kRoutedServerNids = "multi-rail 10.1.0.3@tcp1 10.1.0.4@tcp1";
 constexpr const char* kRouterNids = "multi-rail 10.1.0.8@tcp 10.1.0.8@tcp1 10.1.0.9@tcp 10.1.0.9@tcp1";
-/// All of them know of each other.
+/// Client, server and router each have all NIDs of the others.
 const std::vector<std::string> kUprevRouter = {kRouterNids, kRouterNids, kClientNids, kRoutedServerNids};
 const std::vector<std::string> kDownrevRouter = {"one 10.1.0.8@tcp", "one 10.1.0.8@tcp1",
                                                  "one 10.1.0.1@tcp; one 10.1.0.2@tcp",
@@ -218,8 +218,8 @@ TEST_F(Mixes, upgrade_2_downgrade_of_a_client_from_uprev_to_downrev) {
   build(kUp, kUp);
   ASSERT_TRUE(traffic());
   replace(*client_node, client_spec(kDown));
-  // Nobody tells the server, and half of what it sends goes to a NID that is gone: it is made to ask, which may take
-  // that way, too.
+  // The server gets no push, and half of its messages go to the NID that is gone. The test makes the server ping the
+  // client; these pings may go to that NID, too.
   server_asks_until("one 10.1.0.1@tcp");
   EXPECT_TRUE(traffic_resumes());
   EXPECT_EQ(client_knows(), "one 10.1.0.3@tcp");
@@ -227,7 +227,8 @@ TEST_F(Mixes, upgrade_2_downgrade_of_a_client_from_uprev_to_downrev) {
   EXPECT_EQ(pushes_refused(), 0u) << "the answer comes before the push";
 }
 
-// The server has news of its own before it knows: its push is a protocol error, and all there is to tell it.
+// The server pushes a change of its own before it detects the downgrade. This push is a protocol error, and the only
+// sign of the downgrade that the server gets.
 TEST_F(Mixes, upgrade_2_downgrade_of_a_client_that_is_pushed_to) {
   build(kUp, kUp);
   ASSERT_TRUE(traffic());
@@ -266,7 +267,7 @@ TEST_F(Mixes, upgrade_4_downgrade_of_a_router_from_uprev_to_downrev) {
   EXPECT_EQ(pushes_refused(), 0u) << "the answer to the check comes before the push";
 }
 
-// Client and server have news of their own before they know.
+// Client and server push changes of their own before they detect the downgrade.
 TEST_F(Mixes, upgrade_4_downgrade_of_a_router_that_is_pushed_to) {
   build(kUp, kUp, kUp);
   ASSERT_TRUE(traffic());
@@ -351,8 +352,8 @@ std::string rules_of(SimNode& node) {
   return text;
 }
 
-// Policies change while messages are under way: the rules are in force in their order, peers stay as they are known,
-// and no operation fails. What rules prefer is not looked at here.
+// Policies change while messages are under way. The rules apply in their order, each node keeps its peers, and no
+// operation fails. This test does not check which paths the rules prefer.
 TEST_F(Mixes, live_5_selection_policies_are_added) {
   build(kUp, kUp);
   ASSERT_TRUE(traffic());

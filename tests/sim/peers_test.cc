@@ -1,5 +1,5 @@
-// What a node keeps of its peers while NIs and NIDs come and go, with traffic, over the in-memory fabric and over
-// socklnd on simulated TCP.
+// Peers that a node keeps while NIs and NIDs come and go under traffic. The nodes run over the in-memory fabric and
+// over socklnd on simulated TCP.
 #include <gtest/gtest.h>
 
 #include "dataplane/base/nid_text.h"
@@ -38,10 +38,11 @@ class SimPeers : public ::testing::TestWithParam<Transport> {
   }
 };
 
-// Goal: NIs of one net have unequal credits. The first of them goes and comes back under load, one after the other;
-// no operation fails, and what drivers know the peer's NIs by stays.
-// Method: each side names an NID of the other only as long as it knows it. An operation that was on its way when the
-// NID was forgotten makes it a peer of its own, which answers as long as the leaving NI serves on: it is not named.
+// Goal: NIs of one net have unequal credits. Under load, the first NI of the net goes and comes back, four times.
+// No operation fails, and the ids that drivers use for the peer's NIs stay the same.
+// Method: each side sends to an NID of the other only while the NID is in its PeerDb. If an operation is under way when
+// the NID is forgotten, the NID becomes a separate peer, which answers until the leaving NI stops. The test does not
+// send to that peer.
 TEST_P(SimPeers, first_ni_of_a_net_goes_under_load_and_nothing_fails) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}, .workers = 2});
   auto& b = sim.add_node({.nis = {"10.0.0.3@tcp", "10.0.0.4@tcp"}, .workers = 2});
@@ -91,8 +92,8 @@ TEST_P(SimPeers, first_ni_of_a_net_goes_under_load_and_nothing_fails) {
   EXPECT_TRUE(a.apply_errors().empty());
 }
 
-// Goal: ten times as many NIDs as a node has room for come, are served, and go, some of them without a word; none is
-// ever turned away, and what is kept stays within the bound.
+// Goal: ten times as many NIDs as a node has room for come, are served, and go, some of them without a shutdown. The
+// node refuses none of them, and its peer NIs stay within the bound.
 TEST_P(SimPeers, ten_times_as_many_nids_as_there_is_room_for_come_and_go) {
   constexpr uint32_t kRoom = 32;
   auto& server = sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}, .workers = 2, .peers_max = kRoom});
@@ -111,7 +112,7 @@ TEST_P(SimPeers, ten_times_as_many_nids_as_there_is_room_for_come_and_go) {
     EXPECT_EQ(peers_of(server).find(friendly.nid()), stays) << "it is used all the time";
     EXPECT_LE(peers_of(server).allocated(), kRoom);
     if (number % 4 == 0)
-      sim.reset(client, server);  // its machine says so when a process dies
+      sim.reset(client, server);  // the client's machine resets the connections of a killed process
     else
       client.node().stop(sim.now());
     sim.run_for(20s);

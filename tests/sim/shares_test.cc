@@ -32,8 +32,9 @@ TEST(SimShares, peers_that_hang_do_not_stop_the_others_on_the_ni) {
   ASSERT_TRUE(sim.run_until([&] { return a.open_operations() == 0; }, 400s)) << sim.replay_hint();
 }
 
-// Goal: no NI credit is held while a connection is being made. Method: as above, but the peers vanish before anything
-// was sent to them, and there are many of them; the PUT to the live peer does not wait at all.
+// Goal: no NI credit is held while a connection is being made.
+// Method: as above, but with many peers that vanish before the first message to them. The PUT to the live peer does not
+// wait at all.
 TEST(SimShares, peers_that_cannot_be_reached_do_not_stop_the_others_on_the_ni) {
   SimNet sim{{.seed = 4, .transport = Transport::kSockTcp}};
   auto& a = sim.add_node({.nis = {nid_of(1)}, .credits = 4, .discovery = config::Discovery::kOff});
@@ -51,7 +52,7 @@ TEST(SimShares, peers_that_cannot_be_reached_do_not_stop_the_others_on_the_ni) {
   ASSERT_TRUE(sim.run_until([&] { return a.open_operations() == 0; }, 400s)) << sim.replay_hint();
 }
 
-// Goal: two nodes that flood each other with GETs, more than both can hold, do not stop each other until the driver's
+// Goal: two nodes flood each other with more GETs than both can hold. Neither node stops the other until the driver's
 // time-out (50 s): the streams move again after kIncomingHoldMax, and a ping is answered.
 TEST(SimShares, two_nodes_that_flood_each_other_do_not_stop_each_other) {
   SimNet sim{{.seed = 5, .transport = Transport::kSockTcp}};

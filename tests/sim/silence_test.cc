@@ -1,4 +1,5 @@
-// Peers that say nothing, by hundreds: what others wait for goes on beside them, and for them each operation ends once.
+// Hundreds of peers that do not answer. Operations for other peers go on beside them, and each operation for a silent
+// peer ends exactly once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ constexpr unsigned kSilent = 400;
 class SimSilence : public ::testing::TestWithParam<Transport> {
  protected:
   SimSilence() : sim({.seed = 17, .transport = GetParam()}) {}
-
+  /// NIDs at which no node answers.
   /// NIDs behind which nobody answers.
   std::vector<Nid> silent(unsigned count = kSilent) {
     std::vector<Nid> nids;
@@ -28,7 +29,7 @@ class SimSilence : public ::testing::TestWithParam<Transport> {
     PeerNi* ni = node.node().control().peers->find(nid);
     return ni == nullptr ? nullptr : ni->peer;
   }
-  /// Puts, and how long it took until it had ended well.
+  /// Puts to `to`. Returns the time until the put has ended well.
   Duration put_takes(SimNode& from, const Nid& to) {
     const Instant began = sim.now();
     const auto number = from.start(to, {}, false);
@@ -37,7 +38,7 @@ class SimSilence : public ::testing::TestWithParam<Transport> {
     return sim.now() - began;
   }
 
-  /// Two that know each other, then nothing passes between them any more, and then the left one loses its second NI.
+  /// Two nodes discover each other. Then the test cuts the link between them, and the left node loses its second NI.
   void lose_ni_while_cut_off() {
     left = &sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp"}});
     right = &sim.add_node({.nis = {"10.0.0.3@tcp"}});
@@ -53,7 +54,7 @@ class SimSilence : public ::testing::TestWithParam<Transport> {
   }
   size_t right_knows() { return peer_of(*right, left->nid())->ni_count(); }
 
-  size_t discovered = 0;  // times; what is under way at the end still counts
+  size_t discovered = 0;  ///< completed discovery commands; above `sim`, because ~SimNet may still complete some
   SimNet sim;
   SimNode *left = nullptr, *right = nullptr;
 };
@@ -72,8 +73,9 @@ TEST_P(SimSilence, under_discovery_does_not_hold_up_messages_for_others) {
   EXPECT_TRUE(std::all_of(answers.begin(), answers.end(), [](const auto& one) { return one.error != 0; }));
 }
 
-// Goal: nor do messages for hundreds of nodes that are not there; each of those ends once, with an error.
-TEST_P(SimSilence, of_those_whom_messages_wait_for_does_not_hold_up_others) {
+// Goal: messages for hundreds of nodes that are not there do not delay others; each of these messages ends once,
+// with an error.
+TEST_P(SimSilence, of_nodes_with_waiting_messages_does_not_hold_up_others) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}, .operations = 1024, .parked_peers = 512});
   auto& b = sim.add_node({.nis = {"10.0.0.2@tcp"}});
   for (const Nid& nid : silent()) ASSERT_TRUE(a.start(nid, {}, false));
@@ -83,8 +85,8 @@ TEST_P(SimSilence, of_those_whom_messages_wait_for_does_not_hold_up_others) {
   EXPECT_EQ(a.ended(false), kSilent);
 }
 
-// Goal: those that failed before do not hold up who is met for the first time, whoever waits for them.
-TEST_P(SimSilence, of_those_that_failed_before_does_not_hold_up_others) {
+// Goal: peers whose discovery has failed before do not delay a peer that is new, even if a command waits for them.
+TEST_P(SimSilence, of_peers_that_failed_before_does_not_hold_up_others) {
   auto& a = sim.add_node({.nis = {"10.0.0.1@tcp"}, .transaction_timeout = 20, .lnd_timeout = 6});
   auto& b = sim.add_node({.nis = {"10.0.0.2@tcp"}});
   const auto nids = silent();
@@ -98,8 +100,8 @@ TEST_P(SimSilence, of_those_that_failed_before_does_not_hold_up_others) {
   EXPECT_LT(put_takes(a, b.nid()), 1s);
 }
 
-// Goal: a peer that was cut off while this node lost an NI is told of it when it is back, though nobody sends.
-TEST_P(SimSilence, of_one_that_comes_back_ends_with_its_being_told) {
+// Goal: this node loses an NI while a peer is cut off. When the peer is back, it gets the push without other traffic.
+TEST_P(SimSilence, of_a_peer_that_comes_back_ends_with_a_push_to_it) {
   lose_ni_while_cut_off();
   sim.run_for(400s);
   EXPECT_EQ(right_knows(), 2u);
@@ -110,8 +112,8 @@ TEST_P(SimSilence, of_one_that_comes_back_ends_with_its_being_told) {
   EXPECT_TRUE(peer_of(*left, right->nid())->up_to_date);
 }
 
-// Goal: one that is gone for good is asked a few times, and then no more until somebody sends to it.
-TEST_P(SimSilence, for_good_ends_the_telling) {
+// Goal: discovery of a peer that is gone for good is retried a few times, then only after a new message to it.
+TEST_P(SimSilence, for_good_ends_the_retries) {
   lose_ni_while_cut_off();
   sim.run_for(2h);
   const PeerDiscovery& d = peer_of(*left, right->nid())->discovery;
@@ -129,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(Both, SimSilence, ::testing::Values(Transport::kFabric,
                            return std::string(of.param == Transport::kFabric ? "fabric" : "socklnd");
                          });
 
-// A server that knows many clients, the most of which are dead and have not said so.
+// A server with many clients. Most of the clients are dead, and the server got no sign of that.
 class DeadClients : public ::testing::Test {
  protected:
   static constexpr unsigned kClients = 320;
@@ -169,7 +171,7 @@ class DeadClients : public ::testing::Test {
   std::vector<SimNode*> clients;
 };
 
-// Goal: after `net add` the living are told within seconds, and the one for whom a message waits is told first.
+// Goal: after `net add`, the living clients get the push within seconds; a client with a waiting message gets it first.
 TEST_F(DeadClients, do_not_hold_up_pushes_to_the_living) {
   add_ni();
   SimNode& last = *clients.back();

@@ -1,6 +1,6 @@
 // Nodes of socklnd among each other under seeded chaos: random segmentation, partial sends, resets, partitions, silent
-// nodes, holds, diverts and cancels. What must hold in every run: each Tx and each slot ends once, what arrives is
-// right, nothing is left over; and once the faults stop, traffic flows again. Same seed, same run.
+// nodes, holds, diverts and cancels. In every run, each Tx and each slot ends once, payloads arrive unchanged, and no
+// object is left over. When the faults stop, traffic flows again. The same seed gives the same run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ struct Chaos {
     return uint32_t(rig.rng.below(load.size_max));
   }
 
-  /// What the core does of its own accord: resumes, releases, diverts, cancels.
+  /// Actions that the core starts itself, at random: resumes, releases, diverts, cancels.
   void meddle(SockNode& node) {
     for (auto& core : node.cores) {
       while (!core->held.empty() && (calm || rig.rng.one_in(2))) {
@@ -122,7 +122,7 @@ struct Chaos {
   static Nid rig_nid(const char* text);
 
   const Load load;
-  bool calm = false;  ///< nothing is cancelled any more, nothing stays held
+  bool calm = false;  ///< true: the core cancels no Tx and holds no slot any longer
   SockRig rig;
   std::vector<SockNode*> nodes;
 };
@@ -132,8 +132,8 @@ Nid Chaos::rig_nid(const char* text) {
   return Nid::v4(Net::of(NetType::kTcp, 0), (uint32_t(address.bytes[0]) << 24) | address.bytes[3]);
 }
 
-/// By match bits: no message arrives twice, and none that may be sent again arrives. Without faults each that was sent
-/// arrives, or is broken off by a divert of its receiver.
+/// By match bits: no message arrives twice, and no message that the sender may send again arrives. Without faults, each
+/// sent message arrives, unless its receiver diverts it.
 void check_arrivals(const Chaos& chaos) {
   struct Arrival {
     unsigned whole = 0, broken = 0;
@@ -168,7 +168,8 @@ uint64_t run_and_check(const Load& load) {
   chaos.heal();
   for (SockNode* node : chaos.nodes) node->on_header = nullptr;
   const auto quiet = [&] {
-    for (SockNode* node : chaos.nodes) chaos.meddle(*node);  // all: what one holds keeps the others waiting
+    // All nodes: a slot that one node holds keeps the others waiting.
+    for (SockNode* node : chaos.nodes) chaos.meddle(*node);
     return std::all_of(chaos.nodes.begin(), chaos.nodes.end(),
                        [](SockNode* node) { return node->unfinished_fast == 0; });
   };
