@@ -73,7 +73,7 @@ TEST(SockDial, message_leaves_with_the_first_connection) {
   RawPeer& first = *t.peer;
   t.answer(3, 1);
   EXPECT_EQ(t.node->take_trace(), "up 10.0.0.2@tcp; tx 1 ok");
-  EXPECT_EQ(first.accepted, 2u);  // BULK_IN follows without being asked for
+  EXPECT_EQ(first.accepted, 2u);  // the node dials BULK_IN on its own
 }
 
 TEST(SockDial, protocol_errors_in_the_answer_fail_what_waits) {
@@ -283,7 +283,7 @@ TEST(SockPair, several_bulk_connections_share_the_load) {
   EXPECT_TRUE(rig.shut_down());
 }
 
-// A set that is complete grows at once; when fewer are wanted, those that are there stay.
+// A complete set grows at once. If the setting falls below the number of connections, the existing ones stay.
 TEST(SockPair, running_ni_gets_more_connections) {
   SockRig rig;
   rig.tcp.record = true;
@@ -351,7 +351,7 @@ TEST(SockPair, reconnects_after_a_reset) {
   EXPECT_TRUE(rig.shut_down());
 }
 
-// The peer's machine dies and boots: what was queued fails, the new life is accepted.
+// The peer's machine crashes and boots: the queued message fails, and the peer's new incarnation is accepted.
 TEST(SockPair, peer_reboots) {
   SockRig rig;
   SockNodeOptions options = node_of(kUs);
@@ -431,8 +431,8 @@ struct Shared final : socklnd::SockDevices {
   std::string hold_to(const NiParams&, const socklnd::IpAddress&) override { return "eth1"; }
 };
 
-// Goal: connections of an NI that shares its subnet are held to its interface, those that it dials and those that it
-// accepts; without the right to do so they come up all the same, and the operator is told what is missing.
+// Goal: if an NI shares its subnet, the connections that it dials or accepts are bound to its interface. Without the
+// right to bind them, they come up unbound, and the log states the missing capability.
 TEST(SockHold, dialled_and_accepted) {
   for (const int error : {0, EPERM, EXDEV}) {
     Shared devices;

@@ -268,8 +268,8 @@ TEST(SockHello, unprivileged_ports_believes_the_hello) {
   EXPECT_TRUE(t.rig.shut_down());
 }
 
-// Goal: a HELLO of a version that has no room for an IPv6 NID, at an NI that has one, is answered in version 4 and
-// closed. The node lives.
+// Goal: an IPv6 NI gets a HELLO of a version without room for an IPv6 NID. The node answers in version 4, closes the
+// connection, and keeps running.
 TEST(SockHello, ipv6_ni_answers_older_versions_in_version_4) {
   for (const uint32_t version : {1u, 2u, 3u}) {
     SockRig rig;

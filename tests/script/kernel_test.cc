@@ -1,6 +1,6 @@
 // socklnd over the kernel's TCP, on the loopback addresses of this machine: both halves, both engines, no privileges.
-// What the simulated TCP promises must be what the kernel does. Skipped by name where sockets or io_uring are
-// forbidden.
+// The kernel must behave as the simulated TCP does. Where sockets or io_uring are forbidden, the tests are skipped by
+// name.
 #include <gtest/gtest.h>
 
 #include "tests/free_port.h"

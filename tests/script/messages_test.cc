@@ -56,8 +56,8 @@ TEST(SockMessages, payloads_of_all_sizes_arrive_in_their_place) {
   }
 }
 
-// Goal: each message is done as its bytes go, though an engine may keep a send until all of it has gone: the first does
-// not wait until the last has room in the socket.
+// Goal: a message completes when its own bytes have gone, even if the engine reports a send only after all of it. The
+// first message does not wait until the last one has room in the socket.
 // Method: 8 MiB to a peer that reads none of it; the buffers of both sides take 2 MiB.
 TEST(SockMessages, the_first_of_many_does_not_wait_for_the_last) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
@@ -75,7 +75,7 @@ TEST(SockMessages, the_first_of_many_does_not_wait_for_the_last) {
   }
 }
 
-TEST(SockMessages, what_is_not_wanted_is_discarded) {
+TEST(SockMessages, an_unwanted_rest_of_a_payload_is_discarded) {
   Up t;
   t.node->on_header = [](FakeCore& core, RxSlot& slot) {
     core.make_room(slot, slot.header.payload_length / 3);
@@ -148,7 +148,7 @@ TEST(SockMessages, divert_gives_memory_back_and_discards) {
     EXPECT_EQ(t.node->take_trace(), "rx PUT 1 ECANCELED/OK");
     t.say(Bytes(message.begin() + 60000, message.end()) + raw_put(3, kOther, kUs, 2, 10));
     EXPECT_EQ(t.node->take_trace(), "rx PUT 2 ok");
-    EXPECT_EQ(t.peer->in, raw_noop(0, 2));  // acknowledged all the same: it was received completely
+    EXPECT_EQ(t.peer->in, raw_noop(0, 2));  // acknowledged in spite of the divert: the node has received all of it
     EXPECT_TRUE(t.rig.shut_down());
   }
 }
@@ -268,9 +268,9 @@ SockNodeOptions with_cookies() {
   return options;
 }
 
-// Goal: what is copied asks for no acknowledgement: a send ends when the transport has it, and the peer has no extra
-// work.
-TEST(SockZc, none_is_asked_for_by_default) {
+// Goal: a copied payload requests no zero-copy acknowledgement. The send ends when the transport has its bytes, and the
+// peer has no extra work.
+TEST(SockZc, no_acknowledgement_is_requested_by_default) {
   Up t;
   t.node->put(kOther, 1 << 20);
   t.run(1s);

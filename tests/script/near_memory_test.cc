@@ -7,8 +7,8 @@
 namespace ulnet::test {
 namespace {
 
-// Goal: connections and their sets, dialled and accepted, are made in their worker's memory, and all is given back:
-// when a peer leaves, and with the node.
+// Goal: connections and their sets, dialled and accepted, are made in their worker's memory. All of it is given back
+// when a peer leaves, and when the node ends.
 TEST(SockNear, connections_and_sets) {
   CountingMemory memories[2];
   {

@@ -9,9 +9,9 @@
 #include "tests/script/sock_rig.h"
 
 namespace {
-size_t fail_from = SIZE_MAX;  ///< allocations of so many bytes fail
+size_t fail_from = SIZE_MAX;  ///< allocations of this many bytes or more fail
 unsigned failures = 0;
-// While `limited`: `plenty` more allocations find memory, the others only what was freed since.
+// While `limited` is set, the next `plenty` allocations succeed. Later ones succeed only with bytes freed since then.
 bool limited = false;
 uint64_t plenty = UINT64_MAX;
 size_t bytes_left = 0;
@@ -156,9 +156,9 @@ void crowd(SockRig& rig, SockNode& node) {
   rig.run_for(1s);
 }
 
-// Goal: whichever allocation of the control half is the first that finds no memory, what has begun comes to its end,
-// further connections are refused, and the node serves on when memory is back.
-// Method: each allocation in turn; from there on the control half has only what is freed, and its reserve.
+// Goal: any allocation of the control half may be the first that fails. Operations under way then still end, further
+// connections are refused, and the node serves again when memory is back.
+// Method: each allocation in turn; from there on the control half has only freed memory and its reserve.
 TEST_F(NoMemory, any_allocation_of_control_may_be_the_first_that_fails) {
   bool reached = true;
   for (unsigned first = 0; reached; ++first) {
@@ -187,7 +187,7 @@ TEST_F(NoMemory, any_allocation_of_control_may_be_the_first_that_fails) {
     ASSERT_EQ(after.in.size(), 56u);
     ASSERT_EQ(node.received.size(), 1u);
     ASSERT_TRUE(rig.shut_down());
-    if (first % 8 == 7) first += first / 8;  // what a crowd allocates repeats itself
+    if (first % 8 == 7) first += first / 8;  // many connections repeat the same allocations: the steps may grow
   }
 }
 

@@ -1,5 +1,5 @@
-// A peer NI that control has placed anew: its connections end, what waits is sent over new ones at its new place, and
-// what still asks for it at the old one may be sent again.
+// Control gives a peer NI a new place. The connections of the peer NI end, and waiting messages leave over new ones at
+// the new place. A message that is submitted at the old place fails with an error that permits a resend.
 #include <gtest/gtest.h>
 
 #include "dataplane/base/nid_text.h"
@@ -31,7 +31,7 @@ struct Placed {
   SockNode* b;
 };
 
-TEST(SockPlace, connections_follow_a_peer_that_is_placed_anew) {
+TEST(SockPlace, connections_follow_a_peer_to_its_new_place) {
   Placed t;
   for (int round = 0; round < 4; ++round) {
     for (int i = 0; i < 3; ++i) {
@@ -48,8 +48,8 @@ TEST(SockPlace, connections_follow_a_peer_that_is_placed_anew) {
   EXPECT_TRUE(t.rig.shut_down());
 }
 
-// What was given to the old place before control knew the new one must not take the new connections down.
-TEST(SockPlace, who_asks_at_the_old_place_is_sent_elsewhere) {
+// A message that the old place gets before control has the new place must not close the new connections.
+TEST(SockPlace, a_message_at_the_old_place_may_be_sent_again) {
   Placed t;
   t.a->put(kThem, 100);
   t.place() = t.elsewhere();

@@ -82,7 +82,7 @@ TEST(SockRules, passive_verdicts) {
   EXPECT_EQ(verdict(with(known(3, 8), [](PassiveCase& c) { c.dialling = true; })), PassiveVerdict::kRaceLost)
       << "the race closes nothing";
   EXPECT_EQ(verdict(with(known(3, 8), higher("10.0.0.3@tcp"))), PassiveVerdict::kRebooted);
-  // From an address that neither is in the NID nor has a connection: what exists stays.
+  // If the address is neither in the NID nor that of a connection, the existing connections stay.
   const auto elsewhere = [](PassiveCase& c) { c.elsewhere = true; };
   EXPECT_EQ(verdict(elsewhere), PassiveVerdict::kAccept);
   EXPECT_EQ(verdict(with(known(3, 8), elsewhere)), PassiveVerdict::kClaimed);

@@ -63,9 +63,8 @@ Replay::Replay(SimTcp& tcp, const Capture& capture, ReplayOptions options)
                    [](const Step& a, const Step& b) { return a.event->time < b.event->time; });
 }
 
-/// Makes a connection that was open before the capture begins. The replay dials, whoever did so back then: what counts
-/// is the type that the node sees. Source ports count down from 1023 as CONTROL, BULK_IN, BULK_OUT of the one who had
-/// dialled.
+/// Makes a connection that was open before the capture begins. The replay always dials, because the node sees only the
+/// connection's type. Source ports count down from 1023: CONTROL, BULK_IN, BULK_OUT of the side that had dialled.
 void Replay::open_mid(ReplayConnection& connection) {
   const TcpConversation& c = *connection.captured;
   const uint32_t version = version_of(c, connection.theirs);

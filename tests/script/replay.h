@@ -1,7 +1,8 @@
-// Plays one party's part of a captured conversation into the simulated TCP, and collects what the node under test,
-// which takes the other party's place, sends on each connection. By sequence: their bytes go out once the node has sent
-// what the other party had sent on that connection by then (in the capture), so timing and segmentation may differ.
-// Connections that were open before the capture begins get a made-up handshake. Single thread, virtual time.
+// Plays one party of a captured conversation into the simulated TCP, and collects the bytes that the node under test
+// sends on each connection. The node takes the other party's place. The replay goes by sequence, so timing and
+// segmentation may differ from the capture. A step waits until the node has sent on that connection as many bytes as
+// the other party had sent by then. A connection that is open before the capture begins gets a made-up handshake.
+// Single thread, virtual time.
 #pragma once
 #include <functional>
 #include <memory>
@@ -18,7 +19,7 @@ struct ReplayOptions {
   std::vector<IpAddress> theirs;        ///< addresses that the replay plays
   Net net = Net::of(NetType::kTcp, 0);  ///< of made-up handshakes
   bool by_time = false;                 ///< also not before the time of the capture
-  Duration patience = 5s;  ///< after so long without progress the next step is played all the same, and counted
+  Duration patience = 5s;               ///< after this time without progress, the next step is forced, and counted
 };
 
 /// One connection of the capture in which the replay plays a side.
@@ -45,19 +46,19 @@ class Replay {
  public:
   /// `capture` outlives the replay.
   Replay(SimTcp& tcp, const Capture& capture, ReplayOptions options);
-  /// Plays what can be played; false when nothing was done.
+  /// Plays the steps that are due; false if none was.
   bool turn(Instant now);
   [[nodiscard]] bool done() const { return next_ == steps_.size(); }
-  /// The connections that the capture finds open are open: what happens in it may begin.
+  /// True when all connections that are open before the capture begins are open here, too.
   [[nodiscard]] bool started() const;
   /// Steps that were played although the node had not sent what the capture has before them.
   [[nodiscard]] unsigned forced() const { return forced_; }
-  /// What the replay waits for, in words.
+  /// In words: the step that the replay waits for.
   [[nodiscard]] std::string waiting() const;
   [[nodiscard]] const std::vector<std::unique_ptr<ReplayConnection>>& connections() const { return connections_; }
   /// Connections that the node opened and the capture does not have.
   [[nodiscard]] unsigned unexpected() const { return unexpected_; }
-  /// Called before bytes of theirs go out; may change them (handles to be echoed, for one).
+  /// Called before bytes of the played party leave; may change them (handles to be echoed, for example).
   std::function<void(ReplayConnection&, std::vector<std::byte>&)> rewrite;
 
  private:

@@ -1,7 +1,7 @@
-// Captures of real LNet at the level of the LND: our node takes a kernel's place, a puppet core submits the messages
-// that the kernel's core sent, and what then leaves on each connection must equal the kernel's bytes, incarnation
-// aside. So this holds acceptor, HELLO, order of connections, choice of a connection, framing, cookies and acks; what
-// LNet answers is held elsewhere.
+// Captures of real LNet at the level of the LND. Our node takes a kernel's place, and a fake core submits the messages
+// of the kernel's core. The bytes on each connection must equal the kernel's, except the incarnation. So these tests
+// cover acceptor, HELLO, order and choice of connections, framing, cookies and acks. LNet's answers are tested in
+// tests/replay.
 #include "tests/script/replay.h"
 
 #include <gtest/gtest.h>
@@ -189,7 +189,7 @@ TEST(SockReplay, crafted_requests_and_hellos) {
   }
 }
 
-// Both dial at once over 40 ms. What must come out of it: nothing is lost, NONE goes to the lower NID only.
+// Both nodes dial at once over 40 ms. No message is lost, and only the lower NID gets NONE.
 TEST(SockReplay, connection_race) {
   for (const bool low : {true, false}) {
     SCOPED_TRACE(low ? "as the lower NID" : "as the higher NID");

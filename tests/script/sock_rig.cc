@@ -123,7 +123,7 @@ void FakeCore::tx_done(Tx& tx, Completion how, Instant) {
   ++test_tx.done;
   test_tx.how = how;
   std::fill(test_tx.memory.begin(), test_tx.memory.end(),
-            std::byte{0xEE});  // ours again: whoever still reads it, sends this
+            std::byte{0xEE});  // the memory is ours again: a driver that still reads it sends this value
   if (node_.trace_on) node_.say("tx " + std::to_string(test_tx.number) + " " + words_of(how));
   if (node_.on_tx_done) node_.on_tx_done(*this, test_tx);
 }
@@ -429,7 +429,7 @@ void SockRig::step(Instant end) {
     if (!worked) break;
   }
   Instant next = std::min(end, tcp.next_event());
-  // Deadlines may be a millisecond late, as the wheels are to be asked seldom (they scan).
+  // Deadlines may be a millisecond late: next_deadline() scans the wheels, so the rig calls it seldom.
   if (next > now + 1ms)
     for (auto& node : nodes_)
       if (!node->dead) next = std::min(next, node->next_deadline());

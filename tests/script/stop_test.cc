@@ -1,5 +1,5 @@
-// An NI that is stopped with messages in every place: each ends once, and says whether it may be sent again over
-// another NI. It may where the peer cannot have all of it.
+// An NI is stopped with messages in every place. Each message ends once, and its completion states whether it may be
+// sent again over another NI. A resend is permitted if the peer cannot have all of the message.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +46,8 @@ struct Stop {
 };
 
 TEST(SockStop, before_there_is_a_connection) {
-  for (const Duration after : {0us, 50us, 150us, 250us, 350us}) {  // control does not know; dialling; in the handshake
+  // Before control has the request; dialling; in the handshake.
+  for (const Duration after : {0us, 50us, 150us, 250us, 350us}) {
     Stop t;
     TestTx& first = t.us.put(kThem, 100);
     TestTx& second = t.us.put(kThem, 100000);
@@ -89,9 +90,9 @@ TEST(SockStop, sent_whole_but_not_acknowledged) {
   EXPECT_TRUE(t.rig.shut_down());
 }
 
-// Goal: at whatever moment the connections end, and however they do, a message that may go elsewhere did not arrive.
-// Method: every second seed asks for zero-copy acknowledgements; every second send of the simulated engine is one that
-// tells its bytes only when all have gone, as io_uring does.
+// Goal: whenever and however the connections end, a message that may be sent elsewhere did not arrive.
+// Method: every second seed requests zero-copy acknowledgements. Every second send of the simulated engine reports its
+// bytes only when all have gone, as io_uring does.
 TEST(SockStop, nothing_arrives_twice) {
   OnceSums sums;
   for (const Ending ending : kEndings)

@@ -1,6 +1,7 @@
-// The contract of lnd/socklnd/stream.h, kept by all engines: io_uring and epoll over the kernel's TCP, and the engine
-// of the simulated TCP on which most other tests stand. Above all the count of a send, which decides whether a message
-// may go out again: kSent tells exactly the bytes that the transport has, also after close().
+// The contract of lnd/socklnd/stream.h, which all engines keep: io_uring and epoll over the kernel's TCP, and the
+// engine of the simulated TCP. Most other tests depend on the simulated one. The most important part is the byte count
+// of a send, because it decides whether a message may be sent again. Also after close(), kSent reports exactly the
+// bytes that the transport has.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -13,7 +14,7 @@ namespace ulnet::test {
 namespace {
 
 enum class Which { kUring, kEpoll, kSim };
-constexpr size_t kBig = 1 << 20;  ///< more than a socket takes that nobody reads
+constexpr size_t kBig = 1 << 20;  ///< more bytes than a socket takes while the far end reads none
 
 std::byte pattern(uint64_t at) {
   return std::byte(uint8_t((at * 0x9E3779B1u) >> 11));
@@ -30,11 +31,11 @@ class FarEnd {
   virtual void reset() = 0;
 };
 
-/// One engine, and one connection of which it has an end.
+/// One engine, and one connection with one end at the engine.
 class World {
  public:
   virtual ~World() = default;
-  /// Lets a little time pass: what is ready happens.
+  /// Lets a little time pass, so that pending events happen.
   virtual void pass() = 0;
   /// Makes a connection with small buffers.
   virtual void connect() = 0;
@@ -143,7 +144,7 @@ struct Case {
   uint64_t seed;
 };
 
-/// Sends the pattern and keeps count of what the engine tells.
+/// Sends the pattern and counts the bytes that the engine reports.
 class StreamContract : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
@@ -187,7 +188,7 @@ class StreamContract : public testing::TestWithParam<Case> {
     receiving = true;
     engine().receive(id, {&piece, 1});
   }
-  /// Takes what the engine tells.
+  /// Takes the events of the engine.
   void turn() {
     engine().flush();
     std::array<StreamEvent, 4> events;
@@ -262,7 +263,7 @@ class StreamContract : public testing::TestWithParam<Case> {
   size_t asked = 0;
   bool sending = false, receiving = false, closed = false;
   int last_sent = 0, last_received = 0, far_end = 0;
-  uint64_t told = 0;        ///< bytes that kSent told
+  uint64_t told = 0;        ///< bytes that kSent reported
   uint64_t read_bytes = 0;  ///< by the far end
 };
 INSTANTIATE_TEST_SUITE_P(Engines, StreamContract,
@@ -274,7 +275,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, StreamContract,
                            return "sim" + std::to_string(one.param.seed);
                          });
 
-// Goal: partial sends tell the true count: the far end gets each byte once and in its place.
+// Goal: partial sends report the true count: the far end gets each byte once and in its place.
 TEST_P(StreamContract, each_byte_arrives_once) {
   constexpr uint64_t kTotal = 2 << 20;
   ASSERT_NO_FATAL_FAILURE(open());
@@ -290,8 +291,9 @@ TEST_P(StreamContract, each_byte_arrives_once) {
   EXPECT_EQ(read_bytes, told);
 }
 
-// Goal: close() under a send that is half done tells the half; an orderly close delivers exactly that.
-TEST_P(StreamContract, close_tells_what_had_gone) {
+// Goal: if close() comes in the middle of a send, kSent reports the bytes that have gone. An orderly close delivers
+// exactly these bytes.
+TEST_P(StreamContract, close_reports_the_bytes_that_had_gone) {
   for (const bool abort : {false, true}) {
     for (int round = 0; round < 10; ++round) {
       SCOPED_TRACE(abort ? "abort" : "orderly");
@@ -313,7 +315,7 @@ TEST_P(StreamContract, close_tells_what_had_gone) {
   }
 }
 
-// Goal: a send that was done before close(), and whose result nobody had looked at, tells its bytes.
+// Goal: if a send is complete before close() and its result is not yet polled, kSent still reports its bytes.
 TEST_P(StreamContract, close_keeps_a_result_that_was_ready) {
   for (int round = 0; round < 10; ++round) {
     ASSERT_NO_FATAL_FAILURE(open());
@@ -327,7 +329,7 @@ TEST_P(StreamContract, close_keeps_a_result_that_was_ready) {
   }
 }
 
-// Goal: the far end's FIN under a send, and the close that follows it: the count is that of the bytes that go.
+// Goal: the far end's FIN comes during a send, and close() follows. kSent reports the bytes that the far end gets.
 TEST_P(StreamContract, fin_under_a_send) {
   ASSERT_NO_FATAL_FAILURE(open());
   receive();
@@ -342,7 +344,8 @@ TEST_P(StreamContract, fin_under_a_send) {
   EXPECT_GT(told, 0u);
 }
 
-// Goal: a reset under a send: what the far end had read was told as sent; later sends fail, and tell no bytes.
+// Goal: a reset comes during a send. All bytes that the far end has read are reported as sent; later sends fail, with
+// no bytes.
 TEST_P(StreamContract, reset_under_a_send) {
   ASSERT_NO_FATAL_FAILURE(open());
   receive();

@@ -1,5 +1,6 @@
-// Messages that the core takes along while the stream reads on: what is offered, what stays in its place for how long,
-// and what happens when room or slots run out or the connection dies. Source: lnd/lnd.h.
+// Messages that the core keeps ("takes") while the stream reads on. The tests check which messages are offered, and how
+// long a taken message stays in its place. Room or slots may run out, and the connection may break.
+// Source: lnd/lnd.h.
 #include <gtest/gtest.h>
 
 #include "tests/script/sock_rig.h"
@@ -10,7 +11,8 @@ namespace {
 constexpr const char* kUs = "10.0.0.2@tcp";
 constexpr const char* kOther = "10.0.0.254@tcp";
 
-/// A node that a foreign peer has dialled: one connection, up. Takes whatever it is offered, and receives the rest.
+/// A node that a foreign peer has dialled: one connection, up. Its core takes each message that may be taken, and
+/// receives the others.
 struct Taking {
   explicit Taking(SockNodeOptions options = {}, uint32_t version = 3) : rig({.random_segments = false}) {
     options.nids = {kUs};
@@ -59,9 +61,9 @@ TEST(SockTaken, the_stream_reads_on_behind_what_was_taken) {
   EXPECT_TRUE(t.rig.shut_down());
 }
 
-// Goal: what is taken stays in its place however much is sent; the bound is the connection's buffer; a stream that
-// waits for its return is not taken for one that is stuck. Method: sizes at which the buffer ends within a payload, and
-// within a header.
+// Goal: taken messages stay in their place whatever the peer sends; the connection's buffer is the bound. While a
+// stream waits for taken messages to come back, the driver does not treat it as stuck.
+// Method: sizes at which the buffer ends within a payload, and within a header.
 TEST(SockTaken, a_full_buffer_stops_the_stream_until_all_is_back) {
   for (uint32_t bytes = 900; bytes <= 1000; bytes += 10) {
     SCOPED_TRACE(bytes);
@@ -135,7 +137,7 @@ TEST(SockTaken, a_slot_is_back_after_every_other_verdict) {
   EXPECT_TRUE(t.rig.shut_down());
 }
 
-TEST(SockTaken, a_connection_that_dies_stays_until_all_is_back) {
+TEST(SockTaken, a_broken_connection_stays_until_all_is_back) {
   Taking t;
   t.say(raw_put(3, kOther, kUs, 1, 100) + raw_put(3, kOther, kUs, 2, 200));
   t.peer->close();

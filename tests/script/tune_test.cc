@@ -1,4 +1,4 @@
-// Tunables that change while NIs run: what each of them does from then on.
+// Tunables that change while NIs run, and the effect of each change from then on.
 #include <gtest/gtest.h>
 
 #include "lnd/socklnd/proto/frame.h"
@@ -24,7 +24,7 @@ struct Tuned {
     socklnd::sock_lnd_retune(*node->control, options.config, rig.now);
     rig.run_for(1ms);
   }
-  /// What the node sends first with a PUT of so many bytes.
+  /// Checksum and first cookie of the first frame that the node sends for a PUT of `bytes` bytes.
   socklnd::FrameHeader put(uint32_t bytes) {
     peer->in.clear();
     node->put(kOther, bytes);
