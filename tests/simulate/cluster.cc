@@ -14,10 +14,10 @@ namespace {
 
 constexpr int64_t kTransactionTimeout = 20;  // s; short, so that runs are
 constexpr int64_t kLndTimeout = 5;
-constexpr uint64_t kMessagesMost = 1'000'000;  ///< of one run: what is more is a live-lock
+constexpr uint64_t kMessagesMost = 1'000'000;  ///< of one run: more messages mean a live-lock
 constexpr size_t kTcpAddresses = 6;            ///< of one node on one net
-constexpr int kRounds = 40;                    ///< of what is repeated until the tables are right
-/// Time without traffic at the end, and how many messages each pair of nodes may send in it: the router checker's.
+constexpr int kRounds = 40;                    ///< of traffic, at most, until the tables are right
+/// Time without traffic at the end, and the messages of the router checker that each pair of nodes may send in it.
 constexpr Duration kQuiet = 120s;
 constexpr uint64_t kQuietMessages = 60;
 
@@ -170,8 +170,8 @@ void Cluster::build() {
 
 // --- what may be reached ---------------------------------------------------------------------------------------------
 
-// What is sent to a router's far side over that router is a protocol error (docs/wire/lnet.md §3, rule 3b), unless the
-// sender knows that both are one peer.
+// A message to a router's far-side NID over that router is a protocol error (docs/wire/lnet.md §3, rule 3b). A sender
+// that has both NIDs in one peer is the exception.
 bool Cluster::reaches(const Member& from, const Nid& to) const {
   if (from.on_net(to.net())) return true;
   const auto is_it = [&](const Member& one) {
@@ -245,8 +245,8 @@ void Cluster::ask_all() {
   }
 }
 
-// One round of each would do on a network that loses nothing; what is on its way to NIDs that are gone, and routers
-// that are believed dead, take their time.
+// On a network without losses, one round would be enough. Messages under way to NIDs that are gone delay the end, and
+// so do routers that a node treats as dead.
 std::string Cluster::settle(bool asked) {
   say(asked ? "each asks each" : "each sends to each");
   std::string wrong;
@@ -308,7 +308,7 @@ std::string Cluster::quiet() {
   return unfinished(*this);
 }
 
-// What helps to understand a failure: what each node dropped, and what still waits in it.
+// For the analysis of a failure: the drops of each node, and the work that still waits in it.
 void Cluster::report() {
   for (const Member& member : members_) {
     if (!member.running()) continue;
@@ -332,7 +332,7 @@ std::string Cluster::run() {
   heal();
   std::string wrong;
   if (!wait_ended(400s)) wrong = "operations or changes without an end";
-  run_for(70s);  // who was not reached is tried again (control/peers/peer_db.h)
+  run_for(70s);  // unreached peers are tried again (control/peers/peer_db.h)
   if (wrong.empty()) wrong = settle(false);
   if (wrong.empty()) wrong = quiet();
   if (wrong.empty()) wrong = settle(true);

@@ -1,7 +1,8 @@
-// One small random cluster, by its seed: clients and servers on one or two nets, or on two sides of routers, perhaps
-// with a net of their own besides, nodes of mixed versions with one to several NIs; over the in-memory fabric, or one
-// in kTcpOneIn over socklnd. It is stirred (traffic, changes of configuration, faults), then healed, and then it must
-// come to the state that oracle.h describes. Nodes are real ones under a virtual clock (tests/cluster/sim_net).
+// One small random cluster, derived from its seed. Clients and servers are on one or two nets, or on two sides of
+// routers, and may have nets of their own. Nodes have mixed versions and one to several NIs. The nodes are real ones
+// under a virtual clock (tests/cluster/sim_net), over the in-memory fabric; one cluster in kTcpOneIn runs over socklnd.
+// The run stirs the cluster (traffic, changes of configuration, faults) and heals it. Then the cluster must reach the
+// state that oracle.h describes.
 #pragma once
 #include <optional>
 #include <set>
@@ -18,12 +19,12 @@ struct Member {
   size_t number = 0;
   test::SimNode* node = nullptr;
   bool router = false;
-  bool downrev = false;   ///< knows neither MULTI_RAIL nor DISCOVERY, and takes no push
-  std::vector<Nid> nids;  ///< of the NIs that it was told to have, the primary first
+  bool downrev = false;   ///< has neither MULTI_RAIL nor DISCOVERY, and refuses pushes
+  std::vector<Nid> nids;  ///< of the configured NIs, the primary first
   std::set<std::pair<Net, Nid>> routes;
   config::Discovery discovery = config::Discovery::kOn;
   bool routing = false;
-  Instant back_at = kForever;  ///< when one that was killed comes back
+  Instant back_at = kForever;  ///< when a killed node starts again
 
   [[nodiscard]] bool running() const { return node->running(); }
   [[nodiscard]] Control& control() const { return node->node().control(); }
@@ -31,7 +32,7 @@ struct Member {
   [[nodiscard]] std::string name() const;
 };
 
-/// Every so many seeds one cluster is connected by socklnd on simulated TCP.
+/// One in this number of seeds connects its cluster by socklnd on simulated TCP.
 inline constexpr uint64_t kTcpOneIn = 6;
 
 class Cluster {
@@ -42,7 +43,7 @@ class Cluster {
 
   [[nodiscard]] std::vector<Member>& members() { return members_; }
   [[nodiscard]] const std::vector<Member>& members() const { return members_; }
-  /// May `from` reach `to` by some NID of its: over a net that both are on, or over routers?
+  /// True if `from` reaches some NID of `to`: over a common net, or over routers.
   [[nodiscard]] bool reaches(const Member& from, const Member& to) const;
   [[nodiscard]] bool reaches(const Member& from, const Nid& to) const;
 

@@ -3,7 +3,7 @@
 //   simulate --seeds FIRST --count N      last line "N passed, M failed"; exit 1 when one failed
 //   simulate --seeds SEED --trace         one run with all that happened in it
 //   simulate ... --twice                  each seed twice: the same things must happen
-//   simulate --swarm PEERS                one node discovers so many, then all of them push at once: what it takes
+//   simulate --swarm PEERS                one node discovers PEERS peers, then all push at once; prints the costs
 //   simulate ... --full N                 N seeds where ULNET_FULL is set (tools/check --full), else --count
 #include <CLI/CLI.hpp>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// What a cluster's network does to it, over either transport.
+// Faults and healing of a cluster's network, over either transport.
 #include <algorithm>
 
 #include "tests/simulate/cluster.h"

@@ -145,7 +145,7 @@ struct Asked {
     return "";
   }
 
-  /// Does somebody check the router over its NI on this net? It takes one that nobody pings for down.
+  /// True if a member checks the router over its NI on this net. If no node pings an NI, its router treats it as down.
   [[nodiscard]] bool is_checked(const Member& router, Net net) const {
     return std::any_of(cluster.members().begin(), cluster.members().end(), [&](const Member& one) {
       return sound(one, router) && clean(one, router) && clean(router, one) &&
@@ -197,8 +197,8 @@ struct Asked {
     return "";
   }
 
-  /// Does the configuration of `b` mix this node's NIDs with what is not its, or say that it is not multi-rail? Then it
-  /// pushes elsewhere, or not at all.
+  /// True if the configuration of `b` mixes this node's NIDs with NIDs of others, or declares this node not multi-rail.
+  /// Then `b` pushes to other NIDs, or not at all.
   [[nodiscard]] bool misled(const Member& b) const {
     const auto mine = [&](const Nid& nid) { return has(a.nids, nid); };
     const auto& peers = b.control().desired.peers;

@@ -1,26 +1,32 @@
-// What the peer tables of a healed cluster must say. Truth is what each node says of itself: its NIs in their order,
-// and whether it discovers. Let A be the node that is asked, B another that A can reach.
+// The peer tables that the nodes of a healed cluster must have. The truth about a node is its own configuration: its
+// NIs in their order, and its discovery mode. Below, A is the node whose table is checked, and B is another node that A
+// can reach.
 //
-// Once each has sent to each (stage "sent"; nothing but ordinary traffic):
-//   1  A peer that A's operator configured is what was configured: these NIDs, this primary, multi-rail or not.
-//   2  A discovers (`discovery: 1`), B advertises DISCOVERY and MULTI_RAIL (`1` or `verify`), none of B's NIDs is in a
-//      configured peer of A: A has one multi-rail peer with exactly B's NIDs, B's primary NID first, discovered and up
-//      to date, and takes none of these for down unless B is a router. A NID besides is allowed only when a route of A
-//      names it as gateway: that one stays.
-//   3  Nobody is at work on a peer for ever (DISCOVERING ends).
-// Once besides each has been made to ask each (`discover --force`; stage "asked"), since nothing else tells A of these:
-//   2  also where B says `verify`: it takes nobody for multi-rail whom its operator did not configure so, and pushes to
-//      multi-rail peers only; and where B's operator configured NIDs of A with those of others, or as not multi-rail.
-//   4  A discovers, B does not (`0`, or an older version): each NID of B that A reaches, unless it is in a configured
-//      peer, is a peer by itself in A, not multi-rail.
-//   5  A does not discover: the same for each B.
-//   6  A peer that nobody configured has NIDs of one node only (others that no node has, or that A does not reach, may
-//      be in it: nobody takes back the NIDs of a node that is gone).
-//   7  A route of A through a router that somebody on that net checks is alive.
-// A in `verify` merges nothing: for it only 1, 3 and 7 hold. Nothing is said of A and B where a router that they need
-// was told by its operator that NIDs of A or B are another's (it takes what it forwards for a loop), or where A or B
-// was told that the router's NIDs are others than they are (the answers to its checks are taken for another's), or
-// learnt it before it was set to `verify`.
+// Stage "sent": each node has sent to each other node; there was only ordinary traffic.
+//   1  A peer that A's operator configured has exactly the configured NIDs, primary NID and multi-rail mode.
+//   2  A has one multi-rail peer with exactly B's NIDs, B's primary NID first, under three conditions. A discovers
+//      (`discovery: 1`). B advertises DISCOVERY and MULTI_RAIL (`1` or `verify`). No configured peer of A has a NID of
+//      B.
+//      - The peer is discovered and up to date. None of its NIDs is down, unless B is a router.
+//      - An additional NID is allowed only if a route of A names it as gateway; such a NID stays.
+//   3  No peer is in discovery for ever (DISCOVERING ends).
+// After `discover --force` (`asked` is true), each node has also discovered each other node. No other event reports
+// the following to A:
+//   2  also if B is in `verify`. B treats a peer as multi-rail only if its operator configured that, and pushes only to
+//      multi-rail peers.
+//   2  also if B's operator configured NIDs of A together with NIDs of others, or as not multi-rail.
+//   4  If A discovers and B does not (`0`, or an older version), A has a separate peer for each NID of B that it
+//      reaches. The peer is not multi-rail. NIDs in configured peers are exempt.
+//   5  If A does not discover: the same for each B.
+//   6  A peer without configuration has NIDs of one node only. The peer may also have NIDs that no node has, or that A
+//      does not reach. No event removes the NIDs of a node that is gone.
+//   7  If a node checks a router over a net, A's route through that router and net is alive.
+// In `verify`, A merges nothing, and only rules 1, 3 and 7 hold for its table. The oracle skips a pair A and B in these
+// cases.
+//   - A router that they need is configured with NIDs of A or B as those of another node. The router then treats
+//     forwarded messages as a loop.
+//   - A or B is configured with wrong NIDs for the router, or learnt them before it was set to `verify`. The node then
+//     treats the answers to its checks as those of another node.
 #pragma once
 #include <string>
 
@@ -28,12 +34,12 @@
 
 namespace ulnet::simulate {
 
-/// The first thing in A's table that is not as it must be; "" when there is none.
+/// The first thing in A's table that breaks a rule; "" when there is none.
 [[nodiscard]] std::string table_wrong(const Cluster& cluster, const Member& a, bool asked);
 /// Work on a peer that has not ended, in any node; "" when there is none.
 [[nodiscard]] std::string unfinished(const Cluster& cluster);
-/// Must every message that A sends to B arrive? Not when A's operator, or a rule above, has it believe in NIDs that B
-/// does not have.
+/// True if every message that A sends to B must arrive. False if A's operator, or a rule above, gives A NIDs for B that
+/// B does not have.
 [[nodiscard]] bool must_arrive(const Cluster& cluster, const Member& a, const Member& b);
 
 }  // namespace ulnet::simulate

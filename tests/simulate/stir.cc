@@ -1,5 +1,5 @@
-// What happens to a cluster before it is healed: traffic, changes of configuration, faults, in an order that the seed
-// decides. Nothing here looks at how a node takes it.
+// Events in a cluster before it is healed: traffic, changes of configuration and faults, in an order that the seed
+// decides. This file does not check how a node reacts.
 #include <algorithm>
 
 #include "tests/simulate/cluster.h"

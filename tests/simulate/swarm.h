@@ -1,8 +1,8 @@
-// Thousands of peers of one node, without thousands of nodes: a driver behind which each peer answers pings with its
-// list of NIDs, acknowledges what is pushed to it, and pushes its own list, as docs/wire/lnet.md §5 has it; and the
-// measurements that are made with it. One worker, one thread, virtual time. What the peers do is the least that a node
-// does, and a list is pushed once: what gets no acknowledgement stays unknown. Real nodes among each other are the
-// clusters' matter (cluster.h).
+// Thousands of peers of one node, without thousands of nodes, and the measurements that are made with them. The peers
+// are a driver. Behind it each peer answers pings with its list of NIDs, acknowledges pushes, and pushes its own list,
+// as docs/wire/lnet.md §5 describes. One worker, one thread, virtual time. The peers do the least that a node does.
+// A peer pushes each list once, and never repeats a push without acknowledgement. tests/simulate/cluster.h has real
+// nodes among each other.
 #pragma once
 #include <deque>
 #include <map>
@@ -105,7 +105,7 @@ class SwarmLnd final : public Lnd {
   std::deque<std::unique_ptr<Swarm::Inbound>> ready_;  // resumed
 };
 
-/// Control half: a peer that pushes is placed first, as when it connects; what it sends then goes to the worker at
+/// Control half: places a peer that pushes first, as if it connected. Then the messages of the peer go to the worker at
 /// once.
 class SwarmControl final : public LndControl {
  public:
@@ -123,9 +123,9 @@ class SwarmControl final : public LndControl {
   LndControlHost& host_;
 };
 
-/// For each of these numbers of peers lets one node discover so many at once, then all of them push another list at the
-/// same moment. Prints what it took. Returns "" or what went wrong: a table that is not true in the end, a bound that
-/// was not kept, a cost of each peer that grows with their number.
+/// For each of these numbers: one node discovers that many peers at once, then all of them push another list at the
+/// same moment. Prints the costs. Returns "" or the first fault: a wrong final table, a broken bound, or a cost per
+/// peer that grows with their number.
 [[nodiscard]] std::string run_swarms(const std::vector<uint32_t>& peers);
 
 }  // namespace ulnet::simulate

@@ -1,4 +1,4 @@
-// What is measured with the swarm (swarm.h).
+// The measurements with the swarm (swarm.h).
 #include <fmt/format.h>
 #include <malloc.h>
 #include <sys/resource.h>

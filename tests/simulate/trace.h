@@ -1,5 +1,5 @@
-// What happened in a run, line by line: printed for who replays it, and summed up in a hash, so that two runs can be
-// compared. Same seed, same lines.
+// The events of a run, line by line. A replay prints them. A hash sums them up, so that two runs can be compared: the
+// same seed gives the same lines.
 #pragma once
 #include <fmt/format.h>
 
