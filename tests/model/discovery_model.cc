@@ -149,7 +149,7 @@ void Model::deliver(State& state, const Flight& flight, size_t choice) {
   arrive(state, flight, rails.from[choice / rails.to.size()], rails.to[choice % rails.to.size()]);
 }
 
-/// A request comes to a NID: whoever has it now answers.
+/// A request arrives at a NID. The node that has the NID now answers; if none has it, or only the sender, it is lost.
 void Model::arrive(State& state, const Flight& flight, NidNumber from, NidNumber to) {
   const int owner = owner_of(state, to);
   if (owner == -1 || owner == int(flight.node)) {

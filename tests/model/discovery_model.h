@@ -1,11 +1,11 @@
-// The discovery protocol between two or three nodes as a space of states: each node is the real machine with its real
-// peer table (node_model.h), the network is a set of messages of which any may come next or be lost, and nodes may
-// begin anew or change their NIDs. Steps are chosen from outside (search.h); there is no clock, no randomness, and no
-// driver. What traffic would do - the choice of a rail, a peer entry for whoever connects - is taken in its largest
-// freedom: every rail that may be chosen is a step of its own. One thing is taken for granted: what a node sent before
-// it began anew arrives before that, or not at all, since its connections ended with it. A state is a small value. What
-// a node does in a state of its own is worked out once, by the real machine, and looked up from then on: there are far
-// fewer states of one node than of all.
+// The discovery protocol between two or three nodes as a space of states. Each node is the real machine with its real
+// peer table (node_model.h). The network is a set of messages; any of them may come next or be lost. Nodes may restart
+// or change their NIDs. The search chooses the steps (search.h); there is no clock, no randomness, and no driver. The
+// effects of traffic (the choice of a rail, a peer entry for a node that connects) have their largest freedom. Each
+// possible rail is a separate step. The model has one assumption: messages that a node sends before it restarts arrive
+// before the restart, or not at all. The reason is that the restart ends the node's connections. A state is a small
+// value. The real machine computes each step of each state of one node once; later steps use the stored result. Single
+// nodes have far fewer states than the whole model.
 #pragma once
 #include <compare>
 #include <map>
@@ -26,12 +26,12 @@ struct ModelNode {
 struct ModelOptions {
   std::vector<ModelNode> nodes;
   unsigned losses = 0;    ///< messages that may be lost, in all
-  unsigned restarts = 0;  ///< nodes that may begin anew
-  unsigned changes = 0;   ///< of NIDs
+  unsigned restarts = 0;  ///< how often a node may restart
+  unsigned changes = 0;   ///< how often a node may add or delete its extra NID
   Mutant mutant = Mutant::kNone;
 };
 
-/// One step. Faults are those that cost of a budget: kLose, kRestart, kChange.
+/// One step. Faults are the steps that use up a budget: kLose, kRestart, kChange.
 struct Step {
   enum class Kind : uint8_t { kSend, kDeliver, kLose, kRestart, kChange } kind = Kind::kSend;
   uint8_t which = 0;   ///< node, or message
@@ -39,19 +39,19 @@ struct Step {
   [[nodiscard]] bool fault() const { return kind >= Kind::kLose; }
 };
 
-/// A message, or the end of one that is lost: its sender hears of it some time.
+/// A message, or the end of a lost one: its sender gets the failure at any later step.
 struct Flight {
   enum class Kind : uint8_t { kPing, kReply, kPush, kAck, kPingLost, kPushLost } kind = Kind::kPing;
-  uint8_t node = 0;    ///< who asked or pushed
-  uint8_t sender = 0;  ///< of kReply and kAck: who answers
+  uint8_t node = 0;    ///< sender of the ping or push
+  uint8_t sender = 0;  ///< of kReply and kAck: the node that answers
   Token token = kNoToken;
   uint32_t body = 0;  ///< Model's number of rails and list
   auto operator<=>(const Flight&) const = default;
 };
 
-/// All that the future depends on; equal for states that differ in names only.
+/// All data that the future depends on. States that differ in names only are equal.
 struct State {
-  uint8_t losses = 0, restarts = 0, changes = 0;  ///< that may still come
+  uint8_t losses = 0, restarts = 0, changes = 0;  ///< budgets that are left
   std::vector<uint32_t> nodes;                    ///< Model's numbers of their states
   std::vector<Flight> flights;                    ///< sorted
   bool operator==(const State&) const = default;
@@ -63,13 +63,13 @@ class Model {
   Model(const Model&) = delete;
 
   [[nodiscard]] State initial();
-  /// What may happen now. kSend: for each NID of another node for which the sender would have to wait.
+  /// Possible steps. kSend: for each NID of another node for which the sender would have to wait.
   [[nodiscard]] std::vector<Step> steps(const State& state) const;
   [[nodiscard]] State take(const State& state, const Step& step);
   /// A step from this state in words.
   [[nodiscard]] std::string text_of(const State& state, const Step& step) const;
   [[nodiscard]] std::string text_of(const State& state) const;
-  /// Each node knows each other as it is, and nobody waits. "" or what is not so.
+  /// "" if each node has the true NIDs of each other node and no send waits, else the first difference.
   [[nodiscard]] std::string not_converged(const State& state) const;
   /// States of single nodes that were met.
   [[nodiscard]] size_t node_states() const { return nodes_.size(); }

@@ -1,6 +1,6 @@
-// The protocol of discovery between two and three nodes, searched exhaustively (search.h) under loss, reordering, nodes
-// that begin anew and NIDs that come, go and move: no deadlock, no live-lock, all sides converge. And each fault that
-// is planted into the protocol is found. ULNET_FULL=1 searches larger spaces.
+// An exhaustive search (search.h) of the discovery protocol between two and three nodes. Messages are lost and
+// reordered, nodes restart, NIDs come, go and move. There must be no deadlock and no live-lock, and all sides must
+// converge. Each fault that a test plants into the protocol must be found. ULNET_FULL=1 searches larger spaces.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -68,7 +68,7 @@ TEST(Model, two_nodes_under_reordering) {
 TEST(Model, two_nodes_under_loss) {
   expect_converges(two_nodes({.losses = larger(2, 3)}));
 }
-TEST(Model, two_nodes_that_begin_anew) {
+TEST(Model, two_nodes_that_restart) {
   expect_converges(two_nodes({.losses = 1, .restarts = larger(1, 2)}));
 }
 TEST(Model, two_nodes_while_a_nid_comes) {
@@ -83,7 +83,7 @@ TEST(Model, two_nodes_of_two_rails) {
 TEST(Model, three_nodes_under_loss) {
   expect_converges(three_nodes({.losses = larger(1, 2)}));
 }
-TEST(Model, three_nodes_of_which_one_begins_anew) {
+TEST(Model, three_nodes_of_which_one_restarts) {
   expect_converges(three_nodes({.losses = larger(0, 1), .restarts = 1}));
 }
 TEST(Model, three_nodes_while_a_nid_comes) {

@@ -1,8 +1,8 @@
-// One node of the model as a value: all that its future depends on, what may happen to it, and what it does then. It is
-// the real machine with the real peer table (control/discovery, control/peers) that decides: run() makes a node of the
-// state, lets the thing happen, and takes the state from it again. NIDs are numbers: 10.0.0.N@tcp, 0 = any. Names that
-// mean nothing to the future (numbers of peers and of messages, in which order they came) are not in it, so that equal
-// states are equal values.
+// One node of the model as a value: its state, the events that may happen to it, and its reaction. The real machine
+// with the real peer table (control/discovery, control/peers) decides. run() builds a node from the state, applies the
+// event, and reads the new state back. NIDs are numbers: N stands for 10.0.0.N@tcp, 0 for any. The state leaves out
+// names that the future does not depend on: numbers of peers and of messages, and their order. So equal states are
+// equal values.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,19 +10,19 @@
 
 namespace ulnet::model {
 
-/// Faults that are planted into the protocol, at the edges of the real machine: what it is told, what is made of its
-/// orders, what it has written down. The search has to find each of them.
+/// Planted faults at the edges of the real machine: in its input, in the execution of its orders, or in its stored
+/// data. The search has to find each of them.
 enum class Mutant : uint8_t {
   kNone,
   kLostPingIsNotNoticed,    ///< no time-out of a ping
   kLostPushIsNotNoticed,    ///< no time-out of a push
-  kOldPushIsIgnored,        ///< one with a lower sequence than what is known: a node that began anew is not believed
+  kOldPushIsIgnored,        ///< a push with a lower sequence than the stored one: a restarted node is not believed
   kCrossedReplyIsBelieved,  ///< a reply older than a push that came meanwhile
   kFailedPushCounts,        ///< a push that failed counts as acknowledged
   kSequenceStays,           ///< a change of the NIDs is not noticed by the machine
   kExactPingGoesAnywhere,   ///< to whichever NID of the peer, though the machine named one: the others have no turn
   kAckIsOfTheNewestList,    ///< an acknowledged push counts for a list that came after it
-  kEarlyAnswerIsSure,       ///< an answer that was under way before the doubt ends it
+  kEarlyAnswerIsSure,       ///< an answer to a ping sent before kPeerForcePing was set clears the flag
   kCount
 };
 [[nodiscard]] const char* name_of(Mutant mutant);
@@ -39,7 +39,7 @@ struct NidList {
 /// A peer in the table of a node (control/peers/peer_db.h).
 struct PeerState {
   std::vector<NidNumber> nids;     ///< the primary first
-  std::vector<NidNumber> waiters;  ///< NIDs, mostly its own, that somebody waits to send to
+  std::vector<NidNumber> waiters;  ///< NIDs, mostly the peer's own, for which a send waits
   uint32_t state = 0;
   uint32_t node_seqno = 0, peer_seqno = 0, push_seqno = 0;
   uint32_t tried = 0;  ///< which NID has its turn, after failures
@@ -59,7 +59,7 @@ struct NodeState {
 
   [[nodiscard]] const PeerState* peer_of(NidNumber nid) const;
   [[nodiscard]] bool has(NidNumber nid) const;
-  /// Does somebody wait to send to this NID, or to any?
+  /// True if a send to this NID waits; without argument, if any send waits.
   [[nodiscard]] bool waits(NidNumber nid) const;
   [[nodiscard]] bool waits() const;
   [[nodiscard]] std::string text() const;
@@ -72,24 +72,24 @@ inline constexpr Token kNoToken = 0xFF;  ///< its node has forgotten it
   return Token(peer * 2 + push);
 }
 
-/// What happens to a node.
+/// An event at a node.
 struct Happening {
   enum class Kind : uint8_t {
-    kSend,       ///< somebody wants to send to `to`
+    kSend,       ///< an application sends to `to`
     kPing,       ///< a ping comes from `from` to `to`
     kPush,       ///< a push with `list`, likewise
     kReply,      ///< to the ping `token`; `from` answers it with `list`, `to` gets it
     kAck,        ///< of the push `token`, by `from`
     kPingFails,  ///< the one with `token`
     kPushFails,
-    kChange,  ///< it adds the NID `to`, or deletes it
+    kChange,  ///< the node adds the NID `to`, or deletes it
   } kind = Kind::kSend;
   Token token = kNoToken;
   NidNumber from = 0, to = 0;
   NidList list;
 };
 
-/// A ping or push that a node sends. It may go from any of `from` to any of `to`.
+/// A ping or push that a node sends. Any of `from` may be its source, and any of `to` its target.
 struct Sent {
   Token token = kNoToken;
   std::vector<NidNumber> from, to;
@@ -99,12 +99,12 @@ struct Sent {
 struct Outcome {
   NodeState after;
   std::vector<Sent> sent;
-  std::vector<Token> renamed;  ///< by old token: what is under way still, by which name
+  std::vector<Token> renamed;  ///< by old token: the new token of each ping or push that is still under way
 };
 
-/// A node that has just begun.
+/// A node that has just started.
 [[nodiscard]] NodeState begin(const std::vector<NidNumber>& nids);
-/// Lets it happen, and whatever the machine does about it at once.
+/// Applies the event and the machine's immediate reaction to it.
 [[nodiscard]] Outcome run(const NodeState& before, const Happening& happening, Mutant mutant);
 
 }  // namespace ulnet::model

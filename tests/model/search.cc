@@ -5,7 +5,7 @@
 namespace ulnet::model {
 namespace {
 
-/// 127 bits of hash stand for a state that was seen: among 10^8 states two are taken for one once in 10^22 searches.
+/// A hash of 126 bits that stands for a visited state. Among 10^8 states, two hashes are equal once in 10^22 searches.
 struct Mark {
   uint64_t a = 0;  ///< 0 = free
   uint64_t b : 63 = 0;

@@ -1,6 +1,5 @@
-// Exhaustive search through the states of a Model (discovery_model.h), depth first. What it looks for:
-//   - a state in which nothing can happen any more without a fault, and which is not converged (deadlock, or a stop in
-//     the wrong state);
+// Exhaustive search through the states of a Model (discovery_model.h), depth first. The search looks for two faults:
+//   - a state without any further step but faults that is not converged (deadlock, or a stop in the wrong state);
 //   - a cycle of steps without a fault (live-lock).
 // When there is neither, every run in which the faults have ended comes to a converged state.
 #pragma once
@@ -14,8 +13,8 @@ namespace ulnet::model {
 struct SearchResult {
   size_t states = 0;
   size_t steps = 0;
-  size_t node_states = 0;          ///< of single nodes, which are what the real machine was asked about
-  size_t converged = 0;            ///< final states, in which all is as it must be
+  size_t node_states = 0;          ///< of single nodes; the real machine computes the steps of these only
+  size_t converged = 0;            ///< final states that are converged
   bool complete = false;           ///< no state was left out
   std::string wrong;               ///< "" or what was found
   std::vector<std::string> trace;  ///< the steps that lead there
