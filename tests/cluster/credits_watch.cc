@@ -25,7 +25,7 @@ std::string not_home(const PeerBlocks& blocks) {
   return text;
 }
 
-/// What nobody else holds must be at rest, and is forgotten.
+/// Removes the objects without another holder. Returns "" or the objects among them that are not at rest.
 template <class Held>
 std::string let_go(Held& held) {
   std::string text;
@@ -42,7 +42,7 @@ std::string let_go(Held& held) {
 
 }  // namespace
 
-// What workers use was published before.
+// Workers use only objects of published views, so one look per epoch is enough.
 std::string CreditsWatch::look(Control& control) {
   if (control.publisher->epoch() == seen_) return "";
   seen_ = control.publisher->epoch();
@@ -57,8 +57,8 @@ std::string CreditsWatch::look(Control& control) {
   return text.empty() ? "" : "removed too early: " + text;
 }
 
-// Each Tx that names a peer NI holds one credit of it or waits for one, and so for the NI, but for those on their way
-// from the one to the other.
+// Each Tx of a peer NI holds one credit of it or waits for one. The same is true for the NI's credits, except for a Tx
+// between these two steps.
 std::string CreditsWatch::not_accounted() const {
   std::string text;
   for (const auto& [place, slice] : nis_)

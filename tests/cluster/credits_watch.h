@@ -1,6 +1,6 @@
-// Credits of one node in a test: whether each comes home, also those of NIs and peer NIs that are removed while the
-// node runs, and of nodes that are killed. Holds what the node gives its workers beside it: what nobody else holds any
-// more, the node has let go of.
+// Watches the credits of one node in a test. Each credit must come back, also those of NIs and peer NIs that are
+// removed while the node runs, and those of killed nodes. The watch shares ownership of the objects that the node gives
+// its workers. If the watch is the last holder of an object, the node has released it.
 #pragma once
 #include <map>
 #include <memory>
@@ -12,13 +12,13 @@ namespace ulnet::test {
 
 class CreditsWatch {
  public:
-  /// To call after each turn of control: takes note of what is new. "" or what was let go of and was not at rest.
+  /// To call after each turn of control: records new objects. "" or the released objects that were not at rest.
   std::string look(Control& control);
-  /// To call before the node is killed: whatever is out belongs to something under way. "" or what does not.
+  /// To call before the node is killed: credits that are out belong to messages under way. "" or those that do not.
   [[nodiscard]] std::string not_accounted() const;
-  /// To call when the node has stopped: everything that it ever had is at rest. "" or what is not. Forgets it all.
+  /// To call when the node has stopped: all recorded objects are at rest. "" or those that are not. Forgets all.
   std::string end();
-  /// Without a look.
+  /// Forgets all without a check.
   void forget();
 
  private:

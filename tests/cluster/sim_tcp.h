@@ -1,8 +1,8 @@
-// A simulated TCP network: what kernel sockets are to ulnetd, this is to tests. Hands out NetIo (one per node) and
-// StreamEngine (one per worker) objects. Virtual time only, everything random from one seed: the same seed gives the
-// same run. Simulates delay, bandwidth, segmentation at any byte, bounded socket buffers (so back-pressure), FIN, RST,
-// refused and unanswered connects, partitions, silent nodes and nodes that lose all their sockets. Not simulated: loss
-// below TCP (a partition delays what TCP would resend), TIME_WAIT. Single thread.
+// A simulated TCP network, which takes the place of kernel sockets in tests. SimTcp hands out NetIo (one per node) and
+// StreamEngine (one per worker) objects. Virtual time only, all randomness from one seed: the same seed gives the same
+// run. Simulates delay, bandwidth, segmentation at any byte, bounded socket buffers (and so back-pressure), FIN, RST,
+// and refused and unanswered connects. Also simulates partitions, silent nodes and nodes that lose all their sockets.
+// Not simulated: loss below TCP (a partition delays what TCP would resend), TIME_WAIT. Single thread.
 #pragma once
 #include <deque>
 #include <functional>
@@ -44,7 +44,7 @@ struct SimTcpOptions {
   uint32_t receive_buffer = 256 * 1024;
   Duration resend = 200ms;  ///< how soon a partition is tried again
   Duration connect_timeout = 127s;
-  uint32_t slow_close_one_in = 3;  ///< a closed stream keeps the engine busy for a few polls, once in so many
+  uint32_t slow_close_one_in = 3;  ///< one in this number of closed streams keeps the engine busy for a few polls
 };
 
 /// Bytes, first in first out.
@@ -63,7 +63,7 @@ class ByteQueue {
   size_t head_ = 0;
 };
 
-/// What one connection carried (kept when SimTcp::record is set).
+/// Bytes and events of one connection (kept when SimTcp::record is set).
 struct SimConnection {
   Endpoint dialler, passive;
   Instant opened = kNever;
@@ -100,14 +100,14 @@ class SimTcp {
   void abort(SocketId id);
   /// FIN to the other side; the socket goes on receiving.
   void finish(SocketId id);
-  /// The node forgets all sockets without a word; what still comes for them is answered with RST.
+  /// The node loses all sockets without FIN or RST. RST answers each segment that arrives for them later.
   void forget_sockets(const IpAddress& address);
   /// Sockets that exist, on all nodes.
   [[nodiscard]] size_t socket_count() const { return sockets_.size(); }
 
-  /// What a NetIo answers when it is asked to hold a socket to an interface, and the sockets' local addresses and
-  /// interfaces of those that were held.
+  /// errno with which a NetIo refuses to bind a socket to an interface; 0: it binds.
   int hold_error = 0;
+  /// Local addresses and interfaces of the sockets that are bound to an interface.
   std::vector<std::pair<IpAddress, std::string>> held;
 
   bool record = false;

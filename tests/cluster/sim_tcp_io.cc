@@ -318,7 +318,7 @@ unsigned SimEngine::poll(std::span<StreamEvent> out, Instant now) {
     }
     const bool late = pending.event.kind == StreamEventKind::kReceived && streams_[pending.stream].closing;
     if (late && pending.event.result >= 0) pending.event.result = -ECANCELED;
-    // Until this event the memory was the engine's: whoever reused it is found out here.
+    // Until this event the memory belongs to the engine. The fill exposes code that has reused it too early.
     for (const iovec& piece : pending.scribble) std::memset(piece.iov_base, 0xDD, std::min<size_t>(piece.iov_len, 16));
     if (closed) streams_[pending.stream].used = false;
     out[count++] = pending.event;

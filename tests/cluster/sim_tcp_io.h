@@ -63,14 +63,14 @@ class SimEngine final : public StreamEngine {
     void* owner = nullptr;
     std::vector<iovec> receive, send;  ///< operations under way
     bool receive_submitted = false, send_submitted = false;
-    bool send_all = false;  ///< the send is not told before all of it has gone, as MSG_WAITALL has it in io_uring
+    bool send_all = false;  ///< kSent comes only after all bytes have gone, as with MSG_WAITALL in io_uring
     size_t sent = 0;        ///< bytes of the send under way that have gone
   };
   struct Pending {
     StreamEvent event;
     uint32_t stream;
-    uint32_t polls_left;          ///< comes only after so many polls
-    std::vector<iovec> scribble;  ///< memory that is the engine's until now
+    uint32_t polls_left;          ///< polls until the event comes
+    std::vector<iovec> scribble;  ///< memory that belongs to the engine until this event
   };
   Stream& at(StreamId id);
   void complete(uint32_t index, StreamEventKind kind, int32_t result, uint32_t polls_left = 0);

@@ -1,6 +1,6 @@
-// Wake-ups of simulated threads (dataplane/base/idle_gate.h): all that wakes a thread is found by its look before it
-// sleeps, and all that is sent to it wakes it. Between two turns of a simulated thread its gate is armed, so that a
-// wake-up leaves a mark.
+// Checks the wake-ups of simulated threads (dataplane/base/idle_gate.h). Before a thread sleeps, its look must find all
+// its pending work. Each item that is sent to the thread must wake it. Between two turns of a simulated thread its gate
+// is armed, so that a wake-up leaves a mark.
 #pragma once
 #include <gtest/gtest.h>
 
