@@ -1,6 +1,6 @@
-// Mode kAttach: threads of the application turn the workers in each way that docs/libulnet.md allows, while peers send
-// to them, peers are added and portals open and close. A view that is freed under a worker is found here, above all by
-// ASan and TSan. Bounded by counts.
+// Mode kAttach: threads of the application turn the workers in each way that docs/libulnet.md allows. Meanwhile peers
+// send to the workers, peers are added, and portals open and close. The tests find a view that is freed under a worker,
+// above all with ASan and TSan. Bounded by counts.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -121,8 +121,9 @@ TEST_P(RaceAttach, no_view_is_freed_under_a_worker_that_turns) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Goal: a thread that has turned a worker and does something else for as long as it likes holds up neither new views of
-// other workers nor the memory of old ones. Method: more views than may be out at once; then a peer that is new.
+// Goal: a thread has turned a worker and then does other work for any time. This thread delays neither new views of
+// other workers nor the release of earlier views.
+// Method: more views than may be out at once; then a new peer.
 TEST(RaceAttach, a_worker_that_is_left_alone_holds_nothing_up) {
   auto opened = Instance::open({.config = config("127.0.0.1", 2), .mode = InstanceMode::kAttach});
   ASSERT_TRUE(opened) << opened.error().what;
@@ -143,7 +144,7 @@ TEST(RaceAttach, a_worker_that_is_left_alone_holds_nothing_up) {
       EXPECT_TRUE(instance.apply(fmt::format("peer:\n    - primary nid: 10.1.1.{}@tcp\n", 1 + i)));
     EXPECT_EQ(visit("127.0.0.2", 10), 10u);
     left = false;
-    stop = true;  // it turns again until the end
+    stop = true;  // the thread turns again until the end
     EXPECT_EQ(instance.close(), "");
   }
   left = end = true;

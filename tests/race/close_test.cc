@@ -12,8 +12,8 @@
 #include "dataplane/base/rng.h"
 #include "tests/free_port.h"
 
-// TSan asks this function. MDs of different lives share their memory on purpose: a submitter that closes does not wait
-// until its memory is free. Only the two functions that write payload there are left out.
+// TSan calls this function. MDs of different lives share their memory on purpose: a submitter that closes does not wait
+// until its memory is free. The suppressions cover only the two functions that write payload there.
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() {
   return "race:ulnet::payload_copy\nrace:place_payload\n";

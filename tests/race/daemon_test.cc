@@ -188,7 +188,7 @@ TEST(Daemon, three_daemons_on_loopback) {
   std::filesystem::remove_all(folder);
 }
 
-// Goal: what `set routing` said last survives export --backup and a start with it, whatever `forwarding` says.
+// Goal: the last value of `set routing` survives export --backup and a start from the backup, whatever `forwarding` is.
 TEST(Daemon, routing_switched_off_stays_off_with_the_backup) {
   const std::string folder = std::filesystem::temp_directory_path() / fmt::format("ulnet-routing-{}", getpid());
   std::filesystem::create_directories(folder);

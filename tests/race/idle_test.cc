@@ -141,8 +141,8 @@ TEST(RaceIdle, ping_pong) {
   EXPECT_FALSE(lost);
 }
 
-/// Keeps this thread on the CPU with this number of those that it may use, if there are so many: on a busy machine two
-/// threads that yield to each other would else share one.
+/// Pins this thread to the CPU with this index among those that it may use, if there are enough. Otherwise, on a busy
+/// machine, two threads that yield to each other would share one CPU.
 void pin(int number) {
   cpu_set_t all, one;
   ASSERT_EQ(0, sched_getaffinity(0, sizeof all, &all));
@@ -153,8 +153,9 @@ void pin(int number) {
 }
 
 // Goal: the order itself: an owner that saw an empty ring after arm() has been notified once the producer is through.
-// Method: both sides hot, no system call between the four operations. They start together with random offsets of a few
-// ns and go over many gates each time, so that one moment on two CPUs is many attempts; batches of one and two items.
+// Method: both sides are hot, without a system call between the four operations. They start together with random
+// offsets of a few ns and go over many gates each time. So one moment on two CPUs gives many attempts. Batches have one
+// and two items.
 // No store in fence_pushes(), or a relaxed one in arm(), fails here on x86 whenever both threads really run at once.
 TEST(RaceIdle, empty_after_arm_means_notified) {
 #ifdef ULNET_SANITIZED

@@ -1,4 +1,4 @@
-// One Instance of libulnet, several threads: what docs/libulnet.md allows at once.
+// One Instance of libulnet, used by several threads at once as docs/libulnet.md allows.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -38,8 +38,9 @@ std::string one_life(ulnet_t* node, unsigned worker) {
   return "";
 }
 
-// Goal: submitters are opened and closed by several threads at once, and a thread that has none open gets one: those
-// that are still being closed are waited for. Method: more of them than a worker has slots, others asking meanwhile.
+// Goal: several threads open and close submitters at once. A thread without a submitter gets one: the open waits for
+// submitters that are still being closed.
+// Method: more submitters than a worker has slots, with other calls meanwhile.
 TEST(RaceInstance, submitters_come_and_go_in_several_threads) {
   ulnet_options_t options{};
   options.config = "ulnet:\n    workers: 2\n";
@@ -60,7 +61,7 @@ TEST(RaceInstance, submitters_come_and_go_in_several_threads) {
   ulnet_close(node);
 }
 
-// Submitters closed without a look back: only the slots of those that are still being closed bound how fast it goes.
+// Each thread closes its submitters at once. Only the slots that are still being closed bound the speed.
 TEST(RaceInstance, a_slot_being_closed_is_waited_for) {
   ulnet_t* node = nullptr;
   ASSERT_EQ(ulnet_open(nullptr, &node, nullptr, 0), 0);

@@ -1,5 +1,5 @@
-// Messages that travel between workers of real threads: handles, and match requests among them. Above all for TSan: who
-// writes to a slot after it was posted, or to a payload before it is back, is found here.
+// Messages that travel between workers of real threads: handles, and match requests among them. Above all for TSan,
+// which finds a write to a slot after its post, and a write to a payload before the payload is back.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,9 +10,10 @@
 namespace ulnet::test {
 namespace {
 
-// Goal: every put matches, in the order in which they came, and its payload is right, while rings, message pool and
-// event queue are all too small. Method: worker 1 gets all headers at once, the portal is at home on worker 0, the
-// application polls from a third thread.
+// Goal: rings, message pool and event queue are all too small. Every put still matches, in the order of arrival, and
+// its payload is right.
+// Method: worker 1 gets all headers at once, the portal is at home on worker 0, the application polls from a third
+// thread.
 TEST(TravelRace, puts_go_home_while_both_workers_run) {
   constexpr uint32_t kPuts = 3000, kBytes = 16;
   Bench bench({.workers = 2, .incoming = 8, .ring_size = 8});
@@ -27,7 +28,7 @@ TEST(TravelRace, puts_go_home_while_both_workers_run) {
   ASSERT_TRUE(submitter.me_attach(PortalIndex{9}, {}, 0, ~0ull, MePosition::kTail, md));
   bench.settle();
   for (uint32_t i = 0; i < kPuts; ++i) {
-    const bool whole = i % 3 != 0;  // the others are held: without payload, so that nothing has still to come
+    const bool whole = i % 3 != 0;  // the others are held: they have no payload, so no byte is outstanding
     RxSlot& slot = bench.inject(put_header(tcp(1), tcp(2), 9, i, whole ? kBytes : 0, 0, false), tcp(2));
     if (whole) bench.lnd(WorkerId{1}).make_movable(slot, uint8_t(i));
   }

@@ -1,6 +1,6 @@
-// Views under real threads: control publishes and frees without an end, workers turn, look through the whole view and
-// sleep now and then; a turn is all that says that a worker is awake. A view that is freed under a worker, or seen half
-// made, is found here (by ASan and TSan as well). Bounded by counts.
+// Views under real threads. Control publishes and frees all the time; workers turn, look through the whole view and
+// sleep now and then. Only its turns mark a worker as awake. The test finds a view that is freed under a worker or seen
+// half made, also by ASan and TSan. Bounded by counts.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kViews = 200'000;
 
-/// NIs and nets that all carry the number of their view, and as many of them as it says.
+/// NIs and nets that all carry the number of their view. The number also decides how many there are.
 ViewParts parts_of(uint32_t number, const ViewParts& before) {
   ViewParts parts = before;
   auto local = std::make_shared<LocalView>();
@@ -28,7 +28,7 @@ ViewParts parts_of(uint32_t number, const ViewParts& before) {
   return parts;
 }
 
-/// What is wrong with the view, or "".
+/// The first fault of the view, or "".
 std::string fault_of(const ViewSet& view) {
   const uint32_t number = view.node.numa_range;
   if (view.peers == nullptr || view.routes == nullptr || view.portals == nullptr) return "a part is missing";
