@@ -20,7 +20,7 @@ class Feeder {
   [[nodiscard]] std::span<const std::byte> since(size_t start) const {
     return std::span(stream_).subspan(start, offset_ - start);
   }
-  /// Feeds until the decoder wants no more or the stream ends.
+  /// Feeds until the decoder needs no more bytes or the stream ends.
   template <class Decoder>
   void feed(Decoder& decoder) {
     while (left() != 0 && decoder.need() != 0) {

@@ -19,7 +19,7 @@ struct DecodedFrame {
   std::vector<std::byte> payload;
 };
 
-/// What one side said, as far as it could be read. Each status is that of the last structure begun.
+/// The structures that one side sent, as far as they could be read. Each status is that of the last structure begun.
 struct DecodedSide {
   bool dialled = false;                                         ///< a connection request is due first
   socklnd::AcceptStatus accept = socklnd::AcceptStatus::kMore;  ///< of the request, when dialled

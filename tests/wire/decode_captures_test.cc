@@ -1,6 +1,7 @@
-// Every capture of real LNet over TCP decodes to its last byte, and every structure in it encodes to the bytes that it
-// came from. Method: decode each side of each conversation in pieces of several sizes, compare message counts with what
-// the captures are known to hold; the crafted ones (g3) must end in exactly the verdict that their rubbish deserves.
+// Every capture of real LNet over TCP decodes to its last byte, and every structure in it encodes to its original
+// bytes.
+// Method: decode each side of each conversation in pieces of several sizes, and compare message counts with the known
+// content of the captures. Each crafted capture (g3) must end in exactly the verdict for its wrong bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,7 +67,7 @@ constexpr Expected kCaptures[] = {
     {"j1-mr-mixed-tcp-o2ib-discover-ping", 64, "HELLO 6, GET 4, REPLY 4, PUT 1, ACK 1", false},
 };
 
-/// What the script's side of a g3 file comes to, and what the kernel said to it.
+/// The verdicts on the script's side of a g3 file, and the messages of both sides.
 struct Crafted {
   const char* name;
   AcceptStatus accept;
@@ -266,12 +267,12 @@ TEST_P(CraftedCaptures, end_in_the_exact_verdict) {
 INSTANTIATE_TEST_SUITE_P(All, CraftedCaptures, testing::ValuesIn(kCrafted),
                          [](const auto& of) { return std::string(of.param.name); });
 
-/// What the kernel answered in a crafted capture, as bytes.
+/// Bytes that the kernel answered in a crafted capture.
 std::string kernel_said(const char* name) {
   return hex_text(read(std::string("g3-tcp-crafted-") + name).conversations.at(0).stream(Side::kPassive));
 }
 
-// Goal: what we would answer to the script is what the kernel answered, byte for byte (its incarnation aside).
+// Goal: our answers to the script equal the kernel's answers, byte for byte (its incarnation aside).
 TEST(CraftedAnswers, are_ours) {
   std::array<std::byte, kAcceptorAnswerBytes> answer;
   acceptor_answer_encode(answer);

@@ -50,8 +50,8 @@ std::vector<std::byte> stream_of(uint32_t version, bool with_csum) {
   return out;
 }
 
-// Goal: every version's stream decodes to the same messages in pieces of any size, ends at a boundary, and the checksum
-// over header and payload comes out as the sender's.
+// Goal: every version's stream decodes to the same messages in pieces of any size, and ends at a boundary. The checksum
+// over header and payload equals the sender's.
 TEST(FrameDecoder, streams_of_every_version) {
   for (uint32_t version = kVersion1; version <= kVersion4; ++version)
     for (bool with_csum : {false, version != kVersion1})
@@ -133,7 +133,7 @@ TEST(ConnType, inverse) {
   EXPECT_EQ(conn_type_inverse(ConnType::kControl), ConnType::kControl);
 }
 
-// Goal: what the forms of §3.3 acknowledge.
+// Goal: the cookies that each form of §3.3 acknowledges.
 TEST(ZcAck, forms) {
   using Kind = ZcAck::Kind;
   const auto noop = [](uint64_t a, uint64_t b, uint32_t version = kVersion3) {

@@ -73,7 +73,7 @@ void put_at(std::vector<std::byte>& bytes, size_t offset, T value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
 }
 
-// Goal: the two examples of §1.2; what follows a request stays untouched for the HELLO.
+// Goal: the two examples of §1.2. The bytes behind a request stay untouched for the HELLO.
 TEST(AcceptorGolden, requests) {
   for (const auto& [golden, text] :
        {std::pair(kRequestV1, "192.168.122.20@tcp"), std::pair(kRequestV2, "fd00::1@tcp")}) {

@@ -6,7 +6,7 @@
 namespace ulnet {
 namespace {
 
-// Goal: what is printed is read back, and in the canonical form.
+// Goal: printed text is read back, and is in the canonical form.
 TEST(NidText, round_trip) {
   for (const char* text :
        {"10.0.0.1@tcp", "10.0.0.1@tcp65535", "192.168.122.10@o2ib1", "fd00::1@tcp", "fd00:10::2@o2ib3", "7@gni",
@@ -33,7 +33,7 @@ TEST(NidText, other_spellings) {
   }
 }
 
-// Goal: what is no NID or net is refused with EINVAL and a sentence, never taken for another one.
+// Goal: a text that is no NID or net is refused with EINVAL and a sentence, and never read as another NID.
 TEST(NidText, refused) {
   for (const char* text : {"",
                            "@",

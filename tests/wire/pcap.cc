@@ -1,6 +1,6 @@
-// pcap reader and TCP reassembly for tests. The hard part is a capture that begins with open connections: the first
-// sequence number of a side is then learned from its first data or from what the other side acknowledges, whichever
-// comes first.
+// pcap reader and TCP reassembly for tests. The hard part is a capture that begins with open connections. The first
+// sequence number of a side then comes from its first data or from the other side's acknowledgement, whichever is
+// first.
 #include "tests/wire/pcap.h"
 
 #include <algorithm>

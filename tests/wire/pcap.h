@@ -1,7 +1,7 @@
-// Reads a classic pcap file and puts its TCP connections back together: per connection a list of events in the order in
+// Reads a classic pcap file and reassembles its TCP connections. Each connection gets a list of events in the order in
 // which they became complete on the wire. For tests that decode or replay the captures in tests/wire/captures/.
-// Retransmissions and overlaps are dropped, segments that came early wait for what is missing. Everything that is not
-// TCP is skipped.
+// Retransmissions and overlaps are dropped. Segments that came early wait for the missing bytes. All frames other than
+// TCP are skipped.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -38,14 +38,14 @@ struct TcpEvent {
   Duration time{};  ///< since the first frame of the file
   Side from = Side::kDialler;
   Kind kind = Kind::kData;
-  std::vector<std::byte> bytes;  ///< of kData: what this segment added to its side's stream, never empty
+  std::vector<std::byte> bytes;  ///< of kData: bytes that this segment added to its side's stream, never empty
 };
 
 /// One TCP connection. A pair of addresses that is used again after a new SYN is a new conversation.
 struct TcpConversation {
   TcpAddress dialler;  ///< sent the SYN; where that is not in the file, the side that does not use port 988
   TcpAddress passive;
-  bool opened_mid = false;       ///< it was open before the file begins
+  bool opened_mid = false;       ///< open before the file begins
   bool established = false;      ///< opened_mid, or the passive side answered the SYN with one of its own
   bool gap = false;              ///< bytes are missing in the file: the streams end before them
   std::vector<TcpEvent> events;  ///< in order of time

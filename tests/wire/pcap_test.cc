@@ -104,8 +104,8 @@ TEST(Pcap, reassembles) {
   EXPECT_EQ(c.events[2].time, 4us);
 }
 
-// Goal: a file that begins in the middle knows who dialled, and takes data from the first byte on, also after a
-// keepalive probe (one old byte) or a segment that came early.
+// Goal: if a file begins in the middle of a connection, the reader still finds the dialler. Data counts from the first
+// byte on, also after a keepalive probe (one old byte) or a segment that came early.
 TEST(Pcap, begins_in_the_middle) {
   PcapFile file;
   file.frame(false, kAck, 700, 300);
@@ -120,7 +120,7 @@ TEST(Pcap, begins_in_the_middle) {
   EXPECT_EQ(trace(capture.conversations[0]), "d:abc d:def p:xyz");
 }
 
-// Goal: the same ports after a new SYN are a new conversation; a refused SYN is none that was established.
+// Goal: the same ports after a new SYN are a new conversation. A conversation with a refused SYN is not established.
 TEST(Pcap, reused_ports_and_missing_bytes) {
   PcapFile file;
   file.frame(true, kSyn, 100, 0);
@@ -136,7 +136,7 @@ TEST(Pcap, reused_ports_and_missing_bytes) {
   EXPECT_TRUE(capture.conversations[1].gap);
 }
 
-// Goal: what is no such file is named, not read half.
+// Goal: a missing or incomplete file gives an error, not half a capture.
 TEST(Pcap, bad_files) {
   EXPECT_NE(pcap_read("/nonexistent").error, "");
   PcapFile file;

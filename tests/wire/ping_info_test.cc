@@ -71,8 +71,9 @@ TEST(PingInfo, large_primary_comes_first) {
   EXPECT_EQ(decoded->info.features & kFeaturePrimaryLarge, kFeaturePrimaryLarge);
 }
 
-// Goal: cut anywhere, a good ping info is never an error below its head, says the size to ask for, and gives only whole
-// entries. Method: every length.
+// Goal: a good ping info may be cut anywhere behind its head without an error. The result then has the full size for
+// the next ping, and only complete entries.
+// Method: every length.
 TEST(PingInfo, truncation_at_every_length) {
   for (const char* golden : {kTwoNis, kIpv6Only, kIpv4AndIpv6}) {
     const auto whole = hex(golden);
