@@ -1,5 +1,5 @@
-// A stack fed with damaged frames, in one buffer and cut into several: both end the same way, each in exactly one
-// place, and no buffer is lost. The same inputs every time.
+// Feeds a stack with damaged frames, each in one buffer and cut into several. Both end the same way, each in exactly
+// one place, and no buffer is lost. The inputs are the same every time.
 #include "dataplane/wire/bytes.h"
 #include "lnd/net/dpdk/stack.h"
 #include "lnd/net/packet/icmp.h"
@@ -55,7 +55,7 @@ class DpdkStackFuzz : public LoopPort {
     stack.reset();
     LoopPort::TearDown();
   }
-  /// What the stack has sent comes back on the ring.
+  /// Frees the frames that the stack has sent, which come back on the ring; their number.
   uint64_t drain() {
     uint64_t count = 0;
     std::array<rte_mbuf*, kBurst> packets;
@@ -138,8 +138,8 @@ void mend_sums(fuzz::Input& frame) {
   wire::store<uint16_t>(body.data() + at, icmp ? sum.value() : udp_checksum_field(sum), true);
 }
 
-// Goal: where a frame is cut does not matter; but an echo request whose ICMP header is not in the first buffer is not
-// answered (no device cuts there), which is counted as truncated.
+// Goal: the result does not depend on where a frame is cut. The exception: an echo request whose ICMP header is not in
+// the first buffer is not answered, but counted as truncated. No device cuts there.
 TEST_F(DpdkStackFuzz, ends_the_same_way_in_one_buffer_and_in_many) {
   const std::vector<fuzz::Input> seeds = fuzz::dpdk_seeds("frame");
   Rng rng(0x737461636B);

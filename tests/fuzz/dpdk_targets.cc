@@ -1,5 +1,5 @@
-// See dpdk_targets.h. The properties: nothing is read beyond the input (sanitizers), what is accepted lies within the
-// frame, and it encodes and decodes to the same again.
+// See dpdk_targets.h. The properties: nothing is read beyond the input (sanitizers). An accepted part lies within the
+// frame, and encodes and decodes to the same again.
 #include "tests/fuzz/dpdk_targets.h"
 
 #include "dataplane/base/check.h"

@@ -1,5 +1,5 @@
-// Runs every fuzz target on a fixed, seeded set of mutated inputs cut from the captures, so that each compiler and
-// sanitizer sees them in the ordinary test run. Bounded: the same inputs every time, a second or two in all.
+// Runs every fuzz target on a fixed, seeded set of mutated inputs cut from the captures. So each compiler and sanitizer
+// covers the targets in the ordinary test run. Bounded: the same inputs every time, a second or two in all.
 #include <gtest/gtest.h>
 
 #include "dataplane/base/rng.h"

@@ -1,5 +1,5 @@
-// See targets.h. The properties: no decoder reads what it was not given (sanitizers), pieces of any size give the same
-// result as the whole, and what was accepted survives encoding and decoding again.
+// See targets.h. The properties: no decoder reads beyond its input (sanitizers). Pieces of any size give the same
+// result as the whole. An accepted input survives encoding and decoding again.
 #include "tests/fuzz/targets.h"
 
 #include <algorithm>

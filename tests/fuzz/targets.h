@@ -1,6 +1,6 @@
-// Fuzz targets of the decoders: what a peer or an operator can send. Each takes any bytes, must return, and aborts when
-// one of its properties does not hold. Linked twice: into libFuzzer programs (clang, -Dfuzz=true) and into
-// fuzz_seeded_test, which runs them on mutated captures with every compiler.
+// Fuzz targets of the decoders for bytes that a peer or an operator can send. Each target takes any bytes, must return,
+// and aborts when one of its properties does not hold. Linked twice: into libFuzzer programs (clang, -Dfuzz=true) and
+// into fuzz_seeded_test, which runs them on mutated captures with every compiler.
 #pragma once
 #include <cstddef>
 #include <span>
