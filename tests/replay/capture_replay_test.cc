@@ -1,6 +1,6 @@
-// The kernel's captures replay: with our whole node in the kernel's place, what its partner sent goes in, and what our
-// node answers equals what the kernel answered, byte for byte but for handles, incarnations, the sequence number of
-// ping infos, and ports. By sequence; by time as well where a test says so.
+// The kernel's captures replay. Our whole node takes the kernel's place and gets the bytes that the kernel's partner
+// sent. The answers of our node equal the kernel's, byte for byte. The exceptions are handles, incarnations, ports and
+// the sequence number of ping infos. By sequence; by time as well where a test says so.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ TEST(CaptureReplay, i2_four_connections_per_peer) {
 
 class Crafted : public testing::TestWithParam<const char*> {};
 
-// A script's right and wrong requests, HELLOs and messages: what it is answered, and how the connection ends.
+// A script's right and wrong requests, HELLOs and messages: the answers to them, and the end of the connection.
 TEST_P(Crafted, answered_and_closed_as_the_kernel_does) {
   KernelPlace place({.nis = {kTwo}}, {ip("10.10.0.254")});
   Capture capture = read("g3-tcp-crafted-" + std::string(GetParam()));
@@ -96,8 +96,8 @@ TEST(CaptureReplay, g4_connection_race_as_the_higher_nid) {
   EXPECT_EQ(place.difference(), "");
 }
 
-// The partner stops in the middle of the fourth ping: its connections are given up, the fifth dials in vain until the
-// partner is back, whose late REPLY changes nothing.
+// The partner stops in the middle of the fourth ping, and the node gives up its connections. The dials for the fifth
+// ping fail until the partner is back. The partner's late REPLY changes nothing.
 TEST(CaptureReplay, g1_peer_frozen_then_resumed) {
   KernelPlace place({.nis = {kOne}, .lnd_timeout = 5}, {address_of(kTwo)});
   place.play(read("g1-tcp-peer-frozen-then-resumed"));
@@ -116,7 +116,8 @@ TEST(CaptureReplay, g1_peer_frozen_then_resumed) {
   EXPECT_EQ(place.difference(), "");
 }
 
-// The partner dies in the middle of the third ping, is for a while a machine without LNet, and comes back as another.
+// The partner crashes in the middle of the third ping. For a while its machine has no LNet; then it is back with
+// another incarnation.
 TEST(CaptureReplay, g1b_peer_killed_and_rebooted) {
   KernelPlace place({.nis = {kOne}, .lnd_timeout = 5}, {address_of(kTwo)});
   Capture before = read("g1b-tcp-peer-killed-and-rebooted"), after = before;
@@ -124,7 +125,7 @@ TEST(CaptureReplay, g1b_peer_killed_and_rebooted) {
   std::erase_if(after.conversations, [](const TcpConversation& c) { return c.opened_mid || !c.established; });
   ASSERT_EQ(before.conversations.size(), 3u);
   ASSERT_EQ(after.conversations.size(), 3u);
-  for (TcpConversation& c : before.conversations)  // what the booting kernel answered to strangers
+  for (TcpConversation& c : before.conversations)  // drop the booting kernel's RSTs to unknown connections
     std::erase_if(c.events, [](const TcpEvent& e) { return e.kind == TcpEvent::Kind::kRst; });
   place.play(before);
   ASSERT_EQ(place.pings(), 3u);
@@ -137,8 +138,8 @@ TEST(CaptureReplay, g1b_peer_killed_and_rebooted) {
   place.run_to_the_end();
   EXPECT_EQ(place.difference(), "");
 
-  // Dialled twice in vain: a SYN that nobody answers until a RST comes, then one refused at once. The next attempt may
-  // come a second after the first failure, two seconds after the second.
+  // Two dials fail: a SYN without an answer until a RST comes, then a SYN that is refused at once. The next attempt may
+  // come a second after the first failure, and two seconds after the second.
   const size_t dials = place.dials();
   place.partners_silent(true);
   place.ping(kTwo);
@@ -169,8 +170,8 @@ TEST(CaptureReplay, d1_as_the_router) {
   EXPECT_EQ(place.difference(), "");
 }
 
-// As a client, whose only route leads through the router: it asks it every 5.1 s, and pushes each time although nothing
-// has changed.
+// As a client, whose only route leads through the router. The kernel pings the router every 5.1 s, and pushes each time
+// although nothing has changed.
 TEST(CaptureReplay, d1_as_the_client) {
   KernelPlace place({.nis = {"10.10.0.1@tcp1"}, .router_check = 5}, {ip("10.10.0.3")});
   place.play(read("d1-routed-ping-tcp1side"), true);
@@ -201,8 +202,8 @@ TEST(CaptureReplay, b1_discovery_as_the_passive_node) {
   EXPECT_EQ(place.difference(), "");
 }
 
-// The peers know each other; then node 2 has one NI less, and has it again.
-TEST(CaptureReplay, b2_b3_as_the_node_that_is_told) {
+// The nodes have discovered each other. Then node 2 has one NI less, and later has it again.
+TEST(CaptureReplay, b2_b3_as_the_node_that_gets_the_push) {
   for (const char* name : {"b2-tcp-mr-net-del-push", "b3-tcp-mr-net-add-push"}) {
     SCOPED_TRACE(name);
     KernelPlace place({.nis = {kOne, "10.10.0.101@tcp"}}, {address_of(kTwo), ip("10.10.0.102")});
@@ -216,7 +217,7 @@ TEST(CaptureReplay, b2_b3_as_the_node_that_is_told) {
   }
 }
 
-// Told to do it at once, as the kernel does: the connections of the NI are closed, then the peer is told.
+// With `now`, as the kernel does: the node first closes the connections of the NI, then pushes to the peer.
 TEST(CaptureReplay, b2_b3_as_the_node_that_changes) {
   KernelPlace place({.nis = {kTwo, "10.10.0.102@tcp"}}, {address_of(kOne), ip("10.10.0.101")});
   place.play(read("b1-tcp-mr-discover-push"), true);  // the rail used last is not the next to be chosen
@@ -237,8 +238,8 @@ TEST(CaptureReplay, b2_b3_as_the_node_that_changes) {
   EXPECT_EQ(place.difference(), "");
 }
 
-// As the server of a selftest over both rails: bulk and reply of each request go between the two NIDs that it came
-// over, and each set of connections has its own zero-copy cookies.
+// As the server of a selftest over both rails. Bulk and reply of each request go between the two NIDs of the request.
+// Each set of connections has its own zero-copy cookies.
 TEST(CaptureReplay, b4_selftest_over_both_rails_as_the_server) {
   const std::vector<IpAddress> ours{address_of(kTwo), ip("10.10.0.102")};
   KernelPlace place({.nis = {kTwo, "10.10.0.102@tcp"}}, {address_of(kOne), ip("10.10.0.101")});
@@ -254,8 +255,9 @@ TEST(CaptureReplay, b4_selftest_over_both_rails_as_the_server) {
   place.application = nullptr;
 }
 
-// An NI of node 2 loses its link and has it again. The kernel sent a recovery ping over it, which nobody answered:
-// without that ping, and the end of the connections that followed from it, the file is over after its last push.
+// An NI of node 2 loses its link and has it again. The kernel sent a recovery ping over that NI, and got no answer. The
+// replay leaves out that ping and the end of the connections that followed from it. So the file ends after its last
+// push.
 Capture link_down_and_up() {
   Capture capture = read("g5-tcp-mr-link-down-up-push");
   for (TcpConversation& c : capture.conversations) {
@@ -267,7 +269,7 @@ Capture link_down_and_up() {
   return capture;
 }
 
-TEST(CaptureReplay, g5_as_the_node_that_is_told) {
+TEST(CaptureReplay, g5_as_the_node_that_gets_the_push) {
   KernelPlace place({.nis = {kOne, "10.10.0.101@tcp"}}, {address_of(kTwo), ip("10.10.0.102")});
   place.play(read("b1-tcp-mr-discover-push"));
   EXPECT_EQ(place.discover_and_wait(kTwo), 0);

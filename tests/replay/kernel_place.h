@@ -1,7 +1,6 @@
-// A whole node in the place of a kernel: what the kernel's partner sent in a capture goes in over simulated TCP, by
-// sequence, and what the node sends is kept per connection and compared with what the kernel sent. REPLYs and ACKs of
-// the partner carry the handles that our node has given out, everything else goes in as captured. Single thread,
-// virtual time.
+// A whole node in the place of a kernel. The messages of the kernel's partner in a capture go in over simulated TCP, by
+// sequence. The node's bytes are kept per connection and compared with those of the kernel. REPLYs and ACKs of the
+// partner carry the handles of our node. All other bytes go in as captured. Single thread, virtual time.
 #pragma once
 #include <functional>
 #include <map>
@@ -30,21 +29,21 @@ class KernelPlace {
   void partners_dead();
   /// The partners are held back at the wire, as when their machine is frozen; or no longer.
   void partners_silent(bool on);
-  /// Our machine has this address too, and no LNet on it: who dials it is refused. Before play().
+  /// Our machine has this address too, without LNet: it refuses connections there. Before play().
   void has_address_without_lnet(const IpAddress& address);
 
   void ping(const std::string& nid, Duration timeout = 60s) { node_->ping(nid, timeout); }
-  /// Pings and runs until it has ended; the answer's error.
+  /// Pings and runs until the ping has ended. Returns the answer's error.
   int32_t ping_and_wait(const std::string& nid, Duration timeout = 60s);
   [[nodiscard]] bool ping_ended() { return node_->ping_answer().has_value(); }
   [[nodiscard]] int32_t ping_error() { return node_->ping_answer()->error; }
 
-  /// Discovers the peer with this NID and runs until that has ended; the error.
+  /// Discovers the peer with this NID and runs until discovery has ended. Returns the error.
   int32_t discover_and_wait(const std::string& nid);
-  /// How many NIDs our node knows of the peer with this one.
+  /// Number of NIDs that our node has of the peer with this one.
   [[nodiscard]] size_t known_nids(const std::string& nid);
   [[nodiscard]] Node& node() { return node_->node(); }
-  /// Called in each turn: what stands above LNet in the kernel's place.
+  /// Called in each turn: the application above LNet in the kernel's place.
   std::function<void()> application;
   [[nodiscard]] int health(const std::string& peer_nid);
   /// The link of an NI of our node goes down or comes up.

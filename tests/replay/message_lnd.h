@@ -1,5 +1,5 @@
-// A driver whose wire is the test: what the node sends is kept, what the test hands in is received. One worker; every
-// send succeeds at once, and everybody is connected.
+// A driver whose wire is the test. The driver keeps the messages that the node sends, and the node receives the
+// messages that the test hands in. One worker; every send succeeds at once, and all peers are connected.
 #pragma once
 #include <deque>
 #include <map>
@@ -19,7 +19,7 @@ class MessageControl;
 
 class MessageLnd final : public Lnd {
  public:
-  /// `sent`: what the node sends goes to its end.
+  /// Appends each message that the node sends to `sent`.
   MessageLnd(LndCore& core, std::vector<WireMessage>& sent) : core_(core), sent_(sent) {}
 
   /// `message` has come to the NI `ni` from the peer NI at `place`.

@@ -106,8 +106,8 @@ void MessagePlace::play(std::vector<ReplayMessage> messages) {
   moved_ = now_;
 }
 
-// The partner answers to the handle that our node gave out where the kernel gave out its own: the message of the same
-// place on the same pair of NIDs.
+// The partner answers with the handle that the kernel gave out. Replaces it by the handle of our node, from the message
+// at the same position on the same pair of NIDs.
 void MessagePlace::echo_handle(wire::Header& header) const {
   const bool answer = header.type == wire::MsgType::kReply || header.type == wire::MsgType::kAck;
   if (!answer) return;

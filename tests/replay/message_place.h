@@ -1,6 +1,6 @@
-// A whole node in the place of a kernel as far as LNet's own messages go: what the kernel's partners sent goes in
-// message by message, whatever network it came over, and what the node sends is compared with what the kernel sent,
-// pair of NIDs by pair of NIDs. For captures of networks whose driver is not the matter. Single thread, virtual time.
+// A whole node in the place of a kernel, for LNet's own messages only. The messages of the kernel's partners go in
+// message by message, from any network. The node's messages are compared with the kernel's, separately for each pair of
+// NIDs. For captures of networks whose driver is not under test. Single thread, virtual time.
 #pragma once
 #include <map>
 #include <memory>
@@ -21,8 +21,8 @@ class MessagePlace {
   MessagePlace(const MessagePlace&) = delete;
   MessagePlace& operator=(const MessagePlace&) = delete;
 
-  /// Plays what came to our NIDs in `messages` (in order of time): each once our node has sent as many messages as the
-  /// kernel had before it, or 2 s after that.
+  /// Plays the messages in `messages` (in order of time) that came to our NIDs. Each of them waits until our node has
+  /// sent as many messages as the kernel had before it, or for 2 s.
   void play(std::vector<ReplayMessage> messages);
   /// `net del --now` of one of our NIs, until it is gone.
   void delete_now(const std::string& nid);

@@ -1,6 +1,6 @@
-// Captures of o2ib, and of tcp and o2ib mixed, replay as far as LNet's own messages go: with our node in the kernel's
-// place it sends the same messages between the same NIDs, byte for byte but for handles and the sequence number of ping
-// infos. What carries them is left out.
+// Captures of o2ib, and of tcp and o2ib mixed, replay at the level of LNet's own messages. In the kernel's place, our
+// node sends the same messages between the same NIDs, byte for byte. The exceptions are handles and the sequence number
+// of ping infos. The driver's messages around them are not compared.
 #include <gtest/gtest.h>
 
 #include "dataplane/base/nid_text.h"
@@ -40,8 +40,8 @@ TEST(MessageReplay, e7_discovery_over_o2ib_as_the_active_node) {
   EXPECT_EQ(place.difference(), "");
 }
 
-// Node 2 has one NI less, and says so.
-TEST(MessageReplay, e9_net_del_over_o2ib_as_the_node_that_is_told) {
+// Node 2 deletes one NI, and pushes its new list.
+TEST(MessageReplay, e9_net_del_over_o2ib_as_the_node_that_gets_the_push) {
   MessagePlace place({"10.10.0.1@o2ib", "10.10.0.101@o2ib"});
   place.play(o2ib("e7-o2ib-mr-discover"));
   EXPECT_EQ(place.discover_and_wait("10.10.0.2@o2ib"), 0);
@@ -80,7 +80,7 @@ TEST(MessageReplay, e9_net_del_over_o2ib_as_the_node_that_deletes) {
   EXPECT_EQ(place.difference(), "");
 }
 
-// One rail tcp, one o2ib: found over tcp, told over o2ib.
+// Two rails, one tcp and one o2ib: discovery goes over tcp, the push over o2ib.
 std::vector<ReplayMessage> mixed() {
   const std::string path = capture_path("j1-mr-mixed-tcp-o2ib-discover-ping");
   const Capture over_tcp = pcap_read(path);

@@ -23,7 +23,7 @@ uint16_t be16(Bytes in, size_t at) {
   return uint16_t(uint16_t(in[at]) << 8 | uint16_t(in[at + 1]));
 }
 
-/// What a SEND Only carries, without the ICRC; empty for any other frame.
+/// Payload of a SEND Only frame, without the ICRC; empty for any other frame.
 Bytes send_only(Bytes frame) {
   constexpr size_t kHeaders = kEthernet + kIpv4 + kUdp + kBth;
   if (frame.size() < kHeaders + kIcrc || be16(frame, 12) != 0x0800 || frame[kEthernet] != std::byte{0x45}) return {};

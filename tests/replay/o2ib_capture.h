@@ -1,4 +1,4 @@
-// The LNet messages in a capture of o2iblnd over RoCEv2: what its IMMEDIATE messages carry. RDMA, the connection
+// The LNet messages in a capture of o2iblnd over RoCEv2: the content of its IMMEDIATE messages. RDMA, the connection
 // manager and acknowledgements are left out. docs/wire/roce.md §1, docs/wire/o2iblnd.md §2, 3.
 #pragma once
 #include <string>

@@ -1,6 +1,6 @@
-// One side of a captured TCP conversation as the structures that it consists of, and the comparison of what our node
-// sent with what the kernel sent in its place: byte for byte, but for what a mask allows, and with the name of the
-// field that differs. Which fields vary from run to run: tests/wire/captures/README.md.
+// Splits one side of a captured TCP conversation into its structures. Compares the bytes of our node with those that
+// the kernel sent in its place, byte for byte, except for the bytes of a mask. The result states the name of the field
+// that differs. tests/wire/captures/README.md lists the fields that vary from run to run.
 #pragma once
 #include <optional>
 #include <string>
@@ -27,8 +27,8 @@ struct Piece {
 };
 [[nodiscard]] std::vector<Piece> split(const TcpConversation& conversation, Side side);
 
-/// What need not be equal. Always: our incarnation in a HELLO; and in messages that we originate the handle of a GET
-/// or PUT and the sequence number of a ping info.
+/// Fields that may differ. Always: our incarnation in a HELLO. In messages that we originate: the handle of a GET or
+/// PUT, and the sequence number of a ping info.
 struct Mask {
   std::vector<Nid> ours;  ///< our node's NIDs
   [[nodiscard]] bool originated(const Piece& piece) const;

@@ -1,6 +1,6 @@
-// What stood above LNet in a captured server of lnet_selftest: answers each request as the kernel's server answered the
-// same one. The bytes of its answers are the capture's; which NIDs they go from and to follows from the requests, as
-// docs/wire/selftest.md §1 demands. Single thread.
+// The application above LNet in a captured server of lnet_selftest. The server answers each request as the kernel's
+// server answered the same request. The bytes of its answers come from the capture. Their NIDs follow from the
+// requests, as docs/wire/selftest.md §1 demands. Single thread.
 #pragma once
 #include <map>
 #include <memory>
@@ -37,8 +37,8 @@ class SelftestServer {
   MdHandle replies_md_, bulk_md_;
   std::map<uint32_t, std::vector<std::byte>> requests_;  // by portal
   std::vector<std::byte> replies_, bulk_;
-  std::map<uint64_t, uint32_t> reply_at_;    // by match bits: where in replies_ the kernel's reply is
-  std::map<uint64_t, uint32_t> bulk_bytes_;  // by match bits: what the kernel asked for
+  std::map<uint64_t, uint32_t> reply_at_;    // by match bits: offset of the kernel's reply in replies_
+  std::map<uint64_t, uint32_t> bulk_bytes_;  // by match bits: bytes that the kernel requested
   std::map<uint64_t, Request> fetching_;     // by number of the GET
   uint64_t next_ = 1;
   size_t answered_ = 0;
