@@ -15,8 +15,8 @@
 //   2  also if B is in `verify`. B treats a peer as multi-rail only if its operator configured that, and pushes only to
 //      multi-rail peers.
 //   2  also if B's operator configured NIDs of A together with NIDs of others, or as not multi-rail.
-//   4  If A discovers and B does not (`0`, or an older version), A has a separate peer for each NID of B that it
-//      reaches. The peer is not multi-rail. NIDs in configured peers are exempt.
+//   4  If A discovers and B does not (`0`, or an older version), each NID of B that A reaches is a separate peer.
+//      The peer is not multi-rail. NIDs in configured peers are exempt.
 //   5  If A does not discover: the same for each B.
 //   6  A peer without configuration has NIDs of one node only. The peer may also have NIDs that no node has, or that A
 //      does not reach. No event removes the NIDs of a node that is gone.

@@ -365,7 +365,7 @@ KEY_NO_READERS = ('config', 'control/api', 'tools/ulnetctl', 'tests', 'perf')
 # Read while a node starts. A key without another reader needs a restart.
 KEY_START_READERS = ('control/lib/boot.cc',)
 # A driver's key is a member of the driver's own struct: `.at = kAt<&SockConfig::member>`. The code of the driver's
-# folder reads it from an object with one of these names; a file that only carries it to the other half does not count.
+# folder reads it from an object with one of these names. A file that only carries it to the other half does not count.
 DRIVER_KEY = re.compile(r'\.at\s*=\s*kAt<&(?:\w+::)*(\w+)::(\w+)>')
 DRIVER_HOLDERS = r'config_?|tunables(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?'
 DRIVER_NO_READERS = ('fields.cc', 'config.h', 'messages.h')
