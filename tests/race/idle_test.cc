@@ -141,8 +141,8 @@ TEST(RaceIdle, ping_pong) {
   EXPECT_FALSE(lost);
 }
 
-/// Pins this thread to the CPU with this index among those that it may use, if there are enough. Otherwise, on a busy
-/// machine, two threads that yield to each other would share one CPU.
+/// Pins this thread to the CPU with this index among those that it may use, if there are enough. Without the pin, two
+/// threads that yield to each other would share one CPU on a busy machine.
 void pin(int number) {
   cpu_set_t all, one;
   ASSERT_EQ(0, sched_getaffinity(0, sizeof all, &all));

@@ -432,7 +432,7 @@ struct Shared final : socklnd::SockDevices {
 };
 
 // Goal: if an NI shares its subnet, the connections that it dials or accepts are bound to its interface. Without the
-// right to bind them, they come up unbound, and the log states the missing capability.
+// right to bind them, they come up unbound, and the log reports that.
 TEST(SockHold, dialled_and_accepted) {
   for (const int error : {0, EPERM, EXDEV}) {
     Shared devices;

@@ -1,7 +1,7 @@
 // The mixes of versions, the upgrades and downgrades, and the changes of a running cluster that the Multi-Rail design
-// document lists. Each test has the name of its case. Clients, servers and routers have two NIs unless downrev.
-// Downrev nodes have neither MULTI_RAIL nor DISCOVERY, and treat a push as a protocol error. Each test states how many
-// pushes downrev nodes refuse. The nodes run over the in-memory fabric.
+// document lists. Each test has the name of its case. On each of its nets, an uprev node has two NIs and a downrev node
+// has one. Downrev nodes have neither MULTI_RAIL nor DISCOVERY, and treat a push as a protocol error. Each test states
+// how many pushes downrev nodes refuse. The nodes run over the in-memory fabric.
 #include <gtest/gtest.h>
 
 #include <algorithm>

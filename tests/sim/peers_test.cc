@@ -38,8 +38,9 @@ class SimPeers : public ::testing::TestWithParam<Transport> {
   }
 };
 
-// Goal: NIs of one net have unequal credits. Under load, the first NI of the net goes and comes back, four times.
-// No operation fails, and the ids that drivers use for the peer's NIs stay the same.
+// Goal: NIs of one net have unequal credits. Under load, the NI that is first in the net goes and comes back. This
+// happens four times, with both NIs in turn. No operation fails, and the ids that drivers use for the peer's NIs stay
+// the same.
 // Method: each side sends to an NID of the other only while the NID is in its PeerDb. If an operation is under way when
 // the NID is forgotten, the NID becomes a separate peer, which answers until the leaving NI stops. The test does not
 // send to that peer.
