@@ -33,20 +33,19 @@ struct MemberOf;
 template <class S, class T, T S::*kMember>
 struct MemberOf<kMember> {
   static constexpr Duration unit(FieldType type) { return type == FieldType::kMilliseconds ? Duration(1ms) : 1s; }
-  static constexpr SettingPlace<S> kPlace{[](const S& settings, FieldType type) -> int64_t {
-                                            if constexpr (std::is_same_v<T, Duration>)
-                                              return settings.*kMember / unit(type);
-                                            (void)type;
-                                            if constexpr (!std::is_same_v<T, Duration>)
-                                              return static_cast<int64_t>(settings.*kMember);
-                                          },
-                                          [](S& settings, FieldType type, int64_t number) {
-                                            if constexpr (std::is_same_v<T, Duration>)
-                                              settings.*kMember = number * unit(type);
-                                            (void)type;
-                                            if constexpr (!std::is_same_v<T, Duration>)
-                                              settings.*kMember = static_cast<T>(number);
-                                          }};
+  static constexpr int64_t get(const S& settings, FieldType type) {
+    if constexpr (std::is_same_v<T, Duration>)
+      return settings.*kMember / unit(type);
+    else
+      return static_cast<int64_t>(settings.*kMember);
+  }
+  static constexpr void set(S& settings, FieldType type, int64_t number) {
+    if constexpr (std::is_same_v<T, Duration>)
+      settings.*kMember = number * unit(type);
+    else
+      settings.*kMember = static_cast<T>(number);
+  }
+  static constexpr SettingPlace<S> kPlace{&MemberOf::get, &MemberOf::set};
 };
 /// For `.at`: the value lives in this member.
 template <auto kMember>

@@ -1,6 +1,6 @@
 // Choosing a path: one function over views, gauges and this worker's own sequences. Allocates nothing; the only place
-// that ranks. Writes nothing but its worker's notes of the gauges (NiLoad, PeerLoad). Source: docs/wire/lnet.md §6. A
-// recorder may be handed in that hears why each candidate lost.
+// that ranks. Writes nothing but its worker's notes of the gauges (NiLoad, PeerLoad). Source: docs/wire/lnet.md §6.
+// The class behind choose_path() reports each candidate that loses to a recorder; choose_path() uses NoRecorder.
 #pragma once
 #include "dataplane/state/view.h"
 #include "lnd/lnd.h"
