@@ -24,6 +24,7 @@ template <class S>
 struct SettingPlace {
   int64_t (*get)(const S& settings, FieldType type) = nullptr;
   void (*set)(S& settings, FieldType type, int64_t number) = nullptr;
+  bool given = false;  ///< whether the row has a member; GCC 12 with sanitizers compares no function while it compiles
 };
 template <class S>
 using SettingRow = BasicField<SettingPlace<S>>;
@@ -45,7 +46,7 @@ struct MemberOf<kMember> {
     else
       settings.*kMember = static_cast<T>(number);
   }
-  static constexpr SettingPlace<S> kPlace{&MemberOf::get, &MemberOf::set};
+  static constexpr SettingPlace<S> kPlace{&MemberOf::get, &MemberOf::set, true};
 };
 /// For `.at`: the value lives in this member.
 template <auto kMember>
@@ -55,12 +56,12 @@ inline constexpr auto kAt = MemberOf<kMember>::kPlace;
 template <class S, size_t kRows>
 constexpr bool rows_apart(const SettingRow<S> (&rows)[kRows]) {
   for (size_t i = 0; i < kRows; ++i) {
-    if (rows[i].at.set == nullptr) continue;
+    if (!rows[i].at.given) continue;
     S defaults{}, settings{};
     const int64_t other = rows[i].at.get(defaults, rows[i].type) == 0 ? 1 : 0;
     rows[i].at.set(settings, rows[i].type, other);
     for (size_t j = 0; j < kRows; ++j) {
-      if (rows[j].at.get == nullptr) continue;
+      if (!rows[j].at.given) continue;
       const int64_t expected = i == j ? other : rows[j].at.get(defaults, rows[j].type);
       if (rows[j].at.get(settings, rows[j].type) != expected) return false;
     }
@@ -75,7 +76,7 @@ constexpr std::array<DriverField, kRows> plain_fields(const SettingRow<S> (&rows
   std::array<DriverField, kRows> out{};
   for (size_t i = 0; i < kRows; ++i) {
     out[i] = field_with(rows[i], NoPlace{});
-    if (rows[i].at.get == nullptr) continue;
+    if (!rows[i].at.given) continue;
     out[i].home = home;
     out[i].number = rows[i].at.get(defaults, rows[i].type);
   }
@@ -86,7 +87,7 @@ constexpr std::array<DriverField, kRows> plain_fields(const SettingRow<S> (&rows
 template <class S, size_t kRows>
 std::vector<int64_t> setting_numbers(const SettingRow<S> (&rows)[kRows], const S& settings) {
   std::vector<int64_t> numbers;
-  for (const SettingRow<S>& row : rows) numbers.push_back(row.at.get == nullptr ? 0 : row.at.get(settings, row.type));
+  for (const SettingRow<S>& row : rows) numbers.push_back(!row.at.given ? 0 : row.at.get(settings, row.type));
   return numbers;
 }
 
@@ -95,7 +96,7 @@ template <class S, size_t kRows>
 S settings_of(const SettingRow<S> (&rows)[kRows], std::span<const int64_t> numbers) {
   S settings;
   for (size_t i = 0; i < std::min(kRows, numbers.size()); ++i)
-    if (rows[i].at.set != nullptr) rows[i].at.set(settings, rows[i].type, numbers[i]);
+    if (rows[i].at.given) rows[i].at.set(settings, rows[i].type, numbers[i]);
   return settings;
 }
 
