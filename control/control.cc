@@ -61,12 +61,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
   peer_deps.gateway = [this](const Peer& peer) { return routes->is_gateway(peer); };
   peer_deps.gateway_nid = [this](const Nid& nid) { return routes->is_gateway(nid); };
   peer_deps.credits_changed = [this](const PeerNi& ni) {
-    ControlItem item;
-    item.kind = ControlKind::kPeerCredits;
-    item.object = &ni.blocks->slice;
-    item.a = uint64_t(ni.tx_credits);
-    item.lnd.a = uint64_t(ni.rtr_credits);
-    outbox->send(ni.server, item);
+    outbox->send(ni.server, PeerCreditsMsg{&ni.blocks->slice, ni.tx_credits, ni.rtr_credits});
   };
   peer_deps.log = [this](const std::string& line) { log_limited(JournalCause::kDiscovery, line); };
   peer_deps.near = near.by_worker();
@@ -76,7 +71,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
     return std::any_of(lnds.begin(), lnds.end(), [&](const auto& lnd) { return lnd->names(slice); });
   };
   ends.passed = [this](Epoch epoch) { return publisher->passed(epoch); };
-  ends.send = [this](WorkerId worker, const ControlItem& item) { outbox->send(worker, item); };
+  ends.send = [this](WorkerId worker, const PeerAskMsg& ask) { outbox->send(worker, ask); };
   peers->set_ends(std::move(ends));
   routes = std::make_unique<RouteDb>(*nis, *peers, rng);
   router_checker = std::make_unique<RouterChecker>(

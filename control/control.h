@@ -41,9 +41,7 @@ struct Dirty {
 /// An answer that waits for the view it speaks of.
 struct Resolved {
   WorkerId worker;
-  Nid nid;
-  int32_t error = 0;
-  bool as_given = false;  ///< its peer cannot be discovered: the messages go to the NID as it is
+  ResolvedMsg msg;
 };
 
 /// Why a line that a peer can cause is written to the journal: each cause has a limit of its own.

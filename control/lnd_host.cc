@@ -10,11 +10,9 @@
 namespace ulnet {
 
 void LndHost::to_worker(WorkerId worker, const LndMsg& msg) {
-  ControlItem item;
-  item.kind = ControlKind::kLnd;
-  item.lnd = msg;
-  item.lnd.lnd = lnd_;
-  c_.outbox->send(worker, item);
+  LndMsg numbered = msg;
+  numbered.lnd = lnd_;
+  c_.outbox->send(worker, numbered);
 }
 
 namespace {

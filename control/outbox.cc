@@ -6,18 +6,18 @@
 
 namespace ulnet {
 
-void Outbox::send(WorkerId to, const ControlItem& item) {
+void Outbox::send(WorkerId to, const ControlMsg& msg) {
   ULNET_CHECK(to.value < mesh_.worker_count);
   auto& waiting = waiting_[to.value];
-  if (waiting.empty() && mesh_.to_worker[to.value]->push(item)) {
+  if (waiting.empty() && mesh_.to_worker[to.value]->push(msg)) {
     mesh_.gates[to.value]->notify(*mesh_.to_worker[to.value]);
     return;
   }
-  waiting.push_back(item);
+  waiting.push_back(msg);
 }
 
-void Outbox::send_all(const ControlItem& item) {
-  for (unsigned worker = 0; worker < mesh_.worker_count; ++worker) send(WorkerId{uint16_t(worker)}, item);
+void Outbox::send_all(const ControlMsg& msg) {
+  for (unsigned worker = 0; worker < mesh_.worker_count; ++worker) send(WorkerId{uint16_t(worker)}, msg);
 }
 
 unsigned Outbox::flush() {

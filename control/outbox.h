@@ -12,9 +12,9 @@ class Outbox {
  public:
   explicit Outbox(Mesh& mesh) : mesh_(mesh), waiting_(mesh.worker_count) {}
 
-  /// Sends, now or later. The object in `item` is the worker's from here on, as its kind says.
-  void send(WorkerId to, const ControlItem& item);
-  void send_all(const ControlItem& item);
+  /// Sends, now or later. An object in `msg` changes its owner as its kind says (dataplane/state/ring_messages.h).
+  void send(WorkerId to, const ControlMsg& msg);
+  void send_all(const ControlMsg& msg);
   /// Retries what waits; returns how many went.
   unsigned flush();
   /// True when something waits: control must not sleep for long.
@@ -22,7 +22,7 @@ class Outbox {
 
  private:
   Mesh& mesh_;
-  std::vector<std::deque<ControlItem>> waiting_;  // by worker
+  std::vector<std::deque<ControlMsg>> waiting_;  // by worker
 };
 
 }  // namespace ulnet

@@ -42,12 +42,7 @@ void Portals::retry_lazy() {
 }
 
 void Portals::published() {
-  for (uint32_t portal : lazy_again_) {
-    ControlItem item;
-    item.kind = ControlKind::kPortalLazyOff;
-    item.a = portal;
-    outbox_.send_all(item);
-  }
+  for (uint32_t portal : lazy_again_) outbox_.send_all(PortalLazyOffMsg{PortalIndex{portal}});
   lazy_again_.clear();
 }
 
@@ -78,20 +73,14 @@ Result<Submitter*> Submitters::open(WorkerId worker, const SubmitterSize& size) 
   }
   Entry& entry = entries_.emplace_back();
   entry.submitter = std::make_unique<Submitter>(worker, number, size, mesh_.gates[worker.value]);
-  ControlItem item;
-  item.kind = ControlKind::kSubmitterOpen;
-  item.object = entry.submitter.get();
-  outbox_.send(worker, item);
+  outbox_.send(worker, SubmitterOpenMsg{entry.submitter.get()});
   return entry.submitter.get();
 }
 
 void Submitters::ask_close(Entry& entry) {
   if (entry.state != State::kOpen) return;
   entry.state = State::kClosing;
-  ControlItem item;
-  item.kind = ControlKind::kSubmitterClose;
-  item.object = entry.submitter.get();
-  outbox_.send(entry.submitter->home(), item);
+  outbox_.send(entry.submitter->home(), SubmitterCloseMsg{entry.submitter.get()});
 }
 
 void Submitters::forget(std::vector<Entry>::iterator entry) {

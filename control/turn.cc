@@ -23,7 +23,7 @@ void resolve(Control& c, WorkerId worker, const Nid& nid, bool discover) {
                : no_room(c, nid) ? Result<PeerNi*>(fail(ENOMEM, "there is no memory for another peer: delete some"))
                                  : c.peers->resolve(nid);
   if (found && discover) return c.discovery->resolve(worker, **found);
-  c.resolved.push_back({worker, nid, found ? 0 : found.error().code});
+  c.resolved.push_back({worker, {nid, found ? 0 : found.error().code}});
 }
 
 void run_worker_item(Control& c, WorkerId worker, const WorkerItem& item) {

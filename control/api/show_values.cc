@@ -265,9 +265,7 @@ void stats_reset(Control& c) {
   for (const auto& [id, peer] : c.peers->peers())
     for (PeerNet& net : peer->nets)
       for (PeerNi* ni : net.nis) ni->baseline = raw_totals(*ni);
-  ControlItem item;
-  item.kind = ControlKind::kResetExtremes;
-  c.outbox->send_all(item);
+  c.outbox->send_all(ResetExtremesMsg{});
 }
 
 }  // namespace ulnet

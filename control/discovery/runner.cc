@@ -58,9 +58,9 @@ void DiscoveryRunner::discovered(uint64_t waiter, int32_t error) {
 void DiscoveryRunner::resolve(WorkerId worker, PeerNi& ni) {
   wait(ni, false, [this, worker, nid = ni.nid](int32_t error) {
     if (error == -ESHUTDOWN)
-      c_.resolved.push_back({worker, nid, error});
+      c_.resolved.push_back({worker, {nid, error}});
     else
-      c_.resolved.push_back({worker, nid, 0, error != 0});
+      c_.resolved.push_back({worker, {nid, 0, error != 0}});
   });
 }
 

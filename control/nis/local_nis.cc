@@ -276,12 +276,8 @@ void LocalNis::published() {
   for (LocalNi* ni : nis_) {
     if (!ni->closing || ni->close_sent) continue;
     ni->close_sent = true;
-    for (uint16_t worker = 0; worker < worker_count(); ++worker) {
-      ControlItem item;
-      item.kind = ControlKind::kNiClose;
-      item.object = ni->slices[worker].get();
-      deps_.outbox.send(WorkerId{worker}, item);
-    }
+    for (uint16_t worker = 0; worker < worker_count(); ++worker)
+      deps_.outbox.send(WorkerId{worker}, NiCloseMsg{ni->slices[worker].get()});
   }
 }
 

@@ -54,10 +54,10 @@ struct LocalNi {
   Instant idle_since = kNever;
   uint64_t messages_seen = 0;  ///< over it, when it was last looked at
   bool closing = false;
-  bool close_sent = false;  ///< kNiClose is out
+  bool close_sent = false;  ///< NiCloseMsg is out
   bool stop_sent = false;   ///< ni_stop was called
   bool stopped = false;     ///< ni_stopped came
-  unsigned undrained = 0;   ///< workers that have not answered kNiClose
+  unsigned undrained = 0;   ///< workers that have not answered NiCloseMsg
   Instant drain_deadline = kForever;
 
   [[nodiscard]] bool up() const { return !fatal && !silent && health > 0; }

@@ -261,7 +261,7 @@ class PeerDb {
   bool flush(PeerTableBuilder& table);
   /// To call when what flush() brought up to date is out.
   void published(Epoch epoch) { ends_.published(epoch); }
-  /// A worker has answered kPeerAsk.
+  /// A worker has answered PeerAskMsg.
   void answered(const WorkerItem& item, Instant now) { ends_.answer(item, now); }
   /// Gives memory back, and forgets who is not used when peers crowd; returns work done.
   unsigned turn(Instant now);

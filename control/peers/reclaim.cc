@@ -71,13 +71,8 @@ void PeerEnds::ask(PeerNiId id, End& end) {
   end.unanswered = unsigned(end.blocks->by_worker.size());
   end.in_use = false;
   for (uint16_t worker = 0; worker < end.blocks->by_worker.size(); ++worker) {
-    ControlItem item;
-    item.kind = ControlKind::kPeerAsk;
-    item.object = end.blocks->by_worker[worker];
-    item.lnd.peer_ni = id;
-    item.lnd.b = end.asked;
-    if (end.server == WorkerId{worker}) item.lnd.object = const_cast<PeerSlice*>(&end.blocks->slice);
-    deps_.send(WorkerId{worker}, item);
+    const PeerSlice* slice = end.server == WorkerId{worker} ? &end.blocks->slice : nullptr;
+    deps_.send(WorkerId{worker}, {id, end.asked, end.blocks->by_worker[worker], slice});
   }
 }
 

@@ -28,10 +28,10 @@ struct PeerBlocks {
 class PeerEnds {
  public:
   struct Deps {
-    std::function<bool(const PeerSlice&)> named = {};             ///< by some driver
-    std::function<bool(Epoch)> passed = {};                       ///< by every worker
-    std::function<void(WorkerId, const ControlItem&)> send = {};  ///< none: nothing is ever given back
-    std::function<void(PeerNiId)> over = {};                      ///< the memory may be freed
+    std::function<bool(const PeerSlice&)> named = {};            ///< by some driver
+    std::function<bool(Epoch)> passed = {};                      ///< by every worker
+    std::function<void(WorkerId, const PeerAskMsg&)> send = {};  ///< none: nothing is ever given back
+    std::function<void(PeerNiId)> over = {};                     ///< the memory may be freed
   };
   void set_deps(Deps deps) { deps_ = std::move(deps); }
 
@@ -41,7 +41,7 @@ class PeerEnds {
   void cancel(PeerNiId id);
   /// A view with all that was begun before is out.
   void published(Epoch epoch);
-  /// A worker's answer to kPeerAsk.
+  /// A worker's answer to PeerAskMsg.
   void answer(const WorkerItem& item, Instant now);
   /// Goes on with those whose time has come; returns how many.
   unsigned turn(Instant now);

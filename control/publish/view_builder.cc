@@ -37,14 +37,7 @@ bool refresh_parts(Control& c) {
 }
 
 void answer_resolved(Control& c) {
-  for (const Resolved& answer : c.resolved) {
-    ControlItem item;
-    item.kind = ControlKind::kResolved;
-    item.error = answer.error;
-    item.a = answer.as_given;
-    item.lnd.nid = answer.nid;
-    c.outbox->send(answer.worker, item);
-  }
+  for (const Resolved& answer : c.resolved) c.outbox->send(answer.worker, answer.msg);
   c.resolved.clear();
 }
 

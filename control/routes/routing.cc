@@ -56,10 +56,7 @@ uint32_t Routing::given(WorkerId worker, unsigned pool) const {
 
 void Routing::retire(RouterMemory& memory) {
   memory.retiring = true;
-  ControlItem item;
-  item.kind = ControlKind::kRouterRetire;
-  item.object = &memory.block;
-  deps_.outbox.send(memory.worker, item);
+  deps_.outbox.send(memory.worker, RouterRetireMsg{&memory.block});
 }
 
 // Allocates first, so that a failure changes nothing; then withdraws whole blocks, the newest first. What a withdrawn
@@ -87,10 +84,7 @@ bool Routing::fit(const config::Buffers& buffers) {
     }
   }
   for (auto& memory : fresh) {
-    ControlItem item;
-    item.kind = ControlKind::kRouterBlock;
-    item.object = &memory->block;
-    deps_.outbox.send(memory->worker, item);
+    deps_.outbox.send(memory->worker, RouterBlockMsg{&memory->block});
     blocks_.push_back(std::move(memory));
   }
   for (RouterMemory* memory : leaving) retire(*memory);
@@ -101,11 +95,8 @@ TextResult<void> Routing::enable(bool at_once, Instant now) {
   if (state_ == RoutingState::kEnabled || (state_ == RoutingState::kStarting && !at_once)) return {};
   const bool fresh = blocks_.empty();
   if (!fit(buffers_)) return fail_text(ENOMEM, "there is no memory for the router buffers: set fewer (large_buffers)");
-  if (fresh) {  // pools come in blocks: their minima count from when all are there
-    ControlItem item;
-    item.kind = ControlKind::kResetPools;
-    deps_.outbox.send_all(item);
-  }
+  // Pools come in blocks: their minima count from when all are there.
+  if (fresh) deps_.outbox.send_all(ResetPoolsMsg{});
   state_ = at_once ? RoutingState::kEnabled : RoutingState::kStarting;
   since_ = now;
   next_ = at_once ? kForever : now + settle_;

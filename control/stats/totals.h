@@ -1,6 +1,6 @@
 // Sums of the workers' counters, as plain numbers. Thread: control. A reset changes no sum: control keeps a baseline
 // and subtracts it from the sums that are shown. Minima and maxima cannot be subtracted: at a reset, the workers start
-// them again (ControlKind::kResetExtremes).
+// them again (ResetExtremesMsg).
 #pragma once
 #include <array>
 

@@ -16,6 +16,9 @@ inline constexpr uint32_t kPeerNidsMax = 4096;   ///< NIDs of one peer (decision
 inline constexpr uint32_t kDifferencesSaid = 8;  ///< lines about one peer's list
 inline constexpr uint32_t kPingBufferMin = 272;  ///< least ping sink and push target, bytes
 
+// Rings between threads
+inline constexpr unsigned kRingMessageMax = 64;  ///< bytes of one message to or from control: one cache line
+
 // One worker's turn
 inline constexpr unsigned kInboxBudget = 64;  ///< ring items per ring and turn
 inline constexpr unsigned kPollBudget = 64;   ///< LND completions per turn

@@ -5,12 +5,11 @@
 #include "dataplane/stages/egress.h"
 #include "dataplane/stages/finish.h"
 #include "dataplane/stages/forward.h"
+#include "dataplane/stages/from_control.h"
 #include "dataplane/stages/incoming.h"
 #include "dataplane/stages/md_end.h"
 #include "dataplane/stages/operation.h"
 #include "dataplane/stages/receive.h"
-#include "dataplane/stages/reclaim.h"
-#include "dataplane/stages/reset.h"
 #include "dataplane/stages/send.h"
 #include "dataplane/stages/worker.h"
 
@@ -47,31 +46,6 @@ void resume(Worker& w, RxSlot& slot) {
     w.mesh.divert_wanted.fetch_or(uint64_t{1} << w.id.value, std::memory_order_seq_cst);  // it came before the slot
   if (slot.verdict == RxVerdict::kProtocolError) rx_count_remove(w, slot);
   lnd.resume(slot, w.now);
-}
-
-void run_control(Worker& w, const ControlItem& item) {
-  switch (item.kind) {
-    case ControlKind::kLnd: return w.lnds[item.lnd.lnd]->from_control(item.lnd, w.now);
-    case ControlKind::kResolved: return peer_resolved(w, item.lnd.nid, item.error, item.a != 0);
-    case ControlKind::kSubmitterOpen: {
-      auto* submitter = static_cast<Submitter*>(item.object);
-      w.submitters[submitter->number()] = submitter;
-      return;
-    }
-    case ControlKind::kSubmitterClose: return submitter_close(w, *static_cast<Submitter*>(item.object));
-    case ControlKind::kRouterBlock: return router_block_add(w, *static_cast<RouterBlock*>(item.object));
-    case ControlKind::kRouterRetire: return router_block_retire(w, *static_cast<RouterBlock*>(item.object));
-    case ControlKind::kNiClose: return ni_close(w, *static_cast<NiSlice*>(item.object));
-    case ControlKind::kPeerCredits: {
-      auto& slice = *static_cast<PeerSlice*>(item.object);
-      peer_set_tx_credits(w, slice, int32_t(item.a));
-      return peer_set_rtr_credits(w, slice, int32_t(item.lnd.a));
-    }
-    case ControlKind::kPeerAsk: return peer_asked(w, item);
-    case ControlKind::kPortalLazyOff: return retry_lazy(w, uint32_t(item.a));
-    case ControlKind::kResetExtremes: return reset_extremes(w);
-    case ControlKind::kResetPools: return reset_pool_minima(w);
-  }
 }
 
 /// Takes what lies in the rings now, at most a budget of each. Returns come before work, so that what frees resources
@@ -171,7 +145,7 @@ bool submitter_pending(const Worker& w, Submitter& submitter) {
 }
 
 unsigned run_inbox(Worker& w) {
-  ControlItem control[kInboxBudget / 4];
+  ControlMsg control[kInboxBudget / 4];
   unsigned controls = 0;
   while (controls < std::size(control) && w.mesh.to_worker[w.id.value]->pop(control[controls])) ++controls;
   take_batch(w);
@@ -210,8 +184,8 @@ unsigned run_timers(Worker& w) {
 }
 
 void count_gauges(Worker& w) {
-  w.counters[Stat::kMsgsAlloc].set(messages_in_being(w));
-  w.counters[Stat::kMsgsMax].raise(messages_in_being(w));
+  w.counters[Stat::kMsgsAlloc].set(w.messages_in_use());
+  w.counters[Stat::kMsgsMax].raise(w.messages_in_use());
   w.counters[Stat::kRstAlloc].set(w.deadlines.armed());
 }
 

@@ -77,6 +77,8 @@ class Worker {
   Slab<Message> incoming;
   /// Messages of `incoming` that only receives for the reserved portal get.
   [[nodiscard]] uint32_t incoming_reserve() const { return std::min(kIncomingReserve, incoming.capacity() / 8); }
+  /// Puts, gets and receives of this worker's submitters; forwarded messages do not count.
+  [[nodiscard]] uint64_t messages_in_use() const { return operations.out() + incoming.out(); }
   Wheel<Message> deadlines;  ///< of operations at home here
   Wheel<Tx> tx_deadlines;    ///< of leases served here
   Parked parked;

@@ -11,13 +11,10 @@
 #include "dataplane/base/ids.h"
 #include "dataplane/base/ring.h"
 #include "dataplane/state/posted.h"
+#include "dataplane/state/ring_messages.h"
 #include "dataplane/state/view.h"
-#include "lnd/lnd.h"
 
 namespace ulnet {
-
-class Submitter;
-struct RouterBlock;
 
 /// From worker to worker: an object whose ownership passes.
 struct PostItem {
@@ -25,32 +22,9 @@ struct PostItem {
   Posted* object = nullptr;
 };
 
-enum class ControlKind : uint8_t {
-  kLnd,             ///< for an LND's worker half: `lnd`
-  kResolved,        ///< control has looked `lnd.nid` up: a newer view is out, or `error`; `a` = 1: send it undiscovered
-  kSubmitterOpen,   ///< `object`: Submitter
-  kSubmitterClose,  ///< `object`: Submitter; answered by kSubmitterClosed when its last MD is gone
-  kRouterBlock,     ///< `object`: RouterBlock to use
-  kRouterRetire,    ///< `object`: RouterBlock to give back
-  kNiClose,         ///< `object`: NiSlice; answered by kNiDrained
-  kPeerCredits,  ///< `object`: PeerSlice, to its server: it has `a` tx credits and `lnd.a` router credits from now on
-  kPeerAsk,      ///< `lnd.peer_ni`, which no view names any more; `object`: its PeerLocal of this worker, `lnd.object`:
-                 ///< its PeerSlice when this worker serves it; `lnd.b`: which ask. Answered by kPeerAnswer
-  kPortalLazyOff,  ///< `a`: portal: those who wait are matched once more, then dropped
-  kResetExtremes,  ///< all minima and maxima start anew: credits, router buffers, latencies, messages in being
-  kResetPools,     ///< those of the router buffers alone
-};
-struct ControlItem {
-  ControlKind kind = ControlKind::kLnd;
-  int32_t error = 0;
-  uint64_t a = 0;
-  void* object = nullptr;
-  LndMsg lnd;
-};
-
 enum class WorkerKind : uint8_t {
   kLnd,              ///< for an LND's control half
-  kResolve,          ///< look `lnd.nid` up, `a` = 1: bring it up to date; then answer kResolved
+  kResolve,          ///< look `lnd.nid` up, `a` = 1: bring it up to date; then answer ResolvedMsg
   kSubmitterClosed,  ///< `object`
   kRouterRetired,    ///< `object`
   kNiDrained,        ///< `object`: NiSlice
@@ -82,7 +56,7 @@ struct Mesh {
     SpscRing<PostItem> work, back;
   };
   std::vector<std::unique_ptr<Pair>> pairs;                       ///< [from * worker_count + to]
-  std::vector<std::unique_ptr<SpscRing<ControlItem>>> to_worker;  ///< control -> worker
+  std::vector<std::unique_ptr<SpscRing<ControlMsg>>> to_worker;   ///< control -> worker
   std::vector<std::unique_ptr<SpscRing<WorkerItem>>> to_control;  ///< worker -> control
   std::vector<IdleGate*> gates;                                   ///< by worker
   IdleGate* control_gate;

@@ -107,7 +107,7 @@ struct alignas(kCacheLine) PeerLocal {
   std::array<uint32_t, kRouterPools> buffers_come{};      ///< of them, those whose payload is complete
   std::array<Instant, kRouterPools> buffers_moved{};      ///< when it got the first of those, or gave one back
   std::array<List<RxSlot, RxTag>, kRouterPools> waiting;  ///< receives held because it has its share of a pool
-  Owed answer;                                            ///< kPeerAnswer: to the newest kPeerAsk
+  Owed answer;                                            ///< kPeerAnswer: to the newest PeerAskMsg
   IncomingShare incoming;                                 ///< of the PUTs and GETs that came from it
 };
 

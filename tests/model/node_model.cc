@@ -288,8 +288,8 @@ void LiveNode::ni_del(NidNumber number) {
   LocalNi& ni = *nis_->find(nid);
   nis_->remove(ni, kNow);
   nis_->published();
-  ControlItem item;
-  while (mesh_.to_worker[0]->pop(item)) nis_->drained(*static_cast<const NiSlice*>(item.object));
+  ControlMsg msg;
+  while (mesh_.to_worker[0]->pop(msg)) nis_->drained(*std::get<NiCloseMsg>(msg).slice);
   nis_->stopped(ni.id);
   while (nis_->find(nid) != nullptr) (void)nis_->turn(kNow, [] { return true; });
 }

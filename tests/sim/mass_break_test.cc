@@ -90,12 +90,12 @@ class MassBreak : public testing::Test {
     }
   }
   void send(unsigned worker, ToWorker kind, void* object, uint64_t a = 0) {
-    ControlItem item;
-    item.lnd.lnd = kLnd;
-    item.lnd.kind = uint16_t(kind);
-    item.lnd.object = object;
-    item.lnd.a = a;
-    for (; !mesh_->to_worker[worker]->push(item);) turn();
+    LndMsg msg;
+    msg.lnd = kLnd;
+    msg.kind = uint16_t(kind);
+    msg.object = object;
+    msg.a = a;
+    for (; !mesh_->to_worker[worker]->push(msg);) turn();
   }
   void turn() {
     now_ += 1us;

@@ -136,18 +136,13 @@ TEST_F(PublisherTest, epochs_grow_by_one) {
 // Goal: what finds the ring to a worker full goes later, in order.
 TEST_F(PublisherTest, outbox_keeps_order_when_the_ring_is_full) {
   Outbox outbox(mesh);
-  for (uint64_t i = 0; i < 20; ++i) {
-    ControlItem item;
-    item.kind = ControlKind::kPortalLazyOff;
-    item.a = i;
-    outbox.send(WorkerId{1}, item);
-  }
+  for (uint32_t i = 0; i < 20; ++i) outbox.send(WorkerId{1}, PortalLazyOffMsg{PortalIndex{i}});
   EXPECT_TRUE(outbox.waiting());
-  ControlItem item;
-  for (uint64_t i = 0; i < 20; ++i) {
+  ControlMsg msg;
+  for (uint32_t i = 0; i < 20; ++i) {
     outbox.flush();
-    ASSERT_TRUE(mesh.to_worker[1]->pop(item)) << i;
-    EXPECT_EQ(item.a, i);
+    ASSERT_TRUE(mesh.to_worker[1]->pop(msg)) << i;
+    EXPECT_EQ(std::get<PortalLazyOffMsg>(msg).portal.value, i);
   }
   EXPECT_FALSE(outbox.waiting());
 }

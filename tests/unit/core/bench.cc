@@ -80,10 +80,7 @@ void Bench::add_router_buffers(WorkerId worker, std::array<uint32_t, kRouterPool
       block->buffers[i].segment = {block_memory_.back().data() + size_t(i) * kRouterPoolBytes[pool],
                                    kRouterPoolBytes[pool]};
     }
-    ControlItem item;
-    item.kind = ControlKind::kRouterBlock;
-    item.object = block.get();
-    tell(worker, item);
+    tell(worker, RouterBlockMsg{block.get()});
     blocks_.push_back(std::move(block));
   }
 }
@@ -164,10 +161,7 @@ Submitter& Bench::submitter(WorkerId worker) {
   size.segment_blocks = 4;
   submitters_.push_back(
       std::make_unique<Submitter>(worker, uint16_t(submitters_.size()), size, gates_[worker.value].get()));
-  ControlItem item;
-  item.kind = ControlKind::kSubmitterOpen;
-  item.object = submitters_.back().get();
-  tell(worker, item);
+  tell(worker, SubmitterOpenMsg{submitters_.back().get()});
   return *submitters_.back();
 }
 

@@ -215,7 +215,7 @@ class Bench {
   void advance(Duration by) { now += by; }
   /// What control would have got.
   std::vector<WorkerItem> take_control_items(WorkerId worker = WorkerId{0});
-  void tell(WorkerId worker, const ControlItem& item) { ASSERT_PUSHED(mesh->to_worker[worker.value]->push(item)); }
+  void tell(WorkerId worker, const ControlMsg& msg) { ASSERT_PUSHED(mesh->to_worker[worker.value]->push(msg)); }
   /// "" when every pool is full, all credits are home, nothing waits; else what is not.
   [[nodiscard]] std::string not_at_rest();
 

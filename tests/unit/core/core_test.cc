@@ -320,10 +320,7 @@ TEST_F(CoreTest, an_unknown_peer_is_asked_for_once_and_the_messages_wait) {
   EXPECT_EQ(asked[0].lnd.nid, tcp(50));
   bench.add_peer(tcp(50));
   bench.publish();
-  ControlItem answer;
-  answer.kind = ControlKind::kResolved;
-  answer.lnd.nid = tcp(50);
-  bench.tell(WorkerId{0}, answer);
+  bench.tell(WorkerId{0}, ResolvedMsg{tcp(50)});
   send_all();
   EXPECT_EQ(events().size(), kParked);
   EXPECT_EQ(bench.not_at_rest(), "");
@@ -334,11 +331,7 @@ TEST_F(CoreTest, control_may_say_that_a_peer_cannot_be_reached) {
   const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
   ASSERT_TRUE(submitter->put({.md = md, .target = {tcp(50), kLnetPid}, .portal = 1, .ack = true, .user_data = 17}));
   bench.settle();
-  ControlItem answer;
-  answer.kind = ControlKind::kResolved;
-  answer.lnd.nid = tcp(50);
-  answer.error = -EHOSTUNREACH;
-  bench.tell(WorkerId{0}, answer);
+  bench.tell(WorkerId{0}, ResolvedMsg{tcp(50), -EHOSTUNREACH});
   const auto seen = events();
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].status, -EHOSTUNREACH);

@@ -29,10 +29,8 @@ struct Ends : ::testing::Test {
         bench.settle();
       }
   }
-  void tell_all(ControlKind kind) {
-    ControlItem item;
-    item.kind = kind;
-    for (WorkerId w : {WorkerId{0}, WorkerId{1}}) bench.tell(w, item);
+  void tell_all(const ControlMsg& msg) {
+    for (WorkerId w : {WorkerId{0}, WorkerId{1}}) bench.tell(w, msg);
     bench.settle();
   }
   [[nodiscard]] NiSlice& slice(WorkerId w) { return *bench.mesh->view.load()->local->nis[0].slices[w.value]; }
@@ -69,7 +67,7 @@ TEST_F(Ends, a_reset_starts_every_minimum_and_maximum_anew) {
   ASSERT_EQ(bench.worker().counters[Stat::kMsgsMax].get(), 7u);
   ASSERT_EQ(near->counters[NiLatency::kPutEgress].max_ns.get(), 5000000u);
   put(tcp(2), 1);
-  tell_all(ControlKind::kResetExtremes);
+  tell_all(ResetExtremesMsg{});
   EXPECT_EQ(near->credits.free_min(), 3) << "what is free now";
   EXPECT_EQ(far->credits.free_min(), 4);
   EXPECT_EQ(slice(WorkerId{0}).credits.free_min(), 1);
@@ -87,21 +85,18 @@ TEST_F(Ends, router_buffers_start_anew_by_themselves_when_routing_starts) {
   bench.add_router_buffers(WorkerId{0}, {4, 4, 4});
   bench.settle();
   for (RouterPool& pool : bench.worker().pools) pool.credits_min.set(-7);
-  tell_all(ControlKind::kResetPools);
+  tell_all(ResetPoolsMsg{});
   for (RouterPool& pool : bench.worker().pools) EXPECT_EQ(pool.credits_min.get(), 4);
   EXPECT_EQ(near->credits.free_min(), 1);
   for (RouterPool& pool : bench.worker().pools) pool.credits_min.set(-7);
-  tell_all(ControlKind::kResetExtremes);
+  tell_all(ResetExtremesMsg{});
   for (RouterPool& pool : bench.worker().pools) EXPECT_EQ(pool.credits_min.get(), 4);
   send_all();
 }
 
 TEST_F(Ends, a_closed_submitter_is_told_nothing_more_and_ends_with_its_last_operation) {
   put(tcp(2), 1);
-  ControlItem item;
-  item.kind = ControlKind::kSubmitterClose;
-  item.object = submitter;
-  bench.tell(WorkerId{0}, item);
+  bench.tell(WorkerId{0}, SubmitterCloseMsg{submitter});
   bench.settle();
   EXPECT_TRUE(bench.take_control_items().empty()) << "its memory is still with the LND";
   send_all();
@@ -118,10 +113,7 @@ TEST_F(Ends, a_closed_submitter_is_told_nothing_more_and_ends_with_its_last_oper
 TEST_F(Ends, a_closed_submitter_is_reported_when_the_turn_no_longer_uses_it) {
   const Segment segment{memory.data(), 64};
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(submitter->md_bind({.segments = {&segment, 1}, .eq = eq}));
-  ControlItem item;
-  item.kind = ControlKind::kSubmitterClose;
-  item.object = submitter;
-  bench.tell(WorkerId{0}, item);
+  bench.tell(WorkerId{0}, SubmitterCloseMsg{submitter});
   ASSERT_TRUE(submitter->md_bind({.segments = {&segment, 1}, .eq = eq}));
   unsigned flushes = 0;
   bench.lnd().on_flush = [&] {

@@ -122,11 +122,7 @@ TEST(ForwardShares, next_hops_that_nobody_knows_leave_buffers_to_the_others) {
   ASSERT_EQ(bench.lnd().sent.size(), 1u);
   bench.lnd().complete_tx(*bench.lnd().sent[0], {});
   for (uint32_t i = 0; i < 8; ++i) {
-    ControlItem item;
-    item.kind = ControlKind::kResolved;
-    item.error = -EHOSTUNREACH;
-    item.lnd.nid = tcp1(50 + i);
-    bench.tell(WorkerId{0}, item);
+    bench.tell(WorkerId{0}, ResolvedMsg{tcp1(50 + i), -EHOSTUNREACH});
     bench.settle();
   }
   EXPECT_EQ(bench.worker().counters[Drop::kNoRoute].get(), 8u);

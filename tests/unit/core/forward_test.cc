@@ -133,10 +133,7 @@ TEST_F(ForwardTest, a_block_is_given_back_when_its_last_buffer_is_free_and_those
   for (int i = 0; i < 3; ++i) send(0);
   bench.settle();
   ASSERT_EQ(bench.lnd().held.size(), 1u);
-  ControlItem item;
-  item.kind = ControlKind::kRouterRetire;
-  item.object = bench.worker().pools[0].blocks.front();
-  bench.tell(WorkerId{0}, item);
+  bench.tell(WorkerId{0}, RouterRetireMsg{bench.worker().pools[0].blocks.front()});
   bench.settle();
   EXPECT_EQ(drops(Drop::kRouterShutdown), 1u);
   EXPECT_TRUE(bench.take_control_items().empty()) << "two buffers are still out";

@@ -168,10 +168,7 @@ class Orders {
   }
   void close_submitter() {
     closed_ = true;
-    ControlItem item;
-    item.kind = ControlKind::kSubmitterClose;
-    item.object = submitter_;
-    bench_.tell(WorkerId{0}, item);
+    bench_.tell(WorkerId{0}, SubmitterCloseMsg{submitter_});
   }
   void respond() {
     wire::Header h;

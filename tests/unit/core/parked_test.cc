@@ -37,11 +37,7 @@ struct ParkedTest : ::testing::Test {
     return ends_;
   }
   void resolved(const Nid& nid, int32_t error = 0) {
-    ControlItem item;
-    item.kind = ControlKind::kResolved;
-    item.error = error;
-    item.lnd.nid = nid;
-    bench.tell(WorkerId{0}, item);
+    bench.tell(WorkerId{0}, ResolvedMsg{nid, error});
     bench.settle();
   }
   void send_all() {

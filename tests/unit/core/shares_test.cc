@@ -408,11 +408,7 @@ TEST(CoreParked, answers_to_unknown_sources_leave_places_to_our_own_operations) 
   Event event;
   EXPECT_EQ(s.eq_poll(queue, {&event, 1}), 0u) << "it waits for control and is not refused";
   const auto resolve = [&](const Nid& nid) {
-    ControlItem item;
-    item.kind = ControlKind::kResolved;
-    item.error = -EHOSTUNREACH;
-    item.lnd.nid = nid;
-    bench.tell(WorkerId{0}, item);
+    bench.tell(WorkerId{0}, ResolvedMsg{nid, -EHOSTUNREACH});
     bench.settle();
   };
   for (uint32_t i = 0; i < 20; ++i) resolve(tcp(1000 + i));

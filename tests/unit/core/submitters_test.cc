@@ -235,10 +235,7 @@ TEST_F(Submitters, closing_ends_what_waits_for_its_queue) {
   attach(*greedy, *greedy->eq_open(2), 9);
   arrive(9, 40);
   ASSERT_FALSE(bench.lnd().held.empty());
-  ControlItem item;
-  item.kind = ControlKind::kSubmitterClose;
-  item.object = greedy;
-  bench.tell(kHome, item);
+  bench.tell(kHome, SubmitterCloseMsg{greedy});
   bench.settle();
   EXPECT_TRUE(bench.lnd().held.empty());
   EXPECT_EQ(bench.take_control_items().size(), 1u);

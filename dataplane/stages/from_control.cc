@@ -1,0 +1,117 @@
+// One function per message of control. The longer ones are the end of a peer NI (control asks whether this worker still
+// uses its memory) and `stats reset` (only the owner of a minimum or maximum can reset it).
+#include "dataplane/stages/from_control.h"
+
+#include <algorithm>
+
+#include "dataplane/stages/egress.h"
+#include "dataplane/stages/forward.h"
+#include "dataplane/stages/md_end.h"
+#include "dataplane/stages/receive.h"
+#include "dataplane/stages/send.h"
+
+namespace ulnet {
+namespace {
+
+void run(Worker& w, const LndMsg& msg) {
+  w.lnds[msg.lnd]->from_control(msg, w.now);
+}
+
+void run(Worker& w, const ResolvedMsg& msg) {
+  peer_resolved(w, msg.nid, msg.error, msg.as_given);
+}
+
+void run(Worker& w, const SubmitterOpenMsg& msg) {
+  w.submitters[msg.submitter->number()] = msg.submitter;
+}
+
+void run(Worker& w, const SubmitterCloseMsg& msg) {
+  submitter_close(w, *msg.submitter);
+}
+
+void run(Worker& w, const RouterBlockMsg& msg) {
+  router_block_add(w, *msg.block);
+}
+
+void run(Worker& w, const RouterRetireMsg& msg) {
+  router_block_retire(w, *msg.block);
+}
+
+void run(Worker& w, const NiCloseMsg& msg) {
+  ni_close(w, *msg.slice);
+}
+
+void run(Worker& w, const PeerCreditsMsg& msg) {
+  peer_set_tx_credits(w, *msg.slice, msg.tx_credits);
+  peer_set_rtr_credits(w, *msg.slice, msg.router_credits);
+}
+
+bool local_idle(Worker& w, const PeerLocal& local) {
+  const auto none = [](uint32_t held) { return held == 0; };
+  const bool holds_none = std::all_of(local.buffers_held.begin(), local.buffers_held.end(), none);
+  return local.leases == 0 && local.incoming.idle() && holds_none && !forward_waits_for(w, local);
+}
+
+/// A forwarded message holds a router credit of its sender until it has left, long after its receive has ended.
+bool slice_idle(const PeerSlice& slice) {
+  return slice.tx_count == 0 && slice.rx_count == 0 && slice.credits.at_rest() && slice.rtr.at_rest();
+}
+
+/// A "not used" is final: a message uses only a peer NI of its view, and a receive only a peer NI of its connection.
+/// Control asks after both are gone.
+void run(Worker& w, const PeerAskMsg& ask) {
+  PeerLocal& local = *ask.local;
+  // An answer to an older ask that still waits is replaced: control has forgotten that ask.
+  local.answer.msg.peer_ni = ask.peer_ni;
+  local.answer.msg.b = ask.question;
+  local.answer.msg.a = local_idle(w, local) && (ask.slice == nullptr || slice_idle(*ask.slice));
+  post_control(w, WorkerKind::kPeerAnswer, local.answer);
+}
+
+void run(Worker& w, const PortalLazyOffMsg& msg) {
+  retry_lazy(w, msg.portal.value);
+}
+
+void reset_peer_ni(Worker& w, const PeerNiView& ni) {
+  if (ni.slice == nullptr) return;
+  ni.locals[w.id.value]->latencies.reset_extremes();
+  if (ni.server != w.id) return;
+  ni.slice->credits.reset_min();
+  ni.slice->rtr.reset_min();
+  ni.slice->counters.reset_extremes();
+}
+
+void reset_limb(Worker& w, const PeerTable::Limb& limb) {
+  for (const PeerTable::Branch* branch : limb.branches) {
+    if (branch == nullptr) continue;
+    for (const PeerTable::Leaf* leaf : branch->leaves) {
+      if (leaf == nullptr) continue;
+      for (const PeerTable::Entry& entry : leaf->entries) reset_peer_ni(w, entry.ref.ni());
+    }
+  }
+}
+
+void run(Worker& w, const ResetPoolsMsg&) {
+  for (RouterPool& pool : w.pools) pool.credits_min.set(pool.credits.get());
+}
+
+/// Walks the peer table once: for a command, not for the data path.
+void run(Worker& w, const ResetExtremesMsg&) {
+  run(w, ResetPoolsMsg{});
+  w.counters[Stat::kMsgsMax].set(w.messages_in_use());
+  for (const NiView& ni : w.view->local->nis) {
+    NiSlice& slice = *ni.slices[w.id.value];
+    slice.credits.reset_min();
+    slice.counters.reset_extremes();
+  }
+  for (const PeerTable::Limb* limb : w.view->peers->limbs)
+    if (limb != nullptr) reset_limb(w, *limb);
+}
+
+}  // namespace
+
+void run_control(Worker& w, const ControlMsg& msg) {
+  std::visit([&w](const auto& kind) { run(w, kind); }, msg);
+}
+
+}  // namespace ulnet

@@ -1,0 +1,10 @@
+// What a worker does with a message of control. Thread: one worker.
+#pragma once
+#include "dataplane/stages/worker.h"
+
+namespace ulnet {
+
+/// Carries out one message of control. Requires: the view of this turn is loaded.
+void run_control(Worker& w, const ControlMsg& msg);
+
+}  // namespace ulnet
