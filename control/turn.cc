@@ -18,25 +18,33 @@ bool no_room(Control& c, const Nid& nid) {
   return c.peers->find(nid) == nullptr && c.memory_low();
 }
 
-void resolve(Control& c, WorkerId worker, const Nid& nid, bool discover) {
+void run(Control& c, WorkerId worker, const ResolveMsg& msg) {
+  const Nid& nid = msg.nid;
   auto found = c.stopping        ? Result<PeerNi*>(fail(ESHUTDOWN, "the node is stopping"))
                : no_room(c, nid) ? Result<PeerNi*>(fail(ENOMEM, "there is no memory for another peer: delete some"))
                                  : c.peers->resolve(nid);
-  if (found && discover) return c.discovery->resolve(worker, **found);
+  if (found && msg.discover) return c.discovery->resolve(worker, **found);
   c.resolved.push_back({worker, {nid, found ? 0 : found.error().code}});
 }
 
-void run_worker_item(Control& c, WorkerId worker, const WorkerItem& item) {
-  switch (item.kind) {
-    case WorkerKind::kLnd:
-      if (item.lnd.lnd < c.lnds.size()) c.lnds[item.lnd.lnd]->from_worker(worker, item.lnd, c.now);
-      return;
-    case WorkerKind::kResolve: return resolve(c, worker, item.lnd.nid, item.a != 0);
-    case WorkerKind::kSubmitterClosed: return c.submitters->closed(*static_cast<Submitter*>(item.object));
-    case WorkerKind::kRouterRetired: return c.routing->retired(*static_cast<RouterBlock*>(item.object));
-    case WorkerKind::kPeerAnswer: return c.peers->answered(item, c.now);
-    case WorkerKind::kNiDrained: return c.nis->drained(*static_cast<const NiSlice*>(item.object));
-  }
+void run(Control& c, WorkerId worker, const LndMsg& msg) {
+  if (msg.lnd < c.lnds.size()) c.lnds[msg.lnd]->from_worker(worker, msg, c.now);
+}
+
+void run(Control& c, WorkerId, const SubmitterClosedMsg& msg) {
+  c.submitters->closed(*msg.submitter);
+}
+
+void run(Control& c, WorkerId, const RouterRetiredMsg& msg) {
+  c.routing->retired(*msg.block);
+}
+
+void run(Control& c, WorkerId, const PeerAnswerMsg& msg) {
+  c.peers->answered(msg, c.now);
+}
+
+void run(Control& c, WorkerId, const NiDrainedMsg& msg) {
+  c.nis->drained(*msg.slice);
 }
 
 }  // namespace
@@ -44,9 +52,9 @@ void run_worker_item(Control& c, WorkerId worker, const WorkerItem& item) {
 unsigned run_worker_messages(Control& c) {
   unsigned done = 0;
   for (uint16_t worker = 0; worker < c.config.workers; ++worker) {
-    WorkerItem item;
-    for (unsigned i = 0; i < kInboxBudget && c.mesh->to_control[worker]->pop(item); ++i, ++done)
-      run_worker_item(c, WorkerId{worker}, item);
+    WorkerMsg msg;
+    for (unsigned i = 0; i < kInboxBudget && c.mesh->to_control[worker]->pop(msg); ++i, ++done)
+      std::visit([&](const auto& kind) { run(c, WorkerId{worker}, kind); }, msg);
   }
   return done;
 }

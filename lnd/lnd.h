@@ -38,6 +38,7 @@
 #include "dataplane/base/worker_memory.h"
 #include "dataplane/state/payload.h"
 #include "dataplane/state/posted.h"
+#include "dataplane/state/ring_messages.h"
 #include "dataplane/wire/header.h"
 
 namespace ulnet {
@@ -144,28 +145,6 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   }
 };
 
-/// A message between the halves of one LND, by way of the node's rings. Meaning is the LND's own.
-struct LndMsg {
-  uint16_t lnd = 0;  ///< set by the core: which registered LND
-  uint16_t kind = 0;
-  NiId ni{};
-  PeerNiId peer_ni{};
-  Nid nid;
-  void* object = nullptr;
-  uint64_t a = 0;
-  uint64_t b = 0;
-};
-static_assert(sizeof(LndMsg) <= 64);
-
-struct OwedTag {};
-/// A message to control, with its place in the object that owes it: however many objects owe one at the same moment,
-/// and however long control is busy, each has room to wait.
-struct Owed : Linked<OwedTag> {
-  LndMsg msg;
-  uint8_t core_kind = 0;     ///< the core's own: WorkerKind
-  bool core_pooled = false;  ///< the core's own: lies in Worker::control_asks
-};
-
 /// Calls of an LND's worker half into the core, on its worker only. Implemented in dataplane/stages/driver_calls.h.
 class LndCore {
  public:
@@ -178,10 +157,10 @@ class LndCore {
   virtual void tx_waits(Tx& tx, Instant now) { (void)tx, (void)now; }
   /// A Tx that waited has a connection.
   virtual void tx_connected(Tx& tx, Instant now) { (void)tx, (void)now; }
-  /// To the control half: owed.msg. Never lost: when the ring is full, `owed` waits in the worker. One that waits
-  /// already keeps its place. Control may act on the message at once: an object that control frees upon it is not used
-  /// after this call.
-  virtual void to_control(Owed& owed) = 0;
+  /// Sends `msg` to the control half. Never lost: if the ring is full, `msg` waits in `owed`. If one waits there
+  /// already, `msg` replaces it and keeps its place. Control may act at once: an object that control frees upon `msg`
+  /// must not be used after this call.
+  virtual void to_control(Owed& owed, const LndMsg& msg) = 0;
   /// The same for a message that no object owes. False: as many such messages wait as there is room for; nothing was
   /// sent, and the caller fails what needed it.
   [[nodiscard]] virtual bool ask_control(const LndMsg& msg) = 0;

@@ -262,7 +262,7 @@ class PeerDb {
   /// To call when what flush() brought up to date is out.
   void published(Epoch epoch) { ends_.published(epoch); }
   /// A worker has answered PeerAskMsg.
-  void answered(const WorkerItem& item, Instant now) { ends_.answer(item, now); }
+  void answered(const PeerAnswerMsg& msg, Instant now) { ends_.answer(msg, now); }
   /// Gives memory back, and forgets who is not used when peers crowd; returns work done.
   unsigned turn(Instant now);
 

@@ -76,12 +76,12 @@ void PeerEnds::ask(PeerNiId id, End& end) {
   }
 }
 
-void PeerEnds::answer(const WorkerItem& item, Instant now) {
-  const PeerNiId id = item.lnd.peer_ni;
+void PeerEnds::answer(const PeerAnswerMsg& msg, Instant now) {
+  const PeerNiId id = msg.peer_ni;
   const auto found = ends_.find(id);
-  if (found == ends_.end() || found->second.asked != item.lnd.b) return;  // it came back since
+  if (found == ends_.end() || found->second.asked != msg.question) return;  // it came back since
   End& end = found->second;
-  end.in_use |= item.a == 0;
+  end.in_use |= msg.in_use;
   if (--end.unanswered > 0) return;
   end.asked = 0;
   if (end.in_use || deps_.named(end.blocks->slice)) return later(id, end, now);

@@ -42,7 +42,7 @@ class PeerEnds {
   /// A view with all that was begun before is out.
   void published(Epoch epoch);
   /// A worker's answer to PeerAskMsg.
-  void answer(const WorkerItem& item, Instant now);
+  void answer(const PeerAnswerMsg& msg, Instant now);
   /// Goes on with those whose time has come; returns how many.
   unsigned turn(Instant now);
   [[nodiscard]] Instant next_deadline() const { return due_.empty() ? kForever : due_.begin()->first; }

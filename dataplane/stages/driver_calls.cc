@@ -21,15 +21,16 @@ void DriverCalls::tx_connected(Tx& tx, Instant) {
   egress_connected(worker_, tx);
 }
 
-void DriverCalls::to_control(Owed& owed) {
-  owed.msg.lnd = lnd_;
-  post_control(worker_, WorkerKind::kLnd, owed);
+void DriverCalls::to_control(Owed& owed, const LndMsg& msg) {
+  post_control(worker_, owed, numbered(msg));
 }
 bool DriverCalls::ask_control(const LndMsg& msg) {
-  if (worker_.control_asks.out() >= worker_.driver_asks_most) return false;
-  LndMsg numbered = msg;
-  numbered.lnd = lnd_;
-  return ulnet::ask_control(worker_, WorkerKind::kLnd, numbered);
+  return worker_.control_asks.out() < worker_.driver_asks_most && ulnet::ask_control(worker_, numbered(msg));
+}
+
+LndMsg DriverCalls::numbered(LndMsg msg) const {
+  msg.lnd = lnd_;
+  return msg;
 }
 
 }  // namespace ulnet

@@ -15,12 +15,13 @@ class DriverCalls final : public LndCore {
   void tx_done(Tx& tx, Completion how, Instant now) override;
   void tx_waits(Tx& tx, Instant now) override;
   void tx_connected(Tx& tx, Instant now) override;
-  void to_control(Owed& owed) override;
+  void to_control(Owed& owed, const LndMsg& msg) override;
   [[nodiscard]] bool ask_control(const LndMsg& msg) override;
   [[nodiscard]] WorkerId worker_id() const override { return worker_.id; }
   [[nodiscard]] WorkerMemory* worker_memory() const override { return worker_.memory; }
 
  private:
+  [[nodiscard]] LndMsg numbered(LndMsg msg) const;
   Worker& worker_;
   const uint16_t lnd_;
 };

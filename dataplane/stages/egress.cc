@@ -60,7 +60,7 @@ void count_end(Tx& tx, Completion how, Instant now) {
 void credit_hand_on(Worker& w, Tx* next, Stage stage) {
   if (next == nullptr) return;
   next->stage = stage;
-  post(w, w.id, PostKind::kLease, *next);
+  post<PostKind::kLease>(w, w.id, *next);
 }
 
 void ni_credit_got(Worker& w, Tx& tx) {
@@ -99,7 +99,7 @@ void lease_end(Worker& w, Tx& tx, Completion how) {
   }
   tx.result = how;
   tx.stage = kNew;
-  post_back(w, WorkerId{tx.home}, PostKind::kLeaseReturn, tx);
+  post_back<PostKind::kLeaseReturn>(w, WorkerId{tx.home}, tx);
 }
 
 Lnd& lnd_of(Worker& w, const Tx& tx) {
@@ -307,8 +307,7 @@ void ni_check_drained(Worker& w, NiSlice& slice) {
   if (!slice.closing || slice.drained_told || slice.tx_count.get() != 0 || slice.rx_count.get() != 0) return;
   slice.drained_told = true;
   if (static_cast<Linked<NiWaitTag>&>(slice).linked()) w.nis_waiting.remove(slice);
-  slice.drained.msg.object = &slice;
-  post_control(w, WorkerKind::kNiDrained, slice.drained);
+  post_control(w, slice.drained, NiDrainedMsg{&slice});
 }
 
 }  // namespace ulnet

@@ -396,8 +396,7 @@ void forward_end(Worker& w, Message& m) {
     pool.free.push_front(buffer);
   } else if (block.out == 0) {
     pool.blocks.remove(block);
-    block.retired.msg.object = &block;
-    post_control(w, WorkerKind::kRouterRetired, block.retired);
+    post_control(w, block.retired, RouterRetiredMsg{&block});
   }
   hop_gives(w, hop, buffer);
   pool.note();
@@ -439,8 +438,7 @@ void router_block_retire(Worker& w, RouterBlock& block) {
   }
   if (block.out != 0) return;
   pool.blocks.remove(block);
-  block.retired.msg.object = &block;
-  post_control(w, WorkerKind::kRouterRetired, block.retired);
+  post_control(w, block.retired, RouterRetiredMsg{&block});
 }
 
 unsigned router_hold_expire(Worker& w) {

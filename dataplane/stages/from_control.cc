@@ -61,11 +61,9 @@ bool slice_idle(const PeerSlice& slice) {
 /// Control asks after both are gone.
 void run(Worker& w, const PeerAskMsg& ask) {
   PeerLocal& local = *ask.local;
+  const bool idle = local_idle(w, local) && (ask.slice == nullptr || slice_idle(*ask.slice));
   // An answer to an older ask that still waits is replaced: control has forgotten that ask.
-  local.answer.msg.peer_ni = ask.peer_ni;
-  local.answer.msg.b = ask.question;
-  local.answer.msg.a = local_idle(w, local) && (ask.slice == nullptr || slice_idle(*ask.slice));
-  post_control(w, WorkerKind::kPeerAnswer, local.answer);
+  post_control(w, local.answer, PeerAnswerMsg{ask.peer_ni, ask.question, !idle});
 }
 
 void run(Worker& w, const PortalLazyOffMsg& msg) {

@@ -83,10 +83,7 @@ unsigned submitters_report(Worker& w) {
   unsigned reported = 0;
   for (Submitter*& submitter : w.submitters) {
     if (submitter == nullptr || !submitter->closing || !submitter->unused()) continue;
-    WorkerItem item;
-    item.kind = WorkerKind::kSubmitterClosed;
-    item.object = submitter;
-    if (!post_control_if_room(w, item)) break;
+    if (!post_control_if_room(w, SubmitterClosedMsg{submitter})) break;
     submitter = nullptr;  // control's from here on
     --w.submitters_closing;
     ++reported;

@@ -37,18 +37,14 @@ unsigned flush_outbox(unsigned to, SpscRing<PostItem>& ring, uint64_t& pushed, L
   return sent;
 }
 
-WorkerItem item_of(WorkerKind kind, const LndMsg& msg) {
-  return {.kind = kind, .a = msg.a, .object = msg.object, .lnd = msg};
-}
-
 unsigned flush_control(Worker& w) {
-  SpscRing<WorkerItem>& ring = *w.mesh.to_control[w.id.value];
+  SpscRing<WorkerMsg>& ring = *w.mesh.to_control[w.id.value];
   unsigned sent = 0;
   for (; !w.control_queue.empty() && !ring.full(); ++sent) {
     Owed& owed = *w.control_queue.pop_front();
-    const WorkerItem item = item_of(WorkerKind(owed.core_kind), owed.msg);
-    if (owed.core_pooled) w.control_asks.give(owed);
-    (void)ring.push(item);  // the last: from here on control may free what owed it
+    const WorkerMsg msg = owed.msg;
+    if (owed.pooled) w.control_asks.give(owed);
+    (void)ring.push(msg);  // the last: from here on control may free what owed it
   }
   if (sent > 0) w.pushed_control = true;
   return sent;
@@ -56,7 +52,7 @@ unsigned flush_control(Worker& w) {
 
 }  // namespace
 
-void post(Worker& w, WorkerId to, PostKind kind, Posted& object) {
+void post_object(Worker& w, WorkerId to, PostKind kind, Posted& object) {
   if (to == w.id) {
     object.post_kind = kind;
     w.local.push_back(object);
@@ -65,7 +61,7 @@ void post(Worker& w, WorkerId to, PostKind kind, Posted& object) {
   pass(w, to, w.mesh.pair(w.id.value, to.value).work, w.pushed_work, w.outbox_work[to.value], kind, object);
 }
 
-void post_back(Worker& w, WorkerId to, PostKind kind, Posted& object) {
+void post_object_back(Worker& w, WorkerId to, PostKind kind, Posted& object) {
   if (to == w.id) {
     object.post_kind = kind;
     w.local.push_back(object);
@@ -74,26 +70,27 @@ void post_back(Worker& w, WorkerId to, PostKind kind, Posted& object) {
   pass(w, to, w.mesh.pair(w.id.value, to.value).back, w.pushed_back, w.outbox_back[to.value], kind, object);
 }
 
-bool post_control_if_room(Worker& w, const WorkerItem& item) {
-  if (!w.control_queue.empty() || !w.mesh.to_control[w.id.value]->push(item)) return false;
+bool post_control_if_room(Worker& w, const WorkerMsg& msg) {
+  if (!w.control_queue.empty() || !w.mesh.to_control[w.id.value]->push(msg)) return false;
   w.pushed_control = true;
   return true;
 }
 
-void post_control(Worker& w, WorkerKind kind, Owed& owed) {
-  owed.core_kind = uint8_t(kind);
-  if (owed.linked() || post_control_if_room(w, item_of(kind, owed.msg))) return;
+void post_control(Worker& w, Owed& owed, const WorkerMsg& msg) {
+  const bool waits = owed.linked();
+  if (!waits && post_control_if_room(w, msg)) return;
+  owed.msg = msg;
+  if (waits) return;
   w.counters[TurnStat::kRingFull].add();
   w.control_queue.push_back(owed);
 }
 
-bool ask_control(Worker& w, WorkerKind kind, const LndMsg& msg) {
-  if (post_control_if_room(w, item_of(kind, msg))) return true;
+bool ask_control(Worker& w, const WorkerMsg& msg) {
+  if (post_control_if_room(w, msg)) return true;
   Owed* owed = w.control_asks.take();
   if (owed == nullptr) return false;
-  owed->msg = msg;
-  owed->core_pooled = true;
-  post_control(w, kind, *owed);
+  owed->pooled = true;
+  post_control(w, *owed, msg);
   return true;
 }
 

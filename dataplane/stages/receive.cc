@@ -271,7 +271,7 @@ RxVerdict for_this_node(Worker& w, RxSlot& slot) {
   if (home == w.id) return home_decide(w, slot);
   const RxVerdict verdict = slot.movable ? RxVerdict::kTaken : RxVerdict::kHold;
   slot.verdict = verdict;
-  post(w, home, PostKind::kMatchRequest, slot);  // from here on the slot is home's
+  post<PostKind::kMatchRequest>(w, home, slot);  // from here on the slot is home's
   return verdict;
 }
 
@@ -326,7 +326,7 @@ void take_payload(Worker& w, RxSlot& slot) {
     payload_copy(to, from);
     m->rx_result = {};
   }
-  post_back(w, WorkerId{slot.core_worker}, PostKind::kMatchAnswer, slot);
+  post_back<PostKind::kMatchAnswer>(w, WorkerId{slot.core_worker}, slot);
   if (m != nullptr) received(w, *m);
 }
 
@@ -394,7 +394,7 @@ void slot_answer(Worker& w, RxSlot& slot, RxVerdict verdict) {
   if (slot.core_worker == w.id.value)
     w.ready_slots.push_back(slot);
   else
-    post_back(w, WorkerId{slot.core_worker}, PostKind::kMatchAnswer, slot);
+    post_back<PostKind::kMatchAnswer>(w, WorkerId{slot.core_worker}, slot);
 }
 
 RxVerdict drop_receive(Worker& w, RxSlot& slot, Drop reason) {
@@ -432,7 +432,7 @@ void receive_done(Worker& w, RxSlot& slot, Completion how) {
   }
   if (m != nullptr) {
     m->rx_result = how;
-    post_back(w, WorkerId{m->tx.home}, PostKind::kRxDone, *m);
+    post_back<PostKind::kRxDone>(w, WorkerId{m->tx.home}, *m);
   }
   rx_count_remove(w, slot);
 }

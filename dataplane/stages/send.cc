@@ -67,7 +67,7 @@ void lease_out(Worker& w, Message& m, const PathChoice& choice) {
     tx.deadline = w.now + w.view->node.transaction_timeout;
     if (m.armed()) tx.deadline = std::min(tx.deadline, m.deadline);
     m.leased = nullptr;
-    return post(w, w.id, PostKind::kLease, tx);
+    return post<PostKind::kLease>(w, w.id, tx);
   }
   choice.ni->slices[w.id.value]->sequence = ++w.sequence;
   m.leased = choice.hop->locals[w.id.value];
@@ -85,7 +85,7 @@ void lease_out(Worker& w, Message& m, const PathChoice& choice) {
   tx.next_hop = choice.hop->nid;
   tx.deadline = m.kind == MsgKind::kForward ? kForever : w.now + choice.ni->message_timeout;
   if (m.armed() && m.kind != MsgKind::kForward) tx.deadline = std::min(tx.deadline, m.deadline);
-  post(w, choice.hop->server, PostKind::kLease, tx);
+  post<PostKind::kLease>(w, choice.hop->server, tx);
 }
 
 /// Nothing can be parked for `m`, or for the whole peer.
@@ -102,14 +102,10 @@ void park(Worker& w, Message& m, const Nid& nid, bool discover) {
   switch (w.parked.park(nid, m)) {
     case Parked::Result::kWaiting: return;
     case Parked::Result::kRefused: return park_refused(w, m);
-    case Parked::Result::kAsk: {
-      LndMsg msg;
-      msg.nid = nid;
-      msg.a = discover;
-      if (!ask_control(w, WorkerKind::kResolve, msg))
+    case Parked::Result::kAsk:
+      if (!ask_control(w, ResolveMsg{nid, discover}))
         w.parked.release(nid, [&](Message& parked) { park_refused(w, parked); });
       return;
-    }
   }
 }
 

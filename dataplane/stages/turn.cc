@@ -16,19 +16,20 @@
 namespace ulnet {
 namespace {
 
-void run_post(Worker& w, PostKind kind, Posted& object) {
-  switch (kind) {
+void run_post(Worker& w, const PostItem& item) {
+  switch (item.kind) {
     case PostKind::kNone: return;
-    case PostKind::kLease: return egress_continue(w, static_cast<Tx&>(object));
-    case PostKind::kLeaseReturn: return lease_returned(w, *static_cast<Message*>(static_cast<Tx&>(object).message));
+    case PostKind::kLease: return egress_continue(w, item.as<PostKind::kLease>());
+    case PostKind::kLeaseReturn:
+      return lease_returned(w, *static_cast<Message*>(item.as<PostKind::kLeaseReturn>().message));
     case PostKind::kMatchRequest: {
-      RxSlot& slot = static_cast<RxSlot&>(object);
+      RxSlot& slot = item.as<PostKind::kMatchRequest>();
       const RxVerdict verdict = home_decide(w, slot);
       if (verdict != RxVerdict::kHold) slot_answer(w, slot, verdict);
       return;
     }
-    case PostKind::kMatchAnswer: return w.ready_slots.push_back(static_cast<RxSlot&>(object));
-    case PostKind::kRxDone: return received(w, static_cast<Message&>(object));
+    case PostKind::kMatchAnswer: return w.ready_slots.push_back(item.as<PostKind::kMatchAnswer>());
+    case PostKind::kRxDone: return received(w, item.as<PostKind::kRxDone>());
   }
 }
 
@@ -151,7 +152,7 @@ unsigned run_inbox(Worker& w) {
   take_batch(w);
   load_view(w);
   for (unsigned i = 0; i < controls; ++i) run_control(w, control[i]);
-  for (const PostItem& item : w.batch) run_post(w, item.kind, *item.object);
+  for (const PostItem& item : w.batch) run_post(w, item);
   const unsigned done = controls + unsigned(w.batch.size()) + run_submitters(w);
   w.counters[TurnStat::kInboxItems].add(done);
   return done;
@@ -194,7 +195,7 @@ void count_gauges(Worker& w) {
 void drain_local(Worker& w) {
   for (;;) {
     if (Posted* object = w.local.pop_front()) {
-      run_post(w, object->post_kind, *object);
+      run_post(w, {object->post_kind, object});
     } else if (RxSlot* slot = w.ready_slots.pop_front()) {
       resume(w, *slot);
     } else if (!retry_waiting(w)) {

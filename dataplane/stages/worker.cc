@@ -10,7 +10,7 @@ Mesh::Mesh(unsigned workers, uint32_t ring_size, IdleGate* const* gates_, IdleGa
   for (unsigned from = 0; from < workers; ++from) {
     for (unsigned to = 0; to < workers; ++to) pairs.push_back(std::make_unique<Pair>(from == to ? 2 : ring_size));
     to_worker.push_back(std::make_unique<SpscRing<ControlMsg>>(ring_size));
-    to_control.push_back(std::make_unique<SpscRing<WorkerItem>>(ring_size));
+    to_control.push_back(std::make_unique<SpscRing<WorkerMsg>>(ring_size));
   }
 }
 

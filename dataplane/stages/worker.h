@@ -119,17 +119,24 @@ class Worker {
 
 // --- passing things on (post.cc) ---
 
+void post_object(Worker& w, WorkerId to, PostKind kind, Posted& object);
+void post_object_back(Worker& w, WorkerId to, PostKind kind, Posted& object);
 /// Passes an object to another worker (or to this one, by way of `local`); what finds the ring full waits.
-void post(Worker& w, WorkerId to, PostKind kind, Posted& object);
+template <PostKind kKind>
+void post(Worker& w, WorkerId to, PostedAs<kKind>& object) {
+  post_object(w, to, kKind, object);
+}
 /// Same, on the ring for what comes back.
-void post_back(Worker& w, WorkerId to, PostKind kind, Posted& object);
-/// Sends owed.msg to control as `kind` (`object` and `a` are those of the message); waits in `owed` while the ring is
-/// full.
-void post_control(Worker& w, WorkerKind kind, Owed& owed);
+template <PostKind kKind>
+void post_back(Worker& w, WorkerId to, PostedAs<kKind>& object) {
+  post_object_back(w, to, kKind, object);
+}
+/// Sends `msg` to control; if the ring is full, `msg` waits in `owed`. If one waits there already, `msg` replaces it.
+void post_control(Worker& w, Owed& owed, const WorkerMsg& msg);
 /// The same for a message that no object owes. False: none is left of `control_asks`.
-[[nodiscard]] bool ask_control(Worker& w, WorkerKind kind, const LndMsg& msg);
+[[nodiscard]] bool ask_control(Worker& w, const WorkerMsg& msg);
 /// Sends only if nothing has to wait: false when the ring is full.
-[[nodiscard]] bool post_control_if_room(Worker& w, const WorkerItem& item);
+[[nodiscard]] bool post_control_if_room(Worker& w, const WorkerMsg& msg);
 /// Retries everything that waits for room; returns how many went.
 unsigned flush_outboxes(Worker& w);
 /// Wakes each thread that sleeps and was sent something since the last call: one barrier per ring and one look at the

@@ -16,30 +16,6 @@
 
 namespace ulnet {
 
-/// From worker to worker: an object whose ownership passes.
-struct PostItem {
-  PostKind kind = PostKind::kNone;
-  Posted* object = nullptr;
-};
-
-enum class WorkerKind : uint8_t {
-  kLnd,              ///< for an LND's control half
-  kResolve,          ///< look `lnd.nid` up, `a` = 1: bring it up to date; then answer ResolvedMsg
-  kSubmitterClosed,  ///< `object`
-  kRouterRetired,    ///< `object`
-  kNiDrained,        ///< `object`: NiSlice
-  kPeerAnswer,  ///< `lnd.peer_ni`, `lnd.b` as asked; `a` = 1: nothing of this worker names its memory, nor will before
-                ///< a view does
-};
-struct WorkerItem {
-  WorkerKind kind = WorkerKind::kLnd;
-  uint64_t a = 0;
-  void* object = nullptr;
-  LndMsg lnd;
-};
-
-static_assert(std::is_same_v<std::underlying_type_t<WorkerKind>, decltype(Owed::core_kind)>);
-
 /// One worker's published state. A worker may use the view of `epoch_seen` from the moment at which it sets `awake`,
 /// in a turn, until it clears it (Worker::note_asleep).
 struct alignas(kCacheLine) WorkerState {
@@ -57,7 +33,7 @@ struct Mesh {
   };
   std::vector<std::unique_ptr<Pair>> pairs;                       ///< [from * worker_count + to]
   std::vector<std::unique_ptr<SpscRing<ControlMsg>>> to_worker;   ///< control -> worker
-  std::vector<std::unique_ptr<SpscRing<WorkerItem>>> to_control;  ///< worker -> control
+  std::vector<std::unique_ptr<SpscRing<WorkerMsg>>> to_control;   ///< worker -> control
   std::vector<IdleGate*> gates;                                   ///< by worker
   IdleGate* control_gate;
   std::atomic<const ViewSet*> view{nullptr};  ///< control: w (seq_cst exchange), workers: r

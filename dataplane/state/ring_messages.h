@@ -1,6 +1,6 @@
-// The messages that control sends to a worker. Each kind is a struct of its own, copied into the ring; a pointer in one
-// says to whom the object belongs while the message is under way. The reader visits the variant: a kind without a
-// handler does not compile (dataplane/stages/from_control.cc).
+// The messages between control and a worker, both ways. Each kind is a struct of its own, copied into the ring. The
+// reader visits the variant: a kind without a handler does not compile (dataplane/stages/from_control.cc,
+// control/turn.cc). How drivers put messages of their own into a ring: LndMsg.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -8,8 +8,8 @@
 
 #include "dataplane/base/ids.h"
 #include "dataplane/base/limits.h"
+#include "dataplane/base/list.h"
 #include "dataplane/base/nid.h"
-#include "lnd/lnd.h"
 
 namespace ulnet {
 
@@ -18,6 +18,21 @@ struct PeerLocal;
 struct PeerSlice;
 struct RouterBlock;
 class Submitter;
+
+/// A message between the halves of one LND, by way of the node's rings. Meaning is the LND's own.
+struct LndMsg {
+  uint16_t lnd = 0;  ///< set by the core: which registered LND
+  uint16_t kind = 0;
+  NiId ni{};
+  PeerNiId peer_ni{};
+  Nid nid;
+  void* object = nullptr;
+  uint64_t a = 0;
+  uint64_t b = 0;
+};
+static_assert(sizeof(LndMsg) <= 64);
+
+// --- Control to worker ---
 
 /// Control has looked `nid` up. A newer view contains its peer, or `error` says why there is none.
 struct ResolvedMsg {
@@ -70,5 +85,42 @@ using ControlMsg =
     std::variant<LndMsg, ResolvedMsg, SubmitterOpenMsg, SubmitterCloseMsg, RouterBlockMsg, RouterRetireMsg, NiCloseMsg,
                  PeerCreditsMsg, PeerAskMsg, PortalLazyOffMsg, ResetExtremesMsg, ResetPoolsMsg>;
 static_assert(std::is_trivially_copyable_v<ControlMsg> && sizeof(ControlMsg) <= kRingMessageMax);
+
+// --- Worker to control ---
+
+/// Messages wait for the peer of `nid`. Control looks it up and answers with ResolvedMsg.
+struct ResolveMsg {
+  Nid nid;
+  bool discover;  ///< bring the peer up to date first
+};
+/// The submitter belongs to control again.
+struct SubmitterClosedMsg {
+  Submitter* submitter;
+};
+/// The block belongs to control again.
+struct RouterRetiredMsg {
+  RouterBlock* block;
+};
+/// The last message over the NI is gone.
+struct NiDrainedMsg {
+  const NiSlice* slice;
+};
+/// The answer to PeerAskMsg.
+struct PeerAnswerMsg {
+  PeerNiId peer_ni;
+  uint64_t question;  ///< as in PeerAskMsg
+  bool in_use;        ///< false is final: this worker does not use the memory until a view contains it
+};
+
+using WorkerMsg = std::variant<LndMsg, ResolveMsg, SubmitterClosedMsg, RouterRetiredMsg, NiDrainedMsg, PeerAnswerMsg>;
+static_assert(std::is_trivially_copyable_v<WorkerMsg> && sizeof(WorkerMsg) <= kRingMessageMax);
+
+struct OwedTag {};
+/// Room for one message to control, in the object that sends it: if the ring is full, the message waits here. However
+/// many objects send at one moment, none needs memory. Its content belongs to the worker.
+struct Owed : Linked<OwedTag> {
+  WorkerMsg msg;
+  bool pooled = false;  ///< lies in Worker::control_asks
+};
 
 }  // namespace ulnet

@@ -46,7 +46,7 @@ struct RouterBlock : Linked<struct RouterBlockTag> {
   uint32_t count = 0;
   uint32_t out = 0;                         ///< worker: buffers in use
   bool retiring = false;                    ///< worker: goes back to control when out == 0
-  Owed retired;                             ///< worker: kRouterRetired
+  Owed retired;                             ///< worker: RouterRetiredMsg
   std::unique_ptr<RouterBuffer[]> buffers;  ///< control allocates, the worker uses
   std::byte* memory = nullptr;              ///< count * kRouterPoolBytes[pool]; control's
 };

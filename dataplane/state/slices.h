@@ -55,8 +55,8 @@ struct alignas(kCacheLine) NiSlice : Linked<NiWaitTag> {
   Gauge tx_count;             ///< Txs on this worker that name the NI
   Gauge rx_count;             ///< slots between rx_header and rx_done, held ones among them
   bool closing = false;       ///< nothing new over it
-  bool drained_told = false;  ///< kNiDrained was sent
-  Owed drained;               ///< kNiDrained
+  bool drained_told = false;  ///< NiDrainedMsg was sent
+  Owed drained;               ///< NiDrainedMsg
   InterfaceCounters counters;
 };
 
@@ -107,7 +107,7 @@ struct alignas(kCacheLine) PeerLocal {
   std::array<uint32_t, kRouterPools> buffers_come{};      ///< of them, those whose payload is complete
   std::array<Instant, kRouterPools> buffers_moved{};      ///< when it got the first of those, or gave one back
   std::array<List<RxSlot, RxTag>, kRouterPools> waiting;  ///< receives held because it has its share of a pool
-  Owed answer;                                            ///< kPeerAnswer: to the newest PeerAskMsg
+  Owed answer;                                            ///< PeerAnswerMsg to the newest PeerAskMsg
   IncomingShare incoming;                                 ///< of the PUTs and GETs that came from it
 };
 

@@ -146,9 +146,10 @@ void LoLnd::from_control(const LndMsg& msg, Instant now) {
 void LoLnd::stop_answer() {
   if (!answer_due_ || !idle()) return;
   answer_due_ = false;
-  stop_answer_.msg.kind = uint16_t(LoMsg::kStopped);
-  stop_answer_.msg.ni = stopped_;
-  core_.to_control(stop_answer_);
+  LndMsg msg;
+  msg.kind = uint16_t(LoMsg::kStopped);
+  msg.ni = stopped_;
+  core_.to_control(stop_answer_, msg);
 }
 
 }  // namespace ulnet

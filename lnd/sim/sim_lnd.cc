@@ -334,8 +334,7 @@ void SimLnd::tell(const LndMsg& msg) {
   const auto waits = [](const Owed& owed) { return owed.linked(); };
   auto owed = std::find_if_not(owed_.begin(), owed_.end(), waits);
   if (owed == owed_.end()) owed = owed_.emplace(owed_.end());
-  owed->msg = msg;
-  core_.to_control(*owed);
+  core_.to_control(*owed, msg);
 }
 
 // --- Turns -----------------------------------------------------------------------------------------------------------

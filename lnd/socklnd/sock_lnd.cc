@@ -25,7 +25,7 @@ ConnSet* SockWorker::find_set(NiId ni, PeerNiId peer_ni, uint32_t pid) {
 }
 
 void SockWorker::tell(ToControl kind, const ConnSet& set, Owed& owed, void* object, uint64_t b) {
-  LndMsg& msg = owed.msg;
+  LndMsg msg;
   msg.kind = uint16_t(kind);
   msg.ni = set.ni;
   msg.peer_ni = set.peer_ni;
@@ -33,7 +33,7 @@ void SockWorker::tell(ToControl kind, const ConnSet& set, Owed& owed, void* obje
   msg.object = object;
   msg.a = set.id;
   msg.b = b;
-  core.to_control(owed);
+  core.to_control(owed, msg);
 }
 
 void SockLnd::submit(Tx& tx, Instant now) {
@@ -159,10 +159,10 @@ void SockLnd::from_control(const LndMsg& msg, Instant now) {
     case ToWorker::kOrphansFail: return orphans_fail(w, msg.ni, msg.peer_ni, how);
     case ToWorker::kNiFlush: {
       orphans_fail(w, msg.ni, PeerNiId{}, queue_failure(how.error));
-      auto& answer = *static_cast<Owed*>(msg.object);
-      answer.msg.kind = uint16_t(ToControl::kNiFlushed);
-      answer.msg.ni = msg.ni;
-      return w.core.to_control(answer);
+      LndMsg answer;
+      answer.kind = uint16_t(ToControl::kNiFlushed);
+      answer.ni = msg.ni;
+      return w.core.to_control(*static_cast<Owed*>(msg.object), answer);
     }
   }
 }

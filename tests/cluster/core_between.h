@@ -17,7 +17,7 @@ class CoreBetween : public LndCore {
   void tx_done(Tx& tx, Completion how, Instant now) override { core_.tx_done(tx, how, now); }
   void tx_waits(Tx& tx, Instant now) override { core_.tx_waits(tx, now); }
   void tx_connected(Tx& tx, Instant now) override { core_.tx_connected(tx, now); }
-  void to_control(Owed& owed) override { core_.to_control(owed); }
+  void to_control(Owed& owed, const LndMsg& msg) override { core_.to_control(owed, msg); }
   [[nodiscard]] bool ask_control(const LndMsg& msg) override { return core_.ask_control(msg); }
   [[nodiscard]] WorkerId worker_id() const override { return core_.worker_id(); }
 

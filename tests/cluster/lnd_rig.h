@@ -123,7 +123,7 @@ class RecordingCore : public LndCore {
               std::byte{0xDD});  // it is ours again: who still reads it is found out
     if (on_tx_done) on_tx_done(mine);
   }
-  void to_control(Owed& owed) override { for_control.push_back(owed.msg); }
+  void to_control(Owed&, const LndMsg& msg) override { for_control.push_back(msg); }
   bool ask_control(const LndMsg& msg) override { return for_control.push_back(msg), true; }
   WorkerId worker_id() const override { return worker_; }
   virtual ~RecordingCore() = default;

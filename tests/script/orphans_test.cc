@@ -22,7 +22,7 @@ class CountingCore final : public LndCore {
     ++done;
     errors.insert(how.error);
   }
-  void to_control(Owed&) override {}
+  void to_control(Owed&, const LndMsg&) override {}
   bool ask_control(const LndMsg& msg) override {
     needed += ToControl(msg.kind) == ToControl::kSetNeeded;
     return true;

@@ -46,7 +46,7 @@ class FakeCore final : public LndCore {
   RxVerdict rx_header(RxSlot& slot, Instant now) override;
   void rx_done(RxSlot& slot, Completion how, Instant now) override;
   void tx_done(Tx& tx, Completion how, Instant now) override;
-  void to_control(Owed& owed) override { (void)ask_control(owed.msg); }
+  void to_control(Owed&, const LndMsg& msg) override { (void)ask_control(msg); }
   bool ask_control(const LndMsg& msg) override;
   WorkerId worker_id() const override { return id_; }
   WorkerMemory* worker_memory() const override;

@@ -103,12 +103,9 @@ class MassBreak : public testing::Test {
   }
   /// Control's side of a turn; returns how many messages there were.
   unsigned read_some(unsigned worker) {
-    WorkerItem item;
+    WorkerMsg msg;
     unsigned count = 0;
-    for (; count < 16 && mesh_->to_control[worker]->pop(item); ++count) {
-      EXPECT_EQ(item.kind, WorkerKind::kLnd);
-      on_message(worker, item.lnd);
-    }
+    for (; count < 16 && mesh_->to_control[worker]->pop(msg); ++count) on_message(worker, std::get<LndMsg>(msg));
     return count;
   }
   void on_message(unsigned worker, const LndMsg& msg) {

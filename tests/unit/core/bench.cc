@@ -183,10 +183,10 @@ void Bench::settle() {
   ULNET_CHECK(!"the workers never come to rest");
 }
 
-std::vector<WorkerItem> Bench::take_control_items(WorkerId worker) {
-  std::vector<WorkerItem> items;
-  WorkerItem item;
-  while (mesh->to_control[worker.value]->pop(item)) items.push_back(item);
+std::vector<WorkerMsg> Bench::take_control_items(WorkerId worker) {
+  std::vector<WorkerMsg> items;
+  WorkerMsg msg;
+  while (mesh->to_control[worker.value]->pop(msg)) items.push_back(msg);
   return items;
 }
 

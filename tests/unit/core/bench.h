@@ -214,7 +214,7 @@ class Bench {
   unsigned turn(WorkerId id) { return workers_[id.value]->turn(now); }
   void advance(Duration by) { now += by; }
   /// What control would have got.
-  std::vector<WorkerItem> take_control_items(WorkerId worker = WorkerId{0});
+  std::vector<WorkerMsg> take_control_items(WorkerId worker = WorkerId{0});
   void tell(WorkerId worker, const ControlMsg& msg) { ASSERT_PUSHED(mesh->to_worker[worker.value]->push(msg)); }
   /// "" when every pool is full, all credits are home, nothing waits; else what is not.
   [[nodiscard]] std::string not_at_rest();

@@ -316,8 +316,7 @@ TEST_F(CoreTest, an_unknown_peer_is_asked_for_once_and_the_messages_wait) {
   bench.settle();
   auto asked = bench.take_control_items();
   ASSERT_EQ(asked.size(), 1u);
-  EXPECT_EQ(asked[0].kind, WorkerKind::kResolve);
-  EXPECT_EQ(asked[0].lnd.nid, tcp(50));
+  EXPECT_EQ(std::get<ResolveMsg>(asked[0]).nid, tcp(50));
   bench.add_peer(tcp(50));
   bench.publish();
   bench.tell(WorkerId{0}, ResolvedMsg{tcp(50)});

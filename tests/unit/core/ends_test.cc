@@ -102,7 +102,7 @@ TEST_F(Ends, a_closed_submitter_is_told_nothing_more_and_ends_with_its_last_oper
   send_all();
   const auto items = bench.take_control_items();
   ASSERT_EQ(items.size(), 1u);
-  EXPECT_EQ(items[0].kind, WorkerKind::kSubmitterClosed);
+  EXPECT_TRUE(std::holds_alternative<SubmitterClosedMsg>(items[0]));
   Event event;
   EXPECT_EQ(submitter->eq_poll(eq, {&event, 1}), 0u);
   EXPECT_EQ(bench.not_at_rest(), "");
@@ -120,14 +120,14 @@ TEST_F(Ends, a_closed_submitter_is_reported_when_the_turn_no_longer_uses_it) {
     ++flushes;
     EXPECT_TRUE(bench.mesh->to_control[0]->empty());
   };
-  std::vector<WorkerItem> items;
+  std::vector<WorkerMsg> items;
   for (int i = 0; i < 3 && items.empty(); ++i) {
     bench.turn(WorkerId{0});
     items = bench.take_control_items();
   }
   EXPECT_GE(flushes, 1u);
   ASSERT_EQ(items.size(), 1u);
-  EXPECT_EQ(items[0].kind, WorkerKind::kSubmitterClosed);
+  EXPECT_TRUE(std::holds_alternative<SubmitterClosedMsg>(items[0]));
   EXPECT_FALSE(bench.worker().pending());
 }
 

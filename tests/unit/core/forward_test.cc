@@ -140,7 +140,7 @@ TEST_F(ForwardTest, a_block_is_given_back_when_its_last_buffer_is_free_and_those
   finish_all();
   const auto items = bench.take_control_items();
   ASSERT_EQ(items.size(), 1u);
-  EXPECT_EQ(items[0].kind, WorkerKind::kRouterRetired);
+  EXPECT_TRUE(std::holds_alternative<RouterRetiredMsg>(items[0]));
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 

@@ -113,7 +113,7 @@ class Orders {
     observe();
     if (closed_) {
       int told = 0;
-      for (const WorkerItem& item : bench_.take_control_items()) told += item.kind == WorkerKind::kSubmitterClosed;
+      for (const WorkerMsg& msg : bench_.take_control_items()) told += std::holds_alternative<SubmitterClosedMsg>(msg);
       EXPECT_EQ(told, 1) << "control hears once that the submitter is done";
     } else {
       EXPECT_EQ(submitter_->mds_in_use(), 0u);

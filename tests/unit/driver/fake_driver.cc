@@ -121,9 +121,10 @@ class FakeLnd final : public Lnd {
       default:
         close(nis_.at(msg.ni).fd);
         nis_.erase(msg.ni);
-        stopped_.msg.kind = uint16_t(FakeMsg::kStopped);
-        stopped_.msg.ni = msg.ni;
-        core_.to_control(stopped_);
+        LndMsg stopped;
+        stopped.kind = uint16_t(FakeMsg::kStopped);
+        stopped.ni = msg.ni;
+        core_.to_control(stopped_, stopped);
     }
   }
   bool pending() override {
