@@ -2,10 +2,15 @@
 // reader visits the variant: a kind without a handler does not compile (dataplane/stages/from_control.cc,
 // control/turn.cc). How drivers put messages of their own into a ring: LndMsg.
 #pragma once
+#include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 #include <variant>
 
+#include "dataplane/base/check.h"
 #include "dataplane/base/ids.h"
 #include "dataplane/base/limits.h"
 #include "dataplane/base/list.h"
@@ -19,18 +24,38 @@ struct PeerSlice;
 struct RouterBlock;
 class Submitter;
 
-/// A message between the halves of one LND, by way of the node's rings. Meaning is the LND's own.
-struct LndMsg {
+inline constexpr unsigned kLndMsgBytes = 52;  ///< of a driver's own struct
+
+/// A driver's own message: a struct with a constant `kKind` that no other struct of the driver has.
+template <class T>
+concept LndMsgBody = std::is_trivially_copyable_v<T> &&
+                     sizeof(T) <= kLndMsgBytes&& std::is_enum_v<std::remove_cv_t<decltype(T::kKind)>>;
+
+/// A message between the halves of one LND, by way of the node's rings: a struct of the driver, with its kind. Converts
+/// from each such struct; the driver switches over the kind and reads the struct back with as().
+class LndMsg {
+ public:
+  LndMsg() = default;
+  template <LndMsgBody T>
+  LndMsg(const T& body) : kind_(uint16_t(T::kKind)) {  // converts, so that a call names the struct alone
+    std::memcpy(body_.data(), &body, sizeof(T));
+  }
+  [[nodiscard]] uint16_t kind() const { return kind_; }
+  /// The struct. Requires: the message was made of a T.
+  template <LndMsgBody T>
+  [[nodiscard]] T as() const {
+    ULNET_CHECK(kind_ == uint16_t(T::kKind));
+    std::array<std::byte, sizeof(T)> bytes;
+    std::memcpy(bytes.data(), body_.data(), sizeof(T));
+    return std::bit_cast<T>(bytes);
+  }
+
   uint16_t lnd = 0;  ///< set by the core: which registered LND
-  uint16_t kind = 0;
-  NiId ni{};
-  PeerNiId peer_ni{};
-  Nid nid;
-  void* object = nullptr;
-  uint64_t a = 0;
-  uint64_t b = 0;
+
+ private:
+  uint16_t kind_ = 0;
+  std::array<std::byte, kLndMsgBytes> body_{};
 };
-static_assert(sizeof(LndMsg) <= 64);
 
 // --- Control to worker ---
 

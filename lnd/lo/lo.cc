@@ -136,9 +136,8 @@ bool LoLnd::pending() {
 }
 
 void LoLnd::from_control(const LndMsg& msg, Instant now) {
-  if (msg.kind != uint16_t(LoMsg::kStop)) return;
+  stopped_ = msg.as<LoStopMsg>().ni;
   any_stopped_ = answer_due_ = true;
-  stopped_ = msg.ni;
   while (Tx* tx = waiting_.pop_front()) finish(*tx, kStopped, now);
   stop_answer();
 }
@@ -146,10 +145,7 @@ void LoLnd::from_control(const LndMsg& msg, Instant now) {
 void LoLnd::stop_answer() {
   if (!answer_due_ || !idle()) return;
   answer_due_ = false;
-  LndMsg msg;
-  msg.kind = uint16_t(LoMsg::kStopped);
-  msg.ni = stopped_;
-  core_.to_control(stop_answer_, msg);
+  core_.to_control(stop_answer_, LoStoppedMsg{stopped_});
 }
 
 }  // namespace ulnet

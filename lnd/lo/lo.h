@@ -13,8 +13,17 @@
 
 namespace ulnet {
 
-/// Between the halves: control says kStop for an NI, each worker answers kStopped once it has nothing of it left.
-enum class LoMsg : uint16_t { kStop, kStopped };
+enum class LoMsg : uint16_t { kStop = 1, kStopped };
+/// To the worker: take nothing more for the NI, and answer with LoStoppedMsg.
+struct LoStopMsg {
+  static constexpr auto kKind = LoMsg::kStop;
+  NiId ni;
+};
+/// To control: this worker has nothing left of the NI.
+struct LoStoppedMsg {
+  static constexpr auto kKind = LoMsg::kStopped;
+  NiId ni;
+};
 
 inline constexpr uint32_t kLoSlots = 512;  ///< messages delivered and not yet received
 static_assert(kLoSlots > kLazyMax, "one lazy portal does not park all of them");
@@ -61,7 +70,7 @@ class LoLnd final : public Lnd {
   NiId stopped_{};                     // takes no more
   bool any_stopped_ = false;
   bool answer_due_ = false;
-  Owed stop_answer_;  // kStopped
+  Owed stop_answer_;  // LoStoppedMsg
 };
 
 /// The record (driver.cc).

@@ -11,18 +11,15 @@ Result<void> LoControl::ni_start(const NiParams& params, Instant) {
 void LoControl::ni_stop(NiId ni, Instant) {
   const unsigned workers = host_.worker_count();
   stopping_[ni] = workers;
-  LndMsg msg;
-  msg.kind = uint16_t(LoMsg::kStop);
-  msg.ni = ni;
-  for (unsigned worker = 0; worker < workers; ++worker) host_.to_worker(WorkerId{uint16_t(worker)}, msg);
+  for (unsigned worker = 0; worker < workers; ++worker) host_.to_worker(WorkerId{uint16_t(worker)}, LoStopMsg{ni});
 }
 
 void LoControl::from_worker(WorkerId, const LndMsg& msg, Instant) {
-  const auto found = stopping_.find(msg.ni);
-  if (msg.kind != uint16_t(LoMsg::kStopped) || found == stopping_.end()) return;
-  if (--found->second > 0) return;
+  const NiId ni = msg.as<LoStoppedMsg>().ni;
+  const auto found = stopping_.find(ni);
+  if (found == stopping_.end() || --found->second > 0) return;
   stopping_.erase(found);
-  host_.ni_stopped(msg.ni);
+  host_.ni_stopped(ni);
 }
 
 }  // namespace ulnet

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lnd/lnd.h"
+#include "lnd/sim/messages.h"
 
 namespace ulnet::sim {
 
@@ -90,15 +91,6 @@ struct End {
   Segment from_segment;
   Instant body_done = kForever;
   Instant receiving_since = kNever;
-};
-
-/// Between the halves of the LND (LndMsg::kind).
-enum class SimMsg : uint16_t {
-  kConnect,     ///< to control: ni, peer_ni, nid, object = PeerSlice
-  kConnUp,      ///< to the worker: ni, nid, a = End::id
-  kConnFailed,  ///< to the worker: ni, nid, a = negative errno, b = LndStatus
-  kStop,        ///< to the worker: ni
-  kStopped,     ///< to control: ni
 };
 
 inline constexpr Completion kReset{-ECONNRESET, LndStatus::kRemoteDropped};

@@ -38,10 +38,7 @@ void SimControl::ni_stop(NiId ni, Instant now) {
   nis_.erase(found);
   const unsigned workers = host_.worker_count();
   stopping_[ni] = workers;
-  LndMsg msg;
-  msg.kind = uint16_t(SimMsg::kStop);
-  msg.ni = ni;
-  for (unsigned worker = 0; worker < workers; ++worker) host_.to_worker(WorkerId{uint16_t(worker)}, msg);
+  for (unsigned worker = 0; worker < workers; ++worker) host_.to_worker(WorkerId{uint16_t(worker)}, StopMsg{ni});
 }
 
 Result<void> SimControl::ni_tune(NiId ni, std::span<const int64_t> tunables, Instant) {
@@ -69,22 +66,31 @@ bool SimControl::names(const PeerSlice& slice) const {
 
 void SimControl::from_worker(WorkerId worker, const LndMsg& msg, Instant now) {
   fabric_.see(now);
-  if (msg.kind == uint16_t(SimMsg::kStopped)) {
-    const auto found = stopping_.find(msg.ni);
-    if (found == stopping_.end() || --found->second > 0) return;
-    stopping_.erase(found);
-    host_.ni_stopped(msg.ni);
-    return;
+  switch (SimMsg(msg.kind())) {
+    case SimMsg::kStopped: return stopped(msg.as<StoppedMsg>().ni);
+    case SimMsg::kConnect: return connect(worker, msg.as<ConnectMsg>(), now);
+    case SimMsg::kConnUp:
+    case SimMsg::kConnFailed:
+    case SimMsg::kStop: return;
   }
-  if (msg.kind != uint16_t(SimMsg::kConnect) || !nis_.contains(msg.ni))
-    return;  // stopped: the worker fails its Txs itself
+}
+
+void SimControl::stopped(NiId ni) {
+  const auto found = stopping_.find(ni);
+  if (found == stopping_.end() || --found->second > 0) return;
+  stopping_.erase(found);
+  host_.ni_stopped(ni);
+}
+
+void SimControl::connect(WorkerId worker, const ConnectMsg& msg, Instant now) {
+  if (!nis_.contains(msg.ni)) return;  // stopped: the worker fails its Txs itself
   const Key key{msg.ni, msg.nid};
   Peer& peer = peers_.try_emplace(key).first->second;
   if (peer.attempt != 0 || alive(peer)) {      // the answer, or the connection itself, is on its way to that worker
     ULNET_CHECK(peer.place.worker == worker);  // all sets to one peer NID share a worker
     return;
   }
-  peer.place = {msg.peer_ni, worker, static_cast<PeerSlice*>(msg.object)};
+  peer.place = {msg.peer_ni, worker, msg.peer};
   dial(key, peer, now);
 }
 
@@ -111,13 +117,7 @@ void SimControl::dial_failed(const Key& key, Peer& peer, Completion how) {
   ++fabric_.count().connects_failed;
   fabric_.attempt_end(peer.attempt);
   peer.attempt = 0;
-  LndMsg msg;
-  msg.kind = uint16_t(SimMsg::kConnFailed);
-  msg.ni = key.first;
-  msg.nid = key.second;
-  msg.a = uint64_t(int64_t{how.error});
-  msg.b = uint64_t(how.health);
-  host_.to_worker(peer.place.worker, msg);
+  host_.to_worker(peer.place.worker, ConnFailedMsg{key.first, key.second, how});
   host_.peer_down(peer.place.id, how.error);
 }
 
@@ -130,14 +130,7 @@ void SimControl::hand_over(const NiParams& ni, Peer& peer, End& end) {
   end.slice = peer.place.slice;
   end.timeout = sim_tunables(ni.tunables).timeout;
   peer.end = end.id;
-  LndMsg msg;
-  msg.kind = uint16_t(SimMsg::kConnUp);
-  msg.ni = ni.id;
-  msg.peer_ni = end.peer_ni;
-  msg.nid = end.remote;
-  msg.object = &end;
-  msg.a = end.id;
-  host_.to_worker(worker, msg);
+  host_.to_worker(worker, ConnUpMsg{ni.id, end.remote, end.id});
   host_.peer_up(end.peer_ni);
 }
 

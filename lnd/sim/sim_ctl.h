@@ -55,6 +55,8 @@ class SimControl final : public LndControl {
   };
   [[nodiscard]] const NiParams* ni_of(const Nid& nid) const;
   [[nodiscard]] bool alive(const Peer& peer);
+  void stopped(NiId ni);
+  void connect(WorkerId worker, const ConnectMsg& msg, Instant now);
   void dial(const Key& key, Peer& peer, Instant now);
   void dial_failed(const Key& key, Peer& peer, Completion how);
   void requested(const ControlMail& mail);

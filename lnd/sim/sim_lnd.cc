@@ -52,13 +52,7 @@ void SimLnd::pump(const Key& key, PeerQueue& queue) {
 void SimLnd::ask_connection(const Key& key, PeerQueue& queue, Tx& tx) {
   if (queue.asked) return;
   queue.asked = true;
-  LndMsg msg;
-  msg.kind = uint16_t(SimMsg::kConnect);
-  msg.ni = key.first;
-  msg.nid = key.second;
-  msg.peer_ni = tx.peer_ni;
-  msg.object = tx.peer;
-  tell(msg);
+  tell(ConnectMsg{key.first, tx.peer_ni, key.second, tx.peer});
 }
 
 void SimLnd::cancel(Tx& tx, bool force, Instant now) {
@@ -245,17 +239,17 @@ void SimLnd::close_end(End& end, Completion how, Close close, Instant now) {
 
 void SimLnd::from_control(const LndMsg& msg, Instant now) {
   fabric_.see(now);
-  switch (SimMsg(msg.kind)) {
-    case SimMsg::kConnUp: return take_over(msg, now);
-    case SimMsg::kConnFailed: return connect_failed(msg, now);
-    case SimMsg::kStop: return stop(msg.ni, now);
+  switch (SimMsg(msg.kind())) {
+    case SimMsg::kConnUp: return take_over(msg.as<ConnUpMsg>(), now);
+    case SimMsg::kConnFailed: return connect_failed(msg.as<ConnFailedMsg>(), now);
+    case SimMsg::kStop: return stop(msg.as<StopMsg>().ni, now);
     case SimMsg::kConnect:
     case SimMsg::kStopped: return;
   }
 }
 
-void SimLnd::take_over(const LndMsg& msg, Instant now) {
-  End* end = fabric_.find_end(msg.a);
+void SimLnd::take_over(const ConnUpMsg& msg, Instant now) {
+  End* end = fabric_.find_end(msg.end_id);
   if (end == nullptr) return;
   end->lnd = this;
   ends_.insert(end->id);
@@ -271,15 +265,14 @@ void SimLnd::take_over(const LndMsg& msg, Instant now) {
 }
 
 // Only what waited when the news came: tx_done may lead to a resend over the same queue, which dials anew.
-void SimLnd::connect_failed(const LndMsg& msg, Instant now) {
+void SimLnd::connect_failed(const ConnFailedMsg& msg, Instant now) {
   const auto found = queues_.find({msg.ni, msg.nid});
   if (found == queues_.end() || found->second.end != 0) return;
   PeerQueue& queue = found->second;
-  const Completion how{int32_t(int64_t(msg.a)), LndStatus(msg.b)};
   const uint64_t last = submits_;
   queue.asked = false;
   while (!queue.waiting.empty() && queue.waiting.front()->lnd[1] <= last) {
-    tx_finish(*queue.waiting.pop_front(), how, now);
+    tx_finish(*queue.waiting.pop_front(), msg.how, now);
   }
   pump(found->first, queue);
 }
@@ -323,10 +316,7 @@ void SimLnd::sweep() {
     }
     at = stopping_.erase(at);
     std::erase_if(queues_, [&](const auto& entry) { return entry.first.first == ni; });
-    LndMsg msg;
-    msg.kind = uint16_t(SimMsg::kStopped);
-    msg.ni = ni;
-    tell(msg);
+    tell(StoppedMsg{ni});
   }
 }
 

@@ -64,8 +64,8 @@ class SimLnd final : public Lnd {
   void finish_receive(End& end, Completion how, Instant now);
   void close_end(End& end, Completion how, Close close, Instant now);
   void tx_finish(Tx& tx, Completion how, Instant now);
-  void take_over(const LndMsg& msg, Instant now);
-  void connect_failed(const LndMsg& msg, Instant now);
+  void take_over(const ConnUpMsg& msg, Instant now);
+  void connect_failed(const ConnFailedMsg& msg, Instant now);
   void stop(NiId ni, Instant now);
   [[nodiscard]] Instant wake_of(const End& end) const;
   [[nodiscard]] Instant stalled_at(const End& end) const;

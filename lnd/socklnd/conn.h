@@ -121,7 +121,7 @@ struct ConnTx {
 
 enum class ConnPhase : uint8_t { kNew, kUp, kClosing, kClosed };
 
-/// Thread: one worker, between kConnAdd and kConnDead.
+/// Thread: one worker, between ConnAddMsg and ConnDeadMsg.
 struct Conn : Timer, Linked<SiblingTag>, Linked<DirtyTag>, Linked<ReadyTag> {
   ConnSet* set = nullptr;
   ConnType type = ConnType::kAny;
@@ -132,14 +132,14 @@ struct Conn : Timer, Linked<SiblingTag>, Linked<DirtyTag>, Linked<ReadyTag> {
   ConnPhase phase = ConnPhase::kNew;
   bool ended = false;              ///< closing: what the engine and the core do not hold has been completed
   int error = 0;                   ///< why it was closed: negative errno
-  Owed closed, dead;               ///< kConnClosed, kConnDead
+  Owed closed, dead;               ///< ConnClosedMsg, ConnDeadMsg
   WorkerMemory* memory = nullptr;  ///< that it lies in
   StreamId stream;
   ConnRx rx;
   ConnTx tx;
 };
 
-/// Thread: one worker, between kSetOpen and kSetGone.
+/// Thread: one worker, between SetOpenMsg and SetGoneMsg.
 struct ConnSet : Timer, Linked<SetTag> {
   explicit ConnSet(uint32_t zc_outstanding_max, WorkerMemory* near_memory = nullptr)
       : zc_book(zc_outstanding_max, near_memory), memory(near_memory) {}
@@ -154,15 +154,15 @@ struct ConnSet : Timer, Linked<SetTag> {
   PeerSlice* peer = nullptr;
   Nid nid;  ///< the peer's
   uint32_t pid = kLnetPid;
-  Duration timeout = 50s;  ///< kSetTimeout changes it
+  Duration timeout = 50s;  ///< SetTimeoutMsg changes it
 
   List<Conn, SiblingTag> conns;  ///< phase kUp
   List<Conn, SiblingTag> dying;  ///< kClosing and kClosed
   List<Tx, TxTag> waiting;
   List<Tx, TxTag> zc_wait;
   ZcBook zc_book;
-  bool asked = false;  ///< kConnsWanted is out and not answered
-  Owed wanted, gone;   ///< kConnsWanted, kSetGone
+  bool asked = false;  ///< ConnsWantedMsg is out and not answered
+  Owed wanted, gone;   ///< ConnsWantedMsg, SetGoneMsg
   uint64_t use_sequence = 0;
   Instant last_received = kNever;
   Gauge used_ns;  ///< when it last received anything or was given a message, ns. worker: w, control: r

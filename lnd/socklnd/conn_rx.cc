@@ -1,6 +1,6 @@
 // Receive side of a connection. The hard part: every callback into the core may close this very connection (cancel with
 // force, a protocol error on a sibling), so after each one the phase is looked at again; the object itself stays, as
-// control frees it only after kConnDead.
+// control frees it only after ConnDeadMsg.
 #include "lnd/socklnd/conn_rx.h"
 
 #include <algorithm>

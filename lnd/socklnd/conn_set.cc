@@ -26,17 +26,12 @@ Fit fit_of(const SockWorker& worker, const Conn& conn, const TxShape& shape) {
 void ask(SockWorker& worker, ConnSet& set) {
   if (set.asked) return;
   set.asked = true;
-  worker.tell(ToControl::kConnsWanted, set, set.wanted);
+  worker.core.to_control(set.wanted, ConnsWantedMsg{set.id});
 }
 
 /// Asks control for the set of this message; false when too many such requests wait.
 bool set_request(SockWorker& worker, const Tx& tx) {
-  LndMsg msg;
-  msg.kind = uint16_t(ToControl::kSetNeeded);
-  msg.ni = tx.ni;
-  msg.peer_ni = tx.peer_ni;
-  msg.nid = tx.next_hop;
-  return worker.core.ask_control(msg);
+  return worker.core.ask_control(SetNeededMsg{tx.ni, tx.peer_ni, tx.next_hop});
 }
 
 /// Takes one connection out of service. Its messages are completed by the caller.
@@ -49,7 +44,7 @@ void retire_conn(SockWorker& worker, Conn& conn, int error, Closing how) {
   worker.conn_wheel.disarm(conn);
   if (static_cast<Linked<DirtyTag>&>(conn).linked()) worker.dirty.remove(conn);
   if (static_cast<Linked<ReadyTag>&>(conn).linked()) worker.ready.remove(conn);
-  worker.tell(ToControl::kConnClosed, set, conn.closed, &conn, uint64_t(int64_t(error)));
+  worker.core.to_control(conn.closed, ConnClosedMsg{set.id, &conn, error});
   worker.engine.close(conn.stream, how == Closing::kAbort);
 }
 
@@ -159,8 +154,8 @@ void set_add_conn(SockWorker& worker, Conn& conn, StreamSource source) {
   if (!stream) {
     conn.phase = ConnPhase::kClosed;
     --worker.conn_count;
-    worker.tell(ToControl::kConnClosed, set, conn.closed, &conn, uint64_t(int64_t(stream.error().code)));
-    worker.tell(ToControl::kConnDead, set, conn.dead, &conn, uint64_t(source.number));
+    worker.core.to_control(conn.closed, ConnClosedMsg{set.id, &conn, stream.error().code});
+    worker.core.to_control(conn.dead, ConnDeadMsg{set.id, &conn, source});
     if (!set.waiting.empty()) ask(worker, set);
     return;
   }
@@ -183,7 +178,7 @@ void conn_release(SockWorker& worker, Conn& conn) {
   conn_rx_close(worker, conn);
   conn.set->dying.remove(conn);
   --worker.conn_count;
-  worker.tell(ToControl::kConnDead, *conn.set, conn.dead, &conn, kNoSource);
+  worker.core.to_control(conn.dead, ConnDeadMsg{conn.set->id, &conn, std::nullopt});
 }
 
 void orphan_add(SockWorker& worker, Tx& tx) {

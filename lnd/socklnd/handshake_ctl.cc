@@ -85,11 +85,7 @@ void handshake_drop(SockControl& control, SocketId socket) {
 void handshake_place(SockControl& control, SocketId socket, SetCtl& set, Conn& conn) {
   forget(control, socket);
   const StreamSource source = control.net.detach(socket);
-  LndMsg msg;
-  msg.kind = uint16_t(ToWorker::kConnAdd);
-  msg.object = &conn;
-  msg.a = uint64_t(source.number);
-  set_tell(control, set, msg);
+  set_tell(control, set, ConnAddMsg{&conn, source});
 }
 
 }  // namespace ulnet::socklnd

@@ -1,52 +1,128 @@
-// What the two halves of socklnd tell each other, by way of LndMsg. The control half allocates ConnSet and Conn objects
-// and lends them; the worker half alone touches them until it gives them back. Rings keep order, which the protocol
-// leans on: what control sends after kSetRetire finds the set gone.
+// The messages between the two halves of socklnd: bodies of LndMsg. The control half allocates ConnSet and Conn objects
+// and lends them; the worker half alone touches them until it gives them back. Rings keep order, and the protocol
+// depends on that: what control sends after SetRetireMsg finds the set gone.
 #pragma once
-#include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "lnd/lnd.h"
-#include "lnd/socklnd/config.h"
+#include "lnd/socklnd/stream.h"
 
 namespace ulnet::socklnd {
 
-/// Control to worker. `object` is a ConnSet unless said otherwise; `a` an error (negative errno) where one is named.
+struct Conn;
+struct ConnSet;
+
+// --- Control to worker ---
+
 enum class ToWorker : uint16_t {
-  kSetOpen = 1,  ///< a new set; messages that waited for it are taken over
-  kConnAdd,      ///< object: Conn of an open set; a: StreamSource. The stream is past its HELLO
-  kSetClose,     ///< close the connections that the set has now; a: error
-  kSetFail,      ///< complete what waits for a connection; a: error, b: LndStatus
-  kSetTimeout,   ///< a: its time-out from now on, ns
-  kTune,         ///< the tunables in a and b hold from now on (tune_pack)
-  kSetRetire,    ///< give the set back (it has no connection); what waits goes back to waiting for a set
-  kOrphansFail,  ///< ni, peer_ni: complete what waits for that set; a: error, b: LndStatus
-  kNiFlush       ///< ni: complete whatever still waits on it; a: error. object: Owed for the answer, kNiFlushed
+  kSetOpen = 1,
+  kConnAdd,
+  kSetClose,
+  kSetFail,
+  kSetTimeout,
+  kTune,
+  kSetRetire,
+  kOrphansFail,
+  kNiFlush
 };
 
-/// Worker to control. `a` is the number of the set where there is one.
-enum class ToControl : uint16_t {
-  kSetNeeded = 1,  ///< ni, peer_ni, nid: a message waits for a set that this worker does not have
-  kConnsWanted,    ///< a: set. A message waits for a connection
-  kConnClosed,     ///< a: set, object: Conn, b: error (0: an orderly end). The connection does not count any more
-  kConnDead,       ///< a: set, object: Conn given back, b: StreamSource to discard, or kNoSource
-  kSetGone,        ///< a: set, object: ConnSet given back
-  kNiFlushed       ///< ni: nothing of it is left on this worker
+/// A new set. The worker moves messages that waited for it into it.
+struct SetOpenMsg {
+  static constexpr auto kKind = ToWorker::kSetOpen;
+  ConnSet* set;
+};
+/// A connection of an open set. The stream is past its HELLO.
+struct ConnAddMsg {
+  static constexpr auto kKind = ToWorker::kConnAdd;
+  Conn* conn;
+  StreamSource source;
+};
+/// Close the connections that the set has now.
+struct SetCloseMsg {
+  static constexpr auto kKind = ToWorker::kSetClose;
+  ConnSet* set;
+  int32_t error;  ///< negative errno
+};
+/// Complete the messages that wait for a connection of the set.
+struct SetFailMsg {
+  static constexpr auto kKind = ToWorker::kSetFail;
+  ConnSet* set;
+  Completion how;
+};
+/// The time-out of the set from now on.
+struct SetTimeoutMsg {
+  static constexpr auto kKind = ToWorker::kSetTimeout;
+  ConnSet* set;
+  Duration timeout;
+};
+/// The tunables that a worker follows at run time, as in SockConfig.
+struct TuneMsg {
+  static constexpr auto kKind = ToWorker::kTune;
+  Duration keepalive;
+  uint32_t min_bulk, zc_min_payload;
+  bool typed_conns, enable_csum;
+};
+/// Give the set back. It has no connection; messages that wait in it wait for another set from here on.
+struct SetRetireMsg {
+  static constexpr auto kKind = ToWorker::kSetRetire;
+  ConnSet* set;
+};
+/// Complete the messages that wait for the set of a peer NI.
+struct OrphansFailMsg {
+  static constexpr auto kKind = ToWorker::kOrphansFail;
+  NiId ni;
+  PeerNiId peer_ni;
+  Completion how;
+};
+/// Complete the messages that still wait on the NI, and answer with NiFlushedMsg.
+struct NiFlushMsg {
+  static constexpr auto kKind = ToWorker::kNiFlush;
+  NiId ni;
+  int32_t error;  ///< negative errno
+  Owed* answer;   ///< where the answer waits for room; control's
 };
 
-/// Tunables that a worker follows at run time.
-inline void tune_pack(const SockConfig& config, LndMsg& msg) {
-  msg.kind = uint16_t(ToWorker::kTune);
-  msg.a = uint64_t(std::clamp<int64_t>(config.keepalive / 1ms, 0, UINT32_MAX)) << 32 | config.min_bulk;
-  msg.b = uint64_t{config.zc_min_payload} << 32 | uint64_t{config.typed_conns} << 1 | uint64_t{config.enable_csum};
-}
-inline void tune_unpack(const LndMsg& msg, SockConfig& config) {
-  config.keepalive = (msg.a >> 32) * 1ms;
-  config.min_bulk = uint32_t(msg.a);
-  config.zc_min_payload = uint32_t(msg.b >> 32);
-  config.typed_conns = (msg.b & 2) != 0;
-  config.enable_csum = (msg.b & 1) != 0;
-}
+// --- Worker to control ---
 
-inline constexpr uint64_t kNoSource = ~uint64_t{0};
+/// Numbers apart from those of ToWorker: LndMsg::as() finds a message that the wrong half reads.
+enum class ToControl : uint16_t { kSetNeeded = 0x101, kConnsWanted, kConnClosed, kConnDead, kSetGone, kNiFlushed };
+
+/// A message waits for a set that this worker does not have.
+struct SetNeededMsg {
+  static constexpr auto kKind = ToControl::kSetNeeded;
+  NiId ni;
+  PeerNiId peer_ni;
+  Nid nid;  ///< of the peer NI
+};
+/// A message waits for a connection.
+struct ConnsWantedMsg {
+  static constexpr auto kKind = ToControl::kConnsWanted;
+  uint64_t set_id;
+};
+/// The connection no longer counts.
+struct ConnClosedMsg {
+  static constexpr auto kKind = ToControl::kConnClosed;
+  uint64_t set_id;
+  Conn* conn;
+  int32_t error;  ///< 0: an orderly end
+};
+/// The connection is given back.
+struct ConnDeadMsg {
+  static constexpr auto kKind = ToControl::kConnDead;
+  uint64_t set_id;
+  Conn* conn;
+  std::optional<StreamSource> refused;  ///< no engine has taken it: control discards it
+};
+/// The set is given back.
+struct SetGoneMsg {
+  static constexpr auto kKind = ToControl::kSetGone;
+  uint64_t set_id;
+};
+/// This worker has nothing left of the NI.
+struct NiFlushedMsg {
+  static constexpr auto kKind = ToControl::kNiFlushed;
+  NiId ni;
+};
 
 }  // namespace ulnet::socklnd

@@ -58,10 +58,7 @@ Result<SetCtl*> set_ensure(SockControl& control, NiCtl& ni, const Nid& nid, uint
   control.set_of[key] = set.id;
   ++ni.sets;
   ++control.named[place->slice];
-  LndMsg msg;
-  msg.kind = uint16_t(ToWorker::kSetOpen);
-  msg.object = object;
-  set_tell(control, set, msg);
+  set_tell(control, set, SetOpenMsg{object});
   return &set;
 }
 
@@ -81,20 +78,12 @@ void set_abandon(SockControl& control, SetCtl& set) {
   set_settle(control, *left);
 }
 
-void set_tell(SockControl& control, const SetCtl& set, LndMsg msg) {
-  msg.ni = set.ni;
-  msg.peer_ni = set.place.id;
-  msg.nid = set.nid;
+void set_tell(SockControl& control, const SetCtl& set, const LndMsg& msg) {
   control.host.to_worker(set.place.worker, msg);
 }
 
 void set_fail(SockControl& control, const SetCtl& set, Completion how) {
-  LndMsg msg;
-  msg.kind = uint16_t(ToWorker::kSetFail);
-  msg.object = set.object;
-  msg.a = uint64_t(int64_t{how.error});
-  msg.b = uint64_t(how.health);
-  set_tell(control, set, msg);
+  set_tell(control, set, SetFailMsg{set.object, how});
 }
 
 void set_close_all(SockControl& control, SetCtl& set, int error) {
@@ -104,11 +93,7 @@ void set_close_all(SockControl& control, SetCtl& set, int error) {
   control.slots_of(set).closing += uint32_t(set.live.size());
   set.live.clear();
   set.counts = {};
-  LndMsg msg;
-  msg.kind = uint16_t(ToWorker::kSetClose);
-  msg.object = set.object;
-  msg.a = uint64_t(int64_t{error});
-  set_tell(control, set, msg);
+  set_tell(control, set, SetCloseMsg{set.object, error});
 }
 
 Conn* conn_make(SockControl& control, SetCtl& set, ConnType type, const Endpoint& remote, const Hello& hello,
@@ -160,10 +145,7 @@ void set_settle(SockControl& control, SetCtl& set) {
       return;
     }
   }
-  LndMsg msg;
-  msg.kind = uint16_t(ToWorker::kSetRetire);
-  msg.object = set.object;
-  set_tell(control, set, msg);
+  set_tell(control, set, SetRetireMsg{set.object});
   control.retiring[set.id] = {set.ni, set.object};
   control.due.clear(SockControl::due_key(set));
   if (!set.abandoned) control.set_of.erase({set.ni, set.nid, set.pid});
@@ -173,39 +155,31 @@ void set_settle(SockControl& control, SetCtl& set) {
 void ni_settle(SockControl& control, NiCtl& ni) {
   if (!ni.stopping || ni.sets > 0 || ni.flushes_left > 0) return;
   ni.flushes_left = control.host.worker_count();
-  LndMsg msg;
-  msg.kind = uint16_t(ToWorker::kNiFlush);
-  msg.ni = ni.params.id;
-  msg.a = uint64_t(int64_t{-ESHUTDOWN});
   ni.flushed = std::make_unique<Owed[]>(ni.flushes_left);
-  for (uint16_t worker = 0; worker < control.host.worker_count(); ++worker) {
-    msg.object = &ni.flushed[worker];
-    control.host.to_worker({worker}, msg);
-  }
+  for (uint16_t worker = 0; worker < control.host.worker_count(); ++worker)
+    control.host.to_worker({worker}, NiFlushMsg{ni.params.id, -ESHUTDOWN, &ni.flushed[worker]});
 }
 
-void on_conn_closed(SockControl& control, const LndMsg& msg) {
-  SetCtl* set = control.find_set(msg.a);
-  if (set == nullptr || !conn_uncount(control, *set, static_cast<Conn*>(msg.object))) return;
-  const int error = int(int64_t(msg.b));
+void on_conn_closed(SockControl& control, const ConnClosedMsg& msg) {
+  SetCtl* set = control.find_set(msg.set_id);
+  if (set == nullptr || !conn_uncount(control, *set, msg.conn)) return;
   const bool trying = set->dial.state == DialState::kConnecting || set->accepting > 0;
-  if (set->live.empty() && error != 0 && !trying) control.host.peer_down(set->place.id, error);
+  if (set->live.empty() && msg.error != 0 && !trying) control.host.peer_down(set->place.id, msg.error);
 }
 
-void on_conn_dead(SockControl& control, const LndMsg& msg) {
-  auto* conn = static_cast<Conn*>(msg.object);
-  SetCtl* set = control.find_set(msg.a);
-  if (msg.b != kNoSource) control.net.discard({int64_t(msg.b)});
+void on_conn_dead(SockControl& control, const ConnDeadMsg& msg) {
+  SetCtl* set = control.find_set(msg.set_id);
+  if (msg.refused) control.net.discard(*msg.refused);
   if (set == nullptr) {
-    near_delete(conn->memory, conn);
+    near_delete(msg.conn->memory, msg.conn);
     return;
   }
-  conn_free(control, *set, conn);
+  conn_free(control, *set, msg.conn);
   set_settle(control, *set);
 }
 
-void on_set_gone(SockControl& control, const LndMsg& msg) {
-  const auto it = control.retiring.find(msg.a);
+void on_set_gone(SockControl& control, const SetGoneMsg& msg) {
+  const auto it = control.retiring.find(msg.set_id);
   if (it == control.retiring.end()) return;
   const NiId ni_id = it->second.first;
   const auto named = control.named.find(it->second.second->peer);

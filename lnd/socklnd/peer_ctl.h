@@ -29,8 +29,8 @@ struct PeerIdentity {
 /// The peer NI has another place now: the set ends, what waits in it may be sent again, and set_ensure() makes another.
 /// `set` may be gone afterwards.
 void set_abandon(SockControl& control, SetCtl& set);
-/// Sends `msg` to the set's worker, with ni, peer NI and NID filled in.
-void set_tell(SockControl& control, const SetCtl& set, LndMsg msg);
+/// Sends `msg` to the set's worker.
+void set_tell(SockControl& control, const SetCtl& set, const LndMsg& msg);
 /// Completes what waits for a connection of the set.
 void set_fail(SockControl& control, const SetCtl& set, Completion how);
 /// Closes all its connections; from now on they do not count, and the peer's version and incarnation are forgotten.
@@ -48,8 +48,8 @@ void set_settle(SockControl& control, SetCtl& set);
 void ni_settle(SockControl& control, NiCtl& ni);
 
 /// Messages of workers about sets and connections.
-void on_conn_closed(SockControl& control, const LndMsg& msg);
-void on_conn_dead(SockControl& control, const LndMsg& msg);
-void on_set_gone(SockControl& control, const LndMsg& msg);
+void on_conn_closed(SockControl& control, const ConnClosedMsg& msg);
+void on_conn_dead(SockControl& control, const ConnDeadMsg& msg);
+void on_set_gone(SockControl& control, const SetGoneMsg& msg);
 
 }  // namespace ulnet::socklnd

@@ -24,18 +24,6 @@ ConnSet* SockWorker::find_set(NiId ni, PeerNiId peer_ni, uint32_t pid) {
   return nullptr;
 }
 
-void SockWorker::tell(ToControl kind, const ConnSet& set, Owed& owed, void* object, uint64_t b) {
-  LndMsg msg;
-  msg.kind = uint16_t(kind);
-  msg.ni = set.ni;
-  msg.peer_ni = set.peer_ni;
-  msg.nid = set.nid;
-  msg.object = object;
-  msg.a = set.id;
-  msg.b = b;
-  core.to_control(owed, msg);
-}
-
 void SockLnd::submit(Tx& tx, Instant now) {
   SockWorker& w = worker_;
   w.now = now;
@@ -133,37 +121,59 @@ void SockLnd::set_retire(ConnSet& set) {
       w.finish(*tx, {-EHOSTUNREACH, LndStatus::kRemoteError});
     }
   }
-  w.tell(ToControl::kSetGone, set, set.gone, &set);
+  w.core.to_control(set.gone, SetGoneMsg{set.id});
+}
+
+void SockLnd::set_open(ConnSet& set) {
+  worker_.bucket(set.ni, set.peer_ni).push_back(set);
+  if (set.pid == kLnetPid) orphans_adopt(worker_, set);
+}
+
+void SockLnd::tune(const TuneMsg& msg) {
+  SockWorker& w = worker_;
+  w.config.keepalive = msg.keepalive;
+  w.config.min_bulk = msg.min_bulk;
+  w.config.zc_min_payload = msg.zc_min_payload;
+  w.config.typed_conns = msg.typed_conns;
+  w.config.enable_csum = msg.enable_csum;
+  for (uint32_t i = 0; i < w.config.set_buckets; ++i)
+    for (ConnSet* set = w.buckets[i].front(); set != nullptr; set = w.buckets[i].after(*set)) set_watch(w, *set);
+}
+
+void SockLnd::ni_flush(const NiFlushMsg& msg) {
+  orphans_fail(worker_, msg.ni, PeerNiId{}, queue_failure(msg.error));
+  worker_.core.to_control(*msg.answer, NiFlushedMsg{msg.ni});
 }
 
 void SockLnd::from_control(const LndMsg& msg, Instant now) {
   SockWorker& w = worker_;
   w.now = now;
-  auto* set = static_cast<ConnSet*>(msg.object);
-  const Completion how{int32_t(int64_t(msg.a)), LndStatus(msg.b)};
-  switch (ToWorker(msg.kind)) {
-    case ToWorker::kSetOpen:
-      w.bucket(set->ni, set->peer_ni).push_back(*set);
-      if (set->pid == kLnetPid) orphans_adopt(w, *set);
-      return;
-    case ToWorker::kConnAdd: return set_add_conn(w, *static_cast<Conn*>(msg.object), {int64_t(msg.a)});
-    case ToWorker::kSetClose: return set_close(w, *set, how.error, Closing::kOrderly);
-    case ToWorker::kSetFail: return set_fail_waiting(w, *set, how);
-    case ToWorker::kSetTimeout: set->timeout = Duration(int64_t(msg.a)); return;
-    case ToWorker::kTune:
-      tune_unpack(msg, w.config);
-      for (uint32_t i = 0; i < w.config.set_buckets; ++i)
-        for (ConnSet* one = w.buckets[i].front(); one != nullptr; one = w.buckets[i].after(*one)) set_watch(w, *one);
-      return;
-    case ToWorker::kSetRetire: return set_retire(*set);
-    case ToWorker::kOrphansFail: return orphans_fail(w, msg.ni, msg.peer_ni, how);
-    case ToWorker::kNiFlush: {
-      orphans_fail(w, msg.ni, PeerNiId{}, queue_failure(how.error));
-      LndMsg answer;
-      answer.kind = uint16_t(ToControl::kNiFlushed);
-      answer.ni = msg.ni;
-      return w.core.to_control(*static_cast<Owed*>(msg.object), answer);
+  switch (ToWorker(msg.kind())) {
+    case ToWorker::kSetOpen: return set_open(*msg.as<SetOpenMsg>().set);
+    case ToWorker::kConnAdd: {
+      const auto add = msg.as<ConnAddMsg>();
+      return set_add_conn(w, *add.conn, add.source);
     }
+    case ToWorker::kSetClose: {
+      const auto close = msg.as<SetCloseMsg>();
+      return set_close(w, *close.set, close.error, Closing::kOrderly);
+    }
+    case ToWorker::kSetFail: {
+      const auto fail = msg.as<SetFailMsg>();
+      return set_fail_waiting(w, *fail.set, fail.how);
+    }
+    case ToWorker::kSetTimeout: {
+      const auto change = msg.as<SetTimeoutMsg>();
+      change.set->timeout = change.timeout;
+      return;
+    }
+    case ToWorker::kTune: return tune(msg.as<TuneMsg>());
+    case ToWorker::kSetRetire: return set_retire(*msg.as<SetRetireMsg>().set);
+    case ToWorker::kOrphansFail: {
+      const auto fail = msg.as<OrphansFailMsg>();
+      return orphans_fail(w, fail.ni, fail.peer_ni, fail.how);
+    }
+    case ToWorker::kNiFlush: return ni_flush(msg.as<NiFlushMsg>());
   }
 }
 

@@ -25,7 +25,10 @@ class SockLnd final : public Lnd {
 
  private:
   void event(const StreamEvent& event);
+  void set_open(ConnSet& set);
   void set_retire(ConnSet& set);
+  void tune(const TuneMsg& msg);
+  void ni_flush(const NiFlushMsg& msg);
   SockWorker worker_;
 };
 

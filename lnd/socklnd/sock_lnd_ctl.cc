@@ -126,13 +126,7 @@ Result<void> SockLndControl::ni_tune(NiId id, std::span<const int64_t> numbers, 
   if (timeout) ni->timeout = timeout_of(state_, *ni);
   for (auto& [set_id, set] : state_.sets) {
     if (set.ni != id) continue;
-    if (timeout) {
-      LndMsg msg;
-      msg.kind = uint16_t(ToWorker::kSetTimeout);
-      msg.object = set.object;
-      msg.a = uint64_t(ni->timeout.count());
-      set_tell(state_, set, msg);
-    }
+    if (timeout) set_tell(state_, set, SetTimeoutMsg{set.object, ni->timeout});
     if (conns && set.pid == kLnetPid && each_type_there(set.counts, state_.config.typed_conns))
       dial_step(state_, set);
   }
@@ -167,8 +161,7 @@ void SockLndControl::retune(const SockConfig& config, Instant now) {
     const auto listener = state_.listeners.find({ni.address, kept.accept_port});
     if (listener != state_.listeners.end()) state_.net.set_options(listener->second.id, socket_options(state_, ni));
   }
-  LndMsg msg;
-  tune_pack(kept, msg);
+  const TuneMsg msg{kept.keepalive, kept.min_bulk, kept.zc_min_payload, kept.typed_conns, kept.enable_csum};
   for (uint16_t worker = 0; worker < state_.host.worker_count(); ++worker) state_.host.to_worker({worker}, msg);
 }
 
@@ -179,16 +172,9 @@ unsigned SockLndControl::ni_connections(NiId ni) const {
   return unsigned(count);
 }
 
-void SockLndControl::set_needed(WorkerId worker, const LndMsg& msg) {
+void SockLndControl::set_needed(WorkerId worker, const SetNeededMsg& msg) {
   const auto refuse = [&](int error) {
-    const Completion how = queue_failure(error);
-    LndMsg answer;
-    answer.kind = uint16_t(ToWorker::kOrphansFail);
-    answer.ni = msg.ni;
-    answer.peer_ni = msg.peer_ni;
-    answer.a = uint64_t(int64_t{how.error});
-    answer.b = uint64_t(how.health);
-    state_.host.to_worker(worker, answer);
+    state_.host.to_worker(worker, OrphansFailMsg{msg.ni, msg.peer_ni, queue_failure(error)});
   };
   NiCtl* ni = state_.find_ni(msg.ni);
   if (ni == nullptr || ni->stopping) return refuse(-ESHUTDOWN);
@@ -219,15 +205,15 @@ void SockLndControl::ni_flushed(NiId id) {
 
 void SockLndControl::from_worker(WorkerId worker, const LndMsg& msg, Instant now) {
   state_.now = now;
-  switch (ToControl(msg.kind)) {
-    case ToControl::kSetNeeded: return set_needed(worker, msg);
+  switch (ToControl(msg.kind())) {
+    case ToControl::kSetNeeded: return set_needed(worker, msg.as<SetNeededMsg>());
     case ToControl::kConnsWanted:
-      if (SetCtl* set = state_.find_set(msg.a)) dial_wanted(state_, *set);
+      if (SetCtl* set = state_.find_set(msg.as<ConnsWantedMsg>().set_id)) dial_wanted(state_, *set);
       return;
-    case ToControl::kConnClosed: return on_conn_closed(state_, msg);
-    case ToControl::kConnDead: return on_conn_dead(state_, msg);
-    case ToControl::kSetGone: return on_set_gone(state_, msg);
-    case ToControl::kNiFlushed: return ni_flushed(msg.ni);
+    case ToControl::kConnClosed: return on_conn_closed(state_, msg.as<ConnClosedMsg>());
+    case ToControl::kConnDead: return on_conn_dead(state_, msg.as<ConnDeadMsg>());
+    case ToControl::kSetGone: return on_set_gone(state_, msg.as<SetGoneMsg>());
+    case ToControl::kNiFlushed: return ni_flushed(msg.as<NiFlushedMsg>().ni);
   }
 }
 

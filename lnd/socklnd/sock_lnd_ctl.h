@@ -25,7 +25,7 @@ class SockLndControl final : public LndControl {
  private:
   void net_event(const NetEvent& event);
   void fall_due(uint64_t key);
-  void set_needed(WorkerId worker, const LndMsg& msg);
+  void set_needed(WorkerId worker, const SetNeededMsg& msg);
   void ni_flushed(NiId ni);
   void look_at_links();
   SockControl state_;

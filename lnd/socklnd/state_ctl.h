@@ -31,7 +31,7 @@ struct NiCtl {
   Duration timeout = 50s;
   bool stopping = false;
   std::optional<bool> usable;  ///< as last told to control; nothing: never known
-  uint32_t flushes_left = 0;   ///< workers that have yet to answer kNiFlush
+  uint32_t flushes_left = 0;   ///< workers that have yet to answer NiFlushMsg
   std::unique_ptr<Owed[]> flushed;  ///< their answers, by worker
   uint32_t sets = 0;           ///< ConnSets on workers, retiring ones included
 };
@@ -60,7 +60,7 @@ struct LiveConn {
   IpAddress remote;  ///< the address at its other end
 };
 
-/// One connection set as control sees it. The worker-side object is lent out from creation to kSetGone.
+/// One connection set as control sees it. The worker-side object is lent out from creation to SetGoneMsg.
 struct SetCtl {
   uint64_t id = 0;
   NiId ni{};

@@ -25,7 +25,7 @@ struct SockWorker {
 
   LndCore& core;
   StreamEngine& engine;
-  SockConfig config;  ///< kTune changes what of it can change at run time
+  SockConfig config;  ///< TuneMsg changes what of it can change at run time
   Instant now = kNever;
 
   Wheel<Conn> conn_wheel;
@@ -52,8 +52,6 @@ struct SockWorker {
     --tx_count;
     core.tx_done(tx, how, now);
   }
-  /// Tells control about a set or one of its connections; `owed` is its place for this kind of message.
-  void tell(ToControl kind, const ConnSet& set, Owed& owed, void* object = nullptr, uint64_t b = 0);
   void mark_dirty(Conn& conn) {
     if (!static_cast<Linked<DirtyTag>&>(conn).linked()) dirty.push_back(conn);
   }

@@ -24,7 +24,7 @@ class CountingCore final : public LndCore {
   }
   void to_control(Owed&, const LndMsg&) override {}
   bool ask_control(const LndMsg& msg) override {
-    needed += ToControl(msg.kind) == ToControl::kSetNeeded;
+    needed += ToControl(msg.kind()) == ToControl::kSetNeeded;
     return true;
   }
   WorkerId worker_id() const override { return {0}; }

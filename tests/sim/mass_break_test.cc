@@ -20,7 +20,6 @@ using socklnd::StreamEvent;
 using socklnd::StreamEventKind;
 using socklnd::StreamId;
 using socklnd::ToControl;
-using socklnd::ToWorker;
 
 /// Streams that bring nothing until all of them break.
 class BreakingEngine final : public socklnd::StreamEngine {
@@ -89,12 +88,8 @@ class MassBreak : public testing::Test {
       workers_[i]->add_lnd(kLnd, socklnd::make_sock_lnd(*calls_[i], *engines_[i], {}));
     }
   }
-  void send(unsigned worker, ToWorker kind, void* object, uint64_t a = 0) {
-    LndMsg msg;
+  void send(unsigned worker, LndMsg msg) {
     msg.lnd = kLnd;
-    msg.kind = uint16_t(kind);
-    msg.object = object;
-    msg.a = a;
     for (; !mesh_->to_worker[worker]->push(msg);) turn();
   }
   void turn() {
@@ -109,18 +104,21 @@ class MassBreak : public testing::Test {
     return count;
   }
   void on_message(unsigned worker, const LndMsg& msg) {
-    ++told_[msg.kind];
-    const auto conn = static_cast<Conn*>(msg.object);
-    switch (ToControl(msg.kind)) {
-      case ToControl::kConnClosed:
-        EXPECT_EQ(msg.a, conn->set->id);
-        EXPECT_NE(int64_t(msg.b), 0);
-        EXPECT_EQ(static_cast<Linked<socklnd::SetTag>&>(*conn->set).linked(), true);
+    ++told_[ToControl(msg.kind())];
+    switch (ToControl(msg.kind())) {
+      case ToControl::kConnClosed: {
+        const auto closed = msg.as<socklnd::ConnClosedMsg>();
+        EXPECT_EQ(closed.set_id, closed.conn->set->id);
+        EXPECT_NE(closed.error, 0);
+        EXPECT_EQ(static_cast<Linked<socklnd::SetTag>&>(*closed.conn->set).linked(), true);
         break;
-      case ToControl::kConnDead:
+      }
+      case ToControl::kConnDead: {
+        Conn* conn = msg.as<socklnd::ConnDeadMsg>().conn;
         EXPECT_EQ(conn->phase, socklnd::ConnPhase::kClosed);
         dead_.push_back({worker, conn});
         break;
+      }
       default: break;
     }
   }
@@ -136,7 +134,7 @@ class MassBreak : public testing::Test {
   std::vector<std::unique_ptr<DriverCalls>> calls_;  // by worker; workers' drivers refer to them
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<PeerSlice>> slices_;
-  std::map<uint16_t, uint64_t> told_;
+  std::map<ToControl, uint64_t> told_;
   std::vector<std::pair<unsigned, Conn*>> dead_;
   Instant now_{1s};
 };
@@ -146,7 +144,7 @@ class MassBreak : public testing::Test {
 TEST_F(MassBreak, ten_thousand_connections_of_each_of_two_workers_break_at_once) {
   std::vector<std::unique_ptr<ConnSet>> sets;
   std::vector<std::unique_ptr<Conn>> conns;
-  const auto told = [&](ToControl kind) { return told_[uint16_t(kind)]; };
+  const auto told = [&](ToControl kind) { return told_[kind]; };
   for (unsigned worker = 0; worker < kWorkers; ++worker)
     for (uint32_t i = 0; i < kConns + kRefused; ++i) {
       ConnSet& set = *sets.emplace_back(std::make_unique<ConnSet>(1));
@@ -157,8 +155,8 @@ TEST_F(MassBreak, ten_thousand_connections_of_each_of_two_workers_break_at_once)
       set.peer = slices_.back().get();
       Conn& conn = *conns.emplace_back(std::make_unique<Conn>());
       conn.set = &set;
-      send(worker, ToWorker::kSetOpen, &set);
-      send(worker, ToWorker::kConnAdd, &conn, i + 1);
+      send(worker, socklnd::SetOpenMsg{&set});
+      send(worker, socklnd::ConnAddMsg{&conn, {int64_t{i} + 1}});
     }
   for (int i = 0; i < 100; ++i) turn();
   for (auto& engine : engines_) engine->break_all();
@@ -171,7 +169,7 @@ TEST_F(MassBreak, ten_thousand_connections_of_each_of_two_workers_break_at_once)
   }
   EXPECT_EQ(told(ToControl::kConnClosed), all);
   EXPECT_EQ(told(ToControl::kConnDead), all);
-  for (size_t i = 0; i < sets.size(); ++i) send(i < sets.size() / 2 ? 0 : 1, ToWorker::kSetRetire, sets[i].get());
+  for (size_t i = 0; i < sets.size(); ++i) send(i < sets.size() / 2 ? 0 : 1, socklnd::SetRetireMsg{sets[i].get()});
   for (int i = 0; i < 1000; ++i) turn();
   for (unsigned idle = 0; idle < 3; ++idle) {
     for (unsigned worker = 0; worker < kWorkers; ++worker)

@@ -108,8 +108,8 @@ TEST_F(Ends, a_closed_submitter_is_told_nothing_more_and_ends_with_its_last_oper
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
-// Goal: control frees a submitter as soon as it gets kSubmitterClosed, so the message is the last thing of the worker's
-// turn. Method: bound MDs in several slots, and a call that lies in the ring behind the close.
+// Goal: control frees a submitter as soon as it gets SubmitterClosedMsg, so the message is the last thing of the
+// worker's turn. Method: bound MDs in several slots, and a call that lies in the ring behind the close.
 TEST_F(Ends, a_closed_submitter_is_reported_when_the_turn_no_longer_uses_it) {
   const Segment segment{memory.data(), 64};
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(submitter->md_bind({.segments = {&segment, 1}, .eq = eq}));

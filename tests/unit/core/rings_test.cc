@@ -2,6 +2,7 @@
 // portal's home as a handle.
 #include <gtest/gtest.h>
 
+#include "dataplane/stages/driver_calls.h"
 #include "dataplane/stages/operation.h"
 #include "tests/unit/core/bench.h"
 
@@ -31,6 +32,32 @@ TEST(CoreRings, a_post_does_not_overtake_one_that_waits_for_room) {
   std::vector<uint64_t> order;
   for (const Tx* tx : bench.lnd(kOther).sent) order.push_back(tx->header.put().match_bits);
   EXPECT_EQ(order, (std::vector<uint64_t>{0, 1, 2, 3}));
+}
+
+enum class Probe : uint16_t { kOne = 1 };
+struct ProbeMsg {
+  static constexpr auto kKind = Probe::kOne;
+  uint32_t number;
+};
+
+// Goal: if the ring to control is full, a message waits in the Owed of its sender. A newer one takes its place there,
+// and its place in the order.
+TEST(CoreRings, a_newer_message_replaces_one_that_waits_for_control) {
+  Bench bench({.ring_size = 2});
+  bench.publish();
+  std::array<Owed, 4> owed;
+  DriverCalls core(bench.worker(), 1);
+  for (uint32_t i = 0; i < owed.size(); ++i) core.to_control(owed[i], ProbeMsg{i});  // two fill the ring
+  core.to_control(owed[2], ProbeMsg{20});
+  std::vector<uint32_t> numbers;
+  for (int round = 0; round < 2; ++round) {
+    for (const WorkerMsg& msg : bench.take_control_items())
+      numbers.push_back(std::get<LndMsg>(msg).as<ProbeMsg>().number);
+    bench.settle();
+  }
+  for (const WorkerMsg& msg : bench.take_control_items())
+    numbers.push_back(std::get<LndMsg>(msg).as<ProbeMsg>().number);
+  EXPECT_EQ(numbers, (std::vector<uint32_t>{0, 1, 20, 3}));
 }
 
 // Goal: a worker that sleeps is woken for all that a turn sends to it, also for what the last stage of the turn sends,

@@ -63,7 +63,39 @@ constexpr auto kSettingFields = plain_fields(kSettings, FieldHome::kDriver);
 constexpr auto kTunableFields = plain_fields(kTunables, FieldHome::kNi);
 
 constexpr size_t kPayloadMax = 64 * 1024;
-enum class FakeMsg : uint16_t { kOpen, kTune, kPeer, kStop, kWhoIs, kStopped };
+enum class FakeMsg : uint16_t { kOpen = 1, kTune, kPeer, kStop, kWhoIs, kStopped };
+struct OpenMsg {
+  static constexpr auto kKind = FakeMsg::kOpen;
+  NiId ni;
+  int fd;
+  uint32_t burst;
+  NiSlice* slice;
+};
+struct TuneMsg {
+  static constexpr auto kKind = FakeMsg::kTune;
+  NiId ni;
+  uint32_t burst;
+};
+struct PeerMsg {
+  static constexpr auto kKind = FakeMsg::kPeer;
+  NiId ni;
+  Nid nid;
+  PeerNiId peer_ni;
+  PeerSlice* slice;
+};
+struct StopMsg {
+  static constexpr auto kKind = FakeMsg::kStop;
+  NiId ni;
+};
+struct WhoIsMsg {
+  static constexpr auto kKind = FakeMsg::kWhoIs;
+  NiId ni;
+  Nid nid;
+};
+struct StoppedMsg {
+  static constexpr auto kKind = FakeMsg::kStopped;
+  NiId ni;
+};
 
 std::string name_of(int64_t room, const Nid& nid) {
   return "ulnet-fake-" + std::to_string(room) + "-" + nid_text(nid);
@@ -112,19 +144,26 @@ class FakeLnd final : public Lnd {
     finish(static_cast<In&>(slot), slot.verdict, now);
   }
   void from_control(const LndMsg& msg, Instant) override {
-    switch (FakeMsg(msg.kind)) {
-      case FakeMsg::kOpen:
-        nis_[msg.ni] = {int(msg.a), uint32_t(msg.b), static_cast<NiSlice*>(msg.object), {}, {}};
-        break;
-      case FakeMsg::kTune: nis_.at(msg.ni).burst = uint32_t(msg.b); break;
-      case FakeMsg::kPeer: nis_.at(msg.ni).peers[msg.nid] = {msg.peer_ni, static_cast<PeerSlice*>(msg.object)}; break;
-      default:
-        close(nis_.at(msg.ni).fd);
-        nis_.erase(msg.ni);
-        LndMsg stopped;
-        stopped.kind = uint16_t(FakeMsg::kStopped);
-        stopped.ni = msg.ni;
-        core_.to_control(stopped_, stopped);
+    switch (FakeMsg(msg.kind())) {
+      case FakeMsg::kOpen: {
+        const auto open = msg.as<OpenMsg>();
+        nis_[open.ni] = {open.fd, open.burst, open.slice, {}, {}};
+        return;
+      }
+      case FakeMsg::kTune: nis_.at(msg.as<TuneMsg>().ni).burst = msg.as<TuneMsg>().burst; return;
+      case FakeMsg::kPeer: {
+        const auto peer = msg.as<PeerMsg>();
+        nis_.at(peer.ni).peers[peer.nid] = {peer.peer_ni, peer.slice};
+        return;
+      }
+      case FakeMsg::kStop: {
+        const NiId ni = msg.as<StopMsg>().ni;
+        close(nis_.at(ni).fd);
+        nis_.erase(ni);
+        return core_.to_control(stopped_, StoppedMsg{ni});
+      }
+      case FakeMsg::kWhoIs:
+      case FakeMsg::kStopped: return;  // for control
     }
   }
   bool pending() override {
@@ -184,11 +223,7 @@ class FakeLnd final : public Lnd {
     const Nid from = ni.came.front().from;
     const auto [peer, fresh] = ni.peers.try_emplace(from);
     if (!peer->second) {
-      LndMsg ask;
-      ask.kind = uint16_t(FakeMsg::kWhoIs);
-      ask.ni = id;
-      ask.nid = from;
-      if (fresh && !core_.ask_control(ask)) ni.peers.erase(from);
+      if (fresh && !core_.ask_control(WhoIsMsg{id, from})) ni.peers.erase(from);
       return false;
     }
     auto* in = new In;
@@ -229,40 +264,26 @@ class FakeControl final : public LndControl {
     sockaddr_un at;
     const socklen_t length = address_of(room_, params.nid, at);
     if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&at), length) != 0) return fail(errno, "no socket");
-    LndMsg msg;
-    msg.kind = uint16_t(FakeMsg::kOpen);
-    msg.ni = params.id;
-    msg.object = params.slices.front();
-    msg.a = uint64_t(fd);
-    msg.b = settings_of(kTunables, params.tunables).burst;
-    host_.to_worker(WorkerId{0}, msg);
+    const uint32_t burst = uint32_t(settings_of(kTunables, params.tunables).burst);
+    host_.to_worker(WorkerId{0}, OpenMsg{params.id, fd, burst, params.slices.front()});
     return {};
   }
   Result<void> ni_tune(NiId ni, std::span<const int64_t> tunables, Instant) override {
-    LndMsg msg;
-    msg.kind = uint16_t(FakeMsg::kTune);
-    msg.ni = ni;
-    msg.b = settings_of(kTunables, tunables).burst;
-    host_.to_worker(WorkerId{0}, msg);
-    host_.log("fake: burst " + std::to_string(msg.b));
+    const uint32_t burst = uint32_t(settings_of(kTunables, tunables).burst);
+    host_.to_worker(WorkerId{0}, TuneMsg{ni, burst});
+    host_.log("fake: burst " + std::to_string(burst));
     return {};
   }
   void ni_stop(NiId ni, Instant) override {
-    LndMsg msg;
-    msg.kind = uint16_t(FakeMsg::kStop);
-    msg.ni = ni;
-    host_.to_worker(WorkerId{0}, msg);
+    host_.to_worker(WorkerId{0}, StopMsg{ni});
   }
   void from_worker(WorkerId, const LndMsg& msg, Instant) override {
-    if (FakeMsg(msg.kind) == FakeMsg::kStopped) return host_.ni_stopped(msg.ni);
-    const Result<PeerPlace> place = host_.place_peer(msg.nid, msg.ni);
+    if (FakeMsg(msg.kind()) == FakeMsg::kStopped) return host_.ni_stopped(msg.as<StoppedMsg>().ni);
+    const auto ask = msg.as<WhoIsMsg>();
+    const Result<PeerPlace> place = host_.place_peer(ask.nid, ask.ni);
     if (!place) return;
     named_.insert(place->slice);
-    LndMsg answer = msg;
-    answer.kind = uint16_t(FakeMsg::kPeer);
-    answer.peer_ni = place->id;
-    answer.object = place->slice;
-    host_.to_worker(WorkerId{0}, answer);
+    host_.to_worker(WorkerId{0}, PeerMsg{ask.ni, ask.nid, place->id, place->slice});
   }
   bool names(const PeerSlice& slice) const override { return named_.contains(&slice); }
   unsigned turn(Instant) override { return 0; }
