@@ -21,6 +21,8 @@ inline constexpr unsigned kRingMessageMax = 64;  ///< bytes of one message to or
 
 // One worker's turn
 inline constexpr unsigned kInboxBudget = 64;  ///< ring items per ring and turn
+inline constexpr unsigned kControlBudget = 16;  ///< messages of control per turn
+inline constexpr unsigned kLocalBudget = 512;   ///< items of each list in a worker that run between two stages
 inline constexpr unsigned kPollBudget = 64;   ///< LND completions per turn
 inline constexpr unsigned kTimerBudget = 64;  ///< expired deadlines per turn
 
@@ -82,7 +84,7 @@ inline constexpr Duration kHostDrainMax = 1s;    ///< how long a Host thread run
 
 // Relations between bounds. The tie of a bound to a field or a mask stands beside that field or mask.
 static_assert(kReservedPortal < kPortalCount);
-static_assert(kInboxBudget >= 4, "a turn takes a quarter of it from control");
+static_assert(kLocalBudget >= 3 * kInboxBudget, "items that the rings bring in a turn run in that turn");
 static_assert(kStrangersShare > 0 && kOperationsShare > 0);
 static_assert(kPeerUnusedLookMin <= kPeerUnusedLook && kPeerUnusedLook <= kPeerUnusedMin);
 static_assert(kEqLookAgain < kEqStuckMax, "a queue with room again is seen before its receives are dropped");

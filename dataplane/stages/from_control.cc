@@ -1,5 +1,5 @@
-// One function per message of control. The longer ones are the end of a peer NI (control asks whether this worker still
-// uses its memory) and `stats reset` (only the owner of a minimum or maximum can reset it).
+// One function per message of control. Two are longer. The answer to PeerAskMsg says whether this worker still uses the
+// memory of a peer NI. ResetExtremesMsg, for `stats reset`, is a message because only the owner can reset a minimum.
 #include "dataplane/stages/from_control.h"
 
 #include <algorithm>
@@ -58,11 +58,11 @@ bool slice_idle(const PeerSlice& slice) {
 }
 
 /// A "not used" is final: a message uses only a peer NI of its view, and a receive only a peer NI of its connection.
-/// Control asks after both are gone.
+/// Before this message, control has seen the end of both.
 void run(Worker& w, const PeerAskMsg& ask) {
   PeerLocal& local = *ask.local;
   const bool idle = local_idle(w, local) && (ask.slice == nullptr || slice_idle(*ask.slice));
-  // An answer to an older ask that still waits is replaced: control has forgotten that ask.
+  // If the answer to an older question still waits, this one replaces it: control ignores the older one.
   post_control(w, local.answer, PeerAnswerMsg{ask.peer_ni, ask.question, !idle});
 }
 

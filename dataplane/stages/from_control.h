@@ -1,4 +1,4 @@
-// What a worker does with a message of control. Thread: one worker.
+// The messages of control, carried out by a worker. Thread: one worker.
 #pragma once
 #include "dataplane/stages/worker.h"
 

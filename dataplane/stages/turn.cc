@@ -1,5 +1,27 @@
-// The loop: one bounded turn of a worker, in fixed order. Inbox (its batch taken before the view is loaded, so that the
-// view is never older than what the batch speaks of; for calls see view_of_call()), LNDs, deadlines, flush.
+// The body of the poll loop (main loop) of a worker: Worker::turn(), one bounded turn. The Host calls it, and lets the
+// worker sleep when a turn has found nothing and pending() is false. Each stage has a budget in base/limits.h, or a
+// bound that is stated here. The stages, and why each has its place:
+//
+//  1. Inbox, taken: messages of control (kControlBudget); then returns of other workers (kInboxBudget per ring, twice
+//     that in all); then their work (kInboxBudget in all). Returns come before work, so that what frees resources never
+//     waits behind what takes them. First, because an item that waits in a ring holds resources of its sender.
+//  2. View. After stage 1, so that the view is never older than what the inbox refers to; for calls, view_of_call().
+//  3. Inbox, run: control, returns, work, then calls of applications (kInboxBudget per submitter). Calls come last,
+//     because they take what the others free.
+//  4. Each LND: completions and arrivals (kPollBudget). After the inbox, which returns credits and buffers for them.
+//  5. Timers: kTimerBudget per wheel and list, in the LNDs, too; each NI, share, divert and recall once. After stage 4,
+//     so that a message that has ended in time does not expire.
+//  6. Events that found their queue full: at most as many as the queues have room for. After all stages that end
+//     messages, before the stages that send: a message that an event lets go on leaves in this turn.
+//  7. Outboxes: at most as many items as the rings have room for. After all stages that post. Then sleeping threads are
+//     notified: they run while this worker is in the system calls of stage 8.
+//  8. Flush of each LND: all that the turn has gathered, in one call to the kernel or device. Posts that come of it run
+//     in the next turn.
+//  9. Reports of closed submitters: at most kSubmittersMax. Last, because control frees a submitter at once.
+//
+// Between stages, drain_local() runs posts of the worker to itself: kLocalBudget per list. A budget is needed, because
+// one broken connection or one raised credit limit posts thousands of items at once. An item that is left is like an
+// item in a ring to another worker. It keeps its place in the order, and pending() keeps the worker awake.
 #include <algorithm>
 
 #include "dataplane/stages/egress.h"
@@ -49,9 +71,27 @@ void resume(Worker& w, RxSlot& slot) {
   lnd.resume(slot, w.now);
 }
 
-/// Takes what lies in the rings now, at most a budget of each. Returns come before work, so that what frees resources
-/// never waits behind what takes them.
-/// Another worker is first in each turn, and work has a budget of its own: no ring waits for ever.
+/// Runs what this worker posted to itself, resumes ready slots, and retries receives that wait for a message; returns
+/// how many. One list after the other, each with a budget of its own: a long list keeps no other waiting.
+unsigned drain_local(Worker& w) {
+  unsigned posted = 0, resumed = 0, retried = 0;
+  for (;;) {
+    if (Posted* object = posted < kLocalBudget ? w.local.pop_front() : nullptr) {
+      ++posted;
+      run_post(w, {object->post_kind, object});
+    } else if (RxSlot* slot = resumed < kLocalBudget ? w.ready_slots.pop_front() : nullptr) {
+      ++resumed;
+      resume(w, *slot);
+    } else if (retried < kLocalBudget && retry_waiting(w)) {
+      ++retried;
+    } else {
+      return posted + resumed + retried;
+    }
+  }
+}
+
+/// Takes what lies in the rings now, at most a budget of each. Another worker is first in each turn, and work has a
+/// budget of its own: no ring waits for ever.
 void take_batch(Worker& w) {
   w.batch.clear();
   const unsigned workers = w.mesh.worker_count;
@@ -146,12 +186,11 @@ bool submitter_pending(const Worker& w, Submitter& submitter) {
 }
 
 unsigned run_inbox(Worker& w) {
-  ControlMsg control[kInboxBudget / 4];
   unsigned controls = 0;
-  while (controls < std::size(control) && w.mesh.to_worker[w.id.value]->pop(control[controls])) ++controls;
+  while (controls < kControlBudget && w.mesh.to_worker[w.id.value]->pop(w.control_batch[controls])) ++controls;
   take_batch(w);
   load_view(w);
-  for (unsigned i = 0; i < controls; ++i) run_control(w, control[i]);
+  for (unsigned i = 0; i < controls; ++i) run_control(w, w.control_batch[i]);
   for (const PostItem& item : w.batch) run_post(w, item);
   const unsigned done = controls + unsigned(w.batch.size()) + run_submitters(w);
   w.counters[TurnStat::kInboxItems].add(done);
@@ -159,14 +198,14 @@ unsigned run_inbox(Worker& w) {
 }
 
 unsigned run_lnds(Worker& w) {
-  unsigned done = 0;
+  unsigned events = 0, drained = 0;
   for (auto& lnd : w.lnds) {
     if (lnd == nullptr) continue;
-    done += lnd->poll(kPollBudget, w.now);
-    drain_local(w);
+    events += lnd->poll(kPollBudget, w.now);
+    drained += drain_local(w);
   }
-  w.counters[TurnStat::kLndEvents].add(done);
-  return done;
+  w.counters[TurnStat::kLndEvents].add(events);
+  return events + drained;
 }
 
 unsigned run_timers(Worker& w) {
@@ -192,30 +231,18 @@ void count_gauges(Worker& w) {
 
 }  // namespace
 
-void drain_local(Worker& w) {
-  for (;;) {
-    if (Posted* object = w.local.pop_front()) {
-      run_post(w, {object->post_kind, object});
-    } else if (RxSlot* slot = w.ready_slots.pop_front()) {
-      resume(w, *slot);
-    } else if (!retry_waiting(w)) {
-      return;
-    }
-  }
-}
-
 unsigned Worker::turn(Instant now_) {
   now = now_;
   turn_number += 1 + (turn_number == UINT32_MAX);
   unsigned done = run_inbox(*this);
-  drain_local(*this);
+  done += drain_local(*this);
   done += run_lnds(*this);
   done += run_timers(*this);
-  drain_local(*this);
+  done += drain_local(*this);
   done += flush_events(*this);
-  drain_local(*this);
+  done += drain_local(*this);
   done += flush_outboxes(*this);
-  notify_pushed(*this);  // before the system calls of flush(): others work meanwhile
+  notify_pushed(*this);
   for (auto& lnd : lnds)
     if (lnd != nullptr) lnd->flush(now);
   done += submitters_report(*this);
@@ -229,7 +256,7 @@ unsigned Worker::turn(Instant now_) {
 bool Worker::pending() {
   if (has_waiters(*this) || !mesh.to_worker[id.value]->empty()) return true;
   if (shares_to_look > 0) return true;
-  if (!local.empty()) return true;  // flush() of an LND, the last of a turn, may complete sends
+  if (!local.empty() || !ready_slots.empty()) return true;  // left by a budget, or come in flush() of an LND
   if ((mesh.divert_wanted.load(std::memory_order_seq_cst) >> id.value) & 1) return true;
   if ((mesh.recall_wanted.load(std::memory_order_seq_cst) >> id.value) & 1) return true;
   for (unsigned from = 0; from < mesh.worker_count; ++from)

@@ -91,7 +91,7 @@ class Worker {
   uint32_t shares_to_look = 0;                   ///< of them, from the front: a message may be free for these
   Instant shares_due = kForever;                 ///< no share is to be dropped before
   IncomingShare own_share;                       ///< of what this node sends to itself
-  List<RxSlot, PostTag> ready_slots;     ///< held receives whose verdict is set: resumed by drain_local()
+  List<RxSlot, PostTag> ready_slots;             ///< held receives whose verdict is set: resumed between stages
   List<RxSlot, HeldTag> held_router;     ///< held for a router credit or buffer, oldest first
   List<RxSlot, ReceivingTag> receiving;  ///< payload on its way into an MD
   List<RxSlot, ReceivingTag> coming;     ///< payload on its way into a router buffer, oldest first
@@ -115,6 +115,7 @@ class Worker {
   Duration router_hold_timeout{};         ///< of the view, kept for when none may be looked at
   Instant held_look_at = kNever;          ///< when receives in held_router are looked at next
   std::vector<PostItem> batch;            ///< scratch of the inbox stage
+  std::array<ControlMsg, kControlBudget> control_batch;  ///< the same
 };
 
 // --- passing things on (post.cc) ---
@@ -142,8 +143,6 @@ unsigned flush_outboxes(Worker& w);
 /// Wakes each thread that sleeps and was sent something since the last call: one barrier per ring and one look at the
 /// gate per thread, however many items went.
 void notify_pushed(Worker& w);
-/// Runs what this worker posted to itself and resumes ready slots, until none is left.
-void drain_local(Worker& w);
 /// True when something waits for room in a ring, or a thread was not yet notified of what lies in one: such a worker
 /// does not sleep.
 [[nodiscard]] bool has_waiters(const Worker& w);

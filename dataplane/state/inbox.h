@@ -1,10 +1,8 @@
-// The rings between the threads of one Node, and the messages in them. One ring pair per ordered pair of workers (work,
-// and what comes back), one ring each way between control and each worker. What finds a ring full waits in the
-// producer's outbox.
+// The rings between the threads of one Node. One ring pair per ordered pair of workers (work and returns), one ring
+// each way between control and each worker. An item that finds a ring full waits in the producer's outbox.
 #pragma once
 #include <atomic>
 #include <memory>
-#include <type_traits>
 #include <vector>
 
 #include "dataplane/base/idle_gate.h"

@@ -1,6 +1,6 @@
-// What passes between two workers by pointer. While its item lies in a ring, the object belongs to the ring: the
-// producer no longer touches it, the consumer not yet. What finds the ring full waits in the producer's outbox, linked
-// through this base. The sender names the kind, and the kind fixes the type: see PostedAs.
+// Objects that pass between two workers by pointer. While its item lies in a ring, the object belongs to the ring: the
+// producer no longer touches it, the consumer not yet. An object that finds the ring full waits in the producer's
+// outbox, linked through this base. The sender names the kind, and the kind fixes the type: see PostedAs.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -14,7 +14,7 @@ struct Message;
 struct RxSlot;
 struct Tx;
 
-/// What the consumer does with the object. PostedAs<kind> is the object's type.
+/// The consumer's action on the object. PostedAs<kind> is the object's type.
 enum class PostKind : uint8_t {
   kNone,
   kLease,         ///< Tx: home -> serving worker: send this

@@ -1,6 +1,6 @@
 // The messages between the two halves of socklnd: bodies of LndMsg. The control half allocates ConnSet and Conn objects
 // and lends them; the worker half alone touches them until it gives them back. Rings keep order, and the protocol
-// depends on that: what control sends after SetRetireMsg finds the set gone.
+// depends on that: at a message after SetRetireMsg, the worker no longer has the set.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -63,7 +63,7 @@ struct TuneMsg {
   uint32_t min_bulk, zc_min_payload;
   bool typed_conns, enable_csum;
 };
-/// Give the set back. It has no connection; messages that wait in it wait for another set from here on.
+/// Give the set back, which has no connection. Messages that wait in the set wait for another one from here on.
 struct SetRetireMsg {
   static constexpr auto kKind = ToWorker::kSetRetire;
   ConnSet* set;

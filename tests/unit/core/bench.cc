@@ -204,6 +204,7 @@ std::string Bench::not_at_rest() {
     expect(w->receiving.empty() && w->coming.empty() && w->held_router.empty(), name + "receives");
     expect(w->shares_waiting.empty() && w->own_share.idle(), name + "shares of incoming messages");
     expect(!has_waiters(*w), name + "something waits for a ring");
+    expect(w->local.empty() && w->ready_slots.empty(), name + "something posted to itself");
     expect(w->eqs_waiting.empty(), name + "an event waits for its queue");
     for (RouterPool& pool : w->pools) expect(pool.out == 0 && pool.waiting.empty(), name + "router buffers out");
   }

@@ -93,6 +93,71 @@ TEST(CoreRings, a_turn_notifies_those_that_it_sent_something) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+constexpr uint32_t kMany = 8 * kLocalBudget;
+constexpr uint32_t kStages = 5;  // that drain_local() comes after, at most
+
+// Goal: a turn runs a bounded number of posts of the worker to itself. Posts that are left keep the worker awake. They
+// run in order, and each once.
+// Method: very many sends that end in one flush(), the last stage of a turn.
+TEST(CoreRings, local_posts_beyond_the_budget_run_in_later_turns) {
+  Bench bench({.operations = 2 * kMany, .peer_credits = kMany, .ni_credits = kMany});
+  bench.add_peer(tcp(2));
+  bench.publish();
+  Submitter& s = bench.submitter(kHome);
+  const EqHandle eq = *s.eq_open(2 * kMany);
+  std::array<std::byte, 64> memory{};
+  Segment segment{memory.data(), 64};
+  const MdHandle md = *s.md_bind({.segments = {&segment, 1}, .eq = eq});
+  for (uint64_t i = 0; i < kMany; ++i) {
+    if (i % 32 == 0) bench.settle();
+    ASSERT_TRUE(s.put({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1, .ack = false, .user_data = i}));
+  }
+  bench.settle();
+  ASSERT_EQ(bench.lnd().sent.size(), kMany);
+  bench.lnd().done_in_flush = std::exchange(bench.lnd().sent, {});
+  bench.turn(kHome);
+  ASSERT_EQ(bench.worker().local.size(), kMany);
+  EXPECT_GT(bench.turn(kHome), 0u);
+  EXPECT_GE(bench.worker().local.size(), kMany - kStages * kLocalBudget);
+  EXPECT_TRUE(bench.worker().pending());
+  bench.settle();
+  std::vector<Event> events(2 * kMany);
+  events.resize(s.eq_poll(eq, events));
+  ASSERT_EQ(events.size(), kMany);
+  for (uint64_t i = 0; i < kMany; ++i) ASSERT_EQ(events[i].user_data, i);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: the same for held receives that may go on, and a long list of posts does not keep them waiting.
+// Method: twice as many receives as posts; posts that mean nothing.
+TEST(CoreRings, ready_receives_have_a_budget_of_their_own) {
+  Bench bench;
+  bench.publish();
+  Worker& w = bench.worker();
+  NiSlice& slice = *bench.mesh->view.load()->local->nis[0].slices[0];
+  std::vector<Posted> posts(kMany);
+  for (Posted& post : posts) w.local.push_back(post);
+  std::vector<RxSlot> slots(2 * kMany);
+  for (RxSlot& slot : slots) {
+    slot.ni_slice = &slice;
+    slot.verdict = RxVerdict::kProtocolError;  // the LND takes it back
+    slice.rx_count.add(1);
+    bench.lnd().held.push_back(&slot);
+    w.ready_slots.push_back(slot);
+  }
+  const std::vector<RxSlot*> order = bench.lnd().held;
+  bench.turn(kHome);
+  EXPECT_FALSE(w.local.empty());
+  EXPECT_GE(bench.lnd().refused.size(), kLocalBudget);
+  EXPECT_LE(bench.lnd().refused.size(), kStages * kLocalBudget);
+  while (!w.local.empty()) bench.turn(kHome);
+  EXPECT_FALSE(w.ready_slots.empty());
+  EXPECT_TRUE(w.pending());
+  bench.settle();
+  EXPECT_EQ(bench.lnd().refused, order);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 /// Portal 9 at home on worker 0, its sender's connection on worker 1, an application on worker 0.
 struct Travel : ::testing::Test {
   explicit Travel(const BenchOptions& options = {.workers = 2}) : bench(options) {
