@@ -6,7 +6,8 @@
 // and one peer NID. Time is handed in; nothing here reads a clock.
 //
 // Who owns what, after each call:
-//   Lnd::submit(tx)         the LND, until it calls core.tx_done(tx) - exactly once, also after cancel() and close
+//   Lnd::submit(tx)         the LND, until it calls core.tx_done(tx) or core.get_done(tx) - one of them, exactly once,
+//                           also after cancel() and close. Until then tx.payload and tx.sink are the LND's
 //   core.rx_header(slot)
 //     = kReceive            the LND receives into slot.into, discards what goes beyond, then core.rx_done(slot) once
 //     = kHold               the core; the LND reads no further there and keeps the slot's memory until the core calls
@@ -14,12 +15,30 @@
 //     = kTaken              (movable slots only) the core, with the payload in slot.arrived; the LND goes on with the
 //                           next message, in another slot, and keeps both until the core calls Lnd::release(slot) -
 //                           exactly once, also when the connection has died meanwhile; there is no rx_done
+//     = kRefused            (slots with a token only) the LND: it answers the peer with slot.refused, then
+//                           core.rx_done(slot) once; no REPLY follows
 //     = kProtocolError      nobody: the LND closes the connection, no rx_done
-//   Lnd::resume(slot)       as after rx_header, the verdict being in slot.verdict (kReceive or kProtocolError); the LND
-//                           may call rx_done from within
+//   Lnd::resume(slot)       as after rx_header, the verdict being in slot.verdict (kReceive, kRefused or
+//   kProtocolError);
+//                           the LND may call rx_done from within
 //   Lnd::release(slot)      the LND: the slot and slot.arrived are free again
 //   core.rx_done(slot)      the LND: the slot and its buffer are free again; slot.into is not touched any more
-//   core.tx_done(tx)        the core: the LND and the transport have let go of header and payload
+//   core.tx_done(tx)        the core: the LND and the transport have let go of header, payload and sink
+//   core.get_done(tx)       the same, for a GET whose answer lies in tx.sink, or that the peer refused
+//
+// A GET with remote writes. tx.sink is a window of the MD's memory, and empty if the GET must go as a message. With a
+// sink the LND may show the window to the peer, which writes the answer there. The LND keeps the Tx until the peer is
+// through, and no remote write can land in the sink after get_done() or tx_done(). That holds for each end:
+//   the peer is through     get_done(tx, bytes), or get_done with the errno of its refusal
+//   connection lost         tx_done with that error; the core may send the GET again over another connection
+//   MD unlinked             cancel(tx, force = false): a GET that has begun goes on, and its MD ends with the Tx
+//   deadline, NI stops      cancel(tx, force = true), ni_stop(): the connection closes, which ends all remote writes
+// An LND that sends the GET as a message lets go of the sink with tx_done(); the REPLY comes as a message then.
+//
+// A GET_REQ of a peer comes as a slot with rdma_request and a token. If its verdict is kReceive, the core submits
+// exactly one Tx with that token, on the same worker, after rx_header or resume has returned. That Tx is the REPLY of
+// the request. The LND writes its payload over the connection of the request only. If that connection is gone, tx_done
+// reports an error. Such a Tx holds no credits, because the GETs of the peer hold theirs until it is done.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -69,12 +88,20 @@ struct Completion {
   LndStatus health = LndStatus::kOk;
 };
 
+/// How a GET ended that needs no REPLY message.
+struct GetAnswer {
+  bool come = false;
+  uint32_t bytes = 0;  ///< in the sink, from its begin
+  int32_t error = 0;   ///< 0, or the negative errno with which the peer refused it
+};
+
 struct TxTag {};
 struct NiCreditTag {};
 /// One message on its way out over one hop. Filled by the core, constant for the LND but for `lnd` and the link.
 struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Posted, Timer {
   wire::Header header;
   Payload payload;  ///< header.payload_length bytes
+  Payload sink;     ///< of a GET: where a remote write may put its answer; empty: none may (top of file)
   NiId ni{};        ///< local NI to send from
   NiSlice* ni_slice = nullptr;
   PeerNiId peer_ni{};  ///< next hop
@@ -82,18 +109,20 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Posted, Timer {
   Nid next_hop;                 ///< the next hop's NID (header.dest_nid is the final destination)
   Instant deadline = kForever;  ///< not worth sending after this; the LND need not watch it before it has a connection
   bool routed = false;          ///< forwarded for another node: header.src_nid is not ours
+  uint64_t token = 0;           ///< of a REPLY: RxSlot::token of the request that it answers; 0: a message of its own
   uint64_t lnd[4] = {};         ///< the LND's own while it owns the Tx
   // The serving worker's own.
   Instant started = kNever;       ///< when it came to the serving worker
   Instant ni_credit_at = kNever;  ///< when it got its NI credit
   Completion result;              ///< how it ended
+  GetAnswer answer;               ///< of get_done()
   uint8_t stage = 0;              ///< Stage in egress.cc: queue and credits held
   void* message = nullptr;        ///< the Message that it is a part of; touched by home only
   uint16_t home = 0;              ///< worker that gets it back
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(home)>::max());
 };
 
-enum class RxVerdict : uint8_t { kReceive, kHold, kTaken, kProtocolError };
+enum class RxVerdict : uint8_t { kReceive, kHold, kTaken, kRefused, kProtocolError };
 
 struct RxTag {};
 struct HeldTag {};
@@ -108,17 +137,20 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   PeerNiId from_ni{};  ///< the immediate sender
   PeerSlice* from = nullptr;
   Nid from_nid;
-  bool rdma_request = false;  ///< o2iblnd PUT_REQ / GET_REQ: the payload has not been sent yet
+  bool rdma_request = false;  ///< o2iblnd PUT_REQ / GET_REQ: the payload has not been sent yet; never movable
+  uint64_t token = 0;         ///< of a GET_REQ: the LND's name for it, for the REPLY's Tx; 0: the REPLY is a message
   bool movable = false;   ///< all of the message is here, and the LND can read on without this slot: kTaken may come
   Payload arrived;        ///< the payload of a movable one, in memory of the LND, in the pieces that it came in
   Segment arrived_piece;  ///< the LND's, for a payload in one piece: see arrived_whole()
   // Set by the core: the verdict before the slot leaves its worker, or comes back; the window for kReceive.
   RxVerdict verdict = RxVerdict::kReceive;
-  Payload into;  ///< where the first into.length bytes go; the rest of payload_length is discarded
+  Payload into;         ///< where the first into.length bytes go; the rest of payload_length is discarded
+  int32_t refused = 0;  ///< kRefused: the negative errno for the peer
   // The core's own from rx_header to rx_done.
   Instant held_since = kNever;
   void* core_message = nullptr;  ///< the Message or router buffer that it is received for; null: discarded
   void* core_wait = nullptr;
+  Tx* core_reply = nullptr;  ///< the REPLY to a slot with a token; sent when the LND has the verdict
   uint8_t core_state = 0;
   uint16_t core_worker = 0;  ///< worker of the connection, to which a verdict goes back
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(core_worker)>::max());
@@ -134,6 +166,7 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
     from = peer;
     from_nid = peer_nid;
     rdma_request = movable = false;
+    token = 0;
     arrived = {};
     verdict = RxVerdict::kReceive;
     into = {};
@@ -153,6 +186,12 @@ class LndCore {
   /// The payload is in place, or the connection broke (error set). For messages without payload: right after rx_header.
   virtual void rx_done(RxSlot& slot, Completion how, Instant now) = 0;
   virtual void tx_done(Tx& tx, Completion how, Instant now) = 0;
+  /// Ends a GET with its Tx: `bytes` of the sink are in place (error 0), or the peer refused it (a negative errno).
+  /// Instead of tx_done. Requires bytes <= tx.sink.length: the LND checks the peer's number.
+  virtual void get_done(Tx& tx, uint32_t bytes, int32_t error, Instant now) {
+    (void)bytes, (void)error;
+    tx_done(tx, {}, now);
+  }
   /// The Tx waits in the driver for a connection: it holds no NI credit from here on. May be said more than once.
   virtual void tx_waits(Tx& tx, Instant now) { (void)tx, (void)now; }
   /// A Tx that waited has a connection.

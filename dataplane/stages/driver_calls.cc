@@ -14,6 +14,9 @@ void DriverCalls::rx_done(RxSlot& slot, Completion how, Instant) {
 void DriverCalls::tx_done(Tx& tx, Completion how, Instant) {
   egress_done(worker_, tx, how);
 }
+void DriverCalls::get_done(Tx& tx, uint32_t bytes, int32_t error, Instant) {
+  egress_get_done(worker_, tx, bytes, error);
+}
 void DriverCalls::tx_waits(Tx& tx, Instant) {
   egress_waits(worker_, tx);
 }

@@ -13,6 +13,7 @@ class DriverCalls final : public LndCore {
   [[nodiscard]] RxVerdict rx_header(RxSlot& slot, Instant now) override;
   void rx_done(RxSlot& slot, Completion how, Instant now) override;
   void tx_done(Tx& tx, Completion how, Instant now) override;
+  void get_done(Tx& tx, uint32_t bytes, int32_t error, Instant now) override;
   void tx_waits(Tx& tx, Instant now) override;
   void tx_connected(Tx& tx, Instant now) override;
   void to_control(Owed& owed, const LndMsg& msg) override;

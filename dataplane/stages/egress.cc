@@ -91,7 +91,7 @@ void lease_end(Worker& w, Tx& tx, Completion how) {
   if (tx.peer != nullptr) {
     ni_credit_return(w, tx);
     if (how.error == 0) tx.peer->unconnected_since = kNever;
-    if (tx.stage >= kHavePeer) peer_credit_return(w, tx);
+    if (tx.stage >= kHavePeer && tx.token == 0) peer_credit_return(w, tx);
     count_end(tx, how, w.now);
     --tx.peer->tx_count;
     tx.ni_slice->tx_count.add(-1);
@@ -177,6 +177,10 @@ void lease_begin(Worker& w, Tx& tx) {
   tx.ni_slice->tx_count.add(1);
   w.tx_deadlines.arm(tx, tx.deadline);
   if (recalled(tx)) return lease_end(w, tx, kRecalled);  // it was, while it was on its way here
+  if (tx.token != 0) {
+    tx.stage = kInLnd;
+    return w.lnds[tx.ni_slice->lnd]->submit(tx, w.now);
+  }
   tx.stage = kWaitPeer;
   if (tx.peer->credits.take(tx)) peer_credit_got(w, tx);
 }
@@ -252,8 +256,22 @@ void run_recalls(Worker& w) {
 }
 
 void egress_done(Worker& w, Tx& tx, Completion how) {
+  ULNET_CHECK(tx.stage == kInLnd || tx.stage == kNoConnection);  // else the LND ends it twice
   if (tx.stage == kNoConnection && how.error != 0) return drop_response(w, tx);
   lease_end(w, tx, how);
+}
+
+// An answer in the sink counts as a REPLY message does.
+void egress_get_done(Worker& w, Tx& tx, uint32_t bytes, int32_t error) {
+  ULNET_CHECK(tx.stage == kInLnd && tx.peer != nullptr);
+  ULNET_CHECK(tx.header.type == wire::MsgType::kGet && bytes <= tx.sink.length && error <= 0);
+  tx.answer = {true, bytes, error};
+  tx.peer->last_alive_ns.set(w.now.time_since_epoch().count());
+  if (error == 0) {
+    tx.ni_slice->counters[NiTraffic::kReceived][unsigned(wire::MsgType::kReply)].add();
+    tx.peer->counters[NiTraffic::kReceived][unsigned(wire::MsgType::kReply)].add();
+  }
+  lease_end(w, tx, {});
 }
 
 void egress_waits(Worker& w, Tx& tx) {

@@ -15,6 +15,8 @@ void recall_lease(Worker& w, Message& m);
 void run_recalls(Worker& w);
 /// The LND has let go of it.
 void egress_done(Worker& w, Tx& tx, Completion how);
+/// The LND has let go of a GET whose answer lies in its sink, or that the peer refused.
+void egress_get_done(Worker& w, Tx& tx, uint32_t bytes, int32_t error);
 /// The LND waits for a connection to send it over.
 void egress_waits(Worker& w, Tx& tx);
 /// The LND has a connection for a Tx that waited.

@@ -75,8 +75,31 @@ void fill_event(Worker& w, Message& m, const RxSlot& slot, const MatchFound& fou
   }
 }
 
+/// The REPLY to a request with a token: to the worker of its connection, which gets it with the verdict. No path is
+/// chosen, and no credit taken: both are as the request found them.
+void answer_request(Worker& w, Message& m, RxSlot& slot) {
+  const NiView* ni = ni_by_id(w, slot.ni);
+  Tx& tx = m.tx;
+  tx.token = slot.token;
+  tx.sink = {};
+  tx.answer = {};
+  tx.result = {};
+  tx.stage = 0;
+  tx.ni = slot.ni;
+  tx.ni_slice = slot.ni_slice;
+  tx.peer_ni = slot.from_ni;
+  tx.peer = slot.from;
+  tx.next_hop = slot.from_nid;
+  tx.deadline = w.now + (ni != nullptr ? ni->message_timeout : w.view->node.transaction_timeout);
+  m.lease_out = true;
+  m.lease_worker = uint8_t(slot.core_worker);
+  m.leased = slot.from->locals[w.id.value];
+  ++m.leased->leases;
+  slot.core_reply = &tx;
+}
+
 /// The REPLY leaves at once: a GET has no payload to wait for.
-void start_reply(Worker& w, Message& m, const RxSlot& slot, const MatchFound& found) {
+void start_reply(Worker& w, Message& m, RxSlot& slot, const MatchFound& found) {
   const wire::Header& h = slot.header;
   wire::Header reply;
   reply.type = MsgType::kReply;
@@ -88,6 +111,7 @@ void start_reply(Worker& w, Message& m, const RxSlot& slot, const MatchFound& fo
   reply.set(wire::ReplyBody{h.get().return_wmd});
   m.tx.header = reply;
   m.tx.payload = {found.md->segments, found.md->segment_count, found.offset, found.mlength};
+  if (slot.token != 0) return answer_request(w, m, slot);
   send_message(w, m);
 }
 
@@ -330,6 +354,18 @@ void take_payload(Worker& w, RxSlot& slot) {
   if (m != nullptr) received(w, *m);
 }
 
+/// The errno for a peer whose request is dropped (docs/wire/o2iblnd.md §4: no match is ENODATA).
+int32_t refusal_of(Drop reason) {
+  switch (reason) {
+    case Drop::kNodeStopping: return -ESHUTDOWN;
+    case Drop::kNoMessage:
+    case Drop::kLazyFull:
+    case Drop::kQueueFull: return -ENOBUFS;
+    case Drop::kTooLong: return -EMSGSIZE;
+    default: return -ENODATA;
+  }
+}
+
 List<RxSlot, ReceivingTag>& receiving_of(Worker& w, const Message& m) {
   return m.kind == MsgKind::kForward ? w.coming : w.receiving;
 }
@@ -348,8 +384,11 @@ RxVerdict receive_header(Worker& w, RxSlot& slot) {
   slot.core_worker = w.id.value;
   slot.core_message = nullptr;
   slot.core_wait = nullptr;
+  slot.core_reply = nullptr;
   slot.core_state = 0;
   slot.into = {};
+  ULNET_CHECK(!slot.rdma_request || !slot.movable);
+  ULNET_CHECK(slot.token == 0 || (slot.rdma_request && slot.header.type == MsgType::kGet && slot.from != nullptr));
   if (slot.from != nullptr) {
     slot.from->last_alive_ns.set(w.now.time_since_epoch().count());
     slot.from->unconnected_since = kNever;
@@ -360,7 +399,34 @@ RxVerdict receive_header(Worker& w, RxSlot& slot) {
     rx_count_remove(w, slot);
   else if (verdict == RxVerdict::kReceive && slot.core_message != nullptr)
     payload_begins(w, slot);
+  else if (verdict == RxVerdict::kReceive && slot.core_reply != nullptr)
+    post<PostKind::kLease>(w, w.id, *slot.core_reply);  // goes when the LND has the verdict
   return verdict;
+}
+
+void get_answered(Worker& w, Message& m) {
+  const GetAnswer& answer = m.tx.answer;
+  const wire::Header& get = m.tx.header;
+  if (m.error != 0 || m.responded) {
+    w.counters[m.responded ? Drop::kReplyTwice : Drop::kStaleHandle].add();
+    w.counters[Stat::kDropCount].add();
+    w.counters[Stat::kDropLength].add(answer.bytes);
+    return;
+  }
+  if (answer.error != 0) {
+    m.error = m.cancelled ? -ECANCELED : answer.error;
+    return;
+  }
+  m.responded = true;
+  m.event.sender = m.tx.next_hop;
+  m.event.source = get.dest_nid;
+  m.event.target = get.src_nid;
+  m.event.initiator = primary_of(w, get.dest_nid);
+  m.event.initiator_pid = get.dest_pid;
+  m.event.mlength = answer.bytes;
+  w.counters[Stat::kRecvCount].add();
+  w.counters[Stat::kRecvLength].add(answer.bytes);
+  sample_response(w, m);
 }
 
 RxVerdict home_decide(Worker& w, RxSlot& slot) {
@@ -404,7 +470,9 @@ RxVerdict drop_receive(Worker& w, RxSlot& slot, Drop reason) {
   slot.core_message = nullptr;
   slot.core_state = kSlotDropped;
   slot.into = {};
-  return RxVerdict::kReceive;
+  if (slot.token == 0) return RxVerdict::kReceive;
+  slot.refused = refusal_of(reason);
+  return RxVerdict::kRefused;
 }
 
 void payload_begins(Worker& w, RxSlot& slot) {

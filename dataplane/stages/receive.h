@@ -19,7 +19,10 @@ RxVerdict home_decide(Worker& w, RxSlot& slot);
 bool retry_waiting(Worker& w);
 /// At home: a slot that was held or taken has its verdict; it goes back to its connection's worker.
 void slot_answer(Worker& w, RxSlot& slot, RxVerdict verdict);
-/// Counts a drop and lets the payload be discarded.
+/// At home: the lease of a GET came back with its answer (tx.answer), which takes the place of a REPLY. The caller
+/// settles the message.
+void get_answered(Worker& w, Message& m);
+/// Counts a drop and lets the payload be discarded, or a request with a token be refused.
 RxVerdict drop_receive(Worker& w, RxSlot& slot, Drop reason);
 /// At home: the payload of `m` is in place or lost (m.rx_result).
 void received(Worker& w, Message& m);

@@ -7,6 +7,7 @@
 #include "dataplane/select/path.h"
 #include "dataplane/stages/finish.h"
 #include "dataplane/stages/forward.h"
+#include "dataplane/stages/receive.h"
 #include "dataplane/state/failures.h"
 
 namespace ulnet {
@@ -23,6 +24,7 @@ bool may_resend(const Worker& w, const Message& m) {
   static_assert(std::is_same_v<decltype(Message::retries), decltype(NodeView::retry_count)>);
   if (m.retries >= w.view->node.retry_count || m.cancelled || m.responded) return false;
   if (m.tx.peer == nullptr) return false;  // loopback: there is no other way
+  if (m.tx.token != 0) return false;       // the request came over this connection, and its answer takes no other
   switch (failure_class(m.tx.result.health).resend) {
     case Resend::kNo: return false;
     case Resend::kOtherNi: return other_ni(*w.view->local, m.tx.ni);
@@ -55,6 +57,11 @@ void lease_out(Worker& w, Message& m, const PathChoice& choice) {
   tx.header.dest_nid = choice.dest;
   if (m.kind != MsgKind::kForward) tx.header.src_nid = choice.src;
   tx.result = {};
+  tx.answer = {};
+  tx.token = 0;
+  // A router has no use for a sink: the REPLY comes to it as a message.
+  const bool sink = m.kind == MsgKind::kGet && choice.kind == PathKind::kPath && !choice.routed;
+  tx.sink = sink ? Payload{m.md->segments, m.md->segment_count, m.md_offset, m.event.rlength} : Payload{};
   tx.stage = 0;
   m.lease_out = true;
   m.lease_worker = uint8_t(choice.kind == PathKind::kLoopback ? w.id.value : choice.hop->server.value);
@@ -156,6 +163,7 @@ void lease_returned(Worker& w, Message& m) {
     case MsgKind::kPut:
     case MsgKind::kGet:
       if (how.error != 0 && !m.responded && m.error == 0) m.error = how.error;
+      if (m.tx.answer.come) get_answered(w, m);
       return settle(w, m);
   }
 }

@@ -68,7 +68,9 @@ void resume(Worker& w, RxSlot& slot) {
   if (wants_divert)
     w.mesh.divert_wanted.fetch_or(uint64_t{1} << w.id.value, std::memory_order_seq_cst);  // it came before the slot
   if (slot.verdict == RxVerdict::kProtocolError) rx_count_remove(w, slot);
+  Tx* reply = slot.verdict == RxVerdict::kReceive ? slot.core_reply : nullptr;
   lnd.resume(slot, w.now);
+  if (reply != nullptr) post<PostKind::kLease>(w, w.id, *reply);
 }
 
 /// Runs what this worker posted to itself, resumes ready slots, and retries receives that wait for a message; returns
@@ -96,7 +98,7 @@ void take_batch(Worker& w) {
   w.batch.clear();
   const unsigned workers = w.mesh.worker_count;
   w.inbox_first = (w.inbox_first + 1) % workers;
-  const auto take = [&](SpscRing<PostItem> Mesh::Pair::* ring, size_t most) {
+  const auto take = [&](SpscRing<PostItem> Mesh::Pair::*ring, size_t most) {
     PostItem item;
     for (unsigned i = 0; i < workers; ++i) {
       const unsigned from = (w.inbox_first + i) % workers;

@@ -35,6 +35,7 @@ void LoLnd::deliver(Tx& tx, Instant now) {
     case RxVerdict::kReceive: receive(entry, now); break;
     case RxVerdict::kHold: entry.state = State::kHeld; break;
     case RxVerdict::kTaken: ULNET_CHECK(!"a slot that is not movable was taken"); break;
+    case RxVerdict::kRefused: ULNET_CHECK(!"a slot without a token was refused"); break;
     case RxVerdict::kProtocolError: refuse(entry, now); break;
   }
 }

@@ -125,6 +125,7 @@ void SimLnd::open_slot(End& end, Instant now) {
       end.state = Inbound::kNone;
       kick(now);
       break;
+    case RxVerdict::kRefused: ULNET_CHECK(!"a slot without a token was refused"); break;
     case RxVerdict::kProtocolError:
       end.state = Inbound::kNone;
       ++fabric_.count().slots_closed;
@@ -189,6 +190,7 @@ void SimLnd::resume(RxSlot& slot, Instant now) {
   switch (slot.verdict) {
     case RxVerdict::kReceive: return start_receive(*end, now);
     case RxVerdict::kHold:
+    case RxVerdict::kRefused:
     case RxVerdict::kTaken: ULNET_CHECK(!"a held slot was resumed without a verdict"); return;
     case RxVerdict::kProtocolError:
       end->state = Inbound::kNone;

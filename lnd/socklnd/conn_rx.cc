@@ -122,6 +122,7 @@ void message_begin(SockWorker& worker, Conn& conn) {
       return;
     case RxVerdict::kHold: rx.state = RxState::kHeld; return;
     case RxVerdict::kTaken: return message_taken(worker, conn);
+    case RxVerdict::kRefused: ULNET_CHECK(!"a slot without a token was refused"); return;
     case RxVerdict::kProtocolError:
       slot_free(worker, rx);
       if (up(conn)) protocol_error(worker, conn);

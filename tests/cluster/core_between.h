@@ -15,6 +15,9 @@ class CoreBetween : public LndCore {
   RxVerdict rx_header(RxSlot& slot, Instant now) override { return core_.rx_header(slot, now); }
   void rx_done(RxSlot& slot, Completion how, Instant now) override { core_.rx_done(slot, how, now); }
   void tx_done(Tx& tx, Completion how, Instant now) override { core_.tx_done(tx, how, now); }
+  void get_done(Tx& tx, uint32_t bytes, int32_t error, Instant now) override {
+    core_.get_done(tx, bytes, error, now);
+  }
   void tx_waits(Tx& tx, Instant now) override { core_.tx_waits(tx, now); }
   void tx_connected(Tx& tx, Instant now) override { core_.tx_connected(tx, now); }
   void to_control(Owed& owed, const LndMsg& msg) override { core_.to_control(owed, msg); }

@@ -160,6 +160,7 @@ void SwarmLnd::deliver(std::unique_ptr<Swarm::Inbound> message, Instant now) {
       s_.held_most_ = std::max(s_.held_most_, s_.held_.size());
       return;
     case RxVerdict::kTaken: ULNET_CHECK(!"a slot that is not movable was taken"); return;
+    case RxVerdict::kRefused: ULNET_CHECK(!"a slot without a token was refused"); return;
     case RxVerdict::kProtocolError: ++s_.protocol_errors_; return;
   }
 }

@@ -1,6 +1,7 @@
 // One node's workers without control, threads or network: views made by hand, an LND whose every step the test takes.
 // For tests that put the steps of a message into any order.
 #pragma once
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -49,7 +50,11 @@ class ScriptLnd final : public Lnd {
  public:
   explicit ScriptLnd(LndCore& core) : core_(core) {}
 
-  void submit(Tx& tx, Instant) override { sent.push_back(&tx); }
+  void submit(Tx& tx, Instant) override {
+    const auto asks = [&](const RxSlot* slot) { return slot->token == tx.token; };
+    if (tx.token != 0 && std::any_of(held.begin(), held.end(), asks)) reply_before_verdict = true;
+    sent.push_back(&tx);
+  }
   void resume(RxSlot& slot, Instant) override {
     resumed.push_back(&slot);
     held.erase(std::find(held.begin(), held.end(), &slot));
@@ -118,15 +123,7 @@ class ScriptLnd final : public Lnd {
   void complete_rx(RxSlot& slot, int error, uint8_t fill = 0) {
     receiving.erase(std::find(receiving.begin(), receiving.end(), &slot));
     actions.push_back([this, &slot, error, fill] {
-      PayloadCursor cursor(slot.into);
-      iovec piece[8];
-      while (cursor.left() > 0 && error == 0) {
-        const unsigned n = cursor.pieces(piece);
-        for (unsigned i = 0; i < n; ++i) {
-          memset(piece[i].iov_base, fill, piece[i].iov_len);
-          cursor.advance(uint32_t(piece[i].iov_len));
-        }
-      }
+      if (error == 0) fill_payload(slot.into, fill);
       core_.rx_done(slot, {error, error == 0 ? LndStatus::kOk : LndStatus::kRemoteError}, now_);
     });
   }
@@ -135,12 +132,24 @@ class ScriptLnd final : public Lnd {
     sent.erase(std::find(sent.begin(), sent.end(), &tx));
     actions.push_back([this, &tx, how] { core_.tx_done(tx, how, now_); });
   }
+  /// The peer has filled `bytes` of the GET's sink with `fill`, or refused the GET; in the next poll.
+  void complete_get(Tx& tx, uint32_t bytes, int32_t error, uint8_t fill = 0) {
+    sent.erase(std::find(sent.begin(), sent.end(), &tx));
+    actions.push_back([this, &tx, bytes, error, fill] {
+      Payload written = tx.sink;
+      written.length = bytes;
+      fill_payload(written, fill);
+      core_.get_done(tx, bytes, error, now_);
+    });
+  }
 
   std::vector<Tx*> sent;
   std::vector<RxSlot*> receiving, held, taken, resumed, diverted;
   std::vector<std::pair<Tx*, bool>> cancelled;
   std::vector<RxSlot*> refused;
-  std::vector<Tx*> done_in_flush;  ///< given back at the next flush
+  std::vector<std::pair<uint64_t, int32_t>> answered;  ///< requests that were refused: token and errno
+  bool reply_before_verdict = false;                   ///< a REPLY came while its request was still held
+  std::vector<Tx*> done_in_flush;                      ///< given back at the next flush
   std::deque<std::function<void()>> actions;
   std::vector<std::unique_ptr<RxSlot>> slots;
   std::deque<std::vector<std::byte>> payloads;  ///< of movable slots
@@ -148,9 +157,23 @@ class ScriptLnd final : public Lnd {
   std::function<void()> on_flush;               ///< called in the last stage of each turn
 
  private:
+  static void fill_payload(const Payload& payload, uint8_t fill) {
+    PayloadCursor cursor(payload);
+    iovec piece[8];
+    while (cursor.left() > 0) {
+      const unsigned n = cursor.pieces(piece);
+      for (unsigned i = 0; i < n; ++i) {
+        memset(piece[i].iov_base, fill, piece[i].iov_len);
+        cursor.advance(uint32_t(piece[i].iov_len));
+      }
+    }
+  }
   void accept(RxSlot& slot, RxVerdict verdict) {
     if (verdict == RxVerdict::kProtocolError) {
       refused.push_back(&slot);
+    } else if (verdict == RxVerdict::kRefused) {
+      answered.emplace_back(slot.token, slot.refused);
+      core_.rx_done(slot, {}, now_);
     } else if (slot.header.payload_length == 0) {
       core_.rx_done(slot, {}, now_);
     } else {

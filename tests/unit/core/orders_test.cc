@@ -23,6 +23,8 @@ enum class Step {
   kUnlink,
   kTimeout,
   kSecondResponse,
+  kGetDone,  ///< the peer has filled the sink
+  kGetRefused,
   kConnClose,      ///< whatever is under way on the connection fails
   kSubmitterClose  ///< the application goes: no event comes any more
 };
@@ -37,6 +39,8 @@ const char* name(Step step) {
     case Step::kUnlink: return "unlink";
     case Step::kTimeout: return "timeout";
     case Step::kSecondResponse: return "second response";
+    case Step::kGetDone: return "get done";
+    case Step::kGetRefused: return "get refused";
     case Step::kConnClose: return "connection closes";
     case Step::kSubmitterClose: return "submitter closes";
   }
@@ -72,6 +76,8 @@ class Orders {
     switch (step) {
       case Step::kLeaseOk: end_lease({}); break;
       case Step::kLeaseFails: end_lease({-ECONNRESET, LndStatus::kRemoteDropped}); break;
+      case Step::kGetDone: end_get(uint32_t(memory_.size()), 0); break;
+      case Step::kGetRefused: end_get(0, -ENODATA); break;
       case Step::kConnClose:
         end_lease({-ECONNRESET, LndStatus::kRemoteDropped});
         while (!lnd.receiving.empty()) lnd.complete_rx(*lnd.receiving[0], -ECONNRESET);
@@ -166,6 +172,10 @@ class Orders {
     ScriptLnd& lnd = bench_.lnd(server_);
     if (std::find(lnd.sent.begin(), lnd.sent.end(), tx_) != lnd.sent.end()) lnd.complete_tx(*tx_, how);
   }
+  void end_get(uint32_t bytes, int32_t error) {
+    ScriptLnd& lnd = bench_.lnd(server_);
+    if (std::find(lnd.sent.begin(), lnd.sent.end(), tx_) != lnd.sent.end()) lnd.complete_get(*tx_, bytes, error, 0x5A);
+  }
   void close_submitter() {
     closed_ = true;
     bench_.tell(WorkerId{0}, SubmitterCloseMsg{submitter_});
@@ -258,6 +268,19 @@ TEST(Orders, an_operation_whose_connection_closes_ends_once) {
   EXPECT_GT(
       every_order({Step::kLeaseOk, Step::kResponse, Step::kUnlink, Step::kTimeout, Step::kConnClose}, false, true),
       400);
+}
+
+// Method: the driver has the Tx until the GET is over. A REPLY message may come beside it: an earlier attempt of the
+// GET went as a message.
+TEST(Orders, a_get_with_a_sink_ends_once_whatever_happens) {
+  int orders = 0;
+  for (Step end : {Step::kGetDone, Step::kGetRefused, Step::kLeaseFails}) {
+    orders += every_order({end, Step::kUnlink, Step::kTimeout, Step::kConnClose}, true, false);
+    orders += every_order({end, Step::kUnlink, Step::kTimeout, Step::kSubmitterClose}, true, false);
+    for (Step payload : {Step::kPayloadOk, Step::kPayloadLost})
+      orders += every_order({end, Step::kResponse, payload, Step::kUnlink, Step::kTimeout}, true, false);
+  }
+  EXPECT_GT(orders, 1500);
 }
 
 TEST(Orders, a_submitter_that_closes_leaves_nothing_behind) {
