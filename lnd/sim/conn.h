@@ -16,6 +16,19 @@ namespace ulnet::sim {
 class SimLnd;
 class SimControl;
 
+/// Kind of a message in the rdma mode of the fabric (FabricOptions::rdma_above), which has the messages of o2iblnd
+/// (docs/wire/o2iblnd.md §4). Without that mode all are kMessage.
+enum class Wire : uint8_t {
+  kMessage,  ///< with its payload
+  kPutReq,   ///< the header of a message with a long payload
+  kPutAck,   ///< the window for that payload
+  kPutNak,   ///< the receiver takes nothing of it
+  kWrite,    ///< a remote write that has begun: half of the payload is in place
+  kPutDone,  ///< all of it is in place
+  kGetReq,   ///< the header of a GET, and the window for its answer
+  kGetDone,  ///< the answer is in place, or refused
+};
+
 /// A message between launch and receipt. The payload is a copy, or lent by the sender's Tx (LinkRules::hold_memory).
 struct Message {
   wire::Header header;
@@ -24,6 +37,11 @@ struct Message {
   uint64_t sender_end = 0;  ///< whose window it occupies; 0 for a duplicate
   Duration body_time{};     ///< from the header's arrival to that of the last byte
   bool torn = false;        ///< the lender took its memory back: the connection is as good as dead
+  // Rdma mode.
+  Wire wire = Wire::kMessage;
+  uint64_t cookie = 0;         ///< of an answer: names what it answers, at the side that it comes to
+  uint64_t answer_cookie = 0;  ///< of kPutReq, kGetReq, kPutAck: the cookie that the answer will have
+  int32_t status = 0;          ///< of kGetDone: bytes written, or a negative errno
 };
 
 /// A Tx on the wire: submitted, begun, not yet reported done.
@@ -32,11 +50,30 @@ struct Launched {
   Instant done_at = kForever;  ///< kForever: when the receiver is through, or the connection breaks
   Completion how;
   bool lent = false;
+  uint64_t cookie = 0;   ///< of a request that waits for its answer
+  bool written = false;  ///< a PUT whose PUT_DONE is under way: the peer may have all of it
 };
 
-/// A slot that knows its end.
+struct Request;
+/// A slot with the end that it belongs to.
 struct InSlot : RxSlot {
   uint64_t end = 0;
+  Request* request = nullptr;  ///< rdma mode
+};
+
+/// Rdma mode: a message that came, until its slot is free. Each has a slot of its own, so that one that is held does
+/// not stop those behind it.
+struct Request {
+  enum class State : uint8_t {
+    kOpening,  ///< the core decides
+    kHeld,
+    kOffered,  ///< the peer writes into slot->into
+  };
+  std::unique_ptr<InSlot> slot;
+  Message message;
+  uint64_t cookie = 0;  ///< of kPutDone
+  State state = State::kOpening;
+  Instant since = kNever;  ///< kOffered
 };
 
 /// A message that the core took along: it keeps its place in the sender's window until it is released.
@@ -86,6 +123,7 @@ struct End {
   Message current;
   std::unique_ptr<InSlot> slot = std::make_unique<InSlot>();  ///< a stream brings one message at a time
   std::vector<Taken> taken;
+  std::vector<std::unique_ptr<Request>> requests;
   PayloadCursor into;
   PayloadCursor from;
   Segment from_segment;
@@ -102,6 +140,7 @@ inline constexpr Completion kShutDown{-ESHUTDOWN, LndStatus::kLocalAborted};
 inline constexpr Completion kForced{-ECONNABORTED, LndStatus::kLocalAborted};
 inline constexpr Completion kCancelled{-ECANCELED, LndStatus::kOk};
 inline constexpr Completion kExpired{-ETIMEDOUT, LndStatus::kNetworkTimeout};
+inline constexpr Completion kReplyLost{-ECONNRESET, LndStatus::kRemoteError};
 inline constexpr Completion kRefusedConnect{-ECONNREFUSED, LndStatus::kRemoteDropped};
 
 }  // namespace ulnet::sim

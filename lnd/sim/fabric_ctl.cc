@@ -119,10 +119,12 @@ void Fabric::kick_all() {
 void Fabric::leave(SimLnd& lnd) {
   std::erase(lnds_, &lnd);
   for (const auto& [key, queue] : lnd.queues()) counts_.tx_done += queue.waiting.size();
+  counts_.replies += lnd.replies_owed();
   for (const uint64_t id : lnd.ends()) {
     End* end = find_end(id);
     counts_.tx_done += end->sent.size();
-    counts_.slots_closed += end->taken.size() + (end->state == Inbound::kHeld || end->state == Inbound::kReceiving);
+    counts_.slots_closed +=
+        end->taken.size() + end->requests.size() + (end->state == Inbound::kHeld || end->state == Inbound::kReceiving);
     tear_loans(*end);
     if (!end->broken) schedule_break(find_end(end->peer), now_ + draw_delay(end->local, end->remote), kReset);
     ends_.erase(id);
@@ -237,7 +239,7 @@ Fate Fabric::fate_of(const End& end, const Tx& tx, const LinkRules& rules) {
 void Fabric::launch(End& end, Tx& tx) {
   const LinkRules& rules = rules_of(end.local, end.remote);
   const Fate fate = fate_of(end, tx, rules);
-  const bool reordered = rng_.chance(rules.reorder);
+  const bool reordered = rng_.chance(rules.reorder) && !rdma();
   const Duration late{int64_t(rng_.below(uint64_t(std::max<int64_t>(rules.reorder_max.count(), 0)) + 1))};
   const Duration slow{int64_t(rng_.below(uint64_t(std::max<int64_t>(rules.body_delay_max.count(), 0)) + 1))};
   const Duration on_wire{rules.bytes_per_second == 0
@@ -261,15 +263,61 @@ void Fabric::launch(End& end, Tx& tx) {
   if (end.sent.empty() && end.in_flight == 0) end.progress = now_;
   ++counts_.launched;
   if (fate == Fate::kLoseSilently || fate == Fate::kLoseWithError) {
-    return launch_lost(end, tx, rules, trip, fate == Fate::kLoseSilently);
+    return launch_lost(end, tx, rules, trip, fate == Fate::kLoseSilently && !rdma());
   }
-  deliver_later(end, tx, trip.arrival, trip.body_time, rules.hold_memory, false);
-  if (fate == Fate::kDuplicate) {
+  const bool hold = rules.hold_memory && !rdma();
+  if (const Wire wire = wire_of(tx); wire != Wire::kMessage) return launch_request(end, tx, wire, trip.arrival);
+  deliver_later(end, tx, trip.arrival, trip.body_time, hold, false);
+  if (fate == Fate::kDuplicate && !rdma()) {
     ++counts_.duplicated;
     deliver_later(end, tx, trip.arrival + draw_delay(end.local, end.remote), trip.body_time, false, true);
   }
-  end.sent.push_back({&tx, rules.hold_memory ? kForever : trip.departed, {}, rules.hold_memory});
+  end.sent.push_back({&tx, hold ? kForever : trip.departed, {}, hold});
   kick(end, trip.departed);
+}
+
+Wire Fabric::wire_of(const Tx& tx) const {
+  if (tx.header.type == wire::MsgType::kGet && tx.sink.length > options_.rdma_above) return Wire::kGetReq;
+  return tx.payload.length > options_.rdma_above ? Wire::kPutReq : Wire::kMessage;
+}
+
+void Fabric::launch_request(End& end, Tx& tx, Wire wire, Instant at) {
+  ++(wire == Wire::kGetReq ? counts_.get_requests : counts_.put_requests);
+  const uint64_t cookie = next_number();
+  end.sent.push_back({&tx, kForever, {}, true, cookie});
+  End* peer = find_end(end.peer);
+  if (peer == nullptr || peer->broken) return schedule_break(&end, at + draw_delay(end.remote, end.local), kReset);
+  ++end.in_flight;
+  peer->inbox.emplace(Due{at, next_number()}, Message{.header = tx.header, .wire = wire, .answer_cookie = cookie});
+  kick(*peer, at);
+}
+
+void Fabric::send_answer(End& end, Message&& message) {
+  const LinkRules& rules = rules_of(end.local, end.remote);
+  const bool lost = rng_.chance(std::max(rules.lose_with_error, rules.lose_silently));
+  const Instant at = std::max(now_ + draw_delay(end.local, end.remote), end.last_arrival);
+  end.last_arrival = at;
+  message.sender_end = end.id;
+  End* peer = find_end(end.peer);
+  if (lost || peer == nullptr || peer->broken) {
+    if (lost) ++counts_.lost_with_error;
+    if (lost) schedule_break(peer, at, kReset);
+    return schedule_break(&end, at + draw_delay(end.remote, end.local), kReset);
+  }
+  peer->inbox.emplace(Due{at, next_number()}, std::move(message));
+  kick(*peer, at);
+}
+
+void Fabric::write(End& end, Tx& tx, const Message& done) {
+  const LinkRules& rules = rules_of(end.local, end.remote);
+  const Duration slow{int64_t(rng_.below(uint64_t(std::max<int64_t>(rules.body_delay_max.count(), 0)) + 1))};
+  send_answer(end, {.lender = &tx, .wire = Wire::kWrite, .cookie = done.cookie});
+  end.last_arrival += slow;
+  if (rules.bytes_per_second != 0)
+    end.last_arrival += Duration{int64_t(uint64_t{tx.payload.length} * 1'000'000'000 / rules.bytes_per_second)};
+  Message last = done;
+  last.lender = &tx;
+  send_answer(end, std::move(last));
 }
 
 void Fabric::launch_lost(End& end, Tx& tx, const LinkRules& rules, const Trip& trip, bool silently) {
@@ -279,7 +327,7 @@ void Fabric::launch_lost(End& end, Tx& tx, const LinkRules& rules, const Trip& t
   } else {
     end.sent.push_back({&tx, trip.news, kReset, false});
   }
-  if (rules.loss_breaks) {
+  if (rules.loss_breaks || rdma()) {
     schedule_break(find_end(end.peer), trip.arrival, kReset);
     schedule_break(&end, trip.news, kReset);
   }
@@ -315,7 +363,13 @@ void Fabric::consumed(const Message& message, const Nid& receiver) {
   --sender->in_flight;
   sender->progress = now_;
   kick(*sender, now_);
-  if (message.lender == nullptr) return;
+  returned(message, receiver);
+}
+
+void Fabric::returned(const Message& message, const Nid& receiver) {
+  End* sender = find_end(message.sender_end);
+  if (message.lender == nullptr || sender == nullptr || sender->broken) return;
+  sender->progress = now_;
   for (Launched& launched : sender->sent) {
     if (launched.tx != message.lender) continue;
     launched.done_at = now_ + draw_delay(receiver, sender->local);
@@ -372,6 +426,7 @@ std::string Fabric::check_quiescent() const {
     if (end->state != Inbound::kNone) {
       text += fmt::format("{}: a slot is {}\n", name, end->state == Inbound::kHeld ? "held" : "being received");
     }
+    if (!end->requests.empty()) text += fmt::format("{}: {} messages are not received\n", name, end->requests.size());
     if (end->broken || end->break_at != kForever) text += fmt::format("{}: broken, not yet gone\n", name);
     if (end->lnd == nullptr) text += fmt::format("{}: no worker has it yet\n", name);
   }
@@ -381,6 +436,9 @@ std::string Fabric::check_quiescent() const {
     if (control->stopping() > 0)
       text += fmt::format("node {}: {} NIs stopping\n", control->node(), control->stopping());
   }
+  if (counts_.gets_accepted != counts_.replies)
+    text += fmt::format("{} GETs accepted, {} REPLYs\n", counts_.gets_accepted, counts_.replies);
+  if (counts_.stray_writes > 0) text += fmt::format("{} remote writes without a window\n", counts_.stray_writes);
   if (counts_.tx_submitted != counts_.tx_done) {
     text += fmt::format("{} Tx submitted, {} done\n", counts_.tx_submitted, counts_.tx_done);
   }

@@ -47,6 +47,9 @@ struct FabricOptions {
   LinkRules rules;  ///< of every link without rules of its own
   Duration connect_timeout = 10s;
   Duration connect_retry = 1s;  ///< a request that got no answer is sent again
+  /// Rdma mode: payloads and sinks of more bytes go by PUT_REQ and GET_REQ, with remote writes. Connections are
+  /// reliable then: each loss breaks one, nothing is duplicated or reordered. UINT32_MAX: no rdma mode.
+  uint32_t rdma_above = UINT32_MAX;
 };
 
 /// What happened so far. tx_* and slots_* must be equal in pairs once everything is at rest; what a worker half had
@@ -55,6 +58,8 @@ struct FabricCounts {
   uint64_t tx_submitted = 0, tx_done = 0, slots_opened = 0, slots_closed = 0;
   uint64_t launched = 0, lost_silently = 0, lost_with_error = 0, duplicated = 0, reordered = 0;
   uint64_t connections = 0, connects_failed = 0, breaks = 0;
+  // Rdma mode. Each GET_REQ that is accepted gets one REPLY from the core; stray_writes stays 0.
+  uint64_t put_requests = 0, get_requests = 0, gets_accepted = 0, gets_refused = 0, replies = 0, stray_writes = 0;
 };
 
 /// Between control halves: setting a connection up.
@@ -146,6 +151,13 @@ class Fabric {
   void launch(End& end, Tx& tx);
   /// The receiver is through with a message: the sender's window opens, lent memory goes home.
   void consumed(const Message& message, const Nid& receiver);
+  [[nodiscard]] bool rdma() const { return options_.rdma_above != UINT32_MAX; }
+  /// Rdma mode: sends an answer that needs no place in the window.
+  void send_answer(End& end, Message&& message);
+  /// Rdma mode: writes the payload of `tx` to the peer, then sends `done`. The Tx is done when the peer has all of it.
+  void write(End& end, Tx& tx, const Message& done);
+  /// Lent memory alone goes home.
+  void returned(const Message& message, const Nid& receiver);
   /// Takes back what `end` has lent and not got back.
   void tear_loans(End& end);
   /// News of a break reach `end` at `at`. Null, or an earlier break on its way: nothing. `drains`: an orderly end.
@@ -154,6 +166,8 @@ class Fabric {
  private:
   struct Trip;  // what was drawn for one message
   [[nodiscard]] Fate fate_of(const End& end, const Tx& tx, const LinkRules& rules);
+  void launch_request(End& end, Tx& tx, Wire wire, Instant at);
+  [[nodiscard]] Wire wire_of(const Tx& tx) const;
   void launch_lost(End& end, Tx& tx, const LinkRules& rules, const Trip& trip, bool silently);
   void deliver_later(End& end, Tx& tx, Instant at, Duration body_time, bool lend, bool duplicate);
   void kick(End& end, Instant at);

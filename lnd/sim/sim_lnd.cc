@@ -24,6 +24,7 @@ void SimLnd::submit(Tx& tx, Instant now) {
   ++fabric_.count().tx_submitted;
   tx.lnd[0] = 0;
   tx.lnd[1] = ++submits_;
+  if (tx.token != 0) return reply(tx, now);
   if (stopped_.contains(tx.ni)) return tx_finish(tx, kShutDown, now);
   const Key key{tx.ni, tx.next_hop};
   PeerQueue& queue = queues_[key];
@@ -99,6 +100,12 @@ bool SimLnd::receive_one(End& end, Instant now) {
   }
   if (end.inbox.empty() || end.inbox.begin()->first.first > now) return false;
   if (!end.drains && end.inbox.begin()->first > Due{end.break_at, end.break_order}) return false;
+  if (fabric_.rdma()) {
+    Message message = std::move(end.inbox.begin()->second);
+    end.inbox.erase(end.inbox.begin());
+    rdma_receive(end, std::move(message), now);
+    return true;
+  }
   end.current = std::move(end.inbox.begin()->second);
   end.inbox.erase(end.inbox.begin());
   if (end.current.torn)
@@ -185,8 +192,10 @@ void SimLnd::finish_receive(End& end, Completion how, Instant now) {
 void SimLnd::resume(RxSlot& slot, Instant now) {
   fabric_.see(now);
   End* end = fabric_.find_end(static_cast<InSlot&>(slot).end);
-  ULNET_CHECK(end != nullptr && end->state == Inbound::kHeld);
+  ULNET_CHECK(end != nullptr);
   kick(now);
+  if (Request* request = static_cast<InSlot&>(slot).request) return request_go_on(*end, *request, slot.verdict, now);
+  ULNET_CHECK(end->state == Inbound::kHeld);
   switch (slot.verdict) {
     case RxVerdict::kReceive: return start_receive(*end, now);
     case RxVerdict::kHold:
@@ -202,7 +211,15 @@ void SimLnd::resume(RxSlot& slot, Instant now) {
 void SimLnd::divert(RxSlot& slot, Instant now) {
   fabric_.see(now);
   End* end = fabric_.find_end(static_cast<InSlot&>(slot).end);
-  if (end == nullptr || end->state != Inbound::kReceiving) return;
+  if (end == nullptr) return;
+  if (Request* request = static_cast<InSlot&>(slot).request) {
+    if (request->state != Request::State::kOffered) return;
+    // The peer may write at any time: only the end of the connection takes its right back.
+    request->state = Request::State::kHeld;
+    close_end(*end, kForced, Close::kAbort, now);
+    return request_end(*end, *request, kCancelled, now);
+  }
+  if (end->state != Inbound::kReceiving) return;
   end->state = Inbound::kDiscarding;
   ++fabric_.count().slots_closed;
   core_.rx_done(slot, kCancelled, now);
@@ -232,9 +249,12 @@ void SimLnd::close_end(End& end, Completion how, Close close, Instant now) {
     finish_receive(end, kTornReceive, now);
   else if (end.state == Inbound::kDiscarding)
     end.state = Inbound::kNone;
+  requests_torn(end, now);
   for (const Launched& launched : sent) {
     const bool left = close == Close::kOrderly && !launched.lent;
-    tx_finish(*launched.tx, left ? launched.how : how, now);
+    Completion ended = left ? launched.how : how;
+    if (launched.written && ended.error != 0) ended.health = LndStatus::kLocalError;  // never sent again
+    tx_finish(*launched.tx, ended, now);
   }
   pump(key, queue);  // what waits asks for another connection
 }
@@ -297,7 +317,7 @@ void SimLnd::stop(NiId ni, Instant now) {
 void SimLnd::sweep() {
   for (auto at = ends_.begin(); at != ends_.end();) {
     const End* end = fabric_.find_end(*at);
-    if (end->broken && end->state == Inbound::kNone && end->taken.empty()) {
+    if (end->broken && end->state == Inbound::kNone && end->taken.empty() && end->requests.empty()) {
       fabric_.erase_end(*at);
       at = ends_.erase(at);
     } else {
@@ -384,7 +404,9 @@ Instant SimLnd::stalled_at(const End& end) const {
   if (end.broken) return kForever;
   const bool sending = !end.sent.empty() || end.in_flight > 0;
   const bool receiving = end.state == Inbound::kReceiving || end.state == Inbound::kDiscarding;
-  const Instant send = sending ? end.progress + end.timeout : kForever;
+  Instant send = sending ? end.progress + end.timeout : kForever;
+  for (const auto& request : end.requests)
+    if (request->state == Request::State::kOffered) send = std::min(send, request->since + end.timeout);
   return receiving ? std::min(send, end.receiving_since + end.timeout) : send;
 }
 

@@ -51,6 +51,7 @@ class SimLnd final : public Lnd {
   };
   [[nodiscard]] const std::map<Key, PeerQueue>& queues() const { return queues_; }
   [[nodiscard]] const std::set<uint64_t>& ends() const { return ends_; }
+  [[nodiscard]] size_t replies_owed() const { return owed_replies_.size(); }
 
  private:
   enum class Close : uint8_t { kAbort, kOrderly };
@@ -68,6 +69,18 @@ class SimLnd final : public Lnd {
   void connect_failed(const ConnFailedMsg& msg, Instant now);
   void stop(NiId ni, Instant now);
   [[nodiscard]] Instant wake_of(const End& end) const;
+  // Rdma mode (sim_rdma.cc).
+  void reply(Tx& tx, Instant now);
+  void rdma_receive(End& end, Message message, Instant now);
+  void request_open(End& end, Message&& message, Instant now);
+  void request_go_on(End& end, Request& request, RxVerdict verdict, Instant now);
+  void request_accept(End& end, Request& request, Instant now);
+  void request_end(End& end, Request& request, Completion how, Instant now);
+  void requests_torn(End& end, Instant now);
+  void put_answered(End& end, const Message& answer, Instant now);
+  void put_written(End& end, const Message& done, Instant now);
+  void get_answered(End& end, const Message& done, Instant now);
+  void write_half(End& end, const Message& write);
   [[nodiscard]] Instant stalled_at(const End& end) const;
   bool expire_one(Instant now, Instant& earliest);
   void sweep();
@@ -84,7 +97,12 @@ class SimLnd final : public Lnd {
   Instant timer_bound_ = kForever;
   std::set<NiId> stopped_;   // takes no more
   std::set<NiId> stopping_;  // control waits for the answer
-  std::list<Owed> owed_;     // to control; those that do not wait are used again
+  struct OwedReply {
+    uint64_t end = 0;
+    uint64_t cookie = 0;  // of kGetDone
+  };
+  std::map<uint64_t, OwedReply> owed_replies_;  // by token
+  std::list<Owed> owed_;                        // to control; those that do not wait are used again
 };
 
 }  // namespace ulnet::sim

@@ -81,7 +81,7 @@ void SimNode::boot() {
   if (spec_.downrev) config.features_hidden = wire::kFeatureMultiRail | wire::kFeatureDiscovery;
   deps.log = [this](const std::string& line) { journal_.push_back(line); };
   deps.lnds.push_back(lnd_loopback());
-  if (net_.transport() == Transport::kFabric) {
+  if (net_.transport() != Transport::kSockTcp) {
     sim::Fabric& fabric = *net_.fabric_;
     fabric_number_ = fabric.add_node();
     for (const NetType type : {NetType::kTcp, NetType::kO2ib})
@@ -215,7 +215,7 @@ void SimNode::take_events() {
       const Event& e = events[i];
       if (e.kind == EventKind::kPut && e.status == 0) {
         arrived_.push_back(e.match_bits);
-        if (is_own(e.match_bits) && ++numbered_[e.match_bits] > 1 && net_.transport() == Transport::kSockTcp)
+        if (is_own(e.match_bits) && ++numbered_[e.match_bits] > 1 && net_.transport() != Transport::kFabric)
           tell("a put arrived twice: " + std::to_string(e.match_bits));
         for (uint32_t b = 0; b < e.mlength; ++b) bad_payloads_ += sink_[e.offset + b] != pattern(e.offset + b);
       }
@@ -339,9 +339,10 @@ std::string SimNode::close(Instant limit) {
 // --- SimNet ----------------------------------------------------------------------------------------------------------
 
 SimNet::SimNet(const SimOptions& options) : options_(options), rng_(options.seed) {
-  if (options.transport == Transport::kFabric) {
+  if (options.transport != Transport::kSockTcp) {
     sim::FabricOptions fabric;
     fabric.seed = rng_.next();
+    if (options.transport == Transport::kRdma) fabric.rdma_above = kRdmaAbove;
     fabric_ = std::make_unique<sim::Fabric>(fabric);
   } else {
     SimTcpOptions tcp;
@@ -456,6 +457,11 @@ std::string SimNet::finish() {
       [&] { return std::all_of(nodes_.begin(), nodes_.end(), [](auto& n) { return n->open_operations() == 0; }); },
       400s);
   for (auto& node : nodes_) text += node->close(now_ + 60s);
+  if (fabric_ == nullptr) return text;
+  const sim::FabricCounts& counts = fabric_->counts();
+  if (counts.stray_writes > 0) text += "remote writes without a window; ";
+  if (counts.gets_accepted != counts.replies)
+    text += std::to_string(counts.gets_accepted) + " requests and " + std::to_string(counts.replies) + " REPLYs; ";
   return text;
 }
 

@@ -18,7 +18,15 @@
 
 namespace ulnet::test {
 
-enum class Transport : uint8_t { kFabric, kSockTcp };
+enum class Transport : uint8_t {
+  kFabric,   ///< the sim LND, with messages
+  kRdma,     ///< the sim LND, with remote writes for what is longer than kRdmaAbove
+  kSockTcp,  ///< socklnd over simulated TCP
+};
+inline constexpr uint32_t kRdmaAbove = 3976;  ///< as o2iblnd
+[[nodiscard]] inline std::string transport_name(Transport transport) {
+  return transport == Transport::kFabric ? "fabric" : transport == Transport::kRdma ? "rdma" : "socklnd";
+}
 
 struct SimOptions {
   uint64_t seed = 1;

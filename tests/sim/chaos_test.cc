@@ -42,7 +42,7 @@ struct Chaos {
                             .lnd_timeout = 5});
     ends.push_back(&sim.add_node(server(1)));
     ends.push_back(&sim.add_node(server(2)));
-    if (transport == Transport::kFabric) {
+    if (transport != Transport::kSockTcp) {
       auto& rules = sim.fabric().rules();
       rules.delay_max = Duration(5us) * (1 + rng.below(100));
       rules.lose_with_error = rng.one_in(2) ? 0.01 : 0;
@@ -134,10 +134,11 @@ struct Chaos {
 /// What the seeds of one run did, so that a run in which nothing ever failed, or nothing went through, shows.
 struct Sums {
   size_t well = 0, badly = 0;
+  uint64_t gets = 0, puts = 0;  ///< requests of the rdma mode
 };
 
 void run_seed(uint64_t seed, Transport transport, Sums& sums) {
-  SCOPED_TRACE("ULNET_SEED=" + std::to_string(seed) + (transport == Transport::kFabric ? " fabric" : " socklnd"));
+  SCOPED_TRACE("ULNET_SEED=" + std::to_string(seed) + " " + transport_name(transport));
   Chaos chaos(seed, transport);
   chaos.safety();
   for (SimNode* node : chaos.ends) {
@@ -145,6 +146,10 @@ void run_seed(uint64_t seed, Transport transport, Sums& sums) {
     sums.badly += node->ended(false);
   }
   chaos.liveness();
+  if (transport == Transport::kRdma) {
+    sums.gets += chaos.sim.fabric().counts().get_requests;
+    sums.puts += chaos.sim.fabric().counts().put_requests;
+  }
   EXPECT_EQ(chaos.sim.finish(), "");
 }
 
@@ -158,10 +163,16 @@ void run_seeds(Transport transport, uint64_t count) {
   }
   EXPECT_GT(sums.well, count * 20);
   EXPECT_GT(sums.badly, count * 5);
+  if (transport != Transport::kRdma) return;
+  EXPECT_GT(sums.gets, count * 5);
+  EXPECT_GT(sums.puts, count * 10);
 }
 
 TEST(Chaos, fabric) {
   run_seeds(Transport::kFabric, 12);
+}
+TEST(Chaos, rdma) {
+  run_seeds(Transport::kRdma, 12);
 }
 TEST(Chaos, socklnd) {
   run_seeds(Transport::kSockTcp, 8);

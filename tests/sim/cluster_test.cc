@@ -202,7 +202,11 @@ TEST_P(Cluster, a_loop_of_three_routers_ends) {
     ASSERT_TRUE(client.get(nowhere, {.length = 5000}));
     ASSERT_TRUE(r2.get(nowhere, {.length = 5000}));
   }
-  ASSERT_TRUE(sim.run_until([&] { return dropped() >= 44; }, 200s)) << dropped() << " of 42 and two pings";
+  // With remote writes a router keeps its buffer until the next router has one. In a loop these buffers wait for each
+  // other, and the connections time out.
+  if (sim.transport() != Transport::kRdma) {
+    ASSERT_TRUE(sim.run_until([&] { return dropped() >= 44; }, 200s)) << dropped() << " of 42 and two pings";
+  }
   ASSERT_TRUE(all_ended(200s));
   sim.run_for(10s);
   const uint64_t after = routed();
@@ -282,12 +286,12 @@ TEST_P(Cluster, traffic_resumes_after_the_router_was_killed_and_restarted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Cluster,
-                         ::testing::Combine(::testing::Values(Transport::kFabric, Transport::kSockTcp),
+                         ::testing::Combine(::testing::Values(Transport::kFabric, Transport::kRdma,
+                                                              Transport::kSockTcp),
                                             ::testing::Values(1u, 3u)),
                          [](const auto& instance) {
-                           return std::string(std::get<0>(instance.param) == Transport::kFabric ? "fabric"
-                                                                                                : "socklnd") +
-                                  "_" + std::to_string(std::get<1>(instance.param)) + "_workers";
+                           return transport_name(std::get<0>(instance.param)) + "_" +
+                                  std::to_string(std::get<1>(instance.param)) + "_workers";
                          });
 
 // Goal: hundreds of nodes live in one process, each pings its neighbour.

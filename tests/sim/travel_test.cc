@@ -76,7 +76,7 @@ TEST_P(Travel, puts_of_all_sizes_match_in_order_and_end_once) {
     uint32_t offset = 0;
     for (uint32_t i = 0; i < kCount; ++i) {
       // One size decides which kind of connection carries it: over socklnd they are all short.
-      const bool is_long = sim.transport() == Transport::kFabric && i % 5 == 4;
+      const bool is_long = sim.transport() != Transport::kSockTcp && i % 5 == 4;
       const uint32_t length = is_long ? 30'000 : i % 3 * 300;
       put(source, md, portal, i, offset, length);
       offset += length;
@@ -102,7 +102,7 @@ TEST_P(Travel, puts_of_all_sizes_match_in_order_and_end_once) {
   }
 }
 
-// Goal: a put that waits for its match entry stops those behind it only where its connection is at home itself.
+// Goal: a put that waits for its match entry stops those behind it only where its connection is a stream and at home.
 TEST_P(Travel, one_that_waits_for_an_entry_lets_the_others_pass) {
   for (uint16_t home = 0; home < workers(); ++home) {
     SCOPED_TRACE(home);
@@ -116,7 +116,7 @@ TEST_P(Travel, one_that_waits_for_an_entry_lets_the_others_pass) {
     for (uint64_t bits : {1, 2}) put(source, md, lazy, bits, 0, 0);  // without payload: whole however a stream is cut
     for (uint64_t bits : {3, 4}) put(source, md, open, bits, 0, 0);
     sim.run_for(1s);
-    const bool travels = server() != WorkerId{home};
+    const bool travels = sim.transport() == Transport::kRdma || server() != WorkerId{home};
     EXPECT_EQ(sink.have(2), travels);
     sink.attach(lazy);
     ASSERT_TRUE(sim.run_until([&] { return int(source.have(4)) & int(sink.have(4)); }, 10s));
@@ -127,12 +127,12 @@ TEST_P(Travel, one_that_waits_for_an_entry_lets_the_others_pass) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Travel,
-                         ::testing::Combine(::testing::Values(Transport::kFabric, Transport::kSockTcp),
+                         ::testing::Combine(::testing::Values(Transport::kFabric, Transport::kRdma,
+                                                              Transport::kSockTcp),
                                             ::testing::Values(1u, 3u)),
                          [](const auto& instance) {
-                           return std::string(std::get<0>(instance.param) == Transport::kFabric ? "fabric"
-                                                                                                : "socklnd") +
-                                  "_" + std::to_string(std::get<1>(instance.param)) + "_workers";
+                           return transport_name(std::get<0>(instance.param)) + "_" +
+                                  std::to_string(std::get<1>(instance.param)) + "_workers";
                          });
 
 }  // namespace
