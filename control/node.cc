@@ -10,6 +10,21 @@
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {
+namespace {
+
+/// Pings and pushes of the node's own submitter that are under way at once. One line per holder.
+constexpr size_t kOwnOperations = kPingOpsMax        // Pinger
+                                  + kPingOpsMax      // DiscoveryRunner: checks of gateways
+                                  + kPingsWaitedMax  // DiscoveryRunner: pings and pushes that a request waits for
+                                  + kPingsOtherMax;  // DiscoveryRunner: all others
+/// MDs of the node's own submitter. One line per holder.
+constexpr size_t kOwnMds = kOwnOperations              // each has an MD
+                           + PingTarget::kPushTargets  // PUTs of ping info
+                           + PingTarget::kInfosMax;    // GETs of ping info
+static_assert(kOwnMds == SelfSubmitter::kMds);
+static_assert(kOwnOperations <= kOperationsReserve, "parked messages of others wait for these operations");
+
+}  // namespace
 
 Node::Node(const NodeConfig& config, NodeDeps deps) : c_(config, std::move(deps)), applier_(c_) {}
 

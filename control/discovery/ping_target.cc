@@ -65,8 +65,9 @@ unsigned PingTarget::turn() {
 }
 
 bool PingTarget::attach_all() {
-  if (!wanted_.empty()) {
-    if (infos_.empty() || infos_.back().bound) infos_.emplace_back().owner = this;
+  const bool unused = !infos_.empty() && !infos_.back().bound;
+  if (!wanted_.empty() && (unused || infos_.size() < kInfosMax)) {  // else the end of an older one brings us back here
+    if (!unused) infos_.emplace_back().owner = this;
     infos_.back().bytes = std::exchange(wanted_, {});
   }
   bool all = true;

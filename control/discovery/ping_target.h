@@ -16,6 +16,8 @@ class PingTarget {
  public:
   /// PUTs taken at the same time; more wait on the lazy portal.
   static constexpr uint32_t kPushTargets = 32;
+  /// The ping info that is answered, and older ones that REPLYs still read. A newer one waits for a place.
+  static constexpr uint32_t kInfosMax = 32;
   /// Room of each: a longer push is cut, as docs/wire/lnet.md §4.3 allows for, and its sender is to be pinged instead.
   static constexpr uint32_t kPushBytes = 4096;
 

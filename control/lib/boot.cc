@@ -27,6 +27,12 @@ HugePages huge_pages(config::Tristate wanted) {
   return HugePages::kAuto;
 }
 
+/// Parts of `memory.messages_per_worker`. One line per holder.
+constexpr uint32_t kOperationParts = 2;  // own puts and gets
+constexpr uint32_t kIncomingParts = 1;   // PUTs and GETs for this node, and their ACKs and REPLYs
+constexpr uint32_t kUnusedParts = 1;     // forwarded messages lie in router buffers, which have their own
+constexpr uint32_t kMessageParts = kOperationParts + kIncomingParts + kUnusedParts;
+
 }  // namespace
 
 TextResult<HostConfig> boot_host(const config::DesiredState& state, DpdkMode dpdk) {
@@ -57,10 +63,9 @@ DriverNumbers boot_drivers(const config::DesiredState& state) {
 NodeConfig boot_node(const config::DesiredState& state, const Placement& placement) {
   NodeConfig node;
   node.workers = unsigned(placement.workers.size());
-  // Half of a worker's messages are its own puts and gets, a quarter arrives for this node.
   const auto messages = uint32_t(state.ulnet.memory.messages_per_worker);
-  node.worker_size.operations = std::max(messages / 2, 64u);
-  node.worker_size.incoming = std::max(messages / 4, 64u);
+  node.worker_size.operations = std::max(messages * kOperationParts / kMessageParts, 64u);
+  node.worker_size.incoming = std::max(messages * kIncomingParts / kMessageParts, 64u);
   node.peers_max = uint32_t(state.ulnet.memory.peer_nis);
   for (const Placement::Slot& slot : placement.workers) {
     node.groups.group_of.push_back(uint16_t(slot.group));

@@ -108,8 +108,8 @@ void take_batch(Worker& w) {
         w.batch.push_back(item);
     }
   };
-  take(&Mesh::Pair::back, 2 * kInboxBudget);
-  take(&Mesh::Pair::work, w.batch.size() + kInboxBudget);
+  take(&Mesh::Pair::back, Worker::kBatchBack);
+  take(&Mesh::Pair::work, w.batch.size() + Worker::kBatchWork);
 }
 
 void load_view(Worker& w) {

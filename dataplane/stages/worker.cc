@@ -26,12 +26,14 @@ Worker::Worker(WorkerId id_, Mesh& mesh_, const WorkerSize& size, uint64_t inter
       parked(size.parked_peers, memory),
       outbox_work(mesh_.worker_count),
       outbox_back(mesh_.worker_count),
-      control_asks(size.parked_peers + size.control_queue, memory),
+      control_asks(size.parked_peers          // one for each peer that messages are parked for
+                       + size.control_queue,  // drivers
+                   memory),
       driver_asks_most(size.control_queue),
       route_sequences(kRoutesMax) {
   ULNET_CHECK(id.value < kWorkersMax && mesh.worker_count <= kWorkersMax);
   ULNET_CHECK(size.operations <= kMessagesPerWorkerMax);  // more have no place in object_cookie()
-  batch.reserve(3 * kInboxBudget);
+  batch.reserve(kBatchBack + kBatchWork);
   sequence = uint32_t(rng.below(64));  // workers start their rotations apart, so that they don't all run to one rail
 }
 

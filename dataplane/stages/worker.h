@@ -114,8 +114,11 @@ class Worker {
   std::vector<uint32_t> route_sequences;  ///< by RouteView::id
   Duration router_hold_timeout{};         ///< of the view, kept for when none may be looked at
   Instant held_look_at = kNever;          ///< when receives in held_router are looked at next
-  std::vector<PostItem> batch;            ///< scratch of the inbox stage
-  std::array<ControlMsg, kControlBudget> control_batch;  ///< the same
+  /// Items that a turn takes from the rings of all workers.
+  static constexpr size_t kBatchBack = 2 * kInboxBudget;  ///< returns
+  static constexpr size_t kBatchWork = kInboxBudget;      ///< work
+  std::vector<PostItem> batch;                            ///< scratch of the inbox stage
+  std::array<ControlMsg, kControlBudget> control_batch;   ///< the same
 };
 
 // --- passing things on (post.cc) ---

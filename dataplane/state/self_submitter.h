@@ -5,6 +5,7 @@
 // it is full.
 #pragma once
 #include <atomic>
+#include <bit>
 #include <memory>
 
 #include "dataplane/state/inbox.h"
@@ -23,10 +24,14 @@ class SelfSubmitterUser {
 
 class SelfSubmitter {
  public:
-  static constexpr uint32_t kMds = 320;  ///< pings, checks, two of discovery (64 each), what portal 0 has for others
-  static constexpr uint32_t kOps = 512;
-  static constexpr uint32_t kEvents = 2048;
-  static_assert(kEvents / 2 >= 3 * kMds, "an MD owes at most a match, an operation's end and its own");
+  static constexpr uint32_t kMds = 320;      ///< control/node.cc has the sum
+  static constexpr uint32_t kOps = 512;      ///< calls in the ring: without room, the caller tries again
+  static constexpr uint32_t kEvents = 2048;  ///< half of them for GETs served, of which any number may come
+  /// Events that an MD can owe. One line per event.
+  static constexpr uint32_t kEventsPerMd = 1     // a match of a PUT, or
+                                           + 1   // the end of an operation
+                                           + 1;  // its own end
+  static_assert(std::has_single_bit(kEvents) && kEventsPerMd * kMds <= kEvents / 2);
 
   /// `submitter` is homed on worker 0 and used by nobody else.
   SelfSubmitter(Submitter& submitter, Mesh& mesh) : submitter_(submitter), mesh_(mesh), events_(kEvents) {}

@@ -37,12 +37,22 @@ Result<void> job_check(const Job& job) {
   return {};
 }
 
+SubmitterSize Generator::submitter_size(const Job& job) {
+  return {.ops = job.concurrency    // an operation of each slot
+                 + job.concurrency  // the unlink of each slot
+                 + 16,              // the queue, and spare
+          .mds = job.concurrency,
+          .eqs = 1,
+          .segment_blocks = 1};
+}
+
 Result<std::unique_ptr<Generator>> Generator::create(Submitter& submitter, const Job& job, BusyCycles busy_cycles) {
   if (auto checked = job_check(job); !checked) return tl::unexpected(checked.error());
   if (submitter.md_slots() < job.concurrency)
     return fail(ENOSPC, "the submitter has too few MDs", submitter.md_slots());
-  // One final event and one kUnlink for each slot can wait in the queue at once.
-  auto eq = submitter.eq_open(2 * job.concurrency + 16);
+  auto eq = submitter.eq_open(job.concurrency    // a final event of each slot
+                              + job.concurrency  // a kUnlink of each slot
+                              + 16);             // spare
   if (!eq) return tl::unexpected(eq.error());
   return std::unique_ptr<Generator>(new Generator(submitter, job, std::move(busy_cycles), *eq));
 }

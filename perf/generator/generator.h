@@ -22,8 +22,10 @@ class Generator {
   /// Busy cycles of the node's workers so far; null = not known.
   using BusyCycles = std::function<uint64_t()>;
 
-  /// Allocates all memory of the job. Errors: EINVAL (job_check), ENOSPC (submitter too small: it needs `concurrency`
-  /// MDs and a queue), EAGAIN. The submitter stays borrowed until unbound(), or until it has been closed.
+  /// Size of the submitter that a job needs.
+  [[nodiscard]] static SubmitterSize submitter_size(const Job& job);
+  /// Allocates all memory of the job. Errors: EINVAL (job_check), ENOSPC (submitter too small), EAGAIN. The submitter
+  /// stays borrowed until unbound(), or until it has been closed.
   static Result<std::unique_ptr<Generator>> create(Submitter& submitter, const Job& job, BusyCycles busy_cycles);
 
   /// One bounded turn: takes events, starts operations. Returns how many of both.

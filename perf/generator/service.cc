@@ -24,9 +24,7 @@ void Service::request(api::RequestId id, const api::Request& request) {
   if (!job) return refuse(job.error().code, job.error().what);
   if (stopped_) return refuse(-ESHUTDOWN, "ulnetd is stopping");
   if (running_.size() >= kServiceJobsMax) return refuse(-EBUSY, "4 jobs are already running; try again later");
-  // Slots for every operation, and room for all of them to be started and unlinked in one turn.
-  const SubmitterSize size{2 * job->concurrency + 16, job->concurrency, 1, 1};
-  auto submitter = deps_.submitter_open(size);
+  auto submitter = deps_.submitter_open(Generator::submitter_size(*job));
   if (!submitter) return refuse(submitter.error().code, submitter.error().what);
   auto session = Session::start(**submitter, *job, deps_.busy_cycles);
   if (!session) {

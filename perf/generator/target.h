@@ -18,6 +18,15 @@ class Target {
     uint64_t puts = 0, put_bytes = 0, gets = 0, get_bytes = 0, failed = 0;
   };
 
+  /// Size of the submitter that the target needs.
+  static constexpr SubmitterSize kSubmitterSize{.ops = 1        // opens the queue
+                                                       + 2 * 3  // binds, attaches and unlinks sink and source
+                                                       + 9,     // spare
+                                                .mds = 1        // sink
+                                                       + 1,     // source
+                                                .eqs = 1,
+                                                .segment_blocks = 1};
+
   /// Allocates. The submitter stays borrowed until detached(), or until it has been closed and has let go; the Target
   /// must live as long.
   explicit Target(Submitter& submitter);

@@ -20,8 +20,7 @@ int generate_here(const Options& options, Signals& signals, Screen& screen) {
   const auto instance = open_node(options, screen);
   if (instance == nullptr) return 1;
   const Job& job = options.job;
-  const auto submitter = instance->submitter_open(
-      WorkerId{0}, {.ops = 2 * job.concurrency + 16, .mds = job.concurrency, .eqs = 1, .segment_blocks = 1});
+  const auto submitter = instance->submitter_open(WorkerId{0}, Generator::submitter_size(job));
   if (!submitter) return screen.note(fmt::format("ulnet-perf: {}\n", submitter.error().what)), 1;
   auto session = Session::start(**submitter, job, [&] { return instance->busy_cycles(); });
   if (!session) return screen.note(fmt::format("ulnet-perf: {}\n", session.error().what)), 1;

@@ -46,7 +46,7 @@ bool watch(const Target& target, Signals& signals, Screen& screen) {
 int serve(const Options& options, Signals& signals, Screen& screen) {
   const auto instance = open_node(options, screen);
   if (instance == nullptr) return 1;
-  const auto submitter = instance->submitter_open(WorkerId{0}, {.ops = 16, .mds = 2, .eqs = 1, .segment_blocks = 1});
+  const auto submitter = instance->submitter_open(WorkerId{0}, Target::kSubmitterSize);
   if (!submitter) return screen.note(fmt::format("ulnet-perf: {}\n", submitter.error().what)), 1;
   Target target(**submitter);
   auto opened = instance->portal_open(PortalIndex{kTargetPortal}, WorkerId{0});

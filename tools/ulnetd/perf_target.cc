@@ -7,12 +7,7 @@ Result<void> PerfTarget::start() {
   constexpr WorkerId kHome{0};
   if (auto opened = node_.portal_open(PortalIndex{perf::kTargetPortal}, kHome, PortalMode::kSingle, false); !opened)
     return opened;
-  SubmitterSize size;
-  size.ops = 16;
-  size.mds = 2;
-  size.eqs = 1;
-  size.segment_blocks = 1;
-  auto submitter = node_.submitter_open(kHome, size);
+  auto submitter = node_.submitter_open(kHome, perf::Target::kSubmitterSize);
   if (!submitter) {
     (void)node_.portal_close(PortalIndex{perf::kTargetPortal});
     return tl::unexpected(submitter.error());

@@ -71,13 +71,20 @@ struct Attempt {
   bool receive = false;
 };
 
+/// Entries that one stream has in each FIFO at most. One line per holder.
+constexpr size_t kAttemptsPerStream = 1     // its receive
+                                      + 1;  // its send
+constexpr size_t kFinishedPerStream = 1     // its receive
+                                      + 1   // its send
+                                      + 1;  // its close
+
 class EpollEngine final : public StreamEngine {
  public:
   explicit EpollEngine(uint32_t streams)
       : epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
         streams_(streams),
-        attempts_(2 * size_t(streams)),
-        finished_(3 * size_t(streams)) {}
+        attempts_(kAttemptsPerStream * streams),
+        finished_(kFinishedPerStream * streams) {}
   ~EpollEngine() override {
     streams_.for_each_out([](EpollStream& of) {
       if (of.fd < 0) return;
