@@ -42,7 +42,7 @@ class List {
   /// Requires: `item` is in this list.
   void remove(T& item) {
     Node& node = item;
-    ULNET_CHECK(node.linked());
+    ULNET_CHECK(node.linked() && size_ > 0);
     node.prev->next = node.next;
     node.next->prev = node.prev;
     node.prev = node.next = nullptr;

@@ -19,11 +19,11 @@ inline constexpr unsigned kCacheLine = 64;
 template <class T>
 class SpscRing {
   static_assert(std::is_trivially_copyable_v<T>);
+  static constexpr uint32_t kCapacityMax = 1u << 31;  // head and tail run on: their difference is the depth
 
  public:
   /// `capacity` is rounded up to a power of two. Allocates: start-up only.
-  explicit SpscRing(uint32_t capacity)
-      : mask_(std::bit_ceil(capacity < 2 ? 2u : capacity) - 1), slots_(std::make_unique<T[]>(mask_ + 1)) {}
+  explicit SpscRing(uint32_t capacity) : mask_(mask_of(capacity)), slots_(std::make_unique<T[]>(size_t{mask_} + 1)) {}
   SpscRing(const SpscRing&) = delete;
   SpscRing& operator=(const SpscRing&) = delete;
 
@@ -86,6 +86,10 @@ class SpscRing {
   }
 
  private:
+  static uint32_t mask_of(uint32_t capacity) {
+    ULNET_CHECK(capacity <= kCapacityMax);
+    return std::bit_ceil(capacity < 2 ? 2u : capacity) - 1;
+  }
   const uint32_t mask_;
   std::unique_ptr<T[]> slots_;
   alignas(kCacheLine) std::atomic<uint32_t> tail_{0};  // producer: w, consumer: r

@@ -23,6 +23,7 @@ class Slab {
   [[nodiscard]] T* take() {
     if (free_head_ == capacity_) return nullptr;
     Entry& entry = entries_[free_head_];
+    ULNET_CHECK(!entry.out);
     free_head_ = entry.next_free;
     entry.generation += 1 + (entry.generation == UINT32_MAX);  // 0 is never valid
     entry.out = true;

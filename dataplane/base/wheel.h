@@ -39,6 +39,7 @@ class Wheel {
   void disarm(T& item) {
     Timer& timer = item;
     if (!timer.armed()) return;
+    ULNET_CHECK(armed_ > 0);
     slots_[timer.slot].remove(item);
     if (slots_[timer.slot].empty()) occupied_[timer.slot / 64] &= ~(uint64_t{1} << (timer.slot % 64));
     --armed_;

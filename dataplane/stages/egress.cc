@@ -93,6 +93,7 @@ void lease_end(Worker& w, Tx& tx, Completion how) {
     if (how.error == 0) tx.peer->unconnected_since = kNever;
     if (tx.stage >= kHavePeer && tx.token == 0) peer_credit_return(w, tx);
     count_end(tx, how, w.now);
+    ULNET_CHECK(tx.peer->tx_count > 0);
     --tx.peer->tx_count;
     tx.ni_slice->tx_count.add(-1);
     if (tx.ni_slice->closing) ni_check_drained(w, *tx.ni_slice);

@@ -60,8 +60,13 @@ void send_ack(Worker& w, Message& m) {
   send_message(w, m);
 }
 
+void event_paid(Submitter& submitter) {
+  ULNET_CHECK(submitter.events_owed > 0);
+  --submitter.events_owed;
+}
+
 void event_posted(Worker& w, Message& m) {
-  if (is_incoming(m)) --m.submitter->events_owed;
+  if (is_incoming(m)) event_paid(*m.submitter);
   if (!m.ack_sending) release_message(w, m);
 }
 
@@ -149,12 +154,15 @@ void fail_message(Worker& w, Message& m, int32_t error, LndStatus health) {
 void finish_message(Worker& w, Message& m) {
   w.deadlines.disarm(m);
   m.phase = MsgPhase::kFinishing;
-  if (m.kind == MsgKind::kInGet) --m.submitter->replies_leaving;
+  if (m.kind == MsgKind::kInGet) {
+    ULNET_CHECK(m.submitter->replies_leaving > 0);
+    --m.submitter->replies_leaving;
+  }
   const bool posted = m.eq == nullptr || m.eq->post(m.event);
   if (!posted)
     stand_in_line(w, *m.eq, m);
   else if (is_incoming(m))
-    --m.submitter->events_owed;
+    event_paid(*m.submitter);
   if (m.kind == MsgKind::kInPut && m.want_ack && m.event.status == 0) return send_ack(w, m);
   if (posted)
     release_message(w, m);
@@ -194,10 +202,12 @@ void ack_ended(Worker& w, Message& m) {
 }
 
 void release_message(Worker& w, Message& m) {
+  ULNET_CHECK(m.phase != MsgPhase::kFree && !m.lease_out && !m.receiving);
   w.deadlines.disarm(m);
   leave_md(w, m);
   Submitter* submitter = m.submitter;
   if (m.event.md == MdHandle{} && m.eq != nullptr) {  // it ended without MD and was a user of its queue itself
+    ULNET_CHECK(m.eq->users > 0);
     --m.eq->users;
     eq_close_if_done(w, *submitter, uint32_t(m.eq - &submitter->eq_slot(0)));
   }
@@ -210,6 +220,7 @@ void release_message(Worker& w, Message& m) {
   else
     incoming_give(w, m);
   if (submitter == nullptr) return;
+  ULNET_CHECK(submitter->messages > 0 && submitter->operations <= submitter->messages);
   --submitter->messages;
   if (ours) --submitter->operations;
 }

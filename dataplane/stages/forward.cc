@@ -41,8 +41,10 @@ void hop_gets(Worker& w, PeerLocal& hop, unsigned pool) {
 
 void hop_gives(Worker& w, PeerLocal& hop, const RouterBuffer& buffer) {
   const unsigned pool = buffer.block->pool;
+  ULNET_CHECK(hop.buffers_held[pool] > 0 && hop.buffers_come[pool] <= hop.buffers_held[pool]);
   --hop.buffers_held[pool];
   if (!buffer.come) return;
+  ULNET_CHECK(hop.buffers_come[pool] > 0);
   --hop.buffers_come[pool];
   hop.buffers_moved[pool] = w.now;
 }
@@ -60,6 +62,7 @@ bool pool_is_stuck(const Worker& w, const RouterPool& pool) {
 
 void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal& hop) {
   Message& m = buffer.message;
+  ULNET_CHECK(m.phase == MsgPhase::kFree && slot.header.payload_length <= buffer.segment.bytes);
   message_reset(w, m, MsgKind::kForward);
   m.receiving = true;
   m.receive_worker = uint8_t(w.id.value);
@@ -129,6 +132,7 @@ RxVerdict admit(Worker& w, RxSlot& slot) {
     pool.note();
     return held(w, slot);
   }
+  ULNET_CHECK(buffer->block->pool == pool_index && !buffer->block->retiring);
   ++buffer->block->out;
   ++pool.out;
   pool.moved = w.now;
@@ -387,6 +391,7 @@ void forward_end(Worker& w, Message& m) {
   RouterPool& pool = w.pools[pool_index];
   PeerLocal& hop = *m.hop;
   PeerSlice* from = std::exchange(m.from, nullptr);
+  ULNET_CHECK(!m.lease_out && !m.receiving && block.out > 0 && pool.out > 0);
   if (static_cast<Linked<RouterBufferTag>&>(buffer).linked()) from->rtr_holders.remove(buffer);
   m.phase = MsgPhase::kFree;
   --block.out;

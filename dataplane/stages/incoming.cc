@@ -61,6 +61,7 @@ Message& incoming_take(Worker& w, const RxSlot& slot) {
 
 void incoming_leave_share(Worker& w, Message& m) {
   if (m.share == nullptr) return;
+  ULNET_CHECK(m.share->held > 0);
   --m.share->held;
   m.share->moved = w.now;
   m.share->refusing = false;

@@ -46,11 +46,13 @@ void md_event_posted(Worker& w, Md& md) {
   Submitter& submitter = *w.submitters[md.handle.submitter];
   EventQueue* eq = md.eq;
   const uint32_t index = md.handle.index;
+  ULNET_CHECK(md.bound && md.gate_closed && md.ops.empty() && submitter.bound_mds > 0);
   md.bound = false;
   md.eq = nullptr;
   --submitter.bound_mds;
   submitter.worker_free(true, index);  // from here on the slot is the application's
   if (eq != nullptr) {
+    ULNET_CHECK(eq->users > 0);
     --eq->users;
     eq_close_if_done(w, submitter, uint32_t(eq - &submitter.eq_slot(0)));
   }

@@ -85,6 +85,7 @@ void start_operation(Worker& w, Submitter& submitter, const Op& op) {
   m->event.offset = op.md_offset;
   m->event.target = op.target;
   md.ops.push_back(*m);
+  ULNET_CHECK(md.threshold > 0);
   if (md.threshold != kInfinite && --md.threshold == 0) md_close_gate(w, md);
   if (tracked(w, *m, md.options)) w.deadlines.arm(*m, w.now + w.view->node.transaction_timeout);
   send_message(w, *m);

@@ -263,6 +263,7 @@ RxVerdict take_response(Worker& w, RxSlot& slot) {
   m->divert.store(false, std::memory_order_relaxed);
   m->receive_worker = uint8_t(slot.core_worker);
   m->event.mlength = std::min(h.payload_length, m->event.rlength);
+  ULNET_CHECK(uint64_t{m->md_offset} + m->event.mlength <= m->md->length);
   slot.core_message = m;
   slot.into = {m->md->segments, m->md->segment_count, m->md_offset, m->event.mlength};
   return RxVerdict::kReceive;
@@ -373,7 +374,10 @@ List<RxSlot, ReceivingTag>& receiving_of(Worker& w, const Message& m) {
 }  // namespace
 
 void rx_count_remove(Worker& w, RxSlot& slot) {
-  if (slot.from != nullptr) --slot.from->rx_count;
+  if (slot.from != nullptr) {
+    ULNET_CHECK(slot.from->rx_count > 0);
+    --slot.from->rx_count;
+  }
   if (slot.ni_slice == nullptr) return;
   slot.ni_slice->rx_count.add(-1);
   if (slot.ni_slice->closing) ni_check_drained(w, *slot.ni_slice);
@@ -506,6 +510,7 @@ void receive_done(Worker& w, RxSlot& slot, Completion how) {
 }
 
 void received(Worker& w, Message& m) {
+  ULNET_CHECK(m.receiving);
   m.receiving = false;
   const int32_t error = m.rx_result.error;
   if (m.kind == MsgKind::kGet) {

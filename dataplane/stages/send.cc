@@ -53,6 +53,7 @@ void count_result(Worker& w, const Message& m) {
 }
 
 void lease_out(Worker& w, Message& m, const PathChoice& choice) {
+  ULNET_CHECK(!m.lease_out);
   Tx& tx = m.tx;
   tx.header.dest_nid = choice.dest;
   if (m.kind != MsgKind::kForward) tx.header.src_nid = choice.src;
@@ -140,8 +141,12 @@ void send_message(Worker& w, Message& m, bool as_given) {
 }
 
 void lease_returned(Worker& w, Message& m) {
+  ULNET_CHECK(m.lease_out);
   m.lease_out = false;
-  if (m.leased != nullptr) --m.leased->leases;
+  if (m.leased != nullptr) {
+    ULNET_CHECK(m.leased->leases > 0);
+    --m.leased->leases;
+  }
   count_result(w, m);
   const Completion how = m.tx.result;
   if (how.error != 0 && m.error == 0 && may_resend(w, m)) {

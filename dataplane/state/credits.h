@@ -16,6 +16,7 @@ template <class T, class Tag>
 class Credits {
  public:
   explicit Credits(int32_t total) : total_(total), free_(total) {
+    ULNET_CHECK(total >= 0);
     gauge_.set(total);
     free_min_.set(total);
   }
@@ -45,6 +46,7 @@ class Credits {
   /// From now on there are so many. The least ever free moves with it. Whoever waits may be helped by that: call
   /// hand_on() until it returns null.
   void set_total(int32_t total) {
+    ULNET_CHECK(total >= 0);
     free_ += total - total_;
     free_min_.add(total - total_);
     total_ = total;

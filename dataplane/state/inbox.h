@@ -40,7 +40,10 @@ struct Mesh {
   std::atomic<uint64_t> recall_wanted{0};  ///< the same of Message.recall
   static_assert(kWorkersMax <= 64, "divert_wanted and recall_wanted have a bit for each worker");
 
-  Pair& pair(unsigned from, unsigned to) { return *pairs[from * worker_count + to]; }
+  Pair& pair(unsigned from, unsigned to) {
+    ULNET_CHECK(from < worker_count && to < worker_count);
+    return *pairs[from * worker_count + to];
+  }
 };
 
 }  // namespace ulnet

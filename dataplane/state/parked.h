@@ -28,12 +28,12 @@ class Parked {
     ParkedPeer* peer = find(nid);
     if (peer == nullptr) {
       const bool ours = message.kind == MsgKind::kPut || message.kind == MsgKind::kGet;
-      if (!ours && count_ >= slab_.capacity() / 2) return Result::kRefused;
+      if (!ours && slab_.out() >= slab_.capacity() / 2) return Result::kRefused;
       peer = slab_.take();
       if (peer == nullptr) return Result::kRefused;
       peer->nid = nid;
+      ULNET_CHECK(peer->messages.empty());
       bucket(nid).push_back(*peer);
-      ++count_;
       peer->messages.push_back(message);
       return Result::kAsk;
     }
@@ -50,7 +50,6 @@ class Parked {
     List<Message, MsgTag> messages;
     while (Message* message = peer->messages.pop_front()) messages.push_back(*message);
     bucket(nid).remove(*peer);
-    --count_;
     slab_.give(*peer);
     while (Message* message = messages.pop_front()) take(*message);
   }
@@ -58,7 +57,7 @@ class Parked {
   void leave(const Nid& nid, Message& message) {
     if (ParkedPeer* peer = find(nid)) peer->messages.remove(message);
   }
-  [[nodiscard]] bool empty() const { return count_ == 0; }
+  [[nodiscard]] bool empty() const { return slab_.out() == 0; }
 
  private:
   using Bucket = List<ParkedPeer, ParkedTag>;
@@ -71,7 +70,6 @@ class Parked {
   }
   Slab<ParkedPeer> slab_;
   std::array<Bucket, 256> buckets_;
-  uint32_t count_ = 0;
 };
 
 }  // namespace ulnet

@@ -41,6 +41,7 @@ WorkerId portal_home(const PortalView& portal, uint64_t match_bits, WorkerId her
 }
 
 void portal_attach(Portal& portal, Md& md, const MatchEntry& entry, bool at_head) {
+  ULNET_CHECK(md.bound && !md.match.attached);
   md.match = entry;
   md.match.attached = true;
   md.match.order = at_head ? portal.order_first-- : portal.order_last++;
@@ -52,6 +53,7 @@ void portal_attach(Portal& portal, Md& md, const MatchEntry& entry, bool at_head
 }
 
 void portal_detach(Portal& portal, Md& md) {
+  ULNET_CHECK(md.match.attached && portal.entries > 0);
   list_of(portal, md.match).remove(md);
   md.match.attached = false;
   --portal.entries;
@@ -75,6 +77,7 @@ MatchFound portal_match(Portal& portal, const MatchAsk& ask) {
     return found;
   }
   found.mlength = std::min(ask.rlength, room);
+  ULNET_CHECK(found.mlength <= md->length - found.offset && md->threshold > 0);
   md->local_offset = found.offset + found.mlength;
   if (md->threshold != kInfinite) --md->threshold;
   return found;

@@ -83,6 +83,7 @@ TEST(ListDeath, misuse_is_found) {
   EXPECT_DEATH(list.remove(item), "broken invariant");
   list.push_back(item);
   EXPECT_DEATH(other.push_back(item), "broken invariant");
+  EXPECT_DEATH(other.remove(item), "broken invariant");
 }
 
 }  // namespace

@@ -167,5 +167,11 @@ TEST(Credits, every_short_sequence_matches_a_model) {
   EXPECT_GT(sequences, 1'000'000u);
 }
 
+TEST(CreditsDeath, misuse_is_found) {
+  Credits<Item, Tag> credits(1);
+  EXPECT_DEATH((void)credits.give_back(), "broken invariant") << "nobody holds one";
+  EXPECT_DEATH(credits.set_total(-1), "broken invariant");
+}
+
 }  // namespace
 }  // namespace ulnet
