@@ -1,5 +1,7 @@
 #include "tests/cluster/sim_net.h"
 
+#include <errno.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -337,6 +339,16 @@ std::string SimNode::close(Instant limit) {
 }
 
 // --- SimNet ----------------------------------------------------------------------------------------------------------
+
+std::string replay_command() {
+  const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+  if (test == nullptr) return program_invocation_name;
+  return fmt::format("{} --gtest_filter={}.{}", program_invocation_name, test->test_suite_name(), test->name());
+}
+
+std::string SimNet::replay_hint() const {
+  return fmt::format("seed {}, to run it again: {}", options_.seed, replay_command());
+}
 
 SimNet::SimNet(const SimOptions& options) : options_(options), rng_(options.seed) {
   if (options.transport != Transport::kSockTcp) {

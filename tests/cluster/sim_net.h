@@ -68,6 +68,9 @@ struct NodeSpec {
 class CoreBetween;
 class SimNet;
 
+/// The command that runs the current test of this program again.
+[[nodiscard]] std::string replay_command();
+
 /// One put or get as a test asks for it.
 struct Operation {
   uint32_t length = 64;
@@ -199,8 +202,8 @@ class SimNet {
   [[nodiscard]] sim::Fabric& fabric() { return *fabric_; }
   [[nodiscard]] SimTcp& tcp() { return *tcp_; }
   [[nodiscard]] Transport transport() const { return options_.transport; }
-  /// How to run this again.
-  [[nodiscard]] std::string replay_hint() const { return "seed " + std::to_string(options_.seed); }
+  /// The seed, and the command that runs the current test again. Each test fixes its own seed.
+  [[nodiscard]] std::string replay_hint() const;
   /// Stops every node cleanly; "" or what was not at rest.
   std::string finish();
 

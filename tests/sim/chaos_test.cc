@@ -138,7 +138,7 @@ struct Sums {
 };
 
 void run_seed(uint64_t seed, Transport transport, Sums& sums) {
-  SCOPED_TRACE("ULNET_SEED=" + std::to_string(seed) + " " + transport_name(transport));
+  SCOPED_TRACE("to run it again: ULNET_SEED=" + std::to_string(seed) + " " + replay_command());
   Chaos chaos(seed, transport);
   chaos.safety();
   for (SimNode* node : chaos.ends) {

@@ -295,6 +295,12 @@ INSTANTIATE_TEST_SUITE_P(Both, Cluster,
                          });
 
 // Goal: hundreds of nodes live in one process, each pings its neighbour.
+TEST(Replay, the_hint_names_the_seed_and_the_command) {
+  const std::string hint = SimNet({.seed = 7}).replay_hint();
+  EXPECT_TRUE(hint.starts_with("seed 7, ")) << hint;
+  EXPECT_TRUE(hint.ends_with(" --gtest_filter=Replay.the_hint_names_the_seed_and_the_command")) << hint;
+}
+
 TEST(ManyNodes, three_hundred_nodes_in_one_process) {
   SimNet sim({.seed = 3});
   constexpr unsigned kNodes = 300;
