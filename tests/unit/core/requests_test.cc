@@ -111,6 +111,19 @@ TEST_F(Requests, a_get_that_the_peer_refuses_ends_with_its_errno) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+TEST_F(Requests, a_refusal_after_the_unlink_ends_the_get_as_cancelled) {
+  Tx& tx = get(tcp(2), 500);
+  (void)submitter->unlink(md);
+  bench.settle();
+  EXPECT_TRUE(events().empty()) << "the driver has the sink";
+  bench.lnd().complete_get(tx, 0, -ENODATA);
+  const std::vector<Event> all = events();
+  ASSERT_GE(all.size(), 1u);
+  EXPECT_EQ(all[0].kind, EventKind::kReply);
+  EXPECT_EQ(all[0].status, -ECANCELED);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 TEST_F(Requests, an_answer_after_the_deadline_is_a_drop) {
   Tx& tx = get(tcp(2), 500);
   bench.advance(151s);

@@ -158,6 +158,37 @@ TEST(CoreRings, ready_receives_have_a_budget_of_their_own) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// Goal: the same for receives that wait for a message.
+// Method: one peer NI has its share; behind it wait very many GETs without a match, which need no message.
+TEST(CoreRings, receives_that_wait_for_a_message_have_a_budget_of_their_own) {
+  Bench bench({.incoming = 16});
+  bench.add_peer(tcp(2));
+  bench.open_portal(9, kHome);
+  bench.publish();
+  Submitter& s = bench.submitter(kHome);
+  std::array<std::byte, 64> memory{};
+  const Segment segment{memory.data(), 64};
+  const MdHandle source = *s.md_bind({.segments = {&segment, 1}, .options = kMdGet | kMdManageRemote | kMdTruncate});
+  ASSERT_TRUE(s.me_attach(PortalIndex{9}, {}, 1, 0, MePosition::kTail, source));
+  bench.settle();
+  const auto request = [&](uint64_t bits) { bench.inject(get_header(tcp(1), tcp(2), 9, bits, 8), tcp(2)); };
+  while (bench.lnd().held.empty()) request(1), bench.settle();
+  for (uint32_t i = 0; i < kMany; ++i) request(2);
+  bench.settle();
+  ASSERT_EQ(bench.lnd().held.size(), kMany + 1);
+  const Counter& without_match = bench.worker().counters.drops[size_t(Drop::kNoMatch)];
+  ASSERT_EQ(without_match.get(), 0u);
+  for (int i = 0; i < 2; ++i) bench.lnd().complete_tx(*bench.lnd().sent.at(0), {});
+  bench.turn(kHome);
+  EXPECT_GE(without_match.get(), kLocalBudget / 2);
+  EXPECT_LE(without_match.get(), kStages * kLocalBudget);
+  EXPECT_TRUE(bench.worker().pending());
+  bench.settle();
+  EXPECT_EQ(without_match.get(), kMany);
+  while (!bench.lnd().sent.empty()) bench.lnd().complete_tx(*bench.lnd().sent[0], {}), bench.settle();
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 /// Portal 9 at home on worker 0, its sender's connection on worker 1, an application on worker 0.
 struct Travel : ::testing::Test {
   explicit Travel(const BenchOptions& options = {.workers = 2}) : bench(options) {
