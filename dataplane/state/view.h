@@ -1,6 +1,6 @@
-// Views: the decisions of control, flattened into numbers that the hot path reads. Immutable once published; a worker
-// loads the current ViewSet once per turn, and no reference into it outlives the turn. Built and freed by
-// control/publish.
+// Views: the decisions of control, flattened into numbers that the hot path reads. Immutable once published. A worker
+// loads the current ViewSet once per turn, and again for a call of an application that refers to a newer one. A
+// reference into a view is valid until the next load. Built and freed by control/publish.
 #pragma once
 #include <array>
 #include <cstdint>
