@@ -62,7 +62,9 @@
 
 namespace ulnet {
 
+struct Message;    // dataplane/state/message.h: the core's, around each Tx and behind each payload
 struct NiSlice;    // dataplane/state/slices.h: one worker's part of a local NI
+struct PeerLocal;  // dataplane/state/slices.h: the part of a next hop that each worker keeps
 struct PeerSlice;  // dataplane/state/slices.h: the serving worker's part of a peer NI
 
 /// Whose fault a failure was: decides health and resends (docs/wire/lnet.md §9). Values are those of fault rules there.
@@ -95,6 +97,18 @@ struct GetAnswer {
   int32_t error = 0;   ///< 0, or the negative errno with which the peer refused it
 };
 
+/// The place of a Tx on the serving worker (dataplane/stages/egress.cc). If the Tx has no peer (loopback), or has a
+/// token, its lease begins with kInLnd.
+enum class TxStage : uint8_t {
+  kNew,          ///< at home, or on its way to the serving worker or back
+  kWaitsPeer,    ///< waits for a peer credit: in PeerSlice::credits
+  kHasPeer,      ///< holds a peer credit, and needs an NI credit next
+  kWaitsNi,      ///< holds a peer credit, waits for an NI credit: in NiSlice::credits
+  kHasBoth,      ///< holds both credits: to be submitted
+  kInLnd,        ///< the LND's; holds its peer credit, and the NI credit unless that was taken back
+  kNoConnection  ///< the LND's, which had no connection for it in time: requested back
+};
+
 struct TxTag {};
 struct NiCreditTag {};
 /// One message on its way out over one hop. Filled by the core, constant for the LND but for `lnd` and the link.
@@ -116,13 +130,26 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Posted, Timer {
   Instant ni_credit_at = kNever;  ///< when it got its NI credit
   Completion result;              ///< how it ended
   GetAnswer answer;               ///< of get_done()
-  uint8_t stage = 0;              ///< Stage in egress.cc: queue and credits held
-  void* message = nullptr;        ///< the Message that it is a part of; touched by home only
-  uint16_t home = 0;              ///< worker that gets it back
+  TxStage stage = TxStage::kNew;
+  Message* message = nullptr;  ///< that it is a part of; the serving worker reads Message::recall only
+  uint16_t home = 0;           ///< worker that gets it back
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(home)>::max());
 };
 
 enum class RxVerdict : uint8_t { kReceive, kHold, kTaken, kRefused, kProtocolError };
+
+/// How far the core has admitted a receive.
+enum class Admission : uint8_t {
+  kOpen,     ///< nothing is against it so far; home decides, or an MD receives it
+  kDropped,  ///< the payload is discarded, and counts as dropped
+  // To be forwarded (dataplane/stages/forward.cc); the next hop is chosen.
+  kWantsCredit,  ///< needs a router credit of its sender next
+  kWaitsCredit,  ///< waits for a router credit: in PeerSlice::rtr
+  kHasCredit,    ///< holds a router credit, and needs a buffer next
+  kWaitsHop,     ///< holds a router credit; its next hop has its share of the pool: in PeerLocal::waiting
+  kWaitsBuffer,  ///< holds a router credit; the pool is empty: in RouterPool::waiting
+  kHasBuffer     ///< holds a router credit and a buffer: the payload goes into the buffer
+};
 
 struct RxTag {};
 struct HeldTag {};
@@ -147,13 +174,13 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   Payload into;         ///< where the first into.length bytes go; the rest of payload_length is discarded
   int32_t refused = 0;  ///< kRefused: the negative errno for the peer
   // The core's own from rx_header to rx_done.
-  Instant held_since = kNever;
-  void* core_message = nullptr;  ///< the Message or router buffer that it is received for; null: discarded
-  void* core_wait = nullptr;
-  Tx* core_reply = nullptr;  ///< the REPLY to a slot with a token; sent when the LND has the verdict
-  uint8_t core_state = 0;
-  uint16_t core_worker = 0;  ///< worker of the connection, to which a verdict goes back
-  static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(core_worker)>::max());
+  Admission admission = Admission::kOpen;
+  uint16_t conn_worker = 0;     ///< worker of the connection, to which a verdict goes back
+  Message* message = nullptr;   ///< the payload is received for it; null: the payload is discarded
+  Tx* reply = nullptr;          ///< the REPLY to a slot with a token; sent when the LND has the verdict
+  PeerLocal* hop = nullptr;     ///< next hop of a receive to be forwarded; else null
+  Instant held_since = kNever;  ///< since when it has been in Worker::held_router
+  static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(conn_worker)>::max());
 
   /// For the LND: begins a message that came over the connection of `peer`. Nothing of the one before is left, but for
   /// what is the core's own.

@@ -5,24 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <span>
-#include <type_traits>
 
 #include "dataplane/state/failures.h"
 
 namespace ulnet {
 namespace {
-
-// Where a Tx is (Tx::stage).
-enum Stage : uint8_t {
-  kNew,
-  kWaitPeer,
-  kHavePeer,
-  kWaitNi,
-  kHaveBoth,
-  kInLnd,
-  kNoConnection  ///< taken back from the LND, which had no connection for it in time
-};
-static_assert(std::is_same_v<std::underlying_type_t<Stage>, decltype(Tx::stage)>);
 
 constexpr uint32_t kHeaderBytes = uint32_t(wire::kHeaderNid4Bytes);
 
@@ -57,7 +44,7 @@ void count_end(Tx& tx, Completion how, Instant now) {
 
 /// Hands a freed credit on. The next Tx goes on by way of the local list, so that the stack does not grow with the
 /// queue.
-void credit_hand_on(Worker& w, Tx* next, Stage stage) {
+void credit_hand_on(Worker& w, Tx* next, TxStage stage) {
   if (next == nullptr) return;
   next->stage = stage;
   post<PostKind::kLease>(w, w.id, *next);
@@ -76,13 +63,13 @@ void ni_credit_return(Worker& w, Tx& tx) {
   Tx* next = slice.credits.give_back();
   if (next == nullptr) return;
   ni_credit_got(w, *next);
-  credit_hand_on(w, next, kHaveBoth);
+  credit_hand_on(w, next, TxStage::kHasBoth);
 }
 
 /// Returns the peer credit of `tx`. The next in line has it then.
 void peer_credit_return(Worker& w, Tx& tx) {
   tx.peer->tx_queued_bytes.add(-int64_t(tx.header.payload_length + kHeaderBytes));
-  credit_hand_on(w, tx.peer->credits.give_back(), kHavePeer);
+  credit_hand_on(w, tx.peer->credits.give_back(), TxStage::kHasPeer);
 }
 
 /// The lease goes home with `how`; its credits go to the next in line.
@@ -91,7 +78,7 @@ void lease_end(Worker& w, Tx& tx, Completion how) {
   if (tx.peer != nullptr) {
     ni_credit_return(w, tx);
     if (how.error == 0) tx.peer->unconnected_since = kNever;
-    if (tx.stage >= kHavePeer && tx.token == 0) peer_credit_return(w, tx);
+    if (tx.stage >= TxStage::kHasPeer && tx.token == 0) peer_credit_return(w, tx);
     count_end(tx, how, w.now);
     ULNET_CHECK(tx.peer->tx_count > 0);
     --tx.peer->tx_count;
@@ -99,7 +86,7 @@ void lease_end(Worker& w, Tx& tx, Completion how) {
     if (tx.ni_slice->closing) ni_check_drained(w, *tx.ni_slice);
   }
   tx.result = how;
-  tx.stage = kNew;
+  tx.stage = TxStage::kNew;
   post_back<PostKind::kLeaseReturn>(w, WorkerId{tx.home}, tx);
 }
 
@@ -108,7 +95,7 @@ Lnd& lnd_of(Worker& w, const Tx& tx) {
 }
 
 bool recalled(const Tx& tx) {
-  return tx.message != nullptr && static_cast<Message*>(tx.message)->recall.load(std::memory_order_relaxed);
+  return tx.message != nullptr && tx.message->recall.load(std::memory_order_relaxed);
 }
 
 constexpr Completion kRecalled{-ECANCELED, LndStatus::kOk};
@@ -144,20 +131,20 @@ bool lease_ended_early(Worker& w, Tx& tx) {
 }
 
 void lnd_submit(Worker& w, Tx& tx) {
-  tx.stage = kHaveBoth;
+  tx.stage = TxStage::kHasBoth;
   if (lease_ended_early(w, tx)) return;
   ULNET_CHECK(tx.payload.length <= kMaxPayload);
-  tx.stage = kInLnd;
+  tx.stage = TxStage::kInLnd;
   w.lnds[tx.ni_slice->lnd]->submit(tx, w.now);
 }
 
 void peer_credit_got(Worker& w, Tx& tx) {
-  tx.stage = kHavePeer;
+  tx.stage = TxStage::kHasPeer;
   tx.peer->tx_queued_bytes.add(int64_t(tx.header.payload_length + kHeaderBytes));
   if (lease_ended_early(w, tx)) return;
   if (out_of_reach(w, tx)) return drop_response(w, tx);
   NiSlice& slice = *tx.ni_slice;
-  tx.stage = kWaitNi;
+  tx.stage = TxStage::kWaitsNi;
   if (slice.credits.take(tx)) {
     ni_credit_got(w, tx);
     return lnd_submit(w, tx);
@@ -167,7 +154,7 @@ void peer_credit_got(Worker& w, Tx& tx) {
 
 void lease_begin(Worker& w, Tx& tx) {
   if (tx.peer == nullptr) {  // loopback has no credits
-    tx.stage = kInLnd;
+    tx.stage = TxStage::kInLnd;
     w.tx_deadlines.arm(tx, tx.deadline);  // it may wait on a lazy portal for ever
     w.lnds[kLndLo]->submit(tx, w.now);
     return;
@@ -179,39 +166,39 @@ void lease_begin(Worker& w, Tx& tx) {
   w.tx_deadlines.arm(tx, tx.deadline);
   if (recalled(tx)) return lease_end(w, tx, kRecalled);  // it was, while it was on its way here
   if (tx.token != 0) {
-    tx.stage = kInLnd;
+    tx.stage = TxStage::kInLnd;
     return w.lnds[tx.ni_slice->lnd]->submit(tx, w.now);
   }
-  tx.stage = kWaitPeer;
+  tx.stage = TxStage::kWaitsPeer;
   if (tx.peer->credits.take(tx)) peer_credit_got(w, tx);
 }
 
 }  // namespace
 
 void egress_continue(Worker& w, Tx& tx) {
-  switch (Stage(tx.stage)) {
-    case kNew: return lease_begin(w, tx);
-    case kHavePeer: return peer_credit_got(w, tx);
-    case kHaveBoth: return lnd_submit(w, tx);
-    case kWaitPeer:
-    case kWaitNi:
-    case kInLnd:
-    case kNoConnection: ULNET_CHECK(!"a waiting Tx was resumed");
+  switch (tx.stage) {
+    case TxStage::kNew: return lease_begin(w, tx);
+    case TxStage::kHasPeer: return peer_credit_got(w, tx);
+    case TxStage::kHasBoth: return lnd_submit(w, tx);
+    case TxStage::kWaitsPeer:
+    case TxStage::kWaitsNi:
+    case TxStage::kInLnd:
+    case TxStage::kNoConnection: ULNET_CHECK(!"a waiting Tx was resumed");
   }
 }
 
 void egress_expired(Worker& w, Tx& tx) {
-  switch (Stage(tx.stage)) {
-    case kWaitPeer: tx.peer->credits.leave(tx); return lease_end(w, tx, kExpired);
-    case kWaitNi: tx.ni_slice->credits.leave(tx); return lease_end(w, tx, kExpired);
-    case kInLnd:
+  switch (tx.stage) {
+    case TxStage::kWaitsPeer: tx.peer->credits.leave(tx); return lease_end(w, tx, kExpired);
+    case TxStage::kWaitsNi: tx.ni_slice->credits.leave(tx); return lease_end(w, tx, kExpired);
+    case TxStage::kInLnd:
       if (tx.deadline <= w.now) return lnd_of(w, tx).cancel(tx, true, w.now);
-      tx.stage = kNoConnection;  // armed by egress_waits()
+      tx.stage = TxStage::kNoConnection;  // armed by egress_waits()
       return lnd_of(w, tx).cancel(tx, false, w.now);
-    case kNew:
-    case kHavePeer:
-    case kHaveBoth:
-    case kNoConnection:
+    case TxStage::kNew:
+    case TxStage::kHasPeer:
+    case TxStage::kHasBoth:
+    case TxStage::kNoConnection:
       return;  // on its way in `local`, where lease_ended_early() looks at the deadline, or ended already
   }
 }
@@ -235,36 +222,36 @@ void run_recalls(Worker& w) {
   });
   if (count == found.size()) w.mesh.recall_wanted.fetch_or(mine, std::memory_order_seq_cst);  // there may be more
   for (Tx* tx : std::span(found).first(count)) {
-    switch (Stage(tx->stage)) {
-      case kWaitPeer:
+    switch (tx->stage) {
+      case TxStage::kWaitsPeer:
         tx->peer->credits.leave(*tx);
         lease_end(w, *tx, kRecalled);
         break;
-      case kWaitNi:
+      case TxStage::kWaitsNi:
         tx->ni_slice->credits.leave(*tx);
         lease_end(w, *tx, kRecalled);
         break;
-      case kInLnd:
-        static_cast<Message*>(tx->message)->recall.store(false, std::memory_order_relaxed);  // once is enough
+      case TxStage::kInLnd:
+        tx->message->recall.store(false, std::memory_order_relaxed);  // once is enough
         lnd_of(w, *tx).cancel(*tx, false, w.now);
         break;
-      case kNew:
-      case kHavePeer:
-      case kHaveBoth:
-      case kNoConnection: break;
+      case TxStage::kNew:
+      case TxStage::kHasPeer:
+      case TxStage::kHasBoth:
+      case TxStage::kNoConnection: break;
     }
   }
 }
 
 void egress_done(Worker& w, Tx& tx, Completion how) {
-  ULNET_CHECK(tx.stage == kInLnd || tx.stage == kNoConnection);  // else the LND ends it twice
-  if (tx.stage == kNoConnection && how.error != 0) return drop_response(w, tx);
+  ULNET_CHECK(tx.stage == TxStage::kInLnd || tx.stage == TxStage::kNoConnection);  // else the LND ends it twice
+  if (tx.stage == TxStage::kNoConnection && how.error != 0) return drop_response(w, tx);
   lease_end(w, tx, how);
 }
 
 // An answer in the sink counts as a REPLY message does.
 void egress_get_done(Worker& w, Tx& tx, uint32_t bytes, int32_t error) {
-  ULNET_CHECK(tx.stage == kInLnd && tx.peer != nullptr);
+  ULNET_CHECK(tx.stage == TxStage::kInLnd && tx.peer != nullptr);
   ULNET_CHECK(tx.header.type == wire::MsgType::kGet && bytes <= tx.sink.length && error <= 0);
   tx.answer = {true, bytes, error};
   tx.peer->last_alive_ns.set(w.now.time_since_epoch().count());
@@ -276,14 +263,14 @@ void egress_get_done(Worker& w, Tx& tx, uint32_t bytes, int32_t error) {
 }
 
 void egress_waits(Worker& w, Tx& tx) {
-  if (tx.stage != kInLnd || tx.peer == nullptr) return;
+  if (tx.stage != TxStage::kInLnd || tx.peer == nullptr) return;
   ni_credit_return(w, tx);
   if (tx.peer->unconnected_since == kNever) tx.peer->unconnected_since = w.now;
   if (is_response(tx)) w.tx_deadlines.arm(tx, std::min(tx.deadline, tx.peer->unconnected_since + kNoConnectionMax));
 }
 
 void egress_connected(Worker& w, Tx& tx) {
-  if (tx.stage != kInLnd || tx.peer == nullptr) return;
+  if (tx.stage != TxStage::kInLnd || tx.peer == nullptr) return;
   tx.peer->unconnected_since = kNever;
   if (is_response(tx)) w.tx_deadlines.arm(tx, tx.deadline);
 }
@@ -310,7 +297,7 @@ Instant ni_credits_due(Worker& w) {
 
 void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total) {
   slice.credits.set_total(total);
-  while (Tx* next = slice.credits.hand_on()) credit_hand_on(w, next, kHavePeer);
+  while (Tx* next = slice.credits.hand_on()) credit_hand_on(w, next, TxStage::kHasPeer);
 }
 
 void ni_close(Worker& w, NiSlice& slice) {

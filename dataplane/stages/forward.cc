@@ -1,7 +1,6 @@
 #include "dataplane/stages/forward.h"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include "dataplane/stages/finish.h"
@@ -10,11 +9,6 @@
 
 namespace ulnet {
 namespace {
-
-// Where a receive to be forwarded is (RxSlot::core_state).
-enum Admission : uint8_t { kWantsCredit = 1, kWaitsCredit, kHasCredit, kWaitsHop, kWaitsBuffer, kAdmitted };
-static_assert(std::is_same_v<std::underlying_type_t<Admission>, decltype(RxSlot::core_state)>);
-static_assert(kAdmitted < kSlotDropped);
 
 unsigned pool_of(const RxSlot& slot) {
   return router_pool_of(slot.header.payload_length);
@@ -76,7 +70,7 @@ void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal& hop) {
   m.tx.header = slot.header;
   m.tx.payload = {&buffer.segment, 1, 0, slot.header.payload_length};
   m.tx.routed = true;
-  slot.core_message = &m;
+  slot.message = &m;
   slot.into = m.tx.payload;
 }
 
@@ -113,21 +107,21 @@ bool credit_pass_on(Worker& w, PeerSlice& from) {
 RxVerdict admit(Worker& w, RxSlot& slot) {
   const unsigned pool_index = pool_of(slot);
   RouterPool& pool = w.pools[pool_index];
-  PeerLocal& hop = *static_cast<PeerLocal*>(slot.core_wait);
-  if (slot.core_state == kWantsCredit) {
+  PeerLocal& hop = *slot.hop;
+  if (slot.admission == Admission::kWantsCredit) {
     if (slot.from->rtr.free() <= 0) (void)credit_pass_on(w, *slot.from);
-    slot.core_state = kWaitsCredit;
+    slot.admission = Admission::kWaitsCredit;
     if (!slot.from->rtr.take(slot)) return held(w, slot);
-    slot.core_state = kHasCredit;
+    slot.admission = Admission::kHasCredit;
   }
   if (hop_is_full(w, hop, pool_index)) {
-    slot.core_state = kWaitsHop;
+    slot.admission = Admission::kWaitsHop;
     hop.waiting[pool_index].push_back(slot);
     return held(w, slot);
   }
   RouterBuffer* buffer = pool.free.pop_front();
   if (buffer == nullptr) {
-    slot.core_state = kWaitsBuffer;
+    slot.admission = Admission::kWaitsBuffer;
     pool.waiting.push_back(slot);
     pool.note();
     return held(w, slot);
@@ -138,7 +132,7 @@ RxVerdict admit(Worker& w, RxSlot& slot) {
   pool.moved = w.now;
   pool.note();
   ++hop.buffers_held[pool_index];
-  slot.core_state = kAdmitted;
+  slot.admission = Admission::kHasBuffer;
   if (static_cast<Linked<HeldTag>&>(slot).linked()) w.held_router.remove(slot);
   fill(w, slot, *buffer, hop);
   return RxVerdict::kReceive;
@@ -151,7 +145,7 @@ void go_on(Worker& w, RxSlot& slot) {
 
 void release_credit(Worker& w, PeerSlice& from) {
   if (RxSlot* next = from.rtr.give_back()) {
-    next->core_state = kHasCredit;
+    next->admission = Admission::kHasCredit;
     go_on(w, *next);
   }
 }
@@ -160,7 +154,7 @@ void release_credit(Worker& w, PeerSlice& from) {
 void serve_waiting(Worker& w, RouterPool& pool) {
   for (uint32_t tries = pool.waiting.size(); tries > 0 && !pool.free.empty(); --tries) {
     RxSlot& slot = *pool.waiting.pop_front();
-    slot.core_state = kHasCredit;
+    slot.admission = Admission::kHasCredit;
     go_on(w, slot);
   }
 }
@@ -169,7 +163,7 @@ void serve_waiting(Worker& w, RouterPool& pool) {
 void serve_hop(Worker& w, PeerLocal& hop, unsigned pool) {
   while (!hop.waiting[pool].empty() && !hop_is_full(w, hop, pool)) {
     RxSlot& slot = *hop.waiting[pool].pop_front();
-    slot.core_state = kHasCredit;
+    slot.admission = Admission::kHasCredit;
     const RxVerdict verdict = admit(w, slot);
     if (verdict == RxVerdict::kHold) return;  // it waits for a buffer now
     slot_answer(w, slot, verdict);
@@ -191,16 +185,18 @@ void charge(Worker& w, Message& m, PeerLocal& hop) {
 void give_up(Worker& w, RxSlot& slot, Drop reason) {
   const unsigned pool = pool_of(slot);
   bool has_credit = true;
-  switch (Admission(slot.core_state)) {
-    case kWaitsCredit:
+  switch (slot.admission) {
+    case Admission::kWaitsCredit:
       slot.from->rtr.leave(slot);
       has_credit = false;
       break;
-    case kWaitsHop: static_cast<PeerLocal*>(slot.core_wait)->waiting[pool].remove(slot); break;
-    case kWaitsBuffer: w.pools[pool].waiting.remove(slot); break;
-    case kWantsCredit:
-    case kHasCredit:
-    case kAdmitted: ULNET_CHECK(!"a receive that does not wait was given up");
+    case Admission::kWaitsHop: slot.hop->waiting[pool].remove(slot); break;
+    case Admission::kWaitsBuffer: w.pools[pool].waiting.remove(slot); break;
+    case Admission::kOpen:
+    case Admission::kDropped:
+    case Admission::kWantsCredit:
+    case Admission::kHasCredit:
+    case Admission::kHasBuffer: ULNET_CHECK(!"a receive that does not wait was given up");
   }
   w.held_router.remove(slot);
   PeerSlice* from = slot.from;
@@ -283,7 +279,7 @@ unsigned divert_late(Worker& w) {
   for (RxSlot* slot = w.coming.front(); slot != nullptr && done < kTimerBudget;) {
     RxSlot& late = *slot;
     slot = w.coming.after(late);
-    Message& m = *static_cast<Message*>(late.core_message);
+    Message& m = *late.message;
     if (w.now - m.buffer->since < kComingMax) break;
     const unsigned pool = m.buffer->block->pool;
     const bool wanted = !w.pools[pool].waiting.empty() || !m.hop->waiting[pool].empty();
@@ -296,10 +292,10 @@ unsigned divert_late(Worker& w) {
 
 /// Moves a held receive on, or ends it when it has waited for too long. False: it goes on waiting.
 bool look_at_held(Worker& w, RxSlot& slot) {
-  if (slot.core_state == kWaitsCredit) return credit_pass_on(w, *slot.from);
-  PeerLocal& hop = *static_cast<PeerLocal*>(slot.core_wait);
+  if (slot.admission == Admission::kWaitsCredit) return credit_pass_on(w, *slot.from);
+  PeerLocal& hop = *slot.hop;
   const unsigned pool = pool_of(slot);
-  if (slot.core_state == kWaitsBuffer) {
+  if (slot.admission == Admission::kWaitsBuffer) {
     if (!pool_is_stuck(w, w.pools[pool])) return false;
     give_up(w, slot, Drop::kNoRouterBuffer);
     return true;
@@ -318,14 +314,14 @@ bool look_at_held(Worker& w, RxSlot& slot) {
 void peer_set_rtr_credits(Worker& w, PeerSlice& slice, int32_t total) {
   slice.rtr.set_total(total);
   while (RxSlot* next = slice.rtr.hand_on()) {
-    next->core_state = kHasCredit;
+    next->admission = Admission::kHasCredit;
     go_on(w, *next);
   }
 }
 
 bool forward_waits_for(Worker& w, const PeerLocal& hop) {
   for (RxSlot* slot = w.held_router.front(); slot != nullptr; slot = w.held_router.after(*slot))
-    if (slot->core_wait == &hop) return true;
+    if (slot->hop == &hop) return true;
   return false;
 }
 
@@ -350,8 +346,8 @@ RxVerdict forward_header(Worker& w, RxSlot& slot) {
   }
   if (hop_is_stuck(w, *hop, pool_of(slot))) return drop_receive(w, slot, Drop::kNextHopFull);
   if (pool_is_stuck(w, w.pools[pool_of(slot)])) return drop_receive(w, slot, Drop::kNoRouterBuffer);
-  slot.core_wait = hop;
-  slot.core_state = kWantsCredit;
+  slot.hop = hop;
+  slot.admission = Admission::kWantsCredit;
   return admit(w, slot);
 }
 

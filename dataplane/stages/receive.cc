@@ -84,7 +84,7 @@ void answer_request(Worker& w, Message& m, RxSlot& slot) {
   tx.sink = {};
   tx.answer = {};
   tx.result = {};
-  tx.stage = 0;
+  tx.stage = TxStage::kNew;
   tx.ni = slot.ni;
   tx.ni_slice = slot.ni_slice;
   tx.peer_ni = slot.from_ni;
@@ -92,10 +92,10 @@ void answer_request(Worker& w, Message& m, RxSlot& slot) {
   tx.next_hop = slot.from_nid;
   tx.deadline = w.now + (ni != nullptr ? ni->message_timeout : w.view->node.transaction_timeout);
   m.lease_out = true;
-  m.lease_worker = uint8_t(slot.core_worker);
+  m.lease_worker = uint8_t(slot.conn_worker);
   m.leased = slot.from->locals[w.id.value];
   ++m.leased->leases;
-  slot.core_reply = &tx;
+  slot.reply = &tx;
 }
 
 /// The REPLY leaves at once: a GET has no payload to wait for.
@@ -206,13 +206,13 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   Message& m = incoming_take(w, slot);
   start_incoming(w, m, slot, found);
   Md& md = *found.md;
-  slot.core_message = nullptr;
+  slot.message = nullptr;
   slot.into = {};
   if (is_put) {
     m.tx.header = h;  // kept for the ACK
     m.receiving = true;
-    m.receive_worker = uint8_t(slot.core_worker);
-    slot.core_message = &m;
+    m.receive_worker = uint8_t(slot.conn_worker);
+    slot.message = &m;
     slot.into = {md.segments, md.segment_count, found.offset, found.mlength};
   }
   const bool used_up = md.threshold == 0 || (md.max_size != 0 && (md.options & kMdManageRemote) == 0 &&
@@ -247,7 +247,7 @@ RxVerdict take_response(Worker& w, RxSlot& slot) {
   m->event.target = h.dest_nid;
   m->event.initiator = primary_of(w, h.src_nid);
   m->event.initiator_pid = h.src_pid;
-  slot.core_message = nullptr;
+  slot.message = nullptr;
   slot.into = {};
   if (is_ack) {
     m->responded = true;
@@ -261,10 +261,10 @@ RxVerdict take_response(Worker& w, RxSlot& slot) {
   m->responded = true;
   m->receiving = true;
   m->divert.store(false, std::memory_order_relaxed);
-  m->receive_worker = uint8_t(slot.core_worker);
+  m->receive_worker = uint8_t(slot.conn_worker);
   m->event.mlength = std::min(h.payload_length, m->event.rlength);
   ULNET_CHECK(uint64_t{m->md_offset} + m->event.mlength <= m->md->length);
-  slot.core_message = m;
+  slot.message = m;
   slot.into = {m->md->segments, m->md->segment_count, m->md_offset, m->event.mlength};
   return RxVerdict::kReceive;
 }
@@ -344,14 +344,14 @@ void retry_all(Worker& w, List<RxSlot, RxTag>& slots) {
 /// At home: what came as a handle, and has been decided about, gives its payload up and goes back. The one copy that
 /// the core makes: the connection's worker would otherwise have to be asked to make it, which takes two hops more.
 void take_payload(Worker& w, RxSlot& slot) {
-  auto* m = static_cast<Message*>(slot.core_message);
-  slot.core_message = nullptr;
+  auto* m = slot.message;
+  slot.message = nullptr;
   if (m != nullptr) {
     PayloadCursor to(slot.into), from(slot.arrived);
     payload_copy(to, from);
     m->rx_result = {};
   }
-  post_back<PostKind::kMatchAnswer>(w, WorkerId{slot.core_worker}, slot);
+  post_back<PostKind::kMatchAnswer>(w, WorkerId{slot.conn_worker}, slot);
   if (m != nullptr) received(w, *m);
 }
 
@@ -385,11 +385,11 @@ void rx_count_remove(Worker& w, RxSlot& slot) {
 
 RxVerdict receive_header(Worker& w, RxSlot& slot) {
   if (malformed(slot.header)) return RxVerdict::kProtocolError;
-  slot.core_worker = w.id.value;
-  slot.core_message = nullptr;
-  slot.core_wait = nullptr;
-  slot.core_reply = nullptr;
-  slot.core_state = 0;
+  slot.conn_worker = w.id.value;
+  slot.message = nullptr;
+  slot.hop = nullptr;
+  slot.reply = nullptr;
+  slot.admission = Admission::kOpen;
   slot.into = {};
   ULNET_CHECK(!slot.rdma_request || !slot.movable);
   ULNET_CHECK(slot.token == 0 || (slot.rdma_request && slot.header.type == MsgType::kGet && slot.from != nullptr));
@@ -401,10 +401,10 @@ RxVerdict receive_header(Worker& w, RxSlot& slot) {
   const RxVerdict verdict = decide(w, slot);
   if (verdict == RxVerdict::kProtocolError)
     rx_count_remove(w, slot);
-  else if (verdict == RxVerdict::kReceive && slot.core_message != nullptr)
+  else if (verdict == RxVerdict::kReceive && slot.message != nullptr)
     payload_begins(w, slot);
-  else if (verdict == RxVerdict::kReceive && slot.core_reply != nullptr)
-    post<PostKind::kLease>(w, w.id, *slot.core_reply);  // goes when the LND has the verdict
+  else if (verdict == RxVerdict::kReceive && slot.reply != nullptr)
+    post<PostKind::kLease>(w, w.id, *slot.reply);  // goes when the LND has the verdict
   return verdict;
 }
 
@@ -461,18 +461,18 @@ bool retry_waiting(Worker& w) {
 void slot_answer(Worker& w, RxSlot& slot, RxVerdict verdict) {
   if (slot.verdict == RxVerdict::kTaken) return take_payload(w, slot);
   slot.verdict = verdict;
-  if (slot.core_worker == w.id.value)
+  if (slot.conn_worker == w.id.value)
     w.ready_slots.push_back(slot);
   else
-    post_back<PostKind::kMatchAnswer>(w, WorkerId{slot.core_worker}, slot);
+    post_back<PostKind::kMatchAnswer>(w, WorkerId{slot.conn_worker}, slot);
 }
 
 RxVerdict drop_receive(Worker& w, RxSlot& slot, Drop reason) {
   w.counters[reason].add();
   w.counters[Stat::kDropCount].add();
   w.counters[Stat::kDropLength].add(slot.header.payload_length);
-  slot.core_message = nullptr;
-  slot.core_state = kSlotDropped;
+  slot.message = nullptr;
+  slot.admission = Admission::kDropped;
   slot.into = {};
   if (slot.token == 0) return RxVerdict::kReceive;
   slot.refused = refusal_of(reason);
@@ -480,20 +480,20 @@ RxVerdict drop_receive(Worker& w, RxSlot& slot, Drop reason) {
 }
 
 void payload_begins(Worker& w, RxSlot& slot) {
-  receiving_of(w, *static_cast<const Message*>(slot.core_message)).push_back(slot);
+  receiving_of(w, *slot.message).push_back(slot);
 }
 
 void receive_done(Worker& w, RxSlot& slot, Completion how) {
-  Message* m = static_cast<Message*>(slot.core_message);
+  Message* m = slot.message;
   if (static_cast<Linked<ReceivingTag>&>(slot).linked()) receiving_of(w, *m).remove(slot);
   const unsigned type = unsigned(slot.header.type);
-  const bool dropped = slot.core_state == kSlotDropped;
+  const bool dropped = slot.admission == Admission::kDropped;
   if (slot.ni_slice != nullptr) {
     const NiTraffic which = dropped ? NiTraffic::kDropped : NiTraffic::kReceived;
     slot.ni_slice->counters[which][type].add();
     slot.from->counters[which][type].add();
   }
-  slot.core_message = nullptr;
+  slot.message = nullptr;
   if (m != nullptr && m->kind == MsgKind::kForward) {
     forward_received(w, slot, *m, how);
     return rx_count_remove(w, slot);
@@ -564,7 +564,7 @@ void run_diverts(Worker& w) {
   w.mesh.divert_wanted.fetch_and(~mine, std::memory_order_seq_cst);
   for (RxSlot* slot = w.receiving.front(); slot != nullptr;) {
     RxSlot* next = w.receiving.after(*slot);
-    const Message* m = static_cast<const Message*>(slot->core_message);
+    const Message* m = slot->message;
     if (m->divert.load(std::memory_order_relaxed))
       w.lnds[slot->ni_slice == nullptr ? kLndLo : slot->ni_slice->lnd]->divert(*slot, w.now);
     slot = next;

@@ -5,8 +5,6 @@
 
 namespace ulnet {
 
-/// RxSlot::core_state of a receive whose payload is discarded and counted as dropped.
-inline constexpr uint8_t kSlotDropped = 0xFF;
 RxVerdict receive_header(Worker& w, RxSlot& slot);
 /// The slot no longer counts for its NI and its peer NI. An NI that closes may be drained by that.
 void rx_count_remove(Worker& w, RxSlot& slot);

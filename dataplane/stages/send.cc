@@ -63,7 +63,7 @@ void lease_out(Worker& w, Message& m, const PathChoice& choice) {
   // A router has no use for a sink: the REPLY comes to it as a message.
   const bool sink = m.kind == MsgKind::kGet && choice.kind == PathKind::kPath && !choice.routed;
   tx.sink = sink ? Payload{m.md->segments, m.md->segment_count, m.md_offset, m.event.rlength} : Payload{};
-  tx.stage = 0;
+  tx.stage = TxStage::kNew;
   m.lease_out = true;
   m.lease_worker = uint8_t(choice.kind == PathKind::kLoopback ? w.id.value : choice.hop->server.value);
   if (choice.kind == PathKind::kLoopback) {

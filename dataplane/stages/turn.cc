@@ -42,8 +42,7 @@ void run_post(Worker& w, const PostItem& item) {
   switch (item.kind) {
     case PostKind::kNone: return;
     case PostKind::kLease: return egress_continue(w, item.as<PostKind::kLease>());
-    case PostKind::kLeaseReturn:
-      return lease_returned(w, *static_cast<Message*>(item.as<PostKind::kLeaseReturn>().message));
+    case PostKind::kLeaseReturn: return lease_returned(w, *item.as<PostKind::kLeaseReturn>().message);
     case PostKind::kMatchRequest: {
       RxSlot& slot = item.as<PostKind::kMatchRequest>();
       const RxVerdict verdict = home_decide(w, slot);
@@ -62,13 +61,13 @@ void resume(Worker& w, RxSlot& slot) {
     receive_done(w, slot, {});
     return lnd.release(slot, w.now);
   }
-  const Message* m = static_cast<const Message*>(slot.core_message);
+  const Message* m = slot.message;
   if (slot.verdict == RxVerdict::kReceive && m != nullptr) payload_begins(w, slot);
   const bool wants_divert = m != nullptr && m->kind != MsgKind::kForward && m->divert.load(std::memory_order_relaxed);
   if (wants_divert)
     w.mesh.divert_wanted.fetch_or(uint64_t{1} << w.id.value, std::memory_order_seq_cst);  // it came before the slot
   if (slot.verdict == RxVerdict::kProtocolError) rx_count_remove(w, slot);
-  Tx* reply = slot.verdict == RxVerdict::kReceive ? slot.core_reply : nullptr;
+  Tx* reply = slot.verdict == RxVerdict::kReceive ? slot.reply : nullptr;
   lnd.resume(slot, w.now);
   if (reply != nullptr) post<PostKind::kLease>(w, w.id, *reply);
 }

@@ -89,7 +89,7 @@ class RecordingCore : public LndCore {
     EXPECT_FALSE(held.contains(&slot) || taken.contains(&slot));
     EXPECT_EQ(std::count(receiving.begin(), receiving.end(), &slot), 0);
     EXPECT_FALSE(memory_.contains(&slot)) << "slot used again before rx_done";
-    EXPECT_EQ(slot.core_message, nullptr);
+    EXPECT_EQ(slot.message, nullptr);
     seen.push_back(bits_of(slot));
     const RxVerdict verdict = on_header ? on_header(slot) : RxVerdict::kReceive;
     note(now, fmt::format("rx {} from {} verdict {}", bits_of(slot), nid_text(slot.from_nid), int(verdict)));
