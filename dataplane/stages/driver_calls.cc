@@ -1,6 +1,7 @@
 #include "dataplane/stages/driver_calls.h"
 
 #include "dataplane/stages/egress.h"
+#include "dataplane/stages/post.h"
 #include "dataplane/stages/receive.h"
 
 namespace ulnet {

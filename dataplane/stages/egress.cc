@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "dataplane/stages/post.h"
 #include "dataplane/state/failures.h"
 
 namespace ulnet {

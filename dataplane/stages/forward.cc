@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dataplane/stages/finish.h"
+#include "dataplane/stages/post.h"
 #include "dataplane/stages/receive.h"
 #include "dataplane/stages/send.h"
 

@@ -7,6 +7,7 @@
 #include "dataplane/stages/egress.h"
 #include "dataplane/stages/forward.h"
 #include "dataplane/stages/md_end.h"
+#include "dataplane/stages/post.h"
 #include "dataplane/stages/receive.h"
 #include "dataplane/stages/send.h"
 

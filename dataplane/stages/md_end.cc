@@ -3,6 +3,7 @@
 
 #include "dataplane/stages/egress.h"
 #include "dataplane/stages/finish.h"
+#include "dataplane/stages/post.h"
 #include "dataplane/stages/receive.h"
 
 namespace ulnet {

@@ -1,9 +1,9 @@
 // Passing objects between workers, and what a worker passes to itself. Everything goes through a list or ring, never by
 // a nested call: an LND may report from within a call of the core, and the stack must not grow with the queue.
+#include "dataplane/stages/post.h"
+
 #include <bit>
 #include <utility>
-
-#include "dataplane/stages/worker.h"
 
 namespace ulnet {
 namespace {

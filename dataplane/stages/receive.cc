@@ -8,6 +8,7 @@
 #include "dataplane/stages/incoming.h"
 #include "dataplane/stages/md_end.h"
 #include "dataplane/stages/operation.h"
+#include "dataplane/stages/post.h"
 #include "dataplane/stages/send.h"
 #include "dataplane/state/payload.h"
 #include "dataplane/wire/ping_info.h"

@@ -7,6 +7,7 @@
 #include "dataplane/select/path.h"
 #include "dataplane/stages/finish.h"
 #include "dataplane/stages/forward.h"
+#include "dataplane/stages/post.h"
 #include "dataplane/stages/receive.h"
 #include "dataplane/state/failures.h"
 

@@ -31,6 +31,7 @@
 #include "dataplane/stages/incoming.h"
 #include "dataplane/stages/md_end.h"
 #include "dataplane/stages/operation.h"
+#include "dataplane/stages/post.h"
 #include "dataplane/stages/receive.h"
 #include "dataplane/stages/send.h"
 #include "dataplane/stages/worker.h"

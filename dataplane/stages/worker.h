@@ -121,33 +121,4 @@ class Worker {
   std::array<ControlMsg, kControlBudget> control_batch;   ///< the same
 };
 
-// --- passing things on (post.cc) ---
-
-void post_object(Worker& w, WorkerId to, PostKind kind, Posted& object);
-void post_object_back(Worker& w, WorkerId to, PostKind kind, Posted& object);
-/// Passes an object to another worker (or to this one, by way of `local`); what finds the ring full waits.
-template <PostKind kKind>
-void post(Worker& w, WorkerId to, PostedAs<kKind>& object) {
-  post_object(w, to, kKind, object);
-}
-/// Same, on the ring for what comes back.
-template <PostKind kKind>
-void post_back(Worker& w, WorkerId to, PostedAs<kKind>& object) {
-  post_object_back(w, to, kKind, object);
-}
-/// Sends `msg` to control; if the ring is full, `msg` waits in `owed`. If one waits there already, `msg` replaces it.
-void post_control(Worker& w, Owed& owed, const WorkerMsg& msg);
-/// The same for a message that no object owes. False: none is left of `control_asks`.
-[[nodiscard]] bool ask_control(Worker& w, const WorkerMsg& msg);
-/// Sends only if nothing has to wait: false when the ring is full.
-[[nodiscard]] bool post_control_if_room(Worker& w, const WorkerMsg& msg);
-/// Retries everything that waits for room; returns how many went.
-unsigned flush_outboxes(Worker& w);
-/// Wakes each thread that sleeps and was sent something since the last call: one barrier per ring and one look at the
-/// gate per thread, however many items went.
-void notify_pushed(Worker& w);
-/// True when something waits for room in a ring, or a thread was not yet notified of what lies in one: such a worker
-/// does not sleep.
-[[nodiscard]] bool has_waiters(const Worker& w);
-
 }  // namespace ulnet

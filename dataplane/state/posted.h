@@ -47,7 +47,7 @@ struct PostedType<PostKind::kRxDone> : std::type_identity<Message> {};
 template <PostKind kKind>
 using PostedAs = typename detail::PostedType<kKind>::type;
 
-/// From worker to worker: an object whose ownership passes. Made by post() and post_back() (dataplane/stages/worker.h).
+/// From worker to worker: an object whose ownership passes. Made by post() and post_back() (dataplane/stages/post.h).
 struct PostItem {
   PostKind kind = PostKind::kNone;
   Posted* object = nullptr;

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "dataplane/base/nid_text.h"
+#include "dataplane/stages/post.h"
 #include "lnd/lo/lo.h"
 #include "lnd/sim/sim_ctl.h"
 #include "lnd/sim/sim_lnd.h"

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "dataplane/stages/driver_calls.h"
+#include "dataplane/stages/post.h"
 #include "dataplane/stages/worker.h"
 #include "lnd/socklnd/conn.h"
 #include "lnd/socklnd/messages.h"

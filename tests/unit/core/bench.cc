@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dataplane/stages/post.h"
 #include "lnd/lo/lo.h"
 
 namespace ulnet::test {

@@ -4,6 +4,7 @@
 
 #include "dataplane/stages/driver_calls.h"
 #include "dataplane/stages/operation.h"
+#include "dataplane/stages/post.h"
 #include "tests/unit/core/bench.h"
 
 namespace ulnet::test {
