@@ -203,6 +203,11 @@ void acceptor_close(SockControl& control, const NiCtl& ni) {
   unlisten_at(control, ni, config.accept_port);
 }
 
+void acceptor_retune(SockControl& control, const NiCtl& ni) {
+  const auto listener = control.listeners.find({ni.address, control.config.accept_port});
+  if (listener != control.listeners.end()) control.net.set_options(listener->second.id, socket_options(control, ni));
+}
+
 void acceptor_accepted(SockControl& control, SocketId socket, const Endpoint& remote) {
   const SockConfig& config = control.config;
   const bool refused =

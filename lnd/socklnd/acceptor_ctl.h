@@ -9,6 +9,8 @@ namespace ulnet::socklnd {
 /// EACCES.
 [[nodiscard]] Result<void> acceptor_open(SockControl& control, const NiCtl& ni);
 void acceptor_close(SockControl& control, const NiCtl& ni);
+/// Gives the NI's options to its listener, for the sockets that it accepts from now on.
+void acceptor_retune(SockControl& control, const NiCtl& ni);
 
 /// A socket came in.
 void acceptor_accepted(SockControl& control, SocketId socket, const Endpoint& remote);

@@ -124,6 +124,7 @@ Result<void> SockLndControl::ni_tune(NiId id, std::span<const int64_t> numbers, 
   const bool timeout = ni->tunables.timeout != was.timeout;
   if (conns) ni->conns_per_peer = conns_wanted(state_, *ni);
   if (timeout) ni->timeout = timeout_of(state_, *ni);
+  acceptor_retune(state_, *ni);
   for (auto& [set_id, set] : state_.sets) {
     if (set.ni != id) continue;
     if (timeout) set_tell(state_, set, SetTimeoutMsg{set.object, ni->timeout});
@@ -157,10 +158,7 @@ void SockLndControl::retune(const SockConfig& config, Instant now) {
   kept.zc_outstanding_max = was.zc_outstanding_max;
   kept.rx_slots = was.rx_slots;
   kept.set_buckets = was.set_buckets;
-  for (const auto& [id, ni] : state_.nis) {
-    const auto listener = state_.listeners.find({ni.address, kept.accept_port});
-    if (listener != state_.listeners.end()) state_.net.set_options(listener->second.id, socket_options(state_, ni));
-  }
+  for (const auto& [id, ni] : state_.nis) acceptor_retune(state_, ni);
   const TuneMsg msg{kept.keepalive, kept.min_bulk, kept.zc_min_payload, kept.typed_conns, kept.enable_csum};
   for (uint16_t worker = 0; worker < state_.host.worker_count(); ++worker) state_.host.to_worker({worker}, msg);
 }
