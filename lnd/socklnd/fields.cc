@@ -53,7 +53,6 @@ constexpr SettingRow<SockConfig> kSettings[] = {
      .min = 1,
      .max = 3600,
      .unit = "s",
-     .needs_restart = true,
      .at = kAt<&SockConfig::accept_timeout>},
     {.path = "ulnet.memory.connections_per_worker",
      .type = kInteger,
