@@ -14,19 +14,6 @@ namespace {
 constexpr const char* kUs = "10.0.0.1@tcp";
 constexpr const char* kThem = "10.0.0.2@tcp";
 
-uint32_t u32_at(const Bytes& bytes, size_t offset) {
-  uint32_t value = 0;
-  if (bytes.size() >= offset + 4) std::memcpy(&value, bytes.data() + offset, 4);
-  return value;
-}
-
-/// The types that were offered, in order of the SYNs: "123".
-std::string types_of(const SimTcp& tcp) {
-  std::string types;
-  for (const SimConnection& connection : tcp.connections) types += char('0' + u32_at(connection.sent[0], 16 + 48));
-  return types;
-}
-
 SockNodeOptions node_of(const char* nid) {
   SockNodeOptions options;
   options.nids = {nid};

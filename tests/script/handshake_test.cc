@@ -35,12 +35,6 @@ struct Passive {
   RawPeer* peer;
 };
 
-uint32_t u32_at(const Bytes& bytes, size_t offset) {
-  uint32_t value = 0;
-  std::memcpy(&value, bytes.data() + offset, 4);
-  return value;
-}
-
 // RST or FIN, as the request has come by then or not.
 TEST(SockAcceptor, unprivileged_port_is_closed_without_a_word) {
   Passive t;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
 #include "dataplane/base/nid_text.h"
@@ -551,6 +552,22 @@ Bytes hex_bytes(const char* text) {
     }
   }
   return out;
+}
+
+uint32_t u32_at(const Bytes& bytes, size_t offset) {
+  uint32_t value = 0;
+  if (bytes.size() >= offset + 4) std::memcpy(&value, bytes.data() + offset, 4);
+  return value;
+}
+
+uint32_t offered_type(const SimConnection& connection) {
+  return u32_at(connection.sent[0], 16 + 48);
+}
+
+std::string types_of(const SimTcp& tcp) {
+  std::string types;
+  for (const SimConnection& connection : tcp.connections) types += char('0' + offered_type(connection));
+  return types;
 }
 
 }  // namespace ulnet::test

@@ -237,5 +237,11 @@ class SockRig {
 [[nodiscard]] Bytes raw_noop(uint64_t cookie0, uint64_t cookie1);
 [[nodiscard]] Bytes operator+(const Bytes& a, const Bytes& b);
 [[nodiscard]] Bytes hex_bytes(const char* text);
+/// Little-endian number at `offset`; 0 beyond the end.
+[[nodiscard]] uint32_t u32_at(const Bytes& bytes, size_t offset);
+/// The connection type in a dialler's first bytes: request and HELLO over IPv4, up to version 3.
+[[nodiscard]] uint32_t offered_type(const SimConnection& connection);
+/// The types that were offered, in the order of the SYNs: "123".
+[[nodiscard]] std::string types_of(const SimTcp& tcp);
 
 }  // namespace ulnet::test
