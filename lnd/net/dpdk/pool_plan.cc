@@ -45,15 +45,23 @@ namespace {
 
 constexpr uint32_t kDpdkMb = 48;  ///< DPDK's own
 
+/// The plan of a device that is not open yet. If only the open device reports whether it scatters: the larger plan.
+dpdk::PoolPlan plan_before_open(const dpdk::PortConfig& port, dpdk::DeviceKind kind) {
+  const dpdk::Scatter scatter = dpdk::traits_of(kind).scatter;
+  dpdk::PoolPlan one = dpdk::pool_plan(port, dpdk::buffer_shape(port, kind, scatter == dpdk::Scatter::kAlways));
+  if (scatter != dpdk::Scatter::kReported) return one;
+  dpdk::PoolPlan other = dpdk::pool_plan(port, dpdk::buffer_shape(port, kind, true));
+  return other.bytes > one.bytes ? other : one;
+}
+
 /// Calls `each` for every port whose device is understood, with its plan and the number of its queues.
 template <class Each>
 void each_plan(std::span<const dpdk::PortConfig> ports, unsigned workers, Each&& each) {
   for (const dpdk::PortConfig& port : ports) {
     const auto spec = dpdk::device_spec(port.device);
     if (!spec) continue;
-    const bool chains = spec->kind == dpdk::DeviceKind::kRing || spec->kind == dpdk::DeviceKind::kTap;
-    const auto plan = dpdk::pool_plan(port, dpdk::buffer_shape(port, spec->kind, chains));
-    each(port, plan, port.queues != 0 ? std::min<unsigned>(port.queues, workers) : workers);
+    each(port, plan_before_open(port, spec->kind),
+         port.queues != 0 ? std::min<unsigned>(port.queues, workers) : workers);
   }
 }
 

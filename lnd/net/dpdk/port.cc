@@ -116,12 +116,11 @@ Port::Done Port::probe(unsigned index) {
   offloads_.tx_ip_checksum = tx(RTE_ETH_TX_OFFLOAD_IPV4_CKSUM);
   offloads_.tx_udp_checksum = tx(RTE_ETH_TX_OFFLOAD_UDP_CKSUM);
   offloads_.multi_segment = tx(RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
-  // ring and null hand on any chain of segments.
-  const bool chains = spec_.kind == DeviceKind::kRing || spec_.kind == DeviceKind::kNull;
-  offloads_.scatter = rx(RTE_ETH_RX_OFFLOAD_SCATTER) || chains;
+  const Scatter scatter = traits_of(spec_.kind).scatter;
+  offloads_.scatter = scatter == Scatter::kAlways || (scatter == Scatter::kReported && rx(RTE_ETH_RX_OFFLOAD_SCATTER));
   // memif of DPDK 22.11 sends several segments, but damages them: it does not check whether a segment fits into a slot.
   // A frame that finds the ring full half-way also leaves marks behind. One buffer and one slot for a frame are safe.
-  if (spec_.kind == DeviceKind::kMemif) offloads_.multi_segment = offloads_.scatter = false;
+  if (spec_.kind == DeviceKind::kMemif) offloads_.multi_segment = false;
   // tap's driver reports RSS, too, and means something else.
   const bool spreads = pci || spec_.kind == DeviceKind::kNull;
   offloads_.rss = spreads && queue_wish_ > 1 && (info.flow_type_rss_offloads & RTE_ETH_RSS_IP) != 0;

@@ -21,16 +21,23 @@ static_assert(kXdpBufferBytes - kXdpHeadroom >= 3498 + kEthBytesMax);
 
 // Order of DeviceKind. memif needs a link: DPDK 22.11 looks up a queue's ring before it checks whether there is one. A
 // poll while the other process connects may then read memory that is not mapped yet.
+// Devices ring and null hand on any chain of segments, though null does not report it. For memif see Port::probe().
 constexpr std::array<DeviceTraits, 8> kTraits{{
-    {"pci", 0, 0, false, false, true, false, "the NIC's own limit"},
-    {"memif", kMtuMax, 64, false, false, false, true, "the longest frame that fits into ulnet's buffers"},
-    {"tap", 1500, 16, true, true, true, false, "DPDK's tap driver cannot send longer frames; use af_packet"},
-    {"af_xdp", 3498, 64, true, false, false, false,
+    {"pci", 0, 0, false, false, true, false, Scatter::kReported, "the NIC's own limit"},
+    {"memif", kMtuMax, 64, false, false, false, true, Scatter::kNever,
+     "the longest frame that fits into ulnet's buffers"},
+    {"tap", 1500, 16, true, true, true, false, Scatter::kReported,
+     "DPDK's tap driver cannot send longer frames; use af_packet"},
+    {"af_xdp", 3498, 64, true, false, false, false, Scatter::kReported,
      "one frame must fit into one page, together with XDP's and DPDK's own bytes"},
-    {"af_packet", kMtuMax, 64, true, false, false, false, "one frame must fit into a ring frame of 16384 bytes"},
-    {"null", kMtuMax, 64, false, false, false, false, "the longest frame that fits into ulnet's buffers"},
-    {"ring", kMtuMax, 16, false, false, false, false, "the longest frame that fits into ulnet's buffers"},
-    {"pcap", kMtuMax, 16, false, false, false, false, "the longest frame that fits into ulnet's buffers"},
+    {"af_packet", kMtuMax, 64, true, false, false, false, Scatter::kReported,
+     "one frame must fit into a ring frame of 16384 bytes"},
+    {"null", kMtuMax, 64, false, false, false, false, Scatter::kAlways,
+     "the longest frame that fits into ulnet's buffers"},
+    {"ring", kMtuMax, 16, false, false, false, false, Scatter::kAlways,
+     "the longest frame that fits into ulnet's buffers"},
+    {"pcap", kMtuMax, 16, false, false, false, false, Scatter::kReported,
+     "the longest frame that fits into ulnet's buffers"},
 }};
 
 bool is_pci_address(std::string_view text) {

@@ -14,6 +14,9 @@ namespace ulnet::dpdk {
 
 enum class DeviceKind : uint8_t { kPci, kMemif, kTap, kAfXdp, kAfPacket, kNull, kRing, kPcap };
 
+/// Whether a device puts one received frame into several buffers; kReported: as the open device reports.
+enum class Scatter : uint8_t { kNever, kAlways, kReported };
+
 /// Properties of a kind of device before it is opened. Limits are stated here, not found out by trial.
 struct DeviceTraits {
   const char* name;        ///< as in configuration
@@ -23,6 +26,7 @@ struct DeviceTraits {
   bool own_mac;            ///< its MAC address belongs to the kernel's end: the port takes another one
   bool rx_interrupt;       ///< a worker can sleep on it
   bool needs_link;         ///< must not be polled without a link
+  Scatter scatter;         ///< of received frames
   const char* mtu_reason;  ///< why not more
 };
 [[nodiscard]] const DeviceTraits& traits_of(DeviceKind kind);

@@ -87,6 +87,20 @@ TEST(DpdkPortPlan, a_quarter_stays_free) {
     }
 }
 
+// Goal: the memory for DPDK suffices for the plan of the open device, with a quarter to spare. Devices ring and null
+// scatter a frame, memif never does, and a NIC may do either.
+TEST(DpdkPortPlan, memory_for_dpdk_suffices_for_the_open_device) {
+  struct {
+    const char* device;
+    bool scatter;
+  } const cases[] = {{"0000:03:00.0", false}, {"0000:03:00.0", true}, {"null", true}, {"ring", true}, {"memif", false}};
+  for (const auto& c : cases) {
+    const PortConfig config = port(c.device, 9000);
+    const PoolPlan plan = pool_plan(config, buffer_shape(config, device_spec(c.device)->kind, c.scatter));
+    EXPECT_GE(uint64_t{port_memory_mb({&config, 1}, 1)} << 20, plan.bytes * 5 / 4 + (47 << 20)) << c.device;
+  }
+}
+
 // The vectors that Microsoft publishes with its key (IPv4 and IPv6, addresses only and with ports).
 TEST(DpdkRss, published_vectors) {
   const auto flow = [](const char* source, uint16_t source_port, const char* destination, uint16_t destination_port) {
