@@ -61,6 +61,16 @@ Parsed<std::vector<uint32_t>> numbers_parse(std::string_view inside, size_t max)
   return numbers;
 }
 
+bool part_matches(std::string_view part, unsigned value) {
+  if (part == "*") return true;
+  auto texts = range_expand(part);
+  return texts && std::any_of(texts->begin(), texts->end(), [&](const std::string& text) {
+           unsigned number = 0;
+           const auto end = text.data() + text.size();
+           return std::from_chars(text.data(), end, number).ptr == end && number == value;
+         });
+}
+
 }  // namespace
 
 Parsed<std::vector<std::string>> list_split(std::string_view text) {
@@ -219,6 +229,17 @@ bool ip_pattern_valid(std::string_view text) {
     text.remove_prefix(length);
   }
   return text.empty();
+}
+
+// No dot is expected inside brackets: ranges hold numbers only.
+bool ip_pattern_matches(std::string_view pattern, uint32_t address) {
+  for (unsigned i = 0; i < 4; ++i) {
+    const size_t dot = pattern.find('.');
+    if ((dot == std::string_view::npos) != (i == 3)) return false;
+    if (!part_matches(pattern.substr(0, dot), (address >> (24 - 8 * i)) & 0xFF)) return false;
+    if (i < 3) pattern.remove_prefix(dot + 1);
+  }
+  return true;
 }
 
 std::string cpt_list_text(const std::vector<uint16_t>& cpts) {

@@ -39,6 +39,8 @@ using Parsed = tl::expected<T, std::string>;
 [[nodiscard]] Parsed<std::vector<uint16_t>> core_list_parse(std::string_view text);
 /// True for an ip2nets pattern: four dotted parts of a number, `*`, or `[a-b/stride,c]` within 0..255.
 [[nodiscard]] bool ip_pattern_valid(std::string_view text);
+/// True when the IPv4 address (host order) fits the ip2nets pattern.
+[[nodiscard]] bool ip_pattern_matches(std::string_view pattern, uint32_t address);
 
 /// "[0,1]", as shown after CPT.
 [[nodiscard]] std::string cpt_list_text(const std::vector<uint16_t>& cpts);

@@ -30,7 +30,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
       rng(deps.seed),
       gate(deps.control_gate != nullptr ? *deps.control_gate : own_gate),
       memory(deps.memory != nullptr ? *deps.memory : own_memory),
-      near(deps.worker_memory, config.groups, config.workers) {
+      near(deps.worker_memory, config.groups.numa_of, config.workers) {
   for (unsigned i = 0; i < config.workers; ++i) gates.push_back(std::make_unique<IdleGate>());
   mesh = std::make_unique<Mesh>(config.workers, config.ring_size, pointers(gates).data(), &gate);
   outbox = std::make_unique<Outbox>(*mesh);

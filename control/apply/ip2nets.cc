@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 
 #include "config/ranges.h"
 #include "dataplane/base/nid_text.h"
@@ -20,28 +19,7 @@ std::string address_text(const Nid& nid) {
   return text.substr(0, text.find('@'));
 }
 
-bool part_matches(std::string_view part, unsigned value) {
-  if (part == "*") return true;
-  auto texts = config::range_expand(part);
-  return texts && std::any_of(texts->begin(), texts->end(), [&](const std::string& text) {
-           unsigned number = 0;
-           const auto end = text.data() + text.size();
-           return std::from_chars(text.data(), end, number).ptr == end && number == value;
-         });
-}
-
 }  // namespace
-
-// No dot is expected inside brackets: ranges hold numbers only.
-bool ip_pattern_matches(std::string_view pattern, uint32_t address) {
-  for (unsigned i = 0; i < 4; ++i) {
-    const size_t dot = pattern.find('.');
-    if ((dot == std::string_view::npos) != (i == 3)) return false;
-    if (!part_matches(pattern.substr(0, dot), (address >> (24 - 8 * i)) & 0xFF)) return false;
-    if (i < 3) pattern.remove_prefix(dot + 1);
-  }
-  return true;
-}
 
 std::vector<config::NetAdd> Ip2nets::match(const config::Ip2netsRule& rule, size_t index) {
   if (!first_) first_ = index;
@@ -51,7 +29,7 @@ std::vector<config::NetAdd> Ip2nets::match(const config::Ip2netsRule& rule, size
   for (const Devices::Interface& interface : devices_->list()) {
     const auto fits = [&](const Nid& nid) {
       return nid.fits_u64() && std::any_of(rule.patterns.begin(), rule.patterns.end(), [&](const std::string& pattern) {
-               return ip_pattern_matches(pattern, nid.address_v4());
+               return config::ip_pattern_matches(pattern, nid.address_v4());
              });
     };
     const auto address = std::find_if(interface.addresses.begin(), interface.addresses.end(), fits);

@@ -1,16 +1,11 @@
 // ip2nets: "add this net if an address of mine matches". Thread: control. Source: docs/wire/lnetctl.md §2.
 #pragma once
-#include <string_view>
 #include <vector>
 
 #include "config/apply.h"
 #include "lnd/net/kernel/devices.h"
 
 namespace ulnet {
-
-/// True when the IPv4 address (host order) fits the pattern: four dotted parts, each a number, `*`, or
-/// `[a-b/stride,c]`.
-[[nodiscard]] bool ip_pattern_matches(std::string_view pattern, uint32_t address);
 
 /// The rules of one list of changes, matched with this machine. The first rule of each net that matches wins.
 class Ip2nets {

@@ -1,6 +1,6 @@
 // Memory near workers: the NUMA node from which a node takes the memory of its workers. All of it is given back and
 // used again. Without such memory, the node still works.
-#include "control/near_memory.h"
+#include "dataplane/host/near_memory.h"
 
 #include <fstream>
 
@@ -52,7 +52,7 @@ WorkerGroups on_numas(std::vector<uint32_t> numas) {
 // mappings but one are unmapped.
 TEST(NearMemory, objects_share_mappings) {
   RecordingMemory source;
-  NearMemory memory(&source, on_numas({3}), 1);
+  NearMemory memory(&source, {3}, 1);
   WorkerMemory& near = *memory.of(WorkerId{0});
   std::set<std::byte*> places;
   constexpr size_t kBytes = 1000, kCount = 5000;  // 1024 bytes each, of 2 MiB
@@ -84,7 +84,7 @@ TEST(NearMemory, objects_share_mappings) {
 // Goal: if objects come and go for years, they take no more memory than those that are there at once.
 TEST(NearMemory, memory_that_is_given_back_is_used_again) {
   RecordingMemory source;
-  NearMemory memory(&source, on_numas({0}), 1);
+  NearMemory memory(&source, {0}, 1);
   WorkerMemory& near = *memory.of(WorkerId{0});
   Rng rng(7);
   std::vector<std::byte*> held;

@@ -1,5 +1,6 @@
 // Peers, routes, NIs and changes of a node, seen through the node that has them: whole nodes over a simulated network.
 #include "config/export.h"
+#include "config/ranges.h"
 #include "control/api/requests.h"
 #include "control/api/show_values.h"
 #include "control/apply/ip2nets.h"
@@ -475,9 +476,9 @@ TEST(Requests, discover_and_peer_show) {
 TEST(Ip2nets, patterns) {
   const uint32_t address = 0xC0A80004;  // 192.168.0.4
   for (const char* pattern : {"192.168.0.4", "192.168.0.*", "*.*.*.*", "192.168.0.[2,4]", "192.168.[0-3].[2-8/2]"})
-    EXPECT_TRUE(ip_pattern_matches(pattern, address)) << pattern;
+    EXPECT_TRUE(config::ip_pattern_matches(pattern, address)) << pattern;
   for (const char* pattern : {"192.168.0.5", "192.168.0", "192.168.0.4.1", "192.168.0.[3-9/2]", "10.*.*.*"})
-    EXPECT_FALSE(ip_pattern_matches(pattern, address)) << pattern;
+    EXPECT_FALSE(config::ip_pattern_matches(pattern, address)) << pattern;
 }
 
 }  // namespace

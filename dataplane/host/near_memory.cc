@@ -1,4 +1,4 @@
-#include "control/near_memory.h"
+#include "dataplane/host/near_memory.h"
 
 #include <algorithm>
 
@@ -25,12 +25,12 @@ auto mapping_of(Mappings& mappings, const void* memory) {
 
 }  // namespace
 
-NearMemory::NearMemory(MemorySource* source, const WorkerGroups& groups, unsigned workers) : by_worker_(workers) {
-  for (uint16_t worker = 0; worker < workers; ++worker) {
-    const uint32_t numa = groups.numa(WorkerId{worker});
-    if (source != nullptr && numa != UINT32_MAX)
+NearMemory::NearMemory(MemorySource* source, const std::vector<uint32_t>& numa_of, unsigned workers)
+    : by_worker_(workers) {
+  if (source == nullptr) return;
+  for (size_t worker = 0; worker < std::min<size_t>(workers, numa_of.size()); ++worker)
+    if (const uint32_t numa = numa_of[worker]; numa != UINT32_MAX)
       by_worker_[worker] = &numas_.try_emplace(numa, *source, numa).first->second;
-  }
 }
 
 size_t NearMemory::objects() const {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "control/nis/local_nis.h"
+#include "dataplane/base/ids.h"
 #include "dataplane/base/worker_memory.h"
 #include "dataplane/host/memory_source.h"
 
@@ -16,7 +16,8 @@ namespace ulnet {
 class NearMemory {
  public:
   /// `source` null: all is on the heap. `source` outlives this object, and this object outlives all that lies in it.
-  NearMemory(MemorySource* source, const WorkerGroups& groups, unsigned workers);
+  /// `numa_of`: the NUMA node of each worker; UINT32_MAX, or no number for a worker: unknown.
+  NearMemory(MemorySource* source, const std::vector<uint32_t>& numa_of, unsigned workers);
   NearMemory(const NearMemory&) = delete;
   NearMemory& operator=(const NearMemory&) = delete;
 
