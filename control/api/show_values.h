@@ -29,6 +29,11 @@ using WorkerTimes = std::function<std::optional<api::WorkerTime>(WorkerId)>;
 /// Makes all counters show 0 from here on, and starts minima and maxima again.
 void stats_reset(Control& c);
 
+/// The letters of control/discovery/discovery.h that hold for a peer, e.g. "LPM".
+[[nodiscard]] std::string discovery_letters(const Peer& peer, uint32_t sequence);
+/// The state of the documents' state machine of a peer (their figure 12) that these bits amount to.
+[[nodiscard]] const char* discovery_state(const Peer& peer);
+
 /// Sums as they are shown.
 [[nodiscard]] InterfaceTotals totals_of(const LocalNi& ni);
 [[nodiscard]] InterfaceTotals totals_of(const PeerNi& ni);

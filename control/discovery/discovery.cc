@@ -568,33 +568,4 @@ void Discovery::follow_orphans() {
   }
 }
 
-std::string discovery_letters(const Peer& peer, uint32_t sequence) {
-  std::string letters;
-  const auto add = [&](bool holds, char letter) {
-    if (holds) letters += letter;
-  };
-  add(peer.discovery.node_seqno >= sequence, 'L');
-  add(peer.has(kPeerNidsUptodate), 'P');
-  add(peer.has(kPeerMultiRail), 'M');
-  add(peer.has(kPeerDataPresent), 'D');
-  add(peer.has(kPeerPingSent), 'R');
-  add(peer.has(kPeerPushSent), 'A');
-  add(peer.has(kPeerDiscovering), 'Q');
-  add(peer.has(kPeerConfigured), 'C');
-  add(peer.discovery.resize, 'S');
-  return letters;
-}
-
-const char* discovery_state(const Peer& peer) {
-  if (peer.has(kPeerDataPresent)) return "data received";
-  if (peer.has(kPeerPushSent)) return "push sent";
-  if (peer.has(kPeerPingSent) && !peer.has(kPeerNidsUptodate)) return "ping sent";
-  if (peer.has(kPeerDiscovering)) return "discover";
-  bool any_up = false;
-  for (const PeerNet& net : peer.nets)
-    for (const PeerNi* ni : net.nis) any_up |= !ni->life.down && !ni->said_down();
-  if (!any_up) return "inactive";
-  return peer.has(kPeerDiscovered) ? "active" : "init";
-}
-
 }  // namespace ulnet

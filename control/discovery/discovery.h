@@ -144,9 +144,4 @@ class Discovery {
   std::vector<Waiter> orphans_;                      // their peer has ended or lost their NID
 };
 
-/// The letters above that hold for a peer, e.g. "LPM".
-[[nodiscard]] std::string discovery_letters(const Peer& peer, uint32_t sequence);
-/// The state of the documents' state machine of a peer (their figure 12) that these bits amount to.
-[[nodiscard]] const char* discovery_state(const Peer& peer);
-
 }  // namespace ulnet

@@ -1,6 +1,7 @@
 // The discovery machine alone: the test feeds in events, and the machine's actions come out as text. NIDs 10.0.0.x with
 // x below 10 are this node's own.
 #pragma once
+#include "control/api/show_values.h"
 #include "control/discovery/discovery.h"
 #include "tests/unit/control/node_rig.h"
 
