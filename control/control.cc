@@ -33,8 +33,8 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
       near(deps.worker_memory, config.groups.numa_of, config.workers) {
   for (unsigned i = 0; i < config.workers; ++i) gates.push_back(std::make_unique<IdleGate>());
   mesh = std::make_unique<Mesh>(config.workers, config.ring_size, pointers(gates).data(), &gate);
-  outbox = std::make_unique<Outbox>(*mesh);
-  publisher = std::make_unique<Publisher>(*mesh);
+  outbox = std::make_unique<Outbox>(*mesh, timers);
+  publisher = std::make_unique<Publisher>(*mesh, timers);
   peer_table = std::make_unique<PeerTableBuilder>();
   workers.reserve(config.workers);
   for (unsigned i = 0; i < config.workers; ++i) {
@@ -55,7 +55,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
     nis_deps.types.push_back(deps.lnds[i].type);
     nis_deps.lnds.push_back(lnds.back().get());
   }
-  nis = std::make_unique<LocalNis>(std::move(nis_deps));
+  nis = std::make_unique<LocalNis>(std::move(nis_deps), timers);
   PeerDb::Deps peer_deps{*nis, config.workers, config.peers_max, {}, {}, {}, {}};
   peer_deps.routed = [this](Net net) { return routes->reaches(net); };
   peer_deps.gateway = [this](const Peer& peer) { return routes->is_gateway(peer); };
@@ -65,7 +65,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
   };
   peer_deps.log = [this](const std::string& line) { log_limited(JournalCause::kDiscovery, line); };
   peer_deps.near = near.by_worker();
-  peers = std::make_unique<PeerDb>(std::move(peer_deps));
+  peers = std::make_unique<PeerDb>(std::move(peer_deps), timers);
   PeerEnds::Deps ends;
   ends.named = [this](const PeerSlice& slice) {
     return std::any_of(lnds.begin(), lnds.end(), [&](const auto& lnd) { return lnd->names(slice); });
@@ -76,9 +76,10 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
   routes = std::make_unique<RouteDb>(*nis, *peers, rng);
   router_checker = std::make_unique<RouterChecker>(
       RouterChecker::Deps{*nis, *peers, *routes, [this](Peer& peer, Net net) { discovery->check_gateway(peer, net); },
-                          [this](const std::string& line) { log(line); }});
-  routing = std::make_unique<Routing>(Routing::Deps{*outbox, memory, config.groups, config.workers});
-  net_watch = std::make_unique<NetWatch>(*nis);
+                          [this](const std::string& line) { log(line); }},
+      timers);
+  routing = std::make_unique<Routing>(Routing::Deps{*outbox, memory, config.groups, config.workers}, timers);
+  net_watch = std::make_unique<NetWatch>(*nis, timers);
   portals = std::make_unique<Portals>(*outbox);
   submitters = std::make_unique<Submitters>(*mesh, *outbox);
 }

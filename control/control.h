@@ -22,6 +22,7 @@
 #include "control/routes/router_checker.h"
 #include "control/routes/routing.h"
 #include "control/stats/totals.h"
+#include "control/timers.h"
 #include "dataplane/base/log_limit.h"
 #include "dataplane/base/rng.h"
 #include "dataplane/host/near_memory.h"
@@ -58,7 +59,8 @@ struct Control {
   const NodeConfig config;
   NodeDeps deps;
   Rng rng;
-  Instant now = kNever;          ///< of the turn under way
+  Instant now = kNever;  ///< of the turn under way
+  Timers timers{now};
   config::DesiredState desired;  ///< what was asked for and is in force
   Dirty dirty;
   bool stopping = false;
@@ -93,8 +95,8 @@ struct Control {
   NodeTotals baseline;  ///< `stats reset`
   bool lo_stopped = false;
 
-  std::vector<std::unique_ptr<LndHost>> lnd_hosts;   ///< by LND
-  std::vector<std::unique_ptr<LndControl>> lnds;     ///< by LND
+  std::vector<std::unique_ptr<LndHost>> lnd_hosts;      ///< by LND
+  std::vector<std::unique_ptr<LndControl>> lnds;        ///< by LND
   std::vector<std::unique_ptr<DriverCalls>> lnd_cores;  ///< what the worker halves see, one per worker and LND
   std::vector<Near<Worker>> workers;
 

@@ -23,6 +23,8 @@ constexpr size_t kOwnMds = kOwnOperations              // each has an MD
                            + PingTarget::kInfosMax;    // GETs of ping info
 static_assert(kOwnMds == SelfSubmitter::kMds);
 static_assert(kOwnOperations <= kOperationsReserve, "parked messages of others wait for these operations");
+/// Time between two looks at the objects that a stop waits for.
+constexpr Duration kStopLook = 1ms;
 
 }  // namespace
 
@@ -71,9 +73,10 @@ Result<void> Node::open(Instant now) {
   if (!submitter) return tl::unexpected(submitter.error());
   own_submitter_ = *submitter;
   c_.self_submitter = std::make_unique<SelfSubmitter>(*own_submitter_, *c_.mesh);
-  c_.ping_target = std::make_unique<PingTarget>(*c_.self_submitter);
-  c_.pinger = std::make_unique<Pinger>(*c_.self_submitter);
+  c_.ping_target = std::make_unique<PingTarget>(*c_.self_submitter, c_.timers);
+  c_.pinger = std::make_unique<Pinger>(*c_.self_submitter, c_.timers);
   c_.discovery = std::make_unique<DiscoveryRunner>(c_);
+  ULNET_CHECK(c_.timers.complete());
   c_.ping_target->set_hooks(
       [this](const Event& event, std::span<const std::byte> bytes, Instant) { c_.discovery->push_came(event, bytes); },
       [this](const Event& event, Instant at) { c_.net_watch->pinged(event.target, event.source, at); });
@@ -108,8 +111,8 @@ bool Node::control_pending() {
 }
 
 Instant Node::next_deadline() {
-  Instant next = std::min(turn_deadline(c_), applier_.next_deadline());
-  if (c_.stopping && !stopped_) next = std::min(next, c_.now + 1ms);
+  Instant next = c_.timers.next();
+  for (auto& lnd : c_.lnds) next = std::min(next, lnd->next_deadline());
   return next;
 }
 
@@ -157,6 +160,7 @@ void Node::stop(Instant now) {
   c_.discovery->abort();
   applier_.abort();
   c_.routing->abort();
+  c_.router_checker->stop();
   c_.ping_target->close();
   c_.portals->close_all();  // what waits on a lazy portal would keep its NI from coming to rest
   c_.submitters->close_all_but(own_submitter_);
@@ -164,10 +168,12 @@ void Node::stop(Instant now) {
     for (LocalNi& ni : net.nis) c_.nis->remove(ni, now);
   c_.dirty.local = true;
   c_.lnds[kLndLo]->ni_stop(kLoNi, now);
+  stop_timer_.set_in(kStopLook);
 }
 
 void Node::turn_stop() {
   if (stopped_) return;
+  stop_timer_.set_in(kStopLook);
   const bool quiet = c_.ping_target->at_rest() && c_.pinger->at_rest() && c_.discovery->at_rest();
   if (quiet && !own_closed_) {
     own_closed_ = true;
@@ -190,6 +196,7 @@ void Node::turn_stop() {
     leftovers_ = left.substr(1);
     c_.log("warning: stopped without waiting any longer for: " + leftovers_);
   }
+  if (stopped_) stop_timer_.stop();
 }
 
 }  // namespace ulnet

@@ -84,6 +84,7 @@ class Node {
 
   Control c_;
   Applier applier_;
+  SlowTimer stop_timer_{c_.timers, TimerName::kStop};
   Submitter* own_submitter_ = nullptr;  // of c_.port
   Instant stop_deadline_ = kForever;
   bool own_closed_ = false;

@@ -14,6 +14,7 @@ void Outbox::send(WorkerId to, const ControlMsg& msg) {
     return;
   }
   waiting.push_back(msg);
+  retry_.retry(true);
 }
 
 void Outbox::send_all(const ControlMsg& msg) {
@@ -28,6 +29,7 @@ unsigned Outbox::flush() {
     for (; !waiting.empty() && mesh_.to_worker[worker]->push(waiting.front()); ++sent) waiting.pop_front();
     if (sent > before) mesh_.gates[worker]->notify(*mesh_.to_worker[worker]);
   }
+  retry_.retry(waiting());
   return sent;
 }
 

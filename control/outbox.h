@@ -4,25 +4,27 @@
 #include <deque>
 #include <vector>
 
+#include "control/timers.h"
 #include "dataplane/state/inbox.h"
 
 namespace ulnet {
 
 class Outbox {
  public:
-  explicit Outbox(Mesh& mesh) : mesh_(mesh), waiting_(mesh.worker_count) {}
+  Outbox(Mesh& mesh, Timers& timers) : mesh_(mesh), waiting_(mesh.worker_count), retry_(timers, TimerName::kOutbox) {}
 
   /// Sends, now or later. An object in `msg` changes its owner as its kind says (dataplane/state/ring_messages.h).
   void send(WorkerId to, const ControlMsg& msg);
   void send_all(const ControlMsg& msg);
   /// Retries what waits; returns how many went.
   unsigned flush();
-  /// True when something waits: control must not sleep for long.
+  /// True when something waits.
   [[nodiscard]] bool waiting() const;
 
  private:
   Mesh& mesh_;
   std::vector<std::deque<ControlMsg>> waiting_;  // by worker
+  SlowTimer retry_;
 };
 
 }  // namespace ulnet

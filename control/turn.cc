@@ -11,9 +11,6 @@
 namespace ulnet {
 namespace {
 
-/// When something waits for room in a ring, or for workers to pass a view.
-constexpr Duration kRetrySoon = 1ms;
-
 bool no_room(Control& c, const Nid& nid) {
   return c.peers->find(nid) == nullptr && c.memory_low();
 }
@@ -99,7 +96,7 @@ unsigned run_health(Control& c) {
     c.dirty.ping = true;
     ++done;
   }
-  if (c.now >= c.routing->next_deadline() && c.routing->turn(c.now, router_buffers_idle(c))) {
+  if (c.routing->turn(c.now, [&c] { return router_buffers_idle(c); })) {
     c.dirty.node = c.dirty.ping = true;
     c.peers->set_watch_aliveness(c.routing->state() != RoutingState::kDisabled);
     c.log(c.routing->advertised() ? "routing is enabled" : "routing is disabled");
@@ -127,20 +124,6 @@ unsigned run_views(Control& c) {
   (void)publish_views(c);
   const unsigned freed = c.publisher->retire();
   return freed + c.outbox->flush() + (c.publisher->epoch() != before ? 1 : 0);
-}
-
-Instant turn_deadline(Control& c) {
-  Instant next = std::min(
-      {c.nis->next_deadline(), c.peers->next_deadline(), c.routing->next_deadline(), c.pinger->next_deadline()});
-  next = std::min({next, c.discovery->next_deadline(), c.net_watch->next_deadline()});
-  if (!c.stopping) next = std::min(next, c.router_checker->next_deadline());
-  for (auto& lnd : c.lnds) next = std::min(next, lnd->next_deadline());
-  const bool soon = c.outbox->waiting() || c.unpublished || !c.ping_target->settled();
-  if (soon) next = std::min(next, c.now + kRetrySoon);
-  // A view is freed by control alone, and nobody wakes it for that; it may wait until there is other work, but not for
-  // ever.
-  if (c.publisher->unretired() > 0) next = std::min(next, c.now + 1s);
-  return next;
 }
 
 }  // namespace ulnet

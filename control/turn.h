@@ -15,8 +15,6 @@ unsigned run_pings(Control& c);
 /// Publishes what changed, frees what no worker uses any more, sends what waits.
 unsigned run_views(Control& c);
 
-/// Earliest moment at which one of these stages has something to do.
-[[nodiscard]] Instant turn_deadline(Control& c);
 /// NIs changed: peers, routes, views and ping info follow.
 void nis_changed(Control& c);
 /// The peers that still lack this node's newest list of NIs.

@@ -56,6 +56,7 @@ uint64_t Applier::submit(config::ChangeList changes, Done done, Note note) {
   job.done = std::move(done);
   job.note = std::move(note);
   retry_at_ = kNever;
+  set_timer();
   return job.number;
 }
 
@@ -64,6 +65,12 @@ void Applier::withdraw(uint64_t number) {
   if (found == jobs_.end() || found->started) return;
   found->errors.push_back({0, -ECANCELED, "withdrawn before the change began"});
   finish(jobs_, found);
+  set_timer();
+}
+
+void Applier::set_timer() {
+  const bool busy = !jobs_.empty() || !leaving_.empty();
+  next_.set(busy ? retry_at_ : c_.nis->waiting().empty() ? kForever : retry_waiting_at_);
 }
 
 void Applier::note(Job& job, const std::string& line) {
@@ -152,6 +159,12 @@ Applier::Step Applier::refuse(Job& job, int code, std::string what) {
 unsigned Applier::turn(Instant now) {
   now_ = now;
   retry_at_ = now + kLookAgain;
+  const unsigned done = run_jobs();
+  set_timer();
+  return done;
+}
+
+unsigned Applier::run_jobs() {
   unsigned done = turn_leaving();
   if (jobs_.empty()) return done + retry_waiting();
   while (!jobs_.empty() && done < kChangesBudget) {
@@ -273,6 +286,7 @@ void Applier::abort() {
       if (job.errors.empty()) job.errors.push_back({0, -ESHUTDOWN, "the node is stopping"});
       finish(*jobs, jobs->begin());
     }
+  set_timer();
 }
 
 // --- LNet and its NIs ------------------------------------------------------------------------------------------------
@@ -497,7 +511,7 @@ Applier::Step Applier::run(Job& job, const config::SetRouting& change) {
     if (!enabled) return refuse(job, enabled.error().code, "cannot configure routing: " + enabled.error().what);
     if (!was && c_.routing->state() == RoutingState::kStarting)
       note(job, fmt::format("this node forwards from now on, and reports this to its peers in {} s",
-                            (c_.routing->next_deadline() - now_) / 1s));
+                            c_.routing->settle_time() / 1s));
   } else {
     c_.routing->disable(now_);
   }

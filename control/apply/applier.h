@@ -13,6 +13,7 @@
 
 #include "config/apply.h"
 #include "control/control.h"
+#include "control/timers.h"
 
 namespace ulnet {
 
@@ -24,7 +25,7 @@ class Applier {
   /// to the journal, too.
   using Note = std::function<void(const std::string&)>;
 
-  explicit Applier(Control& control) : c_(control) {}
+  explicit Applier(Control& control) : c_(control), next_(control.timers, TimerName::kChanges) {}
 
   /// Takes a list and returns its number. `done` comes once, from within turn(), withdraw() or abort().
   uint64_t submit(config::ChangeList changes, Done done, Note note = {});
@@ -32,10 +33,6 @@ class Applier {
   void withdraw(uint64_t number);
   /// Carries lists on; returns work done.
   unsigned turn(Instant now);
-  [[nodiscard]] Instant next_deadline() const {
-    if (!jobs_.empty() || !leaving_.empty()) return retry_at_;
-    return c_.nis->waiting().empty() ? kForever : retry_waiting_at_;
-  }
   [[nodiscard]] bool idle() const { return jobs_.empty() && leaving_.empty(); }
   /// Ends all lists with ESHUTDOWN; changes that were carried out stay.
   void abort();
@@ -73,6 +70,8 @@ class Applier {
     bool in_force = false;  // the job may still wait for the gateways' first checks
     std::vector<config::ChangeError> errors;
   };
+  unsigned run_jobs();
+  void set_timer();
   void start(Job& job);
   [[nodiscard]] Step carry_out(Job& job);
   [[nodiscard]] bool must_wait_for_gateways(Job& job);
@@ -125,6 +124,7 @@ class Applier {
   Step refuse(Job& job, int code, std::string what);
 
   Control& c_;
+  SlowTimer next_;
   uint64_t last_number_ = 0;
   Instant now_ = kNever;
   Instant retry_at_ = kNever;

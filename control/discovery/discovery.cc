@@ -27,12 +27,14 @@ const std::vector<PeerNi*>& check_targets(const Peer& peer) {
 
 }  // namespace
 
-Discovery::Discovery(MergeDeps deps, DiscoveryActions& actions) : deps_(std::move(deps)), actions_(actions) {
+Discovery::Discovery(MergeDeps deps, DiscoveryActions& actions, Timers& timers)
+    : deps_(std::move(deps)), actions_(actions), work_(timers, TimerName::kDiscovery) {
   deps_.peers.set_gone([this](const Peer& peer) {
     const auto found = waiters_.find(peer.id);
     if (found == waiters_.end()) return;
     orphans_.insert(orphans_.end(), found->second.begin(), found->second.end());
     waiters_.erase(found);
+    set_timer();
   });
 }
 
@@ -299,6 +301,16 @@ void Discovery::queue(Peer& peer) {
   peer.state |= kPeerDiscovering;
   refresh(peer);
   if (!std::exchange(peer.discovery.queued, true)) queue_.push_back(peer.id);
+  set_timer();
+}
+
+void Discovery::set_timer() {
+  work_.set(pending() && !stopped_ ? kNever : kForever);
+}
+
+void Discovery::stop() {
+  stopped_ = true;
+  work_.stop();
 }
 
 unsigned Discovery::turn() {
@@ -312,6 +324,7 @@ unsigned Discovery::turn() {
     if (peer->has(kPeerDiscovering)) work(*peer);
   }
   follow_orphans();
+  set_timer();
   return done;
 }
 

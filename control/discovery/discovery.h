@@ -22,6 +22,7 @@
 #include "config/model.h"
 #include "control/discovery/merge.h"
 #include "control/discovery/ping_op.h"
+#include "control/timers.h"
 
 namespace ulnet {
 
@@ -61,7 +62,7 @@ struct PingData {
 
 class Discovery {
  public:
-  Discovery(MergeDeps deps, DiscoveryActions& actions);
+  Discovery(MergeDeps deps, DiscoveryActions& actions, Timers& timers);
 
   void set_mode(config::Discovery mode);
   [[nodiscard]] config::Discovery mode() const { return mode_; }
@@ -102,6 +103,8 @@ class Discovery {
   /// The waiters for this peer, by the numbers that discover() was called with.
   [[nodiscard]] std::vector<uint64_t> waiters(const Peer& peer) const;
   [[nodiscard]] bool pending() const { return !queue_.empty() || !orphans_.empty(); }
+  /// turn() is not called any more.
+  void stop();
 
  private:
   struct Waiter {
@@ -109,6 +112,7 @@ class Discovery {
     Nid nid;
   };
   void queue(Peer& peer);
+  void set_timer();
   void work(Peer& peer);
   /// False when there is nothing left to do now.
   bool step(Peer*& peer);
@@ -142,6 +146,8 @@ class Discovery {
   std::deque<uint32_t> queue_;                       // peer ids, each once, however many events a peer had
   std::map<uint32_t, std::vector<Waiter>> waiters_;  // by peer id
   std::vector<Waiter> orphans_;                      // their peer has ended or lost their NID
+  SlowTimer work_;                                   // turn() has work
+  bool stopped_ = false;
 };
 
 }  // namespace ulnet

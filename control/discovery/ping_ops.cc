@@ -3,19 +3,13 @@
 #include "dataplane/wire/ping_info.h"
 
 namespace ulnet {
-namespace {
-
-/// Time to the next try after a ring was full.
-constexpr Duration kAgain = 1ms;
-
-}  // namespace
-
 uint64_t PingOps::start(PingOp spec, Done done) {
   auto op = std::make_unique<Op>();
   op->number = next_number_++;
   op->spec = std::move(spec);
   op->done = std::move(done);
   queue_.push_back(std::move(op));
+  set_timer();
   return queue_.back()->number;
 }
 
@@ -23,6 +17,7 @@ void PingOps::give_up(uint64_t number, int32_t error) {
   const auto it = [number](const std::unique_ptr<Op>& op) { return op->number == number; };
   if (const auto found = std::find_if(ops_.begin(), ops_.end(), it); found != ops_.end()) (*found)->fail(error);
   if (const auto found = std::find_if(queue_.begin(), queue_.end(), it); found != queue_.end()) (*found)->fail(error);
+  set_timer();
 }
 
 void PingOps::Op::end(const PingEnd& how) {
@@ -85,7 +80,6 @@ void PingOps::unlink(Op& op) {
 }
 
 unsigned PingOps::turn(Instant now) {
-  now_ = now;
   unsigned done = 0;
   for (; ops_.size() < most_ && !queue_.empty(); ++done) {
     ops_.push_back(std::move(queue_.front()));
@@ -104,17 +98,17 @@ unsigned PingOps::turn(Instant now) {
       ++it;
     }
   }
+  set_timer();
   return done;
 }
 
-Instant PingOps::next_deadline() const {
-  if (!queue_.empty() && ops_.size() < most_) return kNever;
-  Instant next = kForever;
+void PingOps::set_timer() {
+  next_.stop();
+  if (!queue_.empty() && ops_.size() < most_) return next_.set_now();
   for (const auto& op : ops_) {
-    if (!op->sent || (op->ended && !op->unlinking)) return now_ + kAgain;
-    if (!op->ended) next = std::min(next, op->deadline);
+    if (!op->sent || (op->ended && !op->unlinking)) return next_.retry(true);
+    if (!op->ended) next_.set_by(op->deadline);
   }
-  return next;
 }
 
 void PingOps::abort() {
@@ -122,6 +116,7 @@ void PingOps::abort() {
   queue_.clear();
   for (auto& op : queue) op->fail(-ESHUTDOWN);
   for (auto& op : ops_) op->fail(-ESHUTDOWN);
+  set_timer();
 }
 
 }  // namespace ulnet

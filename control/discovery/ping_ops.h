@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "control/discovery/ping_op.h"
+#include "control/timers.h"
 #include "dataplane/state/self_submitter.h"
 
 namespace ulnet {
@@ -21,7 +22,8 @@ inline constexpr size_t kPingOpsMax = 64;
 class PingOps {
  public:
   using Done = std::function<void(const PingEnd&)>;
-  explicit PingOps(SelfSubmitter& self, size_t most = kPingOpsMax) : self_(self), most_(most) {}
+  PingOps(SelfSubmitter& self, Timers& timers, TimerName row, size_t most = kPingOpsMax)
+      : self_(self), most_(most), next_(timers, row) {}
 
   /// `done` comes once, from within turn(), SelfSubmitter::poll(), give_up() or abort(); `done` may start other
   /// operations. Returns the number of this operation, never 0.
@@ -32,7 +34,6 @@ class PingOps {
   [[nodiscard]] size_t room() const { return most_ - std::min(most_, ops_.size() + queue_.size()); }
   /// Starts, times out, tidies up; returns work done.
   unsigned turn(Instant now);
-  [[nodiscard]] Instant next_deadline() const;
   /// Ends all operations with ESHUTDOWN; at_rest() is true once their memory is back.
   void abort();
   [[nodiscard]] bool at_rest() const { return ops_.empty() && queue_.empty(); }
@@ -54,11 +55,12 @@ class PingOps {
   bool begin(Op& op, Instant now);
   bool bind(Op& op);
   void unlink(Op& op);
+  void set_timer();
 
   SelfSubmitter& self_;
   const size_t most_;
   uint64_t next_number_ = 1;
-  Instant now_ = kNever;
+  SlowTimer next_;
   std::deque<std::unique_ptr<Op>> queue_;
   std::list<std::unique_ptr<Op>> ops_;
 };

@@ -16,6 +16,7 @@ void PingQueue::start(PingOp op, PingOps::Done done) {
   entry->op = std::move(op);
   entry->done = std::move(done);
   wait_on(std::move(entry));
+  set_timer();
 }
 
 // An operation that was evicted goes to `others_`, even if a waiter needs it: operations that had no turn yet come
@@ -92,20 +93,19 @@ unsigned PingQueue::turn(Lane& lane, Instant now) {
 
 unsigned PingQueue::turn(Instant now) {
   now_ = now;
-  const unsigned done = turn(waited_, now);
-  return done + turn(others_, now);
+  unsigned done = turn(waited_, now);
+  done += turn(others_, now);
+  set_timer();
+  return done;
 }
 
-Instant PingQueue::next_deadline(const Lane& lane) {
-  if (!lane.queue.empty() && lane.ops.room() > 0) return kNever;
-  Instant next = lane.ops.next_deadline();
-  for (const auto& entry : lane.under_way) next = std::min(next, entry->until);
-  if (lane.coming() < lane.wanted()) next = std::min(next, lane.under_way.front()->begun + lane.queue.begin()->first);
-  return next;
-}
-
-Instant PingQueue::next_deadline() const {
-  return std::min(next_deadline(waited_), next_deadline(others_));
+void PingQueue::set_timer() {
+  next_.stop();
+  for (const Lane* lane : {&waited_, &others_}) {
+    if (!lane->queue.empty() && lane->ops.room() > 0) return next_.set_now();
+    for (const auto& entry : lane->under_way) next_.set_by(entry->until);
+    if (lane->coming() < lane->wanted()) next_.set_by(lane->under_way.front()->begun + lane->queue.begin()->first);
+  }
 }
 
 void PingQueue::abort() {
@@ -115,6 +115,7 @@ void PingQueue::abort() {
     for (const auto& [slice, entry] : queue) entry->done({-ESHUTDOWN, {}, {}, {}});
     lane->ops.abort();
   }
+  set_timer();
 }
 
 bool PingQueue::at_rest() const {

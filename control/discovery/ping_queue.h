@@ -25,7 +25,10 @@ inline constexpr Duration kPingSliceMax = 64s;
 
 class PingQueue {
  public:
-  explicit PingQueue(SelfSubmitter& self) : waited_(self, kPingsWaitedMax), others_(self, kPingsOtherMax) {}
+  PingQueue(SelfSubmitter& self, Timers& timers)
+      : waited_(self, timers, TimerName::kPingsWaited, kPingsWaitedMax),
+        others_(self, timers, TimerName::kPingsOther, kPingsOtherMax),
+        next_(timers, TimerName::kPingQueue) {}
 
   /// `done` comes once, as with PingOps::start(); with ETIMEDOUT if the operation has not ended in time.
   void start(PingOp op, PingOps::Done done);
@@ -33,7 +36,6 @@ class PingQueue {
   void hurry(uint64_t number);
   /// Starts operations, evicts some for waiting ones, times out, tidies up; returns work done.
   unsigned turn(Instant now);
-  [[nodiscard]] Instant next_deadline() const;
   /// Ends all operations with ESHUTDOWN; at_rest() is true once their memory is back.
   void abort();
   [[nodiscard]] bool at_rest() const;
@@ -50,7 +52,8 @@ class PingQueue {
   /// By slice, which is the order of starting: an entry that had less time comes first.
   using Queue = std::multimap<Duration, std::unique_ptr<Entry>>;
   struct Lane {
-    Lane(SelfSubmitter& self, size_t places) : most(places), ops(self, places) {}
+    Lane(SelfSubmitter& self, Timers& timers, TimerName row, size_t places)
+        : most(places), ops(self, timers, row, places) {}
     /// Places that are free, or become free without another eviction.
     [[nodiscard]] size_t coming() const { return most - under_way.size(); }
     [[nodiscard]] size_t wanted() const { return std::min(most, queue.size()); }
@@ -64,11 +67,12 @@ class PingQueue {
   void ended(Lane& lane, std::list<std::unique_ptr<Entry>>::iterator at, const PingEnd& how);
   void wait_on(std::unique_ptr<Entry> entry);
   unsigned take_places(Lane& lane);
-  [[nodiscard]] static Instant next_deadline(const Lane& lane);
+  void set_timer();
 
   Lane waited_, others_;
   std::unordered_map<uint64_t, Queue::iterator> unsent_;  // entries of others_ that were never sent, by number
   Instant now_ = kNever;
+  SlowTimer next_;
 };
 
 }  // namespace ulnet

@@ -12,13 +12,13 @@ void PingTarget::set_hooks(PushHook push, PingHook ping) {
 void PingTarget::set_info(const wire::PingInfo& info) {
   if (!open_) return;
   wanted_ = wire::ping_info_encode(info);
-  settled_ = false;
+  settle(false);
 }
 
 void PingTarget::Target::on_event(const Event& event, Instant now) {
   if (event.kind == EventKind::kUnlink) {
     gone = true;
-    owner->settled_ = false;
+    owner->settle(false);
   } else if (event.kind == EventKind::kPut && event.status == 0 && owner->push_) {
     const size_t end = std::min<size_t>(size_t(event.offset) + event.mlength, bytes.size());
     if (event.offset <= end) owner->push_(event, std::span(bytes).subspan(event.offset, end - event.offset), now);
@@ -60,7 +60,7 @@ unsigned PingTarget::turn() {
   if (open_ && wanted_.empty() && !infos_.empty() && infos_.back().gone) wanted_ = std::move(infos_.back().bytes);
   infos_.remove_if([](const Target& target) { return target.gone; });
   pushes_.remove_if([](const Target& target) { return target.gone; });
-  settled_ = open_ ? attach_all() : unlink_all();
+  settle(open_ ? attach_all() : unlink_all());
   return 1;
 }
 
@@ -96,8 +96,13 @@ bool PingTarget::unlink_all() {
 
 void PingTarget::close() {
   open_ = false;
-  settled_ = false;
   wanted_.clear();
+  settle(false);
+}
+
+void PingTarget::settle(bool done) {
+  settled_ = done;
+  retry_.retry(!done);
 }
 
 }  // namespace ulnet

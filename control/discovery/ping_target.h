@@ -7,6 +7,7 @@
 #include <list>
 #include <vector>
 
+#include "control/timers.h"
 #include "dataplane/state/self_submitter.h"
 #include "dataplane/wire/ping_info.h"
 
@@ -25,7 +26,7 @@ class PingTarget {
   /// A ping was answered: event.target is the NID that it came to, event.source who asked.
   using PingHook = std::function<void(const Event&, Instant)>;
 
-  explicit PingTarget(SelfSubmitter& self) : self_(self) {}
+  PingTarget(SelfSubmitter& self, Timers& timers) : self_(self), retry_(timers, TimerName::kPingTarget) {}
 
   void set_hooks(PushHook push, PingHook ping);
   /// From now on pings are answered with `info`.
@@ -35,8 +36,6 @@ class PingTarget {
   /// Takes everything away. at_rest() tells when it is gone.
   void close();
   [[nodiscard]] bool at_rest() const { return infos_.empty() && pushes_.empty(); }
-  /// False when a ring was full and turn() must be called again.
-  [[nodiscard]] bool settled() const { return settled_; }
   /// True once the newest info is what is answered.
   [[nodiscard]] bool current() const { return !infos_.empty() && infos_.back().attached && wanted_.empty(); }
 
@@ -57,6 +56,7 @@ class PingTarget {
   bool unlink_all();
   bool arm(Target& target);
   bool unlink(Target& target);
+  void settle(bool done);
 
   SelfSubmitter& self_;
   PushHook push_;
@@ -65,7 +65,8 @@ class PingTarget {
   std::list<Target> infos_;        // back = newest
   std::list<Target> pushes_;
   bool open_ = true;
-  bool settled_ = true;
+  bool settled_ = true;  // else turn() has work, also without a change: a ring was full
+  SlowTimer retry_;
 };
 
 }  // namespace ulnet

@@ -27,13 +27,12 @@ struct PingAnswer {
 class Pinger {
  public:
   using Done = std::function<void(std::vector<PingAnswer>)>;
-  explicit Pinger(SelfSubmitter& self) : ops_(self) {}
+  Pinger(SelfSubmitter& self, Timers& timers) : ops_(self, timers, TimerName::kPings) {}
 
   /// Pings each of the NIDs; `done` gets the answers in their order, once, from within turn() or abort().
   void start(const PingRequest& request, uint32_t interfaces_max, Done done);
   /// Starts, times out, reports; returns work done.
   unsigned turn(Instant now) { return ops_.turn(now); }
-  [[nodiscard]] Instant next_deadline() const { return ops_.next_deadline(); }
   /// Ends all pings with ESHUTDOWN; at_rest() is true once their memory is back.
   void abort() { ops_.abort(); }
   [[nodiscard]] bool at_rest() const { return ops_.at_rest(); }

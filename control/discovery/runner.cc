@@ -39,9 +39,10 @@ struct DiscoveryRunner::Batch {
 
 DiscoveryRunner::DiscoveryRunner(Control& control)
     : c_(control),
-      pings_(*control.self_submitter),
-      checks_(*control.self_submitter),
-      machine_(merge_deps(control), *this) {}
+      pings_(*control.self_submitter, control.timers),
+      checks_(*control.self_submitter, control.timers, TimerName::kGatewayChecks),
+      machine_(merge_deps(control), *this, control.timers),
+      again_timer_(control.timers, TimerName::kTellAgain) {}
 
 void DiscoveryRunner::wait(PeerNi& ni, bool force, Told told) {
   if (stopped_) return told(-ESHUTDOWN);
@@ -174,6 +175,7 @@ void DiscoveryRunner::not_told(uint32_t peer, uint32_t times) {
   const auto [entry, fresh] = again_of_.try_emplace(peer, at);
   if (!fresh) again_.erase({std::exchange(entry->second, at), peer});
   again_.insert({at, peer});
+  again_timer_.set_first(again_);
 }
 
 unsigned DiscoveryRunner::tell_again(Instant now) {
@@ -184,6 +186,7 @@ unsigned DiscoveryRunner::tell_again(Instant now) {
     again_of_.erase(peer);
     machine_.tell_again(peer);
   }
+  again_timer_.set_first(again_);
   return done;
 }
 
@@ -196,18 +199,14 @@ unsigned DiscoveryRunner::turn(Instant now) {
   return done + pings_.turn(now) + checks_.turn(now);
 }
 
-Instant DiscoveryRunner::next_deadline() const {
-  if (machine_.pending() && !stopped_) return kNever;
-  const Instant again = again_.empty() ? kForever : again_.begin()->first;
-  return std::min({again, pings_.next_deadline(), checks_.next_deadline()});
-}
-
 void DiscoveryRunner::abort() {
   stopped_ = true;
   pings_.abort();
   checks_.abort();
+  machine_.stop();
   again_.clear();
   again_of_.clear();
+  again_timer_.stop();
   for (auto& [waiter, told] : std::exchange(waiting_, {})) told(-ESHUTDOWN);
 }
 

@@ -55,7 +55,6 @@ class DiscoveryRunner final : DiscoveryActions {
   [[nodiscard]] size_t untold(Nid* first) const { return machine_.untold(first); }
 
   unsigned turn(Instant now);
-  [[nodiscard]] Instant next_deadline() const;
   /// Ends all pings and pushes with ESHUTDOWN; at_rest() is true once their memory is back.
   void abort();
   [[nodiscard]] bool at_rest() const { return pings_.at_rest() && checks_.at_rest(); }
@@ -83,6 +82,7 @@ class DiscoveryRunner final : DiscoveryActions {
   std::map<uint64_t, Told> waiting_;
   std::set<std::pair<Instant, uint32_t>> again_;  // when to call Discovery::tell_again(), and for which peer id
   std::unordered_map<uint32_t, Instant> again_of_;
+  SlowTimer again_timer_;  // the first of again_
   uint64_t next_waiter_ = 1;
   bool stopped_ = false;
 };

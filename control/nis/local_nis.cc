@@ -202,7 +202,7 @@ void LocalNis::leave(LocalNi& ni, Instant now) {
   ni.leave_deadline = now + kNiLeaveMax;
   ni.messages_seen = ni.messages();
   ni.idle_since = ni.messages_seen == 0 ? kNever : now;
-  next_look_ = now;
+  look_.set(now);
   ++sequence_;
 }
 
@@ -276,6 +276,7 @@ void LocalNis::published() {
   for (LocalNi* ni : nis_) {
     if (!ni->closing || ni->close_sent) continue;
     ni->close_sent = true;
+    drain_.set_by(ni->drain_deadline);
     for (uint16_t worker = 0; worker < worker_count(); ++worker)
       deps_.outbox.send(WorkerId{worker}, NiCloseMsg{ni->slices[worker].get()});
   }
@@ -289,8 +290,9 @@ bool LocalNis::is_idle(LocalNi& ni, Instant now) {
 }
 
 bool LocalNis::turn(Instant now, const std::function<bool()>& told) {
-  const bool look = now >= next_look_;
-  if (look) next_look_ = kForever;
+  const bool look = look_.due(now);
+  if (look) look_.stop();
+  drain_.stop();
   bool changed = false;
   for (size_t i = 0; i < nis_.size();) {
     LocalNi& ni = *nis_[i];
@@ -299,7 +301,7 @@ bool LocalNis::turn(Instant now, const std::function<bool()>& told) {
         remove(ni, now);
         changed = true;
       } else {
-        next_look_ = now + kNiLeaveLook;
+        look_.set(now + kNiLeaveLook);
       }
     }
     if (ni.close_sent && !ni.stop_sent && (ni.undrained == 0 || now >= ni.drain_deadline)) {
@@ -307,6 +309,7 @@ bool LocalNis::turn(Instant now, const std::function<bool()>& told) {
       ni.drain_deadline = kForever;
       deps_.lnds[ni.lnd]->ni_stop(ni.id, now);
     }
+    if (ni.close_sent && !ni.stop_sent) drain_.set_by(ni.drain_deadline);
     if (ni.closing && ni.stopped && ni.undrained == 0) {
       erase(ni);
       changed = true;
@@ -315,13 +318,6 @@ bool LocalNis::turn(Instant now, const std::function<bool()>& told) {
     }
   }
   return changed;
-}
-
-Instant LocalNis::next_deadline() const {
-  Instant next = next_look_;
-  for (const LocalNi* ni : nis_)
-    if (ni->close_sent && !ni->stop_sent) next = std::min(next, ni->drain_deadline);
-  return next;
 }
 
 // Views that name the NI may still be in use, so its slices outlive it.

@@ -16,6 +16,7 @@
 #include "control/publish/publisher.h"
 #include "control/stats/totals.h"
 #include "control/text_error.h"
+#include "control/timers.h"
 #include "dataplane/state/slices.h"
 #include "lnd/driver.h"
 #include "lnd/lnd.h"
@@ -113,7 +114,8 @@ class LocalNis {
     std::vector<LndControl*> lnds;         ///< by LND number
     std::vector<WorkerMemory*> near = {};  ///< by worker; absent or null: the heap
   };
-  explicit LocalNis(Deps deps) : deps_(std::move(deps)) {}
+  LocalNis(Deps deps, Timers& timers)
+      : deps_(std::move(deps)), look_(timers, TimerName::kNiLeave), drain_(timers, TimerName::kNiDrain) {}
 
   /// Adds an NI, and its net with the first one; when it fails nothing has changed. Errors: ENETDOWN (no such
   /// interface), EADDRNOTAVAIL (no IPv4 address; name it by NID), EEXIST, ENOSPC (`interfaces_max` or kNisMax), ERANGE
@@ -145,7 +147,6 @@ class LocalNis {
   /// Carries deletions on; true when an NI has gone or begins to close. `told` is asked whether all peers know those
   /// that leave.
   bool turn(Instant now, const std::function<bool()>& told);
-  [[nodiscard]] Instant next_deadline() const;
   void drained(const NiSlice& slice);
   void stopped(NiId id);
 
@@ -189,7 +190,8 @@ class LocalNis {
   std::vector<WaitingNi> waiting_;
   uint32_t next_id_ = 1;  // 0 is loopback
   uint32_t sequence_ = 1;
-  Instant next_look_ = kForever;  // at the NIs that leave
+  SlowTimer look_;   // at the NIs that leave
+  SlowTimer drain_;  // the first drain_deadline of the NIs that close
 };
 
 }  // namespace ulnet

@@ -152,6 +152,7 @@ unsigned PeerDb::forget_left() {
     if (ni == nullptr || ni->peer == nullptr || ni->peer->met_from.is_any()) continue;
     if (never_used(*ni->peer) && may_be_forgotten(*ni->peer)) drop_peer(*ni->peer);
   }
+  if (left_.empty()) left_timer_.stop();
   return done;
 }
 

@@ -9,6 +9,15 @@
 
 namespace ulnet {
 
+PeerDb::PeerDb(Deps deps, Timers& timers)
+    : deps_(std::move(deps)),
+      ends_(timers),
+      retry_(timers, TimerName::kPeerRetry),
+      left_timer_(timers, TimerName::kPeerLeft),
+      unused_(timers, TimerName::kPeerUnused) {
+  deps_.near.resize(deps_.workers);
+}
+
 void PeerDb::set_ends(PeerEnds::Deps deps) {
   deps.over = [this](PeerNiId id) { over(id); };
   ends_.set_deps(std::move(deps));
@@ -330,17 +339,17 @@ void PeerDb::dead(PeerNi& ni, Instant now, int32_t error) {
   ni.life.since = now;
   ni.life.error = error;
   ni.life.retry_at = now + std::min<Duration>(kRetryMin * (1u << (ni.life.failures - 1)), kRetryMax);
-  retry_next_ = std::min(retry_next_, ni.life.retry_at);
+  retry_.set_by(ni.life.retry_at);
   touch(*ni.peer);
 }
 
 void PeerDb::revive(Instant now, const std::function<void(PeerNi&)>& changed) {
-  retry_next_ = kForever;
+  retry_.stop();
   for (auto one = down_.begin(); one != down_.end();) {
     PeerNi& ni = *one->second;
     const bool heard = ni.blocks->slice.last_alive_ns.get() > ni.life.since.time_since_epoch().count();
     if (!heard && now < ni.life.retry_at) {
-      retry_next_ = std::min(retry_next_, ni.life.retry_at);
+      retry_.set_by(ni.life.retry_at);
       ++one;
       continue;
     }
@@ -415,6 +424,7 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
 
 bool PeerDb::flush(PeerTableBuilder& table) {
   ask_anew_who_was_held_back();
+  unused_.set(crowded() ? look_at_ : kForever);
   if (dirty_.empty() && gone_.empty()) return false;
   for (const Nid& nid : gone_) {
     const auto found = nis_.find(nid);

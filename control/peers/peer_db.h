@@ -19,6 +19,7 @@
 #include "control/publish/peer_table.h"
 #include "control/stats/totals.h"
 #include "control/text_error.h"
+#include "control/timers.h"
 #include "dataplane/base/limits.h"
 #include "dataplane/wire/ping_info.h"
 
@@ -181,7 +182,7 @@ class PeerDb {
     std::function<void(const std::string&)> log = {};
     std::vector<WorkerMemory*> near = {};  ///< by worker; absent or null: the heap
   };
-  explicit PeerDb(Deps deps) : deps_(std::move(deps)) { deps_.near.resize(deps_.workers); }
+  PeerDb(Deps deps, Timers& timers);
   /// How memory is given back; without this it never is.
   void set_ends(PeerEnds::Deps deps);
 
@@ -197,7 +198,10 @@ class PeerDb {
   /// when that address has brought its share of NIDs, and all are in use.
   [[nodiscard]] Result<PeerNi*> place_stranger(const Nid& nid, const Nid& via, const Nid& address);
   /// No connection names it any more: a stranger that was not used is forgotten.
-  void left(PeerNiId id) { left_.push_back(id); }
+  void left(PeerNiId id) {
+    left_.push_back(id);
+    left_timer_.set_now();
+  }
   [[nodiscard]] PeerNi* find(const Nid& nid);
   [[nodiscard]] PeerNi* find(PeerNiId id);
   [[nodiscard]] Peer* find_peer(uint32_t id);
@@ -247,10 +251,6 @@ class PeerDb {
   void dead(PeerNi& ni, Instant now, int32_t error);
   /// Lets dead ones be tried again when it is time, or when they were heard of since; calls `changed` for each.
   void revive(Instant now, const std::function<void(PeerNi&)>& changed);
-  [[nodiscard]] Instant next_deadline() const {
-    if (!left_.empty()) return kNever;
-    return std::min({retry_next_, ends_.next_deadline(), crowded() ? look_at_ : kForever});
-  }
   /// Workers take liveness into account only where this is set (a router; docs/wire/lnet.md §8.2).
   void set_watch_aliveness(bool on);
 
@@ -306,15 +306,18 @@ class PeerDb {
   std::map<uint32_t, std::unique_ptr<Peer>> peers_;                // in order of creation
   std::unordered_map<Nid, std::unique_ptr<PeerNi>, NidHash> nis_;  // also those that were removed
   std::unordered_map<uint32_t, PeerNi*> by_id_;
+  /// Peers by Peer::met_from, the oldest first.
+  std::unordered_map<Nid, std::set<uint32_t>, NidHash> strangers_;
   std::vector<uint32_t> dirty_;       // peer ids
   std::vector<Nid> gone_;             // NIDs to take out of the table
-  std::unordered_map<Nid, std::set<uint32_t>, NidHash> strangers_;  // peers by Peer::met_from, the oldest first
   std::vector<PeerNiId> left_;        // no connection names them any more
   Instant looked_at_ = kNever;        // when unused peers were looked for last
   PeerEnds ends_;                     // those whose memory is being given back
   std::map<PeerNiId, PeerNi*> down_;  // by id, so that each run has the same order
   Instant look_at_ = kNever;          // no earlier look for unused peers
-  Instant retry_next_ = kForever;     // no later than the first retry_at in down_
+  SlowTimer retry_;                   // no later than the first retry_at in down_
+  SlowTimer left_timer_;              // while left_ holds any
+  SlowTimer unused_;                  // as look_at_, while peers crowd; flush() sets it
   std::function<void(const Peer&)> gone_hook_;
   std::vector<uint32_t> load_;
   uint32_t next_peer_ = 1;

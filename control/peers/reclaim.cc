@@ -33,6 +33,7 @@ void PeerEnds::at(PeerNiId id, End& end, Instant when) {
   due_.erase({end.due, id});
   end.due = when;
   if (when != kForever) due_.insert({when, id});
+  next_.set_first(due_);
 }
 
 void PeerEnds::later(PeerNiId id, End& end, Instant now) {
@@ -51,7 +52,7 @@ void PeerEnds::begin(const PeerBlocks& blocks, WorkerId server) {
 void PeerEnds::cancel(PeerNiId id) {
   const auto found = ends_.find(id);
   if (found == ends_.end()) return;
-  due_.erase({found->second.due, id});
+  at(id, found->second, kForever);
   std::erase(unpublished_, id);
   ends_.erase(found);
 }

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "control/timers.h"
 #include "dataplane/state/inbox.h"
 #include "dataplane/state/slices.h"
 
@@ -33,6 +34,7 @@ class PeerEnds {
     std::function<void(WorkerId, const PeerAskMsg&)> send = {};  ///< none: nothing is ever given back
     std::function<void(PeerNiId)> over = {};                     ///< the memory may be freed
   };
+  explicit PeerEnds(Timers& timers) : next_(timers, TimerName::kPeerReclaim) {}
   void set_deps(Deps deps) { deps_ = std::move(deps); }
 
   /// The NI is in no view from the next one on.
@@ -45,7 +47,6 @@ class PeerEnds {
   void answer(const PeerAnswerMsg& msg, Instant now);
   /// Goes on with those whose time has come; returns how many.
   unsigned turn(Instant now);
-  [[nodiscard]] Instant next_deadline() const { return due_.empty() ? kForever : due_.begin()->first; }
   [[nodiscard]] size_t size() const { return ends_.size(); }
   /// Is memory given back at all?
   [[nodiscard]] bool working() const { return bool(deps_.send); }
@@ -70,6 +71,7 @@ class PeerEnds {
   Deps deps_;
   std::map<PeerNiId, End> ends_;
   std::set<std::pair<Instant, PeerNiId>> due_;
+  SlowTimer next_;  // the first of due_
   std::vector<PeerNiId> unpublished_;
   uint64_t questions_ = 0;
 };

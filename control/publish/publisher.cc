@@ -3,8 +3,15 @@
 #include <algorithm>
 
 namespace ulnet {
+namespace {
 
-Publisher::Publisher(Mesh& mesh) : mesh_(mesh) {
+/// Control frees views in each turn. No worker wakes it for that: so it looks after this time, if it has no other work.
+constexpr Duration kRetireLook = 1s;
+
+}  // namespace
+
+Publisher::Publisher(Mesh& mesh, Timers& timers)
+    : mesh_(mesh), retry_(timers, TimerName::kViewRetry), look_(timers, TimerName::kViewRetire) {
   ViewParts empty;
   empty.local = std::make_shared<LocalView>();
   empty.peers = std::make_shared<PeerTable>();
@@ -18,7 +25,10 @@ Publisher::~Publisher() {
 }
 
 bool Publisher::publish(const ViewParts& parts, bool force) {
-  if (!force && live_.size() > kViewsUnretiredMax) return false;
+  if (!force && live_.size() > kViewsUnretiredMax) {
+    retry_.retry(true);
+    return false;
+  }
   auto next = std::make_unique<Published>();
   next->parts = parts;
   next->set.epoch = Epoch{live_.empty() ? 1 : epoch().value + 1};
@@ -31,6 +41,8 @@ bool Publisher::publish(const ViewParts& parts, bool force) {
   // The exchange comes before the states are read (epoch_passed): a worker that is asleep then loads this view, or a
   // newer one, when it wakes.
   mesh_.view.exchange(&live_.back()->set, std::memory_order_seq_cst);
+  retry_.stop();
+  if (live_.size() > 1) look_.set_in(kRetireLook);
   return true;
 }
 
@@ -46,10 +58,12 @@ Epoch Publisher::epoch_passed() const {
 }
 
 unsigned Publisher::retire() {
+  look_.stop();
   if (live_.size() == 1) return 0;
   const Epoch passed = epoch_passed();
   unsigned freed = 0;
   for (; live_.size() > 1 && live_.front()->set.epoch < passed; ++freed) live_.pop_front();
+  if (live_.size() > 1) look_.set_in(kRetireLook);
   return freed;
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "control/timers.h"
 #include "dataplane/state/inbox.h"
 #include "dataplane/state/view.h"
 
@@ -24,7 +25,7 @@ struct ViewParts {
 class Publisher {
  public:
   /// Publishes an empty view at once, so that a worker always finds one.
-  explicit Publisher(Mesh& mesh);
+  Publisher(Mesh& mesh, Timers& timers);
   /// Requires: no worker turns any more.
   ~Publisher();
   Publisher(const Publisher&) = delete;
@@ -55,6 +56,7 @@ class Publisher {
   [[nodiscard]] Epoch epoch_passed() const;
 
   Mesh& mesh_;
+  SlowTimer retry_, look_;
   std::deque<std::unique_ptr<Published>> live_;  // back = the current one
 };
 

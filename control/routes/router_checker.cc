@@ -19,7 +19,7 @@ constexpr unsigned kDoublingsMax = 30;
 void RouterChecker::set_interval(Duration interval) {
   if (interval == interval_) return;
   interval_ = interval;
-  next_ = kNever;
+  next_.set_now();
 }
 
 void RouterChecker::hurry(const PeerNi& ni, bool up) {
@@ -28,7 +28,7 @@ void RouterChecker::hurry(const PeerNi& ni, bool up) {
   if (found == times_.end() || found->second.under_way) return;
   if (up == (found->second.failures == 0)) return;
   found->second.at_once = true;
-  next_ = kNever;
+  next_.set_now();
 }
 
 Instant RouterChecker::due(const Times& times) const {
@@ -57,19 +57,19 @@ void RouterChecker::find_gateways() {
 }
 
 unsigned RouterChecker::turn(Instant now) {
-  if (deps_.routes.revision() != routes_seen_) next_ = kNever;
-  if (now < next_) return 0;
+  if (deps_.routes.revision() == routes_seen_ && !next_.due(now)) return 0;
   routes_seen_ = deps_.routes.revision();
   find_gateways();
-  next_ = times_.empty() || interval_ <= Duration::zero() ? kForever : now + kLook;
-  if (next_ == kForever) return 0;
+  next_.stop();
+  if (times_.empty() || interval_ <= Duration::zero()) return 0;
+  next_.set(now + kLook);
   unsigned begun = 0;
   for (auto& [key, times] : times_) {
     Peer& peer = *deps_.peers.find_peer(key.first);
     if (peer.has(kPeerRtrDiscovery)) continue;  // the nets of a gateway are checked one after the other
     if (std::exchange(times.under_way, false)) times.failures = peer.gateway.alive(key.second) ? 0 : times.failures + 1;
     if (now < due(times)) {
-      next_ = std::min(next_, due(times));
+      next_.set_by(due(times));
       continue;
     }
     times.started = now;
@@ -79,6 +79,11 @@ unsigned RouterChecker::turn(Instant now) {
     ++begun;
   }
   return begun;
+}
+
+void RouterChecker::stop() {
+  times_.clear();
+  next_.stop();
 }
 
 bool RouterChecker::all_tried() const {

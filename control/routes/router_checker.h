@@ -11,6 +11,7 @@
 #include "control/nis/local_nis.h"
 #include "control/peers/peer_db.h"
 #include "control/routes/route_db.h"
+#include "control/timers.h"
 
 namespace ulnet {
 
@@ -26,7 +27,7 @@ class RouterChecker {
     std::function<void(Peer&, Net)> check;  ///< Discovery::check_gateway
     std::function<void(const std::string&)> log;
   };
-  explicit RouterChecker(Deps deps) : deps_(std::move(deps)) {}
+  RouterChecker(Deps deps, Timers& timers) : deps_(std::move(deps)), next_(timers, TimerName::kRouterCheck) {}
 
   /// Time between two checks of a gateway over one net; 0: none are checked.
   void set_interval(Duration interval);
@@ -36,7 +37,8 @@ class RouterChecker {
   void hurry(const PeerNi& ni, bool up);
   /// Begins the checks that are due; returns how many.
   unsigned turn(Instant now);
-  [[nodiscard]] Instant next_deadline() const { return next_; }
+  /// Begins no check from now on. Requires: turn() is not called after this.
+  void stop();
   /// True if each gateway has been checked at least once, or if checks are off.
   [[nodiscard]] bool all_tried() const;
 
@@ -56,7 +58,7 @@ class RouterChecker {
   Duration interval_{60s};
   std::map<Key, Times> times_;
   uint64_t routes_seen_ = UINT64_MAX;
-  Instant next_ = kForever;
+  SlowTimer next_;
   std::set<Nid> missing_;  // gateways without a peer, which the journal has named
 };
 

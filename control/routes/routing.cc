@@ -99,7 +99,7 @@ TextResult<void> Routing::enable(bool at_once, Instant now) {
   if (fresh) deps_.outbox.send_all(ResetPoolsMsg{});
   state_ = at_once ? RoutingState::kEnabled : RoutingState::kStarting;
   since_ = now;
-  next_ = at_once ? kForever : now + settle_;
+  next_.set(at_once ? kForever : now + settle_);
   return {};
 }
 
@@ -107,12 +107,12 @@ void Routing::disable(Instant now) {
   if (state_ == RoutingState::kDisabled || state_ == RoutingState::kStopping) return;
   state_ = RoutingState::kStopping;
   since_ = now;
-  next_ = now + settle_;
+  next_.set(now + settle_);
 }
 
 void Routing::abort() {
   state_ = RoutingState::kDisabled;
-  next_ = kForever;
+  next_.stop();
   for (auto& memory : blocks_)
     if (!memory->retiring) retire(*memory);
 }
@@ -132,16 +132,16 @@ void Routing::retired(RouterBlock& block) {
   blocks_.erase(found);
 }
 
-bool Routing::turn(Instant now, bool idle) {
-  if (now < next_) return false;
+bool Routing::turn(Instant now, const std::function<bool()>& idle) {
+  if (!next_.due(now)) return false;
   if (state_ == RoutingState::kStarting) {
     state_ = RoutingState::kEnabled;
-    next_ = kForever;
+    next_.stop();
     return true;
   }
   if (state_ != RoutingState::kStopping) return false;
-  if (!idle && now < since_ + kStopSettles * settle_) {
-    next_ = now + kStopCheck;
+  if (now < since_ + kStopSettles * settle_ && !idle()) {
+    next_.set(now + kStopCheck);
     return false;
   }
   abort();
@@ -150,17 +150,19 @@ bool Routing::turn(Instant now, bool idle) {
 
 void NetWatch::pinged(const Nid& target, const Nid& source, Instant now) {
   const LocalNi* ni = nis_.find(target);
-  if (ni != nullptr && nis_.find(source) == nullptr) heard_[ni->net] = now;
+  if (ni == nullptr || nis_.find(source) != nullptr) return;
+  heard_[ni->net] = now;
+  if (ni->silent) next_.set_now();
 }
 
 bool NetWatch::turn(Instant now, bool routing) {
   std::erase_if(heard_, [&](const auto& one) { return !nis_.net_local(one.first); });
-  next_ = kForever;
+  next_.stop();
   bool changed = false;
   for (LocalNis::LocalNet& net : nis_.nets()) {
     const Instant silent_at = heard_.try_emplace(net.net, now).first->second + limit_;
     const bool silent = routing && now >= silent_at;
-    if (routing && !silent) next_ = std::min(next_, silent_at);
+    if (routing && !silent) next_.set_by(silent_at);
     for (LocalNi& ni : net.nis) changed |= std::exchange(ni.silent, silent) != silent;
   }
   return changed;

@@ -4,6 +4,7 @@
 // forwards for some more time. The workers decide which message goes where (dataplane/stages/forward.h).
 #pragma once
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "control/nis/local_nis.h"
 #include "control/outbox.h"
 #include "control/text_error.h"
+#include "control/timers.h"
 #include "dataplane/host/memory_source.h"
 #include "dataplane/state/router_buffers.h"
 
@@ -47,10 +49,11 @@ class Routing {
     WorkerGroups groups;
     unsigned workers = 1;
   };
-  explicit Routing(Deps deps) : deps_(std::move(deps)) {}
+  Routing(Deps deps, Timers& timers) : deps_(std::move(deps)), next_(timers, TimerName::kRouting) {}
 
   /// How long a router waits between two states: alive_router_check_interval + router_ping_timeout.
   void set_settle_time(Duration settle) { settle_ = settle; }
+  [[nodiscard]] Duration settle_time() const { return settle_; }
   /// Starts forwarding; `at_once`: kEnabled at once (`forwarding: enabled`). Error: ENOMEM, nothing has changed.
   [[nodiscard]] TextResult<void> enable(bool at_once, Instant now);
   /// Begins to stop forwarding; turn() completes the stop. No effect if the node does not forward.
@@ -64,8 +67,7 @@ class Routing {
   /// A worker gave a block back.
   void retired(RouterBlock& block);
   /// Carries state changes on. `idle`: no router buffer is in use. True when the state changed.
-  bool turn(Instant now, bool idle);
-  [[nodiscard]] Instant next_deadline() const { return next_; }
+  bool turn(Instant now, const std::function<bool()>& idle);
 
   [[nodiscard]] RoutingState state() const { return state_; }
   /// Whether ping info says that this node routes.
@@ -86,7 +88,7 @@ class Routing {
   config::Buffers buffers_;
   Duration settle_ = 110s;
   Instant since_ = kNever;
-  Instant next_ = kForever;
+  SlowTimer next_;
   std::vector<std::unique_ptr<RouterMemory>> blocks_;
 };
 
@@ -95,7 +97,7 @@ class Routing {
 /// docs/wire/lnet.md §8.4.
 class NetWatch {
  public:
-  explicit NetWatch(LocalNis& nis) : nis_(nis) {}
+  NetWatch(LocalNis& nis, Timers& timers) : nis_(nis), next_(timers, TimerName::kNetSilent) {}
 
   /// Sets the time without pings after which a net is silent: alive_router_check_interval + router_ping_timeout.
   void set_limit(Duration limit) { limit_ = limit; }
@@ -103,13 +105,12 @@ class NetWatch {
   void pinged(const Nid& target, const Nid& source, Instant now);
   /// Brings LocalNi::silent up to date; true when one has changed. `routing`: this node says that it routes.
   bool turn(Instant now, bool routing);
-  [[nodiscard]] Instant next_deadline() const { return next_; }
 
  private:
   LocalNis& nis_;
   Duration limit_ = 110s;
   std::map<Net, Instant> heard_;  // by net: time of the last ping, or when turn() first saw the net
-  Instant next_ = kForever;
+  SlowTimer next_;
 };
 
 }  // namespace ulnet

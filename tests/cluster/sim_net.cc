@@ -412,7 +412,7 @@ void SimNet::step(Instant limit) {
   for (const Turn& turn : turns) {
     if (turn.node->node_ == nullptr) continue;  // killed by what another's turn called
     if (turn.worker < 0) {
-      done += turn_control_watched(*turn.node->node_, now_);
+      done += turn_control_watched(*turn.node->node_, now_, tcp_ != nullptr);
       turn.node->tell(turn.node->watch_.look(turn.node->node_->control()));
     } else {
       done += turn_watched(*turn.node->node_, WorkerId{uint16_t(turn.worker)}, now_);

@@ -48,10 +48,21 @@ inline unsigned turn_watched(Node& node, WorkerId worker, Instant now) {
   sleep_watched(gate, sent_to_worker(node, worker));
   return done;
 }
-inline unsigned turn_control_watched(Node& node, Instant now) {
+/// Whether control has a reason for work in a turn at `now`. The test itself may have changed something since the last
+/// turn. Each turn frees views, and tries again where a ring was full.
+inline bool work_announced(Node& node, Instant now) {
+  Control& c = node.control();
+  if (node.next_deadline() <= now + kRetrySoon || node.control_pending()) return true;
+  if (c.portals_seen != c.portals->revision()) return true;
+  return c.dirty.local || c.dirty.node || c.dirty.ping || c.peers->changed() || c.publisher->unretired() > 0;
+}
+/// `sockets`: a socket may be the reason for work.
+inline unsigned turn_control_watched(Node& node, Instant now, bool sockets = false) {
   IdleGate& gate = node.control_gate();
+  const bool announced = sockets || work_announced(node, now);
   wake_watched(gate, node.control_pending(), sent_to_control(node), "control");
   const unsigned done = node.turn_control(now);
+  EXPECT_TRUE(done == 0 || announced) << "control had work that no timer announced (control/timers.h)";
   sleep_watched(gate, sent_to_control(node));
   return done;
 }

@@ -51,13 +51,17 @@ class NoDriver final : public LndControl {
 class LiveNode final : public DiscoveryActions {
  public:
   explicit LiveNode(Mutant mutant)
-      : mutant_(mutant), gates_{&gate_}, mesh_(1, 16, gates_, &gate_), outbox_(mesh_), publisher_(mesh_) {
+      : mutant_(mutant),
+        gates_{&gate_},
+        mesh_(1, 16, gates_, &gate_),
+        outbox_(mesh_, timers_),
+        publisher_(mesh_, timers_) {
     LocalNis::Deps deps{mesh_, outbox_, publisher_, nullptr, {}, {}, {}};
     deps.types = {&type_};
     deps.lnds = {&driver_};
-    nis_ = std::make_unique<LocalNis>(std::move(deps));
-    peers_ = std::make_unique<PeerDb>(PeerDb::Deps{*nis_, 1, 64, {}, {}, {}, {}});
-    machine_ = std::make_unique<Discovery>(MergeDeps{*peers_, *nis_, [](const std::string&) {}}, *this);
+    nis_ = std::make_unique<LocalNis>(std::move(deps), timers_);
+    peers_ = std::make_unique<PeerDb>(PeerDb::Deps{*nis_, 1, 64, {}, {}, {}, {}}, timers_);
+    machine_ = std::make_unique<Discovery>(MergeDeps{*peers_, *nis_, [](const std::string&) {}}, *this, timers_);
   }
 
   void ni_add(NidNumber nid) {
@@ -102,6 +106,8 @@ class LiveNode final : public DiscoveryActions {
   IdleGate gate_;
   IdleGate* gates_[1];
   Mesh mesh_;
+  const Instant now_ = kNever;
+  Timers timers_{now_};
   Outbox outbox_;
   Publisher publisher_;
   std::unique_ptr<LocalNis> nis_;

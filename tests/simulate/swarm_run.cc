@@ -121,7 +121,7 @@ class SwarmRun {
  private:
   [[nodiscard]] bool all_quiet() { return swarm_.unheard() == 0 && swarm_.next_event() == kForever && !pings_out(); }
   [[nodiscard]] bool pings_out() {
-    return !node_->control().discovery->at_rest() || node_->control().discovery->next_deadline() <= now_;
+    return !node_->control().discovery->at_rest() || node_->control().timers.at(TimerName::kDiscovery) <= now_;
   }
 
   /// Bounds, and every peer's NIDs against the truth.

@@ -117,8 +117,10 @@ class DiscoveryTest : public ::testing::Test, protected DiscoveryActions {
   RigNode& own_;
   LocalNis& nis_;
   std::vector<std::string> journal;
-  PeerDb peers{{nis_, 1, 65536, {}, {}, {}, {}}};
-  Discovery machine{{peers, nis_, [this](const std::string& line) { journal.push_back(line); }}, *this};
+  const Instant now_ = kNever;
+  Timers timers_{now_};
+  PeerDb peers{{nis_, 1, 65536, {}, {}, {}, {}}, timers_};
+  Discovery machine{{peers, nis_, [this](const std::string& line) { journal.push_back(line); }}, *this, timers_};
 
   static uint64_t next(std::vector<uint64_t>& numbers) {
     ULNET_CHECK(!numbers.empty());

@@ -86,7 +86,7 @@ TEST(PeerDb, a_peer_ni_that_is_down_gets_other_credits_and_is_forgotten) {
   std::vector<Nid> revived;
   peers.revive(rig.now + kRetryMax, [&](const PeerNi& one) { revived.push_back(one.nid); });
   EXPECT_TRUE(revived.empty());
-  EXPECT_EQ(peers.next_deadline(), kForever);
+  EXPECT_EQ(a.node->control().timers.at(TimerName::kPeerRetry), kForever);
   rig.stop_all();
 }
 

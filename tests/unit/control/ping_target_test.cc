@@ -18,11 +18,14 @@ TEST(PingTargetMds, ping_infos_take_their_share_of_the_mds) {
   Submitter submitter(WorkerId{0}, 0, {.ops = SelfSubmitter::kOps, .mds = SelfSubmitter::kMds, .eqs = 1}, nullptr);
   FakeWorker worker(submitter);
   SelfSubmitter self(submitter, mesh);
-  PingTarget target(self);
+  const Instant now{1s};
+  Timers timers{now};
+  PingTarget target(self, timers);
   for (uint32_t sequence = 1; sequence <= 2 * PingTarget::kInfosMax; ++sequence) {
     wire::PingInfo info;
     info.sequence = sequence;
     target.set_info(info);
+    EXPECT_EQ(timers.next(), now + kRetrySoon);
     (void)target.turn();
   }
   EXPECT_EQ(submitter.mds_in_use(), PingTarget::kPushTargets + PingTarget::kInfosMax);
@@ -33,6 +36,7 @@ TEST(PingTargetMds, ping_infos_take_their_share_of_the_mds) {
     (void)target.turn();
   }
   EXPECT_TRUE(target.current());
+  EXPECT_EQ(timers.next(), kForever);
   EXPECT_EQ(submitter.mds_in_use(), PingTarget::kPushTargets + 1);
 }
 

@@ -28,6 +28,8 @@ class PublisherTest : public ::testing::Test {
   std::array<IdleGate*, kWorkers> pointers_{&gates_[0], &gates_[1], &gates_[2]};
   IdleGate control_;
   Mesh mesh{kWorkers, 4, pointers_.data(), &control_};
+  Instant now{1s};
+  Timers timers{now};
 
   ViewParts parts(std::shared_ptr<const LocalView> local = std::make_shared<LocalView>()) {
     ViewParts all;
@@ -46,7 +48,7 @@ class PublisherTest : public ::testing::Test {
 // Goal: a worker that has turned may use the view of that turn until it says that it sleeps, and nothing has to say
 // that it is awake.
 TEST_F(PublisherTest, a_view_stays_for_a_worker_that_turns_until_it_sleeps) {
-  Publisher publisher(mesh);
+  Publisher publisher(mesh, timers);
   Worker worker(WorkerId{0}, mesh, WorkerSize{64, 64, 16, 64}, 1, 1);
   for (int round = 0; round < 3; ++round) {
     (void)worker.turn(Instant{1s});
@@ -61,7 +63,7 @@ TEST_F(PublisherTest, a_view_stays_for_a_worker_that_turns_until_it_sleeps) {
 
 // Goal: a view goes when the last worker that is awake has passed it; one that sleeps holds nothing.
 TEST_F(PublisherTest, retires_what_every_awake_worker_has_passed) {
-  Publisher publisher(mesh);
+  Publisher publisher(mesh, timers);
   for (unsigned worker : {0u, 1u}) {
     wake(worker);
     turn(worker);
@@ -79,6 +81,7 @@ TEST_F(PublisherTest, retires_what_every_awake_worker_has_passed) {
   EXPECT_EQ(publisher.retire(), 1u) << "the empty view";
   ASSERT_TRUE(publisher.publish(parts()));
   EXPECT_EQ(publisher.retire(), 0u) << "both may still use it";
+  EXPECT_EQ(timers.next(), now + 1s) << "no worker wakes control to free a view";
   turn(0);
   EXPECT_EQ(publisher.retire(), 0u) << "worker 1 may still use it";
   EXPECT_FALSE(old_part.expired());
@@ -87,11 +90,12 @@ TEST_F(PublisherTest, retires_what_every_awake_worker_has_passed) {
   EXPECT_TRUE(old_part.expired());
   EXPECT_EQ(ended, 1);
   EXPECT_EQ(publisher.unretired(), 0u);
+  EXPECT_EQ(timers.next(), kForever);
 }
 
 // Goal: what is buried now outlives the view that is current now, also when older ones go first.
 TEST_F(PublisherTest, buried_blocks_outlive_the_current_view) {
-  Publisher publisher(mesh);
+  Publisher publisher(mesh, timers);
   wake(0);
   turn(0);
   int ended = 0;
@@ -106,7 +110,7 @@ TEST_F(PublisherTest, buried_blocks_outlive_the_current_view) {
 
 // Goal: a worker that stands still makes views pile up to the bound, not beyond; forced ones still go out.
 TEST_F(PublisherTest, coalesces_above_the_bound) {
-  Publisher publisher(mesh);
+  Publisher publisher(mesh, timers);
   wake(2);
   turn(2);
   unsigned out = 0;
@@ -115,7 +119,9 @@ TEST_F(PublisherTest, coalesces_above_the_bound) {
   const Epoch before = publisher.epoch();
   EXPECT_FALSE(publisher.publish(parts()));
   EXPECT_EQ(publisher.epoch(), before);
+  EXPECT_EQ(timers.next(), now + kRetrySoon);
   EXPECT_TRUE(publisher.publish(parts(), true));
+  EXPECT_EQ(timers.at(TimerName::kViewRetry), kForever);
   turn(2);
   EXPECT_EQ(publisher.retire(), kViewsUnretiredMax + 1);
   EXPECT_TRUE(publisher.publish(parts()));
@@ -123,7 +129,7 @@ TEST_F(PublisherTest, coalesces_above_the_bound) {
 
 // Goal: epochs grow by one, and workers find the newest.
 TEST_F(PublisherTest, epochs_grow_by_one) {
-  Publisher publisher(mesh);
+  Publisher publisher(mesh, timers);
   const uint64_t first = mesh.view.load()->epoch.value;
   for (uint64_t i = 1; i <= 5; ++i) {
     ASSERT_TRUE(publisher.publish(parts()));
@@ -135,9 +141,10 @@ TEST_F(PublisherTest, epochs_grow_by_one) {
 
 // Goal: what finds the ring to a worker full goes later, in order.
 TEST_F(PublisherTest, outbox_keeps_order_when_the_ring_is_full) {
-  Outbox outbox(mesh);
+  Outbox outbox(mesh, timers);
   for (uint32_t i = 0; i < 20; ++i) outbox.send(WorkerId{1}, PortalLazyOffMsg{PortalIndex{i}});
   EXPECT_TRUE(outbox.waiting());
+  EXPECT_EQ(timers.next(), now + kRetrySoon);
   ControlMsg msg;
   for (uint32_t i = 0; i < 20; ++i) {
     outbox.flush();
@@ -145,6 +152,7 @@ TEST_F(PublisherTest, outbox_keeps_order_when_the_ring_is_full) {
     EXPECT_EQ(std::get<PortalLazyOffMsg>(msg).portal.value, i);
   }
   EXPECT_FALSE(outbox.waiting());
+  EXPECT_EQ(timers.next(), kForever);
 }
 
 std::shared_ptr<const PeerView> peer(const std::vector<std::string>& nids) {

@@ -1,0 +1,92 @@
+// The slow timers of the control thread: one row for each, and control sleeps until the first of them. Thread: control.
+// The class whose work a timer announces holds its SlowTimer, gets it at construction, and keeps the time in no other
+// place. So each time that a class waits for is one that control wakes for. Drivers have timers of their own
+// (LndControl::next_deadline).
+#pragma once
+#include <algorithm>
+#include <array>
+
+#include "dataplane/base/check.h"
+#include "dataplane/base/time.h"
+
+namespace ulnet {
+
+enum class TimerName : uint8_t {
+  kNiLeave,        ///< LocalNis: the next look at the NIs that leave
+  kNiDrain,        ///< LocalNis: the end of the time in which workers drain an NI
+  kPeerRetry,      ///< PeerDb: a peer NI that is down is tried again
+  kPeerLeft,       ///< PeerDb: the last connection of a peer NI is gone
+  kPeerUnused,     ///< PeerDb: the next look for unused peers, while peers crowd
+  kPeerReclaim,    ///< PeerEnds: the next step towards the end of a removed peer NI
+  kRouterCheck,    ///< RouterChecker: the next check of a gateway
+  kRouting,        ///< Routing: the next routing state
+  kNetSilent,      ///< NetWatch: a net is silent
+  kChanges,        ///< Applier: the next look at a list that waits, or at NIs that wait for their interface
+  kPingTarget,     ///< PingTarget: a ring was full
+  kPings,          ///< PingOps of Pinger
+  kGatewayChecks,  ///< PingOps of DiscoveryRunner for checks of gateways
+  kPingsWaited,    ///< PingOps of PingQueue for pings and pushes that a request waits for
+  kPingsOther,     ///< PingOps of PingQueue for all others
+  kPingQueue,      ///< PingQueue: a place is free, or an operation loses its own
+  kDiscovery,      ///< Discovery: a peer is queued
+  kTellAgain,      ///< DiscoveryRunner: a push that failed is repeated
+  kOutbox,         ///< Outbox: a ring was full
+  kViewRetry,      ///< Publisher: a view waits until older views are retired
+  kViewRetire,     ///< Publisher: the next look at views that workers may still use
+  kStop,           ///< Node: the next look at objects that are not at rest
+  kCount
+};
+
+/// Time to the next try after a ring was full, or after too many views were in use.
+inline constexpr Duration kRetrySoon = 1ms;
+
+class Timers {
+ public:
+  /// `now`: of the turn under way; outlives this.
+  explicit Timers(const Instant& now) : now_(now) { at_.fill(kForever); }
+  [[nodiscard]] Instant next() const { return *std::min_element(at_.begin(), at_.end()); }
+  [[nodiscard]] Instant at(TimerName row) const { return at_[size_t(row)]; }
+  /// Whether each row has its holder.
+  [[nodiscard]] bool complete() const { return std::find(held_.begin(), held_.end(), false) == held_.end(); }
+
+ private:
+  friend class SlowTimer;
+  const Instant& now_;
+  std::array<Instant, size_t(TimerName::kCount)> at_;
+  std::array<bool, size_t(TimerName::kCount)> held_{};
+};
+
+/// One row, for its one holder.
+class SlowTimer {
+ public:
+  /// Requires: no other SlowTimer of `timers` has this row.
+  SlowTimer(Timers& timers, TimerName row) : at_(timers.at_[size_t(row)]), now_(timers.now_) {
+    ULNET_CHECK(!timers.held_[size_t(row)]);
+    timers.held_[size_t(row)] = true;
+  }
+  SlowTimer(const SlowTimer&) = delete;
+  SlowTimer& operator=(const SlowTimer&) = delete;
+
+  void set(Instant at) { at_ = at; }
+  void set_in(Duration wait) { at_ = now_ + wait; }
+  /// Sets it to the next try, or stops it.
+  void retry(bool again) { at_ = again ? now_ + kRetrySoon : kForever; }
+  /// Sets it to the first of `times`, which are pairs in order.
+  template <class Times>
+  void set_first(const Times& times) {
+    at_ = times.empty() ? kForever : times.begin()->first;
+  }
+  /// Sets it, unless it is set to an earlier time.
+  void set_by(Instant at) { at_ = std::min(at_, at); }
+  /// Sets it to the next turn, which follows without a pause.
+  void set_now() { at_ = kNever; }
+  void stop() { at_ = kForever; }
+  [[nodiscard]] Instant at() const { return at_; }
+  [[nodiscard]] bool due(Instant now) const { return now >= at_; }
+
+ private:
+  Instant& at_;
+  const Instant& now_;
+};
+
+}  // namespace ulnet
