@@ -359,20 +359,20 @@ class Applier {
 
 }  // namespace
 
-std::vector<ChangeError> changes_apply(DesiredState& state, const ChangeList& changes) {
+Problems changes_apply(DesiredState& state, const ChangeList& changes) {
   DesiredState next = state;
   Applier applier(next);
-  std::vector<ChangeError> errors;
+  Problems errors;
   bool down = false;  // reported once, however many changes need LNet
   for (size_t i = 0; i < changes.size(); ++i) {
     applier.from_file = !changes[i].origin.file.empty();
     Applier::Wrong wrong = std::visit(applier, changes[i].change);
     const bool down_again = wrong.code == -ENETDOWN && std::exchange(down, true);
-    if (wrong.code != 0 && !down_again) errors.push_back({i, wrong.code, std::move(wrong.what)});
+    if (wrong.code != 0 && !down_again) errors.push_back(problem_of(wrong.code, std::move(wrong.what), i));
   }
   if (errors.empty() && !changes.empty()) {
     Applier::Wrong wrong = applier.finish();
-    if (wrong.code != 0) errors.push_back({changes.size() - 1, wrong.code, std::move(wrong.what)});
+    if (wrong.code != 0) errors.push_back(problem_of(wrong.code, std::move(wrong.what), changes.size() - 1));
   }
   if (errors.empty()) state = std::move(next);
   return errors;
@@ -394,17 +394,7 @@ bool net_set_tune(const NetSet& change, const Nid& ni, std::map<std::string, int
 DesiredState state_of(const ChangeList& changes, Problems& errors) {
   DesiredState state;
   state.configured = true;
-  for (const ChangeError& error : changes_apply(state, changes)) {
-    const Origin& origin = changes[error.index].origin;
-    Problem problem;
-    problem.file = origin.file;
-    problem.mark = origin.mark;
-    problem.what = error.what;
-    problem.code = error.code;
-    problem.entity = change_entity(changes[error.index].change);
-    problem.seq_no = origin.seq_no;
-    errors.push_back(std::move(problem));
-  }
+  for (Problem& error : changes_apply(state, changes)) errors.push_back(placed(changes, std::move(error)));
   return state;
 }
 

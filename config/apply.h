@@ -8,18 +8,11 @@
 
 namespace ulnet::config {
 
-/// Why a change cannot be.
-struct ChangeError {
-  size_t index = 0;  ///< in the list
-  int code = 0;      ///< negative errno
-  std::string what;  ///< lnetctl's words first, then what and how to mend it
-};
-
 /// Applies all of `changes` to `state`. If a change is refused, `state` stays as it was. Then the result has one entry
-/// with the reason for each refused change. Rules of ip2nets are only recorded. Health values and peer states (NetSet,
-/// PeerSet) belong to the running node and are only checked. The deletion of a peer that is not configured is also only
-/// checked, because the peer may be discovered.
-[[nodiscard]] std::vector<ChangeError> changes_apply(DesiredState& state, const ChangeList& changes);
+/// for each refused change: index, code and words, without the place. Rules of ip2nets are only recorded. Health values
+/// and peer states (NetSet, PeerSet) belong to the running node and are only checked. The deletion of a peer that is
+/// not configured is also only checked, because the peer may be discovered.
+[[nodiscard]] Problems changes_apply(DesiredState& state, const ChangeList& changes);
 
 /// Whether `change` is about this NI as such (its health value, its own settings).
 [[nodiscard]] bool net_set_means(const NetSet& change, const Nid& ni);

@@ -243,13 +243,13 @@ class Reader {
     return true;
   }
   static bool one(const Json& json, Net& value) {
-    auto net = json.is_string() ? net_parse(json.get_ref<const std::string&>()) : fail(EINVAL, "");
+    auto net = json.is_string() ? net_parse(json.get_ref<const std::string&>()) : ulnet::fail(EINVAL, "");
     if (!net || *net == kAnyNet) return false;
     value = *net;
     return true;
   }
   static bool one(const Json& json, Nid& value) {
-    auto nid = json.is_string() ? nid_parse(json.get_ref<const std::string&>()) : fail(EINVAL, "");
+    auto nid = json.is_string() ? nid_parse(json.get_ref<const std::string&>()) : ulnet::fail(EINVAL, "");
     if (!nid || nid->is_any()) return false;
     value = *nid;
     return true;
@@ -401,6 +401,16 @@ constexpr std::array<Name, std::variant_size_v<Change>> kVerbs = {{{"configure",
                                                                    {"set", "ulnet"}}};
 
 }  // namespace
+
+Problem placed(const ChangeList& changes, Problem problem) {
+  if (problem.index >= changes.size()) return problem;
+  const PlacedChange& change = changes[problem.index];
+  problem.file = change.origin.file;
+  problem.mark = change.origin.mark;
+  problem.seq_no = change.origin.seq_no;
+  problem.entity = change_entity(change.change);
+  return problem;
+}
 
 std::string change_wrong(const Change& change) {
   return std::visit(Checker{}, change);

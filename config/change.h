@@ -134,6 +134,9 @@ using ChangeList = std::vector<PlacedChange>;
 /// And for what: lnet, net, route, peer, udsp, global, routing, buffers, ulnet.
 [[nodiscard]] const char* change_entity(const Change& change);
 
+/// The problem of the change at `problem.index` with its place, entity and seq_no.
+[[nodiscard]] Problem placed(const ChangeList& changes, Problem problem);
+
 /// Checks that the types cannot express: bounds and names. A sentence that names the error, or "" for a good change.
 [[nodiscard]] std::string change_wrong(const Change& change);
 

@@ -1,5 +1,7 @@
 #include "config/emit.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -265,6 +267,19 @@ size_t json_memory_of(const Doc& doc) {
 
 std::string json_dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Problem problem_of(int code, std::string what, size_t index) {
+  Problem problem;
+  problem.code = code > 0 ? -code : code;
+  problem.what = std::move(what);
+  problem.index = index;
+  return problem;
+}
+
+Problem problem_of(const char* doing, const Error& error) {
+  return problem_of(error.code, error.object == 0 ? fmt::format("{}: {}", doing, error.what)
+                                                  : fmt::format("{}: {} ({})", doing, error.what, error.object));
 }
 
 std::string problem_text(const Problem& problem) {

@@ -16,11 +16,14 @@ namespace ulnet::config {
 namespace {
 
 /// Thrown by Builder through yaml-cpp's parser; caught in yaml_read.
-struct Refused {
-  Mark mark;
-  std::string value;
-  std::string what;
-};
+Problem refused(Mark mark, std::string value, std::string what) {
+  Problem problem;
+  problem.mark = mark;
+  problem.value = std::move(value);
+  problem.what = std::move(what);
+  problem.entity = "import";
+  return problem;
+}
 
 Mark mark_of(const YAML::Mark& mark) {
   if (mark.is_null()) return {};
@@ -55,11 +58,11 @@ class Builder : public YAML::EventHandler {
   void OnDocumentEnd() override { documents.push_back(std::move(root_)); }
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { place(Doc(), mark); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    throw Refused{mark_of(mark), {}, "is an alias (*name), which is not supported; write the value out"};
+    throw refused(mark_of(mark), {}, "is an alias (*name), which is not supported; write the value out");
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, const std::string& value) override {
     if (tag == "!" && mark.pos >= 0 && quote_unclosed(text_, static_cast<size_t>(mark.pos))) {
-      throw Refused{mark_of(mark), {}, "begins a quoted text that does not end"};
+      throw refused(mark_of(mark), {}, "begins a quoted text that does not end");
     }
     if (awaits_key()) return key_set(value, mark);
     bool plain = tag == "?";
@@ -92,16 +95,16 @@ class Builder : public YAML::EventHandler {
 
   void key_set(const std::string& key, const YAML::Mark& mark) {
     Level& level = levels_.back();
-    if (level.doc.find(key) != nullptr) throw Refused{mark_of(mark), key, "is here twice"};
-    if (level.doc.size() >= kMapKeysMax) throw Refused{mark_of(mark), key, "is one key too many in this map"};
+    if (level.doc.find(key) != nullptr) throw refused(mark_of(mark), key, "is here twice");
+    if (level.doc.size() >= kMapKeysMax) throw refused(mark_of(mark), key, "is one key too many in this map");
     level.key = key;
     level.key_mark = mark_of(mark);
     level.has_key = true;
   }
 
   void open(Doc doc, const YAML::Mark& mark) {
-    if (awaits_key()) throw Refused{mark_of(mark), {}, "a key must be a plain text, not a list or map"};
-    if (levels_.size() >= static_cast<size_t>(kDepthMax)) throw Refused{mark_of(mark), {}, "nested too deeply"};
+    if (awaits_key()) throw refused(mark_of(mark), {}, "a key must be a plain text, not a list or map");
+    if (levels_.size() >= static_cast<size_t>(kDepthMax)) throw refused(mark_of(mark), {}, "nested too deeply");
     doc.mark = mark_of(mark);
     levels_.push_back({std::move(doc), {}, {}, false});
   }
@@ -175,22 +178,17 @@ std::string yaml_reason(const YAML::Exception& exception) {
 
 YamlText yaml_read(std::string_view text, const std::string& file) {
   YamlText result;
-  auto refuse = [&](Mark mark, std::string value, std::string what) {
-    Problem problem;
+  auto refuse = [&](Problem problem) {
     problem.file = file.empty() ? "<text>" : file;
-    problem.mark = mark;
-    problem.value = std::move(value);
-    problem.what = std::move(what);
-    problem.entity = "import";
     result.errors.push_back(std::move(problem));
   };
   if (text.size() > kConfigBytesMax) {
-    refuse({}, {}, "is larger than 16 MiB");
+    refuse(refused({}, {}, "is larger than 16 MiB"));
     return result;
   }
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   if (auto mark = not_text(text)) {
-    refuse(*mark, {}, "is a byte that is not UTF-8 text, or a control character");
+    refuse(refused(*mark, {}, "is a byte that is not UTF-8 text, or a control character"));
     return result;
   }
   Builder builder(text);
@@ -199,10 +197,10 @@ YamlText yaml_read(std::string_view text, const std::string& file) {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {
     }
-  } catch (const Refused& refused) {
-    refuse(refused.mark, refused.value, refused.what);
+  } catch (const Problem& problem) {
+    refuse(problem);
   } catch (const YAML::Exception& exception) {
-    refuse(mark_of(exception.mark), {}, yaml_reason(exception));
+    refuse(refused(mark_of(exception.mark), {}, yaml_reason(exception)));
   }
   result.documents = std::move(builder.documents);
   return result;
@@ -254,10 +252,8 @@ Imported load_file(const std::string& path, ImportMode mode) {
   }
   if (error == 0) return load_text(text, name, mode);
   Imported imported;
-  Problem problem;
+  Problem problem = problem_of(error, std::string("cannot be read: ") + std::strerror(error));
   problem.file = name;
-  problem.what = std::string("cannot be read: ") + std::strerror(error);
-  problem.code = -error;
   problem.entity = "import";
   imported.errors.push_back(std::move(problem));
   return imported;

@@ -19,7 +19,7 @@ std::optional<int64_t> default_number(const Field& field) {
 
 class Warner {
  public:
-  Warner(const UlnetSection* running, std::vector<ChangeWarning>& out) : running_(running), out_(out) {}
+  Warner(const UlnetSection* running, Problems& out) : running_(running), out_(out) {}
   size_t index = 0;
 
   void operator()(const LnetConfigure& c) {
@@ -55,29 +55,22 @@ class Warner {
     add(fmt::format("{} has no effect: {}", path.substr(path.rfind('.') + 1), field->no_effect));
   }
   void add(std::string what) {
-    if (out_.size() < kWarningsMax && seen_.insert(what).second) out_.push_back({index, std::move(what)});
+    if (out_.size() < kWarningsMax && seen_.insert(what).second) out_.push_back(problem_of(0, std::move(what), index));
   }
 
   const UlnetSection* running_;
-  std::vector<ChangeWarning>& out_;
+  Problems& out_;
   std::set<std::string> seen_;
 };
 
 }  // namespace
 
-std::vector<ChangeWarning> changes_warnings(const ChangeList& changes, const UlnetSection* running) {
-  std::vector<ChangeWarning> out;
+Problems changes_warnings(const ChangeList& changes, const UlnetSection* running) {
+  Problems out;
   Warner warner(running, out);
   for (; warner.index < changes.size(); ++warner.index) std::visit(warner, changes[warner.index].change);
+  for (Problem& one : out) one = placed(changes, std::move(one));
   return out;
-}
-
-std::string warning_text(const ChangeList& changes, const ChangeWarning& warning) {
-  Problem problem;
-  problem.file = changes[warning.index].origin.file;
-  problem.mark = changes[warning.index].origin.mark;
-  problem.what = warning.what;
-  return problem_text(problem);
 }
 
 }  // namespace ulnet::config

@@ -172,7 +172,7 @@ void NodeRequests::drained(RequestId id) {
 void NodeRequests::change(RequestId id, const Request& request) {
   changes_[id] = node_.apply(
       request.changes,
-      [this, id, changes = request.changes](const std::vector<config::ChangeError>& errors) {
+      [this, id, changes = request.changes](const config::Problems& errors) {
         changes_.erase(id);
         reply(id, api::answer_change_errors(changes, errors));
       },

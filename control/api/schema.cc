@@ -69,9 +69,9 @@ Answer answer_error(std::string verb, std::string entity, int code, std::string 
   return answer;
 }
 
-Answer answer_change_errors(const config::ChangeList& changes, const std::vector<config::ChangeError>& errors) {
+Answer answer_change_errors(const config::ChangeList& changes, const config::Problems& errors) {
   Answer answer;
-  for (const config::ChangeError& error : errors) {
+  for (const config::Problem& error : errors) {
     const config::PlacedChange& placed = changes.at(error.index);
     std::string descr = error.what;
     if (!placed.origin.file.empty())

@@ -87,8 +87,7 @@ struct Answer {
 /// An answer that is one error.
 [[nodiscard]] Answer answer_error(std::string verb, std::string entity, int code, std::string descr);
 /// The errors of config::changes_apply() as an answer.
-[[nodiscard]] Answer answer_change_errors(const config::ChangeList& changes,
-                                          const std::vector<config::ChangeError>& errors);
+[[nodiscard]] Answer answer_change_errors(const config::ChangeList& changes, const config::Problems& errors);
 
 [[nodiscard]] Json hello_json(const std::string& role, const std::string& version);
 /// Errors: a sentence for the other side (not a hello, another protocol version).

@@ -63,7 +63,7 @@ uint64_t Applier::submit(config::ChangeList changes, Done done, Note note) {
 void Applier::withdraw(uint64_t number) {
   const auto found = std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& job) { return job.number == number; });
   if (found == jobs_.end() || found->started) return;
-  found->errors.push_back({0, -ECANCELED, "withdrawn before the change began"});
+  found->errors.push_back(config::problem_of(-ECANCELED, "withdrawn before the change began"));
   finish(jobs_, found);
   set_timer();
 }
@@ -96,7 +96,7 @@ void Applier::advise(Job& job, const Nid& nid) {
 }
 
 config::ChangeList Applier::expand(const config::ChangeList& changes, std::vector<size_t>& origin,
-                                   std::vector<config::ChangeError>& errors) {
+                                   config::Problems& errors) {
   config::ChangeList all;
   const auto append = [&](const config::PlacedChange& change, size_t from) {
     if (is_in_force(change) || is_not_for_here(change)) return;
@@ -145,14 +145,14 @@ void Applier::start(Job& job) {
   job.routes = c_.routes->routes();
   if (!job.errors.empty()) return;
   job.errors = config::changes_apply(job.after, job.changes);
-  for (config::ChangeError& error : job.errors) error.index = job.origin[error.index];
+  for (config::Problem& error : job.errors) error.index = job.origin[error.index];
   if (!job.errors.empty()) return;
   for (const auto& warning : config::changes_warnings(asked, start_up_ ? nullptr : &c_.desired.ulnet))
-    note(job, std::string(kWarning) + config::warning_text(asked, warning));
+    note(job, std::string(kWarning) + config::problem_text(warning));
 }
 
 Applier::Step Applier::refuse(Job& job, int code, std::string what) {
-  job.errors.push_back({job.origin[job.next], code, std::move(what)});
+  job.errors.push_back(config::problem_of(code, std::move(what), job.origin[job.next]));
   return Step::kFailed;
 }
 
@@ -204,7 +204,7 @@ Applier::Step Applier::carry_out(Job& job) {
     return step;
   } catch (const std::bad_alloc&) {
     const size_t index = job.next < job.origin.size() ? job.origin[job.next] : 0;
-    job.errors.push_back({index, -ENOMEM, kNoMemory});
+    job.errors.push_back(config::problem_of(-ENOMEM, kNoMemory, index));
     return Step::kFailed;
   }
 }
@@ -283,7 +283,7 @@ void Applier::abort() {
   for (std::list<Job>* jobs : {&leaving_, &jobs_})
     while (!jobs->empty()) {
       Job& job = jobs->front();
-      if (job.errors.empty()) job.errors.push_back({0, -ESHUTDOWN, "the node is stopping"});
+      if (job.errors.empty()) job.errors.push_back(config::problem_of(-ESHUTDOWN, "the node is stopping"));
       finish(*jobs, jobs->begin());
     }
   set_timer();
@@ -318,7 +318,7 @@ Applier::Step Applier::run(Job& job, const config::LnetUnconfigure&) {
   return Step::kDone;
 }
 
-TextResult<LocalNi*> Applier::ni_add(Net net, const config::NiConfig& ni, const config::DesiredState& state) {
+config::Checked<LocalNi*> Applier::ni_add(Net net, const config::NiConfig& ni, const config::DesiredState& state) {
   auto added = c_.nis->add(net, ni, state.global.max_interfaces, ni_defaults(state), now_);
   if (added) nis_changed(c_);
   return added;

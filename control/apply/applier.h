@@ -20,7 +20,7 @@ namespace ulnet {
 class Applier {
  public:
   /// Gets one entry for each change that cannot be applied; empty: all changes are in force.
-  using Done = std::function<void(const std::vector<config::ChangeError>&)>;
+  using Done = std::function<void(const config::Problems&)>;
   /// Gets lines for the client, before Done: why a change waits, and warnings, which begin with kWarning. The lines go
   /// to the journal, too.
   using Note = std::function<void(const std::string&)>;
@@ -68,7 +68,7 @@ class Applier {
     bool undoing = false;
     bool ulnet = false;     // holds changes of `ulnet:` keys
     bool in_force = false;  // the job may still wait for the gateways' first checks
-    std::vector<config::ChangeError> errors;
+    config::Problems errors;
   };
   unsigned run_jobs();
   void set_timer();
@@ -85,7 +85,7 @@ class Applier {
   [[nodiscard]] bool skips(Job& job, const config::PeerAdd& change);
   [[nodiscard]] bool skips(Job& job, const config::RouteAdd& change);
   [[nodiscard]] config::ChangeList expand(const config::ChangeList& changes, std::vector<size_t>& origin,
-                                          std::vector<config::ChangeError>& errors);
+                                          config::Problems& errors);
   [[nodiscard]] std::vector<config::NetDel> each_ni(const config::NetDel& del);
   void put_in_force(Job& job);
   void note(Job& job, const std::string& line);
@@ -93,7 +93,7 @@ class Applier {
   void advise(Job& job, const Nid& nid);
   void name_nis();
   // NIs that wait for their interface (applier_waiting.cc).
-  [[nodiscard]] bool waits(Job& job, const config::NetAdd& change, const TextError& error);
+  [[nodiscard]] bool waits(Job& job, const config::NetAdd& change, const config::Problem& error);
   [[nodiscard]] bool waits(const config::RouteConfig& route) const;
   std::vector<WaitingNi> stop_waiting(Net net, const std::string& interface, const std::optional<Nid>& nid);
   [[nodiscard]] unsigned retry_waiting();
@@ -118,7 +118,8 @@ class Applier {
   Step run(Job& job, const config::UdspAdd& change);
   Step run(Job& job, const config::UdspDel& change);
   Step run(Job& job, const config::UlnetSet& change);
-  [[nodiscard]] TextResult<LocalNi*> ni_add(Net net, const config::NiConfig& ni, const config::DesiredState& state);
+  [[nodiscard]] config::Checked<LocalNi*> ni_add(Net net, const config::NiConfig& ni,
+                                                 const config::DesiredState& state);
   [[nodiscard]] bool ni_back(NiId id, Net net, const config::NiConfig& config, uint16_t health);
   Step tune(Job& job, LocalNi& ni, const std::map<std::string, int64_t>& lnd_tunables);
   Step refuse(Job& job, int code, std::string what);

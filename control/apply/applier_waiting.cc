@@ -18,13 +18,13 @@ std::string name_of(Net net, const config::NiConfig& ni) {
   return ni.nid ? nid_text(*ni.nid) : fmt::format("the NI of {} on {}", net_text(net), ni.interface);
 }
 
-bool is_missing(const TextError& error) {
+bool is_missing(const config::Problem& error) {
   return error.code == -ENETDOWN || error.code == -EADDRNOTAVAIL || error.code == -ENODEV;
 }
 
 }  // namespace
 
-bool Applier::waits(Job& job, const config::NetAdd& change, const TextError& error) {
+bool Applier::waits(Job& job, const config::NetAdd& change, const config::Problem& error) {
   if (!wait_for_devices_ || !is_missing(error) || c_.deps.devices == nullptr) return false;
   if (c_.nis->size() + c_.nis->waiting().size() >= kNisMax) return false;
   c_.nis->waiting().push_back({change.net, change.ni, error.what});

@@ -54,14 +54,16 @@ std::vector<config::NetAdd> Ip2nets::match(const config::Ip2netsRule& rule, size
   if (adds.empty() && !others.empty()) {
     std::vector<std::string> named;
     for (const config::InterfaceSpec& one : rule.interfaces) named.push_back(one.name);
-    errors_.push_back({index, -EINVAL,
-                       fmt::format("ip2nets: the rule of {} names {}, but the address that it matches is {}",
-                                   net_text(rule.net), fmt::join(named, ", "), fmt::join(others, ", "))});
+    errors_.push_back(
+        config::problem_of(-EINVAL,
+                           fmt::format("ip2nets: the rule of {} names {}, but the address that it matches is {}",
+                                       net_text(rule.net), fmt::join(named, ", "), fmt::join(others, ", ")),
+                           index));
   }
   return adds;
 }
 
-std::vector<config::ChangeError> Ip2nets::errors() const {
+config::Problems Ip2nets::errors() const {
   if (!errors_.empty() || !first_ || !matched_.empty()) return errors_;
   std::vector<std::string> addresses;
   if (devices_ != nullptr)
@@ -69,9 +71,10 @@ std::vector<config::ChangeError> Ip2nets::errors() const {
       for (const Nid& nid : interface.addresses)
         if (nid.fits_u64()) addresses.push_back(address_text(nid) + " on " + interface.name);
   if (addresses.size() > kAddressesShown) addresses.resize(kAddressesShown);
-  return {{*first_, -ENOMSG,
-           fmt::format("no interfaces match ip2nets rules; addresses of this node: {}",
-                       addresses.empty() ? "none" : fmt::format("{}", fmt::join(addresses, ", ")))}};
+  return {config::problem_of(-ENOMSG,
+                             fmt::format("no interfaces match ip2nets rules; addresses of this node: {}",
+                                         addresses.empty() ? "none" : fmt::format("{}", fmt::join(addresses, ", "))),
+                             *first_)};
 }
 
 }  // namespace ulnet

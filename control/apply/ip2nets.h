@@ -18,12 +18,12 @@ class Ip2nets {
   /// The errors, to call after the last rule. EINVAL: a rule names interfaces, and only other interfaces have an
   /// address that matches. ENOMSG: no rule matches. Otherwise a rule that does not match is for other nodes, which is
   /// no error.
-  [[nodiscard]] std::vector<config::ChangeError> errors() const;
+  [[nodiscard]] config::Problems errors() const;
 
  private:
   Devices* devices_;
   std::vector<Net> matched_;
-  std::vector<config::ChangeError> errors_;
+  config::Problems errors_;
   std::optional<size_t> first_;  // place of the first rule
 };
 

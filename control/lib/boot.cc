@@ -35,7 +35,7 @@ constexpr uint32_t kMessageParts = kOperationParts + kIncomingParts + kUnusedPar
 
 }  // namespace
 
-TextResult<HostConfig> boot_host(const config::DesiredState& state, DpdkMode dpdk) {
+config::Checked<HostConfig> boot_host(const config::DesiredState& state, DpdkMode dpdk) {
   HostConfig host;
   host.dpdk = dpdk;
   host.start_eal = &dpdk::start_eal;
@@ -44,7 +44,7 @@ TextResult<HostConfig> boot_host(const config::DesiredState& state, DpdkMode dpd
   host.huge = huge_pages(state.ulnet.memory.hugepages);
   if (state.ulnet.cores != "auto") {
     const auto cores = config::core_list_parse(state.ulnet.cores);
-    if (!cores) return fail_text(EINVAL, "ulnet: cores: " + cores.error());
+    if (!cores) return config::fail(EINVAL, "ulnet: cores: " + cores.error());
     host.cpus.assign(cores->begin(), cores->end());
   }
   for (const config::NetConfig& net : state.nets)

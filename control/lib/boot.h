@@ -2,15 +2,15 @@
 // real threads: libulnet's Instance and ulnetd.
 #pragma once
 #include "config/model.h"
+#include "config/problem.h"
 #include "control/node_config.h"
-#include "control/text_error.h"
 #include "dataplane/host/host.h"
 #include "lnd/registry.h"
 
 namespace ulnet {
 
 /// Errors: EINVAL when `ulnet: cores` is no list of cores.
-[[nodiscard]] TextResult<HostConfig> boot_host(const config::DesiredState& state, DpdkMode dpdk);
+[[nodiscard]] config::Checked<HostConfig> boot_host(const config::DesiredState& state, DpdkMode dpdk);
 /// The settings of every driver of driver_types(), for Drivers::open() and Drivers::retune().
 [[nodiscard]] DriverNumbers boot_drivers(const config::DesiredState& state);
 [[nodiscard]] NodeConfig boot_node(const config::DesiredState& state, const Placement& placement);

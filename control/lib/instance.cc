@@ -34,26 +34,11 @@ std::string problems_text(const config::Problems& problems) {
   return text;
 }
 
-TextError text_error(const Error& error, const char* doing) {
-  std::string what = std::string(doing) + ": " + error.what;
-  if (error.object != 0) what += " (" + std::to_string(error.object) + ")";
-  return {error.code, std::move(what)};
-}
-
 /// The errors of the changes, each with its place in the file.
-TextError change_errors(const config::ChangeList& changes, const std::vector<config::ChangeError>& errors) {
-  TextError out{errors.front().code, ""};
-  for (const config::ChangeError& error : errors) {
-    config::Problem problem;
-    if (error.index < changes.size()) {
-      problem.file = changes[error.index].origin.file;
-      problem.mark = changes[error.index].origin.mark;
-    }
-    problem.what = error.what;
-    if (!out.what.empty()) out.what += "\n";
-    out.what += config::problem_text(problem);
-  }
-  return out;
+config::Problem change_errors(const config::ChangeList& changes, config::Problems errors) {
+  const int code = errors.front().code;
+  for (config::Problem& error : errors) error = placed(changes, std::move(error));
+  return config::problem_of(code, problems_text(errors));
 }
 
 DpdkMode dpdk_mode(InstanceMode mode) {
@@ -74,9 +59,9 @@ constexpr Duration kSubmitterOpenWait = 5s;
 struct Instance::Impl final : ControlTurnable {
   ~Impl() override { (void)close(); }
 
-  TextResult<void> start(const InstanceOptions& options);
-  TextResult<void> start_node(const config::DesiredState& state, const InstanceOptions& options);
-  TextResult<void> apply(config::ChangeList changes);
+  config::Checked<void> start(const InstanceOptions& options);
+  config::Checked<void> start_node(const config::DesiredState& state, const InstanceOptions& options);
+  config::Checked<void> apply(config::ChangeList changes);
   std::string close();
 
   /// Runs `task` on the control thread. False: that thread has ended, or is about to.
@@ -139,7 +124,7 @@ unsigned Instance::Impl::turn(Instant now) {
   return done;
 }
 
-TextResult<void> Instance::Impl::start(const InstanceOptions& options) {
+config::Checked<void> Instance::Impl::start(const InstanceOptions& options) {
   config::Imported imported;
   if (!options.config_path.empty()) {
     imported = config::load_file(options.config_path);
@@ -148,10 +133,10 @@ TextResult<void> Instance::Impl::start(const InstanceOptions& options) {
   }
   if (options.log)
     for (const config::Problem& warning : imported.warnings) options.log("warning: " + config::problem_text(warning));
-  if (!imported.errors.empty()) return fail_text(imported.errors.front().code, problems_text(imported.errors));
+  if (!imported.errors.empty()) return config::fail(imported.errors.front().code, problems_text(imported.errors));
   config::Problems problems;
   const config::DesiredState state = config::state_of(imported.changes, problems);
-  if (!problems.empty()) return fail_text(problems.front().code, problems_text(problems));
+  if (!problems.empty()) return config::fail(problems.front().code, problems_text(problems));
   if (auto started = start_node(state, options); !started) return started;
 
   imported.changes.insert(imported.changes.begin(), {config::LnetConfigure{}, {}});
@@ -162,25 +147,25 @@ TextResult<void> Instance::Impl::start(const InstanceOptions& options) {
       control_ended_.store(true, std::memory_order_release);
     });
   } catch (const std::system_error&) {
-    return fail_text(EAGAIN, "cannot start the control thread");
+    return config::fail(EAGAIN, "cannot start the control thread");
   }
   auto applied = apply(std::move(imported.changes));
   (void)call([this] { return node->applier().set_start_up(false), true; }, false);
   return applied;
 }
 
-TextResult<void> Instance::Impl::start_node(const config::DesiredState& state, const InstanceOptions& options) {
+config::Checked<void> Instance::Impl::start_node(const config::DesiredState& state, const InstanceOptions& options) {
   attach = options.mode == InstanceMode::kAttach;
   auto host_config = boot_host(state, dpdk_mode(options.mode));
   if (!host_config) return tl::unexpected(host_config.error());
   auto started = Host::start(*host_config);
-  if (!started) return tl::unexpected(text_error(started.error(), "cannot start the threads"));
+  if (!started) return tl::unexpected(config::problem_of("cannot start the threads", started.error()));
   host = std::move(*started);
 
   const uint64_t incarnation = real_time_ns();
   devices = system_devices();
   auto opened = Drivers::open(boot_drivers(state), host->worker_count(), incarnation);
-  if (!opened) return tl::unexpected(text_error(opened.error(), "cannot start the drivers"));
+  if (!opened) return tl::unexpected(config::problem_of("cannot start the drivers", opened.error()));
   drivers.emplace(std::move(*opened));
 
   NodeDeps deps;
@@ -198,7 +183,7 @@ TextResult<void> Instance::Impl::start_node(const config::DesiredState& state, c
   deps.real_threads = true;
   deps.control_gate = &host->control_gate();
   auto made = Node::create(boot_node(state, host->placement()), std::move(deps), clock_now());
-  if (!made) return tl::unexpected(text_error(made.error(), "cannot make the node"));
+  if (!made) return tl::unexpected(config::problem_of("cannot make the node", made.error()));
   node = std::move(*made);
   node->applier().set_ulnet_changed([this] {
     log_level = node->control().desired.ulnet.log;
@@ -208,19 +193,18 @@ TextResult<void> Instance::Impl::start_node(const config::DesiredState& state, c
   turners.start(turnables);
   for (size_t i = 0; i < turnables.size() && !attach; ++i) {
     if (auto added = host->add(WorkerId{uint16_t(i)}, *turnables[i]); !added) {
-      return tl::unexpected(text_error(added.error(), "cannot start a worker"));
+      return tl::unexpected(config::problem_of("cannot start a worker", added.error()));
     }
   }
   return {};
 }
 
-TextResult<void> Instance::Impl::apply(config::ChangeList changes) {
-  std::promise<std::vector<config::ChangeError>> promise;
+config::Checked<void> Instance::Impl::apply(config::ChangeList changes) {
+  std::promise<config::Problems> promise;
   auto result = promise.get_future();
-  const bool posted = post([&] {
-    node->apply(changes, [&](const std::vector<config::ChangeError>& errors) { promise.set_value(errors); });
-  });
-  if (!posted) return fail_text(ESHUTDOWN, "the instance is closed");
+  const bool posted =
+      post([&] { node->apply(changes, [&](const config::Problems& errors) { promise.set_value(errors); }); });
+  if (!posted) return config::fail(ESHUTDOWN, "the instance is closed");
   const auto errors = result.get();
   if (errors.empty()) return {};
   return tl::unexpected(change_errors(changes, errors));
@@ -257,7 +241,7 @@ std::string Instance::Impl::close() {
 Instance::Instance(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Instance::~Instance() = default;
 
-TextResult<std::unique_ptr<Instance>> Instance::open(const InstanceOptions& options) {
+config::Checked<std::unique_ptr<Instance>> Instance::open(const InstanceOptions& options) {
   auto impl = std::make_unique<Impl>();
   if (auto started = impl->start(options); !started) return tl::unexpected(started.error());
   return std::unique_ptr<Instance>(new Instance(std::move(impl)));
@@ -332,9 +316,9 @@ Result<std::vector<Nid>> Instance::ping(const Nid& nid, Duration timeout) {
   return nids;
 }
 
-TextResult<void> Instance::apply(const std::string& yaml) {
+config::Checked<void> Instance::apply(const std::string& yaml) {
   config::Imported imported = config::load_text(yaml, "config");
-  if (!imported.errors.empty()) return fail_text(imported.errors.front().code, problems_text(imported.errors));
+  if (!imported.errors.empty()) return config::fail(imported.errors.front().code, problems_text(imported.errors));
   return impl_->apply(std::move(imported.changes));
 }
 

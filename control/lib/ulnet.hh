@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "control/text_error.h"
+#include "config/problem.h"
 #include "dataplane/base/ids.h"
 #include "dataplane/base/nid.h"
 #include "dataplane/base/nid_text.h"
@@ -39,7 +39,7 @@ class Instance {
   /// Starts threads and NIs, and returns when the whole configuration is in force. Errors (with a sentence that has the
   /// place in the configuration and the correction): EINVAL, EADDRINUSE, EACCES (port below 1024), ENODEV, EAGAIN,
   /// EMFILE.
-  [[nodiscard]] static TextResult<std::unique_ptr<Instance>> open(const InstanceOptions& options);
+  [[nodiscard]] static config::Checked<std::unique_ptr<Instance>> open(const InstanceOptions& options);
   /// close(), then frees everything. In mode kAttach no other thread may turn a worker during or after this.
   ~Instance();
   Instance(const Instance&) = delete;
@@ -77,7 +77,7 @@ class Instance {
   /// ESHUTDOWN and the errors of a send.
   [[nodiscard]] Result<std::vector<Nid>> ping(const Nid& nid, Duration timeout = 1s);
   /// Applies more configuration, YAML: either all of it or nothing. Errors come with a sentence.
-  [[nodiscard]] TextResult<void> apply(const std::string& yaml);
+  [[nodiscard]] config::Checked<void> apply(const std::string& yaml);
 
   /// Cycles that the worker threads have spent with work, as a sum; 0 in mode kAttach.
   [[nodiscard]] uint64_t busy_cycles() const;

@@ -19,46 +19,46 @@ std::vector<uint16_t> WorkerGroups::all() const {
   return groups;
 }
 
-TextResult<Devices::Interface> LocalNis::find_address(const config::NiConfig& config, Net net, Nid& nid) const {
+config::Checked<Devices::Interface> LocalNis::find_address(const config::NiConfig& config, Net net, Nid& nid) const {
   Devices::Interface none;
   if (config.nid && config.nid->net() != net) {
-    return fail_text(EINVAL, fmt::format("{} is not on {}", nid_text(*config.nid), net_text(net)));
+    return config::fail(EINVAL, fmt::format("{} is not on {}", nid_text(*config.nid), net_text(net)));
   }
   if (deps_.devices == nullptr) {
-    if (!config.nid) return fail_text(ENODEV, "this node has no list of interfaces; name the NI by its NID");
+    if (!config.nid) return config::fail(ENODEV, "this node has no list of interfaces; name the NI by its NID");
     nid = *config.nid;
     return none;
   }
   if (config.interface.empty()) {
-    if (!config.nid) return fail_text(EINVAL, "creating a local NI needs at least one interface");
+    if (!config.nid) return config::fail(EINVAL, "creating a local NI needs at least one interface");
     nid = *config.nid;
     auto found = deps_.devices->find_address(nid);
     // Without its own record in the table the address may still be there: the driver says so when it binds.
-    return found ? TextResult<Devices::Interface>(*found) : TextResult<Devices::Interface>(none);
+    return found ? config::Checked<Devices::Interface>(*found) : config::Checked<Devices::Interface>(none);
   }
   auto found = deps_.devices->find(config.interface);
-  if (!found) return fail_text(ENETDOWN, fmt::format("there is no interface {}", config.interface));
+  if (!found) return config::fail(ENETDOWN, fmt::format("there is no interface {}", config.interface));
   if (config.nid) {
     nid = *config.nid;
     const bool has = std::any_of(found->addresses.begin(), found->addresses.end(),
                                  [&](const Nid& one) { return one.size == nid.size && one.addr == nid.addr; });
-    if (!has) return fail_text(EADDRNOTAVAIL, fmt::format("{} has no address {}", config.interface, nid_text(nid)));
+    if (!has) return config::fail(EADDRNOTAVAIL, fmt::format("{} has no address {}", config.interface, nid_text(nid)));
     return *found;
   }
   if (found->addresses.empty() || !found->addresses.front().fits_u64()) {
-    return fail_text(EADDRNOTAVAIL,
-                     fmt::format("{} has no IPv4 address; name another address of it with --nid", config.interface));
+    return config::fail(EADDRNOTAVAIL,
+                        fmt::format("{} has no IPv4 address; name another address of it with --nid", config.interface));
   }
   nid = Nid::v4(net, found->addresses.front().address_v4());
   return *found;
 }
 
-TextResult<std::vector<WorkerId>> LocalNis::find_workers(const config::NiConfig& config, uint32_t numa) const {
+config::Checked<std::vector<WorkerId>> LocalNis::find_workers(const config::NiConfig& config, uint32_t numa) const {
   const WorkerGroups& groups = deps_.groups;
   for (uint16_t cpt : config.cpts) {
     if (cpt >= groups.count()) {
-      return fail_text(ERANGE,
-                       fmt::format("invalid CPT value {}: this node has worker groups 0..{}", cpt, groups.count() - 1));
+      return config::fail(
+          ERANGE, fmt::format("invalid CPT value {}: this node has worker groups 0..{}", cpt, groups.count() - 1));
     }
   }
   std::vector<WorkerId> all, chosen;
@@ -72,7 +72,8 @@ TextResult<std::vector<WorkerId>> LocalNis::find_workers(const config::NiConfig&
       chosen.push_back(worker);
     }
   }
-  if (!config.cpts.empty() && chosen.empty()) return fail_text(ERANGE, "invalid CPT set: no worker is in these groups");
+  if (!config.cpts.empty() && chosen.empty())
+    return config::fail(ERANGE, "invalid CPT set: no worker is in these groups");
   return chosen.empty() ? all : chosen;
 }
 
@@ -105,25 +106,25 @@ std::map<std::string, int64_t> LocalNis::tunables_in_force(const LocalNi& ni) co
   return shown;
 }
 
-TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int64_t interfaces_max,
-                                   const NiDefaults& defaults, Instant now) {
+config::Checked<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int64_t interfaces_max,
+                                        const NiDefaults& defaults, Instant now) {
   const auto type = std::find_if(deps_.types.begin(), deps_.types.end(),
                                  [&](const DriverType* one) { return one->net_type == net.type(); });
   if (type == deps_.types.end() || net.type() == NetType::kLo) {
-    return fail_text(EINVAL, fmt::format("this node has no driver for {}", net_text(net)));
+    return config::fail(EINVAL, fmt::format("this node has no driver for {}", net_text(net)));
   }
   LocalNi ni;
   auto device = find_address(config, net, ni.nid);
   if (!device) return tl::unexpected(device.error());
   if (LocalNi* other = find(ni.nid)) {
     if (other->going()) {
-      return fail_text(
+      return config::fail(
           EBUSY, fmt::format("{} is still being deleted ({}); try again", nid_text(ni.nid), in_use(*other, {}, now)));
     }
-    return fail_text(EEXIST, fmt::format("{} already exists", nid_text(ni.nid)));
+    return config::fail(EEXIST, fmt::format("{} already exists", nid_text(ni.nid)));
   }
   if (nis_.size() >= kNisMax || int64_t(nis_.size()) >= interfaces_max) {
-    return fail_text(ENOSPC, "too many NIs, check lnet_interfaces_max");
+    return config::fail(ENOSPC, "too many NIs, check lnet_interfaces_max");
   }
   auto workers = find_workers(config, device->numa_node);
   if (!workers) return tl::unexpected(workers.error());
@@ -151,7 +152,7 @@ TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int6
       ni, config::ni_values((*type)->ni_tunables, config.lnd_tunables, defaults.driver, defaults.transmit_timeout));
   give_slices(ni);
   if (auto started = deps_.lnds[ni.lnd]->ni_start(params, now); !started) {
-    return fail_text(started.error().code, fmt::format("{}: {}", nid_text(ni.nid), started.error().what));
+    return config::fail(started.error().code, fmt::format("{}: {}", nid_text(ni.nid), started.error().what));
   }
   ++next_id_;
   ++sequence_;
@@ -162,13 +163,13 @@ TextResult<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config, int6
   return &place->nis.back();
 }
 
-TextResult<void> LocalNis::tune(LocalNi& ni, const std::map<std::string, int64_t>& lnd_tunables,
-                                const NiDefaults& defaults, Instant now) {
+config::Checked<void> LocalNis::tune(LocalNi& ni, const std::map<std::string, int64_t>& lnd_tunables,
+                                     const NiDefaults& defaults, Instant now) {
   auto wanted =
       config::ni_values(deps_.types[ni.lnd]->ni_tunables, lnd_tunables, defaults.driver, defaults.transmit_timeout);
   if (wanted != ni.params.tunables) {
     if (auto tuned = deps_.lnds[ni.lnd]->ni_tune(ni.id, wanted, now); !tuned) {
-      return fail_text(tuned.error().code, fmt::format("{}: {}", nid_text(ni.nid), tuned.error().what));
+      return config::fail(tuned.error().code, fmt::format("{}: {}", nid_text(ni.nid), tuned.error().what));
     }
   }
   take_tunables(ni, std::move(wanted));

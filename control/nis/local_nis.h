@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "config/model.h"
+#include "config/problem.h"
 #include "control/outbox.h"
 #include "control/publish/publisher.h"
 #include "control/stats/totals.h"
-#include "control/text_error.h"
 #include "control/timers.h"
 #include "dataplane/state/slices.h"
 #include "lnd/driver.h"
@@ -120,12 +120,12 @@ class LocalNis {
   /// Adds an NI, and its net with the first one; when it fails nothing has changed. Errors: ENETDOWN (no such
   /// interface), EADDRNOTAVAIL (no IPv4 address; name it by NID), EEXIST, ENOSPC (`interfaces_max` or kNisMax), ERANGE
   /// (CPT), EINVAL (no driver for the net), EBUSY (the NID is still being deleted), and what the driver says.
-  [[nodiscard]] TextResult<LocalNi*> add(Net net, const config::NiConfig& config, int64_t interfaces_max,
-                                         const NiDefaults& defaults, Instant now);
+  [[nodiscard]] config::Checked<LocalNi*> add(Net net, const config::NiConfig& config, int64_t interfaces_max,
+                                              const NiDefaults& defaults, Instant now);
   /// Changes the driver's settings of a running NI to `lnd_tunables`; when it fails nothing has changed. Errors: what
   /// the driver refuses (EOPNOTSUPP).
-  [[nodiscard]] TextResult<void> tune(LocalNi& ni, const std::map<std::string, int64_t>& lnd_tunables,
-                                      const NiDefaults& defaults, Instant now);
+  [[nodiscard]] config::Checked<void> tune(LocalNi& ni, const std::map<std::string, int64_t>& lnd_tunables,
+                                           const NiDefaults& defaults, Instant now);
   /// Begins to delete the NI: it is closed when others know and it is idle; gone when find(id) is null.
   void leave(LocalNi& ni, Instant now);
   /// An NI that leaves stays after all. Requires: it does not close yet.
@@ -177,8 +177,10 @@ class LocalNis {
   [[nodiscard]] unsigned worker_count() const { return deps_.mesh.worker_count; }
 
  private:
-  [[nodiscard]] TextResult<Devices::Interface> find_address(const config::NiConfig& config, Net net, Nid& nid) const;
-  [[nodiscard]] TextResult<std::vector<WorkerId>> find_workers(const config::NiConfig& config, uint32_t numa) const;
+  [[nodiscard]] config::Checked<Devices::Interface> find_address(const config::NiConfig& config, Net net,
+                                                                 Nid& nid) const;
+  [[nodiscard]] config::Checked<std::vector<WorkerId>> find_workers(const config::NiConfig& config,
+                                                                    uint32_t numa) const;
   void give_slices(LocalNi& ni) const;
   void take_tunables(LocalNi& ni, std::vector<int64_t> tunables) const;
   [[nodiscard]] static bool is_idle(LocalNi& ni, Instant now);

@@ -10,26 +10,27 @@
 namespace ulnet {
 
 // Compares the configured peer with the peers that have its NIDs now.
-TextResult<void> PeerDb::may_add(const config::PeerConfig& config, const std::vector<Nid>& nids, const Peer* target) {
+config::Checked<void> PeerDb::may_add(const config::PeerConfig& config, const std::vector<Nid>& nids,
+                                      const Peer* target) {
   if (target != nullptr && target->primary().nid != config.primary) {
-    return fail_text(EEXIST, fmt::format("failed to add primary peer: {} belongs to peer {}", nid_text(config.primary),
-                                         nid_text(target->primary().nid)));
+    return config::fail(EEXIST, fmt::format("failed to add primary peer: {} belongs to peer {}",
+                                            nid_text(config.primary), nid_text(target->primary().nid)));
   }
   for (const Nid& nid : nids) {
     if (deps_.nis.find(nid) != nullptr) {
-      return fail_text(EINVAL, fmt::format("failed to add {}peer: {} is a NID of this node",
-                                           nid == config.primary ? "primary " : "", nid_text(nid)));
+      return config::fail(EINVAL, fmt::format("failed to add {}peer: {} is a NID of this node",
+                                              nid == config.primary ? "primary " : "", nid_text(nid)));
     }
     const PeerNi* ni = find(nid);
     if (ni != nullptr && ni->peer->configured() && ni->peer != target) {
-      return fail_text(EEXIST, fmt::format("failed to add peer: {} belongs to peer {}", nid_text(nid),
-                                           nid_text(ni->peer->primary().nid)));
+      return config::fail(EEXIST, fmt::format("failed to add peer: {} belongs to peer {}", nid_text(nid),
+                                              nid_text(ni->peer->primary().nid)));
     }
   }
   return {};
 }
 
-TextResult<Peer*> PeerDb::add(const config::PeerConfig& config, bool refresh) {
+config::Checked<Peer*> PeerDb::add(const config::PeerConfig& config, bool refresh) {
   PeerNi* primary = find(config.primary);
   Peer* target = primary != nullptr && primary->peer->configured() ? primary->peer : nullptr;
   std::vector<Nid> nids{config.primary};
@@ -42,14 +43,14 @@ TextResult<Peer*> PeerDb::add(const config::PeerConfig& config, bool refresh) {
     for (const PeerNet& net : target->nets)
       for (const PeerNi* ni : net.nis) count += listed.contains(ni->nid) ? 0 : 1;
   if (count > kPeerNidsMax)
-    return fail_text(ENOSPC, fmt::format("failed to add peer: {} NIDs; a peer has at most {}", count, kPeerNidsMax));
+    return config::fail(ENOSPC, fmt::format("failed to add peer: {} NIDs; a peer has at most {}", count, kPeerNidsMax));
   std::vector<PeerNi*> nis;
   for (const Nid& nid : nids) {
     auto ni = make_ni(nid, choose_source(nid.net()));
     if (!ni) {
       for (const PeerNi* made : nis)
         if (made->peer == nullptr) gone_.push_back(made->nid);
-      return fail_text(ni.error().code, std::string("failed to add peer: ") + ni.error().what);
+      return config::fail(ni.error().code, std::string("failed to add peer: ") + ni.error().what);
     }
     nis.push_back(*ni);
   }
@@ -79,20 +80,21 @@ TextResult<Peer*> PeerDb::add(const config::PeerConfig& config, bool refresh) {
   return target;
 }
 
-TextResult<void> PeerDb::remove(const Nid& primary, const std::vector<Nid>& nids, bool force) {
+config::Checked<void> PeerDb::remove(const Nid& primary, const std::vector<Nid>& nids, bool force) {
   PeerNi* ni = find(primary);
   if (ni == nullptr)
-    return fail_text(ENOENT, fmt::format("failed to del primary peer: there is no peer {}", nid_text(primary)));
+    return config::fail(ENOENT, fmt::format("failed to del primary peer: there is no peer {}", nid_text(primary)));
   Peer& peer = *ni->peer;
   if (&peer.primary() != ni) {
-    return fail_text(ENOENT, fmt::format("failed to del primary peer: {} is a NID of peer {}, not its primary NID",
-                                         nid_text(primary), nid_text(peer.primary().nid)));
+    return config::fail(ENOENT, fmt::format("failed to del primary peer: {} is a NID of peer {}, not its primary NID",
+                                            nid_text(primary), nid_text(peer.primary().nid)));
   }
   if (nids.empty() || std::find(nids.begin(), nids.end(), primary) != nids.end()) {
     if (is_gateway(peer))
-      return fail_text(EBUSY, "failed to del primary peer: it is a gateway; delete its routes first");
+      return config::fail(EBUSY, "failed to del primary peer: it is a gateway; delete its routes first");
     if ((peer.state & kPeerLockPrimary) != 0 && !force) {
-      return fail_text(EPERM, fmt::format("failed to del primary peer: {} is locked; use --force", nid_text(primary)));
+      return config::fail(EPERM,
+                          fmt::format("failed to del primary peer: {} is locked; use --force", nid_text(primary)));
     }
     drop_peer(peer);
     configuration_freed();
@@ -101,12 +103,12 @@ TextResult<void> PeerDb::remove(const Nid& primary, const std::vector<Nid>& nids
   for (const Nid& nid : nids) {
     const PeerNi* one = find(nid);
     if (one == nullptr || one->peer != &peer) {
-      return fail_text(ENOENT,
-                       fmt::format("failed to del peer: {} is not a NID of {}", nid_text(nid), nid_text(primary)));
+      return config::fail(ENOENT,
+                          fmt::format("failed to del peer: {} is not a NID of {}", nid_text(nid), nid_text(primary)));
     }
     if (is_gateway(nid)) {
-      return fail_text(EBUSY,
-                       fmt::format("failed to del peer: {} is a gateway; delete its routes first", nid_text(nid)));
+      return config::fail(EBUSY,
+                          fmt::format("failed to del peer: {} is a gateway; delete its routes first", nid_text(nid)));
     }
   }
   for (const Nid& nid : nids)

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "config/model.h"
+#include "config/problem.h"
 #include "control/nis/local_nis.h"
 #include "control/peers/reclaim.h"
 #include "control/publish/peer_table.h"
 #include "control/stats/totals.h"
-#include "control/text_error.h"
 #include "control/timers.h"
 #include "dataplane/base/limits.h"
 #include "dataplane/wire/ping_info.h"
@@ -228,9 +228,9 @@ class PeerDb {
   /// it. Errors: EEXIST, EPERM, ENOTUNIQ, ENOMEM (docs/wire/lnetctl.md §6).
   /// `refresh`: NIDs of a configured peer that are not listed are taken from it. Error, besides: EINVAL (a NID of this
   /// node).
-  [[nodiscard]] TextResult<Peer*> add(const config::PeerConfig& config, bool refresh = false);
+  [[nodiscard]] config::Checked<Peer*> add(const config::PeerConfig& config, bool refresh = false);
   /// Removes NIDs of a peer, or the whole peer, configured or discovered. Errors: ENOENT, EPERM, EBUSY (a gateway).
-  [[nodiscard]] TextResult<void> remove(const Nid& primary, const std::vector<Nid>& nids, bool force);
+  [[nodiscard]] config::Checked<void> remove(const Nid& primary, const std::vector<Nid>& nids, bool force);
   /// What this node knows of each peer that has one of these NIDs, for restore().
   [[nodiscard]] std::vector<PeerMemo> remember(const std::vector<Nid>& nids);
   /// Makes the peer again as it was. A NID that a configured peer has meanwhile stays there.
@@ -296,8 +296,8 @@ class PeerDb {
   void release(PeerNi& ni);
   void take_from_owner(PeerNi& ni);
   void drop_peer(Peer& peer);
-  [[nodiscard]] TextResult<void> may_add(const config::PeerConfig& config, const std::vector<Nid>& nids,
-                                         const Peer* target);
+  [[nodiscard]] config::Checked<void> may_add(const config::PeerConfig& config, const std::vector<Nid>& nids,
+                                              const Peer* target);
   void reconfigured(Peer& peer);
   void take_back_own();
   [[nodiscard]] std::shared_ptr<const PeerView> view_of(const Peer& peer) const;

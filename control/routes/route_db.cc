@@ -42,30 +42,31 @@ uint32_t RouteDb::free_id() const {
   return uint32_t(std::find(used.begin(), used.end(), false) - used.begin());
 }
 
-TextResult<void> RouteDb::add(const config::RouteConfig& config) {
+config::Checked<void> RouteDb::add(const config::RouteConfig& config) {
   if (nis_.net_local(config.net)) {
-    return fail_text(EEXIST, fmt::format("Route already exists or the specified network is local: this node is on {}",
-                                         net_text(config.net)));
+    return config::fail(EEXIST,
+                        fmt::format("Route already exists or the specified network is local: this node is on {}",
+                                    net_text(config.net)));
   }
   if (!nis_.net_local(config.gateway.net())) {
-    return fail_text(
+    return config::fail(
         EHOSTUNREACH,
         fmt::format("No interface configured on the same net as gateway: add an NI on {} before the route through {}",
                     net_text(config.gateway.net()), nid_text(config.gateway)));
   }
   if (nis_.find(config.gateway) != nullptr) {
-    return fail_text(EINVAL,
-                     fmt::format("invalid settings for route creation: {} is this node", nid_text(config.gateway)));
+    return config::fail(EINVAL,
+                        fmt::format("invalid settings for route creation: {} is this node", nid_text(config.gateway)));
   }
-  if (routes_.size() >= kRoutesMax) return fail_text(ENOSPC, "too many routes");
+  if (routes_.size() >= kRoutesMax) return config::fail(ENOSPC, "too many routes");
   for (const Route& route : routes_) {
     if (route.config.net == config.net && route.config.gateway == config.gateway) {
-      return fail_text(EEXIST, fmt::format("Route already exists or the specified network is local: {} through {}",
-                                           net_text(config.net), nid_text(route.config.gateway)));
+      return config::fail(EEXIST, fmt::format("Route already exists or the specified network is local: {} through {}",
+                                              net_text(config.net), nid_text(route.config.gateway)));
     }
   }
   auto gateway = peers_.find_or_create(config.gateway, kAnyNid);
-  if (!gateway) return fail_text(gateway.error().code, gateway.error().what);
+  if (!gateway) return config::fail(gateway.error().code, gateway.error().what);
   // At a random place, so that equal routes are not tried in the same order by every node.
   const auto place = routes_.begin() + std::ptrdiff_t(rng_.below(routes_.size() + 1));
   const auto made = routes_.insert(place, Route{free_id(), config});
@@ -97,18 +98,17 @@ void RouteDb::restore(const std::vector<Route>& before) {
 }
 
 bool RouteDb::has(Net net, const Nid& gateway) const {
-  return std::any_of(routes_.begin(), routes_.end(), [&](const Route& one) {
-    return one.config.net == net && one.config.gateway == gateway;
-  });
+  return std::any_of(routes_.begin(), routes_.end(),
+                     [&](const Route& one) { return one.config.net == net && one.config.gateway == gateway; });
 }
 
-TextResult<void> RouteDb::remove(Net net, const Nid& gateway) {
+config::Checked<void> RouteDb::remove(Net net, const Nid& gateway) {
   for (size_t i = 0; i < routes_.size(); ++i) {
     if (routes_[i].config.net != net || routes_[i].config.gateway != gateway) continue;
     forget(i);
     return {};
   }
-  return fail_text(
+  return config::fail(
       ENOENT, fmt::format("failed to delete route: there is none to {} through {}", net_text(net), nid_text(gateway)));
 }
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "config/model.h"
+#include "config/problem.h"
 #include "control/nis/local_nis.h"
 #include "control/peers/peer_db.h"
-#include "control/text_error.h"
 #include "dataplane/base/rng.h"
 #include "dataplane/state/view.h"
 
@@ -39,9 +39,9 @@ class RouteDb {
   /// Errors: EEXIST (the net is local, or there is such a route), EHOSTUNREACH (gateway on no local net), EINVAL (the
   /// gateway is this node). Also ENOSPC (kRoutesMax) and ENOMEM. Source: docs/wire/lnet.md §8.6. Several routes may
   /// name NIDs of one gateway (docs/decisions.md #6).
-  [[nodiscard]] TextResult<void> add(const config::RouteConfig& config);
+  [[nodiscard]] config::Checked<void> add(const config::RouteConfig& config);
   /// Errors: ENOENT.
-  [[nodiscard]] TextResult<void> remove(Net net, const Nid& gateway);
+  [[nodiscard]] config::Checked<void> remove(Net net, const Nid& gateway);
   /// Deletes routes whose gateway is on no local net any more; returns them.
   std::vector<config::RouteConfig> remove_unreachable();
   /// Adds the routes of `before` that are missing, and restores the order of `before`.

@@ -91,10 +91,11 @@ bool Routing::fit(const config::Buffers& buffers) {
   return true;
 }
 
-TextResult<void> Routing::enable(bool at_once, Instant now) {
+config::Checked<void> Routing::enable(bool at_once, Instant now) {
   if (state_ == RoutingState::kEnabled || (state_ == RoutingState::kStarting && !at_once)) return {};
   const bool fresh = blocks_.empty();
-  if (!fit(buffers_)) return fail_text(ENOMEM, "there is no memory for the router buffers: set fewer (large_buffers)");
+  if (!fit(buffers_))
+    return config::fail(ENOMEM, "there is no memory for the router buffers: set fewer (large_buffers)");
   // Pools come in blocks: their minima count from when all are there.
   if (fresh) deps_.outbox.send_all(ResetPoolsMsg{});
   state_ = at_once ? RoutingState::kEnabled : RoutingState::kStarting;
@@ -117,10 +118,10 @@ void Routing::abort() {
     if (!memory->retiring) retire(*memory);
 }
 
-TextResult<void> Routing::set_buffers(const config::Buffers& buffers) {
+config::Checked<void> Routing::set_buffers(const config::Buffers& buffers) {
   const bool on = state_ == RoutingState::kEnabled || state_ == RoutingState::kStarting;
   if (on && !fit(buffers))
-    return fail_text(ENOMEM, "there is no memory for that many router buffers: set fewer (large_buffers)");
+    return config::fail(ENOMEM, "there is no memory for that many router buffers: set fewer (large_buffers)");
   buffers_ = buffers;
   return {};
 }

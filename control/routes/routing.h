@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "config/model.h"
+#include "config/problem.h"
 #include "control/nis/local_nis.h"
 #include "control/outbox.h"
-#include "control/text_error.h"
 #include "control/timers.h"
 #include "dataplane/host/memory_source.h"
 #include "dataplane/state/router_buffers.h"
@@ -55,14 +55,14 @@ class Routing {
   void set_settle_time(Duration settle) { settle_ = settle; }
   [[nodiscard]] Duration settle_time() const { return settle_; }
   /// Starts forwarding; `at_once`: kEnabled at once (`forwarding: enabled`). Error: ENOMEM, nothing has changed.
-  [[nodiscard]] TextResult<void> enable(bool at_once, Instant now);
+  [[nodiscard]] config::Checked<void> enable(bool at_once, Instant now);
   /// Begins to stop forwarding; turn() completes the stop. No effect if the node does not forward.
   void disable(Instant now);
   /// Stops now; messages in router buffers may still leave.
   void abort();
   /// Buffers of the node, over all workers; at least one per worker and pool. While routing is on, pools grow and
   /// shrink at once, by blocks; a block that is in use goes when it is empty. Error: ENOMEM, nothing has changed.
-  [[nodiscard]] TextResult<void> set_buffers(const config::Buffers& buffers);
+  [[nodiscard]] config::Checked<void> set_buffers(const config::Buffers& buffers);
 
   /// A worker gave a block back.
   void retired(RouterBlock& block);

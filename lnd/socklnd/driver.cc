@@ -61,7 +61,7 @@ class SockDriver final : public Driver, private SockDevices {
     std::string interface = subnet_hold(addresses, ni.nid, far);
     if (interface.empty() || remote.v6) return interface;
     // If packets come in over another interface, a connection that is bound to this one receives nothing.
-    return subnet_problems(subnet_sharers(addresses, ni.nid), sysctl_ipv4).empty() ? interface : std::string();
+    return subnet_advice(subnet_sharers(addresses, ni.nid), sysctl_ipv4).empty() ? interface : std::string();
   }
   int wait_fd() const override { return links_.fd(); }
 

@@ -117,17 +117,17 @@ json job_json(const Job& job) {
           {"drain_ns", job.drain.count()}};
 }
 
-TextResult<Job> job_from_json(const json& object) {
-  if (!object.is_object()) return fail_text(EINVAL, "a perf job is an object");
+config::Checked<Job> job_from_json(const json& object) {
+  if (!object.is_object()) return config::fail(EINVAL, "a perf job is an object");
   Job job;
   for (const auto& [key, value] : object.items()) {
     switch (read_field(key, value, job)) {
       case Read::kGood: break;
-      case Read::kBad: return fail_text(EINVAL, "perf job: bad value of \"" + key + "\"");
-      case Read::kUnknown: return fail_text(EINVAL, "perf job: unknown field \"" + key + "\"");
+      case Read::kBad: return config::fail(EINVAL, "perf job: bad value of \"" + key + "\"");
+      case Read::kUnknown: return config::fail(EINVAL, "perf job: unknown field \"" + key + "\"");
     }
   }
-  if (const auto checked = job_check(job); !checked) return fail_text(checked.error().code, checked.error().what);
+  if (const auto checked = job_check(job); !checked) return config::fail(checked.error().code, checked.error().what);
   return job;
 }
 

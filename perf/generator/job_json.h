@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "control/text_error.h"
+#include "config/problem.h"
 #include "perf/generator/job.h"
 
 namespace ulnet::perf {
@@ -19,7 +19,7 @@ inline constexpr int kJsonSchema = 1;
 [[nodiscard]] nlohmann::ordered_json job_json(const Job& job);
 /// Unknown or mistyped fields are errors (EINVAL, naming the field); missing ones keep their default. Ends with
 /// job_check().
-[[nodiscard]] TextResult<Job> job_from_json(const nlohmann::ordered_json& json);
+[[nodiscard]] config::Checked<Job> job_from_json(const nlohmann::ordered_json& json);
 
 [[nodiscard]] nlohmann::ordered_json snapshot_json(const Snapshot& snapshot);
 [[nodiscard]] Snapshot snapshot_from_json(const nlohmann::ordered_json& json);

@@ -153,7 +153,7 @@ void SimNode::apply(std::vector<config::Change> changes) {
   config::ChangeList list;
   for (config::Change& change : changes) list.push_back({std::move(change), {}});
   ++applying_;
-  node_->apply(std::move(list), [this, life = life_](const std::vector<config::ChangeError>& errors) {
+  node_->apply(std::move(list), [this, life = life_](const config::Problems& errors) {
     if (life != life_) return;
     --applying_;
     for (const auto& error : errors) apply_errors_.push_back(error.what);

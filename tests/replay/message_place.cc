@@ -69,7 +69,7 @@ MessagePlace::MessagePlace(const std::vector<std::string>& nids) {
 
 void MessagePlace::apply(config::ChangeList changes) {
   bool done = false;
-  node_->apply(std::move(changes), [&](const std::vector<config::ChangeError>& errors) {
+  node_->apply(std::move(changes), [&](const config::Problems& errors) {
     EXPECT_TRUE(errors.empty());
     done = true;
   });

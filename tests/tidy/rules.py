@@ -108,7 +108,7 @@ INCLUDE_TABLE = [
     (('control',), ('control', 'config', 'dataplane', 'lnd/*.h', 'lnd/net/kernel/devices.h'),
      'control meets drivers through lnd/lnd.h and the registry'),
     (('perf/generator',), ('perf/generator', 'dataplane/base', 'dataplane/state', 'dataplane/host', 'control/api',
-                           'control/text_error.h', 'config'),
+                           'config'),
      'the load generator uses a Submitter, as applications do'),
     (('perf/wire',), WIRE + ('perf/wire', 'perf/generator/histogram.h', 'dataplane/host', 'lnd/net'),
      'the wire path stands on ports'),

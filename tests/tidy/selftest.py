@@ -246,6 +246,7 @@ class BannedCalls(unittest.TestCase):
         ('blocking', 'control/a.cc', 'std::this_thread::sleep_for(1s);'),
         ('blocking', 'lnd/tcp/a.cc', 'getaddrinfo(a, b, c, d);'),
         ('thread-local', 'tools/a.cc', 'thread_local int x;'),
+        ('error-type', 'control/routes/a.h', 'struct RouteError {'),
         ('deadline', 'control/routes/a.h', '[[nodiscard]] Instant next_deadline() const;'),
         # Worker code beside code of the control side.
         ('clock', 'dataplane/host/threads.cc', 'auto t = std::chrono::steady_clock::now();'),

@@ -32,20 +32,14 @@ class Check {
       }
     }
     if (with_ip2nets)
-      for (const config::ChangeError& error : ip2nets_.errors()) wrong(error.index, error.code, error.what);
+      for (const config::Problem& error : ip2nets_.errors()) wrong(error.index, error.code, error.what);
     return std::move(problems_);
   }
 
  private:
   /// Once for each place and text.
   void wrong(size_t index, int code, const std::string& what) {
-    config::Problem problem;
-    problem.file = changes_[index].origin.file;
-    problem.mark = changes_[index].origin.mark;
-    problem.what = what;
-    problem.code = code;
-    problem.entity = change_entity(changes_[index].change);
-    problem.seq_no = changes_[index].origin.seq_no;
+    config::Problem problem = placed(changes_, config::problem_of(code, what, index));
     const std::string text = problem_text(problem);
     const bool said = std::any_of(problems_.begin(), problems_.end(),
                                   [&](const config::Problem& one) { return problem_text(one) == text; });

@@ -15,11 +15,6 @@
 namespace ulnet {
 namespace {
 
-TextError text_error(const char* doing, const Error& error) {
-  return {error.code, error.object == 0 ? fmt::format("{}: {}", doing, error.what)
-                                        : fmt::format("{}: {} ({})", doing, error.what, error.object)};
-}
-
 /// Time for running jobs of ulnet-perf to end. After that, the node stops in any case.
 constexpr Duration kJobsStopMax = 3s;
 constexpr Duration kFailuresSaidEvery = 10s;
@@ -41,7 +36,7 @@ bool sets_routing(const config::ChangeList& changes) {
 
 }  // namespace
 
-TextResult<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
+config::Checked<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(options)));
   daemon->options_.log = [it = daemon.get(), write = std::move(daemon->options_.log)](const std::string& line) {
     if (level_of(line) <= it->log_level_) write(line);
@@ -50,25 +45,25 @@ TextResult<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
   return daemon;
 }
 
-TextResult<void> Daemon::open() {
+config::Checked<void> Daemon::open() {
   config::Problems problems;
   const config::DesiredState state = config::state_of(options_.changes, problems);
-  if (!problems.empty()) return fail_text(problems.front().code, config::problem_text(problems.front()));
+  if (!problems.empty()) return config::fail(problems.front().code, config::problem_text(problems.front()));
   log_level_ = state.ulnet.log;
   if (auto opened = open_node(state); !opened) return opened;
   return open_socket(state.ulnet);
 }
 
-TextResult<void> Daemon::open_node(const config::DesiredState& state) {
+config::Checked<void> Daemon::open_node(const config::DesiredState& state) {
   auto host_config = boot_host(state, DpdkMode::kNone);
   if (!host_config) return tl::unexpected(host_config.error());
   const auto devices = config::devices_of(state.ulnet.devices);
-  if (!devices) return fail_text(EINVAL, "ulnet: " + devices.error());
+  if (!devices) return config::fail(EINVAL, "ulnet: " + devices.error());
   if (!devices->empty())
     if (auto needs = Ports::host_needs(*devices, *host_config); !needs) return needs;
   auto host = Host::start(*host_config);
   if (!host) {
-    TextError error = text_error("cannot start the worker threads", host.error());
+    config::Problem error = config::problem_of("cannot start the worker threads", host.error());
     if (error.code == -ENOMEM && !host_config->eal_memory_text.empty())
       error.what += ": " + host_config->eal_memory_text;
     return tl::unexpected(std::move(error));
@@ -81,10 +76,9 @@ TextResult<void> Daemon::open_node(const config::DesiredState& state) {
   worker_memory_ = worker_memory(host_->arenas(), host_->topology());
   const uint64_t incarnation = real_time_ns();
   auto drivers = Drivers::open(boot_drivers(state), host_->worker_count(), incarnation);
-  if (!drivers) return tl::unexpected(text_error("cannot start the drivers", drivers.error()));
+  if (!drivers) return tl::unexpected(config::problem_of("cannot start the drivers", drivers.error()));
   drivers_.emplace(std::move(*drivers));
-  for (const Drivers::Note& one : drivers_->notes())
-    options_.log(std::string(one.note.about) + ": " + one.note.text);
+  for (const Drivers::Note& one : drivers_->notes()) options_.log(std::string(one.note.about) + ": " + one.note.text);
 
   NodeDeps deps;
   deps.seed = deps.incarnation = incarnation;
@@ -97,19 +91,19 @@ TextResult<void> Daemon::open_node(const config::DesiredState& state) {
   deps.real_threads = true;
   deps.control_gate = &host_->control_gate();
   auto node = Node::create(boot_node(state, host_->placement()), std::move(deps), clock_now());
-  if (!node) return tl::unexpected(text_error("cannot make the node", node.error()));
+  if (!node) return tl::unexpected(config::problem_of("cannot make the node", node.error()));
   node_ = std::move(*node);
   perf_target_ = std::make_unique<PerfTarget>(*node_);
   turnables_ = worker_turnables(*node_);
   for (uint16_t worker = 0; worker < host_->worker_count(); ++worker) {
     if (auto added = host_->add(WorkerId{worker}, *turnables_[worker]); !added) {
-      return tl::unexpected(text_error("cannot start a worker", added.error()));
+      return tl::unexpected(config::problem_of("cannot start a worker", added.error()));
     }
   }
-  return devices->empty() ? TextResult<void>{} : open_ports(*devices);
+  return devices->empty() ? config::Checked<void>{} : open_ports(*devices);
 }
 
-TextResult<void> Daemon::open_ports(const std::vector<config::DeviceConfig>& devices) {
+config::Checked<void> Daemon::open_ports(const std::vector<config::DeviceConfig>& devices) {
   Ports::Deps deps;
   deps.log = options_.log;
   deps.reply = [this](api::RequestId id, const api::Answer& answer) { requests_->reply(id, answer); };
@@ -141,7 +135,7 @@ void Daemon::serve_ports() {
   serve(api::Call::kPortReset, &Ports::reset);
 }
 
-TextResult<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
+config::Checked<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
   requests_ = std::make_unique<NodeRequests>(*node_, options_.version);
   requests_->set_status([this](config::Doc& doc) {
     for (const Drivers::Note& one : drivers_->notes()) doc.set(one.note.about, one.note.text);
@@ -169,7 +163,7 @@ TextResult<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
   options.version = options_.version;
   options.reserve = &reserve_;
   auto server = api::Server::open(options, *requests_);
-  if (!server) return fail_text(EADDRINUSE, server.error());
+  if (!server) return config::fail(EADDRINUSE, server.error());
   server_ = std::move(*server);
   requests_->set_server(*server_);
   options_.log("control socket: " + options.path);
@@ -193,7 +187,8 @@ void Daemon::open_perf() {
   perf_ = std::make_unique<perf::Service>(std::move(deps));
   requests_->serve(api::Call::kPerf,
                    {[this](api::RequestId id, const api::Request& request) { perf_->request(id, request); },
-                    [this](api::RequestId id) { perf_->gone(id); }, {}});
+                    [this](api::RequestId id) { perf_->gone(id); },
+                    {}});
 }
 
 Daemon::~Daemon() {
@@ -225,19 +220,14 @@ void Daemon::configure() {
   });
   node_->applier().set_wait_for_devices(true);
   node_->applier().set_start_up(true);
-  node_->apply(applied_, [this](const std::vector<config::ChangeError>& errors) { configured(errors); });
+  node_->apply(applied_, [this](const config::Problems& errors) { configured(errors); });
 }
 
-void Daemon::configured(const std::vector<config::ChangeError>& errors) {
+void Daemon::configured(const config::Problems& errors) {
   node_->applier().set_start_up(false);
   if (stopping_) return;
-  for (const config::ChangeError& error : errors) {
-    config::Problem problem;
-    problem.file = applied_[error.index].origin.file;
-    problem.mark = applied_[error.index].origin.mark;
-    problem.what = error.what;
-    options_.log("error: cannot apply the configuration: " + config::problem_text(problem));
-  }
+  for (const config::Problem& error : errors)
+    options_.log("error: cannot apply the configuration: " + config::problem_text(placed(applied_, error)));
   if (!errors.empty()) {
     status_ = 1;
     return stop();

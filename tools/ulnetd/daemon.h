@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "config/load.h"
+#include "config/problem.h"
 #include "control/api/requests.h"
 #include "control/api/server.h"
 #include "control/node.h"
 #include "control/node_turnables.h"
-#include "control/text_error.h"
 #include "dataplane/host/arena.h"
 #include "dataplane/host/host.h"
 #include "dataplane/host/memory_reserve.h"
@@ -35,7 +35,7 @@ class Daemon final : private ControlTurnable {
  public:
   /// Starts threads, drivers, node and control socket; nothing is configured yet. Errors: the part that could not be
   /// started, with the reason.
-  [[nodiscard]] static TextResult<std::unique_ptr<Daemon>> start(DaemonOptions options);
+  [[nodiscard]] static config::Checked<std::unique_ptr<Daemon>> start(DaemonOptions options);
   ~Daemon() override;
 
   /// Applies the configuration, serves, and returns when stopped: 0, or 1 if the configuration could not be applied or
@@ -50,14 +50,14 @@ class Daemon final : private ControlTurnable {
 
  private:
   explicit Daemon(DaemonOptions options) : options_(std::move(options)) {}
-  [[nodiscard]] TextResult<void> open();
-  [[nodiscard]] TextResult<void> open_node(const config::DesiredState& state);
-  [[nodiscard]] TextResult<void> open_socket(const config::UlnetSection& ulnet);
-  [[nodiscard]] TextResult<void> open_ports(const std::vector<config::DeviceConfig>& devices);
+  [[nodiscard]] config::Checked<void> open();
+  [[nodiscard]] config::Checked<void> open_node(const config::DesiredState& state);
+  [[nodiscard]] config::Checked<void> open_socket(const config::UlnetSection& ulnet);
+  [[nodiscard]] config::Checked<void> open_ports(const std::vector<config::DeviceConfig>& devices);
   void serve_ports();
   void open_perf();
   void configure();
-  void configured(const std::vector<config::ChangeError>& errors);
+  void configured(const config::Problems& errors);
   void follow_ulnet();
 
   unsigned turn(Instant now) override;

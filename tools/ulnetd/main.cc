@@ -85,8 +85,8 @@ int run(const Arguments& arguments, LogWriter& log) {
   DaemonOptions options;
   if (!arguments.config_path.empty() && !load(arguments.config_path, options.changes, log)) return kBadConfiguration;
   if (arguments.check) {
-    for (const config::ChangeWarning& warning : config::changes_warnings(options.changes, nullptr))
-      say("warning: " + config::warning_text(options.changes, warning));
+    for (const config::Problem& warning : config::changes_warnings(options.changes, nullptr))
+      say("warning: " + config::problem_text(warning));
     say(arguments.config_path.empty() ? "nothing to check: give --config" : "the configuration is good");
     return arguments.config_path.empty() ? kBadConfiguration : 0;
   }

@@ -92,8 +92,8 @@ class SystemDevices final : public Devices {
   std::vector<std::string> advice(const Nid& nid) override {
     std::vector<std::string> all;
     if (nid.size != 0) return all;
-    const auto problems = subnet_problems(subnet_sharers(subnet_addresses(), nid), sysctl_ipv4);
-    for (const SubnetProblem& one : problems) all.push_back(one.what + "; mend it with: " + one.mend);
+    const auto problems = subnet_advice(subnet_sharers(subnet_addresses(), nid), sysctl_ipv4);
+    for (const SubnetAdvice& one : problems) all.push_back(one.what + "; mend it with: " + one.mend);
     return all;
   }
 

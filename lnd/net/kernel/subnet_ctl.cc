@@ -117,8 +117,8 @@ std::string subnet_hold(const std::vector<SubnetAddress>& all, const Nid& local,
   return subnet_sharers(all, local).empty() ? std::string() : own->interface;
 }
 
-std::vector<SubnetProblem> subnet_problems(const std::vector<std::string>& sharers, const SysctlRead& read) {
-  std::vector<SubnetProblem> problems;
+std::vector<SubnetAdvice> subnet_advice(const std::vector<std::string>& sharers, const SysctlRead& read) {
+  std::vector<SubnetAdvice> problems;
   for (const std::string& interface : sharers) {
     for (const Rule& rule : kRules) {
       const std::optional<long> all = read("all", rule.key), own = read(interface, rule.key);

@@ -31,15 +31,14 @@ struct SubnetAddress {
 [[nodiscard]] std::string subnet_hold(const std::vector<SubnetAddress>& all, const Nid& local, const Nid& remote);
 
 /// A setting that brings packets of interfaces of one subnet together on one of them.
-struct SubnetProblem {
+struct SubnetAdvice {
   std::string what;  ///< a sentence: the setting, and what comes of it
   std::string mend;  ///< the command that sets it right
 };
 /// The value of net.ipv4.conf.INTERFACE.KEY; nothing when there is none.
 using SysctlRead = std::function<std::optional<long>(const std::string& interface, const std::string& key)>;
 /// Settings that are wrong for `sharers` (of subnet_sharers). IPv6 has no such settings: use it for IPv4 only.
-[[nodiscard]] std::vector<SubnetProblem> subnet_problems(const std::vector<std::string>& sharers,
-                                                         const SysctlRead& read);
+[[nodiscard]] std::vector<SubnetAdvice> subnet_advice(const std::vector<std::string>& sharers, const SysctlRead& read);
 /// The kernel's own.
 [[nodiscard]] std::optional<long> sysctl_ipv4(const std::string& interface, const std::string& key);
 

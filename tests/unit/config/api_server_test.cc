@@ -38,7 +38,8 @@ TEST_F(ApiServer, changes_arrive_as_they_were_sent) {
     EXPECT_EQ(handler.last.changes[i].change, imported.changes[i].change);
     EXPECT_EQ(handler.last.changes[i].origin.mark.line, imported.changes[i].origin.mark.line);
   }
-  server->reply(handler.waiting.at(0), answer_change_errors(handler.last.changes, {{2, -17, "failed to add peer"}}));
+  server->reply(handler.waiting.at(0),
+                answer_change_errors(handler.last.changes, {config::problem_of(-17, "failed to add peer", 2)}));
   EXPECT_EQ(heard(fd), R"x({"id":1,"ok":false,"errors":[{"verb":"add","entity":"peer",)x"
                        R"x("errno":-17,"descr":"failed to add peer (f.yaml:27:7)"}]})x"
                        "\n");

@@ -32,7 +32,7 @@ std::string apply_errors(DesiredState& state, std::initializer_list<Change> chan
   ChangeList list;
   for (const Change& change : changes) list.push_back({change, {}});
   std::string out;
-  for (const ChangeError& error : changes_apply(state, list))
+  for (const Problem& error : changes_apply(state, list))
     out += std::to_string(error.index) + " " + std::to_string(error.code) + " " + error.what + "\n";
   return out;
 }
@@ -170,7 +170,7 @@ TEST(ConfigApply, import_del_undoes_import) {
   Problems problems;
   DesiredState state = state_of(load_text(text, "f").changes, problems);
   ASSERT_EQ(state.routes.size(), 1u);
-  std::vector<ChangeError> errors = changes_apply(state, load_text(text, "f", ImportMode::kDel).changes);
+  std::vector<Problem> errors = changes_apply(state, load_text(text, "f", ImportMode::kDel).changes);
   EXPECT_TRUE(errors.empty()) << errors[0].what;
   EXPECT_TRUE(state.nets.empty() && state.routes.empty() && state.peers.empty() && state.udsp.empty());
   // Deleting the net alone takes the route along.

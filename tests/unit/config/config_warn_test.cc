@@ -12,8 +12,7 @@ namespace {
 std::string warnings_of(const std::string& text, const UlnetSection* running = nullptr) {
   const Imported imported = load_text(text, "f");
   std::string out = texts_of(imported.errors);
-  for (const ChangeWarning& warning : changes_warnings(imported.changes, running))
-    out += warning_text(imported.changes, warning) + "\n";
+  for (const Problem& warning : changes_warnings(imported.changes, running)) out += problem_text(warning) + "\n";
   return out;
 }
 
@@ -50,7 +49,7 @@ TEST(ConfigWarn, commands) {
   const ChangeList changes = {{LnetConfigure{.large = true}, {}},
                               {NetAdd{*net_parse("tcp"), NiConfig{.interface = "e", .skip_mr_route_setup = true}}, {}}};
   std::string text;
-  for (const ChangeWarning& warning : changes_warnings(changes, nullptr)) text += warning_text(changes, warning) + "\n";
+  for (const Problem& warning : changes_warnings(changes, nullptr)) text += problem_text(warning) + "\n";
   EXPECT_EQ(text,
             "--large has no effect: each NID is as large as its address; give an IPv6 address with --nid\n"
             "--skip-mr-route-setup has no effect: ulnet never changes the kernel's routes\n");

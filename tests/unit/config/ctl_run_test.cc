@@ -28,8 +28,8 @@ struct Handler : api::ApiHandler {
       part.more = true;
       for (const config::PlacedChange& one : request.changes)
         if (std::holds_alternative<config::NetDel>(one.change)) part.notes.emplace_back("it takes a while");
-      for (const config::ChangeWarning& warning : config::changes_warnings(request.changes, nullptr))
-        part.warnings.push_back(warning_text(request.changes, warning));
+      for (const config::Problem& warning : config::changes_warnings(request.changes, nullptr))
+        part.warnings.push_back(problem_text(warning));
       if (!part.notes.empty() || !part.warnings.empty()) server->reply(id, part);
       answer = api::answer_change_errors(request.changes, config::changes_apply(state, request.changes));
     } else if (request.object == "export") {

@@ -38,7 +38,7 @@ struct Deletion {
   void start(RigNode& at, config::Change change) {
     at.node->apply(
         {{std::move(change), {}}},
-        [this](const std::vector<config::ChangeError>& wrong) { errors = wrong.empty() ? "" : wrong.front().what; },
+        [this](const config::Problems& wrong) { errors = wrong.empty() ? "" : wrong.front().what; },
         [this](const std::string& line) { notes.push_back(line); });
   }
   [[nodiscard]] bool done() const { return errors != "not answered"; }

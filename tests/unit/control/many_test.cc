@@ -42,7 +42,7 @@ TEST(Many, peers_of_several_nids_are_imported_and_deleted) {
   ASSERT_EQ(rig.apply(a, peers_added()), "");
   EXPECT_EQ(peers.allocated(), size_t(kPeers * kNidsOfPeer));
   bool removed = false;
-  a.node->apply(peers_removed(), [&](const std::vector<config::ChangeError>& errors) { removed = errors.empty(); });
+  a.node->apply(peers_removed(), [&](const config::Problems& errors) { removed = errors.empty(); });
   // Control sends requests for all of them before a worker turns. The workers answer all of them before control turns.
   for (int round = 0; round < 10; ++round, rig.now += 200ms) {
     for (int i = 0; i < 300; ++i) (void)turn_control_watched(*a.node, rig.now);

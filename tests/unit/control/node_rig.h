@@ -158,7 +158,7 @@ class NodeRig {
   /// Applies; "" or the errors, as "errno words".
   std::string apply(RigNode& to, config::ChangeList changes) {
     std::string wrong = "never answered";
-    to.node->apply(std::move(changes), [&](const std::vector<config::ChangeError>& errors) {
+    to.node->apply(std::move(changes), [&](const config::Problems& errors) {
       wrong.clear();
       for (const auto& error : errors) wrong += std::to_string(error.code) + " " + error.what + "\n";
     });

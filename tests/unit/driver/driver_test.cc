@@ -52,7 +52,7 @@ struct FakeNode {
   }
   void apply(const config::ChangeList& changes) {
     applied = false;
-    node->apply(changes, [this](const std::vector<config::ChangeError>& errors) {
+    node->apply(changes, [this](const config::Problems& errors) {
       applied = true;
       EXPECT_TRUE(errors.empty()) << errors.front().what;
     });

@@ -1,13 +1,12 @@
 // Interfaces of one subnet: the interface that an address is bound to, and the settings that prevent it. The tables are
 // made up.
-#include "lnd/net/kernel/subnet_ctl.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 
 #include "dataplane/base/nid_text.h"
+#include "lnd/net/kernel/subnet_ctl.h"
 
 namespace ulnet::test {
 namespace {
@@ -51,7 +50,7 @@ class Sysctls : public testing::Test {
   std::map<std::string, long> values;  // KEY of an interface as "IF.KEY"; others 0
   std::vector<std::string> mends(const std::vector<std::string>& sharers) {
     std::vector<std::string> lines;
-    for (const SubnetProblem& one : subnet_problems(sharers, [&](const std::string&interface, const std::string&key) {
+    for (const SubnetAdvice& one : subnet_advice(sharers, [&](const std::string&interface, const std::string&key) {
            const auto found = values.find(interface + "." + key);
            return std::optional<long>(found == values.end() ? 0 : found->second);
          }))

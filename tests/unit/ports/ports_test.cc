@@ -20,7 +20,7 @@ class PortsTest : public testing::Test {
     }
     return out;
   }
-  TextResult<void> open(const std::vector<config::DeviceConfig>& list) {
+  config::Checked<void> open(const std::vector<config::DeviceConfig>& list) {
     Ports::Deps deps;
     deps.log = [this](const std::string& line) { log.push_back(line); };
     deps.reply = [this](api::RequestId id, const api::Answer& answer) { answers[id.id].push_back(answer); };

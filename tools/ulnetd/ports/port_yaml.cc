@@ -7,9 +7,9 @@
 namespace ulnet {
 namespace {
 
-tl::unexpected<TextError> wrong(const config::DeviceConfig& device, const char* key, const std::string& text,
-                                const char* wanted) {
-  return fail_text(EINVAL, fmt::format("ulnet: devices: {}: {}: '{}' is not {}", device.name, key, text, wanted));
+tl::unexpected<config::Problem> wrong(const config::DeviceConfig& device, const char* key, const std::string& text,
+                                      const char* wanted) {
+  return config::fail(EINVAL, fmt::format("ulnet: devices: {}: {}: '{}' is not {}", device.name, key, text, wanted));
 }
 
 constexpr const char* kMacForm = "a MAC address such as 02:00:00:00:00:01";
@@ -69,7 +69,7 @@ Doc queue_doc(const dpdk::QueueShown& its, const PortWorker& worker) {
 
 }  // namespace
 
-TextResult<dpdk::PortConfig> port_config_of(const config::DeviceConfig& device) {
+config::Checked<dpdk::PortConfig> port_config_of(const config::DeviceConfig& device) {
   dpdk::PortConfig port;
   port.name = device.name;
   port.device = device.device;

@@ -3,14 +3,14 @@
 #pragma once
 #include "config/devices.h"
 #include "config/doc.h"
-#include "control/text_error.h"
+#include "config/problem.h"
 #include "lnd/net/dpdk/live_port.h"
 #include "lnd/net/dpdk/port_config.h"
 
 namespace ulnet {
 
 /// Errors: EINVAL; which key of which device, and what it should be.
-[[nodiscard]] TextResult<dpdk::PortConfig> port_config_of(const config::DeviceConfig& device);
+[[nodiscard]] config::Checked<dpdk::PortConfig> port_config_of(const config::DeviceConfig& device);
 
 /// Verbosity 0: the port and its sums. 1: also drops by reason and the device's own counts. 2: also queues with packets
 /// per burst, buffers and the workers' cycles.

@@ -55,7 +55,7 @@ class OpenPorts final : public Ports {
  public:
   explicit OpenPorts(Deps deps) : deps_(std::move(deps)) {}
   ~OpenPorts() override { close(); }
-  [[nodiscard]] TextResult<void> open(const std::vector<config::DeviceConfig>& devices, Host& host);
+  [[nodiscard]] config::Checked<void> open(const std::vector<config::DeviceConfig>& devices, Host& host);
 
   unsigned turn(Instant now) override;
   [[nodiscard]] Instant next_deadline() const override;
@@ -84,10 +84,10 @@ class OpenPorts final : public Ports {
   bool stopping_ = false;
 };
 
-TextResult<void> OpenPorts::open(const std::vector<config::DeviceConfig>& devices, Host& host) {
+config::Checked<void> OpenPorts::open(const std::vector<config::DeviceConfig>& devices, Host& host) {
   for (const config::DeviceConfig& device : devices) {
     if (find(device.name) != nullptr)
-      return fail_text(EEXIST, fmt::format("ulnet: devices: two ports have the name '{}'", device.name));
+      return config::fail(EEXIST, fmt::format("ulnet: devices: two ports have the name '{}'", device.name));
     auto config = port_config_of(device);
     if (!config) return tl::unexpected(config.error());
     auto served = std::make_unique<Served>(device.name, deps_);
@@ -96,7 +96,7 @@ TextResult<void> OpenPorts::open(const std::vector<config::DeviceConfig>& device
     options.index = unsigned(ports_.size());
     options.watcher = served.get();
     auto port = LivePort::open(host, std::move(options));
-    if (!port) return fail_text(port.error().error.code, problem_text(device.name, port.error()));
+    if (!port) return config::fail(port.error().error.code, problem_text(device.name, port.error()));
     served->port_ = std::move(*port);
     deps_.log(fmt::format("port {}: {}, {} queues, link {}", device.name, dpdk::mac_text(served->port_->port().mac()),
                           served->port_->worker_count(), served->port_->link().up ? "up" : "down"));
@@ -200,14 +200,14 @@ void OpenPorts::gone(api::RequestId id) {
 
 }  // namespace
 
-TextResult<void> Ports::host_needs(const std::vector<config::DeviceConfig>& devices, HostConfig& host) {
+config::Checked<void> Ports::host_needs(const std::vector<config::DeviceConfig>& devices, HostConfig& host) {
   std::vector<dpdk::PortConfig> ports;
   for (const config::DeviceConfig& device : devices) {
     auto port = port_config_of(device);
     if (!port) return tl::unexpected(port.error());
     const auto spec = dpdk::device_spec(port->device);
     if (!spec)
-      return fail_text(spec.error().code, fmt::format("ulnet: devices: {}: {}", device.name, spec.error().what));
+      return config::fail(spec.error().code, fmt::format("ulnet: devices: {}: {}", device.name, spec.error().what));
     if (spec->kind == dpdk::DeviceKind::kPci) host.devices.push_back(spec->pci);
     ports.push_back(std::move(*port));
   }
@@ -220,8 +220,8 @@ TextResult<void> Ports::host_needs(const std::vector<config::DeviceConfig>& devi
   return {};
 }
 
-TextResult<std::unique_ptr<Ports>> Ports::open(const std::vector<config::DeviceConfig>& devices, Host& host,
-                                               Deps deps) {
+config::Checked<std::unique_ptr<Ports>> Ports::open(const std::vector<config::DeviceConfig>& devices, Host& host,
+                                                    Deps deps) {
   auto ports = std::make_unique<OpenPorts>(std::move(deps));
   if (auto opened = ports->open(devices, host); !opened) return tl::unexpected(opened.error());
   return ports;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "config/devices.h"
+#include "config/problem.h"
 #include "control/api/server.h"
-#include "control/text_error.h"
 #include "dataplane/host/host.h"
 
 namespace ulnet {
@@ -22,10 +22,11 @@ class Ports {
   };
   /// Adds to `host` the requirements of the ports: DPDK, PCI devices, memory. The host must meet them before open().
   /// Errors: a device that is not understood, with the reason.
-  [[nodiscard]] static TextResult<void> host_needs(const std::vector<config::DeviceConfig>& devices, HostConfig& host);
+  [[nodiscard]] static config::Checked<void> host_needs(const std::vector<config::DeviceConfig>& devices,
+                                                        HostConfig& host);
   /// Opens them all, or none. The host outlives them. Errors: which port, and why.
-  [[nodiscard]] static TextResult<std::unique_ptr<Ports>> open(const std::vector<config::DeviceConfig>& devices,
-                                                               Host& host, Deps deps);
+  [[nodiscard]] static config::Checked<std::unique_ptr<Ports>> open(const std::vector<config::DeviceConfig>& devices,
+                                                                    Host& host, Deps deps);
   virtual ~Ports() = default;
 
   virtual unsigned turn(Instant now) = 0;

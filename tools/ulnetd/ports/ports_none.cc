@@ -3,12 +3,13 @@
 
 namespace ulnet {
 
-TextResult<void> Ports::host_needs(const std::vector<config::DeviceConfig>&, HostConfig&) {
-  return fail_text(ENOTSUP, "ulnet: devices: this ulnetd is built without DPDK; remove the section, or build with it");
+config::Checked<void> Ports::host_needs(const std::vector<config::DeviceConfig>&, HostConfig&) {
+  return config::fail(ENOTSUP,
+                      "ulnet: devices: this ulnetd is built without DPDK; remove the section, or build with it");
 }
 
-TextResult<std::unique_ptr<Ports>> Ports::open(const std::vector<config::DeviceConfig>&, Host&, Deps) {
-  return fail_text(ENOTSUP, "built without DPDK");
+config::Checked<std::unique_ptr<Ports>> Ports::open(const std::vector<config::DeviceConfig>&, Host&, Deps) {
+  return config::fail(ENOTSUP, "built without DPDK");
 }
 
 }  // namespace ulnet
