@@ -13,10 +13,10 @@ namespace ulnet {
 namespace {
 
 /// Pings and pushes of the node's own submitter that are under way at once. One line per holder.
-constexpr size_t kOwnOperations = kPingOpsMax        // Pinger
-                                  + kPingOpsMax      // DiscoveryRunner: checks of gateways
-                                  + kPingsWaitedMax  // DiscoveryRunner: pings and pushes that a request waits for
-                                  + kPingsOtherMax;  // DiscoveryRunner: all others
+constexpr size_t kOwnOperations = kPingOpsMax     // Pinger
+                                  + kPingOpsMax   // DiscoveryRunner: checks of gateways
+                                  + kPingOpsMax   // DiscoveryRunner: pings and pushes that a request waits for
+                                  + kPingOpsMax;  // DiscoveryRunner: all others
 /// MDs of the node's own submitter. One line per holder.
 constexpr size_t kOwnMds = kOwnOperations              // each has an MD
                            + PingTarget::kPushTargets  // PUTs of ping info

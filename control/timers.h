@@ -24,10 +24,9 @@ enum class TimerName : uint8_t {
   kChanges,        ///< Applier: the next look at a list that waits, or at NIs that wait for their interface
   kPingTarget,     ///< PingTarget: a ring was full
   kPings,          ///< PingOps of Pinger
-  kGatewayChecks,  ///< PingOps of DiscoveryRunner for checks of gateways
-  kPingsWaited,    ///< PingOps of PingQueue for pings and pushes that a request waits for
-  kPingsOther,     ///< PingOps of PingQueue for all others
-  kPingQueue,      ///< PingQueue: a place is free, or an operation loses its own
+  kGatewayChecks,  ///< PingOps of DiscoveryRunner: checks of gateways
+  kPingsWaited,    ///< PingOps of DiscoveryRunner: pings and pushes that a request waits for
+  kPingsOther,     ///< PingOps of DiscoveryRunner: all others
   kDiscovery,      ///< Discovery: a peer is queued
   kTellAgain,      ///< DiscoveryRunner: a push that failed is repeated
   kOutbox,         ///< Outbox: a ring was full

@@ -21,7 +21,7 @@ struct PingOp {
   bool waited = false;      ///< a waiter needs the peer, which has not failed lately
   uint32_t sink_bytes = 0;  ///< of a ping: room for the answer
   std::shared_ptr<const std::vector<std::byte>> payload = nullptr;
-  Duration timeout = Duration::max();  ///< from when it was sent first; response tracking ends it anyway
+  Duration timeout{};  ///< from when it began first
 };
 
 /// The end of an operation.

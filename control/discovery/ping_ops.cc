@@ -1,22 +1,34 @@
 #include "control/discovery/ping_ops.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "dataplane/wire/ping_info.h"
 
 namespace ulnet {
-uint64_t PingOps::start(PingOp spec, Done done) {
+
+void PingOps::start(PingOp spec, Done done) {
   auto op = std::make_unique<Op>();
-  op->number = next_number_++;
   op->spec = std::move(spec);
   op->done = std::move(done);
-  queue_.push_back(std::move(op));
-  set_timer();
-  return queue_.back()->number;
+  wait(std::move(op));
 }
 
-void PingOps::give_up(uint64_t number, int32_t error) {
-  const auto it = [number](const std::unique_ptr<Op>& op) { return op->number == number; };
-  if (const auto found = std::find_if(ops_.begin(), ops_.end(), it); found != ops_.end()) (*found)->fail(error);
-  if (const auto found = std::find_if(queue_.begin(), queue_.end(), it); found != queue_.end()) (*found)->fail(error);
+void PingOps::wait(std::unique_ptr<Op> op) {
+  const bool fresh = op->until == kForever;
+  const uint64_t number = op->spec.number;
+  const auto at = queue_.emplace(op->slice, std::move(op));
+  if (fresh && number != 0) unsent_[number] = at;
+  set_timer();
+}
+
+void PingOps::pass_on(uint64_t number, PingOps& to) {
+  const auto found = unsent_.find(number);
+  if (found == unsent_.end()) return;
+  auto op = std::move(found->second->second);
+  queue_.erase(found->second);
+  unsent_.erase(found);
+  to.wait(std::move(op));
   set_timer();
 }
 
@@ -56,7 +68,7 @@ bool PingOps::bind(Op& op) {
   return true;
 }
 
-bool PingOps::begin(Op& op, Instant now) {
+bool PingOps::send(Op& op) {
   if (!bind(op)) return false;
   PutSpec spec;
   spec.md = op.md;
@@ -68,7 +80,6 @@ bool PingOps::begin(Op& op, Instant now) {
   if (!sent && sent.error().code == -EAGAIN) return false;
   op.sent = true;
   if (!sent) op.fail(sent.error().code);
-  if (op.spec.timeout != Duration::max()) op.deadline = now + op.spec.timeout;
   return true;
 }
 
@@ -79,17 +90,30 @@ void PingOps::unlink(Op& op) {
   op.unlinking = done || done.error().code != -EAGAIN;
 }
 
-unsigned PingOps::turn(Instant now) {
+unsigned PingOps::fill_places(Instant now) {
   unsigned done = 0;
-  for (; ops_.size() < most_ && !queue_.empty(); ++done) {
-    ops_.push_back(std::move(queue_.front()));
-    queue_.pop_front();
+  for (; ops_.size() < kPingOpsMax && !queue_.empty(); ++done) {
+    auto op = std::move(queue_.begin()->second);
+    queue_.erase(queue_.begin());
+    unsent_.erase(op->spec.number);
+    if (op->until <= now) {
+      op->fail(late_);
+      continue;
+    }
+    op->begun = now;
+    if (op->until == kForever) op->until = now + op->spec.timeout;
+    ops_.push_back(std::move(op));
   }
+  return done;
+}
+
+unsigned PingOps::turn(Instant now) {
+  unsigned done = fill_places(now);
   // An operation that ends may start another one, which only grows `queue_`: the iterator stays valid.
   for (auto it = ops_.begin(); it != ops_.end();) {
     Op& op = **it;
-    if (!op.sent && !op.ended && begin(op, now)) ++done;
-    if (!op.ended && now >= op.deadline) op.fail(-EIO);
+    if (!op.sent && !op.ended && send(op)) ++done;
+    if (!op.ended && now >= op.until) op.fail(late_);
     if (op.ended && op.bound && !op.gone) unlink(op);
     if (op.ended && (op.gone || !op.bound)) {
       it = ops_.erase(it);
@@ -98,24 +122,57 @@ unsigned PingOps::turn(Instant now) {
       ++it;
     }
   }
+  done += evict(now);
   set_timer();
+  return done;
+}
+
+/// How many operations under way have to make room for waiting ones. An operation that has ended keeps its place until
+/// its memory is back, and makes room then.
+size_t PingOps::evictions() const {
+  if (evicted_ == nullptr) return 0;
+  const auto ended = size_t(std::count_if(ops_.begin(), ops_.end(), [](const auto& op) { return op->ended; }));
+  const size_t coming = kPingOpsMax - ops_.size() + ended, wanted = std::min(kPingOpsMax, queue_.size());
+  return wanted > coming ? wanted - coming : 0;
+}
+
+unsigned PingOps::evict(Instant now) {
+  const size_t count = evictions();
+  if (count == 0) return 0;
+  const Duration slice = queue_.begin()->first;
+  unsigned done = 0;
+  for (const auto& op : ops_) {
+    if (op->ended) continue;
+    if (done == count || now - op->begun < slice) break;
+    auto again = std::make_unique<Op>();
+    again->spec = op->spec;
+    again->done = std::exchange(op->done, {});
+    again->slice = std::clamp(2 * (now - op->begun), kPingSlice, kPingSliceMax);
+    again->until = op->until;
+    op->ended = true;
+    evicted_->wait(std::move(again));
+    ++done;
+  }
   return done;
 }
 
 void PingOps::set_timer() {
   next_.stop();
-  if (!queue_.empty() && ops_.size() < most_) return next_.set_now();
+  if (!queue_.empty() && ops_.size() < kPingOpsMax) return next_.set_now();
+  bool evicts = evictions() > 0;
   for (const auto& op : ops_) {
     if (!op->sent || (op->ended && !op->unlinking)) return next_.retry(true);
-    if (!op->ended) next_.set_by(op->deadline);
+    if (op->ended) continue;
+    next_.set_by(op->until);
+    if (std::exchange(evicts, false)) next_.set_by(op->begun + queue_.begin()->first);
   }
 }
 
 void PingOps::abort() {
-  auto queue = std::move(queue_);
-  queue_.clear();
-  for (auto& op : queue) op->fail(-ESHUTDOWN);
-  for (auto& op : ops_) op->fail(-ESHUTDOWN);
+  const Queue queue = std::exchange(queue_, {});
+  unsent_.clear();
+  for (const auto& [slice, op] : queue) op->fail(-ESHUTDOWN);
+  for (const auto& op : ops_) op->fail(-ESHUTDOWN);
   set_timer();
 }
 

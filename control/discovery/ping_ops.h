@@ -1,13 +1,15 @@
 // GETs and PUTs of ping info to portal 0 (LNET_RESERVED_PORTAL) of other nodes; `lnetctl ping` and discovery both use
-// them. Thread: control. PingOps does not read the bytes. The hard part: the memory of an operation stays until its MD
-// is gone, even if nobody waits for the answer any more. Source: docs/wire/lnet.md §4.
+// them. Thread: control. PingOps does not read the bytes. Each PingOps has a bound of operations that are under way;
+// the others wait in its queue. A waiting operation may take the place of the oldest one that has got no answer for a
+// while. The evicted operation waits again, behind all that had less time, and gets more time. The hard parts: the
+// memory of an operation stays until its MD is gone, even if nobody waits for the answer any more. And no peer gets
+// less time in all than if it were the only one (PingOp::timeout). Source: docs/wire/lnet.md §4.
 #pragma once
-#include <algorithm>
-#include <deque>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
-#include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "control/discovery/ping_op.h"
@@ -16,23 +18,27 @@
 
 namespace ulnet {
 
-/// Operations of one PingOps that are under way at once, unless its constructor gets another number. Others wait.
+/// Operations of one PingOps that are under way at once. Each takes a credit of an NI, so the sum of all PingOps of
+/// discovery stays well below the credits of an NI (256).
 inline constexpr size_t kPingOpsMax = 64;
+/// How long an operation keeps its place at first, before a waiting one may take it. A live peer needs less, even if a
+/// packet is lost while connecting.
+inline constexpr Duration kPingSlice = 1s;
+inline constexpr Duration kPingSliceMax = 64s;
 
 class PingOps {
  public:
   using Done = std::function<void(const PingEnd&)>;
-  PingOps(SelfSubmitter& self, Timers& timers, TimerName row, size_t most = kPingOpsMax)
-      : self_(self), most_(most), next_(timers, row) {}
+  /// `late`: the error of an operation that has no answer in time. `evicted`: where evicted operations wait, in this
+  /// PingOps or another; null: none is evicted.
+  PingOps(SelfSubmitter& self, Timers& timers, TimerName row, int32_t late, PingOps* evicted = nullptr)
+      : self_(self), late_(late), evicted_(evicted), next_(timers, row) {}
 
-  /// `done` comes once, from within turn(), SelfSubmitter::poll(), give_up() or abort(); `done` may start other
-  /// operations. Returns the number of this operation, never 0.
-  uint64_t start(PingOp op, Done done);
-  /// Ends the operation with `error`, even if turn() has not sent it yet. No effect if it has ended.
-  void give_up(uint64_t number, int32_t error);
-  /// How many more operations can start without waiting. An ended operation takes room until its memory is back.
-  [[nodiscard]] size_t room() const { return most_ - std::min(most_, ops_.size() + queue_.size()); }
-  /// Starts, times out, tidies up; returns work done.
+  /// `done` comes once, from within turn(), SelfSubmitter::poll() or abort(); `done` may start other operations.
+  void start(PingOp op, Done done);
+  /// Lets the operation with this number wait in `to`. No effect if the operation has begun, or has ended.
+  void pass_on(uint64_t number, PingOps& to);
+  /// Starts operations, evicts some for waiting ones, times out, tidies up; returns work done.
   unsigned turn(Instant now);
   /// Ends all operations with ESHUTDOWN; at_rest() is true once their memory is back.
   void abort();
@@ -40,10 +46,11 @@ class PingOps {
 
  private:
   struct Op final : SelfSubmitterUser {
-    uint64_t number = 0;
     PingOp spec;
     Done done;
-    Instant deadline = kForever;
+    Duration slice = kPingSlice;
+    Instant begun = kNever;
+    Instant until = kForever;  // kForever: it has never begun
     MdHandle md;
     bool bound = false, sent = false, ended = false, unlinking = false, gone = false;
     Segment segment;
@@ -52,17 +59,24 @@ class PingOps {
     void end(const PingEnd& how);
     void fail(int32_t error) { end({error, {}, {}, {}}); }
   };
-  bool begin(Op& op, Instant now);
+  /// By slice, which is the order of starting: an operation that had less time comes first.
+  using Queue = std::multimap<Duration, std::unique_ptr<Op>>;
+  void wait(std::unique_ptr<Op> op);
+  unsigned fill_places(Instant now);
+  bool send(Op& op);
   bool bind(Op& op);
   void unlink(Op& op);
+  unsigned evict(Instant now);
+  [[nodiscard]] size_t evictions() const;
   void set_timer();
 
   SelfSubmitter& self_;
-  const size_t most_;
-  uint64_t next_number_ = 1;
+  const int32_t late_;
+  PingOps* const evicted_;
+  Queue queue_;
+  std::unordered_map<uint64_t, Queue::iterator> unsent_;  // operations in queue_ that have never begun, by number
+  std::list<std::unique_ptr<Op>> ops_;                    // in the order in which they began
   SlowTimer next_;
-  std::deque<std::unique_ptr<Op>> queue_;
-  std::list<std::unique_ptr<Op>> ops_;
 };
 
 }  // namespace ulnet

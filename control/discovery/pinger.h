@@ -27,7 +27,7 @@ struct PingAnswer {
 class Pinger {
  public:
   using Done = std::function<void(std::vector<PingAnswer>)>;
-  Pinger(SelfSubmitter& self, Timers& timers) : ops_(self, timers, TimerName::kPings) {}
+  Pinger(SelfSubmitter& self, Timers& timers) : ops_(self, timers, TimerName::kPings, -EIO) {}
 
   /// Pings each of the NIDs; `done` gets the answers in their order, once, from within turn() or abort().
   void start(const PingRequest& request, uint32_t interfaces_max, Done done);

@@ -39,8 +39,9 @@ struct DiscoveryRunner::Batch {
 
 DiscoveryRunner::DiscoveryRunner(Control& control)
     : c_(control),
-      pings_(*control.self_submitter, control.timers),
-      checks_(*control.self_submitter, control.timers, TimerName::kGatewayChecks),
+      waited_(*control.self_submitter, control.timers, TimerName::kPingsWaited, -ETIMEDOUT, &others_),
+      others_(*control.self_submitter, control.timers, TimerName::kPingsOther, -ETIMEDOUT, &others_),
+      checks_(*control.self_submitter, control.timers, TimerName::kGatewayChecks, -EIO),
       machine_(merge_deps(control), *this, control.timers),
       again_timer_(control.timers, TimerName::kTellAgain) {}
 
@@ -143,10 +144,8 @@ Nid DiscoveryRunner::source_for(const Nid& target, uint64_t number) const {
 void DiscoveryRunner::start(PingOp op, PingOps::Done done) {
   if (op.exactly) op.self = source_for(op.target, op.number);
   op.timeout = op.check ? c_.desired.ulnet.router_ping_timeout : c_.desired.global.transaction_timeout;
-  if (op.check)
-    (void)checks_.start(std::move(op), std::move(done));
-  else
-    pings_.start(std::move(op), std::move(done));
+  PingOps& ops = op.check ? checks_ : op.waited ? waited_ : others_;
+  ops.start(std::move(op), std::move(done));
 }
 
 void DiscoveryRunner::send_ping(const PingOp& op) {
@@ -195,13 +194,15 @@ unsigned DiscoveryRunner::turn(Instant now) {
   if (machine_.mode() != c_.desired.global.discovery) c_.dirty.ping = true;
   refresh_ping_info(c_);
   machine_.set_mode(c_.desired.global.discovery);
-  const unsigned done = stopped_ ? 0 : tell_again(now) + machine_.turn();
-  return done + pings_.turn(now) + checks_.turn(now);
+  unsigned done = stopped_ ? 0 : tell_again(now) + machine_.turn();
+  for (PingOps* ops : {&waited_, &others_, &checks_}) done += ops->turn(now);
+  return done;
 }
 
 void DiscoveryRunner::abort() {
   stopped_ = true;
-  pings_.abort();
+  waited_.abort();
+  others_.abort();
   checks_.abort();
   machine_.stop();
   again_.clear();

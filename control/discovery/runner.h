@@ -10,7 +10,6 @@
 
 #include "control/discovery/discovery.h"
 #include "control/discovery/ping_ops.h"
-#include "control/discovery/ping_queue.h"
 
 namespace ulnet {
 
@@ -57,14 +56,14 @@ class DiscoveryRunner final : DiscoveryActions {
   unsigned turn(Instant now);
   /// Ends all pings and pushes with ESHUTDOWN; at_rest() is true once their memory is back.
   void abort();
-  [[nodiscard]] bool at_rest() const { return pings_.at_rest() && checks_.at_rest(); }
+  [[nodiscard]] bool at_rest() const { return waited_.at_rest() && others_.at_rest() && checks_.at_rest(); }
 
  private:
   using Told = std::function<void(int32_t error)>;
   struct Batch;
   void send_ping(const PingOp& op) override;
   void send_push(const PingOp& op) override;
-  void hurry(uint64_t number) override { pings_.hurry(number); }
+  void hurry(uint64_t number) override { others_.pass_on(number, waited_); }
   void not_told(uint32_t peer, uint32_t times) override;
   unsigned tell_again(Instant now);
   void start(PingOp op, PingOps::Done done);
@@ -74,7 +73,9 @@ class DiscoveryRunner final : DiscoveryActions {
   [[nodiscard]] PingData decode(std::span<const std::byte> bytes) const;
 
   Control& c_;
-  PingQueue pings_;
+  PingOps waited_;  // a waiter needs it, and the peer has not failed: it waits neither behind pushes to thousands of
+                    // peers nor behind peers that failed before
+  PingOps others_;  // also what was evicted from waited_: operations that had no turn yet come first
   PingOps checks_;  // of gateways: no check waits behind a peer that does not answer
   Discovery machine_;
   wire::PingInfo info_;  // ours
