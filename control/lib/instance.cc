@@ -16,7 +16,7 @@
 #include "control/lib/ulnet.hh"
 #include "control/node.h"
 #include "control/node_config.h"
-#include "control/node_turnables.h"
+#include "control/lib/node_turnables.h"
 #include "dataplane/base/nid_text.h"
 #include "dataplane/host/arena.h"
 #include "dataplane/host/clock.h"

@@ -9,16 +9,6 @@
 
 namespace ulnet {
 
-uint16_t WorkerGroups::count() const {
-  return group_of.empty() ? uint16_t(1) : uint16_t(*std::max_element(group_of.begin(), group_of.end()) + 1);
-}
-
-std::vector<uint16_t> WorkerGroups::all() const {
-  std::vector<uint16_t> groups(count());
-  for (size_t i = 0; i < groups.size(); ++i) groups[i] = uint16_t(i);
-  return groups;
-}
-
 config::Checked<Devices::Interface> LocalNis::find_address(const config::NiConfig& config, Net net, Nid& nid) const {
   Devices::Interface none;
   if (config.nid && config.nid->net() != net) {

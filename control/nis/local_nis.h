@@ -17,6 +17,7 @@
 #include "control/publish/publisher.h"
 #include "control/stats/totals.h"
 #include "control/timers.h"
+#include "dataplane/host/worker_groups.h"
 #include "dataplane/state/slices.h"
 #include "lnd/driver.h"
 #include "lnd/lnd.h"
@@ -80,20 +81,6 @@ struct WaitingNi {
 struct Untold {
   size_t count = 0;
   Nid first;
-};
-
-/// Which workers form a group (a CPT in LNet's words), and on which NUMA node they run.
-struct WorkerGroups {
-  std::vector<uint16_t> group_of;  ///< by worker; empty: all in group 0
-  std::vector<uint32_t> numa_of;   ///< by worker; empty: unknown
-  [[nodiscard]] uint16_t group(WorkerId worker) const {
-    return worker.value < group_of.size() ? group_of[worker.value] : uint16_t(0);
-  }
-  [[nodiscard]] uint32_t numa(WorkerId worker) const {
-    return worker.value < numa_of.size() ? numa_of[worker.value] : UINT32_MAX;
-  }
-  [[nodiscard]] uint16_t count() const;
-  [[nodiscard]] std::vector<uint16_t> all() const;
 };
 
 /// What NIs get that do not say themselves.

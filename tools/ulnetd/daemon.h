@@ -12,7 +12,7 @@
 #include "control/api/requests.h"
 #include "control/api/server.h"
 #include "control/node.h"
-#include "control/node_turnables.h"
+#include "control/lib/node_turnables.h"
 #include "dataplane/host/arena.h"
 #include "dataplane/host/host.h"
 #include "dataplane/host/memory_reserve.h"
