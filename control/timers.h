@@ -1,7 +1,7 @@
 // The slow timers of the control thread: one row for each, and control sleeps until the first of them. Thread: control.
-// The class whose work a timer announces holds its SlowTimer, gets it at construction, and keeps the time in no other
-// place. So each time that a class waits for is one that control wakes for. Drivers have timers of their own
-// (LndControl::next_deadline).
+// The class whose work a timer announces gets the timers at its construction and holds the SlowTimer of its row. A node
+// begins only if each row has its holder, and tests/tidy bans next_deadline() in control/. Drivers have timers of their
+// own (LndControl::next_deadline).
 #pragma once
 #include <algorithm>
 #include <array>
