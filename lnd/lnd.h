@@ -62,10 +62,11 @@
 
 namespace ulnet {
 
-struct Message;    // dataplane/state/message.h: the core's, around each Tx and behind each payload
 struct NiSlice;    // dataplane/state/slices.h: one worker's part of a local NI
 struct PeerLocal;  // dataplane/state/slices.h: the part of a next hop that each worker keeps
 struct PeerSlice;  // dataplane/state/slices.h: the serving worker's part of a peer NI
+struct Receiving;  // dataplane/state/message.h: a message that a payload is received for
+struct Sending;    // dataplane/state/message.h: a message that a Tx is a part of
 
 /// Whose fault a failure was: decides health and resends (docs/wire/lnet.md §9). Values are those of fault rules there.
 enum class LndStatus : uint8_t {
@@ -131,7 +132,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Posted, Timer {
   Completion result;              ///< how it ended
   GetAnswer answer;               ///< of get_done()
   TxStage stage = TxStage::kNew;
-  Message* message = nullptr;  ///< that it is a part of; the serving worker reads Message::recall only
+  Sending* message = nullptr;  ///< that it is a part of; the serving worker reads Sending::recall only
   uint16_t home = 0;           ///< worker that gets it back
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(home)>::max());
 };
@@ -176,7 +177,7 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   // The core's own from rx_header to rx_done.
   Admission admission = Admission::kOpen;
   uint16_t conn_worker = 0;     ///< worker of the connection, to which a verdict goes back
-  Message* message = nullptr;   ///< the payload is received for it; null: the payload is discarded
+  Receiving* message = nullptr;  ///< the payload is received for it; null: the payload is discarded
   Tx* reply = nullptr;          ///< the REPLY to a slot with a token; sent when the LND has the verdict
   PeerLocal* hop = nullptr;     ///< next hop of a receive to be forwarded; else null
   Instant held_since = kNever;  ///< since when it has been in Worker::held_router

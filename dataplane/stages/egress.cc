@@ -204,7 +204,7 @@ void egress_expired(Worker& w, Tx& tx) {
   }
 }
 
-void recall_lease(Worker& w, Message& m) {
+void recall_lease(Worker& w, Sending& m) {
   m.recall.store(true, std::memory_order_relaxed);
   w.mesh.recall_wanted.fetch_or(uint64_t{1} << m.lease_worker, std::memory_order_seq_cst);
   w.mesh.gates[m.lease_worker]->notify_stored();

@@ -10,7 +10,7 @@ void egress_continue(Worker& w, Tx& tx);
 /// A lease's deadline has passed on the serving worker.
 void egress_expired(Worker& w, Tx& tx);
 /// At home: wants the lease of `m` back; it comes back with ECANCELED, unless something of it has been sent.
-void recall_lease(Worker& w, Message& m);
+void recall_lease(Worker& w, Sending& m);
 /// Gives leases back that homes want back.
 void run_recalls(Worker& w);
 /// The LND has let go of it.

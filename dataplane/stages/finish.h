@@ -1,22 +1,31 @@
-// The begin and the end of the life of a message. Thread: the worker that is home of the message.
+// The end of messages: their events, and giving back what they held. Thread: the worker that is home of the message.
 #pragma once
+#include "dataplane/stages/md_end.h"
 #include "dataplane/stages/worker.h"
 
 namespace ulnet {
 
-/// Begins the life of `m` on its home worker: as if nothing had happened to it yet. `tx` and the window in the MD are
-/// the caller's to fill.
-void message_reset(Worker& w, Message& m, MsgKind kind);
-/// Looks whether an operation of this node is over, and ends it.
-void settle(Worker& w, Message& m);
-/// Fails a message before or instead of its lease.
-void fail_message(Worker& w, Message& m, int32_t error, LndStatus health);
-/// Posts the message's event now or when there is room; an ACK leaves in any case. Releases it when both are over.
-void finish_message(Worker& w, Message& m);
+/// Fails a message that is ready to be sent.
+void fail_message(Worker& w, Sending& m, int32_t error, LndStatus health);
+/// The event of `source` found its queue full.
+void event_wait(Worker& w, EventQueue& eq, EventSource& source);
+/// The event of an Incoming has been posted: its submitter no longer owes it.
+void event_paid(Submitter& submitter);
 /// Retries events that found their queue full; returns how many went.
 unsigned flush_events(Worker& w);
-/// The ACK of a kInPut has left, or cannot leave.
-void ack_ended(Worker& w, Message& m);
-void release_message(Worker& w, Message& m);
+/// The message no longer uses its MD, if it has one. The MD may retire by that.
+inline void leave_md(Worker& w, UserMessage& m) {
+  if (m.md == nullptr) return;
+  Md& md = *m.md;
+  m.md = nullptr;
+  md.ops.remove(m);
+  if (md.gate_closed) md_retire_if_done(w, md);
+}
+/// The message is over and back in its slab: its submitter no longer counts it.
+inline void submitter_leave(Submitter& submitter, const UserMessage& m) {
+  ULNET_CHECK(submitter.messages > 0 && submitter.operations <= submitter.messages);
+  --submitter.messages;
+  if (m.kind == MessageKind::kOperation) --submitter.operations;
+}
 
 }  // namespace ulnet

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "dataplane/stages/finish.h"
 #include "dataplane/stages/post.h"
 #include "dataplane/stages/receive.h"
 #include "dataplane/stages/send.h"
@@ -56,11 +55,12 @@ bool pool_is_stuck(const Worker& w, const RouterPool& pool) {
 }
 
 void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal& hop) {
-  Message& m = buffer.message;
-  ULNET_CHECK(m.phase == MsgPhase::kFree && slot.header.payload_length <= buffer.segment.bytes);
-  message_reset(w, m, MsgKind::kForward);
-  m.receiving = true;
-  m.receive_worker = uint8_t(w.id.value);
+  Transit& m = buffer.transit;
+  ULNET_CHECK(m.state == TransitState::kFree && slot.header.payload_length <= buffer.segment.bytes);
+  m.state = TransitState::kReceiving;
+  m.receive_begin(w.id, w.id.value);
+  m.retries = 0;
+  m.tx.home = w.id.value;
   m.buffer = &buffer;
   m.from = slot.from;
   buffer.sender = slot.from_nid;
@@ -70,7 +70,6 @@ void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal& hop) {
   m.want_dst = slot.header.dest_nid;
   m.tx.header = slot.header;
   m.tx.payload = {&buffer.segment, 1, 0, slot.header.payload_length};
-  m.tx.routed = true;
   slot.message = &m;
   slot.into = m.tx.payload;
 }
@@ -87,7 +86,7 @@ RouterBuffer* credit_overdue(const Worker& w, PeerSlice& from) {
   unsigned looks = 0;
   for (RouterBuffer* one = from.rtr_holders.front(); one != nullptr; one = from.rtr_holders.after(*one)) {
     if (w.now - one->since < kRouterCreditHeldMax || ++looks > kSharesLook) return nullptr;
-    if (hop_is_slow(w, *one->message.hop, one->block->pool)) return one;
+    if (hop_is_slow(w, *one->transit.hop, one->block->pool)) return one;
   }
   return nullptr;
 }
@@ -99,7 +98,7 @@ bool credit_pass_on(Worker& w, PeerSlice& from) {
   RouterBuffer* buffer = credit_overdue(w, from);
   if (buffer == nullptr) return false;
   from.rtr_holders.remove(*buffer);
-  buffer->message.from = nullptr;
+  buffer->transit.from = nullptr;
   release_credit(w, from);
   return true;
 }
@@ -172,7 +171,7 @@ void serve_hop(Worker& w, PeerLocal& hop, unsigned pool) {
 }
 
 /// The buffer of `m` counts for this next hop from now on.
-void charge(Worker& w, Message& m, PeerLocal& hop) {
+void charge(Worker& w, Transit& m, PeerLocal& hop) {
   if (m.hop == &hop) return;
   const unsigned pool = m.buffer->block->pool;
   PeerLocal& before = *std::exchange(m.hop, &hop);
@@ -261,7 +260,7 @@ PathChoice refused(int32_t error) {
 }
 
 /// The payload of `m` is complete: its router credit may be passed on after a moment, or at once if the hop is slow.
-void has_come(Worker& w, Message& m) {
+void has_come(Worker& w, Transit& m) {
   RouterBuffer& buffer = *m.buffer;
   const unsigned pool = buffer.block->pool;
   const bool slow = hop_is_slow(w, *m.hop, pool);
@@ -280,7 +279,7 @@ unsigned divert_late(Worker& w) {
   for (RxSlot* slot = w.coming.front(); slot != nullptr && done < kTimerBudget;) {
     RxSlot& late = *slot;
     slot = w.coming.after(late);
-    Message& m = *late.message;
+    Transit& m = as_transit(*late.message);
     if (w.now - m.buffer->since < kComingMax) break;
     const unsigned pool = m.buffer->block->pool;
     const bool wanted = !w.pools[pool].waiting.empty() || !m.hop->waiting[pool].empty();
@@ -308,6 +307,40 @@ bool look_at_held(Worker& w, RxSlot& slot) {
   if (!hop_is_stuck(w, hop, pool)) return false;
   give_up(w, slot, Drop::kNextHopFull);
   return true;
+}
+
+/// The message has been sent, or has failed: buffer and credit go to the next receives that wait for them.
+void forward_end(Worker& w, Transit& m) {
+  RouterBuffer& buffer = *m.buffer;
+  RouterBlock& block = *buffer.block;
+  const unsigned pool_index = block.pool;
+  RouterPool& pool = w.pools[pool_index];
+  PeerLocal& hop = *m.hop;
+  PeerSlice* from = std::exchange(m.from, nullptr);
+  ULNET_CHECK(m.state == TransitState::kReady && block.out > 0 && pool.out > 0);
+  if (static_cast<Linked<RouterBufferTag>&>(buffer).linked()) from->rtr_holders.remove(buffer);
+  m.state = TransitState::kFree;
+  --block.out;
+  --pool.out;
+  pool.moved = w.now;
+  if (!block.retiring) {
+    pool.free.push_front(buffer);
+  } else if (block.out == 0) {
+    pool.blocks.remove(block);
+    post_control(w, block.retired, RouterRetiredMsg{&block});
+  }
+  hop_gives(w, hop, buffer);
+  pool.note();
+  serve_waiting(w, pool);
+  serve_hop(w, hop, pool_index);
+  if (from != nullptr) release_credit(w, *from);
+}
+
+void drop_transit(Worker& w, Transit& m, Drop reason) {
+  w.counters[Stat::kDropCount].add();
+  w.counters[Stat::kDropLength].add(m.tx.header.payload_length);
+  w.counters[reason].add();
+  forward_end(w, m);
 }
 
 }  // namespace
@@ -352,8 +385,9 @@ RxVerdict forward_header(Worker& w, RxSlot& slot) {
   return admit(w, slot);
 }
 
-void forward_received(Worker& w, RxSlot& slot, Message& m, Completion how) {
-  m.receiving = false;
+void forward_received(Worker& w, RxSlot& slot, Transit& m, Completion how) {
+  ULNET_CHECK(m.state == TransitState::kReceiving);
+  m.state = TransitState::kReady;
   if (how.error != 0) {
     w.counters[Drop::kRouterPayload].add();
     w.counters[Stat::kDropCount].add();
@@ -364,7 +398,18 @@ void forward_received(Worker& w, RxSlot& slot, Message& m, Completion how) {
   send_message(w, m);
 }
 
-PathChoice forward_path(Worker& w, Message& m) {
+void forward_lease_back(Worker& w, Transit& m) {
+  ULNET_CHECK(m.state == TransitState::kSending);
+  m.state = TransitState::kReady;
+  if (m.tx.result.error == 0) return forward_end(w, m);
+  drop_transit(w, m, Drop::kNextHopDown);
+}
+
+void forward_failed(Worker& w, Transit& m, int32_t error) {
+  drop_transit(w, m, error == -ELOOP ? Drop::kRouteLoop : error == -EHOSTDOWN ? Drop::kNextHopDown : Drop::kNoRoute);
+}
+
+PathChoice forward_path(Worker& w, Transit& m) {
   const PathRequest request = forward_request(m.tx.header, m.want_dst);
   PathChoice choice;
   if (m.hop != &w.hop_unknown && m.retries == 0) choice = path_over(*w.view, request, path_context(w), m.hop->nid);
@@ -375,36 +420,6 @@ PathChoice forward_path(Worker& w, Message& m) {
   if (choice.hop->down) return refused(-EHOSTDOWN);
   charge(w, m, *choice.hop->locals[w.id.value]);
   return choice;
-}
-
-Drop forward_drop_reason(int32_t error) {
-  return error == -ELOOP ? Drop::kRouteLoop : error == -EHOSTDOWN ? Drop::kNextHopDown : Drop::kNoRoute;
-}
-
-void forward_end(Worker& w, Message& m) {
-  RouterBuffer& buffer = *m.buffer;
-  RouterBlock& block = *buffer.block;
-  const unsigned pool_index = block.pool;
-  RouterPool& pool = w.pools[pool_index];
-  PeerLocal& hop = *m.hop;
-  PeerSlice* from = std::exchange(m.from, nullptr);
-  ULNET_CHECK(!m.lease_out && !m.receiving && block.out > 0 && pool.out > 0);
-  if (static_cast<Linked<RouterBufferTag>&>(buffer).linked()) from->rtr_holders.remove(buffer);
-  m.phase = MsgPhase::kFree;
-  --block.out;
-  --pool.out;
-  pool.moved = w.now;
-  if (!block.retiring) {
-    pool.free.push_front(buffer);
-  } else if (block.out == 0) {
-    pool.blocks.remove(block);
-    post_control(w, block.retired, RouterRetiredMsg{&block});
-  }
-  hop_gives(w, hop, buffer);
-  pool.note();
-  serve_waiting(w, pool);
-  serve_hop(w, hop, pool_index);
-  if (from != nullptr) release_credit(w, *from);
 }
 
 void router_block_add(Worker& w, RouterBlock& block) {

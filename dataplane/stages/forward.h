@@ -4,6 +4,8 @@
 // and so on, so that the others always find some. A next hop that has its share and takes nothing gets no more
 // messages. Messages that wait for such a hop pass their router credits on to other messages of the same sender. The
 // next hop is chosen when the header comes, and its buffer is charged to that hop. Source: docs/wire/lnet.md §8.
+// The states of a Transit: kFree ─▶ kReceiving ─▶ kReady ─▶ kSending ─▶ kReady ─▶ kFree, with kParked between kReady
+// and kReady while the path is not known, and again from kReady to kSending when a failed lease is worth it.
 #pragma once
 #include "dataplane/select/path.h"
 #include "dataplane/stages/worker.h"
@@ -13,14 +15,14 @@ namespace ulnet {
 /// Decides about a header that is not for this node. Requires routing not disabled.
 [[nodiscard]] RxVerdict forward_header(Worker& w, RxSlot& slot);
 /// Its payload is in the buffer, or the connection broke.
-void forward_received(Worker& w, RxSlot& slot, Message& m, Completion how);
+void forward_received(Worker& w, RxSlot& slot, Transit& m, Completion how);
 /// Path of the message: over the hop that is charged. If that hop is no longer usable, the path goes over another hop,
 /// and the charge moves to it. Errors: ELOOP, EHOSTDOWN, and those of choose_path().
-[[nodiscard]] PathChoice forward_path(Worker& w, Message& m);
-/// The drop reason for an error of forward_path().
-[[nodiscard]] Drop forward_drop_reason(int32_t error);
-/// The message has been sent, or has failed: buffer and credit go to the next receives that wait for them.
-void forward_end(Worker& w, Message& m);
+[[nodiscard]] PathChoice forward_path(Worker& w, Transit& m);
+/// The lease of `m` is back (tx.result), and no other attempt follows.
+void forward_lease_back(Worker& w, Transit& m);
+/// Drops a Transit that cannot be sent, with an error of forward_path() or of parking. Requires kReady.
+void forward_failed(Worker& w, Transit& m, int32_t error);
 /// Sets the router credits of a peer NI served here. Receives that wait for a router credit may get one.
 void peer_set_rtr_credits(Worker& w, PeerSlice& slice, int32_t total);
 /// Is a receive held that is to go to this next hop?

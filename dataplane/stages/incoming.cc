@@ -1,12 +1,15 @@
-// Which receive gets one of the worker's `incoming` messages. A peer NI may hold as many as it leaves free: one peer NI
-// holds at most half of the pool, n peer NIs leave 1/(n+1) of it. A receive over that share is held, and with it only
-// its own stream. A message whose event waits for room in its queue counts for its submitter and not for the peer NI.
-// The last messages are reserved for portal 0, so that pings and pushes get through.
+// The steps of a message for this node, and which receive gets one of the worker's `incoming` messages. A peer NI may
+// hold as many as it leaves free: one peer NI holds at most half of the pool, n peer NIs leave 1/(n+1) of it. A receive
+// over that share is held, and with it only its own stream. A message whose event waits for room in its queue counts
+// for its submitter and not for the peer NI. The last messages are reserved for portal 0, so that pings and pushes get
+// through.
 // The hard part: a held stream also holds the ACKs and REPLYs behind it. Two nodes that hold each other's streams would
 // wait until the driver's time-out. Hence a share that does not move for kIncomingHoldMax drops what has no message.
 #include "dataplane/stages/incoming.h"
 
+#include "dataplane/stages/finish.h"
 #include "dataplane/stages/receive.h"
+#include "dataplane/stages/send.h"
 
 namespace ulnet {
 namespace {
@@ -48,18 +51,8 @@ void drop_waiting(Worker& w, IncomingShare& share) {
     while (RxSlot* slot = waiting.pop_front()) slot_answer(w, *slot, drop_receive(w, *slot, Drop::kNoMessage));
 }
 
-}  // namespace
-
-Message& incoming_take(Worker& w, const RxSlot& slot) {
-  Message* m = w.incoming.take();
-  ULNET_CHECK(m != nullptr);
-  m->share = &share_of(w, slot);
-  ++m->share->held;
-  m->share->moved = w.now;
-  return *m;
-}
-
-void incoming_leave_share(Worker& w, Message& m) {
+/// The message no longer depends on its peer NI and no longer counts there. No effect if the message did not count.
+void leave_share(Worker& w, Incoming& m) {
   if (m.share == nullptr) return;
   ULNET_CHECK(m.share->held > 0);
   --m.share->held;
@@ -69,10 +62,125 @@ void incoming_leave_share(Worker& w, Message& m) {
   w.shares_to_look = w.shares_waiting.size();
 }
 
-void incoming_give(Worker& w, Message& m) {
-  incoming_leave_share(w, m);
+/// The message is over, and its event is posted.
+void release(Worker& w, Incoming& m) {
+  ULNET_CHECK(m.state == IncomingState::kFinishing);
+  Submitter& submitter = *m.submitter;
+  leave_md(w, m);
+  m.state = IncomingState::kFree;
+  leave_share(w, m);
   w.incoming.give(m);
   w.shares_to_look = w.shares_waiting.size();
+  submitter_leave(submitter, m);
+}
+
+bool wants_ack(const Incoming& m) {
+  return m.is_put() && m.event.status == 0 && (m.md->options & kMdAckDisable) == 0 &&
+         !m.tx.header.put().ack_wmd.is_none();
+}
+
+/// The payload is in its MD. The ACK goes back the way the PUT came (docs/wire/lnet.md §3.1), whether or not its event
+/// has found room in the queue.
+void send_ack(Worker& w, Incoming& m) {
+  const wire::PutBody put = m.tx.header.put();
+  wire::Header ack;
+  ack.type = wire::MsgType::kAck;
+  ack.dest_nid = m.tx.header.src_nid;
+  ack.src_nid = m.tx.header.dest_nid;
+  ack.dest_pid = m.tx.header.src_pid;
+  ack.src_pid = m.tx.header.dest_pid;
+  ack.set(wire::AckBody{put.ack_wmd, put.match_bits, m.event.mlength});
+  m.tx.header = ack;
+  m.tx.payload = {};
+  leave_md(w, m);
+  send_message(w, m);
+}
+
+/// Nothing is under way any more but, perhaps, the event.
+void end_but_event(Worker& w, Incoming& m) {
+  m.state = IncomingState::kFinishing;
+  if (static_cast<Linked<EventTag>&>(m).linked())
+    leave_share(w, m);
+  else
+    release(w, m);
+}
+
+/// All is received, or the REPLY has left: posts the event now or when there is room. An ACK leaves in any case.
+void event_due(Worker& w, Incoming& m) {
+  if (!m.is_put()) {
+    ULNET_CHECK(m.submitter->replies_leaving > 0);
+    --m.submitter->replies_leaving;
+  }
+  const bool ack = wants_ack(m);
+  if (m.eq == nullptr || m.eq->post(m.event))
+    event_paid(*m.submitter);
+  else
+    event_wait(w, *m.eq, m);
+  if (ack) return send_ack(w, m);
+  end_but_event(w, m);
+}
+
+}  // namespace
+
+void incoming_received(Worker& w, Incoming& m) {
+  ULNET_CHECK(m.state == IncomingState::kReceiving);
+  m.state = IncomingState::kReady;
+  if (const int32_t error = m.rx_result.error; error != 0) {
+    w.counters[Stat::kDropCount].add();
+    w.counters[m.md_unlinked ? Drop::kMdUnlinked : Drop::kReceiveFailed].add();
+    m.event.status = m.md_unlinked ? -ECANCELED : error;
+  }
+  event_due(w, m);
+}
+
+void incoming_lease_back(Worker& w, Incoming& m) {
+  ULNET_CHECK(m.state == IncomingState::kSending);
+  m.state = IncomingState::kReady;
+  if (m.is_put()) return end_but_event(w, m);
+  m.event.status = m.tx.result.error;
+  event_due(w, m);
+}
+
+// There is no way back for the ACK or REPLY: the sender will time out.
+void incoming_failed(Worker& w, Incoming& m, int32_t error) {
+  ULNET_CHECK(m.state == IncomingState::kReady);
+  w.counters[Stat::kDropCount].add();
+  w.counters[Drop::kNoRoute].add();
+  if (m.is_put()) return end_but_event(w, m);
+  m.event.status = error;
+  event_due(w, m);
+}
+
+void incoming_unlinked(Worker& w, Incoming& m) {
+  m.md_unlinked = true;
+  switch (m.state) {
+    case IncomingState::kReceiving: return divert_receive(w, m);
+    case IncomingState::kParked:
+      ULNET_CHECK(!m.is_put());  // an ACK uses no MD
+      w.parked.leave(m.parked_for, m);
+      m.state = IncomingState::kReady;
+      return incoming_failed(w, m, -ECANCELED);
+    case IncomingState::kSending:
+    case IncomingState::kFinishing: return;
+    case IncomingState::kFree:
+    case IncomingState::kReady: break;
+  }
+  ULNET_CHECK(!"a message uses no MD, and its MD was unlinked");
+}
+
+void incoming_event_posted(Worker& w, Incoming& m) {
+  event_paid(*m.submitter);
+  if (m.state == IncomingState::kFinishing) release(w, m);
+}
+
+Incoming& incoming_take(Worker& w, const RxSlot& slot) {
+  Incoming* m = w.incoming.take();
+  ULNET_CHECK(m != nullptr && m->state == IncomingState::kFree && m->share == nullptr);
+  m->state = IncomingState::kReady;
+  m->share = &share_of(w, slot);
+  ++m->share->held;
+  m->share->moved = w.now;
+  return *m;
 }
 
 IncomingGrant incoming_admit(Worker& w, RxSlot& slot) {

@@ -1,4 +1,12 @@
-// Shares of a worker's `incoming` messages. Thread: the worker that is home of the portal.
+// Messages for this node: shares of the worker's `incoming` messages, and the steps of each. Thread: the worker that is
+// home of the portal. The states of an Incoming:
+//
+//   a PUT:  kReceiving ─ received ─▶ kReady ─ ACK ─▶ kSending ─ lease back ─▶ kFinishing ─▶ kFree
+//   a GET:                           kReady ─ REPLY ─▶ kSending ─ lease back ─▶ kFinishing ─▶ kFree
+//
+// kReady leads to kParked and back while the path is not known, and to kFinishing if nothing is sent. A lease that has
+// failed and is worth another attempt leads from kSending to kReady. The event of a PUT is posted when the payload is
+// received, that of a GET when the lease of the REPLY is back.
 #pragma once
 #include "dataplane/stages/worker.h"
 
@@ -16,10 +24,20 @@ void incoming_wait_first(Worker& w, RxSlot& slot);
 /// A slot that waited and may have a message now, peer NIs in turn; null when there is none.
 [[nodiscard]] RxSlot* incoming_next(Worker& w);
 /// Requires: incoming_admit() or incoming_next() has just allowed it.
-[[nodiscard]] Message& incoming_take(Worker& w, const RxSlot& slot);
-void incoming_give(Worker& w, Message& m);
-/// The message no longer depends on its peer NI and no longer counts there. No effect if the message did not count.
-void incoming_leave_share(Worker& w, Message& m);
+[[nodiscard]] Incoming& incoming_take(Worker& w, const RxSlot& slot);
+
+// --- steps of an Incoming ---
+/// A PUT: its payload is in place or lost (rx_result).
+void incoming_received(Worker& w, Incoming& m);
+/// The lease of its ACK or REPLY is back (tx.result), and no other attempt follows.
+void incoming_lease_back(Worker& w, Incoming& m);
+/// The ACK or REPLY of `m` cannot be sent. Requires kReady.
+void incoming_failed(Worker& w, Incoming& m, int32_t error);
+/// Its MD was unlinked.
+void incoming_unlinked(Worker& w, Incoming& m);
+/// Its event, which found the queue full, has been posted.
+void incoming_event_posted(Worker& w, Incoming& m);
+
 /// Drops the receives of peer NIs that have not moved for kIncomingHoldMax; returns how many.
 unsigned incoming_expire(Worker& w);
 

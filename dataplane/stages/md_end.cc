@@ -1,8 +1,8 @@
 // The end of memory descriptors, and of the submitters that own their slots.
 #include "dataplane/stages/md_end.h"
 
-#include "dataplane/stages/egress.h"
-#include "dataplane/stages/finish.h"
+#include "dataplane/stages/incoming.h"
+#include "dataplane/stages/operation.h"
 #include "dataplane/stages/post.h"
 #include "dataplane/stages/receive.h"
 
@@ -22,23 +22,13 @@ void md_unlink(Worker& w, Md& md, int32_t status) {
     if (md.match.attached) portal_detach(w.portals[md.match.portal], md);
   }
   if (md.ops.empty()) return md_retire_if_done(w, md);
-  for (Message* m = md.ops.front(); m != nullptr;) {
-    Message* next = md.ops.after(*m);
-    const bool last = next == nullptr;
-    m->cancelled = true;
-    if (m->receiving) divert_receive(w, *m);
-    const bool in_vain = m->kind == MsgKind::kGet || (m->kind == MsgKind::kPut && m->want_ack);
-    if (in_vain && m->lease_out && !m->responded) recall_lease(w, *m);  // its answer is not awaited any more
-    if (m->phase == MsgPhase::kParked) {
-      w.parked.leave(m->parked_for, *m);
-      m->phase = MsgPhase::kActive;
-      if (m->kind == MsgKind::kInGet)
-        fail_message(w, *m, -ECANCELED, LndStatus::kOk);
-      else if (m->error == 0)
-        m->error = -ECANCELED;
-    }
-    if (m->kind == MsgKind::kPut || m->kind == MsgKind::kGet) settle(w, *m);
-    if (last) return;  // settling the last one may have retired the MD
+  for (UserMessage* m = md.ops.front(); m != nullptr;) {
+    UserMessage* next = md.ops.after(*m);
+    if (m->kind == MessageKind::kOperation)
+      operation_unlinked(w, as_operation(*m));
+    else
+      incoming_unlinked(w, as_incoming(*m));
+    if (next == nullptr) return;  // the end of the last one may have retired the MD
     m = next;
   }
 }

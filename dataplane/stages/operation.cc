@@ -1,6 +1,9 @@
 // Puts and gets of this node's applications, and the other calls of their submitters.
 #include "dataplane/stages/operation.h"
 
+#include <algorithm>
+
+#include "dataplane/stages/egress.h"
 #include "dataplane/stages/finish.h"
 #include "dataplane/stages/md_end.h"
 #include "dataplane/stages/receive.h"
@@ -11,84 +14,168 @@ namespace {
 
 using wire::MsgType;
 
-void post_error_event(Worker& w, Submitter& submitter, const Op& op, int32_t error) {
-  Message* m = w.operations.take();
-  ULNET_CHECK(m != nullptr);
-  message_reset(w, *m, op.kind == OpKind::kGet ? MsgKind::kGet : MsgKind::kPut);
-  m->eq = op.eq_index < submitter.eq_slots() ? &submitter.eq_slot(op.eq_index) : nullptr;
-  if (m->eq != nullptr) ++m->eq->users;
-  m->submitter = &submitter;
+/// Begins an Operation of `submitter`; its MD, if any, is the caller's to fill in.
+Operation& operation_begin(Worker& w, Submitter& submitter, const Op& call, EventQueue* eq) {
+  Operation* op = w.operations.take();
+  ULNET_CHECK(op != nullptr && op->state == OperationState::kFree && op->md == nullptr);
+  op->state = OperationState::kReady;
+  op->end = call.kind == OpKind::kGet ? EventKind::kReply : call.ack ? EventKind::kAck : EventKind::kSend;
+  op->answer_known = op->md_unlinked = false;
+  op->recall.store(false, std::memory_order_relaxed);
+  op->retries = 0;
+  op->status = 0;
+  op->eq = eq;
+  op->submitter = &submitter;
   ++submitter.messages;
   ++submitter.operations;
-  m->want_ack = op.ack;
-  m->error = error;
-  m->event.user_data = op.user_data;
-  m->event.match_bits = op.match_bits;
-  m->event.portal = op.portal;
-  m->event.target = op.target;
-  settle(w, *m);
+  op->want_src = call.self;
+  op->want_dst = call.target;
+  op->portal0 = call.portal == kReservedPortal;
+  op->user_data = call.user_data;
+  op->issued = w.now;
+  op->tx.home = w.id.value;
+  return *op;
 }
 
-void fill_header(Worker& w, Message& m, const Op& op, Handle handle) {
-  wire::Header& header = m.tx.header;
-  header = wire::Header{};
-  header.dest_pid = op.pid;
+void fill_header(Worker& w, Operation& op, const Op& call, uint32_t length) {
+  wire::Header& header = op.tx.header;  // its NIDs come with the path
+  header.dest_pid = call.pid;
   header.src_pid = kLnetPid;
-  wire::WireHandle wmd{w.interface_cookie, object_cookie(w.id, handle)};
-  if (m.kind == MsgKind::kPut) {
-    header.type = MsgType::kPut;
-    header.payload_length = op.length;
-    if (!op.ack) wmd = wire::WireHandle{};
-    header.set(wire::PutBody{wmd, op.match_bits, op.extra, op.portal, op.offset});
-  } else {
+  wire::WireHandle wmd{w.interface_cookie, object_cookie(w.id, w.operations.handle(op))};
+  if (op.is_get()) {
     header.type = MsgType::kGet;
     header.payload_length = 0;
-    header.set(wire::GetBody{wmd, op.match_bits, op.portal, op.offset, op.length});
+    header.set(wire::GetBody{wmd, call.match_bits, call.portal, call.offset, length});
+  } else {
+    header.type = MsgType::kPut;
+    header.payload_length = length;
+    if (!op.awaits_answer()) wmd = wire::WireHandle{};
+    header.set(wire::PutBody{wmd, call.match_bits, call.extra, call.portal, call.offset});
   }
 }
 
-/// Is the answer waited for with a deadline? The MD's word first, then the node's (docs/wire/lnet.md §10).
-bool tracked(const Worker& w, const Message& m, uint32_t options) {
-  const bool get = m.kind == MsgKind::kGet;
-  if (!get && !m.want_ack) return false;
-  if ((options & (kMdNoTrack | kMdTrack)) != 0) return (options & kMdNoTrack) == 0;
-  return (w.view->node.response_tracking & (get ? 1 : 2)) != 0;
+/// The part of the request that the event repeats.
+struct Requested {
+  uint64_t match_bits, hdr_data;
+  uint32_t portal, length;
+};
+
+Requested requested(const Operation& op) {
+  if (op.is_get()) {
+    const wire::GetBody get = op.tx.header.get();
+    return {get.match_bits, 0, get.portal, get.sink_length};
+  }
+  const wire::PutBody put = op.tx.header.put();
+  return {put.match_bits, put.hdr_data, put.portal, op.tx.header.payload_length};
 }
 
-void start_operation(Worker& w, Submitter& submitter, const Op& op) {
-  Md& md = submitter.md_slot(op.index);
-  if (!md.bound || md.gate_closed || md.handle.generation != op.generation)
-    return post_error_event(w, submitter, op, -ENOENT);
-  if (w.view->node.stopping) return post_error_event(w, submitter, op, -ESHUTDOWN);
-  Message* m = w.operations.take();
-  ULNET_CHECK(m != nullptr);
-  message_reset(w, *m, op.kind == OpKind::kGet ? MsgKind::kGet : MsgKind::kPut);
-  m->want_ack = op.ack && m->kind == MsgKind::kPut;
-  m->md = &md;
-  m->eq = md.eq;
-  m->submitter = &submitter;
-  ++submitter.messages;
-  ++submitter.operations;
-  m->md_offset = op.md_offset;
-  m->want_src = op.self;
-  m->want_dst = op.target;
-  fill_header(w, *m, op, w.operations.handle(*m));
-  m->tx.payload =
-      m->kind == MsgKind::kPut ? Payload{md.segments, md.segment_count, op.md_offset, op.length} : Payload{};
-  m->event.user_data = op.user_data;
-  m->event.user_ptr = md.user_ptr;
-  m->event.md = md.handle;
-  m->event.match_bits = op.match_bits;
-  m->event.hdr_data = m->kind == MsgKind::kPut ? op.extra : 0;
-  m->event.portal = op.portal;
-  m->event.rlength = op.length;
-  m->event.offset = op.md_offset;
-  m->event.target = op.target;
-  md.ops.push_back(*m);
+Event event_with(const Operation& op, const Response* answer) {
+  const Requested request = requested(op);
+  Event event;
+  event.kind = op.end;
+  event.final = true;
+  event.status = op.status;
+  event.user_data = op.user_data;
+  event.match_bits = request.match_bits;
+  event.hdr_data = request.hdr_data;
+  event.portal = request.portal;
+  event.rlength = request.length;
+  if (op.md != nullptr) {
+    event.md = op.md->handle;
+    event.user_ptr = op.md->user_ptr;
+    event.offset = op.md_offset;
+  }
+  event.target = op.want_dst;
+  if (answer != nullptr) {
+    event.initiator = answer->initiator;
+    event.source = answer->source;
+    event.sender = answer->sender;
+    event.target = answer->target;
+    event.initiator_pid = answer->initiator_pid;
+    event.mlength = answer->mlength;
+  }
+  if (!op.awaits_answer() && op.status == 0) event.mlength = event.rlength;
+  return event;
+}
+
+void keep_answer(Operation& op, const Response& answer) {
+  op.answer = answer;
+  op.answer_known = true;
+}
+
+/// The first error decides.
+void note_error(Operation& op, int32_t error) {
+  if (op.status == 0) op.status = error;
+}
+
+/// The operation is over: posts its event, now or when there is room. `answer`: null if none is known.
+void operation_end(Worker& w, Operation& op, const Response* answer) {
+  w.deadlines.disarm(op);
+  if (op.status != 0) w.counters[Stat::kErrors].add();
+  op.state = OperationState::kFinishing;
+  if (op.eq == nullptr || op.eq->post(event_with(op, answer))) return operation_release(w, op);
+  if (answer != nullptr && answer != &op.answer) keep_answer(op, *answer);
+  event_wait(w, *op.eq, op);
+}
+
+/// The same, with the answer that was kept.
+void operation_end(Worker& w, Operation& op) {
+  operation_end(w, op, op.answer_known ? &op.answer : nullptr);
+}
+
+/// An answer in the sink that comes too late.
+void drop_answer(Worker& w, const Operation& op, Drop reason) {
+  w.counters[reason].add();
+  w.counters[Stat::kDropCount].add();
+  w.counters[Stat::kDropLength].add(op.tx.answer.bytes);
+}
+
+/// The lease of a GET is back with its answer in the sink, which takes the place of a REPLY.
+void answered_in_sink(Worker& w, Operation& op) {
+  const int32_t refused = op.tx.answer.error;
+  if (op.status == 0 && refused == 0) {
+    const Response answer = sink_answer(w, op);
+    return operation_end(w, op, &answer);
+  }
+  if (op.status != 0)
+    drop_answer(w, op, Drop::kStaleHandle);
+  else
+    op.status = op.md_unlinked ? -ECANCELED : refused;
+  operation_end(w, op);
+}
+
+void post_error_event(Worker& w, Submitter& submitter, const Op& call, int32_t error) {
+  EventQueue* eq = call.eq_index < submitter.eq_slots() ? &submitter.eq_slot(call.eq_index) : nullptr;
+  if (eq != nullptr) ++eq->users;
+  Operation& op = operation_begin(w, submitter, call, eq);
+  Op nothing_moves = call;
+  nothing_moves.extra = 0;
+  fill_header(w, op, nothing_moves, 0);
+  operation_failed(w, op, error);
+}
+
+/// Is the answer waited for with a deadline? The MD's word first, then the node's (docs/wire/lnet.md §10).
+bool tracked(const Worker& w, const Operation& op, uint32_t options) {
+  if (!op.awaits_answer()) return false;
+  if ((options & (kMdNoTrack | kMdTrack)) != 0) return (options & kMdNoTrack) == 0;
+  return (w.view->node.response_tracking & (op.is_get() ? 1 : 2)) != 0;
+}
+
+void start_operation(Worker& w, Submitter& submitter, const Op& call) {
+  Md& md = submitter.md_slot(call.index);
+  if (!md.bound || md.gate_closed || md.handle.generation != call.generation)
+    return post_error_event(w, submitter, call, -ENOENT);
+  if (w.view->node.stopping) return post_error_event(w, submitter, call, -ESHUTDOWN);
+  Operation& op = operation_begin(w, submitter, call, md.eq);
+  op.md = &md;
+  op.md_offset = call.md_offset;
+  fill_header(w, op, call, call.length);
+  op.tx.payload = op.is_get() ? Payload{} : Payload{md.segments, md.segment_count, call.md_offset, call.length};
+  md.ops.push_back(op);
   ULNET_CHECK(md.threshold > 0);
   if (md.threshold != kInfinite && --md.threshold == 0) md_close_gate(w, md);
-  if (tracked(w, *m, md.options)) w.deadlines.arm(*m, w.now + w.view->node.transaction_timeout);
-  send_message(w, *m);
+  if (tracked(w, op, md.options)) w.deadlines.arm(op, w.now + w.view->node.transaction_timeout);
+  send_message(w, op);
 }
 
 void attach(Worker& w, Submitter& submitter, const Op& op) {
@@ -115,7 +202,6 @@ void attach(Worker& w, Submitter& submitter, const Op& op) {
 
 void bind(Worker& w, Submitter& submitter, const Op& op) {
   Md& md = submitter.md_slot(op.index);
-  md.of = EventSource::Of::kMd;
   md.bound = true;
   md.gate_closed = false;
   md.unlink_status = 0;
@@ -145,15 +231,132 @@ void run_op(Worker& w, Submitter& submitter, const Op& op) {
   }
 }
 
-void operation_expired(Worker& w, Message& m) {
-  w.counters[Stat::kResponseTimeoutCount].add();
-  if (m.error == 0) m.error = -ETIMEDOUT;
-  if (m.phase == MsgPhase::kParked) {
-    w.parked.leave(m.parked_for, m);
-    m.phase = MsgPhase::kActive;
+Event operation_event(const Operation& op) {
+  return event_with(op, op.answer_known ? &op.answer : nullptr);
+}
+
+void operation_release(Worker& w, Operation& op) {
+  ULNET_CHECK(op.state == OperationState::kFinishing);
+  Submitter& submitter = *op.submitter;
+  if (op.md != nullptr) {
+    leave_md(w, op);
+  } else if (op.eq != nullptr) {  // without MD, the operation is a user of its queue
+    ULNET_CHECK(op.eq->users > 0);
+    --op.eq->users;
+    eq_close_if_done(w, submitter, uint32_t(op.eq - &submitter.eq_slot(0)));
   }
-  if (m.receiving) divert_receive(w, m);
-  settle(w, m);
+  op.state = OperationState::kFree;
+  w.operations.give(op);
+  submitter_leave(submitter, op);
+}
+
+void operation_lease_back(Worker& w, Operation& op) {
+  const int32_t error = op.tx.result.error;
+  const bool in_sink = op.tx.answer.come;
+  switch (op.state) {
+    case OperationState::kSending:
+    case OperationState::kSendingGivenUp:
+      if (error != 0) note_error(op, error);
+      if (in_sink) return answered_in_sink(w, op);
+      if (op.status == 0 && op.state == OperationState::kSendingGivenUp) op.status = -ECANCELED;
+      if (op.status != 0 || !op.awaits_answer()) return operation_end(w, op);
+      op.state = OperationState::kAwaiting;
+      return;
+    case OperationState::kSendingReceiving:
+      if (in_sink) drop_answer(w, op, Drop::kReplyTwice);
+      op.state = OperationState::kReceiving;
+      return;
+    case OperationState::kSendingAnswered:
+      if (in_sink) drop_answer(w, op, Drop::kReplyTwice);
+      if (!op.is_get()) op.status = 0;  // the peer has all of it, however the lease ended
+      return operation_end(w, op);
+    case OperationState::kFree:
+    case OperationState::kReady:
+    case OperationState::kParked:
+    case OperationState::kAwaiting:
+    case OperationState::kReceiving:
+    case OperationState::kFinishing: break;
+  }
+  ULNET_CHECK(!"a lease came back that was not out");
+}
+
+void operation_failed(Worker& w, Operation& op, int32_t error) {
+  ULNET_CHECK(op.state == OperationState::kReady);
+  note_error(op, error);
+  operation_end(w, op);
+}
+
+void operation_acked(Worker& w, Operation& op, const Response& answer) {
+  if (op.state == OperationState::kAwaiting) return operation_end(w, op, &answer);
+  ULNET_CHECK(op.state == OperationState::kSending);
+  keep_answer(op, answer);
+  op.state = OperationState::kSendingAnswered;
+}
+
+bool operation_reply_begins(Worker& w, Operation& op, const Response& answer, RxSlot& slot) {
+  ULNET_CHECK(op.state == OperationState::kSending || op.state == OperationState::kAwaiting);
+  const uint32_t length = slot.header.payload_length, room = op.tx.header.get().sink_length;
+  const Md& md = *op.md;
+  keep_answer(op, answer);
+  if (length > room && (md.options & kMdTruncate) == 0) return false;
+  op.answer.mlength = std::min(length, room);
+  ULNET_CHECK(uint64_t{op.md_offset} + op.answer.mlength <= md.length);
+  op.receive_begin(w.id, slot.conn_worker);
+  op.state = op.state == OperationState::kSending ? OperationState::kSendingReceiving : OperationState::kReceiving;
+  slot.message = &op;
+  slot.into = {md.segments, md.segment_count, op.md_offset, op.answer.mlength};
+  return true;
+}
+
+void operation_received(Worker& w, Operation& op) {
+  if (op.rx_result.error != 0)
+    note_error(op, op.md_unlinked ? -ECANCELED : op.rx_result.error);
+  else
+    sample_response(w, op);
+  if (op.state == OperationState::kReceiving) return operation_end(w, op);
+  ULNET_CHECK(op.state == OperationState::kSendingReceiving);
+  op.state = OperationState::kSendingAnswered;
+}
+
+void operation_expired(Worker& w, Operation& op) {
+  w.counters[Stat::kResponseTimeoutCount].add();
+  note_error(op, -ETIMEDOUT);
+  switch (op.state) {
+    case OperationState::kParked: w.parked.leave(op.parked_for, op); return operation_end(w, op);
+    case OperationState::kAwaiting: return operation_end(w, op);
+    case OperationState::kSending:
+    case OperationState::kSendingGivenUp: op.state = OperationState::kSendingGivenUp; return;
+    case OperationState::kSendingReceiving:
+    case OperationState::kReceiving: return divert_receive(w, op);
+    case OperationState::kSendingAnswered: return;
+    case OperationState::kFree:
+    case OperationState::kReady:
+    case OperationState::kFinishing: break;
+  }
+  ULNET_CHECK(!"an operation that is over expired");
+}
+
+void operation_unlinked(Worker& w, Operation& op) {
+  op.md_unlinked = true;
+  switch (op.state) {
+    case OperationState::kParked:
+      w.parked.leave(op.parked_for, op);
+      note_error(op, -ECANCELED);
+      return operation_end(w, op);
+    case OperationState::kAwaiting: note_error(op, -ECANCELED); return operation_end(w, op);
+    case OperationState::kSending:
+    case OperationState::kSendingGivenUp:
+      if (!op.awaits_answer()) return;  // a put without ACK ends when it is sent
+      op.state = OperationState::kSendingGivenUp;
+      return recall_lease(w, op);
+    case OperationState::kSendingReceiving:
+    case OperationState::kReceiving: return divert_receive(w, op);
+    case OperationState::kSendingAnswered:
+    case OperationState::kFinishing: return;
+    case OperationState::kFree:
+    case OperationState::kReady: break;
+  }
+  ULNET_CHECK(!"an operation uses no MD, and its MD was unlinked");
 }
 
 }  // namespace ulnet

@@ -1,4 +1,13 @@
-// Calls of the applications of this node: puts, gets, MDs and event queues. Thread: the worker that is home of them.
+// Calls of the applications of this node: puts, gets, MDs and event queues, and the steps of their Operations. Thread:
+// the worker that is home of them. The states of an Operation, with the events that lead from one to the next:
+//
+//   kReady ─ path ─▶ kSending ─ lease back ─▶ kAwaiting ─ REPLY begins ─▶ kReceiving ─ received ─▶ kFinishing ─▶ kFree
+//      │  └─ no path yet ─▶ kParked ─ resolved ─▶ kReady
+//      └─ failed ─▶ kFinishing
+//
+// ACK and REPLY may come before the lease is back: kSending ─▶ kSendingAnswered, kSendingReceiving. A failed lease that
+// is worth another attempt leads from kSending to kReady. In states whose names begin with kSending, the end waits for
+// the lease, because the LND holds memory of the MD.
 #pragma once
 #include "dataplane/stages/worker.h"
 
@@ -6,8 +15,27 @@ namespace ulnet {
 
 /// Runs one call of an application. Requires a free operation for kPut and kGet.
 void run_op(Worker& w, Submitter& submitter, const Op& op);
-/// An operation's deadline has passed.
-void operation_expired(Worker& w, Message& m);
+
+// --- steps of an Operation ---
+/// The lease of `op` is back (tx.result), and no other attempt follows.
+void operation_lease_back(Worker& w, Operation& op);
+/// Ends an Operation that cannot be sent. Requires kReady.
+void operation_failed(Worker& w, Operation& op, int32_t error);
+/// Its ACK is here. Requires kSending or kAwaiting.
+void operation_acked(Worker& w, Operation& op, const Response& answer);
+/// Its REPLY has begun: sets the window of the slot. False: the REPLY is longer than the memory, and is not received.
+/// Requires kSending or kAwaiting.
+[[nodiscard]] bool operation_reply_begins(Worker& w, Operation& op, const Response& answer, RxSlot& slot);
+/// The payload of its REPLY is in place or lost (rx_result).
+void operation_received(Worker& w, Operation& op);
+/// Its deadline has passed.
+void operation_expired(Worker& w, Operation& op);
+/// Its MD was unlinked.
+void operation_unlinked(Worker& w, Operation& op);
+/// Its event, while it waits for room in the queue.
+[[nodiscard]] Event operation_event(const Operation& op);
+/// Its event has been posted.
+void operation_release(Worker& w, Operation& op);
 
 /// The object cookie by which an ACK or REPLY finds its operation: kind, worker, slot, generation (docs/wire/lnet.md
 /// §2.2).

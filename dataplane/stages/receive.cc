@@ -3,7 +3,6 @@
 #include "dataplane/stages/receive.h"
 
 #include "dataplane/stages/egress.h"
-#include "dataplane/stages/finish.h"
 #include "dataplane/stages/forward.h"
 #include "dataplane/stages/incoming.h"
 #include "dataplane/stages/md_end.h"
@@ -48,9 +47,10 @@ const Nid& primary_of(const Worker& w, const Nid& nid) {
 }
 
 /// What a matched PUT or GET will say in its event.
-void fill_event(Worker& w, Message& m, const RxSlot& slot, const MatchFound& found) {
+void fill_event(Worker& w, Incoming& m, const RxSlot& slot, const MatchFound& found) {
   const wire::Header& h = slot.header;
   Event& e = m.event;
+  e = Event{};
   e.md = found.md->handle;
   e.user_ptr = found.md->user_ptr;
   e.initiator = primary_of(w, h.src_nid);
@@ -78,7 +78,7 @@ void fill_event(Worker& w, Message& m, const RxSlot& slot, const MatchFound& fou
 
 /// The REPLY to a request with a token: to the worker of its connection, which gets it with the verdict. No path is
 /// chosen, and no credit taken: both are as the request found them.
-void answer_request(Worker& w, Message& m, RxSlot& slot) {
+void answer_request(Worker& w, Incoming& m, RxSlot& slot) {
   const NiView* ni = ni_by_id(w, slot.ni);
   Tx& tx = m.tx;
   tx.token = slot.token;
@@ -92,7 +92,8 @@ void answer_request(Worker& w, Message& m, RxSlot& slot) {
   tx.peer = slot.from;
   tx.next_hop = slot.from_nid;
   tx.deadline = w.now + (ni != nullptr ? ni->message_timeout : w.view->node.transaction_timeout);
-  m.lease_out = true;
+  ULNET_CHECK(m.state == IncomingState::kReady);
+  m.state = IncomingState::kSending;
   m.lease_worker = uint8_t(slot.conn_worker);
   m.leased = slot.from->locals[w.id.value];
   ++m.leased->leases;
@@ -100,7 +101,7 @@ void answer_request(Worker& w, Message& m, RxSlot& slot) {
 }
 
 /// The REPLY leaves at once: a GET has no payload to wait for.
-void start_reply(Worker& w, Message& m, RxSlot& slot, const MatchFound& found) {
+void start_reply(Worker& w, Incoming& m, RxSlot& slot, const MatchFound& found) {
   const wire::Header& h = slot.header;
   wire::Header reply;
   reply.type = MsgType::kReply;
@@ -135,23 +136,31 @@ MatchAsk ask_of(Worker& w, const wire::Header& h) {
   return ask;
 }
 
-void start_incoming(Worker& w, Message& m, RxSlot& slot, const MatchFound& found) {
-  const bool is_put = slot.header.type == MsgType::kPut;
+void start_incoming(Worker& w, Incoming& m, RxSlot& slot, const MatchFound& found) {
   Md& md = *found.md;
-  message_reset(w, m, is_put ? MsgKind::kInPut : MsgKind::kInGet);
-  m.want_ack = is_put && !slot.header.put().ack_wmd.is_none() && (md.options & kMdAckDisable) == 0;
+  m.retries = 0;
+  m.md_unlinked = false;
+  m.tx.home = w.id.value;
   m.md = &md;
   m.eq = md.eq;
   m.submitter = w.submitters[md.handle.submitter];
   ++m.submitter->messages;
   ++m.submitter->events_owed;
-  if (!is_put) ++m.submitter->replies_leaving;
   m.md_offset = found.offset;
   m.want_dst = slot.header.src_nid;
-  if (slot.ni_slice != nullptr) m.want_src = slot.header.dest_nid;  // exactly the NI it came to (§3.1)
-  if (slot.from_nid != slot.header.src_nid) m.via = slot.from_nid;
+  m.want_src = slot.ni_slice != nullptr ? slot.header.dest_nid : kAnyNid;  // exactly the NI it came to (§3.1)
+  m.via = slot.from_nid != slot.header.src_nid ? slot.from_nid : kAnyNid;
   fill_event(w, m, slot, found);
   md.ops.push_back(m);
+}
+
+/// The payload of a PUT goes into the MD.
+void start_receive(Worker& w, Incoming& m, RxSlot& slot, const MatchFound& found) {
+  m.tx.header = slot.header;  // kept for the ACK
+  m.receive_begin(w.id, slot.conn_worker);
+  m.state = IncomingState::kReceiving;
+  slot.message = &m;
+  slot.into = {found.md->segments, found.md->segment_count, found.offset, found.mlength};
 }
 
 /// May the MD take one more message, whose event may have to wait for room in its queue?
@@ -204,18 +213,15 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
     return RxVerdict::kHold;
   }
   if (found.too_long) return drop_receive(w, slot, Drop::kTooLong);
-  Message& m = incoming_take(w, slot);
+  Incoming& m = incoming_take(w, slot);
   start_incoming(w, m, slot, found);
   Md& md = *found.md;
   slot.message = nullptr;
   slot.into = {};
-  if (is_put) {
-    m.tx.header = h;  // kept for the ACK
-    m.receiving = true;
-    m.receive_worker = uint8_t(slot.conn_worker);
-    slot.message = &m;
-    slot.into = {md.segments, md.segment_count, found.offset, found.mlength};
-  }
+  if (is_put)
+    start_receive(w, m, slot, found);
+  else
+    ++m.submitter->replies_leaving;
   const bool used_up = md.threshold == 0 || (md.max_size != 0 && (md.options & kMdManageRemote) == 0 &&
                                              md.length - md.local_offset < md.max_size);
   if (used_up) md_close_gate(w, md);
@@ -223,50 +229,38 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   return RxVerdict::kReceive;
 }
 
-/// How long the answer took, for `net show` and `peer show`: counted by this worker, found again by what the request
-/// was sent over.
-void sample_response(Worker& w, const Message& m) {
-  const auto took = uint64_t((w.now - m.issued).count());
-  const NiLatency which = m.kind == MsgKind::kGet ? NiLatency::kGetRtt : NiLatency::kPutAck;
-  if (const NiView* ni = ni_by_id(w, m.tx.ni)) ni->slices[w.id.value]->counters[which].sample(took);
-  if (const PeerRef peer = w.view->peers->find(m.tx.next_hop); peer && peer.ni().locals != nullptr)
-    peer.ni().locals[w.id.value]->latencies[which].sample(took);
-}
-
 /// ACK or REPLY at the home of the operation that it answers.
 RxVerdict take_response(Worker& w, RxSlot& slot) {
   const wire::Header& h = slot.header;
   const bool is_ack = h.type == MsgType::kAck;
   const wire::WireHandle handle = is_ack ? h.ack().dst_wmd : h.reply().dst_wmd;
-  Message* m = w.operations.find(cookie_handle(handle.object_cookie));
-  const bool right_kind = m != nullptr && (is_ack ? m->kind == MsgKind::kPut && m->want_ack : m->kind == MsgKind::kGet);
-  if (!right_kind || m->phase != MsgPhase::kActive || m->error != 0 || m->cancelled)
+  Operation* op = w.operations.find(cookie_handle(handle.object_cookie));
+  if (op == nullptr || op->end != (is_ack ? EventKind::kAck : EventKind::kReply))
     return drop_receive(w, slot, Drop::kStaleHandle);
-  if (m->responded) return drop_receive(w, slot, Drop::kReplyTwice);
-  m->event.sender = slot.from_nid;
-  m->event.source = h.src_nid;
-  m->event.target = h.dest_nid;
-  m->event.initiator = primary_of(w, h.src_nid);
-  m->event.initiator_pid = h.src_pid;
+  switch (op->state) {
+    case OperationState::kSending:
+    case OperationState::kAwaiting: break;
+    case OperationState::kSendingReceiving:
+    case OperationState::kSendingAnswered:
+    case OperationState::kReceiving: {
+      const bool over = op->status != 0 || op->md_unlinked;
+      return drop_receive(w, slot, over ? Drop::kStaleHandle : Drop::kReplyTwice);
+    }
+    case OperationState::kFree:
+    case OperationState::kReady:
+    case OperationState::kParked:
+    case OperationState::kSendingGivenUp:
+    case OperationState::kFinishing: return drop_receive(w, slot, Drop::kStaleHandle);
+  }
+  Response answer{primary_of(w, h.src_nid), h.src_nid, slot.from_nid, h.dest_nid, h.src_pid, 0};
   slot.message = nullptr;
   slot.into = {};
-  if (is_ack) {
-    m->responded = true;
-    m->event.mlength = h.ack().mlength;
-    sample_response(w, *m);
-    settle(w, *m);
-    return RxVerdict::kReceive;
-  }
-  if (h.payload_length > m->event.rlength && (m->md->options & kMdTruncate) == 0)
-    return drop_receive(w, slot, Drop::kReplyTooLong);
-  m->responded = true;
-  m->receiving = true;
-  m->divert.store(false, std::memory_order_relaxed);
-  m->receive_worker = uint8_t(slot.conn_worker);
-  m->event.mlength = std::min(h.payload_length, m->event.rlength);
-  ULNET_CHECK(uint64_t{m->md_offset} + m->event.mlength <= m->md->length);
-  slot.message = m;
-  slot.into = {m->md->segments, m->md->segment_count, m->md_offset, m->event.mlength};
+  if (!is_ack)
+    return operation_reply_begins(w, *op, answer, slot) ? RxVerdict::kReceive
+                                                        : drop_receive(w, slot, Drop::kReplyTooLong);
+  answer.mlength = h.ack().mlength;
+  sample_response(w, *op);
+  operation_acked(w, *op, answer);
   return RxVerdict::kReceive;
 }
 
@@ -368,8 +362,8 @@ int32_t refusal_of(Drop reason) {
   }
 }
 
-List<RxSlot, ReceivingTag>& receiving_of(Worker& w, const Message& m) {
-  return m.kind == MsgKind::kForward ? w.coming : w.receiving;
+List<RxSlot, ReceivingTag>& receiving_of(Worker& w, const Receiving& m) {
+  return m.kind == MessageKind::kTransit ? w.coming : w.receiving;
 }
 
 }  // namespace
@@ -409,29 +403,22 @@ RxVerdict receive_header(Worker& w, RxSlot& slot) {
   return verdict;
 }
 
-void get_answered(Worker& w, Message& m) {
-  const GetAnswer& answer = m.tx.answer;
-  const wire::Header& get = m.tx.header;
-  if (m.error != 0 || m.responded) {
-    w.counters[m.responded ? Drop::kReplyTwice : Drop::kStaleHandle].add();
-    w.counters[Stat::kDropCount].add();
-    w.counters[Stat::kDropLength].add(answer.bytes);
-    return;
-  }
-  if (answer.error != 0) {
-    m.error = m.cancelled ? -ECANCELED : answer.error;
-    return;
-  }
-  m.responded = true;
-  m.event.sender = m.tx.next_hop;
-  m.event.source = get.dest_nid;
-  m.event.target = get.src_nid;
-  m.event.initiator = primary_of(w, get.dest_nid);
-  m.event.initiator_pid = get.dest_pid;
-  m.event.mlength = answer.bytes;
+void sample_response(Worker& w, const Operation& op) {
+  const auto took = uint64_t((w.now - op.issued).count());
+  const NiLatency which = op.is_get() ? NiLatency::kGetRtt : NiLatency::kPutAck;
+  if (const NiView* ni = ni_by_id(w, op.tx.ni)) ni->slices[w.id.value]->counters[which].sample(took);
+  // Counted by this worker, and found again by what the request was sent over.
+  if (const PeerRef peer = w.view->peers->find(op.tx.next_hop); peer && peer.ni().locals != nullptr)
+    peer.ni().locals[w.id.value]->latencies[which].sample(took);
+}
+
+Response sink_answer(Worker& w, const Operation& op) {
+  const wire::Header& get = op.tx.header;
+  const uint32_t bytes = op.tx.answer.bytes;
   w.counters[Stat::kRecvCount].add();
-  w.counters[Stat::kRecvLength].add(answer.bytes);
-  sample_response(w, m);
+  w.counters[Stat::kRecvLength].add(bytes);
+  sample_response(w, op);
+  return {primary_of(w, get.dest_nid), get.dest_nid, op.tx.next_hop, get.src_nid, get.dest_pid, bytes};
 }
 
 RxVerdict home_decide(Worker& w, RxSlot& slot) {
@@ -485,7 +472,7 @@ void payload_begins(Worker& w, RxSlot& slot) {
 }
 
 void receive_done(Worker& w, RxSlot& slot, Completion how) {
-  Message* m = slot.message;
+  Receiving* m = slot.message;
   if (static_cast<Linked<ReceivingTag>&>(slot).linked()) receiving_of(w, *m).remove(slot);
   const unsigned type = unsigned(slot.header.type);
   const bool dropped = slot.admission == Admission::kDropped;
@@ -495,8 +482,8 @@ void receive_done(Worker& w, RxSlot& slot, Completion how) {
     slot.from->counters[which][type].add();
   }
   slot.message = nullptr;
-  if (m != nullptr && m->kind == MsgKind::kForward) {
-    forward_received(w, slot, *m, how);
+  if (m != nullptr && m->kind == MessageKind::kTransit) {
+    forward_received(w, slot, as_transit(*m), how);
     return rx_count_remove(w, slot);
   }
   if (!dropped && how.error == 0) {
@@ -505,26 +492,18 @@ void receive_done(Worker& w, RxSlot& slot, Completion how) {
   }
   if (m != nullptr) {
     m->rx_result = how;
-    post_back<PostKind::kRxDone>(w, WorkerId{m->tx.home}, *m);
+    post_back<PostKind::kRxDone>(w, WorkerId{m->home}, *m);
   }
   rx_count_remove(w, slot);
 }
 
-void received(Worker& w, Message& m) {
-  ULNET_CHECK(m.receiving);
-  m.receiving = false;
-  const int32_t error = m.rx_result.error;
-  if (m.kind == MsgKind::kGet) {
-    if (error != 0 && m.error == 0) m.error = m.cancelled ? -ECANCELED : error;
-    if (error == 0) sample_response(w, m);
-    return settle(w, m);
+void received(Worker& w, Receiving& m) {
+  switch (m.kind) {
+    case MessageKind::kOperation: return operation_received(w, as_operation(m));
+    case MessageKind::kIncoming: return incoming_received(w, as_incoming(m));
+    case MessageKind::kTransit: break;
   }
-  if (error != 0) {
-    w.counters[Stat::kDropCount].add();
-    w.counters[m.cancelled ? Drop::kMdUnlinked : Drop::kReceiveFailed].add();
-    m.event.status = m.cancelled ? -ECANCELED : error;
-  }
-  finish_message(w, m);
+  ULNET_CHECK(!"a forwarded message is received where its home is");
 }
 
 void retry_lazy(Worker& w, uint32_t portal) {
@@ -553,7 +532,7 @@ void lazy_attached(Worker& w, Md& md) {
   retry_all(w, theirs);
 }
 
-void divert_receive(Worker& w, Message& m) {
+void divert_receive(Worker& w, Receiving& m) {
   m.divert.store(true, std::memory_order_relaxed);
   w.mesh.divert_wanted.fetch_or(uint64_t{1} << m.receive_worker, std::memory_order_seq_cst);
   w.mesh.gates[m.receive_worker]->notify_stored();
@@ -565,8 +544,7 @@ void run_diverts(Worker& w) {
   w.mesh.divert_wanted.fetch_and(~mine, std::memory_order_seq_cst);
   for (RxSlot* slot = w.receiving.front(); slot != nullptr;) {
     RxSlot* next = w.receiving.after(*slot);
-    const Message* m = slot->message;
-    if (m->divert.load(std::memory_order_relaxed))
+    if (slot->message->divert.load(std::memory_order_relaxed))
       w.lnds[slot->ni_slice == nullptr ? kLndLo : slot->ni_slice->lnd]->divert(*slot, w.now);
     slot = next;
   }

@@ -17,13 +17,14 @@ RxVerdict home_decide(Worker& w, RxSlot& slot);
 bool retry_waiting(Worker& w);
 /// At home: a slot that was held or taken has its verdict; it goes back to its connection's worker.
 void slot_answer(Worker& w, RxSlot& slot, RxVerdict verdict);
-/// At home: the lease of a GET came back with its answer (tx.answer), which takes the place of a REPLY. The caller
-/// settles the message.
-void get_answered(Worker& w, Message& m);
+/// At home: the lease of a GET is back, and the answer in its sink counts (tx.answer). Counts it as a REPLY.
+[[nodiscard]] Response sink_answer(Worker& w, const Operation& op);
+/// At home: the answer of the operation is complete: counts how long it took, for `net show` and `peer show`.
+void sample_response(Worker& w, const Operation& op);
 /// Counts a drop and lets the payload be discarded, or a request with a token be refused.
 RxVerdict drop_receive(Worker& w, RxSlot& slot, Drop reason);
 /// At home: the payload of `m` is in place or lost (m.rx_result).
-void received(Worker& w, Message& m);
+void received(Worker& w, Receiving& m);
 /// All who wait on the lazy portal are tried again.
 void retry_lazy(Worker& w, uint32_t portal);
 /// `md` has become a match entry: those who wait for it on its lazy portal, and no more than it takes, are tried again.
@@ -36,7 +37,7 @@ void lazy_attached(Worker& w, Md& md);
 /// All receives that wait for room in the event queue are tried again.
 void retry_held(Worker& w, EventQueue& eq);
 /// Wants the MD memory of a receive under way back.
-void divert_receive(Worker& w, Message& m);
+void divert_receive(Worker& w, Receiving& m);
 /// Runs diverts that homes asked for.
 void run_diverts(Worker& w);
 

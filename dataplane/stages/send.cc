@@ -7,8 +7,9 @@
 #include "dataplane/select/path.h"
 #include "dataplane/stages/finish.h"
 #include "dataplane/stages/forward.h"
+#include "dataplane/stages/incoming.h"
+#include "dataplane/stages/operation.h"
 #include "dataplane/stages/post.h"
-#include "dataplane/stages/receive.h"
 #include "dataplane/state/failures.h"
 
 namespace ulnet {
@@ -20,10 +21,49 @@ bool other_ni(const LocalView& local, NiId ni) {
                      [&](const NiView& one) { return one.id != ni && !one.going(); });
 }
 
+/// Does the message end with its lease, so that another attempt helps? An operation with an answer needs none.
+bool wants_resend(Sending& m) {
+  switch (m.kind) {
+    case MessageKind::kOperation: {
+      const Operation& op = as_operation(m);
+      return op.state == OperationState::kSending && !op.md_unlinked;
+    }
+    case MessageKind::kIncoming: return !as_incoming(m).md_unlinked;
+    case MessageKind::kTransit: return true;
+  }
+  return false;
+}
+
+/// The states that all kinds have.
+enum class Common : uint8_t { kReady, kParked, kSending };
+
+template <class State>
+constexpr State state_of(Common common) {
+  switch (common) {
+    case Common::kReady: return State::kReady;
+    case Common::kParked: return State::kParked;
+    case Common::kSending: return State::kSending;
+  }
+  return State::kFree;
+}
+
+void step(Sending& m, Common from, Common to) {
+  const auto take = [from, to](auto& state) {
+    using State = std::remove_reference_t<decltype(state)>;
+    ULNET_CHECK(state == state_of<State>(from));
+    state = state_of<State>(to);
+  };
+  switch (m.kind) {
+    case MessageKind::kOperation: return take(as_operation(m).state);
+    case MessageKind::kIncoming: return take(as_incoming(m).state);
+    case MessageKind::kTransit: return take(as_transit(m).state);
+  }
+}
+
 /// A failure that another interface may not have (docs/wire/lnet.md §9): is sending again worth it?
-bool may_resend(const Worker& w, const Message& m) {
-  static_assert(std::is_same_v<decltype(Message::retries), decltype(NodeView::retry_count)>);
-  if (m.retries >= w.view->node.retry_count || m.cancelled || m.responded) return false;
+bool may_resend(const Worker& w, const Sending& m) {
+  static_assert(std::is_same_v<decltype(Sending::retries), decltype(NodeView::retry_count)>);
+  if (m.retries >= w.view->node.retry_count) return false;
   if (m.tx.peer == nullptr) return false;  // loopback: there is no other way
   if (m.tx.token != 0) return false;       // the request came over this connection, and its answer takes no other
   switch (failure_class(m.tx.result.health).resend) {
@@ -37,10 +77,10 @@ bool may_resend(const Worker& w, const Message& m) {
   return false;
 }
 
-void count_result(Worker& w, const Message& m) {
+void count_result(Worker& w, const Sending& m) {
   const Completion& how = m.tx.result;
   if (how.error == 0) {
-    if (m.kind == MsgKind::kForward) {
+    if (m.kind == MessageKind::kTransit) {
       w.counters[Stat::kRouteCount].add();
       w.counters[Stat::kRouteLength].add(m.tx.header.payload_length);
     } else {
@@ -53,19 +93,26 @@ void count_result(Worker& w, const Message& m) {
   if (const auto stat = failure_class(how.health).at_node) w.counters[*stat].add();
 }
 
-void lease_out(Worker& w, Message& m, const PathChoice& choice) {
-  ULNET_CHECK(!m.lease_out);
+/// The window that may take the answer without a REPLY message. A router has no use for it: there, the REPLY comes as a
+/// message.
+Payload sink_of(const Operation& op, const PathChoice& choice) {
+  if (!op.is_get() || choice.kind != PathKind::kPath || choice.routed) return {};
+  return {op.md->segments, op.md->segment_count, op.md_offset, op.tx.header.get().sink_length};
+}
+
+void lease_out(Worker& w, Sending& m, const PathChoice& choice) {
+  step(m, Common::kReady, Common::kSending);
   Tx& tx = m.tx;
+  const bool forwarded = m.kind == MessageKind::kTransit;
+  const Operation* op = m.kind == MessageKind::kOperation ? &as_operation(m) : nullptr;
+  const Instant answer_due = op != nullptr && op->armed() ? op->deadline : kForever;
   tx.header.dest_nid = choice.dest;
-  if (m.kind != MsgKind::kForward) tx.header.src_nid = choice.src;
+  if (!forwarded) tx.header.src_nid = choice.src;
   tx.result = {};
   tx.answer = {};
   tx.token = 0;
-  // A router has no use for a sink: the REPLY comes to it as a message.
-  const bool sink = m.kind == MsgKind::kGet && choice.kind == PathKind::kPath && !choice.routed;
-  tx.sink = sink ? Payload{m.md->segments, m.md->segment_count, m.md_offset, m.event.rlength} : Payload{};
+  tx.sink = op != nullptr ? sink_of(*op, choice) : Payload{};
   tx.stage = TxStage::kNew;
-  m.lease_out = true;
   m.lease_worker = uint8_t(choice.kind == PathKind::kLoopback ? w.id.value : choice.hop->server.value);
   if (choice.kind == PathKind::kLoopback) {
     tx.ni = {};
@@ -73,8 +120,7 @@ void lease_out(Worker& w, Message& m, const PathChoice& choice) {
     tx.peer_ni = {};
     tx.peer = nullptr;
     tx.next_hop = choice.dest;
-    tx.deadline = w.now + w.view->node.transaction_timeout;
-    if (m.armed()) tx.deadline = std::min(tx.deadline, m.deadline);
+    tx.deadline = std::min(w.now + w.view->node.transaction_timeout, answer_due);
     m.leased = nullptr;
     return post<PostKind::kLease>(w, w.id, tx);
   }
@@ -92,47 +138,62 @@ void lease_out(Worker& w, Message& m, const PathChoice& choice) {
   tx.peer_ni = choice.hop->id;
   tx.peer = choice.hop->slice;
   tx.next_hop = choice.hop->nid;
-  tx.deadline = m.kind == MsgKind::kForward ? kForever : w.now + choice.ni->message_timeout;
-  if (m.armed() && m.kind != MsgKind::kForward) tx.deadline = std::min(tx.deadline, m.deadline);
+  tx.deadline = forwarded ? kForever : std::min(w.now + choice.ni->message_timeout, answer_due);
   post<PostKind::kLease>(w, choice.hop->server, tx);
 }
 
 /// Nothing can be parked for `m`, or for the whole peer.
-void park_refused(Worker& w, Message& m) {
-  m.phase = MsgPhase::kActive;
+void park_refused(Worker& w, Sending& m) {
   w.counters[TurnStat::kParkedRefused].add();
   fail_message(w, m, -ENOBUFS, LndStatus::kLocalError);
 }
 
-void park(Worker& w, Message& m, const Nid& nid, bool discover) {
-  m.phase = MsgPhase::kParked;
+void park(Worker& w, Sending& m, const Nid& nid, bool discover) {
   m.parked_for = nid;
   w.counters[TurnStat::kParked].add();
-  switch (w.parked.park(nid, m)) {
-    case Parked::Result::kWaiting: return;
-    case Parked::Result::kRefused: return park_refused(w, m);
-    case Parked::Result::kAsk:
-      if (!ask_control(w, ResolveMsg{nid, discover}))
-        w.parked.release(nid, [&](Message& parked) { park_refused(w, parked); });
-      return;
-  }
+  const Parked::Result result = w.parked.park(nid, m);
+  if (result == Parked::Result::kRefused) return park_refused(w, m);
+  step(m, Common::kReady, Common::kParked);
+  if (result != Parked::Result::kAsk || ask_control(w, ResolveMsg{nid, discover})) return;
+  w.parked.release(nid, [&](Sending& parked) {
+    step(parked, Common::kParked, Common::kReady);
+    park_refused(w, parked);
+  });
 }
 
-PathChoice path_of(Worker& w, const Message& m, bool as_given) {
+PathRequest request_of(const UserMessage& m) {
   PathRequest request;
-  request.as_given = as_given;
   request.src = m.want_src;
   request.dst = m.want_dst;
-  request.via = m.via;
-  request.response = m.kind == MsgKind::kInPut || m.kind == MsgKind::kInGet;
-  request.portal0 = m.event.portal == 0;
-  return choose_path(*w.view, request, path_context(w));
+  return request;
+}
+
+PathChoice path_of(Worker& w, Sending& m, bool as_given) {
+  switch (m.kind) {
+    case MessageKind::kOperation: {
+      const Operation& op = as_operation(m);
+      PathRequest request = request_of(op);
+      request.as_given = as_given;
+      request.portal0 = op.portal0;
+      return choose_path(*w.view, request, path_context(w));
+    }
+    case MessageKind::kIncoming: {
+      const Incoming& incoming = as_incoming(m);
+      PathRequest request = request_of(incoming);
+      request.via = incoming.via;
+      request.response = true;
+      request.portal0 = incoming.event.portal == kReservedPortal;
+      return choose_path(*w.view, request, path_context(w));
+    }
+    case MessageKind::kTransit: return forward_path(w, as_transit(m));
+  }
+  ULNET_CHECK(!"a message of no kind");
 }
 
 }  // namespace
 
-void send_message(Worker& w, Message& m, bool as_given) {
-  const PathChoice choice = m.kind == MsgKind::kForward ? forward_path(w, m) : path_of(w, m, as_given);
+void send_message(Worker& w, Sending& m, bool as_given) {
+  const PathChoice choice = path_of(w, m, as_given);
   switch (choice.kind) {
     case PathKind::kPath:
     case PathKind::kLoopback: return lease_out(w, m, choice);
@@ -141,42 +202,31 @@ void send_message(Worker& w, Message& m, bool as_given) {
   }
 }
 
-void lease_returned(Worker& w, Message& m) {
-  ULNET_CHECK(m.lease_out);
-  m.lease_out = false;
+void lease_returned(Worker& w, Sending& m) {
   if (m.leased != nullptr) {
     ULNET_CHECK(m.leased->leases > 0);
     --m.leased->leases;
   }
   count_result(w, m);
-  const Completion how = m.tx.result;
-  if (how.error != 0 && m.error == 0 && may_resend(w, m)) {
-    ++m.retries;
-    w.counters[Stat::kResendCount].add();
-    return send_message(w, m);
+  if (m.tx.result.error != 0) {
+    if (wants_resend(m) && may_resend(w, m)) {
+      ++m.retries;
+      w.counters[Stat::kResendCount].add();
+      step(m, Common::kSending, Common::kReady);
+      return send_message(w, m);
+    }
+    if (m.retries > 0) w.counters[Stat::kFailedResends].add();
   }
-  if (how.error != 0 && m.retries > 0) w.counters[Stat::kFailedResends].add();
   switch (m.kind) {
-    case MsgKind::kForward:
-      if (how.error != 0) {
-        w.counters[Stat::kDropCount].add();
-        w.counters[Stat::kDropLength].add(m.tx.header.payload_length);
-        w.counters[Drop::kNextHopDown].add();
-      }
-      return forward_end(w, m);
-    case MsgKind::kInPut: return ack_ended(w, m);
-    case MsgKind::kInGet: m.event.status = how.error; return finish_message(w, m);
-    case MsgKind::kPut:
-    case MsgKind::kGet:
-      if (how.error != 0 && !m.responded && m.error == 0) m.error = how.error;
-      if (m.tx.answer.come) get_answered(w, m);
-      return settle(w, m);
+    case MessageKind::kOperation: return operation_lease_back(w, as_operation(m));
+    case MessageKind::kIncoming: return incoming_lease_back(w, as_incoming(m));
+    case MessageKind::kTransit: return forward_lease_back(w, as_transit(m));
   }
 }
 
 void peer_resolved(Worker& w, const Nid& nid, int32_t error, bool as_given) {
-  w.parked.release(nid, [&](Message& m) {
-    m.phase = MsgPhase::kActive;
+  w.parked.release(nid, [&](Sending& m) {
+    step(m, Common::kParked, Common::kReady);
     if (error != 0)
       fail_message(w, m, error, LndStatus::kRemoteError);
     else

@@ -18,10 +18,11 @@ namespace ulnet {
 }
 
 /// Chooses a path for the message and leases its Tx to the worker that serves the next hop; or parks it, or fails it.
+/// Requires: the message is ready (the kReady of its kind).
 /// `as_given`: to the NID that it names, though discovery of its peer has failed.
-void send_message(Worker& w, Message& m, bool as_given = false);
+void send_message(Worker& w, Sending& m, bool as_given = false);
 /// The lease is back (tx.result).
-void lease_returned(Worker& w, Message& m);
+void lease_returned(Worker& w, Sending& m);
 /// Control has looked `nid` up: those parked for it go on (`as_given`: undiscovered), or fail with `error`.
 void peer_resolved(Worker& w, const Nid& nid, int32_t error, bool as_given);
 

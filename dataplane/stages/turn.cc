@@ -62,9 +62,10 @@ void resume(Worker& w, RxSlot& slot) {
     receive_done(w, slot, {});
     return lnd.release(slot, w.now);
   }
-  const Message* m = slot.message;
+  const Receiving* m = slot.message;
   if (slot.verdict == RxVerdict::kReceive && m != nullptr) payload_begins(w, slot);
-  const bool wants_divert = m != nullptr && m->kind != MsgKind::kForward && m->divert.load(std::memory_order_relaxed);
+  const bool for_md = m != nullptr && m->kind != MessageKind::kTransit;
+  const bool wants_divert = for_md && m->divert.load(std::memory_order_relaxed);
   if (wants_divert)
     w.mesh.divert_wanted.fetch_or(uint64_t{1} << w.id.value, std::memory_order_seq_cst);  // it came before the slot
   if (slot.verdict == RxVerdict::kProtocolError) rx_count_remove(w, slot);
@@ -211,7 +212,7 @@ unsigned run_lnds(Worker& w) {
 }
 
 unsigned run_timers(Worker& w) {
-  unsigned fired = w.deadlines.advance(w.now, kTimerBudget, [&](Message& m) { operation_expired(w, m); });
+  unsigned fired = w.deadlines.advance(w.now, kTimerBudget, [&](Operation& op) { operation_expired(w, op); });
   fired += w.tx_deadlines.advance(w.now, kTimerBudget, [&](Tx& tx) { egress_expired(w, tx); });
   fired += router_hold_expire(w);
   fired += router_hold_look(w);

@@ -71,15 +71,15 @@ class Worker {
   Rng rng;
   WorkerCounters counters;
 
-  Slab<Message> operations;
+  Slab<Operation> operations;
   /// Operations that only the node's own submitter gets: what is parked for discovery must not keep it from happening.
   [[nodiscard]] uint32_t operations_reserve() const { return std::min(kOperationsReserve, operations.capacity() / 2); }
-  Slab<Message> incoming;
+  Slab<Incoming> incoming;
   /// Messages of `incoming` that only receives for the reserved portal get.
   [[nodiscard]] uint32_t incoming_reserve() const { return std::min(kIncomingReserve, incoming.capacity() / 8); }
   /// Puts, gets and receives of this worker's submitters; forwarded messages do not count.
   [[nodiscard]] uint64_t messages_in_use() const { return operations.out() + incoming.out(); }
-  Wheel<Message> deadlines;  ///< of operations at home here
+  Wheel<Operation> deadlines;  ///< of operations at home here
   Wheel<Tx> tx_deadlines;    ///< of leases served here
   Parked parked;
   List<NiSlice, NiWaitTag> nis_waiting;  ///< NIs for whose credits messages wait

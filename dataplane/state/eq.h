@@ -19,9 +19,11 @@ struct RxSlot;
 struct RxTag;
 
 struct EventTag {};
-/// An object that can owe an event: a Message or an Md. Linked while its event waits for room.
+/// An object that can owe an event. Linked while its event waits for room.
 struct EventSource : Linked<EventTag> {
-  enum class Of : uint8_t { kMessage, kMd } of = Of::kMessage;
+  enum class Of : uint8_t { kOperation, kIncoming, kMd };
+  explicit EventSource(Of object) : of(object) {}
+  const Of of;
 };
 
 /// Called on the worker that owns the queue; must not block.

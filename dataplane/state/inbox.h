@@ -36,8 +36,8 @@ struct Mesh {
   IdleGate* control_gate;
   std::atomic<const ViewSet*> view{nullptr};  ///< control: w (seq_cst exchange), workers: r
   std::unique_ptr<WorkerState[]> states;
-  std::atomic<uint64_t> divert_wanted{0};  ///< bit per worker: some Message.divert was set for it
-  std::atomic<uint64_t> recall_wanted{0};  ///< the same of Message.recall
+  std::atomic<uint64_t> divert_wanted{0};  ///< bit per worker: some Receiving::divert was set for it
+  std::atomic<uint64_t> recall_wanted{0};  ///< the same of Sending::recall
   static_assert(kWorkersMax <= 64, "divert_wanted and recall_wanted have a bit for each worker");
 
   Pair& pair(unsigned from, unsigned to) {

@@ -12,7 +12,7 @@
 
 namespace ulnet {
 
-struct Message;
+struct UserMessage;
 
 enum MdOption : uint32_t {
   kMdPut = 1 << 0,           ///< a PUT may match it
@@ -39,6 +39,7 @@ struct MatchEntry {
 };
 
 struct Md : Linked<MatchTag>, EventSource {
+  Md() : EventSource(Of::kMd) {}
   const Segment* segments = nullptr;
   uint32_t segment_count = 0;
   uint32_t length = 0;             ///< sum of the segments
@@ -50,7 +51,7 @@ struct Md : Linked<MatchTag>, EventSource {
   EventQueue* eq = nullptr;  ///< may be null: no events
   MdHandle handle;
   MatchEntry match;
-  List<Message, MdOpsTag> ops;  ///< every message that uses it
+  List<UserMessage, MdOpsTag> ops;  ///< every message that uses it
   int32_t unlink_status = 0;    ///< status of its kUnlink event
   bool bound = false;
   bool gate_closed = false;             ///< unlinked: nothing new may use it; retires when ops is empty

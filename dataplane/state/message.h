@@ -1,12 +1,18 @@
-// The central object: one message while it exists on this node. Its *home* is the worker of its MD, or, when the
-// message is forwarded, the worker that it came in on. Only the home holds deadline, retries, MD reference and the one
-// final event. The worker that transmits the message holds `tx` on lease. The worker that receives into it holds a
-// receive. Each returns what it holds exactly once.
+// Messages while they exist on this node, in three kinds. An Operation is a put() or get() of this node. An Incoming is
+// a PUT or GET for this node. A Transit is a message between other nodes. The *home* of a message is the worker of its
+// MD, or, for a Transit, the worker that it came in on. Only the home holds state, deadline, retries, MD reference and
+// the one final event. The worker that transmits the message holds `Sending::tx` on lease. The worker that receives
+// into it holds `Receiving`. Each returns what it holds exactly once.
+//
+// Each kind has one state, and its steps are in one file: operation.cc, incoming.cc, forward.cc (dataplane/stages). The
+// steps that all kinds share are in send.cc. A message reads as one piece: its Tx, and the fields that every message
+// uses. The fields for parking, receiving and answers lie before and behind.
 #pragma once
 #include <atomic>
 #include <cstdint>
 #include <limits>
 
+#include "dataplane/base/check.h"
 #include "dataplane/base/ids.h"
 #include "dataplane/base/list.h"
 #include "dataplane/base/nid.h"
@@ -24,59 +30,153 @@ struct IncomingShare;
 struct RouterBuffer;
 struct PeerLocal;
 
-enum class MsgKind : uint8_t {
-  kPut,      ///< put() of this node; ends with ACK, or when sent
-  kGet,      ///< get() of this node; ends with REPLY
-  kInPut,    ///< a PUT for this node: received into an MD, then perhaps an ACK goes out
-  kInGet,    ///< a GET for this node: a REPLY goes out from an MD
-  kForward,  ///< a message between other nodes, through this router
-};
-
-enum class MsgPhase : uint8_t {
-  kFree,
-  kParked,     ///< waits for control to look the peer up
-  kActive,     ///< a lease or a receive is out, or a response is awaited
-  kFinishing,  ///< over; its event waits for room in the queue
-};
+enum class MessageKind : uint8_t { kOperation, kIncoming, kTransit };
 
 struct MsgTag {};
-struct Message : Linked<MsgTag>, Linked<MdOpsTag>, Timer, EventSource, Posted {
-  Tx tx;                            ///< the lease holder's while lease_out
-  Completion rx_result;             ///< the receiving worker's until kRxDone
-  std::atomic<bool> divert{false};  ///< home: w, receiving worker: r - home requests the memory back
-  /// home: w, lease holder: rw - home requests the lease back, if nothing of it has been sent
+/// The place of a message that waits for control to look a peer up (Worker::parked).
+struct Parking : Linked<MsgTag> {
+  Nid parked_for;  ///< the NID that control looks up
+};
+
+/// Everything that goes out: its Tx, the lease, and another attempt.
+struct Sending : Parking {
+  explicit Sending(MessageKind of) : kind(of) {
+    tx.message = this;
+    tx.routed = of == MessageKind::kTransit;
+  }
+  Tx tx;  ///< the lease holder's while the lease is out
+  /// home: w, lease holder: rw - home requests the lease back, if nothing of it has been sent. Of Operations only
   std::atomic<bool> recall{false};
-  MsgKind kind = MsgKind::kPut;
-  MsgPhase phase = MsgPhase::kFree;
-  bool want_ack = false;  ///< kPut: an ACK ends it; kInPut: one goes out
-  bool lease_out = false;
-  bool receiving = false;
-  bool responded = false;    ///< ACK here, or REPLY begun or here
-  bool ack_sending = false;  ///< kInPut: the ACK is under way; the event may still wait for room
-  bool cancelled = false;    ///< its MD was unlinked: a response is not awaited any more
-  uint8_t receive_worker = 0;
-  uint8_t lease_worker = 0;
-  static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(receive_worker)>::max());
-  static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(lease_worker)>::max());
+  const MessageKind kind;
+  uint8_t lease_worker = 0;  ///< holder of the newest lease
   uint32_t retries = 0;
-  int32_t error = 0;  ///< first error; decides the final event's status
-  Md* md = nullptr;   ///< null when its MD has ended, or it has none
+  PeerLocal* leased = nullptr;  ///< counted in its `leases` while the lease is out; null: loopback
+  Nid want_dst;                 ///< the NID that the message is for; kept for resends (docs/wire/lnet.md §6)
+  static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(lease_worker)>::max());
+};
+
+/// Everything that is received into: the part of a message that the connection's worker uses.
+struct Receiving : Posted {
+  explicit Receiving(MessageKind of) : kind(of) {}
+  const MessageKind kind;
+  std::atomic<bool> divert{false};  ///< home: w, receiving worker: r - home requests the memory back
+  uint16_t home = 0;                ///< worker that gets it back
+  uint8_t receive_worker = 0;       ///< worker of the connection
+  Completion rx_result;             ///< the receiving worker's until kRxDone
+  static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(home)>::max());
+  static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(receive_worker)>::max());
+  /// A receive begins, on the connection of `conn_worker`.
+  void receive_begin(WorkerId home_worker, uint16_t conn_worker) {
+    divert.store(false, std::memory_order_relaxed);
+    home = home_worker.value;
+    receive_worker = uint8_t(conn_worker);
+  }
+};
+
+/// A message of one of this node's submitters: a put or get, or a PUT or GET for one of their MDs.
+struct UserMessage : Receiving, Sending, Linked<MdOpsTag>, EventSource {
+  UserMessage(MessageKind one, EventSource::Of source) : Receiving(one), Sending(one), EventSource(source) {}
+  using Sending::kind;
+  bool md_unlinked = false;  ///< its MD was unlinked: the message is not sent again
+  uint32_t md_offset = 0;    ///< window in the MD
+  Md* md = nullptr;          ///< null when its MD has ended, or it has none
   EventQueue* eq = nullptr;
   Submitter* submitter = nullptr;
-  uint32_t md_offset = 0;  ///< window in the MD
-  Event event;             ///< filled as it becomes known; posted at the end
-  IncomingShare* share = nullptr;  ///< kInPut, kInGet: it counts there while it depends on its peer
-  // Requested path, kept for resends (docs/wire/lnet.md §6).
   Nid want_src;  ///< ANY = choose
-  Nid want_dst;
-  Nid via;  ///< preferred next hop of a response; ANY = none
-  Instant issued = kNever;
-  // Forwarding.
-  RouterBuffer* buffer = nullptr;  ///< the buffer that this message is a part of; null when not kForward
-  PeerSlice* from = nullptr;       ///< holds a router credit there; null: has passed it on
-  PeerLocal* hop = nullptr;        ///< counted in its buffers_held
-  PeerLocal* leased = nullptr;     ///< counted in its leases while lease_out; null: loopback
-  Nid parked_for;                  ///< kParked: the NID that control looks up
 };
+
+enum class OperationState : uint8_t {
+  kFree,              ///< in the slab
+  kReady,             ///< no lease is out; its next step follows within this call
+  kParked,            ///< waits for control to look a peer up
+  kSending,           ///< the lease is out, and no answer has come
+  kSendingGivenUp,    ///< the lease is out; no ACK or REPLY counts: the MD was unlinked, or the deadline has passed
+  kSendingReceiving,  ///< the lease is out; the REPLY is received into the MD
+  kSendingAnswered,   ///< the lease is out; the ACK or REPLY is here, or the payload of the REPLY is lost (`status`)
+  kAwaiting,          ///< the lease is back; an ACK or REPLY is to come
+  kReceiving,         ///< the lease is back; the REPLY is received into the MD
+  kFinishing          ///< over: the event is posted, or waits for room in its queue
+};
+
+/// The NIDs of an ACK or REPLY, and the bytes that were moved.
+struct Response {
+  Nid initiator;  ///< these four as in Event
+  Nid source;
+  Nid sender;
+  Nid target;
+  uint32_t initiator_pid = 0;
+  uint32_t mlength = 0;
+};
+
+/// A put() or get() of this node.
+struct Operation : UserMessage, Timer {
+  Operation() : UserMessage(MessageKind::kOperation, Of::kOperation) {}
+  OperationState state = OperationState::kFree;
+  EventKind end = EventKind::kSend;  ///< the event that ends it: kReply of a get; kAck or kSend of a put
+  bool portal0 = false;              ///< for the reserved portal: affects the path
+  bool answer_known = false;         ///< `answer` is filled
+  int32_t status = 0;                ///< first error; that of the final event
+  uint64_t user_data = 0;            ///< given to put() or get()
+  Instant issued = kNever;
+  Response answer;
+  [[nodiscard]] bool is_get() const { return end == EventKind::kReply; }
+  [[nodiscard]] bool awaits_answer() const { return end != EventKind::kSend; }
+};
+// All that a put without ACK touches between submit and event, besides its Tx.
+static_assert(sizeof(Operation) - sizeof(Tx) - sizeof(Receiving) - sizeof(Parking) - sizeof(Response) <= 192);
+
+enum class IncomingState : uint8_t {
+  kFree,       ///< in the slab
+  kReady,      ///< its next step follows within this call
+  kReceiving,  ///< a PUT: its payload is received into the MD
+  kParked,     ///< the ACK or REPLY waits for control to look a peer up
+  kSending,    ///< the lease of the ACK or REPLY is out
+  kFinishing   ///< no ACK or REPLY is under way; the event is posted, or waits for room in its queue
+};
+
+/// A PUT or GET for this node. The event of a PUT may wait for room while the ACK is parked or sent.
+struct Incoming : UserMessage {
+  Incoming() : UserMessage(MessageKind::kIncoming, Of::kIncoming) {}
+  IncomingState state = IncomingState::kFree;
+  IncomingShare* share = nullptr;  ///< counts the message while it depends on its peer; else null
+  Nid via;                         ///< preferred next hop of the ACK or REPLY; ANY = none
+  Event event;                     ///< filled at the match, but for `status`
+  [[nodiscard]] bool is_put() const { return event.kind == EventKind::kPut; }
+};
+
+enum class TransitState : uint8_t {
+  kFree,       ///< its buffer is in the pool
+  kReady,      ///< its next step follows within this call
+  kReceiving,  ///< its payload is received into the buffer
+  kParked,     ///< waits for control to look a peer up
+  kSending     ///< the lease is out
+};
+
+/// A message between other nodes, through this router. Part of its buffer.
+struct Transit : Receiving, Sending {
+  Transit() : Receiving(MessageKind::kTransit), Sending(MessageKind::kTransit) {}
+  using Sending::kind;
+  TransitState state = TransitState::kFree;
+  RouterBuffer* buffer = nullptr;
+  PeerSlice* from = nullptr;  ///< holds a router credit there; null: has passed it on
+  PeerLocal* hop = nullptr;   ///< counted in its buffers_held
+};
+
+/// The message that this Sending, Receiving or UserMessage is a part of. Requires: it is of this kind.
+template <class Part>
+[[nodiscard]] Operation& as_operation(Part& part) {
+  ULNET_CHECK(part.kind == MessageKind::kOperation);
+  return static_cast<Operation&>(part);
+}
+template <class Part>
+[[nodiscard]] Incoming& as_incoming(Part& part) {
+  ULNET_CHECK(part.kind == MessageKind::kIncoming);
+  return static_cast<Incoming&>(part);
+}
+template <class Part>
+[[nodiscard]] Transit& as_transit(Part& part) {
+  ULNET_CHECK(part.kind == MessageKind::kTransit);
+  return static_cast<Transit&>(part);
+}
 
 }  // namespace ulnet

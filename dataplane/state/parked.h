@@ -13,7 +13,7 @@ namespace ulnet {
 
 struct ParkedPeer : Linked<struct ParkedTag> {
   Nid nid;
-  List<Message, MsgTag> messages;
+  List<Sending, MsgTag> messages;
 };
 
 class Parked {
@@ -24,10 +24,10 @@ class Parked {
   /// Parks. kAsk: the first for this NID, so control must be asked. kRefused: a bound is reached, the message is not
   /// parked. Messages that others caused, responses and forwarded ones, begin at most half of the places: the rest is
   /// for operations of this node.
-  [[nodiscard]] Result park(const Nid& nid, Message& message) {
+  [[nodiscard]] Result park(const Nid& nid, Sending& message) {
     ParkedPeer* peer = find(nid);
     if (peer == nullptr) {
-      const bool ours = message.kind == MsgKind::kPut || message.kind == MsgKind::kGet;
+      const bool ours = message.kind == MessageKind::kOperation;
       if (!ours && slab_.out() >= slab_.capacity() / 2) return Result::kRefused;
       peer = slab_.take();
       if (peer == nullptr) return Result::kRefused;
@@ -41,20 +41,20 @@ class Parked {
     peer->messages.push_back(message);
     return Result::kWaiting;
   }
-  /// Hands each message parked for `nid` to `take(Message&)`, oldest first; the NID is forgotten first, so `take` may
+  /// Hands each message parked for `nid` to `take(Sending&)`, oldest first; the NID is forgotten first, so `take` may
   /// park again.
   template <class F>
   void release(const Nid& nid, F&& take) {
     ParkedPeer* peer = find(nid);
     if (peer == nullptr) return;
-    List<Message, MsgTag> messages;
-    while (Message* message = peer->messages.pop_front()) messages.push_back(*message);
+    List<Sending, MsgTag> messages;
+    while (Sending* message = peer->messages.pop_front()) messages.push_back(*message);
     bucket(nid).remove(*peer);
     slab_.give(*peer);
-    while (Message* message = messages.pop_front()) take(*message);
+    while (Sending* message = messages.pop_front()) take(*message);
   }
   /// Takes one message out, e.g. because its deadline passed. The NID stays asked for.
-  void leave(const Nid& nid, Message& message) {
+  void leave(const Nid& nid, Sending& message) {
     if (ParkedPeer* peer = find(nid)) peer->messages.remove(message);
   }
   [[nodiscard]] bool empty() const { return slab_.out() == 0; }

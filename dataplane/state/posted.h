@@ -10,7 +10,7 @@
 
 namespace ulnet {
 
-struct Message;
+struct Receiving;
 struct RxSlot;
 struct Tx;
 
@@ -21,7 +21,7 @@ enum class PostKind : uint8_t {
   kLeaseReturn,   ///< Tx: serving worker -> home: let go of; result in tx.result
   kMatchRequest,  ///< RxSlot: connection's worker -> home: where does it go (held), or: have it (taken)
   kMatchAnswer,   ///< RxSlot: home -> connection's worker: verdict and window are set, or: home is through with it
-  kRxDone,        ///< Message: connection's worker -> home: payload is in place, or not (message.rx_result)
+  kRxDone,        ///< Receiving: connection's worker -> home: payload is in place, or not (rx_result)
 };
 
 struct PostTag {};
@@ -41,7 +41,7 @@ struct PostedType<PostKind::kMatchRequest> : std::type_identity<RxSlot> {};
 template <>
 struct PostedType<PostKind::kMatchAnswer> : std::type_identity<RxSlot> {};
 template <>
-struct PostedType<PostKind::kRxDone> : std::type_identity<Message> {};
+struct PostedType<PostKind::kRxDone> : std::type_identity<Receiving> {};
 }  // namespace detail
 /// The type of the objects that a kind passes.
 template <PostKind kKind>

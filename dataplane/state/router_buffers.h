@@ -1,5 +1,5 @@
 // Router buffers: memory that a forwarded message lies in between its two hops. Three pools per worker by payload size;
-// each buffer carries its own Message, so forwarding never competes with this node's own operations for messages.
+// each buffer carries its own Transit, so forwarding never competes with this node's own operations for messages.
 // Control allocates blocks and hands them over; a block that is being withdrawn goes back when its last buffer is free.
 // Source: docs/wire/lnet.md §8.3.
 #pragma once
@@ -32,7 +32,7 @@ struct RouterBlock;
 struct RouterBufferTag {};
 /// Free, or among PeerSlice::rtr_holders, or neither.
 struct RouterBuffer : Linked<RouterBufferTag> {
-  Message message;
+  Transit transit;
   Segment segment;
   RouterBlock* block = nullptr;
   Nid sender;              ///< the node or router that the message came from

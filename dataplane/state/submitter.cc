@@ -62,7 +62,6 @@ Submitter::Submitter(WorkerId home, uint16_t number, const SubmitterSize& size, 
       md_state_(size.mds),
       eq_state_(size.eqs),
       blocks_(size.segment_blocks) {
-  for (Md& md : mds_) md.of = EventSource::Of::kMd;
   // The lowest number is on top, so that the first slots in use lie together.
   for (uint32_t i = size.mds; i-- > 0;) md_free_.push_back(i);
   for (uint32_t i = size.eqs; i-- > 0;) eq_free_.push_back(i);

@@ -118,14 +118,16 @@ TEST(NearMemory, pools_of_a_worker) {
     memories[1].full = true;
     const Near<Worker> one(near_new<Worker>(&memories[1], WorkerId{1}, mesh, size, 1, 1, &memories[1]), {&memories[1]});
     EXPECT_EQ(memories[0].count(sizeof(Worker)), 1u);
-    for (Slab<Message>* pool : {&zero->operations, &zero->incoming}) {
-      Message* message = pool->take();
+    const auto expect_near = [&](auto& pool) {
+      auto* message = pool.take();
       EXPECT_TRUE(memories[0].holds(message));
-      pool->give(*message);
-    }
-    Message* message = one->operations.take();
-    ASSERT_NE(message, nullptr);
-    one->operations.give(*message);
+      pool.give(*message);
+    };
+    expect_near(zero->operations);
+    expect_near(zero->incoming);
+    Operation* operation = one->operations.take();
+    ASSERT_NE(operation, nullptr);
+    one->operations.give(*operation);
     EXPECT_EQ(memories[1].taken, 0u);
     EXPECT_GE(memories[0].taken, 5u) << "worker, operations, incoming, parked, questions";
   }
@@ -169,9 +171,9 @@ TEST(NearMemory, on_the_numa_node_of_the_workers_cpu) {
       Worker& worker = a.node->worker(WorkerId{w});
       EXPECT_EQ(source.numa_of(&worker), int(numas[w]));
       EXPECT_EQ(source.numa_of(c.nis->find(nid("10.0.0.1@tcp"))->slices[w].get()), int(numas[w]));
-      Message* message = worker.operations.take();
-      EXPECT_EQ(source.numa_of(message), int(numas[w]));
-      worker.operations.give(*message);
+      Operation* operation = worker.operations.take();
+      EXPECT_EQ(source.numa_of(operation), int(numas[w]));
+      worker.operations.give(*operation);
     }
     for (size_t i : {1, 2}) EXPECT_EQ(rig.stop(*rig.nodes[i]), "");
     for (const char* other : {"10.0.0.2@tcp", "10.0.0.3@tcp"}) EXPECT_EQ(rig.apply(a, peer_del(other)), "");

@@ -217,6 +217,7 @@ std::string Bench::not_at_rest() {
            "peer credits");
     expect(memory.slice->tx_count == 0 && memory.slice->rx_count == 0 && memory.slice->tx_queued_bytes.get() == 0,
            "peer slice");
+    for (auto& local : memory.locals) expect(local->leases == 0, "leases");
     for (auto& local : memory.locals) expect(local->incoming.idle(), "share of incoming messages");
     for (auto& local : memory.locals)
       for (unsigned pool = 0; pool < kRouterPools; ++pool)
