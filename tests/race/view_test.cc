@@ -53,7 +53,9 @@ TEST_P(RaceView, nobody_sees_a_view_that_is_gone) {
     pointers.push_back(gates.back().get());
   }
   Mesh mesh(workers, 64, pointers.data(), pointers[workers]);
-  auto publisher = std::make_unique<Publisher>(mesh);
+  const Instant now{};
+  Timers timers(now);
+  auto publisher = std::make_unique<Publisher>(mesh, timers);
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> faults{0}, newest{0};
   std::vector<std::thread> threads;
