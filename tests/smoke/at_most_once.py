@@ -17,7 +17,10 @@ RAILS = 2
 RESET = pathlib.Path(__file__).with_name('reset_tcp.py')
 
 # Small socket buffers: sends stay half done. Short keepalive: a side may not receive a FIN or RST that the other got.
-YAML = '''net:
+# Short transaction timeout: a forged segment may cost the answer to a ping, and PUTs wait for the ping's timeout.
+YAML = '''global:
+    transaction_timeout: 10
+net:
     - net type: tcp
       local NI(s):
 ''' + ''.join(f'        - interfaces:\n              0: veth{rail}\n' for rail in range(RAILS)) + '''ulnet:
