@@ -83,12 +83,7 @@ bool wants_ack(const Incoming& m) {
 /// has found room in the queue.
 void send_ack(Worker& w, Incoming& m) {
   const wire::PutBody put = m.tx.header.put();
-  wire::Header ack;
-  ack.type = wire::MsgType::kAck;
-  ack.dest_nid = m.tx.header.src_nid;
-  ack.src_nid = m.tx.header.dest_nid;
-  ack.dest_pid = m.tx.header.src_pid;
-  ack.src_pid = m.tx.header.dest_pid;
+  wire::Header ack = wire::response_to(m.tx.header, wire::MsgType::kAck);
   ack.set(wire::AckBody{put.ack_wmd, put.match_bits, m.event.mlength});
   m.tx.header = ack;
   m.tx.payload = {};

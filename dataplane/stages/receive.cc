@@ -103,12 +103,7 @@ void answer_request(Worker& w, Incoming& m, RxSlot& slot) {
 /// The REPLY leaves at once: a GET has no payload to wait for.
 void start_reply(Worker& w, Incoming& m, RxSlot& slot, const MatchFound& found) {
   const wire::Header& h = slot.header;
-  wire::Header reply;
-  reply.type = MsgType::kReply;
-  reply.dest_nid = h.src_nid;
-  reply.src_nid = h.dest_nid;
-  reply.dest_pid = h.src_pid;
-  reply.src_pid = h.dest_pid;
+  wire::Header reply = wire::response_to(h, MsgType::kReply);
   reply.payload_length = found.mlength;
   reply.set(wire::ReplyBody{h.get().return_wmd});
   m.tx.header = reply;

@@ -103,6 +103,16 @@ void Header::set(const ReplyBody& b) {
   handle_store(body.data(), b.dst_wmd);
 }
 
+Header response_to(const Header& request, MsgType type) {
+  Header response;
+  response.dest_nid = request.src_nid;
+  response.src_nid = request.dest_nid;
+  response.dest_pid = request.src_pid;
+  response.src_pid = request.dest_pid;
+  response.type = type;
+  return response;
+}
+
 void header_encode_nid4(const Header& header, std::span<std::byte, kHeaderNid4Bytes> out) {
   ULNET_CHECK(header.dest_nid.fits_u64() && header.src_nid.fits_u64());
   store(out.data(), header.dest_nid.to_u64());

@@ -71,6 +71,9 @@ struct Header {
   void set(const ReplyBody& b);
 };
 
+/// The header of an ACK or REPLY without its body: it goes back the way that the request came (docs/wire/lnet.md §3.1).
+[[nodiscard]] Header response_to(const Header& request, MsgType type);
+
 inline constexpr size_t kHeaderNid4Bytes = 72;
 inline constexpr size_t kHeaderNid16Bytes = 96;
 

@@ -133,6 +133,19 @@ TEST(WireGolden, push_put_and_ack) {
   EXPECT_FALSE(put.put().ack_wmd.is_none());
 }
 
+TEST(WireGolden, a_response_goes_back_the_way_of_its_request) {
+  Header put = ping_header(MsgType::kPut, "192.168.122.20@tcp", "192.168.122.10@tcp", 64);
+  put.src_pid = 7;
+  put.dest_pid = 9;
+  const Header ack = response_to(put, MsgType::kAck);
+  EXPECT_EQ(ack.type, MsgType::kAck);
+  EXPECT_EQ(ack.dest_nid, put.src_nid);
+  EXPECT_EQ(ack.src_nid, put.dest_nid);
+  EXPECT_EQ(ack.dest_pid, 7u);
+  EXPECT_EQ(ack.src_pid, 9u);
+  EXPECT_EQ(ack.payload_length, 0u);
+}
+
 // Goal: each field of each body lies at its offset of §2.1, shown by values that differ in every byte.
 TEST(WireGolden, body_fields_lie_where_documented) {
   Header put;
