@@ -135,6 +135,15 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Posted, Timer {
   Sending* message = nullptr;  ///< that it is a part of; the serving worker reads Sending::recall only
   uint16_t home = 0;           ///< worker that gets it back
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(home)>::max());
+
+  /// For the core: a new lease. Nothing of the one before is left in the fields that describe it.
+  void lease_reset(const Payload& sink_of_get, uint64_t request_token) {
+    sink = sink_of_get;
+    token = request_token;
+    result = {};
+    answer = {};
+    stage = TxStage::kNew;
+  }
 };
 
 enum class RxVerdict : uint8_t { kReceive, kHold, kTaken, kRefused, kProtocolError };
@@ -216,10 +225,7 @@ class LndCore {
   virtual void tx_done(Tx& tx, Completion how, Instant now) = 0;
   /// Ends a GET with its Tx: `bytes` of the sink are in place (error 0), or the peer refused it (a negative errno).
   /// Instead of tx_done. Requires bytes <= tx.sink.length: the LND checks the peer's number.
-  virtual void get_done(Tx& tx, uint32_t bytes, int32_t error, Instant now) {
-    (void)bytes, (void)error;
-    tx_done(tx, {}, now);
-  }
+  virtual void get_done(Tx& tx, uint32_t bytes, int32_t error, Instant now) = 0;
   /// The Tx waits in the driver for a connection: it holds no NI credit from here on. May be said more than once.
   virtual void tx_waits(Tx& tx, Instant now) { (void)tx, (void)now; }
   /// A Tx that waited has a connection.

@@ -81,11 +81,7 @@ void fill_event(Worker& w, Incoming& m, const RxSlot& slot, const MatchFound& fo
 void answer_request(Worker& w, Incoming& m, RxSlot& slot) {
   const NiView* ni = ni_by_id(w, slot.ni);
   Tx& tx = m.tx;
-  tx.token = slot.token;
-  tx.sink = {};
-  tx.answer = {};
-  tx.result = {};
-  tx.stage = TxStage::kNew;
+  tx.lease_reset({}, slot.token);
   tx.ni = slot.ni;
   tx.ni_slice = slot.ni_slice;
   tx.peer_ni = slot.from_ni;

@@ -108,11 +108,7 @@ void lease_out(Worker& w, Sending& m, const PathChoice& choice) {
   const Instant answer_due = op != nullptr && op->armed() ? op->deadline : kForever;
   tx.header.dest_nid = choice.dest;
   if (!forwarded) tx.header.src_nid = choice.src;
-  tx.result = {};
-  tx.answer = {};
-  tx.token = 0;
-  tx.sink = op != nullptr ? sink_of(*op, choice) : Payload{};
-  tx.stage = TxStage::kNew;
+  tx.lease_reset(op != nullptr ? sink_of(*op, choice) : Payload{}, 0);
   m.lease_worker = uint8_t(choice.kind == PathKind::kLoopback ? w.id.value : choice.hop->server.value);
   if (choice.kind == PathKind::kLoopback) {
     tx.ni = {};

@@ -113,6 +113,7 @@ class RecordingCore : public LndCore {
     note(now, fmt::format("rx_done {} {} {}", bits, how.error, int(how.health)));
     if (on_rx_done) on_rx_done(slot, how);
   }
+  void get_done(Tx&, uint32_t, int32_t, Instant) override { ADD_FAILURE() << "no GET was sent"; }
   void tx_done(Tx& tx, Completion how, Instant now) override {
     auto& mine = static_cast<TestTx&>(tx);
     EXPECT_FALSE(mine.done) << "reported done twice";

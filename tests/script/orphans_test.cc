@@ -22,6 +22,7 @@ class CountingCore final : public LndCore {
     ++done;
     errors.insert(how.error);
   }
+  void get_done(Tx&, uint32_t, int32_t, Instant) override { ADD_FAILURE() << "socklnd has no remote writes"; }
   void to_control(Owed&, const LndMsg&) override {}
   bool ask_control(const LndMsg& msg) override {
     needed += ToControl(msg.kind()) == ToControl::kSetNeeded;

@@ -3,6 +3,8 @@
 // trace in words and check the ownership rules of lnd/lnd.h: each Tx and each slot ends exactly once. Virtual time,
 // single thread.
 #pragma once
+#include <gtest/gtest.h>
+
 #include <deque>
 #include <functional>
 #include <map>
@@ -46,6 +48,7 @@ class FakeCore final : public LndCore {
   RxVerdict rx_header(RxSlot& slot, Instant now) override;
   void rx_done(RxSlot& slot, Completion how, Instant now) override;
   void tx_done(Tx& tx, Completion how, Instant now) override;
+  void get_done(Tx&, uint32_t, int32_t, Instant) override { ADD_FAILURE() << "socklnd has no remote writes"; }
   void to_control(Owed&, const LndMsg& msg) override { (void)ask_control(msg); }
   bool ask_control(const LndMsg& msg) override;
   WorkerId worker_id() const override { return id_; }
