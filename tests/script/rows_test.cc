@@ -140,6 +140,12 @@ bool accepted_from(SockRig& rig, const char* address, const std::string& nid, bo
   return peer.in.size() >= 56 && u32_at(peer.in, 48) != kNone;
 }
 
+/// A message to the peer, for which the node dials.
+void send_one(Trial& trial, SockNode& node) {
+  node.put(kThem, 0);
+  trial.rig.run_for(20ms);
+}
+
 // ---- observations on simulated TCP ----------------------------------------------------------------------------------
 
 std::string engine_is_configured(Trial& trial) {
@@ -155,8 +161,7 @@ std::string trust_in_ports(Trial& trial) {
   if (accepted_from(trial.rig, "10.0.0.3", "10.0.0.9@tcp", false))
     text = "accepts " + nid_text(node.places.begin()->first);
   trial.rig.foreign("10.0.0.2").listen();
-  node.put(kThem, 0);
-  trial.rig.run_for(20ms);
+  send_one(trial, node);
   const auto dials = dialled_to(trial.rig, "10.0.0.2");
   return text + ", dials from " + (dials.empty() ? "nowhere" : std::to_string(dials[0]->dialler.port));
 }
@@ -177,8 +182,7 @@ std::string port_used(Trial& trial) {
     trial.rig.run_for(20ms);
     if (peer.connected) text += " " + std::to_string(port);
   }
-  node.put(kThem, 0);
-  trial.rig.run_for(20ms);
+  send_one(trial, node);
   const auto dials = dialled_to(trial.rig, "10.0.0.2");
   return text + ", dials " + (dials.empty() ? "nothing" : std::to_string(dials[0]->passive.port));
 }
@@ -204,8 +208,7 @@ std::string dial_ends_after(Trial& trial) {
   SockNode& node = trial.start();
   RawPeer& silent = trial.rig.foreign("10.0.0.2");
   silent.listen();
-  node.put(kThem, 0);
-  trial.rig.run_for(20ms);
+  send_one(trial, node);
   return seconds_until(trial.rig, [&] { return silent.end != RawPeer::End::kOpen; });
 }
 
@@ -298,8 +301,7 @@ std::string wait_after_not_now(Trial& trial) {
   SockNode& node = trial.start();
   RawPeer& peer = trial.rig.foreign("10.0.0.2");
   peer.listen();
-  node.put(kThem, 0);
-  trial.rig.run_for(20ms);
+  send_one(trial, node);
   peer.send(raw_hello(3, kThem, kUs, kNone));
   return seconds_until(trial.rig, [&] { return peer.accepted == 2; });
 }
