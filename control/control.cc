@@ -4,6 +4,7 @@
 
 #include "control/discovery/runner.h"
 #include "control/lnd_host.h"
+#include "control/publish/view_builder.h"
 #include "dataplane/stages/driver_calls.h"
 
 namespace ulnet {
@@ -55,6 +56,19 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
     nis_deps.types.push_back(deps.lnds[i].type);
     nis_deps.lnds.push_back(lnds.back().get());
   }
+  std::vector<LndControl*> registering;
+  for (auto& lnd : lnds)
+    if (lnd->regions_above() != UINT32_MAX) registering.push_back(lnd.get());
+  registrar = std::make_unique<Registrar>(std::move(registering), deps.helper);
+  Regions::Deps regions_deps{*registrar, {}, {}, {}};
+  regions_deps.users_of = [this](RegionId id) {
+    int64_t users = 0;
+    for (auto& worker : workers) users += worker->region_users[region_slot(id)].get();
+    return users;
+  };
+  regions_deps.publish = [this] { return (void)publish_views(*this, true), publisher->epoch(); };
+  regions_deps.passed = [this](Epoch epoch) { return publisher->passed(epoch); };
+  regions = std::make_unique<Regions>(std::move(regions_deps), timers);
   nis = std::make_unique<LocalNis>(std::move(nis_deps), timers);
   PeerDb::Deps peer_deps{*nis, config.workers, config.peers_max, {}, {}, {}, {}};
   peer_deps.routed = [this](Net net) { return routes->reaches(net); };
@@ -78,7 +92,9 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
       RouterChecker::Deps{*nis, *peers, *routes, [this](Peer& peer, Net net) { discovery->check_gateway(peer, net); },
                           [this](const std::string& line) { log(line); }},
       timers);
-  routing = std::make_unique<Routing>(Routing::Deps{*outbox, memory, config.groups, config.workers}, timers);
+  routing = std::make_unique<Routing>(Routing::Deps{*outbox, memory, *regions, config.groups, config.workers,
+                                                    [this](const std::string& line) { log(line); }},
+                                      timers);
   net_watch = std::make_unique<NetWatch>(*nis, timers);
   portals = std::make_unique<Portals>(*outbox);
   submitters = std::make_unique<Submitters>(*mesh, *outbox);

@@ -18,6 +18,7 @@
 #include "control/portals.h"
 #include "control/publish/peer_table.h"
 #include "control/publish/publisher.h"
+#include "control/regions.h"
 #include "control/routes/route_db.h"
 #include "control/routes/router_checker.h"
 #include "control/routes/routing.h"
@@ -76,7 +77,7 @@ struct Control {
   std::unique_ptr<Publisher> publisher;
   std::unique_ptr<PeerTableBuilder> peer_table;
   ViewParts parts;                             ///< of the view to come
-  uint64_t routes_seen = 0, portals_seen = 0;  ///< revisions that `parts` holds
+  uint64_t routes_seen = 0, portals_seen = 0, regions_seen = 0;  ///< revisions that `parts` holds
   bool unpublished = true;                     ///< `parts` holds what no view has yet
   std::vector<Resolved> resolved;
 
@@ -99,6 +100,8 @@ struct Control {
   std::vector<std::unique_ptr<LndControl>> lnds;        ///< by LND
   std::vector<std::unique_ptr<DriverCalls>> lnd_cores;  ///< what the worker halves see, one per worker and LND
   std::vector<Near<Worker>> workers;
+  std::unique_ptr<Registrar> registrar;  ///< goes before the drivers that its job calls
+  std::unique_ptr<Regions> regions;
 
   /// For lines that a peer can cause: so many of each cause in a while, then their number.
   void log_limited(JournalCause cause, const std::string& line);

@@ -35,6 +35,7 @@ Node::~Node() {
   if (c_.pinger != nullptr) c_.pinger->abort();
   if (c_.discovery != nullptr) c_.discovery->abort();
   applier_.abort();
+  c_.regions->abort();
 }
 
 Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, NodeDeps deps, Instant now) {
@@ -51,6 +52,10 @@ Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, NodeDeps de
 
 Result<void> Node::open(Instant now) {
   c_.now = now;
+  if (c_.regions->needed()) {
+    if (c_.deps.helper == nullptr) return fail(EINVAL, "a driver needs registered memory, and the node has no helper");
+    if (auto opened = c_.deps.helper->open(); !opened) return opened;
+  }
   if (c_.deps.real_threads) {
     if (c_.deps.control_gate == nullptr) {
       if (auto opened = c_.gate.open(); !opened) return opened;
@@ -80,6 +85,10 @@ Result<void> Node::open(Instant now) {
   c_.ping_target->set_hooks(
       [this](const Event& event, std::span<const std::byte> bytes, Instant) { c_.discovery->push_came(event, bytes); },
       [this](const Event& event, Instant at) { c_.net_watch->pinged(event.target, event.source, at); });
+  if (c_.regions->needed()) {
+    c_.ping_target->set_takes_pushes(false);
+    c_.regions->add(c_.ping_target->push_memory(), [this](const auto&) { c_.ping_target->set_takes_pushes(true); });
+  }
   if (auto opened = c_.portals->open(PortalIndex{0}, WorkerId{0}, PortalMode::kSingle, true); !opened) return opened;
   (void)publish_views(c_, true);
   return {};
@@ -100,6 +109,7 @@ unsigned Node::turn_control(Instant now) {
   done += run_connections(c_);
   done += run_pings(c_);
   if (c_.stopping) turn_stop();
+  done += c_.regions->turn(now);
   done += run_views(c_);
   return done;
 }
@@ -107,11 +117,11 @@ unsigned Node::turn_control(Instant now) {
 bool Node::control_pending() {
   for (auto& ring : c_.mesh->to_control)
     if (!ring->empty()) return true;
-  return c_.self_submitter->pending();
+  return c_.self_submitter->pending() || c_.registrar->pending();
 }
 
 Instant Node::next_deadline() {
-  Instant next = c_.timers.next();
+  Instant next = std::min(c_.timers.next(), c_.registrar->next_deadline());
   for (auto& lnd : c_.lnds) next = std::min(next, lnd->next_deadline());
   return next;
 }
@@ -161,6 +171,7 @@ void Node::stop(Instant now) {
   applier_.abort();
   c_.routing->abort();
   c_.router_checker->stop();
+  c_.regions->stop();
   c_.ping_target->close();
   c_.portals->close_all();  // what waits on a lazy portal would keep its NI from coming to rest
   c_.submitters->close_all_but(own_submitter_);
@@ -188,6 +199,8 @@ void Node::turn_stop() {
           fmt::format(" {} ({} workers drain{})", nid_text(ni.nid), ni.undrained, ni.stopped ? "" : ", connections");
   if (!c_.lo_stopped) left += " loopback";
   if (!c_.routing->empty()) left += " router buffers";
+  if (c_.submitters->all_closed()) c_.regions->remove_all();
+  if (!c_.registrar->idle()) left += " registered memory";
   if (c_.outbox->waiting()) left += " messages to workers";
   if (left.empty()) {
     stopped_ = true;

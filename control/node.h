@@ -20,7 +20,8 @@ inline constexpr Duration kStopMax = 15s;
 class Node {
  public:
   /// A node that answers on loopback and is not configured yet. Errors: EINVAL (no workers, too many, the first LND is
-  /// not loopback), EMFILE (event fds), what the loopback LND says.
+  /// not loopback), EMFILE (event fds), and those of the loopback LND and the helper. EINVAL also: no helper for a
+  /// driver that needs registered memory.
   [[nodiscard]] static Result<std::unique_ptr<Node>> create(const NodeConfig& config, NodeDeps deps, Instant now);
   /// Requires: no thread turns it any more. Without stop() before, what is under way is forgotten.
   ~Node();
@@ -64,6 +65,9 @@ class Node {
   /// Opens a portal; the view with it is published when this returns. Errors: EINVAL, EBUSY; portal 0 is LNet's own.
   [[nodiscard]] Result<void> portal_open(PortalIndex portal, WorkerId home, PortalMode mode, bool lazy);
   [[nodiscard]] Result<void> portal_close(PortalIndex portal);
+  /// Registers memory once, so that MDs in it are bound at once. See Regions::add and Regions::remove.
+  void region_add(std::span<std::byte> memory, Regions::Done done) { c_.regions->add(memory, std::move(done)); }
+  void region_remove(RegionId id, Regions::Done done) { c_.regions->remove(id, std::move(done)); }
 
   // --- the end -----------------------------------------------------------------------------------------------------
   /// Begins a clean stop: no new operation begins, operations under way may end, NIs are drained and closed. The caller

@@ -7,6 +7,7 @@
 
 #include "config/model.h"
 #include "control/nis/local_nis.h"
+#include "dataplane/base/helper.h"
 #include "dataplane/host/memory_reserve.h"
 #include "dataplane/host/memory_source.h"
 #include "dataplane/stages/worker.h"
@@ -32,6 +33,7 @@ struct NodeDeps {
   MemorySource* worker_memory = nullptr;        ///< for what workers use (near_memory.h); null: the heap
   MemoryReserve* reserve = nullptr;             ///< of the thread that turns control; null: it has none
   std::function<void(const std::string&)> log;  ///< one line for the operator
+  Helper* helper = nullptr;                     ///< may be null if no driver needs registered memory
   bool real_threads = false;                    ///< gates get event fds
   IdleGate* control_gate = nullptr;  ///< of the thread that turns control (Host::control_gate()); null: an own gate
 };

@@ -29,6 +29,7 @@ enum class TimerName : uint8_t {
   kPingsOther,     ///< PingOps of DiscoveryRunner: all others
   kDiscovery,      ///< Discovery: a peer is queued
   kTellAgain,      ///< DiscoveryRunner: a push that failed is repeated
+  kRegionLeave,    ///< Regions: the next look at regions that left the view
   kOutbox,         ///< Outbox: a ring was full
   kViewRetry,      ///< Publisher: a view waits until older views are retired
   kViewRetire,     ///< Publisher: the next look at views that workers may still use

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "control/discovery/runner.h"
 #include "control/publish/view_builder.h"
@@ -42,6 +43,22 @@ void run(Control& c, WorkerId, const PeerAnswerMsg& msg) {
 
 void run(Control& c, WorkerId, const NiDrainedMsg& msg) {
   c.nis->drained(*msg.slice);
+}
+
+std::span<Segment> segments_of(Submitter& submitter, uint32_t md) {
+  return {submitter.md_slot(md).segments, submitter.md_slot(md).segment_count};
+}
+
+void run(Control& c, WorkerId worker, const MdRegisterMsg& msg) {
+  c.regions->segments_add(segments_of(*msg.submitter, msg.md), [&c, worker, msg](const auto& result) {
+    c.outbox->send(worker, MdRegisteredMsg{msg.submitter, msg.md, result ? 0 : result.error().code});
+  });
+}
+
+void run(Control& c, WorkerId worker, const MdReleaseMsg& msg) {
+  c.regions->segments_remove(segments_of(*msg.submitter, msg.md), [&c, worker, msg] {
+    c.outbox->send(worker, MdReleasedMsg{msg.submitter, msg.md});
+  });
 }
 
 }  // namespace

@@ -338,7 +338,7 @@ class LndControlHost {
   ~LndControlHost() = default;
 };
 
-/// Control half of an LND. Never blocks.
+/// Control half of an LND. Only region_add() and region_remove() may block.
 class LndControl {
  public:
   virtual ~LndControl() = default;
@@ -371,6 +371,20 @@ class LndControl {
   /// more is named anew only by place_peer(), or for a message that the core submits. Asked for peer NIs that were
   /// removed: when nobody names it, its memory is freed.
   [[nodiscard]] virtual bool names(const PeerSlice& slice) const = 0;
+  /// Up to this number of bytes the driver copies: a Tx's payload, a sink, and a message that comes. If one of them is
+  /// longer, each segment of the payload, of the sink, or of the slot's window names its region. The window may be
+  /// shorter than the message. UINT32_MAX: the driver needs no regions.
+  [[nodiscard]] virtual uint32_t regions_above() const { return UINT32_MAX; }
+  /// Registers memory. Segment::region names the region from then on, on each worker. May block: the call runs on the
+  /// node's helper, one call at a time, while control's thread is in other functions of this half. Errors: the
+  /// device's, for instance ENOMEM. The driver then has nothing of the memory.
+  [[nodiscard]] virtual Result<void> region_add(RegionId region, std::span<std::byte> memory) {
+    (void)region, (void)memory;
+    return {};
+  }
+  /// No Tx or slot uses the region, and the memory goes back to its owner. Threads as region_add(). The destructor of
+  /// this half releases the regions that are left.
+  virtual void region_remove(RegionId region) { (void)region; }
   virtual void from_worker(WorkerId worker, const LndMsg& msg, Instant now) = 0;
   /// Runs what is due; returns work done.
   virtual unsigned turn(Instant now) = 0;

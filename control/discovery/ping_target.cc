@@ -20,8 +20,8 @@ void PingTarget::Target::on_event(const Event& event, Instant now) {
     gone = true;
     owner->settle(false);
   } else if (event.kind == EventKind::kPut && event.status == 0 && owner->push_) {
-    const size_t end = std::min<size_t>(size_t(event.offset) + event.mlength, bytes.size());
-    if (event.offset <= end) owner->push_(event, std::span(bytes).subspan(event.offset, end - event.offset), now);
+    const size_t end = std::min<size_t>(size_t(event.offset) + event.mlength, memory.size());
+    if (event.offset <= end) owner->push_(event, memory.subspan(event.offset, end - event.offset), now);
   } else if (event.kind == EventKind::kGet && event.status == 0 && owner->ping_) {
     owner->ping_(event, now);
   }
@@ -30,7 +30,8 @@ void PingTarget::Target::on_event(const Event& event, Instant now) {
 // Bound and attached are two calls, each of which a full ring may refuse.
 bool PingTarget::arm(Target& target) {
   if (!target.bound) {
-    target.segment = {target.bytes.data(), uint32_t(target.bytes.size())};
+    if (!target.is_push) target.memory = target.info;
+    target.segment = {target.memory.data(), uint32_t(target.memory.size())};
     MdSpec spec;
     spec.segments = {&target.segment, 1};
     spec.threshold = target.is_push ? 1 : kInfinite;
@@ -57,9 +58,11 @@ bool PingTarget::unlink(Target& target) {
 
 unsigned PingTarget::turn() {
   if (settled_) return 0;
-  if (open_ && wanted_.empty() && !infos_.empty() && infos_.back().gone) wanted_ = std::move(infos_.back().bytes);
+  if (open_ && wanted_.empty() && !infos_.empty() && infos_.back().gone) wanted_ = std::move(infos_.back().info);
   infos_.remove_if([](const Target& target) { return target.gone; });
-  pushes_.remove_if([](const Target& target) { return target.gone; });
+  if (!open_) pushes_.remove_if([](const Target& target) { return target.gone; });
+  for (Target& target : pushes_)  // its memory serves again
+    if (target.gone) target.bound = target.attached = target.unlinking = target.gone = false;
   settle(open_ ? attach_all() : unlink_all());
   return 1;
 }
@@ -68,17 +71,17 @@ bool PingTarget::attach_all() {
   const bool unused = !infos_.empty() && !infos_.back().bound;
   if (!wanted_.empty() && (unused || infos_.size() < kInfosMax)) {  // else the end of an older one brings us back here
     if (!unused) infos_.emplace_back().owner = this;
-    infos_.back().bytes = std::exchange(wanted_, {});
+    infos_.back().info = std::exchange(wanted_, {});
   }
   bool all = true;
   if (!infos_.empty() && !infos_.back().attached) all &= arm(infos_.back());
   for (Target& target : infos_)
     if (&target != &infos_.back() && infos_.back().attached) all &= unlink(target);
-  while (pushes_.size() < kPushTargets) {
+  while (takes_pushes_ && pushes_.size() < kPushTargets) {
     Target& target = pushes_.emplace_back();
     target.owner = this;
     target.is_push = true;
-    target.bytes.resize(kPushBytes);
+    target.memory = std::span(push_memory_).subspan((pushes_.size() - 1) * kPushBytes, kPushBytes);
   }
   for (Target& target : pushes_)
     if (!target.attached) all &= arm(target);

@@ -5,6 +5,7 @@
 #pragma once
 #include <functional>
 #include <list>
+#include <span>
 #include <vector>
 
 #include "control/timers.h"
@@ -33,6 +34,12 @@ class PingTarget {
   void set_info(const wire::PingInfo& info);
   /// Attaches what is to be attached, and again what could not be; returns work done.
   unsigned turn();
+  /// Of all push targets. Until it is registered, none is to be attached.
+  [[nodiscard]] std::span<std::byte> push_memory() { return push_memory_; }
+  void set_takes_pushes(bool takes) {
+    takes_pushes_ = takes;
+    settle(false);
+  }
   /// Takes everything away. at_rest() tells when it is gone.
   void close();
   [[nodiscard]] bool at_rest() const { return infos_.empty() && pushes_.empty(); }
@@ -48,7 +55,8 @@ class PingTarget {
     bool unlinking = false;
     bool gone = false;  // its kUnlink came
     MdHandle md;
-    std::vector<std::byte> bytes;
+    std::vector<std::byte> info;  // of a ping target
+    std::span<std::byte> memory;  // `info`, or a place in push_memory_
     Segment segment;
     void on_event(const Event& event, Instant now) override;
   };
@@ -64,6 +72,8 @@ class PingTarget {
   std::vector<std::byte> wanted_;  // encoded info that is not attached yet
   std::list<Target> infos_;        // back = newest
   std::list<Target> pushes_;
+  std::vector<std::byte> push_memory_ = std::vector<std::byte>(size_t{kPushTargets} * kPushBytes);
+  bool takes_pushes_ = true;
   bool open_ = true;
   bool settled_ = true;  // else turn() has work, also without a change: a ring was full
   SlowTimer retry_;

@@ -17,6 +17,7 @@ Publisher::Publisher(Mesh& mesh, Timers& timers)
   empty.peers = std::make_shared<PeerTable>();
   empty.routes = std::make_shared<RouteTable>();
   empty.portals = std::make_shared<PortalTable>();
+  empty.regions = std::make_shared<RegionTable>();
   (void)publish(empty, true);
 }
 
@@ -36,6 +37,7 @@ bool Publisher::publish(const ViewParts& parts, bool force) {
   next->set.peers = parts.peers.get();
   next->set.routes = parts.routes.get();
   next->set.portals = parts.portals.get();
+  next->set.regions = parts.regions.get();
   next->set.node = parts.node;
   live_.push_back(std::move(next));
   // The exchange comes before the states are read (epoch_passed): a worker that is asleep then loads this view, or a

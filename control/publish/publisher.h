@@ -19,6 +19,7 @@ struct ViewParts {
   std::shared_ptr<const PeerTable> peers;
   std::shared_ptr<const RouteTable> routes;
   std::shared_ptr<const PortalTable> portals;
+  std::shared_ptr<const RegionTable> regions;
   NodeView node;
 };
 

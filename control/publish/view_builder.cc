@@ -1,5 +1,7 @@
 #include "control/publish/view_builder.h"
 
+#include <algorithm>
+
 #include "control/discovery/runner.h"
 
 namespace ulnet {
@@ -26,6 +28,11 @@ bool refresh_parts(Control& c) {
   if (c.portals_seen != c.portals->revision() || c.parts.portals == nullptr) {
     c.parts.portals = c.portals->view();
     c.portals_seen = c.portals->revision();
+    changed = true;
+  }
+  if (c.regions_seen != c.regions->revision()) {
+    c.parts.regions = c.regions->view();
+    c.regions_seen = c.regions->revision();
     changed = true;
   }
   if (c.dirty.node) {
@@ -80,6 +87,7 @@ NodeView build_node_view(const Control& c) {
   node.response_tracking = uint8_t(global.response_tracking);
   node.transaction_timeout = global.transaction_timeout;
   node.router_hold_timeout = c.desired.ulnet.router_hold_timeout;
+  for (const auto& lnd : c.lnds) node.regions_above = std::min(node.regions_above, lnd->regions_above());
   return node;
 }
 

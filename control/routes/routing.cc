@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 namespace ulnet {
 namespace {
@@ -23,7 +24,7 @@ std::unique_ptr<RouterMemory> RouterMemory::make(MemorySource& source, uint32_t 
   if (each > 0) {
     memory->block.memory = source.map(each * count, numa);
     if (memory->block.memory == nullptr) return nullptr;
-    memory->bytes_ = each * count;
+    memory->all = {memory->block.memory, uint32_t(each * count)};
   }
   RouterBlock& block = memory->block;
   block.pool = pool;
@@ -38,7 +39,7 @@ std::unique_ptr<RouterMemory> RouterMemory::make(MemorySource& source, uint32_t 
 }
 
 RouterMemory::~RouterMemory() {
-  if (bytes_ > 0) source_.unmap(block.memory, bytes_);
+  if (all.bytes > 0) source_.unmap(all.base, all.bytes);
 }
 
 uint32_t Routing::wanted(WorkerId worker, unsigned pool, const config::Buffers& buffers) const {
@@ -54,8 +55,41 @@ uint32_t Routing::given(WorkerId worker, unsigned pool) const {
   return count;
 }
 
+void Routing::give(RouterMemory& memory) {
+  if (!deps_.regions.needed() || memory.all.bytes == 0) return registered(memory, RegionId{});
+  deps_.regions.segments_add({&memory.all, 1}, [this, &memory](const auto& result) { registered(memory, result); });
+}
+
+void Routing::registered(RouterMemory& memory, const config::Checked<RegionId>& result) {
+  if (!result) {
+    deps_.log("warning: this router has too few buffers: " + result.error().what + "; set fewer (large_buffers)");
+    return forget(memory);
+  }
+  if (memory.retiring) return release(memory);
+  for (uint32_t i = 0; i < memory.block.count; ++i) memory.block.buffers[i].segment.region = memory.all.region;
+  memory.given = true;
+  deps_.outbox.send(memory.worker, RouterBlockMsg{&memory.block});
+  count_minima();
+}
+
+// Pools come in blocks: their minima count from when all are there.
+void Routing::count_minima() {
+  const bool all = std::all_of(blocks_.begin(), blocks_.end(), [](const auto& one) { return one->given; });
+  if (all && std::exchange(fresh_, false)) deps_.outbox.send_all(ResetPoolsMsg{});
+}
+
+void Routing::release(RouterMemory& memory) {
+  if (memory.all.region == RegionId{}) return forget(memory);
+  deps_.regions.segments_remove({&memory.all, 1}, [this, &memory] { forget(memory); });
+}
+
+void Routing::forget(const RouterMemory& memory) {
+  std::erase_if(blocks_, [&](const auto& one) { return one.get() == &memory; });
+}
+
 void Routing::retire(RouterMemory& memory) {
   memory.retiring = true;
+  if (!memory.given) return;  // registered() ends it
   deps_.outbox.send(memory.worker, RouterRetireMsg{&memory.block});
 }
 
@@ -84,8 +118,8 @@ bool Routing::fit(const config::Buffers& buffers) {
     }
   }
   for (auto& memory : fresh) {
-    deps_.outbox.send(memory->worker, RouterBlockMsg{&memory->block});
     blocks_.push_back(std::move(memory));
+    give(*blocks_.back());
   }
   for (RouterMemory* memory : leaving) retire(*memory);
   return true;
@@ -96,8 +130,8 @@ config::Checked<void> Routing::enable(bool at_once, Instant now) {
   const bool fresh = blocks_.empty();
   if (!fit(buffers_))
     return config::fail(ENOMEM, "there is no memory for the router buffers: set fewer (large_buffers)");
-  // Pools come in blocks: their minima count from when all are there.
-  if (fresh) deps_.outbox.send_all(ResetPoolsMsg{});
+  fresh_ = fresh;
+  count_minima();
   state_ = at_once ? RoutingState::kEnabled : RoutingState::kStarting;
   since_ = now;
   next_.set(at_once ? kForever : now + settle_);
@@ -130,7 +164,7 @@ void Routing::retired(RouterBlock& block) {
   const auto found =
       std::find_if(blocks_.begin(), blocks_.end(), [&](const auto& memory) { return &memory->block == &block; });
   ULNET_CHECK(found != blocks_.end() && (*found)->retiring);
-  blocks_.erase(found);
+  release(**found);
 }
 
 bool Routing::turn(Instant now, const std::function<bool()>& idle) {

@@ -7,12 +7,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "config/model.h"
 #include "config/problem.h"
 #include "control/nis/local_nis.h"
 #include "control/outbox.h"
+#include "control/regions.h"
 #include "control/timers.h"
 #include "dataplane/host/memory_source.h"
 #include "dataplane/state/router_buffers.h"
@@ -33,12 +35,13 @@ class RouterMemory {
 
   RouterBlock block;
   const WorkerId worker;
-  bool retiring = false;  ///< the worker has to give the block back
+  Segment all{};          ///< its memory, registered if a driver needs that
+  bool given = false;     ///< the worker has the block: its memory is registered
+  bool retiring = false;  ///< the worker has to give the block back, or does not get it
 
  private:
   RouterMemory(MemorySource& source, WorkerId to) : worker(to), source_(source) {}
   MemorySource& source_;
-  size_t bytes_ = 0;
 };
 
 class Routing {
@@ -46,8 +49,10 @@ class Routing {
   struct Deps {
     Outbox& outbox;
     MemorySource& memory;
+    Regions& regions;
     WorkerGroups groups;
     unsigned workers = 1;
+    std::function<void(const std::string&)> log = {};
   };
   Routing(Deps deps, Timers& timers) : deps_(std::move(deps)), next_(timers, TimerName::kRouting) {}
 
@@ -73,7 +78,7 @@ class Routing {
   /// Whether ping info says that this node routes.
   [[nodiscard]] bool advertised() const { return state_ == RoutingState::kEnabled; }
   [[nodiscard]] const config::Buffers& buffers() const { return buffers_; }
-  /// Buffers that the worker has got and does not have to give back.
+  /// Buffers that the worker has, or gets once their memory is registered, and does not have to give back.
   [[nodiscard]] uint32_t given(WorkerId worker, unsigned pool) const;
   /// True if no block is at a worker or on its way back.
   [[nodiscard]] bool empty() const { return blocks_.empty(); }
@@ -81,7 +86,12 @@ class Routing {
  private:
   [[nodiscard]] uint32_t wanted(WorkerId worker, unsigned pool, const config::Buffers& buffers) const;
   [[nodiscard]] bool fit(const config::Buffers& buffers);
+  void give(RouterMemory& memory);
+  void registered(RouterMemory& memory, const config::Checked<RegionId>& result);
   void retire(RouterMemory& memory);
+  void release(RouterMemory& memory);
+  void forget(const RouterMemory& memory);
+  void count_minima();
 
   Deps deps_;
   RoutingState state_ = RoutingState::kDisabled;
@@ -90,6 +100,7 @@ class Routing {
   Instant since_ = kNever;
   SlowTimer next_;
   std::vector<std::unique_ptr<RouterMemory>> blocks_;
+  bool fresh_ = false;  // the first blocks have not all been given
 };
 
 /// On a router: finds its nets that have become silent. Each node that routes through the router pings it on each net

@@ -26,6 +26,9 @@ using PeerNiId = Id<struct PeerNiTag, uint32_t>;
 using ConnSetId = Id<struct ConnSetTag, uint32_t>;
 /// A portal, 0..63 (docs/wire/lnet.md §2.3). Portal 0 belongs to LNet itself.
 using PortalIndex = Id<struct PortalTag, uint32_t>;
+/// A range of registered memory: its slot, and above that the number of earlier uses of the slot (region_slot() in
+/// state/payload.h). Control gives it out. 0: no region.
+using RegionId = Id<struct RegionTag, uint32_t>;
 /// A view epoch: grows by one with every publication.
 using Epoch = Id<struct EpochTag, uint64_t>;
 

@@ -57,6 +57,9 @@ inline constexpr uint32_t kEqEventsMax = 1u << 20;   ///< events of one polled q
 inline constexpr uint32_t kSubmitterSlotsMax = 1u << 20;   ///< ops, MDs, event queues of one submitter, each
 inline constexpr uint32_t kSubmitterBlocksMax = 1u << 16;  ///< long segment lists of one submitter
 
+inline constexpr uint32_t kRegionsMax = 1024;       ///< regions of one node's applications and its own; slots 1 to this
+inline constexpr uint32_t kRegionSlots = 1u << 16;  ///< with router blocks and segments of MDs outside any region
+
 // One worker of a router in a chain of routers
 inline constexpr uint32_t kLoopSightsKept = 4096;  ///< messages that it remembers; a power of two
 inline constexpr unsigned kLoopSightsMax = 16;     ///< how often a message may come before it counts as circling
@@ -89,6 +92,7 @@ static_assert(kStrangersShare > 0 && kOperationsShare > 0);
 static_assert(kPeerUnusedLookMin <= kPeerUnusedLook && kPeerUnusedLook <= kPeerUnusedMin);
 static_assert(kEqLookAgain < kEqStuckMax, "a queue with room again is seen before its receives are dropped");
 static_assert(kSharesLookGap < kIncomingHoldMax);
+static_assert(std::has_single_bit(kRegionSlots) && kRegionsMax < kRegionSlots);
 static_assert(std::has_single_bit(kLoopSightsKept));
 static_assert(kLoopSightsMax <= kLoopSightsAnonymousMax);
 static_assert(kRouterHoldLook < kRouterCreditHeldMax, "credits are passed on when they have been held for that time");

@@ -5,6 +5,7 @@
 #include "dataplane/stages/forward.h"
 #include "dataplane/stages/incoming.h"
 #include "dataplane/stages/md_end.h"
+#include "dataplane/stages/md_memory.h"
 #include "dataplane/stages/operation.h"
 #include "dataplane/stages/receive.h"
 #include "dataplane/state/failures.h"
@@ -99,6 +100,7 @@ bool queue_stuck(const Worker& w, const EventQueue& eq) {
 
 void md_retire_if_done(Worker& w, Md& md) {
   if (!md.bound || !md.gate_closed || !md.ops.empty() || static_cast<Linked<EventTag>&>(md).linked()) return;
+  if (!md_memory_free(w, md)) return;
   if (md.eq == nullptr || md.eq->post(unlink_event(md))) return md_event_posted(w, md);
   event_wait(w, *md.eq, md);
 }

@@ -7,6 +7,7 @@
 #include "dataplane/stages/egress.h"
 #include "dataplane/stages/forward.h"
 #include "dataplane/stages/md_end.h"
+#include "dataplane/stages/md_memory.h"
 #include "dataplane/stages/post.h"
 #include "dataplane/stages/receive.h"
 #include "dataplane/stages/send.h"
@@ -70,6 +71,14 @@ void run(Worker& w, const PeerAskMsg& ask) {
 
 void run(Worker& w, const PortalLazyOffMsg& msg) {
   retry_lazy(w, msg.portal.value);
+}
+
+void run(Worker&, const MdRegisteredMsg& msg) {
+  md_memory_registered(*msg.submitter, msg.md, msg.error);
+}
+
+void run(Worker& w, const MdReleasedMsg& msg) {
+  md_memory_released(w, *msg.submitter, msg.md);
 }
 
 void reset_peer_ni(Worker& w, const PeerNiView& ni) {

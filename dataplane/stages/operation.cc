@@ -209,7 +209,8 @@ void bind(Worker& w, Submitter& submitter, const Op& op) {
   md.local_offset = 0;
   if (md.eq != nullptr) ++md.eq->users;
   ++submitter.bound_mds;
-  if (submitter.closing) md_unlink(w, md, -ESHUTDOWN);
+  if (submitter.closing) return md_unlink(w, md, -ESHUTDOWN);
+  if (md.memory_error != 0) md_unlink(w, md, md.memory_error);
 }
 
 }  // namespace

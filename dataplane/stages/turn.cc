@@ -30,6 +30,7 @@
 #include "dataplane/stages/from_control.h"
 #include "dataplane/stages/incoming.h"
 #include "dataplane/stages/md_end.h"
+#include "dataplane/stages/md_memory.h"
 #include "dataplane/stages/operation.h"
 #include "dataplane/stages/post.h"
 #include "dataplane/stages/receive.h"
@@ -157,16 +158,24 @@ unsigned run_unlinks_behind(Worker& w, Submitter& submitter) {
   return done;
 }
 
+/// Calls behind a registration wait: each is looked at once, so that the worker can sleep.
+void look_at_waiting(Submitter& submitter) {
+  for (unsigned i = 0; i < kInboxBudget && submitter.ops().peek(submitter.ops_looked) != nullptr; ++i)
+    ++submitter.ops_looked;
+}
+
 unsigned run_submitter(Worker& w, Submitter& submitter) {
   unsigned done = 0;
+  if (submitter.registering) return look_at_waiting(submitter), 0;
   for (; done < kInboxBudget; ++done) {
     const Op* next = submitter.ops().peek();
     if (next == nullptr) return done;
     if (!may_run(w, submitter, *next)) return done + run_unlinks_behind(w, submitter);
+    view_of_call(w);
+    if (next->kind == OpKind::kMdBind && !md_memory_ready(w, submitter, next->index)) return done + 1;
     Op op;
     (void)submitter.ops().pop(op);
     if (submitter.ops_looked > 0) --submitter.ops_looked;
-    view_of_call(w);
     run_op(w, submitter, op);
   }
   return done;
@@ -185,7 +194,8 @@ unsigned run_submitters(Worker& w) {
 bool submitter_pending(const Worker& w, Submitter& submitter) {
   if (submitter.closing && submitter.unused()) return true;
   if (submitter.ops().empty()) return false;
-  return may_run(w, submitter, *submitter.ops().peek()) || submitter.ops().peek(submitter.ops_looked) != nullptr;
+  if (submitter.ops().peek(submitter.ops_looked) != nullptr) return true;
+  return !submitter.registering && may_run(w, submitter, *submitter.ops().peek());
 }
 
 unsigned run_inbox(Worker& w) {

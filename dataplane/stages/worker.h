@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dataplane/base/counters.h"
+#include "dataplane/base/gauge.h"
 #include "dataplane/base/rng.h"
 #include "dataplane/base/slab.h"
 #include "dataplane/base/wheel.h"
@@ -108,6 +109,7 @@ class Worker {
   std::array<Submitter*, kSubmittersMax> submitters{};
   uint32_t submitters_closing = 0;  ///< of `submitters`
   uint32_t submitters_first = 0;    ///< whose calls come first in this turn
+  std::array<Gauge, kRegionsMax + 1> region_users;  ///< by slot: segments of MDs in regions of applications
   uint32_t inbox_first = 0;         ///< the worker whose rings come first in this turn
   uint32_t sequence = 0;            ///< rotation of this worker's choices
   uint32_t route_sequence = 0;

@@ -9,6 +9,7 @@
 #include "dataplane/state/eq.h"
 #include "dataplane/state/event.h"
 #include "dataplane/state/payload.h"
+#include "dataplane/state/ring_messages.h"
 
 namespace ulnet {
 
@@ -25,6 +26,13 @@ enum MdOption : uint32_t {
 };
 inline constexpr uint32_t kInfinite = UINT32_MAX;  ///< threshold that never runs out
 
+/// Registered memory of an MD (dataplane/stages/md_memory.h).
+enum class MdMemory : uint8_t {
+  kNone,       ///< no driver needs it, or all of it was given back
+  kInRegions,  ///< Segment::region says which: a region of the application, or one of this MD alone; 0: none
+  kReleasing,  ///< control takes the MD's own regions from the drivers; the slot is control's
+};
+
 struct MdOpsTag {};
 struct MatchTag {};
 
@@ -40,7 +48,7 @@ struct MatchEntry {
 
 struct Md : Linked<MatchTag>, EventSource {
   Md() : EventSource(Of::kMd) {}
-  const Segment* segments = nullptr;
+  Segment* segments = nullptr;
   uint32_t segment_count = 0;
   uint32_t length = 0;             ///< sum of the segments
   uint32_t threshold = kInfinite;  ///< operations left
@@ -55,7 +63,10 @@ struct Md : Linked<MatchTag>, EventSource {
   int32_t unlink_status = 0;    ///< status of its kUnlink event
   bool bound = false;
   bool gate_closed = false;             ///< unlinked: nothing new may use it; retires when ops is empty
+  MdMemory memory = MdMemory::kNone;
+  int32_t memory_error = 0;             ///< its memory could not be registered: the MD ends with this errno
   std::array<Segment, 4> own_segments;  ///< written by the submitter before the op is sent
+  Owed to_control;                      ///< MdRegisterMsg, MdReleaseMsg
 };
 
 }  // namespace ulnet

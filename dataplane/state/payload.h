@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 
+#include "dataplane/base/ids.h"
 #include "dataplane/base/limits.h"
 
 namespace ulnet {
@@ -15,7 +16,14 @@ namespace ulnet {
 struct Segment {
   std::byte* base = nullptr;
   uint32_t bytes = 0;
+  RegionId region{};  ///< that all of it lies in; for drivers that need registered memory (LndControl::regions_above)
 };
+static_assert(sizeof(Segment) == 16);
+
+/// The place of a region's keys in a driver's table of kRegionSlots.
+[[nodiscard]] constexpr uint32_t region_slot(RegionId region) {
+  return region.value % kRegionSlots;
+}
 
 /// A window of `length` bytes that starts `offset` bytes into the concatenation of the segments. Borrowed: the owner
 /// (an MD, a router buffer) keeps segments and memory alive until the receive or send is reported done.

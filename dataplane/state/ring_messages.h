@@ -106,9 +106,21 @@ struct ResetExtremesMsg {};
 /// Only the minima of the router buffers start again.
 struct ResetPoolsMsg {};
 
-using ControlMsg =
-    std::variant<LndMsg, ResolvedMsg, SubmitterOpenMsg, SubmitterCloseMsg, RouterBlockMsg, RouterRetireMsg, NiCloseMsg,
-                 PeerCreditsMsg, PeerAskMsg, PortalLazyOffMsg, ResetExtremesMsg, ResetPoolsMsg>;
+/// The answer to MdRegisterMsg: each segment of the MD has a region, or `error` says why not.
+struct MdRegisteredMsg {
+  Submitter* submitter;
+  uint32_t md;
+  int32_t error;  ///< 0 or a negative errno
+};
+/// The answer to MdReleaseMsg: no driver has the memory of the MD.
+struct MdReleasedMsg {
+  Submitter* submitter;
+  uint32_t md;
+};
+
+using ControlMsg = std::variant<LndMsg, ResolvedMsg, SubmitterOpenMsg, SubmitterCloseMsg, RouterBlockMsg,
+                                RouterRetireMsg, NiCloseMsg, PeerCreditsMsg, PeerAskMsg, PortalLazyOffMsg,
+                                ResetExtremesMsg, ResetPoolsMsg, MdRegisteredMsg, MdReleasedMsg>;
 static_assert(std::is_trivially_copyable_v<ControlMsg> && sizeof(ControlMsg) <= kRingMessageMax);
 
 // --- Worker to control ---
@@ -137,7 +149,21 @@ struct PeerAnswerMsg {
   bool in_use;        ///< false is final: this worker does not use the memory until a view contains it
 };
 
-using WorkerMsg = std::variant<LndMsg, ResolveMsg, SubmitterClosedMsg, RouterRetiredMsg, NiDrainedMsg, PeerAnswerMsg>;
+/// The MD in this slot is to be bound: control registers its segments without a region. The slot is control's until
+/// MdRegisteredMsg.
+struct MdRegisterMsg {
+  Submitter* submitter;
+  uint32_t md;
+};
+/// The MD in this slot has ended: control takes the regions of MdRegisterMsg from the drivers. The slot is control's
+/// until MdReleasedMsg.
+struct MdReleaseMsg {
+  Submitter* submitter;
+  uint32_t md;
+};
+
+using WorkerMsg = std::variant<LndMsg, ResolveMsg, SubmitterClosedMsg, RouterRetiredMsg, NiDrainedMsg, PeerAnswerMsg,
+                               MdRegisterMsg, MdReleaseMsg>;
 static_assert(std::is_trivially_copyable_v<WorkerMsg> && sizeof(WorkerMsg) <= kRingMessageMax);
 
 struct OwedTag {};

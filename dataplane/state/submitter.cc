@@ -209,7 +209,9 @@ void Submitter::md_fill(uint32_t index, const MdSpec& spec) {
   const SlotState& state = md_state_[index];
   Md& md = mds_[index];
   Segment* list = state.block >= 0 ? blocks_[size_t(state.block)].data() : md.own_segments.data();
-  std::copy(spec.segments.begin(), spec.segments.end(), list);
+  std::transform(spec.segments.begin(), spec.segments.end(), list, [](const Segment& one) {
+    return Segment{one.base, one.bytes, {}};
+  });  // a region is the worker's
   md.segments = list;
   md.segment_count = uint32_t(spec.segments.size());
   md.length = state.length;
@@ -223,6 +225,8 @@ void Submitter::md_fill(uint32_t index, const MdSpec& spec) {
   md.match = {};
   md.unlink_status = 0;
   md.gate_closed = false;
+  md.memory = MdMemory::kNone;
+  md.memory_error = 0;
 }
 
 Result<void> Submitter::md_usable(MdHandle md) const {

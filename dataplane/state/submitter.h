@@ -107,7 +107,10 @@ class Submitter {
 
   /// Errors: EXDEV (queue of another submitter), ENOENT (queue not open), EAGAIN (ring full: try again later). ENOSPC:
   /// all MD slots or segment blocks are in use. EINVAL: no or too many segments, a segment without memory, an MD of
-  /// 4 GiB or more. EINVAL also: unknown option, threshold 0, max_size over the length.
+  /// 4 GiB or more. EINVAL also: unknown option, threshold 0, max_size over the length. If a driver needs registered
+  /// memory and a segment lies in no region (Node::region_add), control registers the segment, which is slow. Until
+  /// then all calls of this submitter wait. If that fails, kUnlink has the status: the driver's, or ENOSPC (too many
+  /// such segments).
   [[nodiscard]] Result<MdHandle> md_bind(const MdSpec& spec);
   /// Attaches a bound MD to a portal of the home worker; `any` NID or pid in `initiator` match all. A failure found by
   /// the worker (portal not homed there: EXDEV; not open: ENOENT) ends the MD with a kUnlink event of that status.
@@ -146,12 +149,13 @@ class Submitter {
   /// Reports to the application that a slot is free again. The ring has as many places as there are slots: never full.
   void worker_free(bool is_md, uint32_t index);
   alignas(kCacheLine) bool closing = false;  ///< worker only, as all of this line: control has requested it back
+  bool registering = false;  ///< its first call binds an MD whose memory control registers; all calls wait
   uint32_t bound_mds = 0;
   uint32_t messages = 0;         ///< messages that use its MDs or queues
   uint32_t operations = 0;       ///< of them: its own puts and gets
   uint32_t events_owed = 0;      ///< of them: incoming, whose event is not posted yet
   uint32_t replies_leaving = 0;  ///< of those: GETs whose REPLY has not left
-  uint32_t ops_looked = 0;       ///< calls in `ops()`, from the first on, that were searched for unlinks
+  uint32_t ops_looked = 0;       ///< calls in `ops()`, from the first on, that were looked at while the first waits
 
  private:
   Result<void> send(const Op& op);

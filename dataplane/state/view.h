@@ -2,8 +2,12 @@
 // loads the current ViewSet once per turn, and again for a call of an application that refers to a newer one. A
 // reference into a view is valid until the next load. Built and freed by control/publish.
 #pragma once
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <vector>
 
 #include "dataplane/base/ids.h"
@@ -183,6 +187,26 @@ struct PortalTable {
   std::array<PortalView, kPortalCount> portals;
 };
 
+struct RegionView {
+  const std::byte* base = nullptr;
+  size_t bytes = 0;
+  RegionId id{};
+};
+/// Registered memory of applications.
+struct RegionTable {
+  std::vector<RegionView> regions;  ///< sorted by address; they do not overlap
+  /// The region that all of the range lies in; 0: none.
+  [[nodiscard]] RegionId find(const std::byte* base, uint32_t bytes) const {
+    const auto behind =
+        std::upper_bound(regions.begin(), regions.end(), base,
+                         [](const std::byte* at, const RegionView& one) { return std::less<>{}(at, one.base); });
+    if (behind == regions.begin()) return {};
+    const RegionView& region = *std::prev(behind);
+    const size_t from = size_t(base - region.base);
+    return from <= region.bytes && bytes <= region.bytes - from ? region.id : RegionId{};
+  }
+};
+
 enum class RoutingState : uint8_t { kDisabled, kEnabled, kStopping, kStarting };  ///< docs/wire/lnet.md §8.4
 
 /// Node-wide numbers.
@@ -196,6 +220,7 @@ struct NodeView {
   uint8_t response_tracking = 3;
   Duration transaction_timeout = 150s;
   Duration router_hold_timeout{};  ///< 0 = never drops
+  uint32_t regions_above = UINT32_MAX;  ///< the least LndControl::regions_above() of all drivers
 };
 
 /// Everything at one epoch.
@@ -205,6 +230,7 @@ struct ViewSet {
   const PeerTable* peers = nullptr;
   const RouteTable* routes = nullptr;
   const PortalTable* portals = nullptr;
+  const RegionTable* regions = nullptr;
   NodeView node;
 };
 

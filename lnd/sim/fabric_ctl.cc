@@ -308,7 +308,15 @@ void Fabric::send_answer(End& end, Message&& message) {
   kick(*peer, at);
 }
 
+bool Fabric::may_access(const End& end, const Payload& window) {
+  const bool may = !options_.regions || end.control == nullptr || end.control->registered(window);
+  counts_.unregistered += !may;
+  return may;
+}
+
 void Fabric::write(End& end, Tx& tx, const Message& done) {
+  if (tx.payload.length > options_.rdma_above && !may_access(end, tx.payload))
+    return schedule_break(&end, now_, kReset);
   const LinkRules& rules = rules_of(end.local, end.remote);
   const Duration slow{int64_t(rng_.below(uint64_t(std::max<int64_t>(rules.body_delay_max.count(), 0)) + 1))};
   send_answer(end, {.lender = &tx, .wire = Wire::kWrite, .cookie = done.cookie});
@@ -410,6 +418,12 @@ Instant Fabric::next_event() const {
   return next;
 }
 
+size_t Fabric::regions() const {
+  size_t all = 0;
+  for (const SimControl* control : controls_) all += control->regions();
+  return all;
+}
+
 std::string Fabric::check_quiescent() const {
   std::string text;
   for (const SimLnd* lnd : lnds_) {
@@ -438,6 +452,7 @@ std::string Fabric::check_quiescent() const {
   }
   if (counts_.gets_accepted != counts_.replies)
     text += fmt::format("{} GETs accepted, {} REPLYs\n", counts_.gets_accepted, counts_.replies);
+  if (counts_.unregistered > 0) text += fmt::format("{} windows in unregistered memory\n", counts_.unregistered);
   if (counts_.stray_writes > 0) text += fmt::format("{} remote writes without a window\n", counts_.stray_writes);
   if (counts_.tx_submitted != counts_.tx_done) {
     text += fmt::format("{} Tx submitted, {} done\n", counts_.tx_submitted, counts_.tx_done);

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,6 +51,8 @@ struct FabricOptions {
   /// Rdma mode: payloads and sinks of more bytes go by PUT_REQ and GET_REQ, with remote writes. Connections are
   /// reliable then: each loss breaks one, nothing is duplicated or reordered. UINT32_MAX: no rdma mode.
   uint32_t rdma_above = UINT32_MAX;
+  /// Rdma mode: a remote write from or to memory outside the regions of its node is refused, and breaks the connection.
+  bool regions = false;
 };
 
 /// What happened so far. tx_* and slots_* must be equal in pairs once everything is at rest; what a worker half had
@@ -60,6 +63,7 @@ struct FabricCounts {
   uint64_t connections = 0, connects_failed = 0, breaks = 0;
   // Rdma mode. Each GET_REQ that is accepted gets one REPLY from the core; stray_writes stays 0.
   uint64_t put_requests = 0, get_requests = 0, gets_accepted = 0, gets_refused = 0, replies = 0, stray_writes = 0;
+  uint64_t unregistered = 0;  ///< refused accesses to memory outside each region; stays 0
 };
 
 /// Between control halves: setting a connection up.
@@ -87,6 +91,9 @@ class Fabric {
   /// Asked for every message; an answer other than kPass overrides the rules.
   std::function<Fate(const Nid& from, const Nid& to, const wire::Header& header)> hook;
 
+  /// Called for each range that a node registers. True: its device has no room for it.
+  std::function<bool(std::span<std::byte>)> refuse_region;
+
   /// Nothing passes in this direction: messages and connection set-up wait or time out, as when packets are dropped.
   void cut_one_way(const Nid& from, const Nid& to);
   void cut(const Nid& a, const Nid& b);
@@ -112,6 +119,8 @@ class Fabric {
   /// Earliest moment at which some half has something to do; kForever when all is at rest or stands still.
   [[nodiscard]] Instant next_event() const;
   [[nodiscard]] const FabricCounts& counts() const { return counts_; }
+  /// Ranges that the drivers of all nodes have registered.
+  [[nodiscard]] size_t regions() const;
   /// What is not at rest, one line each; empty when no Tx, slot, message or connect attempt is under way.
   [[nodiscard]] std::string check_quiescent() const;
 
@@ -156,6 +165,8 @@ class Fabric {
   void send_answer(End& end, Message&& message);
   /// Rdma mode: writes the payload of `tx` to the peer, then sends `done`. The Tx is done when the peer has all of it.
   void write(End& end, Tx& tx, const Message& done);
+  /// May the device of this end access the window? False: it lies outside the regions that its segments name.
+  [[nodiscard]] bool may_access(const End& end, const Payload& window);
   /// Lent memory alone goes home.
   void returned(const Message& message, const Nid& receiver);
   /// Takes back what `end` has lent and not got back.

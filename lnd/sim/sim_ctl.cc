@@ -58,6 +58,34 @@ std::vector<int64_t> SimControl::ni_tunables(NiId ni) const {
   return sim_tunable_numbers(in_force);
 }
 
+Result<void> SimControl::region_add(RegionId region, std::span<std::byte> memory) {
+  if (fabric_.refuse_region && fabric_.refuse_region(memory))
+    return fail(ENOMEM, "the device has no room for the region");
+  ULNET_CHECK(regions_.emplace(region, memory).second && !memory.empty());
+  return {};
+}
+
+void SimControl::region_remove(RegionId region) {
+  ULNET_CHECK(regions_.erase(region) == 1);
+}
+
+bool SimControl::registered(const Payload& window) const {
+  uint32_t skip = window.offset, left = window.length;
+  for (uint32_t i = 0; i < window.segment_count && left > 0; ++i) {
+    const Segment& segment = window.segments[i];
+    const uint32_t from = std::min(skip, segment.bytes), bytes = std::min(segment.bytes - from, left);
+    skip -= from;
+    left -= bytes;
+    if (bytes == 0) continue;
+    const auto found = regions_.find(segment.region);
+    if (found == regions_.end()) return false;
+    const std::byte* const begin = segment.base + from;
+    const std::byte* const region = found->second.data();
+    if (begin < region || begin + bytes > region + found->second.size()) return false;
+  }
+  return left == 0;
+}
+
 bool SimControl::names(const PeerSlice& slice) const {
   return fabric_.names(slice) || std::any_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
            return entry.second.attempt != 0 && entry.second.place.slice == &slice;

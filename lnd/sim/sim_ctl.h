@@ -32,12 +32,21 @@ class SimControl final : public LndControl {
   [[nodiscard]] Result<void> ni_tune(NiId ni, std::span<const int64_t> tunables, Instant now) override;
   [[nodiscard]] std::vector<int64_t> ni_tunables(NiId ni) const override;
   [[nodiscard]] bool names(const PeerSlice& slice) const override;
+  [[nodiscard]] uint32_t regions_above() const override {
+    return fabric_.options().regions ? fabric_.options().rdma_above : UINT32_MAX;
+  }
+  /// Errors: ENOMEM, if Fabric::refuse_region refuses.
+  [[nodiscard]] Result<void> region_add(RegionId region, std::span<std::byte> memory) override;
+  void region_remove(RegionId region) override;
   void from_worker(WorkerId worker, const LndMsg& msg, Instant now) override;
   unsigned turn(Instant now) override;
   [[nodiscard]] Instant next_deadline() override { return wake(); }
   void wait_fds(std::vector<int>&) override {}
 
   // --- For the fabric ----------------------------------------------------------------------------------------------
+  /// Does each byte of the window lie in the region that its segment names?
+  [[nodiscard]] bool registered(const Payload& window) const;
+  [[nodiscard]] size_t regions() const { return regions_.size(); }
   void mail(Instant at, const ControlMail& mail) { mail_[{at, fabric_.next_number()}] = mail; }
   [[nodiscard]] Instant wake() const;
   [[nodiscard]] uint32_t node() const { return node_; }
@@ -72,6 +81,7 @@ class SimControl final : public LndControl {
   std::map<NiId, NiParams> nis_;
   std::map<Key, Peer> peers_;
   std::map<Due, ControlMail> mail_;
+  std::map<RegionId, std::span<std::byte>> regions_;
   std::map<NiId, unsigned> stopping_;  // workers that have not answered yet
 };
 

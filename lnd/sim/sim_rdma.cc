@@ -165,7 +165,9 @@ void SimLnd::write_half(End& end, const Message& write) {
     ++fabric_.count().stray_writes;
     return;
   }
-  PayloadCursor to(request != nullptr ? request->slot->into : launched->tx->sink), from(write.lender->payload);
+  const Payload& window = request != nullptr ? request->slot->into : launched->tx->sink;
+  if (!fabric_.may_access(end, window)) return close_end(end, kReset, Close::kAbort, fabric_.now());
+  PayloadCursor to(window), from(write.lender->payload);
   payload_copy(to, from, write.lender->payload.length / 2);
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ class RecordingCore : public LndCore {
   std::function<RxVerdict(RxSlot&)> on_header;
   std::function<void(RxSlot&, Completion)> on_rx_done;
   std::function<void(TestTx&)> on_tx_done;
+  std::function<void(std::span<Segment>)> on_memory;  ///< of each receive, before the driver has it
   Lnd* lnd = nullptr;
   std::deque<LndMsg> for_control;
 
@@ -143,6 +145,7 @@ class RecordingCore : public LndCore {
     memory->bytes.assign(length + 16, kCanary);
     memory->segments[0] = {memory->bytes.data(), 8 + length / 2};
     memory->segments[1] = {memory->bytes.data() + 8 + length / 2, 8 + length - length / 2};
+    if (on_memory) on_memory(memory->segments);
     slot.into = {memory->segments, 2, 8, length};
     receiving.push_back(&slot);
     memory_[&slot] = std::move(memory);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "control/turn.h"
 #include "dataplane/base/nid_text.h"
 #include "dataplane/stages/post.h"
 #include "lnd/lo/lo.h"
@@ -83,6 +84,8 @@ void SimNode::boot() {
   deps.incarnation = (uint64_t(number_) << 32) | (life_ << 8) | 1;
   if (spec_.downrev) config.features_hidden = wire::kFeatureMultiRail | wire::kFeatureDiscovery;
   deps.log = [this](const std::string& line) { journal_.push_back(line); };
+  helper_ = std::make_unique<DelayedHelper>();
+  deps.helper = helper_.get();
   deps.lnds.push_back(lnd_loopback());
   if (net_.transport() != Transport::kSockTcp) {
     sim::Fabric& fabric = *net_.fabric_;
@@ -160,7 +163,33 @@ void SimNode::apply(std::vector<config::Change> changes) {
   });
 }
 
+/// Turns what registers memory, and the worker of the application, until the memory is registered. The clock stands
+/// still, and all else goes on as without this.
+void SimNode::turn_until(const std::function<bool()>& registered) {
+  Control& c = node_->control();
+  helper_->delay = Duration{0};
+  for (int i = 0; !registered(); ++i) {
+    ULNET_CHECK(i < 1000);
+    (void)run_worker_messages(c);
+    (void)c.regions->turn(net_.now_);
+    (void)c.outbox->flush();
+    (void)turn_watched(*node_, WorkerId{0}, net_.now_);
+    (void)c.gate.disarm();
+    sleep_watched(c.gate, sent_to_control(*node_));
+  }
+  helper_->delay = Duration(1us) * (1 + number_ * 37 % 200);
+}
+
+/// Each second node registers its memory once, the others leave that to their MDs. Waits for both, as a PUT that comes
+/// before its MD is bound is dropped.
 void SimNode::open_application() {
+  unsigned waits = 0;
+  if (number_ % 2 == 0)
+    for (auto* memory : {&source_, &sink_, &get_sink_}) {
+      ++waits;
+      node_->region_add(*memory, [&waits](const auto& added) { waits -= added.has_value(); });
+    }
+  turn_until([&] { return waits == 0; });
   app_open_ = true;
   SubmitterSize size;
   size.ops = spec_.operations;
@@ -183,6 +212,8 @@ void SimNode::open_application() {
       *submitter_->md_bind({.segments = {&source, 1}, .options = kMdGet | kMdManageRemote | kMdTruncate});
   ULNET_CHECK(submitter_->me_attach(PortalIndex{kPortal}, {}, 0, ~0ull, MePosition::kTail, in).has_value());
   ULNET_CHECK(submitter_->me_attach(PortalIndex{kPortal}, {}, 0, ~0ull, MePosition::kTail, out).has_value());
+  const bool registers = node_->control().regions->needed();
+  turn_until([&] { return !registers || submitter_->ops().empty(); });
 }
 
 std::optional<uint64_t> SimNode::start(const Nid& target, const Operation& op, bool get) {
@@ -356,6 +387,7 @@ SimNet::SimNet(const SimOptions& options) : options_(options), rng_(options.seed
     sim::FabricOptions fabric;
     fabric.seed = rng_.next();
     if (options.transport == Transport::kRdma) fabric.rdma_above = kRdmaAbove;
+    fabric.regions = options.transport == Transport::kRdma;
     fabric_ = std::make_unique<sim::Fabric>(fabric);
   } else {
     SimTcpOptions tcp;
@@ -473,6 +505,7 @@ std::string SimNet::finish() {
   if (fabric_ == nullptr) return text;
   const sim::FabricCounts& counts = fabric_->counts();
   if (counts.stray_writes > 0) text += "remote writes without a window; ";
+  if (counts.unregistered > 0) text += "accesses to unregistered memory; ";
   if (counts.gets_accepted != counts.replies)
     text += std::to_string(counts.gets_accepted) + " requests and " + std::to_string(counts.replies) + " REPLYs; ";
   return text;

@@ -14,6 +14,7 @@
 #include "control/node.h"
 #include "lnd/sim/fabric_ctl.h"
 #include "tests/cluster/credits_watch.h"
+#include "tests/cluster/delayed_helper.h"
 #include "tests/cluster/sim_tcp.h"
 
 namespace ulnet::test {
@@ -136,6 +137,7 @@ class SimNode {
   [[nodiscard]] std::vector<socklnd::IpAddress> addresses() const;
   void configure();
   void open_application();
+  void turn_until(const std::function<bool()>& registered);
   void take_events();
   void tell(const std::string& wrong);
   std::string close(Instant limit);
@@ -149,6 +151,7 @@ class SimNode {
   std::unique_ptr<socklnd::NetIo> net_io_;
   std::vector<std::unique_ptr<socklnd::StreamEngine>> engines_;
   std::vector<std::unique_ptr<CoreBetween>> cores_between_;
+  std::unique_ptr<DelayedHelper> helper_;
   std::unique_ptr<Node> node_;
   CreditsWatch watch_;
   Submitter* submitter_ = nullptr;

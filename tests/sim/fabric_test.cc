@@ -338,5 +338,51 @@ TEST(SimFabric, a_nid_belongs_to_one_node_and_one_net_type) {
   EXPECT_EQ(other.error().code, -EINVAL);
 }
 
+// Goal: in the rdma mode a device refuses a remote write from or to memory outside its regions, as an HCA does. The
+// connection breaks. Payloads that the driver copies may lie anywhere.
+TEST(SimFabric, a_device_refuses_writes_outside_its_regions) {
+  FabricRig rig({.rdma_above = 1000, .regions = true});
+  uint32_t last_id = 0;
+  const auto add = [&](uint32_t node, std::span<Segment> segments, size_t cut = 0) {
+    for (Segment& one : segments) {
+      one.region = RegionId{++last_id};
+      EXPECT_TRUE(rig[node].control->region_add(one.region, {one.base, one.bytes - cut}));
+    }
+  };
+  uint64_t bits = 0;
+  const auto put = [&](uint32_t bytes, const std::function<void(std::span<Segment>)>& prepare) {
+    TestTx& tx = rig.core(1).make_put(rig[1].ni, rig[1].nid, tcp(2), ++bits, bytes);
+    tx.peer_ni = PeerNiId{tcp(2).address_v4()};
+    if (prepare) prepare(tx.segments);
+    rig.lnd(1).submit(tx, rig.now);
+    rig.run_for(1s);
+    EXPECT_TRUE(tx.done);
+    return tx.how.error;
+  };
+  const auto source = [&](std::span<Segment> segments) { add(1, segments); };
+  const auto target = [&](std::span<Segment> segments) { add(2, segments); };
+  const auto refused = [&] { return rig.fabric.counts().unregistered; };
+  EXPECT_EQ(put(1000, nullptr), 0);
+  EXPECT_EQ(put(5000, nullptr), -ECONNRESET);
+  EXPECT_EQ(refused(), 1u);
+  EXPECT_EQ(put(5000, source), -ECONNRESET);
+  EXPECT_EQ(refused(), 2u);
+  rig.core(2).on_memory = [&](std::span<Segment> segments) { add(2, segments, 10); };
+  EXPECT_EQ(put(5000, source), -ECONNRESET);  // the last bytes of a segment lie outside
+  EXPECT_EQ(refused(), 3u);
+  rig.core(2).on_memory = target;
+  EXPECT_EQ(put(5000, [&](std::span<Segment> segments) { add(1, segments, 1); }), -ECONNRESET);
+  EXPECT_EQ(refused(), 4u);
+  const auto swapped = [&](std::span<Segment> segments) {
+    add(1, segments);
+    std::swap(segments[0].region, segments[1].region);
+  };
+  EXPECT_EQ(put(5000, swapped), -ECONNRESET);
+  EXPECT_EQ(refused(), 5u);
+  EXPECT_EQ(put(5000, source), 0);
+  EXPECT_EQ(refused(), 5u);
+  EXPECT_EQ(rig.core(2).received, (Bits{1, 7}));
+}
+
 }  // namespace
 }  // namespace ulnet::test

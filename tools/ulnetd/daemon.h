@@ -4,6 +4,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "dataplane/host/arena.h"
 #include "dataplane/host/host.h"
 #include "dataplane/host/memory_reserve.h"
+#include "dataplane/host/thread_helper.h"
 #include "lnd/registry.h"
 #include "perf/generator/service.h"
 #include "tools/ulnetd/perf_target.h"
@@ -76,6 +78,7 @@ class Daemon final : private ControlTurnable {
   std::optional<Drivers> drivers_;
   std::unique_ptr<PerfTarget> perf_target_;  // outlives the node, whose workers use its memory
   std::unique_ptr<perf::Service> perf_;      // so does the memory of its jobs
+  std::optional<ThreadHelper> helper_;       // its thread starts if a driver needs it
   std::unique_ptr<Node> node_;
   std::vector<std::unique_ptr<Turnable>> turnables_;
   std::unique_ptr<Ports> ports_;  // null without `ulnet: devices:`

@@ -1,0 +1,74 @@
+#include "lnd/registrar_ctl.h"
+
+#include <utility>
+
+namespace ulnet {
+
+Registrar::~Registrar() {
+  if (needed()) helper_->close();
+}
+
+std::optional<RegionId> Registrar::take(bool shared) {
+  Numbers& numbers = shared ? shared_ : others_;
+  if (numbers.next < numbers.end) return RegionId{numbers.next++};
+  if (numbers.back.empty()) return std::nullopt;
+  const RegionId id{numbers.back.front().value + kRegionSlots};  // the same slot, used once more
+  numbers.back.pop_front();
+  return id;
+}
+
+void Registrar::give(RegionId id) {
+  (is_shared(id) ? shared_ : others_).back.push_back(id);
+}
+
+/// On the helper. Each driver gets each range. If one refuses, all that was done is undone.
+void Registrar::run() {
+  Step& step = *job_;
+  const size_t users = users_.size();
+  const auto remove = [&](size_t call) { users_[call % users]->region_remove(step.ranges[call / users].id); };
+  for (size_t call = 0; call < step.ranges.size() * users; ++call) {
+    if (!step.add) {
+      remove(call);
+      continue;
+    }
+    const MemoryRange& range = step.ranges[call / users];
+    const auto added = users_[call % users]->region_add(range.id, range.memory);
+    if (added) continue;
+    step.error = added.error();
+    step.refused = range;
+    while (call > 0) remove(--call);
+    return;
+  }
+}
+
+void Registrar::end_step() {
+  const Step step = std::move(*std::exchange(job_, nullptr));
+  steps_.pop_front();
+  const bool failed = step.error.code != 0;
+  if (failed || !step.add)
+    for (const MemoryRange& range : step.ranges) give(range.id);
+  if (!step.add) registered_ -= step.ranges.size();
+  if (step.add && !failed) registered_ += step.ranges.size();
+  step.done(failed ? tl::unexpected(step.error) : Result<void>{}, step.refused);
+}
+
+unsigned Registrar::turn(Instant now) {
+  unsigned done = 0;
+  if (job_ != nullptr && helper_->ended(now)) {
+    end_step();
+    ++done;
+  }
+  if (job_ == nullptr && !steps_.empty()) {
+    job_ = &steps_.front();  // stays in its place while others come behind it
+    helper_->start(*this, now);
+    ++done;
+  }
+  return done;
+}
+
+Instant Registrar::next_deadline() const {
+  if (job_ != nullptr) return helper_->next_deadline();
+  return steps_.empty() ? kForever : kNever;
+}
+
+}  // namespace ulnet

@@ -1,0 +1,504 @@
+// Goal: each access of a driver that needs registered memory finds its memory registered. The memory stays registered
+// as long as it is used, and no longer. Method: the fabric in its rdma mode refuses all other accesses, helpers take
+// virtual time, and devices refuse memory. Each node has two drivers that need regions.
+#include <gtest/gtest.h>
+
+#include "tests/cluster/sim_net.h"
+
+namespace ulnet::test {
+namespace {
+
+constexpr size_t kDrivers = 2;  // tcp and o2ib
+
+/// An application on worker 0 of a node, with memory of its own.
+struct Application {
+  explicit Application(SimNode& of)
+      : node(of),
+        memory(1 << 20),
+        submitter(*of.node().submitter_open(WorkerId{0}, {.ops = 512, .mds = 300, .eqs = 2, .segment_blocks = 300})),
+        eq(*submitter->eq_open(512)) {}
+  [[nodiscard]] Segment piece(size_t from, uint32_t bytes) { return {memory.data() + from, bytes}; }
+  MdHandle bind(std::span<const Segment> segments, uint32_t options = 0) {
+    return *submitter->md_bind({.segments = segments, .options = options, .eq = eq});
+  }
+  MdHandle bind(const Segment& segment, uint32_t options = 0) { return bind({&segment, 1}, options); }
+  std::vector<Event> events() {
+    std::vector<Event> all(512);
+    all.resize(submitter->eq_poll(eq, all));
+    return all;
+  }
+  SimNode& node;
+  std::vector<std::byte> memory;
+  Submitter* submitter;
+  EqHandle eq;
+};
+
+/// The answer of region_add() and region_remove(): a number, 0 as long as there is none, or a negative errno.
+struct Answer {
+  int64_t value = 0;
+  std::string text;
+  [[nodiscard]] Regions::Done done() {
+    return [this](const config::Checked<RegionId>& result) {
+      EXPECT_EQ(value, 0) << "answered twice";
+      value = result ? int64_t(result->value) : result.error().code;
+      if (!result) text = result.error().what;
+    };
+  }
+  [[nodiscard]] RegionId id() const { return RegionId{uint32_t(value)}; }
+};
+
+struct SimRegions : ::testing::Test {
+  SimNode& add(const std::string& nid, std::vector<RouteSpec> routes = {}) {
+    SimNode& one = sim.add_node({.nis = {nid}, .workers = 2, .routes = std::move(routes)});
+    sim.run_for(1s);
+    return one;
+  }
+  Answer region_add(SimNode& node, std::span<std::byte> memory) {
+    Answer answer;
+    node.node().region_add(memory, answer.done());
+    EXPECT_TRUE(sim.run_until([&] { return answer.value != 0; }, 10s));
+    return answer;
+  }
+  Answer region_remove(SimNode& node, RegionId id) {
+    Answer answer;
+    node.node().region_remove(id, answer.done());
+    EXPECT_TRUE(sim.run_until([&] { return answer.value != 0; }, 10s));
+    return answer;
+  }
+  Registrar& registrar(SimNode& node) { return *node.node().control().registrar; }
+  /// Ranges that the drivers have beyond those of the nodes themselves.
+  size_t more() {
+    size_t all = 0;
+    for (auto& node : sim.nodes()) all += node->running() ? registrar(*node).registered() : 0;
+    EXPECT_EQ(sim.fabric().regions(), kDrivers * all);
+    return all - own;
+  }
+  void begin() { own += more(); }
+  SimNet sim{{.seed = 41, .transport = Transport::kRdma}};
+  size_t own = 0;
+};
+
+// Goal: an MD outside each region has a region per segment with bytes, from before its first use to its kUnlink.
+TEST_F(SimRegions, segments_are_registered_while_their_md_is_bound) {
+  SimNode& node = add("10.0.0.1@tcp");
+  Application app(node);
+  begin();
+  const Segment segments[] = {app.piece(0, 5000), {app.memory.data(), 0}, app.piece(9000, 1)};
+  const MdHandle md = app.bind(segments);
+  sim.run_for(1s);
+  EXPECT_EQ(more(), 2u);
+  ASSERT_TRUE(app.submitter->unlink(md));
+  while (app.events().empty()) sim.step(sim.now() + 1s);
+  EXPECT_EQ(more(), 0u);
+}
+
+// Goal: MDs in a region of the application are bound at once, however many; at its edges, too. One byte beyond the
+// region makes it useless for an MD.
+TEST_F(SimRegions, mds_in_a_region_need_no_registration) {
+  SimNode& node = add("10.0.0.1@tcp");
+  Application app(node);
+  begin();
+  const Answer region = region_add(node, {app.memory.data() + 1000, 100'000});
+  ASSERT_GT(region.value, 0);
+  EXPECT_EQ(more(), 1u);
+  const Segment both_ends[] = {app.piece(1000, 5000), app.piece(96'000, 5000)};
+  for (int i = 0; i < 50; ++i) (void)app.bind(both_ends);
+  sim.run_for(1s);
+  EXPECT_EQ(more(), 1u);
+  (void)app.bind(app.piece(999, 5000));
+  (void)app.bind(app.piece(96'001, 5000));
+  sim.run_for(1s);
+  EXPECT_EQ(more(), 3u);
+}
+
+// Goal: the memory of a short MD is not registered, as the driver copies short payloads. An MD that truncates PUTs is
+// registered, as the peer writes the part of a long PUT there.
+TEST_F(SimRegions, short_mds_are_registered_only_if_they_truncate) {
+  SimNode& node = add("10.0.0.1@tcp");
+  Application app(node);
+  begin();
+  (void)app.bind(app.piece(0, kRdmaAbove), kMdPut | kMdGet);
+  (void)app.bind(app.piece(0, kRdmaAbove), kMdTruncate);
+  (void)app.bind(app.piece(0, 100), kMdGet | kMdTruncate);
+  sim.run_for(1s);
+  EXPECT_EQ(more(), 0u);
+  (void)app.bind(app.piece(0, 100), kMdPut | kMdTruncate);
+  (void)app.bind(app.piece(0, kRdmaAbove + 1));
+  sim.run_for(1s);
+  EXPECT_EQ(more(), 2u);
+}
+
+// Goal: long messages into and out of short MDs that truncate find registered memory.
+TEST_F(SimRegions, a_long_message_is_truncated_in_registered_memory) {
+  SimNode &a = add("10.0.0.1@tcp"), &b = add("10.0.0.2@tcp");
+  Application from(a), to(b);
+  ASSERT_TRUE(b.node().portal_open(PortalIndex{20}, WorkerId{0}, PortalMode::kSingle, false));
+  const MdHandle target = to.bind(to.piece(0, 100), kMdPut | kMdGet | kMdTruncate | kMdManageRemote);
+  ASSERT_TRUE(to.submitter->me_attach(PortalIndex{20}, {}, 0, ~0ull, MePosition::kTail, target));
+  const PutSpec spec{.md = from.bind(from.piece(0, 50'000)), .target = {b.nid(), kLnetPid}, .portal = 20};
+  ASSERT_TRUE(from.submitter->put(spec));
+  ASSERT_TRUE(from.submitter->get(spec));
+  sim.run_for(1s);
+  const std::vector<Event> events = from.events();
+  ASSERT_EQ(events.size(), 2u);
+  for (const Event& event : events) {
+    EXPECT_EQ(event.status, 0);
+    EXPECT_EQ(event.mlength, 100u);
+  }
+  EXPECT_EQ(sim.fabric().counts().unregistered, 0u);
+}
+
+// Goal: calls wait behind the call that binds an MD outside each region, in their order, and are carried out after it.
+TEST_F(SimRegions, calls_wait_behind_a_registration_in_their_order) {
+  SimNode &a = add("10.0.0.1@tcp"), &b = add("10.0.0.2@tcp");
+  Application app(a);
+  (void)a.put(b);
+  sim.run_for(1s);
+  const MdHandle in_time = app.bind(app.piece(0, 100));
+  const MdHandle slow = app.bind(app.piece(0, 5000));
+  // An unlink does not overtake the put before it.
+  ASSERT_TRUE(app.submitter->put({.md = in_time, .target = {b.nid(), kLnetPid}, .portal = 0, .ack = false}));
+  ASSERT_TRUE(app.submitter->unlink(in_time));
+  ASSERT_TRUE(app.submitter->unlink(slow));
+  sim.run_for(1s);
+  const std::vector<Event> events = app.events();
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0].kind, EventKind::kSend);
+  EXPECT_EQ(events[0].status, 0);
+  EXPECT_EQ(events[1].md, in_time);
+  EXPECT_EQ(events[2].md, slow);
+}
+
+// Goal: an MD whose memory a device refuses ends with the errno of the device in its one event. A put on the MD ends in
+// one event, too. No driver keeps any of its segments. Method: the second driver refuses the third segment.
+TEST_F(SimRegions, memory_that_a_device_refuses_ends_the_md) {
+  SimNode& node = add("10.0.0.1@tcp");
+  Application app(node);
+  const Answer region = region_add(node, {app.memory.data() + 500'000, 10'000});
+  begin();
+  int asked = 0;
+  sim.fabric().refuse_region = [&](std::span<std::byte> memory) { return memory.size() == 2000 && ++asked == 2; };
+  const Segment segments[] = {app.piece(0, 5000), app.piece(500'000, 5000), app.piece(9000, 2000),
+                              app.piece(20'000, 9)};
+  const MdHandle md = app.bind(segments);
+  ASSERT_TRUE(app.submitter->put({.md = md, .target = {node.nid(), kLnetPid}, .portal = 20, .length = 10}));
+  sim.run_for(1s);
+  EXPECT_EQ(asked, 2);
+  const std::vector<Event> events = app.events();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].kind, EventKind::kUnlink);
+  EXPECT_EQ(events[0].status, -ENOMEM);
+  EXPECT_EQ(events[1].status, -ENOENT);
+  EXPECT_TRUE(events[1].final);
+  EXPECT_EQ(more(), 0u);
+  EXPECT_EQ(app.submitter->mds_in_use(), 0u);
+  EXPECT_GT(region_remove(node, region.id()).value, 0);  // no MD is counted in it
+  own -= 1;
+
+  sim.fabric().refuse_region = [](std::span<std::byte> memory) { return memory.size() == 4096; };
+  const Answer refused = region_add(node, {app.memory.data(), 4096});
+  EXPECT_EQ(refused.value, -ENOMEM);
+  EXPECT_TRUE(refused.text.starts_with("cannot register 4096 bytes at 0x")) << refused.text;
+  EXPECT_TRUE(refused.text.ends_with(": the device has no room for the region")) << refused.text;
+  sim.fabric().refuse_region = nullptr;
+  EXPECT_GT(region_add(node, {app.memory.data(), 4096}).value, 0);
+  EXPECT_EQ(more(), 1u);
+}
+
+// Goal: an unlink still overtakes a put that waits for an operation, if both came behind a registration. Method: puts
+// on one MD take all operations, as their target is a lazy portal without entries; the unlink of that MD frees them.
+TEST_F(SimRegions, an_unlink_behind_a_registration_frees_operations) {
+  SimNode& b = add("10.0.0.1@tcp");
+  ASSERT_TRUE(b.node().portal_open(PortalIndex{20}, WorkerId{0}, PortalMode::kSingle, true));
+  size_t most = 0;
+  for (const bool measured : {false, true}) {
+    SimNode& a = add(measured ? "10.0.0.3@tcp" : "10.0.0.2@tcp");
+    (void)a.put(b);  // discovery is over
+    sim.run_for(1s);
+    Application app(a);
+    const MdHandle held = app.bind(app.piece(0, 100)), other = app.bind(app.piece(0, 100));
+    const auto put = [&](MdHandle md) {
+      const auto sent = app.submitter->put({.md = md, .target = {b.nid(), kLnetPid}, .portal = 20});
+      ASSERT_TRUE(sent) << sent.error().what;
+      sim.run_for(1ms);
+    };
+    sim.run_for(1ms);
+    size_t puts = 0;
+    for (; measured ? puts < most : app.submitter->ops().empty() && puts < 1000; ++puts) put(held);
+    if (!measured) {
+      most = puts - 1;
+      continue;
+    }
+    ASSERT_TRUE(app.submitter->ops().empty());
+    (void)app.bind(app.piece(0, 5000));
+    ASSERT_TRUE(app.submitter->put({.md = other, .target = {b.nid(), kLnetPid}, .portal = 20}));
+    ASSERT_TRUE(app.submitter->unlink(held));
+    sim.run_for(100ms);
+    EXPECT_TRUE(app.submitter->ops().empty());
+    const std::vector<Event> events = app.events();
+    EXPECT_EQ(events.size(), most + 1);
+    for (const Event& event : events) EXPECT_EQ(event.md, held);
+  }
+}
+
+TEST_F(SimRegions, a_region_that_cannot_be_is_refused_with_the_reason) {
+  SimNode& node = add("10.0.0.1@tcp");
+  Application app(node);
+  std::byte* const base = app.memory.data();
+  const Answer region = region_add(node, {base + 1000, 1000});
+  begin();
+  const auto refused = [&](std::byte* from, size_t bytes, int code, const std::string& part) {
+    const Answer answer = region_add(node, {from, bytes});
+    EXPECT_EQ(answer.value, code);
+    EXPECT_NE(answer.text.find(part), std::string::npos) << answer.text;
+  };
+  refused(nullptr, 100, -EINVAL, "needs an address and at least 1 byte");
+  refused(base, 0, -EINVAL, "needs an address and at least 1 byte");
+  refused(base, SIZE_MAX, -EINVAL, "beyond the end of the address space");
+  const std::string names = "overlap region " + std::to_string(region.value) + " (1000 bytes at 0x";
+  refused(base + 1000, 1000, -EEXIST, names);
+  refused(base, 1001, -EEXIST, names);
+  refused(base + 1999, 1, -EEXIST, names);
+  refused(base + 1500, 10, -EEXIST, names);
+  refused(base, 5000, -EEXIST, names);
+  EXPECT_EQ(more(), 0u);
+  EXPECT_GT(region_add(node, {base, 1000}).value, 0);
+  EXPECT_GT(region_add(node, {base + 2000, 1}).value, 0);
+  EXPECT_EQ(more(), 2u);
+
+  Answer first, second;  // also against one that is being registered
+  node.node().region_add({base + 5000, 10}, first.done());
+  node.node().region_add({base + 5009, 10}, second.done());
+  EXPECT_EQ(second.value, -EEXIST);
+  EXPECT_EQ(first.value, 0);
+  sim.run_for(1s);
+  EXPECT_GT(first.value, 0);
+}
+
+// Goal: a region is removed when no MD lies in it, and not before. A number of a removed region is refused for ever.
+TEST_F(SimRegions, a_region_in_use_stays) {
+  SimNode& node = add("10.0.0.1@tcp");
+  Application app(node);
+  begin();
+  const Answer region = region_add(node, app.memory);
+  const Segment segments[] = {app.piece(0, 5000), app.piece(9000, 5000)};
+  const MdHandle md = app.bind(segments);
+  sim.run_for(1s);
+  const Answer busy = region_remove(node, region.id());
+  EXPECT_EQ(busy.value, -EBUSY);
+  EXPECT_EQ(busy.text, "2 segments of MDs lie in region " + std::to_string(region.value) +
+                           ": unlink these MDs, and wait for their end");
+  const MdHandle other = app.bind(segments);
+  sim.run_for(1s);
+  EXPECT_EQ(more(), 1u);
+  for (const MdHandle one : {md, other}) ASSERT_TRUE(app.submitter->unlink(one));
+  sim.run_for(1s);
+  Answer removed, again;
+  node.node().region_remove(region.id(), removed.done());
+  node.node().region_remove(region.id(), again.done());
+  EXPECT_EQ(again.value, -ENOENT);
+  sim.run_for(1s);
+  EXPECT_EQ(removed.value, region.value);
+  EXPECT_EQ(more(), 0u);
+  const Answer next = region_add(node, app.memory);
+  EXPECT_NE(next.value, region.value);
+  for (const RegionId unknown : {region.id(), RegionId{}, RegionId{UINT32_MAX}}) {
+    const Answer answer = region_remove(node, unknown);
+    EXPECT_EQ(answer.value, -ENOENT);
+    EXPECT_EQ(answer.text, "there is no region " + std::to_string(unknown.value) + ": it was removed, or never added");
+  }
+  EXPECT_EQ(more(), 1u);
+}
+
+// Goal: an MD that is bound at the moment at which its region is removed either keeps the region, or has its own.
+TEST_F(SimRegions, an_md_and_the_removal_of_its_region_meet) {
+  SimNode& node = add("10.0.0.1@tcp");
+  Application app(node);
+  begin();
+  int stayed = 0;
+  for (int i = 0; i < 60; ++i) {
+    const Answer region = region_add(node, app.memory);
+    Answer removed;
+    const int steps = i % 6;
+    const bool bind_first = i % 2 == 0;
+    MdHandle md;
+    if (bind_first) md = app.bind(app.piece(0, 5000));
+    for (int s = 0; s < steps; ++s) sim.step(sim.now());
+    node.node().region_remove(region.id(), removed.done());
+    for (int s = 0; s < steps; ++s) sim.step(sim.now());
+    if (!bind_first) md = app.bind(app.piece(0, 5000));
+    sim.run_for(1s);
+    ASSERT_NE(removed.value, 0);
+    EXPECT_EQ(more(), 1u) << "the region, or that of the MD";
+    stayed += removed.value == -EBUSY;
+    ASSERT_TRUE(app.submitter->unlink(md));
+    sim.run_for(1s);
+    if (removed.value == -EBUSY) {
+      EXPECT_GT(region_remove(node, region.id()).value, 0);
+    }
+    EXPECT_EQ(more(), 0u);
+  }
+  EXPECT_GT(stayed, 0);
+  EXPECT_LT(stayed, 60);
+}
+
+TEST_F(SimRegions, regions_and_segments_outside_them_have_a_bound) {
+  SimNode& node = add("10.0.0.1@tcp");
+  Application app(node);
+  begin();
+  const size_t fit_still = kRegionsMax - node.node().control().regions->view()->regions.size();
+  for (size_t i = 0; i < fit_still; ++i) ASSERT_GT(region_add(node, {app.memory.data() + 2 * i, 1}).value, 0);
+  const Answer full = region_add(node, {app.memory.data() + 10'000, 1});
+  EXPECT_EQ(full.value, -ENOSPC);
+  EXPECT_EQ(full.text, "the node has 1024 regions: remove some, or add larger ones");
+  EXPECT_GT(region_remove(node, RegionId{7}).value, 0);
+  EXPECT_EQ(region_add(node, {app.memory.data() + 10'000, 1}).id(), RegionId{7 + kRegionSlots});
+  own += fit_still;
+
+  std::vector<Segment> segments(kMaxSegments);
+  for (size_t i = 0; i < segments.size(); ++i) segments[i] = app.piece(20'000 + 100 * i, 100);
+  const uint32_t fit = (kRegionSlots - 1 - kRegionsMax) / kMaxSegments;
+  for (uint32_t i = 0; i < fit; ++i) (void)app.bind(segments);
+  sim.run_for(1s);
+  EXPECT_EQ(more(), fit * kMaxSegments);
+  EXPECT_TRUE(app.events().empty());
+  (void)app.bind(segments);
+  sim.run_for(1s);
+  const std::vector<Event> events = app.events();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].status, -ENOSPC);
+  EXPECT_EQ(more(), fit * kMaxSegments);
+  node.node().submitter_close(*app.submitter);
+  sim.run_for(1s);
+  EXPECT_EQ(more(), 0u);
+}
+
+// Goal: a closed submitter ends when no driver has its memory. Method: the close comes while the memory of its MD is
+// being registered, or being taken back.
+TEST_F(SimRegions, a_submitter_that_is_closed_ends_after_its_registrations) {
+  SimNode& node = add("10.0.0.1@tcp");
+  begin();
+  for (int steps = 0; steps < 12; ++steps) {
+    Application app(node);
+    sim.run_for(1s);
+    const MdHandle md = app.bind(app.piece(0, 5000));
+    if (steps >= 6) {
+      sim.run_for(1s);
+      ASSERT_TRUE(app.submitter->unlink(md));
+    }
+    for (int s = 0; s < steps % 6; ++s) sim.step(sim.now());
+    bool freed = false;
+    node.node().submitter_close(*app.submitter, [&] { freed = true; });
+    ASSERT_TRUE(sim.run_until([&] { return freed; }, 10s)) << steps;
+    EXPECT_EQ(more(), 0u) << steps;
+  }
+}
+
+// Goal: a node that stops takes all memory from its drivers, also what its applications have not removed, and what is
+// being registered. Each call is answered.
+TEST_F(SimRegions, a_node_that_stops_gives_all_memory_back) {
+  for (int steps = 0; steps < 6; ++steps) {
+    SimNode& node = add("10.0.0." + std::to_string(1 + steps) + "@tcp");
+    Application app(node);
+    const Answer region = region_add(node, {app.memory.data(), 5000});
+    Answer late, leaving, refused, last;
+    node.node().region_add({app.memory.data() + 10'000, 5000}, late.done());
+    (void)app.bind(app.piece(20'000, 5000));
+    if (steps % 2 == 0) node.node().region_remove(region.id(), leaving.done());
+    for (int s = 0; s < steps; ++s) sim.step(sim.now());
+    node.node().stop(sim.now());
+    node.node().region_add({app.memory.data() + 30'000, 5000}, refused.done());
+    EXPECT_EQ(refused.value, -ESHUTDOWN);
+    for (int s = 0; s < 3 * steps; ++s) sim.step(sim.now());
+    node.node().region_remove(region.id(), last.done());  // perhaps the node does that already
+    ASSERT_TRUE(sim.run_until([&] { return node.node().stopped(); }, 60s));
+    EXPECT_TRUE(last.value == region.value || last.value == -ENOENT) << last.value;
+    EXPECT_EQ(node.node().stop_leftovers(), "");
+    EXPECT_EQ(registrar(node).registered(), 0u);
+    EXPECT_NE(late.value, 0);
+    EXPECT_EQ(leaving.value != 0, steps % 2 == 0);
+    node.kill();
+    EXPECT_EQ(sim.fabric().regions(), 0u);
+  }
+}
+
+// Goal: a node that is killed in the middle of registrations answers each call, with ESHUTDOWN.
+TEST_F(SimRegions, a_killed_node_answers_each_call) {
+  SimNode& node = add("10.0.0.1@tcp");
+  Application app(node);
+  const Answer region = region_add(node, {app.memory.data(), 5000});
+  Answer late, leaving;
+  node.node().region_add({app.memory.data() + 10'000, 5000}, late.done());
+  node.node().region_remove(region.id(), leaving.done());
+  node.kill();
+  EXPECT_EQ(late.value, -ESHUTDOWN);
+  EXPECT_EQ(leaving.value, -ESHUTDOWN);
+}
+
+// Goal: a worker gets a block of router buffers once it is registered. A block that a device refuses is named in the
+// journal.
+TEST_F(SimRegions, router_buffers_are_registered_before_a_worker_has_them) {
+  SimNode& router = sim.add_node({.nis = {"10.0.0.1@tcp"}, .workers = 2, .routing = true});
+  sim.run_for(1s);
+  begin();
+  Routing& routing = *router.node().control().routing;
+  const auto free_in = [&](unsigned pool) { return router.node().worker(WorkerId{0}).pools[pool].credits.get(); };
+  EXPECT_GT(free_in(2), 0);
+  const int64_t before = free_in(2);
+  ASSERT_TRUE(routing.set_buffers({.tiny = 16, .small = 16, .large = 64}));
+  EXPECT_EQ(more(), 0u);
+  sim.run_for(1s);
+  EXPECT_EQ(more(), 2u);
+  EXPECT_EQ(free_in(2), 32);
+  ASSERT_TRUE(routing.set_buffers({.tiny = 16, .small = 16, .large = 4}));
+  sim.run_for(1s);
+  EXPECT_LE(more(), 2u);
+  EXPECT_EQ(free_in(2), before);
+
+  sim.fabric().refuse_region = [](std::span<std::byte> memory) { return memory.size() > (10u << 20); };
+  ASSERT_TRUE(routing.set_buffers({.tiny = 16, .small = 16, .large = 64}));
+  sim.run_for(1s);
+  EXPECT_EQ(free_in(2), before);
+  const std::string& line = router.journal().back();
+  EXPECT_TRUE(line.starts_with("warning: this router has too few buffers: cannot register ")) << line;
+  EXPECT_TRUE(line.ends_with("; set fewer (large_buffers)")) << line;
+  sim.fabric().refuse_region = nullptr;
+
+  ASSERT_TRUE(routing.set_buffers({.tiny = 16, .small = 16, .large = 64}));  // withdrawn while it is registered
+  ASSERT_TRUE(routing.set_buffers({.tiny = 16, .small = 16, .large = 4}));
+  sim.run_for(1s);
+  EXPECT_EQ(free_in(2), before);
+}
+
+// Goal: without a driver that needs it nothing is registered and no call waits. A region that such a driver would
+// refuse is refused here, too.
+TEST(SimRegionsNone, without_such_a_driver_nothing_waits) {
+  for (const Transport transport : {Transport::kFabric, Transport::kSockTcp}) {
+    SimNet sim{{.seed = 42, .transport = transport}};
+    SimNode& node = sim.add_node({.nis = {"10.0.0.1@tcp"}});
+    sim.run_for(1s);
+    Application app(node);
+    sim.run_for(1s);
+    Worker& worker = node.node().worker(WorkerId{0});
+    const MdHandle md = app.bind(app.piece(0, 500'000), kMdPut | kMdTruncate);
+    (void)worker.turn(sim.now());  // without control
+    EXPECT_TRUE(app.submitter->md_slot(md.index).bound);
+    EXPECT_EQ(app.submitter->md_slot(md.index).memory, MdMemory::kNone);
+    ASSERT_TRUE(app.submitter->unlink(md));
+    (void)worker.turn(sim.now());
+    EXPECT_EQ(app.events().size(), 1u);
+    Answer region, overlap, removed, again;
+    node.node().region_add(app.memory, region.done());
+    EXPECT_GT(region.value, 0);
+    node.node().region_add(app.memory, overlap.done());
+    EXPECT_EQ(overlap.value, -EEXIST);
+    node.node().region_remove(region.id(), removed.done());
+    EXPECT_EQ(removed.value, region.value);
+    node.node().region_remove(region.id(), again.done());
+    EXPECT_EQ(again.value, -ENOENT);
+    EXPECT_EQ(node.node().control().registrar->registered(), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace ulnet::test
