@@ -300,6 +300,25 @@ int ulnet_portal_close(ulnet_t* instance, unsigned portal) {
   });
 }
 
+int ulnet_region_add(ulnet_t* instance, void* base, size_t bytes, uint32_t* region, char* error, size_t error_bytes) {
+  *region = 0;
+  return guarded([&] {
+    const auto added = instance->node->region_add({static_cast<std::byte*>(base), bytes});
+    if (added) return *region = added->value, 0;
+    say(error, error_bytes, added.error().what);
+    return added.error().code;
+  });
+}
+
+int ulnet_region_remove(ulnet_t* instance, uint32_t region, char* error, size_t error_bytes) {
+  return guarded([&] {
+    const auto removed = instance->node->region_remove(ulnet::RegionId{region});
+    if (removed) return 0;
+    say(error, error_bytes, removed.error().what);
+    return removed.error().code;
+  });
+}
+
 int ulnet_eq_open(ulnet_submitter_t* submitter, uint32_t size, ulnet_callback_t callback, void* context,
                   ulnet_eq_t* out) {
   return guarded([&] {

@@ -20,6 +20,7 @@
 #include "dataplane/base/nid_text.h"
 #include "dataplane/host/arena.h"
 #include "dataplane/host/clock.h"
+#include "dataplane/host/thread_helper.h"
 #include "lnd/net/kernel/devices.h"
 
 namespace ulnet {
@@ -83,6 +84,16 @@ struct Instance::Impl final : ControlTurnable {
     return result.get();
   }
 
+  /// Runs `start` on the control thread and waits for its `done`.
+  template <class F>
+  config::Checked<RegionId> region_call(F start) {
+    std::promise<config::Checked<RegionId>> promise;
+    auto result = promise.get_future();
+    const auto done = [&](config::Checked<RegionId> how) { promise.set_value(std::move(how)); };
+    if (!post([&] { start(done); })) return config::fail(ESHUTDOWN, "the instance is closed");
+    return result.get();
+  }
+
   // ControlTurnable
   unsigned turn(Instant now) override;
   [[nodiscard]] bool pending() override {
@@ -96,6 +107,7 @@ struct Instance::Impl final : ControlTurnable {
   std::optional<Drivers> drivers;
   std::unique_ptr<Devices> devices;
   std::unique_ptr<HostMemory> memory;  // of the workers; null on a machine with one NUMA node
+  std::optional<ThreadHelper> helper;  // its thread starts if a driver needs it
   std::unique_ptr<Node> node;
   std::vector<std::unique_ptr<Turnable>> turnables;
   Turners turners;  // of mode kAttach
@@ -182,6 +194,7 @@ config::Checked<void> Instance::Impl::start_node(const config::DesiredState& sta
     };
   deps.real_threads = true;
   deps.control_gate = &host->control_gate();
+  deps.helper = &helper.emplace(host->control_gate());
   auto made = Node::create(boot_node(state, host->placement()), std::move(deps), clock_now());
   if (!made) return tl::unexpected(config::problem_of("cannot make the node", made.error()));
   node = std::move(*made);
@@ -230,6 +243,7 @@ std::string Instance::Impl::close() {
     for (auto& task : late) task();  // somebody waits for each; this thread is control now
     node->applier().abort();
     node->control().pinger->abort();
+    node->control().regions->abort();
   }
   if (host != nullptr) {
     for (size_t i = 0; i < turnables.size() && !attach; ++i) (void)host->remove(WorkerId{uint16_t(i)}, *turnables[i]);
@@ -298,6 +312,16 @@ Result<void> Instance::portal_open(PortalIndex portal, WorkerId home, PortalMode
 
 Result<void> Instance::portal_close(PortalIndex portal) {
   return impl_->call([&] { return impl_->node->portal_close(portal); }, fail(ESHUTDOWN, "the instance is closed"));
+}
+
+config::Checked<RegionId> Instance::region_add(std::span<std::byte> memory) {
+  return impl_->region_call([&](Regions::Done done) { impl_->node->region_add(memory, std::move(done)); });
+}
+
+config::Checked<void> Instance::region_remove(RegionId region) {
+  const auto removed =
+      impl_->region_call([&](Regions::Done done) { impl_->node->region_remove(region, std::move(done)); });
+  return removed ? config::Checked<void>{} : tl::unexpected(removed.error());
 }
 
 Result<std::vector<Nid>> Instance::ping(const Nid& nid, Duration timeout) {

@@ -73,6 +73,17 @@ class Instance {
                                          bool lazy = false);
   [[nodiscard]] Result<void> portal_close(PortalIndex portal);
 
+  /// Registers memory once, for drivers with remote writes: an MD in it is bound at once, on each submitter. Without a
+  /// region, such a driver registers the memory for each MD again, which is slow. The memory stays the caller's. The
+  /// caller keeps it until region_remove() has returned, or the Instance is closed. The result is the number of the
+  /// region. Blocks until the device has registered the memory. Errors, with a sentence: EINVAL (no byte, or beyond the
+  /// address space), EEXIST (overlaps another region), ENOSPC (1024 regions, of which one is the node's). Also:
+  /// ESHUTDOWN, and those of the device, such as ENOMEM.
+  [[nodiscard]] config::Checked<RegionId> region_add(std::span<std::byte> memory);
+  /// Gives the memory of a region back to the caller. Blocks. Errors, with a sentence: ENOENT (no such region), EBUSY
+  /// (an MD lies in it: wait for its kUnlink first), ESHUTDOWN. If no driver needs regions, MDs are not counted.
+  [[nodiscard]] config::Checked<void> region_remove(RegionId region);
+
   /// LNet ping: the NIDs that the node at `nid` reports. Waits at most `timeout`. Errors: EIO (no answer), EPROTO,
   /// ESHUTDOWN and the errors of a send.
   [[nodiscard]] Result<std::vector<Nid>> ping(const Nid& nid, Duration timeout = 1s);

@@ -145,6 +145,32 @@ static int both_roles(void) {
   return 0;
 }
 
+/* Regions without a driver that needs them: each call answers as with such a driver. */
+static int regions(void) {
+  static char memory[8192];
+  ulnet_t* node;
+  uint32_t region = 0, other = 7;
+  char error[200] = "", cut[8] = "";
+  CHECK(ulnet_open(NULL, &node, NULL, 0) == 0);
+  CHECK(ulnet_region_add(node, memory, 4096, &region, error, sizeof(error)) == 0);
+  CHECK(region != 0 && error[0] == 0);
+  CHECK(ulnet_region_add(node, memory + 4095, 4096, &other, error, sizeof(error)) == -EEXIST);
+  CHECK(other == 0 && strncmp(error, "4096 bytes at 0x", 16) == 0 && strstr(error, "overlap region") != NULL);
+  CHECK(ulnet_region_add(node, NULL, 4096, &other, cut, sizeof(cut)) == -EINVAL);
+  CHECK(strcmp(cut, "a regio") == 0);
+  CHECK(ulnet_region_add(node, memory, 0, &other, NULL, 0) == -EINVAL);
+  CHECK(ulnet_region_add(node, memory, SIZE_MAX, &other, NULL, 0) == -EINVAL);
+  CHECK(ulnet_region_add(node, memory + 4096, 4096, &other, error, sizeof(error)) == 0 && other != region);
+  CHECK(ulnet_region_remove(node, region, error, sizeof(error)) == 0);
+  CHECK(ulnet_region_remove(node, region, error, sizeof(error)) == -ENOENT);
+  CHECK(strncmp(error, "there is no region ", 19) == 0);
+  ulnet_stop(node);
+  CHECK(ulnet_region_remove(node, other, NULL, 0) == -ESHUTDOWN);
+  CHECK(ulnet_region_add(node, memory, 4096, &other, error, sizeof(error)) == -ESHUTDOWN);
+  ulnet_close(node);
+  return 0;
+}
+
 int main(void) {
-  return nids() || errors() || loopback() || both_roles();
+  return nids() || errors() || loopback() || both_roles() || regions();
 }
