@@ -66,9 +66,9 @@ Generator::Generator(Submitter& submitter, const Job& job, BusyCycles busy_cycle
       slots_(job.concurrency) {
   uint32_t largest = kPingBytes;
   for (uint32_t size : job.sizes) largest = std::max(largest, size);
-  const size_t bytes = size_t{largest} * (reads_back() ? 2 : 1) * job.concurrency;
-  memory_ = page_memory(bytes);
-  pattern_fill({memory_.get(), bytes}, 0);
+  memory_bytes_ = size_t{largest} * (reads_back() ? 2 : 1) * job.concurrency;
+  memory_ = page_memory(memory_bytes_);
+  pattern_fill(memory(), 0);
   ready_.reserve(job.concurrency);
   back_.reserve(job.concurrency);
 }

@@ -34,6 +34,8 @@ class Generator {
   /// call cancels at once, and waits no more than a second even then.
   void stop(Instant now);
 
+  /// Of all MDs of the job: to be registered before the first turn, where a driver needs that.
+  [[nodiscard]] std::span<std::byte> memory() const { return {memory_.get(), memory_bytes_}; }
   [[nodiscard]] bool done() const { return phase_ == Phase::kDone; }
   /// No MD of this generator is bound any more: its memory may go.
   [[nodiscard]] bool unbound() const { return bound_ == 0; }
@@ -84,6 +86,7 @@ class Generator {
   const BusyCycles busy_cycles_;
   const EqHandle eq_;
   PageMemory memory_;
+  size_t memory_bytes_ = 0;
   std::unique_ptr<Histogram> latencies_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> ready_;   ///< slots that may start, last in first out

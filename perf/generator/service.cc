@@ -1,6 +1,7 @@
 #include "perf/generator/service.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "config/emit.h"
 #include "perf/generator/job_json.h"
@@ -26,12 +27,30 @@ void Service::request(api::RequestId id, const api::Request& request) {
   if (running_.size() >= kServiceJobsMax) return refuse(-EBUSY, "4 jobs are already running; try again later");
   auto submitter = deps_.submitter_open(Generator::submitter_size(*job));
   if (!submitter) return refuse(submitter.error().code, submitter.error().what);
-  auto session = Session::start(**submitter, *job, deps_.busy_cycles);
+  auto session = Session::start(**submitter, *job, deps_.busy_cycles, true);
   if (!session) {
     deps_.submitter_close(**submitter);
     return refuse(session.error().code, session.error().what);
   }
   running_.push_back({id, *job, request.arg_text("name"), *submitter, std::move(*session)});
+  look_again_ = kNever;
+  register_memory(running_.back());
+}
+
+void Service::register_memory(Running& running) {
+  running.registering = true;
+  const Session* session = running.session.get();
+  if (deps_.region_add == nullptr) return answer_memory(session, {});
+  deps_.region_add(session->memory(), [this, session](RegionId region) { answer_memory(session, region); });
+}
+
+void Service::answer_memory(const Session* session, RegionId region) {
+  for (Running& running : running_) {
+    if (running.session.get() != session) continue;
+    running.registering = false;
+    running.region = region;
+    running.session->begin();
+  }
   look_again_ = kNever;
 }
 
@@ -79,7 +98,7 @@ unsigned Service::turn(Instant now) {
   unsigned done = 0;
   for (auto it = running_.begin(); it != running_.end();) {
     Running& running = *it;
-    if (running.stranded) {
+    if (running.stranded || running.registering) {
       ++it;
     } else if (running.session->finished()) {
       ++done;
@@ -99,16 +118,22 @@ unsigned Service::turn(Instant now) {
   return done;
 }
 
-/// Answers for a job that is over. False: its memory must stay.
+/// Answers for a job that is over, and has its memory taken back. False: its memory must stay.
 bool Service::end(Running& running) {
-  if (running.wanted) {
+  if (std::exchange(running.wanted, false)) {
     api::Answer answer;
     answer.doc.set("perf", config::from_json({{"report", report_json(running.job, running.session->results())}}));
     deps_.reply(running.id, answer);
   }
-  running.stranded = !running.session->unbound();
-  deps_.submitter_close(*running.submitter);
-  return !running.stranded;
+  if (Submitter* submitter = std::exchange(running.submitter, nullptr)) {
+    running.stranded = !running.session->unbound();
+    deps_.submitter_close(*submitter);
+  }
+  const RegionId region = std::exchange(running.region, {});
+  if (running.stranded || region == RegionId{}) return !running.stranded;
+  running.registering = true;
+  deps_.region_remove(region, [this, session = running.session.get()] { answer_memory(session, {}); });
+  return false;
 }
 
 }  // namespace ulnet::perf

@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <span>
 
 #include "control/api/server.h"
 #include "perf/generator/session.h"
@@ -20,6 +21,10 @@ class Service {
     /// Opens a submitter for a job of its own, and gives it back.
     std::function<Result<Submitter*>(const SubmitterSize&)> submitter_open;
     std::function<void(Submitter&)> submitter_close;
+    /// Registers the memory of a job for drivers that need that, and takes it back; the answer may come from within. 0:
+    /// no region, as it cannot be registered in one. May be empty, both of them.
+    std::function<void(std::span<std::byte>, std::function<void(RegionId)>)> region_add;
+    std::function<void(RegionId, std::function<void()>)> region_remove;
     Generator::BusyCycles busy_cycles;  ///< may be empty
     std::function<void(api::RequestId, const api::Answer&)> reply;
   };
@@ -47,13 +52,17 @@ class Service {
     api::RequestId id;
     Job job;
     std::string name;
-    Submitter* submitter = nullptr;
+    Submitter* submitter = nullptr;  // null: closed
     std::unique_ptr<Session> session;
+    RegionId region{};
+    bool registering = false;  // its memory is being registered or taken back
     Instant told = kNever;
     bool wanted = true;     // the client still waits for the answer
     bool stranded = false;  // over, but a worker still has its memory: kept until the node is gone
   };
   void stop_named(api::RequestId id, const std::string& name);
+  void register_memory(Running& running);
+  void answer_memory(const Session* session, RegionId region);
   bool end(Running& running);
 
   Deps deps_;

@@ -15,11 +15,11 @@ constexpr Duration kNap = 100us;
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> Session::start(Submitter& submitter, const Job& job,
-                                                Generator::BusyCycles busy_cycles) {
+Result<std::unique_ptr<Session>> Session::start(Submitter& submitter, const Job& job, Generator::BusyCycles busy_cycles,
+                                                bool hold) {
   auto generator = Generator::create(submitter, job, std::move(busy_cycles));
   if (!generator) return tl::unexpected(generator.error());
-  std::unique_ptr<Session> session(new Session(std::move(*generator)));
+  std::unique_ptr<Session> session(new Session(std::move(*generator), hold));
   try {
     session->thread_ = std::thread([raw = session.get()] { raw->run(); });
   } catch (const std::system_error&) {
@@ -36,6 +36,12 @@ void Session::halt() {
   stop();
   stop();
   if (thread_.joinable()) thread_.join();
+}
+
+void Session::begin() {
+  const std::lock_guard lock(mutex_);
+  held_ = false;
+  changed_.notify_all();
 }
 
 void Session::stop() {
@@ -71,6 +77,10 @@ void Session::publish(Instant now) {
 }
 
 void Session::run() {
+  {
+    std::unique_lock lock(mutex_);
+    while (held_ && stops_wanted_.load() == 0) changed_.wait_for(lock, kNap);  // a stop may come between the two looks
+  }
   unsigned stops_done = 0;
   Instant published = kNever, last_work = clock_now();
   while (!generator_->done()) {

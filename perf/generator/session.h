@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -15,9 +16,13 @@ namespace ulnet::perf {
 
 class Session {
  public:
-  /// Starts at once. Errors: those of Generator::create, EAGAIN when no thread can be had.
-  static Result<std::unique_ptr<Session>> start(Submitter& submitter, const Job& job,
-                                                Generator::BusyCycles busy_cycles);
+  /// Starts at once; with `hold`, only when begin() is called. Errors: those of Generator::create, EAGAIN (no thread is
+  /// left).
+  static Result<std::unique_ptr<Session>> start(Submitter& submitter, const Job& job, Generator::BusyCycles busy_cycles,
+                                                bool hold = false);
+  /// Ends the hold. Before it, no MD is bound: memory() can be registered.
+  void begin();
+  [[nodiscard]] std::span<std::byte> memory() const { return generator_->memory(); }
   /// Stops and joins. Frees the job's memory. Requires: unbound(), or the submitter is closed and no longer in use.
   ~Session();
   Session(const Session&) = delete;
@@ -36,7 +41,7 @@ class Session {
   [[nodiscard]] std::vector<RunResult> results() const;
 
  private:
-  explicit Session(std::unique_ptr<Generator> generator) : generator_(std::move(generator)) {}
+  Session(std::unique_ptr<Generator> generator, bool hold) : generator_(std::move(generator)), held_(hold) {}
   void run();
   void publish(Instant now);
 
@@ -46,6 +51,7 @@ class Session {
   std::condition_variable changed_;
   std::atomic<unsigned> stops_wanted_{0};
   // Under mutex_:
+  bool held_;
   bool finished_ = false;
   Snapshot snapshot_;
   std::vector<RunResult> results_;

@@ -22,8 +22,12 @@ int generate_here(const Options& options, Signals& signals, Screen& screen) {
   const Job& job = options.job;
   const auto submitter = instance->submitter_open(WorkerId{0}, Generator::submitter_size(job));
   if (!submitter) return screen.note(fmt::format("ulnet-perf: {}\n", submitter.error().what)), 1;
-  auto session = Session::start(**submitter, job, [&] { return instance->busy_cycles(); });
+  auto session = Session::start(
+      **submitter, job, [&] { return instance->busy_cycles(); }, true);
   if (!session) return screen.note(fmt::format("ulnet-perf: {}\n", session.error().what)), 1;
+  if (const auto region = instance->region_add((*session)->memory()); !region)
+    screen.note(fmt::format("ulnet-perf: each MD is registered alone: {}\n", region.error().what));
+  (*session)->begin();
   Reporter reporter(job, screen);
   while (!(*session)->finished()) {
     if (signals.wait(kTick)) (*session)->stop();

@@ -178,6 +178,12 @@ void Daemon::open_perf() {
     return node_->submitter_open(WorkerId{uint16_t(next_home_++ % node_->worker_count())}, size);
   };
   deps.submitter_close = [this](Submitter& submitter) { node_->submitter_close(submitter); };
+  deps.region_add = [this](std::span<std::byte> memory, std::function<void(RegionId)> done) {
+    node_->region_add(memory, [done = std::move(done)](const auto& region) { done(region.value_or(RegionId{})); });
+  };
+  deps.region_remove = [this](RegionId region, std::function<void()> done) {
+    node_->region_remove(region, [done = std::move(done)](const auto&) { done(); });
+  };
   deps.busy_cycles = [this] {
     uint64_t sum = 0;
     for (uint16_t worker = 0; worker < host_->worker_count(); ++worker)

@@ -91,6 +91,53 @@ TEST_F(ServiceTest, a_job_ends_with_its_report) {
   EXPECT_EQ(closed, 1u);
 }
 
+// Goal: a job binds its MDs when its memory is registered, and frees the memory when no driver has it.
+TEST_F(ServiceTest, a_job_waits_for_its_memory_at_both_ends) {
+  std::span<std::byte> memory;
+  std::function<void(RegionId)> added;
+  std::function<void()> removed;
+  Service waiting(
+      {.submitter_open = [this](const SubmitterSize& size) -> Result<Submitter*> {
+         opened.push_back(std::make_unique<Opened>(size));
+         return &opened.back()->submitter;
+       },
+       .submitter_close = [this](Submitter&) { ++closed; },
+       .region_add = [&](std::span<std::byte> bytes,
+                         std::function<void(RegionId)> done) { memory = bytes, added = std::move(done); },
+       .region_remove =
+           [&](RegionId region, std::function<void()> done) {
+             EXPECT_EQ(region, RegionId{7});
+             removed = std::move(done);
+           },
+       .busy_cycles = nullptr,
+       .reply = [this](api::RequestId id, const api::Answer& answer) { answers.emplace_back(id, answer); }});
+  api::Request request;
+  request.verb = api::Verb::kManage;
+  request.object = "perf";
+  request.args = job_json(job());
+  waiting.request({1, 1}, request);
+  ASSERT_TRUE(added);
+  EXPECT_GE(memory.size(), 4u);
+  const auto turn = [&] {
+    (void)waiting.turn(now);
+    now += 50ms;
+    std::this_thread::sleep_for(1ms);
+  };
+  for (int i = 0; i < 20; ++i) turn();
+  EXPECT_EQ(opened.back()->submitter.mds_in_use(), 0u);
+  EXPECT_TRUE(answers.empty());
+  added(RegionId{7});
+  for (int i = 0; i < 20'000 && !removed; ++i) turn();
+  ASSERT_TRUE(removed);
+  EXPECT_EQ(closed, 1u);
+  for (int i = 0; i < 3; ++i) turn();
+  memory[0] = std::byte{1};  // ASan: not freed
+  EXPECT_FALSE(waiting.idle());
+  removed();
+  turn();
+  EXPECT_TRUE(waiting.idle());
+}
+
 TEST_F(ServiceTest, progress_comes_in_parts_and_gone_stops_the_job) {
   Job j = job();
   j.count = 0;
