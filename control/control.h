@@ -22,10 +22,10 @@
 #include "control/routes/route_db.h"
 #include "control/routes/router_checker.h"
 #include "control/routes/routing.h"
-#include "control/stats/totals.h"
 #include "control/timers.h"
 #include "dataplane/base/log_limit.h"
 #include "dataplane/base/rng.h"
+#include "dataplane/base/totals.h"
 #include "dataplane/host/near_memory.h"
 #include "dataplane/stages/worker.h"
 #include "dataplane/state/self_submitter.h"
@@ -76,9 +76,9 @@ struct Control {
   std::unique_ptr<Outbox> outbox;
   std::unique_ptr<Publisher> publisher;
   std::unique_ptr<PeerTableBuilder> peer_table;
-  ViewParts parts;                             ///< of the view to come
+  ViewParts parts;                                               ///< of the view to come
   uint64_t routes_seen = 0, portals_seen = 0, regions_seen = 0;  ///< revisions that `parts` holds
-  bool unpublished = true;                     ///< `parts` holds what no view has yet
+  bool unpublished = true;                                       ///< `parts` holds what no view has yet
   std::vector<Resolved> resolved;
 
   std::unique_ptr<LocalNis> nis;

@@ -12,7 +12,7 @@
 
 #include "config/doc.h"
 #include "config/model.h"
-#include "control/stats/totals.h"
+#include "dataplane/base/totals.h"
 
 namespace ulnet::api {
 

@@ -18,9 +18,9 @@
 #include "control/nis/local_nis.h"
 #include "control/peers/reclaim.h"
 #include "control/publish/peer_table.h"
-#include "control/stats/totals.h"
 #include "control/timers.h"
 #include "dataplane/base/limits.h"
+#include "dataplane/base/totals.h"
 #include "dataplane/wire/ping_info.h"
 
 namespace ulnet {

@@ -1,4 +1,4 @@
-#include "control/stats/totals.h"
+#include "dataplane/base/totals.h"
 
 #include <algorithm>
 
