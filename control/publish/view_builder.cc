@@ -9,37 +9,25 @@ namespace {
 
 /// True when something differs from what was published last.
 bool refresh_parts(Control& c) {
-  bool changed = false;
-  if (c.dirty.local) {
-    c.parts.local = build_local_view(*c.nis, c.desired.global.retry_count);
-    changed = true;
-  }
+  bool changed = c.dirty.local || c.dirty.node;
+  if (c.dirty.local) c.parts.local = build_local_view(*c.nis, c.desired.global.retry_count);
+  if (c.dirty.node) c.parts.node = build_node_view(c);
+  c.dirty.local = c.dirty.node = false;
   if (c.peers->changed()) c.routes->refresh();
   if (c.routes_seen != c.routes->revision()) c.peers->routes_changed();
   if (c.peers->flush(*c.peer_table) || c.parts.peers == nullptr) {
     c.parts.peers = c.peer_table->snapshot();
     changed = true;
   }
-  if (c.routes_seen != c.routes->revision() || c.parts.routes == nullptr) {
-    c.parts.routes = c.routes->view();
-    c.routes_seen = c.routes->revision();
+  const auto renew = [&](auto& part, const auto& source, uint64_t& seen) {
+    if (part != nullptr && seen == source.revision()) return;
+    part = source.view();
+    seen = source.revision();
     changed = true;
-  }
-  if (c.portals_seen != c.portals->revision() || c.parts.portals == nullptr) {
-    c.parts.portals = c.portals->view();
-    c.portals_seen = c.portals->revision();
-    changed = true;
-  }
-  if (c.regions_seen != c.regions->revision()) {
-    c.parts.regions = c.regions->view();
-    c.regions_seen = c.regions->revision();
-    changed = true;
-  }
-  if (c.dirty.node) {
-    c.parts.node = build_node_view(c);
-    changed = true;
-  }
-  c.dirty.local = c.dirty.node = false;
+  };
+  renew(c.parts.routes, *c.routes, c.routes_seen);
+  renew(c.parts.portals, *c.portals, c.portals_seen);
+  renew(c.parts.regions, *c.regions, c.regions_seen);
   return changed;
 }
 
