@@ -81,35 +81,34 @@ class Worker {
   /// Puts, gets and receives of this worker's submitters; forwarded messages do not count.
   [[nodiscard]] uint64_t messages_in_use() const { return operations.out() + incoming.out(); }
   Wheel<Operation> deadlines;  ///< of operations at home here
-  Wheel<Tx> tx_deadlines;    ///< of leases served here
+  Wheel<Tx> tx_deadlines;      ///< of leases served here
   Parked parked;
   List<NiSlice, NiWaitTag> nis_waiting;  ///< NIs for whose credits messages wait
   std::array<Portal, kPortalCount> portals;
   std::array<RouterPool, kRouterPools> pools;
-  PeerLocal hop_unknown;                 ///< stands for next hops that control looks up: they have one share of a pool
-  LoopWatch loop_watch;                  ///< of what goes on to another router
+  PeerLocal hop_unknown;  ///< stands for next hops that control looks up: they have one share of a pool
+  LoopWatch loop_watch;   ///< of what goes on to another router
   List<IncomingShare, ShareTag> shares_waiting;  ///< peer NIs with receives that wait for a message of `incoming`
   uint32_t shares_to_look = 0;                   ///< of them, from the front: a message may be free for these
   Instant shares_due = kForever;                 ///< no share is to be dropped before
   IncomingShare own_share;                       ///< of what this node sends to itself
   List<RxSlot, PostTag> ready_slots;             ///< held receives whose verdict is set: resumed between stages
-  List<RxSlot, HeldTag> held_router;     ///< held for a router credit or buffer, oldest first
-  List<RxSlot, ReceivingTag> receiving;  ///< payload on its way into an MD
-  List<RxSlot, ReceivingTag> coming;     ///< payload on its way into a router buffer, oldest first
-  List<Posted, PostTag> local;           ///< what this worker posted to itself
+  List<RxSlot, HeldTag> held_router;             ///< held for a router credit or buffer, oldest first
+  List<RxSlot, ReceivingTag> receiving;          ///< payload on its way into an MD
+  List<RxSlot, ReceivingTag> coming;             ///< payload on its way into a router buffer, oldest first
+  List<Posted, PostTag> local;                   ///< what this worker posted to itself
   List<EventQueue, EqWaitTag> eqs_waiting;
   std::vector<List<Posted, PostTag>> outbox_work, outbox_back;  ///< by destination worker
   uint64_t pushed_work = 0, pushed_back = 0;  ///< bit per worker: its ring got items since notify_pushed()
   static_assert(kWorkersMax <= 64, "pushed_work and pushed_back have a bit for each worker");
-  bool pushed_control = false;  ///< the same of the ring to control
-  List<Owed, OwedTag> control_queue;                            ///< waits for room in the ring to control
+  bool pushed_control = false;        ///< the same of the ring to control
+  List<Owed, OwedTag> control_queue;  ///< waits for room in the ring to control
   Slab<Owed> control_asks;    ///< those in it that no object owes: one per peer parked for, the rest for drivers
   uint32_t driver_asks_most;  ///< of `control_asks`
   std::array<std::unique_ptr<Lnd>, kLndsMax> lnds;
   std::array<Submitter*, kSubmittersMax> submitters{};
   uint32_t submitters_closing = 0;  ///< of `submitters`
   uint32_t submitters_first = 0;    ///< whose calls come first in this turn
-  std::array<Gauge, kRegionsMax + 1> region_users;  ///< by slot: segments of MDs in regions of applications
   uint32_t inbox_first = 0;         ///< the worker whose rings come first in this turn
   uint32_t sequence = 0;            ///< rotation of this worker's choices
   uint32_t route_sequence = 0;
@@ -121,6 +120,7 @@ class Worker {
   static constexpr size_t kBatchWork = kInboxBudget;      ///< work
   std::vector<PostItem> batch;                            ///< scratch of the inbox stage
   std::array<ControlMsg, kControlBudget> control_batch;   ///< the same
+  std::array<Gauge, kRegionsMax + 1> region_users;        ///< by slot: segments of MDs in regions of applications
 };
 
 }  // namespace ulnet
