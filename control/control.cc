@@ -92,7 +92,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
       RouterChecker::Deps{*nis, *peers, *routes, [this](Peer& peer, Net net) { discovery->check_gateway(peer, net); },
                           [this](const std::string& line) { log(line); }},
       timers);
-  routing = std::make_unique<Routing>(Routing::Deps{*outbox, memory, *regions, config.groups, config.workers,
+  routing = std::make_unique<Routing>(Routing::Deps{*outbox, memory, *registrar, config.groups, config.workers,
                                                     [this](const std::string& line) { log(line); }},
                                       timers);
   net_watch = std::make_unique<NetWatch>(*nis, timers);

@@ -19,8 +19,6 @@ config::Checked<RegionId> answer(const Result<void>& result, const MemoryRange& 
 
 }  // namespace
 
-// --- Regions of applications -----------------------------------------------------------------------------------------
-
 config::Checked<void> Regions::check(std::span<std::byte> memory) const {
   const auto begin = reinterpret_cast<uintptr_t>(memory.data());
   if (stopping_) return config::fail(ESHUTDOWN, "the node is stopping");
@@ -134,38 +132,6 @@ std::shared_ptr<const RegionTable> Regions::view() const {
   std::sort(table->regions.begin(), table->regions.end(),
             [](const RegionView& a, const RegionView& b) { return a.base < b.base; });
   return table;
-}
-
-// --- Ranges of MDs and router buffers --------------------------------------------------------------------------------
-
-void Regions::segments_add(std::span<Segment> segments, Done done) {
-  std::vector<MemoryRange> ranges;
-  bool room = true;
-  for (Segment& segment : segments) {
-    if (segment.bytes == 0 || segment.region != RegionId{}) continue;
-    const auto id = deps_.registrar.take(false);
-    room = id.has_value();
-    if (!room) break;
-    segment.region = *id;
-    ranges.push_back({*id, {segment.base, segment.bytes}});
-  }
-  const auto ended = [segments, done = std::move(done)](const config::Checked<RegionId>& result) {
-    for (Segment& segment : segments)
-      if (!result && !Registrar::is_shared(segment.region)) segment.region = {};
-    done(result);
-  };
-  if (room)
-    return deps_.registrar.add(std::move(ranges),
-                               [ended](const auto& result, const auto& refused) { ended(answer(result, refused)); });
-  for (const MemoryRange& range : ranges) deps_.registrar.give(range.id);
-  ended(config::fail(ENOSPC, "too many segments lie outside each region: add regions for their memory"));
-}
-
-void Regions::segments_remove(std::span<const Segment> segments, std::function<void()> done) {
-  std::vector<MemoryRange> ranges;
-  for (const Segment& segment : segments)
-    if (!Registrar::is_shared(segment.region)) ranges.push_back({segment.region, {segment.base, segment.bytes}});
-  deps_.registrar.remove(std::move(ranges), [done = std::move(done)](const auto&, const auto&) { done(); });
 }
 
 unsigned Regions::turn(Instant now) {

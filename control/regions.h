@@ -1,7 +1,6 @@
-// Memory that is registered for drivers with remote writes (lnd/registrar_ctl.h). A view shows the regions of
-// applications to the workers. Segments of MDs outside each region, and blocks of router buffers, have ranges of their
-// own. Thread: control. The hard part:
-// a region that is removed first leaves the view. The number of its users is final when no worker uses an older view.
+// Regions of applications: memory that is registered once for drivers with remote writes (lnd/registrar_ctl.h). A view
+// shows them to the workers. Thread: control. The hard part: a region that is removed first leaves the view. The number
+// of its users is final when no worker uses an older view.
 #pragma once
 #include <functional>
 #include <map>
@@ -34,11 +33,6 @@ class Regions {
   void add(std::span<std::byte> memory, Done done);
   /// After `done` without error no driver has the memory. Errors: ENOENT, ESHUTDOWN, EBUSY (MDs use it; it stays).
   void remove(RegionId id, Done done);
-  /// Registers each segment without a region as one of its own, all or none. `segments` stay until `done`. Requires:
-  /// needed(). Errors: ENOSPC (kRegionSlots), those of the driver.
-  void segments_add(std::span<Segment> segments, Done done);
-  /// Takes back what segments_add() registered.
-  void segments_remove(std::span<const Segment> segments, std::function<void()> done);
 
   /// Carries on; returns work done.
   unsigned turn(Instant now);

@@ -50,13 +50,13 @@ std::span<Segment> segments_of(Submitter& submitter, uint32_t md) {
 }
 
 void run(Control& c, WorkerId worker, const MdRegisterMsg& msg) {
-  c.regions->segments_add(segments_of(*msg.submitter, msg.md), [&c, worker, msg](const auto& result) {
+  c.registrar->segments_add(segments_of(*msg.submitter, msg.md), [&c, worker, msg](const auto& result, const auto&) {
     c.outbox->send(worker, MdRegisteredMsg{msg.submitter, msg.md, result ? 0 : result.error().code});
   });
 }
 
 void run(Control& c, WorkerId worker, const MdReleaseMsg& msg) {
-  c.regions->segments_remove(segments_of(*msg.submitter, msg.md), [&c, worker, msg] {
+  c.registrar->segments_remove(segments_of(*msg.submitter, msg.md), [&c, worker, msg] {
     c.outbox->send(worker, MdReleasedMsg{msg.submitter, msg.md});
   });
 }

@@ -1,5 +1,6 @@
 #include "lnd/registrar_ctl.h"
 
+#include <cerrno>
 #include <utility>
 
 namespace ulnet {
@@ -18,7 +19,35 @@ std::optional<RegionId> Registrar::take(bool shared) {
 }
 
 void Registrar::give(RegionId id) {
-  (is_shared(id) ? shared_ : others_).back.push_back(id);
+  (region_is_shared(id) ? shared_ : others_).back.push_back(id);
+}
+
+void Registrar::segments_add(std::span<Segment> segments, Done done) {
+  std::vector<MemoryRange> ranges;
+  for (Segment& segment : segments) {
+    if (segment.bytes == 0 || segment.region != RegionId{}) continue;
+    ranges.push_back({{}, {segment.base, segment.bytes}});
+    const auto id = take(false);
+    if (!id) break;
+    ranges.back().id = segment.region = *id;
+  }
+  const auto ended = [segments, done = std::move(done)](const Result<void>& result, const MemoryRange& refused) {
+    for (Segment& segment : segments)
+      if (!result && !region_is_shared(segment.region)) segment.region = {};
+    done(result, refused);
+  };
+  if (ranges.empty() || ranges.back().id != RegionId{}) return add(std::move(ranges), ended);
+  const MemoryRange refused = ranges.back();
+  ranges.pop_back();
+  for (const MemoryRange& range : ranges) give(range.id);
+  ended(fail(ENOSPC, "too many segments lie outside each region: add regions for their memory"), refused);
+}
+
+void Registrar::segments_remove(std::span<const Segment> segments, std::function<void()> done) {
+  std::vector<MemoryRange> ranges;
+  for (const Segment& segment : segments)
+    if (!region_is_shared(segment.region)) ranges.push_back({segment.region, {segment.base, segment.bytes}});
+  remove(std::move(ranges), [done = std::move(done)](const auto&, const auto&) { done(); });
 }
 
 /// On the helper. Each driver gets each range. If one refuses, all that was done is undone.

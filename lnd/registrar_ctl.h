@@ -37,13 +37,17 @@ class Registrar final : Helper::Job {
   [[nodiscard]] std::optional<RegionId> take(bool shared);
   /// The number was not used.
   void give(RegionId id);
-  [[nodiscard]] static bool is_shared(RegionId id) { return region_slot(id) <= kRegionsMax; }
 
   /// Registers all ranges or none. Errors (to `done`): those of the driver.
   void add(std::vector<MemoryRange> ranges, Done done) { steps_.push_back({true, std::move(ranges), std::move(done)}); }
   void remove(std::vector<MemoryRange> ranges, Done done) {
     steps_.push_back({false, std::move(ranges), std::move(done)});
   }
+  /// Registers each segment that lies in no region as a range of its own, all or none. `segments` stay until `done`.
+  /// Errors (to `done`): ENOSPC (kRegionSlots), those of the driver.
+  void segments_add(std::span<Segment> segments, Done done);
+  /// Takes back what segments_add() registered.
+  void segments_remove(std::span<const Segment> segments, std::function<void()> done);
 
   /// Carries on; returns work done.
   unsigned turn(Instant now);

@@ -1,5 +1,7 @@
 #include "control/routes/routing.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -56,13 +58,16 @@ uint32_t Routing::given(WorkerId worker, unsigned pool) const {
 }
 
 void Routing::give(RouterMemory& memory) {
-  if (!deps_.regions.needed() || memory.all.bytes == 0) return registered(memory, RegionId{});
-  deps_.regions.segments_add({&memory.all, 1}, [this, &memory](const auto& result) { registered(memory, result); });
+  if (!deps_.registrar.needed() || memory.all.bytes == 0) return registered(memory, {});
+  deps_.registrar.segments_add({&memory.all, 1},
+                               [this, &memory](const auto& result, const auto&) { registered(memory, result); });
 }
 
-void Routing::registered(RouterMemory& memory, const config::Checked<RegionId>& result) {
+void Routing::registered(RouterMemory& memory, const Result<void>& result) {
   if (!result) {
-    deps_.log("warning: this router has too few buffers: " + result.error().what + "; set fewer (large_buffers)");
+    deps_.log(
+        fmt::format("warning: this router has too few buffers: cannot register {} bytes: {}; set fewer (large_buffers)",
+                    memory.all.bytes, result.error().what));
     return forget(memory);
   }
   if (memory.retiring) return release(memory);
@@ -80,7 +85,7 @@ void Routing::count_minima() {
 
 void Routing::release(RouterMemory& memory) {
   if (memory.all.region == RegionId{}) return forget(memory);
-  deps_.regions.segments_remove({&memory.all, 1}, [this, &memory] { forget(memory); });
+  deps_.registrar.segments_remove({&memory.all, 1}, [this, &memory] { forget(memory); });
 }
 
 void Routing::forget(const RouterMemory& memory) {

@@ -14,10 +14,10 @@
 #include "config/problem.h"
 #include "control/nis/local_nis.h"
 #include "control/outbox.h"
-#include "control/regions.h"
 #include "control/timers.h"
 #include "dataplane/host/memory_source.h"
 #include "dataplane/state/router_buffers.h"
+#include "lnd/registrar_ctl.h"
 
 namespace ulnet {
 
@@ -49,7 +49,7 @@ class Routing {
   struct Deps {
     Outbox& outbox;
     MemorySource& memory;
-    Regions& regions;
+    Registrar& registrar;
     WorkerGroups groups;
     unsigned workers = 1;
     std::function<void(const std::string&)> log = {};
@@ -87,7 +87,7 @@ class Routing {
   [[nodiscard]] uint32_t wanted(WorkerId worker, unsigned pool, const config::Buffers& buffers) const;
   [[nodiscard]] bool fit(const config::Buffers& buffers);
   void give(RouterMemory& memory);
-  void registered(RouterMemory& memory, const config::Checked<RegionId>& result);
+  void registered(RouterMemory& memory, const Result<void>& result);
   void retire(RouterMemory& memory);
   void release(RouterMemory& memory);
   void forget(const RouterMemory& memory);

@@ -15,10 +15,6 @@ bool needs_regions(const Worker& w, const Md& md) {
   return truncates || md.length > w.view->node.regions_above;
 }
 
-bool is_shared(RegionId region) {
-  return region_slot(region) <= kRegionsMax;
-}
-
 }  // namespace
 
 bool md_memory_ready(Worker& w, Submitter& submitter, uint32_t index) {
@@ -53,7 +49,7 @@ bool md_memory_free(Worker& w, Md& md) {
   bool own = false;
   for (Segment& segment : std::span(md.segments, md.segment_count)) {
     if (segment.region == RegionId{}) continue;
-    if (is_shared(segment.region))
+    if (region_is_shared(segment.region))
       w.region_users[region_slot(std::exchange(segment.region, {}))].add(-1);
     else
       own = true;

@@ -24,6 +24,10 @@ static_assert(sizeof(Segment) == 16);
 [[nodiscard]] constexpr uint32_t region_slot(RegionId region) {
   return region.value % kRegionSlots;
 }
+/// A region of an application: many MDs may lie in it. Others have one MD or one block of router buffers.
+[[nodiscard]] constexpr bool region_is_shared(RegionId region) {
+  return region_slot(region) <= kRegionsMax;
+}
 
 /// A window of `length` bytes that starts `offset` bytes into the concatenation of the segments. Borrowed: the owner
 /// (an MD, a router buffer) keeps segments and memory alive until the receive or send is reported done.
