@@ -1,6 +1,6 @@
 // What lies between two simulated LNDs: connections, their two ends, and the messages under way. Plain state; the rules
-// are in fabric_ctl.cc (sending side, faults) and sim_lnd.cc (receiving side). Owned by the Fabric, named by number,
-// never by pointer, so that an end may vanish while something still points at it.
+// are in fabric_ctl.cc (sending side, faults), sim_lnd.cc and sim_rdma.cc (receiving side). Owned by the Fabric. Others
+// name a connection by number, never by pointer, so that an end may vanish meanwhile.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -1,7 +1,7 @@
 // Worker half of the sim LND: an Lnd over a Fabric (fabric_ctl.h). One connection per local NI and peer NID, in order
-// like a TCP stream: a held message stops those behind it, and a full window makes further Txs wait here. The hard part
-// is that every call into the core may come back in (submit, cancel, resume), so an end is only freed in sweep(),
-// between rounds. Test code: it allocates, unlike a real driver.
+// like a TCP stream: a held message stops those behind it, except in the rdma mode. If the window is full, further Txs
+// wait here. The hard part: each call into the core may come back in (submit, cancel, resume), so an end is only freed
+// in sweep(), between rounds. Test code: it allocates, unlike a real driver.
 #pragma once
 #include <list>
 #include <map>
