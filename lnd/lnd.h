@@ -80,10 +80,10 @@ enum class LndStatus : uint8_t {
   kRemoteError,
   kRemoteDropped,
   kRemoteTimeout,
-  kNetworkTimeout
+  kNetworkTimeout,
+  kCount
 };
-inline constexpr unsigned kLndStatuses = 11;
-static_assert(kLndStatuses == unsigned(LndStatus::kNetworkTimeout) + 1);
+inline constexpr unsigned kLndStatuses = unsigned(LndStatus::kCount);
 
 /// How a send or receive ended: 0 or a negative errno, and whose fault.
 struct Completion {
