@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "config/export.h"
+#include "config/ip2nets.h"
 #include "config/schema.h"
 #include "config/warn.h"
-#include "control/apply/ip2nets.h"
 #include "control/discovery/runner.h"
 #include "control/node_config.h"
 #include "control/turn.h"
@@ -103,7 +103,7 @@ config::ChangeList Applier::expand(const config::ChangeList& changes, std::vecto
     all.push_back(change);
     origin.push_back(from);
   };
-  Ip2nets ip2nets(c_.deps.devices);
+  config::Ip2nets ip2nets(c_.deps.devices);
   for (size_t i = 0; i < changes.size(); ++i) {
     if (const auto* rule = std::get_if<config::NetAddMatching>(&changes[i].change)) {
       for (const config::NetAdd& add : ip2nets.match(rule->rule, i)) append({add, changes[i].origin}, i);

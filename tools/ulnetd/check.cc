@@ -6,7 +6,7 @@
 
 #include "config/apply.h"
 #include "config/devices.h"
-#include "control/apply/ip2nets.h"
+#include "config/ip2nets.h"
 #include "control/lib/boot.h"
 #include "dataplane/base/nid_text.h"
 #include "dataplane/host/host.h"
@@ -78,7 +78,7 @@ class Check {
   }
 
   const config::ChangeList& changes_;
-  Ip2nets ip2nets_;
+  config::Ip2nets ip2nets_;
   config::DesiredState state_;
   config::Problems problems_;
   size_t groups_ = 0;  // 0: not known
