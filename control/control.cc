@@ -63,7 +63,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
   Regions::Deps regions_deps{*registrar, {}, {}, {}};
   regions_deps.users_of = [this](RegionId id) {
     int64_t users = 0;
-    for (auto& worker : workers) users += worker->region_users[region_slot(id)].get();
+    for (auto& worker : workers) users += worker->region_users[region_slot(id)].get_acquire();
     return users;
   };
   regions_deps.publish = [this] { return (void)publish_views(*this, true), publisher->epoch(); };

@@ -47,7 +47,7 @@ struct Resolved {
 };
 
 /// Why a line that a peer can cause is written to the journal: each cause has a limit of its own.
-enum class JournalCause : uint8_t { kReachable, kUnreachable, kDiscovery, kCount };
+enum class JournalCause : uint8_t { kReachable, kUnreachable, kDiscovery, kMemory, kCount };
 
 class DiscoveryRunner;
 class LndHost;
@@ -105,7 +105,7 @@ struct Control {
 
   /// For lines that a peer can cause: so many of each cause in a while, then their number.
   void log_limited(JournalCause cause, const std::string& line);
-  std::array<LogLimit, size_t(JournalCause::kCount)> log_limits{LogLimit{}, LogLimit{}, LogLimit{100}};
+  std::array<LogLimit, size_t(JournalCause::kCount)> log_limits{LogLimit{}, LogLimit{}, LogLimit{100}, LogLimit{}};
   /// New work that takes memory is to be refused.
   [[nodiscard]] bool memory_low() { return deps.reserve != nullptr && !deps.reserve->restore(); }
   void log(const std::string& line) const {

@@ -87,7 +87,10 @@ Result<void> Node::open(Instant now) {
       [this](const Event& event, Instant at) { c_.net_watch->pinged(event.target, event.source, at); });
   if (c_.regions->needed()) {
     c_.ping_target->set_takes_pushes(false);
-    c_.regions->add(c_.ping_target->push_memory(), [this](const auto&) { c_.ping_target->set_takes_pushes(true); });
+    c_.regions->add_of_node(c_.ping_target->push_memory(), [this](const auto& result) {
+      if (!result) c_.log("warning: pushes of ping info come later: " + result.error().what);
+      c_.ping_target->set_takes_pushes(true);
+    });
   }
   if (auto opened = c_.portals->open(PortalIndex{0}, WorkerId{0}, PortalMode::kSingle, true); !opened) return opened;
   (void)publish_views(c_, true);

@@ -36,13 +36,13 @@ config::Checked<void> Regions::check(std::span<std::byte> memory) const {
   return {};
 }
 
-void Regions::add(std::span<std::byte> memory, Done done) {
+void Regions::add(std::span<std::byte> memory, bool of_node, Done done) {
   if (auto good = check(memory); !good) return done(tl::unexpected(good.error()));
   const auto id = deps_.registrar.take(true);
   if (!id)
     return done(
         config::fail(ENOSPC, fmt::format("the node has {} regions: remove some, or add larger ones", kRegionsMax)));
-  regions_[*id] = {memory, State::kAdding, {}, std::move(done)};
+  regions_[*id] = {memory, State::kAdding, {}, std::move(done), of_node};
   if (!needed()) return added(*id, *id);
   deps_.registrar.add({{*id, memory}}, [this, id = *id](const auto& result, const auto& refused) {
     added(id, answer(result, result ? MemoryRange{id, {}} : refused));
@@ -62,20 +62,20 @@ void Regions::added(RegionId id, const config::Checked<RegionId>& result) {
 
 void Regions::remove(RegionId id, Done done) {
   const auto found = regions_.find(id);
-  const bool ending = found != regions_.end() && found->second.state == State::kRemoving && !found->second.done;
-  if (ending) return void(found->second.done = std::move(done));  // by remove_all()
-  if (found == regions_.end() || found->second.state != State::kReady)
+  if (found == regions_.end() || found->second.of_node || found->second.state == State::kAdding)
     return done(config::fail(ENOENT, fmt::format("there is no region {}: it was removed, or never added", id.value)));
   Region& region = found->second;
+  const bool ending = region.state == State::kRemoving && !region.done;
+  if (ending) return void(region.done = std::move(done));  // by remove_all()
+  if (region.state != State::kReady)
+    return done(config::fail(EALREADY, fmt::format("another call removes region {}: wait for its end", id.value)));
   region.done = std::move(done);
   region.state = State::kLeaving;
-  if (!needed()) {
-    deps_.registrar.give(id);
-    return removed(id);
-  }
+  region.hidden.reset();
   ++revision_;
-  region.hidden = deps_.publish();
-  leave_.retry(true);
+  if (needed()) return leave_.set_now();
+  deps_.registrar.give(id);
+  removed(id);
 }
 
 unsigned Regions::look_at_leaving() {
@@ -83,7 +83,8 @@ unsigned Regions::look_at_leaving() {
   leave_.stop();
   for (auto& [id, region] : regions_) {
     if (region.state != State::kLeaving) continue;
-    if (!deps_.passed(region.hidden)) {
+    if (!region.hidden) region.hidden = deps_.publish();
+    if (!deps_.passed(*region.hidden)) {
       leave_.retry(true);
       continue;
     }

@@ -5,7 +5,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "config/problem.h"
 #include "control/timers.h"
@@ -30,8 +32,11 @@ class Regions {
   [[nodiscard]] bool needed() const { return deps_.registrar.needed(); }
   /// A region of an application. From `done` with its number on, each worker finds it. Errors: EINVAL (empty, or beyond
   /// the address space), EEXIST (overlaps another), ENOSPC (kRegionsMax), ESHUTDOWN, those of the driver.
-  void add(std::span<std::byte> memory, Done done);
-  /// After `done` without error no driver has the memory. Errors: ENOENT, ESHUTDOWN, EBUSY (MDs use it; it stays).
+  void add(std::span<std::byte> memory, Done done) { add(memory, false, std::move(done)); }
+  /// The same for the node's own memory, which only remove_all() removes.
+  void add_of_node(std::span<std::byte> memory, Done done) { add(memory, true, std::move(done)); }
+  /// After `done` without error no driver has the memory. Errors: ENOENT, ESHUTDOWN, EBUSY (MDs use it; it stays),
+  /// EALREADY (another call removes it).
   void remove(RegionId id, Done done);
 
   /// Carries on; returns work done.
@@ -40,7 +45,8 @@ class Regions {
   void stop() { stopping_ = true; }
   /// The same, and no MD is left: removes each region.
   void remove_all();
-  /// Answers each waiting add() and remove() with ESHUTDOWN. Requires: turn() is not called any more.
+  /// Answers each waiting add() and remove() with ESHUTDOWN. The memory of an add() stays with the drivers until the
+  /// node goes. Requires: turn() is not called any more.
   void abort();
 
   [[nodiscard]] std::shared_ptr<const RegionTable> view() const;
@@ -57,9 +63,11 @@ class Regions {
   struct Region {
     std::span<std::byte> memory;
     State state = State::kAdding;
-    Epoch hidden{};  ///< kLeaving: the first view without it
-    Done done;       ///< of the call under way
+    std::optional<Epoch> hidden;  ///< kLeaving: the first view without it, once published
+    Done done;                    ///< of the call under way
+    bool of_node = false;
   };
+  void add(std::span<std::byte> memory, bool of_node, Done done);
   [[nodiscard]] config::Checked<void> check(std::span<std::byte> memory) const;
   void added(RegionId id, const config::Checked<RegionId>& result);
   void removed(RegionId id);

@@ -50,9 +50,14 @@ std::span<Segment> segments_of(Submitter& submitter, uint32_t md) {
 }
 
 void run(Control& c, WorkerId worker, const MdRegisterMsg& msg) {
-  c.registrar->segments_add(segments_of(*msg.submitter, msg.md), [&c, worker, msg](const auto& result, const auto&) {
-    c.outbox->send(worker, MdRegisteredMsg{msg.submitter, msg.md, result ? 0 : result.error().code});
-  });
+  c.registrar->segments_add(
+      segments_of(*msg.submitter, msg.md), [&c, worker, msg](const auto& result, const auto& refused) {
+        if (!result)
+          c.log_limited(JournalCause::kMemory,
+                        fmt::format("an MD ends: cannot register {} bytes at {}: {}", refused.memory.size(),
+                                    fmt::ptr(refused.memory.data()), result.error().what));
+        c.outbox->send(worker, MdRegisteredMsg{msg.submitter, msg.md, result ? 0 : result.error().code});
+      });
 }
 
 void run(Control& c, WorkerId worker, const MdReleaseMsg& msg) {
@@ -130,7 +135,7 @@ unsigned run_connections(Control& c) {
 
 unsigned run_pings(Control& c) {
   unsigned done = c.self_submitter->poll(kInboxBudget, c.now);
-  done += c.ping_target->turn();
+  done += c.ping_target->turn(c.now);
   done += c.pinger->turn(c.now);
   done += c.discovery->turn(c.now);
   return done;

@@ -375,8 +375,9 @@ class LndControl {
   /// longer, each segment of the payload, of the sink, or of the slot's window names its region. The window may be
   /// shorter than the message. UINT32_MAX: the driver needs no regions.
   [[nodiscard]] virtual uint32_t regions_above() const { return UINT32_MAX; }
-  /// Registers memory. Segment::region names the region from then on, on each worker. May block: the call runs on the
-  /// node's helper, one call at a time, while control's thread is in other functions of this half. Errors: the
+  /// Registers memory with each device that the driver uses. Segment::region names the region from then on, on each
+  /// worker. A device that comes later, with an NI, gets all regions before that NI is up. May block: the call runs on
+  /// the node's helper, one call at a time, while control's thread is in other functions of this half. Errors: the
   /// device's, for instance ENOMEM. The driver then has nothing of the memory.
   [[nodiscard]] virtual Result<void> region_add(RegionId region, std::span<std::byte> memory) {
     (void)region, (void)memory;

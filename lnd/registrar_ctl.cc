@@ -6,7 +6,7 @@
 namespace ulnet {
 
 Registrar::~Registrar() {
-  if (needed()) helper_->close();
+  if (needed() && helper_ != nullptr) helper_->close();
 }
 
 std::optional<RegionId> Registrar::take(bool shared) {
@@ -40,7 +40,8 @@ void Registrar::segments_add(std::span<Segment> segments, Done done) {
   const MemoryRange refused = ranges.back();
   ranges.pop_back();
   for (const MemoryRange& range : ranges) give(range.id);
-  ended(fail(ENOSPC, "too many segments lie outside each region: add regions for their memory"), refused);
+  const Error error{-ENOSPC, "too many segments lie outside each region: add regions for their memory"};
+  steps_.push_back({true, {}, ended, error, refused});
 }
 
 void Registrar::segments_remove(std::span<const Segment> segments, std::function<void()> done) {

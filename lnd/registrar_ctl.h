@@ -27,7 +27,7 @@ class Registrar final : Helper::Job {
 
   /// `users`: the drivers that need registered memory. `helper` may be null if there are none.
   Registrar(std::vector<LndControl*> users, Helper* helper) : users_(std::move(users)), helper_(helper) {}
-  /// Waits for the job under way.
+  /// Waits for the job under way. The steps behind it are not made.
   ~Registrar();
 
   /// False: add() and remove() may not be called.

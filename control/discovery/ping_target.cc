@@ -1,8 +1,15 @@
 #include "control/discovery/ping_target.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ulnet {
+namespace {
+
+/// Time to the next try after an MD was refused: a driver could not register its memory.
+constexpr Duration kRefusedRetry = 1s;
+
+}  // namespace
 
 void PingTarget::set_hooks(PushHook push, PingHook ping) {
   push_ = std::move(push);
@@ -18,7 +25,7 @@ void PingTarget::set_info(const wire::PingInfo& info) {
 void PingTarget::Target::on_event(const Event& event, Instant now) {
   if (event.kind == EventKind::kUnlink) {
     gone = true;
-    owner->settle(false);
+    owner->ended(event.status, now);
   } else if (event.kind == EventKind::kPut && event.status == 0 && owner->push_) {
     const size_t end = std::min<size_t>(size_t(event.offset) + event.mlength, memory.size());
     if (event.offset <= end) owner->push_(event, memory.subspan(event.offset, end - event.offset), now);
@@ -56,8 +63,8 @@ bool PingTarget::unlink(Target& target) {
   return true;
 }
 
-unsigned PingTarget::turn() {
-  if (settled_) return 0;
+unsigned PingTarget::turn(Instant now) {
+  if (settled_ || (open_ && now < not_before_)) return 0;
   if (open_ && wanted_.empty() && !infos_.empty() && infos_.back().gone) wanted_ = std::move(infos_.back().info);
   infos_.remove_if([](const Target& target) { return target.gone; });
   if (!open_) pushes_.remove_if([](const Target& target) { return target.gone; });
@@ -103,9 +110,15 @@ void PingTarget::close() {
   settle(false);
 }
 
+void PingTarget::ended(int32_t status, Instant now) {
+  if (status != 0) not_before_ = now + kRefusedRetry;
+  settle(false);
+}
+
 void PingTarget::settle(bool done) {
   settled_ = done;
   retry_.retry(!done);
+  if (!done && open_) retry_.set(std::max(retry_.at(), not_before_));
 }
 
 }  // namespace ulnet

@@ -33,7 +33,7 @@ class PingTarget {
   /// From now on pings are answered with `info`.
   void set_info(const wire::PingInfo& info);
   /// Attaches what is to be attached, and again what could not be; returns work done.
-  unsigned turn();
+  unsigned turn(Instant now);
   /// Of all push targets. Until it is registered, none is to be attached.
   [[nodiscard]] std::span<std::byte> push_memory() { return push_memory_; }
   void set_takes_pushes(bool takes) {
@@ -65,6 +65,7 @@ class PingTarget {
   bool arm(Target& target);
   bool unlink(Target& target);
   void settle(bool done);
+  void ended(int32_t status, Instant now);
 
   SelfSubmitter& self_;
   PushHook push_;
@@ -75,7 +76,8 @@ class PingTarget {
   std::vector<std::byte> push_memory_ = std::vector<std::byte>(size_t{kPushTargets} * kPushBytes);
   bool takes_pushes_ = true;
   bool open_ = true;
-  bool settled_ = true;  // else turn() has work, also without a change: a ring was full
+  bool settled_ = true;          // else turn() has work, also without a change: a ring was full
+  Instant not_before_ = kNever;  // an MD was refused: the next try
   SlowTimer retry_;
 };
 

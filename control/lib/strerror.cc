@@ -13,6 +13,7 @@ constexpr Text kTexts[] = {
     {0, "success"},
     {EADDRNOTAVAIL, "the source NID is no NID of this node"},
     {EAGAIN, "no room at this moment: the ring to the worker is full, or submitters are still being closed; try again"},
+    {EALREADY, "another call does this already"},
     {EBUSY, "in use already"},
     {ECANCELED, "its MD was unlinked during the operation"},
     {ECONNREFUSED, "the peer refuses connections"},

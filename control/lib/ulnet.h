@@ -97,10 +97,11 @@ int ulnet_portal_close(ulnet_t* instance, unsigned portal);
  * yours: keep it until ulnet_region_remove() has returned 0, or the instance is closed. `region` gets a number, never
  * 0. Waits for the control thread and the device. On failure, writes a sentence of at most error_bytes to `error` (may
  * be NULL). Errors: EINVAL (no byte, or beyond the address space), EEXIST (overlaps another region), ENOSPC (1024
- * regions, of which one is the node's). Also: ESHUTDOWN, and those of the device, such as ENOMEM. */
+ * regions, of which one is the node's). Also: those of the device, such as ENOMEM, and ESHUTDOWN: then keep the memory
+ * until ulnet_close() has returned. */
 int ulnet_region_add(ulnet_t* instance, void* base, size_t bytes, uint32_t* region, char* error, size_t error_bytes);
 /* Gives the memory back to you. Errors: ENOENT (no such region), EBUSY (an MD lies in it: wait for its ULNET_UNLINK
- * first), ESHUTDOWN. */
+ * first), EALREADY (another call removes it), ESHUTDOWN. */
 int ulnet_region_remove(ulnet_t* instance, uint32_t region, char* error, size_t error_bytes);
 
 enum ulnet_event_kind { ULNET_PUT, ULNET_GET, ULNET_REPLY, ULNET_ACK, ULNET_SEND, ULNET_UNLINK };

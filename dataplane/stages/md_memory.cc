@@ -50,7 +50,7 @@ bool md_memory_free(Worker& w, Md& md) {
   for (Segment& segment : std::span(md.segments, md.segment_count)) {
     if (segment.region == RegionId{}) continue;
     if (region_is_shared(segment.region))
-      w.region_users[region_slot(std::exchange(segment.region, {}))].add(-1);
+      w.region_users[region_slot(std::exchange(segment.region, {}))].add_release(-1);
     else
       own = true;
   }

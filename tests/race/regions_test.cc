@@ -7,10 +7,14 @@
 #include <atomic>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "control/lib/ulnet.hh"
+#include "control/node.h"
 #include "dataplane/base/rng.h"
+#include "dataplane/host/clock.h"
+#include "dataplane/host/thread_helper.h"
 #include "lnd/lo/lo.h"
 #include "lnd/registry.h"
 #include "lnd/socklnd/socklnd.h"
@@ -29,7 +33,13 @@ struct Device {
   uint64_t adds = 0, refusals = 0;
   unsigned sum = 0;  // of what was read
   std::atomic<bool> slow{false};
+  std::atomic<uint64_t> calls{0}, ended{0};  // of region_add()
 } device;
+
+struct Call {
+  Call() { ++device.calls; }
+  ~Call() { ++device.ended; }
+};
 
 class DeviceControl final : public LndControl {
  public:
@@ -38,6 +48,7 @@ class DeviceControl final : public LndControl {
   bool names(const PeerSlice&) const override { return false; }
   uint32_t regions_above() const override { return 1000; }
   Result<void> region_add(RegionId region, std::span<std::byte> memory) override {
+    const Call call;
     device.sum += unsigned(memory.front()) + unsigned(memory.back());
     if (device.slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     if (++device.adds % 16 == 0) return ++device.refusals, fail(ENOMEM, "the device is full");
@@ -209,14 +220,52 @@ TEST(RaceRegions, a_node_ends_while_memory_is_registered) {
   }
 }
 
-// Goal: an instance that is never closed waits for the job in its destructor.
-TEST(RaceRegions, a_node_goes_while_its_helper_works) {
-  for (unsigned round = 0; round < 10; ++round) {
-    std::vector<std::byte> memory(kShared);
-    const auto instance = open_instance();
-    (void)instance->region_add(memory);
+/// A node that this thread turns.
+struct TurnedNode {
+  explicit TurnedNode(Helper* helper) {
+    auto opened = Drivers::open({}, 1, 1);
+    EXPECT_TRUE(opened);
+    drivers.emplace(std::move(*opened));
+    NodeDeps deps;
+    deps.lnds = drivers->entries();
+    deps.helper = helper;
+    made.emplace(Node::create({}, std::move(deps), clock_now()));
   }
-  SUCCEED();
+  std::optional<Drivers> drivers;
+  std::optional<Result<std::unique_ptr<Node>>> made;
+};
+
+// Goal: a node that goes while a device registers memory waits for the device, and then answers the call.
+TEST(RaceRegions, a_node_goes_while_its_helper_works) {
+  std::vector<std::byte> memory(kShared);
+  IdleGate gate;
+  ASSERT_TRUE(gate.open());
+  device.slow = true;
+  for (unsigned round = 0; round < 10; ++round) {
+    int answer = 0;
+    device.regions.clear();
+    {
+      ThreadHelper helper(gate);
+      TurnedNode node(&helper);
+      ASSERT_TRUE(*node.made);
+      const uint64_t before = device.calls;
+      (**node.made)->region_add(memory, [&](const auto& added) { answer = added ? 1 : added.error().code; });
+      while (device.calls < before + 2)
+        (void)(**node.made)->turn_control(clock_now());  // the first is of the node itself
+      EXPECT_EQ(answer, 0);
+    }
+    EXPECT_EQ(answer, -ESHUTDOWN);
+    EXPECT_EQ(device.calls, device.ended);
+    memory.assign(memory.size(), std::byte(round));  // the caller owns it again
+  }
+  device.slow = false;
+}
+
+TEST(RaceRegions, a_driver_that_needs_regions_needs_a_helper) {
+  const TurnedNode node(nullptr);
+  ASSERT_FALSE(*node.made);
+  EXPECT_EQ(node.made->error().code, -EINVAL);
+  EXPECT_STREQ(node.made->error().what, "a driver needs registered memory, and the node has no helper");
 }
 
 }  // namespace

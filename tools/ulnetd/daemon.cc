@@ -179,7 +179,10 @@ void Daemon::open_perf() {
   };
   deps.submitter_close = [this](Submitter& submitter) { node_->submitter_close(submitter); };
   deps.region_add = [this](std::span<std::byte> memory, std::function<void(RegionId)> done) {
-    node_->region_add(memory, [done = std::move(done)](const auto& region) { done(region.value_or(RegionId{})); });
+    node_->region_add(memory, [this, done = std::move(done)](const auto& region) {
+      if (!region) options_.log("warning: the load generator is slow: " + region.error().what);
+      done(region.value_or(RegionId{}));
+    });
   };
   deps.region_remove = [this](RegionId region, std::function<void()> done) {
     node_->region_remove(region, [done = std::move(done)](const auto&) { done(); });

@@ -1,7 +1,6 @@
 // Peers, routes, NIs and changes of a node, seen through the node that has them: whole nodes over a simulated network.
 #include "config/export.h"
 #include "config/ranges.h"
-#include "config/ranges.h"
 #include "control/api/requests.h"
 #include "control/api/show_values.h"
 #include "control/lnd_host.h"

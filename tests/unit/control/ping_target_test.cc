@@ -26,14 +26,14 @@ TEST(PingTargetMds, ping_infos_take_their_share_of_the_mds) {
     info.sequence = sequence;
     target.set_info(info);
     EXPECT_EQ(timers.next(), now + kRetrySoon);
-    (void)target.turn();
+    (void)target.turn(now);
   }
   EXPECT_EQ(submitter.mds_in_use(), PingTarget::kPushTargets + PingTarget::kInfosMax);
   EXPECT_FALSE(target.current());
   for (unsigned i = 0; i < 4; ++i) {
     (void)worker.run();
     (void)self.poll(UINT32_MAX, Instant{1s});
-    (void)target.turn();
+    (void)target.turn(now);
   }
   EXPECT_TRUE(target.current());
   EXPECT_EQ(timers.next(), kForever);

@@ -39,7 +39,8 @@ static int errors(void) {
   /* The table of docs/libulnet.md. */
   const int told[] = {-EAGAIN,    -EINVAL,    -ENOENT,        -EXDEV,        -EBUSY,
                       -ENOSPC,    -ENOBUFS,   -EADDRNOTAVAIL, -ENETUNREACH,  -ESHUTDOWN,
-                      -ECANCELED, -ETIMEDOUT, -EHOSTUNREACH,  -ECONNREFUSED, -ECONNRESET};
+                      -ECANCELED, -ETIMEDOUT, -EHOSTUNREACH,  -ECONNREFUSED, -ECONNRESET,
+                      -EALREADY,  -EEXIST,    -ENOMEM};
   size_t i;
   CHECK(strcmp(ulnet_strerror(0), "success") == 0);
   CHECK(strlen(ulnet_strerror(-110)) > 0);
