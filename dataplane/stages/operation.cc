@@ -300,6 +300,7 @@ bool operation_reply_begins(Worker& w, Operation& op, const Response& answer, Rx
   const Md& md = *op.md;
   keep_answer(op, answer);
   if (length > room && (md.options & kMdTruncate) == 0) return false;
+  if (length > w.view->node.regions_above && md.memory == MdMemory::kNone) return false;  // its memory has no region
   op.answer.mlength = std::min(length, room);
   ULNET_CHECK(uint64_t{op.md_offset} + op.answer.mlength <= md.length);
   op.receive_begin(w.id, slot.conn_worker);

@@ -492,5 +492,31 @@ TEST_F(CoreTest, a_reply_longer_than_the_md_is_dropped_unless_it_truncates) {
   }
 }
 
+// Goal: a driver that needs registered memory does not write a long REPLY into memory that lies in no region.
+TEST_F(CoreTest, a_long_reply_into_memory_without_a_region_is_dropped) {
+  for (const bool copied : {true, false}) {
+    bench.node.regions_above = copied ? 100 : 99;  // the REPLY has 100 bytes, the sink 64
+    bench.publish();
+    Segment segment{memory.data(), 64};
+    const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .options = kMdTruncate, .eq = eq});
+    ASSERT_TRUE(submitter->get({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1}));
+    bench.settle();
+    const wire::WireHandle wmd = bench.lnd().sent.at(0)->header.get().return_wmd;
+    send_all();
+    wire::Header h;
+    h.type = MsgType::kReply;
+    h.dest_nid = tcp(1);
+    h.src_nid = tcp(2);
+    h.payload_length = 100;
+    h.set(wire::ReplyBody{wmd});
+    bench.inject(h, tcp(2));
+    arrive_all();
+    EXPECT_EQ(events().size(), copied ? 1u : 0u);
+    EXPECT_EQ(drops(Drop::kReplyTooLong), copied ? 0u : 1u);
+    ASSERT_TRUE(submitter->unlink(md));
+    EXPECT_EQ(events().size(), copied ? 1u : 2u);
+  }
+}
+
 }  // namespace
 }  // namespace ulnet::test
