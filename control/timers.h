@@ -20,6 +20,7 @@ enum class TimerName : uint8_t {
   kPeerReclaim,    ///< PeerEnds: the next step towards the end of a removed peer NI
   kRouterCheck,    ///< RouterChecker: the next check of a gateway
   kRouting,        ///< Routing: the next routing state
+  kRouterMemory,   ///< Routing: router buffers whose memory was refused are tried again
   kNetSilent,      ///< NetWatch: a net is silent
   kChanges,        ///< Applier: the next look at a list that waits, or at NIs that wait for their interface
   kPingTarget,     ///< PingTarget: a ring was full

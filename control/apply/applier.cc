@@ -507,9 +507,10 @@ Applier::Step Applier::run(Job& job, const config::SetRouting& change) {
       job.undo.push_back([this, old = c_.routing->buffers()] { return (void)c_.routing->set_buffers(old), true; });
       (void)c_.routing->set_buffers(job.after.buffers);
     }
-    auto enabled = c_.routing->enable(start_up_ || job.after.ulnet.forwarding == config::Forwarding::kEnabled, now_);
+    const bool at_once = start_up_ || job.after.ulnet.forwarding == config::Forwarding::kEnabled;
+    auto enabled = c_.routing->enable(at_once, now_);
     if (!enabled) return refuse(job, enabled.error().code, "cannot configure routing: " + enabled.error().what);
-    if (!was && c_.routing->state() == RoutingState::kStarting)
+    if (!was && !at_once)
       note(job, fmt::format("this node forwards from now on, and reports this to its peers in {} s",
                             c_.routing->settle_time() / 1s));
   } else {

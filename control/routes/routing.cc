@@ -15,6 +15,8 @@ constexpr std::array<uint32_t, kRouterPools> kBlockBuffers{256, 1024, 64};
 constexpr int kStopSettles = 3;
 /// How often a router that stops looks whether its buffers are back.
 constexpr Duration kStopCheck = 1s;
+/// Time to the next try after a driver refused the memory of a block.
+constexpr Duration kRefusedRetry = 1s;
 
 }  // namespace
 
@@ -50,14 +52,17 @@ uint32_t Routing::wanted(WorkerId worker, unsigned pool, const config::Buffers& 
   return uint32_t(std::clamp<int64_t>(share, 1, UINT32_MAX / 2));
 }
 
-uint32_t Routing::given(WorkerId worker, unsigned pool) const {
+uint32_t Routing::buffers_of(WorkerId worker, unsigned pool, bool coming) const {
   uint32_t count = 0;
   for (const auto& memory : blocks_)
-    if (!memory->retiring && memory->worker == worker && memory->block.pool == pool) count += memory->block.count;
+    if (!memory->retiring && memory->worker == worker && memory->block.pool == pool &&
+        (coming || memory->state == RouterMemory::State::kGiven))
+      count += memory->block.count;
   return count;
 }
 
 void Routing::give(RouterMemory& memory) {
+  memory.state = RouterMemory::State::kRegistering;
   if (!deps_.registrar.needed() || memory.all.bytes == 0) return registered(memory, {});
   deps_.registrar.segments_add({&memory.all, 1},
                                [this, &memory](const auto& result, const auto&) { registered(memory, result); });
@@ -65,37 +70,61 @@ void Routing::give(RouterMemory& memory) {
 
 void Routing::registered(RouterMemory& memory, const Result<void>& result) {
   if (!result) {
-    deps_.log(
-        fmt::format("warning: this router has too few buffers: cannot register {} bytes: {}; set fewer (large_buffers)",
-                    memory.all.bytes, result.error().what));
-    return forget(memory);
+    memory.state = RouterMemory::State::kRefused;
+    if (!std::exchange(warned_, true))
+      deps_.log(fmt::format(
+          "warning: this router has too few buffers: cannot register {} bytes: {}; set fewer (large_buffers)",
+          memory.all.bytes, result.error().what));
+    return memory.retiring ? again_.set_now() : again_.set_in(kRefusedRetry);
   }
   if (memory.retiring) return release(memory);
   for (uint32_t i = 0; i < memory.block.count; ++i) memory.block.buffers[i].segment.region = memory.all.region;
-  memory.given = true;
+  memory.state = RouterMemory::State::kGiven;
   deps_.outbox.send(memory.worker, RouterBlockMsg{&memory.block});
-  count_minima();
+  all_given();
 }
 
-// Pools come in blocks: their minima count from when all are there.
-void Routing::count_minima() {
-  const bool all = std::all_of(blocks_.begin(), blocks_.end(), [](const auto& one) { return one->given; });
-  if (all && std::exchange(fresh_, false)) deps_.outbox.send_all(ResetPoolsMsg{});
+/// True if each block is at its worker, or leaves.
+bool Routing::complete() const {
+  return std::all_of(blocks_.begin(), blocks_.end(),
+                     [](const auto& one) { return one->retiring || one->state == RouterMemory::State::kGiven; });
+}
+
+// Pools come in blocks: their minima count from when all are there. A router begins then, too.
+void Routing::all_given() {
+  if (!complete()) return;
+  warned_ = false;
+  if (std::exchange(fresh_, false)) deps_.outbox.send_all(ResetPoolsMsg{});
+  if (state_ == RoutingState::kStarting) next_.set(starts_);
+}
+
+/// Registers refused blocks again, and forgets those that retire.
+bool Routing::try_refused(Instant now) {
+  if (!again_.due(now)) return false;
+  again_.stop();
+  const auto refused = [](const auto& one) { return one->state == RouterMemory::State::kRefused; };
+  std::erase_if(blocks_, [&](const auto& one) { return refused(one) && one->retiring; });
+  for (const auto& one : blocks_)
+    if (refused(one)) give(*one);
+  all_given();
+  return true;
 }
 
 void Routing::release(RouterMemory& memory) {
+  memory.state = RouterMemory::State::kReleasing;
   if (memory.all.region == RegionId{}) return forget(memory);
   deps_.registrar.segments_remove({&memory.all, 1}, [this, &memory] { forget(memory); });
 }
 
 void Routing::forget(const RouterMemory& memory) {
   std::erase_if(blocks_, [&](const auto& one) { return one.get() == &memory; });
+  all_given();
 }
 
 void Routing::retire(RouterMemory& memory) {
   memory.retiring = true;
-  if (!memory.given) return;  // registered() ends it
-  deps_.outbox.send(memory.worker, RouterRetireMsg{&memory.block});
+  if (memory.state == RouterMemory::State::kRefused) again_.set_now();
+  if (memory.state == RouterMemory::State::kGiven) deps_.outbox.send(memory.worker, RouterRetireMsg{&memory.block});
 }
 
 // Allocates first, so that a failure changes nothing; then withdraws whole blocks, the newest first. What a withdrawn
@@ -106,7 +135,7 @@ bool Routing::fit(const config::Buffers& buffers) {
   for (uint16_t w = 0; w < deps_.workers; ++w) {
     for (unsigned pool = 0; pool < kRouterPools; ++pool) {
       const uint32_t want = wanted(WorkerId{w}, pool, buffers);
-      uint32_t have = given(WorkerId{w}, pool);
+      uint32_t have = buffers_of(WorkerId{w}, pool, true);
       for (auto it = blocks_.rbegin(); it != blocks_.rend() && have > want; ++it) {
         RouterMemory& memory = **it;
         if (memory.retiring || memory.worker.value != w || memory.block.pool != pool) continue;
@@ -135,11 +164,12 @@ config::Checked<void> Routing::enable(bool at_once, Instant now) {
   const bool fresh = blocks_.empty();
   if (!fit(buffers_))
     return config::fail(ENOMEM, "there is no memory for the router buffers: set fewer (large_buffers)");
-  fresh_ = fresh;
-  count_minima();
-  state_ = at_once ? RoutingState::kEnabled : RoutingState::kStarting;
+  fresh_ |= fresh;
+  state_ = at_once && complete() ? RoutingState::kEnabled : RoutingState::kStarting;
   since_ = now;
-  next_.set(at_once ? kForever : now + settle_);
+  starts_ = at_once ? now : now + settle_;
+  next_.stop();
+  all_given();
   return {};
 }
 
@@ -173,10 +203,12 @@ void Routing::retired(RouterBlock& block) {
 }
 
 bool Routing::turn(Instant now, const std::function<bool()>& idle) {
+  (void)try_refused(now);
   if (!next_.due(now)) return false;
   if (state_ == RoutingState::kStarting) {
-    state_ = RoutingState::kEnabled;
     next_.stop();
+    if (!complete()) return false;  // all_given() sets the timer again
+    state_ = RoutingState::kEnabled;
     return true;
   }
   if (state_ != RoutingState::kStopping) return false;

@@ -35,8 +35,14 @@ class RouterMemory {
 
   RouterBlock block;
   const WorkerId worker;
+  enum class State : uint8_t {
+    kRegistering,  ///< a driver needs its memory registered
+    kRefused,      ///< a driver refused; tried again
+    kGiven,        ///< the worker has the block
+    kReleasing,    ///< the worker has given it back, and the drivers do so
+  };
+  State state = State::kRegistering;
   Segment all{};          ///< its memory, registered if a driver needs that
-  bool given = false;     ///< the worker has the block: its memory is registered
   bool retiring = false;  ///< the worker has to give the block back, or does not get it
 
  private:
@@ -54,7 +60,8 @@ class Routing {
     unsigned workers = 1;
     std::function<void(const std::string&)> log = {};
   };
-  Routing(Deps deps, Timers& timers) : deps_(std::move(deps)), next_(timers, TimerName::kRouting) {}
+  Routing(Deps deps, Timers& timers)
+      : deps_(std::move(deps)), next_(timers, TimerName::kRouting), again_(timers, TimerName::kRouterMemory) {}
 
   /// How long a router waits between two states: alive_router_check_interval + router_ping_timeout.
   void set_settle_time(Duration settle) { settle_ = settle; }
@@ -78,29 +85,36 @@ class Routing {
   /// Whether ping info says that this node routes.
   [[nodiscard]] bool advertised() const { return state_ == RoutingState::kEnabled; }
   [[nodiscard]] const config::Buffers& buffers() const { return buffers_; }
-  /// Buffers that the worker has, or gets once their memory is registered, and does not have to give back.
-  [[nodiscard]] uint32_t given(WorkerId worker, unsigned pool) const;
+  /// Buffers that the worker has and does not have to give back.
+  [[nodiscard]] uint32_t given(WorkerId worker, unsigned pool) const { return buffers_of(worker, pool, false); }
   /// True if no block is at a worker or on its way back.
   [[nodiscard]] bool empty() const { return blocks_.empty(); }
 
  private:
   [[nodiscard]] uint32_t wanted(WorkerId worker, unsigned pool, const config::Buffers& buffers) const;
   [[nodiscard]] bool fit(const config::Buffers& buffers);
+  /// `coming`: also buffers that the worker gets once their memory is registered.
+  [[nodiscard]] uint32_t buffers_of(WorkerId worker, unsigned pool, bool coming) const;
   void give(RouterMemory& memory);
   void registered(RouterMemory& memory, const Result<void>& result);
   void retire(RouterMemory& memory);
   void release(RouterMemory& memory);
   void forget(const RouterMemory& memory);
-  void count_minima();
+  void all_given();
+  bool try_refused(Instant now);
+  [[nodiscard]] bool complete() const;
 
   Deps deps_;
   RoutingState state_ = RoutingState::kDisabled;
   config::Buffers buffers_;
   Duration settle_ = 110s;
   Instant since_ = kNever;
+  Instant starts_ = kNever;  // kStarting: the earliest time of kEnabled
   SlowTimer next_;
   std::vector<std::unique_ptr<RouterMemory>> blocks_;
-  bool fresh_ = false;  // the first blocks have not all been given
+  bool fresh_ = false;   // the first blocks have not all been given
+  bool warned_ = false;  // of refused blocks, since the last time that all were given
+  SlowTimer again_;      // refused blocks are tried again
 };
 
 /// On a router: finds its nets that have become silent. Each node that routes through the router pings it on each net
