@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
 
 #include "tests/cluster/sim_net.h"
 
@@ -12,13 +15,24 @@ namespace {
 
 constexpr size_t kDrivers = 2;  // tcp and o2ib
 
-/// An application on worker 0 of a node, with memory of its own.
+/// An application on worker 0 of a node, with memory of its own, which stays until its submitter has ended.
 struct Application {
   explicit Application(SimNode& of)
       : node(of),
-        memory(1 << 20),
+        kept(std::make_shared<std::vector<std::byte>>(1 << 20)),
+        memory(*kept),
         submitter(*of.node().submitter_open(WorkerId{0}, {.ops = 512, .mds = 300, .eqs = 2, .segment_blocks = 300})),
         eq(*submitter->eq_open(512)) {}
+  Application(const Application&) = delete;
+  Application& operator=(const Application&) = delete;
+  ~Application() {
+    if (node.running() && submitter != nullptr) close({});
+  }
+  void close(std::function<void()> freed) {
+    node.node().submitter_close(*std::exchange(submitter, nullptr), [keep = kept, freed] {
+      if (freed) freed();
+    });
+  }
   [[nodiscard]] Segment piece(size_t from, uint32_t bytes) { return {memory.data() + from, bytes}; }
   MdHandle bind(std::span<const Segment> segments, uint32_t options = 0) {
     return *submitter->md_bind({.segments = segments, .options = options, .eq = eq});
@@ -30,7 +44,8 @@ struct Application {
     return all;
   }
   SimNode& node;
-  std::vector<std::byte> memory;
+  std::shared_ptr<std::vector<std::byte>> kept;
+  std::vector<std::byte>& memory;
   Submitter* submitter;
   EqHandle eq;
 };
@@ -377,7 +392,7 @@ TEST_F(SimRegions, regions_and_segments_outside_them_have_a_bound) {
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].status, -ENOSPC);
   EXPECT_EQ(more(), fit * kMaxSegments);
-  node.node().submitter_close(*app.submitter);
+  app.close({});
   sim.run_for(1s);
   EXPECT_EQ(more(), 0u);
 }
@@ -397,7 +412,7 @@ TEST_F(SimRegions, a_submitter_that_is_closed_ends_after_its_registrations) {
     }
     for (int s = 0; s < steps % 6; ++s) sim.step(sim.now());
     bool freed = false;
-    node.node().submitter_close(*app.submitter, [&] { freed = true; });
+    app.close([&] { freed = true; });
     ASSERT_TRUE(sim.run_until([&] { return freed; }, 10s)) << steps;
     EXPECT_EQ(more(), 0u) << steps;
   }
