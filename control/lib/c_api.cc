@@ -7,14 +7,10 @@
 #include <new>
 #include <vector>
 
+#include "control/lib/trampoline.h"
 #include "control/lib/ulnet.h"
 #include "control/lib/ulnet.hh"
 
-/// A C callback as the worker calls it.
-struct Trampoline {
-  ulnet_callback_t callback = nullptr;
-  void* context = nullptr;
-};
 /// Lives until no worker can call back any more, which is later than ulnet_submitter_close().
 struct ulnet_submitter {
   explicit ulnet_submitter(uint32_t eqs) : trampolines(size_t{eqs} + 1), of_slot(eqs), spare(&trampolines[eqs]) {
@@ -24,9 +20,9 @@ struct ulnet_submitter {
   const char* reason = "";
   // eq_open() needs a trampoline before it returns the slot of the queue, so there is one more trampoline than slots.
   // The spare trampoline is handed over, and the old one of the slot, which no queue calls any more, becomes the spare.
-  std::vector<Trampoline> trampolines;
-  std::vector<Trampoline*> of_slot;
-  Trampoline* spare;
+  std::vector<ulnet::Trampoline> trampolines;
+  std::vector<ulnet::Trampoline*> of_slot;
+  ulnet::Trampoline* spare;
 };
 struct ulnet_instance {
   void add(std::unique_ptr<ulnet_submitter> submitter) {
@@ -134,12 +130,6 @@ int answer(ulnet_submitter_t* submitter, const ulnet::Result<T>& result) {
   if (result) return 0;
   submitter->reason = result.error().what;
   return result.error().code;
-}
-
-/// On the home worker.
-void on_event(void* context, const Event& event) {
-  const Trampoline& to = *static_cast<const Trampoline*>(context);
-  to.callback(to.context, reinterpret_cast<const ulnet_event_t*>(&event));
 }
 
 int copy_nids(const std::vector<Nid>& nids, ulnet_nid_t* out, size_t max) {
@@ -332,7 +322,7 @@ int ulnet_eq_open(ulnet_submitter_t* submitter, uint32_t size, ulnet_callback_t 
       return answer(submitter, eq);
     }
     *submitter->spare = {callback, context};
-    const auto eq = submitter->submitter->eq_open(&on_event, submitter->spare);
+    const auto eq = submitter->submitter->eq_open(&ulnet::trampoline_event, submitter->spare);
     if (eq) {
       std::swap(submitter->spare, submitter->of_slot[eq->index]);
       *out = {eq->worker, eq->submitter, eq->index, eq->generation};

@@ -12,11 +12,11 @@
 #include "config/apply.h"
 #include "config/load.h"
 #include "control/lib/boot.h"
+#include "control/lib/node_turnables.h"
 #include "control/lib/turners.h"
 #include "control/lib/ulnet.hh"
 #include "control/node.h"
 #include "control/node_config.h"
-#include "control/lib/node_turnables.h"
 #include "dataplane/base/nid_text.h"
 #include "dataplane/host/arena.h"
 #include "dataplane/host/clock.h"
@@ -355,40 +355,11 @@ uint64_t Instance::busy_cycles() const {
 }
 
 unsigned Instance::turn(WorkerId worker) {
-  if (!impl_->turners.take(worker)) return 0;
-  const unsigned done = impl_->node->turn(worker, clock_now());
-  impl_->turners.turned(worker);
-  return done;
+  return impl_->turners.turn(worker);
 }
 
 void Instance::wait(WorkerId worker, Duration timeout) {
-  if (!impl_->turners.take(worker)) return;
-  Turnable& item = *impl_->turnables[worker.value];
-  std::array<int, kWaitFdsMax> fds;
-  item.gate().arm();
-  if (!item.pending()) {
-    const Instant now = clock_now();
-    fds[0] = item.gate().fd();
-    const unsigned count = 1 + item.wait_fds(std::span(fds).subspan(1));
-    (void)wait_readable({fds.data(), count}, std::min(item.next_deadline(), now + timeout), now);
-  }
-  (void)item.gate().disarm();
-}
-
-unsigned eq_wait(Submitter& submitter, EqHandle eq, std::span<Event> out, Duration timeout) {
-  constexpr Duration kYieldFor = 100us;
-  const Instant begin = clock_now();
-  Nap nap;
-  for (;;) {
-    if (const unsigned count = submitter.eq_poll(eq, out); count != 0) return count;
-    const Duration waited = clock_now() - begin;
-    if (waited >= timeout) return 0;
-    if (waited < kYieldFor) {
-      std::this_thread::yield();
-      continue;
-    }
-    nap.pause();
-  }
+  impl_->turners.wait(worker, timeout);
 }
 
 }  // namespace ulnet

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 
 #include "dataplane/host/clock.h"
 
@@ -20,6 +21,27 @@ bool Turners::take(WorkerId worker) {
   if (last == self) return true;
   if (last != std::thread::id{}) return false;
   return !turner.closing.load(std::memory_order_acquire) && turner.thread.compare_exchange_strong(last, self);
+}
+
+unsigned Turners::turn(WorkerId worker) {
+  if (!take(worker)) return 0;
+  const unsigned done = workers_[worker.value]->turn(clock_now());
+  turned(worker);
+  return done;
+}
+
+void Turners::wait(WorkerId worker, Duration timeout) {
+  if (!take(worker)) return;
+  Turnable& item = *workers_[worker.value];
+  std::array<int, kWaitFdsMax> fds;
+  item.gate().arm();
+  if (!item.pending()) {
+    const Instant now = clock_now();
+    fds[0] = item.gate().fd();
+    const unsigned count = 1 + item.wait_fds(std::span(fds).subspan(1));
+    (void)wait_readable({fds.data(), count}, std::min(item.next_deadline(), now + timeout), now);
+  }
+  (void)item.gate().disarm();
 }
 
 void Turners::turned(WorkerId worker) {

@@ -24,6 +24,10 @@ class Turners {
   /// To call before any thread turns. `workers` outlives this object.
   void start(std::span<const std::unique_ptr<Turnable>> workers);
 
+  /// Turns the worker once, on the calling thread; returns work done. 0: another thread or close() turns it.
+  unsigned turn(WorkerId worker);
+  /// Waits until the worker has work, or `timeout` ends. Returns at once if another thread turns the worker.
+  void wait(WorkerId worker, Duration timeout);
   /// From now on the calling thread turns this worker. False: another thread or close() turns it, and the caller may
   /// not touch the worker.
   [[nodiscard]] bool take(WorkerId worker);

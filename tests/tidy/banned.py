@@ -9,7 +9,8 @@ INSIDE = ('dataplane', 'lnd', 'control', 'config')
 # Code that runs on workers, or beside them on an application's thread, wherever it lives.
 WORKER = (
     'dataplane', 'lnd',
-    'control/lib/node_turnables.h', 'control/lib/turners.h', 'control/lib/turners.cc',
+    'control/lib/node_turnables.h', 'control/lib/turners.h', 'control/lib/turners.cc', 'control/lib/eq_wait.cc',
+    'control/lib/trampoline.h',
     'perf/generator/generator.*', 'perf/generator/histogram.h', 'perf/generator/operations.cc',
     'perf/generator/pattern.h', 'perf/generator/target.*',
     'perf/wire/apps.*',
