@@ -42,16 +42,8 @@ void Portals::retry_lazy() {
 }
 
 void Portals::published() {
-  for (uint32_t portal : lazy_again_) outbox_.send_all(PortalLazyOffMsg{PortalIndex{portal}});
+  for (uint32_t portal : lazy_again_) outbox_.send_all(PortalRetryMsg{PortalIndex{portal}});
   lazy_again_.clear();
-}
-
-Result<void> Portals::lazy_off(PortalIndex portal) {
-  if (auto open = check_open(portal); !open) return open;
-  table_.portals[portal.value].lazy = false;
-  ++revision_;
-  lazy_again_.push_back(portal.value);
-  return {};
 }
 
 Result<Submitter*> Submitters::open(WorkerId worker, const SubmitterSize& size) {

@@ -21,9 +21,6 @@ class Portals {
   /// Closes a portal: messages that arrive from now on are dropped. Attached MDs stay until they are unlinked. Errors:
   /// EINVAL, ENOENT.
   [[nodiscard]] Result<void> close(PortalIndex portal);
-  /// Messages that wait on the lazy portal are matched once more, then dropped. From now on none waits. Errors: EINVAL,
-  /// ENOENT.
-  [[nodiscard]] Result<void> lazy_off(PortalIndex portal);
   void close_all();
   /// To call when an NI leaves: messages that came over it and wait on lazy portals are matched once more, then
   /// dropped.

@@ -69,7 +69,7 @@ void run(Worker& w, const PeerAskMsg& ask) {
   post_control(w, local.answer, PeerAnswerMsg{ask.peer_ni, ask.question, !idle});
 }
 
-void run(Worker& w, const PortalLazyOffMsg& msg) {
+void run(Worker& w, const PortalRetryMsg& msg) {
   retry_lazy(w, msg.portal.value);
 }
 

@@ -97,8 +97,8 @@ struct PeerAskMsg {
   PeerLocal* local;        ///< of this worker
   const PeerSlice* slice;  ///< null, unless this worker serves the peer NI
 };
-/// The portal is no longer lazy: receives that wait on it are matched once more, then dropped.
-struct PortalLazyOffMsg {
+/// Receives that wait on this lazy portal are matched once more, then dropped: the portal is closed, or an NI leaves.
+struct PortalRetryMsg {
   PortalIndex portal;
 };
 /// All minima and maxima start again: credits, router buffers, latencies, messages in use.
@@ -119,7 +119,7 @@ struct MdReleasedMsg {
 };
 
 using ControlMsg = std::variant<LndMsg, ResolvedMsg, SubmitterOpenMsg, SubmitterCloseMsg, RouterBlockMsg,
-                                RouterRetireMsg, NiCloseMsg, PeerCreditsMsg, PeerAskMsg, PortalLazyOffMsg,
+                                RouterRetireMsg, NiCloseMsg, PeerCreditsMsg, PeerAskMsg, PortalRetryMsg,
                                 ResetExtremesMsg, ResetPoolsMsg, MdRegisteredMsg, MdReleasedMsg>;
 static_assert(std::is_trivially_copyable_v<ControlMsg> && sizeof(ControlMsg) <= kRingMessageMax);
 

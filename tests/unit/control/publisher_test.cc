@@ -142,14 +142,14 @@ TEST_F(PublisherTest, epochs_grow_by_one) {
 // Goal: what finds the ring to a worker full goes later, in order.
 TEST_F(PublisherTest, outbox_keeps_order_when_the_ring_is_full) {
   Outbox outbox(mesh, timers);
-  for (uint32_t i = 0; i < 20; ++i) outbox.send(WorkerId{1}, PortalLazyOffMsg{PortalIndex{i}});
+  for (uint32_t i = 0; i < 20; ++i) outbox.send(WorkerId{1}, PortalRetryMsg{PortalIndex{i}});
   EXPECT_TRUE(outbox.waiting());
   EXPECT_EQ(timers.next(), now + kRetrySoon);
   ControlMsg msg;
   for (uint32_t i = 0; i < 20; ++i) {
     outbox.flush();
     ASSERT_TRUE(mesh.to_worker[1]->pop(msg)) << i;
-    EXPECT_EQ(std::get<PortalLazyOffMsg>(msg).portal.value, i);
+    EXPECT_EQ(std::get<PortalRetryMsg>(msg).portal.value, i);
   }
   EXPECT_FALSE(outbox.waiting());
   EXPECT_EQ(timers.next(), kForever);
