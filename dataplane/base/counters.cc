@@ -66,7 +66,7 @@ constexpr std::array<CounterText, size_t(Drop::kCount)> kDrops{{
 constexpr std::array<CounterText, size_t(TurnStat::kCount)> kTurn{{
     {"turns", "turns", "turns of the worker loop"},
     {"turns_busy", "turns", "turns that found work"},
-    {"sleeps", "sleeps", "times that the worker slept"},
+    {"sleeps", "sleeps", "times that the worker slept; in mode attach: its turns"},
     {"inbox_items", "items", "items taken from rings"},
     {"lnd_events", "events", "completions reaped from LNDs"},
     {"timers_fired", "timers", "deadlines that passed"},

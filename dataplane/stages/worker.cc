@@ -46,6 +46,7 @@ void Worker::add_lnd(unsigned number, std::unique_ptr<Lnd> lnd) {
 
 void Worker::note_asleep() {
   view = nullptr;
+  counters.turn[size_t(TurnStat::kSleeps)].add();
   // release: control, which acquires it, frees what was read before.
   mesh.states[id.value].awake.store(false, std::memory_order_release);
 }
