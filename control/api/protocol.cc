@@ -27,7 +27,6 @@ constexpr ArgRow kExportArgs[] = {
     {"backup", ArgType::kBool, "Only the configuration, in the form that `import` takes back."}};
 constexpr ArgRow kPortArgs[] = {{"name", ArgType::kText, "Only the port with this name."}, kVerbose};
 constexpr ArgRow kCptArgs[] = {kNids};
-constexpr ArgRow kRecoveryArgs[] = {{"peer", ArgType::kBool, "The queue of peer NIs instead of that of local NIs."}};
 constexpr ArgRow kPingArgs[] = {
     kNids,
     {"timeout_ms", ArgType::kInteger, "Time for each answer; 1000 if absent.", false, 1, kPingTimeoutMax.count(), "ms"},
@@ -43,17 +42,25 @@ constexpr ArgRow kCaptureArgs[] = {
 constexpr ArgRow kPortResetArgs[] = {{"name", ArgType::kText, "The port.", true}};
 
 constexpr std::array<CallRow, size_t(Call::kCount)> kCalls{{
-    {Call::kChange, Verb::kChange, "", {},
+    {Call::kChange,
+     Verb::kChange,
+     "",
+     {},
      "Changes the configuration: `changes` is a list of changes (config/change.h). All of them are made, or none.",
      "None. An error names the verb and the entity of its change, and carries the change's `seq_no`.\n"
-     "Notes and warnings come in parts.", false},
+     "Notes and warnings come in parts.",
+     false},
     {Call::kShowNet, Verb::kShow, "net", kNetArgs, "The local nets and their NIs, `lo` first.",
      "{net: [{net type, local NI(s): [...]}]}. If no net matches the filter: errno -2, \"Object not found\"."},
     {Call::kShowRoute, Verb::kShow, "route", kRouteArgs, "The routes.", "{route: [...]}"},
     {Call::kShowPeer, Verb::kShow, "peer", kPeerArgs, "The peers and their NIs.",
      "{peer: [...]}. Empty if there is no peer, or none matches.", true},
     {Call::kShowPeerList, Verb::kShow, "peer_list", {}, "The primary NIDs of all peers.", "{peer list: [{nid}]}"},
-    {Call::kShowRouting, Verb::kShow, "routing", {}, "The router buffers, and whether this node routes.",
+    {Call::kShowRouting,
+     Verb::kShow,
+     "routing",
+     {},
+     "The router buffers, and whether this node routes.",
      "{routing: [{cpt[0]: {tiny: {npages, nbuffers, credits, mincredits}, small, large}}, {enable}],\n"
      "buffers: {tiny, small, large}}"},
     {Call::kShowGlobal, Verb::kShow, "global", {}, "The global settings.", "{global: {...}}"},
@@ -61,23 +68,36 @@ constexpr std::array<CallRow, size_t(Call::kCount)> kCalls{{
     {Call::kShowUdsp, Verb::kShow, "udsp", kUdspArgs, "The selection policies.", "{udsp: [...]}"},
     {Call::kShowExport, Verb::kShow, "export", kExportArgs, "Everything, as `import` takes it.",
      "net, route, peer, routing, buffers, global, udsp, ulnet, in this order.", true},
-    {Call::kShowStatus, Verb::kShow, "status", {}, "The state of ulnetd.",
+    {Call::kShowStatus,
+     Verb::kShow,
+     "status",
+     {},
+     "The state of ulnetd.",
      "{ulnetd: {version, pid, workers, ...}}; the keys may change between versions."},
     {Call::kShowPort, Verb::kShow, "port", kPortArgs, "The packet ports of `ulnet: devices:`.",
      "{port: [{name, device, ..., queues: [...]}]}"},
     {Call::kShowCptOfNid, Verb::kShow, "cpt_of_nid", kCptArgs, "The worker group (CPT) that serves each NID.",
      "{cpt-of-nid: [{nid, cpt}]} of the NIDs that have a worker, and an error for each other NID."},
-    {Call::kShowRecovery, Verb::kShow, "recovery", kRecoveryArgs, "The NIs that recover.",
-     "{Local NI recovery: {nid-0: NID, ...}} or {Peer NI recovery: ...}"},
+    {Call::kShowRecovery,
+     Verb::kShow,
+     "recovery",
+     {},
+     "The NIs that recover.",
+     "A warning: ulnet recovers no NIs yet."},
     {Call::kPing, Verb::kManage, "ping", kPingArgs, "Pings the NIDs.",
      "{ping: [{primary nid, Multi-Rail, peer_ni: [{nid}]}]} of the NIDs that answered.\n"
      "Each other NID has an error \"failed to ping NID: REASON\". An answer may hold both."},
     {Call::kDiscover, Verb::kManage, "discover", kDiscoverArgs, "Discovers the peers with these NIDs.",
      "As for `manage ping`, under `discover`."},
-    {Call::kPerf, Verb::kManage, "perf", {},
+    {Call::kPerf,
+     Verb::kManage,
+     "perf",
+     {},
      "Runs a job of ulnet-perf from this node, or ends one: {stop: NAME}.\n"
      "The arguments are those of a job (perf/generator/job_json.h) and its `name`.",
-     "Progress in parts, then the results.", true, true},
+     "Progress in parts, then the results.",
+     true,
+     true},
     {Call::kCapture, Verb::kManage, "capture", kCaptureArgs,
      "Captures the packets of a port. The capture ends when the client closes the connection, or at a limit.",
      "Parts {capture: {pcapng: BASE64}}, at last {capture: {written, skipped}}.", true},
