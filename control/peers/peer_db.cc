@@ -58,10 +58,9 @@ void PeerDb::give_credits(PeerNi& ni) {
   const auto stays =
       std::find_if(local->nis.begin(), local->nis.end(), [](const LocalNi& one) { return !one.going(); });
   const LocalNi& via = stays != local->nis.end() ? *stays : local->nis.front();
-  const int32_t module = deps_.buffer_credits ? deps_.buffer_credits() : 0;
   const int32_t tx = std::max(via.params.peer_credits, 1);
   const int32_t own = via.params.peer_buffer_credits;
-  const int32_t rtr = own > 0 ? own : module > 0 ? module : tx;
+  const int32_t rtr = own > 0 ? own : tx;
   if (ni.tx_credits == tx && ni.rtr_credits == rtr) return;
   ni.tx_credits = tx;
   ni.rtr_credits = rtr;

@@ -177,7 +177,6 @@ class PeerDb {
     std::function<bool(Net)> routed;                          ///< is there a route to this net?
     std::function<bool(const Peer&)> gateway;                 ///< does a route lead through this peer?
     std::function<bool(const Nid&)> gateway_nid;              ///< is this the NID of a route's gateway?
-    std::function<int32_t()> buffer_credits;                  ///< module value of peer_buffer_credits; 0 = none
     std::function<void(const PeerNi&)> credits_changed = {};  ///< tells its server
     std::function<void(const std::string&)> log = {};
     std::vector<WorkerMemory*> near = {};  ///< by worker; absent or null: the heap

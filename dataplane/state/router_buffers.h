@@ -17,7 +17,6 @@ namespace ulnet {
 
 /// Payload bytes that a buffer of each pool covers.
 inline constexpr std::array<uint32_t, kRouterPools> kRouterPoolBytes{0, 4096, kMaxPayload};
-inline constexpr std::array<const char*, kRouterPools> kRouterPoolNames{"tiny", "small", "large"};
 
 /// Which pool a payload belongs to.
 [[nodiscard]] constexpr unsigned router_pool_of(uint32_t payload_bytes) {

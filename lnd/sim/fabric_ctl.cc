@@ -77,11 +77,6 @@ void Fabric::reset(const Nid& a, const Nid& b) {
   }
 }
 
-void Fabric::reset_all(const Nid& nid) {
-  for (auto& [id, end] : ends_)
-    if (end->local == nid || end->remote == nid) schedule_break(end.get(), now_, kReset);
-}
-
 void Fabric::link_down(const Nid& nid) {
   if (!down_.insert(nid).second) return;
   const auto found = listeners_.find(nid);

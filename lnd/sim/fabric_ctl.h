@@ -103,7 +103,6 @@ class Fabric {
   void heal_all();
   /// Breaks the connection between two NIDs, both sides; it may come up again at once.
   void reset(const Nid& a, const Nid& b);
-  void reset_all(const Nid& nid);
   /// The interface of a local NI loses its link: control is told (ni_fatal) and nothing passes.
   void link_down(const Nid& nid);
   void link_up(const Nid& nid);
