@@ -31,10 +31,19 @@ std::string Member::name() const {
   return fmt::format("node {}{}", number, router ? " (router)" : "");
 }
 
+namespace {
+
+test::Transport transport_of(uint64_t seed) {
+  if (seed % kTcpOneIn == 0) return test::Transport::kSockTcp;
+  return seed % kRdmaOneIn == 0 ? test::Transport::kRdma : test::Transport::kFabric;
+}
+
+}  // namespace
+
 Cluster::Cluster(uint64_t seed, Trace& trace)
     : trace_(trace),
       sim_({.seed = seed,
-            .transport = seed % kTcpOneIn == 0 ? test::Transport::kSockTcp : test::Transport::kFabric,
+            .transport = transport_of(seed),
             .check_at_end = false,
             .fail =
                 [this](const std::string& what) {

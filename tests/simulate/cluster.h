@@ -1,8 +1,8 @@
 // One small random cluster, derived from its seed. Clients and servers are on one or two nets, or on two sides of
 // routers, and may have nets of their own. Nodes have mixed versions and one to several NIs. The nodes are real ones
-// under a virtual clock (tests/cluster/sim_net), over the in-memory fabric; one cluster in kTcpOneIn runs over socklnd.
-// The run stirs the cluster (traffic, changes of configuration, faults) and heals it. Then the cluster must reach the
-// state that oracle.h describes.
+// under a virtual clock (tests/cluster/sim_net), over the in-memory fabric. One cluster in kTcpOneIn runs over socklnd,
+// one in kRdmaOneIn over remote writes. The run stirs the cluster (traffic, changes of configuration, faults) and heals
+// it. Then the cluster must reach the state that oracle.h describes.
 #pragma once
 #include <optional>
 #include <set>
@@ -34,6 +34,7 @@ struct Member {
 
 /// One in this number of seeds connects its cluster by socklnd on simulated TCP.
 inline constexpr uint64_t kTcpOneIn = 6;
+inline constexpr uint64_t kRdmaOneIn = 7;  ///< of the others
 
 class Cluster {
  public:
