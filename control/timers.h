@@ -1,7 +1,7 @@
 // The slow timers of the control thread: one row for each, and control sleeps until the first of them. Thread: control.
 // The class whose work a timer announces gets the timers at its construction and holds the SlowTimer of its row. A node
 // begins only if each row has its holder, and tests/tidy bans next_deadline() in control/. Drivers have timers of their
-// own (LndControl::next_deadline).
+// own (LndControl::next_deadline), and so has the registrar. The daemon announces the work of its own parts.
 #pragma once
 #include <algorithm>
 #include <array>

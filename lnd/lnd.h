@@ -18,9 +18,8 @@
 //     = kRefused            (slots with a token only) the LND: it answers the peer with slot.refused, then
 //                           core.rx_done(slot) once; no REPLY follows
 //     = kProtocolError      nobody: the LND closes the connection, no rx_done
-//   Lnd::resume(slot)       as after rx_header, the verdict being in slot.verdict (kReceive, kRefused or
-//   kProtocolError);
-//                           the LND may call rx_done from within
+//   Lnd::resume(slot)       as after rx_header; slot.verdict is kReceive, kRefused or kProtocolError; the LND may call
+//                           rx_done from within
 //   Lnd::release(slot)      the LND: the slot and slot.arrived are free again
 //   core.rx_done(slot)      the LND: the slot and its buffer are free again; slot.into is not touched any more
 //   core.tx_done(tx)        the core: the LND and the transport have let go of header, payload and sink
@@ -367,9 +366,9 @@ class LndControl {
     (void)ni;
     return 0;
   }
-  /// Is there a connection that names this slice, one that is being made or closed among them? What is not named any
-  /// more is named anew only by place_peer(), or for a message that the core submits. Asked for peer NIs that were
-  /// removed: when nobody names it, its memory is freed.
+  /// True if a connection refers to this slice, also while the connection is made or closed. If false, only
+  /// place_peer() or a message that the core submits makes another reference. Control calls this for peer NIs that were
+  /// removed, and frees the memory when no driver refers to it.
   [[nodiscard]] virtual bool names(const PeerSlice& slice) const = 0;
   /// Up to this number of bytes the driver copies: a Tx's payload, a sink, and a message that comes. If one of them is
   /// longer, each segment of the payload, of the sink, or of the slot's window names its region. The window may be

@@ -20,11 +20,11 @@ inline constexpr uint32_t kPingBufferMin = 272;  ///< least ping sink and push t
 inline constexpr unsigned kRingMessageMax = 64;  ///< bytes of one message to or from control: one cache line
 
 // One worker's turn
-inline constexpr unsigned kInboxBudget = 64;  ///< ring items per ring and turn
+inline constexpr unsigned kInboxBudget = 64;    ///< ring items per ring and turn
 inline constexpr unsigned kControlBudget = 16;  ///< messages of control per turn
 inline constexpr unsigned kLocalBudget = 512;   ///< items of each list in a worker that run between two stages
-inline constexpr unsigned kPollBudget = 64;   ///< LND completions per turn
-inline constexpr unsigned kTimerBudget = 64;  ///< expired deadlines per turn
+inline constexpr unsigned kPollBudget = 64;     ///< LND completions per turn
+inline constexpr unsigned kTimerBudget = 64;    ///< expired deadlines per turn
 
 // One Node. The greatest values of configuration keys stand here, because the widths of fields follow from them.
 inline constexpr int64_t kMessagesPerWorkerMax = 1 << 22;
@@ -43,9 +43,9 @@ inline constexpr uint32_t kStrangersShare = 32;      ///< of all peer NIs, as ma
 inline constexpr uint32_t kStrangersFree = 64;       ///< peers of one address that are not held against it
 inline constexpr unsigned kPeerEndsBudget = 64;      ///< removed peer NIs that are looked at in one turn of control
 inline constexpr uint32_t kOperationsReserve = 256;  ///< of a worker, for control: what is parked waits for its pings
-inline constexpr uint32_t kOperationsShare = 4;  ///< a submitter has at most so many times what is left for others
-inline constexpr Duration kEqStuckMax = 1s;      ///< receives wait so long for a full event queue that nobody polls
-inline constexpr Duration kEqLookAgain = 1ms;    ///< how often a worker looks whether a full event queue has room
+inline constexpr uint32_t kOperationsShare = 4;      ///< a submitter has at most so many times what is left for others
+inline constexpr Duration kEqStuckMax = 1s;          ///< receives wait so long for a full event queue that nobody polls
+inline constexpr Duration kEqLookAgain = 1ms;        ///< how often a worker looks whether a full event queue has room
 inline constexpr Duration kNiCreditHeldMax = 100ms;  ///< then a message's NI credit goes to another that waits for one
 inline constexpr Duration kNoConnectionMax = 10s;    ///< an ACK or REPLY waits for a connection
 inline constexpr uint32_t kIncomingReserve = 256;    ///< of a worker's incoming messages, for portal 0
@@ -69,15 +69,15 @@ inline constexpr Duration kLoopSightGap = 10s;             ///< a message that c
 // One worker of a router (dataplane/stages/forward.h)
 inline constexpr Duration kRouterCreditHeldMax = 10ms;  ///< a credit stays so long with a next hop that does not move
 inline constexpr Duration kRouterHoldLook = 5ms;        ///< how often a worker looks at the receives that it holds
-inline constexpr Duration kHopHoldMax = 10s;  ///< a receive waits for a next hop's share while that share moves
-inline constexpr Duration kComingMax = 10s;   ///< a payload has a buffer while it comes and others wait
+inline constexpr Duration kHopHoldMax = 10s;   ///< a receive waits for a next hop's share while that share moves
+inline constexpr Duration kComingMax = 10s;    ///< a payload has a buffer while it comes and others wait
 inline constexpr Duration kPoolHoldMax = 15s;  ///< a receive waits for a buffer while any moves; more than kComingMax
 
 // One engine or Host thread
-inline constexpr uint32_t kUringSubmissionsMax =
-    1024;  ///< entries of an io_uring's submission queue; full = early enter
-inline constexpr uint32_t kUringCompletionsMax =
-    16384;                                       ///< beyond it the kernel keeps completions until the next enter
+/// Entries of an io_uring's submission queue; if it is full, the engine enters the kernel early.
+inline constexpr uint32_t kUringSubmissionsMax = 1024;
+/// Beyond this number, the kernel keeps completions until the next enter.
+inline constexpr uint32_t kUringCompletionsMax = 16384;
 inline constexpr unsigned kWaitFdsMax = 256;     ///< descriptors in one blocking wait
 inline constexpr unsigned kTurnablesMax = 4096;  ///< what one Host thread turns
 inline constexpr uint32_t kHostInbox = 256;      ///< changes under way to one Host thread

@@ -122,7 +122,8 @@ struct Operation : UserMessage, Timer {
   [[nodiscard]] bool is_get() const { return end == EventKind::kReply; }
   [[nodiscard]] bool awaits_answer() const { return end != EventKind::kSend; }
 };
-// All that a put without ACK touches between submit and event, besides its Tx.
+// All that a put without ACK touches at home between submit and event. The Tx is apart: while it is leased, another
+// worker writes it.
 static_assert(sizeof(Operation) - sizeof(Tx) - sizeof(Receiving) - sizeof(Parking) - sizeof(Response) <= 192);
 
 enum class IncomingState : uint8_t {
