@@ -15,11 +15,11 @@ namespace {
 using wire::MsgType;
 
 /// Begins an Operation of `submitter`; its MD, if any, is the caller's to fill in.
-Operation& operation_begin(Worker& w, Submitter& submitter, const Op& call, EventQueue* eq) {
+Operation& operation_begin(Worker& w, Submitter& submitter, const OperationCall& call, EventKind end, EventQueue* eq) {
   Operation* op = w.operations.take();
   ULNET_CHECK(op != nullptr && op->state == OperationState::kFree && op->md == nullptr);
   op->state = OperationState::kReady;
-  op->end = call.kind == OpKind::kGet ? EventKind::kReply : call.ack ? EventKind::kAck : EventKind::kSend;
+  op->end = end;
   op->answer_known = op->md_unlinked = false;
   op->recall.store(false, std::memory_order_relaxed);
   op->retries = 0;
@@ -29,28 +29,28 @@ Operation& operation_begin(Worker& w, Submitter& submitter, const Op& call, Even
   ++submitter.messages;
   ++submitter.operations;
   op->want_src = call.self;
-  op->want_dst = call.target;
-  op->portal0 = call.portal == kReservedPortal;
+  op->want_dst = call.target.nid;
+  op->portal0 = call.portal.value == kReservedPortal;
   op->user_data = call.user_data;
   op->issued = w.now;
   op->tx.home = w.id.value;
   return *op;
 }
 
-void fill_header(Worker& w, Operation& op, const Op& call, uint32_t length) {
+void fill_header(Worker& w, Operation& op, const OperationCall& call, uint64_t hdr_data, uint32_t length) {
   wire::Header& header = op.tx.header;  // its NIDs come with the path
-  header.dest_pid = call.pid;
+  header.dest_pid = call.target.pid;
   header.src_pid = kLnetPid;
   wire::WireHandle wmd{w.interface_cookie, object_cookie(w.id, w.operations.handle(op))};
   if (op.is_get()) {
     header.type = MsgType::kGet;
     header.payload_length = 0;
-    header.set(wire::GetBody{wmd, call.match_bits, call.portal, call.offset, length});
+    header.set(wire::GetBody{wmd, call.match_bits, call.portal.value, call.offset, length});
   } else {
     header.type = MsgType::kPut;
     header.payload_length = length;
     if (!op.awaits_answer()) wmd = wire::WireHandle{};
-    header.set(wire::PutBody{wmd, call.match_bits, call.extra, call.portal, call.offset});
+    header.set(wire::PutBody{wmd, call.match_bits, hdr_data, call.portal.value, call.offset});
   }
 }
 
@@ -144,13 +144,11 @@ void answered_in_sink(Worker& w, Operation& op) {
   operation_end(w, op);
 }
 
-void post_error_event(Worker& w, Submitter& submitter, const Op& call, int32_t error) {
-  EventQueue* eq = call.eq_index < submitter.eq_slots() ? &submitter.eq_slot(call.eq_index) : nullptr;
+void post_error_event(Worker& w, Submitter& submitter, const OperationCall& call, EventKind end, int32_t error) {
+  EventQueue* eq = call.eq < submitter.eq_slots() ? &submitter.eq_slot(call.eq) : nullptr;
   if (eq != nullptr) ++eq->users;
-  Operation& op = operation_begin(w, submitter, call, eq);
-  Op nothing_moves = call;
-  nothing_moves.extra = 0;
-  fill_header(w, op, nothing_moves, 0);
+  Operation& op = operation_begin(w, submitter, call, end, eq);
+  fill_header(w, op, call, 0, 0);  // nothing moves
   operation_failed(w, op, error);
 }
 
@@ -161,15 +159,15 @@ bool tracked(const Worker& w, const Operation& op, uint32_t options) {
   return (w.view->node.response_tracking & (op.is_get() ? 1 : 2)) != 0;
 }
 
-void start_operation(Worker& w, Submitter& submitter, const Op& call) {
-  Md& md = submitter.md_slot(call.index);
-  if (!md.bound || md.gate_closed || md.handle.generation != call.generation)
-    return post_error_event(w, submitter, call, -ENOENT);
-  if (w.view->node.stopping) return post_error_event(w, submitter, call, -ESHUTDOWN);
-  Operation& op = operation_begin(w, submitter, call, md.eq);
+void start_operation(Worker& w, Submitter& submitter, const OperationCall& call, EventKind end, uint64_t hdr_data) {
+  Md& md = submitter.md_slot(call.md.index);
+  if (!md.bound || md.gate_closed || md.handle.generation != call.md.generation)
+    return post_error_event(w, submitter, call, end, -ENOENT);
+  if (w.view->node.stopping) return post_error_event(w, submitter, call, end, -ESHUTDOWN);
+  Operation& op = operation_begin(w, submitter, call, end, md.eq);
   op.md = &md;
   op.md_offset = call.md_offset;
-  fill_header(w, op, call, call.length);
+  fill_header(w, op, call, hdr_data, call.length);
   op.tx.payload = op.is_get() ? Payload{} : Payload{md.segments, md.segment_count, call.md_offset, call.length};
   md.ops.push_back(op);
   ULNET_CHECK(md.threshold > 0);
@@ -178,30 +176,18 @@ void start_operation(Worker& w, Submitter& submitter, const Op& call) {
   send_message(w, op);
 }
 
-void attach(Worker& w, Submitter& submitter, const Op& op) {
-  Md& md = submitter.md_slot(op.index);
-  if (!md.bound || md.gate_closed || md.handle.generation != op.generation) return;
-  const PortalView& portal = w.view->portals->portals[op.portal];
-  int32_t error = 0;
-  if (portal.mode == PortalMode::kClosed)
-    error = -ENOENT;
-  else if (portal.mode == PortalMode::kHashed && op.extra != 0)
-    error = -EINVAL;  // a wildcard has no one home
-  else if (portal.mode != PortalMode::kPerWorker &&
-           portal_home(portal, op.match_bits, w.id, w.mesh.worker_count) != w.id)
-    error = -EXDEV;
-  if (error != 0) return md_unlink(w, md, error);
-  MatchEntry entry;
-  entry.initiator = {op.target, op.pid};
-  entry.match_bits = op.match_bits;
-  entry.ignore_bits = op.extra;
-  entry.portal = op.portal;
-  portal_attach(w.portals[op.portal], md, entry, op.position == MePosition::kHead);
-  lazy_attached(w, md);
+// --- one function per kind of call ---
+
+void run(Worker& w, Submitter& submitter, const PutCall& call) {
+  start_operation(w, submitter, call.operation, call.ack ? EventKind::kAck : EventKind::kSend, call.hdr_data);
 }
 
-void bind(Worker& w, Submitter& submitter, const Op& op) {
-  Md& md = submitter.md_slot(op.index);
+void run(Worker& w, Submitter& submitter, const GetCall& call) {
+  start_operation(w, submitter, call.operation, EventKind::kReply, 0);
+}
+
+void run(Worker& w, Submitter& submitter, const BindCall& call) {
+  Md& md = submitter.md_slot(call.md);
   md.bound = true;
   md.gate_closed = false;
   md.unlink_status = 0;
@@ -213,23 +199,47 @@ void bind(Worker& w, Submitter& submitter, const Op& op) {
   if (md.memory_error != 0) md_unlink(w, md, md.memory_error);
 }
 
+void run(Worker& w, Submitter& submitter, const AttachCall& call) {
+  Md& md = submitter.md_slot(call.md.index);
+  if (!md.bound || md.gate_closed || md.handle.generation != call.md.generation) return;
+  const PortalView& portal = w.view->portals->portals[call.portal.value];
+  int32_t error = 0;
+  if (portal.mode == PortalMode::kClosed)
+    error = -ENOENT;
+  else if (portal.mode == PortalMode::kHashed && call.ignore_bits != 0)
+    error = -EINVAL;  // a wildcard has no one home
+  else if (portal.mode != PortalMode::kPerWorker &&
+           portal_home(portal, call.match_bits, w.id, w.mesh.worker_count) != w.id)
+    error = -EXDEV;
+  if (error != 0) return md_unlink(w, md, error);
+  MatchEntry entry;
+  entry.initiator = call.initiator;
+  entry.match_bits = call.match_bits;
+  entry.ignore_bits = call.ignore_bits;
+  entry.portal = call.portal.value;
+  portal_attach(w.portals[call.portal.value], md, entry, call.position == MePosition::kHead);
+  lazy_attached(w, md);
+}
+
+void run(Worker& w, Submitter& submitter, const UnlinkCall& call) {
+  if (call.done) return;
+  Md& md = submitter.md_slot(call.md.index);
+  if (md.bound && md.handle.generation == call.md.generation) md_unlink(w, md, 0);
+}
+
+void run(Worker&, Submitter& submitter, const EqOpenCall& call) {
+  submitter.eq_slot(call.eq).open = !submitter.closing;
+}
+
+void run(Worker& w, Submitter& submitter, const EqCloseCall& call) {
+  submitter.eq_slot(call.eq).closing = true;
+  eq_close_if_done(w, submitter, call.eq);
+}
+
 }  // namespace
 
-void run_op(Worker& w, Submitter& submitter, const Op& op) {
-  switch (op.kind) {
-    case OpKind::kDone: return;
-    case OpKind::kEqOpen: submitter.eq_slot(op.index).open = !submitter.closing; return;
-    case OpKind::kEqClose: submitter.eq_slot(op.index).closing = true; return eq_close_if_done(w, submitter, op.index);
-    case OpKind::kMdBind: return bind(w, submitter, op);
-    case OpKind::kMeAttach: return attach(w, submitter, op);
-    case OpKind::kPut:
-    case OpKind::kGet: return start_operation(w, submitter, op);
-    case OpKind::kUnlink: {
-      Md& md = submitter.md_slot(op.index);
-      if (md.bound && md.handle.generation == op.generation) md_unlink(w, md, 0);
-      return;
-    }
-  }
+void run_call(Worker& w, Submitter& submitter, const CallMsg& msg) {
+  std::visit([&](const auto& call) { run(w, submitter, call); }, msg);
 }
 
 Event operation_event(const Operation& op) {

@@ -13,8 +13,8 @@
 
 namespace ulnet {
 
-/// Runs one call of an application. Requires a free operation for kPut and kGet.
-void run_op(Worker& w, Submitter& submitter, const Op& op);
+/// Runs one call of an application. Requires a free operation if the call starts one.
+void run_call(Worker& w, Submitter& submitter, const CallMsg& msg);
 
 // --- steps of an Operation ---
 /// The lease of `op` is back (tx.result), and no other attempt follows.

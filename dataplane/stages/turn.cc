@@ -133,8 +133,8 @@ void view_of_call(Worker& w) {
 
 /// Can a call run now? A put or get needs an operation: those that are left for everybody, and not more than
 /// kOperationsShare times as many as stay for the others.
-bool may_run(const Worker& w, const Submitter& submitter, const Op& op) {
-  if (op.kind != OpKind::kPut && op.kind != OpKind::kGet) return true;
+bool may_run(const Worker& w, const Submitter& submitter, const CallMsg& call) {
+  if (!starts_operation(call)) return true;
   const uint32_t most = w.operations.capacity() - (submitter.reserve() ? 0 : w.operations_reserve());
   if (w.operations.out() >= most) return false;
   return submitter.reserve() || submitter.operations < kOperationsShare * (most - w.operations.out());
@@ -145,14 +145,15 @@ bool may_run(const Worker& w, const Submitter& submitter, const Op& op) {
 unsigned run_unlinks_behind(Worker& w, Submitter& submitter) {
   unsigned done = 0;
   for (unsigned i = 0; i < kInboxBudget; ++i) {
-    Op* op = submitter.ops().peek(submitter.ops_looked);
-    if (op == nullptr) break;
+    CallMsg* call = submitter.ops().peek(submitter.ops_looked);
+    if (call == nullptr) break;
     ++submitter.ops_looked;
-    if (op->kind != OpKind::kUnlink) continue;
-    const Md& md = submitter.md_slot(op->index);
-    if (!md.bound || md.handle.generation != op->generation) continue;
-    run_op(w, submitter, *op);
-    op->kind = OpKind::kDone;
+    UnlinkCall* unlink = std::get_if<UnlinkCall>(call);
+    if (unlink == nullptr || unlink->done) continue;
+    const Md& md = submitter.md_slot(unlink->md.index);
+    if (!md.bound || md.handle.generation != unlink->md.generation) continue;
+    run_call(w, submitter, *call);
+    unlink->done = true;
     ++done;
   }
   return done;
@@ -168,15 +169,16 @@ unsigned run_submitter(Worker& w, Submitter& submitter) {
   unsigned done = 0;
   if (submitter.registering) return look_at_waiting(submitter), 0;
   for (; done < kInboxBudget; ++done) {
-    const Op* next = submitter.ops().peek();
+    const CallMsg* next = submitter.ops().peek();
     if (next == nullptr) return done;
     if (!may_run(w, submitter, *next)) return done + run_unlinks_behind(w, submitter);
     view_of_call(w);
-    if (next->kind == OpKind::kMdBind && !md_memory_ready(w, submitter, next->index)) return done + 1;
-    Op op;
-    (void)submitter.ops().pop(op);
+    const BindCall* bind = std::get_if<BindCall>(next);
+    if (bind != nullptr && !md_memory_ready(w, submitter, bind->md)) return done + 1;
+    CallMsg call;
+    (void)submitter.ops().pop(call);
     if (submitter.ops_looked > 0) --submitter.ops_looked;
-    run_op(w, submitter, op);
+    run_call(w, submitter, call);
   }
   return done;
 }

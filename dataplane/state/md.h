@@ -1,4 +1,4 @@
-// Memory descriptors and match entries. Owner: the home worker, from the op that binds it until its slot goes back to
+// Memory descriptors and match entries. Owner: the home worker, from the call that binds it until its slot goes back to
 // the submitter. Source: docs/wire/lnet.md §3.
 #pragma once
 #include <array>
@@ -36,6 +36,9 @@ enum class MdMemory : uint8_t {
 struct MdOpsTag {};
 struct MatchTag {};
 
+/// The end of a portal's list at which an MD is attached.
+enum class MePosition : uint8_t { kHead, kTail };
+
 /// Where an MD is attached: match criteria and its place in the list.
 struct MatchEntry {
   ProcessId initiator;  ///< ANY nid or pid match all
@@ -60,12 +63,12 @@ struct Md : Linked<MatchTag>, EventSource {
   MdHandle handle;
   MatchEntry match;
   List<UserMessage, MdOpsTag> ops;  ///< every message that uses it
-  int32_t unlink_status = 0;    ///< status of its kUnlink event
+  int32_t unlink_status = 0;        ///< status of its kUnlink event
   bool bound = false;
-  bool gate_closed = false;             ///< unlinked: nothing new may use it; retires when ops is empty
+  bool gate_closed = false;  ///< unlinked: nothing new may use it; retires when ops is empty
   MdMemory memory = MdMemory::kNone;
   int32_t memory_error = 0;             ///< its memory could not be registered: the MD ends with this errno
-  std::array<Segment, 4> own_segments;  ///< written by the submitter before the op is sent
+  std::array<Segment, 4> own_segments;  ///< written by the submitter before it sends BindCall
   Owed to_control;                      ///< MdRegisterMsg, MdReleaseMsg
 };
 

@@ -1,5 +1,5 @@
 // Application side of a submitter: slots, checks, and the ring to the worker. Thread: the owner of the submitter. A
-// slot belongs to the application until its op is pushed. Then the slot belongs to the worker, until its number comes
+// slot belongs to the application until its call is pushed. Then the slot belongs to the worker, until its number comes
 // back in `freed_`. Nothing here allocates but the constructor and eq_open() of a polled queue (start-up).
 #include "dataplane/state/submitter.h"
 
@@ -68,8 +68,8 @@ Submitter::Submitter(WorkerId home, uint16_t number, const SubmitterSize& size, 
   for (uint32_t i = size.segment_blocks; i-- > 0;) block_free_.push_back(int32_t(i));
 }
 
-Result<void> Submitter::send(const Op& op) {
-  if (!ops_.push(op)) return fail(EAGAIN, "the ring to the worker is full: poll events, then try again");
+Result<void> Submitter::send(const CallMsg& call) {
+  if (!ops_.push(call)) return fail(EAGAIN, "the ring to the worker is full: poll events, then try again");
   if (gate_ != nullptr) gate_->notify(ops_);
   return {};
 }
@@ -134,7 +134,7 @@ Result<EqHandle> Submitter::eq_take(uint32_t ring_size, EventCallback callback, 
   state.used = true;
   state.unlinked = false;
   eq_free_.pop_back();
-  const Result<void> sent = send({.kind = OpKind::kEqOpen, .index = index, .generation = state.generation});
+  const Result<void> sent = send(EqOpenCall{index});
   ULNET_CHECK(sent.has_value());  // the ring had room, and there is no other producer
   return EqHandle{home_.value, number_, index, state.generation};
 }
@@ -164,7 +164,7 @@ Result<void> Submitter::eq_usable(EqHandle eq) const {
 
 Result<void> Submitter::eq_close(EqHandle eq) {
   if (auto usable = eq_usable(eq); !usable) return usable;
-  auto sent = send({.kind = OpKind::kEqClose, .index = eq.index, .generation = eq.generation});
+  auto sent = send(EqCloseCall{eq.index});
   if (sent) eq_state_[eq.index].unlinked = true;
   return sent;
 }
@@ -199,7 +199,7 @@ Result<MdHandle> Submitter::md_bind(const MdSpec& spec) {
   }
   md_fill(index, spec);
   const MdHandle handle = mds_[index].handle;
-  const Result<void> sent = send({.kind = OpKind::kMdBind, .index = index, .generation = handle.generation});
+  const Result<void> sent = send(BindCall{index});
   ULNET_CHECK(sent.has_value());
   return handle;
 }
@@ -251,15 +251,12 @@ Result<void> Submitter::me_attach(PortalIndex portal, const ProcessId& initiator
   if ((mds_[md.index].options & (kMdPut | kMdGet)) == 0) {  // options are constant while the worker has the slot
     return fail(EINVAL, "an MD without kMdPut and kMdGet would match nothing", md.index);
   }
-  auto sent = send({.kind = OpKind::kMeAttach,
-                    .position = position,
-                    .index = md.index,
-                    .generation = md.generation,
-                    .portal = portal.value,
-                    .match_bits = match_bits,
-                    .extra = ignore_bits,
-                    .pid = initiator.pid,
-                    .target = initiator.nid});
+  auto sent = send(AttachCall{.md = {md.index, md.generation},
+                              .portal = portal,
+                              .position = position,
+                              .initiator = initiator,
+                              .match_bits = match_bits,
+                              .ignore_bits = ignore_bits});
   if (sent) state.attached = true;
   return sent;
 }
@@ -267,14 +264,15 @@ Result<void> Submitter::me_attach(PortalIndex portal, const ProcessId& initiator
 Result<void> Submitter::unlink(MdHandle md) {
   collect_freed();
   if (auto usable = md_usable(md); !usable) return usable;
-  auto sent = send({.kind = OpKind::kUnlink, .index = md.index, .generation = md.generation});
+  auto sent = send(UnlinkCall{{md.index, md.generation}});
   if (sent) md_state_[md.index].unlinked = true;
   return sent;
 }
 
 // --- puts and gets ---
 
-Result<Op> Submitter::checked(OpKind kind, const PutSpec& spec) {
+/// The length of a put or get that may begin, or an error.
+Result<uint32_t> Submitter::operation_length(const PutSpec& spec) const {
   if (auto usable = md_usable(spec.md); !usable) return tl::unexpected(usable.error());
   const SlotState& state = md_state_[spec.md.index];
   if (state.attached) return fail(EINVAL, "an MD on a portal cannot start a put or get", spec.md.index);
@@ -285,36 +283,34 @@ Result<Op> Submitter::checked(OpKind kind, const PutSpec& spec) {
   const uint32_t length = spec.length == kInfinite ? room : spec.length;
   if (length > room) return fail(EINVAL, "the range ends beyond the MD", length);
   if (length > kMaxPayload) return fail(EINVAL, "a message carries at most 1 MiB", length);
-  return Op{.kind = kind,
-            .ack = kind == OpKind::kPut && spec.ack,
-            .index = spec.md.index,
-            .generation = spec.md.generation,
-            .portal = spec.portal,
-            .match_bits = spec.match_bits,
-            .extra = kind == OpKind::kPut ? spec.hdr_data : 0,
-            .user_data = spec.user_data,
-            .offset = spec.offset,
-            .md_offset = spec.md_offset,
-            .length = length,
-            .pid = spec.target.pid == kAnyPid ? kLnetPid : spec.target.pid,
-            .eq_index = state.eq,
-            .self = spec.self,
-            .target = spec.target.nid};
+  return length;
 }
 
-Result<void> Submitter::operate(OpKind kind, const PutSpec& spec) {
-  collect_freed();
-  const auto op = checked(kind, spec);
-  if (!op) return tl::unexpected(op.error());
-  return send(*op);
+OperationCall Submitter::operation_call(const PutSpec& spec, uint32_t length) const {
+  return {.md = {spec.md.index, spec.md.generation},
+          .eq = md_state_[spec.md.index].eq,
+          .portal = PortalIndex{spec.portal},
+          .self = spec.self,
+          .target = {spec.target.nid, spec.target.pid == kAnyPid ? kLnetPid : spec.target.pid},
+          .offset = spec.offset,
+          .match_bits = spec.match_bits,
+          .user_data = spec.user_data,
+          .md_offset = spec.md_offset,
+          .length = length};
 }
 
 Result<void> Submitter::put(const PutSpec& spec) {
-  return operate(OpKind::kPut, spec);
+  collect_freed();
+  const auto length = operation_length(spec);
+  if (!length) return tl::unexpected(length.error());
+  return send(PutCall{.operation = operation_call(spec, *length), .hdr_data = spec.hdr_data, .ack = spec.ack});
 }
 
 Result<void> Submitter::get(const PutSpec& spec) {
-  return operate(OpKind::kGet, spec);
+  collect_freed();
+  const auto length = operation_length(spec);
+  if (!length) return tl::unexpected(length.error());
+  return send(GetCall{operation_call(spec, *length)});
 }
 
 }  // namespace ulnet

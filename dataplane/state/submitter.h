@@ -12,6 +12,7 @@
 #include "dataplane/base/nid.h"
 #include "dataplane/base/result.h"
 #include "dataplane/base/ring.h"
+#include "dataplane/state/call_messages.h"
 #include "dataplane/state/eq.h"
 #include "dataplane/state/md.h"
 
@@ -39,8 +40,6 @@ struct MdSpec {
   EqHandle eq;  ///< default: no events
 };
 
-enum class MePosition : uint8_t { kHead, kTail };
-
 /// One put or get.
 struct PutSpec {
   MdHandle md;
@@ -55,39 +54,6 @@ struct PutSpec {
   uint32_t length = kInfinite;  ///< kInfinite = from md_offset to its end
   uint64_t user_data = 0;       ///< comes back in the event
 };
-
-enum class OpKind : uint8_t {
-  kMdBind,
-  kMeAttach,
-  kPut,
-  kGet,
-  kUnlink,
-  kEqOpen,
-  kEqClose,
-  kDone  ///< worker: an unlink that was carried out before its turn
-};
-
-/// One call on its way to the worker.
-struct Op {
-  OpKind kind = OpKind::kPut;
-  bool ack = false;
-  MePosition position = MePosition::kTail;
-  uint8_t pad = 0;
-  uint32_t index = 0;  ///< slot of the MD or EQ
-  uint32_t generation = 0;
-  uint32_t portal = 0;
-  uint64_t match_bits = 0;
-  uint64_t extra = 0;  ///< hdr_data; ignore bits of kMeAttach
-  uint64_t user_data = 0;
-  uint32_t offset = 0;
-  uint32_t md_offset = 0;
-  uint32_t length = 0;
-  uint32_t pid = 0;                ///< of `target`
-  uint32_t eq_index = UINT32_MAX;  ///< queue of the MD, for an operation whose MD has ended meanwhile; all ones = none
-  Nid self;
-  Nid target;  ///< initiator of kMeAttach
-};
-static_assert(sizeof(Op) <= 128);
 
 class Submitter {
  public:
@@ -139,7 +105,7 @@ class Submitter {
     bool is_md = true;
     uint32_t index = 0;
   };
-  SpscRing<Op>& ops() { return ops_; }
+  SpscRing<CallMsg>& ops() { return ops_; }
   Md& md_slot(uint32_t index) { return mds_[index]; }
   EventQueue& eq_slot(uint32_t index) { return eqs_[index]; }
   uint32_t md_slots() const { return uint32_t(mds_.size()); }
@@ -158,9 +124,9 @@ class Submitter {
   uint32_t ops_looked = 0;       ///< calls in `ops()`, from the first on, that were looked at while the first waits
 
  private:
-  Result<void> send(const Op& op);
-  Result<void> operate(OpKind kind, const PutSpec& spec);
-  Result<Op> checked(OpKind kind, const PutSpec& spec);
+  Result<void> send(const CallMsg& call);
+  [[nodiscard]] Result<uint32_t> operation_length(const PutSpec& spec) const;
+  [[nodiscard]] OperationCall operation_call(const PutSpec& spec, uint32_t length) const;
   void collect_freed();
   Result<EqHandle> eq_take(uint32_t ring_size, EventCallback callback, void* context);
   void md_fill(uint32_t index, const MdSpec& spec);
@@ -180,7 +146,7 @@ class Submitter {
   const uint16_t number_;
   const bool reserve_;
   IdleGate* const gate_;
-  SpscRing<Op> ops_;
+  SpscRing<CallMsg> ops_;
   SpscRing<Freed> freed_;
   std::vector<Md> mds_;
   std::vector<EventQueue> eqs_;

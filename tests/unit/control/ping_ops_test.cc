@@ -37,8 +37,8 @@ struct PingOpsTest : testing::Test {
     for (settle(); now < end; settle()) now = std::min(end, std::max(timers.next(), now + 1ms));
   }
   [[nodiscard]] size_t sent() const {
-    return size_t(
-        std::count_if(worker.seen.begin(), worker.seen.end(), [](const Op& op) { return op.kind == OpKind::kGet; }));
+    return size_t(std::count_if(worker.seen.begin(), worker.seen.end(),
+                                [](const CallMsg& call) { return std::holds_alternative<GetCall>(call); }));
   }
 
   Instant now{1h};

@@ -1,5 +1,6 @@
-// A stand-in for the home worker of a Submitter, for tests of the application side. FakeWorker takes ops off the ring,
-// records them, and answers as the test configures. FakeWorker runs on the test's thread, without network and matching.
+// A stand-in for the home worker of a Submitter, for tests of the application side. FakeWorker takes calls off the
+// ring, records them, and answers as the test configures. FakeWorker runs on the test's thread, without network and
+// matching.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -22,32 +23,37 @@ class FakeWorker {
     bool twice = false;
     uint32_t mlength = kInfinite;  ///< kInfinite = all
   };
+  /// A put or get whose end is still to come.
+  struct Started : OperationCall {
+    EventKind end;
+    [[nodiscard]] bool is_get() const { return end == EventKind::kReply; }
+  };
   /// Called for each put and get; may touch the memory. Default: success.
-  std::function<Outcome(const Op&, const Md&)> on_operation;
+  std::function<Outcome(const Started&, const Md&)> on_operation;
   /// While true, puts and gets stay unanswered (unlink ends them with ECANCELED).
   bool hold = false;
 
-  /// Takes at most `budget` ops and answers them; returns how many were taken.
+  /// Takes at most `budget` calls and answers them; returns how many were taken.
   unsigned run(unsigned budget = UINT32_MAX) {
     unsigned taken = 0;
-    Op op;
-    while (taken < budget && submitter_.ops().pop(op)) {
+    CallMsg msg;
+    while (taken < budget && submitter_.ops().pop(msg)) {
       ++taken;
-      seen.push_back(op);
-      handle(op);
+      seen.push_back(msg);
+      std::visit([this](const auto& call) { handle(call); }, msg);
     }
     if (!hold) {
-      std::deque<Op> ready;
+      std::deque<Started> ready;
       ready.swap(held_);
-      for (const Op& o : ready) finish(o);
+      for (const Started& op : ready) finish(op);
     }
     return taken;
   }
   /// Ends the held operations with this status.
   void finish_held(int32_t status) {
-    std::deque<Op> ready;
+    std::deque<Started> ready;
     ready.swap(held_);
-    for (const Op& op : ready) end(op, status);
+    for (const Started& op : ready) end(op, status);
   }
   /// Unlinks an MD as the worker does when its threshold has run out.
   void retire(uint32_t index, int32_t status = 0) {
@@ -69,29 +75,22 @@ class FakeWorker {
   }
   size_t held() const { return held_.size(); }
 
-  std::vector<Op> seen;
+  std::vector<CallMsg> seen;
 
  private:
-  void handle(const Op& op) {
-    switch (op.kind) {
-      case OpKind::kMdBind: {
-        Md& md = submitter_.md_slot(op.index);
-        ULNET_CHECK(!md.bound && md.handle.generation == op.generation);
-        md.bound = true;
-        if (md.eq != nullptr) ++users_[index_of(*md.eq)];
-        return;
-      }
-      case OpKind::kMeAttach: return;
-      case OpKind::kPut:
-      case OpKind::kGet: held_.push_back(op); return;
-      case OpKind::kDone: break;
-      case OpKind::kUnlink: unlink(op); return;
-      case OpKind::kEqOpen: submitter_.eq_slot(op.index).open = true; return;
-      case OpKind::kEqClose:
-        closing_.push_back(op.index);
-        close_if_unused(op.index);
-        return;
-    }
+  void handle(const BindCall& call) {
+    Md& md = submitter_.md_slot(call.md);
+    ULNET_CHECK(!md.bound);
+    md.bound = true;
+    if (md.eq != nullptr) ++users_[index_of(*md.eq)];
+  }
+  void handle(const AttachCall&) {}
+  void handle(const PutCall& call) { held_.push_back({call.operation, call.ack ? EventKind::kAck : EventKind::kSend}); }
+  void handle(const GetCall& call) { held_.push_back({call.operation, EventKind::kReply}); }
+  void handle(const EqOpenCall& call) { submitter_.eq_slot(call.eq).open = true; }
+  void handle(const EqCloseCall& call) {
+    closing_.push_back(call.eq);
+    close_if_unused(call.eq);
   }
   uint32_t index_of(const EventQueue& eq) { return uint32_t(&eq - &submitter_.eq_slot(0)); }
   void close_if_unused(uint32_t index) {
@@ -101,33 +100,33 @@ class FakeWorker {
     std::erase(closing_, index);
     submitter_.worker_free(false, index);
   }
-  void unlink(const Op& op) {
-    Md& md = submitter_.md_slot(op.index);
-    if (!md.bound || md.handle.generation != op.generation) return;
+  void handle(const UnlinkCall& call) {
+    const Md& md = submitter_.md_slot(call.md.index);
+    if (!md.bound || md.handle.generation != call.md.generation) return;
     for (auto it = held_.begin(); it != held_.end();) {
-      if (it->index != op.index) {
+      if (it->md.index != call.md.index) {
         ++it;
         continue;
       }
       end(*it, -ECANCELED);
       it = held_.erase(it);
     }
-    retire(op.index);
+    retire(call.md.index);
   }
-  void finish(const Op& op) {
-    const Outcome outcome = on_operation ? on_operation(op, submitter_.md_slot(op.index)) : Outcome{};
+  void finish(const Started& op) {
+    const Outcome outcome = on_operation ? on_operation(op, submitter_.md_slot(op.md.index)) : Outcome{};
     if (outcome.drop) return;
     end(op, outcome.status, outcome.mlength);
     if (outcome.twice) end(op, outcome.status, outcome.mlength);
   }
-  void end(const Op& op, int32_t status, uint32_t mlength = kInfinite) {
-    Md& md = submitter_.md_slot(op.index);
+  void end(const Started& op, int32_t status, uint32_t mlength = kInfinite) {
+    Md& md = submitter_.md_slot(op.md.index);
     if (md.eq == nullptr) return;
     Event event;
-    event.kind = op.kind == OpKind::kGet ? EventKind::kReply : op.ack ? EventKind::kAck : EventKind::kSend;
+    event.kind = op.end;
     event.final = true;
     event.status = status;
-    event.portal = op.portal;
+    event.portal = op.portal.value;
     event.rlength = op.length;
     event.mlength = status == 0 ? std::min(op.length, mlength) : 0;
     event.offset = op.md_offset;
@@ -138,7 +137,7 @@ class FakeWorker {
     ULNET_CHECK(md.eq->post(event));
   }
   Submitter& submitter_;
-  std::deque<Op> held_;
+  std::deque<Started> held_;
   std::vector<uint32_t> closing_;  // queues that close with their last MD
   std::vector<uint32_t> users_;    // MDs by queue
 };

@@ -49,7 +49,7 @@ int code(const Result<T>& result) {
   return result.has_value() ? 0 : result.error().code;
 }
 
-TEST_F(SubmitterTest, md_slot_holds_everything_before_the_op_is_seen) {
+TEST_F(SubmitterTest, md_slot_holds_everything_before_the_call_is_seen) {
   const EqHandle eq = queue();
   auto md = submitter.md_bind({.segments = {&segment, 1},
                                .threshold = 5,
@@ -76,13 +76,11 @@ TEST_F(SubmitterTest, md_slot_holds_everything_before_the_op_is_seen) {
   EXPECT_EQ(slot.of, EventSource::Of::kMd);
   worker.run();
   ASSERT_EQ(worker.seen.size(), 2u);
-  EXPECT_EQ(worker.seen[0].kind, OpKind::kEqOpen);
-  EXPECT_EQ(worker.seen[1].kind, OpKind::kMdBind);
-  EXPECT_EQ(worker.seen[1].index, md->index);
-  EXPECT_EQ(worker.seen[1].generation, md->generation);
+  EXPECT_EQ(std::get<EqOpenCall>(worker.seen[0]).eq, eq.index);
+  EXPECT_EQ(std::get<BindCall>(worker.seen[1]).md, md->index);
   ASSERT_TRUE(submitter.put(to_peer(*md)));
   worker.run();
-  EXPECT_EQ(worker.seen[2].eq_index, eq.index);
+  EXPECT_EQ(std::get<PutCall>(worker.seen[2]).operation.eq, eq.index);
 }
 
 TEST_F(SubmitterTest, md_bind_refuses_what_cannot_be_an_md) {
@@ -207,8 +205,9 @@ TEST_F(SubmitterTest, put_checks_its_range) {
   EXPECT_EQ(with(60, 5), -EINVAL);
   EXPECT_EQ(with(UINT32_MAX, 2), -EINVAL);
   worker.run();
-  EXPECT_EQ(worker.seen.back().length, 4u);  // kInfinite = to the end
-  EXPECT_EQ(worker.seen.back().md_offset, 60u);
+  const OperationCall& last = std::get<PutCall>(worker.seen.back()).operation;
+  EXPECT_EQ(last.length, 4u);  // kInfinite = to the end
+  EXPECT_EQ(last.md_offset, 60u);
 }
 
 TEST_F(SubmitterTest, put_checks_size_portal_and_target) {
@@ -227,7 +226,7 @@ TEST_F(SubmitterTest, put_checks_size_portal_and_target) {
   EXPECT_EQ(code(submitter.put(spec)), -EINVAL);
 }
 
-TEST_F(SubmitterTest, op_carries_the_whole_request) {
+TEST_F(SubmitterTest, call_carries_the_whole_request) {
   const MdHandle md = bind();
   PutSpec spec = to_peer(md);
   spec.self = Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000002);
@@ -239,22 +238,19 @@ TEST_F(SubmitterTest, op_carries_the_whole_request) {
   ASSERT_TRUE(submitter.put(spec));
   ASSERT_TRUE(submitter.get(spec));
   worker.run();
-  const Op& put = worker.seen[1];
-  EXPECT_EQ(put.kind, OpKind::kPut);
+  const PutCall& put = std::get<PutCall>(worker.seen[1]);
   EXPECT_TRUE(put.ack);
-  EXPECT_EQ(put.self, spec.self);
-  EXPECT_EQ(put.target, spec.target.nid);
-  EXPECT_EQ(put.pid, kLnetPid);
-  EXPECT_EQ(put.portal, 63u);
-  EXPECT_EQ(put.match_bits, spec.match_bits);
-  EXPECT_EQ(put.offset, 4096u);
-  EXPECT_EQ(put.extra, 42u);
-  EXPECT_EQ(put.user_data, 43u);
-  EXPECT_EQ(put.eq_index, UINT32_MAX);
-  const Op& get = worker.seen[2];
-  EXPECT_EQ(get.kind, OpKind::kGet);
-  EXPECT_FALSE(get.ack);
-  EXPECT_EQ(get.extra, 0u);
+  EXPECT_EQ(put.hdr_data, 42u);
+  for (const OperationCall& call : {put.operation, std::get<GetCall>(worker.seen[2]).operation}) {
+    EXPECT_EQ(call.md, (Handle{md.index, md.generation}));
+    EXPECT_EQ(call.self, spec.self);
+    EXPECT_EQ(call.target, (ProcessId{spec.target.nid, kLnetPid}));
+    EXPECT_EQ(call.portal, PortalIndex{63});
+    EXPECT_EQ(call.match_bits, spec.match_bits);
+    EXPECT_EQ(call.offset, 4096u);
+    EXPECT_EQ(call.user_data, 43u);
+    EXPECT_EQ(call.eq, UINT32_MAX);
+  }
 }
 
 TEST_F(SubmitterTest, attach_is_once_and_excludes_operations) {
@@ -267,14 +263,13 @@ TEST_F(SubmitterTest, attach_is_once_and_excludes_operations) {
   EXPECT_EQ(code(submitter.me_attach(PortalIndex{4}, any, 0, 0, MePosition::kTail, md)), -EBUSY);
   EXPECT_EQ(code(submitter.put(to_peer(md))), -EINVAL);
   worker.run();
-  const Op& op = worker.seen.back();
-  EXPECT_EQ(op.kind, OpKind::kMeAttach);
-  EXPECT_EQ(op.position, MePosition::kHead);
-  EXPECT_EQ(op.portal, 4u);
-  EXPECT_EQ(op.match_bits, 5u);
-  EXPECT_EQ(op.extra, 6u);
-  EXPECT_EQ(op.target, kLoNid);
-  EXPECT_EQ(op.pid, 9u);
+  const AttachCall& call = std::get<AttachCall>(worker.seen.back());
+  EXPECT_EQ(call.md, (Handle{md.index, md.generation}));
+  EXPECT_EQ(call.position, MePosition::kHead);
+  EXPECT_EQ(call.portal, PortalIndex{4});
+  EXPECT_EQ(call.match_bits, 5u);
+  EXPECT_EQ(call.ignore_bits, 6u);
+  EXPECT_EQ(call.initiator, (ProcessId{kLoNid, 9}));
 }
 
 TEST_F(SubmitterTest, unlinked_md_refuses_operations) {
@@ -379,30 +374,30 @@ TEST_F(SubmitterTest, reopened_queue_does_not_show_old_events) {
   EXPECT_TRUE(poll(again).empty());
 }
 
-// Goal: the worker sees an op together with all values of its slot, and no slot is lost.
+// Goal: the worker sees a call together with all values of its slot, and no slot is lost.
 // Method: two threads, small rings. Each MD carries its number as user_ptr, and the worker compares it with the length.
 TEST(SubmitterRace, slots_pass_between_two_threads) {
   Submitter submitter{WorkerId{0}, 0, {.ops = 8, .mds = 4, .eqs = 1, .segment_blocks = 2}, nullptr};
   constexpr uint32_t kRounds = 20000;
   std::thread worker([&] {
     uint32_t unlinked = 0;
-    Op op;
+    CallMsg call;
     while (unlinked < kRounds) {
-      if (!submitter.ops().pop(op)) {
+      if (!submitter.ops().pop(call)) {
         std::this_thread::yield();
         continue;
       }
-      Md& md = submitter.md_slot(op.index);
-      ULNET_CHECK(md.handle.generation == op.generation);
+      const auto* unlink = std::get_if<UnlinkCall>(&call);
+      Md& md = submitter.md_slot(unlink != nullptr ? unlink->md.index : std::get<BindCall>(call).md);
+      ULNET_CHECK(unlink == nullptr || md.handle.generation == unlink->md.generation);
       ULNET_CHECK(reinterpret_cast<uintptr_t>(md.user_ptr) == md.length);
       uint32_t sum = 0;
       for (uint32_t i = 0; i < md.segment_count; ++i) sum += md.segments[i].bytes;
       ULNET_CHECK(sum == md.length);
-      if (op.kind == OpKind::kMdBind) md.bound = true;
-      if (op.kind != OpKind::kUnlink) continue;
-      md.bound = false;
+      md.bound = unlink == nullptr;
+      if (md.bound) continue;
       ++unlinked;
-      submitter.worker_free(true, op.index);
+      submitter.worker_free(true, unlink->md.index);
     }
   });
   std::array<std::byte, 64> memory{};

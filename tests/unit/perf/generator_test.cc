@@ -53,20 +53,20 @@ struct GeneratorTest : ::testing::Test {
     return generator->results().front();
   }
   /// Acts as a target: keeps the bytes of puts and serves them, and serves the source.
-  FakeWorker::Outcome serve(const Op& op, const Md& md) {
+  FakeWorker::Outcome serve(const FakeWorker::Started& op, const Md& md) {
     std::byte* memory = md.segments[0].base + op.md_offset;
-    if (op.kind == OpKind::kPut) {
+    if (!op.is_get()) {
       std::copy_n(memory, op.length, sink.begin() + op.offset);
     } else if (op.match_bits == kSinkBits) {
       std::copy_n(sink.begin() + op.offset, op.length, memory);
     } else if (op.match_bits == kSourceBits) {
       pattern_fill({memory, op.length}, kSourceSeed, op.offset);
     }
-    if (corrupt && op.kind == OpKind::kGet && op.length > 50) memory[50] ^= std::byte{1};
+    if (corrupt && op.is_get() && op.length > 50) memory[50] ^= std::byte{1};
     return {};
   }
   void serve_as_target() {
-    worker.on_operation = [this](const Op& op, const Md& md) { return serve(op, md); };
+    worker.on_operation = [this](const FakeWorker::Started& op, const Md& md) { return serve(op, md); };
   }
 };
 
@@ -132,19 +132,19 @@ TEST_F(GeneratorTest, operations_have_the_right_kind_portal_and_bits) {
     begin(j);
     run();
     EXPECT_EQ(only().completed, 1u);
-    const auto it = std::find_if(worker.seen.begin(), worker.seen.end(),
-                                 [](const Op& op) { return op.kind == OpKind::kPut || op.kind == OpKind::kGet; });
+    const auto it = std::find_if(worker.seen.begin(), worker.seen.end(), starts_operation);
     ASSERT_NE(it, worker.seen.end());
-    EXPECT_EQ(it->kind, operation == Operation::kPut ? OpKind::kPut : OpKind::kGet);
-    EXPECT_EQ(it->ack, operation == Operation::kPut);
-    EXPECT_EQ(it->portal, operation == Operation::kPing ? 0 : kTargetPortal);
-    EXPECT_EQ(it->match_bits, operation == Operation::kPing  ? kPingBits
-                              : operation == Operation::kPut ? kSinkBits
-                                                             : kSourceBits);
-    EXPECT_EQ(it->length, operation == Operation::kPing ? 3960u : 100u);
-    EXPECT_EQ(it->target, kPeer);
-    EXPECT_EQ(it->self, j.self);
-    EXPECT_EQ(it->pid, kLnetPid);
+    const auto* put = std::get_if<PutCall>(&*it);
+    ASSERT_EQ(put != nullptr, operation == Operation::kPut);
+    EXPECT_TRUE(put == nullptr || put->ack);
+    const OperationCall& call = put != nullptr ? put->operation : std::get<GetCall>(*it).operation;
+    EXPECT_EQ(call.portal.value, operation == Operation::kPing ? 0 : kTargetPortal);
+    EXPECT_EQ(call.match_bits, operation == Operation::kPing  ? kPingBits
+                               : operation == Operation::kPut ? kSinkBits
+                                                              : kSourceBits);
+    EXPECT_EQ(call.length, operation == Operation::kPing ? 3960u : 100u);
+    EXPECT_EQ(call.target, (ProcessId{kPeer, kLnetPid}));
+    EXPECT_EQ(call.self, j.self);
   }
 }
 
@@ -157,8 +157,8 @@ TEST_F(GeneratorTest, concurrent_operations_have_places_of_their_own) {
   worker.hold = true;
   for (int i = 0; i < 5; ++i) step();
   std::vector<uint32_t> offsets;
-  for (const Op& op : worker.seen)
-    if (op.kind == OpKind::kPut) offsets.push_back(op.offset);
+  for (const CallMsg& call : worker.seen)
+    if (const auto* put = std::get_if<PutCall>(&call)) offsets.push_back(put->operation.offset);
   std::sort(offsets.begin(), offsets.end());
   EXPECT_EQ(offsets, (std::vector<uint32_t>{0, kMaxPayload / 4, kMaxPayload / 2, kMaxPayload / 4 * 3}));
   worker.hold = false;
@@ -167,7 +167,7 @@ TEST_F(GeneratorTest, concurrent_operations_have_places_of_their_own) {
 
 TEST_F(GeneratorTest, errors_are_counted_by_name_and_slots_rest_after_them) {
   unsigned asked = 0;
-  worker.on_operation = [&](const Op&, const Md&) {
+  worker.on_operation = [&](const FakeWorker::Started&, const Md&) {
     return FakeWorker::Outcome{.status = ++asked % 2 != 0 ? -ETIMEDOUT : -ECONNRESET};
   };
   Job j = job();
@@ -190,14 +190,16 @@ TEST_F(GeneratorTest, a_short_reply_is_an_error) {
   j.count = 1;
   j.warmup = 0ms;
   begin(j);
-  worker.on_operation = [](const Op&, const Md&) { return FakeWorker::Outcome{.mlength = 99}; };
+  worker.on_operation = [](const FakeWorker::Started&, const Md&) { return FakeWorker::Outcome{.mlength = 99}; };
   run();
   EXPECT_EQ(only().errors.at(-EMSGSIZE), 1u);
 }
 
 TEST_F(GeneratorTest, an_operation_that_never_ends_is_lost) {
   unsigned asked = 0;
-  worker.on_operation = [&](const Op&, const Md&) { return FakeWorker::Outcome{.drop = ++asked == 5}; };
+  worker.on_operation = [&](const FakeWorker::Started&, const Md&) {
+    return FakeWorker::Outcome{.drop = ++asked == 5};
+  };
   Job j = job();
   j.drain = 1s;
   begin(j);
@@ -211,7 +213,9 @@ TEST_F(GeneratorTest, an_operation_that_never_ends_is_lost) {
 
 TEST_F(GeneratorTest, a_second_final_event_is_a_duplicate) {
   unsigned asked = 0;
-  worker.on_operation = [&](const Op&, const Md&) { return FakeWorker::Outcome{.twice = ++asked == 5}; };
+  worker.on_operation = [&](const FakeWorker::Started&, const Md&) {
+    return FakeWorker::Outcome{.twice = ++asked == 5};
+  };
   begin(job());
   run();
   EXPECT_EQ(only().duplicates, 1u);
@@ -276,7 +280,7 @@ TEST_F(GeneratorTest, stop_in_every_phase_ends_and_leaves_nothing_bound) {
 // Goal: a second stop waits at most about a second, even if no operation ends. An operation that is given up does not
 // count as lost.
 TEST_F(GeneratorTest, a_second_stop_abandons_operations_that_do_not_end) {
-  worker.on_operation = [](const Op&, const Md&) { return FakeWorker::Outcome{.drop = true}; };
+  worker.on_operation = [](const FakeWorker::Started&, const Md&) { return FakeWorker::Outcome{.drop = true}; };
   begin(job());
   for (int i = 0; i < 50; ++i) step();
   generator->stop(now);
@@ -351,7 +355,7 @@ TEST_F(GeneratorTest, verified_ping_looks_for_the_magic) {
   j.verify = true;
   j.count = 3;
   j.warmup = 0ms;
-  worker.on_operation = [](const Op& op, const Md& md) {
+  worker.on_operation = [](const FakeWorker::Started& op, const Md& md) {
     const std::array<unsigned char, 4> magic{0x67, 0x6E, 0x69, 0x70};
     std::memcpy(md.segments[0].base + op.md_offset, magic.data(), 4);
     return FakeWorker::Outcome{.mlength = 48};
@@ -394,22 +398,22 @@ TEST_F(GeneratorTest, target_attaches_sink_and_source_and_lets_go) {
   worker.run();
   EXPECT_TRUE(target.serving());
   EXPECT_FALSE(target.detached());
-  std::vector<Op> attached;
-  for (const Op& op : worker.seen)
-    if (op.kind == OpKind::kMeAttach) attached.push_back(op);
+  std::vector<AttachCall> attached;
+  for (const CallMsg& call : worker.seen)
+    if (const auto* attach = std::get_if<AttachCall>(&call)) attached.push_back(*attach);
   ASSERT_EQ(attached.size(), 2u);
   EXPECT_EQ(attached[0].match_bits, kSinkBits);
   EXPECT_EQ(attached[1].match_bits, kSourceBits);
-  for (const Op& op : attached) {
-    EXPECT_EQ(op.portal, kTargetPortal);
-    EXPECT_TRUE(op.target.is_any());
-    EXPECT_EQ(op.pid, kAnyPid);
-    const Md& md = submitter.md_slot(op.index);
+  for (const AttachCall& call : attached) {
+    EXPECT_EQ(call.portal.value, kTargetPortal);
+    EXPECT_TRUE(call.initiator.nid.is_any());
+    EXPECT_EQ(call.initiator.pid, kAnyPid);
+    const Md& md = submitter.md_slot(call.md.index);
     EXPECT_EQ(md.length, kTargetBytes);
     EXPECT_EQ(md.threshold, kInfinite);
     EXPECT_TRUE(md.options & kMdManageRemote);
   }
-  const Md& source = submitter.md_slot(attached[1].index);
+  const Md& source = submitter.md_slot(attached[1].md.index);
   EXPECT_EQ(pattern_match({source.segments[0].base, kTargetBytes}, kSourceSeed), kTargetBytes);
   EXPECT_EQ(source.options & kMdPut, 0u);
   ASSERT_TRUE(target.detach());
