@@ -72,8 +72,7 @@ void Regions::remove(RegionId id, Done done) {
   region.done = std::move(done);
   region.state = State::kLeaving;
   region.hidden.reset();
-  ++revision_;
-  if (needed()) return leave_.set_now();
+  if (needed()) return ++revision_, leave_.set_now();
   deps_.registrar.give(id);
   removed(id);
 }
