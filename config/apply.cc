@@ -94,16 +94,19 @@ class Applier {
 
   Wrong operator()(const NetSet& c) {
     if (!s_.configured) return down();
-    if (c.net && c.lnd_timeout && net_find(*c.net) == nullptr) {
-      return {-EINVAL, fmt::format("cannot configure lnd_timeout: there is no net {}", net_text(*c.net))};
+    for (const auto& [key, number] : c.lnd_tunables) {
+      const Field* field = ni_key_find(key);
+      if (c.net && field != nullptr && field->transmit_timeout && net_find(*c.net) == nullptr)
+        return {-EINVAL, fmt::format("cannot configure {}: there is no net {}", field->net_set, net_text(*c.net))};
     }
     for (NetConfig& net : s_.nets)
       for (NiConfig& ni : net.nis)
         if (ni.nid) (void)net_set_tune(c, *ni.nid, ni.lnd_tunables);
-    const Field* setting = c.net && c.lnd_timeout ? ni_setting_find(c.net->type(), "timeout") : nullptr;
-    if (setting != nullptr)
-      driver_value_set(s_.ulnet.driver, setting->path,
-                       *c.lnd_timeout > 0 ? *c.lnd_timeout : lnd_timeout_of(s_.global).count());
+    for (const auto& [key, number] : c.lnd_tunables) {
+      const DriverField* row = c.net ? ni_row_find(c.net->type(), key) : nullptr;
+      if (row == nullptr || !row->transmit_timeout || row->setting[0] == 0) continue;
+      driver_value_set(s_.ulnet.driver, row->setting, number > 0 ? number : lnd_timeout_of(s_.global).count());
+    }
     return {};
   }
 
@@ -383,12 +386,16 @@ bool net_set_means(const NetSet& change, const Nid& ni) {
 }
 
 bool net_set_tune(const NetSet& change, const Nid& ni, std::map<std::string, int64_t>& lnd_tunables) {
-  const bool means = net_set_means(change, ni);
-  const bool conns = means && change.conns_per_peer;
-  const bool timeout = change.lnd_timeout && (change.net ? change.net->type() == ni.net().type() : means);
-  if (conns) lnd_tunables["conns_per_peer"] = *change.conns_per_peer;
-  if (timeout) lnd_tunables["timeout"] = *change.lnd_timeout;
-  return conns || timeout;
+  bool tuned = false;
+  for (const auto& [key, number] : change.lnd_tunables) {
+    const DriverField* row = ni_row_find(ni.net().type(), key);
+    if (row == nullptr) continue;
+    const bool all_of_driver = row->transmit_timeout && change.net;
+    if (all_of_driver ? change.net->type() != ni.net().type() : !net_set_means(change, ni)) continue;
+    lnd_tunables[key] = number;
+    tuned = true;
+  }
+  return tuned;
 }
 
 DesiredState state_of(const ChangeList& changes, Problems& errors) {

@@ -16,7 +16,8 @@ namespace ulnet::config {
 
 /// Whether `change` is about this NI as such (its health value, its own settings).
 [[nodiscard]] bool net_set_means(const NetSet& change, const Nid& ni);
-/// Applies `change` to the driver's settings of this NI; false when it has none for it.
+/// Applies `change` to the driver's settings of this NI. Keys that the NI's driver does not have are left out. False
+/// when no key is for this NI.
 [[nodiscard]] bool net_set_tune(const NetSet& change, const Nid& ni, std::map<std::string, int64_t>& lnd_tunables);
 
 /// The whole of a configuration file as a state: its changes after `lnet configure`. Errors are added to `errors` as

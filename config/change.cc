@@ -33,8 +33,16 @@ void fields_of(A& a, NetDel& c) {
 }
 template <class A>
 void fields_of(A& a, NetSet& c) {
-  a("nid", c.nid), a("net", c.net), a("all", c.all), a("health", c.health), a("conns_per_peer", c.conns_per_peer);
-  a("lnd_timeout", c.lnd_timeout);
+  a("nid", c.nid), a("net", c.net), a("all", c.all), a("health", c.health);
+  for (const Field& field : fields()) {
+    if (field.net_set[0] == 0) continue;
+    const std::string key(field_name(field.path));
+    const auto found = c.lnd_tunables.find(key);
+    std::optional<int64_t> value;
+    if (found != c.lnd_tunables.end()) value = found->second;
+    a(field.net_set, value);
+    if (value) c.lnd_tunables.insert_or_assign(key, *value);
+  }
 }
 template <class A>
 void fields_of(A& a, RouteAdd& c) {
@@ -300,6 +308,18 @@ std::string ni_wrong(const NiConfig& ni) {
   return wrong;
 }
 
+std::string net_set_wrong(const std::map<std::string, int64_t>& lnd_tunables) {
+  std::string wrong;
+  for (const auto& [key, value] : lnd_tunables) {
+    const Field* field = ni_key_find(key);
+    if (field == nullptr || field->net_set[0] == 0) return fmt::format("unknown key '{}'", key);
+    std::string found = field_wrong(field->path, value);
+    if (!found.empty() && field->net_set_wrong[0] != 0) return field->net_set_wrong;
+    if (wrong.empty()) wrong = std::move(found);
+  }
+  return wrong;
+}
+
 /// Checks that the types cannot express: bounds and names of each kind of change.
 struct Checker {
   std::string operator()(const NetAdd& c) const {
@@ -318,8 +338,7 @@ struct Checker {
   std::string operator()(const NetDel& c) const { return c.net == kAnyNet ? "'net' is missing" : ""; }
   std::string operator()(const NetSet& c) const {
     if (c.health && (*c.health < 0 || *c.health > 1000)) return "health value is out of range; allowed: 0..1000";
-    if (c.lnd_timeout && (*c.lnd_timeout < 0 || *c.lnd_timeout > INT32_MAX)) return "LND timeout is out of range";
-    return c.conns_per_peer ? field_wrong("net.local NI(s).lnd tunables.conns_per_peer", *c.conns_per_peer) : "";
+    return net_set_wrong(c.lnd_tunables);
   }
   std::string operator()(const RouteAdd& c) const {
     if (c.route.net == kAnyNet) return "missing mandatory parameter: network";

@@ -38,15 +38,14 @@ struct NetDel {
   bool now = false;
   bool operator==(const NetDel&) const = default;
 };
-/// Changes running NIs: one (`nid`) or all (`all`). With `net`, lnd_timeout is for every NI of that net's driver, those
-/// to come among them.
+/// Changes running NIs: one (`nid`) or all (`all`). With `net`, a transmit_timeout (dataplane/base/field.h) is for
+/// every NI of that net's driver, and for NIs that are added later.
 struct NetSet {
   std::optional<Nid> nid;
   std::optional<Net> net;
   bool all = false;
   std::optional<int64_t> health;
-  std::optional<int64_t> conns_per_peer;
-  std::optional<int64_t> lnd_timeout;
+  std::map<std::string, int64_t> lnd_tunables;  ///< by key; in JSON, each under the name `net_set` of its row
   bool operator==(const NetSet&) const = default;
 };
 struct RouteAdd {

@@ -301,11 +301,14 @@ std::string_view field_name(std::string_view path) {
   return path.substr(path.rfind('.') + 1);
 }
 
-const Field* ni_setting_find(NetType type, std::string_view name) {
+const Field* ni_key_find(std::string_view name) {
+  return field_find("net.local NI(s).lnd tunables." + std::string(name));
+}
+
+const DriverField* ni_row_find(NetType type, std::string_view name) {
   for (const DriverFields& driver : driver_fields())
     for (const DriverField& row : driver.ni_tunables)
-      if (driver.net_type == type && row.setting[0] != 0 && field_name(row.path) == name)
-        return field_find(row.setting);
+      if (driver.net_type == type && field_name(row.path) == name) return &row;
   return nullptr;
 }
 

@@ -66,9 +66,10 @@ void driver_value_set(DriverValues& values, std::string_view path, int64_t numbe
                                              Seconds transmit_timeout);
 /// The last part of a row's path: timeout.
 [[nodiscard]] std::string_view field_name(std::string_view path);
-/// The setting that holds for all NIs of this type of network, for the key `name` of "lnd tunables"; nullptr: there is
-/// none.
-[[nodiscard]] const Field* ni_setting_find(NetType type, std::string_view name);
+/// The row that describes the key `name` of "lnd tunables" for all drivers, or nullptr.
+[[nodiscard]] const Field* ni_key_find(std::string_view name);
+/// The row of this key among those of the driver for this type of network; nullptr: the driver has no such key.
+[[nodiscard]] const DriverField* ni_row_find(NetType type, std::string_view name);
 /// Whether NIs may follow this setting of a driver.
 [[nodiscard]] bool ni_setting_is(std::string_view path);
 

@@ -53,9 +53,13 @@ struct BasicField {
   const char* default_text = nullptr;  ///< for keys without a value in the model: "required", "", ...
 
   // Rows of drivers only.
-  const char* after = "";         ///< path of the row that it follows in the table; "" = the driver's row before it
-  const char* setting = "";       ///< of an NI's key: path of the setting that holds where the NI sets nothing, or 0
-  bool transmit_timeout = false;  ///< of an NI's key: seconds of one transmission; 0 = share of transaction_timeout
+  const char* after = "";    ///< path of the row that it follows in the table; "" = the driver's row before it
+  const char* setting = "";  ///< of an NI's key: path of the setting that holds where the NI sets nothing, or 0
+  /// Of an NI's key: seconds of one transmission; 0 = share of transaction_timeout. If the change `net_set` gives a
+  /// net, the value is for all NIs of that net's driver.
+  bool transmit_timeout = false;
+  const char* net_set = "";        ///< of an NI's key: its name in the change `net_set`; "" = fixed while the NI runs
+  const char* net_set_wrong = "";  ///< of such a key: error of a value out of range; "" = as for any other key
   FieldHome home = FieldHome::kModel;
   int64_t number = 0;  ///< default of a key whose home is a driver or an NI
 };
@@ -67,9 +71,9 @@ using DriverField = BasicField<NoPlace>;
 /// The same row with another `at`.
 template <class To, class From>
 constexpr BasicField<To> field_with(const BasicField<From>& f, To at) {
-  return {f.path,          f.type,      f.text, f.min,          f.max,   f.unit,    f.choices,
-          f.needs_restart, f.no_effect, at,     f.default_text, f.after, f.setting, f.transmit_timeout,
-          f.home,          f.number};
+  return {f.path,          f.type,          f.text, f.min,          f.max,   f.unit,    f.choices,
+          f.needs_restart, f.no_effect,     at,     f.default_text, f.after, f.setting, f.transmit_timeout,
+          f.net_set,       f.net_set_wrong, f.home, f.number};
 }
 
 /// The rows of one driver.

@@ -166,8 +166,8 @@ TEST(Daemon, three_daemons_on_loopback) {
         EXPECT_TRUE(router.call(api::Verb::kShow, object).ok()) << object;
     }
     const Nid inner = nid_parse("127.0.0.2@tcp").value();
-    for (const config::NetSet& set :
-         {config::NetSet{.nid = inner, .conns_per_peer = 2}, config::NetSet{.net = inner.net(), .lnd_timeout = 9}}) {
+    for (const config::NetSet& set : {config::NetSet{.nid = inner, .lnd_tunables = {{"conns_per_peer", 2}}},
+                                      config::NetSet{.net = inner.net(), .lnd_tunables = {{"timeout", 9}}}}) {
       const api::Answer changed = router.change({{set, {}}});
       EXPECT_TRUE(changed.ok()) << changed.errors.front().descr;
     }

@@ -227,12 +227,12 @@ TEST_P(Cluster, running_nis_are_changed) {
     return a.apply_errors().size() == before ? std::string() : a.apply_errors().back();
   };
   Control& c = a.node().control();
-  EXPECT_EQ(set({.net = *net_parse("tcp"), .lnd_timeout = 7}), "");
+  EXPECT_EQ(set({.net = *net_parse("tcp"), .lnd_tunables = {{"timeout", 7}}}), "");
   for (const size_t i : {0u, 1u}) EXPECT_EQ(c.nis->find(a.nid(i))->transmit_timeout, 7s) << "one driver, one value";
   EXPECT_EQ(c.desired.ulnet.driver.at("ulnet.socklnd.timeout"), 7) << "for NIs to come";
-  EXPECT_EQ(set({.net = *net_parse("tcp"), .lnd_timeout = 0}), "");
+  EXPECT_EQ(set({.net = *net_parse("tcp"), .lnd_tunables = {{"timeout", 0}}}), "");
   EXPECT_EQ(c.nis->find(a.nid())->transmit_timeout, 49s) << "0: its share of the transaction timeout";
-  const config::NetSet more{.nid = a.nid(), .health = 500, .conns_per_peer = 3};
+  const config::NetSet more{.nid = a.nid(), .health = 500, .lnd_tunables = {{"conns_per_peer", 3}}};
   const std::string wrong = set(more);
   const LocalNi& ni = *c.nis->find(a.nid());
   if (sim.transport() == Transport::kSockTcp) {

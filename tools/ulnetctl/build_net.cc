@@ -187,10 +187,10 @@ Built net_set(const Words& words, const Env&) {
     return refuse("set", "net", -EINVAL, fmt::format("--health: '{}' is not a number; allowed: 0..1000", *health));
   auto conns = number(words, "conns-per-peer", "net.local NI(s).lnd tunables.conns_per_peer", "set", "net");
   if (!conns) return tl::unexpected(conns.error());
-  set.conns_per_peer = *conns;
+  if (*conns) set.lnd_tunables["conns_per_peer"] = **conns;
   auto timeout = number(words, "lnd-timeout", "net.local NI(s).lnd tunables.timeout", "set", "net");
   if (!timeout) return tl::unexpected(timeout.error());
-  set.lnd_timeout = *timeout;
+  if (*timeout) set.lnd_tunables["timeout"] = **timeout;
   if (words.has("net")) {
     auto net = net_option(words, "set");
     if (!net) return tl::unexpected(net.error());
@@ -202,13 +202,13 @@ Built net_set(const Words& words, const Env&) {
     if (nids->size() != 1) return refuse("set", "net", -EINVAL, "--nid: one NID at a time; use --all for every NI");
     set.nid = nids->front();
   }
-  if (!set.health && !set.conns_per_peer && !set.lnd_timeout) {
+  if (!set.health && set.lnd_tunables.empty()) {
     return refuse("set", "net", -EINVAL, "nothing to set: give --health, --conns-per-peer or --lnd-timeout");
   }
-  if (set.lnd_timeout && !set.net)
+  if (*timeout && !set.net)
     return refuse("set", "net", -EINVAL,
                   "--lnd-timeout needs --net: the timeout is set for the driver of that network");
-  if ((set.health || set.conns_per_peer) && !set.nid && !set.all)
+  if ((set.health || *conns) && !set.nid && !set.all)
     return refuse("set", "net", -EINVAL, "no NI is given: use --nid or --all");
   return change({set});
 }

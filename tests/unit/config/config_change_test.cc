@@ -50,7 +50,10 @@ TEST(ConfigChange, every_kind_survives_json) {
       NetAdd{net("tcp"), ni},
       NetAddMatching{rule},
       NetDel{.net = net("tcp1"), .interface = "eth0", .nid = nid("10.0.0.1@tcp1"), .now = true},
-      NetSet{.nid = nid("10.0.0.1@tcp"), .all = true, .health = 500, .conns_per_peer = 4, .lnd_timeout = 9},
+      NetSet{.nid = nid("10.0.0.1@tcp"),
+             .all = true,
+             .health = 500,
+             .lnd_tunables = {{"conns_per_peer", 4}, {"timeout", 9}}},
       RouteAdd{{.net = net("tcp2"), .gateway = nid("10.0.0.1@tcp"), .hop = 2, .priority = 3}},
       RouteDel{net("tcp2"), nid("10.0.0.1@tcp")},
       PeerAdd{
@@ -104,6 +107,15 @@ TEST(ConfigChange, hostile_json_is_refused) {
       {R"({"change":"set_value","name":"discovery","value":3})",
        "set_value: global.discovery: '3' is not one of the choices; allowed: 0, 1 or verify"},
       {R"({"change":"ulnet_set","key":"nothing","value":1})", "ulnet_set: unknown key 'ulnet.nothing'"},
+      {R"({"change":"net_set","all":true,"conns_per_peer":128})",
+       "net_set: net.local NI(s).lnd tunables.conns_per_peer: '128' is out of range; allowed: 0..127 connections"},
+      {R"({"change":"net_set","all":true,"lnd_timeout":-1})", "net_set: LND timeout is out of range"},
+      {R"({"change":"net_set","all":true,"conns_per_peer":128,"lnd_timeout":2147483648})",
+       "net_set: LND timeout is out of range"},
+      {R"({"change":"net_set","all":true,"conns_per_peer":"4"})",
+       "net_set: 'conns_per_peer' has a value that is not allowed there"},
+      {R"({"change":"net_set","all":true,"lnd_timeout":1.5})",
+       "net_set: 'lnd_timeout' has a value that is not allowed there"},
       {R"({"change":"peer_add","peer":{"primary":"*"}})", "peer_add: 'primary' has a value that is not allowed there"},
       {R"({"change":"udsp_add","rule":{}})", "udsp_add: at least one of src, dst and rte is needed"}};
   for (const auto& [text, error] : cases) {
@@ -129,6 +141,47 @@ TEST(ConfigApply, whole_or_not_at_all) {
             "10.9.0.9@tcp9\n"
             "4 -17 Route already exists or the specified network is local: this node is on tcp\n");
   EXPECT_EQ(state, before);
+}
+
+/// A NetSet from its JSON form, as a client sends it.
+NetSet net_set(const std::string& fields) {
+  const std::string text = R"({"change":"net_set",)" + fields + "}";
+  const auto change = change_from_json(*json_parse(text));
+  EXPECT_TRUE(change.has_value()) << change.error();
+  EXPECT_EQ(json_dump(change_to_json(*change)), text);
+  return std::get<NetSet>(change->change);
+}
+
+// Goal: the keys that a driver's rows name in `net_set` reach the NIs that the change is about. A key with one value
+// for all NIs of a driver also reaches the driver's setting.
+TEST(ConfigApply, net_set_changes_keys_of_the_driver) {
+  using Tunables = std::map<std::string, int64_t>;
+  DesiredState state;
+  EXPECT_EQ(apply_errors(state, {net_set(R"("net":"tcp","all":false,"lnd_timeout":9)")}),
+            "0 -100 Network is down: LNet is not configured; run 'lnet configure' first\n");
+  ASSERT_EQ(apply_errors(state, {LnetConfigure{}, NetAdd{net("tcp"), NiConfig{.nid = nid("10.0.0.1@tcp")}},
+                                 NetAdd{net("tcp1"), NiConfig{.nid = nid("10.0.0.1@tcp1")}},
+                                 NetAdd{net("o2ib"), NiConfig{.nid = nid("10.0.0.1@o2ib")}}}),
+            "");
+  const auto tunables = [&](size_t i) { return state.nets[i].nis[0].lnd_tunables; };
+  EXPECT_EQ(apply_errors(state, {net_set(R"("net":"tcp2","all":false,"lnd_timeout":9)")}),
+            "0 -22 cannot configure lnd_timeout: there is no net tcp2\n");
+  EXPECT_EQ(apply_errors(state, {net_set(R"("net":"tcp2","all":true,"health":9,"conns_per_peer":2)")}), "");
+  EXPECT_EQ(tunables(0), (Tunables{{"conns_per_peer", 2}}));
+  EXPECT_EQ(tunables(1), (Tunables{{"conns_per_peer", 2}}));
+  EXPECT_TRUE(tunables(2).empty()) << "no driver for o2ib has this key";
+  EXPECT_EQ(apply_errors(state, {net_set(R"("nid":"10.0.0.1@tcp","all":false,"lnd_timeout":7)")}), "");
+  EXPECT_EQ(tunables(0), (Tunables{{"conns_per_peer", 2}, {"timeout", 7}}));
+  EXPECT_TRUE(state.ulnet.driver.empty());
+  EXPECT_EQ(apply_errors(state, {net_set(R"("nid":"10.0.0.1@tcp","net":"tcp1","all":false,)"
+                                         R"("conns_per_peer":3,"lnd_timeout":9)")}),
+            "");
+  EXPECT_EQ(tunables(0), (Tunables{{"conns_per_peer", 3}, {"timeout", 9}}));
+  EXPECT_EQ(tunables(1), (Tunables{{"conns_per_peer", 2}, {"timeout", 9}}));
+  EXPECT_EQ(state.ulnet.driver, (DriverValues{{"ulnet.socklnd.timeout", 9}}));
+  EXPECT_EQ(apply_errors(state, {net_set(R"("net":"tcp","all":false,"lnd_timeout":0)")}), "");
+  EXPECT_EQ(tunables(1), (Tunables{{"conns_per_peer", 2}, {"timeout", 0}}));
+  EXPECT_EQ(state.ulnet.driver, (DriverValues{{"ulnet.socklnd.timeout", 49}})) << "its share of transaction_timeout";
 }
 
 // Control fills in the NID of an NI that was named by its interface: it remains the same NI.

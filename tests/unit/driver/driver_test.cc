@@ -176,6 +176,28 @@ TEST(DriverRecord, keys_of_the_fake_driver_are_keys_like_all_others) {
             std::string::npos);
 }
 
+// Goal: `net_set` changes a key on running NIs of the driver whose row names the key, and leaves out keys of other
+// drivers. Errors and limits come from the row.
+TEST(DriverRecord, net_set_changes_a_key_of_the_fake_driver) {
+  Two t;
+  ASSERT_TRUE(t.run_until([&] { return t.a.applied && t.b.applied; }));
+  const auto net_set = [](const char* fields) {
+    return config::change_from_json(*config::json_parse(std::string(R"({"change":"net_set","all":true,)") + fields));
+  };
+  for (FakeNode* one : {&t.a, &t.b}) one->apply({net_set(R"("conns_per_peer":2,"fake_burst":6})").value()});
+  ASSERT_TRUE(t.run_until([&] { return t.a.applied && t.b.applied; }));
+  for (FakeNode* one : {&t.a, &t.b}) {
+    EXPECT_EQ(one->journal.back(), "fake: burst 6");
+    EXPECT_NE(one->shown().find("burst: 6\n"), std::string::npos) << one->shown();
+    const std::map<std::string, int64_t> own{{"burst", 6}};
+    EXPECT_EQ(one->node->control().desired.nets.front().nis.front().lnd_tunables, own) << "no key of another driver";
+  }
+  EXPECT_EQ(net_set(R"("fake_burst":65})").error(),
+            "net_set: net.local NI(s).lnd tunables.burst: '65' is out of range; allowed: 0..64 datagrams");
+  EXPECT_EQ(config::change_wrong(config::NetSet{.all = true, .lnd_tunables = {{"tos", 1}}}), "unknown key 'tos'")
+      << "fixed while the NI runs";
+}
+
 // Goal: a value for a key of socklnd reaches the driver's struct, whatever the type of the member.
 TEST(DriverRecord, values_of_socklnd_reach_its_struct) {
   const auto imported = config::load_text(

@@ -57,7 +57,8 @@ constexpr SettingRow<FakeTunables> kTunables[] = {
      .unit = "datagrams",
      .at = kAt<&FakeTunables::burst>,
      .after = "net.local NI(s).lnd tunables",
-     .setting = "ulnet.fake.burst"},
+     .setting = "ulnet.fake.burst",
+     .net_set = "fake_burst"},
 };
 constexpr auto kSettingFields = plain_fields(kSettings, FieldHome::kDriver);
 constexpr auto kTunableFields = plain_fields(kTunables, FieldHome::kNi);
