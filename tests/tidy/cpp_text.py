@@ -27,6 +27,31 @@ def strip(text, keep_includes=True):
     return TOKEN.sub(replace, text)
 
 
+def literals(text, escapes=None):
+    """(line, text) of each string literal, neighbours joined, without those of #include. An escape becomes its text in
+    `escapes`, or a blank."""
+    joined, line, previous_end = '', 0, -1
+    for match in TOKEN.finditer(text):
+        token = match.group(0)
+        if token.startswith(('/', "'")):
+            continue
+        if re.search(r'#\s*include\s*$', text[text.rfind('\n', 0, match.start()) + 1:match.start()]):
+            continue
+        if token.startswith('R'):
+            content = re.sub(r'^R"[^(]*\(|\)[^)]*"$', '', token)
+        else:
+            content = re.sub(r'\\(.)', lambda m: (escapes or {}).get(m.group(1), ' '), token[1:-1])
+        if joined and not text[previous_end:match.start()].strip():
+            joined += content
+        else:
+            if joined:
+                yield line, joined
+            joined, line = content, text.count('\n', 0, match.start()) + 1
+        previous_end = match.end()
+    if joined:
+        yield line, joined
+
+
 def _without_preprocessor(text):
     """Blanks preprocessor lines and their continuations, so that a macro's braces are not counted."""
     return re.sub(r'^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', lambda m: _blank(m.group(0)), text, flags=re.M)

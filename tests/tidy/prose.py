@@ -119,26 +119,8 @@ def _cpp_comments(text):
 
 
 def _cpp_texts(text):
-    """String literals, neighbours joined, as [(line, text)] per printed line. Literals of #include are left out."""
-    joined, line, previous_end = '', 0, -1
-    for match in cpp_text.TOKEN.finditer(text):
-        token = match.group(0)
-        if token.startswith(('/', "'")):
-            continue
-        if re.search(r'#\s*include\s*$', text[text.rfind('\n', 0, match.start()) + 1:match.start()]):
-            continue
-        if token.startswith('R'):
-            content = re.sub(r'^R"[^(]*\(|\)[^)]*"$', '', token)
-        else:
-            content = re.sub(r'\\(.)', lambda m: _ESCAPES.get(m.group(1), ' '), token[1:-1])
-        if joined and not text[previous_end:match.start()].strip():
-            joined += content
-        else:
-            if joined:
-                yield from _text_lines(joined, line)
-            joined, line = content, text.count('\n', 0, match.start()) + 1
-        previous_end = match.end()
-    if joined:
+    """String literals as [(line, text)] per printed line."""
+    for line, joined in cpp_text.literals(text, _ESCAPES):
         yield from _text_lines(joined, line)
 
 

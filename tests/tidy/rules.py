@@ -415,6 +415,46 @@ def driver_keys(tree):
                                 f'{match.group(1)}: no code of {folder} reads {member}: use it, or say .no_effect')
 
 
+# Code that names no key of a driver. All other tools write configurations as an operator does: ulnetctl maps the words
+# of its command line to keys.
+DRIVER_KEY_NAMES_IN = ('config', 'control', 'dataplane', 'tools/ulnetd')
+DRIVER_KEY_NAMES_ALLOWED = {
+    # 'path:name': reason
+    'config/import.cc:timeout': 'also a key of `ping:`',
+    'config/export.cc:lnd_timeout': 'also a key of `global:`',
+    'config/schema_lnet.cc:lnd_timeout': 'also a key of `global:`',
+    'dataplane/base/counters.cc:timeout': 'also the name of a failure class',
+}
+_DRIVER_KEY_NAME = re.compile(r'\.(?:path|net_set)\s*=\s*"([^"]+)"')
+
+
+def _key_patterns(path):
+    """Texts that name a key: `path`, its tails that have a dot, its last word alone; with `_`, that word anywhere."""
+    parts = path.split('.')
+    tails = [re.escape('.'.join(parts[i:])) for i in range(len(parts) - 1)]
+    if '_' in parts[-1]:
+        tails.append(parts[-1])
+    return re.compile(r'(?<!\w)(?:' + '|'.join(tails + [rf'^{parts[-1]}$']) + r')(?!\w)')
+
+
+def driver_key_names(tree):
+    """A key of a driver is written once, in its row: no string literal of these folders names it."""
+    keys = {}
+    for path, source in tree.sources.items():
+        if FIELD_TABLES.match(path) and DRIVER_KEY.search(source.text):
+            for key in _DRIVER_KEY_NAME.findall(source.text):
+                keys.setdefault(key, (path, _key_patterns(key)))
+    for path, source in tree.sources.items():
+        if not matches(path, DRIVER_KEY_NAMES_IN):
+            continue
+        for line, text in cpp_text.literals(source.text):
+            for key, (owner, pattern) in keys.items():
+                name = key.split('.')[-1]
+                if pattern.search(text) and f'{path}:{name}' not in DRIVER_KEY_NAMES_ALLOWED:
+                    yield Violation(path, line, 'driver-key',
+                                    f'{name} is a key of {owner}: take the name and its limits from the row')
+
+
 # ---- documents ---------------------------------------------------------------------------------------------------
 TRUE_DOCUMENTS = ('README.md', 'docs/architecture.md')
 _LINK = re.compile(r'\]\(([^)#:\s]+)\)')
@@ -452,5 +492,5 @@ def formatting(tree):
 
 
 RULES = [include_direction, lengths, words, banned, global_state, headers, dead_files, golden_bytes, texts, keys,
-         driver_keys, documents, english.ratchet, names.names_exist]
+         driver_keys, driver_key_names, documents, english.ratchet, names.names_exist]
 FULL_RULES = [formatting]

@@ -375,6 +375,17 @@ class Files(unittest.TestCase):
         self.assertEqual(found(files, [rules.driver_keys]),
                          ['lnd/x/fields.cc:11:key-read', 'lnd/x/fields.cc:2:key-read'])
 
+    def test_keys_of_drivers_are_not_named_elsewhere(self):
+        row = '{.path = "%s", .text = "x", .at = kAt<&XConfig::y>, .net_set = "%s"},\n'
+        files = {'lnd/x/fields.cc': row % ('ulnet.x.tos', '') + row % ('ulnet.x.max_peers', 'x_peers'),
+                 'lnd/x/x.cc': 'f("tos");\n', 'tools/ulnetctl/net.cc': 'f("tos");\n', 'tests/a.cc': 'f("tos");\n',
+                 'config/a.cc': 'f("tos");\n// "tos"\nf("x.tos");\nf("raise max_"\n  "peers");\nf("x_peers");\n',
+                 'control/a.cc': 'f("ulnet.x.tos is 3");\n',
+                 'config/b.cc': '#include "tos"\nf("these tos", "ping.tos", "the max_peers_seen", tos);\n'}
+        self.assertEqual(found(files, [rules.driver_key_names]), [
+            'config/a.cc:1:driver-key', 'config/a.cc:3:driver-key', 'config/a.cc:4:driver-key',
+            'config/a.cc:6:driver-key', 'control/a.cc:1:driver-key'])
+
     def test_documents_are_true(self):
         files = {'README.md': '[a](docs/a.md) [b](docs/b.md) [c](https://x/y)\n`lnd/lnd.h` `lnd/gone.h` `lnd/<x>/`\n',
                  'docs/a.md': '[up](../README.md) `lnd/gone.h`\n', 'lnd/lnd.h': ''}
