@@ -23,32 +23,38 @@ const char* connect_hint(int error) {
   }
 }
 
-}  // namespace
-
-Failure Client::failure(int error, const std::string& what) const {
-  if (error == EAGAIN) {
-    return {-ETIMEDOUT, fmt::format("{}: {}: no answer within {} ms", options_.path, what, options_.timeout.count())};
-  }
-  return {-error, fmt::format("{}: {}: {}", options_.path, what, std::strerror(error))};
+/// The error of a call that was not made. The caller adds verb and entity.
+ApiError no_call(int code, std::string descr) {
+  return {.code = code, .descr = std::move(descr)};
 }
 
-tl::expected<Client, Failure> Client::connect(const ClientOptions& options) {
+}  // namespace
+
+ApiError Client::failure(int error, const std::string& what) const {
+  if (error == EAGAIN) {
+    return no_call(-ETIMEDOUT,
+                   fmt::format("{}: {}: no answer within {} ms", options_.path, what, options_.timeout.count()));
+  }
+  return no_call(-error, fmt::format("{}: {}: {}", options_.path, what, std::strerror(error)));
+}
+
+tl::expected<Client, ApiError> Client::connect(const ClientOptions& options) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (options.path.empty() || options.path.size() >= sizeof address.sun_path) {
     return tl::unexpected(
-        Failure{-ENAMETOOLONG, fmt::format("'{}' is not the path of a socket: it must have 1 to {} characters",
-                                           options.path, sizeof address.sun_path - 1)});
+        no_call(-ENAMETOOLONG, fmt::format("'{}' is not the path of a socket: it must have 1 to {} characters",
+                                           options.path, sizeof address.sun_path - 1)));
   }
   std::memcpy(address.sun_path, options.path.c_str(), options.path.size());
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return tl::unexpected(Failure{-errno, fmt::format("socket: {}", std::strerror(errno))});
+  if (fd < 0) return tl::unexpected(no_call(-errno, fmt::format("socket: {}", std::strerror(errno))));
   Client client(fd, options);
   client.timeout_set(options.timeout);
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     int error = errno;
-    Failure failed = client.failure(error, "cannot connect");
-    failed.text += connect_hint(error);
+    ApiError failed = client.failure(error, "cannot connect");
+    failed.descr += connect_hint(error);
     return tl::unexpected(failed);
   }
   auto sent = client.send(hello_json(options.role, options.version));
@@ -59,7 +65,7 @@ tl::expected<Client, Failure> Client::connect(const ClientOptions& options) {
   if (!hello) {
     auto refusal = answer_from_json(*json);  // e.g. too many clients
     std::string why = refusal && !refusal->answer.errors.empty() ? refusal->answer.errors[0].descr : hello.error();
-    return tl::unexpected(Failure{-EPROTO, options.path + ": " + why});
+    return tl::unexpected(no_call(-EPROTO, options.path + ": " + why));
   }
   client.server_ = *hello;
   ucred credentials{};
@@ -101,11 +107,11 @@ void Client::timeout_set(std::chrono::milliseconds timeout) {
   setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &value, sizeof value);
 }
 
-tl::expected<void, Failure> Client::send(const Json& json) {
+tl::expected<void, ApiError> Client::send(const Json& json) {
   std::string body = config::json_dump(json);
   if (body.size() > kFrameMax) {
     return tl::unexpected(
-        Failure{-E2BIG, fmt::format("the request has {} bytes; allowed: {}; split it", body.size(), kFrameMax)});
+        no_call(-E2BIG, fmt::format("the request has {} bytes; allowed: {}; split it", body.size(), kFrameMax)));
   }
   std::string bytes = frame(body);
   for (size_t sent = 0; sent < bytes.size();) {
@@ -117,14 +123,14 @@ tl::expected<void, Failure> Client::send(const Json& json) {
   return {};
 }
 
-tl::expected<Json, Failure> Client::receive() {
+tl::expected<Json, ApiError> Client::receive() {
   std::array<char, 65536> buffer;
   while (true) {
     auto body = reader_.next();
-    if (!body) return tl::unexpected(Failure{-EPROTO, options_.path + ": " + body.error()});
+    if (!body) return tl::unexpected(no_call(-EPROTO, options_.path + ": " + body.error()));
     if (*body) {
       auto json = config::json_parse(**body);
-      if (!json) return tl::unexpected(Failure{-EPROTO, options_.path + ": " + json.error()});
+      if (!json) return tl::unexpected(no_call(-EPROTO, options_.path + ": " + json.error()));
       return std::move(*json);
     }
     ssize_t count = recv(fd_, buffer.data(), buffer.size(), 0);
@@ -132,13 +138,13 @@ tl::expected<Json, Failure> Client::receive() {
     if (count < 0) return tl::unexpected(failure(errno, "waiting for an answer"));
     if (count == 0)
       return tl::unexpected(
-          Failure{-ECONNRESET, options_.path + ": ulnetd closed the connection before it answered; see its log"});
+          no_call(-ECONNRESET, options_.path + ": ulnetd closed the connection before it answered; see its log"));
     reader_.feed({buffer.data(), static_cast<size_t>(count)});
   }
 }
 
-tl::expected<Answer, Failure> Client::call(Request request, const PartFn& on_part) {
-  if (fd_ < 0) return tl::unexpected(Failure{-ENOTCONN, options_.path + ": the connection was closed"});
+tl::expected<Answer, ApiError> Client::call(Request request, const PartFn& on_part) {
+  if (fd_ < 0) return tl::unexpected(no_call(-ENOTCONN, options_.path + ": the connection was closed"));
   request.id = ++last_id_;
   auto sent = send(request_to_json(request));
   if (!sent && sent.error().code != -EPIPE) return tl::unexpected(sent.error());  // else the reason may have come
@@ -150,12 +156,12 @@ tl::expected<Answer, Failure> Client::call(Request request, const PartFn& on_par
     if (!json) {
       if (json.error().code == -ETIMEDOUT && request.verb == Verb::kChange) {
         close(std::exchange(fd_, -1));
-        json.error().text += "; a change that has begun goes on: check with 'show' before you repeat it";
+        json.error().descr += "; a change that has begun goes on: check with 'show' before you repeat it";
       }
       return tl::unexpected(json.error());
     }
     auto frame = answer_from_json(*json);
-    if (!frame) return tl::unexpected(Failure{-EPROTO, options_.path + ": " + frame.error()});
+    if (!frame) return tl::unexpected(no_call(-EPROTO, options_.path + ": " + frame.error()));
     if (frame->id != request.id && frame->id != 0) continue;  // of a call that was given up
     Answer& answer = frame->answer;
     if (options_.on_note)

@@ -9,13 +9,6 @@
 
 namespace ulnet::api {
 
-/// Why a call could not be made: no server, no permission, no answer in time, the connection broke. Not the server's
-/// refusal, which is an Answer with errors.
-struct Failure {
-  int code = 0;      ///< negative errno
-  std::string text;  ///< a sentence that names the socket and says how to mend it
-};
-
 struct ClientOptions {
   std::string path = kDefaultSocket;
   std::string role = "ulnetctl";
@@ -26,8 +19,9 @@ struct ClientOptions {
 
 class Client {
  public:
-  /// Connects and says hello.
-  [[nodiscard]] static tl::expected<Client, Failure> connect(const ClientOptions& options);
+  /// Connects and says hello. Errors here and in call(), without verb and entity: no server, no permission, no answer
+  /// in time, or the connection broke. The text names the socket and the remedy.
+  [[nodiscard]] static tl::expected<Client, ApiError> connect(const ClientOptions& options);
   Client(Client&& other) noexcept;
   Client& operator=(Client&& other) noexcept;
   ~Client();
@@ -37,7 +31,7 @@ class Client {
   /// closed. If a change is not answered in time, the connection is closed, too: ulnetd then withdraws the change,
   /// unless it has begun.
   using PartFn = std::function<bool(const Answer& part)>;
-  [[nodiscard]] tl::expected<Answer, Failure> call(Request request, const PartFn& on_part = {});
+  [[nodiscard]] tl::expected<Answer, ApiError> call(Request request, const PartFn& on_part = {});
   /// Another timeout for the calls that follow, e.g. for a ping of many NIDs.
   void timeout_set(std::chrono::milliseconds timeout);
   /// The server: role and version from its hello; pid, uid and gid from the kernel.
@@ -45,9 +39,9 @@ class Client {
 
  private:
   Client(int fd, ClientOptions options) : fd_(fd), options_(std::move(options)) {}
-  [[nodiscard]] tl::expected<void, Failure> send(const Json& json);
-  [[nodiscard]] tl::expected<Json, Failure> receive();
-  [[nodiscard]] Failure failure(int error, const std::string& what) const;
+  [[nodiscard]] tl::expected<void, ApiError> send(const Json& json);
+  [[nodiscard]] tl::expected<Json, ApiError> receive();
+  [[nodiscard]] ApiError failure(int error, const std::string& what) const;
 
   int fd_;
   ClientOptions options_;

@@ -74,23 +74,23 @@ class RunningDaemon {
   }
   api::Answer call(api::Verb verb, const std::string& object, config::Json args = config::Json::object()) {
     auto client = api::Client::connect({.path = socket_, .role = "test", .version = "test"});
-    if (!client) return api::answer_error("test", "connect", client.error().code, client.error().text);
+    if (!client) return api::answer_error("test", "connect", client.error().code, client.error().descr);
     api::Request request;
     request.verb = verb;
     request.object = object;
     request.args = std::move(args);
     auto answer = client->call(std::move(request));
-    return answer ? *answer : api::answer_error("test", "call", answer.error().code, answer.error().text);
+    return answer ? *answer : api::answer_error("test", "call", answer.error().code, answer.error().descr);
   }
   api::Answer change(const std::string& yaml) { return change(config::load_text(yaml, "test").changes); }
   api::Answer change(config::ChangeList changes) {
     auto client = api::Client::connect({.path = socket_, .role = "test", .version = "test"});
-    if (!client) return api::answer_error("test", "connect", client.error().code, client.error().text);
+    if (!client) return api::answer_error("test", "connect", client.error().code, client.error().descr);
     api::Request request;
     request.verb = api::Verb::kChange;
     request.changes = std::move(changes);
     auto answer = client->call(std::move(request));
-    return answer ? *answer : api::answer_error("test", "call", answer.error().code, answer.error().text);
+    return answer ? *answer : api::answer_error("test", "call", answer.error().code, answer.error().descr);
   }
   std::string lines() {
     const std::lock_guard lock(lines_mutex_);

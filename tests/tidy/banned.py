@@ -116,8 +116,8 @@ BANNED = [
         ('control',), ('control/node.*', 'control/lib/*', 'control/api/*'),
         'hold a SlowTimer (control/timers.h): control sleeps until the first of them'),
     Ban('error-type',
-        r'\b(?:struct|class)\s+\w*(?:Error|Problem|Refused)\s*\{',
-        INSIDE, ('dataplane/base/result.h', 'config/problem.h', 'control/api/schema.h',
+        r'\b(?:struct|class)\s+\w*(?:Error|Problem|Refused|Refusal|Failure)\s*\{',
+        PRODUCT + ('perf',), ('dataplane/base/result.h', 'config/problem.h', 'control/api/schema.h',
                  'lnd/net/dpdk/port.h'),  # with the words of DPDK, where config/ is not included
         'return Error (dataplane/base/result.h), config::Problem, or ApiError to the control socket'),
     Ban('thread-local',

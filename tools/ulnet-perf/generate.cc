@@ -43,7 +43,7 @@ int generate_here(const Options& options, Signals& signals, Screen& screen) {
 int generate_there(const Options& options, Signals& signals, Screen& screen) {
   const api::ClientOptions how{.path = options.node.socket, .role = "ulnet-perf", .timeout = std::chrono::minutes(5)};
   auto client = api::Client::connect(how);
-  if (!client) return screen.note("ulnet-perf: " + client.error().text + "\n"), 1;
+  if (!client) return screen.note("ulnet-perf: " + client.error().descr + "\n"), 1;
   api::Request request = api::Request::of(api::Call::kPerf, job_json(options.job));
   const std::string name = fmt::format("ulnet-perf-{}-{}", getpid(), real_time_ns());
   request.args["name"] = name;
@@ -62,7 +62,7 @@ int generate_there(const Options& options, Signals& signals, Screen& screen) {
     return second && second->call(std::move(stop)).has_value();
   };
   const auto answer = client->call(std::move(request), on_part);
-  if (!answer) return screen.note("ulnet-perf: " + answer.error().text + "\n"), 1;
+  if (!answer) return screen.note("ulnet-perf: " + answer.error().descr + "\n"), 1;
   for (const api::ApiError& error : answer->errors) screen.note("ulnet-perf: " + error.descr + "\n");
   if (!answer->ok()) return 1;
   std::vector<RunResult> runs;

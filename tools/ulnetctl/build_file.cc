@@ -18,14 +18,14 @@ const char* mode_verb(config::ImportMode mode) {
   return "";
 }
 
-Refused problems_refuse(const config::Problems& problems, const char* verb) {
-  Refused refused;
+Exit problems_refuse(const config::Problems& problems, const char* verb) {
+  Exit end;
   for (const config::Problem& problem : problems) {
-    refused.errors.push_back({verb, problem.entity.empty() ? "import" : problem.entity, problem.code,
+    end.errors.push_back({verb, problem.entity.empty() ? "import" : problem.entity, problem.code,
                               problem_text(problem), problem.seq_no});
   }
-  refused.exit_status = 234;
-  return refused;
+  end.exit_status = 234;
+  return end;
 }
 
 /// The show request that belongs to a section of a file; nothing for sections that cannot be shown.

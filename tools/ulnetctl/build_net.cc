@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kNetExample = "a network such as tcp, tcp1 or o2ib3";
 
-tl::expected<Net, Refused> net_option(const Words& words, const char* verb) {
+tl::expected<Net, Exit> net_option(const Words& words, const char* verb) {
   std::string text = words.value("net").value_or("");
   auto net = net_parse(text);
   if (!net || *net == kAnyNet)
@@ -20,14 +20,14 @@ tl::expected<Net, Refused> net_option(const Words& words, const char* verb) {
   return *net;
 }
 
-tl::expected<std::vector<Nid>, Refused> nids_option(const Words& words, const char* verb) {
+tl::expected<std::vector<Nid>, Exit> nids_option(const Words& words, const char* verb) {
   auto nids = config::nids_parse(words.list("nid"));
   if (!nids) return refuse(verb, "net", -EINVAL, "cannot parse NID: " + nids.error());
   return std::move(*nids);
 }
 
 /// The tunables that `net add` may carry. Errors go to `error`.
-config::NiConfig ni_options(const Words& words, std::optional<Refused>& error) {
+config::NiConfig ni_options(const Words& words, std::optional<Exit>& error) {
   config::NiConfig ni;
   auto read = [&](const char* option, const char* key, auto&& store) {
     auto value = number(words, option, std::string("net.local NI(s).") + key, "add", "net");
@@ -50,7 +50,7 @@ config::NiConfig ni_options(const Words& words, std::optional<Refused>& error) {
 }
 
 /// "tcp(eth0) 192.168.0.* 10.0.0.*; o2ib 10.1.*.*": the text form of ip2nets.
-tl::expected<std::vector<config::Change>, Refused> ip2net_option(const std::string& text, const config::NiConfig& ni) {
+tl::expected<std::vector<config::Change>, Exit> ip2net_option(const std::string& text, const config::NiConfig& ni) {
   std::vector<config::Change> changes;
   std::istringstream entries(text);
   for (std::string entry; std::getline(entries, entry, ';');) {
@@ -93,7 +93,7 @@ Built lnet_unconfigure(const Words&, const Env&) {
 }
 
 Built net_add(const Words& words, const Env&) {
-  std::optional<Refused> error;
+  std::optional<Exit> error;
   config::NiConfig ni = ni_options(words, error);
   if (error) return tl::unexpected(std::move(*error));
   int ways = (words.has("net") ? 1 : 0) + (words.has("nid") ? 1 : 0) + (words.has("ip2net") ? 1 : 0);

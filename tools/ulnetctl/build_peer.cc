@@ -17,7 +17,7 @@ struct PeerOptions {
 };
 
 /// --prim_nid and --nid; without --prim_nid the first of --nid is the primary one when `first_is_primary`.
-tl::expected<PeerOptions, Refused> peer_options(const Words& words, const char* verb, bool first_is_primary) {
+tl::expected<PeerOptions, Exit> peer_options(const Words& words, const char* verb, bool first_is_primary) {
   PeerOptions options;
   if (words.has("nid") || words.has("ip2nets")) {
     const std::string first = words.list("nid"), second = words.list("ip2nets");
@@ -53,7 +53,7 @@ struct NidWords {
 
 /// The NIDs of a command line: words and commas, with ranges. Words that are no NIDs become entries in `wrong`, and the
 /// command runs for the others. Errors: no word is a NID.
-tl::expected<NidWords, Refused> nid_words(const Words& words, const char* entity) {
+tl::expected<NidWords, Exit> nid_words(const Words& words, const char* entity) {
   if (words.plain.empty())
     return refuse("manage", entity, -EINVAL, "missing NID: name at least one, such as 10.0.0.1@tcp");
   NidWords out;
@@ -71,9 +71,9 @@ tl::expected<NidWords, Refused> nid_words(const Words& words, const char* entity
     }
   }
   if (!out.nids.empty()) return out;
-  Refused refused{.errors = std::move(out.wrong)};
-  refused.exit_status = api::exit_status(refused.errors);
-  return tl::unexpected(std::move(refused));
+  Exit end{.errors = std::move(out.wrong)};
+  end.exit_status = api::exit_status(end.errors);
+  return tl::unexpected(std::move(end));
 }
 
 Command manage(api::Call call, config::Json args, std::vector<api::ApiError> wrong,

@@ -7,7 +7,7 @@ namespace ulnet::ctl {
 namespace {
 
 /// A whole number between these. Errors: refused.
-tl::expected<std::optional<int64_t>, Refused> within(const Words& words, const char* option, int64_t least,
+tl::expected<std::optional<int64_t>, Exit> within(const Words& words, const char* option, int64_t least,
                                                      int64_t most) {
   const auto text = words.value(option);
   if (!text) return std::optional<int64_t>{};

@@ -12,7 +12,7 @@ struct RouteOptions {
   std::vector<Nid> gateways;
 };
 
-tl::expected<RouteOptions, Refused> route_options(const Words& words, const char* verb) {
+tl::expected<RouteOptions, Exit> route_options(const Words& words, const char* verb) {
   if (!words.has("net")) return refuse(verb, "route", -ENODEV, "missing mandatory parameter: network: give --net");
   if (!words.has("gateway"))
     return refuse(verb, "route", -ENODEV, "missing mandatory parameter: gateway: give --gateway");
@@ -29,7 +29,7 @@ tl::expected<RouteOptions, Refused> route_options(const Words& words, const char
   return RouteOptions{std::move(*nets), std::move(*gateways)};
 }
 
-tl::expected<std::optional<int64_t>, Refused> hop_option(const Words& words, const char* verb) {
+tl::expected<std::optional<int64_t>, Exit> hop_option(const Words& words, const char* verb) {
   const char* name = words.has("hop") ? "hop" : "hop-count";
   auto hop = number(words, name, "route.hop", verb, "route");
   std::string text = words.value(name).value_or("");
@@ -43,7 +43,7 @@ tl::expected<std::optional<int64_t>, Refused> hop_option(const Words& words, con
   return hop;
 }
 
-tl::expected<std::optional<int64_t>, Refused> priority_option(const Words& words, const char* verb) {
+tl::expected<std::optional<int64_t>, Exit> priority_option(const Words& words, const char* verb) {
   auto priority = number(words, "priority", "route.priority", verb, "route");
   if (!priority) {
     std::string text = words.value("priority").value_or("");

@@ -48,7 +48,7 @@ std::string range_text(const std::string& name, const config::Field& field) {
 
 Built set_value(const Words& words, const Env&) {
   if (words.plain.size() != 2)
-    return tl::unexpected(Refused{{}, "ulnetctl: set needs a name and a value\n" + help_text("set", ""), 1});
+    return tl::unexpected(Exit{{}, "ulnetctl: set needs a name and a value\n" + help_text("set", ""), 1});
   std::string name = words.plain[0];
   const std::string& value = words.plain[1];
   if (name == "tiny_buffers" || name == "small_buffers" || name == "large_buffers") return set_buffers(name, value);

@@ -7,11 +7,11 @@
 
 namespace ulnet::ctl {
 
-tl::unexpected<Refused> refuse(const char* verb, const char* entity, int code, std::string descr) {
-  Refused refused;
-  refused.errors.push_back({verb, entity, code, std::move(descr), {}});
-  refused.exit_status = api::exit_status(refused.errors);
-  return tl::unexpected(std::move(refused));
+tl::unexpected<Exit> refuse(const char* verb, const char* entity, int code, std::string descr) {
+  Exit end;
+  end.errors.push_back({verb, entity, code, std::move(descr), {}});
+  end.exit_status = api::exit_status(end.errors);
+  return tl::unexpected(std::move(end));
 }
 
 Command command_of(api::Call call, config::Json args) {
@@ -32,7 +32,7 @@ Built change(std::vector<config::Change> changes) {
   return command;
 }
 
-tl::expected<std::optional<int64_t>, Refused> number(const Words& words, const char* option, std::string_view path,
+tl::expected<std::optional<int64_t>, Exit> number(const Words& words, const char* option, std::string_view path,
                                                      const char* verb, const char* entity) {
   std::optional<std::string> text = words.value(option);
   if (!text) return std::nullopt;
@@ -45,7 +45,7 @@ tl::expected<std::optional<int64_t>, Refused> number(const Words& words, const c
                 fmt::format("--{}: '{}' {}; allowed: {}", option, *text, wrong, field_allowed(field)));
 }
 
-tl::expected<int64_t, Refused> verbosity(const Words& words, const char* entity) {
+tl::expected<int64_t, Exit> verbosity(const Words& words, const char* entity) {
   std::optional<std::string> text = words.value("verbose");
   if (!text) return 0;
   if (text->empty()) return 1;

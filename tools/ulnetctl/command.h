@@ -29,13 +29,13 @@ struct Command {
   int exit_status = 0;                       ///< when all went well
 };
 
-/// Why a command line is not a command.
-struct Refused {
+/// The end of the program without a command: help, or errors of the command line.
+struct Exit {
   std::vector<api::ApiError> errors;  ///< as YAML to standard error; may be empty
   std::string usage;                  ///< text for standard error; may be empty
   int exit_status = 1;
 };
-using Built = tl::expected<Command, Refused>;
+using Built = tl::expected<Command, Exit>;
 
 /// The access to files, and the version, that a builder may use.
 struct Env {
@@ -99,7 +99,7 @@ struct CommandSpec {
 // ---- for the builders ----
 
 /// One error, with the exit status that belongs to it.
-[[nodiscard]] tl::unexpected<Refused> refuse(const char* verb, const char* entity, int code, std::string descr);
+[[nodiscard]] tl::unexpected<Exit> refuse(const char* verb, const char* entity, int code, std::string descr);
 /// A command of one request.
 [[nodiscard]] Command command_of(api::Call call, config::Json args = config::Json::object());
 /// A command of one request with these changes, each checked first. The first that is wrong is refused.
@@ -107,10 +107,10 @@ struct CommandSpec {
 
 /// The option as a number that the key `path` of the field table allows. Nothing when it is not given. Errors: refused
 /// under `verb` and `entity`.
-[[nodiscard]] tl::expected<std::optional<int64_t>, Refused> number(const Words& words, const char* option,
+[[nodiscard]] tl::expected<std::optional<int64_t>, Exit> number(const Words& words, const char* option,
                                                                    std::string_view path, const char* verb,
                                                                    const char* entity);
 /// --verbose: 0 when it is not given, 1 without a value. Errors: not 0..4.
-[[nodiscard]] tl::expected<int64_t, Refused> verbosity(const Words& words, const char* entity);
+[[nodiscard]] tl::expected<int64_t, Exit> verbosity(const Words& words, const char* entity);
 
 }  // namespace ulnet::ctl

@@ -43,12 +43,12 @@ void doc_print(const Program& program, const config::Doc& doc, std::ostream& out
 }
 
 /// The error for a request that could not be made at all, with the verb and entity of that request.
-api::ApiError call_error(const api::Request& request, const api::Failure& failure) {
+api::ApiError call_error(const api::Request& request, const api::ApiError& failure) {
   if (request.verb == api::Verb::kChange && !request.changes.empty()) {
     const config::Change& first = request.changes[0].change;
-    return {change_verb(first), change_entity(first), failure.code, failure.text, {}};
+    return {change_verb(first), change_entity(first), failure.code, failure.descr, {}};
   }
-  return {verb_text(request.verb), request.object, failure.code, failure.text, {}};
+  return {verb_text(request.verb), request.object, failure.code, failure.descr, {}};
 }
 
 /// Gets the bytes of a capture. False: they cannot be written.
@@ -71,9 +71,9 @@ int requests_run(const Program& program, const Command& command, std::ostream& o
   api::Client::PartFn on_part;
   if (command.pcapng) on_part = [&bytes](const api::Answer& part) { return pcapng_take(part, bytes); };
   for (const api::Request& request : command.requests) {
-    tl::expected<api::Answer, api::Failure> answer =
+    tl::expected<api::Answer, api::ApiError> answer =
         client ? client->call(request, on_part)
-               : tl::expected<api::Answer, api::Failure>(tl::unexpected(client.error()));
+               : tl::expected<api::Answer, api::ApiError>(tl::unexpected(client.error()));
     if (!answer) {
       errors.push_back(call_error(request, answer.error()));
       break;

@@ -226,7 +226,7 @@ std::optional<Command> other_word(std::span<const std::string> words, const Env&
   return std::nullopt;
 }
 
-Refused usage_error(std::string what, const std::string& usage) {
+Exit usage_error(std::string what, const std::string& usage) {
   return {{}, fmt::format("ulnetctl: {}\n{}", what, usage), 1};
 }
 
@@ -283,7 +283,7 @@ Built command_build(std::span<const std::string> words, const Env& env) {
     return spec.build(*parsed, env);
   }
   std::string help = help_text(group, "");
-  if (rest.empty()) return tl::unexpected(Refused{{}, help, 1});
+  if (rest.empty()) return tl::unexpected(Exit{{}, help, 1});
   if (rest[0] == "--help" || rest[0] == "-h") return text_command(help, 1);
   return tl::unexpected(usage_error(fmt::format("unknown command '{} {}'", group, rest[0]), help));
 }

@@ -42,7 +42,7 @@ TEST_F(ApiServer, clients_that_wait_for_answers_keep_their_places) {
   beside(*server, [&] {
     auto client = Client::connect({.path = path, .timeout = 5s});
     ASSERT_FALSE(client.has_value());
-    EXPECT_EQ(client.error().text,
+    EXPECT_EQ(client.error().descr,
               path + ": ulnetd has its maximum number of clients, and all wait for answers; try again later");
   });
   EXPECT_EQ(server->client_count(), kClientsMax);
@@ -113,11 +113,11 @@ TEST_F(ApiServer, a_closed_client_gets_the_reason) {
     std::vector<Client> others;
     for (size_t i = 0; i < kClientsMax; ++i) {
       auto other = Client::connect({.path = path, .timeout = 5s});
-      ASSERT_TRUE(other.has_value()) << other.error().text;
+      ASSERT_TRUE(other.has_value()) << other.error().descr;
       others.push_back(std::move(*other));
     }
     auto answer = client->call({.verb = Verb::kShow, .object = "echo"});
-    ASSERT_TRUE(answer.has_value()) << answer.error().text;
+    ASSERT_TRUE(answer.has_value()) << answer.error().descr;
     ASSERT_EQ(answer->errors.size(), 1u);
     EXPECT_EQ(answer->errors[0].descr, "closed after a long idle time: another client needs the connection slot");
   });

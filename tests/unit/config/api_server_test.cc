@@ -10,13 +10,13 @@ namespace {
 TEST_F(ApiServer, request_and_answer) {
   beside(*server, [&] {
     auto client = Client::connect({.path = path, .version = "v7", .timeout = 5s});
-    ASSERT_TRUE(client.has_value()) << client.error().text;
+    ASSERT_TRUE(client.has_value()) << client.error().descr;
     EXPECT_EQ(client->server().role, "ulnetd");
     EXPECT_EQ(client->server().pid, getpid());
     Request request{.verb = Verb::kShow, .object = "echo"};
     request.args = {{"a", 1}, {"b", {"x", true, nullptr}}};
     auto answer = client->call(request);
-    ASSERT_TRUE(answer.has_value()) << answer.error().text;
+    ASSERT_TRUE(answer.has_value()) << answer.error().descr;
     EXPECT_EQ(config::to_json(answer->doc).dump(), R"({"a":1,"b":["x",true,null]})");
   });
   EXPECT_EQ(handler.last.caller.role, "ulnetctl");
@@ -79,7 +79,7 @@ TEST_F(ApiServer, streams_pause_and_go_on) {
     request.args = {{"parts", 40}};
     int parts = 0;
     auto answer = client->call(request, [&](const Answer&) { return ++parts < 1000; });
-    ASSERT_TRUE(answer.has_value()) << answer.error().text;
+    ASSERT_TRUE(answer.has_value()) << answer.error().descr;
     EXPECT_EQ(parts, 39);
     request.args = {{"parts", 5}};
     answer = client->call(request);
@@ -352,13 +352,13 @@ TEST_F(ApiServer, open_reports_what_is_at_the_path) {
 TEST_F(ApiServer, client_failures_say_what_to_do) {
   auto none = Client::connect({.path = folder / "none.sock"});
   ASSERT_FALSE(none.has_value());
-  EXPECT_EQ(none.error().text,
+  EXPECT_EQ(none.error().descr,
             (folder / "none.sock").string() +
                 ": cannot connect: No such file or directory; is ulnetd running? For another socket use --socket PATH");
   EXPECT_EQ(none.error().code, -ENOENT);
   auto silent = Client::connect({.path = path, .timeout = 20ms});  // nobody turns the server
   ASSERT_FALSE(silent.has_value());
-  EXPECT_EQ(silent.error().text, path + ": waiting for an answer: no answer within 20 ms");
+  EXPECT_EQ(silent.error().descr, path + ": waiting for an answer: no answer within 20 ms");
 }
 
 }  // namespace

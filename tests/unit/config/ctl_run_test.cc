@@ -144,7 +144,7 @@ TEST_F(CtlRun, a_change_that_is_not_answered_in_time) {
   const auto answer = client->call(change);
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().code, -ETIMEDOUT);
-  EXPECT_EQ(answer.error().text,
+  EXPECT_EQ(answer.error().descr,
             path +
                 ": waiting for an answer: no answer within 100 ms; a change that has begun goes on: "
                 "check with 'show' before you repeat it");
