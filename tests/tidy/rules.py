@@ -202,6 +202,21 @@ def lengths(tree):
                                 f'{function.name} has {function.lines} lines, limit {limit}: give its steps names')
 
 
+# Lines of C++ in a folder, without the named subfolders. The table in docs/architecture.md names other homes.
+FOLDER_LINES_MAX = {'control': (7500, ('api', 'lib'))}
+
+
+def folder_lengths(tree):
+    for folder, (limit, without) in FOLDER_LINES_MAX.items():
+        apart = tuple(f'{folder}/{name}/' for name in without)
+        count = sum(source.text.count('\n') for path, source in tree.sources.items()
+                    if path.startswith(folder + '/') and not path.startswith(apart))
+        if count > limit:
+            yield Violation(folder, 0, 'folder-length',
+                            f'{count} lines without {", ".join(without)}, limit {limit}: find the part that is not '
+                            'about this thread')
+
+
 def is_code(path):
     if path.split('/')[-1] in ('meson.build', 'meson_options.txt'):
         return True
@@ -491,6 +506,6 @@ def formatting(tree):
         yield Violation(match.group(1), int(match.group(2)), 'format', f'run: clang-format -i {match.group(1)}')
 
 
-RULES = [include_direction, lengths, words, banned, global_state, headers, dead_files, golden_bytes, texts, keys,
-         driver_keys, driver_key_names, documents, english.ratchet, names.names_exist]
+RULES = [include_direction, lengths, folder_lengths, words, banned, global_state, headers, dead_files, golden_bytes,
+         texts, keys, driver_keys, driver_key_names, documents, english.ratchet, names.names_exist]
 FULL_RULES = [formatting]

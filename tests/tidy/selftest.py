@@ -86,6 +86,12 @@ class Lengths(unittest.TestCase):
         self.assertEqual(found({'control/a.cc': '//\n' * 601}, [rules.lengths]), ['control/a.cc:601:file-length'])
         self.assertEqual(found({'control/a.cc': '//\n' * 600}, [rules.lengths]), [])
 
+    def test_folder(self):
+        files = {f'control/{i}.cc': '//\n' * 500 for i in range(15)} | {'control/api/a.cc': '//\n' * 500}
+        self.assertEqual(found(files, [rules.folder_lengths]), [])
+        files['control/nis/a.cc'] = '//\n'
+        self.assertEqual(found(files, [rules.folder_lengths]), ['control:0:folder-length'])
+
     def test_columns(self):
         self.assertEqual(found({'tools/a.cc': '//\n//' + 'x' * 119}, [rules.lengths]), ['tools/a.cc:2:columns'])
         self.assertEqual(found({'tools/a.cc': '//' + 'ü' * 118}, [rules.lengths]), [])
