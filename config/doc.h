@@ -10,13 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "dataplane/base/problem.h"
+
 namespace ulnet::config {
 
-/// A place in a file, line and column counted from 1; 0 = not from a file.
-struct Mark {
-  uint32_t line = 0;
-  uint32_t column = 0;
-};
+using ulnet::Mark;
 
 /// One node of a document. A value type: copies are deep. Equality compares content in order, not marks.
 /// Integers are int64_t; a larger unsigned number is kept as its decimal text.

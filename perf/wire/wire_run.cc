@@ -24,10 +24,8 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-json problem_json(const Error& error, const std::string& detail = {}) {
-  json out{{"error", error.what}, {"errno", error.code}};
-  if (!detail.empty()) out["detail"] = detail;
-  return out;
+json problem_json(const Problem& problem) {
+  return json{{"error", problem.what}, {"errno", problem.code}};
 }
 
 class Signals {
@@ -93,7 +91,7 @@ class Run final : private PortWatcher {
   [[nodiscard]] bool all_done() const;
   [[nodiscard]] json close(Duration took);
   void link_changed(const LinkState& link) override;
-  void reset_done(const PortProblem* problem) override;
+  void reset_done(const Problem* problem) override;
   void capture_ended(uint64_t written, uint64_t skipped, const Error* error) override;
 
   const WireOptions& options_;
@@ -123,7 +121,10 @@ json Run::open() {
   const auto spec = device_spec(options_.port.device);
   if (spec && spec->kind == DeviceKind::kPci) config.devices = {spec->pci};
   auto host = Host::start(config);
-  if (!host) return problem_json(host.error(), host.error().code == -ENOMEM ? config.eal_memory_text : "");
+  if (!host) {
+    const std::string detail = host.error().code == -ENOMEM ? ": " + config.eal_memory_text : "";
+    return problem_json({.what = host.error().what + detail, .code = host.error().code});
+  }
   host_ = std::move(*host);
   LivePort::Options live;
   live.port = options_.port;
@@ -137,17 +138,18 @@ json Run::open() {
     return std::move(*app);
   };
   auto port = LivePort::open(*host_, std::move(live));
-  if (!port) return problem_json(port.error().error, port.error().detail);
+  if (!port) return problem_json(port.error());
   port_ = std::move(*port);
   return options_.capture_path.empty() ? json{} : start_capture();
 }
 
 json Run::start_capture() {
-  if (!capture_.open(options_.capture_path)) return problem_json({-errno, "the capture's file cannot be created", 0});
+  if (!capture_.open(options_.capture_path))
+    return problem_json({.what = "the capture's file cannot be created", .code = -errno});
   CaptureOptions options;
   options.filter = options_.capture_filter;
   auto started = port_->capture(capture_, options);
-  return started ? json{} : problem_json(started.error().error, started.error().detail);
+  return started ? json{} : problem_json(started.error());
 }
 
 const char* link_text(const LinkState& its) {
@@ -158,8 +160,8 @@ void Run::link_changed(const LinkState& link) {
   if (!options_.quiet) say(link_text(link));
 }
 
-void Run::reset_done(const PortProblem* problem) {
-  if (!options_.quiet) say(problem == nullptr ? "reset done" : "reset failed: " + problem->text());
+void Run::reset_done(const Problem* problem) {
+  if (!options_.quiet) say(problem == nullptr ? "reset done" : "reset failed: " + problem->what);
 }
 
 void Run::capture_ended(uint64_t, uint64_t, const Error* error) {

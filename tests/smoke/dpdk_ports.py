@@ -189,7 +189,7 @@ class Refused(unittest.TestCase):
         with netns.Topology() as net:
             output = net.node('a').run([PERF, 'wire', 'serve', *options], timeout=60, status=1)
             answer = json.loads(output.strip().splitlines()[-1])
-            return f'{answer["error"]}: {answer.get("detail", "")}'
+            return answer['error']
 
     def test_limits(self):
         self.assertIn('one frame must fit into one page', self.refused('--device', 'af_xdp,iface=lo', '--mtu', 9000))

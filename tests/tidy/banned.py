@@ -20,6 +20,7 @@ WORKER = (
 # the control halves of LNDs.
 CONTROL_SIDE = (
     'dataplane/*/*_text.h', 'dataplane/*/*_text.cc', 'dataplane/base/check.cc',
+    'dataplane/base/problem.h',
     'dataplane/wire/ping_info.cc', 'dataplane/wire/ping_info.h',
     'dataplane/host/host.h', 'dataplane/host/host.cc', 'dataplane/host/launcher.h',
     'dataplane/host/topology.h', 'dataplane/host/topology.cc',
@@ -117,9 +118,8 @@ BANNED = [
         'hold a SlowTimer (control/timers.h): control sleeps until the first of them'),
     Ban('error-type',
         r'\b(?:struct|class)\s+\w*(?:Error|Problem|Refused|Refusal|Failure)\s*\{',
-        PRODUCT + ('perf',), ('dataplane/base/result.h', 'config/problem.h', 'control/api/schema.h',
-                 'lnd/net/dpdk/port.h'),  # with the words of DPDK, where config/ is not included
-        'return Error (dataplane/base/result.h), config::Problem, or ApiError to the control socket'),
+        PRODUCT + ('perf',), ('dataplane/base/result.h', 'dataplane/base/problem.h', 'control/api/schema.h'),
+        'return Error (dataplane/base/result.h), Problem (base/problem.h), or ApiError to the control socket'),
     Ban('thread-local',
         r'\bthread_local\b',
         PRODUCT, (),

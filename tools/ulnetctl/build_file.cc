@@ -22,7 +22,7 @@ Exit problems_refuse(const config::Problems& problems, const char* verb) {
   Exit end;
   for (const config::Problem& problem : problems) {
     end.errors.push_back({verb, problem.entity.empty() ? "import" : problem.entity, problem.code,
-                              problem_text(problem), problem.seq_no});
+                          config::problem_text(problem), problem.seq_no});
   }
   end.exit_status = 234;
   return end;
@@ -71,7 +71,7 @@ Built import_file(const Words& words, const Env& env) {
   Command command;
   if (words.has("old-api")) command.warnings = "warning: --old-api has no effect: ulnetd has only one interface\n";
   for (const config::Problem& warning : imported.warnings)
-    command.warnings += "warning: " + problem_text(warning) + "\n";
+    command.warnings += "warning: " + config::problem_text(warning) + "\n";
   if (!imported.changes.empty()) {
     api::Request request = api::Request::of(api::Call::kChange);
     request.changes = std::move(imported.changes);

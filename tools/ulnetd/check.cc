@@ -40,9 +40,9 @@ class Check {
   /// Once for each place and text.
   void wrong(size_t index, int code, const std::string& what) {
     config::Problem problem = placed(changes_, config::problem_of(code, what, index));
-    const std::string text = problem_text(problem);
+    const std::string text = config::problem_text(problem);
     const bool said = std::any_of(problems_.begin(), problems_.end(),
-                                  [&](const config::Problem& one) { return problem_text(one) == text; });
+                                  [&](const config::Problem& one) { return config::problem_text(one) == text; });
     if (!said) problems_.push_back(std::move(problem));
   }
   /// The place of the first of these `ulnet:` keys that the file sets; else that of its first change.

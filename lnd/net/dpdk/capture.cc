@@ -33,6 +33,10 @@ constexpr bool is_drop(TapEvent event) {
   return event == TapEvent::kDropped || event == TapEvent::kDroppedBare;
 }
 
+tl::unexpected<Problem> problem(int code, std::string what) {
+  return tl::unexpected(Problem{.what = std::move(what), .code = -code});
+}
+
 static_assert(kCapturePartBytes >= kCaptureSnapBytesMax + PcapngWriter::kPacketExtraMax);
 
 }  // namespace
@@ -54,22 +58,22 @@ struct Capture::Filter {
     const auto* data = reinterpret_cast<const u_char*>(bytes.data());
     return bpf_filter(program.bf_insns, data, wire_bytes, u_int(bytes.size())) != 0;
   }
-  tl::expected<void, PortProblem> compile(const std::string& text, uint32_t snap_bytes) {
+  Checked<void> compile(const std::string& text, uint32_t snap_bytes) {
     if (text.empty()) return {};
     pcap_t* dead = pcap_open_dead(DLT_EN10MB, int(snap_bytes));
     compiled = dead != nullptr && pcap_compile(dead, &program, text.c_str(), 1, PCAP_NETMASK_UNKNOWN) == 0;
     const std::string said = dead != nullptr ? pcap_geterr(dead) : "";
     if (dead != nullptr) pcap_close(dead);
-    if (!compiled) return tl::unexpected<PortProblem>({{-EINVAL, "libpcap refuses the filter", 0}, said});
+    if (!compiled) return problem(EINVAL, "libpcap refuses the filter: " + said);
     return {};
   }
 #else
   [[nodiscard]] bool passes(Bytes, uint32_t) const {
     return true;
   }
-  tl::expected<void, PortProblem> compile(const std::string& text, uint32_t) {
+  Checked<void> compile(const std::string& text, uint32_t) {
     if (text.empty()) return {};
-    return tl::unexpected<PortProblem>({{-ENOTSUP, "built without libpcap: no filters", 0}, {}});
+    return problem(ENOTSUP, "built without libpcap: no filters");
   }
 #endif
 };
@@ -145,16 +149,14 @@ class Capture::Tap final : public PacketTap {
 Capture::Capture(Port& port, CaptureSink& sink, const CaptureOptions& options, Duration wall_clock)
     : port_(port), sink_(sink), options_(options), wall_clock_(wall_clock), filter_(std::make_unique<Filter>()) {}
 
-tl::expected<std::unique_ptr<Capture>, PortProblem> Capture::start(Port& port, CaptureSink& sink,
-                                                                   const CaptureOptions& options, Duration wall_clock) {
+Checked<std::unique_ptr<Capture>> Capture::start(Port& port, CaptureSink& sink, const CaptureOptions& options,
+                                                 Duration wall_clock) {
   std::unique_ptr<Capture> capture(new Capture(port, sink, options, wall_clock));
   if (options.snap_bytes < kEthBytesMax || options.snap_bytes > kCaptureSnapBytesMax || options.slots < 2)
-    return tl::unexpected<PortProblem>({{-EINVAL, "a capture keeps 22 to 65536 bytes of each packet", 0}, {}});
-  if (options.file_bytes_max < kCaptureFileBytesMin)
-    return tl::unexpected<PortProblem>({{-EINVAL, "a capture file needs at least 4096 bytes", 0}, {}});
+    return problem(EINVAL, "a capture keeps 22 to 65536 bytes of each packet");
+  if (options.file_bytes_max < kCaptureFileBytesMin) return problem(EINVAL, "a capture file needs at least 4096 bytes");
   for (unsigned i = 0; i < port.queue_count(); ++i)
-    if (port.queue(i).tap_in_use() != nullptr)
-      return tl::unexpected<PortProblem>({{-EBUSY, "a capture of the port is already running", 0}, {}});
+    if (port.queue(i).tap_in_use() != nullptr) return problem(EBUSY, "a capture of the port is already running");
   if (auto compiled = capture->filter_->compile(options.filter, options.snap_bytes); !compiled)
     return tl::unexpected(compiled.error());
   capture->writer_.begin("ulnet", port.config().name, options.snap_bytes);

@@ -43,11 +43,10 @@ struct CaptureOptions {
 class Capture {
  public:
   /// Begins to capture on all queues into `sink`, which outlives the capture. An Instant plus `wall_clock` is the time
-  /// since 1970. Errors: EINVAL (filter; detail is libpcap's sentence), ENOTSUP (a filter, but built without libpcap),
+  /// since 1970. Errors: EINVAL (filter, with libpcap's sentence), ENOTSUP (a filter, but built without libpcap),
   /// EBUSY (the port is being captured).
-  [[nodiscard]] static tl::expected<std::unique_ptr<Capture>, PortProblem> start(Port& port, CaptureSink& sink,
-                                                                                 const CaptureOptions& options,
-                                                                                 Duration wall_clock);
+  [[nodiscard]] static Checked<std::unique_ptr<Capture>> start(Port& port, CaptureSink& sink,
+                                                               const CaptureOptions& options, Duration wall_clock);
   /// Requires stopped().
   ~Capture();
   Capture(const Capture&) = delete;

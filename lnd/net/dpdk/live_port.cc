@@ -1,10 +1,17 @@
 #include "lnd/net/dpdk/live_port.h"
 
 namespace ulnet {
+namespace {
 
-LivePort::Opened LivePort::open(Host& host, Options options) {
+Problem problem_of(const Error& error) {
+  return Problem{.what = error.what, .code = error.code};
+}
+
+}  // namespace
+
+Checked<std::unique_ptr<LivePort>> LivePort::open(Host& host, Options options) {
   std::unique_ptr<LivePort> live(new LivePort(host, std::move(options)));
-  const auto refuse = [](const Error& error) { return tl::unexpected(dpdk::PortProblem{error, {}}); };
+  const auto refuse = [](const Error& error) { return tl::unexpected(problem_of(error)); };
   auto port = dpdk::Port::open(live->options_.port, host.worker_count(), live->options_.index);
   if (!port) return tl::unexpected(port.error());
   live->port_ = std::move(*port);
@@ -107,7 +114,7 @@ void LivePort::reset() {
   tell_failure_ = true;
   if (resetting_ || closed_) return;
   if (const auto may = port_->may_reopen(); !may) {
-    const dpdk::PortProblem problem{may.error(), {}};
+    const Problem problem = problem_of(may.error());
     if (options_.watcher != nullptr) options_.watcher->reset_done(&problem);
     return;
   }
@@ -124,7 +131,7 @@ void LivePort::reset_go_on(Instant now) {
     if (now < reset_until_) return;
     resetting_ = false;
     let_in();  // the port continues as before the reset
-    const dpdk::PortProblem late{{-ETIMEDOUT, "a worker does not release the port", 0}, {}};
+    const Problem late{.what = "a worker does not release the port", .code = -ETIMEDOUT};
     if (options_.watcher != nullptr) options_.watcher->reset_done(&late);
     return;
   }
@@ -150,9 +157,9 @@ void LivePort::reopen(Instant now) {
   if (std::exchange(tell_failure_, false) && options_.watcher != nullptr) options_.watcher->reset_done(&*problem_);
 }
 
-tl::expected<void, dpdk::PortProblem> LivePort::capture(dpdk::CaptureSink& sink, const dpdk::CaptureOptions& options) {
+Checked<void> LivePort::capture(dpdk::CaptureSink& sink, const dpdk::CaptureOptions& options) {
   if (capture_ != nullptr || resetting_ || closed_)
-    return tl::unexpected<dpdk::PortProblem>({{-EBUSY, "the port is captured already, or being reset", 0}, {}});
+    return tl::unexpected(Problem{.what = "the port is captured already, or being reset", .code = -EBUSY});
   // Two clocks: workers stamp packets with clock_now(), but readers of the file expect the time since 1970.
   const Duration since_1970{int64_t(real_time_ns())};
   auto started = dpdk::Capture::start(*port_, sink, options, since_1970 - clock_now().time_since_epoch());

@@ -21,7 +21,7 @@ class PortWatcher {
   /// cannot be opened twice) the port is as before. After any other problem the device is closed, and LivePort tries to
   /// open it again by itself. LivePort calls reset_done() again when that succeeds, or when a further reset() fails as
   /// well.
-  virtual void reset_done(const dpdk::PortProblem* problem) {}
+  virtual void reset_done(const Problem* problem) {}
   /// The capture is over and its sink is no longer used. `error` is null if the capture ended on request or for its
   /// size.
   virtual void capture_ended(uint64_t written, uint64_t skipped, const Error* error) {}
@@ -35,10 +35,9 @@ class LivePort {
     PortAppMaker app;                ///< may be empty
     PortWatcher* watcher = nullptr;  ///< may be null
   };
-  using Opened = tl::expected<std::unique_ptr<LivePort>, dpdk::PortProblem>;
   /// Opens the device and puts a worker's part on each of the first Host threads, as many as the port has queues. The
   /// host outlives it. Errors: those of Port::open, PortWorker::make, Host::add.
-  [[nodiscard]] static Opened open(Host& host, Options options);
+  [[nodiscard]] static Checked<std::unique_ptr<LivePort>> open(Host& host, Options options);
   /// close(), if that was not called.
   ~LivePort();
   LivePort(const LivePort&) = delete;
@@ -59,10 +58,9 @@ class LivePort {
   /// reset another call has no effect, except that a closed device is opened again without further delay.
   void reset();
   /// Why the device could not be opened again, while LivePort retries; null: it is open.
-  [[nodiscard]] const dpdk::PortProblem* problem() const { return problem_ ? &*problem_ : nullptr; }
+  [[nodiscard]] const Problem* problem() const { return problem_ ? &*problem_ : nullptr; }
   /// Errors: those of Capture::start; EBUSY while the port is captured or reset. `sink` is used until capture_ended().
-  [[nodiscard]] tl::expected<void, dpdk::PortProblem> capture(dpdk::CaptureSink& sink,
-                                                              const dpdk::CaptureOptions& options);
+  [[nodiscard]] Checked<void> capture(dpdk::CaptureSink& sink, const dpdk::CaptureOptions& options);
   /// Requests the end of the capture. Packets that the workers have seen are still written, if the sink takes them
   /// within kCapturePatience.
   void capture_stop();
@@ -105,7 +103,7 @@ class LivePort {
   Instant reset_until_ = kForever;  // when a reset that is under way is given up
   Instant reopen_ = kNever;         // when the closed device is tried again
   Duration reopen_pause_ = kReopenFirst;
-  std::optional<dpdk::PortProblem> problem_;
+  std::optional<Problem> problem_;
   bool resetting_ = false;  // until the device is open again
   bool lost_ = false;       // the link is lost for good, and a reset has been requested for it
   bool tell_failure_ = false;

@@ -34,11 +34,13 @@ struct Port::Events {
 
 namespace {
 
-tl::unexpected<PortProblem> problem(int code, const char* what, std::string detail = {}) {
-  return tl::unexpected<PortProblem>({{code > 0 ? -code : code, what, 0}, std::move(detail)});
+/// A problem with further words, for example those of DPDK or the sum of buffers. `detail` may be empty.
+tl::unexpected<Problem> problem(const Error& error, const std::string& detail = {}) {
+  return tl::unexpected(
+      Problem{.what = detail.empty() ? error.what : error.what + (": " + detail), .code = error.code});
 }
-tl::unexpected<PortProblem> problem(const Error& error, std::string detail = {}) {
-  return tl::unexpected<PortProblem>({error, std::move(detail)});
+tl::unexpected<Problem> problem(int code, const char* what, const std::string& detail = {}) {
+  return problem(fail(code, what).value(), detail);
 }
 
 std::string driver_words(int code) {
@@ -49,7 +51,7 @@ std::string driver_words(int code) {
 
 Port::Port(const PortConfig& config) : config_(config), events_(std::make_unique<Events>()) {}
 
-Port::Opened Port::open(const PortConfig& config, unsigned workers, unsigned index) {
+Checked<std::unique_ptr<Port>> Port::open(const PortConfig& config, unsigned workers, unsigned index) {
   std::unique_ptr<Port> port(new Port(config));
   auto spec = device_spec(config.device);
   if (!spec) return problem(spec.error(), config.device);
@@ -70,7 +72,7 @@ Port::Opened Port::open(const PortConfig& config, unsigned workers, unsigned ind
 }
 
 /// Opens and sets up the system's interface under the device. tap creates its interface later: set_mtu().
-Port::Done Port::prepare_kernel_side() {
+Checked<void> Port::prepare_kernel_side() {
   if (!traits_of(spec_.kind).kernel_side || spec_.kind == DeviceKind::kTap) return {};
   if (auto opened = kernel_.open(spec_.parameter("iface")); !opened)
     return problem(opened.error(), spec_.parameter("iface"));
@@ -82,7 +84,7 @@ Port::Done Port::prepare_kernel_side() {
 }
 
 /// Makes DPDK find the device: creates a virtual one, or attaches to the PCI address.
-Port::Done Port::probe(unsigned index) {
+Checked<void> Port::probe(unsigned index) {
   if (auto done = prepare_kernel_side(); !done) return done;
   const bool pci = spec_.kind == DeviceKind::kPci;
   const std::string arguments = pci ? spec_.pci : vdev_arguments(config_, spec_, queue_wish_, index);
@@ -127,7 +129,7 @@ Port::Done Port::probe(unsigned index) {
   return {};
 }
 
-Port::Done Port::make_pools() {
+Checked<void> Port::make_pools() {
   plan_ = pool_plan(config_, buffer_shape(config_, spec_.kind, offloads_.scatter));
   for (unsigned i = 0; i < queue_wish_; ++i) {
     const std::string name = "ulnet" + std::to_string(index_) + "q" + std::to_string(i);
@@ -149,7 +151,7 @@ Port::Done Port::make_pools() {
   return {};
 }
 
-Port::Done Port::configure() {
+Checked<void> Port::configure() {
   rte_eth_conf conf{};
   const bool pci = spec_.kind == DeviceKind::kPci;
   rte_eth_dev_info info;
@@ -221,7 +223,7 @@ void Port::agree_on_rss() {
   rss_.redirection = std::move(queues);
 }
 
-Port::Done Port::set_up_queues() {
+Checked<void> Port::set_up_queues() {
   uint16_t rx_depth = config_.rx_depth, tx_depth = config_.tx_depth;
   if (const int rc = rte_eth_dev_adjust_nb_rx_tx_desc(port_, &rx_depth, &tx_depth); rc != 0)
     return problem(rc, "the device refuses the depth of its queues", driver_words(rc));
@@ -241,7 +243,7 @@ Port::Done Port::set_up_queues() {
 }
 
 /// tap's interface exists only now. A NIC got its MTU in configure().
-Port::Done Port::set_mtu() {
+Checked<void> Port::set_mtu() {
   if (spec_.kind != DeviceKind::kTap) return {};
   if (auto opened = kernel_.open(spec_.parameter("iface")); !opened)
     return problem(opened.error(), spec_.parameter("iface"));
@@ -249,7 +251,7 @@ Port::Done Port::set_mtu() {
   return {};
 }
 
-Port::Done Port::start_device() {
+Checked<void> Port::start_device() {
   if (auto done = configure(); !done) return done;
   if (auto done = set_up_queues(); !done) return done;
   if (auto done = set_mtu(); !done) return done;
@@ -339,12 +341,12 @@ Result<void> Port::may_reopen() const {
   return {};
 }
 
-tl::expected<void, PortProblem> Port::reopen() {
+Checked<void> Port::reopen() {
   if (auto may = may_reopen(); !may) return problem(may.error());
   if (!stopped()) return problem(EBUSY, "a worker still uses the port");
   close_device();
   events_->reset.store(false, std::memory_order_release);
-  Done done = probe(index_);
+  Checked<void> done = probe(index_);
   if (done) done = start_device();
   ++(done ? resets_ : resets_failed_);
   if (!done) close_device();

@@ -9,19 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "dataplane/base/problem.h"
 #include "lnd/net/dpdk/pool_plan.h"
 #include "lnd/net/dpdk/port_queue.h"
 #include "lnd/net/dpdk/rss.h"
 #include "lnd/net/kernel/kernel_link.h"
 
 namespace ulnet::dpdk {
-
-/// Why a port could not be opened: the errno sentence, and what it was about (the sum of buffers, DPDK's words).
-struct PortProblem {
-  Error error;
-  std::string detail;
-  [[nodiscard]] std::string text() const { return detail.empty() ? error.what : error.what + (": " + detail); }
-};
 
 struct LinkState {
   bool up = false;
@@ -60,11 +54,10 @@ struct PortShown {
 
 class Port {
  public:
-  using Opened = tl::expected<std::unique_ptr<Port>, PortProblem>;
   /// Opens and starts. `workers`: how many there are; `index`: unique among ports of the process. The queues are
-  /// stopped until start(). Errors: EINVAL (configuration; detail says the limit), ENODEV, ENOMEM (detail is the sum),
+  /// stopped until start(). Errors: EINVAL (configuration, with the limit), ENODEV, ENOMEM (with the sum),
   /// EBUSY, EACCES.
-  [[nodiscard]] static Opened open(const PortConfig& config, unsigned workers, unsigned index);
+  [[nodiscard]] static Checked<std::unique_ptr<Port>> open(const PortConfig& config, unsigned workers, unsigned index);
   /// Requires: all queues are stopped and all packets are back.
   ~Port();
   Port(const Port&) = delete;
@@ -92,7 +85,7 @@ class Port {
   [[nodiscard]] Result<void> may_reopen() const;
   /// Closes the device and opens it again, as it was. Requires stopped() and may_reopen(). Errors: as open(); the
   /// device is closed then, and may be opened again by another call.
-  [[nodiscard]] tl::expected<void, PortProblem> reopen();
+  [[nodiscard]] Checked<void> reopen();
 
   /// Closes the device for good: its queues give their packets back. Requires stopped().
   void close() { close_device(); }
@@ -121,14 +114,13 @@ class Port {
  private:
   struct Events;  // flags and a descriptor, set by DPDK's own thread
   explicit Port(const PortConfig& config);
-  using Done = tl::expected<void, PortProblem>;
-  [[nodiscard]] Done prepare_kernel_side();
-  [[nodiscard]] Done probe(unsigned index);
-  [[nodiscard]] Done make_pools();
-  [[nodiscard]] Done configure();
-  [[nodiscard]] Done set_up_queues();
-  [[nodiscard]] Done set_mtu();
-  [[nodiscard]] Done start_device();
+  [[nodiscard]] Checked<void> prepare_kernel_side();
+  [[nodiscard]] Checked<void> probe(unsigned index);
+  [[nodiscard]] Checked<void> make_pools();
+  [[nodiscard]] Checked<void> configure();
+  [[nodiscard]] Checked<void> set_up_queues();
+  [[nodiscard]] Checked<void> set_mtu();
+  [[nodiscard]] Checked<void> start_device();
   struct Memory {
     void* base;
     size_t bytes;

@@ -29,7 +29,7 @@ struct Handler : api::ApiHandler {
       for (const config::PlacedChange& one : request.changes)
         if (std::holds_alternative<config::NetDel>(one.change)) part.notes.emplace_back("it takes a while");
       for (const config::Problem& warning : config::changes_warnings(request.changes, nullptr))
-        part.warnings.push_back(problem_text(warning));
+        part.warnings.push_back(config::problem_text(warning));
       if (!part.notes.empty() || !part.warnings.empty()) server->reply(id, part);
       answer = api::answer_change_errors(request.changes, config::changes_apply(state, request.changes));
     } else if (request.object == "export") {

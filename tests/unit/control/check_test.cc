@@ -15,7 +15,7 @@ std::string check(const std::string& yaml) {
   config::Problems problems =
       imported.errors.empty() ? check_configuration(imported.changes, &devices) : imported.errors;
   std::string text;
-  for (const config::Problem& problem : problems) text += problem_text(problem) + "\n";
+  for (const config::Problem& problem : problems) text += config::problem_text(problem) + "\n";
   return text;
 }
 

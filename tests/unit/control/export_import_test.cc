@@ -57,7 +57,7 @@ struct Machine {
   }
   std::string import(const std::string& text) {
     config::Imported imported = config::load_text(text, "f");
-    for (const config::Problem& problem : imported.errors) ADD_FAILURE() << problem_text(problem) << "\n" << text;
+    for (const Problem& problem : imported.errors) ADD_FAILURE() << config::problem_text(problem) << "\n" << text;
     return rig.apply(node, std::move(imported.changes));
   }
   std::string nids() {

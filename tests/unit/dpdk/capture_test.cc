@@ -88,7 +88,7 @@ class DpdkCapture : public LoopPort {
  protected:
   void begin(const CaptureOptions& options) {
     auto started = Capture::start(*port, sink, options, 0s);
-    ASSERT_TRUE(started.has_value()) << started.error().text();
+    ASSERT_TRUE(started.has_value()) << started.error().what;
     capture = std::move(*started);
     (void)queue().receive({}, now);  // stops, if requested
   }
@@ -242,12 +242,12 @@ TEST_F(DpdkCapture, refused) {
   CaptureOptions options;
   options.snap_bytes = 21;
   EXPECT_EQ("a capture keeps 22 to 65536 bytes of each packet",
-            Capture::start(*port, sink, options, 0s).error().text());
+            Capture::start(*port, sink, options, 0s).error().what);
   options = {};
   options.file_bytes_max = 4095;
-  EXPECT_EQ("a capture file needs at least 4096 bytes", Capture::start(*port, sink, options, 0s).error().text());
+  EXPECT_EQ("a capture file needs at least 4096 bytes", Capture::start(*port, sink, options, 0s).error().what);
   begin({});
-  EXPECT_EQ(-EBUSY, Capture::start(*port, sink, {}, 0s).error().error.code);
+  EXPECT_EQ(-EBUSY, Capture::start(*port, sink, {}, 0s).error().code);
 }
 
 /// A UDP datagram for this port, dropped.
@@ -258,8 +258,8 @@ class DpdkCaptureFilter : public DpdkCapture {
     CaptureOptions options;
     options.filter = "udp";
     auto started = Capture::start(*port, sink, options, 0s);
-    if (!started && started.error().error.code == -ENOTSUP) GTEST_SKIP() << started.error().text();
-    ASSERT_TRUE(started.has_value()) << started.error().text();
+    if (!started && started.error().code == -ENOTSUP) GTEST_SKIP() << started.error().what;
+    ASSERT_TRUE(started.has_value()) << started.error().what;
     capture = std::move(*started);
     let_go();
     capture.reset();
@@ -297,7 +297,7 @@ TEST_F(DpdkCaptureFilter, not_understood) {
   options.filter = "no such thing";
   const auto started = Capture::start(*port, sink, options, 0s);
   ASSERT_FALSE(started.has_value());
-  EXPECT_TRUE(started.error().text().starts_with("libpcap refuses the filter: ")) << started.error().text();
+  EXPECT_TRUE(started.error().what.starts_with("libpcap refuses the filter: ")) << started.error().what;
 }
 
 // Goal: if a datagram cannot be sent, the file has the frame that it would have been. A packet without headers is in

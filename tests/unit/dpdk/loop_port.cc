@@ -42,7 +42,7 @@ void LoopPort::SetUp() {
   config.addresses.own = {prefix_parse("10.0.0.1/24").value()};
   config.neighbours = {{ip_parse("10.0.0.2").value(), mac_parse("02:00:00:00:00:02").value()}};
   auto opened = Port::open(config, 1, next_index());
-  ASSERT_TRUE(opened.has_value()) << opened.error().text();
+  ASSERT_TRUE(opened.has_value()) << opened.error().what;
   port = std::move(*opened);
   start();
   memory.resize(9000);

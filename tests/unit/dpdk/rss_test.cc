@@ -19,7 +19,7 @@ class DpdkRssPort : public testing::Test {
     config.rx_depth = config.tx_depth = 64;
     index = LoopPort::next_index();
     auto opened = Port::open(config, workers, index);
-    ASSERT_TRUE(opened.has_value()) << opened.error().text();
+    ASSERT_TRUE(opened.has_value()) << opened.error().what;
     port = std::move(*opened);
   }
   std::unique_ptr<Port> port;

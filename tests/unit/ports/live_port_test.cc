@@ -15,8 +15,8 @@ namespace {
 class Told final : public PortWatcher {
  public:
   void link_changed(const dpdk::LinkState& link) override { links.push_back(link.up); }
-  void reset_done(const dpdk::PortProblem* problem) override {
-    resets.push_back(problem == nullptr ? "done" : problem->text());
+  void reset_done(const Problem* problem) override {
+    resets.push_back(problem == nullptr ? "done" : problem->what);
   }
   void capture_ended(uint64_t written_count, uint64_t skipped_count, const Error* error) override {
     ++ended;
@@ -85,7 +85,7 @@ class LivePortTest : public testing::Test {
         return std::make_unique<Sender>(queue, packets);
       };
     auto opened = LivePort::open(port_host(), std::move(options));
-    ASSERT_TRUE(opened.has_value()) << opened.error().text();
+    ASSERT_TRUE(opened.has_value()) << opened.error().what;
     live = std::move(*opened);
   }
   void TearDown() override {
@@ -155,7 +155,7 @@ TEST_F(LivePortTest, a_device_that_does_not_open_again) {
   live->reset();
   ASSERT_TRUE(until([&] { return told.resets.size() == 2; }));
   EXPECT_EQ(told.resets[0], told.resets[1]);
-  EXPECT_EQ(-EBUSY, live->capture(sink, {}).error().error.code);
+  EXPECT_EQ(-EBUSY, live->capture(sink, {}).error().code);
   pcap_make();
   ahead = 200s;
   ASSERT_TRUE(until([&] { return told.resets.size() == 3; }));
@@ -201,7 +201,7 @@ TEST_F(LivePortTest, a_link_that_is_needed) {
 TEST_F(LivePortTest, capture_ends_at_the_request) {
   ASSERT_NO_FATAL_FAILURE(open("null", 300));
   ASSERT_TRUE(live->capture(sink, {}).has_value());
-  EXPECT_EQ(-EBUSY, live->capture(sink, {}).error().error.code);
+  EXPECT_EQ(-EBUSY, live->capture(sink, {}).error().code);
   ASSERT_TRUE(until([&] { return senders_done(); }));
   live->capture_stop();
   ASSERT_TRUE(until([&] { return told.ended == 1; }));

@@ -25,7 +25,7 @@ TEST(PortWorker, naps_grow_while_they_find_no_work) {
   config.in_flight = 64;
   config.rx_depth = config.tx_depth = 64;
   auto port = dpdk::Port::open(config, 1, port_index());
-  ASSERT_TRUE(port.has_value()) << port.error().text();
+  ASSERT_TRUE(port.has_value()) << port.error().what;
   unsigned work = 0;
   const auto app = [&](unsigned, dpdk::PortQueue&, dpdk::Stack&, const dpdk::Mac&) -> Result<std::unique_ptr<PortApp>> {
     return std::make_unique<Now>(work);
@@ -61,7 +61,7 @@ TEST(PortWorker, stays_awake_for_a_request_of_control) {
   config.in_flight = 64;
   config.rx_depth = config.tx_depth = 64;
   auto port = dpdk::Port::open(config, 1, port_index());
-  ASSERT_TRUE(port.has_value()) << port.error().text();
+  ASSERT_TRUE(port.has_value()) << port.error().what;
   auto made = PortWorker::make({}, **port, 0, nullptr);
   ASSERT_TRUE(made.has_value());
   PortWorker& worker = **made;

@@ -113,7 +113,7 @@ Doc port_doc(LivePort& port, int verbosity) {
   doc.set("device", shown.device);
   doc.set("driver", shown.driver);
   doc.set("status", !shown.is_open ? "closed" : shown.link.up ? "up" : "down");
-  if (const dpdk::PortProblem* problem = port.problem(); problem != nullptr) doc.set("problem", problem->text());
+  if (const Problem* problem = port.problem(); problem != nullptr) doc.set("problem", problem->what);
   doc.set("speed", uint64_t{shown.link.speed_mbps});
   doc.set("mac", dpdk::mac_text(shown.mac));
   doc.set("mtu", uint64_t{shown.mtu});

@@ -14,8 +14,8 @@
 namespace ulnet {
 namespace {
 
-std::string problem_text(const std::string& name, const dpdk::PortProblem& problem) {
-  return fmt::format("port {}: {}", name, problem.text());
+std::string text_of(const std::string& name, const Problem& problem) {
+  return fmt::format("port {}: {}", name, problem.what);
 }
 
 /// One port, with the requests that wait for its capture or its reset.
@@ -26,14 +26,14 @@ class Served final : public PortWatcher {
   void link_changed(const dpdk::LinkState& link) override {
     deps_.log(fmt::format("port {}: link {}", name_, link.up ? "up" : "down"));
   }
-  void reset_done(const dpdk::PortProblem* problem) override {
-    std::string said = problem == nullptr ? fmt::format("port {}: reset", name_) : problem_text(name_, *problem);
+  void reset_done(const Problem* problem) override {
+    std::string said = problem == nullptr ? fmt::format("port {}: reset", name_) : text_of(name_, *problem);
     if (port_->problem() != nullptr) said += "; the port is closed, and ulnet tries again until it opens";
     deps_.log(said);
     if (reset_by_.client == 0) return;
     const auto id = std::exchange(reset_by_, {});
-    deps_.reply(
-        id, problem == nullptr ? api::Answer{} : api::answer_error("manage", "port_reset", problem->error.code, said));
+    deps_.reply(id,
+                problem == nullptr ? api::Answer{} : api::answer_error("manage", "port_reset", problem->code, said));
   }
   void capture_ended(uint64_t written, uint64_t skipped, const Error* error) override {
     stream_->end(written, skipped, error);
@@ -96,7 +96,7 @@ config::Checked<void> OpenPorts::open(const std::vector<config::DeviceConfig>& d
     options.index = unsigned(ports_.size());
     options.watcher = served.get();
     auto port = LivePort::open(host, std::move(options));
-    if (!port) return config::fail(port.error().error.code, problem_text(device.name, port.error()));
+    if (!port) return config::fail(port.error().code, text_of(device.name, port.error()));
     served->port_ = std::move(*port);
     deps_.log(fmt::format("port {}: {}, {} queues, link {}", device.name, dpdk::mac_text(served->port_->port().mac()),
                           served->port_->worker_count(), served->port_->link().up ? "up" : "down"));
@@ -167,7 +167,7 @@ void OpenPorts::capture(api::RequestId id, const api::Request& request) {
   const auto started = one->port_->capture(*one->stream_, options);
   if (!started) {
     one->stream_.reset();
-    return refuse(started.error().error.code, problem_text(one->name_, started.error()));
+    return refuse(started.error().code, text_of(one->name_, started.error()));
   }
   const int64_t seconds = request.arg_integer("seconds", 0);
   one->until_ = seconds > 0 ? clock_now() + std::chrono::seconds{seconds} : kForever;
