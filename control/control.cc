@@ -56,9 +56,9 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
     nis_deps.types.push_back(deps.lnds[i].type);
     nis_deps.lnds.push_back(lnds.back().get());
   }
-  std::vector<LndControl*> registering;
-  for (auto& lnd : lnds)
-    if (lnd->regions_above() != UINT32_MAX) registering.push_back(lnd.get());
+  std::vector<Registrar::User> registering;
+  for (size_t i = 0; i < lnds.size(); ++i)
+    if (lnds[i]->regions_above() != UINT32_MAX) registering.push_back({lnds[i].get(), deps.lnds[i].type->name});
   registrar = std::make_unique<Registrar>(std::move(registering), deps.helper);
   Regions::Deps regions_deps{*registrar, {}, {}, {}};
   regions_deps.users_of = [this](RegionId id) {

@@ -12,7 +12,7 @@ std::string text(std::span<std::byte> memory) {
   return fmt::format("{} bytes at {}", memory.size(), fmt::ptr(memory.data()));
 }
 
-config::Checked<RegionId> answer(const Result<void>& result, const MemoryRange& range) {
+config::Checked<RegionId> answer(const Checked<void>& result, const MemoryRange& range) {
   if (result) return range.id;
   return config::fail(result.error().code, "cannot register " + text(range.memory) + ": " + result.error().what);
 }

@@ -31,7 +31,7 @@ void Registrar::segments_add(std::span<Segment> segments, Done done) {
     if (!id) break;
     ranges.back().id = segment.region = *id;
   }
-  const auto ended = [segments, done = std::move(done)](const Result<void>& result, const MemoryRange& refused) {
+  const auto ended = [segments, done = std::move(done)](const Checked<void>& result, const MemoryRange& refused) {
     for (Segment& segment : segments)
       if (!result && !region_is_shared(segment.region)) segment.region = {};
     done(result, refused);
@@ -55,17 +55,19 @@ void Registrar::segments_remove(std::span<const Segment> segments, std::function
 void Registrar::run() {
   Step& step = *job_;
   const size_t users = users_.size();
-  const auto remove = [&](size_t call) { users_[call % users]->region_remove(step.ranges[call / users].id); };
+  const auto remove = [&](size_t call) { users_[call % users].control->region_remove(step.ranges[call / users].id); };
   for (size_t call = 0; call < step.ranges.size() * users; ++call) {
     if (!step.add) {
       remove(call);
       continue;
     }
     const MemoryRange& range = step.ranges[call / users];
-    const auto added = users_[call % users]->region_add(range.id, range.memory);
+    const User& user = users_[call % users];
+    const auto added = user.control->region_add(range.id, range.memory);
     if (added) continue;
     step.error = added.error();
     step.refused = range;
+    step.driver = user.driver;
     while (call > 0) remove(--call);
     return;
   }
@@ -79,7 +81,9 @@ void Registrar::end_step() {
     for (const MemoryRange& range : step.ranges) give(range.id);
   if (!step.add) registered_ -= step.ranges.size();
   if (step.add && !failed) registered_ += step.ranges.size();
-  step.done(failed ? tl::unexpected(step.error) : Result<void>{}, step.refused);
+  if (!failed) return step.done({}, step.refused);
+  const std::string driver = step.driver.empty() ? "" : std::string(step.driver) + ": ";
+  step.done(tl::unexpected(Problem{.what = driver + step.error.what, .code = step.error.code}), step.refused);
 }
 
 unsigned Registrar::turn(Instant now) {

@@ -6,10 +6,12 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "dataplane/base/helper.h"
 #include "dataplane/base/limits.h"
+#include "dataplane/base/problem.h"
 #include "dataplane/state/payload.h"
 #include "lnd/lnd.h"
 
@@ -22,11 +24,16 @@ struct MemoryRange {
 
 class Registrar final : Helper::Job {
  public:
-  /// Called once, from turn(). The range is the one that a driver refused, with its error.
-  using Done = std::function<void(const Result<void>&, const MemoryRange& refused)>;
+  /// Called once, from turn(). The range is the one that a driver refused; the words name the driver.
+  using Done = std::function<void(const Checked<void>&, const MemoryRange& refused)>;
+  /// A driver that needs registered memory.
+  struct User {
+    LndControl* control = nullptr;
+    std::string_view driver;  ///< DriverType::name
+  };
 
-  /// `users`: the drivers that need registered memory. `helper` may be null if there are none.
-  Registrar(std::vector<LndControl*> users, Helper* helper) : users_(std::move(users)), helper_(helper) {}
+  /// `helper` may be null if there are no users.
+  Registrar(std::vector<User> users, Helper* helper) : users_(std::move(users)), helper_(helper) {}
   /// Waits for the job under way. The steps behind it are not made.
   ~Registrar();
 
@@ -69,13 +76,14 @@ class Registrar final : Helper::Job {
     bool add;
     std::vector<MemoryRange> ranges;
     Done done;
-    Error error{};  // of the driver that refused `refused`. Both are the helper's until the job has ended
+    Error error{};  // why `refused` was refused. These three are the helper's until the job has ended
     MemoryRange refused{};
+    std::string_view driver{};  // the one that refused; empty: the Registrar itself
   };
   void run() override;
   void end_step();
 
-  const std::vector<LndControl*> users_;
+  const std::vector<User> users_;
   Helper* const helper_;
   Numbers shared_{1, kRegionsMax + 1, {}}, others_{kRegionsMax + 1, kRegionSlots, {}};
   std::deque<Step> steps_;  // bound: a range is in at most one of them, and kRegionSlots bounds the ranges

@@ -68,7 +68,7 @@ void Routing::give(RouterMemory& memory) {
                                [this, &memory](const auto& result, const auto&) { registered(memory, result); });
 }
 
-void Routing::registered(RouterMemory& memory, const Result<void>& result) {
+void Routing::registered(RouterMemory& memory, const Checked<void>& result) {
   if (!result) {
     memory.state = RouterMemory::State::kRefused;
     if (!std::exchange(warned_, true))

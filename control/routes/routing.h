@@ -96,7 +96,7 @@ class Routing {
   /// `coming`: also buffers that the worker gets once their memory is registered.
   [[nodiscard]] uint32_t buffers_of(WorkerId worker, unsigned pool, bool coming) const;
   void give(RouterMemory& memory);
-  void registered(RouterMemory& memory, const Result<void>& result);
+  void registered(RouterMemory& memory, const Checked<void>& result);
   void retire(RouterMemory& memory);
   void release(RouterMemory& memory);
   void forget(const RouterMemory& memory);

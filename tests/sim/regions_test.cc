@@ -216,7 +216,7 @@ TEST_F(SimRegions, memory_that_a_device_refuses_ends_the_md) {
   const Answer refused = region_add(node, {app.memory.data(), 4096});
   EXPECT_EQ(refused.value, -ENOMEM);
   EXPECT_TRUE(refused.text.starts_with("cannot register 4096 bytes at 0x")) << refused.text;
-  EXPECT_TRUE(refused.text.ends_with(": the device has no room for the region")) << refused.text;
+  EXPECT_TRUE(refused.text.ends_with(": sim-tcp: the device has no room for the region")) << refused.text;
   sim.fabric().refuse_region = nullptr;
   EXPECT_GT(region_add(node, {app.memory.data(), 4096}).value, 0);
   EXPECT_EQ(more(), 1u);
