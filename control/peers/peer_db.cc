@@ -338,17 +338,18 @@ void PeerDb::dead(PeerNi& ni, Instant now, int32_t error) {
   ni.life.since = now;
   ni.life.error = error;
   ni.life.retry_at = now + std::min<Duration>(kRetryMin * (1u << (ni.life.failures - 1)), kRetryMax);
-  retry_.set_by(ni.life.retry_at);
+  retry_.set_by(std::min(ni.life.retry_at, now + kHeardLook));
   touch(*ni.peer);
 }
 
 void PeerDb::revive(Instant now, const std::function<void(PeerNi&)>& changed) {
+  if (!retry_.due(now)) return;
   retry_.stop();
   for (auto one = down_.begin(); one != down_.end();) {
     PeerNi& ni = *one->second;
     const bool heard = ni.blocks->slice.last_alive_ns.get() > ni.life.since.time_since_epoch().count();
     if (!heard && now < ni.life.retry_at) {
-      retry_.set_by(ni.life.retry_at);
+      retry_.set_by(std::min(ni.life.retry_at, now + kHeardLook));
       ++one;
       continue;
     }

@@ -63,6 +63,8 @@ struct Liveness {
 };
 inline constexpr Duration kRetryMin = 1s;
 inline constexpr Duration kRetryMax = 60s;
+/// Between looks whether a message came from a peer NI that is down.
+inline constexpr Duration kHeardLook = 100ms;
 
 struct Peer;
 struct PeerNi {
@@ -248,7 +250,8 @@ class PeerDb {
   /// Its driver says that it is connected, or cannot be.
   void alive(PeerNi& ni);
   void dead(PeerNi& ni, Instant now, int32_t error);
-  /// Lets dead ones be tried again when it is time, or when they were heard of since; calls `changed` for each.
+  /// Lets dead ones be tried again when it is time, or when a message has come from them since; calls `changed` for
+  /// each. Notices a message within kHeardLook.
   void revive(Instant now, const std::function<void(PeerNi&)>& changed);
   /// Workers take liveness into account only where this is set (a router; docs/wire/lnet.md §8.2).
   void set_watch_aliveness(bool on);

@@ -89,6 +89,29 @@ TEST(PeerDb, a_peer_ni_that_is_down_gets_other_credits_and_is_forgotten) {
   rig.stop_all();
 }
 
+// Goal: a message comes from a peer NI that is down. A node that sleeps until its next deadline notices it soon, long
+// before the next try of a connection.
+TEST(PeerDb, a_message_from_a_peer_ni_that_is_down_is_noticed_soon) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp"});
+  PeerDb& peers = *a.node->control().peers;
+  PeerNi& ni = **peers.resolve(nid("10.0.0.9@tcp"));
+  for (int failure = 0; failure < 10; ++failure) peers.dead(ni, rig.now, -ECONNREFUSED);
+  ASSERT_EQ(ni.life.retry_at, rig.now + kRetryMax);
+  const auto next_look = [&] { return a.node->control().timers.at(TimerName::kPeerRetry); };
+  EXPECT_LE(next_look(), rig.now + kHeardLook);
+  unsigned changed = 0;
+  const auto count = [&](const PeerNi&) { ++changed; };
+  peers.revive(next_look(), count);
+  EXPECT_TRUE(ni.life.down);
+  ni.blocks->slice.last_alive_ns.set((rig.now + 1ms).time_since_epoch().count());
+  peers.revive(next_look(), count);
+  EXPECT_FALSE(ni.life.down);
+  EXPECT_EQ(changed, 1u);
+  EXPECT_EQ(next_look(), kForever);
+  rig.stop_all();
+}
+
 // Goal: configured peers are added whole or not at all, refused as lnetctl refuses, shown primary first, and gone when
 // deleted.
 TEST(PeerDb, configured_peers) {
