@@ -23,6 +23,7 @@ class CreditsWatch {
 
  private:
   Epoch seen_{};
+  bool remote_writes_ = false;  // a REPLY may have a token
   std::map<const void*, std::shared_ptr<NiSlice>> nis_;
   std::map<const void*, std::shared_ptr<PeerBlocks>> peers_;
 };

@@ -5,6 +5,8 @@
 //   simulate ... --twice                  each seed twice: the same things must happen
 //   simulate --swarm PEERS                one node discovers PEERS peers, then all push at once; prints the costs
 //   simulate ... --full N                 N seeds where ULNET_FULL is set (tools/check --full), else --count
+#include <gtest/gtest.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
@@ -21,10 +23,20 @@ struct Ran {
   uint64_t hash = 0;
 };
 
+/// Expectations of tests/cluster that have failed so far. They do not end a program outside of a test.
+int expectations_failed() {
+  return testing::UnitTest::GetInstance()->ad_hoc_test_result().total_part_count();
+}
+
 Ran run(uint64_t seed, bool print) {
+  const int before = expectations_failed();
   Trace trace(print);
-  Cluster cluster(seed, trace);
-  std::string wrong = cluster.run();
+  std::string wrong;
+  {
+    Cluster cluster(seed, trace);
+    wrong = cluster.run();
+  }
+  if (wrong.empty() && expectations_failed() != before) wrong = "an expectation failed, see above";
   return {std::move(wrong), trace.hash()};
 }
 
