@@ -40,7 +40,7 @@ bool md_memory_ready(Worker& w, Submitter& submitter, uint32_t index) {
 void md_memory_registered(Submitter& submitter, uint32_t index, int32_t error) {
   ULNET_CHECK(submitter.registering);
   submitter.registering = false;
-  submitter.ops_looked = 0;  // a call that waits for an operation looks for unlinks behind it
+  submitter.calls_looked = 0;  // a call that waits for an operation looks for unlinks behind it
   submitter.md_slot(index).memory_error = error;
 }
 

@@ -222,7 +222,6 @@ void run(Worker& w, Submitter& submitter, const AttachCall& call) {
 }
 
 void run(Worker& w, Submitter& submitter, const UnlinkCall& call) {
-  if (call.done) return;
   Md& md = submitter.md_slot(call.md.index);
   if (md.bound && md.handle.generation == call.md.generation) md_unlink(w, md, 0);
 }

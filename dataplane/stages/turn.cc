@@ -145,15 +145,14 @@ bool may_run(const Worker& w, const Submitter& submitter, const CallMsg& call) {
 unsigned run_unlinks_behind(Worker& w, Submitter& submitter) {
   unsigned done = 0;
   for (unsigned i = 0; i < kInboxBudget; ++i) {
-    CallMsg* call = submitter.ops().peek(submitter.ops_looked);
+    const CallMsg* call = submitter.calls().peek(submitter.calls_looked);
     if (call == nullptr) break;
-    ++submitter.ops_looked;
-    UnlinkCall* unlink = std::get_if<UnlinkCall>(call);
-    if (unlink == nullptr || unlink->done) continue;
+    ++submitter.calls_looked;
+    const UnlinkCall* unlink = std::get_if<UnlinkCall>(call);
+    if (unlink == nullptr) continue;
     const Md& md = submitter.md_slot(unlink->md.index);
     if (!md.bound || md.handle.generation != unlink->md.generation) continue;
     run_call(w, submitter, *call);
-    unlink->done = true;
     ++done;
   }
   return done;
@@ -161,23 +160,23 @@ unsigned run_unlinks_behind(Worker& w, Submitter& submitter) {
 
 /// Calls behind a registration wait: each is looked at once, so that the worker can sleep.
 void look_at_waiting(Submitter& submitter) {
-  for (unsigned i = 0; i < kInboxBudget && submitter.ops().peek(submitter.ops_looked) != nullptr; ++i)
-    ++submitter.ops_looked;
+  for (unsigned i = 0; i < kInboxBudget && submitter.calls().peek(submitter.calls_looked) != nullptr; ++i)
+    ++submitter.calls_looked;
 }
 
 unsigned run_submitter(Worker& w, Submitter& submitter) {
   unsigned done = 0;
   if (submitter.registering) return look_at_waiting(submitter), 0;
   for (; done < kInboxBudget; ++done) {
-    const CallMsg* next = submitter.ops().peek();
+    const CallMsg* next = submitter.calls().peek();
     if (next == nullptr) return done;
     if (!may_run(w, submitter, *next)) return done + run_unlinks_behind(w, submitter);
     view_of_call(w);
     const BindCall* bind = std::get_if<BindCall>(next);
     if (bind != nullptr && !md_memory_ready(w, submitter, bind->md)) return done + 1;
     CallMsg call;
-    (void)submitter.ops().pop(call);
-    if (submitter.ops_looked > 0) --submitter.ops_looked;
+    (void)submitter.calls().pop(call);
+    if (submitter.calls_looked > 0) --submitter.calls_looked;
     run_call(w, submitter, call);
   }
   return done;
@@ -195,9 +194,9 @@ unsigned run_submitters(Worker& w) {
 /// Would run_submitter() find something?
 bool submitter_pending(const Worker& w, Submitter& submitter) {
   if (submitter.closing && submitter.unused()) return true;
-  if (submitter.ops().empty()) return false;
-  if (submitter.ops().peek(submitter.ops_looked) != nullptr) return true;
-  return !submitter.registering && may_run(w, submitter, *submitter.ops().peek());
+  if (submitter.calls().empty()) return false;
+  if (submitter.calls().peek(submitter.calls_looked) != nullptr) return true;
+  return !submitter.registering && may_run(w, submitter, *submitter.calls().peek());
 }
 
 unsigned run_inbox(Worker& w) {

@@ -27,7 +27,6 @@ struct AttachCall {
 /// The MD is to end.
 struct UnlinkCall {
   Handle md;
-  bool done = false;  ///< worker: the MD was unlinked before the turn of this call
 };
 
 /// The part that a put and a get share.

@@ -55,7 +55,7 @@ Submitter::Submitter(WorkerId home, uint16_t number, const SubmitterSize& size, 
       number_(number),
       reserve_(size.reserve),
       gate_(worker_gate),
-      ops_(size.ops),
+      calls_(size.ops),
       freed_(size.mds + size.eqs),
       mds_(size.mds),
       eqs_(size.eqs),
@@ -69,8 +69,8 @@ Submitter::Submitter(WorkerId home, uint16_t number, const SubmitterSize& size, 
 }
 
 Result<void> Submitter::send(const CallMsg& call) {
-  if (!ops_.push(call)) return fail(EAGAIN, "the ring to the worker is full: poll events, then try again");
-  if (gate_ != nullptr) gate_->notify(ops_);
+  if (!calls_.push(call)) return fail(EAGAIN, "the ring to the worker is full: poll events, then try again");
+  if (gate_ != nullptr) gate_->notify(calls_);
   return {};
 }
 
@@ -115,7 +115,7 @@ Result<EqHandle> Submitter::eq_open(EventCallback callback, void* context) {
 Result<EqHandle> Submitter::eq_take(uint32_t ring_size, EventCallback callback, void* context) {
   collect_freed();
   if (eq_free_.empty()) return fail(ENOSPC, "all event queues of the submitter are in use", eqs_.size());
-  if (ops_.full()) return fail(EAGAIN, "the ring to the worker is full: poll events, then try again");
+  if (calls_.full()) return fail(EAGAIN, "the ring to the worker is full: poll events, then try again");
   const uint32_t index = eq_free_.back();
   EventQueue& eq = eqs_[index];
   SlotState& state = eq_state_[index];
@@ -184,7 +184,7 @@ Result<MdHandle> Submitter::md_bind(const MdSpec& spec) {
   if (md_free_.empty()) return fail(ENOSPC, "all MDs of the submitter are in use", mds_.size());
   const bool needs_block = spec.segments.size() > kOwnSegments;
   if (needs_block && block_free_.empty()) return fail(ENOSPC, "all segment lists are in use", blocks_.size());
-  if (ops_.full()) return fail(EAGAIN, "the ring to the worker is full: poll events, then try again");
+  if (calls_.full()) return fail(EAGAIN, "the ring to the worker is full: poll events, then try again");
 
   const uint32_t index = md_free_.back();
   md_free_.pop_back();

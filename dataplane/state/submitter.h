@@ -105,13 +105,13 @@ class Submitter {
     bool is_md = true;
     uint32_t index = 0;
   };
-  SpscRing<CallMsg>& ops() { return ops_; }
+  SpscRing<CallMsg>& calls() { return calls_; }
   Md& md_slot(uint32_t index) { return mds_[index]; }
   EventQueue& eq_slot(uint32_t index) { return eqs_[index]; }
   uint32_t md_slots() const { return uint32_t(mds_.size()); }
   uint32_t eq_slots() const { return uint32_t(eqs_.size()); }
   /// No MD is bound, no message names an MD or queue, no call waits.
-  [[nodiscard]] bool unused() { return bound_mds == 0 && messages == 0 && ops_.empty(); }
+  [[nodiscard]] bool unused() { return bound_mds == 0 && messages == 0 && calls_.empty(); }
   /// Reports to the application that a slot is free again. The ring has as many places as there are slots: never full.
   void worker_free(bool is_md, uint32_t index);
   alignas(kCacheLine) bool closing = false;  ///< worker only, as all of this line: control has requested it back
@@ -121,7 +121,7 @@ class Submitter {
   uint32_t operations = 0;       ///< of them: its own puts and gets
   uint32_t events_owed = 0;      ///< of them: incoming, whose event is not posted yet
   uint32_t replies_leaving = 0;  ///< of those: GETs whose REPLY has not left
-  uint32_t ops_looked = 0;       ///< calls in `ops()`, from the first on, that were looked at while the first waits
+  uint32_t calls_looked = 0;     ///< calls in `calls()`, from the first on, that were looked at while the first waits
 
  private:
   Result<void> send(const CallMsg& call);
@@ -146,7 +146,7 @@ class Submitter {
   const uint16_t number_;
   const bool reserve_;
   IdleGate* const gate_;
-  SpscRing<CallMsg> ops_;
+  SpscRing<CallMsg> calls_;
   SpscRing<Freed> freed_;
   std::vector<Md> mds_;
   std::vector<EventQueue> eqs_;

@@ -213,7 +213,7 @@ void SimNode::open_application() {
   ULNET_CHECK(submitter_->me_attach(PortalIndex{kPortal}, {}, 0, ~0ull, MePosition::kTail, in).has_value());
   ULNET_CHECK(submitter_->me_attach(PortalIndex{kPortal}, {}, 0, ~0ull, MePosition::kTail, out).has_value());
   const bool registers = node_->control().regions->needed();
-  turn_until([&] { return !registers || submitter_->ops().empty(); });
+  turn_until([&] { return !registers || submitter_->calls().empty(); });
 }
 
 std::optional<uint64_t> SimNode::start(const Nid& target, const Operation& op, bool get) {

@@ -241,17 +241,17 @@ TEST_F(SimRegions, an_unlink_behind_a_registration_frees_operations) {
     };
     sim.run_for(1ms);
     size_t puts = 0;
-    for (; measured ? puts < most : app.submitter->ops().empty() && puts < 1000; ++puts) put(held);
+    for (; measured ? puts < most : app.submitter->calls().empty() && puts < 1000; ++puts) put(held);
     if (!measured) {
       most = puts - 1;
       continue;
     }
-    ASSERT_TRUE(app.submitter->ops().empty());
+    ASSERT_TRUE(app.submitter->calls().empty());
     (void)app.bind(app.piece(0, 5000));
     ASSERT_TRUE(app.submitter->put({.md = other, .target = {b.nid(), kLnetPid}, .portal = 20}));
     ASSERT_TRUE(app.submitter->unlink(held));
     sim.run_for(100ms);
-    EXPECT_TRUE(app.submitter->ops().empty());
+    EXPECT_TRUE(app.submitter->calls().empty());
     const std::vector<Event> events = app.events();
     EXPECT_EQ(events.size(), most + 1);
     for (const Event& event : events) EXPECT_EQ(event.md, held);

@@ -37,7 +37,7 @@ class FakeWorker {
   unsigned run(unsigned budget = UINT32_MAX) {
     unsigned taken = 0;
     CallMsg msg;
-    while (taken < budget && submitter_.ops().pop(msg)) {
+    while (taken < budget && submitter_.calls().pop(msg)) {
       ++taken;
       seen.push_back(msg);
       std::visit([this](const auto& call) { handle(call); }, msg);

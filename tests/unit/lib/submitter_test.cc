@@ -383,7 +383,7 @@ TEST(SubmitterRace, slots_pass_between_two_threads) {
     uint32_t unlinked = 0;
     CallMsg call;
     while (unlinked < kRounds) {
-      if (!submitter.ops().pop(call)) {
+      if (!submitter.calls().pop(call)) {
         std::this_thread::yield();
         continue;
       }
