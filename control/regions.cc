@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "dataplane/base/check.h"
+
 namespace ulnet {
 namespace {
 
@@ -111,6 +113,7 @@ void Regions::begin_removal(RegionId id, Region& region) {
 
 void Regions::removed(RegionId id) {
   const auto region = regions_.extract(id);
+  ULNET_CHECK(!region.empty() && region.mapped().state != State::kReady);
   if (region.mapped().done) region.mapped().done(id);
 }
 

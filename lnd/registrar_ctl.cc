@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "dataplane/base/check.h"
+
 namespace ulnet {
 
 Registrar::~Registrar() {
@@ -79,7 +81,10 @@ void Registrar::end_step() {
   const bool failed = step.error.code != 0;
   if (failed || !step.add)
     for (const MemoryRange& range : step.ranges) give(range.id);
-  if (!step.add) registered_ -= step.ranges.size();
+  if (!step.add) {
+    ULNET_CHECK(registered_ >= step.ranges.size());
+    registered_ -= step.ranges.size();
+  }
   if (step.add && !failed) registered_ += step.ranges.size();
   if (!failed) return step.done({}, step.refused);
   const std::string driver = step.driver.empty() ? "" : std::string(step.driver) + ": ";

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "config/schema.h"
+#include "dataplane/base/check.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {
@@ -313,6 +314,7 @@ bool LocalNis::turn(Instant now, const std::function<bool()>& told) {
 
 // Views that name the NI may still be in use, so its slices outlive it.
 void LocalNis::erase(LocalNi& ni) {
+  ULNET_CHECK(ni.closing && ni.stopped && ni.undrained == 0);
   for (auto& slice : ni.slices) deps_.publisher.bury(std::move(slice));
   std::erase(nis_, &ni);
   const auto net = std::find_if(nets_.begin(), nets_.end(), [&](const LocalNet& one) { return one.net == ni.net; });
@@ -322,7 +324,9 @@ void LocalNis::erase(LocalNi& ni) {
 
 void LocalNis::drained(const NiSlice& slice) {
   LocalNi* ni = find(slice.id);
-  if (ni != nullptr && ni->undrained > 0) --ni->undrained;
+  if (ni == nullptr) return;
+  ULNET_CHECK(ni->closing && ni->undrained > 0);  // each worker answers once
+  --ni->undrained;
 }
 
 void LocalNis::stopped(NiId id) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dataplane/base/check.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {
@@ -86,6 +87,7 @@ bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
 
 void PeerDb::over(PeerNiId id) {
   PeerNi* ni = find(id);
+  ULNET_CHECK(ni != nullptr && ni->peer == nullptr && !down_.contains(id) && load_[ni->server.value] > 0);
   by_id_.erase(id.value);
   --load_[ni->server.value];
   nis_.erase(Nid(ni->nid));
@@ -111,6 +113,7 @@ Result<PeerNi*> PeerDb::make_ni(const Nid& nid, const LocalNi* via, bool connect
 
 // The steps that need memory come first, so that no change is half done if memory is short.
 Peer& PeerDb::attach(Peer* peer, PeerNi& ni) {
+  ULNET_CHECK(ni.peer == nullptr);
   if (dirty_.size() == dirty_.capacity()) dirty_.reserve(2 * dirty_.size() + 16);
   if (peer == nullptr) {
     auto made = std::make_unique<Peer>();
@@ -137,6 +140,7 @@ Peer& PeerDb::attach(Peer* peer, PeerNi& ni) {
 }
 
 void PeerDb::detach(PeerNi& ni) {
+  ULNET_CHECK(ni.peer != nullptr);
   Peer& peer = *ni.peer;
   const auto net =
       std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dataplane/base/check.h"
 #include "dataplane/base/limits.h"
 
 namespace ulnet {
@@ -82,6 +83,7 @@ void PeerEnds::answer(const PeerAnswerMsg& msg, Instant now) {
   const auto found = ends_.find(id);
   if (found == ends_.end() || found->second.asked != msg.question) return;  // it came back since
   End& end = found->second;
+  ULNET_CHECK(end.unanswered > 0);
   end.in_use |= msg.in_use;
   if (--end.unanswered > 0) return;
   end.asked = 0;

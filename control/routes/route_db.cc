@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "dataplane/base/check.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {
@@ -78,9 +79,12 @@ config::Checked<void> RouteDb::add(const config::RouteConfig& config) {
 }
 
 void RouteDb::forget(size_t index) {
+  ULNET_CHECK(index < routes_.size());
   const Nid gateway = routes_[index].config.gateway;
   routes_.erase(routes_.begin() + std::ptrdiff_t(index));
-  if (--gateways_[gateway] == 0) gateways_.erase(gateway);
+  const auto count = gateways_.find(gateway);
+  ULNET_CHECK(count != gateways_.end() && count->second > 0);
+  if (--count->second == 0) gateways_.erase(count);
   if (PeerNi* ni = peers_.find(gateway)) peers_.touch(*ni->peer);
   peers_.configuration_freed();
   ++revision_;
