@@ -57,8 +57,7 @@ config::Checked<Peer*> PeerDb::add(const config::PeerConfig& config, bool refres
   for (PeerNi* ni : nis) {
     if (target != nullptr && ni->peer == target) continue;
     if (ni->peer != nullptr) take_from_owner(*ni);  // a peer that is not configured gives way
-    ni->preferred.clear();
-    ni->preferred_auto = false;
+    ni->source = kAnyNid;
     target = &attach(target, *ni);
   }
   if (refresh) {
@@ -128,9 +127,7 @@ std::vector<PeerMemo> PeerDb::remember(const std::vector<Nid>& nids) {
     const PeerDiscovery& d = peer.discovery;
     PeerMemo& memo = memos.emplace_back();
     for (const PeerNet& net : peer.nets)
-      for (const PeerNi* ni : net.nis)
-        memo.nis.push_back(
-            {ni->nid, ni->health, ni->priority, ni->preferred, ni->preferred_auto, ni->status, ni->heard_ns});
+      for (const PeerNi* ni : net.nis) memo.nis.push_back({ni->nid, ni->health, ni->source, ni->status, ni->heard_ns});
     memo.state = peer.state & ~kPeerBusy;
     if (peer.has(kPeerBusy)) memo.state &= ~uint32_t{kPeerNidsUptodate};  // its discovery begins again
     memo.node_seqno = d.node_seqno;
@@ -157,9 +154,7 @@ void PeerDb::restore(const PeerMemo& memo) {
     if (ni->peer != nullptr) take_from_owner(*ni);
     made = &attach(made, *ni);
     ni->health = was->health;
-    ni->priority = was->priority;
-    ni->preferred = was->preferred;
-    ni->preferred_auto = was->preferred_auto;
+    ni->source = was->source;
     ni->status = was->status;
     ni->heard_ns = was->heard_ns;
   }

@@ -132,7 +132,6 @@ Peer& PeerDb::attach(Peer* peer, PeerNi& ni) {
   if (ni.blocks != nullptr) ends_.cancel(ni.id);
   ni.peer = peer;
   ni.health = kHealthMax;
-  ni.priority = kNoPriority;
   ni.status = wire::kNiInvalid;
   ni.life = {};
   touch(*peer);
@@ -151,8 +150,9 @@ void PeerDb::detach(PeerNi& ni) {
     peer.up_to_date = false;
   }
   ni.peer = nullptr;
-  ni.preferred.clear();
-  ni.preferred_auto = false;
+  ni.source = kAnyNid;
+  ni.policy = {};
+  ni.policy_seen = 0;
   ni.net_local = false;
   down_.erase(ni.id);
   gone_.push_back(ni.nid);
@@ -192,15 +192,10 @@ Result<PeerNi*> PeerDb::find_or_create(const Nid& nid, const Nid& via) {
   const LocalNi* source = nullptr;
   if (!via.is_any()) source = deps_.nis.find(via);
   if (source == nullptr || source->net != nid.net()) source = choose_source(nid.net());
-  std::vector<Nid> preferred;
-  if (source != nullptr) preferred = {source->nid};
   auto ni = make_ni(nid, source);
   if (!ni) return ni;
   attach(nullptr, **ni);
-  if (source != nullptr) {
-    (*ni)->preferred = std::move(preferred);
-    (*ni)->preferred_auto = true;
-  }
+  if (source != nullptr) (*ni)->source = source->nid;
   return ni;
 }
 
@@ -287,15 +282,11 @@ void PeerDb::follow_nis(Peer& peer) {
       if (!local.empty() || (deps_.routed && deps_.routed(net.net)))
         starved_ |= !give_blocks(*ni, local.empty() ? nullptr : local.front());
       if (named_only && ni->blocks != nullptr) touch(peer);
-      if (!ni->preferred.empty() && !ni->preferred_auto) continue;
-      const Nid source = ni->preferred.empty() ? kAnyNid : ni->preferred.front();
       const bool there =
-          std::any_of(local.begin(), local.end(), [&](const LocalNi* one) { return one->nid == source; });
-      if (peer.multi_rail() ? ni->preferred.empty() : there) continue;
-      if (ni->preferred.empty() && local.empty()) continue;
-      ni->preferred.clear();
-      if (!peer.multi_rail() && !local.empty()) ni->preferred = {choose_source(net.net)->nid};
-      ni->preferred_auto = !ni->preferred.empty();
+          std::any_of(local.begin(), local.end(), [&](const LocalNi* one) { return one->nid == ni->source; });
+      if (peer.multi_rail() ? ni->source.is_any() : there) continue;
+      if (ni->source.is_any() && local.empty()) continue;
+      ni->source = peer.multi_rail() || local.empty() ? kAnyNid : choose_source(net.net)->nid;
       touch(peer);
     }
   }
@@ -389,6 +380,7 @@ void PeerDb::touch(Peer& peer) {
 
 std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
   auto view = std::make_shared<PeerView>();
+  view->id = peer.id;
   view->multi_rail = peer.multi_rail();
   view->up_to_date = peer.up_to_date;
   view->router = is_gateway(peer);
@@ -406,8 +398,7 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
     one.locals = ni.blocks == nullptr ? nullptr : ni.blocks->by_worker.data();
     one.health = ni.health;
     one.down = watch_ && ni.life.down;
-    one.priority = ni.priority;
-    one.preferred = ni.preferred;
+    one.source = ni.source;
   };
   // The primary stays first, and those of a net that have memory stay together.
   for (const PeerNet& net : peer.nets) {
@@ -420,7 +411,7 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
     const auto first = uint32_t(view->nis.size());
     add_those(false);
     const auto count = uint32_t(view->nis.size()) - first;
-    if (count > 0) view->nets.push_back({net.net, net.priority, first, count});
+    if (count > 0) view->nets.push_back({net.net, net.policy.priority, first, count});
     if (!named_first) add_those(true);
   }
   return view;

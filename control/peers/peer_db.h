@@ -17,6 +17,7 @@
 #include "config/problem.h"
 #include "control/nis/local_nis.h"
 #include "control/peers/reclaim.h"
+#include "control/policy/result.h"
 #include "control/publish/peer_table.h"
 #include "control/timers.h"
 #include "dataplane/base/limits.h"
@@ -77,9 +78,9 @@ struct PeerNi {
   bool net_local = false;              ///< its net has been local since it got its credits
   std::shared_ptr<PeerBlocks> blocks;  ///< null: known by name only. Once there, its id, server and address stay
   uint16_t health = kHealthMax;
-  uint32_t priority = kNoPriority;
-  std::vector<Nid> preferred;   ///< local NIDs
-  bool preferred_auto = false;  ///< the one source that a non-MR peer sees (docs/wire/lnet.md §5.7)
+  Nid source;  ///< the one source that a peer without multi-rail may see (docs/wire/lnet.md §5.7); ANY: none yet
+  PeerNiPolicy policy;
+  uint64_t policy_seen = 0;  ///< Policies::revision() that `policy` results from
   Liveness life;
   wire::NiStatus status = wire::kNiInvalid;  ///< what its node last said of it (docs/wire/lnet.md §5.6)
   int64_t heard_ns = 0;                      ///< the last message from it, when its node said so
@@ -92,7 +93,7 @@ struct PeerNi {
 
 struct PeerNet {
   Net net;
-  uint32_t priority = kNoPriority;
+  PolicyPriority policy;
   std::vector<PeerNi*> nis;
 };
 
@@ -156,9 +157,7 @@ struct PeerMemo {
   struct Ni {
     Nid nid;
     uint16_t health = kHealthMax;
-    uint32_t priority = kNoPriority;
-    std::vector<Nid> preferred;
-    bool preferred_auto = false;
+    Nid source;
     wire::NiStatus status = wire::kNiInvalid;
     int64_t heard_ns = 0;
   };

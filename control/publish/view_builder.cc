@@ -55,7 +55,6 @@ std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, int64_t retry_c
       one.leaving = ni.leaving;
       one.closing = ni.closing;
       one.health = ni.health;
-      one.device_numa = ni.device_numa;
       one.message_timeout = message_timeout(ni, retry_count);
       for (const auto& slice : ni.slices) one.slices.push_back(slice.get());
     }

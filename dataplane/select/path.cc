@@ -131,10 +131,8 @@ class Chooser {
   /// Null: none is recorded, the NI is being deleted, or the message may come from any NI.
   [[nodiscard]] const NiView* recorded_ni(const PeerRef& dst, const NetView& net) const {
     if (!dst || dst.peer->multi_rail || request_.portal0 || request_.forward) return nullptr;
-    for (const Nid& preferred : dst.ni().preferred)
-      if (const NiView* ni = view_.local->ni(preferred); ni != nullptr && !ni->going() && ni->nid.net() == net.net)
-        return ni;
-    return nullptr;
+    const NiView* ni = view_.local->ni(dst.ni().source);
+    return ni != nullptr && !ni->going() && ni->nid.net() == net.net ? ni : nullptr;
   }
 
   /// Any of the peer's NIs over any shared net (docs/wire/lnet.md §6.1-6.3).
@@ -251,11 +249,9 @@ class Chooser {
       return x > y ? "+credits" : "-credits";
     return ni_sequence(a) < ni_sequence(b) ? "+rotation" : "-rotation";
   }
-  /// Coarse distance between the payload's memory and the NI's device; all below numa_range count as equal.
+  /// Between the memory of the payload and the device of the NI; 0 if either is not known.
   [[nodiscard]] uint32_t distance(const NiView& ni) const {
-    const uint32_t raw =
-        request_.numa == UINT32_MAX || ni.device_numa == UINT32_MAX || request_.numa == ni.device_numa ? 10 : 20;
-    return std::max(raw, view_.node.numa_range);
+    return request_.numa < ni.distances.size() ? ni.distances[request_.numa] : 0;
   }
 
   /// Best peer NI of a net (docs/wire/lnet.md §6.3); `from` null when the local NI is not chosen yet.
@@ -269,16 +265,15 @@ class Chooser {
     }
     return *best;
   }
-  static bool prefers(const PeerNiView& ni, const NiView* from) {
-    if (from == nullptr) return false;
-    for (const Nid& nid : ni.preferred)
-      if (nid == from->nid) return true;
-    return false;
+  /// Rank of the local NI in the list of the peer NI; kNoPriority: not in the list.
+  static uint32_t source_rank(const PeerNiView& ni, const NiView* from) {
+    return from == nullptr || ni.sources == nullptr ? kNoPriority : ni.sources->rank(from->id.value);
   }
   const char* peer_ni_compare(const PeerNiView& a, const PeerNiView& b, const NiView* from) const {
     if (const auto x = health_of(a), y = health_of(b); x != y) return x > y ? "+health" : "-health";
     if (a.priority != b.priority) return a.priority < b.priority ? "+UDSP priority" : "-UDSP priority";
-    if (const bool x = prefers(a, from), y = prefers(b, from); x != y) return x ? "+preferred" : "-preferred";
+    if (const uint32_t x = source_rank(a, from), y = source_rank(b, from); x != y)
+      return x < y ? "+preferred" : "-preferred";
     if (const int32_t x = load_of(a).credits, y = load_of(b).credits; x != y) return x > y ? "+credits" : "-credits";
     return peer_sequence(a) < peer_sequence(b) ? "+rotation" : "-rotation";
   }
@@ -378,15 +373,13 @@ class Chooser {
   [[nodiscard]] uint32_t route_sequence(const RouteView& route) const {
     return route.id < context_.route_count ? context_.route_sequences[route.id] : 0;
   }
-  static bool prefers_gateway(const PeerNiView* final_ni, const PeerView& gateway) {
-    if (final_ni == nullptr) return false;
-    for (const Nid& nid : final_ni->preferred_gateways)
-      if (nid == gateway.primary()) return true;
-    return false;
+  /// Rank of the gateway in the list of the destination; kNoPriority: not in the list.
+  static uint32_t gateway_rank(const PeerNiView* final_ni, const PeerView& gateway) {
+    return final_ni == nullptr || final_ni->gateways == nullptr ? kNoPriority : final_ni->gateways->rank(gateway.id);
   }
   bool route_beats(const RouteView& a, const PeerView& a_gw, const PeerNiView& a_hop, const RouteView& b,
                    const PeerView& b_gw, const PeerNiView& b_hop, const PeerNiView* final_ni) const {
-    if (const bool x = prefers_gateway(final_ni, a_gw), y = prefers_gateway(final_ni, b_gw); x != y) return x;
+    if (const uint32_t x = gateway_rank(final_ni, a_gw), y = gateway_rank(final_ni, b_gw); x != y) return x < y;
     if (a.priority != b.priority) return a.priority < b.priority;
     const int32_t a_hops = a.hops < 0 ? 1 : a.hops, b_hops = b.hops < 0 ? 1 : b.hops;
     if (a_hops != b_hops) return a_hops < b_hops;

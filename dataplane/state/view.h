@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <vector>
 
 #include "dataplane/base/ids.h"
@@ -34,7 +35,9 @@ struct NiView {
   bool closing = false;  ///< being deleted: nothing goes over it any more
   uint16_t health = kHealthMax;
   uint32_t priority = kNoPriority;
-  uint32_t device_numa = UINT32_MAX;
+  /// By NUMA node: distance from the memory of that node to the device of this NI (hwloc's matrix, at least
+  /// `numa_range`). Empty: the node of the device is not known, or the machine has only one.
+  std::vector<uint32_t> distances;
   Duration message_timeout{};    ///< lnd timeout * (retries + 1) + 1 s (docs/wire/lnet.md §7)
   std::vector<NiSlice*> slices;  ///< by worker
   [[nodiscard]] bool going() const { return leaving || closing; }
@@ -64,6 +67,23 @@ struct LocalView {
   }
 };
 
+/// Local NIs, or gateways, that a peer NI prefers (UDSP; docs/wire/lnet.md §11). Peer NIs with equal lists share one.
+struct Preferences {
+  struct One {
+    uint32_t id = 0;  ///< NiId of a local NI, or PeerView::id of a gateway
+    uint32_t rank = 0;
+    bool operator==(const One&) const = default;
+  };
+  std::vector<One> all;
+  /// A lower rank is preferred. kNoPriority: not in the list.
+  [[nodiscard]] uint32_t rank(uint32_t id) const {
+    for (const One& one : all)
+      if (one.id == id) return one.rank;
+    return kNoPriority;
+  }
+  bool operator==(const Preferences&) const = default;
+};
+
 /// A peer NI as workers see it.
 struct PeerNiView {
   PeerNiId id{};
@@ -74,8 +94,9 @@ struct PeerNiView {
   uint16_t health = kHealthMax;
   bool down = false;  ///< a router believes it dead (docs/wire/lnet.md §8.2)
   uint32_t priority = kNoPriority;
-  std::vector<Nid> preferred;           ///< local NIDs preferred for it (UDSP, or the one source of a non-MR peer)
-  std::vector<Nid> preferred_gateways;  ///< primary NIDs (UDSP)
+  Nid source;  ///< the one source that a peer without multi-rail may see (docs/wire/lnet.md §5.7); ANY: none yet
+  std::shared_ptr<const Preferences> sources;   ///< preferred local NIs; null: none
+  std::shared_ptr<const Preferences> gateways;  ///< preferred gateways; null: none
 };
 
 /// One net of a peer: a run of NIs in PeerView::nis, those that have a slice.
@@ -88,6 +109,7 @@ struct PeerNetView {
 
 /// A peer: nis[0] is its primary NID.
 struct PeerView {
+  uint32_t id = 0;  ///< number of the peer; another peer never has the same
   std::vector<PeerNiView> nis;
   std::vector<PeerNetView> nets;
   bool multi_rail = false;
@@ -219,7 +241,7 @@ struct NodeView {
   uint32_t numa_range = 0;
   uint8_t response_tracking = 3;
   Duration transaction_timeout = 150s;
-  Duration router_hold_timeout{};  ///< 0 = never drops
+  Duration router_hold_timeout{};       ///< 0 = never drops
   uint32_t regions_above = UINT32_MAX;  ///< the least LndControl::regions_above() of all drivers
 };
 

@@ -27,8 +27,7 @@ TEST(PeerDb, met_peers_are_placed_evenly_with_one_source) {
     auto ni = peers.resolve(nid("10.0.0." + std::to_string(i) + "@tcp"));
     ASSERT_TRUE(ni);
     EXPECT_FALSE((*ni)->peer->multi_rail());
-    ASSERT_EQ((*ni)->preferred.size(), 1u);
-    EXPECT_EQ((*ni)->preferred.front(), nid(i % 2 == 0 ? "10.0.0.1@tcp" : "10.0.0.2@tcp"));
+    EXPECT_EQ((*ni)->source, nid(i % 2 == 0 ? "10.0.0.1@tcp" : "10.0.0.2@tcp"));
     EXPECT_EQ((*ni)->tx_credits, 8);
     EXPECT_EQ((*ni)->rtr_credits, 8);
   }
@@ -56,12 +55,12 @@ TEST(PeerDb, source_follows_nis) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp", "10.0.0.2@tcp"});
   PeerNi* ni = *a.node->control().peers->resolve(nid("10.0.0.9@tcp"));
-  EXPECT_EQ(ni->preferred, (std::vector<Nid>{nid("10.0.0.1@tcp")}));
+  EXPECT_EQ(ni->source, nid("10.0.0.1@tcp"));
   config::NetDel del;
   del.net = net("tcp");
   del.nid = nid("10.0.0.1@tcp");
   ASSERT_EQ(rig.apply(a, del), "");
-  EXPECT_EQ(ni->preferred, (std::vector<Nid>{nid("10.0.0.2@tcp")}));
+  EXPECT_EQ(ni->source, nid("10.0.0.2@tcp"));
   rig.stop_all();
 }
 
@@ -124,7 +123,7 @@ TEST(PeerDb, configured_peers) {
   EXPECT_EQ(peer.primary().nid, nid("10.1.0.8@o2ib"));
   EXPECT_EQ(peer.ni_count(), 3u);
   EXPECT_TRUE(peer.multi_rail());
-  EXPECT_TRUE(peers.find(nid("10.0.0.9@tcp"))->preferred.empty()) << "a multi-rail peer may see every source";
+  EXPECT_TRUE(peers.find(nid("10.0.0.9@tcp"))->source.is_any()) << "a multi-rail peer may see every source";
   const PeerView* view = a.node->control().publisher->current().peers->find(nid("10.1.0.9@o2ib")).peer;
   ASSERT_NE(view, nullptr);
   EXPECT_EQ(view->primary(), nid("10.1.0.8@o2ib"));

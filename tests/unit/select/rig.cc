@@ -14,6 +14,7 @@ namespace {
 
 constexpr WorkerId kHome{0}, kServer{1};
 constexpr unsigned kWorkers = 2;
+constexpr size_t kNumaNodes = 4;
 
 /// The sequence at the worker that must not count.
 uint32_t opposite(uint32_t used) {
@@ -23,20 +24,20 @@ uint32_t opposite(uint32_t used) {
 /// The views of a row, and all that they point to.
 class World {
  public:
-  World(const Row& row, bool reversed) {
+  World(const Row& row, bool reversed) : numa_range_(row.numa_range) {
     add_nis(row.nis, reversed);
     for (const NetPriority& one : row.nets)
       std::find_if(local_.nets.begin(), local_.nets.end(), [&](const NetView& net) {
         return net.net == *net_parse(one.net);
       })->priority = one.priority;
     for (const PeerSpec& peer : row.peers) add_peer(peer, reversed);
+    add_preferences(row);
     for (const RouteSpec& route : row.routes) add_route(route);
     if (reversed)
       for (RouteNetView& net : routes_.nets) std::reverse(net.routes.begin(), net.routes.end());
     set_.local = &local_;
     set_.peers = &table_;
     set_.routes = &routes_;
-    set_.node.numa_range = row.numa_range;
     set_.node.discover_gateways = row.discover_gateways;
   }
   [[nodiscard]] const ViewSet& view() const { return set_; }
@@ -71,7 +72,10 @@ class World {
     ni.closing = spec.closing;
     ni.health = spec.health;
     ni.priority = spec.priority;
-    ni.device_numa = spec.numa;
+    if (spec.numa != UINT32_MAX) {
+      ni.distances.assign(kNumaNodes, std::max(20u, numa_range_));
+      ni.distances[spec.numa] = std::max(10u, numa_range_);
+    }
     NiSlice& home = ni_slices_.emplace_back(ni.id, 0, uint8_t{1});
     NiSlice& server = ni_slices_.emplace_back(ni.id, 0, uint8_t{1});
     home.sequence = spec.used;
@@ -83,6 +87,7 @@ class World {
 
   void add_peer(const PeerSpec& spec, bool reversed) {
     PeerView& peer = peers_.emplace_back();
+    peer.id = uint32_t(peers_.size());
     peer.multi_rail = spec.multi_rail;
     peer.router = spec.router;
     peer.up_to_date = !spec.stale;
@@ -121,8 +126,6 @@ class World {
     ni.health = spec.health;
     ni.down = spec.down;
     ni.priority = spec.priority;
-    for (const char* one : spec.preferred) ni.preferred.push_back(nid(one));
-    for (const char* one : spec.preferred_gateways) ni.preferred_gateways.push_back(nid(one));
     if (spec.no_memory) return;
     PeerSlice& slice = peer_slices_.emplace_back(ni.id, 0, 0);
     set_free(slice.credits, spec.credits);
@@ -135,6 +138,24 @@ class World {
     ni.locals = pointers_.emplace_back(std::vector<PeerLocal*>{&home, &server}).data();
   }
 
+  /// The lists name other objects; without multi-rail, a preferred NID is the one source.
+  void add_preferences(const Row& row) {
+    for (const PeerSpec& spec : row.peers)
+      for (const PeerNiSpec& one : spec.nis) {
+        const PeerRef ref = table_.find(nid(one.nid));
+        PeerNiView& ni = const_cast<PeerView*>(ref.peer)->nis[ref.ni_index];
+        if (!spec.multi_rail && !one.preferred.empty()) ni.source = nid(one.preferred.front().nid);
+        Preferences sources, gateways;
+        for (const Preferred& local : one.preferred)
+          if (const NiView* view = local_.ni(nid(local.nid)); view != nullptr)
+            sources.all.push_back({view->id.value, local.rank});
+        for (const Preferred& gateway : one.preferred_gateways)
+          gateways.all.push_back({table_.find(nid(gateway.nid)).peer->id, gateway.rank});
+        if (!sources.all.empty()) ni.sources = std::make_shared<Preferences>(sources);
+        if (!gateways.all.empty()) ni.gateways = std::make_shared<Preferences>(gateways);
+      }
+  }
+
   void add_route(const RouteSpec& spec) {
     const Net remote = *net_parse(spec.net);
     auto at = std::find_if(routes_.nets.begin(), routes_.nets.end(),
@@ -144,6 +165,7 @@ class World {
     route_used_.push_back(spec.used);
   }
 
+  const uint32_t numa_range_;
   std::deque<Tx> waiting_;
   std::deque<NiSlice> ni_slices_;
   std::deque<PeerSlice> peer_slices_;

@@ -24,6 +24,12 @@ struct NiSpec {
   int32_t credits = 8;         ///< free, less those who wait
   uint32_t used = 0;           ///< its sequence: when it was chosen last
 };
+/// An entry of a list of preferences.
+struct Preferred {
+  const char* nid = "";
+  uint32_t rank = 0;
+  Preferred(const char* of, uint32_t its_rank = 0) : nid(of), rank(its_rank) {}  // NOLINT: rows give the NID alone
+};
 /// A peer NI.
 struct PeerNiSpec {
   const char* nid = "";
@@ -31,9 +37,9 @@ struct PeerNiSpec {
   bool no_memory = false;  ///< the bound on peer NIs was reached: nothing can be sent to it
   uint16_t health = kHealthMax;
   uint32_t priority = kNoPriority;
-  std::vector<const char*> preferred;           ///< local NIDs
-  std::vector<const char*> preferred_gateways;  ///< their primary NIDs
-  int64_t queued = 0;                           ///< bytes on their way to it
+  std::vector<Preferred> preferred;           ///< local NIDs
+  std::vector<Preferred> preferred_gateways;  ///< their primary NIDs
+  int64_t queued = 0;                         ///< bytes on their way to it
   int32_t credits = 8;
   uint32_t used = 0;
 };

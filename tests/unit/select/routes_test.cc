@@ -11,8 +11,8 @@ namespace {
 constexpr Ask kRequest{.dst = "21@gni"};
 
 /// This node is on tcp; each gateway has one NI there, 91@tcp and 92@tcp.
-Row two_gateways(const char* why, std::vector<const char*> preferred, PeerSpec first, PeerSpec second,
-                 RouteSpec by_first, RouteSpec by_second) {
+Row two_gateways(const char* why, std::vector<Preferred> preferred, PeerSpec first, PeerSpec second, RouteSpec by_first,
+                 RouteSpec by_second) {
   by_first.net = by_second.net = "gni";
   by_first.gateway = "91@tcp";
   by_second.gateway = "92@tcp";
@@ -30,14 +30,13 @@ Row two_gateways(const char* why, std::vector<const char*> preferred, PeerSpec f
 TEST(SelectRoutes, route) {
   const PeerSpec good = gateway({{.nid = "91@tcp", .credits = 9}});
   check({
-      two_gateways("a gateway that the destination prefers, by its primary NID, goes before all else",
-                   {"199@kfi", "192@kfi"}, good,
+      two_gateways("a gateway that the destination prefers goes before all else", {"192@kfi"}, good,
                    gateway({{.nid = "192@kfi"}, {.nid = "92@tcp", .health = 0, .queued = 9, .credits = -9}}),
                    {.priority = 1, .hops = 1, .used = 1}, {.priority = 2, .hops = 2, .used = 9}),
-      two_gateways("preferred by a NID that is not its primary one, a gateway has no preference: priority", {"91@tcp"},
-                   gateway({{.nid = "191@kfi"}, {.nid = "91@tcp"}}), gateway({{.nid = "92@tcp"}}), {.priority = 2},
-                   {.priority = 1}),
-      two_gateways("both preferred: the priority of the route, lower first", {"91@tcp", "92@tcp"}, good,
+      two_gateways("both preferred: the rank in the list, lower first", {{"91@tcp", 2}, {"92@tcp", 1}}, good,
+                   gateway({{.nid = "92@tcp", .health = 0, .queued = 9, .credits = -9}}),
+                   {.priority = 1, .hops = 1, .used = 1}, {.priority = 2, .hops = 2, .used = 9}),
+      two_gateways("both preferred alike: the priority of the route, lower first", {"91@tcp", "92@tcp"}, good,
                    gateway({{.nid = "92@tcp", .health = 0, .queued = 9, .credits = -9}}),
                    {.priority = 2, .hops = 1, .used = 1}, {.priority = 1, .hops = 2, .used = 9}),
       two_gateways("priorities equal: fewer hops", {}, good,
