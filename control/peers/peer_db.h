@@ -80,7 +80,7 @@ struct PeerNi {
   uint16_t health = kHealthMax;
   Nid source;  ///< the one source that a peer without multi-rail may see (docs/wire/lnet.md §5.7); ANY: none yet
   PeerNiPolicy policy;
-  uint64_t policy_seen = 0;  ///< Policies::revision() that `policy` results from
+  uint64_t policy_seen = 0;  ///< the state of rules and objects that `policy` results from
   Liveness life;
   wire::NiStatus status = wire::kNiInvalid;  ///< what its node last said of it (docs/wire/lnet.md §5.6)
   int64_t heard_ns = 0;                      ///< the last message from it, when its node said so

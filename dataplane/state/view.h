@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
-#include <memory>
 #include <vector>
 
 #include "dataplane/base/ids.h"
@@ -95,8 +94,8 @@ struct PeerNiView {
   bool down = false;  ///< a router believes it dead (docs/wire/lnet.md §8.2)
   uint32_t priority = kNoPriority;
   Nid source;  ///< the one source that a peer without multi-rail may see (docs/wire/lnet.md §5.7); ANY: none yet
-  std::shared_ptr<const Preferences> sources;   ///< preferred local NIs; null: none
-  std::shared_ptr<const Preferences> gateways;  ///< preferred gateways; null: none
+  const Preferences* sources = nullptr;   ///< preferred local NIs; null: none
+  const Preferences* gateways = nullptr;  ///< preferred gateways; null: none
 };
 
 /// One net of a peer: a run of NIs in PeerView::nis, those that have a slice.

@@ -151,8 +151,8 @@ class World {
             sources.all.push_back({view->id.value, local.rank});
         for (const Preferred& gateway : one.preferred_gateways)
           gateways.all.push_back({table_.find(nid(gateway.nid)).peer->id, gateway.rank});
-        if (!sources.all.empty()) ni.sources = std::make_shared<Preferences>(sources);
-        if (!gateways.all.empty()) ni.gateways = std::make_shared<Preferences>(gateways);
+        if (!sources.all.empty()) ni.sources = &lists_.emplace_back(sources);
+        if (!gateways.all.empty()) ni.gateways = &lists_.emplace_back(gateways);
       }
   }
 
@@ -171,6 +171,7 @@ class World {
   std::deque<PeerSlice> peer_slices_;
   std::deque<PeerLocal> peer_locals_;
   std::deque<std::vector<PeerLocal*>> pointers_;
+  std::deque<Preferences> lists_;
   std::vector<uint32_t> route_used_;
   LocalView local_;
   RouteTable routes_;
