@@ -7,7 +7,7 @@
 
 #include "config/ranges.h"
 #include "config/schema.h"
-#include "config/udsp_text.h"
+#include "config/udsp.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet::config {
@@ -368,15 +368,8 @@ struct Checker {
                         field_wrong("buffers.large", c.large.value_or(0))});
   }
   std::string operator()(const UdspAdd& c) const {
-    if (c.rule.src.empty() && c.rule.dst.empty() && c.rule.rte.empty())
-      return "at least one of src, dst and rte is needed";
-    for (const auto& [name, text] :
-         {std::pair("src", &c.rule.src), std::pair("dst", &c.rule.dst), std::pair("rte", &c.rule.rte)}) {
-      const auto wrong = text->empty() ? std::nullopt : udsp_wrong(*text);
-      if (wrong)
-        return fmt::format("{} '{}', at character {}: {}; allowed: {}", name, *text, wrong->position, wrong->what,
-                           kUdspAllowed);
-    }
+    const auto match = udsp_rule_parse(c.rule);
+    if (!match) return match.error();
     return c.rule.priority ? field_wrong("udsp.action.priority", *c.rule.priority) : "";
   }
   std::string operator()(const UdspDel& c) const { return c.all || c.idx ? "" : "either 'idx' or 'all' is needed"; }

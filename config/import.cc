@@ -9,7 +9,7 @@
 
 #include "config/cursor.h"
 #include "config/ranges.h"
-#include "config/udsp_text.h"
+#include "config/udsp.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet::config {
@@ -388,6 +388,15 @@ void numa_section(Context& c, const Cursor& at) {
   });
 }
 
+/// Reads a descriptor of a rule. The error names the character.
+void udsp_text_read(Context& c, const Cursor& at, std::string& text) {
+  if (!at.doc->is_scalar() && !at.doc->is_null())
+    return c.wrong(at, fmt::format("is {}", at.doc->kind_text()), kUdspAllowed);
+  text = at.doc->text();
+  if (const auto pattern = udsp_parse(text); !pattern)
+    c.wrong(at, fmt::format("at character {}: {}", pattern.error().position, pattern.error().what), kUdspAllowed);
+}
+
 void udsp_item(Context& c, const Cursor& item) {
   UdspRule rule;
   size_t errors = c.out.errors.size();
@@ -400,10 +409,7 @@ void udsp_item(Context& c, const Cursor& item) {
     } else if (key == "idx") {
       rule.idx = c.number(child, field);
     } else {
-      std::string& text = key == "src" ? rule.src : key == "dst" ? rule.dst : rule.rte;
-      text = child.doc->text();
-      const auto wrong = udsp_wrong(text);
-      if (wrong) c.wrong(child, fmt::format("at character {}: {}", wrong->position, wrong->what), kUdspAllowed);
+      udsp_text_read(c, child, key == "src" ? rule.src : key == "dst" ? rule.dst : rule.rte);
     }
   });
   if (c.out.errors.size() != errors) return;
@@ -411,9 +417,7 @@ void udsp_item(Context& c, const Cursor& item) {
     if (!rule.idx) return c.wrong(item, "'idx' is missing", "the number of the rule to delete");
     return c.change(item, UdspDel{rule.idx});
   }
-  if (rule.src.empty() && rule.dst.empty() && rule.rte.empty()) {
-    return c.wrong(item, "at least one of src, dst and rte is needed");
-  }
+  if (const auto match = udsp_rule_parse(rule); !match) return c.wrong(item, match.error());
   c.change(item, UdspAdd{std::move(rule)});
 }
 

@@ -128,7 +128,7 @@ class Builder : public YAML::EventHandler {
     }
     Level& level = levels_.back();
     if (level.doc.is_map()) {
-      if (doc.mark.line == 0) doc.mark = level.key_mark;
+      if (doc.mark.line == 0 || doc.is_null()) doc.mark = level.key_mark;  // the parser is beyond an empty value
       level.doc.entries().push_back({std::move(level.key), level.key_mark, std::move(doc)});
       level.has_key = false;
     } else {

@@ -1,6 +1,5 @@
 // A setting that is accepted and has no effect is answered with a warning that gives the reason.
 #include "config/apply.h"
-#include "config/udsp_text.h"
 #include "config/warn.h"
 #include "dataplane/base/nid_text.h"
 #include "tests/unit/config/golden.h"
@@ -53,24 +52,6 @@ TEST(ConfigWarn, commands) {
   EXPECT_EQ(text,
             "--large has no effect: each NID is as large as its address; give an IPv6 address with --nid\n"
             "--skip-mr-route-setup has no effect: ulnet never changes the kernel's routes\n");
-}
-
-// Goal: descriptors as docs/wire/lnetctl.md §4 has them are good, and all else is refused with its place.
-TEST(ConfigWarn, policies_are_checked) {
-  for (const char* good : {"tcp", "tcp1", "tcp[1-3]", "o2ib[1,2]", "*@tcp1", "10.10.10.[5-8]@o2ib", "10.1.1.2@tcp",
-                           "10.[2-8/2].*.*@tcp", "fd00::1@tcp"})
-    EXPECT_FALSE(udsp_wrong(good).has_value()) << good;
-  const std::vector<std::pair<const char*, size_t>> bad = {
-      {"garbage!!", 1}, {"10.1.1@tcp", 1}, {"10.1.1.2@tpc", 10}, {"10.1.!.2@tcp", 6}, {"*@", 3}, {"10.1.1.256@tcp", 1}};
-  for (const auto& [text, position] : bad) {
-    const auto wrong = udsp_wrong(text);
-    ASSERT_TRUE(wrong.has_value()) << text;
-    EXPECT_EQ(wrong->position, position) << text;
-  }
-  const Imported imported = load_text("udsp:\n  - src: nonsense\n", "f");
-  EXPECT_EQ(texts_of(imported.errors),
-            "f:2:10: udsp[0].src: 'nonsense' at character 1: 'nonsense' is not a network such as tcp, tcp1 or o2ib3; "
-            "allowed: a network such as tcp1 or tcp[1-3], or addresses on one such as *@tcp or 10.1.1.[5-8]@o2ib\n");
 }
 
 }  // namespace

@@ -349,7 +349,8 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {"udsp add --src tcp --priority -1", "234 add/udsp -34 --priority: '-1' is out of range; allowed: 0..255"},
     {"udsp add --src 'garbage!!'",
      "234 add/udsp -22 src 'garbage!!', at character 1: 'garbage!!' is not a network such as tcp, tcp1 or o2ib3; "
-     "allowed: a network such as tcp1 or tcp[1-3], or addresses on one such as *@tcp or 10.1.1.[5-8]@o2ib"},
+     "allowed: a network such as tcp1, tcp[1-3] or o2ib*, or addresses on one such as *@tcp, 10.1.1.[5-8]@o2ib, "
+     "10.1.0.0/16@tcp or fd00::/64@tcp"},
     {"fault drop add -s *@tcp -d 10.0.0.1@tcp -r 1",
      "255 manage/fault -95 not yet: ulnet cannot make messages fail or arrive late"},
     {"policy add --src tcp",

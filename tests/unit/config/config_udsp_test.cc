@@ -1,0 +1,267 @@
+// Selection policies: the descriptors, and the NIDs that they match.
+#include "config/ranges.h"
+#include "config/udsp.h"
+#include "dataplane/base/nid_text.h"
+#include "tests/unit/config/golden.h"
+
+namespace ulnet::config {
+namespace {
+
+UdspPattern pattern(const std::string& text) {
+  auto parsed = udsp_parse(text);
+  EXPECT_TRUE(parsed.has_value()) << text << ": " << (parsed ? "" : parsed.error().what);
+  return parsed ? *parsed : UdspPattern{};
+}
+
+/// The NIDs of `nids` (blanks between them) that match, in their order.
+std::string matches_of(const std::string& text, const std::string& nids) {
+  const UdspPattern one = pattern(text);
+  std::istringstream words(nids);
+  std::string out;
+  for (std::string word; words >> word;)
+    if (one.matches(nid_parse(word).value())) out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
+struct Row {
+  const char* text;
+  bool is_net;
+  const char* yes;  ///< NIDs that match
+  const char* no;   ///< NIDs that do not match
+};
+
+/// Each form of the grammar. The first eight texts are those of the documents.
+const Row kRows[] = {
+    {"*@o2ib1", true, "10.0.0.1@o2ib1 fd00::1@o2ib1", "10.0.0.1@o2ib 10.0.0.1@tcp1"},
+    {"10.10.10.2@o2ib1", false, "10.10.10.2@o2ib1", "10.10.10.3@o2ib1 10.10.10.2@o2ib 10.10.10.2@tcp1"},
+    {"10.10.10.[5-8]@o2ib", false, "10.10.10.5@o2ib 10.10.10.8@o2ib", "10.10.10.4@o2ib 10.10.10.9@o2ib"},
+    {"*.*.*.*@tcp1", false, "1.2.3.4@tcp1 fd00::1@tcp1", "1.2.3.4@tcp"},
+    {"o2ib1", true, "10.0.0.1@o2ib1", "10.0.0.1@o2ib 10.0.0.1@o2ib11"},
+    {"o2ib*", true, "10.0.0.1@o2ib 10.0.0.1@o2ib7 10.0.0.1@o2ib65535", "10.0.0.1@tcp 7@gni"},
+    {"o2ib[1,2]", true, "10.0.0.1@o2ib1 10.0.0.1@o2ib2", "10.0.0.1@o2ib 10.0.0.1@o2ib3"},
+    {"tcp[1-3]", true, "10.0.0.1@tcp1 10.0.0.1@tcp2 10.0.0.1@tcp3", "10.0.0.1@tcp 10.0.0.1@tcp4"},
+
+    {"o2ib[2-8/2]", true, "10.0.0.1@o2ib2 10.0.0.1@o2ib8", "10.0.0.1@o2ib3 10.0.0.1@o2ib10"},
+    {"tcp", true, "10.0.0.1@tcp fd00::1@tcp", "10.0.0.1@tcp1"},
+    {"*@tcp*", true, "10.0.0.1@tcp9", "10.0.0.1@o2ib9"},
+    {"tcp,o2ib[1-2], gni", true, "10.0.0.1@tcp 10.0.0.1@o2ib2 7@gni", "10.0.0.1@o2ib 7@gni1"},
+    {"tcp1[0-1]", true, "10.0.0.1@tcp10 10.0.0.1@tcp11", "10.0.0.1@tcp1 10.0.0.1@tcp12"},
+    {"<99:0>", true, "1f:2@<99:0> 7@<99:0>", "7@<99:1>"},
+    {"10.1.1.1@tcp*", false, "10.1.1.1@tcp 10.1.1.1@tcp44", "10.1.1.2@tcp 10.1.1.1@o2ib"},
+    {"10.1.1.1@tcp,o2ib", false, "10.1.1.1@tcp 10.1.1.1@o2ib", "10.1.1.2@o2ib"},
+
+    {"10.*.1.*@tcp", false, "10.0.1.9@tcp 10.255.1.0@tcp", "10.0.2.9@tcp 11.0.1.9@tcp"},
+    {"10.[2-8/2].*.*@tcp", false, "10.2.0.0@tcp 10.8.9.9@tcp", "10.3.0.0@tcp 10.10.0.0@tcp"},
+    {"10.0.0.[1,9,4-6]@tcp", false, "10.0.0.1@tcp 10.0.0.5@tcp 10.0.0.9@tcp", "10.0.0.2@tcp 10.0.0.7@tcp"},
+    {"10.1.0.0/16@tcp", false, "10.1.0.0@tcp 10.1.255.255@tcp", "10.0.255.255@tcp 10.2.0.0@tcp"},
+    {"10.1.16.0/20@tcp", false, "10.1.16.0@tcp 10.1.31.255@tcp", "10.1.15.255@tcp 10.1.32.0@tcp"},
+    {"10.1.1.1/32@tcp", false, "10.1.1.1@tcp", "10.1.1.0@tcp"},
+    {"0.0.0.0/0@tcp", false, "255.255.255.255@tcp", "fd00::1@tcp"},
+    {"10.1.1.1@gip", false, "10.1.1.1@gip", "10.1.1.2@gip"},
+
+    {"fd00::1@tcp", false, "fd00::1@tcp", "fd00::2@tcp fd00::1@tcp1 0.0.0.1@tcp"},
+    {"fd00::/64@tcp", false, "fd00::1@tcp fd00::ffff:0:0:1@tcp", "fd00:0:0:1::1@tcp 10.0.0.1@tcp"},
+    {"fc00::/7@tcp", false, "fc00::1@tcp fdff::1@tcp", "fe00::1@tcp"},
+    {"::/0@tcp", false, "fd00::1@tcp ::@tcp", "10.0.0.1@tcp"},
+    {"fd00::[1-4]@tcp", false, "fd00::1@tcp fd00::4@tcp", "fd00::@tcp fd00::5@tcp fd00::1:1@tcp"},
+    {"fd00::[1-f]@tcp", false, "fd00::a@tcp", "fd00::10@tcp"},
+    {"fd00:*::[0-ff/2,a1]@o2ib", false, "fd00:7::fe@o2ib fd00::a1@o2ib", "fd00:7::ff@o2ib fd00:7:1::2@o2ib"},
+    {"1:2:3:4:5:6:7:*@tcp", false, "1:2:3:4:5:6:7:8@tcp", "1:2:3:4:5:6:8:8@tcp"},
+    {"*::@tcp", false, "7::@tcp", "7::1@tcp"},
+    {"::ffff:10.0.0.1@tcp", false, "::ffff:a00:1@tcp", "10.0.0.1@tcp"},
+
+    {"*@gni", true, "7@gni 4294967295@gni", "7@gni1"},
+    {"*.*.*.*@gni", false, "7@gni", "7@gni1"},
+    {"7@gni1", false, "7@gni1", "8@gni1 7@gni"},
+    {"0x1f@ptlf", false, "31@ptlf", "1@ptlf"},
+    {"[2-8/2,100]@kfi", false, "2@kfi 8@kfi 100@kfi", "3@kfi 10@kfi"},
+    {"[1-4294967295]@bxi3f2", false, "1@bxi3f2 4294967295@bxi3f2", "0@bxi3f2"},
+    {"1f:2@<99:0>", false, "1f:2@<99:0>", "1f:3@<99:0> 1f@<99:0>"},
+};
+
+TEST(ConfigUdsp, a_descriptor_matches_its_nids_and_no_others) {
+  for (const Row& row : kRows) {
+    EXPECT_EQ(matches_of(row.text, row.yes), row.yes) << row.text;
+    EXPECT_EQ(matches_of(row.text, row.no), "") << row.text;
+    EXPECT_EQ(pattern(row.text).is_net(), row.is_net) << row.text;
+    EXPECT_FALSE(pattern(row.text).matches(kAnyNid)) << row.text;
+    EXPECT_FALSE(pattern(row.text).matches(kLoNid)) << row.text;
+  }
+}
+
+TEST(ConfigUdsp, a_descriptor_of_nids_matches_the_networks_of_the_nids) {
+  EXPECT_TRUE(pattern("10.1.1.[1-2]@tcp[1-2]").matches(*net_parse("tcp2")));
+  EXPECT_FALSE(pattern("10.1.1.[1-2]@tcp[1-2]").matches(*net_parse("tcp")));
+  EXPECT_TRUE(pattern("o2ib*").matches(*net_parse("o2ib77")));
+  EXPECT_FALSE(pattern("o2ib*").matches(kAnyNet));
+}
+
+// Method: compare an IPv4 descriptor with the ip2nets matcher, which reads the text for each address.
+TEST(ConfigUdsp, ipv4_parts_match_as_in_ip2nets) {
+  for (const char* text : {"10.[0-255/7].*.[1,3-5]", "*.1.[200-255].9", "0.0.0.[0-255/2]"}) {
+    const UdspPattern one = pattern(std::string(text) + "@tcp");
+    for (uint32_t i = 0; i < 200000; ++i) {
+      const uint32_t address = i % 3 == 0 ? (10u << 24) + i * 2654435u % 0x1000000 : i * 2654435761u % 0x1000000;
+      ASSERT_EQ(one.matches(Nid::v4(*net_parse("tcp"), address)), ip_pattern_matches(text, address)) << address;
+    }
+  }
+}
+
+struct Same {
+  const char* a;
+  const char* b;
+  bool same;
+};
+const Same kSame[] = {{"*@tcp", "tcp", true},
+                      {"tcp0", "tcp", true},
+                      {"tcp[1-3]", "tcp[1,2,3]", true},
+                      {"tcp[1-3]", "tcp3,tcp1,tcp2,tcp1", true},
+                      {"tcp[1-3]", "tcp[1-4]", false},
+                      {"tcp,o2ib", "o2ib,tcp", true},
+                      {"o2ib*", "*@o2ib*", true},
+                      {"tcp", "o2ib", false},
+                      {"*@tcp", "*.*.*.*@tcp", false},
+                      {"*.*.*.*@tcp", "0.0.0.0/0@tcp", false},
+                      {"10.1.0.0/16@tcp", "10.1.*.*@tcp", true},
+                      {"10.1.0.0/17@tcp", "10.1.[0-127].*@tcp0", true},
+                      {"10.1.1.[1-3]@tcp", "10.1.1.[3,1-2]@tcp", true},
+                      {"10.1.1.[1-5/2]@tcp", "10.1.1.[1,3,5]@tcp", true},
+                      {"10.1.1.[1-3]@tcp", "10.1.1.[1-3]@tcp1", false},
+                      {"fd00::1@tcp", "fd00:0:0:0:0:0:0:1@tcp", true},
+                      {"FD00::A@tcp", "fd00::a@tcp", true},
+                      {"fd00::/112@tcp", "fd00::*@tcp", true},
+                      {"::1@tcp", "0.0.0.1@tcp", false},
+                      {"0x10@gni", "16@gni", true},
+                      {"a000001@<2:0>", "10.0.0.1@tcp", true},
+                      {"7@<13:1>", "7@gni1", true}};
+
+TEST(ConfigUdsp, descriptors_with_the_same_meaning_are_equal) {
+  for (const Same& row : kSame) {
+    std::string a, b;
+    pattern(row.a).key_append(a);
+    pattern(row.b).key_append(b);
+    EXPECT_EQ(pattern(row.a) == pattern(row.b), row.same) << row.a << " " << row.b;
+    EXPECT_EQ(a == b, row.same) << row.a << " " << row.b;
+  }
+}
+
+struct Refused {
+  const char* text;
+  size_t position;
+  const char* what;
+};
+const Refused kRefused[] = {
+    {"", 1, "the text is empty"},
+    {"garbage!!", 1, "'garbage!!' is not a network such as tcp, tcp1 or o2ib3"},
+    {"10.0.0.1", 1, "'10.0.0.1' is not a network such as tcp, tcp1 or o2ib3"},
+    {"*", 1, "a '*' may only stand for the whole number of a network, as in o2ib*"},
+    {"tcp1*", 5, "a '*' may only stand for the whole number of a network, as in o2ib*"},
+    {"tcp*1", 4, "a '*' may only stand for the whole number of a network, as in o2ib*"},
+    {"*@", 3, "the network is missing"},
+    {"@tcp", 1, "the address is missing before the '@'"},
+    {"10.1.1.2@tpc", 10, "'tpc' is not a network such as tcp, tcp1 or o2ib3"},
+    {"tcp,tpc", 5, "'tpc' is not a network such as tcp, tcp1 or o2ib3"},
+    {"tcp,,o2ib", 5, "the list of networks has an empty element"},
+    {"tcp65536", 1, "'tcp65536' is not a network such as tcp, tcp1 or o2ib3"},
+    {"tcp[1-65536]", 7, "65536 is above 65535"},
+    {"tcp[1-", 4, "the bracket is not closed"},
+    {"tcp[]", 5, "a number, or a list such as [1-5,8] or [2-8/2] is expected, not ']'"},
+    {"tcp[3-1]", 7, "the end of the range is below its start"},
+    {"tcp[1-5/0]", 9, "the stride of a range is 1 or more"},
+    {"tcp[1;2]", 6, "a comma or ']' is expected, not ';'"},
+    {"tcp[0-4096]", 1, "the text stands for more than 4096 networks"},
+    {"tcp[0-4000/2]", 4, "the ranges stand for more than 1024 separate ranges"},
+    {"lo", 1, "0@lo has no policies: it is the only way to the node itself"},
+    {"0@lo", 3, "0@lo has no policies: it is the only way to the node itself"},
+    {"tcp,lo", 5, "0@lo has no policies: it is the only way to the node itself"},
+    {"10.0.0.1@tcp,10.0.0.2@tcp", 22, "a descriptor has one '@'; write a rule for each of the NIDs"},
+    {"7@gni,tcp", 1, "addresses of these networks have different forms; write a rule for each network"},
+
+    {"10.1.1@tcp", 7, "a dot (an IPv4 address has four parts) is missing"},
+    {"10.1.!.2@tcp", 6, "a number, * or a list such as [1-5,8] or [2-8/2] is expected, not '!'"},
+    {"10.1.1.256@tcp", 8, "256 is above 255"},
+    {"10.1.1.[1-256]@tcp", 11, "256 is above 255"},
+    {"10.1.1.2.3@tcp", 9, "the end of the address is expected, not '.'"},
+    {"10.1.1.@tcp", 8, "a number, * or a list such as [1-5,8] or [2-8/2] is missing"},
+    {"10.1.1.[1@tcp", 8, "the bracket is not closed"},
+    {"10.1.0.0/33@tcp", 10, "33 is above 32"},
+    {"10.1.0.0/x@tcp", 10, "the number of bits of a prefix is expected, not 'x'"},
+    {"10.1.0.0/@tcp", 10, "the number of bits of a prefix is missing"},
+    {"10.1.0.5/16@tcp", 10, "the address has bits after the first 16; set these bits to 0"},
+    {"10.1.*.0/16@tcp", 9, "a prefix length needs an address without * and ranges before it"},
+    {"fd00::1@gip", 5, "this network has IPv4 addresses only"},
+
+    {"fd00:1@tcp", 7, "an IPv6 address has eight groups, or a '::'"},
+    {"fd00::1::2@tcp", 9, "hexadecimal digits, * or a list such as [1-f] or [0-ff/2,a0] is expected, not ':'"},
+    {"1:2:3:4:5:6:7:8:9@tcp", 17, "an IPv6 address has eight groups, and this is the ninth"},
+    {"1:2:3:4::5:6:7:8@tcp", 1, "eight groups leave no room for the '::'"},
+    {"fd00:@tcp", 5, "a group is missing after the colon"},
+    {"fd00::12345@tcp", 7, "12345 is above ffff"},
+    {"fd00::g@tcp", 7, "hexadecimal digits, * or a list such as [1-f] or [0-ff/2,a0] is expected, not 'g'"},
+    {"fd00::1g@tcp", 8, "a colon is expected, not 'g'"},
+    {"fd00::/129@tcp", 8, "129 is above 128"},
+    {"fd00::1/64@tcp", 9, "the address has bits after the first 64; set these bits to 0"},
+    {"fd00::[0-ffff/3]@tcp", 7, "the ranges stand for more than 1024 separate ranges"},
+    {"::10.0.0.x@tcp", 5, "this is not an IPv6 address"},
+
+    {"x@gni", 1, "a number, or a list such as [1-5,8] or [2-8/2] is expected, not 'x'"},
+    {"4294967296@gni", 1, "4294967296 is above 4294967295"},
+    {"7.8@gni", 2, "the end of the address is expected, not '.'"},
+    {"[0-4294967295/2]@gni", 1, "the ranges stand for more than 1024 separate ranges"},
+    {"x@<99:0>", 1, "an address on a net without a name is one to four hexadecimal words, as in 1f:2@<99:0>"},
+};
+
+TEST(ConfigUdsp, other_texts_are_refused_at_the_character) {
+  for (const Refused& row : kRefused) {
+    const auto parsed = udsp_parse(row.text);
+    ASSERT_FALSE(parsed.has_value()) << row.text;
+    EXPECT_EQ(parsed.error().position, row.position) << row.text;
+    EXPECT_EQ(parsed.error().what, row.what) << row.text;
+  }
+  const auto parsed = udsp_parse(std::string(253, ' ') + "tcp1");
+  ASSERT_FALSE(parsed.has_value());
+  EXPECT_EQ(parsed.error().position, 257u);
+  EXPECT_EQ(parsed.error().what, "the text has more than 256 characters");
+}
+
+TEST(ConfigUdsp, a_rule_has_the_descriptors_that_were_written) {
+  const auto match = udsp_rule_parse({.src = "*@tcp", .dst = "10.0.0.1@tcp", .priority = 3});
+  ASSERT_TRUE(match.has_value());
+  EXPECT_TRUE(match->src == pattern("tcp") && match->dst == pattern("10.0.0.1@tcp") && !match->rte);
+  EXPECT_EQ(match->priority, 3);
+  EXPECT_EQ(udsp_rule_parse({.src = "tcp"})->priority, 0) << "a single descriptor";
+  EXPECT_EQ(udsp_rule_parse({.dst = "tcp"})->priority, 0) << "a single descriptor";
+  EXPECT_EQ(udsp_rule_parse({.rte = "tcp"})->priority, std::nullopt) << "a list";
+  EXPECT_EQ(udsp_rule_parse({.src = "tcp", .dst = "tcp"})->priority, std::nullopt) << "a list";
+  EXPECT_EQ(udsp_rule_parse({.src = "tcp"})->key(), udsp_rule_parse({.src = "*@tcp0", .priority = 9})->key());
+  EXPECT_NE(udsp_rule_parse({.src = "tcp"})->key(), udsp_rule_parse({.dst = "tcp"})->key());
+  EXPECT_EQ(udsp_rule_parse({}).error(), "at least one of src, dst and rte is needed");
+  EXPECT_EQ(udsp_rule_parse({.src = "tcp", .rte = "tcp"}).error(), "src and rte cannot be combined");
+  EXPECT_EQ(udsp_rule_parse({.src = "tcp", .dst = "tcp", .rte = "tcp"}).error(),
+            "The combination of src, dst and rte is not supported");
+  EXPECT_EQ(udsp_rule_parse({.dst = "1.2.3.4@tcp", .rte = "10.1.1.x@tcp"}).error(),
+            "rte '10.1.1.x@tcp', at character 8: a number, * or a list such as [1-5,8] or [2-8/2] is expected, not "
+            "'x'; allowed: " +
+                std::string(kUdspAllowed));
+}
+
+// Goal: the error of a file names the descriptor with its line and column, and the character in it.
+TEST(ConfigUdsp, a_wrong_descriptor_of_a_file_is_refused_with_its_place) {
+  const auto errors = [](const std::string& text) { return texts_of(load_text(text, "f").errors); };
+  const std::string allowed = "; allowed: " + std::string(kUdspAllowed) + "\n";
+  EXPECT_EQ(errors("udsp:\n  - src: nonsense\n"),
+            "f:2:10: udsp[0].src: 'nonsense' at character 1: 'nonsense' is not a network such as tcp, tcp1 or o2ib3" +
+                allowed);
+  EXPECT_EQ(errors("udsp:\n  - src: tcp\n    dst: 10.1.1.256@tcp\n  - dst: tcp\n    rte: 1.2.3.4@lo\n"),
+            "f:3:10: udsp[0].dst: '10.1.1.256@tcp' at character 8: 256 is above 255" + allowed +
+                "f:5:10: udsp[1].rte: '1.2.3.4@lo' at character 9: 0@lo has no policies: it is the only way to the "
+                "node itself" +
+                allowed);
+  EXPECT_EQ(
+      errors("udsp:\n  - src: [tcp]\n  - dst:\n"),
+      "f:2:10: udsp[0].src: is a list" + allowed + "f:3:5: udsp[1].dst: at character 1: the text is empty" + allowed);
+  EXPECT_EQ(errors("udsp:\n  - src: tcp\n    rte: tcp\n"), "f:2:5: udsp[0]: src and rte cannot be combined\n");
+}
+
+}  // namespace
+}  // namespace ulnet::config
