@@ -15,6 +15,7 @@
 #include "control/node_config.h"
 #include "control/outbox.h"
 #include "control/peers/peer_db.h"
+#include "control/policy/policies.h"
 #include "control/portals.h"
 #include "control/publish/peer_table.h"
 #include "control/publish/publisher.h"
@@ -84,6 +85,7 @@ struct Control {
   std::unique_ptr<LocalNis> nis;
   std::unique_ptr<PeerDb> peers;
   std::unique_ptr<RouteDb> routes;
+  std::unique_ptr<Policies> policies;
   std::unique_ptr<RouterChecker> router_checker;
   std::unique_ptr<Routing> routing;
   std::unique_ptr<NetWatch> net_watch;

@@ -22,6 +22,7 @@ enum class TimerName : uint8_t {
   kRouting,        ///< Routing: the next routing state
   kRouterMemory,   ///< Routing: router buffers whose memory was refused are tried again
   kNetSilent,      ///< NetWatch: a net is silent
+  kPolicies,       ///< Policies: peers have yet to be evaluated
   kChanges,        ///< Applier: the next look at a list that waits, or at NIs that wait for their interface
   kPingTarget,     ///< PingTarget: a ring was full
   kPings,          ///< PingOps of Pinger

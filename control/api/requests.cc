@@ -214,7 +214,7 @@ void NodeRequests::show_route(RequestId id, const Request& request) {
   if (!gateway.empty() && !wanted_gateway)
     return reply(id, api::answer_error("show", "route", -EINVAL, "cannot parse gateway NID"));
   std::vector<api::RouteShow> shows;
-  for (api::RouteShow& show : route_values(c_)) {
+  for (api::RouteShow& show : route_values(c_, verbosity_of(request) >= 4)) {
     const config::RouteConfig& route = show.route;
     if (!net.empty() && route.net != *wanted_net) continue;
     if (!gateway.empty() && route.gateway != *wanted_gateway) continue;

@@ -238,6 +238,9 @@ Doc route_doc(const std::vector<RouteShow>& routes, int verbosity) {
     item.set("priority", show.route.priority);
     item.set("state", show.up ? "up" : "down");
     item.set("type", show.multi_hop ? "multi-hop" : "single-hop");
+    if (verbosity < 4 || show.rules.empty()) continue;
+    Doc& rules = item.set("udsp info", Doc::map()).set("preferred by rules", Doc::list());
+    for (const int64_t rule : show.rules) rules.push(rule);
   }
   return section("route", std::move(list));
 }

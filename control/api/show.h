@@ -98,9 +98,10 @@ struct RouteShow {
   config::RouteConfig route;
   bool up = true;
   bool multi_hop = false;
+  std::vector<int64_t> rules;  ///< indexes of the policies whose router matches the gateway
 };
 
-/// `route:`. Verbosity 0: net, gateway; 1: + hop, priority, state, type.
+/// `route:`. Verbosity 0: net, gateway; 1: + hop, priority, state, type; 4: + udsp.
 [[nodiscard]] Doc route_doc(const std::vector<RouteShow>& routes, int verbosity);
 
 struct PoolShow {

@@ -106,13 +106,48 @@ int64_t device_group(const LocalNi& ni, const WorkerGroups& groups) {
   return -1;
 }
 
-api::LocalNiShow ni_value(const Control& c, const LocalNi& ni) {
+/// As lnetctl shows a priority; -1: none.
+int64_t shown_priority(const PolicyPriority& policy) {
+  return policy.priority == kNoPriority ? -1 : int64_t(policy.priority);
+}
+
+api::UdspInfo policies_of(Control& c, const LocalNi& ni) {
+  const Policy& policy = c.policies->policy();
+  return {shown_priority(policy.of_local_net(ni.net)), shown_priority(policy.of_local_ni(ni.nid)), {}, {}};
+}
+
+/// Each list in the order of preference.
+std::vector<Nid> preferred(const PolicyList& policy, const std::function<std::optional<Nid>(uint32_t)>& nid_of) {
+  std::vector<Nid> nids;
+  if (policy.list == nullptr) return nids;
+  std::vector<Preferences::One> sorted = policy.list->all;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  for (const Preferences::One& one : sorted)
+    if (const auto nid = nid_of(one.id)) nids.push_back(*nid);
+  return nids;
+}
+
+api::UdspInfo policies_of(Control& c, const PeerNet& net, const PeerNi& ni) {
+  const auto source = [&](uint32_t id) -> std::optional<Nid> {
+    const LocalNi* local = c.nis->find(NiId{id});
+    return local == nullptr ? std::nullopt : std::optional(local->nid);
+  };
+  const auto gateway = [&](uint32_t id) -> std::optional<Nid> {
+    const Peer* peer = c.peers->find_peer(id);
+    return peer == nullptr ? std::nullopt : std::optional(peer->primary().nid);
+  };
+  return {shown_priority(net.policy), shown_priority(ni.policy.priority), preferred(ni.policy.sources, source),
+          preferred(ni.policy.gateways, gateway)};
+}
+
+api::LocalNiShow ni_value(Control& c, const LocalNi& ni) {
   const WorkerGroups& groups = c.nis->groups();
   api::LocalNiShow show;
   show.nid = ni.nid;
   show.up = ni.up();
   show.interface = ni.params.interface;
   show.counted = totals_of(ni);
+  show.udsp = policies_of(c, ni);
   show.health.fatal_error = ni.fatal ? 1 : 0;
   show.health.health_value = ni.health;
   show.tunables = ni.config.tunables;
@@ -136,7 +171,7 @@ api::LocalNiShow waiting_value(const WaitingNi& waiting) {
   return show;
 }
 
-api::PeerNiShow peer_ni_value(Control& c, const PeerNi& ni, bool router) {
+api::PeerNiShow peer_ni_value(Control& c, const PeerNet& net, const PeerNi& ni, bool router) {
   api::PeerNiShow show;
   show.nid = ni.nid;
   const bool watched = router || c.routing->state() != RoutingState::kDisabled;
@@ -152,6 +187,7 @@ api::PeerNiShow peer_ni_value(Control& c, const PeerNi& ni, bool router) {
   }
   show.tx_q_num_of_buf = ni.blocks == nullptr ? 0 : ni.blocks->slice.tx_queued_bytes.get();
   show.counted = totals_of(ni);
+  show.udsp = policies_of(c, net, ni);
   show.health.health_value = ni.health;
   return show;
 }
@@ -231,11 +267,11 @@ api::PeerShow peer_value(Control& c, const Peer& peer) {
                                       peer.discovery.peer_seqno, peer.discovery.node_seqno, peer.discovery.error};
   const bool router = c.routes->is_gateway(peer);
   for (const PeerNet& net : peer.nets)
-    for (const PeerNi* ni : net.nis) show.nis.push_back(peer_ni_value(c, *ni, router));
+    for (const PeerNi* ni : net.nis) show.nis.push_back(peer_ni_value(c, net, *ni, router));
   return show;
 }
 
-std::vector<api::RouteShow> route_values(Control& c) {
+std::vector<api::RouteShow> route_values(Control& c, bool rules) {
   std::map<std::pair<Net, Nid>, size_t> order;
   for (const config::RouteConfig& route : c.desired.routes)
     order.emplace(std::pair(route.net, route.gateway), order.size());
@@ -243,13 +279,14 @@ std::vector<api::RouteShow> route_values(Control& c) {
   for (const Route& route : c.routes->routes()) {
     const auto place = order.find({route.config.net, route.config.gateway});
     placed.emplace_back(place == order.end() ? order.size() : place->second,
-                        api::RouteShow{route.config, route.alive, route.config.hop > 1});
+                        api::RouteShow{route.config, route.alive, route.config.hop > 1, {}});
+    if (rules) placed.back().second.rules = c.policies->policy().router_rules(route.config.gateway);
   }
   std::stable_sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<api::RouteShow> shows;
   for (auto& [place, show] : placed) shows.push_back(std::move(show));
   for (const config::RouteConfig& route : c.desired.routes) {  // those that wait for an NI on their gateway's net
-    if (!c.routes->has(route.net, route.gateway)) shows.push_back({route, false, route.hop > 1});
+    if (!c.routes->has(route.net, route.gateway)) shows.push_back({route, false, route.hop > 1, {}});
   }
   return shows;
 }

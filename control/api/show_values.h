@@ -16,7 +16,7 @@ namespace ulnet {
 /// NIs that are being closed.
 [[nodiscard]] std::vector<api::NetShow> net_values(Control& c, std::optional<Net> only, bool closing = false);
 [[nodiscard]] api::PeerShow peer_value(Control& c, const Peer& peer);
-[[nodiscard]] std::vector<api::RouteShow> route_values(Control& c);
+[[nodiscard]] std::vector<api::RouteShow> route_values(Control& c, bool rules = false);
 /// Worker groups that serve the NI, in order.
 [[nodiscard]] std::vector<uint16_t> groups_of(const LocalNi& ni, const WorkerGroups& groups);
 /// By worker group; empty while there are no pools.

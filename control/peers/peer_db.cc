@@ -378,8 +378,34 @@ void PeerDb::touch(Peer& peer) {
   dirty_.push_back(peer.id);
 }
 
+/// A PeerView with the lists that its NIs refer to.
+struct PublishedPeer : PeerView {
+  std::vector<std::shared_ptr<const Preferences>> lists;
+  [[nodiscard]] const Preferences* keep(const PolicyList& policy) {
+    if (policy.list == nullptr) return nullptr;
+    return lists.emplace_back(policy.list).get();
+  }
+};
+
+// The one source of a peer without multi-rail. Rules come before the choice that was made when the peer was met. Of
+// sources that the rules rank alike, peers take turns by their NIDs.
+Nid PeerDb::source_of(const PeerNi& ni) const {
+  if (ni.policy.sources.list == nullptr || ni.peer->multi_rail()) return ni.source;
+  uint32_t best = kNoPriority;
+  std::vector<Nid> nids;
+  for (const Preferences::One& one : ni.policy.sources.list->all) {
+    const LocalNi* local = deps_.nis.find(NiId{one.id});
+    if (local == nullptr || local->going() || local->net != ni.nid.net() || one.rank > best) continue;
+    if (one.rank < best) nids.clear();
+    best = one.rank;
+    nids.push_back(local->nid);
+  }
+  if (nids.empty() || std::find(nids.begin(), nids.end(), ni.source) != nids.end()) return ni.source;
+  return nids[ni.nid.hash() % nids.size()];
+}
+
 std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
-  auto view = std::make_shared<PeerView>();
+  auto view = std::make_shared<PublishedPeer>();
   view->id = peer.id;
   view->multi_rail = peer.multi_rail();
   view->up_to_date = peer.up_to_date;
@@ -398,7 +424,10 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
     one.locals = ni.blocks == nullptr ? nullptr : ni.blocks->by_worker.data();
     one.health = ni.health;
     one.down = watch_ && ni.life.down;
-    one.source = ni.source;
+    one.priority = ni.policy.priority.priority;
+    one.source = source_of(ni);
+    one.sources = view->keep(ni.policy.sources);
+    one.gateways = view->keep(ni.policy.gateways);
   };
   // The primary stays first, and those of a net that have memory stay together.
   for (const PeerNet& net : peer.nets) {
@@ -436,6 +465,7 @@ bool PeerDb::flush(PeerTableBuilder& table) {
     if (found == peers_.end()) continue;
     Peer& peer = *found->second;
     peer.dirty = false;
+    if (deps_.evaluate) deps_.evaluate(peer);
     const auto view = view_of(peer);
     for (uint32_t i = 0; i < view->nis.size(); ++i) table.set(view->nis[i].nid, view, i);
   }

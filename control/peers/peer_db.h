@@ -179,6 +179,7 @@ class PeerDb {
     std::function<bool(const Peer&)> gateway;                 ///< does a route lead through this peer?
     std::function<bool(const Nid&)> gateway_nid;              ///< is this the NID of a route's gateway?
     std::function<void(const PeerNi&)> credits_changed = {};  ///< tells its server
+    std::function<void(Peer&)> evaluate = {};                 ///< brings the results of policies up to date
     std::function<void(const std::string&)> log = {};
     std::vector<WorkerMemory*> near = {};  ///< by worker; absent or null: the heap
   };
@@ -301,6 +302,7 @@ class PeerDb {
                                               const Peer* target);
   void reconfigured(Peer& peer);
   void take_back_own();
+  [[nodiscard]] Nid source_of(const PeerNi& ni) const;
   [[nodiscard]] std::shared_ptr<const PeerView> view_of(const Peer& peer) const;
 
   Deps deps_;

@@ -10,11 +10,13 @@ namespace {
 /// True when something differs from what was published last.
 bool refresh_parts(Control& c) {
   bool changed = c.dirty.local || c.dirty.node;
-  if (c.dirty.local) c.parts.local = build_local_view(*c.nis, c.desired.global.retry_count);
+  if (c.dirty.local) c.parts.local = build_local_view(*c.nis, c.policies->policy(), c.desired.global.retry_count);
   if (c.dirty.node) c.parts.node = build_node_view(c);
   c.dirty.local = c.dirty.node = false;
   if (c.peers->changed()) c.routes->refresh();
   if (c.routes_seen != c.routes->revision()) c.peers->routes_changed();
+  c.policies->follow(*c.nis, *c.peers, *c.routes);
+  (void)c.policies->turn(*c.peers);
   if (c.peers->flush(*c.peer_table) || c.parts.peers == nullptr) {
     c.parts.peers = c.peer_table->snapshot();
     changed = true;
@@ -42,10 +44,11 @@ Duration message_timeout(const LocalNi& ni, int64_t retry_count) {
   return ni.transmit_timeout * (retry_count + 1) + 1s;
 }
 
-std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, int64_t retry_count) {
+std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, const Policy& policy, int64_t retry_count) {
   auto view = std::make_shared<LocalView>();
   for (LocalNis::LocalNet& net : nis.nets()) {
-    view->nets.push_back({net.net, kNoPriority, uint32_t(view->nis.size()), uint32_t(net.nis.size())});
+    const uint32_t priority = policy.of_local_net(net.net).priority;
+    view->nets.push_back({net.net, priority, uint32_t(view->nis.size()), uint32_t(net.nis.size())});
     for (const LocalNi& ni : net.nis) {
       NiView& one = view->nis.emplace_back();
       one.id = ni.id;
@@ -55,6 +58,7 @@ std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, int64_t retry_c
       one.leaving = ni.leaving;
       one.closing = ni.closing;
       one.health = ni.health;
+      one.priority = policy.of_local_ni(ni.nid).priority;
       one.message_timeout = message_timeout(ni, retry_count);
       for (const auto& slice : ni.slices) one.slices.push_back(slice.get());
     }

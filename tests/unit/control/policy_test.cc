@@ -1,0 +1,277 @@
+// Selection policies in control: what rules leave in the views of workers. The paths that follow from the views are
+// tested in tests/unit/select and tests/sim/policies_test.cc.
+#include <algorithm>
+#include <set>
+
+#include "control/policy/policies.h"
+#include "dataplane/base/rng.h"
+#include "tests/unit/control/node_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+using config::UdspAdd;
+using config::UdspDel;
+using config::UdspRule;
+
+std::string priority_text(uint32_t priority) {
+  return priority == kNoPriority ? "-" : std::to_string(priority);
+}
+
+std::string list_text(const Preferences* list, const std::function<std::string(uint32_t)>& name) {
+  if (list == nullptr) return "-";
+  std::string text;
+  for (const Preferences::One& one : list->all)
+    text += (text.empty() ? "" : "+") + name(one.id) + ":" + priority_text(one.rank);
+  return text;
+}
+
+/// Everything that the views of a node say about policies, sorted by name: nets, NIs, peer nets, peer NIs.
+std::string results(Node& node) {
+  const ViewSet& view = node.control().publisher->current();
+  std::string text;
+  for (const NetView& net : view.local->nets)
+    if (net.priority != kNoPriority) text += "net " + net_text(net.net) + " " + priority_text(net.priority) + "\n";
+  std::map<uint32_t, std::string> nis, gateways;
+  for (const NiView& ni : view.local->nis) {
+    nis[ni.id.value] = nid_text(ni.nid);
+    if (ni.priority != kNoPriority) text += "ni " + nid_text(ni.nid) + " " + priority_text(ni.priority) + "\n";
+  }
+  std::set<std::string> lines;
+  for (const auto& [id, peer] : node.control().peers->peers()) gateways[id] = nid_text(peer->primary().nid);
+  for (const auto& [id, peer] : node.control().peers->peers()) {
+    const PeerRef ref = view.peers->find(peer->primary().nid);
+    if (!ref) continue;
+    for (const PeerNetView& net : ref.peer->nets)
+      if (net.priority != kNoPriority)
+        lines.insert("peer " + gateways[id] + " net " + net_text(net.net) + " " + priority_text(net.priority) + "\n");
+    for (const PeerNiView& ni : ref.peer->nis) {
+      const std::string line = priority_text(ni.priority) + " from " +
+                               list_text(ni.sources, [&](uint32_t number) { return nis[number]; }) + " over " +
+                               list_text(ni.gateways, [&](uint32_t number) { return gateways[number]; });
+      if (line != "- from - over -") lines.insert("peer ni " + nid_text(ni.nid) + " " + line + "\n");
+    }
+  }
+  for (const std::string& line : lines) text += line;
+  return text;
+}
+
+config::PeerAdd peer_add(std::vector<std::string> nids, bool multi_rail = true) {
+  config::PeerAdd add;
+  add.peer.primary = nid(nids.front());
+  for (const std::string& one : nids) add.peer.nids.push_back(nid(one));
+  add.peer.multi_rail = multi_rail;
+  return add;
+}
+
+config::ChangeList rules(const std::vector<UdspRule>& all) {
+  config::ChangeList changes;
+  for (const UdspRule& rule : all) changes.push_back({UdspAdd{rule}, {}});
+  return changes;
+}
+
+/// This node on two nets with two NIs each; two multi-rail peers, a plain one, and a peer behind two gateways.
+struct PoliciesOfNode : testing::Test {
+  NodeRig rig_;
+  RigNode& node = rig_.add({"10.0.0.1@tcp", "10.0.0.2@tcp", "10.1.0.1@o2ib", "10.1.0.2@o2ib"});
+  void SetUp() override {
+    ASSERT_EQ(rig_.apply(node, {{peer_add({"10.0.0.11@tcp", "10.0.0.12@tcp", "10.1.0.11@o2ib"}), {}},
+                                {peer_add({"10.0.0.21@tcp", "10.1.0.21@o2ib"}), {}},
+                                {peer_add({"10.0.0.31@tcp"}, false), {}},
+                                {peer_add({"10.0.0.91@tcp", "10.9.0.91@tcp9"}), {}},
+                                {peer_add({"10.0.0.92@tcp", "10.9.0.92@tcp9"}), {}},
+                                {NodeRig::route_add("tcp9", "10.0.0.91@tcp"), {}},
+                                {NodeRig::route_add("tcp9", "10.0.0.92@tcp"), {}},
+                                {peer_add({"10.9.0.41@tcp9"}), {}}}),
+              "");
+  }
+  std::string with(const std::vector<UdspRule>& all) {
+    EXPECT_EQ(rig_.apply(node, rules(all)), "");
+    return results(*node.node);
+  }
+};
+
+TEST_F(PoliciesOfNode, a_rule_of_a_net_ranks_the_net_and_not_its_nis) {
+  EXPECT_EQ(with({{.src = "tcp", .priority = 3}}), "net tcp 3\n");
+  EXPECT_EQ(with({{.dst = "*@o2ib", .priority = 0}}),
+            "net tcp 3\npeer 10.0.0.11@tcp net o2ib 0\npeer 10.0.0.21@tcp net o2ib 0\n");
+}
+
+TEST_F(PoliciesOfNode, a_rule_of_nids_ranks_nis) {
+  EXPECT_EQ(with({{.src = "10.0.0.[2-9]@tcp", .priority = 1}}), "ni 10.0.0.2@tcp 1\n");
+  EXPECT_EQ(with({{.dst = "10.0.0.[11,31]@tcp", .priority = 7}}),
+            "ni 10.0.0.2@tcp 1\npeer ni 10.0.0.11@tcp 7 from - over -\npeer ni 10.0.0.31@tcp 7 from - over -\n");
+  EXPECT_EQ(with({{.src = "*.*.*.*@o2ib", .priority = 2}}).substr(0, 59),
+            "ni 10.0.0.2@tcp 1\nni 10.1.0.1@o2ib 2\nni 10.1.0.2@o2ib 2\npee");
+}
+
+TEST_F(PoliciesOfNode, of_rules_that_overlap_the_lowest_index_holds) {
+  EXPECT_EQ(with({{.src = "10.0.0.1@tcp", .priority = 5}, {.src = "10.0.0.[1-2]@tcp", .priority = 1}}),
+            "ni 10.0.0.1@tcp 5\nni 10.0.0.2@tcp 1\n");
+  EXPECT_EQ(with({{.idx = 0, .src = "10.0.0.*@tcp", .priority = 9}}), "ni 10.0.0.1@tcp 9\nni 10.0.0.2@tcp 9\n");
+  EXPECT_EQ(rig_.apply(node, UdspDel{.idx = 0}), "");
+  EXPECT_EQ(results(*node.node), "ni 10.0.0.1@tcp 5\nni 10.0.0.2@tcp 1\n") << "the rules below hold again";
+}
+
+TEST_F(PoliciesOfNode, a_pair_rule_lists_local_nis_at_the_peer_nis) {
+  EXPECT_EQ(with({{.src = "10.0.0.2@tcp", .dst = "10.0.0.[11-12]@tcp"}}),
+            "peer ni 10.0.0.11@tcp - from 10.0.0.2@tcp:0 over -\npeer ni 10.0.0.12@tcp - from 10.0.0.2@tcp:0 over -\n");
+}
+
+// Decision 10.
+TEST_F(PoliciesOfNode, a_pair_of_nets_lists_the_nis_of_the_one_at_the_peer_nis_of_the_other) {
+  EXPECT_EQ(with({{.src = "o2ib", .dst = "o2ib"}}),
+            "peer ni 10.1.0.11@o2ib - from 10.1.0.1@o2ib:0+10.1.0.2@o2ib:0 over -\n"
+            "peer ni 10.1.0.21@o2ib - from 10.1.0.1@o2ib:0+10.1.0.2@o2ib:0 over -\n");
+}
+
+// Decision 77.
+TEST_F(PoliciesOfNode, pair_rules_without_priority_give_one_list_and_those_with_priority_add_up) {
+  EXPECT_EQ(with({{.src = "10.0.0.2@tcp", .dst = "10.0.0.11@tcp"}, {.src = "10.0.0.1@tcp", .dst = "10.0.0.*@tcp"}}),
+            "peer ni 10.0.0.11@tcp - from 10.0.0.2@tcp:0 over -\npeer ni 10.0.0.12@tcp - from 10.0.0.1@tcp:0 over -\n"
+            "peer ni 10.0.0.21@tcp - from 10.0.0.1@tcp:0 over -\npeer ni 10.0.0.31@tcp - from 10.0.0.1@tcp:0 over -\n"
+            "peer ni 10.0.0.91@tcp - from 10.0.0.1@tcp:0 over -\npeer ni 10.0.0.92@tcp - from 10.0.0.1@tcp:0 over -\n");
+  EXPECT_EQ(rig_.apply(node, UdspDel{.all = true}), "");
+  EXPECT_EQ(with({{.src = "10.0.0.2@tcp", .dst = "10.0.0.11@tcp", .priority = 4},
+                  {.src = "10.0.0.[1-2]@tcp", .dst = "10.0.0.11@tcp", .priority = 6}}),
+            "peer ni 10.0.0.11@tcp - from 10.0.0.2@tcp:4+10.0.0.1@tcp:6 over -\n");
+}
+
+TEST_F(PoliciesOfNode, a_router_rule_lists_gateways_by_any_of_their_nids_in_routes) {
+  EXPECT_EQ(with({{.dst = "10.9.0.41@tcp9", .rte = "10.0.0.[92-99]@tcp"}}),
+            "peer ni 10.9.0.41@tcp9 - from - over 10.0.0.92@tcp:0\n");
+  EXPECT_EQ(rig_.apply(node, UdspDel{.all = true}), "");
+  const std::string everywhere = with({{.rte = "10.0.0.91@tcp", .priority = 2}});
+  EXPECT_NE(everywhere.find("peer ni 10.9.0.41@tcp9 - from - over 10.0.0.91@tcp:2\n"), std::string::npos)
+      << everywhere << "a router rule without destination holds for all";
+}
+
+TEST_F(PoliciesOfNode, a_plain_peer_gets_its_one_source_from_the_rules) {
+  const auto source = [&] {
+    return nid_text(node.node->control().publisher->current().peers->find(nid("10.0.0.31@tcp")).ni().source);
+  };
+  const std::string before = source();
+  const std::string other = before == "10.0.0.1@tcp" ? "10.0.0.2@tcp" : "10.0.0.1@tcp";
+  (void)with({{.src = other, .dst = "10.0.0.31@tcp"}});
+  EXPECT_EQ(source(), other);
+  EXPECT_EQ(rig_.apply(node, UdspDel{.idx = 0}), "");
+  EXPECT_EQ(source(), before) << "a deleted rule leaves no trace";
+  (void)with({{.src = "tcp", .dst = "10.0.0.31@tcp"}});
+  EXPECT_EQ(source(), before) << "the source stays if the rules allow it";
+}
+
+TEST_F(PoliciesOfNode, objects_that_come_later_get_their_results_at_once) {
+  (void)with({{.src = "10.0.0.3@tcp", .priority = 1},
+              {.src = "10.0.0.3@tcp", .dst = "10.0.0.[50-60]@tcp"},
+              {.dst = "10.0.0.51@tcp", .priority = 2},
+              {.dst = "10.9.0.*@tcp9", .rte = "10.0.0.93@tcp"},
+              {.src = "tcp5", .priority = 8}});
+  EXPECT_EQ(results(*node.node), "");
+  EXPECT_EQ(rig_.apply(node, peer_add({"10.0.0.51@tcp", "10.0.0.52@tcp"})), "");
+  EXPECT_EQ(results(*node.node), "peer ni 10.0.0.51@tcp 2 from - over -\n");
+  EXPECT_EQ(rig_.apply(node, NodeRig::net_add("10.0.0.3@tcp")), "");
+  EXPECT_EQ(results(*node.node),
+            "ni 10.0.0.3@tcp 1\npeer ni 10.0.0.51@tcp 2 from 10.0.0.3@tcp:0 over -\n"
+            "peer ni 10.0.0.52@tcp - from 10.0.0.3@tcp:0 over -\n");
+  EXPECT_EQ(rig_.apply(node, NodeRig::route_add("tcp9", "10.0.0.93@tcp")), "");
+  EXPECT_NE(results(*node.node).find("peer ni 10.9.0.41@tcp9 - from - over 10.0.0.93@tcp:0\n"), std::string::npos);
+  EXPECT_EQ(rig_.apply(node, NodeRig::net_add("10.5.0.1@tcp5")), "");
+  EXPECT_NE(results(*node.node).find("net tcp5 8\n"), std::string::npos);
+  EXPECT_EQ(rig_.apply(node, config::NetDel{.net = net("tcp"), .nid = nid("10.0.0.3@tcp")}), "");
+  EXPECT_EQ(results(*node.node).find("10.0.0.3@tcp"), std::string::npos) << results(*node.node);
+}
+
+TEST_F(PoliciesOfNode, a_rule_that_matches_nothing_is_accepted_with_a_note) {
+  std::vector<std::string> notes;
+  bool done = false;
+  node.node->apply(
+      rules({{.src = "tcp77", .priority = 1}, {.dst = "10.0.0.77@tcp", .rte = "10.0.0.91@tcp"}, {.src = "tcp"}}),
+      [&](const config::Problems& errors) { done = errors.empty(); },
+      [&](const std::string& line) { notes.push_back(line); });
+  ASSERT_TRUE(rig_.run_until([&] { return done; }));
+  EXPECT_EQ(notes, (std::vector<std::string>{
+                       "no effect yet: no NI of this node matches src tcp77; the rule will hold for objects that are "
+                       "added later",
+                       "no effect yet: no known peer matches dst 10.0.0.77@tcp; the rule will hold for objects that "
+                       "are added later"}));
+}
+
+/// A rule at random over few names, so that rules overlap.
+UdspRule random_rule(Rng& rng) {
+  const std::vector<std::string> locals = {"tcp",          "o2ib",    "10.0.0.1@tcp", "10.0.0.[1-2]@tcp",
+                                           "*.*.*.*@o2ib", "tcp[0-9]"};
+  const std::vector<std::string> peers = {"tcp",          "10.0.0.11@tcp",      "10.0.0.*@tcp", "10.1.0.[1-20]@o2ib",
+                                          "*.*.*.*@tcp9", "10.0.0.[30-40]@tcp", "o2ib"};
+  const std::vector<std::string> routers = {"10.0.0.91@tcp", "10.0.0.[90-99]@tcp", "tcp"};
+  const auto one_of = [&](const std::vector<std::string>& all) { return all[rng.below(all.size())]; };
+  UdspRule rule;
+  const uint64_t kind = rng.below(5);
+  if (kind == 0 || kind == 2) rule.src = one_of(locals);
+  if (kind == 1 || kind == 2 || kind == 3) rule.dst = one_of(peers);
+  if (kind == 3 || kind == 4) rule.rte = one_of(routers);
+  if (kind < 2 || rng.below(2) == 0) rule.priority = int64_t(rng.below(4));
+  if (rng.below(3) == 0) rule.idx = int64_t(rng.below(6));
+  return rule;
+}
+
+// Goal: the results follow from the rules that are left and from the objects that are there, whatever came before.
+// Method: random rules come and go at a node whose NIs and peers come and go, too. After each step a fresh policy over
+// the same rules and objects gives the same results.
+TEST_F(PoliciesOfNode, results_depend_on_rules_and_objects_only) {
+  size_t deleted = 0, nonempty = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Rng rng(seed);
+    for (unsigned step = 0; step < 12; ++step) {
+      const size_t count = node.node->control().desired.udsp.size();
+      if (count > 0 && rng.below(2) == 0) {
+        EXPECT_EQ(rig_.apply(node, UdspDel{.idx = int64_t(rng.below(count))}), "");
+        ++deleted;
+      } else {
+        (void)rig_.apply(node, UdspAdd{random_rule(rng)});  // may be there already
+      }
+      if (step == 5) {
+        EXPECT_EQ(rig_.apply(node, config::NetDel{.net = net("tcp"), .nid = nid("10.0.0.2@tcp")}), "");
+      }
+      if (step == 8) {
+        EXPECT_EQ(rig_.apply(node, NodeRig::net_add("10.0.0.2@tcp")), "");
+      }
+      const std::string is = results(*node.node);
+      const std::vector<UdspRule> left = node.node->control().desired.udsp;
+      EXPECT_EQ(rig_.apply(node, UdspDel{.all = true}), "");
+      EXPECT_EQ(results(*node.node), "") << "seed " << seed << " step " << step;
+      EXPECT_EQ(with(left), is) << "seed " << seed << " step " << step;
+      nonempty += is.empty() ? 0 : 1;
+    }
+  }
+  EXPECT_GT(deleted, 50u);
+  EXPECT_GT(nonempty, 300u);
+}
+
+// Goal: a change of rules is evaluated in slices, and publishes only the peers whose results differ.
+// Method: 2,000 peers, of which a rule concerns ten. The bytes that the table copies stand for what was published.
+TEST_F(PoliciesOfNode, unchanged_peers_are_not_published_again) {
+  config::ChangeList peers;
+  for (unsigned i = 0; i < 2000; ++i)
+    peers.push_back(
+        {peer_add({"10.0." + std::to_string(10 + i / 200) + "." + std::to_string(1 + i % 200) + "@tcp"}), {}});
+  ASSERT_EQ(rig_.apply(node, std::move(peers)), "");
+  Control& c = node.node->control();
+  const uint64_t before = c.peer_table->copied_bytes();
+  std::vector<UdspRule> many(200, UdspRule{.src = "10.0.0.1@tcp"});
+  for (size_t i = 0; i < many.size(); ++i) many[i].dst = "10.77.0." + std::to_string(i) + "@tcp";
+  many.push_back({.dst = "10.0.12.[1-10]@tcp", .priority = 1});
+  bool done = false;
+  node.node->apply(rules(many), [&](const config::Problems& errors) { done = errors.empty(); });
+  unsigned turns = 0;
+  ASSERT_TRUE(rig_.run_until([&] {
+    turns += c.policies->settled() ? 0 : 1;
+    return done;
+  }));
+  EXPECT_GE(turns, 2000 * 200 / kPolicyBudget) << "the peers were evaluated in slices";
+  EXPECT_NE(results(*node.node).find("peer ni 10.0.12.1@tcp 1"), std::string::npos);
+  const uint64_t ten_peers = 10 * (sizeof(PeerTable::Limb) + sizeof(PeerTable::Branch) + 4096);
+  EXPECT_LT(c.peer_table->copied_bytes() - before, ten_peers);
+}
+
+}  // namespace
+}  // namespace ulnet::test
