@@ -97,8 +97,8 @@ void choose(benchmark::State& state, F turn_of) {
   uint32_t sequence = 0, message = 0;
   for (auto one : state) {
     const uint32_t turn = turn_of(message++);
-    const PathChoice choice = choose_path(rails.set, rails.request, {kHome, nullptr, 0, turn});
-    choice.ni->slices[0]->sequence = ++sequence;
+    const PathChoice choice = choose_path(rails.set, rails.request, {kHome, nullptr, turn});
+    choice.ni->slices[0]->sequence.set(++sequence);
     choice.ni->slices[0]->loads[kServer.value].note_sent(turn);
     choice.hop->locals[0]->load.note_sent(turn, 64);
     choice.hop->locals[0]->sequence.set(sequence);

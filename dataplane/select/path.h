@@ -1,7 +1,8 @@
-// Choosing a path: one function over views, gauges and this worker's own sequences. Allocates nothing; the only place
-// that ranks. Writes nothing but its worker's notes of the gauges (NiLoad, PeerLoad). Source: docs/wire/lnet.md §6.
-// The class behind choose_path() reports each candidate that loses to a recorder; choose_path() uses NoRecorder.
+// Choosing a path: one function over views, gauges and this worker's own sequences. Allocates nothing; writes nothing
+// but its worker's notes of the gauges (NiLoad, PeerLoad). Source: docs/wire/lnet.md §6. The ranking is in chooser.h;
+// explain.h gives its reasons, and after_choice.h has the numbers that a sender changes.
 #pragma once
+#include "dataplane/state/rotation.h"
 #include "dataplane/state/view.h"
 #include "lnd/lnd.h"
 
@@ -47,16 +48,8 @@ struct PathChoice {
 /// Inputs of a choice that differ from worker to worker.
 struct PathContext {
   WorkerId worker;
-  const uint32_t* route_sequences = nullptr;  ///< by RouteView::id
-  uint32_t route_count = 0;
+  const Rotation* rotation = nullptr;  ///< of the worker; null: no route was chosen yet
   uint32_t turn = 0;  ///< number of the worker's turn, in which it reads each gauge once; 0: reads them at each choice
-};
-
-/// Receives each candidate that lost against another, with both and the reason. Empty in production.
-struct NoRecorder {
-  static void ni_lost(const NiView&, const NiView&, const char*) {}
-  static void peer_ni_lost(const PeerNiView&, const PeerNiView&, const char*) {}
-  static void route_lost(const RouteView&, const RouteView*, const char*) {}
 };
 
 [[nodiscard]] PathChoice choose_path(const ViewSet& view, const PathRequest& request, const PathContext& context);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dataplane/select/after_choice.h"
 #include "dataplane/stages/post.h"
 #include "dataplane/stages/receive.h"
 #include "dataplane/stages/send.h"
@@ -245,11 +246,10 @@ PathRequest forward_request(const wire::Header& header, const Nid& dst) {
   return request;
 }
 
-/// The next hop, and the route to it, have had their turn.
-void note_turn(Worker& w, const PathChoice& choice) {
-  choice.hop->locals[w.id.value]->sequence.set(++w.sequence);
-  if (choice.route != nullptr && choice.route->id < w.route_sequences.size())
-    w.route_sequences[choice.route->id] = ++w.route_sequence;
+/// The choice by the header alone: the message is sent later, by whichever NI is best then.
+void note_turn_of(Worker& w, const PathChoice& choice) {
+  WorkerNotes notes(w.id, w.rotation, w.turn_number);
+  note_turn(notes, choice);
 }
 
 PathChoice refused(int32_t error) {
@@ -375,7 +375,7 @@ RxVerdict forward_header(Worker& w, RxSlot& slot) {
         return drop_receive(w, slot, Drop::kRouteLoop);
       if (choice.hop->down) return drop_receive(w, slot, Drop::kNextHopDown);
       hop = choice.hop->locals[w.id.value];
-      note_turn(w, choice);
+      note_turn_of(w, choice);
       break;
   }
   if (hop_is_stuck(w, *hop, pool_of(slot))) return drop_receive(w, slot, Drop::kNextHopFull);

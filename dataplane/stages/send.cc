@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "dataplane/select/after_choice.h"
 #include "dataplane/select/path.h"
 #include "dataplane/stages/finish.h"
 #include "dataplane/stages/forward.h"
@@ -120,15 +121,10 @@ void lease_out(Worker& w, Sending& m, const PathChoice& choice) {
     m.leased = nullptr;
     return post<PostKind::kLease>(w, w.id, tx);
   }
-  choice.ni->slices[w.id.value]->sequence = ++w.sequence;
+  WorkerNotes notes(w.id, w.rotation, w.turn_number);
+  note_sent(notes, choice, tx.header.payload_length);
   m.leased = choice.hop->locals[w.id.value];
-  choice.ni->slices[w.id.value]->loads[choice.hop->server.value].note_sent(w.turn_number);
-  m.leased->load.note_sent(w.turn_number, tx.header.payload_length);
   ++m.leased->leases;
-  m.leased->sequence.set(w.sequence);
-  if (choice.final_ni != nullptr) choice.final_ni->locals[w.id.value]->sequence.set(w.sequence);
-  if (choice.route != nullptr && choice.route->id < w.route_sequences.size())
-    w.route_sequences[choice.route->id] = ++w.route_sequence;
   tx.ni = choice.ni->id;
   tx.ni_slice = choice.ni->slices[choice.hop->server.value];
   tx.peer_ni = choice.hop->id;

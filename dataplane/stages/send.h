@@ -14,7 +14,7 @@ namespace ulnet {
 
 /// This worker's part in choosing a path.
 [[nodiscard]] inline PathContext path_context(const Worker& w) {
-  return {w.id, w.route_sequences.data(), uint32_t(w.route_sequences.size()), w.turn_number};
+  return {w.id, &w.rotation, w.turn_number};
 }
 
 /// Chooses a path for the message and leases its Tx to the worker that serves the next hop; or parks it, or fails it.

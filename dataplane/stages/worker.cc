@@ -6,7 +6,8 @@ Mesh::Mesh(unsigned workers, uint32_t ring_size, IdleGate* const* gates_, IdleGa
     : worker_count(workers),
       gates(gates_, gates_ + workers),
       control_gate(control_gate_),
-      states(std::make_unique<WorkerState[]>(workers)) {
+      states(std::make_unique<WorkerState[]>(workers)),
+      rotations(std::make_unique<Rotation[]>(workers)) {
   for (unsigned from = 0; from < workers; ++from) {
     for (unsigned to = 0; to < workers; ++to) pairs.push_back(std::make_unique<Pair>(from == to ? 2 : ring_size));
     to_worker.push_back(std::make_unique<SpscRing<ControlMsg>>(ring_size));
@@ -30,11 +31,10 @@ Worker::Worker(WorkerId id_, Mesh& mesh_, const WorkerSize& size, uint64_t inter
                        + size.control_queue,  // drivers
                    memory),
       driver_asks_most(size.control_queue),
-      route_sequences(kRoutesMax) {
+      rotation(mesh_.rotations[id_.value]) {
   ULNET_CHECK(id.value < kWorkersMax && mesh.worker_count <= kWorkersMax);
   ULNET_CHECK(size.operations <= kMessagesPerWorkerMax);  // more have no place in object_cookie()
   batch.reserve(kBatchBack + kBatchWork);
-  sequence = uint32_t(rng.below(64));  // workers start their rotations apart, so that they don't all run to one rail
 }
 
 Worker::~Worker() = default;

@@ -110,11 +110,9 @@ class Worker {
   uint32_t submitters_closing = 0;  ///< of `submitters`
   uint32_t submitters_first = 0;    ///< whose calls come first in this turn
   uint32_t inbox_first = 0;         ///< the worker whose rings come first in this turn
-  uint32_t sequence = 0;            ///< rotation of this worker's choices
-  uint32_t route_sequence = 0;
-  std::vector<uint32_t> route_sequences;  ///< by RouteView::id
-  Duration router_hold_timeout{};         ///< of the view, kept for when none may be looked at
-  Instant held_look_at = kNever;          ///< when receives in held_router are looked at next
+  Rotation& rotation;               ///< of this worker's choices; in the mesh, for control to read
+  Duration router_hold_timeout{};   ///< of the view, kept for when none may be looked at
+  Instant held_look_at = kNever;    ///< when receives in held_router are looked at next
   /// Items that a turn takes from the rings of all workers.
   static constexpr size_t kBatchBack = 2 * kInboxBudget;  ///< returns
   static constexpr size_t kBatchWork = kInboxBudget;      ///< work

@@ -10,6 +10,7 @@
 #include "dataplane/base/ring.h"
 #include "dataplane/state/posted.h"
 #include "dataplane/state/ring_messages.h"
+#include "dataplane/state/rotation.h"
 #include "dataplane/state/view.h"
 
 namespace ulnet {
@@ -29,13 +30,14 @@ struct Mesh {
     explicit Pair(uint32_t size) : work(size), back(size) {}
     SpscRing<PostItem> work, back;
   };
-  std::vector<std::unique_ptr<Pair>> pairs;                       ///< [from * worker_count + to]
-  std::vector<std::unique_ptr<SpscRing<ControlMsg>>> to_worker;   ///< control -> worker
-  std::vector<std::unique_ptr<SpscRing<WorkerMsg>>> to_control;   ///< worker -> control
-  std::vector<IdleGate*> gates;                                   ///< by worker
+  std::vector<std::unique_ptr<Pair>> pairs;                      ///< [from * worker_count + to]
+  std::vector<std::unique_ptr<SpscRing<ControlMsg>>> to_worker;  ///< control -> worker
+  std::vector<std::unique_ptr<SpscRing<WorkerMsg>>> to_control;  ///< worker -> control
+  std::vector<IdleGate*> gates;                                  ///< by worker
   IdleGate* control_gate;
   std::atomic<const ViewSet*> view{nullptr};  ///< control: w (seq_cst exchange), workers: r
   std::unique_ptr<WorkerState[]> states;
+  std::unique_ptr<Rotation[]> rotations;   ///< by worker
   std::atomic<uint64_t> divert_wanted{0};  ///< bit per worker: some Receiving::divert was set for it
   std::atomic<uint64_t> recall_wanted{0};  ///< the same of Sending::recall
   static_assert(kWorkersMax <= 64, "divert_wanted and recall_wanted have a bit for each worker");

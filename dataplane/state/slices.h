@@ -50,7 +50,7 @@ struct alignas(kCacheLine) NiSlice : Linked<NiWaitTag> {
   const uint8_t lnd;          ///< number of the LND that it belongs to
   TxCredits credits;          ///< this worker's share of the NI's tx credits
   List<Tx, NiCreditTag> holders;  ///< those that hold one, oldest first
-  uint32_t sequence = 0;      ///< when this worker last chose the NI (docs/wire/lnet.md §6.2)
+  Gauge sequence;             ///< when this worker last chose the NI (docs/wire/lnet.md §6.2)
   std::array<NiLoad, kWorkersMax> loads;  ///< of the NI at each worker, as this worker sees it
   Gauge tx_count;             ///< Txs on this worker that name the NI
   Gauge rx_count;             ///< slots between rx_header and rx_done, held ones among them
@@ -81,6 +81,11 @@ struct alignas(kCacheLine) PeerSlice {
   Instant unconnected_since = kNever;
   InterfaceCounters counters;
 };
+
+/// Reads the gauges of a peer NI.
+[[nodiscard]] inline PeerLoad load_now(const PeerSlice& slice, uint32_t turn) {
+  return {turn, int32_t(slice.credits.gauge().get()), slice.tx_queued_bytes.get()};
+}
 
 struct ShareTag {};
 /// Part of a worker's `incoming` messages that the receives of one peer NI hold, and the receives that wait for one.

@@ -41,7 +41,7 @@ struct Rails {
   std::pair<int, int> choose(uint32_t turn) {
     PathRequest request;
     request.dst = tcp(11);
-    const PathChoice choice = choose_path(set, request, {kHome, nullptr, 0, turn});
+    const PathChoice choice = choose_path(set, request, {kHome, nullptr, turn});
     EXPECT_EQ(choice.kind, PathKind::kPath);
     return {int(choice.ni - local.nis.data()), int(choice.hop - peer.nis.data())};
   }

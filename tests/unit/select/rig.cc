@@ -7,6 +7,8 @@
 #include <deque>
 
 #include "dataplane/base/nid_text.h"
+#include "dataplane/select/after_choice.h"
+#include "dataplane/select/explain.h"
 #include "dataplane/state/slices.h"
 
 namespace ulnet::test {
@@ -35,14 +37,31 @@ class World {
     for (const RouteSpec& route : row.routes) add_route(route);
     if (reversed)
       for (RouteNetView& net : routes_.nets) std::reverse(net.routes.begin(), net.routes.end());
+    rotation_.choices.set(100);
+    rotation_.route_choices.set(100);
     set_.local = &local_;
     set_.peers = &table_;
     set_.routes = &routes_;
     set_.node.discover_gateways = row.discover_gateways;
   }
   [[nodiscard]] const ViewSet& view() const { return set_; }
-  [[nodiscard]] PathContext context(uint32_t turn) const {
-    return {kHome, route_used_.data(), uint32_t(route_used_.size()), turn};
+  [[nodiscard]] PathContext context(uint32_t turn) const { return {kHome, &rotation_, turn}; }
+  /// The home worker sends over the path, and in the end the worker that serves the hop has the message.
+  void send(const PathChoice& choice, uint32_t turn, uint32_t bytes) {
+    WorkerNotes notes(kHome, rotation_, turn);
+    note_sent(notes, choice, bytes);
+    if (turn != 0) return;  // the gauges count in the next turn only
+    (void)choice.ni->slices[choice.hop->server.value]->credits.take(waiting_.emplace_back());
+    (void)choice.hop->slice->credits.take(waiting_.emplace_back());
+    choice.hop->slice->tx_queued_bytes.add(bytes);
+  }
+  /// All sequences of the home worker.
+  [[nodiscard]] std::vector<int64_t> sequences() const {
+    std::vector<int64_t> all{rotation_.choices.get(), rotation_.route_choices.get()};
+    for (const NiSlice& slice : ni_slices_) all.push_back(slice.sequence.get());
+    for (const PeerLocal& local : peer_locals_) all.push_back(local.sequence.get());
+    for (uint32_t i = 0; i < routes_added_; ++i) all.push_back(rotation_.routes[i].get());
+    return all;
   }
 
  private:
@@ -78,8 +97,8 @@ class World {
     }
     NiSlice& home = ni_slices_.emplace_back(ni.id, 0, uint8_t{1});
     NiSlice& server = ni_slices_.emplace_back(ni.id, 0, uint8_t{1});
-    home.sequence = spec.used;
-    server.sequence = opposite(spec.used);
+    home.sequence.set(spec.used);
+    server.sequence.set(opposite(spec.used));
     set_free(server.credits, spec.credits);
     set_free(home.credits, 1000 - spec.credits);
     ni.slices = {&home, &server};
@@ -161,8 +180,8 @@ class World {
     auto at = std::find_if(routes_.nets.begin(), routes_.nets.end(),
                            [&](const RouteNetView& one) { return !(one.remote < remote); });
     if (at == routes_.nets.end() || at->remote != remote) at = routes_.nets.insert(at, RouteNetView{remote, {}});
-    at->routes.push_back({nid(spec.gateway), spec.hops, spec.priority, !spec.dead, uint32_t(route_used_.size())});
-    route_used_.push_back(spec.used);
+    at->routes.push_back({nid(spec.gateway), spec.hops, spec.priority, !spec.dead, routes_added_});
+    rotation_.routes[routes_added_++].set(spec.used);
   }
 
   const uint32_t numa_range_;
@@ -172,7 +191,8 @@ class World {
   std::deque<PeerLocal> peer_locals_;
   std::deque<std::vector<PeerLocal*>> pointers_;
   std::deque<Preferences> lists_;
-  std::vector<uint32_t> route_used_;
+  Rotation rotation_;
+  uint32_t routes_added_ = 0;
   LocalView local_;
   RouteTable routes_;
   std::deque<PeerView> peers_;
@@ -230,6 +250,71 @@ std::string text_of(const PathChoice& choice) {
   return out;
 }
 
+std::string text_of(const Trace::Object& object) {
+  if (const auto* net = std::get_if<const PeerNetView*>(&object)) return net_text((*net)->net);
+  if (const auto* ni = std::get_if<const NiView*>(&object)) return text((*ni)->nid);
+  if (const auto* ni = std::get_if<const PeerNiView*>(&object)) return text((*ni)->nid);
+  return text(std::get<const RouteView*>(object)->gateway);
+}
+std::string text_of(int64_t value) {
+  return value == kNoPriority ? "none" : std::to_string(value);
+}
+std::string text_of(const Trace::Step& step) {
+  std::string out(name(step.kind));
+  if (step.route != nullptr) out += " of " + text(step.route->gateway);
+  for (const Trace::Candidate& one : step.candidates) {
+    out += "; " + text_of(one.object);
+    if (one.excluded != Exclusion::kNone) {
+      out += " not: " + std::string(name(one.excluded));
+      continue;
+    }
+    out += (one.won ? " wins: " : " loses: ") + std::string(name(one.by));
+    if (one.against == Trace::kNobody) continue;
+    out +=
+        " " + text_of(one.value) + " to " + text_of(one.other) + " of " + text_of(step.candidates[one.against].object);
+  }
+  return out + "\n";
+}
+
+/// Each step that the choice came from names the winner as the choice does, and each loser lost by its values.
+void check_winners(const Trace& trace, const PathChoice& choice) {
+  for (const Trace::Step& step : trace.steps) {
+    EXPECT_LE(std::count_if(step.candidates.begin(), step.candidates.end(), [](const auto& one) { return one.won; }),
+              1);
+    for (const Trace::Candidate& one : step.candidates) {
+      if (one.excluded != Exclusion::kNone || one.against == Trace::kNobody) continue;
+      const int64_t better = higher_wins(one.by) ? one.value - one.other : one.other - one.value;
+      EXPECT_TRUE(one.won ? better >= 0 : better <= 0) << text_of(step);
+      EXPECT_TRUE(better != 0 || one.by == Criterion::kSequence || one.by == Criterion::kRouteSequence ||
+                  one.by == Criterion::kLocalNetSequence || one.by == Criterion::kPeerNetSequence)
+          << text_of(step);
+    }
+  }
+  if (choice.kind != PathKind::kPath) return;
+  const auto winner = [&](StepKind kind) {
+    const Trace::Step* step = trace.step(kind);
+    return step == nullptr || step->winner() == nullptr ? nullptr : &step->winner()->object;
+  };
+  const Trace::Object* ni = winner(StepKind::kLocalNi);
+  ASSERT_NE(ni, nullptr);
+  EXPECT_EQ(*ni, Trace::Object(choice.ni));
+  if (!choice.routed) {
+    const Trace::Object* hop = winner(StepKind::kPeerNi);
+    ASSERT_NE(hop, nullptr);
+    EXPECT_EQ(*hop, Trace::Object(choice.hop));
+  }
+  if (choice.route != nullptr) {
+    const Trace::Object* route = winner(StepKind::kRoute);
+    ASSERT_NE(route, nullptr);
+    EXPECT_EQ(*route, Trace::Object(choice.route));
+  }
+  if (choice.final_ni != nullptr) {
+    const Trace::Object* final_ni = winner(StepKind::kFinalNi);
+    ASSERT_NE(final_ni, nullptr);
+    EXPECT_EQ(*final_ni, Trace::Object(choice.final_ni));
+  }
+}
+
 }  // namespace
 
 Nid nid(const std::string& name) {
@@ -260,16 +345,67 @@ void check(const std::vector<Row>& rows) {
       if (reversed && row.one_order) continue;
       const World world(row, reversed);
       const PathRequest request = request_of(row.ask);
+      const std::string where = std::string("row: ") + row.why + (reversed ? ", candidates in the opposite order" : "");
       for (const uint32_t turn : {0u, 1u})
         EXPECT_EQ(text_of(choose_path(world.view(), request, world.context(turn))), row.expect)
-            << "row: " << row.why << (reversed ? ", candidates in the opposite order" : "")
-            << (turn == 0 ? "" : ", gauges read once per turn");
+            << where << (turn == 0 ? "" : ", gauges read once per turn");
+      Trace trace;
+      EXPECT_EQ(text_of(explain_path(world.view(), request, world.context(0), trace)), row.expect)
+          << where << ", explained";
     }
 }
 
 std::string over(const Row& row, const char* hop) {
   const World world(row, false);
   return text_of(path_over(world.view(), request_of(row.ask), world.context(0), nid(hop)));
+}
+
+std::string explained(const Row& row) {
+  const World world(row, false);
+  Trace trace;
+  const PathChoice choice = explain_path(world.view(), request_of(row.ask), world.context(0), trace);
+  EXPECT_EQ(text_of(choice), row.expect) << row.why;
+  check_winners(trace, choice);
+  std::string out;
+  for (const Trace::Step& step : trace.steps) out += text_of(step);
+  return out;
+}
+
+void check_explained(const Row& row, const std::string& where) {
+  const World world(row, false);
+  const PathRequest request = request_of(row.ask);
+  const std::vector<int64_t> before = world.sequences();
+  Trace trace;
+  const PathChoice explained = explain_path(world.view(), request, world.context(0), trace);
+  EXPECT_EQ(world.sequences(), before) << where;
+  EXPECT_EQ(text_of(explained), text_of(choose_path(world.view(), request, world.context(0)))) << where;
+  check_winners(trace, explained);
+}
+
+std::vector<std::string> check_play(const Row& row, unsigned count, uint32_t bytes, const std::string& where) {
+  std::vector<std::string> played;
+  for (const uint32_t turn : {0u, 1u}) {
+    World world(row, false);
+    const PathRequest request = request_of(row.ask);
+    const std::vector<int64_t> before = world.sequences();
+    SendOverlay overlay(world.context(0));
+    std::vector<std::string> sent;
+    played.clear();
+    for (unsigned i = 0; i < count; ++i) {
+      Trace trace;
+      const PathChoice choice = explain_path(world.view(), request, overlay, trace);
+      played.push_back(text_of(choice));
+      if (choice.kind == PathKind::kPath) note_sent(overlay, choice, bytes);
+    }
+    EXPECT_EQ(world.sequences(), before) << where;
+    for (unsigned i = 0; i < count; ++i) {
+      const PathChoice choice = choose_path(world.view(), request, world.context(turn));
+      sent.push_back(text_of(choice));
+      if (choice.kind == PathKind::kPath) world.send(choice, turn, bytes);
+    }
+    EXPECT_EQ(played, sent) << where << (turn == 0 ? ", gauges read at each choice" : ", all in one turn");
+  }
+  return played;
 }
 
 }  // namespace ulnet::test

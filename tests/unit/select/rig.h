@@ -100,4 +100,13 @@ void check(const std::vector<Row>& rows);
 /// The path of a forwarded message over a hop that was chosen before (path_over).
 [[nodiscard]] std::string over(const Row& row, const char* hop);
 
+/// The trace of explain_path() for the row, one line for each step. Example:
+/// "local NI; 1@tcp loses: health 800 to 900 of 2@tcp; 2@tcp wins: health 900 to 800 of 1@tcp; 3@tcp not: leaving".
+[[nodiscard]] std::string explained(const Row& row);
+/// explain_path() and choose_path() agree on the row, and the trace with both.
+void check_explained(const Row& row, const std::string& where);
+/// The paths of `count` messages: played beside the objects as sent in earnest, by gauges that are read at each choice
+/// and once per turn. Returns them.
+std::vector<std::string> check_play(const Row& row, unsigned count, uint32_t bytes, const std::string& where);
+
 }  // namespace ulnet::test

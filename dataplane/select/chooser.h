@@ -1,0 +1,485 @@
+// The ranking of paths: the one function behind choose_path(), which sends, and explain_path(), which control calls.
+// Two parameters differ. A Reader gives the numbers that change with each message: sequences, credits, queued bytes. A
+// Recorder receives each candidate with the criterion that decided. Holds no state of its own, allocates nothing.
+// Source: docs/wire/lnet.md §6.
+#pragma once
+#include <algorithm>
+#include <cerrno>
+
+#include "dataplane/select/criterion.h"
+#include "dataplane/select/path.h"
+#include "dataplane/state/slices.h"
+
+namespace ulnet {
+
+/// Records nothing, and costs nothing.
+struct NoRecorder {
+  struct Step {};
+  struct Verdict {
+    bool better = false;
+    static constexpr Verdict higher(Criterion, int64_t a, int64_t b) { return {a > b}; }
+    static constexpr Verdict lower(Criterion, int64_t a, int64_t b) { return {a < b}; }
+  };
+  static Step begin(StepKind, const RouteView* = nullptr) { return {}; }
+  template <class T>
+  static void excluded(Step, const T&, Exclusion) {}
+  template <class T>
+  static void considered(Step, const T&) {}
+  template <class T>
+  static void compared(Step, const T&, const T&, const Verdict&) {}
+  template <class T>
+  static void chosen(Step, const T&, Criterion = Criterion::kOnly) {}
+};
+
+template <class Reader, class Recorder>
+class Chooser {
+ public:
+  Chooser(const ViewSet& view, const PathRequest& request, Reader reader, Recorder recorder)
+      : view_(view), request_(request), reader_(reader), recorder_(recorder) {}
+
+  PathChoice choose() {
+    if (request_.dst.is_any()) return error(-EINVAL, LndStatus::kLocalError);
+    if (request_.dst.is_lo() || (!request_.forward && view_.local->ni(request_.dst) != nullptr)) return loopback();
+    const PeerRef dst = view_.peers->find(request_.dst);
+    const bool dst_local = view_.local->net(request_.dst.net()) != nullptr;
+    const bool reached = dst || dst_local || view_.routes->find(request_.dst.net()) != nullptr;
+    if (request_.discovers() && reached && (!dst || !dst.peer->up_to_date)) return park(request_.dst, bool(dst));
+    if (!request_.src.is_any() && !(request_.response && source_gone())) return from_fixed(dst);
+    if (request_.forward && dst_local && dst && may_take_another_rail(dst)) {
+      if (const PathChoice direct = over_rails(*dst.peer); direct.kind == PathKind::kPath) return direct;
+    }
+    const bool rails = dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward;
+    if (rails) {
+      if (const PathChoice direct = over_rails(*dst.peer); direct.kind == PathKind::kPath) return direct;
+      return routed(dst, nullptr);
+    }
+    if (!dst_local) return routed(dst, nullptr);
+    if (!dst) return park(request_.dst);
+    return to_exactly(dst);
+  }
+
+  PathChoice over_hop(const Nid& nid) {
+    const PeerRef hop = view_.peers->find(nid);
+    const NetView* net = view_.local->net(nid.net());
+    const bool is_last = view_.local->net(request_.dst.net()) != nullptr;
+    const auto is_dst = [&] { return nid == request_.dst || view_.peers->find(request_.dst).peer == hop.peer; };
+    const bool gone = !hop || hop.ni().slice == nullptr || hop.ni().down || net == nullptr;
+    if (gone || !(is_last ? is_dst() : hop.peer->router)) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    const NiView* ni = best_ni(*net, hop.ni());
+    if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
+    PathChoice choice = path(*ni, *hop.peer, hop.ni(), is_last ? nid : request_.dst);
+    choice.routed = !is_last;
+    return choice;
+  }
+
+ private:
+  using Step = typename Recorder::Step;
+  using Verdict = typename Recorder::Verdict;  // of a candidate against the best so far, which stays if all is equal
+
+  static PathChoice error(int32_t code, LndStatus health) {
+    PathChoice choice;
+    choice.kind = PathKind::kError;
+    choice.error = code;
+    choice.health = health;
+    return choice;
+  }
+  static PathChoice park(const Nid& nid, bool discover = false) {
+    PathChoice choice;
+    choice.kind = PathKind::kPark;
+    choice.ask = nid;
+    choice.discover = discover;
+    return choice;
+  }
+  PathChoice loopback() const {
+    PathChoice choice;
+    choice.kind = PathKind::kLoopback;
+    choice.dest = request_.dst;
+    choice.src = request_.dst.is_lo() || request_.src.is_any() ? request_.dst : request_.src;
+    return choice;
+  }
+  static PathChoice path(const NiView& ni, const PeerView& peer, const PeerNiView& hop, const Nid& dest) {
+    PathChoice choice;
+    choice.kind = PathKind::kPath;
+    choice.ni = &ni;
+    choice.hop = &hop;
+    choice.hop_peer = &peer;
+    choice.dest = dest;
+    choice.src = ni.nid;
+    return choice;
+  }
+
+  /// The last router may use another NI of the peer only if `dst` is ill, and only between multi-rail peers
+  /// (docs/wire/lnet.md §8.2). A ping or push must reach the NI that it names. The sender would take the answer of
+  /// another NI as news about another node, and send again at once.
+  [[nodiscard]] bool may_take_another_rail(const PeerRef& dst) const {
+    if (request_.portal0 || !dst.peer->multi_rail || (!dst.ni().down && dst.ni().health == kHealthMax)) return false;
+    const PeerRef origin = view_.peers->find(request_.origin);
+    return origin && origin.peer->multi_rail;
+  }
+  /// A router drops what would go to an NI that is down: there it ranks last.
+  [[nodiscard]] uint16_t health_of(const PeerNiView& ni) const {
+    return request_.forward && ni.down ? uint16_t(0) : ni.health;
+  }
+  /// A response comes from the NI that received the request. If that NI is being deleted, the response comes from
+  /// another one (decision 32).
+  [[nodiscard]] bool source_gone() const {
+    const NiView* ni = view_.local->ni(request_.src);
+    return ni == nullptr || ni->closing;
+  }
+  /// Records a step that has nothing to compare.
+  template <class T>
+  void given(StepKind kind, const T& object, Criterion why) {
+    recorder_.chosen(recorder_.begin(kind), object, why);
+  }
+  /// True, and recorded, if nothing can be sent to the peer NI.
+  bool without_memory(const PeerNiView& ni) {
+    if (ni.slice != nullptr) return false;
+    recorder_.excluded(recorder_.begin(StepKind::kPeerNi), ni, Exclusion::kNoMemory);
+    return true;
+  }
+
+  /// If the request has a source NI, the path uses exactly that NI (docs/wire/lnet.md §6, SRC_SPEC).
+  PathChoice from_fixed(const PeerRef& dst) {
+    const NiView* ni = view_.local->ni(request_.src);
+    if (ni != nullptr && ni->closing) recorder_.excluded(recorder_.begin(StepKind::kLocalNi), *ni, Exclusion::kClosing);
+    if (ni == nullptr || ni->closing) return error(-EADDRNOTAVAIL, LndStatus::kLocalError);
+    if (request_.src.net() != request_.dst.net()) return routed(dst, ni);
+    if (!dst) return park(request_.dst);
+    if (without_memory(dst.ni())) return error(-ENOMEM, LndStatus::kLocalError);
+    given(StepKind::kLocalNi, *ni, Criterion::kGiven);
+    given(StepKind::kPeerNi, dst.ni(), Criterion::kGiven);
+    return path(*ni, *dst.peer, dst.ni(), request_.dst);
+  }
+
+  /// Destination NID exactly; its recorded NI, or the best on that net.
+  PathChoice to_exactly(const PeerRef& dst) {
+    const PeerNiView& hop = dst.ni();
+    if (without_memory(hop)) return error(-ENOMEM, LndStatus::kLocalError);
+    given(StepKind::kPeerNi, hop, Criterion::kGiven);
+    const NetView* net = view_.local->net(request_.dst.net());
+    const NiView* ni = recorded_ni(dst, *net);
+    if (ni == nullptr) ni = best_ni(*net, hop);
+    if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
+    return path(*ni, *dst.peer, hop, request_.dst);
+  }
+
+  /// On this net, a peer that is not multi-rail must see only one source (docs/wire/lnet.md §5.7). Returns that NI.
+  /// Null: none is recorded, the NI is being deleted, or the message may come from any NI.
+  const NiView* recorded_ni(const PeerRef& dst, const NetView& net) {
+    if (!dst || dst.peer->multi_rail || request_.portal0 || request_.forward) return nullptr;
+    const NiView* ni = view_.local->ni(dst.ni().source);
+    if (ni == nullptr || ni->going() || ni->nid.net() != net.net) return nullptr;
+    given(StepKind::kLocalNi, *ni, Criterion::kRecorded);
+    return ni;
+  }
+
+  /// Any of the peer's NIs over any shared net (docs/wire/lnet.md §6.1-6.3).
+  PathChoice over_rails(const PeerView& peer) {
+    const Step step = recorder_.begin(StepKind::kNet);
+    const PeerNetView* best = nullptr;
+    const NetView* best_local = nullptr;
+    for (const PeerNetView& peer_net : peer.nets) {
+      const NetView* local = view_.local->net(peer_net.net);
+      if (local == nullptr || !usable(*local)) {
+        recorder_.excluded(step, peer_net, local == nullptr ? Exclusion::kNotLocal : Exclusion::kLeaving);
+        continue;
+      }
+      recorder_.considered(step, peer_net);
+      if (best != nullptr) {
+        const Verdict verdict = net_compare(peer, peer_net, *local, *best, *best_local);
+        recorder_.compared(step, peer_net, *best, verdict);
+        if (!verdict.better) continue;
+      }
+      best = &peer_net;
+      best_local = local;
+    }
+    if (best == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    recorder_.chosen(step, *best);
+    const NiView* ni = best_ni(*best_local, peer.nis[best->first]);
+    if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
+    const PeerNiView& hop = best_peer_ni(peer, *best, ni, StepKind::kPeerNi);
+    return path(*ni, peer, hop, hop.nid);
+  }
+
+  [[nodiscard]] bool usable(const NetView& net) const {
+    for (uint32_t i = 0; i < net.count; ++i)
+      if (!view_.local->nis[net.first + i].going()) return true;
+    return false;
+  }
+
+  [[nodiscard]] uint16_t peer_net_health(const PeerView& peer, const PeerNetView& net) const {
+    uint16_t health = 0;
+    for (uint32_t i = 0; i < net.count; ++i) health = std::max(health, health_of(peer.nis[net.first + i]));
+    return health;
+  }
+  [[nodiscard]] uint16_t local_net_health(const NetView& net) const {
+    uint16_t health = 0;
+    for (uint32_t i = 0; i < net.count; ++i) {
+      const NiView& ni = view_.local->nis[net.first + i];
+      if (!ni.fatal && !ni.going()) health = std::max(health, ni.health);
+    }
+    return health;
+  }
+  /// A net's sequence is that of its NI chosen last (docs/wire/lnet.md §6.4).
+  [[nodiscard]] int64_t peer_net_sequence(const PeerView& peer, const PeerNetView& net) const {
+    int64_t sequence = 0;
+    for (uint32_t i = 0; i < net.count; ++i)
+      sequence = std::max(sequence, reader_.peer_sequence(peer.nis[net.first + i]));
+    return sequence;
+  }
+  [[nodiscard]] int64_t local_net_sequence(const NetView& net) const {
+    int64_t sequence = 0;
+    for (uint32_t i = 0; i < net.count; ++i)
+      sequence = std::max(sequence, reader_.ni_sequence(view_.local->nis[net.first + i]));
+    return sequence;
+  }
+
+  [[nodiscard]] Verdict net_compare(const PeerView& peer, const PeerNetView& a, const NetView& a_local,
+                                    const PeerNetView& b, const NetView& b_local) const {
+    if (const auto x = peer_net_health(peer, a), y = peer_net_health(peer, b); x != y)
+      return Verdict::higher(Criterion::kPeerNetHealth, x, y);
+    if (a.priority != b.priority) return Verdict::lower(Criterion::kPeerNetPriority, a.priority, b.priority);
+    if (const auto x = local_net_health(a_local), y = local_net_health(b_local); x != y)
+      return Verdict::higher(Criterion::kLocalNetHealth, x, y);
+    if (a_local.priority != b_local.priority)
+      return Verdict::lower(Criterion::kLocalNetPriority, a_local.priority, b_local.priority);
+    if (const auto x = peer_net_sequence(peer, a), y = peer_net_sequence(peer, b); x != y)
+      return Verdict::lower(Criterion::kPeerNetSequence, x, y);
+    return Verdict::lower(Criterion::kLocalNetSequence, local_net_sequence(a_local), local_net_sequence(b_local));
+  }
+
+  /// Best local NI of a net for a message that the hop's worker will serve (docs/wire/lnet.md §6.2).
+  const NiView* best_ni(const NetView& net, const PeerNiView& hop) {
+    const Step step = recorder_.begin(StepKind::kLocalNi);
+    const NiView* best = nullptr;
+    for (uint32_t i = 0; i < net.count; ++i) {
+      const NiView& ni = view_.local->nis[net.first + i];
+      if (ni.going()) {
+        recorder_.excluded(step, ni, ni.closing ? Exclusion::kClosing : Exclusion::kLeaving);
+        continue;
+      }
+      recorder_.considered(step, ni);
+      if (best != nullptr) {
+        const Verdict verdict = ni_compare(ni, *best, hop.server);
+        recorder_.compared(step, ni, *best, verdict);
+        if (!verdict.better) continue;
+      }
+      best = &ni;
+    }
+    if (best != nullptr) recorder_.chosen(step, *best);
+    return best;
+  }
+  [[nodiscard]] Verdict ni_compare(const NiView& a, const NiView& b, WorkerId server) const {
+    if (a.fatal != b.fatal) return Verdict::higher(Criterion::kLink, !a.fatal, !b.fatal);
+    if (a.health != b.health) return Verdict::higher(Criterion::kHealth, a.health, b.health);
+    if (a.priority != b.priority) return Verdict::lower(Criterion::kPriority, a.priority, b.priority);
+    if (const uint32_t x = distance(a), y = distance(b); x != y) return Verdict::lower(Criterion::kNumaDistance, x, y);
+    if (const int32_t x = reader_.ni_credits(a, server), y = reader_.ni_credits(b, server); x != y)
+      return Verdict::higher(Criterion::kCredits, x, y);
+    return Verdict::lower(Criterion::kSequence, reader_.ni_sequence(a), reader_.ni_sequence(b));
+  }
+  /// Between the memory of the payload and the device of the NI; 0 if either is not known.
+  [[nodiscard]] uint32_t distance(const NiView& ni) const {
+    return request_.numa < ni.distances.size() ? ni.distances[request_.numa] : 0;
+  }
+
+  /// Best peer NI of a net (docs/wire/lnet.md §6.3); `from` null when the local NI is not chosen yet.
+  const PeerNiView& best_peer_ni(const PeerView& peer, const PeerNetView& net, const NiView* from, StepKind kind) {
+    const Step step = recorder_.begin(kind);
+    const PeerNiView* best = &peer.nis[net.first];
+    recorder_.considered(step, *best);
+    for (uint32_t i = 1; i < net.count; ++i) {
+      const PeerNiView& ni = peer.nis[net.first + i];
+      recorder_.considered(step, ni);
+      const Verdict verdict = peer_ni_compare(ni, *best, from);
+      recorder_.compared(step, ni, *best, verdict);
+      if (verdict.better) best = &ni;
+    }
+    recorder_.chosen(step, *best);
+    return *best;
+  }
+  /// Rank of the local NI in the list of the peer NI; kNoPriority: not in the list.
+  static uint32_t source_rank(const PeerNiView& ni, const NiView* from) {
+    return from == nullptr || ni.sources == nullptr ? kNoPriority : ni.sources->rank(from->id.value);
+  }
+  [[nodiscard]] Verdict peer_ni_compare(const PeerNiView& a, const PeerNiView& b, const NiView* from) const {
+    if (const auto x = health_of(a), y = health_of(b); x != y) return Verdict::higher(Criterion::kHealth, x, y);
+    if (a.priority != b.priority) return Verdict::lower(Criterion::kPriority, a.priority, b.priority);
+    if (const uint32_t x = source_rank(a, from), y = source_rank(b, from); x != y)
+      return Verdict::lower(Criterion::kPreferred, x, y);
+    if (const int32_t x = reader_.load_of(a).credits, y = reader_.load_of(b).credits; x != y)
+      return Verdict::higher(Criterion::kCredits, x, y);
+    return Verdict::lower(Criterion::kSequence, reader_.peer_sequence(a), reader_.peer_sequence(b));
+  }
+
+  /// A way over a gateway: candidate of routed().
+  struct Way {
+    const RouteView* route = nullptr;
+    const PeerView* gateway = nullptr;
+    const PeerNiView* hop = nullptr;
+  };
+
+  /// Over a gateway (docs/wire/lnet.md §6.5). `from` null: any local NI.
+  PathChoice routed(const PeerRef& dst, const NiView* from) {
+    if (!request_.via.is_any())
+      if (const PathChoice back = over_gateway_ni(dst, from); back.kind == PathKind::kPath) return back;
+    const PeerNiView* final_ni = dst && dst.ni().slice != nullptr ? &dst.ni() : nullptr;
+    const bool rails =
+        dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward && from == nullptr;
+    if (rails)
+      final_ni = best_routed_ni(*dst.peer);
+    else if (final_ni != nullptr)
+      given(StepKind::kFinalNi, *final_ni, Criterion::kGiven);
+    const Nid dest = final_ni != nullptr ? final_ni->nid : request_.dst;
+    const RouteNetView* net = view_.routes->find(dest.net());
+    if (net == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    const Way best = best_way(*net, from, final_ni);
+    if (best.route == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    if (view_.node.discover_gateways && request_.discovers() && !best.gateway->up_to_date)
+      return park(best.route->gateway, true);
+    PathChoice choice = to_gateway(dst, *best.gateway, *best.hop, from, dest);
+    choice.route = best.route;
+    choice.final_ni = final_ni;
+    return choice;
+  }
+
+  /// Of the routes to a net; a null route if none can be used.
+  Way best_way(const RouteNetView& net, const NiView* from, const PeerNiView* final_ni) {
+    const Step step = recorder_.begin(StepKind::kRoute);
+    Way best;
+    for (const RouteView& route : net.routes) {
+      const PeerRef gateway = view_.peers->find(route.gateway);
+      const Way way{&route, gateway.peer,
+                    gateway && route.alive ? best_gateway_ni(route, *gateway.peer, from) : nullptr};
+      if (way.hop == nullptr) {
+        recorder_.excluded(step, route,
+                           !route.alive ? Exclusion::kRouteDead
+                           : !gateway   ? Exclusion::kGatewayUnknown
+                                        : Exclusion::kNoGatewayNi);
+        continue;
+      }
+      recorder_.considered(step, route);
+      if (best.route != nullptr) {
+        const Verdict verdict = way_compare(way, best, final_ni);
+        recorder_.compared(step, route, *best.route, verdict);
+        if (!verdict.better) continue;
+      }
+      best = way;
+    }
+    if (best.route != nullptr) recorder_.chosen(step, *best.route);
+    return best;
+  }
+
+  /// `dst` may be null: no peer has the destination.
+  PathChoice to_gateway(const PeerRef& dst, const PeerView& gateway, const PeerNiView& hop, const NiView* from,
+                        const Nid& dest) {
+    const NiView* ni = from;
+    if (ni != nullptr) given(StepKind::kLocalNi, *ni, Criterion::kGiven);
+    if (ni == nullptr)
+      if (const NetView* net = view_.local->net(hop.nid.net())) {
+        ni = recorded_ni(dst, *net);
+        if (ni == nullptr) ni = best_ni(*net, hop);
+      }
+    if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
+    PathChoice choice = path(*ni, gateway, hop, dest);
+    choice.routed = true;
+    return choice;
+  }
+
+  /// A response goes back through the router that the request came through, if a route names it as gateway. The net of
+  /// that route does not matter (docs/wire/lnet.md §6.5).
+  PathChoice over_gateway_ni(const PeerRef& dst, const NiView* from) {
+    const Nid& via = request_.via;
+    const PeerRef gateway = view_.peers->find(via);
+    if (!gateway || (from != nullptr && from->nid.net() != via.net()))
+      return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    if (!gateway.peer->router || gateway.ni().slice == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
+    given(StepKind::kGatewayNi, gateway.ni(), Criterion::kReturn);
+    return to_gateway(dst, *gateway.peer, gateway.ni(), from, request_.dst);
+  }
+
+  /// Of the peer's NIs behind routes: best net, then best NI on it.
+  const PeerNiView* best_routed_ni(const PeerView& peer) {
+    const Step step = recorder_.begin(StepKind::kFinalNet);
+    const PeerNetView* best = nullptr;
+    for (const PeerNetView& net : peer.nets) {
+      if (view_.routes->find(net.net) == nullptr) {
+        recorder_.excluded(step, net, Exclusion::kNoRoute);
+        continue;
+      }
+      recorder_.considered(step, net);
+      if (best != nullptr) {
+        const Verdict verdict = final_net_compare(peer, net, *best);
+        recorder_.compared(step, net, *best, verdict);
+        if (!verdict.better) continue;
+      }
+      best = &net;
+    }
+    if (best == nullptr) return nullptr;
+    recorder_.chosen(step, *best);
+    return &best_peer_ni(peer, *best, nullptr, StepKind::kFinalNi);
+  }
+  [[nodiscard]] Verdict final_net_compare(const PeerView& peer, const PeerNetView& a, const PeerNetView& b) const {
+    if (const auto x = peer_net_health(peer, a), y = peer_net_health(peer, b); x != y)
+      return Verdict::higher(Criterion::kPeerNetHealth, x, y);
+    if (a.priority != b.priority) return Verdict::lower(Criterion::kPeerNetPriority, a.priority, b.priority);
+    return Verdict::lower(Criterion::kPeerNetSequence, peer_net_sequence(peer, a), peer_net_sequence(peer, b));
+  }
+
+  /// The gateway's best NI on the source NI's net, or on any local net, ranked as peer NIs are (docs/wire/lnet.md
+  /// §6.3). Bytes under way count between gateways only.
+  const PeerNiView* best_gateway_ni(const RouteView& route, const PeerView& gateway, const NiView* from) {
+    const Step step = recorder_.begin(StepKind::kGatewayNi, &route);
+    const PeerNiView* best = nullptr;
+    for (const PeerNiView& ni : gateway.nis) {
+      if (const Exclusion reason = gateway_ni_excluded(ni, from); reason != Exclusion::kNone) {
+        recorder_.excluded(step, ni, reason);
+        continue;
+      }
+      recorder_.considered(step, ni);
+      if (best != nullptr) {
+        const Verdict verdict = peer_ni_compare(ni, *best, nullptr);
+        recorder_.compared(step, ni, *best, verdict);
+        if (!verdict.better) continue;
+      }
+      best = &ni;
+    }
+    if (best != nullptr) recorder_.chosen(step, *best);
+    return best;
+  }
+  [[nodiscard]] Exclusion gateway_ni_excluded(const PeerNiView& ni, const NiView* from) const {
+    if (ni.slice == nullptr) return Exclusion::kNoMemory;
+    if (ni.down) return Exclusion::kDown;
+    if (from != nullptr && from->nid.net() != ni.nid.net()) return Exclusion::kOtherNet;
+    const NetView* net = view_.local->net(ni.nid.net());
+    if (net == nullptr) return Exclusion::kNotLocal;
+    return usable(*net) ? Exclusion::kNone : Exclusion::kLeaving;
+  }
+
+  /// Rank of the gateway in the list of the destination; kNoPriority: not in the list.
+  static uint32_t gateway_rank(const PeerNiView* final_ni, const PeerView& gateway) {
+    return final_ni == nullptr || final_ni->gateways == nullptr ? kNoPriority : final_ni->gateways->rank(gateway.id);
+  }
+  [[nodiscard]] Verdict way_compare(const Way& a, const Way& b, const PeerNiView* final_ni) const {
+    if (const uint32_t x = gateway_rank(final_ni, *a.gateway), y = gateway_rank(final_ni, *b.gateway); x != y)
+      return Verdict::lower(Criterion::kPreferredGateway, x, y);
+    if (a.route->priority != b.route->priority)
+      return Verdict::lower(Criterion::kRoutePriority, a.route->priority, b.route->priority);
+    const auto hops = [](const RouteView& route) { return route.hops < 0 ? 1 : route.hops; };
+    if (const int32_t x = hops(*a.route), y = hops(*b.route); x != y) return Verdict::lower(Criterion::kHops, x, y);
+    if (a.hop->health != b.hop->health) return Verdict::higher(Criterion::kHealth, a.hop->health, b.hop->health);
+    const PeerLoad x = reader_.load_of(*a.hop), y = reader_.load_of(*b.hop);
+    if (x.queued_bytes != y.queued_bytes)
+      return Verdict::lower(Criterion::kQueuedBytes, x.queued_bytes, y.queued_bytes);
+    if (x.credits != y.credits) return Verdict::higher(Criterion::kCredits, x.credits, y.credits);
+    return Verdict::lower(Criterion::kRouteSequence, reader_.route_sequence(*a.route),
+                          reader_.route_sequence(*b.route));
+  }
+
+  const ViewSet& view_;
+  const PathRequest& request_;
+  const Reader reader_;
+  Recorder recorder_;
+};
+
+}  // namespace ulnet
