@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "dataplane/base/limits.h"
+
 namespace ulnet::api {
 namespace {
 
@@ -23,6 +25,17 @@ constexpr ArgRow kRouteArgs[] = {
 constexpr ArgRow kPeerArgs[] = {{"nid", ArgType::kText, "Only the peer with this NID."}, kVerbose};
 constexpr ArgRow kStatsArgs[] = {kVerbose};
 constexpr ArgRow kUdspArgs[] = {{"idx", ArgType::kInteger, "Only the rule with this index.", false, -1, INT32_MAX}};
+constexpr ArgRow kChangeArgs[] = {
+    {"dry_run", ArgType::kBool, "Changes nothing: the answer lists the objects whose policies would change."}};
+constexpr ArgRow kExplainArgs[] = {
+    {"nid", ArgType::kText, "The destination.", true},
+    {"from", ArgType::kText, "The NI of this node to send from; with `forward` the first sender."},
+    {"size", ArgType::kInteger, "Bytes of the payload; 0 if absent.", false, 0, kMaxPayload, "B"},
+    {"numa", ArgType::kInteger, "The NUMA node of the payload's memory.", false, 0, INT32_MAX},
+    {"count", ArgType::kInteger, "Shows how as many messages would spread.", false, 1, kExplainCountMax},
+    {"response", ArgType::kBool, "The message is an ACK or REPLY."},
+    {"forward", ArgType::kBool, "The message comes from another node."},
+    {"worker", ArgType::kInteger, "The worker that chooses; 0 if absent.", false, 0, kWorkersMax - 1}};
 constexpr ArgRow kExportArgs[] = {
     {"backup", ArgType::kBool, "Only the configuration, in the form that `import` takes back."}};
 constexpr ArgRow kPortArgs[] = {{"name", ArgType::kText, "Only the port with this name."}, kVerbose};
@@ -42,14 +55,11 @@ constexpr ArgRow kCaptureArgs[] = {
 constexpr ArgRow kPortResetArgs[] = {{"name", ArgType::kText, "The port.", true}};
 
 constexpr std::array<CallRow, size_t(Call::kCount)> kCalls{{
-    {Call::kChange,
-     Verb::kChange,
-     "",
-     {},
+    {Call::kChange, Verb::kChange, "", kChangeArgs,
      "Changes the configuration: `changes` is a list of changes (config/change.h). All of them are made, or none.",
      "None. An error names the verb and the entity of its change, and carries the change's `seq_no`.\n"
-     "Notes and warnings come in parts.",
-     false},
+     "Notes and warnings come in parts. With `dry_run`: {dry run: [...]}, in parts.",
+     true},
     {Call::kShowNet, Verb::kShow, "net", kNetArgs, "The local nets and their NIs, `lo` first.",
      "{net: [{net type, local NI(s): [...]}]}. If no net matches the filter: errno -2, \"Object not found\"."},
     {Call::kShowRoute, Verb::kShow, "route", kRouteArgs, "The routes.", "{route: [...]}"},
@@ -66,6 +76,9 @@ constexpr std::array<CallRow, size_t(Call::kCount)> kCalls{{
     {Call::kShowGlobal, Verb::kShow, "global", {}, "The global settings.", "{global: {...}}"},
     {Call::kShowStats, Verb::kShow, "stats", kStatsArgs, "The counters of the node.", "{statistics: {...}}"},
     {Call::kShowUdsp, Verb::kShow, "udsp", kUdspArgs, "The selection policies.", "{udsp: [...]}"},
+    {Call::kShowExplain, Verb::kShow, "explain", kExplainArgs,
+     "The path that a message to a NID would take, and why: each candidate of each step.",
+     "{explain: [{nid, worker, result, source, next hop, destination, steps: [...], spread: [...]}]}"},
     {Call::kShowExport, Verb::kShow, "export", kExportArgs, "Everything, as `import` takes it.",
      "net, route, peer, routing, buffers, global, udsp, ulnet, in this order.", true},
     {Call::kShowStatus,

@@ -27,6 +27,7 @@ enum class Call : uint8_t {
   kShowGlobal,
   kShowStats,
   kShowUdsp,
+  kShowExplain,
   kShowExport,
   kShowStatus,
   kShowPort,
@@ -43,6 +44,8 @@ enum class Call : uint8_t {
 
 // Bounds of arguments, for the code that builds a request and the code that checks one.
 inline constexpr std::chrono::milliseconds kPingTimeoutMax = std::chrono::hours(24);
+/// Messages that one `explain` may play. Each costs one choice with its reasons.
+inline constexpr int64_t kExplainCountMax = 10000;
 inline constexpr int64_t kCaptureSnapMin = 22, kCaptureSnapMax = 64 << 10;
 inline constexpr int64_t kCaptureSecondsMax = 1'000'000;
 inline constexpr int64_t kCaptureSizeMin = 4096, kCaptureSizeMax = int64_t{1} << 40;

@@ -120,6 +120,7 @@ void NodeRequests::handle(RequestId id, const Request& request) {
     case Call::kShowGlobal: return reply(id, answer_doc(global_doc()));
     case Call::kShowStats: return reply(id, answer_doc(stats_values_doc(c_, verbosity_of(request), worker_times_)));
     case Call::kShowUdsp: return show_udsp(id, request);
+    case Call::kShowExplain: return explain(id, request);
     case Call::kShowExport: return show_export(id, request);
     case Call::kShowStatus: return reply(id, answer_doc(status_doc()));
     case Call::kShowCptOfNid: return show_cpts(id, request);
@@ -150,6 +151,10 @@ void NodeRequests::unknown(RequestId id, const Request& request) {
 
 void NodeRequests::gone(RequestId id) {
   streams_.erase(id);
+  if (const auto found = previews_.find(id); found != previews_.end()) {
+    c_.policies->preview_end(found->second);
+    previews_.erase(found);
+  }
   if (const auto list = changes_.find(id); list != changes_.end()) {
     const uint64_t number = list->second;
     changes_.erase(list);
@@ -164,12 +169,15 @@ void NodeRequests::gone(RequestId id) {
 
 void NodeRequests::drained(RequestId id) {
   if (const auto stream = streams_.find(id); stream != streams_.end()) return stream_peers(id, stream->second);
+  if (const auto found = previews_.find(id); found != previews_.end())
+    return c_.policies->preview_resume(found->second);
   const auto found = under_way_.find(id);
   if (found == under_way_.end()) return;
   if (const Served& served = served_.at(found->second); served.drained) served.drained(id);
 }
 
 void NodeRequests::change(RequestId id, const Request& request) {
+  if (request.arg_bool("dry_run")) return dry_run(id, request);
   changes_[id] = node_.apply(
       request.changes,
       [this, id, changes = request.changes](const config::Problems& errors) {

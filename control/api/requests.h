@@ -59,6 +59,8 @@ class NodeRequests final : public api::ApiHandler {
   void show_route(api::RequestId id, const api::Request& request);
   void show_peer(api::RequestId id, const api::Request& request);
   void show_cpts(api::RequestId id, const api::Request& request);
+  void explain(api::RequestId id, const api::Request& request);
+  void dry_run(api::RequestId id, const api::Request& request);
   void show_udsp(api::RequestId id, const api::Request& request);
   void show_export(api::RequestId id, const api::Request& request);
   void stream_peers(api::RequestId id, PeerStream& stream);
@@ -77,7 +79,8 @@ class NodeRequests final : public api::ApiHandler {
   std::map<api::Call, Served> served_;
   std::map<api::RequestId, api::Call> under_way_;  // of `served_`
   std::map<api::RequestId, PeerStream> streams_;
-  std::map<api::RequestId, uint64_t> changes_;  // lists under way: their numbers for Applier::withdraw()
+  std::map<api::RequestId, uint64_t> changes_;   // lists under way: their numbers for Applier::withdraw()
+  std::map<api::RequestId, uint64_t> previews_;  // dry runs under way: their numbers for Policies
   std::function<void(config::Doc&)> add_status_;
   WorkerTimes worker_times_;
 };

@@ -111,8 +111,8 @@ Json request_to_json(const Request& request) {
     json["changes"] = std::move(changes);
   } else {
     json["object"] = request.object;
-    if (!request.args.empty()) json["args"] = request.args;
   }
+  if (!request.args.empty()) json["args"] = request.args;
   return json;
 }
 
@@ -134,14 +134,12 @@ tl::expected<Request, BadRequest> request_from_json(const Json& json) {
     if (!args->is_object()) return bad(verb, request.object, "'args' must be an object");
     request.args = *args;
   }
-  if (request.verb != Verb::kChange) {
-    if (request.object.empty()) return bad(verb, "request", "'object' is missing");
-    if (const auto call = request.call()) {
-      if (std::string wrong = args_wrong(row_of(*call), request.args); !wrong.empty())
-        return bad(verb, request.object, std::move(wrong));
-    }
-    return request;
+  if (request.verb != Verb::kChange && request.object.empty()) return bad(verb, "request", "'object' is missing");
+  if (const auto call = request.call()) {
+    if (std::string wrong = args_wrong(row_of(*call), request.args); !wrong.empty())
+      return bad(verb, request.object, std::move(wrong));
   }
+  if (request.verb != Verb::kChange) return request;
   auto changes = json.find("changes");
   if (changes == json.end() || !changes->is_array() || changes->empty() || changes->size() > config::kChangesMax) {
     return bad("set", "request", fmt::format("'changes' must be a list of 1 to {} changes", config::kChangesMax));

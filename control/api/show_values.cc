@@ -116,28 +116,10 @@ api::UdspInfo policies_of(Control& c, const LocalNi& ni) {
   return {shown_priority(policy.of_local_net(ni.net)), shown_priority(policy.of_local_ni(ni.nid)), {}, {}};
 }
 
-/// Each list in the order of preference.
-std::vector<Nid> preferred(const PolicyList& policy, const std::function<std::optional<Nid>(uint32_t)>& nid_of) {
-  std::vector<Nid> nids;
-  if (policy.list == nullptr) return nids;
-  std::vector<Preferences::One> sorted = policy.list->all;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
-  for (const Preferences::One& one : sorted)
-    if (const auto nid = nid_of(one.id)) nids.push_back(*nid);
-  return nids;
-}
-
 api::UdspInfo policies_of(Control& c, const PeerNet& net, const PeerNi& ni) {
-  const auto source = [&](uint32_t id) -> std::optional<Nid> {
-    const LocalNi* local = c.nis->find(NiId{id});
-    return local == nullptr ? std::nullopt : std::optional(local->nid);
-  };
-  const auto gateway = [&](uint32_t id) -> std::optional<Nid> {
-    const Peer* peer = c.peers->find_peer(id);
-    return peer == nullptr ? std::nullopt : std::optional(peer->primary().nid);
-  };
-  return {shown_priority(net.policy), shown_priority(ni.policy.priority), preferred(ni.policy.sources, source),
-          preferred(ni.policy.gateways, gateway)};
+  const PolicyObjects& objects = c.policies->policy().objects();
+  return {shown_priority(net.policy), shown_priority(ni.policy.priority), preferred_sources(ni.policy.sources, objects),
+          preferred_gateways(ni.policy.gateways, objects)};
 }
 
 api::LocalNiShow ni_value(Control& c, const LocalNi& ni) {

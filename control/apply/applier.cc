@@ -24,8 +24,6 @@ constexpr unsigned kChangesBudget = 256;
 constexpr Duration kExplainEvery = 2s;
 /// Most advice lines that advised_ holds.
 constexpr size_t kAdvisedMax = 1024;
-/// Most notes about rules without effect for one list.
-constexpr size_t kIdleRulesNoted = 16;
 /// Time between two looks at a list that waits; reports of workers lead to more looks.
 constexpr Duration kLookAgain = 10ms;
 constexpr const char* kNoMemory =
@@ -279,23 +277,10 @@ void Applier::put_in_force(Job& job) {
                         .tried_first = ulnet.check_routers_before_use && interval > Duration::zero()});
   c_.peers->set_watch_aliveness(c_.routing->state() != RoutingState::kDisabled);
   c_.policies->set_rules(c_.desired.udsp);
-  if (!start_up_) note_idle_rules(job);
+  if (!start_up_)
+    for (const auto& line : idle_rules(job.changes, *c_.nis, *c_.peers, *c_.routes)) note(job, line);
   c_.dirty.node = c_.dirty.local = true;
   if (job.ulnet && ulnet_changed_) ulnet_changed_();
-}
-
-// A file of rules may be long, and most objects may come later: the notes have a bound.
-void Applier::note_idle_rules(Job& job) {
-  size_t idle = 0;
-  for (const config::PlacedChange& placed : job.changes) {
-    const auto* add = std::get_if<config::UdspAdd>(&placed.change);
-    if (add == nullptr) continue;
-    const std::string missing = unmatched(add->rule, *c_.nis, *c_.peers, *c_.routes);
-    if (!missing.empty() && ++idle <= kIdleRulesNoted)
-      note(job, fmt::format("no effect yet: {}; the rule will hold for objects that are added later", missing));
-    if (idle > kIdleRulesNoted) break;
-  }
-  if (idle > kIdleRulesNoted) note(job, "further rules that have no effect yet are not listed");
 }
 
 void Applier::abort() {

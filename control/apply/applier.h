@@ -88,7 +88,6 @@ class Applier {
                                           config::Problems& errors);
   [[nodiscard]] std::vector<config::NetDel> each_ni(const config::NetDel& del);
   void put_in_force(Job& job);
-  void note_idle_rules(Job& job);
   void note(Job& job, const std::string& line);
   void explain(Job& job);
   void advise(Job& job, const Nid& nid);

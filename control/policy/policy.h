@@ -69,7 +69,7 @@ class Policy {
     config::UdspMatch match;
     int32_t index = 0;
     [[nodiscard]] PolicyPriority priority() const;
-    /// It has a priority, so it ranks its objects beside those of other rules.
+    /// A rule with a priority ranks its objects beside the objects of other rules.
     [[nodiscard]] bool ranked() const { return match.priority.has_value(); }
     [[nodiscard]] bool lists_sources() const { return match.src && match.dst; }
     [[nodiscard]] bool lists_gateways() const { return match.rte.has_value(); }

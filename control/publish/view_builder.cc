@@ -7,43 +7,6 @@
 namespace ulnet {
 namespace {
 
-/// True when something differs from what was published last.
-bool refresh_parts(Control& c) {
-  bool changed = c.dirty.local || c.dirty.node;
-  if (c.dirty.local) c.parts.local = build_local_view(*c.nis, c.policies->policy(), c.desired.global.retry_count);
-  if (c.dirty.node) c.parts.node = build_node_view(c);
-  c.dirty.local = c.dirty.node = false;
-  if (c.peers->changed()) c.routes->refresh();
-  if (c.routes_seen != c.routes->revision()) c.peers->routes_changed();
-  c.policies->follow(*c.nis, *c.peers, *c.routes);
-  (void)c.policies->turn(*c.peers);
-  if (c.peers->flush(*c.peer_table) || c.parts.peers == nullptr) {
-    c.parts.peers = c.peer_table->snapshot();
-    changed = true;
-  }
-  const auto renew = [&](auto& part, const auto& source, uint64_t& seen) {
-    if (part != nullptr && seen == source.revision()) return;
-    part = source.view();
-    seen = source.revision();
-    changed = true;
-  };
-  renew(c.parts.routes, *c.routes, c.routes_seen);
-  renew(c.parts.portals, *c.portals, c.portals_seen);
-  renew(c.parts.regions, *c.regions, c.regions_seen);
-  return changed;
-}
-
-void answer_resolved(Control& c) {
-  for (const Resolved& answer : c.resolved) c.outbox->send(answer.worker, answer.msg);
-  c.resolved.clear();
-}
-
-}  // namespace
-
-Duration message_timeout(const LocalNi& ni, int64_t retry_count) {
-  return ni.transmit_timeout * (retry_count + 1) + 1s;
-}
-
 std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, const Policy& policy, int64_t retry_count) {
   auto view = std::make_shared<LocalView>();
   for (LocalNis::LocalNet& net : nis.nets()) {
@@ -80,6 +43,43 @@ NodeView build_node_view(const Control& c) {
   node.router_hold_timeout = c.desired.ulnet.router_hold_timeout;
   for (const auto& lnd : c.lnds) node.regions_above = std::min(node.regions_above, lnd->regions_above());
   return node;
+}
+
+/// True when something differs from what was published last.
+bool refresh_parts(Control& c) {
+  bool changed = c.dirty.local || c.dirty.node;
+  if (c.dirty.local) c.parts.local = build_local_view(*c.nis, c.policies->policy(), c.desired.global.retry_count);
+  if (c.dirty.node) c.parts.node = build_node_view(c);
+  c.dirty.local = c.dirty.node = false;
+  if (c.peers->changed()) c.routes->refresh();
+  if (c.routes_seen != c.routes->revision()) c.peers->routes_changed();
+  c.policies->follow(*c.nis, *c.peers, *c.routes);
+  (void)c.policies->turn(*c.nis, *c.peers, *c.routes);
+  if (c.peers->flush(*c.peer_table) || c.parts.peers == nullptr) {
+    c.parts.peers = c.peer_table->snapshot();
+    changed = true;
+  }
+  const auto renew = [&](auto& part, const auto& source, uint64_t& seen) {
+    if (part != nullptr && seen == source.revision()) return;
+    part = source.view();
+    seen = source.revision();
+    changed = true;
+  };
+  renew(c.parts.routes, *c.routes, c.routes_seen);
+  renew(c.parts.portals, *c.portals, c.portals_seen);
+  renew(c.parts.regions, *c.regions, c.regions_seen);
+  return changed;
+}
+
+void answer_resolved(Control& c) {
+  for (const Resolved& answer : c.resolved) c.outbox->send(answer.worker, answer.msg);
+  c.resolved.clear();
+}
+
+}  // namespace
+
+Duration message_timeout(const LocalNi& ni, int64_t retry_count) {
+  return ni.transmit_timeout * (retry_count + 1) + 1s;
 }
 
 wire::PingInfo build_ping_info(Control& c) {

@@ -7,8 +7,6 @@ namespace ulnet {
 
 /// Time that a message over this NI may take with all its retries (docs/wire/lnet.md §7).
 [[nodiscard]] Duration message_timeout(const LocalNi& ni, int64_t retry_count);
-[[nodiscard]] std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, const Policy& policy, int64_t retry_count);
-[[nodiscard]] NodeView build_node_view(const Control& c);
 /// The ping info of this node now (docs/wire/lnet.md §4).
 [[nodiscard]] wire::PingInfo build_ping_info(Control& c);
 

@@ -44,7 +44,7 @@ class Policies : public ::testing::Test {
         for (const LocalNi& ni : net.nis) counts[nid_text(ni.nid)] = puts(totals_of(ni));
     });
   }
-  /// The same for each peer NI that the client knows.
+  /// The same for each peer NI in the table of the client.
   std::string by_peer_ni(int messages = kMessages, SimNode* to = nullptr) {
     return shares(
         messages,

@@ -76,8 +76,7 @@ tl::expected<NidWords, Exit> nid_words(const Words& words, const char* entity) {
   return tl::unexpected(std::move(end));
 }
 
-Command manage(api::Call call, config::Json args, std::vector<api::ApiError> wrong,
-               std::chrono::milliseconds timeout) {
+Command manage(api::Call call, config::Json args, std::vector<api::ApiError> wrong, std::chrono::milliseconds timeout) {
   Command command;
   command.errors = std::move(wrong);
   command.requests.push_back(api::Request::of(call, std::move(args)));

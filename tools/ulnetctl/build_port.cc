@@ -7,8 +7,7 @@ namespace ulnet::ctl {
 namespace {
 
 /// A whole number between these. Errors: refused.
-tl::expected<std::optional<int64_t>, Exit> within(const Words& words, const char* option, int64_t least,
-                                                     int64_t most) {
+tl::expected<std::optional<int64_t>, Exit> within(const Words& words, const char* option, int64_t least, int64_t most) {
   const auto text = words.value(option);
   if (!text) return std::optional<int64_t>{};
   const auto number = config::integer_parse(*text);
@@ -44,10 +43,9 @@ Built capture(const Words& words, const Env&) {
     int64_t least, most, unit;
   };
   constexpr int64_t kMebibyte = 1 << 20;
-  for (const Limit& one : {Limit{"snap", api::kCaptureSnapMin, api::kCaptureSnapMax, 1},
-                           Limit{"seconds", 1, api::kCaptureSecondsMax, 1},
-                           Limit{"size", 1, api::kCaptureSizeMax / kMebibyte, kMebibyte},
-                           Limit{"rate", 1, api::kCaptureRateMax, 1}}) {
+  for (const Limit& one :
+       {Limit{"snap", api::kCaptureSnapMin, api::kCaptureSnapMax, 1}, Limit{"seconds", 1, api::kCaptureSecondsMax, 1},
+        Limit{"size", 1, api::kCaptureSizeMax / kMebibyte, kMebibyte}, Limit{"rate", 1, api::kCaptureRateMax, 1}}) {
     const auto number = within(words, one.option, one.least, one.most);
     if (!number) return tl::unexpected(number.error());
     if (*number) args[one.option] = **number * one.unit;

@@ -12,7 +12,7 @@ Build peer_add, peer_del, peer_show, peer_list, peer_set, ping, discover;       
 Build set_value, global_show, stats_show, stats_reset, udsp_add, udsp_del, udsp_show;  // build_settings.cc
 Build port_show, port_reset, capture;                                                  // build_port.cc
 Build recovery, debug_peer, debug_nidlist, service_id, cpt_of_nid;                     // build_other.cc
-Build setup_mrrouting, setup_sysctl;                                                   // build_other.cc
+Build setup_mrrouting, setup_sysctl, explain;                                          // and build_explain.cc
 Build import_file, export_file, convert;                                               // build_file.cc, convert.cc
 
 }  // namespace ulnet::ctl

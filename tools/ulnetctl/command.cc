@@ -33,7 +33,7 @@ Built change(std::vector<config::Change> changes) {
 }
 
 tl::expected<std::optional<int64_t>, Exit> number(const Words& words, const char* option, std::string_view path,
-                                                     const char* verb, const char* entity) {
+                                                  const char* verb, const char* entity) {
   std::optional<std::string> text = words.value(option);
   if (!text) return std::nullopt;
   const config::Field& field = *config::field_find(path);

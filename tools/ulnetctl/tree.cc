@@ -89,6 +89,13 @@ constexpr OptionSpec kUdspAdd[] = {{"src", kValue, "local NIDs or network: tcp1,
                                    {"idx", kValue, "position in the list; default: the end"}};
 constexpr OptionSpec kUdspDel[] = {{"idx", kValue, "number of the rule"}, {"all", kNothing, "every rule", 'a'}};
 constexpr OptionSpec kUdspShow[] = {{"idx", kValue, "number of the rule"}};
+constexpr OptionSpec kExplain[] = {{"from", kValue, "NI to send from; with --forward the first sender"},
+                                   {"size", kValue, "bytes of the payload"},
+                                   {"numa", kValue, "NUMA node of the payload's memory"},
+                                   {"count", kValue, "show how as many messages would spread, 1..10000"},
+                                   {"response", kNothing, "the message is an ACK or REPLY"},
+                                   {"forward", kNothing, "the message comes from another node"},
+                                   {"worker", kValue, "the worker that chooses (0)"}};
 constexpr OptionSpec kRecovery[] = {{"local", kNothing, "local NIs", 'l'}, {"peer", kNothing, "peer NIs", 'p'}};
 constexpr OptionSpec kDebugPeer[] = {{"nid", kValue, "a NID of the peer"}};
 constexpr OptionSpec kConvert[] = {{"networks", kValue, "\"tcp(eth0),o2ib(ib0[2],ib1)[2,6]\""},
@@ -137,6 +144,7 @@ constexpr CommandSpec kCommands[] = {
     {"udsp", "add", "add a selection policy", kUdspAdd, udsp_add},
     {"udsp", "del", "delete a selection policy", kUdspDel, udsp_del},
     {"udsp", "show", "show selection policies", kUdspShow, udsp_show},
+    {"explain", "", "show the path that a message would take, and why", kExplain, explain, "NID"},
     {"fault", "", "make messages fail or arrive late, for tests: not yet", {}, not_built, "drop|delay ..."},
     {"setup-mrrouting", "", "set the kernel's routes up for several interfaces: not needed", {}, setup_mrrouting},
     {"setup-sysctl", "", "set the kernel up for several interfaces: not needed", {}, setup_sysctl},
@@ -166,7 +174,6 @@ struct Planned {
 constexpr Planned kPlanned[] = {
     {"policy", "not yet: 'udsp' takes the same rules; ulnet stores them and does not follow them yet"},
     {"selection", "not yet: 'udsp' takes such rules; ulnet stores them and does not follow them yet"},
-    {"explain", "not yet: 'peer show -v 4' and 'net show -v 4' show the values that select a path"},
     {"fault", "not yet: ulnet cannot make messages fail or arrive late"}};
 
 constexpr const char* kSettings =

@@ -1,5 +1,5 @@
-// Selection policies in control: what rules leave in the views of workers. The paths that follow from the views are
-// tested in tests/unit/select and tests/sim/policies_test.cc.
+// Selection policies in control: the priorities and lists in the views of workers. The paths that follow from the views
+// are tested in tests/unit/select and tests/sim/policies_test.cc.
 #include <algorithm>
 #include <set>
 

@@ -1,0 +1,116 @@
+// Part of NodeRequests: `explain`, and dry runs of selection policies.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "config/apply.h"
+#include "control/api/explain.h"
+#include "control/api/requests.h"
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+namespace {
+
+using api::Answer;
+using api::Request;
+using api::RequestId;
+using config::Doc;
+
+constexpr std::array kKinds = {"local net", "local ni", "peer net", "peer ni"};
+static_assert(kKinds.size() == size_t(PolicyChange::Kind::kCount));
+
+std::string priority_text(const PolicyPriority& policy) {
+  if (policy.rule < 0) return "-1";
+  return fmt::format("{} (idx {})", policy.priority == kNoPriority ? -1 : int64_t(policy.priority), policy.rule);
+}
+
+std::string list_text(const std::vector<Nid>& nids) {
+  std::string text;
+  for (const Nid& nid : nids) text += (text.empty() ? "" : ", ") + nid_text(nid);
+  return text.empty() ? "none" : text;
+}
+
+void set_pair(Doc& doc, const char* key, std::string before, std::string after) {
+  Doc& pair = doc.set(key, Doc::map());
+  pair.set("before", std::move(before));
+  pair.set("after", std::move(after));
+}
+
+Doc change_doc(const PolicyChange& change) {
+  Doc doc = Doc::map();
+  const bool net = change.kind == PolicyChange::Kind::kLocalNet || change.kind == PolicyChange::Kind::kPeerNet;
+  doc.set(kKinds[size_t(change.kind)], net ? net_text(change.net) : nid_text(change.nid));
+  if (!change.peer.is_any()) doc.set("peer", nid_text(change.peer));
+  if (change.priority_before.priority != change.priority_after.priority)
+    set_pair(doc, net ? "net priority" : "nid priority", priority_text(change.priority_before),
+             priority_text(change.priority_after));
+  if (change.sources_before != change.sources_after)
+    set_pair(doc, "Preferred source NIDs", list_text(change.sources_before), list_text(change.sources_after));
+  if (change.gateways_before != change.gateways_after)
+    set_pair(doc, "Preferred gateway NIDs", list_text(change.gateways_before), list_text(change.gateways_after));
+  return doc;
+}
+
+Answer refused(const char* verb, const char* entity, int32_t code, std::string what) {
+  return api::answer_error(verb, entity, code, std::move(what));
+}
+
+}  // namespace
+
+void NodeRequests::explain(RequestId id, const Request& request) {
+  const std::string to = request.arg_text("nid"), from = request.arg_text("from");
+  ExplainRequest asked;
+  const auto parsed = nid_parse(to);
+  if (!parsed || parsed->is_any())
+    return reply(id, refused("show", "explain", -EINVAL,
+                             fmt::format("cannot parse NID: '{}'; the destination is a NID such as 10.0.0.1@tcp", to)));
+  asked.to = *parsed;
+  if (!from.empty()) {
+    const auto source = nid_parse(from);
+    if (!source) return reply(id, refused("show", "explain", -EINVAL, fmt::format("--from: '{}' is not a NID", from)));
+    asked.from = *source;
+  }
+  asked.bytes = uint32_t(request.arg_integer("size", 0));
+  asked.numa = uint32_t(request.arg_integer("numa", UINT32_MAX));
+  asked.count = request.arg_integer("count", 0);
+  asked.response = request.arg_bool("response");
+  asked.forward = request.arg_bool("forward");
+  const int64_t worker = request.arg_integer("worker", 0);
+  if (asked.response && asked.forward)
+    return reply(id, refused("show", "explain", -EINVAL,
+                             "--response and --forward exclude each other: a forwarded message keeps its destination"));
+  if (worker >= c_.config.workers)
+    return reply(
+        id, refused("show", "explain", -ERANGE,
+                    fmt::format("--worker: there is no worker {}; allowed: 0..{}", worker, c_.config.workers - 1)));
+  asked.worker = WorkerId{uint16_t(worker)};
+  Answer answer;
+  answer.doc = explain_doc(c_, asked);
+  reply(id, answer);
+}
+
+void NodeRequests::dry_run(RequestId id, const Request& request) {
+  for (const config::PlacedChange& placed : request.changes)
+    if (!std::holds_alternative<config::UdspAdd>(placed.change) &&
+        !std::holds_alternative<config::UdspDel>(placed.change))
+      return reply(id, refused(config::change_verb(placed.change), config::change_entity(placed.change), -EOPNOTSUPP,
+                               "a dry run shows changes of selection policies (udsp) only"));
+  config::DesiredState after = c_.desired;
+  if (const auto errors = config::changes_apply(after, request.changes); !errors.empty())
+    return reply(id, api::answer_change_errors(request.changes, errors));
+  previews_[id] = c_.policies->preview(
+      after.udsp, [this, id, any = false](const std::vector<PolicyChange>& changes, bool last) mutable {
+        Answer part;
+        Doc list = Doc::list();
+        for (const PolicyChange& change : changes) list.push(change_doc(change));
+        if (list.size() > 0) (part.doc = Doc::map()).set("dry run", std::move(list));
+        any |= !changes.empty();
+        if (last && !any) part.notes.emplace_back("no net, NI or peer NI of today would change");
+        part.more = !last;
+        if (last) previews_.erase(id);
+        reply(id, part);
+        return server_ == nullptr || server_->backlog(id) <= api::kOutputLow;  // else drained() comes
+      });
+}
+
+}  // namespace ulnet

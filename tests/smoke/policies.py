@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Selection policies between real processes. Two ulnetd are joined by four veth rails. A rule that prefers one rail
+moves all traffic there. The rail goes down, and the traffic moves. The rule is deleted, and the traffic spreads again.
+Then a client reaches a server over two routers, and an `rte` rule does the same with the routers. `ulnetctl explain`
+names the path and the rule that the counters show. No operation fails.
+"""
+import json
+
+import netns
+from rails import Rails, all_well, discovered, nid
+
+MESSAGES = 400
+SIZE = 16384
+ROUTERS = ('r1', 'r2')
+ROUTE_NIDS = {'r1': '10.0.0.91@tcp', 'r2': '10.0.0.92@tcp'}
+
+
+def put_counts(ctl, *words):
+    """PUTs sent over each NI of the answer of `net show` or `peer show`."""
+    shown = json.loads(ctl(*words))
+    return {ni['nid']: ni['sent_stats']['put']
+            for key, one in shown.items() for part in one for ni in part.get('local NI(s)', part.get('peer ni', []))
+            if 'sent_stats' in ni}
+
+
+class Shares:
+    """Messages by NI, as the counters of the sender have them."""
+
+    def __init__(self, ctl, perf, show, target):
+        self.ctl, self.perf, self.show, self.target = ctl, perf, show, target
+
+    def __call__(self):
+        before = put_counts(self.ctl, *self.show)
+        self.perf('put', '--size', str(SIZE), '-c', '16', '-n', str(MESSAGES), self.target)
+        after = put_counts(self.ctl, *self.show)
+        return {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
+
+
+def path_of(explained):
+    return explained['explain'][0]['source'], explained['explain'][0]['next hop']
+
+
+def all_over(shares, name, what):
+    # ulnet-perf greets its target and says good-bye with messages of its own.
+    assert shares.get(name, 0) >= MESSAGES and sum(shares.values()) == shares[name], f'{what}: {shares}'
+
+
+def evenly(shares, names, what):
+    even = sum(shares.values()) / len(names)
+    assert set(shares) == set(names) and all(abs(one - even) <= 0.25 * even for one in shares.values()), \
+        f'{what}: {shares}'
+
+
+def rails_by_rule(topology):
+    rails = Rails(topology)
+    discovered(rails)
+
+    def ctl(*words, status=0):
+        return rails.ctl('a', *words, status=status)
+    shares = Shares(ctl, lambda *words: rails.perf('a', *words), ('--json', 'net', 'show', '-v', '4'), nid('b', 0))
+    all_rails = [nid('a', rail) for rail in range(4)]
+    rails.until('all rails are connected', lambda: (len(said := shares()) == 4, said))
+    evenly(shares(), all_rails, 'without rules')
+    preview = json.loads(ctl('--json', 'udsp', 'add', '--src', nid('a', 2), '--priority', '0', '--dry-run'))
+    assert preview == {'dry run': [{'local ni': nid('a', 2),
+                                    'nid priority': {'before': '-1', 'after': '0 (idx 0)'}}]}, preview
+    evenly(shares(), all_rails, 'after a dry run')
+    ctl('udsp', 'add', '--src', nid('a', 2), '--priority', '0')
+    all_over(shares(), nid('a', 2), 'the rule prefers rail 2')
+    explained = json.loads(ctl('--json', 'explain', nid('b', 0), '--count', '100'))
+    assert path_of(explained)[0] == nid('a', 2), explained
+    local = next(step for step in explained['explain'][0]['steps'] if step['step'] == 'local NI')
+    won = next(one for one in local['candidates'] if one['nid'] == nid('a', 2))
+    lost = next(one for one in local['candidates'] if one['nid'] == nid('a', 1))
+    assert won['udsp'] == {'nid': {'priority': 0, 'idx': 0}} and lost['result'] == 'lost' and \
+        lost['by'] == 'priority' and (lost['value'], lost['its value']) == (-1, 0), local
+    assert sum(one['messages'] for one in explained['explain'][0]['spread']) == 100 and \
+        all(one['path'].startswith(nid('a', 2)) for one in explained['explain'][0]['spread']), explained
+    rails.nodes['a'].ip('link', 'set', 'veth2', 'down')
+    rails.until('rail 2 is down', lambda: (path_of(said := json.loads(ctl('--json', 'explain', nid('b', 0))))[0] !=
+                                           nid('a', 2), said))
+    evenly(shares(), [one for one in all_rails if one != nid('a', 2)], 'rail 2 is down')
+    rails.nodes['a'].ip('link', 'set', 'veth2', 'up')
+    rails.until('rail 2 is up', lambda: (path_of(said := json.loads(ctl('--json', 'explain', nid('b', 0))))[0] ==
+                                         nid('a', 2), said))
+    all_over(shares(), nid('a', 2), 'rail 2 is back')
+    ctl('udsp', 'del', '--idx', '0')
+    rails.until('all rails carry again', lambda: (len(said := shares()) == 4, said))
+    evenly(shares(), all_rails, 'the rule is deleted')
+    print('four rails: a rule moves the traffic, a dead rail and the end of the rule move it again')
+
+
+class Routed:
+    """A client on tcp, a server on tcp1, and two routers between them."""
+
+    def __init__(self, topology):
+        self.topology = topology
+        self.nodes = {name: topology.node(name) for name in ('client', 'server', *ROUTERS)}
+        switch = topology.node('switch')
+        for net in ('near', 'far'):
+            switch.ip('link', 'add', net, 'type', 'bridge')
+            switch.ip('link', 'set', net, 'up')
+        addresses = {'client': [('near', '10.0.0.1/24')], 'server': [('far', '10.1.0.2/24')],
+                     'r1': [('near', '10.0.0.91/24'), ('far', '10.1.0.91/24')],
+                     'r2': [('near', '10.0.0.92/24'), ('far', '10.1.0.92/24')]}
+        for name, links in addresses.items():
+            for net, address in links:
+                port = topology.link(self.nodes[name], address, switch, None)[1]
+                switch.ip('link', 'set', port, 'master', net)
+        routes = {'client': [('tcp1', one) for one in ROUTE_NIDS.values()],
+                  'server': [('tcp', f'10.1.0.{number}@tcp1') for number in (91, 92)]}
+        for name, node in self.nodes.items():
+            yaml = topology.folder / f'{name}.yaml'
+            nets = ['tcp1'] if name == 'server' else ['tcp'] if name == 'client' else ['tcp', 'tcp1']
+            text = 'net:\n' + ''.join(f'    - net type: {net}\n      local NI(s):\n        - interfaces:\n'
+                                      f'              0: veth{i}\n' for i, net in enumerate(nets))
+            if name in routes:
+                text += 'route:\n' + ''.join(f'    - net: {net}\n      gateway: {gateway}\n'
+                                             for net, gateway in routes[name])
+            text += 'routing:\n    enable: 1\n' if name in ROUTERS else ''
+            text += 'ulnet:\n    perf_target: true\n    forwarding: enabled\n' if name in ROUTERS else \
+                'ulnet:\n    perf_target: true\n'
+            yaml.write_text(text)
+            node.start([netns.binary('ulnetd'), '--config', str(yaml), '--socket', self.socket(name)]).wait_for(
+                'ulnetd: ready', 60)
+
+    def socket(self, name):
+        return str(self.topology.folder / f'{name}.sock')
+
+    def ctl(self, *words, status=0):
+        return self.nodes['client'].run([netns.binary('ulnetctl'), '--socket', self.socket('client'), *words], 60,
+                                        status)
+
+    def perf(self, *words):
+        output = self.nodes['client'].run([netns.binary('ulnet-perf'), '--json', '--socket', self.socket('client'),
+                                           *words], 600, None)
+        return all_well(json.loads(output[output.index('{'):]))
+
+
+def routers_by_rule(topology):
+    routed = Routed(topology)
+    shares = Shares(routed.ctl, routed.perf, ('--json', 'peer', 'show', '-v', '4'), '10.1.0.2@tcp1')
+    evenly(shares(), list(ROUTE_NIDS.values()), 'without rules')
+    routed.ctl('udsp', 'add', '--dst', '10.1.0.[2-9]@tcp1', '--rte', ROUTE_NIDS['r2'])
+    all_over(shares(), ROUTE_NIDS['r2'], 'the rule prefers r2')
+    explained = json.loads(routed.ctl('--json', 'explain', '10.1.0.2@tcp1'))
+    assert explained['explain'][0]['result'] == 'routed' and path_of(explained)[1] == ROUTE_NIDS['r2'], explained
+    route = next(step for step in explained['explain'][0]['steps'] if step['step'] == 'route')
+    won = next(one for one in route['candidates'] if one['result'] == 'won')
+    assert won['by'] == 'preferred gateway' and won['udsp'] == {'preferred gateway': {'rank': 0, 'idx': 0}}, route
+    routed.ctl('udsp', 'del', '--all')
+    evenly(shares(), list(ROUTE_NIDS.values()), 'the rule is deleted')
+    print('two routers: a rule moves the traffic, and its end spreads it again')
+
+
+def main():
+    with netns.Topology() as topology:
+        rails_by_rule(topology)
+    with netns.Topology() as topology:
+        routers_by_rule(topology)
+    print('policies: passed')
+
+
+if __name__ == '__main__':
+    main()
