@@ -10,6 +10,7 @@
 #include "config/devices.h"
 #include "config/export.h"
 #include "config/schema.h"
+#include "config/udsp_rules.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet::config {
@@ -23,7 +24,7 @@ class Applier {
     std::string what;
   };
 
-  explicit Applier(DesiredState& state) : s_(state) {
+  explicit Applier(DesiredState& state) : s_(state), udsp_(state.udsp) {
     for (size_t i = 0; i < s_.peers.size(); ++i) peer_index(i);
   }
 
@@ -39,6 +40,7 @@ class Applier {
     empty.ulnet = s_.ulnet;
     s_ = std::move(empty);
     peer_index_.clear();
+    udsp_.forget();
     return {};
   }
 
@@ -236,27 +238,8 @@ class Applier {
     return {};
   }
 
-  Wrong operator()(const UdspAdd& c) {
-    UdspRule rule = c.rule;
-    rule.idx.reset();
-    for (const UdspRule& other : s_.udsp) {
-      if (other == rule) return {-EALREADY, "cannot add udsp: there is an identical rule"};
-    }
-    size_t at = std::min<size_t>(static_cast<size_t>(c.rule.idx.value_or(INT32_MAX)), s_.udsp.size());
-    s_.udsp.insert(s_.udsp.begin() + static_cast<std::ptrdiff_t>(at), std::move(rule));
-    return {};
-  }
-  Wrong operator()(const UdspDel& c) {
-    if (c.all) {
-      s_.udsp.clear();
-      return {};
-    }
-    if (!c.idx || *c.idx < 0 || static_cast<size_t>(*c.idx) >= s_.udsp.size()) {
-      return {-ENOENT, "cannot del udsp: No such file or directory"};
-    }
-    s_.udsp.erase(s_.udsp.begin() + static_cast<std::ptrdiff_t>(*c.idx));
-    return {};
-  }
+  Wrong operator()(const UdspAdd& c) { return wrong_of(udsp_.add(c.rule, from_file)); }
+  Wrong operator()(const UdspDel& c) { return wrong_of(udsp_.del(c)); }
 
   Wrong operator()(const UlnetSet& c) {
     const Field* field = field_find("ulnet." + c.key);
@@ -294,6 +277,9 @@ class Applier {
 
  private:
   static Wrong down() { return {-ENETDOWN, "Network is down: LNet is not configured; run 'lnet configure' first"}; }
+  static Wrong wrong_of(const Checked<void>& done) {
+    return done ? Wrong{} : Wrong{done.error().code, done.error().what};
+  }
   [[nodiscard]] const char* other_settings() const {
     return from_file ? ", with other settings; delete it first, or change it with a command" : "";
   }
@@ -356,6 +342,7 @@ class Applier {
   }
 
   DesiredState& s_;
+  UdspRules udsp_;
   std::unordered_map<Nid, size_t, NidHash>
       peer_index_;  // every NID of every peer to the peer's place; deleted peers are ANY
 };

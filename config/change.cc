@@ -82,7 +82,7 @@ void fields_of(A& a, UdspAdd& c) {
 }
 template <class A>
 void fields_of(A& a, UdspDel& c) {
-  a("idx", c.idx), a("all", c.all);
+  a("idx", c.idx), a("all", c.all), a("rule", c.rule), a("either_end", c.either_end);
 }
 template <class A>
 void fields_of(A& a, UlnetSet& c) {
@@ -370,9 +370,19 @@ struct Checker {
   std::string operator()(const UdspAdd& c) const {
     const auto match = udsp_rule_parse(c.rule);
     if (!match) return match.error();
-    return c.rule.priority ? field_wrong("udsp.action.priority", *c.rule.priority) : "";
+    return first_wrong({c.rule.idx ? field_wrong("udsp.idx", *c.rule.idx) : "",
+                        c.rule.priority ? field_wrong("udsp.action.priority", *c.rule.priority) : ""});
   }
-  std::string operator()(const UdspDel& c) const { return c.all || c.idx ? "" : "either 'idx' or 'all' is needed"; }
+  std::string operator()(const UdspDel& c) const {
+    if (!c.all && !c.idx && !c.rule) return "one of 'idx', 'all' and the descriptors of a rule is needed";
+    if (c.all && (c.idx || c.rule)) return "'all' does not go with 'idx' or with descriptors";
+    if (c.idx && *c.idx < (c.rule ? 0 : -1)) return "'idx' is out of range";
+    if (c.either_end && (!c.rule || c.rule->src.empty() || !c.rule->dst.empty() || !c.rule->rte.empty()))
+      return "'either_end' needs a rule with src only";
+    if (!c.rule) return {};
+    const auto match = udsp_rule_parse(*c.rule);
+    return match ? "" : match.error();
+  }
   std::string operator()(const UlnetSet& c) const { return field_wrong("ulnet." + c.key, c.value); }
   std::string operator()(const LnetConfigure&) const { return {}; }
   std::string operator()(const LnetUnconfigure&) const { return {}; }

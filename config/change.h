@@ -94,15 +94,18 @@ struct SetBuffers {
   std::optional<int64_t> tiny, small, large;
   bool operator==(const SetBuffers&) const = default;
 };
-/// Inserts a rule.
+/// Inserts a rule at its `idx`. If a rule has the same descriptors, that rule gets the priority, and nothing moves.
 struct UdspAdd {
   UdspRule rule;
   bool operator==(const UdspAdd&) const = default;
 };
-/// Deletes the rule at `idx`, or with `all` every rule.
+/// Deletes the rule at `idx`, the rule with the descriptors of `rule`, or with `all` (or `idx` -1) every rule. If both
+/// `idx` and `rule` are present, they must stand for the same rule. The priority of `rule` does not matter.
 struct UdspDel {
   std::optional<int64_t> idx;
   bool all = false;
+  std::optional<UdspRule> rule{};
+  bool either_end = false;  ///< `rule.src` alone: stands for the rule with it as src and for the rule with it as dst
   bool operator==(const UdspDel&) const = default;
 };
 /// Sets one key of the `ulnet:` section; `key` without the leading "ulnet.", e.g. socklnd.keepalive.

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "config/cursor.h"
+#include "config/import_udsp.h"
 #include "config/ranges.h"
-#include "config/udsp.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet::config {
@@ -388,39 +388,6 @@ void numa_section(Context& c, const Cursor& at) {
   });
 }
 
-/// Reads a descriptor of a rule. The error names the character.
-void udsp_text_read(Context& c, const Cursor& at, std::string& text) {
-  if (!at.doc->is_scalar() && !at.doc->is_null())
-    return c.wrong(at, fmt::format("is {}", at.doc->kind_text()), kUdspAllowed);
-  text = at.doc->text();
-  if (const auto pattern = udsp_parse(text); !pattern)
-    c.wrong(at, fmt::format("at character {}: {}", pattern.error().position, pattern.error().what), kUdspAllowed);
-}
-
-void udsp_item(Context& c, const Cursor& item) {
-  UdspRule rule;
-  size_t errors = c.out.errors.size();
-  c.each_key(item, [&](const std::string& key, const Cursor& child, const Field& field) {
-    if (key == "action") {
-      c.each_item(child, [&](const Cursor& action) {
-        c.each_key(action,
-                   [&](const std::string&, const Cursor& at, const Field& f) { rule.priority = c.number(at, f); });
-      });
-    } else if (key == "idx") {
-      rule.idx = c.number(child, field);
-    } else {
-      udsp_text_read(c, child, key == "src" ? rule.src : key == "dst" ? rule.dst : rule.rte);
-    }
-  });
-  if (c.out.errors.size() != errors) return;
-  if (c.mode == ImportMode::kDel) {
-    if (!rule.idx) return c.wrong(item, "'idx' is missing", "the number of the rule to delete");
-    return c.change(item, UdspDel{rule.idx});
-  }
-  if (const auto match = udsp_rule_parse(rule); !match) return c.wrong(item, match.error());
-  c.change(item, UdspAdd{std::move(rule)});
-}
-
 /// ping and discover, for --exec.
 void exec_section(Context& c, const Cursor& at) {
   ExecRequest request;
@@ -499,6 +466,12 @@ void section_import(Context& c, const std::string& key, const Cursor& at) {
   if (key == "peer") return items(peer_item);
   if (key == "peers") return items(peers_item);
   if (key == "udsp") return items(udsp_item);
+  if (key == "selection") return items(selection_item);
+  if (key == "policy") {
+    Cursor same = at;
+    same.schema = "udsp";
+    return c.each_item(same, [&](const Cursor& item) { udsp_item(c, item); });
+  }
   if (key == "routing") return routing_section(c, at);
   if (key == "buffers") return buffers_section(c, at);
   if (key == "global") return global_section(c, at);

@@ -210,11 +210,11 @@ namespace {
 
 /// The order in which the changes of a file are applied, whatever the order of sections. Nets are added before the
 /// objects that need them, and are deleted after these. Routes are deleted early, because a route prevents the deletion
-/// of its gateway. UDSP rules have numbers, so that the last rule is deleted first.
+/// of its gateway. UDSP rules have numbers, so that the last rule is deleted first. Rules without numbers follow.
 std::pair<int, int64_t> turn_of(const PlacedChange& one) {
   if (std::holds_alternative<NetAdd>(one.change) || std::holds_alternative<NetAddMatching>(one.change)) return {0, 0};
   if (std::holds_alternative<RouteDel>(one.change)) return {1, 0};
-  if (const auto* udsp = std::get_if<UdspDel>(&one.change)) return {3, -udsp->idx.value_or(0)};
+  if (const auto* udsp = std::get_if<UdspDel>(&one.change)) return {3, -udsp->idx.value_or(-1)};
   return {std::holds_alternative<NetDel>(one.change) ? 4 : 2, 0};
 }
 

@@ -28,7 +28,6 @@ class Warner {
   void operator()(const NetAdd& c) { ni(c.ni); }
   void operator()(const NetAddMatching& c) { ni(c.rule.ni); }
   void operator()(const SetValue& c) { key("global." + c.name, c.value); }
-  void operator()(const UdspAdd&) { add(fmt::format("udsp has no effect: {}", field_find("udsp")->no_effect)); }
   void operator()(const UlnetSet& c) {
     const Field* field = field_find("ulnet." + c.key);
     if (field == nullptr || !field_has_value(*field)) return;

@@ -69,7 +69,10 @@ TEST(ConfigChange, every_kind_survives_json) {
       UdspDel{.idx = 3},
       UlnetSet{"idle", "busy"}};
   ASSERT_EQ(all.size(), std::variant_size_v<Change>);
-  for (const Change& change : all) {
+  std::vector<Change> forms = all;
+  forms.emplace_back(UdspDel{.rule = UdspRule{.src = "tcp", .dst = "o2ib*"}});
+  forms.emplace_back(UdspDel{.idx = 0, .rule = UdspRule{.src = "tcp"}, .either_end = true});
+  for (const Change& change : forms) {
     PlacedChange placed{change, {"f.yaml", {3, 4}, 17}};
     auto json = json_parse(json_dump(change_to_json(placed)));
     ASSERT_TRUE(json.has_value());
@@ -117,7 +120,20 @@ TEST(ConfigChange, hostile_json_is_refused) {
       {R"({"change":"net_set","all":true,"lnd_timeout":1.5})",
        "net_set: 'lnd_timeout' has a value that is not allowed there"},
       {R"({"change":"peer_add","peer":{"primary":"*"}})", "peer_add: 'primary' has a value that is not allowed there"},
-      {R"({"change":"udsp_add","rule":{}})", "udsp_add: at least one of src, dst and rte is needed"}};
+      {R"({"change":"udsp_add","rule":{}})", "udsp_add: at least one of src, dst and rte is needed"},
+      {R"({"change":"udsp_add","rule":{"src":7}})", "udsp_add: 'src' has a value that is not allowed there"},
+      {R"({"change":"udsp_add","rule":{"src":"tcp","rte":"tcp"}})", "udsp_add: src and rte cannot be combined"},
+      {R"({"change":"udsp_add","rule":{"src":"tcp","priority":256}})",
+       "udsp_add: udsp.action.priority: '256' is out of range; allowed: -1..255"},
+      {R"({"change":"udsp_add","rule":{"src":"tcp","idx":-2}})",
+       "udsp_add: udsp.idx: '-2' is out of range; allowed: -1 or more"},
+      {R"({"change":"udsp_del"})", "udsp_del: one of 'idx', 'all' and the descriptors of a rule is needed"},
+      {R"({"change":"udsp_del","idx":-2})", "udsp_del: 'idx' is out of range"},
+      {R"({"change":"udsp_del","idx":-1,"rule":{"src":"tcp"}})", "udsp_del: 'idx' is out of range"},
+      {R"({"change":"udsp_del","all":true,"idx":1})", "udsp_del: 'all' does not go with 'idx' or with descriptors"},
+      {R"({"change":"udsp_del","rule":{}})", "udsp_del: at least one of src, dst and rte is needed"},
+      {R"({"change":"udsp_del","rule":{"dst":"tcp"},"either_end":true})",
+       "udsp_del: 'either_end' needs a rule with src only"}};
   for (const auto& [text, error] : cases) {
     auto result = change_from_json(*json_parse(text));
     ASSERT_FALSE(result.has_value()) << text;
@@ -289,18 +305,6 @@ TEST(ConfigApply, settings) {
   EXPECT_EQ(state.global.max_interfaces, 4096);
   EXPECT_EQ(state.global.discovery, Discovery::kVerify);
   EXPECT_EQ(state.buffers, (Buffers{.tiny = 2048, .small = 5, .large = 1024}));
-}
-
-TEST(ConfigApply, policies) {
-  DesiredState state;
-  EXPECT_EQ(apply_errors(state, {UdspAdd{{.src = "tcp"}}, UdspAdd{{.idx = 0, .src = "tcp1"}},
-                                 UdspAdd{{.idx = 99, .src = "tcp2"}}}),
-            "");
-  EXPECT_EQ(state.udsp[0].src + state.udsp[1].src + state.udsp[2].src, "tcp1tcptcp2");
-  EXPECT_EQ(apply_errors(state, {UdspAdd{{.idx = 2, .src = "tcp"}}, UdspDel{.idx = 3}}),
-            "0 -114 cannot add udsp: there is an identical rule\n1 -2 cannot del udsp: No such file or directory\n");
-  EXPECT_EQ(apply_errors(state, {UdspDel{.idx = 0}, UdspDel{.all = true}}), "");
-  EXPECT_TRUE(state.udsp.empty());
 }
 
 // 10,000 peers with 4 NIDs: in proportion, not by the square.

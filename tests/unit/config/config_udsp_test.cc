@@ -1,4 +1,6 @@
 // Selection policies: the descriptors, and the NIDs that they match.
+#include "config/apply.h"
+#include "config/export.h"
 #include "config/ranges.h"
 #include "config/udsp.h"
 #include "dataplane/base/nid_text.h"
@@ -261,6 +263,222 @@ TEST(ConfigUdsp, a_wrong_descriptor_of_a_file_is_refused_with_its_place) {
       errors("udsp:\n  - src: [tcp]\n  - dst:\n"),
       "f:2:10: udsp[0].src: is a list" + allowed + "f:3:5: udsp[1].dst: at character 1: the text is empty" + allowed);
   EXPECT_EQ(errors("udsp:\n  - src: tcp\n    rte: tcp\n"), "f:2:5: udsp[0]: src and rte cannot be combined\n");
+}
+
+/// The rules as "src>dst/rte=priority", in their order.
+std::string rules_of(const DesiredState& state) {
+  std::string text;
+  for (const UdspRule& rule : state.udsp)
+    text += (text.empty() ? "" : " ") + rule.src + (rule.dst.empty() ? "" : ">" + rule.dst) +
+            (rule.rte.empty() ? "" : "/" + rule.rte) + (rule.priority ? "=" + std::to_string(*rule.priority) : "");
+  return text;
+}
+
+/// Applies changes of a command, or of a file. "code what" of each refused change, one to a line.
+std::string applied(DesiredState& state, std::vector<Change> changes, const std::string& file = {}) {
+  ChangeList list;
+  for (Change& change : changes) list.push_back({std::move(change), {file, {}, {}}});
+  std::string out;
+  for (const Problem& error : changes_apply(state, list))
+    out += std::to_string(error.index) + " " + std::to_string(error.code) + " " + error.what + "\n";
+  return out;
+}
+
+TEST(ConfigUdsp, rules_are_inserted_at_their_position) {
+  DesiredState state;
+  EXPECT_EQ(applied(state, {UdspAdd{{.src = "tcp"}}, UdspAdd{{.idx = 0, .src = "tcp1", .priority = 4}},
+                            UdspAdd{{.idx = 1, .dst = "tcp"}}, UdspAdd{{.idx = 99, .src = "tcp", .dst = "tcp"}},
+                            UdspAdd{{.idx = -1, .rte = "1.2.3.4@tcp"}}}),
+            "");
+  EXPECT_EQ(rules_of(state), "tcp1=4 >tcp=0 tcp=0 tcp>tcp /1.2.3.4@tcp");
+}
+
+TEST(ConfigUdsp, a_rule_that_is_there_is_compared_by_meaning) {
+  DesiredState state;
+  ASSERT_EQ(applied(state, {UdspAdd{{.src = "tcp0"}}, UdspAdd{{.src = "tcp[1,2,3]", .priority = 1}},
+                            UdspAdd{{.src = "10.1.*.*@tcp", .dst = "tcp"}}}),
+            "");
+  EXPECT_EQ(applied(state, {UdspAdd{{.idx = 0, .src = "*@tcp"}}}),
+            "0 -114 cannot add udsp: there is an identical rule\n");
+  EXPECT_EQ(applied(state, {UdspAdd{{.src = "10.1.0.0/16@tcp0", .dst = "*@tcp"}}}),
+            "0 -114 cannot add udsp: there is an identical rule\n");
+  EXPECT_EQ(rules_of(state), "tcp0=0 tcp[1,2,3]=1 10.1.*.*@tcp>tcp");
+  // With another priority the rule stays at its place, with the descriptors as they were written first.
+  EXPECT_EQ(applied(state, {UdspAdd{{.idx = 0, .src = "tcp[1-3]", .priority = 255}}}), "");
+  EXPECT_EQ(applied(state, {UdspAdd{{.src = "10.1.*.*@tcp", .dst = "tcp", .priority = 0}}}), "");
+  EXPECT_EQ(rules_of(state), "tcp0=0 tcp[1,2,3]=255 10.1.*.*@tcp>tcp=0");
+  EXPECT_EQ(applied(state, {UdspAdd{{.src = "10.1.*.*@tcp", .dst = "tcp"}}}), "");
+  EXPECT_EQ(rules_of(state), "tcp0=0 tcp[1,2,3]=255 10.1.*.*@tcp>tcp");
+  EXPECT_EQ(applied(state, {UdspAdd{{.src = "tpc"}}}).substr(0, 70),
+            "0 -22 cannot add udsp: src 'tpc', at character 1: 'tpc' is not a netwo");
+  // All or nothing: a priority that was changed in place is as before.
+  EXPECT_EQ(applied(state, {UdspAdd{{.src = "tcp", .priority = 7}}, UdspDel{.idx = 9}}),
+            "1 -2 cannot del udsp: No such file or directory\n");
+  EXPECT_EQ(rules_of(state), "tcp0=0 tcp[1,2,3]=255 10.1.*.*@tcp>tcp");
+}
+
+// Goal: the import of a file a second time changes nothing. A rule that one file has twice is a mistake.
+TEST(ConfigUdsp, a_file_may_have_rules_that_are_in_force) {
+  DesiredState state;
+  const std::vector<Change> file = {UdspAdd{{.src = "tcp"}}, UdspAdd{{.idx = 0, .dst = "tcp", .priority = 3}}};
+  ASSERT_EQ(applied(state, file, "f"), "");
+  EXPECT_EQ(applied(state, file, "f"), "");
+  EXPECT_EQ(rules_of(state), ">tcp=3 tcp=0");
+  EXPECT_EQ(applied(state, {UdspAdd{{.src = "tcp1"}}, UdspAdd{{.src = "*@tcp1"}}}, "f"),
+            "1 -114 cannot add udsp: there is an identical rule\n");
+  EXPECT_EQ(applied(state, {UdspAdd{{.src = "tcp", .priority = 9}}, UdspAdd{{.src = "tcp", .priority = 9}}}, "f"),
+            "1 -114 cannot add udsp: there is an identical rule\n");
+}
+
+TEST(ConfigUdsp, rules_are_deleted_by_number_or_by_meaning) {
+  const DesiredState five = [] {
+    DesiredState state;
+    EXPECT_EQ(applied(state, {UdspAdd{{.src = "tcp"}}, UdspAdd{{.src = "tcp1"}}, UdspAdd{{.dst = "tcp1"}},
+                              UdspAdd{{.src = "tcp1", .dst = "tcp1"}}, UdspAdd{{.dst = "tcp", .rte = "1.2.3.4@tcp"}}}),
+              "");
+    return state;
+  }();
+  const auto del = [&](std::vector<Change> changes) {
+    DesiredState state = five;
+    const std::string errors = applied(state, std::move(changes));
+    return errors.empty() ? rules_of(state) : errors;
+  };
+  EXPECT_EQ(del({UdspDel{.idx = 1}}), "tcp=0 >tcp1=0 tcp1>tcp1 >tcp/1.2.3.4@tcp");
+  EXPECT_EQ(del({UdspDel{.idx = 4}, UdspDel{.idx = 0}}), "tcp1=0 >tcp1=0 tcp1>tcp1");
+  EXPECT_EQ(del({UdspDel{.idx = 5}}), "0 -2 cannot del udsp: No such file or directory\n");
+  EXPECT_EQ(del({UdspDel{.all = true}}), "");
+  EXPECT_EQ(del({UdspDel{.idx = -1}}), "");
+  EXPECT_EQ(del({UdspDel{.all = true}, UdspAdd{{.src = "tcp"}}}), "tcp=0");
+  EXPECT_EQ(del({LnetUnconfigure{}, UdspAdd{{.src = "tcp"}}}), "tcp=0");
+  EXPECT_EQ(del({UdspDel{.rule = UdspRule{.src = "*@tcp1"}}}), "tcp=0 >tcp1=0 tcp1>tcp1 >tcp/1.2.3.4@tcp");
+  EXPECT_EQ(del({UdspDel{.idx = 3, .rule = UdspRule{.src = "tcp[1]", .dst = "tcp1"}}}),
+            "tcp=0 tcp1=0 >tcp1=0 >tcp/1.2.3.4@tcp");
+  EXPECT_EQ(del({UdspDel{.rule = UdspRule{.dst = "tcp0", .rte = "1.2.3.4@tcp0"}}}), "tcp=0 tcp1=0 >tcp1=0 tcp1>tcp1");
+  EXPECT_EQ(del({UdspDel{.rule = UdspRule{.src = "o2ib", .dst = "tcp"}}}),
+            "0 -2 cannot del udsp: there is no rule with src o2ib and dst tcp\n");
+  EXPECT_EQ(del({UdspDel{.idx = 1, .rule = UdspRule{.src = "tcp"}}}),
+            "0 -22 cannot del udsp: the rule 1 is not the rule with src tcp, but with src tcp1\n");
+  EXPECT_EQ(del({UdspDel{.rule = UdspRule{.src = "tcp1"}, .either_end = true}}), "tcp=0 tcp1>tcp1 >tcp/1.2.3.4@tcp");
+  EXPECT_EQ(del({UdspDel{.idx = 2, .rule = UdspRule{.src = "tcp1"}, .either_end = true}}),
+            "tcp=0 tcp1=0 tcp1>tcp1 >tcp/1.2.3.4@tcp");
+  EXPECT_EQ(del({UdspDel{.idx = 3, .rule = UdspRule{.src = "tcp1"}, .either_end = true}}),
+            "0 -22 cannot del udsp: the rule 3 is not the rule with src or dst tcp1, but with src tcp1 and dst tcp1\n");
+  EXPECT_EQ(del({UdspDel{.rule = UdspRule{.src = "tcp"}}, UdspAdd{{.src = "tcp"}}}),
+            "tcp1=0 >tcp1=0 tcp1>tcp1 >tcp/1.2.3.4@tcp tcp=0");
+}
+
+// Goal: the number of rules has a bound, and a list of that length is read in proportion, not by the square.
+TEST(ConfigUdsp, there_are_at_most_65535_rules) {
+  ChangeList list;
+  for (uint32_t i = 0; i < 65535; ++i)
+    list.push_back({UdspAdd{{.src = nid_text(Nid::v4(*net_parse("tcp"), i)), .priority = 1}}, {}});
+  DesiredState state;
+  ASSERT_TRUE(changes_apply(state, list).empty());
+  EXPECT_EQ(applied(state, {UdspAdd{{.src = "tcp"}}}),
+            "0 -28 cannot add udsp: there are 65535 rules, which is the maximum\n");
+  EXPECT_EQ(applied(state, {UdspAdd{{.src = "0.0.0.9@tcp", .priority = 2}}}), "") << "no rule more";
+  EXPECT_EQ(applied(state, {UdspDel{.idx = 65534}, UdspAdd{{.src = "tcp"}}}), "");
+}
+
+// Goal: an export has each rule as it was written, and its import makes the same list.
+TEST(ConfigUdsp, every_descriptor_survives_export_and_import) {
+  DesiredState first;
+  first.configured = true;
+  for (const Row& row : kRows) (void)applied(first, {UdspAdd{{.src = row.text, .priority = 3}}});
+  (void)applied(first, {UdspAdd{{.src = "tcp", .dst = "fd00::/64@tcp"}}, UdspAdd{{.idx = 0, .rte = "10.1.1.*@o2ib"}}});
+  EXPECT_GT(first.udsp.size(), 36u);
+  Problems errors;
+  const DesiredState second = state_of(load_text(emit(export_backup(first)), "f").changes, errors);
+  EXPECT_EQ(texts_of(errors), "");
+  EXPECT_EQ(rules_of(second), rules_of(first));
+}
+
+/// The rules that a file makes, or its errors.
+std::string rules_of_file(const std::string& text) {
+  const Imported imported = load_text(text, "f");
+  Problems errors = imported.errors;
+  const DesiredState state = state_of(imported.changes, errors);
+  return errors.empty() ? rules_of(state) : texts_of(errors);
+}
+
+// Method: the YAML of both documents, literally but for the values in <>.
+TEST(ConfigUdsp, each_section_of_the_documents_makes_rules) {
+  const std::string yaml =
+      ":\n    - idx: 0\n      src: 10.10.10.2@o2ib1\n      dst: 10.10.10.4@o2ib1\n      action:\n"
+      "        - priority: 1\n";
+  EXPECT_EQ(rules_of_file("udsp" + yaml), "10.10.10.2@o2ib1>10.10.10.4@o2ib1=1");
+  EXPECT_EQ(rules_of_file("policy" + yaml), "10.10.10.2@o2ib1>10.10.10.4@o2ib1=1");
+  EXPECT_EQ(rules_of_file("selection:\n    - type: net\n      net: o2ib[1,2]\n      priority: 3\n"), "o2ib[1,2]=3");
+  EXPECT_EQ(rules_of_file("selection:\n    - type: nid\n      nid: 10.1.1.[5-8]@o2ib\n      priority: 3\n"),
+            "10.1.1.[5-8]@o2ib=3 >10.1.1.[5-8]@o2ib=3");
+  EXPECT_EQ(rules_of_file("selection:\n    - type: peer\n      local: 10.1.1.1@tcp\n      remote: 10.1.1.*@tcp\n"
+                          "      priority: 0\n"),
+            "10.1.1.1@tcp>10.1.1.*@tcp=0");
+  EXPECT_EQ(rules_of_file("udsp: [{src: tcp}]\npolicy: [{src: tcp1, idx: 0}]\n"
+                          "selection: [{type: net, net: tcp2, priority: 255}]\n"),
+            "tcp1=0 tcp=0 tcp2=255");
+}
+
+TEST(ConfigUdsp, a_file_deletes_rules_by_number_and_by_meaning) {
+  DesiredState state;
+  ASSERT_EQ(applied(state, {UdspAdd{{.src = "tcp"}}, UdspAdd{{.src = "tcp1"}}, UdspAdd{{.src = "tcp2"}},
+                            UdspAdd{{.src = "1.2.3.4@tcp"}}, UdspAdd{{.dst = "1.2.3.4@tcp"}},
+                            UdspAdd{{.src = "1.2.3.4@tcp", .dst = "tcp"}}, UdspAdd{{.src = "tcp3"}}}),
+            "");
+  const Imported del = load_text(
+      "policy:\n  - src: tcp1\n  - idx: 0\n  - idx: 2\n    src: '*@tcp2'\n"
+      "selection:\n  - type: nid\n    nid: 1.2.3.4@tcp\n  - type: peer\n    local: 1.2.3.4@tcp\n    remote: tcp\n"
+      "    id: 5\n",
+      "f", ImportMode::kDel);
+  EXPECT_EQ(texts_of(del.errors), "");
+  EXPECT_EQ(changes_apply(state, del.changes).size(), 0u);
+  EXPECT_EQ(rules_of(state), "tcp3=0");
+  const Imported all = load_text("udsp:\n  - idx: -1\n", "f", ImportMode::kDel);
+  EXPECT_EQ(changes_apply(state, all.changes).size(), 0u);
+  EXPECT_EQ(rules_of(state), "");
+}
+
+TEST(ConfigUdsp, wrong_sections_are_refused_with_their_place) {
+  const std::string allowed = "; allowed: " + std::string(kUdspAllowed) + "\n";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"policy:\n  - src: nonsense\n",
+       "f:2:10: policy[0].src: 'nonsense' at character 1: 'nonsense' is not a network such as tcp, tcp1 or o2ib3" +
+           allowed},
+      {"policy: tcp\n", "f:1:9: policy: 'tcp' is a text; allowed: a list\n"},
+      {"policy:\n  - srk: tcp\n", "f:2:5: policy[0].srk: unknown key; did you mean 'src'?\n"},
+      {"udsp:\n  - src: tcp\n    action: {priority: 256}\n",
+       "f:3:24: udsp[0].action.priority: '256' is out of range; allowed: -1..255\n"},
+      {"udsp:\n  - src: tcp\n    action: {prio: 2}\n", "f:3:14: udsp[0].action.prio: unknown key\n"},
+      {"udsp:\n  - src: tcp\n    action: mirror\n", "f:3:13: udsp[0].action: 'mirror' is a text; allowed: a list\n"},
+      {"udsp:\n  - src: tcp\n    idx: first\n", "f:3:10: udsp[0].idx: 'first' is not a number; allowed: -1 or more\n"},
+      {"selection:\n  - net: tcp\n    priority: 1\n",
+       "f:2:5: selection[0]: 'type' is missing; allowed: net, nid or peer\n"},
+      {"selection:\n  - type: gnu\n    priority: 1\n",
+       "f:2:11: selection[0].type: 'gnu' is not a type of rule; allowed: net, nid or peer\n"},
+      {"selection:\n  - type: [net]\n    priority: 1\n",
+       "f:2:11: selection[0].type: is a list; allowed: net, nid or peer\n"},
+      {"selection:\n  - type: net\n    net: tcp\n",
+       "f:2:5: selection[0]: 'priority' is missing; allowed: 0..255, 0 is the highest\n"},
+      {"selection:\n  - type: net\n    priority: -1\n    net: tcp\n",
+       "f:3:15: selection[0].priority: '-1' is out of range; allowed: 0..255\n"},
+      {"selection:\n  - type: net\n    priority: 1\n", "f:2:5: selection[0]: 'net' is missing" + allowed},
+      {"selection:\n  - type: net\n    priority: 1\n    nid: 1.2.3.4@tcp\n",
+       "f:2:5: selection[0]: 'net' is missing" + allowed +
+           "f:2:5: selection[0]: 'nid' does not belong to a rule of type net\n"},
+      {"selection:\n  - type: net\n    priority: 1\n    net: 1.2.3.4@tcp\n",
+       "f:2:5: selection[0]: 'net' is '1.2.3.4@tcp', which is not a network; allowed: a network, or type: nid\n"},
+      {"selection:\n  - type: nid\n    priority: 1\n    nid: '*@tcp'\n",
+       "f:2:5: selection[0]: 'nid' is '*@tcp', which is a network; "
+       "allowed: addresses such as *.*.*.*@tcp, or type: net\n"},
+      {"selection:\n  - type: peer\n    priority: 1\n    local: 1.2.3@tcp\n",
+       "f:4:12: selection[0].local: '1.2.3@tcp' at character 6: a dot (an IPv4 address has four parts) is missing" +
+           allowed},
+      {"selection:\n  - type: peer\n    priority: 1\n    local: 1.2.3.4@tcp\n",
+       "f:2:5: selection[0]: 'remote' is missing" + allowed},
+  };
+  for (const auto& [text, errors] : cases) EXPECT_EQ(texts_of(load_text(text, "f").errors), errors) << text;
+  EXPECT_EQ(texts_of(load_text("udsp:\n  - action: {priority: 1}\n", "f", ImportMode::kDel).errors),
+            "f:2:5: udsp[0]: at least one of src, dst and rte is needed, or idx\n");
 }
 
 }  // namespace

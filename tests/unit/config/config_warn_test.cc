@@ -24,8 +24,7 @@ TEST(ConfigWarn, settings_without_effect_are_named_with_their_place) {
             "f:4:9: ntx has no effect: there is no driver for o2ib networks yet\n"
             "f:7:22: numa_range has no effect: path selection does not use NUMA distances yet\n"
             "f:7:41: recovery_limit has no effect: ulnet does not ping unhealthy interfaces yet\n"
-            "f:7:72: max_recovery_ping_interval has no effect: ulnet does not ping unhealthy interfaces yet\n"
-            "f:9:5: udsp has no effect: ulnet stores, shows and exports the rules and does not follow them yet\n");
+            "f:7:72: max_recovery_ping_interval has no effect: ulnet does not ping unhealthy interfaces yet\n");
 }
 
 TEST(ConfigWarn, defaults_are_not_warned_of) {
