@@ -34,6 +34,8 @@ std::optional<api::Request> section_show(const std::string& section) {
                              : section == "numa"       ? "global"
                              : section == "statistics" ? "stats"
                              : section == "ip2nets"    ? "net"
+                             : section == "policy"     ? "udsp"
+                             : section == "selection"  ? "udsp"
                                                        : section;
   if (section == "ulnet") return std::nullopt;
   api::Request request;  // ulnetd refuses an object that it does not show

@@ -1,4 +1,4 @@
-// set, global, stats, udsp and debug.
+// set, global and stats.
 #include <fmt/format.h>
 
 #include "config/schema.h"
@@ -95,44 +95,6 @@ Built stats_show(const Words& words, const Env&) {
 
 Built stats_reset(const Words&, const Env&) {
   return command_of(api::Call::kResetStats);
-}
-
-Built udsp_add(const Words& words, const Env&) {
-  config::UdspRule rule;
-  rule.src = words.value("src").value_or("");
-  rule.dst = words.value("dst").value_or("");
-  rule.rte = words.value("rte").value_or("");
-  if (!rule.src.empty() && !rule.rte.empty()) {
-    return refuse(
-        "add", "udsp", -EINVAL,
-        rule.dst.empty() ? "src and rte cannot be combined" : "The combination of src, dst and rte is not supported");
-  }
-  auto priority = number(words, "priority", "udsp.action.priority", "add", "udsp");
-  if (!priority) return tl::unexpected(priority.error());
-  rule.priority = *priority;
-  if (rule.priority && *rule.priority < 0)
-    return refuse("add", "udsp", -ERANGE,
-                  fmt::format("--priority: '{}' is out of range; allowed: 0..255", *words.value("priority")));
-  auto idx = number(words, "idx", "udsp.idx", "add", "udsp");
-  if (!idx) return tl::unexpected(idx.error());
-  rule.idx = *idx;
-  int descriptors = (rule.src.empty() ? 0 : 1) + (rule.dst.empty() ? 0 : 1) + (rule.rte.empty() ? 0 : 1);
-  if (descriptors == 1 && !rule.priority) rule.priority = 0;
-  return change({config::UdspAdd{std::move(rule)}});
-}
-
-Built udsp_del(const Words& words, const Env&) {
-  auto idx = number(words, "idx", "udsp.idx", "del", "udsp");
-  if (!idx) return tl::unexpected(idx.error());
-  return change({config::UdspDel{*idx, words.has("all")}});
-}
-
-Built udsp_show(const Words& words, const Env&) {
-  auto idx = number(words, "idx", "udsp.idx", "show", "udsp");
-  if (!idx) return tl::unexpected(idx.error());
-  config::Json args = config::Json::object();
-  if (*idx) args["idx"] = **idx;
-  return command_of(api::Call::kShowUdsp, std::move(args));
 }
 
 }  // namespace ulnet::ctl

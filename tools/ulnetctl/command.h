@@ -27,6 +27,9 @@ struct Command {
   bool pcapng = false;                       ///< parts are pieces of a pcapng file; the rest goes to standard error
   std::chrono::milliseconds timeout{30000};  ///< how long to wait for ulnetd
   int exit_status = 0;                       ///< when all went well
+
+  /// The part of an answer that is printed; empty = all of it.
+  std::function<config::Doc(const config::Doc&)> filter;
 };
 
 /// The end of the program without a command: help, or errors of the command line.
@@ -78,7 +81,7 @@ class Words {
 /// One command of the tree.
 struct CommandSpec {
   const char* group;  ///< "net"
-  const char* name;   ///< "add"; empty for commands of one word
+  const char* name;   ///< "add", or two words ("net add"); empty for commands of one word
   const char* summary;
   std::span<const OptionSpec> options;
   Built (*build)(const Words& words, const Env& env);
@@ -108,8 +111,8 @@ struct CommandSpec {
 /// The option as a number that the key `path` of the field table allows. Nothing when it is not given. Errors: refused
 /// under `verb` and `entity`.
 [[nodiscard]] tl::expected<std::optional<int64_t>, Exit> number(const Words& words, const char* option,
-                                                                   std::string_view path, const char* verb,
-                                                                   const char* entity);
+                                                                std::string_view path, const char* verb,
+                                                                const char* entity);
 /// --verbose: 0 when it is not given, 1 without a value. Errors: not 0..4.
 [[nodiscard]] tl::expected<int64_t, Exit> verbosity(const Words& words, const char* entity);
 

@@ -79,6 +79,7 @@ int requests_run(const Program& program, const Command& command, std::ostream& o
       break;
     }
     warnings_print(program, answer->warnings, err);
+    if (command.filter) answer->doc = command.filter(answer->doc);
     if (!answer->doc.is_null()) doc_print(program, answer->doc, command.pcapng ? err : out);
     errors.insert(errors.end(), answer->errors.begin(), answer->errors.end());
     if (!answer->ok()) break;

@@ -82,13 +82,33 @@ constexpr OptionSpec kPeerSet[] = {{"nid", kValue, "the peer NI to change"},
 constexpr OptionSpec kPing[] = {{"source", kValue, "ping from this NID"},
                                 {"timeout", kValue, "seconds to wait for each answer (1)"}};
 constexpr OptionSpec kDiscover[] = {{"force", kNothing, "also discover NIDs that are known and up to date", 'f'}};
-constexpr OptionSpec kUdspAdd[] = {{"src", kValue, "local NIDs or network: tcp1, *@tcp, 10.1.1.[5-8]@o2ib"},
-                                   {"dst", kValue, "peer NIDs or network"},
-                                   {"rte", kValue, "router NIDs"},
-                                   {"priority", kValue, "0 is the highest, 255 the lowest"},
-                                   {"idx", kValue, "position in the list; default: the end"}};
-constexpr OptionSpec kUdspDel[] = {{"idx", kValue, "number of the rule"}, {"all", kNothing, "every rule", 'a'}};
-constexpr OptionSpec kUdspShow[] = {{"idx", kValue, "number of the rule"}};
+constexpr OptionSpec kSrc = {"src", kValue, "local NIDs or network: tcp1, *@tcp, 10.1.1.[5-8]@o2ib"};
+constexpr OptionSpec kDst = {"dst", kValue, "peer NIDs or network"};
+constexpr OptionSpec kRte = {"rte", kValue, "router NIDs"};
+constexpr OptionSpec kRuleIdx = {"idx", kValue, "number of the rule"};
+constexpr OptionSpec kRuleAll = {"all", kNothing, "every rule", 'a'};
+constexpr OptionSpec kPriority = {"priority", kValue, "0 is the highest, 255 the lowest"};
+constexpr OptionSpec kRuleId = {"id", kValue, "number of the rule, as show prints it"};
+constexpr OptionSpec kRuleNet = {"net", kValue, "local networks: o2ib1, o2ib* or o2ib[1,2]", 'n'};
+constexpr OptionSpec kRuleNid = {"nid", kValue, "NIDs of this node and of peers: 10.1.1.[5-8]@o2ib"};
+constexpr OptionSpec kLocal = {"local", kValue, "local NIDs or network"};
+constexpr OptionSpec kRemote = {"remote", kValue, "peer NIDs or network"};
+constexpr OptionSpec kDryRun = {"dry-run", kNothing, "list the objects that would change, and change nothing"};
+constexpr OptionSpec kUdspAdd[] = {
+    kSrc, kDst, kRte, kPriority, {"idx", kValue, "position in the list; default: the end"}, kDryRun};
+constexpr OptionSpec kUdspDel[] = {kRuleIdx, kRuleAll, kDryRun};
+constexpr OptionSpec kUdspShow[] = {kRuleIdx};
+constexpr OptionSpec kPolicyDel[] = {kSrc, kDst, kRte, kRuleIdx, kRuleAll, kDryRun};
+constexpr OptionSpec kPolicyShow[] = {kSrc, kDst, kRte, kRuleIdx};
+constexpr OptionSpec kSelNetAdd[] = {kRuleNet, kPriority};
+constexpr OptionSpec kSelNetDel[] = {kRuleNet, kRuleId};
+constexpr OptionSpec kSelNetShow[] = {kRuleNet};
+constexpr OptionSpec kSelNidAdd[] = {kRuleNid, kPriority};
+constexpr OptionSpec kSelNidDel[] = {kRuleNid, kRuleId};
+constexpr OptionSpec kSelNidShow[] = {kRuleNid};
+constexpr OptionSpec kSelPeerAdd[] = {kLocal, kRemote, kPriority};
+constexpr OptionSpec kSelPeerDel[] = {kLocal, kRemote, kRuleId};
+constexpr OptionSpec kSelPeerShow[] = {kLocal, kRemote};
 constexpr OptionSpec kExplain[] = {{"from", kValue, "NI to send from; with --forward the first sender"},
                                    {"size", kValue, "bytes of the payload"},
                                    {"numa", kValue, "NUMA node of the payload's memory"},
@@ -144,6 +164,18 @@ constexpr CommandSpec kCommands[] = {
     {"udsp", "add", "add a selection policy", kUdspAdd, udsp_add},
     {"udsp", "del", "delete a selection policy", kUdspDel, udsp_del},
     {"udsp", "show", "show selection policies", kUdspShow, udsp_show},
+    {"policy", "add", "add a selection policy", kUdspAdd, udsp_add},
+    {"policy", "del", "delete a selection policy, by number or by its NIDs", kPolicyDel, policy_del},
+    {"policy", "show", "show selection policies, all or those with these NIDs", kPolicyShow, policy_show},
+    {"selection", "net add", "give local networks a priority", kSelNetAdd, selection_net_add},
+    {"selection", "net del", "delete a rule, by its networks or number", kSelNetDel, selection_net_del},
+    {"selection", "net show", "show rules for local networks", kSelNetShow, selection_net_show},
+    {"selection", "nid add", "give NIDs a priority, both local and of peers", kSelNidAdd, selection_nid_add},
+    {"selection", "nid del", "delete rules by their NIDs, or one rule by its number", kSelNidDel, selection_nid_del},
+    {"selection", "nid show", "show rules for NIDs", kSelNidShow, selection_nid_show},
+    {"selection", "peer add", "prefer local NIDs for NIDs of peers", kSelPeerAdd, selection_peer_add},
+    {"selection", "peer del", "delete a rule, by both NIDs or number", kSelPeerDel, selection_peer_del},
+    {"selection", "peer show", "show rules for pairs of NIDs", kSelPeerShow, selection_peer_show},
     {"explain", "", "show the path that a message would take, and why", kExplain, explain, "NID"},
     {"fault", "", "make messages fail or arrive late, for tests: not yet", {}, not_built, "drop|delay ..."},
     {"setup-mrrouting", "", "set the kernel's routes up for several interfaces: not needed", {}, setup_mrrouting},
@@ -172,8 +204,6 @@ struct Planned {
   const char* text;
 };
 constexpr Planned kPlanned[] = {
-    {"policy", "not yet: 'udsp' takes the same rules; ulnet stores them and does not follow them yet"},
-    {"selection", "not yet: 'udsp' takes such rules; ulnet stores them and does not follow them yet"},
     {"fault", "not yet: ulnet cannot make messages fail or arrive late"}};
 
 constexpr const char* kSettings =
@@ -226,11 +256,23 @@ std::optional<Command> other_word(std::span<const std::string> words, const Env&
   const std::string& word = words[0];
   if (word == "help" || word == "--help" || word == "-h") {
     if (words.size() == 1) return text_command(kUsage);
-    return text_command(help_text(words[1], words.size() > 2 ? words[2] : ""));
+    return text_command(help_text(words[1], fmt::format("{}", fmt::join(words.subspan(2), " "))));
   }
   if (word == "version" || word == "--version") return text_command("ulnetctl " + env.version + "\n");
   if (word == "list-commands" || word == "--list-commands") return text_command(command_list());
   return std::nullopt;
+}
+
+/// The words after the name of the command; nothing if `words` name another command.
+std::optional<std::span<const std::string>> arguments_of(const CommandSpec& spec, std::span<const std::string> words) {
+  std::string_view name = spec.name;
+  while (!name.empty()) {
+    const std::string_view word = name.substr(0, name.find(' '));
+    if (words.empty() || words[0] != word) return std::nullopt;
+    words = words.subspan(1);
+    name.remove_prefix(std::min(name.size(), word.size() + 1));
+  }
+  return words;
 }
 
 Exit usage_error(std::string what, const std::string& usage) {
@@ -257,7 +299,9 @@ std::string command_list() {
 std::string help_text(std::string_view group, std::string_view name) {
   std::string out;
   for (const CommandSpec& spec : kCommands) {
-    if (spec.group != group || (!name.empty() && spec.name != name && spec.name[0] != 0)) continue;
+    const std::string_view own = spec.name;
+    const bool wanted = name.empty() || own.empty() || own == name || own.starts_with(fmt::format("{} ", name));
+    if (spec.group != group || !wanted) continue;
     out += out.empty() ? "" : "\n";
     out += help_one(spec);
   }
@@ -276,13 +320,12 @@ Built command_build(std::span<const std::string> words, const Env& env) {
   auto rest = words.subspan(1);
   for (const CommandSpec& spec : kCommands) {
     if (spec.group != group) continue;
-    bool one_word = spec.name[0] == 0;
-    if (!one_word && (rest.empty() || rest[0] != spec.name)) continue;
-    auto arguments = one_word ? rest : rest.subspan(1);
-    for (const std::string& word : arguments) {
+    const auto arguments = arguments_of(spec, rest);
+    if (!arguments) continue;
+    for (const std::string& word : *arguments) {
       if (word == "--help" || word == "-h") return text_command(help_one(spec), spec.help_status);
     }
-    auto parsed = words_parse(arguments, spec.options);
+    auto parsed = words_parse(*arguments, spec.options);
     if (!parsed) return tl::unexpected(usage_error(parsed.error(), help_one(spec)));
     if (spec.arguments[0] == 0 && !parsed->plain.empty()) {
       return tl::unexpected(usage_error(fmt::format("unexpected word '{}'", parsed->plain[0]), help_one(spec)));
@@ -290,6 +333,13 @@ Built command_build(std::span<const std::string> words, const Env& env) {
     return spec.build(*parsed, env);
   }
   std::string help = help_text(group, "");
+  const auto within = [&](const CommandSpec& spec) {  // "selection net", with the rest of the name missing
+    return spec.group == group && !rest.empty() && std::string_view(spec.name).starts_with(rest[0] + " ");
+  };
+  if (std::any_of(std::begin(kCommands), std::end(kCommands), within)) {
+    help = help_text(group, rest[0]);
+    rest = rest.subspan(1);
+  }
   if (rest.empty()) return tl::unexpected(Exit{{}, help, 1});
   if (rest[0] == "--help" || rest[0] == "-h") return text_command(help, 1);
   return tl::unexpected(usage_error(fmt::format("unknown command '{} {}'", group, rest[0]), help));

@@ -132,7 +132,9 @@ TEST(CtlCommand, settings_and_shows) {
             changes(R"({"change":"udsp_add","rule":{"idx":0,"src":"tcp1","priority":3}})"));
   EXPECT_EQ(requests_of("udsp add --dst 10.0.0.[1-2]@tcp"),
             changes(R"({"change":"udsp_add","rule":{"dst":"10.0.0.[1-2]@tcp","priority":0}})"));
-  EXPECT_EQ(requests_of("udsp del --all"), changes(R"({"change":"udsp_del","all":true})"));
+  EXPECT_EQ(requests_of("udsp del --all"), changes(R"({"change":"udsp_del","all":true,"either_end":false})"));
+  EXPECT_EQ(requests_of("udsp del --idx -1"),
+            changes(R"({"change":"udsp_del","idx":-1,"all":false,"either_end":false})"));
   // Every setting that there is can be set, and help says so.
   for (const std::string& name : config::field_children("global")) {
     const config::Field* field = config::field_find("global." + name);
@@ -140,6 +142,55 @@ TEST(CtlCommand, settings_and_shows) {
     EXPECT_TRUE(build("set " + name + " " + config::field_default(*field)).has_value()) << name;
     EXPECT_NE(help_text("set", "").find(name), std::string::npos) << name;
   }
+}
+
+// The commands of the documents (docs/wire/lnetctl.md §4), literally.
+TEST(CtlCommand, policy_and_selection) {
+  EXPECT_EQ(requests_of("policy add --src *@o2ib1 --priority 0"),
+            changes(R"({"change":"udsp_add","rule":{"src":"*@o2ib1","priority":0}})"));
+  EXPECT_EQ(requests_of("policy add --src 10.10.10.2@o2ib1 --priority 1"),
+            changes(R"({"change":"udsp_add","rule":{"src":"10.10.10.2@o2ib1","priority":1}})"));
+  EXPECT_EQ(
+      requests_of("policy add --src 10.10.10.2@o2ib1 --dst 10.10.10.4@o2ib1 --priority 1"),
+      changes(R"({"change":"udsp_add","rule":{"src":"10.10.10.2@o2ib1","dst":"10.10.10.4@o2ib1","priority":1}})"));
+  EXPECT_EQ(
+      requests_of("policy add --dst 10.10.10.2@o2ib3 --rte 10.10.10.[5-8]@o2ib --priority 0"),
+      changes(R"({"change":"udsp_add","rule":{"dst":"10.10.10.2@o2ib3","rte":"10.10.10.[5-8]@o2ib","priority":0}})"));
+  EXPECT_EQ(requests_of("policy add --src tcp --dst tcp --idx 4"),
+            changes(R"({"change":"udsp_add","rule":{"idx":4,"src":"tcp","dst":"tcp"}})"));
+  EXPECT_EQ(requests_of("policy add --rte 10.1.1.1@tcp"),
+            changes(R"({"change":"udsp_add","rule":{"rte":"10.1.1.1@tcp"}})"));
+  EXPECT_EQ(requests_of("policy show --idx 3"), "{\"verb\":\"show\",\"object\":\"udsp\",\"args\":{\"idx\":3}}\n");
+  EXPECT_EQ(requests_of("policy del --idx 3"),
+            changes(R"({"change":"udsp_del","idx":3,"all":false,"either_end":false})"));
+  EXPECT_EQ(requests_of("policy del --all"), changes(R"({"change":"udsp_del","all":true,"either_end":false})"));
+  EXPECT_EQ(requests_of("policy del --src tcp --dst o2ib"),
+            changes(R"({"change":"udsp_del","all":false,"rule":{"src":"tcp","dst":"o2ib"},"either_end":false})"));
+  EXPECT_EQ(requests_of("policy del --idx 0 --src tcp"),
+            changes(R"({"change":"udsp_del","idx":0,"all":false,"rule":{"src":"tcp"},"either_end":false})"));
+
+  EXPECT_EQ(requests_of("selection net add --net o2ib[1,2] --priority 3"),
+            changes(R"({"change":"udsp_add","rule":{"src":"o2ib[1,2]","priority":3}})"));
+  EXPECT_EQ(requests_of("selection nid add --nid 10.1.*.*@tcp --priority 3"),
+            changes(R"({"change":"udsp_add","rule":{"src":"10.1.*.*@tcp","priority":3}},)"
+                    R"({"change":"udsp_add","rule":{"dst":"10.1.*.*@tcp","priority":3}})"));
+  EXPECT_EQ(requests_of("selection peer add --local 1.2.3.4@tcp --remote 1.2.3.5@tcp --priority 0"),
+            changes(R"({"change":"udsp_add","rule":{"src":"1.2.3.4@tcp","dst":"1.2.3.5@tcp","priority":0}})"));
+  EXPECT_EQ(requests_of("selection net del --net o2ib*"),
+            changes(R"({"change":"udsp_del","all":false,"rule":{"src":"o2ib*"},"either_end":false})"));
+  EXPECT_EQ(requests_of("selection net del --id 2"),
+            changes(R"({"change":"udsp_del","idx":2,"all":false,"either_end":false})"));
+  EXPECT_EQ(requests_of("selection nid del --nid 1.2.3.4@tcp --id 2"),
+            changes(R"({"change":"udsp_del","idx":2,"all":false,"rule":{"src":"1.2.3.4@tcp"},"either_end":true})"));
+  EXPECT_EQ(requests_of("selection peer del --local 1.2.3.4@tcp --remote 1.2.3.5@tcp"),
+            changes(R"({"change":"udsp_del","all":false,"rule":{"src":"1.2.3.4@tcp","dst":"1.2.3.5@tcp"},)"
+                    R"("either_end":false})"));
+  EXPECT_EQ(build("help selection nid add")->text, help_text("selection", "nid add"));
+  EXPECT_EQ(build("selection nid -h")->text, help_text("selection", "nid"));
+  EXPECT_EQ(
+      help_text("selection", "nid add"),
+      "selection nid add: give NIDs a priority, both local and of peers\n"
+      "\t--nid: NIDs of this node and of peers: 10.1.1.[5-8]@o2ib\n\t--priority: 0 is the highest, 255 the lowest\n");
 }
 
 TEST(CtlCommand, peers_ping_and_discover) {
@@ -345,7 +396,7 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {"ping 1.2.3.4@tcp --timeout 0", "255 manage/ping -22 --timeout: '0' is not a time; allowed: 1..86400 s"},
     {"udsp add", "234 add/udsp -22 at least one of src, dst and rte is needed"},
     {"udsp add --src tcp --rte 1.2.3.4@tcp", "234 add/udsp -22 src and rte cannot be combined"},
-    {"udsp add --src tcp --priority 256", "234 add/udsp -34 --priority: '256' is out of range; allowed: -1..255"},
+    {"udsp add --src tcp --priority 256", "234 add/udsp -34 --priority: '256' is out of range; allowed: 0..255"},
     {"udsp add --src tcp --priority -1", "234 add/udsp -34 --priority: '-1' is out of range; allowed: 0..255"},
     {"udsp add --src 'garbage!!'",
      "234 add/udsp -22 src 'garbage!!', at character 1: 'garbage!!' is not a network such as tcp, tcp1 or o2ib3; "
@@ -353,10 +404,36 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
      "10.1.0.0/16@tcp or fd00::/64@tcp"},
     {"fault drop add -s *@tcp -d 10.0.0.1@tcp -r 1",
      "255 manage/fault -95 not yet: ulnet cannot make messages fail or arrive late"},
-    {"policy add --src tcp",
-     "255 manage/policy -95 not yet: 'udsp' takes the same rules; ulnet stores them and does not follow them yet"},
-    {"selection net add --net tcp",
-     "255 manage/selection -95 not yet: 'udsp' takes such rules; ulnet stores them and does not follow them yet"},
+    {"policy add --src tcp --dst tcp --rte tcp",
+     "234 add/udsp -22 The combination of src, dst and rte is not supported"},
+    {"policy del", "234 del/udsp -22 one of 'idx', 'all' and the descriptors of a rule is needed"},
+    {"policy del --src tcp --idx -1", "234 del/udsp -34 --idx: '-1' is out of range; allowed: 0 or more"},
+    {"policy del --src tcp --all", "234 del/udsp -22 'all' does not go with 'idx' or with descriptors"},
+    {"policy del --src tcp --rte tcp", "234 del/udsp -22 src and rte cannot be combined"},
+    {"selection net add --net tcp", "234 add/selection -22 missing mandatory parameter: --priority, 0..255"},
+    {"selection net add --priority 1", "234 add/selection -22 missing mandatory parameter: --net"},
+    {"selection net add --net tcp --priority -1",
+     "234 add/selection -34 --priority: '-1' is out of range; allowed: 0..255"},
+    {"selection net add --net tcp --priority high",
+     "234 add/selection -22 --priority: 'high' is not a number; allowed: 0..255"},
+    {"selection net add --net 1.2.3.4@tcp --priority 1",
+     "234 add/selection -22 --net: '1.2.3.4@tcp' is not a network; use 'selection nid' for NIDs"},
+    {"selection nid add --nid *@tcp --priority 1",
+     "234 add/selection -22 --nid: '*@tcp' is a network; use 'selection net', or *.*.*.*@tcp for all its NIDs"},
+    {"selection nid del", "234 del/selection -22 missing mandatory parameter: --nid or --id"},
+    {"selection nid del --id -1", "234 del/selection -34 --id: '-1' is out of range; allowed: 0 or more"},
+    {"selection peer add --local 1.2.3.4@tcp --priority 1",
+     "234 add/selection -22 missing mandatory parameter: --remote"},
+    {"selection peer del --local 1.2.3.4@tcp --id 1",
+     "234 del/selection -22 missing mandatory parameter: --local with --remote, or --id"},
+    {"selection peer show --local lo",
+     "234 show/selection -22 local 'lo', at character 1: 0@lo has no policies: it is the only way to the node itself; "
+     "allowed: a network such as tcp1, tcp[1-3] or o2ib*, or addresses on one such as *@tcp, 10.1.1.[5-8]@o2ib, "
+     "10.1.0.0/16@tcp or fd00::/64@tcp"},
+    {"selection", "1 usage: selection net add: give local networks a priority"},
+    {"selection peer", "1 usage: selection peer add: prefer local NIDs for NIDs of peers"},
+    {"selection nid ad", "1 usage: ulnetctl: unknown command 'selection ad'"},
+    {"selection nets add", "1 usage: ulnetctl: unknown command 'selection nets'"},
     {"debug nidlist 10.0.0.1@tcp,x@y",
      "234 parser/nidlist -22 Unable to parse nidlist from: 10.0.0.1@tcp,x@y: 'x@y' is not a NID such as 10.0.0.1@tcp"},
     {"debug peer", "234 show/peer -22 cannot parse NID: ''; example: --nid 10.0.0.1@tcp"},
@@ -412,8 +489,9 @@ TEST(CtlCommand, other_words) {
             "net                 routing             set                 import              \n"
             "export              stats               debug               global              \n"
             "peer                ping                discover            service-id          \n"
-            "udsp                fault               setup-mrrouting     setup-sysctl        \n"
-            "cpt-of-nid          port                convert             capture             \n");
+            "udsp                policy              selection           fault               \n"
+            "setup-mrrouting     setup-sysctl        cpt-of-nid          port                \n"
+            "convert             capture             \n");
   EXPECT_EQ(build("help route add")->text, help_text("route", "add"));
 }
 

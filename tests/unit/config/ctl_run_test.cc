@@ -37,6 +37,8 @@ struct Handler : api::ApiHandler {
         answer = api::answer_error("show", "export", -5, "the list broke off");
       else
         answer.doc = config::export_backup(state);
+    } else if (request.object == "udsp") {
+      if (config::Doc list = config::export_udsp(state.udsp); list.size() > 0) answer.doc.set("udsp", std::move(list));
     } else if (request.object == "capture") {
       if (request.arg_text("filter") == "bad") {
         answer = api::answer_error("manage", "capture", -22, "bad filter");
@@ -114,10 +116,7 @@ TEST_F(CtlRun, a_life) {
 TEST_F(CtlRun, import_is_whole_or_not_at_all) {
   const std::string file = path + ".yaml";
   ASSERT_EQ(ctl("lnet configure"), "0\n");
-  EXPECT_EQ(ctl("import " ULNET_GOLDEN_DIR "/tcp-mr.import-roundtrip.txt"),
-            "0\n!warning: " ULNET_GOLDEN_DIR
-            "/tcp-mr.import-roundtrip.txt:56:7: udsp has no effect: "
-            "ulnet stores, shows and exports the rules and does not follow them yet\n");
+  EXPECT_EQ(ctl("import " ULNET_GOLDEN_DIR "/tcp-mr.import-roundtrip.txt"), "0\n");
   EXPECT_EQ(ctl("export --backup " + file), "0\n");
   EXPECT_EQ(config::file_text(file), config::golden_text("tcp-mr.import-roundtrip"));
   std::string again = ctl("import " + file);
@@ -207,10 +206,60 @@ TEST_F(CtlRun, an_output_file_is_replaced_when_the_answer_is_there) {
 TEST_F(CtlRun, warnings_are_printed) {
   EXPECT_EQ(ctl("set numa_range 3"),
             "0\n!warning: numa_range has no effect: path selection does not use NUMA distances yet\n");
-  EXPECT_EQ(ctl("udsp add --src tcp --json"),
+  EXPECT_EQ(ctl("set numa_range 3 --json"),
             "0\n"
-            "!{\"ok\":true,\"warnings\":[\"udsp has no effect: "
-            "ulnet stores, shows and exports the rules and does not follow them yet\"]}\n");
+            "!{\"ok\":true,\"warnings\":[\"numa_range has no effect: "
+            "path selection does not use NUMA distances yet\"]}\n");
+  EXPECT_EQ(ctl("udsp add --src tcp"), "0\n");
+}
+
+// Goal: `policy`, `selection` and `udsp` fill one list. Each `show` prints rules as `udsp`, with their numbers there.
+TEST_F(CtlRun, three_ways_to_write_policies) {
+  EXPECT_EQ(ctl("selection net show"), "0\n");
+  EXPECT_EQ(ctl("policy add --src *@o2ib1 --priority 0"), "0\n");
+  EXPECT_EQ(ctl("selection net add --net o2ib* --priority 9"), "0\n");
+  EXPECT_EQ(ctl("selection nid add --nid 10.1.1.[5-8]@o2ib --priority 1"), "0\n");
+  EXPECT_EQ(ctl("selection peer add --local 10.1.1.1@tcp --remote 10.1.1.2@tcp --priority 2"), "0\n");
+  EXPECT_EQ(ctl("udsp add --dst 10.1.1.2@tcp --rte 10.1.1.9@tcp"), "0\n");
+  const std::string nets =
+      "    - idx: 0\n      src: \"*@o2ib1\"\n      action:\n          priority: 0\n"
+      "    - idx: 1\n      src: o2ib*\n      action:\n          priority: 9\n";
+  const std::string nids =
+      "    - idx: 2\n      src: 10.1.1.[5-8]@o2ib\n      action:\n          priority: 1\n"
+      "    - idx: 3\n      dst: 10.1.1.[5-8]@o2ib\n      action:\n          priority: 1\n";
+  const std::string pair =
+      "    - idx: 4\n      src: 10.1.1.1@tcp\n      dst: 10.1.1.2@tcp\n      action:\n"
+      "          priority: 2\n";
+  const std::string router = "    - idx: 5\n      dst: 10.1.1.2@tcp\n      rte: 10.1.1.9@tcp\n";
+  const std::string head = "0\nudsp:\n";
+  EXPECT_EQ(ctl("udsp show"), head + nets + nids + pair + router);
+  EXPECT_EQ(ctl("policy show"), head + nets + nids + pair + router);
+  EXPECT_EQ(ctl("policy show --dst 10.1.1.2@tcp0"), head + pair + router);
+  EXPECT_EQ(ctl("policy show --dst 10.1.1.2@tcp --rte 10.1.1.9@tcp"), head + router);
+  EXPECT_EQ(ctl("selection net show"), head + nets);
+  EXPECT_EQ(ctl("selection net show --net o2ib1"), head + nets.substr(0, nets.find("    - idx: 1")));
+  EXPECT_EQ(ctl("selection net show --net tcp"), "0\n");
+  EXPECT_EQ(ctl("selection nid show"), head + nids);
+  EXPECT_EQ(ctl("selection nid show --nid 10.1.1.[5,6,7,8]@o2ib"), head + nids);
+  EXPECT_EQ(ctl("selection nid show --nid 10.1.1.5@o2ib"), "0\n");
+  EXPECT_EQ(ctl("selection peer show"), head + pair);
+  EXPECT_EQ(ctl("selection peer show --remote 10.1.1.2@tcp"), head + pair);
+  EXPECT_EQ(ctl("selection peer show --local 10.1.1.2@tcp"), "0\n");
+  EXPECT_EQ(ctl("selection peer show --json"),
+            "0\n{\n  \"udsp\": [\n    {\n      \"idx\": 4,\n      \"src\": \"10.1.1.1@tcp\",\n      \"dst\": "
+            "\"10.1.1.2@tcp\",\n      \"action\": {\n        \"priority\": 2\n      }\n    }\n  ]\n}\n");
+
+  EXPECT_EQ(
+      ctl("selection net del --net *@o2ib* --id 0"),
+      "234\n!---\ndel:\n-     udsp:\n      errno: -22\n      descr: ! \"cannot del udsp: the rule 0 is not the rule "
+      "with src *@o2ib*, but with src *@o2ib1\"\n...\n");
+  EXPECT_EQ(ctl("selection net del --net *@o2ib* --id 1"), "0\n");
+  EXPECT_EQ(ctl("selection nid del --nid 10.1.1.[5-8]@o2ib"), "0\n");
+  EXPECT_EQ(ctl("selection peer del --local 10.1.1.1@tcp --remote 10.1.1.2@tcp"), "0\n");
+  EXPECT_EQ(ctl("policy del --src o2ib1"), "0\n");
+  EXPECT_EQ(ctl("policy show"), head + "    - idx: 0" + router.substr(router.find('\n')));
+  EXPECT_EQ(ctl("policy del --idx 0"), "0\n");
+  EXPECT_EQ(ctl("udsp show"), "0\n");
 }
 
 TEST_F(CtlRun, a_ping_shows_who_answered_and_who_did_not) {
