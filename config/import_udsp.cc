@@ -78,6 +78,7 @@ void udsp_item(Context& c, const Cursor& item) {
   if (const auto match = udsp_rule_parse(rule); !match) {
     return c.wrong(item, del && !rule.idx ? match.error() + ", or idx" : match.error());
   }
+  if (del && rule.idx.value_or(0) < 0) return c.wrong(item, "'idx' -1 means all rules", "-1 alone, or 0 or more");
   if (del) {
     const std::optional<int64_t> idx = std::exchange(rule.idx, std::nullopt);
     return c.change(item, UdspDel{.idx = idx, .rule = std::move(rule)});

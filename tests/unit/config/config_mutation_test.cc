@@ -22,6 +22,12 @@ constexpr const char* kUlnet =
     "ip2nets:\n  - net-spec: tcp(eth0)\n    ip-range: {0: 192.168.[1-4/2].*}\n"
     "route:\n  - net: tcp[2-3]\n    gateway: 10.1.1.[1-5]@tcp\n    hop: 2\n";
 
+constexpr const char* kPolicies =
+    "udsp:\n  - {idx: 0, src: 'tcp[1-3]', action: {priority: 3}}\n  - {dst: 10.1.0.0/16@tcp, rte: 10.9.0.1@o2ib*}\n"
+    "policy:\n  - {src: '*@o2ib1', action: [{priority: -1}]}\n  - {src: 'fd00::[1-f]@tcp', dst: '*.*.*.*@tcp'}\n"
+    "selection:\n  - {type: net, net: 'o2ib[1,2]', priority: 1}\n  - {type: nid, nid: 10.1.1.*@tcp, priority: 2}\n"
+    "  - {type: peer, local: 10.1.1.1@tcp, remote: 10.1.1.[5-8/2]@tcp, priority: 0, id: 4}\n";
+
 constexpr const char* kPieces[] = {"- ",          ": ",
                                    "\n",          "\n  ",
                                    "[",           "]",
@@ -63,7 +69,7 @@ std::string mutated(Rng& rng, std::string text) {
 
 // Goal: no text makes the loader fail otherwise than by errors. Text that was read can be written and read again.
 TEST(ConfigMutation, files) {
-  std::vector<std::string> texts{kUlnet};
+  std::vector<std::string> texts{kUlnet, kPolicies, kPolicies};
   for (const char* name : kTexts) texts.push_back(golden_text(name));
   Rng rng(seed());
   for (int round = 0; round < 600; ++round) {

@@ -4,6 +4,7 @@
 #include "config/ranges.h"
 #include "config/udsp.h"
 #include "dataplane/base/nid_text.h"
+#include "dataplane/base/rng.h"
 #include "tests/unit/config/golden.h"
 
 namespace ulnet::config {
@@ -107,6 +108,42 @@ TEST(ConfigUdsp, ipv4_parts_match_as_in_ip2nets) {
       ASSERT_EQ(one.matches(Nid::v4(*net_parse("tcp"), address)), ip_pattern_matches(text, address)) << address;
     }
   }
+}
+
+// Goal: any text is parsed, or refused at a character of it. A NID that matches lies on a network that matches.
+TEST(ConfigUdsp, any_text_is_parsed_or_refused_at_a_character) {
+  constexpr const char* kPieces[] = {"*",   "[",  "]",      "-",           "/",   ",",       ".",    ":",
+                                     "::",  "@",  "@tcp",   "0",           "255", "[1-9/3]", "ffff", "o2ib",
+                                     "gni", "lo", "<99:0>", "99999999999", " ",   "0x",      "\xff"};
+  std::vector<Nid> nids;
+  for (const Row& row : kRows) {
+    std::istringstream words(std::string(row.yes) + " " + row.no);
+    for (std::string word; words >> word;) nids.push_back(nid_parse(word).value());
+  }
+  Rng rng(20);
+  const auto below = [&](size_t limit) { return rng.below(static_cast<uint32_t>(limit)); };
+  size_t parsed_count = 0;
+  for (int round = 0; round < 50000; ++round) {
+    std::string text = kRows[below(std::size(kRows))].text;
+    for (uint64_t count = below(4); count > 0; --count) {
+      const size_t at = below(text.size() + 1);
+      if (rng.below(3) == 0)
+        text.erase(at, 1 + below(3));
+      else
+        text.insert(at, kPieces[below(std::size(kPieces))]);
+    }
+    SCOPED_TRACE(text);
+    const auto parsed = udsp_parse(text);
+    if (!parsed) {
+      ASSERT_TRUE(parsed.error().position >= 1 && parsed.error().position <= text.size() + 1);
+      ASSERT_FALSE(parsed.error().what.empty());
+      continue;
+    }
+    ++parsed_count;
+    for (const Nid& nid : nids) ASSERT_TRUE(!parsed->matches(nid) || parsed->matches(nid.net()));
+    ASSERT_FALSE(parsed->matches(kAnyNid) || parsed->matches(kLoNid) || parsed->matches(kAnyNet));
+  }
+  EXPECT_GT(parsed_count, 10000u) << "most rounds must reach the parts behind the first";
 }
 
 struct Same {
@@ -477,6 +514,8 @@ TEST(ConfigUdsp, wrong_sections_are_refused_with_their_place) {
        "f:2:5: selection[0]: 'remote' is missing" + allowed},
   };
   for (const auto& [text, errors] : cases) EXPECT_EQ(texts_of(load_text(text, "f").errors), errors) << text;
+  EXPECT_EQ(texts_of(load_text("udsp:\n  - {idx: -1, src: tcp}\n", "f", ImportMode::kDel).errors),
+            "f:2:5: udsp[0]: 'idx' -1 means all rules; allowed: -1 alone, or 0 or more\n");
   EXPECT_EQ(texts_of(load_text("udsp:\n  - action: {priority: 1}\n", "f", ImportMode::kDel).errors),
             "f:2:5: udsp[0]: at least one of src, dst and rte is needed, or idx\n");
 }
