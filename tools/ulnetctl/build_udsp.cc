@@ -32,6 +32,13 @@ tl::expected<std::optional<int64_t>, Exit> id_option(const Words& words, const c
                 fmt::format("--{}: '{}' is out of range; allowed: 0 or more", name, *words.value(name)));
 }
 
+/// A change of the rules, or with --dry-run a request for its effect.
+Built rules_change(const Words& words, config::Change one) {
+  Built built = change({std::move(one)});
+  if (built && words.has("dry-run")) built->requests[0].args["dry_run"] = true;
+  return built;
+}
+
 /// The descriptor in the option `name`, checked. Empty when it is not given.
 tl::expected<std::string, Exit> descriptor(const Words& words, const char* name, const char* verb, const char* entity) {
   const std::optional<std::string> text = words.value(name);
@@ -167,14 +174,14 @@ Built udsp_add(const Words& words, const Env&) {
   if (!idx) return tl::unexpected(std::move(idx.error()));
   rule->idx = *idx;
   if (!rule->priority) rule->priority = config::udsp_rule_parse(*rule)->priority;
-  return change({config::UdspAdd{std::move(*rule)}});
+  return rules_change(words, config::UdspAdd{std::move(*rule)});
 }
 
 Built udsp_del(const Words& words, const Env&) {
   auto idx = number(words, "idx", "udsp.idx", "del", "udsp");
   if (!idx) return tl::unexpected(std::move(idx.error()));
   if (!*idx && !words.has("all")) return refuse("del", "udsp", -EINVAL, "either 'idx' or 'all' is needed");
-  return change({config::UdspDel{.idx = *idx, .all = words.has("all")}});
+  return rules_change(words, config::UdspDel{.idx = *idx, .all = words.has("all")});
 }
 
 Built udsp_show(const Words& words, const Env&) {
@@ -193,7 +200,7 @@ Built policy_del(const Words& words, const Env& env) {
     return refuse("del", "udsp", -EINVAL, "one of 'idx', 'all' and the descriptors of a rule is needed");
   auto idx = id_option(words, "idx", "udsp");
   if (!idx) return tl::unexpected(std::move(idx.error()));
-  return change({config::UdspDel{.idx = *idx, .all = words.has("all"), .rule = std::move(*rule)}});
+  return rules_change(words, config::UdspDel{.idx = *idx, .all = words.has("all"), .rule = std::move(*rule)});
 }
 
 Built policy_show(const Words& words, const Env& env) {
