@@ -1,5 +1,5 @@
 // The sections with selection policies: `udsp`, `policy` and `selection`. Only for import*.cc. Source:
-// docs/wire/lnetctl.md §4, docs/decisions.md #1, #77.
+// docs/wire/lnetctl.md §4, docs/decisions.md #1, #78.
 #pragma once
 #include "config/cursor.h"
 

@@ -1,6 +1,6 @@
 // Selection policies (UDSP) as values that match networks and NIDs. The configuration keeps the texts of a rule
 // (UdspRule); control parses each rule once and then evaluates it. Pure. Source: docs/wire/lnetctl.md §4 (syntax),
-// docs/wire/lnet.md §11 (meaning), docs/decisions.md #10, #11, #78, #81.
+// docs/wire/lnet.md §11 (meaning), docs/decisions.md #10, #11, #77, #81.
 #pragma once
 #include <array>
 #include <optional>

@@ -1,5 +1,5 @@
 // udsp, policy and selection: three ways to write the rules of one list. Source: docs/wire/lnetctl.md §4,
-// docs/decisions.md #1, #77.
+// docs/decisions.md #1, #78.
 #include <fmt/format.h>
 
 #include "config/udsp.h"
