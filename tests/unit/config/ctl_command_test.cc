@@ -185,6 +185,11 @@ TEST(CtlCommand, policy_and_selection) {
   EXPECT_EQ(requests_of("selection peer del --local 1.2.3.4@tcp --remote 1.2.3.5@tcp"),
             changes(R"({"change":"udsp_del","all":false,"rule":{"src":"1.2.3.4@tcp","dst":"1.2.3.5@tcp"},)"
                     R"("either_end":false})"));
+  Env env;
+  env.load = [](const std::string& path, config::ImportMode mode) {
+    return config::load_text("policy:\n  - src: tcp\nselection:\n  - type: net\n", path, mode);
+  };
+  EXPECT_EQ(requests_of("import --show f.yaml", env), "{\"verb\":\"show\",\"object\":\"udsp\"}\n");
   EXPECT_EQ(build("help selection nid add")->text, help_text("selection", "nid add"));
   EXPECT_EQ(build("selection nid -h")->text, help_text("selection", "nid"));
   EXPECT_EQ(
