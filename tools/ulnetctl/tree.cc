@@ -203,8 +203,7 @@ struct Planned {
   const char* word;
   const char* text;
 };
-constexpr Planned kPlanned[] = {
-    {"fault", "not yet: ulnet cannot make messages fail or arrive late"}};
+constexpr Planned kPlanned[] = {{"fault", "not yet: ulnet cannot make messages fail or arrive late"}};
 
 constexpr const char* kSettings =
     "\tnuma_range N                  distances up to N count as equally near: no effect yet\n"

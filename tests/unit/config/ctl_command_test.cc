@@ -246,6 +246,18 @@ TEST(CtlCommand, the_rest_of_lnetctl) {
   EXPECT_EQ(build("service-id")->text, "service_id:\n    value: 0xdb03060100000000\n");
   EXPECT_EQ(build("debug nidlist 10.0.0.[1-2]@tcp,10.0.0.9@tcp1")->text, "10.0.0.1@tcp\n10.0.0.2@tcp\n10.0.0.9@tcp1\n");
   EXPECT_EQ(requests_of("debug peer --nid 10.0.0.1@tcp"), requests_of("peer show --nid 10.0.0.1@tcp -v 4"));
+  EXPECT_EQ(requests_of("explain 10.0.0.2@tcp"),
+            "{\"verb\":\"show\",\"object\":\"explain\",\"args\":{\"nid\":\"10.0.0.2@tcp\"}}\n");
+  EXPECT_EQ(
+      requests_of("explain 10.0.0.2@tcp --from 10.0.0.1@tcp --size 4096 --numa 1 --count 10 --forward --worker 3"),
+      "{\"verb\":\"show\",\"object\":\"explain\",\"args\":{\"nid\":\"10.0.0.2@tcp\",\"from\":\"10.0.0.1@tcp\","
+      "\"size\":4096,\"numa\":1,\"count\":10,\"worker\":3,\"forward\":true}}\n");
+  EXPECT_EQ(requests_of("udsp add --src tcp1 --dry-run"),
+            "{\"verb\":\"change\",\"changes\":[{\"change\":\"udsp_add\",\"rule\":{\"src\":\"tcp1\",\"priority\":0}}],"
+            "\"args\":{\"dry_run\":true}}\n");
+  EXPECT_EQ(requests_of("policy del --idx 2 --dry-run"),
+            "{\"verb\":\"change\",\"changes\":[{\"change\":\"udsp_del\",\"idx\":2,\"all\":false,\"either_end\":false}],"
+            "\"args\":{\"dry_run\":true}}\n");
   EXPECT_EQ(requests_of("cpt-of-nid 10.0.0.[1-2]@tcp"),
             "{\"verb\":\"show\",\"object\":\"cpt_of_nid\",\"args\":{\"nids\":[\"10.0.0.1@tcp\",\"10.0.0.2@tcp\"]}}\n");
   EXPECT_EQ(requests_of("peer add --prim_nid 10.0.0.1@tcp --ip2nets 10.0.1.[2-3]@tcp"),
@@ -442,6 +454,13 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {"debug nidlist 10.0.0.1@tcp,x@y",
      "234 parser/nidlist -22 Unable to parse nidlist from: 10.0.0.1@tcp,x@y: 'x@y' is not a NID such as 10.0.0.1@tcp"},
     {"debug peer", "234 show/peer -22 cannot parse NID: ''; example: --nid 10.0.0.1@tcp"},
+    {"explain", "234 show/explain -22 name one destination, such as 'explain 10.0.0.2@tcp'"},
+    {"explain x@y", "234 show/explain -22 cannot parse NID: 'x@y'; the destination is a NID such as 10.0.0.2@tcp"},
+    {"explain 10.0.0.2@tcp --from x", "234 show/explain -22 --from: 'x' is not a NID such as 10.0.0.1@tcp"},
+    {"explain 10.0.0.2@tcp --size 1048577",
+     "234 show/explain -22 --size: '1048577' is not a number that is allowed: 0..1048576 B"},
+    {"explain 10.0.0.2@tcp --count 0", "234 show/explain -22 --count: '0' is not a number that is allowed: 1..10000"},
+    {"explain 10.0.0.2@tcp --worker x", "234 show/explain -22 --worker: 'x' is not a number that is allowed: 0..63"},
     {"cpt-of-nid x@y", "234 show/cpt-of-nid -22 cannot parse NID: 'x@y' is not a NID such as 10.0.0.1@tcp"},
     {"convert", "234 parser/convert -22 nothing to convert: give --networks, --ip2nets or --routes"},
     {"convert --networks tcp",
@@ -494,9 +513,9 @@ TEST(CtlCommand, other_words) {
             "net                 routing             set                 import              \n"
             "export              stats               debug               global              \n"
             "peer                ping                discover            service-id          \n"
-            "udsp                policy              selection           fault               \n"
-            "setup-mrrouting     setup-sysctl        cpt-of-nid          port                \n"
-            "convert             capture             \n");
+            "udsp                policy              selection           explain             \n"
+            "fault               setup-mrrouting     setup-sysctl        cpt-of-nid          \n"
+            "port                convert             capture             \n");
   EXPECT_EQ(build("help route add")->text, help_text("route", "add"));
 }
 
