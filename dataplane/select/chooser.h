@@ -65,7 +65,8 @@ class Chooser {
     const auto is_dst = [&] { return nid == request_.dst || view_.peers->find(request_.dst).peer == hop.peer; };
     const bool gone = !hop || hop.ni().slice == nullptr || hop.ni().down || net == nullptr;
     if (gone || !(is_last ? is_dst() : hop.peer->router)) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
-    const NiView* ni = best_ni(*net, hop.ni());
+    const PeerRef dst = is_last ? hop : view_.peers->find(request_.dst);
+    const NiView* ni = best_ni(*net, hop.ni(), dst ? &dst.ni() : nullptr);
     if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
     PathChoice choice = path(*ni, *hop.peer, hop.ni(), is_last ? nid : request_.dst);
     choice.routed = !is_last;
@@ -158,7 +159,7 @@ class Chooser {
     given(StepKind::kPeerNi, hop, Criterion::kGiven);
     const NetView* net = view_.local->net(request_.dst.net());
     const NiView* ni = recorded_ni(dst, *net);
-    if (ni == nullptr) ni = best_ni(*net, hop);
+    if (ni == nullptr) ni = best_ni(*net, hop, &hop);
     if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
     return path(*ni, *dst.peer, hop, request_.dst);
   }
@@ -195,7 +196,7 @@ class Chooser {
     }
     if (best == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
     recorder_.chosen(step, *best);
-    const NiView* ni = best_ni(*best_local, peer.nis[best->first]);
+    const NiView* ni = best_ni(*best_local, peer.nis[best->first], nullptr);
     if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
     const PeerNiView& hop = best_peer_ni(peer, *best, ni, StepKind::kPeerNi);
     return path(*ni, peer, hop, hop.nid);
@@ -248,8 +249,9 @@ class Chooser {
     return Verdict::lower(Criterion::kLocalNetSequence, local_net_sequence(a_local), local_net_sequence(b_local));
   }
 
-  /// Best local NI of a net for a message that the hop's worker will serve (docs/wire/lnet.md §6.2).
-  const NiView* best_ni(const NetView& net, const PeerNiView& hop) {
+  /// Best local NI of a net for a message that the hop's worker will serve (docs/wire/lnet.md §6.2). `dest` is the
+  /// destination's NI, if no criterion chooses it after the local NI; else null.
+  const NiView* best_ni(const NetView& net, const PeerNiView& hop, const PeerNiView* dest) {
     const Step step = recorder_.begin(StepKind::kLocalNi);
     const NiView* best = nullptr;
     for (uint32_t i = 0; i < net.count; ++i) {
@@ -260,7 +262,7 @@ class Chooser {
       }
       recorder_.considered(step, ni);
       if (best != nullptr) {
-        const Verdict verdict = ni_compare(ni, *best, hop.server);
+        const Verdict verdict = ni_compare(ni, *best, hop.server, dest);
         recorder_.compared(step, ni, *best, verdict);
         if (!verdict.better) continue;
       }
@@ -269,14 +271,25 @@ class Chooser {
     if (best != nullptr) recorder_.chosen(step, *best);
     return best;
   }
-  [[nodiscard]] Verdict ni_compare(const NiView& a, const NiView& b, WorkerId server) const {
+  [[nodiscard]] Verdict ni_compare(const NiView& a, const NiView& b, WorkerId server, const PeerNiView* dest) const {
     if (a.fatal != b.fatal) return Verdict::higher(Criterion::kLink, !a.fatal, !b.fatal);
     if (a.health != b.health) return Verdict::higher(Criterion::kHealth, a.health, b.health);
     if (a.priority != b.priority) return Verdict::lower(Criterion::kPriority, a.priority, b.priority);
+    if (dest != nullptr && dest->sources != nullptr)
+      if (const uint32_t x = source_rank(*dest, &a), y = source_rank(*dest, &b); x != y)
+        return Verdict::lower(Criterion::kPreferred, x, y);
+    if (const uint32_t x = device_priority(a), y = device_priority(b); x != y)
+      return Verdict::lower(Criterion::kDevicePriority, x, y);
     if (const uint32_t x = distance(a), y = distance(b); x != y) return Verdict::lower(Criterion::kNumaDistance, x, y);
     if (const int32_t x = reader_.ni_credits(a, server), y = reader_.ni_credits(b, server); x != y)
       return Verdict::higher(Criterion::kCredits, x, y);
     return Verdict::lower(Criterion::kSequence, reader_.ni_sequence(a), reader_.ni_sequence(b));
+  }
+  /// Of the accelerator that holds the payload; 0 if none does.
+  [[nodiscard]] uint32_t device_priority(const NiView& ni) const {
+    if (request_.accelerator == UINT32_MAX) return 0;
+    return request_.accelerator < ni.device_priorities.size() ? ni.device_priorities[request_.accelerator]
+                                                              : kNoPriority;
   }
   /// Between the memory of the payload and the device of the NI; 0 if either is not known.
   [[nodiscard]] uint32_t distance(const NiView& ni) const {
@@ -337,7 +350,7 @@ class Chooser {
     if (best.route == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
     if (view_.node.discover_gateways && request_.discovers() && !best.gateway->up_to_date)
       return park(best.route->gateway, true);
-    PathChoice choice = to_gateway(dst, *best.gateway, *best.hop, from, dest);
+    PathChoice choice = to_gateway(dst, *best.gateway, *best.hop, from, dest, final_ni);
     choice.route = best.route;
     choice.final_ni = final_ni;
     return choice;
@@ -370,15 +383,15 @@ class Chooser {
     return best;
   }
 
-  /// `dst` may be null: no peer has the destination.
+  /// `dst` and `final_ni` may be null: no peer has the destination.
   PathChoice to_gateway(const PeerRef& dst, const PeerView& gateway, const PeerNiView& hop, const NiView* from,
-                        const Nid& dest) {
+                        const Nid& dest, const PeerNiView* final_ni) {
     const NiView* ni = from;
     if (ni != nullptr) given(StepKind::kLocalNi, *ni, Criterion::kGiven);
     if (ni == nullptr)
       if (const NetView* net = view_.local->net(hop.nid.net())) {
         ni = recorded_ni(dst, *net);
-        if (ni == nullptr) ni = best_ni(*net, hop);
+        if (ni == nullptr) ni = best_ni(*net, hop, final_ni);
       }
     if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
     PathChoice choice = path(*ni, gateway, hop, dest);
@@ -395,7 +408,7 @@ class Chooser {
       return error(-EHOSTUNREACH, LndStatus::kRemoteError);
     if (!gateway.peer->router || gateway.ni().slice == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
     given(StepKind::kGatewayNi, gateway.ni(), Criterion::kReturn);
-    return to_gateway(dst, *gateway.peer, gateway.ni(), from, request_.dst);
+    return to_gateway(dst, *gateway.peer, gateway.ni(), from, request_.dst, dst ? &dst.ni() : nullptr);
   }
 
   /// Of the peer's NIs behind routes: best net, then best NI on it.

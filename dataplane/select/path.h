@@ -19,6 +19,7 @@ struct PathRequest {
   Nid origin;                  ///< forward: the first sender
   bool as_given = false;       ///< discovery of the peer has failed: it is not waited for
   uint32_t numa = UINT32_MAX;  ///< node of the payload's memory
+  uint32_t accelerator = UINT32_MAX;  ///< number of the accelerator that holds the payload; UINT32_MAX: none does
   /// Does it wait until its peer is discovered (docs/wire/lnet.md §5.2)?
   [[nodiscard]] bool discovers() const { return !response && !portal0 && !recovery && !forward && !as_given; }
 };

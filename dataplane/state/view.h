@@ -37,6 +37,9 @@ struct NiView {
   /// By NUMA node: distance from the memory of that node to the device of this NI (hwloc's matrix, at least
   /// `numa_range`). Empty: the node of the device is not known, or the machine has only one.
   std::vector<uint32_t> distances;
+  /// By accelerator: how far it is from the device of this NI, lower is better. Empty: there is none, or the place of
+  /// the device is not known.
+  std::vector<uint32_t> device_priorities;
   Duration message_timeout{};    ///< lnd timeout * (retries + 1) + 1 s (docs/wire/lnet.md §7)
   std::vector<NiSlice*> slices;  ///< by worker
   [[nodiscard]] bool going() const { return leaving || closing; }

@@ -46,14 +46,24 @@ TEST(SelectExplain, direct) {
                 {.nid = "7@tcp", .priority = 4, .numa = 1, .credits = 8, .used = 5},
                 {.nid = "8@tcp", .leaving = true},
                 {.nid = "9@tcp", .closing = true}},
-        .peers = {plain({{.nid = "11@tcp"}})},
-        .ask = {.dst = "11@tcp", .numa = 1},
+        .peers = {multi_rail({{.nid = "11@tcp", .preferred = {"2@tcp"}}})},
+        .ask = {.dst = "11@tcp", .response = true, .numa = 1},
         .expect = "7@tcp > 11@tcp"},
        "peer NI; 11@tcp wins: given\n"
        "local NI; 1@tcp loses: link 0 to 1 of 2@tcp; 2@tcp loses: health 700 to 1000 of 3@tcp; "
        "3@tcp loses: priority 5 to 4 of 4@tcp; 4@tcp loses: NUMA distance 20 to 10 of 5@tcp; "
        "5@tcp loses: credits 7 to 8 of 6@tcp; 6@tcp loses: sequence 6 to 5 of 7@tcp; "
        "7@tcp wins: sequence 5 to 6 of 6@tcp; 8@tcp not: leaving; 9@tcp not: closing\n"},
+      {{.why = "the local NI that the destination prefers, and the one near the accelerator",
+        .nis = {{.nid = "1@tcp"},
+                {.nid = "2@tcp", .numa = 0, .device_priorities = {0, 2}},
+                {.nid = "3@tcp", .numa = 1, .device_priorities = {0, 1}}},
+        .peers = {multi_rail({{.nid = "11@tcp", .preferred = {{"2@tcp", 4}, {"3@tcp", 4}}}})},
+        .ask = {.dst = "11@tcp", .response = true, .numa = 0, .accelerator = 1},
+        .expect = "3@tcp > 11@tcp"},
+       "peer NI; 11@tcp wins: given\n"
+       "local NI; 1@tcp loses: preferred none to 4 of 2@tcp; 2@tcp loses: device priority 2 to 1 of 3@tcp; "
+       "3@tcp wins: device priority 1 to 2 of 2@tcp\n"},
       {{.why = "the peer NI",
         .nis = {{.nid = "1@tcp"}},
         .peers = {multi_rail({{.nid = "11@tcp", .health = 999},
@@ -206,8 +216,16 @@ class RandomRows {
     Row row{.why = "random"};
     for (const char* ni : {"1@tcp", "2@tcp", "3@tcp", "4@o2ib", "5@o2ib"})
       if (below(4) != 0)
-        row.nis.push_back({ni, below(8) == 0, below(8) == 0, below(9) == 0, health(), priority(), numa(),
-                           int32_t(below(3)) - 1, below(4)});
+        row.nis.push_back({ni,
+                           below(8) == 0,
+                           below(8) == 0,
+                           below(9) == 0,
+                           health(),
+                           priority(),
+                           numa(),
+                           {below(2), below(2)},
+                           int32_t(below(3)) - 1,
+                           below(4)});
     if (row.nis.empty()) row.nis.push_back({.nid = "1@tcp"});
     row.peers.push_back(peer({"11@tcp", "12@tcp", "13@o2ib", "14@o2ib", "21@gni", "22@gni", "23@gni1"}));
     for (std::vector<const char*> nids :
@@ -228,6 +246,7 @@ class RandomRows {
     row.ask.recovery = below(6) == 0;
     row.ask.origin = "11@tcp";
     row.ask.numa = below(2);
+    row.ask.accelerator = below(3) == 0 ? UINT32_MAX : below(3);
     return row;
   }
 

@@ -137,6 +137,7 @@ struct NiRow {
   uint32_t memory_numa = UINT32_MAX;  ///< node of the payload's memory
   uint32_t numa_range = 0;
   bool one_order = false;
+  uint32_t accelerator = UINT32_MAX;  ///< that holds the payload
   std::string expect;
 };
 /// Checks each row for each kind of message that leaves the NI free, to each kind of peer, and to a gateway.
@@ -147,6 +148,7 @@ void check_nis(const std::vector<NiRow>& rows) {
     Row full{.why = row.why, .nis = row.nis, .numa_range = row.numa_range, .one_order = row.one_order};
     const auto check_as = [&](const PeerSpec& peer, Ask ask, const std::string& expect) {
       ask.numa = row.memory_numa;
+      ask.accelerator = row.accelerator;
       full.peers = {peer, gateway({{.nid = "91@tcp"}})};
       full.routes = {{.net = "gni", .gateway = "91@tcp"}};
       full.ask = ask;
@@ -163,7 +165,7 @@ void check_nis(const std::vector<NiRow>& rows) {
   }
 }
 
-// Goal: the local NI is chosen by the criteria of docs/wire/lnet.md §6.2, in order (there is no GPU memory).
+// Goal: the local NI is chosen by the criteria of docs/wire/lnet.md §6.2, in order.
 // Method: two NIs; 2@tcp wins in each row, though 1@tcp is better further on. Each row holds for each kind of message.
 TEST(SelectRanks, local_ni_by_health_priority_and_distance) {
   check_nis({
@@ -216,6 +218,95 @@ TEST(SelectRanks, local_ni_by_health_priority_and_distance) {
                {.nid = "2@tcp", .numa = 1, .credits = 5, .used = 9}},
        .expect = "2@tcp"},
   });
+}
+
+// Goal: payload in an accelerator goes over the device that is near to it, before NUMA distance, and only then.
+TEST(SelectRanks, local_ni_by_accelerator) {
+  check_nis({
+      {.why = "priorities equal: the device that is nearer to the accelerator goes before NUMA distance",
+       .nis = {{.nid = "1@tcp", .priority = 3, .numa = 0, .device_priorities = {0, 2}, .credits = 9, .used = 1},
+               {.nid = "2@tcp", .priority = 3, .numa = 1, .device_priorities = {2, 1}, .credits = -9, .used = 9}},
+       .memory_numa = 0,
+       .accelerator = 1,
+       .expect = "2@tcp"},
+      {.why = "priority goes before the accelerator",
+       .nis = {{.nid = "1@tcp", .priority = 3, .device_priorities = {0}},
+               {.nid = "2@tcp", .priority = 2, .device_priorities = {2}}},
+       .accelerator = 0,
+       .expect = "2@tcp"},
+      {.why = "a device of a known place goes before one of none",
+       .nis = {{.nid = "1@tcp", .credits = 9}, {.nid = "2@tcp", .device_priorities = {2}}},
+       .accelerator = 0,
+       .expect = "2@tcp"},
+      {.why = "as near to the accelerator: NUMA distance",
+       .nis = {{.nid = "1@tcp", .numa = 0, .device_priorities = {1}, .credits = 9},
+               {.nid = "2@tcp", .numa = 1, .device_priorities = {1}}},
+       .memory_numa = 1,
+       .accelerator = 0,
+       .expect = "2@tcp"},
+      {.why = "payload in no accelerator: the place of devices does not count",
+       .nis = {{.nid = "1@tcp", .device_priorities = {0}, .credits = 7},
+               {.nid = "2@tcp", .device_priorities = {2}, .credits = 8}},
+       .expect = "2@tcp"},
+      {.why = "an accelerator of no number that control knows: the place of devices does not count",
+       .nis = {{.nid = "1@tcp", .device_priorities = {0}, .credits = 7},
+               {.nid = "2@tcp", .device_priorities = {2}, .credits = 8}},
+       .accelerator = 5,
+       .expect = "2@tcp"},
+  });
+}
+
+// Goal: where the destination's NI is fixed, a local NI in its list goes before others, but not before priority.
+// Method: exact destination, response, forwarded message, and destinations behind a gateway; 2@tcp wins in each row.
+TEST(SelectRanks, local_ni_that_the_destination_prefers) {
+  struct Listed {
+    const char* why;
+    std::vector<NiSpec> nis;
+    std::vector<Preferred> preferred;
+  };
+  const std::vector<Listed> rows{
+      {"priorities equal: the listed NI goes before accelerator, NUMA distance and credits",
+       {{.nid = "1@tcp", .priority = 3, .numa = 0, .device_priorities = {0}, .credits = 9, .used = 1},
+        {.nid = "2@tcp", .priority = 3, .numa = 1, .device_priorities = {2}, .credits = -9, .used = 9}},
+       {"7@tcp", "2@tcp"}},
+      {"priority goes before the list", {{.nid = "1@tcp", .priority = 3}, {.nid = "2@tcp", .priority = 2}}, {"1@tcp"}},
+      {"health goes before the list", {{.nid = "1@tcp", .health = 999}, {.nid = "2@tcp"}}, {"1@tcp"}},
+      {"both listed: the lower rank",
+       {{.nid = "1@tcp", .credits = 9}, {.nid = "2@tcp", .credits = 1}},
+       {{"1@tcp", 2}, {"2@tcp", 1}}},
+      {"both listed with one rank: credits",
+       {{.nid = "1@tcp", .credits = 7}, {.nid = "2@tcp", .credits = 8}},
+       {{"1@tcp", 2}, {"2@tcp", 2}}},
+      {"neither listed: credits", {{.nid = "1@tcp", .credits = 7}, {.nid = "2@tcp", .credits = 8}}, {"7@tcp"}},
+  };
+  for (const Listed& one : rows) {
+    const auto check_as = [&](PeerSpec peer, Ask ask, const std::string& expect) {
+      ask.numa = 0;
+      ask.accelerator = 0;
+      check({Row{.why = one.why,
+                 .nis = one.nis,
+                 .peers = {std::move(peer), multi_rail({{.nid = "31@gni"}}), gateway({{.nid = "91@tcp"}})},
+                 .routes = {{.net = "gni", .gateway = "91@tcp"}},
+                 .ask = ask,
+                 .expect = expect.c_str()}});
+    };
+    const PeerSpec direct = multi_rail({{.nid = "11@tcp", .preferred = one.preferred}});
+    const PeerSpec routed = multi_rail({{.nid = "21@gni", .preferred = one.preferred}});
+    check_as(direct, {.dst = "11@tcp", .response = true}, "2@tcp > 11@tcp");
+    check_as(direct, {.dst = "11@tcp", .recovery = true}, "2@tcp > 11@tcp");
+    check_as(direct, {.dst = "11@tcp", .forward = true}, "2@tcp > 11@tcp");
+    check_as(routed, {.dst = "21@gni"}, "2@tcp > 91@tcp > 21@gni");
+    check_as(routed, {.dst = "21@gni", .forward = true}, "2@tcp > 91@tcp > 21@gni");
+    check_as(routed, {.dst = "21@gni", .response = true}, "2@tcp > 91@tcp > 21@gni");
+    check_as(routed, {.dst = "21@gni", .via = "91@tcp", .response = true}, "2@tcp > 91@tcp > 21@gni");
+    Row forwarded{.nis = one.nis,
+                  .peers = {routed, gateway({{.nid = "91@tcp"}})},
+                  .ask = {.dst = "21@gni", .forward = true, .numa = 0, .accelerator = 0}};
+    EXPECT_EQ(over(forwarded, "91@tcp"), "2@tcp > 91@tcp > 21@gni") << one.why;
+    forwarded.peers = {direct};
+    forwarded.ask.dst = "11@tcp";
+    EXPECT_EQ(over(forwarded, "11@tcp"), "2@tcp > 11@tcp") << one.why;
+  }
 }
 
 // Goal, method: as above, for NIs that are as healthy and as near, and have the same priority.
@@ -352,7 +443,7 @@ TEST(SelectRanks, peer_ni_that_prefers_the_local_ni) {
            {{.nid = "11@tcp", .priority = 2, .preferred = {"1@tcp"}}, {.nid = "12@tcp", .priority = 1}})},
        .ask = kRequest,
        .expect = "1@tcp > 12@tcp"},
-      {.why = "no NI is chosen for what a peer NI of a multi-rail peer prefers",
+      {.why = "no NI is chosen for the preference of a peer NI that is chosen after it",
        .nis = {{.nid = "1@tcp"}, {.nid = "2@tcp", .health = 999}},
        .peers = {multi_rail({{.nid = "11@tcp", .preferred = {"2@tcp"}}})},
        .ask = kRequest,

@@ -95,6 +95,7 @@ class World {
       ni.distances.assign(kNumaNodes, std::max(20u, numa_range_));
       ni.distances[spec.numa] = std::max(10u, numa_range_);
     }
+    ni.device_priorities = spec.device_priorities;
     NiSlice& home = ni_slices_.emplace_back(ni.id, 0, uint8_t{1});
     NiSlice& server = ni_slices_.emplace_back(ni.id, 0, uint8_t{1});
     home.sequence.set(spec.used);
@@ -216,6 +217,7 @@ PathRequest request_of(const Ask& ask) {
   request.forward = ask.forward;
   request.as_given = ask.as_given;
   request.numa = ask.numa;
+  request.accelerator = ask.accelerator;
   return request;
 }
 

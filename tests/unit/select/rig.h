@@ -20,9 +20,10 @@ struct NiSpec {
   bool fatal = false, leaving = false, closing = false;
   uint16_t health = kHealthMax;
   uint32_t priority = kNoPriority;
-  uint32_t numa = UINT32_MAX;  ///< node of its device
-  int32_t credits = 8;         ///< free, less those who wait
-  uint32_t used = 0;           ///< its sequence: when it was chosen last
+  uint32_t numa = UINT32_MAX;                    ///< node of its device
+  std::vector<uint32_t> device_priorities = {};  ///< by accelerator
+  int32_t credits = 8;                           ///< free, less those who wait
+  uint32_t used = 0;                             ///< its sequence: when it was chosen last
 };
 /// An entry of a list of preferences.
 struct Preferred {
@@ -74,7 +75,7 @@ struct Ask {
   const char* via = nullptr;
   const char* origin = nullptr;
   bool response = false, portal0 = false, recovery = false, forward = false, as_given = false;
-  uint32_t numa = UINT32_MAX;
+  uint32_t numa = UINT32_MAX, accelerator = UINT32_MAX;
 };
 
 /// `expect` is one of
