@@ -60,13 +60,14 @@ DriverNumbers boot_drivers(const config::DesiredState& state) {
   return settings;
 }
 
-NodeConfig boot_node(const config::DesiredState& state, const Placement& placement) {
+NodeConfig boot_node(const config::DesiredState& state, const Placement& placement, const Topology& machine) {
   NodeConfig node;
   node.workers = unsigned(placement.workers.size());
   const auto messages = uint32_t(state.ulnet.memory.messages_per_worker);
   node.worker_size.operations = std::max(messages * kOperationParts / kMessageParts, 64u);
   node.worker_size.incoming = std::max(messages * kIncomingParts / kMessageParts, 64u);
   node.peers_max = uint32_t(state.ulnet.memory.peer_nis);
+  node.groups.machine = machine;
   for (const Placement::Slot& slot : placement.workers) {
     node.groups.group_of.push_back(uint16_t(slot.group));
     node.groups.numa_of.push_back(slot.numa);

@@ -13,6 +13,7 @@ namespace ulnet {
 [[nodiscard]] config::Checked<HostConfig> boot_host(const config::DesiredState& state, DpdkMode dpdk);
 /// The settings of every driver of driver_types(), for Drivers::open() and Drivers::retune().
 [[nodiscard]] DriverNumbers boot_drivers(const config::DesiredState& state);
-[[nodiscard]] NodeConfig boot_node(const config::DesiredState& state, const Placement& placement);
+[[nodiscard]] NodeConfig boot_node(const config::DesiredState& state, const Placement& placement,
+                                   const Topology& machine);
 
 }  // namespace ulnet

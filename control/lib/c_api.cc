@@ -347,6 +347,8 @@ int ulnet_eq_wait(ulnet_submitter_t* submitter, ulnet_eq_t eq, ulnet_event_t* ou
 ulnet_md_spec_t ulnet_md_defaults(void) {
   ulnet_md_spec_t spec{};
   spec.threshold = ULNET_INFINITE;
+  spec.numa = ULNET_INFINITE;
+  spec.accelerator = ULNET_INFINITE;
   return spec;
 }
 
@@ -357,7 +359,9 @@ int ulnet_md_bind(ulnet_submitter_t* submitter, const ulnet_md_spec_t* spec, uln
        .max_size = spec->max_size,
        .options = spec->options,
        .user_ptr = spec->user_ptr,
-       .eq = cxx(spec->eq)});
+       .eq = cxx(spec->eq),
+       .numa = spec->numa,
+       .accelerator = spec->accelerator});
   if (md) *out = {md->worker, md->submitter, md->index, md->generation};
   return answer(submitter, md);
 }

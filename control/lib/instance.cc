@@ -195,7 +195,7 @@ config::Checked<void> Instance::Impl::start_node(const config::DesiredState& sta
   deps.real_threads = true;
   deps.control_gate = &host->control_gate();
   deps.helper = &helper.emplace(host->control_gate());
-  auto made = Node::create(boot_node(state, host->placement()), std::move(deps), clock_now());
+  auto made = Node::create(boot_node(state, host->placement(), host->topology()), std::move(deps), clock_now());
   if (!made) return tl::unexpected(config::problem_of("cannot make the node", made.error()));
   node = std::move(*made);
   node->applier().set_ulnet_changed([this] {
@@ -294,6 +294,7 @@ Result<Submitter*> Instance::submitter_open(WorkerId worker, const SubmitterSize
   for (;;) {
     const auto opened = impl_->call([&] { return impl_->node->submitter_open(worker, size); },
                                     fail(ESHUTDOWN, "the instance is closed"));
+    if (opened) (*opened)->locate_memory_by(impl_->host->locator());
     // In mode kAttach the caller may be the one who has to turn the worker.
     const bool again = !opened && opened.error().code == -EAGAIN && !impl_->attach;
     if (!again || clock_now() - begin >= kSubmitterOpenWait) return opened;

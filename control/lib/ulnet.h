@@ -164,7 +164,9 @@ typedef struct ulnet_md_spec {
   uint32_t max_size;  /* the MD unlinks itself if less room is left */
   uint32_t options;   /* enum ulnet_md_option */
   void* user_ptr;
-  ulnet_eq_t eq; /* zero: no events */
+  ulnet_eq_t eq;        /* zero: no events */
+  uint32_t numa;        /* NUMA node of the memory; ULNET_INFINITE: ulnet_md_bind() looks it up if there are several */
+  uint32_t accelerator; /* number of the accelerator that holds the memory; ULNET_INFINITE: none does */
 } ulnet_md_spec_t;
 ulnet_md_spec_t ulnet_md_defaults(void);
 int ulnet_md_bind(ulnet_submitter_t* submitter, const ulnet_md_spec_t* spec, ulnet_md_t* out);

@@ -7,8 +7,9 @@
 namespace ulnet {
 namespace {
 
-std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, const Policy& policy, int64_t retry_count) {
+std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, const Policy& policy, const config::Global& global) {
   auto view = std::make_shared<LocalView>();
+  const Topology& machine = nis.groups().machine;
   for (LocalNis::LocalNet& net : nis.nets()) {
     const uint32_t priority = policy.of_local_net(net.net).priority;
     view->nets.push_back({net.net, priority, uint32_t(view->nis.size()), uint32_t(net.nis.size())});
@@ -22,7 +23,10 @@ std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, const Policy& p
       one.closing = ni.closing;
       one.health = ni.health;
       one.priority = policy.of_local_ni(ni.nid).priority;
-      one.message_timeout = message_timeout(ni, retry_count);
+      one.distances = machine.distances_to(ni.device_numa);
+      for (uint32_t& distance : one.distances) distance = std::max(distance, uint32_t(global.numa_range));
+      one.device_priorities = machine.accelerator_priorities(ni.params.interface);
+      one.message_timeout = message_timeout(ni, global.retry_count);
       for (const auto& slice : ni.slices) one.slices.push_back(slice.get());
     }
   }
@@ -48,7 +52,9 @@ NodeView build_node_view(const Control& c) {
 /// True when something differs from what was published last.
 bool refresh_parts(Control& c) {
   bool changed = c.dirty.local || c.dirty.node;
-  if (c.dirty.local) c.parts.local = build_local_view(*c.nis, c.policies->policy(), c.desired.global.retry_count);
+  const config::Global& global = c.desired.global;
+  if (c.parts.node.numa_range != uint32_t(global.numa_range)) c.dirty.node = c.dirty.local = changed = true;
+  if (c.dirty.local) c.parts.local = build_local_view(*c.nis, c.policies->policy(), global);
   if (c.dirty.node) c.parts.node = build_node_view(c);
   c.dirty.local = c.dirty.node = false;
   if (c.peers->changed()) c.routes->refresh();

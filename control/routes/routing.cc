@@ -27,6 +27,7 @@ std::unique_ptr<RouterMemory> RouterMemory::make(MemorySource& source, uint32_t 
   const size_t each = kRouterPoolBytes[pool];
   if (each > 0) {
     memory->block.memory = source.map(each * count, numa);
+    memory->block.numa = numa;
     if (memory->block.memory == nullptr) return nullptr;
     memory->all = {memory->block.memory, uint32_t(each * count)};
   }

@@ -27,8 +27,7 @@ PlacementRequest placement_request(const HostConfig& config, const Topology& top
 }
 
 EalConfig eal_config(const HostConfig& config, const Placement& placement, bool hugepages) {
-  EalConfig eal{placement.control_cpus, {},       config.devices, config.virtual_devices,
-                config.eal_memory_mb,   hugepages};
+  EalConfig eal{placement.control_cpus, {}, config.devices, config.virtual_devices, config.eal_memory_mb, hugepages};
   for (const auto& slot : placement.workers) eal.worker_cpus.push_back(slot.cpu);
   return eal;
 }

@@ -52,6 +52,10 @@ class Host {
 
   [[nodiscard]] unsigned worker_count() const { return unsigned(placement_.workers.size()); }
   [[nodiscard]] const Topology& topology() const { return machine_->topology(); }
+  /// For memory of applications. Null if the machine has one NUMA node.
+  [[nodiscard]] const MemoryLocator* locator() const {
+    return machine_->topology().numas.size() > 1 ? machine_.get() : nullptr;
+  }
   [[nodiscard]] const Placement& placement() const { return placement_; }
   [[nodiscard]] Arenas& arenas() { return arenas_; }
   /// A line each for the journal: where workers run, what memory and which environment is used.

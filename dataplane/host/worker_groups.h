@@ -1,11 +1,12 @@
-// The groups of workers and their NUMA nodes by worker, as a node sees them. Pure data; dataplane/host/placement.h
-// decides.
+// The groups of workers and their NUMA nodes by worker, and the machine, as a node sees them. Pure data;
+// dataplane/host/placement.h decides.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "dataplane/base/ids.h"
+#include "dataplane/host/topology.h"
 
 namespace ulnet {
 
@@ -13,6 +14,7 @@ namespace ulnet {
 struct WorkerGroups {
   std::vector<uint16_t> group_of;  ///< by worker; empty: all in group 0
   std::vector<uint32_t> numa_of;   ///< by worker; empty: unknown
+  Topology machine;                ///< empty: unknown
   [[nodiscard]] uint16_t group(WorkerId worker) const {
     return worker.value < group_of.size() ? group_of[worker.value] : uint16_t(0);
   }

@@ -410,7 +410,8 @@ void forward_failed(Worker& w, Transit& m, int32_t error) {
 }
 
 PathChoice forward_path(Worker& w, Transit& m) {
-  const PathRequest request = forward_request(m.tx.header, m.want_dst);
+  PathRequest request = forward_request(m.tx.header, m.want_dst);
+  request.numa = m.buffer->block->numa;
   PathChoice choice;
   if (m.hop != &w.hop_unknown && m.retries == 0) choice = path_over(*w.view, request, path_context(w), m.hop->nid);
   if (choice.kind != PathKind::kPath) choice = choose_path(*w.view, request, path_context(w));

@@ -157,6 +157,10 @@ PathRequest request_of(const UserMessage& m) {
   PathRequest request;
   request.src = m.want_src;
   request.dst = m.want_dst;
+  if (m.md != nullptr) {  // its memory is the source of a PUT or REPLY, and the sink of a GET
+    request.numa = m.md->numa;
+    request.accelerator = m.md->accelerator;
+  }
   return request;
 }
 

@@ -59,7 +59,9 @@ struct Md : Linked<MatchTag>, EventSource {
   uint32_t options = 0;
   uint32_t local_offset = 0;  ///< next byte of an MD that manages its own offset
   void* user_ptr = nullptr;
-  EventQueue* eq = nullptr;  ///< may be null: no events
+  uint32_t numa = UINT32_MAX;         ///< NUMA node of the memory; UINT32_MAX: not known
+  uint32_t accelerator = UINT32_MAX;  ///< accelerator that holds the memory; UINT32_MAX: none does
+  EventQueue* eq = nullptr;           ///< may be null: no events
   MdHandle handle;
   MatchEntry match;
   List<UserMessage, MdOpsTag> ops;  ///< every message that uses it

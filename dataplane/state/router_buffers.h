@@ -47,6 +47,7 @@ struct RouterBlock : Linked<struct RouterBlockTag> {
   bool retiring = false;                    ///< worker: goes back to control when out == 0
   Owed retired;                             ///< worker: RouterRetiredMsg
   std::unique_ptr<RouterBuffer[]> buffers;  ///< control allocates, the worker uses
+  uint32_t numa = UINT32_MAX;               ///< node of `memory`; UINT32_MAX: not known
   std::byte* memory = nullptr;              ///< count * kRouterPoolBytes[pool]; control's
 };
 

@@ -220,6 +220,9 @@ void Submitter::md_fill(uint32_t index, const MdSpec& spec) {
   md.options = spec.options;
   md.local_offset = 0;
   md.user_ptr = spec.user_ptr;
+  const bool look = spec.numa == UINT32_MAX && spec.accelerator == UINT32_MAX && locator_ != nullptr;
+  md.numa = look ? locator_->numa_of(spec.segments.front().base) : spec.numa;
+  md.accelerator = spec.accelerator;
   md.eq = spec.eq.valid() ? &eqs_[spec.eq.index] : nullptr;
   md.handle = {home_.value, number_, index, state.generation};
   md.match = {};

@@ -9,6 +9,7 @@
 
 #include "dataplane/base/idle_gate.h"
 #include "dataplane/base/ids.h"
+#include "dataplane/base/memory_locator.h"
 #include "dataplane/base/nid.h"
 #include "dataplane/base/result.h"
 #include "dataplane/base/ring.h"
@@ -38,6 +39,10 @@ struct MdSpec {
   uint32_t options = 0;               ///< MdOption
   void* user_ptr = nullptr;
   EqHandle eq;  ///< default: no events
+  /// NUMA node of the memory, for the choice of the NI. UINT32_MAX: on a machine with several nodes, md_bind() looks up
+  /// the node of the first byte.
+  uint32_t numa = UINT32_MAX;
+  uint32_t accelerator = UINT32_MAX;  ///< number of the accelerator that holds the memory; UINT32_MAX: none does
 };
 
 /// One put or get.
@@ -59,6 +64,8 @@ class Submitter {
  public:
   /// `number`: which submitter of its worker. Allocates everything it will ever need. Requires: the size was checked.
   Submitter(WorkerId home, uint16_t number, const SubmitterSize& size, IdleGate* worker_gate);
+  /// From now on, md_bind() looks up NUMA nodes with it; null: with none. The locator stays the caller's.
+  void locate_memory_by(const MemoryLocator* locator) { locator_ = locator; }
 
   /// Opens a polled queue of at least `size` events. The one call here that allocates (the queue): for start-up.
   /// Errors: EINVAL (size 0 or over kEqEventsMax), ENOSPC (all slots in use), EAGAIN.
@@ -146,6 +153,7 @@ class Submitter {
   const uint16_t number_;
   const bool reserve_;
   IdleGate* const gate_;
+  const MemoryLocator* locator_ = nullptr;
   SpscRing<CallMsg> calls_;
   SpscRing<Freed> freed_;
   std::vector<Md> mds_;

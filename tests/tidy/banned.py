@@ -23,7 +23,7 @@ CONTROL_SIDE = (
     'dataplane/base/problem.h',
     'dataplane/wire/ping_info.cc', 'dataplane/wire/ping_info.h',
     'dataplane/host/host.h', 'dataplane/host/host.cc', 'dataplane/host/launcher.h',
-    'dataplane/host/topology.h', 'dataplane/host/topology.cc',
+    'dataplane/host/topology.h', 'dataplane/host/topology.cc', 'dataplane/host/machine.cc',
     'lnd/registry.h', 'lnd/registry.cc',
     'lnd/driver.h', 'lnd/drivers.cc', 'lnd/*/driver.cc', 'lnd/*/fields.cc',  # start-up and configuration
     'lnd/*_ctl.h', 'lnd/*_ctl.cc',  # shared by control halves

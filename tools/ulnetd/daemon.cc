@@ -91,7 +91,7 @@ config::Checked<void> Daemon::open_node(const config::DesiredState& state) {
   deps.real_threads = true;
   deps.control_gate = &host_->control_gate();
   deps.helper = &helper_.emplace(host_->control_gate());
-  auto node = Node::create(boot_node(state, host_->placement()), std::move(deps), clock_now());
+  auto node = Node::create(boot_node(state, host_->placement(), host_->topology()), std::move(deps), clock_now());
   if (!node) return tl::unexpected(config::problem_of("cannot make the node", node.error()));
   node_ = std::move(*node);
   perf_target_ = std::make_unique<PerfTarget>(*node_);

@@ -144,14 +144,15 @@ config::PeerDel peer_del(const std::string& primary) {
 // and its slices of NIs and of peer NIs, but no object that only control uses. Slices are given back with their NI or
 // peer.
 TEST(NearMemory, on_the_numa_node_of_the_workers_cpu) {
-  const auto placement = place_workers(Topology::synthetic(4, 2), {.cpus = {7, 2}});
+  const Topology machine = Topology::synthetic(4, 2);
+  const auto placement = place_workers(machine, {.cpus = {7, 2}});
   ASSERT_TRUE(placement.has_value());
   const std::vector<uint32_t> numas = {3, 1};
   RecordingMemory source;
   {
     NodeRig rig;
     rig.worker_memory = &source;
-    auto& a = rig.add({"10.0.0.1@tcp"}, 2, boot_node({}, *placement));
+    auto& a = rig.add({"10.0.0.1@tcp"}, 2, boot_node({}, *placement, machine));
     rig.worker_memory = nullptr;
     for (const char* other : {"10.0.0.2@tcp", "10.0.0.3@tcp"}) rig.add({other});
     Control& c = a.node->control();

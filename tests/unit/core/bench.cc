@@ -14,13 +14,7 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
     gates.push_back(gates_.back().get());
   }
   mesh = std::make_unique<Mesh>(options.workers, options.ring_size, gates.data(), &control_gate_);
-  uint32_t id = 1;
-  for (const Nid& nid : {tcp(1), tcp1(1)}) {
-    Ni ni{NiId{id++}, nid, {}};
-    for (unsigned i = 0; i < options.workers; ++i)
-      ni.slices.push_back(std::make_unique<NiSlice>(ni.id, options.ni_credits, 1));
-    nis_.push_back(std::move(ni));
-  }
+  for (const Nid& nid : {tcp(1), tcp1(1)}) add_ni(nid);
   node.routing = options.routing;
   publish();
   WorkerSize size;
@@ -39,6 +33,15 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
 }
 
 Bench::~Bench() = default;
+
+void Bench::add_ni(const Nid& nid, std::vector<uint32_t> distances) {
+  Ni ni{NiId{uint32_t(nis_.size() + 1)}, nid, {}, std::move(distances)};
+  for (unsigned i = 0; i < options_.workers; ++i)
+    ni.slices.push_back(std::make_unique<NiSlice>(ni.id, options_.ni_credits, 1));
+  const auto behind =
+      std::find_if(nis_.rbegin(), nis_.rend(), [&](const Ni& one) { return one.nid.net() == nid.net(); }).base();
+  nis_.insert(behind == nis_.begin() ? nis_.end() : behind, std::move(ni));
+}
 
 PeerSlice& Bench::add_peer(const Nid& nid, WorkerId server) {
   PeerMemory memory;
@@ -69,10 +72,11 @@ void Bench::open_portal(uint32_t index, WorkerId home, bool lazy, PortalMode mod
   portal_table_.portals[index] = {mode, home, lazy};
 }
 
-void Bench::add_router_buffers(WorkerId worker, std::array<uint32_t, kRouterPools> counts) {
+void Bench::add_router_buffers(WorkerId worker, std::array<uint32_t, kRouterPools> counts, uint32_t numa) {
   for (unsigned pool = 0; pool < kRouterPools; ++pool) {
     auto block = std::make_unique<RouterBlock>();
     block->pool = pool;
+    block->numa = numa;
     block->count = counts[pool];
     block->buffers = std::make_unique<RouterBuffer[]>(counts[pool]);
     block_memory_.emplace_back(size_t(counts[pool]) * kRouterPoolBytes[pool] + 1);
@@ -115,7 +119,10 @@ void Bench::publish() {
     view.lnd = 1;
     view.message_timeout = 151s;
     for (auto& slice : ni.slices) view.slices.push_back(slice.get());
-    p->local.nets.push_back({ni.nid.net(), kNoPriority, uint32_t(p->local.nis.size()), 1});
+    view.distances = ni.distances;
+    if (p->local.nets.empty() || p->local.nets.back().net != ni.nid.net())
+      p->local.nets.push_back({ni.nid.net(), kNoPriority, uint32_t(p->local.nis.size()), 0});
+    ++p->local.nets.back().count;
     p->local.nis.push_back(view);
   }
   std::map<Nid, PeerView*> views;  // by primary NID

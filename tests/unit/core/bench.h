@@ -207,6 +207,8 @@ class Bench {
     std::vector<std::unique_ptr<PeerLocal>> locals;
     std::vector<PeerLocal*> pointers;
   };
+  /// One more NI from the next publish() on, with its distances by NUMA node.
+  void add_ni(const Nid& nid, std::vector<uint32_t> distances = {});
   /// A single-NI peer served by `server`.
   PeerSlice& add_peer(const Nid& nid, WorkerId server = WorkerId{0});
   /// From the next publish() on, `nid` (a peer so far) is a rail of the multi-rail peer whose primary NID is given.
@@ -220,7 +222,7 @@ class Bench {
   void add_route(Net remote, const Nid& gateway);
   void open_portal(uint32_t index, WorkerId home, bool lazy = false, PortalMode mode = PortalMode::kSingle);
   void set_peer_credits(int32_t credits) { options_.peer_credits = credits; }
-  void add_router_buffers(WorkerId worker, std::array<uint32_t, kRouterPools> counts);
+  void add_router_buffers(WorkerId worker, std::array<uint32_t, kRouterPools> counts, uint32_t numa = UINT32_MAX);
   /// Publishes what was changed since.
   void publish();
   Submitter& submitter(WorkerId worker);
@@ -252,6 +254,7 @@ class Bench {
     NiId id;
     Nid nid;
     std::vector<std::unique_ptr<NiSlice>> slices;
+    std::vector<uint32_t> distances;
   };
   BenchOptions options_;
   std::vector<std::unique_ptr<IdleGate>> gates_;

@@ -134,5 +134,52 @@ TEST(Topology, real_machine_respects_affinity) {
   EXPECT_EQ(all.cpus.back().number, (*less)->topology().cpus[0].number);
 }
 
+/// Four nodes, of which number 3 is missing; the matrix is not uniform and not symmetric.
+Topology four_nodes() {
+  Topology out;
+  for (const unsigned number : {0, 1, 2, 4}) out.numas.push_back({number, 0, 0});
+  out.distances = {{10, 11, 20, 40}, {12, 10, 21, 41}, {22, 23, 10, 42}, {43, 44, 45, 10}};
+  return out;
+}
+
+// Goal: distances to a device are those from each node's memory, by the node's number; without numbers where nothing
+// is to be compared.
+TEST(Topology, distances_to_a_device) {
+  const Topology machine = four_nodes();
+  using List = std::vector<uint32_t>;
+  EXPECT_EQ(machine.distances_to(0), (List{10, 12, 22, 255, 43}));
+  EXPECT_EQ(machine.distances_to(4), (List{40, 41, 42, 255, 10}));
+  EXPECT_EQ(machine.distances_to(3), List{}) << "no such node";
+  EXPECT_EQ(machine.distances_to(kNoNuma), List{});
+  EXPECT_EQ(Topology::synthetic(1, 2).distances_to(0), List{}) << "one node";
+  EXPECT_EQ(Topology::synthetic(2, 1).distances_to(1), (List{20, 10}));
+  const auto read = Machine::read("numa:2 core:2 pu:1");
+  ASSERT_TRUE(read);
+  EXPECT_EQ((*read)->topology().distances_to(1).size(), 2u);
+}
+
+// Goal: an accelerator below the interface's PCIe switch goes before one on its node, and that before all others.
+TEST(Topology, accelerators_near_an_interface) {
+  Topology machine = four_nodes();
+  machine.nics = {{"eth0", 1, {100, 101}}, {"eth1", kNoNuma, {}}};
+  machine.accelerators = {{"gpu0", 1, {102, 101}}, {"gpu1", 1, {103}}, {"gpu2", 2, {}}, {"gpu3", kNoNuma, {}}};
+  using List = std::vector<uint32_t>;
+  EXPECT_EQ(machine.accelerator_priorities("eth0"), (List{0, 1, 2, 2}));
+  EXPECT_EQ(machine.accelerator_priorities("eth1"), (List{2, 2, 2, 2}));
+  EXPECT_EQ(machine.accelerator_priorities("eth2"), List{});
+}
+
+// Goal: touched memory lies on a node of this machine, or its node is not known. A made-up machine has no memory.
+TEST(Machine, node_of_memory) {
+  std::vector<char> memory(4096, 'x');
+  const auto real = Machine::read();
+  ASSERT_TRUE(real);
+  const uint32_t node = (*real)->numa_of(memory.data());
+  EXPECT_TRUE(node == UINT32_MAX || (*real)->topology().distance(node, node) != 255) << node;
+  const auto made_up = Machine::read("numa:2 core:2 pu:1");
+  ASSERT_TRUE(made_up);
+  EXPECT_EQ((*made_up)->numa_of(memory.data()), UINT32_MAX);
+}
+
 }  // namespace
 }  // namespace ulnet
