@@ -2,6 +2,7 @@
 // bytes. Source: docs/wire/lnet.md §1. Text forms are in nid_text.h (control side only).
 #pragma once
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstdint>
 #include <cstring>
@@ -90,6 +91,13 @@ struct Nid {
   }
 
   constexpr auto operator<=>(const Nid&) const = default;
+  /// Most NIDs that differ do so in the first 8 bytes. A choice of path compares many.
+  constexpr bool operator==(const Nid& other) const {
+    using Words = std::array<uint32_t, 5>;
+    const Words a = std::bit_cast<Words>(*this), b = std::bit_cast<Words>(other);
+    if (((a[0] ^ b[0]) | (a[1] ^ b[1])) != 0) return false;
+    return ((a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4])) == 0;
+  }
 
  private:
   static constexpr Nid zero(Net net, uint8_t size) {

@@ -1,7 +1,8 @@
-// The ranking of paths: the one function behind choose_path(), which sends, and explain_path(), which control calls.
-// Two parameters differ. A Reader gives the numbers that change with each message: sequences, credits, queued bytes. A
-// Recorder receives each candidate with the criterion that decided. Holds no state of its own, allocates nothing.
-// Source: docs/wire/lnet.md §6.
+// The ranking of paths: the one function behind choose_path(), which sends, and
+// explain_path(), which control calls. Two parameters differ. A Reader gives
+// the numbers that change with each message: sequences, credits, queued bytes.
+// A Recorder receives each candidate with the criterion that decided. Holds no
+// state of its own, allocates nothing. Source: docs/wire/lnet.md §6.
 #pragma once
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +15,7 @@ namespace ulnet {
 
 /// Records nothing, and costs nothing.
 struct NoRecorder {
+  static constexpr bool kOn = false;
   struct Step {};
   struct Verdict {
     bool better = false;
@@ -75,7 +77,8 @@ class Chooser {
 
  private:
   using Step = typename Recorder::Step;
-  using Verdict = typename Recorder::Verdict;  // of a candidate against the best so far, which stays if all is equal
+  using Verdict = typename Recorder::Verdict;  // of a candidate against the best so far,
+                                               // which stays if all is equal
 
   static PathChoice error(int32_t code, LndStatus health) {
     PathChoice choice;
@@ -109,8 +112,9 @@ class Chooser {
     return choice;
   }
 
-  /// The last router may use another NI of the peer only if `dst` is ill, and only between multi-rail peers
-  /// (docs/wire/lnet.md §8.2). A ping or push must reach the NI that it names. The sender would take the answer of
+  /// The last router may use another NI of the peer only if `dst` is ill, and
+  /// only between multi-rail peers (docs/wire/lnet.md §8.2). A ping or push
+  /// must reach the NI that it names. The sender would take the answer of
   /// another NI as news about another node, and send again at once.
   [[nodiscard]] bool may_take_another_rail(const PeerRef& dst) const {
     if (request_.portal0 || !dst.peer->multi_rail || (!dst.ni().down && dst.ni().health == kHealthMax)) return false;
@@ -118,11 +122,10 @@ class Chooser {
     return origin && origin.peer->multi_rail;
   }
   /// A router drops what would go to an NI that is down: there it ranks last.
-  [[nodiscard]] uint16_t health_of(const PeerNiView& ni) const {
-    return request_.forward && ni.down ? uint16_t(0) : ni.health;
-  }
-  /// A response comes from the NI that received the request. If that NI is being deleted, the response comes from
-  /// another one (decision 32).
+  [[nodiscard]] uint16_t health_of(const PeerNiView& ni) const { return health_of(ni, request_.forward); }
+  static uint16_t health_of(const PeerNiView& ni, bool forward) { return forward && ni.down ? uint16_t(0) : ni.health; }
+  /// A response comes from the NI that received the request. If that NI is
+  /// being deleted, the response comes from another one (decision 32).
   [[nodiscard]] bool source_gone() const {
     const NiView* ni = view_.local->ni(request_.src);
     return ni == nullptr || ni->closing;
@@ -139,7 +142,8 @@ class Chooser {
     return true;
   }
 
-  /// If the request has a source NI, the path uses exactly that NI (docs/wire/lnet.md §6, SRC_SPEC).
+  /// If the request has a source NI, the path uses exactly that NI
+  /// (docs/wire/lnet.md §6, SRC_SPEC).
   PathChoice from_fixed(const PeerRef& dst) {
     const NiView* ni = view_.local->ni(request_.src);
     if (ni != nullptr && ni->closing) recorder_.excluded(recorder_.begin(StepKind::kLocalNi), *ni, Exclusion::kClosing);
@@ -164,8 +168,9 @@ class Chooser {
     return path(*ni, *dst.peer, hop, request_.dst);
   }
 
-  /// On this net, a peer that is not multi-rail must see only one source (docs/wire/lnet.md §5.7). Returns that NI.
-  /// Null: none is recorded, the NI is being deleted, or the message may come from any NI.
+  /// On this net, a peer that is not multi-rail must see only one source
+  /// (docs/wire/lnet.md §5.7). Returns that NI. Null: none is recorded, the NI
+  /// is being deleted, or the message may come from any NI.
   const NiView* recorded_ni(const PeerRef& dst, const NetView& net) {
     if (!dst || dst.peer->multi_rail || request_.portal0 || request_.forward) return nullptr;
     const NiView* ni = view_.local->ni(dst.ni().source);
@@ -249,41 +254,85 @@ class Chooser {
     return Verdict::lower(Criterion::kLocalNetSequence, local_net_sequence(a_local), local_net_sequence(b_local));
   }
 
-  /// Best local NI of a net for a message that the hop's worker will serve (docs/wire/lnet.md §6.2). `dest` is the
-  /// destination's NI, if no criterion chooses it after the local NI; else null.
+  /// Best local NI of a net for a message that the hop's worker will serve
+  /// (docs/wire/lnet.md §6.2). `dest` is the destination's NI, if no criterion
+  /// chooses it after the local NI; else null.
   const NiView* best_ni(const NetView& net, const PeerNiView& hop, const PeerNiView* dest) {
     const Step step = recorder_.begin(StepKind::kLocalNi);
-    const NiView* best = nullptr;
-    for (uint32_t i = 0; i < net.count; ++i) {
-      const NiView& ni = view_.local->nis[net.first + i];
-      if (ni.going()) {
-        recorder_.excluded(step, ni, ni.closing ? Exclusion::kClosing : Exclusion::kLeaving);
+    const NiView* const first = view_.local->nis.data() + net.first;
+    const NiView* const end = first + net.count;
+    const Reader reader = reader_;  // a copy: no store of the loop changes it
+    const WorkerId server = hop.server;
+    const Preferences* const list = dest == nullptr ? nullptr : dest->sources;
+    const bool placed = list != nullptr || request_.accelerator != UINT32_MAX || request_.numa != UINT32_MAX;
+    NiRank best;
+    for (const NiView* ni = first; ni != end; ++ni) {
+      if (ni->going()) {
+        recorder_.excluded(step, *ni, ni->closing ? Exclusion::kClosing : Exclusion::kLeaving);
         continue;
       }
-      recorder_.considered(step, ni);
-      if (best != nullptr) {
-        const Verdict verdict = ni_compare(ni, *best, hop.server, dest);
-        recorder_.compared(step, ni, *best, verdict);
+      recorder_.considered(step, *ni);
+      const uint64_t key = key_of(ni->fatal, ni->health, ni->priority);
+      if (key > best.key) {
+        if constexpr (Recorder::kOn) recorder_.compared(step, *ni, *best.ni, key_verdict(key, best.key));
+        continue;
+      }
+      const NiRank rank{ni, key, placed ? place_of(*ni, list) : Place{}, reader.ni_credits(*ni, server),
+                        reader.ni_sequence(*ni)};
+      if (best.ni != nullptr) {
+        const Verdict verdict = ni_compare(rank, best, placed);
+        recorder_.compared(step, *ni, *best.ni, verdict);
         if (!verdict.better) continue;
       }
-      best = &ni;
+      best = rank;
     }
-    if (best != nullptr) recorder_.chosen(step, *best);
-    return best;
+    if (best.ni != nullptr) recorder_.chosen(step, *best.ni);
+    return best.ni;
   }
-  [[nodiscard]] Verdict ni_compare(const NiView& a, const NiView& b, WorkerId server, const PeerNiView* dest) const {
-    if (a.fatal != b.fatal) return Verdict::higher(Criterion::kLink, !a.fatal, !b.fatal);
-    if (a.health != b.health) return Verdict::higher(Criterion::kHealth, a.health, b.health);
-    if (a.priority != b.priority) return Verdict::lower(Criterion::kPriority, a.priority, b.priority);
-    if (dest != nullptr && dest->sources != nullptr)
-      if (const uint32_t x = source_rank(*dest, &a), y = source_rank(*dest, &b); x != y)
-        return Verdict::lower(Criterion::kPreferred, x, y);
-    if (const uint32_t x = device_priority(a), y = device_priority(b); x != y)
-      return Verdict::lower(Criterion::kDevicePriority, x, y);
-    if (const uint32_t x = distance(a), y = distance(b); x != y) return Verdict::lower(Criterion::kNumaDistance, x, y);
-    if (const int32_t x = reader_.ni_credits(a, server), y = reader_.ni_credits(b, server); x != y)
-      return Verdict::higher(Criterion::kCredits, x, y);
-    return Verdict::lower(Criterion::kSequence, reader_.ni_sequence(a), reader_.ni_sequence(b));
+
+  /// Where an NI stands to the message: lower is better, in this order.
+  struct Place {
+    uint32_t preferred = 0, device = 0, distance = 0;
+  };
+  /// All numbers of a candidate, which are read once.
+  struct NiRank {
+    const NiView* ni = nullptr;
+    uint64_t key = kNoKey;
+    Place place;
+    int32_t credits = 0;
+    int64_t sequence = 0;
+  };
+  /// Requires: the key of `a` is not higher.
+  static Verdict ni_compare(const NiRank& a, const NiRank& b, bool placed) {
+    if (a.key != b.key) return key_verdict(a.key, b.key);
+    if (placed) {
+      if (a.place.preferred != b.place.preferred)
+        return Verdict::lower(Criterion::kPreferred, a.place.preferred, b.place.preferred);
+      if (a.place.device != b.place.device)
+        return Verdict::lower(Criterion::kDevicePriority, a.place.device, b.place.device);
+      if (a.place.distance != b.place.distance)
+        return Verdict::lower(Criterion::kNumaDistance, a.place.distance, b.place.distance);
+    }
+    if (a.credits != b.credits) return Verdict::higher(Criterion::kCredits, a.credits, b.credits);
+    return Verdict::lower(Criterion::kSequence, a.sequence, b.sequence);
+  }
+  [[nodiscard]] Place place_of(const NiView& ni, const Preferences* list) const {
+    return {list == nullptr ? 0 : list->rank(ni.id.value), device_priority(ni), distance(ni)};
+  }
+
+  /// The numbers of a candidate that control keeps, as one key: link, health, priority. The lowest key wins.
+  static constexpr uint64_t kNoKey = UINT64_MAX;  // of no candidate
+  static uint64_t key_of(bool fatal, uint16_t health, uint32_t priority) {
+    return uint64_t(fatal) << 48 | uint64_t(uint16_t(UINT16_MAX - health)) << 32 | priority;
+  }
+  [[nodiscard]] uint64_t key_of(const PeerNiView& ni) const { return key_of(false, health_of(ni), ni.priority); }
+  static Verdict key_verdict(uint64_t a, uint64_t b) {
+    if constexpr (!Recorder::kOn) return {a < b};
+    const auto link = [](uint64_t key) { return (key >> 48) == 0; };
+    const auto health = [](uint64_t key) { return UINT16_MAX - uint16_t(key >> 32); };
+    if (link(a) != link(b)) return Verdict::higher(Criterion::kLink, link(a), link(b));
+    if (health(a) != health(b)) return Verdict::higher(Criterion::kHealth, health(a), health(b));
+    return Verdict::lower(Criterion::kPriority, uint32_t(a), uint32_t(b));
   }
   /// Of the accelerator that holds the payload; 0 if none does.
   [[nodiscard]] uint32_t device_priority(const NiView& ni) const {
@@ -291,38 +340,57 @@ class Chooser {
     return request_.accelerator < ni.device_priorities.size() ? ni.device_priorities[request_.accelerator]
                                                               : kNoPriority;
   }
-  /// Between the memory of the payload and the device of the NI; 0 if either is not known.
+  /// Between the memory of the payload and the device of the NI; 0 if either is
+  /// not known.
   [[nodiscard]] uint32_t distance(const NiView& ni) const {
     return request_.numa < ni.distances.size() ? ni.distances[request_.numa] : 0;
   }
 
-  /// Best peer NI of a net (docs/wire/lnet.md §6.3); `from` null when the local NI is not chosen yet.
+  /// Best peer NI of a net (docs/wire/lnet.md §6.3); `from` null when the local
+  /// NI is not chosen yet.
   const PeerNiView& best_peer_ni(const PeerView& peer, const PeerNetView& net, const NiView* from, StepKind kind) {
     const Step step = recorder_.begin(kind);
-    const PeerNiView* best = &peer.nis[net.first];
-    recorder_.considered(step, *best);
-    for (uint32_t i = 1; i < net.count; ++i) {
-      const PeerNiView& ni = peer.nis[net.first + i];
-      recorder_.considered(step, ni);
-      const Verdict verdict = peer_ni_compare(ni, *best, from);
-      recorder_.compared(step, ni, *best, verdict);
-      if (verdict.better) best = &ni;
+    const PeerNiView* const first = peer.nis.data() + net.first;
+    const PeerNiView* const end = first + net.count;
+    recorder_.considered(step, *first);
+    if (net.count == 1) {
+      recorder_.chosen(step, *first);
+      return *first;
     }
-    recorder_.chosen(step, *best);
-    return *best;
+    const Reader reader = reader_;
+    const bool forward = request_.forward;
+    for (const PeerNiView* ni = first; ni != end; ++ni) reader.prefetch(*ni);
+    PeerRank best = peer_rank(reader, *first, health_of(*first, forward));
+    for (const PeerNiView* ni = first + 1; ni != end; ++ni) {
+      recorder_.considered(step, *ni);
+      const PeerRank rank = peer_rank(reader, *ni, health_of(*ni, forward));
+      const Verdict verdict = peer_ni_compare(rank, best, from);
+      recorder_.compared(step, *ni, *best.ni, verdict);
+      if (verdict.better) best = rank;
+    }
+    recorder_.chosen(step, *best.ni);
+    return *best.ni;
+  }
+  struct PeerRank {
+    const PeerNiView* ni = nullptr;
+    uint64_t key = kNoKey;
+    int32_t credits = 0;
+    int64_t sequence = 0;
+  };
+  static PeerRank peer_rank(const Reader& reader, const PeerNiView& ni, uint16_t health) {
+    return {&ni, key_of(false, health, ni.priority), reader.peer_credits(ni), reader.peer_sequence(ni)};
+  }
+  static Verdict peer_ni_compare(const PeerRank& a, const PeerRank& b, const NiView* from) {
+    if (a.key != b.key) return key_verdict(a.key, b.key);
+    if (a.ni->sources != b.ni->sources && from != nullptr)  // equal lists are one list
+      if (const uint32_t x = source_rank(*a.ni, *from), y = source_rank(*b.ni, *from); x != y)
+        return Verdict::lower(Criterion::kPreferred, x, y);
+    if (a.credits != b.credits) return Verdict::higher(Criterion::kCredits, a.credits, b.credits);
+    return Verdict::lower(Criterion::kSequence, a.sequence, b.sequence);
   }
   /// Rank of the local NI in the list of the peer NI; kNoPriority: not in the list.
-  static uint32_t source_rank(const PeerNiView& ni, const NiView* from) {
-    return from == nullptr || ni.sources == nullptr ? kNoPriority : ni.sources->rank(from->id.value);
-  }
-  [[nodiscard]] Verdict peer_ni_compare(const PeerNiView& a, const PeerNiView& b, const NiView* from) const {
-    if (const auto x = health_of(a), y = health_of(b); x != y) return Verdict::higher(Criterion::kHealth, x, y);
-    if (a.priority != b.priority) return Verdict::lower(Criterion::kPriority, a.priority, b.priority);
-    if (const uint32_t x = source_rank(a, from), y = source_rank(b, from); x != y)
-      return Verdict::lower(Criterion::kPreferred, x, y);
-    if (const int32_t x = reader_.load_of(a).credits, y = reader_.load_of(b).credits; x != y)
-      return Verdict::higher(Criterion::kCredits, x, y);
-    return Verdict::lower(Criterion::kSequence, reader_.peer_sequence(a), reader_.peer_sequence(b));
+  static uint32_t source_rank(const PeerNiView& ni, const NiView& from) {
+    return ni.sources == nullptr ? kNoPriority : ni.sources->rank(from.id.value);
   }
 
   /// A way over a gateway: candidate of routed().
@@ -399,8 +467,9 @@ class Chooser {
     return choice;
   }
 
-  /// A response goes back through the router that the request came through, if a route names it as gateway. The net of
-  /// that route does not matter (docs/wire/lnet.md §6.5).
+  /// A response goes back through the router that the request came through, if
+  /// a route names it as gateway. The net of that route does not matter
+  /// (docs/wire/lnet.md §6.5).
   PathChoice over_gateway_ni(const PeerRef& dst, const NiView* from) {
     const Nid& via = request_.via;
     const PeerRef gateway = view_.peers->find(via);
@@ -439,26 +508,28 @@ class Chooser {
     return Verdict::lower(Criterion::kPeerNetSequence, peer_net_sequence(peer, a), peer_net_sequence(peer, b));
   }
 
-  /// The gateway's best NI on the source NI's net, or on any local net, ranked as peer NIs are (docs/wire/lnet.md
-  /// §6.3). Bytes under way count between gateways only.
+  /// The gateway's best NI on the source NI's net, or on any local net, ranked
+  /// as peer NIs are (docs/wire/lnet.md §6.3). Bytes under way count between
+  /// gateways only.
   const PeerNiView* best_gateway_ni(const RouteView& route, const PeerView& gateway, const NiView* from) {
     const Step step = recorder_.begin(StepKind::kGatewayNi, &route);
-    const PeerNiView* best = nullptr;
+    PeerRank best;
     for (const PeerNiView& ni : gateway.nis) {
       if (const Exclusion reason = gateway_ni_excluded(ni, from); reason != Exclusion::kNone) {
         recorder_.excluded(step, ni, reason);
         continue;
       }
       recorder_.considered(step, ni);
-      if (best != nullptr) {
-        const Verdict verdict = peer_ni_compare(ni, *best, nullptr);
-        recorder_.compared(step, ni, *best, verdict);
+      const PeerRank rank = peer_rank(reader_, ni, health_of(ni));
+      if (best.ni != nullptr) {
+        const Verdict verdict = peer_ni_compare(rank, best, nullptr);
+        recorder_.compared(step, ni, *best.ni, verdict);
         if (!verdict.better) continue;
       }
-      best = &ni;
+      best = rank;
     }
-    if (best != nullptr) recorder_.chosen(step, *best);
-    return best;
+    if (best.ni != nullptr) recorder_.chosen(step, *best.ni);
+    return best.ni;
   }
   [[nodiscard]] Exclusion gateway_ni_excluded(const PeerNiView& ni, const NiView* from) const {
     if (ni.slice == nullptr) return Exclusion::kNoMemory;
@@ -469,7 +540,8 @@ class Chooser {
     return usable(*net) ? Exclusion::kNone : Exclusion::kLeaving;
   }
 
-  /// Rank of the gateway in the list of the destination; kNoPriority: not in the list.
+  /// Rank of the gateway in the list of the destination; kNoPriority: not in
+  /// the list.
   static uint32_t gateway_rank(const PeerNiView* final_ni, const PeerView& gateway) {
     return final_ni == nullptr || final_ni->gateways == nullptr ? kNoPriority : final_ni->gateways->rank(gateway.id);
   }

@@ -9,6 +9,7 @@ namespace {
 
 class TraceRecorder {
  public:
+  static constexpr bool kOn = true;
   using Step = size_t;
   struct Verdict {
     bool better = false;

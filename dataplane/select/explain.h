@@ -52,6 +52,8 @@ class SendOverlay {
   [[nodiscard]] int64_t route_sequence(const RouteView& route) const;
   [[nodiscard]] int32_t ni_credits(const NiView& ni, WorkerId server) const;
   [[nodiscard]] PeerLoad load_of(const PeerNiView& ni) const;
+  [[nodiscard]] int32_t peer_credits(const PeerNiView& ni) const { return load_of(ni).credits; }
+  static void prefetch(const PeerNiView&) {}
 
   // As notes of note_sent().
   int64_t next_choice() { return ++choices_; }

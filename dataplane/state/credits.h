@@ -83,9 +83,9 @@ class Credits {
   }
   int32_t total_;
   int32_t free_;
+  Gauge gauge_;     // owner: w, other workers: r; near the front, so that a choice of path reads few cache lines
   Gauge free_min_;  // owner: w, control: r
   List<T, Tag> waiting_;
-  Gauge gauge_;
 };
 
 }  // namespace ulnet

@@ -47,16 +47,16 @@ struct NiWaitTag {};
 struct alignas(kCacheLine) NiSlice : Linked<NiWaitTag> {
   NiSlice(NiId ni, int32_t credit_share, uint8_t lnd_number) : id(ni), lnd(lnd_number), credits(credit_share) {}
   const NiId id;
-  const uint8_t lnd;          ///< number of the LND that it belongs to
-  TxCredits credits;          ///< this worker's share of the NI's tx credits
-  List<Tx, NiCreditTag> holders;  ///< those that hold one, oldest first
-  Gauge sequence;             ///< when this worker last chose the NI (docs/wire/lnet.md §6.2)
+  const uint8_t lnd;                      ///< number of the LND that it belongs to
+  TxCredits credits;                      ///< this worker's share of the NI's tx credits
+  List<Tx, NiCreditTag> holders;          ///< those that hold one, oldest first
+  Gauge sequence;                         ///< when this worker last chose the NI (docs/wire/lnet.md §6.2)
   std::array<NiLoad, kWorkersMax> loads;  ///< of the NI at each worker, as this worker sees it
-  Gauge tx_count;             ///< Txs on this worker that name the NI
-  Gauge rx_count;             ///< slots between rx_header and rx_done, held ones among them
-  bool closing = false;       ///< nothing new over it
-  bool drained_told = false;  ///< NiDrainedMsg was sent
-  Owed drained;               ///< NiDrainedMsg
+  Gauge tx_count;                         ///< Txs on this worker that name the NI
+  Gauge rx_count;                         ///< slots between rx_header and rx_done, held ones among them
+  bool closing = false;                   ///< nothing new over it
+  bool drained_told = false;              ///< NiDrainedMsg was sent
+  Owed drained;                           ///< NiDrainedMsg
   InterfaceCounters counters;
 };
 
@@ -69,9 +69,9 @@ struct alignas(kCacheLine) PeerSlice {
   PeerSlice(PeerNiId ni, int32_t tx_credits, int32_t rtr_credits) : id(ni), credits(tx_credits), rtr(rtr_credits) {}
   const PeerNiId id;
   PeerLocal* const* locals = nullptr;  ///< by worker; constant once the slice is used
+  Gauge tx_queued_bytes;               ///< payload and header of messages that hold a peer credit
   TxCredits credits;
   RtrCredits rtr;         ///< receives of this peer that may hold a router buffer at once
-  Gauge tx_queued_bytes;  ///< payload and header of messages that hold a peer credit
   Gauge last_alive_ns;    ///< last message from it, ns; 0 = never
   uint32_t tx_count = 0;  ///< Txs that name it
   uint32_t rx_count = 0;

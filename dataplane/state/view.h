@@ -96,9 +96,9 @@ struct PeerNiView {
   uint16_t health = kHealthMax;
   bool down = false;  ///< a router believes it dead (docs/wire/lnet.md §8.2)
   uint32_t priority = kNoPriority;
-  Nid source;  ///< the one source that a peer without multi-rail may see (docs/wire/lnet.md §5.7); ANY: none yet
   const Preferences* sources = nullptr;   ///< preferred local NIs; null: none
   const Preferences* gateways = nullptr;  ///< preferred gateways; null: none
+  Nid source;  ///< the one source that a peer without multi-rail may see (docs/wire/lnet.md §5.7); ANY: none yet
 };
 
 /// One net of a peer: a run of NIs in PeerView::nis, those that have a slice.

@@ -1,0 +1,243 @@
+// Question: what does a choice of path cost, and what do policies add? Beside it, in the same run, the pseudo-code of
+// the high level design. 1,024 peers; each message goes to another one than the message before; 16 messages per turn.
+// All set-ups take turns in each round; the median counts. Started by perf/compare-select.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "dataplane/base/rng.h"
+#include "dataplane/select/after_choice.h"
+#include "dataplane/select/path.h"
+#include "dataplane/state/slices.h"
+#include "perf/bench_pin.h"
+#include "perf/select/pseudo_code.h"
+
+namespace {
+
+using namespace ulnet;
+
+constexpr uint32_t kPeers = 1024;
+constexpr uint32_t kRules = 256;
+constexpr unsigned kMessagesPerTurn = 16;
+constexpr unsigned kChoices = 8192;  ///< of one round
+constexpr WorkerId kHome{0}, kServer{1};
+constexpr unsigned kWorkers = 2;
+constexpr Net kTcp = Net::of(NetType::kTcp, 0);
+constexpr uint32_t kMemoryNode = 1;
+
+Nid local_nid(uint32_t i) {
+  return Nid::v4(kTcp, 0x0A000001u + i);
+}
+Nid peer_nid(uint32_t peer, uint32_t i) {
+  return Nid::v4(kTcp, 0x0B000000u + peer * 256 + i + 1);
+}
+/// Numbers of the peers in the order in which messages go to them.
+std::vector<uint32_t> shuffled(uint32_t count, uint64_t seed) {
+  std::vector<uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0u);
+  Rng rng(seed);
+  for (uint32_t i = count; i > 1; --i) std::swap(order[i - 1], order[rng.below(i)]);
+  return order;
+}
+
+/// The views of a node, with its objects where control puts them: each slice in an allocation of its own.
+class Views {
+ public:
+  /// `rules`: half of them give the NIs of some peers a priority, the others a list of preferred local NIs. With rules,
+  /// all NIs of this node have a priority, too.
+  Views(uint32_t nis, uint32_t peer_nis, uint32_t rules) {
+    for (uint32_t i = 0; i < nis; ++i) {
+      NiView& ni = local_.nis.emplace_back();
+      ni.id = NiId{i + 1};
+      ni.nid = local_nid(i);
+      ni.distances = {20, 20, 20, 20};
+      if (rules > 0) ni.priority = 5;
+      for (unsigned w = 0; w < kWorkers; ++w)
+        ni.slices.push_back(ni_slices_.emplace_back(std::make_unique<NiSlice>(ni.id, 256, uint8_t{1})).get());
+    }
+    local_.nets.push_back({kTcp, kNoPriority, 0, nis});
+    for (uint32_t rule = kRules / 2; rule < rules; ++rule) {
+      Preferences& list = lists_.emplace_back();
+      for (uint32_t i = rule % 2; i < nis; i += 2) list.all.push_back({i + 1, 5});
+    }
+    peers_.resize(kPeers);
+    for (const uint32_t number : shuffled(kPeers, 3)) add_peer(number, peer_nis, rules);
+    set_.local = &local_;
+    set_.peers = &table_;
+    set_.routes = &routes_;
+  }
+  /// Nanoseconds per choice.
+  double round(const std::vector<uint32_t>& order) {
+    PathRequest request;
+    request.numa = kMemoryNode;
+    const auto begin = std::chrono::steady_clock::now();
+    for (unsigned i = 0; i < kChoices; ++i) {
+      if (i % kMessagesPerTurn == 0) ++turn_;
+      request.dst = peers_[order[i % kPeers]]->primary();
+      const PathChoice choice = choose_path(set_, request, {kHome, &rotation_, turn_});
+      if (choice.kind != PathKind::kPath) std::abort();
+      WorkerNotes notes(kHome, rotation_, turn_);
+      note_sent(notes, choice, 64);
+    }
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+    return took.count() / kChoices;
+  }
+
+ private:
+  void add_peer(uint32_t number, uint32_t peer_nis, uint32_t rules) {
+    auto peer = std::make_unique<PeerView>();
+    peer->id = number + 1;
+    peer->multi_rail = true;
+    for (uint32_t i = 0; i < peer_nis; ++i) {
+      PeerNiView& ni = peer->nis.emplace_back();
+      ni.nid = peer_nid(number, i);
+      ni.server = kServer;
+      ni.slice = peer_slices_.emplace_back(std::make_unique<PeerSlice>(PeerNiId{i + 1}, 8, 8)).get();
+      auto& pointers = *pointers_.emplace_back(std::make_unique<std::vector<PeerLocal*>>());
+      for (unsigned w = 0; w < kWorkers; ++w)
+        pointers.push_back(peer_locals_.emplace_back(std::make_unique<PeerLocal>()).get());
+      ni.locals = pointers.data();
+      if (rules == 0) continue;
+      const uint32_t rule = number % rules;
+      if (rule < kRules / 2)
+        ni.priority = rule;
+      else
+        ni.sources = &lists_[rule - kRules / 2];
+    }
+    peer->nets.push_back({kTcp, kNoPriority, 0, peer_nis});
+    peers_[number] = std::move(peer);
+    for (uint32_t i = 0; i < peer_nis; ++i) enter(peers_[number]->nis[i].nid, {peers_[number].get(), i});
+  }
+  void enter(const Nid& nid, PeerRef ref) {
+    const uint64_t hash = nid.hash();
+    const PeerTable::Limb*& limb = table_.limbs[PeerTable::child(hash, 0)];
+    if (limb == nullptr) limb = &limbs_.emplace_back();
+    const PeerTable::Branch*& branch = const_cast<PeerTable::Limb*>(limb)->branches[PeerTable::child(hash, 1)];
+    if (branch == nullptr) branch = &branches_.emplace_back();
+    const PeerTable::Leaf*& leaf = const_cast<PeerTable::Branch*>(branch)->leaves[PeerTable::child(hash, 2)];
+    if (leaf == nullptr) leaf = &leaves_.emplace_back();
+    const_cast<PeerTable::Leaf*>(leaf)->entries.push_back({nid, ref});
+  }
+
+  std::vector<std::unique_ptr<NiSlice>> ni_slices_;
+  std::vector<std::unique_ptr<PeerSlice>> peer_slices_;
+  std::vector<std::unique_ptr<PeerLocal>> peer_locals_;
+  std::vector<std::unique_ptr<std::vector<PeerLocal*>>> pointers_;
+  std::deque<Preferences> lists_;
+  LocalView local_;
+  RouteTable routes_;
+  std::vector<std::unique_ptr<PeerView>> peers_;
+  PeerTable table_;
+  std::deque<PeerTable::Limb> limbs_;
+  std::deque<PeerTable::Branch> branches_;
+  std::deque<PeerTable::Leaf> leaves_;
+  ViewSet set_;
+  Rotation rotation_;
+  uint32_t turn_ = 0;
+};
+
+/// The same node as lists of the pseudo-code.
+class Lists {
+ public:
+  Lists(uint32_t nis, uint32_t peer_nis) {
+    net_.net = kTcp;
+    for (uint32_t i = nis; i-- > 0;) {
+      auto& ni = nis_.emplace_back(std::make_unique<perf::pseudo::Ni>());
+      ni->nid = local_nid(i);
+      ni->next = net_.first;
+      net_.first = ni.get();
+    }
+    for (auto& row : distances_) row = {20, 20, 20, 20};
+    for (const uint32_t number : shuffled(kPeers, 3)) {
+      auto& net = nets_.emplace_back(std::make_unique<perf::pseudo::PeerNet>());
+      auto& peer = peers_.emplace_back(std::make_unique<perf::pseudo::Peer>());
+      net->net = &net_;
+      peer->first = net.get();
+      for (uint32_t i = peer_nis; i-- > 0;) {
+        auto& ni = peer_nis_.emplace_back(std::make_unique<perf::pseudo::PeerNi>());
+        ni->nid = peer_nid(number, i);
+        ni->next = net->first;
+        net->first = ni.get();
+        auto& entry = entries_.emplace_back(std::make_unique<perf::pseudo::Entry>());
+        perf::pseudo::Entry*& bucket = table_.buckets[ni->nid.hash() % perf::pseudo::Table::kBuckets];
+        *entry = {bucket, ni->nid, peer.get()};
+        bucket = entry.get();
+      }
+    }
+  }
+  template <perf::Reading kReading>
+  double round(const std::vector<uint32_t>& order) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (unsigned i = 0; i < kChoices; ++i) {
+      const Nid dst = peer_nid(order[i % kPeers], 0);
+      const auto choice = perf::pseudo::choose<kReading>(table_, dst, kMemoryNode, distances_);
+      if (choice.peer_ni == nullptr) std::abort();
+      asm volatile("" : : "r"(choice.ni), "r"(choice.peer_ni) : "memory");
+    }
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+    return took.count() / kChoices;
+  }
+
+ private:
+  perf::pseudo::NetOfNis net_;
+  perf::pseudo::Table table_;
+  perf::pseudo::Distances distances_{};
+  std::vector<std::unique_ptr<perf::pseudo::Ni>> nis_;
+  std::vector<std::unique_ptr<perf::pseudo::PeerNi>> peer_nis_;
+  std::vector<std::unique_ptr<perf::pseudo::PeerNet>> nets_;
+  std::vector<std::unique_ptr<perf::pseudo::Peer>> peers_;
+  std::vector<std::unique_ptr<perf::pseudo::Entry>> entries_;
+};
+
+struct SetUp {
+  uint32_t nis, peer_nis;
+  Views plain{nis, peer_nis, 0}, ruled{nis, peer_nis, kRules};
+  Lists lists{nis, peer_nis};
+  std::vector<double> plain_ns, ruled_ns, meant_ns, literal_ns;
+  SetUp(uint32_t of_nis, uint32_t of_peer_nis) : nis(of_nis), peer_nis(of_peer_nis) {}
+};
+
+double median(std::vector<double> all) {
+  std::nth_element(all.begin(), all.begin() + long(all.size() / 2), all.end());
+  return all[all.size() / 2];
+}
+/// Median of the ratios of rounds that ran next to each other.
+double ratio(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> all;
+  for (size_t i = 0; i < a.size(); ++i) all.push_back(a[i] / b[i]);
+  return median(all);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::max(std::atoi(argv[1]), 1) : 31;
+  perf::pin(1);
+  const std::vector<uint32_t> order = shuffled(kPeers, 11);
+  std::vector<std::unique_ptr<SetUp>> all;
+  for (const uint32_t nis : {1, 4, 16})
+    for (const uint32_t peer_nis : {1, 4, 16}) all.push_back(std::make_unique<SetUp>(nis, peer_nis));
+  for (int i = -1; i < rounds; ++i)  // the first round warms up
+    for (auto& one : all) {
+      const double plain = one->plain.round(order), meant = one->lists.round<perf::Reading::kMeant>(order);
+      const double ruled = one->ruled.round(order), literal = one->lists.round<perf::Reading::kLiteral>(order);
+      if (i < 0) continue;
+      one->plain_ns.push_back(plain);
+      one->ruled_ns.push_back(ruled);
+      one->meant_ns.push_back(meant);
+      one->literal_ns.push_back(literal);
+    }
+  std::printf("ns per choice, median of %d rounds\n", rounds);
+  std::printf(" NIs x peer NIs   0 rules  256 rules   pseudo-code   as it is written\n");
+  for (const auto& one : all)
+    std::printf("%4u x %-9u %9.1f %10.1f %13.1f %13.1f\n", one->nis, one->peer_nis, median(one->plain_ns),
+                median(one->ruled_ns), median(one->meant_ns), median(one->literal_ns));
+  const SetUp& last = *all.back();
+  std::printf("choice16=%.1f ratio=%.3f rules_cost=%.3f\n", median(last.plain_ns), ratio(last.plain_ns, last.meant_ns),
+              ratio(last.ruled_ns, last.plain_ns));
+}
