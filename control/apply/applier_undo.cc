@@ -14,17 +14,9 @@ namespace ulnet {
 // docs/decisions.md: the changes of a file may be in force already, all or some of them.
 bool Applier::is_in_force(const config::PlacedChange& placed) {
   if (placed.origin.file.empty()) return false;
-  const auto contains = [](const auto& all, const auto& one) {
-    return std::find(all.begin(), all.end(), one) != all.end();
-  };
   if (const auto* net = std::get_if<config::NetAdd>(&placed.change)) return is_in_force(*net);
   if (const auto* route = std::get_if<config::RouteAdd>(&placed.change))
-    return contains(c_.desired.routes, route->route);
-  if (const auto* udsp = std::get_if<config::UdspAdd>(&placed.change)) {
-    config::UdspRule rule = udsp->rule;
-    rule.idx.reset();
-    return contains(c_.desired.udsp, rule);
-  }
+    return std::find(c_.desired.routes.begin(), c_.desired.routes.end(), route->route) != c_.desired.routes.end();
   return false;
 }
 

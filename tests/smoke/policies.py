@@ -40,12 +40,12 @@ class Shares:
 
 def path_of(explained):
     one = explained['explain'][0]
-    one = one.get('without discovery', one)  # while the peer is told of a change
+    one = one.get('without discovery', one)  # while a push to the peer is under way
     return one['source'], one['next hop']
 
 
 def sides(ctl, rail):
-    """The sides whose NI of this rail one of the next messages would take, and the paths."""
+    """The sides with an NI of this rail in the paths of the next messages, and the paths."""
     explained = json.loads(ctl('--json', 'explain', nid('b', 0), '--count', '64'))
     paths = [one['path'] for one in explained['explain'][0]['spread']]
     return ''.join(side for side in 'ab' if any(nid(side, rail) in path for path in paths)), paths

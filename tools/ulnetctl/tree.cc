@@ -206,7 +206,7 @@ struct Planned {
 constexpr Planned kPlanned[] = {{"fault", "not yet: ulnet cannot make messages fail or arrive late"}};
 
 constexpr const char* kSettings =
-    "\tnuma_range N                  distances up to N count as equally near: no effect yet\n"
+    "\tnuma_range N                  distances up to N count as equally near\n"
     "\tmax_interfaces N              maximum number of NIDs of one peer; below 16 becomes 4096\n"
     "\tdiscovery 0|1|verify          discovery of peers: off, on, or compare only\n"
     "\tdrop_asym_route 0|1           drop a message from a route that the answer would not take\n"
