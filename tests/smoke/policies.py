@@ -32,7 +32,6 @@ class Shares:
 
     def __call__(self):
         before = put_counts(self.ctl, *self.show)
-        print('perf', time.monotonic(), flush=True)
         self.perf('put', '--size', str(SIZE), '-c', '16', '-n', str(MESSAGES), self.target)
         after = put_counts(self.ctl, *self.show)
         return {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
@@ -64,6 +63,8 @@ def evenly(shares, names, what):
 
 def rails_by_rule(topology):
     rails = Rails(topology)
+    for side in 'ab':  # a push that is under way over a rail when it dies is given up after this time
+        rails.ctl(side, 'set', 'transaction_timeout', '10')
     discovered(rails)
 
     def ctl(*words, status=0):
