@@ -63,7 +63,8 @@ def evenly(shares, names, what):
 
 def rails_by_rule(topology):
     rails = Rails(topology)
-    for side in 'ab':  # a push that is under way over a rail when it dies is given up after this time
+    # The timeout bounds a push that is on a rail when the link goes down.
+    for side in 'ab':
         rails.ctl(side, 'set', 'transaction_timeout', '10')
     discovered(rails)
 

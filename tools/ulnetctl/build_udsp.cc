@@ -13,7 +13,7 @@ using config::UdspPattern;
 using config::UdspRule;
 
 /// --priority. Nothing when it is not given. -1 is for files only.
-tl::expected<std::optional<int64_t>, Exit> priority_option(const Words& words, const char* entity) {
+tl::expected<std::optional<int64_t>, Exit> rule_priority(const Words& words, const char* entity) {
   const std::optional<std::string> text = words.value("priority");
   if (!text) return std::nullopt;
   const std::optional<int64_t> value = config::integer_parse(*text);
@@ -114,7 +114,7 @@ tl::unexpected<Exit> missing(const char* verb, const char* what) {
 }
 
 tl::expected<int64_t, Exit> priority_needed(const Words& words) {
-  auto priority = priority_option(words, "selection");
+  auto priority = rule_priority(words, "selection");
   if (!priority) return tl::unexpected(std::move(priority.error()));
   if (!*priority) return missing("add", "--priority, 0..255");
   return **priority;
@@ -167,7 +167,7 @@ Built udsp_add(const Words& words, const Env&) {
   auto rule = rule_options(words, "add");
   if (!rule) return tl::unexpected(std::move(rule.error()));
   if (const auto match = config::udsp_rule_parse(*rule); !match) return refuse("add", "udsp", -EINVAL, match.error());
-  auto priority = priority_option(words, "udsp");
+  auto priority = rule_priority(words, "udsp");
   if (!priority) return tl::unexpected(std::move(priority.error()));
   rule->priority = *priority;
   auto idx = number(words, "idx", "udsp.idx", "add", "udsp");
