@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 RATIO = r'\d+\.\d\d'
 LAST = {
     'compare-rails': (['--rounds', '1', '--seconds', '1'], rf'two={RATIO} four={RATIO} lost=0'),
+    'compare-select': (['--rounds', '1'], r'choice16=[\d.]+ ratio=[\d.]+ rules_cost=[\d.]+'),
     'compare-port': (['--rounds', '1', '--seconds', '0.2'], rf'small={RATIO} large={RATIO} cycles=\d+'),
 }
 
@@ -37,14 +38,14 @@ def finds_the_default_build():
             shutil.copytree(ROOT / 'tests/smoke', folder / 'tests/smoke')
             (folder / 'build/release/tools').mkdir(parents=True)
             for dummy in ('build/release/tools/ulnetd', 'build/release/tools/ulnetctl',
-                          'build/release/tools/ulnet-perf', 'dpdk-testpmd'):
-                (folder / dummy).write_text(f'#!/bin/sh\necho "$0" >>{folder}/started\nexit 9\n')
+                          'build/release/tools/ulnet-perf', 'dpdk-testpmd', 'ninja'):
+                (folder / dummy).write_text(f'#!/bin/sh\necho "$0 $*" >>{folder}/started\nexit 9\n')
                 (folder / dummy).chmod(0o755)
             path = f'{folder}:{os.environ["PATH"]}'
             run = subprocess.run([sys.executable, folder / 'perf' / script.name], timeout=100, text=True, check=False,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, 'PATH': path})
             started = (folder / 'started').read_text() if (folder / 'started').exists() else ''
-            assert f'{folder}/build/release/tools/' in started, f'{script.name}: {run.stdout}'
+            assert f'{folder}/build/release' in started, f'{script.name}: {run.stdout}'
             assert run.returncode != 0, run.stdout
             print(f'{script.name}: found its build')
 
