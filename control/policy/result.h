@@ -1,5 +1,5 @@
 // Results of selection policies (UDSP) as control keeps them with its nets and NIs. Thread: control. policy.h
-// evaluates. policy.h evaluates.
+// evaluates.
 #pragma once
 #include <cstdint>
 #include <memory>
