@@ -33,11 +33,10 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
       memory(deps.memory != nullptr ? *deps.memory : own_memory),
       near(deps.worker_memory, config.groups.numa_of, config.workers) {
   for (unsigned i = 0; i < config.workers; ++i) gates.push_back(std::make_unique<IdleGate>());
-  mesh = std::make_unique<Mesh>(config.workers, config.ring_size, pointers(gates).data(), &gate);
+  mesh = std::make_unique<Mesh>(config.workers, config.ring_size, config.peers_max, pointers(gates).data(), &gate);
   outbox = std::make_unique<Outbox>(*mesh, timers);
   publisher = std::make_unique<Publisher>(*mesh, timers);
   peer_table = std::make_unique<PeerTableBuilder>();
-  workers.reserve(config.workers);
   for (unsigned i = 0; i < config.workers; ++i) {
     const WorkerId id{uint16_t(i)};
     WorkerMemory* place = near.of(id);
@@ -80,6 +79,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
   peer_deps.log = [this](const std::string& line) { log_limited(JournalCause::kDiscovery, line); };
   peer_deps.evaluate = [this](Peer& peer) { policies->evaluate(peer); };
   peer_deps.near = near.by_worker();
+  for (auto& tallies : mesh->tallies) peer_deps.tallies.push_back(tallies.get());
   peers = std::make_unique<PeerDb>(std::move(peer_deps), timers);
   PeerEnds::Deps ends;
   ends.named = [this](const PeerSlice& slice) {

@@ -201,9 +201,8 @@ Doc spread_doc(const ViewSet& view, const PathRequest& path, const PathContext& 
   SendOverlay overlay(context);
   std::map<std::string, int64_t> counts;
   for (int64_t i = 0; i < request.count; ++i) {
-    Trace trace;
-    const PathChoice choice = explain_path(view, path, overlay, trace);
-    if (choice.kind == PathKind::kPath) note_sent(overlay, choice, request.bytes);
+    const PathChoice choice = choose_path(view, path, overlay);
+    if (choice.kind == PathKind::kPath) note_sent(overlay, choice, wire::kHeaderNid4Bytes + uint64_t(request.bytes));
     const bool sent = choice.kind == PathKind::kPath || choice.kind == PathKind::kLoopback;
     ++counts[sent ? hop_text(choice) : "none"];
   }
@@ -221,7 +220,7 @@ Doc spread_doc(const ViewSet& view, const PathRequest& path, const PathContext& 
 
 Doc explain_doc(Control& c, const ExplainRequest& request) {
   const ViewSet& view = c.publisher->current();
-  const PathContext context{request.worker, &c.workers[request.worker.value]->rotation, 0};
+  const PathContext context{request.worker, *c.mesh->tallies[request.worker.value]};
   PathRequest path = path_request(request);
   Doc doc = Doc::map();
   Doc& one = doc.set("explain", Doc::list()).push(Doc::map());

@@ -74,7 +74,7 @@ void LocalNis::give_slices(LocalNi& ni) const {
   const int32_t share = std::min(ni.params.credits, std::max(ni.params.credits / sharers, 8 * ni.params.peer_credits));
   for (unsigned worker = 0; worker < worker_count(); ++worker) {
     WorkerMemory* near = worker < deps_.near.size() ? deps_.near[worker] : nullptr;
-    Near<NiSlice> slice(near_new<NiSlice>(near, ni.id, std::max(share, 1), uint8_t(ni.lnd)), {near});
+    Near<NiSlice> slice(near_new<NiSlice>(near, ni.id, ni.slot, std::max(share, 1), uint8_t(ni.lnd)), {near});
     ni.slices.push_back(std::move(slice));
     ni.params.slices.push_back(ni.slices.back().get());
   }
@@ -121,6 +121,7 @@ config::Checked<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config,
   if (!workers) return tl::unexpected(workers.error());
 
   ni.id = NiId{next_id_};
+  while (std::any_of(nis_.begin(), nis_.end(), [&](const LocalNi* one) { return one->slot == ni.slot; })) ++ni.slot;
   ni.net = net;
   ni.lnd = unsigned(type - deps_.types.begin());
   ni.config = config;

@@ -34,6 +34,7 @@ inline constexpr Duration kNiLeaveLook = 50ms;  ///< how often it is looked at m
 
 struct LocalNi {
   NiId id{};
+  uint16_t slot = 0;  ///< NiView::slot: the least that no other NI has
   Net net;
   Nid nid;
   unsigned lnd = 0;

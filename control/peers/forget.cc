@@ -18,7 +18,7 @@ uint64_t use_mark(const Peer& peer) {
     for (const PeerNi* ni : net.nis) {
       if (ni->blocks == nullptr) continue;
       mark = mark * 31 + uint64_t(ni->blocks->slice.last_alive_ns.get());
-      for (const PeerLocal* local : ni->blocks->by_worker) mark = mark * 31 + uint64_t(local->sequence.get());
+      for (const PeerLocal* local : ni->blocks->by_worker) mark = mark * 31 + uint64_t(local->tally->sequence());
     }
   return mark;
 }
@@ -45,7 +45,7 @@ bool never_used(const Peer& peer) {
       if (ni->blocks == nullptr) continue;
       if (ni->blocks->slice.last_alive_ns.get() != 0) return false;
       for (const PeerLocal* local : ni->blocks->by_worker)
-        if (local->sequence.get() != 0) return false;
+        if (local->tally->sequence() != 0) return false;
     }
   return true;
 }

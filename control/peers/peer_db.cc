@@ -65,7 +65,9 @@ void PeerDb::give_credits(PeerNi& ni) {
   if (ni.tx_credits == tx && ni.rtr_credits == rtr) return;
   ni.tx_credits = tx;
   ni.rtr_credits = rtr;
-  if (ni.blocks != nullptr && deps_.credits_changed) deps_.credits_changed(ni);
+  if (ni.blocks == nullptr) return;
+  if (ni.peer != nullptr) touch(*ni.peer);
+  if (deps_.credits_changed) deps_.credits_changed(ni);
 }
 
 bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
@@ -75,8 +77,12 @@ bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
   if (load_.empty()) load_.resize(deps_.workers);
   const PeerNiId id{next_ni_++};
   const WorkerId server = choose_worker(via);
-  auto blocks = PeerBlocks::make(id, ni.nid, ni.tx_credits, ni.rtr_credits, server, deps_.near);
+  const uint32_t slot = free_slots_.empty() ? uint32_t(by_id_.size()) : free_slots_.back();
+  std::shared_ptr<PeerBlocks> blocks =
+      PeerBlocks::make(id, ni.nid, ni.tx_credits, ni.rtr_credits, server, deps_.near, deps_.tallies, slot);
+  if (free_slots_.capacity() <= by_id_.size()) free_slots_.reserve(2 * by_id_.size() + 8);
   by_id_.emplace(id.value, &ni);
+  if (!free_slots_.empty()) free_slots_.pop_back();
   ni.id = id;
   ni.server = server;
   ni.blocks = std::move(blocks);
@@ -88,6 +94,7 @@ bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
 void PeerDb::over(PeerNiId id) {
   PeerNi* ni = find(id);
   ULNET_CHECK(ni != nullptr && ni->peer == nullptr && !down_.contains(id) && load_[ni->server.value] > 0);
+  free_slots_.push_back(ni->blocks->slot);
   by_id_.erase(id.value);
   --load_[ni->server.value];
   nis_.erase(Nid(ni->nid));
@@ -422,6 +429,8 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
     one.server = ni.server;
     one.slice = ni.blocks == nullptr ? nullptr : &ni.blocks->slice;
     one.locals = ni.blocks == nullptr ? nullptr : ni.blocks->by_worker.data();
+    one.slot = ni.blocks == nullptr ? 0 : ni.blocks->slot;
+    one.tx_credits = ni.tx_credits;
     one.health = ni.health;
     one.down = watch_ && ni.life.down;
     one.priority = ni.policy.priority.priority;
@@ -443,6 +452,7 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
     if (count > 0) view->nets.push_back({net.net, net.policy.priority, first, count});
     if (!named_first) add_those(true);
   }
+  rank_nis(*view);
   return view;
 }
 

@@ -182,6 +182,7 @@ class PeerDb {
     std::function<void(Peer&)> evaluate = {};                 ///< brings the results of policies up to date
     std::function<void(const std::string&)> log = {};
     std::vector<WorkerMemory*> near = {};  ///< by worker; absent or null: the heap
+    std::vector<Tallies*> tallies = {};    ///< by worker; empty: nothing is ever sent
   };
   PeerDb(Deps deps, Timers& timers);
   /// How memory is given back; without this it never is.
@@ -327,8 +328,9 @@ class PeerDb {
   uint32_t next_ni_ = 1;
   uint32_t next_source_ = 0;
   bool watch_ = false;
-  bool freed_ = false;    // configuration_freed() was called
-  bool starved_ = false;  // some peer NI is known by name only because peers_max was reached
+  bool freed_ = false;                // configuration_freed() was called
+  std::vector<uint32_t> free_slots_;  // of tallies; if empty, the next is by_id_.size(). Has room for all
+  bool starved_ = false;              // some peer NI is known by name only because peers_max was reached
 };
 
 }  // namespace ulnet

@@ -14,22 +14,6 @@ constexpr Duration kLookMax = 60s;
 
 }  // namespace
 
-std::shared_ptr<PeerBlocks> PeerBlocks::make(PeerNiId id, const Nid& nid, int32_t tx_credits, int32_t rtr_credits,
-                                             WorkerId server, const std::vector<WorkerMemory*>& near) {
-  WorkerMemory* const at_server = near[server.value];
-  std::shared_ptr<PeerBlocks> blocks(near_new<PeerBlocks>(at_server, id, tx_credits, rtr_credits),
-                                     NearDelete<PeerBlocks>{at_server});
-  blocks->locals.reserve(near.size());
-  blocks->by_worker.reserve(near.size());
-  for (WorkerMemory* memory : near) {
-    PeerLocal& local = *blocks->locals.emplace_back(near_new<PeerLocal>(memory), NearDelete<PeerLocal>{memory});
-    local.nid = nid;
-    blocks->by_worker.push_back(&local);
-  }
-  blocks->slice.locals = blocks->by_worker.data();
-  return blocks;
-}
-
 void PeerEnds::at(PeerNiId id, End& end, Instant when) {
   due_.erase({end.due, id});
   end.due = when;

@@ -10,21 +10,9 @@
 
 #include "control/timers.h"
 #include "dataplane/state/inbox.h"
-#include "dataplane/state/slices.h"
+#include "dataplane/state/peer_blocks.h"
 
 namespace ulnet {
-
-/// What workers own of a peer NI: its slice on the serving worker, and what each worker keeps of it.
-struct PeerBlocks {
-  /// `near`: memory by worker, which outlives this; null: the heap.
-  [[nodiscard]] static std::shared_ptr<PeerBlocks> make(PeerNiId id, const Nid& nid, int32_t tx_credits,
-                                                        int32_t rtr_credits, WorkerId server,
-                                                        const std::vector<WorkerMemory*>& near);
-  PeerBlocks(PeerNiId id, int32_t tx_credits, int32_t rtr_credits) : slice(id, tx_credits, rtr_credits) {}
-  PeerSlice slice;  ///< with all of this in the memory of its server
-  std::vector<Near<PeerLocal>> locals;
-  std::vector<PeerLocal*> by_worker;
-};
 
 class PeerEnds {
  public:

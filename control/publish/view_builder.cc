@@ -18,6 +18,8 @@ std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, const Policy& p
       one.id = ni.id;
       one.nid = ni.nid;
       one.lnd = uint8_t(ni.lnd);
+      one.slot = ni.slot;
+      one.tx_credits = ni.params.credits;
       one.fatal = ni.fatal;
       one.leaving = ni.leaving;
       one.closing = ni.closing;
@@ -30,6 +32,7 @@ std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, const Policy& p
       for (const auto& slice : ni.slices) one.slices.push_back(slice.get());
     }
   }
+  rank_nis(*view);
   return view;
 }
 

@@ -1,12 +1,13 @@
 // The ranking of paths: the one function behind choose_path(), which sends, and
 // explain_path(), which control calls. Two parameters differ. A Reader gives
-// the numbers that change with each message: sequences, credits, queued bytes.
+// the numbers that change with each message: tallies, and sequences of routes.
 // A Recorder receives each candidate with the criterion that decided. Holds no
 // state of its own, allocates nothing. Source: docs/wire/lnet.md §6.
 #pragma once
 #include <algorithm>
 #include <cerrno>
 
+#include "dataplane/select/candidates.h"
 #include "dataplane/select/criterion.h"
 #include "dataplane/select/path.h"
 #include "dataplane/state/slices.h"
@@ -41,8 +42,9 @@ class Chooser {
 
   PathChoice choose() {
     if (request_.dst.is_any()) return error(-EINVAL, LndStatus::kLocalError);
-    if (request_.dst.is_lo() || (!request_.forward && view_.local->ni(request_.dst) != nullptr)) return loopback();
-    const PeerRef dst = view_.peers->find(request_.dst);
+    const uint64_t hash = request_.dst.hash();
+    if (request_.dst.is_lo() || (!request_.forward && view_.local->has(request_.dst, hash))) return loopback();
+    const PeerRef dst = view_.peers->find(request_.dst, hash);
     const bool dst_local = view_.local->net(request_.dst.net()) != nullptr;
     const bool reached = dst || dst_local || view_.routes->find(request_.dst.net()) != nullptr;
     if (request_.discovers() && reached && (!dst || !dst.peer->up_to_date)) return park(request_.dst, bool(dst));
@@ -68,7 +70,7 @@ class Chooser {
     const bool gone = !hop || hop.ni().slice == nullptr || hop.ni().down || net == nullptr;
     if (gone || !(is_last ? is_dst() : hop.peer->router)) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
     const PeerRef dst = is_last ? hop : view_.peers->find(request_.dst);
-    const NiView* ni = best_ni(*net, hop.ni(), dst ? &dst.ni() : nullptr);
+    const NiView* ni = best_ni(*net, dst ? &dst.ni() : nullptr);
     if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
     PathChoice choice = path(*ni, *hop.peer, hop.ni(), is_last ? nid : request_.dst);
     choice.routed = !is_last;
@@ -163,7 +165,7 @@ class Chooser {
     given(StepKind::kPeerNi, hop, Criterion::kGiven);
     const NetView* net = view_.local->net(request_.dst.net());
     const NiView* ni = recorded_ni(dst, *net);
-    if (ni == nullptr) ni = best_ni(*net, hop, &hop);
+    if (ni == nullptr) ni = best_ni(*net, &hop);
     if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
     return path(*ni, *dst.peer, hop, request_.dst);
   }
@@ -186,7 +188,7 @@ class Chooser {
     const NetView* best_local = nullptr;
     for (const PeerNetView& peer_net : peer.nets) {
       const NetView* local = view_.local->net(peer_net.net);
-      if (local == nullptr || !usable(*local)) {
+      if (local == nullptr || !local->usable) {
         recorder_.excluded(step, peer_net, local == nullptr ? Exclusion::kNotLocal : Exclusion::kLeaving);
         continue;
       }
@@ -201,16 +203,10 @@ class Chooser {
     }
     if (best == nullptr) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
     recorder_.chosen(step, *best);
-    const NiView* ni = best_ni(*best_local, peer.nis[best->first], nullptr);
+    const NiView* ni = best_ni(*best_local, nullptr);
     if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
     const PeerNiView& hop = best_peer_ni(peer, *best, ni, StepKind::kPeerNi);
     return path(*ni, peer, hop, hop.nid);
-  }
-
-  [[nodiscard]] bool usable(const NetView& net) const {
-    for (uint32_t i = 0; i < net.count; ++i)
-      if (!view_.local->nis[net.first + i].going()) return true;
-    return false;
   }
 
   [[nodiscard]] uint16_t peer_net_health(const PeerView& peer, const PeerNetView& net) const {
@@ -230,13 +226,13 @@ class Chooser {
   [[nodiscard]] int64_t peer_net_sequence(const PeerView& peer, const PeerNetView& net) const {
     int64_t sequence = 0;
     for (uint32_t i = 0; i < net.count; ++i)
-      sequence = std::max(sequence, reader_.peer_sequence(peer.nis[net.first + i]));
+      sequence = std::max(sequence, reader_.peer_ni(peer.ranks[net.first + i].slot).sequence);
     return sequence;
   }
   [[nodiscard]] int64_t local_net_sequence(const NetView& net) const {
     int64_t sequence = 0;
     for (uint32_t i = 0; i < net.count; ++i)
-      sequence = std::max(sequence, reader_.ni_sequence(view_.local->nis[net.first + i]));
+      sequence = std::max(sequence, reader_.ni(view_.local->ranks[net.first + i].slot).sequence);
     return sequence;
   }
 
@@ -254,56 +250,74 @@ class Chooser {
     return Verdict::lower(Criterion::kLocalNetSequence, local_net_sequence(a_local), local_net_sequence(b_local));
   }
 
-  /// Best local NI of a net for a message that the hop's worker will serve
-  /// (docs/wire/lnet.md §6.2). `dest` is the destination's NI, if no criterion
-  /// chooses it after the local NI; else null.
-  const NiView* best_ni(const NetView& net, const PeerNiView& hop, const PeerNiView* dest) {
+  /// Best local NI of a net (docs/wire/lnet.md §6.2). `dest` is the destination's NI, if no criterion chooses it after
+  /// the local NI; else null.
+  const NiView* best_ni(const NetView& net, const PeerNiView* dest) {
     const Step step = recorder_.begin(StepKind::kLocalNi);
-    const NiView* const first = view_.local->nis.data() + net.first;
-    const NiView* const end = first + net.count;
-    const Reader reader = reader_;  // a copy: no store of the loop changes it
-    const WorkerId server = hop.server;
-    const Preferences* const list = dest == nullptr ? nullptr : dest->sources;
-    const bool placed = list != nullptr || request_.accelerator != UINT32_MAX || request_.numa != UINT32_MAX;
-    NiRank best;
-    for (const NiView* ni = first; ni != end; ++ni) {
-      if (ni->going()) {
-        recorder_.excluded(step, *ni, ni->closing ? Exclusion::kClosing : Exclusion::kLeaving);
+    const NiView* const nis = view_.local->nis.data() + net.first;
+    const Rank* const ranks = view_.local->ranks.data() + net.first;
+    const Reader& reader = reader_;
+    const Placing placing = placing_of(net, dest);
+    NiCandidate best;
+    for (Turns turns(reader.worker(), net.count); turns.left(); turns.next()) {
+      const NiView& ni = nis[turns.index()];
+      const Rank& rank = ranks[turns.index()];
+      if (rank.key == Rank::kNone) {
+        recorder_.excluded(step, ni, ni.closing ? Exclusion::kClosing : Exclusion::kLeaving);
         continue;
       }
-      recorder_.considered(step, *ni);
-      const uint64_t key = key_of(ni->fatal, ni->health, ni->priority);
-      if (key > best.key) {
-        if constexpr (Recorder::kOn) recorder_.compared(step, *ni, *best.ni, key_verdict(key, best.key));
+      recorder_.considered(step, ni);
+      if (rank.key > best.key) {
+        if constexpr (Recorder::kOn) recorder_.compared(step, ni, *best.ni, key_verdict(rank.key, best.key));
         continue;
       }
-      const NiRank rank{ni, key, placed ? place_of(*ni, list) : Place{}, reader.ni_credits(*ni, server),
-                        reader.ni_sequence(*ni)};
+      const NiCandidate one{&ni, rank.key, placing.any() ? place_of(ni, placing) : Place{},
+                            load_of(rank, reader.ni(rank.slot))};
       if (best.ni != nullptr) {
-        const Verdict verdict = ni_compare(rank, best, placed);
-        recorder_.compared(step, *ni, *best.ni, verdict);
+        const Verdict verdict = ni_compare(one, best, placing.any(), net.credits_most);
+        recorder_.compared(step, ni, *best.ni, verdict);
         if (!verdict.better) continue;
       }
-      best = rank;
+      best = one;
     }
     if (best.ni != nullptr) recorder_.chosen(step, *best.ni);
     return best.ni;
   }
 
+  /// The recorded values are credits, as if only this worker's messages used them.
+  static Verdict load_compare(const Load& a, const Load& b, int64_t credits_most) {
+    if (a.used != b.used) return Verdict::higher(Criterion::kCredits, credits_most - a.used, credits_most - b.used);
+    return Verdict::lower(Criterion::kSequence, a.sequence, b.sequence);
+  }
+
+  /// The properties of a message that rank local NIs by their place in the machine, or in a list of preferences.
+  struct Placing {
+    const Preferences* list = nullptr;
+    bool memory = false, accelerator = false;
+    [[nodiscard]] bool any() const { return list != nullptr || memory || accelerator; }
+  };
+  [[nodiscard]] Placing placing_of(const NetView& net, const PeerNiView* dest) const {
+    const auto differs = [](uint32_t index, uint64_t level) {
+      return index != UINT32_MAX && (index >= 64 || (level >> index & 1) == 0);
+    };
+    return {dest == nullptr ? nullptr : dest->sources, differs(request_.numa, net.level_memory),
+            differs(request_.accelerator, net.level_accelerator)};
+  }
   /// Where an NI stands to the message: lower is better, in this order.
   struct Place {
     uint32_t preferred = 0, device = 0, distance = 0;
   };
-  /// All numbers of a candidate, which are read once.
-  struct NiRank {
+  [[nodiscard]] Place place_of(const NiView& ni, const Placing& placing) const {
+    return {placing.list == nullptr ? 0 : placing.list->rank(ni.id.value), device_priority(ni), distance(ni)};
+  }
+  struct NiCandidate {
     const NiView* ni = nullptr;
-    uint64_t key = kNoKey;
+    uint64_t key = Rank::kNone;
     Place place;
-    int32_t credits = 0;
-    int64_t sequence = 0;
+    Load load;
   };
   /// Requires: the key of `a` is not higher.
-  static Verdict ni_compare(const NiRank& a, const NiRank& b, bool placed) {
+  static Verdict ni_compare(const NiCandidate& a, const NiCandidate& b, bool placed, int64_t credits_most) {
     if (a.key != b.key) return key_verdict(a.key, b.key);
     if (placed) {
       if (a.place.preferred != b.place.preferred)
@@ -313,19 +327,13 @@ class Chooser {
       if (a.place.distance != b.place.distance)
         return Verdict::lower(Criterion::kNumaDistance, a.place.distance, b.place.distance);
     }
-    if (a.credits != b.credits) return Verdict::higher(Criterion::kCredits, a.credits, b.credits);
-    return Verdict::lower(Criterion::kSequence, a.sequence, b.sequence);
-  }
-  [[nodiscard]] Place place_of(const NiView& ni, const Preferences* list) const {
-    return {list == nullptr ? 0 : list->rank(ni.id.value), device_priority(ni), distance(ni)};
+    return load_compare(a.load, b.load, credits_most);
   }
 
-  /// The numbers of a candidate that control keeps, as one key: link, health, priority. The lowest key wins.
-  static constexpr uint64_t kNoKey = UINT64_MAX;  // of no candidate
-  static uint64_t key_of(bool fatal, uint16_t health, uint32_t priority) {
-    return uint64_t(fatal) << 48 | uint64_t(uint16_t(UINT16_MAX - health)) << 32 | priority;
+  /// Of a peer NI; a forwarded message avoids one that is down.
+  [[nodiscard]] uint64_t key_of(const PeerNiView& ni, const Rank& rank) const {
+    return request_.forward && ni.down ? Rank::key_of(false, 0, ni.priority) : rank.key;
   }
-  [[nodiscard]] uint64_t key_of(const PeerNiView& ni) const { return key_of(false, health_of(ni), ni.priority); }
   static Verdict key_verdict(uint64_t a, uint64_t b) {
     if constexpr (!Recorder::kOn) return {a < b};
     const auto link = [](uint64_t key) { return (key >> 48) == 0; };
@@ -340,8 +348,8 @@ class Chooser {
     return request_.accelerator < ni.device_priorities.size() ? ni.device_priorities[request_.accelerator]
                                                               : kNoPriority;
   }
-  /// Between the memory of the payload and the device of the NI; 0 if either is
-  /// not known.
+  /// Between the memory of the payload and the device of the NI; 0 if the memory's
+  /// place is not known.
   [[nodiscard]] uint32_t distance(const NiView& ni) const {
     return request_.numa < ni.distances.size() ? ni.distances[request_.numa] : 0;
   }
@@ -350,43 +358,43 @@ class Chooser {
   /// NI is not chosen yet.
   const PeerNiView& best_peer_ni(const PeerView& peer, const PeerNetView& net, const NiView* from, StepKind kind) {
     const Step step = recorder_.begin(kind);
-    const PeerNiView* const first = peer.nis.data() + net.first;
-    const PeerNiView* const end = first + net.count;
-    recorder_.considered(step, *first);
+    const PeerNiView* const nis = peer.nis.data() + net.first;
+    const Rank* const ranks = peer.ranks.data() + net.first;
     if (net.count == 1) {
-      recorder_.chosen(step, *first);
-      return *first;
+      recorder_.considered(step, *nis);
+      recorder_.chosen(step, *nis);
+      return *nis;
     }
-    const Reader reader = reader_;
-    const bool forward = request_.forward;
-    for (const PeerNiView* ni = first; ni != end; ++ni) reader.prefetch(*ni);
-    PeerRank best = peer_rank(reader, *first, health_of(*first, forward));
-    for (const PeerNiView* ni = first + 1; ni != end; ++ni) {
-      recorder_.considered(step, *ni);
-      const PeerRank rank = peer_rank(reader, *ni, health_of(*ni, forward));
-      const Verdict verdict = peer_ni_compare(rank, best, from);
-      recorder_.compared(step, *ni, *best.ni, verdict);
-      if (verdict.better) best = rank;
+    const Reader& reader = reader_;
+    const NiView* const listed = net.lists_differ ? from : nullptr;
+    PeerCandidate best;
+    for (Turns turns(reader.worker(), net.count); turns.left(); turns.next()) {
+      const PeerNiView& ni = nis[turns.index()];
+      const Rank& rank = ranks[turns.index()];
+      recorder_.considered(step, ni);
+      const uint64_t key = request_.forward ? key_of(ni, rank) : rank.key;
+      const PeerCandidate one{&ni, key, listed == nullptr ? 0 : source_rank(ni, *listed),
+                              load_of(rank, reader.peer_ni(rank.slot))};
+      if (best.ni != nullptr) {
+        const Verdict verdict = peer_ni_compare(one, best, net.credits_most);
+        recorder_.compared(step, ni, *best.ni, verdict);
+        if (!verdict.better) continue;
+      }
+      best = one;
     }
     recorder_.chosen(step, *best.ni);
     return *best.ni;
   }
-  struct PeerRank {
+  struct PeerCandidate {
     const PeerNiView* ni = nullptr;
-    uint64_t key = kNoKey;
-    int32_t credits = 0;
-    int64_t sequence = 0;
+    uint64_t key = Rank::kNone;
+    uint32_t preferred = 0;
+    Load load;
   };
-  static PeerRank peer_rank(const Reader& reader, const PeerNiView& ni, uint16_t health) {
-    return {&ni, key_of(false, health, ni.priority), reader.peer_credits(ni), reader.peer_sequence(ni)};
-  }
-  static Verdict peer_ni_compare(const PeerRank& a, const PeerRank& b, const NiView* from) {
+  static Verdict peer_ni_compare(const PeerCandidate& a, const PeerCandidate& b, int64_t credits_most) {
     if (a.key != b.key) return key_verdict(a.key, b.key);
-    if (a.ni->sources != b.ni->sources && from != nullptr)  // equal lists are one list
-      if (const uint32_t x = source_rank(*a.ni, *from), y = source_rank(*b.ni, *from); x != y)
-        return Verdict::lower(Criterion::kPreferred, x, y);
-    if (a.credits != b.credits) return Verdict::higher(Criterion::kCredits, a.credits, b.credits);
-    return Verdict::lower(Criterion::kSequence, a.sequence, b.sequence);
+    if (a.preferred != b.preferred) return Verdict::lower(Criterion::kPreferred, a.preferred, b.preferred);
+    return load_compare(a.load, b.load, credits_most);
   }
   /// Rank of the local NI in the list of the peer NI; kNoPriority: not in the list.
   static uint32_t source_rank(const PeerNiView& ni, const NiView& from) {
@@ -398,6 +406,7 @@ class Chooser {
     const RouteView* route = nullptr;
     const PeerView* gateway = nullptr;
     const PeerNiView* hop = nullptr;
+    uint32_t preferred = kNoPriority;  ///< rank in the list of the destination; kNoPriority: not in the list
   };
 
   /// Over a gateway (docs/wire/lnet.md §6.5). `from` null: any local NI.
@@ -427,11 +436,13 @@ class Chooser {
   /// Of the routes to a net; a null route if none can be used.
   Way best_way(const RouteNetView& net, const NiView* from, const PeerNiView* final_ni) {
     const Step step = recorder_.begin(StepKind::kRoute);
+    const Preferences* const list = final_ni == nullptr ? nullptr : final_ni->gateways;
     Way best;
     for (const RouteView& route : net.routes) {
       const PeerRef gateway = view_.peers->find(route.gateway);
       const Way way{&route, gateway.peer,
-                    gateway && route.alive ? best_gateway_ni(route, *gateway.peer, from) : nullptr};
+                    gateway && route.alive ? best_gateway_ni(route, *gateway.peer, from) : nullptr,
+                    gateway && list != nullptr ? list->rank(gateway.peer->id) : kNoPriority};
       if (way.hop == nullptr) {
         recorder_.excluded(step, route,
                            !route.alive ? Exclusion::kRouteDead
@@ -441,7 +452,7 @@ class Chooser {
       }
       recorder_.considered(step, route);
       if (best.route != nullptr) {
-        const Verdict verdict = way_compare(way, best, final_ni);
+        const Verdict verdict = way_compare(way, best);
         recorder_.compared(step, route, *best.route, verdict);
         if (!verdict.better) continue;
       }
@@ -459,7 +470,7 @@ class Chooser {
     if (ni == nullptr)
       if (const NetView* net = view_.local->net(hop.nid.net())) {
         ni = recorded_ni(dst, *net);
-        if (ni == nullptr) ni = best_ni(*net, hop, final_ni);
+        if (ni == nullptr) ni = best_ni(*net, final_ni);
       }
     if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
     PathChoice choice = path(*ni, gateway, hop, dest);
@@ -513,20 +524,24 @@ class Chooser {
   /// gateways only.
   const PeerNiView* best_gateway_ni(const RouteView& route, const PeerView& gateway, const NiView* from) {
     const Step step = recorder_.begin(StepKind::kGatewayNi, &route);
-    PeerRank best;
-    for (const PeerNiView& ni : gateway.nis) {
+    PeerCandidate best;
+    int64_t credits_most = 0;
+    for (const PeerNetView& net : gateway.nets) credits_most = std::max<int64_t>(credits_most, net.credits_most);
+    for (uint32_t i = 0; i < gateway.nis.size(); ++i) {
+      const PeerNiView& ni = gateway.nis[i];
       if (const Exclusion reason = gateway_ni_excluded(ni, from); reason != Exclusion::kNone) {
         recorder_.excluded(step, ni, reason);
         continue;
       }
       recorder_.considered(step, ni);
-      const PeerRank rank = peer_rank(reader_, ni, health_of(ni));
+      const Rank rank{key_of(ni, gateway.ranks[i]), ni.slot, uint32_t(credits_most - ni.tx_credits)};
+      const PeerCandidate one{&ni, rank.key, 0, load_of(rank, reader_.peer_ni(ni.slot))};
       if (best.ni != nullptr) {
-        const Verdict verdict = peer_ni_compare(rank, best, nullptr);
+        const Verdict verdict = peer_ni_compare(one, best, credits_most);
         recorder_.compared(step, ni, *best.ni, verdict);
         if (!verdict.better) continue;
       }
-      best = rank;
+      best = one;
     }
     if (best.ni != nullptr) recorder_.chosen(step, *best.ni);
     return best.ni;
@@ -537,26 +552,20 @@ class Chooser {
     if (from != nullptr && from->nid.net() != ni.nid.net()) return Exclusion::kOtherNet;
     const NetView* net = view_.local->net(ni.nid.net());
     if (net == nullptr) return Exclusion::kNotLocal;
-    return usable(*net) ? Exclusion::kNone : Exclusion::kLeaving;
+    return net->usable ? Exclusion::kNone : Exclusion::kLeaving;
   }
 
-  /// Rank of the gateway in the list of the destination; kNoPriority: not in
-  /// the list.
-  static uint32_t gateway_rank(const PeerNiView* final_ni, const PeerView& gateway) {
-    return final_ni == nullptr || final_ni->gateways == nullptr ? kNoPriority : final_ni->gateways->rank(gateway.id);
-  }
-  [[nodiscard]] Verdict way_compare(const Way& a, const Way& b, const PeerNiView* final_ni) const {
-    if (const uint32_t x = gateway_rank(final_ni, *a.gateway), y = gateway_rank(final_ni, *b.gateway); x != y)
-      return Verdict::lower(Criterion::kPreferredGateway, x, y);
+  [[nodiscard]] Verdict way_compare(const Way& a, const Way& b) const {
+    if (a.preferred != b.preferred) return Verdict::lower(Criterion::kPreferredGateway, a.preferred, b.preferred);
     if (a.route->priority != b.route->priority)
       return Verdict::lower(Criterion::kRoutePriority, a.route->priority, b.route->priority);
     const auto hops = [](const RouteView& route) { return route.hops < 0 ? 1 : route.hops; };
     if (const int32_t x = hops(*a.route), y = hops(*b.route); x != y) return Verdict::lower(Criterion::kHops, x, y);
     if (a.hop->health != b.hop->health) return Verdict::higher(Criterion::kHealth, a.hop->health, b.hop->health);
-    const PeerLoad x = reader_.load_of(*a.hop), y = reader_.load_of(*b.hop);
-    if (x.queued_bytes != y.queued_bytes)
-      return Verdict::lower(Criterion::kQueuedBytes, x.queued_bytes, y.queued_bytes);
-    if (x.credits != y.credits) return Verdict::higher(Criterion::kCredits, x.credits, y.credits);
+    const TallyNow x = reader_.peer_ni(a.hop->slot), y = reader_.peer_ni(b.hop->slot);
+    if (x.bytes != y.bytes) return Verdict::lower(Criterion::kQueuedBytes, x.bytes, y.bytes);
+    const int64_t free = a.hop->tx_credits - int64_t{x.under_way}, its_free = b.hop->tx_credits - int64_t{y.under_way};
+    if (free != its_free) return Verdict::higher(Criterion::kCredits, free, its_free);
     return Verdict::lower(Criterion::kRouteSequence, reader_.route_sequence(*a.route),
                           reader_.route_sequence(*b.route));
   }

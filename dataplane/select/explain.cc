@@ -71,10 +71,12 @@ class TraceRecorder {
   Trace& trace_;
 };
 
-template <class Map, class Key>
-typename Map::mapped_type value_or(const Map& map, const Key& key, typename Map::mapped_type fallback) {
-  const auto found = map.find(key);
-  return found == map.end() ? fallback : found->second;
+TallyNow changed(TallyNow now, const std::map<uint32_t, TallyNow>& changes, uint32_t slot) {
+  const auto found = changes.find(slot);
+  if (found == changes.end()) return now;
+  const TallyNow& change = found->second;
+  return {now.under_way + change.under_way, now.bytes + change.bytes,
+          change.sequence == 0 ? now.sequence : change.sequence};
 }
 
 }  // namespace
@@ -90,48 +92,31 @@ const Trace::Step* Trace::step(StepKind kind) const {
 }
 
 SendOverlay::SendOverlay(const PathContext& context)
-    : context_{context.worker, context.rotation, 0},
-      choices_(context.rotation == nullptr ? 0 : context.rotation->choices.get()),
-      route_choices_(context.rotation == nullptr ? 0 : context.rotation->route_choices.get()) {}
+    : context_(context), choices_(context.tallies.choices.get()), route_choices_(context.tallies.route_choices.get()) {}
 
-int64_t SendOverlay::ni_sequence(const NiView& ni) const {
-  const NiSlice* slice = ni.slices[context_.worker.value];
-  return value_or(nis_, slice, slice->sequence.get());
+TallyNow SendOverlay::ni(uint32_t slot) const {
+  return changed(context_.tallies.nis[slot].now(), nis_, slot);
 }
-int64_t SendOverlay::peer_sequence(const PeerNiView& ni) const {
-  const PeerLocal* local = ni.locals[context_.worker.value];
-  return value_or(peer_nis_, local, local->sequence.get());
+TallyNow SendOverlay::peer_ni(uint32_t slot) const {
+  return changed(context_.tallies.peer_ni(slot).now(), peer_nis_, slot);
 }
 int64_t SendOverlay::route_sequence(const RouteView& route) const {
-  return value_or(routes_, route.id, context_.rotation == nullptr ? 0 : context_.rotation->route(route.id));
+  const auto found = routes_.find(route.id);
+  return found == routes_.end() ? context_.tallies.route(route.id) : found->second;
 }
-int32_t SendOverlay::ni_credits(const NiView& ni, WorkerId server) const {
-  const NiSlice* slice = ni.slices[server.value];
-  return int32_t(slice->credits.gauge().get()) - value_or(ni_taken_, slice, 0);
-}
-PeerLoad SendOverlay::load_of(const PeerNiView& ni) const {
-  PeerLoad load = load_now(*ni.slice, 0);
-  const Taken taken = value_or(peer_taken_, ni.slice, {});
-  load.credits -= taken.credits;
-  load.queued_bytes += taken.bytes;
-  return load;
-}
-
-void SendOverlay::ni_chosen(const NiView& ni, int64_t number) {
-  nis_[ni.slices[context_.worker.value]] = number;
-}
-void SendOverlay::peer_ni_chosen(const PeerNiView& ni, int64_t number) {
-  peer_nis_[ni.locals[context_.worker.value]] = number;
-}
-void SendOverlay::credits_taken(const NiView& ni, const PeerNiView& hop, uint32_t bytes) {
-  ++ni_taken_[ni.slices[hop.server.value]];
-  Taken& taken = peer_taken_[hop.slice];
-  ++taken.credits;
-  taken.bytes += bytes;
+void SendOverlay::taken(const NiView& ni, const PeerNiView& hop, uint64_t bytes) {
+  for (TallyNow* one : {&nis_[ni.slot], &peer_nis_[hop.slot]}) {
+    ++one->under_way;
+    one->bytes += int64_t{Tally::kib_of(bytes)} << 10;
+  }
 }
 
 PathChoice explain_path(const ViewSet& view, const PathRequest& request, const SendOverlay& overlay, Trace& trace) {
   return Chooser<const SendOverlay&, TraceRecorder>(view, request, overlay, TraceRecorder(trace)).choose();
+}
+
+PathChoice choose_path(const ViewSet& view, const PathRequest& request, const SendOverlay& overlay) {
+  return Chooser<const SendOverlay&, NoRecorder>(view, request, overlay, NoRecorder{}).choose();
 }
 
 PathChoice explain_path(const ViewSet& view, const PathRequest& request, const PathContext& context, Trace& trace) {

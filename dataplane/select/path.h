@@ -1,8 +1,8 @@
-// Choosing a path: one function over views, gauges and this worker's own sequences. Allocates nothing; writes nothing
-// but its worker's notes of the gauges (NiLoad, PeerLoad). Source: docs/wire/lnet.md §6. The ranking is in chooser.h;
-// explain.h gives its reasons, and after_choice.h has the numbers that a sender changes.
+// Choosing a path: one function over views and the tallies of this worker. Allocates and writes nothing. Source:
+// docs/wire/lnet.md §6. The ranking is in chooser.h; explain.h gives its reasons, and after_choice.h has the numbers
+// that a sender changes.
 #pragma once
-#include "dataplane/state/rotation.h"
+#include "dataplane/state/tallies.h"
 #include "dataplane/state/view.h"
 #include "lnd/lnd.h"
 
@@ -49,8 +49,7 @@ struct PathChoice {
 /// Inputs of a choice that differ from worker to worker.
 struct PathContext {
   WorkerId worker;
-  const Rotation* rotation = nullptr;  ///< of the worker; null: no route was chosen yet
-  uint32_t turn = 0;  ///< number of the worker's turn, in which it reads each gauge once; 0: reads them at each choice
+  const Tallies& tallies;  ///< of the worker
 };
 
 [[nodiscard]] PathChoice choose_path(const ViewSet& view, const PathRequest& request, const PathContext& context);

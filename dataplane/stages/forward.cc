@@ -248,7 +248,7 @@ PathRequest forward_request(const wire::Header& header, const Nid& dst) {
 
 /// The choice by the header alone: the message is sent later, by whichever NI is best then.
 void note_turn_of(Worker& w, const PathChoice& choice) {
-  WorkerNotes notes(w.id, w.rotation, w.turn_number);
+  WorkerNotes notes(w.tallies);
   note_turn(notes, choice);
 }
 

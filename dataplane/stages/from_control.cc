@@ -52,7 +52,7 @@ void run(Worker& w, const PeerCreditsMsg& msg) {
 bool local_idle(Worker& w, const PeerLocal& local) {
   const auto none = [](uint32_t held) { return held == 0; };
   const bool holds_none = std::all_of(local.buffers_held.begin(), local.buffers_held.end(), none);
-  return local.leases == 0 && local.incoming.idle() && holds_none && !forward_waits_for(w, local);
+  return local.tally->under_way() == 0 && local.incoming.idle() && holds_none && !forward_waits_for(w, local);
 }
 
 /// A forwarded message holds a router credit of its sender until it has left, long after its receive has ended.
@@ -65,6 +65,7 @@ bool slice_idle(const PeerSlice& slice) {
 void run(Worker& w, const PeerAskMsg& ask) {
   PeerLocal& local = *ask.local;
   const bool idle = local_idle(w, local) && (ask.slice == nullptr || slice_idle(*ask.slice));
+  if (idle) local.tally->chosen(0);  // the next peer NI with this tally was never chosen
   // If the answer to an older question still waits, this one replaces it: control ignores the older one.
   post_control(w, local.answer, PeerAnswerMsg{ask.peer_ni, ask.question, !idle});
 }

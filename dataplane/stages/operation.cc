@@ -111,6 +111,7 @@ void note_error(Operation& op, int32_t error) {
 /// The operation is over: posts its event, now or when there is room. `answer`: null if none is known.
 void operation_end(Worker& w, Operation& op, const Response* answer) {
   w.deadlines.disarm(op);
+  interface_given_back(op);
   if (op.status != 0) w.counters[Stat::kErrors].add();
   op.state = OperationState::kFinishing;
   if (op.eq == nullptr || op.eq->post(event_with(op, answer))) return operation_release(w, op);

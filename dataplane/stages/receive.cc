@@ -91,8 +91,7 @@ void answer_request(Worker& w, Incoming& m, RxSlot& slot) {
   ULNET_CHECK(m.state == IncomingState::kReady);
   m.state = IncomingState::kSending;
   m.lease_worker = uint8_t(slot.conn_worker);
-  m.leased = slot.from->locals[w.id.value];
-  ++m.leased->leases;
+  interface_taken(m, w.tallies.nis[slot.ni_slice->slot], *slot.from->locals[w.id.value]->tally);
   slot.reply = &tx;
 }
 

@@ -101,6 +101,13 @@ Payload sink_of(const Operation& op, const PathChoice& choice) {
   return {op.md->segments, op.md->segment_count, op.md_offset, op.tx.header.get().sink_length};
 }
 
+/// Bytes of the message on its interfaces, with those of the answer to a GET.
+uint64_t bytes_under_way(const Sending& m) {
+  const wire::Header& header = m.tx.header;
+  const bool awaits_payload = m.kind == MessageKind::kOperation && header.type == wire::MsgType::kGet;
+  return wire::kHeaderNid4Bytes + (awaits_payload ? header.get().sink_length : header.payload_length);
+}
+
 void lease_out(Worker& w, Sending& m, const PathChoice& choice) {
   step(m, Common::kReady, Common::kSending);
   Tx& tx = m.tx;
@@ -118,13 +125,13 @@ void lease_out(Worker& w, Sending& m, const PathChoice& choice) {
     tx.peer = nullptr;
     tx.next_hop = choice.dest;
     tx.deadline = std::min(w.now + w.view->node.transaction_timeout, answer_due);
-    m.leased = nullptr;
     return post<PostKind::kLease>(w, w.id, tx);
   }
-  WorkerNotes notes(w.id, w.rotation, w.turn_number);
-  note_sent(notes, choice, tx.header.payload_length);
-  m.leased = choice.hop->locals[w.id.value];
-  ++m.leased->leases;
+  ULNET_CHECK(m.ni_tally == nullptr && m.peer_tally == nullptr);
+  WorkerNotes notes(w.tallies);
+  note_sent(notes, choice, bytes_under_way(m));
+  m.ni_tally = &w.tallies.nis[choice.ni->slot];
+  m.peer_tally = &w.tallies.peer_ni(choice.hop->slot);
   tx.ni = choice.ni->id;
   tx.ni_slice = choice.ni->slices[choice.hop->server.value];
   tx.peer_ni = choice.hop->id;
@@ -198,11 +205,20 @@ void send_message(Worker& w, Sending& m, bool as_given) {
   }
 }
 
+void interface_taken(Sending& m, Tally& ni, Tally& peer_ni) {
+  m.ni_tally = &ni;
+  m.peer_tally = &peer_ni;
+  for (Tally* tally : {&ni, &peer_ni}) tally->take(bytes_under_way(m));
+}
+
+void interface_given_back(Sending& m) {
+  for (Tally** tally : {&m.ni_tally, &m.peer_tally})
+    if (*tally != nullptr) std::exchange(*tally, nullptr)->give_back(bytes_under_way(m));
+}
+
 void lease_returned(Worker& w, Sending& m) {
-  if (m.leased != nullptr) {
-    ULNET_CHECK(m.leased->leases > 0);
-    --m.leased->leases;
-  }
+  // A request uses its interfaces until it is answered: above all a GET, whose payload comes with the answer.
+  if (m.kind != MessageKind::kOperation || m.tx.result.error != 0) interface_given_back(m);
   count_result(w, m);
   if (m.tx.result.error != 0) {
     if (wants_resend(m) && may_resend(w, m)) {

@@ -2,13 +2,14 @@
 
 namespace ulnet {
 
-Mesh::Mesh(unsigned workers, uint32_t ring_size, IdleGate* const* gates_, IdleGate* control_gate_)
+Mesh::Mesh(unsigned workers, uint32_t ring_size, uint32_t peer_nis_max, IdleGate* const* gates_,
+           IdleGate* control_gate_)
     : worker_count(workers),
       gates(gates_, gates_ + workers),
       control_gate(control_gate_),
-      states(std::make_unique<WorkerState[]>(workers)),
-      rotations(std::make_unique<Rotation[]>(workers)) {
+      states(std::make_unique<WorkerState[]>(workers)) {
   for (unsigned from = 0; from < workers; ++from) {
+    tallies.push_back(std::make_unique<Tallies>(peer_nis_max));
     for (unsigned to = 0; to < workers; ++to) pairs.push_back(std::make_unique<Pair>(from == to ? 2 : ring_size));
     to_worker.push_back(std::make_unique<SpscRing<ControlMsg>>(ring_size));
     to_control.push_back(std::make_unique<SpscRing<WorkerMsg>>(ring_size));
@@ -31,7 +32,7 @@ Worker::Worker(WorkerId id_, Mesh& mesh_, const WorkerSize& size, uint64_t inter
                        + size.control_queue,  // drivers
                    memory),
       driver_asks_most(size.control_queue),
-      rotation(mesh_.rotations[id_.value]) {
+      tallies(*mesh_.tallies[id_.value]) {
   ULNET_CHECK(id.value < kWorkersMax && mesh.worker_count <= kWorkersMax);
   ULNET_CHECK(size.operations <= kMessagesPerWorkerMax);  // more have no place in object_cookie()
   batch.reserve(kBatchBack + kBatchWork);

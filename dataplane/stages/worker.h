@@ -110,7 +110,7 @@ class Worker {
   uint32_t submitters_closing = 0;  ///< of `submitters`
   uint32_t submitters_first = 0;    ///< whose calls come first in this turn
   uint32_t inbox_first = 0;         ///< the worker whose rings come first in this turn
-  Rotation& rotation;               ///< of this worker's choices; in the mesh, for control to read
+  Tallies& tallies;                 ///< of this worker; in the mesh, for control to read
   Duration router_hold_timeout{};   ///< of the view, kept for when none may be looked at
   Instant held_look_at = kNever;    ///< when receives in held_router are looked at next
   /// Items that a turn takes from the rings of all workers.

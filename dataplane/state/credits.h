@@ -72,7 +72,7 @@ class Credits {
   void reset_min() { free_min_.set(free_ - int32_t(waiting_.size())); }
   [[nodiscard]] uint32_t waiting() const { return waiting_.size(); }
   [[nodiscard]] T* first_waiting() { return waiting_.front(); }
-  /// free less waiting, readable by other workers (stale).
+  /// free less waiting, readable by control (stale).
   [[nodiscard]] const Gauge& gauge() const { return gauge_; }
   /// All credits back and nobody waits.
   [[nodiscard]] bool at_rest() const { return free_ == total_ && waiting_.empty(); }
@@ -83,7 +83,7 @@ class Credits {
   }
   int32_t total_;
   int32_t free_;
-  Gauge gauge_;     // owner: w, other workers: r; near the front, so that a choice of path reads few cache lines
+  Gauge gauge_;     // owner: w, control: r
   Gauge free_min_;  // owner: w, control: r
   List<T, Tag> waiting_;
 };

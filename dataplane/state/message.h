@@ -29,6 +29,7 @@ class Submitter;
 struct IncomingShare;
 struct RouterBuffer;
 struct PeerLocal;
+class Tally;
 
 enum class MessageKind : uint8_t { kOperation, kIncoming, kTransit };
 
@@ -50,8 +51,8 @@ struct Sending : Parking {
   const MessageKind kind;
   uint8_t lease_worker = 0;  ///< holder of the newest lease
   uint32_t retries = 0;
-  PeerLocal* leased = nullptr;  ///< counted in its `leases` while the lease is out; null: loopback
-  Nid want_dst;                 ///< the NID that the message is for; kept for resends (docs/wire/lnet.md §6)
+  Tally *ni_tally = nullptr, *peer_tally = nullptr;  ///< that count it: interface_taken(); null: none does
+  Nid want_dst;  ///< the NID that the message is for; kept for resends (docs/wire/lnet.md §6)
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(lease_worker)>::max());
 };
 

@@ -11,6 +11,7 @@
 #include "dataplane/base/ring.h"
 #include "dataplane/base/time.h"
 #include "dataplane/state/credits.h"
+#include "dataplane/state/tallies.h"
 #include "lnd/lnd.h"
 
 namespace ulnet {
@@ -22,41 +23,21 @@ using RtrCredits = Credits<RxSlot, RxTag>;
 
 inline constexpr unsigned kRouterPools = 3;  ///< tiny, small, large (docs/wire/lnet.md §8.3)
 
-/// How busy an interface is at the worker that sends over it, as another worker has seen it: the owner's gauges, read
-/// at the first choice of a turn, and what this worker has sent there since. The gauge lies in a cache line that its
-/// owner writes for each message: a read is a cache miss.
-struct NiLoad {
-  uint32_t turn = 0;  ///< Worker::turn_number when it was read; 0: never
-  int32_t credits = 0;
-  /// This worker sends a message there.
-  void note_sent(uint32_t now_turn) { credits -= turn == now_turn; }
-};
-struct PeerLoad {
-  uint32_t turn = 0;
-  int32_t credits = 0;
-  int64_t queued_bytes = 0;
-  void note_sent(uint32_t now_turn, uint32_t bytes) {
-    if (turn != now_turn) return;
-    --credits;
-    queued_bytes += bytes;
-  }
-};
-
 struct NiWaitTag {};
 /// One worker's part of a local NI.
 struct alignas(kCacheLine) NiSlice : Linked<NiWaitTag> {
-  NiSlice(NiId ni, int32_t credit_share, uint8_t lnd_number) : id(ni), lnd(lnd_number), credits(credit_share) {}
+  NiSlice(NiId ni, uint16_t tally_slot, int32_t credit_share, uint8_t lnd_number)
+      : id(ni), slot(tally_slot), lnd(lnd_number), credits(credit_share) {}
   const NiId id;
-  const uint8_t lnd;                      ///< number of the LND that it belongs to
-  TxCredits credits;                      ///< this worker's share of the NI's tx credits
-  List<Tx, NiCreditTag> holders;          ///< those that hold one, oldest first
-  Gauge sequence;                         ///< when this worker last chose the NI (docs/wire/lnet.md §6.2)
-  std::array<NiLoad, kWorkersMax> loads;  ///< of the NI at each worker, as this worker sees it
-  Gauge tx_count;                         ///< Txs on this worker that name the NI
-  Gauge rx_count;                         ///< slots between rx_header and rx_done, held ones among them
-  bool closing = false;                   ///< nothing new over it
-  bool drained_told = false;              ///< NiDrainedMsg was sent
-  Owed drained;                           ///< NiDrainedMsg
+  const uint16_t slot;            ///< NiView::slot
+  const uint8_t lnd;              ///< number of the LND that it belongs to
+  TxCredits credits;              ///< this worker's share of the NI's tx credits
+  List<Tx, NiCreditTag> holders;  ///< those that hold one, oldest first
+  Gauge tx_count;                 ///< Txs on this worker that name the NI
+  Gauge rx_count;                 ///< slots between rx_header and rx_done, held ones among them
+  bool closing = false;           ///< nothing new over it
+  bool drained_told = false;      ///< NiDrainedMsg was sent
+  Owed drained;                   ///< NiDrainedMsg
   InterfaceCounters counters;
 };
 
@@ -82,11 +63,6 @@ struct alignas(kCacheLine) PeerSlice {
   InterfaceCounters counters;
 };
 
-/// Reads the gauges of a peer NI.
-[[nodiscard]] inline PeerLoad load_now(const PeerSlice& slice, uint32_t turn) {
-  return {turn, int32_t(slice.credits.gauge().get()), slice.tx_queued_bytes.get()};
-}
-
 struct ShareTag {};
 /// Part of a worker's `incoming` messages that the receives of one peer NI hold, and the receives that wait for one.
 /// Thread: the worker that is home of the messages. The rules are in dataplane/stages/incoming.cc.
@@ -100,14 +76,12 @@ struct IncomingShare : Linked<ShareTag> {
   [[nodiscard]] bool idle() const { return held == 0 && nobody_waits(); }
 };
 
-/// What each worker keeps of a peer NI it sends to, whoever serves it: its own rotation, and how much of its router
-/// buffers that next hop holds.
+/// What each worker keeps of a peer NI it sends to, whoever serves it: above all, how much of its router buffers that
+/// next hop holds.
 struct alignas(kCacheLine) PeerLocal {
   Nid nid;                                                ///< of the peer NI; constant
+  Tally* tally = nullptr;                                 ///< of messages at home on this worker; constant
   ResponseLatencies latencies;                            ///< of operations at home on this worker
-  PeerLoad load;                                          ///< as this worker sees it
-  Gauge sequence;                                         ///< when this worker last chose it (docs/wire/lnet.md §6.3)
-  uint32_t leases = 0;                                    ///< leases of messages at home here that name it
   std::array<uint32_t, kRouterPools> buffers_held{};      ///< router buffers of this worker whose next hop it is
   std::array<uint32_t, kRouterPools> buffers_come{};      ///< of them, those whose payload is complete
   std::array<Instant, kRouterPools> buffers_moved{};      ///< when it got the first of those, or gave one back

@@ -24,9 +24,22 @@ struct PeerLocal;
 inline constexpr uint32_t kNoPriority = 0xFFFFFFFF;  ///< lowest; 0 is highest
 inline constexpr uint16_t kHealthMax = 1000;
 
+/// The numbers of a local NI or peer NI that a choice of path compares first, side by side with those of its net.
+/// rank_nis() derives them from the rest of the view.
+struct Rank {
+  static constexpr uint64_t kNone = UINT64_MAX;  ///< key of an NI that is not chosen
+  uint64_t key = kNone;                          ///< key_of(); the lowest is best
+  uint32_t slot = 0;                             ///< of its tally
+  uint32_t handicap = 0;                         ///< tx credits that it has less than another NI of its net
+  [[nodiscard]] static constexpr uint64_t key_of(bool fatal, uint16_t health, uint32_t priority) {
+    return uint64_t{fatal} << 48 | uint64_t{uint16_t(UINT16_MAX - health)} << 32 | priority;
+  }
+};
+
 /// A local NI as workers see it.
 struct NiView {
   NiId id{};
+  uint16_t slot = 0;  ///< of its tally at each worker
   Nid nid;
   uint8_t lnd = 0;       ///< index of the registered LND
   bool fatal = false;    ///< link down: ranked last
@@ -34,6 +47,7 @@ struct NiView {
   bool closing = false;  ///< being deleted: nothing goes over it any more
   uint16_t health = kHealthMax;
   uint32_t priority = kNoPriority;
+  int32_t tx_credits = 0;  ///< of all workers together
   /// By NUMA node: distance from the memory of that node to the device of this NI (hwloc's matrix, at least
   /// `numa_range`). Empty: the node of the device is not known, or the machine has only one.
   std::vector<uint32_t> distances;
@@ -51,12 +65,19 @@ struct NetView {
   uint32_t priority = kNoPriority;
   uint32_t first = 0;
   uint32_t count = 0;
+  // Derived by rank_nis().
+  bool usable = false;             ///< has an NI that may be chosen
+  int32_t credits_most = 0;        ///< of one NI
+  uint64_t level_memory = 0;       ///< bit per NUMA node: its memory is as near to each NI as to the others
+  uint64_t level_accelerator = 0;  ///< the same by accelerator
 };
 
 /// All local NIs, net by net; 0@lo is not among them.
 struct LocalView {
   std::vector<NiView> nis;
   std::vector<NetView> nets;
+  std::vector<Rank> ranks;           ///< by index in `nis`
+  std::vector<uint32_t> nid_hashes;  ///< the same; low half of Nid::hash()
   [[nodiscard]] const NetView* net(Net n) const {
     for (const NetView& view : nets)
       if (view.net == n) return &view;
@@ -67,6 +88,12 @@ struct LocalView {
       if (view.nid == nid) return &view;
     return nullptr;
   }
+  /// Is it a NID of this node? `hash`: Nid::hash().
+  [[nodiscard]] bool has(const Nid& nid, uint64_t hash) const {
+    bool maybe = false;
+    for (const uint32_t one : nid_hashes) maybe |= one == uint32_t(hash);
+    return maybe && ni(nid) != nullptr;
+  }
 };
 
 /// Local NIs, or gateways, that a peer NI prefers (UDSP; docs/wire/lnet.md §11). Peer NIs with equal lists share one.
@@ -76,12 +103,12 @@ struct Preferences {
     uint32_t rank = 0;
     bool operator==(const One&) const = default;
   };
-  std::vector<One> all;
+  std::vector<One> all;  ///< sorted by id
   /// A lower rank is preferred. kNoPriority: not in the list.
   [[nodiscard]] uint32_t rank(uint32_t id) const {
-    for (const One& one : all)
-      if (one.id == id) return one.rank;
-    return kNoPriority;
+    const auto at =
+        std::lower_bound(all.begin(), all.end(), id, [](const One& one, uint32_t of) { return one.id < of; });
+    return at != all.end() && at->id == id ? at->rank : kNoPriority;
   }
   bool operator==(const Preferences&) const = default;
 };
@@ -89,6 +116,7 @@ struct Preferences {
 /// A peer NI as workers see it.
 struct PeerNiView {
   PeerNiId id{};
+  uint32_t slot = 0;  ///< of its tally at each worker
   Nid nid;
   WorkerId server = kNoWorker;         ///< worker that owns its connections and credits
   PeerSlice* slice = nullptr;          ///< touched by `server` only, but for gauges; null: nothing can be sent to it
@@ -96,6 +124,7 @@ struct PeerNiView {
   uint16_t health = kHealthMax;
   bool down = false;  ///< a router believes it dead (docs/wire/lnet.md §8.2)
   uint32_t priority = kNoPriority;
+  int32_t tx_credits = 0;
   const Preferences* sources = nullptr;   ///< preferred local NIs; null: none
   const Preferences* gateways = nullptr;  ///< preferred gateways; null: none
   Nid source;  ///< the one source that a peer without multi-rail may see (docs/wire/lnet.md §5.7); ANY: none yet
@@ -107,6 +136,9 @@ struct PeerNetView {
   uint32_t priority = kNoPriority;
   uint32_t first = 0;
   uint32_t count = 0;
+  // Derived by rank_nis().
+  bool lists_differ = false;  ///< two NIs have different lists of preferred local NIs
+  int32_t credits_most = 0;   ///< of one NI
 };
 
 /// A peer: nis[0] is its primary NID.
@@ -114,6 +146,7 @@ struct PeerView {
   uint32_t id = 0;  ///< number of the peer; another peer never has the same
   std::vector<PeerNiView> nis;
   std::vector<PeerNetView> nets;
+  std::vector<Rank> ranks;  ///< by index in `nis`
   bool multi_rail = false;
   bool up_to_date = true;       ///< false: a send parks and needs an answer of control (docs/wire/lnet.md §5.2)
   bool router = false;          ///< a route names one of its NIDs as gateway
@@ -125,6 +158,10 @@ struct PeerView {
     return nullptr;
   }
 };
+
+/// Derives what a choice of path reads, from the rest of the view. To call when the rest is complete.
+void rank_nis(LocalView& view);
+void rank_nis(PeerView& view);
 
 /// Where a NID leads.
 struct PeerRef {
@@ -160,8 +197,9 @@ struct PeerTable {
     return (hash >> (depth * kFanBits)) & (kFan - 1);
   }
 
-  [[nodiscard]] PeerRef find(const Nid& nid) const {
-    const uint64_t hash = nid.hash();
+  [[nodiscard]] PeerRef find(const Nid& nid) const { return find(nid, nid.hash()); }
+  /// `hash`: Nid::hash().
+  [[nodiscard]] PeerRef find(const Nid& nid, uint64_t hash) const {
     const Limb* limb = limbs[child(hash, 0)];
     if (limb == nullptr) return {};
     const Branch* branch = limb->branches[child(hash, 1)];

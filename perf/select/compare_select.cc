@@ -1,5 +1,5 @@
 // Question: what does a choice of path cost, and what do policies add? Beside it, in the same run, the pseudo-code of
-// the high level design. 1,024 peers; each message goes to another one than the message before; 16 messages per turn.
+// the high level design. 1,024 peers; each message goes to another one than the message before.
 // All set-ups take turns in each round; the median counts. Started by perf/compare-select.
 #include <algorithm>
 #include <chrono>
@@ -10,6 +10,7 @@
 #include <numeric>
 #include <vector>
 
+#include "control/publish/peer_table.h"
 #include "dataplane/base/rng.h"
 #include "dataplane/select/after_choice.h"
 #include "dataplane/select/path.h"
@@ -23,10 +24,8 @@ using namespace ulnet;
 
 constexpr uint32_t kPeers = 1024;
 constexpr uint32_t kRules = 256;
-constexpr unsigned kMessagesPerTurn = 16;
 constexpr unsigned kChoices = 8192;  ///< of one round
 constexpr WorkerId kHome{0}, kServer{1};
-constexpr unsigned kWorkers = 2;
 constexpr Net kTcp = Net::of(NetType::kTcp, 0);
 constexpr uint32_t kMemoryNode = 1;
 
@@ -45,30 +44,32 @@ std::vector<uint32_t> shuffled(uint32_t count, uint64_t seed) {
   return order;
 }
 
-/// The views of a node, with its objects where control puts them: each slice in an allocation of its own.
+/// The views of a node as control builds them.
 class Views {
  public:
-  /// `rules`: half of them give the NIs of some peers a priority, the others a list of preferred local NIs. With rules,
-  /// all NIs of this node have a priority, too.
-  Views(uint32_t nis, uint32_t peer_nis, uint32_t rules) {
+  /// With `ruled`, there are kRules rules. The first half gives the NIs of some peers a priority. Each of the others
+  /// gives the NIs of some peers lists of preferred local NIs: another list for odd NIs than for even ones. All NIs of
+  /// this node have a priority, too.
+  Views(uint32_t nis, uint32_t peer_nis, bool ruled) {
     for (uint32_t i = 0; i < nis; ++i) {
       NiView& ni = local_.nis.emplace_back();
       ni.id = NiId{i + 1};
+      ni.slot = uint16_t(i);
       ni.nid = local_nid(i);
+      ni.tx_credits = 256;
       ni.distances = {20, 20, 20, 20};
-      if (rules > 0) ni.priority = 5;
-      for (unsigned w = 0; w < kWorkers; ++w)
-        ni.slices.push_back(ni_slices_.emplace_back(std::make_unique<NiSlice>(ni.id, 256, uint8_t{1})).get());
+      if (ruled) ni.priority = 5;
     }
     local_.nets.push_back({kTcp, kNoPriority, 0, nis});
-    for (uint32_t rule = kRules / 2; rule < rules; ++rule) {
+    rank_nis(local_);
+    for (uint32_t rule = 0; ruled && rule < kRules; ++rule) {
       Preferences& list = lists_.emplace_back();
-      for (uint32_t i = rule % 2; i < nis; i += 2) list.all.push_back({i + 1, 5});
+      for (uint32_t i = rule % 2; i < nis; i += 2) list.all.push_back({i + 1, rule});
     }
-    peers_.resize(kPeers);
-    for (const uint32_t number : shuffled(kPeers, 3)) add_peer(number, peer_nis, rules);
+    for (const uint32_t number : shuffled(kPeers, 3)) add_peer(number, peer_nis, ruled);
+    published_ = table_.snapshot();
     set_.local = &local_;
-    set_.peers = &table_;
+    set_.peers = published_.get();
     set_.routes = &routes_;
   }
   /// Nanoseconds per choice.
@@ -77,11 +78,10 @@ class Views {
     request.numa = kMemoryNode;
     const auto begin = std::chrono::steady_clock::now();
     for (unsigned i = 0; i < kChoices; ++i) {
-      if (i % kMessagesPerTurn == 0) ++turn_;
-      request.dst = peers_[order[i % kPeers]]->primary();
-      const PathChoice choice = choose_path(set_, request, {kHome, &rotation_, turn_});
+      request.dst = peer_nid(order[i % kPeers], 0);
+      const PathChoice choice = choose_path(set_, request, {kHome, tallies_});
       if (choice.kind != PathKind::kPath) std::abort();
-      WorkerNotes notes(kHome, rotation_, turn_);
+      WorkerNotes notes(tallies_);
       note_sent(notes, choice, 64);
     }
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
@@ -89,56 +89,39 @@ class Views {
   }
 
  private:
-  void add_peer(uint32_t number, uint32_t peer_nis, uint32_t rules) {
-    auto peer = std::make_unique<PeerView>();
+  void add_peer(uint32_t number, uint32_t peer_nis, bool ruled) {
+    auto peer = std::make_shared<PeerView>();
     peer->id = number + 1;
     peer->multi_rail = true;
     for (uint32_t i = 0; i < peer_nis; ++i) {
       PeerNiView& ni = peer->nis.emplace_back();
       ni.nid = peer_nid(number, i);
+      ni.slot = slots_++;
+      tallies_.ensure(ni.slot, nullptr);
       ni.server = kServer;
-      ni.slice = peer_slices_.emplace_back(std::make_unique<PeerSlice>(PeerNiId{i + 1}, 8, 8)).get();
-      auto& pointers = *pointers_.emplace_back(std::make_unique<std::vector<PeerLocal*>>());
-      for (unsigned w = 0; w < kWorkers; ++w)
-        pointers.push_back(peer_locals_.emplace_back(std::make_unique<PeerLocal>()).get());
-      ni.locals = pointers.data();
-      if (rules == 0) continue;
-      const uint32_t rule = number % rules;
+      ni.slice = slices_.emplace_back(std::make_unique<PeerSlice>(PeerNiId{ni.slot + 1}, 8, 8)).get();
+      ni.tx_credits = 8;
+      if (!ruled) continue;
+      const uint32_t rule = number % kRules;
       if (rule < kRules / 2)
         ni.priority = rule;
       else
-        ni.sources = &lists_[rule - kRules / 2];
+        ni.sources = &lists_[rule - i % 2];
     }
     peer->nets.push_back({kTcp, kNoPriority, 0, peer_nis});
-    peers_[number] = std::move(peer);
-    for (uint32_t i = 0; i < peer_nis; ++i) enter(peers_[number]->nis[i].nid, {peers_[number].get(), i});
-  }
-  void enter(const Nid& nid, PeerRef ref) {
-    const uint64_t hash = nid.hash();
-    const PeerTable::Limb*& limb = table_.limbs[PeerTable::child(hash, 0)];
-    if (limb == nullptr) limb = &limbs_.emplace_back();
-    const PeerTable::Branch*& branch = const_cast<PeerTable::Limb*>(limb)->branches[PeerTable::child(hash, 1)];
-    if (branch == nullptr) branch = &branches_.emplace_back();
-    const PeerTable::Leaf*& leaf = const_cast<PeerTable::Branch*>(branch)->leaves[PeerTable::child(hash, 2)];
-    if (leaf == nullptr) leaf = &leaves_.emplace_back();
-    const_cast<PeerTable::Leaf*>(leaf)->entries.push_back({nid, ref});
+    rank_nis(*peer);
+    for (uint32_t i = 0; i < peer_nis; ++i) table_.set(peer->nis[i].nid, peer, i);
   }
 
-  std::vector<std::unique_ptr<NiSlice>> ni_slices_;
-  std::vector<std::unique_ptr<PeerSlice>> peer_slices_;
-  std::vector<std::unique_ptr<PeerLocal>> peer_locals_;
-  std::vector<std::unique_ptr<std::vector<PeerLocal*>>> pointers_;
+  std::vector<std::unique_ptr<PeerSlice>> slices_;
   std::deque<Preferences> lists_;
   LocalView local_;
   RouteTable routes_;
-  std::vector<std::unique_ptr<PeerView>> peers_;
-  PeerTable table_;
-  std::deque<PeerTable::Limb> limbs_;
-  std::deque<PeerTable::Branch> branches_;
-  std::deque<PeerTable::Leaf> leaves_;
+  PeerTableBuilder table_;
+  std::shared_ptr<const PeerTable> published_;
+  uint32_t slots_ = 0;
   ViewSet set_;
-  Rotation rotation_;
-  uint32_t turn_ = 0;
+  Tallies tallies_{kPeers * 16};
 };
 
 /// The same node as lists of the pseudo-code.
@@ -196,7 +179,7 @@ class Lists {
 
 struct SetUp {
   uint32_t nis, peer_nis;
-  Views plain{nis, peer_nis, 0}, ruled{nis, peer_nis, kRules};
+  Views plain{nis, peer_nis, false}, ruled{nis, peer_nis, true};
   Lists lists{nis, peer_nis};
   std::vector<double> plain_ns, ruled_ns, meant_ns, literal_ns;
   SetUp(uint32_t of_nis, uint32_t of_peer_nis) : nis(of_nis), peer_nis(of_peer_nis) {}

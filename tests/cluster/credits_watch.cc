@@ -78,7 +78,11 @@ std::string CreditsWatch::not_accounted() const {
 std::string CreditsWatch::end() {
   std::string text;
   for (const auto& [place, slice] : nis_) text += not_home(*slice);
-  for (const auto& [place, blocks] : peers_) text += not_home(*blocks);
+  for (const auto& [place, blocks] : peers_) {
+    text += not_home(*blocks);
+    for (const PeerLocal* local : blocks->by_worker)
+      if (local->tally->under_way() != 0 || local->tally->bytes() != 0) text += "a peer NI's tally counts messages; ";
+  }
   forget();
   return text;
 }

@@ -53,7 +53,7 @@ class LiveNode final : public DiscoveryActions {
   explicit LiveNode(Mutant mutant)
       : mutant_(mutant),
         gates_{&gate_},
-        mesh_(1, 16, gates_, &gate_),
+        mesh_(1, 16, 16, gates_, &gate_),
         outbox_(mesh_, timers_),
         publisher_(mesh_, timers_) {
     LocalNis::Deps deps{mesh_, outbox_, publisher_, nullptr, {}, {}, {}};

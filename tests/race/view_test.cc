@@ -52,7 +52,7 @@ TEST_P(RaceView, nobody_sees_a_view_that_is_gone) {
     gates.push_back(std::make_unique<IdleGate>());
     pointers.push_back(gates.back().get());
   }
-  Mesh mesh(workers, 64, pointers.data(), pointers[workers]);
+  Mesh mesh(workers, 64, 16, pointers.data(), pointers[workers]);
   const Instant now{};
   Timers timers(now);
   auto publisher = std::make_unique<Publisher>(mesh, timers);

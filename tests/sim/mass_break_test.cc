@@ -75,7 +75,7 @@ class MassBreak : public testing::Test {
   MassBreak() {
     for (unsigned i = 0; i <= kWorkers; ++i) gates_.push_back(std::make_unique<IdleGate>());
     IdleGate* pointers[] = {gates_[0].get(), gates_[1].get()};
-    mesh_ = std::make_unique<Mesh>(kWorkers, 1024, pointers, gates_[kWorkers].get());
+    mesh_ = std::make_unique<Mesh>(kWorkers, 1024, 16, pointers, gates_[kWorkers].get());
     view_.epoch = Epoch{1};
     view_.local = &local_;
     view_.peers = &peers_;

@@ -195,18 +195,12 @@ TEST_F(Explain, spread_of_the_next_messages) {
   const std::string even = explain("10.0.0.11@tcp", {.bytes = 4096, .count = 120});
   EXPECT_TRUE(has(even, R"(
       spread:
-        - path: 10.0.0.1@tcp -> 10.0.0.11@tcp
-          messages: 15
-          percent: 13
         - path: 10.0.0.1@tcp -> 10.0.0.12@tcp
-          messages: 15
-          percent: 13
+          messages: 30
+          percent: 25
         - path: 10.0.0.2@tcp -> 10.0.0.11@tcp
-          messages: 15
-          percent: 13
-        - path: 10.0.0.2@tcp -> 10.0.0.12@tcp
-          messages: 15
-          percent: 13
+          messages: 30
+          percent: 25
         - path: 10.1.0.1@o2ib -> 10.1.0.11@o2ib
           messages: 60
           percent: 50
@@ -225,18 +219,20 @@ TEST_F(Explain, responses_and_forwarded_messages) {
 }
 
 // Goal: an explanation changes nothing.
-// Method: the sequences of all NIs and peer NIs before and after, at both workers.
+// Method: the tallies of all NIs and peer NIs before and after, at both workers.
 TEST_F(Explain, changes_nothing) {
   const auto numbers = [&] {
     std::string text;
+    const auto add = [&](const TallyNow& now) {
+      for (const int64_t number : {int64_t{now.under_way}, now.bytes, now.sequence})
+        text += std::to_string(number) + " ";
+    };
     const ViewSet& view = c.publisher->current();
-    for (const NiView& ni : view.local->nis)
-      for (const NiSlice* slice : ni.slices)
-        text += std::to_string(slice->sequence.get()) + " " + std::to_string(slice->credits.gauge().get()) + " ";
-    for (const char* name : {"10.0.0.11@tcp", "10.0.0.12@tcp", "10.1.0.11@o2ib"}) {
-      const PeerNiView& ni = view.peers->find(nid(name)).ni();
-      for (unsigned w = 0; w < 2; ++w) text += std::to_string(ni.locals[w]->sequence.get()) + " ";
-      text += std::to_string(ni.slice->credits.gauge().get()) + " ";
+    for (const auto& tallies : c.mesh->tallies) {
+      text += std::to_string(tallies->choices.get()) + " ";
+      for (const NiView& ni : view.local->nis) add(tallies->nis[ni.slot].now());
+      for (const char* name : {"10.0.0.11@tcp", "10.0.0.12@tcp", "10.1.0.11@o2ib"})
+        add(tallies->peer_ni(view.peers->find(nid(name)).ni().slot).now());
     }
     return text;
   };

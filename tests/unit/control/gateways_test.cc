@@ -273,7 +273,8 @@ TEST_F(Gateways, unchecked_are_discovered_on_use) {
   request.via = kAnyNid;
   const auto choose = [&] {
     rig.run_for(10ms);
-    return choose_path(client.node->control().publisher->current(), request, {WorkerId{0}, nullptr, 0});
+    return choose_path(client.node->control().publisher->current(), request,
+                       {WorkerId{0}, *client.node->control().mesh->tallies[0]});
   };
   Peer& destination = *(*client.node->control().peers->resolve(request.dst))->peer;
   EXPECT_EQ(choose().ask, request.dst) << "first the destination";

@@ -45,7 +45,7 @@ struct PingOpsTest : testing::Test {
   Timers timers{now};
   IdleGate gate, control_gate;
   IdleGate* gates[1] = {&gate};
-  Mesh mesh{1, 16, gates, &control_gate};
+  Mesh mesh{1, 16, 16, gates, &control_gate};
   Submitter submitter{WorkerId{0}, 0, {.ops = SelfSubmitter::kOps, .mds = SelfSubmitter::kMds, .eqs = 1}, nullptr};
   FakeWorker worker{submitter};
   SelfSubmitter self{submitter, mesh};

@@ -14,7 +14,7 @@ namespace {
 TEST(PingTargetMds, ping_infos_take_their_share_of_the_mds) {
   IdleGate gate, control_gate;
   IdleGate* gates[] = {&gate};
-  Mesh mesh(1, 16, gates, &control_gate);
+  Mesh mesh(1, 16, 16, gates, &control_gate);
   Submitter submitter(WorkerId{0}, 0, {.ops = SelfSubmitter::kOps, .mds = SelfSubmitter::kMds, .eqs = 1}, nullptr);
   FakeWorker worker(submitter);
   SelfSubmitter self(submitter, mesh);

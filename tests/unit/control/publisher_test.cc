@@ -27,7 +27,7 @@ class PublisherTest : public ::testing::Test {
   std::array<IdleGate, kWorkers> gates_;
   std::array<IdleGate*, kWorkers> pointers_{&gates_[0], &gates_[1], &gates_[2]};
   IdleGate control_;
-  Mesh mesh{kWorkers, 4, pointers_.data(), &control_};
+  Mesh mesh{kWorkers, 4, 16, pointers_.data(), &control_};
   Instant now{1s};
   Timers timers{now};
 

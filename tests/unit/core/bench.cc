@@ -13,7 +13,7 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
     gates_.push_back(std::make_unique<IdleGate>());
     gates.push_back(gates_.back().get());
   }
-  mesh = std::make_unique<Mesh>(options.workers, options.ring_size, gates.data(), &control_gate_);
+  mesh = std::make_unique<Mesh>(options.workers, options.ring_size, 1 << 15, gates.data(), &control_gate_);
   for (const Nid& nid : {tcp(1), tcp1(1)}) add_ni(nid);
   node.routing = options.routing;
   publish();
@@ -37,7 +37,7 @@ Bench::~Bench() = default;
 void Bench::add_ni(const Nid& nid, std::vector<uint32_t> distances) {
   Ni ni{NiId{uint32_t(nis_.size() + 1)}, nid, {}, std::move(distances)};
   for (unsigned i = 0; i < options_.workers; ++i)
-    ni.slices.push_back(std::make_unique<NiSlice>(ni.id, options_.ni_credits, 1));
+    ni.slices.push_back(std::make_unique<NiSlice>(ni.id, uint16_t(nis_.size()), options_.ni_credits, 1));
   const auto behind =
       std::find_if(nis_.rbegin(), nis_.rend(), [&](const Ni& one) { return one.nid.net() == nid.net(); }).base();
   nis_.insert(behind == nis_.begin() ? nis_.end() : behind, std::move(ni));
@@ -50,9 +50,12 @@ PeerSlice& Bench::add_peer(const Nid& nid, WorkerId server) {
   for (unsigned i = 0; i < options_.workers; ++i) {
     memory.locals.push_back(std::make_unique<PeerLocal>());
     memory.locals.back()->nid = nid;
+    mesh->tallies[i]->ensure(uint32_t(peers_.size()), nullptr);
+    memory.locals.back()->tally = &mesh->tallies[i]->peer_ni(uint32_t(peers_.size()));
     memory.pointers.push_back(memory.locals.back().get());
   }
   memory.slice->locals = memory.pointers.data();
+  memory.slot = uint32_t(peers_.size());
   servers_[nid] = server;
   return *peers_.emplace(nid, std::move(memory)).first->second.slice;
 }
@@ -120,6 +123,8 @@ void Bench::publish() {
     view.message_timeout = 151s;
     for (auto& slice : ni.slices) view.slices.push_back(slice.get());
     view.distances = ni.distances;
+    view.slot = ni.slices[0]->slot;
+    view.tx_credits = options_.ni_credits * int32_t(options_.workers);
     if (p->local.nets.empty() || p->local.nets.back().net != ni.nid.net())
       p->local.nets.push_back({ni.nid.net(), kNoPriority, uint32_t(p->local.nis.size()), 0});
     ++p->local.nets.back().count;
@@ -138,6 +143,8 @@ void Bench::publish() {
       ni.server = servers_[nid];
       ni.slice = memory.slice.get();
       ni.locals = memory.pointers.data();
+      ni.slot = memory.slot;
+      ni.tx_credits = memory.slice->credits.total();
       if (health_.contains(nid)) ni.health = health_[nid];
       ni.down = down_[nid];
       if (peer->nets.empty() || peer->nets.back().net != nid.net())
@@ -148,8 +155,11 @@ void Bench::publish() {
       for (const RouteNetView& net : route_table_.nets)
         for (const RouteView& route : net.routes) peer->router |= route.gateway == nid;
     }
-  for (auto& [primary, peer] : views)
+  rank_nis(p->local);
+  for (auto& [primary, peer] : views) {
+    rank_nis(*peer);
     for (uint32_t i = 0; i < peer->nis.size(); ++i) p->enter(peer->nis[i].nid, {peer, i});
+  }
   p->routes = route_table_;
   p->portals = portal_table_;
   p->set.epoch = Epoch{published_.size() + 1};
@@ -214,6 +224,8 @@ std::string Bench::not_at_rest() {
     expect(!has_waiters(*w), name + "something waits for a ring");
     expect(w->local.empty() && w->ready_slots.empty(), name + "something posted to itself");
     expect(w->eqs_waiting.empty(), name + "an event waits for its queue");
+    for (const Tally& tally : w->tallies.nis)
+      expect(tally.under_way() == 0 && tally.bytes() == 0, name + "tally of an NI");
     for (RouterPool& pool : w->pools) expect(pool.out == 0 && pool.waiting.empty(), name + "router buffers out");
   }
   for (Ni& ni : nis_)
@@ -224,7 +236,7 @@ std::string Bench::not_at_rest() {
            "peer credits");
     expect(memory.slice->tx_count == 0 && memory.slice->rx_count == 0 && memory.slice->tx_queued_bytes.get() == 0,
            "peer slice");
-    for (auto& local : memory.locals) expect(local->leases == 0, "leases");
+    for (auto& local : memory.locals) expect(local->tally->under_way() == 0 && local->tally->bytes() == 0, "tally");
     for (auto& local : memory.locals) expect(local->incoming.idle(), "share of incoming messages");
     for (auto& local : memory.locals)
       for (unsigned pool = 0; pool < kRouterPools; ++pool)

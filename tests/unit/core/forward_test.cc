@@ -247,13 +247,13 @@ TEST_F(TwoGateways, the_one_that_a_buffer_is_charged_to_gets_the_message) {
     send(5000, far);
     bench.settle();
     const Nid hop = charged();
-    bench.slice(hop).tx_queued_bytes.add(1 << 20);  // chosen again, the other one would win
+    bench.local(hop).tally->take(1 << 20);  // chosen again, the other one would win
     payload_comes();
     ASSERT_EQ(bench.lnd().sent.size(), 1u);
     EXPECT_EQ(bench.lnd().sent[0]->next_hop, hop);
     EXPECT_EQ(bench.lnd().sent[0]->header.dest_nid, far);
     finish_all();
-    bench.slice(hop).tx_queued_bytes.add(-(1 << 20));
+    bench.local(hop).tally->give_back(1 << 20);
   }
   EXPECT_EQ(bench.not_at_rest(), "");
 }
@@ -321,7 +321,7 @@ TEST_F(TwoGateways, a_gateway_that_fails_is_tried_again_over_the_other) {
   payload_comes();
   ASSERT_EQ(bench.lnd().sent.size(), 1u);
   const Nid first = bench.lnd().sent[0]->next_hop;
-  bench.slice(first).tx_queued_bytes.add(1 << 20);
+  bench.local(first).tally->take(1 << 20);
   bench.lnd().complete_tx(*bench.lnd().sent[0], {-ECONNREFUSED, LndStatus::kRemoteDropped});
   bench.settle();
   ASSERT_EQ(bench.lnd().sent.size(), 1u);
@@ -330,7 +330,7 @@ TEST_F(TwoGateways, a_gateway_that_fails_is_tried_again_over_the_other) {
   EXPECT_EQ(bench.local(first).buffers_held[2], 0u);
   EXPECT_EQ(bench.local(second).buffers_held[2], 1u);
   finish_all();
-  bench.slice(first).tx_queued_bytes.add(-(1 << 20));
+  bench.local(first).tally->give_back(1 << 20);
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 

@@ -111,15 +111,16 @@ TEST(SelectExplain, routed) {
   check_traces({
       {{.why = "routes",
         .nis = {{.nid = "1@tcp"}},
-        .peers =
-            {multi_rail({{.nid = "21@gni",
-                          .preferred_gateways = {"92@tcp", "93@tcp", "94@tcp", "95@tcp", "96@tcp", "97@tcp", "98@tcp"}},
-                         {.nid = "22@gni1", .health = 5},
-                         {.nid = "23@gni2"}}),
-             gateway({{.nid = "91@tcp"}}), gateway({{.nid = "92@tcp"}}), gateway({{.nid = "93@tcp"}}),
-             gateway({{.nid = "94@tcp", .health = 900}, {.nid = "84@o2ib"}}), gateway({{.nid = "95@tcp", .queued = 7}}),
-             gateway({{.nid = "96@tcp", .credits = 6}}), gateway({{.nid = "97@tcp"}}), gateway({{.nid = "98@tcp"}}),
-             gateway({{.nid = "99@tcp", .down = true}}), gateway({{.nid = "90@tcp"}})},
+        .peers = {multi_rail(
+                      {{.nid = "21@gni",
+                        .preferred_gateways = {"92@tcp", "93@tcp", "94@tcp", "95@tcp", "96@tcp", "97@tcp", "98@tcp"}},
+                       {.nid = "22@gni1", .health = 5},
+                       {.nid = "23@gni2"}}),
+                  gateway({{.nid = "91@tcp"}}), gateway({{.nid = "92@tcp"}}), gateway({{.nid = "93@tcp"}}),
+                  gateway({{.nid = "94@tcp", .health = 900}, {.nid = "84@o2ib"}}),
+                  gateway({{.nid = "95@tcp", .queued_kib = 7}}), gateway({{.nid = "96@tcp", .credits = 6}}),
+                  gateway({{.nid = "97@tcp"}}), gateway({{.nid = "98@tcp"}}),
+                  gateway({{.nid = "99@tcp", .down = true}}), gateway({{.nid = "90@tcp"}})},
         .routes = {{.net = "gni", .gateway = "91@tcp"},
                    {.net = "gni", .gateway = "92@tcp", .priority = 3},
                    {.net = "gni", .gateway = "93@tcp", .hops = 2},
@@ -140,7 +141,7 @@ TEST(SelectExplain, routed) {
        "final NI; 21@gni wins: only candidate\n"
        "route; 91@tcp loses: preferred gateway none to 0 of 92@tcp; "
        "92@tcp loses: route priority 3 to 0 of 93@tcp; 93@tcp loses: hops 2 to 1 of 94@tcp; "
-       "94@tcp loses: health 900 to 1000 of 95@tcp; 95@tcp loses: queued bytes 7 to 0 of 96@tcp; "
+       "94@tcp loses: health 900 to 1000 of 95@tcp; 95@tcp loses: queued bytes 7168 to 0 of 96@tcp; "
        "96@tcp loses: credits 6 to 8 of 97@tcp; 97@tcp loses: route sequence 9 to 8 of 98@tcp; "
        "98@tcp wins: route sequence 8 to 9 of 97@tcp; 99@tcp not: no gateway NI; 90@tcp not: route dead; "
        "77@tcp not: gateway unknown\n"
@@ -260,7 +261,7 @@ class RandomRows {
     PeerNiSpec out{.nid = nid, .down = below(9) == 0, .no_memory = below(12) == 0, .health = health()};
     out.priority = priority();
     if (below(3) == 0) out.preferred = {{one_of({"1@tcp", "2@tcp", "4@o2ib"}), below(2)}};
-    out.queued = below(2);
+    out.queued_kib = below(2);
     out.credits = int32_t(below(3));
     out.used = below(4);
     return out;
@@ -306,10 +307,10 @@ TEST(SelectExplain, plays_turns_and_credits) {
   const Row routed{.why = "two gateways, one with less on its way",
                    .nis = {{.nid = "1@tcp"}},
                    .peers = {multi_rail({{.nid = "21@gni"}, {.nid = "22@gni"}}),
-                             gateway({{.nid = "91@tcp", .queued = 250}}), gateway({{.nid = "92@tcp"}})},
+                             gateway({{.nid = "91@tcp", .queued_kib = 250}}), gateway({{.nid = "92@tcp"}})},
                    .routes = {{.net = "gni", .gateway = "91@tcp"}, {.net = "gni", .gateway = "92@tcp"}},
                    .ask = {.dst = "21@gni"}};
-  EXPECT_EQ(check_play(routed, 4, 100, "two gateways"),
+  EXPECT_EQ(check_play(routed, 4, 100 << 10, "two gateways"),
             (std::vector<std::string>{"1@tcp > 92@tcp > 21@gni", "1@tcp > 92@tcp > 22@gni", "1@tcp > 92@tcp > 21@gni",
                                       "1@tcp > 91@tcp > 22@gni"}));
 }

@@ -402,7 +402,7 @@ TEST(SelectRanks, peer_ni) {
        .expect = "12@gni"},
       {.why = "as many credits: the one that was chosen longer ago, by this worker",
        .nis = {{.nid = "11@gni", .health = 700, .priority = 3, .credits = 5, .used = 9},
-               {.nid = "12@gni", .health = 700, .priority = 3, .queued = 9999, .credits = 5, .used = 8}},
+               {.nid = "12@gni", .health = 700, .priority = 3, .queued_kib = 9999, .credits = 5, .used = 8}},
        .expect = "12@gni"},
       {.why = "all equal: the first",
        .nis = {{.nid = "12@gni", .used = 5}, {.nid = "11@gni", .used = 5}},

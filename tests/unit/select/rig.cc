@@ -18,10 +18,11 @@ constexpr WorkerId kHome{0}, kServer{1};
 constexpr unsigned kWorkers = 2;
 constexpr size_t kNumaNodes = 4;
 
-/// The sequence at the worker that must not count.
+/// A value that turns the order around.
 uint32_t opposite(uint32_t used) {
   return 1000 - used;
 }
+constexpr uint32_t kTallies = 1024;  ///< of peer NIs
 
 /// The views of a row, and all that they point to.
 class World {
@@ -37,38 +38,39 @@ class World {
     for (const RouteSpec& route : row.routes) add_route(route);
     if (reversed)
       for (RouteNetView& net : routes_.nets) std::reverse(net.routes.begin(), net.routes.end());
-    rotation_.choices.set(100);
-    rotation_.route_choices.set(100);
+    for (Tallies* tallies : {&home_, &server_}) {
+      tallies->choices.set(100);
+      tallies->route_choices.set(100);
+    }
+    rank_nis(local_);
+    for (PeerView& peer : peers_) rank_nis(peer);
     set_.local = &local_;
     set_.peers = &table_;
     set_.routes = &routes_;
     set_.node.discover_gateways = row.discover_gateways;
   }
   [[nodiscard]] const ViewSet& view() const { return set_; }
-  [[nodiscard]] PathContext context(uint32_t turn) const { return {kHome, &rotation_, turn}; }
-  /// The home worker sends over the path, and in the end the worker that serves the hop has the message.
-  void send(const PathChoice& choice, uint32_t turn, uint32_t bytes) {
-    WorkerNotes notes(kHome, rotation_, turn);
+  [[nodiscard]] PathContext context() const { return {kHome, home_}; }
+  /// The home worker sends over the path.
+  void send(const PathChoice& choice, uint32_t bytes) {
+    WorkerNotes notes(home_);
     note_sent(notes, choice, bytes);
-    if (turn != 0) return;  // the gauges count in the next turn only
-    (void)choice.ni->slices[choice.hop->server.value]->credits.take(waiting_.emplace_back());
-    (void)choice.hop->slice->credits.take(waiting_.emplace_back());
-    choice.hop->slice->tx_queued_bytes.add(bytes);
   }
-  /// All sequences of the home worker.
-  [[nodiscard]] std::vector<int64_t> sequences() const {
-    std::vector<int64_t> all{rotation_.choices.get(), rotation_.route_choices.get()};
-    for (const NiSlice& slice : ni_slices_) all.push_back(slice.sequence.get());
-    for (const PeerLocal& local : peer_locals_) all.push_back(local.sequence.get());
-    for (uint32_t i = 0; i < routes_added_; ++i) all.push_back(rotation_.routes[i].get());
+  /// All that the home worker counts.
+  [[nodiscard]] std::vector<int64_t> numbers() const {
+    std::vector<int64_t> all{home_.choices.get(), home_.route_choices.get()};
+    const auto add = [&](const TallyNow& now) { all.insert(all.end(), {now.under_way, now.bytes, now.sequence}); };
+    for (const NiView& ni : local_.nis) add(home_.nis[ni.slot].now());
+    for (uint32_t slot = 0; slot < peer_slices_.size(); ++slot) add(home_.peer_ni(slot).now());
+    for (uint32_t i = 0; i < routes_added_; ++i) all.push_back(home_.routes[i].get());
     return all;
   }
 
  private:
-  /// Leaves `free` credits free; below 0 for messages that wait.
-  void set_free(TxCredits& credits, int32_t free) {
-    credits.set_total(std::max(free, 0));
-    for (int32_t i = free; i < 0; ++i) (void)credits.take(waiting_.emplace_back());
+  /// `under_way` messages are under way, with `kib` KiB in all, and the last choice was number `used`.
+  static void fill(Tally& tally, int32_t under_way, uint32_t kib, uint32_t used) {
+    for (int32_t i = 0; i < under_way; ++i) tally.take(i == 0 ? uint64_t{kib} << 10 : 0);
+    tally.chosen(used);
   }
 
   void add_nis(std::vector<NiSpec> specs, bool reversed) {
@@ -96,13 +98,10 @@ class World {
       ni.distances[spec.numa] = std::max(10u, numa_range_);
     }
     ni.device_priorities = spec.device_priorities;
-    NiSlice& home = ni_slices_.emplace_back(ni.id, 0, uint8_t{1});
-    NiSlice& server = ni_slices_.emplace_back(ni.id, 0, uint8_t{1});
-    home.sequence.set(spec.used);
-    server.sequence.set(opposite(spec.used));
-    set_free(server.credits, spec.credits);
-    set_free(home.credits, 1000 - spec.credits);
-    ni.slices = {&home, &server};
+    ni.slot = uint16_t(local_.nis.size() - 1);
+    ni.tx_credits = 300 + 10 * int32_t(ni.slot);  // the free ones count, not these
+    fill(home_.nis[ni.slot], ni.tx_credits - spec.credits, 0, spec.used);
+    fill(server_.nis[ni.slot], 300 + spec.credits, 0, opposite(spec.used));
   }
 
   void add_peer(const PeerSpec& spec, bool reversed) {
@@ -147,15 +146,12 @@ class World {
     ni.down = spec.down;
     ni.priority = spec.priority;
     if (spec.no_memory) return;
-    PeerSlice& slice = peer_slices_.emplace_back(ni.id, 0, 0);
-    set_free(slice.credits, spec.credits);
-    slice.tx_queued_bytes.set(spec.queued);
-    PeerLocal& home = peer_locals_.emplace_back();
-    PeerLocal& server = peer_locals_.emplace_back();
-    home.sequence.set(spec.used);
-    server.sequence.set(opposite(spec.used));
-    ni.slice = &slice;
-    ni.locals = pointers_.emplace_back(std::vector<PeerLocal*>{&home, &server}).data();
+    ni.slot = uint32_t(peer_slices_.size());
+    for (Tallies* tallies : {&home_, &server_}) tallies->ensure(ni.slot, nullptr);
+    ni.tx_credits = 40 + int32_t(ni.slot) % 7;
+    fill(home_.peer_ni(ni.slot), ni.tx_credits - spec.credits, spec.queued_kib, spec.used);
+    fill(server_.peer_ni(ni.slot), 40 + spec.credits, 10000 - spec.queued_kib, opposite(spec.used));
+    ni.slice = &peer_slices_.emplace_back(ni.id, 0, 0);
   }
 
   /// The lists name other objects; without multi-rail, a preferred NID is the one source.
@@ -171,6 +167,8 @@ class World {
             sources.all.push_back({view->id.value, local.rank});
         for (const Preferred& gateway : one.preferred_gateways)
           gateways.all.push_back({table_.find(nid(gateway.nid)).peer->id, gateway.rank});
+        for (Preferences* list : {&sources, &gateways})
+          std::sort(list->all.begin(), list->all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
         if (!sources.all.empty()) ni.sources = &lists_.emplace_back(sources);
         if (!gateways.all.empty()) ni.gateways = &lists_.emplace_back(gateways);
       }
@@ -182,17 +180,14 @@ class World {
                            [&](const RouteNetView& one) { return !(one.remote < remote); });
     if (at == routes_.nets.end() || at->remote != remote) at = routes_.nets.insert(at, RouteNetView{remote, {}});
     at->routes.push_back({nid(spec.gateway), spec.hops, spec.priority, !spec.dead, routes_added_});
-    rotation_.routes[routes_added_++].set(spec.used);
+    home_.routes[routes_added_].set(spec.used);
+    server_.routes[routes_added_++].set(opposite(spec.used));
   }
 
   const uint32_t numa_range_;
-  std::deque<Tx> waiting_;
-  std::deque<NiSlice> ni_slices_;
   std::deque<PeerSlice> peer_slices_;
-  std::deque<PeerLocal> peer_locals_;
-  std::deque<std::vector<PeerLocal*>> pointers_;
   std::deque<Preferences> lists_;
-  Rotation rotation_;
+  Tallies home_{kTallies}, server_{kTallies};
   uint32_t routes_added_ = 0;
   LocalView local_;
   RouteTable routes_;
@@ -348,24 +343,22 @@ void check(const std::vector<Row>& rows) {
       const World world(row, reversed);
       const PathRequest request = request_of(row.ask);
       const std::string where = std::string("row: ") + row.why + (reversed ? ", candidates in the opposite order" : "");
-      for (const uint32_t turn : {0u, 1u})
-        EXPECT_EQ(text_of(choose_path(world.view(), request, world.context(turn))), row.expect)
-            << where << (turn == 0 ? "" : ", gauges read once per turn");
+      EXPECT_EQ(text_of(choose_path(world.view(), request, world.context())), row.expect) << where;
       Trace trace;
-      EXPECT_EQ(text_of(explain_path(world.view(), request, world.context(0), trace)), row.expect)
+      EXPECT_EQ(text_of(explain_path(world.view(), request, world.context(), trace)), row.expect)
           << where << ", explained";
     }
 }
 
 std::string over(const Row& row, const char* hop) {
   const World world(row, false);
-  return text_of(path_over(world.view(), request_of(row.ask), world.context(0), nid(hop)));
+  return text_of(path_over(world.view(), request_of(row.ask), world.context(), nid(hop)));
 }
 
 std::string explained(const Row& row) {
   const World world(row, false);
   Trace trace;
-  const PathChoice choice = explain_path(world.view(), request_of(row.ask), world.context(0), trace);
+  const PathChoice choice = explain_path(world.view(), request_of(row.ask), world.context(), trace);
   EXPECT_EQ(text_of(choice), row.expect) << row.why;
   check_winners(trace, choice);
   std::string out;
@@ -376,37 +369,37 @@ std::string explained(const Row& row) {
 void check_explained(const Row& row, const std::string& where) {
   const World world(row, false);
   const PathRequest request = request_of(row.ask);
-  const std::vector<int64_t> before = world.sequences();
+  const std::vector<int64_t> before = world.numbers();
   Trace trace;
-  const PathChoice explained = explain_path(world.view(), request, world.context(0), trace);
-  EXPECT_EQ(world.sequences(), before) << where;
-  EXPECT_EQ(text_of(explained), text_of(choose_path(world.view(), request, world.context(0)))) << where;
+  const PathChoice explained = explain_path(world.view(), request, world.context(), trace);
+  EXPECT_EQ(world.numbers(), before) << where;
+  EXPECT_EQ(text_of(explained), text_of(choose_path(world.view(), request, world.context()))) << where;
   check_winners(trace, explained);
 }
 
 std::vector<std::string> check_play(const Row& row, unsigned count, uint32_t bytes, const std::string& where) {
-  std::vector<std::string> played;
-  for (const uint32_t turn : {0u, 1u}) {
-    World world(row, false);
-    const PathRequest request = request_of(row.ask);
-    const std::vector<int64_t> before = world.sequences();
-    SendOverlay overlay(world.context(0));
-    std::vector<std::string> sent;
-    played.clear();
-    for (unsigned i = 0; i < count; ++i) {
-      Trace trace;
-      const PathChoice choice = explain_path(world.view(), request, overlay, trace);
-      played.push_back(text_of(choice));
-      if (choice.kind == PathKind::kPath) note_sent(overlay, choice, bytes);
-    }
-    EXPECT_EQ(world.sequences(), before) << where;
-    for (unsigned i = 0; i < count; ++i) {
-      const PathChoice choice = choose_path(world.view(), request, world.context(turn));
-      sent.push_back(text_of(choice));
-      if (choice.kind == PathKind::kPath) world.send(choice, turn, bytes);
-    }
-    EXPECT_EQ(played, sent) << where << (turn == 0 ? ", gauges read at each choice" : ", all in one turn");
+  World world(row, false);
+  const PathRequest request = request_of(row.ask);
+  const std::vector<int64_t> before = world.numbers();
+  SendOverlay overlay(world.context()), silent(world.context());
+  std::vector<std::string> played, sent, spread;
+  for (unsigned i = 0; i < count; ++i) {
+    Trace trace;
+    const PathChoice choice = explain_path(world.view(), request, overlay, trace);
+    played.push_back(text_of(choice));
+    if (choice.kind == PathKind::kPath) note_sent(overlay, choice, bytes);
+    const PathChoice same = choose_path(world.view(), request, silent);
+    spread.push_back(text_of(same));
+    if (same.kind == PathKind::kPath) note_sent(silent, same, bytes);
   }
+  EXPECT_EQ(world.numbers(), before) << where;
+  EXPECT_EQ(spread, played) << where << ", without reasons";
+  for (unsigned i = 0; i < count; ++i) {
+    const PathChoice choice = choose_path(world.view(), request, world.context());
+    sent.push_back(text_of(choice));
+    if (choice.kind == PathKind::kPath) world.send(choice, bytes);
+  }
+  EXPECT_EQ(played, sent) << where;
   return played;
 }
 

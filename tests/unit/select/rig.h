@@ -40,7 +40,7 @@ struct PeerNiSpec {
   uint32_t priority = kNoPriority;
   std::vector<Preferred> preferred;           ///< local NIDs
   std::vector<Preferred> preferred_gateways;  ///< their primary NIDs
-  int64_t queued = 0;                         ///< bytes on their way to it
+  uint32_t queued_kib = 0;                    ///< KiB under way to it
   int32_t credits = 8;
   uint32_t used = 0;
 };
@@ -96,7 +96,7 @@ struct Row {
   Ask ask;
   const char* expect = "";
 };
-/// Chooses for each row, in both orders of its candidates, with gauges read at each choice and once per turn.
+/// Chooses for each row, in both orders of its candidates.
 void check(const std::vector<Row>& rows);
 /// The path of a forwarded message over a hop that was chosen before (path_over).
 [[nodiscard]] std::string over(const Row& row, const char* hop);
@@ -106,8 +106,8 @@ void check(const std::vector<Row>& rows);
 [[nodiscard]] std::string explained(const Row& row);
 /// explain_path() and choose_path() agree on the row, and the trace with both.
 void check_explained(const Row& row, const std::string& where);
-/// The paths of `count` messages: played beside the objects as sent in earnest, by gauges that are read at each choice
-/// and once per turn. Returns them.
+/// The paths of `count` messages: played beside the objects, with reasons and without, as sent in earnest. Returns
+/// them.
 std::vector<std::string> check_play(const Row& row, unsigned count, uint32_t bytes, const std::string& where);
 
 }  // namespace ulnet::test

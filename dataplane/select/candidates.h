@@ -1,0 +1,43 @@
+// The candidates of one step of a choice: the order in which they are compared, and the load of each.
+#pragma once
+#include <cstdint>
+
+#include "dataplane/base/ids.h"
+#include "dataplane/state/tallies.h"
+#include "dataplane/state/view.h"
+
+namespace ulnet {
+
+/// The order. Of equal candidates that were never chosen, the first one wins. Each worker begins at another candidate,
+/// so that the first messages of all workers do not take the same interface.
+class Turns {
+ public:
+  Turns(WorkerId worker, uint32_t count)
+      : index_(worker.value < count ? worker.value
+               : count == 0         ? 0
+                                    : worker.value % count),
+        count_(count),
+        left_(count) {}
+  [[nodiscard]] uint32_t index() const { return index_; }
+  [[nodiscard]] bool left() const { return left_ > 0; }
+  void next() {
+    --left_;
+    index_ = index_ + 1 == count_ ? 0 : index_ + 1;
+  }
+
+ private:
+  uint32_t index_;
+  const uint32_t count_;
+  uint32_t left_;
+};
+
+/// Load of a candidate by its worker, and its turn.
+struct Load {
+  uint32_t used = 0;  ///< messages under way, and the handicap of the NI
+  int64_t sequence = 0;
+};
+[[nodiscard]] inline Load load_of(const Rank& rank, const TallyNow& tally) {
+  return {tally.under_way + rank.handicap, tally.sequence};
+}
+
+}  // namespace ulnet
