@@ -27,7 +27,7 @@ unsigned Topology::numa_of_nic(std::string_view name) const {
 }
 
 std::vector<uint32_t> Topology::distances_to(unsigned device) const {
-  if (numas.size() < 2 || distance(device, device) == 255) return {};
+  if (numas.size() < 2) return {};
   std::vector<uint32_t> out(numas.back().number + 1, 255);
   for (const Numa& memory : numas) out[memory.number] = distance(memory.number, device);
   return out;

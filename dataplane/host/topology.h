@@ -52,8 +52,8 @@ struct Topology {
   [[nodiscard]] const Cpu* cpu(unsigned number) const;
   /// 10 for the same node; 255 when one is unknown.
   [[nodiscard]] unsigned distance(unsigned numa_a, unsigned numa_b) const;
-  /// By number of a NUMA node: the distance from its memory to a device on node `device`. Empty if the machine has one
-  /// node, or has no node `device`.
+  /// By number of a NUMA node: the distance from its memory to a device on node `device`. 255 if one of the nodes does
+  /// not exist. Empty if the machine has one node.
   [[nodiscard]] std::vector<uint32_t> distances_to(unsigned device) const;
   /// By accelerator: 0 below one PCIe switch with the interface, 1 on one NUMA node, else 2. Empty if the interface is
   /// not known.

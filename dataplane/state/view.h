@@ -49,7 +49,7 @@ struct NiView {
   uint32_t priority = kNoPriority;
   int32_t tx_credits = 0;  ///< of all workers together
   /// By NUMA node: distance from the memory of that node to the device of this NI (hwloc's matrix, at least
-  /// `numa_range`). Empty: the node of the device is not known, or the machine has only one.
+  /// `numa_range`). 255: the node of the device is not known. Empty: the machine has only one node.
   std::vector<uint32_t> distances;
   /// By accelerator: how far it is from the device of this NI, lower is better. Empty: there is none, or the place of
   /// the device is not known.

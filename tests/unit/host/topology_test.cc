@@ -142,15 +142,15 @@ Topology four_nodes() {
   return out;
 }
 
-// Goal: distances to a device are those from each node's memory, by the node's number; without numbers where nothing
-// is to be compared.
+// Goal: distances to a device are those from each node's memory, by the node's number. A device of no known node is the
+// farthest. Without numbers where nothing is to be compared.
 TEST(Topology, distances_to_a_device) {
   const Topology machine = four_nodes();
   using List = std::vector<uint32_t>;
   EXPECT_EQ(machine.distances_to(0), (List{10, 12, 22, 255, 43}));
   EXPECT_EQ(machine.distances_to(4), (List{40, 41, 42, 255, 10}));
-  EXPECT_EQ(machine.distances_to(3), List{}) << "no such node";
-  EXPECT_EQ(machine.distances_to(kNoNuma), List{});
+  EXPECT_EQ(machine.distances_to(3), List(5, 255)) << "no such node";
+  EXPECT_EQ(machine.distances_to(kNoNuma), List(5, 255));
   EXPECT_EQ(Topology::synthetic(1, 2).distances_to(0), List{}) << "one node";
   EXPECT_EQ(Topology::synthetic(2, 1).distances_to(1), (List{20, 10}));
   const auto read = Machine::read("numa:2 core:2 pu:1");
