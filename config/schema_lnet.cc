@@ -258,7 +258,6 @@ const Field kLnetFields[] = {
      .text = "See `global: numa_range`.",
      .min = 0,
      .max = kInt32Max,
-     .no_effect = "path selection does not use NUMA distances yet",
      .at = AT(global.numa_range)},
 
     {.path = "global",
@@ -269,7 +268,6 @@ const Field kLnetFields[] = {
      .text = "NUMA distances up to this value count as equally near.",
      .min = 0,
      .max = kInt32Max,
-     .no_effect = "path selection does not use NUMA distances yet",
      .at = AT(global.numa_range)},
     {.path = "global.max_interfaces",
      .type = kInteger,

@@ -22,7 +22,6 @@ TEST(ConfigWarn, settings_without_effect_are_named_with_their_place) {
                         "udsp:\n  - src: tcp\n  - src: tcp1\n"),
             "f:4:9: peer_timeout has no effect: ulnet does not check yet how long a peer has been silent\n"
             "f:4:9: ntx has no effect: there is no driver for o2ib networks yet\n"
-            "f:7:22: numa_range has no effect: path selection does not use NUMA distances yet\n"
             "f:7:41: recovery_limit has no effect: ulnet does not ping unhealthy interfaces yet\n"
             "f:7:72: max_recovery_ping_interval has no effect: ulnet does not ping unhealthy interfaces yet\n");
 }

@@ -204,12 +204,13 @@ TEST_F(CtlRun, an_output_file_is_replaced_when_the_answer_is_there) {
 // Goal: a change without effect prints a warning on the terminal, with exit status 0. In JSON, the warning is under
 // `warnings`.
 TEST_F(CtlRun, warnings_are_printed) {
-  EXPECT_EQ(ctl("set numa_range 3"),
-            "0\n!warning: numa_range has no effect: path selection does not use NUMA distances yet\n");
-  EXPECT_EQ(ctl("set numa_range 3 --json"),
+  EXPECT_EQ(ctl("set recovery_interval 3"),
+            "0\n!warning: recovery_interval has no effect: Lustre accepts the key and does not use it either\n");
+  EXPECT_EQ(ctl("set recovery_interval 3 --json"),
             "0\n"
-            "!{\"ok\":true,\"warnings\":[\"numa_range has no effect: "
-            "path selection does not use NUMA distances yet\"]}\n");
+            "!{\"ok\":true,\"warnings\":[\"recovery_interval has no effect: "
+            "Lustre accepts the key and does not use it either\"]}\n");
+  EXPECT_EQ(ctl("set numa_range 3"), "0\n");
   EXPECT_EQ(ctl("udsp add --src tcp"), "0\n");
 }
 

@@ -129,8 +129,8 @@ TEST(Exporting, changes_without_effect_are_answered_with_warnings) {
   EXPECT_EQ(warnings("ulnet: {workers: 4, log: debug}\n"), workers + "\n");
   EXPECT_EQ(warnings("ulnet: {workers: 4, log: debug}\n"), "");
   EXPECT_EQ(std::count(m.node.journal.begin(), m.node.journal.end(), "warning: " + workers), 1);
-  EXPECT_EQ(warnings("global: {numa_range: 5}\n"),
-            "f:1:22: numa_range has no effect: path selection does not use NUMA distances yet\n");
+  EXPECT_EQ(warnings("global: {recovery_interval: 5}\n"),
+            "f:1:29: recovery_interval has no effect: Lustre accepts the key and does not use it either\n");
   api::Request recovery;
   recovery.verb = api::Verb::kShow;
   recovery.object = "recovery";
