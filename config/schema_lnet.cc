@@ -374,7 +374,7 @@ const Field kLnetFields[] = {
     {.path = "udsp.action", .type = kMap, .text = "Effect of the rule. A list of one map is also accepted."},
     {.path = "udsp.action.priority",
      .type = kInteger,
-     .text = "0 is the highest; -1 in a file = lowest.",
+     .text = "0 is the highest; -1, only in a file, ranks as no rule.",
      .min = -1,
      .max = 255,
      .default_text = "0"},
