@@ -7,6 +7,7 @@
 #include <new>
 #include <vector>
 
+#include "control/lib/md_spec.h"
 #include "control/lib/trampoline.h"
 #include "control/lib/ulnet.h"
 #include "control/lib/ulnet.hh"
@@ -98,11 +99,6 @@ ulnet_nid_t c(const Nid& nid) {
 }
 ulnet::MdHandle cxx(ulnet_md_t md) {
   return {md.worker, md.submitter, md.index, md.generation};
-}
-/// All zero means none; its C++ counterpart names no worker.
-ulnet::EqHandle cxx(ulnet_eq_t eq) {
-  if (eq.generation == 0) return {};
-  return {eq.worker, eq.submitter, eq.index, eq.generation};
 }
 
 void say(char* error, size_t bytes, const std::string& text) {
@@ -332,36 +328,26 @@ int ulnet_eq_open(ulnet_submitter_t* submitter, uint32_t size, ulnet_callback_t 
 }
 
 int ulnet_eq_close(ulnet_submitter_t* submitter, ulnet_eq_t eq) {
-  return answer(submitter, submitter->submitter->eq_close(cxx(eq)));
+  return answer(submitter, submitter->submitter->eq_close(ulnet::eq_handle_of(eq)));
 }
 
 int ulnet_eq_poll(ulnet_submitter_t* submitter, ulnet_eq_t eq, ulnet_event_t* out, unsigned max) {
-  return int(submitter->submitter->eq_poll(cxx(eq), {reinterpret_cast<Event*>(out), max}));
+  return int(submitter->submitter->eq_poll(ulnet::eq_handle_of(eq), {reinterpret_cast<Event*>(out), max}));
 }
 
 int ulnet_eq_wait(ulnet_submitter_t* submitter, ulnet_eq_t eq, ulnet_event_t* out, unsigned max, unsigned timeout_ms) {
-  return int(ulnet::eq_wait(*submitter->submitter, cxx(eq), {reinterpret_cast<Event*>(out), max},
+  return int(ulnet::eq_wait(*submitter->submitter, ulnet::eq_handle_of(eq), {reinterpret_cast<Event*>(out), max},
                             std::chrono::milliseconds(timeout_ms)));
 }
 
 ulnet_md_spec_t ulnet_md_defaults(void) {
   ulnet_md_spec_t spec{};
   spec.threshold = ULNET_INFINITE;
-  spec.numa = ULNET_INFINITE;
-  spec.accelerator = ULNET_INFINITE;
   return spec;
 }
 
 int ulnet_md_bind(ulnet_submitter_t* submitter, const ulnet_md_spec_t* spec, ulnet_md_t* out) {
-  const auto md = submitter->submitter->md_bind(
-      {.segments = {reinterpret_cast<const ulnet::Segment*>(spec->segments), spec->segment_count},
-       .threshold = spec->threshold,
-       .max_size = spec->max_size,
-       .options = spec->options,
-       .user_ptr = spec->user_ptr,
-       .eq = cxx(spec->eq),
-       .numa = spec->numa,
-       .accelerator = spec->accelerator});
+  const auto md = submitter->submitter->md_bind(ulnet::md_spec_of(*spec));
   if (md) *out = {md->worker, md->submitter, md->index, md->generation};
   return answer(submitter, md);
 }

@@ -148,7 +148,9 @@ enum ulnet_md_option {
   ULNET_MD_MANAGE_REMOTE = 8, /* the initiator gives the offset; else the MD's own offset grows */
   ULNET_MD_ACK_DISABLE = 16,  /* never send an ACK for a PUT into the MD */
   ULNET_MD_NO_TRACK = 32,     /* no response timeout: after a lost ACK or REPLY, waits until unlinked */
-  ULNET_MD_TRACK = 64         /* response timeout, whatever the setting response_tracking (as its default) */
+  ULNET_MD_TRACK = 64,        /* response timeout, whatever the setting response_tracking (as its default) */
+  ULNET_MD_NUMA = 128,        /* `numa` is given */
+  ULNET_MD_ACCELERATOR = 256  /* `accelerator` is given */
 };
 
 typedef struct ulnet_segment {
@@ -165,8 +167,9 @@ typedef struct ulnet_md_spec {
   uint32_t options;   /* enum ulnet_md_option */
   void* user_ptr;
   ulnet_eq_t eq;        /* zero: no events */
-  uint32_t numa;        /* NUMA node of the memory; ULNET_INFINITE: ulnet_md_bind() looks it up if there are several */
-  uint32_t accelerator; /* number of the accelerator that holds the memory; ULNET_INFINITE: none does */
+  uint32_t numa;        /* NUMA node of the memory. Without ULNET_MD_NUMA, ulnet_md_bind() looks it up if there are
+                         * several */
+  uint32_t accelerator; /* number of the accelerator that holds the memory. Without ULNET_MD_ACCELERATOR, none does */
 } ulnet_md_spec_t;
 ulnet_md_spec_t ulnet_md_defaults(void);
 int ulnet_md_bind(ulnet_submitter_t* submitter, const ulnet_md_spec_t* spec, ulnet_md_t* out);

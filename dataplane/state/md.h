@@ -23,6 +23,7 @@ enum MdOption : uint32_t {
   kMdAckDisable = 1 << 4,    ///< never send an ACK for a PUT into it
   kMdTrack = 1 << 6,         ///< response timeout whatever response_tracking says
   kMdNoTrack = 1 << 5,       ///< no response timeout (docs/wire/lnet.md §10)
+  // Bits 7 and 8 are options of the C interface only (control/lib/md_spec.h).
 };
 inline constexpr uint32_t kInfinite = UINT32_MAX;  ///< threshold that never runs out
 

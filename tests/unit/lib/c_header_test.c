@@ -88,8 +88,7 @@ static int loopback(void) {
   spec.segment_count = 1;
   spec.user_ptr = memory;
   spec.eq = queue;
-  CHECK(spec.numa == ULNET_INFINITE && spec.accelerator == ULNET_INFINITE);
-  spec.numa = 0;
+  spec.options = ULNET_MD_NUMA | ULNET_MD_ACCELERATOR;
   CHECK(ulnet_md_bind(submitter, &spec, &md) == 0);
   CHECK(ulnet_unlink(submitter, md) == 0);
   CHECK(ulnet_eq_wait(submitter, queue, &event, 1, 10000) == 1);

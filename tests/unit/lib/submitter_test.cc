@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "control/lib/md_spec.h"
 #include "tests/unit/lib/fake_worker.h"
 
 namespace ulnet {
@@ -81,6 +83,40 @@ TEST_F(SubmitterTest, md_slot_holds_everything_before_the_call_is_seen) {
   ASSERT_TRUE(submitter.put(to_peer(*md)));
   worker.run();
   EXPECT_EQ(std::get<PutCall>(worker.seen[2]).operation.eq, eq.index);
+}
+
+/// All memory lies on node 2.
+struct OnNode2 final : MemoryLocator {
+  uint32_t numa_of(const void*) const override { return 2; }
+};
+
+// Goal: a spec of the C API gives the place of the memory only with the options for it. In a spec of zeros, no place is
+// given, and the node is looked up. The options themselves are for the C API only.
+TEST_F(SubmitterTest, a_c_spec_gives_the_place_of_memory_with_an_option) {
+  const OnNode2 locator;
+  submitter.locate_memory_by(&locator);
+  const ulnet_segment_t c_segment = {memory.data(), 64};
+  const auto slot_of = [&](uint32_t options, uint32_t numa, uint32_t accelerator) -> const Md& {
+    ulnet_md_spec_t spec = {};
+    spec.segments = &c_segment;
+    spec.segment_count = 1;
+    spec.threshold = 1;
+    spec.options = options;
+    spec.numa = numa;
+    spec.accelerator = accelerator;
+    const auto md = submitter.md_bind(md_spec_of(spec));
+    EXPECT_TRUE(md.has_value()) << md.error().what;
+    return submitter.md_slot(md.value_or(MdHandle{}).index);
+  };
+  const Md& zero = slot_of(0, 0, 0);
+  EXPECT_EQ(std::pair(zero.numa, zero.accelerator), std::pair(2u, UINT32_MAX));
+  const Md& node_0 = slot_of(ULNET_MD_PUT | ULNET_MD_NUMA, 0, 0);
+  EXPECT_EQ(std::pair(node_0.numa, node_0.accelerator), std::pair(0u, UINT32_MAX));
+  EXPECT_EQ(node_0.options, uint32_t{kMdPut});
+  const Md& accelerator_0 = slot_of(ULNET_MD_ACCELERATOR, 0, 0);
+  EXPECT_EQ(std::pair(accelerator_0.numa, accelerator_0.accelerator), std::pair(UINT32_MAX, 0u));
+  const Md& both = slot_of(ULNET_MD_NUMA | ULNET_MD_ACCELERATOR, 1, 3);
+  EXPECT_EQ(std::pair(both.numa, both.accelerator), std::pair(1u, 3u));
 }
 
 TEST_F(SubmitterTest, md_bind_refuses_what_cannot_be_an_md) {
