@@ -1,4 +1,4 @@
-"""The comparisons of perf/ run through once, shortly, and end with the line that they promise. Their measurements are
+"""The scripts of perf/ run through once, shortly, and end with the line that they promise. Their measurements are
 not checked. With ULNET_FULL=1 only: threads with real-time priority would disturb other tests.
 
     compare_scripts.py SCRIPT       runs this one
@@ -19,6 +19,8 @@ RATIO = r'\d+\.\d\d'
 LAST = {
     'compare-rails': (['--rounds', '1', '--seconds', '1'], rf'two={RATIO} four={RATIO} lost=0'),
     'compare-select': (['--rounds', '1'], r'choice16=[\d.]+ ratio=[\d.]+ rules_cost=[\d.]+'),
+    'policy-cost': (['--rounds', '1'],
+                    r'policy_cost s=[\d.]+ accept_ms=[\d.]+ slices=\d+ longest_ms=[\d.]+ republished=0/1'),
     'compare-port': (['--rounds', '1', '--seconds', '0.2'], rf'small={RATIO} large={RATIO} cycles=\d+'),
 }
 
@@ -28,7 +30,7 @@ def finds_the_default_build():
     reason = netns.why_not()
     if reason:
         netns.skip(reason)
-    scripts = sorted((ROOT / 'perf').glob('compare-*'))
+    scripts = sorted(path for path in (ROOT / 'perf').iterdir() if path.is_file() and not path.suffix)
     assert len(scripts) >= len(LAST), scripts
     for script in scripts:
         with tempfile.TemporaryDirectory(prefix='ulnet-compare-') as name:
