@@ -2,6 +2,8 @@
 // example. The nodes run over the in-memory fabric; the counters of NIs and peer NIs show the paths.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "control/api/show_values.h"
 #include "dataplane/base/nid_text.h"
 #include "tests/cluster/sim_net.h"
@@ -54,6 +56,21 @@ class Policies : public ::testing::Test {
               for (const PeerNi* ni : net.nis) counts[nid_text(ni->nid)] = puts(totals_of(*ni));
         },
         to);
+  }
+  /// The same for each pair of an NI of the client and a peer NI: "10.0.0.1@tcp 10.0.0.11@tcp 20".
+  std::string by_pair(int messages = kMessages) {
+    std::map<std::string, uint64_t> seen;
+    sim.fabric().hook = [&](const Nid& from, const Nid& to, const wire::Header& header) {
+      const auto& nets = client->node().control().nis->nets();
+      const bool mine = std::any_of(nets.begin(), nets.end(), [&](const LocalNis::LocalNet& net) {
+        return std::any_of(net.nis.begin(), net.nis.end(), [&](const LocalNi& ni) { return ni.nid == from; });
+      });
+      if (mine && header.type == wire::MsgType::kPut) ++seen[nid_text(from) + " " + nid_text(to)];
+      return sim::Fate::kPass;
+    };
+    std::string text = shares(messages, [&](std::map<std::string, uint64_t>& counts) { counts = seen; });
+    sim.fabric().hook = nullptr;
+    return text;
   }
   template <class Count>
   std::string shares(int messages, Count&& count, SimNode* to = nullptr) {
@@ -116,10 +133,27 @@ TEST_F(Policies, preferred_local_remote_nid_pairs) {
   build({"10.0.0.1@tcp", "10.0.0.2@tcp"}, {"10.0.0.11@tcp", "10.0.0.12@tcp"});
   apply(*client,
         {rule({.src = "10.0.0.1@tcp", .dst = "10.0.0.11@tcp"}), rule({.src = "10.0.0.2@tcp", .dst = "10.0.0.12@tcp"})});
+  EXPECT_EQ(by_pair(), "10.0.0.1@tcp 10.0.0.11@tcp 20, 10.0.0.2@tcp 10.0.0.12@tcp 20");
   EXPECT_EQ(by_peer_ni(), "10.0.0.11@tcp 20, 10.0.0.12@tcp 20");
   apply(*client, {rule({.src = "10.0.0.1@tcp", .priority = 0})});
-  EXPECT_EQ(by_peer_ni(), "10.0.0.11@tcp 40") << "the chosen NI has one preferred peer NI";
-  EXPECT_EQ(by_ni(), "10.0.0.1@tcp 40");
+  EXPECT_EQ(by_pair(), "10.0.0.1@tcp 10.0.0.11@tcp 40") << "the chosen NI has one preferred peer NI";
+  apply(*client, {config::UdspDel{.all = true}, rule({.src = "10.0.0.1@tcp", .dst = "10.0.0.12@tcp"}),
+                  rule({.src = "10.0.0.2@tcp", .dst = "10.0.0.11@tcp"})});
+  EXPECT_EQ(by_pair(), "10.0.0.1@tcp 10.0.0.12@tcp 20, 10.0.0.2@tcp 10.0.0.11@tcp 20") << "joined crosswise";
+}
+
+// The same with IPv6. A descriptor is a NID, a range of the last group, or a prefix.
+TEST_F(Policies, ipv6_nids) {
+  build({"fd00::1@tcp", "fd00::2@tcp"}, {"fd00::11@tcp", "fd00::12@tcp", "fd00:1::13@tcp"});
+  apply(*client,
+        {rule({.src = "fd00::1@tcp", .dst = "fd00::12@tcp"}), rule({.src = "fd00::2@tcp", .dst = "fd00:1::/64@tcp"})});
+  EXPECT_EQ(by_pair(), "fd00::1@tcp fd00::12@tcp 20, fd00::2@tcp fd00:1::13@tcp 20");
+  apply(*client, {config::UdspDel{.all = true}, rule({.src = "fd00::2@tcp", .priority = 0})});
+  EXPECT_EQ(by_ni(), "fd00::2@tcp 40");
+  apply(*client, {config::UdspDel{.all = true}, rule({.dst = "fd00::[11-12]@tcp", .priority = 0})});
+  EXPECT_EQ(by_peer_ni(), "fd00::11@tcp 20, fd00::12@tcp 20");
+  apply(*client, {config::UdspDel{.all = true}});
+  EXPECT_EQ(by_ni(), "fd00::1@tcp 20, fd00::2@tcp 20");
 }
 
 // The same with N:1: several local NIs prefer one peer NI.
