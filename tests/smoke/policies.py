@@ -2,7 +2,8 @@
 """Selection policies between real processes. Two ulnetd are joined by four veth rails. A rule that prefers one rail
 moves all traffic there. The rail goes down, and the traffic moves. The rule is deleted, and the traffic spreads again.
 Then a client reaches a server over two routers, and an `rte` rule does the same with the routers. `ulnetctl explain`
-names the path and the rule that the counters show. No operation fails.
+names the path and the rule that the counters show. No operation fails. At last, ulnetd restarts with rules in its
+file.
 """
 import json
 import time
@@ -16,10 +17,11 @@ ROUTERS = ('r1', 'r2')
 ROUTE_NIDS = {'r1': '10.0.0.91@tcp', 'r2': '10.0.0.92@tcp'}
 
 
-def put_counts(ctl, *words):
-    """PUTs sent over each NI of the answer of `net show` or `peer show`."""
+def put_counts(ctl, *words, acks=False):
+    """PUTs sent over each NI of the answer of `net show` or `peer show`. As in Lustre, an ACK that is sent counts as a
+    PUT. `acks`: the ACKs received, which come to the NI that sent the PUT."""
     shown = json.loads(ctl(*words))
-    return {ni['nid']: ni['sent_stats']['put']
+    return {ni['nid']: ni['received_stats']['ack'] if acks else ni['sent_stats']['put']
             for key, one in shown.items() for part in one for ni in part.get('local NI(s)', part.get('peer ni', []))
             if 'sent_stats' in ni}
 
@@ -101,10 +103,35 @@ def rails_by_rule(topology):
     print('four rails: a rule moves the traffic, a dead rail and the end of the rule move it again')
 
 
+def rules_in_the_file(topology):
+    """Rules that an export wrote are shown and in force after a restart."""
+    rails = Rails(topology)
+    discovered(rails)
+
+    def ctl(*words):
+        return rails.ctl('a', *words)
+    ctl('udsp', 'add', '--src', nid('a', 2), '--priority', '3')
+    ctl('udsp', 'add', '--src', nid('a', 2), '--dst', nid('b', 2))
+    ctl('udsp', 'add', '--dst', '10.77.0.[1-9]@tcp', '--rte', '10.0.0.9@tcp', '--priority', '5')
+    rules = json.loads(ctl('--json', 'udsp', 'show'))
+    assert len(rules['udsp']) == 3, rules
+    ctl('export', '--backup', str(rails.config('a')))
+    rails.daemons['a'].stop()
+    rails.start('a')
+    assert json.loads(ctl('--json', 'udsp', 'show')) == rules
+    discovered(rails)
+    shares = Shares(ctl, lambda *words: rails.perf('a', *words), ('--json', 'net', 'show', '-v', '4'), nid('b', 0))
+    peer_shares = Shares(ctl, shares.perf, ('--json', 'peer', 'show', '-v', '4'), nid('b', 0))
+    # At first, pushes go over other rails, too.
+    rails.until('the rule is in force', lambda: (set(said := shares()) == {nid('a', 2)}, said))
+    rails.until('the pair rule is in force', lambda: (set(said := peer_shares()) == {nid('b', 2)}, said))
+    print('a restart: the rules of the file are shown and in force')
+
+
 class Routed:
     """A client on tcp, a server on tcp1, and two routers between them."""
 
-    def __init__(self, topology):
+    def __init__(self, topology, settings=''):
         self.topology = topology
         self.nodes = {name: topology.node(name) for name in (*ROUTERS, 'server', 'client')}
         switch = topology.node('switch')
@@ -129,8 +156,8 @@ class Routed:
                 text += 'route:\n' + ''.join(f'    - net: {net}\n      gateway: {gateway}\n'
                                              for net, gateway in routes[name])
             text += 'routing:\n    enable: 1\n' if name in ROUTERS else ''
-            text += 'ulnet:\n    perf_target: true\n    forwarding: enabled\n' if name in ROUTERS else \
-                'ulnet:\n    perf_target: true\n'
+            text += 'ulnet:\n    perf_target: true\n' + settings
+            text += '    forwarding: enabled\n' if name in ROUTERS else ''
             yaml.write_text(text)
             node.start([netns.binary('ulnetd'), '--config', str(yaml), '--socket', self.socket(name)]).wait_for(
                 'ulnetd: ready', 60)
@@ -138,15 +165,13 @@ class Routed:
     def socket(self, name):
         return str(self.topology.folder / f'{name}.sock')
 
-    def ctl(self, *words, status=0):
-        return self.nodes['client'].run([netns.binary('ulnetctl'), '--socket', self.socket('client'), *words], 60,
-                                        status)
+    def ctl(self, *words, node='client', status=0):
+        return self.nodes[node].run([netns.binary('ulnetctl'), '--socket', self.socket(node), *words], 60, status)
 
     def perf(self, *words):
         output = self.nodes['client'].run([netns.binary('ulnet-perf'), '--json', '--socket', self.socket('client'),
                                            *words], 600, None)
         return all_well(json.loads(output[output.index('{'):]))
-
 
     def until_routes_are_up(self):
         end = time.monotonic() + 60
@@ -178,6 +203,8 @@ def main():
         rails_by_rule(topology)
     with netns.Topology() as topology:
         routers_by_rule(topology)
+    with netns.Topology() as topology:
+        rules_in_the_file(topology)
     print('policies: passed')
 
 
