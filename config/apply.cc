@@ -24,7 +24,7 @@ class Applier {
     std::string what;
   };
 
-  explicit Applier(DesiredState& state) : s_(state), udsp_(state.udsp) {
+  Applier(DesiredState& state, std::vector<std::string>* notes) : s_(state), udsp_(state.udsp, notes) {
     for (size_t i = 0; i < s_.peers.size(); ++i) peer_index(i);
   }
 
@@ -262,6 +262,7 @@ class Applier {
 
   /// Rules between settings, checked when the whole list has been applied.
   Wrong finish() {
+    udsp_.store();
     std::erase_if(s_.peers, [](const PeerConfig& peer) { return peer.primary.is_any(); });
     Global& g = s_.global;
     if (g.health_sensitivity == 0 && g.retry_count > 0) {
@@ -349,9 +350,9 @@ class Applier {
 
 }  // namespace
 
-Problems changes_apply(DesiredState& state, const ChangeList& changes) {
+Problems changes_apply(DesiredState& state, const ChangeList& changes, std::vector<std::string>* notes) {
   DesiredState next = state;
-  Applier applier(next);
+  Applier applier(next, notes);
   Problems errors;
   bool down = false;  // reported once, however many changes need LNet
   for (size_t i = 0; i < changes.size(); ++i) {

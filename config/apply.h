@@ -11,8 +11,10 @@ namespace ulnet::config {
 /// Applies all of `changes` to `state`. If a change is refused, `state` stays as it was. Then the result has one entry
 /// for each refused change: index, code and words, without the place. Rules of ip2nets are only recorded. Health values
 /// and peer states (NetSet, PeerSet) belong to the running node and are only checked. The deletion of a peer that is
-/// not configured is also only checked, because the peer may be discovered.
-[[nodiscard]] Problems changes_apply(DesiredState& state, const ChangeList& changes);
+/// not configured is also only checked, because the peer may be discovered. `notes` gets lines for the operator about
+/// changes that are not carried out word for word; may be null.
+[[nodiscard]] Problems changes_apply(DesiredState& state, const ChangeList& changes,
+                                     std::vector<std::string>* notes = nullptr);
 
 /// Whether `change` is about this NI as such (its health value, its own settings).
 [[nodiscard]] bool net_set_means(const NetSet& change, const Nid& ni);

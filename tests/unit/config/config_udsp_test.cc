@@ -417,6 +417,42 @@ TEST(ConfigUdsp, there_are_at_most_65535_rules) {
   EXPECT_EQ(applied(state, {UdspDel{.idx = 65534}, UdspAdd{{.src = "tcp"}}}), "");
 }
 
+// Goal: long lists that find, insert or delete rules are read in proportion, too. Squares would take minutes here.
+TEST(ConfigUdsp, long_lists_find_insert_and_delete_rules) {
+  ChangeList in_front, again, last, del;
+  for (uint32_t i = 0; i < 65535; ++i) {
+    const UdspRule rule{.idx = 0, .src = nid_text(Nid::v4(*net_parse("tcp"), i)), .priority = 1};
+    in_front.push_back({UdspAdd{rule}, {}});
+    again.push_back({UdspAdd{{.src = rule.src, .priority = 2}}, {}});
+    del.push_back({UdspDel{.rule = rule}, {}});
+  }
+  for (int64_t i = 65535; i-- > 0;) last.push_back({UdspDel{.idx = i}, {}});
+  DesiredState state;
+  ASSERT_TRUE(changes_apply(state, in_front).empty());
+  EXPECT_EQ(state.udsp.front().src, nid_text(Nid::v4(*net_parse("tcp"), 65534)));
+  EXPECT_EQ(state.udsp.back().src, nid_text(Nid::v4(*net_parse("tcp"), 0)));
+  ASSERT_TRUE(changes_apply(state, again).empty());
+  EXPECT_EQ(state.udsp.front().priority, 2);
+  DesiredState other = state;
+  ASSERT_TRUE(changes_apply(state, del).empty());
+  EXPECT_TRUE(state.udsp.empty());
+  ASSERT_TRUE(changes_apply(other, last).empty());
+  EXPECT_TRUE(other.udsp.empty());
+}
+
+TEST(ConfigUdsp, a_rule_that_is_there_keeps_its_place) {
+  DesiredState state;
+  ASSERT_EQ(applied(state, {UdspAdd{{.src = "tcp"}}, UdspAdd{{.src = "tcp1"}}, UdspAdd{{.src = "tcp2"}}}), "");
+  std::vector<std::string> notes;
+  const ChangeList list = {{UdspDel{.rule = UdspRule{.src = "tcp"}}, {}},
+                           {UdspAdd{{.idx = 0, .src = "*@tcp2", .priority = 7}}, {}},
+                           {UdspAdd{{.idx = 0, .src = "tcp1", .priority = 8}}, {}}};
+  ASSERT_TRUE(changes_apply(state, list, &notes).empty());
+  EXPECT_EQ(rules_of(state), "tcp1=8 tcp2=7");
+  EXPECT_EQ(notes, std::vector<std::string>{
+                       "the rule with src *@tcp2 is there already: it keeps idx 1, and only its priority changes"});
+}
+
 // Goal: an export has each rule as it was written, and its import makes the same list.
 TEST(ConfigUdsp, every_descriptor_survives_export_and_import) {
   DesiredState first;
