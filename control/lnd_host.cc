@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "control/turn.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {
@@ -54,7 +55,7 @@ void LndHost::ni_fatal(NiId id, bool fatal) {
   if (ni == nullptr || ni->fatal == fatal) return;
   ni->fatal = fatal;
   if (!c_.routing->advertised()) c_.nis->bump_sequence();
-  c_.dirty.local = c_.dirty.ping = true;
+  nis_changed(c_);
   const bool listed = !ni->params.interface.empty() && c_.deps.devices != nullptr;
   const bool gone = fatal && listed && !c_.deps.devices->find_address(ni->nid);
   c_.log(fmt::format("{}: {}", nid_text(ni->nid), gone ? "its address is gone" : fatal ? "link down" : "link up"));

@@ -144,8 +144,9 @@ unsigned run_pings(Control& c) {
 unsigned run_views(Control& c) {
   const Epoch before = c.publisher->epoch();
   (void)publish_views(c);
+  const unsigned previewed = c.policies->turn_previews({*c.nis, *c.peers, *c.routes});
   const unsigned freed = c.publisher->retire();
-  return freed + c.outbox->flush() + (c.publisher->epoch() != before ? 1 : 0);
+  return previewed + freed + c.outbox->flush() + (c.publisher->epoch() != before ? 1 : 0);
 }
 
 }  // namespace ulnet

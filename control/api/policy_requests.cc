@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <tuple>
 
 #include "config/apply.h"
 #include "control/api/explain.h"
@@ -24,10 +25,16 @@ std::string priority_text(const PolicyPriority& policy) {
   return fmt::format("{} (idx {})", policy.priority == kNoPriority ? -1 : int64_t(policy.priority), policy.rule);
 }
 
-std::string list_text(const std::vector<Nid>& nids) {
+/// The entries with their ranks and rules: "10.0.0.2@tcp 0 (idx 3), 10.0.0.1@tcp -1 (idx 4)".
+std::string list_text(const std::vector<PreferredNid>& list) {
   std::string text;
-  for (const Nid& nid : nids) text += (text.empty() ? "" : ", ") + nid_text(nid);
+  for (const PreferredNid& one : list)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", nid_text(one.nid), priority_text(one.rank));
   return text.empty() ? "none" : text;
+}
+
+std::string source_text(const Nid& source) {
+  return source.is_any() ? "none" : nid_text(source);
 }
 
 void set_pair(Doc& doc, const char* key, std::string before, std::string after) {
@@ -41,13 +48,14 @@ Doc change_doc(const PolicyChange& change) {
   const bool net = change.kind == PolicyChange::Kind::kLocalNet || change.kind == PolicyChange::Kind::kPeerNet;
   doc.set(kKinds[size_t(change.kind)], net ? net_text(change.net) : nid_text(change.nid));
   if (!change.peer.is_any()) doc.set("peer", nid_text(change.peer));
-  if (change.priority_before.priority != change.priority_after.priority)
-    set_pair(doc, net ? "net priority" : "nid priority", priority_text(change.priority_before),
-             priority_text(change.priority_after));
-  if (change.sources_before != change.sources_after)
-    set_pair(doc, "Preferred source NIDs", list_text(change.sources_before), list_text(change.sources_after));
-  if (change.gateways_before != change.gateways_after)
-    set_pair(doc, "Preferred gateway NIDs", list_text(change.gateways_before), list_text(change.gateways_after));
+  const auto& [before, after] = std::tie(change.before, change.after);
+  if (before.priority.priority != after.priority.priority)
+    set_pair(doc, net ? "net priority" : "nid priority", priority_text(before.priority), priority_text(after.priority));
+  if (before.sources != after.sources)
+    set_pair(doc, "Preferred source NIDs", list_text(before.sources), list_text(after.sources));
+  if (before.gateways != after.gateways)
+    set_pair(doc, "Preferred gateway NIDs", list_text(before.gateways), list_text(after.gateways));
+  if (before.source != after.source) set_pair(doc, "source NID", source_text(before.source), source_text(after.source));
   return doc;
 }
 
@@ -96,21 +104,36 @@ void NodeRequests::dry_run(RequestId id, const Request& request) {
       return reply(id, refused(config::change_verb(placed.change), config::change_entity(placed.change), -EOPNOTSUPP,
                                "a dry run shows changes of selection policies (udsp) only"));
   config::DesiredState after = c_.desired;
-  if (const auto errors = config::changes_apply(after, request.changes); !errors.empty())
+  std::vector<std::string> notes;
+  if (const auto errors = config::changes_apply(after, request.changes, &notes); !errors.empty())
     return reply(id, api::answer_change_errors(request.changes, errors));
-  previews_[id] = c_.policies->preview(
-      after.udsp, [this, id, any = false](const std::vector<PolicyChange>& changes, bool last) mutable {
-        Answer part;
-        Doc list = Doc::list();
-        for (const PolicyChange& change : changes) list.push(change_doc(change));
-        if (list.size() > 0) (part.doc = Doc::map()).set("dry run", std::move(list));
-        any |= !changes.empty();
-        if (last && !any) part.notes.emplace_back("no net, NI or peer NI of today would change");
-        part.more = !last;
-        if (last) previews_.erase(id);
-        reply(id, part);
-        return server_ == nullptr || server_->backlog(id) <= api::kOutputLow;  // else drained() comes
-      });
+  using Previews = PolicyPreviews;
+  const uint64_t number = c_.policies->preview(after.udsp, [this, id, changes = request.changes, notes,
+                                                            any = false](const Previews::Part& found) mutable {
+    Answer part;
+    Doc list = Doc::list();
+    for (const PolicyChange& change : found.changes) list.push(change_doc(change));
+    if (list.size() > 0) (part.doc = Doc::map()).set("dry run", std::move(list));
+    any |= !found.changes.empty();
+    if (found.then != nullptr) {
+      part.notes = notes;
+      for (std::string& line : idle_rules(changes, *found.then)) part.notes.push_back(std::move(line));
+      if (!any) part.notes.emplace_back("no net, NI or peer NI of today would change");
+    }
+    if (found.no_memory) part = refused("add", "udsp", -ENOMEM, "there is no memory for the dry run");
+    part.more = !found.last();
+    if (found.last()) previews_.erase(id);
+    reply(id, part);
+    if (server_ == nullptr) return Previews::Next::kGoOn;
+    if (!server_->is_open(id)) return Previews::Next::kEnd;
+    return server_->backlog(id) <= api::kOutputLow ? Previews::Next::kGoOn : Previews::Next::kPause;  // drained() comes
+  });
+  if (number == 0)
+    return reply(id,
+                 refused(config::change_verb(request.changes[0].change), "udsp", -EAGAIN,
+                         fmt::format("{} dry runs are under way, which is the maximum; try again when one has ended",
+                                     kPreviewsMax)));
+  previews_[id] = number;
 }
 
 }  // namespace ulnet

@@ -184,6 +184,11 @@ class Server::Impl {
     watch(id.client, client);
   }
 
+  [[nodiscard]] bool is_open(RequestId id) const {
+    const auto found = clients_.find(id.client);
+    return found != clients_.end() && !found->second.dead && found->second.open.contains(id.id);
+  }
+
   [[nodiscard]] size_t backlog(RequestId id) const {
     auto found = clients_.find(id.client);
     return found == clients_.end() ? 0 : found->second.unsent();
@@ -553,6 +558,9 @@ Instant Server::next_deadline() const {
 }
 void Server::reply(RequestId id, const Answer& answer) {
   impl_->reply(id, answer);
+}
+bool Server::is_open(RequestId id) const {
+  return impl_->is_open(id);
 }
 size_t Server::backlog(RequestId id) const {
   return impl_->backlog(id);

@@ -64,6 +64,8 @@ class Server {
   /// Answers a request. With answer.more the request stays open. An id that is gone is ignored; an answer that is too
   /// large for a frame becomes an error (send large lists as parts).
   void reply(RequestId id, const Answer& answer);
+  /// False: the request has been answered, or its client has left or was given up.
+  [[nodiscard]] bool is_open(RequestId id) const;
   /// Bytes that wait to be sent to this request's client. A stream should pause above kOutputLow and go on when
   /// drained() comes.
   [[nodiscard]] size_t backlog(RequestId id) const;

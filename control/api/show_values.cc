@@ -111,6 +111,12 @@ int64_t shown_priority(const PolicyPriority& policy) {
   return policy.priority == kNoPriority ? -1 : int64_t(policy.priority);
 }
 
+std::vector<Nid> nids_of(const std::vector<PreferredNid>& preferred) {
+  std::vector<Nid> nids;
+  for (const PreferredNid& one : preferred) nids.push_back(one.nid);
+  return nids;
+}
+
 api::UdspInfo policies_of(Control& c, const LocalNi& ni) {
   const Policy& policy = c.policies->policy();
   return {shown_priority(policy.of_local_net(ni.net)), shown_priority(policy.of_local_ni(ni.nid)), {}, {}};
@@ -118,8 +124,9 @@ api::UdspInfo policies_of(Control& c, const LocalNi& ni) {
 
 api::UdspInfo policies_of(Control& c, const PeerNet& net, const PeerNi& ni) {
   const PolicyObjects& objects = c.policies->policy().objects();
-  return {shown_priority(net.policy), shown_priority(ni.policy.priority), preferred_sources(ni.policy.sources, objects),
-          preferred_gateways(ni.policy.gateways, objects)};
+  return {shown_priority(net.policy), shown_priority(ni.policy.priority),
+          nids_of(preferred_sources(ni.policy.sources, objects)),
+          nids_of(preferred_gateways(ni.policy.gateways, objects))};
 }
 
 api::LocalNiShow ni_value(Control& c, const LocalNi& ni) {
@@ -262,7 +269,8 @@ std::vector<api::RouteShow> route_values(Control& c, bool rules) {
     const auto place = order.find({route.config.net, route.config.gateway});
     placed.emplace_back(place == order.end() ? order.size() : place->second,
                         api::RouteShow{route.config, route.alive, route.config.hop > 1, {}});
-    if (rules) placed.back().second.rules = c.policies->policy().router_rules(route.config.gateway);
+    const PeerNi* gateway = rules ? c.peers->find(route.config.gateway) : nullptr;
+    if (gateway != nullptr) placed.back().second.rules = c.policies->policy().router_rules(gateway->peer->id);
   }
   std::stable_sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<api::RouteShow> shows;

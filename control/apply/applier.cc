@@ -40,7 +40,8 @@ uint32_t kept_bits(uint32_t state) {
 
 /// True for changes that a list may hold in any number and that take memory for good.
 bool makes_more(const config::Change& change) {
-  return std::holds_alternative<config::PeerAdd>(change) || std::holds_alternative<config::RouteAdd>(change);
+  return std::holds_alternative<config::PeerAdd>(change) || std::holds_alternative<config::RouteAdd>(change) ||
+         std::holds_alternative<config::UdspAdd>(change);
 }
 
 NiDefaults ni_defaults(const config::DesiredState& state) {
@@ -144,9 +145,12 @@ void Applier::start(Job& job) {
   job.order = c_.nis->order();
   job.routes = c_.routes->routes();
   if (!job.errors.empty()) return;
-  job.errors = config::changes_apply(job.after, job.changes);
+  std::vector<std::string> notes;
+  job.errors = config::changes_apply(job.after, job.changes, &notes);
   for (config::Problem& error : job.errors) error.index = job.origin[error.index];
   if (!job.errors.empty()) return;
+  job.policies.begin(*c_.policies, job.changes, c_.desired.udsp, job.after.udsp);
+  for (const std::string& line : notes) note(job, line);
   for (const auto& warning : config::changes_warnings(asked, start_up_ ? nullptr : &c_.desired.ulnet))
     note(job, std::string(kWarning) + config::problem_text(warning));
 }
@@ -183,7 +187,6 @@ unsigned Applier::run_jobs() {
     }
     if (must_wait_for_gateways(job)) return done;
     if (!std::exchange(job.in_force, true)) put_in_force(job);
-    if (!c_.policies->settled()) return done;
     job.undo.clear();
     leaving_.splice(leaving_.end(), jobs_, jobs_.begin());
     done += turn_leaving();
@@ -223,8 +226,11 @@ bool Applier::all_left(Job& job) {
 
 unsigned Applier::turn_leaving() {
   for (unsigned done = 0;; ++done) {
-    const auto gone = std::find_if(leaving_.begin(), leaving_.end(), [&](Job& job) { return all_left(job); });
+    const auto gone = std::find_if(leaving_.begin(), leaving_.end(),
+                                   [&](Job& job) { return job.policies.done(*c_.policies) && all_left(job); });
     if (gone == leaving_.end()) return done;
+    for (const auto& line : start_up_ ? std::vector<std::string>() : idle_rules(gone->changes, c_.policies->rules()))
+      note(*gone, line);
     finish(leaving_, gone);
   }
 }
@@ -276,9 +282,7 @@ void Applier::put_in_force(Job& job) {
   c_.routes->set_rules({.avoid_asym = ulnet.avoid_asym_router_failure,
                         .tried_first = ulnet.check_routers_before_use && interval > Duration::zero()});
   c_.peers->set_watch_aliveness(c_.routing->state() != RoutingState::kDisabled);
-  c_.policies->set_rules(c_.desired.udsp);
-  if (!start_up_)
-    for (const auto& line : idle_rules(job.changes, *c_.nis, *c_.peers, *c_.routes)) note(job, line);
+  job.policies.put_in_force(*c_.policies, {*c_.nis, *c_.peers, *c_.routes});
   c_.dirty.node = c_.dirty.local = true;
   if (job.ulnet && ulnet_changed_) ulnet_changed_();
 }
@@ -319,6 +323,7 @@ Applier::Step Applier::run(Job& job, const config::LnetUnconfigure&) {
   job.before = config::DesiredState{};
   job.before.ulnet = c_.desired.ulnet;
   c_.desired = job.before;
+  c_.policies->set_rules({});
   return Step::kDone;
 }
 
@@ -414,7 +419,7 @@ Applier::Step Applier::run(Job& job, const config::NetSet& change) {
     }
   }
   if (!found) return refuse(job, -ENOENT, "cannot configure net: there is no such NI");
-  c_.dirty.local = c_.dirty.ping = true;
+  nis_changed(c_);
   return Step::kDone;
 }
 

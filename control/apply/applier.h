@@ -68,6 +68,7 @@ class Applier {
     bool undoing = false;
     bool ulnet = false;     // holds changes of `ulnet:` keys
     bool in_force = false;  // the job may still wait for the gateways' first checks
+    PolicyStep policies;
     config::Problems errors;
   };
   unsigned run_jobs();
@@ -131,7 +132,7 @@ class Applier {
   Instant retry_at_ = kNever;
   Instant retry_waiting_at_ = kForever;
   std::list<Job> jobs_;
-  std::list<Job> leaving_;  // in force, but NIs of these jobs have not left yet
+  std::list<Job> leaving_;  // in force, but NIs have not left yet, or peers have no results of policies yet
   config::ChangeList networks_;
   std::function<std::string()> in_use_;
   std::function<void()> ulnet_changed_;

@@ -64,6 +64,7 @@ struct LocalNi {
   Instant drain_deadline = kForever;
 
   [[nodiscard]] bool up() const { return !fatal && !silent && health > 0; }
+  [[nodiscard]] bool usable() const { return !fatal && health > 0; }
   [[nodiscard]] bool going() const { return leaving || closing; }
   [[nodiscard]] uint64_t messages() const;
   /// Messages that name it: on their way out, and coming in or held.

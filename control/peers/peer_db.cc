@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "control/policy/plain_source.h"
 #include "dataplane/base/check.h"
 #include "dataplane/base/nid_text.h"
 
@@ -45,8 +46,7 @@ WorkerId PeerDb::choose_worker(const LocalNi* via) const {
 }
 
 const LocalNi* PeerDb::choose_source(Net net) {
-  const auto nis = deps_.nis.on_net(net);
-  return nis.empty() ? nullptr : nis[next_source_++ % nis.size()];
+  return source_to_record(deps_.nis.on_net(net), next_source_++);
 }
 
 // The first NI of the net sets the credits, so all rails of a peer have the same number. A peer on a net that is not
@@ -137,6 +137,7 @@ Peer& PeerDb::attach(Peer* peer, PeerNi& ni) {
       net->nis.push_back(&ni);
   }
   if (ni.blocks != nullptr) ends_.cancel(ni.id);
+  gateway_revision_ += is_gateway(ni.nid);
   ni.peer = peer;
   ni.health = kHealthMax;
   ni.status = wire::kNiInvalid;
@@ -148,6 +149,7 @@ Peer& PeerDb::attach(Peer* peer, PeerNi& ni) {
 void PeerDb::detach(PeerNi& ni) {
   ULNET_CHECK(ni.peer != nullptr);
   Peer& peer = *ni.peer;
+  gateway_revision_ += &peer.primary() == &ni || is_gateway(ni.nid);
   const auto net =
       std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });
   std::erase(net->nis, &ni);
@@ -254,6 +256,7 @@ void PeerDb::set_primary(Peer& peer, const Nid& nid) {
   const auto ni = std::find_if(net->nis.begin(), net->nis.end(), [&](const PeerNi* one) { return one->nid == nid; });
   std::rotate(net->nis.begin(), ni, ni + 1);
   std::rotate(peer.nets.begin(), net, net + 1);
+  ++gateway_revision_;
   touch(peer);
 }
 
@@ -279,7 +282,7 @@ void PeerDb::clear() {
   }
 }
 
-// A non-MR peer keeps its one source as long as that NI is there (docs/wire/lnet.md §5.7).
+// A non-MR peer keeps its one source (docs/wire/lnet.md §5.7) until the NI goes, or is unusable and another is usable.
 void PeerDb::follow_nis(Peer& peer) {
   for (PeerNet& net : peer.nets) {
     const auto local = deps_.nis.on_net(net.net);
@@ -289,8 +292,8 @@ void PeerDb::follow_nis(Peer& peer) {
       if (!local.empty() || (deps_.routed && deps_.routed(net.net)))
         starved_ |= !give_blocks(*ni, local.empty() ? nullptr : local.front());
       if (named_only && ni->blocks != nullptr) touch(peer);
-      const bool there =
-          std::any_of(local.begin(), local.end(), [&](const LocalNi* one) { return one->nid == ni->source; });
+      if (source_is_gone(local, ni->policy.source)) touch(peer);  // rules choose again
+      const bool there = source_stays(local, ni->source);
       if (peer.multi_rail() ? ni->source.is_any() : there) continue;
       if (ni->source.is_any() && local.empty()) continue;
       ni->source = peer.multi_rail() || local.empty() ? kAnyNid : choose_source(net.net)->nid;
@@ -381,8 +384,8 @@ unsigned PeerDb::turn(Instant now) {
 
 void PeerDb::touch(Peer& peer) {
   if (peer.dirty) return;
-  peer.dirty = true;
   dirty_.push_back(peer.id);
+  peer.dirty = true;
 }
 
 /// A PeerView with the lists that its NIs refer to.
@@ -393,23 +396,6 @@ struct PublishedPeer : PeerView {
     return lists.emplace_back(policy.list).get();
   }
 };
-
-// The one source of a peer without multi-rail. Rules come before the choice that was made when the peer was met. Of
-// sources that the rules rank alike, peers take turns by their NIDs.
-Nid PeerDb::source_of(const PeerNi& ni) const {
-  if (ni.policy.sources.list == nullptr || ni.peer->multi_rail()) return ni.source;
-  uint32_t best = kNoPriority;
-  std::vector<Nid> nids;
-  for (const Preferences::One& one : ni.policy.sources.list->all) {
-    const LocalNi* local = deps_.nis.find(NiId{one.id});
-    if (local == nullptr || local->going() || local->net != ni.nid.net() || one.rank > best) continue;
-    if (one.rank < best) nids.clear();
-    best = one.rank;
-    nids.push_back(local->nid);
-  }
-  if (nids.empty() || std::find(nids.begin(), nids.end(), ni.source) != nids.end()) return ni.source;
-  return nids[ni.nid.hash() % nids.size()];
-}
 
 std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
   auto view = std::make_shared<PublishedPeer>();
@@ -434,7 +420,7 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
     one.health = ni.health;
     one.down = watch_ && ni.life.down;
     one.priority = ni.policy.priority.priority;
-    one.source = source_of(ni);
+    one.source = ni.policy.source.is_any() ? ni.source : ni.policy.source;
     one.sources = view->keep(ni.policy.sources);
     one.gateways = view->keep(ni.policy.gateways);
   };

@@ -78,7 +78,7 @@ struct PeerNi {
   bool net_local = false;              ///< its net has been local since it got its credits
   std::shared_ptr<PeerBlocks> blocks;  ///< null: known by name only. Once there, its id, server and address stay
   uint16_t health = kHealthMax;
-  Nid source;  ///< the one source that a peer without multi-rail may see (docs/wire/lnet.md §5.7); ANY: none yet
+  Nid source;  ///< recorded for a peer without multi-rail (docs/wire/lnet.md §5.7), see policy.source; ANY: none yet
   PeerNiPolicy policy;
   uint64_t policy_seen = 0;  ///< the state of rules and objects that `policy` results from
   Liveness life;
@@ -270,6 +270,8 @@ class PeerDb {
   unsigned turn(Instant now);
 
   [[nodiscard]] const std::map<uint32_t, std::unique_ptr<Peer>>& peers() const { return peers_; }
+  /// Grows when the NIDs of a gateway, or its primary NID, may have changed.
+  [[nodiscard]] uint64_t gateway_revision() const { return gateway_revision_; }
   /// Peer NIs that have memory, which is what peers_max bounds.
   [[nodiscard]] size_t allocated() const { return by_id_.size(); }
   /// NIDs of peers that are known, those whose memory is being given back among them.
@@ -303,7 +305,6 @@ class PeerDb {
                                               const Peer* target);
   void reconfigured(Peer& peer);
   void take_back_own();
-  [[nodiscard]] Nid source_of(const PeerNi& ni) const;
   [[nodiscard]] std::shared_ptr<const PeerView> view_of(const Peer& peer) const;
 
   Deps deps_;
@@ -327,6 +328,7 @@ class PeerDb {
   uint32_t next_peer_ = 1;
   uint32_t next_ni_ = 1;
   uint32_t next_source_ = 0;
+  uint64_t gateway_revision_ = 0;
   bool watch_ = false;
   bool freed_ = false;                // configuration_freed() was called
   std::vector<uint32_t> free_slots_;  // of tallies; if empty, the next is by_id_.size(). Has room for all

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
+#include <set>
+#include <tuple>
 #include <utility>
 
 namespace ulnet {
@@ -10,149 +13,176 @@ namespace {
 
 constexpr size_t kIdleRulesNoted = 16;
 
-/// The part of a rule that matches nothing now, as words; "" if each part matches an object.
-std::string unmatched(const config::UdspRule& rule, LocalNis& nis, const PeerDb& peers, const RouteDb& routes) {
-  const auto match = config::udsp_rule_parse(rule);
-  if (!match) return match.error();
-  const auto some_local = [&] {
-    for (LocalNis::LocalNet& net : nis.nets())
-      for (const LocalNi& ni : net.nis)
-        if (match->src->matches(ni.nid)) return true;
-    return false;
-  };
-  const auto some_peer = [&] {
-    for (const auto& [id, peer] : peers.peers())
-      for (const PeerNet& net : peer->nets)
-        for (const PeerNi* ni : net.nis)
-          if (match->dst->matches(ni->nid)) return true;
-    return false;
-  };
-  const auto some_gateway = [&] {
-    return std::any_of(routes.routes().begin(), routes.routes().end(),
-                       [&](const Route& route) { return match->rte->matches(route.config.gateway); });
-  };
-  if (match->src && !some_local()) return "no NI of this node matches src " + rule.src;
-  if (match->dst && !some_peer()) return "no known peer matches dst " + rule.dst;
-  if (match->rte && !some_gateway()) return "no gateway of a route matches rte " + rule.rte;
+std::string idle_text(const config::UdspRule& rule, Policy::Missing what) {
+  switch (what) {
+    case Policy::Missing::kNothing: break;
+    case Policy::Missing::kSrc: return "no NI of this node matches src " + rule.src;
+    case Policy::Missing::kDst: return "no known peer matches dst " + rule.dst;
+    case Policy::Missing::kRte: return "no gateway of a route matches rte " + rule.rte;
+  }
   return "";
 }
 
 }  // namespace
 
-std::vector<std::string> idle_rules(const config::ChangeList& changes, LocalNis& nis, const PeerDb& peers,
-                                    const RouteDb& routes) {
+void PolicyStep::begin(const Policies& policies, const config::ChangeList& changes,
+                       const std::vector<config::UdspRule>& is, const std::vector<config::UdspRule>& then) {
+  seen_ = policies.changes();
+  const auto clears = [](const auto& one) { return std::holds_alternative<config::LnetUnconfigure>(one.change); };
+  if (is != then || std::any_of(changes.begin(), changes.end(), clears)) rules_.emplace(then);
+}
+
+void PolicyStep::put_in_force(Policies& policies, const PolicyTables& tables) {
+  if (rules_) policies.set_rules(std::move(*rules_));
+  policies.follow(true, tables);
+  if (policies.changes() != seen_) end_ = policies.goal();
+}
+
+std::vector<std::string> idle_rules(const config::ChangeList& changes, const PolicyRules& rules) try {
+  std::set<std::tuple<std::string_view, std::string_view, std::string_view>> added;
+  for (const config::PlacedChange& placed : changes)
+    if (const auto* add = std::get_if<config::UdspAdd>(&placed.change))
+      added.emplace(add->rule.src, add->rule.dst, add->rule.rte);
+  if (added.empty()) return {};
+  const auto asked = [&](int32_t index) {
+    const config::UdspRule& rule = rules.rules[size_t(index)];
+    return added.contains({rule.src, rule.dst, rule.rte});
+  };
   std::vector<std::string> notes;
-  for (const config::PlacedChange& placed : changes) {
-    const auto* add = std::get_if<config::UdspAdd>(&placed.change);
-    const std::string missing = add == nullptr ? "" : unmatched(add->rule, nis, peers, routes);
-    if (missing.empty()) continue;
+  for (const auto& [index, what] : rules.policy.idle(asked, kIdleRulesNoted + 1)) {
     if (notes.size() == kIdleRulesNoted) {
       notes.emplace_back("further rules that have no effect yet are not listed");
       break;
     }
-    notes.push_back(fmt::format("no effect yet: {}; the rule will hold for objects that are added later", missing));
+    notes.push_back(fmt::format("no effect yet: {}; the rule will hold for objects that are added later",
+                                idle_text(rules.rules[size_t(index)], what)));
   }
   return notes;
+} catch (const std::bad_alloc&) {
+  return {};
 }
 
-void Policies::begin_walk() {
-  ++revision_;
-  next_peer_ = 0;
-  walking_ = true;
+void Policies::go_round(const Point& goal) {
+  goal_ = std::max(goal_, goal);
   set_timer();
 }
 
-void Policies::set_rules(std::span<const config::UdspRule> rules) {
-  if (std::equal(rules.begin(), rules.end(), rules_.begin(), rules_.end())) return;
-  rules_.assign(rules.begin(), rules.end());
-  policy_ = Policy(rules_, {});
-  begin_walk();
+void Policies::set_rules(PolicyRules rules) noexcept {
+  std::swap(in_force_, rules);
+  follower_.forget();
+  stale_ = true;
+  flush_until_ = 0;
+  ++revision_;
+  ++changes_;
+  go_round({at_.lap + 1, at_.peer});
 }
 
-void Policies::follow(LocalNis& nis, PeerDb& peers, const RouteDb& routes) {
-  PolicyObjects objects = policy_objects(policy_, nis, peers, routes);
-  if (objects == policy_.objects()) return;
-  policy_.set_objects(std::move(objects));
-  begin_walk();
+void Policies::follow(bool nis_changed, const PolicyTables& tables) {
+  if (!nis_changed && !stale_ && follower_.gateways_seen(policy(), tables)) return;
+  stale_ = true;
+  auto change = PolicyFollower::Change::kNone;
+  try {
+    change = follower_.follow(policy(), tables);
+  } catch (const std::bad_alloc&) {
+    return set_timer();
+  }
+  stale_ = false;
+  if (change == PolicyFollower::Change::kNone) return;
+  if (change == PolicyFollower::Change::kLists) ++revision_;
+  ++changes_;
+  go_round({at_.lap + 1, at_.peer});
+}
+
+/// Evaluates NIs with results of an older revision, and the sources. False: some are left, because the budget is used
+/// up or memory is short.
+bool Policies::update(Peer& peer, uint64_t until, bool& changed) try {
+  for (PeerNet& net : peer.nets) {
+    const PolicyPriority before = std::exchange(net.policy, policy().of_peer_net(net.net));
+    changed |= before.priority != net.policy.priority;
+    for (PeerNi* ni : net.nis) {
+      if (ni->policy_seen != revision_) {
+        if (policy().comparisons() >= until) return false;
+        PeerNiPolicy now = policy().of_peer_ni(ni->nid);
+        now.source = ni->policy.source;
+        changed |= !now.same_for_workers(ni->policy);
+        ni->policy = std::move(now);
+        ni->policy_seen = revision_;
+      }
+      const Nid source = peer.multi_rail() ? kAnyNid : policy().plain_source(ni->nid, ni->source, ni->policy.sources);
+      changed |= std::exchange(ni->policy.source, source) != source;
+    }
+  }
+  return true;
+} catch (const std::bad_alloc&) {
+  failed_ = true;
+  return false;
 }
 
 void Policies::evaluate(Peer& peer) {
-  for (PeerNet& net : peer.nets) {
-    net.policy = policy_.of_peer_net(net.net);
-    for (PeerNi* ni : net.nis) {
-      if (ni->policy_seen == revision_) continue;
-      ni->policy_seen = revision_;
-      ni->policy = policy_.of_peer_ni(ni->nid);
-    }
-  }
+  bool changed = false;
+  if (!update(peer, flush_until_, changed)) go_round({at_.lap + 1, at_.peer});
 }
 
 void Policies::walk(PeerDb& peers) {
   const auto& all = peers.peers();
-  auto next = all.lower_bound(next_peer_);
-  for (size_t cost = 0; next != all.end() && cost < kPolicyBudget; ++next) {
-    Peer& peer = *next->second;
-    bool changed = false;
-    for (PeerNet& net : peer.nets) {
-      const PolicyPriority before = std::exchange(net.policy, policy_.of_peer_net(net.net));
-      changed |= before.priority != net.policy.priority;
-      for (PeerNi* ni : net.nis) {
-        cost += policy_.peer_rules() + 1;
-        if (std::exchange(ni->policy_seen, revision_) == revision_) continue;
-        const PeerNiPolicy its = std::exchange(ni->policy, policy_.of_peer_ni(ni->nid));
-        changed |= !its.same_for_workers(ni->policy);
-      }
+  const uint64_t until = policy().comparisons() + kPolicyBudget;
+  size_t seen = 0;
+  auto next = all.lower_bound(at_.peer);
+  while (at_ < goal_) {
+    if (next == all.end()) {
+      at_ = {at_.lap + 1, 0};
+      next = all.begin();
+      continue;
     }
+    Peer& peer = *next->second;
+    at_.peer = next->first;
+    seen += peer.ni_count();
+    if (policy().comparisons() + seen >= until) return;
+    bool changed = false;
+    const bool done = update(peer, until - seen, changed);
     if (changed) peers.touch(peer);
+    if (!done) return;
+    ++at_.peer;
+    ++next;
   }
-  walking_ = next != all.end();
-  next_peer_ = walking_ ? next->first : 0;
-}
-
-unsigned Policies::turn_previews(LocalNis& nis, PeerDb& peers, const RouteDb& routes) {
-  unsigned done = 0;
-  for (auto& [number, one] : previews_) {
-    if (one.paused || one.ended) continue;
-    std::vector<PolicyChange> changes;
-    const bool more = one.preview.turn(nis, peers, routes, changes);
-    one.ended |= !more;
-    if (!changes.empty() || !more) one.paused = !one.sink(changes, !more);
-    ++done;
-  }
-  std::erase_if(previews_, [](const auto& one) { return one.second.ended; });
-  return done;
 }
 
 void Policies::set_timer() {
-  const bool previews =
-      std::any_of(previews_.begin(), previews_.end(), [](const auto& one) { return !one.second.paused; });
-  walking_ || previews ? timer_.set_now() : timer_.stop();
+  if (stale_ || failed_)
+    timer_.retry(true);
+  else
+    at_ < goal_ || previews_.waiting() ? timer_.set_now() : timer_.stop();
 }
 
-unsigned Policies::turn(LocalNis& nis, PeerDb& peers, const RouteDb& routes) {
-  unsigned done = 0;
-  if (walking_) {
-    walk(peers);
-    ++done;
-  }
-  done += turn_previews(nis, peers, routes);
+unsigned Policies::turn(PeerDb& peers) {
+  failed_ = false;
+  const bool work = !stale_ && at_ < goal_;
+  if (work) walk(peers);
+  flush_until_ = policy().comparisons() + kPolicyBudget;
+  set_timer();
+  return work ? 1 : 0;
+}
+
+unsigned Policies::turn_previews(const PolicyTables& tables) {
+  const unsigned done = previews_.turn(tables);
   set_timer();
   return done;
 }
 
-uint64_t Policies::preview(std::span<const config::UdspRule> then, PreviewSink sink) {
-  previews_.emplace(++last_preview_, Preview{PolicyPreview(rules_, then), std::move(sink)});
+uint64_t Policies::preview(std::span<const config::UdspRule> then, PolicyPreviews::Sink sink) {
+  const uint64_t number = previews_.add(PolicyPreview(in_force_.rules, then), std::move(sink));
   set_timer();
-  return last_preview_;
+  return number;
 }
 
 void Policies::preview_resume(uint64_t number) {
-  if (const auto found = previews_.find(number); found != previews_.end()) found->second.paused = false;
+  previews_.resume(number);
   set_timer();
 }
 
 void Policies::preview_end(uint64_t number) {
-  if (const auto found = previews_.find(number); found != previews_.end()) found->second.ended = true;
+  previews_.end(number);
+  set_timer();
 }
 
 }  // namespace ulnet

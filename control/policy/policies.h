@@ -1,19 +1,19 @@
 // The selection policies in force, and the times when objects are evaluated. A changed peer is evaluated before it is
-// published, all other peers in slices after a change of rules, NIs or gateways. Local nets and NIs, which are few, are
-// evaluated when their view is built. Thread: control. The evaluation of a rule is in policy.h.
+// published. After a change of rules, NIs or gateways, a walk evaluates all peers in slices. The walk goes round: a
+// change makes it end one lap later, and never begin again. Local nets and NIs, which are few, are evaluated when their
+// view is built. Thread: control. The evaluation of a rule is in policy.h.
 #pragma once
+#include <compare>
 #include <cstdint>
-#include <functional>
-#include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "config/change.h"
-#include "control/nis/local_nis.h"
-#include "control/peers/peer_db.h"
+#include "control/policy/objects.h"
 #include "control/policy/policy.h"
 #include "control/policy/preview.h"
-#include "control/routes/route_db.h"
 #include "control/timers.h"
 
 namespace ulnet {
@@ -22,53 +22,76 @@ class Policies {
  public:
   explicit Policies(Timers& timers) : timer_(timers, TimerName::kPolicies) {}
 
-  /// Puts these rules in force. No effect if they are in force already.
-  void set_rules(std::span<const config::UdspRule> rules);
-  /// To call before a view is built, if NIs, peers or routes may have changed.
-  void follow(LocalNis& nis, PeerDb& peers, const RouteDb& routes);
-  /// Brings the results of `peer` up to date, for the view that is about to be built.
+  /// Puts these rules in force. follow() must come before the next evaluation.
+  void set_rules(PolicyRules rules) noexcept;
+  /// To call before a view is built. `nis_changed`: NIs may have changed.
+  void follow(bool nis_changed, const PolicyTables& tables);
+  /// Brings the results of `peer` up to date, for the view that is about to be built. If the budget of the turn is used
+  /// up, the walk does the rest, and then the peer is published again.
   void evaluate(Peer& peer);
   /// Evaluates the next peers, and touches those whose results differ; returns work done.
-  unsigned turn(LocalNis& nis, PeerDb& peers, const RouteDb& routes);
-  /// Previews of other rules run beside. The sink gets changes in parts, `last` with the last one. If the sink returns
-  /// false, the preview pauses until preview_resume().
-  using PreviewSink = std::function<bool(const std::vector<PolicyChange>& changes, bool last)>;
-  /// Returns the number of the preview.
-  uint64_t preview(std::span<const config::UdspRule> then, PreviewSink sink);
+  unsigned turn(PeerDb& peers);
+
+  /// Previews of other rules run beside; see PolicyPreviews.
+  unsigned turn_previews(const PolicyTables& tables);
+  uint64_t preview(std::span<const config::UdspRule> then, PolicyPreviews::Sink sink);
   void preview_resume(uint64_t number);
-  /// No effect if the preview has ended.
   void preview_end(uint64_t number);
 
-  /// All objects have the results of the rules in force.
-  [[nodiscard]] bool settled() const { return !walking_; }
+  /// A point in the walk.
+  struct Point {
+    uint64_t lap = 0;
+    uint32_t peer = 0;  ///< Peer::id
+    auto operator<=>(const Point&) const = default;
+  };
+  /// Grows with each change of rules or objects.
+  [[nodiscard]] uint64_t changes() const { return changes_; }
+  /// Where the walk has evaluated all peers with the rules and objects of now.
+  [[nodiscard]] Point goal() const { return goal_; }
+  [[nodiscard]] bool reached(const Point& point) const { return !stale_ && at_ >= point; }
+  /// All peers have the results of the rules in force.
+  [[nodiscard]] bool settled() const { return reached(goal_); }
 
-  [[nodiscard]] Policy& policy() { return policy_; }
-  [[nodiscard]] std::span<const config::UdspRule> rules() const { return rules_; }
+  [[nodiscard]] Policy& policy() { return in_force_.policy; }
+  [[nodiscard]] const PolicyRules& rules() const { return in_force_; }
 
  private:
-  struct Preview {
-    PolicyPreview preview;
-    PreviewSink sink;
-    bool paused = false, ended = false;
-  };
-  void begin_walk();
+  [[nodiscard]] bool update(Peer& peer, uint64_t until, bool& changed);
+  void go_round(const Point& goal);
   void walk(PeerDb& peers);
-  unsigned turn_previews(LocalNis& nis, PeerDb& peers, const RouteDb& routes);
   void set_timer();
 
-  std::vector<config::UdspRule> rules_;
-  Policy policy_;
-  uint64_t revision_ = 1;  // of rules and objects; PeerNi::policy_seen is the last that a peer NI was evaluated with
-  uint32_t next_peer_ = 0;
-  bool walking_ = false;
-  std::map<uint64_t, Preview> previews_;
-  uint64_t last_preview_ = 0;
+  PolicyRules in_force_;
+  PolicyFollower follower_;
+  bool stale_ = true;      // follow() has not seen the rules in force, or had no memory
+  bool failed_ = false;    // an evaluation had no memory
+  uint64_t revision_ = 1;  // of rules and lists; PeerNi::policy_seen is the last that a peer NI was evaluated with
+  uint64_t changes_ = 0;
+  Point at_, goal_;           // the next peer of the walk, and its end
+  uint64_t flush_until_ = 0;  // Policy::comparisons() at which evaluate() stops
+  PolicyPreviews previews_;
   SlowTimer timer_;  // while there is a peer to evaluate
 };
 
-/// Notes about added rules that match nothing now. A file of rules may be long: the notes have a bound. Cost: one
-/// comparison with each NI, peer NI and route for each rule.
-[[nodiscard]] std::vector<std::string> idle_rules(const config::ChangeList& changes, LocalNis& nis, const PeerDb& peers,
-                                                  const RouteDb& routes);
+/// The part of a list of changes that concerns policies: other rules, or other objects for the rules.
+class PolicyStep {
+ public:
+  /// Compiles the rules, if the list changes them. `is` and `then`: the rules before and after it.
+  void begin(const Policies& policies, const config::ChangeList& changes, const std::vector<config::UdspRule>& is,
+             const std::vector<config::UdspRule>& then);
+  /// To call when the objects are those of the list. Fails never.
+  void put_in_force(Policies& policies, const PolicyTables& tables);
+  /// All peers have the results.
+  [[nodiscard]] bool done(const Policies& policies) const { return policies.reached(end_); }
+
+ private:
+  std::optional<PolicyRules> rules_;
+  uint64_t seen_ = 0;  // Policies::changes() at the begin
+  Policies::Point end_;
+};
+
+/// Notes about rules of `changes` that match nothing. A file of rules may be long: the notes have a bound. Requires:
+/// each peer has been evaluated with `rules`.
+[[nodiscard]] std::vector<std::string> idle_rules(const config::ChangeList& changes, const PolicyRules& rules);
 
 }  // namespace ulnet

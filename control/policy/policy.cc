@@ -1,13 +1,17 @@
 #include "control/policy/policy.h"
 
 #include <algorithm>
-#include <set>
-#include <utility>
 
 #include "dataplane/base/check.h"
 
 namespace ulnet {
+
 namespace {
+
+/// Results that a policy keeps for the next objects.
+constexpr size_t kPeerNetsKept = 4096, kRecentKept = 256;
+/// Rules of a list that is one of kRecentKept.
+constexpr size_t kRecentRules = 64;
 
 bool same_list(const PolicyList& a, const PolicyList& b) {
   if (a.list == nullptr || b.list == nullptr) return a.list == b.list;
@@ -21,27 +25,14 @@ void contribute(Contributors& rules, const Rule& rule) {
   rules.push_back(&rule);
 }
 
-/// Objects in the order of rules. An object that several rules name keeps the rank of the first.
-class ListBuilder {
- public:
-  void add(uint32_t id, const PolicyPriority& rank) {
-    if (!given_.insert(id).second) return;
-    list_.all.push_back({id, rank.priority});
-    rules_.push_back(rank.rule);
-  }
-  [[nodiscard]] PolicyList result() {
-    if (list_.all.empty()) return {};
-    return {std::make_shared<const Preferences>(std::move(list_)),
-            std::make_shared<const std::vector<int32_t>>(std::move(rules_))};
-  }
-
- private:
-  std::set<uint32_t> given_;
-  Preferences list_;
-  std::vector<int32_t> rules_;
-};
-
 }  // namespace
+
+bool ByContent::before(const Preferences& a, const Preferences& b) {
+  return std::lexicographical_compare(a.all.begin(), a.all.end(), b.all.begin(), b.all.end(),
+                                      [](const Preferences::One& x, const Preferences::One& y) {
+                                        return std::pair(x.id, x.rank) < std::pair(y.id, y.rank);
+                                      });
+}
 
 bool PeerNiPolicy::same_for_workers(const PeerNiPolicy& other) const {
   return priority.priority == other.priority.priority && same_list(sources, other.sources) &&
@@ -54,7 +45,7 @@ PolicyPriority Policy::Rule::priority() const {
   return {value < 0 ? kNoPriority : uint32_t(value), index};
 }
 
-Policy::Policy(std::span<const config::UdspRule> rules, PolicyObjects objects) : objects_(std::move(objects)) {
+Policy::Policy(std::span<const config::UdspRule> rules) {
   for (size_t i = 0; i < rules.size(); ++i) {
     auto match = config::udsp_rule_parse(rules[i]);
     ULNET_CHECK(match.has_value());
@@ -70,10 +61,13 @@ Policy::Policy(std::span<const config::UdspRule> rules, PolicyObjects objects) :
   }
 }
 
-void Policy::set_objects(PolicyObjects objects) {
-  objects_ = std::move(objects);
-  shared_sources_.clear();
-  shared_gateways_.clear();
+void Policy::set_objects(std::vector<PolicyObjects::Source> sources, std::vector<PolicyObjects::Gateway>* gateways) {
+  std::vector<uint32_t> priorities;
+  for (const PolicyObjects::Source& one : sources) priorities.push_back(of_local_ni(one.nid).priority);
+  objects_.sources = std::move(sources);
+  if (gateways != nullptr) objects_.gateways = std::move(*gateways);
+  source_priorities_ = std::move(priorities);
+  recent_.clear();
 }
 
 PolicyPriority Policy::of_local_net(Net net) const {
@@ -88,56 +82,114 @@ PolicyPriority Policy::of_local_ni(const Nid& nid) const {
   return {};
 }
 
-PolicyPriority Policy::of_peer_net(Net net) const {
-  for (const Rule& rule : dst_net_rules_)
-    if (rule.match.dst->matches(net)) return rule.priority();
-  return {};
+PolicyPriority Policy::of_peer_net(Net net) {
+  ++comparisons_;
+  if (const auto known = peer_nets_.find(net); known != peer_nets_.end()) return known->second;
+  if (peer_nets_.size() >= kPeerNetsKept) peer_nets_.clear();
+  PolicyPriority result;
+  for (Rule& rule : dst_net_rules_) {
+    if (!rule.match.dst->matches(net)) continue;
+    rule.dst_met = true;
+    if (result.rule < 0) result = rule.priority();
+  }
+  comparisons_ += dst_net_rules_.size();
+  return peer_nets_.emplace(net, result).first->second;
 }
 
 PeerNiPolicy Policy::of_peer_ni(const Nid& nid) {
   PeerNiPolicy result;
   Contributors sources, gateways;
-  bool ranked = false;
-  for (const Rule& rule : peer_rules_) {
+  comparisons_ += peer_rules_.size() + 1;
+  for (Rule& rule : peer_rules_) {
     if (rule.match.dst && !rule.match.dst->matches(nid)) continue;
+    rule.dst_met = true;
     if (rule.lists_sources())
       contribute(sources, rule);
     else if (rule.lists_gateways())
       contribute(gateways, rule);
-    else if (!std::exchange(ranked, true))
+    else if (result.priority.rule < 0)
       result.priority = rule.priority();
   }
-  if (!sources.empty()) result.sources = sources_of(sources);
-  if (!gateways.empty()) result.gateways = gateways_of(gateways);
+  result.sources = list_of(sources);
+  result.gateways = list_of(gateways);
   return result;
 }
 
-std::vector<int64_t> Policy::router_rules(const Nid& gateway) const {
+std::vector<int64_t> Policy::router_rules(uint32_t peer) const {
   std::vector<int64_t> indexes;
+  const PolicyObjects::Gateway* gateway = objects_.gateway(peer);
   for (const Rule& rule : peer_rules_)
-    if (rule.match.rte && rule.match.rte->matches(gateway)) indexes.push_back(rule.index);
+    if (gateway != nullptr && rule.match.rte && rule.names(*gateway)) indexes.push_back(rule.index);
   return indexes;
 }
 
-const PolicyList& Policy::sources_of(const Contributors& rules) {
-  const auto [found, fresh] = shared_sources_.try_emplace(rules);
-  if (!fresh) return found->second;
-  ListBuilder list;
-  for (const Rule* rule : rules)
-    for (const PolicyObjects::Source& one : objects_.sources)
-      if (rule->match.src->matches(one.nid)) list.add(one.ni.value, rule->priority());
-  return found->second = list.result();
+// docs/decisions.md #85: the same NIDs decide wherever a rule is matched with a gateway.
+bool Policy::Rule::names(const PolicyObjects::Gateway& gateway) const {
+  return std::any_of(gateway.nids.begin(), gateway.nids.end(), [&](const Nid& nid) { return match.rte->matches(nid); });
 }
 
-const PolicyList& Policy::gateways_of(const Contributors& rules) {
-  const auto [found, fresh] = shared_gateways_.try_emplace(rules);
-  if (!fresh) return found->second;
-  ListBuilder list;
-  for (const Rule* rule : rules)
-    for (const PolicyObjects::Gateway& one : objects_.gateways)
-      if (std::any_of(one.nids.begin(), one.nids.end(), [&](const Nid& nid) { return rule->match.rte->matches(nid); }))
-        list.add(one.peer, rule->priority());
-  return found->second = list.result();
+Policy::Missing Policy::missing(const Rule& rule) const {
+  const auto local = [&](const PolicyObjects::Source& one) { return rule.match.src->matches(one.nid); };
+  const auto router = [&](const PolicyObjects::Gateway& one) { return rule.names(one); };
+  const auto& [sources, gateways] = objects_;
+  if (rule.match.src && std::none_of(sources.begin(), sources.end(), local)) return Missing::kSrc;
+  if (rule.match.dst && !rule.dst_met) return Missing::kDst;
+  if (rule.match.rte && std::none_of(gateways.begin(), gateways.end(), router)) return Missing::kRte;
+  return Missing::kNothing;
+}
+
+std::vector<std::pair<int32_t, Policy::Missing>> Policy::idle(const std::function<bool(int32_t)>& asked,
+                                                              size_t max) const {
+  std::vector<std::pair<int32_t, Missing>> all;
+  for (const auto* rules : {&src_rules_, &dst_net_rules_, &peer_rules_}) {
+    size_t found = 0;
+    for (auto rule = rules->begin(); rule != rules->end() && found < max; ++rule) {
+      if (!asked(rule->index)) continue;
+      const Missing what = missing(*rule);
+      if (what == Missing::kNothing) continue;
+      all.emplace_back(rule->index, what);
+      ++found;
+    }
+  }
+  std::sort(all.begin(), all.end());
+  if (all.size() > max) all.resize(max);
+  return all;
+}
+
+const PolicyObjects::Gateway* PolicyObjects::gateway(uint32_t peer) const {
+  const auto at = std::lower_bound(gateways.begin(), gateways.end(), peer,
+                                   [](const Gateway& one, uint32_t id) { return one.peer < id; });
+  return at == gateways.end() || at->peer != peer ? nullptr : &*at;
+}
+
+PolicyList Policy::list_of(const Contributors& rules) {
+  if (rules.empty()) return {};
+  const bool keep = rules.size() <= kRecentRules;
+  if (const auto known = recent_.find(rules); known != recent_.end()) return known->second;
+  if (recent_.size() >= kRecentKept) recent_.clear();
+  std::map<uint32_t, PolicyPriority> ranks;  // an object that several rules name keeps the rank of the first
+  for (const Rule* rule : rules) {
+    if (rule->lists_sources()) {
+      comparisons_ += objects_.sources.size();
+      for (const PolicyObjects::Source& one : objects_.sources)
+        if (rule->match.src->matches(one.nid)) ranks.emplace(one.ni.value, rule->priority());
+    } else {
+      comparisons_ += objects_.gateways.size();
+      for (const PolicyObjects::Gateway& one : objects_.gateways)
+        if (rule->names(one)) ranks.emplace(one.peer, rule->priority());
+    }
+  }
+  PolicyList result;
+  if (!ranks.empty()) {
+    Preferences list;
+    std::vector<int32_t> indexes;
+    for (const auto& [id, rank] : ranks) {
+      list.all.push_back({id, rank.priority});
+      indexes.push_back(rank.rule);
+    }
+    result = {shared_.one_of(std::move(list)), shared_rules_.one_of(std::move(indexes))};
+  }
+  return keep ? recent_.emplace(rules, std::move(result)).first->second : result;
 }
 
 }  // namespace ulnet

@@ -1,118 +1,143 @@
 #include "control/policy/preview.h"
 
 #include <algorithm>
-#include <map>
+#include <new>
 #include <utility>
 
 namespace ulnet {
 namespace {
 
-/// The ids of a list in order of preference; of equal ranks, in the order of the list.
-std::vector<uint32_t> by_rank(const PolicyList& policy) {
-  if (policy.list == nullptr) return {};
-  std::vector<Preferences::One> sorted = policy.list->all;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
-  std::vector<uint32_t> ids;
-  for (const Preferences::One& one : sorted) ids.push_back(one.id);
-  return ids;
-}
-
-/// Follows the objects of both policies; their lists refer to these.
-void follow(Policy& policy, LocalNis& nis, PeerDb& peers, const RouteDb& routes) {
-  PolicyObjects objects = policy_objects(policy, nis, peers, routes);
-  if (objects != policy.objects()) policy.set_objects(std::move(objects));
+/// The entries of a list in order of preference; those without a NID are left out.
+template <class NidOf>
+std::vector<PreferredNid> by_rank(const PolicyList& policy, NidOf&& nid_of) {
+  std::vector<PreferredNid> entries;
+  for (size_t i = 0; policy.list != nullptr && i < policy.list->all.size(); ++i) {
+    const Preferences::One& one = policy.list->all[i];
+    if (const Nid* nid = nid_of(one.id)) entries.push_back({*nid, {one.rank, (*policy.rules)[i]}});
+  }
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const auto& a, const auto& b) { return a.rank.priority < b.rank.priority; });
+  return entries;
 }
 
 }  // namespace
 
-PolicyObjects policy_objects(const Policy& policy, LocalNis& nis, PeerDb& peers, const RouteDb& routes) {
-  PolicyObjects objects;
-  if (policy.lists_sources())
-    for (LocalNis::LocalNet& net : nis.nets())
-      for (const LocalNi& ni : net.nis) objects.sources.push_back({ni.id, ni.nid});
-  if (!policy.lists_gateways()) return objects;
-  std::map<uint32_t, size_t> places;  // in objects.gateways, by peer
-  for (const Route& route : routes.routes()) {
-    const PeerNi* ni = peers.find(route.config.gateway);
-    if (ni == nullptr) continue;
-    const Nid& primary = ni->peer->primary().nid;
-    const auto [place, fresh] = places.try_emplace(ni->peer->id, objects.gateways.size());
-    if (fresh) objects.gateways.push_back({ni->peer->id, primary, {primary}});
-    std::vector<Nid>& nids = objects.gateways[place->second].nids;
-    if (std::find(nids.begin(), nids.end(), ni->nid) == nids.end()) nids.push_back(ni->nid);
-  }
-  return objects;
-}
-
-std::vector<Nid> preferred_sources(const PolicyList& policy, const PolicyObjects& objects) {
-  std::vector<Nid> nids;
-  for (const uint32_t id : by_rank(policy))
+std::vector<PreferredNid> preferred_sources(const PolicyList& policy, const PolicyObjects& objects) {
+  return by_rank(policy, [&](uint32_t id) -> const Nid* {
     for (const PolicyObjects::Source& one : objects.sources)
-      if (one.ni.value == id) nids.push_back(one.nid);
-  return nids;
+      if (one.ni.value == id) return &one.nid;
+    return nullptr;
+  });
 }
 
-std::vector<Nid> preferred_gateways(const PolicyList& policy, const PolicyObjects& objects) {
-  std::vector<Nid> nids;
-  for (const uint32_t id : by_rank(policy))
-    for (const PolicyObjects::Gateway& one : objects.gateways)
-      if (one.peer == id) nids.push_back(one.primary);
-  return nids;
+std::vector<PreferredNid> preferred_gateways(const PolicyList& policy, const PolicyObjects& objects) {
+  return by_rank(policy, [&](uint32_t id) {
+    const PolicyObjects::Gateway* gateway = objects.gateway(id);
+    return gateway == nullptr ? nullptr : &gateway->primary;
+  });
 }
 
-PolicyPreview::PolicyPreview(std::span<const config::UdspRule> now, std::span<const config::UdspRule> then)
-    : now_(now, {}), then_(then, {}) {}
-
-bool PolicyPreview::turn(LocalNis& nis, PeerDb& peers, const RouteDb& routes, std::vector<PolicyChange>& changes) {
-  follow(now_, nis, peers, routes);
-  follow(then_, nis, peers, routes);
-  if (!std::exchange(local_done_, true)) local(nis, changes);
-  const auto& all = peers.peers();
+bool PolicyPreview::turn(const PolicyTables& tables, std::vector<PolicyChange>& changes) {
+  (void)now_follower_.follow(now_.policy, tables);
+  (void)then_follower_.follow(then_.policy, tables);
+  if (!std::exchange(local_done_, true)) local(tables.nis, changes);
+  const auto spent = [&] { return now_.policy.comparisons() + then_.policy.comparisons(); };
+  const uint64_t until = spent() + kPolicyBudget;
+  size_t part = changes.size();
+  const auto& all = tables.peers.peers();
   auto next = all.lower_bound(next_peer_);
-  for (size_t cost = 0; next != all.end() && cost < kPolicyBudget; ++next) {
-    cost += next->second->ni_count() * (now_.peer_rules() + then_.peer_rules() + 1);
-    peer(*next->second, changes);
+  for (; next != all.end(); ++next) {
+    const Peer& peer = *next->second;
+    if (next->first != std::exchange(next_peer_, next->first)) next_ni_ = 0;
+    size_t number = 0;  // of the NI in its peer
+    for (const PeerNet& net : peer.nets) {
+      for (const PeerNi* ni : net.nis) {
+        if (number++ < next_ni_) continue;
+        if (spent() >= until || part >= kPreviewPart) return true;
+        if (ni == net.nis.front()) peer_net(peer, net, changes);
+        part += peer_ni(peer, *ni, changes);
+        next_ni_ = number;
+      }
+    }
   }
-  if (next == all.end()) return false;
-  next_peer_ = next->first;
-  return true;
+  return false;
 }
 
 void PolicyPreview::local(LocalNis& nis, std::vector<PolicyChange>& changes) {
+  const auto add = [&](PolicyChange one, const PolicyPriority& before, const PolicyPriority& after) {
+    one.before.priority = before;
+    one.after.priority = after;
+    if (before.priority != after.priority) changes.push_back(std::move(one));
+  };
   for (LocalNis::LocalNet& net : nis.nets()) {
-    PolicyChange one{.kind = PolicyChange::Kind::kLocalNet, .net = net.net};
-    one.priority_before = now_.of_local_net(net.net);
-    one.priority_after = then_.of_local_net(net.net);
-    if (one.priority_before.priority != one.priority_after.priority) changes.push_back(one);
-    for (const LocalNi& ni : net.nis) {
-      PolicyChange its{.kind = PolicyChange::Kind::kLocalNi, .net = net.net, .nid = ni.nid};
-      its.priority_before = now_.of_local_ni(ni.nid);
-      its.priority_after = then_.of_local_ni(ni.nid);
-      if (its.priority_before.priority != its.priority_after.priority) changes.push_back(its);
-    }
+    add({.kind = PolicyChange::Kind::kLocalNet, .net = net.net}, now_.policy.of_local_net(net.net),
+        then_.policy.of_local_net(net.net));
+    for (const LocalNi& ni : net.nis)
+      add({.kind = PolicyChange::Kind::kLocalNi, .net = net.net, .nid = ni.nid}, now_.policy.of_local_ni(ni.nid),
+          then_.policy.of_local_ni(ni.nid));
   }
 }
 
-void PolicyPreview::peer(const Peer& peer, std::vector<PolicyChange>& changes) {
-  const Nid& primary = peer.primary().nid;
-  for (const PeerNet& net : peer.nets) {
-    PolicyChange one{.kind = PolicyChange::Kind::kPeerNet, .peer = primary, .net = net.net};
-    one.priority_before = now_.of_peer_net(net.net);
-    one.priority_after = then_.of_peer_net(net.net);
-    if (one.priority_before.priority != one.priority_after.priority) changes.push_back(one);
-    for (const PeerNi* ni : net.nis) {
-      const PeerNiPolicy before = now_.of_peer_ni(ni->nid), after = then_.of_peer_ni(ni->nid);
-      if (before.same_for_workers(after)) continue;
-      PolicyChange& its = changes.emplace_back();
-      its = {.kind = PolicyChange::Kind::kPeerNi, .peer = primary, .net = net.net, .nid = ni->nid};
-      its.priority_before = before.priority;
-      its.priority_after = after.priority;
-      its.sources_before = preferred_sources(before.sources, now_.objects());
-      its.sources_after = preferred_sources(after.sources, then_.objects());
-      its.gateways_before = preferred_gateways(before.gateways, now_.objects());
-      its.gateways_after = preferred_gateways(after.gateways, then_.objects());
-    }
+void PolicyPreview::peer_net(const Peer& peer, const PeerNet& net, std::vector<PolicyChange>& changes) {
+  PolicyChange one{.kind = PolicyChange::Kind::kPeerNet, .peer = peer.primary().nid, .net = net.net};
+  one.before.priority = now_.policy.of_peer_net(net.net);
+  one.after.priority = then_.policy.of_peer_net(net.net);
+  if (one.before.priority.priority != one.after.priority.priority) changes.push_back(std::move(one));
+}
+
+PolicyChange::Results PolicyPreview::results(Policy& policy, const Peer& peer, const PeerNi& ni,
+                                             const PeerNiPolicy& its) {
+  const PolicyObjects& objects = policy.objects();
+  return {its.priority, preferred_sources(its.sources, objects), preferred_gateways(its.gateways, objects),
+          peer.multi_rail() ? kAnyNid : policy.plain_source(ni.nid, ni.source, its.sources)};
+}
+
+/// Returns the part of kPreviewPart that the change takes.
+size_t PolicyPreview::peer_ni(const Peer& peer, const PeerNi& ni, std::vector<PolicyChange>& changes) {
+  const PeerNiPolicy was = now_.policy.of_peer_ni(ni.nid), will = then_.policy.of_peer_ni(ni.nid);
+  PolicyChange one{.kind = PolicyChange::Kind::kPeerNi, .peer = peer.primary().nid, .net = ni.nid.net(), .nid = ni.nid};
+  one.before = results(now_.policy, peer, ni, was);
+  one.after = results(then_.policy, peer, ni, will);
+  if (was.same_for_workers(will) && one.before.source == one.after.source) return 0;
+  size_t names = 0;
+  for (const PolicyChange::Results* side : {&one.before, &one.after})
+    names += side->sources.size() + side->gateways.size();
+  changes.push_back(std::move(one));
+  return 1 + names / kNamesPerChange;
+}
+
+uint64_t PolicyPreviews::add(PolicyPreview preview, Sink sink) {
+  if (all_.size() >= kPreviewsMax) return 0;
+  all_.emplace(++last_number_, One{std::move(preview), std::move(sink)});
+  return last_number_;
+}
+
+void PolicyPreviews::resume(uint64_t number) {
+  if (const auto found = all_.find(number); found != all_.end()) found->second.paused = false;
+}
+
+bool PolicyPreviews::waiting() const {
+  return std::any_of(all_.begin(), all_.end(), [](const auto& one) { return !one.second.paused; });
+}
+
+unsigned PolicyPreviews::turn(const PolicyTables& tables) {
+  const auto ready = [](const auto& one) { return !one.second.paused; };
+  auto next = std::find_if(all_.upper_bound(last_turn_), all_.end(), ready);
+  if (next == all_.end()) next = std::find_if(all_.begin(), all_.end(), ready);
+  if (next == all_.end()) return 0;
+  last_turn_ = next->first;
+  One& one = next->second;
+  try {
+    Part part;
+    if (!one.failed && !one.preview.turn(tables, part.changes)) part.then = &one.preview.then();
+    part.no_memory = one.failed;
+    const Next then = part.changes.empty() && !part.last() ? Next::kGoOn : one.sink(part);
+    one.paused = then == Next::kPause;
+    if (then == Next::kEnd || part.last()) all_.erase(next);
+  } catch (const std::bad_alloc&) {
+    one.failed = true;  // the sink gets the error in the next turn
   }
+  return 1;
 }
 
 }  // namespace ulnet

@@ -16,7 +16,7 @@ struct PolicyPriority {
   bool operator==(const PolicyPriority&) const = default;
 };
 
-/// A list of preferences, and for each entry the index of its rule.
+/// A list of preferences in order of id, and for each entry the index of its rule.
 struct PolicyList {
   std::shared_ptr<const Preferences> list;  ///< null: no rule matches, or the rule names no object
   std::shared_ptr<const std::vector<int32_t>> rules;
@@ -26,6 +26,7 @@ struct PolicyList {
 struct PeerNiPolicy {
   PolicyPriority priority;
   PolicyList sources, gateways;
+  Nid source = kAnyNid;  ///< the one source that a peer without multi-rail sees; ANY: multi-rail, or none yet
   /// True if a worker cannot tell the two apart.
   [[nodiscard]] bool same_for_workers(const PeerNiPolicy& other) const;
 };

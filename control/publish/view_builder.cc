@@ -55,6 +55,7 @@ NodeView build_node_view(const Control& c) {
 /// True when something differs from what was published last.
 bool refresh_parts(Control& c) {
   bool changed = c.dirty.local || c.dirty.node;
+  const bool nis_changed = c.dirty.local;
   const config::Global& global = c.desired.global;
   if (c.parts.node.numa_range != uint32_t(global.numa_range)) c.dirty.node = c.dirty.local = changed = true;
   if (c.dirty.local) c.parts.local = build_local_view(*c.nis, c.policies->policy(), global);
@@ -62,8 +63,8 @@ bool refresh_parts(Control& c) {
   c.dirty.local = c.dirty.node = false;
   if (c.peers->changed()) c.routes->refresh();
   if (c.routes_seen != c.routes->revision()) c.peers->routes_changed();
-  c.policies->follow(*c.nis, *c.peers, *c.routes);
-  (void)c.policies->turn(*c.nis, *c.peers, *c.routes);
+  c.policies->follow(nis_changed, {*c.nis, *c.peers, *c.routes});
+  (void)c.policies->turn(*c.peers);
   if (c.peers->flush(*c.peer_table) || c.parts.peers == nullptr) {
     c.parts.peers = c.peer_table->snapshot();
     changed = true;

@@ -244,5 +244,19 @@ TEST_F(Policies, plain_peer_gets_the_source_of_the_rule) {
   EXPECT_EQ(by_ni(), before);
 }
 
+// The same by the rank of a source.
+TEST_F(Policies, plain_peer_gets_the_source_of_the_highest_priority) {
+  server = &sim.add_node({.nis = {"10.0.0.11@tcp"}, .downrev = true});
+  client = &sim.add_node({.nis = {"10.0.0.1@tcp", "10.0.0.2@tcp", "10.0.0.3@tcp"}});
+  ASSERT_TRUE(sends(2));
+  const std::string before = by_ni();
+  for (const char* source : {"10.0.0.2@tcp", "10.0.0.3@tcp"}) {
+    apply(*client, {config::UdspDel{.all = true}, rule({.src = source, .priority = 0})});
+    EXPECT_EQ(by_ni(), std::string(source) + " 40");
+  }
+  set_health("10.0.0.3@tcp", 0);
+  EXPECT_EQ(by_ni(), before) << "health goes before policies";
+}
+
 }  // namespace
 }  // namespace ulnet::test

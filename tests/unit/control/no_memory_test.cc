@@ -7,11 +7,17 @@
 
 namespace {
 uint64_t plenty = UINT64_MAX;  ///< this number of further allocations succeeds
+bool fail_once = false;        ///< after the first that fails, all succeed, as with a reserve
+
+void take_one() {
+  if (plenty == UINT64_MAX || plenty-- > 0) return;
+  plenty = fail_once ? UINT64_MAX : 0;
+  throw std::bad_alloc();
+}
 }  // namespace
 
 [[gnu::noinline]] void* operator new(size_t bytes) {  // sanitizers have their own
-  if (plenty == 0) throw std::bad_alloc();
-  if (plenty != UINT64_MAX) --plenty;
+  take_one();
   if (void* block = std::malloc(bytes)) return block;
   throw std::bad_alloc();
 }
@@ -22,8 +28,7 @@ uint64_t plenty = UINT64_MAX;  ///< this number of further allocations succeeds
   std::free(block);
 }
 [[gnu::noinline]] void* operator new(size_t bytes, std::align_val_t align) {
-  if (plenty == 0) throw std::bad_alloc();
-  if (plenty != UINT64_MAX) --plenty;
+  take_one();
   if (void* block = std::aligned_alloc(size_t(align), (bytes + size_t(align) - 1) / size_t(align) * size_t(align)))
     return block;
   throw std::bad_alloc();
@@ -74,6 +79,69 @@ TEST(NoMemory, a_peer_is_made_whole_or_not_at_all) {
   rig.run_for(1s);
   EXPECT_EQ(NodeRig::text(rig.ping(a, "10.0.0.2@tcp")), "10.0.0.2@tcp");
   EXPECT_EQ(peers.allocated(), 2u);
+  rig.stop_all();
+}
+
+// Goal: a rule is in force and evaluated if its change was answered as done. If memory was short, the change is
+// refused, and nothing of it is in force.
+TEST(NoMemory, a_rule_is_in_force_or_refused) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp", "10.0.0.2@tcp"});
+  Control& c = a.node->control();
+  ASSERT_TRUE(c.peers->find_or_create(nid("10.0.0.9@tcp"), kAnyNid));
+  rig.run_for(10ms);
+  fail_once = true;
+  unsigned refused = 0;
+  for (unsigned failed = 0;; ++failed) {
+    std::string answer = "none";
+    a.node->apply({{config::UdspAdd{{.src = "10.0.0.2@tcp", .dst = "10.0.0.9@tcp"}}, {}}},
+                  [&](const config::Problems& errors) { answer = errors.empty() ? "done" : "refused"; });
+    plenty = failed;
+    (void)a.node->applier().turn(rig.now);
+    const bool all = plenty != UINT64_MAX;
+    plenty = UINT64_MAX;
+    ASSERT_TRUE(rig.run_until([&] { return answer != "none"; })) << failed;
+    const bool there = c.peers->find(nid("10.0.0.9@tcp"))->policy.sources.list != nullptr;
+    EXPECT_EQ(there, answer == "done") << failed;
+    EXPECT_EQ(c.desired.udsp.size(), answer == "done" ? 1u : 0u) << failed;
+    EXPECT_EQ(c.policies->rules().rules, c.desired.udsp) << failed;
+    refused += answer == "refused";
+    if (all) break;
+    EXPECT_EQ(rig.apply(a, config::UdspDel{.all = true}), "");
+  }
+  EXPECT_GT(refused, 10u);
+  fail_once = false;
+  rig.stop_all();
+}
+
+// Goal: an evaluation that had no memory is repeated.
+TEST(NoMemory, peers_get_their_lists_when_memory_is_back) {
+  NodeRig rig;
+  auto& a = rig.add({"10.0.0.1@tcp", "10.0.0.2@tcp"});
+  Control& c = a.node->control();
+  ASSERT_TRUE(c.peers->find_or_create(nid("10.0.0.9@tcp"), kAnyNid));
+  rig.run_for(10ms);
+  const PolicyTables tables{*c.nis, *c.peers, *c.routes};
+  const std::vector<config::UdspRule> some = {{.src = "10.0.0.2@tcp", .dst = "10.0.0.9@tcp"}};
+  for (unsigned failed = 0;; ++failed) {
+    PolicyRules ready(some), none;
+    plenty = 0;
+    c.policies->set_rules(std::move(ready));
+    plenty = failed;
+    c.policies->follow(true, tables);
+    (void)c.policies->turn(*c.peers);
+    const bool all = plenty > 0;
+    plenty = UINT64_MAX;
+    const bool evaluated = c.peers->find(nid("10.0.0.9@tcp"))->policy.sources.list != nullptr;
+    EXPECT_TRUE(evaluated || !c.policies->settled()) << failed;
+    rig.run_for(10ms);
+    EXPECT_TRUE(c.policies->settled()) << failed;
+    EXPECT_NE(c.peers->find(nid("10.0.0.9@tcp"))->policy.sources.list, nullptr) << failed;
+    if (all) break;
+    c.policies->set_rules(std::move(none));
+    rig.run_for(10ms);
+    EXPECT_EQ(c.peers->find(nid("10.0.0.9@tcp"))->policy.sources.list, nullptr) << failed;
+  }
   rig.stop_all();
 }
 

@@ -1,0 +1,60 @@
+#include "control/policy/plain_source.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "control/policy/policy.h"
+
+namespace ulnet {
+
+const LocalNi* source_to_record(std::vector<LocalNi*> nis, uint32_t turn) {
+  const auto grade = [](const LocalNi* ni) { return std::pair(!ni->fatal, ni->health); };
+  std::pair best(false, uint16_t{0});
+  for (const LocalNi* ni : nis) best = std::max(best, grade(ni));
+  std::erase_if(nis, [&](const LocalNi* ni) { return grade(ni) != best; });
+  return nis.empty() ? nullptr : nis[turn % nis.size()];
+}
+
+bool source_stays(const std::vector<LocalNi*>& nis, const Nid& recorded) {
+  const bool usable = std::any_of(nis.begin(), nis.end(), [](const LocalNi* ni) { return ni->usable(); });
+  return std::any_of(nis.begin(), nis.end(),
+                     [&](const LocalNi* ni) { return ni->nid == recorded && (ni->usable() || !usable); });
+}
+
+bool source_is_gone(const std::vector<LocalNi*>& nis, const Nid& source) {
+  return !source.is_any() && std::none_of(nis.begin(), nis.end(), [&](const LocalNi* ni) { return ni->nid == source; });
+}
+
+// The order is that of docs/wire/lnet.md §6.2, with the list of a pair rule after the priority of the NI. The recorded
+// source stays while it is usable, unless rules rank another NI before it whose health is not lower. Of sources that
+// are alike, peers take turns by their NIDs.
+Nid Policy::plain_source(const Nid& to, const Nid& recorded, const PolicyList& preferred) const {
+  struct Candidate {
+    const PolicyObjects::Source* source;
+    std::pair<uint32_t, uint32_t> rank;  // by rules: of the NI, in the list
+    [[nodiscard]] auto place() const { return std::tuple(source->fatal, -int(source->health), rank); }
+  };
+  std::vector<Candidate> all;
+  const Candidate* is = nullptr;
+  all.reserve(objects_.sources.size());
+  for (size_t i = 0; i < objects_.sources.size(); ++i) {
+    const PolicyObjects::Source& one = objects_.sources[i];
+    if (one.nid.net() != to.net()) continue;
+    const uint32_t listed = preferred.list == nullptr ? kNoPriority : preferred.list->rank(one.ni.value);
+    all.push_back({&one, {source_priorities_[i], listed}});
+    if (one.nid == recorded) is = &all.back();
+  }
+  if (all.empty()) return recorded;
+  if (is != nullptr && is->source->usable() && std::none_of(all.begin(), all.end(), [&](const Candidate& one) {
+        return one.source->usable() && one.source->health >= is->source->health && one.rank < is->rank;
+      }))
+    return recorded;
+  const auto before = [](const Candidate& a, const Candidate& b) { return a.place() < b.place(); };
+  const Candidate best = *std::min_element(all.begin(), all.end(), before);
+  if (is != nullptr && is->place() == best.place()) return recorded;
+  std::erase_if(all, [&](const Candidate& one) { return one.place() != best.place(); });
+  return all[to.hash() % all.size()].source->nid;
+}
+
+}  // namespace ulnet
