@@ -33,14 +33,14 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
       memory(deps.memory != nullptr ? *deps.memory : own_memory),
       near(deps.worker_memory, config.groups.numa_of, config.workers) {
   for (unsigned i = 0; i < config.workers; ++i) gates.push_back(std::make_unique<IdleGate>());
-  mesh = std::make_unique<Mesh>(config.workers, config.ring_size, config.peers_max, pointers(gates).data(), &gate);
+  mesh = std::make_unique<Mesh>(config.workers, config.ring_size, config.peers_max, pointers(gates).data(), &gate,
+                                near.by_worker());
   outbox = std::make_unique<Outbox>(*mesh, timers);
   publisher = std::make_unique<Publisher>(*mesh, timers);
   peer_table = std::make_unique<PeerTableBuilder>();
   for (unsigned i = 0; i < config.workers; ++i) {
-    const WorkerId id{uint16_t(i)};
-    WorkerMemory* place = near.of(id);
-    workers.emplace_back(near_new<Worker>(place, id, *mesh, config.worker_size, deps.incarnation,
+    WorkerMemory* place = near.of(WorkerId{uint16_t(i)});
+    workers.emplace_back(near_new<Worker>(place, WorkerId{uint16_t(i)}, *mesh, config.worker_size, deps.incarnation,
                                           deps.seed + (i + 1) * kWorkerSeedStep, place),
                          NearDelete<Worker>{place});
   }

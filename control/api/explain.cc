@@ -148,6 +148,8 @@ PathRequest path_request(const ExplainRequest& request) {
   path.response = request.response;
   path.forward = request.forward;
   path.numa = request.numa;
+  path.accelerator = request.accelerator;
+  path.bytes = wire::kHeaderNid4Bytes + uint64_t(request.bytes);
   (request.forward ? path.origin : path.src) = request.from;
   return path;
 }
@@ -198,11 +200,11 @@ void choice_set(Doc& doc, const ViewSet& view, const PathRequest& path, const Pa
 /// Plays messages and counts them by path.
 Doc spread_doc(const ViewSet& view, const PathRequest& path, const PathContext& context,
                const ExplainRequest& request) {
-  SendOverlay overlay(context);
+  SendOverlay overlay(context, path);
   std::map<std::string, int64_t> counts;
   for (int64_t i = 0; i < request.count; ++i) {
     const PathChoice choice = choose_path(view, path, overlay);
-    if (choice.kind == PathKind::kPath) note_sent(overlay, choice, wire::kHeaderNid4Bytes + uint64_t(request.bytes));
+    if (choice.kind == PathKind::kPath) note_sent(overlay, choice, path.bytes);
     const bool sent = choice.kind == PathKind::kPath || choice.kind == PathKind::kLoopback;
     ++counts[sent ? hop_text(choice) : "none"];
   }
@@ -217,6 +219,16 @@ Doc spread_doc(const ViewSet& view, const PathRequest& path, const PathContext& 
 }
 
 }  // namespace
+
+int64_t explain_count_max(const Control& c, const Nid& to) {
+  constexpr int64_t kComparisonsMax = 1'000'000;
+  const ViewSet& view = c.publisher->current();
+  const PeerRef peer = view.peers->find(to);
+  const RouteNetView* net = view.routes->find(to.net());
+  const size_t candidates =
+      view.local->nis.size() + (peer ? peer.peer->nis.size() : 0) + (net != nullptr ? net->routes.size() : 0);
+  return kComparisonsMax / int64_t(candidates + 1);
+}
 
 Doc explain_doc(Control& c, const ExplainRequest& request) {
   const ViewSet& view = c.publisher->current();

@@ -80,7 +80,11 @@ void NodeRequests::explain(RequestId id, const Request& request) {
   }
   asked.bytes = uint32_t(request.arg_integer("size", 0));
   asked.numa = uint32_t(request.arg_integer("numa", UINT32_MAX));
+  asked.accelerator = uint32_t(request.arg_integer("accelerator", UINT32_MAX));
   asked.count = request.arg_integer("count", 0);
+  if (const int64_t most = explain_count_max(c_, asked.to); asked.count > most)
+    return reply(id, refused("show", "explain", -EINVAL,
+                             fmt::format("--count: at most {} for {}, which has many candidates", most, to)));
   asked.response = request.arg_bool("response");
   asked.forward = request.arg_bool("forward");
   const int64_t worker = request.arg_integer("worker", 0);

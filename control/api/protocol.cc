@@ -32,6 +32,7 @@ constexpr ArgRow kExplainArgs[] = {
     {"from", ArgType::kText, "The NI of this node to send from; with `forward` the first sender."},
     {"size", ArgType::kInteger, "Bytes of the payload; 0 if absent.", false, 0, kMaxPayload, "B"},
     {"numa", ArgType::kInteger, "The NUMA node of the payload's memory.", false, 0, INT32_MAX},
+    {"accelerator", ArgType::kInteger, "The number of the accelerator that holds the payload.", false, 0, INT32_MAX},
     {"count", ArgType::kInteger, "Shows how as many messages would spread.", false, 1, kExplainCountMax},
     {"response", ArgType::kBool, "The message is an ACK or REPLY."},
     {"forward", ArgType::kBool, "The message comes from another node."},

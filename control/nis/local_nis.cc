@@ -121,7 +121,8 @@ config::Checked<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config,
   if (!workers) return tl::unexpected(workers.error());
 
   ni.id = NiId{next_id_};
-  while (std::any_of(nis_.begin(), nis_.end(), [&](const LocalNi* one) { return one->slot == ni.slot; })) ++ni.slot;
+  do ni.slot = uint16_t(next_slot_++ % kNisMax);
+  while (std::any_of(nis_.begin(), nis_.end(), [&](const LocalNi* one) { return one->slot == ni.slot; }));
   ni.net = net;
   ni.lnd = unsigned(type - deps_.types.begin());
   ni.config = config;

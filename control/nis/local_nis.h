@@ -34,7 +34,7 @@ inline constexpr Duration kNiLeaveLook = 50ms;  ///< how often it is looked at m
 
 struct LocalNi {
   NiId id{};
-  uint16_t slot = 0;  ///< NiView::slot: the least that no other NI has
+  uint16_t slot = 0;  ///< NiView::slot: no other NI has it, nor had it lately
   Net net;
   Nid nid;
   unsigned lnd = 0;
@@ -179,6 +179,7 @@ class LocalNis {
   std::list<LocalNet> nets_;
   std::vector<LocalNi*> nis_;
   std::vector<WaitingNi> waiting_;
+  uint32_t next_slot_ = 0;
   uint32_t next_id_ = 1;  // 0 is loopback
   uint32_t sequence_ = 1;
   SlowTimer look_;   // at the NIs that leave

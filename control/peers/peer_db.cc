@@ -94,7 +94,7 @@ bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
 void PeerDb::over(PeerNiId id) {
   PeerNi* ni = find(id);
   ULNET_CHECK(ni != nullptr && ni->peer == nullptr && !down_.contains(id) && load_[ni->server.value] > 0);
-  free_slots_.push_back(ni->blocks->slot);
+  free_slots_.push_back(ni->blocks->slice.slot);
   by_id_.erase(id.value);
   --load_[ni->server.value];
   nis_.erase(Nid(ni->nid));
@@ -415,8 +415,8 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
     one.server = ni.server;
     one.slice = ni.blocks == nullptr ? nullptr : &ni.blocks->slice;
     one.locals = ni.blocks == nullptr ? nullptr : ni.blocks->by_worker.data();
-    one.slot = ni.blocks == nullptr ? 0 : ni.blocks->slot;
-    one.tx_credits = ni.tx_credits;
+    one.slot = ni.blocks == nullptr ? 0 : ni.blocks->slice.slot;
+    one.tx_credits = std::max(ni.tx_credits / int32_t(deps_.workers), 1);
     one.health = ni.health;
     one.down = watch_ && ni.life.down;
     one.priority = ni.policy.priority.priority;

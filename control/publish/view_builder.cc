@@ -19,7 +19,7 @@ std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, const Policy& p
       one.nid = ni.nid;
       one.lnd = uint8_t(ni.lnd);
       one.slot = ni.slot;
-      one.tx_credits = ni.params.credits;
+      one.tx_credits = std::max(ni.params.credits / int32_t(ni.slices.size()), 1);
       one.fatal = ni.fatal;
       one.leaving = ni.leaving;
       one.closing = ni.closing;

@@ -33,11 +33,14 @@ class Turns {
 
 /// Load of a candidate by its worker, and its turn.
 struct Load {
-  uint32_t used = 0;  ///< messages under way, and the handicap of the NI
+  uint32_t used = 0;    ///< messages under way, and the handicap of the NI
+  uint32_t weight = 1;  ///< Weights::of()
   int64_t sequence = 0;
+  /// How long one more message would take, in messages of the best rail.
+  [[nodiscard]] uint64_t wait() const { return (uint64_t{used} + 1) * weight; }
 };
 [[nodiscard]] inline Load load_of(const Rank& rank, const TallyNow& tally) {
-  return {tally.under_way + rank.handicap, tally.sequence};
+  return {tally.under_way + rank.handicap, tally.weight, tally.sequence};
 }
 
 }  // namespace ulnet

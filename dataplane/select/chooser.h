@@ -8,31 +8,11 @@
 #include <cerrno>
 
 #include "dataplane/select/candidates.h"
-#include "dataplane/select/criterion.h"
+#include "dataplane/select/no_recorder.h"
 #include "dataplane/select/path.h"
 #include "dataplane/state/slices.h"
 
 namespace ulnet {
-
-/// Records nothing, and costs nothing.
-struct NoRecorder {
-  static constexpr bool kOn = false;
-  struct Step {};
-  struct Verdict {
-    bool better = false;
-    static constexpr Verdict higher(Criterion, int64_t a, int64_t b) { return {a > b}; }
-    static constexpr Verdict lower(Criterion, int64_t a, int64_t b) { return {a < b}; }
-  };
-  static Step begin(StepKind, const RouteView* = nullptr) { return {}; }
-  template <class T>
-  static void excluded(Step, const T&, Exclusion) {}
-  template <class T>
-  static void considered(Step, const T&) {}
-  template <class T>
-  static void compared(Step, const T&, const T&, const Verdict&) {}
-  template <class T>
-  static void chosen(Step, const T&, Criterion = Criterion::kOnly) {}
-};
 
 template <class Reader, class Recorder>
 class Chooser {
@@ -186,7 +166,8 @@ class Chooser {
     const Step step = recorder_.begin(StepKind::kNet);
     const PeerNetView* best = nullptr;
     const NetView* best_local = nullptr;
-    for (const PeerNetView& peer_net : peer.nets) {
+    for (Turns turns(reader_.worker(), uint32_t(peer.nets.size())); turns.left(); turns.next()) {
+      const PeerNetView& peer_net = peer.nets[turns.index()];
       const NetView* local = view_.local->net(peer_net.net);
       if (local == nullptr || !local->usable) {
         recorder_.excluded(step, peer_net, local == nullptr ? Exclusion::kNotLocal : Exclusion::kLeaving);
@@ -222,6 +203,19 @@ class Chooser {
     }
     return health;
   }
+  struct NetWait {
+    int64_t least = 0;  ///< of its NIs
+    bool slow = false;  ///< an NI has a weight above 1
+  };
+  [[nodiscard]] NetWait net_wait(const PeerView& peer, const PeerNetView& net) const {
+    NetWait wait{INT64_MAX, false};
+    for (uint32_t i = net.first; i < net.first + net.count; ++i) {
+      const Load load = load_of(peer.ranks[i], reader_.peer_ni(peer.ranks[i].slot));
+      wait.least = std::min(wait.least, int64_t(load.wait()));
+      wait.slow |= load.weight > 1;
+    }
+    return wait;
+  }
   /// A net's sequence is that of its NI chosen last (docs/wire/lnet.md §6.4).
   [[nodiscard]] int64_t peer_net_sequence(const PeerView& peer, const PeerNetView& net) const {
     int64_t sequence = 0;
@@ -245,6 +239,9 @@ class Chooser {
       return Verdict::higher(Criterion::kLocalNetHealth, x, y);
     if (a_local.priority != b_local.priority)
       return Verdict::lower(Criterion::kLocalNetPriority, a_local.priority, b_local.priority);
+    if (reader_.weighted())
+      if (const auto x = net_wait(peer, a), y = net_wait(peer, b); x.slow || y.slow)
+        if (x.least != y.least) return Verdict::lower(Criterion::kExpectedWait, x.least, y.least);
     if (const auto x = peer_net_sequence(peer, a), y = peer_net_sequence(peer, b); x != y)
       return Verdict::lower(Criterion::kPeerNetSequence, x, y);
     return Verdict::lower(Criterion::kLocalNetSequence, local_net_sequence(a_local), local_net_sequence(b_local));
@@ -286,7 +283,11 @@ class Chooser {
 
   /// The recorded values are credits, as if only this worker's messages used them.
   static Verdict load_compare(const Load& a, const Load& b, int64_t credits_most) {
-    if (a.used != b.used) return Verdict::higher(Criterion::kCredits, credits_most - a.used, credits_most - b.used);
+    if (a.weight != 1 || b.weight != 1) {
+      if (a.wait() != b.wait()) return Verdict::lower(Criterion::kExpectedWait, int64_t(a.wait()), int64_t(b.wait()));
+    } else if (a.used != b.used) {
+      return Verdict::higher(Criterion::kCredits, credits_most - a.used, credits_most - b.used);
+    }
     return Verdict::lower(Criterion::kSequence, a.sequence, b.sequence);
   }
 
@@ -438,7 +439,8 @@ class Chooser {
     const Step step = recorder_.begin(StepKind::kRoute);
     const Preferences* const list = final_ni == nullptr ? nullptr : final_ni->gateways;
     Way best;
-    for (const RouteView& route : net.routes) {
+    for (Turns turns(reader_.worker(), uint32_t(net.routes.size())); turns.left(); turns.next()) {
+      const RouteView& route = net.routes[turns.index()];
       const PeerRef gateway = view_.peers->find(route.gateway);
       const Way way{&route, gateway.peer,
                     gateway && route.alive ? best_gateway_ni(route, *gateway.peer, from) : nullptr,
@@ -495,7 +497,8 @@ class Chooser {
   const PeerNiView* best_routed_ni(const PeerView& peer) {
     const Step step = recorder_.begin(StepKind::kFinalNet);
     const PeerNetView* best = nullptr;
-    for (const PeerNetView& net : peer.nets) {
+    for (Turns turns(reader_.worker(), uint32_t(peer.nets.size())); turns.left(); turns.next()) {
+      const PeerNetView& net = peer.nets[turns.index()];
       if (view_.routes->find(net.net) == nullptr) {
         recorder_.excluded(step, net, Exclusion::kNoRoute);
         continue;
@@ -527,7 +530,8 @@ class Chooser {
     PeerCandidate best;
     int64_t credits_most = 0;
     for (const PeerNetView& net : gateway.nets) credits_most = std::max<int64_t>(credits_most, net.credits_most);
-    for (uint32_t i = 0; i < gateway.nis.size(); ++i) {
+    for (Turns turns(reader_.worker(), uint32_t(gateway.nis.size())); turns.left(); turns.next()) {
+      const uint32_t i = turns.index();
       const PeerNiView& ni = gateway.nis[i];
       if (const Exclusion reason = gateway_ni_excluded(ni, from); reason != Exclusion::kNone) {
         recorder_.excluded(step, ni, reason);

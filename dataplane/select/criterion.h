@@ -33,7 +33,8 @@ enum class Criterion : uint8_t {
   kPreferred,       ///< rank in a list of preferences
   kDevicePriority,  ///< to the accelerator that holds the payload
   kNumaDistance,
-  kQueuedBytes,  ///< of gateway NIs
+  kExpectedWait,  ///< if rails differ in pace (docs/decisions.md #87)
+  kQueuedBytes,   ///< of gateway NIs
   kCredits,
   kSequence,
   kRouteSequence,
@@ -60,6 +61,7 @@ enum class Criterion : uint8_t {
     case Criterion::kPreferredGateway:
     case Criterion::kRoutePriority:
     case Criterion::kHops:
+    case Criterion::kExpectedWait:
     case Criterion::kQueuedBytes:
     case Criterion::kRouteSequence: return false;
     case Criterion::kOnly:
@@ -119,6 +121,7 @@ inline constexpr std::array<std::string_view, size_t(Criterion::kCount)> kCriter
     "preferred",
     "device priority",
     "NUMA distance",
+    "expected wait",
     "queued bytes",
     "credits",
     "sequence",

@@ -76,7 +76,7 @@ TallyNow changed(TallyNow now, const std::map<uint32_t, TallyNow>& changes, uint
   if (found == changes.end()) return now;
   const TallyNow& change = found->second;
   return {now.under_way + change.under_way, now.bytes + change.bytes,
-          change.sequence == 0 ? now.sequence : change.sequence};
+          change.sequence == 0 ? now.sequence : change.sequence, now.weight};
 }
 
 }  // namespace
@@ -91,14 +91,17 @@ const Trace::Step* Trace::step(StepKind kind) const {
   return found == steps.rend() ? nullptr : &*found;
 }
 
-SendOverlay::SendOverlay(const PathContext& context)
-    : context_(context), choices_(context.tallies.choices.get()), route_choices_(context.tallies.route_choices.get()) {}
+SendOverlay::SendOverlay(const PathContext& context, const PathRequest& request)
+    : context_(context),
+      kind_(pace_kind(request.bytes)),
+      choices_(context.tallies.choices.get()),
+      route_choices_(context.tallies.route_choices.get()) {}
 
 TallyNow SendOverlay::ni(uint32_t slot) const {
-  return changed(context_.tallies.nis[slot].now(), nis_, slot);
+  return changed(context_.tallies.ni_now(slot, kind_), nis_, slot);
 }
 TallyNow SendOverlay::peer_ni(uint32_t slot) const {
-  return changed(context_.tallies.peer_ni(slot).now(), peer_nis_, slot);
+  return changed(context_.tallies.peer_ni_now(slot, kind_), peer_nis_, slot);
 }
 int64_t SendOverlay::route_sequence(const RouteView& route) const {
   const auto found = routes_.find(route.id);
@@ -120,7 +123,7 @@ PathChoice choose_path(const ViewSet& view, const PathRequest& request, const Se
 }
 
 PathChoice explain_path(const ViewSet& view, const PathRequest& request, const PathContext& context, Trace& trace) {
-  return explain_path(view, request, SendOverlay(context), trace);
+  return explain_path(view, request, SendOverlay(context, request), trace);
 }
 
 }  // namespace ulnet

@@ -43,12 +43,14 @@ struct Trace {
 /// meanwhile.
 class SendOverlay {
  public:
-  explicit SendOverlay(const PathContext& context);
+  /// For messages of the size that the request has.
+  SendOverlay(const PathContext& context, const PathRequest& request);
 
   // As a reader of Chooser.
   [[nodiscard]] WorkerId worker() const { return context_.worker; }
   [[nodiscard]] TallyNow ni(uint32_t slot) const;
   [[nodiscard]] TallyNow peer_ni(uint32_t slot) const;
+  [[nodiscard]] bool weighted() const { return context_.tallies.weighted(); }
   [[nodiscard]] int64_t route_sequence(const RouteView& route) const;
 
   // As notes of note_sent().
@@ -61,6 +63,7 @@ class SendOverlay {
 
  private:
   const PathContext context_;
+  const PaceKind kind_;
   int64_t choices_ = 0;
   int64_t route_choices_ = 0;
   // Changes, by slot. A sequence of 0 is no change.

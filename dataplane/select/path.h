@@ -17,6 +17,7 @@ struct PathRequest {
   bool recovery = false;       ///< recovery ping: dst exactly
   bool forward = false;        ///< for another node: the header stays, and `dst` unless an ill NI has a better rail
   Nid origin;                  ///< forward: the first sender
+  uint64_t bytes = 0;          ///< header and payload; of a GET, with the payload of its answer
   bool as_given = false;       ///< discovery of the peer has failed: it is not waited for
   uint32_t numa = UINT32_MAX;  ///< node of the payload's memory
   uint32_t accelerator = UINT32_MAX;  ///< number of the accelerator that holds the payload; UINT32_MAX: none does

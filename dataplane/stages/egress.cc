@@ -303,6 +303,7 @@ void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total) {
 
 void ni_close(Worker& w, NiSlice& slice) {
   slice.closing = true;
+  w.tallies.ni(slice.slot).tally().chosen(0);  // the next NI in this slot was never chosen
   while (Tx* tx = slice.credits.first_waiting()) {
     slice.credits.leave(*tx);
     lease_end(w, *tx, {-ENETDOWN, LndStatus::kLocalDropped});

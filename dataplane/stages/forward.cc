@@ -240,6 +240,7 @@ PathRequest forward_request(const wire::Header& header, const Nid& dst) {
   PathRequest request;
   request.dst = dst;
   request.forward = true;
+  request.bytes = wire::kHeaderNid4Bytes + uint64_t{header.payload_length};
   request.portal0 = (header.type == wire::MsgType::kPut && header.put().portal == kReservedPortal) ||
                     (header.type == wire::MsgType::kGet && header.get().portal == kReservedPortal);
   request.origin = header.src_nid;

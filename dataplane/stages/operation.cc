@@ -8,6 +8,7 @@
 #include "dataplane/stages/md_end.h"
 #include "dataplane/stages/receive.h"
 #include "dataplane/stages/send.h"
+#include "dataplane/stages/under_way.h"
 
 namespace ulnet {
 namespace {
@@ -111,7 +112,7 @@ void note_error(Operation& op, int32_t error) {
 /// The operation is over: posts its event, now or when there is room. `answer`: null if none is known.
 void operation_end(Worker& w, Operation& op, const Response* answer) {
   w.deadlines.disarm(op);
-  interface_given_back(op);
+  under_way_end(w, op, op.status);
   if (op.status != 0) w.counters[Stat::kErrors].add();
   op.state = OperationState::kFinishing;
   if (op.eq == nullptr || op.eq->post(event_with(op, answer))) return operation_release(w, op);

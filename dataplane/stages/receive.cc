@@ -9,6 +9,7 @@
 #include "dataplane/stages/operation.h"
 #include "dataplane/stages/post.h"
 #include "dataplane/stages/send.h"
+#include "dataplane/stages/under_way.h"
 #include "dataplane/state/payload.h"
 #include "dataplane/wire/ping_info.h"
 
@@ -91,7 +92,7 @@ void answer_request(Worker& w, Incoming& m, RxSlot& slot) {
   ULNET_CHECK(m.state == IncomingState::kReady);
   m.state = IncomingState::kSending;
   m.lease_worker = uint8_t(slot.conn_worker);
-  interface_taken(m, w.tallies.nis[slot.ni_slice->slot], *slot.from->locals[w.id.value]->tally);
+  under_way_begin(w, m, slot.ni_slice->slot, slot.from->slot, false);
   slot.reply = &tx;
 }
 

@@ -11,6 +11,7 @@
 #include "dataplane/stages/incoming.h"
 #include "dataplane/stages/operation.h"
 #include "dataplane/stages/post.h"
+#include "dataplane/stages/under_way.h"
 #include "dataplane/state/failures.h"
 
 namespace ulnet {
@@ -101,11 +102,9 @@ Payload sink_of(const Operation& op, const PathChoice& choice) {
   return {op.md->segments, op.md->segment_count, op.md_offset, op.tx.header.get().sink_length};
 }
 
-/// Bytes of the message on its interfaces, with those of the answer to a GET.
-uint64_t bytes_under_way(const Sending& m) {
-  const wire::Header& header = m.tx.header;
-  const bool awaits_payload = m.kind == MessageKind::kOperation && header.type == wire::MsgType::kGet;
-  return wire::kHeaderNid4Bytes + (awaits_payload ? header.get().sink_length : header.payload_length);
+/// Could another NI of this node or of the peer have carried the message?
+bool has_rails(const ViewSet& view, const PathChoice& choice) {
+  return choice.hop_peer->nis.size() > 1 || view.local->nis.size() > 1;
 }
 
 void lease_out(Worker& w, Sending& m, const PathChoice& choice) {
@@ -127,11 +126,9 @@ void lease_out(Worker& w, Sending& m, const PathChoice& choice) {
     tx.deadline = std::min(w.now + w.view->node.transaction_timeout, answer_due);
     return post<PostKind::kLease>(w, w.id, tx);
   }
-  ULNET_CHECK(m.ni_tally == nullptr && m.peer_tally == nullptr);
   WorkerNotes notes(w.tallies);
-  note_sent(notes, choice, bytes_under_way(m));
-  m.ni_tally = &w.tallies.nis[choice.ni->slot];
-  m.peer_tally = &w.tallies.peer_ni(choice.hop->slot);
+  note_path(notes, choice);
+  under_way_begin(w, m, choice.ni->slot, choice.hop->slot, has_rails(*w.view, choice));
   tx.ni = choice.ni->id;
   tx.ni_slice = choice.ni->slices[choice.hop->server.value];
   tx.peer_ni = choice.hop->id;
@@ -164,6 +161,7 @@ PathRequest request_of(const UserMessage& m) {
   PathRequest request;
   request.src = m.want_src;
   request.dst = m.want_dst;
+  request.bytes = bytes_under_way(m);
   if (m.md != nullptr) {  // its memory is the source of a PUT or REPLY, and the sink of a GET
     request.numa = m.md->numa;
     request.accelerator = m.md->accelerator;
@@ -205,20 +203,11 @@ void send_message(Worker& w, Sending& m, bool as_given) {
   }
 }
 
-void interface_taken(Sending& m, Tally& ni, Tally& peer_ni) {
-  m.ni_tally = &ni;
-  m.peer_tally = &peer_ni;
-  for (Tally* tally : {&ni, &peer_ni}) tally->take(bytes_under_way(m));
-}
-
-void interface_given_back(Sending& m) {
-  for (Tally** tally : {&m.ni_tally, &m.peer_tally})
-    if (*tally != nullptr) std::exchange(*tally, nullptr)->give_back(bytes_under_way(m));
-}
-
 void lease_returned(Worker& w, Sending& m) {
-  // A request uses its interfaces until it is answered: above all a GET, whose payload comes with the answer.
-  if (m.kind != MessageKind::kOperation || m.tx.result.error != 0) interface_given_back(m);
+  if (m.kind != MessageKind::kOperation || m.tx.result.error != 0)
+    under_way_end(w, m, m.tx.result.error);
+  else if (m.under_way.on)
+    under_way_awaits(w, m);
   count_result(w, m);
   if (m.tx.result.error != 0) {
     if (wants_resend(m) && may_resend(w, m)) {

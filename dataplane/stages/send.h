@@ -23,10 +23,6 @@ namespace ulnet {
 void send_message(Worker& w, Sending& m, bool as_given = false);
 /// The lease is back (tx.result).
 void lease_returned(Worker& w, Sending& m);
-/// The message uses these interfaces: choices of this worker count it. note_sent() does the same for a chosen path.
-void interface_taken(Sending& m, Tally& ni, Tally& peer_ni);
-/// The message does not use its interfaces any more, if it did.
-void interface_given_back(Sending& m);
 /// Control has looked `nid` up: those parked for it go on (`as_given`: undiscovered), or fail with `error`.
 void peer_resolved(Worker& w, const Nid& nid, int32_t error, bool as_given);
 

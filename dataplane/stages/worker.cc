@@ -3,13 +3,14 @@
 namespace ulnet {
 
 Mesh::Mesh(unsigned workers, uint32_t ring_size, uint32_t peer_nis_max, IdleGate* const* gates_,
-           IdleGate* control_gate_)
+           IdleGate* control_gate_, const std::vector<WorkerMemory*>& near)
     : worker_count(workers),
       gates(gates_, gates_ + workers),
       control_gate(control_gate_),
       states(std::make_unique<WorkerState[]>(workers)) {
   for (unsigned from = 0; from < workers; ++from) {
-    tallies.push_back(std::make_unique<Tallies>(peer_nis_max));
+    WorkerMemory* const memory = from < near.size() ? near[from] : nullptr;
+    tallies.push_back(Near<Tallies>(near_new<Tallies>(memory, peer_nis_max), NearDelete<Tallies>{memory}));
     for (unsigned to = 0; to < workers; ++to) pairs.push_back(std::make_unique<Pair>(from == to ? 2 : ring_size));
     to_worker.push_back(std::make_unique<SpscRing<ControlMsg>>(ring_size));
     to_control.push_back(std::make_unique<SpscRing<WorkerMsg>>(ring_size));

@@ -24,7 +24,9 @@ struct alignas(kCacheLine) WorkerState {
 
 /// Everything that the threads of one Node share.
 struct Mesh {
-  Mesh(unsigned workers, uint32_t ring_size, uint32_t peer_nis_max, IdleGate* const* gates, IdleGate* control_gate_);
+  /// `near`: memory by worker, which outlives this; absent or null: the heap.
+  Mesh(unsigned workers, uint32_t ring_size, uint32_t peer_nis_max, IdleGate* const* gates, IdleGate* control_gate_,
+       const std::vector<WorkerMemory*>& near = {});
   const unsigned worker_count;
   struct Pair {
     explicit Pair(uint32_t size) : work(size), back(size) {}
@@ -37,9 +39,9 @@ struct Mesh {
   IdleGate* control_gate;
   std::atomic<const ViewSet*> view{nullptr};  ///< control: w (seq_cst exchange), workers: r
   std::unique_ptr<WorkerState[]> states;
-  std::vector<std::unique_ptr<Tallies>> tallies;  ///< by worker
-  std::atomic<uint64_t> divert_wanted{0};         ///< bit per worker: some Receiving::divert was set for it
-  std::atomic<uint64_t> recall_wanted{0};         ///< the same of Sending::recall
+  std::vector<Near<Tallies>> tallies;      ///< by worker
+  std::atomic<uint64_t> divert_wanted{0};  ///< bit per worker: some Receiving::divert was set for it
+  std::atomic<uint64_t> recall_wanted{0};  ///< the same of Sending::recall
   static_assert(kWorkersMax <= 64, "divert_wanted and recall_wanted have a bit for each worker");
 
   Pair& pair(unsigned from, unsigned to) {

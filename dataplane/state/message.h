@@ -29,7 +29,6 @@ class Submitter;
 struct IncomingShare;
 struct RouterBuffer;
 struct PeerLocal;
-class Tally;
 
 enum class MessageKind : uint8_t { kOperation, kIncoming, kTransit };
 
@@ -37,6 +36,21 @@ struct MsgTag {};
 /// The place of a message that waits for control to look a peer up (Worker::parked).
 struct Parking : Linked<MsgTag> {
   Nid parked_for;  ///< the NID that control looks up
+};
+
+/// The interfaces that a message uses, from its choice of path on (stages/under_way.h).
+struct UnderWay {
+  uint32_t peer_slot = 0;  ///< PeerNiView::slot
+  uint16_t ni_slot = 0;    ///< NiView::slot
+  bool on = false;         ///< the peer NI is in use
+  bool ni_on = false;      ///< the local NI is in use
+  /// Bytes under way on each of them when it began, its own among them. 16 bits suffice in units of 4 KiB.
+  uint16_t ni_ahead = 0, peer_ahead = 0;
+  uint32_t since_us = 0;  ///< when it began: microseconds, the low half; 0: its time says nothing about a rail
+  [[nodiscard]] static constexpr uint16_t units_of(int64_t bytes) {
+    return uint16_t(bytes >> 12 < 0xFFFF ? (bytes + 4095) >> 12 : 0xFFFF);
+  }
+  [[nodiscard]] static constexpr uint32_t kib(uint16_t units) { return uint32_t{units} << 2; }
 };
 
 /// Everything that goes out: its Tx, the lease, and another attempt.
@@ -51,7 +65,7 @@ struct Sending : Parking {
   const MessageKind kind;
   uint8_t lease_worker = 0;  ///< holder of the newest lease
   uint32_t retries = 0;
-  Tally *ni_tally = nullptr, *peer_tally = nullptr;  ///< that count it: interface_taken(); null: none does
+  UnderWay under_way;
   Nid want_dst;  ///< the NID that the message is for; kept for resends (docs/wire/lnet.md §6)
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(lease_worker)>::max());
 };

@@ -7,7 +7,7 @@ Near<PeerBlocks> PeerBlocks::make(PeerNiId id, const Nid& nid, int32_t tx_credit
                                   uint32_t tally_slot) {
   WorkerMemory* const at_server = near[server.value];
   Near<PeerBlocks> blocks(near_new<PeerBlocks>(at_server, id, tx_credits, rtr_credits), {at_server});
-  blocks->slot = tally_slot;
+  blocks->slice.slot = tally_slot;
   blocks->locals.reserve(near.size());
   blocks->by_worker.reserve(near.size());
   for (size_t worker = 0; worker < near.size(); ++worker) {
@@ -17,7 +17,7 @@ Near<PeerBlocks> PeerBlocks::make(PeerNiId id, const Nid& nid, int32_t tx_credit
     blocks->by_worker.push_back(&local);
     if (tallies.empty()) continue;
     tallies[worker]->ensure(tally_slot, memory);
-    local.tally = &tallies[worker]->peer_ni(tally_slot);
+    local.tally = &tallies[worker]->peer_ni(tally_slot).tally();
   }
   blocks->slice.locals = blocks->by_worker.data();
   return blocks;

@@ -18,7 +18,6 @@ struct PeerBlocks {
   PeerSlice slice;  ///< with all of this in the memory of its server
   std::vector<Near<PeerLocal>> locals;
   std::vector<PeerLocal*> by_worker;
-  uint32_t slot = 0;  ///< PeerNiView::slot
 };
 
 }  // namespace ulnet

@@ -49,6 +49,7 @@ struct RouterBufferTag;
 struct alignas(kCacheLine) PeerSlice {
   PeerSlice(PeerNiId ni, int32_t tx_credits, int32_t rtr_credits) : id(ni), credits(tx_credits), rtr(rtr_credits) {}
   const PeerNiId id;
+  uint32_t slot = 0;                   ///< PeerNiView::slot; constant once the slice is used
   PeerLocal* const* locals = nullptr;  ///< by worker; constant once the slice is used
   Gauge tx_queued_bytes;               ///< payload and header of messages that hold a peer credit
   TxCredits credits;

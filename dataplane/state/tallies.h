@@ -15,6 +15,7 @@
 #include "dataplane/base/limits.h"
 #include "dataplane/base/ring.h"
 #include "dataplane/base/worker_memory.h"
+#include "dataplane/state/pace.h"
 
 namespace ulnet {
 
@@ -23,6 +24,7 @@ struct TallyNow {
   uint32_t under_way = 0;
   int64_t bytes = 0;
   int64_t sequence = 0;
+  uint32_t weight = 1;  ///< Weights::of()
 };
 
 /// Of one worker and one local NI or peer NI. Owner: the worker. All threads may read it; the values are stale then.
@@ -59,40 +61,87 @@ class Tally {
 };
 static_assert(sizeof(Tally) == 16, "four candidates of a choice in one cache line");
 
-/// Tallies of peer NIs whose slots differ only in the low bits.
+/// How slow an interface is beside the best one that could carry the same message, by kind of message. 1: it is as
+/// good, or its pace is not known. Owner: the worker. All threads may read it.
+class Weights {
+ public:
+  [[nodiscard]] uint8_t of(PaceKind kind) const {
+    return uint8_t(1 + above_one_[size_t(kind)].load(std::memory_order_relaxed));
+  }
+  /// Owner only.
+  void set(PaceKind kind, uint8_t weight) {
+    above_one_[size_t(kind)].store(uint8_t(weight - 1), std::memory_order_relaxed);
+  }
+
+ private:
+  std::array<std::atomic<uint8_t>, kPaceKinds> above_one_{};
+};
+
+/// Interfaces whose slots differ only in the low bits.
 struct alignas(kCacheLine) TallyBlock {
-  static constexpr uint32_t kTallies = 256;
-  std::array<Tally, kTallies> all;
+  static constexpr uint32_t kSlots = 256;
+  std::array<Tally, kSlots> tallies;
+  std::array<Weights, kSlots> weights;
+  std::array<Pace, kSlots> paces;  ///< the worker's alone
+};
+
+/// One interface of a worker's tallies.
+struct TallyRef {
+  TallyBlock& block;
+  uint32_t index;
+  [[nodiscard]] Tally& tally() const { return block.tallies[index]; }
+  [[nodiscard]] Weights& weights() const { return block.weights[index]; }
+  [[nodiscard]] Pace& pace() const { return block.paces[index]; }
 };
 
 /// The tallies of one worker, and the rotation of its choices: equal candidates take turns (docs/wire/lnet.md §6.4).
 /// Sequences have 64 bits. If they started again at 0, the candidate with the oldest choice would come last instead of
 /// first. Owner: the worker. Control reads them to explain a choice.
-struct alignas(kCacheLine) Tallies {
+class alignas(kCacheLine) Tallies {
+ public:
   /// `peer_nis_max`: most slots of peer NIs. Control adds the blocks that are needed.
-  explicit Tallies(uint32_t peer_nis_max) : peer_nis_(peer_nis_max / TallyBlock::kTallies + 1) {}
-  Gauge choices;        ///< number of the worker's last choice
-  Gauge route_choices;  ///< the same, of choices that took a route
-  /// By PeerNiView::slot. Requires: there is a block for the slot.
-  [[nodiscard]] Tally& peer_ni(uint32_t slot) {
-    return peer_nis_[slot / TallyBlock::kTallies]->all[slot % TallyBlock::kTallies];
-  }
-  [[nodiscard]] const Tally& peer_ni(uint32_t slot) const {
-    return peer_nis_[slot / TallyBlock::kTallies]->all[slot % TallyBlock::kTallies];
-  }
+  explicit Tallies(uint32_t peer_nis_max) : peer_nis_(peer_nis_max / TallyBlock::kSlots + 1) {}
   /// Ensures that there is a block for the slot. Control only, before a view names the slot. `near`: memory of the
   /// worker, which outlives this; null: the heap.
   void ensure(uint32_t slot, WorkerMemory* near) {
-    Near<TallyBlock>& block = peer_nis_[slot / TallyBlock::kTallies];
+    Near<TallyBlock>& block = peer_nis_[slot / TallyBlock::kSlots];
     if (block == nullptr) block = Near<TallyBlock>(near_new<TallyBlock>(near), NearDelete<TallyBlock>{near});
   }
+  /// By NiView::slot.
+  [[nodiscard]] TallyRef ni(uint32_t slot) { return {nis_, slot}; }
+  /// By PeerNiView::slot. Requires: there is a block for the slot.
+  [[nodiscard]] TallyRef peer_ni(uint32_t slot) {
+    return {*peer_nis_[slot / TallyBlock::kSlots], slot % TallyBlock::kSlots};
+  }
+  [[nodiscard]] TallyNow ni_now(uint32_t slot, PaceKind kind) const { return now(nis_, slot, kind); }
+  [[nodiscard]] TallyNow peer_ni_now(uint32_t slot, PaceKind kind) const {
+    return now(*peer_nis_[slot / TallyBlock::kSlots], slot % TallyBlock::kSlots, kind);
+  }
+  /// Owner only.
+  void set_weight(TallyRef of, PaceKind kind, uint8_t weight) {
+    const uint8_t before = of.weights().of(kind);
+    if (before == weight) return;
+    weighted_.add(int64_t(weight > 1) - int64_t(before > 1));
+    of.weights().set(kind, weight);
+  }
+  /// Does some interface have a weight above 1?
+  [[nodiscard]] bool weighted() const { return weighted_.get() != 0; }
   [[nodiscard]] int64_t route(uint32_t id) const { return id < kRoutesMax ? routes[id].get() : 0; }
 
-  std::array<Tally, kNisMax> nis;                                           ///< by NiView::slot
-  std::unique_ptr<Gauge[]> routes = std::make_unique<Gauge[]>(kRoutesMax);  ///< by RouteView::id: when it was chosen
+  Gauge choices;                         ///< number of the worker's last choice
+  Gauge route_choices;                   ///< the same, of choices that took a route
+  std::array<Gauge, kRoutesMax> routes;  ///< by RouteView::id: when it was chosen
 
  private:
+  [[nodiscard]] TallyNow now(const TallyBlock& block, uint32_t index, PaceKind kind) const {
+    TallyNow now = block.tallies[index].now();
+    if (weighted()) now.weight = block.weights[index].of(kind);
+    return now;
+  }
+  Gauge weighted_;
   std::vector<Near<TallyBlock>> peer_nis_;
+  TallyBlock nis_;
+  static_assert(kNisMax <= TallyBlock::kSlots);
 };
 
 }  // namespace ulnet

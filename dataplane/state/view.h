@@ -47,7 +47,7 @@ struct NiView {
   bool closing = false;  ///< being deleted: nothing goes over it any more
   uint16_t health = kHealthMax;
   uint32_t priority = kNoPriority;
-  int32_t tx_credits = 0;  ///< of all workers together
+  int32_t tx_credits = 0;  ///< share of each worker
   /// By NUMA node: distance from the memory of that node to the device of this NI (hwloc's matrix, at least
   /// `numa_range`). 255: the node of the device is not known. Empty: the machine has only one node.
   std::vector<uint32_t> distances;
@@ -124,7 +124,7 @@ struct PeerNiView {
   uint16_t health = kHealthMax;
   bool down = false;  ///< a router believes it dead (docs/wire/lnet.md §8.2)
   uint32_t priority = kNoPriority;
-  int32_t tx_credits = 0;
+  int32_t tx_credits = 0;                 ///< share of each worker
   const Preferences* sources = nullptr;   ///< preferred local NIs; null: none
   const Preferences* gateways = nullptr;  ///< preferred gateways; null: none
   Nid source;  ///< the one source that a peer without multi-rail may see (docs/wire/lnet.md §5.7); ANY: none yet

@@ -368,8 +368,9 @@ std::string SimNode::close(Instant limit) {
   if (!node_->stop_leftovers().empty()) text += spec_.nis[0] + ": left over: " + node_->stop_leftovers() + "; ";
   if (const std::string away = watch_.end(); !away.empty()) text += spec_.nis[0] + ": " + away;
   for (const auto& tallies : node_->control().mesh->tallies)
-    for (const Tally& tally : tallies->nis)
-      if (tally.under_way() != 0 || tally.bytes() != 0) text += spec_.nis[0] + ": an NI's tally counts messages; ";
+    for (uint32_t slot = 0; slot < kNisMax; ++slot)
+      if (const TallyNow now = tallies->ni_now(slot, PaceKind::kSmall); now.under_way != 0 || now.bytes != 0)
+        text += spec_.nis[0] + ": an NI's tally counts messages; ";
   return text + not_at_rest();
 }
 

@@ -1,7 +1,7 @@
 """The scripts of perf/ run through once, shortly, and end with the line that they promise. Their measurements are
 not checked. With ULNET_FULL=1 only: threads with real-time priority would disturb other tests.
 
-    compare_scripts.py SCRIPT       runs this one
+    compare_scripts.py SCRIPT       runs this one; an option may follow in the same argument
     compare_scripts.py --default    each script finds, without an option, the build that tools/quickstart makes
 """
 import os
@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 RATIO = r'\d+\.\d\d'
 LAST = {
     'compare-rails': (['--rounds', '1', '--seconds', '1'], rf'two={RATIO} four={RATIO} lost=0'),
+    'compare-rails --unequal': (['--rounds', '1', '--seconds', '1'], rf'unequal={RATIO} small={RATIO} lost=0'),
     'compare-select': (['--rounds', '1'], r'choice16=[\d.]+ ratio=[\d.]+ rules_cost=[\d.]+'),
     'policy-cost': (['--rounds', '1'],
                     r'policy_cost s=[\d.]+ accept_ms=[\d.]+ slices=\d+ longest_ms=[\d.]+ republished=0/1'),
@@ -31,7 +32,7 @@ def finds_the_default_build():
     if reason:
         netns.skip(reason)
     scripts = sorted(path for path in (ROOT / 'perf').iterdir() if path.is_file() and not path.suffix)
-    assert len(scripts) >= len(LAST), scripts
+    assert {script.split()[0] for script in LAST} <= {path.name for path in scripts}, scripts
     for script in scripts:
         with tempfile.TemporaryDirectory(prefix='ulnet-compare-') as name:
             folder = pathlib.Path(name)
@@ -65,8 +66,9 @@ def main():
         netns.skip(reason)
     options, last = LAST[script]
     build = pathlib.Path(os.environ['ULNET_BIN_DIR']).parent
-    run = subprocess.run([sys.executable, ROOT / 'perf' / script, '--build', build, *options], timeout=240, text=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    name, *option = script.split()
+    run = subprocess.run([sys.executable, ROOT / 'perf' / name, *option, '--build', build, *options], timeout=240,
+                         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(run.stdout)
     assert run.returncode == 0 and re.fullmatch(last, run.stdout.splitlines()[-1]), run.returncode
 

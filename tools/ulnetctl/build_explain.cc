@@ -15,7 +15,7 @@ const api::ArgRow& row_of_argument(std::string_view name) {
   return *std::find_if(args.begin(), args.end(), [&](const api::ArgRow& row) { return row.name == name; });
 }
 
-/// Adds --size, --numa, --count or --worker, if it is given, to `args`.
+/// Adds the option with a number, if it is given, to `args`.
 tl::expected<void, Exit> number_set(config::Json& args, const Words& words, const char* option) {
   const auto text = words.value(option);
   if (!text) return {};
@@ -45,7 +45,7 @@ Built explain(const Words& words, const Env&) {
       return refuse("show", "explain", -EINVAL, fmt::format("--from: '{}' is not a NID such as 10.0.0.1@tcp", *text));
     args["from"] = nid_text(*from);
   }
-  for (const char* option : {"size", "numa", "count", "worker"})
+  for (const char* option : {"size", "numa", "accelerator", "count", "worker"})
     if (auto set = number_set(args, words, option); !set) return tl::unexpected(set.error());
   for (const char* option : {"response", "forward"})
     if (words.has(option)) args[option] = true;

@@ -112,6 +112,7 @@ constexpr OptionSpec kSelPeerShow[] = {kLocal, kRemote};
 constexpr OptionSpec kExplain[] = {{"from", kValue, "NI to send from; with --forward the first sender"},
                                    {"size", kValue, "bytes of the payload"},
                                    {"numa", kValue, "NUMA node of the payload's memory"},
+                                   {"accelerator", kValue, "number of the accelerator that holds the payload"},
                                    {"count", kValue, "show how as many messages would spread, 1..10000"},
                                    {"response", kNothing, "the message is an ACK or REPLY"},
                                    {"forward", kNothing, "the message comes from another node"},

@@ -230,9 +230,9 @@ TEST_F(Explain, changes_nothing) {
     const ViewSet& view = c.publisher->current();
     for (const auto& tallies : c.mesh->tallies) {
       text += std::to_string(tallies->choices.get()) + " ";
-      for (const NiView& ni : view.local->nis) add(tallies->nis[ni.slot].now());
+      for (const NiView& ni : view.local->nis) add(tallies->ni_now(ni.slot, PaceKind::kSmall));
       for (const char* name : {"10.0.0.11@tcp", "10.0.0.12@tcp", "10.1.0.11@o2ib"})
-        add(tallies->peer_ni(view.peers->find(nid(name)).ni().slot).now());
+        add(tallies->peer_ni_now(view.peers->find(nid(name)).ni().slot, PaceKind::kSmall));
     }
     return text;
   };

@@ -51,11 +51,11 @@ PeerSlice& Bench::add_peer(const Nid& nid, WorkerId server) {
     memory.locals.push_back(std::make_unique<PeerLocal>());
     memory.locals.back()->nid = nid;
     mesh->tallies[i]->ensure(uint32_t(peers_.size()), nullptr);
-    memory.locals.back()->tally = &mesh->tallies[i]->peer_ni(uint32_t(peers_.size()));
+    memory.locals.back()->tally = &mesh->tallies[i]->peer_ni(uint32_t(peers_.size())).tally();
     memory.pointers.push_back(memory.locals.back().get());
   }
   memory.slice->locals = memory.pointers.data();
-  memory.slot = uint32_t(peers_.size());
+  memory.slice->slot = uint32_t(peers_.size());
   servers_[nid] = server;
   return *peers_.emplace(nid, std::move(memory)).first->second.slice;
 }
@@ -124,7 +124,7 @@ void Bench::publish() {
     for (auto& slice : ni.slices) view.slices.push_back(slice.get());
     view.distances = ni.distances;
     view.slot = ni.slices[0]->slot;
-    view.tx_credits = options_.ni_credits * int32_t(options_.workers);
+    view.tx_credits = options_.ni_credits;
     if (p->local.nets.empty() || p->local.nets.back().net != ni.nid.net())
       p->local.nets.push_back({ni.nid.net(), kNoPriority, uint32_t(p->local.nis.size()), 0});
     ++p->local.nets.back().count;
@@ -143,7 +143,7 @@ void Bench::publish() {
       ni.server = servers_[nid];
       ni.slice = memory.slice.get();
       ni.locals = memory.pointers.data();
-      ni.slot = memory.slot;
+      ni.slot = memory.slice->slot;
       ni.tx_credits = memory.slice->credits.total();
       if (health_.contains(nid)) ni.health = health_[nid];
       ni.down = down_[nid];
@@ -224,8 +224,10 @@ std::string Bench::not_at_rest() {
     expect(!has_waiters(*w), name + "something waits for a ring");
     expect(w->local.empty() && w->ready_slots.empty(), name + "something posted to itself");
     expect(w->eqs_waiting.empty(), name + "an event waits for its queue");
-    for (const Tally& tally : w->tallies.nis)
-      expect(tally.under_way() == 0 && tally.bytes() == 0, name + "tally of an NI");
+    for (uint32_t slot = 0; slot < kNisMax; ++slot) {
+      const TallyNow now = w->tallies.ni_now(slot, PaceKind::kSmall);
+      expect(now.under_way == 0 && now.bytes == 0, name + "tally of an NI");
+    }
     for (RouterPool& pool : w->pools) expect(pool.out == 0 && pool.waiting.empty(), name + "router buffers out");
   }
   for (Ni& ni : nis_)

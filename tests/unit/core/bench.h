@@ -206,7 +206,6 @@ class Bench {
     std::unique_ptr<PeerSlice> slice;
     std::vector<std::unique_ptr<PeerLocal>> locals;
     std::vector<PeerLocal*> pointers;
-    uint32_t slot = 0;
   };
   /// One more NI from the next publish() on, with its distances by NUMA node.
   void add_ni(const Nid& nid, std::vector<uint32_t> distances = {});

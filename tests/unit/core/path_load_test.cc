@@ -38,7 +38,7 @@ struct CorePathLoad : ::testing::Test {
     bench.settle();
   }
 
-  Bench bench{{.workers = 2, .peer_credits = 8}};
+  Bench bench{{.workers = 2, .operations = 1024, .peer_credits = 64}};
   std::array<std::byte, 64> memory{};
   Segment segment{memory.data(), 64};
   Submitter* submitter = nullptr;
@@ -62,6 +62,7 @@ TEST_F(CorePathLoad, fewer_under_way_goes_first) {
 
 // Goal: of two peer NIs with different credits, the next message takes the one with more free credits.
 TEST_F(CorePathLoad, free_credits_count) {
+  bench.slice(tcp(2)).credits.set_total(8);
   bench.slice(tcp(3)).credits.set_total(4);
   bench.publish();
   put(8);
@@ -80,6 +81,7 @@ TEST_F(CorePathLoad, requests_count_until_they_are_answered) {
   EXPECT_EQ(bench.local(tcp(2), kHome).tally->under_way(), 1u);
   EXPECT_EQ(bench.local(tcp(3), kHome).tally->under_way(), 1u);
   EXPECT_EQ(bench.local(tcp(2), kOther).tally->under_way(), 0u);
+  EXPECT_EQ(bench.worker(kHome).tallies.ni_now(0, PaceKind::kSmall).under_way, 0u) << "the local NI has done its part";
   wire::Header ack;
   ack.type = wire::MsgType::kAck;
   ack.dest_nid = tcp(1);
@@ -96,6 +98,137 @@ TEST_F(CorePathLoad, requests_count_until_they_are_answered) {
   complete(sent_to(tcp(3)), {-ETIMEDOUT, LndStatus::kRemoteTimeout});
   bench.now += 1000s;
   bench.settle();
+}
+
+// Goal: a GET counts on its local NI until its payload is here. Only some GETs to a peer that does not answer count.
+TEST_F(CorePathLoad, gets_count_on_their_local_ni) {
+  const auto get = [&](unsigned count) {
+    for (unsigned i = 0; i < count; ++i)
+      ASSERT_TRUE(submitter->get({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1}));
+    bench.turn(kHome);
+    bench.settle();
+    while (!bench.lnd(kOther).sent.empty()) complete(std::vector<Tx*>(bench.lnd(kOther).sent));
+  };
+  const auto on_ni = [&] { return bench.worker(kHome).tallies.ni_now(0, PaceKind::kSmall).under_way; };
+  get(4);
+  EXPECT_EQ(on_ni(), 4u);
+  get(16);
+  get(16);
+  EXPECT_EQ(bench.local(tcp(2), kHome).tally->under_way() + bench.local(tcp(3), kHome).tally->under_way(), 36u);
+  EXPECT_EQ(on_ni(), 20u) << "the last ones did not count: more than 16 on each peer NI";
+  bench.now += 1000s;
+  bench.settle();
+  EXPECT_EQ(on_ni(), 0u);
+}
+
+/// Two rails to one peer: a message over the second takes ten times as long as over the first. Each carries its
+/// messages one after the other.
+struct UnequalRails : ::testing::Test {
+  UnequalRails() {
+    for (const Nid& nid : rails) {
+      bench.add_peer(nid, kOther);
+      bench.join(rails[0], nid);
+    }
+    bench.publish();
+    submitter = &bench.submitter(kHome);
+    eq = *submitter->eq_open(256);
+    md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+    bench.settle();
+  }
+  void put(uint32_t bytes) {
+    PutSpec spec{.md = md, .target = {rails[0], kLnetPid}, .portal = 1, .ack = false};
+    spec.length = bytes;
+    ASSERT_TRUE(submitter->put(spec));
+    ++under_way;
+  }
+  /// Lets time pass in steps of 100 us. A rail carries `kib_per_step` KiB in a step, the second a tenth of it.
+  void step(double kib_per_step) {
+    bench.now += 100us;
+    for (size_t rail = 0; rail < rails.size(); ++rail) {
+      double& room = carried[rail];
+      room += rail == 0 ? kib_per_step : kib_per_step / 10;
+      bool any = false;
+      for (Tx* tx : std::vector<Tx*>(bench.lnd(kOther).sent)) {
+        if (tx->next_hop != rails[rail]) continue;
+        const double kib = double(tx->header.payload_length + 72) / 1024;
+        any = true;
+        if (room < kib) break;
+        room -= kib;
+        bench.lnd(kOther).complete_tx(*tx, {});
+        total_kib += kib;
+        ++done[rail];
+        --under_way;
+      }
+      if (!any) room = 0;
+    }
+    bench.settle();
+    std::array<Event, 64> events;
+    while (submitter->eq_poll(eq, events) > 0) {
+    }
+  }
+
+  const std::array<Nid, 2> rails{tcp(2), tcp(3)};
+  Bench bench{{.workers = 2, .operations = 128, .peer_credits = 256}};
+  std::vector<std::byte> memory = std::vector<std::byte>(1 << 20);
+  Segment segment{memory.data(), 1 << 20};
+  Submitter* submitter = nullptr;
+  EqHandle eq;
+  MdHandle md;
+  std::array<double, 2> carried{};
+  std::array<unsigned, 2> done{};
+  double total_kib = 0;
+  unsigned under_way = 0;
+};
+
+// Goal: bulk uses both rails fully, and none of it waits for the slow rail alone.
+// Method: 16 messages of 1 MiB in flight; 100 KiB per step over both rails together are 91 and 9.
+TEST_F(UnequalRails, bulk_uses_the_sum_of_both) {
+  for (int i = 0; i < 20000; ++i) {
+    while (under_way < 16) put(1 << 20);
+    bench.settle();
+    step(100);
+    if (i == 2000) total_kib = 0;
+  }
+  EXPECT_GE(total_kib / (18000 * 110.0), 0.97);
+  EXPECT_EQ(bench.worker(kHome).tallies.peer_ni(1).weights().of(PaceKind::kBulk), 10);
+  while (under_way > 0) step(100);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: a few messages in flight take the fast rail, but for one try of the slow one in two seconds.
+TEST_F(UnequalRails, small_messages_keep_the_latency_of_the_fast_rail) {
+  for (int i = 0; i < 40000; ++i) {  // 4 s
+    if (under_way == 0) put(4096);
+    bench.settle();
+    step(4.1);
+    if (i == 1000) done = {};
+  }
+  EXPECT_GT(done[0], 20000u) << "of 39,000 steps: one in two is the fast rail's latency";
+  EXPECT_LE(done[1], 4u);
+  while (under_way > 0) step(100);
+}
+
+// Goal: rails whose pace becomes the same share evenly again.
+TEST_F(UnequalRails, equal_again) {
+  for (int i = 0; i < 5000; ++i) {
+    while (under_way < 16) put(1 << 20);
+    bench.settle();
+    step(100);
+  }
+  ASSERT_EQ(bench.worker(kHome).tallies.peer_ni(1).weights().of(PaceKind::kBulk), 10);
+  while (under_way > 0) step(100);
+  carried = {};
+  done = {};
+  for (int i = 0; i < 5000; ++i) {
+    while (under_way < 16) put(1 << 20);
+    bench.settle();
+    carried[1] += 90;
+    step(100);
+  }
+  EXPECT_EQ(bench.worker(kHome).tallies.peer_ni(1).weights().of(PaceKind::kBulk), 1);
+  EXPECT_NEAR(double(done[1]) / done[0], 1, 0.1);
+  EXPECT_FALSE(bench.worker(kHome).tallies.weighted());
+  while (under_way > 0) step(100);
 }
 
 }  // namespace

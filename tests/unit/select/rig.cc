@@ -60,8 +60,8 @@ class World {
   [[nodiscard]] std::vector<int64_t> numbers() const {
     std::vector<int64_t> all{home_.choices.get(), home_.route_choices.get()};
     const auto add = [&](const TallyNow& now) { all.insert(all.end(), {now.under_way, now.bytes, now.sequence}); };
-    for (const NiView& ni : local_.nis) add(home_.nis[ni.slot].now());
-    for (uint32_t slot = 0; slot < peer_slices_.size(); ++slot) add(home_.peer_ni(slot).now());
+    for (const NiView& ni : local_.nis) add(home_.ni_now(ni.slot, PaceKind::kSmall));
+    for (uint32_t slot = 0; slot < peer_slices_.size(); ++slot) add(home_.peer_ni_now(slot, PaceKind::kSmall));
     for (uint32_t i = 0; i < routes_added_; ++i) all.push_back(home_.routes[i].get());
     return all;
   }
@@ -100,8 +100,8 @@ class World {
     ni.device_priorities = spec.device_priorities;
     ni.slot = uint16_t(local_.nis.size() - 1);
     ni.tx_credits = 300 + 10 * int32_t(ni.slot);  // the free ones count, not these
-    fill(home_.nis[ni.slot], ni.tx_credits - spec.credits, 0, spec.used);
-    fill(server_.nis[ni.slot], 300 + spec.credits, 0, opposite(spec.used));
+    fill(home_.ni(ni.slot).tally(), ni.tx_credits - spec.credits, 0, spec.used);
+    fill(server_.ni(ni.slot).tally(), 300 + spec.credits, 0, opposite(spec.used));
   }
 
   void add_peer(const PeerSpec& spec, bool reversed) {
@@ -149,8 +149,8 @@ class World {
     ni.slot = uint32_t(peer_slices_.size());
     for (Tallies* tallies : {&home_, &server_}) tallies->ensure(ni.slot, nullptr);
     ni.tx_credits = 40 + int32_t(ni.slot) % 7;
-    fill(home_.peer_ni(ni.slot), ni.tx_credits - spec.credits, spec.queued_kib, spec.used);
-    fill(server_.peer_ni(ni.slot), 40 + spec.credits, 10000 - spec.queued_kib, opposite(spec.used));
+    fill(home_.peer_ni(ni.slot).tally(), ni.tx_credits - spec.credits, spec.queued_kib, spec.used);
+    fill(server_.peer_ni(ni.slot).tally(), 40 + spec.credits, 10000 - spec.queued_kib, opposite(spec.used));
     ni.slice = &peer_slices_.emplace_back(ni.id, 0, 0);
   }
 
@@ -381,7 +381,7 @@ std::vector<std::string> check_play(const Row& row, unsigned count, uint32_t byt
   World world(row, false);
   const PathRequest request = request_of(row.ask);
   const std::vector<int64_t> before = world.numbers();
-  SendOverlay overlay(world.context()), silent(world.context());
+  SendOverlay overlay(world.context(), request), silent(world.context(), request);
   std::vector<std::string> played, sent, spread;
   for (unsigned i = 0; i < count; ++i) {
     Trace trace;
