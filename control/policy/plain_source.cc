@@ -1,6 +1,7 @@
 #include "control/policy/plain_source.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -26,34 +27,37 @@ bool source_is_gone(const std::vector<LocalNi*>& nis, const Nid& source) {
   return !source.is_any() && std::none_of(nis.begin(), nis.end(), [&](const LocalNi* ni) { return ni->nid == source; });
 }
 
-// The order is that of docs/wire/lnet.md §6.2, with the list of a pair rule after the priority of the NI. The recorded
-// source stays while it is usable, unless rules rank another NI before it whose health is not lower. Of sources that
-// are alike, peers take turns by their NIDs.
+// While the recorded source is usable, only an NI that rules rank before it and whose health is not lower replaces it:
+// the first by rank, then by health. Otherwise the order is that of docs/wire/lnet.md §6.2, with the list of a pair
+// rule after the priority of the NI. Of sources that are alike, peers take turns by their NIDs.
 Nid Policy::plain_source(const Nid& to, const Nid& recorded, const PolicyList& preferred) const {
   struct Candidate {
     const PolicyObjects::Source* source;
     std::pair<uint32_t, uint32_t> rank;  // by rules: of the NI, in the list
-    [[nodiscard]] auto place() const { return std::tuple(source->fatal, -int(source->health), rank); }
+    std::tuple<bool, int, std::pair<uint32_t, uint32_t>, int> place;
   };
   std::vector<Candidate> all;
-  const Candidate* is = nullptr;
+  std::optional<Candidate> is;
   all.reserve(objects_.sources.size());
   for (size_t i = 0; i < objects_.sources.size(); ++i) {
     const PolicyObjects::Source& one = objects_.sources[i];
     if (one.nid.net() != to.net()) continue;
     const uint32_t listed = preferred.list == nullptr ? kNoPriority : preferred.list->rank(one.ni.value);
-    all.push_back({&one, {source_priorities_[i], listed}});
-    if (one.nid == recorded) is = &all.back();
+    const std::pair rank(source_priorities_[i], listed);
+    all.push_back({&one, rank, {one.fatal, -int(one.health), rank, 0}});
+    if (one.nid == recorded) is = all.back();
+  }
+  if (is && is->source->usable()) {
+    std::erase_if(all, [&](const Candidate& one) {
+      return !one.source->usable() || one.source->health < is->source->health || one.rank >= is->rank;
+    });
+    for (Candidate& one : all) one.place = {false, 0, one.rank, -int(one.source->health)};
   }
   if (all.empty()) return recorded;
-  if (is != nullptr && is->source->usable() && std::none_of(all.begin(), all.end(), [&](const Candidate& one) {
-        return one.source->usable() && one.source->health >= is->source->health && one.rank < is->rank;
-      }))
-    return recorded;
-  const auto before = [](const Candidate& a, const Candidate& b) { return a.place() < b.place(); };
+  const auto before = [](const Candidate& a, const Candidate& b) { return a.place < b.place; };
   const Candidate best = *std::min_element(all.begin(), all.end(), before);
-  if (is != nullptr && is->place() == best.place()) return recorded;
-  std::erase_if(all, [&](const Candidate& one) { return one.place() != best.place(); });
+  if (is && is->place == best.place) return recorded;
+  std::erase_if(all, [&](const Candidate& one) { return one.place != best.place; });
   return all[to.hash() % all.size()].source->nid;
 }
 

@@ -219,6 +219,29 @@ TEST_F(PoliciesOfNode, a_plain_peer_keeps_its_source_while_that_is_usable) {
     EXPECT_EQ(nid_text(c.peers->find_or_create(nid(fresh), kAnyNid).value()->source), other) << "the healthier one";
 }
 
+// docs/decisions.md #83. Source i of the node is 10.0.0.i; its priority is the first number, its health the second.
+TEST(PlainSource, changes_while_usable_only_to_an_ni_that_rules_rank_before_it) {
+  struct Case {
+    std::vector<std::pair<int64_t, uint16_t>> sources;
+    const char* chosen;  // 10.0.0.1 is recorded
+  };
+  for (const Case& one :
+       {Case{{{5, 900}, {0, 950}, {9, 1000}}, "10.0.0.2@tcp"}, Case{{{5, 900}, {1, 1000}, {0, 900}}, "10.0.0.3@tcp"},
+        Case{{{5, 900}, {0, 950}, {0, 960}}, "10.0.0.3@tcp"}, Case{{{5, 900}, {0, 899}, {5, 1000}}, "10.0.0.1@tcp"},
+        Case{{{5, 0}, {0, 950}, {9, 1000}}, "10.0.0.3@tcp"}, Case{{{5, 0}, {9, 950}, {0, 950}}, "10.0.0.3@tcp"}}) {
+    std::vector<UdspRule> rules;
+    std::vector<PolicyObjects::Source> sources;
+    for (const auto& [priority, health] : one.sources) {
+      const auto number = uint32_t(sources.size() + 1);
+      rules.push_back({.src = "10.0.0." + std::to_string(number) + "@tcp", .priority = priority});
+      sources.push_back({NiId{number}, nid(rules.back().src), false, health});
+    }
+    Policy policy(rules);
+    policy.set_objects(sources, nullptr);
+    EXPECT_EQ(nid_text(policy.plain_source(nid("10.0.0.31@tcp"), sources[0].nid, {})), one.chosen);
+  }
+}
+
 // Goal: while the NI of a rule leaves, a plain peer sees one source, and no list names the NI.
 TEST_F(PoliciesOfNode, an_ni_that_leaves_is_in_no_list) {
   const std::string before = source(), other = other_than(before);
