@@ -299,10 +299,6 @@ void Applier::abort() {
 
 // --- LNet and its NIs ------------------------------------------------------------------------------------------------
 
-Applier::Step Applier::run(Job&, const config::LnetConfigure&) {
-  return Step::kDone;
-}
-
 Applier::Step Applier::run(Job& job, const config::LnetUnconfigure&) {
   if (in_use_) {
     if (const std::string user = in_use_(); !user.empty()) return refuse(job, -EBUSY, "LNet is in use by " + user);
@@ -358,10 +354,6 @@ Applier::Step Applier::run(Job& job, const config::NetAdd& change) {
   advise(job, (*added)->nid);
   return Step::kDone;
 }
-
-Applier::Step Applier::run(Job&, const config::NetAddMatching&) {
-  return Step::kDone;
-}  // expanded before
 
 Applier::Step Applier::run(Job& job, const config::NetDel& change) {
   std::vector<LocalNi*> leaving;
@@ -502,10 +494,6 @@ Applier::Step Applier::run(Job& job, const config::PeerSet& change) {
 
 // --- settings: in force with the whole list --------------------------------------------------------------------------
 
-Applier::Step Applier::run(Job&, const config::SetValue&) {
-  return Step::kDone;
-}
-
 // Uses the buffer counts of the whole list (Job::after), wherever the list sets them. Else buffers might be made that a
 // later change of the list withdraws at once.
 Applier::Step Applier::run(Job& job, const config::SetRouting& change) {
@@ -544,13 +532,6 @@ Applier::Step Applier::run(Job& job, const config::SetBuffers&) {
     return refuse(job, set.error().code, "cannot configure buffers: " + set.error().what);
   }
   job.undo.push_back([this, old] { return (void)c_.routing->set_buffers(old), true; });
-  return Step::kDone;
-}
-
-Applier::Step Applier::run(Job&, const config::UdspAdd&) {
-  return Step::kDone;
-}
-Applier::Step Applier::run(Job&, const config::UdspDel&) {
   return Step::kDone;
 }
 

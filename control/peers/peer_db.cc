@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "control/policy/plain_source.h"
 #include "dataplane/base/check.h"
 #include "dataplane/base/nid_text.h"
 
@@ -45,10 +44,6 @@ WorkerId PeerDb::choose_worker(const LocalNi* via) const {
   return best;
 }
 
-const LocalNi* PeerDb::choose_source(Net net) {
-  return source_to_record(deps_.nis.on_net(net), next_source_++);
-}
-
 // The first NI of the net sets the credits, so all rails of a peer have the same number. A peer on a net that is not
 // local has none (docs/wire/lnetctl.md §3.2). The credits stay as long as the net is local, even if its NIs change. An
 // NI that is being deleted still answers, so a peer that is met at that time has credits, too.
@@ -81,6 +76,7 @@ bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
   std::shared_ptr<PeerBlocks> blocks =
       PeerBlocks::make(id, ni.nid, ni.tx_credits, ni.rtr_credits, server, deps_.near, deps_.tallies, slot);
   if (free_slots_.capacity() <= by_id_.size()) free_slots_.reserve(2 * by_id_.size() + 8);
+  if (ni.peer != nullptr) touch(*ni.peer);
   by_id_.emplace(id.value, &ni);
   if (!free_slots_.empty()) free_slots_.pop_back();
   ni.id = id;
@@ -222,9 +218,7 @@ Result<PeerNi*> PeerDb::resolve(const Nid& nid) {
 Result<PeerNi*> PeerDb::place(const Nid& nid, const Nid& via) {
   auto found = find_or_create(nid, via);
   if (!found || (*found)->blocks != nullptr) return found;
-  auto ni = make_ni(nid, nullptr, true);
-  if (ni) touch(*(*ni)->peer);
-  return ni;
+  return make_ni(nid, nullptr, true);
 }
 
 PeerNi* PeerDb::find(const Nid& nid) {
@@ -282,24 +276,35 @@ void PeerDb::clear() {
   }
 }
 
-// A non-MR peer keeps its one source (docs/wire/lnet.md §5.7) until the NI goes, or is unusable and another is usable.
+void PeerDb::give_memory(PeerNet& net, const std::vector<LocalNi*>& local) {
+  for (PeerNi* ni : net.nis) {
+    if (local.empty()) ni->net_local = false;
+    if (!local.empty() || (deps_.routed && deps_.routed(net.net)))
+      starved_ |= !give_blocks(*ni, local.empty() ? nullptr : local.front());
+  }
+}
+
 void PeerDb::follow_nis(Peer& peer) {
   for (PeerNet& net : peer.nets) {
     const auto local = deps_.nis.on_net(net.net);
-    for (PeerNi* ni : net.nis) {
-      const bool named_only = ni->blocks == nullptr;
-      if (local.empty()) ni->net_local = false;
-      if (!local.empty() || (deps_.routed && deps_.routed(net.net)))
-        starved_ |= !give_blocks(*ni, local.empty() ? nullptr : local.front());
-      if (named_only && ni->blocks != nullptr) touch(peer);
-      if (source_is_gone(local, ni->policy.source)) touch(peer);  // rules choose again
-      const bool there = source_stays(local, ni->source);
-      if (peer.multi_rail() ? ni->source.is_any() : there) continue;
-      if (ni->source.is_any() && local.empty()) continue;
-      ni->source = peer.multi_rail() || local.empty() ? kAnyNid : choose_source(net.net)->nid;
-      touch(peer);
-    }
+    give_memory(net, local);
+    record_source(peer, net, local);
   }
+}
+
+/// Calls `step` for each net of each peer, with the local NIs on that net.
+void PeerDb::for_each_net(const NetStep& step) {
+  std::map<Net, std::vector<LocalNi*>> nis;
+  for (auto& [id, peer] : peers_)
+    for (PeerNet& net : peer->nets) {
+      const auto [local, fresh] = nis.try_emplace(net.net);
+      if (fresh) local->second = deps_.nis.on_net(net.net);
+      step(*peer, net, local->second);
+    }
+}
+
+void PeerDb::give_memory_to_all() {
+  for_each_net([this](Peer&, PeerNet& net, const auto& local) { give_memory(net, local); });
 }
 
 // If a NID of a peer has become a NID of this node, the peer loses it.
@@ -318,14 +323,18 @@ void PeerDb::take_back_own() {
     }
 }
 
+// All peers are looked at for memory and credits only if a net came or went.
 void PeerDb::nis_changed() {
   take_back_own();
-  for (auto& [id, peer] : peers_) follow_nis(*peer);
+  sources_due_ = true;
+  std::vector<Net> local;
+  for (const LocalNis::LocalNet& net : deps_.nis.nets())
+    if (deps_.nis.net_local(net.net)) local.push_back(net.net);
+  if (std::exchange(local_nets_, local) != local) give_memory_to_all();
 }
 
 void PeerDb::routes_changed() {
-  if (by_id_.size() == nis_.size()) return;
-  for (auto& [id, peer] : peers_) follow_nis(*peer);
+  if (by_id_.size() != nis_.size()) give_memory_to_all();
 }
 
 void PeerDb::alive(PeerNi& ni) {
@@ -377,7 +386,7 @@ unsigned PeerDb::turn(Instant now) {
   const unsigned done = ends_.turn(now) + forget_left() + forget_unused(now);
   if (starved_ && by_id_.size() < deps_.peers_max) {
     starved_ = false;
-    for (auto& [id, peer] : peers_) follow_nis(*peer);
+    give_memory_to_all();
   }
   return done;
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "config/model.h"
@@ -244,8 +245,12 @@ class PeerDb {
   /// Removes every peer that is no gateway, as `lnet unconfigure` does.
   void clear();
 
-  /// To call when a net became local or was left, or an NI came or went: memory, credits and sources follow.
+  /// To call when NIs changed: memory and credits follow. The recorded sources follow in follow_sources().
   void nis_changed();
+  /// To call before a view is built. Looks at all peers only if NIs came, went, or became usable or unusable.
+  void follow_sources();
+  /// While it is set, follow_sources() does nothing: the changes of NIs may be undone.
+  void hold_sources(bool on) { hold_sources_ = on; }
   /// To call when routes came: peer NIs that they lead to get memory.
   void routes_changed();
   /// Its driver says that it is connected, or cannot be.
@@ -283,6 +288,11 @@ class PeerDb {
   [[nodiscard]] Result<PeerNi*> make_ni(const Nid& nid, const LocalNi* via, bool connected = false);
   [[nodiscard]] bool give_blocks(PeerNi& ni, const LocalNi* via);
   void give_credits(PeerNi& ni);
+  void give_memory(PeerNet& net, const std::vector<LocalNi*>& local);
+  void give_memory_to_all();
+  void record_source(Peer& peer, PeerNet& net, const std::vector<LocalNi*>& local);
+  using NetStep = std::function<void(Peer&, PeerNet&, const std::vector<LocalNi*>&)>;
+  void for_each_net(const NetStep& step);
   void over(PeerNiId id);
   [[nodiscard]] size_t names_max() const { return size_t{kNamesPerPeerNi} * deps_.peers_max; }
   [[nodiscard]] bool crowded() const;
@@ -329,6 +339,9 @@ class PeerDb {
   uint32_t next_ni_ = 1;
   uint32_t next_source_ = 0;
   uint64_t gateway_revision_ = 0;
+  std::vector<Net> local_nets_;                     // at the last nis_changed()
+  std::vector<std::pair<NiId, bool>> usable_seen_;  // NIs at the last follow_sources(); true: usable
+  bool sources_due_ = false, hold_sources_ = false;
   bool watch_ = false;
   bool freed_ = false;                // configuration_freed() was called
   std::vector<uint32_t> free_slots_;  // of tallies; if empty, the next is by_id_.size(). Has room for all

@@ -61,6 +61,7 @@ bool refresh_parts(Control& c) {
   if (c.dirty.local) c.parts.local = build_local_view(*c.nis, c.policies->policy(), global);
   if (c.dirty.node) c.parts.node = build_node_view(c);
   c.dirty.local = c.dirty.node = false;
+  c.peers->follow_sources();
   if (c.peers->changed()) c.routes->refresh();
   if (c.routes_seen != c.routes->revision()) c.peers->routes_changed();
   c.policies->follow(nis_changed, {*c.nis, *c.peers, *c.routes});

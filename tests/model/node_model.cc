@@ -306,6 +306,7 @@ void LiveNode::change(NidNumber nid) {
   else
     ni_add(nid);
   peers_->nis_changed();
+  peers_->follow_sources();
   if (mutant_ != Mutant::kSequenceStays) machine_->set_sequence(nis_->sequence());
 }
 

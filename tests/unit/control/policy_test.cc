@@ -219,6 +219,23 @@ TEST_F(PoliciesOfNode, a_plain_peer_keeps_its_source_while_that_is_usable) {
     EXPECT_EQ(nid_text(c.peers->find_or_create(nid(fresh), kAnyNid).value()->source), other) << "the healthier one";
 }
 
+// Goal: all peers are looked at once in a turn, and only if an NI became usable or unusable.
+// Method: an unknown NID is recorded, which a look at the peer replaces.
+TEST_F(PoliciesOfNode, recorded_sources_follow_the_usability_of_nis_once_in_a_turn) {
+  const Nid before = nid(source());
+  Nid& recorded = c.peers->find(nid("10.0.0.31@tcp"))->source;
+  const auto set = [&](int64_t health) {
+    return config::PlacedChange{config::NetSet{.nid = before, .health = health}, {}};
+  };
+  EXPECT_EQ(rig_.apply(node, {set(0), set(1000)}), "");
+  EXPECT_EQ(recorded, before);
+  recorded = nid("10.0.0.77@tcp");
+  EXPECT_EQ(rig_.apply(node, {set(500)}), "");
+  EXPECT_EQ(recorded, nid("10.0.0.77@tcp"));
+  EXPECT_EQ(rig_.apply(node, {set(0)}), "");
+  EXPECT_EQ(nid_text(recorded), other_than(nid_text(before)));
+}
+
 // docs/decisions.md #83. Source i of the node is 10.0.0.i; its priority is the first number, its health the second.
 TEST(PlainSource, changes_while_usable_only_to_an_ni_that_rules_rank_before_it) {
   struct Case {
