@@ -27,7 +27,7 @@ std::string idle_text(const config::UdspRule& rule, Policy::Missing what) {
 
 void PolicyStep::begin(const Policies& policies, const config::ChangeList& changes,
                        const std::vector<config::UdspRule>& is, const std::vector<config::UdspRule>& then) {
-  seen_ = policies.changes();
+  seen_ = policies.revision();
   const auto clears = [](const auto& one) { return std::holds_alternative<config::LnetUnconfigure>(one.change); };
   if (is != then || std::any_of(changes.begin(), changes.end(), clears)) rules_.emplace(then);
 }
@@ -35,7 +35,7 @@ void PolicyStep::begin(const Policies& policies, const config::ChangeList& chang
 void PolicyStep::put_in_force(Policies& policies, const PolicyTables& tables) {
   if (rules_) policies.set_rules(std::move(*rules_));
   policies.follow(true, tables);
-  if (policies.changes() != seen_) end_ = policies.goal();
+  if (policies.revision() != seen_) end_ = policies.goal();
 }
 
 std::vector<std::string> idle_rules(const config::ChangeList& changes, const PolicyRules& rules) try {
@@ -73,7 +73,6 @@ void Policies::set_rules(PolicyRules rules) noexcept {
   stale_ = true;
   flush_until_ = 0;
   ++revision_;
-  ++changes_;
   go_round({at_.lap + 1, at_.peer});
 }
 
@@ -89,7 +88,6 @@ void Policies::follow(bool nis_changed, const PolicyTables& tables) {
   stale_ = false;
   if (change == PolicyFollower::Change::kNone) return;
   if (change == PolicyFollower::Change::kLists) ++revision_;
-  ++changes_;
   go_round({at_.lap + 1, at_.peer});
 }
 

@@ -44,8 +44,8 @@ class Policies {
     uint32_t peer = 0;  ///< Peer::id
     auto operator<=>(const Point&) const = default;
   };
-  /// Grows with each change of rules or objects.
-  [[nodiscard]] uint64_t changes() const { return changes_; }
+  /// Grows with each change of rules, or of objects that rules list.
+  [[nodiscard]] uint64_t revision() const { return revision_; }
   /// Where the walk has evaluated all peers with the rules and objects of now.
   [[nodiscard]] Point goal() const { return goal_; }
   [[nodiscard]] bool reached(const Point& point) const { return !stale_ && at_ >= point; }
@@ -63,10 +63,9 @@ class Policies {
 
   PolicyRules in_force_;
   PolicyFollower follower_;
-  bool stale_ = true;      // follow() has not seen the rules in force, or had no memory
-  bool failed_ = false;    // an evaluation had no memory
-  uint64_t revision_ = 1;  // of rules and lists; PeerNi::policy_seen is the last that a peer NI was evaluated with
-  uint64_t changes_ = 0;
+  bool stale_ = true;         // follow() has not seen the rules in force, or had no memory
+  bool failed_ = false;       // an evaluation had no memory
+  uint64_t revision_ = 1;     // of rules and lists; PeerNi::policy_seen is the last that a peer NI was evaluated with
   Point at_, goal_;           // the next peer of the walk, and its end
   uint64_t flush_until_ = 0;  // Policy::comparisons() at which evaluate() stops
   PolicyPreviews previews_;
@@ -82,11 +81,13 @@ class PolicyStep {
   /// To call when the objects are those of the list. Fails never.
   void put_in_force(Policies& policies, const PolicyTables& tables);
   /// All peers have the results.
-  [[nodiscard]] bool done(const Policies& policies) const { return policies.reached(end_); }
+  [[nodiscard]] bool done(const Policies& policies) const {
+    return end_ == Policies::Point{} || policies.reached(end_);
+  }
 
  private:
   std::optional<PolicyRules> rules_;
-  uint64_t seen_ = 0;  // Policies::changes() at the begin
+  uint64_t seen_ = 0;  // Policies::revision() at the begin
   Policies::Point end_;
 };
 
