@@ -24,7 +24,7 @@ void judge(Worker& w, PaceKind kind, Each each) {
     if (value > 0 && (best == 0 || value < best)) best = value;
   });
   each([&](TallyRef one) {
-    w.tallies.set_weight(one, kind, weight_of(one.pace().value(kind, w.now), best, one.weights().of(kind)));
+    w.tallies.set_weight(one, kind, weight_of(kind, one.pace().value(kind, w.now), best, one.weights().of(kind)));
   });
 }
 
@@ -49,23 +49,20 @@ PaceKind kind_of(const Sending& m) {
   return pace_kind(bytes_under_way(m));
 }
 
-/// Does the time of the message say something about the rail?
-bool paced(const Sending& m, int32_t error) {
-  return m.under_way.since_us != 0 && error == 0;
+/// Does the time of the message say something about the rail? Only an answer does: a message without one ends when the
+/// driver has it.
+bool paced(Sending& m, int32_t error) {
+  return m.under_way.since_us != 0 && error == 0 && m.kind == MessageKind::kOperation &&
+         as_operation(m).awaits_answer();
 }
 
-void sample(const Worker& w, const Sending& m, TallyRef on, uint16_t ahead, int32_t error) {
-  if (!paced(m, error)) return;
+void sample(const Worker& w, const Sending& m, TallyRef on, uint16_t ahead) {
   const Duration took = std::chrono::microseconds(microseconds(w.now) - m.under_way.since_us);
   on.pace().sample(kind_of(m), UnderWay::kib(ahead), took, w.now);
 }
 
-void end_on_ni(Worker& w, Sending& m, int32_t error) {
-  if (!std::exchange(m.under_way.ni_on, false)) return;
-  const TallyRef ni = w.tallies.ni(m.under_way.ni_slot);
-  ni.tally().give_back(bytes_under_way(m));
-  sample(w, m, ni, m.under_way.ni_ahead, error);
-  if (paced(m, error) && ni.pace().judge_due(w.now)) judge_net(w, kind_of(m), m.tx.next_hop.net());
+void end_on_ni(Worker& w, Sending& m) {
+  if (std::exchange(m.under_way.ni_on, false)) w.tallies.ni(m.under_way.ni_slot).tally().give_back(bytes_under_way(m));
 }
 
 }  // namespace
@@ -93,16 +90,20 @@ void under_way_begin(Worker& w, Sending& m, uint16_t ni_slot, uint32_t peer_slot
 void under_way_awaits(Worker& w, Sending& m) {
   const bool payload_comes = m.tx.header.type == wire::MsgType::kGet;
   const bool many = w.tallies.peer_ni(m.under_way.peer_slot).tally().under_way() > kAwaitedOnNi;
-  if (!payload_comes || many) end_on_ni(w, m, 0);
+  if (!payload_comes || many) end_on_ni(w, m);
 }
 
 void under_way_end(Worker& w, Sending& m, int32_t error) {
   if (!m.under_way.on) return;
-  end_on_ni(w, m, error);
-  const TallyRef peer_ni = w.tallies.peer_ni(m.under_way.peer_slot);
+  end_on_ni(w, m);
+  const TallyRef ni = w.tallies.ni(m.under_way.ni_slot), peer_ni = w.tallies.peer_ni(m.under_way.peer_slot);
   peer_ni.tally().give_back(bytes_under_way(m));
-  sample(w, m, peer_ni, m.under_way.peer_ahead, error);
-  if (paced(m, error) && peer_ni.pace().judge_due(w.now)) judge_peer(w, kind_of(m), m.tx.next_hop);
+  if (paced(m, error)) {
+    sample(w, m, ni, m.under_way.ni_ahead);
+    sample(w, m, peer_ni, m.under_way.peer_ahead);
+    if (peer_ni.pace().judge_due(w.now)) judge_peer(w, kind_of(m), m.tx.next_hop);
+    if (ni.pace().judge_due(w.now)) judge_net(w, kind_of(m), m.tx.next_hop.net());
+  }
   m.under_way = {};
 }
 

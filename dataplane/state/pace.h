@@ -13,7 +13,7 @@ namespace ulnet {
 /// Messages of different size say different things about a rail: small ones its latency, bulk its rate.
 enum class PaceKind : uint8_t { kSmall, kBulk };
 inline constexpr size_t kPaceKinds = 2;
-inline constexpr uint32_t kBulkKib = 32;  ///< a message of this size or more is bulk
+inline constexpr uint32_t kBulkKib = 256;  ///< a message of this size or more is bulk
 [[nodiscard]] constexpr PaceKind pace_kind(uint64_t bytes) {
   return bytes >> 10 >= kBulkKib ? PaceKind::kBulk : PaceKind::kSmall;
 }
@@ -61,10 +61,13 @@ class Pace {
 };
 
 inline constexpr uint8_t kWeightMax = 64;
+/// Rails whose latencies differ by less are equal: a busy machine adds as much. Nanoseconds.
+inline constexpr float kLatencyGap = 200'000;
 /// The weight of a rail whose pace is `value`, if the best rail has `best` and the weight was `before`. 1: as good as
 /// the best. A rail is slow from three times the best pace on, until it is below twice. 0 stands for "not known".
-[[nodiscard]] constexpr uint8_t weight_of(float value, float best, uint8_t before) {
+[[nodiscard]] constexpr uint8_t weight_of(PaceKind kind, float value, float best, uint8_t before) {
   if (value <= 0 || best <= 0) return 1;
+  if (kind == PaceKind::kSmall && value - best < kLatencyGap) return 1;
   const float ratio = value / best;
   if (ratio < (before > 1 ? 2.0f : 3.0f)) return 1;
   return uint8_t(std::min(ratio + 0.5f, float(kWeightMax)));

@@ -136,7 +136,7 @@ struct UnequalRails : ::testing::Test {
     bench.settle();
   }
   void put(uint32_t bytes) {
-    PutSpec spec{.md = md, .target = {rails[0], kLnetPid}, .portal = 1, .ack = false};
+    PutSpec spec{.md = md, .target = {rails[0], kLnetPid}, .portal = 1};
     spec.length = bytes;
     ASSERT_TRUE(submitter->put(spec));
     ++under_way;
@@ -154,7 +154,13 @@ struct UnequalRails : ::testing::Test {
         any = true;
         if (room < kib) break;
         room -= kib;
+        wire::Header ack;
+        ack.type = wire::MsgType::kAck;
+        ack.dest_nid = tcp(1);
+        ack.src_nid = tx->next_hop;
+        ack.set(wire::AckBody{wire::Header(tx->header).put().ack_wmd, 1, tx->header.payload_length});
         bench.lnd(kOther).complete_tx(*tx, {});
+        bench.inject(ack, tx->next_hop);
         total_kib += kib;
         ++done[rail];
         --under_way;

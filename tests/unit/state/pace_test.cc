@@ -68,7 +68,14 @@ TEST(Pace, weights) {
   for (const Row& row :
        {Row{0, 10, 1, 1}, Row{10, 0, 1, 1}, Row{10, 10, 1, 1}, Row{29, 10, 1, 1}, Row{30, 10, 1, 3}, Row{29, 10, 3, 3},
         Row{20, 10, 3, 2}, Row{19, 10, 3, 1}, Row{100, 10, 1, 10}, Row{1e9f, 10, 1, 64}, Row{0, 10, 10, 1}})
-    EXPECT_EQ(weight_of(row.value, row.best, uint8_t(row.before)), row.expect) << row.value << " before " << row.before;
+    EXPECT_EQ(weight_of(kBulk, row.value, row.best, uint8_t(row.before)), row.expect)
+        << row.value << " before " << row.before;
+}
+
+TEST(Pace, latencies_that_differ_little_are_equal) {
+  EXPECT_EQ(weight_of(kSmall, 209'000, 10'000, 1), 1);
+  EXPECT_EQ(weight_of(kSmall, 210'000, 10'000, 1), 21);
+  EXPECT_EQ(weight_of(kSmall, 209'000, 10'000, 21), 1);
 }
 
 // Goal: weighted() is true while any interface has a weight above 1.
