@@ -225,8 +225,8 @@ std::string Bench::not_at_rest() {
     expect(w->local.empty() && w->ready_slots.empty(), name + "something posted to itself");
     expect(w->eqs_waiting.empty(), name + "an event waits for its queue");
     for (uint32_t slot = 0; slot < kNisMax; ++slot) {
-      const TallyNow now = w->tallies.ni_now(slot, PaceKind::kSmall);
-      expect(now.under_way == 0 && now.bytes == 0, name + "tally of an NI");
+      const TallyNow tally = w->tallies.ni_now(slot, PaceKind::kSmall);
+      expect(tally.under_way == 0 && tally.bytes == 0, name + "tally of an NI");
     }
     for (RouterPool& pool : w->pools) expect(pool.out == 0 && pool.waiting.empty(), name + "router buffers out");
   }
