@@ -6,18 +6,19 @@
 
 namespace ulnet {
 
-// Each level has the part that workers read (`view`), and pointers that keep the level below alive (`keep`).
+// Each level has the part that workers read (`view`, `entries`), and pointers that keep the level below alive (`keep`).
 struct PeerTableBuilder::Leaf {
-  PeerTable::Leaf view;
+  std::vector<PeerTable::Entry> entries{1};  ///< and the end mark
   std::vector<std::shared_ptr<const PeerView>> keep;
-};
-struct PeerTableBuilder::Branch {
-  PeerTable::Branch view;
-  std::array<std::shared_ptr<Leaf>, PeerTable::kFan> keep;
+  [[nodiscard]] size_t find(const Nid& nid) const {
+    size_t i = 0;
+    while (i < keep.size() && entries[i].nid != nid) ++i;
+    return i;
+  }
 };
 struct PeerTableBuilder::Limb {
   PeerTable::Limb view;
-  std::array<std::shared_ptr<Branch>, PeerTable::kFan> keep;
+  std::array<std::shared_ptr<Leaf>, PeerTable::kFan> keep;
 };
 struct PeerTableBuilder::Root {
   PeerTable view;
@@ -45,44 +46,43 @@ PeerTableBuilder::~PeerTableBuilder() = default;
 
 PeerTableBuilder::Leaf& PeerTableBuilder::leaf_for_edit(const Nid& nid) {
   const uint64_t hash = nid.hash();
-  const size_t first = PeerTable::child(hash, 0), second = PeerTable::child(hash, 1), third = PeerTable::child(hash, 2);
+  const size_t first = PeerTable::child(hash, 0), second = PeerTable::child(hash, 1);
   Root& root = own(root_, copied_);
   Limb& limb = own(root.keep[first], copied_);
   root.view.limbs[first] = &limb.view;
-  Branch& branch = own(limb.keep[second], copied_);
-  limb.view.branches[second] = &branch.view;
-  const Leaf* before = branch.keep[third].get();
-  Leaf& leaf = own(branch.keep[third], copied_);
-  branch.view.leaves[third] = &leaf.view;
+  const Leaf* before = limb.keep[second].get();
+  Leaf& leaf = own(limb.keep[second], copied_);
   if (before != nullptr && before != &leaf)
     copied_ += leaf.keep.size() * (sizeof(PeerTable::Entry) + sizeof(leaf.keep[0]));
+  limb.view.leaves[second] = leaf.entries.data();
+  if (leaf.entries.size() == leaf.entries.capacity()) {  // for one more
+    leaf.entries.reserve(2 * leaf.entries.size());
+    limb.view.leaves[second] = leaf.entries.data();
+  }
   return leaf;
 }
 
 void PeerTableBuilder::set(const Nid& nid, std::shared_ptr<const PeerView> peer, uint32_t ni_index) {
   ULNET_CHECK(peer != nullptr && ni_index < peer->nis.size());
   Leaf& leaf = leaf_for_edit(nid);
-  auto& entries = leaf.view.entries;
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.nid == nid; });
-  const PeerRef ref{peer.get(), ni_index};
-  if (found == entries.end()) {
-    if (entries.size() == entries.capacity()) entries.reserve(2 * entries.size() + 1);
+  const PeerTable::Entry entry{nid, ni_index, peer.get()};
+  const size_t at = leaf.find(nid);
+  if (at == leaf.keep.size()) {
     leaf.keep.push_back(std::move(peer));  // the last that needs memory: both grow, or neither
-    entries.push_back({nid, ref});
+    leaf.entries.emplace_back();           // the end mark
     ++size_;
   } else {
-    found->ref = ref;
-    leaf.keep[size_t(found - entries.begin())] = std::move(peer);
+    leaf.keep[at] = std::move(peer);
   }
+  leaf.entries[at] = entry;
 }
 
 void PeerTableBuilder::erase(const Nid& nid) {
   if (!root_->view.find(nid)) return;
   Leaf& leaf = leaf_for_edit(nid);
-  auto& entries = leaf.view.entries;
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.nid == nid; });
-  leaf.keep.erase(leaf.keep.begin() + (found - entries.begin()));
-  entries.erase(found);
+  const auto at = std::ptrdiff_t(leaf.find(nid));
+  leaf.keep.erase(leaf.keep.begin() + at);
+  leaf.entries.erase(leaf.entries.begin() + at);
   --size_;
 }
 

@@ -28,7 +28,6 @@ class PeerTableBuilder {
 
  private:
   struct Leaf;
-  struct Branch;
   struct Limb;
   struct Root;
   Leaf& leaf_for_edit(const Nid& nid);

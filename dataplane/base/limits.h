@@ -32,6 +32,7 @@ inline constexpr int64_t kConnectionsPerWorkerMax = 1 << 20;
 inline constexpr int64_t kPeerNisMax = 1 << 22;
 inline constexpr uint32_t kWorkersMax = 64;
 inline constexpr uint32_t kNisMax = 256;             ///< local NIs of one node
+inline constexpr uint32_t kTallyBlock = 256;  ///< slots of interfaces whose tallies lie side by side
 inline constexpr uint32_t kRoutesMax = 4096;         ///< routes of one node
 inline constexpr uint32_t kViewsUnretiredMax = 64;   ///< epochs published and not yet passed by every worker
 inline constexpr uint32_t kParkedPerPeerMax = 1024;  ///< messages parked for one peer on one worker

@@ -43,4 +43,30 @@ struct Load {
   return {tally.under_way + rank.handicap, tally.weight, tally.sequence};
 }
 
+/// Index of the best of interfaces that differ in nothing but their tallies. The best has the fewest messages. Of
+/// equals, the one that was chosen longest ago is the best, then the first in the order of Turns.
+/// `tallies`: side by side. `bits`: bit i is set if interface i is a candidate; at least one is. More than 64
+/// interfaces are all candidates.
+[[nodiscard]] inline uint32_t least_used(const Tally* tallies, uint32_t count, WorkerId worker, uint64_t bits) {
+  const uint32_t begin = Turns(worker, count).index();
+  const bool all = count > 64 || bits == UINT64_MAX;
+  uint32_t best = UINT32_MAX, best_used = UINT32_MAX;
+  int64_t best_sequence = INT64_MAX;
+  const auto walk = [&](uint32_t from, uint32_t to) {
+    for (uint32_t i = from; i < to; ++i) {
+      if (!all && (bits >> i & 1) == 0) continue;
+      const uint32_t used = tallies[i].under_way();
+      if (used > best_used) continue;
+      const int64_t sequence = tallies[i].sequence();
+      if (used == best_used && sequence >= best_sequence) continue;
+      best = i;
+      best_used = used;
+      best_sequence = sequence;
+    }
+  };
+  walk(begin, count);
+  walk(0, begin);
+  return best;
+}
+
 }  // namespace ulnet

@@ -6,6 +6,7 @@
 #pragma once
 #include <algorithm>
 #include <cerrno>
+#include <type_traits>
 
 #include "dataplane/select/candidates.h"
 #include "dataplane/select/no_recorder.h"
@@ -29,14 +30,9 @@ class Chooser {
     const bool reached = dst || dst_local || view_.routes->find(request_.dst.net()) != nullptr;
     if (request_.discovers() && reached && (!dst || !dst.peer->up_to_date)) return park(request_.dst, bool(dst));
     if (!request_.src.is_any() && !(request_.response && source_gone())) return from_fixed(dst);
-    if (request_.forward && dst_local && dst && may_take_another_rail(dst)) {
-      if (const PathChoice direct = over_rails(*dst.peer); direct.kind == PathKind::kPath) return direct;
-    }
+    if (request_.forward && dst_local && dst && may_take_another_rail(dst)) return over_rails_or_exactly(dst);
     const bool rails = dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward;
-    if (rails) {
-      if (const PathChoice direct = over_rails(*dst.peer); direct.kind == PathKind::kPath) return direct;
-      return routed(dst, nullptr);
-    }
+    if (rails) return over_rails_or_routed(dst);
     if (!dst_local) return routed(dst, nullptr);
     if (!dst) return park(request_.dst);
     return to_exactly(dst);
@@ -58,9 +54,10 @@ class Chooser {
   }
 
  private:
+  /// Without a record, least_used() decides in a level net. Its result is that of the comparison one by one.
+  static constexpr bool kArrays = std::remove_cvref_t<Reader>::kArrays && !Recorder::kOn;
   using Step = typename Recorder::Step;
-  using Verdict = typename Recorder::Verdict;  // of a candidate against the best so far,
-                                               // which stays if all is equal
+  using Verdict = typename Recorder::Verdict;  // of a candidate against the best so far, which stays if all is equal
 
   static PathChoice error(int32_t code, LndStatus health) {
     PathChoice choice;
@@ -136,6 +133,18 @@ class Chooser {
     given(StepKind::kLocalNi, *ni, Criterion::kGiven);
     given(StepKind::kPeerNi, dst.ni(), Criterion::kGiven);
     return path(*ni, *dst.peer, dst.ni(), request_.dst);
+  }
+
+  // In these two, the result is made in place: a copy of it costs as much as the comparison of eight interfaces.
+  PathChoice over_rails_or_routed(const PeerRef& dst) {
+    PathChoice choice = over_rails(*dst.peer);
+    if (choice.kind != PathKind::kPath) choice = routed(dst, nullptr);
+    return choice;
+  }
+  PathChoice over_rails_or_exactly(const PeerRef& dst) {
+    PathChoice choice = over_rails(*dst.peer);
+    if (choice.kind != PathKind::kPath) choice = to_exactly(dst);
+    return choice;
   }
 
   /// Destination NID exactly; its recorded NI, or the best on that net.
@@ -255,6 +264,9 @@ class Chooser {
     const Rank* const ranks = view_.local->ranks.data() + net.first;
     const Reader& reader = reader_;
     const Placing placing = placing_of(net, dest);
+    if constexpr (kArrays)
+      if (net.level.yes && !placing.any() && !reader.weighted())
+        return &nis[least_used(reader.nis_from(net.level.slot), net.count, reader.worker(), UINT64_MAX)];
     NiCandidate best;
     for (Turns turns(reader.worker(), net.count); turns.left(); turns.next()) {
       const NiView& ni = nis[turns.index()];
@@ -368,6 +380,10 @@ class Chooser {
     }
     const Reader& reader = reader_;
     const NiView* const listed = net.lists_differ ? from : nullptr;
+    if constexpr (kArrays)
+      if (net.level.yes && !request_.forward && !reader.weighted() && (listed == nullptr || net.count <= 64))
+        return nis[least_used(reader.peer_nis_from(net.level.slot), net.count, reader.worker(),
+                              listed == nullptr ? UINT64_MAX : net.preferring.bits(listed->id))];
     PeerCandidate best;
     for (Turns turns(reader.worker(), net.count); turns.left(); turns.next()) {
       const PeerNiView& ni = nis[turns.index()];

@@ -47,6 +47,7 @@ class SendOverlay {
   SendOverlay(const PathContext& context, const PathRequest& request);
 
   // As a reader of Chooser.
+  static constexpr bool kArrays = false;
   [[nodiscard]] WorkerId worker() const { return context_.worker; }
   [[nodiscard]] TallyNow ni(uint32_t slot) const;
   [[nodiscard]] TallyNow peer_ni(uint32_t slot) const;

@@ -8,12 +8,15 @@ namespace {
 /// The numbers as the worker that chooses has them.
 class WorkerReader {
  public:
+  static constexpr bool kArrays = true;  ///< nis_from(), peer_nis_from()
   WorkerReader(const PathContext& context, const PathRequest& request)
       : worker_(context.worker), kind_(pace_kind(request.bytes)), tallies_(context.tallies) {}
   [[nodiscard]] WorkerId worker() const { return worker_; }
   [[nodiscard]] TallyNow ni(uint32_t slot) const { return tallies_.ni_now(slot, kind_); }
   [[nodiscard]] TallyNow peer_ni(uint32_t slot) const { return tallies_.peer_ni_now(slot, kind_); }
   [[nodiscard]] bool weighted() const { return tallies_.weighted(); }
+  [[nodiscard]] const Tally* nis_from(uint32_t slot) const { return tallies_.nis_from(slot); }
+  [[nodiscard]] const Tally* peer_nis_from(uint32_t slot) const { return tallies_.peer_nis_from(slot); }
   [[nodiscard]] int64_t route_sequence(const RouteView& route) const { return tallies_.route(route.id); }
 
  private:

@@ -92,13 +92,8 @@ void reset_peer_ni(Worker& w, const PeerNiView& ni) {
 }
 
 void reset_limb(Worker& w, const PeerTable::Limb& limb) {
-  for (const PeerTable::Branch* branch : limb.branches) {
-    if (branch == nullptr) continue;
-    for (const PeerTable::Leaf* leaf : branch->leaves) {
-      if (leaf == nullptr) continue;
-      for (const PeerTable::Entry& entry : leaf->entries) reset_peer_ni(w, entry.ref.ni());
-    }
-  }
+  for (const PeerTable::Entry* entry : limb.leaves)
+    for (; entry != nullptr && entry->peer != nullptr; ++entry) reset_peer_ni(w, entry->ref().ni());
 }
 
 void run(Worker& w, const ResetPoolsMsg&) {

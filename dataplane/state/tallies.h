@@ -79,7 +79,7 @@ class Weights {
 
 /// Interfaces whose slots differ only in the low bits.
 struct alignas(kCacheLine) TallyBlock {
-  static constexpr uint32_t kSlots = 256;
+  static constexpr uint32_t kSlots = kTallyBlock;
   std::array<Tally, kSlots> tallies;
   std::array<Weights, kSlots> weights;
   std::array<Pace, kSlots> paces;  ///< the worker's alone
@@ -116,6 +116,11 @@ class alignas(kCacheLine) Tallies {
   [[nodiscard]] TallyNow ni_now(uint32_t slot, PaceKind kind) const { return now(nis_, slot, kind); }
   [[nodiscard]] TallyNow peer_ni_now(uint32_t slot, PaceKind kind) const {
     return now(*peer_nis_[slot / TallyBlock::kSlots], slot % TallyBlock::kSlots, kind);
+  }
+  /// The tallies of interfaces with consecutive slots in one block.
+  [[nodiscard]] const Tally* nis_from(uint32_t slot) const { return &nis_.tallies[slot]; }
+  [[nodiscard]] const Tally* peer_nis_from(uint32_t slot) const {
+    return &peer_nis_[slot / TallyBlock::kSlots]->tallies[slot % TallyBlock::kSlots];
   }
   /// Owner only.
   void set_weight(TallyRef of, PaceKind kind, uint8_t weight) {

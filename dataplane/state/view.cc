@@ -1,5 +1,7 @@
 #include "dataplane/state/view.h"
 
+#include <set>
+
 namespace ulnet {
 namespace {
 
@@ -19,14 +21,45 @@ uint64_t level_bits(const LocalView& view, const NetView& net, List list) {
   return bits;
 }
 
+/// Of the ranks of a net's NIs.
+Level level_of(const Rank* first, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i)
+    if (first[i].key != first->key || first[i].handicap != first->handicap || first[i].slot != first->slot + i ||
+        first[i].key == Rank::kNone || first[i].slot / kTallyBlock != first->slot / kTallyBlock)
+      return {};
+  return {count > 0, count > 0 ? first->slot : 0};
+}
+
+Preferring preferring_of(const PeerView& view, const PeerNetView& net) {
+  const PeerNiView* const nis = view.nis.data() + net.first;
+  std::set<uint32_t> ids;
+  for (uint32_t i = 0; i < net.count; ++i)
+    if (nis[i].sources != nullptr)
+      for (const Preferences::One& one : nis[i].sources->all) ids.insert(one.id);
+  Preferring preferring;
+  for (const uint32_t id : ids) {
+    uint32_t best = kNoPriority;
+    uint64_t bits = 0;
+    for (uint32_t i = 0; i < net.count; ++i) {
+      const uint32_t rank = nis[i].sources == nullptr ? kNoPriority : nis[i].sources->rank(id);
+      if (rank < best) bits = 0;
+      if (rank <= best) bits |= uint64_t{1} << i;
+      best = std::min(best, rank);
+    }
+    preferring.rows.push_back({id, bits});
+  }
+  return preferring;
+}
+
 }  // namespace
 
 void rank_nis(LocalView& view) {
   view.ranks.clear();
-  view.nid_hashes.clear();
+  view.nid_bits = {};
   for (const NiView& ni : view.nis) {
     view.ranks.push_back({ni.going() ? Rank::kNone : Rank::key_of(ni.fatal, ni.health, ni.priority), ni.slot, 0});
-    view.nid_hashes.push_back(uint32_t(ni.nid.hash()));
+    const uint64_t hash = ni.nid.hash();
+    view.nid_bits[(hash >> 6) % view.nid_bits.size()] |= uint64_t{1} << (hash % 64);
   }
   for (NetView& net : view.nets) {
     if (net.count == 0) continue;
@@ -40,6 +73,7 @@ void rank_nis(LocalView& view) {
     }
     for (uint32_t i = net.first; i < net.first + net.count; ++i)
       view.ranks[i].handicap = uint32_t(net.credits_most - view.nis[i].tx_credits);
+    net.level = level_of(view.ranks.data() + net.first, net.count);
   }
 }
 
@@ -55,6 +89,8 @@ void rank_nis(PeerView& view) {
     }
     for (uint32_t i = net.first; i < net.first + net.count; ++i)
       view.ranks[i].handicap = uint32_t(net.credits_most - view.nis[i].tx_credits);
+    net.level = level_of(view.ranks.data() + net.first, net.count);
+    net.preferring = net.lists_differ && net.count <= 64 ? preferring_of(view, net) : Preferring{};
   }
 }
 

@@ -36,6 +36,13 @@ struct Rank {
   }
 };
 
+/// Are the ranks of all NIs of a net equal, and do their tallies lie side by side? Then only the tallies differ, and a
+/// choice need not read the ranks. rank_nis() derives it.
+struct Level {
+  bool yes = false;
+  uint32_t slot = 0;  ///< of the first NI
+};
+
 /// A local NI as workers see it.
 struct NiView {
   NiId id{};
@@ -67,6 +74,7 @@ struct NetView {
   uint32_t count = 0;
   // Derived by rank_nis().
   bool usable = false;             ///< has an NI that may be chosen
+  Level level;                     ///< of its NIs
   int32_t credits_most = 0;        ///< of one NI
   uint64_t level_memory = 0;       ///< bit per NUMA node: its memory is as near to each NI as to the others
   uint64_t level_accelerator = 0;  ///< the same by accelerator
@@ -76,8 +84,8 @@ struct NetView {
 struct LocalView {
   std::vector<NiView> nis;
   std::vector<NetView> nets;
-  std::vector<Rank> ranks;           ///< by index in `nis`
-  std::vector<uint32_t> nid_hashes;  ///< the same; low half of Nid::hash()
+  std::vector<Rank> ranks;             ///< by index in `nis`
+  std::array<uint64_t, 4> nid_bits{};  ///< bit `Nid::hash() % 256` of each NI is set
   [[nodiscard]] const NetView* net(Net n) const {
     for (const NetView& view : nets)
       if (view.net == n) return &view;
@@ -90,8 +98,7 @@ struct LocalView {
   }
   /// Is it a NID of this node? `hash`: Nid::hash().
   [[nodiscard]] bool has(const Nid& nid, uint64_t hash) const {
-    bool maybe = false;
-    for (const uint32_t one : nid_hashes) maybe |= one == uint32_t(hash);
+    const bool maybe = (nid_bits[(hash >> 6) % nid_bits.size()] >> (hash % 64) & 1) != 0;
     return maybe && ni(nid) != nullptr;
   }
 };
@@ -130,6 +137,21 @@ struct PeerNiView {
   Nid source;  ///< the one source that a peer without multi-rail may see (docs/wire/lnet.md §5.7); ANY: none yet
 };
 
+/// Which NIs of a peer net prefer a local NI most, by their lists.
+struct Preferring {
+  struct Row {
+    uint32_t id = 0;    ///< NiId of the local NI
+    uint64_t bits = 0;  ///< bit i: NI i of the net
+  };
+  std::vector<Row> rows;  ///< sorted by id; an NI that no list has is not among them, and all NIs prefer it equally
+  /// As the bits of a row.
+  [[nodiscard]] uint64_t bits(NiId ni) const {
+    for (const Row& row : rows)
+      if (row.id >= ni.value) return row.id == ni.value ? row.bits : UINT64_MAX;
+    return UINT64_MAX;
+  }
+};
+
 /// One net of a peer: a run of NIs in PeerView::nis, those that have a slice.
 struct PeerNetView {
   Net net;
@@ -138,7 +160,9 @@ struct PeerNetView {
   uint32_t count = 0;
   // Derived by rank_nis().
   bool lists_differ = false;  ///< two NIs have different lists of preferred local NIs
+  Level level;                ///< of its NIs
   int32_t credits_most = 0;   ///< of one NI
+  Preferring preferring;      ///< empty if no lists differ, or the net has more than 64 NIs
 };
 
 /// A peer: nis[0] is its primary NID.
@@ -171,25 +195,23 @@ struct PeerRef {
   explicit operator bool() const { return peer != nullptr; }
 };
 
-/// NID -> peer: a trie of fixed depth over the NID's hash, so that a change copies one path and shares the rest. There
-/// are 32,768 leaves: with as many peer NIs as a node may have (`peers_max`) each has two or so. Built
+/// NID -> peer: a trie of two levels over the NID's hash, so that a change copies one path and shares the rest. There
+/// are 16,384 leaves: with as many peer NIs as a node may have (`peers_max`) each has four or so. Built
 /// by control/publish/peer_table.
 struct PeerTable {
-  static constexpr unsigned kFanBits = 5;
+  static constexpr unsigned kFanBits = 7;
   static constexpr unsigned kFan = 1u << kFanBits;
-  static_assert(kFan * kFan * kFan == 32768, "the leaves of three levels");
-  struct Entry {
+  static_assert(kFan * kFan == 16384, "the leaves of two levels");
+  /// Two fill a cache line.
+  struct alignas(32) Entry {
     Nid nid;
-    PeerRef ref;
+    uint32_t ni_index = 0;
+    const PeerView* peer = nullptr;  ///< null: behind the last entry of the leaf
+    [[nodiscard]] PeerRef ref() const { return {peer, ni_index}; }
   };
-  struct Leaf {
-    std::vector<Entry> entries;
-  };
-  struct Branch {
-    std::array<const Leaf*, kFan> leaves{};
-  };
+  static_assert(sizeof(Entry) == 32);
   struct Limb {
-    std::array<const Branch*, kFan> branches{};
+    std::array<const Entry*, kFan> leaves{};  ///< the first entry of each leaf, or null
   };
   std::array<const Limb*, kFan> limbs{};
   /// Which child of a node at this depth leads to a NID with this hash; 0 = the root.
@@ -202,12 +224,10 @@ struct PeerTable {
   [[nodiscard]] PeerRef find(const Nid& nid, uint64_t hash) const {
     const Limb* limb = limbs[child(hash, 0)];
     if (limb == nullptr) return {};
-    const Branch* branch = limb->branches[child(hash, 1)];
-    if (branch == nullptr) return {};
-    const Leaf* leaf = branch->leaves[child(hash, 2)];
-    if (leaf == nullptr) return {};
-    for (const Entry& entry : leaf->entries)
-      if (entry.nid == nid) return entry.ref;
+    const Entry* entry = limb->leaves[child(hash, 1)];
+    if (entry == nullptr) return {};
+    for (; entry->peer != nullptr; ++entry)
+      if (entry->nid == nid) return entry->ref();
     return {};
   }
 };

@@ -1,6 +1,7 @@
 // Question: what does a choice of path cost, and what do policies add? Beside it, in the same run, the pseudo-code of
-// the high level design. 1,024 peers; each message goes to another one than the message before.
-// All set-ups take turns in each round; the median counts. Started by perf/compare-select.
+// the high level design. 1,024 peers; each message goes to another one than the message before, so most of the time
+// goes to memory outside of the first cache. One more row has 16 peers, whose numbers stay in the first cache. All
+// set-ups take turns in each round; the median counts. Started by perf/compare-select.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -22,7 +23,7 @@ namespace {
 
 using namespace ulnet;
 
-constexpr uint32_t kPeers = 1024;
+constexpr uint32_t kPeers = 1024, kFewPeers = 16;
 constexpr uint32_t kRules = 256;
 constexpr unsigned kChoices = 8192;  ///< of one round
 constexpr WorkerId kHome{0}, kServer{1};
@@ -50,7 +51,7 @@ class Views {
   /// With `ruled`, there are kRules rules. The first half gives the NIs of some peers a priority. Each of the others
   /// gives the NIs of some peers lists of preferred local NIs: another list for odd NIs than for even ones. All NIs of
   /// this node have a priority, too.
-  Views(uint32_t nis, uint32_t peer_nis, bool ruled) {
+  Views(uint32_t peers, uint32_t nis, uint32_t peer_nis, bool ruled) {
     for (uint32_t i = 0; i < nis; ++i) {
       NiView& ni = local_.nis.emplace_back();
       ni.id = NiId{i + 1};
@@ -66,7 +67,7 @@ class Views {
       Preferences& list = lists_.emplace_back();
       for (uint32_t i = rule % 2; i < nis; i += 2) list.all.push_back({i + 1, rule});
     }
-    for (const uint32_t number : shuffled(kPeers, 3)) add_peer(number, peer_nis, ruled);
+    for (const uint32_t number : shuffled(peers, 3)) add_peer(number, peer_nis, ruled);
     published_ = table_.snapshot();
     set_.local = &local_;
     set_.peers = published_.get();
@@ -78,7 +79,7 @@ class Views {
     request.numa = kMemoryNode;
     const auto begin = std::chrono::steady_clock::now();
     for (unsigned i = 0; i < kChoices; ++i) {
-      request.dst = peer_nid(order[i % kPeers], 0);
+      request.dst = peer_nid(order[i % order.size()], 0);
       const PathChoice choice = choose_path(set_, request, {kHome, tallies_});
       if (choice.kind != PathKind::kPath) std::abort();
       WorkerNotes notes(tallies_);
@@ -127,7 +128,7 @@ class Views {
 /// The same node as lists of the pseudo-code.
 class Lists {
  public:
-  Lists(uint32_t nis, uint32_t peer_nis) {
+  Lists(uint32_t peers, uint32_t nis, uint32_t peer_nis) {
     net_.net = kTcp;
     for (uint32_t i = nis; i-- > 0;) {
       auto& ni = nis_.emplace_back(std::make_unique<perf::pseudo::Ni>());
@@ -136,7 +137,7 @@ class Lists {
       net_.first = ni.get();
     }
     for (auto& row : distances_) row = {20, 20, 20, 20};
-    for (const uint32_t number : shuffled(kPeers, 3)) {
+    for (const uint32_t number : shuffled(peers, 3)) {
       auto& net = nets_.emplace_back(std::make_unique<perf::pseudo::PeerNet>());
       auto& peer = peers_.emplace_back(std::make_unique<perf::pseudo::Peer>());
       net->net = &net_;
@@ -157,7 +158,7 @@ class Lists {
   double round(const std::vector<uint32_t>& order) {
     const auto begin = std::chrono::steady_clock::now();
     for (unsigned i = 0; i < kChoices; ++i) {
-      const Nid dst = peer_nid(order[i % kPeers], 0);
+      const Nid dst = peer_nid(order[i % order.size()], 0);
       const auto choice = perf::pseudo::choose<kReading>(table_, dst, kMemoryNode, distances_);
       if (choice.peer_ni == nullptr) std::abort();
       asm volatile("" : : "r"(choice.ni), "r"(choice.peer_ni) : "memory");
@@ -178,11 +179,13 @@ class Lists {
 };
 
 struct SetUp {
-  uint32_t nis, peer_nis;
-  Views plain{nis, peer_nis, false}, ruled{nis, peer_nis, true};
-  Lists lists{nis, peer_nis};
+  uint32_t peers, nis, peer_nis;
+  Views plain{peers, nis, peer_nis, false}, ruled{peers, nis, peer_nis, true};
+  Lists lists{peers, nis, peer_nis};
+  std::vector<uint32_t> order = shuffled(peers, 11);
   std::vector<double> plain_ns, ruled_ns, meant_ns, literal_ns;
-  SetUp(uint32_t of_nis, uint32_t of_peer_nis) : nis(of_nis), peer_nis(of_peer_nis) {}
+  SetUp(uint32_t of_peers, uint32_t of_nis, uint32_t of_peer_nis)
+      : peers(of_peers), nis(of_nis), peer_nis(of_peer_nis) {}
 };
 
 double median(std::vector<double> all) {
@@ -201,14 +204,15 @@ double ratio(const std::vector<double>& a, const std::vector<double>& b) {
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::max(std::atoi(argv[1]), 1) : 31;
   perf::pin(1);
-  const std::vector<uint32_t> order = shuffled(kPeers, 11);
   std::vector<std::unique_ptr<SetUp>> all;
+  all.push_back(std::make_unique<SetUp>(kFewPeers, 16, 16));
   for (const uint32_t nis : {1, 4, 16})
-    for (const uint32_t peer_nis : {1, 4, 16}) all.push_back(std::make_unique<SetUp>(nis, peer_nis));
+    for (const uint32_t peer_nis : {1, 4, 16}) all.push_back(std::make_unique<SetUp>(kPeers, nis, peer_nis));
   for (int i = -1; i < rounds; ++i)  // the first round warms up
     for (auto& one : all) {
-      const double plain = one->plain.round(order), meant = one->lists.round<perf::Reading::kMeant>(order);
-      const double ruled = one->ruled.round(order), literal = one->lists.round<perf::Reading::kLiteral>(order);
+      const double plain = one->plain.round(one->order), meant = one->lists.round<perf::Reading::kMeant>(one->order);
+      const double ruled = one->ruled.round(one->order),
+                   literal = one->lists.round<perf::Reading::kLiteral>(one->order);
       if (i < 0) continue;
       one->plain_ns.push_back(plain);
       one->ruled_ns.push_back(ruled);
@@ -216,10 +220,10 @@ int main(int argc, char** argv) {
       one->literal_ns.push_back(literal);
     }
   std::printf("ns per choice, median of %d rounds\n", rounds);
-  std::printf(" NIs x peer NIs   0 rules  256 rules   pseudo-code   as it is written\n");
+  std::printf(" peers   NIs x peer NIs   0 rules  256 rules   pseudo-code   as it is written\n");
   for (const auto& one : all)
-    std::printf("%4u x %-9u %9.1f %10.1f %13.1f %13.1f\n", one->nis, one->peer_nis, median(one->plain_ns),
-                median(one->ruled_ns), median(one->meant_ns), median(one->literal_ns));
+    std::printf("%6u %5u x %-9u %9.1f %10.1f %13.1f %13.1f\n", one->peers, one->nis, one->peer_nis,
+                median(one->plain_ns), median(one->ruled_ns), median(one->meant_ns), median(one->literal_ns));
   const SetUp& last = *all.back();
   std::printf("choice16=%.1f ratio=%.3f rules_cost=%.3f\n", median(last.plain_ns), ratio(last.plain_ns, last.meant_ns),
               ratio(last.ruled_ns, last.plain_ns));

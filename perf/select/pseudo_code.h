@@ -56,7 +56,7 @@ struct Entry {
   Peer* peer = nullptr;
 };
 struct Table {
-  static constexpr size_t kBuckets = 32768;  ///< as many as PeerTable has leaves
+  static constexpr size_t kBuckets = 16384;  ///< as many as PeerTable has leaves
   std::vector<Entry*> buckets = std::vector<Entry*>(kBuckets);
   [[nodiscard]] Peer* find(const Nid& nid) const {
     for (const Entry* entry = buckets[nid.hash() % kBuckets]; entry != nullptr; entry = entry->next)

@@ -184,14 +184,10 @@ TEST(PeerTableBuilder, snapshots_are_immutable_and_share) {
   EXPECT_TRUE(first->find(erased));
   EXPECT_FALSE(second->find(erased));
   const auto leaves = [](const PeerTable& table) {
-    std::set<const PeerTable::Leaf*> all;
-    for (const auto* limb : table.limbs) {
-      for (unsigned j = 0; limb != nullptr && j < PeerTable::kFan; ++j) {
-        const auto* branch = limb->branches[j];
-        for (unsigned k = 0; branch != nullptr && k < PeerTable::kFan; ++k)
-          if (branch->leaves[k] != nullptr) all.insert(branch->leaves[k]);
-      }
-    }
+    std::set<const PeerTable::Entry*> all;
+    for (const auto* limb : table.limbs)
+      for (unsigned i = 0; limb != nullptr && i < PeerTable::kFan; ++i)
+        if (limb->leaves[i] != nullptr) all.insert(limb->leaves[i]);
     return all;
   };
   const auto before = leaves(*first), after = leaves(*second);

@@ -95,22 +95,12 @@ void Bench::add_router_buffers(WorkerId worker, std::array<uint32_t, kRouterPool
 
 void Bench::Published::enter(const Nid& nid, PeerRef ref) {
   const uint64_t hash = nid.hash();
-  const auto*& limb = table.limbs[PeerTable::child(hash, 0)];
-  if (limb == nullptr) {
-    limbs.push_back(std::make_unique<PeerTable::Limb>());
-    limb = limbs.back().get();
-  }
-  const auto*& branch = const_cast<PeerTable::Limb*>(limb)->branches[PeerTable::child(hash, 1)];
-  if (branch == nullptr) {
-    branches.push_back(std::make_unique<PeerTable::Branch>());
-    branch = branches.back().get();
-  }
-  const auto*& leaf = const_cast<PeerTable::Branch*>(branch)->leaves[PeerTable::child(hash, 2)];
-  if (leaf == nullptr) {
-    leaves.push_back(std::make_unique<PeerTable::Leaf>());
-    leaf = leaves.back().get();
-  }
-  const_cast<PeerTable::Leaf*>(leaf)->entries.push_back({nid, ref});
+  PeerTable::Limb& limb = limbs[PeerTable::child(hash, 0)];
+  table.limbs[PeerTable::child(hash, 0)] = &limb;
+  std::vector<PeerTable::Entry>& leaf = leaves[{PeerTable::child(hash, 0), PeerTable::child(hash, 1)}];
+  leaf.insert(leaf.begin(), {nid, ref.ni_index, ref.peer});
+  if (leaf.size() == 1) leaf.emplace_back();  // the end mark
+  limb.leaves[PeerTable::child(hash, 1)] = leaf.data();
 }
 
 void Bench::publish() {

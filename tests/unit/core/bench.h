@@ -271,9 +271,8 @@ class Bench {
   struct Published {
     LocalView local;
     std::vector<std::unique_ptr<PeerView>> peers;
-    std::vector<std::unique_ptr<PeerTable::Leaf>> leaves;
-    std::vector<std::unique_ptr<PeerTable::Branch>> branches;
-    std::vector<std::unique_ptr<PeerTable::Limb>> limbs;
+    std::map<std::pair<size_t, size_t>, std::vector<PeerTable::Entry>> leaves;  // by both numbers of child()
+    std::map<size_t, PeerTable::Limb> limbs;
     PeerTable table;
     RouteTable routes;
     PortalTable portals;

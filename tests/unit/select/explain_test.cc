@@ -214,13 +214,13 @@ class RandomRows {
  public:
   explicit RandomRows(uint64_t seed) : rng_(seed) {}
   Row next() {
-    Row row{.why = "random"};
+    Row row{.why = "random", .level = level_ = below(2) == 0};
     for (const char* ni : {"1@tcp", "2@tcp", "3@tcp", "4@o2ib", "5@o2ib"})
       if (below(4) != 0)
         row.nis.push_back({ni,
-                           below(8) == 0,
-                           below(8) == 0,
-                           below(9) == 0,
+                           !level_ && below(8) == 0,
+                           !level_ && below(8) == 0,
+                           !level_ && below(9) == 0,
                            health(),
                            priority(),
                            numa(),
@@ -246,15 +246,15 @@ class RandomRows {
     row.ask.portal0 = below(4) == 0;
     row.ask.recovery = below(6) == 0;
     row.ask.origin = "11@tcp";
-    row.ask.numa = below(2);
+    row.ask.numa = level_ && below(2) == 0 ? UINT32_MAX : below(2);
     row.ask.accelerator = below(3) == 0 ? UINT32_MAX : below(3);
     return row;
   }
 
  private:
   uint32_t below(uint32_t limit) { return uint32_t(rng_.below(limit)); }
-  uint16_t health() { return below(3) == 0 ? uint16_t(900) : kHealthMax; }
-  uint32_t priority() { return below(3) == 0 ? below(2) : kNoPriority; }
+  uint16_t health() { return !level_ && below(3) == 0 ? uint16_t(900) : kHealthMax; }
+  uint32_t priority() { return !level_ && below(3) == 0 ? below(2) : kNoPriority; }
   uint32_t numa() { return below(3) == 0 ? UINT32_MAX : below(2); }
   const char* one_of(std::vector<const char*> all) { return all[below(uint32_t(all.size()))]; }
   PeerNiSpec ni(const char* nid) {
@@ -280,6 +280,7 @@ class RandomRows {
     return out;
   }
   Rng rng_;
+  bool level_ = false;  // half of the rows: only tallies and lists differ
 };
 
 // Goal: whatever the views and the message, the explanation comes to the choice that sends, and changes nothing.

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <deque>
 
+#include "control/publish/peer_table.h"
 #include "dataplane/base/nid_text.h"
 #include "dataplane/select/after_choice.h"
 #include "dataplane/select/explain.h"
@@ -27,13 +28,14 @@ constexpr uint32_t kTallies = 1024;  ///< of peer NIs
 /// The views of a row, and all that they point to.
 class World {
  public:
-  World(const Row& row, bool reversed) : numa_range_(row.numa_range) {
+  World(const Row& row, bool reversed) : numa_range_(row.numa_range), level_(row.level) {
     add_nis(row.nis, reversed);
     for (const NetPriority& one : row.nets)
       std::find_if(local_.nets.begin(), local_.nets.end(), [&](const NetView& net) {
         return net.net == *net_parse(one.net);
       })->priority = one.priority;
     for (const PeerSpec& peer : row.peers) add_peer(peer, reversed);
+    table_ = builder_.snapshot();
     add_preferences(row);
     for (const RouteSpec& route : row.routes) add_route(route);
     if (reversed)
@@ -45,7 +47,7 @@ class World {
     rank_nis(local_);
     for (PeerView& peer : peers_) rank_nis(peer);
     set_.local = &local_;
-    set_.peers = &table_;
+    set_.peers = table_.get();
     set_.routes = &routes_;
     set_.node.discover_gateways = row.discover_gateways;
   }
@@ -99,7 +101,7 @@ class World {
     }
     ni.device_priorities = spec.device_priorities;
     ni.slot = uint16_t(local_.nis.size() - 1);
-    ni.tx_credits = 300 + 10 * int32_t(ni.slot);  // the free ones count, not these
+    ni.tx_credits = level_ ? 300 : 300 + 10 * int32_t(ni.slot);  // the free ones count, not these
     fill(home_.ni(ni.slot).tally(), ni.tx_credits - spec.credits, 0, spec.used);
     fill(server_.ni(ni.slot).tally(), 300 + spec.credits, 0, opposite(spec.used));
   }
@@ -125,17 +127,9 @@ class World {
     for (const NetPriority& one : spec.nets)
       for (PeerNetView& net : peer.nets)
         if (net.net == *net_parse(one.net)) net.priority = one.priority;
-    for (uint32_t i = 0; i < peer.nis.size(); ++i) table_add(peer.nis[i].nid, {&peer, i});
-  }
-  void table_add(const Nid& nid, PeerRef ref) {
-    const uint64_t hash = nid.hash();
-    const PeerTable::Limb*& limb = table_.limbs[PeerTable::child(hash, 0)];
-    if (limb == nullptr) limb = &limbs_.emplace_back();
-    const PeerTable::Branch*& branch = const_cast<PeerTable::Limb*>(limb)->branches[PeerTable::child(hash, 1)];
-    if (branch == nullptr) branch = &branches_.emplace_back();
-    const PeerTable::Leaf*& leaf = const_cast<PeerTable::Branch*>(branch)->leaves[PeerTable::child(hash, 2)];
-    if (leaf == nullptr) leaf = &leaves_.emplace_back();
-    const_cast<PeerTable::Leaf*>(leaf)->entries.push_back({nid, ref});
+    // The world owns the peer.
+    const std::shared_ptr<const PeerView> shared(std::shared_ptr<void>(), &peer);
+    for (uint32_t i = 0; i < peer.nis.size(); ++i) builder_.set(peer.nis[i].nid, shared, i);
   }
   void add_peer_ni(PeerView& peer, const PeerNiSpec& spec) {
     PeerNiView& ni = peer.nis.emplace_back();
@@ -148,7 +142,7 @@ class World {
     if (spec.no_memory) return;
     ni.slot = uint32_t(peer_slices_.size());
     for (Tallies* tallies : {&home_, &server_}) tallies->ensure(ni.slot, nullptr);
-    ni.tx_credits = 40 + int32_t(ni.slot) % 7;
+    ni.tx_credits = level_ ? 40 : 40 + int32_t(ni.slot) % 7;
     fill(home_.peer_ni(ni.slot).tally(), ni.tx_credits - spec.credits, spec.queued_kib, spec.used);
     fill(server_.peer_ni(ni.slot).tally(), 40 + spec.credits, 10000 - spec.queued_kib, opposite(spec.used));
     ni.slice = &peer_slices_.emplace_back(ni.id, 0, 0);
@@ -158,7 +152,7 @@ class World {
   void add_preferences(const Row& row) {
     for (const PeerSpec& spec : row.peers)
       for (const PeerNiSpec& one : spec.nis) {
-        const PeerRef ref = table_.find(nid(one.nid));
+        const PeerRef ref = table_->find(nid(one.nid));
         PeerNiView& ni = const_cast<PeerView*>(ref.peer)->nis[ref.ni_index];
         if (!spec.multi_rail && !one.preferred.empty()) ni.source = nid(one.preferred.front().nid);
         Preferences sources, gateways;
@@ -166,7 +160,7 @@ class World {
           if (const NiView* view = local_.ni(nid(local.nid)); view != nullptr)
             sources.all.push_back({view->id.value, local.rank});
         for (const Preferred& gateway : one.preferred_gateways)
-          gateways.all.push_back({table_.find(nid(gateway.nid)).peer->id, gateway.rank});
+          gateways.all.push_back({table_->find(nid(gateway.nid)).peer->id, gateway.rank});
         for (Preferences* list : {&sources, &gateways})
           std::sort(list->all.begin(), list->all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
         if (!sources.all.empty()) ni.sources = &lists_.emplace_back(sources);
@@ -185,6 +179,7 @@ class World {
   }
 
   const uint32_t numa_range_;
+  const bool level_;
   std::deque<PeerSlice> peer_slices_;
   std::deque<Preferences> lists_;
   Tallies home_{kTallies}, server_{kTallies};
@@ -192,10 +187,8 @@ class World {
   LocalView local_;
   RouteTable routes_;
   std::deque<PeerView> peers_;
-  PeerTable table_;
-  std::deque<PeerTable::Limb> limbs_;
-  std::deque<PeerTable::Branch> branches_;
-  std::deque<PeerTable::Leaf> leaves_;
+  PeerTableBuilder builder_;
+  std::shared_ptr<const PeerTable> table_;
   ViewSet set_;
 };
 

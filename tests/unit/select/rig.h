@@ -92,6 +92,7 @@ struct Row {
   std::vector<RouteSpec> routes = {};
   uint32_t numa_range = 0;
   bool discover_gateways = false;
+  bool level = false;      ///< all NIs have as many tx credits, all peer NIs too
   bool one_order = false;  ///< the order of candidates decides; else the row holds in the opposite order, too
   Ask ask;
   const char* expect = "";
