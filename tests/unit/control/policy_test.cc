@@ -384,7 +384,8 @@ TEST_F(PoliciesOfNode, unchanged_peers_are_not_published_again) {
   }));
   EXPECT_GE(turns, 2000 * 200 / kPolicyBudget) << "the peers were evaluated in slices";
   EXPECT_NE(results(*node.node).find("peer ni 10.0.12.1@tcp 1"), std::string::npos);
-  const uint64_t ten_peers = 10 * 3 * (sizeof(PeerTable) + sizeof(PeerTable::Limb));
+  // The builder has two words more for each pointer that workers read, and a leaf of a few peers.
+  const uint64_t ten_peers = 10 * (3 * (sizeof(PeerTable) + sizeof(PeerTable::Limb)) + 1024);
   EXPECT_LT(c.peer_table->copied_bytes() - before, ten_peers);
 }
 
