@@ -178,8 +178,7 @@ void Node::stop(Instant now) {
   c_.ping_target->close();
   c_.portals->close_all();  // what waits on a lazy portal would keep its NI from coming to rest
   c_.submitters->close_all_but(own_submitter_);
-  for (LocalNis::LocalNet& net : c_.nis->nets())
-    for (LocalNi& ni : net.nis) c_.nis->remove(ni, now);
+  for (LocalNi* ni : c_.nis->all()) c_.nis->remove(*ni, now);
   c_.dirty.local = true;
   c_.lnds[kLndLo]->ni_stop(kLoNi, now);
   stop_timer_.set_in(kStopLook);
@@ -196,10 +195,9 @@ void Node::turn_stop() {
   std::string left;
   if (!quiet) left += " pings";
   if (!c_.submitters->all_closed()) left += fmt::format(" {} submitters", c_.submitters->open_count());
-  for (LocalNis::LocalNet& net : c_.nis->nets())
-    for (const LocalNi& ni : net.nis)
-      left +=
-          fmt::format(" {} ({} workers drain{})", nid_text(ni.nid), ni.undrained, ni.stopped ? "" : ", connections");
+  for (const LocalNi* ni : c_.nis->all())
+    left +=
+        fmt::format(" {} ({} workers drain{})", nid_text(ni->nid), ni->undrained, ni->stopped ? "" : ", connections");
   if (!c_.lo_stopped) left += " loopback";
   if (!c_.routing->empty()) left += " router buffers";
   if (c_.submitters->all_closed()) c_.regions->remove_all();

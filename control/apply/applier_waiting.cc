@@ -76,11 +76,7 @@ unsigned Applier::retry_waiting() {
   if (done == 0) return 0;
   name_nis();
   for (const config::RouteConfig& route : c_.desired.routes) {
-    const auto& there = c_.routes->routes();
-    const bool known = std::any_of(there.begin(), there.end(), [&](const Route& one) {
-      return one.config.net == route.net && one.config.gateway == route.gateway;
-    });
-    if (!known && c_.routes->add(route))
+    if (!c_.routes->has(route.net, route.gateway) && c_.routes->add(route))
       c_.log(fmt::format("route to {} through {} added", net_text(route.net), nid_text(route.gateway)));
   }
   c_.dirty.node = true;

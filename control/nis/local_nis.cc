@@ -152,8 +152,9 @@ config::Checked<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config,
   auto place = std::find_if(nets_.begin(), nets_.end(), [&](const LocalNet& one) { return one.net == net; });
   if (place == nets_.end()) place = nets_.insert(nets_.end(), LocalNet{net, {}});
   place->nis.push_back(std::move(ni));
-  nis_.push_back(&place->nis.back());
-  return &place->nis.back();
+  LocalNi& added = place->nis.back();
+  list_all();
+  return &added;
 }
 
 config::Checked<void> LocalNis::tune(LocalNi& ni, const std::map<std::string, int64_t>& lnd_tunables,
@@ -226,7 +227,14 @@ void LocalNis::reorder(const std::vector<std::pair<Net, Nid>>& before) {
   nets_.sort([&](const LocalNet& a, const LocalNet& b) { return place_of_net(a) < place_of_net(b); });
   for (LocalNet& net : nets_)
     net.nis.sort([&](const LocalNi& a, const LocalNi& b) { return place_of_ni(a) < place_of_ni(b); });
+  list_all();
   ++sequence_;
+}
+
+void LocalNis::list_all() {
+  nis_.clear();
+  for (LocalNet& net : nets_)
+    for (LocalNi& ni : net.nis) nis_.push_back(&ni);
 }
 
 void LocalNis::remove(LocalNi& ni, Instant now) {

@@ -152,6 +152,8 @@ class LocalNis {
     std::list<LocalNi> nis;
   };
   [[nodiscard]] std::list<LocalNet>& nets() { return nets_; }
+  /// In the order of nets().
+  [[nodiscard]] const std::vector<LocalNi*>& all() const { return nis_; }
   [[nodiscard]] size_t size() const { return nis_.size(); }
   /// Kept for Applier, which adds them when they can be; at most kNisMax.
   [[nodiscard]] std::vector<WaitingNi>& waiting() { return waiting_; }
@@ -174,6 +176,7 @@ class LocalNis {
   void take_tunables(LocalNi& ni, std::vector<int64_t> tunables) const;
   [[nodiscard]] static bool is_idle(LocalNi& ni, Instant now);
   void erase(LocalNi& ni);
+  void list_all();
 
   Deps deps_;
   std::list<LocalNet> nets_;

@@ -55,17 +55,13 @@ config::Checked<void> RouteDb::add(const config::RouteConfig& config) {
         fmt::format("No interface configured on the same net as gateway: add an NI on {} before the route through {}",
                     net_text(config.gateway.net()), nid_text(config.gateway)));
   }
-  if (nis_.find(config.gateway) != nullptr) {
+  if (nis_.find(config.gateway) != nullptr)
     return config::fail(EINVAL,
                         fmt::format("invalid settings for route creation: {} is this node", nid_text(config.gateway)));
-  }
   if (routes_.size() >= kRoutesMax) return config::fail(ENOSPC, "too many routes");
-  for (const Route& route : routes_) {
-    if (route.config.net == config.net && route.config.gateway == config.gateway) {
-      return config::fail(EEXIST, fmt::format("Route already exists or the specified network is local: {} through {}",
-                                              net_text(config.net), nid_text(route.config.gateway)));
-    }
-  }
+  if (has(config.net, config.gateway))
+    return config::fail(EEXIST, fmt::format("Route already exists or the specified network is local: {} through {}",
+                                            net_text(config.net), nid_text(config.gateway)));
   auto gateway = peers_.find_or_create(config.gateway, kAnyNid);
   if (!gateway) return config::fail(gateway.error().code, gateway.error().what);
   // At a random place, so that equal routes are not tried in the same order by every node.
