@@ -77,7 +77,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
     outbox->send(ni.server, PeerCreditsMsg{&ni.blocks->slice, ni.tx_credits, ni.rtr_credits});
   };
   peer_deps.log = [this](const std::string& line) { log_limited(JournalCause::kDiscovery, line); };
-  peer_deps.evaluate = [this](Peer& peer) { policies->evaluate(peer); };
+  peer_deps.evaluate = [this](Peer& peer) { return policies->evaluate(peer); };
   peer_deps.near = near.by_worker();
   for (auto& tallies : mesh->tallies) peer_deps.tallies.push_back(tallies.get());
   peers = std::make_unique<PeerDb>(std::move(peer_deps), timers);
@@ -89,7 +89,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
   ends.send = [this](WorkerId worker, const PeerAskMsg& ask) { outbox->send(worker, ask); };
   peers->set_ends(std::move(ends));
   routes = std::make_unique<RouteDb>(*nis, *peers, rng);
-  policies = std::make_unique<Policies>(timers);
+  policies = std::make_unique<Policies>(timers, [this](const std::string& line) { log(line); });
   router_checker = std::make_unique<RouterChecker>(
       RouterChecker::Deps{*nis, *peers, *routes, [this](Peer& peer, Net net) { discovery->check_gateway(peer, net); },
                           [this](const std::string& line) { log(line); }},

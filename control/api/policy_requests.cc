@@ -112,7 +112,8 @@ void NodeRequests::dry_run(RequestId id, const Request& request) {
   if (const auto errors = config::changes_apply(after, request.changes, &notes); !errors.empty())
     return reply(id, api::answer_change_errors(request.changes, errors));
   using Previews = PolicyPreviews;
-  const uint64_t number = c_.policies->preview(after.udsp, [this, id, changes = request.changes, notes,
+  const char* const verb = config::change_verb(request.changes[0].change);
+  const uint64_t number = c_.policies->preview(after.udsp, [this, id, verb, changes = request.changes, notes,
                                                             any = false](const Previews::Part& found) mutable {
     Answer part;
     Doc list = Doc::list();
@@ -124,7 +125,12 @@ void NodeRequests::dry_run(RequestId id, const Request& request) {
       for (std::string& line : idle_rules(changes, *found.then)) part.notes.push_back(std::move(line));
       if (!any) part.notes.emplace_back("no net, NI or peer NI of today would change");
     }
-    if (found.no_memory) part = refused("add", "udsp", -ENOMEM, "there is no memory for the dry run");
+    if (found.error == -ENOMEM) part = refused(verb, "udsp", -ENOMEM, "there is no memory for the dry run");
+    if (found.error == -EAGAIN)
+      part = refused(verb, "udsp", -EAGAIN,
+                     fmt::format("the dry run ended, because its answer was not read and {} others were under way; "
+                                 "ask again",
+                                 kPreviewsMax));
     part.more = !found.last();
     if (found.last()) previews_.erase(id);
     reply(id, part);
@@ -134,7 +140,7 @@ void NodeRequests::dry_run(RequestId id, const Request& request) {
   });
   if (number == 0)
     return reply(id,
-                 refused(config::change_verb(request.changes[0].change), "udsp", -EAGAIN,
+                 refused(verb, "udsp", -EAGAIN,
                          fmt::format("{} dry runs are under way, which is the maximum; try again when one has ended",
                                      kPreviewsMax)));
   previews_[id] = number;

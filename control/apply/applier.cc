@@ -226,8 +226,11 @@ bool Applier::all_left(Job& job) {
 
 unsigned Applier::turn_leaving() {
   for (unsigned done = 0;; ++done) {
-    const auto gone = std::find_if(leaving_.begin(), leaving_.end(),
-                                   [&](Job& job) { return job.policies.done(*c_.policies) && all_left(job); });
+    const auto gone = std::find_if(leaving_.begin(), leaving_.end(), [&](Job& job) {
+      if (job.policies.done(*c_.policies, *c_.publisher, c_.unpublished, now_)) return all_left(job);
+      retry_at_ = std::min(retry_at_, job.policies.look_at());
+      return false;
+    });
     if (gone == leaving_.end()) return done;
     for (const auto& line : start_up_ ? std::vector<std::string>() : idle_rules(gone->changes, c_.policies->rules()))
       note(*gone, line);
@@ -251,16 +254,14 @@ void Applier::finish(std::list<Job>& jobs, std::list<Job>::iterator job) {
 
 /// Adds the NID of each NI to the configuration in force.
 void Applier::name_nis() {
-  for (LocalNis::LocalNet& net : c_.nis->nets()) {
-    for (const LocalNi& ni : net.nis) {
-      if (ni.going()) continue;
-      for (config::NetConfig& wanted : c_.desired.nets) {
-        for (config::NiConfig& one : wanted.nis) {
-          if (wanted.net != net.net || one.interface != ni.config.interface) continue;
-          if (one.nid ? one.nid != ni.nid : ni.config.nid.has_value()) continue;
-          one.nid = ni.nid;
-          one.nid_found = ni.by_interface;
-        }
+  for (const LocalNi* ni : c_.nis->all()) {
+    if (ni->going()) continue;
+    for (config::NetConfig& wanted : c_.desired.nets) {
+      for (config::NiConfig& one : wanted.nis) {
+        if (wanted.net != ni->net || one.interface != ni->config.interface) continue;
+        if (one.nid ? one.nid != ni->nid : ni->config.nid.has_value()) continue;
+        one.nid = ni->nid;
+        one.nid_found = ni->by_interface;
       }
     }
   }
@@ -270,9 +271,7 @@ void Applier::put_in_force(Job& job) {
   c_.desired = std::move(job.after);
   name_nis();
   std::erase_if(c_.desired.routes, [&](const config::RouteConfig& route) {  // routes that left with their net
-    return !waits(route) && std::none_of(c_.routes->routes().begin(), c_.routes->routes().end(), [&](const Route& one) {
-      return one.config.net == route.net && one.config.gateway == route.gateway;
-    });
+    return !waits(route) && !c_.routes->has(route.net, route.gateway);
   });
   const config::UlnetSection& ulnet = c_.desired.ulnet;
   const Duration interval = ulnet.alive_router_check_interval;
@@ -308,8 +307,7 @@ Applier::Step Applier::run(Job& job, const config::LnetUnconfigure&) {
   c_.nis->waiting().clear();
   c_.routes->clear();
   c_.routing->abort();
-  for (LocalNis::LocalNet& net : c_.nis->nets())
-    for (LocalNi& ni : net.nis) begin_remove(job, ni, true);
+  for (LocalNi* ni : c_.nis->all()) begin_remove(job, *ni, true);
   nis_changed(c_);
   c_.peers->clear();
   c_.dirty.node = true;
@@ -393,22 +391,20 @@ Applier::Step Applier::tune(Job& job, LocalNi& ni, const std::map<std::string, i
 
 Applier::Step Applier::run(Job& job, const config::NetSet& change) {
   bool found = change.all;
-  for (LocalNis::LocalNet& net : c_.nis->nets()) {
-    for (LocalNi& ni : net.nis) {
-      if (ni.closing) continue;
-      const bool meant = config::net_set_means(change, ni.nid);
-      auto tunables = ni.config.lnd_tunables;
-      const bool tuned = config::net_set_tune(change, ni.nid, tunables);
-      found |= meant || tuned;
-      if (meant && change.health) {
-        job.undo.push_back([this, id = ni.id, was = ni.health] {
-          if (LocalNi* one = c_.nis->find(id)) one->health = was;
-          return true;
-        });
-        ni.health = uint16_t(*change.health);
-      }
-      if (tuned && tune(job, ni, tunables) == Step::kFailed) return Step::kFailed;
+  for (LocalNi* ni : c_.nis->all()) {
+    if (ni->closing) continue;
+    const bool meant = config::net_set_means(change, ni->nid);
+    auto tunables = ni->config.lnd_tunables;
+    const bool tuned = config::net_set_tune(change, ni->nid, tunables);
+    found |= meant || tuned;
+    if (meant && change.health) {
+      job.undo.push_back([this, id = ni->id, was = ni->health] {
+        if (LocalNi* one = c_.nis->find(id)) one->health = was;
+        return true;
+      });
+      ni->health = uint16_t(*change.health);
     }
+    if (tuned && tune(job, *ni, tunables) == Step::kFailed) return Step::kFailed;
   }
   if (!found) return refuse(job, -ENOENT, "cannot configure net: there is no such NI");
   nis_changed(c_);
@@ -435,10 +431,8 @@ Applier::Step Applier::run(Job& job, const config::RouteAdd& change) {
 
 // Undone with the whole list (undo_all).
 Applier::Step Applier::run(Job& job, const config::RouteDel& change) {
-  if (auto removed = c_.routes->remove(change.net, change.gateway); !removed) {
-    return refuse(job, removed.error().code, removed.error().what);
-  }
-  return Step::kDone;
+  auto removed = c_.routes->remove(change.net, change.gateway);
+  return removed ? Step::kDone : refuse(job, removed.error().code, removed.error().what);
 }
 
 Applier::Step Applier::run(Job& job, const config::PeerAdd& change) {
@@ -528,9 +522,8 @@ Applier::Step Applier::run(Job& job, const config::SetRouting& change) {
 
 Applier::Step Applier::run(Job& job, const config::SetBuffers&) {
   const config::Buffers old = c_.routing->buffers();
-  if (auto set = c_.routing->set_buffers(job.after.buffers); !set) {
+  if (auto set = c_.routing->set_buffers(job.after.buffers); !set)
     return refuse(job, set.error().code, "cannot configure buffers: " + set.error().what);
-  }
   job.undo.push_back([this, old] { return (void)c_.routing->set_buffers(old), true; });
   return Step::kDone;
 }
@@ -538,9 +531,8 @@ Applier::Step Applier::run(Job& job, const config::SetBuffers&) {
 Applier::Step Applier::run(Job& job, const config::UlnetSet& change) {
   job.ulnet = true;
   if (config::ni_setting_is("ulnet." + change.key)) {
-    for (LocalNis::LocalNet& net : c_.nis->nets())
-      for (LocalNi& ni : net.nis)
-        if (!ni.closing && tune(job, ni, ni.config.lnd_tunables) == Step::kFailed) return Step::kFailed;
+    for (LocalNi* ni : c_.nis->all())
+      if (!ni->closing && tune(job, *ni, ni->config.lnd_tunables) == Step::kFailed) return Step::kFailed;
   }
   return Step::kDone;
 }

@@ -9,6 +9,13 @@
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {
+namespace {
+
+auto find_net(Peer& peer, Net net) {
+  return std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == net; });
+}
+
+}  // namespace
 
 PeerDb::PeerDb(Deps deps, Timers& timers)
     : deps_(std::move(deps)),
@@ -117,7 +124,8 @@ Result<PeerNi*> PeerDb::make_ni(const Nid& nid, const LocalNi* via, bool connect
 // The steps that need memory come first, so that no change is half done if memory is short.
 Peer& PeerDb::attach(Peer* peer, PeerNi& ni) {
   ULNET_CHECK(ni.peer == nullptr);
-  if (dirty_.size() == dirty_.capacity()) dirty_.reserve(2 * dirty_.size() + 16);
+  for (auto* ids : {&dirty_, &waiting_})
+    if (ids->capacity() <= peers_.size()) ids->reserve(2 * peers_.size() + 16);
   if (peer == nullptr) {
     auto made = std::make_unique<Peer>();
     made->id = next_peer_++;
@@ -125,8 +133,7 @@ Peer& PeerDb::attach(Peer* peer, PeerNi& ni) {
     peer = made.get();
     peers_.emplace(peer->id, std::move(made));
   } else {
-    const auto net =
-        std::find_if(peer->nets.begin(), peer->nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });
+    const auto net = find_net(*peer, ni.nid.net());
     if (net == peer->nets.end())
       peer->nets.push_back({.net = ni.nid.net(), .nis = {&ni}});
     else
@@ -146,8 +153,7 @@ void PeerDb::detach(PeerNi& ni) {
   ULNET_CHECK(ni.peer != nullptr);
   Peer& peer = *ni.peer;
   gateway_revision_ += &peer.primary() == &ni || is_gateway(ni.nid);
-  const auto net =
-      std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == ni.nid.net(); });
+  const auto net = find_net(peer, ni.nid.net());
   std::erase(net->nis, &ni);
   if (net->nis.empty()) peer.nets.erase(net);
   if (peer.discovery.told_via == ni.nid) {  // another node may have got that push: push again
@@ -155,9 +161,7 @@ void PeerDb::detach(PeerNi& ni) {
     peer.up_to_date = false;
   }
   ni.peer = nullptr;
-  ni.source = kAnyNid;
-  ni.policy = {};
-  ni.policy_seen = 0;
+  ni.source = ni.policy.source = kAnyNid;
   ni.net_local = false;
   down_.erase(ni.id);
   gone_.push_back(ni.nid);
@@ -188,7 +192,8 @@ void PeerDb::drop_peer(Peer& peer) {
   if (gone_hook_) gone_hook_(peer);
   forget_stranger(peer);
   while (!peer.nets.empty()) release(*peer.nets.back().nis.back());
-  std::erase(dirty_, peer.id);
+  if (peer.dirty) std::erase(dirty_, peer.id);
+  if (peer.waits) std::erase(waiting_, peer.id);
   peers_.erase(peer.id);
 }
 
@@ -245,8 +250,7 @@ Result<PeerNi*> PeerDb::take_nid(Peer& peer, const Nid& nid) {
 }
 
 void PeerDb::set_primary(Peer& peer, const Nid& nid) {
-  const auto net =
-      std::find_if(peer.nets.begin(), peer.nets.end(), [&](const PeerNet& one) { return one.net == nid.net(); });
+  const auto net = find_net(peer, nid.net());
   const auto ni = std::find_if(net->nis.begin(), net->nis.end(), [&](const PeerNi* one) { return one->nid == nid; });
   std::rotate(net->nis.begin(), ni, ni + 1);
   std::rotate(peer.nets.begin(), net, net + 1);
@@ -309,18 +313,17 @@ void PeerDb::give_memory_to_all() {
 
 // If a NID of a peer has become a NID of this node, the peer loses it.
 void PeerDb::take_back_own() {
-  for (LocalNis::LocalNet& net : deps_.nis.nets())
-    for (const LocalNi& own : net.nis) {
-      PeerNi* ni = find(own.nid);
-      if (ni == nullptr || ni->peer->configured() || is_gateway(ni->nid)) continue;
-      Peer& peer = *ni->peer;
-      if (peer.ni_count() == 1) {
-        drop_peer(peer);
-        continue;
-      }
-      detach(*ni);
-      reconfigured(peer);
+  for (const LocalNi* own : deps_.nis.all()) {
+    PeerNi* ni = find(own->nid);
+    if (ni == nullptr || ni->peer->configured() || is_gateway(ni->nid)) continue;
+    Peer& peer = *ni->peer;
+    if (peer.ni_count() == 1) {
+      drop_peer(peer);
+      continue;
     }
+    detach(*ni);
+    reconfigured(peer);
+  }
 }
 
 // All peers are looked at for memory and credits only if a net came or went.
@@ -391,10 +394,8 @@ unsigned PeerDb::turn(Instant now) {
   return done;
 }
 
-void PeerDb::touch(Peer& peer) {
-  if (peer.dirty) return;
-  dirty_.push_back(peer.id);
-  peer.dirty = true;
+void PeerDb::touch(Peer& peer) noexcept {
+  if (!std::exchange(peer.dirty, true)) dirty_.push_back(peer.id);
 }
 
 /// A PeerView with the lists that its NIs refer to.
@@ -438,7 +439,7 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
     const bool named_first = net.nis.front()->blocks == nullptr;
     const auto add_those = [&](bool named_only) {
       for (const PeerNi* ni : net.nis)
-        if ((ni->blocks == nullptr) == named_only) add(*ni);
+        if ((ni->blocks == nullptr) == named_only && !held(*ni)) add(*ni);
     };
     if (named_first) add_those(true);
     const auto first = uint32_t(view->nis.size());
@@ -454,10 +455,12 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
 bool PeerDb::flush(PeerTableBuilder& table) {
   ask_anew_who_was_held_back();
   unused_.set(crowded() ? look_at_ : kForever);
-  if (dirty_.empty() && gone_.empty()) return false;
+  bool any = !gone_.empty();
   for (const Nid& nid : gone_) {
     const auto found = nis_.find(nid);
     if (found == nis_.end() || found->second->peer != nullptr) continue;
+    found->second->policy = {};
+    found->second->policy_seen = 0;
     table.erase(nid);
     if (found->second->blocks != nullptr)
       ends_.begin(*found->second->blocks, found->second->server);
@@ -465,17 +468,16 @@ bool PeerDb::flush(PeerTableBuilder& table) {
       nis_.erase(found);
   }
   gone_.clear();
+  any |= flush_waiting(table) > 0 || !dirty_.empty();
   for (uint32_t id : dirty_) {
-    const auto found = peers_.find(id);
-    if (found == peers_.end()) continue;
-    Peer& peer = *found->second;
-    peer.dirty = false;
-    if (deps_.evaluate) deps_.evaluate(peer);
-    const auto view = view_of(peer);
-    for (uint32_t i = 0; i < view->nis.size(); ++i) table.set(view->nis[i].nid, view, i);
+    Peer& peer = *peers_.at(id);
+    const bool done = !deps_.evaluate || deps_.evaluate(peer);
+    renew_view(peer, table);
+    if (!done && !std::exchange(peer.waits, true)) waiting_.push_back(id);
   }
+  for (uint32_t id : dirty_) peers_.at(id)->dirty = false;
   dirty_.clear();
-  return true;
+  return any;
 }
 
 }  // namespace ulnet

@@ -81,7 +81,7 @@ struct PeerNi {
   uint16_t health = kHealthMax;
   Nid source;  ///< recorded for a peer without multi-rail (docs/wire/lnet.md §5.7), see policy.source; ANY: none yet
   PeerNiPolicy policy;
-  uint64_t policy_seen = 0;  ///< the state of rules and objects that `policy` results from
+  uint64_t policy_seen = 0;  ///< the state of rules and objects that `policy` results from; 0: it has no results yet
   Liveness life;
   wire::NiStatus status = wire::kNiInvalid;  ///< what its node last said of it (docs/wire/lnet.md §5.6)
   int64_t heard_ns = 0;                      ///< the last message from it, when its node said so
@@ -143,6 +143,8 @@ struct Peer {
   GatewayState gateway;
   bool up_to_date = false;   ///< requests may go without discovery (docs/wire/lnet.md §5.2)
   bool dirty = false;        ///< its view is older than it
+  bool waits = false;        ///< policies have not given results to all its NIs yet
+  bool never_held = false;   ///< see PeerDb::held()
   uint64_t use_mark = 0;     ///< of its traffic when it was last looked at; only where peers crowd
   Instant used_at = kNever;  ///< when that was last seen to change
   Nid met_from = kAnyNid;    ///< the address whose word for its NID was all there was when it was met; ANY: none
@@ -180,7 +182,7 @@ class PeerDb {
     std::function<bool(const Peer&)> gateway;                 ///< does a route lead through this peer?
     std::function<bool(const Nid&)> gateway_nid;              ///< is this the NID of a route's gateway?
     std::function<void(const PeerNi&)> credits_changed = {};  ///< tells its server
-    std::function<void(Peer&)> evaluate = {};                 ///< brings the results of policies up to date
+    std::function<bool(Peer&)> evaluate = {};  ///< finds the results of policies; false: an NI has none yet
     std::function<void(const std::string&)> log = {};
     std::vector<WorkerMemory*> near = {};  ///< by worker; absent or null: the heap
     std::vector<Tallies*> tallies = {};    ///< by worker; empty: nothing is ever sent
@@ -249,8 +251,6 @@ class PeerDb {
   void nis_changed();
   /// To call before a view is built. Looks at all peers only if NIs came, went, or became usable or unusable.
   void follow_sources();
-  /// While it is set, follow_sources() does nothing: the changes of NIs may be undone.
-  void hold_sources(bool on) { hold_sources_ = on; }
   /// To call when routes came: peer NIs that they lead to get memory.
   void routes_changed();
   /// Its driver says that it is connected, or cannot be.
@@ -262,10 +262,13 @@ class PeerDb {
   /// Workers take liveness into account only where this is set (a router; docs/wire/lnet.md §8.2).
   void set_watch_aliveness(bool on);
 
-  void touch(Peer& peer);
+  /// From the next flush() on, workers see the peer as it is now. Needs no memory.
+  void touch(Peer& peer) noexcept;
   /// Something has changed since flush() was called last.
   [[nodiscard]] bool changed() const { return freed_ || !dirty_.empty() || !gone_.empty(); }
-  /// Brings `table` up to date with everything that has changed; true when something had.
+  /// Brings `table` up to date with everything that has changed; true when something had. A new NI is held out of the
+  /// table until policies have given results to it and to its primary NI, so that no message is sent without regard to
+  /// a rule. NIs of gateways are never held, because messages do not wait for a gateway.
   bool flush(PeerTableBuilder& table);
   /// To call when what flush() brought up to date is out.
   void published(Epoch epoch) { ends_.published(epoch); }
@@ -316,6 +319,9 @@ class PeerDb {
   void reconfigured(Peer& peer);
   void take_back_own();
   [[nodiscard]] std::shared_ptr<const PeerView> view_of(const Peer& peer) const;
+  [[nodiscard]] bool held(const PeerNi& ni) const;
+  void renew_view(Peer& peer, PeerTableBuilder& table);
+  unsigned flush_waiting(PeerTableBuilder& table);
 
   Deps deps_;
   std::map<uint32_t, std::unique_ptr<Peer>> peers_;                // in order of creation
@@ -323,11 +329,12 @@ class PeerDb {
   std::unordered_map<uint32_t, PeerNi*> by_id_;
   /// Peers by Peer::met_from, the oldest first.
   std::unordered_map<Nid, std::set<uint32_t>, NidHash> strangers_;
-  std::vector<uint32_t> dirty_;       // peer ids
+  std::vector<uint32_t> dirty_;       // peer ids; attach() makes room for all peers, here and in the next
+  std::vector<uint32_t> waiting_;     // peer ids, the oldest first
   std::vector<Nid> gone_;             // NIDs to take out of the table
   std::vector<PeerNiId> left_;        // no connection names them any more
   Instant looked_at_ = kNever;        // when unused peers were looked for last
-  PeerEnds ends_;                     // those whose memory is being given back
+  PeerEnds ends_;                     // of NIs whose memory is being given back
   std::map<PeerNiId, PeerNi*> down_;  // by id, so that each run has the same order
   Instant look_at_ = kNever;          // no earlier look for unused peers
   SlowTimer retry_;                   // no later than the first retry_at in down_
@@ -341,7 +348,7 @@ class PeerDb {
   uint64_t gateway_revision_ = 0;
   std::vector<Net> local_nets_;                     // at the last nis_changed()
   std::vector<std::pair<NiId, bool>> usable_seen_;  // NIs at the last follow_sources(); true: usable
-  bool sources_due_ = false, hold_sources_ = false;
+  bool sources_due_ = false;
   bool watch_ = false;
   bool freed_ = false;                // configuration_freed() was called
   std::vector<uint32_t> free_slots_;  // of tallies; if empty, the next is by_id_.size(). Has room for all

@@ -1,7 +1,8 @@
 // How the memory of a peer NI that was removed is given back. Control owns it; views, messages, receives and
 // connections point at it. So, in this order: a view without the NI is out, and every worker has passed it; no driver
 // names it; and every worker, asked by message, has said that nothing of its own does. An NI that comes back meanwhile
-// keeps its memory. Thread: control.
+// keeps its memory. A request that waits for an answer names the NI that it was sent to: at most for the transaction
+// timeout, and without response tracking until its MD is unlinked. Thread: control.
 #pragma once
 #include <functional>
 #include <map>
@@ -27,7 +28,7 @@ class PeerEnds {
 
   /// The NI is in no view from the next one on.
   void begin(const PeerBlocks& blocks, WorkerId server);
-  /// It is back.
+  /// The NI is back.
   void cancel(PeerNiId id);
   /// A view with all that was begun before is out.
   void published(Epoch epoch);

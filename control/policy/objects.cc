@@ -13,9 +13,8 @@ using Gateway = PolicyObjects::Gateway;
 // An NI that is being deleted gets no new messages, so no list names it.
 std::vector<Source> sources_of(LocalNis& nis) {
   std::vector<Source> sources;
-  for (LocalNis::LocalNet& net : nis.nets())
-    for (const LocalNi& ni : net.nis)
-      if (!ni.going()) sources.push_back({ni.id, ni.nid, ni.fatal, ni.health});
+  for (const LocalNi* ni : nis.all())
+    if (!ni->going()) sources.push_back({ni->id, ni->nid, ni->fatal, ni->health});
   return sources;
 }
 

@@ -52,11 +52,10 @@ void PeerDb::record_source(Peer& peer, PeerNet& net, const std::vector<LocalNi*>
 }
 
 void PeerDb::follow_sources() {
-  if (!sources_due_ || hold_sources_) return;
+  if (!sources_due_) return;
   std::vector<std::pair<NiId, bool>> usable;
-  for (const LocalNis::LocalNet& net : deps_.nis.nets())
-    for (const LocalNi& ni : net.nis)
-      if (!ni.going()) usable.emplace_back(ni.id, ni.usable());
+  for (const LocalNi* ni : deps_.nis.all())
+    if (!ni->going()) usable.emplace_back(ni->id, ni->usable());
   if (usable != usable_seen_)
     for_each_net([this](Peer& peer, PeerNet& net, const auto& local) { record_source(peer, net, local); });
   usable_seen_ = std::move(usable);
@@ -66,7 +65,8 @@ void PeerDb::follow_sources() {
 // While the recorded source is usable, only an NI that rules rank before it, with no lower health, replaces it. Such
 // NIs count by rank, then by health. Otherwise the order is that of docs/wire/lnet.md §6.2, with the list of a pair
 // rule after the priority of the NI. Of sources that are alike, peers take turns by their NIDs.
-Nid Policy::plain_source(const Nid& to, const Nid& recorded, const PolicyList& preferred) const {
+Nid Policy::plain_source(const Nid& to, const Nid& recorded, const PolicyList& preferred) {
+  comparisons_ += objects_.sources.size();
   struct Candidate {
     const PolicyObjects::Source* source;
     std::pair<uint32_t, uint32_t> rank;  // by rules: of the NI, in the list

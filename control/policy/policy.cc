@@ -10,8 +10,8 @@ namespace {
 
 /// Results that a policy keeps for the next objects.
 constexpr size_t kPeerNetsKept = 4096, kRecentKept = 256;
-/// Rules of a list that is one of kRecentKept.
-constexpr size_t kRecentRules = 64;
+/// Rules of all kept lists together.
+constexpr size_t kRecentRules = 131072;
 
 bool same_list(const PolicyList& a, const PolicyList& b) {
   if (a.list == nullptr || b.list == nullptr) return a.list == b.list;
@@ -68,6 +68,7 @@ void Policy::set_objects(std::vector<PolicyObjects::Source> sources, std::vector
   if (gateways != nullptr) objects_.gateways = std::move(*gateways);
   source_priorities_ = std::move(priorities);
   recent_.clear();
+  recent_rules_ = 0;
 }
 
 PolicyPriority Policy::of_local_net(Net net) const {
@@ -128,9 +129,9 @@ bool Policy::Rule::names(const PolicyObjects::Gateway& gateway) const {
   return std::any_of(gateway.nids.begin(), gateway.nids.end(), [&](const Nid& nid) { return match.rte->matches(nid); });
 }
 
-Policy::Missing Policy::missing(const Rule& rule) const {
-  const auto local = [&](const PolicyObjects::Source& one) { return rule.match.src->matches(one.nid); };
-  const auto router = [&](const PolicyObjects::Gateway& one) { return rule.names(one); };
+Policy::Missing Policy::missing(const Rule& rule, size_t& looks) const {
+  const auto local = [&](const PolicyObjects::Source& one) { return ++looks, rule.match.src->matches(one.nid); };
+  const auto router = [&](const PolicyObjects::Gateway& one) { return ++looks, rule.names(one); };
   const auto& [sources, gateways] = objects_;
   if (rule.match.src && std::none_of(sources.begin(), sources.end(), local)) return Missing::kSrc;
   if (rule.match.dst && !rule.dst_met) return Missing::kDst;
@@ -138,22 +139,37 @@ Policy::Missing Policy::missing(const Rule& rule) const {
   return Missing::kNothing;
 }
 
-std::vector<std::pair<int32_t, Policy::Missing>> Policy::idle(const std::function<bool(int32_t)>& asked,
-                                                              size_t max) const {
-  std::vector<std::pair<int32_t, Missing>> all;
+Policy::Idle Policy::idle(const std::function<bool(int32_t)>& asked, size_t max) const {
+  Idle result;
+  size_t looks = 0;
   for (const auto* rules : {&src_rules_, &dst_net_rules_, &peer_rules_}) {
     size_t found = 0;
-    for (auto rule = rules->begin(); rule != rules->end() && found < max; ++rule) {
+    for (auto rule = rules->begin(); rule != rules->end() && found < max && result.all; ++rule) {
       if (!asked(rule->index)) continue;
-      const Missing what = missing(*rule);
+      result.all = looks < kIdleLooks;
+      if (!result.all) break;
+      const Missing what = missing(*rule, looks);
       if (what == Missing::kNothing) continue;
-      all.emplace_back(rule->index, what);
+      result.rules.emplace_back(rule->index, what);
       ++found;
     }
   }
-  std::sort(all.begin(), all.end());
-  if (all.size() > max) all.resize(max);
-  return all;
+  std::sort(result.rules.begin(), result.rules.end());
+  if (result.rules.size() > max) result.rules.resize(max);
+  return result;
+}
+
+void Policy::take_met(const Policy& former, std::span<const int32_t> former_index) noexcept {
+  const auto take = [&](std::vector<Rule>& rules, const std::vector<Rule>& before) {
+    for (Rule& rule : rules) {
+      const int32_t index = former_index[size_t(rule.index)];
+      const auto same = std::lower_bound(before.begin(), before.end(), index,
+                                         [](const Rule& one, int32_t other) { return one.index < other; });
+      if (same != before.end() && same->index == index) rule.dst_met |= same->dst_met;
+    }
+  };
+  take(dst_net_rules_, former.dst_net_rules_);
+  take(peer_rules_, former.peer_rules_);
 }
 
 const PolicyObjects::Gateway* PolicyObjects::gateway(uint32_t peer) const {
@@ -164,9 +180,12 @@ const PolicyObjects::Gateway* PolicyObjects::gateway(uint32_t peer) const {
 
 PolicyList Policy::list_of(const Contributors& rules) {
   if (rules.empty()) return {};
-  const bool keep = rules.size() <= kRecentRules;
+  comparisons_ += rules.size();
   if (const auto known = recent_.find(rules); known != recent_.end()) return known->second;
-  if (recent_.size() >= kRecentKept) recent_.clear();
+  if (recent_.size() >= kRecentKept || recent_rules_ + rules.size() > kRecentRules) {
+    recent_.clear();
+    recent_rules_ = 0;
+  }
   std::map<uint32_t, PolicyPriority> ranks;  // an object that several rules name keeps the rank of the first
   for (const Rule* rule : rules) {
     if (rule->lists_sources()) {
@@ -189,7 +208,9 @@ PolicyList Policy::list_of(const Contributors& rules) {
     }
     result = {shared_.one_of(std::move(list)), shared_rules_.one_of(std::move(indexes))};
   }
-  return keep ? recent_.emplace(rules, std::move(result)).first->second : result;
+  const PolicyList& kept = recent_.emplace(rules, std::move(result)).first->second;
+  recent_rules_ += rules.size();
+  return kept;
 }
 
 }  // namespace ulnet

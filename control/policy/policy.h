@@ -70,6 +70,9 @@ class Interned {
   size_t used_ = 0;  // when unused ones were dropped last
 };
 
+/// Objects that Policy::idle() compares with rules.
+inline constexpr size_t kIdleLooks = 65536;
+
 /// A list of rules, compiled for evaluation. Equal lists of preferences are one object.
 class Policy {
  public:
@@ -91,15 +94,21 @@ class Policy {
   [[nodiscard]] PeerNiPolicy of_peer_ni(const Nid& nid);
   /// The one source for the NID `to` of a peer without multi-rail. `recorded`: the source without rules; `preferred`:
   /// PeerNiPolicy::sources of `to`.
-  [[nodiscard]] Nid plain_source(const Nid& to, const Nid& recorded, const PolicyList& preferred) const;
+  [[nodiscard]] Nid plain_source(const Nid& to, const Nid& recorded, const PolicyList& preferred);
 
   /// Indexes of the rules whose router descriptor matches the gateway.
   [[nodiscard]] std::vector<int64_t> router_rules(uint32_t peer) const;
   enum class Missing : uint8_t { kNothing, kSrc, kDst, kRte };
-  /// Rules for which `asked` returns true, with the first descriptor that matches no object; at most `max`, in order of
-  /// index. A destination is matched if of_peer_net() or of_peer_ni() has matched one.
-  [[nodiscard]] std::vector<std::pair<int32_t, Missing>> idle(const std::function<bool(int32_t)>& asked,
-                                                              size_t max) const;
+  struct Idle {
+    std::vector<std::pair<int32_t, Missing>> rules;  ///< index, and the first descriptor that matches no object
+    bool all = true;                                 ///< false: kIdleLooks kept it from looking at all rules
+  };
+  /// Rules without effect among those for which `asked` returns true; at most `max`, in order of index. Compares rules
+  /// with about kIdleLooks objects. A destination is matched if of_peer_net() or of_peer_ni() has matched one.
+  [[nodiscard]] Idle idle(const std::function<bool(int32_t)>& asked, size_t max) const;
+  /// The destinations that rules of `former` have matched count as matched by the same rules of this policy.
+  /// `former_index`: by index of a rule here, its index in `former`; negative: it is new.
+  void take_met(const Policy& former, std::span<const int32_t> former_index) noexcept;
 
   /// True if some rule names gateways.
   [[nodiscard]] bool lists_gateways() const { return lists_gateways_; }
@@ -125,7 +134,7 @@ class Policy {
   /// The rules that make up a list.
   using Contributors = std::vector<const Rule*>;
   [[nodiscard]] PolicyList list_of(const Contributors& rules);
-  [[nodiscard]] Missing missing(const Rule& rule) const;
+  [[nodiscard]] Missing missing(const Rule& rule, size_t& looks) const;
 
   std::vector<Rule> src_rules_, dst_net_rules_, peer_rules_;  // in order of index
   bool lists_sources_ = false, lists_gateways_ = false;
@@ -133,6 +142,7 @@ class Policy {
   std::vector<uint32_t> source_priorities_;    // of objects_.sources
   std::map<Net, PolicyPriority> peer_nets_;    // results; bounded
   std::map<Contributors, PolicyList> recent_;  // results; bounded
+  size_t recent_rules_ = 0;                    // sum of the contributors in recent_
   Interned<Preferences> shared_;
   Interned<std::vector<int32_t>> shared_rules_;
   uint64_t comparisons_ = 0;

@@ -1,6 +1,7 @@
 #include "control/policy/preview.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 #include <utility>
 
@@ -48,15 +49,20 @@ bool PolicyPreview::turn(const PolicyTables& tables, std::vector<PolicyChange>& 
   auto next = all.lower_bound(next_peer_);
   for (; next != all.end(); ++next) {
     const Peer& peer = *next->second;
-    if (next->first != std::exchange(next_peer_, next->first)) next_ni_ = 0;
-    size_t number = 0;  // of the NI in its peer
+    if (next->first != std::exchange(next_peer_, next->first)) shown_.clear();
+    std::vector<Nid> evaluated;
     for (const PeerNet& net : peer.nets) {
+      const auto is_shown = [&](const PeerNi* ni) { return shown_.contains(ni->nid); };
+      bool net_shown = std::any_of(net.nis.begin(), net.nis.end(), is_shown);
       for (const PeerNi* ni : net.nis) {
-        if (number++ < next_ni_) continue;
-        if (spent() >= until || part >= kPreviewPart) return true;
-        if (ni == net.nis.front()) peer_net(peer, net, changes);
+        if (is_shown(ni)) continue;
+        if (spent() >= until || part >= kPreviewPart) {
+          shown_.insert(evaluated.begin(), evaluated.end());
+          return true;
+        }
+        if (!std::exchange(net_shown, true)) peer_net(peer, net, changes);
         part += peer_ni(peer, *ni, changes);
-        next_ni_ = number;
+        evaluated.push_back(ni->nid);
       }
     }
   }
@@ -85,20 +91,22 @@ void PolicyPreview::peer_net(const Peer& peer, const PeerNet& net, std::vector<P
   if (one.before.priority.priority != one.after.priority.priority) changes.push_back(std::move(one));
 }
 
-PolicyChange::Results PolicyPreview::results(Policy& policy, const Peer& peer, const PeerNi& ni,
-                                             const PeerNiPolicy& its) {
-  const PolicyObjects& objects = policy.objects();
-  return {its.priority, preferred_sources(its.sources, objects), preferred_gateways(its.gateways, objects),
-          peer.multi_rail() ? kAnyNid : policy.plain_source(ni.nid, ni.source, its.sources)};
-}
-
 /// Returns the part of kPreviewPart that the change takes.
 size_t PolicyPreview::peer_ni(const Peer& peer, const PeerNi& ni, std::vector<PolicyChange>& changes) {
-  const PeerNiPolicy was = now_.policy.of_peer_ni(ni.nid), will = then_.policy.of_peer_ni(ni.nid);
+  const auto evaluate = [&](Policy& policy) {
+    PeerNiPolicy its = policy.of_peer_ni(ni.nid);
+    if (!peer.multi_rail()) its.source = policy.plain_source(ni.nid, ni.source, its.sources);
+    return its;
+  };
+  const PeerNiPolicy was = evaluate(now_.policy), will = evaluate(then_.policy);
+  if (was.same_for_workers(will) && was.source == will.source) return 0;
+  const auto results = [](const PeerNiPolicy& its, const PolicyObjects& objects) {
+    return PolicyChange::Results{its.priority, preferred_sources(its.sources, objects),
+                                 preferred_gateways(its.gateways, objects), its.source};
+  };
   PolicyChange one{.kind = PolicyChange::Kind::kPeerNi, .peer = peer.primary().nid, .net = ni.nid.net(), .nid = ni.nid};
-  one.before = results(now_.policy, peer, ni, was);
-  one.after = results(then_.policy, peer, ni, will);
-  if (was.same_for_workers(will) && one.before.source == one.after.source) return 0;
+  one.before = results(was, now_.policy.objects());
+  one.after = results(will, then_.policy.objects());
   size_t names = 0;
   for (const PolicyChange::Results* side : {&one.before, &one.after})
     names += side->sources.size() + side->gateways.size();
@@ -107,7 +115,12 @@ size_t PolicyPreview::peer_ni(const Peer& peer, const PeerNi& ni, std::vector<Po
 }
 
 uint64_t PolicyPreviews::add(PolicyPreview preview, Sink sink) {
-  if (all_.size() >= kPreviewsMax) return 0;
+  if (all_.size() >= kPreviewsMax) {
+    const auto paused = std::find_if(all_.begin(), all_.end(), [](const auto& one) { return one.second.paused; });
+    if (paused == all_.end()) return 0;
+    (void)paused->second.sink(Part{.error = -EAGAIN});
+    all_.erase(paused);
+  }
   all_.emplace(++last_number_, One{std::move(preview), std::move(sink)});
   return last_number_;
 }
@@ -130,7 +143,7 @@ unsigned PolicyPreviews::turn(const PolicyTables& tables) {
   try {
     Part part;
     if (!one.failed && !one.preview.turn(tables, part.changes)) part.then = &one.preview.then();
-    part.no_memory = one.failed;
+    part.error = one.failed ? -ENOMEM : 0;
     const Next then = part.changes.empty() && !part.last() ? Next::kGoOn : one.sink(part);
     one.paused = then == Next::kPause;
     if (then == Next::kEnd || part.last()) all_.erase(next);

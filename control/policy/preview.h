@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -60,14 +61,12 @@ class PolicyPreview {
   void local(LocalNis& nis, std::vector<PolicyChange>& changes);
   void peer_net(const Peer& peer, const PeerNet& net, std::vector<PolicyChange>& changes);
   [[nodiscard]] size_t peer_ni(const Peer& peer, const PeerNi& ni, std::vector<PolicyChange>& changes);
-  [[nodiscard]] static PolicyChange::Results results(Policy& policy, const Peer& peer, const PeerNi& ni,
-                                                     const PeerNiPolicy& its);
 
   PolicyRules now_, then_;
   PolicyFollower now_follower_, then_follower_;
   bool local_done_ = false;
   uint32_t next_peer_ = 0;
-  size_t next_ni_ = 0;  // of next_peer_
+  std::set<Nid> shown_;  // NIs of next_peer_ that earlier turns have evaluated
 };
 
 /// Previews under way. They take turns, since each of them may take long.
@@ -77,14 +76,15 @@ class PolicyPreviews {
   struct Part {
     std::vector<PolicyChange> changes;
     const PolicyRules* then = nullptr;  ///< with the last part
-    bool no_memory = false;             ///< this part is the last, and the preview has failed
-    [[nodiscard]] bool last() const { return then != nullptr || no_memory; }
+    int32_t error = 0;                  ///< the preview has failed: -ENOMEM; -EAGAIN: it gave way to another one
+    [[nodiscard]] bool last() const { return then != nullptr || error != 0; }
   };
   /// The answer of the sink to a part that is not the last.
   enum class Next : uint8_t { kGoOn, kPause, kEnd };
   using Sink = std::function<Next(const Part& part)>;
 
-  /// Returns the number of the preview; 0: there are kPreviewsMax already.
+  /// Returns the number of the preview. If there are kPreviewsMax already, the oldest that is paused ends; 0: none is
+  /// paused.
   uint64_t add(PolicyPreview preview, Sink sink);
   void resume(uint64_t number);
   /// No effect if the preview has ended.

@@ -82,9 +82,14 @@ bool refresh_parts(Control& c) {
   return changed;
 }
 
+/// An answer waits until the NI is in the table, or is no NI of a peer any more.
 void answer_resolved(Control& c) {
-  for (const Resolved& answer : c.resolved) c.outbox->send(answer.worker, answer.msg);
-  c.resolved.clear();
+  std::erase_if(c.resolved, [&c](const Resolved& answer) {
+    const Nid& nid = answer.msg.nid;
+    if (answer.msg.error == 0 && c.peers->find(nid) != nullptr && !c.parts.peers->find(nid)) return false;
+    c.outbox->send(answer.worker, answer.msg);
+    return true;
+  });
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
 // Previews of selection policies: the contents of a dry run, and the bounds of previews.
 #include "control/policy/policies.h"
-#include "tests/unit/control/node_rig.h"
+#include "tests/unit/control/policy_node.h"
 
 namespace ulnet::test {
 namespace {
 
-using config::UdspRule;
 using Part = PolicyPreviews::Part;
 using Next = PolicyPreviews::Next;
 
@@ -90,10 +89,63 @@ TEST_F(Previews, have_a_bound_and_make_room_when_one_ends) {
   const std::vector<UdspRule> then = {{.src = "tcp", .priority = 0}};
   for (size_t i = 0; i < kPreviewsMax; ++i) numbers.push_back(c.policies->preview(then, pause));
   EXPECT_NE(numbers.back(), 0u);
-  EXPECT_EQ(c.policies->preview(then, pause), 0u);
+  EXPECT_EQ(c.policies->preview(then, pause), 0u) << "none is paused yet";
   c.policies->preview_end(numbers.front());
   run(then);
   EXPECT_EQ(changes.size(), 1u);
+}
+
+// Goal: clients that do not read their answers do not keep others from a dry run.
+TEST_F(Previews, that_are_paused_give_way) {
+  config::ChangeList peers;
+  for (unsigned i = 0; i < 600; ++i)
+    peers.push_back({peer_add({"10.9." + std::to_string(i / 250) + "." + std::to_string(1 + i % 250) + "@tcp"}), {}});
+  ASSERT_EQ(rig.apply(node, std::move(peers)), "");
+  const std::vector<UdspRule> then = {{.dst = "10.9.*.*@tcp", .priority = 0}};
+  std::map<size_t, int32_t> errors;
+  size_t paused = 0;
+  for (size_t i = 0; i < kPreviewsMax; ++i) {
+    const auto pause = [&, i](const Part& part) {
+      if (part.error != 0) errors[i] = part.error;
+      paused += part.error == 0;
+      return Next::kPause;
+    };
+    ASSERT_NE(c.policies->preview(then, pause), 0u);
+  }
+  ASSERT_TRUE(rig.run_until([&] { return paused == kPreviewsMax; }));
+  run(then);
+  EXPECT_EQ(changes.size(), 600u);
+  EXPECT_EQ(errors, (std::map<size_t, int32_t>{{0, -EAGAIN}})) << "the oldest";
+}
+
+// Goal: a peer whose NIDs change between two turns is shown whole.
+TEST_F(Previews, go_on_with_the_nids_that_are_left) {
+  config::PeerAdd large = peer_add({"10.9.0.1@tcp"});
+  for (unsigned i = 0; i < 900; ++i)
+    large.peer.nids.push_back(nid("10.9." + std::to_string(1 + i / 250) + "." + std::to_string(1 + i % 250) + "@tcp"));
+  ASSERT_EQ(rig.apply(node, large), "");
+  const std::vector<UdspRule> then = {{.dst = "10.9.*.*@tcp", .priority = 0}};
+  std::set<std::string> shown;
+  bool removed = false;
+  const auto sink = [&](const Part& part) {
+    for (const PolicyChange& one : part.changes) EXPECT_TRUE(shown.insert(nid_text(one.nid)).second);
+    ended |= part.last();
+    return Next::kGoOn;
+  };
+  ASSERT_NE(c.policies->preview(then, sink), 0u);
+  ASSERT_TRUE(rig.run_until([&] {
+    if (!shown.empty() && !removed) {
+      removed = true;
+      for (const char* gone : {"10.9.1.1@tcp", "10.9.1.2@tcp"}) {
+        EXPECT_TRUE(shown.contains(gone));
+        c.peers->lose_nid(*c.peers->find(nid(gone)));
+      }
+      c.peers->set_primary(*c.peers->find(nid("10.9.0.1@tcp"))->peer, nid("10.9.4.1@tcp"));
+    }
+    return ended;
+  }));
+  EXPECT_TRUE(removed);
+  EXPECT_EQ(shown.size(), 901u) << "none is left out, although the places of the NIDs have changed";
 }
 
 TEST_F(Previews, end_when_nobody_takes_the_answer) {
@@ -117,7 +169,7 @@ TEST_F(Previews, fail_without_memory) {
   bool failed = false;
   ASSERT_NE(c.policies->preview(std::vector<UdspRule>{{.src = "tcp", .priority = 0}},
                                 [&](const Part& part) {
-                                  if (!part.no_memory) throw std::bad_alloc();
+                                  if (part.error == 0) throw std::bad_alloc();
                                   failed = ended = part.last();
                                   return Next::kGoOn;
                                 }),

@@ -1,118 +1,16 @@
 // Selection policies in control: the priorities and lists in the views of workers. The paths that follow from the views
 // are tested in tests/unit/select and tests/sim/policies_test.cc.
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <set>
 
 #include "control/api/show_values.h"
 #include "control/policy/policies.h"
 #include "dataplane/base/rng.h"
-#include "tests/unit/control/node_rig.h"
+#include "tests/unit/control/policy_node.h"
 
 namespace ulnet::test {
 namespace {
-
-using config::UdspAdd;
-using config::UdspDel;
-using config::UdspRule;
-
-std::string priority_text(uint32_t priority) {
-  return priority == kNoPriority ? "-" : std::to_string(priority);
-}
-
-std::string list_text(const Preferences* list, const std::function<std::string(uint32_t)>& name) {
-  if (list == nullptr) return "-";
-  std::string text;
-  for (const Preferences::One& one : list->all)
-    text += (text.empty() ? "" : "+") + name(one.id) + ":" + priority_text(one.rank);
-  return text;
-}
-
-/// Everything that the views of a node say about policies, sorted by name: nets, NIs, peer nets, peer NIs.
-std::string results(Node& node) {
-  const ViewSet& view = node.control().publisher->current();
-  std::string text;
-  for (const NetView& net : view.local->nets)
-    if (net.priority != kNoPriority) text += "net " + net_text(net.net) + " " + priority_text(net.priority) + "\n";
-  std::map<uint32_t, std::string> nis, gateways;
-  for (const NiView& ni : view.local->nis) {
-    nis[ni.id.value] = nid_text(ni.nid);
-    if (ni.priority != kNoPriority) text += "ni " + nid_text(ni.nid) + " " + priority_text(ni.priority) + "\n";
-  }
-  std::set<std::string> lines;
-  for (const auto& [id, peer] : node.control().peers->peers()) gateways[id] = nid_text(peer->primary().nid);
-  for (const auto& [id, peer] : node.control().peers->peers()) {
-    const PeerRef ref = view.peers->find(peer->primary().nid);
-    if (!ref) continue;
-    for (const PeerNetView& net : ref.peer->nets)
-      if (net.priority != kNoPriority)
-        lines.insert("peer " + gateways[id] + " net " + net_text(net.net) + " " + priority_text(net.priority) + "\n");
-    for (const PeerNiView& ni : ref.peer->nis) {
-      const std::string line = priority_text(ni.priority) + " from " +
-                               list_text(ni.sources, [&](uint32_t number) { return nis[number]; }) + " over " +
-                               list_text(ni.gateways, [&](uint32_t number) { return gateways[number]; });
-      if (line != "- from - over -") lines.insert("peer ni " + nid_text(ni.nid) + " " + line + "\n");
-    }
-  }
-  for (const std::string& line : lines) text += line;
-  return text;
-}
-
-config::PeerAdd peer_add(std::vector<std::string> nids, bool multi_rail = true) {
-  config::PeerAdd add;
-  add.peer.primary = nid(nids.front());
-  for (const std::string& one : nids) add.peer.nids.push_back(nid(one));
-  add.peer.multi_rail = multi_rail;
-  return add;
-}
-
-config::ChangeList rules(const std::vector<UdspRule>& all) {
-  config::ChangeList changes;
-  for (const UdspRule& rule : all) changes.push_back({UdspAdd{rule}, {}});
-  return changes;
-}
-
-/// This node on two nets with two NIs each; two multi-rail peers, a plain one, and a peer behind two gateways.
-struct PoliciesOfNode : testing::Test {
-  NodeRig rig_;
-  RigNode& node = rig_.add({"10.0.0.1@tcp", "10.0.0.2@tcp", "10.1.0.1@o2ib", "10.1.0.2@o2ib"});
-  void SetUp() override {
-    ASSERT_EQ(rig_.apply(node, {{peer_add({"10.0.0.11@tcp", "10.0.0.12@tcp", "10.1.0.11@o2ib"}), {}},
-                                {peer_add({"10.0.0.21@tcp", "10.1.0.21@o2ib"}), {}},
-                                {peer_add({"10.0.0.31@tcp"}, false), {}},
-                                {peer_add({"10.0.0.91@tcp", "10.9.0.91@tcp9"}), {}},
-                                {peer_add({"10.0.0.92@tcp", "10.9.0.92@tcp9"}), {}},
-                                {NodeRig::route_add("tcp9", "10.0.0.91@tcp"), {}},
-                                {NodeRig::route_add("tcp9", "10.0.0.92@tcp"), {}},
-                                {peer_add({"10.9.0.41@tcp9"}), {}}}),
-              "");
-  }
-  std::string with(const std::vector<UdspRule>& all) {
-    EXPECT_EQ(rig_.apply(node, rules(all)), "");
-    return results(*node.node);
-  }
-  /// The source that the plain peer sees.
-  std::string source() { return nid_text(c.publisher->current().peers->find(nid("10.0.0.31@tcp")).ni().source); }
-  static std::string other_than(const std::string& source) {
-    return source == "10.0.0.1@tcp" ? "10.0.0.2@tcp" : "10.0.0.1@tcp";
-  }
-  void set_health(const std::string& ni, int64_t health) {
-    EXPECT_EQ(rig_.apply(node, config::NetSet{.nid = nid(ni), .health = health}), "");
-  }
-  /// 2,000 multi-rail peers, and 200 rules for none of them.
-  void make_many_peers() {
-    config::ChangeList peers;
-    for (unsigned i = 0; i < 2000; ++i)
-      peers.push_back(
-          {peer_add({"10.0." + std::to_string(10 + i / 200) + "." + std::to_string(1 + i % 200) + "@tcp"}), {}});
-    ASSERT_EQ(rig_.apply(node, std::move(peers)), "");
-  }
-  static std::vector<UdspRule> many_rules() {
-    std::vector<UdspRule> many(200, UdspRule{.src = "10.0.0.1@tcp"});
-    for (size_t i = 0; i < many.size(); ++i) many[i].dst = "10.77.0." + std::to_string(i) + "@tcp";
-    return many;
-  }
-  Control& c = node.node->control();
-};
 
 TEST_F(PoliciesOfNode, a_rule_of_a_net_ranks_the_net_and_not_its_nis) {
   EXPECT_EQ(with({{.src = "tcp", .priority = 3}}), "net tcp 3\n");
@@ -317,6 +215,20 @@ TEST_F(PoliciesOfNode, a_rule_that_matches_nothing_is_accepted_with_a_note) {
                        "are added later"}));
 }
 
+// Goal: the note speaks of the peers of now, although the rule has met others before.
+TEST_F(PoliciesOfNode, a_rule_whose_priority_changes_is_noted_if_it_matches_nothing_any_more) {
+  (void)with({{.dst = "10.0.0.21@tcp", .priority = 1}});
+  EXPECT_EQ(rig_.apply(node, config::PeerDel{.primary = nid("10.0.0.21@tcp")}), "");
+  std::vector<std::string> notes;
+  bool done = false;
+  node.node->apply(
+      rules({{.dst = "10.0.0.21@tcp", .priority = 2}}), [&](const config::Problems& errors) { done = errors.empty(); },
+      [&](const std::string& line) { notes.push_back(line); });
+  ASSERT_TRUE(rig_.run_until([&] { return done; }));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].substr(0, 40), "no effect yet: no known peer matches dst");
+}
+
 /// A rule at random over few names, so that rules overlap.
 UdspRule random_rule(Rng& rng) {
   const std::vector<std::string> locals = {"tcp",          "o2ib",    "10.0.0.1@tcp", "10.0.0.[1-2]@tcp",
@@ -335,130 +247,113 @@ UdspRule random_rule(Rng& rng) {
   return rule;
 }
 
+/// A change at random of the rules, or of the objects that they name.
+config::Change random_change(Rng& rng, size_t rules) {
+  const std::string host = std::to_string(1 + rng.below(4));
+  const bool adds = rng.below(2) == 0;
+  switch (rng.below(8)) {
+    case 0:
+      if (adds) return peer_add({"10.0.0.3" + host + "@tcp", "10.1.0.3" + host + "@o2ib"});
+      return config::PeerDel{.primary = nid("10.0.0.3" + host + "@tcp")};
+    case 1:
+      if (adds) return NodeRig::net_add("10.0.0." + host + "@tcp");
+      return config::NetDel{.net = net("tcp"), .nid = nid("10.0.0." + host + "@tcp")};
+    case 2:
+      if (adds) return NodeRig::route_add("tcp8", "10.0.0.9" + host + "@tcp");
+      return config::RouteDel{.net = net("tcp8"), .gateway = nid("10.0.0.9" + host + "@tcp")};
+    case 3: return UdspDel{.idx = int64_t(rng.below(rules + 1))};
+    default: return UdspAdd{random_rule(rng)};
+  }
+}
+
+/// The results of a node that has been configured at once with what `c` has. Recorded sources are those of `c`.
+std::string results_of_fresh_node(Control& c) {
+  NodeRig rig;
+  std::vector<std::string> nids;
+  for (LocalNis::LocalNet& one : c.nis->nets())
+    for (const LocalNi& ni : one.nis) nids.push_back(nid_text(ni.nid));
+  RigNode& fresh = rig.add(nids);
+  config::ChangeList changes;
+  for (const auto& [id, peer] : c.peers->peers()) {
+    std::vector<std::string> its;
+    for (const PeerNet& one : peer->nets)
+      for (const PeerNi* ni : one.nis) its.push_back(nid_text(ni->nid));
+    changes.push_back({peer_add(its, peer->multi_rail()), {}});
+  }
+  for (const config::RouteConfig& route : c.desired.routes)
+    changes.push_back({NodeRig::route_add(net_text(route.net), nid_text(route.gateway)), {}});
+  EXPECT_EQ(rig.apply(fresh, changes), "");
+  for (const auto& [id, peer] : fresh.node->control().peers->peers()) {
+    for (PeerNet& one : peer->nets)
+      for (PeerNi* ni : one.nis) ni->source = c.peers->find(ni->nid)->source;
+    fresh.node->control().peers->touch(*peer);
+  }
+  EXPECT_EQ(rig.apply(fresh, rules(c.desired.udsp)), "");
+  return results(*fresh.node);
+}
+
 // Goal: the results follow from the rules that are left and from the objects that are there, whatever came before.
-// Method: random rules come and go at a node whose NIs and peers come and go, too. After each step a fresh policy over
-// the same rules and objects gives the same results.
+// Method: rules, NIs, peers and routes come and go at random, some of them while a walk is under way. Many peers and
+// rules make the walks long. At the end, a fresh node with the same rules and objects has the same results.
 TEST_F(PoliciesOfNode, results_depend_on_rules_and_objects_only) {
-  size_t deleted = 0, nonempty = 0;
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  config::ChangeList peers;
+  for (unsigned i = 0; i < 300; ++i)
+    peers.push_back({peer_add({"10.77." + std::to_string(i / 200) + "." + std::to_string(1 + i % 200) + "@tcp"}), {}});
+  ASSERT_EQ(rig_.apply(node, std::move(peers)), "");
+  (void)with(many_rules());
+  size_t in_walk = 0, refused = 0, changes = 0, lines = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
     Rng rng(seed);
-    for (unsigned step = 0; step < 12; ++step) {
-      const size_t count = node.node->control().desired.udsp.size();
-      if (count > 0 && rng.below(2) == 0) {
-        EXPECT_EQ(rig_.apply(node, UdspDel{.idx = int64_t(rng.below(count))}), "");
-        ++deleted;
-      } else {
-        (void)rig_.apply(node, UdspAdd{random_rule(rng)});  // may be there already
+    for (unsigned round = 0; round < 3; ++round) {
+      size_t open = 0;
+      for (unsigned step = 0; step < 12; ++step, ++changes) {
+        ++open;
+        in_walk += !c.policies->settled();
+        node.node->apply({{random_change(rng, c.desired.udsp.size()), {}}}, [&](const config::Problems& errors) {
+          refused += !errors.empty();
+          --open;
+        });
+        for (uint64_t turns = rng.below(4); turns > 0; --turns) rig_.step();
       }
-      if (step == 5) {
-        EXPECT_EQ(rig_.apply(node, config::NetDel{.net = net("tcp"), .nid = nid("10.0.0.2@tcp")}), "");
-      }
-      if (step == 8) {
-        EXPECT_EQ(rig_.apply(node, NodeRig::net_add("10.0.0.2@tcp")), "");
-      }
+      ASSERT_TRUE(rig_.run_until([&] { return open == 0 && c.policies->settled(); }));
+      rig_.run_for(10ms);
       const std::string is = results(*node.node);
-      const std::vector<UdspRule> left = node.node->control().desired.udsp;
-      EXPECT_EQ(rig_.apply(node, UdspDel{.all = true}), "");
-      EXPECT_EQ(results(*node.node), "") << "seed " << seed << " step " << step;
-      EXPECT_EQ(with(left), is) << "seed " << seed << " step " << step;
-      nonempty += is.empty() ? 0 : 1;
+      ASSERT_EQ(is, results_of_fresh_node(c)) << "seed " << seed << " round " << round;
+      lines += size_t(std::count(is.begin(), is.end(), '\n'));
     }
   }
-  EXPECT_GT(deleted, 50u);
-  EXPECT_GT(nonempty, 300u);
+  EXPECT_GT(in_walk, changes / 4);
+  EXPECT_LT(refused, changes / 2);
+  EXPECT_GT(lines, 1000u);
 }
 
-// Goal: a change of rules is evaluated in slices, and publishes only the peers whose results differ.
-// Method: 2,000 peers, of which a rule concerns ten. The bytes that the table copies stand for what was published.
-TEST_F(PoliciesOfNode, unchanged_peers_are_not_published_again) {
-  make_many_peers();
-  const uint64_t before = c.peer_table->copied_bytes();
-  std::vector<UdspRule> many = many_rules();
-  many.push_back({.dst = "10.0.12.[1-10]@tcp", .priority = 1});
-  bool done = false;
-  node.node->apply(rules(many), [&](const config::Problems& errors) { done = errors.empty(); });
-  unsigned turns = 0;
-  ASSERT_TRUE(rig_.run_until([&] {
-    turns += c.policies->settled() ? 0 : 1;
-    return done;
-  }));
-  EXPECT_GE(turns, 2000 * 200 / kPolicyBudget) << "the peers were evaluated in slices";
-  EXPECT_NE(results(*node.node).find("peer ni 10.0.12.1@tcp 1"), std::string::npos);
-  // The builder has two words more for each pointer that workers read, and a leaf of a few peers.
-  const uint64_t ten_peers = 10 * (3 * (sizeof(PeerTable) + sizeof(PeerTable::Limb)) + 1024);
-  EXPECT_LT(c.peer_table->copied_bytes() - before, ten_peers);
-}
-
-// Goal: a list of changes does not wait for the evaluation of peers that an earlier list has caused.
-TEST_F(PoliciesOfNode, later_changes_do_not_wait_for_a_walk) {
-  make_many_peers();
-  std::string order;
-  node.node->apply(rules(many_rules()), [&](const config::Problems&) { order += "rules "; });
-  node.node->apply({{config::SetValue{"numa_range", 7}, {}}}, [&](const config::Problems&) { order += "value "; });
-  ASSERT_TRUE(rig_.run_until([&] { return order.size() == 12; }));
-  EXPECT_EQ(order, "value rules ");
-}
-
-// Goal: objects that change in each turn do not keep the walk from its end.
-TEST_F(PoliciesOfNode, a_walk_ends_although_gateways_come_and_go) {
-  make_many_peers();
-  std::vector<UdspRule> all = many_rules();
-  all.push_back({.dst = "10.0.*.*@tcp", .rte = "10.0.0.[91-99]@tcp"});
-  bool done = false;
-  node.node->apply(rules(all), [&](const config::Problems&) { done = true; });
-  const config::RouteConfig route = NodeRig::route_add("tcp8", "10.0.0.99@tcp").route;
-  for (unsigned turn = 0; turn < 1000 && !done; ++turn) {
-    if (c.routes->has(route.net, route.gateway))
-      EXPECT_TRUE(c.routes->remove(route.net, route.gateway));
-    else
-      EXPECT_TRUE(c.routes->add(route));
-    rig_.step();
+// Goal: `net show -v 4` and `peer show -v 4` show the priorities and lists in force.
+TEST_F(PoliciesOfNode, shows_have_the_results_in_force) {
+  (void)with({{.src = "tcp", .priority = 3},
+              {.src = "10.0.0.2@tcp", .priority = 4},
+              {.dst = "o2ib", .priority = 5},
+              {.dst = "10.1.0.11@o2ib", .priority = 6},
+              {.src = "10.0.0.2@tcp", .dst = "10.0.0.12@tcp"},
+              {.dst = "10.9.0.41@tcp9", .rte = "10.0.0.92@tcp"}});
+  std::string text;
+  for (const api::NetShow& one : net_values(c, net("tcp")))
+    for (const api::LocalNiShow& ni : one.nis)
+      text += fmt::format("{} {} {}\n", nid_text(ni.nid), ni.udsp.net_priority, ni.udsp.nid_priority);
+  for (const char* of : {"10.0.0.11@tcp", "10.9.0.41@tcp9"})
+    for (const api::PeerNiShow& ni : peer_value(c, *c.peers->find(nid(of))->peer).nis) {
+      text += fmt::format("{} {} {}", nid_text(ni.nid), ni.udsp.net_priority, ni.udsp.nid_priority);
+      for (const Nid& source : ni.udsp.preferred_sources) text += " from " + nid_text(source);
+      for (const Nid& gateway : ni.udsp.preferred_gateways) text += " over " + nid_text(gateway);
+      text += "\n";
+    }
+  EXPECT_EQ(text,
+            "10.0.0.1@tcp 3 -1\n10.0.0.2@tcp 3 4\n10.0.0.11@tcp -1 -1\n10.0.0.12@tcp -1 -1 from 10.0.0.2@tcp\n"
+            "10.1.0.11@o2ib 5 6\n10.9.0.41@tcp9 -1 -1 over 10.0.0.92@tcp\n");
+  EXPECT_EQ(rig_.apply(node, UdspDel{.all = true}), "");
+  for (const api::PeerNiShow& ni : peer_value(c, *c.peers->find(nid("10.0.0.11@tcp"))->peer).nis) {
+    EXPECT_EQ(ni.udsp.net_priority, -1);
+    EXPECT_TRUE(ni.udsp.preferred_sources.empty());
   }
-  EXPECT_TRUE(done);
-}
-
-TEST_F(PoliciesOfNode, an_added_ni_is_answered_when_the_lists_have_it) {
-  make_many_peers();
-  std::vector<UdspRule> all = many_rules();
-  all.push_back({.src = "10.0.0.3@tcp", .dst = "10.0.*.*@tcp"});
-  (void)with(all);
-  bool done = false;
-  node.node->apply({{NodeRig::net_add("10.0.0.3@tcp"), {}}}, [&](const config::Problems&) {
-    done = true;
-    for (const auto& [id, peer] : c.peers->peers())
-      for (const PeerNi* ni : peer->nets.front().nis)
-        EXPECT_TRUE(ni->nid.net() != net("tcp") || ni->policy.sources.list != nullptr) << nid_text(ni->nid);
-  });
-  ASSERT_TRUE(rig_.run_until([&] { return done; }));
-}
-
-// Goal: no turn makes more comparisons than the budgets allow, whatever the peers are like.
-// Method: one peer of 4,000 NIDs, and many peers that come at once; rules of NIDs and of nets.
-TEST_F(PoliciesOfNode, a_turn_has_a_budget_for_large_peers_and_for_many_peers) {
-  std::vector<UdspRule> all = many_rules();
-  for (unsigned i = 0; i < 200; ++i) all.push_back({.dst = "gni" + std::to_string(i), .priority = 1});
-  all.push_back({.dst = "10.*.*.*@tcp", .priority = 2});
-  std::vector<std::string> nids;
-  for (unsigned i = 0; i < 4000; ++i)
-    nids.push_back("10.50." + std::to_string(i / 250) + "." + std::to_string(1 + i % 250) + "@tcp");
-  (void)with(all);
-  uint64_t seen = c.policies->policy().comparisons(), most = 0;
-  unsigned added = 0;
-  const auto turn = [&] {
-    most = std::max(most, c.policies->policy().comparisons() - std::exchange(seen, c.policies->policy().comparisons()));
-    return added == 2 && c.policies->settled();
-  };
-  node.node->apply({{peer_add(nids), {}}}, [&](const config::Problems& errors) { added += errors.empty(); });
-  config::ChangeList peers;
-  for (unsigned i = 0; i < 2000; ++i)
-    peers.push_back({peer_add({"10.60." + std::to_string(i / 200) + "." + std::to_string(1 + i % 200) + "@tcp"}), {}});
-  node.node->apply(std::move(peers), [&](const config::Problems& errors) { added += errors.empty(); });
-  ASSERT_TRUE(rig_.run_until(turn));
-  EXPECT_LT(most, 2 * kPolicyBudget + 4096);
-  EXPECT_GT(most, kPolicyBudget / 2) << "the work needed slices";
-  rig_.run_for(10ms);
-  for (const char* one : {"10.50.0.1@tcp", "10.50.15.250@tcp", "10.60.0.1@tcp", "10.60.9.200@tcp"})
-    EXPECT_EQ(c.publisher->current().peers->find(nid(one)).ni().priority, 2u) << one;
 }
 
 TEST_F(PoliciesOfNode, a_gateway_is_matched_by_its_primary_nid_and_its_nids_in_routes) {
@@ -522,26 +417,6 @@ TEST_F(PoliciesOfNode, an_index_that_a_rule_does_not_get_is_noted) {
   ASSERT_TRUE(rig_.run_until([&] { return done; }));
   EXPECT_EQ(notes, std::vector<std::string>{
                        "the rule with src *@o2ib is there already: it keeps idx 1, and only its priority changes"});
-}
-
-// Goal: lists with equal content are one object, and lists that are no longer used are dropped.
-TEST(PolicyLists, are_shared_by_content) {
-  Policy policy(std::vector<UdspRule>{{.src = "tcp", .dst = "10.[1-255/2].*.*@tcp", .priority = 0},
-                                      {.src = "tcp", .dst = "10.*.[1-255/2].*@tcp", .priority = 0},
-                                      {.src = "tcp", .dst = "10.*.*.[1-255/2]@tcp", .priority = 0}});
-  std::set<const Preferences*> lists;
-  std::vector<PeerNiPolicy> kept;
-  policy.set_objects({{NiId{2}, nid("10.0.0.2@tcp")}, {NiId{1}, nid("10.0.0.1@tcp")}}, nullptr);
-  for (const char* one : {"10.1.0.0@tcp", "10.0.1.0@tcp", "10.1.1.0@tcp", "10.0.0.1@tcp", "10.1.0.1@tcp"})
-    lists.insert(kept.emplace_back(policy.of_peer_ni(nid(one))).sources.list.get());
-  EXPECT_EQ(lists.size(), 1u);
-  const std::vector<Preferences::One> by_id = {{1, 0}, {2, 0}};
-  EXPECT_EQ((*lists.begin())->all, by_id);
-  for (uint32_t id = 3; id < 5000; ++id) {
-    policy.set_objects({{NiId{id}, nid("10.0.0.2@tcp")}}, nullptr);
-    (void)policy.of_peer_ni(nid("10.1.1.1@tcp"));
-  }
-  EXPECT_LT(policy.lists_kept(), 1000u);
 }
 
 }  // namespace
