@@ -13,6 +13,8 @@
 namespace ulnet::config {
 namespace {
 
+constexpr const char* kHealthRange = "health value is out of range; allowed: 0..1000, or -1 for automatic";
+
 template <class A>
 void fields_of(A& a, LnetConfigure& c) {
   a("all", c.all), a("large", c.large);
@@ -337,7 +339,7 @@ struct Checker {
   }
   std::string operator()(const NetDel& c) const { return c.net == kAnyNet ? "'net' is missing" : ""; }
   std::string operator()(const NetSet& c) const {
-    if (c.health && (*c.health < 0 || *c.health > 1000)) return "health value is out of range; allowed: 0..1000";
+    if (c.health && (*c.health < kHealthAuto || *c.health > 1000)) return kHealthRange;
     return net_set_wrong(c.lnd_tunables);
   }
   std::string operator()(const RouteAdd& c) const {
@@ -353,7 +355,7 @@ struct Checker {
   std::string operator()(const PeerAdd& c) const { return c.peer.primary.is_any() ? "missing primary NID" : ""; }
   std::string operator()(const PeerDel& c) const { return c.primary.is_any() ? "missing primary NID" : ""; }
   std::string operator()(const PeerSet& c) const {
-    if (c.health && (*c.health < 0 || *c.health > 1000)) return "health value is out of range; allowed: 0..1000";
+    if (c.health && (*c.health < kHealthAuto || *c.health > 1000)) return kHealthRange;
     return "";
   }
   std::string operator()(const SetValue& c) const {
@@ -423,6 +425,10 @@ constexpr std::array<Name, std::variant_size_v<Change>> kVerbs = {{{"configure",
                                                                    {"set", "ulnet"}}};
 
 }  // namespace
+
+std::optional<int64_t> health_parse(std::string_view text) {
+  return text == "auto" ? std::optional(kHealthAuto) : integer_parse(text);
+}
 
 Problem placed(const ChangeList& changes, Problem problem) {
   if (problem.index >= changes.size()) return problem;

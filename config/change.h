@@ -38,6 +38,10 @@ struct NetDel {
   bool now = false;
   bool operator==(const NetDel&) const = default;
 };
+/// Health value of NetSet and PeerSet: a value that was set by hand follows failures and messages again.
+inline constexpr int64_t kHealthAuto = -1;
+/// `auto`, or a number.
+[[nodiscard]] std::optional<int64_t> health_parse(std::string_view text);
 /// Changes running NIs: one (`nid`) or all (`all`). With `net`, a transmit_timeout (dataplane/base/field.h) is for
 /// every NI of that net's driver, and for NIs that are added later.
 struct NetSet {

@@ -157,6 +157,7 @@ struct UlnetSection {
   Seconds router_ping_timeout{50};
   bool check_routers_before_use = false;
   bool avoid_asym_router_failure = true;
+  bool fast_detection = true;
   bool lock_prim_nid = true;
   MemorySection memory;
   SocketSection socket;

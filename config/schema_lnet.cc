@@ -7,7 +7,6 @@ namespace {
 using enum FieldType;
 
 constexpr const char* kNoO2ib = "there is no driver for o2ib networks yet";
-constexpr const char* kNoRecovery = "ulnet does not ping unhealthy interfaces yet";
 constexpr const char* kAsUpstream = "Lustre accepts the key and does not use it either";
 
 const Field kLnetFields[] = {
@@ -54,7 +53,6 @@ const Field kLnetFields[] = {
      .min = 0,
      .max = kInt32Max,
      .unit = "s",
-     .no_effect = "ulnet does not check yet how long a peer has been silent",
      .at = AT(tunables.peer_timeout)},
     {.path = "net.local NI(s).tunables.peer_credits",
      .type = kInteger,
@@ -228,6 +226,7 @@ const Field kLnetFields[] = {
      .type = kBool,
      .text = "1 = forward messages, 0 = do not forward.",
      .at = AT(routing.enable)},
+    {.path = "routing.state", .type = kIgnored},
 
     {.path = "buffers", .type = kMap, .text = "Router buffers of the whole node; -1 keeps the number that is set."},
     {.path = "buffers.tiny",
@@ -304,9 +303,8 @@ const Field kLnetFields[] = {
      .at = AT(global.transaction_timeout)},
     {.path = "global.health_sensitivity",
      .type = kInteger,
-     .text = "If a node reports one of its NIDs as down, "
-             "the health value of that NID (1000 = healthy) falls by this number. "
-             "Failures do not change health values yet. 0 = no change; `retry_count` must be 0 then.",
+     .text = "A failure lowers the health value of the NI or peer NI at fault (1000 = healthy) by this number, and a "
+             "message that gets through raises it again. 0 = no change; `retry_count` must be 0 then.",
      .min = 0,
      .max = 1000,
      .at = AT(global.health_sensitivity)},
@@ -320,11 +318,11 @@ const Field kLnetFields[] = {
      .at = AT(global.recovery_interval)},
     {.path = "global.router_sensitivity",
      .type = kInteger,
-     .text = "A failure lowers the health value of a router by this percentage.",
+     .text = "An NI of a gateway whose health is below this part of the whole does not count for its routes. If no route "
+             "to a net is left by that, the routes stay.",
      .min = 0,
      .max = 100,
      .unit = "%",
-     .no_effect = kAsUpstream,
      .at = AT(global.router_sensitivity)},
     {.path = "global.use_tcp_bonding",
      .type = kIgnored,
@@ -340,11 +338,10 @@ const Field kLnetFields[] = {
      .at = AT(global.response_tracking)},
     {.path = "global.recovery_limit",
      .type = kSeconds,
-     .text = "Time during which ulnet tries to recover an unhealthy interface; 0 = forever.",
+     .text = "A peer NI whose health is not whole gets recovery pings for this time after its last message; 0 = forever.",
      .min = 0,
      .max = kInt32Max,
      .unit = "s",
-     .no_effect = kNoRecovery,
      .at = AT(global.recovery_limit)},
     {.path = "global.max_recovery_ping_interval",
      .type = kSeconds,
@@ -352,7 +349,6 @@ const Field kLnetFields[] = {
      .min = 1,
      .max = kInt32Max,
      .unit = "s",
-     .no_effect = kNoRecovery,
      .at = AT(global.max_recovery_ping_interval)},
 
     {.path = "statistics", .type = kIgnored},

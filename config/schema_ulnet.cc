@@ -76,6 +76,11 @@ const Field kUlnetFields[] = {
      .type = kBool,
      .text = "true = a gateway that is the last hop must also be up on its far side.",
      .at = AT(ulnet.avoid_asym_router_failure)},
+    {.path = "ulnet.fast_detection",
+     .type = kBool,
+     .text = "true = a rail that is up and carries nothing is found by a probe within half a second, while another rail "
+             "of the peer answers. false = only upstream's timeouts find it.",
+     .at = AT(ulnet.fast_detection)},
     {.path = "ulnet.lock_prim_nid",
      .type = kBool,
      .text = "Keep the primary NIDs of peers whatever discovery finds.",

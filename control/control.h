@@ -37,6 +37,7 @@ namespace ulnet {
 /// What has to be built anew before the next view goes out.
 struct Dirty {
   bool local = true;  ///< NIs
+  bool health = false;  ///< health values of NIs
   bool node = true;   ///< node-wide numbers
   bool ping = true;   ///< what pings are answered with
 };
@@ -48,9 +49,11 @@ struct Resolved {
 };
 
 /// Why a line that a peer can cause is written to the journal: each cause has a limit of its own.
-enum class JournalCause : uint8_t { kReachable, kUnreachable, kDiscovery, kMemory, kCount };
+enum class JournalCause : uint8_t { kReachable, kUnreachable, kDiscovery, kMemory, kHealth, kCount };
 
 class DiscoveryRunner;
+class Health;
+class RailProbes;
 class LndHost;
 class DriverCalls;
 
@@ -94,6 +97,8 @@ struct Control {
   std::unique_ptr<SelfSubmitter> self_submitter;
   std::unique_ptr<PingTarget> ping_target;
   std::unique_ptr<Pinger> pinger;
+  std::unique_ptr<Health> health;
+  std::unique_ptr<RailProbes> rail_probes;
   std::unique_ptr<DiscoveryRunner> discovery;
   NodeTotals baseline;  ///< `stats reset`
   bool lo_stopped = false;
@@ -107,7 +112,8 @@ struct Control {
 
   /// For lines that a peer can cause: so many of each cause in a while, then their number.
   void log_limited(JournalCause cause, const std::string& line);
-  std::array<LogLimit, size_t(JournalCause::kCount)> log_limits{LogLimit{}, LogLimit{}, LogLimit{100}, LogLimit{}};
+  std::array<LogLimit, size_t(JournalCause::kCount)> log_limits{LogLimit{}, LogLimit{}, LogLimit{100}, LogLimit{},
+                                                                      LogLimit{100}};
   /// New work that takes memory is to be refused.
   [[nodiscard]] bool memory_low() { return deps.reserve != nullptr && !deps.reserve->restore(); }
   void log(const std::string& line) const {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "control/health/health.h"
 #include "control/turn.h"
 #include "dataplane/base/nid_text.h"
 
@@ -54,6 +55,7 @@ void LndHost::ni_fatal(NiId id, bool fatal) {
   LocalNi* ni = c_.nis->find(id);
   if (ni == nullptr || ni->fatal == fatal) return;
   ni->fatal = fatal;
+  c_.health->link_changed(*ni, c_.now);
   if (!c_.routing->advertised()) c_.nis->bump_sequence();
   nis_changed(c_);
   const bool listed = !ni->params.interface.empty() && c_.deps.devices != nullptr;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "control/discovery/other_pair.h"
 #include "control/discovery/runner.h"
+#include "control/health/health_of_node.h"
 #include "control/publish/view_builder.h"
 #include "control/turn.h"
 #include "dataplane/base/nid_text.h"
@@ -16,6 +18,8 @@ namespace {
 constexpr size_t kOwnOperations = kPingOpsMax     // Pinger
                                   + kPingOpsMax   // DiscoveryRunner: checks of gateways
                                   + kPingOpsMax   // DiscoveryRunner: pings and pushes that a request waits for
+                                  + kPingOpsMax   // Health: recovery pings
+                                  + kPingOpsMax   // RailProbes
                                   + kPingOpsMax;  // DiscoveryRunner: all others
 /// MDs of the node's own submitter. One line per holder.
 constexpr size_t kOwnMds = kOwnOperations              // each has an MD
@@ -34,6 +38,8 @@ Node::Node(const NodeConfig& config, NodeDeps deps) : c_(config, std::move(deps)
 Node::~Node() {
   if (c_.pinger != nullptr) c_.pinger->abort();
   if (c_.discovery != nullptr) c_.discovery->abort();
+  if (c_.health != nullptr) c_.health->abort();
+  if (c_.rail_probes != nullptr) c_.rail_probes->abort();
   applier_.abort();
   c_.regions->abort();
 }
@@ -80,7 +86,10 @@ Result<void> Node::open(Instant now) {
   c_.self_submitter = std::make_unique<SelfSubmitter>(*own_submitter_, *c_.mesh);
   c_.ping_target = std::make_unique<PingTarget>(*c_.self_submitter, c_.timers);
   c_.pinger = std::make_unique<Pinger>(*c_.self_submitter, c_.timers);
+  c_.pinger->set_other_pair(
+      [this](PingOp& op, unsigned number) { return other_pair(*c_.nis, *c_.peers, op, number); });
   c_.discovery = std::make_unique<DiscoveryRunner>(c_);
+  make_health(c_);
   ULNET_CHECK(c_.timers.complete());
   c_.ping_target->set_hooks(
       [this](const Event& event, std::span<const std::byte> bytes, Instant) { c_.discovery->push_came(event, bytes); },
@@ -111,6 +120,7 @@ unsigned Node::turn_control(Instant now) {
   done += applier_.turn(now);
   done += run_connections(c_);
   done += run_pings(c_);
+  if (leaving_) turn_leave();
   if (c_.stopping) turn_stop();
   done += c_.regions->turn(now);
   done += run_views(c_);
@@ -163,14 +173,35 @@ Result<void> Node::portal_close(PortalIndex portal) {
   return {};
 }
 
-// What is under way still needs portal 0 and the NIs for a moment: they go as they fall silent.
 void Node::stop(Instant now) {
-  if (c_.stopping) return;
+  if (stopping()) return;
+  if (!c_.routing->advertised()) return stop_now(now);
+  leaving_ = true;
+  leave_deadline_ = std::min(leave_deadline_, now + kRouterLeaveMax);
+  c_.routing->disable(now);
+  c_.dirty.node = c_.dirty.ping = true;
+  stop_timer_.set_in(kStopLook);
+}
+
+void Node::turn_leave() {
+  stop_timer_.set_in(kStopLook);
+  const bool idle = c_.discovery->all_told() && router_buffers_idle(c_);
+  idle_since_ = idle ? std::min(idle_since_, c_.now) : kForever;
+  const bool left = idle && c_.now - idle_since_ >= kRouterLeaveIdle;
+  if (!left && c_.now < leave_deadline_) return;
+  leaving_ = false;
+  stop_now(c_.now);
+}
+
+// What is under way still needs portal 0 and the NIs for a moment: they go as they fall silent.
+void Node::stop_now(Instant now) {
   c_.stopping = true;
   c_.dirty.node = true;
   stop_deadline_ = now + kStopMax;
   c_.pinger->abort();
   c_.discovery->abort();
+  c_.health->abort();
+  c_.rail_probes->abort();
   applier_.abort();
   c_.routing->abort();
   c_.router_checker->stop();
@@ -187,7 +218,8 @@ void Node::stop(Instant now) {
 void Node::turn_stop() {
   if (stopped_) return;
   stop_timer_.set_in(kStopLook);
-  const bool quiet = c_.ping_target->at_rest() && c_.pinger->at_rest() && c_.discovery->at_rest();
+  const bool quiet = c_.ping_target->at_rest() && c_.pinger->at_rest() && c_.discovery->at_rest() &&
+                     c_.health->at_rest() && c_.rail_probes->at_rest();
   if (quiet && !own_closed_) {
     own_closed_ = true;
     c_.submitters->close(*own_submitter_);

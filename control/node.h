@@ -16,6 +16,10 @@ namespace ulnet {
 
 /// How long a stop may take before what is still under way is given up.
 inline constexpr Duration kStopMax = 15s;
+/// A router that stops says first that it does not route any more, and forwards on until its peers have acknowledged
+/// that and it was idle for so long, at most kRouterLeaveMax.
+inline constexpr Duration kRouterLeaveIdle = 100ms;
+inline constexpr Duration kRouterLeaveMax = 2s;
 
 class Node {
  public:
@@ -74,8 +78,8 @@ class Node {
   /// turns the node until stopped().
   void stop(Instant now);
   /// Ends the waiting of a stop: the next turn of control gives up all objects that are not at rest.
-  void stop_at_once() { stop_deadline_ = Instant{}; }
-  [[nodiscard]] bool stopping() const { return c_.stopping; }
+  void stop_at_once() { stop_deadline_ = leave_deadline_ = Instant{}; }
+  [[nodiscard]] bool stopping() const { return c_.stopping || leaving_; }
   /// Everything is at rest, or kStopMax has passed.
   [[nodiscard]] bool stopped() const { return stopped_; }
   /// The objects that were not at rest when kStopMax had passed, as text; empty after a clean stop.
@@ -84,12 +88,17 @@ class Node {
  private:
   Node(const NodeConfig& config, NodeDeps deps);
   [[nodiscard]] Result<void> open(Instant now);
+  void stop_now(Instant now);
+  void turn_leave();
   void turn_stop();
 
   Control c_;
   Applier applier_;
   SlowTimer stop_timer_{c_.timers, TimerName::kStop};
   Submitter* own_submitter_ = nullptr;  // of c_.port
+  bool leaving_ = false;  // a router that is to stop, and says so first
+  Instant leave_deadline_ = kForever;
+  Instant idle_since_ = kForever;
   Instant stop_deadline_ = kForever;
   bool own_closed_ = false;
   bool stopped_ = false;

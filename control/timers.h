@@ -15,6 +15,7 @@ enum class TimerName : uint8_t {
   kNiLeave,        ///< LocalNis: the next look at the NIs that leave
   kNiDrain,        ///< LocalNis: the end of the time in which workers drain an NI
   kPeerRetry,      ///< PeerDb: a peer NI that is down is tried again
+  kPeerSilent,     ///< PeerDb: the next look for peer NIs that take no messages, on a router
   kPeerLeft,       ///< PeerDb: the last connection of a peer NI is gone
   kPeerUnused,     ///< PeerDb: the next look for unused peers, while peers crowd
   kPeerReclaim,    ///< PeerEnds: the next step towards the end of a removed peer NI
@@ -26,6 +27,9 @@ enum class TimerName : uint8_t {
   kChanges,        ///< Applier: the next look at a list that waits, or at NIs that wait for their interface
   kPingTarget,     ///< PingTarget: a ring was full
   kPings,          ///< PingOps of Pinger
+  kRecovery,       ///< Health: the next look at NIs that recover
+  kRecoveryPings,  ///< PingOps of Health
+  kRailProbes,     ///< PingOps of RailProbes
   kGatewayChecks,  ///< PingOps of DiscoveryRunner: checks of gateways
   kPingsWaited,    ///< PingOps of DiscoveryRunner: pings and pushes that a request waits for
   kPingsOther,     ///< PingOps of DiscoveryRunner: all others

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "control/discovery/runner.h"
+#include "control/health/rail_probes.h"
 #include "control/publish/view_builder.h"
 #include "dataplane/base/nid_text.h"
 
@@ -39,6 +40,19 @@ void run(Control& c, WorkerId, const RouterRetiredMsg& msg) {
 
 void run(Control& c, WorkerId, const PeerAnswerMsg& msg) {
   c.peers->answered(msg, c.now);
+}
+
+// Nothing counts while the node stops (docs/wire/lnet.md §9).
+void run(Control& c, WorkerId, const ChargedMsg& msg) {
+  if (!c.stopping) c.health->charged(msg, c.now);
+}
+
+void run(Control& c, WorkerId, const SilentMsg& msg) {
+  if (!c.stopping) c.rail_probes->silent(msg, c.now);
+}
+
+void run(Control& c, WorkerId, const MovedMsg& msg) {
+  if (!c.stopping) c.rail_probes->moved(msg, c.now);
 }
 
 void run(Control& c, WorkerId, const NiDrainedMsg& msg) {
@@ -138,6 +152,8 @@ unsigned run_pings(Control& c) {
   done += c.ping_target->turn(c.now);
   done += c.pinger->turn(c.now);
   done += c.discovery->turn(c.now);
+  done += c.health->turn(c.now);
+  done += c.rail_probes->turn(c.now);
   return done;
 }
 

@@ -111,8 +111,9 @@ enum class TxStage : uint8_t {
 
 struct TxTag {};
 struct NiCreditTag {};
+struct NiTxTag {};
 /// One message on its way out over one hop. Filled by the core, constant for the LND but for `lnd` and the link.
-struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Posted, Timer {
+struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
   wire::Header header;
   Payload payload;  ///< header.payload_length bytes
   Payload sink;     ///< of a GET: where a remote write may put its answer; empty: none may (top of file)
@@ -131,6 +132,9 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Posted, Timer {
   Completion result;              ///< how it ended
   GetAnswer answer;               ///< of get_done()
   TxStage stage = TxStage::kNew;
+  bool stays = false;   ///< goes over this pair of NIs, even if the worker avoids one of them
+  bool moving = false;  ///< requested back from the LND, to take another path
+  bool moved = false;   ///< ended for that: it was not sent, and nothing has failed
   Sending* message = nullptr;  ///< that it is a part of; the serving worker reads Sending::recall only
   uint16_t home = 0;           ///< worker that gets it back
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(home)>::max());
@@ -142,6 +146,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Posted, Timer {
     result = {};
     answer = {};
     stage = TxStage::kNew;
+    stays = moving = moved = false;
   }
 };
 
@@ -260,6 +265,12 @@ class Lnd {
   /// Wants the payload memory back. Not begun: tx_done at once, with ECANCELED and kOk, past its deadline as expired.
   /// Begun: nothing, unless `force`: then the connection is closed and tx_done follows with an error.
   virtual void cancel(Tx& tx, bool force, Instant now) = 0;
+  /// The last time when bytes moved over connections of this pair: some came, or the peer's machine acknowledged some.
+  /// Compares with the last call. `now` if no bytes wait to be acknowledged; kNever: not known.
+  [[nodiscard]] virtual Instant moved(NiId ni, PeerNiId peer_ni, Instant now) {
+    (void)ni, (void)peer_ni, (void)now;
+    return kNever;
+  }
   /// Reaps at most `budget` completions; returns how many. One message is run to its end before the next.
   virtual unsigned poll(unsigned budget, Instant now) = 0;
   /// Expired deadlines; returns work done.

@@ -40,6 +40,7 @@ constexpr ArgRow kExplainArgs[] = {
 constexpr ArgRow kExportArgs[] = {
     {"backup", ArgType::kBool, "Only the configuration, in the form that `import` takes back."}};
 constexpr ArgRow kPortArgs[] = {{"name", ArgType::kText, "Only the port with this name."}, kVerbose};
+constexpr ArgRow kRecoveryArgs[] = {{"peer", ArgType::kBool, "Peer NIs; absent or false: NIs of this node."}};
 constexpr ArgRow kCptArgs[] = {kNids};
 constexpr ArgRow kPingArgs[] = {
     kNids,
@@ -95,9 +96,9 @@ constexpr std::array<CallRow, size_t(Call::kCount)> kCalls{{
     {Call::kShowRecovery,
      Verb::kShow,
      "recovery",
-     {},
-     "The NIs that recover.",
-     "A warning: ulnet recovers no NIs yet."},
+     kRecoveryArgs,
+     "The NIs whose health is not whole: recovery pings are to raise it.",
+     "{Local NI recovery: {nid-0: NID, ...}} or {Peer NI recovery: ...}; nothing if there is none."},
     {Call::kPing, Verb::kManage, "ping", kPingArgs, "Pings the NIDs.",
      "{ping: [{primary nid, Multi-Rail, peer_ni: [{nid}]}]} of the NIDs that answered.\n"
      "Each other NID has an error \"failed to ping NID: REASON\". An answer may hold both."},

@@ -9,6 +9,7 @@
 
 #include "config/export.h"
 #include "control/api/show_values.h"
+#include "control/health/health.h"
 #include "control/node_config.h"
 #include "dataplane/base/nid_text.h"
 
@@ -124,7 +125,7 @@ void NodeRequests::handle(RequestId id, const Request& request) {
     case Call::kShowExport: return show_export(id, request);
     case Call::kShowStatus: return reply(id, answer_doc(status_doc()));
     case Call::kShowCptOfNid: return show_cpts(id, request);
-    case Call::kShowRecovery: return show_recovery(id);
+    case Call::kShowRecovery: return show_recovery(id, request);
     case Call::kPing: return ping(id, request);
     case Call::kDiscover: return discover(id, request);
     case Call::kResetStats: stats_reset(c_); return reply(id, {});
@@ -195,10 +196,9 @@ void NodeRequests::change(RequestId id, const Request& request) {
       });
 }
 
-void NodeRequests::show_recovery(RequestId id) {
-  Answer answer;
-  answer.warnings.emplace_back("ulnet recovers no NIs yet: failures do not change health values");
-  reply(id, answer);
+void NodeRequests::show_recovery(RequestId id, const Request& request) {
+  const bool peer = request.arg_bool("peer");
+  reply(id, answer_doc(api::recovery_doc(peer, peer ? c_.health->recovering_peers() : c_.health->recovering_local())));
 }
 
 void NodeRequests::show_net(RequestId id, const Request& request) {
@@ -282,7 +282,8 @@ config::Doc NodeRequests::peer_list_doc() {
 config::Doc NodeRequests::routing_doc() {
   const RoutingState state = c_.routing->state();
   const bool on = state == RoutingState::kEnabled || state == RoutingState::kStarting;
-  return api::routing_doc(pool_values(c_), on, c_.routing->buffers());
+  const bool changing = state == RoutingState::kStarting || state == RoutingState::kStopping;
+  return api::routing_doc(pool_values(c_), on, c_.routing->buffers(), changing ? routing_text(state) : "");
 }
 
 void NodeRequests::show_udsp(RequestId id, const Request& request) {

@@ -54,7 +54,7 @@ class NodeRequests final : public api::ApiHandler {
   void change(api::RequestId id, const api::Request& request);
   void by_others(api::RequestId id, api::Call call, const api::Request& request);
   void unknown(api::RequestId id, const api::Request& request);
-  void show_recovery(api::RequestId id);
+  void show_recovery(api::RequestId id, const api::Request& request);
   void show_net(api::RequestId id, const api::Request& request);
   void show_route(api::RequestId id, const api::Request& request);
   void show_peer(api::RequestId id, const api::Request& request);

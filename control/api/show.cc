@@ -1,5 +1,9 @@
 #include "control/api/show.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
 #include "config/export.h"
 #include "config/ranges.h"
 #include "dataplane/base/nid_text.h"
@@ -67,13 +71,20 @@ Doc udsp_doc(const UdspInfo& info) {
   return doc;
 }
 
+/// The last keys of `health stats`; the last two are ulnet's own.
+void recovery_set(Doc& doc, const HealthShow& health) {
+  doc.set("ping_count", health.ping_count);
+  doc.set("next_ping", health.next_ping);
+  if (health.held) doc.set("set by hand", true);
+  if (health.failure_rate >= 0.01) doc.set("failure rate", std::round(health.failure_rate * 100) / 100);
+}
+
 Doc local_health_doc(const LocalNiShow& ni) {
   Doc doc = Doc::map();
   doc.set("fatal_error", ni.health.fatal_error);
   doc.set("health value", ni.health.health_value);
   counts_set<NiFailure>(doc, ni.counted.failures);
-  doc.set("ping_count", ni.health.ping_count);
-  doc.set("next_ping", ni.health.next_ping);
+  recovery_set(doc, ni.health);
   return doc;
 }
 
@@ -114,8 +125,7 @@ Doc peer_health_doc(const PeerNiShow& ni) {
   Doc doc = Doc::map();
   doc.set("health value", ni.health.health_value);
   counts_set<PeerFailure>(doc, ni.counted.peer_failures);
-  doc.set("ping_count", ni.health.ping_count);
-  doc.set("next_ping", ni.health.next_ping);
+  recovery_set(doc, ni.health);
   return doc;
 }
 
@@ -212,6 +222,14 @@ NetShow lo_show(const std::vector<uint16_t>& all_cpts) {
   return {kLoNid.net(), {ni}};
 }
 
+Doc recovery_doc(bool peer, const std::vector<Nid>& nids) {
+  Doc doc = Doc::map();
+  if (nids.empty()) return doc;
+  Doc& queue = doc.set(peer ? "Peer NI recovery" : "Local NI recovery", Doc::map());
+  for (size_t i = 0; i < nids.size(); ++i) queue.set(fmt::format("nid-{}", i), nid_text(nids[i]));
+  return doc;
+}
+
 Doc peer_doc(const std::vector<PeerShow>& peers, int verbosity) {
   Doc list = Doc::list();
   for (const PeerShow& peer : peers) {
@@ -245,7 +263,8 @@ Doc route_doc(const std::vector<RouteShow>& routes, int verbosity) {
   return section("route", std::move(list));
 }
 
-Doc routing_doc(const std::vector<CptPools>& pools, bool enabled, const config::Buffers& buffers) {
+Doc routing_doc(const std::vector<CptPools>& pools, bool enabled, const config::Buffers& buffers,
+                const std::string& changing) {
   if (pools.empty()) return {};
   constexpr std::array kNames = {"tiny", "small", "large"};
   Doc list = Doc::list();
@@ -260,7 +279,9 @@ Doc routing_doc(const std::vector<CptPools>& pools, bool enabled, const config::
     }
     list.push(Doc::map()).set("cpt[" + std::to_string(cpt) + "]", std::move(one));
   }
-  list.push(Doc::map()).set("enable", enabled ? 1 : 0);
+  Doc& enable = list.push(Doc::map());
+  enable.set("enable", enabled ? 1 : 0);
+  if (!changing.empty()) enable.set("state", changing);
   Doc doc = Doc::map();
   doc.set("routing", std::move(list));
   Doc& totals = doc.set("buffers", Doc::map());

@@ -25,8 +25,15 @@ struct UdspInfo {
   std::vector<Nid> preferred_gateways;
 };
 
-struct LocalHealth {
-  int64_t fatal_error = 0, health_value = 1000, ping_count = 0, next_ping = 0;
+/// Of an NI or peer NI.
+struct HealthShow {
+  int64_t health_value = 1000, ping_count = 0;
+  int64_t next_ping = 0;      ///< seconds of uptime; 0: none
+  bool held = false;          ///< set by hand
+  double failure_rate = 0;    ///< failures, each counted less the older it is (control/health/health_value.h)
+};
+struct LocalHealth : HealthShow {
+  int64_t fatal_error = 0;
 };
 
 struct LocalNiShow {
@@ -58,10 +65,6 @@ struct NetShow {
 /// The net lo with its one NI: always the first to be shown, all its counters and tunables 0.
 [[nodiscard]] NetShow lo_show(const std::vector<uint16_t>& all_cpts);
 
-struct PeerHealth {
-  int64_t health_value = 1000, ping_count = 0, next_ping = 0;
-};
-
 struct PeerNiShow {
   Nid nid;
   std::string state = "NA";  ///< "up", "down", or "NA" where aliveness is not known
@@ -70,8 +73,11 @@ struct PeerNiShow {
   int64_t available_rtr_credits = 0, min_rtr_credits = 0, refcount = 1;
   InterfaceTotals counted;
   UdspInfo udsp;
-  PeerHealth health;
+  HealthShow health;
 };
+
+/// `debug recovery`; empty without NIDs.
+[[nodiscard]] Doc recovery_doc(bool peer, const std::vector<Nid>& nids);
 
 /// Where discovery of a peer stands, in the words and letters of the documents of Multi-Rail (control/discovery).
 struct DiscoveryShow {
@@ -110,8 +116,10 @@ struct PoolShow {
 /// The pools of one worker group: tiny, small, large.
 using CptPools = std::array<PoolShow, 3>;
 
-/// `routing:` and `buffers:` as one map with both keys; empty while there are no pools.
-[[nodiscard]] Doc routing_doc(const std::vector<CptPools>& pools, bool enabled, const config::Buffers& buffers);
+/// `routing:` and `buffers:` as one map with both keys; empty while there are no pools. `changing`: the state that is on
+/// its way (ulnet's own key); empty: none.
+[[nodiscard]] Doc routing_doc(const std::vector<CptPools>& pools, bool enabled, const config::Buffers& buffers,
+                              const std::string& changing = {});
 
 /// `statistics:`, the node-wide counters.
 [[nodiscard]] Doc stats_doc(const NodeTotals& totals);

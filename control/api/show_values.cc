@@ -129,6 +129,14 @@ api::UdspInfo policies_of(Control& c, const PeerNet& net, const PeerNi& ni) {
           nids_of(preferred_gateways(ni.policy.gateways, objects))};
 }
 
+void health_set(api::HealthShow& show, const HealthValue& health, Instant now) {
+  show.health_value = health.value();
+  show.ping_count = health.pings();
+  show.next_ping = health.next_ping() == kForever ? 0 : health.next_ping().time_since_epoch() / 1s;
+  show.held = health.held();
+  show.failure_rate = health.failure_rate(now);
+}
+
 api::LocalNiShow ni_value(Control& c, const LocalNi& ni) {
   const WorkerGroups& groups = c.nis->groups();
   api::LocalNiShow show;
@@ -138,7 +146,7 @@ api::LocalNiShow ni_value(Control& c, const LocalNi& ni) {
   show.counted = totals_of(ni);
   show.udsp = policies_of(c, ni);
   show.health.fatal_error = ni.fatal ? 1 : 0;
-  show.health.health_value = ni.health;
+  health_set(show.health, ni.health, c.now);
   show.tunables = ni.config.tunables;
   show.lnd_tunables = c.nis->tunables_in_force(ni);
   show.dev_cpt = device_group(ni, groups);
@@ -177,7 +185,7 @@ api::PeerNiShow peer_ni_value(Control& c, const PeerNet& net, const PeerNi& ni, 
   show.tx_q_num_of_buf = ni.blocks == nullptr ? 0 : ni.blocks->slice.tx_queued_bytes.get();
   show.counted = totals_of(ni);
   show.udsp = policies_of(c, net, ni);
-  show.health.health_value = ni.health;
+  health_set(show.health, ni.health, c.now);
   return show;
 }
 

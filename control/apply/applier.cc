@@ -11,6 +11,7 @@
 #include "config/schema.h"
 #include "config/warn.h"
 #include "control/discovery/runner.h"
+#include "control/health/health.h"
 #include "control/node_config.h"
 #include "control/turn.h"
 #include "dataplane/base/nid_text.h"
@@ -279,7 +280,8 @@ void Applier::put_in_force(Job& job) {
   c_.net_watch->set_limit(interval + ulnet.router_ping_timeout);
   c_.router_checker->set_interval(interval);
   c_.routes->set_rules({.avoid_asym = ulnet.avoid_asym_router_failure,
-                        .tried_first = ulnet.check_routers_before_use && interval > Duration::zero()});
+                        .tried_first = ulnet.check_routers_before_use && interval > Duration::zero(),
+                        .sensitivity = c_.desired.global.router_sensitivity});
   c_.peers->set_watch_aliveness(c_.routing->state() != RoutingState::kDisabled);
   job.policies.put_in_force(*c_.policies, {*c_.nis, *c_.peers, *c_.routes});
   c_.dirty.node = c_.dirty.local = true;
@@ -389,6 +391,14 @@ Applier::Step Applier::tune(Job& job, LocalNi& ni, const std::map<std::string, i
   return Step::kDone;
 }
 
+/// kHealthAuto: what was set by hand follows failures and messages again.
+void Applier::set_health(HealthValue& health, int64_t value) const {
+  if (value == config::kHealthAuto)
+    health.release(now_);
+  else
+    health.set_by_hand(uint16_t(value));
+}
+
 Applier::Step Applier::run(Job& job, const config::NetSet& change) {
   bool found = change.all;
   for (LocalNi* ni : c_.nis->all()) {
@@ -399,10 +409,14 @@ Applier::Step Applier::run(Job& job, const config::NetSet& change) {
     found |= meant || tuned;
     if (meant && change.health) {
       job.undo.push_back([this, id = ni->id, was = ni->health] {
-        if (LocalNi* one = c_.nis->find(id)) one->health = was;
+        LocalNi* one = c_.nis->find(id);
+        if (one == nullptr) return true;
+        one->health = was;
+        c_.health->follow(*one, now_);
         return true;
       });
-      ni->health = uint16_t(*change.health);
+      set_health(ni->health, *change.health);
+      c_.health->follow(*ni, now_);
     }
     if (tuned && tune(job, *ni, tunables) == Step::kFailed) return Step::kFailed;
   }
@@ -454,14 +468,17 @@ Applier::Step Applier::run(Job& job, const config::PeerDel& change) {
 
 Applier::Step Applier::run(Job& job, const config::PeerSet& change) {
   bool found = change.all;
-  std::vector<std::pair<Nid, uint16_t>> healths;  // before
+  std::vector<std::pair<Nid, HealthValue>> healths;  // before
   for (const auto& [id, peer] : c_.peers->peers()) {
     bool touched = false;
     for (PeerNet& net : peer->nets) {
       for (PeerNi* ni : net.nis) {
         if (!change.all && change.nid != ni->nid) continue;
         found = touched = true;
-        if (change.health) healths.emplace_back(ni->nid, std::exchange(ni->health, uint16_t(*change.health)));
+        if (!change.health) continue;
+        healths.emplace_back(ni->nid, ni->health);
+        set_health(ni->health, *change.health);
+        c_.health->follow(*ni, now_);
       }
     }
     if (touched && change.state) {
@@ -479,6 +496,7 @@ Applier::Step Applier::run(Job& job, const config::PeerSet& change) {
     for (const auto& [nid, health] : healths)
       if (PeerNi* ni = c_.peers->find(nid)) {
         ni->health = health;
+        c_.health->follow(*ni, now_);
         c_.peers->touch(*ni->peer);
       }
     return true;

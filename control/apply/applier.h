@@ -121,7 +121,8 @@ class Applier {
   Step run(Job& job, const config::UlnetSet& change);
   [[nodiscard]] config::Checked<LocalNi*> ni_add(Net net, const config::NiConfig& ni,
                                                  const config::DesiredState& state);
-  [[nodiscard]] bool ni_back(NiId id, Net net, const config::NiConfig& config, uint16_t health);
+  [[nodiscard]] bool ni_back(NiId id, Net net, const config::NiConfig& config, const HealthValue& health);
+  void set_health(HealthValue& health, int64_t value) const;
   Step tune(Job& job, LocalNi& ni, const std::map<std::string, int64_t>& lnd_tunables);
   Step refuse(Job& job, int code, std::string what);
 

@@ -98,7 +98,7 @@ bool Applier::undo_all(Job& job) {
 }
 
 /// Undoes the deletion of an NI. False: the NI closes, and can be added again only after it has left.
-bool Applier::ni_back(NiId id, Net net, const config::NiConfig& config, uint16_t health) {
+bool Applier::ni_back(NiId id, Net net, const config::NiConfig& config, const HealthValue& health) {
   if (LocalNi* ni = c_.nis->find(id)) {
     if (ni->closing) return false;
     c_.nis->stay(*ni);

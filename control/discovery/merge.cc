@@ -23,22 +23,16 @@ bool names(const wire::PingInfo& info, const Nid& nid) {
   return std::any_of(info.nis.begin(), info.nis.end(), [&](const wire::PingNi& one) { return one.nid == nid; });
 }
 
-// docs/wire/lnet.md §5.6. A message from the NI shows that the NI is up, whatever its node reported before. As long as
-// nothing else restores its health, UP after DOWN does.
+// docs/wire/lnet.md §5.6. A message from the NI shows that the NI is up, whatever its node reported before.
 void set_status(const MergeDeps& deps, PeerNi& ni, wire::NiStatus status) {
   if (status != wire::kNiUp && status != wire::kNiDown) return;
   const bool was_down = ni.said_down();
   const bool news = status == wire::kNiDown ? !was_down : ni.status != wire::kNiUp;
   ni.status = status;
   ni.heard_ns = ni.last_heard_ns();
-  const bool never_heard = status == wire::kNiUp && ni.heard_ns == 0 && ni.health < kHealthMax;
+  const bool never_heard = status == wire::kNiUp && ni.heard_ns == 0 && !ni.health.whole();
   if (!news && !never_heard) return;
-  if (status == wire::kNiDown) {
-    const int64_t step = deps.health_sensitivity ? deps.health_sensitivity() : config::Global{}.health_sensitivity;
-    ni.health = uint16_t(std::max<int64_t>(ni.health - step, 0));
-  } else {
-    ni.health = kHealthMax;
-  }
+  deps.said(ni, status == wire::kNiUp);
   deps.peers.touch(*ni.peer);
 }
 

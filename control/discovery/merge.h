@@ -15,7 +15,7 @@ struct MergeDeps {
   PeerDb& peers;
   LocalNis& nis;
   std::function<void(const std::string&)> log;
-  std::function<int64_t()> health_sensitivity = {};  ///< none: the default
+  std::function<void(PeerNi&, bool up)> said;  ///< the node of a peer reports one of its NIs as up or down
 };
 
 /// How far a merge goes. kStatusOnly: discovery is off, here or there. kCompare: `verify`; each difference is logged.

@@ -18,6 +18,7 @@ struct PingOp {
   Nid target;
   bool exactly = false;     ///< no other NID of a multi-rail peer will do
   bool check = false;       ///< of a gateway: it has less time to answer
+  bool recovery = false;    ///< goes to exactly the target, and is never sent again
   bool waited = false;      ///< a waiter needs the peer, which has not failed lately
   uint32_t sink_bytes = 0;  ///< of a ping: room for the answer
   std::shared_ptr<const std::vector<std::byte>> payload = nullptr;

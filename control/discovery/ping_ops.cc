@@ -10,7 +10,9 @@ namespace ulnet {
 void PingOps::start(PingOp spec, Done done) {
   auto op = std::make_unique<Op>();
   op->spec = std::move(spec);
-  op->done = std::move(done);
+  op->tries = std::make_shared<Tries>();
+  op->tries->done = std::move(done);
+  op->tries->open = 1;
   wait(std::move(op));
 }
 
@@ -35,6 +37,13 @@ void PingOps::pass_on(uint64_t number, PingOps& to) {
 void PingOps::Op::end(const PingEnd& how) {
   if (ended) return;
   ended = true;
+  failed_with = how.error;
+  --tries->open;
+  if (how.error == 0 || (tries->open == 0 && !tries->more)) tries->end(how);
+}
+
+void PingOps::Tries::end(const PingEnd& how) {
+  if (std::exchange(over, true)) return;
   if (const Done tell = std::move(done)) tell(how);
 }
 
@@ -76,6 +85,7 @@ bool PingOps::send(Op& op) {
   spec.target = {op.spec.target, kLnetPid};
   spec.portal = 0;
   spec.match_bits = wire::kPingMatchBits;
+  spec.recovery = op.spec.recovery;
   const auto sent = op.spec.payload != nullptr ? self_.submitter().put(spec) : self_.submitter().get(spec);
   if (!sent && sent.error().code == -EAGAIN) return false;
   op.sent = true;
@@ -96,12 +106,15 @@ unsigned PingOps::fill_places(Instant now) {
     auto op = std::move(queue_.begin()->second);
     queue_.erase(queue_.begin());
     unsent_.erase(op->spec.number);
-    if (op->until <= now) {
+    if (op->until <= now || op->tries->over) {
       op->fail(late_);
       continue;
     }
     op->begun = now;
     if (op->until == kForever) op->until = now + op->spec.timeout;
+    const Duration wait = std::clamp<Duration>(op->spec.timeout / kPingTryParts, kPingTryMin, kPingTryMax);
+    op->tries->more |= other_pair_ && !op->spec.recovery && !op->spec.exactly;
+    op->next_try = op->tries->more ? now + wait : kForever;
     ops_.push_back(std::move(op));
   }
   return done;
@@ -113,7 +126,10 @@ unsigned PingOps::turn(Instant now) {
   for (auto it = ops_.begin(); it != ops_.end();) {
     Op& op = **it;
     if (!op.sent && !op.ended && send(op)) ++done;
+    if (!op.ended && op.sent && now >= op.next_try) (void)try_other_pair(op, now);
+    if (op.needless()) op.fail(-ECANCELED);
     if (!op.ended && now >= op.until) op.fail(late_);
+    if (op.ended && op.tries->open == 0) failed(op, now);
     if (op.ended && op.bound && !op.gone) unlink(op);
     if (op.ended && (op.gone || !op.bound)) {
       it = ops_.erase(it);
@@ -125,6 +141,32 @@ unsigned PingOps::turn(Instant now) {
   done += evict(now);
   set_timer();
   return done;
+}
+
+/// Adds a try over the next pair. That try has the time that is left, and leads to no further tries.
+bool PingOps::try_other_pair(Op& op, Instant now) {
+  op.next_try = kForever;
+  if (op.tries->others >= kPingTriesMax || ops_.size() >= kPingOpsMax) return false;
+  auto other = std::make_unique<Op>();
+  other->spec = op.spec;
+  other->spec.number = 0;
+  other->spec.recovery = true;
+  if (!other_pair_(other->spec, op.tries->others++)) return false;
+  op.next_try = now + std::clamp<Duration>(op.spec.timeout / kPingTryParts, kPingTryMin, kPingTryMax);
+  other->tries = op.tries;
+  ++other->tries->open;
+  other->begun = now;
+  other->until = op.until;
+  (void)send(*other);
+  ops_.push_back(std::move(other));
+  return true;
+}
+
+/// The last open try of an operation has failed: the next pair is tried at once. Without one, the operation has failed.
+void PingOps::failed(Op& op, Instant now) {
+  if (op.tries->over) return;
+  if (op.tries->more && now < op.until && try_other_pair(op, now)) return;
+  op.tries->end({op.failed_with, {}, {}, {}});
 }
 
 /// How many operations under way have to make room for waiting ones. An operation that has ended keeps its place until
@@ -146,7 +188,7 @@ unsigned PingOps::evict(Instant now) {
     if (done == count || now - op->begun < slice) break;
     auto again = std::make_unique<Op>();
     again->spec = op->spec;
-    again->done = std::exchange(op->done, {});
+    again->tries = op->tries;
     again->slice = std::clamp(2 * (now - op->begun), kPingSlice, kPingSliceMax);
     again->until = op->until;
     op->ended = true;
@@ -163,7 +205,8 @@ void PingOps::set_timer() {
   for (const auto& op : ops_) {
     if (!op->sent || (op->ended && !op->unlinking)) return next_.retry(true);
     if (op->ended) continue;
-    next_.set_by(op->until);
+    if (op->needless()) return next_.retry(true);
+    next_.set_by(std::min(op->until, op->next_try));
     if (std::exchange(evicts, false)) next_.set_by(op->begun + queue_.begin()->first);
   }
 }
@@ -171,8 +214,11 @@ void PingOps::set_timer() {
 void PingOps::abort() {
   const Queue queue = std::exchange(queue_, {});
   unsent_.clear();
-  for (const auto& [slice, op] : queue) op->fail(-ESHUTDOWN);
-  for (const auto& op : ops_) op->fail(-ESHUTDOWN);
+  for (const auto& [slice, op] : queue) op->tries->end({-ESHUTDOWN, {}, {}, {}});
+  for (const auto& op : ops_) {
+    op->tries->end({-ESHUTDOWN, {}, {}, {}});
+    op->fail(-ESHUTDOWN);
+  }
   set_timer();
 }
 

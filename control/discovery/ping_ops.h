@@ -3,7 +3,9 @@
 // the others wait in its queue. A waiting operation may take the place of the oldest one that has got no answer for a
 // while. The evicted operation waits again, behind all that had less time, and gets more time. The hard parts: the
 // memory of an operation stays until its MD is gone, even if nobody waits for the answer any more. And no peer gets
-// less time in all than if it were the only one (PingOp::timeout). Source: docs/wire/lnet.md §4.
+// less time in all than if it were the only one (PingOp::timeout). If an operation has got no answer for a while, it is
+// sent once more over each other pair of NIs that leads to its peer, one after the other, and the first answer counts: a
+// ping or push may come twice without harm. Source: docs/wire/lnet.md §4.
 #pragma once
 #include <functional>
 #include <list>
@@ -26,9 +28,18 @@ inline constexpr size_t kPingOpsMax = 64;
 inline constexpr Duration kPingSlice = 1s;
 inline constexpr Duration kPingSliceMax = 64s;
 
+/// Between two tries of an operation over different pairs of NIs: a part of its timeout, within these bounds.
+inline constexpr int kPingTryParts = 5;
+inline constexpr Duration kPingTryMin = 100ms;
+inline constexpr Duration kPingTryMax = 1s;
+inline constexpr unsigned kPingTriesMax = 8;
+
 class PingOps {
  public:
   using Done = std::function<void(const PingEnd&)>;
+  /// Sets source and target of the operation to another pair of NIs that leads to the peer of `op`; `number` counts the
+  /// pairs from 0. False: there are no more.
+  using OtherPair = std::function<bool(PingOp& op, unsigned number)>;
   /// `late`: the error of an operation that has no answer in time. `evicted`: where evicted operations wait, in this
   /// PingOps or another; null: none is evicted.
   PingOps(SelfSubmitter& self, Timers& timers, TimerName row, int32_t late, PingOps* evicted = nullptr)
@@ -36,6 +47,8 @@ class PingOps {
 
   /// `done` comes once, from within turn(), SelfSubmitter::poll() or abort(); `done` may start other operations.
   void start(PingOp op, Done done);
+  /// From now on, operations are tried over other pairs, too.
+  void set_other_pair(OtherPair other) { other_pair_ = std::move(other); }
   /// Lets the operation with this number wait in `to`. No effect if the operation has begun, or has ended.
   void pass_on(uint64_t number, PingOps& to);
   /// Starts operations, evicts some for waiting ones, times out, tidies up; returns work done.
@@ -45,25 +58,39 @@ class PingOps {
   [[nodiscard]] bool at_rest() const { return ops_.empty() && queue_.empty(); }
 
  private:
+  /// The tries of one operation.
+  struct Tries {
+    Done done;
+    unsigned open = 0;    // tries that have not ended
+    unsigned others = 0;  // pairs that were tried besides the first
+    bool more = false;    // there may be other pairs
+    bool over = false;
+    void end(const PingEnd& how);
+  };
   struct Op final : SelfSubmitterUser {
     PingOp spec;
-    Done done;
+    std::shared_ptr<Tries> tries;
+    Instant next_try = kForever;
     Duration slice = kPingSlice;
     Instant begun = kNever;
     Instant until = kForever;  // kForever: it has never begun
     MdHandle md;
     bool bound = false, sent = false, ended = false, unlinking = false, gone = false;
+    int32_t failed_with = 0;
     Segment segment;
     std::vector<std::byte> sink;
     void on_event(const Event& event, Instant now) override;
     void end(const PingEnd& how);
     void fail(int32_t error) { end({error, {}, {}, {}}); }
+    [[nodiscard]] bool needless() const { return !ended && tries->over; }
   };
   /// By slice, which is the order of starting: an operation that had less time comes first.
   using Queue = std::multimap<Duration, std::unique_ptr<Op>>;
   void wait(std::unique_ptr<Op> op);
   unsigned fill_places(Instant now);
   bool send(Op& op);
+  bool try_other_pair(Op& op, Instant now);
+  void failed(Op& op, Instant now);
   bool bind(Op& op);
   void unlink(Op& op);
   unsigned evict(Instant now);
@@ -73,6 +100,7 @@ class PingOps {
   SelfSubmitter& self_;
   const int32_t late_;
   PingOps* const evicted_;
+  OtherPair other_pair_;
   Queue queue_;
   std::unordered_map<uint64_t, Queue::iterator> unsent_;  // operations in queue_ that have never begun, by number
   std::list<std::unique_ptr<Op>> ops_;                    // in the order in which they began

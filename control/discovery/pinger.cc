@@ -33,6 +33,7 @@ void Pinger::start(const PingRequest& request, uint32_t interfaces_max, Done don
   for (size_t i = 0; i < request.nids.size(); ++i) {
     PingOp op;
     op.self = request.source;
+    op.exactly = !request.source.is_any();  // over no other NI
     op.target = request.nids[i];
     op.sink_bytes = kPingSinkBytes;
     op.timeout = request.timeout;

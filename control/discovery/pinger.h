@@ -31,6 +31,8 @@ class Pinger {
 
   /// Pings each of the NIDs; `done` gets the answers in their order, once, from within turn() or abort().
   void start(const PingRequest& request, uint32_t interfaces_max, Done done);
+  /// As PingOps::set_other_pair().
+  void set_other_pair(PingOps::OtherPair other) { ops_.set_other_pair(std::move(other)); }
   /// Starts, times out, reports; returns work done.
   unsigned turn(Instant now) { return ops_.turn(now); }
   /// Ends all pings with ESHUTDOWN; at_rest() is true once their memory is back.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "control/control.h"
+#include "control/health/health.h"
 #include "control/publish/view_builder.h"
 
 namespace ulnet {
@@ -17,7 +18,7 @@ constexpr uint32_t kTellAgainMost = 7;
 
 MergeDeps merge_deps(Control& c) {
   return {*c.peers, *c.nis, [&c](const std::string& line) { c.log_limited(JournalCause::kDiscovery, line); },
-          [&c] { return c.desired.global.health_sensitivity; }};
+          [&c](PeerNi& ni, bool up) { c.health->said(ni, up, c.now); }};
 }
 
 /// Did something change that others act on, though the list of NIs is the same (docs/wire/lnet.md §4.5)? DISCOVERY is

@@ -183,12 +183,15 @@ uint64_t LocalNi::receiving() const {
   return uint64_t(std::max<int64_t>(count, 0));
 }
 
-uint64_t LocalNi::messages() const {
+uint64_t LocalNi::counted(NiTraffic which) const {
   uint64_t count = 0;
   for (const auto& slice : slices)
-    for (NiTraffic which : {NiTraffic::kSent, NiTraffic::kReceived})
-      for (const Counter& one : slice->counters[which]) count += one.get();
+    for (const Counter& one : slice->counters[which]) count += one.get();
   return count;
+}
+
+uint64_t LocalNi::messages() const {
+  return counted(NiTraffic::kSent) + counted(NiTraffic::kReceived);
 }
 
 void LocalNis::leave(LocalNi& ni, Instant now) {

@@ -13,6 +13,7 @@
 
 #include "config/model.h"
 #include "config/problem.h"
+#include "control/health/health_value.h"
 #include "control/outbox.h"
 #include "control/publish/publisher.h"
 #include "control/timers.h"
@@ -48,7 +49,12 @@ struct LocalNi {
   bool by_interface = false;  ///< its interface alone stands for it: the NID is the interface's first IPv4 address
   bool fatal = false;         ///< its driver reported the link down
   bool silent = false;        ///< this node routes, and nobody pings it over this net (docs/wire/lnet.md §8.4)
-  uint16_t health = kHealthMax;
+  HealthValue health;
+  bool sick = false;  ///< its health fell to 0 and is not whole yet (docs/wire/lnet.md §9)
+  struct {
+    uint64_t charged = 0, sent = 0, received = 0;  ///< numbers at the last look of Health
+    bool avoided = false;                          ///< workers take back what has not begun
+  } watch;
   InterfaceTotals baseline;  ///< what `stats reset` has set to zero
 
   // Deletion.
@@ -63,10 +69,12 @@ struct LocalNi {
   unsigned undrained = 0;   ///< workers that have not answered NiCloseMsg
   Instant drain_deadline = kForever;
 
-  [[nodiscard]] bool up() const { return !fatal && !silent && health > 0; }
-  [[nodiscard]] bool usable() const { return !fatal && health > 0; }
+  [[nodiscard]] bool up() const { return !fatal && !silent && !sick; }
+  [[nodiscard]] bool usable() const { return !fatal && health.value() > 0; }
   [[nodiscard]] bool going() const { return leaving || closing; }
   [[nodiscard]] uint64_t messages() const;
+  /// Messages that were sent or received over it, ever.
+  [[nodiscard]] uint64_t counted(NiTraffic which) const;
   /// Messages that name it: on their way out, and coming in or held.
   [[nodiscard]] uint64_t sending() const;
   [[nodiscard]] uint64_t receiving() const;

@@ -20,6 +20,7 @@ auto find_net(Peer& peer, Net net) {
 PeerDb::PeerDb(Deps deps, Timers& timers)
     : deps_(std::move(deps)),
       ends_(timers),
+      silent_(timers, TimerName::kPeerSilent),
       retry_(timers, TimerName::kPeerRetry),
       left_timer_(timers, TimerName::kPeerLeft),
       unused_(timers, TimerName::kPeerUnused) {
@@ -142,10 +143,11 @@ Peer& PeerDb::attach(Peer* peer, PeerNi& ni) {
   if (ni.blocks != nullptr) ends_.cancel(ni.id);
   gateway_revision_ += is_gateway(ni.nid);
   ni.peer = peer;
-  ni.health = kHealthMax;
+  ni.health = {};
   ni.status = wire::kNiInvalid;
   ni.life = {};
   touch(*peer);
+  if (ni.blocks != nullptr && deps_.came_back) deps_.came_back(ni);
   return *peer;
 }
 
@@ -382,11 +384,12 @@ void PeerDb::revive(Instant now, const std::function<void(PeerNi&)>& changed) {
 void PeerDb::set_watch_aliveness(bool on) {
   if (watch_ == on) return;
   watch_ = on;
+  silent_.set(on ? kNever : kForever);
   for (auto& [id, ni] : down_) touch(*ni->peer);
 }
 
 unsigned PeerDb::turn(Instant now) {
-  const unsigned done = ends_.turn(now) + forget_left() + forget_unused(now);
+  const unsigned done = ends_.turn(now) + forget_left() + forget_unused(now) + look_for_silent(now);
   if (starved_ && by_id_.size() < deps_.peers_max) {
     starved_ = false;
     give_memory_to_all();
@@ -427,7 +430,7 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
     one.locals = ni.blocks == nullptr ? nullptr : ni.blocks->by_worker.data();
     one.slot = ni.blocks == nullptr ? 0 : ni.blocks->slice.slot;
     one.tx_credits = std::max(ni.tx_credits / int32_t(deps_.workers), 1);
-    one.health = ni.health;
+    one.health = ni.health.value();
     one.down = watch_ && ni.life.down;
     one.priority = ni.policy.priority.priority;
     one.source = ni.policy.source.is_any() ? ni.source : ni.policy.source;

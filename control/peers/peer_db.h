@@ -16,6 +16,7 @@
 
 #include "config/model.h"
 #include "config/problem.h"
+#include "control/health/health_value.h"
 #include "control/nis/local_nis.h"
 #include "control/peers/reclaim.h"
 #include "control/policy/result.h"
@@ -67,6 +68,8 @@ inline constexpr Duration kRetryMin = 1s;
 inline constexpr Duration kRetryMax = 60s;
 /// Between looks whether a message came from a peer NI that is down.
 inline constexpr Duration kHeardLook = 100ms;
+/// Between looks for peer NIs that take no messages, on a router.
+inline constexpr Duration kSilentLook = 1s;
 
 struct Peer;
 struct PeerNi {
@@ -78,11 +81,18 @@ struct PeerNi {
   int32_t rtr_credits = 0;
   bool net_local = false;              ///< its net has been local since it got its credits
   std::shared_ptr<PeerBlocks> blocks;  ///< null: known by name only. Once there, its id, server and address stay
-  uint16_t health = kHealthMax;
+  HealthValue health;
+  struct {
+    uint64_t charged = 0, received = 0;  ///< numbers at the last look of Health
+    int64_t heard_ns = 0;                ///< the last message that Health has seen
+    bool avoided = false;                ///< its server takes back what has not begun
+  } watch;
   Nid source;  ///< recorded for a peer without multi-rail (docs/wire/lnet.md §5.7), see policy.source; ANY: none yet
   PeerNiPolicy policy;
   uint64_t policy_seen = 0;  ///< the state of rules and objects that `policy` results from; 0: it has no results yet
   Liveness life;
+  uint64_t stuck_mark = 0;       ///< of what it has taken and sent, at the last look for silent ones
+  Instant stuck_since = kNever;  ///< since when it has taken nothing, with messages waiting
   wire::NiStatus status = wire::kNiInvalid;  ///< what its node last said of it (docs/wire/lnet.md §5.6)
   int64_t heard_ns = 0;                      ///< the last message from it, when its node said so
   InterfaceTotals baseline;
@@ -159,7 +169,7 @@ struct Peer {
 struct PeerMemo {
   struct Ni {
     Nid nid;
-    uint16_t health = kHealthMax;
+    HealthValue health;
     Nid source;
     wire::NiStatus status = wire::kNiInvalid;
     int64_t heard_ns = 0;
@@ -183,6 +193,7 @@ class PeerDb {
     std::function<bool(const Nid&)> gateway_nid;              ///< is this the NID of a route's gateway?
     std::function<void(const PeerNi&)> credits_changed = {};  ///< tells its server
     std::function<bool(Peer&)> evaluate = {};  ///< finds the results of policies; false: an NI has none yet
+    std::function<void(PeerNi&)> came_back = {};  ///< an NI has a peer again, and its memory from before
     std::function<void(const std::string&)> log = {};
     std::vector<WorkerMemory*> near = {};  ///< by worker; absent or null: the heap
     std::vector<Tallies*> tallies = {};    ///< by worker; empty: nothing is ever sent
@@ -301,6 +312,8 @@ class PeerDb {
   [[nodiscard]] bool crowded() const;
   [[nodiscard]] bool may_be_forgotten(const Peer& peer) const;
   unsigned forget_unused(Instant now);
+  unsigned look_for_silent(Instant now);
+  unsigned look_for_silent(Net net, Duration limit, Instant now);
   unsigned forget_left();
   void forget_stranger(const Peer& peer);
   [[nodiscard]] size_t strangers_max() const;
@@ -337,6 +350,7 @@ class PeerDb {
   PeerEnds ends_;                     // of NIs whose memory is being given back
   std::map<PeerNiId, PeerNi*> down_;  // by id, so that each run has the same order
   Instant look_at_ = kNever;          // no earlier look for unused peers
+  SlowTimer silent_;                  // while watch_ is set
   SlowTimer retry_;                   // no later than the first retry_at in down_
   SlowTimer left_timer_;              // while left_ holds any
   SlowTimer unused_;                  // as look_at_, while peers crowd; flush() sets it

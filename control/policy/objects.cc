@@ -14,7 +14,7 @@ using Gateway = PolicyObjects::Gateway;
 std::vector<Source> sources_of(LocalNis& nis) {
   std::vector<Source> sources;
   for (const LocalNi* ni : nis.all())
-    if (!ni->going()) sources.push_back({ni->id, ni->nid, ni->fatal, ni->health});
+    if (!ni->going()) sources.push_back({ni->id, ni->nid, ni->fatal, ni->health.value()});
   return sources;
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 /// The best of `nis` by link and health; of equals, peers take turns by `turn`. Null: there is none.
 const LocalNi* source_to_record(std::vector<LocalNi*> nis, uint32_t turn) {
-  const auto grade = [](const LocalNi* ni) { return std::pair(!ni->fatal, ni->health); };
+  const auto grade = [](const LocalNi* ni) { return std::pair(!ni->fatal, ni->health.value()); };
   std::pair best(false, uint16_t{0});
   for (const LocalNi* ni : nis) best = std::max(best, grade(ni));
   std::erase_if(nis, [&](const LocalNi* ni) { return grade(ni) != best; });

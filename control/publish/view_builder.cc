@@ -23,7 +23,7 @@ std::shared_ptr<const LocalView> build_local_view(LocalNis& nis, const Policy& p
       one.fatal = ni.fatal;
       one.leaving = ni.leaving;
       one.closing = ni.closing;
-      one.health = ni.health;
+      one.health = ni.health.value();
       one.priority = policy.of_local_ni(ni.nid).priority;
       one.distances = machine.distances_to(ni.device_numa);
       for (uint32_t& distance : one.distances) distance = std::max(distance, uint32_t(global.numa_range));
@@ -43,6 +43,7 @@ NodeView build_node_view(const Control& c) {
   node.drop_asym_route = global.drop_asym_route != 0;
   node.discover_gateways = c.router_checker->interval() <= Duration::zero();
   node.stopping = c.stopping;
+  node.fast_detection = c.desired.ulnet.fast_detection && global.health_sensitivity > 0;
   node.retry_count = uint32_t(global.retry_count);
   node.numa_range = uint32_t(global.numa_range);
   node.response_tracking = uint8_t(global.response_tracking);
@@ -54,13 +55,13 @@ NodeView build_node_view(const Control& c) {
 
 /// True when something differs from what was published last.
 bool refresh_parts(Control& c) {
-  bool changed = c.dirty.local || c.dirty.node;
-  const bool nis_changed = c.dirty.local;
+  bool changed = c.dirty.local || c.dirty.node || c.dirty.health;
+  const bool nis_changed = c.dirty.local || c.dirty.health;
   const config::Global& global = c.desired.global;
   if (c.parts.node.numa_range != uint32_t(global.numa_range)) c.dirty.node = c.dirty.local = changed = true;
-  if (c.dirty.local) c.parts.local = build_local_view(*c.nis, c.policies->policy(), global);
+  if (c.dirty.local || c.dirty.health) c.parts.local = build_local_view(*c.nis, c.policies->policy(), global);
   if (c.dirty.node) c.parts.node = build_node_view(c);
-  c.dirty.local = c.dirty.node = false;
+  c.dirty.local = c.dirty.node = c.dirty.health = false;
   c.peers->follow_sources();
   if (c.peers->changed()) c.routes->refresh();
   if (c.routes_seen != c.routes->revision()) c.peers->routes_changed();

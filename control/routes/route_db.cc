@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "dataplane/base/check.h"
 #include "dataplane/base/nid_text.h"
@@ -10,12 +11,13 @@
 namespace ulnet {
 namespace {
 
-/// True if the gateway can be reached over one of its NIs on this net.
-bool near_side_alive(const Peer& gateway, Net net) {
+/// The best health of the gateway's NIs on this net that are not down; -1: all are down.
+int near_side_health(const Peer& gateway, Net net) {
+  int best = -1;
   for (const PeerNet& one : gateway.nets)
     for (const PeerNi* ni : one.nis)
-      if (one.net == net && !ni->life.down && !ni->said_down()) return true;
-  return false;
+      if (one.net == net && !ni->life.down && !ni->said_down()) best = std::max<int>(best, ni->health.value());
+  return best;
 }
 
 /// True if the gateway reports an NI on this net that is not down.
@@ -67,7 +69,7 @@ config::Checked<void> RouteDb::add(const config::RouteConfig& config) {
   // At a random place, so that equal routes are not tried in the same order by every node.
   const auto place = routes_.begin() + std::ptrdiff_t(rng_.below(routes_.size() + 1));
   const auto made = routes_.insert(place, Route{free_id(), config});
-  made->alive = is_alive(*made);
+  made->alive = way_of(*made) != Way::kDead;
   ++gateways_[config.gateway];
   peers_.touch(*(*gateway)->peer);
   ++revision_;
@@ -131,15 +133,17 @@ void RouteDb::clear() {
 
 // docs/wire/lnet.md §8.6. A gateway that has reported nothing yet counts as alive, unless RouteRules::tried_first is
 // set.
-bool RouteDb::is_alive(const Route& route) {
+RouteDb::Way RouteDb::way_of(const Route& route) {
   const Peer* gateway = peer_of(route.config.gateway);
-  if (gateway == nullptr || !gateway->gateway.alive(route.config.gateway.net())) return false;
-  if (rules_.tried_first && !gateway->has(kPeerRtrDiscovered)) return false;
-  if (!near_side_alive(*gateway, route.config.gateway.net())) return false;
-  if (gateway->gateway.said.empty()) return true;
+  if (gateway == nullptr || !gateway->gateway.alive(route.config.gateway.net())) return Way::kDead;
+  if (rules_.tried_first && !gateway->has(kPeerRtrDiscovered)) return Way::kDead;
+  const int health = near_side_health(*gateway, route.config.gateway.net());
+  if (health < 0) return Way::kDead;
+  const Way alive = health * 100 < rules_.sensitivity * kHealthMax ? Way::kIll : Way::kWell;
+  if (gateway->gateway.said.empty()) return alive;
   const bool single_hop = route.config.hop == 1 || knows_net(*gateway, route.config.net);
-  if (rules_.avoid_asym && single_hop && !far_side_alive(*gateway, route.config.net)) return false;
-  return gateway->has(kPeerRouterEnabled);
+  if (rules_.avoid_asym && single_hop && !far_side_alive(*gateway, route.config.net)) return Way::kDead;
+  return gateway->has(kPeerRouterEnabled) ? alive : Way::kDead;
 }
 
 void RouteDb::set_rules(const RouteRules& rules) {
@@ -149,11 +153,18 @@ void RouteDb::set_rules(const RouteRules& rules) {
 }
 
 bool RouteDb::refresh() {
+  std::vector<Way> ways;
+  std::map<Net, Way> best;  // to each net
+  for (const Route& route : routes_) {
+    ways.push_back(way_of(route));
+    Way& of_net = best[route.config.net];
+    of_net = std::max(of_net, ways.back());
+  }
   bool changed = false;
-  for (Route& route : routes_) {
-    const bool alive = is_alive(route);
-    changed |= alive != route.alive;
-    route.alive = alive;
+  for (size_t i = 0; i < routes_.size(); ++i) {
+    const bool alive = ways[i] != Way::kDead && ways[i] == best[routes_[i].config.net];
+    changed |= alive != routes_[i].alive;
+    routes_[i].alive = alive;
   }
   if (changed) ++revision_;
   return changed;

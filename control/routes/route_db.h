@@ -29,6 +29,7 @@ struct Route {
 struct RouteRules {
   bool avoid_asym = true;    ///< avoid_asym_router_failure: the gateway's far side must be up, too
   bool tried_first = false;  ///< check_routers_before_use: dead until its first check
+  int64_t sensitivity = 100;  ///< router_sensitivity: percent of the whole health that an NI of a gateway needs
   bool operator==(const RouteRules&) const = default;
 };
 
@@ -63,7 +64,8 @@ class RouteDb {
 
  private:
   [[nodiscard]] const Peer* peer_of(const Nid& gateway);
-  [[nodiscard]] bool is_alive(const Route& route);
+  enum class Way : uint8_t { kDead, kIll, kWell };
+  [[nodiscard]] Way way_of(const Route& route);
   [[nodiscard]] uint32_t free_id() const;
   void forget(size_t index);
 

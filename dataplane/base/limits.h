@@ -43,7 +43,7 @@ inline constexpr Duration kPeerUnusedLookMin = 1s;   ///< the same when a new pe
 inline constexpr uint32_t kStrangersShare = 32;      ///< of all peer NIs, as many parts may come from one address
 inline constexpr uint32_t kStrangersFree = 64;       ///< peers of one address that are not held against it
 inline constexpr unsigned kPeerEndsBudget = 64;      ///< removed peer NIs that are looked at in one turn of control
-inline constexpr uint32_t kOperationsReserve = 256;  ///< of a worker, for control: what is parked waits for its pings
+inline constexpr uint32_t kOperationsReserve = 384;  ///< of a worker, for control: what is parked waits for its pings
 inline constexpr uint32_t kOperationsShare = 4;      ///< a submitter has at most so many times what is left for others
 inline constexpr Duration kEqStuckMax = 1s;          ///< receives wait so long for a full event queue that nobody polls
 inline constexpr Duration kEqLookAgain = 1ms;        ///< how often a worker looks whether a full event queue has room
@@ -73,6 +73,12 @@ inline constexpr Duration kRouterHoldLook = 5ms;        ///< how often a worker 
 inline constexpr Duration kHopHoldMax = 10s;   ///< a receive waits for a next hop's share while that share moves
 inline constexpr Duration kComingMax = 10s;    ///< a payload has a buffer while it comes and others wait
 inline constexpr Duration kPoolHoldMax = 15s;  ///< a receive waits for a buffer while any moves; more than kComingMax
+
+// Health: detection of rails that do not answer (dataplane/stages/silence.h, control/health/rail_probes.h)
+inline constexpr Duration kSilenceMin = 100ms;      ///< an operation has waited so long: its pair of NIs is told
+inline constexpr Duration kSilenceLook = 50ms;      ///< how often a worker looks
+inline constexpr unsigned kSilentPairsMax = 32;     ///< pairs of NIs that one look tells
+inline constexpr unsigned kMovesMax = 4;            ///< times that a message is taken back from a rail that failed
 
 // One engine or Host thread
 /// Entries of an io_uring's submission queue; if it is full, the engine enters the kernel early.

@@ -6,6 +6,7 @@
 #pragma once
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <type_traits>
 
 #include "dataplane/select/candidates.h"
@@ -96,7 +97,8 @@ class Chooser {
   /// must reach the NI that it names. The sender would take the answer of
   /// another NI as news about another node, and send again at once.
   [[nodiscard]] bool may_take_another_rail(const PeerRef& dst) const {
-    if (request_.portal0 || !dst.peer->multi_rail || (!dst.ni().down && dst.ni().health == kHealthMax)) return false;
+    const bool well = !dst.ni().down && dst.ni().health == kHealthMax && request_.tried == nullptr;
+    if (request_.portal0 || !dst.peer->multi_rail || well) return false;
     const PeerRef origin = view_.peers->find(request_.origin);
     return origin && origin.peer->multi_rail;
   }
@@ -108,6 +110,27 @@ class Chooser {
   [[nodiscard]] bool source_gone() const {
     const NiView* ni = view_.local->ni(request_.src);
     return ni == nullptr || ni->closing;
+  }
+  /// Interfaces over which the message has failed come after all others.
+  static constexpr unsigned kTriedShift = 56;
+  [[nodiscard]] uint64_t tried_key(const Rank& rank) const {
+    return request_.tried == nullptr ? 0
+                                     : uint64_t{request_.tried->at_ni(uint16_t(rank.slot), request_.tried_any)}
+                                           << kTriedShift;
+  }
+  [[nodiscard]] unsigned tried_peer(uint32_t slot, const NiView* from) const {
+    if (request_.tried == nullptr) return 0;
+    return from == nullptr ? request_.tried->at_peer(slot) : request_.tried->at_peer(slot, from->slot);
+  }
+  /// Of the NI of each side that has failed least.
+  [[nodiscard]] unsigned tried_nets(const PeerView& peer, const PeerNetView& net, const NetView& local) const {
+    unsigned theirs = UINT_MAX, ours = UINT_MAX;
+    for (uint32_t i = net.first; i < net.first + net.count; ++i)
+      theirs = std::min(theirs, tried_peer(peer.ranks[i].slot, nullptr));
+    for (uint32_t i = local.first; i < local.first + local.count; ++i)
+      if (const Rank& rank = view_.local->ranks[i]; rank.key != Rank::kNone)
+        ours = std::min(ours, request_.tried->at_ni(uint16_t(rank.slot), request_.tried_any));
+    return theirs + ours;
   }
   /// Records a step that has nothing to compare.
   template <class T>
@@ -241,6 +264,9 @@ class Chooser {
 
   [[nodiscard]] Verdict net_compare(const PeerView& peer, const PeerNetView& a, const NetView& a_local,
                                     const PeerNetView& b, const NetView& b_local) const {
+    if (request_.tried != nullptr)
+      if (const auto x = tried_nets(peer, a, a_local), y = tried_nets(peer, b, b_local); x != y)
+        return Verdict::lower(Criterion::kPeerNetHealth, x, y);
     if (const auto x = peer_net_health(peer, a), y = peer_net_health(peer, b); x != y)
       return Verdict::higher(Criterion::kPeerNetHealth, x, y);
     if (a.priority != b.priority) return Verdict::lower(Criterion::kPeerNetPriority, a.priority, b.priority);
@@ -265,7 +291,7 @@ class Chooser {
     const Reader& reader = reader_;
     const Placing placing = placing_of(net, dest);
     if constexpr (kArrays)
-      if (net.level.yes && !placing.any() && !reader.weighted())
+      if (net.level.yes && !placing.any() && !reader.weighted() && request_.tried == nullptr)
         return &nis[least_used(reader.nis_from(net.level.slot), net.count, reader.worker(), UINT64_MAX)];
     NiCandidate best;
     for (Turns turns(reader.worker(), net.count); turns.left(); turns.next()) {
@@ -276,11 +302,12 @@ class Chooser {
         continue;
       }
       recorder_.considered(step, ni);
-      if (rank.key > best.key) {
-        if constexpr (Recorder::kOn) recorder_.compared(step, ni, *best.ni, key_verdict(rank.key, best.key));
+      const uint64_t key = rank.key + tried_key(rank);
+      if (key > best.key) {
+        if constexpr (Recorder::kOn) recorder_.compared(step, ni, *best.ni, key_verdict(key, best.key));
         continue;
       }
-      const NiCandidate one{&ni, rank.key, placing.any() ? place_of(ni, placing) : Place{},
+      const NiCandidate one{&ni, key, placing.any() ? place_of(ni, placing) : Place{},
                             load_of(rank, reader.ni(rank.slot))};
       if (best.ni != nullptr) {
         const Verdict verdict = ni_compare(one, best, placing.any(), net.credits_most);
@@ -381,7 +408,7 @@ class Chooser {
     const Reader& reader = reader_;
     const NiView* const listed = net.lists_differ ? from : nullptr;
     if constexpr (kArrays)
-      if (net.level.yes && !request_.forward && !reader.weighted() && (listed == nullptr || net.count <= 64))
+      if (net.level.yes && !request_.forward && !reader.weighted() && request_.tried == nullptr && (listed == nullptr || net.count <= 64))
         return nis[least_used(reader.peer_nis_from(net.level.slot), net.count, reader.worker(),
                               listed == nullptr ? UINT64_MAX : net.preferring.bits(listed->id))];
     PeerCandidate best;
@@ -389,7 +416,8 @@ class Chooser {
       const PeerNiView& ni = nis[turns.index()];
       const Rank& rank = ranks[turns.index()];
       recorder_.considered(step, ni);
-      const uint64_t key = request_.forward ? key_of(ni, rank) : rank.key;
+      const uint64_t key = (request_.forward ? key_of(ni, rank) : rank.key) +
+                           (uint64_t{tried_peer(rank.slot, from)} << kTriedShift);
       const PeerCandidate one{&ni, key, listed == nullptr ? 0 : source_rank(ni, *listed),
                               load_of(rank, reader.peer_ni(rank.slot))};
       if (best.ni != nullptr) {
@@ -428,7 +456,7 @@ class Chooser {
 
   /// Over a gateway (docs/wire/lnet.md §6.5). `from` null: any local NI.
   PathChoice routed(const PeerRef& dst, const NiView* from) {
-    if (!request_.via.is_any())
+    if (!request_.via.is_any() && !via_tried())
       if (const PathChoice back = over_gateway_ni(dst, from); back.kind == PathKind::kPath) return back;
     const PeerNiView* final_ni = dst && dst.ni().slice != nullptr ? &dst.ni() : nullptr;
     const bool rails =
@@ -448,6 +476,13 @@ class Chooser {
     choice.route = best.route;
     choice.final_ni = final_ni;
     return choice;
+  }
+
+  /// The response has failed over the router of its request.
+  [[nodiscard]] bool via_tried() const {
+    if (request_.tried == nullptr) return false;
+    const PeerRef via = view_.peers->find(request_.via);
+    return via && via.ni().slice != nullptr && request_.tried->at_peer(via.ni().slot) > 0;
   }
 
   /// Of the routes to a net; a null route if none can be used.
@@ -554,7 +589,7 @@ class Chooser {
         continue;
       }
       recorder_.considered(step, ni);
-      const Rank rank{key_of(ni, gateway.ranks[i]), ni.slot, uint32_t(credits_most - ni.tx_credits)};
+      const Rank rank{key_of(ni, gateway.ranks[i]) + (uint64_t{tried_peer(ni.slot, from)} << kTriedShift), ni.slot, uint32_t(credits_most - ni.tx_credits)};
       const PeerCandidate one{&ni, rank.key, 0, load_of(rank, reader_.peer_ni(ni.slot))};
       if (best.ni != nullptr) {
         const Verdict verdict = peer_ni_compare(one, best, credits_most);
@@ -576,6 +611,8 @@ class Chooser {
   }
 
   [[nodiscard]] Verdict way_compare(const Way& a, const Way& b) const {
+    if (const auto x = tried_peer(a.hop->slot, nullptr), y = tried_peer(b.hop->slot, nullptr); x != y)
+      return Verdict::lower(Criterion::kHealth, x, y);
     if (a.preferred != b.preferred) return Verdict::lower(Criterion::kPreferredGateway, a.preferred, b.preferred);
     if (a.route->priority != b.route->priority)
       return Verdict::lower(Criterion::kRoutePriority, a.route->priority, b.route->priority);

@@ -3,6 +3,7 @@
 // that a sender changes.
 #pragma once
 #include "dataplane/state/tallies.h"
+#include "dataplane/state/tried.h"
 #include "dataplane/state/view.h"
 #include "lnd/lnd.h"
 
@@ -21,6 +22,8 @@ struct PathRequest {
   bool as_given = false;       ///< discovery of the peer has failed: it is not waited for
   uint32_t numa = UINT32_MAX;  ///< node of the payload's memory
   uint32_t accelerator = UINT32_MAX;  ///< number of the accelerator that holds the payload; UINT32_MAX: none does
+  const Tried* tried = nullptr;  ///< where it has failed: interfaces and pairs that come last; null: nowhere
+  bool tried_any = false;        ///< a local NI comes last also where the peer NI was at fault
   /// Does it wait until its peer is discovered (docs/wire/lnet.md §5.2)?
   [[nodiscard]] bool discovers() const { return !response && !portal0 && !recovery && !forward && !as_given; }
 };

@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "dataplane/stages/charge.h"
 #include "dataplane/stages/post.h"
 #include "dataplane/state/failures.h"
 
@@ -80,7 +81,9 @@ void lease_end(Worker& w, Tx& tx, Completion how) {
     ni_credit_return(w, tx);
     if (how.error == 0) tx.peer->unconnected_since = kNever;
     if (tx.stage >= TxStage::kHasPeer && tx.token == 0) peer_credit_return(w, tx);
-    count_end(tx, how, w.now);
+    if (!tx.moved) count_end(tx, how, w.now);
+    if (how.error != 0) charge_send(w, tx, how);
+    tx.ni_slice->all.remove(tx);
     ULNET_CHECK(tx.peer->tx_count > 0);
     --tx.peer->tx_count;
     tx.ni_slice->tx_count.add(-1);
@@ -100,6 +103,7 @@ bool recalled(const Tx& tx) {
 }
 
 constexpr Completion kRecalled{-ECANCELED, LndStatus::kOk};
+constexpr Completion kMoved{-ENETDOWN, LndStatus::kOk};
 constexpr Completion kExpired{-ETIMEDOUT, LndStatus::kNetworkTimeout};
 
 /// An ACK or REPLY of this node: nobody here waits for its end.
@@ -120,10 +124,24 @@ void drop_response(Worker& w, Tx& tx) {
   lease_end(w, tx, {-EHOSTUNREACH, LndStatus::kNetworkTimeout});
 }
 
+/// The Tx has not begun, and goes home to take another path.
+void lease_move(Worker& w, Tx& tx) {
+  tx.moved = true;
+  lease_end(w, tx, kMoved);
+}
+
+bool avoided(const Tx& tx) {
+  return (tx.ni_slice->avoided || tx.peer->avoided) && !tx.stays && tx.token == 0;
+}
+
 /// True when `tx` has no use any more; then it is ended.
 bool lease_ended_early(Worker& w, Tx& tx) {
   const bool late = !tx.routed && tx.deadline <= w.now;
-  if (!recalled(tx) && !late && !tx.ni_slice->closing) return false;
+  if (!recalled(tx) && !late && !tx.ni_slice->closing) {
+    if (!avoided(tx)) return false;
+    lease_move(w, tx);
+    return true;
+  }
   if (recalled(tx))
     lease_end(w, tx, kRecalled);
   else
@@ -164,6 +182,7 @@ void lease_begin(Worker& w, Tx& tx) {
   if (tx.peer->tx_count == 0) tx.peer->unconnected_since = kNever;  // the first one makes a new attempt
   ++tx.peer->tx_count;
   tx.ni_slice->tx_count.add(1);
+  tx.ni_slice->all.push_back(tx);
   w.tx_deadlines.arm(tx, tx.deadline);
   if (recalled(tx)) return lease_end(w, tx, kRecalled);  // it was, while it was on its way here
   if (tx.token != 0) {
@@ -172,6 +191,29 @@ void lease_begin(Worker& w, Tx& tx) {
   }
   tx.stage = TxStage::kWaitsPeer;
   if (tx.peer->credits.take(tx)) peer_credit_got(w, tx);
+}
+
+/// Takes one Tx back, wherever it is, unless the transport has begun to send it.
+void move_back(Worker& w, Tx& tx) {
+  if (!avoided(tx)) return;
+  switch (tx.stage) {
+    case TxStage::kWaitsPeer: tx.peer->credits.leave(tx); return lease_move(w, tx);
+    case TxStage::kWaitsNi: tx.ni_slice->credits.leave(tx); return lease_move(w, tx);
+    case TxStage::kInLnd: tx.moving = true; return lnd_of(w, tx).cancel(tx, false, w.now);
+    case TxStage::kNew:
+    case TxStage::kHasPeer:
+    case TxStage::kHasBoth:
+    case TxStage::kNoConnection: return;  // in `local`, where lease_ended_early() looks; or ended already
+  }
+}
+
+/// The same with all of this NI; `only`: those to this peer NI.
+void move_all(Worker& w, NiSlice& slice, const PeerSlice* only) {
+  for (Tx* tx = slice.all.front(); tx != nullptr;) {
+    Tx* next = slice.all.after(*tx);
+    if (only == nullptr || tx->peer == only) move_back(w, *tx);
+    tx = next;
+  }
 }
 
 }  // namespace
@@ -246,6 +288,7 @@ void run_recalls(Worker& w) {
 
 void egress_done(Worker& w, Tx& tx, Completion how) {
   ULNET_CHECK(tx.stage == TxStage::kInLnd || tx.stage == TxStage::kNoConnection);  // else the LND ends it twice
+  if (tx.moving && how.error == -ECANCELED && how.health == LndStatus::kOk) return lease_move(w, tx);
   if (tx.stage == TxStage::kNoConnection && how.error != 0) return drop_response(w, tx);
   lease_end(w, tx, how);
 }
@@ -301,8 +344,20 @@ void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total) {
   while (Tx* next = slice.credits.hand_on()) credit_hand_on(w, next, TxStage::kHasPeer);
 }
 
+void ni_avoid(Worker& w, NiSlice& slice, bool avoid) {
+  slice.avoided = avoid;
+  if (avoid) move_all(w, slice, nullptr);
+}
+
+void peer_avoid(Worker& w, PeerSlice& slice, bool avoid) {
+  slice.avoided = avoid;
+  if (!avoid || slice.tx_count == 0) return;
+  for (const NiView& ni : w.view->local->nis) move_all(w, *ni.slices[w.id.value], &slice);
+}
+
 void ni_close(Worker& w, NiSlice& slice) {
   slice.closing = true;
+  if (slice.charges.linked()) w.charged.remove(slice.charges);
   w.tallies.ni(slice.slot).tally().chosen(0);  // the next NI in this slot was never chosen
   while (Tx* tx = slice.credits.first_waiting()) {
     slice.credits.leave(*tx);

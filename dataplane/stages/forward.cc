@@ -60,7 +60,7 @@ void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal& hop) {
   ULNET_CHECK(m.state == TransitState::kFree && slot.header.payload_length <= buffer.segment.bytes);
   m.state = TransitState::kReceiving;
   m.receive_begin(w.id, w.id.value);
-  m.retries = 0;
+  m.attempts_reset();
   m.tx.home = w.id.value;
   m.buffer = &buffer;
   m.from = slot.from;
@@ -410,11 +410,14 @@ void forward_failed(Worker& w, Transit& m, int32_t error) {
   drop_transit(w, m, error == -ELOOP ? Drop::kRouteLoop : error == -EHOSTDOWN ? Drop::kNextHopDown : Drop::kNoRoute);
 }
 
-PathChoice forward_path(Worker& w, Transit& m) {
+PathChoice forward_path(Worker& w, Transit& m, bool any) {
   PathRequest request = forward_request(m.tx.header, m.want_dst);
   request.numa = m.buffer->block->numa;
+  request.tried = m.failed_over();
+  request.tried_any = any;
   PathChoice choice;
-  if (m.hop != &w.hop_unknown && m.retries == 0) choice = path_over(*w.view, request, path_context(w), m.hop->nid);
+  const bool first = m.retries == 0 && m.moves == 0;
+  if (first && m.hop != &w.hop_unknown) choice = path_over(*w.view, request, path_context(w), m.hop->nid);
   if (choice.kind != PathKind::kPath) choice = choose_path(*w.view, request, path_context(w));
   if (choice.kind == PathKind::kLoopback) return refused(-EHOSTUNREACH);
   if (choice.kind != PathKind::kPath) return choice;

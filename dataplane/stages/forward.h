@@ -18,7 +18,7 @@ namespace ulnet {
 void forward_received(Worker& w, RxSlot& slot, Transit& m, Completion how);
 /// Path of the message: over the hop that is charged. If that hop is no longer usable, the path goes over another hop,
 /// and the charge moves to it. Errors: ELOOP, EHOSTDOWN, and those of choose_path().
-[[nodiscard]] PathChoice forward_path(Worker& w, Transit& m);
+[[nodiscard]] PathChoice forward_path(Worker& w, Transit& m, bool any);
 /// The lease of `m` is back (tx.result), and no other attempt follows.
 void forward_lease_back(Worker& w, Transit& m);
 /// Drops a Transit that cannot be sent, with an error of forward_path() or of parking. Requires kReady.

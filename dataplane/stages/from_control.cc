@@ -49,10 +49,24 @@ void run(Worker& w, const PeerCreditsMsg& msg) {
   peer_set_rtr_credits(w, *msg.slice, msg.router_credits);
 }
 
+void run(Worker& w, const AvoidNiMsg& msg) {
+  ni_avoid(w, *msg.slice, msg.avoid);
+}
+
+void run(Worker& w, const AvoidPeerMsg& msg) {
+  peer_avoid(w, *msg.slice, msg.avoid);
+}
+
+void run(Worker& w, const MovedAskMsg& ask) {
+  const Instant moved = w.lnds[ask.lnd]->moved(ask.ni, ask.peer_ni, w.now);
+  (void)post_control_if_room(w, MovedMsg{ask.ni, ask.peer_ni, moved.time_since_epoch().count()});
+}
+
 bool local_idle(Worker& w, const PeerLocal& local) {
   const auto none = [](uint32_t held) { return held == 0; };
   const bool holds_none = std::all_of(local.buffers_held.begin(), local.buffers_held.end(), none);
-  return local.tally->under_way() == 0 && local.incoming.idle() && holds_none && !forward_waits_for(w, local);
+  return local.tally->under_way() == 0 && local.incoming.idle() && holds_none && !local.charges.linked() &&
+         !forward_waits_for(w, local);
 }
 
 /// A forwarded message holds a router credit of its sender until it has left, long after its receive has ended.

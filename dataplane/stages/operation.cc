@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dataplane/stages/charge.h"
 #include "dataplane/stages/egress.h"
 #include "dataplane/stages/finish.h"
 #include "dataplane/stages/md_end.h"
@@ -23,7 +24,8 @@ Operation& operation_begin(Worker& w, Submitter& submitter, const OperationCall&
   op->end = end;
   op->answer_known = op->md_unlinked = false;
   op->recall.store(false, std::memory_order_relaxed);
-  op->retries = 0;
+  op->attempts_reset();
+  op->recovery = false;
   op->status = 0;
   op->eq = eq;
   op->submitter = &submitter;
@@ -161,7 +163,8 @@ bool tracked(const Worker& w, const Operation& op, uint32_t options) {
   return (w.view->node.response_tracking & (op.is_get() ? 1 : 2)) != 0;
 }
 
-void start_operation(Worker& w, Submitter& submitter, const OperationCall& call, EventKind end, uint64_t hdr_data) {
+void start_operation(Worker& w, Submitter& submitter, const OperationCall& call, EventKind end, uint64_t hdr_data,
+                     bool recovery) {
   Md& md = submitter.md_slot(call.md.index);
   if (!md.bound || md.gate_closed || md.handle.generation != call.md.generation)
     return post_error_event(w, submitter, call, end, -ENOENT);
@@ -169,6 +172,7 @@ void start_operation(Worker& w, Submitter& submitter, const OperationCall& call,
   Operation& op = operation_begin(w, submitter, call, end, md.eq);
   op.md = &md;
   op.md_offset = call.md_offset;
+  op.recovery = recovery;
   fill_header(w, op, call, hdr_data, call.length);
   op.tx.payload = op.is_get() ? Payload{} : Payload{md.segments, md.segment_count, call.md_offset, call.length};
   md.ops.push_back(op);
@@ -181,11 +185,12 @@ void start_operation(Worker& w, Submitter& submitter, const OperationCall& call,
 // --- one function per kind of call ---
 
 void run(Worker& w, Submitter& submitter, const PutCall& call) {
-  start_operation(w, submitter, call.operation, call.ack ? EventKind::kAck : EventKind::kSend, call.hdr_data);
+  start_operation(w, submitter, call.operation, call.ack ? EventKind::kAck : EventKind::kSend, call.hdr_data,
+                  false);
 }
 
 void run(Worker& w, Submitter& submitter, const GetCall& call) {
-  start_operation(w, submitter, call.operation, EventKind::kReply, 0);
+  start_operation(w, submitter, call.operation, EventKind::kReply, 0, call.recovery);
 }
 
 void run(Worker& w, Submitter& submitter, const BindCall& call) {
@@ -334,6 +339,8 @@ void operation_received(Worker& w, Operation& op) {
 void operation_expired(Worker& w, Operation& op) {
   w.counters[Stat::kResponseTimeoutCount].add();
   note_error(op, -ETIMEDOUT);
+  const bool unanswered = op.state == OperationState::kAwaiting || op.state == OperationState::kSending;
+  if (unanswered && op.under_way.on) charge_no_answer(w, *op.tx.peer);
   switch (op.state) {
     case OperationState::kParked: w.parked.leave(op.parked_for, op); return operation_end(w, op);
     case OperationState::kAwaiting: return operation_end(w, op);

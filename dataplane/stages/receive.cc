@@ -2,6 +2,7 @@
 // and what happens when the payload is in its place.
 #include "dataplane/stages/receive.h"
 
+#include "dataplane/stages/charge.h"
 #include "dataplane/stages/egress.h"
 #include "dataplane/stages/forward.h"
 #include "dataplane/stages/incoming.h"
@@ -129,7 +130,7 @@ MatchAsk ask_of(Worker& w, const wire::Header& h) {
 
 void start_incoming(Worker& w, Incoming& m, RxSlot& slot, const MatchFound& found) {
   Md& md = *found.md;
-  m.retries = 0;
+  m.attempts_reset();
   m.md_unlinked = false;
   m.tx.home = w.id.value;
   m.md = &md;
@@ -473,6 +474,7 @@ void receive_done(Worker& w, RxSlot& slot, Completion how) {
     slot.from->counters[which][type].add();
   }
   slot.message = nullptr;
+  if (how.error != 0) charge_receive(w, slot, how);
   if (m != nullptr && m->kind == MessageKind::kTransit) {
     forward_received(w, slot, as_transit(*m), how);
     return rx_count_remove(w, slot);

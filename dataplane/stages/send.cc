@@ -17,12 +17,6 @@
 namespace ulnet {
 namespace {
 
-/// Is there an NI besides this one, to stay?
-bool other_ni(const LocalView& local, NiId ni) {
-  return std::any_of(local.nis.begin(), local.nis.end(),
-                     [&](const NiView& one) { return one.id != ni && !one.going(); });
-}
-
 /// Does the message end with its lease, so that another attempt helps? An operation with an answer needs none.
 bool wants_resend(Sending& m) {
   switch (m.kind) {
@@ -62,23 +56,6 @@ void step(Sending& m, Common from, Common to) {
   }
 }
 
-/// A failure that another interface may not have (docs/wire/lnet.md §9): is sending again worth it?
-bool may_resend(const Worker& w, const Sending& m) {
-  static_assert(std::is_same_v<decltype(Sending::retries), decltype(NodeView::retry_count)>);
-  if (m.retries >= w.view->node.retry_count) return false;
-  if (m.tx.peer == nullptr) return false;  // loopback: there is no other way
-  if (m.tx.token != 0) return false;       // the request came over this connection, and its answer takes no other
-  switch (failure_class(m.tx.result.health).resend) {
-    case Resend::kNo: return false;
-    case Resend::kOtherNi: return other_ni(*w.view->local, m.tx.ni);
-    case Resend::kOtherPeerNi: {
-      const PeerRef peer = w.view->peers->find(m.tx.next_hop);
-      return peer && peer.peer->nis.size() > 1;
-    }
-  }
-  return false;
-}
-
 void count_result(Worker& w, const Sending& m) {
   const Completion& how = m.tx.result;
   if (how.error == 0) {
@@ -92,6 +69,7 @@ void count_result(Worker& w, const Sending& m) {
     if (m.retries > 0) w.counters[Stat::kSuccessfulResends].add();
     return;
   }
+  if (m.tx.moved) return;
   if (const auto stat = failure_class(how.health).at_node) w.counters[*stat].add();
 }
 
@@ -107,7 +85,8 @@ bool has_rails(const ViewSet& view, const PathChoice& choice) {
   return choice.hop_peer->nis.size() > 1 || view.local->nis.size() > 1;
 }
 
-void lease_out(Worker& w, Sending& m, const PathChoice& choice) {
+/// `stays`: as Tx::stays.
+void lease_out(Worker& w, Sending& m, const PathChoice& choice, bool stays = false) {
   step(m, Common::kReady, Common::kSending);
   Tx& tx = m.tx;
   const bool forwarded = m.kind == MessageKind::kTransit;
@@ -115,7 +94,9 @@ void lease_out(Worker& w, Sending& m, const PathChoice& choice) {
   const Instant answer_due = op != nullptr && op->armed() ? op->deadline : kForever;
   tx.header.dest_nid = choice.dest;
   if (!forwarded) tx.header.src_nid = choice.src;
+  const bool again = m.retries > 0 || m.moves > 0;  // the deadline of the first attempt holds
   tx.lease_reset(op != nullptr ? sink_of(*op, choice) : Payload{}, 0);
+  tx.stays = stays;
   m.lease_worker = uint8_t(choice.kind == PathKind::kLoopback ? w.id.value : choice.hop->server.value);
   if (choice.kind == PathKind::kLoopback) {
     tx.ni = {};
@@ -134,7 +115,7 @@ void lease_out(Worker& w, Sending& m, const PathChoice& choice) {
   tx.peer_ni = choice.hop->id;
   tx.peer = choice.hop->slice;
   tx.next_hop = choice.hop->nid;
-  tx.deadline = forwarded ? kForever : std::min(w.now + choice.ni->message_timeout, answer_due);
+  tx.deadline = forwarded ? kForever : std::min(again ? tx.deadline : w.now + choice.ni->message_timeout, answer_due);
   post<PostKind::kLease>(w, choice.hop->server, tx);
 }
 
@@ -157,11 +138,13 @@ void park(Worker& w, Sending& m, const Nid& nid, bool discover) {
   });
 }
 
-PathRequest request_of(const UserMessage& m) {
+PathRequest request_of(const UserMessage& m, bool any) {
   PathRequest request;
   request.src = m.want_src;
   request.dst = m.want_dst;
   request.bytes = bytes_under_way(m);
+  request.tried = m.failed_over();
+  request.tried_any = any;
   if (m.md != nullptr) {  // its memory is the source of a PUT or REPLY, and the sink of a GET
     request.numa = m.md->numa;
     request.accelerator = m.md->accelerator;
@@ -169,26 +152,89 @@ PathRequest request_of(const UserMessage& m) {
   return request;
 }
 
-PathChoice path_of(Worker& w, Sending& m, bool as_given) {
+/// `any`: as PathRequest::tried_any.
+PathChoice path_of(Worker& w, Sending& m, bool as_given, bool any = false) {
   switch (m.kind) {
     case MessageKind::kOperation: {
       const Operation& op = as_operation(m);
-      PathRequest request = request_of(op);
+      PathRequest request = request_of(op, any);
       request.as_given = as_given;
       request.portal0 = op.portal0;
+      request.recovery = op.recovery;
       return choose_path(*w.view, request, path_context(w));
     }
     case MessageKind::kIncoming: {
       const Incoming& incoming = as_incoming(m);
-      PathRequest request = request_of(incoming);
+      PathRequest request = request_of(incoming, any);
       request.via = incoming.via;
       request.response = true;
       request.portal0 = incoming.event.portal == kReservedPortal;
       return choose_path(*w.view, request, path_context(w));
     }
-    case MessageKind::kTransit: return forward_path(w, as_transit(m));
+    case MessageKind::kTransit: return forward_path(w, as_transit(m), any);
   }
   ULNET_CHECK(!"a message of no kind");
+}
+
+/// Is the path of the message given: by its request, by the one source that its peer may see, or by its sender?
+bool path_is_given(const Sending& m, const PathChoice& choice) {
+  return m.kind != MessageKind::kOperation || !choice.hop_peer->multi_rail || !as_operation(m).want_src.is_any();
+}
+
+/// Another pair of NIs than those over which the message has failed. If its path is given, there may be no other, and
+/// the same one is tried again. Not a path: each pair was tried.
+PathChoice other_path(Worker& w, Sending& m) {
+  for (const bool any : {false, true}) {
+    const PathChoice choice = path_of(w, m, true, any);
+    if (choice.kind != PathKind::kPath || !m.tried.has(choice.ni->slot, choice.hop->slot)) return choice;
+    if (any && path_is_given(m, choice)) return choice;
+  }
+  return {};
+}
+
+/// Has the side at fault another interface (docs/wire/lnet.md §9), or does the path lead to another next hop?
+bool helps(const Worker& w, const Sending& m, const PathChoice& choice) {
+  const auto& nis = w.view->local->nis;
+  switch (failure_class(m.tx.result.health).resend) {
+    case Resend::kNo: return false;
+    case Resend::kOtherNi:
+      return std::any_of(nis.begin(), nis.end(), [&](const NiView& ni) { return ni.id != m.tx.ni && !ni.going(); });
+    case Resend::kOtherPeerNi: return choice.hop->id != m.tx.peer_ni || choice.hop_peer->nis.size() > 1;
+  }
+  return false;
+}
+
+/// A failure that another path may not have: sends the message over such a path, or returns false.
+bool resend(Worker& w, Sending& m) {
+  static_assert(std::is_same_v<decltype(Sending::retries), decltype(NodeView::retry_count)>);
+  const FailureClass& failure = failure_class(m.tx.result.health);
+  if (failure.resend == Resend::kNo || m.retries >= w.view->node.retry_count) return false;
+  if (m.tx.peer == nullptr) return false;  // loopback: there is no other way
+  if (m.tx.token != 0) return false;       // the request came over this connection, and its answer takes no other
+  if (!m.tx.routed && m.tx.deadline <= w.now) return false;
+  if (m.kind == MessageKind::kOperation && as_operation(m).recovery) return false;
+  if (m.retries++ == 0) m.tried.clear();
+  m.tried.add(m.tx.ni_slice->slot, m.tx.peer->slot, failure.ni_at_fault, failure.peer_at_fault);
+  const PathChoice choice = other_path(w, m);
+  if (choice.kind != PathKind::kPath || !helps(w, m, choice)) {
+    --m.retries;
+    return false;
+  }
+  w.counters[Stat::kResendCount].add();
+  step(m, Common::kSending, Common::kReady);
+  lease_out(w, m, choice);
+  return true;
+}
+
+/// The rail of the message has failed before the message was sent: takes another rail, or this one if there is none.
+void move(Worker& w, Sending& m) {
+  step(m, Common::kSending, Common::kReady);
+  ++m.moves;
+  const PathChoice choice = path_of(w, m, true);
+  if (choice.kind == PathKind::kError) return fail_message(w, m, choice.error, choice.health);
+  if (choice.kind == PathKind::kPark) return park(w, m, choice.ask, choice.discover);
+  const bool same = choice.kind == PathKind::kPath && choice.ni->id == m.tx.ni && choice.hop->id == m.tx.peer_ni;
+  lease_out(w, m, choice, same || m.moves >= kMovesMax);
 }
 
 }  // namespace
@@ -210,12 +256,8 @@ void lease_returned(Worker& w, Sending& m) {
     under_way_awaits(w, m);
   count_result(w, m);
   if (m.tx.result.error != 0) {
-    if (wants_resend(m) && may_resend(w, m)) {
-      ++m.retries;
-      w.counters[Stat::kResendCount].add();
-      step(m, Common::kSending, Common::kReady);
-      return send_message(w, m);
-    }
+    if (wants_resend(m) && m.tx.moved) return move(w, m);
+    if (wants_resend(m) && resend(w, m)) return;
     if (m.retries > 0) w.counters[Stat::kFailedResends].add();
   }
   switch (m.kind) {

@@ -13,8 +13,8 @@
 //     so that a message that has ended in time does not expire.
 //  6. Events that found their queue full: at most as many as the queues have room for. After all stages that end
 //     messages, before the stages that send: a message that an event lets go on leaves in this turn.
-//  7. Outboxes: at most as many items as the rings have room for. After all stages that post. Then sleeping threads are
-//     notified: they run while this worker is in the system calls of stage 8.
+//  7. Outboxes: at most as many items as the rings have room for. After all stages that post. Reports of charges last:
+//     they find room again in a later turn. Then sleeping threads are notified: they run while this worker is in the system calls of stage 8.
 //  8. Flush of each LND: all that the turn has gathered, in one call to the kernel or device. Posts that come of it run
 //     in the next turn.
 //  9. Reports of closed submitters: at most kSubmittersMax. Last, because control frees a submitter at once.
@@ -24,6 +24,7 @@
 // item in a ring to another worker. It keeps its place in the order, and pending() keeps the worker awake.
 #include <algorithm>
 
+#include "dataplane/stages/charge.h"
 #include "dataplane/stages/egress.h"
 #include "dataplane/stages/finish.h"
 #include "dataplane/stages/forward.h"
@@ -35,6 +36,7 @@
 #include "dataplane/stages/post.h"
 #include "dataplane/stages/receive.h"
 #include "dataplane/stages/send.h"
+#include "dataplane/stages/silence.h"
 #include "dataplane/stages/worker.h"
 
 namespace ulnet {
@@ -123,6 +125,7 @@ void load_view(Worker& w) {
   if (view->epoch.value != state.epoch_seen.load(std::memory_order_relaxed)) w.counters[TurnStat::kViewsSeen].add();
   w.view = view;
   w.router_hold_timeout = view->node.router_hold_timeout;
+  w.view_fast = view->node.fast_detection;
   state.epoch_seen.store(view->epoch.value, std::memory_order_release);
 }
 
@@ -228,6 +231,7 @@ unsigned run_timers(Worker& w) {
   fired += router_hold_expire(w);
   fired += router_hold_look(w);
   fired += incoming_expire(w);
+  fired += silence_look(w);
   ni_credits_reclaim(w);
   for (auto& lnd : w.lnds)
     if (lnd != nullptr) fired += lnd->timers(w.now);
@@ -256,6 +260,7 @@ unsigned Worker::turn(Instant now_) {
   done += flush_events(*this);
   done += drain_local(*this);
   done += flush_outboxes(*this);
+  done += charges_report(*this);
   notify_pushed(*this);
   for (auto& lnd : lnds)
     if (lnd != nullptr) lnd->flush(now);
@@ -269,7 +274,7 @@ unsigned Worker::turn(Instant now_) {
 
 bool Worker::pending() {
   if (has_waiters(*this) || !mesh.to_worker[id.value]->empty()) return true;
-  if (shares_to_look > 0) return true;
+  if (shares_to_look > 0 || !charged.empty()) return true;
   if (!local.empty() || !ready_slots.empty()) return true;  // left by a budget, or come in flush() of an LND
   if ((mesh.divert_wanted.load(std::memory_order_seq_cst) >> id.value) & 1) return true;
   if ((mesh.recall_wanted.load(std::memory_order_seq_cst) >> id.value) & 1) return true;
@@ -291,6 +296,7 @@ Instant Worker::next_deadline() {
   if (!eqs_waiting.empty()) next = std::min(next, now + kEqLookAgain);  // nobody says that an application has polled
   next = std::min(next, ni_credits_due(*this));
   if (!shares_waiting.empty()) next = std::min(next, shares_due);
+  next = std::min(next, silence_due(*this));
   for (auto& lnd : lnds)
     if (lnd != nullptr) next = std::min(next, lnd->next_deadline());
   return next;

@@ -6,7 +6,7 @@
 namespace ulnet {
 namespace {
 
-/// GETs to one peer NI that count on their local NI until the answer is here. More do not: the peer may be slow to
+/// Requests to one peer NI that count on their local NI until the answer is here. More do not: the peer may be slow to
 /// answer, and that says nothing about the NI.
 constexpr uint32_t kAwaitedOnNi = 16;
 constexpr uint32_t kPacedRailsMax = 64;  ///< of a peer or net; if there are more, all count as equal
@@ -87,10 +87,14 @@ void under_way_begin(Worker& w, Sending& m, uint16_t ni_slot, uint32_t peer_slot
   m.under_way.since_us = std::max(microseconds(w.now), 1u);
 }
 
+Duration under_way_age(const Worker& w, const Sending& m) {
+  if (!m.under_way.on || m.under_way.since_us == 0) return {};
+  return std::chrono::microseconds(microseconds(w.now) - m.under_way.since_us);
+}
+
 void under_way_awaits(Worker& w, Sending& m) {
-  const bool payload_comes = m.tx.header.type == wire::MsgType::kGet;
   const bool many = w.tallies.peer_ni(m.under_way.peer_slot).tally().under_way() > kAwaitedOnNi;
-  if (!payload_comes || many) end_on_ni(w, m);
+  if (many) end_on_ni(w, m);
 }
 
 void under_way_end(Worker& w, Sending& m, int32_t error) {

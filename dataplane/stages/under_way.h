@@ -1,6 +1,5 @@
-// Messages while they use their interfaces, from the choice of the path on. A message uses its local NI until the
-// message has left, and its peer NI until the answer is here. A GET uses the local NI until then, too, because its
-// payload comes back over that NI. Choices of the same worker count these messages (state/tallies.h), and their times
+// Messages while they use their interfaces, from the choice of the path on. A request uses both NIs until its answer is
+// here. So an NI over which nothing comes back gets no more than its share of the requests under way. Choices of the same worker count these messages (state/tallies.h), and their times
 // give the pace of each rail. Thread: the worker that is home of the message.
 #pragma once
 #include "dataplane/stages/worker.h"
@@ -14,6 +13,8 @@ namespace ulnet {
 void under_way_begin(Worker& w, Sending& m, uint16_t ni_slot, uint32_t peer_slot, bool paced);
 /// The request has left, and waits for its answer.
 void under_way_awaits(Worker& w, Sending& m);
+/// Since when the message has used its interfaces; 0 if it uses none, or if no other rail could have carried it.
+[[nodiscard]] Duration under_way_age(const Worker& w, const Sending& m);
 /// The message does not use its interfaces any more, if it did. `error`: of the message; a failure says nothing about
 /// the pace.
 void under_way_end(Worker& w, Sending& m, int32_t error);

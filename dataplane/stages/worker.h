@@ -86,7 +86,7 @@ class Worker {
   List<NiSlice, NiWaitTag> nis_waiting;  ///< NIs for whose credits messages wait
   std::array<Portal, kPortalCount> portals;
   std::array<RouterPool, kRouterPools> pools;
-  PeerLocal hop_unknown;  ///< stands for next hops that control looks up: they have one share of a pool
+  PeerLocal hop_unknown{PeerNiId{}};  ///< stands for next hops that control looks up: they have one share of a pool
   LoopWatch loop_watch;   ///< of what goes on to another router
   List<IncomingShare, ShareTag> shares_waiting;  ///< peer NIs with receives that wait for a message of `incoming`
   uint32_t shares_to_look = 0;                   ///< of them, from the front: a message may be free for these
@@ -98,6 +98,8 @@ class Worker {
   List<RxSlot, ReceivingTag> coming;             ///< payload on its way into a router buffer, oldest first
   List<Posted, PostTag> local;                   ///< what this worker posted to itself
   List<EventQueue, EqWaitTag> eqs_waiting;
+  List<Charges, ChargeTag> charged;  ///< interfaces with failures that control has not been told of
+  Instant silence_look_at = kNever;  ///< when operations without an answer are looked for next
   std::vector<List<Posted, PostTag>> outbox_work, outbox_back;  ///< by destination worker
   uint64_t pushed_work = 0, pushed_back = 0;  ///< bit per worker: its ring got items since notify_pushed()
   static_assert(kWorkersMax <= 64, "pushed_work and pushed_back have a bit for each worker");
@@ -112,6 +114,7 @@ class Worker {
   uint32_t inbox_first = 0;         ///< the worker whose rings come first in this turn
   Tallies& tallies;                 ///< of this worker; in the mesh, for control to read
   Duration router_hold_timeout{};   ///< of the view, kept for when none may be looked at
+  bool view_fast = false;           ///< NodeView::fast_detection, the same
   Instant held_look_at = kNever;    ///< when receives in held_router are looked at next
   /// Items that a turn takes from the rings of all workers.
   static constexpr size_t kBatchBack = 2 * kInboxBudget;  ///< returns

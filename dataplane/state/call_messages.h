@@ -47,6 +47,7 @@ struct PutCall {
 };
 struct GetCall {
   OperationCall operation;
+  bool recovery;  ///< as PutSpec::recovery
 };
 
 /// The event queue in this slot is open. The slot is the worker's from here on.

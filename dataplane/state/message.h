@@ -21,6 +21,7 @@
 #include "dataplane/state/event.h"
 #include "dataplane/state/md.h"
 #include "dataplane/state/posted.h"
+#include "dataplane/state/tried.h"
 #include "lnd/lnd.h"
 
 namespace ulnet {
@@ -53,8 +54,13 @@ struct UnderWay {
   [[nodiscard]] static constexpr uint32_t kib(uint16_t units) { return uint32_t{units} << 2; }
 };
 
+/// Of a message that is sent again. Apart, since most messages never touch it.
+struct Attempts {
+  Tried tried;  ///< valid while Sending::retries is above 0
+};
+
 /// Everything that goes out: its Tx, the lease, and another attempt.
-struct Sending : Parking {
+struct Sending : Parking, Attempts {
   explicit Sending(MessageKind of) : kind(of) {
     tx.message = this;
     tx.routed = of == MessageKind::kTransit;
@@ -64,9 +70,13 @@ struct Sending : Parking {
   std::atomic<bool> recall{false};
   const MessageKind kind;
   uint8_t lease_worker = 0;  ///< holder of the newest lease
+  uint8_t moves = 0;         ///< times that it was taken back from a rail that failed; these are no retries
   uint32_t retries = 0;
   UnderWay under_way;
   Nid want_dst;  ///< the NID that the message is for; kept for resends (docs/wire/lnet.md §6)
+  /// A new message: nothing has been tried.
+  void attempts_reset() { retries = moves = 0; }
+  [[nodiscard]] const Tried* failed_over() const { return retries > 0 ? &tried : nullptr; }
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(lease_worker)>::max());
 };
 
@@ -129,6 +139,7 @@ struct Operation : UserMessage, Timer {
   OperationState state = OperationState::kFree;
   EventKind end = EventKind::kSend;  ///< the event that ends it: kReply of a get; kAck or kSend of a put
   bool portal0 = false;              ///< for the reserved portal: affects the path
+  bool recovery = false;             ///< recovery ping: goes to exactly its NID, and is never sent again
   bool answer_known = false;         ///< `answer` is filled
   int32_t status = 0;                ///< first error; that of the final event
   uint64_t user_data = 0;            ///< given to put() or get()
@@ -139,7 +150,9 @@ struct Operation : UserMessage, Timer {
 };
 // All that a put without ACK touches at home between submit and event. The Tx is apart: while it is leased, another
 // worker writes it.
-static_assert(sizeof(Operation) - sizeof(Tx) - sizeof(Receiving) - sizeof(Parking) - sizeof(Response) <= 192);
+static_assert(sizeof(Operation) - sizeof(Tx) - sizeof(Receiving) - sizeof(Parking) - sizeof(Attempts) -
+                  sizeof(Response) <=
+              192);
 
 enum class IncomingState : uint8_t {
   kFree,       ///< in the slab

@@ -12,7 +12,7 @@ Near<PeerBlocks> PeerBlocks::make(PeerNiId id, const Nid& nid, int32_t tx_credit
   blocks->by_worker.reserve(near.size());
   for (size_t worker = 0; worker < near.size(); ++worker) {
     WorkerMemory* const memory = near[worker];
-    PeerLocal& local = *blocks->locals.emplace_back(near_new<PeerLocal>(memory), NearDelete<PeerLocal>{memory});
+    PeerLocal& local = *blocks->locals.emplace_back(near_new<PeerLocal>(memory, id), NearDelete<PeerLocal>{memory});
     local.nid = nid;
     blocks->by_worker.push_back(&local);
     if (tallies.empty()) continue;

@@ -15,6 +15,7 @@
 #include "dataplane/base/limits.h"
 #include "dataplane/base/list.h"
 #include "dataplane/base/nid.h"
+#include "dataplane/base/time.h"
 
 namespace ulnet {
 
@@ -90,6 +91,22 @@ struct PeerCreditsMsg {
   PeerSlice* slice;
   int32_t tx_credits, router_credits;
 };
+/// From now on (`avoid`), a Tx over the NI that has not begun goes home, once, so that it may take another path.
+struct AvoidNiMsg {
+  NiSlice* slice;
+  bool avoid;
+};
+/// The same of a peer NI, to the worker that serves it.
+struct AvoidPeerMsg {
+  PeerSlice* slice;
+  bool avoid;
+};
+/// When did bytes move last over this pair of NIs? The worker answers with MovedMsg, if there is room for it.
+struct MovedAskMsg {
+  NiId ni;
+  PeerNiId peer_ni;
+  uint16_t lnd;
+};
 /// Does the worker still use the memory of a peer NI that no view contains? The worker answers with PeerAnswerMsg.
 struct PeerAskMsg {
   PeerNiId peer_ni;
@@ -119,8 +136,8 @@ struct MdReleasedMsg {
 };
 
 using ControlMsg = std::variant<LndMsg, ResolvedMsg, SubmitterOpenMsg, SubmitterCloseMsg, RouterBlockMsg,
-                                RouterRetireMsg, NiCloseMsg, PeerCreditsMsg, PeerAskMsg, PortalRetryMsg,
-                                ResetExtremesMsg, ResetPoolsMsg, MdRegisteredMsg, MdReleasedMsg>;
+                                RouterRetireMsg, NiCloseMsg, PeerCreditsMsg, AvoidNiMsg, AvoidPeerMsg, MovedAskMsg,
+                                PeerAskMsg, PortalRetryMsg, ResetExtremesMsg, ResetPoolsMsg, MdRegisteredMsg, MdReleasedMsg>;
 static_assert(std::is_trivially_copyable_v<ControlMsg> && sizeof(ControlMsg) <= kRingMessageMax);
 
 // --- Worker to control ---
@@ -162,8 +179,26 @@ struct MdReleaseMsg {
   uint32_t md;
 };
 
+/// Failures were charged to an NI or peer NI of this node: Charges::read() has the number.
+struct ChargedMsg {
+  uint32_t id;  ///< NiId, or PeerNiId if `of_peer`
+  bool of_peer;
+};
+/// An operation over this pair of NIs has waited for its answer since then. Said again as long as that is so.
+struct SilentMsg {
+  NiId ni;
+  PeerNiId peer_ni;
+  Duration waited;
+};
+/// The answer to MovedAskMsg. Two answers in a row tell whether bytes moved between them.
+struct MovedMsg {
+  NiId ni;
+  PeerNiId peer_ni;
+  int64_t moved_ns;  ///< Instant; the time of the answer if nothing is stuck; 0: the driver does not know
+};
+
 using WorkerMsg = std::variant<LndMsg, ResolveMsg, SubmitterClosedMsg, RouterRetiredMsg, NiDrainedMsg, PeerAnswerMsg,
-                               MdRegisterMsg, MdReleaseMsg>;
+                               MdRegisterMsg, MdReleaseMsg, ChargedMsg, SilentMsg, MovedMsg>;
 static_assert(std::is_trivially_copyable_v<WorkerMsg> && sizeof(WorkerMsg) <= kRingMessageMax);
 
 struct OwedTag {};

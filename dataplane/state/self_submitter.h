@@ -24,9 +24,9 @@ class SelfSubmitterUser {
 
 class SelfSubmitter {
  public:
-  static constexpr uint32_t kMds = 320;      ///< control/node.cc has the sum
+  static constexpr uint32_t kMds = 448;      ///< control/node.cc has the sum
   static constexpr uint32_t kOps = 512;      ///< calls in the ring: without room, the caller tries again
-  static constexpr uint32_t kEvents = 2048;  ///< half of them for GETs served, of which any number may come
+  static constexpr uint32_t kEvents = 4096;  ///< half of them for GETs served, of which any number may come
   /// Events that an MD can owe. One line per event.
   static constexpr uint32_t kEventsPerMd = 1     // a match of a PUT, or
                                            + 1   // the end of an operation

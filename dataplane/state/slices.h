@@ -10,6 +10,7 @@
 #include "dataplane/base/list.h"
 #include "dataplane/base/ring.h"
 #include "dataplane/base/time.h"
+#include "dataplane/state/charges.h"
 #include "dataplane/state/credits.h"
 #include "dataplane/state/tallies.h"
 #include "lnd/lnd.h"
@@ -27,17 +28,20 @@ struct NiWaitTag {};
 /// One worker's part of a local NI.
 struct alignas(kCacheLine) NiSlice : Linked<NiWaitTag> {
   NiSlice(NiId ni, uint16_t tally_slot, int32_t credit_share, uint8_t lnd_number)
-      : id(ni), slot(tally_slot), lnd(lnd_number), credits(credit_share) {}
+      : id(ni), slot(tally_slot), lnd(lnd_number), credits(credit_share), charges(false, ni.value) {}
   const NiId id;
   const uint16_t slot;            ///< NiView::slot
   const uint8_t lnd;              ///< number of the LND that it belongs to
   TxCredits credits;              ///< this worker's share of the NI's tx credits
   List<Tx, NiCreditTag> holders;  ///< those that hold one, oldest first
+  List<Tx, NiTxTag> all;          ///< the Txs on this worker that name the NI
   Gauge tx_count;                 ///< Txs on this worker that name the NI
   Gauge rx_count;                 ///< slots between rx_header and rx_done, held ones among them
   bool closing = false;           ///< nothing new over it
   bool drained_told = false;      ///< NiDrainedMsg was sent
+  bool avoided = false;           ///< a Tx that has not begun goes home, once, to take another NI
   Owed drained;                   ///< NiDrainedMsg
+  Charges charges;
   InterfaceCounters counters;
 };
 
@@ -56,6 +60,7 @@ struct alignas(kCacheLine) PeerSlice {
   RtrCredits rtr;         ///< receives of this peer that may hold a router buffer at once
   Gauge last_alive_ns;    ///< last message from it, ns; 0 = never
   uint32_t tx_count = 0;  ///< Txs that name it
+  bool avoided = false;   ///< as NiSlice::avoided
   uint32_t rx_count = 0;
   /// Messages of this peer that hold a router credit and have come, oldest first.
   List<RouterBuffer, RouterBufferTag> rtr_holders;
@@ -80,6 +85,7 @@ struct IncomingShare : Linked<ShareTag> {
 /// What each worker keeps of a peer NI it sends to, whoever serves it: above all, how much of its router buffers that
 /// next hop holds.
 struct alignas(kCacheLine) PeerLocal {
+  explicit PeerLocal(PeerNiId id) : charges(true, id.value) {}
   Nid nid;                                                ///< of the peer NI; constant
   Tally* tally = nullptr;                                 ///< of messages at home on this worker; constant
   ResponseLatencies latencies;                            ///< of operations at home on this worker
@@ -89,6 +95,7 @@ struct alignas(kCacheLine) PeerLocal {
   std::array<List<RxSlot, RxTag>, kRouterPools> waiting;  ///< receives held because it has its share of a pool
   Owed answer;                                            ///< PeerAnswerMsg to the newest PeerAskMsg
   IncomingShare incoming;                                 ///< of the PUTs and GETs that came from it
+  Charges charges;                                        ///< of this worker, whoever serves the peer NI
 };
 
 }  // namespace ulnet

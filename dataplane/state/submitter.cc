@@ -313,7 +313,7 @@ Result<void> Submitter::get(const PutSpec& spec) {
   collect_freed();
   const auto length = operation_length(spec);
   if (!length) return tl::unexpected(length.error());
-  return send(GetCall{operation_call(spec, *length)});
+  return send(GetCall{operation_call(spec, *length), spec.recovery});
 }
 
 }  // namespace ulnet

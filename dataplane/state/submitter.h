@@ -58,6 +58,7 @@ struct PutSpec {
   uint32_t md_offset = 0;       ///< part of the MD to send or fill
   uint32_t length = kInfinite;  ///< kInfinite = from md_offset to its end
   uint64_t user_data = 0;       ///< comes back in the event
+  bool recovery = false;        ///< get only, for the node itself: goes to exactly the NID, and is never sent again
 };
 
 class Submitter {

@@ -297,6 +297,7 @@ struct NodeView {
   bool drop_asym_route = false;
   bool discover_gateways = false;  ///< a gateway is discovered when it is used: no checker does it
   bool stopping = false;           ///< nothing new is accepted
+  bool fast_detection = false;     ///< control hears of operations that wait for an answer (stages/silence.h)
   uint32_t retry_count = 2;
   uint32_t numa_range = 0;
   uint8_t response_tracking = 3;

@@ -11,6 +11,7 @@ class SockLnd final : public Lnd {
   SockLnd(LndCore& core, StreamEngine& engine, const SockConfig& config) : worker_(core, engine, config) {}
   void submit(Tx& tx, Instant now) override;
   void resume(RxSlot& slot, Instant now) override;
+  [[nodiscard]] Instant moved(NiId ni, PeerNiId peer_ni, Instant now) override;
   void release(RxSlot& slot, Instant now) override;
   void divert(RxSlot& slot, Instant now) override;
   void cancel(Tx& tx, bool force, Instant now) override;

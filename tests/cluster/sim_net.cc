@@ -141,6 +141,7 @@ void SimNode::configure() {
   const config::Discovery discovery = spec_.downrev ? config::Discovery::kOff : spec_.discovery;
   if (discovery != config::Discovery::kOn) changes.push_back(config::SetValue{"discovery", int64_t(discovery)});
   changes.push_back(config::UlnetSet{"alive_router_check_interval", config::Doc(spec_.router_check)});
+  changes.push_back(config::UlnetSet{"fast_detection", config::Doc(spec_.fast_detection)});
   for (const std::string& text : spec_.nis) changes.push_back(net_add(spec_, text));
   for (const RouteSpec& route : spec_.routes)
     changes.push_back(config::RouteAdd{{.net = *net_parse(route.net), .gateway = must_nid(route.gateway)}});

@@ -64,6 +64,7 @@ struct NodeSpec {
   std::string replies_as;      ///< every REPLY to this node names that NID as its source; none: its own
   uint32_t operations = 256;   ///< puts and gets in being, half of them kept for control
   uint32_t parked_peers = 64;  ///< for which messages wait
+  bool fast_detection = false;
 };
 
 class CoreBetween;

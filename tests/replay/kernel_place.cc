@@ -141,7 +141,7 @@ size_t KernelPlace::known_nids(const std::string& nid) {
 
 int KernelPlace::health(const std::string& peer_nid) {
   const PeerNi* ni = node_->node().control().peers->find(*nid_parse(peer_nid));
-  return ni == nullptr ? -1 : int(ni->health);
+  return ni == nullptr ? -1 : int(ni->health.value());
 }
 
 void KernelPlace::link(const std::string& nid, bool up) {

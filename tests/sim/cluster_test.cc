@@ -238,12 +238,12 @@ TEST_P(Cluster, running_nis_are_changed) {
   if (sim.transport() == Transport::kSockTcp) {
     EXPECT_EQ(wrong, "");
     EXPECT_EQ(c.nis->tunables_in_force(ni).at("conns_per_peer"), 3);
-    EXPECT_EQ(ni.health, 500);
+    EXPECT_EQ(ni.health.value(), 500);
     EXPECT_EQ(c.desired.nets.front().nis.front().lnd_tunables.at("conns_per_peer"), 3) << "in a backup, too";
   } else {
     EXPECT_EQ(wrong, "cannot configure 10.0.0.1@tcp: the sim LND has one connection to each peer");
     EXPECT_EQ(c.nis->tunables_in_force(ni).at("conns_per_peer"), 1);
-    EXPECT_EQ(ni.health, 1000) << "whole or not at all";
+    EXPECT_EQ(ni.health.value(), 1000) << "whole or not at all";
   }
   EXPECT_EQ(c.nis->tunables_in_force(*c.nis->find(a.nid(1))).at("conns_per_peer"), 1);
   ASSERT_TRUE(all_ended()) << sim.replay_hint();

@@ -182,9 +182,10 @@ Built net_set(const Words& words, const Env&) {
   config::NetSet set;
   set.all = words.has("all");
   auto health = words.value("health");
-  if (health) set.health = config::integer_parse(*health);
+  if (health) set.health = config::health_parse(*health);
   if (health && !set.health)
-    return refuse("set", "net", -EINVAL, fmt::format("--health: '{}' is not a number; allowed: 0..1000", *health));
+    return refuse("set", "net", -EINVAL,
+                  fmt::format("--health: '{}' is not a health value; allowed: 0..1000, or auto", *health));
   auto conns = number(words, "conns-per-peer", "net.local NI(s).lnd tunables.conns_per_peer", "set", "net");
   if (!conns) return tl::unexpected(conns.error());
   if (*conns) set.lnd_tunables["conns_per_peer"] = **conns;

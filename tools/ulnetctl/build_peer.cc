@@ -130,9 +130,13 @@ Built peer_set(const Words& words, const Env&) {
   for (const char* name : {"health", "state"}) {
     auto text = words.value(name);
     if (!text) continue;
-    auto value = config::integer_parse(*text);
+    const bool health = std::string_view(name) == "health";
+    auto value = health ? config::health_parse(*text) : config::integer_parse(*text);
+    if (!value && health)
+      return refuse("set", "peer", -EINVAL,
+                    fmt::format("--health: '{}' is not a health value; allowed: 0..1000, or auto", *text));
     if (!value) return refuse("set", "peer", -EINVAL, fmt::format("--{}: '{}' is not a number", name, *text));
-    (std::string_view(name) == "health" ? set.health : set.state) = value;
+    (health ? set.health : set.state) = value;
   }
   if (!set.nid && !set.all) return refuse("set", "peer", -EINVAL, "no peer NI is given: use --nid or --all");
   if (!set.health && !set.state) return refuse("set", "peer", -EINVAL, "nothing to set: give --health");

@@ -39,7 +39,7 @@ constexpr OptionSpec kNetSet[] = {
     {"nid", kValue, "the NI to change"},
     {"all", kNothing, "change all NIs", 'a'},
     {"net", kValue, "with --lnd-timeout: set the timeout for the driver of this network", 'n'},
-    {"health", kValue, "health value, 0..1000"},
+    {"health", kValue, "health value, 0..999: it stays so; 1000 or auto: failures and messages change it"},
     {"conns-per-peer", kValue, "connections to each peer NI, 0..127"},
     {"lnd-timeout", kValue, "seconds that a transmission may take"}};
 constexpr OptionSpec kPortShow[] = {{"name", kValue, "show this port only", 'n'}, kVerbose};
@@ -77,7 +77,7 @@ constexpr OptionSpec kPeerDel[] = {{"prim_nid", kValue, "NID that identifies the
 constexpr OptionSpec kPeerShow[] = {{"nid", kValue, "show the peer with this NID only"}, kVerbose};
 constexpr OptionSpec kPeerSet[] = {{"nid", kValue, "the peer NI to change"},
                                    {"all", kNothing, "change all peer NIs", 'a'},
-                                   {"health", kValue, "health value, 0..1000"},
+                                   {"health", kValue, "health value, 0..999: it stays so; 1000 or auto: failures and messages change it"},
                                    {"state", kValue, "state bits, for tests"}};
 constexpr OptionSpec kPing[] = {{"source", kValue, "ping from this NID"},
                                 {"timeout", kValue, "seconds to wait for each answer (1)"}};
@@ -217,8 +217,8 @@ constexpr const char* kSettings =
     "\trecovery_interval S           accepted, no effect\n"
     "\trouter_sensitivity P          accepted, no effect\n"
     "\tresponse_tracking 0|1|2|3     responses that are tracked: of pings, also GETs, also PUTs, all\n"
-    "\trecovery_limit S              seconds to try to recover an interface (0 = forever): no effect yet\n"
-    "\tmax_recovery_ping_interval S  longest time between recovery pings: no effect yet\n"
+    "\trecovery_limit S              seconds to try to recover a peer NI (0 = forever)\n"
+    "\tmax_recovery_ping_interval S  longest time between recovery pings\n"
     "\trouting 0|1                   forward messages for other nodes\n"
     "\ttiny_buffers N, small_buffers N, large_buffers N\n"
     "\t                              router buffers of the whole node\n";

@@ -122,7 +122,7 @@ TEST(ApiShow, health_stats_of_an_ni_and_a_peer_ni) {
   LocalNiShow& ni = net.nis.front();
   ni.nid = *nid_parse("10.0.0.1@tcp");
   ni.counted.failures = {1, 2, 3, 4, 5, 6};
-  ni.health = {7, 8, 9, 10};
+  ni.health = {{.health_value = 8, .ping_count = 9, .next_ping = 10}, 7};
   PeerShow peer{.primary = ni.nid, .nis = {{}}};
   peer.nis.front().counted.peer_failures = {1, 2, 3, 4};
   peer.nis.front().health = {5, 6, 7};

@@ -132,7 +132,7 @@ TEST_F(ChangeLists, failing_peer_set_leaves_health) {
   set.all = true;
   set.health = 1;
   EXPECT_EQ(rig.apply(a, {{set, {}}, {bad_net_add(), {}}}).substr(0, 3), "-34");
-  EXPECT_EQ(a.node->control().peers->find(nid("10.1.0.7@tcp"))->health, kHealthMax);
+  EXPECT_EQ(a.node->control().peers->find(nid("10.1.0.7@tcp"))->health.value(), kHealthMax);
 }
 
 TEST_F(ChangeLists, failing_peer_changes_leave_discovered_peers) {

@@ -3,6 +3,7 @@
 #pragma once
 #include "control/api/show_values.h"
 #include "control/discovery/discovery.h"
+#include "control/health/health.h"
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {
@@ -120,7 +121,9 @@ class DiscoveryTest : public ::testing::Test, protected DiscoveryActions {
   const Instant now_ = kNever;
   Timers timers_{now_};
   PeerDb peers{{nis_, 1, 65536, {}, {}, {}, {}}, timers_};
-  Discovery machine{{peers, nis_, [this](const std::string& line) { journal.push_back(line); }}, *this, timers_};
+  Discovery machine{{peers, nis_, [this](const std::string& line) { journal.push_back(line); },
+                     [this](PeerNi& ni, bool up) { own_.node->control().health->said(ni, up, kNever); }},
+                    *this, timers_};
 
   static uint64_t next(std::vector<uint64_t>& numbers) {
     ULNET_CHECK(!numbers.empty());

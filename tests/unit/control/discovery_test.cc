@@ -23,16 +23,16 @@ TEST_F(DiscoveryTest, a_peer_that_pushes_without_pause_takes_no_turn_of_others) 
 TEST_F(DiscoveryTest, an_ni_never_heard_of_that_stays_up_has_full_health) {
   know({20, 21}, 3);
   PeerNi& ni = *peers.find(peer_nid(21));
-  ni.health = 500;
+  ni.health.fail(5, {}, kNever);
   discover(20, 2, true);
   reply(data({20, 21}, 4));
   ack();
-  EXPECT_EQ(ni.health, 1000);
-  ni.health = 500;
+  EXPECT_EQ(ni.health.value(), 1000);
+  ni.health.fail(5, {}, kNever);
   ni.blocks->slice.last_alive_ns.set(1);
   discover(20, 3, true);
   reply(data({20, 21}, 5));
-  EXPECT_EQ(ni.health, 500);
+  EXPECT_EQ(ni.health.value(), 500);
 }
 
 // Goal: the steps are ping, merge, push, done, and each state has its letters. A peer that is up to date is not pinged
@@ -112,7 +112,7 @@ TEST_F(DiscoveryTest, case_5_discovery_leaves_configured_peers_alone) {
   EXPECT_EQ(ack(), "done 1; ");
   EXPECT_EQ(nids(20), "20 21");
   EXPECT_EQ(peers.find(peer_nid(21))->status, wire::kNiDown);
-  EXPECT_LT(peers.find(peer_nid(21))->health, kHealthMax);
+  EXPECT_LT(peers.find(peer_nid(21))->health.value(), kHealthMax);
   EXPECT_EQ(peers.find(peer_nid(20))->status, wire::kNiUp);
   EXPECT_EQ(pushed(data({20, 23}, 4)), "");
   EXPECT_EQ(nids(20), "20 21");
@@ -448,12 +448,12 @@ TEST_F(DiscoveryTest, ni_status) {
   PingData push = data({20, 21}, 4);
   push.decode.info.nis[1].status = wire::kNiDown;
   pushed(push);
-  EXPECT_EQ(peers.find(peer_nid(21))->health, kHealthMax - 100);
-  EXPECT_EQ(peers.find(peer_nid(20))->health, kHealthMax);
+  EXPECT_EQ(peers.find(peer_nid(21))->health.value(), kHealthMax - 100);
+  EXPECT_EQ(peers.find(peer_nid(20))->health.value(), kHealthMax);
   pushed(push);
-  EXPECT_EQ(peers.find(peer_nid(21))->health, kHealthMax - 100) << "only the change counts";
+  EXPECT_EQ(peers.find(peer_nid(21))->health.value(), kHealthMax - 100) << "only the change counts";
   pushed(data({20, 21}, 5));
-  EXPECT_EQ(peers.find(peer_nid(21))->health, kHealthMax);
+  EXPECT_EQ(peers.find(peer_nid(21))->health.value(), kHealthMax);
 }
 
 // Goal: if another node's list contains our own NIDs, they stay ours.

@@ -40,13 +40,13 @@ class PeerStatus : public testing::Test {
 TEST_F(PeerStatus, down_costs_health_sensitivity) {
   ASSERT_EQ(rig.apply(a, config::SetValue{"health_sensitivity", 250}), "");
   fatal(true);
-  EXPECT_EQ(second().health, 750);
+  EXPECT_EQ(second().health.value(), 750);
 }
 
 TEST_F(PeerStatus, down_costs_nothing_without_sensitivity) {
   ASSERT_EQ(rig.apply(a, config::SetValue{"health_sensitivity", 0}), "");
   fatal(true);
-  EXPECT_EQ(second().health, 1000);
+  EXPECT_EQ(second().health.value(), 1000);
 }
 
 // Goal: `peer show` of a router shows the reported status, until a message comes from the NI.

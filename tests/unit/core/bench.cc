@@ -48,7 +48,7 @@ PeerSlice& Bench::add_peer(const Nid& nid, WorkerId server) {
   memory.slice =
       std::make_unique<PeerSlice>(PeerNiId{uint32_t(100 + peers_.size())}, options_.peer_credits, options_.rtr_credits);
   for (unsigned i = 0; i < options_.workers; ++i) {
-    memory.locals.push_back(std::make_unique<PeerLocal>());
+    memory.locals.push_back(std::make_unique<PeerLocal>(memory.slice->id));
     memory.locals.back()->nid = nid;
     mesh->tallies[i]->ensure(uint32_t(peers_.size()), nullptr);
     memory.locals.back()->tally = &mesh->tallies[i]->peer_ni(uint32_t(peers_.size())).tally();

@@ -1,0 +1,302 @@
+#include "control/health/health.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+namespace {
+
+/// A node is active if a message came so lately: a rail of its that does not answer is pinged often.
+constexpr Duration kActive = 2s;
+
+uint64_t received(const PeerNi& ni) {
+  uint64_t count = 0;
+  for (const Counter& one : ni.blocks->slice.counters[NiTraffic::kReceived]) count += one.get();
+  return count;
+}
+
+uint64_t read_charges(LocalNi& ni) {
+  uint64_t count = 0;
+  for (const auto& slice : ni.slices) count += slice->charges.read();
+  return count - std::exchange(ni.watch.charged, count);
+}
+
+uint64_t read_charges(PeerNi& ni) {
+  uint64_t count = 0;
+  for (PeerLocal* local : ni.blocks->by_worker) count += local->charges.read();
+  return count - std::exchange(ni.watch.charged, count);
+}
+
+std::string failures(uint64_t count) {
+  return fmt::format("{} failed message{}", count, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+Health::Health(Deps deps, Timers& timers)
+    : deps_(std::move(deps)),
+      pings_(deps_.self, timers, TimerName::kRecoveryPings, -ETIMEDOUT, &pings_),
+      look_(timers, TimerName::kRecovery) {}
+
+void Health::avoid(LocalNi& ni, bool avoid) {
+  if (ni.closing || std::exchange(ni.watch.avoided, avoid) == avoid) return;
+  for (uint16_t worker = 0; worker < ni.slices.size(); ++worker)
+    deps_.outbox.send(WorkerId{worker}, AvoidNiMsg{ni.slices[worker].get(), avoid});
+}
+
+void Health::avoid(PeerNi& ni, bool avoid) {
+  // The memory of a removed peer NI may be freed before the message is read.
+  if (ni.blocks == nullptr || ni.peer == nullptr || std::exchange(ni.watch.avoided, avoid) == avoid) return;
+  deps_.outbox.send(ni.server, AvoidPeerMsg{&ni.blocks->slice, avoid});
+}
+
+// The NI status in this node's ping info falls at 0 and rises at the whole value (docs/wire/lnet.md §9).
+void Health::changed(LocalNi& ni, uint16_t before, const std::string& reason) {
+  const uint16_t value = ni.health.value();
+  const bool sick = value == 0 || (ni.sick && value != kHealthMax);
+  const bool status = std::exchange(ni.sick, sick) != sick;
+  if (ni.health.whole() && !ni.fatal) avoid(ni, false);
+  if (value != before) deps_.ni_changed(ni, {before, value, reason, status});
+}
+
+void Health::changed(PeerNi& ni, uint16_t before, const std::string& reason) {
+  if (ni.blocks != nullptr && (ni.health.recovers() || ni.watch.avoided)) ill_.insert(ni.id);
+  if (ni.health.value() != before) deps_.peer_changed(ni, {before, ni.health.value(), reason});
+}
+
+void Health::follow(LocalNi& ni, Instant now) {
+  ni.watch.sent = ni.counted(NiTraffic::kSent);
+  ni.watch.received = ni.counted(NiTraffic::kReceived);
+  if (ni.health.value() == 0) ni.sick = true;
+  if (ni.health.whole()) ni.sick = false;
+  if (ni.health.recovers()) look_.set_by(now);
+}
+
+void Health::follow(PeerNi& ni, Instant now) {
+  if (ni.blocks == nullptr) return;
+  ni.watch.heard_ns = ni.last_heard_ns();
+  ni.watch.received = received(ni);
+  if (!ni.health.recovers()) return;
+  ill_.insert(ni.id);
+  look_.set_by(now);
+}
+
+/// The only way to its peer: a lower value would help nobody (docs/wire/lnet.md §9). A router, or the peer of one, may
+/// have other ways.
+bool Health::single(const PeerNi& ni) const {
+  return ni.peer->ni_count() == 1 && !deps_.routes(*ni.peer);
+}
+
+void Health::charged(const ChargedMsg& msg, Instant now) {
+  const HealthRules rules = deps_.rules();
+  if (!msg.of_peer) {
+    LocalNi* ni = deps_.nis.find(NiId{msg.id});
+    if (ni == nullptr || ni->closing) return;
+    const uint64_t count = read_charges(*ni);
+    const uint16_t before = ni->health.value();
+    if (before == kHealthMax) follow(*ni, now);
+    ni->health.fail(count, rules, now);
+    if (ni->health.recovers()) look_.set_by(now + kRecoveryLook);
+    return changed(*ni, before, failures(count));
+  }
+  PeerNi* ni = deps_.peers.find(PeerNiId{msg.id});
+  if (ni == nullptr || ni->blocks == nullptr) return;
+  const uint64_t count = read_charges(*ni);
+  if (ni->peer == nullptr || single(*ni)) return;
+  const uint16_t before = ni->health.value();
+  if (before == kHealthMax) follow(*ni, now);
+  ni->health.fail(count, rules, now);
+  if (ni->health.recovers()) look_.set_by(now + kRecoveryLook);
+  changed(*ni, before, failures(count));
+}
+
+// A link that comes back is pinged at once if failures have lowered the value (docs/decisions.md #3).
+void Health::link_changed(LocalNi& ni, Instant now) {
+  avoid(ni, ni.fatal);
+  if (ni.fatal || !ni.health.recovers()) return;
+  ni.health.probe_at_once(now);
+  look_.set_now();
+}
+
+void Health::said(PeerNi& ni, bool up, Instant now) {
+  const uint16_t before = ni.health.value();
+  if (before == kHealthMax) follow(ni, now);
+  if (up) {
+    ni.health.probe_at_once(now);
+    look_.set_now();
+    if (ni.last_heard_ns() == 0) ni.health.restore();  // no ping could (docs/wire/lnet.md §5.6)
+    return changed(ni, before, "its node reports it as up");
+  }
+  ni.health.fail(1, deps_.rules(), now);
+  if (ni.health.recovers()) {
+    ni.health.probe_at_once(now + kRecoveryLook);
+    look_.set_by(now + kRecoveryLook);
+  }
+  avoid(ni, true);
+  changed(ni, before, "its node reports it as down");
+}
+
+void Health::silent(LocalNi& ni, const std::string& reason, Instant now) {
+  const uint16_t before = ni.health.value();
+  follow(ni, now);
+  ni.health.fail_whole(deps_.rules(), now);
+  if (!ni.health.recovers()) return;
+  look_.set_by(now + kRecoveryLook);
+  avoid(ni, true);
+  changed(ni, before, reason);
+}
+
+void Health::silent(PeerNi& ni, const std::string& reason, Instant now) {
+  const uint16_t before = ni.health.value();
+  follow(ni, now);
+  ni.health.fail_whole(deps_.rules(), now);
+  if (!ni.health.recovers()) return;
+  look_.set_by(now + kRecoveryLook);
+  avoid(ni, true);
+  changed(ni, before, reason);
+}
+
+// --- recovery --------------------------------------------------------------------------------------------------------
+
+bool Health::may_be_pinged(const PeerNi& ni, const HealthRules& rules, Instant now) const {
+  const int64_t heard = ni.last_heard_ns();
+  if (heard == 0 || !deps_.nis.net_local(ni.nid.net())) return false;
+  return rules.recovery_limit == Duration::zero() || now <= Instant{Duration{heard}} + rules.recovery_limit;
+}
+
+/// A peer NI over which an NI of this node can be tested: one that is well, and of these the one heard last.
+const PeerNi* Health::partner(const LocalNi& ni) const {
+  const PeerNi* best = nullptr;
+  const auto better = [](const PeerNi& a, const PeerNi& b) {
+    if (a.health.value() != b.health.value()) return a.health.value() > b.health.value();
+    return a.last_heard_ns() > b.last_heard_ns();
+  };
+  for (const auto& [id, peer] : deps_.peers.peers())
+    for (const PeerNet& net : peer->nets) {
+      if (net.net != ni.net) continue;
+      for (const PeerNi* one : net.nis)
+        if (one->last_heard_ns() != 0 && (best == nullptr || better(*one, *best))) best = one;
+    }
+  return best;
+}
+
+bool Health::others_active(const PeerNi& ni, Instant now) const {
+  for (const PeerNet& net : ni.peer->nets)
+    for (const PeerNi* one : net.nis)
+      if (one != &ni && now - Instant{Duration{one->last_heard_ns()}} < kActive) return true;
+  return false;
+}
+
+void Health::ping(LocalNi& ni, const HealthRules& rules, Instant now) {
+  ni.health.pinged(rules, now);
+  const PeerNi* to = partner(ni);
+  if (to == nullptr) {  // nobody to test it with: the link alone counts
+    const uint16_t before = ni.health.value();
+    ni.health.succeed(1, rules);
+    return changed(ni, before, "its link is up, and no peer is known on its net");
+  }
+  PingOp op{.self = ni.nid, .target = to->nid, .recovery = true};
+  op.timeout = ni.health.next_ping() - now;
+  pings_.start(std::move(op), [this, id = ni.id](const PingEnd& end) {
+    LocalNi* one = deps_.nis.find(id);
+    if (end.error != 0 || one == nullptr || one->closing) return;
+    const uint16_t before = one->health.value();
+    one->health.heard();
+    one->health.succeed(1, deps_.rules());
+    changed(*one, before, "a recovery ping was answered");
+  });
+}
+
+void Health::ping(PeerNi& ni, const HealthRules& rules, Instant now) {
+  ni.health.pinged(rules, now);
+  PingOp op{.target = ni.nid, .recovery = true};
+  op.timeout = ni.health.next_ping() - now;
+  pings_.start(std::move(op), [this](const PingEnd&) { look_.set_now(); });
+}
+
+unsigned Health::look(LocalNi& ni, const HealthRules& rules, Instant now) {
+  const uint64_t sent = ni.counted(NiTraffic::kSent), came = ni.counted(NiTraffic::kReceived);
+  const uint64_t got_out = sent - std::exchange(ni.watch.sent, sent);
+  const uint64_t got_in = came - std::exchange(ni.watch.received, came);
+  const uint16_t before = ni.health.value();
+  if (got_in > 0) ni.health.heard();
+  // A driver may take messages that never arrive: only an answer ends a silence.
+  ni.health.succeed(before == 0 ? got_in : got_out, rules);
+  changed(ni, before, "messages get through");
+  if (!ni.health.recovers() || ni.fatal) return ni.health.value() != before;
+  if (!ni.health.ping_due(rules.fast && now - node_active_ < kActive, now)) return 0;
+  ping(ni, rules, now);
+  return 1;
+}
+
+unsigned Health::look(PeerNi& ni, const HealthRules& rules, Instant now) {
+  const int64_t heard = ni.last_heard_ns();
+  const uint16_t before = ni.health.value();
+  if (heard > ni.watch.heard_ns) {
+    const uint64_t count = received(ni);
+    ni.health.heard();
+    if (deps_.routes(*ni.peer))
+      ni.health.restore();
+    else
+      ni.health.succeed(std::max<uint64_t>(count - ni.watch.received, 1), rules);
+    ni.watch.received = count;
+    ni.watch.heard_ns = heard;
+    changed(ni, before, "messages come from it");
+  }
+  if (ni.health.whole() && !ni.said_down()) avoid(ni, false);
+  if (!ni.health.recovers() || !may_be_pinged(ni, rules, now)) return ni.health.value() != before;
+  if (!ni.health.ping_due(rules.fast && others_active(ni, now), now)) return 0;
+  ping(ni, rules, now);
+  return 1;
+}
+
+unsigned Health::turn(Instant now) {
+  unsigned done = pings_.turn(now);
+  if (!look_.due(now)) return done;
+  look_.stop();
+  const HealthRules rules = deps_.rules();
+  uint64_t came = 0;
+  for (LocalNi* ni : deps_.nis.all()) came += ni->counted(NiTraffic::kReceived);
+  if (std::exchange(node_received_, came) != came) node_active_ = now;
+  bool any = false;
+  for (LocalNi* ni : deps_.nis.all()) {
+    if (!ni->health.recovers() || ni->going()) continue;
+    done += look(*ni, rules, now);
+    any |= ni->health.recovers();
+  }
+  for (auto at = ill_.begin(); at != ill_.end();) {
+    PeerNi* ni = deps_.peers.find(*at);
+    const bool there = ni != nullptr && ni->peer != nullptr && ni->blocks != nullptr;
+    if (there) done += look(*ni, rules, now);
+    at = there && (ni->health.recovers() || ni->watch.avoided) ? std::next(at) : ill_.erase(at);
+  }
+  if (any || !ill_.empty()) look_.set_by(now + kRecoveryLook);
+  return done + pings_.turn(now);
+}
+
+void Health::abort() {
+  pings_.abort();
+  look_.stop();
+}
+
+std::vector<Nid> Health::recovering_local() const {
+  std::vector<Nid> nids;
+  for (const LocalNi* ni : deps_.nis.all())
+    if (ni->health.recovers() && !ni->going()) nids.push_back(ni->nid);
+  return nids;
+}
+
+std::vector<Nid> Health::recovering_peers() const {
+  std::vector<Nid> nids;
+  for (const PeerNiId id : ill_) {
+    const PeerNi* ni = deps_.peers.find(id);
+    if (ni != nullptr && ni->peer != nullptr && ni->health.recovers()) nids.push_back(ni->nid);
+  }
+  return nids;
+}
+
+}  // namespace ulnet

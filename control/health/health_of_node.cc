@@ -1,0 +1,56 @@
+#include "control/health/health_of_node.h"
+
+#include <fmt/format.h>
+
+#include "dataplane/base/nid_text.h"
+
+namespace ulnet {
+namespace {
+
+HealthRules rules_of(const Control& c) {
+  const config::Global& global = c.desired.global;
+  return {global.health_sensitivity, global.recovery_limit, global.max_recovery_ping_interval,
+          c.desired.ulnet.fast_detection};
+}
+
+/// Other nodes are told of an NI that fell to 0, or is whole again, as of a link that went or came (docs/wire/lnet.md
+/// §4.5; docs/decisions.md #91).
+void ni_changed(Control& c, LocalNi& ni, const HealthChange& change) {
+  c.dirty.health = true;
+  if (change.usable()) c.peers->nis_changed();
+  if (change.status) {
+    c.dirty.ping = true;
+    if (!c.routing->advertised()) c.nis->bump_sequence();
+  }
+  if (change.reason_matters())
+    c.log_limited(JournalCause::kHealth, fmt::format("{}: health {}, before {}: {}", nid_text(ni.nid),
+                                                     ni.health.value(), change.before, change.reason));
+}
+
+void peer_changed(Control& c, PeerNi& ni, const HealthChange& change) {
+  c.peers->touch(*ni.peer);
+  if (change.reason_matters())
+    c.log_limited(JournalCause::kHealth, fmt::format("peer NI {}: health {}, before {}: {}", nid_text(ni.nid),
+                                                     ni.health.value(), change.before, change.reason));
+}
+
+}  // namespace
+
+void make_health(Control& c) {
+  Health::Deps deps{*c.nis, *c.peers, *c.outbox, *c.self_submitter, {}, {}, {}, {}};
+  deps.rules = [&c] { return rules_of(c); };
+  deps.routes = [&c](const Peer& peer) {
+    return c.routing->state() != RoutingState::kDisabled || c.routes->is_gateway(peer);
+  };
+  deps.ni_changed = [&c](LocalNi& ni, const HealthChange& change) { ni_changed(c, ni, change); };
+  deps.peer_changed = [&c](PeerNi& ni, const HealthChange& change) { peer_changed(c, ni, change); };
+  c.health = std::make_unique<Health>(std::move(deps), c.timers);
+  RailProbes::Deps probes{*c.nis, *c.peers, *c.self_submitter, *c.health, {}, {}};
+  probes.gateway = [&c](const Peer& peer) { return c.routes->is_gateway(peer); };
+  probes.ask_moved = [&c](const LocalNi& ni, const PeerNi& peer_ni) {
+    c.outbox->send(peer_ni.server, MovedAskMsg{ni.id, peer_ni.id, uint16_t(ni.lnd)});
+  };
+  c.rail_probes = std::make_unique<RailProbes>(std::move(probes), c.timers);
+}
+
+}  // namespace ulnet

@@ -1,0 +1,58 @@
+#include "dataplane/stages/silence.h"
+
+#include <algorithm>
+#include <array>
+
+#include "dataplane/stages/post.h"
+#include "dataplane/stages/under_way.h"
+
+namespace ulnet {
+namespace {
+
+struct SilentPair {
+  NiId ni;
+  PeerNiId peer_ni;
+  Duration waited;
+};
+
+/// The pairs of one look.
+struct SilentPairs {
+  std::array<SilentPair, kSilentPairsMax> pairs;
+  size_t count = 0;
+  void add(const Tx& tx, Duration waited) {
+    const auto end = pairs.begin() + std::ptrdiff_t(count);
+    const auto same = std::find_if(pairs.begin(), end,
+                                   [&](const SilentPair& one) { return one.ni == tx.ni && one.peer_ni == tx.peer_ni; });
+    if (same != end)
+      same->waited = std::max(same->waited, waited);
+    else if (count < pairs.size())
+      pairs[count++] = {tx.ni, tx.peer_ni, waited};
+  }
+};
+
+bool waits(const Operation& op) {
+  return op.state == OperationState::kSending || op.state == OperationState::kAwaiting;
+}
+
+}  // namespace
+
+unsigned silence_look(Worker& w) {
+  if (!w.view->node.fast_detection || w.deadlines.armed() == 0 || w.now < w.silence_look_at) return 0;
+  w.silence_look_at = w.now + kSilenceLook;
+  SilentPairs silent;
+  w.deadlines.for_each([&](Operation& op) {
+    if (!waits(op)) return;
+    const Duration waited = under_way_age(w, op);
+    if (waited >= kSilenceMin) silent.add(op.tx, waited);
+  });
+  unsigned told = 0;
+  for (size_t i = 0; i < silent.count; ++i)  // what finds no room is found again by the next look
+    told += post_control_if_room(w, SilentMsg{silent.pairs[i].ni, silent.pairs[i].peer_ni, silent.pairs[i].waited});
+  return told;
+}
+
+Instant silence_due(const Worker& w) {
+  return w.view_fast && w.deadlines.armed() > 0 ? w.silence_look_at : kForever;
+}
+
+}  // namespace ulnet

@@ -1,0 +1,207 @@
+// Failures at a worker: whom they are charged to, and messages that are taken back from a rail that failed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "dataplane/state/failures.h"
+#include "tests/unit/core/core_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+using wire::MsgType;
+
+struct CoreHealth : CoreTest {
+  explicit CoreHealth(const BenchOptions& options = {}) : CoreTest(options) {
+    bench.join(tcp(2), tcp(2));
+    bench.join(tcp(2), tcp(3));
+    bench.publish();
+    Segment segment{memory.data(), 64};
+    md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+  }
+  void put(int count) {
+    for (int i = 0; i < count; ++i)
+      EXPECT_TRUE(submitter->put({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1, .ack = false}));
+    bench.settle();
+  }
+  void fail(Tx& tx, Completion how) {
+    bench.lnd().complete_tx(tx, how);
+    bench.settle();
+  }
+  /// The charges that control hears of: "ni 1, peer 100".
+  std::string charged() {
+    std::set<std::string> all;
+    for (const WorkerMsg& msg : bench.take_control_items())
+      if (const auto* one = std::get_if<ChargedMsg>(&msg))
+        all.insert((one->of_peer ? "peer " : "ni ") + std::to_string(one->id));
+    std::string text;
+    for (const std::string& one : all) text += (text.empty() ? "" : ", ") + one;
+    return text;
+  }
+  MdHandle md;
+};
+
+// Goal: each class of failures is charged to the interfaces that docs/wire/lnet.md §9 names, and to no others.
+TEST_F(CoreHealth, each_class_is_charged_to_those_at_fault) {
+  bench.node.retry_count = 0;
+  bench.publish();
+  for (unsigned i = 0; i < kLndStatuses; ++i) {
+    const auto status = LndStatus(i);
+    put(1);
+    Tx& tx = *bench.lnd().sent.at(0);
+    const std::string ni = "ni " + std::to_string(tx.ni.value), peer = "peer " + std::to_string(tx.peer_ni.value);
+    NiSlice& slice = *tx.ni_slice;
+    PeerLocal& local = *tx.peer->locals[0];
+    fail(tx, {status == LndStatus::kOk ? -ECANCELED : -EIO, status});
+    const FailureClass& failure = failure_class(status);
+    std::string meant;
+    if (failure.ni_at_fault) meant = ni;
+    if (failure.peer_at_fault) meant += (meant.empty() ? "" : ", ") + peer;
+    EXPECT_EQ(charged(), meant) << failure.name;
+    (void)slice.charges.read();
+    (void)local.charges.read();
+  }
+  (void)events();
+}
+
+// Goal: control hears once of failures that it has not read, however many there are, and the number is exact.
+TEST_F(CoreHealth, control_hears_once_until_it_reads) {
+  bench.node.retry_count = 0;
+  bench.publish();
+  put(8);
+  Charges& charges = bench.lnd().sent.at(0)->ni_slice->charges;
+  while (!bench.lnd().sent.empty()) bench.lnd().complete_tx(*bench.lnd().sent[0], {-EIO, LndStatus::kLocalError});
+  bench.settle();
+  EXPECT_EQ(charged(), "ni " + std::to_string(charges.id()));
+  EXPECT_EQ(charges.read(), 8u);
+  put(1);
+  fail(*bench.lnd().sent.at(0), {-EIO, LndStatus::kLocalError});
+  EXPECT_EQ(charged(), "ni " + std::to_string(charges.id()));
+  EXPECT_EQ(charges.read(), 9u);
+  (void)events();
+}
+
+TEST_F(CoreHealth, a_late_message_is_charged_to_nobody) {
+  bench.node.retry_count = 0;
+  bench.publish();
+  put(1);
+  Tx& tx = *bench.lnd().sent.at(0);
+  bench.now = tx.deadline;
+  bench.lnd().complete_tx(tx, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
+  bench.settle();
+  EXPECT_EQ(charged(), "");
+  (void)events();
+}
+
+struct FewCredits : CoreHealth {
+  FewCredits() : CoreHealth({.peer_credits = 2}) {}
+};
+
+// Goal: a peer NI is avoided. Messages that wait for its credits take the other rail at once; one that the driver has
+// not begun does as well, when the driver gives it back; all others stay.
+TEST_F(FewCredits, what_has_not_begun_leaves_a_peer_ni_that_is_avoided) {
+  put(8);
+  ASSERT_EQ(bench.lnd().sent.size(), 4u) << "two credits for each peer NI";
+  PeerSlice& avoided = bench.slice(tcp(2));
+  bench.tell(WorkerId{0}, AvoidPeerMsg{&avoided, true});
+  bench.settle();
+  EXPECT_EQ(bench.lnd().cancelled.size(), 2u);
+  EXPECT_EQ(avoided.tx_count, 2u) << "those that the driver has";
+  EXPECT_EQ(bench.slice(tcp(3)).tx_count, 6u);
+  for (const auto& [tx, force] : bench.lnd().cancelled) EXPECT_FALSE(force);
+  fail(*bench.lnd().cancelled[0].first, {-ECANCELED, LndStatus::kOk});
+  EXPECT_EQ(avoided.tx_count, 1u);
+  EXPECT_EQ(bench.slice(tcp(3)).tx_count, 7u);
+  EXPECT_EQ(bench.worker().counters[Stat::kResendCount].get(), 0u) << "nothing has failed";
+  EXPECT_EQ(charged(), "");
+  while (!bench.lnd().sent.empty()) fail(*bench.lnd().sent[0], {});
+  const auto seen = events();
+  EXPECT_EQ(seen.size(), 8u);
+  EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](const Event& event) { return event.status == 0; }));
+  bench.tell(WorkerId{0}, AvoidPeerMsg{&avoided, false});
+  put(2);
+  EXPECT_EQ(avoided.tx_count, 1u) << "used again";
+  while (!bench.lnd().sent.empty()) fail(*bench.lnd().sent[0], {});
+  (void)events();
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: the only NI of this node is avoided. Messages go over it all the same, and none is moved for ever.
+TEST_F(FewCredits, messages_stay_where_there_is_no_other_path) {
+  put(8);
+  NiSlice& only = *bench.lnd().sent.at(0)->ni_slice;
+  bench.tell(WorkerId{0}, AvoidNiMsg{&only, true});
+  bench.settle();
+  EXPECT_EQ(only.tx_count.get(), 8);
+  put(2);
+  EXPECT_EQ(only.tx_count.get(), 10);
+  while (!bench.lnd().sent.empty()) fail(*bench.lnd().sent[0], {});
+  EXPECT_EQ(events().size(), 10u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: with two NIs and two peer NIs, a message whose peer NIs fail in turn is tried over each of the four pairs, if
+// as many resends are allowed, and over no pair twice.
+TEST_F(CoreHealth, each_pair_is_tried_once) {
+  bench.add_ni(tcp(100));
+  bench.node.retry_count = 9;
+  bench.publish();
+  put(1);
+  std::set<std::pair<uint32_t, uint32_t>> pairs;
+  unsigned attempts = 0;
+  while (!bench.lnd().sent.empty()) {
+    Tx& tx = *bench.lnd().sent[0];
+    EXPECT_TRUE(pairs.insert({tx.ni.value, tx.peer_ni.value}).second);
+    ++attempts;
+    fail(tx, {-ECONNRESET, LndStatus::kRemoteDropped});
+  }
+  EXPECT_EQ(attempts, 4u);
+  EXPECT_EQ(events().at(0).status, -ECONNRESET);
+}
+
+// Goal: all attempts share the deadline of the first.
+TEST_F(CoreHealth, a_resend_keeps_the_deadline) {
+  put(1);
+  const Instant deadline = bench.lnd().sent.at(0)->deadline;
+  bench.now += 10s;
+  fail(*bench.lnd().sent.at(0), {-ECONNRESET, LndStatus::kRemoteDropped});
+  EXPECT_EQ(bench.lnd().sent.at(0)->deadline, deadline);
+  bench.now = deadline;
+  fail(*bench.lnd().sent.at(0), {-ECONNRESET, LndStatus::kRemoteDropped});
+  EXPECT_TRUE(bench.lnd().sent.empty());
+  (void)events();
+}
+
+// Goal: control hears of a pair over which a request waits, once it has waited for kSilenceMin, as long as it waits.
+TEST_F(CoreHealth, silent_pairs_are_told) {
+  bench.node.fast_detection = true;
+  bench.publish();
+  EXPECT_TRUE(submitter->put({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1}));
+  bench.settle();
+  Tx& tx = *bench.lnd().sent.at(0);
+  const NiId ni = tx.ni;
+  const PeerNiId peer_ni = tx.peer_ni;
+  fail(tx, {});
+  const auto silent = [&](Duration later) {
+    bench.now += later;
+    bench.settle();
+    size_t told = 0;
+    for (const WorkerMsg& msg : bench.take_control_items())
+      if (const auto* one = std::get_if<SilentMsg>(&msg)) {
+        EXPECT_TRUE(one->ni == ni && one->peer_ni == peer_ni && one->waited >= kSilenceMin);
+        ++told;
+      }
+    return told;
+  };
+  EXPECT_EQ(silent(kSilenceMin - 10ms), 0u);
+  EXPECT_EQ(silent(kSilenceLook), 1u);
+  EXPECT_EQ(silent(kSilenceLook / 2), 0u) << "not looked at so soon";
+  EXPECT_EQ(silent(kSilenceLook), 1u);
+  (void)submitter->unlink(md);
+  EXPECT_EQ(silent(10 * kSilenceLook), 0u);
+  (void)events();
+}
+
+}  // namespace
+}  // namespace ulnet::test
