@@ -21,8 +21,15 @@ Result<void> job_check(const Job& job) {
   }
   if (job.count == 0 && job.duration <= Duration{0}) return fail(EINVAL, "the duration must be above 0");
   if (job.warmup < Duration{0} || job.drain < Duration{0}) return fail(EINVAL, "a time is negative");
+  if (job.timeline != Duration{0} && job.timeline < kTimelineSliceMin) {
+    return fail(EINVAL, "a slice of the time line is at least 100us",
+                uint64_t(std::max(job.timeline, Duration{0}).count()));
+  }
   if (job.operation == Operation::kPing) return {};
   if (job.sizes.empty() || job.sizes.size() > kRunsMax) return fail(EINVAL, "1 to 64 sizes", job.sizes.size());
+  if (job.timeline != Duration{0} && job.sizes.size() != 1) {
+    return fail(EINVAL, "a time line needs exactly one size", job.sizes.size());
+  }
   for (uint32_t size : job.sizes) {
     if (size > kMaxPayload) return fail(EINVAL, "a message carries at most 1 MiB", size);
     if (uint64_t{size} * job.concurrency > kMemoryMax) {
@@ -63,6 +70,7 @@ Generator::Generator(Submitter& submitter, const Job& job, BusyCycles busy_cycle
       busy_cycles_(std::move(busy_cycles)),
       eq_(eq),
       latencies_(std::make_unique<Histogram>()),
+      timeline_(job.timeline),
       slots_(job.concurrency) {
   uint32_t largest = kPingBytes;
   for (uint32_t size : job.sizes) largest = std::max(largest, size);
@@ -93,6 +101,8 @@ void Generator::run_begin(Instant now) {
 void Generator::run_end(Instant now) {
   (impatient_ ? now_.abandoned : now_.lost) = in_flight_;
   now_.interrupted = stopping_;
+  now_.timeline = timeline_.result();
+  timeline_.end();
   failed_before_ += now_.failed;
   const bool stuck = in_flight_ != 0 || bound_ != 0;  // MDs that the worker still has cannot be used again
   results_.push_back(now_);
@@ -107,7 +117,8 @@ void Generator::run_end(Instant now) {
 }
 
 void Generator::measure_begin(Instant now) {
-  measure_since_ = now;
+  measure_since_ = ended_well_ = now;
+  timeline_.begin(now);
   cycles_before_ = busy_cycles_ ? busy_cycles_() : 0;
   phase_to(Phase::kMeasure, now);
 }
@@ -115,6 +126,7 @@ void Generator::measure_begin(Instant now) {
 /// The measurement ends at `at`; what is under way may still end, but is no longer measured.
 void Generator::measure_end(Instant at) {
   now_.elapsed = at - measure_since_;
+  now_.longest_pause = std::max(now_.longest_pause, at - ended_well_);
   now_.completed = latencies_->count();
   now_.latency_min = latencies_->min();
   now_.latency_mean = latencies_->mean();

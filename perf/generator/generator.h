@@ -14,6 +14,7 @@
 #include "perf/generator/histogram.h"
 #include "perf/generator/job.h"
 #include "perf/generator/page_memory.h"
+#include "perf/generator/timeline.h"
 
 namespace ulnet::perf {
 
@@ -88,6 +89,7 @@ class Generator {
   PageMemory memory_;
   size_t memory_bytes_ = 0;
   std::unique_ptr<Histogram> latencies_;
+  Timeline timeline_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> ready_;   ///< slots that may start, last in first out
   std::deque<uint32_t> resting_;  ///< slots that wait after an error, oldest first
@@ -97,7 +99,8 @@ class Generator {
   Phase phase_ = Phase::kWaiting;
   Instant phase_since_ = kNever;
   Instant measure_since_ = kNever;
-  Instant give_up_ = kForever;  ///< kDrain: then cancel; kCancel: then lost
+  Instant ended_well_ = kNever;  ///< the last operation of the measurement that did; its begin before the first
+  Instant give_up_ = kForever;   ///< kDrain: then cancel; kCancel: then lost
   uint64_t next_tag_ = 1;
   uint64_t issued_measured_ = 0, ended_measured_ = 0;
   uint64_t cycles_before_ = 0;

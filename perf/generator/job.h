@@ -11,6 +11,7 @@
 #include "dataplane/base/result.h"
 #include "dataplane/base/time.h"
 #include "perf/generator/histogram.h"
+#include "perf/generator/timeline.h"
 
 namespace ulnet::perf {
 
@@ -44,6 +45,7 @@ struct Job {
   Duration warmup = 500ms;            ///< before each measurement, not measured
   bool verify = false;                ///< check every byte end to end; a put is read back
   Duration drain = 10s;  ///< how long operations may still end by themselves after a run; then they are cancelled
+  Duration timeline{};   ///< length of a slice of RunResult::timeline; 0 = no time line. With one size only
 };
 
 /// Errors are EINVAL with a sentence.
@@ -74,6 +76,7 @@ struct RunResult {
   uint64_t completed = 0;
   uint64_t bytes = 0;
   Duration latency_min{}, latency_mean{}, latency_p50{}, latency_p99{}, latency_p999{}, latency_max{};
+  Duration longest_pause{};                  ///< of the measurement: longest time without an operation that ended well
   std::optional<double> cycles_per_message;  ///< busy cycles of this node's workers / messages measured
 
   uint64_t accepted = 0;    ///< operations that the submitter took
@@ -86,6 +89,7 @@ struct RunResult {
   uint64_t mismatched = 0;  ///< checked and found wrong
   bool interrupted = false;
   std::map<int32_t, uint64_t> errors;  ///< negative errno -> how often
+  TimelineResult timeline;             ///< from the begin of the measurement to the end of the last operation
 
   [[nodiscard]] bool ok() const {
     return lost == 0 && abandoned == 0 && duplicates == 0 && failed == 0 && mismatched == 0;

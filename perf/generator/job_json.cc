@@ -1,5 +1,6 @@
 #include "perf/generator/job_json.h"
 
+#include <array>
 #include <cstring>
 
 #include "dataplane/base/nid_text.h"
@@ -75,6 +76,7 @@ Read read_field(const std::string& key, const json& value, Job& job) {
   if (key == "warmup_ns") return good(read_duration(value, job.warmup));
   if (key == "verify") return good(read_bool(value, job.verify));
   if (key == "drain_ns") return good(read_duration(value, job.drain));
+  if (key == "timeline_ns") return good(read_duration(value, job.timeline));
   return Read::kUnknown;
 }
 
@@ -114,7 +116,8 @@ json job_json(const Job& job) {
           {"count", job.count},
           {"warmup_ns", job.warmup.count()},
           {"verify", job.verify},
-          {"drain_ns", job.drain.count()}};
+          {"drain_ns", job.drain.count()},
+          {"timeline_ns", job.timeline.count()}};
 }
 
 config::Checked<Job> job_from_json(const json& object) {
@@ -160,6 +163,52 @@ Snapshot snapshot_from_json(const json& object) {
   return shot;
 }
 
+namespace {
+
+json timeline_json(const TimelineResult& timeline) {
+  json slices = json::array(), failures = json::array();
+  for (const TimelineSlice& slice : timeline.slices)
+    slices.push_back({slice.index, slice.ended, slice.failed, slice.longest.count()});
+  for (const FailedOperation& failure : timeline.failures)
+    failures.push_back({failure.at.time_since_epoch().count(), -failure.error, failure.latency.count()});
+  return {{"slice_ns", timeline.slice.count()},
+          {"since_ns", timeline.since.time_since_epoch().count()},
+          {"dropped", timeline.dropped},
+          {"slices", std::move(slices)},
+          {"failures", std::move(failures)}};
+}
+
+/// Calls `row` with the numbers of each array in the array `key` that holds exactly that many unsigned numbers.
+template <size_t kCount, class Row>
+void each_row(const json& object, const char* key, Row&& row) {
+  const auto rows = object.find(key);
+  if (rows == object.end() || !rows->is_array()) return;
+  for (const json& value : *rows) {
+    if (!value.is_array() || value.size() != kCount) continue;
+    std::array<uint64_t, kCount> numbers{};
+    bool good = true;
+    for (size_t i = 0; i < kCount; ++i) good = good && read_unsigned(value[i], numbers[i], INT64_MAX);
+    if (good) row(numbers);
+  }
+}
+
+TimelineResult timeline_from_json(const json& object) {
+  TimelineResult timeline;
+  if (!object.is_object()) return timeline;
+  timeline.slice = get_ns(object, "slice_ns");
+  timeline.since = Instant{get_ns(object, "since_ns")};
+  timeline.dropped = get_or<uint64_t>(object, "dropped", 0);
+  each_row<4>(object, "slices", [&](const auto& n) {
+    timeline.slices.push_back({uint32_t(n[0]), uint32_t(n[1]), uint32_t(n[2]), Duration(int64_t(n[3]))});
+  });
+  each_row<3>(object, "failures", [&](const auto& n) {
+    timeline.failures.push_back({Instant{Duration(int64_t(n[0]))}, Duration(int64_t(n[2])), -int32_t(n[1])});
+  });
+  return timeline;
+}
+
+}  // namespace
+
 json result_json(const RunResult& r) {
   json errors = json::object();
   for (const auto& [error, count] : r.errors) errors[errno_name(error)] = {{"errno", -error}, {"count", count}};
@@ -178,6 +227,7 @@ json result_json(const RunResult& r) {
                    {"p99", r.latency_p99.count()},
                    {"p99_9", r.latency_p999.count()},
                    {"max", r.latency_max.count()}}},
+                 {"longest_pause_ns", r.longest_pause.count()},
                  {"cycles_per_message", nullptr},
                  {"accepted", r.accepted},
                  {"ended", r.ended},
@@ -191,6 +241,7 @@ json result_json(const RunResult& r) {
                  {"errors", std::move(errors)},
                  {"ok", r.ok()}};
   if (r.cycles_per_message) object["cycles_per_message"] = *r.cycles_per_message;
+  if (r.timeline.slice != Duration{0}) object["timeline"] = timeline_json(r.timeline);
   return object;
 }
 
@@ -214,6 +265,8 @@ RunResult result_from_json(const json& object) {
   if (const auto it = object.find("cycles_per_message"); it != object.end() && it->is_number()) {
     r.cycles_per_message = it->get<double>();
   }
+  r.longest_pause = get_ns(object, "longest_pause_ns");
+  if (const auto it = object.find("timeline"); it != object.end()) r.timeline = timeline_from_json(*it);
   r.accepted = get_or<uint64_t>(object, "accepted", 0);
   r.ended = get_or<uint64_t>(object, "ended", 0);
   r.lost = get_or<uint64_t>(object, "lost", 0);

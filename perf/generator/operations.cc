@@ -156,6 +156,7 @@ void Generator::on_final(const Event& event, Instant now) {
   --in_flight_;
   int32_t error = event.status;
   if (error == 0 && job_.operation != Operation::kPing && event.mlength != slot_bytes_) error = -EMSGSIZE;
+  timeline_.ended(now, now - slot.issued, error);
   if (error != 0) {
     ++now_.failed;
     ++now_.errors[error];
@@ -165,6 +166,8 @@ void Generator::on_final(const Event& event, Instant now) {
     // By duration, what ends within the measurement counts, whenever it began; by count, what began within it.
     if (phase_ == Phase::kMeasure && (job_.count == 0 || slot.measured)) {
       latencies_->record(now - slot.issued);
+      now_.longest_pause = std::max(now_.longest_pause, now - ended_well_);
+      ended_well_ = now;
       now_.bytes += event.mlength;
     }
     if (reads_back()) {

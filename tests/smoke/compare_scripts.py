@@ -19,6 +19,8 @@ RATIO = r'\d+\.\d\d'
 LAST = {
     'compare-rails': (['--rounds', '1', '--seconds', '1'], rf'two={RATIO} four={RATIO} lost=0'),
     'compare-rails --unequal': (['--rounds', '1', '--seconds', '1'], rf'unequal={RATIO} small={RATIO} lost=0'),
+    'compare-failover': (['--runs', '1', '--fault-seconds', '0.5', '--return-seconds', '3', '--faults',
+                          'none,down,blackhole'], r'down_ms=\d+ blackhole_ms=\d+ rejoin_ms=>?\d+ failed=0'),
     'compare-select': (['--rounds', '1'], r'choice16=[\d.]+ ratio=[\d.]+ rules_cost=[\d.]+'),
     'policy-cost': (['--rounds', '1'],
                     r'policy_cost s=[\d.]+ accept_ms=[\d.]+ slices=\d+ longest_ms=[\d.]+ republished=0/1'),

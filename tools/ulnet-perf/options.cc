@@ -33,7 +33,7 @@ std::vector<std::string> split(const std::string& text, char at) {
 
 /// Options as text, as CLI11 delivers them.
 struct Raw {
-  std::string target, self, sizes = "4K", duration = "3s", warmup, drain;
+  std::string target, self, sizes = "4K", duration = "3s", warmup, drain, timeline;
   uint32_t concurrency = 1;
   uint64_t count = 0;
   bool verify = false;
@@ -78,6 +78,8 @@ void add_job_options(CLI::App& app, Raw& raw, bool sized) {
       ->option_text("TIME");
   app.add_option("--drain", raw.drain, "At the end, wait this time for unfinished operations, then cancel them (10s)")
       ->option_text("TIME");
+  app.add_option("--timeline", raw.timeline, "With --json: report the operations that ended in each slice of this time")
+      ->option_text("TIME");
   app.add_flag("--verify", raw.verify, "Check every byte; the data of puts is read back from the target");
 }
 
@@ -116,6 +118,7 @@ std::optional<OptionsEnd> job_fill(const Raw& raw, Operation operation, Job& job
   if (auto wrong = take_time("--duration", raw.duration, job.duration)) return wrong;
   if (auto wrong = take_time("--warmup", raw.warmup, job.warmup)) return wrong;
   if (auto wrong = take_time("--drain", raw.drain, job.drain)) return wrong;
+  if (auto wrong = take_time("--timeline", raw.timeline, job.timeline)) return wrong;
   if (auto checked = job_check(job); !checked) return refuse(checked.error().what).value();
   return std::nullopt;
 }
@@ -265,6 +268,9 @@ tl::expected<Options, OptionsEnd> options_parse(const std::vector<std::string>& 
   if (!options.serve) {
     const Operation operation = ping->parsed() ? Operation::kPing : put->parsed() ? Operation::kPut : Operation::kGet;
     if (auto end = job_fill(raw, operation, options.job)) return tl::unexpected(*end);
+    if (options.job.timeline != Duration{0} && !options.json) {
+      return refuse("--timeline: the time line is a part of the JSON report; add --json");
+    }
   }
   if (auto end = node_check(options.node)) return tl::unexpected(*end);
   return options;

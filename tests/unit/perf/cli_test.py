@@ -18,7 +18,7 @@ PERF, ULNETD = sys.argv[1:3]
 WAIT = 60 * (4 if os.environ.get('ULNET_SANITIZED') == '1' else 1)
 SCHEMA = {'operation', 'size', 'concurrency', 'elapsed_ns', 'completed', 'bytes', 'messages_per_second',
           'gigabits_per_second', 'latency_ns', 'cycles_per_message', 'accepted', 'ended', 'lost', 'abandoned',
-          'duplicates', 'failed', 'verified', 'mismatched', 'interrupted', 'errors', 'ok'}
+          'duplicates', 'failed', 'longest_pause_ns', 'verified', 'mismatched', 'interrupted', 'errors', 'ok'}
 
 
 def free_port():

@@ -185,6 +185,66 @@ TEST_F(GeneratorTest, errors_are_counted_by_name_and_slots_rest_after_them) {
   EXPECT_GE(r.failed, 4u * 9);
 }
 
+// Goal: the time line shows a fault: when it began, its end, and the operations that waited for it.
+// Method: the worker answers nothing from 5 ms to 25 ms after the begin of the measurement, which ends after 30 ms.
+TEST_F(GeneratorTest, timeline_and_longest_pause_show_a_silence) {
+  Job j = job();
+  j.duration = 30ms;
+  j.timeline = 1ms;
+  begin(j);
+  while (generator->snapshot(now).phase != Phase::kMeasure) step();
+  const Instant since = now - 100us;  // of the turn that began the measurement
+  while (now < since + 5ms) step();
+  worker.hold = true;
+  while (now < since + 25ms) step();
+  worker.hold = false;
+  run();
+  const RunResult& r = only();
+  EXPECT_TRUE(r.ok());
+  EXPECT_NEAR(double(r.longest_pause.count()), 20e6, 0.3e6);
+  EXPECT_EQ(r.timeline.since, since);
+  EXPECT_EQ(r.timeline.dropped, 0u);
+  EXPECT_TRUE(r.timeline.failures.empty());
+  uint64_t ended = 0;
+  for (const TimelineSlice& slice : r.timeline.slices) {
+    ended += slice.ended;
+    EXPECT_FALSE(slice.index > 5 && slice.index < 25) << slice.index;
+    EXPECT_EQ(slice.longest > Duration{1ms}, slice.index == 25) << slice.index;
+    EXPECT_LT(slice.longest, Duration{20300us}) << slice.index;
+  }
+  EXPECT_EQ(ended, r.completed + 4);  // the last four ended after the measurement
+}
+
+TEST_F(GeneratorTest, timeline_has_the_time_and_the_errno_of_failures_until_the_end) {
+  worker.hold = true;
+  Job j = job();
+  j.warmup = 0ms;
+  j.drain = 50ms;
+  j.duration = 30ms;
+  j.timeline = 1ms;
+  begin(j);
+  while (now < Instant{1s} + 3ms) step();
+  worker.finish_held(-ECONNRESET);
+  run();
+  const RunResult& r = only();
+  ASSERT_EQ(r.timeline.failures.size(), 8u);  // four were answered, four more were cancelled after the drain
+  EXPECT_EQ(r.failed, 8u);
+  for (size_t i = 0; i < 8; ++i) {
+    const FailedOperation& failure = r.timeline.failures[i];
+    EXPECT_EQ(failure.error, i < 4 ? -ECONNRESET : -ECANCELED) << i;
+    EXPECT_NEAR(double((failure.at - r.timeline.since).count()), i < 4 ? 3e6 : 80e6, 0.5e6) << i;
+  }
+  EXPECT_EQ(r.longest_pause, r.elapsed);  // no operation ended well
+}
+
+TEST_F(GeneratorTest, without_timeline_there_is_none) {
+  begin(job());
+  run();
+  EXPECT_EQ(only().timeline.slice, Duration{0});
+  EXPECT_TRUE(only().timeline.slices.empty());
+  EXPECT_EQ(only().longest_pause, Duration{100us});
+}
+
 TEST_F(GeneratorTest, a_short_reply_is_an_error) {
   Job j = job();
   j.count = 1;
@@ -384,6 +444,9 @@ TEST_F(GeneratorTest, create_refuses_what_cannot_be) {
   EXPECT_EQ(code([](Job& j) { j.concurrency = 65; }), -ENOSPC);
   EXPECT_EQ(code([](Job& j) { j.duration = Duration{0}; }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.warmup = -1ms; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.timeline = 99us; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.timeline = -1ms; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.timeline = 1ms, j.sizes = {1, 2}; }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.sizes = {}; }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.sizes.assign(65, 1); }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.sizes = {kMaxPayload + 1}; }), -EINVAL);

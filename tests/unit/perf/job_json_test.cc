@@ -20,6 +20,8 @@ Job full_job() {
   job.warmup = 0ms;
   job.verify = true;
   job.drain = 7s;
+  job.sizes = {4096};
+  job.timeline = 2ms;
   return job;
 }
 
@@ -34,6 +36,7 @@ TEST(JobJson, job_comes_back_as_it_was) {
   EXPECT_EQ(back->sizes, job.sizes);
   EXPECT_EQ(back->duration, job.duration);
   EXPECT_TRUE(back->verify);
+  EXPECT_EQ(back->timeline, job.timeline);
 }
 
 TEST(JobJson, a_wrong_field_is_named) {
@@ -52,6 +55,9 @@ TEST(JobJson, a_wrong_field_is_named) {
   EXPECT_EQ(why("duration_ns", "3s"), "perf job: bad value of \"duration_ns\"");
   EXPECT_EQ(why("verify", 1), "perf job: bad value of \"verify\"");
   EXPECT_EQ(why("colour", "red"), "perf job: unknown field \"colour\"");
+  EXPECT_EQ(why("timeline_ns", "1ms"), "perf job: bad value of \"timeline_ns\"");
+  EXPECT_EQ(why("timeline_ns", 99999), "a slice of the time line is at least 100us");
+  EXPECT_EQ(why("sizes", {1, 2}), "a time line needs exactly one size");
   EXPECT_EQ(why("concurrency", 0), "concurrency is 1 to 4096");
   EXPECT_EQ(why("sizes", {kMaxPayload + 1}), "a message carries at most 1 MiB");
   EXPECT_EQ(job_from_json(nlohmann::ordered_json::array()).error().what, "a perf job is an object");
@@ -82,10 +88,21 @@ TEST(JobJson, result_comes_back_as_it_was) {
   r.verified = 6;
   r.mismatched = 7;
   r.interrupted = true;
+  r.longest_pause = 9ms;
+  r.timeline = {.slice = 1ms,
+                .since = Instant{3s},
+                .dropped = 2,
+                .slices = {{.index = 7, .ended = 9, .failed = 1, .longest = 5ms}, {.index = 8, .ended = 1}},
+                .failures = {{.at = Instant{4s}, .latency = 1s, .error = -ETIMEDOUT}}};
   r.errors = {{-ETIMEDOUT, 3}, {-ECONNRESET, 2}};
   const RunResult back = result_from_json(nlohmann::ordered_json::parse(result_json(r).dump()));
   EXPECT_EQ(result_json(back), result_json(r));
   EXPECT_EQ(back.errors, r.errors);
+  ASSERT_EQ(back.timeline.slices.size(), 2u);
+  EXPECT_EQ(back.timeline.slices[0].longest, Duration{5ms});
+  ASSERT_EQ(back.timeline.failures.size(), 1u);
+  EXPECT_EQ(back.timeline.failures[0].error, -ETIMEDOUT);
+  EXPECT_EQ(back.timeline.failures[0].at, Instant{4s});
   EXPECT_EQ(back.cycles_per_message, r.cycles_per_message);
   r.cycles_per_message.reset();
   EXPECT_TRUE(result_json(r)["cycles_per_message"].is_null());
@@ -93,8 +110,8 @@ TEST(JobJson, result_comes_back_as_it_was) {
 }
 
 TEST(JobJson, garbage_is_no_result_and_no_crash) {
-  for (const char* text :
-       {"null", "[]", "{}", R"({"size": "x", "latency_ns": 3, "errors": {"E": 1}, "operation": 7})"}) {
+  for (const char* text : {"null", "[]", "{}", R"({"size": "x", "latency_ns": 3, "errors": {"E": 1}, "operation": 7,
+            "timeline": {"slices": [[1, 2], 3, [1, -2, 3, 4]], "failures": {}}})"}) {
     EXPECT_EQ(result_from_json(nlohmann::ordered_json::parse(text)).completed, 0u);
     EXPECT_EQ(snapshot_from_json(nlohmann::ordered_json::parse(text)).completed, 0u);
   }
@@ -122,17 +139,32 @@ TEST(JobJson, report_has_the_documented_fields) {
   EXPECT_DOUBLE_EQ(report["histogram_resolution"], 1.0 / 128);
   std::set<std::string> keys;
   for (const auto& [key, value] : report["runs"][0].items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"abandoned",   "accepted",
-                                         "bytes",       "completed",
-                                         "concurrency", "cycles_per_message",
-                                         "duplicates",  "elapsed_ns",
-                                         "ended",       "errors",
-                                         "failed",      "gigabits_per_second",
-                                         "interrupted", "latency_ns",
-                                         "lost",        "messages_per_second",
-                                         "mismatched",  "ok",
-                                         "operation",   "size",
+  EXPECT_EQ(keys, (std::set<std::string>{"abandoned",
+                                         "accepted",
+                                         "bytes",
+                                         "completed",
+                                         "concurrency",
+                                         "cycles_per_message",
+                                         "duplicates",
+                                         "elapsed_ns",
+                                         "ended",
+                                         "errors",
+                                         "failed",
+                                         "gigabits_per_second",
+                                         "interrupted",
+                                         "latency_ns",
+                                         "longest_pause_ns",
+                                         "lost",
+                                         "messages_per_second",
+                                         "mismatched",
+                                         "ok",
+                                         "operation",
+                                         "size",
                                          "verified"}));
+  const auto timed = report_json(full_job(), {RunResult{.timeline = {.slice = 1ms}}})["runs"][0]["timeline"];
+  keys.clear();
+  for (const auto& [key, value] : timed.items()) keys.insert(key);
+  EXPECT_EQ(keys, (std::set<std::string>{"dropped", "failures", "since_ns", "slice_ns", "slices"}));
   EXPECT_EQ(report_json(full_job(), {})["ok"], false);
   EXPECT_EQ(report_json(full_job(), {RunResult{.lost = 1}})["ok"], false);
 }

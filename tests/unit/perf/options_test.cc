@@ -71,6 +71,11 @@ TEST(PerfOptions, count_means_no_warm_up_unless_said) {
   EXPECT_EQ(good("ping 10.0.0.2@tcp --nid 10.0.0.1 -n 3").job.count, 3u);
 }
 
+TEST(PerfOptions, a_time_line_is_optional) {
+  EXPECT_EQ(good("put 10.0.0.2@tcp --nid 10.0.0.1 --json --timeline 2ms").job.timeline, Duration{2ms});
+  EXPECT_EQ(good("put 10.0.0.2@tcp --nid 10.0.0.1 --json").job.timeline, Duration{0});
+}
+
 TEST(PerfOptions, serve_takes_a_node_only) {
   const Options o = good("serve --net tcp1 --if eth0,eth1 --unprivileged-ports --accept-port 1988 --workers 2");
   EXPECT_TRUE(o.serve);
@@ -113,6 +118,12 @@ TEST(PerfOptions, commands_that_must_fail_give_the_reason) {
             "ulnet-perf: --size: '4X' is not a size; write for example 0, 4096, 4K or 1M\n");
   EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --duration soon"),
             "ulnet-perf: --duration: 'soon' is not a time; write for example 3s, 500ms or 2m\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --json --timeline 1us"),
+            "ulnet-perf: a slice of the time line is at least 100us\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --json --timeline 1ms --size 1,2"),
+            "ulnet-perf: a time line needs exactly one size\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --timeline 1ms"),
+            "ulnet-perf: --timeline: the time line is a part of the JSON report; add --json\n");
   EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --duration 0"), "ulnet-perf: the duration must be above 0\n");
   EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 -c 0"), "ulnet-perf: concurrency is 1 to 4096\n");
   EXPECT_EQ(
