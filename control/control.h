@@ -11,6 +11,7 @@
 #include "config/model.h"
 #include "control/discovery/ping_target.h"
 #include "control/discovery/pinger.h"
+#include "control/faults/fault_rules.h"
 #include "control/nis/local_nis.h"
 #include "control/node_config.h"
 #include "control/outbox.h"
@@ -82,6 +83,7 @@ struct Control {
   std::unique_ptr<PeerTableBuilder> peer_table;
   ViewParts parts;                                               ///< of the view to come
   uint64_t routes_seen = 0, portals_seen = 0, regions_seen = 0;  ///< revisions that `parts` holds
+  uint64_t faults_seen = 0;                                      ///< the same
   bool unpublished = true;                                       ///< `parts` holds what no view has yet
   std::vector<Resolved> resolved;
 
@@ -93,6 +95,7 @@ struct Control {
   std::unique_ptr<Routing> routing;
   std::unique_ptr<NetWatch> net_watch;
   std::unique_ptr<Portals> portals;
+  FaultRules faults{config.workers, [this](bool gone) { publish_faults(*this, gone); }};
   std::unique_ptr<Submitters> submitters;
   std::unique_ptr<SelfSubmitter> self_submitter;
   std::unique_ptr<PingTarget> ping_target;

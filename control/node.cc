@@ -212,6 +212,7 @@ void Node::stop_now(Instant now) {
   for (LocalNi* ni : c_.nis->all()) c_.nis->remove(*ni, now);
   c_.dirty.local = true;
   c_.lnds[kLndLo]->ni_stop(kLoNi, now);
+  c_.faults.clear();  // the stop waits for no delayed message
   stop_timer_.set_in(kStopLook);
 }
 

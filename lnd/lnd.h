@@ -97,6 +97,12 @@ struct GetAnswer {
   int32_t error = 0;   ///< 0, or the negative errno with which the peer refused it
 };
 
+/// A message that a delay rule holds, or has held (dataplane/stages/fault.h).
+struct FaultDelay {
+  Instant until = kNever;  ///< kNever: no rule has held it
+  uint32_t rule = 0;       ///< FaultRule::id
+};
+
 /// The place of a Tx on the serving worker (dataplane/stages/egress.cc). If the Tx has no peer (loopback), or has a
 /// token, its lease begins with kInLnd.
 enum class TxStage : uint8_t {
@@ -105,6 +111,7 @@ enum class TxStage : uint8_t {
   kHasPeer,      ///< holds a peer credit, and needs an NI credit next
   kWaitsNi,      ///< holds a peer credit, waits for an NI credit: in NiSlice::credits
   kHasBoth,      ///< holds both credits: to be submitted
+  kDelayed,      ///< holds both credits; a delay rule holds it: in Worker::delayed_sends
   kInLnd,        ///< the LND's; holds its peer credit, and the NI credit unless that was taken back
   kNoConnection  ///< the LND's, which had no connection for it in time: requested back
 };
@@ -135,6 +142,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
   bool stays = false;   ///< goes over this pair of NIs, even if the worker avoids one of them
   bool moving = false;  ///< requested back from the LND, to take another path
   bool moved = false;   ///< ended for that: it was not sent, and nothing has failed
+  FaultDelay delay;            ///< in this lease
   Sending* message = nullptr;  ///< that it is a part of; the serving worker reads Sending::recall only
   uint16_t home = 0;           ///< worker that gets it back
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(home)>::max());
@@ -147,6 +155,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
     answer = {};
     stage = TxStage::kNew;
     stays = moving = moved = false;
+    delay.until = kNever;
   }
 };
 
@@ -194,6 +203,7 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   Tx* reply = nullptr;          ///< the REPLY to a slot with a token; sent when the LND has the verdict
   PeerLocal* hop = nullptr;     ///< next hop of a receive to be forwarded; else null
   Instant held_since = kNever;  ///< since when it has been in Worker::held_router
+  FaultDelay delay;
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(conn_worker)>::max());
 
   /// For the LND: begins a message that came over the connection of `peer`. Nothing of the one before is left, but for

@@ -54,6 +54,27 @@ constexpr ArgRow kCaptureArgs[] = {
     {"seconds", ArgType::kInteger, "The capture ends after this time.", false, 1, kCaptureSecondsMax, "s"},
     {"size", ArgType::kInteger, "The capture ends at this size.", false, kCaptureSizeMin, kCaptureSizeMax, "B"},
     {"rate", ArgType::kInteger, "Packets per second; more are skipped.", false, 1, kCaptureRateMax, "packets/s"}};
+constexpr ArgRow kFaultKind{"rule", ArgType::kText, "`drop` or `delay`.", true};
+constexpr ArgRow kFaultKindArgs[] = {kFaultKind};
+constexpr ArgRow kFaultAddArgs[] = {
+    kFaultKind,
+    {"source", ArgType::kText, "The first sender: a NID, `*@tcp` for a net, or `*`.", true},
+    {"dest", ArgType::kText, "The final destination, in the same forms.", true},
+    {"local_nid", ArgType::kText, "Only messages over this NI, in the same forms."},
+    {"portal", ArgType::kText, "Only PUTs and GETs for these portals, e.g. `4,12`."},
+    {"message", ArgType::kText, "Only these types: `put`, `ack`, `get` and `reply`, e.g. `put,get`."},
+    {"rate", ArgType::kInteger, "One of this number of messages of a worker, at a random place.", false, 1, UINT32_MAX},
+    {"interval", ArgType::kInteger, "One message of a worker in each such time.", false, 1, kFaultSecondsMax, "s"},
+    {"random", ArgType::kBool, "Only of drop rules: `interval` is the mean of a random time."},
+    {"drop_all", ArgType::kBool, "Only of drop rules: every message, instead of `rate` or `interval`."},
+    {"health_error", ArgType::kText,
+     "Only of drop rules: sends fail with one of these statuses, e.g. `local_timeout,remote_error`, or `random`. "
+     "Without it, messages are lost on receive."},
+    {"latency", ArgType::kInteger, "The time that a delay rule holds a message.", false, 1, kFaultSecondsMax, "s"}};
+constexpr ArgRow kFaultDelArgs[] = {kFaultKind,
+                                    {"all", ArgType::kBool, "All rules of the kind."},
+                                    {"source", ArgType::kText, "The rules with this source."},
+                                    {"dest", ArgType::kText, "The rules with this destination."}};
 constexpr ArgRow kPortResetArgs[] = {{"name", ArgType::kText, "The port.", true}};
 
 constexpr std::array<CallRow, size_t(Call::kCount)> kCalls{{
@@ -78,6 +99,8 @@ constexpr std::array<CallRow, size_t(Call::kCount)> kCalls{{
     {Call::kShowGlobal, Verb::kShow, "global", {}, "The global settings.", "{global: {...}}"},
     {Call::kShowStats, Verb::kShow, "stats", kStatsArgs, "The counters of the node.", "{statistics: {...}}"},
     {Call::kShowUdsp, Verb::kShow, "udsp", kUdspArgs, "The selection policies.", "{udsp: [...]}"},
+    {Call::kShowFault, Verb::kShow, "fault", kFaultKindArgs, "The fault rules of a kind, with their counts.",
+     "{fault: [{rule_type, fa_src, fa_dst, ...}]}. Empty if there is no rule."},
     {Call::kShowExplain, Verb::kShow, "explain", kExplainArgs,
      "The path that a message to a NID would take, and why: each candidate of each step.",
      "{explain: [{nid, worker, result, source, next hop, destination, steps: [...], spread: [...]}]}"},
@@ -104,6 +127,12 @@ constexpr std::array<CallRow, size_t(Call::kCount)> kCalls{{
      "Each other NID has an error \"failed to ping NID: REASON\". An answer may hold both."},
     {Call::kDiscover, Verb::kManage, "discover", kDiscoverArgs, "Discovers the peers with these NIDs.",
      "As for `manage ping`, under `discover`."},
+    {Call::kFaultAdd, Verb::kManage, "fault_add", kFaultAddArgs,
+     "Adds a fault rule: messages fail or arrive late, for tests. Rules are no part of the configuration.",
+     "None. An error has the verb `add` and the entity `fault`."},
+    {Call::kFaultDel, Verb::kManage, "fault_del", kFaultDelArgs,
+     "Deletes fault rules. Messages that they delay go on at once.",
+     "None. An error has the verb `del` and the entity `fault`; errno -2 if no rule fits."},
     {Call::kPerf,
      Verb::kManage,
      "perf",
@@ -119,6 +148,8 @@ constexpr std::array<CallRow, size_t(Call::kCount)> kCalls{{
     {Call::kPortReset, Verb::kManage, "port_reset", kPortResetArgs, "Resets a port.",
      "None; the answer comes when the port works again."},
     {Call::kResetStats, Verb::kReset, "stats", {}, "Sets all counters to 0.", "None."},
+    {Call::kResetFault, Verb::kReset, "fault", kFaultKindArgs, "Sets the counts of all fault rules of a kind to 0.",
+     "None."},
 }};
 
 constexpr bool rows_in_order() {

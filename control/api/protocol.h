@@ -27,6 +27,7 @@ enum class Call : uint8_t {
   kShowGlobal,
   kShowStats,
   kShowUdsp,
+  kShowFault,
   kShowExplain,
   kShowExport,
   kShowStatus,
@@ -35,10 +36,13 @@ enum class Call : uint8_t {
   kShowRecovery,
   kPing,
   kDiscover,
+  kFaultAdd,
+  kFaultDel,
   kPerf,
   kCapture,
   kPortReset,
   kResetStats,
+  kResetFault,
   kCount
 };
 

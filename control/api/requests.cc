@@ -121,6 +121,7 @@ void NodeRequests::handle(RequestId id, const Request& request) {
     case Call::kShowGlobal: return reply(id, answer_doc(global_doc()));
     case Call::kShowStats: return reply(id, answer_doc(stats_values_doc(c_, verbosity_of(request), worker_times_)));
     case Call::kShowUdsp: return show_udsp(id, request);
+    case Call::kShowFault: return show_fault(id, request);
     case Call::kShowExplain: return explain(id, request);
     case Call::kShowExport: return show_export(id, request);
     case Call::kShowStatus: return reply(id, answer_doc(status_doc()));
@@ -128,7 +129,10 @@ void NodeRequests::handle(RequestId id, const Request& request) {
     case Call::kShowRecovery: return show_recovery(id, request);
     case Call::kPing: return ping(id, request);
     case Call::kDiscover: return discover(id, request);
+    case Call::kFaultAdd: return fault_add(id, request);
+    case Call::kFaultDel: return fault_del(id, request);
     case Call::kResetStats: stats_reset(c_); return reply(id, {});
+    case Call::kResetFault: return fault_reset(id, request);
     case Call::kShowPort:
     case Call::kPerf:
     case Call::kCapture:

@@ -62,6 +62,10 @@ class NodeRequests final : public api::ApiHandler {
   void explain(api::RequestId id, const api::Request& request);
   void dry_run(api::RequestId id, const api::Request& request);
   void show_udsp(api::RequestId id, const api::Request& request);
+  void show_fault(api::RequestId id, const api::Request& request);
+  void fault_add(api::RequestId id, const api::Request& request);
+  void fault_del(api::RequestId id, const api::Request& request);
+  void fault_reset(api::RequestId id, const api::Request& request);
   void show_export(api::RequestId id, const api::Request& request);
   void stream_peers(api::RequestId id, PeerStream& stream);
   [[nodiscard]] config::Doc global_doc();

@@ -320,6 +320,7 @@ Applier::Step Applier::run(Job& job, const config::LnetUnconfigure&) {
   job.before.ulnet = c_.desired.ulnet;
   c_.desired = job.before;
   c_.policies->set_rules({});
+  c_.faults.clear();
   return Step::kDone;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dataplane/state/fault_rules.h"
+
 namespace ulnet {
 namespace {
 
@@ -38,6 +40,7 @@ bool Publisher::publish(const ViewParts& parts, bool force) {
   next->set.routes = parts.routes.get();
   next->set.portals = parts.portals.get();
   next->set.regions = parts.regions.get();
+  next->set.faults = parts.faults == nullptr || parts.faults->rules.empty() ? nullptr : parts.faults.get();
   next->set.node = parts.node;
   live_.push_back(std::move(next));
   // The exchange comes before the states are read (epoch_passed): a worker that is asleep then loads this view, or a

@@ -20,6 +20,7 @@ struct ViewParts {
   std::shared_ptr<const RouteTable> routes;
   std::shared_ptr<const PortalTable> portals;
   std::shared_ptr<const RegionTable> regions;
+  std::shared_ptr<const FaultTable> faults;
   NodeView node;
 };
 

@@ -80,6 +80,7 @@ bool refresh_parts(Control& c) {
   renew(c.parts.routes, *c.routes, c.routes_seen);
   renew(c.parts.portals, *c.portals, c.portals_seen);
   renew(c.parts.regions, *c.regions, c.regions_seen);
+  renew(c.parts.faults, c.faults, c.faults_seen);
   return changed;
 }
 

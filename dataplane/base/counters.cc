@@ -61,6 +61,7 @@ constexpr std::array<CounterText, size_t(Drop::kCount)> kDrops{{
     {"node_stopping", "messages", "arrived while the node was stopping"},
     {"no_message", "messages", "its sender held its share of the messages for too long and took no answers"},
     {"no_connection", "messages", "ACK or REPLY to a node to which no connection could be made in time"},
+    {"fault", "messages", "lost on receive by a drop rule: `ulnetctl fault drop show`"},
 }};
 
 constexpr std::array<CounterText, size_t(TurnStat::kCount)> kTurn{{

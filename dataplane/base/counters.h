@@ -84,6 +84,7 @@ enum class Drop : uint8_t {
   kNodeStopping,
   kNoMessage,
   kNoConnection,
+  kFault,
   kCount
 };
 

@@ -61,6 +61,10 @@ inline constexpr uint32_t kSubmitterBlocksMax = 1u << 16;  ///< long segment lis
 inline constexpr uint32_t kRegionsMax = 1024;       ///< regions of one node's applications and its own; slots 1 to this
 inline constexpr uint32_t kRegionSlots = 1u << 16;  ///< with router blocks and segments of MDs outside any region
 
+// Fault rules of one node
+inline constexpr uint32_t kFaultRulesMax = 64;
+inline constexpr int64_t kFaultSecondsMax = 1'000'000;  ///< interval and latency
+
 // One worker of a router in a chain of routers
 inline constexpr uint32_t kLoopSightsKept = 4096;  ///< messages that it remembers; a power of two
 inline constexpr unsigned kLoopSightsMax = 16;     ///< how often a message may come before it counts as circling

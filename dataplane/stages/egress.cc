@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 
 #include "dataplane/stages/charge.h"
+#include "dataplane/stages/fault.h"
 #include "dataplane/stages/post.h"
 #include "dataplane/state/failures.h"
 
@@ -149,9 +151,18 @@ bool lease_ended_early(Worker& w, Tx& tx) {
   return true;
 }
 
+/// True when a fault rule holds the Tx or has ended it.
+bool stopped_by_fault(Worker& w, Tx& tx) {
+  if (fault_holds(w, tx)) return true;
+  const std::optional<Completion> how = fault_fails(w, tx);
+  if (how) lease_end(w, tx, *how);
+  return how.has_value();
+}
+
 void lnd_submit(Worker& w, Tx& tx) {
   tx.stage = TxStage::kHasBoth;
   if (lease_ended_early(w, tx)) return;
+  if (w.view->faults != nullptr && stopped_by_fault(w, tx)) return;
   ULNET_CHECK(tx.payload.length <= kMaxPayload);
   tx.stage = TxStage::kInLnd;
   w.lnds[tx.ni_slice->lnd]->submit(tx, w.now);
@@ -225,6 +236,7 @@ void egress_continue(Worker& w, Tx& tx) {
     case TxStage::kHasBoth: return lnd_submit(w, tx);
     case TxStage::kWaitsPeer:
     case TxStage::kWaitsNi:
+    case TxStage::kDelayed:
     case TxStage::kInLnd:
     case TxStage::kNoConnection: ULNET_CHECK(!"a waiting Tx was resumed");
   }
@@ -234,6 +246,7 @@ void egress_expired(Worker& w, Tx& tx) {
   switch (tx.stage) {
     case TxStage::kWaitsPeer: tx.peer->credits.leave(tx); return lease_end(w, tx, kExpired);
     case TxStage::kWaitsNi: tx.ni_slice->credits.leave(tx); return lease_end(w, tx, kExpired);
+    case TxStage::kDelayed: fault_leave(w, tx); return lease_end(w, tx, kExpired);
     case TxStage::kInLnd:
       if (tx.deadline <= w.now) return lnd_of(w, tx).cancel(tx, true, w.now);
       tx.stage = TxStage::kNoConnection;  // armed by egress_waits()
@@ -272,6 +285,10 @@ void run_recalls(Worker& w) {
         break;
       case TxStage::kWaitsNi:
         tx->ni_slice->credits.leave(*tx);
+        lease_end(w, *tx, kRecalled);
+        break;
+      case TxStage::kDelayed:
+        fault_leave(w, *tx);
         lease_end(w, *tx, kRecalled);
         break;
       case TxStage::kInLnd:
@@ -358,6 +375,7 @@ void peer_avoid(Worker& w, PeerSlice& slice, bool avoid) {
 void ni_close(Worker& w, NiSlice& slice) {
   slice.closing = true;
   if (slice.charges.linked()) w.charged.remove(slice.charges);
+  delays_look(w);
   w.tallies.ni(slice.slot).tally().chosen(0);  // the next NI in this slot was never chosen
   while (Tx* tx = slice.credits.first_waiting()) {
     slice.credits.leave(*tx);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dataplane/stages/egress.h"
+#include "dataplane/stages/fault.h"
 #include "dataplane/stages/forward.h"
 #include "dataplane/stages/md_end.h"
 #include "dataplane/stages/md_memory.h"
@@ -86,6 +87,10 @@ void run(Worker& w, const PeerAskMsg& ask) {
 
 void run(Worker& w, const PortalRetryMsg& msg) {
   retry_lazy(w, msg.portal.value);
+}
+
+void run(Worker& w, const FaultsGoneMsg&) {
+  delays_look(w);
 }
 
 void run(Worker&, const MdRegisteredMsg& msg) {

@@ -4,6 +4,7 @@
 
 #include "dataplane/stages/charge.h"
 #include "dataplane/stages/egress.h"
+#include "dataplane/stages/fault.h"
 #include "dataplane/stages/forward.h"
 #include "dataplane/stages/incoming.h"
 #include "dataplane/stages/md_end.h"
@@ -281,7 +282,8 @@ RxVerdict for_this_node(Worker& w, RxSlot& slot) {
   const WorkerId home = home_of(w, slot.header, why);
   if (home == kNoWorker) return drop_receive(w, slot, why);
   if (home == w.id) return home_decide(w, slot);
-  const RxVerdict verdict = slot.movable ? RxVerdict::kTaken : RxVerdict::kHold;
+  const bool was_held = slot.delay.until != kNever;
+  const RxVerdict verdict = slot.movable && !was_held ? RxVerdict::kTaken : RxVerdict::kHold;
   slot.verdict = verdict;
   post<PostKind::kMatchRequest>(w, home, slot);  // from here on the slot is home's
   return verdict;
@@ -378,13 +380,19 @@ RxVerdict receive_header(Worker& w, RxSlot& slot) {
   slot.reply = nullptr;
   slot.admission = Admission::kOpen;
   slot.into = {};
+  slot.delay.until = kNever;
   ULNET_CHECK(!slot.rdma_request || !slot.movable);
   ULNET_CHECK(slot.token == 0 || (slot.rdma_request && slot.header.type == MsgType::kGet && slot.from != nullptr));
+  if (w.view->faults != nullptr && fault_drops(w, slot)) {  // rule 4 of §3: the message never came
+    rx_count_add(slot);
+    return drop_receive(w, slot, Drop::kFault);
+  }
   if (slot.from != nullptr) {
     slot.from->last_alive_ns.set(w.now.time_since_epoch().count());
     slot.from->unconnected_since = kNever;
   }
   rx_count_add(slot);
+  if (w.view->faults != nullptr && fault_holds(w, slot)) return RxVerdict::kHold;
   const RxVerdict verdict = decide(w, slot);
   if (verdict == RxVerdict::kProtocolError)
     rx_count_remove(w, slot);
@@ -393,6 +401,11 @@ RxVerdict receive_header(Worker& w, RxSlot& slot) {
   else if (verdict == RxVerdict::kReceive && slot.reply != nullptr)
     post<PostKind::kLease>(w, w.id, *slot.reply);  // goes when the LND has the verdict
   return verdict;
+}
+
+void receive_delayed(Worker& w, RxSlot& slot) {
+  const RxVerdict verdict = decide(w, slot);
+  if (verdict != RxVerdict::kHold) slot_answer(w, slot, verdict);
 }
 
 void sample_response(Worker& w, const Operation& op) {

@@ -8,6 +8,8 @@ namespace ulnet {
 RxVerdict receive_header(Worker& w, RxSlot& slot);
 /// The slot no longer counts for its NI and its peer NI. An NI that closes may be drained by that.
 void rx_count_remove(Worker& w, RxSlot& slot);
+/// A delay rule has held the slot, and its time is over: decides about it.
+void receive_delayed(Worker& w, RxSlot& slot);
 /// Its payload is on its way into an MD, or into a router buffer.
 void payload_begins(Worker& w, RxSlot& slot);
 void receive_done(Worker& w, RxSlot& slot, Completion how);

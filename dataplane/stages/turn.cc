@@ -9,8 +9,9 @@
 //  3. Inbox, run: control, returns, work, then calls of applications (kInboxBudget per submitter). Calls come last,
 //     because they take what the others free.
 //  4. Each LND: completions and arrivals (kPollBudget). After the inbox, which returns credits and buffers for them.
-//  5. Timers: kTimerBudget per wheel and list, in the LNDs, too; each NI, share, divert and recall once. After stage 4,
-//     so that a message that has ended in time does not expire.
+//  5. Timers: kTimerBudget per wheel and list, in the LNDs, too; each NI, share, divert and recall once. If a message
+//     that a fault rule delays is due, all of these messages once. After stage 4, so that a message that has ended in
+//     time does not expire.
 //  6. Events that found their queue full: at most as many as the queues have room for. After all stages that end
 //     messages, before the stages that send: a message that an event lets go on leaves in this turn.
 //  7. Outboxes: at most as many items as the rings have room for. After all stages that post. Reports of charges last:
@@ -26,6 +27,7 @@
 
 #include "dataplane/stages/charge.h"
 #include "dataplane/stages/egress.h"
+#include "dataplane/stages/fault.h"
 #include "dataplane/stages/finish.h"
 #include "dataplane/stages/forward.h"
 #include "dataplane/stages/from_control.h"
@@ -228,6 +230,7 @@ unsigned run_lnds(Worker& w) {
 unsigned run_timers(Worker& w) {
   unsigned fired = w.deadlines.advance(w.now, kTimerBudget, [&](Operation& op) { operation_expired(w, op); });
   fired += w.tx_deadlines.advance(w.now, kTimerBudget, [&](Tx& tx) { egress_expired(w, tx); });
+  fired += delays_run(w);
   fired += router_hold_expire(w);
   fired += router_hold_look(w);
   fired += incoming_expire(w);
@@ -294,7 +297,7 @@ Instant Worker::next_deadline() {
     next = std::min(next, slot->held_since + router_hold_timeout);
   if (!held_router.empty()) next = std::min(next, held_look_at);
   if (!eqs_waiting.empty()) next = std::min(next, now + kEqLookAgain);  // nobody says that an application has polled
-  next = std::min(next, ni_credits_due(*this));
+  next = std::min({next, ni_credits_due(*this), delays_due});
   if (!shares_waiting.empty()) next = std::min(next, shares_due);
   next = std::min(next, silence_due(*this));
   for (auto& lnd : lnds)

@@ -94,6 +94,9 @@ class Worker {
   IncomingShare own_share;                       ///< of what this node sends to itself
   List<RxSlot, PostTag> ready_slots;             ///< held receives whose verdict is set: resumed between stages
   List<RxSlot, HeldTag> held_router;             ///< held for a router credit or buffer, oldest first
+  List<RxSlot, RxTag> delayed_receives;          ///< held by delay rules
+  List<Tx, TxTag> delayed_sends;                 ///< the same, before the driver gets them
+  Instant delays_due = kForever;                 ///< no message of these two lists goes on before
   List<RxSlot, ReceivingTag> receiving;          ///< payload on its way into an MD
   List<RxSlot, ReceivingTag> coming;             ///< payload on its way into a router buffer, oldest first
   List<Posted, PostTag> local;                   ///< what this worker posted to itself

@@ -118,6 +118,8 @@ struct PeerAskMsg {
 struct PortalRetryMsg {
   PortalIndex portal;
 };
+/// Fault rules are gone: messages that only these rules delay go on.
+struct FaultsGoneMsg {};
 /// All minima and maxima start again: credits, router buffers, latencies, messages in use.
 struct ResetExtremesMsg {};
 /// Only the minima of the router buffers start again.
@@ -137,7 +139,7 @@ struct MdReleasedMsg {
 
 using ControlMsg = std::variant<LndMsg, ResolvedMsg, SubmitterOpenMsg, SubmitterCloseMsg, RouterBlockMsg,
                                 RouterRetireMsg, NiCloseMsg, PeerCreditsMsg, AvoidNiMsg, AvoidPeerMsg, MovedAskMsg,
-                                PeerAskMsg, PortalRetryMsg, ResetExtremesMsg, ResetPoolsMsg, MdRegisteredMsg, MdReleasedMsg>;
+                                PeerAskMsg, PortalRetryMsg, FaultsGoneMsg, ResetExtremesMsg, ResetPoolsMsg, MdRegisteredMsg, MdReleasedMsg>;
 static_assert(std::is_trivially_copyable_v<ControlMsg> && sizeof(ControlMsg) <= kRingMessageMax);
 
 // --- Worker to control ---

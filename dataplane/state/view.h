@@ -17,6 +17,7 @@
 
 namespace ulnet {
 
+struct FaultTable;
 struct NiSlice;
 struct PeerSlice;
 struct PeerLocal;
@@ -314,6 +315,7 @@ struct ViewSet {
   const RouteTable* routes = nullptr;
   const PortalTable* portals = nullptr;
   const RegionTable* regions = nullptr;
+  const FaultTable* faults = nullptr;  ///< null: there are no fault rules
   NodeView node;
 };
 

@@ -350,6 +350,7 @@ std::string SimNode::not_at_rest() const {
     expect(w.deadlines.armed() == 0 && w.tx_deadlines.armed() == 0, "deadlines armed");
     expect(w.receiving.empty() && w.held_router.empty() && w.shares_waiting.empty(), "receives under way");
     for (RouterPool& pool : w.pools) expect(pool.out == 0 && pool.waiting.empty(), "router buffers out");
+    expect(w.delayed_receives.empty() && w.delayed_sends.empty(), "messages delayed");
     expect(!has_waiters(w), "something waits for a ring");
     expect(w.parked.empty(), "messages parked");
   }

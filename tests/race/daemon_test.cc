@@ -188,6 +188,54 @@ TEST(Daemon, three_daemons_on_loopback) {
   std::filesystem::remove_all(folder);
 }
 
+// Goal: fault rules come and go while workers use them and hold messages for them; no message is lost for good. Method:
+// pings in both directions from two threads. At last, all rules are gone, and a ping goes well.
+TEST(Daemon, fault_rules_come_and_go_under_traffic) {
+  const std::string folder = std::filesystem::temp_directory_path() / fmt::format("ulnet-faults-{}", getpid());
+  std::filesystem::create_directories(folder);
+  const uint16_t port = free_port();
+  {
+    const char* net = "net:\n  - net type: tcp\n    local NI(s):\n      - nid: {}\n";
+    RunningDaemon left(folder, "left", port, fmt::format(fmt::runtime(net), "127.0.0.1@tcp"));
+    RunningDaemon right(folder, "right", port, fmt::format(fmt::runtime(net), "127.0.0.2@tcp"));
+    const std::string answer = "primary nid: 127.0.0.2@tcp";
+    EXPECT_NE(left.ping("127.0.0.2@tcp").find(answer), std::string::npos);
+    std::atomic<bool> over = false;
+    std::thread to_right([&] {
+      while (!over) (void)left.ping("127.0.0.2@tcp");
+    });
+    std::thread to_left([&] {
+      while (!over) (void)right.ping("127.0.0.1@tcp");
+    });
+    const auto add = [](RunningDaemon& daemon, config::Json rule) {
+      rule["source"] = rule["dest"] = "*@tcp";
+      const api::Answer added = daemon.call(api::Verb::kManage, "fault_add", rule);
+      EXPECT_TRUE(added.ok()) << added.errors.front().descr;
+    };
+    for (int i = 0; i < 15; ++i)
+      for (RunningDaemon* daemon : {&left, &right}) {
+        add(*daemon, {{"rule", "delay"}, {"rate", 1 + i % 2}, {"latency", 1000}});
+        add(*daemon, {{"rule", "drop"}, {"rate", 2}, {"health_error", "random"}});
+        add(*daemon, {{"rule", "drop"}, {"interval", 1}});
+        for (const char* rule : {"drop", "delay"}) {
+          EXPECT_TRUE(daemon->call(api::Verb::kShow, "fault", {{"rule", rule}}).ok());
+          EXPECT_TRUE(daemon->call(api::Verb::kReset, "fault", {{"rule", rule}}).ok());
+          EXPECT_TRUE(daemon->call(api::Verb::kManage, "fault_del", {{"rule", rule}, {"all", true}}).ok());
+        }
+      }
+    over = true;
+    to_right.join();
+    to_left.join();
+    EXPECT_NE(left.ping("127.0.0.2@tcp").find(answer), std::string::npos);
+    // Messages that a stopping node delays do not delay its stop.
+    add(right, {{"rule", "delay"}, {"rate", 1}, {"latency", 1000}});
+    EXPECT_NE(left.ping("127.0.0.2@tcp").find("failed to ping"), std::string::npos);
+    EXPECT_EQ(right.stop(), 0);
+    EXPECT_EQ(left.stop(), 0);
+  }
+  std::filesystem::remove_all(folder);
+}
+
 // Goal: the last value of `set routing` survives export --backup and a start from the backup, whatever `forwarding` is.
 TEST(Daemon, routing_switched_off_stays_off_with_the_backup) {
   const std::string folder = std::filesystem::temp_directory_path() / fmt::format("ulnet-routing-{}", getpid());

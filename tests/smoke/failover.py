@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-import faults
+import rail_faults as faults
 import netns
 
 FULL = os.environ.get('ULNET_FULL', '') not in ('', '0')

@@ -1,254 +1,110 @@
-"""Nodes joined by four rails, faults of a rail, and load over the rails: for failover.py and perf/compare-failover.
-
-A fault is one system call, so that its time is known to microseconds. All times are in ns of CLOCK_MONOTONIC, as in the
-time lines of ulnet-perf.
+#!/usr/bin/env python3
+"""Fault rules of real processes. Two ulnetd are joined by a veth pair. A drop rule loses pings, or lets their sends
+fail; a delay rule makes them too late. Each rule counts the messages that it hits. Without rules, all goes well again.
+Then ulnet-perf runs while each side delays messages, and no operation fails. At last, the daemons stop in time although
+they delay messages.
 """
-import ctypes
-import fcntl
 import json
-import os
-import pathlib
-import signal
-import socket
-import struct
-import subprocess
-import sys
-import threading
-import time
 
 import netns
 
-RAILS = 4
-CLONE_NEWNET = 0x40000000
-SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8913, 0x8914
-IFF_UP = 1
+YAML = '''net:
+    - net type: tcp
+      local NI(s):
+        - interfaces:
+              0: veth0
+ulnet:
+    perf_target: true
+    workers: 2
+'''
+NIDS = {'a': '10.0.0.1@tcp', 'b': '10.0.0.2@tcp'}
 
 
-def until(what, done, seconds=60):
-    """Waits until the first item of done() is true; the second goes into the error."""
-    end = time.monotonic() + seconds
-    while not (said := done())[0]:
-        assert time.monotonic() < end, f'never: {what}: {said[1]}'
-        time.sleep(0.02)
+class Pair:
+    def __init__(self, topology):
+        self.topology = topology
+        self.nodes = {side: topology.node(side) for side in 'ab'}
+        self.daemons = {}
+        topology.link(self.nodes['a'], '10.0.0.1/24', self.nodes['b'], '10.0.0.2/24')
+        for side, node in self.nodes.items():
+            config = topology.folder / f'{side}.yaml'
+            config.write_text(YAML)
+            self.daemons[side] = node.start(
+                [netns.binary('ulnetd'), '--config', str(config), '--socket', self.socket(side)])
+            self.daemons[side].wait_for('ulnetd: ready', 60)
+
+    def socket(self, side):
+        return str(self.topology.folder / f'{side}.sock')
+
+    def ctl(self, side, *words, status=0):
+        return self.nodes[side].run([netns.binary('ulnetctl'), '--socket', self.socket(side), *words], 60, status)
+
+    def ping(self, seconds=30):
+        self.ctl('a', 'ping', '--timeout', str(seconds), NIDS['b'])
+
+    def ping_fails(self, seconds=1):
+        text = self.ctl('a', 'ping', '--timeout', str(seconds), NIDS['b'], status=None)
+        assert 'failed to ping' in text, text
+
+    def rule(self, side, kind):
+        return json.loads(self.ctl(side, '--json', 'fault', kind, 'show'))['fault'][0]
 
 
-class Interfaces:
-    """Sets interfaces of one namespace up and down."""
+def pings(pair):
+    pair.ping()
+    pair.ctl('b', 'fault', 'drop', 'add', '-s', NIDS['a'], '-d', '*', '-r', '1', '-m', 'get')
+    pair.ping_fails()
+    rule = pair.rule('b', 'drop')
+    assert (rule['fa_src'], rule['fa_dst'], rule['da_rate'], rule['fa_msg_mask']) == (NIDS['a'], '*', 1, 4), rule
+    assert rule['ds_dropped'] == rule['fs_count'] == rule['fs_get'] >= 1, rule
+    drops = json.loads(pair.ctl('b', '--json', 'stats', 'show', '-v'))['drops']
+    assert [one['count'] for one in drops if one['reason'] == 'fault'] == [rule['ds_dropped']], drops
+    pair.ctl('b', 'fault', 'drop', 'reset')
+    assert pair.rule('b', 'drop')['fs_count'] == 0
+    pair.ctl('b', 'fault', 'drop', 'del', '-s', NIDS['a'], '-d', '*')
+    pair.ping()
 
-    def __init__(self, node):
-        self.socket, failed = None, []
+    pair.ctl('a', 'fault', 'drop', 'add', '-s', '*@tcp', '-d', NIDS['b'], '-x', '-e', 'remote_error')
+    pair.ping_fails(30)  # the failure of the send ends the ping
+    assert pair.rule('a', 'drop')['health_error'] == 'remote_error'
+    stats = json.loads(pair.ctl('a', '--json', 'stats', 'show'))['statistics']
+    assert stats['remote_error_count'] >= 1, stats
+    pair.ctl('a', 'fault', 'drop', 'del', '-a')
+    pair.ping()
 
-        def enter():  # this thread only
-            with open(f'/run/netns/{node.netns}', 'rb') as namespace:
-                libc = ctypes.CDLL(None, use_errno=True)
-                if libc.setns(namespace.fileno(), CLONE_NEWNET) != 0:
-                    return failed.append(os.strerror(ctypes.get_errno()))
-            self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            return None
-
-        thread = threading.Thread(target=enter)
-        thread.start()
-        thread.join()
-        assert not failed, f'cannot enter {node.netns}: {failed}'
-
-    def switch(self, name, up):
-        """Returns the time just before the change."""
-        request = struct.pack('16sH22x', name.encode(), 0)
-        flags = struct.unpack('16sH22x', fcntl.ioctl(self.socket, SIOCGIFFLAGS, request))[1]
-        request = struct.pack('16sH22x', name.encode(), flags | IFF_UP if up else flags & ~IFF_UP)
-        at = time.monotonic_ns()
-        fcntl.ioctl(self.socket, SIOCSIFFLAGS, request)
-        return at
-
-
-def shape(node, interface, mbit):
-    command = ['tc', '-n', node.netns, 'qdisc', 'add', 'dev', interface, 'root', 'tbf', 'rate', f'{mbit}mbit', 'burst',
-               '32k', 'latency', '100ms']
-    result = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-    if result.returncode != 0:
-        sys.exit(f'{" ".join(command)}: {result.stderr.strip()}; the kernel needs CONFIG_NET_SCH_TBF')
+    pair.ctl('a', 'fault', 'delay', 'add', '-s', '*', '-d', NIDS['b'], '-r', '1', '-l', '3')
+    pair.ping_fails(1)
+    pair.ping(30)
+    assert pair.rule('a', 'delay')['ls_delayed'] >= 2
+    pair.ctl('a', 'fault', 'delay', 'del', '-a')
+    pair.ping()
+    refused = pair.ctl('a', 'fault', 'delay', 'del', '-a', status=234)
+    assert "there is no delay rule; 'fault delay show' lists the rules" in refused, refused
+    assert pair.ctl('a', 'fault', 'delay', 'show') == ''
 
 
-class Daemons:
-    """The ulnetd of some nodes. `yaml`: the configuration of each."""
-
-    def __init__(self, topology, nodes, yaml):
-        self.topology, self.nodes, self.daemons = topology, nodes, {}
-        for name in nodes:
-            self.config(name).write_text(yaml[name])
-            self.start(name)
-
-    def config(self, name):
-        return self.topology.folder / f'{self.nodes[name].name}.yaml'
-
-    def socket(self, name):
-        return str(self.topology.folder / f'{self.nodes[name].name}.sock')
-
-    def start(self, name):
-        pathlib.Path(self.socket(name)).unlink(missing_ok=True)
-        self.daemons[name] = self.nodes[name].start(
-            [netns.binary('ulnetd'), '--config', str(self.config(name)), '--socket', self.socket(name)])
-        self.daemons[name].wait_for('ulnetd: ready', 60)
-
-    def ctl(self, name, *words, status=0):
-        return self.nodes[name].run([netns.binary('ulnetctl'), '--socket', self.socket(name), *words], 60, status)
-
-    def carried(self, name):
-        """By interface, the bytes that the kernel has sent and received."""
-        text = pathlib.Path(f'/proc/{self.daemons[name].pid}/net/dev').read_text(encoding='ascii')
-        rows = (line.split(':') for line in text.splitlines()[2:])
-        return {row[0].strip(): int(row[1].split()[0]) + int(row[1].split()[8]) for row in rows}
+def load(pair):
+    for side in 'ab':
+        pair.ctl(side, 'fault', 'delay', 'add', '-s', '*', '-d', '*', '-r', '300', '-l', '1')
+    for kind in ('put', 'get'):
+        output = pair.nodes['a'].run([netns.binary('ulnet-perf'), '--json', '--socket', pair.socket('a'), kind,
+                                      '--size', '32768', '-c', '32', '-n', '3000', NIDS['b']], 300, None)
+        for run in json.loads(output[output.index('{'):])['runs']:
+            assert run['failed'] == run['lost'] == run['duplicates'] == 0 and run['ended'] == 3000, run
+    assert all(pair.rule(side, 'delay')['ls_delayed'] > 0 for side in 'ab')
+    for side in 'ab':
+        pair.ctl(side, 'fault', 'delay', 'del', '-a')
+        pair.ctl(side, 'fault', 'delay', 'add', '-s', '*', '-d', '*', '-r', '1', '-l', '100000')
+    pair.ping_fails()
 
 
-class Rails(Daemons):
-    """Two nodes, a and b, joined by RAILS rails of `mbit` Mb/s each way (None: not limited). With `switched`, a switch
-    lies in each rail. Topologies of one test have different numbers. `settings` and `ulnet` are YAML: sections of the
-    configuration, and lines of its section `ulnet`."""
-
-    # The interface of a goes down; that of b goes down; a switch forwards nothing, and both links stay up. In the first
-    # two cases, both sides lose the carrier.
-    KINDS = ('own', 'peer', 'black hole')
-
-    def __init__(self, topology, number, switched, mbit=None, settings='', ulnet=''):
-        self.number = number
-        nodes = {side: topology.node(f'{side}{number}') for side in 'ab'}
-        self.switch = topology.node(f's{number}') if switched else None
-        for rail in range(RAILS):
-            self.wire(topology, nodes, rail, mbit)
-        yaml = ('net:\n    - net type: tcp\n      local NI(s):\n'
-                + ''.join(f'        - interfaces:\n              0: veth{rail}\n' for rail in range(RAILS)) + settings
-                + 'ulnet:\n    perf_target: true\n' + ulnet)
-        super().__init__(topology, nodes, {side: yaml for side in 'ab'})
-        self.interfaces = {side: Interfaces(node) for side, node in nodes.items()}
-        self.bridges = Interfaces(self.switch) if switched else None
-        self.discover()
-
-    def wire(self, topology, nodes, rail, mbit):
-        addresses = [f'10.{self.number}.{rail}.{host}/24' for host in (1, 2)]
-        if self.switch is None:
-            names = topology.link(nodes['a'], addresses[0], nodes['b'], addresses[1])
-        else:
-            self.switch.ip('link', 'add', f'br{rail}', 'type', 'bridge')
-            self.switch.ip('link', 'set', f'br{rail}', 'up')
-            names = []
-            for node, address in zip(nodes.values(), addresses):
-                name, port = topology.link(node, address, self.switch, None)
-                self.switch.ip('link', 'set', port, 'master', f'br{rail}')
-                names.append(name)
-        for node, name in zip(nodes.values(), names):
-            if mbit:
-                shape(node, name, mbit)
-
-    def nid(self, side, rail):
-        return f'10.{self.number}.{rail}.{1 if side == "a" else 2}@tcp'
-
-    def known(self, side, other):
-        """NIDs of the other that `side` has in its peer table."""
-        shown = json.loads(self.ctl(side, '--json', 'peer', 'show', '--nid', self.nid(other, 0)) or '{}')
-        return [ni['nid'] for ni in shown['peer'][0]['peer ni']] if shown else []
-
-    def discover(self):
-        self.ctl('a', 'discover', self.nid('b', 0))
-        for side, other in ('ab', 'ba'):
-            until(f'{side} knows {RAILS} NIDs', lambda side=side, other=other: (
-                len(found := self.known(side, other)) == RAILS, found))
-
-    def even(self, before, after):
-        """Are the bytes between two answers of carried() spread over all rails? And the share of each."""
-        grown = [after[f'veth{rail}'] - before[f'veth{rail}'] for rail in range(RAILS)]
-        mean = max(sum(grown) / RAILS, 1)
-        return min(grown) > 0.5 * mean and sum(grown) > 1 << 16, [round(one / mean, 2) for one in grown]
-
-    def until_even(self, seconds=60):
-        """Under load: waits until all rails carry their share. Connections that both sides dial at once come late."""
-        def look():
-            before = self.carried('a')
-            time.sleep(0.1)
-            return self.even(before, self.carried('a'))
-        until('all rails carry traffic', look, seconds)
-
-    def fault(self, kind, rail, gone=True):
-        """A fault of one of the KINDS; with gone=False, the rail comes back. Returns the time."""
-        if kind == 'black hole':
-            return self.bridges.switch(f'br{rail}', not gone)
-        return self.interfaces['a' if kind == 'own' else 'b'].switch(f'veth{rail}', not gone)
+def main():
+    with netns.Topology() as topology:
+        pair = Pair(topology)
+        pings(pair)
+        load(pair)
+    print('faults: pings and puts under drop and delay rules')
 
 
-def ni_yaml(net, interface):
-    return f'    - net type: {net}\n      local NI(s):\n        - interfaces:\n              0: {interface}\n'
-
-
-def end_node_yaml(net, remote, gateways, settings, ulnet):
-    return ('net:\n' + ni_yaml(net, 'veth0') + 'route:\n'
-            + ''.join(f'    - net: {remote}\n      gateway: {gateway}\n' for gateway in gateways)
-            + settings + 'ulnet:\n    perf_target: true\n' + ulnet)
-
-
-class Routers(Daemons):
-    """Client, two routers and server, with a switch on either side; `mbit` is the rate of each interface, each way."""
-
-    SERVER = '10.2.0.1@tcp1'
-
-    def __init__(self, topology, mbit=None, settings='', ulnet=''):
-        nodes = {name: topology.node(name) for name in ('client', 'server', 'r1', 'r2')}
-        switch = topology.node('switch')
-        for number, members in ((1, ('client', 'r1', 'r2')), (2, ('server', 'r1', 'r2'))):
-            switch.ip('link', 'add', f'br{number}', 'type', 'bridge')
-            switch.ip('link', 'set', f'br{number}', 'up')
-            for host, name in enumerate(members, 1):
-                interface, port = topology.link(nodes[name], f'10.{number}.0.{host}/24', switch, None)
-                switch.ip('link', 'set', port, 'master', f'br{number}')
-                if mbit:
-                    shape(nodes[name], interface, mbit)
-        router = ('net:\n' + ni_yaml('tcp', 'veth0') + ni_yaml('tcp1', 'veth1') + 'routing:\n    enable: 1\n' + settings
-                  + 'ulnet:\n    forwarding: enabled\n' + ulnet)
-        yaml = {'r1': router, 'r2': router,
-                'client': end_node_yaml('tcp', 'tcp1', ('10.1.0.2@tcp', '10.1.0.3@tcp'), settings, ulnet),
-                'server': end_node_yaml('tcp1', 'tcp', ('10.2.0.2@tcp1', '10.2.0.3@tcp1'), settings, ulnet)}
-        super().__init__(topology, {name: nodes[name] for name in yaml}, yaml)  # routers first: their routes are up
-        for name in ('client', 'server'):
-            until(f'both routes of {name} are up', lambda name=name: (
-                (shown := self.ctl(name, 'route', 'show', '-v')).count('state: up') == 2, shown))
-
-    def forwarded(self, router):
-        """Bytes that the kernel has carried for a router."""
-        return sum(self.carried(router)[name] for name in ('veth0', 'veth1'))
-
-
-class Load:
-    """Jobs of ulnet-perf that the ulnetd of one node runs: puts and gets, half of `concurrency` each."""
-
-    def __init__(self, daemons, name, target, concurrency, size, seconds, drain, slice_ms=1):
-        self.programs = {}
-        for operation in ('put', 'get'):
-            self.programs[operation] = daemons.nodes[name].start(
-                [netns.binary('ulnet-perf'), '--json', '--socket', daemons.socket(name), operation, '--size', str(size),
-                 '-c', str(concurrency // 2), '-d', f'{seconds}s', '--warmup', '0s', '--drain', f'{drain}s',
-                 '--timeline', f'{slice_ms}ms', target])
-
-    def running(self):
-        return all(program.running() for program in self.programs.values())
-
-    def interrupt(self):
-        for program in self.programs.values():
-            if program.running():
-                program.process.send_signal(signal.SIGINT)
-
-    def results(self, seconds):
-        """Waits for the end; the result of each job."""
-        results = {}
-        for operation, program in self.programs.items():
-            program.wait(seconds, None)
-            output = program.output()
-            assert '{' in output, f'{operation}: {output}'
-            results[operation] = json.loads(output[output.index('{'):])['runs'][0]
-        return results
-
-
-def errors(results):
-    """Failed operations of all jobs by name of the errno."""
-    counts = {}
-    for result in results.values():
-        for name, error in result['errors'].items():
-            counts[name] = counts.get(name, 0) + error['count']
-    return counts
+if __name__ == '__main__':
+    main()

@@ -89,7 +89,7 @@ class Lengths(unittest.TestCase):
     def test_folder(self):
         files = {f'control/{i}.cc': '//\n' * 500 for i in range(15)} | {'control/api/a.cc': '//\n' * 500}
         self.assertEqual(found(files, [rules.folder_lengths]), [])
-        files['control/nis/a.cc'] = '//\n'
+        files['control/nis/a.cc'] = '//\n' * 11
         self.assertEqual(found(files, [rules.folder_lengths]), ['control:0:folder-length'])
 
     def test_columns(self):

@@ -15,20 +15,6 @@ const api::ArgRow& row_of_argument(std::string_view name) {
   return *std::find_if(args.begin(), args.end(), [&](const api::ArgRow& row) { return row.name == name; });
 }
 
-/// Adds the option with a number, if it is given, to `args`.
-tl::expected<void, Exit> number_set(config::Json& args, const Words& words, const char* option) {
-  const auto text = words.value(option);
-  if (!text) return {};
-  const api::ArgRow& row = row_of_argument(option);
-  const auto value = config::integer_parse(*text);
-  if (!value || *value < row.min || *value > row.max)
-    return refuse("show", "explain", -EINVAL,
-                  fmt::format("--{}: '{}' is not a number that is allowed: {}..{}{}{}", option, *text, row.min, row.max,
-                              row.unit.empty() ? "" : " ", row.unit));
-  args[option] = *value;
-  return {};
-}
-
 }  // namespace
 
 Built explain(const Words& words, const Env&) {
@@ -46,7 +32,8 @@ Built explain(const Words& words, const Env&) {
     args["from"] = nid_text(*from);
   }
   for (const char* option : {"size", "numa", "accelerator", "count", "worker"})
-    if (auto set = number_set(args, words, option); !set) return tl::unexpected(set.error());
+    if (auto set = number_set(args, words, row_of_argument(option), "show", "explain"); !set)
+      return tl::unexpected(set.error());
   for (const char* option : {"response", "forward"})
     if (words.has(option)) args[option] = true;
   return command_of(api::Call::kShowExplain, std::move(args));

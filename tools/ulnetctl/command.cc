@@ -45,6 +45,20 @@ tl::expected<std::optional<int64_t>, Exit> number(const Words& words, const char
                 fmt::format("--{}: '{}' {}; allowed: {}", option, *text, wrong, field_allowed(field)));
 }
 
+tl::expected<void, Exit> number_set(config::Json& args, const Words& words, const api::ArgRow& row, const char* verb,
+                                    const char* entity) {
+  const std::string name(row.name);
+  const std::optional<std::string> text = words.value(name);
+  if (!text) return {};
+  const std::optional<int64_t> value = config::integer_parse(*text);
+  if (!value || *value < row.min || *value > row.max)
+    return refuse(verb, entity, -EINVAL,
+                  fmt::format("--{}: '{}' is not a number that is allowed: {}..{}{}{}", name, *text, row.min, row.max,
+                              row.unit.empty() ? "" : " ", row.unit));
+  args[name] = *value;
+  return {};
+}
+
 tl::expected<int64_t, Exit> verbosity(const Words& words, const char* entity) {
   std::optional<std::string> text = words.value("verbose");
   if (!text) return 0;

@@ -113,6 +113,10 @@ struct CommandSpec {
 [[nodiscard]] tl::expected<std::optional<int64_t>, Exit> number(const Words& words, const char* option,
                                                                 std::string_view path, const char* verb,
                                                                 const char* entity);
+/// Adds the option that has the name of the argument `row` to `args`, if it is given. Errors: not a number, or not
+/// within the bounds of the row; refused under `verb` and `entity`.
+[[nodiscard]] tl::expected<void, Exit> number_set(config::Json& args, const Words& words, const api::ArgRow& row,
+                                                  const char* verb, const char* entity);
 /// --verbose: 0 when it is not given, 1 without a value. Errors: not 0..4.
 [[nodiscard]] tl::expected<int64_t, Exit> verbosity(const Words& words, const char* entity);
 

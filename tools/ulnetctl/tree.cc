@@ -117,6 +117,35 @@ constexpr OptionSpec kExplain[] = {{"from", kValue, "NI to send from; with --for
                                    {"response", kNothing, "the message is an ACK or REPLY"},
                                    {"forward", kNothing, "the message comes from another node"},
                                    {"worker", kValue, "the worker that chooses (0)"}};
+constexpr OptionSpec kFaultSource = {"source", kValue, "first sender: a NID, *@tcp for a network, or *", 's'};
+constexpr OptionSpec kFaultDest = {"dest", kValue, "final destination, in the same forms", 'd'};
+constexpr OptionSpec kFaultRate = {"rate", kValue, "one of this number of messages, for each worker", 'r'};
+constexpr OptionSpec kFaultInterval = {"interval", kValue, "one message in this number of seconds, for each worker",
+                                       'i'};
+constexpr OptionSpec kFaultPortal = {"portal", kValue, "only PUTs and GETs for this portal, 0..63; may be repeated",
+                                     'p'};
+constexpr OptionSpec kFaultMessage = {"message", kValue, "only put, ack, get or reply; may be repeated", 'm'};
+constexpr OptionSpec kFaultLocal = {"local_nid", kValue, "only messages over this NI of the node, or *@tcp", 'o'};
+constexpr OptionSpec kFaultDropAdd[] = {
+    kFaultSource,
+    kFaultDest,
+    kFaultRate,
+    kFaultInterval,
+    {"random", kNothing, "with --interval: the mean of a random time", 'n'},
+    kFaultPortal,
+    kFaultMessage,
+    kFaultLocal,
+    {"health_error", kValue,
+     "sends fail with this status, for instance local_timeout or remote_error, or random; may be repeated. Without "
+     "this option messages are lost on receive",
+     'e'},
+    {"drop_all", kNothing, "every message, instead of --rate or --interval", 'x'}};
+constexpr OptionSpec kFaultDelayAdd[] = {
+    kFaultSource, kFaultDest,    kFaultRate,  kFaultInterval,
+    kFaultPortal, kFaultMessage, kFaultLocal, {"latency", kValue, "seconds that a message is delayed", 'l'}};
+constexpr OptionSpec kFaultDel[] = {{"all", kNothing, "all rules of this kind", 'a'},
+                                    {"source", kValue, "the rules with this source", 's'},
+                                    {"dest", kValue, "the rules with this destination", 'd'}};
 constexpr OptionSpec kRecovery[] = {{"local", kNothing, "local NIs", 'l'}, {"peer", kNothing, "peer NIs", 'p'}};
 constexpr OptionSpec kDebugPeer[] = {{"nid", kValue, "a NID of the peer"}};
 constexpr OptionSpec kConvert[] = {{"networks", kValue, "\"tcp(eth0),o2ib(ib0[2],ib1)[2,6]\""},
@@ -128,11 +157,6 @@ constexpr OptionSpec kImport[] = {{"add", kNothing, "add the configuration in th
                                   {"exec", kNothing, "run the ping and discover sections of the file", 'e'},
                                   {"old-api", kNothing, "accepted, no effect"}};
 constexpr OptionSpec kExport[] = {{"backup", kNothing, "only the values that configure the node again", 'b'}};
-
-/// In the list as lnetctl has it; command_build() refuses it before.
-Built not_built(const Words&, const Env&) {
-  return refuse("manage", "fault", -EOPNOTSUPP, "not yet");
-}
 
 constexpr CommandSpec kCommands[] = {
     {"lnet", "configure", "start LNet", kConfigure, lnet_configure},
@@ -178,7 +202,14 @@ constexpr CommandSpec kCommands[] = {
     {"selection", "peer del", "delete a rule, by both NIDs or number", kSelPeerDel, selection_peer_del},
     {"selection", "peer show", "show rules for pairs of NIDs", kSelPeerShow, selection_peer_show},
     {"explain", "", "show the path that a message would take, and why", kExplain, explain, "NID"},
-    {"fault", "", "make messages fail or arrive late, for tests: not yet", {}, not_built, "drop|delay ..."},
+    {"fault", "drop add", "add a rule that loses messages, or lets sends fail", kFaultDropAdd, fault_drop_add},
+    {"fault", "drop del", "delete drop rules", kFaultDel, fault_drop_del},
+    {"fault", "drop reset", "set the counts of all drop rules to zero", {}, fault_drop_reset},
+    {"fault", "drop show", "show drop rules and the messages that they dropped", {}, fault_drop_show},
+    {"fault", "delay add", "add a rule that delays messages", kFaultDelayAdd, fault_delay_add},
+    {"fault", "delay del", "delete delay rules; the messages that they delay go on", kFaultDel, fault_delay_del},
+    {"fault", "delay reset", "set the counts of all delay rules to zero", {}, fault_delay_reset},
+    {"fault", "delay show", "show delay rules and the messages that they delayed", {}, fault_delay_show},
     {"setup-mrrouting", "", "set the kernel's routes up for several interfaces: not needed", {}, setup_mrrouting},
     {"setup-sysctl", "", "set the kernel up for several interfaces: not needed", {}, setup_sysctl},
     {"cpt-of-nid", "", "show which worker group serves peer NIs", {}, cpt_of_nid, "NID[,NID...]"},
@@ -198,13 +229,6 @@ constexpr std::array kOtherWords = {"quit",
                                     "--list-commands",
                                     "--ignore_errors",
                                     "ignore_errors"};
-
-/// Commands that other documents name but ulnet does not have yet, each with a text about the alternative.
-struct Planned {
-  const char* word;
-  const char* text;
-};
-constexpr Planned kPlanned[] = {{"fault", "not yet: ulnet cannot make messages fail or arrive late"}};
 
 constexpr const char* kSettings =
     "\tnuma_range N                  distances up to N count as equally near\n"
@@ -312,10 +336,6 @@ Built command_build(std::span<const std::string> words, const Env& env) {
   if (words.empty()) return text_command(kUsage);
   if (auto other = other_word(words, env)) return std::move(*other);
   const std::string& group = words[0];
-  const bool asks_help = std::find(words.begin(), words.end(), "--help") != words.end();
-  for (const Planned& planned : kPlanned)
-    if (group == planned.word && !(asks_help && group_known(group)))
-      return refuse("manage", planned.word, -EOPNOTSUPP, planned.text);
   if (!group_known(group)) return tl::unexpected(usage_error(fmt::format("unknown command '{}'", group), kUsage));
   auto rest = words.subspan(1);
   for (const CommandSpec& spec : kCommands) {

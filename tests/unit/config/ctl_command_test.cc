@@ -419,8 +419,55 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
      "234 add/udsp -22 src 'garbage!!', at character 1: 'garbage!!' is not a network such as tcp, tcp1 or o2ib3; "
      "allowed: a network such as tcp1, tcp[1-3] or o2ib*, or addresses on one such as *@tcp, 10.1.1.[5-8]@o2ib, "
      "10.1.0.0/16@tcp or fd00::/64@tcp"},
-    {"fault drop add -s *@tcp -d 10.0.0.1@tcp -r 1",
-     "255 manage/fault -95 not yet: ulnet cannot make messages fail or arrive late"},
+    {"fault drop add -d 10.0.0.1@tcp -r 1",
+     "234 add/fault -22 missing mandatory parameter: --source, a NID such as 10.0.0.1@tcp, *@tcp for a network, or * "
+     "for every NID"},
+    {"fault delay add -s 10.0.0.1@tcp -r 1",
+     "234 add/fault -22 missing mandatory parameter: --dest, a NID such as 10.0.0.1@tcp, *@tcp for a network, or * for "
+     "every NID"},
+    {"fault drop add -s x@y -d * -r 1",
+     "234 add/fault -22 source: cannot parse 'x@y'; allowed: a NID such as 10.0.0.1@tcp, *@tcp for a network, or * for "
+     "every NID"},
+    {"fault drop add -s * -d *@y -r 1",
+     "234 add/fault -22 dest: cannot parse '*@y'; allowed: a NID such as 10.0.0.1@tcp, *@tcp for a network, or * for "
+     "every NID"},
+    {"fault drop add -s * -d * -r 1 -o 10.0.0.[1-2]@tcp",
+     "234 add/fault -22 local_nid: cannot parse '10.0.0.[1-2]@tcp'; allowed: a NID such as 10.0.0.1@tcp, *@tcp for a "
+     "network, or * for every NID"},
+    {"fault drop add -s * -d *", "234 add/fault -22 exactly one of 'rate', 'interval' and 'drop_all' is needed"},
+    {"fault drop add -s * -d * -r 1 -i 1",
+     "234 add/fault -22 exactly one of 'rate', 'interval' and 'drop_all' is needed"},
+    {"fault drop add -s * -d * -r 1 -x",
+     "234 add/fault -22 exactly one of 'rate', 'interval' and 'drop_all' is needed"},
+    {"fault drop add -s * -d * -r 0", "234 add/fault -22 --rate: '0' is not a number that is allowed: 1..4294967295"},
+    {"fault drop add -s * -d * -i 1s",
+     "234 add/fault -22 --interval: '1s' is not a number that is allowed: 1..1000000 s"},
+    {"fault drop add -s * -d * -r 2 -n",
+     "234 add/fault -22 'random' needs 'interval', the mean of the random time in seconds"},
+    {"fault drop add -s * -d * -r 1 -p 64", "234 add/fault -22 portal: '64' is not a portal; allowed: 0..63"},
+    {"fault drop add -s * -d * -r 1 -p 1 -p x", "234 add/fault -22 portal: 'x' is not a portal; allowed: 0..63"},
+    {"fault drop add -s * -d * -r 1 -p 1 -m ack",
+     "234 add/fault -22 portal: only PUTs and GETs have a portal; leave 'portal' out, or add put or get to 'message'"},
+    {"fault drop add -s * -d * -r 1 -m hello",
+     "234 add/fault -22 message: 'hello' is not a type of messages; allowed: put, ack, get, reply"},
+    {"fault drop add -s * -d * -r 1 -e lost",
+     "234 add/fault -22 health_error: 'lost' is not a failure; allowed: local_interrupt, local_dropped, local_aborted, "
+     "local_no_route, local_error, local_timeout, remote_error, remote_dropped, remote_timeout, network_timeout, "
+     "random"},
+    {"fault delay add -s * -d * -l 1", "234 add/fault -22 exactly one of 'rate' and 'interval' is needed"},
+    {"fault delay add -s * -d * -r 1", "234 add/fault -22 'latency' is needed: the seconds that a message is delayed"},
+    {"fault delay add -s * -d * -r 1 -l 0",
+     "234 add/fault -22 --latency: '0' is not a number that is allowed: 1..1000000 s"},
+    {"fault delay add -s * -d * -r 1 -l 1 -x", "1 usage: ulnetctl: unknown option '-x'"},
+    {"fault drop add -s * -d * -r 1 -l 1", "1 usage: ulnetctl: unknown option '-l'"},
+    {"fault drop del", "234 del/fault -22 either 'all' is needed, or 'source' and 'dest', or one of these two"},
+    {"fault drop del -a -s *", "234 del/fault -22 either 'all' is needed, or 'source' and 'dest', or one of these two"},
+    {"fault delay del -s garbage@",
+     "234 del/fault -22 source: cannot parse 'garbage@'; allowed: a NID such as 10.0.0.1@tcp, *@tcp for a network, or "
+     "* for every NID"},
+    {"fault", "1 usage: fault drop add: add a rule that loses messages, or lets sends fail"},
+    {"fault delay", "1 usage: fault delay add: add a rule that delays messages"},
+    {"fault drop list", "1 usage: ulnetctl: unknown command 'fault list'"},
     {"policy add --src tcp --dst tcp --rte tcp",
      "234 add/udsp -22 The combination of src, dst and rte is not supported"},
     {"policy del", "234 del/udsp -22 one of 'idx', 'all' and the descriptors of a rule is needed"},
@@ -482,6 +529,26 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
     {"nett show", "1 usage: ulnetctl: unknown command 'nett'"},
     {"set routing", "1 usage: ulnetctl: set needs a name and a value"},
 };
+
+TEST(CtlCommand, faults) {
+  EXPECT_EQ(requests_of("fault drop add -s *@tcp -d 10.0.0.1@tcp -r 1 -e remote_error"),
+            "{\"verb\":\"manage\",\"object\":\"fault_add\",\"args\":{\"rule\":\"drop\",\"source\":\"*@tcp\","
+            "\"dest\":\"10.0.0.1@tcp\",\"rate\":1,\"health_error\":\"remote_error\"}}\n");
+  EXPECT_EQ(requests_of("fault drop add --source * --dest * --drop-all --portal 4 --portal 0x0a --message put -m get "
+                        "--local-nid *@o2ib"),
+            "{\"verb\":\"manage\",\"object\":\"fault_add\",\"args\":{\"rule\":\"drop\",\"source\":\"*\",\"dest\":"
+            "\"*\",\"local_nid\":\"*@o2ib\",\"portal\":\"4,0x0a\",\"message\":\"put,get\",\"drop_all\":true}}\n");
+  EXPECT_EQ(requests_of("fault delay add -s * -d * -i 2 -l 0x10"),
+            "{\"verb\":\"manage\",\"object\":\"fault_add\",\"args\":{\"rule\":\"delay\",\"source\":\"*\",\"dest\":"
+            "\"*\",\"interval\":2,\"latency\":16}}\n");
+  EXPECT_EQ(requests_of("fault drop del -a") + requests_of("fault delay del -s * -d *@tcp"),
+            "{\"verb\":\"manage\",\"object\":\"fault_del\",\"args\":{\"rule\":\"drop\",\"all\":true}}\n"
+            "{\"verb\":\"manage\",\"object\":\"fault_del\",\"args\":{\"rule\":\"delay\",\"source\":\"*\",\"dest\":"
+            "\"*@tcp\"}}\n");
+  EXPECT_EQ(requests_of("fault drop reset") + requests_of("fault delay show"),
+            "{\"verb\":\"reset\",\"object\":\"fault\",\"args\":{\"rule\":\"drop\"}}\n"
+            "{\"verb\":\"show\",\"object\":\"fault\",\"args\":{\"rule\":\"delay\"}}\n");
+}
 
 TEST(CtlCommand, commands_that_must_fail_give_the_reason) {
   for (const auto& [line, refusal] : kRefusals) EXPECT_EQ(refusal_of(line), refusal) << line;

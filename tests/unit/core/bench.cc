@@ -157,6 +157,7 @@ void Bench::publish() {
   p->set.peers = &p->table;
   p->set.routes = &p->routes;
   p->set.portals = &p->portals;
+  p->set.faults = faults;
   p->set.node = node;
   mesh->view.store(&p->set);
   published_.push_back(std::move(p));
@@ -211,6 +212,7 @@ std::string Bench::not_at_rest() {
     expect(w->tx_deadlines.armed() == 0, name + "tx deadlines armed");
     expect(w->receiving.empty() && w->coming.empty() && w->held_router.empty(), name + "receives");
     expect(w->shares_waiting.empty() && w->own_share.idle(), name + "shares of incoming messages");
+    expect(w->delayed_receives.empty() && w->delayed_sends.empty(), name + "delayed messages");
     expect(!has_waiters(*w), name + "something waits for a ring");
     expect(w->local.empty() && w->ready_slots.empty(), name + "something posted to itself");
     expect(w->eqs_waiting.empty(), name + "an event waits for its queue");

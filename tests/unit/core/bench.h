@@ -247,6 +247,7 @@ class Bench {
   Instant now{1s};
   std::unique_ptr<Mesh> mesh;
   NodeView node;
+  const FaultTable* faults = nullptr;  ///< of the next publish(); the test's own
 
  private:
   static void ASSERT_PUSHED(bool ok) { ULNET_CHECK(ok); }
