@@ -37,6 +37,7 @@ enum class Call : uint8_t {
   kDiscover,
   kPerf,
   kCapture,
+  kWatch,
   kPortReset,
   kResetStats,
   kCount

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "dataplane/base/check.h"
 #include "dataplane/base/nid_text.h"
@@ -67,7 +68,8 @@ config::Checked<void> RouteDb::add(const config::RouteConfig& config) {
   // At a random place, so that equal routes are not tried in the same order by every node.
   const auto place = routes_.begin() + std::ptrdiff_t(rng_.below(routes_.size() + 1));
   const auto made = routes_.insert(place, Route{free_id(), config});
-  made->alive = is_alive(*made);
+  made->fault = fault_of(*made);
+  made->alive = made->fault == RouteFault::kNone;
   ++gateways_[config.gateway];
   peers_.touch(*(*gateway)->peer);
   ++revision_;
@@ -131,15 +133,17 @@ void RouteDb::clear() {
 
 // docs/wire/lnet.md §8.6. A gateway that has reported nothing yet counts as alive, unless RouteRules::tried_first is
 // set.
-bool RouteDb::is_alive(const Route& route) {
+RouteFault RouteDb::fault_of(const Route& route) {
   const Peer* gateway = peer_of(route.config.gateway);
-  if (gateway == nullptr || !gateway->gateway.alive(route.config.gateway.net())) return false;
-  if (rules_.tried_first && !gateway->has(kPeerRtrDiscovered)) return false;
-  if (!near_side_alive(*gateway, route.config.gateway.net())) return false;
-  if (gateway->gateway.said.empty()) return true;
+  if (gateway == nullptr) return RouteFault::kNoPeer;
+  if (!gateway->gateway.alive(route.config.gateway.net())) return RouteFault::kCheckFailed;
+  if (rules_.tried_first && !gateway->has(kPeerRtrDiscovered)) return RouteFault::kNotTried;
+  if (!near_side_alive(*gateway, route.config.gateway.net())) return RouteFault::kNearSide;
+  if (gateway->gateway.said.empty()) return RouteFault::kNone;
   const bool single_hop = route.config.hop == 1 || knows_net(*gateway, route.config.net);
-  if (rules_.avoid_asym && single_hop && !far_side_alive(*gateway, route.config.net)) return false;
-  return gateway->has(kPeerRouterEnabled);
+  if (!gateway->has(kPeerRouterEnabled)) return RouteFault::kNotRouting;
+  const bool far = !rules_.avoid_asym || !single_hop || far_side_alive(*gateway, route.config.net);
+  return far ? RouteFault::kNone : RouteFault::kFarSide;
 }
 
 void RouteDb::set_rules(const RouteRules& rules) {
@@ -151,9 +155,11 @@ void RouteDb::set_rules(const RouteRules& rules) {
 bool RouteDb::refresh() {
   bool changed = false;
   for (Route& route : routes_) {
-    const bool alive = is_alive(route);
-    changed |= alive != route.alive;
-    route.alive = alive;
+    const RouteFault fault = fault_of(route);
+    if (fault == route.fault) continue;
+    ++faults_changed_;
+    route.fault = fault;
+    changed |= std::exchange(route.alive, fault == RouteFault::kNone) != route.alive;
   }
   if (changed) ++revision_;
   return changed;

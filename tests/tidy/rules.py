@@ -203,7 +203,8 @@ def lengths(tree):
 
 
 # Lines of C++ in a folder, without the named subfolders. The table in docs/architecture.md names other homes.
-FOLDER_LINES_MAX = {'control': (7500, ('api', 'lib', 'policy')), 'control/policy': (1300, ())}
+FOLDER_LINES_MAX = {'control': (7600, ('api', 'events', 'lib', 'policy')), 'control/policy': (1300, ()),
+                    'control/events': (600, ())}
 
 
 def folder_lengths(tree):

@@ -515,7 +515,7 @@ TEST(CtlCommand, other_words) {
             "peer                ping                discover            service-id          \n"
             "udsp                policy              selection           explain             \n"
             "fault               setup-mrrouting     setup-sysctl        cpt-of-nid          \n"
-            "port                convert             capture             \n");
+            "port                convert             watch               capture             \n");
   EXPECT_EQ(build("help route add")->text, help_text("route", "add"));
 }
 
