@@ -241,6 +241,16 @@ TEST(CtlCommand, ports_and_captures) {
   EXPECT_EQ(refusal_of("port reset"), "255 manage/port_reset -22 missing --name: the port as `port show` names it");
 }
 
+TEST(CtlCommand, a_watch_has_no_end_by_itself) {
+  EXPECT_EQ(requests_of("watch --kind ni,route --nid 10.0.0.[1-2]@tcp"),
+            "{\"verb\":\"manage\",\"object\":\"watch\",\"args\":{\"kinds\":\"ni,route\",\"nids\":[\"10.0.0.1@tcp\","
+            "\"10.0.0.2@tcp\"]}}\n");
+  const Built built = build("watch");
+  EXPECT_TRUE(built->lines);
+  EXPECT_EQ(built->timeout, std::chrono::milliseconds(0));
+  EXPECT_TRUE(refusal_of("watch --nid nonsense").starts_with("255 manage/watch -22 --nid: "));
+}
+
 // Goal: each command of lnetctl is there: it works, says why it is not needed, or is refused above.
 TEST(CtlCommand, the_rest_of_lnetctl) {
   EXPECT_EQ(build("service-id")->text, "service_id:\n    value: 0xdb03060100000000\n");
