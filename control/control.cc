@@ -26,6 +26,26 @@ void Control::log_limited(JournalCause cause, const std::string& line) {
   if (left_out) log(*left_out == 0 ? line : line + " (" + std::to_string(*left_out) + " such lines left out before)");
 }
 
+// Peers can cause changes of peer NIs, and of all routes at once. An operator may add many routes.
+void Control::log_event(const StateEvent& event, const std::string& line) {
+  switch (event.kind) {
+    case StateKind::kPeerNi:
+      return log_limited(event.to == "up" ? JournalCause::kReachable : JournalCause::kUnreachable, line);
+    case StateKind::kRoute:
+    case StateKind::kGateway: return log_limited(JournalCause::kRoutes, line);
+    case StateKind::kNi:
+    case StateKind::kRouting:
+    case StateKind::kCount: return log(line);
+  }
+}
+
+void Control::make_watchers() {
+  net_watch = std::make_unique<NetWatch>(*nis, timers);
+  StateEvents::Deps deps_of_events{*nis, *peers, *routes, *routing, {}};
+  deps_of_events.log = [this](const StateEvent& event, const std::string& line) { log_event(event, line); };
+  events = std::make_unique<StateEvents>(std::move(deps_of_events), timers, now);
+}
+
 Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
     : config(node_config),
       deps(std::move(node_deps)),
@@ -79,7 +99,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
   };
   peer_deps.log = [this](const std::string& line) { log_limited(JournalCause::kDiscovery, line); };
   peer_deps.came_back = [this](PeerNi& ni) { health->came_back(ni); };
-  peer_deps.evaluate = [this](Peer& peer) { return policies->evaluate(peer); };
+  peer_deps.evaluate = [this](Peer& peer) { return events->peer(peer), policies->evaluate(peer); };
   peer_deps.near = near.by_worker();
   for (auto& tallies : mesh->tallies) peer_deps.tallies.push_back(tallies.get());
   peers = std::make_unique<PeerDb>(std::move(peer_deps), timers);
@@ -99,7 +119,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
   routing = std::make_unique<Routing>(Routing::Deps{*outbox, memory, *registrar, config.groups, config.workers,
                                                     [this](const std::string& line) { log(line); }},
                                       timers);
-  net_watch = std::make_unique<NetWatch>(*nis, timers);
+  make_watchers();
   portals = std::make_unique<Portals>(*outbox);
   submitters = std::make_unique<Submitters>(*mesh, *outbox);
 }

@@ -11,6 +11,7 @@
 #include "config/model.h"
 #include "control/discovery/ping_target.h"
 #include "control/discovery/pinger.h"
+#include "control/events/state_events.h"
 #include "control/faults/fault_rules.h"
 #include "control/nis/local_nis.h"
 #include "control/node_config.h"
@@ -50,7 +51,7 @@ struct Resolved {
 };
 
 /// Why a line that a peer can cause is written to the journal: each cause has a limit of its own.
-enum class JournalCause : uint8_t { kReachable, kUnreachable, kDiscovery, kMemory, kHealth, kCount };
+enum class JournalCause : uint8_t { kReachable, kUnreachable, kDiscovery, kMemory, kRoutes, kHealth, kCount };
 
 class DiscoveryRunner;
 class Health;
@@ -94,6 +95,7 @@ struct Control {
   std::unique_ptr<RouterChecker> router_checker;
   std::unique_ptr<Routing> routing;
   std::unique_ptr<NetWatch> net_watch;
+  std::unique_ptr<StateEvents> events;
   std::unique_ptr<Portals> portals;
   FaultRules faults{config.workers, [this](bool gone) { publish_faults(*this, gone); }};
   std::unique_ptr<Submitters> submitters;
@@ -115,8 +117,10 @@ struct Control {
 
   /// For lines that a peer can cause: so many of each cause in a while, then their number.
   void log_limited(JournalCause cause, const std::string& line);
+  void log_event(const StateEvent& event, const std::string& line);
+  void make_watchers();  ///< net_watch and events
   std::array<LogLimit, size_t(JournalCause::kCount)> log_limits{LogLimit{}, LogLimit{}, LogLimit{100}, LogLimit{},
-                                                                      LogLimit{100}};
+                                                                LogLimit{100}, LogLimit{100}};
   /// New work that takes memory is to be refused.
   [[nodiscard]] bool memory_low() { return deps.reserve != nullptr && !deps.reserve->restore(); }
   void log(const std::string& line) const {

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
 #include "control/health/health.h"
 #include "control/turn.h"
-#include "dataplane/base/nid_text.h"
 
 namespace ulnet {
 
@@ -60,27 +60,23 @@ void LndHost::ni_fatal(NiId id, bool fatal) {
   nis_changed(c_);
   const bool listed = !ni->params.interface.empty() && c_.deps.devices != nullptr;
   const bool gone = fatal && listed && !c_.deps.devices->find_address(ni->nid);
-  c_.log(fmt::format("{}: {}", nid_text(ni->nid), gone ? "its address is gone" : fatal ? "link down" : "link up"));
+  c_.events->ni(*ni, gone ? "its address is gone" : fatal ? "link down" : "link up");
 }
 
 void LndHost::peer_up(PeerNiId id) {
   PeerNi* ni = c_.peers->find(id);
   if (ni == nullptr) return;
-  const bool was_down = ni->life.failures > 0;
   c_.peers->alive(*ni);
   c_.router_checker->hurry(*ni, true);
-  if (was_down) c_.log_limited(JournalCause::kReachable, fmt::format("{} can be reached again", nid_text(ni->nid)));
+  c_.events->peer_ni(*ni, "can be reached again");
 }
 
 void LndHost::peer_down(PeerNiId id, int error) {
   PeerNi* ni = c_.peers->find(id);
   if (ni == nullptr) return;
-  const bool first = ni->life.failures == 0;
   c_.peers->dead(*ni, c_.now, error < 0 ? error : -error);
   c_.router_checker->hurry(*ni, false);
-  if (first)
-    c_.log_limited(JournalCause::kUnreachable, fmt::format("{} cannot be reached: {}", nid_text(ni->nid),
-                                                           std::strerror(error < 0 ? -error : error)));
+  c_.events->peer_ni(*ni, [&] { return fmt::format("cannot be reached: {}", std::strerror(std::abs(error))); });
 }
 
 }  // namespace ulnet

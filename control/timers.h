@@ -39,6 +39,7 @@ enum class TimerName : uint8_t {
   kOutbox,         ///< Outbox: a ring was full
   kViewRetry,      ///< Publisher: a view waits until older views are retired
   kViewRetire,     ///< Publisher: the next look at views that workers may still use
+  kStateLook,      ///< StateEvents: the next look at peer NIs that are not up
   kStop,           ///< Node: the next look at objects that are not at rest
   kCount
 };

@@ -135,7 +135,6 @@ unsigned run_health(Control& c) {
   if (c.routing->turn(c.now, [&c] { return router_buffers_idle(c); })) {
     c.dirty.node = c.dirty.ping = true;
     c.peers->set_watch_aliveness(c.routing->state() != RoutingState::kDisabled);
-    c.log(c.routing->advertised() ? "routing is enabled" : "routing is disabled");
     ++done;
   }
   return done;
@@ -160,9 +159,10 @@ unsigned run_pings(Control& c) {
 unsigned run_views(Control& c) {
   const Epoch before = c.publisher->epoch();
   (void)publish_views(c);
+  const unsigned announced = c.events->turn();
   const unsigned previewed = c.policies->turn_previews({*c.nis, *c.peers, *c.routes});
   const unsigned freed = c.publisher->retire();
-  return previewed + freed + c.outbox->flush() + (c.publisher->epoch() != before ? 1 : 0);
+  return announced + previewed + freed + c.outbox->flush() + (c.publisher->epoch() != before ? 1 : 0);
 }
 
 }  // namespace ulnet

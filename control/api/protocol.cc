@@ -75,6 +75,9 @@ constexpr ArgRow kFaultDelArgs[] = {kFaultKind,
                                     {"all", ArgType::kBool, "All rules of the kind."},
                                     {"source", ArgType::kText, "The rules with this source."},
                                     {"dest", ArgType::kText, "The rules with this destination."}};
+constexpr ArgRow kWatchArgs[] = {
+    {"kinds", ArgType::kText, "Only these kinds, e.g. `ni,route`: `ni`, `peer_ni`, `route`, `gateway`, `routing`."},
+    {"nids", ArgType::kNids, "Only NIs and gateways with these NIDs, and routes over these gateways."}};
 constexpr ArgRow kPortResetArgs[] = {{"name", ArgType::kText, "The port.", true}};
 
 constexpr std::array<CallRow, size_t(Call::kCount)> kCalls{{
@@ -145,6 +148,28 @@ constexpr std::array<CallRow, size_t(Call::kCount)> kCalls{{
     {Call::kCapture, Verb::kManage, "capture", kCaptureArgs,
      "Captures the packets of a port. The capture ends when the client closes the connection, or at a limit.",
      "Parts {capture: {pcapng: BASE64}}, at last {capture: {written, skipped}}.", true},
+    {Call::kWatch, Verb::kManage, "watch", kWatchArgs,
+     "Reports the state of NIs, peer NIs, gateways, routes and of routing, and each change of it from then on.\n"
+     "The request ends when the client closes the connection.",
+     "Parts {watch: [LINE, ...]}. `event` is the type of a line:\n\n"
+     "- `now`: the present state of an object. These lines come first. Of peer NIs, only those that are not up have\n"
+     "  one.\n"
+     "- `change`: a change of state.\n"
+     "- `lost`: the client did not read, and `lost` events were not sent. `now` lines follow.\n\n"
+     "| key | meaning |\n|---|---|\n"
+     "| `seq` | The number of the change: 1, 2, 3 ... of all changes, also of those that the filter keeps back. In a "
+     "`now` line: the number of the last change that the state includes. |\n"
+     "| `time_us` | Microseconds since 1970. |\n"
+     "| `kind` | `ni`, `peer_ni`, `route`, `gateway` or `routing`. |\n"
+     "| `object` | A NID; of a route `NET GATEWAY`; of routing `this node`. |\n"
+     "| `from`, `to` | The states. `none`: the object is not there. A `now` line has only `to`. |\n"
+     "| `reason` | The cause, as in the journal. Only in `change` lines. |\n"
+     "| `health` | The health value of an NI or peer NI. A change of this value alone is no event. |\n\n"
+     "States of an NI: `up`, `down` (the status of `show net`), `failed` (its driver reports the link down), "
+     "`deleting`.\n"
+     "Of a peer NI: `up`, `down` (its node reports that, or is silent), `failed` (no connection, until there is a\n"
+     "connection or message again). Of routes and gateways: `up`, `down`. Of routing: those of `show status`.",
+     true},
     {Call::kPortReset, Verb::kManage, "port_reset", kPortResetArgs, "Resets a port.",
      "None; the answer comes when the port works again."},
     {Call::kResetStats, Verb::kReset, "stats", {}, "Sets all counters to 0.", "None."},

@@ -40,6 +40,7 @@ enum class Call : uint8_t {
   kFaultDel,
   kPerf,
   kCapture,
+  kWatch,
   kPortReset,
   kResetStats,
   kResetFault,

@@ -73,22 +73,20 @@ Answer nodes_answer(const char* object, const std::vector<DiscoverAnswer>& nodes
   return answer;
 }
 
-const char* routing_text(RoutingState state) {
-  switch (state) {
-    case RoutingState::kDisabled: return "disabled";
-    case RoutingState::kStarting: return "starting";
-    case RoutingState::kEnabled: return "enabled";
-    case RoutingState::kStopping: return "stopping";
-  }
-  return "";
-}
-
 /// Adds all keys of `part` to `whole`.
 void append(Doc& whole, const Doc& part) {
   for (const Doc::Entry& entry : part.entries()) whole.set(entry.key, entry.value);
 }
 
 }  // namespace
+
+NodeRequests::NodeRequests(Node& node, std::string version)
+    : node_(node),
+      c_(node.control()),
+      version_(std::move(version)),
+      watchers_({*c_.events, [this](RequestId id, const Answer& answer) { reply(id, answer); },
+                 [this](RequestId id) { return server_ == nullptr ? 0 : server_->backlog(id); },
+                 [this] { return real_time_ns_ ? real_time_ns_() : 0; }}) {}
 
 void NodeRequests::serve(api::Call call, Served served) {
   served_[call] = std::move(served);
@@ -131,6 +129,7 @@ void NodeRequests::handle(RequestId id, const Request& request) {
     case Call::kDiscover: return discover(id, request);
     case Call::kFaultAdd: return fault_add(id, request);
     case Call::kFaultDel: return fault_del(id, request);
+    case Call::kWatch: return watchers_.request(id, request);
     case Call::kResetStats: stats_reset(c_); return reply(id, {});
     case Call::kResetFault: return fault_reset(id, request);
     case Call::kShowPort:
@@ -155,6 +154,7 @@ void NodeRequests::unknown(RequestId id, const Request& request) {
 }
 
 void NodeRequests::gone(RequestId id) {
+  watchers_.gone(id);
   streams_.erase(id);
   if (const auto found = previews_.find(id); found != previews_.end()) {
     c_.policies->preview_end(found->second);
@@ -173,6 +173,7 @@ void NodeRequests::gone(RequestId id) {
 }
 
 void NodeRequests::drained(RequestId id) {
+  if (watchers_.drained(id)) return;
   if (const auto stream = streams_.find(id); stream != streams_.end()) return stream_peers(id, stream->second);
   if (const auto found = previews_.find(id); found != previews_.end())
     return c_.policies->preview_resume(found->second);
@@ -287,7 +288,7 @@ config::Doc NodeRequests::routing_doc() {
   const RoutingState state = c_.routing->state();
   const bool on = state == RoutingState::kEnabled || state == RoutingState::kStarting;
   const bool changing = state == RoutingState::kStarting || state == RoutingState::kStopping;
-  return api::routing_doc(pool_values(c_), on, c_.routing->buffers(), changing ? routing_text(state) : "");
+  return api::routing_doc(pool_values(c_), on, c_.routing->buffers(), changing ? routing_state_word(state) : "");
 }
 
 void NodeRequests::show_udsp(RequestId id, const Request& request) {
@@ -360,7 +361,7 @@ config::Doc NodeRequests::status_doc() {
   all.set("version", version_);
   all.set("pid", int64_t(getpid()));
   all.set("configured", c_.desired.configured);
-  all.set("routing", routing_text(c_.routing->state()));
+  all.set("routing", routing_state_word(c_.routing->state()));
   all.set("workers", c_.config.workers);
   all.set("worker groups", c_.nis->groups().count());
   all.set("peer nis", c_.peers->allocated());

@@ -8,6 +8,7 @@
 
 #include "control/api/server.h"
 #include "control/api/show_values.h"
+#include "control/api/watch.h"
 #include "control/discovery/runner.h"
 #include "control/node.h"
 
@@ -23,7 +24,7 @@ class NodeRequests final : public api::ApiHandler {
   };
 
   /// `version`: for `show status`.
-  NodeRequests(Node& node, std::string version) : node_(node), c_(node.control()), version_(std::move(version)) {}
+  NodeRequests(Node& node, std::string version);
 
   /// Sets where answers go; to call before the first request comes. The server outlives this object, or no request is
   /// under way any more.
@@ -33,6 +34,8 @@ class NodeRequests final : public api::ApiHandler {
   /// Sets a function that adds lines to `show status`.
   void set_status(std::function<void(config::Doc&)> add) { add_status_ = std::move(add); }
 
+  /// Sets the source of the times in the answers of `watch`; without it these times are 0.
+  void set_real_time(std::function<uint64_t()> real_time_ns) { real_time_ns_ = std::move(real_time_ns); }
   /// Sets the source of the times in `stats show -v`.
   void set_worker_times(WorkerTimes times) { worker_times_ = std::move(times); }
 
@@ -87,6 +90,8 @@ class NodeRequests final : public api::ApiHandler {
   std::map<api::RequestId, uint64_t> previews_;  // dry runs under way: their numbers for Policies
   std::function<void(config::Doc&)> add_status_;
   WorkerTimes worker_times_;
+  std::function<uint64_t()> real_time_ns_;
+  Watchers watchers_;
 };
 
 /// The answers as `lnetctl ping` and `discover` print them, with an error for each NID that did not answer

@@ -350,8 +350,7 @@ Applier::Step Applier::run(Job& job, const config::NetAdd& change) {
     nis_changed(c_);
     return true;
   });
-  c_.log(fmt::format("{} added{}{}", nid_text((*added)->nid), (*added)->params.interface.empty() ? "" : " on ",
-                     (*added)->params.interface));
+  c_.events->ni(**added, (*added)->params.interface.empty() ? "added" : "added on " + (*added)->params.interface);
   advise(job, (*added)->nid);
   return Step::kDone;
 }
@@ -371,7 +370,6 @@ Applier::Step Applier::run(Job& job, const config::NetDel& change) {
   }
   if (leaving.empty() && waited.empty()) return refuse(job, -EINVAL, "cannot del network: there is no such NI");
   for (LocalNi* ni : leaving) {
-    c_.log(fmt::format("{} is being deleted", nid_text(ni->nid)));
     job.undo.push_back([this, id = ni->id, net = change.net, config = ni->config, health = ni->health] {
       return ni_back(id, net, config, health);
     });

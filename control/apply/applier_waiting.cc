@@ -69,15 +69,14 @@ unsigned Applier::retry_waiting() {
       ++i;
       continue;
     }
-    c_.log(fmt::format("{} added on {}, which is there now", nid_text((*added)->nid), (*added)->params.interface));
+    c_.events->ni(**added, fmt::format("added on {}, which is there now", (*added)->params.interface));
     waiting.erase(waiting.begin() + std::ptrdiff_t(i));
     ++done;
   }
   if (done == 0) return 0;
   name_nis();
   for (const config::RouteConfig& route : c_.desired.routes) {
-    if (!c_.routes->has(route.net, route.gateway) && c_.routes->add(route))
-      c_.log(fmt::format("route to {} through {} added", net_text(route.net), nid_text(route.gateway)));
+    if (!c_.routes->has(route.net, route.gateway)) (void)c_.routes->add(route);
   }
   c_.dirty.node = true;
   return done;

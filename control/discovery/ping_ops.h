@@ -5,7 +5,7 @@
 // memory of an operation stays until its MD is gone, even if nobody waits for the answer any more. And no peer gets
 // less time in all than if it were the only one (PingOp::timeout). If an operation has got no answer for a while, it is
 // sent once more over each other pair of NIs that leads to its peer, one after the other, and the first answer counts: a
-// ping or push may come twice without harm. Source: docs/wire/lnet.md §4.
+// ping may come twice without harm. Source: docs/wire/lnet.md §4.
 #pragma once
 #include <functional>
 #include <list>

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <set>
+#include <utility>
 
 #include "dataplane/base/check.h"
 #include "dataplane/base/nid_text.h"
@@ -69,7 +70,8 @@ config::Checked<void> RouteDb::add(const config::RouteConfig& config) {
   // At a random place, so that equal routes are not tried in the same order by every node.
   const auto place = routes_.begin() + std::ptrdiff_t(rng_.below(routes_.size() + 1));
   const auto made = routes_.insert(place, Route{free_id(), config});
-  made->alive = way_of(*made) != Way::kDead;
+  made->fault = fault_of(*made);
+  made->alive = made->fault == RouteFault::kNone || made->fault == RouteFault::kHealth;
   ++gateways_[config.gateway];
   peers_.touch(*(*gateway)->peer);
   ++revision_;
@@ -133,17 +135,19 @@ void RouteDb::clear() {
 
 // docs/wire/lnet.md §8.6. A gateway that has reported nothing yet counts as alive, unless RouteRules::tried_first is
 // set.
-RouteDb::Way RouteDb::way_of(const Route& route) {
+RouteFault RouteDb::fault_of(const Route& route) {
   const Peer* gateway = peer_of(route.config.gateway);
-  if (gateway == nullptr || !gateway->gateway.alive(route.config.gateway.net())) return Way::kDead;
-  if (rules_.tried_first && !gateway->has(kPeerRtrDiscovered)) return Way::kDead;
+  if (gateway == nullptr) return RouteFault::kNoPeer;
+  if (!gateway->gateway.alive(route.config.gateway.net())) return RouteFault::kCheckFailed;
+  if (rules_.tried_first && !gateway->has(kPeerRtrDiscovered)) return RouteFault::kNotTried;
   const int health = near_side_health(*gateway, route.config.gateway.net());
-  if (health < 0) return Way::kDead;
-  const Way alive = health * 100 < rules_.sensitivity * kHealthMax ? Way::kIll : Way::kWell;
-  if (gateway->gateway.said.empty()) return alive;
+  if (health < 0) return RouteFault::kNearSide;
+  const RouteFault ill = health * 100 < rules_.sensitivity * kHealthMax ? RouteFault::kHealth : RouteFault::kNone;
+  if (gateway->gateway.said.empty()) return ill;
   const bool single_hop = route.config.hop == 1 || knows_net(*gateway, route.config.net);
-  if (rules_.avoid_asym && single_hop && !far_side_alive(*gateway, route.config.net)) return Way::kDead;
-  return gateway->has(kPeerRouterEnabled) ? alive : Way::kDead;
+  if (!gateway->has(kPeerRouterEnabled)) return RouteFault::kNotRouting;
+  const bool far = !rules_.avoid_asym || !single_hop || far_side_alive(*gateway, route.config.net);
+  return far ? ill : RouteFault::kFarSide;
 }
 
 void RouteDb::set_rules(const RouteRules& rules) {
@@ -153,18 +157,19 @@ void RouteDb::set_rules(const RouteRules& rules) {
 }
 
 bool RouteDb::refresh() {
-  std::vector<Way> ways;
-  std::map<Net, Way> best;  // to each net
+  std::vector<RouteFault> faults;
+  std::set<Net> well;  // nets to which a route without fault leads
   for (const Route& route : routes_) {
-    ways.push_back(way_of(route));
-    Way& of_net = best[route.config.net];
-    of_net = std::max(of_net, ways.back());
+    faults.push_back(fault_of(route));
+    if (faults.back() == RouteFault::kNone) well.insert(route.config.net);
   }
   bool changed = false;
   for (size_t i = 0; i < routes_.size(); ++i) {
-    const bool alive = ways[i] != Way::kDead && ways[i] == best[routes_[i].config.net];
-    changed |= alive != routes_[i].alive;
-    routes_[i].alive = alive;
+    Route& route = routes_[i];
+    faults_changed_ += std::exchange(route.fault, faults[i]) != faults[i];
+    const bool last_resort = faults[i] == RouteFault::kHealth && !well.contains(route.config.net);
+    const bool alive = faults[i] == RouteFault::kNone || last_resort;
+    changed |= std::exchange(route.alive, alive) != alive;
   }
   if (changed) ++revision_;
   return changed;

@@ -15,10 +15,24 @@
 
 namespace ulnet {
 
+/// The criterion of docs/wire/lnet.md §8.6 that a route fails, the first in their order.
+enum class RouteFault : uint8_t {
+  kNone,         ///< alive
+  kNoPeer,       ///< no peer has the gateway's NID
+  kCheckFailed,  ///< the gateway did not answer its last check over its net
+  kNotTried,     ///< RouteRules::tried_first, and the gateway was not checked yet
+  kNearSide,     ///< no NI of the gateway on its net is up
+  kNotRouting,   ///< the gateway reports that it does not route
+  kHealth,       ///< no NI of the gateway on its net has the health that RouteRules::sensitivity asks for
+  kFarSide       ///< the gateway reports no NI on the remote net that is up
+};
+
 struct Route {
   uint32_t id = 0;  ///< dense: the least number that no other route has
   config::RouteConfig config;
+  /// `fault` is kNone; or it is kHealth, and no route to the net is without fault.
   bool alive = true;
+  RouteFault fault = RouteFault::kNone;
   /// The same net and gateway.
   [[nodiscard]] bool is(const config::RouteConfig& other) const {
     return config.net == other.net && config.gateway == other.gateway;
@@ -61,11 +75,12 @@ class RouteDb {
   [[nodiscard]] std::shared_ptr<const RouteTable> view() const;
   /// Grows with every change of view().
   [[nodiscard]] uint64_t revision() const { return revision_; }
+  /// Grows with every route that comes or goes, and with every change of Route::fault.
+  [[nodiscard]] uint64_t fault_revision() const { return revision_ + faults_changed_; }
 
  private:
   [[nodiscard]] const Peer* peer_of(const Nid& gateway);
-  enum class Way : uint8_t { kDead, kIll, kWell };
-  [[nodiscard]] Way way_of(const Route& route);
+  [[nodiscard]] RouteFault fault_of(const Route& route);
   [[nodiscard]] uint32_t free_id() const;
   void forget(size_t index);
 
@@ -76,6 +91,7 @@ class RouteDb {
   std::vector<Route> routes_;
   std::unordered_map<Nid, unsigned, NidHash> gateways_;  // routes through each
   uint64_t revision_ = 0;
+  uint64_t faults_changed_ = 0;
 };
 
 }  // namespace ulnet

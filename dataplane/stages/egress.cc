@@ -210,6 +210,7 @@ void move_back(Worker& w, Tx& tx) {
   switch (tx.stage) {
     case TxStage::kWaitsPeer: tx.peer->credits.leave(tx); return lease_move(w, tx);
     case TxStage::kWaitsNi: tx.ni_slice->credits.leave(tx); return lease_move(w, tx);
+    case TxStage::kDelayed: fault_leave(w, tx); return lease_move(w, tx);
     case TxStage::kInLnd: tx.moving = true; return lnd_of(w, tx).cancel(tx, false, w.now);
     case TxStage::kNew:
     case TxStage::kHasPeer:

@@ -177,7 +177,7 @@ PathChoice path_of(Worker& w, Sending& m, bool as_given, bool any = false) {
 }
 
 /// Is the path of the message given: by its request, by the one source that its peer may see, or by its sender?
-bool path_is_given(const Sending& m, const PathChoice& choice) {
+bool path_is_given(Sending& m, const PathChoice& choice) {
   return m.kind != MessageKind::kOperation || !choice.hop_peer->multi_rail || !as_operation(m).want_src.is_any();
 }
 

@@ -139,7 +139,8 @@ struct MdReleasedMsg {
 
 using ControlMsg = std::variant<LndMsg, ResolvedMsg, SubmitterOpenMsg, SubmitterCloseMsg, RouterBlockMsg,
                                 RouterRetireMsg, NiCloseMsg, PeerCreditsMsg, AvoidNiMsg, AvoidPeerMsg, MovedAskMsg,
-                                PeerAskMsg, PortalRetryMsg, FaultsGoneMsg, ResetExtremesMsg, ResetPoolsMsg, MdRegisteredMsg, MdReleasedMsg>;
+                                PeerAskMsg, PortalRetryMsg, FaultsGoneMsg, ResetExtremesMsg, ResetPoolsMsg,
+                                MdRegisteredMsg, MdReleasedMsg>;
 static_assert(std::is_trivially_copyable_v<ControlMsg> && sizeof(ControlMsg) <= kRingMessageMax);
 
 // --- Worker to control ---

@@ -41,10 +41,13 @@ Instant SockLnd::moved(NiId ni, PeerNiId peer_ni, Instant now) {
   worker_.now = now;
   ConnSet* set = worker_.find_set(ni, peer_ni, kLnetPid);
   if (set == nullptr || set->conns.empty()) return kNever;
-  Instant stuck = kForever, moved = set->last_received;
-  for (Conn* conn = set->conns.front(); conn != nullptr; conn = set->conns.after(*conn))
-    if (conn_tx_progress(worker_, *conn)) stuck = std::min(stuck, conn->tx.progress_at);
-  return stuck == kForever ? now : std::max(moved, stuck);
+  bool waits = false;
+  Instant moved = set->last_received;
+  for (Conn* conn = set->conns.front(); conn != nullptr; conn = set->conns.after(*conn)) {
+    waits |= conn_tx_progress(worker_, *conn);
+    moved = std::max(moved, conn->tx.progress_at);
+  }
+  return waits ? moved : now;
 }
 
 void SockLnd::resume(RxSlot& slot, Instant now) {

@@ -61,7 +61,7 @@ def main():
         a.node.ip('address', 'add', '10.0.1.1/24', 'dev', 'veth1')
         a.until('veth1', '10.0.1.1@tcp', 'up')
         a.node.ip('address', 'add', '10.0.2.1/24', 'dev', 'veth0')
-        a.daemon.wait_for('10.0.2.1@tcp added on veth0, which is there now', 30)
+        a.daemon.wait_for('10.0.2.1@tcp: added on veth0, which is there now', 30)
         assert all(status != 'waiting' for _, status, _ in a.nis().values()), a.nis()
 
         # A waiting NI is deleted by the interface that it was added with.

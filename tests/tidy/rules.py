@@ -203,8 +203,8 @@ def lengths(tree):
 
 
 # Lines of C++ in a folder, without the named subfolders. The table in docs/architecture.md names other homes.
-FOLDER_LINES_MAX = {'control': (7510, ('api', 'faults', 'lib', 'policy')), 'control/faults': (450, ()),
-                    'control/policy': (1300, ())}
+FOLDER_LINES_MAX = {'control': (7700, ('api', 'events', 'faults', 'health', 'lib', 'policy')), 'control/faults': (450, ()),
+                    'control/policy': (1300, ()), 'control/events': (600, ()), 'control/health': (1000, ())}
 
 
 def folder_lengths(tree):

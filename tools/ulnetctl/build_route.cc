@@ -74,7 +74,7 @@ Built route_add(const Words& words, const Env&) {
   }
   Built built = change(std::move(changes));
   if (built && words.has("health-sensitivity"))
-    built->warnings = "warning: --health-sensitivity has no effect: failures do not change health values yet\n";
+    built->warnings = "warning: --health-sensitivity has no effect: `set router_sensitivity` is for all gateways\n";
   return built;
 }
 

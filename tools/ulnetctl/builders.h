@@ -16,7 +16,7 @@ Build selection_nid_add, selection_nid_del, selection_nid_show;               //
 Build selection_peer_add, selection_peer_del, selection_peer_show;            // build_udsp.cc
 Build port_show, port_reset, capture;                                         // build_port.cc
 Build recovery, debug_peer, debug_nidlist, service_id, cpt_of_nid;            // build_other.cc
-Build setup_mrrouting, setup_sysctl, explain;                                 // and build_explain.cc
+Build setup_mrrouting, setup_sysctl, explain, watch;                          // and build_explain.cc, build_watch.cc
 Build fault_drop_add, fault_drop_del, fault_drop_reset, fault_drop_show;      // build_fault.cc
 Build fault_delay_add, fault_delay_del, fault_delay_reset, fault_delay_show;  // build_fault.cc
 Build import_file, export_file, convert;                                      // build_file.cc, convert.cc

@@ -25,6 +25,7 @@ struct Command {
   std::string warnings;                      ///< for standard error
   std::string output_file;                   ///< receives the output; empty = standard output
   bool pcapng = false;                       ///< parts are pieces of a pcapng file; the rest goes to standard error
+  bool lines = false;                        ///< each item of a part is printed at once, as a line of JSON
   std::chrono::milliseconds timeout{30000};  ///< how long to wait for ulnetd
   int exit_status = 0;                       ///< when all went well
 

@@ -1,5 +1,8 @@
 #include "tools/ulnetctl/run.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <iostream>
 #include <sstream>
 
@@ -62,6 +65,21 @@ bool pcapng_take(const api::Answer& part, const Bytes& bytes) {
   return decoded && bytes({reinterpret_cast<const char*>(decoded->data()), decoded->size()});
 }
 
+/// Prints each item of a part as a line of JSON. False: it cannot be written.
+bool lines_print(const api::Answer& part, std::ostream& out) {
+  for (const config::Doc::Entry& list : part.doc.entries())
+    for (const config::Doc::Entry& item : list.value.entries())
+      if (!(out << config::json_dump(config::to_json(item.value)) << std::endl)) return false;
+  return true;
+}
+
+/// The operator ends a `watch` with a signal, and each line is out by then.
+void end_by_signal() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { _exit(0); };
+  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+}
+
 int requests_run(const Program& program, const Command& command, std::ostream& out, std::ostream& err,
                  const Bytes& bytes) {
   api::ClientOptions options{.path = program.socket, .version = program.version, .timeout = command.timeout};
@@ -70,12 +88,18 @@ int requests_run(const Program& program, const Command& command, std::ostream& o
   std::vector<api::ApiError> errors = command.errors;
   api::Client::PartFn on_part;
   if (command.pcapng) on_part = [&bytes](const api::Answer& part) { return pcapng_take(part, bytes); };
+  if (command.lines) {
+    end_by_signal();
+    on_part = [&out](const api::Answer& part) { return lines_print(part, out); };
+  }
   for (const api::Request& request : command.requests) {
     tl::expected<api::Answer, api::ApiError> answer =
         client ? client->call(request, on_part)
                : tl::expected<api::Answer, api::ApiError>(tl::unexpected(client.error()));
     if (!answer) {
       errors.push_back(call_error(request, answer.error()));
+      if (command.lines && answer.error().code == -ECONNRESET)
+        errors.back().descr = program.socket + ": ulnetd has ended, or has closed the connection; see its log";
       break;
     }
     warnings_print(program, answer->warnings, err);

@@ -156,6 +156,8 @@ constexpr OptionSpec kImport[] = {{"add", kNothing, "add the configuration in th
                                   {"show", kNothing, "show the sections that the file has", 's'},
                                   {"exec", kNothing, "run the ping and discover sections of the file", 'e'},
                                   {"old-api", kNothing, "accepted, no effect"}};
+constexpr OptionSpec kWatch[] = {{"kind", kValue, "only these: ni,peer_ni,route,gateway,routing", 'k'},
+                                 {"nid", kValue, "only NIs, peer NIs and gateways with these NIDs, and their routes"}};
 constexpr OptionSpec kExport[] = {{"backup", kNothing, "only the values that configure the node again", 'b'}};
 
 constexpr CommandSpec kCommands[] = {
@@ -216,6 +218,7 @@ constexpr CommandSpec kCommands[] = {
     {"port", "show", "show packet ports: link, queues, offloads, drops", kPortShow, port_show},
     {"port", "reset", "close a packet port and open it again", kPortReset, port_reset},
     {"convert", "", "print networks=, ip2nets= or routes= of Lustre as YAML", kConvert, convert},
+    {"watch", "", "print changes of state as they happen, as lines of JSON", kWatch, watch},
     {"capture", "", "capture the packets that pass a packet port, and its drops", kCapture, capture},
 };
 

@@ -138,6 +138,7 @@ void Daemon::serve_ports() {
 
 config::Checked<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
   requests_ = std::make_unique<NodeRequests>(*node_, options_.version);
+  requests_->set_real_time(real_time_ns);
   requests_->set_status([this](config::Doc& doc) {
     for (const Drivers::Note& one : drivers_->notes()) doc.set(one.note.about, one.note.text);
     const auto counts = perf_target_->counts();

@@ -241,6 +241,16 @@ TEST(CtlCommand, ports_and_captures) {
   EXPECT_EQ(refusal_of("port reset"), "255 manage/port_reset -22 missing --name: the port as `port show` names it");
 }
 
+TEST(CtlCommand, a_watch_has_no_end_by_itself) {
+  EXPECT_EQ(requests_of("watch --kind ni,route --nid 10.0.0.[1-2]@tcp"),
+            "{\"verb\":\"manage\",\"object\":\"watch\",\"args\":{\"kinds\":\"ni,route\",\"nids\":[\"10.0.0.1@tcp\","
+            "\"10.0.0.2@tcp\"]}}\n");
+  const Built built = build("watch");
+  EXPECT_TRUE(built->lines);
+  EXPECT_EQ(built->timeout, std::chrono::milliseconds(0));
+  EXPECT_TRUE(refusal_of("watch --nid nonsense").starts_with("255 manage/watch -22 --nid: "));
+}
+
 // Goal: each command of lnetctl is there: it works, says why it is not needed, or is refused above.
 TEST(CtlCommand, the_rest_of_lnetctl) {
   EXPECT_EQ(build("service-id")->text, "service_id:\n    value: 0xdb03060100000000\n");
@@ -267,7 +277,7 @@ TEST(CtlCommand, the_rest_of_lnetctl) {
     EXPECT_EQ(build(line)->exit_status, 0) << line;
   }
   EXPECT_EQ(build("route add --net tcp2 --gateway 10.1.1.1@tcp --health_sensitivity 5")->warnings,
-            "warning: --health-sensitivity has no effect: failures do not change health values yet\n");
+            "warning: --health-sensitivity has no effect: `set router_sensitivity` is for all gateways\n");
 }
 
 // Goal: the text forms of module parameters become YAML that imports as what they say.
@@ -363,7 +373,7 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
      "234 del/net -22 missing mandatory parameter: network: give --net, with --if for some of its interfaces, or "
      "--nid"},
     {"net set --health 5", "234 set/net -22 no NI is given: use --nid or --all"},
-    {"net set --all --health 1001", "234 set/net -22 health value is out of range; allowed: 0..1000"},
+    {"net set --all --health 1001", "234 set/net -22 health value is out of range; allowed: 0..1000, or -1 for automatic"},
     {"net set --all", "234 set/net -22 nothing to set: give --health, --conns-per-peer or --lnd-timeout"},
     {"route add --net tcp1", "234 add/route -19 missing mandatory parameter: gateway: give --gateway"},
     {"route add --gateway 1.2.3.4@tcp", "234 add/route -19 missing mandatory parameter: network: give --net"},
@@ -582,7 +592,7 @@ TEST(CtlCommand, other_words) {
             "peer                ping                discover            service-id          \n"
             "udsp                policy              selection           explain             \n"
             "fault               setup-mrrouting     setup-sysctl        cpt-of-nid          \n"
-            "port                convert             capture             \n");
+            "port                convert             watch               capture             \n");
   EXPECT_EQ(build("help route add")->text, help_text("route", "add"));
 }
 

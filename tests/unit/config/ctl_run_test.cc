@@ -49,6 +49,18 @@ struct Handler : api::ApiHandler {
         server->reply(id, part);
         answer.doc.set("capture", api::Doc::map()).set("written", 1);
       }
+    } else if (request.object == "watch") {
+      if (request.arg_text("kinds") == "roots") {
+        answer = api::answer_error("manage", "watch", -22, "unknown kind 'roots'");
+      } else {
+        api::Answer part;
+        part.more = true;
+        api::Doc& lines = part.doc.set("watch", api::Doc::list());
+        lines.push(api::Doc::map()).set("event", "now");
+        lines.push(api::Doc::map()).set("event", "change");
+        server->reply(id, part);
+        answer = api::answer_error("manage", "watch", -1, "over");
+      }
     } else if (request.object == "ping") {
       answer = api::answer_error("manage", "ping", -113, "failed to ping 10.10.0.77@tcp: No route to host");
       Nid nid = request.arg_nids("nids")->front();
@@ -278,6 +290,17 @@ TEST_F(CtlRun, a_ping_shows_who_answered_and_who_did_not) {
   EXPECT_EQ(ctl("stats show --json"),
             "234\n!{\"ok\":false,\"errors\":[{\"verb\":\"show\",\"entity\":\"stats\",\"errno\":-95,\"descr\":\"this "
             "ulnetd does not know it\"}]}\n");
+}
+
+// Goal: each event is a line of JSON, with and without --json; the end of the stream is a failure.
+TEST_F(CtlRun, a_watch_prints_lines) {
+  for (const char* line : {"watch", "--json watch"}) {
+    const std::string all = ctl(line);
+    EXPECT_NE(all.find("\n{\"event\":\"now\"}\n{\"event\":\"change\"}\n!"), std::string::npos) << all;
+    EXPECT_FALSE(all.starts_with("0\n")) << all;
+  }
+  const std::string refused = ctl("watch --kind roots");
+  EXPECT_NE(refused.find("unknown kind"), std::string::npos) << refused;
 }
 
 TEST_F(CtlRun, lines) {

@@ -55,7 +55,7 @@ TEST_F(Waiting, comes_with_its_interface) {
   a.devices->find_in_table("eth1").addresses = {nid("10.0.0.2@tcp")};
   rig.run_for(6s);  // also without an event of the machine
   EXPECT_EQ(shown(a), "10.0.0.1@tcp; 10.0.0.2@tcp");
-  EXPECT_TRUE(journal_has("10.0.0.2@tcp added on eth1, which is there now"));
+  EXPECT_TRUE(journal_has("10.0.0.2@tcp: added on eth1, which is there now (none -> up)"));
   EXPECT_EQ(a.node->control().desired.nets[0].nis[1].nid, nid("10.0.0.2@tcp"));
   ASSERT_EQ(rig.apply(a, del_by_name("eth1")), "");
   EXPECT_EQ(shown(a), "10.0.0.1@tcp");

@@ -104,6 +104,8 @@ TEST_F(FewCredits, what_has_not_begun_leaves_a_peer_ni_that_is_avoided) {
   put(8);
   ASSERT_EQ(bench.lnd().sent.size(), 4u) << "two credits for each peer NI";
   PeerSlice& avoided = bench.slice(tcp(2));
+  bench.set_health(tcp(2), 0);
+  bench.publish();
   bench.tell(WorkerId{0}, AvoidPeerMsg{&avoided, true});
   bench.settle();
   EXPECT_EQ(bench.lnd().cancelled.size(), 2u);
@@ -119,6 +121,8 @@ TEST_F(FewCredits, what_has_not_begun_leaves_a_peer_ni_that_is_avoided) {
   const auto seen = events();
   EXPECT_EQ(seen.size(), 8u);
   EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](const Event& event) { return event.status == 0; }));
+  bench.set_health(tcp(2), 1000);
+  bench.publish();
   bench.tell(WorkerId{0}, AvoidPeerMsg{&avoided, false});
   put(2);
   EXPECT_EQ(avoided.tx_count, 1u) << "used again";
