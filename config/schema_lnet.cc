@@ -303,8 +303,8 @@ const Field kLnetFields[] = {
      .at = AT(global.transaction_timeout)},
     {.path = "global.health_sensitivity",
      .type = kInteger,
-     .text = "A failure lowers the health value of the NI or peer NI at fault (1000 = healthy) by this number, and a "
-             "message that gets through raises it again. 0 = no change; `retry_count` must be 0 then.",
+     .text = "A failure lowers the health value of the NI or peer NI at fault by this number; 1000 = healthy. "
+             "A message that gets through raises it again. 0 = no change; `retry_count` must be 0 then.",
      .min = 0,
      .max = 1000,
      .at = AT(global.health_sensitivity)},
@@ -318,8 +318,9 @@ const Field kLnetFields[] = {
      .at = AT(global.recovery_interval)},
     {.path = "global.router_sensitivity",
      .type = kInteger,
-     .text = "An NI of a gateway whose health is below this part of the whole does not count for its routes. If no route "
-             "to a net is left by that, the routes stay.",
+     .text =
+         "An NI of a gateway whose health is below this part of the whole does not count for its routes. If no route "
+         "to a net is left by that, the routes stay.",
      .min = 0,
      .max = 100,
      .unit = "%",
@@ -338,7 +339,8 @@ const Field kLnetFields[] = {
      .at = AT(global.response_tracking)},
     {.path = "global.recovery_limit",
      .type = kSeconds,
-     .text = "A peer NI whose health is not whole gets recovery pings for this time after its last message; 0 = forever.",
+     .text =
+         "A peer NI whose health is not whole gets recovery pings for this time after its last message; 0 = forever.",
      .min = 0,
      .max = kInt32Max,
      .unit = "s",

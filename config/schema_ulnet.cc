@@ -78,8 +78,8 @@ const Field kUlnetFields[] = {
      .at = AT(ulnet.avoid_asym_router_failure)},
     {.path = "ulnet.fast_detection",
      .type = kBool,
-     .text = "true = a rail that is up and carries nothing is found by a probe within half a second, while another rail "
-             "of the peer answers. false = only upstream's timeouts find it.",
+     .text = "true = a probe finds a rail that is up and carries nothing within half a second, if another rail answers. "
+             "false = upstream's timeouts find such a rail.",
      .at = AT(ulnet.fast_detection)},
     {.path = "ulnet.lock_prim_nid",
      .type = kBool,

@@ -98,7 +98,6 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
     outbox->send(ni.server, PeerCreditsMsg{&ni.blocks->slice, ni.tx_credits, ni.rtr_credits});
   };
   peer_deps.log = [this](const std::string& line) { log_limited(JournalCause::kDiscovery, line); };
-  peer_deps.came_back = [this](PeerNi& ni) { health->came_back(ni); };
   peer_deps.evaluate = [this](Peer& peer) { return events->peer(peer), policies->evaluate(peer); };
   peer_deps.near = near.by_worker();
   for (auto& tallies : mesh->tallies) peer_deps.tallies.push_back(tallies.get());

@@ -38,10 +38,10 @@ namespace ulnet {
 
 /// What has to be built anew before the next view goes out.
 struct Dirty {
-  bool local = true;  ///< NIs
+  bool local = true;    ///< NIs
   bool health = false;  ///< health values of NIs
-  bool node = true;   ///< node-wide numbers
-  bool ping = true;   ///< what pings are answered with
+  bool node = true;     ///< node-wide numbers
+  bool ping = true;     ///< what pings are answered with
 };
 
 /// An answer that waits for the view it speaks of.
@@ -119,8 +119,8 @@ struct Control {
   void log_limited(JournalCause cause, const std::string& line);
   void log_event(const StateEvent& event, const std::string& line);
   void make_watchers();  ///< net_watch and events
-  std::array<LogLimit, size_t(JournalCause::kCount)> log_limits{LogLimit{}, LogLimit{}, LogLimit{100}, LogLimit{},
-                                                                LogLimit{100}, LogLimit{100}};
+  std::array<LogLimit, size_t(JournalCause::kCount)> log_limits{LogLimit{}, LogLimit{},    LogLimit{100},
+                                                                LogLimit{}, LogLimit{100}, LogLimit{100}};
   /// New work that takes memory is to be refused.
   [[nodiscard]] bool memory_low() { return deps.reserve != nullptr && !deps.reserve->restore(); }
   void log(const std::string& line) const {

@@ -86,8 +86,7 @@ Result<void> Node::open(Instant now) {
   c_.self_submitter = std::make_unique<SelfSubmitter>(*own_submitter_, *c_.mesh);
   c_.ping_target = std::make_unique<PingTarget>(*c_.self_submitter, c_.timers);
   c_.pinger = std::make_unique<Pinger>(*c_.self_submitter, c_.timers);
-  c_.pinger->set_other_pair(
-      [this](PingOp& op, unsigned number) { return other_pair(*c_.nis, *c_.peers, op, number); });
+  c_.pinger->set_other_pair([this](PingOp& op, unsigned number) { return other_pair(*c_.nis, *c_.peers, op, number); });
   c_.discovery = std::make_unique<DiscoveryRunner>(c_);
   make_health(c_);
   ULNET_CHECK(c_.timers.complete());

@@ -16,8 +16,8 @@ namespace ulnet {
 
 /// How long a stop may take before what is still under way is given up.
 inline constexpr Duration kStopMax = 15s;
-/// A router that stops says first that it does not route any more, and forwards on until its peers have acknowledged
-/// that and it was idle for so long, at most kRouterLeaveMax.
+/// A router that stops first reports that it does not route. Forwarding goes on until its peers have acknowledged that,
+/// and no buffer was in use for kRouterLeaveIdle, at most for kRouterLeaveMax.
 inline constexpr Duration kRouterLeaveIdle = 100ms;
 inline constexpr Duration kRouterLeaveMax = 2s;
 
@@ -96,7 +96,7 @@ class Node {
   Applier applier_;
   SlowTimer stop_timer_{c_.timers, TimerName::kStop};
   Submitter* own_submitter_ = nullptr;  // of c_.port
-  bool leaving_ = false;  // a router that is to stop, and says so first
+  bool leaving_ = false;                // a router that is to stop, and says so first
   Instant leave_deadline_ = kForever;
   Instant idle_since_ = kForever;
   Instant stop_deadline_ = kForever;

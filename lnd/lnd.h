@@ -139,9 +139,9 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
   Completion result;              ///< how it ended
   GetAnswer answer;               ///< of get_done()
   TxStage stage = TxStage::kNew;
-  bool stays = false;   ///< goes over this pair of NIs, even if the worker avoids one of them
-  bool moving = false;  ///< requested back from the LND, to take another path
-  bool moved = false;   ///< ended for that: it was not sent, and nothing has failed
+  bool stays = false;          ///< goes over this pair of NIs, even if the worker avoids one of them
+  bool moving = false;         ///< requested back from the LND, to take another path
+  bool moved = false;          ///< ended for that: it was not sent, and nothing has failed
   FaultDelay delay;            ///< in this lease
   Sending* message = nullptr;  ///< that it is a part of; the serving worker reads Sending::recall only
   uint16_t home = 0;           ///< worker that gets it back
@@ -198,11 +198,11 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   int32_t refused = 0;  ///< kRefused: the negative errno for the peer
   // The core's own from rx_header to rx_done.
   Admission admission = Admission::kOpen;
-  uint16_t conn_worker = 0;     ///< worker of the connection, to which a verdict goes back
+  uint16_t conn_worker = 0;      ///< worker of the connection, to which a verdict goes back
   Receiving* message = nullptr;  ///< the payload is received for it; null: the payload is discarded
-  Tx* reply = nullptr;          ///< the REPLY to a slot with a token; sent when the LND has the verdict
-  PeerLocal* hop = nullptr;     ///< next hop of a receive to be forwarded; else null
-  Instant held_since = kNever;  ///< since when it has been in Worker::held_router
+  Tx* reply = nullptr;           ///< the REPLY to a slot with a token; sent when the LND has the verdict
+  PeerLocal* hop = nullptr;      ///< next hop of a receive to be forwarded; else null
+  Instant held_since = kNever;   ///< since when it has been in Worker::held_router
   FaultDelay delay;
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(conn_worker)>::max());
 

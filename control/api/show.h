@@ -28,9 +28,9 @@ struct UdspInfo {
 /// Of an NI or peer NI.
 struct HealthShow {
   int64_t health_value = 1000, ping_count = 0;
-  int64_t next_ping = 0;      ///< seconds of uptime; 0: none
-  bool held = false;          ///< set by hand
-  double failure_rate = 0;    ///< failures, each counted less the older it is (control/health/health_value.h)
+  int64_t next_ping = 0;    ///< seconds of uptime; 0: none
+  bool held = false;        ///< set by hand
+  double failure_rate = 0;  ///< failures, each counted less the older it is (control/health/health_value.h)
 };
 struct LocalHealth : HealthShow {
   int64_t fatal_error = 0;
@@ -116,8 +116,8 @@ struct PoolShow {
 /// The pools of one worker group: tiny, small, large.
 using CptPools = std::array<PoolShow, 3>;
 
-/// `routing:` and `buffers:` as one map with both keys; empty while there are no pools. `changing`: the state that is on
-/// its way (ulnet's own key); empty: none.
+/// `routing:` and `buffers:` as one map with both keys; empty while there are no pools. `changing`: the state that is
+/// on its way (ulnet's own key); empty: none.
 [[nodiscard]] Doc routing_doc(const std::vector<CptPools>& pools, bool enabled, const config::Buffers& buffers,
                               const std::string& changing = {});
 

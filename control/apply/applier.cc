@@ -390,7 +390,7 @@ Applier::Step Applier::tune(Job& job, LocalNi& ni, const std::map<std::string, i
   return Step::kDone;
 }
 
-/// kHealthAuto: what was set by hand follows failures and messages again.
+/// With kHealthAuto, a value that was set by hand follows failures and messages again.
 void Applier::set_health(HealthValue& health, int64_t value) const {
   if (value == config::kHealthAuto)
     health.release(now_);

@@ -127,9 +127,8 @@ struct Merging {
     if (!deps.peers.is_gateway(other)) return false;
     const auto& said = other.gateway.said;
     if (std::none_of(said.begin(), said.end(), [&](const wire::PingNi& one) { return one.nid == nid; })) return false;
-    return std::any_of(other.nets.begin(), other.nets.end(), [&](const PeerNet& net) {
-      return deps.nis.net_local(net.net) && other.gateway.alive(net.net);
-    });
+    return std::any_of(other.nets.begin(), other.nets.end(),
+                       [&](const PeerNet& net) { return deps.nis.net_local(net.net) && other.gateway.alive(net.net); });
   }
 
   /// True when this peer may have the NID (docs/decisions.md: two peers that claim one NID).

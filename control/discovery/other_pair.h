@@ -6,9 +6,9 @@
 
 namespace ulnet {
 
-/// Sets source and target of `op` to the pair with this number: NIs of the peer that has `op.target`, and NIs of this
-/// node on their nets. Each pair has other NIs than the one before it, as far as there are others; NIs that are well
-/// come first. False: no pair has that number, or the peer is not multi-rail.
+/// Sets source and target of `op` to the pair with this number. A pair is an NI of the peer that has `op.target`, and
+/// an NI of this node on its net. Neighbours in the order of pairs have no NI in common, as far as there are others.
+/// NIs that are well come first. False: no pair has that number, or the peer is not multi-rail.
 [[nodiscard]] bool other_pair(LocalNis& nis, PeerDb& peers, PingOp& op, unsigned number);
 
 }  // namespace ulnet

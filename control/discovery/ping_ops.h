@@ -3,9 +3,9 @@
 // the others wait in its queue. A waiting operation may take the place of the oldest one that has got no answer for a
 // while. The evicted operation waits again, behind all that had less time, and gets more time. The hard parts: the
 // memory of an operation stays until its MD is gone, even if nobody waits for the answer any more. And no peer gets
-// less time in all than if it were the only one (PingOp::timeout). If an operation has got no answer for a while, it is
-// sent once more over each other pair of NIs that leads to its peer, one after the other, and the first answer counts: a
-// ping may come twice without harm. Source: docs/wire/lnet.md §4.
+// less time in all than if it were the only one (PingOp::timeout). If an operation has got no answer for a while, other
+// pairs of NIs that lead to its peer are tried, one after the other. The first answer counts: a ping may come twice
+// without harm. Source: docs/wire/lnet.md §4.
 #pragma once
 #include <functional>
 #include <list>
@@ -38,7 +38,7 @@ class PingOps {
  public:
   using Done = std::function<void(const PingEnd&)>;
   /// Sets source and target of the operation to another pair of NIs that leads to the peer of `op`; `number` counts the
-  /// pairs from 0. False: there are no more.
+  /// pairs from 0. False: no pair has that number.
   using OtherPair = std::function<bool(PingOp& op, unsigned number)>;
   /// `late`: the error of an operation that has no answer in time. `evicted`: where evicted operations wait, in this
   /// PingOps or another; null: none is evicted.

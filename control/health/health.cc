@@ -12,6 +12,8 @@ namespace {
 
 /// A node is active if a message came so lately: a rail of its that does not answer is pinged often.
 constexpr Duration kActive = 2s;
+/// A peer NI that was heard so lately can show that an NI of this node works.
+constexpr Duration kPartnerHeard = 10s;
 
 uint64_t received(const PeerNi& ni) {
   uint64_t count = 0;
@@ -168,8 +170,9 @@ bool Health::may_be_pinged(const PeerNi& ni, const HealthRules& rules, Instant n
   return rules.recovery_limit == Duration::zero() || now <= Instant{Duration{heard}} + rules.recovery_limit;
 }
 
-/// A peer NI over which an NI of this node can be tested: one that is well, and of these the one heard last.
-const PeerNi* Health::partner(const LocalNi& ni) const {
+/// The peer NI over which an NI of this node is tested: of the healthiest, the last that a message came from. Unless
+/// the NI is silent, a peer NI that is silent itself shows nothing.
+const PeerNi* Health::partner(const LocalNi& ni, Instant now) const {
   const PeerNi* best = nullptr;
   const auto better = [](const PeerNi& a, const PeerNi& b) {
     if (a.health.value() != b.health.value()) return a.health.value() > b.health.value();
@@ -181,7 +184,8 @@ const PeerNi* Health::partner(const LocalNi& ni) const {
       for (const PeerNi* one : net.nis)
         if (one->last_heard_ns() != 0 && (best == nullptr || better(*one, *best))) best = one;
     }
-  return best;
+  const bool fresh = best != nullptr && now - Instant{Duration{best->last_heard_ns()}} < kPartnerHeard;
+  return fresh || ni.health.silent() ? best : nullptr;
 }
 
 bool Health::others_active(const PeerNi& ni, Instant now) const {
@@ -193,11 +197,12 @@ bool Health::others_active(const PeerNi& ni, Instant now) const {
 
 void Health::ping(LocalNi& ni, const HealthRules& rules, Instant now) {
   ni.health.pinged(rules, now);
-  const PeerNi* to = partner(ni);
+  const PeerNi* to = partner(ni, now);
+  if (to == nullptr && ni.health.silent()) return;
   if (to == nullptr) {  // nobody to test it with: the link alone counts
     const uint16_t before = ni.health.value();
     ni.health.succeed(1, rules);
-    return changed(ni, before, "its link is up, and no peer is known on its net");
+    return changed(ni, before, "its link is up, and no peer on its net was heard lately");
   }
   PingOp op{.self = ni.nid, .target = to->nid, .recovery = true};
   op.timeout = ni.health.next_ping() - now;
@@ -225,7 +230,7 @@ unsigned Health::look(LocalNi& ni, const HealthRules& rules, Instant now) {
   const uint16_t before = ni.health.value();
   if (got_in > 0) ni.health.heard();
   // A driver may take messages that never arrive: only an answer ends a silence.
-  ni.health.succeed(before == 0 ? got_in : got_out, rules);
+  ni.health.succeed(ni.health.silent() ? got_in : got_out, rules);
   changed(ni, before, "messages get through");
   if (!ni.health.recovers() || ni.fatal) return ni.health.value() != before;
   if (!ni.health.ping_due(rules.fast && now - node_active_ < kActive, now)) return 0;

@@ -1,7 +1,7 @@
-// Health of this node's NIs and of peer NIs at work: what workers charge lowers the values, recovery pings and other
-// messages raise them. Thread: control. The values themselves are pure (health_value.h). Workers get them with the
-// views; a rail that failed is avoided at once (AvoidNiMsg). Source: docs/wire/lnet.md §9; docs/decisions.md #2, #3,
-// #88 to #90.
+// Health of this node's NIs and of peer NIs at work. Failures that workers charge lower the values, recovery pings and
+// other messages raise them. Thread: control. The values themselves are pure (health_value.h). Workers get them with
+// the views; a rail that failed is avoided at once (AvoidNiMsg). Source: docs/wire/lnet.md §9; docs/decisions.md #2,
+// #3, #88 to #90.
 #pragma once
 #include <functional>
 #include <set>
@@ -80,15 +80,15 @@ class Health {
   unsigned look(PeerNi& ni, const HealthRules& rules, Instant now);
   void ping(LocalNi& ni, const HealthRules& rules, Instant now);
   void ping(PeerNi& ni, const HealthRules& rules, Instant now);
-  [[nodiscard]] const PeerNi* partner(const LocalNi& ni) const;
+  [[nodiscard]] const PeerNi* partner(const LocalNi& ni, Instant now) const;
   [[nodiscard]] bool others_active(const PeerNi& ni, Instant now) const;
 
   Deps deps_;
   PingOps pings_;
   SlowTimer look_;
-  std::set<PeerNiId> ill_;          // peer NIs whose value is not whole, or which are avoided
-  uint64_t node_received_ = 0;      // messages that all NIs had received at the last look
-  Instant node_active_ = kNever;    // when that last grew
+  std::set<PeerNiId> ill_;        // peer NIs whose value is not whole, or which are avoided
+  uint64_t node_received_ = 0;    // messages that all NIs had received at the last look
+  Instant node_active_ = kNever;  // when that last grew
 };
 
 }  // namespace ulnet

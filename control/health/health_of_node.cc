@@ -13,8 +13,8 @@ HealthRules rules_of(const Control& c) {
           c.desired.ulnet.fast_detection};
 }
 
-/// Other nodes are told of an NI that fell to 0, or is whole again, as of a link that went or came (docs/wire/lnet.md
-/// §4.5; docs/decisions.md #91).
+/// An NI that falls to 0, or is whole again, is news for peers, as a link that goes or comes (docs/wire/lnet.md §4.5;
+/// docs/decisions.md #91).
 void ni_changed(Control& c, LocalNi& ni, const HealthChange& change) {
   c.dirty.health = true;
   if (change.usable()) c.peers->nis_changed();
@@ -45,6 +45,7 @@ void make_health(Control& c) {
   deps.ni_changed = [&c](LocalNi& ni, const HealthChange& change) { ni_changed(c, ni, change); };
   deps.peer_changed = [&c](PeerNi& ni, const HealthChange& change) { peer_changed(c, ni, change); };
   c.health = std::make_unique<Health>(std::move(deps), c.timers);
+  c.peers->set_came_back([&c](PeerNi& ni) { c.health->came_back(ni); });
   RailProbes::Deps probes{*c.nis, *c.peers, *c.self_submitter, *c.health, {}, {}};
   probes.gateway = [&c](const Peer& peer) { return c.routes->is_gateway(peer); };
   probes.ask_moved = [&c](const LocalNi& ni, const PeerNi& peer_ni) {

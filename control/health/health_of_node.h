@@ -1,5 +1,4 @@
-// Health as a part of one node: what a change of a value means for views, ping info, peers and the journal. Thread:
-// control.
+// Health as a part of one node: views, ping info, peers and the journal follow each change of a value. Thread: control.
 #pragma once
 #include "control/control.h"
 #include "control/health/health.h"

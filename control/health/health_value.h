@@ -1,5 +1,5 @@
-// The health value of one local NI or peer NI: failures and messages in, the value and the next recovery ping out. Pure:
-// time and settings are handed in. Source: docs/wire/lnet.md §9; docs/decisions.md #2, #3, #16, #88.
+// The health value of one local NI or peer NI: failures and messages in, the value and the next recovery ping out.
+// Pure: time and settings are handed in. Source: docs/wire/lnet.md §9; docs/decisions.md #2, #3, #16, #88.
 #pragma once
 #include <cstdint>
 
@@ -10,10 +10,10 @@ namespace ulnet {
 
 /// Settings of the node that decide about health values.
 struct HealthRules {
-  int64_t sensitivity = 100;      ///< a failure takes so much, a success gives as much; 0: nothing changes
-  Duration recovery_limit{};      ///< a peer NI is pinged for so long after its last message; 0: forever
-  Duration interval_max = 900s;   ///< between two recovery pings
-  bool fast = false;              ///< a rail that failed is pinged every kFastPing while others carry traffic
+  int64_t sensitivity = 100;     ///< a failure takes so much, a success gives as much; 0: nothing changes
+  Duration recovery_limit{};     ///< a peer NI is pinged for this time after its last message; 0: forever
+  Duration interval_max = 900s;  ///< between two recovery pings
+  bool fast = false;             ///< a rail that failed is pinged every kFastPing while others carry traffic
 };
 
 /// From a failure to the first recovery ping.
@@ -29,6 +29,8 @@ class HealthValue {
   [[nodiscard]] bool whole() const { return value_ == kHealthMax; }
   /// An operator has set it: failures and messages do not change it.
   [[nodiscard]] bool held() const { return held_; }
+  /// fail_whole() has lowered it: only an answer restores it.
+  [[nodiscard]] bool silent() const { return restores_whole_; }
   /// Recovery pings are to raise it.
   [[nodiscard]] bool recovers() const { return !whole() && !held_; }
 

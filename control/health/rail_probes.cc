@@ -10,8 +10,8 @@ bool heard_since(const PeerNi& ni, Instant since) {
   return ni.last_heard_ns() > since.time_since_epoch().count();
 }
 
-/// Calls `visit` for each peer NI that could have carried the messages instead, until it returns true: the other NIs of
-/// the peer; if it is a gateway, also those of other gateways.
+/// Calls `visit` for each peer NI that could have carried the messages instead, until it returns true. These are the
+/// other NIs of the peer, and of a gateway also the NIs of other gateways.
 template <class Visit>
 bool any_other(PeerDb& peers, const PeerNi& silent, const std::function<bool(const Peer&)>& gateway, Visit&& visit) {
   const auto of_peer = [&](const Peer& peer) {

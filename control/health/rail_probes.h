@@ -1,8 +1,9 @@
 // Fast detection of rails that are up and carry nothing (a black hole). Workers say over which pair of NIs an operation
-// waits for its answer (SilentMsg). The pair is probed with a ping, and so are pairs of each of its NIs with another NI,
-// and one with neither. If only others answer, the silent side is out of service (Health::silent). Thread: control. The hard part is not to judge
-// where everything is slow, or where the application at the peer is: a rail fails only if nothing came over it while
-// something came over another, and not while its driver sees bytes move. Source: docs/decisions.md #90.
+// waits for its answer (SilentMsg). The pair is probed with a ping, and so are pairs of each of its NIs with another
+// NI, and one with neither. If only others answer, the silent side is out of service (Health::silent). Thread: control.
+// The hard part:
+// everything may be slow, or the application at the peer. So a rail fails only if nothing came over it while something
+// came over another, and its driver sees no bytes move. Source: docs/decisions.md #90.
 #pragma once
 #include <functional>
 #include <map>
@@ -19,7 +20,7 @@ inline constexpr Duration kProbeTimeout = 250ms;
 /// Between two probes of a pair. Doubles with each probe that was answered while an operation still waited.
 inline constexpr Duration kProbeGap = 100ms;
 inline constexpr Duration kProbeGapMax = 5s;
-/// A pair of which nothing was said for so long is forgotten.
+/// A pair over which nothing has waited for this time is forgotten.
 inline constexpr Duration kProbeKept = 30s;
 inline constexpr size_t kProbedPairsMax = 1024;
 

@@ -147,7 +147,7 @@ Peer& PeerDb::attach(Peer* peer, PeerNi& ni) {
   ni.status = wire::kNiInvalid;
   ni.life = {};
   touch(*peer);
-  if (ni.blocks != nullptr && deps_.came_back) deps_.came_back(ni);
+  if (ni.blocks != nullptr && came_back_hook_) came_back_hook_(ni);
   return *peer;
 }
 

@@ -91,8 +91,8 @@ struct PeerNi {
   PeerNiPolicy policy;
   uint64_t policy_seen = 0;  ///< the state of rules and objects that `policy` results from; 0: it has no results yet
   Liveness life;
-  uint64_t stuck_mark = 0;       ///< of what it has taken and sent, at the last look for silent ones
-  Instant stuck_since = kNever;  ///< since when it has taken nothing, with messages waiting
+  uint64_t stuck_mark = 0;                   ///< of what it has taken and sent, at the last look for silent ones
+  Instant stuck_since = kNever;              ///< since when it has taken nothing, with messages waiting
   wire::NiStatus status = wire::kNiInvalid;  ///< what its node last said of it (docs/wire/lnet.md §5.6)
   int64_t heard_ns = 0;                      ///< the last message from it, when its node said so
   InterfaceTotals baseline;
@@ -193,7 +193,6 @@ class PeerDb {
     std::function<bool(const Nid&)> gateway_nid;              ///< is this the NID of a route's gateway?
     std::function<void(const PeerNi&)> credits_changed = {};  ///< tells its server
     std::function<bool(Peer&)> evaluate = {};  ///< finds the results of policies; false: an NI has none yet
-    std::function<void(PeerNi&)> came_back = {};  ///< an NI has a peer again, and its memory from before
     std::function<void(const std::string&)> log = {};
     std::vector<WorkerMemory*> near = {};  ///< by worker; absent or null: the heap
     std::vector<Tallies*> tallies = {};    ///< by worker; empty: nothing is ever sent
@@ -239,6 +238,8 @@ class PeerDb {
   void follow_nis(Peer& peer);
   /// `gone` is called for each peer that ends, while it still has its id.
   void set_gone(std::function<void(const Peer&)> gone) { gone_hook_ = std::move(gone); }
+  /// `came_back` is called for each NI that has a peer again, and still its memory from before.
+  void set_came_back(std::function<void(PeerNi&)> came_back) { came_back_hook_ = std::move(came_back); }
 
   /// Adds a configured peer, or NIDs to it, whole or not at all. A NID of a peer that is not configured is taken from
   /// it. Errors: EEXIST, EPERM, ENOTUNIQ, ENOMEM (docs/wire/lnetctl.md §6).
@@ -355,6 +356,7 @@ class PeerDb {
   SlowTimer left_timer_;              // while left_ holds any
   SlowTimer unused_;                  // as look_at_, while peers crowd; flush() sets it
   std::function<void(const Peer&)> gone_hook_;
+  std::function<void(PeerNi&)> came_back_hook_;
   std::vector<uint32_t> load_;
   uint32_t next_peer_ = 1;
   uint32_t next_ni_ = 1;

@@ -23,7 +23,7 @@ enum class RouteFault : uint8_t {
   kNotTried,     ///< RouteRules::tried_first, and the gateway was not checked yet
   kNearSide,     ///< no NI of the gateway on its net is up
   kNotRouting,   ///< the gateway reports that it does not route
-  kHealth,       ///< no NI of the gateway on its net has the health that RouteRules::sensitivity asks for
+  kHealth,       ///< all NIs of the gateway on its net are below RouteRules::sensitivity
   kFarSide       ///< the gateway reports no NI on the remote net that is up
 };
 
@@ -41,8 +41,8 @@ struct Route {
 
 /// Settings that decide, together with the state of the gateways, whether a route is alive.
 struct RouteRules {
-  bool avoid_asym = true;    ///< avoid_asym_router_failure: the gateway's far side must be up, too
-  bool tried_first = false;  ///< check_routers_before_use: dead until its first check
+  bool avoid_asym = true;     ///< avoid_asym_router_failure: the gateway's far side must be up, too
+  bool tried_first = false;   ///< check_routers_before_use: dead until its first check
   int64_t sensitivity = 100;  ///< router_sensitivity: percent of the whole health that an NI of a gateway needs
   bool operator==(const RouteRules&) const = default;
 };

@@ -32,7 +32,7 @@ inline constexpr int64_t kConnectionsPerWorkerMax = 1 << 20;
 inline constexpr int64_t kPeerNisMax = 1 << 22;
 inline constexpr uint32_t kWorkersMax = 64;
 inline constexpr uint32_t kNisMax = 256;             ///< local NIs of one node
-inline constexpr uint32_t kTallyBlock = 256;  ///< slots of interfaces whose tallies lie side by side
+inline constexpr uint32_t kTallyBlock = 256;         ///< slots of interfaces whose tallies lie side by side
 inline constexpr uint32_t kRoutesMax = 4096;         ///< routes of one node
 inline constexpr uint32_t kViewsUnretiredMax = 64;   ///< epochs published and not yet passed by every worker
 inline constexpr uint32_t kParkedPerPeerMax = 1024;  ///< messages parked for one peer on one worker
@@ -79,10 +79,11 @@ inline constexpr Duration kComingMax = 10s;    ///< a payload has a buffer while
 inline constexpr Duration kPoolHoldMax = 15s;  ///< a receive waits for a buffer while any moves; more than kComingMax
 
 // Health: detection of rails that do not answer (dataplane/stages/silence.h, control/health/rail_probes.h)
-inline constexpr Duration kSilenceMin = 100ms;      ///< an operation has waited so long: its pair of NIs is told
-inline constexpr Duration kSilenceLook = 50ms;      ///< how often a worker looks
-inline constexpr unsigned kSilentPairsMax = 32;     ///< pairs of NIs that one look tells
-inline constexpr unsigned kMovesMax = 4;            ///< times that a message is taken back from a rail that failed
+inline constexpr Duration kSilenceMin =
+    100ms;  ///< an operation that has waited for this time makes its pair of NIs silent
+inline constexpr Duration kSilenceLook = 50ms;   ///< how often a worker looks
+inline constexpr unsigned kSilentPairsMax = 32;  ///< pairs of NIs reported by one look
+inline constexpr unsigned kMovesMax = 4;         ///< times that a message is taken back from a rail that failed
 
 // One engine or Host thread
 /// Entries of an io_uring's submission queue; if it is full, the engine enters the kernel early.

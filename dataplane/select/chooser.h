@@ -1,17 +1,16 @@
-// The ranking of paths: the one function behind choose_path(), which sends, and
-// explain_path(), which control calls. Two parameters differ. A Reader gives
-// the numbers that change with each message: tallies, and sequences of routes.
-// A Recorder receives each candidate with the criterion that decided. Holds no
-// state of its own, allocates nothing. Source: docs/wire/lnet.md §6.
+// The ranking of paths: the one function behind choose_path(), which sends, and explain_path(), which control calls.
+// Two parameters differ. A Reader gives the numbers that change with each message: tallies, and sequences of routes.
+// A Recorder receives each candidate with the criterion that decided. Holds no state of its own, allocates nothing.
+// Source: docs/wire/lnet.md §6.
 #pragma once
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <type_traits>
 
 #include "dataplane/select/candidates.h"
 #include "dataplane/select/no_recorder.h"
 #include "dataplane/select/path.h"
+#include "dataplane/select/tried_rank.h"
 #include "dataplane/state/slices.h"
 
 namespace ulnet {
@@ -20,7 +19,7 @@ template <class Reader, class Recorder>
 class Chooser {
  public:
   Chooser(const ViewSet& view, const PathRequest& request, Reader reader, Recorder recorder)
-      : view_(view), request_(request), reader_(reader), recorder_(recorder) {}
+      : view_(view), request_(request), tried_(request), reader_(reader), recorder_(recorder) {}
 
   PathChoice choose() {
     if (request_.dst.is_any()) return error(-EINVAL, LndStatus::kLocalError);
@@ -31,9 +30,9 @@ class Chooser {
     const bool reached = dst || dst_local || view_.routes->find(request_.dst.net()) != nullptr;
     if (request_.discovers() && reached && (!dst || !dst.peer->up_to_date)) return park(request_.dst, bool(dst));
     if (!request_.src.is_any() && !(request_.response && source_gone())) return from_fixed(dst);
-    if (request_.forward && dst_local && dst && may_take_another_rail(dst)) return over_rails_or_exactly(dst);
+    if (request_.forward && dst_local && dst && may_take_another_rail(dst)) return over_rails_or(dst, true);
     const bool rails = dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward;
-    if (rails) return over_rails_or_routed(dst);
+    if (rails) return over_rails_or(dst, false);
     if (!dst_local) return routed(dst, nullptr);
     if (!dst) return park(request_.dst);
     return to_exactly(dst);
@@ -92,12 +91,11 @@ class Chooser {
     return choice;
   }
 
-  /// The last router may use another NI of the peer only if `dst` is ill, and
-  /// only between multi-rail peers (docs/wire/lnet.md §8.2). A ping or push
-  /// must reach the NI that it names. The sender would take the answer of
+  /// The last router may use another NI of the peer only if `dst` is ill, and only between multi-rail peers
+  /// (docs/wire/lnet.md §8.2). A ping or push must reach the NI that it names. The sender would take the answer of
   /// another NI as news about another node, and send again at once.
   [[nodiscard]] bool may_take_another_rail(const PeerRef& dst) const {
-    const bool well = !dst.ni().down && dst.ni().health == kHealthMax && request_.tried == nullptr;
+    const bool well = !dst.ni().down && dst.ni().health == kHealthMax && !tried_.any();
     if (request_.portal0 || !dst.peer->multi_rail || well) return false;
     const PeerRef origin = view_.peers->find(request_.origin);
     return origin && origin.peer->multi_rail;
@@ -105,32 +103,11 @@ class Chooser {
   /// A router drops what would go to an NI that is down: there it ranks last.
   [[nodiscard]] uint16_t health_of(const PeerNiView& ni) const { return health_of(ni, request_.forward); }
   static uint16_t health_of(const PeerNiView& ni, bool forward) { return forward && ni.down ? uint16_t(0) : ni.health; }
-  /// A response comes from the NI that received the request. If that NI is
-  /// being deleted, the response comes from another one (decision 32).
+  /// A response comes from the NI that received the request. If that NI is being deleted, the response comes from
+  /// another one (decision 32).
   [[nodiscard]] bool source_gone() const {
     const NiView* ni = view_.local->ni(request_.src);
     return ni == nullptr || ni->closing;
-  }
-  /// Interfaces over which the message has failed come after all others.
-  static constexpr unsigned kTriedShift = 56;
-  [[nodiscard]] uint64_t tried_key(const Rank& rank) const {
-    return request_.tried == nullptr ? 0
-                                     : uint64_t{request_.tried->at_ni(uint16_t(rank.slot), request_.tried_any)}
-                                           << kTriedShift;
-  }
-  [[nodiscard]] unsigned tried_peer(uint32_t slot, const NiView* from) const {
-    if (request_.tried == nullptr) return 0;
-    return from == nullptr ? request_.tried->at_peer(slot) : request_.tried->at_peer(slot, from->slot);
-  }
-  /// Of the NI of each side that has failed least.
-  [[nodiscard]] unsigned tried_nets(const PeerView& peer, const PeerNetView& net, const NetView& local) const {
-    unsigned theirs = UINT_MAX, ours = UINT_MAX;
-    for (uint32_t i = net.first; i < net.first + net.count; ++i)
-      theirs = std::min(theirs, tried_peer(peer.ranks[i].slot, nullptr));
-    for (uint32_t i = local.first; i < local.first + local.count; ++i)
-      if (const Rank& rank = view_.local->ranks[i]; rank.key != Rank::kNone)
-        ours = std::min(ours, request_.tried->at_ni(uint16_t(rank.slot), request_.tried_any));
-    return theirs + ours;
   }
   /// Records a step that has nothing to compare.
   template <class T>
@@ -144,8 +121,7 @@ class Chooser {
     return true;
   }
 
-  /// If the request has a source NI, the path uses exactly that NI
-  /// (docs/wire/lnet.md §6, SRC_SPEC).
+  /// If the request has a source NI, the path uses exactly that NI (docs/wire/lnet.md §6, SRC_SPEC).
   PathChoice from_fixed(const PeerRef& dst) {
     const NiView* ni = view_.local->ni(request_.src);
     if (ni != nullptr && ni->closing) recorder_.excluded(recorder_.begin(StepKind::kLocalNi), *ni, Exclusion::kClosing);
@@ -158,15 +134,10 @@ class Chooser {
     return path(*ni, *dst.peer, dst.ni(), request_.dst);
   }
 
-  // In these two, the result is made in place: a copy of it costs as much as the comparison of eight interfaces.
-  PathChoice over_rails_or_routed(const PeerRef& dst) {
+  /// The result is made in place: a copy of it costs as much as the comparison of eight interfaces.
+  PathChoice over_rails_or(const PeerRef& dst, bool exactly) {
     PathChoice choice = over_rails(*dst.peer);
-    if (choice.kind != PathKind::kPath) choice = routed(dst, nullptr);
-    return choice;
-  }
-  PathChoice over_rails_or_exactly(const PeerRef& dst) {
-    PathChoice choice = over_rails(*dst.peer);
-    if (choice.kind != PathKind::kPath) choice = to_exactly(dst);
+    if (choice.kind != PathKind::kPath) choice = exactly ? to_exactly(dst) : routed(dst, nullptr);
     return choice;
   }
 
@@ -182,9 +153,8 @@ class Chooser {
     return path(*ni, *dst.peer, hop, request_.dst);
   }
 
-  /// On this net, a peer that is not multi-rail must see only one source
-  /// (docs/wire/lnet.md §5.7). Returns that NI. Null: none is recorded, the NI
-  /// is being deleted, or the message may come from any NI.
+  /// On this net, a peer that is not multi-rail must see only one source (docs/wire/lnet.md §5.7). Returns that NI.
+  /// Null: none is recorded, the NI is being deleted, or the message may come from any NI.
   const NiView* recorded_ni(const PeerRef& dst, const NetView& net) {
     if (!dst || dst.peer->multi_rail || request_.portal0 || request_.forward) return nullptr;
     const NiView* ni = view_.local->ni(dst.ni().source);
@@ -264,8 +234,10 @@ class Chooser {
 
   [[nodiscard]] Verdict net_compare(const PeerView& peer, const PeerNetView& a, const NetView& a_local,
                                     const PeerNetView& b, const NetView& b_local) const {
-    if (request_.tried != nullptr)
-      if (const auto x = tried_nets(peer, a, a_local), y = tried_nets(peer, b, b_local); x != y)
+    if (tried_.any())
+      if (const auto x = tried_.of_nets(peer, a, *view_.local, a_local),
+          y = tried_.of_nets(peer, b, *view_.local, b_local);
+          x != y)
         return Verdict::lower(Criterion::kPeerNetHealth, x, y);
     if (const auto x = peer_net_health(peer, a), y = peer_net_health(peer, b); x != y)
       return Verdict::higher(Criterion::kPeerNetHealth, x, y);
@@ -282,8 +254,8 @@ class Chooser {
     return Verdict::lower(Criterion::kLocalNetSequence, local_net_sequence(a_local), local_net_sequence(b_local));
   }
 
-  /// Best local NI of a net (docs/wire/lnet.md §6.2). `dest` is the destination's NI, if no criterion chooses it after
-  /// the local NI; else null.
+  /// Best local NI of a net (docs/wire/lnet.md §6.2). `dest` is the destination's NI, if no criterion chooses it
+  /// after the local NI; else null.
   const NiView* best_ni(const NetView& net, const PeerNiView* dest) {
     const Step step = recorder_.begin(StepKind::kLocalNi);
     const NiView* const nis = view_.local->nis.data() + net.first;
@@ -291,7 +263,7 @@ class Chooser {
     const Reader& reader = reader_;
     const Placing placing = placing_of(net, dest);
     if constexpr (kArrays)
-      if (net.level.yes && !placing.any() && !reader.weighted() && request_.tried == nullptr)
+      if (net.level.yes && !placing.any() && !reader.weighted() && !tried_.any())
         return &nis[least_used(reader.nis_from(net.level.slot), net.count, reader.worker(), UINT64_MAX)];
     NiCandidate best;
     for (Turns turns(reader.worker(), net.count); turns.left(); turns.next()) {
@@ -302,7 +274,7 @@ class Chooser {
         continue;
       }
       recorder_.considered(step, ni);
-      const uint64_t key = rank.key + tried_key(rank);
+      const uint64_t key = rank.key + tried_.key_of_ni(rank.slot);
       if (key > best.key) {
         if constexpr (Recorder::kOn) recorder_.compared(step, ni, *best.ni, key_verdict(key, best.key));
         continue;
@@ -388,14 +360,12 @@ class Chooser {
     return request_.accelerator < ni.device_priorities.size() ? ni.device_priorities[request_.accelerator]
                                                               : kNoPriority;
   }
-  /// Between the memory of the payload and the device of the NI; 0 if the memory's
-  /// place is not known.
+  /// Between the memory of the payload and the device of the NI; 0 if the memory's place is not known.
   [[nodiscard]] uint32_t distance(const NiView& ni) const {
     return request_.numa < ni.distances.size() ? ni.distances[request_.numa] : 0;
   }
 
-  /// Best peer NI of a net (docs/wire/lnet.md §6.3); `from` null when the local
-  /// NI is not chosen yet.
+  /// Best peer NI of a net (docs/wire/lnet.md §6.3); `from` null when the local NI is not chosen yet.
   const PeerNiView& best_peer_ni(const PeerView& peer, const PeerNetView& net, const NiView* from, StepKind kind) {
     const Step step = recorder_.begin(kind);
     const PeerNiView* const nis = peer.nis.data() + net.first;
@@ -408,7 +378,8 @@ class Chooser {
     const Reader& reader = reader_;
     const NiView* const listed = net.lists_differ ? from : nullptr;
     if constexpr (kArrays)
-      if (net.level.yes && !request_.forward && !reader.weighted() && request_.tried == nullptr && (listed == nullptr || net.count <= 64))
+      if (net.level.yes && !request_.forward && !reader.weighted() && !tried_.any() &&
+          (listed == nullptr || net.count <= 64))
         return nis[least_used(reader.peer_nis_from(net.level.slot), net.count, reader.worker(),
                               listed == nullptr ? UINT64_MAX : net.preferring.bits(listed->id))];
     PeerCandidate best;
@@ -416,8 +387,7 @@ class Chooser {
       const PeerNiView& ni = nis[turns.index()];
       const Rank& rank = ranks[turns.index()];
       recorder_.considered(step, ni);
-      const uint64_t key = (request_.forward ? key_of(ni, rank) : rank.key) +
-                           (uint64_t{tried_peer(rank.slot, from)} << kTriedShift);
+      const uint64_t key = (request_.forward ? key_of(ni, rank) : rank.key) + tried_.key_of_peer_ni(rank.slot, from);
       const PeerCandidate one{&ni, key, listed == nullptr ? 0 : source_rank(ni, *listed),
                               load_of(rank, reader.peer_ni(rank.slot))};
       if (best.ni != nullptr) {
@@ -456,7 +426,7 @@ class Chooser {
 
   /// Over a gateway (docs/wire/lnet.md §6.5). `from` null: any local NI.
   PathChoice routed(const PeerRef& dst, const NiView* from) {
-    if (!request_.via.is_any() && !via_tried())
+    if (!request_.via.is_any() && !tried_.has_via(view_))
       if (const PathChoice back = over_gateway_ni(dst, from); back.kind == PathKind::kPath) return back;
     const PeerNiView* final_ni = dst && dst.ni().slice != nullptr ? &dst.ni() : nullptr;
     const bool rails =
@@ -476,13 +446,6 @@ class Chooser {
     choice.route = best.route;
     choice.final_ni = final_ni;
     return choice;
-  }
-
-  /// The response has failed over the router of its request.
-  [[nodiscard]] bool via_tried() const {
-    if (request_.tried == nullptr) return false;
-    const PeerRef via = view_.peers->find(request_.via);
-    return via && via.ni().slice != nullptr && request_.tried->at_peer(via.ni().slot) > 0;
   }
 
   /// Of the routes to a net; a null route if none can be used.
@@ -531,9 +494,8 @@ class Chooser {
     return choice;
   }
 
-  /// A response goes back through the router that the request came through, if
-  /// a route names it as gateway. The net of that route does not matter
-  /// (docs/wire/lnet.md §6.5).
+  /// A response goes back through the router that the request came through, if a route names it as gateway. The net
+  /// of that route does not matter (docs/wire/lnet.md §6.5).
   PathChoice over_gateway_ni(const PeerRef& dst, const NiView* from) {
     const Nid& via = request_.via;
     const PeerRef gateway = view_.peers->find(via);
@@ -573,9 +535,8 @@ class Chooser {
     return Verdict::lower(Criterion::kPeerNetSequence, peer_net_sequence(peer, a), peer_net_sequence(peer, b));
   }
 
-  /// The gateway's best NI on the source NI's net, or on any local net, ranked
-  /// as peer NIs are (docs/wire/lnet.md §6.3). Bytes under way count between
-  /// gateways only.
+  /// The gateway's best NI on the source NI's net, or on any local net, ranked as peer NIs are (docs/wire/lnet.md
+  /// §6.3). Bytes under way count between gateways only.
   const PeerNiView* best_gateway_ni(const RouteView& route, const PeerView& gateway, const NiView* from) {
     const Step step = recorder_.begin(StepKind::kGatewayNi, &route);
     PeerCandidate best;
@@ -589,7 +550,8 @@ class Chooser {
         continue;
       }
       recorder_.considered(step, ni);
-      const Rank rank{key_of(ni, gateway.ranks[i]) + (uint64_t{tried_peer(ni.slot, from)} << kTriedShift), ni.slot, uint32_t(credits_most - ni.tx_credits)};
+      const Rank rank{key_of(ni, gateway.ranks[i]) + tried_.key_of_peer_ni(ni.slot, from), ni.slot,
+                      uint32_t(credits_most - ni.tx_credits)};
       const PeerCandidate one{&ni, rank.key, 0, load_of(rank, reader_.peer_ni(ni.slot))};
       if (best.ni != nullptr) {
         const Verdict verdict = peer_ni_compare(one, best, credits_most);
@@ -611,7 +573,7 @@ class Chooser {
   }
 
   [[nodiscard]] Verdict way_compare(const Way& a, const Way& b) const {
-    if (const auto x = tried_peer(a.hop->slot, nullptr), y = tried_peer(b.hop->slot, nullptr); x != y)
+    if (const auto x = tried_.at_peer(a.hop->slot, nullptr), y = tried_.at_peer(b.hop->slot, nullptr); x != y)
       return Verdict::lower(Criterion::kHealth, x, y);
     if (a.preferred != b.preferred) return Verdict::lower(Criterion::kPreferredGateway, a.preferred, b.preferred);
     if (a.route->priority != b.route->priority)
@@ -629,6 +591,7 @@ class Chooser {
 
   const ViewSet& view_;
   const PathRequest& request_;
+  const TriedRank tried_;
   const Reader reader_;
   Recorder recorder_;
 };

@@ -22,8 +22,8 @@ struct PathRequest {
   bool as_given = false;       ///< discovery of the peer has failed: it is not waited for
   uint32_t numa = UINT32_MAX;  ///< node of the payload's memory
   uint32_t accelerator = UINT32_MAX;  ///< number of the accelerator that holds the payload; UINT32_MAX: none does
-  const Tried* tried = nullptr;  ///< where it has failed: interfaces and pairs that come last; null: nowhere
-  bool tried_any = false;        ///< a local NI comes last also where the peer NI was at fault
+  const Tried* tried = nullptr;       ///< where it has failed: interfaces and pairs that come last; null: nowhere
+  bool tried_any = false;             ///< a local NI comes last also where the peer NI was at fault
   /// Does it wait until its peer is discovered (docs/wire/lnet.md §5.2)?
   [[nodiscard]] bool discovers() const { return !response && !portal0 && !recovery && !forward && !as_given; }
 };

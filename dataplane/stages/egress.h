@@ -26,7 +26,8 @@ void ni_credits_reclaim(Worker& w);
 [[nodiscard]] Instant ni_credits_due(Worker& w);
 /// A peer NI served here has so many credits from now on: those who wait for one may get it.
 void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total);
-/// From now on (`avoid`), Txs over this NI, or to this peer NI, go home once, those that have not begun already at once.
+/// From now on (`avoid`), Txs over this NI, or to this peer NI, go home once, those that have not begun already at
+/// once.
 void ni_avoid(Worker& w, NiSlice& slice, bool avoid);
 void peer_avoid(Worker& w, PeerSlice& slice, bool avoid);
 /// Nothing more over this NI; tells control when the last message is gone.

@@ -185,8 +185,7 @@ void start_operation(Worker& w, Submitter& submitter, const OperationCall& call,
 // --- one function per kind of call ---
 
 void run(Worker& w, Submitter& submitter, const PutCall& call) {
-  start_operation(w, submitter, call.operation, call.ack ? EventKind::kAck : EventKind::kSend, call.hdr_data,
-                  false);
+  start_operation(w, submitter, call.operation, call.ack ? EventKind::kAck : EventKind::kSend, call.hdr_data, false);
 }
 
 void run(Worker& w, Submitter& submitter, const GetCall& call) {

@@ -46,7 +46,7 @@ unsigned silence_look(Worker& w) {
     if (waited >= kSilenceMin) silent.add(op.tx, waited);
   });
   unsigned told = 0;
-  for (size_t i = 0; i < silent.count; ++i)  // what finds no room is found again by the next look
+  for (size_t i = 0; i < silent.count; ++i)  // the next look finds those without room again
     told += post_control_if_room(w, SilentMsg{silent.pairs[i].ni, silent.pairs[i].peer_ni, silent.pairs[i].waited});
   return told;
 }

@@ -15,7 +15,8 @@
 //  6. Events that found their queue full: at most as many as the queues have room for. After all stages that end
 //     messages, before the stages that send: a message that an event lets go on leaves in this turn.
 //  7. Outboxes: at most as many items as the rings have room for. After all stages that post. Reports of charges last:
-//     they find room again in a later turn. Then sleeping threads are notified: they run while this worker is in the system calls of stage 8.
+//     they find room again in a later turn. Then sleeping threads are notified: they run while this worker is in the
+//     system calls of stage 8.
 //  8. Flush of each LND: all that the turn has gathered, in one call to the kernel or device. Posts that come of it run
 //     in the next turn.
 //  9. Reports of closed submitters: at most kSubmittersMax. Last, because control frees a submitter at once.

@@ -1,6 +1,7 @@
 // Messages while they use their interfaces, from the choice of the path on. A request uses both NIs until its answer is
-// here. So an NI over which nothing comes back gets no more than its share of the requests under way. Choices of the same worker count these messages (state/tallies.h), and their times
-// give the pace of each rail. Thread: the worker that is home of the message.
+// here. So an NI over which nothing comes back gets no more than its share of the requests under way. Choices of the
+// same worker count these messages (state/tallies.h), and their times give the pace of each rail. Thread: the worker
+// that is home of the message.
 #pragma once
 #include "dataplane/stages/worker.h"
 

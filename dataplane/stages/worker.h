@@ -87,7 +87,7 @@ class Worker {
   std::array<Portal, kPortalCount> portals;
   std::array<RouterPool, kRouterPools> pools;
   PeerLocal hop_unknown{PeerNiId{}};  ///< stands for next hops that control looks up: they have one share of a pool
-  LoopWatch loop_watch;   ///< of what goes on to another router
+  LoopWatch loop_watch;               ///< of what goes on to another router
   List<IncomingShare, ShareTag> shares_waiting;  ///< peer NIs with receives that wait for a message of `incoming`
   uint32_t shares_to_look = 0;                   ///< of them, from the front: a message may be free for these
   Instant shares_due = kForever;                 ///< no share is to be dropped before
@@ -101,7 +101,7 @@ class Worker {
   List<RxSlot, ReceivingTag> coming;             ///< payload on its way into a router buffer, oldest first
   List<Posted, PostTag> local;                   ///< what this worker posted to itself
   List<EventQueue, EqWaitTag> eqs_waiting;
-  List<Charges, ChargeTag> charged;  ///< interfaces with failures that control has not been told of
+  List<Charges, ChargeTag> charged;  ///< interfaces with failures that are not reported to control
   Instant silence_look_at = kNever;  ///< when operations without an answer are looked for next
   std::vector<List<Posted, PostTag>> outbox_work, outbox_back;  ///< by destination worker
   uint64_t pushed_work = 0, pushed_back = 0;  ///< bit per worker: its ring got items since notify_pushed()

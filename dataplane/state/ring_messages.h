@@ -137,10 +137,10 @@ struct MdReleasedMsg {
   uint32_t md;
 };
 
-using ControlMsg = std::variant<LndMsg, ResolvedMsg, SubmitterOpenMsg, SubmitterCloseMsg, RouterBlockMsg,
-                                RouterRetireMsg, NiCloseMsg, PeerCreditsMsg, AvoidNiMsg, AvoidPeerMsg, MovedAskMsg,
-                                PeerAskMsg, PortalRetryMsg, FaultsGoneMsg, ResetExtremesMsg, ResetPoolsMsg,
-                                MdRegisteredMsg, MdReleasedMsg>;
+using ControlMsg =
+    std::variant<LndMsg, ResolvedMsg, SubmitterOpenMsg, SubmitterCloseMsg, RouterBlockMsg, RouterRetireMsg, NiCloseMsg,
+                 PeerCreditsMsg, AvoidNiMsg, AvoidPeerMsg, MovedAskMsg, PeerAskMsg, PortalRetryMsg, FaultsGoneMsg,
+                 ResetExtremesMsg, ResetPoolsMsg, MdRegisteredMsg, MdReleasedMsg>;
 static_assert(std::is_trivially_copyable_v<ControlMsg> && sizeof(ControlMsg) <= kRingMessageMax);
 
 // --- Worker to control ---
@@ -193,11 +193,11 @@ struct SilentMsg {
   PeerNiId peer_ni;
   Duration waited;
 };
-/// The answer to MovedAskMsg. Two answers in a row tell whether bytes moved between them.
+/// The answer to MovedAskMsg. By two answers in a row, control sees if bytes moved between them.
 struct MovedMsg {
   NiId ni;
   PeerNiId peer_ni;
-  int64_t moved_ns;  ///< Instant; the time of the answer if nothing is stuck; 0: the driver does not know
+  int64_t moved_ns;  ///< Instant; the time of the answer if nothing is stuck; 0: the driver has no such time
 };
 
 using WorkerMsg = std::variant<LndMsg, ResolveMsg, SubmitterClosedMsg, RouterRetiredMsg, NiDrainedMsg, PeerAnswerMsg,

@@ -17,9 +17,10 @@ class Tried {
 
   void add(uint16_t ni_slot, uint32_t peer_slot, bool ni_at_fault, bool peer_at_fault) {
     ULNET_CHECK(peer_slot <= kPeerMask);
-    pairs_[count_ % kMax] =
-        peer_slot << kPeerShift | uint32_t{ni_slot} % kNisMax << kNiShift | uint32_t{ni_at_fault} << 1 | uint32_t{peer_at_fault};
-    count_ = uint8_t(count_ + 1u < 2 * kMax ? count_ + 1 : kMax);  // beyond kMax, only the place of the next pair counts
+    pairs_[count_ % kMax] = peer_slot << kPeerShift | uint32_t{ni_slot} % kNisMax << kNiShift |
+                            uint32_t{ni_at_fault} << 1 | uint32_t{peer_at_fault};
+    count_ =
+        uint8_t(count_ + 1u < 2 * kMax ? count_ + 1 : kMax);  // beyond kMax, only the place of the next pair counts
   }
   void clear() { count_ = 0; }
   [[nodiscard]] bool has(uint16_t ni_slot, uint32_t peer_slot) const {
@@ -33,11 +34,10 @@ class Tried {
   [[nodiscard]] unsigned at_peer(uint32_t peer_slot) const {
     return count([&](uint32_t pair) { return peer_of(pair) == peer_slot && (pair & kPeerFault) != 0; });
   }
-  /// Failures at the peer NI, and those over the pair with this local NI.
+  /// Failures at the peer NI; those over the pair with this local NI count once more.
   [[nodiscard]] unsigned at_peer(uint32_t peer_slot, uint16_t ni_slot) const {
-    return count([&](uint32_t pair) {
-      return peer_of(pair) == peer_slot && ((pair & kPeerFault) != 0 || ni_of(pair) == ni_slot);
-    });
+    return at_peer(peer_slot) +
+           count([&](uint32_t pair) { return peer_of(pair) == peer_slot && ni_of(pair) == ni_slot; });
   }
 
  private:

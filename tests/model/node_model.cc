@@ -61,7 +61,8 @@ class LiveNode final : public DiscoveryActions {
     deps.lnds = {&driver_};
     nis_ = std::make_unique<LocalNis>(std::move(deps), timers_);
     peers_ = std::make_unique<PeerDb>(PeerDb::Deps{*nis_, 1, 64, {}, {}, {}, {}}, timers_);
-    machine_ = std::make_unique<Discovery>(MergeDeps{*peers_, *nis_, [](const std::string&) {}, [](PeerNi&, bool) {}}, *this, timers_);
+    machine_ = std::make_unique<Discovery>(MergeDeps{*peers_, *nis_, [](const std::string&) {}, [](PeerNi&, bool) {}},
+                                           *this, timers_);
   }
 
   void ni_add(NidNumber nid) {

@@ -125,7 +125,7 @@ TEST(Daemon, logs_what_is_severe_enough) {
     EXPECT_EQ(node.lines(), "warning: test:2:12: ulnet.workers takes effect at the next start of ulnetd\n");
     EXPECT_TRUE(node.change("ulnet:\n  log: info\n").ok());
     EXPECT_TRUE(node.change("net:\n  - net type: tcp1\n    nid: 127.0.0.2@tcp1\n").ok());
-    EXPECT_NE(node.lines().find("127.0.0.2@tcp1 added"), std::string::npos) << node.lines();
+    EXPECT_NE(node.lines().find("127.0.0.2@tcp1: added"), std::string::npos) << node.lines();
     EXPECT_TRUE(node.change("ulnet:\n  log: error\n  workers: 2\n").ok());
     const std::string before = node.lines();
     EXPECT_TRUE(node.change("ulnet:\n  workers: 4\n").ok());

@@ -19,7 +19,7 @@ enum class Ending : uint8_t {
 };
 inline constexpr Ending kEndings[] = {Ending::kWeStop, Ending::kTheyStop, Ending::kWeReset, Ending::kTheyReset};
 
-/// Does the core send a message that ended so again, if there is another NI? (may_resend() in send.cc)
+/// Does the core send a message that ended so again, if there is another NI? (resend() in send.cc)
 [[nodiscard]] constexpr bool may_go_again(const Completion& how) {
   return failure_class(how.health).resend != Resend::kNo;
 }

@@ -25,7 +25,9 @@ class SimHealth : public ::testing::Test {
     a = &sim.add_node({.nis = std::move(a_nis), .workers = workers, .fast_detection = fast});
     ASSERT_TRUE(puts(2));  // discovers
   }
-  void two_nets(bool fast = false) { build({"10.0.0.1@tcp", "10.1.0.1@tcp1"}, {"10.0.0.2@tcp", "10.1.0.2@tcp1"}, fast); }
+  void two_nets(bool fast = false) {
+    build({"10.0.0.1@tcp", "10.1.0.1@tcp1"}, {"10.0.0.2@tcp", "10.1.0.2@tcp1"}, fast);
+  }
   static Nid nid(const std::string& text) { return nid_parse(text).value(); }
   /// One after the other. True if all ended well.
   bool puts(int count, Duration limit = 100s) {
@@ -153,8 +155,8 @@ TEST_F(SimHealth, recovery_pings_back_off) {
   sim.fabric().hook = {};
 }
 
-// Goal: a link goes down under load. Messages that have not begun take the other rail at once, all operations end
-// well, and the rail is used again when its link is back.
+// Goal: a link goes down under load. Messages that have not begun take the other rail at once, and all operations end
+// well. When the link is back, the rail is used again.
 TEST_F(SimHealth, link_down_moves_the_messages) {
   for (const bool fast : {false, true}) {
     two_nets(fast);
@@ -272,7 +274,8 @@ TEST_F(SimHealth, nothing_is_probed_where_nothing_waits) {
   EXPECT_EQ(probes(), 0u);
 }
 
-// Goal: probes of one pair are at least 100 ms apart, and become rare if the pair answers them: the application is slow.
+// Goal: probes of one pair are at least 100 ms apart, and become rare if the pair answers them: the application is
+// slow.
 TEST_F(SimHealth, a_slow_application_is_no_black_hole) {
   two_nets(true);
   sim.fabric().hook = [](const Nid&, const Nid&, const wire::Header& header) {

@@ -203,8 +203,9 @@ def lengths(tree):
 
 
 # Lines of C++ in a folder, without the named subfolders. The table in docs/architecture.md names other homes.
-FOLDER_LINES_MAX = {'control': (7700, ('api', 'events', 'faults', 'health', 'lib', 'policy')), 'control/faults': (450, ()),
-                    'control/policy': (1300, ()), 'control/events': (600, ()), 'control/health': (1000, ())}
+FOLDER_LINES_MAX = {'control': (7860, ('api', 'events', 'faults', 'health', 'lib', 'policy')),
+                    'control/events': (600, ()), 'control/faults': (450, ()), 'control/health': (1000, ()),
+                    'control/policy': (1300, ())}
 
 
 def folder_lengths(tree):

@@ -75,10 +75,11 @@ constexpr OptionSpec kPeerDel[] = {{"prim_nid", kValue, "NID that identifies the
                                    {"nid", kValue, "NIDs to remove; without --nid the whole peer"},
                                    {"force", kNothing, "also delete a peer whose primary NID is locked", 'f'}};
 constexpr OptionSpec kPeerShow[] = {{"nid", kValue, "show the peer with this NID only"}, kVerbose};
-constexpr OptionSpec kPeerSet[] = {{"nid", kValue, "the peer NI to change"},
-                                   {"all", kNothing, "change all peer NIs", 'a'},
-                                   {"health", kValue, "health value, 0..999: it stays so; 1000 or auto: failures and messages change it"},
-                                   {"state", kValue, "state bits, for tests"}};
+constexpr OptionSpec kPeerSet[] = {
+    {"nid", kValue, "the peer NI to change"},
+    {"all", kNothing, "change all peer NIs", 'a'},
+    {"health", kValue, "health value, 0..999: it stays so; 1000 or auto: failures and messages change it"},
+    {"state", kValue, "state bits, for tests"}};
 constexpr OptionSpec kPing[] = {{"source", kValue, "ping from this NID"},
                                 {"timeout", kValue, "seconds to wait for each answer (1)"}};
 constexpr OptionSpec kDiscover[] = {{"force", kNothing, "also discover NIDs that are known and up to date", 'f'}};

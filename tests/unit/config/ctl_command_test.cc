@@ -373,7 +373,8 @@ const std::vector<std::pair<const char*, const char*>> kRefusals = {
      "234 del/net -22 missing mandatory parameter: network: give --net, with --if for some of its interfaces, or "
      "--nid"},
     {"net set --health 5", "234 set/net -22 no NI is given: use --nid or --all"},
-    {"net set --all --health 1001", "234 set/net -22 health value is out of range; allowed: 0..1000, or -1 for automatic"},
+    {"net set --all --health 1001",
+     "234 set/net -22 health value is out of range; allowed: 0..1000, or -1 for automatic"},
     {"net set --all", "234 set/net -22 nothing to set: give --health, --conns-per-peer or --lnd-timeout"},
     {"route add --net tcp1", "234 add/route -19 missing mandatory parameter: gateway: give --gateway"},
     {"route add --gateway 1.2.3.4@tcp", "234 add/route -19 missing mandatory parameter: network: give --net"},
@@ -595,6 +596,5 @@ TEST(CtlCommand, other_words) {
             "port                convert             watch               capture             \n");
   EXPECT_EQ(build("help route add")->text, help_text("route", "add"));
 }
-
 }  // namespace
 }  // namespace ulnet::ctl

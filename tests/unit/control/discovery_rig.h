@@ -123,7 +123,8 @@ class DiscoveryTest : public ::testing::Test, protected DiscoveryActions {
   PeerDb peers{{nis_, 1, 65536, {}, {}, {}, {}}, timers_};
   Discovery machine{{peers, nis_, [this](const std::string& line) { journal.push_back(line); },
                      [this](PeerNi& ni, bool up) { own_.node->control().health->said(ni, up, kNever); }},
-                    *this, timers_};
+                    *this,
+                    timers_};
 
   static uint64_t next(std::vector<uint64_t>& numbers) {
     ULNET_CHECK(!numbers.empty());

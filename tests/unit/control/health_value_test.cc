@@ -42,8 +42,8 @@ TEST(HealthValue, sensitivity_zero_switches_health_off) {
   EXPECT_GT(health.failure_rate(kStart), 5.0) << "the failures count all the same";
 }
 
-// Goal: the times of pings are those of a kernel node (docs/wire/lnet.md §9.2): after the n-th ping in a row 2^n s, and
-// from the longest power below the setting on, the setting.
+// Goal: the times of pings are those of a kernel node (docs/wire/lnet.md §9.2). The wait after the n-th ping in a row
+// is 2^n s. From the longest power below the setting on, it is the setting.
 TEST(HealthValue, waits_between_pings_double_up_to_the_setting) {
   const auto waits = [](Duration longest, unsigned count) {
     const HealthRules rules{.interval_max = longest};

@@ -1,4 +1,4 @@
-// Failures at a worker: whom they are charged to, and messages that are taken back from a rail that failed.
+// Failures at a worker: the interfaces that they are charged to, and messages that leave a rail that failed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -98,9 +98,9 @@ struct FewCredits : CoreHealth {
   FewCredits() : CoreHealth({.peer_credits = 2}) {}
 };
 
-// Goal: a peer NI is avoided. Messages that wait for its credits take the other rail at once; one that the driver has
-// not begun does as well, when the driver gives it back; all others stay.
-TEST_F(FewCredits, what_has_not_begun_leaves_a_peer_ni_that_is_avoided) {
+// Goal: a peer NI is avoided. Messages that wait for its credits take the other rail at once. A message that the driver
+// has not begun does so when the driver gives it back. All others stay.
+TEST_F(FewCredits, messages_leave_a_peer_ni_that_is_avoided) {
   put(8);
   ASSERT_EQ(bench.lnd().sent.size(), 4u) << "two credits for each peer NI";
   PeerSlice& avoided = bench.slice(tcp(2));
@@ -131,7 +131,7 @@ TEST_F(FewCredits, what_has_not_begun_leaves_a_peer_ni_that_is_avoided) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
-// Goal: the only NI of this node is avoided. Messages go over it all the same, and none is moved for ever.
+// Goal: the only NI of this node is avoided. Messages still go over it, and none of them moves without end.
 TEST_F(FewCredits, messages_stay_where_there_is_no_other_path) {
   put(8);
   NiSlice& only = *bench.lnd().sent.at(0)->ni_slice;
@@ -145,8 +145,8 @@ TEST_F(FewCredits, messages_stay_where_there_is_no_other_path) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
-// Goal: with two NIs and two peer NIs, a message whose peer NIs fail in turn is tried over each of the four pairs, if
-// as many resends are allowed, and over no pair twice.
+// Goal: a message fails over each of four pairs of NIs. If as many resends are allowed, it takes each pair once, and
+// none twice.
 TEST_F(CoreHealth, each_pair_is_tried_once) {
   bench.add_ni(tcp(100));
   bench.node.retry_count = 9;
@@ -178,7 +178,7 @@ TEST_F(CoreHealth, a_resend_keeps_the_deadline) {
 }
 
 // Goal: control hears of a pair over which a request waits, once it has waited for kSilenceMin, as long as it waits.
-TEST_F(CoreHealth, silent_pairs_are_told) {
+TEST_F(CoreHealth, silent_pairs_are_reported) {
   bench.node.fast_detection = true;
   bench.publish();
   EXPECT_TRUE(submitter->put({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1}));

@@ -250,13 +250,13 @@ TEST(Instance, log_level) {
                                 }});
   ASSERT_TRUE(opened) << opened.error().what;
   Instance& instance = **opened;
-  EXPECT_FALSE(has("127.0.0.1@tcp added"));
+  EXPECT_FALSE(has("127.0.0.1@tcp: added"));
   EXPECT_TRUE(instance.apply("ulnet:\n    log: info\n"));
   EXPECT_TRUE(instance.apply(ni("127.0.0.2")));
-  EXPECT_TRUE(has("127.0.0.2@tcp added"));
+  EXPECT_TRUE(has("127.0.0.2@tcp: added"));
   EXPECT_TRUE(instance.apply("ulnet:\n    log: error\n"));
   EXPECT_TRUE(instance.apply(ni("127.0.0.3")));
-  EXPECT_FALSE(has("127.0.0.3@tcp added"));
+  EXPECT_FALSE(has("127.0.0.3@tcp: added"));
   EXPECT_EQ(instance.close(), "");
 }
 

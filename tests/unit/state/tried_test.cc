@@ -17,6 +17,7 @@ TEST(Tried, counts_failures_at_the_side_at_fault) {
   EXPECT_EQ(tried.at_peer(70), 1u);
   EXPECT_EQ(tried.at_peer(71), 0u);
   EXPECT_EQ(tried.at_peer(70, 3), 2u) << "over this pair, and by the peer NI's own fault";
+  EXPECT_EQ(tried.at_peer(70, 4), 2u);
   EXPECT_EQ(tried.at_peer(70, 9), 1u);
   EXPECT_TRUE(tried.has(3, 70));
   EXPECT_FALSE(tried.has(3, 71));
