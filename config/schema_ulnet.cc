@@ -78,7 +78,7 @@ const Field kUlnetFields[] = {
      .at = AT(ulnet.avoid_asym_router_failure)},
     {.path = "ulnet.fast_detection",
      .type = kBool,
-     .text = "true = a probe finds a rail that is up and carries nothing within half a second, if another rail answers. "
+     .text = "true = a probe finds a rail that is up and carries nothing, while another rail answers. "
              "false = upstream's timeouts find such a rail.",
      .at = AT(ulnet.fast_detection)},
     {.path = "ulnet.lock_prim_nid",

@@ -46,14 +46,25 @@ Health::Health(Deps deps, Timers& timers)
 
 void Health::avoid(LocalNi& ni, bool avoid) {
   if (ni.closing || std::exchange(ni.watch.avoided, avoid) == avoid) return;
-  for (uint16_t worker = 0; worker < ni.slices.size(); ++worker)
-    deps_.outbox.send(WorkerId{worker}, AvoidNiMsg{ni.slices[worker].get(), avoid});
+  unpublished_.push_back({ni.id, {}, avoid});
 }
 
 void Health::avoid(PeerNi& ni, bool avoid) {
-  // The memory of a removed peer NI may be freed before the message is read.
   if (ni.blocks == nullptr || ni.peer == nullptr || std::exchange(ni.watch.avoided, avoid) == avoid) return;
-  deps_.outbox.send(ni.server, AvoidPeerMsg{&ni.blocks->slice, avoid});
+  unpublished_.push_back({{}, ni.id, avoid});
+}
+
+// The memory of an NI that closes, or of a peer NI that was removed, may be freed before a message about it is read.
+void Health::tell_avoided(const Avoided& one) {
+  if (LocalNi* ni = deps_.nis.find(one.ni); ni != nullptr && !ni->closing)
+    for (uint16_t worker = 0; worker < ni->slices.size(); ++worker)
+      deps_.outbox.send(WorkerId{worker}, AvoidNiMsg{ni->slices[worker].get(), one.avoid});
+  if (PeerNi* ni = deps_.peers.find(one.peer_ni); ni != nullptr && ni->peer != nullptr)
+    deps_.outbox.send(ni->server, AvoidPeerMsg{&ni->blocks->slice, one.avoid});
+}
+
+void Health::published() {
+  for (const Avoided& one : std::exchange(unpublished_, {})) tell_avoided(one);
 }
 
 // The NI status in this node's ping info falls at 0 and rises at the whole value (docs/wire/lnet.md §9).

@@ -59,6 +59,8 @@ class Health {
   void follow(LocalNi& ni, Instant now);
   void follow(PeerNi& ni, Instant now);
 
+  /// To call after a view was published: workers take back messages only when they see why.
+  void published();
   /// Looks at the NIs that recover, and pings those that are due; returns work done.
   unsigned turn(Instant now);
   /// Ends all pings; at_rest() is true once their memory is back.
@@ -70,10 +72,16 @@ class Health {
   [[nodiscard]] std::vector<Nid> recovering_peers() const;
 
  private:
+  struct Avoided {
+    NiId ni{};
+    PeerNiId peer_ni{};
+    bool avoid;
+  };
   void changed(LocalNi& ni, uint16_t before, const std::string& reason);
   void changed(PeerNi& ni, uint16_t before, const std::string& reason);
   void avoid(LocalNi& ni, bool avoid);
   void avoid(PeerNi& ni, bool avoid);
+  void tell_avoided(const Avoided& one);
   [[nodiscard]] bool single(const PeerNi& ni) const;
   [[nodiscard]] bool may_be_pinged(const PeerNi& ni, const HealthRules& rules, Instant now) const;
   unsigned look(LocalNi& ni, const HealthRules& rules, Instant now);
@@ -86,7 +94,8 @@ class Health {
   Deps deps_;
   PingOps pings_;
   SlowTimer look_;
-  std::set<PeerNiId> ill_;        // peer NIs whose value is not whole, or which are avoided
+  std::set<PeerNiId> ill_;  // peer NIs whose value is not whole, or which are avoided
+  std::vector<Avoided> unpublished_;
   uint64_t node_received_ = 0;    // messages that all NIs had received at the last look
   Instant node_active_ = kNever;  // when that last grew
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "control/discovery/runner.h"
+#include "control/health/health.h"
 
 namespace ulnet {
 namespace {
@@ -128,6 +129,7 @@ bool publish_views(Control& c, bool force) {
   c.unpublished = false;
   c.peers->published(c.publisher->epoch());
   c.nis->published();
+  if (c.health != nullptr) c.health->published();
   c.portals->published();
   answer_resolved(c);
   return true;

@@ -38,7 +38,8 @@ VERBS = set('''
     list listen load locate lock log look loosen lower make manage map mark mask match measure meet mend mention merge
     migrate mirror mock model move name narrow negotiate normalise normalize note notify number observe obtain offer
     omit open optimise optimize order organise organize overlap override pack pad parallelise park parse partition pass
-    patch pause perform permit persist pick pin place plan plant play point poll pool populate port post postpone prefer
+    patch pause perform permit persist pick pin ping place plan plant play point poll pool populate port
+    post postpone prefer
     prefetch prepare present preserve pretend prevent print probe process produce profile promise promote propagate
     propose protect prove provide prune publish pull punish push put qualify query queue quote raise randomise rank rate
     reach react read rearrange rebalance rebase rebuild recall receive recheck reclaim recognise recognize recompute
