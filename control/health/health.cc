@@ -215,7 +215,7 @@ void Health::ping(LocalNi& ni, const HealthRules& rules, Instant now) {
     ni.health.succeed(1, rules);
     return changed(ni, before, "its link is up, and no peer on its net was heard lately");
   }
-  PingOp op{.self = ni.nid, .target = to->nid, .recovery = true};
+  PingOp op{.self = ni.nid, .target = to->nid, .recovery = true, .sink_bytes = kPingBufferMin};
   op.timeout = ni.health.next_ping() - now;
   pings_.start(std::move(op), [this, id = ni.id](const PingEnd& end) {
     LocalNi* one = deps_.nis.find(id);
@@ -229,7 +229,7 @@ void Health::ping(LocalNi& ni, const HealthRules& rules, Instant now) {
 
 void Health::ping(PeerNi& ni, const HealthRules& rules, Instant now) {
   ni.health.pinged(rules, now);
-  PingOp op{.target = ni.nid, .recovery = true};
+  PingOp op{.target = ni.nid, .recovery = true, .sink_bytes = kPingBufferMin};
   op.timeout = ni.health.next_ping() - now;
   pings_.start(std::move(op), [this](const PingEnd&) { look_.set_now(); });
 }

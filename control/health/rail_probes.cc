@@ -59,7 +59,7 @@ void RailProbes::probe(const Pair& pair, Probed& probed, const LocalNi& ni, cons
   probed.sent = now;
   probed.ni_received = ni.counted(NiTraffic::kReceived);
   ++sent_;
-  PingOp op{.self = ni.nid, .target = to.nid, .recovery = true};
+  PingOp op{.self = ni.nid, .target = to.nid, .recovery = true, .sink_bytes = kPingBufferMin};
   op.timeout = kProbeTimeout;
   deps_.ask_moved(ni, to);  // the driver compares its next look with this one
   pings_.start(std::move(op), [this, pair](const PingEnd& end) { ended(pair, end.error == 0); });
