@@ -153,6 +153,7 @@ void DiscoveryRunner::send_ping(const PingOp& op) {
   start(op, [this, number = op.number](const PingEnd& end) {
     if (stopped_) return;
     if (end.error != 0) return machine_.ping_failed(number, end.error);
+    if (PeerNi* ni = c_.peers->find(end.source)) c_.health->answered(*ni, c_.now);
     PingData data = decode(end.bytes);
     data.from = end.source;
     data.to = end.target;

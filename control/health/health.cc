@@ -270,6 +270,10 @@ unsigned Health::look(PeerNi& ni, const HealthRules& rules, Instant now) {
   return 1;
 }
 
+void Health::answered(PeerNi& ni, Instant now) {
+  if (ni.blocks != nullptr && ni.health.recovers()) (void)look(ni, deps_.rules(), now);
+}
+
 unsigned Health::turn(Instant now) {
   unsigned done = pings_.turn(now);
   if (!look_.due(now)) return done;

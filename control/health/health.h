@@ -52,6 +52,8 @@ class Health {
   void said(PeerNi& ni, bool up, Instant now);
   /// A peer NI has come back with its memory, which workers still avoid.
   void came_back(PeerNi& ni) { avoid(ni, false); }
+  /// A ping of this node was answered by this peer NI: its health rises now, not at the next look.
+  void answered(PeerNi& ni, Instant now);
   /// Nothing comes back over this NI, or from this peer NI, while others answer.
   void silent(LocalNi& ni, const std::string& reason, Instant now);
   void silent(PeerNi& ni, const std::string& reason, Instant now);
