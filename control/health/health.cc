@@ -141,7 +141,7 @@ void Health::said(PeerNi& ni, bool up, Instant now) {
   if (up) {
     ni.health.probe_at_once(now);
     look_.set_now();
-    if (ni.last_heard_ns() == 0) ni.health.restore();  // no ping could (docs/wire/lnet.md §5.6)
+    if (!ni.health.silent()) ni.health.restore();
     return changed(ni, before, "its node reports it as up");
   }
   ni.health.fail(1, deps_.rules(), now);

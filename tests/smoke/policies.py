@@ -12,6 +12,7 @@ import netns
 from rails import Rails, all_well, discovered, nid
 
 MESSAGES = 400
+PINGS = 8  # messages of the nodes themselves that may come between, such as recovery pings
 SIZE = 16384
 ROUTERS = ('r1', 'r2')
 ROUTE_NIDS = {'r1': '10.0.0.91@tcp', 'r2': '10.0.0.92@tcp'}
@@ -54,7 +55,7 @@ def sides(ctl, rail):
 
 def all_over(shares, name, what):
     # ulnet-perf greets its target and says good-bye with messages of its own.
-    assert shares.get(name, 0) >= MESSAGES and sum(shares.values()) == shares[name], f'{what}: {shares}'
+    assert shares.get(name, 0) >= MESSAGES and sum(shares.values()) <= shares[name] + PINGS, f'{what}: {shares}'
 
 
 def spread(shares, names, what):
