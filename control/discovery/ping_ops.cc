@@ -108,6 +108,7 @@ unsigned PingOps::fill_places(Instant now) {
     unsent_.erase(op->spec.number);
     if (op->until <= now || op->tries->over) {
       op->fail(late_);
+      if (op->tries->open == 0) failed(*op, now);
       continue;
     }
     op->begun = now;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "control/control.h"
+#include "control/discovery/other_pair.h"
 #include "control/health/health.h"
 #include "control/publish/view_builder.h"
 
@@ -44,7 +45,11 @@ DiscoveryRunner::DiscoveryRunner(Control& control)
       others_(*control.self_submitter, control.timers, TimerName::kPingsOther, -ETIMEDOUT, &others_),
       checks_(*control.self_submitter, control.timers, TimerName::kGatewayChecks, -EIO),
       machine_(merge_deps(control), *this, control.timers),
-      again_timer_(control.timers, TimerName::kTellAgain) {}
+      again_timer_(control.timers, TimerName::kTellAgain) {
+  // Not for the checks of gateways: each says something about one net.
+  for (PingOps* ops : {&waited_, &others_})
+    ops->set_other_pair([this](PingOp& op, unsigned number) { return other_pair(*c_.nis, *c_.peers, op, number); });
+}
 
 void DiscoveryRunner::wait(PeerNi& ni, bool force, Told told) {
   if (stopped_) return told(-ESHUTDOWN);

