@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -61,6 +62,16 @@ void LndHost::ni_fatal(NiId id, bool fatal) {
   const bool listed = !ni->params.interface.empty() && c_.deps.devices != nullptr;
   const bool gone = fatal && listed && !c_.deps.devices->find_address(ni->nid);
   c_.events->ni(*ni, gone ? "its address is gone" : fatal ? "link down" : "link up");
+}
+
+// A device that does not know its best speed had at least the one at which it ran (docs/decisions.md #16).
+void LndHost::ni_speed(NiId id, LinkSpeed speed) {
+  LocalNi* ni = c_.nis->find(id);
+  if (ni == nullptr) return;
+  speed.best_mbps = std::max({speed.best_mbps, speed.mbps, ni->speed.best_mbps});
+  if (ni->speed == speed) return;
+  ni->speed = speed;
+  c_.events->ni(*ni, [&] { return fmt::format("its link runs at {} of {} Mbit/s", speed.mbps, speed.best_mbps); });
 }
 
 void LndHost::peer_up(PeerNiId id) {

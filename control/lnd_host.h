@@ -15,6 +15,7 @@ class LndHost final : public LndControlHost {
   void peer_left(PeerNiId peer_ni) override { c_.peers->left(peer_ni); }
   void ni_stopped(NiId ni) override;
   void ni_fatal(NiId ni, bool fatal) override;
+  void ni_speed(NiId ni, LinkSpeed speed) override;
   void peer_up(PeerNiId peer_ni) override;
   void peer_down(PeerNiId peer_ni, int error) override;
   void log(const std::string& line) override { c_.log(line); }

@@ -58,6 +58,7 @@
 #include "dataplane/state/posted.h"
 #include "dataplane/state/ring_messages.h"
 #include "dataplane/wire/header.h"
+#include "lnd/link_speed.h"
 
 namespace ulnet {
 
@@ -339,6 +340,8 @@ class LndControlHost {
   virtual void ni_stopped(NiId ni) = 0;
   /// The device or link of the NI failed or came back (docs/wire/lnet.md §9.3).
   virtual void ni_fatal(NiId ni, bool fatal) = 0;
+  /// The speed of the NI's link; may be said again. A link that is slower than its device can degrades the NI.
+  virtual void ni_speed(NiId ni, LinkSpeed speed) { (void)ni, (void)speed; }
   /// A connection to the peer NI came up, or all attempts failed.
   virtual void peer_up(PeerNiId peer_ni) = 0;
   virtual void peer_down(PeerNiId peer_ni, int error) = 0;

@@ -114,6 +114,7 @@ Doc local_ni_doc(const LocalNiShow& ni, int verbosity) {
   }
   settings_set(doc, ni);
   if (!ni.state.empty()) doc.set("ni state", ni.state);
+  if (!ni.speed.empty()) doc.set("link speed", ni.speed);
   if (!ni.in_use.empty()) doc.set("deletion", ni.in_use);
   if (ni.warnings.empty()) return doc;
   Doc& warnings = doc.set("warnings", Doc::list());

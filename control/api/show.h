@@ -49,6 +49,7 @@ struct LocalNiShow {
   std::vector<uint16_t> cpts;         ///< effective: empty only while the NI waits, if none were configured
   std::string waits_for;              ///< not empty: why the NI is not there yet; then `nid` may be ANY
   std::string state;                  ///< figure 10 of the documents; empty: not shown (lo)
+  std::string speed;                  ///< of the link, if that is why the NI is degraded
   std::string in_use;                 ///< not empty: the NI is being deleted, and this is why it is still there
   std::vector<std::string> warnings;  ///< settings of the machine that disturb the NI
 };

@@ -1,5 +1,7 @@
 #include "control/api/show_values.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -33,22 +35,33 @@ NodeTotals raw_totals(const Control& c) {
 // The states of the state machines in the documents of Multi-Rail (figures 10, 11 and 13), derived from what control
 // knows: words to show, nothing decides by them. A peer's (figure 12) is discovery_state().
 
-/// created, failed (its driver reports the link down), deleting.
+/// created, failed (its link is down, or its health is 0), degraded (its link is slower than its device can), deleting.
+/// Of an NI that waits for its interface: init.
 const char* ni_state(const LocalNi& ni) {
   if (ni.going()) return "deleting";
-  return ni.fatal ? "failed" : "created";
+  if (!ni.usable()) return "failed";
+  return ni.degraded() ? "degraded" : "created";
 }
 
-/// active, in-active (all its NIs have failed), deleting.
+std::string speed_text(const LinkSpeed& speed) {
+  return fmt::format("{} of {} Mbit/s", speed.mbps, speed.best_mbps);
+}
+
+/// active, in-active (no NI of it can carry messages), deleting.
 const char* net_state(const LocalNis::LocalNet& net) {
   const auto all = [&](auto&& holds) { return std::all_of(net.nis.begin(), net.nis.end(), holds); };
   if (all([](const LocalNi& ni) { return ni.going(); })) return "deleting";
-  return all([](const LocalNi& ni) { return ni.going() || ni.fatal; }) ? "in-active" : "active";
+  return all([](const LocalNi& ni) { return ni.going() || !ni.usable(); }) ? "in-active" : "active";
+}
+
+/// Neither reported as down nor without health.
+bool works(const PeerNi& ni) {
+  return !ni.life.down && !ni.said_down() && ni.health.value() > 0;
 }
 
 /// created (nothing was sent to it), activating (the first message is under way), connected, failed.
 const char* peer_ni_state(const PeerNi& ni) {
-  if (ni.life.down) return "failed";
+  if (!works(ni)) return "failed";
   if (ni.blocks == nullptr) return "created";
   const PeerSlice& slice = ni.blocks->slice;
   uint64_t through = 0;
@@ -84,7 +97,7 @@ const char* discovery_state(const Peer& peer) {
   if (peer.has(kPeerDiscovering)) return "discover";
   bool any_up = false;
   for (const PeerNet& net : peer.nets)
-    for (const PeerNi* ni : net.nis) any_up |= !ni->life.down && !ni->said_down();
+    for (const PeerNi* ni : net.nis) any_up |= works(*ni);
   if (!any_up) return "inactive";
   return peer.has(kPeerDiscovered) ? "active" : "init";
 }
@@ -152,6 +165,7 @@ api::LocalNiShow ni_value(Control& c, const LocalNi& ni) {
   show.dev_cpt = device_group(ni, groups);
   show.cpts = groups_of(ni, groups);
   show.state = ni_state(ni);
+  if (ni.degraded()) show.speed = speed_text(ni.speed);
   show.in_use = c.nis->in_use(ni, untold(c), c.now);
   if (c.deps.devices != nullptr) show.warnings = c.deps.devices->advice(ni.nid);
   return show;
@@ -161,6 +175,7 @@ api::LocalNiShow waiting_value(const WaitingNi& waiting) {
   api::LocalNiShow show;
   show.nid = waiting.config.nid.value_or(kAnyNid);
   show.interface = waiting.config.interface;
+  show.state = "init";
   show.waits_for = waiting.why;
   show.tunables = waiting.config.tunables;
   show.lnd_tunables = waiting.config.lnd_tunables;

@@ -62,11 +62,12 @@ constexpr Duration kStateLookEvery = 1s;
 std::string_view ni_state_word(const LocalNi& ni) {
   if (ni.going()) return "deleting";
   if (ni.fatal) return "failed";
-  return ni.up() ? "up" : "down";
+  if (!ni.up()) return "down";
+  return ni.degraded() ? "degraded" : "up";
 }
 
 std::string_view peer_ni_state_word(const PeerNi& ni) {
-  if (ni.life.failures > 0) return "failed";
+  if (ni.life.failures > 0 || ni.health.value() == 0) return "failed";
   return ni.said_down() ? "down" : "up";
 }
 

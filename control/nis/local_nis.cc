@@ -128,7 +128,7 @@ config::Checked<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config,
   ni.config = config;
   ni.workers = std::move(*workers);
   ni.device_numa = device->numa_node;
-  ni.device_mbps = device->mbps;
+  ni.speed = device->speed;
   ni.by_interface = !config.interface.empty() && !device->addresses.empty() && device->addresses.front().fits_u64() &&
                     Nid::v4(net, device->addresses.front().address_v4()) == ni.nid;
   ni.fatal = !device->link_up;
@@ -140,7 +140,7 @@ config::Checked<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config,
   params.peer_credits = int32_t(config.tunables.peer_credits);
   params.peer_buffer_credits = int32_t(config.tunables.peer_buffer_credits);
   params.credits = int32_t(config.tunables.credits);
-  params.device_mbps = ni.device_mbps;
+  params.device_mbps = ni.speed.mbps;
   take_tunables(
       ni, config::ni_values((*type)->ni_tunables, config.lnd_tunables, defaults.driver, defaults.transmit_timeout));
   give_slices(ni);

@@ -45,7 +45,7 @@ struct LocalNi {
   std::vector<WorkerId> workers;                 ///< that serve peers over it
   std::vector<std::shared_ptr<NiSlice>> slices;  ///< by worker
   uint32_t device_numa = UINT32_MAX;
-  uint32_t device_mbps = 0;
+  LinkSpeed speed;            ///< of its link
   bool by_interface = false;  ///< its interface alone stands for it: the NID is the interface's first IPv4 address
   bool fatal = false;         ///< its driver reported the link down
   bool silent = false;        ///< this node routes, and nobody pings it over this net (docs/wire/lnet.md §8.4)
@@ -70,6 +70,8 @@ struct LocalNi {
   Instant drain_deadline = kForever;
 
   [[nodiscard]] bool up() const { return !fatal && !silent && !sick; }
+  /// It works, over a link that is slower than its device can.
+  [[nodiscard]] bool degraded() const { return up() && speed.reduced(); }
   [[nodiscard]] bool usable() const { return !fatal && health.value() > 0; }
   [[nodiscard]] bool going() const { return leaving || closing; }
   [[nodiscard]] uint64_t messages() const;

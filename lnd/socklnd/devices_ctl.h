@@ -20,6 +20,11 @@ class SockDevices {
     (void)ni;
     return std::nullopt;
   }
+  /// The speed of the link under the NI; 0 where it is unknown.
+  [[nodiscard]] virtual LinkSpeed speed(const NiParams& ni) {
+    (void)ni;
+    return {};
+  }
   /// The interface that a connection between this NI and `remote` must be bound to, because other interfaces of this
   /// machine are in the same subnet. The result is "" if there are no others, or if settings of the kernel would break
   /// the connection. The kernel then finds the way.

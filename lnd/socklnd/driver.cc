@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lnd/net/kernel/link_events.h"
+#include "lnd/net/kernel/link_speed.h"
 #include "lnd/net/kernel/subnet_ctl.h"
 #include "lnd/socklnd/socklnd.h"
 
@@ -54,6 +55,9 @@ class SockDriver final : public Driver, private SockDevices {
   std::optional<bool> usable(const NiParams& ni) override {
     const AddressState state = address_state(ni.nid);
     return state == AddressState::kNone ? std::nullopt : std::optional(state == AddressState::kUp);
+  }
+  LinkSpeed speed(const NiParams& ni) override {
+    return ni.interface.empty() ? LinkSpeed{} : link_speed_of(ni.interface);
   }
   std::string hold_to(const NiParams& ni, const IpAddress& remote) override {
     const Nid far = nid_of(ni.nid.net(), remote);

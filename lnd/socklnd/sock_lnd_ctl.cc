@@ -83,6 +83,7 @@ void SockLndControl::look_at_links() {
     const std::optional<bool> usable = state_.devices->usable(ni.params);
     if (!usable.has_value() && !ni.usable.has_value()) continue;
     const bool now_usable = usable.value_or(false);
+    if (now_usable) state_.host.ni_speed(id, state_.devices->speed(ni.params));
     if (ni.usable == now_usable) continue;
     ni.usable = now_usable;
     state_.host.ni_fatal(id, !now_usable);

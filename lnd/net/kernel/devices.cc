@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "lnd/net/kernel/link_events.h"
+#include "lnd/net/kernel/link_speed.h"
 #include "lnd/net/kernel/subnet_ctl.h"
 
 namespace ulnet {
@@ -63,7 +64,7 @@ class SystemDevices final : public Devices {
       std::stable_sort(one.addresses.begin(), one.addresses.end(),
                        [](const Nid& a, const Nid& b) { return a.size < b.size; });
       const std::string device = one.name.substr(0, one.name.find(':'));
-      one.mbps = uint32_t(std::max(0L, sys_number(device, "speed")));
+      one.speed = link_speed_of(device);
       const long numa = sys_number(device, "device/numa_node");
       if (numa >= 0) one.numa_node = uint32_t(numa);
     }

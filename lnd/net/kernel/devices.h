@@ -6,6 +6,7 @@
 
 #include "dataplane/base/nid.h"
 #include "dataplane/base/result.h"
+#include "lnd/link_speed.h"
 
 namespace ulnet {
 
@@ -14,7 +15,7 @@ class Devices {
   struct Interface {
     std::string name;
     std::vector<Nid> addresses;  ///< net part is tcp and means nothing: only the address bytes count; IPv4 first
-    uint32_t mbps = 0;           ///< 0 = unknown
+    LinkSpeed speed;
     uint32_t numa_node = UINT32_MAX;
     bool link_up = true;
   };

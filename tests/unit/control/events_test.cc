@@ -84,6 +84,26 @@ TEST_F(Events, of_an_ni_from_its_beginning_to_its_end) {
   EXPECT_EQ(state_now(StateKind::kNi, "10.1.0.4@tcp"), "not told") << "its memory is gone, too";
 }
 
+// Goal: a link that comes up slower than before, or than its device can, degrades its NI until it has that speed.
+TEST_F(Events, of_a_link_that_becomes_slow) {
+  const LocalNi& ni = *c.nis->find(nid("10.1.0.3@tcp"));
+  const auto runs = [&](uint32_t mbps, uint32_t best) { c.lnd_hosts[1]->ni_speed(ni.id, {mbps, best}); };
+  runs(0, 0);
+  runs(10'000, 0);
+  EXPECT_EQ(take(), Lines{}) << "its device names no best speed: it is the one at which the link runs";
+  runs(1000, 0);
+  runs(1000, 0);
+  EXPECT_EQ(take(), Lines{"ni 10.1.0.3@tcp up-degraded: its link runs at 1000 of 10000 Mbit/s"});
+  link("10.1.0.3@tcp", false);
+  runs(0, 0);
+  link("10.1.0.3@tcp", true);
+  EXPECT_EQ(take(), (Lines{"ni 10.1.0.3@tcp degraded-failed: link down", "ni 10.1.0.3@tcp failed-up: link up"}));
+  runs(10'000, 25'000);
+  EXPECT_EQ(take(), Lines{"ni 10.1.0.3@tcp up-degraded: its link runs at 10000 of 25000 Mbit/s"});
+  runs(25'000, 25'000);
+  EXPECT_EQ(take(), Lines{"ni 10.1.0.3@tcp degraded-up: its link runs at 25000 of 25000 Mbit/s"});
+}
+
 // Goal: the reason is built only for a change.
 TEST_F(Events, build_no_reason_without_a_change) {
   const LocalNi& ni = *c.nis->find(nid("10.1.0.1@tcp"));

@@ -1,6 +1,7 @@
 // Why an NI that is being deleted is still there, and the states that `net show -v` and `peer show -v` name.
 #include "control/api/show_values.h"
 #include "control/discovery/runner.h"
+#include "control/lnd_host.h"
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {
@@ -119,6 +120,23 @@ TEST(States, follow_links_traffic_and_deletion) {
   for (const char* one : {"10.0.0.1@tcp", "10.0.0.2@tcp"}) rig.fabric.link_up(nid(one));
   ASSERT_TRUE(rig.run_until([&] { return net_state_of(a, "tcp") == "active"; }));
 
+  const auto set_health = [&](const std::string& text, int64_t health) {
+    ASSERT_EQ(rig.apply(a, config::NetSet{.nid = nid(text), .health = health}), "");
+  };
+  set_health("10.0.0.1@tcp", 0);
+  EXPECT_EQ(shown(a, "10.0.0.1@tcp").state, "failed");
+  EXPECT_EQ(net_state_of(a, "tcp"), "active");
+  set_health("10.0.0.2@tcp", 0);
+  EXPECT_EQ(net_state_of(a, "tcp"), "in-active") << "the links are up, but no NI carries messages";
+  set_health("10.0.0.2@tcp", 500);
+  EXPECT_EQ(net_state_of(a, "tcp"), "active");
+  for (const char* one : {"10.0.0.1@tcp", "10.0.0.2@tcp"}) set_health(one, 1000);
+  Control& c = a.node->control();
+  c.lnd_hosts[1]->ni_speed(c.nis->find(nid("10.0.0.2@tcp"))->id, {10'000, 25'000});
+  EXPECT_EQ(shown(a, "10.0.0.2@tcp").state, "degraded");
+  EXPECT_EQ(shown(a, "10.0.0.2@tcp").speed, "10000 of 25000 Mbit/s");
+  EXPECT_EQ(shown(a, "10.0.0.1@tcp").speed, "");
+
   EXPECT_EQ(peer_ni_state_of(a, "10.0.0.3@tcp"), "none");
   config::PeerAdd add;
   add.peer.primary = nid("10.0.0.3@tcp");
@@ -126,6 +144,10 @@ TEST(States, follow_links_traffic_and_deletion) {
   EXPECT_EQ(peer_ni_state_of(a, "10.0.0.3@tcp"), "created");
   ASSERT_EQ(rig.ping(a, "10.0.0.3@tcp").error, 0);
   EXPECT_EQ(peer_ni_state_of(a, "10.0.0.3@tcp"), "connected");
+  for (const auto& [health, state] : {std::pair(0, "failed"), std::pair(1, "connected")}) {
+    ASSERT_EQ(rig.apply(a, config::PeerSet{.nid = nid("10.0.0.3@tcp"), .health = health}), "");
+    EXPECT_EQ(peer_ni_state_of(a, "10.0.0.3@tcp"), state);
+  }
 
   Deletion deletion;
   config::NetDel del;

@@ -28,6 +28,7 @@ std::string shown(RigNode& node) {
     for (const api::LocalNiShow& ni : net.nis) {
       if (ni.nid.is_lo()) continue;
       text += (text.empty() ? "" : "; ") + (ni.nid.is_any() ? ni.interface : nid_text(ni.nid));
+      EXPECT_EQ(ni.state, ni.waits_for.empty() ? "created" : "init");
       if (!ni.waits_for.empty()) text += " waits for: " + ni.waits_for;
     }
   return text;
