@@ -64,7 +64,7 @@ void LndHost::ni_fatal(NiId id, bool fatal) {
   c_.events->ni(*ni, gone ? "its address is gone" : fatal ? "link down" : "link up");
 }
 
-// A device that does not know its best speed had at least the one at which it ran (docs/decisions.md #16).
+// If the best speed of a device is unknown, it is the highest at which the link ran (docs/decisions.md #16).
 void LndHost::ni_speed(NiId id, LinkSpeed speed) {
   LocalNi* ni = c_.nis->find(id);
   if (ni == nullptr) return;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "control/discovery/other_pair.h"
+#include "control/health/other_pair.h"
 #include "control/discovery/runner.h"
 #include "control/health/health_of_node.h"
 #include "control/publish/view_builder.h"

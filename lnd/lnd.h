@@ -58,7 +58,7 @@
 #include "dataplane/state/posted.h"
 #include "dataplane/state/ring_messages.h"
 #include "dataplane/wire/header.h"
-#include "lnd/link_speed.h"
+#include "dataplane/base/link_speed.h"
 
 namespace ulnet {
 

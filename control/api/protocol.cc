@@ -162,11 +162,14 @@ constexpr std::array<CallRow, size_t(Call::kCount)> kCalls{{
      "| `from`, `to` | The states. `none`: the object is not there. A `now` line has only `to`. |\n"
      "| `reason` | The cause, as in the journal. Only in `change` lines. |\n"
      "| `health` | The health value of an NI or peer NI. A change of this value alone is no event. |\n\n"
-     "States of an NI: `up`, `down` (the status of `show net`), `failed` (its driver reports the link down), "
-     "`degraded` (its link is slower than its device can), "
-     "`deleting`.\n"
-     "Of a peer NI: `up`, `down` (its node reports that, or is silent), `failed` (no connection, until there is a\n"
-     "connection or message again; or its health is 0). Of routes and gateways: `up`, `down`. Of routing: those of `show status`.",
+     "States of an NI:\n\n"
+     "- `up`, `down`: the status of `show net`\n"
+     "- `degraded`: up, but its link is slower than its device can\n"
+     "- `failed`: its driver reports the link down\n"
+     "- `deleting`\n\n"
+     "States of a peer NI: `up`, `down` (its node reports that, or is silent), `failed` (its health is 0; or it has\n"
+     "no connection, until there is a connection or message again). Of routes and gateways: `up`, `down`. Of routing:\n"
+     "those of `show status`.",
      true},
     {Call::kPortReset, Verb::kManage, "port_reset", kPortResetArgs, "Resets a port.",
      "None; the answer comes when the port works again."},

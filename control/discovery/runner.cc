@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "control/control.h"
-#include "control/discovery/other_pair.h"
+#include "control/health/other_pair.h"
 #include "control/health/health.h"
 #include "control/publish/view_builder.h"
 

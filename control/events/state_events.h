@@ -19,11 +19,13 @@
 
 namespace ulnet {
 
-/// "failed" (its driver reports the link down), "down" (as `net show` has it, although its link is up), "deleting",
-/// "degraded" (its link is slower than its device can), or "up".
+/// "deleting", "failed", "down", "degraded" or "up".
+/// - failed: its driver reports the link down
+/// - down: `net show` has it as down, although its link is up
+/// - degraded: it is up, over a link that is slower than its device can
 [[nodiscard]] std::string_view ni_state_word(const LocalNi& ni);
-/// "failed" (its driver could not reach it, and nothing has come from it since; or its health is 0), "down" (its node
-/// reports that), or "up".
+/// "failed", "down" (its node reports that) or "up". Failed: its health is 0. Or its driver could not reach it, and
+/// nothing has come from it since.
 [[nodiscard]] std::string_view peer_ni_state_word(const PeerNi& ni);
 [[nodiscard]] const char* routing_state_word(RoutingState state);
 

@@ -54,6 +54,7 @@ struct LocalNi {
   struct {
     uint64_t charged = 0, sent = 0, received = 0;  ///< numbers at the last look of Health
     bool avoided = false;                          ///< workers take back what has not begun
+    bool pinged = false;                           ///< a recovery ping of it is under way
   } watch;
   InterfaceTotals baseline;  ///< what `stats reset` has set to zero
 
@@ -70,7 +71,7 @@ struct LocalNi {
   Instant drain_deadline = kForever;
 
   [[nodiscard]] bool up() const { return !fatal && !silent && !sick; }
-  /// It works, over a link that is slower than its device can.
+  /// True if it works, but over a slow link.
   [[nodiscard]] bool degraded() const { return up() && speed.reduced(); }
   [[nodiscard]] bool usable() const { return !fatal && health.value() > 0; }
   [[nodiscard]] bool going() const { return leaving || closing; }

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "lnd/net/kernel/link_events.h"
-#include "lnd/net/kernel/link_speed.h"
+#include "lnd/net/kernel/link_speed_ctl.h"
 #include "lnd/net/kernel/subnet_ctl.h"
 #include "lnd/socklnd/socklnd.h"
 

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "lnd/net/kernel/link_events.h"
-#include "lnd/net/kernel/link_speed.h"
+#include "lnd/net/kernel/link_speed_ctl.h"
 #include "lnd/net/kernel/subnet_ctl.h"
 
 namespace ulnet {

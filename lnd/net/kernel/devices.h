@@ -6,7 +6,7 @@
 
 #include "dataplane/base/nid.h"
 #include "dataplane/base/result.h"
-#include "lnd/link_speed.h"
+#include "dataplane/base/link_speed.h"
 
 namespace ulnet {
 

@@ -74,8 +74,8 @@ TEST_F(Events, of_an_ni_from_its_beginning_to_its_end) {
   ASSERT_EQ(rig.apply(client, health), "");
   health.health = 1000;
   ASSERT_EQ(rig.apply(client, health), "");
-  EXPECT_EQ(take(), (Lines{"ni 10.1.0.4@tcp up-down: its health fell to 0",
-                           "ni 10.1.0.4@tcp down-up: its health is whole again"}));
+  EXPECT_EQ(take(), (Lines{"ni 10.1.0.4@tcp up-down: health 0: it was set",
+                           "ni 10.1.0.4@tcp down-up: health 1000: it was set"}));
   config::NetDel del;
   del.net = net("tcp");
   del.nid = nid("10.1.0.4@tcp");

@@ -1,4 +1,4 @@
-#include "lnd/net/kernel/link_speed.h"
+#include "lnd/net/kernel/link_speed_ctl.h"
 
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -44,7 +44,8 @@ constexpr size_t kHeadWords = sizeof(ethtool_link_settings) / sizeof(uint32_t);
 /// ethtool_link_settings, then the masks.
 using Answer = std::array<uint32_t, kHeadWords + 3 * kMaskWordsMax>;
 
-/// `words`: of a mask; 0 asks for their number, which comes as a negative one. 0: no answer.
+/// `words`: of a mask. The result is the same number if it is right. If not, it is the right number, negated. 0: there
+/// is no answer.
 int ask(int socket, const std::string& device, int words, Answer& answer) {
   ethtool_link_settings head{};
   head.cmd = ETHTOOL_GLINKSETTINGS;

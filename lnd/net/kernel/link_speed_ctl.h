@@ -4,11 +4,11 @@
 #include <span>
 #include <string>
 
-#include "lnd/link_speed.h"
+#include "dataplane/base/link_speed.h"
 
 namespace ulnet {
 
-/// An alias (eth0:1) has the speed of its interface. Parts that the kernel does not know are 0.
+/// An alias (eth0:1) has the speed of its interface. Unknown parts are 0.
 [[nodiscard]] LinkSpeed link_speed_of(const std::string& interface);
 
 /// The highest speed of these link modes: bits of ethtool_link_mode_bit_indices (linux/ethtool.h). 0: none is known.

@@ -1,4 +1,4 @@
-#include "control/discovery/other_pair.h"
+#include "control/health/other_pair.h"
 
 #include <algorithm>
 #include <vector>
