@@ -88,11 +88,12 @@ void Discovery::discover(PeerNi& ni, uint64_t waiter, bool force) {
   if (force || !peer.has(kPeerDiscovering)) queue(peer);
 }
 
+// The answer of a ping or push from before says nothing about this net, and may take long: the check does not wait.
 void Discovery::check_gateway(Peer& peer, Net net) {
   peer.gateway.check_net = net;
-  peer.gateway.check_ping = 0;
   peer.gateway.tries = 0;
-  clear(peer, kPeerNidsUptodate);
+  peer.discovery.ping = peer.discovery.push = 0;
+  clear(peer, kPeerNidsUptodate | kPeerPingSent | kPeerPushSent);
   peer.state |= kPeerForcePing | kPeerForcePush | kPeerRtrDiscovery;
   queue(peer);
 }
@@ -147,13 +148,9 @@ void Discovery::ping_failed(uint64_t number, int32_t error) {
   ++peer->discovery.failures;
   clear(*peer, kPeerPingSent);
   if (peer->has(kPeerNidsUptodate | kPeerDataPresent) && !peer->has(kPeerForcePing)) return refresh(*peer);
-  if (peer->has(kPeerRtrDiscovery)) {
-    // A ping from before the check says nothing about that net. Another NI of the gateway there may still answer.
-    const bool other = number != peer->gateway.check_ping;
-    if (other || ++peer->gateway.tries < check_targets(*peer).size()) {
-      peer->state |= kPeerForcePing;
-      return queue(*peer);
-    }
+  if (peer->has(kPeerRtrDiscovery) && ++peer->gateway.tries < check_targets(*peer).size()) {
+    peer->state |= kPeerForcePing;  // another NI of the gateway on that net may answer
+    return queue(*peer);
   }
   peer->discovery.error = error;
   peer->state |= kPeerPingFailed;
@@ -174,8 +171,6 @@ void Discovery::push_ended(uint64_t number, int32_t error, const Nid& by) {
     d.error = bad_replies_end(
         *peer, fmt::format("the last push was acknowledged by {}, which is no NID of the peer", nid_text(by)));
     if (d.error != 0) peer->state |= kPeerPushFailed;
-  } else if (peer->has(kPeerRtrDiscovery) && peer->gateway.check_ping == 0) {
-    peer->state |= kPeerForcePush;  // the push began before the check and says nothing about the checked net
   } else {
     d.error = error;
     peer->state |= kPeerPushFailed;
@@ -416,7 +411,6 @@ void Discovery::send_ping(Peer& peer) {
   d.ping = uint64_t{peer.id} << 32 | next_number_++;
   const bool check = peer.has(kPeerRtrDiscovery);
   PingOp op = check ? check_op(peer) : ping_op(peer);
-  if (check) peer.gateway.check_ping = d.ping;
   ++peer.gateway.checks;
   op.number = d.ping;
   op.sink_bytes = d.sink_bytes;

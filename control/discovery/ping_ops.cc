@@ -146,14 +146,18 @@ unsigned PingOps::turn(Instant now) {
 
 /// Adds a try over the next pair. That try has the time that is left, and leads to no further tries.
 bool PingOps::try_other_pair(Op& op, Instant now) {
-  op.next_try = kForever;
-  if (op.tries->others >= kPingTriesMax || ops_.size() >= kPingOpsMax) return false;
+  const Instant next = now + std::clamp<Duration>(op.spec.timeout / kPingTryParts, kPingTryMin, kPingTryMax);
+  op.next_try = op.tries->others < kPingTriesMax ? next : kForever;
+  if (op.tries->others >= kPingTriesMax || ops_.size() >= kPingOpsMax + kPingTriesPlaces) return false;
   auto other = std::make_unique<Op>();
   other->spec = op.spec;
   other->spec.number = 0;
   other->spec.recovery = true;
-  if (!other_pair_(other->spec, op.tries->others++)) return false;
-  op.next_try = now + std::clamp<Duration>(op.spec.timeout / kPingTryParts, kPingTryMin, kPingTryMax);
+  if (!other_pair_(other->spec, op.tries->others)) {
+    op.next_try = kForever;
+    return false;
+  }
+  ++op.tries->others;
   other->tries = op.tries;
   ++other->tries->open;
   other->begun = now;
@@ -175,8 +179,9 @@ void PingOps::failed(Op& op, Instant now) {
 size_t PingOps::evictions() const {
   if (evicted_ == nullptr) return 0;
   const auto ended = size_t(std::count_if(ops_.begin(), ops_.end(), [](const auto& op) { return op->ended; }));
-  const size_t coming = kPingOpsMax - ops_.size() + ended, wanted = std::min(kPingOpsMax, queue_.size());
-  return wanted > coming ? wanted - coming : 0;
+  const size_t wanted = std::min(kPingOpsMax, queue_.size());
+  const size_t staying = ops_.size() - ended + wanted;
+  return staying > kPingOpsMax ? std::min(wanted, staying - kPingOpsMax) : 0;
 }
 
 unsigned PingOps::evict(Instant now) {

@@ -33,6 +33,8 @@ inline constexpr int kPingTryParts = 5;
 inline constexpr Duration kPingTryMin = 100ms;
 inline constexpr Duration kPingTryMax = 1s;
 inline constexpr unsigned kPingTriesMax = 8;
+/// Places that only further tries take.
+inline constexpr size_t kPingTriesPlaces = 64;
 
 class PingOps {
  public:

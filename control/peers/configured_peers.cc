@@ -167,7 +167,6 @@ void PeerDb::restore(const PeerMemo& memo) {
   d.told_via = memo.told_via;
   d.heard_from = memo.heard_from;
   peer.gateway = memo.gateway;
-  peer.gateway.check_ping = 0;
   peer.up_to_date = memo.up_to_date;
   follow_nis(peer);
 }

@@ -86,6 +86,7 @@ struct PeerNi {
     uint64_t charged = 0, received = 0;  ///< numbers at the last look of Health
     int64_t heard_ns = 0;                ///< the last message that Health has seen
     bool avoided = false;                ///< its server takes back what has not begun
+    bool pinged = false;                 ///< a recovery ping to it is under way
   } watch;
   Nid source;  ///< recorded for a peer without multi-rail (docs/wire/lnet.md §5.7), see policy.source; ANY: none yet
   PeerNiPolicy policy;
@@ -138,7 +139,6 @@ struct PeerDiscovery {
 struct GatewayState {
   std::vector<Net> dead;           ///< nets over which the last check failed
   Net check_net;                   ///< over which it is being checked
-  uint64_t check_ping = 0;         ///< number of the ping that this check sent last; 0 = none yet
   uint32_t checks = 0;             ///< pings sent; NIs take turns by it
   uint32_t tries = 0;              ///< pings of this check that have failed
   std::vector<wire::PingNi> said;  ///< its NIs as it named them last; also those that are no NIDs of the peer

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "control/api/show_values.h"
+#include "control/faults/fault_rules.h"
+#include "control/health/health.h"
 #include "dataplane/base/nid_text.h"
 #include "tests/replay/kernel_place.h"
 #include "tests/replay/selftest_server.h"
@@ -21,6 +24,35 @@ Capture read(const std::string& name) {
 
 IpAddress address_of(const std::string& nid) {
   return ip(nid.substr(0, nid.find('@')).c_str());
+}
+
+/// The "health stats" of a peer NI as `peer show -v 3` prints them, in one line. Without `next_ping`, which counts from
+/// the start of the machine, and without ulnet's own key.
+std::string health_stats(KernelPlace& place, const std::string& nid) {
+  Control& c = place.node().control();
+  const Peer& peer = *c.peers->find(*nid_parse(nid))->peer;
+  const config::Doc doc = api::peer_doc({peer_value(c, peer)}, 3);
+  std::string text;
+  for (const auto& ni : doc.find("peer")->at(0).find("peer ni")->entries()) {
+    if (ni.value.find("nid")->text() != nid) continue;
+    for (const auto& one : ni.value.find("health stats")->entries())
+      if (one.key != "next_ping" && one.key != "failure rate")
+        text += (text.empty() ? "" : ", ") + one.key + ": " + one.value.text();
+  }
+  return text;
+}
+
+/// The same of an NI of our node, from `net show -v 3`, with its status in front.
+std::string ni_health_stats(KernelPlace& place, const std::string& nid) {
+  const config::Doc doc = api::net_doc(net_values(place.node().control(), {}), 3);
+  std::string text;
+  for (const auto& net : doc.find("net")->entries())
+    for (const auto& ni : net.value.find("local NI(s)")->entries()) {
+      if (ni.value.find("nid")->text() != nid) continue;
+      text = "status: " + ni.value.find("status")->text();
+      for (const auto& one : ni.value.find("health stats")->entries()) text += ", " + one.key + ": " + one.value.text();
+    }
+  return text;
 }
 
 /// The party that pings, then the one that is pinged.
@@ -114,6 +146,32 @@ TEST(CaptureReplay, g1_peer_frozen_then_resumed) {
   for (int i = 6; i <= 14; ++i) EXPECT_EQ(place.ping_and_wait(kTwo), 0) << i;
   place.run_to_the_end();
   EXPECT_EQ(place.difference(), "");
+}
+
+// The same peer as `peer show -v 4` of the kernel shows it, after two messages got no connection.
+// The only NI of a peer keeps its health.
+TEST(CaptureReplay, g1_frozen_peer_is_shown_as_by_the_kernel) {
+  KernelPlace place({.nis = {kOne}, .lnd_timeout = 5}, {address_of(kTwo)});
+  place.play(read("g1-tcp-peer-frozen-then-resumed"));
+  for (int i = 1; i <= 3; ++i) EXPECT_EQ(place.ping_and_wait(kTwo), 0) << i;
+  place.partners_silent(true);
+  EXPECT_NE(place.ping_and_wait(kTwo, 8s), 0) << "its connection is closed after 5 s";
+  Control& c = place.node().control();
+  const PeerNi& ni = *c.peers->find(*nid_parse(kTwo));
+  EXPECT_EQ(health_stats(place, kTwo),
+            "health value: 1000, dropped: 0, timeout: 0, error: 0, network timeout: 0, ping_count: 0");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NE(place.ping_and_wait(kTwo, 12s), 0) << i;
+    place.run_for(2100ms);  // the next attempt to connect
+  }
+  place.ping(kTwo, 12s);
+  place.run_for(1s);
+  EXPECT_EQ(health_stats(place, kTwo),
+            "health value: 1000, dropped: 0, timeout: 0, error: 0, network timeout: 2, ping_count: 0");
+  const api::PeerNiShow shown = peer_value(c, *ni.peer).nis.at(0);
+  EXPECT_EQ(shown.tx_q_num_of_buf, 72);
+  EXPECT_EQ(shown.available_tx_credits, 7);
+  EXPECT_EQ(shown.min_tx_credits, 7);
 }
 
 // The partner crashes in the middle of the third ping. For a while its machine has no LNet; then it is back with
@@ -278,7 +336,10 @@ TEST(CaptureReplay, g5_as_the_node_that_gets_the_push) {
   place.run_for(2s);
   place.play(link_down_and_up(true), true);
   place.run_for(4240ms);
-  EXPECT_EQ(place.health("10.10.0.102@tcp"), 900);
+  EXPECT_EQ(health_stats(place, kTwo),
+            "health value: 1000, dropped: 0, timeout: 0, error: 0, network timeout: 0, ping_count: 0");
+  EXPECT_EQ(health_stats(place, "10.10.0.102@tcp"),
+            "health value: 900, dropped: 0, timeout: 0, error: 0, network timeout: 0, ping_count: 1");
   for (int i = 0; i < 2; ++i) EXPECT_EQ(place.ping_and_wait(kTwo), 0) << i;
   place.run_to_the_end();
   EXPECT_EQ(place.difference(), "");
@@ -298,7 +359,70 @@ TEST(CaptureReplay, g5_as_the_node_that_changes) {
   EXPECT_TRUE(place.run_until([&] { return place.replay().started(); }, 10s));
   place.link("10.10.0.102@tcp", false);
   place.run_for(4500ms);
+  EXPECT_EQ(ni_health_stats(place, kTwo),
+            "status: up, fatal_error: 0, health value: 1000, interrupts: 0, dropped: 0, aborted: 0, no route: 0, "
+            "timeouts: 0, error: 0, ping_count: 0, next_ping: 0");
+  EXPECT_EQ(ni_health_stats(place, "10.10.0.102@tcp"),
+            "status: down, fatal_error: 1, health value: 1000, interrupts: 0, dropped: 0, aborted: 0, no route: 0, "
+            "timeouts: 0, error: 0, ping_count: 0, next_ping: 0");
   place.link("10.10.0.102@tcp", true);
+  place.run_to_the_end();
+  EXPECT_EQ(place.difference(), "");
+}
+
+// Node 1 fails its own sends to one NI of node 2: pings avoid that NI, and recovery pings go to it. The failures end
+// before the third recovery ping, which is answered. Values and times are those that the kernel showed. The kernel
+// dials for the first recovery ping before it fails it. We fail it first, so we dial for the third.
+TEST(CaptureReplay, g6_as_the_node_with_failures) {
+  KernelPlace place({.nis = {kOne, "10.10.0.101@tcp"}}, {address_of(kTwo), ip("10.10.0.102")});
+  place.play(read("b1-tcp-mr-discover-push"));
+  EXPECT_EQ(place.discover_and_wait(kTwo), 0);
+  place.run_for(2s);
+  // The kernel's last two pings come before its last recovery ping, which is due at 17.0 s and sent at 17.8 s.
+  Capture capture = read("g6-tcp-mr-injected-drops-health-recovery");
+  for (TcpConversation& c : capture.conversations)
+    for (TcpEvent& event : c.events)
+      if (c.passive.text() == "10.10.0.2:988" && event.time > 17s) event.time -= 1s;
+  place.play(capture, true);
+  ASSERT_TRUE(place.run_until([&] { return place.replay().started(); }, 5s));
+  const auto ill = [&] { return place.node().control().peers->find(*nid_parse("10.10.0.102@tcp")); };
+  FaultRules& rules = place.node().control().faults;
+  constexpr uint16_t kRemoteError = 1u << unsigned(LndStatus::kRemoteError);
+  const Instant began = place.node().control().now;
+  const auto now = [&] { return place.node().control().now - began; };
+  ASSERT_TRUE(rules.add({.dest = {ill()->nid, kAnyNet}, .rate = 1, .failures = kRemoteError}));
+  EXPECT_EQ(place.ping_and_wait(kTwo), 0);
+  // The second ping fails on its way to the ill NI. The kernel reports that. We try another pair.
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(place.ping_and_wait(kTwo), 0) << i;
+  EXPECT_EQ(health_stats(place, kTwo),
+            "health value: 1000, dropped: 0, timeout: 0, error: 0, network timeout: 0, ping_count: 0");
+  EXPECT_EQ(health_stats(place, "10.10.0.102@tcp"),
+            "health value: 900, dropped: 0, timeout: 0, error: 1, network timeout: 0, ping_count: 0");
+  const Instant first = ill()->health.next_ping();
+  EXPECT_EQ(place.node().control().health->recovering_peers(), std::vector{ill()->nid});
+
+  ASSERT_TRUE(place.run_until([&] { return ill()->health.pings() == 2; }, 5s));
+  place.run_for(1s);
+  EXPECT_EQ(ill()->health.value(), 700);
+  EXPECT_EQ((ill()->health.next_ping() - first + 100ms) / 1s, 6);
+  ASSERT_TRUE(rules.del({.all = true}));
+  struct Step {
+    int health;
+    Duration from, to;  // of the ping: the kernel looks each second only
+    int next;           // s after the first ping
+  };
+  for (const Step& one : {Step{800, 7s, 7600ms, 14}, Step{900, 15s, 15800ms, 16}}) {
+    ASSERT_TRUE(place.run_until([&] { return ill()->health.value() == one.health; }, 20s)) << one.health;
+    EXPECT_GE(now(), one.from);
+    EXPECT_LE(now(), one.to);
+    EXPECT_EQ(ill()->health.pings(), 0u);
+    EXPECT_EQ((ill()->health.next_ping() - first + 100ms) / 1s, one.next);
+  }
+  place.run_for(16200ms - now());
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(place.ping_and_wait(kTwo), 0) << i;
+  ASSERT_TRUE(place.run_until([&] { return ill()->health.value() == 1000; }, 5s));
+  EXPECT_GE(now(), 17s);
+  EXPECT_LE(now(), 17900ms);
   place.run_to_the_end();
   EXPECT_EQ(place.difference(), "");
 }
