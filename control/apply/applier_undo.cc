@@ -6,6 +6,7 @@
 
 #include "control/api/show_values.h"
 #include "control/apply/applier.h"
+#include "control/health/health.h"
 #include "control/turn.h"
 #include "dataplane/base/nid_text.h"
 
@@ -102,13 +103,16 @@ bool Applier::ni_back(NiId id, Net net, const config::NiConfig& config, const He
   if (LocalNi* ni = c_.nis->find(id)) {
     if (ni->closing) return false;
     c_.nis->stay(*ni);
+    c_.health->follow(*ni, now_);
     nis_changed(c_);
     return true;
   }
-  if (auto added = ni_add(net, config, c_.desired))
+  if (auto added = ni_add(net, config, c_.desired)) {
     (*added)->health = health;
-  else
+    c_.health->follow(**added, now_);
+  } else {
     c_.log("the changes failed, and an NI that was taken down for them cannot be added again: " + added.error().what);
+  }
   return true;
 }
 
@@ -118,7 +122,11 @@ void Applier::undo_peers(Job& job, const Nid& primary, const std::vector<Nid>& n
   all.push_back(primary);
   job.undo.push_back([this, primary, memos = c_.peers->remember(all)] {
     if (PeerNi* ni = c_.peers->find(primary)) c_.peers->forget(*ni->peer);
-    for (const PeerMemo& memo : memos) c_.peers->restore(memo);
+    for (const PeerMemo& memo : memos) {
+      c_.peers->restore(memo);
+      for (const PeerMemo::Ni& one : memo.nis)
+        if (PeerNi* ni = c_.peers->find(one.nid)) c_.health->follow(*ni, now_);
+    }
     c_.peers->configuration_freed();
     return true;
   });

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "dataplane/base/nid_text.h"
@@ -84,8 +85,10 @@ void Health::changed(PeerNi& ni, uint16_t before, const std::string& reason) {
 void Health::follow(LocalNi& ni, Instant now) {
   ni.watch.sent = ni.counted(NiTraffic::kSent);
   ni.watch.received = ni.counted(NiTraffic::kReceived);
-  if (ni.health.value() == 0) ni.sick = true;
-  if (ni.health.whole()) ni.sick = false;
+  const bool sick = ni.health.value() == 0 || (ni.sick && !ni.health.whole());
+  if (std::exchange(ni.sick, sick) != sick)
+    deps_.ni_changed(ni, {ni.health.value(), ni.health.value(), "it was set", true});
+  if (!ni.health.silent() && !ni.fatal) avoid(ni, false);
   if (ni.health.recovers()) look_.set_by(now);
 }
 
@@ -93,6 +96,7 @@ void Health::follow(PeerNi& ni, Instant now) {
   if (ni.blocks == nullptr) return;
   ni.watch.heard_ns = ni.last_heard_ns();
   ni.watch.received = received(ni);
+  if (!ni.health.silent() && !ni.said_down()) avoid(ni, false);
   if (!ni.health.recovers()) return;
   ill_.insert(ni.id);
   look_.set_by(now);
@@ -145,10 +149,8 @@ void Health::said(PeerNi& ni, bool up, Instant now) {
     return changed(ni, before, "its node reports it as up");
   }
   ni.health.fail(1, deps_.rules(), now);
-  if (ni.health.recovers()) {
-    ni.health.probe_at_once(now + kRecoveryLook);
-    look_.set_by(now + kRecoveryLook);
-  }
+  if (ni.health.recovers()) ni.health.probe_at_once(now + kRecoveryLook);
+  look_.set_by(now + kRecoveryLook);
   avoid(ni, true);
   changed(ni, before, "its node reports it as down");
 }
@@ -177,7 +179,9 @@ void Health::silent(PeerNi& ni, const std::string& reason, Instant now) {
 
 bool Health::may_be_pinged(const PeerNi& ni, const HealthRules& rules, Instant now) const {
   const int64_t heard = ni.last_heard_ns();
-  if (heard == 0 || !deps_.nis.net_local(ni.nid.net())) return false;
+  // A silent peer NI gets no messages. Without pings, no message would ever come from it.
+  const bool known = heard != 0 || ni.health.silent();
+  if (!known || !deps_.nis.net_local(ni.nid.net())) return false;
   return rules.recovery_limit == Duration::zero() || now <= Instant{Duration{heard}} + rules.recovery_limit;
 }
 
@@ -206,32 +210,58 @@ bool Health::others_active(const PeerNi& ni, Instant now) const {
   return false;
 }
 
-void Health::ping(LocalNi& ni, const HealthRules& rules, Instant now) {
-  ni.health.pinged(rules, now);
-  const PeerNi* to = partner(ni, now);
-  if (to == nullptr && ni.health.silent()) return;
-  if (to == nullptr) {  // nobody to test it with: the link alone counts
-    const uint16_t before = ni.health.value();
-    ni.health.succeed(1, rules);
-    return changed(ni, before, "its link is up, and no peer on its net was heard lately");
-  }
-  PingOp op{.self = ni.nid, .target = to->nid, .recovery = true, .sink_bytes = kPingBufferMin};
+// Nobody to test it with: the link alone counts. For a silent NI, partner() is null only if no peer NI of its net was
+// ever heard.
+void Health::test_alone(LocalNi& ni, const HealthRules& rules) {
+  const uint16_t before = ni.health.value();
+  ni.health.succeed(1, rules);
+  changed(ni, before, "its link is up, and no peer on its net was heard lately");
+}
+
+/// An active rail that failed is pinged often: then a ping has less time for its answer.
+template <class Ni, class Active>
+bool Health::ping_is_due(const Ni& ni, const HealthRules& rules, const Active& active, Instant now) const {
+  if (ni.watch.pinged) return false;
+  return ni.health.ping_due(false, now) || (rules.fast && ni.health.ping_due(true, now) && active());
+}
+
+/// One ping of each NI at a time: so the pings that wait for their turn have a bound.
+template <class Ni>
+void Health::ping(Ni& ni, const PeerNi& to, const HealthRules& rules, Instant now) {
+  PingOp op{.target = to.nid, .recovery = true, .sink_bytes = kPingBufferMin};
+  if constexpr (std::is_same_v<Ni, LocalNi>) op.self = ni.nid;
   op.timeout = ni.health.next_ping() - now;
+  if (rules.fast) op.timeout = std::min<Duration>(op.timeout, kFastPing);
+  op.timeout = std::max<Duration>(op.timeout - kRecoveryLook, kRecoveryLook);  // the next is due after its end
+  ni.watch.pinged = true;
   pings_.start(std::move(op), [this, id = ni.id](const PingEnd& end) {
-    LocalNi* one = deps_.nis.find(id);
-    if (end.error != 0 || one == nullptr || one->closing) return;
-    const uint16_t before = one->health.value();
-    one->health.heard();
-    one->health.succeed(1, deps_.rules());
-    changed(*one, before, "a recovery ping was answered");
+    Ni* one = nullptr;
+    if constexpr (std::is_same_v<Ni, LocalNi>)
+      one = deps_.nis.find(id);
+    else
+      one = deps_.peers.find(id);
+    if (one == nullptr) return;
+    one->watch.pinged = false;
+    ping_ended(*one, end.error == 0);
   });
 }
 
-void Health::ping(PeerNi& ni, const HealthRules& rules, Instant now) {
-  ni.health.pinged(rules, now);
-  PingOp op{.target = ni.nid, .recovery = true, .sink_bytes = kPingBufferMin};
-  op.timeout = ni.health.next_ping() - now;
-  pings_.start(std::move(op), [this](const PingEnd&) { look_.set_now(); });
+void Health::ping_ended(LocalNi& ni, bool answered) {
+  if (!answered || ni.closing) return;
+  const uint16_t before = ni.health.value();
+  ni.health.heard();
+  ni.health.succeed(1, deps_.rules());
+  changed(ni, before, "a recovery ping was answered");
+}
+
+// The answer is also a message from it, which the next look sees.
+void Health::ping_ended(PeerNi& ni, bool answered) {
+  if (!answered) return;
+  look_.set_now();
+  if (!ni.health.silent() || ni.peer == nullptr) return;
+  const uint16_t before = ni.health.value();
+  ni.health.restore();
+  changed(ni, before, "a recovery ping was answered");
 }
 
 unsigned Health::look(LocalNi& ni, const HealthRules& rules, Instant now) {
@@ -240,12 +270,22 @@ unsigned Health::look(LocalNi& ni, const HealthRules& rules, Instant now) {
   const uint64_t got_in = came - std::exchange(ni.watch.received, came);
   const uint16_t before = ni.health.value();
   if (got_in > 0) ni.health.heard();
-  // A driver may take messages that never arrive: only an answer ends a silence.
-  ni.health.succeed(ni.health.silent() ? got_in : got_out, rules);
+  // Neither messages that the driver has taken nor messages that came end a silence: the link may be open to one side.
+  // The answer to a ping ends it.
+  if (!ni.health.silent())
+    ni.health.succeed(got_out, rules);
+  else if (got_in > 0)
+    ni.health.probe_soon(now);
   changed(ni, before, "messages get through");
   if (!ni.health.recovers() || ni.fatal) return ni.health.value() != before;
-  if (!ni.health.ping_due(rules.fast && now - node_active_ < kActive, now)) return 0;
-  ping(ni, rules, now);
+  if (!ping_is_due(
+          ni, rules, [&] { return now - node_active_ < kActive; }, now))
+    return 0;
+  ni.health.pinged(rules, now);
+  if (const PeerNi* to = partner(ni, now))
+    ping(ni, *to, rules, now);
+  else
+    test_alone(ni, rules);
   return 1;
 }
 
@@ -255,7 +295,9 @@ unsigned Health::look(PeerNi& ni, const HealthRules& rules, Instant now) {
   if (heard > ni.watch.heard_ns) {
     const uint64_t count = received(ni);
     ni.health.heard();
-    if (deps_.routes(*ni.peer))
+    if (ni.health.silent())
+      ni.health.probe_soon(now);
+    else if (deps_.routes(*ni.peer))
       ni.health.restore();
     else
       ni.health.succeed(std::max<uint64_t>(count - ni.watch.received, 1), rules);
@@ -265,13 +307,18 @@ unsigned Health::look(PeerNi& ni, const HealthRules& rules, Instant now) {
   }
   if (ni.health.whole() && !ni.said_down()) avoid(ni, false);
   if (!ni.health.recovers() || !may_be_pinged(ni, rules, now)) return ni.health.value() != before;
-  if (!ni.health.ping_due(rules.fast && others_active(ni, now), now)) return 0;
-  ping(ni, rules, now);
+  if (!ping_is_due(
+          ni, rules, [&] { return others_active(ni, now); }, now))
+    return 0;
+  ni.health.pinged(rules, now);
+  ping(ni, ni, rules, now);
   return 1;
 }
 
 void Health::answered(PeerNi& ni, Instant now) {
-  if (ni.blocks != nullptr && ni.health.recovers()) (void)look(ni, deps_.rules(), now);
+  if (ni.blocks == nullptr || !ni.health.recovers()) return;
+  if (ni.health.silent()) ping_ended(ni, true);
+  (void)look(ni, deps_.rules(), now);
 }
 
 unsigned Health::turn(Instant now) {

@@ -88,8 +88,13 @@ class Health {
   [[nodiscard]] bool may_be_pinged(const PeerNi& ni, const HealthRules& rules, Instant now) const;
   unsigned look(LocalNi& ni, const HealthRules& rules, Instant now);
   unsigned look(PeerNi& ni, const HealthRules& rules, Instant now);
-  void ping(LocalNi& ni, const HealthRules& rules, Instant now);
-  void ping(PeerNi& ni, const HealthRules& rules, Instant now);
+  template <class Ni, class Active>
+  [[nodiscard]] bool ping_is_due(const Ni& ni, const HealthRules& rules, const Active& active, Instant now) const;
+  template <class Ni>
+  void ping(Ni& ni, const PeerNi& to, const HealthRules& rules, Instant now);
+  void ping_ended(LocalNi& ni, bool answered);
+  void ping_ended(PeerNi& ni, bool answered);
+  void test_alone(LocalNi& ni, const HealthRules& rules);
   [[nodiscard]] const PeerNi* partner(const LocalNi& ni, Instant now) const;
   [[nodiscard]] bool others_active(const PeerNi& ni, Instant now) const;
 

@@ -22,8 +22,7 @@ void ni_changed(Control& c, LocalNi& ni, const HealthChange& change) {
     c.dirty.ping = true;
     if (!c.routing->advertised()) c.nis->bump_sequence();
   }
-  if (change.status)
-    return c.events->ni(ni, fmt::format("health {}: {}", ni.health.value(), change.reason));
+  if (change.status) return c.events->ni(ni, fmt::format("health {}: {}", ni.health.value(), change.reason));
   if (change.reason_matters())
     c.log_limited(JournalCause::kHealth, fmt::format("{}: health {}, before {}: {}", nid_text(ni.nid),
                                                      ni.health.value(), change.before, change.reason));

@@ -45,7 +45,7 @@ void HealthValue::fail_whole(const HealthRules& rules, Instant now) {
 
 void HealthValue::succeed(uint64_t times, const HealthRules& rules) {
   if (times == 0 || !recovers()) return;
-  if (restores_whole_) return restore();
+  if (restores_whole_ || rules.sensitivity == 0) return restore();
   const auto steps = int64_t(std::min<uint64_t>(times, kHealthMax));
   value_ = uint16_t(std::min<int64_t>(value_ + steps * rules.sensitivity, kHealthMax));
 }

@@ -1,6 +1,7 @@
 // The health value of one local NI or peer NI: failures and messages in, the value and the next recovery ping out.
 // Pure: time and settings are handed in. Source: docs/wire/lnet.md §9; docs/decisions.md #2, #3, #16, #88.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "dataplane/base/time.h"
@@ -59,6 +60,8 @@ class HealthValue {
   /// A message came: the wait between pings begins again.
   void heard() { pings_ = 0; }
   void probe_at_once(Instant now) { next_ping_ = now; }
+  /// The same, but not twice within kFastPing.
+  void probe_soon(Instant now) { next_ping_ = std::min(next_ping_, std::max(now, last_ping_ + kFastPing)); }
 
   /// Failures, each counted less the older it is (kFailureDecay).
   [[nodiscard]] double failure_rate(Instant now) const;

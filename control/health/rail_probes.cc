@@ -6,6 +6,10 @@
 namespace ulnet {
 namespace {
 
+constexpr const char* kReason = "it does not answer a probe while others answer";
+/// A peer NI that was heard so lately is there.
+constexpr Duration kWitnessHeard = 10s;
+
 bool heard_since(const PeerNi& ni, Instant since) {
   return ni.last_heard_ns() > since.time_since_epoch().count();
 }
@@ -30,7 +34,10 @@ bool any_other(PeerDb& peers, const PeerNi& silent, const std::function<bool(con
 }  // namespace
 
 RailProbes::Probed* RailProbes::may_probe(const Pair& pair, Instant now) {
-  if (probed_.size() >= kProbedPairsMax && !probed_.contains(pair)) return nullptr;
+  if (probed_.size() >= kProbedPairsMax && !probed_.contains(pair)) {
+    forget_old(now);
+    if (probed_.size() >= kProbedPairsMax) return nullptr;
+  }
   Probed& probed = probed_[pair];
   if (probed.under_way || now < probed.sent + probed.gap) return nullptr;
   return &probed;
@@ -62,7 +69,8 @@ void RailProbes::probe(const Pair& pair, Probed& probed, const LocalNi& ni, cons
   PingOp op{.self = ni.nid, .target = to.nid, .recovery = true, .sink_bytes = kPingBufferMin};
   op.timeout = kProbeTimeout;
   deps_.ask_moved(ni, to);  // the driver compares its next look with this one
-  pings_.start(std::move(op), [this, pair](const PingEnd& end) { ended(pair, end.error == 0); });
+  probed.witness = false;
+  pings_.start(std::move(op), [this, pair](const PingEnd& end) { ended(pair, end.error); });
 }
 
 /// An NI of this node on the net, not `than`, that may carry messages. Null: there is none.
@@ -95,15 +103,17 @@ void RailProbes::probe_others(const LocalNi& ni, const PeerNi& silent, Instant n
   if (other != nullptr) probe_if_due(other_ni(other->nid.net(), ni), other, now);
 }
 
-void RailProbes::ended(const Pair& pair, bool answered) {
+// A probe that fails at once says nothing of its pair: the failure itself is charged.
+void RailProbes::ended(const Pair& pair, int32_t error) {
   const auto found = probed_.find(pair);
   if (found == probed_.end()) return;
   Probed& probed = found->second;
   probed.under_way = false;
-  probed.gap = answered ? std::min<Duration>(2 * probed.gap, kProbeGapMax) : kProbeGap;
+  probed.gap = error == 0 ? std::min<Duration>(2 * probed.gap, kProbeGapMax) : kProbeGap;
   const LocalNi* ni = deps_.nis.find(pair.first);
   const PeerNi* to = deps_.peers.find(pair.second);
-  if (answered || ni == nullptr || to == nullptr || to->peer == nullptr) return;
+  if (error == 0 || ni == nullptr || to == nullptr || to->peer == nullptr) return;
+  if (error != -ETIMEDOUT || now_ < probed.sent + kProbeTimeout) return;
   probed.asked = true;
   deps_.ask_moved(*ni, *to);
 }
@@ -125,6 +135,31 @@ bool RailProbes::others_heard(const PeerNi& silent, Instant since) const {
   return any_other(deps_.peers, silent, deps_.gateway, [&](const PeerNi& one) { return heard_since(one, since); });
 }
 
+/// Of other peers on the net, the NI that was heard last, if that is not long ago: it shows if `ni` works.
+const PeerNi* RailProbes::witness_of(const LocalNi& ni, const Peer& silent) const {
+  const PeerNi* best = nullptr;
+  for (const auto& [id, peer] : deps_.peers.peers()) {
+    if (peer.get() == &silent) continue;
+    for (const PeerNet& net : peer->nets) {
+      if (net.net != ni.net) continue;
+      for (const PeerNi* one : net.nis)
+        if (one->health.value() > 0 && (best == nullptr || one->last_heard_ns() > best->last_heard_ns())) best = one;
+    }
+  }
+  return best != nullptr && heard_since(*best, now_ - kWitnessHeard) ? best : nullptr;
+}
+
+/// The NI of this node is at fault only if it has no witness, or the witness does not answer over it either.
+void RailProbes::judge_ni(LocalNi& ni, const PeerNi& to) {
+  const PeerNi* witness = witness_of(ni, *to.peer);
+  if (witness == nullptr) return deps_.health.silent(ni, kReason, now_);
+  const Pair pair{ni.id, witness->id};
+  Probed* probed = may_probe(pair, now_);
+  if (probed == nullptr) return;
+  probe(pair, *probed, ni, *witness, now_);
+  probed->witness = true;
+}
+
 void RailProbes::judge(const Pair& pair, const Probed& probed) {
   LocalNi* ni = deps_.nis.find(pair.first);
   PeerNi* to = deps_.peers.find(pair.second);
@@ -133,20 +168,22 @@ void RailProbes::judge(const Pair& pair, const Probed& probed) {
   const bool came_from_peer = heard_since(*to, probed.sent);
   const bool others = others_heard(*to, probed.sent);
   if (came_from_peer && came_to_ni) return;  // the pair alone: its messages end by their deadlines
-  const std::string reason = "it does not answer a probe while others answer";
-  if (came_from_peer && !came_to_ni) return deps_.health.silent(*ni, reason, now_);
+  if (!came_to_ni && (came_from_peer || probed.witness)) return deps_.health.silent(*ni, kReason, now_);
   if (!others) return;
-  if (!came_to_ni && deps_.nis.all().size() > 1) deps_.health.silent(*ni, reason, now_);
-  deps_.health.silent(*to, reason, now_);
+  if (!came_to_ni && deps_.nis.all().size() > 1) judge_ni(*ni, *to);
+  deps_.health.silent(*to, kReason, now_);
+}
+
+void RailProbes::forget_old(Instant now) {
+  std::erase_if(probed_, [&](const auto& one) {
+    return !one.second.under_way && now - std::max(one.second.said, one.second.sent) > kProbeKept;
+  });
 }
 
 unsigned RailProbes::turn(Instant now) {
   now_ = now;
   const unsigned done = pings_.turn(now);
-  if (done > 0)
-    std::erase_if(probed_, [&](const auto& one) {
-      return !one.second.under_way && now - std::max(one.second.said, one.second.sent) > kProbeKept;
-    });
+  if (done > 0) forget_old(now);
   return done;
 }
 

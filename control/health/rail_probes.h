@@ -55,6 +55,7 @@ class RailProbes {
     Duration gap = kProbeGap;
     bool under_way = false;
     bool asked = false;        // no answer came to the probe: judged when the driver has spoken
+    bool witness = false;      // the probe only shows if the local NI works
     uint64_t ni_received = 0;  // by the local NI when the probe was sent
   };
   [[nodiscard]] Probed* may_probe(const Pair& pair, Instant now);
@@ -62,8 +63,11 @@ class RailProbes {
   void probe_others(const LocalNi& ni, const PeerNi& silent, Instant now);
   void probe_if_due(const LocalNi* ni, const PeerNi* to, Instant now);
   [[nodiscard]] const LocalNi* other_ni(Net net, const LocalNi& than) const;
-  void ended(const Pair& pair, bool answered);
+  void ended(const Pair& pair, int32_t error);
   void judge(const Pair& pair, const Probed& probed);
+  void judge_ni(LocalNi& ni, const PeerNi& to);
+  [[nodiscard]] const PeerNi* witness_of(const LocalNi& ni, const Peer& silent) const;
+  void forget_old(Instant now);
   [[nodiscard]] bool others_heard(const PeerNi& silent, Instant since) const;
 
   Deps deps_;

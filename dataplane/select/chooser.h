@@ -234,11 +234,11 @@ class Chooser {
 
   [[nodiscard]] Verdict net_compare(const PeerView& peer, const PeerNetView& a, const NetView& a_local,
                                     const PeerNetView& b, const NetView& b_local) const {
-    if (tried_.any())
-      if (const auto x = tried_.of_nets(peer, a, *view_.local, a_local),
-          y = tried_.of_nets(peer, b, *view_.local, b_local);
-          x != y)
-        return Verdict::lower(Criterion::kPeerNetHealth, x, y);
+    const auto key = [&](auto i) { return request_.forward ? key_of(peer.nis[i], peer.ranks[i]) : peer.ranks[i].key; };
+    const NetGrade a_grade = tried_.grade_of(peer, a, *view_.local, a_local, key);
+    const NetGrade b_grade = tried_.grade_of(peer, b, *view_.local, b_local, key);
+    if (a_grade.tried != b_grade.tried) return Verdict::lower(Criterion::kPeerNetHealth, a_grade.tried, b_grade.tried);
+    if (a_grade.down != b_grade.down) return Verdict::higher(Criterion::kPeerNetHealth, !a_grade.down, !b_grade.down);
     if (const auto x = peer_net_health(peer, a), y = peer_net_health(peer, b); x != y)
       return Verdict::higher(Criterion::kPeerNetHealth, x, y);
     if (a.priority != b.priority) return Verdict::lower(Criterion::kPeerNetPriority, a.priority, b.priority);

@@ -2,12 +2,17 @@
 // failures. Pure; part of the ranking in chooser.h.
 #pragma once
 #include <algorithm>
-#include <climits>
 #include <cstdint>
 
 #include "dataplane/select/path.h"
 
 namespace ulnet {
+
+/// Of a net, by the best NI of each side.
+struct NetGrade {
+  unsigned tried = 0;  ///< failures of the message
+  bool down = false;   ///< no link, or health 0
+};
 
 class TriedRank {
  public:
@@ -26,15 +31,19 @@ class TriedRank {
   [[nodiscard]] uint64_t key_of_peer_ni(uint32_t slot, const NiView* from) const {
     return uint64_t{at_peer(slot, from)} << kShift;
   }
-  /// Failures of the NI of each side that has failed least.
-  [[nodiscard]] unsigned of_nets(const PeerView& peer, const PeerNetView& net, const LocalView& view,
-                                 const NetView& local) const {
-    unsigned theirs = UINT_MAX, ours = UINT_MAX;
+  /// `peer_key`: of the peer's NI with this index.
+  template <class PeerKey>
+  [[nodiscard]] NetGrade grade_of(const PeerView& peer, const PeerNetView& net, const LocalView& view,
+                                  const NetView& local, const PeerKey& peer_key) const {
+    uint64_t theirs = Rank::kNone, ours = Rank::kNone;
     for (uint32_t i = net.first; i < net.first + net.count; ++i)
-      theirs = std::min(theirs, at_peer(peer.ranks[i].slot, nullptr));
+      if (const uint64_t key = peer_key(i); key != Rank::kNone)
+        theirs = std::min(theirs, key + key_of_peer_ni(peer.ranks[i].slot, nullptr));
     for (uint32_t i = local.first; i < local.first + local.count; ++i)
-      if (view.ranks[i].key != Rank::kNone) ours = std::min(ours, at_ni(view.ranks[i].slot));
-    return theirs + ours;
+      if (const Rank& rank = view.ranks[i]; rank.key != Rank::kNone)
+        ours = std::min(ours, rank.key + key_of_ni(rank.slot));
+    const auto down = [](uint64_t key) { return (key >> 48 & 0xFF) != 0 || uint16_t(key >> 32) == UINT16_MAX; };
+    return {unsigned(theirs >> kShift) + unsigned(ours >> kShift), down(theirs) || down(ours)};
   }
   /// A response has failed over the router of its request.
   [[nodiscard]] bool has_via(const ViewSet& view) const {

@@ -201,7 +201,10 @@ void lease_begin(Worker& w, Tx& tx) {
     return w.lnds[tx.ni_slice->lnd]->submit(tx, w.now);
   }
   tx.stage = TxStage::kWaitsPeer;
-  if (tx.peer->credits.take(tx)) peer_credit_got(w, tx);
+  if (tx.peer->credits.take(tx)) return peer_credit_got(w, tx);
+  if (!tx.ni_slice->closing && !avoided(tx)) return;
+  tx.peer->credits.leave(tx);  // the view of its home is older than the deletion or failure of the rail
+  (void)lease_ended_early(w, tx);
 }
 
 /// Takes one Tx back, wherever it is, unless the transport has begun to send it.
@@ -223,9 +226,17 @@ void move_back(Worker& w, Tx& tx) {
 void move_all(Worker& w, NiSlice& slice, const PeerSlice* only) {
   for (Tx* tx = slice.all.front(); tx != nullptr;) {
     Tx* next = slice.all.after(*tx);
-    if (only == nullptr || tx->peer == only) move_back(w, *tx);
+    if (only == nullptr || tx->peer == only) {
+      tx->stays = false;
+      move_back(w, *tx);
+    }
     tx = next;
   }
+}
+
+/// A rail is back: messages that stay at a rail that fails may take it.
+void take_returned(Worker& w) {
+  for (const NiView& ni : w.view->local->nis) move_all(w, *ni.slices[w.id.value], nullptr);
 }
 
 }  // namespace
@@ -363,14 +374,18 @@ void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total) {
 }
 
 void ni_avoid(Worker& w, NiSlice& slice, bool avoid) {
+  const bool fails = avoid && !slice.avoided, returns = !avoid && slice.avoided;
   slice.avoided = avoid;
-  if (avoid) move_all(w, slice, nullptr);
+  if (fails) move_all(w, slice, nullptr);
+  if (returns) take_returned(w);
 }
 
 void peer_avoid(Worker& w, PeerSlice& slice, bool avoid) {
+  const bool fails = avoid && !slice.avoided, returns = !avoid && slice.avoided;
   slice.avoided = avoid;
-  if (!avoid || slice.tx_count == 0) return;
-  for (const NiView& ni : w.view->local->nis) move_all(w, *ni.slices[w.id.value], &slice);
+  if (fails && slice.tx_count > 0)
+    for (const NiView& ni : w.view->local->nis) move_all(w, *ni.slices[w.id.value], &slice);
+  if (returns) take_returned(w);
 }
 
 void ni_close(Worker& w, NiSlice& slice) {

@@ -229,7 +229,7 @@ bool resend(Worker& w, Sending& m) {
 /// The rail of the message has failed before the message was sent: takes another rail, or this one if there is none.
 void move(Worker& w, Sending& m) {
   step(m, Common::kSending, Common::kReady);
-  ++m.moves;
+  m.moves = uint8_t(std::min(m.moves + 1, 255));
   const PathChoice choice = path_of(w, m, true);
   if (choice.kind == PathKind::kError) return fail_message(w, m, choice.error, choice.health);
   if (choice.kind == PathKind::kPark) return park(w, m, choice.ask, choice.discover);

@@ -103,6 +103,7 @@ class Worker {
   List<EventQueue, EqWaitTag> eqs_waiting;
   List<Charges, ChargeTag> charged;  ///< interfaces with failures that are not reported to control
   Instant silence_look_at = kNever;  ///< when operations without an answer are looked for next
+  uint32_t silence_first = 0;        ///< that look begins with the operation of this number
   std::vector<List<Posted, PostTag>> outbox_work, outbox_back;  ///< by destination worker
   uint64_t pushed_work = 0, pushed_back = 0;  ///< bit per worker: its ring got items since notify_pushed()
   static_assert(kWorkersMax <= 64, "pushed_work and pushed_back have a bit for each worker");

@@ -136,8 +136,14 @@ void dial_wanted(SockControl& control, SetCtl& set) {
     case DialState::kIdle: return dial_step(control, set);
     case DialState::kConnecting:
     case DialState::kRetry: return;
-    case DialState::kBackoff: return set_fail(control, set, {-EHOSTUNREACH, LndStatus::kRemoteError});
+    case DialState::kBackoff: return set_fail(control, set, {-EHOSTUNREACH, LndStatus::kRemoteDropped});
   }
+}
+
+void dial_now(SockControl& control, SetCtl& set) {
+  if (set.dial.state != DialState::kBackoff) return;
+  set.dial.interval = Duration{0};
+  wait_until(control, set, DialState::kBackoff, control.now);
 }
 
 void dial_step(SockControl& control, SetCtl& set) {
@@ -209,8 +215,7 @@ void dial_broken(SockControl& control, Handshake& shake, int error) {
   SetCtl& set = *control.find_set(shake.set_id);
   if (error == -EPROTO) {
     const char* why = hello_status_text(shake.hello.status());
-    control.log_limited(LogCause::kDial,
-                        "socklnd: " + nid_text(set.nid) + " answered with no acceptable HELLO " + why);
+    control.log_limited(LogCause::kDial, "socklnd: " + nid_text(set.nid) + " answered with no acceptable HELLO " + why);
   }
   handshake_drop(control, shake.socket);
   dial_failed(control, set, error);

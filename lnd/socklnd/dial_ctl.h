@@ -7,6 +7,8 @@ namespace ulnet::socklnd {
 
 /// A worker has a message for the set and no suitable connection.
 void dial_wanted(SockControl& control, SetCtl& set);
+/// The link of the set's NI is back: a failed attempt of before says nothing now.
+void dial_now(SockControl& control, SetCtl& set);
 /// Opens the next missing connection, unless one is under way or it is too early.
 void dial_step(SockControl& control, SetCtl& set);
 /// `set` fell due: retry, end of a back-off, or time to be forgotten. The set may be gone afterwards.

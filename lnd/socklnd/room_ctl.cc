@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kSetsFree = 8;
 constexpr Duration kIdleMin = 5s;
-constexpr Duration kLookAgain = 100ms;   ///< after a look that found nothing to close
+constexpr Duration kLookAgain = 100ms;    ///< after a look that found nothing to close
 constexpr size_t kMemoryMin = 64 * 1024;  ///< beside the connection itself
 
 /// A set that could give way.
@@ -58,10 +58,9 @@ uint32_t make_room(SockControl& control, WorkerId worker, uint32_t wanted) {
     const Duration idle = control.now - holder.used;
     if (holders.size() <= kSetsFree && idle < kIdleMin) break;
     closed += uint32_t(holder.set->live.size());
-    control.log_limited(LogCause::kRoom,
-                        "socklnd: connections of " + nid_text(holder.set->nid) + ", idle for " +
-                            std::to_string(idle / 1s) + " s, are closed: others need room on worker " +
-                            std::to_string(worker.value) + " (ulnet.memory.connections_per_worker)");
+    control.log_limited(LogCause::kRoom, "socklnd: connections of " + nid_text(holder.set->nid) + ", idle for " +
+                                             std::to_string(idle / 1s) + " s, are closed: others need room on worker " +
+                                             std::to_string(worker.value) + " (ulnet.memory.connections_per_worker)");
     set_close_all(control, *holder.set, 0);
     holders.pop_back();
     if (holders.empty()) {
@@ -102,8 +101,7 @@ bool room_for_conn(SockControl& control, const SetCtl& set) {
   if (slots.used >= most) {
     control.log_limited(LogCause::kRoom, "socklnd: no connection slot for " + nid_text(set.nid) + ": worker " +
                                              std::to_string(set.place.worker.value) + " serves " +
-                                             std::to_string(slots.used) +
-                                             " (ulnet.memory.connections_per_worker)");
+                                             std::to_string(slots.used) + " (ulnet.memory.connections_per_worker)");
     return false;
   }
   if (memory_for_conn(control)) return true;

@@ -87,6 +87,9 @@ void SockLndControl::look_at_links() {
     if (ni.usable == now_usable) continue;
     ni.usable = now_usable;
     state_.host.ni_fatal(id, !now_usable);
+    if (!now_usable) continue;
+    for (auto& [set_id, set] : state_.sets)
+      if (set.ni == id) dial_now(state_, set);
   }
 }
 
@@ -129,8 +132,7 @@ Result<void> SockLndControl::ni_tune(NiId id, std::span<const int64_t> numbers, 
   for (auto& [set_id, set] : state_.sets) {
     if (set.ni != id) continue;
     if (timeout) set_tell(state_, set, SetTimeoutMsg{set.object, ni->timeout});
-    if (conns && set.pid == kLnetPid && each_type_there(set.counts, state_.config.typed_conns))
-      dial_step(state_, set);
+    if (conns && set.pid == kLnetPid && each_type_there(set.counts, state_.config.typed_conns)) dial_step(state_, set);
   }
   return {};
 }

@@ -149,7 +149,7 @@ TEST(SockDial, refused_backs_off_and_doubles) {
   EXPECT_EQ(t.node->txs[80].how.error, -ECONNREFUSED);
   EXPECT_EQ(t.node->txs[80].how.health, LndStatus::kRemoteDropped);
   EXPECT_EQ(t.node->txs[81].how.error, -EHOSTUNREACH);  // within the back-off
-  EXPECT_EQ(t.node->txs[81].how.health, LndStatus::kRemoteError);
+  EXPECT_EQ(t.node->txs[81].how.health, LndStatus::kRemoteDropped);
   for (size_t i = 1; i < seconds.size(); ++i) EXPECT_NEAR(double(seconds[i]), 10.0 * ((1 << i) - 1), 3.0 * double(i));
   EXPECT_TRUE(t.rig.shut_down());
 }

@@ -262,7 +262,7 @@ TEST_F(SimHealth, discovery_and_pushes_take_the_rail_that_lives) {
     EXPECT_TRUE(sim.run_until([&] { return b->node().control().peers->find(a->nid())->peer->ni_count() == known; }, 5s))
         << theirs;
     sim.fabric().heal_all();
-    sim.run_for(120s);  // what waits over the dead rail has ended
+    sim.run_for(120s);  // messages that wait over the dead rail end
   }
 }
 
@@ -340,6 +340,108 @@ TEST_F(SimHealth, a_value_set_by_hand_is_held) {
   EXPECT_EQ(a->node().control().health->recovering_local(), std::vector{nid("10.1.0.1@tcp1")});
   ASSERT_TRUE(sim.run_until([&] { return peer_health("10.1.0.2@tcp1") == 1000; }, 100s));
   ASSERT_TRUE(sim.run_until([&] { return local_health("10.1.0.1@tcp1") == 1000; }, 100s));
+}
+
+/// Three nodes with two rails each.
+struct SimWitness : SimHealth {
+  SimNode* c = nullptr;
+  SimWitness() {
+    two_nets(true);
+    c = &sim.add_node({.nis = {"10.0.0.3@tcp", "10.1.0.3@tcp1"}, .fast_detection = true});
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(a->put(*c));
+    EXPECT_TRUE(sim.run_until([&] { return a->open_operations() == 0; }, 10s));
+    sim.fabric().rules().bytes_per_second = 8'000'000;
+  }
+  void keep_busy(Duration time, bool both) {
+    for (const Instant end = sim.now() + time; sim.now() < end; sim.run_for(1ms))
+      while (a->open_operations() < 32) ASSERT_TRUE(a->put(both && a->open_operations() % 2 == 0 ? *c : *b, {}));
+  }
+  void end_well() {
+    sim.fabric().heal_all();
+    ASSERT_TRUE(sim.run_until([&] { return a->open_operations() == 0; }, 60s));
+    EXPECT_EQ(a->ended(false), 0u);
+  }
+};
+
+// Goal: one NI of a peer carries nothing. The NI of this node on that net has no other traffic, but another peer there
+// answers it: so it is not at fault.
+TEST_F(SimWitness, clears_an_ni_of_this_node) {
+  sim.fabric().cut(nid("10.1.0.1@tcp1"), nid("10.1.0.2@tcp1"));
+  keep_busy(2s, false);
+  EXPECT_EQ(peer_health("10.1.0.2@tcp1"), 0);
+  EXPECT_EQ(peer_health("10.1.0.3@tcp1"), 1000);
+  EXPECT_EQ(local_health("10.1.0.1@tcp1"), 1000);
+  end_well();
+}
+
+TEST_F(SimWitness, that_is_silent_as_well_convicts_it) {
+  for (const char* theirs : {"10.1.0.2@tcp1", "10.1.0.3@tcp1"}) sim.fabric().cut(nid("10.1.0.1@tcp1"), nid(theirs));
+  keep_busy(1s, false);
+  EXPECT_EQ(local_health("10.1.0.1@tcp1"), 0);
+  end_well();
+}
+
+// Goal: probes that fail at once are no proof of a black hole: neither side falls to 0 for them.
+TEST_F(SimHealth, a_probe_that_fails_at_once_judges_nobody) {
+  two_nets(true);
+  sim.fabric().hook = [](const Nid&, const Nid& at, const wire::Header& header) {
+    const bool probe = header.type == MsgType::kGet && at == nid("10.1.0.2@tcp1");
+    const bool ack = header.type == MsgType::kAck && header.ack().match_bits != 0x8000000000000000;
+    return probe ? sim::Fate::kLoseWithError : ack ? sim::Fate::kLoseSilently : sim::Fate::kPass;
+  };
+  begin_puts(2);
+  sim.run_for(500ms);
+  EXPECT_GT(probes(), 2u);
+  EXPECT_GT(peer_health("10.1.0.2@tcp1"), 0);
+  for (const char* ours : {"10.0.0.1@tcp", "10.1.0.1@tcp1"}) EXPECT_EQ(local_health(ours), 1000) << ours;
+  sim.fabric().hook = {};
+  ASSERT_TRUE(sim.run_until([&] { return a->open_operations() == 0; }, 200s));
+}
+
+// Goal: a rail that stays dead while others are active is pinged once a second, however long that lasts.
+TEST_F(SimHealth, a_dead_rail_is_pinged_once_a_second) {
+  two_nets(true);
+  uint64_t pings = 0;
+  sim.fabric().hook = [&](const Nid&, const Nid& at, const wire::Header& header) {
+    pings += header.type == MsgType::kGet && at == nid("10.1.0.2@tcp1");
+    return at.net() == nid("10.1.0.2@tcp1").net() ? sim::Fate::kLoseSilently : sim::Fate::kPass;
+  };
+  begin_puts(4, 4096);
+  ASSERT_TRUE(sim.run_until([&] { return peer_health("10.1.0.2@tcp1") == 0; }, 2s));
+  pings = 0;
+  constexpr uint64_t kSeconds = 120;
+  for (uint64_t i = 0; i < 4 * kSeconds; ++i, sim.run_for(250ms)) begin_puts(1);
+  EXPECT_GT(pings, kSeconds);
+  EXPECT_LE(pings, 2 * kSeconds + 2) << "one of the NI and one of the peer NI";
+  sim.fabric().hook = {};
+  ASSERT_TRUE(sim.run_until([&] { return local_health("10.1.0.1@tcp1") == 1000; }, 5s));
+  ASSERT_TRUE(sim.run_until([&] { return a->open_operations() == 0; }, 200s));
+}
+
+// Goal: the health of an NI is set to 0, or back to 1000. The peers get a push about it.
+TEST_F(SimHealth, peers_get_a_push_about_a_value_of_0) {
+  two_nets();
+  const auto told_down = [&] { return b->node().control().peers->find(nid("10.1.0.1@tcp1"))->status == wire::kNiDown; };
+  EXPECT_FALSE(told_down());
+  a->apply({config::NetSet{.nid = nid("10.1.0.1@tcp1"), .health = 0}});
+  EXPECT_TRUE(sim.run_until(told_down, 2s));
+  a->apply({config::NetSet{.nid = nid("10.1.0.1@tcp1"), .health = 1000}});
+  EXPECT_TRUE(sim.run_until([&] { return !told_down(); }, 2s));
+}
+
+// Goal: an operator gives an NI back that was out of service as silent. Messages use it again.
+TEST_F(SimHealth, a_silent_ni_that_is_set_by_hand_is_used) {
+  two_nets(true);
+  sim.fabric().rules().bytes_per_second = 8'000'000;
+  sim.fabric().cut(nid("10.1.0.1@tcp1"), nid("10.1.0.2@tcp1"));
+  begin_puts(8, 4096);
+  ASSERT_TRUE(sim.run_until([&] { return local_health("10.1.0.1@tcp1") == 0; }, 2s));
+  sim.fabric().heal_all();
+  a->apply({config::NetSet{.nid = nid("10.1.0.1@tcp1"), .health = 900}});
+  a->apply({config::PeerSet{.nid = nid("10.1.0.2@tcp1"), .health = 900}});
+  ASSERT_TRUE(sim.run_until([&] { return !a->applying() && a->open_operations() == 0; }, 20s));
+  EXPECT_FALSE(local_ni("10.1.0.1@tcp1").watch.avoided);
+  EXPECT_FALSE(peer_ni("10.1.0.2@tcp1").watch.avoided);
 }
 
 }  // namespace

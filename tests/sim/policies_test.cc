@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "control/api/show_values.h"
+#include "control/discovery/runner.h"
 #include "dataplane/base/nid_text.h"
 #include "tests/cluster/sim_net.h"
 
@@ -85,6 +86,7 @@ class Policies : public ::testing::Test {
   }
   void set_health(const std::string& nid, int64_t health) {
     apply(*client, {config::NetSet{.nid = nid_parse(nid).value(), .health = health}});
+    ASSERT_TRUE(sim.run_until([&] { return client->node().control().discovery->all_told(); }, 10s));  // a push
   }
 };
 

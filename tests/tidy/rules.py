@@ -204,7 +204,7 @@ def lengths(tree):
 
 # Lines of C++ in a folder, without the named subfolders. The table in docs/architecture.md names other homes.
 FOLDER_LINES_MAX = {'control': (7860, ('api', 'events', 'faults', 'health', 'lib', 'policy')),
-                    'control/events': (600, ()), 'control/faults': (450, ()), 'control/health': (1000, ()),
+                    'control/events': (600, ()), 'control/faults': (450, ()), 'control/health': (1100, ()),
                     'control/policy': (1300, ())}
 
 

@@ -40,6 +40,10 @@ TEST(HealthValue, sensitivity_zero_switches_health_off) {
   EXPECT_EQ(health.value(), 1000);
   EXPECT_EQ(health.next_ping(), kForever);
   EXPECT_GT(health.failure_rate(kStart), 5.0) << "the failures count all the same";
+  health.fail(20, {}, kStart);
+  EXPECT_EQ(health.value(), 0);
+  health.succeed(1, {.sensitivity = 0});
+  EXPECT_EQ(health.value(), 1000) << "switched off while it was ill";
 }
 
 // Goal: the times of pings are those of a kernel node (docs/wire/lnet.md §9.2). The wait after the n-th ping in a row

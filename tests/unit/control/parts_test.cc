@@ -9,8 +9,8 @@
 namespace ulnet::test {
 namespace {
 
-config::PeerAdd peer_add(const std::string& primary, const std::vector<std::string>& nids = {},
-                         bool multi_rail = true) {
+config::PeerAdd peer_add_of(const std::string& primary, const std::vector<std::string>& nids = {},
+                            bool multi_rail = true) {
   config::PeerAdd add;
   add.peer.primary = nid(primary);
   for (const auto& text : nids) add.peer.nids.push_back(nid(text));
@@ -118,7 +118,7 @@ TEST(PeerDb, configured_peers) {
   auto& a = rig.add({"10.0.0.1@tcp", "10.1.0.1@o2ib"});
   PeerDb& peers = *a.node->control().peers;
   ASSERT_TRUE(peers.resolve(nid("10.0.0.9@tcp"))) << "met before: gives way";
-  ASSERT_EQ(rig.apply(a, peer_add("10.1.0.8@o2ib", {"10.0.0.9@tcp", "10.1.0.9@o2ib"})), "");
+  ASSERT_EQ(rig.apply(a, peer_add_of("10.1.0.8@o2ib", {"10.0.0.9@tcp", "10.1.0.9@o2ib"})), "");
   const Peer& peer = *peers.find(nid("10.0.0.9@tcp"))->peer;
   EXPECT_EQ(peer.primary().nid, nid("10.1.0.8@o2ib"));
   EXPECT_EQ(peer.ni_count(), 3u);
@@ -128,10 +128,10 @@ TEST(PeerDb, configured_peers) {
   ASSERT_NE(view, nullptr);
   EXPECT_EQ(view->primary(), nid("10.1.0.8@o2ib"));
   EXPECT_EQ(view->nets.size(), 2u);
-  EXPECT_NE(rig.apply(a, peer_add("10.0.0.20@tcp", {"10.0.0.9@tcp"})).find("-17 failed to add peer"),
+  EXPECT_NE(rig.apply(a, peer_add_of("10.0.0.20@tcp", {"10.0.0.9@tcp"})).find("-17 failed to add peer"),
             std::string::npos);
   EXPECT_EQ(peers.find(nid("10.0.0.20@tcp")), nullptr);
-  EXPECT_NE(rig.apply(a, peer_add("10.0.0.30@tcp", {"10.0.0.31@tcp"}, false)).find("-76 "), std::string::npos);
+  EXPECT_NE(rig.apply(a, peer_add_of("10.0.0.30@tcp", {"10.0.0.31@tcp"}, false)).find("-76 "), std::string::npos);
   config::PeerDel del;
   del.primary = nid("10.1.0.8@o2ib");
   ASSERT_EQ(rig.apply(a, del), "");
@@ -152,8 +152,8 @@ TEST(PeerDb, refreshed_peers) {
       for (const PeerNi* ni : net.nis) text += (text.empty() ? "" : " ") + nid_text(ni->nid);
     return text;
   };
-  ASSERT_EQ(rig.apply(a, peer_add("10.0.0.5@tcp", {"10.0.0.6@tcp", "10.0.0.7@o2ib"})), "");
-  config::PeerAdd refresh = peer_add("10.0.0.5@tcp", {"10.0.0.8@tcp", "10.0.0.6@tcp"});
+  ASSERT_EQ(rig.apply(a, peer_add_of("10.0.0.5@tcp", {"10.0.0.6@tcp", "10.0.0.7@o2ib"})), "");
+  config::PeerAdd refresh = peer_add_of("10.0.0.5@tcp", {"10.0.0.8@tcp", "10.0.0.6@tcp"});
   refresh.refresh = true;
   ASSERT_EQ(rig.apply(a, refresh), "");
   EXPECT_EQ(nids_of("10.0.0.5@tcp"), "10.0.0.5@tcp 10.0.0.6@tcp 10.0.0.8@tcp");
@@ -175,7 +175,7 @@ TEST(PeerDb, a_peer_of_4096_nids) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"});
   PeerDb& peers = *a.node->control().peers;
-  config::PeerAdd add = peer_add("10.8.0.0@tcp");
+  config::PeerAdd add = peer_add_of("10.8.0.0@tcp");
   for (uint32_t i = 1; i < kPeerNidsMax; ++i) add.peer.nids.push_back(Nid::v4(net("tcp"), 0x0A080000 + i));
   ASSERT_EQ(rig.apply(a, add), "");
   const Peer& peer = *peers.find(nid("10.8.0.0@tcp"))->peer;
@@ -185,7 +185,7 @@ TEST(PeerDb, a_peer_of_4096_nids) {
   ASSERT_TRUE(last);
   EXPECT_EQ(last.peer->nis.size(), kPeerNidsMax);
   EXPECT_EQ(last.ni().nid, nid("10.8.15.255@tcp"));
-  EXPECT_EQ(rig.apply(a, peer_add("10.8.0.0@tcp", {"10.8.16.0@tcp"})),
+  EXPECT_EQ(rig.apply(a, peer_add_of("10.8.0.0@tcp", {"10.8.16.0@tcp"})),
             "-28 failed to add peer: 4097 NIDs; a peer has at most 4096\n");
   config::PeerDel del;
   del.primary = nid("10.8.0.0@tcp");
@@ -204,7 +204,7 @@ TEST(PeerDb, memory_is_kept_for_a_nid_that_comes_back) {
   NodeRig rig;
   auto& a = rig.add({"10.0.0.1@tcp"});
   PeerDb& peers = *a.node->control().peers;
-  ASSERT_EQ(rig.apply(a, peer_add("10.0.0.9@tcp")), "");
+  ASSERT_EQ(rig.apply(a, peer_add_of("10.0.0.9@tcp")), "");
   const auto blocks = peers.find(nid("10.0.0.9@tcp"))->blocks;
   const size_t allocated = peers.allocated();
   config::PeerDel del;
@@ -248,7 +248,7 @@ TEST(Applier, list_that_fails_is_undone) {
   rig.add({"10.0.0.2@tcp"});
   auto taken = NodeRig::net_add("10.0.0.2@tcp");  // no driver can start it: another node has the address
   const std::string wrong = rig.apply(a, {{NodeRig::net_add("10.0.0.5@o2ib"), {}},
-                                          {peer_add("10.0.0.9@o2ib"), {}},
+                                          {peer_add_of("10.0.0.9@o2ib"), {}},
                                           {NodeRig::route_add("tcp9", "10.0.0.3@tcp"), {}},
                                           {config::SetValue{"transaction_timeout", 33}, {}},
                                           {taken, {}}});

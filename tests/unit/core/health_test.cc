@@ -145,6 +145,30 @@ TEST_F(FewCredits, messages_stay_where_there_is_no_other_path) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// Goal: both peer NIs fail, so messages stay where they are. When one of the two is back, messages that have not begun
+// leave the other, also after many failures in a row.
+TEST_F(FewCredits, messages_that_stayed_take_a_rail_that_is_back) {
+  put(8);
+  PeerSlice& dead = bench.slice(tcp(2));
+  PeerSlice& returns = bench.slice(tcp(3));
+  const auto avoid = [&](PeerSlice& slice, const Nid& nid, bool avoided) {
+    bench.set_health(nid, avoided ? 0 : 1000);
+    bench.publish();
+    bench.tell(WorkerId{0}, AvoidPeerMsg{&slice, avoided});
+    bench.settle();
+  };
+  avoid(dead, tcp(2), true);
+  for (int flaps = 0; flaps < 300; ++flaps) {
+    avoid(returns, tcp(3), true);
+    avoid(returns, tcp(3), false);
+    ASSERT_EQ(dead.tx_count, 2u) << "only those that the driver has, after " << flaps << " flaps";
+    ASSERT_EQ(returns.tx_count, 6u);
+  }
+  while (!bench.lnd().sent.empty()) fail(*bench.lnd().sent[0], {});
+  EXPECT_EQ(events().size(), 8u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 // Goal: a message fails over each of four pairs of NIs. If as many resends are allowed, it takes each pair once, and
 // none twice.
 TEST_F(CoreHealth, each_pair_is_tried_once) {

@@ -229,30 +229,31 @@ TEST_P(RequestsOf, a_reply_whose_connection_is_gone_takes_no_other) {
 
 // Goal: the other side of a GET ends once, its MD once, and the driver hears of each request exactly once.
 // Method: every order of request, REPLY, unlink, deadline and loss of the connection.
-enum class Step { kRequest, kReplyOk, kReplyFails, kUnlink, kTimeout };
+enum class RequestStep { kRequest, kReplyOk, kReplyFails, kUnlink, kTimeout };
 
 TEST_P(RequestsOf, a_request_ends_once_whatever_happens) {
-  for (Step reply : {Step::kReplyOk, Step::kReplyFails}) {
-    std::vector<Step> steps{Step::kRequest, reply, Step::kUnlink, Step::kTimeout};
+  for (RequestStep reply : {RequestStep::kReplyOk, RequestStep::kReplyFails}) {
+    std::vector<RequestStep> steps{RequestStep::kRequest, reply, RequestStep::kUnlink, RequestStep::kTimeout};
     std::sort(steps.begin(), steps.end());
     do {
       std::string order;
-      for (Step step : steps) order += std::to_string(int(step)) + " ";
+      for (RequestStep step : steps) order += std::to_string(int(step)) + " ";
       SCOPED_TRACE(order);
       ScriptLnd& lnd = bench.lnd(server);
       const MdHandle from = source();
       const size_t refused = lnd.answered.size();
-      for (Step step : steps) {
+      for (RequestStep step : steps) {
         switch (step) {
-          case Step::kRequest: request(tcp(4), 77); break;
-          case Step::kReplyOk:
-          case Step::kReplyFails:
+          case RequestStep::kRequest: request(tcp(4), 77); break;
+          case RequestStep::kReplyOk:
+          case RequestStep::kReplyFails:
             if (lnd.sent.empty()) break;
-            lnd.complete_tx(*lnd.sent[0], reply == Step::kReplyOk ? Completion{}
-                                                                  : Completion{-ECONNRESET, LndStatus::kRemoteDropped});
+            lnd.complete_tx(*lnd.sent[0], reply == RequestStep::kReplyOk
+                                              ? Completion{}
+                                              : Completion{-ECONNRESET, LndStatus::kRemoteDropped});
             break;
-          case Step::kUnlink: (void)submitter->unlink(from); break;
-          case Step::kTimeout: bench.advance(151s); break;
+          case RequestStep::kUnlink: (void)submitter->unlink(from); break;
+          case RequestStep::kTimeout: bench.advance(151s); break;
         }
         for (unsigned i = 0; i < GetParam(); ++i) bench.turn(WorkerId{uint16_t(i)});
       }

@@ -10,7 +10,7 @@
 namespace ulnet::test {
 namespace {
 
-constexpr WorkerId kHome{0};
+constexpr WorkerId kHomeWorker{0};
 
 /// Two applications on one worker, with a portal each.
 struct Submitters : ::testing::Test {
@@ -18,11 +18,11 @@ struct Submitters : ::testing::Test {
       : bench(options) {
     bench.add_peer(tcp(2));
     bench.add_peer(tcp(3));
-    bench.open_portal(8, kHome);
-    bench.open_portal(9, kHome);
+    bench.open_portal(8, kHomeWorker);
+    bench.open_portal(9, kHomeWorker);
     bench.publish();
-    greedy = &bench.submitter(kHome);
-    modest = &bench.submitter(kHome);
+    greedy = &bench.submitter(kHomeWorker);
+    modest = &bench.submitter(kHomeWorker);
     bench.settle();
   }
   MdHandle bind(Submitter& by, EqHandle eq, uint32_t options = 0) {
@@ -113,7 +113,7 @@ TEST_F(Submitters, another_submitter_has_its_share_of_operations) {
 // are. Method: more submitters than operations, each with calls that never run out; PUTs end one after the other.
 TEST_F(Submitters, every_submitter_has_its_turn_when_operations_are_scarce) {
   std::vector<Submitter*> all{greedy, modest};
-  while (all.size() < 12) all.push_back(&bench.submitter(kHome));
+  while (all.size() < 12) all.push_back(&bench.submitter(kHomeWorker));
   std::vector<MdHandle> mds;
   for (Submitter* one : all) mds.push_back(bind(*one, *one->eq_open(256)));
   bench.settle();
@@ -235,7 +235,7 @@ TEST_F(Submitters, closing_ends_what_waits_for_its_queue) {
   attach(*greedy, *greedy->eq_open(2), 9);
   arrive(9, 40);
   ASSERT_FALSE(bench.lnd().held.empty());
-  bench.tell(kHome, SubmitterCloseMsg{greedy});
+  bench.tell(kHomeWorker, SubmitterCloseMsg{greedy});
   bench.settle();
   EXPECT_TRUE(bench.lnd().held.empty());
   EXPECT_EQ(bench.take_control_items().size(), 1u);
@@ -285,7 +285,7 @@ TEST(SubmitterRings, every_ring_has_its_turn_beside_rings_that_are_always_full) 
   for (unsigned from : {1u, 3u}) ASSERT_TRUE(bench.mesh->pair(from, 0).work.push({PostKind::kNone, &nothing}));
   for (int turns = 0; turns < 8; ++turns) {
     for (unsigned from : {1u, 2u}) fill(from);
-    bench.turn(kHome);
+    bench.turn(kHomeWorker);
   }
   EXPECT_TRUE(bench.mesh->pair(3, 0).back.empty());
   for (unsigned from : {1u, 3u}) EXPECT_TRUE(bench.mesh->pair(from, 0).work.empty());
