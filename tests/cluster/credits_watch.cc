@@ -1,12 +1,15 @@
 #include "tests/cluster/credits_watch.h"
 
+#include <fmt/format.h>
+
 namespace ulnet::test {
 namespace {
 
 std::string not_home(const NiSlice& slice) {
   std::string text;
   if (!slice.credits.at_rest()) text += "NI credits out; ";
-  if (slice.tx_count.get() != 0 || slice.rx_count.get() != 0) text += "an NI is still used; ";
+  if (slice.tx_count.get() != 0 || slice.rx_count.get() != 0)
+    text += fmt::format("an NI is still used: {} Txs, {} receives; ", slice.tx_count.get(), slice.rx_count.get());
   return text;
 }
 

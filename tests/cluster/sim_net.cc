@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "control/turn.h"
 #include "dataplane/base/nid_text.h"
@@ -58,10 +59,31 @@ config::NetAdd net_add(const NodeSpec& spec, const std::string& text) {
 
 // --- SimNode ---------------------------------------------------------------------------------------------------------
 
-SimNode::SimNode(SimNet& net, NodeSpec spec, uint32_t number)
-    : net_(net), spec_(std::move(spec)), number_(number), source_(1u << 20), sink_(1u << 20), get_sink_(1u << 20) {
-  for (size_t i = 0; i < source_.size(); ++i) source_[i] = pattern(i);
+namespace {
+
+/// pattern() for the whole of a sink or source.
+const std::vector<std::byte>& pattern_bytes() {
+  static const std::vector<std::byte> bytes = [] {
+    std::vector<std::byte> made(1u << 20);
+    for (size_t i = 0; i < made.size(); ++i) made[i] = pattern(i);
+    return made;
+  }();
+  return bytes;
 }
+
+bool has_pattern(const std::vector<std::byte>& sink, uint64_t offset, uint32_t length) {
+  return length == 0 || std::memcmp(sink.data() + offset, pattern_bytes().data() + offset, length) == 0;
+}
+
+}  // namespace
+
+SimNode::SimNode(SimNet& net, NodeSpec spec, uint32_t number)
+    : net_(net),
+      spec_(std::move(spec)),
+      number_(number),
+      source_(pattern_bytes()),
+      sink_(1u << 20),
+      get_sink_(1u << 20) {}
 
 SimNode::~SimNode() {
   kill();
@@ -252,7 +274,7 @@ void SimNode::take_events() {
         arrived_.push_back(e.match_bits);
         if (is_own(e.match_bits) && ++numbered_[e.match_bits] > 1 && net_.transport() != Transport::kFabric)
           tell("a put arrived twice: " + std::to_string(e.match_bits));
-        for (uint32_t b = 0; b < e.mlength; ++b) bad_payloads_ += sink_[e.offset + b] != pattern(e.offset + b);
+        bad_payloads_ += !has_pattern(sink_, e.offset, e.mlength);
       }
       if (!e.final) continue;
       Outcome& outcome = outcomes_.at(e.user_data);
@@ -262,8 +284,7 @@ void SimNode::take_events() {
       outcome.finished = net_.now_;
       --open_;
       ++(e.status == 0 ? ended_well_ : ended_badly_);
-      if (outcome.get && e.status == 0)
-        for (uint32_t b = 0; b < e.mlength; ++b) bad_payloads_ += get_sink_[e.offset + b] != pattern(e.offset + b);
+      if (outcome.get && e.status == 0) bad_payloads_ += !has_pattern(get_sink_, e.offset, e.mlength);
     }
     if (count < std::size(events)) return;
   }
@@ -295,6 +316,7 @@ void SimNode::kill() {
   engines_.clear();
   net_io_.reset();
   app_open_ = false;
+  hangs_ = false;
   submitter_ = nullptr;
   applying_ = 0;
   for (auto& [number, outcome] : outcomes_)
@@ -303,6 +325,15 @@ void SimNode::kill() {
       outcome.status = -ESHUTDOWN;
     }
   open_ = 0;
+}
+
+void SimNode::hang(bool on) {
+  hangs_ = on && node_ != nullptr;
+  if (net_.fabric_ == nullptr) return;
+  if (hangs_)
+    net_.fabric_->freeze(fabric_number_);
+  else
+    net_.fabric_->thaw(fabric_number_);
 }
 
 std::string SimNode::stop_cleanly() {
@@ -426,7 +457,7 @@ void SimNet::fail(const std::string& what) const {
 Instant SimNet::next_event() {
   Instant next = fabric_ != nullptr ? fabric_->next_event() : tcp_->next_event();
   for (auto& node : nodes_) {
-    if (node->node_ == nullptr) continue;
+    if (node->node_ == nullptr || node->hangs_) continue;
     next = std::min(next, node->node_->next_deadline());
     for (unsigned w = 0; w < node->spec_.workers; ++w)
       next = std::min(next, node->node_->worker(WorkerId{uint16_t(w)}).next_deadline());
@@ -442,7 +473,7 @@ void SimNet::step(Instant limit) {
   };
   std::vector<Turn> turns;
   for (auto& node : nodes_) {
-    if (node->node_ == nullptr) continue;
+    if (node->node_ == nullptr || node->hangs_) continue;
     for (int w = -1; w < int(node->spec_.workers); ++w) turns.push_back({node.get(), w});
   }
   for (size_t i = turns.size(); i > 1; --i) std::swap(turns[i - 1], turns[rng_.below(i)]);
@@ -453,7 +484,9 @@ void SimNet::step(Instant limit) {
       done += turn_control_watched(*turn.node->node_, now_, tcp_ != nullptr);
       turn.node->tell(turn.node->watch_.look(turn.node->node_->control()));
     } else {
-      done += turn_watched(*turn.node->node_, WorkerId{uint16_t(turn.worker)}, now_);
+      const WorkerId worker{uint16_t(turn.worker)};
+      done += turn_watched(*turn.node->node_, worker, now_);
+      if (options_.after_turn) options_.after_turn(*turn.node, turn.node->node_->worker(worker));
     }
   }
   for (auto& node : nodes_) node->take_events();

@@ -29,12 +29,16 @@ inline constexpr uint32_t kRdmaAbove = 3976;  ///< as o2iblnd
   return transport == Transport::kFabric ? "fabric" : transport == Transport::kRdma ? "rdma" : "socklnd";
 }
 
+class SimNode;
+
 struct SimOptions {
   uint64_t seed = 1;
   Transport transport = Transport::kFabric;
   bool check_at_end = true;
   /// Told what must not be; none: it is a failure of the running googletest case.
   std::function<void(const std::string&)> fail;
+  /// Called after each turn of a worker; Worker::view is still valid.
+  std::function<void(SimNode&, Worker&)> after_turn;
 };
 
 struct RouteSpec {
@@ -130,6 +134,8 @@ class SimNode {
   /// Pushes that came to it while it was downrev, in all its lives.
   [[nodiscard]] uint64_t pushes_refused() const { return pushes_refused_; }
   [[nodiscard]] const NodeSpec& spec() const { return spec_; }
+  /// A process that stands still: no thread of it runs. Its connections stay. Ends with its life.
+  void hang(bool on);
 
  private:
   friend class SimNet;
@@ -167,6 +173,7 @@ class SimNode {
   std::vector<std::string> journal_;
   int applying_ = 0;
   bool app_open_ = false;
+  bool hangs_ = false;
   uint64_t next_operation_ = 1;
   size_t open_ = 0, ended_well_ = 0, ended_badly_ = 0;
   std::map<uint64_t, unsigned> numbered_;  ///< PUTs that arrived with match bits of their own, in all lives

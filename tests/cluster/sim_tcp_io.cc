@@ -112,8 +112,9 @@ unsigned SimNetIo::poll(std::span<NetEvent> out, Instant now) {
   tcp_.advance(now);
   unsigned count = 0;
   while (count < out.size() && !events_.empty()) {
-    out[count++] = events_.front();
+    out[count] = events_.front();
     events_.pop_front();
+    if (out[count++].kind == NetEventKind::kFailed) open_.erase(out[count - 1].socket);
   }
   for (const SocketId id : open_) {
     const SimTcp::Socket* socket = tcp_.find(id);
@@ -138,7 +139,6 @@ void SimNetIo::connected(SocketId id) {
 }
 
 void SimNetIo::failed(SocketId id, int error) {
-  open_.erase(id);
   events_.push_back({NetEventKind::kFailed, id, 0, {}, error});
 }
 

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "control/discovery/runner.h"
+#include "control/health/health.h"
+#include "control/health/rail_probes.h"
 #include "tests/simulate/oracle.h"
 
 namespace ulnet::simulate {
@@ -20,6 +22,10 @@ constexpr int kRounds = 40;                    ///< of traffic, at most, until t
 /// Time without traffic at the end, and the messages of the router checker that each pair of nodes may send in it.
 constexpr Duration kQuiet = 120s;
 constexpr uint64_t kQuietMessages = 60;
+constexpr std::array<int64_t, 4> kRecoveryIntervals{1, 8, 30, 900};  ///< s; the last is the default
+/// A health value rises by its tenth with each recovery ping. After the first answer, the next wait is at most 2 s.
+constexpr Duration kRecovers = 60s;
+constexpr int kRailRounds = 4;
 
 }  // namespace
 
@@ -48,6 +54,11 @@ Cluster::Cluster(uint64_t seed, Trace& trace)
             .fail =
                 [this](const std::string& what) {
                   if (failure_.empty()) failure_ = what;
+                },
+            .after_turn =
+                [this](SimNode& node, Worker& worker) {
+                  std::string wrong = watch_.turned(node, worker);
+                  if (failure_.empty()) failure_ = std::move(wrong);
                 }}),
       rng_(seed * 6364136223846793005ull + 1442695040888963407ull) {
   if (tcp()) return;
@@ -97,12 +108,14 @@ void Cluster::draw_nids(Member& member) {
   if (nets.size() > 1 && rng_.one_in(2)) std::swap(nets[0], nets[1]);
   if (member.downrev && !member.router) nets.resize(1);
   for (const Net net : nets)
-    for (uint64_t count = member.downrev ? 1 : 1 + rng_.below(3); count > 0; --count)
+    for (uint64_t count = member.downrev ? 1 : railed_ ? 2 + rng_.below(2) : 1 + rng_.below(3); count > 0; --count)
       if (const auto nid = free_nid(member, net)) member.nids.push_back(*nid);
 }
 
 void Cluster::draw_version(Member& member) {
-  member.downrev = rng_.one_in(6);
+  member.downrev = rng_.one_in(railed_ ? 12 : 6);
+  member.fast = rng_.one_in(2);
+  member.insensitive = rng_.one_in(10);
   member.discovery = member.downrev   ? config::Discovery::kOff
                      : rng_.one_in(8) ? config::Discovery::kVerify
                      : rng_.one_in(8) ? config::Discovery::kOff
@@ -139,6 +152,7 @@ test::NodeSpec Cluster::spec_of(const Member& member) const {
   spec.lnd_timeout = kLndTimeout;
   spec.discovery = member.discovery;
   spec.downrev = member.downrev;
+  spec.fast_detection = member.fast;
   return spec;
 }
 
@@ -154,6 +168,12 @@ void Cluster::join(Member& member) {
     member.node = &sim_.add_node(spec);
   else
     member.node->start_again_as(spec);
+  std::vector<config::Change> changes{config::SetValue{"max_recovery_ping_interval", recovery_interval_}};
+  if (member.insensitive) {
+    changes.emplace_back(config::SetValue{"retry_count", int64_t{0}});
+    changes.emplace_back(config::SetValue{"health_sensitivity", int64_t{0}});
+  }
+  member.node->apply(std::move(changes));
 }
 
 void Cluster::build() {
@@ -164,7 +184,9 @@ void Cluster::build() {
   if (routed_) nets_.push_back(Net::of(NetType::kTcp, 2));
   const size_t routers = routed_ ? 1 + rng_.below(2) : 0;
   const size_t count = routers + (routed_ ? 2 : 2) + rng_.below(3);
-  restless_ = rng_.one_in(3);
+  railed_ = rng_.one_in(kRailedOneIn);
+  restless_ = !railed_ && rng_.one_in(3);
+  recovery_interval_ = kRecoveryIntervals[rng_.below(kRecoveryIntervals.size())];
   members_.resize(count);
   journals_said_.resize(count);
   for (size_t i = 0; i < count; ++i) {
@@ -302,6 +324,71 @@ std::string Cluster::final_traffic() {
   return "";
 }
 
+// The first answer may be as far away as the longest wait between two recovery pings.
+std::string Cluster::recovered() {
+  const Instant end = sim_.now() + Duration(1s) * recovery_interval_ + kRecovers;
+  for (;;) {
+    count_health();
+    std::string wrong;
+    for (const Member& member : members_)
+      if (wrong.empty()) wrong = health_wrong(*this, member);
+    if (wrong.empty() || !failure_.empty()) return "";
+    if (sim_.now() >= end) return wrong;
+    run_for(1s);
+  }
+}
+
+// Each NI of a node that has another one of the same peer on its net carries messages to that peer's node.
+std::string Cluster::rails_used() {
+  say("every rail must carry messages");
+  for (Member& from : members_)
+    for (Member& to : members_) {
+      if (&from == &to || !must_use_rails(*this, from, to)) continue;
+      std::map<Nid, uint64_t> before = rails_sent(from, to);
+      const size_t rails = before.size();
+      const size_t credits = credits_apart(from, to);
+      std::map<Nid, uint64_t> now;
+      const auto idle = [&] {
+        return std::find_if(before.begin(), before.end(),
+                            [&](const auto& one) { return now[one.first] == one.second; });
+      };
+      for (int round = 0; round < kRailRounds; ++round) {
+        for (size_t i = 0; i < rails * (2 + credits); ++i)
+          (void)from.node->start(to.nids.front(), {.length = 100}, false);
+        if (!wait_ended(100s)) return from.name() + " has an operation without an end";
+        now = rails_sent(from, to);
+        if (idle() == before.end()) break;
+        run_for(3s);  // a rail that was slow is tried again after 2 s
+      }
+      if (const auto at = idle(); at != before.end())
+        return fmt::format("{} sends to {}, but nothing over {}; {}", from.name(), to.name(), nid_text(at->first),
+                           rail_text(from, at->first));
+      counts_[Count::kRailsUsed] += rails;
+    }
+  return "";
+}
+
+void Cluster::count_life(const Member& member) {
+  counts_[Count::kResends] += member.node->stat(Stat::kResendCount);
+  counts_[Count::kGoodResends] += member.node->stat(Stat::kSuccessfulResends);
+  counts_[Count::kProbes] += member.control().rail_probes->sent();
+}
+
+void Cluster::count_health() {
+  const auto see = [&](const Member& member, const Nid& nid, uint16_t value) {
+    const uint16_t before = std::exchange(health_.try_emplace({member.number, nid}, kHealthMax).first->second, value);
+    counts_[Count::kFalls] += value == 0 && before != 0;
+    counts_[Count::kRecoveries] += value == kHealthMax && before != kHealthMax;
+  };
+  for (const Member& member : members_) {
+    if (!member.running()) continue;
+    for (const LocalNi* ni : member.control().nis->all()) see(member, ni->nid, ni->health.value());
+    for (const Member& other : members_)
+      for (const Nid& nid : other.nids)
+        if (const PeerNi* ni = member.control().peers->find(nid); ni != nullptr) see(member, nid, ni->health.value());
+  }
+}
+
 std::string Cluster::quiet() {
   say("nothing is asked for any more");
   run_for(30s);
@@ -345,8 +432,12 @@ std::string Cluster::run() {
   if (wrong.empty()) wrong = settle(false);
   if (wrong.empty()) wrong = quiet();
   if (wrong.empty()) wrong = settle(true);
+  if (wrong.empty()) wrong = recovered();
+  if (wrong.empty()) wrong = rails_used();
   if (wrong.empty()) wrong = final_traffic();
   if (wrong.empty()) wrong = quiet();
+  for (const Member& member : members_)
+    if (member.running()) count_life(member);
   if (!failure_.empty()) wrong = failure_;
   if (wrong.empty()) wrong = sim_.finish();
   if (wrong.empty() && !tcp()) wrong = sim_.fabric().check_quiescent();

@@ -2,7 +2,8 @@
 // routers, and may have nets of their own. Nodes have mixed versions and one to several NIs. The nodes are real ones
 // under a virtual clock (tests/cluster/sim_net), over the in-memory fabric. One cluster in kTcpOneIn runs over socklnd,
 // one in kRdmaOneIn over remote writes. The run stirs the cluster (traffic, changes of configuration, faults) and heals
-// it. Then the cluster must reach the state that oracle.h describes.
+// it. Then the cluster must reach the state that oracle.h describes. Meanwhile choices.h checks each choice of a path.
+// One cluster in kRailedOneIn has several NIs in each node, and most of its faults are those of rails.
 #pragma once
 #include <optional>
 #include <set>
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "tests/cluster/sim_net.h"
+#include "tests/simulate/choices.h"
+#include "tests/simulate/counts.h"
 #include "tests/simulate/trace.h"
 
 namespace ulnet::simulate {
@@ -24,6 +27,8 @@ struct Member {
   std::set<std::pair<Net, Nid>> routes;
   config::Discovery discovery = config::Discovery::kOn;
   bool routing = false;
+  bool fast = true;            ///< fast_detection
+  bool insensitive = false;    ///< health_sensitivity 0: its health values never change
   Instant back_at = kForever;  ///< when a killed node starts again
 
   [[nodiscard]] bool running() const { return node->running(); }
@@ -36,9 +41,24 @@ struct Member {
 inline constexpr uint64_t kTcpOneIn = 6;
 inline constexpr uint64_t kRdmaOneIn = 7;  ///< of the others
 
+inline constexpr uint64_t kRailedOneIn = 3;
+
+/// A fault of a rail: of a pair of NIs, or of one NI and all others.
+enum class RailFault : uint8_t {
+  kSilent,    ///< nothing passes
+  kHalfOpen,  ///< nothing passes in one direction
+  kFlapping,  ///< nothing passes in some moments
+  kLinkFlap,  ///< the link goes and comes
+  kLossy,     ///< a share of the messages is lost
+  kHang,      ///< a node stands still
+  kCount
+};
+
 class Cluster {
  public:
   Cluster(uint64_t seed, Trace& trace);
+  /// Faults and reactions of this run.
+  [[nodiscard]] const Counts& counts() const { return counts_; }
   /// Builds, stirs, heals, checks. "" when all went as it must, or what did not.
   std::string run();
 
@@ -68,6 +88,30 @@ class Cluster {
   void set_link(const Nid& nid, bool up);
   void heal_network();
   [[nodiscard]] uint64_t messages_sent() const;
+  void mend(const Nid& a, const Nid& b);
+  void lose(const Nid& from, const Nid& to, double share, bool with_error);
+  void lose_none(const Nid& from, const Nid& to);
+  void hang(Member& member, bool on);
+
+  // faults of rails (rails.cc)
+  struct SickRail {
+    RailFault fault{};
+    std::vector<std::pair<Nid, Nid>> pairs;
+    Nid nid;            // the NI whose link flaps; else ANY
+    size_t member = 0;  // kHang
+    Instant until = kNever;
+    Duration period{};  // of a flapping rail
+    Instant toggle_at = kForever;
+    bool on = false;
+  };
+  void rail_fault();
+  [[nodiscard]] std::vector<std::pair<Nid, Nid>> pairs_of(const Member& member, const Nid& nid);
+  void rail_begin(SickRail& rail);
+  void rail_end(SickRail& rail);
+  void rail_toggle(SickRail& rail);
+  void rails_turn();
+  void run_stirred(Duration time);
+  [[nodiscard]] Instant rails_next() const;
 
   // stir (stir.cc)
   void stir();
@@ -95,6 +139,10 @@ class Cluster {
   void ask_all();
   [[nodiscard]] std::string settle(bool asked);
   [[nodiscard]] std::string final_traffic();
+  [[nodiscard]] std::string recovered();
+  [[nodiscard]] std::string rails_used();
+  void count_life(const Member& member);
+  void count_health();
   [[nodiscard]] std::string quiet();
   [[nodiscard]] bool wait_ended(Duration limit);
   [[nodiscard]] std::string unreached(Member& from, Member& to);
@@ -104,15 +152,26 @@ class Cluster {
 
   Trace& trace_;
   std::string failure_;  // the first
+  Counts counts_;
+  ChoiceWatch watch_{counts_};
   mutable test::SimNet sim_;
   Rng rng_;
   std::vector<Net> nets_;  // of a routed cluster: the two sides, then one that no router is on
   std::set<std::pair<Nid, Nid>> cuts_;
   std::set<Nid> links_down_;
   bool routed_ = false;
-  bool restless_ = false;  // more changes of configuration than traffic
+  bool restless_ = false;          // more changes of configuration than traffic
+  bool railed_ = false;            // several NIs in each node, and faults of rails
+  int64_t recovery_interval_ = 0;  // s; max_recovery_ping_interval
+  std::vector<SickRail> sick_;
+  Instant health_look_at_ = kNever;
+  std::map<std::pair<size_t, Nid>, uint16_t> health_;  // by member and NI, at the last look
   std::vector<Member> members_;
   std::vector<size_t> journals_said_;
 };
+
+/// The first number that is too low after `seeds` runs; "" when there is none.
+[[nodiscard]] std::string counts_wrong(const Counts& counts, uint64_t seeds);
+[[nodiscard]] std::string text_of(const Counts& counts);
 
 }  // namespace ulnet::simulate

@@ -16,11 +16,13 @@
 namespace {
 
 using ulnet::simulate::Cluster;
+using ulnet::simulate::Counts;
 using ulnet::simulate::Trace;
 
 struct Ran {
   std::string wrong;
   uint64_t hash = 0;
+  Counts counts;
 };
 
 /// Expectations of tests/cluster that have failed so far. They do not end a program outside of a test.
@@ -32,12 +34,14 @@ Ran run(uint64_t seed, bool print) {
   const int before = expectations_failed();
   Trace trace(print);
   std::string wrong;
+  Counts counts;
   {
     Cluster cluster(seed, trace);
     wrong = cluster.run();
+    counts = cluster.counts();
   }
   if (wrong.empty() && expectations_failed() != before) wrong = "an expectation failed, see above";
-  return {std::move(wrong), trace.hash()};
+  return {std::move(wrong), trace.hash(), counts};
 }
 
 }  // namespace
@@ -64,8 +68,10 @@ int main(int argc, char** argv) {
   }
   if (full != 0 && std::getenv("ULNET_FULL") != nullptr) count = full;
   uint64_t passed = 0, failed = 0;
+  Counts counts;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     Ran ran = run(seed, print);
+    counts.add(ran.counts);
     if (twice && ran.wrong.empty() && run(seed, false).hash != ran.hash) ran.wrong = "a second run went another way";
     ++(ran.wrong.empty() ? passed : failed);
     if (ran.wrong.empty()) continue;
@@ -73,6 +79,9 @@ int main(int argc, char** argv) {
                seed);
     std::fflush(stdout);
   }
+  fmt::print("{}\n", text_of(counts));
+  const std::string too_few = counts_wrong(counts, count);
+  if (!too_few.empty()) fmt::print("{}\n", too_few);
   fmt::print("{} passed, {} failed\n", passed, failed);
-  return failed == 0 ? 0 : 1;
+  return failed == 0 && too_few.empty() ? 0 : 1;
 }

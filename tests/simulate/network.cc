@@ -37,6 +37,33 @@ void Cluster::cut(const Nid& a, const Nid& b, bool one_way) {
   cuts_.emplace(a, b);
 }
 
+void Cluster::mend(const Nid& a, const Nid& b) {
+  if (tcp())
+    sim_.tcp().partition(ip_of(a), ip_of(b), false);
+  else
+    sim_.fabric().heal(a, b);
+  cuts_.erase({a, b});
+}
+
+// TCP loses nothing by itself; a connection that breaks takes its messages along.
+void Cluster::lose(const Nid& from, const Nid& to, double share, bool with_error) {
+  if (tcp()) return sim_.tcp().reset_between(ip_of(from), ip_of(to));
+  sim::LinkRules& rules = sim_.fabric().link(from, to);
+  (with_error ? rules.lose_with_error : rules.lose_silently) = share;
+}
+
+void Cluster::lose_none(const Nid& from, const Nid& to) {
+  if (!tcp()) sim_.fabric().link(from, to) = sim_.fabric().rules();
+}
+
+// Over TCP the addresses of the node are silent: its kernel acknowledges nothing either.
+void Cluster::hang(Member& member, bool on) {
+  member.node->hang(on);
+  if (!tcp()) return;
+  for (const Net net : nets_)
+    for (const Nid& nid : nids_on(member, net)) sim_.tcp().silence(ip_of(nid), on || links_down_.contains(nid));
+}
+
 void Cluster::reset(const Nid& a, const Nid& b) {
   if (tcp())
     sim_.tcp().reset_between(ip_of(a), ip_of(b));
@@ -64,6 +91,8 @@ void Cluster::set_link(const Nid& nid, bool up) {
 }
 
 void Cluster::heal_network() {
+  for (SickRail& rail : sick_) rail_end(rail);
+  sick_.clear();
   heal_cuts();
   for (const Nid& nid : std::exchange(links_down_, {})) set_link(nid, true);
   sim_.heal_all();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "control/health/health.h"
+
 namespace ulnet::simulate {
 namespace {
 
@@ -238,6 +240,84 @@ std::string unfinished(const Cluster& cluster) {
         return fmt::format("{} is still at work on {}", member.name(), text_of(peer.get()));
   }
   return "";
+}
+
+namespace {
+
+/// A peer NI with failures that no message ever came from gets no recovery pings (docs/wire/lnet.md §9).
+bool never_pinged(const PeerNi& ni) {
+  return ni.last_heard_ns() == 0 && !ni.health.silent();
+}
+
+/// A silent NI recovers by a message that comes over it. Nobody on its net can send one.
+bool waits_alone(const Cluster& cluster, const Member& a, const LocalNi& ni) {
+  if (!ni.health.silent()) return false;
+  return std::none_of(cluster.members().begin(), cluster.members().end(),
+                      [&](const Member& b) { return &b != &a && b.on_net(ni.net); });
+}
+
+}  // namespace
+
+std::string health_wrong(const Cluster& cluster, const Member& a) {
+  Control& control = a.control();
+  for (const LocalNi* ni : control.nis->all())
+    if (!ni->going() && !ni->health.whole() && !waits_alone(cluster, a, *ni))
+      return fmt::format("{}: the NI {} has health {}", a.name(), nid_text(ni->nid), ni->health.value());
+  for (const Nid& nid : control.health->recovering_local())
+    if (!waits_alone(cluster, a, *control.nis->find(nid)))
+      return fmt::format("{}: the NI {} recovers", a.name(), nid_text(nid));
+  for (const Member& b : cluster.members())
+    for (const Nid& nid : b.nids) {
+      const PeerNi* ni = &b == &a ? nullptr : control.peers->find(nid);
+      if (ni == nullptr || ni->health.whole() || never_pinged(*ni) || !a.on_net(nid.net())) continue;
+      return fmt::format("{}: the peer NI {} of {} has health {}", a.name(), nid_text(nid), b.name(),
+                         ni->health.value());
+    }
+  return "";
+}
+
+bool must_use_rails(const Cluster& cluster, const Member& a, const Member& b) {
+  return a.discovery == config::Discovery::kOn && advertises(b) && must_arrive(cluster, a, b) &&
+         std::none_of(b.nids.begin(), b.nids.end(), [&](const Nid& nid) { return has_configured(a, nid); }) &&
+         std::any_of(b.nids.begin(), b.nids.end(), [&](const Nid& nid) { return a.on_net(nid.net()); });
+}
+
+std::map<Nid, uint64_t> rails_sent(const Member& a, const Member& b) {
+  std::map<Nid, uint64_t> sent;
+  for (const Nid& nid : a.nids)
+    if (b.on_net(nid.net())) sent[nid] = a.control().nis->find(nid)->counted(NiTraffic::kSent);
+  for (const Nid& nid : b.nids) {
+    if (!a.on_net(nid.net())) continue;
+    const PeerNi* ni = a.control().peers->find(nid);
+    if (ni->blocks == nullptr || (!ni->health.whole() && never_pinged(*ni))) continue;
+    for (const Counter& one : ni->blocks->slice.counters[NiTraffic::kSent]) sent[nid] += one.get();
+  }
+  return sent;
+}
+
+size_t credits_apart(const Member& a, const Member& b) {
+  int32_t least = INT32_MAX, most = 0;
+  for (const Nid& nid : b.nids) {
+    const PeerNi* ni = a.on_net(nid.net()) ? a.control().peers->find(nid) : nullptr;
+    if (ni == nullptr || ni->blocks == nullptr) continue;
+    least = std::min(least, ni->tx_credits);
+    most = std::max(most, ni->tx_credits);
+  }
+  return least < most ? size_t(most - least) : 0;
+}
+
+std::string rail_text(const Member& a, const Nid& nid) {
+  if (const LocalNi* ni = a.control().nis->find(nid); ni != nullptr)
+    return fmt::format("health {}{}", ni->health.value(), ni->fatal ? ", no link" : "");
+  const PeerNi* ni = a.control().peers->find(nid);
+  if (ni == nullptr) return "not a peer NI";
+  std::string text = fmt::format("health {}, status {}", ni->health.value(), int(ni->status));
+  if (ni->blocks == nullptr) return text;
+  for (const auto& tallies : a.control().mesh->tallies) {
+    const TallyNow now = tallies->peer_ni_now(ni->blocks->slice.slot, PaceKind::kSmall);
+    text += fmt::format(", worker: {} under way, weight {}, sequence {}", now.under_way, now.weight, now.sequence);
+  }
+  return text;
 }
 
 bool must_arrive(const Cluster& cluster, const Member& a, const Member& b) {

@@ -7,7 +7,8 @@
 namespace ulnet::simulate {
 namespace {
 
-constexpr int kStirs = 120;
+constexpr int kStirs = 100;
+constexpr int kRailedStirs = 60;
 constexpr size_t kNisMost = 4;  // of one node
 
 }  // namespace
@@ -32,12 +33,13 @@ Nid Cluster::any_nid() {
 
 void Cluster::stir() {
   set_faults();
-  for (int i = 0; i < kStirs && failure_.empty(); ++i) {
-    for (uint64_t n = rng_.below(restless_ ? 2 : 5); n > 0; --n) operate();
-    if (rng_.one_in(restless_ ? 1 : 3)) act();
+  for (int i = 0; i < (railed_ ? kRailedStirs : kStirs) && failure_.empty(); ++i) {
+    for (uint64_t n = rng_.below(railed_ ? 8 : restless_ ? 2 : 5); n > 0; --n) operate();
+    if (rng_.one_in(railed_ ? 6 : restless_ ? 1 : 3)) act();
+    if (rng_.one_in(railed_ ? 3 : 15)) rail_fault();
     for (Member& member : members_)
       if (!member.running() && sim_.now() >= member.back_at) come_back(member);
-    run_for(rng_.one_in(8) ? Duration(3s) : Duration(rng_.below(30'000'000)));
+    run_stirred(rng_.one_in(8) ? Duration(3s) : Duration(rng_.below(railed_ ? 150'000'000 : 30'000'000)));
   }
 }
 
@@ -219,6 +221,7 @@ void Cluster::link_change(Member& member) {
 
 void Cluster::stop(Member& member) {
   say(member.name() + " is killed");
+  count_life(member);
   member.node->kill();
   member.back_at = sim_.now() + (rng_.one_in(2) ? Duration(10ms) : Duration(rng_.below(20'000'000'000)));
 }
