@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "control/health/other_pair.h"
 #include "control/discovery/runner.h"
 #include "control/health/health_of_node.h"
+#include "control/health/other_pair.h"
 #include "control/publish/view_builder.h"
 #include "control/turn.h"
 #include "dataplane/base/nid_text.h"

@@ -47,6 +47,7 @@
 #include <vector>
 
 #include "dataplane/base/ids.h"
+#include "dataplane/base/link_speed.h"
 #include "dataplane/base/list.h"
 #include "dataplane/base/nid.h"
 #include "dataplane/base/result.h"
@@ -58,7 +59,6 @@
 #include "dataplane/state/posted.h"
 #include "dataplane/state/ring_messages.h"
 #include "dataplane/wire/header.h"
-#include "dataplane/base/link_speed.h"
 
 namespace ulnet {
 

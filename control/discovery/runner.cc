@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "control/control.h"
-#include "control/health/other_pair.h"
 #include "control/health/health.h"
+#include "control/health/other_pair.h"
 #include "control/publish/view_builder.h"
 
 namespace ulnet {

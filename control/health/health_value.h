@@ -36,7 +36,7 @@ class HealthValue {
   [[nodiscard]] bool recovers() const { return !whole() && !held_; }
 
   void fail(uint64_t times, const HealthRules& rules, Instant now);
-  /// Does not answer at all: down to 0. The first message that gets through restores it whole.
+  /// Does not answer at all: down to 0. The first success restores it whole.
   void fail_whole(const HealthRules& rules, Instant now);
   /// Messages got through.
   void succeed(uint64_t times, const HealthRules& rules);

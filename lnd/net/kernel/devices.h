@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "dataplane/base/link_speed.h"
 #include "dataplane/base/nid.h"
 #include "dataplane/base/result.h"
-#include "dataplane/base/link_speed.h"
 
 namespace ulnet {
 

@@ -1,10 +1,10 @@
 // Speeds of links: the kernel's masks of link modes, and interfaces of this machine.
-#include "lnd/net/kernel/link_speed_ctl.h"
-
 #include <gtest/gtest.h>
 #include <linux/ethtool.h>
 
 #include <array>
+
+#include "lnd/net/kernel/link_speed_ctl.h"
 
 namespace ulnet {
 namespace {
