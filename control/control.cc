@@ -19,6 +19,11 @@ std::vector<IdleGate*> pointers(const std::vector<std::unique_ptr<IdleGate>>& ga
   return all;
 }
 
+/// The interface cookie in the handles of requests: of this life of the node, and of no other node.
+uint64_t request_cookie(const NodeDeps& deps) {
+  return kCookieOfRequests | (Rng(deps.seed ^ Rng(deps.incarnation).next()).next() & kCookieOwn);
+}
+
 }  // namespace
 
 void Control::log_limited(JournalCause cause, const std::string& line) {
@@ -61,7 +66,7 @@ Control::Control(const NodeConfig& node_config, NodeDeps node_deps)
   peer_table = std::make_unique<PeerTableBuilder>();
   for (unsigned i = 0; i < config.workers; ++i) {
     WorkerMemory* place = near.of(WorkerId{uint16_t(i)});
-    workers.emplace_back(near_new<Worker>(place, WorkerId{uint16_t(i)}, *mesh, config.worker_size, deps.incarnation,
+    workers.emplace_back(near_new<Worker>(place, WorkerId{uint16_t(i)}, *mesh, config.worker_size, request_cookie(deps),
                                           deps.seed + (i + 1) * kWorkerSeedStep, place),
                          NearDelete<Worker>{place});
   }

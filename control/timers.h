@@ -74,6 +74,7 @@ class SlowTimer {
   SlowTimer(const SlowTimer&) = delete;
   SlowTimer& operator=(const SlowTimer&) = delete;
 
+  [[nodiscard]] Instant now() const { return now_; }
   void set(Instant at) { at_ = at; }
   void set_in(Duration wait) { at_ = now_ + wait; }
   /// Sets it to the next try, or stops it.

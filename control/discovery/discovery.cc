@@ -277,6 +277,13 @@ void Discovery::learn_features(Peer& peer, uint32_t features) {
   } else {
     clear(peer, kPeerNoDiscovery);
   }
+  const bool knows = (features & wire::kFeatureCopies) != 0;
+  const auto life = uint16_t(knows ? (features & wire::kLifeMask) >> wire::kLifeShift : 0);
+  if (life != peer.life) {
+    peer.life = life;
+    peer.life_since = work_.now();
+    deps_.peers.touch(peer);
+  }
   const bool says = (features & wire::kFeatureMultiRail) != 0;
   if (says == peer.multi_rail() || !merges) return;
   if (peer.configured()) {

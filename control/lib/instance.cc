@@ -20,6 +20,7 @@
 #include "dataplane/base/nid_text.h"
 #include "dataplane/host/arena.h"
 #include "dataplane/host/clock.h"
+#include "dataplane/host/random_seed.h"
 #include "dataplane/host/thread_helper.h"
 #include "lnd/net/kernel/devices.h"
 
@@ -181,7 +182,7 @@ config::Checked<void> Instance::Impl::start_node(const config::DesiredState& sta
   drivers.emplace(std::move(*opened));
 
   NodeDeps deps;
-  deps.seed = incarnation;
+  deps.seed = random_seed();
   deps.incarnation = incarnation;
   deps.lnds = drivers->entries();
   deps.devices = devices.get();

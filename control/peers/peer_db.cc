@@ -414,6 +414,8 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
   auto view = std::make_shared<PublishedPeer>();
   view->id = peer.id;
   view->multi_rail = peer.multi_rail();
+  view->life = peer.life;
+  view->life_since = peer.life_since;
   view->up_to_date = peer.up_to_date;
   view->router = is_gateway(peer);
   if (view->router)

@@ -151,13 +151,15 @@ struct Peer {
   std::vector<PeerNet> nets;  ///< the primary NID's first, and in it the primary NID
   PeerDiscovery discovery;
   GatewayState gateway;
-  bool up_to_date = false;   ///< requests may go without discovery (docs/wire/lnet.md §5.2)
-  bool dirty = false;        ///< its view is older than it
-  bool waits = false;        ///< policies have not given results to all its NIs yet
-  bool never_held = false;   ///< see PeerDb::held()
-  uint64_t use_mark = 0;     ///< of its traffic when it was last looked at; only where peers crowd
-  Instant used_at = kNever;  ///< when that was last seen to change
-  Nid met_from = kAnyNid;    ///< the address whose word for its NID was all there was when it was met; ANY: none
+  bool up_to_date = false;  ///< requests may go without discovery (docs/wire/lnet.md §5.2)
+  uint16_t life = 0;        ///< its node knows copies of requests, and this is its life (docs/wire/copies.md); 0: no
+  Instant life_since = kNever;  ///< when that life was first known
+  bool dirty = false;           ///< its view is older than it
+  bool waits = false;           ///< policies have not given results to all its NIs yet
+  bool never_held = false;      ///< see PeerDb::held()
+  uint64_t use_mark = 0;        ///< of its traffic when it was last looked at; only where peers crowd
+  Instant used_at = kNever;     ///< when that was last seen to change
+  Nid met_from = kAnyNid;       ///< the address whose word for its NID was all there was when it was met; ANY: none
   [[nodiscard]] PeerNi& primary() const { return *nets.front().nis.front(); }
   [[nodiscard]] bool multi_rail() const { return has(kPeerMultiRail); }
   [[nodiscard]] bool configured() const { return has(kPeerConfigured); }

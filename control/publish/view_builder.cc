@@ -103,7 +103,8 @@ Duration message_timeout(const LocalNi& ni, int64_t retry_count) {
 
 wire::PingInfo build_ping_info(Control& c) {
   wire::PingInfo info;
-  info.features = wire::kFeatureNiStatus | wire::kFeatureMultiRail;
+  const uint32_t life = life_of(c.workers.front()->interface_cookie);
+  info.features = wire::kFeatureNiStatus | wire::kFeatureMultiRail | wire::kFeatureCopies | life << wire::kLifeShift;
   if (c.desired.global.discovery != config::Discovery::kOff) info.features |= wire::kFeatureDiscovery;
   if (!c.routing->advertised()) info.features |= wire::kFeatureRteDisabled;
   info.features &= ~c.config.features_hidden;

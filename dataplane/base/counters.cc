@@ -62,6 +62,8 @@ constexpr std::array<CounterText, size_t(Drop::kCount)> kDrops{{
     {"no_message", "messages", "its sender held its share of the messages for too long and took no answers"},
     {"no_connection", "messages", "ACK or REPLY to a node to which no connection could be made in time"},
     {"fault", "messages", "lost on receive by a drop rule: `ulnetctl fault drop show`"},
+    {"copy", "messages", "sent again over another path, but the first had come"},
+    {"copy_unknown", "messages", "sent again over another path, and nothing says whether the first had come"},
 }};
 
 constexpr std::array<CounterText, size_t(TurnStat::kCount)> kTurn{{

@@ -85,6 +85,8 @@ enum class Drop : uint8_t {
   kNoMessage,
   kNoConnection,
   kFault,
+  kCopy,
+  kCopyUnknown,
   kCount
 };
 

@@ -83,7 +83,13 @@ inline constexpr Duration kSilenceMin =
     100ms;  ///< an operation that has waited for this time makes its pair of NIs silent
 inline constexpr Duration kSilenceLook = 50ms;   ///< how often a worker looks
 inline constexpr unsigned kSilentPairsMax = 32;  ///< pairs of NIs reported by one look
-inline constexpr unsigned kMovesMax = 4;         ///< times that a message is taken back from a rail that failed
+inline constexpr Duration kCopyAfter =
+    200ms;  ///< age of an unanswered request at its first copy; twice as long for the next
+inline constexpr Duration kCopyFor = 120s;          ///< age of a request after which no copy is sent
+inline constexpr unsigned kCopiesLook = 256;        ///< copies sent by one look
+inline constexpr Duration kRequestsSeenFor = 300s;  ///< time for which a receiver keeps a request in mind
+inline constexpr uint32_t kRequestsSeenFactor = 4;  ///< requests remembered by a worker, for each of `incoming`
+inline constexpr unsigned kMovesMax = 4;            ///< times that a message is taken back from a rail that failed
 
 // One engine or Host thread
 /// Entries of an io_uring's submission queue; if it is full, the engine enters the kernel early.
@@ -104,6 +110,7 @@ static_assert(kStrangersShare > 0 && kOperationsShare > 0);
 static_assert(kPeerUnusedLookMin <= kPeerUnusedLook && kPeerUnusedLook <= kPeerUnusedMin);
 static_assert(kEqLookAgain < kEqStuckMax, "a queue with room again is seen before its receives are dropped");
 static_assert(kSharesLookGap < kIncomingHoldMax);
+static_assert(kCopyFor + kHopHoldMax + kPoolHoldMax < kRequestsSeenFor, "a copy that a router holds is still known");
 static_assert(std::has_single_bit(kRegionSlots) && kRegionsMax < kRegionSlots);
 static_assert(std::has_single_bit(kLoopSightsKept));
 static_assert(kLoopSightsMax <= kLoopSightsAnonymousMax);

@@ -65,30 +65,28 @@ void leave_share(Worker& w, Incoming& m) {
 /// The message is over, and its event is posted.
 void release(Worker& w, Incoming& m) {
   ULNET_CHECK(m.state == IncomingState::kFinishing);
-  Submitter& submitter = *m.submitter;
+  Submitter* submitter = m.submitter;
   leave_md(w, m);
   m.state = IncomingState::kFree;
   leave_share(w, m);
   w.incoming.give(m);
   w.shares_to_look = w.shares_waiting.size();
-  submitter_leave(submitter, m);
+  if (submitter != nullptr) submitter_leave(*submitter, m);
+}
+
+/// The payload of a PUT is in place, or lost. If there is to be no ACK, its entry stays open: a copy gets none either.
+void put_seen(Worker& w, const Incoming& m) {
+  if (m.seen == RequestsSeen::kNowhere) return;
+  const wire::WireHandle handle = m.tx.header.put().ack_wmd;
+  if (m.rx_result.error != 0)
+    w.requests_seen.forget(m.seen, handle);
+  else if ((m.md->options & kMdAckDisable) == 0)
+    w.requests_seen.delivered(m.seen, handle, {m.event.mlength, m.event.offset, m.event.md});
 }
 
 bool wants_ack(const Incoming& m) {
   return m.is_put() && m.event.status == 0 && (m.md->options & kMdAckDisable) == 0 &&
          !m.tx.header.put().ack_wmd.is_none();
-}
-
-/// The payload is in its MD. The ACK goes back the way the PUT came (docs/wire/lnet.md §3.1), whether or not its event
-/// has found room in the queue.
-void send_ack(Worker& w, Incoming& m) {
-  const wire::PutBody put = m.tx.header.put();
-  wire::Header ack = wire::response_to(m.tx.header, wire::MsgType::kAck);
-  ack.set(wire::AckBody{put.ack_wmd, put.match_bits, m.event.mlength});
-  m.tx.header = ack;
-  m.tx.payload = {};
-  leave_md(w, m);
-  send_message(w, m);
 }
 
 /// Nothing is under way any more but, perhaps, the event.
@@ -117,9 +115,21 @@ void event_due(Worker& w, Incoming& m) {
 
 }  // namespace
 
+// The ACK goes back the way the PUT came (docs/wire/lnet.md §3.1), even if its event waits for room in the queue.
+void send_ack(Worker& w, Incoming& m) {
+  const wire::PutBody put = m.tx.header.put();
+  wire::Header ack = wire::response_to(m.tx.header, wire::MsgType::kAck);
+  ack.set(wire::AckBody{put.ack_wmd, put.match_bits, m.event.mlength});
+  m.tx.header = ack;
+  m.tx.payload = {};
+  leave_md(w, m);
+  send_message(w, m);
+}
+
 void incoming_received(Worker& w, Incoming& m) {
   ULNET_CHECK(m.state == IncomingState::kReceiving);
   m.state = IncomingState::kReady;
+  put_seen(w, m);
   if (const int32_t error = m.rx_result.error; error != 0) {
     w.counters[Stat::kDropCount].add();
     w.counters[m.md_unlinked ? Drop::kMdUnlinked : Drop::kReceiveFailed].add();

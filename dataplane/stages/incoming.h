@@ -27,6 +27,8 @@ void incoming_wait_first(Worker& w, RxSlot& slot);
 [[nodiscard]] Incoming& incoming_take(Worker& w, const RxSlot& slot);
 
 // --- steps of an Incoming ---
+/// Sends the ACK of a PUT, whose header `m` has. The payload is in its MD.
+void send_ack(Worker& w, Incoming& m);
 /// A PUT: its payload is in place or lost (rx_result).
 void incoming_received(Worker& w, Incoming& m);
 /// The lease of its ACK or REPLY is back (tx.result), and no other attempt follows.

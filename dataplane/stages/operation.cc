@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "dataplane/stages/charge.h"
+#include "dataplane/stages/copies.h"
 #include "dataplane/stages/egress.h"
 #include "dataplane/stages/finish.h"
 #include "dataplane/stages/md_end.h"
@@ -22,7 +23,7 @@ Operation& operation_begin(Worker& w, Submitter& submitter, const OperationCall&
   ULNET_CHECK(op != nullptr && op->state == OperationState::kFree && op->md == nullptr);
   op->state = OperationState::kReady;
   op->end = end;
-  op->answer_known = op->md_unlinked = false;
+  op->answer_known = op->md_unlinked = op->copied = false;
   op->recall.store(false, std::memory_order_relaxed);
   op->attempts_reset();
   op->recovery = false;
@@ -272,6 +273,10 @@ void operation_lease_back(Worker& w, Operation& op) {
   switch (op.state) {
     case OperationState::kSending:
     case OperationState::kSendingGivenUp:
+      if (error != 0 && op.copied && op.state == OperationState::kSending) {
+        op.state = OperationState::kAwaiting;
+        return;
+      }
       if (error != 0) note_error(op, error);
       if (in_sink) return answered_in_sink(w, op);
       if (op.status == 0 && op.state == OperationState::kSendingGivenUp) op.status = -ECANCELED;
@@ -326,6 +331,8 @@ bool operation_reply_begins(Worker& w, Operation& op, const Response& answer, Rx
 }
 
 void operation_received(Worker& w, Operation& op) {
+  const bool lost = op.rx_result.error != 0 && op.state == OperationState::kReceiving;
+  if (lost && op.status == 0 && reply_lost(w, op)) return;
   if (op.rx_result.error != 0)
     note_error(op, op.md_unlinked ? -ECANCELED : op.rx_result.error);
   else

@@ -1,5 +1,5 @@
-// Messages coming in: the rules of docs/wire/lnet.md §3 in their order, on the connection's worker; matching at home;
-// and what happens when the payload is in its place.
+// Messages coming in: the rules of docs/wire/lnet.md §3 in their order, on the connection's worker; ACKs and REPLYs at
+// home; and what happens when the payload is in its place. PUTs and GETs at home are in match.cc.
 #include "dataplane/stages/receive.h"
 
 #include "dataplane/stages/charge.h"
@@ -7,13 +7,10 @@
 #include "dataplane/stages/fault.h"
 #include "dataplane/stages/forward.h"
 #include "dataplane/stages/incoming.h"
-#include "dataplane/stages/md_end.h"
+#include "dataplane/stages/match.h"
 #include "dataplane/stages/operation.h"
 #include "dataplane/stages/post.h"
-#include "dataplane/stages/send.h"
-#include "dataplane/stages/under_way.h"
 #include "dataplane/state/payload.h"
-#include "dataplane/wire/ping_info.h"
 
 namespace ulnet {
 namespace {
@@ -36,190 +33,6 @@ bool malformed(const wire::Header& h) {
 void rx_count_add(RxSlot& slot) {
   if (slot.ni_slice != nullptr) slot.ni_slice->rx_count.add(1);
   if (slot.from != nullptr) ++slot.from->rx_count;
-}
-
-const NiView* ni_by_id(const Worker& w, NiId id) {
-  for (const NiView& ni : w.view->local->nis)
-    if (ni.id == id) return &ni;
-  return nullptr;
-}
-
-const Nid& primary_of(const Worker& w, const Nid& nid) {
-  const PeerRef peer = w.view->peers->find(nid);
-  return peer ? peer.peer->primary() : nid;
-}
-
-/// What a matched PUT or GET will say in its event.
-void fill_event(Worker& w, Incoming& m, const RxSlot& slot, const MatchFound& found) {
-  const wire::Header& h = slot.header;
-  Event& e = m.event;
-  e = Event{};
-  e.md = found.md->handle;
-  e.user_ptr = found.md->user_ptr;
-  e.initiator = primary_of(w, h.src_nid);
-  e.initiator_pid = h.src_pid;
-  e.source = h.src_nid;
-  e.sender = slot.from_nid;
-  e.target = h.dest_nid;
-  e.mlength = found.mlength;
-  e.offset = found.offset;
-  if (h.type == MsgType::kPut) {
-    const wire::PutBody put = h.put();
-    e.kind = EventKind::kPut;
-    e.match_bits = put.match_bits;
-    e.hdr_data = put.hdr_data;
-    e.portal = put.portal;
-    e.rlength = h.payload_length;
-  } else {
-    const wire::GetBody get = h.get();
-    e.kind = EventKind::kGet;
-    e.match_bits = get.match_bits;
-    e.portal = get.portal;
-    e.rlength = get.sink_length;
-  }
-}
-
-/// The REPLY to a request with a token: to the worker of its connection, which gets it with the verdict. No path is
-/// chosen, and no credit taken: both are as the request found them.
-void answer_request(Worker& w, Incoming& m, RxSlot& slot) {
-  const NiView* ni = ni_by_id(w, slot.ni);
-  Tx& tx = m.tx;
-  tx.lease_reset({}, slot.token);
-  tx.ni = slot.ni;
-  tx.ni_slice = slot.ni_slice;
-  tx.peer_ni = slot.from_ni;
-  tx.peer = slot.from;
-  tx.next_hop = slot.from_nid;
-  tx.deadline = w.now + (ni != nullptr ? ni->message_timeout : w.view->node.transaction_timeout);
-  ULNET_CHECK(m.state == IncomingState::kReady);
-  m.state = IncomingState::kSending;
-  m.lease_worker = uint8_t(slot.conn_worker);
-  under_way_begin(w, m, slot.ni_slice->slot, slot.from->slot, false);
-  slot.reply = &tx;
-}
-
-/// The REPLY leaves at once: a GET has no payload to wait for.
-void start_reply(Worker& w, Incoming& m, RxSlot& slot, const MatchFound& found) {
-  const wire::Header& h = slot.header;
-  wire::Header reply = wire::response_to(h, MsgType::kReply);
-  reply.payload_length = found.mlength;
-  reply.set(wire::ReplyBody{h.get().return_wmd});
-  m.tx.header = reply;
-  m.tx.payload = {found.md->segments, found.md->segment_count, found.offset, found.mlength};
-  if (slot.token != 0) return answer_request(w, m, slot);
-  send_message(w, m);
-}
-
-MatchAsk ask_of(Worker& w, const wire::Header& h) {
-  MatchAsk ask;
-  ask.initiator = {primary_of(w, h.src_nid), h.src_pid};
-  ask.source = h.src_nid;
-  if (h.type == MsgType::kPut) {
-    const wire::PutBody put = h.put();
-    ask.match_bits = put.match_bits;
-    ask.rlength = h.payload_length;
-    ask.roffset = put.offset;
-  } else {
-    const wire::GetBody get = h.get();
-    ask.is_get = true;
-    ask.match_bits = get.match_bits;
-    ask.rlength = get.sink_length;
-    ask.roffset = get.src_offset;
-  }
-  return ask;
-}
-
-void start_incoming(Worker& w, Incoming& m, RxSlot& slot, const MatchFound& found) {
-  Md& md = *found.md;
-  m.attempts_reset();
-  m.md_unlinked = false;
-  m.tx.home = w.id.value;
-  m.md = &md;
-  m.eq = md.eq;
-  m.submitter = w.submitters[md.handle.submitter];
-  ++m.submitter->messages;
-  ++m.submitter->events_owed;
-  m.md_offset = found.offset;
-  m.want_dst = slot.header.src_nid;
-  m.want_src = slot.ni_slice != nullptr ? slot.header.dest_nid : kAnyNid;  // exactly the NI it came to (§3.1)
-  m.via = slot.from_nid != slot.header.src_nid ? slot.from_nid : kAnyNid;
-  fill_event(w, m, slot, found);
-  md.ops.push_back(m);
-}
-
-/// The payload of a PUT goes into the MD.
-void start_receive(Worker& w, Incoming& m, RxSlot& slot, const MatchFound& found) {
-  m.tx.header = slot.header;  // kept for the ACK
-  m.receive_begin(w.id, slot.conn_worker);
-  m.state = IncomingState::kReceiving;
-  slot.message = &m;
-  slot.into = {found.md->segments, found.md->segment_count, found.offset, found.mlength};
-}
-
-/// May the MD take one more message, whose event may have to wait for room in its queue?
-enum class QueueRoom : uint8_t { kYes, kWait, kStuck };
-QueueRoom queue_room(const Worker& w, const Md& md) {
-  const EventQueue* eq = md.eq;
-  if (eq == nullptr || eq->callback != nullptr) return QueueRoom::kYes;
-  if (eq->held.empty() && queue_takes(w, *w.submitters[md.handle.submitter], *eq)) return QueueRoom::kYes;
-  return queue_stuck(w, *eq) ? QueueRoom::kStuck : QueueRoom::kWait;
-}
-
-/// The receive goes on when events have found room.
-void hold_for_queue(Worker& w, RxSlot& slot, const Md& md) {
-  EventQueue& eq = *md.eq;
-  eq.submitter = w.submitters[md.handle.submitter];
-  eq.held.push_back(slot);
-  if (!eq.linked()) w.eqs_waiting.push_back(eq);
-}
-
-/// PUT or GET at its portal's home. Requires a free message.
-RxVerdict match_incoming(Worker& w, RxSlot& slot) {
-  const wire::Header& h = slot.header;
-  const bool is_put = h.type == MsgType::kPut;
-  const uint32_t index = is_put ? h.put().portal : h.get().portal;
-  Portal& portal = w.portals[index];
-  const PortalView& portal_view = w.view->portals->portals[index];
-  if (portal_view.mode == PortalMode::kClosed) return drop_receive(w, slot, Drop::kPortalClosed);
-  const MatchAsk ask = ask_of(w, h);
-  // Else no submitter can have more than its share: rare, so that looking twice is cheap.
-  if (!w.eqs_waiting.empty() || 2 * w.incoming.out() >= w.incoming.capacity()) {
-    const Md* md = portal_find(portal, ask);
-    const QueueRoom room = md == nullptr ? QueueRoom::kYes : queue_room(w, *md);
-    if (room == QueueRoom::kStuck) return drop_receive(w, slot, Drop::kQueueFull);
-    if (room == QueueRoom::kWait) {
-      hold_for_queue(w, slot, *md);
-      return RxVerdict::kHold;
-    }
-  }
-  const MatchFound found = portal_match(portal, ask);
-  if (found.md == nullptr) {
-    // Entries of portal 0 have these bits only: what has others would wait for ever, and its connection with it.
-    const bool hopeless = index == kReservedPortal && ask.match_bits != wire::kPingMatchBits;
-    if (!portal_view.lazy || hopeless) return drop_receive(w, slot, Drop::kNoMatch);
-    if (index != kReservedPortal && portal.lazy.size() >= kLazyMax) return drop_receive(w, slot, Drop::kLazyFull);
-    if (slot.ni_slice != nullptr) {  // an NI that goes waits for nobody
-      const NiView* ni = ni_by_id(w, slot.ni);
-      if (ni == nullptr || ni->closing) return drop_receive(w, slot, Drop::kNodeStopping);
-    }
-    portal.lazy.push_back(slot);  // its connection waits with it, so that even without a bound memory is the driver's
-    return RxVerdict::kHold;
-  }
-  if (found.too_long) return drop_receive(w, slot, Drop::kTooLong);
-  Incoming& m = incoming_take(w, slot);
-  start_incoming(w, m, slot, found);
-  Md& md = *found.md;
-  slot.message = nullptr;
-  slot.into = {};
-  if (is_put)
-    start_receive(w, m, slot, found);
-  else
-    ++m.submitter->replies_leaving;
-  const bool used_up = md.threshold == 0 || (md.max_size != 0 && (md.options & kMdManageRemote) == 0 &&
-                                             md.length - md.local_offset < md.max_size);
-  if (used_up) md_close_gate(w, md);
-  if (!is_put) start_reply(w, m, slot, found);
-  return RxVerdict::kReceive;
 }
 
 /// ACK or REPLY at the home of the operation that it answers.
@@ -245,7 +58,7 @@ RxVerdict take_response(Worker& w, RxSlot& slot) {
     case OperationState::kSendingGivenUp:
     case OperationState::kFinishing: return drop_receive(w, slot, Drop::kStaleHandle);
   }
-  Response answer{primary_of(w, h.src_nid), h.src_nid, slot.from_nid, h.dest_nid, h.src_pid, 0};
+  Response answer{w.view->peers->primary_of(h.src_nid), h.src_nid, slot.from_nid, h.dest_nid, h.src_pid, 0};
   slot.message = nullptr;
   slot.into = {};
   if (!is_ack)
@@ -271,7 +84,7 @@ WorkerId home_of(Worker& w, const wire::Header& h, Drop& why) {
   }
   const wire::WireHandle handle = h.type == MsgType::kAck ? h.ack().dst_wmd : h.reply().dst_wmd;
   why = Drop::kForeignHandle;
-  if (handle.interface_cookie != w.interface_cookie) return kNoWorker;
+  if ((handle.interface_cookie & kCookieOwn) != w.interface_cookie) return kNoWorker;
   const WorkerId home = cookie_worker(handle.object_cookie);
   why = Drop::kStaleHandle;
   return home.value < w.mesh.worker_count ? home : kNoWorker;
@@ -313,7 +126,7 @@ bool asymmetric(const Worker& w, const RxSlot& slot) {
 
 RxVerdict decide(Worker& w, RxSlot& slot) {
   if (slot.ni_slice == nullptr) return for_this_node(w, slot);  // loopback
-  const NiView* ni = ni_by_id(w, slot.ni);
+  const NiView* ni = w.view->local->ni(slot.ni);
   if (ni == nullptr) return drop_receive(w, slot, Drop::kNodeStopping);
   if (slot.header.dest_nid != ni->nid) return for_another(w, slot, *ni);
   if (asymmetric(w, slot)) return drop_receive(w, slot, Drop::kAsymmetricRoute);
@@ -352,6 +165,8 @@ int32_t refusal_of(Drop reason) {
     case Drop::kLazyFull:
     case Drop::kQueueFull: return -ENOBUFS;
     case Drop::kTooLong: return -EMSGSIZE;
+    case Drop::kCopy:
+    case Drop::kCopyUnknown: return -EALREADY;
     default: return -ENODATA;
   }
 }
@@ -411,7 +226,7 @@ void receive_delayed(Worker& w, RxSlot& slot) {
 void sample_response(Worker& w, const Operation& op) {
   const auto took = uint64_t((w.now - op.issued).count());
   const NiLatency which = op.is_get() ? NiLatency::kGetRtt : NiLatency::kPutAck;
-  if (const NiView* ni = ni_by_id(w, op.tx.ni)) ni->slices[w.id.value]->counters[which].sample(took);
+  if (const NiView* ni = w.view->local->ni(op.tx.ni)) ni->slices[w.id.value]->counters[which].sample(took);
   // Counted by this worker, and found again by what the request was sent over.
   if (const PeerRef peer = w.view->peers->find(op.tx.next_hop); peer && peer.ni().locals != nullptr)
     peer.ni().locals[w.id.value]->latencies[which].sample(took);
@@ -423,7 +238,7 @@ Response sink_answer(Worker& w, const Operation& op) {
   w.counters[Stat::kRecvCount].add();
   w.counters[Stat::kRecvLength].add(bytes);
   sample_response(w, op);
-  return {primary_of(w, get.dest_nid), get.dest_nid, op.tx.next_hop, get.src_nid, get.dest_pid, bytes};
+  return {w.view->peers->primary_of(get.dest_nid), get.dest_nid, op.tx.next_hop, get.src_nid, get.dest_pid, bytes};
 }
 
 RxVerdict home_decide(Worker& w, RxSlot& slot) {

@@ -6,6 +6,7 @@
 
 #include "dataplane/select/after_choice.h"
 #include "dataplane/select/path.h"
+#include "dataplane/stages/copies.h"
 #include "dataplane/stages/finish.h"
 #include "dataplane/stages/forward.h"
 #include "dataplane/stages/incoming.h"
@@ -196,7 +197,7 @@ PathChoice other_path(Worker& w, Sending& m) {
 bool helps(const Worker& w, const Sending& m, const PathChoice& choice) {
   const auto& nis = w.view->local->nis;
   switch (failure_class(m.tx.result.health).resend) {
-    case Resend::kNo: return false;
+    case Resend::kNo: return !m.tried.has(choice.ni->slot, choice.hop->slot);  // a copy
     case Resend::kOtherNi:
       return std::any_of(nis.begin(), nis.end(), [&](const NiView& ni) { return ni.id != m.tx.ni && !ni.going(); });
     case Resend::kOtherPeerNi: return choice.hop->id != m.tx.peer_ni || choice.hop_peer->nis.size() > 1;
@@ -204,14 +205,30 @@ bool helps(const Worker& w, const Sending& m, const PathChoice& choice) {
   return false;
 }
 
+void lease_again(Worker& w, Sending& m, const PathChoice& choice) {
+  w.counters[Stat::kResendCount].add();
+  lease_out(w, m, choice);
+}
+
+/// The same of what the peer may have: marked, and with the time of a new message.
+void lease_copy(Worker& w, Operation& op, const PathChoice& choice) {
+  mark_copy(w, op);
+  op.tx.deadline = w.now + choice.ni->message_timeout;
+  lease_again(w, op, choice);
+}
+
 /// A failure that another path may not have: sends the message over such a path, or returns false.
 bool resend(Worker& w, Sending& m) {
   static_assert(std::is_same_v<decltype(Sending::retries), decltype(NodeView::retry_count)>);
   const FailureClass& failure = failure_class(m.tx.result.health);
-  if (failure.resend == Resend::kNo || m.retries >= w.view->node.retry_count) return false;
+  const bool copy = failure.resend == Resend::kNo;  // the peer may have it
+  if (m.retries >= w.view->node.retry_count) return false;
+  const bool may =
+      !copy || (failure.peer_at_fault && m.kind == MessageKind::kOperation && may_copy(w, as_operation(m)));
+  if (!may) return false;
   if (m.tx.peer == nullptr) return false;  // loopback: there is no other way
   if (m.tx.token != 0) return false;       // the request came over this connection, and its answer takes no other
-  if (!m.tx.routed && m.tx.deadline <= w.now) return false;
+  if (!m.tx.routed && m.tx.deadline <= w.now && !copy) return false;
   if (m.kind == MessageKind::kOperation && as_operation(m).recovery) return false;
   if (m.retries++ == 0) m.tried.clear();
   m.tried.add(m.tx.ni_slice->slot, m.tx.peer->slot, failure.ni_at_fault, failure.peer_at_fault);
@@ -220,9 +237,11 @@ bool resend(Worker& w, Sending& m) {
     --m.retries;
     return false;
   }
-  w.counters[Stat::kResendCount].add();
   step(m, Common::kSending, Common::kReady);
-  lease_out(w, m, choice);
+  if (copy)
+    lease_copy(w, as_operation(m), choice);
+  else
+    lease_again(w, m, choice);
   return true;
 }
 
@@ -247,6 +266,26 @@ void send_message(Worker& w, Sending& m, bool as_given) {
     case PathKind::kPark: return park(w, m, choice.ask, choice.discover);
     case PathKind::kError: return fail_message(w, m, choice.error, choice.health);
   }
+}
+
+bool send_copy(Worker& w, Operation& op, bool only_better) {
+  ULNET_CHECK(op.state == OperationState::kAwaiting || op.state == OperationState::kReceiving);
+  if (op.retries >= w.view->node.retry_count) return false;
+  if (op.retries++ == 0) op.tried.clear();
+  const PathFaults faults = faults_of(w, op);
+  const bool peer_at_fault = faults.peer_ni > 0 || faults.ni == 0;
+  if (op.under_way.on) op.tried.add(op.under_way.ni_slot, op.under_way.peer_slot, faults.ni > 0, peer_at_fault);
+  const PathChoice choice = other_path(w, op);
+  const bool other = choice.kind == PathKind::kPath && !op.tried.has(choice.ni->slot, choice.hop->slot);
+  if (!other || (only_better && faults_of(w, choice).all() >= faults.all())) {
+    --op.retries;
+    return false;
+  }
+  under_way_end(w, op, -ETIMEDOUT);
+  op.state = OperationState::kReady;
+  op.copied = only_better;
+  lease_copy(w, op, choice);
+  return true;
 }
 
 void lease_returned(Worker& w, Sending& m) {

@@ -26,6 +26,7 @@ Worker::Worker(WorkerId id_, Mesh& mesh_, const WorkerSize& size, uint64_t inter
       rng(seed),
       operations(size.operations, memory),
       incoming(size.incoming, memory),
+      requests_seen(size.incoming * kRequestsSeenFactor, memory),
       parked(size.parked_peers, memory),
       outbox_work(mesh_.worker_count),
       outbox_back(mesh_.worker_count),

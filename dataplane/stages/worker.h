@@ -18,6 +18,7 @@
 #include "dataplane/state/message.h"
 #include "dataplane/state/parked.h"
 #include "dataplane/state/portal.h"
+#include "dataplane/state/requests_seen.h"
 #include "dataplane/state/router_buffers.h"
 #include "dataplane/state/slices.h"
 #include "dataplane/state/submitter.h"
@@ -80,6 +81,7 @@ class Worker {
   [[nodiscard]] uint32_t incoming_reserve() const { return std::min(kIncomingReserve, incoming.capacity() / 8); }
   /// Puts, gets and receives of this worker's submitters; forwarded messages do not count.
   [[nodiscard]] uint64_t messages_in_use() const { return operations.out() + incoming.out(); }
+  RequestsSeen requests_seen;  ///< of those that `incoming` had a message for
   Wheel<Operation> deadlines;  ///< of operations at home here
   Wheel<Tx> tx_deadlines;      ///< of leases served here
   Parked parked;

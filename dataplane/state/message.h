@@ -141,6 +141,7 @@ struct Operation : UserMessage, Timer {
   bool portal0 = false;              ///< for the reserved portal: affects the path
   bool recovery = false;             ///< recovery ping: goes to exactly its NID, and is never sent again
   bool answer_known = false;         ///< `answer` is filled
+  bool copied = false;               ///< the lease is of a copy, and the requests before it may still be answered
   int32_t status = 0;                ///< first error; that of the final event
   uint64_t user_data = 0;            ///< given to put() or get()
   Instant issued = kNever;
@@ -168,6 +169,7 @@ struct Incoming : UserMessage {
   Incoming() : UserMessage(MessageKind::kIncoming, Of::kIncoming) {}
   IncomingState state = IncomingState::kFree;
   IncomingShare* share = nullptr;  ///< counts the message while it depends on its peer; else null
+  uint32_t seen = UINT32_MAX;      ///< a PUT: its place in Worker::requests_seen; all ones: none
   Nid via;                         ///< preferred next hop of the ACK or REPLY; ANY = none
   Event event;                     ///< filled at the match, but for `status`
   [[nodiscard]] bool is_put() const { return event.kind == EventKind::kPut; }

@@ -97,6 +97,11 @@ struct LocalView {
       if (view.nid == nid) return &view;
     return nullptr;
   }
+  [[nodiscard]] const NiView* ni(NiId id) const {
+    for (const NiView& view : nis)
+      if (view.id == id) return &view;
+    return nullptr;
+  }
   /// Is it a NID of this node? `hash`: Nid::hash().
   [[nodiscard]] bool has(const Nid& nid, uint64_t hash) const {
     const bool maybe = (nid_bits[(hash >> 6) % nid_bits.size()] >> (hash % 64) & 1) != 0;
@@ -175,6 +180,8 @@ struct PeerView {
   bool multi_rail = false;
   bool up_to_date = true;       ///< false: a send parks and needs an answer of control (docs/wire/lnet.md §5.2)
   bool router = false;          ///< a route names one of its NIDs as gateway
+  uint16_t life = 0;            ///< delivers each request once, even if copies come, in this life; 0: does not
+  Instant life_since = kNever;  ///< when that life was first known
   std::vector<Nid> other_nids;  ///< of a router: NIDs that its node has by its own word, and this peer has not
   [[nodiscard]] const Nid& primary() const { return nis.front().nid; }
   [[nodiscard]] const PeerNetView* net(Net n) const {
@@ -221,6 +228,11 @@ struct PeerTable {
   }
 
   [[nodiscard]] PeerRef find(const Nid& nid) const { return find(nid, nid.hash()); }
+  /// Of the peer that has the NID; the NID itself if no peer has it.
+  [[nodiscard]] const Nid& primary_of(const Nid& nid) const {
+    const PeerRef ref = find(nid);
+    return ref ? ref.peer->primary() : nid;
+  }
   /// `hash`: Nid::hash().
   [[nodiscard]] PeerRef find(const Nid& nid, uint64_t hash) const {
     const Limb* limb = limbs[child(hash, 0)];

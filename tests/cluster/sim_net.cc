@@ -104,7 +104,8 @@ void SimNode::boot() {
   NodeDeps deps;
   deps.seed = net_.rng_.next();
   deps.incarnation = (uint64_t(number_) << 32) | (life_ << 8) | 1;
-  if (spec_.downrev) config.features_hidden = wire::kFeatureMultiRail | wire::kFeatureDiscovery;
+  if (spec_.like_kernel) config.features_hidden = wire::kFeaturesOurs;
+  if (spec_.downrev) config.features_hidden = wire::kFeatureMultiRail | wire::kFeatureDiscovery | wire::kFeaturesOurs;
   deps.log = [this](const std::string& line) { journal_.push_back(line); };
   helper_ = std::make_unique<DelayedHelper>();
   deps.helper = helper_.get();

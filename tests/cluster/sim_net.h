@@ -65,6 +65,7 @@ struct NodeSpec {
   /// An older version: it knows neither MULTI_RAIL nor DISCOVERY, and a push to it is a protocol error, which closes
   /// the connection that it came over. `discovery` means nothing then.
   bool downrev = false;
+  bool like_kernel = false;    ///< ping info without the features that only ulnet has
   std::string replies_as;      ///< every REPLY to this node names that NID as its source; none: its own
   uint32_t operations = 256;   ///< puts and gets in being, half of them kept for control
   uint32_t parked_peers = 64;  ///< for which messages wait

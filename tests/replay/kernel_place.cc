@@ -39,6 +39,7 @@ constexpr size_t kHandleBytes = 16;
 
 NodeSpec as_upstream(NodeSpec spec) {
   spec.zc_min_payload = 16384;
+  spec.like_kernel = true;
   return spec;
 }
 

@@ -7,6 +7,7 @@
 #include "control/discovery/runner.h"
 #include "dataplane/base/nid_text.h"
 #include "dataplane/wire/bytes.h"
+#include "dataplane/wire/ping_info.h"
 #include "lnd/lo/lo.h"
 #include "lnd/sim/sim_ctl.h"
 
@@ -38,6 +39,7 @@ MessagePlace::MessagePlace(const std::vector<std::string>& nids) {
   config.workers = 1;
   config.worker_size.operations = 256;
   config.worker_size.incoming = 256;
+  config.features_hidden = wire::kFeaturesOurs;
   NodeDeps deps;
   deps.seed = 1;
   deps.incarnation = 0x1001;

@@ -63,7 +63,7 @@ BANNED = [
     Ban('random',
         r'\b(?:s?rand|random|drand48|rand_r|getrandom)\s*\('
         r'|\bstd::(?:random_device|mt19937(?:_64)?|default_random_engine)\b',
-        PRODUCT + WORKER, (),
+        PRODUCT + WORKER, ('dataplane/host/random_seed.h',),
         'draw from the Rng& that was handed in (dataplane/base/rng.h): a seed must give the same run'),
     Ban('print',
         r'\b(?:f|s|sn|v|vsn|vf)?printf\s*\(|\bputs\s*\(|\bperror\s*\('

@@ -10,6 +10,7 @@
 #include "control/node_config.h"
 #include "dataplane/base/nid_text.h"
 #include "dataplane/host/clock.h"
+#include "dataplane/host/random_seed.h"
 #include "lnd/net/kernel/devices.h"
 
 namespace ulnet {
@@ -81,7 +82,8 @@ config::Checked<void> Daemon::open_node(const config::DesiredState& state) {
   for (const Drivers::Note& one : drivers_->notes()) options_.log(std::string(one.note.about) + ": " + one.note.text);
 
   NodeDeps deps;
-  deps.seed = deps.incarnation = incarnation;
+  deps.seed = random_seed();
+  deps.incarnation = incarnation;
   deps.lnds = drivers_->entries();
   deps.devices = devices_.get();
   deps.memory = memory_.get();

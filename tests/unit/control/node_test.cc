@@ -29,8 +29,9 @@ TEST(Node, ping_info_says_what_the_node_is) {
   PingAnswer answer = rig.ping(a, "10.0.0.2@tcp");
   EXPECT_EQ(answer.info.sequence, 2u);
   EXPECT_EQ(answer.info.pid, 12345u);
-  EXPECT_EQ(answer.info.features, uint32_t(wire::kFeatureNiStatus | wire::kFeatureMultiRail |
-                                           wire::kFeatureRteDisabled | wire::kFeatureDiscovery));
+  EXPECT_EQ(answer.info.features & ~wire::kLifeMask,
+            uint32_t(wire::kFeatureNiStatus | wire::kFeatureMultiRail | wire::kFeatureRteDisabled |
+                     wire::kFeatureDiscovery | wire::kFeatureCopies));
   ASSERT_EQ(rig.apply(b, NodeRig::net_add("10.0.0.7@tcp")), "");
   answer = rig.ping(a, "10.0.0.2@tcp");
   EXPECT_EQ(answer.info.sequence, 3u);

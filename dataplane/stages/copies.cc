@@ -1,0 +1,91 @@
+#include "dataplane/stages/copies.h"
+
+#include "dataplane/stages/send.h"
+
+namespace ulnet {
+namespace {
+
+constexpr uint32_t kGone = 4 * kHealthMax;  ///< faults of an interface or route that is not there or down
+
+uint32_t faults_of(const NiView& ni) {
+  return (ni.going() || ni.fatal ? kGone : 0) + kHealthMax - ni.health;
+}
+
+uint32_t faults_of(const PeerNiView& ni) {
+  return (ni.down || ni.slice == nullptr ? kGone : 0) + kHealthMax - ni.health;
+}
+
+/// Of the route to `net` over this gateway. A gateway may have several routes to a net: any that is up counts.
+uint32_t faults_of_route(const Worker& w, const PeerView& gateway, Net net) {
+  const RouteNetView* routes = w.view->routes->find(net);
+  if (routes == nullptr) return kGone;
+  for (const RouteView& route : routes->routes) {
+    const PeerRef peer = w.view->peers->find(route.gateway);
+    if (route.alive && peer && peer.peer == &gateway) return 0;
+  }
+  return kGone;
+}
+
+PathFaults faults_of(const Worker& w, const NiView* ni, const PeerRef& hop, const Nid& dest) {
+  PathFaults faults{ni != nullptr ? faults_of(*ni) : kGone, hop ? faults_of(hop.ni()) : kGone};
+  if (hop && dest.net() != hop.ni().nid.net()) faults.peer_ni += faults_of_route(w, *hop.peer, dest.net());
+  return faults;
+}
+
+/// Has it waited long enough since it was issued? Twice as long for each time that it was sent again.
+bool copy_due(const Worker& w, const Operation& op) {
+  const Duration waited = w.now - op.issued;
+  return op.retries < w.view->node.retry_count && op.retries < 16 && waited >= kCopyAfter * (1 << op.retries);
+}
+
+}  // namespace
+
+bool may_copy(const Worker& w, const Operation& op) {
+  if (!op.awaits_answer() || op.portal0 || op.recovery || op.md_unlinked || op.status != 0) return false;
+  if (!op.armed() || w.now - op.issued >= kCopyFor) return false;  // without a deadline, nothing would end it
+  const PeerRef peer = w.view->peers->find(op.want_dst);
+  return peer && peer.peer->life != 0 && op.issued > peer.peer->life_since;
+}
+
+void mark_copy(const Worker& w, Operation& op) {
+  wire::Header& header = op.tx.header;
+  const PeerRef peer = w.view->peers->find(op.want_dst);
+  const uint64_t life = uint64_t{peer ? peer.peer->life : 0u} << kCookieLifeShift;
+  const auto mark = [life](wire::WireHandle& handle) {
+    handle.object_cookie |= kCookieCopy;
+    handle.interface_cookie = (handle.interface_cookie & kCookieOwn) | life;
+  };
+  if (op.is_get()) {
+    wire::GetBody get = header.get();
+    mark(get.return_wmd);
+    header.set(get);
+  } else {
+    wire::PutBody put = header.put();
+    mark(put.ack_wmd);
+    header.set(put);
+  }
+}
+
+PathFaults faults_of(const Worker& w, const PathChoice& choice) {
+  return faults_of(w, choice.ni, {choice.hop_peer, uint32_t(choice.hop - choice.hop_peer->nis.data())}, choice.dest);
+}
+
+PathFaults faults_of(const Worker& w, const Operation& op) {
+  return faults_of(w, w.view->local->ni(op.tx.ni), w.view->peers->find(op.tx.next_hop), op.tx.header.dest_nid);
+}
+
+unsigned copies_look(Worker& w) {
+  unsigned sent = 0;
+  w.deadlines.for_each([&](Operation& op) {
+    if (sent == kCopiesLook || op.state != OperationState::kAwaiting || !copy_due(w, op)) return;
+    if (!may_copy(w, op) || faults_of(w, op).all() == 0) return;
+    sent += send_copy(w, op, true) ? 1 : 0;
+  });
+  return sent;
+}
+
+bool reply_lost(Worker& w, Operation& op) {
+  return may_copy(w, op) && send_copy(w, op, false);
+}
+
+}  // namespace ulnet

@@ -1,0 +1,29 @@
+// Copies of requests. A PUT with ACK or a GET waits for its answer, and its path fails meanwhile. Then it is sent again
+// over another path. The peer may have the first one. So this happens only if the peer delivers each request once
+// (state/requests_seen.h, docs/wire/copies.md). Thread: the home worker of the operations.
+#pragma once
+#include "dataplane/select/path.h"
+#include "dataplane/stages/worker.h"
+
+namespace ulnet {
+
+/// May the request be sent though the peer may have it?
+[[nodiscard]] bool may_copy(const Worker& w, const Operation& op);
+/// From now on, the request says that it is a copy, and for which life of the peer.
+void mark_copy(const Worker& w, Operation& op);
+
+/// How bad a path is, by sides. 0: full health, and up.
+struct PathFaults {
+  uint32_t ni = 0;
+  uint32_t peer_ni = 0;  ///< the route over it included
+  [[nodiscard]] uint32_t all() const { return ni + peer_ni; }
+};
+[[nodiscard]] PathFaults faults_of(const Worker& w, const PathChoice& choice);
+/// Of the path that the request has taken.
+[[nodiscard]] PathFaults faults_of(const Worker& w, const Operation& op);
+/// Sends copies of requests that wait on a bad path, at most kCopiesLook; returns how many.
+unsigned copies_look(Worker& w);
+/// The payload of the REPLY was lost on its way. True: a copy of the GET has been sent.
+[[nodiscard]] bool reply_lost(Worker& w, Operation& op);
+
+}  // namespace ulnet
