@@ -113,12 +113,16 @@ unsigned PingOps::fill_places(Instant now) {
     }
     op->begun = now;
     if (op->until == kForever) op->until = now + op->spec.timeout;
-    const Duration wait = std::clamp<Duration>(op->spec.timeout / kPingTryParts, kPingTryMin, kPingTryMax);
     op->tries->more |= other_pair_ && !op->spec.recovery && !op->spec.exactly;
-    op->next_try = op->tries->more ? now + wait : kForever;
+    op->next_try = op->tries->more ? now + try_wait(op->spec, 0) : kForever;
     ops_.push_back(std::move(op));
   }
   return done;
+}
+
+Duration PingOps::try_wait(const PingOp& op, unsigned tries) {
+  const Duration most = std::clamp<Duration>(op.timeout / kPingTryParts, kPingTryMin, kPingTryMax);
+  return std::min(kPingTryMin * (1 << std::min(tries, kPingTriesMax)), most);
 }
 
 unsigned PingOps::turn(Instant now) {
@@ -146,7 +150,7 @@ unsigned PingOps::turn(Instant now) {
 
 /// Adds a try over the next pair. That try has the time that is left, and leads to no further tries.
 bool PingOps::try_other_pair(Op& op, Instant now) {
-  const Instant next = now + std::clamp<Duration>(op.spec.timeout / kPingTryParts, kPingTryMin, kPingTryMax);
+  const Instant next = now + try_wait(op.spec, op.tries->others + 1);
   op.next_try = op.tries->others < kPingTriesMax ? next : kForever;
   if (op.tries->others >= kPingTriesMax || ops_.size() >= kPingOpsMax + kPingTriesPlaces) return false;
   auto other = std::make_unique<Op>();

@@ -28,7 +28,8 @@ inline constexpr size_t kPingOpsMax = 64;
 inline constexpr Duration kPingSlice = 1s;
 inline constexpr Duration kPingSliceMax = 64s;
 
-/// Between two tries of an operation over different pairs of NIs: a part of its timeout, within these bounds.
+/// The wait between two tries of an operation over different pairs of NIs doubles, from kPingTryMin on. The bounds are
+/// a part of its timeout, and kPingTryMax.
 inline constexpr int kPingTryParts = 5;
 inline constexpr Duration kPingTryMin = 100ms;
 inline constexpr Duration kPingTryMax = 1s;
@@ -91,6 +92,8 @@ class PingOps {
   void wait(std::unique_ptr<Op> op);
   unsigned fill_places(Instant now);
   bool send(Op& op);
+  /// The wait before the next try; `tries`: the number of tries before it.
+  [[nodiscard]] static Duration try_wait(const PingOp& op, unsigned tries);
   bool try_other_pair(Op& op, Instant now);
   void failed(Op& op, Instant now);
   bool bind(Op& op);

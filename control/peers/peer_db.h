@@ -151,8 +151,8 @@ struct Peer {
   std::vector<PeerNet> nets;  ///< the primary NID's first, and in it the primary NID
   PeerDiscovery discovery;
   GatewayState gateway;
-  bool up_to_date = false;  ///< requests may go without discovery (docs/wire/lnet.md §5.2)
-  uint16_t life = 0;        ///< its node knows copies of requests, and this is its life (docs/wire/copies.md); 0: no
+  bool up_to_date = false;      ///< requests may go without discovery (docs/wire/lnet.md §5.2)
+  uint16_t life = 0;            ///< of its node; 0: no copies of requests may be sent to it (docs/wire/copies.md)
   Instant life_since = kNever;  ///< when that life was first known
   bool dirty = false;           ///< its view is older than it
   bool waits = false;           ///< policies have not given results to all its NIs yet

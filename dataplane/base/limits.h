@@ -85,8 +85,11 @@ inline constexpr Duration kSilenceLook = 50ms;   ///< how often a worker looks
 inline constexpr unsigned kSilentPairsMax = 32;  ///< pairs of NIs reported by one look
 inline constexpr Duration kCopyAfter =
     200ms;  ///< age of an unanswered request at its first copy; twice as long for the next
+inline constexpr Duration kCopyAfterFault = 500ms;  ///< the same if its path is not down, but has had a fault
+inline constexpr Duration kCopyAfterSilence = 10s;  ///< the same if nothing is wrong with its path: the answer is lost
+inline constexpr unsigned kCopiesMax = 12;          ///< copies of one request
 inline constexpr Duration kCopyFor = 120s;          ///< age of a request after which no copy is sent
-inline constexpr unsigned kCopiesLook = 256;        ///< copies sent by one look
+inline constexpr unsigned kCopiesLook = 256;        ///< requests for which one look seeks another path
 inline constexpr Duration kRequestsSeenFor = 300s;  ///< time for which a receiver keeps a request in mind
 inline constexpr uint32_t kRequestsSeenFactor = 4;  ///< requests remembered by a worker, for each of `incoming`
 inline constexpr unsigned kMovesMax = 4;            ///< times that a message is taken back from a rail that failed

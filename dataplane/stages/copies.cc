@@ -8,11 +8,11 @@ namespace {
 constexpr uint32_t kGone = 4 * kHealthMax;  ///< faults of an interface or route that is not there or down
 
 uint32_t faults_of(const NiView& ni) {
-  return (ni.going() || ni.fatal ? kGone : 0) + kHealthMax - ni.health;
+  return (ni.going() || ni.fatal || ni.health == 0 ? kGone : 0) + kHealthMax - ni.health;
 }
 
 uint32_t faults_of(const PeerNiView& ni) {
-  return (ni.down || ni.slice == nullptr ? kGone : 0) + kHealthMax - ni.health;
+  return (ni.down || ni.slice == nullptr || ni.health == 0 ? kGone : 0) + kHealthMax - ni.health;
 }
 
 /// Of the route to `net` over this gateway. A gateway may have several routes to a net: any that is up counts.
@@ -32,15 +32,20 @@ PathFaults faults_of(const Worker& w, const NiView* ni, const PeerRef& hop, cons
   return faults;
 }
 
-/// Has it waited long enough since it was issued? Twice as long for each time that it was sent again.
-bool copy_due(const Worker& w, const Operation& op) {
-  const Duration waited = w.now - op.issued;
-  return op.retries < w.view->node.retry_count && op.retries < 16 && waited >= kCopyAfter * (1 << op.retries);
+/// Has it waited long enough since it was issued? The time depends on its path, and doubles with each copy. While the
+/// path is down, the first copy does not wait.
+bool copy_due(const Worker& w, Operation& op) {
+  const uint32_t faults = faults_of(w, op).all();
+  op.path_failed = op.path_failed || faults > 0;
+  if (faults >= kGone && op.copies == 0) return true;
+  const Duration first = faults >= kGone ? kCopyAfter : op.path_failed ? kCopyAfterFault : kCopyAfterSilence;
+  return w.now - op.issued >= first * (int64_t{1} << op.copies);
 }
 
 }  // namespace
 
 bool may_copy(const Worker& w, const Operation& op) {
+  if (w.view->node.retry_count == 0 || op.copies == kCopiesMax) return false;
   if (!op.awaits_answer() || op.portal0 || op.recovery || op.md_unlinked || op.status != 0) return false;
   if (!op.armed() || w.now - op.issued >= kCopyFor) return false;  // without a deadline, nothing would end it
   const PeerRef peer = w.view->peers->find(op.want_dst);
@@ -75,17 +80,44 @@ PathFaults faults_of(const Worker& w, const Operation& op) {
 }
 
 unsigned copies_look(Worker& w) {
-  unsigned sent = 0;
+  if (!w.view->node.fast_detection || w.deadlines.armed() == 0 || w.now < w.copies_look_at) return 0;
+  w.copies_look_at = w.now + kSilenceLook;
+  unsigned sent = 0, tries = 0;
+  uint32_t number = 0, first_left = 0;
   w.deadlines.for_each([&](Operation& op) {
-    if (sent == kCopiesLook || op.state != OperationState::kAwaiting || !copy_due(w, op)) return;
-    if (!may_copy(w, op) || faults_of(w, op).all() == 0) return;
+    if (number++ < w.copies_first) return;
+    if (op.state != OperationState::kAwaiting || !copy_due(w, op) || !may_copy(w, op)) return;
+    if (tries == kCopiesLook) {
+      if (first_left == 0) first_left = number - 1;
+      return;
+    }
+    ++tries;
     sent += send_copy(w, op, true) ? 1 : 0;
   });
+  w.copies_first = first_left;  // the next turn goes on there
+  if (first_left != 0) w.copies_look_at = w.now;
   return sent;
 }
 
+Instant copies_due(const Worker& w) {
+  return w.view_fast && w.deadlines.armed() > 0 ? w.copies_look_at : kForever;
+}
+
+void copy_failed(Operation& op) {
+  ULNET_CHECK(op.state == OperationState::kReady);
+  op.state = OperationState::kAwaiting;
+}
+
 bool reply_lost(Worker& w, Operation& op) {
-  return may_copy(w, op) && send_copy(w, op, false);
+  if (op.status != 0 || op.md_unlinked) return false;
+  if (op.state == OperationState::kSendingReceiving && op.copies > 0) {  // the lease is of a copy
+    op.state = OperationState::kSending;
+    op.answer_known = false;
+    return true;
+  }
+  if (op.state != OperationState::kReceiving || !may_copy(w, op) || !send_copy(w, op, false)) return false;
+  op.answer_known = false;
+  return true;
 }
 
 }  // namespace ulnet

@@ -21,9 +21,14 @@ struct PathFaults {
 [[nodiscard]] PathFaults faults_of(const Worker& w, const PathChoice& choice);
 /// Of the path that the request has taken.
 [[nodiscard]] PathFaults faults_of(const Worker& w, const Operation& op);
-/// Sends copies of requests that wait on a bad path, at most kCopiesLook; returns how many.
+/// Sends copies of requests that wait on a bad path, and looks for paths of at most kCopiesLook. Each kSilenceLook, and
+/// when the view has changed, if fast detection is on. Returns how many it sent.
 unsigned copies_look(Worker& w);
-/// The payload of the REPLY was lost on its way. True: a copy of the GET has been sent.
+/// When to look next; kForever if nothing waits.
+[[nodiscard]] Instant copies_due(const Worker& w);
+/// A copy cannot be sent: the requests before it may still be answered. Requires kReady.
+void copy_failed(Operation& op);
+/// The payload of the REPLY was lost on its way. True: a copy of the GET is on its way, or leaves now.
 [[nodiscard]] bool reply_lost(Worker& w, Operation& op);
 
 }  // namespace ulnet

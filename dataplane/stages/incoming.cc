@@ -81,7 +81,7 @@ void put_seen(Worker& w, const Incoming& m) {
   if (m.rx_result.error != 0)
     w.requests_seen.forget(m.seen, handle);
   else if ((m.md->options & kMdAckDisable) == 0)
-    w.requests_seen.delivered(m.seen, handle, {m.event.mlength, m.event.offset, m.event.md});
+    w.requests_seen.delivered(m.seen, handle, {m.event.mlength, m.event.offset, m.md->match.order});
 }
 
 bool wants_ack(const Incoming& m) {

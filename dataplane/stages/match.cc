@@ -144,8 +144,7 @@ void ack_again(Worker& w, RxSlot& slot, const Delivered& before) {
 /// The REPLY to a GET that was served before, from the same MD if it is still attached. No event says so again.
 RxVerdict reply_again(Worker& w, RxSlot& slot, Portal& portal, const Delivered& before) {
   Md* md = portal_find(portal, ask_of(w, slot.header));
-  const bool same = md != nullptr && md->handle.index == before.md.index &&
-                    md->handle.generation == before.md.generation && before.offset <= md->length &&
+  const bool same = md != nullptr && md->match.order == before.order && before.offset <= md->length &&
                     before.mlength <= md->length - before.offset;
   if (!same) return drop_receive(w, slot, Drop::kCopy);
   const MatchFound found{md, before.offset, before.mlength, false};
@@ -159,6 +158,15 @@ RxVerdict reply_again(Worker& w, RxSlot& slot, Portal& portal, const Delivered& 
   return RxVerdict::kReceive;
 }
 
+/// A copy came while the first is received. If a second copy comes meanwhile, the connection of the first stands still.
+/// Then its memory is taken back, and the next copy is new.
+void first_is_late(Worker& w, const RxSlot& slot, Handle first) {
+  if (slot.header.type != MsgType::kPut || !is_copy(slot.header.put().ack_wmd)) return;
+  if (!w.requests_seen.came_again(slot.header.put().ack_wmd)) return;
+  Incoming* m = w.incoming.find(first);
+  if (m != nullptr && m->state == IncomingState::kReceiving) divert_receive(w, *m);
+}
+
 /// A request of which one was delivered before, or perhaps. Nothing of it is delivered; the answer may be repeated.
 RxVerdict copy_came(Worker& w, RxSlot& slot, Portal& portal, const RequestsSeen::Look& look) {
   if (look.verdict == RequestsSeen::Verdict::kUnknown) return drop_receive(w, slot, Drop::kCopyUnknown);
@@ -166,6 +174,7 @@ RxVerdict copy_came(Worker& w, RxSlot& slot, Portal& portal, const RequestsSeen:
     if (slot.header.type == MsgType::kGet) return reply_again(w, slot, portal, look.of);
     ack_again(w, slot, look.of);
   }
+  if (look.verdict == RequestsSeen::Verdict::kOpen) first_is_late(w, slot, look.incoming);
   return drop_receive(w, slot, Drop::kCopy);
 }
 
@@ -175,6 +184,17 @@ RequestsSeen::Look look_back(const Worker& w, const PortalView& portal, const wi
   const bool for_other_life = is_copy(handle) && life_meant(handle) != life_of(w.interface_cookie);
   if (for_other_life || (!one_home && is_copy(handle))) return {RequestsSeen::Verdict::kUnknown, {}};
   return w.requests_seen.look(handle, w.now);
+}
+
+wire::WireHandle handle_of(const wire::Header& h) {
+  return h.type == MsgType::kPut ? h.put().ack_wmd : h.get().return_wmd;
+}
+
+/// Does the request, or a copy of it, wait for an entry of this lazy portal?
+bool waits_already(Portal& portal, const wire::WireHandle& handle) {
+  for (RxSlot* slot = portal.lazy.front(); slot != nullptr; slot = portal.lazy.after(*slot))
+    if (same_request(handle_of(slot->header), handle)) return true;
+  return false;
 }
 
 }  // namespace
@@ -205,7 +225,7 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   Portal& portal = w.portals[index];
   const PortalView& portal_view = w.view->portals->portals[index];
   if (portal_view.mode == PortalMode::kClosed) return drop_receive(w, slot, Drop::kPortalClosed);
-  const wire::WireHandle handle = is_put ? h.put().ack_wmd : h.get().return_wmd;
+  const wire::WireHandle handle = handle_of(h);
   const bool named = slot.ni_slice != nullptr && names_request(handle);
   if (named) {
     const RequestsSeen::Look look = look_back(w, portal_view, handle);
@@ -227,6 +247,7 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
     // All entries of portal 0 have these bits. A message with other bits never matches, and would block its connection.
     const bool hopeless = index == kReservedPortal && ask.match_bits != wire::kPingMatchBits;
     if (!portal_view.lazy || hopeless) return drop_receive(w, slot, Drop::kNoMatch);
+    if (index != kReservedPortal && named && waits_already(portal, handle)) return drop_receive(w, slot, Drop::kCopy);
     if (index != kReservedPortal && portal.lazy.size() >= kLazyMax) return drop_receive(w, slot, Drop::kLazyFull);
     if (slot.ni_slice != nullptr) {  // an NI that goes waits for nobody
       const NiView* ni = w.view->local->ni(slot.ni);
@@ -241,13 +262,13 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   Md& md = *found.md;
   slot.message = nullptr;
   slot.into = {};
-  const uint32_t place = named ? w.requests_seen.open(handle, w.now) : RequestsSeen::kNowhere;
+  const uint32_t place = named ? w.requests_seen.open(handle, w.incoming.handle(m), w.now) : RequestsSeen::kNowhere;
   if (is_put) {
     start_receive(w, m, slot, found);
     m.seen = place;
   } else {
     ++m.submitter->replies_leaving;
-    w.requests_seen.delivered(place, handle, {found.mlength, found.offset, md.handle});
+    w.requests_seen.delivered(place, handle, {found.mlength, found.offset, md.match.order});
   }
   const bool used_up = md.threshold == 0 || (md.max_size != 0 && (md.options & kMdManageRemote) == 0 &&
                                              md.length - md.local_offset < md.max_size);

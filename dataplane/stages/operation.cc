@@ -23,7 +23,8 @@ Operation& operation_begin(Worker& w, Submitter& submitter, const OperationCall&
   ULNET_CHECK(op != nullptr && op->state == OperationState::kFree && op->md == nullptr);
   op->state = OperationState::kReady;
   op->end = end;
-  op->answer_known = op->md_unlinked = op->copied = false;
+  op->answer_known = op->md_unlinked = op->copied = op->path_failed = false;
+  op->copies = 0;
   op->recall.store(false, std::memory_order_relaxed);
   op->attempts_reset();
   op->recovery = false;
@@ -273,7 +274,7 @@ void operation_lease_back(Worker& w, Operation& op) {
   switch (op.state) {
     case OperationState::kSending:
     case OperationState::kSendingGivenUp:
-      if (error != 0 && op.copied && op.state == OperationState::kSending) {
+      if ((error != 0 || op.tx.answer.error != 0) && op.copied && op.state == OperationState::kSending) {
         op.state = OperationState::kAwaiting;
         return;
       }
@@ -331,8 +332,7 @@ bool operation_reply_begins(Worker& w, Operation& op, const Response& answer, Rx
 }
 
 void operation_received(Worker& w, Operation& op) {
-  const bool lost = op.rx_result.error != 0 && op.state == OperationState::kReceiving;
-  if (lost && op.status == 0 && reply_lost(w, op)) return;
+  if (op.rx_result.error != 0 && reply_lost(w, op)) return;
   if (op.rx_result.error != 0)
     note_error(op, op.md_unlinked ? -ECANCELED : op.rx_result.error);
   else

@@ -213,7 +213,8 @@ void lease_again(Worker& w, Sending& m, const PathChoice& choice) {
 /// The same of what the peer may have: marked, and with the time of a new message.
 void lease_copy(Worker& w, Operation& op, const PathChoice& choice) {
   mark_copy(w, op);
-  op.tx.deadline = w.now + choice.ni->message_timeout;
+  ++op.copies;
+  op.tx.deadline = std::min(w.now + choice.ni->message_timeout, op.issued + kCopyFor);
   lease_again(w, op, choice);
 }
 
@@ -250,6 +251,8 @@ void move(Worker& w, Sending& m) {
   step(m, Common::kSending, Common::kReady);
   m.moves = uint8_t(std::min(m.moves + 1, 255));
   const PathChoice choice = path_of(w, m, true);
+  const bool path = choice.kind == PathKind::kPath || choice.kind == PathKind::kLoopback;
+  if (!path && m.kind == MessageKind::kOperation && as_operation(m).copied) return copy_failed(as_operation(m));
   if (choice.kind == PathKind::kError) return fail_message(w, m, choice.error, choice.health);
   if (choice.kind == PathKind::kPark) return park(w, m, choice.ask, choice.discover);
   const bool same = choice.kind == PathKind::kPath && choice.ni->id == m.tx.ni && choice.hop->id == m.tx.peer_ni;
@@ -270,15 +273,21 @@ void send_message(Worker& w, Sending& m, bool as_given) {
 
 bool send_copy(Worker& w, Operation& op, bool only_better) {
   ULNET_CHECK(op.state == OperationState::kAwaiting || op.state == OperationState::kReceiving);
-  if (op.retries >= w.view->node.retry_count) return false;
-  if (op.retries++ == 0) op.tried.clear();
+  const uint32_t retries = op.retries;
+  const Tried tried = op.tried;
+  if (op.retries == 0) op.tried.clear();
+  op.retries = std::max(op.retries, 1u);  // the pairs in `tried` count
   const PathFaults faults = faults_of(w, op);
   const bool peer_at_fault = faults.peer_ni > 0 || faults.ni == 0;
   if (op.under_way.on) op.tried.add(op.under_way.ni_slot, op.under_way.peer_slot, faults.ni > 0, peer_at_fault);
   const PathChoice choice = other_path(w, op);
   const bool other = choice.kind == PathKind::kPath && !op.tried.has(choice.ni->slot, choice.hop->slot);
-  if (!other || (only_better && faults_of(w, choice).all() >= faults.all())) {
-    --op.retries;
+  const uint32_t new_faults = other ? faults_of(w, choice).all() : 0;
+  // A path that is well again may have lost the request, or keep it until its connection tries again.
+  const bool better = new_faults < faults.all() || new_faults == 0;
+  if (!other || (only_better && !better)) {
+    op.retries = retries;
+    op.tried = tried;
     return false;
   }
   under_way_end(w, op, -ETIMEDOUT);

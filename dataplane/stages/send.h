@@ -21,9 +21,9 @@ namespace ulnet {
 /// Requires: the message is ready (the kReady of its kind).
 /// `as_given`: to the NID that it names, though discovery of its peer has failed.
 void send_message(Worker& w, Sending& m, bool as_given = false);
-/// Sends a copy of `op` over another pair of NIs. `only_better`: a pair with fewer faults; and what went before may
-/// still be answered. False: there is no such pair, and nothing has changed. Requires kAwaiting or kReceiving, with no
-/// payload under way; may_copy() (stages/copies.h).
+/// Sends a copy of `op` over another pair of NIs. `only_better`: over a pair with fewer faults, or none, and the
+/// requests before may still be answered. False: there is no such pair, and nothing has changed. Requires kAwaiting or
+/// kReceiving, with no payload under way; may_copy() (stages/copies.h).
 [[nodiscard]] bool send_copy(Worker& w, Operation& op, bool only_better);
 /// The lease is back (tx.result).
 void lease_returned(Worker& w, Sending& m);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "dataplane/stages/copies.h"
 #include "dataplane/stages/post.h"
 #include "dataplane/stages/under_way.h"
 
@@ -54,7 +53,7 @@ unsigned silence_look(Worker& w) {
   unsigned told = 0;
   for (size_t i = 0; i < silent.count; ++i)  // a later look takes those for which the ring has no room
     told += post_control_if_room(w, SilentMsg{silent.pairs[i].ni, silent.pairs[i].peer_ni, silent.pairs[i].waited});
-  return told + copies_look(w);
+  return told;
 }
 
 Instant silence_due(const Worker& w) {

@@ -27,6 +27,7 @@
 #include <algorithm>
 
 #include "dataplane/stages/charge.h"
+#include "dataplane/stages/copies.h"
 #include "dataplane/stages/egress.h"
 #include "dataplane/stages/fault.h"
 #include "dataplane/stages/finish.h"
@@ -125,7 +126,10 @@ void load_view(Worker& w) {
   // worker that is awake, or the worker loads the new view.
   if (!state.awake.load(std::memory_order_relaxed)) state.awake.store(true, std::memory_order_seq_cst);
   const ViewSet* view = w.mesh.view.load(std::memory_order_seq_cst);
-  if (view->epoch.value != state.epoch_seen.load(std::memory_order_relaxed)) w.counters[TurnStat::kViewsSeen].add();
+  if (view->epoch.value != state.epoch_seen.load(std::memory_order_relaxed)) {
+    w.counters[TurnStat::kViewsSeen].add();
+    w.copies_look_at = kNever;
+  }
   w.view = view;
   w.router_hold_timeout = view->node.router_hold_timeout;
   w.view_fast = view->node.fast_detection;
@@ -236,6 +240,7 @@ unsigned run_timers(Worker& w) {
   fired += router_hold_look(w);
   fired += incoming_expire(w);
   fired += silence_look(w);
+  fired += copies_look(w);
   ni_credits_reclaim(w);
   for (auto& lnd : w.lnds)
     if (lnd != nullptr) fired += lnd->timers(w.now);
@@ -300,7 +305,7 @@ Instant Worker::next_deadline() {
   if (!eqs_waiting.empty()) next = std::min(next, now + kEqLookAgain);  // nobody says that an application has polled
   next = std::min({next, ni_credits_due(*this), delays_due});
   if (!shares_waiting.empty()) next = std::min(next, shares_due);
-  next = std::min(next, silence_due(*this));
+  next = std::min({next, silence_due(*this), copies_due(*this)});
   for (auto& lnd : lnds)
     if (lnd != nullptr) next = std::min(next, lnd->next_deadline());
   return next;

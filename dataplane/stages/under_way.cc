@@ -52,8 +52,8 @@ PaceKind kind_of(const Sending& m) {
 /// Does the time of the message say something about the rail? Only an answer does: a message without one ends when the
 /// driver has it.
 bool paced(Sending& m, int32_t error) {
-  return m.under_way.since_us != 0 && error == 0 && m.kind == MessageKind::kOperation &&
-         as_operation(m).awaits_answer();
+  return m.under_way.since_us != 0 && error == 0 && m.retries == 0 &&  // else the answer may be that of another attempt
+         m.kind == MessageKind::kOperation && as_operation(m).awaits_answer();
 }
 
 void sample(const Worker& w, const Sending& m, TallyRef on, uint16_t ahead) {

@@ -105,6 +105,8 @@ class Worker {
   List<EventQueue, EqWaitTag> eqs_waiting;
   List<Charges, ChargeTag> charged;  ///< interfaces with failures that are not reported to control
   Instant silence_look_at = kNever;  ///< when operations without an answer are looked for next
+  Instant copies_look_at = kNever;   ///< when operations without an answer may be sent again; the next view: at once
+  uint32_t copies_first = 0;         ///< that look begins with the operation of this number
   uint32_t silence_first = 0;        ///< that look begins with the operation of this number
   std::vector<List<Posted, PostTag>> outbox_work, outbox_back;  ///< by destination worker
   uint64_t pushed_work = 0, pushed_back = 0;  ///< bit per worker: its ring got items since notify_pushed()

@@ -142,6 +142,8 @@ struct Operation : UserMessage, Timer {
   bool recovery = false;             ///< recovery ping: goes to exactly its NID, and is never sent again
   bool answer_known = false;         ///< `answer` is filled
   bool copied = false;               ///< the lease is of a copy, and the requests before it may still be answered
+  uint8_t copies = 0;                ///< that were sent
+  bool path_failed = false;          ///< its path has had a fault while it waited (stages/copies.h)
   int32_t status = 0;                ///< first error; that of the final event
   uint64_t user_data = 0;            ///< given to put() or get()
   Instant issued = kNever;

@@ -12,10 +12,10 @@
 #pragma once
 #include <cstdint>
 
+#include "dataplane/base/ids.h"
 #include "dataplane/base/limits.h"
 #include "dataplane/base/time.h"
 #include "dataplane/base/worker_memory.h"
-#include "dataplane/state/event.h"
 #include "dataplane/wire/header.h"
 
 namespace ulnet {
@@ -36,6 +36,10 @@ inline constexpr uint64_t kCookieOwn = ~kCookieLife;  ///< the rest of the inter
   const auto life = uint16_t(interface_cookie & 0x7FFF);
   return life == 0 ? 1 : life;
 }
+[[nodiscard]] constexpr bool same_request(const wire::WireHandle& one, const wire::WireHandle& other) {
+  return ((one.interface_cookie ^ other.interface_cookie) & kCookieOwn) == 0 &&
+         ((one.object_cookie ^ other.object_cookie) & ~kCookieCopy) == 0;
+}
 /// Of a copy: the life that it is meant for.
 [[nodiscard]] constexpr uint16_t life_meant(const wire::WireHandle& handle) {
   return uint16_t((handle.interface_cookie & kCookieLife) >> kCookieLifeShift);
@@ -53,7 +57,7 @@ inline constexpr uint64_t kCookieOwn = ~kCookieLife;  ///< the rest of the inter
 struct Delivered {
   uint32_t mlength = 0;  ///< bytes
   uint32_t offset = 0;   ///< in the MD
-  MdHandle md;
+  int64_t order = 0;     ///< MatchEntry::order of the MD: names it, on its portal
 };
 
 class RequestsSeen {
@@ -67,7 +71,8 @@ class RequestsSeen {
   };
   struct Look {
     Verdict verdict = Verdict::kNew;
-    Delivered of;
+    Delivered of;     ///< kDelivered
+    Handle incoming;  ///< kOpen: the message that receives it
   };
   static constexpr uint32_t kNowhere = UINT32_MAX;
 
@@ -78,24 +83,30 @@ class RequestsSeen {
   [[nodiscard]] Look look(const wire::WireHandle& handle, Instant now) const;
   /// Enters a request that is matched now; it is kOpen from then on. Requires: look() finds it new. Returns its place
   /// for the calls below. kNowhere: there is no room; this does not happen to a copy.
-  [[nodiscard]] uint32_t open(const wire::WireHandle& handle, Instant now);
+  [[nodiscard]] uint32_t open(const wire::WireHandle& handle, Handle incoming, Instant now);
+  /// A copy of a request that is open came. True: it is not the first one.
+  [[nodiscard]] bool came_again(const wire::WireHandle& handle);
   /// Its payload is in place. No effect if the entry was replaced.
   void delivered(uint32_t place, const wire::WireHandle& handle, const Delivered& how);
-  /// Its payload was lost: a copy is new. No effect if the entry was replaced.
+  /// Its payload was lost: a copy is new, but not what came before it. No effect if the entry was replaced.
   void forget(uint32_t place, const wire::WireHandle& handle);
 
  private:
-  enum State : uint32_t { kFree, kIsOpen, kIsDelivered };
+  enum State : uint32_t { kFree, kIsOpen, kIsDelivered, kIsLost };
   struct Entry {
-    uint64_t key = 0;  ///< life of the sender, worker and slot
+    uint64_t sender = 0;  ///< the own part of the interface cookie
+    uint32_t slot = 0;    ///< of the sender
     uint32_t generation = 0;
     uint32_t seen_s : 28 = 0;  ///< wraps; only differences count
-    uint32_t state : 3 = kFree;
-    uint32_t copied : 1 = 0;  ///< a copy arrived first, so the first one may still come
-    uint32_t mlength = 0;
-    uint32_t offset = 0;
-    uint32_t md_index = 0;
-    uint32_t md_generation = 0;
+    uint32_t state : 2 = kFree;
+    uint32_t copy_came : 1 = 0;  ///< while it was open
+    uint32_t copied : 1 = 0;     ///< in this slot, a copy arrived first at `copied_s`, so the first one may still come
+    uint32_t copied_s = 0;
+    uint32_t mlength = 0;  ///< open: Handle::index of the message
+    uint32_t offset = 0;   ///< open: Handle::generation of the message
+    int64_t order = 0;
+    [[nodiscard]] bool holds(uint32_t now_s) const;
+    [[nodiscard]] bool kept(uint32_t now_s) const;
   };
   static constexpr unsigned kWays = 4;
   struct Set {
@@ -103,8 +114,8 @@ class RequestsSeen {
     uint32_t lost_s = 0;  ///< when a young entry was last replaced, or a request found no room
     bool lost = false;
   };
-  [[nodiscard]] Set& set_of(uint64_t key) { return sets_[size_t(key >> 40) & mask_]; }
-  [[nodiscard]] const Set& set_of(uint64_t key) const { return sets_[size_t(key >> 40) & mask_]; }
+  [[nodiscard]] Set& set_of(const wire::WireHandle& handle);
+  [[nodiscard]] const Set& set_of(const wire::WireHandle& handle) const;
   [[nodiscard]] Entry* at(uint32_t place, const wire::WireHandle& handle);
 
   const uint32_t mask_;

@@ -23,12 +23,12 @@ enum PingFeature : uint32_t {
   kFeatureLargeAddr = 0x20,
   kFeaturePrimaryLarge = 0x40,
   kFeatureMetadata = 0x80,
-  kFeatureCopies = 0x80000000  ///< ours: the node knows copies (docs/wire/copies.md); its life is in bits below
+  kFeatureCopies = 0x80000000  ///< ours: each request is delivered once, even if copies come (docs/wire/copies.md)
 };
 /// Ours: the part of the features that names the life of a node with kFeatureCopies.
 inline constexpr uint32_t kLifeShift = 16, kLifeMask = 0x7FFF0000;
 static_assert((kLifeMask & kFeatureCopies) == 0);
-inline constexpr uint32_t kFeaturesOurs = kFeatureCopies | kLifeMask;  ///< what no kernel node has
+inline constexpr uint32_t kFeaturesOurs = kFeatureCopies | kLifeMask;  ///< absent from kernel nodes
 enum NiStatus : uint32_t { kNiUp = 0x15AAC0DE, kNiDown = 0xDEADFACE, kNiInvalid = 0 };
 
 /// One NI as a ping info lists it; host form, not on the wire by itself.

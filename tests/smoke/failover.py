@@ -4,7 +4,7 @@ are under way. One rail fails. Either its interface goes down on one of the two 
 forwarding. Meanwhile the other three carry the traffic, and all operations end. When the rail is back, all four carry
 traffic. This also holds if the rail goes down and up several times. Each operation ends once, and none fails.
 
-At last, one of two routers is killed. Here each operation must end once, and the other router must carry the traffic.
+At last, one of two routers is killed. Here, too, no operation fails, and the other router carries the traffic.
 
     failover.py [CASE]...       default: all cases
 
@@ -20,18 +20,18 @@ import netns
 FULL = os.environ.get('ULNET_FULL', '') not in ('', '0')
 SANITIZED = os.environ.get('ULNET_SANITIZED') == '1'
 FLAPS = 100 if FULL else 5
-SECONDS = (20 if FULL else 8) * (2 if SANITIZED else 1)
+SECONDS = (20 if FULL else 8)
 FLAP_SECONDS = 0.05
 CARRIED = 1 << 20  # bytes of each rail
 CONCURRENCY, SIZE, DRAIN = 32, 4096, 30
 MBIT = 100
 
 
-def well(results, may_fail=False):
+def well(results):
     for operation, run in results.items():
         assert run['lost'] == 0 and run['duplicates'] == 0 and run['accepted'] == run['ended'] > 0, (
             f'{operation}: not one end each: {short(run)}')
-        assert may_fail or run['failed'] == 0, f'{operation}: {run["failed"]} operations failed: {short(run)}'
+        assert run['failed'] == 0, f'{operation}: {run["failed"]} operations failed: {short(run)}'
 
 
 def short(run):
@@ -102,9 +102,9 @@ def router_dies():
             (grown := routers.forwarded('r2') - before) > 4 * CARRIED, grown))
         assert load.running(), f'the load ended before: {SECONDS} s are too short'
         results = load.results(SECONDS + DRAIN + 60)
-        well(results, may_fail=True)
-        print(f'a router of two was killed: {sum(run["ended"] for run in results.values())} operations, failed: '
-              f'{faults.errors(results) or 0}', flush=True)
+        well(results)
+        print(f'a router of two was killed: {sum(run["ended"] for run in results.values())} operations, none failed',
+              flush=True)
         load = faults.Load(routers, 'client', routers.SERVER, CONCURRENCY, SIZE, 2, DRAIN, 10)
         well(load.results(DRAIN + 60))
 
@@ -127,6 +127,9 @@ CASES = {
 
 
 def main():
+    if SANITIZED:
+        print('failover: skipped: a sanitized build is too slow for the load')
+        sys.exit(77)
     for name in sys.argv[1:] or CASES:
         if name not in CASES:
             sys.exit(f'{name} is no case; there are {", ".join(CASES)}')

@@ -22,7 +22,7 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   size.incoming = options.incoming;
   size.parked_peers = options.parked_peers;
   for (unsigned i = 0; i < options.workers; ++i) {
-    workers_.push_back(std::make_unique<Worker>(WorkerId{uint16_t(i)}, *mesh, size, 0x1234, 7 + i));
+    workers_.push_back(std::make_unique<Worker>(WorkerId{uint16_t(i)}, *mesh, size, options.interface_cookie, 7 + i));
     lo_calls_.push_back(std::make_unique<DriverCalls>(*workers_.back(), kLndLo));
     workers_.back()->add_lnd(kLndLo, std::make_unique<LoLnd>(*lo_calls_.back()));
     calls_.push_back(std::make_unique<DriverCalls>(*workers_.back(), 1));
@@ -71,6 +71,12 @@ void Bench::add_route(Net remote, const Nid& gateway) {
   std::sort(nets.begin(), nets.end(), [](const auto& a, const auto& b) { return a.remote < b.remote; });
 }
 
+void Bench::set_alive(const Nid& gateway, bool alive) {
+  for (RouteNetView& net : route_table_.nets)
+    for (RouteView& route : net.routes)
+      if (route.gateway == gateway) route.alive = alive;
+}
+
 void Bench::open_portal(uint32_t index, WorkerId home, bool lazy, PortalMode mode) {
   portal_table_.portals[index] = {mode, home, lazy};
 }
@@ -113,6 +119,7 @@ void Bench::publish() {
     view.message_timeout = 151s;
     for (auto& slice : ni.slices) view.slices.push_back(slice.get());
     view.distances = ni.distances;
+    view.fatal = fatal_[ni.nid];
     view.slot = ni.slices[0]->slot;
     view.tx_credits = options_.ni_credits;
     if (p->local.nets.empty() || p->local.nets.back().net != ni.nid.net())
@@ -147,6 +154,8 @@ void Bench::publish() {
     }
   rank_nis(p->local);
   for (auto& [primary, peer] : views) {
+    peer->life = knows_copies_[primary] ? kPeerLife : 0;
+    peer->life_since = life_since_[primary];
     rank_nis(*peer);
     for (uint32_t i = 0; i < peer->nis.size(); ++i) p->enter(peer->nis[i].nid, {peer, i});
   }

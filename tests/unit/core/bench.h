@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dataplane/stages/driver_calls.h"
+#include "dataplane/stages/operation.h"
 #include "dataplane/stages/worker.h"
 #include "lnd/lnd.h"
 
@@ -42,6 +43,28 @@ inline wire::Header get_header(const Nid& dest, const Nid& src, uint32_t portal,
   h.dest_nid = dest;
   h.src_nid = src;
   h.set(wire::GetBody{{33, 44}, bits, portal, offset, sink});
+  return h;
+}
+
+inline constexpr uint64_t kBenchCookie = 0x1234;  ///< interface cookie of the bench's node
+
+/// The handle of a request of an ulnet node, or of a copy of it, as operations have it in `slot` of a slab.
+inline wire::WireHandle request_handle(uint32_t slot, uint32_t generation = 1, bool copy = false) {
+  const uint64_t object = object_cookie(WorkerId{0}, {slot, generation});
+  const uint64_t life = uint64_t{life_of(kBenchCookie)} << kCookieLifeShift;
+  return {kCookieOfRequests | 55 | (copy ? life : 0), object | (copy ? kCookieCopy : 0)};
+}
+/// The same PUT or GET with another handle.
+inline wire::Header with_handle(wire::Header h, const wire::WireHandle& handle) {
+  if (h.type == wire::MsgType::kPut) {
+    wire::PutBody put = h.put();
+    put.ack_wmd = handle;
+    h.set(put);
+  } else {
+    wire::GetBody get = h.get();
+    get.return_wmd = handle;
+    h.set(get);
+  }
   return h;
 }
 
@@ -184,6 +207,8 @@ class ScriptLnd final : public Lnd {
   Instant now_{};
 };
 
+inline constexpr uint16_t kPeerLife = 0x2A5;  ///< of each peer that takes copies
+
 struct BenchOptions {
   unsigned workers = 1;
   uint32_t operations = 64;
@@ -194,6 +219,7 @@ struct BenchOptions {
   int32_t ni_credits = 256;  ///< of each NI on each worker
   uint32_t ring_size = 64;
   RoutingState routing = RoutingState::kDisabled;
+  uint64_t interface_cookie = kBenchCookie;
 };
 
 /// Node 10.0.0.1@tcp and 10.1.0.1@tcp1 with peers added by the test.
@@ -213,13 +239,22 @@ class Bench {
   PeerSlice& add_peer(const Nid& nid, WorkerId server = WorkerId{0});
   /// From the next publish() on, `nid` (a peer so far) is a rail of the multi-rail peer whose primary NID is given.
   void join(const Nid& primary, const Nid& nid) { primaries_[nid] = primary; }
+  /// A local NI has lost its link.
+  void set_fatal(const Nid& nid, bool fatal) { fatal_[nid] = fatal; }
   void set_health(const Nid& nid, uint16_t health) { health_[nid] = health; }
   void set_down(const Nid& nid, bool down) { down_[nid] = down; }
+  /// Of the peer with this primary NID; `since`: when its life was first known.
+  void set_knows_copies(const Nid& primary, bool knows = true, Instant since = kNever) {
+    knows_copies_[primary] = knows;
+    life_since_[primary] = since;
+  }
   [[nodiscard]] PeerLocal& local(const Nid& nid, WorkerId worker = WorkerId{0}) {
     return *peers_.at(nid).locals[worker.value];
   }
   [[nodiscard]] PeerSlice& slice(const Nid& nid) { return *peers_.at(nid).slice; }
   void add_route(Net remote, const Nid& gateway);
+  /// All routes over it.
+  void set_alive(const Nid& gateway, bool alive);
   void open_portal(uint32_t index, WorkerId home, bool lazy = false, PortalMode mode = PortalMode::kSingle);
   void set_peer_credits(int32_t credits) { options_.peer_credits = credits; }
   void add_router_buffers(WorkerId worker, std::array<uint32_t, kRouterPools> counts, uint32_t numa = UINT32_MAX);
@@ -266,6 +301,9 @@ class Bench {
   std::map<Nid, Nid> primaries_;  // of rails
   std::map<Nid, uint16_t> health_;
   std::map<Nid, bool> down_;
+  std::map<Nid, bool> fatal_;
+  std::map<Nid, bool> knows_copies_;   // by primary NID
+  std::map<Nid, Instant> life_since_;  // by primary NID
   RouteTable route_table_;
   PortalTable portal_table_;
   // Everything ever published stays until the end: retirement is another test's business.

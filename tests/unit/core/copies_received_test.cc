@@ -1,0 +1,331 @@
+// PUTs and GETs of which copies come (dataplane/stages/match.cc): each is delivered once, and the answer is repeated.
+// The table alone is in requests_seen_test.cc; the senders of copies are in copies_test.cc.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/unit/core/core_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+using wire::MsgType;
+
+struct CopiesReceived : CoreTest {
+  explicit CopiesReceived(const BenchOptions& options = {}) : CoreTest(options) {}
+  void TearDown() override {
+    send_all();
+    (void)events();
+    EXPECT_EQ(bench.not_at_rest(), "");
+  }
+  RxSlot& put(bool copy, uint32_t slot = 5, const Nid& from = tcp(2)) {
+    return arrive(put_header(tcp(1), from, 9, 77, 100), request_handle(slot, 1, copy), from);
+  }
+  RxSlot& get(bool copy, uint32_t slot = 5, const Nid& from = tcp(2)) {
+    return arrive(get_header(tcp(1), from, 9, 77, 100), request_handle(slot, 1, copy), from);
+  }
+  RxSlot& arrive(const wire::Header& header, const wire::WireHandle& handle, const Nid& from) {
+    RxSlot& slot = bench.inject(with_handle(header, handle), from);
+    bench.settle();
+    return slot;
+  }
+  /// The same, and its payload is in place.
+  void put_whole(bool copy, uint8_t fill, uint32_t slot = 5, const Nid& from = tcp(2)) {
+    put(copy, slot, from);
+    arrive_all(fill);
+  }
+  /// ACKs and REPLYs that have left since: "ACK of 60 to 2". Their leases end.
+  std::string answers() {
+    std::string text;
+    bench.settle();
+    while (!bench.lnd().sent.empty()) {
+      Tx& tx = *bench.lnd().sent[0];
+      const wire::Header& h = tx.header;
+      text += text.empty() ? "" : ", ";
+      if (h.type == MsgType::kAck)
+        text += "ACK of " + std::to_string(h.ack().mlength);
+      else
+        text += "REPLY of " + std::to_string(tx.payload.length) + " at " + std::to_string(tx.payload.offset);
+      text += " to " + std::to_string(h.dest_nid.addr[3]);
+      bench.lnd().complete_tx(tx, {});
+      bench.settle();
+    }
+    return text;
+  }
+};
+
+// Goal: a request and a copy of it come in any order. The second one is discarded, and gets the ACK of the first.
+TEST_F(CopiesReceived, a_put_is_delivered_once_and_acknowledged_again) {
+  const MdHandle md = sink(160, kMdPut | kMdTruncate);
+  uint32_t slot = 5;
+  for (const bool copy_first : {false, true}) {
+    const std::string bytes = copy_first ? "60" : "100";
+    put_whole(copy_first, 1, slot);
+    EXPECT_EQ(answers(), "ACK of " + bytes + " to 2");
+    const size_t filled = size_t(std::count(memory.begin(), memory.end(), std::byte{1}));
+    ASSERT_EQ(events().size(), 1u);
+    for (const bool copy : {!copy_first, true}) {
+      RxSlot& second = put(copy, slot, tcp(3));
+      EXPECT_EQ(second.into.length, 0u);
+      ASSERT_EQ(bench.lnd().sent.size(), 1u);
+      const wire::WireHandle asked = request_handle(slot, 1, copy),
+                             answered = bench.lnd().sent[0]->header.ack().dst_wmd;
+      EXPECT_EQ(answered.object_cookie, asked.object_cookie);
+      EXPECT_EQ(answered.interface_cookie, asked.interface_cookie);
+      EXPECT_EQ(answers(), "ACK of " + bytes + " to 3") << "the way that it came";
+      arrive_all(2);
+    }
+    EXPECT_EQ(size_t(std::count(memory.begin(), memory.end(), std::byte{1})), filled);
+    EXPECT_TRUE(events().empty());
+    ++slot;
+  }
+  EXPECT_EQ(drops(Drop::kCopy), 4u);
+  EXPECT_EQ(bench.worker().counters[Stat::kDropLength].get(), 400u);
+  (void)submitter->unlink(md);
+  EXPECT_EQ(events().size(), 1u);
+  put_whole(true, 3);
+  EXPECT_EQ(answers(), "ACK of 100 to 2") << "the MD has ended since";
+}
+
+TEST_F(CopiesReceived, nothing_answers_a_copy_while_the_first_is_received) {
+  sink(4096);
+  RxSlot& first = put(false);
+  RxSlot& second = put(true, 5, tcp(3));
+  EXPECT_EQ(second.into.length, 0u);
+  EXPECT_EQ(drops(Drop::kCopy), 1u);
+  bench.lnd().complete_rx(second, 0, 2);
+  EXPECT_EQ(answers(), "");
+  bench.lnd().complete_rx(first, 0, 1);
+  EXPECT_EQ(answers(), "ACK of 100 to 2");
+  EXPECT_EQ(events().size(), 1u);
+  put_whole(true, 2, 5, tcp(3));
+  EXPECT_EQ(answers(), "ACK of 100 to 3");
+}
+
+// Goal: a second copy comes while the first is received. That receive is broken off, and the next copy is delivered.
+TEST_F(CopiesReceived, a_receive_that_stands_still_is_broken_off) {
+  sink(4096);
+  put_whole(false, 1, 6);  // of another slot
+  RxSlot& first = put(false);
+  for (const size_t diverted : {0u, 1u}) {
+    bench.lnd().complete_rx(put(true, 5, tcp(3)), 0);
+    bench.settle();
+    EXPECT_EQ(bench.lnd().diverted.size(), diverted);
+  }
+  bench.lnd().complete_rx(first, -ECANCELED);
+  EXPECT_EQ(events().size(), 2u);
+  put_whole(true, 2, 5, tcp(3));
+  EXPECT_EQ(answers(), "ACK of 100 to 2, ACK of 100 to 3");
+  EXPECT_EQ(events().size(), 1u);
+}
+
+TEST_F(CopiesReceived, a_copy_is_delivered_if_the_first_was_lost_on_its_way) {
+  sink(4096);
+  bench.lnd().complete_rx(put(false), -ECONNRESET);
+  std::vector<Event> all = events();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].status, -ECONNRESET);
+  EXPECT_EQ(answers(), "");
+  put_whole(true, 1);
+  EXPECT_EQ(answers(), "ACK of 100 to 2");
+  all = events();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].status, 0);
+  EXPECT_EQ(drops(Drop::kCopy), 0u);
+}
+
+TEST_F(CopiesReceived, a_request_that_was_not_matched_is_new) {
+  put_whole(false, 1);
+  EXPECT_EQ(drops(Drop::kNoMatch), 1u);
+  sink(50);
+  put_whole(true, 1);
+  EXPECT_EQ(drops(Drop::kTooLong), 1u);
+  sink(4096, kMdPut, 77, 0, kInfinite, MePosition::kHead);
+  put_whole(true, 1);
+  EXPECT_EQ(answers(), "ACK of 100 to 2");
+  EXPECT_EQ(events().size(), 1u);
+}
+
+TEST_F(CopiesReceived, a_put_that_gets_no_ack_gets_none_for_its_copies) {
+  sink(4096, kMdPut | kMdAckDisable);
+  put_whole(false, 1);
+  EXPECT_EQ(events().size(), 1u);
+  put_whole(true, 2);
+  EXPECT_EQ(answers(), "");
+  EXPECT_EQ(drops(Drop::kCopy), 1u);
+  EXPECT_TRUE(events().empty());
+}
+
+TEST_F(CopiesReceived, an_ended_request_of_the_same_slot_gets_no_answer) {
+  sink(4096);
+  arrive(put_header(tcp(1), tcp(2), 9, 77, 100), request_handle(5, 8), tcp(2));
+  arrive_all(1);
+  EXPECT_EQ(answers(), "ACK of 100 to 2");
+  arrive(put_header(tcp(1), tcp(2), 9, 77, 100), request_handle(5, 7, true), tcp(2));
+  arrive_all(2);
+  EXPECT_EQ(answers(), "");
+  EXPECT_EQ(drops(Drop::kCopy), 1u);
+  EXPECT_EQ(events().size(), 1u);
+}
+
+// Goal: the REPLY to a copy has the same bytes as the first, without another event, and the MD does not count it.
+TEST_F(CopiesReceived, a_get_is_served_again_from_the_same_place) {
+  for (const bool copy_first : {false, true}) {
+    const MdHandle md = sink(1000, kMdGet, 77, 0, 3);
+    const uint32_t slot = copy_first ? 10 : 20;
+    for (uint32_t i = 0; i < 2; ++i) {
+      get(copy_first, slot + i);
+      EXPECT_EQ(answers(), "REPLY of 100 at " + std::to_string(100 * i) + " to 2");
+    }
+    EXPECT_EQ(events().size(), 2u);
+    for (uint32_t i = 0; i < 2; ++i) {
+      get(!copy_first, slot + i, tcp(3));
+      get(true, slot + i);
+      const std::string reply = "REPLY of 100 at " + std::to_string(100 * i);
+      EXPECT_EQ(answers(), reply + " to 3, " + reply + " to 2");
+    }
+    EXPECT_TRUE(events().empty());
+    EXPECT_EQ(drops(Drop::kCopy), 0u);
+    get(false, slot + 2);
+    EXPECT_EQ(answers(), "REPLY of 100 at 200 to 2") << "the third of three";
+    EXPECT_EQ(events().size(), 2u) << "with the end of the MD";
+    (void)md;
+  }
+}
+
+TEST_F(CopiesReceived, a_get_is_not_served_again_without_its_md) {
+  const MdHandle md = sink(1000, kMdGet);
+  get(false);
+  EXPECT_EQ(answers(), "REPLY of 100 at 0 to 2");
+  (void)submitter->unlink(md);
+  EXPECT_EQ(events().size(), 2u);
+  get(true);
+  EXPECT_EQ(drops(Drop::kCopy), 1u);
+  sink(1000, kMdGet);
+  get(true);
+  EXPECT_EQ(drops(Drop::kCopy), 2u) << "another MD with the same bits";
+  EXPECT_EQ(answers(), "");
+  EXPECT_TRUE(events().empty());
+}
+
+// Goal: the application unlinks the MD of a GET while a repeated REPLY is on its way. The MD ends with it.
+TEST_F(CopiesReceived, an_md_ends_after_its_repeated_reply) {
+  const MdHandle md = sink(1000, kMdGet);
+  get(false);
+  EXPECT_EQ(answers(), "REPLY of 100 at 0 to 2");
+  EXPECT_EQ(events().size(), 1u);
+  get(true);
+  (void)submitter->unlink(md);
+  EXPECT_TRUE(events().empty());
+  EXPECT_EQ(answers(), "REPLY of 100 at 0 to 2");
+  const std::vector<Event> all = events();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].kind, EventKind::kUnlink);
+}
+
+// Goal: a GET over a driver with remote writes is answered again over the connection of the copy, or refused.
+TEST_F(CopiesReceived, a_get_with_a_token_is_answered_or_refused) {
+  const auto request = [&](bool copy, uint64_t token) {
+    RxSlot& slot =
+        bench.inject(with_handle(get_header(tcp(1), tcp(2), 9, 77, 100), request_handle(5, 1, copy)), tcp(2));
+    slot.rdma_request = true;
+    slot.token = token;
+    bench.settle();
+  };
+  const MdHandle md = sink(1000, kMdGet);
+  for (const uint64_t token : {1, 2}) {
+    request(token == 2, token);
+    ASSERT_EQ(bench.lnd().sent.size(), 1u);
+    EXPECT_EQ(bench.lnd().sent[0]->token, token);
+    EXPECT_EQ(answers(), "REPLY of 100 at 0 to 2");
+  }
+  (void)submitter->unlink(md);
+  EXPECT_EQ(events().size(), 2u);
+  request(true, 3);
+  ASSERT_EQ(bench.lnd().answered.size(), 1u);
+  EXPECT_EQ(bench.lnd().answered[0], (std::pair<uint64_t, int32_t>{3, -EALREADY}));
+}
+
+// Goal: the kernel's handles name a memory descriptor, and many requests have the same. Each of them is delivered.
+TEST_F(CopiesReceived, requests_of_kernel_nodes_are_all_delivered) {
+  sink(4096);
+  for (int i = 0; i < 3; ++i) {
+    const wire::WireHandle kernels{request_handle(5).interface_cookie & ~kCookieOfRequests,
+                                   request_handle(5, 1, true).object_cookie};
+    arrive(put_header(tcp(1), tcp(2), 9, 77, 100), kernels, tcp(2));
+    arrive_all(1);
+    EXPECT_EQ(answers(), "ACK of 100 to 2");
+  }
+  EXPECT_EQ(events().size(), 3u);
+  for (int i = 0; i < 2; ++i) arrive(put_header(tcp(1), tcp(2), 9, 77, 100), wire::WireHandle{}, tcp(2));
+  arrive_all(1);
+  EXPECT_EQ(events().size(), 2u) << "PUTs without ACK";
+}
+
+// Goal: the first waits for an entry on a lazy portal, and a copy comes too. Only one of them waits.
+TEST_F(CopiesReceived, a_request_waits_once_on_a_lazy_portal) {
+  bench.open_portal(9, WorkerId{0}, true);
+  bench.publish();
+  put(false);
+  put(true, 5, tcp(3));
+  EXPECT_EQ(bench.lnd().held.size(), 1u);
+  sink(4096);
+  arrive_all(1);
+  EXPECT_EQ(answers().substr(0, 10), "ACK of 100");
+  EXPECT_EQ(events().size(), 1u);
+  EXPECT_EQ(drops(Drop::kCopy), 1u);
+}
+
+// Goal: the first may have been delivered before this node was started again.
+TEST_F(CopiesReceived, a_copy_for_another_life_of_this_node_is_dropped) {
+  sink(4096);
+  for (const uint64_t life : {0, 0x4321}) {
+    wire::WireHandle handle = request_handle(5, 1, true);
+    handle.interface_cookie = (handle.interface_cookie & kCookieOwn) | life << kCookieLifeShift;
+    arrive(put_header(tcp(1), tcp(2), 9, 77, 100), handle, tcp(2));
+    arrive_all(1);
+  }
+  EXPECT_EQ(drops(Drop::kCopyUnknown), 2u);
+  EXPECT_EQ(answers(), "");
+  EXPECT_TRUE(events().empty());
+}
+
+struct CopiesAtTwoWorkers : CopiesReceived {
+  CopiesAtTwoWorkers() : CopiesReceived({.workers = 2}) {
+    bench.open_portal(9, WorkerId{0}, false, PortalMode::kPerWorker);
+    bench.publish();
+  }
+};
+
+// Goal: each worker of such a portal has an entry for its own requests only. So a copy might be delivered by a second
+// worker.
+TEST_F(CopiesAtTwoWorkers, a_portal_at_each_worker_takes_no_copies) {
+  sink(4096);
+  put_whole(false, 1, 5);
+  put_whole(false, 1, 6);
+  EXPECT_EQ(answers(), "ACK of 100 to 2, ACK of 100 to 2");
+  put_whole(true, 2, 5);
+  put_whole(true, 2, 7);
+  EXPECT_EQ(answers(), "");
+  EXPECT_EQ(drops(Drop::kCopyUnknown), 2u);
+  EXPECT_EQ(events().size(), 2u);
+}
+
+struct CopiesOverLoopback : CopiesReceived {
+  CopiesOverLoopback() : CopiesReceived({.interface_cookie = kCookieOfRequests | 55}) {}
+};
+
+TEST_F(CopiesOverLoopback, requests_of_this_node_are_not_remembered) {
+  sink(4096);
+  const Segment segment{memory.data() + 4096, 64};
+  const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+  for (uint32_t generation = 1; generation <= 3; ++generation) {
+    EXPECT_TRUE(submitter->put({.md = md, .target = {tcp(1), kLnetPid}, .portal = 9, .match_bits = 77}));
+    EXPECT_EQ(events().size(), 2u);
+    const wire::WireHandle used = request_handle(0, generation, true);
+    EXPECT_EQ(bench.worker().requests_seen.look(used, bench.now).verdict, RequestsSeen::Verdict::kNew);
+  }
+}
+
+}  // namespace
+}  // namespace ulnet::test
