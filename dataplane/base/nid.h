@@ -63,7 +63,8 @@ struct Nid {
   }
 
   [[nodiscard]] constexpr bool is_any() const { return type == 0xFF; }
-  [[nodiscard]] constexpr Net net() const {
+  // Inline by force: -O2 leaves it out of line, and the choice of a path calls it many times.
+  [[nodiscard]] [[gnu::always_inline]] constexpr Net net() const {
     return is_any() ? kAnyNet : Net{(uint32_t(type) << 16) | (uint32_t(number_be[0]) << 8) | number_be[1]};
   }
   [[nodiscard]] constexpr bool is_lo() const { return type == uint8_t(NetType::kLo); }

@@ -159,9 +159,9 @@ bool stopped_by_fault(Worker& w, Tx& tx) {
   return how.has_value();
 }
 
+/// Requires: lease_ended_early() was false in this call.
 void lnd_submit(Worker& w, Tx& tx) {
   tx.stage = TxStage::kHasBoth;
-  if (lease_ended_early(w, tx)) return;
   if (w.view->faults != nullptr && stopped_by_fault(w, tx)) return;
   ULNET_CHECK(tx.payload.length <= kMaxPayload);
   tx.stage = TxStage::kInLnd;
@@ -245,7 +245,9 @@ void egress_continue(Worker& w, Tx& tx) {
   switch (tx.stage) {
     case TxStage::kNew: return lease_begin(w, tx);
     case TxStage::kHasPeer: return peer_credit_got(w, tx);
-    case TxStage::kHasBoth: return lnd_submit(w, tx);
+    case TxStage::kHasBoth:
+      if (!lease_ended_early(w, tx)) lnd_submit(w, tx);
+      return;
     case TxStage::kWaitsPeer:
     case TxStage::kWaitsNi:
     case TxStage::kDelayed:

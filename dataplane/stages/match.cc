@@ -16,13 +16,13 @@ namespace {
 using wire::MsgType;
 
 /// Fills in the event of a matched PUT or GET.
-void fill_event(Worker& w, Incoming& m, const RxSlot& slot, const MatchFound& found) {
+void fill_event(Incoming& m, const RxSlot& slot, const Nid& initiator, const MatchFound& found) {
   const wire::Header& h = slot.header;
   Event& e = m.event;
   e = Event{};
   e.md = found.md->handle;
   e.user_ptr = found.md->user_ptr;
-  e.initiator = w.view->peers->primary_of(h.src_nid);
+  e.initiator = initiator;
   e.initiator_pid = h.src_pid;
   e.source = h.src_nid;
   e.sender = slot.from_nid;
@@ -76,8 +76,8 @@ void start_reply(Worker& w, Incoming& m, RxSlot& slot, const MatchFound& found) 
   send_message(w, m);
 }
 
-/// Where the ACK or REPLY of `m` goes.
-void incoming_begin(Worker& w, Incoming& m, const RxSlot& slot) {
+/// Where the ACK or REPLY of `m` goes. Inline in match_incoming(), as start_incoming(): other callers are rare.
+[[gnu::always_inline]] inline void incoming_begin(Worker& w, Incoming& m, const RxSlot& slot) {
   m.attempts_reset();
   m.md_unlinked = false;
   m.seen = RequestsSeen::kNowhere;
@@ -87,7 +87,8 @@ void incoming_begin(Worker& w, Incoming& m, const RxSlot& slot) {
   m.via = slot.from_nid != slot.header.src_nid ? slot.from_nid : kAnyNid;
 }
 
-void start_incoming(Worker& w, Incoming& m, RxSlot& slot, const MatchFound& found) {
+[[gnu::always_inline]] inline void start_incoming(Worker& w, Incoming& m, RxSlot& slot, const MatchAsk& ask,
+                                                  const MatchFound& found) {
   Md& md = *found.md;
   incoming_begin(w, m, slot);
   m.md = &md;
@@ -96,7 +97,7 @@ void start_incoming(Worker& w, Incoming& m, RxSlot& slot, const MatchFound& foun
   ++m.submitter->messages;
   ++m.submitter->events_owed;
   m.md_offset = found.offset;
-  fill_event(w, m, slot, found);
+  fill_event(m, slot, ask.initiator.nid, found);
   md.ops.push_back(m);
 }
 
@@ -143,13 +144,14 @@ void ack_again(Worker& w, RxSlot& slot, const Delivered& before) {
 
 /// The REPLY to a GET that was served before, from the same MD if it is still attached. No event says so again.
 RxVerdict reply_again(Worker& w, RxSlot& slot, Portal& portal, const Delivered& before) {
-  Md* md = portal_find(portal, ask_of(w, slot.header));
+  const MatchAsk ask = ask_of(w, slot.header);
+  Md* md = portal_find(portal, ask);
   const bool same = md != nullptr && md->match.order == before.order && before.offset <= md->length &&
                     before.mlength <= md->length - before.offset;
   if (!same) return drop_receive(w, slot, Drop::kCopy);
   const MatchFound found{md, before.offset, before.mlength, false};
   Incoming& m = incoming_take(w, slot);
-  start_incoming(w, m, slot, found);
+  start_incoming(w, m, slot, ask, found);
   m.eq = nullptr;
   slot.message = nullptr;
   slot.into = {};
@@ -168,7 +170,8 @@ void first_is_late(Worker& w, const RxSlot& slot, Handle first) {
 }
 
 /// A request of which one was delivered before, or perhaps. Nothing of it is delivered; the answer may be repeated.
-RxVerdict copy_came(Worker& w, RxSlot& slot, Portal& portal, const RequestsSeen::Look& look) {
+/// Rare, so that it is kept out of match_incoming().
+[[gnu::cold]] RxVerdict copy_came(Worker& w, RxSlot& slot, Portal& portal, const RequestsSeen::Look& look) {
   if (look.verdict == RequestsSeen::Verdict::kUnknown) return drop_receive(w, slot, Drop::kCopyUnknown);
   if (look.verdict == RequestsSeen::Verdict::kDelivered) {
     if (slot.header.type == MsgType::kGet) return reply_again(w, slot, portal, look.of);
@@ -227,9 +230,11 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   if (portal_view.mode == PortalMode::kClosed) return drop_receive(w, slot, Drop::kPortalClosed);
   const wire::WireHandle handle = handle_of(h);
   const bool named = slot.ni_slice != nullptr && names_request(handle);
+  uint32_t earlier = RequestsSeen::kNowhere;
   if (named) {
     const RequestsSeen::Look look = look_back(w, portal_view, handle);
     if (look.verdict != RequestsSeen::Verdict::kNew) return copy_came(w, slot, portal, look);
+    earlier = look.place;
   }
   const MatchAsk ask = ask_of(w, h);
   // Else no submitter can have more than its share: rare, so that looking twice is cheap.
@@ -258,11 +263,12 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   }
   if (found.too_long) return drop_receive(w, slot, Drop::kTooLong);
   Incoming& m = incoming_take(w, slot);
-  start_incoming(w, m, slot, found);
+  start_incoming(w, m, slot, ask, found);
   Md& md = *found.md;
   slot.message = nullptr;
   slot.into = {};
-  const uint32_t place = named ? w.requests_seen.open(handle, w.incoming.handle(m), w.now) : RequestsSeen::kNowhere;
+  const uint32_t place =
+      named ? w.requests_seen.open(handle, w.incoming.handle(m), w.now, earlier) : RequestsSeen::kNowhere;
   if (is_put) {
     start_receive(w, m, slot, found);
     m.seen = place;

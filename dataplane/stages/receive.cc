@@ -124,7 +124,8 @@ bool asymmetric(const Worker& w, const RxSlot& slot) {
   return true;
 }
 
-RxVerdict decide(Worker& w, RxSlot& slot) {
+/// Inline in receive_header(): its other caller is rare.
+[[gnu::always_inline]] inline RxVerdict decide(Worker& w, RxSlot& slot) {
   if (slot.ni_slice == nullptr) return for_this_node(w, slot);  // loopback
   const NiView* ni = w.view->local->ni(slot.ni);
   if (ni == nullptr) return drop_receive(w, slot, Drop::kNodeStopping);

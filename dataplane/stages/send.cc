@@ -86,8 +86,8 @@ bool has_rails(const ViewSet& view, const PathChoice& choice) {
   return choice.hop_peer->nis.size() > 1 || view.local->nis.size() > 1;
 }
 
-/// `stays`: as Tx::stays.
-void lease_out(Worker& w, Sending& m, const PathChoice& choice, bool stays = false) {
+/// `stays`: as Tx::stays. Inline in send_message(), as path_of(): the other callers are rare.
+[[gnu::always_inline]] inline void lease_out(Worker& w, Sending& m, const PathChoice& choice, bool stays = false) {
   step(m, Common::kReady, Common::kSending);
   Tx& tx = m.tx;
   const bool forwarded = m.kind == MessageKind::kTransit;
@@ -139,7 +139,8 @@ void park(Worker& w, Sending& m, const Nid& nid, bool discover) {
   });
 }
 
-PathRequest request_of(const UserMessage& m, bool any) {
+/// Inline by force: the request is then written once, in its place.
+[[gnu::always_inline]] inline PathRequest request_of(const UserMessage& m, bool any) {
   PathRequest request;
   request.src = m.want_src;
   request.dst = m.want_dst;
@@ -154,7 +155,7 @@ PathRequest request_of(const UserMessage& m, bool any) {
 }
 
 /// `any`: as PathRequest::tried_any.
-PathChoice path_of(Worker& w, Sending& m, bool as_given, bool any = false) {
+[[gnu::always_inline]] inline PathChoice path_of(Worker& w, Sending& m, bool as_given, bool any = false) {
   switch (m.kind) {
     case MessageKind::kOperation: {
       const Operation& op = as_operation(m);
@@ -259,6 +260,18 @@ void move(Worker& w, Sending& m) {
   lease_out(w, m, choice, same || m.moves >= kMovesMax);
 }
 
+/// The attempt has failed. True: the message is on its way again, or ended. Not inline, so that lease_returned()
+/// saves fewer registers when a message was sent.
+[[gnu::cold, gnu::noinline]] bool sent_again(Worker& w, Sending& m) {
+  if (wants_resend(m) && m.tx.moved) {
+    move(w, m);
+    return true;
+  }
+  if (wants_resend(m) && resend(w, m)) return true;
+  if (m.retries > 0) w.counters[Stat::kFailedResends].add();
+  return false;
+}
+
 }  // namespace
 
 void send_message(Worker& w, Sending& m, bool as_given) {
@@ -303,11 +316,7 @@ void lease_returned(Worker& w, Sending& m) {
   else if (m.under_way.on)
     under_way_awaits(w, m);
   count_result(w, m);
-  if (m.tx.result.error != 0) {
-    if (wants_resend(m) && m.tx.moved) return move(w, m);
-    if (wants_resend(m) && resend(w, m)) return;
-    if (m.retries > 0) w.counters[Stat::kFailedResends].add();
-  }
+  if (m.tx.result.error != 0 && sent_again(w, m)) return;
   switch (m.kind) {
     case MessageKind::kOperation: return operation_lease_back(w, as_operation(m));
     case MessageKind::kIncoming: return incoming_lease_back(w, as_incoming(m));

@@ -10,6 +10,7 @@
 // delivered. If a copy was delivered first, its entry is not replaced while young, so that the first one always finds
 // it.
 #pragma once
+#include <chrono>
 #include <cstdint>
 
 #include "dataplane/base/ids.h"
@@ -69,21 +70,23 @@ class RequestsSeen {
     kOld,        ///< ended by its sender, which has sent another one from the same slot
     kUnknown     ///< a copy, and the first was perhaps delivered
   };
+  static constexpr uint32_t kNowhere = UINT32_MAX;
   struct Look {
     Verdict verdict = Verdict::kNew;
-    Delivered of;     ///< kDelivered
-    Handle incoming;  ///< kOpen: the message that receives it
+    Delivered of;               ///< kDelivered
+    Handle incoming;            ///< kOpen: the message that receives it
+    uint32_t place = kNowhere;  ///< of the entry with the same slot, if there is one; for open()
   };
-  static constexpr uint32_t kNowhere = UINT32_MAX;
 
   /// Room for about `requests`. `memory` outlives the table; null: on the heap.
   explicit RequestsSeen(uint32_t requests, WorkerMemory* memory = nullptr);
 
-  /// Requires names_request(). Cost: one set of four entries.
+  /// Requires names_request(). Cost: one set of four entries. Inline, as open() and delivered(), because each request
+  /// pays for it.
   [[nodiscard]] Look look(const wire::WireHandle& handle, Instant now) const;
-  /// Enters a request that is matched now; it is kOpen from then on. Requires: look() finds it new. Returns its place
-  /// for the calls below. kNowhere: there is no room; this does not happen to a copy.
-  [[nodiscard]] uint32_t open(const wire::WireHandle& handle, Handle incoming, Instant now);
+  /// Enters a request that is matched now; it is kOpen from then on. Requires: look() finds it new, at `place`. Returns
+  /// its place for the calls below. kNowhere: there is no room; this does not happen to a copy.
+  [[nodiscard]] uint32_t open(const wire::WireHandle& handle, Handle incoming, Instant now, uint32_t place = kNowhere);
   /// A copy of a request that is open came. True: it is not the first one.
   [[nodiscard]] bool came_again(const wire::WireHandle& handle);
   /// Its payload is in place. No effect if the entry was replaced.
@@ -92,6 +95,24 @@ class RequestsSeen {
   void forget(uint32_t place, const wire::WireHandle& handle);
 
  private:
+  static constexpr uint32_t kSecondsMask = (1u << 28) - 1;
+  static constexpr uint32_t kYoungS = uint32_t(kRequestsSeenFor / std::chrono::seconds(1));
+  [[nodiscard]] static uint32_t seconds_of(Instant now) {
+    return uint32_t(now.time_since_epoch() / std::chrono::seconds(1)) & kSecondsMask;
+  }
+  [[nodiscard]] static bool young(uint32_t seen_s, uint32_t now_s) {
+    return ((now_s - seen_s) & kSecondsMask) < kYoungS;
+  }
+  [[nodiscard]] static uint64_t sender_of(const wire::WireHandle& handle) {
+    return handle.interface_cookie & kCookieOwn;
+  }
+  [[nodiscard]] static uint32_t slot_of(const wire::WireHandle& handle) {
+    return uint32_t(handle.object_cookie & ~kCookieCopy);
+  }
+  [[nodiscard]] static uint32_t generation_of(const wire::WireHandle& handle) {
+    return uint32_t(handle.object_cookie >> 32);
+  }
+
   enum State : uint32_t { kFree, kIsOpen, kIsDelivered, kIsLost };
   struct Entry {
     uint64_t sender = 0;  ///< the own part of the interface cookie
@@ -105,8 +126,10 @@ class RequestsSeen {
     uint32_t mlength = 0;  ///< open: Handle::index of the message
     uint32_t offset = 0;   ///< open: Handle::generation of the message
     int64_t order = 0;
-    [[nodiscard]] bool holds(uint32_t now_s) const;
-    [[nodiscard]] bool kept(uint32_t now_s) const;
+    /// Does the entry say something about its slot?
+    [[nodiscard]] bool holds(uint32_t now_s) const { return state != kFree && (young(seen_s, now_s) || kept(now_s)); }
+    /// Must it stay, because a request that was delivered as a copy may still come itself?
+    [[nodiscard]] bool kept(uint32_t now_s) const { return copied != 0 && state != kFree && young(copied_s, now_s); }
   };
   static constexpr unsigned kWays = 4;
   struct Set {
@@ -114,12 +137,75 @@ class RequestsSeen {
     uint32_t lost_s = 0;  ///< when a young entry was last replaced, or a request found no room
     bool lost = false;
   };
-  [[nodiscard]] Set& set_of(const wire::WireHandle& handle);
-  [[nodiscard]] const Set& set_of(const wire::WireHandle& handle) const;
-  [[nodiscard]] Entry* at(uint32_t place, const wire::WireHandle& handle);
+  [[nodiscard]] uint32_t set_of(const wire::WireHandle& handle) const {
+    return uint32_t((sender_of(handle) ^ uint64_t{slot_of(handle)} << 16) * 0x9E3779B97F4A7C15ull >> 32) & mask_;
+  }
+  [[nodiscard]] static bool is_of(const Entry& one, const wire::WireHandle& handle) {
+    return one.sender == sender_of(handle) && one.slot == slot_of(handle) && one.state != kFree;
+  }
+  [[nodiscard]] Entry* at(uint32_t place, const wire::WireHandle& handle) {
+    if (place == kNowhere) return nullptr;
+    Entry& one = sets_[place / kWays].ways[place % kWays];
+    return is_of(one, handle) && one.generation == generation_of(handle) ? &one : nullptr;
+  }
+  /// Of a copy without an entry in the set: was the first perhaps delivered, or is there no room for the copy?
+  [[nodiscard]] static bool perhaps_lost(const Set& set, uint32_t now_s);
+  /// The way whose entry one of another slot may replace, now free; kWays: none may be replaced.
+  [[nodiscard]] static unsigned make_room(Set& set, uint32_t now_s);
 
   const uint32_t mask_;
   NearArray<Set> sets_;
 };
+
+inline RequestsSeen::Look RequestsSeen::look(const wire::WireHandle& handle, Instant now) const {
+  const uint32_t now_s = seconds_of(now), set_index = set_of(handle);
+  const Set& set = sets_[set_index];
+  for (unsigned way = 0; way < kWays; ++way) {
+    const Entry& one = set.ways[way];
+    if (!is_of(one, handle) || !one.holds(now_s)) continue;
+    const auto ahead = int32_t(generation_of(handle) - one.generation);
+    if (ahead > 0 || (ahead == 0 && one.state == kIsLost)) return {.place = set_index * kWays + way};
+    if (ahead < 0) return {.verdict = Verdict::kOld};
+    if (one.state == kIsOpen) return {.verdict = Verdict::kOpen, .incoming = {one.mlength, one.offset}};
+    return {.verdict = Verdict::kDelivered, .of = {one.mlength, one.offset, one.order}};
+  }
+  return {.verdict = is_copy(handle) && perhaps_lost(set, now_s) ? Verdict::kUnknown : Verdict::kNew};
+}
+
+inline uint32_t RequestsSeen::open(const wire::WireHandle& handle, Handle incoming, Instant now, uint32_t place) {
+  const uint32_t now_s = seconds_of(now);
+  if (place == kNowhere) {
+    const uint32_t set_index = set_of(handle);
+    Set& set = sets_[set_index];
+    unsigned way = 0;
+    while (way < kWays && !is_of(set.ways[way], handle)) ++way;
+    if (way == kWays) way = make_room(set, now_s);
+    if (way == kWays) return kNowhere;
+    place = set_index * kWays + way;
+  }
+  Entry& into = sets_[place / kWays].ways[place % kWays];
+  const bool copy = is_copy(handle);
+  const bool copied = copy || into.kept(now_s);
+  const uint32_t copied_s = copy ? now_s : into.copied_s;
+  into = {.sender = sender_of(handle),
+          .slot = slot_of(handle),
+          .generation = generation_of(handle),
+          .seen_s = now_s,
+          .state = kIsOpen,
+          .copied = copied ? 1u : 0u,
+          .copied_s = copied_s,
+          .mlength = incoming.index,
+          .offset = incoming.generation};
+  return place;
+}
+
+inline void RequestsSeen::delivered(uint32_t place, const wire::WireHandle& handle, const Delivered& how) {
+  Entry* one = at(place, handle);
+  if (one == nullptr) return;
+  one->state = kIsDelivered;
+  one->mlength = how.mlength;
+  one->offset = how.offset;
+  one->order = how.order;
+}
 
 }  // namespace ulnet

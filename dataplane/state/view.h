@@ -233,8 +233,8 @@ struct PeerTable {
     const PeerRef ref = find(nid);
     return ref ? ref.peer->primary() : nid;
   }
-  /// `hash`: Nid::hash().
-  [[nodiscard]] PeerRef find(const Nid& nid, uint64_t hash) const {
+  /// `hash`: Nid::hash(). Inline by force: each message needs it, and -O2 leaves it out of line.
+  [[nodiscard]] [[gnu::always_inline]] PeerRef find(const Nid& nid, uint64_t hash) const {
     const Limb* limb = limbs[child(hash, 0)];
     if (limb == nullptr) return {};
     const Entry* entry = limb->leaves[child(hash, 1)];

@@ -42,76 +42,7 @@ Result<Header> tail_decode(const std::byte* in, const Nid& dest, const Nid& src)
   return header;
 }
 
-WireHandle handle_load(const std::byte* at) {
-  return {load<uint64_t>(at), load<uint64_t>(at + 8)};
-}
-
-void handle_store(std::byte* at, const WireHandle& handle) {
-  store(at, handle.interface_cookie);
-  store(at + 8, handle.object_cookie);
-}
-
 }  // namespace
-
-AckBody Header::ack() const {
-  const std::byte* b = body.data();
-  return {handle_load(b), load<uint64_t>(b + 16), load<uint32_t>(b + 24)};
-}
-
-PutBody Header::put() const {
-  const std::byte* b = body.data();
-  return {handle_load(b), load<uint64_t>(b + 16), load<uint64_t>(b + 24), load<uint32_t>(b + 32),
-          load<uint32_t>(b + 36)};
-}
-
-GetBody Header::get() const {
-  const std::byte* b = body.data();
-  return {handle_load(b), load<uint64_t>(b + 16), load<uint32_t>(b + 24), load<uint32_t>(b + 28),
-          load<uint32_t>(b + 32)};
-}
-
-ReplyBody Header::reply() const {
-  return {handle_load(body.data())};
-}
-
-void Header::set(const AckBody& b) {
-  body = {};
-  handle_store(body.data(), b.dst_wmd);
-  store(body.data() + 16, b.match_bits);
-  store(body.data() + 24, b.mlength);
-}
-
-void Header::set(const PutBody& b) {
-  handle_store(body.data(), b.ack_wmd);
-  store(body.data() + 16, b.match_bits);
-  store(body.data() + 24, b.hdr_data);
-  store(body.data() + 32, b.portal);
-  store(body.data() + 36, b.offset);
-}
-
-void Header::set(const GetBody& b) {
-  body = {};
-  handle_store(body.data(), b.return_wmd);
-  store(body.data() + 16, b.match_bits);
-  store(body.data() + 24, b.portal);
-  store(body.data() + 28, b.src_offset);
-  store(body.data() + 32, b.sink_length);
-}
-
-void Header::set(const ReplyBody& b) {
-  body = {};
-  handle_store(body.data(), b.dst_wmd);
-}
-
-Header response_to(const Header& request, MsgType type) {
-  Header response;
-  response.dest_nid = request.src_nid;
-  response.src_nid = request.dest_nid;
-  response.dest_pid = request.src_pid;
-  response.src_pid = request.dest_pid;
-  response.type = type;
-  return response;
-}
 
 void header_encode_nid4(const Header& header, std::span<std::byte, kHeaderNid4Bytes> out) {
   ULNET_CHECK(header.dest_nid.fits_u64() && header.src_nid.fits_u64());

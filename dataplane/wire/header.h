@@ -8,6 +8,7 @@
 
 #include "dataplane/base/nid.h"
 #include "dataplane/base/result.h"
+#include "dataplane/wire/bytes.h"
 
 namespace ulnet::wire {
 
@@ -51,7 +52,7 @@ struct ReplyBody {
 };
 
 /// A header in host form. `body` holds the 40 body bytes as they lie on the wire, so that a router passes on any body
-/// unchanged. The typed accessors read and write these bytes.
+/// unchanged. The typed accessors read and write these bytes. They are inline, because many callers use one field.
 struct Header {
   Nid dest_nid;
   Nid src_nid;
@@ -71,8 +72,66 @@ struct Header {
   void set(const ReplyBody& b);
 };
 
+inline WireHandle handle_load(const std::byte* at) {
+  return {load<uint64_t>(at), load<uint64_t>(at + 8)};
+}
+inline void handle_store(std::byte* at, const WireHandle& handle) {
+  store(at, handle.interface_cookie);
+  store(at + 8, handle.object_cookie);
+}
+inline AckBody Header::ack() const {
+  const std::byte* b = body.data();
+  return {handle_load(b), load<uint64_t>(b + 16), load<uint32_t>(b + 24)};
+}
+inline PutBody Header::put() const {
+  const std::byte* b = body.data();
+  return {handle_load(b), load<uint64_t>(b + 16), load<uint64_t>(b + 24), load<uint32_t>(b + 32),
+          load<uint32_t>(b + 36)};
+}
+inline GetBody Header::get() const {
+  const std::byte* b = body.data();
+  return {handle_load(b), load<uint64_t>(b + 16), load<uint32_t>(b + 24), load<uint32_t>(b + 28),
+          load<uint32_t>(b + 32)};
+}
+inline ReplyBody Header::reply() const {
+  return {handle_load(body.data())};
+}
+inline void Header::set(const AckBody& b) {
+  body = {};
+  handle_store(body.data(), b.dst_wmd);
+  store(body.data() + 16, b.match_bits);
+  store(body.data() + 24, b.mlength);
+}
+inline void Header::set(const PutBody& b) {
+  handle_store(body.data(), b.ack_wmd);
+  store(body.data() + 16, b.match_bits);
+  store(body.data() + 24, b.hdr_data);
+  store(body.data() + 32, b.portal);
+  store(body.data() + 36, b.offset);
+}
+inline void Header::set(const GetBody& b) {
+  body = {};
+  handle_store(body.data(), b.return_wmd);
+  store(body.data() + 16, b.match_bits);
+  store(body.data() + 24, b.portal);
+  store(body.data() + 28, b.src_offset);
+  store(body.data() + 32, b.sink_length);
+}
+inline void Header::set(const ReplyBody& b) {
+  body = {};
+  handle_store(body.data(), b.dst_wmd);
+}
+
 /// The header of an ACK or REPLY without its body: it goes back the way that the request came (docs/wire/lnet.md §3.1).
-[[nodiscard]] Header response_to(const Header& request, MsgType type);
+[[nodiscard]] inline Header response_to(const Header& request, MsgType type) {
+  Header response;
+  response.dest_nid = request.src_nid;
+  response.src_nid = request.dest_nid;
+  response.dest_pid = request.src_pid;
+  response.src_pid = request.dest_pid;
+  response.type = type;
+  return response;
+}
 
 inline constexpr size_t kHeaderNid4Bytes = 72;
 inline constexpr size_t kHeaderNid16Bytes = 96;
