@@ -5,40 +5,39 @@
 namespace ulnet {
 namespace {
 
-constexpr uint32_t kGone = 4 * kHealthMax;  ///< faults of an interface or route that is not there or down
-
 uint32_t faults_of(const NiView& ni) {
-  return (ni.going() || ni.fatal || ni.health == 0 ? kGone : 0) + kHealthMax - ni.health;
+  return (ni.going() || ni.fatal || ni.health == 0 ? kPathGone : 0) + kHealthMax - ni.health;
 }
 
 uint32_t faults_of(const PeerNiView& ni) {
-  return (ni.down || ni.slice == nullptr || ni.health == 0 ? kGone : 0) + kHealthMax - ni.health;
+  const bool gone = ni.down || ni.known_down || ni.slice == nullptr || ni.health == 0;
+  return (gone ? kPathGone : 0) + kHealthMax - ni.health;
 }
 
 /// Of the route to `net` over this gateway. A gateway may have several routes to a net: any that is up counts.
 uint32_t faults_of_route(const Worker& w, const PeerView& gateway, Net net) {
   const RouteNetView* routes = w.view->routes->find(net);
-  if (routes == nullptr) return kGone;
+  if (routes == nullptr) return kPathGone;
   for (const RouteView& route : routes->routes) {
     const PeerRef peer = w.view->peers->find(route.gateway);
     if (route.alive && peer && peer.peer == &gateway) return 0;
   }
-  return kGone;
+  return kPathGone;
 }
 
 PathFaults faults_of(const Worker& w, const NiView* ni, const PeerRef& hop, const Nid& dest) {
-  PathFaults faults{ni != nullptr ? faults_of(*ni) : kGone, hop ? faults_of(hop.ni()) : kGone};
+  PathFaults faults{ni != nullptr ? faults_of(*ni) : kPathGone, hop ? faults_of(hop.ni()) : kPathGone};
   if (hop && dest.net() != hop.ni().nid.net()) faults.peer_ni += faults_of_route(w, *hop.peer, dest.net());
   return faults;
 }
 
-/// Has it waited long enough since it was issued? The time depends on its path, and doubles with each copy. While the
-/// path is down, the first copy does not wait.
+/// Has it waited long enough since it was issued? The time depends on its path, and doubles with each copy. If the path
+/// has gone down since the last attempt, the copy does not wait.
 bool copy_due(const Worker& w, Operation& op) {
   const uint32_t faults = faults_of(w, op).all();
   op.path_failed = op.path_failed || faults > 0;
-  if (faults >= kGone && op.copies == 0) return true;
-  const Duration first = faults >= kGone ? kCopyAfter : op.path_failed ? kCopyAfterFault : kCopyAfterSilence;
+  if (faults >= kPathGone && !op.path_gone) return true;
+  const Duration first = faults >= kPathGone ? kCopyAfter : op.path_failed ? kCopyAfterFault : kCopyAfterSilence;
   return w.now - op.issued >= first * (int64_t{1} << op.copies);
 }
 

@@ -12,6 +12,8 @@ namespace ulnet {
 /// From now on, the request says that it is a copy, and for which life of the peer.
 void mark_copy(const Worker& w, Operation& op);
 
+/// Faults of a path of which an interface or a route is not there or down: as many or more.
+inline constexpr uint32_t kPathGone = 4 * kHealthMax;
 /// How bad a path is, by sides. 0: full health, and up.
 struct PathFaults {
   uint32_t ni = 0;

@@ -8,6 +8,7 @@
 #include "dataplane/stages/incoming.h"
 
 #include "dataplane/stages/finish.h"
+#include "dataplane/stages/match.h"
 #include "dataplane/stages/receive.h"
 #include "dataplane/stages/send.h"
 
@@ -129,7 +130,12 @@ void send_ack(Worker& w, Incoming& m) {
 void incoming_received(Worker& w, Incoming& m) {
   ULNET_CHECK(m.state == IncomingState::kReceiving);
   m.state = IncomingState::kReady;
+  if (m.rx_result.error != 0 && receive_copy(w, m)) return;
   put_seen(w, m);
+  while (RxSlot* copy = m.copies.back()) {  // as any other copy, now that the end of the first is known
+    m.copies.remove(*copy);
+    incoming_wait_first(w, *copy);
+  }
   if (const int32_t error = m.rx_result.error; error != 0) {
     w.counters[Stat::kDropCount].add();
     w.counters[m.md_unlinked ? Drop::kMdUnlinked : Drop::kReceiveFailed].add();

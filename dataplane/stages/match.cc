@@ -160,13 +160,22 @@ RxVerdict reply_again(Worker& w, RxSlot& slot, Portal& portal, const Delivered& 
   return RxVerdict::kReceive;
 }
 
-/// A copy came while the first is received. If a second copy comes meanwhile, the connection of the first stands still.
-/// Then its memory is taken back, and the next copy is new.
-void first_is_late(Worker& w, const RxSlot& slot, Handle first) {
-  if (slot.header.type != MsgType::kPut || !is_copy(slot.header.put().ack_wmd)) return;
-  if (!w.requests_seen.came_again(slot.header.put().ack_wmd)) return;
+/// Do both say the same but for their path?
+bool same_put(const wire::Header& one, const wire::Header& other) {
+  const wire::PutBody a = one.put(), b = other.put();
+  return one.payload_length == other.payload_length && a.portal == b.portal && a.match_bits == b.match_bits &&
+         a.offset == b.offset && same_request(a.ack_wmd, b.ack_wmd);
+}
+
+/// A copy came while the first is received: its sender has found the path of the first bad. The memory of the first is
+/// taken back, and the copy waits until that is done (incoming_received()). False: this is no such copy.
+bool hold_for_first(Worker& w, RxSlot& slot, Handle first) {
+  if (slot.header.type != MsgType::kPut || !is_copy(slot.header.put().ack_wmd)) return false;
   Incoming* m = w.incoming.find(first);
-  if (m != nullptr && m->state == IncomingState::kReceiving) divert_receive(w, *m);
+  if (m == nullptr || m->state != IncomingState::kReceiving || !same_put(m->tx.header, slot.header)) return false;
+  m->copies.push_back(slot);
+  divert_receive(w, *m);
+  return true;
 }
 
 /// A request of which one was delivered before, or perhaps. Nothing of it is delivered; the answer may be repeated.
@@ -177,7 +186,7 @@ void first_is_late(Worker& w, const RxSlot& slot, Handle first) {
     if (slot.header.type == MsgType::kGet) return reply_again(w, slot, portal, look.of);
     ack_again(w, slot, look.of);
   }
-  if (look.verdict == RequestsSeen::Verdict::kOpen) first_is_late(w, slot, look.incoming);
+  if (look.verdict == RequestsSeen::Verdict::kOpen && hold_for_first(w, slot, look.incoming)) return RxVerdict::kHold;
   return drop_receive(w, slot, Drop::kCopy);
 }
 
@@ -219,6 +228,22 @@ MatchAsk ask_of(const Worker& w, const wire::Header& h) {
     ask.roffset = get.src_offset;
   }
   return ask;
+}
+
+bool receive_copy(Worker& w, Incoming& m) {
+  if (m.md_unlinked || m.copies.empty()) return false;
+  RxSlot& slot = *m.copies.back();
+  m.copies.remove(slot);
+  while (RxSlot* older = m.copies.pop_front()) slot_answer(w, *older, drop_receive(w, *older, Drop::kCopy));
+  const uint32_t seen = m.seen;
+  incoming_begin(w, m, slot);
+  m.seen = seen;
+  m.event.source = slot.header.src_nid;
+  m.event.sender = slot.from_nid;
+  m.event.target = slot.header.dest_nid;
+  start_receive(w, m, slot, {m.md, m.event.offset, m.event.mlength, false});
+  slot_answer(w, slot, RxVerdict::kReceive);
+  return true;
 }
 
 RxVerdict match_incoming(Worker& w, RxSlot& slot) {

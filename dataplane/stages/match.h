@@ -9,5 +9,7 @@ namespace ulnet {
 /// Decides about a PUT or GET, and begins its message. Requires: incoming_admit() or incoming_next() has just allowed
 /// it.
 [[nodiscard]] RxVerdict match_incoming(Worker& w, RxSlot& slot);
+/// The receive of this PUT has failed: the newest copy that waits for it is received in its place. False: none waits.
+[[nodiscard]] bool receive_copy(Worker& w, Incoming& m);
 
 }  // namespace ulnet

@@ -23,7 +23,7 @@ Operation& operation_begin(Worker& w, Submitter& submitter, const OperationCall&
   ULNET_CHECK(op != nullptr && op->state == OperationState::kFree && op->md == nullptr);
   op->state = OperationState::kReady;
   op->end = end;
-  op->answer_known = op->md_unlinked = op->copied = op->path_failed = false;
+  op->answer_known = op->md_unlinked = op->copied = op->path_failed = op->path_gone = false;
   op->copies = 0;
   op->recall.store(false, std::memory_order_relaxed);
   op->attempts_reset();

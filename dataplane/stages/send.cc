@@ -306,6 +306,7 @@ bool send_copy(Worker& w, Operation& op, bool only_better) {
   under_way_end(w, op, -ETIMEDOUT);
   op.state = OperationState::kReady;
   op.copied = only_better;
+  op.path_gone = new_faults >= kPathGone;
   lease_copy(w, op, choice);
   return true;
 }

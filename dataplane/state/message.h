@@ -143,7 +143,8 @@ struct Operation : UserMessage, Timer {
   bool answer_known = false;         ///< `answer` is filled
   bool copied = false;               ///< the lease is of a copy, and the requests before it may still be answered
   uint8_t copies = 0;                ///< that were sent
-  bool path_failed = false;          ///< its path has had a fault while it waited (stages/copies.h)
+  bool path_failed : 1 = false;      ///< its path has had a fault while it waited (stages/copies.h)
+  bool path_gone : 1 = false;        ///< the path of its last copy was down already when it was sent
   int32_t status = 0;                ///< first error; that of the final event
   uint64_t user_data = 0;            ///< given to put() or get()
   Instant issued = kNever;
@@ -174,6 +175,7 @@ struct Incoming : UserMessage {
   uint32_t seen = UINT32_MAX;      ///< a PUT: its place in Worker::requests_seen; all ones: none
   Nid via;                         ///< preferred next hop of the ACK or REPLY; ANY = none
   Event event;                     ///< filled at the match, but for `status`
+  List<RxSlot, RxTag> copies;      ///< of the request, held while the request is received (stages/match.h)
   [[nodiscard]] bool is_put() const { return event.kind == EventKind::kPut; }
 };
 

@@ -41,16 +41,6 @@ unsigned RequestsSeen::make_room(Set& set, uint32_t now_s) {
   return best;
 }
 
-bool RequestsSeen::came_again(const wire::WireHandle& handle) {
-  for (Entry& one : sets_[set_of(handle)].ways)
-    if (is_of(one, handle) && one.state == kIsOpen && one.generation == generation_of(handle)) {
-      const bool before = one.copy_came != 0;
-      one.copy_came = 1;
-      return before;
-    }
-  return false;
-}
-
 void RequestsSeen::forget(uint32_t place, const wire::WireHandle& handle) {
   if (Entry* one = at(place, handle)) one->state = kIsLost;
 }

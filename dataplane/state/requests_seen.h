@@ -87,8 +87,6 @@ class RequestsSeen {
   /// Enters a request that is matched now; it is kOpen from then on. Requires: look() finds it new, at `place`. Returns
   /// its place for the calls below. kNowhere: there is no room; this does not happen to a copy.
   [[nodiscard]] uint32_t open(const wire::WireHandle& handle, Handle incoming, Instant now, uint32_t place = kNowhere);
-  /// A copy of a request that is open came. True: it is not the first one.
-  [[nodiscard]] bool came_again(const wire::WireHandle& handle);
   /// Its payload is in place. No effect if the entry was replaced.
   void delivered(uint32_t place, const wire::WireHandle& handle, const Delivered& how);
   /// Its payload was lost: a copy is new, but not what came before it. No effect if the entry was replaced.
@@ -120,8 +118,7 @@ class RequestsSeen {
     uint32_t generation = 0;
     uint32_t seen_s : 28 = 0;  ///< wraps; only differences count
     uint32_t state : 2 = kFree;
-    uint32_t copy_came : 1 = 0;  ///< while it was open
-    uint32_t copied : 1 = 0;     ///< in this slot, a copy arrived first at `copied_s`, so the first one may still come
+    uint32_t copied : 1 = 0;  ///< in this slot, a copy arrived first at `copied_s`, so the first one may still come
     uint32_t copied_s = 0;
     uint32_t mlength = 0;  ///< open: Handle::index of the message
     uint32_t offset = 0;   ///< open: Handle::generation of the message

@@ -135,7 +135,8 @@ struct PeerNiView {
   PeerSlice* slice = nullptr;          ///< touched by `server` only, but for gauges; null: nothing can be sent to it
   PeerLocal* const* locals = nullptr;  ///< by worker; null where `slice` is
   uint16_t health = kHealthMax;
-  bool down = false;  ///< a router believes it dead (docs/wire/lnet.md §8.2)
+  bool down = false;        ///< a router believes it dead (docs/wire/lnet.md §8.2)
+  bool known_down = false;  ///< its node has reported it as down, or the way to it is down
   uint32_t priority = kNoPriority;
   int32_t tx_credits = 0;                 ///< share of each worker
   const Preferences* sources = nullptr;   ///< preferred local NIs; null: none

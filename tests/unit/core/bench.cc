@@ -144,6 +144,7 @@ void Bench::publish() {
       ni.tx_credits = memory.slice->credits.total();
       if (health_.contains(nid)) ni.health = health_[nid];
       ni.down = down_[nid];
+      ni.known_down = known_down_[nid];
       if (peer->nets.empty() || peer->nets.back().net != nid.net())
         peer->nets.push_back({nid.net(), kNoPriority, uint32_t(peer->nis.size()), 0});
       ++peer->nets.back().count;

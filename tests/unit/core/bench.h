@@ -243,6 +243,7 @@ class Bench {
   void set_fatal(const Nid& nid, bool fatal) { fatal_[nid] = fatal; }
   void set_health(const Nid& nid, uint16_t health) { health_[nid] = health; }
   void set_down(const Nid& nid, bool down) { down_[nid] = down; }
+  void set_known_down(const Nid& nid, bool down) { known_down_[nid] = down; }
   /// Of the peer with this primary NID; `since`: when its life was first known.
   void set_knows_copies(const Nid& primary, bool knows = true, Instant since = kNever) {
     knows_copies_[primary] = knows;
@@ -300,7 +301,7 @@ class Bench {
   std::map<Nid, WorkerId> servers_;
   std::map<Nid, Nid> primaries_;  // of rails
   std::map<Nid, uint16_t> health_;
-  std::map<Nid, bool> down_;
+  std::map<Nid, bool> down_, known_down_;
   std::map<Nid, bool> fatal_;
   std::map<Nid, bool> knows_copies_;   // by primary NID
   std::map<Nid, Instant> life_since_;  // by primary NID

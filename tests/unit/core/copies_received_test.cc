@@ -87,36 +87,96 @@ TEST_F(CopiesReceived, a_put_is_delivered_once_and_acknowledged_again) {
   EXPECT_EQ(answers(), "ACK of 100 to 2") << "the MD has ended since";
 }
 
-TEST_F(CopiesReceived, nothing_answers_a_copy_while_the_first_is_received) {
+// Goal: a copy comes while the first is received, from which the memory is then taken back. But the first is
+// complete, and the copy is not received.
+TEST_F(CopiesReceived, a_copy_waits_for_the_end_of_the_first) {
   sink(4096);
   RxSlot& first = put(false);
   RxSlot& second = put(true, 5, tcp(3));
-  EXPECT_EQ(second.into.length, 0u);
-  EXPECT_EQ(drops(Drop::kCopy), 1u);
-  bench.lnd().complete_rx(second, 0, 2);
+  EXPECT_EQ(bench.lnd().diverted.size(), 1u);
+  EXPECT_EQ(drops(Drop::kCopy), 0u) << "it waits";
   EXPECT_EQ(answers(), "");
   bench.lnd().complete_rx(first, 0, 1);
-  EXPECT_EQ(answers(), "ACK of 100 to 2");
+  EXPECT_EQ(answers(), "ACK of 100 to 2, ACK of 100 to 3");
+  EXPECT_EQ(second.into.length, 0u);
+  EXPECT_EQ(drops(Drop::kCopy), 1u);
+  arrive_all(2);
   EXPECT_EQ(events().size(), 1u);
-  put_whole(true, 2, 5, tcp(3));
-  EXPECT_EQ(answers(), "ACK of 100 to 3");
+  EXPECT_EQ(std::count(memory.begin(), memory.end(), std::byte{1}), 100);
 }
 
-// Goal: a second copy comes while the first is received. That receive is broken off, and the next copy is delivered.
-TEST_F(CopiesReceived, a_receive_that_stands_still_is_broken_off) {
-  sink(4096);
+// Goal: the first is broken off. The copy is received in its place: same memory, one event, one use of the match entry.
+TEST_F(CopiesReceived, a_copy_is_received_in_place_of_the_first) {
+  sink(4096, kMdPut, 77, 0, 2);
   put_whole(false, 1, 6);  // of another slot
-  RxSlot& first = put(false);
-  for (const size_t diverted : {0u, 1u}) {
-    bench.lnd().complete_rx(put(true, 5, tcp(3)), 0);
-    bench.settle();
-    EXPECT_EQ(bench.lnd().diverted.size(), diverted);
-  }
-  bench.lnd().complete_rx(first, -ECANCELED);
-  EXPECT_EQ(events().size(), 2u);
-  put_whole(true, 2, 5, tcp(3));
-  EXPECT_EQ(answers(), "ACK of 100 to 2, ACK of 100 to 3");
   EXPECT_EQ(events().size(), 1u);
+  RxSlot& first = put(false, 5, tcp(3));
+  const uint32_t offset = first.into.offset;
+  RxSlot& second = put(true, 5, tcp(3));
+  RxSlot& third = put(true);
+  bench.lnd().complete_rx(first, -ECANCELED);
+  bench.settle();
+  EXPECT_EQ(second.into.length, 0u) << "the newest copy counts";
+  EXPECT_EQ(drops(Drop::kCopy), 1u);
+  EXPECT_EQ(third.into.length, 100u);
+  EXPECT_EQ(third.into.offset, offset);
+  EXPECT_TRUE(events().empty());
+  bench.lnd().complete_rx(third, 0, 2);
+  EXPECT_EQ(answers(), "ACK of 100 to 2, ACK of 100 to 2");
+  const std::vector<Event> all = events();
+  ASSERT_FALSE(all.empty());
+  EXPECT_EQ(all[0].status, 0);
+  EXPECT_EQ(all[0].sender, tcp(2));
+  EXPECT_EQ(all[0].offset, offset);
+  EXPECT_EQ(drops(Drop::kReceiveFailed), 0u);
+  put_whole(true, 3, 5, tcp(3));
+  EXPECT_EQ(answers(), "ACK of 100 to 3") << "and further copies are known";
+  EXPECT_TRUE(events().empty());
+}
+
+// Goal: the copy that is received in place of the first stands still too, and so does the next.
+TEST_F(CopiesReceived, copies_replace_each_other) {
+  sink(4096);
+  RxSlot* last = &put(false);
+  for (const uint8_t from : {3, 2, 3}) {
+    RxSlot& copy = put(true, 5, tcp(from));
+    bench.lnd().complete_rx(*last, -ECANCELED);
+    bench.settle();
+    EXPECT_EQ(copy.into.length, 100u);
+    last = &copy;
+  }
+  EXPECT_EQ(bench.lnd().diverted.size(), 3u);
+  bench.lnd().complete_rx(*last, -ECONNRESET);
+  const std::vector<Event> all = events();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].status, -ECONNRESET);
+  EXPECT_EQ(drops(Drop::kReceiveFailed), 1u);
+}
+
+// Goal: the MD is unlinked while a copy waits. The copy is new then, and finds no entry.
+TEST_F(CopiesReceived, a_copy_waits_while_the_md_is_unlinked) {
+  const MdHandle md = sink(4096);
+  RxSlot& first = put(false);
+  put(true, 5, tcp(3));
+  (void)submitter->unlink(md);
+  bench.settle();
+  bench.lnd().complete_rx(first, -ECANCELED);
+  bench.settle();
+  EXPECT_EQ(drops(Drop::kMdUnlinked), 1u);
+  EXPECT_EQ(drops(Drop::kNoMatch), 1u);
+  arrive_all();
+}
+
+// Goal: a request that has the handle of one that is received, but is not the same, does not take its memory.
+TEST_F(CopiesReceived, another_request_is_not_received_in_place_of_the_first) {
+  sink(4096);
+  put(false);
+  RxSlot& shorter = arrive(put_header(tcp(1), tcp(3), 9, 77, 60), request_handle(5, 1, true), tcp(3));
+  RxSlot& other_bits = arrive(put_header(tcp(1), tcp(3), 9, 78, 100), request_handle(5, 1, true), tcp(3));
+  EXPECT_EQ(shorter.into.length + other_bits.into.length, 0u);
+  EXPECT_TRUE(bench.lnd().diverted.empty());
+  EXPECT_EQ(drops(Drop::kCopy), 2u);
+  arrive_all();
 }
 
 TEST_F(CopiesReceived, a_copy_is_delivered_if_the_first_was_lost_on_its_way) {

@@ -161,6 +161,28 @@ TEST_F(CopiesSent, a_down_peer_ni_is_worse_than_an_ill_one) {
   EXPECT_EQ(ended(), 0);
 }
 
+// Goal: each rail goes down, one after another, as its node reports. A copy leaves at once each time, however lately
+// the last one left.
+TEST_F(CopiesSent, a_copy_leaves_at_once_when_the_path_of_the_last_one_goes_down) {
+  third_rail();
+  await(spec());
+  std::vector<Nid> hops{hop};
+  for (int rail = 0; rail < 2; ++rail) {
+    bench.set_known_down(hops.back(), true);
+    bench.publish();
+    ASSERT_TRUE(copy_within(2 * kSilenceLook));
+    EXPECT_EQ(std::count(hops.begin(), hops.end(), copy().next_hop), 0);
+    hops.push_back(copy().next_hop);
+    end_lease(copy(), {});
+  }
+  bench.set_known_down(hops.back(), true);
+  bench.publish();
+  EXPECT_FALSE(copy_within(100s)) << "each pair has had it";
+  answer(first, hops[1]);
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
 TEST_F(CopiesSent, a_copy_leaves_over_another_ni_of_this_node) {
   bench.add_ni(tcp(100));
   bench.publish();
@@ -539,57 +561,6 @@ TEST_F(CopiesSent, the_answer_to_a_copy_is_in_the_sink) {
   EXPECT_EQ(drops(Drop::kStaleHandle), stale + 1);
   arrive_all();
   expect_rest();
-}
-
-/// A peer behind two gateways, each with one NI.
-struct CopiesRouted : CoreTest {
-  CopiesRouted() {
-    bench.add_peer(far);
-    bench.set_knows_copies(far);
-    for (const Nid& gateway : {tcp(2), tcp(3)}) bench.add_route(far.net(), gateway);
-    bench.node.fast_detection = true;
-    bench.publish();
-    const Segment segment{memory.data(), 64};
-    md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
-  }
-  const Nid far = Nid::v4(Net::of(NetType::kTcp, 2), 0x0A020005u);
-  MdHandle md;
-};
-
-// Goal: a request waits over a gateway that is believed dead, by its route or its NI. A copy takes the other gateway.
-TEST_F(CopiesRouted, a_copy_takes_the_other_gateway) {
-  for (const bool by_route : {true, false}) {
-    EXPECT_TRUE(submitter->put({.md = md, .target = {far, kLnetPid}, .portal = 5}));
-    bench.settle();
-    Tx& tx = *bench.lnd().sent.at(0);
-    const Nid first = tx.next_hop, other = first == tcp(2) ? tcp(3) : tcp(2);
-    bench.lnd().complete_tx(tx, {});
-    bench.advance(1s);
-    bench.settle();
-    EXPECT_TRUE(bench.lnd().sent.empty()) << "both are well";
-    if (by_route)
-      bench.set_alive(first, false);
-    else
-      bench.set_down(first, true);
-    bench.publish();
-    bench.advance(1s);
-    bench.settle();
-    ASSERT_EQ(bench.lnd().sent.size(), 1u);
-    EXPECT_EQ(tx.next_hop, other);
-    EXPECT_EQ(tx.header.dest_nid, far);
-    EXPECT_TRUE(is_copy(tx.header.put().ack_wmd));
-    wire::Header ack = wire::response_to(tx.header, MsgType::kAck);
-    ack.set(wire::AckBody{tx.header.put().ack_wmd, 0, 64});
-    send_all();
-    bench.inject(ack, other);
-    const std::vector<Event> all = events();
-    ASSERT_EQ(all.size(), 1u);
-    EXPECT_EQ(all[0].status, 0);
-    bench.set_alive(first, true);
-    bench.set_down(first, false);
-    bench.publish();
-  }
-  EXPECT_EQ(bench.not_at_rest(), "");
 }
 
 }  // namespace

@@ -62,8 +62,6 @@ TEST_F(RequestsSeenTest, copies_find_the_first_open_then_delivered) {
   EXPECT_EQ(look(handle(1, 7)), "open");
   EXPECT_EQ(look(handle(1, 7, true)), "open");
   EXPECT_EQ(seen.look(handle(1, 7, true), now).incoming, (Handle{5, 6}));
-  EXPECT_FALSE(seen.came_again(handle(1, 7, true)));
-  EXPECT_TRUE(seen.came_again(handle(1, 7, true)));
   seen.delivered(place, handle(1, 7), {.mlength = 11, .offset = 22, .order = -33});
   for (const bool copy : {false, true}) {
     const RequestsSeen::Look found = seen.look(handle(1, 7, copy), now);
