@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "control/discovery/runner.h"
+#include "control/health/cut_off.h"
 #include "control/health/rail_probes.h"
 #include "control/lnd_host.h"
 #include "control/publish/view_builder.h"

@@ -55,6 +55,7 @@ enum class JournalCause : uint8_t { kReachable, kUnreachable, kDiscovery, kMemor
 
 class DiscoveryRunner;
 class Health;
+class CutOff;
 class RailProbes;
 class LndHost;
 class DriverCalls;
@@ -104,6 +105,7 @@ struct Control {
   std::unique_ptr<Pinger> pinger;
   std::unique_ptr<Health> health;
   std::unique_ptr<RailProbes> rail_probes;
+  std::unique_ptr<CutOff> cut_off;
   std::unique_ptr<DiscoveryRunner> discovery;
   NodeTotals baseline;  ///< `stats reset`
   bool lo_stopped = false;

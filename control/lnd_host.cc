@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "control/health/cut_off.h"
 #include "control/health/health.h"
 #include "control/turn.h"
 
@@ -57,6 +58,7 @@ void LndHost::ni_fatal(NiId id, bool fatal) {
   if (ni == nullptr || ni->fatal == fatal) return;
   ni->fatal = fatal;
   c_.health->link_changed(*ni, c_.now);
+  c_.cut_off->link_changed();
   if (!c_.routing->advertised()) c_.nis->bump_sequence();
   nis_changed(c_);
   const bool listed = !ni->params.interface.empty() && c_.deps.devices != nullptr;

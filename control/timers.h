@@ -30,6 +30,7 @@ enum class TimerName : uint8_t {
   kRecovery,       ///< Health: the next look at NIs that recover
   kRecoveryPings,  ///< PingOps of Health
   kRailProbes,     ///< PingOps of RailProbes
+  kCutOff,         ///< CutOff: the next look at the routes to peer NIs
   kGatewayChecks,  ///< PingOps of DiscoveryRunner: checks of gateways
   kPingsWaited,    ///< PingOps of DiscoveryRunner: pings and pushes that a request waits for
   kPingsOther,     ///< PingOps of DiscoveryRunner: all others

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "control/discovery/runner.h"
+#include "control/health/cut_off.h"
 #include "control/health/rail_probes.h"
 #include "control/publish/view_builder.h"
 #include "dataplane/base/nid_text.h"
@@ -151,6 +152,7 @@ unsigned run_pings(Control& c) {
   done += c.ping_target->turn(c.now);
   done += c.pinger->turn(c.now);
   done += c.discovery->turn(c.now);
+  done += c.cut_off->turn(c.now);
   done += c.health->turn(c.now);
   done += c.rail_probes->turn(c.now);
   return done;

@@ -132,6 +132,7 @@ class Driver {
 struct DriverType {
   std::string_view name;  ///< "socklnd"
   NetType net_type = NetType::kLo;
+  bool by_ip = false;                             ///< the system's IP routes lead its traffic
   std::span<const DriverField> settings = {};     ///< rows below `ulnet:`
   std::span<const DriverField> ni_tunables = {};  ///< rows below "lnd tunables"
   /// Errors: missing resources, each as a sentence.

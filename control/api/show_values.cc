@@ -56,7 +56,7 @@ const char* net_state(const LocalNis::LocalNet& net) {
 
 /// Neither reported as down nor without health.
 bool works(const PeerNi& ni) {
-  return !ni.life.down && !ni.said_down() && ni.health.value() > 0;
+  return !ni.life.down && !ni.known_down() && ni.health.value() > 0;
 }
 
 /// created (nothing was sent to it), activating (the first message is under way), connected, failed.
@@ -187,7 +187,7 @@ api::PeerNiShow peer_ni_value(Control& c, const PeerNet& net, const PeerNi& ni, 
   api::PeerNiShow show;
   show.nid = ni.nid;
   const bool watched = router || c.routing->state() != RoutingState::kDisabled;
-  if (watched) show.state = ni.life.down || ni.said_down() ? "down" : "up";
+  if (watched) show.state = ni.life.down || ni.known_down() ? "down" : "up";
   show.ni_state = peer_ni_state(ni);
   if (ni.blocks != nullptr && c.nis->net_local(ni.nid.net())) {  // a NID behind routers has no credits of its own
     const PeerSlice& slice = ni.blocks->slice;

@@ -68,7 +68,7 @@ std::string_view ni_state_word(const LocalNi& ni) {
 
 std::string_view peer_ni_state_word(const PeerNi& ni) {
   if (ni.life.failures > 0 || ni.health.value() == 0) return "failed";
-  return ni.said_down() ? "down" : "up";
+  return ni.known_down() ? "down" : "up";
 }
 
 const char* routing_state_word(RoutingState state) {
@@ -176,6 +176,7 @@ void StateEvents::peer(const Peer& peer) {
     for (const PeerNi* one : net.nis)
       peer_ni(*one, [&]() -> std::string {
         if (one->life.failures > 0) return fmt::format("cannot be reached: {}", std::strerror(-one->life.error));
+        if (one->cut_off) return "the link that leads to it is down";
         if (one->said_down()) return "its node is silent, or reports it as down";
         return one->status == wire::kNiUp ? "its node reports it as up" : "a message came from it";
       });

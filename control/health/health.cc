@@ -53,6 +53,7 @@ void Health::avoid(LocalNi& ni, bool avoid) {
 void Health::avoid(PeerNi& ni, bool avoid) {
   if (ni.blocks == nullptr || ni.peer == nullptr || std::exchange(ni.watch.avoided, avoid) == avoid) return;
   unpublished_.push_back({{}, ni.id, avoid});
+  deps_.peers.touch(*ni.peer);  // PeerNiView::known_down
 }
 
 // The memory of an NI that closes, or of a peer NI that was removed, may be freed before a message about it is read.
@@ -96,7 +97,7 @@ void Health::follow(PeerNi& ni, Instant now) {
   if (ni.blocks == nullptr) return;
   ni.watch.heard_ns = ni.last_heard_ns();
   ni.watch.received = received(ni);
-  if (!ni.health.silent() && !ni.said_down()) avoid(ni, false);
+  if (!ni.health.silent() && !ni.known_down()) avoid(ni, false);
   if (!ni.health.recovers()) return;
   ill_.insert(ni.id);
   look_.set_by(now);
@@ -140,19 +141,29 @@ void Health::link_changed(LocalNi& ni, Instant now) {
 }
 
 void Health::said(PeerNi& ni, bool up, Instant now) {
+  if (!up || !ni.cut_off) known(ni, up, up ? "its node reports it as up" : "its node reports it as down", now);
+}
+
+void Health::cut_off_changed(PeerNi& ni, Instant now) {
+  if (ni.cut_off) return known(ni, false, "the link that leads to it is down", now);
+  if (!ni.said_down()) known(ni, true, "the link that leads to it is up", now);
+}
+
+void Health::known(PeerNi& ni, bool up, const char* reason, Instant now) {
+  if (ni.blocks == nullptr) return;
   const uint16_t before = ni.health.value();
   if (before == kHealthMax) follow(ni, now);
   if (up) {
     ni.health.probe_at_once(now);
     look_.set_now();
     if (!ni.health.silent()) ni.health.restore();
-    return changed(ni, before, "its node reports it as up");
+    return changed(ni, before, reason);
   }
   ni.health.fail(1, deps_.rules(), now);
   if (ni.health.recovers()) ni.health.probe_at_once(now + kRecoveryLook);
   look_.set_by(now + kRecoveryLook);
   avoid(ni, true);
-  changed(ni, before, "its node reports it as down");
+  changed(ni, before, reason);
 }
 
 void Health::silent(LocalNi& ni, const std::string& reason, Instant now) {
@@ -305,7 +316,7 @@ unsigned Health::look(PeerNi& ni, const HealthRules& rules, Instant now) {
     ni.watch.heard_ns = heard;
     changed(ni, before, "messages come from it");
   }
-  if (ni.health.whole() && !ni.said_down()) avoid(ni, false);
+  if (ni.health.whole() && !ni.known_down()) avoid(ni, false);
   if (!ni.health.recovers() || !may_be_pinged(ni, rules, now)) return ni.health.value() != before;
   if (!ping_is_due(
           ni, rules, [&] { return others_active(ni, now); }, now))

@@ -50,6 +50,8 @@ class Health {
   void link_changed(LocalNi& ni, Instant now);
   /// The node of the peer reports one of its NIs as down, or up again.
   void said(PeerNi& ni, bool up, Instant now);
+  /// The link of this node that leads to a peer NI is down, or up again: PeerNi::cut_off has changed.
+  void cut_off_changed(PeerNi& ni, Instant now);
   /// A peer NI has come back with its memory, which workers still avoid.
   void came_back(PeerNi& ni) { avoid(ni, false); }
   /// A ping of this node was answered by this peer NI: its health rises now, not at the next look.
@@ -83,6 +85,7 @@ class Health {
   void changed(PeerNi& ni, uint16_t before, const std::string& reason);
   void avoid(LocalNi& ni, bool avoid);
   void avoid(PeerNi& ni, bool avoid);
+  void known(PeerNi& ni, bool up, const char* reason, Instant now);
   void tell_avoided(const Avoided& one);
   [[nodiscard]] bool single(const PeerNi& ni) const;
   [[nodiscard]] bool may_be_pinged(const PeerNi& ni, const HealthRules& rules, Instant now) const;

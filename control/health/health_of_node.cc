@@ -54,6 +54,14 @@ void make_health(Control& c) {
     c.outbox->send(peer_ni.server, MovedAskMsg{ni.id, peer_ni.id, uint16_t(ni.lnd)});
   };
   c.rail_probes = std::make_unique<RailProbes>(std::move(probes), c.timers);
+  CutOff::Deps routes{*c.nis, *c.peers, c.deps.devices, {}, {}, {}};
+  routes.wanted = [&c] {
+    const HealthRules rules = rules_of(c);
+    return rules.fast && rules.sensitivity > 0;
+  };
+  routes.by_ip = [&c](const LocalNi& ni) { return c.nis->type_of(ni).by_ip; };
+  routes.changed = [&c](PeerNi& ni) { c.health->cut_off_changed(ni, c.now); };
+  c.cut_off = std::make_unique<CutOff>(std::move(routes), c.timers);
 }
 
 }  // namespace ulnet

@@ -18,7 +18,7 @@ int grade(const LocalNi& ni) {
   return ni.fatal ? -1 : ni.health.value();
 }
 int grade(const PeerNi& ni) {
-  return ni.said_down() ? -1 : ni.health.value();
+  return ni.known_down() ? -1 : ni.health.value();
 }
 /// By the health of both, in steps, so that pairs of equal steps keep their order.
 int grade(const Pair& pair) {

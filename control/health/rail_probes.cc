@@ -92,7 +92,7 @@ void RailProbes::probe_others(const LocalNi& ni, const PeerNi& silent, Instant n
   const PeerNi* near = nullptr;   // on the same net
   const PeerNi* other = nullptr;  // anywhere
   (void)any_other(deps_.peers, silent, deps_.gateway, [&](const PeerNi& one) {
-    if (one.health.value() == 0 || one.said_down() || deps_.nis.on_net(one.nid.net()).empty()) return false;
+    if (one.health.value() == 0 || one.known_down() || deps_.nis.on_net(one.nid.net()).empty()) return false;
     if (other == nullptr) other = &one;
     if (near == nullptr && one.nid.net() == silent.nid.net()) near = &one;
     return near != nullptr;

@@ -136,6 +136,7 @@ class LocalNis {
   /// that goes out or comes in over it, a peer that does not know that it goes, one that used it a moment ago, a
   /// connection that is not closed.
   [[nodiscard]] std::string in_use(const LocalNi& ni, const Untold& untold, Instant now) const;
+  [[nodiscard]] const DriverType& type_of(const LocalNi& ni) const { return *deps_.types[ni.lnd]; }
   /// An NI is closing that the workers have not been told of.
   [[nodiscard]] bool closing_now() const;
   /// Nets and NIs in their order, which others see in this node's list: the first is the primary NID.

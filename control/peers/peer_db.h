@@ -92,6 +92,7 @@ struct PeerNi {
   PeerNiPolicy policy;
   uint64_t policy_seen = 0;  ///< the state of rules and objects that `policy` results from; 0: it has no results yet
   Liveness life;
+  bool cut_off = false;                      ///< a link of this node is down, and no other one leads to it (CutOff)
   uint64_t stuck_mark = 0;                   ///< of what it has taken and sent, at the last look for silent ones
   Instant stuck_since = kNever;              ///< since when it has taken nothing, with messages waiting
   wire::NiStatus status = wire::kNiInvalid;  ///< what its node last said of it (docs/wire/lnet.md §5.6)
@@ -101,6 +102,8 @@ struct PeerNi {
   [[nodiscard]] int64_t last_heard_ns() const { return blocks == nullptr ? 0 : blocks->slice.last_alive_ns.get(); }
   /// Its node says that it is down, and no message has come from it since.
   [[nodiscard]] bool said_down() const { return status == wire::kNiDown && last_heard_ns() == heard_ns; }
+  /// Nothing should be sent to it, though no message has failed.
+  [[nodiscard]] bool known_down() const { return cut_off || said_down(); }
 };
 
 struct PeerNet {

@@ -17,7 +17,7 @@ int near_side_health(const Peer& gateway, Net net) {
   int best = -1;
   for (const PeerNet& one : gateway.nets)
     for (const PeerNi* ni : one.nis)
-      if (one.net == net && !ni->life.down && !ni->said_down()) best = std::max<int>(best, ni->health.value());
+      if (one.net == net && !ni->life.down && !ni->known_down()) best = std::max<int>(best, ni->health.value());
   return best;
 }
 

@@ -89,6 +89,7 @@ Result<std::unique_ptr<Driver>> open(const DriverContext& context) {
 
 const DriverType kSockDriver{.name = "socklnd",
                              .net_type = NetType::kTcp,
+                             .by_ip = true,
                              .settings = sock_setting_fields(),
                              .ni_tunables = sock_tunable_fields(),
                              .open = &open};

@@ -12,6 +12,7 @@
 
 #include "lnd/net/kernel/link_events.h"
 #include "lnd/net/kernel/link_speed_ctl.h"
+#include "lnd/net/kernel/route_ctl.h"
 #include "lnd/net/kernel/subnet_ctl.h"
 
 namespace ulnet {
@@ -89,6 +90,8 @@ class SystemDevices final : public Devices {
     if (events_.fd() < 0) (void)events_.open(LinkEvents::About::kLinksAndAddresses);
     return events_.fd();
   }
+
+  bool reaches(const Nid& from, const Nid& to) override { return route_runs(from, to); }
 
   std::vector<std::string> advice(const Nid& nid) override {
     std::vector<std::string> all;

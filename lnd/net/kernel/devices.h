@@ -29,6 +29,11 @@ class Devices {
   [[nodiscard]] virtual bool changed() { return false; }
   /// Readable when changed() has something to say; -1 = it never has.
   [[nodiscard]] virtual int wait_fd() { return -1; }
+  /// Would packets from one of this machine's addresses to another machine leave over an interface that runs?
+  [[nodiscard]] virtual bool reaches(const Nid& from, const Nid& to) {
+    (void)from, (void)to;
+    return true;
+  }
   /// Settings of the machine that make packets of this address leave or arrive by another interface. Each entry is a
   /// sentence with the command that corrects the setting.
   [[nodiscard]] virtual std::vector<std::string> advice(const Nid& nid) {
