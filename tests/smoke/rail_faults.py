@@ -234,6 +234,12 @@ class Load:
             if program.running():
                 program.process.send_signal(signal.SIGINT)
 
+    def end(self, seconds):
+        """Interrupts the jobs and waits. A job that had not begun has no result, so none are returned."""
+        self.interrupt()
+        for program in self.programs.values():
+            program.wait(seconds, None)
+
     def results(self, seconds):
         """Waits for the end; the result of each job."""
         results = {}
