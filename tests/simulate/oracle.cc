@@ -85,6 +85,13 @@ bool carried(const Cluster& cluster, const Member& a, const Member& b) {
   });
 }
 
+/// A silent NI recovers by the answer to a ping. Nobody on its net can answer one.
+bool waits_alone(const Cluster& cluster, const Member& a, const LocalNi& ni) {
+  if (!ni.health.silent()) return false;
+  return std::none_of(cluster.members().begin(), cluster.members().end(),
+                      [&](const Member& b) { return &b != &a && b.on_net(ni.net); });
+}
+
 /// Looks at one node's table.
 struct Asked {
   const Cluster& cluster;
@@ -142,7 +149,8 @@ struct Asked {
     for (const Nid& nid : nids_of(*peer))
       if (!has(nids, nid) && !control.routes->is_gateway(nid)) return wrong(what, peer);
     for (const Nid& nid : nids)
-      if (!b.router && control.peers->find(nid)->status == wire::kNiDown)
+      if (!b.router && !waits_alone(cluster, b, *b.control().nis->find(nid)) &&
+          control.peers->find(nid)->status == wire::kNiDown)
         return wrong(fmt::format("{}, but takes {} for down", what, nid_text(nid)), peer);
     return "";
   }
@@ -247,13 +255,6 @@ namespace {
 /// A peer NI with failures that no message ever came from gets no recovery pings (docs/wire/lnet.md §9).
 bool never_pinged(const PeerNi& ni) {
   return ni.last_heard_ns() == 0 && !ni.health.silent();
-}
-
-/// A silent NI recovers by a message that comes over it. Nobody on its net can send one.
-bool waits_alone(const Cluster& cluster, const Member& a, const LocalNi& ni) {
-  if (!ni.health.silent()) return false;
-  return std::none_of(cluster.members().begin(), cluster.members().end(),
-                      [&](const Member& b) { return &b != &a && b.on_net(ni.net); });
 }
 
 }  // namespace

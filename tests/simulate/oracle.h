@@ -7,7 +7,8 @@
 //   2  A has one multi-rail peer with exactly B's NIDs, B's primary NID first, under three conditions. A discovers
 //      (`discovery: 1`). B advertises DISCOVERY and MULTI_RAIL (`1` or `verify`). No configured peer of A has a NID of
 //      B.
-//      - The peer is discovered and up to date. None of its NIDs is down, unless B is a router.
+//      - The peer is discovered and up to date. None of its NIDs is down, unless B is a router. The NID of an NI that
+//        rule 8 exempts may be down, because B reports that.
 //      - An additional NID is allowed only if a route of A names it as gateway; such a NID stays.
 //   3  No peer is in discovery for ever (DISCOVERING ends).
 // After `discover --force` (`asked` is true), each node has also discovered each other node. No other event reports
