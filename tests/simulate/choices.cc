@@ -147,7 +147,10 @@ std::string ChoiceWatch::turned(const test::SimNode& node, Worker& worker) {
     Lease& lease = known.leases[&op];
     if (lease.same(now)) return;
     if (lease.issued == now.issued && now.moves > lease.moves) counts_[Count::kMoves] += now.moves - lease.moves;
+    const bool given_up = lease.given_up(op, now), chosen_down = lease.chosen_down;
     lease = now;
+    lease.chosen_down = chosen_down;
+    if (given_up) return;
     Path path{*worker.view, op};
     if (!path.find()) return;
     lease.chosen_down = path.is_down();

@@ -8,7 +8,8 @@
 //      is up. An operation that chose the rail when the rail was down already had no other then, and may wait.
 // An operation does not choose freely if its source is given, or if it is a recovery ping. The same holds if its peer
 // is not multi-rail and has a recorded source. Pairs over which the operation has failed count neither as up nor as
-// down. The local NIs of a path over a gateway are compared only if the destination has no recorded source.
+// down. The local NIs of a path over a gateway are compared only if the destination has no recorded source. A copy that
+// is taken back and then given up has chosen nothing (Lease::given_up).
 #pragma once
 #include <map>
 #include <string>
@@ -38,6 +39,13 @@ class ChoiceWatch {
     bool chosen_down = false;  // the pair was down when the operation chose it
     [[nodiscard]] bool same(const Lease& o) const {
       return issued == o.issued && retries == o.retries && moves == o.moves && ni == o.ni && peer_ni == o.peer_ni;
+    }
+    /// True if a copy was taken back, found no path, and was given up. Its request waits on with its lease as it was.
+    /// Else the move has chosen: another pair, or the same one, where the operation then stays (Tx::stays).
+    [[nodiscard]] bool given_up(const Operation& op, const Lease& now) const {
+      Lease moved = *this;
+      ++moved.moves;
+      return op.state == OperationState::kAwaiting && op.copied && !op.tx.stays && moved.same(now);
     }
   };
   struct OfWorker {
