@@ -4,7 +4,8 @@
     check_summary.py [--passed-step TEXT | --failed-step TEXT | --skipped-step TEXT]... [NAME=BUILD_DIR]...
 
 A googletest program counts with its single cases, every other test as one. Skipped tests (exit status 77 or
-GTEST_SKIP) and failed tests are listed by name. Exit status 0 = a test passed and none failed.
+GTEST_SKIP) and failed tests are listed by name. A line for each build names the tests that took longest. Exit status
+0 = a test passed and none failed.
 """
 import argparse
 import json
@@ -12,6 +13,7 @@ import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree
 
+SLOWEST = 8
 SKIPPED, PASSED = {'SKIP'}, {'OK', 'EXPECTEDFAIL'}
 
 
@@ -41,16 +43,23 @@ def cases_by_test(junit_path):
 class Totals:
     def __init__(self):
         self.passed, self.failed, self.skipped = 0, [], []
+        self.slowest = []  # a line for each build
 
     def add_build(self, name, directory):
         logs = pathlib.Path(directory) / 'meson-logs'
         cases = cases_by_test(logs / 'testlog.junit.xml')
         log = logs / 'testlog.json'
         lines = log.read_text(errors='replace').splitlines() if log.exists() else []
-        for line in lines:
-            if line.strip():
-                record = json.loads(line)
-                self.add_test(name, record['name'].split(' / ')[-1], record['result'], cases)
+        records = [json.loads(line) for line in lines if line.strip()]
+        for record in records:
+            self.add_test(name, record['name'].split(' / ')[-1], record['result'], cases)
+        self.add_slowest(name, [(record['duration'], record['name'].split(' / ')[-1]) for record in records
+                                if record.get('duration')])
+
+    def add_slowest(self, build, times):
+        if times:
+            first = ', '.join(f'{test} {seconds:.0f} s' for seconds, test in sorted(times, reverse=True)[:SLOWEST])
+            self.slowest.append(f'{build}: {sum(seconds for seconds, _ in times):.0f} s of tests: {first}')
 
     def add_test(self, build, test, result, cases):
         where = f'{build}: {test}'
@@ -83,6 +92,8 @@ def main():
     totals.skipped += arguments.skipped_step
     for build in arguments.builds:
         totals.add_build(*build.split('=', 1))
+    for line in totals.slowest:
+        print(line)
     for title, names in (('skipped', totals.skipped), ('FAILED', totals.failed)):
         for name in names:
             print(f'{title}: {name}')

@@ -16,12 +16,13 @@ JUNIT = '''<testsuites>
 
 
 class CheckSummary(unittest.TestCase):
-    def run_it(self, results, two=''):
+    def run_it(self, results, two='', durations=None):
         with tempfile.TemporaryDirectory() as folder:
             logs = pathlib.Path(folder, 'meson-logs')
             logs.mkdir()
             logs.joinpath('testlog.json').write_text(
-                '\n'.join(json.dumps({'name': name, 'result': result}) for name, result in results.items()))
+                '\n'.join(json.dumps({'name': name, 'result': result, 'duration': (durations or {}).get(name)})
+                          for name, result in results.items()))
             logs.joinpath('testlog.junit.xml').write_text(JUNIT.format(two=two))
             done = subprocess.run([sys.executable, SUMMARY, f'release={folder}'], capture_output=True, text=True,
                                   check=False)
@@ -49,6 +50,11 @@ class CheckSummary(unittest.TestCase):
         self.assertEqual(1, status)
         self.assertEqual(['skipped: release: b', 'FAILED: release: c (timeout)', '1 passed, 1 failed, 1 skipped'],
                          lines)
+
+    def test_the_slowest_come_first(self):
+        _, lines = self.run_it({'ulnet:smoke / a': 'OK', 'ulnet:smoke / b': 'OK'},
+                               durations={'ulnet:smoke / a': 0.6, 'ulnet:smoke / b': 2.1})
+        self.assertEqual(['release: 3 s of tests: b 2 s, a 1 s', '2 passed, 0 failed, 0 skipped'], lines)
 
     def test_nothing_is_a_failure(self):
         self.assertEqual((1, ['0 passed, 0 failed, 0 skipped']), self.run_it({}))
