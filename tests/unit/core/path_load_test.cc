@@ -6,17 +6,17 @@
 namespace ulnet::test {
 namespace {
 
-constexpr WorkerId kHome{0}, kOther{1};
+constexpr WorkerId kNear{0}, kFar{1};
 
 /// Two NIs of a peer, both served by the other worker, and messages of the home worker to them.
 struct CorePathLoad : ::testing::Test {
   CorePathLoad() {
     for (const Nid& nid : {tcp(2), tcp(3)}) {
-      bench.add_peer(nid, kOther);
+      bench.add_peer(nid, kFar);
       bench.join(tcp(2), nid);
     }
     bench.publish();
-    submitter = &bench.submitter(kHome);
+    submitter = &bench.submitter(kNear);
     md = *submitter->md_bind({.segments = {&segment, 1}});
     bench.settle();
   }
@@ -24,17 +24,17 @@ struct CorePathLoad : ::testing::Test {
   void put(unsigned count, bool ack = false) {
     for (unsigned i = 0; i < count; ++i)
       ASSERT_TRUE(submitter->put({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1, .ack = ack}));
-    bench.turn(kHome);
+    bench.turn(kNear);
     bench.settle();
   }
   std::vector<Tx*> sent_to(const Nid& nid) {
     std::vector<Tx*> found;
-    for (Tx* tx : bench.lnd(kOther).sent)
+    for (Tx* tx : bench.lnd(kFar).sent)
       if (tx->next_hop == nid) found.push_back(tx);
     return found;
   }
   void complete(const std::vector<Tx*>& all, Completion how = {}) {
-    for (Tx* tx : all) bench.lnd(kOther).complete_tx(*tx, how);
+    for (Tx* tx : all) bench.lnd(kFar).complete_tx(*tx, how);
     bench.settle();
   }
 
@@ -78,10 +78,10 @@ TEST_F(CorePathLoad, requests_count_until_they_are_answered) {
   const wire::Header request = sent_to(tcp(2)).front()->header;
   complete(sent_to(tcp(2)));
   complete(sent_to(tcp(3)));
-  EXPECT_EQ(bench.local(tcp(2), kHome).tally->under_way(), 1u);
-  EXPECT_EQ(bench.local(tcp(3), kHome).tally->under_way(), 1u);
-  EXPECT_EQ(bench.local(tcp(2), kOther).tally->under_way(), 0u);
-  EXPECT_EQ(bench.worker(kHome).tallies.ni_now(0, PaceKind::kSmall).under_way, 2u);
+  EXPECT_EQ(bench.local(tcp(2), kNear).tally->under_way(), 1u);
+  EXPECT_EQ(bench.local(tcp(3), kNear).tally->under_way(), 1u);
+  EXPECT_EQ(bench.local(tcp(2), kFar).tally->under_way(), 0u);
+  EXPECT_EQ(bench.worker(kNear).tallies.ni_now(0, PaceKind::kSmall).under_way, 2u);
   wire::Header ack;
   ack.type = wire::MsgType::kAck;
   ack.dest_nid = tcp(1);
@@ -89,7 +89,7 @@ TEST_F(CorePathLoad, requests_count_until_they_are_answered) {
   ack.set(wire::AckBody{request.put().ack_wmd, 1, 64});
   bench.inject(ack, tcp(2));
   bench.settle();
-  EXPECT_EQ(bench.local(tcp(2), kHome).tally->under_way(), 0u);
+  EXPECT_EQ(bench.local(tcp(2), kNear).tally->under_way(), 0u);
   put(1, true);
   put(1, true);
   EXPECT_EQ(sent_to(tcp(2)).size(), 1u);
@@ -105,16 +105,16 @@ TEST_F(CorePathLoad, gets_count_on_their_local_ni) {
   const auto get = [&](unsigned count) {
     for (unsigned i = 0; i < count; ++i)
       ASSERT_TRUE(submitter->get({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1}));
-    bench.turn(kHome);
+    bench.turn(kNear);
     bench.settle();
-    while (!bench.lnd(kOther).sent.empty()) complete(std::vector<Tx*>(bench.lnd(kOther).sent));
+    while (!bench.lnd(kFar).sent.empty()) complete(std::vector<Tx*>(bench.lnd(kFar).sent));
   };
-  const auto on_ni = [&] { return bench.worker(kHome).tallies.ni_now(0, PaceKind::kSmall).under_way; };
+  const auto on_ni = [&] { return bench.worker(kNear).tallies.ni_now(0, PaceKind::kSmall).under_way; };
   get(4);
   EXPECT_EQ(on_ni(), 4u);
   get(16);
   get(16);
-  EXPECT_EQ(bench.local(tcp(2), kHome).tally->under_way() + bench.local(tcp(3), kHome).tally->under_way(), 36u);
+  EXPECT_EQ(bench.local(tcp(2), kNear).tally->under_way() + bench.local(tcp(3), kNear).tally->under_way(), 36u);
   EXPECT_EQ(on_ni(), 20u) << "the last ones did not count: more than 16 on each peer NI";
   bench.now += 1000s;
   bench.settle();
@@ -126,11 +126,11 @@ TEST_F(CorePathLoad, gets_count_on_their_local_ni) {
 struct UnequalRails : ::testing::Test {
   UnequalRails() {
     for (const Nid& nid : rails) {
-      bench.add_peer(nid, kOther);
+      bench.add_peer(nid, kFar);
       bench.join(rails[0], nid);
     }
     bench.publish();
-    submitter = &bench.submitter(kHome);
+    submitter = &bench.submitter(kNear);
     eq = *submitter->eq_open(256);
     md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
     bench.settle();
@@ -148,7 +148,7 @@ struct UnequalRails : ::testing::Test {
       double& room = carried[rail];
       room += rail == 0 ? kib_per_step : kib_per_step / 10;
       bool any = false;
-      for (Tx* tx : std::vector<Tx*>(bench.lnd(kOther).sent)) {
+      for (Tx* tx : std::vector<Tx*>(bench.lnd(kFar).sent)) {
         if (tx->next_hop != rails[rail]) continue;
         const double kib = double(tx->header.payload_length + 72) / 1024;
         any = true;
@@ -159,7 +159,7 @@ struct UnequalRails : ::testing::Test {
         ack.dest_nid = tcp(1);
         ack.src_nid = tx->next_hop;
         ack.set(wire::AckBody{wire::Header(tx->header).put().ack_wmd, 1, tx->header.payload_length});
-        bench.lnd(kOther).complete_tx(*tx, {});
+        bench.lnd(kFar).complete_tx(*tx, {});
         bench.inject(ack, tx->next_hop);
         total_kib += kib;
         ++done[rail];
@@ -196,7 +196,7 @@ TEST_F(UnequalRails, bulk_uses_the_sum_of_both) {
     if (i == 2000) total_kib = 0;
   }
   EXPECT_GE(total_kib / (18000 * 110.0), 0.97);
-  EXPECT_EQ(bench.worker(kHome).tallies.peer_ni(1).weights().of(PaceKind::kBulk), 10);
+  EXPECT_EQ(bench.worker(kNear).tallies.peer_ni(1).weights().of(PaceKind::kBulk), 10);
   while (under_way > 0) step(100);
   EXPECT_EQ(bench.not_at_rest(), "");
 }
@@ -221,7 +221,7 @@ TEST_F(UnequalRails, equal_again) {
     bench.settle();
     step(100);
   }
-  ASSERT_EQ(bench.worker(kHome).tallies.peer_ni(1).weights().of(PaceKind::kBulk), 10);
+  ASSERT_EQ(bench.worker(kNear).tallies.peer_ni(1).weights().of(PaceKind::kBulk), 10);
   while (under_way > 0) step(100);
   carried = {};
   done = {};
@@ -231,9 +231,9 @@ TEST_F(UnequalRails, equal_again) {
     carried[1] += 90;
     step(100);
   }
-  EXPECT_EQ(bench.worker(kHome).tallies.peer_ni(1).weights().of(PaceKind::kBulk), 1);
+  EXPECT_EQ(bench.worker(kNear).tallies.peer_ni(1).weights().of(PaceKind::kBulk), 1);
   EXPECT_NEAR(double(done[1]) / done[0], 1, 0.1);
-  EXPECT_FALSE(bench.worker(kHome).tallies.weighted());
+  EXPECT_FALSE(bench.worker(kNear).tallies.weighted());
   while (under_way > 0) step(100);
 }
 
