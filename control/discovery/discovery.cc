@@ -122,8 +122,8 @@ void Discovery::ping_answered(uint64_t number, PingData data) {
     bad_reply(*peer, fmt::format("the last came from {}, which is no NID of the peer", nid_text(data.from)));
     return queue(*peer);
   }
-  if (crossed && info.sequence < d.peer_seqno) {
-    bad_reply(*peer, "the last was older than a push that came before it");
+  if (crossed && may_be_overtaken(*peer, info)) {
+    bad_reply(*peer, "the last may be older than a push that came before it");
     return queue(*peer);
   }
   d.bad_replies = 0;
@@ -192,14 +192,15 @@ void Discovery::push_came(PingData data) {
   }
   wire::PingInfo& info = data.decode.info;
   if ((info.features & wire::kFeatureMultiRail) == 0) return;
-  d.heard_from = data.from;
-  learn_features(peer, info.features);
-  const bool older = info.sequence < d.peer_seqno;
-  if (older && d.data != nullptr) return;
+  const bool doubtful = may_be_overtaken(peer, info);
+  const bool same_life = wire::life_in(info.features) == peer.life;
+  if (doubtful && same_life && d.data != nullptr) return;
   clear(peer, kPeerNidsUptodate);
-  if (older) {
+  if (doubtful) {
     peer.state |= kPeerForcePing;
   } else {
+    d.heard_from = data.from;
+    learn_features(peer, info.features);
     d.peer_seqno = info.sequence;
     d.sure = 0;
     d.data = std::make_unique<wire::PingInfo>(std::move(info));
@@ -277,13 +278,7 @@ void Discovery::learn_features(Peer& peer, uint32_t features) {
   } else {
     clear(peer, kPeerNoDiscovery);
   }
-  const bool knows = (features & wire::kFeatureCopies) != 0;
-  const auto life = uint16_t(knows ? (features & wire::kLifeMask) >> wire::kLifeShift : 0);
-  if (life != peer.life) {
-    peer.life = life;
-    peer.life_since = work_.now();
-    deps_.peers.touch(peer);
-  }
+  learn_life(peer, features);
   const bool says = (features & wire::kFeatureMultiRail) != 0;
   if (says == peer.multi_rail() || !merges) return;
   if (peer.configured()) {
@@ -294,6 +289,14 @@ void Discovery::learn_features(Peer& peer, uint32_t features) {
   if (says && peer.has(kPeerNoDiscovery)) return;
   peer.state ^= kPeerMultiRail;
   deps_.peers.follow_nis(peer);
+  deps_.peers.touch(peer);
+}
+
+void Discovery::learn_life(Peer& peer, uint32_t features) {
+  const uint16_t life = wire::life_in(features);
+  if (life == peer.life) return;
+  peer.life = life;
+  peer.life_since = work_.now();
   deps_.peers.touch(peer);
 }
 
@@ -389,7 +392,10 @@ bool Discovery::merge(Peer*& at) {
     owner->state |= kPeerDiscovering | kPeerNidsUptodate;
     owner->discovery.pushed_meanwhile |= owner->has(kPeerPingSent);
   }
-  if (owner->discovery.data == nullptr) owner->discovery.peer_seqno = data->sequence;
+  if (owner->discovery.data == nullptr) {
+    owner->discovery.peer_seqno = data->sequence;
+    learn_life(*owner, data->features);
+  }
   at = owner;
   if (result.error == 0) return true;
   clear(*owner, kPeerNidsUptodate);

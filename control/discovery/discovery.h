@@ -11,8 +11,9 @@
 //   R  a ping is under way             kPeerPingSent          A  a push is under way             kPeerPushSent
 //   Q  it is being worked on           kPeerDiscovering       S  its list did not fit            PeerDiscovery::resize
 // The hard part: lists overtake each other. A push may be older than the known list, because a newer list overtook the
-// push or because the peer's node restarted. A reply may be older than a push that came after the ping was sent. In
-// both cases this node pings again: only the reply to a ping that no push crossed is certainly the newest list.
+// push or because the peer's node restarted. A reply may be older than a push that came after the ping was sent. If
+// both lists name a life of the node, equal lives are needed to compare their sequences (may_be_overtaken()). In all
+// these cases this node pings again: only the reply to a ping that no push crossed is certainly the newest list.
 #pragma once
 #include <deque>
 #include <map>
@@ -27,8 +28,8 @@
 namespace ulnet {
 
 /// Useless replies in a row that discovery of a peer tolerates; the next one ends it in an error (docs/decisions.md
-/// #28). A reply is useless if it is corrupt, did not fit, is older than a push, or comes from a NID outside the peer.
-/// A push that such a NID acknowledges counts, too.
+/// #28). A reply is useless if it is corrupt, did not fit, may be older than a push, or comes from a NID outside the
+/// peer. A push that such a NID acknowledges counts, too.
 inline constexpr uint32_t kBadRepliesMax = 3;
 /// Peers worked on in one turn.
 inline constexpr unsigned kDiscoveryBudget = 64;
@@ -129,6 +130,7 @@ class Discovery {
   [[nodiscard]] int32_t bad_replies_end(Peer& peer, const std::string& why);
   [[nodiscard]] bool has_nid(const Peer& peer, const Nid& nid) const;
   void learn_features(Peer& peer, uint32_t features);
+  void learn_life(Peer& peer, uint32_t features);
   void heard_of_another(Peer& peer);
   void strand_waiters(const Peer& peer);
   void follow_orphans();

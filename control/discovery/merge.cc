@@ -250,15 +250,22 @@ Peer& owner_of(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info, Me
 
 }  // namespace
 
+bool may_be_overtaken(const Peer& peer, const wire::PingInfo& info) {
+  const uint32_t known = peer.discovery.peer_seqno;
+  const bool other_life = known != 0 && peer.life != 0 && wire::life_in(info.features) != peer.life;
+  return other_life || info.sequence < known;
+}
+
 MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info, MergeKind kind,
                             uint32_t sure) {
   if (info.nis.empty()) return {peer.id, 0};
   Peer& owner = owner_of(deps, peer, info, kind);
-  const bool newer_waits =
-      &owner != &peer && owner.discovery.data != nullptr && owner.discovery.data->sequence >= info.sequence;
-  if (newer_waits) return {owner.id, 0};
+  const wire::PingInfo* waits = &owner != &peer ? owner.discovery.data.get() : nullptr;
+  if (waits != nullptr && wire::life_in(waits->features) == wire::life_in(info.features) &&
+      waits->sequence >= info.sequence)
+    return {owner.id, 0};
   const uint32_t later = owner.discovery.peer_seqno;
-  if (&owner != &peer && info.sequence < later && later != sure) return {owner.id, 0, later};
+  if (&owner != &peer && may_be_overtaken(owner, info) && later != sure) return {owner.id, 0, later};
   Merging merging{deps, owner, peer.id, info, {owner.id}, kAnyNid};
   for (const wire::PingNi& one : info.nis) merging.nids.insert(one.nid);
   merging.note_state(owner);

@@ -33,6 +33,10 @@ struct MergeResult {
 [[nodiscard]] MergeResult merge_ping_info(const MergeDeps& deps, Peer& peer, const wire::PingInfo& info, MergeKind kind,
                                           uint32_t sure = 0);
 
+/// True if `info` may be older than the known list of the peer. Then its sequence is lower, or another life of the node
+/// has sent it. Sequences of two lives cannot be compared (docs/decisions.md #27).
+[[nodiscard]] bool may_be_overtaken(const Peer& peer, const wire::PingInfo& info);
+
 /// Marks the peer's NIs on this net as down, as if its node had reported that.
 void peer_is_down(const MergeDeps& deps, Peer& peer, Net net);
 

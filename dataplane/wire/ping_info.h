@@ -29,6 +29,10 @@ enum PingFeature : uint32_t {
 inline constexpr uint32_t kLifeShift = 16, kLifeMask = 0x7FFF0000;
 static_assert((kLifeMask & kFeatureCopies) == 0);
 inline constexpr uint32_t kFeaturesOurs = kFeatureCopies | kLifeMask;  ///< absent from kernel nodes
+/// The life of the node that reports these features; 0: none is named.
+[[nodiscard]] constexpr uint16_t life_in(uint32_t features) {
+  return (features & kFeatureCopies) != 0 ? uint16_t((features & kLifeMask) >> kLifeShift) : uint16_t(0);
+}
 enum NiStatus : uint32_t { kNiUp = 0x15AAC0DE, kNiDown = 0xDEADFACE, kNiInvalid = 0 };
 
 /// One NI as a ping info lists it; host form, not on the wire by itself.

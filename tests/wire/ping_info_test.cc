@@ -143,6 +143,13 @@ TEST(PingInfo, validation) {
   EXPECT_EQ(error_with(kIpv4AndIpv6, 28, 0x4B), "");  // the low two bits of the size are masked
 }
 
+// Goal: a life is read only from features that name one (docs/wire/copies.md §1).
+TEST(PingInfo, life) {
+  EXPECT_EQ(life_in(0x8123001E), 0x0123);
+  EXPECT_EQ(life_in(0xFFFF001E), 0x7FFF);
+  EXPECT_EQ(life_in(0x0123001E), 0) << "features of a later LNet";
+}
+
 // Goal: a large entry of a size that we cannot hold is skipped, those behind it are read (§4.2).
 TEST(PingInfo, oversized_entry_is_skipped) {
   const auto decoded = ping_info_decode(hex(R"(67 6e 69 70 7e 00 00 00 39 30 00 00 01 00 00 00

@@ -56,6 +56,7 @@ class GatewayNids : public testing::Test {
     wire::PingInfo info;
     info.features =
         wire::kFeatureNiStatus | wire::kFeatureRteDisabled | wire::kFeatureMultiRail | wire::kFeatureDiscovery;
+    info.features |= wire::kFeatureCopies | uint32_t{peer_of("10.1.0.3@tcp")->life} << wire::kLifeShift;
     info.sequence = ++claims + 100;
     info.nis = {{nid("10.1.0.3@tcp"), wire::kNiUp}, {nid(text), wire::kNiUp}};
     const auto bytes = wire::ping_info_encode(info);
