@@ -225,6 +225,7 @@ bool Health::others_active(const PeerNi& ni, Instant now) const {
 // ever heard.
 void Health::test_alone(LocalNi& ni, const HealthRules& rules) {
   const uint16_t before = ni.health.value();
+  ni.health.heard();  // as an answer: the next ping is due after 2 s
   ni.health.succeed(1, rules);
   changed(ni, before, "its link is up, and no peer on its net was heard lately");
 }
