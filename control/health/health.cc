@@ -150,7 +150,6 @@ void Health::cut_off_changed(PeerNi& ni, Instant now) {
 }
 
 void Health::known(PeerNi& ni, bool up, const char* reason, Instant now) {
-  if (ni.blocks == nullptr) return;
   const uint16_t before = ni.health.value();
   if (before == kHealthMax) follow(ni, now);
   if (up) {

@@ -52,14 +52,13 @@ class Health {
   void said(PeerNi& ni, bool up, Instant now);
   /// The link of this node that leads to a peer NI is down, or up again: PeerNi::cut_off has changed.
   void cut_off_changed(PeerNi& ni, Instant now);
-  /// A peer NI has come back with its memory, which workers still avoid.
-  void came_back(PeerNi& ni) { avoid(ni, false); }
   /// A ping of this node was answered by this peer NI: its health rises now, not at the next look.
   void answered(PeerNi& ni, Instant now);
   /// Nothing comes back over this NI, or from this peer NI, while others answer.
   void silent(LocalNi& ni, const std::string& reason, Instant now);
   void silent(PeerNi& ni, const std::string& reason, Instant now);
-  /// To call when a value was changed by hand, or an NI has come with a value.
+  /// To call when a value was changed by hand, or an NI has come with a value. A peer NI may have got its value before
+  /// its memory, or its memory, which workers still avoid, may be that of its former life.
   void follow(LocalNi& ni, Instant now);
   void follow(PeerNi& ni, Instant now);
 

@@ -47,7 +47,7 @@ void make_health(Control& c) {
   deps.ni_changed = [&c](LocalNi& ni, const HealthChange& change) { ni_changed(c, ni, change); };
   deps.peer_changed = [&c](PeerNi& ni, const HealthChange& change) { peer_changed(c, ni, change); };
   c.health = std::make_unique<Health>(std::move(deps), c.timers);
-  c.peers->set_came_back([&c](PeerNi& ni) { c.health->came_back(ni); });
+  c.peers->set_ready([&c](PeerNi& ni) { c.health->follow(ni, c.now); });
   RailProbes::Deps probes{*c.nis, *c.peers, *c.self_submitter, *c.health, {}, {}};
   probes.gateway = [&c](const Peer& peer) { return c.routes->is_gateway(peer); };
   probes.ask_moved = [&c](const LocalNi& ni, const PeerNi& peer_ni) {

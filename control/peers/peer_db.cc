@@ -92,6 +92,7 @@ bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
   ni.blocks = std::move(blocks);
   ni.baseline = {};
   ++load_[ni.server.value];
+  if (ni.peer != nullptr && ready_hook_) ready_hook_(ni);
   return true;
 }
 
@@ -147,7 +148,7 @@ Peer& PeerDb::attach(Peer* peer, PeerNi& ni) {
   ni.status = wire::kNiInvalid;
   ni.life = {};
   touch(*peer);
-  if (ni.blocks != nullptr && came_back_hook_) came_back_hook_(ni);
+  if (ni.blocks != nullptr && ready_hook_) ready_hook_(ni);
   return *peer;
 }
 

@@ -243,8 +243,8 @@ class PeerDb {
   void follow_nis(Peer& peer);
   /// `gone` is called for each peer that ends, while it still has its id.
   void set_gone(std::function<void(const Peer&)> gone) { gone_hook_ = std::move(gone); }
-  /// `came_back` is called for each NI that has a peer again, and still its memory from before.
-  void set_came_back(std::function<void(PeerNi&)> came_back) { came_back_hook_ = std::move(came_back); }
+  /// `ready` is called for each NI that has both a peer and memory from now on, whichever came last.
+  void set_ready(std::function<void(PeerNi&)> ready) { ready_hook_ = std::move(ready); }
 
   /// Adds a configured peer, or NIDs to it, whole or not at all. A NID of a peer that is not configured is taken from
   /// it. Errors: EEXIST, EPERM, ENOTUNIQ, ENOMEM (docs/wire/lnetctl.md §6).
@@ -361,7 +361,7 @@ class PeerDb {
   SlowTimer left_timer_;              // while left_ holds any
   SlowTimer unused_;                  // as look_at_, while peers crowd; flush() sets it
   std::function<void(const Peer&)> gone_hook_;
-  std::function<void(PeerNi&)> came_back_hook_;
+  std::function<void(PeerNi&)> ready_hook_;
   std::vector<uint32_t> load_;
   uint32_t next_peer_ = 1;
   uint32_t next_ni_ = 1;

@@ -342,8 +342,8 @@ TEST_F(SimHealth, a_value_set_by_hand_is_held) {
   ASSERT_TRUE(sim.run_until([&] { return local_health("10.1.0.1@tcp1") == 1000; }, 100s));
 }
 
-// Goal: no peer is on the net of an NI, so that only its link shows that it is well. It recovers as fast as by pings
-// that are answered. With waits that double, it would take 17 minutes.
+// Goal: no peer is on the net of an NI, so that only its link shows that it is well. The NI recovers as fast as by
+// pings that are answered. With waits that double, it would take 17 minutes.
 TEST_F(SimHealth, an_ni_that_is_alone_on_its_net_recovers_soon) {
   build({"10.0.0.1@tcp", "10.1.0.1@tcp1"}, {"10.0.0.2@tcp"});
   for (const int64_t health : {int64_t{0}, config::kHealthAuto}) {

@@ -60,5 +60,26 @@ TEST_F(PeerStatus, down_is_shown_until_the_ni_is_heard_of) {
   EXPECT_EQ(shown(), "up");
 }
 
+// Goal: the peer reports an NI as down that is on a net without this node. So its health falls before it has memory
+// here. When this node joins the net, and messages come from the NI, its health rises as that of any other.
+TEST(PeerStatusOfFarNi, rises_when_its_net_becomes_local) {
+  NodeRig rig;
+  RigNode& a = rig.add({"10.0.0.1@tcp"});
+  RigNode& b = rig.add({"10.0.0.2@tcp", "10.1.0.2@tcp1"});
+  Control& c = b.node->control();
+  c.lnd_hosts[1]->ni_fatal(c.nis->find(nid("10.1.0.2@tcp1"))->id, true);
+  bool done = false;
+  a.node->control().discovery->discover({nid("10.0.0.2@tcp")}, true, [&](const auto&) { done = true; });
+  EXPECT_TRUE(rig.run_until([&] { return done; }));
+  const PeerNi& far = *a.node->control().peers->find(nid("10.1.0.2@tcp1"));
+  EXPECT_EQ(far.blocks, nullptr);
+  EXPECT_EQ(far.health.value(), 900);
+  ASSERT_EQ(rig.apply(a, NodeRig::net_add("10.1.0.1@tcp1")), "");
+  EXPECT_NE(far.blocks, nullptr);
+  ASSERT_EQ(rig.ping(b, "10.1.0.1@tcp1", "10.1.0.2@tcp1").error, 0);
+  EXPECT_TRUE(rig.run_until([&] { return far.health.value() == 1000; }));
+  rig.stop_all();
+}
+
 }  // namespace
 }  // namespace ulnet::test
