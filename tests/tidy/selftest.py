@@ -87,9 +87,10 @@ class Lengths(unittest.TestCase):
         self.assertEqual(found({'control/a.cc': '//\n' * 600}, [rules.lengths]), [])
 
     def test_folder(self):
-        files = {f'control/{i}.cc': '//\n' * 491 for i in range(16)} | {'control/api/a.cc': '//\n' * 500}
+        limit = rules.FOLDER_LINES_MAX['control'][0]
+        files = {f'control/{i}.cc': '//\n' * (limit // 16) for i in range(16)} | {'control/api/a.cc': '//\n' * 500}
         self.assertEqual(found(files, [rules.folder_lengths]), [])
-        files['control/nis/a.cc'] = '//\n' * 11
+        files['control/nis/a.cc'] = '//\n' * 16
         self.assertEqual(found(files, [rules.folder_lengths]), ['control:0:folder-length'])
 
     def test_columns(self):
