@@ -406,6 +406,9 @@ TEST(ConfigUdsp, rules_are_deleted_by_number_or_by_meaning) {
 
 // Goal: the number of rules has a bound, and a list of that length is read in proportion, not by the square.
 TEST(ConfigUdsp, there_are_at_most_65535_rules) {
+#ifdef ULNET_SANITIZED
+  GTEST_SKIP() << "40 s; smaller tests run the same code";
+#endif
   ChangeList list;
   for (uint32_t i = 0; i < 65535; ++i)
     list.push_back({UdspAdd{{.src = nid_text(Nid::v4(*net_parse("tcp"), i)), .priority = 1}}, {}});
@@ -419,17 +422,22 @@ TEST(ConfigUdsp, there_are_at_most_65535_rules) {
 
 // Goal: long lists that find, insert or delete rules are read in proportion, too. Squares would take minutes here.
 TEST(ConfigUdsp, long_lists_find_insert_and_delete_rules) {
+#ifdef ULNET_SANITIZED
+  constexpr uint32_t kRules = 5000;
+#else
+  constexpr uint32_t kRules = 65535;
+#endif
   ChangeList in_front, again, last, del;
-  for (uint32_t i = 0; i < 65535; ++i) {
+  for (uint32_t i = 0; i < kRules; ++i) {
     const UdspRule rule{.idx = 0, .src = nid_text(Nid::v4(*net_parse("tcp"), i)), .priority = 1};
     in_front.push_back({UdspAdd{rule}, {}});
     again.push_back({UdspAdd{{.src = rule.src, .priority = 2}}, {}});
     del.push_back({UdspDel{.rule = rule}, {}});
   }
-  for (int64_t i = 65535; i-- > 0;) last.push_back({UdspDel{.idx = i}, {}});
+  for (int64_t i = kRules; i-- > 0;) last.push_back({UdspDel{.idx = i}, {}});
   DesiredState state;
   ASSERT_TRUE(changes_apply(state, in_front).empty());
-  EXPECT_EQ(state.udsp.front().src, nid_text(Nid::v4(*net_parse("tcp"), 65534)));
+  EXPECT_EQ(state.udsp.front().src, nid_text(Nid::v4(*net_parse("tcp"), kRules - 1)));
   EXPECT_EQ(state.udsp.back().src, nid_text(Nid::v4(*net_parse("tcp"), 0)));
   ASSERT_TRUE(changes_apply(state, again).empty());
   EXPECT_EQ(state.udsp.front().priority, 2);
