@@ -34,12 +34,14 @@ bool CutOff::any_link_down() const {
 unsigned CutOff::turn(Instant now) {
   if (!look_.due(now)) return 0;
   unsigned looked = 0, done = 0;
+  if (next_peer_ == 0) found_ = false;
   auto it = deps_.peers.peers().lower_bound(next_peer_);
   for (; it != deps_.peers.peers().end() && looked < kCutOffLook; ++it)
     for (const PeerNet& net : it->second->nets)
       for (PeerNi* ni : net.nis) {
         ++looked;
         const bool cut_off = it->second->ni_count() > 1 && !has_way(*ni);
+        found_ |= cut_off;
         if (std::exchange(ni->cut_off, cut_off) == cut_off) continue;
         deps_.changed(*ni);
         ++done;
@@ -52,7 +54,7 @@ unsigned CutOff::turn(Instant now) {
   next_peer_ = 0;
   if (std::exchange(again_, false))
     look_.set(now + kCutOffAgain);
-  else if (any_link_down())
+  else if (found_ || any_link_down())
     look_.set(now + kCutOffEvery);
   else
     look_.stop();

@@ -18,7 +18,7 @@ inline constexpr unsigned kCutOffLook = 256;
 inline constexpr Duration kCutOffAgain = 5ms;
 /// After those of a turn, unless a link has just changed.
 inline constexpr Duration kCutOffPause = 50ms;
-/// Between looks while a link is down.
+/// Between looks while a link is down or a peer NI is cut off: routes may come back later than the link.
 inline constexpr Duration kCutOffEvery = 500ms;
 
 class CutOff {
@@ -46,6 +46,7 @@ class CutOff {
   SlowTimer look_;
   uint32_t next_peer_ = 0;  ///< where the look under way goes on
   bool again_ = false;      ///< another look is due soon after this one
+  bool found_ = false;      ///< the look under way has found a peer NI that is cut off
 };
 
 }  // namespace ulnet

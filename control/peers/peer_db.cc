@@ -145,6 +145,7 @@ Peer& PeerDb::attach(Peer* peer, PeerNi& ni) {
   gateway_revision_ += is_gateway(ni.nid);
   ni.peer = peer;
   ni.health = {};
+  ni.cut_off = false;
   ni.status = wire::kNiInvalid;
   ni.life = {};
   touch(*peer);

@@ -108,6 +108,31 @@ TEST_F(CutOffTest, follows_routes_that_change_after_the_link) {
   EXPECT_TRUE(peer_ni("10.0.0.3").cut_off);
 }
 
+// Goal: the link is up again long before its routes are, as with routes that another program sets.
+TEST_F(CutOffTest, ends_when_the_routes_are_back) {
+  link(true);
+  run_for(2ms);
+  const std::set<Nid> down = routes.down;
+  link(false);
+  routes.down = down;
+  run_for(2s);
+  EXPECT_TRUE(peer_ni("10.0.0.2").cut_off);
+  routes.down.clear();
+  run_for(kCutOffEvery + 2ms);
+  EXPECT_FALSE(peer_ni("10.0.0.2").cut_off);
+}
+
+TEST_F(CutOffTest, ends_with_the_peer) {
+  link(true);
+  run_for(2ms);
+  config::PeerDel del;
+  del.primary = nid("10.0.0.2@tcp");
+  ASSERT_EQ(rig.apply(a, del), "");
+  add_peer("10.0.0.2", {"10.0.0.3"});
+  EXPECT_FALSE(peer_ni("10.0.0.2").cut_off) << "until the next look";
+  EXPECT_EQ(peer_ni("10.0.0.2").health.value(), 1000);
+}
+
 TEST_F(CutOffTest, counts_only_for_ip_and_with_the_setting) {
   wanted = false;
   link(true);
