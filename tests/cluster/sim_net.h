@@ -29,6 +29,16 @@ inline constexpr uint32_t kRdmaAbove = 3976;  ///< as o2iblnd
   return transport == Transport::kFabric ? "fabric" : transport == Transport::kRdma ? "rdma" : "socklnd";
 }
 
+/// How many workers the nodes of a test have that runs over every transport. A sanitized program takes ten times as
+/// long: there, nodes have the most only.
+[[nodiscard]] inline std::vector<unsigned> worker_counts() {
+#ifdef ULNET_SANITIZED
+  return {3};
+#else
+  return {1, 3};
+#endif
+}
+
 class SimNode;
 
 struct SimOptions {

@@ -288,7 +288,7 @@ TEST_P(Cluster, traffic_resumes_after_the_router_was_killed_and_restarted) {
 INSTANTIATE_TEST_SUITE_P(Both, Cluster,
                          ::testing::Combine(::testing::Values(Transport::kFabric, Transport::kRdma,
                                                               Transport::kSockTcp),
-                                            ::testing::Values(1u, 3u)),
+                                            ::testing::ValuesIn(worker_counts())),
                          [](const auto& instance) {
                            return transport_name(std::get<0>(instance.param)) + "_" +
                                   std::to_string(std::get<1>(instance.param)) + "_workers";

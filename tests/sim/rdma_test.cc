@@ -169,7 +169,7 @@ TEST_P(Rdma, an_unlinked_sink_ends_when_the_peer_is_through) {
   EXPECT_EQ(events[1].kind, EventKind::kUnlink);
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, Rdma, ::testing::Values(1u, 3u));
+INSTANTIATE_TEST_SUITE_P(Workers, Rdma, ::testing::ValuesIn(worker_counts()));
 
 }  // namespace
 }  // namespace ulnet::test

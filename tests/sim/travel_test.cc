@@ -129,7 +129,7 @@ TEST_P(Travel, one_that_waits_for_an_entry_lets_the_others_pass) {
 INSTANTIATE_TEST_SUITE_P(Both, Travel,
                          ::testing::Combine(::testing::Values(Transport::kFabric, Transport::kRdma,
                                                               Transport::kSockTcp),
-                                            ::testing::Values(1u, 3u)),
+                                            ::testing::ValuesIn(worker_counts())),
                          [](const auto& instance) {
                            return transport_name(std::get<0>(instance.param)) + "_" +
                                   std::to_string(std::get<1>(instance.param)) + "_workers";
