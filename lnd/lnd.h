@@ -141,7 +141,6 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
   GetAnswer answer;               ///< of get_done()
   TxStage stage = TxStage::kNew;
   bool stays = false;          ///< goes over this pair of NIs, even if the worker avoids one of them
-  bool rails = false;          ///< a request that another rail could carry: it does not wait long for a connection
   bool moving = false;         ///< requested back from the LND, to take another path
   bool moved = false;          ///< ended for that: it was not sent, and nothing has failed
   FaultDelay delay;            ///< in this lease
@@ -156,7 +155,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
     result = {};
     answer = {};
     stage = TxStage::kNew;
-    stays = rails = moving = moved = false;
+    stays = moving = moved = false;
     delay.until = kNever;
   }
 };

@@ -84,7 +84,7 @@ void lease_end(Worker& w, Tx& tx, Completion how) {
     if (how.error == 0) tx.peer->unconnected_since = kNever;
     if (tx.stage >= TxStage::kHasPeer && tx.token == 0) peer_credit_return(w, tx);
     if (!tx.moved) count_end(tx, how, w.now);
-    if (how.error != 0 && !tx.moved) charge_send(w, tx, how);
+    if (how.error != 0) charge_send(w, tx, how);
     tx.ni_slice->all.remove(tx);
     ULNET_CHECK(tx.peer->tx_count > 0);
     --tx.peer->tx_count;
@@ -106,7 +106,6 @@ bool recalled(const Tx& tx) {
 
 constexpr Completion kRecalled{-ECANCELED, LndStatus::kOk};
 constexpr Completion kMoved{-ENETDOWN, LndStatus::kOk};
-constexpr Completion kUnconnected{-ENOTCONN, LndStatus::kRemoteDropped};  ///< moved, too
 constexpr Completion kExpired{-ETIMEDOUT, LndStatus::kNetworkTimeout};
 
 /// An ACK or REPLY of this node: nobody here waits for its end.
@@ -127,15 +126,14 @@ void drop_response(Worker& w, Tx& tx) {
   lease_end(w, tx, {-EHOSTUNREACH, LndStatus::kNetworkTimeout});
 }
 
-bool avoided(const Tx& tx) {
-  return (tx.ni_slice->avoided || tx.peer->avoided) && !tx.stays && tx.token == 0;
-}
-
 /// The Tx has not begun, and goes home to take another path.
 void lease_move(Worker& w, Tx& tx) {
-  const Completion why = avoided(tx) ? kMoved : kUnconnected;
   tx.moved = true;
-  lease_end(w, tx, why);
+  lease_end(w, tx, kMoved);
+}
+
+bool avoided(const Tx& tx) {
+  return (tx.ni_slice->avoided || tx.peer->avoided) && !tx.stays && tx.token == 0;
 }
 
 /// True when `tx` has no use any more; then it is ended.
@@ -265,11 +263,6 @@ void egress_expired(Worker& w, Tx& tx) {
     case TxStage::kDelayed: fault_leave(w, tx); return lease_end(w, tx, kExpired);
     case TxStage::kInLnd:
       if (tx.deadline <= w.now) return lnd_of(w, tx).cancel(tx, true, w.now);
-      if (tx.rails) {
-        tx.moving = true;
-        w.tx_deadlines.arm(tx, tx.deadline);
-        return lnd_of(w, tx).cancel(tx, false, w.now);
-      }
       tx.stage = TxStage::kNoConnection;  // armed by egress_waits()
       return lnd_of(w, tx).cancel(tx, false, w.now);
     case TxStage::kNew:
@@ -349,14 +342,12 @@ void egress_waits(Worker& w, Tx& tx) {
   ni_credit_return(w, tx);
   if (tx.peer->unconnected_since == kNever) tx.peer->unconnected_since = w.now;
   if (is_response(tx)) w.tx_deadlines.arm(tx, std::min(tx.deadline, tx.peer->unconnected_since + kNoConnectionMax));
-  if (tx.rails && !tx.stays && w.view->node.fast_detection)
-    w.tx_deadlines.arm(tx, std::min(tx.deadline, w.now + kNoConnectionMove));
 }
 
 void egress_connected(Worker& w, Tx& tx) {
   if (tx.stage != TxStage::kInLnd || tx.peer == nullptr) return;
   tx.peer->unconnected_since = kNever;
-  if (is_response(tx) || tx.rails) w.tx_deadlines.arm(tx, tx.deadline);
+  if (is_response(tx)) w.tx_deadlines.arm(tx, tx.deadline);
 }
 
 void ni_credits_reclaim(Worker& w) {

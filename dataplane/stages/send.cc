@@ -110,9 +110,7 @@ bool has_rails(const ViewSet& view, const PathChoice& choice) {
   }
   WorkerNotes notes(w.tallies);
   note_path(notes, choice);
-  const bool rails = has_rails(*w.view, choice);
-  under_way_begin(w, m, choice.ni->slot, choice.hop->slot, rails);
-  tx.rails = rails && op != nullptr && !op->recovery;
+  under_way_begin(w, m, choice.ni->slot, choice.hop->slot, has_rails(*w.view, choice));
   tx.ni = choice.ni->id;
   tx.ni_slice = choice.ni->slices[choice.hop->server.value];
   tx.peer_ni = choice.hop->id;
@@ -249,11 +247,6 @@ bool resend(Worker& w, Sending& m) {
   return true;
 }
 
-/// The lease came back because there was no connection in time.
-bool unconnected(const Sending& m) {
-  return m.tx.moved && m.tx.result.health != LndStatus::kOk;
-}
-
 /// The rail of the message has failed before the message was sent: takes another rail, or this one if there is none.
 void move(Worker& w, Sending& m) {
   step(m, Common::kSending, Common::kReady);
@@ -264,14 +257,14 @@ void move(Worker& w, Sending& m) {
   if (choice.kind == PathKind::kError) return fail_message(w, m, choice.error, choice.health);
   if (choice.kind == PathKind::kPark) return park(w, m, choice.ask, choice.discover);
   const bool same = choice.kind == PathKind::kPath && choice.ni->id == m.tx.ni && choice.hop->id == m.tx.peer_ni;
-  lease_out(w, m, choice, same || unconnected(m) || m.moves >= kMovesMax);
+  lease_out(w, m, choice, same || m.moves >= kMovesMax);
 }
 
 /// The attempt has failed. True: the message is on its way again, or ended. Not inline, so that lease_returned()
 /// saves fewer registers when a message was sent.
 [[gnu::cold, gnu::noinline]] bool sent_again(Worker& w, Sending& m) {
   if (wants_resend(m) && m.tx.moved) {
-    if (!unconnected(m) || !resend(w, m)) move(w, m);
+    move(w, m);
     return true;
   }
   if (wants_resend(m) && resend(w, m)) return true;
