@@ -116,8 +116,7 @@ struct ConnTx {
   uint64_t unsent_bytes = 0;   ///< still in the transport, as of the last look
   bool watched = false;        ///< bytes may be on their way: progress_at is valid
   Instant progress_at = kNever;
-  bool resends_soon = false;  ///< StreamEngine::resend_within() is in force
-  uint64_t last_used = 0;     ///< ConnSet::use_sequence when it was last chosen
+  uint64_t last_used = 0;  ///< ConnSet::use_sequence when it was last chosen
 };
 
 enum class ConnPhase : uint8_t { kNew, kUp, kClosing, kClosed };

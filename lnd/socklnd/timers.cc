@@ -12,20 +12,7 @@ namespace ulnet::socklnd {
 namespace {
 
 constexpr Duration kOrphansLook = 10ms;  ///< least time between two looks at all messages that wait for a set
-constexpr Duration kResendStalled = 1s, kResendWithin = 1500ms, kResendLook = 400ms;
 constexpr Completion kWaitedTooLong{-ETIMEDOUT, LndStatus::kNetworkTimeout};
-
-/// Without progress for kResendStalled, the transport tries at least once in kResendWithin. So it soon notices when the
-/// way to the peer is back. Each look moves its limit on. A worker that is late by more than a second thus loses the
-/// connection; without progress for that long, there was little to lose.
-bool resend_soon(SockWorker& worker, Conn& conn, bool sending) {
-  const Duration stalled = worker.now - conn.tx.progress_at;
-  const bool late = sending && stalled >= kResendStalled;
-  if (late || conn.tx.resends_soon)
-    worker.engine.resend_within(conn.stream, stalled, late ? kResendWithin : Duration{0});
-  conn.tx.resends_soon = late;
-  return late;
-}
 
 void conn_fire(SockWorker& worker, Conn& conn) {
   ConnSet& set = *conn.set;
@@ -34,9 +21,7 @@ void conn_fire(SockWorker& worker, Conn& conn) {
   const bool rx_late = receiving && worker.now - conn.rx.last_byte >= set.timeout;
   const bool tx_late = sending && worker.now - conn.tx.progress_at >= set.timeout;
   if (rx_late || tx_late) return set_close(worker, set, -ETIMEDOUT, Closing::kOrderly);
-  Duration next = check_period(set);
-  if (resend_soon(worker, conn, sending)) next = std::min(next, kResendLook);
-  if (receiving || sending) worker.conn_wheel.arm(conn, worker.now + next);
+  if (receiving || sending) worker.conn_wheel.arm(conn, worker.now + check_period(set));
 }
 
 void waiting_expire(SockWorker& worker, ConnSet& set) {

@@ -94,12 +94,6 @@ class SimTcp {
   void partition(const IpAddress& a, const IpAddress& b, bool on);
   /// The address is silent: everything to and from it is held back, or again not.
   void silence(const IpAddress& address, bool on);
-  /// The calls of StreamEngine::resend_within(), and the last of them.
-  struct ResendLimit {
-    unsigned calls = 0;
-    Duration stalled{0}, within{0};
-  };
-  ResendLimit resend_limit;
   /// All connections between the two get an RST on both sides.
   void reset_between(const IpAddress& a, const IpAddress& b);
   /// RST to the other side; close() the socket afterwards.

@@ -45,10 +45,6 @@ class SimEngine final : public StreamEngine {
   void send(StreamId id, std::span<const iovec> pieces, bool more) override;
   void close(StreamId id, bool abort) override;
   [[nodiscard]] uint32_t unsent_bytes(StreamId id) override;
-  /// No simulated byte is sent twice: this only counts the calls, and keeps the last.
-  void resend_within(StreamId, Duration stalled, Duration within) override {
-    tcp_.resend_limit = {tcp_.resend_limit.calls + 1, stalled, within};
-  }
   unsigned poll(std::span<StreamEvent> out, Instant now) override;
   void flush() override;
   [[nodiscard]] bool pending() override { return !events_.empty(); }
