@@ -158,10 +158,12 @@ void Health::known(PeerNi& ni, bool up, const char* reason, Instant now) {
     if (!ni.health.silent()) ni.health.restore();
     return changed(ni, before, reason);
   }
-  ni.health.fail(1, deps_.rules(), now);
+  const HealthRules rules = deps_.rules();
+  ni.health.fail(1, rules, now);
   if (ni.health.recovers()) ni.health.probe_at_once(now + kRecoveryLook);
   look_.set_by(now + kRecoveryLook);
-  avoid(ni, true);
+  // Without health, no ping would find out that its node is wrong.
+  if (ni.cut_off || rules.sensitivity > 0) avoid(ni, true);
   changed(ni, before, reason);
 }
 
@@ -316,7 +318,7 @@ unsigned Health::look(PeerNi& ni, const HealthRules& rules, Instant now) {
     ni.watch.heard_ns = heard;
     changed(ni, before, "messages come from it");
   }
-  if (ni.health.whole() && !ni.known_down()) avoid(ni, false);
+  if ((ni.health.whole() || ni.health.held()) && !ni.known_down()) avoid(ni, false);
   if (!ni.health.recovers() || !may_be_pinged(ni, rules, now)) return ni.health.value() != before;
   if (!ping_is_due(
           ni, rules, [&] { return others_active(ni, now); }, now))

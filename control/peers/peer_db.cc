@@ -436,7 +436,7 @@ std::shared_ptr<const PeerView> PeerDb::view_of(const Peer& peer) const {
     one.tx_credits = std::max(ni.tx_credits / int32_t(deps_.workers), 1);
     one.health = ni.health.value();
     one.down = watch_ && ni.life.down;
-    one.known_down = ni.known_down();
+    one.known_down = ni.known_down() && ni.watch.avoided;
     one.priority = ni.policy.priority.priority;
     one.source = ni.policy.source.is_any() ? ni.source : ni.policy.source;
     one.sources = view->keep(ni.policy.sources);

@@ -100,9 +100,10 @@ class Chooser {
     const PeerRef origin = view_.peers->find(request_.origin);
     return origin && origin.peer->multi_rail;
   }
-  /// A router drops what would go to an NI that is down: there it ranks last.
-  [[nodiscard]] uint16_t health_of(const PeerNiView& ni) const { return health_of(ni, request_.forward); }
-  static uint16_t health_of(const PeerNiView& ni, bool forward) { return forward && ni.down ? uint16_t(0) : ni.health; }
+  /// A router drops what would go to an NI that is down: there it ranks last, as an NI that is known to be down.
+  [[nodiscard]] uint16_t health_of(const PeerNiView& ni) const {
+    return ni.known_down || (request_.forward && ni.down) ? uint16_t(0) : ni.health;
+  }
   /// A response comes from the NI that received the request. If that NI is being deleted, the response comes from
   /// another one (decision 32).
   [[nodiscard]] bool source_gone() const {

@@ -79,7 +79,8 @@ void rank_nis(LocalView& view) {
 
 void rank_nis(PeerView& view) {
   view.ranks.clear();
-  for (const PeerNiView& ni : view.nis) view.ranks.push_back({Rank::key_of(false, ni.health, ni.priority), ni.slot, 0});
+  for (const PeerNiView& ni : view.nis)
+    view.ranks.push_back({Rank::key_of(ni.known_down, ni.health, ni.priority), ni.slot, 0});
   for (PeerNetView& net : view.nets) {
     net.lists_differ = false;
     net.credits_most = 0;

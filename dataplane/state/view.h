@@ -32,8 +32,8 @@ struct Rank {
   uint64_t key = kNone;                          ///< key_of(); the lowest is best
   uint32_t slot = 0;                             ///< of its tally
   uint32_t handicap = 0;                         ///< tx credits that it has less than another NI of its net
-  [[nodiscard]] static constexpr uint64_t key_of(bool fatal, uint16_t health, uint32_t priority) {
-    return uint64_t{fatal} << 48 | uint64_t{uint16_t(UINT16_MAX - health)} << 32 | priority;
+  [[nodiscard]] static constexpr uint64_t key_of(bool down, uint16_t health, uint32_t priority) {
+    return uint64_t{down} << 48 | uint64_t{uint16_t(UINT16_MAX - health)} << 32 | priority;
   }
 };
 

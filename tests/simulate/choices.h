@@ -1,9 +1,9 @@
 // Checks the paths that the workers of a cluster choose, each against the view that the worker has. The check reads the
 // view and the operations of the worker, and does not use the ranking in dataplane/select.
 //   1  If an operation chooses its path freely, it takes no NI and no peer NI that is down while another pair is up.
-//      Down: the link is down (fatal), or the health is 0. A router's own operations may go to a peer NI that the
-//      router takes for dead (PeerNiView::down): only what it forwards avoids that peer NI.
-//      The same if the operation has failed over one of the two before.
+//      Down: the link is down (fatal), the health is 0, or the peer NI is known to be down and no gateway. A router's
+//      own operations may go to a peer NI that the router takes for dead (PeerNiView::down): only what it forwards
+//      avoids that peer NI. The same if the operation has failed over one of the two before.
 //   2  If a rail fails as a whole, no operation goes on waiting for a credit of it (Waiting::limit) while another pair
 //      is up. An operation that chose the rail when the rail was down already had no other then, and may wait.
 // An operation does not choose freely if its source is given, or if it is a recovery ping. The same holds if its peer

@@ -137,6 +137,7 @@ class World {
     ni.nid = nid(spec.nid);
     ni.server = kServer;
     ni.health = spec.health;
+    ni.known_down = spec.known_down;
     ni.down = spec.down;
     ni.priority = spec.priority;
     if (spec.no_memory) return;

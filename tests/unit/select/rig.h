@@ -35,6 +35,7 @@ struct Preferred {
 struct PeerNiSpec {
   const char* nid = "";
   bool down = false;
+  bool known_down = false;
   bool no_memory = false;  ///< the bound on peer NIs was reached: nothing can be sent to it
   uint16_t health = kHealthMax;
   uint32_t priority = kNoPriority;
