@@ -141,6 +141,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
   GetAnswer answer;               ///< of get_done()
   TxStage stage = TxStage::kNew;
   bool stays = false;          ///< goes over this pair of NIs, even if the worker avoids one of them
+  bool rails = false;          ///< a request that another rail could carry: it does not wait long for a connection
   bool moving = false;         ///< requested back from the LND, to take another path
   bool moved = false;          ///< ended for that: it was not sent, and nothing has failed
   FaultDelay delay;            ///< in this lease
@@ -155,7 +156,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
     result = {};
     answer = {};
     stage = TxStage::kNew;
-    stays = moving = moved = false;
+    stays = rails = moving = moved = false;
     delay.until = kNever;
   }
 };
@@ -385,6 +386,9 @@ class LndControl {
     (void)ni;
     return {};
   }
+  /// A recovery ping to this peer NI follows. If an attempt to connect has failed before, the next message starts
+  /// another without a back-off. An attempt that has no answer yet is made again.
+  virtual void connect_again(NiId ni, const Nid& peer, Instant now) { (void)ni, (void)peer, (void)now; }
   /// Connections of the NI, those that are being closed among them; 0 where the driver does not count.
   [[nodiscard]] virtual unsigned ni_connections(NiId ni) const {
     (void)ni;

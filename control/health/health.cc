@@ -247,6 +247,7 @@ void Health::ping(Ni& ni, const PeerNi& to, const HealthRules& rules, Instant no
   if (rules.fast) op.timeout = std::min<Duration>(op.timeout, kFastPing);
   op.timeout = std::max<Duration>(op.timeout - kRecoveryLook, kRecoveryLook);  // the next is due after its end
   ni.watch.pinged = true;
+  if (rules.fast) deps_.connect_again(to.nid);
   pings_.start(std::move(op), [this, id = ni.id](const PingEnd& end) {
     Ni* one = nullptr;
     if constexpr (std::is_same_v<Ni, LocalNi>)

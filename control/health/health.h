@@ -38,7 +38,8 @@ class Health {
     Outbox& outbox;
     SelfSubmitter& self;
     std::function<HealthRules()> rules;
-    std::function<bool(const Peer&)> routes;  ///< is it a gateway, or does this node route?
+    std::function<bool(const Peer&)> routes;            ///< is it a gateway, or does this node route?
+    std::function<void(const Nid& peer)> connect_again;  ///< LndControl::connect_again() of each NI that may ping it
     std::function<void(LocalNi&, const HealthChange&)> ni_changed;
     std::function<void(PeerNi&, const HealthChange&)> peer_changed;
   };

@@ -39,10 +39,13 @@ void peer_changed(Control& c, PeerNi& ni, const HealthChange& change) {
 }  // namespace
 
 void make_health(Control& c) {
-  Health::Deps deps{*c.nis, *c.peers, *c.outbox, *c.self_submitter, {}, {}, {}, {}};
+  Health::Deps deps{*c.nis, *c.peers, *c.outbox, *c.self_submitter, {}, {}, {}, {}, {}};
   deps.rules = [&c] { return rules_of(c); };
   deps.routes = [&c](const Peer& peer) {
     return c.routing->state() != RoutingState::kDisabled || c.routes->is_gateway(peer);
+  };
+  deps.connect_again = [&c](const Nid& peer) {
+    for (const LocalNi* ni : c.nis->on_net(peer.net())) c.lnds[ni->lnd]->connect_again(ni->id, peer, c.now);
   };
   deps.ni_changed = [&c](LocalNi& ni, const HealthChange& change) { ni_changed(c, ni, change); };
   deps.peer_changed = [&c](PeerNi& ni, const HealthChange& change) { peer_changed(c, ni, change); };

@@ -160,7 +160,9 @@ void hello_done(SockControl& control, Handshake& shake) {
   }
   SetCtl& set = **found;
   const ConnType type = conn_type_inverse(hello.ctype);
-  const bool accept = judge(control, *ni, set, shake, hello) == PassiveVerdict::kAccept && room_for_conn(control, set);
+  const PassiveVerdict verdict = judge(control, *ni, set, shake, hello);
+  if (verdict == PassiveVerdict::kDuplicate) set_tell(control, set, SetProbeMsg{set.object});
+  const bool accept = verdict == PassiveVerdict::kAccept && room_for_conn(control, set);
   Conn* conn = accept ? conn_make(control, set, type, shake.remote, hello, peer.rewrite_source) : nullptr;
   const bool refuse = conn == nullptr;
   answer_hello(control, shake, hello_answer(hello, ni->params.nid, ni->incarnation, refuse));

@@ -116,7 +116,10 @@ struct ConnTx {
   uint64_t unsent_bytes = 0;   ///< still in the transport, as of the last look
   bool watched = false;        ///< bytes may be on their way: progress_at is valid
   Instant progress_at = kNever;
-  uint64_t last_used = 0;  ///< ConnSet::use_sequence when it was last chosen
+  Instant stalled_since = kNever;  ///< the look before progress_at: a stall may be as old
+  Instant looked_at = kNever;
+  bool resends_soon = false;  ///< StreamEngine::resend_within() is in force
+  uint64_t last_used = 0;     ///< ConnSet::use_sequence when it was last chosen
 };
 
 enum class ConnPhase : uint8_t { kNew, kUp, kClosing, kClosed };
@@ -167,6 +170,7 @@ struct ConnSet : Timer, Linked<SetTag> {
   Instant last_received = kNever;
   Gauge used_ns;  ///< when it last received anything or was given a message, ns. worker: w, control: r
   Instant last_keepalive = kNever;
+  Instant last_probe = kNever;
   WorkerMemory* const memory;  ///< that it lies in
 };
 

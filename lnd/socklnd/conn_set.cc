@@ -45,6 +45,8 @@ void retire_conn(SockWorker& worker, Conn& conn, int error, Closing how) {
   if (static_cast<Linked<DirtyTag>&>(conn).linked()) worker.dirty.remove(conn);
   if (static_cast<Linked<ReadyTag>&>(conn).linked()) worker.ready.remove(conn);
   worker.core.to_control(conn.closed, ConnClosedMsg{set.id, &conn, error});
+  // Bytes that were sent before an orderly end have the time that the transport gives them.
+  if (conn.tx.resends_soon) worker.engine.resend_within(conn.stream, Duration{0}, Duration{0});
   worker.engine.close(conn.stream, how == Closing::kAbort);
 }
 

@@ -203,7 +203,7 @@ void conn_tx_start(SockWorker& worker, Conn& conn) {
   if (conn.phase != ConnPhase::kUp || count == 0) return;
   if (!tx.watched) {
     tx.watched = true;
-    tx.progress_at = worker.now;
+    tx.progress_at = tx.stalled_since = tx.looked_at = worker.now;
   }
   tx.sending = true;
   const bool more = !whole || next < tx.ring_count || !tx.queue.empty();
@@ -250,7 +250,11 @@ bool conn_tx_progress(SockWorker& worker, Conn& conn) {
   // message. A send under way may have put bytes there that are not reported yet, hence two signs.
   const uint64_t unsent = worker.engine.unsent_bytes(conn.stream);
   const uint64_t acked = tx.sent_bytes - std::min(tx.sent_bytes, unsent);
-  if (acked > tx.acked_bytes || unsent < tx.unsent_bytes) tx.progress_at = worker.now;
+  if (acked > tx.acked_bytes || unsent < tx.unsent_bytes) {
+    tx.progress_at = worker.now;
+    tx.stalled_since = tx.looked_at;
+  }
+  tx.looked_at = worker.now;
   tx.acked_bytes = std::max(tx.acked_bytes, acked);
   tx.unsent_bytes = unsent;
   tx.watched = tx.sending || unsent > 0;

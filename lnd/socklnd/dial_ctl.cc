@@ -12,6 +12,7 @@ namespace ulnet::socklnd {
 namespace {
 
 constexpr uint32_t kNonesMax = 3;           ///< in a row (docs/wire/socklnd.md §6, 4)
+constexpr Duration kConnectAgain = 900ms;   ///< then a SYN without answer is sent again
 constexpr uint32_t kVersionChangesMax = 4;  ///< in a row; more than there are versions: the peer is making fun of us
 
 void wait_until(SockControl& control, SetCtl& set, DialState state, Instant at) {
@@ -25,6 +26,7 @@ void dial_failed(SockControl& control, SetCtl& set, int error) {
   Dial& dial = set.dial;
   dial.socket = 0;
   dial.nones = dial.version_changes = 0;
+  dial.silent_since = kNever;
   const SockConfig& config = control.config;
   dial.interval =
       dial.interval == Duration{0} ? config.min_reconnect : std::min(dial.interval * 2, config.max_reconnect);
@@ -136,14 +138,27 @@ void dial_wanted(SockControl& control, SetCtl& set) {
     case DialState::kIdle: return dial_step(control, set);
     case DialState::kConnecting:
     case DialState::kRetry: return;
-    case DialState::kBackoff: return set_fail(control, set, {-EHOSTUNREACH, LndStatus::kRemoteDropped});
+    case DialState::kBackoff: break;
   }
+  if (set.dial.at > control.now) return set_fail(control, set, {-EHOSTUNREACH, LndStatus::kRemoteDropped});
+  control.due.clear(SockControl::due_key(set));
+  dial_next(control, set);
 }
 
 void dial_now(SockControl& control, SetCtl& set) {
-  if (set.dial.state != DialState::kBackoff) return;
-  set.dial.interval = Duration{0};
-  wait_until(control, set, DialState::kBackoff, control.now);
+  Dial& dial = set.dial;
+  if (dial.state == DialState::kBackoff) {
+    dial.interval = Duration{0};
+    return wait_until(control, set, DialState::kBackoff, control.now);
+  }
+  if (dial.state != DialState::kConnecting) return;
+  const Handshake& shake = control.handshakes.at(dial.socket);
+  if (shake.phase != HandshakePhase::kConnecting || control.now - shake.began < kConnectAgain) return;
+  if (dial.silent_since == kNever) dial.silent_since = shake.began;
+  handshake_drop(control, dial.socket);
+  if (control.now - dial.silent_since >= control.find_ni(set.ni)->timeout)
+    return dial_failed(control, set, -ETIMEDOUT);  // as if the first of these attempts had gone on
+  dial_next(control, set);
 }
 
 void dial_step(SockControl& control, SetCtl& set) {
@@ -176,6 +191,7 @@ void dial_connected(SockControl& control, Handshake& shake) {
   SetCtl& set = *control.find_set(shake.set_id);
   NiCtl& ni = *control.find_ni(shake.ni);
   shake.phase = HandshakePhase::kHello;
+  set.dial.silent_since = kNever;
   control.due.set(SockControl::due_key(shake), control.now + ni.timeout);
   shake.out_end = conn_request_encode(set.nid, shake.out);
   int written = handshake_write(control, shake);

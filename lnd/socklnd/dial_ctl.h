@@ -7,7 +7,8 @@ namespace ulnet::socklnd {
 
 /// A worker has a message for the set and no suitable connection.
 void dial_wanted(SockControl& control, SetCtl& set);
-/// The link of the set's NI is back: a failed attempt of before says nothing now.
+/// The link of the set's NI is back, or a recovery ping follows. The back-off after failed attempts is over. An attempt
+/// whose SYN has no answer yet is made again, because the kernel repeats a SYN after ever longer times.
 void dial_now(SockControl& control, SetCtl& set);
 /// Opens the next missing connection, unless one is under way or it is too early.
 void dial_step(SockControl& control, SetCtl& set);

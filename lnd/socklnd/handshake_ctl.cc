@@ -47,6 +47,7 @@ Handshake& handshake_add(SockControl& control, SocketId socket, bool active, con
   shake.active = active;
   shake.phase = active ? HandshakePhase::kConnecting : HandshakePhase::kRequest;
   shake.remote = remote;
+  shake.began = control.now;
   shake.hello.reset(active ? HelloRole::kActive : HelloRole::kPassive);
   if (!active) {
     ++control.half_open;

@@ -19,6 +19,7 @@ enum class ToWorker : uint16_t {
   kSetOpen = 1,
   kConnAdd,
   kSetClose,
+  kSetProbe,
   kSetFail,
   kSetTimeout,
   kTune,
@@ -43,6 +44,11 @@ struct SetCloseMsg {
   static constexpr auto kKind = ToWorker::kSetClose;
   ConnSet* set;
   int32_t error;  ///< negative errno
+};
+/// Find out if the peer still has the connections of the set.
+struct SetProbeMsg {
+  static constexpr auto kKind = ToWorker::kSetProbe;
+  ConnSet* set;
 };
 /// Complete the messages that wait for a connection of the set.
 struct SetFailMsg {

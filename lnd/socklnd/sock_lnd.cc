@@ -69,20 +69,20 @@ void SockLnd::cancel(Tx& tx, bool force, Instant now) {
   SockWorker& w = worker_;
   w.now = now;
   const bool expired = tx.deadline <= now;
-  const int why = expired ? -ETIMEDOUT : -ECANCELED;
+  const int closed = expired ? -ETIMEDOUT : -EHOSTUNREACH;
   TxState state(tx);
   switch (state.place()) {
     case TxPlace::kOrphan: w.orphans_of(tx.ni, tx.peer_ni).remove(tx); break;
     case TxPlace::kWaiting: state.set()->waiting.remove(tx); break;
     case TxPlace::kQueued: conn_tx_unqueue(*state.conn(), tx); break;
     case TxPlace::kBegun:
-      if (force && state.conn()->phase == ConnPhase::kUp) set_close(w, *state.conn()->set, why, Closing::kAbort);
+      if (force && state.conn()->phase == ConnPhase::kUp) set_close(w, *state.conn()->set, closed, Closing::kAbort);
       return;
     case TxPlace::kZcWait:
-      if (force) set_close(w, *state.set(), why, Closing::kAbort);
+      if (force) set_close(w, *state.set(), closed, Closing::kAbort);
       return;
   }
-  w.finish(tx, {why, expired ? LndStatus::kNetworkTimeout : LndStatus::kOk});
+  w.finish(tx, expired ? Completion{-ETIMEDOUT, LndStatus::kNetworkTimeout} : Completion{-ECANCELED, LndStatus::kOk});
 }
 
 void SockLnd::event(const StreamEvent& event) {
@@ -171,6 +171,7 @@ void SockLnd::from_control(const LndMsg& msg, Instant now) {
       const auto close = msg.as<SetCloseMsg>();
       return set_close(w, *close.set, close.error, Closing::kOrderly);
     }
+    case ToWorker::kSetProbe: return set_probe(w, *msg.as<SetProbeMsg>().set);
     case ToWorker::kSetFail: {
       const auto fail = msg.as<SetFailMsg>();
       return set_fail_waiting(w, *fail.set, fail.how);

@@ -166,6 +166,12 @@ void SockLndControl::retune(const SockConfig& config, Instant now) {
   for (uint16_t worker = 0; worker < state_.host.worker_count(); ++worker) state_.host.to_worker({worker}, msg);
 }
 
+void SockLndControl::connect_again(NiId ni, const Nid& peer, Instant now) {
+  state_.now = now;
+  const auto found = state_.set_of.find({ni, peer, kLnetPid});
+  if (found != state_.set_of.end()) dial_now(state_, *state_.find_set(found->second));
+}
+
 unsigned SockLndControl::ni_connections(NiId ni) const {
   size_t count = 0;
   for (const auto& [id, set] : state_.sets)

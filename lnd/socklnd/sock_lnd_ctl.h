@@ -14,6 +14,7 @@ class SockLndControl final : public LndControl {
   void ni_stop(NiId ni, Instant now) override;
   [[nodiscard]] Result<void> ni_tune(NiId ni, std::span<const int64_t> tunables, Instant now) override;
   [[nodiscard]] std::vector<int64_t> ni_tunables(NiId ni) const override;
+  void connect_again(NiId ni, const Nid& peer, Instant now) override;
   [[nodiscard]] unsigned ni_connections(NiId ni) const override;
   [[nodiscard]] bool names(const PeerSlice& slice) const override { return state_.named.contains(&slice); }
   void retune(const SockConfig& config, Instant now);

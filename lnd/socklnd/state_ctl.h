@@ -30,10 +30,10 @@ struct NiCtl {
   uint32_t conns_per_peer = 1;
   Duration timeout = 50s;
   bool stopping = false;
-  std::optional<bool> usable;  ///< as last told to control; nothing: never known
-  uint32_t flushes_left = 0;   ///< workers that have yet to answer NiFlushMsg
+  std::optional<bool> usable;       ///< as last told to control; nothing: never known
+  uint32_t flushes_left = 0;        ///< workers that have yet to answer NiFlushMsg
   std::unique_ptr<Owed[]> flushed;  ///< their answers, by worker
-  uint32_t sets = 0;           ///< ConnSets on workers, retiring ones included
+  uint32_t sets = 0;                ///< ConnSets on workers, retiring ones included
 };
 
 enum class DialState : uint8_t {
@@ -51,7 +51,8 @@ struct Dial {
   uint32_t version_changes = 0;  ///< answers in another version in a row
   Duration interval{0};          ///< of the last back-off
   Instant at = kNever;
-  Instant forget_at = kNever;  ///< until then the set stays, so that `interval` is remembered
+  Instant forget_at = kNever;     ///< until then the set stays, so that `interval` is remembered
+  Instant silent_since = kNever;  ///< since when no SYN was answered; of attempts that dial_now() made again
 };
 
 /// A connection that counts.
@@ -75,7 +76,7 @@ struct SetCtl {
   std::set<Conn*> closing;  ///< do not count any more, not given back yet
   uint32_t accepting = 0;   ///< passive handshakes whose answer is being written
   Instant made_at = kNever;
-  bool abandoned = false;   ///< another set has taken its place: it only ends
+  bool abandoned = false;  ///< another set has taken its place: it only ends
   Dial dial;
 };
 using SetKey = std::tuple<NiId, Nid, uint32_t>;
@@ -95,6 +96,7 @@ struct Handshake {
   NiId ni{};            ///< passive: known after the request
   uint64_t set_id = 0;  ///< active: from the start; passive: in kAnswer
   Endpoint remote;
+  Instant began = kNever;
   ConnRequestDecoder request;
   HelloDecoder hello{HelloRole::kPassive};
   Hello sent;            ///< active: our HELLO
@@ -156,8 +158,8 @@ struct SockControl {
   };
   /// Connections of one worker.
   struct Slots {
-    uint32_t used = 0;          ///< all that have not been given back
-    uint32_t closing = 0;       ///< of them, those that do not count any more
+    uint32_t used = 0;           ///< all that have not been given back
+    uint32_t closing = 0;        ///< of them, those that do not count any more
     Instant next_look = kNever;  ///< earliest look for connections that could be closed
   };
   std::map<NiId, NiCtl> nis;
@@ -167,7 +169,7 @@ struct SockControl {
   std::map<uint64_t, std::pair<NiId, ConnSet*>> retiring;  ///< sets that workers have yet to give back
   std::unordered_map<const PeerSlice*, uint32_t> named;    ///< how many sets, retiring ones among them, name it
   std::map<SocketId, Handshake> handshakes;
-  uint32_t half_open = 0;  ///< passive handshakes
+  uint32_t half_open = 0;                      ///< passive handshakes
   std::map<IpAddress, uint32_t> half_open_of;  ///< the same by address_share()
   DueList due;
   std::array<LogLimit, size_t(LogCause::kCount)> log_limits;

@@ -60,6 +60,11 @@ class StreamEngine {
   virtual void close(StreamId id, bool abort) = 0;
   /// Bytes handed to the transport and not yet taken by the peer's machine, as far as known (0 if not).
   [[nodiscard]] virtual uint32_t unsent_bytes(StreamId id) = 0;
+  /// The transport sends unacknowledged bytes again after ever longer times, for TCP up to two minutes. From now on it
+  /// does so after `within` at most. `stalled`: for how long it has had no acknowledgement. If this call is not
+  /// repeated within that time, the transport may give the stream up (TCP_USER_TIMEOUT). `within` 0: its own times hold
+  /// again.
+  virtual void resend_within(StreamId id, Duration stalled, Duration within) { (void)id, (void)stalled, (void)within; }
   /// Fills `out` with finished operations; returns how many.
   virtual unsigned poll(std::span<StreamEvent> out, Instant now) = 0;
   /// Submits everything gathered since the last flush (io_uring: one enter).

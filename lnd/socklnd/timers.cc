@@ -12,7 +12,21 @@ namespace ulnet::socklnd {
 namespace {
 
 constexpr Duration kOrphansLook = 10ms;  ///< least time between two looks at all messages that wait for a set
+constexpr Duration kResendStalled = 1s, kResendWithin = 2s, kResendLook = 400ms;
+constexpr Duration kProbeGapMin = 500ms, kProbeSilence = 3s;
 constexpr Completion kWaitedTooLong{-ETIMEDOUT, LndStatus::kNetworkTimeout};
+
+/// Without progress for kResendStalled, the transport tries at least once in kResendWithin. So it soon notices when the
+/// way to the peer is back. Each look moves its limit on: only if a worker is late by more than 1.5 s, it loses the
+/// connection.
+bool resend_soon(SockWorker& worker, Conn& conn, bool sending) {
+  const ConnTx& tx = conn.tx;
+  const bool late = sending && worker.now - tx.progress_at >= kResendStalled;
+  if (late || tx.resends_soon)
+    worker.engine.resend_within(conn.stream, worker.now - tx.stalled_since, late ? kResendWithin : Duration{0});
+  conn.tx.resends_soon = late;
+  return late;
+}
 
 void conn_fire(SockWorker& worker, Conn& conn) {
   ConnSet& set = *conn.set;
@@ -21,7 +35,9 @@ void conn_fire(SockWorker& worker, Conn& conn) {
   const bool rx_late = receiving && worker.now - conn.rx.last_byte >= set.timeout;
   const bool tx_late = sending && worker.now - conn.tx.progress_at >= set.timeout;
   if (rx_late || tx_late) return set_close(worker, set, -ETIMEDOUT, Closing::kOrderly);
-  if (receiving || sending) worker.conn_wheel.arm(conn, worker.now + check_period(set));
+  Duration next = check_period(set);
+  if (resend_soon(worker, conn, sending)) next = std::min(next, kResendLook);
+  if (receiving || sending) worker.conn_wheel.arm(conn, worker.now + next);
 }
 
 void waiting_expire(SockWorker& worker, ConnSet& set) {
@@ -99,6 +115,15 @@ void set_watch(SockWorker& worker, ConnSet& set) {
   Instant at = keepalive_due(worker, set);
   if (!set.waiting.empty() || !set.zc_wait.empty()) at = std::min(at, worker.now + check_period(set));
   if (!set.armed() || at < set.deadline) worker.set_wheel.arm(set, at);
+}
+
+// If the peer has lost a connection, its machine answers with RST. Bytes on their way would lead to the same.
+void set_probe(SockWorker& worker, ConnSet& set) {
+  if (worker.now - set.last_received < kProbeSilence) return;
+  if (set.last_probe != kNever && worker.now - set.last_probe < kProbeGapMin) return;
+  set.last_probe = worker.now;
+  for (Conn* conn = set.conns.front(); conn != nullptr; conn = set.conns.after(*conn))
+    if (conn->version >= kVersion3 && conn->tx.queued_bytes == 0) (void)conn_tx_noop(worker, *conn, keepalive_noop());
 }
 
 unsigned timers_run(SockWorker& worker) {

@@ -12,6 +12,8 @@ namespace ulnet::socklnd {
 /// Watches a connection or set on which something may time out, until it is at rest.
 void conn_watch(SockWorker& worker, Conn& conn);
 void set_watch(SockWorker& worker, ConnSet& set);
+/// The peer dials a connection that the set has already: finds out if the peer still has those of the set.
+void set_probe(SockWorker& worker, ConnSet& set);
 /// Runs what has expired; returns how much that was.
 unsigned timers_run(SockWorker& worker);
 [[nodiscard]] Instant timers_next(SockWorker& worker);

@@ -430,6 +430,7 @@ SimNet::SimNet(const SimOptions& options) : options_(options), rng_(options.seed
   } else {
     SimTcpOptions tcp;
     tcp.seed = rng_.next();
+    tcp.backs_off = options.tcp_backs_off;
     tcp_ = std::make_unique<SimTcp>(tcp);
   }
 }

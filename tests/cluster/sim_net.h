@@ -44,6 +44,7 @@ class SimNode;
 struct SimOptions {
   uint64_t seed = 1;
   Transport transport = Transport::kFabric;
+  bool tcp_backs_off = false;  ///< SimTcpOptions::backs_off
   bool check_at_end = true;
   /// Told what must not be; none: it is a failure of the running googletest case.
   std::function<void(const std::string&)> fail;

@@ -9,6 +9,11 @@
 #include "tests/cluster/sim_tcp_io.h"
 
 namespace ulnet::test {
+namespace {
+
+constexpr Duration kSynAgain = 1s;
+
+}  // namespace
 
 IpAddress ip(const char* text) {
   IpAddress address;
@@ -138,8 +143,10 @@ void SimTcp::syn(uint64_t id) {
   if (socket == nullptr || !socket->connecting) return;
   const Endpoint to = socket->remote;
   if (blocked(socket->local.address, to.address) || !nodes_.contains(to.address)) {
-    if (now_ - socket->connect_began >= options_.connect_timeout) return connect_failed(id, -ETIMEDOUT);
-    return schedule(now_ + 1s, [this, id] { syn(id); });
+    const Duration waited = now_ - socket->connect_began;
+    if (waited >= options_.connect_timeout) return connect_failed(id, -ETIMEDOUT);
+    const Duration next = options_.backs_off ? waited + kSynAgain : kSynAgain;  // after 1 s, 3 s, 7 s, 15 s ...
+    return schedule(std::min(now_ + next, socket->connect_began + options_.connect_timeout), [this, id] { syn(id); });
   }
   const auto listener = listeners_.find(to);
   if (listener == listeners_.end()) {
@@ -213,10 +220,11 @@ void SimTcp::deliver(uint64_t id) {
   Socket* socket = find(id);
   if (socket == nullptr || socket->wire.empty()) return;
   if (blocked(socket->local.address, socket->remote.address)) {
-    if (!socket->wire.front().reset) return schedule(now_ + options_.resend, [this, id] { deliver(id); });
+    if (!socket->wire.front().reset) return try_again(*socket, [this, id] { deliver(id); });
     socket->wire.pop_front();  // nobody resends a reset
     return reap(id);
   }
+  socket->blocked_since = kNever;
   Chunk chunk = std::move(socket->wire.front());
   socket->wire.pop_front();
   Socket* peer = find(socket->peer);
@@ -243,11 +251,30 @@ void SimTcp::deliver(uint64_t id) {
   reap(id);
 }
 
+// The time to the next attempt is at most what is left of the user timeout, as in Linux.
+void SimTcp::try_again(Socket& socket, std::function<void()> attempt) {
+  if (socket.blocked_since == kNever) socket.blocked_since = now_;
+  const Duration blocked = now_ - socket.blocked_since;
+  Duration next = options_.backs_off ? std::min(blocked + options_.resend, options_.resend_max) : options_.resend;
+  if (socket.user_timeout > Duration{0}) {
+    if (blocked >= socket.user_timeout) return gave_up(socket);
+    next = std::min(next, socket.user_timeout - blocked);
+  }
+  schedule(now_ + next, std::move(attempt));
+}
+
+void SimTcp::gave_up(Socket& socket) {
+  if (Socket* peer = find(socket.peer)) peer->peer = 0;  // which learns nothing
+  socket.peer = 0;
+  if (socket.error == 0) socket.error = -ETIMEDOUT;
+  reset_received(socket);
+}
+
 void SimTcp::acknowledged(uint64_t id, size_t bytes) {
   Socket* socket = find(id);
   if (socket == nullptr) return;
   if (blocked(socket->local.address, socket->remote.address))
-    return schedule(now_ + options_.resend, [this, id, bytes] { acknowledged(id, bytes); });
+    return try_again(*socket, [this, id, bytes] { acknowledged(id, bytes); });
   socket->in_flight -= std::min(bytes, socket->in_flight);
   pump(*socket);
   poke(*socket);

@@ -43,6 +43,8 @@ struct SimTcpOptions {
   uint32_t send_buffer = 256 * 1024;
   uint32_t receive_buffer = 256 * 1024;
   Duration resend = 200ms;  ///< how soon a partition is tried again
+  bool backs_off = false;   ///< each time twice as late, as the kernel does, up to resend_max; SYNs from 1 s on
+  Duration resend_max = 120s;
   Duration connect_timeout = 127s;
   uint32_t slow_close_one_in = 3;  ///< one in this number of closed streams keeps the engine busy for a few polls
 };
@@ -94,6 +96,12 @@ class SimTcp {
   void partition(const IpAddress& a, const IpAddress& b, bool on);
   /// The address is silent: everything to and from it is held back, or again not.
   void silence(const IpAddress& address, bool on);
+  /// The calls of StreamEngine::resend_within(), and the last of them.
+  struct ResendLimit {
+    unsigned calls = 0;
+    Duration stalled{0}, within{0};
+  };
+  ResendLimit resend_limit;
   /// All connections between the two get an RST on both sides.
   void reset_between(const IpAddress& a, const IpAddress& b);
   /// RST to the other side; close() the socket afterwards.
@@ -138,6 +146,8 @@ class SimTcp {
     bool delivery_pending = false;
     Instant last_arrival = kNever;
     Instant connect_began = kNever;
+    Instant blocked_since = kNever;  ///< of the bytes on the wire
+    Duration user_timeout{0};        ///< TCP_USER_TIMEOUT; 0: none
     SimNetIo* net = nullptr;
     SimEngine* engine = nullptr;
     uint32_t stream = 0;
@@ -162,6 +172,8 @@ class SimTcp {
   void pump(Socket& socket);
   void put_on_wire(Socket& socket, Chunk chunk);
   void deliver(uint64_t id);
+  void try_again(Socket& socket, std::function<void()> attempt);
+  void gave_up(Socket& socket);
   void acknowledged(uint64_t id, size_t bytes);
   void reset_received(Socket& socket);
   void send_reset(Socket& socket);

@@ -217,6 +217,14 @@ uint32_t SimEngine::unsent_bytes(StreamId id) {
   return socket == nullptr ? 0 : uint32_t(socket->send.size() + socket->in_flight);
 }
 
+void SimEngine::resend_within(StreamId id, Duration stalled, Duration within) {
+  tcp_.resend_limit = {tcp_.resend_limit.calls + 1, stalled, within};
+  SimTcp::Socket* socket = tcp_.find(at(id).socket);
+  if (socket == nullptr) return;
+  const bool sends_again = socket->blocked_since != kNever && within > Duration{0};
+  socket->user_timeout = sends_again ? stalled + within : Duration{0};
+}
+
 void SimEngine::complete(uint32_t index, StreamEventKind kind, int32_t result, uint32_t polls_left) {
   Stream& stream = streams_[index];
   Pending pending{{kind, result, stream.owner}, index, polls_left, {}};

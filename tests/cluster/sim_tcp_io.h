@@ -45,6 +45,7 @@ class SimEngine final : public StreamEngine {
   void send(StreamId id, std::span<const iovec> pieces, bool more) override;
   void close(StreamId id, bool abort) override;
   [[nodiscard]] uint32_t unsent_bytes(StreamId id) override;
+  void resend_within(StreamId id, Duration stalled, Duration within) override;
   unsigned poll(std::span<StreamEvent> out, Instant now) override;
   void flush() override;
   [[nodiscard]] bool pending() override { return !events_.empty(); }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "dataplane/base/nid_text.h"
 #include "tests/script/sock_rig.h"
 
 namespace ulnet::test {
@@ -152,6 +153,45 @@ TEST(SockDial, refused_backs_off_and_doubles) {
   EXPECT_EQ(t.node->txs[81].how.health, LndStatus::kRemoteDropped);
   for (size_t i = 1; i < seconds.size(); ++i) EXPECT_NEAR(double(seconds[i]), 10.0 * ((1 << i) - 1), 3.0 * double(i));
   EXPECT_TRUE(t.rig.shut_down());
+}
+
+// Goal: a recovery ping is not held up by a back-off, nor by a SYN without answer.
+TEST(SockDial, connects_again_for_a_recovery_ping) {
+  Active t;
+  const Nid peer = *nid_parse("10.0.0.4@tcp");
+  const auto connect_again = [&] { t.node->control->connect_again({1}, peer, t.rig.now); };
+  connect_again();                               // there is no set yet
+  RawPeer& machine = t.rig.foreign("10.0.0.4");  // without listener
+  for (int i = 0; i < 400; ++i) {
+    t.node->put("10.0.0.4@tcp", 0);
+    t.run(100ms);
+  }
+  t.rig.tcp.connections.clear();
+  connect_again();
+  t.run(100ms);
+  EXPECT_EQ(t.rig.tcp.connections.size(), 0u) << "no message, no dial";
+  t.node->put("10.0.0.4@tcp", 0);
+  t.run(100ms);
+  t.rig.tcp.connections.clear();
+  t.rig.tcp.silence(ip("10.0.0.4"), true);
+  connect_again();
+  t.node->put("10.0.0.4@tcp", 0);  // in the same turn
+  t.run(100ms);
+  EXPECT_EQ(t.rig.tcp.connections.size(), 1u) << "though the back-off would last for up to 60 s";
+  connect_again();
+  t.run(800ms);
+  EXPECT_EQ(t.rig.tcp.connections.size(), 1u) << "the SYN is fresh";
+  t.run(200ms);
+  connect_again();
+  t.run(100ms);
+  EXPECT_EQ(t.rig.tcp.connections.size(), 2u);
+  t.rig.tcp.silence(ip("10.0.0.4"), false);
+  machine.listen();
+  t.run(1100ms);
+  EXPECT_EQ(machine.accepted, 1u);
+  connect_again();
+  t.run(2s);
+  EXPECT_EQ(machine.accepted, 1u) << "its HELLO is awaited";
 }
 
 TEST(SockDial, answer_that_never_comes_fails_after_sock_timeout) {

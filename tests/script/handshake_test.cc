@@ -35,6 +35,31 @@ struct Passive {
   RawPeer* peer;
 };
 
+// Goal: a peer whose machine has lost a connection without a word is refused once. The refusal finds that out.
+TEST(SockAcceptor, a_connection_that_the_peer_has_lost_makes_way_for_the_next) {
+  Passive t;
+  const Bytes dial = raw_request(kUs) + raw_hello(3, kOther, kUs, 1);
+  t.peer->dial("10.0.0.2");
+  t.peer->send(dial);
+  t.rig.run_for(100ms);
+  EXPECT_EQ(t.node->take_trace(), "up 10.0.0.254@tcp");
+  t.rig.tcp.forget_sockets(ip("10.0.0.254"));
+  for (const Duration pause : {1s, 3s}) {  // at first, the connection may be new to the peer
+    t.rig.run_for(pause);
+    RawPeer& refused = t.rig.foreign("10.0.0.254");
+    refused.dial("10.0.0.2");
+    refused.send(dial);
+    t.rig.run_for(100ms);
+    EXPECT_EQ(u32_at(refused.in, 48), 0xFFFFFFFFu);
+  }
+  RawPeer& accepted = t.rig.foreign("10.0.0.254");
+  accepted.dial("10.0.0.2");
+  accepted.send(dial);
+  t.rig.run_for(100ms);
+  EXPECT_NE(u32_at(accepted.in, 48), 0xFFFFFFFFu);
+  EXPECT_TRUE(t.rig.shut_down());
+}
+
 // RST or FIN, as the request has come by then or not.
 TEST(SockAcceptor, unprivileged_port_is_closed_without_a_word) {
   Passive t;

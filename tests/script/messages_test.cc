@@ -401,6 +401,33 @@ TEST(SockTimeout, silent_machine_is_found_though_messages_keep_coming) {
   EXPECT_TRUE(t.rig.shut_down());
 }
 
+// Goal: TCP to a machine that answers nothing tries often, as long as nothing is acknowledged. The limit of its time to
+// the next attempt never runs out: it moves on by each look.
+TEST(SockTimeout, silent_machine_is_tried_often) {
+  Up t(3, 1, {});  // 50 s
+  const SimTcp::ResendLimit& limit = t.rig.tcp.resend_limit;
+  t.node->put(kOther, 1000000);
+  t.run(5s);
+  EXPECT_EQ(limit.calls, 0u);
+  t.rig.tcp.silence(ip("10.0.0.254"), true);
+  t.node->put(kOther, 1000000);
+  t.run(10s);
+  EXPECT_GE(limit.calls, 20u);
+  EXPECT_LE(limit.calls, 25u);
+  EXPECT_GE(limit.stalled, 8s);
+  const auto stalled = limit.stalled;
+  t.run(500ms);
+  EXPECT_GT(limit.stalled, stalled);
+  EXPECT_LT(limit.stalled, stalled + limit.within);
+  t.rig.tcp.silence(ip("10.0.0.254"), false);
+  t.run(2s);
+  EXPECT_EQ(limit.within, Duration{0}) << "bytes were acknowledged";
+  const unsigned calls = limit.calls;
+  t.run(10s);
+  EXPECT_EQ(limit.calls, calls);
+  EXPECT_TRUE(t.rig.shut_down());
+}
+
 // The time-out of a running NI holds for the connections that it has.
 TEST(SockTimeout, running_ni_gets_another_time_out) {
   Up t(3, 1, {});  // 50 s
@@ -448,7 +475,7 @@ TEST(SockCancel, begun_or_not) {
   core.lnd->cancel(first, true, t.rig.now);
   t.run(20ms);
   EXPECT_EQ(t.node->unfinished(), 0u);
-  EXPECT_EQ(first.how.health, LndStatus::kLocalError);
+  EXPECT_EQ(first.how.health, LndStatus::kRemoteDropped) << "the peer cannot have it, so it may be sent again";
   t.run(2s);  // the reset is behind what was on its way
   EXPECT_EQ(t.peer->end, RawPeer::End::kReset);
   EXPECT_TRUE(t.rig.shut_down());

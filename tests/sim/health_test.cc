@@ -410,6 +410,37 @@ TEST_F(SimHealth, a_probe_that_fails_at_once_judges_nobody) {
   ASSERT_TRUE(sim.run_until([&] { return a->open_operations() == 0; }, 200s));
 }
 
+// Goal: a rail comes back after minutes, in which its connections have ended and many dials have failed. Messages take
+// it again within seconds: neither a back-off nor a SYN without answer is waited for.
+TEST(SimReturn, a_rail_that_was_away_for_minutes_is_used_within_seconds) {
+  SimNet sim({.seed = 12, .transport = Transport::kSockTcp, .tcp_backs_off = true});
+  auto& b = sim.add_node({.nis = {"10.0.0.2@tcp", "10.1.0.2@tcp1"}, .fast_detection = true});
+  auto& a = sim.add_node({.nis = {"10.0.0.1@tcp", "10.1.0.1@tcp1"}, .fast_detection = true});
+  const Nid rail = b.nid(1);
+  const auto sent = [&] {
+    uint64_t count = 0;
+    for (const auto& slice : a.node().control().nis->find(a.nid(1))->slices)
+      count += slice->counters[NiTraffic::kSent][unsigned(MsgType::kPut)].get();
+    return count;
+  };
+  const auto puts_for = [&](Duration time, const std::function<bool()>& done) {
+    for (const Instant end = sim.now() + time; sim.now() < end && !done(); sim.run_for(50ms)) {
+      if (a.open_operations() >= 4) continue;
+      EXPECT_TRUE(a.put(b));
+    }
+    return done();
+  };
+  ASSERT_TRUE(puts_for(10s, [&] { return sent() > 10; }));
+  const auto silence = [&](bool on) { sim.tcp().silence({.v6 = false, .bytes = rail.addr}, on); };
+  silence(true);
+  (void)puts_for(240s, [] { return false; });
+  const uint64_t before = sent();
+  silence(false);
+  EXPECT_TRUE(puts_for(3s, [&] { return sent() > before; }));
+  ASSERT_TRUE(sim.run_until([&] { return a.open_operations() == 0; }, 100s));
+  EXPECT_EQ(a.ended(false), 0u);
+}
+
 // Goal: a rail that stays dead while others are active is pinged once a second, however long that lasts.
 TEST_F(SimHealth, a_dead_rail_is_pinged_once_a_second) {
   two_nets(true);

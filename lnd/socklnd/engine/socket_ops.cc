@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -25,6 +27,17 @@ void socket_set_blocking(int fd, bool blocking) {
 uint32_t socket_unsent_bytes(int fd) {
   int bytes = 0;
   return fd >= 0 && ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? uint32_t(bytes) : 0;
+}
+
+// The kernel's time to the next attempt is at most what is left of the user timeout.
+void socket_resend_within(int fd, Duration stalled, Duration within) {
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  const bool sends_again =
+      getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 && info.tcpi_retransmits > 0 && within > Duration{0};
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(stalled + within).count();
+  const unsigned limit_ms = sends_again ? unsigned(limit) : 0;
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof limit_ms);
 }
 
 }  // namespace ulnet::socklnd

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#include "dataplane/base/time.h"
+
 namespace ulnet::socklnd {
 
 /// A later close() sends RST and drops what was not sent (SO_LINGER 0).
@@ -11,5 +13,8 @@ void socket_shutdown(int fd);
 void socket_set_blocking(int fd, bool blocking);
 /// Bytes that the peer's machine has not acknowledged.
 [[nodiscard]] uint32_t socket_unsent_bytes(int fd);
+/// StreamEngine::resend_within(). No effect while the kernel sends nothing again, for instance if the peer's window is
+/// closed.
+void socket_resend_within(int fd, Duration stalled, Duration within);
 
 }  // namespace ulnet::socklnd

@@ -71,6 +71,9 @@ class UringEngine final : public StreamEngine {
   void send(StreamId id, std::span<const iovec> pieces, bool more) override;
   void close(StreamId id, bool abort) override;
   [[nodiscard]] uint32_t unsent_bytes(StreamId id) override { return socket_unsent_bytes(stream(id).fd); }
+  void resend_within(StreamId id, Duration stalled, Duration within) override {
+    socket_resend_within(stream(id).fd, stalled, within);
+  }
   unsigned poll(std::span<StreamEvent> out, Instant now) override;
   void flush() override;
   [[nodiscard]] bool pending() override;

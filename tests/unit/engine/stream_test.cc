@@ -1,8 +1,11 @@
 // StreamEngine over kernel sockets: the same tests for io_uring and epoll.
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <netinet/tcp.h>
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -216,6 +219,38 @@ TEST_P(Stream, unsent_bytes_are_what_the_peer_has_not_taken) {
   rig.engine->close(id, true);
   while (rig.next().kind != kClosed) {
   }
+  ::close(b);
+}
+
+// Goal: only while the kernel sends bytes again, the user timeout bounds its time to the next attempt.
+TEST_P(Stream, resends_soon_to_a_machine_that_answers_nothing) {
+  const auto [a, b] = tcp_pair();
+  const StreamId id = rig.attach(a, a_owner);
+  const auto user_timeout = [fd = a] {
+    unsigned ms = UINT_MAX;
+    socklen_t bytes = sizeof ms;
+    EXPECT_EQ(0, getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &bytes));
+    return ms;
+  };
+  rig.engine->resend_within(id, 2s, 1500ms);
+  EXPECT_EQ(0u, user_timeout()) << "it sends nothing again";
+  sock_filter drop_all[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+  const sock_fprog filter{1, drop_all};
+  ASSERT_EQ(0, setsockopt(b, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter));
+  rig.send(id, "lost", 4);
+  EXPECT_EQ(4, rig.expect(kSent, a_owner));
+  tcp_info info{};
+  while (info.tcpi_retransmits == 0) {
+    usleep(10'000);
+    socklen_t bytes = sizeof info;
+    ASSERT_EQ(0, getsockopt(a, IPPROTO_TCP, TCP_INFO, &info, &bytes));
+  }
+  rig.engine->resend_within(id, 2s, 1500ms);
+  EXPECT_EQ(3500u, user_timeout());
+  rig.engine->resend_within(id, 3s, Duration{0});
+  EXPECT_EQ(0u, user_timeout());
+  rig.engine->close(id, true);
+  rig.expect(kClosed, a_owner);
   ::close(b);
 }
 
