@@ -49,12 +49,13 @@ inline constexpr Duration kEqStuckMax = 1s;          ///< receives wait so long 
 inline constexpr Duration kEqLookAgain = 1ms;        ///< how often a worker looks whether a full event queue has room
 inline constexpr Duration kNiCreditHeldMax = 100ms;  ///< then a message's NI credit goes to another that waits for one
 inline constexpr Duration kNoConnectionMax = 10s;    ///< an ACK or REPLY waits for a connection
-inline constexpr uint32_t kIncomingReserve = 256;    ///< of a worker's incoming messages, for portal 0
-inline constexpr Duration kIncomingHoldMax = 10s;    ///< a receive waits for a message while its peer NI's share moves
-inline constexpr unsigned kSharesLook = 64;          ///< shares that are looked at for one free message
-inline constexpr Duration kSharesLookGap = 100ms;    ///< between looks for shares that do not move
-inline constexpr uint32_t kLazyMax = 256;            ///< messages waiting on one lazy portal; portal 0 has no bound
-inline constexpr uint32_t kEqEventsMax = 1u << 20;   ///< events of one polled queue
+inline constexpr Duration kNoConnectionMove = 500ms;  ///< a request waits for one if another rail could carry it
+inline constexpr uint32_t kIncomingReserve = 256;     ///< of a worker's incoming messages, for portal 0
+inline constexpr Duration kIncomingHoldMax = 10s;     ///< a receive waits for a message while its peer NI's share moves
+inline constexpr unsigned kSharesLook = 64;           ///< shares that are looked at for one free message
+inline constexpr Duration kSharesLookGap = 100ms;     ///< between looks for shares that do not move
+inline constexpr uint32_t kLazyMax = 256;             ///< messages waiting on one lazy portal; portal 0 has no bound
+inline constexpr uint32_t kEqEventsMax = 1u << 20;    ///< events of one polled queue
 inline constexpr uint32_t kSubmitterSlotsMax = 1u << 20;   ///< ops, MDs, event queues of one submitter, each
 inline constexpr uint32_t kSubmitterBlocksMax = 1u << 16;  ///< long segment lists of one submitter
 
@@ -87,11 +88,13 @@ inline constexpr Duration kCopyAfter =
     200ms;  ///< age of an unanswered request at its first copy; twice as long for the next
 inline constexpr Duration kCopyAfterFault = 500ms;  ///< the same if its path is not down, but has had a fault
 inline constexpr Duration kCopyAfterSilence = 10s;  ///< the same if nothing is wrong with its path: the answer is lost
+inline constexpr Duration kStuckMax = 1s;           ///< a driver keeps a request, or its REPLY, on a path that is down
 inline constexpr unsigned kCopiesMax = 12;          ///< copies of one request
 inline constexpr Duration kCopyFor = 120s;          ///< age of a request after which no copy is sent
 inline constexpr unsigned kCopiesLook = 256;        ///< requests for which one look seeks another path
 inline constexpr Duration kRequestsSeenFor = 300s;  ///< time for which a receiver keeps a request in mind
 inline constexpr uint32_t kRequestsSeenFactor = 4;  ///< requests remembered by a worker, for each of `incoming`
+inline constexpr Duration kStaysLook = 500ms;       ///< how often a message that stays on such a rail goes home again
 inline constexpr unsigned kMovesMax = 4;            ///< times that a message is taken back from a rail that failed
 
 // One engine or Host thread

@@ -1,5 +1,7 @@
 #include "dataplane/stages/copies.h"
 
+#include "dataplane/stages/egress.h"
+#include "dataplane/stages/receive.h"
 #include "dataplane/stages/send.h"
 
 namespace ulnet {
@@ -39,6 +41,30 @@ bool copy_due(const Worker& w, Operation& op) {
   if (faults >= kPathGone && !op.path_gone) return true;
   const Duration first = faults >= kPathGone ? kCopyAfter : op.path_failed ? kCopyAfterFault : kCopyAfterSilence;
   return w.now - op.issued >= first * (int64_t{1} << op.copies);
+}
+
+/// Of the path by which the REPLY comes.
+uint32_t faults_of_answer(const Worker& w, const Operation& op) {
+  const Response& answer = op.answer;
+  return faults_of(w, w.view->local->ni(answer.target), w.view->peers->find(answer.sender), answer.sender).all();
+}
+
+/// A driver has the request, or receives its REPLY, and their path is down. After kStuckMax, the driver gives it back
+/// if there is another path.
+void stuck_look(Worker& w, Operation& op) {
+  const bool receiving = op.state == OperationState::kReceiving || op.state == OperationState::kSendingReceiving;
+  const bool sending = op.state == OperationState::kSending || op.state == OperationState::kSendingAnswered;
+  if (!receiving && !sending) return;
+  const bool was_stuck = op.stuck;
+  const uint32_t faults = receiving ? faults_of_answer(w, op) : faults_of(w, op).all();
+  op.stuck = op.tx.peer != nullptr && faults >= kPathGone && may_copy(w, op);
+  if (!op.stuck) return;
+  if (!was_stuck) op.stuck_since = w.now;
+  if (w.now - op.stuck_since < kStuckMax) return;
+  if (op.state != OperationState::kSendingAnswered && !has_way_out(w, op)) return;
+  op.stuck = false;
+  if (receiving) return divert_receive(w, op);
+  recall_lease(w, op, Recall::kStuck);
 }
 
 }  // namespace
@@ -85,7 +111,8 @@ unsigned copies_look(Worker& w) {
   uint32_t number = 0, first_left = 0;
   w.deadlines.for_each([&](Operation& op) {
     if (number++ < w.copies_first) return;
-    if (op.state != OperationState::kAwaiting || !copy_due(w, op) || !may_copy(w, op)) return;
+    if (op.state != OperationState::kAwaiting) return stuck_look(w, op);
+    if (!copy_due(w, op) || !may_copy(w, op)) return;
     if (tries == kCopiesLook) {
       if (first_left == 0) first_left = number - 1;
       return;
@@ -109,12 +136,14 @@ void copy_failed(Operation& op) {
 
 bool reply_lost(Worker& w, Operation& op) {
   if (op.status != 0 || op.md_unlinked) return false;
-  if (op.state == OperationState::kSendingReceiving && op.copies > 0) {  // the lease is of a copy
+  const bool may = may_copy(w, op), stuck = op.rx_result.error == -ECANCELED;  // stuck_look()
+  if (op.state == OperationState::kSendingReceiving) {
+    if (op.copies == 0 && !may && !stuck) return false;
     op.state = OperationState::kSending;
-    op.answer_known = false;
-    return true;
+  } else if (!may || !send_copy(w, op, false)) {
+    if (!stuck) return false;
+    op.state = OperationState::kAwaiting;
   }
-  if (op.state != OperationState::kReceiving || !may_copy(w, op) || !send_copy(w, op, false)) return false;
   op.answer_known = false;
   return true;
 }

@@ -84,7 +84,7 @@ void lease_end(Worker& w, Tx& tx, Completion how) {
     if (how.error == 0) tx.peer->unconnected_since = kNever;
     if (tx.stage >= TxStage::kHasPeer && tx.token == 0) peer_credit_return(w, tx);
     if (!tx.moved) count_end(tx, how, w.now);
-    if (how.error != 0) charge_send(w, tx, how);
+    if (how.error != 0 && !tx.moved) charge_send(w, tx, how);
     tx.ni_slice->all.remove(tx);
     ULNET_CHECK(tx.peer->tx_count > 0);
     --tx.peer->tx_count;
@@ -101,11 +101,12 @@ Lnd& lnd_of(Worker& w, const Tx& tx) {
 }
 
 bool recalled(const Tx& tx) {
-  return tx.message != nullptr && tx.message->recall.load(std::memory_order_relaxed);
+  return tx.message != nullptr && tx.message->recall.load(std::memory_order_relaxed) == Recall::kUnsent;
 }
 
 constexpr Completion kRecalled{-ECANCELED, LndStatus::kOk};
 constexpr Completion kMoved{-ENETDOWN, LndStatus::kOk};
+constexpr Completion kUnconnected{-ENOTCONN, LndStatus::kRemoteDropped};  ///< moved, too
 constexpr Completion kExpired{-ETIMEDOUT, LndStatus::kNetworkTimeout};
 
 /// An ACK or REPLY of this node: nobody here waits for its end.
@@ -126,21 +127,31 @@ void drop_response(Worker& w, Tx& tx) {
   lease_end(w, tx, {-EHOSTUNREACH, LndStatus::kNetworkTimeout});
 }
 
-/// The Tx has not begun, and goes home to take another path.
-void lease_move(Worker& w, Tx& tx) {
-  tx.moved = true;
-  lease_end(w, tx, kMoved);
+bool on_avoided_rail(const Tx& tx) {
+  return tx.ni_slice->avoided || tx.peer->avoided;
 }
 
-bool avoided(const Tx& tx) {
-  return (tx.ni_slice->avoided || tx.peer->avoided) && !tx.stays && tx.token == 0;
+/// Has the Tx to leave its rail? If it stays, it is
+/// looked at again after kStaysLook: there may be another rail by then.
+bool leaves(Worker& w, const Tx& tx) {
+  if (!on_avoided_rail(tx) || tx.token != 0) return false;
+  if (!tx.stays) return true;
+  w.stays_due = std::min(w.stays_due, w.now + kStaysLook);
+  return false;
+}
+
+/// The Tx has not begun, and goes home to take another path.
+void lease_move(Worker& w, Tx& tx) {
+  const Completion why = on_avoided_rail(tx) ? kMoved : kUnconnected;
+  tx.moved = true;
+  lease_end(w, tx, why);
 }
 
 /// True when `tx` has no use any more; then it is ended.
 bool lease_ended_early(Worker& w, Tx& tx) {
   const bool late = !tx.routed && tx.deadline <= w.now;
   if (!recalled(tx) && !late && !tx.ni_slice->closing) {
-    if (!avoided(tx)) return false;
+    if (!leaves(w, tx)) return false;
     lease_move(w, tx);
     return true;
   }
@@ -202,14 +213,14 @@ void lease_begin(Worker& w, Tx& tx) {
   }
   tx.stage = TxStage::kWaitsPeer;
   if (tx.peer->credits.take(tx)) return peer_credit_got(w, tx);
-  if (!tx.ni_slice->closing && !avoided(tx)) return;
+  if (!tx.ni_slice->closing && !leaves(w, tx)) return;
   tx.peer->credits.leave(tx);  // the view of its home is older than the deletion or failure of the rail
   (void)lease_ended_early(w, tx);
 }
 
 /// Takes one Tx back, wherever it is, unless the transport has begun to send it.
 void move_back(Worker& w, Tx& tx) {
-  if (!avoided(tx)) return;
+  if (!leaves(w, tx)) return;
   switch (tx.stage) {
     case TxStage::kWaitsPeer: tx.peer->credits.leave(tx); return lease_move(w, tx);
     case TxStage::kWaitsNi: tx.ni_slice->credits.leave(tx); return lease_move(w, tx);
@@ -232,6 +243,20 @@ void move_all(Worker& w, NiSlice& slice, const PeerSlice* only) {
     }
     tx = next;
   }
+}
+
+/// Recall::kStuck. True: it has closed a connection, perhaps. Then any other Tx may have ended, and be a lease of
+/// another worker by now.
+bool unstick(Worker& w, Tx& tx) {
+  Recall stuck = Recall::kStuck;
+  if (!tx.message->recall.compare_exchange_strong(stuck, Recall::kNone, std::memory_order_relaxed)) return false;
+  if (tx.stage != TxStage::kInLnd || tx.peer == nullptr) return false;
+  Lnd& lnd = lnd_of(w, tx);
+  const Instant moved = lnd.moved(tx.ni, tx.peer_ni, w.now);
+  if (moved != kNever && w.now - moved < kStuckMax / 2) return false;  // slow, but not stuck
+  tx.moving = true;
+  lnd.cancel(tx, true, w.now);
+  return true;
 }
 
 /// A rail is back: messages that stay at a rail that fails may take it.
@@ -263,6 +288,11 @@ void egress_expired(Worker& w, Tx& tx) {
     case TxStage::kDelayed: fault_leave(w, tx); return lease_end(w, tx, kExpired);
     case TxStage::kInLnd:
       if (tx.deadline <= w.now) return lnd_of(w, tx).cancel(tx, true, w.now);
+      if (tx.rails) {
+        tx.moving = true;
+        w.tx_deadlines.arm(tx, tx.deadline);
+        return lnd_of(w, tx).cancel(tx, false, w.now);
+      }
       tx.stage = TxStage::kNoConnection;  // armed by egress_waits()
       return lnd_of(w, tx).cancel(tx, false, w.now);
     case TxStage::kNew:
@@ -273,8 +303,8 @@ void egress_expired(Worker& w, Tx& tx) {
   }
 }
 
-void recall_lease(Worker& w, Sending& m) {
-  m.recall.store(true, std::memory_order_relaxed);
+void recall_lease(Worker& w, Sending& m, Recall how) {
+  m.recall.store(how, std::memory_order_relaxed);
   w.mesh.recall_wanted.fetch_or(uint64_t{1} << m.lease_worker, std::memory_order_seq_cst);
   w.mesh.gates[m.lease_worker]->notify_stored();
 }
@@ -288,10 +318,16 @@ void run_recalls(Worker& w) {
   std::array<Tx*, 64> found;
   size_t count = 0;
   w.tx_deadlines.for_each([&](Tx& tx) {
-    if (recalled(tx) && count < found.size()) found[count++] = &tx;
+    const bool wanted = tx.message != nullptr && tx.message->recall.load(std::memory_order_relaxed) != Recall::kNone;
+    if (wanted && count < found.size()) found[count++] = &tx;
   });
   if (count == found.size()) w.mesh.recall_wanted.fetch_or(mine, std::memory_order_seq_cst);  // there may be more
   for (Tx* tx : std::span(found).first(count)) {
+    if (!recalled(*tx)) {
+      if (!unstick(w, *tx)) continue;
+      w.mesh.recall_wanted.fetch_or(mine, std::memory_order_seq_cst);  // the others: with the next look
+      return;
+    }
     switch (tx->stage) {
       case TxStage::kWaitsPeer:
         tx->peer->credits.leave(*tx);
@@ -306,7 +342,7 @@ void run_recalls(Worker& w) {
         lease_end(w, *tx, kRecalled);
         break;
       case TxStage::kInLnd:
-        tx->message->recall.store(false, std::memory_order_relaxed);  // once is enough
+        tx->message->recall.store(Recall::kNone, std::memory_order_relaxed);  // once is enough
         lnd_of(w, *tx).cancel(*tx, false, w.now);
         break;
       case TxStage::kNew:
@@ -342,12 +378,14 @@ void egress_waits(Worker& w, Tx& tx) {
   ni_credit_return(w, tx);
   if (tx.peer->unconnected_since == kNever) tx.peer->unconnected_since = w.now;
   if (is_response(tx)) w.tx_deadlines.arm(tx, std::min(tx.deadline, tx.peer->unconnected_since + kNoConnectionMax));
+  if (tx.rails && !tx.stays && w.view->node.fast_detection)
+    w.tx_deadlines.arm(tx, std::min(tx.deadline, w.now + kNoConnectionMove));
 }
 
 void egress_connected(Worker& w, Tx& tx) {
   if (tx.stage != TxStage::kInLnd || tx.peer == nullptr) return;
   tx.peer->unconnected_since = kNever;
-  if (is_response(tx)) w.tx_deadlines.arm(tx, tx.deadline);
+  if (is_response(tx) || tx.rails) w.tx_deadlines.arm(tx, tx.deadline);
 }
 
 void ni_credits_reclaim(Worker& w) {
@@ -388,6 +426,24 @@ void peer_avoid(Worker& w, PeerSlice& slice, bool avoid) {
   if (fails && slice.tx_count > 0)
     for (const NiView& ni : w.view->local->nis) move_all(w, *ni.slices[w.id.value], &slice);
   if (returns) take_returned(w);
+}
+
+// Not those that a fault rule delays, nor responses: they would begin to wait again.
+unsigned stays_look(Worker& w) {
+  if (w.now < w.stays_due) return 0;
+  w.stays_due = kForever;
+  for (const NiView& ni : w.view->local->nis) {
+    NiSlice& slice = *ni.slices[w.id.value];
+    for (Tx* tx = slice.all.front(); tx != nullptr;) {
+      Tx* next = slice.all.after(*tx);
+      if (tx->stays && tx->stage != TxStage::kDelayed && !is_response(*tx) && on_avoided_rail(*tx)) {
+        tx->stays = false;
+        move_back(w, *tx);
+      }
+      tx = next;
+    }
+  }
+  return 1;
 }
 
 void ni_close(Worker& w, NiSlice& slice) {

@@ -9,8 +9,8 @@ namespace ulnet {
 void egress_continue(Worker& w, Tx& tx);
 /// A lease's deadline has passed on the serving worker.
 void egress_expired(Worker& w, Tx& tx);
-/// At home: wants the lease of `m` back; it comes back with ECANCELED, unless something of it has been sent.
-void recall_lease(Worker& w, Sending& m);
+/// At home: requests the lease of `m` back.
+void recall_lease(Worker& w, Sending& m, Recall how);
 /// Gives leases back that homes want back.
 void run_recalls(Worker& w);
 /// The LND has let go of it.
@@ -30,6 +30,8 @@ void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total);
 /// once.
 void ni_avoid(Worker& w, NiSlice& slice, bool avoid);
 void peer_avoid(Worker& w, PeerSlice& slice, bool avoid);
+/// Messages that stay on an avoided rail go home again when stays_due has come. Returns 1 if so.
+unsigned stays_look(Worker& w);
 /// Nothing more over this NI; tells control when the last message is gone.
 void ni_close(Worker& w, NiSlice& slice);
 void ni_check_drained(Worker& w, NiSlice& slice);

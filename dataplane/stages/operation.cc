@@ -23,9 +23,9 @@ Operation& operation_begin(Worker& w, Submitter& submitter, const OperationCall&
   ULNET_CHECK(op != nullptr && op->state == OperationState::kFree && op->md == nullptr);
   op->state = OperationState::kReady;
   op->end = end;
-  op->answer_known = op->md_unlinked = op->copied = op->path_failed = op->path_gone = false;
+  op->answer_known = op->md_unlinked = op->copied = op->path_failed = op->path_gone = op->stuck = false;
   op->copies = 0;
-  op->recall.store(false, std::memory_order_relaxed);
+  op->recall.store(Recall::kNone, std::memory_order_relaxed);
   op->attempts_reset();
   op->recovery = false;
   op->status = 0;
@@ -374,7 +374,7 @@ void operation_unlinked(Worker& w, Operation& op) {
     case OperationState::kSendingGivenUp:
       if (!op.awaits_answer()) return;  // a put without ACK ends when it is sent
       op.state = OperationState::kSendingGivenUp;
-      return recall_lease(w, op);
+      return recall_lease(w, op, Recall::kUnsent);
     case OperationState::kSendingReceiving:
     case OperationState::kReceiving: return divert_receive(w, op);
     case OperationState::kSendingAnswered:

@@ -110,7 +110,9 @@ bool has_rails(const ViewSet& view, const PathChoice& choice) {
   }
   WorkerNotes notes(w.tallies);
   note_path(notes, choice);
-  under_way_begin(w, m, choice.ni->slot, choice.hop->slot, has_rails(*w.view, choice));
+  const bool rails = has_rails(*w.view, choice);
+  under_way_begin(w, m, choice.ni->slot, choice.hop->slot, rails);
+  tx.rails = rails && op != nullptr && !op->recovery;
   tx.ni = choice.ni->id;
   tx.ni_slice = choice.ni->slices[choice.hop->server.value];
   tx.peer_ni = choice.hop->id;
@@ -207,6 +209,7 @@ bool helps(const Worker& w, const Sending& m, const PathChoice& choice) {
 }
 
 void lease_again(Worker& w, Sending& m, const PathChoice& choice) {
+  m.recall.store(Recall::kNone, std::memory_order_relaxed);  // of the last lease
   w.counters[Stat::kResendCount].add();
   lease_out(w, m, choice);
 }
@@ -214,6 +217,7 @@ void lease_again(Worker& w, Sending& m, const PathChoice& choice) {
 /// The same of what the peer may have: marked, and with the time of a new message.
 void lease_copy(Worker& w, Operation& op, const PathChoice& choice) {
   mark_copy(w, op);
+  op.stuck = false;
   ++op.copies;
   op.tx.deadline = std::min(w.now + choice.ni->message_timeout, op.issued + kCopyFor);
   lease_again(w, op, choice);
@@ -247,9 +251,15 @@ bool resend(Worker& w, Sending& m) {
   return true;
 }
 
+/// The lease came back because there was no connection in time.
+bool unconnected(const Sending& m) {
+  return m.tx.moved && m.tx.result.health != LndStatus::kOk;
+}
+
 /// The rail of the message has failed before the message was sent: takes another rail, or this one if there is none.
 void move(Worker& w, Sending& m) {
   step(m, Common::kSending, Common::kReady);
+  m.recall.store(Recall::kNone, std::memory_order_relaxed);  // of the last lease
   m.moves = uint8_t(std::min(m.moves + 1, 255));
   const PathChoice choice = path_of(w, m, true);
   const bool path = choice.kind == PathKind::kPath || choice.kind == PathKind::kLoopback;
@@ -257,20 +267,43 @@ void move(Worker& w, Sending& m) {
   if (choice.kind == PathKind::kError) return fail_message(w, m, choice.error, choice.health);
   if (choice.kind == PathKind::kPark) return park(w, m, choice.ask, choice.discover);
   const bool same = choice.kind == PathKind::kPath && choice.ni->id == m.tx.ni && choice.hop->id == m.tx.peer_ni;
-  lease_out(w, m, choice, same || m.moves >= kMovesMax);
+  lease_out(w, m, choice, same || unconnected(m) || m.moves >= kMovesMax);
 }
 
 /// The attempt has failed. True: the message is on its way again, or ended. Not inline, so that lease_returned()
 /// saves fewer registers when a message was sent.
 [[gnu::cold, gnu::noinline]] bool sent_again(Worker& w, Sending& m) {
   if (wants_resend(m) && m.tx.moved) {
-    move(w, m);
+    if (!unconnected(m) || !resend(w, m)) move(w, m);
     return true;
   }
   if (wants_resend(m) && resend(w, m)) return true;
   if (m.retries > 0) w.counters[Stat::kFailedResends].add();
   return false;
 }
+
+/// Another path than those over which the request has gone; they count as tried from now on. Not a path: there is none.
+PathChoice untried_path(Worker& w, Operation& op) {
+  if (op.retries == 0) op.tried.clear();
+  op.retries = std::max(op.retries, 1u);  // the pairs in `tried` count
+  const PathFaults faults = faults_of(w, op);
+  const bool peer_at_fault = faults.peer_ni > 0 || faults.ni == 0;
+  if (op.under_way.on) op.tried.add(op.under_way.ni_slot, op.under_way.peer_slot, faults.ni > 0, peer_at_fault);
+  const PathChoice choice = other_path(w, op);
+  const bool other = choice.kind == PathKind::kPath && !op.tried.has(choice.ni->slot, choice.hop->slot);
+  return other ? choice : PathChoice{};
+}
+
+/// The part of an operation that untried_path() changes.
+struct Attempted {
+  explicit Attempted(const Operation& op) : retries(op.retries), tried(op.tried) {}
+  void restore(Operation& op) const {
+    op.retries = retries;
+    op.tried = tried;
+  }
+  const uint32_t retries;
+  const Tried tried;
+};
 
 }  // namespace
 
@@ -284,23 +317,26 @@ void send_message(Worker& w, Sending& m, bool as_given) {
   }
 }
 
+bool has_way_out(Worker& w, Operation& op) {
+  if (op.retries >= w.view->node.retry_count) return false;
+  const Attempted before(op);
+  const PathChoice choice = untried_path(w, op);
+  before.restore(op);
+  const bool is_path = choice.kind == PathKind::kPath && faults_of(w, choice).all() < kPathGone;
+  return is_path && (choice.hop->id != op.tx.peer_ni || choice.hop_peer->nis.size() > 1);
+}
+
 bool send_copy(Worker& w, Operation& op, bool only_better) {
   ULNET_CHECK(op.state == OperationState::kAwaiting || op.state == OperationState::kReceiving);
-  const uint32_t retries = op.retries;
-  const Tried tried = op.tried;
-  if (op.retries == 0) op.tried.clear();
-  op.retries = std::max(op.retries, 1u);  // the pairs in `tried` count
-  const PathFaults faults = faults_of(w, op);
-  const bool peer_at_fault = faults.peer_ni > 0 || faults.ni == 0;
-  if (op.under_way.on) op.tried.add(op.under_way.ni_slot, op.under_way.peer_slot, faults.ni > 0, peer_at_fault);
-  const PathChoice choice = other_path(w, op);
-  const bool other = choice.kind == PathKind::kPath && !op.tried.has(choice.ni->slot, choice.hop->slot);
+  const Attempted before(op);
+  const uint32_t faults = faults_of(w, op).all();
+  const PathChoice choice = untried_path(w, op);
+  const bool other = choice.kind == PathKind::kPath;
   const uint32_t new_faults = other ? faults_of(w, choice).all() : 0;
   // A path that is well again may have lost the request, or keep it until its connection tries again.
-  const bool better = new_faults < faults.all() || new_faults == 0;
+  const bool better = new_faults < faults || new_faults == 0;
   if (!other || (only_better && !better)) {
-    op.retries = retries;
-    op.tried = tried;
+    before.restore(op);
     return false;
   }
   under_way_end(w, op, -ETIMEDOUT);

@@ -25,6 +25,8 @@ void send_message(Worker& w, Sending& m, bool as_given = false);
 /// requests before may still be answered. False: there is no such pair, and nothing has changed. Requires kAwaiting or
 /// kReceiving, with no payload under way; may_copy() (stages/copies.h).
 [[nodiscard]] bool send_copy(Worker& w, Operation& op, bool only_better);
+/// Could a driver give `op` back, so that it takes another pair of NIs that is not down? Changes nothing.
+[[nodiscard]] bool has_way_out(Worker& w, Operation& op);
 /// The lease is back (tx.result).
 void lease_returned(Worker& w, Sending& m);
 /// Control has looked `nid` up: those parked for it go on (`as_given`: undiscovered), or fail with `error`.

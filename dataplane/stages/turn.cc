@@ -241,6 +241,7 @@ unsigned run_timers(Worker& w) {
   fired += incoming_expire(w);
   fired += silence_look(w);
   fired += copies_look(w);
+  fired += stays_look(w);
   ni_credits_reclaim(w);
   for (auto& lnd : w.lnds)
     if (lnd != nullptr) fired += lnd->timers(w.now);
@@ -305,7 +306,7 @@ Instant Worker::next_deadline() {
   if (!eqs_waiting.empty()) next = std::min(next, now + kEqLookAgain);  // nobody says that an application has polled
   next = std::min({next, ni_credits_due(*this), delays_due});
   if (!shares_waiting.empty()) next = std::min(next, shares_due);
-  next = std::min({next, silence_due(*this), copies_due(*this)});
+  next = std::min({next, silence_due(*this), copies_due(*this), stays_due});
   for (auto& lnd : lnds)
     if (lnd != nullptr) next = std::min(next, lnd->next_deadline());
   return next;

@@ -105,6 +105,7 @@ class Worker {
   List<EventQueue, EqWaitTag> eqs_waiting;
   List<Charges, ChargeTag> charged;  ///< interfaces with failures that are not reported to control
   Instant silence_look_at = kNever;  ///< when operations without an answer are looked for next
+  Instant stays_due = kForever;      ///< when messages that stay on an avoided rail are looked at
   Instant copies_look_at = kNever;   ///< when operations without an answer may be sent again; the next view: at once
   uint32_t copies_first = 0;         ///< that look begins with the operation of this number
   uint32_t silence_first = 0;        ///< that look begins with the operation of this number

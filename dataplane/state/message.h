@@ -56,7 +56,15 @@ struct UnderWay {
 
 /// Of a message that is sent again. Apart, since most messages never touch it.
 struct Attempts {
-  Tried tried;  ///< valid while Sending::retries is above 0
+  Tried tried;                   ///< valid while Sending::retries is above 0
+  Instant stuck_since = kNever;  ///< valid while Operation::stuck
+};
+
+/// A request of the home of a message to the holder of its lease.
+enum class Recall : uint8_t {
+  kNone,
+  kUnsent,  ///< the lease comes back, if nothing of the message has been sent
+  kStuck    ///< the driver has it, and its path is down: it comes back, if need be with the end of the connection
 };
 
 /// Everything that goes out: its Tx, the lease, and another attempt.
@@ -65,9 +73,8 @@ struct Sending : Parking, Attempts {
     tx.message = this;
     tx.routed = of == MessageKind::kTransit;
   }
-  Tx tx;  ///< the lease holder's while the lease is out
-  /// home: w, lease holder: rw - home requests the lease back, if nothing of it has been sent. Of Operations only
-  std::atomic<bool> recall{false};
+  Tx tx;                                      ///< the lease holder's while the lease is out
+  std::atomic<Recall> recall{Recall::kNone};  ///< home: w, lease holder: rw. Of Operations only
   const MessageKind kind;
   uint8_t lease_worker = 0;  ///< holder of the newest lease
   uint8_t moves = 0;         ///< times that it was taken back from a rail that failed; these are no retries
@@ -145,6 +152,7 @@ struct Operation : UserMessage, Timer {
   uint8_t copies = 0;                ///< that were sent
   bool path_failed : 1 = false;      ///< its path has had a fault while it waited (stages/copies.h)
   bool path_gone : 1 = false;        ///< the path of its last copy was down already when it was sent
+  bool stuck : 1 = false;            ///< a driver has it, or receives its REPLY, on a path that is down
   int32_t status = 0;                ///< first error; that of the final event
   uint64_t user_data = 0;            ///< given to put() or get()
   Instant issued = kNever;

@@ -90,7 +90,10 @@ class ScriptLnd final : public Lnd {
     std::fill_n(all.base, all.bytes, std::byte{0xEE});  // ours again: whoever still reads it is found
   }
   void divert(RxSlot& slot, Instant) override { diverted.push_back(&slot); }
-  void cancel(Tx& tx, bool force, Instant) override { cancelled.emplace_back(&tx, force); }
+  void cancel(Tx& tx, bool force, Instant) override {
+    cancelled.emplace_back(&tx, force);
+    if (on_cancel) on_cancel();
+  }
   unsigned poll(unsigned, Instant now) override {
     now_ = now;
     unsigned done = 0;
@@ -177,6 +180,7 @@ class ScriptLnd final : public Lnd {
   std::vector<std::unique_ptr<RxSlot>> slots;
   std::deque<std::vector<std::byte>> payloads;  ///< of movable slots
   std::function<void(RxSlot&)> on_release;      ///< for payloads that are the test's own
+  std::function<void()> on_cancel;              ///< called by cancel()
   std::function<void()> on_flush;               ///< called in the last stage of each turn
 
  private:

@@ -169,6 +169,110 @@ TEST_F(FewCredits, messages_that_stayed_take_a_rail_that_is_back) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// Goal: a message stays at a rail that has failed, as there is no other. One is there later, and no rail returned at
+// the worker that holds the message. The message goes home from time to time, and takes it.
+TEST_F(FewCredits, messages_that_stay_are_moved_later) {
+  put(8);
+  PeerSlice& one = bench.slice(tcp(2));
+  PeerSlice& other = bench.slice(tcp(3));
+  for (const Nid& nid : {tcp(2), tcp(3)}) bench.set_health(nid, 0);
+  bench.publish();
+  bench.tell(WorkerId{0}, AvoidPeerMsg{&one, true});
+  bench.tell(WorkerId{0}, AvoidPeerMsg{&other, true});
+  bench.settle();
+  ASSERT_EQ(one.tx_count + other.tx_count, 8u);
+  bench.add_peer(tcp(4));
+  bench.join(tcp(2), tcp(4));
+  bench.publish();
+  bench.settle();
+  EXPECT_EQ(bench.slice(tcp(4)).tx_count, 0u);
+  bench.advance(kStaysLook);
+  bench.settle();
+  EXPECT_EQ(bench.slice(tcp(4)).tx_count, 4u) << "those that the driver has not begun";
+  while (!bench.lnd().sent.empty()) fail(*bench.lnd().sent[0], {});
+  EXPECT_EQ(events().size(), 8u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+struct Unconnected : CoreHealth {
+  Unconnected() {
+    bench.node.fast_detection = true;
+    bench.publish();
+  }
+  /// There is no connection for the only Tx. Returns it if the worker cancels it within `time`.
+  Tx* cancelled_after(Duration time) {
+    Tx& tx = *bench.lnd().sent.at(0);
+    bench.calls().tx_waits(tx, bench.now);
+    bench.lnd().cancelled.clear();
+    bench.advance(time);
+    bench.settle();
+    if (bench.lnd().cancelled.empty()) return nullptr;
+    EXPECT_EQ(bench.lnd().cancelled, (std::vector<std::pair<Tx*, bool>>{{&tx, false}}));
+    return &tx;
+  }
+  void all_end_well() {
+    while (!bench.lnd().sent.empty()) fail(*bench.lnd().sent[0], {});
+    EXPECT_EQ(events().at(0).status, 0);
+    EXPECT_EQ(bench.not_at_rest(), "");
+  }
+};
+
+// Goal: a request waits for a connection for a moment only, if another rail could carry it. Nobody is charged.
+TEST_F(Unconnected, a_request_takes_another_rail) {
+  put(1);
+  Tx* tx = cancelled_after(kNoConnectionMove);
+  ASSERT_NE(tx, nullptr);
+  const PeerNiId first = tx->peer_ni;
+  const Instant deadline = tx->deadline;
+  fail(*tx, {-ECANCELED, LndStatus::kOk});
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  EXPECT_NE(bench.lnd().sent[0]->peer_ni, first);
+  EXPECT_EQ(bench.lnd().sent[0]->deadline, deadline);
+  EXPECT_EQ(charged(), "");
+  all_end_well();
+}
+
+TEST_F(Unconnected, a_request_whose_connection_comes_up_stays) {
+  put(1);
+  Tx& tx = *bench.lnd().sent.at(0);
+  bench.calls().tx_waits(tx, bench.now);
+  bench.calls().tx_connected(tx, bench.now);
+  bench.advance(10 * kNoConnectionMove);
+  bench.settle();
+  EXPECT_TRUE(bench.lnd().cancelled.empty());
+  all_end_well();
+}
+
+TEST_F(Unconnected, a_request_that_has_begun_stays) {
+  put(1);
+  Tx* tx = cancelled_after(kNoConnectionMove);
+  ASSERT_NE(tx, nullptr);
+  all_end_well();  // the driver does not give it back
+}
+
+// Goal: after each rail was tried, a request waits where it is until its deadline.
+TEST_F(Unconnected, a_request_does_not_move_without_end) {
+  put(1);
+  unsigned moves = 0;
+  for (Tx* tx; moves < 10 && (tx = cancelled_after(kNoConnectionMove)) != nullptr; ++moves)
+    fail(*tx, {-ECANCELED, LndStatus::kOk});
+  EXPECT_EQ(moves, 2u) << "from each of the two peer NIs";
+  Tx& tx = *bench.lnd().sent.at(0);
+  bench.lnd().cancelled.clear();
+  bench.now = tx.deadline;
+  bench.settle();
+  EXPECT_EQ(bench.lnd().cancelled, (std::vector<std::pair<Tx*, bool>>{{&tx, true}}));
+  all_end_well();
+}
+
+TEST_F(Unconnected, a_request_stays_without_fast_detection) {
+  bench.node.fast_detection = false;
+  bench.publish();
+  put(1);
+  EXPECT_EQ(cancelled_after(10 * kNoConnectionMove), nullptr);
+  all_end_well();
+}
+
 // Goal: a message fails over each of four pairs of NIs. If as many resends are allowed, it takes each pair once, and
 // none twice.
 TEST_F(CoreHealth, each_pair_is_tried_once) {

@@ -1,0 +1,213 @@
+// The path of a request is down, and a driver has the request, or receives its REPLY. The driver gives it back, and it
+// takes another path (dataplane/stages/copies.h).
+#include <gtest/gtest.h>
+
+#include "dataplane/stages/copies.h"
+#include "tests/unit/core/copies_rig.h"
+
+namespace ulnet::test {
+namespace {
+
+/// The path of a request or of its REPLY is down for 1 s, and the driver has it.
+struct CopiesStuck : CopiesSent {
+  void path_down() {
+    bench.set_known_down(hop, true);
+    bench.publish();
+    bench.lnd().cancelled.clear();
+    bench.lnd().diverted.clear();
+    pass(kStuckMax - 2 * kSilenceLook);
+    EXPECT_TRUE(bench.lnd().cancelled.empty() && bench.lnd().diverted.empty()) << "not yet";
+    pass(4 * kSilenceLook);
+  }
+  void path_up() {
+    bench.set_known_down(hop, false);
+    bench.publish();
+  }
+  /// No copy leaves.
+  void pass(Duration time) {
+    for (const Instant end = bench.now + time; bench.now < end; bench.advance(10ms)) bench.settle();
+  }
+};
+
+// Goal: the transport has begun to send a request, or waits for a connection, and its rail goes down. The driver has to
+// give the request back, and then it takes the other rail. The peer cannot have it, so this is no copy.
+TEST_F(CopiesStuck, a_request_that_the_driver_has_comes_back) {
+  for (const bool begun : {true, false}) {
+    Tx& tx = send(spec());
+    path_down();
+    EXPECT_EQ(bench.lnd().cancelled, (std::vector<std::pair<Tx*, bool>>{{&tx, true}}));
+    end_lease(tx,
+              begun ? Completion{-EHOSTUNREACH, LndStatus::kRemoteDropped} : Completion{-ECANCELED, LndStatus::kOk});
+    ASSERT_EQ(bench.lnd().sent.size(), 1u);
+    EXPECT_EQ(copy().next_hop, other_rail());
+    EXPECT_FALSE(marked(copy()));
+    end_lease(copy(), {});
+    answer(first, other_rail());
+    EXPECT_EQ(ended(), 0);
+    path_up();
+  }
+  expect_rest();
+}
+
+TEST_F(CopiesStuck, a_request_that_is_sent_in_time_stays) {
+  Tx& tx = send(spec());
+  bench.set_known_down(hop, true);
+  bench.publish();
+  pass(kStuckMax - 2 * kSilenceLook);
+  path_up();
+  pass(2 * kSilenceLook);
+  bench.set_known_down(hop, true);
+  bench.publish();
+  pass(kStuckMax - 2 * kSilenceLook);
+  EXPECT_TRUE(bench.lnd().cancelled.empty());
+  path_up();
+  end_lease(tx, {});
+  answer(first, hop);
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
+// Goal: one connection has several requests that are stuck. The first that comes back ends it, and so all others. They
+// are leases of other workers by then, or of this one over a path that is well: nothing more happens to them.
+TEST_F(CopiesStuck, requests_that_ended_with_the_first_are_left_alone) {
+  bench.node.retry_count = 5;
+  third_rail();
+  std::vector<Tx*> stuck;
+  Nid down;
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(submitter->put(spec()));
+  bench.settle();
+  down = bench.lnd().sent.at(0)->next_hop;
+  hop = down;
+  for (Tx* tx : bench.lnd().sent)
+    if (tx->next_hop == down) stuck.push_back(tx);
+  ASSERT_GE(stuck.size(), 2u);
+  bench.set_known_down(down, true);
+  bench.publish();
+  bench.lnd().on_cancel = [&] {
+    for (Tx* tx : std::exchange(stuck, {})) bench.lnd().complete_tx(*tx, {-EHOSTUNREACH, LndStatus::kRemoteDropped});
+  };
+  pass(3 * kStuckMax);
+  EXPECT_EQ(bench.lnd().cancelled.size(), 1u);
+  bench.lnd().on_cancel = {};
+  ASSERT_EQ(bench.lnd().sent.size(), 6u);
+  for (const Tx* tx : bench.lnd().sent) EXPECT_NE(tx->next_hop, down);
+  while (!bench.lnd().sent.empty()) {
+    const wire::Header header = copy().header;
+    end_lease(copy(), {});
+    answer(header, header.dest_nid);
+  }
+  EXPECT_EQ(events().size(), 6u);
+  expect_rest();
+}
+
+// Goal: the end of a connection would lose what else waits in it, and only such a peer gets it again.
+TEST_F(CopiesStuck, a_request_to_a_peer_that_takes_no_copies_stays) {
+  bench.set_knows_copies(tcp(2), false);
+  bench.publish();
+  Tx& tx = send(spec());
+  bench.set_known_down(hop, true);
+  bench.publish();
+  pass(10s);
+  EXPECT_TRUE(bench.lnd().cancelled.empty());
+  end_lease(tx, {});
+  answer(first, hop);
+  EXPECT_EQ(ended(), 0);
+}
+
+// Goal: the ACK of the first has come, and the copy is stuck: nothing holds up the event any longer.
+TEST_F(CopiesStuck, a_copy_that_the_driver_has_comes_back) {
+  await(spec());
+  set_health(hop, 500);
+  ASSERT_TRUE(copy_within(1s));
+  Tx& tx = copy();
+  answer(first, hop);
+  set_health(hop, 1000);
+  hop = tx.next_hop;
+  path_down();
+  EXPECT_EQ(bench.lnd().cancelled, (std::vector<std::pair<Tx*, bool>>{{&tx, true}}));
+  EXPECT_EQ(ended(), 1);
+  end_lease(tx, {-EHOSTUNREACH, LndStatus::kRemoteDropped});
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
+// Goal: the payload of a REPLY stops coming in the middle. The rest of it is not waited for.
+TEST_F(CopiesStuck, a_reply_that_does_not_come_further_leads_to_a_copy) {
+  await(spec(), true);
+  RxSlot& slot = answer(first, hop);
+  ASSERT_EQ(bench.lnd().receiving.size(), 1u);
+  path_down();
+  EXPECT_EQ(bench.lnd().diverted, std::vector<RxSlot*>{&slot});
+  bench.lnd().complete_rx(slot, -ECANCELED);
+  bench.settle();
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  EXPECT_TRUE(marked(copy()));
+  EXPECT_EQ(copy().next_hop, other_rail());
+  const wire::Header second = copy().header;
+  end_lease(copy(), {});
+  bench.lnd().complete_rx(answer(second, other_rail()), 0, 0x11);
+  EXPECT_EQ(ended(), 0);
+  EXPECT_EQ(memory[63], std::byte{0x11});
+  expect_rest();
+}
+
+// Goal: the same, while the lease of the GET is out. When it comes back, a copy leaves.
+TEST_F(CopiesStuck, a_reply_does_not_come_further_while_the_driver_has_the_get) {
+  Tx& tx = send(spec(), true);
+  RxSlot& slot = answer(first, hop);
+  path_down();
+  EXPECT_EQ(bench.lnd().diverted, std::vector<RxSlot*>{&slot});
+  bench.lnd().complete_rx(slot, -ECANCELED);
+  bench.settle();
+  end_lease(tx, {});
+  ASSERT_TRUE(copy_within(1s));
+  const wire::Header second = copy().header;
+  end_lease(copy(), {});
+  bench.lnd().complete_rx(answer(second, other_rail()), 0, 0x11);
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
+// Goal: there is no other path. Then TCP may still bring the message when the path is back.
+TEST_F(CopiesStuck, nothing_comes_back_without_another_path) {
+  for (const Nid& peer : {tcp(2), tcp(4)}) {  // the second has one NI
+    bench.set_knows_copies(peer);
+    bench.set_known_down(tcp(2), true);
+    bench.set_known_down(tcp(3), true);
+    bench.set_known_down(tcp(4), true);
+    bench.publish();
+    PutSpec one = spec();
+    one.target.nid = peer;
+    Tx& tx = send(one, true);
+    pass(10s);
+    EXPECT_TRUE(bench.lnd().cancelled.empty());
+    end_lease(tx, {});
+    RxSlot& slot = answer(first, hop);
+    pass(10s);
+    EXPECT_TRUE(bench.lnd().diverted.empty() && bench.lnd().sent.empty());
+    bench.lnd().complete_rx(slot, 0, 0x11);
+    EXPECT_EQ(ended(), 0);
+  }
+  expect_rest();
+}
+
+// Goal: the only other path goes down while the driver gives a REPLY back. The GET does not fail for that: it waits.
+TEST_F(CopiesStuck, a_get_waits_for_a_path_after_its_reply_stopped) {
+  await(spec(), true);
+  RxSlot& slot = answer(first, hop);
+  path_down();
+  ASSERT_EQ(bench.lnd().diverted.size(), 1u);
+  bench.set_knows_copies(tcp(2), false);
+  bench.publish();
+  bench.lnd().complete_rx(slot, -ECANCELED);
+  bench.settle();
+  EXPECT_TRUE(bench.lnd().sent.empty());
+  EXPECT_EQ(ended(), 1);
+  answer(first, hop);
+  bench.lnd().complete_rx(*bench.lnd().receiving.at(0), 0, 0x11);
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
+}  // namespace
+}  // namespace ulnet::test
