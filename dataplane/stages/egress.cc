@@ -233,11 +233,12 @@ void move_back(Worker& w, Tx& tx) {
   }
 }
 
-/// The same with all of this NI; `only`: those to this peer NI.
-void move_all(Worker& w, NiSlice& slice, const PeerSlice* only) {
+/// The same with those of this NI for which `meant` is true; none of them stays any longer.
+template <class Meant>
+void move_all(Worker& w, NiSlice& slice, const Meant& meant) {
   for (Tx* tx = slice.all.front(); tx != nullptr;) {
     Tx* next = slice.all.after(*tx);
-    if (only == nullptr || tx->peer == only) {
+    if (meant(*tx)) {
       tx->stays = false;
       move_back(w, *tx);
     }
@@ -259,9 +260,19 @@ bool unstick(Worker& w, Tx& tx) {
   return true;
 }
 
+/// The same over all NIs.
+template <class Meant>
+void move_all(Worker& w, const Meant& meant) {
+  for (const NiView& ni : w.view->local->nis) move_all(w, *ni.slices[w.id.value], meant);
+}
+
+bool is_any(const Tx&) {
+  return true;
+}
+
 /// A rail is back: messages that stay at a rail that fails may take it.
 void take_returned(Worker& w) {
-  for (const NiView& ni : w.view->local->nis) move_all(w, *ni.slices[w.id.value], nullptr);
+  move_all(w, is_any);
 }
 
 }  // namespace
@@ -416,15 +427,14 @@ void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total) {
 void ni_avoid(Worker& w, NiSlice& slice, bool avoid) {
   const bool fails = avoid && !slice.avoided, returns = !avoid && slice.avoided;
   slice.avoided = avoid;
-  if (fails) move_all(w, slice, nullptr);
+  if (fails) move_all(w, slice, is_any);
   if (returns) take_returned(w);
 }
 
 void peer_avoid(Worker& w, PeerSlice& slice, bool avoid) {
   const bool fails = avoid && !slice.avoided, returns = !avoid && slice.avoided;
   slice.avoided = avoid;
-  if (fails && slice.tx_count > 0)
-    for (const NiView& ni : w.view->local->nis) move_all(w, *ni.slices[w.id.value], &slice);
+  if (fails && slice.tx_count > 0) move_all(w, [&](const Tx& tx) { return tx.peer == &slice; });
   if (returns) take_returned(w);
 }
 
@@ -432,17 +442,9 @@ void peer_avoid(Worker& w, PeerSlice& slice, bool avoid) {
 unsigned stays_look(Worker& w) {
   if (w.now < w.stays_due) return 0;
   w.stays_due = kForever;
-  for (const NiView& ni : w.view->local->nis) {
-    NiSlice& slice = *ni.slices[w.id.value];
-    for (Tx* tx = slice.all.front(); tx != nullptr;) {
-      Tx* next = slice.all.after(*tx);
-      if (tx->stays && tx->stage != TxStage::kDelayed && !is_response(*tx) && on_avoided_rail(*tx)) {
-        tx->stays = false;
-        move_back(w, *tx);
-      }
-      tx = next;
-    }
-  }
+  move_all(w, [](const Tx& tx) {
+    return tx.stays && tx.stage != TxStage::kDelayed && !is_response(tx) && on_avoided_rail(tx);
+  });
   return 1;
 }
 

@@ -196,6 +196,11 @@ PathChoice other_path(Worker& w, Sending& m) {
   return {};
 }
 
+/// Does the path lead to another peer NI than the last lease, or could it?
+bool another_peer_ni(const Sending& m, const PathChoice& choice) {
+  return choice.hop->id != m.tx.peer_ni || choice.hop_peer->nis.size() > 1;
+}
+
 /// Has the side at fault another interface (docs/wire/lnet.md §9), or does the path lead to another next hop?
 bool helps(const Worker& w, const Sending& m, const PathChoice& choice) {
   const auto& nis = w.view->local->nis;
@@ -203,7 +208,7 @@ bool helps(const Worker& w, const Sending& m, const PathChoice& choice) {
     case Resend::kNo: return !m.tried.has(choice.ni->slot, choice.hop->slot);  // a copy
     case Resend::kOtherNi:
       return std::any_of(nis.begin(), nis.end(), [&](const NiView& ni) { return ni.id != m.tx.ni && !ni.going(); });
-    case Resend::kOtherPeerNi: return choice.hop->id != m.tx.peer_ni || choice.hop_peer->nis.size() > 1;
+    case Resend::kOtherPeerNi: return another_peer_ni(m, choice);
   }
   return false;
 }
@@ -322,8 +327,7 @@ bool has_way_out(Worker& w, Operation& op) {
   const Attempted before(op);
   const PathChoice choice = untried_path(w, op);
   before.restore(op);
-  const bool is_path = choice.kind == PathKind::kPath && faults_of(w, choice).all() < kPathGone;
-  return is_path && (choice.hop->id != op.tx.peer_ni || choice.hop_peer->nis.size() > 1);
+  return choice.kind == PathKind::kPath && faults_of(w, choice).all() < kPathGone && another_peer_ni(op, choice);
 }
 
 bool send_copy(Worker& w, Operation& op, bool only_better) {

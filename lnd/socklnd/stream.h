@@ -64,7 +64,7 @@ class StreamEngine {
   /// does so after `within` at most. `stalled`: for how long it has had no acknowledgement. If this call is not
   /// repeated within that time, the transport may give the stream up (TCP_USER_TIMEOUT). `within` 0: its own times hold
   /// again.
-  virtual void resend_within(StreamId id, Duration stalled, Duration within) { (void)id, (void)stalled, (void)within; }
+  virtual void resend_within(StreamId id, Duration stalled, Duration within) = 0;
   /// Fills `out` with finished operations; returns how many.
   virtual unsigned poll(std::span<StreamEvent> out, Instant now) = 0;
   /// Submits everything gathered since the last flush (io_uring: one enter).

@@ -194,6 +194,26 @@ TEST(SockDial, connects_again_for_a_recovery_ping) {
   EXPECT_EQ(machine.accepted, 1u) << "its HELLO is awaited";
 }
 
+// Goal: however often a dial is made again, its failure is reported after the time-out.
+TEST(SockDial, dials_that_are_made_again_and_again_fail_in_time) {
+  Active t;  // 50 s
+  t.rig.foreign("10.0.0.4").listen();
+  t.rig.tcp.silence(ip("10.0.0.4"), true);
+  t.node->put("10.0.0.4@tcp", 0);
+  for (int i = 0; i < 49; ++i) {
+    t.run(1s);
+    t.node->control->connect_again({1}, *nid_parse("10.0.0.4@tcp"), t.rig.now);
+  }
+  EXPECT_GT(t.rig.tcp.connections.size(), 40u);
+  EXPECT_EQ(t.node->take_trace().find("down"), std::string::npos);
+  for (int i = 0; i < 3; ++i) {
+    t.run(1s);
+    t.node->control->connect_again({1}, *nid_parse("10.0.0.4@tcp"), t.rig.now);
+  }
+  t.run(100ms);
+  EXPECT_NE(t.node->take_trace().find("down 10.0.0.4@tcp"), std::string::npos);
+}
+
 TEST(SockDial, answer_that_never_comes_fails_after_sock_timeout) {
   SockNodeOptions options;
   options.tunables.timeout = 5s;

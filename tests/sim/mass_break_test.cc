@@ -39,6 +39,7 @@ class BreakingEngine final : public socklnd::StreamEngine {
     events_.push_back({StreamEventKind::kClosed, 0, owners_[id.index]});
   }
   uint32_t unsent_bytes(StreamId) override { return 0; }
+  void resend_within(StreamId, Duration, Duration) override {}
   unsigned poll(std::span<StreamEvent> out, Instant) override {
     unsigned count = 0;
     for (; count < out.size() && !events_.empty(); ++count) {

@@ -26,6 +26,11 @@ class PeerStatus : public testing::Test {
     c.lnd_hosts[1]->ni_fatal(c.nis->find(nid("10.0.0.3@tcp"))->id, on);
     rig.run_for(100ms);
   }
+  /// In the view of the workers.
+  bool ranks_last() {
+    const PeerRef peer = a.node->worker(WorkerId{0}).view->peers->find(nid("10.0.0.3@tcp"));
+    return peer.ni().known_down;
+  }
   std::string shown() {
     for (const api::PeerNiShow& ni : peer_value(a.node->control(), *second().peer).nis)
       if (ni.nid == nid("10.0.0.3@tcp")) return ni.state;
@@ -47,6 +52,18 @@ TEST_F(PeerStatus, down_costs_nothing_without_sensitivity) {
   ASSERT_EQ(rig.apply(a, config::SetValue{"health_sensitivity", 0}), "");
   fatal(true);
   EXPECT_EQ(second().health.value(), 1000);
+  EXPECT_FALSE(ranks_last()) << "no ping would ever show that the NI is up";
+}
+
+// Goal: an NI that is reported as down ranks last, until a message comes from it, also if its health is held.
+TEST_F(PeerStatus, down_ranks_last_until_the_ni_is_heard_of) {
+  EXPECT_FALSE(ranks_last());
+  second().health.set_by_hand(900);
+  fatal(true);
+  EXPECT_TRUE(ranks_last());
+  ASSERT_EQ(rig.ping(b, "10.0.0.1@tcp", "10.0.0.3@tcp").error, 0);
+  rig.run_for(2s);
+  EXPECT_FALSE(ranks_last());
 }
 
 // Goal: `peer show` of a router shows the reported status, until a message comes from the NI.

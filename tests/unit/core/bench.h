@@ -94,6 +94,7 @@ class ScriptLnd final : public Lnd {
     cancelled.emplace_back(&tx, force);
     if (on_cancel) on_cancel();
   }
+  Instant moved(NiId, PeerNiId, Instant now) override { return moves ? now : kNever; }
   unsigned poll(unsigned, Instant now) override {
     now_ = now;
     unsigned done = 0;
@@ -170,6 +171,7 @@ class ScriptLnd final : public Lnd {
   }
 
   std::vector<Tx*> sent;
+  bool moves = false;  ///< bytes move over its connections
   std::vector<RxSlot*> receiving, held, taken, resumed, diverted;
   std::vector<std::pair<Tx*, bool>> cancelled;
   std::vector<RxSlot*> refused;

@@ -69,6 +69,14 @@ struct CopiesSent : CoreTest {
     bench.settle();
     return slot;
   }
+  /// The REPLY to the copy of a GET comes over the other rail, filled with `fill`, and ends the operation.
+  void expect_answer_to_copy(uint8_t fill) {
+    const wire::Header second = copy().header;
+    end_lease(copy(), {});
+    bench.lnd().complete_rx(answer(second, other_rail()), 0, fill);
+    EXPECT_EQ(ended(), 0);
+    expect_rest();
+  }
   /// The status of the only event; 1 if there is none.
   int32_t ended() {
     const std::vector<Event> all = events();

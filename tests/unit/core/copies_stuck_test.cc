@@ -67,17 +67,33 @@ TEST_F(CopiesStuck, a_request_that_is_sent_in_time_stays) {
   expect_rest();
 }
 
+// Goal: the path counts as down, but bytes still move over its connection. Slow is not stuck.
+TEST_F(CopiesStuck, a_request_whose_connection_moves_stays) {
+  Tx& tx = send(spec());
+  bench.lnd().moves = true;
+  bench.set_known_down(hop, true);
+  bench.publish();
+  pass(10s);
+  EXPECT_TRUE(bench.lnd().cancelled.empty());
+  bench.lnd().moves = false;
+  pass(kStuckMax + 4 * kSilenceLook);
+  EXPECT_EQ(bench.lnd().cancelled, (std::vector<std::pair<Tx*, bool>>{{&tx, true}}));
+  end_lease(tx, {-EHOSTUNREACH, LndStatus::kRemoteDropped});
+  end_lease(copy(), {});
+  answer(first, other_rail());
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
 // Goal: one connection has several requests that are stuck. The first that comes back ends it, and so all others. They
 // are leases of other workers by then, or of this one over a path that is well: nothing more happens to them.
 TEST_F(CopiesStuck, requests_that_ended_with_the_first_are_left_alone) {
   bench.node.retry_count = 5;
   third_rail();
   std::vector<Tx*> stuck;
-  Nid down;
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(submitter->put(spec()));
   bench.settle();
-  down = bench.lnd().sent.at(0)->next_hop;
-  hop = down;
+  const Nid down = bench.lnd().sent.at(0)->next_hop;
   for (Tx* tx : bench.lnd().sent)
     if (tx->next_hop == down) stuck.push_back(tx);
   ASSERT_GE(stuck.size(), 2u);
@@ -143,12 +159,8 @@ TEST_F(CopiesStuck, a_reply_that_does_not_come_further_leads_to_a_copy) {
   ASSERT_EQ(bench.lnd().sent.size(), 1u);
   EXPECT_TRUE(marked(copy()));
   EXPECT_EQ(copy().next_hop, other_rail());
-  const wire::Header second = copy().header;
-  end_lease(copy(), {});
-  bench.lnd().complete_rx(answer(second, other_rail()), 0, 0x11);
-  EXPECT_EQ(ended(), 0);
+  expect_answer_to_copy(0x11);
   EXPECT_EQ(memory[63], std::byte{0x11});
-  expect_rest();
 }
 
 // Goal: the same, while the lease of the GET is out. When it comes back, a copy leaves.
@@ -161,11 +173,7 @@ TEST_F(CopiesStuck, a_reply_does_not_come_further_while_the_driver_has_the_get) 
   bench.settle();
   end_lease(tx, {});
   ASSERT_TRUE(copy_within(1s));
-  const wire::Header second = copy().header;
-  end_lease(copy(), {});
-  bench.lnd().complete_rx(answer(second, other_rail()), 0, 0x11);
-  EXPECT_EQ(ended(), 0);
-  expect_rest();
+  expect_answer_to_copy(0x11);
 }
 
 // Goal: there is no other path. Then TCP may still bring the message when the path is back.
@@ -191,7 +199,8 @@ TEST_F(CopiesStuck, nothing_comes_back_without_another_path) {
   expect_rest();
 }
 
-// Goal: the only other path goes down while the driver gives a REPLY back. The GET does not fail for that: it waits.
+// Goal: while the driver gives a REPLY back, the peer turns into one that takes no copies. The GET does not fail for
+// that: it waits.
 TEST_F(CopiesStuck, a_get_waits_for_a_path_after_its_reply_stopped) {
   await(spec(), true);
   RxSlot& slot = answer(first, hop);

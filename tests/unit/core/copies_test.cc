@@ -58,11 +58,7 @@ TEST_F(CopiesSent, a_get_waits_on_a_bad_rail) {
   ASSERT_TRUE(copy_within(1s));
   EXPECT_TRUE(marked(copy()));
   EXPECT_EQ(copy().next_hop, other_rail());
-  const wire::Header second = copy().header;
-  end_lease(copy(), {});
-  bench.lnd().complete_rx(answer(second, other_rail()), 0, 1);
-  EXPECT_EQ(ended(), 0);
-  expect_rest();
+  expect_answer_to_copy(1);
 }
 
 TEST_F(CopiesSent, a_down_peer_ni_is_worse_than_an_ill_one) {

@@ -194,6 +194,31 @@ TEST_F(FewCredits, messages_that_stay_are_moved_later) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// Goal: an ACK that stays on a failed rail is not sent home again and again. Otherwise, no ACK would ever have waited
+// for long enough to be given up.
+TEST_F(FewCredits, an_ack_that_stays_goes_home_once) {
+  (void)sink(64, kMdPut);
+  bench.inject(put_header(tcp(1), tcp(2), 9, 77, 64), tcp(2));
+  bench.settle();
+  bench.lnd().complete_rx(*bench.lnd().receiving.at(0), 0);
+  bench.settle();
+  Tx& ack = *bench.lnd().sent.at(0);
+  NiSlice& only = *ack.ni_slice;
+  bench.tell(WorkerId{0}, AvoidNiMsg{&only, true});
+  bench.settle();
+  ASSERT_EQ(bench.lnd().cancelled.size(), 1u);
+  fail(ack, {-ECANCELED, LndStatus::kOk});
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  for (int i = 0; i < 20; ++i) {
+    bench.advance(kStaysLook);
+    bench.settle();
+  }
+  EXPECT_EQ(bench.lnd().cancelled.size(), 1u);
+  fail(*bench.lnd().sent[0], {});
+  (void)events();
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 struct Unconnected : CoreHealth {
   Unconnected() {
     bench.node.fast_detection = true;
