@@ -144,6 +144,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
   bool rails = false;          ///< a request that another rail could carry: it does not wait long for a connection
   bool moving = false;         ///< requested back from the LND, to take another path
   bool moved = false;          ///< ended for that: it was not sent, and nothing has failed
+  bool no_connection = false;  ///< for a time, there was none for it, or for those before it
   FaultDelay delay;            ///< in this lease
   Sending* message = nullptr;  ///< that it is a part of; the serving worker reads Sending::recall only
   uint16_t home = 0;           ///< worker that gets it back
@@ -156,7 +157,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
     result = {};
     answer = {};
     stage = TxStage::kNew;
-    stays = rails = moving = moved = false;
+    stays = rails = moving = moved = no_connection = false;
     delay.until = kNever;
   }
 };

@@ -202,6 +202,7 @@ void lease_begin(Worker& w, Tx& tx) {
   }
   tx.started = w.now;
   if (tx.peer->tx_count == 0) tx.peer->unconnected_since = kNever;  // the first one makes a new attempt
+  tx.no_connection = tx.peer->unconnected_since != kNever;
   ++tx.peer->tx_count;
   tx.ni_slice->tx_count.add(1);
   tx.ni_slice->all.push_back(tx);
@@ -386,6 +387,7 @@ void egress_get_done(Worker& w, Tx& tx, uint32_t bytes, int32_t error) {
 
 void egress_waits(Worker& w, Tx& tx) {
   if (tx.stage != TxStage::kInLnd || tx.peer == nullptr) return;
+  tx.no_connection = true;
   ni_credit_return(w, tx);
   if (tx.peer->unconnected_since == kNever) tx.peer->unconnected_since = w.now;
   if (is_response(tx)) w.tx_deadlines.arm(tx, std::min(tx.deadline, tx.peer->unconnected_since + kNoConnectionMax));

@@ -50,9 +50,10 @@ PaceKind kind_of(const Sending& m) {
 }
 
 /// Does the time of the message say something about the rail? Only an answer does: a message without one ends when the
-/// driver has it.
+/// driver has it. The time to set up a connection says nothing.
 bool paced(Sending& m, int32_t error) {
-  return m.under_way.since_us != 0 && error == 0 && m.retries == 0 &&  // else the answer may be that of another attempt
+  return m.under_way.since_us != 0 && error == 0 && !m.tx.no_connection &&
+         m.retries == 0 &&  // else the answer may be that of another attempt
          m.kind == MessageKind::kOperation && as_operation(m).awaits_answer();
 }
 

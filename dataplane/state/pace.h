@@ -32,8 +32,7 @@ class Pace {
     recent.last = now;
   }
   /// Nanoseconds of a small message, or nanoseconds per KiB of bulk: the best of the last messages, 8 to 16 of them. A
-  /// single message that took long, such as one that waited for a connection, does not count. 0: too few messages
-  /// lately.
+  /// single message that took long does not count. 0: too few messages lately.
   [[nodiscard]] float value(PaceKind kind, Instant now) const {
     const Recent& recent = of_[size_t(kind)];
     if (recent.samples < kSamples || now - recent.last > kFresh) return 0;

@@ -214,6 +214,40 @@ TEST_F(UnequalRails, small_messages_keep_the_latency_of_the_fast_rail) {
   while (under_way > 0) step(100);
 }
 
+// Goal: a rail whose connection takes long to come is not slow.
+// Method: the second rail has no connection for 1 ms. Half of its messages are there before that shows.
+TEST_F(UnequalRails, a_missing_connection_is_not_the_pace) {
+  const auto on_second = [&] {
+    std::vector<Tx*> found;
+    for (Tx* tx : bench.lnd(kFar).sent)
+      if (tx->next_hop == rails[1]) found.push_back(tx);
+    return found;
+  };
+  for (int i = 0; i < 16; ++i) put(4096);
+  bench.settle();
+  for (Tx* tx : on_second()) bench.calls(kFar).tx_waits(*tx, bench.now);
+  for (int i = 0; i < 16; ++i) put(4096);
+  bench.settle();
+  ASSERT_EQ(on_second().size(), 16u);
+  carried[1] = -1900;
+  for (int i = 0; i < 9; ++i) step(2000);
+  ASSERT_EQ(done, (std::array{16u, 0u}));
+  for (Tx* tx : on_second()) bench.calls(kFar).tx_connected(*tx, bench.now);
+  step(2000);
+  ASSERT_EQ(done, (std::array{16u, 16u}));
+  bench.now += 1ms;  // the weights are derived once per millisecond
+  put(4096);
+  bench.settle();
+  step(2000);
+  ASSERT_EQ(done, (std::array{17u, 16u}));
+  EXPECT_FALSE(bench.worker(kNear).tallies.weighted());
+  for (int i = 0; i < 16; ++i) put(4096);
+  bench.settle();
+  EXPECT_EQ(on_second().size(), 8u);
+  step(2000);
+  EXPECT_EQ(under_way, 0u);
+}
+
 // Goal: rails whose pace becomes the same share evenly again.
 TEST_F(UnequalRails, equal_again) {
   for (int i = 0; i < 5000; ++i) {
