@@ -87,6 +87,8 @@ inline constexpr unsigned kSilentPairsMax = 32;  ///< pairs of NIs reported by o
 inline constexpr Duration kCopyAfter =
     200ms;  ///< age of an unanswered request at its first copy; twice as long for the next
 inline constexpr Duration kCopyAfterFault = 500ms;  ///< the same if its path is not down, but has had a fault
+/// A request that leaves so soon after its path is back may have to wait in a connection that was there before.
+inline constexpr Duration kJustBack = 3s;
 inline constexpr Duration kCopyAfterSilence = 10s;  ///< the same if nothing is wrong with its path: the answer is lost
 inline constexpr Duration kStuckMax = 1s;           ///< a driver keeps a request, or its REPLY, on a path that is down
 inline constexpr unsigned kCopiesMax = 12;          ///< copies of one request

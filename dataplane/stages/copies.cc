@@ -33,14 +33,27 @@ PathFaults faults_of(const Worker& w, const NiView* ni, const PeerRef& hop, cons
   return faults;
 }
 
+/// Was its path down when it left, or shortly before? TCP connections of that time may still be silent: each waits for
+/// its next attempt (docs/decisions.md #100).
+bool just_back(const Worker& w, const Operation& op) {
+  const auto since = [&](const Gauge& back) {
+    return back.get() != 0 && op.issued - Instant{Duration{back.get()}} < kJustBack;
+  };
+  const PeerRef hop = w.view->peers->find(op.tx.next_hop);
+  if (!hop || hop.ni().slice == nullptr) return false;
+  const NiView* ni = w.view->local->ni(op.tx.ni);
+  return since(hop.ni().slice->back) || (ni != nullptr && since(ni->slices[hop.ni().server.value]->back));
+}
+
 /// Has it waited long enough since it was issued? The time depends on its path, and doubles with each copy. If the path
 /// has gone down since the last attempt, the copy does not wait.
 bool copy_due(const Worker& w, Operation& op) {
   const uint32_t faults = faults_of(w, op).all();
-  op.path_failed = op.path_failed || faults > 0;
+  const Duration waited = w.now - op.issued;
+  op.path_failed = op.path_failed || faults > 0 || (waited >= kCopyAfterFault && just_back(w, op));
   if (faults >= kPathGone && !op.path_gone) return true;
   const Duration first = faults >= kPathGone ? kCopyAfter : op.path_failed ? kCopyAfterFault : kCopyAfterSilence;
-  return w.now - op.issued >= first * (int64_t{1} << op.copies);
+  return waited >= first * (int64_t{1} << op.copies);
 }
 
 /// Of the path by which the REPLY comes.

@@ -272,7 +272,8 @@ bool is_any(const Tx&) {
 }
 
 /// A rail is back: messages that stay at a rail that fails may take it.
-void take_returned(Worker& w) {
+void take_returned(Worker& w, Gauge& back) {
+  back.set(w.now.time_since_epoch().count());
   move_all(w, is_any);
 }
 
@@ -430,14 +431,14 @@ void ni_avoid(Worker& w, NiSlice& slice, bool avoid) {
   const bool fails = avoid && !slice.avoided, returns = !avoid && slice.avoided;
   slice.avoided = avoid;
   if (fails) move_all(w, slice, is_any);
-  if (returns) take_returned(w);
+  if (returns) take_returned(w, slice.back);
 }
 
 void peer_avoid(Worker& w, PeerSlice& slice, bool avoid) {
   const bool fails = avoid && !slice.avoided, returns = !avoid && slice.avoided;
   slice.avoided = avoid;
   if (fails && slice.tx_count > 0) move_all(w, [&](const Tx& tx) { return tx.peer == &slice; });
-  if (returns) take_returned(w);
+  if (returns) take_returned(w, slice.back);
 }
 
 // Not those that a fault rule delays, nor responses: they would begin to wait again.

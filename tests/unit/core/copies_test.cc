@@ -129,6 +129,35 @@ TEST_F(CopiesSent, a_copy_leaves_though_the_rail_is_well_again) {
   expect_rest();
 }
 
+// Goal: the connections of a rail that was away may still be silent for a while. One request leaves soon after its
+// return, another when that time is over.
+TEST_F(CopiesSent, a_copy_leaves_soon_if_the_rail_is_just_back) {
+  NiSlice& ni = *bench.worker().view->local->nis[0].slices[0];
+  for (const bool of_peer : {true, false}) {
+    SCOPED_TRACE(of_peer);
+    for (const bool avoid : {true, false}) {
+      if (of_peer)
+        for (const Nid& rail : {tcp(2), tcp(3)}) bench.tell(WorkerId{0}, AvoidPeerMsg{&bench.slice(rail), avoid});
+      else
+        bench.tell(WorkerId{0}, AvoidNiMsg{&ni, avoid});
+      bench.settle();
+    }
+    bench.advance(kJustBack - 10ms);
+    await(spec());
+    EXPECT_FALSE(copy_within(kCopyAfterFault - 10ms));
+    ASSERT_TRUE(copy_within(2 * kSilenceLook));
+    end_lease(copy(), {});
+    answer(first, hop);
+    EXPECT_EQ(ended(), 0);
+    bench.advance(10ms);
+    await(spec());
+    EXPECT_FALSE(copy_within(kCopyAfterSilence - 10ms));
+    answer(first, hop);
+    EXPECT_EQ(ended(), 0);
+  }
+  expect_rest();
+}
+
 TEST_F(CopiesSent, none_while_the_driver_has_the_request) {
   Tx& tx = send(spec());
   set_health(hop, 500);
