@@ -28,7 +28,7 @@ def gap(stalls):
 
 
 def slow_of(results):
-    return measures.slow_operations(measures.slices_of(results), FAULT, END)
+    return measures.slow_operations(measures.slices_of(results), FAULT, END, LEFT)
 
 
 def poor_of(results):
@@ -86,6 +86,13 @@ class Gap(unittest.TestCase):
     def test_operations_were_slow_before_the_fault(self):
         results = traffic(lambda ms: 8, lambda ms: 100 * MS if ms % 500 == 0 else QUICK)
         self.assertLessEqual(slow(results), 102)
+
+    def test_operations_take_longer_on_fewer_rails(self):
+        # 10 ms before the fault. With three quarters of the rails, 20 ms are 1.5 times as long as to be expected.
+        def results(length):
+            return traffic(lambda ms: 8, lambda ms: (10 if ms < 2000 else length) * MS if ms % 100 == 50 else QUICK)
+        self.assertLess(slow(results(19)), 5)
+        self.assertGreater(slow(results(21)), 2900)
 
     def test_a_failed_operation_is_no_traffic(self):
         results = traffic(lambda ms: 8)
