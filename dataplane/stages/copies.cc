@@ -42,7 +42,7 @@ bool just_back(const Worker& w, const Operation& op) {
   const PeerRef hop = w.view->peers->find(op.tx.next_hop);
   if (!hop || hop.ni().slice == nullptr) return false;
   const NiView* ni = w.view->local->ni(op.tx.ni);
-  return since(hop.ni().slice->back) || (ni != nullptr && since(ni->slices[hop.ni().server.value]->back));
+  return since(hop.ni().slice->back_ns) || (ni != nullptr && since(ni->slices[hop.ni().server.value]->back_ns));
 }
 
 /// Has it waited long enough since it was issued? The time depends on its path, and doubles with each copy. If the path

@@ -431,14 +431,14 @@ void ni_avoid(Worker& w, NiSlice& slice, bool avoid) {
   const bool fails = avoid && !slice.avoided, returns = !avoid && slice.avoided;
   slice.avoided = avoid;
   if (fails) move_all(w, slice, is_any);
-  if (returns) take_returned(w, slice.back);
+  if (returns) take_returned(w, slice.back_ns);
 }
 
 void peer_avoid(Worker& w, PeerSlice& slice, bool avoid) {
   const bool fails = avoid && !slice.avoided, returns = !avoid && slice.avoided;
   slice.avoided = avoid;
   if (fails && slice.tx_count > 0) move_all(w, [&](const Tx& tx) { return tx.peer == &slice; });
-  if (returns) take_returned(w, slice.back);
+  if (returns) take_returned(w, slice.back_ns);
 }
 
 // Not those that a fault rule delays, nor responses: they would begin to wait again.

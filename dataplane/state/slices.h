@@ -40,7 +40,7 @@ struct alignas(kCacheLine) NiSlice : Linked<NiWaitTag> {
   bool closing = false;           ///< nothing new over it
   bool drained_told = false;      ///< NiDrainedMsg was sent
   bool avoided = false;           ///< a Tx that has not begun goes home, once, to take another NI
-  Gauge back;                     ///< last time when `avoided` became false, ns; 0: never
+  Gauge back_ns;                  ///< last time when `avoided` became false; 0 = never
   Owed drained;                   ///< NiDrainedMsg
   Charges charges;
   InterfaceCounters counters;
@@ -62,7 +62,7 @@ struct alignas(kCacheLine) PeerSlice {
   Gauge last_alive_ns;    ///< last message from it, ns; 0 = never
   uint32_t tx_count = 0;  ///< Txs that name it
   bool avoided = false;   ///< as NiSlice::avoided
-  Gauge back;             ///< as NiSlice::back
+  Gauge back_ns;          ///< as NiSlice::back_ns
   uint32_t rx_count = 0;
   /// Messages of this peer that hold a router credit and have come, oldest first.
   List<RouterBuffer, RouterBufferTag> rtr_holders;
