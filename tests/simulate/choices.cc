@@ -12,19 +12,18 @@ namespace {
 bool is_up(const NiView& ni) {
   return !ni.fatal && ni.health > 0;
 }
-/// `gateway`: of a route that is alive, so that at least the last message says that it is up.
-bool is_up(const PeerNiView& ni, bool gateway) {
-  return (gateway || !ni.known_down) && ni.health > 0;
+bool is_up(const PeerNiView& ni) {
+  return !ni.known_down && ni.health > 0;
 }
 
 /// All pairs of NIs that could have carried one operation, by their state.
 struct Pairs {
   unsigned up = 0, down = 0;
   std::string one_up;
-  void add(const NiView& ni, const PeerNiView& to, const Tried* tried, bool gateway) {
+  void add(const NiView& ni, const PeerNiView& to, const Tried* tried) {
     if (ni.going() || to.slice == nullptr) return;
     if (tried != nullptr && (tried->at_ni(ni.slot, true) > 0 || tried->at_peer(to.slot) > 0)) return;
-    if (!is_up(ni) || !is_up(to, gateway)) {
+    if (!is_up(ni) || !is_up(to)) {
       ++down;
       return;
     }
@@ -56,8 +55,7 @@ struct Path {
   void add_local(Pairs& pairs, const PeerNiView& to) const {
     const NetView* net = view.local->net(to.nid.net());
     if (net == nullptr) return;
-    for (uint32_t i = net->first; i < net->first + net->count; ++i)
-      pairs.add(view.local->nis[i], to, op.failed_over(), routed);
+    for (uint32_t i = net->first; i < net->first + net->count; ++i) pairs.add(view.local->nis[i], to, op.failed_over());
   }
 
   /// The one source that the destination may see; null: none is recorded.
@@ -99,7 +97,7 @@ struct Path {
     const Tried* tried = op.failed_over();
     return tried != nullptr && (tried->at_ni(ni->slot, false) > 0 || tried->at_peer(hop.ni().slot) > 0);
   }
-  [[nodiscard]] bool is_down() const { return !is_up(*ni) || !is_up(hop.ni(), routed); }
+  [[nodiscard]] bool is_down() const { return !is_up(*ni) || !is_up(hop.ni()); }
   [[nodiscard]] std::string text() const {
     return fmt::format("{} > {} (health {}{} and {}{})", nid_text(ni->nid), nid_text(hop.ni().nid), ni->health,
                        ni->fatal ? ", no link" : "", hop.ni().health, hop.ni().known_down ? ", known to be down" : "");
