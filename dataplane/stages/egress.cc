@@ -131,9 +131,9 @@ bool on_avoided_rail(const Tx& tx) {
   return tx.ni_slice->avoided || tx.peer->avoided;
 }
 
-/// Has the Tx to leave its rail? If it stays, it is
-/// looked at again after kStaysLook: there may be another rail by then.
-bool leaves(Worker& w, const Tx& tx) {
+/// Has the Tx to leave its rail? If it stays, it is looked at again after kStaysLook: there may be another rail by
+/// then. Inline by force, because it is called for each message.
+[[gnu::always_inline]] inline bool leaves(Worker& w, const Tx& tx) {
   if (!on_avoided_rail(tx) || tx.token != 0) return false;
   if (!tx.stays) return true;
   w.stays_due = std::min(w.stays_due, w.now + kStaysLook);

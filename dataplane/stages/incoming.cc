@@ -118,10 +118,10 @@ void event_due(Worker& w, Incoming& m) {
 
 // The ACK goes back the way the PUT came (docs/wire/lnet.md §3.1), even if its event waits for room in the queue.
 void send_ack(Worker& w, Incoming& m) {
-  const wire::PutBody put = m.tx.header.put();
-  wire::Header ack = wire::response_to(m.tx.header, wire::MsgType::kAck);
-  ack.set(wire::AckBody{put.ack_wmd, put.match_bits, m.event.mlength});
-  m.tx.header = ack;
+  wire::Header& header = m.tx.header;
+  const wire::PutBody put = header.put();
+  become_response(header, wire::MsgType::kAck);
+  header.set(wire::AckBody{put.ack_wmd, put.match_bits, m.event.mlength});
   m.tx.payload = {};
   leave_md(w, m);
   send_message(w, m);

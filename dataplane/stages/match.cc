@@ -66,11 +66,11 @@ void answer_request(Worker& w, Incoming& m, RxSlot& slot) {
 
 /// The REPLY leaves at once: a GET has no payload to wait for.
 void start_reply(Worker& w, Incoming& m, RxSlot& slot, const MatchFound& found) {
-  const wire::Header& h = slot.header;
-  wire::Header reply = wire::response_to(h, MsgType::kReply);
-  reply.payload_length = found.mlength;
-  reply.set(wire::ReplyBody{h.get().return_wmd});
-  m.tx.header = reply;
+  wire::Header& header = m.tx.header;
+  header = slot.header;
+  become_response(header, MsgType::kReply);
+  header.payload_length = found.mlength;
+  header.set(wire::ReplyBody{slot.header.get().return_wmd});
   m.tx.payload = {found.md->segments, found.md->segment_count, found.offset, found.mlength};
   if (slot.token != 0) return answer_request(w, m, slot);
   send_message(w, m);

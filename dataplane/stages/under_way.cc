@@ -62,8 +62,8 @@ void sample(const Worker& w, const Sending& m, TallyRef on, uint16_t ahead) {
   on.pace().sample(kind_of(m), UnderWay::kib(ahead), took, w.now);
 }
 
-void end_on_ni(Worker& w, Sending& m) {
-  if (std::exchange(m.under_way.ni_on, false)) w.tallies.ni(m.under_way.ni_slot).tally().give_back(bytes_under_way(m));
+void end_on_ni(Worker& w, Sending& m, uint64_t bytes) {
+  if (std::exchange(m.under_way.ni_on, false)) w.tallies.ni(m.under_way.ni_slot).tally().give_back(bytes);
 }
 
 }  // namespace
@@ -95,14 +95,15 @@ Duration under_way_age(const Worker& w, const Sending& m) {
 
 void under_way_awaits(Worker& w, Sending& m) {
   const bool many = w.tallies.peer_ni(m.under_way.peer_slot).tally().under_way() > kAwaitedOnNi;
-  if (many) end_on_ni(w, m);
+  if (many) end_on_ni(w, m, bytes_under_way(m));
 }
 
 void under_way_end(Worker& w, Sending& m, int32_t error) {
   if (!m.under_way.on) return;
-  end_on_ni(w, m);
+  const uint64_t bytes = bytes_under_way(m);
+  end_on_ni(w, m, bytes);
   const TallyRef ni = w.tallies.ni(m.under_way.ni_slot), peer_ni = w.tallies.peer_ni(m.under_way.peer_slot);
-  peer_ni.tally().give_back(bytes_under_way(m));
+  peer_ni.tally().give_back(bytes);
   if (paced(m, error)) {
     sample(w, m, ni, m.under_way.ni_ahead);
     sample(w, m, peer_ni, m.under_way.peer_ahead);

@@ -93,14 +93,11 @@ class RequestsSeen {
   void forget(uint32_t place, const wire::WireHandle& handle);
 
  private:
-  static constexpr uint32_t kSecondsMask = (1u << 28) - 1;
   static constexpr uint32_t kYoungS = uint32_t(kRequestsSeenFor / std::chrono::seconds(1));
   [[nodiscard]] static uint32_t seconds_of(Instant now) {
-    return uint32_t(now.time_since_epoch() / std::chrono::seconds(1)) & kSecondsMask;
+    return uint32_t(now.time_since_epoch() / std::chrono::seconds(1)) + 1;  // not 0 for 136 years
   }
-  [[nodiscard]] static bool young(uint32_t seen_s, uint32_t now_s) {
-    return ((now_s - seen_s) & kSecondsMask) < kYoungS;
-  }
+  [[nodiscard]] static bool young(uint32_t seen_s, uint32_t now_s) { return now_s - seen_s < kYoungS; }
   [[nodiscard]] static uint64_t sender_of(const wire::WireHandle& handle) {
     return handle.interface_cookie & kCookieOwn;
   }
@@ -111,34 +108,34 @@ class RequestsSeen {
     return uint32_t(handle.object_cookie >> 32);
   }
 
-  enum State : uint32_t { kFree, kIsOpen, kIsDelivered, kIsLost };
+  // Values of Entry::order while the request is not delivered.
+  static constexpr int64_t kIsOpen = INT64_MIN;
+  static constexpr int64_t kIsLost = INT64_MIN + 1;
+  /// Few and plain fields, since each request writes them.
   struct Entry {
-    uint64_t sender = 0;  ///< the own part of the interface cookie
+    uint64_t sender = 0;  ///< the own part of the interface cookie; 0: the entry is free
     uint32_t slot = 0;    ///< of the sender
     uint32_t generation = 0;
-    uint32_t seen_s : 28 = 0;  ///< wraps; only differences count
-    uint32_t state : 2 = kFree;
-    uint32_t copied : 1 = 0;  ///< in this slot, a copy arrived first at `copied_s`, so the first one may still come
-    uint32_t copied_s = 0;
-    uint32_t mlength = 0;  ///< open: Handle::index of the message
-    uint32_t offset = 0;   ///< open: Handle::generation of the message
-    int64_t order = 0;
+    uint32_t seen_s = 0;
+    uint32_t copied_s = 0;  ///< in this slot, a copy arrived first at this time; 0: none has
+    uint32_t mlength = 0;   ///< open: Handle::index of the message
+    uint32_t offset = 0;    ///< open: Handle::generation of the message
+    int64_t order = 0;      ///< Delivered::order, kIsOpen or kIsLost
     /// Does the entry say something about its slot?
-    [[nodiscard]] bool holds(uint32_t now_s) const { return state != kFree && (young(seen_s, now_s) || kept(now_s)); }
+    [[nodiscard]] bool holds(uint32_t now_s) const { return sender != 0 && (young(seen_s, now_s) || kept(now_s)); }
     /// Must it stay, because a request that was delivered as a copy may still come itself?
-    [[nodiscard]] bool kept(uint32_t now_s) const { return copied != 0 && state != kFree && young(copied_s, now_s); }
+    [[nodiscard]] bool kept(uint32_t now_s) const { return copied_s != 0 && young(copied_s, now_s); }
   };
   static constexpr unsigned kWays = 4;
   struct Set {
     Entry ways[kWays];
-    uint32_t lost_s = 0;  ///< when a young entry was last replaced, or a request found no room
-    bool lost = false;
+    uint32_t lost_s = 0;  ///< when a young entry was last replaced, or a request found no room; 0: never
   };
   [[nodiscard]] uint32_t set_of(const wire::WireHandle& handle) const {
     return uint32_t((sender_of(handle) ^ uint64_t{slot_of(handle)} << 16) * 0x9E3779B97F4A7C15ull >> 32) & mask_;
   }
   [[nodiscard]] static bool is_of(const Entry& one, const wire::WireHandle& handle) {
-    return one.sender == sender_of(handle) && one.slot == slot_of(handle) && one.state != kFree;
+    return one.sender == sender_of(handle) && one.slot == slot_of(handle);
   }
   [[nodiscard]] Entry* at(uint32_t place, const wire::WireHandle& handle) {
     if (place == kNowhere) return nullptr;
@@ -161,9 +158,9 @@ inline RequestsSeen::Look RequestsSeen::look(const wire::WireHandle& handle, Ins
     const Entry& one = set.ways[way];
     if (!is_of(one, handle) || !one.holds(now_s)) continue;
     const auto ahead = int32_t(generation_of(handle) - one.generation);
-    if (ahead > 0 || (ahead == 0 && one.state == kIsLost)) return {.place = set_index * kWays + way};
+    if (ahead > 0 || (ahead == 0 && one.order == kIsLost)) return {.place = set_index * kWays + way};
     if (ahead < 0) return {.verdict = Verdict::kOld};
-    if (one.state == kIsOpen) return {.verdict = Verdict::kOpen, .incoming = {one.mlength, one.offset}};
+    if (one.order == kIsOpen) return {.verdict = Verdict::kOpen, .incoming = {one.mlength, one.offset}};
     return {.verdict = Verdict::kDelivered, .of = {one.mlength, one.offset, one.order}};
   }
   return {.verdict = is_copy(handle) && perhaps_lost(set, now_s) ? Verdict::kUnknown : Verdict::kNew};
@@ -181,25 +178,20 @@ inline uint32_t RequestsSeen::open(const wire::WireHandle& handle, Handle incomi
     place = set_index * kWays + way;
   }
   Entry& into = sets_[place / kWays].ways[place % kWays];
-  const bool copy = is_copy(handle);
-  const bool copied = copy || into.kept(now_s);
-  const uint32_t copied_s = copy ? now_s : into.copied_s;
-  into = {.sender = sender_of(handle),
-          .slot = slot_of(handle),
-          .generation = generation_of(handle),
-          .seen_s = now_s,
-          .state = kIsOpen,
-          .copied = copied ? 1u : 0u,
-          .copied_s = copied_s,
-          .mlength = incoming.index,
-          .offset = incoming.generation};
+  into.sender = sender_of(handle);
+  into.slot = slot_of(handle);
+  into.generation = generation_of(handle);
+  into.seen_s = now_s;
+  if (is_copy(handle)) into.copied_s = now_s;
+  into.mlength = incoming.index;
+  into.offset = incoming.generation;
+  into.order = kIsOpen;
   return place;
 }
 
 inline void RequestsSeen::delivered(uint32_t place, const wire::WireHandle& handle, const Delivered& how) {
   Entry* one = at(place, handle);
   if (one == nullptr) return;
-  one->state = kIsDelivered;
   one->mlength = how.mlength;
   one->offset = how.offset;
   one->order = how.order;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "dataplane/base/nid.h"
 #include "dataplane/base/result.h"
@@ -122,15 +123,13 @@ inline void Header::set(const ReplyBody& b) {
   handle_store(body.data(), b.dst_wmd);
 }
 
-/// The header of an ACK or REPLY without its body: it goes back the way that the request came (docs/wire/lnet.md §3.1).
-[[nodiscard]] inline Header response_to(const Header& request, MsgType type) {
-  Header response;
-  response.dest_nid = request.src_nid;
-  response.src_nid = request.dest_nid;
-  response.dest_pid = request.src_pid;
-  response.src_pid = request.dest_pid;
-  response.type = type;
-  return response;
+/// Makes the header of a request that of its ACK or REPLY: it goes back the way that the request came
+/// (docs/wire/lnet.md §3.1). The body stays, and is the caller's to set.
+inline void become_response(Header& header, MsgType type) {
+  std::swap(header.dest_nid, header.src_nid);
+  std::swap(header.dest_pid, header.src_pid);
+  header.type = type;
+  header.payload_length = 0;
 }
 
 inline constexpr size_t kHeaderNid4Bytes = 72;

@@ -137,7 +137,8 @@ TEST(WireGolden, a_response_goes_back_the_way_of_its_request) {
   Header put = ping_header(MsgType::kPut, "192.168.122.20@tcp", "192.168.122.10@tcp", 64);
   put.src_pid = 7;
   put.dest_pid = 9;
-  const Header ack = response_to(put, MsgType::kAck);
+  Header ack = put;
+  become_response(ack, MsgType::kAck);
   EXPECT_EQ(ack.type, MsgType::kAck);
   EXPECT_EQ(ack.dest_nid, put.src_nid);
   EXPECT_EQ(ack.src_nid, put.dest_nid);

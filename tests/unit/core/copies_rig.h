@@ -57,8 +57,8 @@ struct CopiesSent : CoreTest {
   [[nodiscard]] Nid other_rail() const { return hop == tcp(2) ? tcp(3) : tcp(2); }
   /// The peer answers a request.
   RxSlot& answer(const wire::Header& request, const Nid& from) {
-    wire::Header h =
-        wire::response_to(request, request.type == wire::MsgType::kGet ? wire::MsgType::kReply : wire::MsgType::kAck);
+    wire::Header h = request;
+    become_response(h, request.type == wire::MsgType::kGet ? wire::MsgType::kReply : wire::MsgType::kAck);
     if (request.type == wire::MsgType::kGet) {
       h.payload_length = 64;
       h.set(wire::ReplyBody{handle_of(request)});

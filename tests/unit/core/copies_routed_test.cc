@@ -46,7 +46,8 @@ TEST_F(CopiesRouted, a_copy_takes_the_other_gateway) {
     EXPECT_EQ(tx.next_hop, other);
     EXPECT_EQ(tx.header.dest_nid, far);
     EXPECT_TRUE(is_copy(tx.header.put().ack_wmd));
-    wire::Header ack = wire::response_to(tx.header, MsgType::kAck);
+    wire::Header ack = tx.header;
+    become_response(ack, MsgType::kAck);
     ack.set(wire::AckBody{tx.header.put().ack_wmd, 0, 64});
     send_all();
     bench.inject(ack, other);
