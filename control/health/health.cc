@@ -56,6 +56,11 @@ void Health::avoid(PeerNi& ni, bool avoid) {
   deps_.peers.touch(*ni.peer);  // PeerNiView::known_down
 }
 
+// Without health, no ping would find out that its node is wrong.
+void Health::avoid_known_down(PeerNi& ni) {
+  if (ni.cut_off || deps_.rules().sensitivity > 0) avoid(ni, true);
+}
+
 // The memory of an NI that closes, or of a peer NI that was removed, may be freed before a message about it is read.
 void Health::tell_avoided(const Avoided& one) {
   if (LocalNi* ni = deps_.nis.find(one.ni); ni != nullptr && !ni->closing)
@@ -97,8 +102,11 @@ void Health::follow(PeerNi& ni, Instant now) {
   if (ni.blocks == nullptr) return;
   ni.watch.heard_ns = ni.last_heard_ns();
   ni.watch.received = received(ni);
-  if (!ni.health.silent() && !ni.known_down()) avoid(ni, false);
-  if (!ni.health.recovers()) return;
+  if (ni.known_down())
+    avoid_known_down(ni);
+  else if (!ni.health.silent())
+    avoid(ni, false);
+  if (!ni.health.recovers() && !ni.watch.avoided) return;
   ill_.insert(ni.id);
   look_.set_by(now);
 }
@@ -134,7 +142,7 @@ void Health::charged(const ChargedMsg& msg, Instant now) {
 
 // A link that comes back is pinged at once if failures have lowered the value (docs/decisions.md #3).
 void Health::link_changed(LocalNi& ni, Instant now) {
-  avoid(ni, ni.fatal);
+  avoid(ni, ni.fatal || ni.health.silent());
   if (ni.fatal || !ni.health.recovers()) return;
   ni.health.probe_at_once(now);
   look_.set_now();
@@ -162,8 +170,7 @@ void Health::known(PeerNi& ni, bool up, const char* reason, Instant now) {
   ni.health.fail(1, rules, now);
   if (ni.health.recovers()) ni.health.probe_at_once(now + kRecoveryLook);
   look_.set_by(now + kRecoveryLook);
-  // Without health, no ping would find out that its node is wrong.
-  if (ni.cut_off || rules.sensitivity > 0) avoid(ni, true);
+  avoid_known_down(ni);
   changed(ni, before, reason);
 }
 

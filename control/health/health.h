@@ -38,7 +38,7 @@ class Health {
     Outbox& outbox;
     SelfSubmitter& self;
     std::function<HealthRules()> rules;
-    std::function<bool(const Peer&)> routes;            ///< is it a gateway, or does this node route?
+    std::function<bool(const Peer&)> routes;             ///< is it a gateway, or does this node route?
     std::function<void(const Nid& peer)> connect_again;  ///< LndControl::connect_again() of each NI that may ping it
     std::function<void(LocalNi&, const HealthChange&)> ni_changed;
     std::function<void(PeerNi&, const HealthChange&)> peer_changed;
@@ -85,6 +85,7 @@ class Health {
   void changed(PeerNi& ni, uint16_t before, const std::string& reason);
   void avoid(LocalNi& ni, bool avoid);
   void avoid(PeerNi& ni, bool avoid);
+  void avoid_known_down(PeerNi& ni);
   void known(PeerNi& ni, bool up, const char* reason, Instant now);
   void tell_avoided(const Avoided& one);
   [[nodiscard]] bool single(const PeerNi& ni) const;

@@ -487,5 +487,22 @@ TEST_F(SimHealth, a_silent_ni_that_is_set_by_hand_is_used) {
   EXPECT_FALSE(peer_ni("10.1.0.2@tcp1").watch.avoided);
 }
 
+// Goal: the link of a silent NI goes down and comes back. That alone does not show that the NI carries anything.
+TEST_F(SimHealth, a_silent_ni_stays_avoided_when_its_link_comes_back) {
+  two_nets(true);
+  sim.fabric().rules().bytes_per_second = 8'000'000;
+  sim.fabric().cut(nid("10.1.0.1@tcp1"), nid("10.1.0.2@tcp1"));
+  begin_puts(8, 4096);
+  ASSERT_TRUE(sim.run_until([&] { return local_health("10.1.0.1@tcp1") == 0; }, 2s));
+  sim.fabric().link_down(nid("10.1.0.1@tcp1"));
+  sim.run_for(50ms);
+  sim.fabric().link_up(nid("10.1.0.1@tcp1"));
+  sim.run_for(50ms);
+  EXPECT_FALSE(local_ni("10.1.0.1@tcp1").fatal);
+  EXPECT_TRUE(local_ni("10.1.0.1@tcp1").watch.avoided);
+  sim.fabric().heal_all();
+  ASSERT_TRUE(sim.run_until([&] { return !local_ni("10.1.0.1@tcp1").watch.avoided; }, 20s));
+}
+
 }  // namespace
 }  // namespace ulnet::test

@@ -78,7 +78,8 @@ TEST_F(PeerStatus, down_is_shown_until_the_ni_is_heard_of) {
 }
 
 // Goal: the peer reports an NI as down that is on a net without this node. So its health falls before it has memory
-// here. When this node joins the net, and messages come from the NI, its health rises as that of any other.
+// here. When this node joins the net, workers avoid the NI. When messages come from it, its health rises as that of any
+// other.
 TEST(PeerStatusOfFarNi, rises_when_its_net_becomes_local) {
   NodeRig rig;
   RigNode& a = rig.add({"10.0.0.1@tcp"});
@@ -93,8 +94,10 @@ TEST(PeerStatusOfFarNi, rises_when_its_net_becomes_local) {
   EXPECT_EQ(far.health.value(), 900);
   ASSERT_EQ(rig.apply(a, NodeRig::net_add("10.1.0.1@tcp1")), "");
   EXPECT_NE(far.blocks, nullptr);
+  EXPECT_TRUE(far.watch.avoided);
   ASSERT_EQ(rig.ping(b, "10.1.0.1@tcp1", "10.1.0.2@tcp1").error, 0);
   EXPECT_TRUE(rig.run_until([&] { return far.health.value() == 1000; }));
+  EXPECT_FALSE(far.watch.avoided);
   rig.stop_all();
 }
 
