@@ -206,6 +206,7 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   Tx* reply = nullptr;           ///< the REPLY to a slot with a token; sent when the LND has the verdict
   PeerLocal* hop = nullptr;      ///< next hop of a receive to be forwarded; else null
   Instant held_since = kNever;   ///< since when it has been in Worker::held_router
+  Instant came = kNever;         ///< when its header came
   FaultDelay delay;
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(conn_worker)>::max());
 

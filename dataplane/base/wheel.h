@@ -106,6 +106,24 @@ class Wheel {
     for (unsigned i = occupied_from(0); i < kSlots; i = occupied_from(i + 1))
       for (T* timer = slots_[i].front(); timer != nullptr; timer = slots_[i].after(*timer)) look(*timer);
   }
+  /// A place in the order of look_from(), which goes round.
+  struct Place {
+    unsigned slot = 0;
+    uint32_t index = 0;  ///< in the slot
+    [[nodiscard]] bool is_start() const { return slot == 0 && index == 0; }
+  };
+  /// Calls `look(T&)` for those that are armed, from `place` to the end of the order, until it returns false; it must
+  /// not disarm any. Returns where it did so; the start if it did not. Timers that are armed or disarmed between two
+  /// calls move the places in their slot.
+  template <class F>
+  [[nodiscard]] Place look_from(Place place, F&& look) {
+    for (unsigned i = occupied_from(place.slot); i < kSlots; i = occupied_from(i + 1)) {
+      uint32_t index = 0;
+      for (T* timer = slots_[i].front(); timer != nullptr; timer = slots_[i].after(*timer), ++index)
+        if ((i > place.slot || index >= place.index) && !look(*timer)) return {i, index};
+    }
+    return {};
+  }
 
  private:
   static Instant deadline_of(const Timer& timer) { return timer.deadline; }

@@ -1,5 +1,7 @@
 #include "dataplane/stages/copies.h"
 
+#include <algorithm>
+
 #include "dataplane/stages/egress.h"
 #include "dataplane/stages/receive.h"
 #include "dataplane/stages/send.h"
@@ -27,57 +29,63 @@ uint32_t faults_of_route(const Worker& w, const PeerView& gateway, Net net) {
   return kPathGone;
 }
 
-PathFaults faults_of(const Worker& w, const NiView* ni, const PeerRef& hop, const Nid& dest) {
-  PathFaults faults{ni != nullptr ? faults_of(*ni) : kPathGone, hop ? faults_of(hop.ni()) : kPathGone};
-  if (hop && dest.net() != hop.ni().nid.net()) faults.peer_ni += faults_of_route(w, *hop.peer, dest.net());
-  return faults;
+bool receives(const Operation& op) {
+  return op.state == OperationState::kReceiving || op.state == OperationState::kSendingReceiving;
 }
 
-/// Was its path down when it left, or shortly before? TCP connections of that time may still be silent: each waits for
-/// its next attempt (docs/decisions.md #100).
-bool just_back(const Worker& w, const Operation& op) {
+/// Has the path come back after `when`, or shortly before? TCP connections of that time may still be silent: each waits
+/// for its next attempt (docs/decisions.md #100).
+bool back_since(const Way& way, Instant when) {
   const auto since = [&](const Gauge& back) {
-    return back.get() != 0 && op.issued - Instant{Duration{back.get()}} < kJustBack;
+    return back.get() != 0 && when - Instant{Duration{back.get()}} < kJustBack;
   };
-  const PeerRef hop = w.view->peers->find(op.tx.next_hop);
-  if (!hop || hop.ni().slice == nullptr) return false;
-  const NiView* ni = w.view->local->ni(op.tx.ni);
-  return since(hop.ni().slice->back_ns) || (ni != nullptr && since(ni->slices[hop.ni().server.value]->back_ns));
+  if (!way.hop || way.hop.ni().slice == nullptr) return false;
+  if (since(way.hop.ni().slice->back_ns)) return true;
+  return way.ni != nullptr && since(way.ni->slices[way.hop.ni().server.value]->back_ns);
 }
 
 /// Has it waited long enough since it was issued? The time depends on its path, and doubles with each copy. If the path
 /// has gone down since the last attempt, the copy does not wait.
 bool copy_due(const Worker& w, Operation& op) {
-  const uint32_t faults = faults_of(w, op).all();
+  const Way way = way_of(w, op);
+  const uint32_t faults = faults_of(w, way).all();
   const Duration waited = w.now - op.issued;
-  op.path_failed = op.path_failed || faults > 0 || (waited >= kCopyAfterFault && just_back(w, op));
+  op.path_failed = op.path_failed || faults > 0 || (waited >= kCopyAfterFault && back_since(way, op.issued));
   if (faults >= kPathGone && !op.path_gone) return true;
   const Duration first = faults >= kPathGone ? kCopyAfter : op.path_failed ? kCopyAfterFault : kCopyAfterSilence;
   return waited >= first * (int64_t{1} << op.copies);
 }
 
-/// Of the path by which the REPLY comes.
-uint32_t faults_of_answer(const Worker& w, const Operation& op) {
-  const Response& answer = op.answer;
-  return faults_of(w, w.view->local->ni(answer.target), w.view->peers->find(answer.sender), answer.sender).all();
+/// Updates how long a driver has had the request, or received its REPLY, while their path was down. The time goes on if
+/// the path is back for less than kJustBack in between; that is not counted. True: it is down, and that for kStuckMax.
+bool stuck_long(const Worker& w, Operation& op) {
+  const bool sends = op.state == OperationState::kSending || op.state == OperationState::kSendingAnswered;
+  const bool had = op.stuck;
+  op.stuck = false;
+  if (!(sends || receives(op)) || op.tx.peer == nullptr || !may_copy(w, op)) return false;
+  const Way way = way_of(w, op);
+  const bool down = faults_of(w, way).all() >= kPathGone;
+  op.stuck = down || (had && back_since(way, w.now));
+  if (!op.stuck) return false;
+  if (!had) op.stuck_since = w.now;
+  if (!down) op.stuck_since = std::min(w.now, op.stuck_since + kSilenceLook);
+  return down && w.now - op.stuck_since >= kStuckMax;
 }
 
-/// A driver has the request, or receives its REPLY, and their path is down. After kStuckMax, the driver gives it back
-/// if there is another path.
-void stuck_look(Worker& w, Operation& op) {
-  const bool receiving = op.state == OperationState::kReceiving || op.state == OperationState::kSendingReceiving;
-  const bool sending = op.state == OperationState::kSending || op.state == OperationState::kSendingAnswered;
-  if (!receiving && !sending) return;
-  const bool was_stuck = op.stuck;
-  const uint32_t faults = receiving ? faults_of_answer(w, op) : faults_of(w, op).all();
-  op.stuck = op.tx.peer != nullptr && faults >= kPathGone && may_copy(w, op);
-  if (!op.stuck) return;
-  if (!was_stuck) op.stuck_since = w.now;
-  if (w.now - op.stuck_since < kStuckMax) return;
-  if (op.state != OperationState::kSendingAnswered && !has_way_out(w, op)) return;
+/// If it has been stuck for long, and there is another path, the driver gives it back. Returns true if it has looked
+/// for a path.
+bool stuck_look(Worker& w, Operation& op) {
+  if (!stuck_long(w, op)) return false;
+  // Then the next attempt is one after a failure, unless earlier ones may still be answered.
+  const bool retries = op.state == OperationState::kSending && !op.copied;
+  if (retries && op.retries >= w.view->node.retry_count) return false;
+  if (!has_way_out(w, op)) return true;
   op.stuck = false;
-  if (receiving) return divert_receive(w, op);
-  recall_lease(w, op, Recall::kStuck);
+  if (receives(op))
+    divert_receive(w, op);
+  else
+    recall_lease(w, op, Recall::kStuck);
+  return true;
 }
 
 }  // namespace
@@ -109,32 +117,40 @@ void mark_copy(const Worker& w, Operation& op) {
   }
 }
 
-PathFaults faults_of(const Worker& w, const PathChoice& choice) {
-  return faults_of(w, choice.ni, {choice.hop_peer, uint32_t(choice.hop - choice.hop_peer->nis.data())}, choice.dest);
+Way way_of(const Worker& w, const Operation& op) {
+  const Response& answer = op.answer;  // which may come over a gateway of which this node has no route
+  if (receives(op)) return {w.view->local->ni(answer.target), w.view->peers->find(answer.sender), answer.sender};
+  return {w.view->local->ni(op.tx.ni), w.view->peers->find(op.tx.next_hop), op.tx.header.dest_nid};
 }
 
-PathFaults faults_of(const Worker& w, const Operation& op) {
-  return faults_of(w, w.view->local->ni(op.tx.ni), w.view->peers->find(op.tx.next_hop), op.tx.header.dest_nid);
+PathFaults faults_of(const Worker& w, const Way& way) {
+  PathFaults faults{way.ni != nullptr ? faults_of(*way.ni) : kPathGone, way.hop ? faults_of(way.hop.ni()) : kPathGone};
+  if (way.hop && way.dest.net() != way.hop.ni().nid.net())
+    faults.peer_ni += faults_of_route(w, *way.hop.peer, way.dest.net());
+  return faults;
+}
+
+PathFaults faults_of(const Worker& w, const PathChoice& choice) {
+  const PeerRef hop{choice.hop_peer, uint32_t(choice.hop - choice.hop_peer->nis.data())};
+  return faults_of(w, Way{choice.ni, hop, choice.dest});
 }
 
 unsigned copies_look(Worker& w) {
   if (!w.view->node.fast_detection || w.deadlines.armed() == 0 || w.now < w.copies_look_at) return 0;
-  w.copies_look_at = w.now + kSilenceLook;
   unsigned sent = 0, tries = 0;
-  uint32_t number = 0, first_left = 0;
-  w.deadlines.for_each([&](Operation& op) {
-    if (number++ < w.copies_first) return;
-    if (op.state != OperationState::kAwaiting) return stuck_look(w, op);
-    if (!copy_due(w, op) || !may_copy(w, op)) return;
-    if (tries == kCopiesLook) {
-      if (first_left == 0) first_left = number - 1;
-      return;
+  w.copies_first = w.deadlines.look_from(w.copies_first, [&](Operation& op) {
+    if (tries == kCopiesLook) return false;
+    if (op.state != OperationState::kAwaiting) {
+      tries += stuck_look(w, op);
+      return true;
     }
+    op.stuck = false;
+    if (!copy_due(w, op) || !may_copy(w, op)) return true;
     ++tries;
-    sent += send_copy(w, op, true) ? 1 : 0;
+    sent += send_copy(w, op, true);
+    return true;
   });
-  w.copies_first = first_left;  // the next turn goes on there
-  if (first_left != 0) w.copies_look_at = w.now;
+  w.copies_look_at = w.copies_first.is_start() ? w.now + kSilenceLook : w.now;  // else the next turn goes on there
   return sent;
 }
 

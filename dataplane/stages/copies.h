@@ -20,9 +20,16 @@ struct PathFaults {
   uint32_t peer_ni = 0;  ///< the route over it included
   [[nodiscard]] uint32_t all() const { return ni + peer_ni; }
 };
+/// A path in the view.
+struct Way {
+  const NiView* ni = nullptr;  ///< null: it is gone
+  PeerRef hop;                 ///< empty: it is gone
+  Nid dest;                    ///< behind `hop`, or `hop` itself
+};
+/// That the request has taken last; that of its REPLY while one is received.
+[[nodiscard]] Way way_of(const Worker& w, const Operation& op);
+[[nodiscard]] PathFaults faults_of(const Worker& w, const Way& way);
 [[nodiscard]] PathFaults faults_of(const Worker& w, const PathChoice& choice);
-/// Of the path that the request has taken.
-[[nodiscard]] PathFaults faults_of(const Worker& w, const Operation& op);
 /// Sends copies of requests that wait on a bad path, and looks for paths of at most kCopiesLook. Each kSilenceLook, and
 /// when the view has changed, if fast detection is on. Returns how many it sent.
 unsigned copies_look(Worker& w);

@@ -26,8 +26,9 @@ void ni_credits_reclaim(Worker& w);
 [[nodiscard]] Instant ni_credits_due(Worker& w);
 /// A peer NI served here has so many credits from now on: those who wait for one may get it.
 void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total);
-/// From now on (`avoid`), Txs over this NI, or to this peer NI, go home once, those that have not begun already at
-/// once.
+/// Txs over this NI, or to this peer NI, now go home to take another path (`avoid`), or no longer. A Tx that the
+/// transport has begun to send stays here. A Tx that finds no other path stays too (Tx::stays), and goes home again as
+/// stays_look() says.
 void ni_avoid(Worker& w, NiSlice& slice, bool avoid);
 void peer_avoid(Worker& w, PeerSlice& slice, bool avoid);
 /// Messages that stay on an avoided rail go home again when stays_due has come. Returns 1 if so.

@@ -416,7 +416,7 @@ PathChoice forward_path(Worker& w, Transit& m, bool any) {
   request.tried = m.failed_over();
   request.tried_any = any;
   PathChoice choice;
-  const bool first = m.retries == 0 && m.moves == 0;
+  const bool first = !m.again && m.moves == 0;
   if (first && m.hop != &w.hop_unknown) choice = path_over(*w.view, request, path_context(w), m.hop->nid);
   if (choice.kind != PathKind::kPath) choice = choose_path(*w.view, request, path_context(w));
   if (choice.kind == PathKind::kLoopback) return refused(-EHOSTUNREACH);

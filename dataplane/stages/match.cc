@@ -105,6 +105,7 @@ void start_reply(Worker& w, Incoming& m, RxSlot& slot, const MatchFound& found) 
 void start_receive(Worker& w, Incoming& m, RxSlot& slot, const MatchFound& found) {
   m.tx.header = slot.header;  // kept for the ACK
   m.receive_begin(w.id, slot.conn_worker);
+  m.came = slot.came;
   m.state = IncomingState::kReceiving;
   slot.message = &m;
   slot.into = {found.md->segments, found.md->segment_count, found.offset, found.mlength};
@@ -167,12 +168,24 @@ bool same_put(const wire::Header& one, const wire::Header& other) {
          a.offset == b.offset && same_request(a.ack_wmd, b.ack_wmd);
 }
 
-/// A copy came while the first is received: its sender has found the path of the first bad. The memory of the first is
-/// taken back, and the copy waits until that is done (incoming_received()). False: this is no such copy.
+wire::WireHandle handle_of(const wire::Header& h) {
+  return h.type == MsgType::kPut ? h.put().ack_wmd : h.get().return_wmd;
+}
+
+/// Was the slot sent after another attempt of its request? A sender that has marked one marks all that follow. Else the
+/// order in which they came counts. Attempts that wait for room or a message are matched in any order.
+bool sent_later(const RxSlot& slot, const wire::Header& other, Instant other_came) {
+  const bool marked = is_copy(handle_of(slot.header));
+  return marked == is_copy(handle_of(other)) ? slot.came >= other_came : marked;
+}
+
+/// The request came again while the first is received: its sender has found the path of the first bad. The memory of
+/// the first is taken back, and this one waits until that is done (incoming_received()). False: it is none that may.
 bool hold_for_first(Worker& w, RxSlot& slot, Handle first) {
-  if (slot.header.type != MsgType::kPut || !is_copy(slot.header.put().ack_wmd)) return false;
+  if (slot.header.type != MsgType::kPut) return false;
   Incoming* m = w.incoming.find(first);
   if (m == nullptr || m->state != IncomingState::kReceiving || !same_put(m->tx.header, slot.header)) return false;
+  if (!sent_later(slot, m->tx.header, m->came)) return false;
   m->copies.push_back(slot);
   divert_receive(w, *m);
   return true;
@@ -198,15 +211,22 @@ RequestsSeen::Look look_back(const Worker& w, const PortalView& portal, const wi
   return w.requests_seen.look(handle, w.now);
 }
 
-wire::WireHandle handle_of(const wire::Header& h) {
-  return h.type == MsgType::kPut ? h.put().ack_wmd : h.get().return_wmd;
+/// An attempt of the same request that waits for an entry of this lazy portal; null: there is none.
+RxSlot* waiting_attempt(Portal& portal, const wire::WireHandle& handle) {
+  RxSlot* slot = portal.lazy.front();
+  while (slot != nullptr && !same_request(handle_of(slot->header), handle)) slot = portal.lazy.after(*slot);
+  return slot;
 }
 
-/// Does the request, or a copy of it, wait for an entry of this lazy portal?
-bool waits_already(Portal& portal, const wire::WireHandle& handle) {
-  for (RxSlot* slot = portal.lazy.front(); slot != nullptr; slot = portal.lazy.after(*slot))
-    if (same_request(handle_of(slot->header), handle)) return true;
-  return false;
+/// May the request wait for an entry of this lazy portal? An attempt that waits already is dropped for it, since its
+/// connection may be dead, unless this one was sent before.
+bool wait_once(Worker& w, RxSlot& slot, Portal& portal) {
+  RxSlot* other = waiting_attempt(portal, handle_of(slot.header));
+  if (other == nullptr) return true;
+  if (!sent_later(slot, other->header, other->came)) return false;
+  portal.lazy.remove(*other);
+  slot_answer(w, *other, drop_receive(w, *other, Drop::kCopy));
+  return true;
 }
 
 }  // namespace
@@ -277,11 +297,13 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
     // All entries of portal 0 have these bits. A message with other bits never matches, and would block its connection.
     const bool hopeless = index == kReservedPortal && ask.match_bits != wire::kPingMatchBits;
     if (!portal_view.lazy || hopeless) return drop_receive(w, slot, Drop::kNoMatch);
-    if (index != kReservedPortal && named && waits_already(portal, handle)) return drop_receive(w, slot, Drop::kCopy);
-    if (index != kReservedPortal && portal.lazy.size() >= kLazyMax) return drop_receive(w, slot, Drop::kLazyFull);
     if (slot.ni_slice != nullptr) {  // an NI that goes waits for nobody
       const NiView* ni = w.view->local->ni(slot.ni);
       if (ni == nullptr || ni->closing) return drop_receive(w, slot, Drop::kNodeStopping);
+    }
+    if (index != kReservedPortal) {
+      if (named && !wait_once(w, slot, portal)) return drop_receive(w, slot, Drop::kCopy);
+      if (portal.lazy.size() >= kLazyMax) return drop_receive(w, slot, Drop::kLazyFull);
     }
     portal.lazy.push_back(slot);  // its connection waits with it, so that even without a bound memory is the driver's
     return RxVerdict::kHold;

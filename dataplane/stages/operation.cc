@@ -325,6 +325,7 @@ bool operation_reply_begins(Worker& w, Operation& op, const Response& answer, Rx
   op.answer.mlength = std::min(length, room);
   ULNET_CHECK(uint64_t{op.md_offset} + op.answer.mlength <= md.length);
   op.receive_begin(w.id, slot.conn_worker);
+  op.stuck = false;
   op.state = op.state == OperationState::kSending ? OperationState::kSendingReceiving : OperationState::kReceiving;
   slot.message = &op;
   slot.into = {md.segments, md.segment_count, op.md_offset, op.answer.mlength};

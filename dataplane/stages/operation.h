@@ -6,8 +6,11 @@
 //      └─ failed ─▶ kFinishing
 //
 // ACK and REPLY may come before the lease is back: kSending ─▶ kSendingAnswered, kSendingReceiving. A failed lease that
-// is worth another attempt leads from kSending to kReady. In states whose names begin with kSending, the end waits for
-// the lease, because the LND holds memory of the MD.
+// is worth another attempt leads from kSending to kReady. So does a copy of the request (stages/copies.h) from
+// kAwaiting, and from kReceiving if the payload of the REPLY was lost. Without such a copy, the REPLY of another
+// request may still come: kReceiving ─▶ kAwaiting, kSendingReceiving ─▶ kSending. A copy that fails leads from kReady
+// or kSending to kAwaiting. In states whose names begin with kSending, the end waits for the lease, because the LND
+// holds memory of the MD.
 #pragma once
 #include "dataplane/stages/worker.h"
 

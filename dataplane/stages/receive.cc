@@ -197,6 +197,7 @@ RxVerdict receive_header(Worker& w, RxSlot& slot) {
   slot.admission = Admission::kOpen;
   slot.into = {};
   slot.delay.until = kNever;
+  slot.came = w.now;
   ULNET_CHECK(!slot.rdma_request || !slot.movable);
   ULNET_CHECK(slot.token == 0 || (slot.rdma_request && slot.header.type == MsgType::kGet && slot.from != nullptr));
   if (w.view->faults != nullptr && fault_drops(w, slot)) {  // rule 4 of §3: the message never came

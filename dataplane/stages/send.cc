@@ -67,7 +67,7 @@ void count_result(Worker& w, const Sending& m) {
       w.counters[Stat::kSendCount].add();
       w.counters[Stat::kSendLength].add(m.tx.header.payload_length);
     }
-    if (m.retries > 0) w.counters[Stat::kSuccessfulResends].add();
+    if (m.again) w.counters[Stat::kSuccessfulResends].add();
     return;
   }
   if (m.tx.moved) return;
@@ -95,7 +95,7 @@ bool has_rails(const ViewSet& view, const PathChoice& choice) {
   const Instant answer_due = op != nullptr && op->armed() ? op->deadline : kForever;
   tx.header.dest_nid = choice.dest;
   if (!forwarded) tx.header.src_nid = choice.src;
-  const bool again = m.retries > 0 || m.moves > 0;  // the deadline of the first attempt holds
+  const bool again = m.again || m.moves > 0;  // the deadline of the first attempt holds
   tx.lease_reset(op != nullptr ? sink_of(*op, choice) : Payload{}, 0);
   tx.stays = stays;
   m.lease_worker = uint8_t(choice.kind == PathKind::kLoopback ? w.id.value : choice.hop->server.value);
@@ -214,6 +214,7 @@ bool helps(const Worker& w, const Sending& m, const PathChoice& choice) {
 }
 
 void lease_again(Worker& w, Sending& m, const PathChoice& choice) {
+  if (m.kind == MessageKind::kOperation) as_operation(m).stuck = false;
   m.recall.store(Recall::kNone, std::memory_order_relaxed);  // of the last lease
   w.counters[Stat::kResendCount].add();
   lease_out(w, m, choice);
@@ -222,10 +223,30 @@ void lease_again(Worker& w, Sending& m, const PathChoice& choice) {
 /// The same of what the peer may have: marked, and with the time of a new message.
 void lease_copy(Worker& w, Operation& op, const PathChoice& choice) {
   mark_copy(w, op);
-  op.stuck = false;
+  op.path_failed = false;
+  op.path_gone = faults_of(w, choice).all() >= kPathGone;
   ++op.copies;
   op.tx.deadline = std::min(w.now + choice.ni->message_timeout, op.issued + kCopyFor);
   lease_again(w, op, choice);
+}
+
+/// An attempt over a pair of NIs, and who was at fault.
+struct Attempt {
+  uint16_t ni_slot;
+  uint32_t peer_slot;
+  bool ni_at_fault, peer_at_fault;
+};
+
+void note_tried(Sending& m, const Attempt& last) {
+  if (!m.again) m.tried.clear();
+  m.again = true;
+  m.tried.add(last.ni_slot, last.peer_slot, last.ni_at_fault, last.peer_at_fault);
+}
+
+/// All pairs were tried: from now on, only the last one counts.
+void tried_anew(Sending& m, const Attempt& last) {
+  m.again = false;
+  note_tried(m, last);
 }
 
 /// A failure that another path may not have: sends the message over such a path, or returns false.
@@ -241,13 +262,19 @@ bool resend(Worker& w, Sending& m) {
   if (m.tx.token != 0) return false;       // the request came over this connection, and its answer takes no other
   if (!m.tx.routed && m.tx.deadline <= w.now && !copy) return false;
   if (m.kind == MessageKind::kOperation && as_operation(m).recovery) return false;
-  if (m.retries++ == 0) m.tried.clear();
-  m.tried.add(m.tx.ni_slice->slot, m.tx.peer->slot, failure.ni_at_fault, failure.peer_at_fault);
-  const PathChoice choice = other_path(w, m);
+  const bool was_again = m.again;
+  const Attempt last{m.under_way.ni_slot, m.under_way.peer_slot, failure.ni_at_fault, failure.peer_at_fault};
+  note_tried(m, last);
+  PathChoice choice = other_path(w, m);
+  if (choice.kind != PathKind::kPath && m.tx.moving && !m.tx.moved) {  // requested back: as has_way_out() has found
+    tried_anew(m, last);
+    choice = other_path(w, m);
+  }
   if (choice.kind != PathKind::kPath || !helps(w, m, choice)) {
-    --m.retries;
+    m.again = was_again;
     return false;
   }
+  ++m.retries;
   step(m, Common::kSending, Common::kReady);
   if (copy)
     lease_copy(w, as_operation(m), choice);
@@ -264,6 +291,7 @@ bool unconnected(const Sending& m) {
 /// The rail of the message has failed before the message was sent: takes another rail, or this one if there is none.
 void move(Worker& w, Sending& m) {
   step(m, Common::kSending, Common::kReady);
+  if (m.kind == MessageKind::kOperation) as_operation(m).stuck = false;
   m.recall.store(Recall::kNone, std::memory_order_relaxed);  // of the last lease
   m.moves = uint8_t(std::min(m.moves + 1, 255));
   const PathChoice choice = path_of(w, m, true);
@@ -283,30 +311,47 @@ void move(Worker& w, Sending& m) {
     return true;
   }
   if (wants_resend(m) && resend(w, m)) return true;
-  if (m.retries > 0) w.counters[Stat::kFailedResends].add();
+  if (m.again) w.counters[Stat::kFailedResends].add();
   return false;
 }
 
-/// Another path than those over which the request has gone; they count as tried from now on. Not a path: there is none.
-PathChoice untried_path(Worker& w, Operation& op) {
-  if (op.retries == 0) op.tried.clear();
-  op.retries = std::max(op.retries, 1u);  // the pairs in `tried` count
-  const PathFaults faults = faults_of(w, op);
-  const bool peer_at_fault = faults.peer_ni > 0 || faults.ni == 0;
-  if (op.under_way.on) op.tried.add(op.under_way.ni_slot, op.under_way.peer_slot, faults.ni > 0, peer_at_fault);
-  const PathChoice choice = other_path(w, op);
-  const bool other = choice.kind == PathKind::kPath && !op.tried.has(choice.ni->slot, choice.hop->slot);
-  return other ? choice : PathChoice{};
+/// Not a path if the request has gone over it.
+PathChoice untried(const Operation& op, const PathChoice& choice) {
+  const bool is = choice.kind == PathKind::kPath && !op.tried.has(choice.ni->slot, choice.hop->slot);
+  return is ? choice : PathChoice{};
 }
 
-/// The part of an operation that untried_path() changes.
+/// Of a request that waits, or whose REPLY does not come further: the path of the REPLY, if one has begun.
+Attempt last_attempt(const Worker& w, const Operation& op) {
+  const Way way = way_of(w, op);
+  const PathFaults faults = faults_of(w, way);
+  Attempt last{op.under_way.ni_slot, op.under_way.peer_slot, faults.ni > 0, faults.peer_ni > 0 || faults.ni == 0};
+  if (way.ni != nullptr && way.hop && way.hop.ni().slice != nullptr) {
+    last.ni_slot = way.ni->slot;
+    last.peer_slot = way.hop.ni().slot;
+  }
+  return last;
+}
+
+/// Another path than those over which the request has gone. If it has gone over all, another than the last. Not a path:
+/// there is none.
+PathChoice another_path(Worker& w, Operation& op) {
+  const Attempt last = last_attempt(w, op);
+  note_tried(op, last);
+  PathChoice choice = untried(op, other_path(w, op));
+  if (choice.kind == PathKind::kPath || op.tried.only_one()) return choice;
+  tried_anew(op, last);
+  return untried(op, other_path(w, op));
+}
+
+/// The part of an operation that another_path() changes.
 struct Attempted {
-  explicit Attempted(const Operation& op) : retries(op.retries), tried(op.tried) {}
+  explicit Attempted(const Operation& op) : again(op.again), tried(op.tried) {}
   void restore(Operation& op) const {
-    op.retries = retries;
+    op.again = again;
     op.tried = tried;
   }
-  const uint32_t retries;
+  const bool again;
   const Tried tried;
 };
 
@@ -323,18 +368,18 @@ void send_message(Worker& w, Sending& m, bool as_given) {
 }
 
 bool has_way_out(Worker& w, Operation& op) {
-  if (op.retries >= w.view->node.retry_count) return false;
   const Attempted before(op);
-  const PathChoice choice = untried_path(w, op);
+  const PathChoice choice = another_path(w, op);
   before.restore(op);
-  return choice.kind == PathKind::kPath && faults_of(w, choice).all() < kPathGone && another_peer_ni(op, choice);
+  if (choice.kind != PathKind::kPath || faults_of(w, choice).all() >= kPathGone) return false;
+  return op.state != OperationState::kSending || op.copied || another_peer_ni(op, choice);  // as resend()
 }
 
 bool send_copy(Worker& w, Operation& op, bool only_better) {
   ULNET_CHECK(op.state == OperationState::kAwaiting || op.state == OperationState::kReceiving);
   const Attempted before(op);
-  const uint32_t faults = faults_of(w, op).all();
-  const PathChoice choice = untried_path(w, op);
+  const uint32_t faults = faults_of(w, way_of(w, op)).all();
+  const PathChoice choice = another_path(w, op);
   const bool other = choice.kind == PathKind::kPath;
   const uint32_t new_faults = other ? faults_of(w, choice).all() : 0;
   // A path that is well again may have lost the request, or keep it until its connection tries again.
@@ -346,7 +391,6 @@ bool send_copy(Worker& w, Operation& op, bool only_better) {
   under_way_end(w, op, -ETIMEDOUT);
   op.state = OperationState::kReady;
   op.copied = only_better;
-  op.path_gone = new_faults >= kPathGone;
   lease_copy(w, op, choice);
   return true;
 }

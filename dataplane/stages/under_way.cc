@@ -53,7 +53,7 @@ PaceKind kind_of(const Sending& m) {
 /// driver has it. The time to set up a connection says nothing.
 bool paced(Sending& m, int32_t error) {
   return m.under_way.since_us != 0 && error == 0 && !m.tx.no_connection &&
-         m.retries == 0 &&  // else the answer may be that of another attempt
+         !m.again &&  // else the answer may be that of another attempt
          m.kind == MessageKind::kOperation && as_operation(m).awaits_answer();
 }
 
@@ -110,7 +110,7 @@ void under_way_end(Worker& w, Sending& m, int32_t error) {
     if (peer_ni.pace().judge_due(w.now)) judge_peer(w, kind_of(m), m.tx.next_hop);
     if (ni.pace().judge_due(w.now)) judge_net(w, kind_of(m), m.tx.next_hop.net());
   }
-  m.under_way = {};
+  m.under_way.on = false;  // its slots still name the pair
 }
 
 }  // namespace ulnet

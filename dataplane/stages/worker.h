@@ -107,8 +107,8 @@ class Worker {
   Instant silence_look_at = kNever;  ///< when operations without an answer are looked for next
   Instant stays_due = kForever;      ///< when messages that stay on an avoided rail are looked at
   Instant copies_look_at = kNever;   ///< when operations without an answer may be sent again; the next view: at once
-  uint32_t copies_first = 0;         ///< that look begins with the operation of this number
-  uint32_t silence_first = 0;        ///< that look begins with the operation of this number
+  Wheel<Operation>::Place copies_first;                         ///< where that look begins in `deadlines`
+  uint32_t silence_first = 0;                                   ///< that look begins with the operation of this number
   std::vector<List<Posted, PostTag>> outbox_work, outbox_back;  ///< by destination worker
   uint64_t pushed_work = 0, pushed_back = 0;  ///< bit per worker: its ring got items since notify_pushed()
   static_assert(kWorkersMax <= 64, "pushed_work and pushed_back have a bit for each worker");

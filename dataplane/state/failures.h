@@ -25,8 +25,7 @@ struct FailureClass {
   std::optional<PeerFailure> at_peer;  ///< counter of the peer NI
   std::optional<Stat> at_node;         ///< counter of the node
   Resend resend;
-  // The interfaces at fault, whose health values fall: the third column of the table in docs/wire/lnet.md §9. The
-  // health values of this node are constant so far.
+  // The interfaces at fault, whose health values fall: the third column of the table in docs/wire/lnet.md §9.
   bool ni_at_fault, peer_at_fault;
 };
 

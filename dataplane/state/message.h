@@ -56,7 +56,7 @@ struct UnderWay {
 
 /// Of a message that is sent again. Apart, since most messages never touch it.
 struct Attempts {
-  Tried tried;                   ///< valid while Sending::retries is above 0
+  Tried tried;                   ///< valid while Sending::again
   Instant stuck_since = kNever;  ///< valid while Operation::stuck
 };
 
@@ -78,12 +78,16 @@ struct Sending : Parking, Attempts {
   const MessageKind kind;
   uint8_t lease_worker = 0;  ///< holder of the newest lease
   uint8_t moves = 0;         ///< times that it was taken back from a rail that failed; these are no retries
-  uint32_t retries = 0;
+  bool again = false;        ///< sent again after a failure, or as a copy: takes another path than those of `tried`
+  uint32_t retries = 0;      ///< attempts after failures
   UnderWay under_way;
   Nid want_dst;  ///< the NID that the message is for; kept for resends (docs/wire/lnet.md §6)
   /// A new message: nothing has been tried.
-  void attempts_reset() { retries = moves = 0; }
-  [[nodiscard]] const Tried* failed_over() const { return retries > 0 ? &tried : nullptr; }
+  void attempts_reset() {
+    retries = moves = 0;
+    again = false;
+  }
+  [[nodiscard]] const Tried* failed_over() const { return again ? &tried : nullptr; }
   static_assert(kWorkersMax - 1 <= std::numeric_limits<decltype(lease_worker)>::max());
 };
 
@@ -180,6 +184,7 @@ struct Incoming : UserMessage {
   Incoming() : UserMessage(MessageKind::kIncoming, Of::kIncoming) {}
   IncomingState state = IncomingState::kFree;
   IncomingShare* share = nullptr;  ///< counts the message while it depends on its peer; else null
+  Instant came = kNever;           ///< a PUT: when its header came
   uint32_t seen = UINT32_MAX;      ///< a PUT: its place in Worker::requests_seen; all ones: none
   Nid via;                         ///< preferred next hop of the ACK or REPLY; ANY = none
   Event event;                     ///< filled at the match, but for `status`

@@ -39,7 +39,7 @@ struct alignas(kCacheLine) NiSlice : Linked<NiWaitTag> {
   Gauge rx_count;                 ///< slots between rx_header and rx_done, held ones among them
   bool closing = false;           ///< nothing new over it
   bool drained_told = false;      ///< NiDrainedMsg was sent
-  bool avoided = false;           ///< a Tx that has not begun goes home, once, to take another NI
+  bool avoided = false;           ///< Txs that have not begun go home to take another NI (stages/egress.h)
   Gauge back_ns;                  ///< last time when `avoided` became false; 0 = never
   Owed drained;                   ///< NiDrainedMsg
   Charges charges;

@@ -134,6 +134,62 @@ TEST_F(CopiesReceived, a_copy_is_received_in_place_of_the_first) {
   EXPECT_TRUE(events().empty());
 }
 
+// Goal: its sender has taken the first back before all of it was sent, and sends it again without a mark. The end of
+// its connection may be known here later, or never.
+TEST_F(CopiesReceived, a_put_that_was_taken_back_is_received_in_its_place) {
+  sink(4096);
+  RxSlot& first = put(false);
+  RxSlot& second = put(false, 5, tcp(3));
+  EXPECT_EQ(bench.lnd().diverted, std::vector<RxSlot*>{&first});
+  bench.lnd().complete_rx(first, -ECANCELED);
+  bench.settle();
+  bench.lnd().complete_rx(second, 0, 2);
+  EXPECT_EQ(answers(), "ACK of 100 to 3");
+  const std::vector<Event> all = events();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].status, 0);
+  EXPECT_EQ(std::count(memory.begin(), memory.end(), std::byte{2}), 100);
+  EXPECT_EQ(drops(Drop::kCopy), 0u);
+}
+
+// Goal: both attempts have no mark. The first waits for a message, because its peer NI holds many, and the second is
+// matched before it. Then the first is the one that is dropped.
+TEST_F(CopiesReceived, the_first_does_not_replace_the_second_if_it_waits) {
+  sink(4096);
+  uint32_t slot = 100;
+  while (bench.lnd().held.empty()) put(false, slot++);
+  bench.advance(1ms);
+  put(false);
+  EXPECT_EQ(bench.lnd().held.size(), 2u);
+  bench.advance(1ms);
+  RxSlot& second = put(false, 5, tcp(3));
+  EXPECT_EQ(second.into.length, 100u);
+  while (bench.lnd().receiving.size() > 1) {
+    bench.lnd().complete_rx(*bench.lnd().receiving[bench.lnd().receiving[0] == &second ? 1 : 0], 0, 1);
+    bench.settle();
+    (void)answers();
+  }
+  EXPECT_TRUE(bench.lnd().held.empty());
+  EXPECT_TRUE(bench.lnd().diverted.empty());
+  EXPECT_EQ(drops(Drop::kCopy), 1u);
+  bench.lnd().complete_rx(second, 0, 2);
+  EXPECT_EQ(events().size(), slot - 100 + 1);
+}
+
+// Goal: a sender marks all that follow a copy. So what has no mark was sent before, and comes late.
+TEST_F(CopiesReceived, the_first_does_not_replace_a_copy) {
+  sink(4096);
+  RxSlot& later = put(true, 5, tcp(3));
+  RxSlot& first = put(false);
+  EXPECT_TRUE(bench.lnd().diverted.empty());
+  EXPECT_EQ(drops(Drop::kCopy), 1u);
+  EXPECT_EQ(first.into.length, 0u);
+  bench.lnd().complete_rx(later, 0, 2);
+  EXPECT_EQ(answers(), "ACK of 100 to 3");
+  EXPECT_EQ(events().size(), 1u);
+  arrive_all(1);
+}
+
 // Goal: the copy that is received in place of the first stands still too, and so does the next.
 TEST_F(CopiesReceived, copies_replace_each_other) {
   sink(4096);
@@ -322,18 +378,28 @@ TEST_F(CopiesReceived, requests_of_kernel_nodes_are_all_delivered) {
   EXPECT_EQ(events().size(), 2u) << "PUTs without ACK";
 }
 
-// Goal: the first waits for an entry on a lazy portal, and a copy comes too. Only one of them waits.
+// Goal: a request waits for an entry on a lazy portal, and comes again. Only the attempt that was sent last waits: the
+// connections of the others may be dead.
 TEST_F(CopiesReceived, a_request_waits_once_on_a_lazy_portal) {
   bench.open_portal(9, WorkerId{0}, true);
   bench.publish();
   put(false);
-  put(true, 5, tcp(3));
-  EXPECT_EQ(bench.lnd().held.size(), 1u);
-  sink(4096);
-  arrive_all(1);
-  EXPECT_EQ(answers().substr(0, 10), "ACK of 100");
-  EXPECT_EQ(events().size(), 1u);
+  put(false, 5, tcp(3));
   EXPECT_EQ(drops(Drop::kCopy), 1u);
+  put(true);
+  EXPECT_EQ(drops(Drop::kCopy), 2u);
+  RxSlot& last = put(true, 5, tcp(3));
+  RxSlot& late = put(false);
+  EXPECT_EQ(drops(Drop::kCopy), 4u);
+  EXPECT_EQ(bench.lnd().held, std::vector<RxSlot*>{&last});
+  sink(4096);
+  bench.settle();
+  EXPECT_EQ(late.into.length, 0u);
+  EXPECT_EQ(last.into.length, 100u);
+  arrive_all(1);
+  EXPECT_EQ(answers(), "ACK of 100 to 3");
+  EXPECT_EQ(events().size(), 1u);
+  EXPECT_EQ(drops(Drop::kCopy), 4u);
 }
 
 // Goal: the first may have been delivered before this node was started again.

@@ -2,6 +2,8 @@
 // takes another path (dataplane/stages/copies.h).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "dataplane/stages/copies.h"
 #include "tests/unit/core/copies_rig.h"
 
@@ -22,6 +24,13 @@ struct CopiesStuck : CopiesSent {
   void path_up() {
     bench.set_known_down(hop, false);
     bench.publish();
+  }
+  /// The rail of the request goes down or comes back, as its node says, and time passes.
+  void flap(bool down, Duration time) {
+    bench.set_known_down(hop, down);
+    bench.publish();
+    bench.tell(WorkerId{0}, AvoidPeerMsg{&bench.slice(hop), down});
+    pass(time);
   }
   /// No copy leaves.
   void pass(Duration time) {
@@ -63,6 +72,115 @@ TEST_F(CopiesStuck, a_request_that_is_sent_in_time_stays) {
   path_up();
   end_lease(tx, {});
   answer(first, hop);
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
+// Goal: the rail goes down and comes back again and again, and the connection stays silent: TCP waits for its next
+// attempt. The time that it is down is counted together.
+TEST_F(CopiesStuck, a_request_on_a_rail_that_comes_and_goes_comes_back) {
+  Tx& tx = send(spec());
+  const std::pair<Tx*, bool> forced{&tx, true};
+  const auto closes = [&] { return std::count(bench.lnd().cancelled.begin(), bench.lnd().cancelled.end(), forced); };
+  for (int times = 0; times < 6; ++times) {
+    flap(true, kStuckMax / 4);
+    EXPECT_EQ(closes(), times < 4 ? 0 : 1) << times;
+    if (closes() > 0) break;
+    flap(false, kStuckMax / 2);
+    EXPECT_EQ(closes(), 0) << times;
+  }
+  path_up();
+  end_lease(tx, {-EHOSTUNREACH, LndStatus::kRemoteDropped});
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  EXPECT_EQ(copy().next_hop, other_rail());
+  EXPECT_FALSE(marked(copy()));
+  end_lease(copy(), {});
+  answer(first, other_rail());
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
+// Goal: a rail was down for a moment. The driver keeps the request longer than that, since there may be no room at the
+// peer.
+TEST_F(CopiesStuck, a_request_on_a_rail_that_was_down_for_a_moment_stays) {
+  Tx& tx = send(spec());
+  flap(true, kSilenceLook);
+  flap(false, 5 * kStuckMax);
+  EXPECT_EQ(std::count(bench.lnd().cancelled.begin(), bench.lnd().cancelled.end(), std::pair<Tx*, bool>{&tx, true}), 0);
+  end_lease(tx, {});
+  answer(first, hop);
+  while (!bench.lnd().sent.empty()) end_lease(copy(), {});
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
+// Goal: the request was sent again, since its first rail failed, and that rail is well again. Its second one goes down
+// while the driver has the request. Then the request takes the first rail again.
+TEST_F(CopiesStuck, a_request_goes_back_to_a_rail_that_is_well_again) {
+  end_lease(send(spec()), {-ECONNREFUSED, LndStatus::kRemoteDropped});
+  const Nid rail = hop;
+  hop = copy().next_hop;
+  ASSERT_NE(hop, rail);
+  path_down();
+  Tx& tx = copy();
+  EXPECT_EQ(bench.lnd().cancelled, (std::vector<std::pair<Tx*, bool>>{{&tx, true}}));
+  end_lease(tx, {-EHOSTUNREACH, LndStatus::kRemoteDropped});
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  EXPECT_EQ(copy().next_hop, rail);
+  EXPECT_FALSE(marked(copy()));
+  end_lease(copy(), {});
+  answer(first, rail);
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
+// Goal: the request was stuck on a rail whose connection then ended, and has taken another one since.
+TEST_F(CopiesStuck, the_time_starts_again_with_each_rail) {
+  third_rail();
+  Tx& tx = send(spec());
+  bench.set_known_down(hop, true);
+  bench.publish();
+  pass(kStuckMax - 2 * kSilenceLook + 20ms);  // no look follows until the next rail is down
+  end_lease(tx, {-EHOSTUNREACH, LndStatus::kRemoteDropped});
+  hop = copy().next_hop;
+  path_down();  // checks that this takes as long
+  end_lease(copy(), {-EHOSTUNREACH, LndStatus::kRemoteDropped});
+  end_lease(copy(), {});
+  answer(first, hop);
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
+// Goal: the REPLY comes over the rail of the first GET, which is well again, and not over that of the copy. Then that
+// rail goes down again, and the rail of the copy is another path.
+TEST_F(CopiesStuck, a_reply_over_another_rail_than_the_copy_does_not_come_further) {
+  await(spec(), true);
+  bench.set_known_down(hop, true);
+  bench.publish();
+  ASSERT_TRUE(copy_within(2 * kSilenceLook));
+  end_lease(copy(), {});
+  path_up();
+  RxSlot& slot = answer(first, hop);
+  path_down();
+  EXPECT_EQ(bench.lnd().diverted, std::vector<RxSlot*>{&slot});
+  bench.lnd().complete_rx(slot, -ECANCELED);
+  bench.settle();
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  EXPECT_EQ(copy().next_hop, other_rail());
+  expect_answer_to_copy(0x11);
+}
+
+// Goal: a rail is back, and the driver keeps a request that was issued since then. There may be no room at the peer.
+TEST_F(CopiesStuck, a_request_on_a_rail_that_is_just_back_stays) {
+  for (const bool avoid : {true, false})
+    for (const Nid& rail : {tcp(2), tcp(3)}) bench.tell(WorkerId{0}, AvoidPeerMsg{&bench.slice(rail), avoid});
+  bench.settle();
+  Tx& tx = send(spec());
+  pass(5 * kStuckMax);
+  EXPECT_TRUE(bench.lnd().cancelled.empty());
+  end_lease(tx, {});
+  answer(first, hop);
+  end_lease(copy(), {});
   EXPECT_EQ(ended(), 0);
   expect_rest();
 }
@@ -142,6 +260,43 @@ TEST_F(CopiesStuck, a_copy_that_the_driver_has_comes_back) {
   path_down();
   EXPECT_EQ(bench.lnd().cancelled, (std::vector<std::pair<Tx*, bool>>{{&tx, true}}));
   EXPECT_EQ(ended(), 1);
+  end_lease(tx, {-EHOSTUNREACH, LndStatus::kRemoteDropped});
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
+// Goal: the same, but no path is left: TCP may still bring what else waits in the connection of the copy.
+TEST_F(CopiesStuck, a_copy_that_the_driver_has_stays_without_another_path) {
+  await(spec());
+  set_health(hop, 500);
+  ASSERT_TRUE(copy_within(1s));
+  Tx& tx = copy();
+  answer(first, hop);
+  for (const Nid& rail : {tcp(2), tcp(3)}) bench.set_known_down(rail, true);
+  bench.publish();
+  bench.lnd().cancelled.clear();
+  pass(5 * kStuckMax);
+  EXPECT_TRUE(bench.lnd().cancelled.empty());
+  end_lease(tx, {});
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
+// Goal: an attempt after a failure counts as a retry, so without one the driver keeps the request. With its ACK here,
+// the request needs none.
+TEST_F(CopiesStuck, without_a_retry_only_what_is_answered_comes_back) {
+  bench.node.retry_count = 1;
+  bench.publish();
+  end_lease(send(spec()), {-ECONNREFUSED, LndStatus::kRemoteDropped});  // the retry
+  Tx& tx = copy();
+  const wire::Header second = tx.header;
+  bench.set_known_down(tx.next_hop, true);
+  bench.publish();
+  pass(5 * kStuckMax);
+  EXPECT_TRUE(bench.lnd().cancelled.empty());
+  answer(second, tx.next_hop);
+  pass(kStuckMax / 2);
+  EXPECT_EQ(bench.lnd().cancelled, (std::vector<std::pair<Tx*, bool>>{{&tx, true}}));
   end_lease(tx, {-EHOSTUNREACH, LndStatus::kRemoteDropped});
   EXPECT_EQ(ended(), 0);
   expect_rest();

@@ -89,7 +89,7 @@ TEST_F(CopiesSent, a_copy_leaves_at_once_when_the_path_of_the_last_one_goes_down
   }
   bench.set_known_down(hops.back(), true);
   bench.publish();
-  EXPECT_FALSE(copy_within(100s)) << "each pair has had it";
+  EXPECT_FALSE(copy_within(100s)) << "all are down";
   answer(first, hops[1]);
   EXPECT_EQ(ended(), 0);
   expect_rest();
@@ -293,25 +293,82 @@ TEST_F(CopiesSent, none_of_a_put_without_ack) {
 }
 
 // Goal: each rail gets bad after the request has left over it. The time from the first request to each copy doubles.
+// When each rail has had it, it leaves over another than the last again.
 TEST_F(CopiesSent, each_copy_waits_twice_as_long) {
   third_rail();
   const Instant start = bench.now;
   await(spec());
   std::vector<Nid> hops{hop};
   uint16_t health = 900;
-  for (const Duration due : {kCopyAfterFault, 2 * kCopyAfterFault}) {
+  for (const Duration due : {kCopyAfterFault, 2 * kCopyAfterFault, 4 * kCopyAfterFault, 8 * kCopyAfterFault}) {
     set_health(hops.back(), health -= 100);
     ASSERT_TRUE(copy_within(10s));
     EXPECT_GE(bench.now - start, due);
     EXPECT_LE(bench.now - start, due + kSilenceLook);
     EXPECT_TRUE(marked(copy()));
-    EXPECT_EQ(std::count(hops.begin(), hops.end(), copy().next_hop), 0);
+    EXPECT_NE(copy().next_hop, hops.back());
+    EXPECT_TRUE(hops.size() >= 3 || std::count(hops.begin(), hops.end(), copy().next_hop) == 0);
     hops.push_back(copy().next_hop);
     end_lease(copy(), {});
   }
-  set_health(hops.back(), 1);
-  EXPECT_FALSE(copy_within(100s)) << "each pair has had it";
   answer(first, hops[1]);
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
+// Goal: the rail of the first is well again when that of the copy goes down, and so on. The request takes each of them
+// more than once.
+TEST_F(CopiesSent, a_rail_that_is_well_again_is_taken_again) {
+  const auto set_down = [&](bool down) {
+    bench.set_known_down(hop, down);
+    bench.publish();
+  };
+  await(spec());
+  for (int times = 0; times < 4; ++times) {
+    const Nid other = other_rail();
+    set_down(true);
+    ASSERT_TRUE(copy_within(2 * kSilenceLook)) << times;
+    EXPECT_EQ(copy().next_hop, other);
+    set_down(false);
+    hop = copy().next_hop;
+    end_lease(copy(), {});
+  }
+  answer(first, hop);
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
+// Goal: a copy has left over a rail that is well. The first one's rail says nothing about it.
+TEST_F(CopiesSent, the_next_copy_waits_long_if_its_path_is_well) {
+  await(spec());
+  const Instant start = bench.now;
+  set_health(hop, 500);
+  ASSERT_TRUE(copy_within(1s));
+  end_lease(copy(), {});
+  set_health(hop, 1000);
+  EXPECT_FALSE(copy_within(start + 2 * kCopyAfterSilence - bench.now - kSilenceLook));
+  EXPECT_TRUE(copy_within(2 * kSilenceLook));
+  end_lease(copy(), {});
+  answer(first, hop);
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
+// Goal: copies of a request that waits are no retries. After a copy, the only retry is still there.
+TEST_F(CopiesSent, a_copy_is_no_retry) {
+  third_rail();
+  bench.node.retry_count = 1;
+  bench.publish();
+  await(spec());
+  set_health(hop, 500);
+  ASSERT_TRUE(copy_within(1s));
+  const Nid second = copy().next_hop;
+  end_lease(copy(), {kLost, LndStatus::kRemoteDropped});
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  EXPECT_TRUE(copy().next_hop != second && copy().next_hop != hop);
+  end_lease(copy(), {kLost, LndStatus::kRemoteDropped});
+  EXPECT_TRUE(bench.lnd().sent.empty()) << "that was the retry";
+  answer(first, hop);
   EXPECT_EQ(ended(), 0);
   expect_rest();
 }
