@@ -88,6 +88,25 @@ bool stuck_look(Worker& w, Operation& op) {
   return true;
 }
 
+/// The look of copies_look(), which is short because each turn calls it.
+[[gnu::cold, gnu::noinline]] unsigned look_at_waiting(Worker& w) {
+  unsigned sent = 0, tries = 0;
+  w.copies_first = w.deadlines.look_from(w.copies_first, [&](Operation& op) {
+    if (tries == kCopiesLook) return false;
+    if (op.state != OperationState::kAwaiting) {
+      tries += stuck_look(w, op);
+      return true;
+    }
+    op.stuck = false;
+    if (!copy_due(w, op) || !may_copy(w, op)) return true;
+    ++tries;
+    sent += send_copy(w, op, true);
+    return true;
+  });
+  w.copies_look_at = w.copies_first.is_start() ? w.now + kSilenceLook : w.now;  // else the next turn goes on there
+  return sent;
+}
+
 }  // namespace
 
 bool may_copy(const Worker& w, const Operation& op) {
@@ -136,22 +155,8 @@ PathFaults faults_of(const Worker& w, const PathChoice& choice) {
 }
 
 unsigned copies_look(Worker& w) {
-  if (!w.view->node.fast_detection || w.deadlines.armed() == 0 || w.now < w.copies_look_at) return 0;
-  unsigned sent = 0, tries = 0;
-  w.copies_first = w.deadlines.look_from(w.copies_first, [&](Operation& op) {
-    if (tries == kCopiesLook) return false;
-    if (op.state != OperationState::kAwaiting) {
-      tries += stuck_look(w, op);
-      return true;
-    }
-    op.stuck = false;
-    if (!copy_due(w, op) || !may_copy(w, op)) return true;
-    ++tries;
-    sent += send_copy(w, op, true);
-    return true;
-  });
-  w.copies_look_at = w.copies_first.is_start() ? w.now + kSilenceLook : w.now;  // else the next turn goes on there
-  return sent;
+  const bool due = w.view->node.fast_detection && w.deadlines.armed() > 0 && w.now >= w.copies_look_at;
+  return due ? look_at_waiting(w) : 0;
 }
 
 Instant copies_due(const Worker& w) {

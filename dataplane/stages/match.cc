@@ -168,7 +168,7 @@ bool same_put(const wire::Header& one, const wire::Header& other) {
          a.offset == b.offset && same_request(a.ack_wmd, b.ack_wmd);
 }
 
-wire::WireHandle handle_of(const wire::Header& h) {
+[[gnu::always_inline]] inline wire::WireHandle handle_of(const wire::Header& h) {
   return h.type == MsgType::kPut ? h.put().ack_wmd : h.get().return_wmd;
 }
 
@@ -312,14 +312,14 @@ RxVerdict match_incoming(Worker& w, RxSlot& slot) {
   Incoming& m = incoming_take(w, slot);
   start_incoming(w, m, slot, ask, found);
   Md& md = *found.md;
-  slot.message = nullptr;
-  slot.into = {};
   const uint32_t place =
       named ? w.requests_seen.open(handle, w.incoming.handle(m), w.now, earlier) : RequestsSeen::kNowhere;
   if (is_put) {
     start_receive(w, m, slot, found);
     m.seen = place;
   } else {
+    slot.message = nullptr;
+    slot.into = {};
     ++m.submitter->replies_leaving;
     w.requests_seen.delivered(place, handle, {found.mlength, found.offset, md.match.order});
   }
