@@ -60,16 +60,22 @@ bool copy_due(const Worker& w, Operation& op) {
 /// the path is back for less than kJustBack in between; that is not counted. True: it is down, and that for kStuckMax.
 bool stuck_long(const Worker& w, Operation& op) {
   const bool sends = op.state == OperationState::kSending || op.state == OperationState::kSendingAnswered;
-  const bool had = op.stuck;
-  op.stuck = false;
-  if (!(sends || receives(op)) || op.tx.peer == nullptr || !may_copy(w, op)) return false;
-  const Way way = way_of(w, op);
-  const bool down = faults_of(w, way).all() >= kPathGone;
-  op.stuck = down || (had && back_since(way, w.now));
-  if (!op.stuck) return false;
-  if (!had) op.stuck_since = w.now;
-  if (!down) op.stuck_since = std::min(w.now, op.stuck_since + kSilenceLook);
-  return down && w.now - op.stuck_since >= kStuckMax;
+  if (!(sends || receives(op)) || op.tx.peer == nullptr || !may_copy(w, op)) {
+    op.stuck = false;
+    return false;
+  }
+  const bool down = faults_of(w, way_of(w, op)).all() >= kPathGone;
+  if (!down) {
+    op.stuck = op.stuck && w.now - op.down_at < kJustBack;
+    op.path_back = true;
+    return false;
+  }
+  if (!op.stuck) op.stuck_for = {};
+  if (op.stuck && !op.path_back) op.stuck_for += w.now - op.down_at;
+  op.stuck = true;
+  op.path_back = false;
+  op.down_at = w.now;
+  return op.stuck_for >= kStuckMax;
 }
 
 /// If it has been stuck for long, and there is another path, the driver gives it back. Returns true if it has looked
@@ -173,6 +179,7 @@ bool reply_lost(Worker& w, Operation& op) {
   const bool may = may_copy(w, op), stuck = op.rx_result.error == -ECANCELED;  // stuck_look()
   if (op.state == OperationState::kSendingReceiving) {
     if (op.copies == 0 && !may && !stuck) return false;
+    op.stuck = false;  // that was the path of the REPLY
     op.state = OperationState::kSending;
   } else if (!may || !send_copy(w, op, false)) {
     if (!stuck) return false;

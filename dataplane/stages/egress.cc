@@ -251,7 +251,7 @@ void move_all(Worker& w, NiSlice& slice, const Meant& meant) {
 /// another worker by now.
 bool unstick(Worker& w, Tx& tx) {
   Recall stuck = Recall::kStuck;
-  if (!tx.message->recall.compare_exchange_strong(stuck, Recall::kNone, std::memory_order_relaxed)) return false;
+  if (!tx.message->recall.compare_exchange_strong(stuck, Recall::kTaken, std::memory_order_relaxed)) return false;
   if (tx.stage != TxStage::kInLnd || tx.peer == nullptr) return false;
   Lnd& lnd = lnd_of(w, tx);
   const Instant moved = lnd.moved(tx.ni, tx.peer_ni, w.now);
@@ -331,7 +331,9 @@ void run_recalls(Worker& w) {
   std::array<Tx*, 64> found;
   size_t count = 0;
   w.tx_deadlines.for_each([&](Tx& tx) {
-    const bool wanted = tx.message != nullptr && tx.message->recall.load(std::memory_order_relaxed) != Recall::kNone;
+    if (tx.message == nullptr) return;
+    const Recall how = tx.message->recall.load(std::memory_order_relaxed);
+    const bool wanted = how == Recall::kUnsent || how == Recall::kStuck;
     if (wanted && count < found.size()) found[count++] = &tx;
   });
   if (count == found.size()) w.mesh.recall_wanted.fetch_or(mine, std::memory_order_seq_cst);  // there may be more

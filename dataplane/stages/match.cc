@@ -180,14 +180,21 @@ bool sent_later(const RxSlot& slot, const wire::Header& other, Instant other_cam
 }
 
 /// The request came again while the first is received: its sender has found the path of the first bad. The memory of
-/// the first is taken back, and this one waits until that is done (incoming_received()). False: it is none that may.
+/// the first is taken back, and this one waits until the first has ended (incoming_received()). False: it is none that
+/// may.
 bool hold_for_first(Worker& w, RxSlot& slot, Handle first) {
   if (slot.header.type != MsgType::kPut) return false;
   Incoming* m = w.incoming.find(first);
   if (m == nullptr || m->state != IncomingState::kReceiving || !same_put(m->tx.header, slot.header)) return false;
   if (!sent_later(slot, m->tx.header, m->came)) return false;
-  m->copies.push_back(slot);
-  divert_receive(w, *m);
+  RxSlot* last = m->copies.back();
+  if (last == nullptr || sent_later(slot, last->header, last->came))
+    m->copies.push_back(slot);
+  else
+    m->copies.push_front(slot);
+  // A sender takes a request back after kStuckMax. Else this header was only read late.
+  const bool taken_back = is_copy(handle_of(slot.header)) || slot.came - m->came >= kStuckMax / 2;
+  if (taken_back) divert_receive(w, *m);
   return true;
 }
 

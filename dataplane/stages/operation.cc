@@ -340,6 +340,7 @@ void operation_received(Worker& w, Operation& op) {
     sample_response(w, op);
   if (op.state == OperationState::kReceiving) return operation_end(w, op);
   ULNET_CHECK(op.state == OperationState::kSendingReceiving);
+  op.stuck = false;  // that was the path of the REPLY
   op.state = OperationState::kSendingAnswered;
 }
 

@@ -213,9 +213,17 @@ bool helps(const Worker& w, const Sending& m, const PathChoice& choice) {
   return false;
 }
 
+/// Another path is taken: nothing that was found out about the last one holds for it.
+void path_begins(const Worker& w, Sending& m, const PathChoice& choice) {
+  m.recall.store(Recall::kNone, std::memory_order_relaxed);
+  if (m.kind != MessageKind::kOperation) return;
+  Operation& op = as_operation(m);
+  op.stuck = op.path_failed = false;
+  op.path_gone = choice.kind == PathKind::kPath && faults_of(w, choice).all() >= kPathGone;
+}
+
 void lease_again(Worker& w, Sending& m, const PathChoice& choice) {
-  if (m.kind == MessageKind::kOperation) as_operation(m).stuck = false;
-  m.recall.store(Recall::kNone, std::memory_order_relaxed);  // of the last lease
+  path_begins(w, m, choice);
   w.counters[Stat::kResendCount].add();
   lease_out(w, m, choice);
 }
@@ -223,8 +231,6 @@ void lease_again(Worker& w, Sending& m, const PathChoice& choice) {
 /// The same of what the peer may have: marked, and with the time of a new message.
 void lease_copy(Worker& w, Operation& op, const PathChoice& choice) {
   mark_copy(w, op);
-  op.path_failed = false;
-  op.path_gone = faults_of(w, choice).all() >= kPathGone;
   ++op.copies;
   op.tx.deadline = std::min(w.now + choice.ni->message_timeout, op.issued + kCopyFor);
   lease_again(w, op, choice);
@@ -243,10 +249,22 @@ void note_tried(Sending& m, const Attempt& last) {
   m.tried.add(last.ni_slot, last.peer_slot, last.ni_at_fault, last.peer_at_fault);
 }
 
-/// All pairs were tried: from now on, only the last one counts.
-void tried_anew(Sending& m, const Attempt& last) {
+/// `choose` prefers pairs of NIs that were not tried. If it finds none that is up, only the last attempt counts as
+/// tried. So it may find a pair that was tried, and is well again.
+template <class Choose>
+PathChoice untried_or_well(const Worker& w, Sending& m, const Attempt& last, const Choose& choose) {
+  const auto faults = [&](const PathChoice& choice) {
+    return choice.kind == PathKind::kPath ? faults_of(w, choice).all() : UINT32_MAX;
+  };
+  const PathChoice first = choose();
+  if (faults(first) < kPathGone || !m.again) return first;
+  const Tried before = m.tried;
   m.again = false;
   note_tried(m, last);
+  const PathChoice second = choose();
+  if (faults(second) < faults(first)) return second;
+  m.tried = before;
+  return first;
 }
 
 /// A failure that another path may not have: sends the message over such a path, or returns false.
@@ -265,11 +283,9 @@ bool resend(Worker& w, Sending& m) {
   const bool was_again = m.again;
   const Attempt last{m.under_way.ni_slot, m.under_way.peer_slot, failure.ni_at_fault, failure.peer_at_fault};
   note_tried(m, last);
-  PathChoice choice = other_path(w, m);
-  if (choice.kind != PathKind::kPath && m.tx.moving && !m.tx.moved) {  // requested back: as has_way_out() has found
-    tried_anew(m, last);
-    choice = other_path(w, m);
-  }
+  const auto choose = [&] { return other_path(w, m); };
+  const bool stuck = m.recall.load(std::memory_order_relaxed) == Recall::kTaken;  // as has_way_out() has found
+  const PathChoice choice = stuck ? untried_or_well(w, m, last, choose) : choose();
   if (choice.kind != PathKind::kPath || !helps(w, m, choice)) {
     m.again = was_again;
     return false;
@@ -291,10 +307,10 @@ bool unconnected(const Sending& m) {
 /// The rail of the message has failed before the message was sent: takes another rail, or this one if there is none.
 void move(Worker& w, Sending& m) {
   step(m, Common::kSending, Common::kReady);
-  if (m.kind == MessageKind::kOperation) as_operation(m).stuck = false;
-  m.recall.store(Recall::kNone, std::memory_order_relaxed);  // of the last lease
   m.moves = uint8_t(std::min(m.moves + 1, 255));
-  const PathChoice choice = path_of(w, m, true);
+  const Attempt last{m.under_way.ni_slot, m.under_way.peer_slot, true, true};
+  const PathChoice choice = untried_or_well(w, m, last, [&] { return path_of(w, m, true); });
+  path_begins(w, m, choice);
   const bool path = choice.kind == PathKind::kPath || choice.kind == PathKind::kLoopback;
   if (!path && m.kind == MessageKind::kOperation && as_operation(m).copied) return copy_failed(as_operation(m));
   if (choice.kind == PathKind::kError) return fail_message(w, m, choice.error, choice.health);
@@ -333,15 +349,12 @@ Attempt last_attempt(const Worker& w, const Operation& op) {
   return last;
 }
 
-/// Another path than those over which the request has gone. If it has gone over all, another than the last. Not a path:
+/// Another path than those over which the request has gone, or, if there is none that is up, than the last. Not a path:
 /// there is none.
 PathChoice another_path(Worker& w, Operation& op) {
   const Attempt last = last_attempt(w, op);
   note_tried(op, last);
-  PathChoice choice = untried(op, other_path(w, op));
-  if (choice.kind == PathKind::kPath || op.tried.only_one()) return choice;
-  tried_anew(op, last);
-  return untried(op, other_path(w, op));
+  return untried_or_well(w, op, last, [&] { return untried(op, other_path(w, op)); });
 }
 
 /// The part of an operation that another_path() changes.

@@ -56,15 +56,18 @@ struct UnderWay {
 
 /// Of a message that is sent again. Apart, since most messages never touch it.
 struct Attempts {
-  Tried tried;                   ///< valid while Sending::again
-  Instant stuck_since = kNever;  ///< valid while Operation::stuck
+  Tried tried;  ///< valid while Sending::again
+  // Valid while Operation::stuck:
+  Instant down_at = kNever;  ///< the last look that found the path down
+  Duration stuck_for{};      ///< how long the path was down
 };
 
 /// A request of the home of a message to the holder of its lease.
 enum class Recall : uint8_t {
   kNone,
   kUnsent,  ///< the lease comes back, if nothing of the message has been sent
-  kStuck    ///< the driver has it, and its path is down: it comes back, if need be with the end of the connection
+  kStuck,   ///< the driver has it, and its path is down: it comes back, if need be with the end of the connection
+  kTaken    ///< as kStuck, after cancel()
 };
 
 /// Everything that goes out: its Tx, the lease, and another attempt.
@@ -155,8 +158,9 @@ struct Operation : UserMessage, Timer {
   bool copied = false;               ///< the lease is of a copy, and the requests before it may still be answered
   uint8_t copies = 0;                ///< that were sent
   bool path_failed : 1 = false;      ///< its path has had a fault while it waited (stages/copies.h)
-  bool path_gone : 1 = false;        ///< the path of its last copy was down already when it was sent
-  bool stuck : 1 = false;            ///< a driver has it, or receives its REPLY, on a path that is down
+  bool path_gone : 1 = false;        ///< the path of its last attempt after the first was down when that left
+  bool stuck : 1 = false;            ///< a driver has it, or receives its REPLY, on a path that is or was just down
+  bool path_back : 1 = false;        ///< stuck, and the last look found the path up
   int32_t status = 0;                ///< first error; that of the final event
   uint64_t user_data = 0;            ///< given to put() or get()
   Instant issued = kNever;

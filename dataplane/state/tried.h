@@ -23,7 +23,6 @@ class Tried {
         uint8_t(count_ + 1u < 2 * kMax ? count_ + 1 : kMax);  // beyond kMax, only the place of the next pair counts
   }
   void clear() { count_ = 0; }
-  [[nodiscard]] bool only_one() const { return count_ == 1; }
   [[nodiscard]] bool has(uint16_t ni_slot, uint32_t peer_slot) const {
     return count([&](uint32_t pair) { return ni_of(pair) == ni_slot && peer_of(pair) == peer_slot; }) > 0;
   }

@@ -56,6 +56,43 @@ TEST(Wheel, fires_at_the_first_advance_at_or_after) {
         }
 }
 
+// Goal: looks of a few at a time reach all, in the order of one look at all. If timers were disarmed in between, those
+// that are left are reached with the next round at the latest.
+TEST(Wheel, a_look_goes_on_where_the_last_one_stopped) {
+  SmallWheel wheel;
+  std::vector<TestTimer> timers(50);
+  for (size_t i = 0; i < timers.size(); ++i) wheel.arm(timers[i], at(int64_t(i % 5) * kTick));
+  std::vector<TestTimer*> all, seen;
+  wheel.for_each([&](TestTimer& one) { all.push_back(&one); });
+  SmallWheel::Place place;
+  const auto look = [&](unsigned most) {
+    place = wheel.look_from(place, [&](TestTimer& one) {
+      if (most-- == 0) return false;
+      seen.push_back(&one);
+      return true;
+    });
+  };
+  for (unsigned looks = 0; looks < 7; ++looks) {
+    look(7);
+    EXPECT_EQ(seen.size(), 7 * (looks + 1));
+    EXPECT_FALSE(place.is_start());
+  }
+  look(7);
+  EXPECT_EQ(seen, all);
+  EXPECT_TRUE(place.is_start());
+  look(25);
+  for (size_t i = 0; i < timers.size(); i += 2) wheel.disarm(timers[i]);
+  seen.clear();
+  while (!place.is_start()) look(3);
+  do look(3);
+  while (!place.is_start());
+  EXPECT_EQ(std::set<TestTimer*>(seen.begin(), seen.end()).size(), 25u);
+  look(3);
+  for (TestTimer& one : timers) wheel.disarm(one);
+  look(3);
+  EXPECT_TRUE(place.is_start()) << "of an empty wheel";
+}
+
 // Goal: with many timers armed, re-armed and disarmed, also from within fire(), each timer fires when a sorted model
 // says.
 TEST(Wheel, random_use_matches_a_model) {

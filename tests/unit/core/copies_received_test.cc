@@ -139,6 +139,7 @@ TEST_F(CopiesReceived, a_copy_is_received_in_place_of_the_first) {
 TEST_F(CopiesReceived, a_put_that_was_taken_back_is_received_in_its_place) {
   sink(4096);
   RxSlot& first = put(false);
+  bench.advance(kStuckMax);
   RxSlot& second = put(false, 5, tcp(3));
   EXPECT_EQ(bench.lnd().diverted, std::vector<RxSlot*>{&first});
   bench.lnd().complete_rx(first, -ECANCELED);
@@ -174,6 +175,50 @@ TEST_F(CopiesReceived, the_first_does_not_replace_the_second_if_it_waits) {
   EXPECT_EQ(drops(Drop::kCopy), 1u);
   bench.lnd().complete_rx(second, 0, 2);
   EXPECT_EQ(events().size(), slot - 100 + 1);
+}
+
+// Goal: the header of the first was read after that of the second, because its connection was held. A sender does not
+// take a request back so soon, so the receive of the second goes on. The first is received only if the second fails.
+TEST_F(CopiesReceived, an_attempt_that_comes_soon_after_another_waits) {
+  for (const bool fails : {false, true}) {
+    sink(4096, kMdPut, 77, 0, 1);
+    const uint32_t number = fails ? 6 : 5;
+    RxSlot& second = put(false, number, tcp(3));
+    bench.advance(10ms);
+    RxSlot& first = put(false, number);
+    EXPECT_TRUE(bench.lnd().diverted.empty());
+    EXPECT_EQ(first.into.length, 0u);
+    if (fails)
+      bench.lnd().complete_rx(second, -ECONNRESET);
+    else
+      bench.lnd().complete_rx(second, 0, 2);
+    bench.settle();
+    EXPECT_EQ(first.into.length, fails ? 100u : 0u);
+    EXPECT_EQ(answers(), fails ? "" : "ACK of 100 to 3, ACK of 100 to 2");
+    arrive_all(1);
+    EXPECT_EQ(answers(), fails ? "ACK of 100 to 2" : "");
+    const std::vector<Event> all = events();
+    ASSERT_EQ(all.size(), 2u) << "with the end of the MD";
+    EXPECT_EQ(all[0].status, 0);
+    EXPECT_EQ(drops(Drop::kCopy), 1u);
+  }
+}
+
+// Goal: while the first is given back, a copy comes, and then an older attempt. The copy is received.
+TEST_F(CopiesReceived, the_attempt_that_was_sent_last_is_received) {
+  sink(4096);
+  RxSlot& first = put(false);
+  bench.advance(kStuckMax);
+  RxSlot& last = put(true, 5, tcp(3));
+  RxSlot& older = put(false);
+  bench.lnd().complete_rx(first, -ECANCELED);
+  bench.settle();
+  EXPECT_EQ(last.into.length, 100u);
+  EXPECT_EQ(older.into.length, 0u);
+  EXPECT_EQ(drops(Drop::kCopy), 1u);
+  arrive_all(2);
+  EXPECT_EQ(answers(), "ACK of 100 to 3");
+  EXPECT_EQ(events().size(), 1u);
 }
 
 // Goal: a sender marks all that follow a copy. So what has no mark was sent before, and comes late.

@@ -29,6 +29,7 @@ struct CopiesStuck : CopiesSent {
   void flap(bool down, Duration time) {
     bench.set_known_down(hop, down);
     bench.publish();
+    bench.settle();  // the message of control comes later
     bench.tell(WorkerId{0}, AvoidPeerMsg{&bench.slice(hop), down});
     pass(time);
   }
@@ -64,7 +65,7 @@ TEST_F(CopiesStuck, a_request_that_is_sent_in_time_stays) {
   bench.publish();
   pass(kStuckMax - 2 * kSilenceLook);
   path_up();
-  pass(2 * kSilenceLook);
+  pass(kJustBack + kSilenceLook);
   bench.set_known_down(hop, true);
   bench.publish();
   pass(kStuckMax - 2 * kSilenceLook);
@@ -100,12 +101,14 @@ TEST_F(CopiesStuck, a_request_on_a_rail_that_comes_and_goes_comes_back) {
   expect_rest();
 }
 
-// Goal: a rail was down for a moment. The driver keeps the request longer than that, since there may be no room at the
-// peer.
+// Goal: a rail was down for a moment, and is down again later, for less than kStuckMax. The driver keeps the request
+// longer than that, since there may be no room at the peer.
 TEST_F(CopiesStuck, a_request_on_a_rail_that_was_down_for_a_moment_stays) {
   Tx& tx = send(spec());
   flap(true, kSilenceLook);
-  flap(false, 5 * kStuckMax);
+  flap(false, kJustBack + kStuckMax);
+  flap(true, kStuckMax - 2 * kSilenceLook);
+  flap(false, kStuckMax);
   EXPECT_EQ(std::count(bench.lnd().cancelled.begin(), bench.lnd().cancelled.end(), std::pair<Tx*, bool>{&tx, true}), 0);
   end_lease(tx, {});
   answer(first, hop);
@@ -117,19 +120,46 @@ TEST_F(CopiesStuck, a_request_on_a_rail_that_was_down_for_a_moment_stays) {
 // Goal: the request was sent again, since its first rail failed, and that rail is well again. Its second one goes down
 // while the driver has the request. Then the request takes the first rail again.
 TEST_F(CopiesStuck, a_request_goes_back_to_a_rail_that_is_well_again) {
-  end_lease(send(spec()), {-ECONNREFUSED, LndStatus::kRemoteDropped});
-  const Nid rail = hop;
-  hop = copy().next_hop;
-  ASSERT_NE(hop, rail);
+  for (const bool begun : {true, false}) {
+    SCOPED_TRACE(begun);
+    end_lease(send(spec()), {-ECONNREFUSED, LndStatus::kRemoteDropped});
+    const Nid rail = hop;
+    hop = copy().next_hop;
+    ASSERT_NE(hop, rail);
+    Tx& tx = copy();
+    if (begun) {
+      path_down();
+      EXPECT_EQ(bench.lnd().cancelled, (std::vector<std::pair<Tx*, bool>>{{&tx, true}}));
+      end_lease(tx, {-EHOSTUNREACH, LndStatus::kRemoteDropped});
+    } else {
+      flap(true, 1ms);
+      end_lease(tx, {-ECANCELED, LndStatus::kOk});
+    }
+    ASSERT_EQ(bench.lnd().sent.size(), 1u);
+    EXPECT_EQ(copy().next_hop, rail);
+    EXPECT_FALSE(copy().stays);
+    EXPECT_FALSE(marked(copy()));
+    end_lease(copy(), {});
+    answer(first, rail);
+    EXPECT_EQ(ended(), 0);
+    flap(false, 2 * kJustBack);
+  }
+  expect_rest();
+}
+
+// Goal: the rail of the REPLY was down for long, and the rest of the REPLY has come. That says nothing about the rail
+// of the request, which the driver still has.
+TEST_F(CopiesStuck, the_time_of_a_reply_is_not_that_of_its_request) {
+  Tx& tx = send(spec(), true);
+  RxSlot& slot = answer(first, other_rail());
+  bench.set_known_down(other_rail(), true);
+  bench.publish();
+  pass(kStuckMax - 2 * kSilenceLook + 20ms);
+  bench.set_known_down(other_rail(), false);
+  bench.lnd().complete_rx(slot, 0, 0x11);
   path_down();
-  Tx& tx = copy();
   EXPECT_EQ(bench.lnd().cancelled, (std::vector<std::pair<Tx*, bool>>{{&tx, true}}));
   end_lease(tx, {-EHOSTUNREACH, LndStatus::kRemoteDropped});
-  ASSERT_EQ(bench.lnd().sent.size(), 1u);
-  EXPECT_EQ(copy().next_hop, rail);
-  EXPECT_FALSE(marked(copy()));
-  end_lease(copy(), {});
-  answer(first, rail);
   EXPECT_EQ(ended(), 0);
   expect_rest();
 }
@@ -176,11 +206,15 @@ TEST_F(CopiesStuck, a_request_on_a_rail_that_is_just_back_stays) {
     for (const Nid& rail : {tcp(2), tcp(3)}) bench.tell(WorkerId{0}, AvoidPeerMsg{&bench.slice(rail), avoid});
   bench.settle();
   Tx& tx = send(spec());
-  pass(5 * kStuckMax);
+  pass(kStuckMax);
+  bench.set_known_down(hop, true);
+  bench.publish();
+  pass(kStuckMax - 2 * kSilenceLook);
   EXPECT_TRUE(bench.lnd().cancelled.empty());
+  path_up();
   end_lease(tx, {});
   answer(first, hop);
-  end_lease(copy(), {});
+  while (!bench.lnd().sent.empty()) end_lease(copy(), {});
   EXPECT_EQ(ended(), 0);
   expect_rest();
 }

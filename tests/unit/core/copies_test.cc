@@ -338,6 +338,27 @@ TEST_F(CopiesSent, a_rail_that_is_well_again_is_taken_again) {
   expect_rest();
 }
 
+// Goal: the same with a third rail that is down all the time: that it was not tried does not count.
+TEST_F(CopiesSent, a_rail_that_is_well_again_is_taken_before_one_that_is_down) {
+  third_rail();
+  bench.set_known_down(tcp(4), true);
+  bench.publish();
+  await(spec());
+  const Nid rail = hop;
+  for (const bool back : {false, true}) {
+    bench.set_known_down(hop, true);
+    bench.publish();
+    ASSERT_TRUE(copy_within(2 * kSilenceLook));
+    EXPECT_EQ(copy().next_hop, back ? rail : rail == tcp(2) ? tcp(3) : tcp(2));
+    bench.set_known_down(hop, false);
+    hop = copy().next_hop;
+    end_lease(copy(), {});
+  }
+  answer(first, hop);
+  EXPECT_EQ(ended(), 0);
+  expect_rest();
+}
+
 // Goal: a copy has left over a rail that is well. The first one's rail says nothing about it.
 TEST_F(CopiesSent, the_next_copy_waits_long_if_its_path_is_well) {
   await(spec());
