@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "control/discovery/ping_choice.h"
 #include "dataplane/base/nid_text.h"
 
 namespace ulnet {
@@ -15,14 +16,6 @@ constexpr uint32_t kFinished = kPeerDiscovered | kPeerNidsUptodate;
 
 void clear(Peer& peer, uint32_t bits) {
   peer.state &= ~bits;
-}
-
-/// The NIs of a gateway on the net that it is checked over.
-const std::vector<PeerNi*>& check_targets(const Peer& peer) {
-  static const std::vector<PeerNi*> kNone;
-  for (const PeerNet& net : peer.nets)
-    if (net.net == peer.gateway.check_net) return net.nis;
-  return kNone;
 }
 
 }  // namespace
@@ -56,8 +49,10 @@ void Discovery::set_mode(config::Discovery mode) {
   }
 }
 
-void Discovery::set_sequence(uint32_t sequence) {
+void Discovery::set_sequence(uint32_t sequence, uint32_t nids) {
+  for (const auto& [id, peer] : deps_.peers.peers()) peer->discovery.states_only = is_up_to_date(*peer);
   sequence_ = sequence;
+  nids_sequence_ = nids;
   for (const auto& [id, peer] : deps_.peers.peers()) {
     peer->discovery.told_again = 0;
     if (peer->has(kPeerDiscovered) && needs_push(*peer)) queue(*peer);
@@ -69,14 +64,17 @@ void Discovery::push_all() {
   for (const auto& [id, peer] : deps_.peers.peers()) {
     if (!peer->multi_rail() || !peer->has(kPeerDiscovered)) continue;
     peer->state |= kPeerForcePush;
-    queue(*peer);
+    unsettle(*peer);
   }
 }
 
 void Discovery::discover(PeerNi& ni, uint64_t waiter, bool force) {
   deps_.peers.ask_anew_who_was_held_back();
   Peer& peer = *ni.peer;
-  if (force) peer.state |= kPeerForcePing | kPeerForcePush;
+  if (force) {
+    peer.state |= kPeerForcePing | kPeerForcePush;
+    peer.discovery.states_only = false;
+  }
   if (is_up_to_date(peer)) {
     refresh(peer);
     return actions_.discovered(waiter, 0);
@@ -95,7 +93,7 @@ void Discovery::check_gateway(Peer& peer, Net net) {
   peer.discovery.ping = peer.discovery.push = 0;
   clear(peer, kPeerNidsUptodate | kPeerPingSent | kPeerPushSent);
   peer.state |= kPeerForcePing | kPeerForcePush | kPeerRtrDiscovery;
-  queue(peer);
+  unsettle(peer);
 }
 
 Peer* Discovery::of_number(uint64_t number) {
@@ -188,7 +186,7 @@ void Discovery::push_came(PingData data) {
     if (data.error == 0) d.sink_bytes = std::max(d.sink_bytes, uint32_t(data.decode.needed_bytes));
     clear(peer, kPeerNidsUptodate);
     peer.state |= kPeerForcePing;
-    return queue(peer);
+    return unsettle(peer);
   }
   wire::PingInfo& info = data.decode.info;
   if ((info.features & wire::kFeatureMultiRail) == 0) return;
@@ -198,6 +196,7 @@ void Discovery::push_came(PingData data) {
   clear(peer, kPeerNidsUptodate);
   if (doubtful) {
     peer.state |= kPeerForcePing;
+    d.states_only = false;
   } else {
     d.heard_from = data.from;
     learn_features(peer, info.features);
@@ -219,7 +218,7 @@ void Discovery::unknown_pushed(const PingData& data) {
     if (!peer.has(kPeerDiscovered | kPeerPingSent)) return;
     clear(peer, kPeerNidsUptodate);
     peer.state |= kPeerForcePing;
-    return queue(peer);
+    return unsettle(peer);
   }
 }
 
@@ -237,7 +236,7 @@ void Discovery::ping_seen(const Nid& from, const wire::PingInfo& info) {
   if (known || heard) return;
   clear(peer, kPeerNidsUptodate);
   peer.state |= kPeerForcePing;
-  queue(peer);
+  unsettle(peer);
 }
 
 void Discovery::bad_data(Peer& peer, const PingData& data) {
@@ -251,6 +250,7 @@ void Discovery::bad_data(Peer& peer, const PingData& data) {
 // The peer is pinged again, unless it has sent too many bad replies.
 void Discovery::bad_reply(Peer& peer, const std::string& why) {
   peer.discovery.error = bad_replies_end(peer, why);
+  peer.discovery.states_only = false;
   peer.state |= kPeerPingFailed;
 }
 
@@ -307,6 +307,12 @@ void Discovery::queue(Peer& peer) {
   refresh(peer);
   if (!std::exchange(peer.discovery.queued, true)) queue_.push_back(peer.id);
   set_timer();
+}
+
+/// Messages to the peer wait until it is up to date again.
+void Discovery::unsettle(Peer& peer) {
+  peer.discovery.states_only = false;
+  queue(peer);
 }
 
 void Discovery::set_timer() {
@@ -382,6 +388,7 @@ bool Discovery::merge(Peer*& at) {
   const MergeResult result = merge_ping_info(deps_, *at, *data, kind, sure);
   if (result.doubtful != 0) {  // an overtaken list, or the list of a restarted node: ping the sender once more
     at->discovery.doubted = result.doubtful;
+    at->discovery.states_only = false;
     at->state |= kPeerForcePing;
     return true;
   }
@@ -398,6 +405,7 @@ bool Discovery::merge(Peer*& at) {
   }
   at = owner;
   if (result.error == 0) return true;
+  owner->discovery.states_only = false;
   clear(*owner, kPeerNidsUptodate);
   finish(*owner, result.error);
   return false;
@@ -413,7 +421,7 @@ void Discovery::heard_of_another(Peer& peer) {
     strand_waiters(peer);
   }
   clear(peer, kPeerNidsUptodate);
-  queue(peer);
+  unsettle(peer);
 }
 
 void Discovery::send_ping(Peer& peer) {
@@ -423,38 +431,12 @@ void Discovery::send_ping(Peer& peer) {
   d.resize = d.pushed_meanwhile = false;
   d.ping = uint64_t{peer.id} << 32 | next_number_++;
   const bool check = peer.has(kPeerRtrDiscovery);
-  PingOp op = check ? check_op(peer) : ping_op(peer);
+  PingOp op = check ? check_ping(peer, deps_.nis) : peer_ping(peer);
   ++peer.gateway.checks;
   op.number = d.ping;
   op.sink_bytes = d.sink_bytes;
   op.waited = is_waited_for(peer);
   actions_.send_ping(op);
-}
-
-// Any NID of a peer may be gone without notice, also the primary. After a failure the NIDs take turns, and each ping
-// goes to exactly its NID. So a NID that answers is found, whatever else is sent meanwhile.
-PingOp Discovery::ping_op(const Peer& peer) {
-  PingOp op{.target = peer.primary().nid};
-  if (peer.discovery.failures == 0 || peer.ni_count() == 1) return op;
-  op.exactly = true;
-  uint32_t index = (peer.discovery.failures - 1) % uint32_t(peer.ni_count());
-  for (const PeerNet& net : peer.nets)
-    for (const PeerNi* ni : net.nis)
-      if (index-- == 0) op.target = ni->nid;
-  return op;
-}
-
-// Uses exactly that net, even if another path leads to the gateway. The NIs of both sides on that net take turns.
-PingOp Discovery::check_op(const Peer& peer) const {
-  PingOp op{.target = peer.primary().nid, .check = true};
-  const auto& theirs = check_targets(peer);
-  std::vector<LocalNi*> ours = deps_.nis.on_net(peer.gateway.check_net);
-  if (std::any_of(ours.begin(), ours.end(), [](const LocalNi* ni) { return !ni->fatal; }))
-    std::erase_if(ours, [](const LocalNi* ni) { return ni->fatal; });
-  if (theirs.empty() || ours.empty()) return op;
-  op.target = theirs[peer.gateway.checks % theirs.size()]->nid;
-  op.self = ours[peer.gateway.checks % ours.size()]->nid;
-  return op;
 }
 
 void Discovery::send_push(Peer& peer) {
@@ -509,7 +491,9 @@ std::vector<uint64_t> Discovery::waiters(const Peer& peer) const {
   return all;
 }
 
+// docs/decisions.md #104: a peer that lacks states of our NIs only holds up no message.
 bool Discovery::is_up_to_date(const Peer& peer) const {
+  if (peer.discovery.states_only && peer.discovery.node_seqno >= nids_sequence_) return true;
   return !peer.has(kUnfinished) && (peer.state & kFinished) == kFinished && !needs_push(peer);
 }
 
@@ -536,9 +520,11 @@ void Discovery::finish(Peer& peer, int32_t error) {
     clear(peer, kPeerRediscover | kPeerForcePush);
     peer.state |= kPeerDiscovered;
     d.told_again = 0;
+    d.states_only = false;
   } else {
     peer.state |= kPeerRediscover;
-    if (is_not_told(peer)) actions_.not_told(peer.id, d.told_again);
+    const bool again = is_not_told(peer) && actions_.not_told(peer.id, d.told_again);
+    d.states_only = d.states_only && again;
   }
   if (peer.has(kPeerRtrDiscovery)) gateway_checked(peer, error);
   refresh(peer);

@@ -42,8 +42,8 @@ class DiscoveryActions {
   /// A PUT of our current ping info, which ends in push_ended(). The payload is the implementation's to set.
   virtual void send_push(const PingOp& op) = 0;
   /// The peer with this id discovers and holds an older list of ours, but could not be given the newest. `times`: how
-  /// often tell_again() has already repeated that. The implementation calls tell_again() for the peer after a while.
-  virtual void not_told(uint32_t peer, uint32_t times) { (void)peer, (void)times; }
+  /// often tell_again() has already repeated that. True: the implementation calls tell_again() for it after a while.
+  virtual bool not_told(uint32_t peer, uint32_t times) { return (void)peer, (void)times, false; }
   /// From now on a waiter needs that ping or push.
   virtual void hurry(uint64_t number) { (void)number; }
   /// The request of a discover() call has ended; `error` is 0 or a negative errno. Called once per discover().
@@ -67,8 +67,9 @@ class Discovery {
 
   void set_mode(config::Discovery mode);
   [[nodiscard]] config::Discovery mode() const { return mode_; }
-  /// Sets the sequence number of our list of NIs. Discovered peers that hold an older list get a push.
-  void set_sequence(uint32_t sequence);
+  /// Sets the sequence number of our list of NIs, and the one since which it has had the same NIDs. Discovered peers
+  /// that hold an older list get a push. If only states of NIs differ, no message waits for the push.
+  void set_sequence(uint32_t sequence, uint32_t nids);
   [[nodiscard]] uint32_t sequence() const { return sequence_; }
   /// To call if another part of our ping info changed that other nodes act on. All discovered multi-rail peers get a
   /// push.
@@ -113,6 +114,7 @@ class Discovery {
     Nid nid;
   };
   void queue(Peer& peer);
+  void unsettle(Peer& peer);
   void set_timer();
   void work(Peer& peer);
   /// False when there is nothing left to do now.
@@ -121,8 +123,6 @@ class Discovery {
   void unknown_pushed(const PingData& data);
   void finish(Peer& peer, int32_t error);
   void send_ping(Peer& peer);
-  [[nodiscard]] static PingOp ping_op(const Peer& peer);
-  [[nodiscard]] PingOp check_op(const Peer& peer) const;
   void gateway_checked(Peer& peer, int32_t error);
   void send_push(Peer& peer);
   void bad_data(Peer& peer, const PingData& data);
@@ -143,7 +143,7 @@ class Discovery {
   MergeDeps deps_;
   DiscoveryActions& actions_;
   config::Discovery mode_ = config::Discovery::kOn;
-  uint32_t sequence_ = 1;
+  uint32_t sequence_ = 1, nids_sequence_ = 1;
   uint32_t next_number_ = 1;
   std::deque<uint32_t> queue_;                       // peer ids, each once, however many events a peer had
   std::map<uint32_t, std::vector<Waiter>> waiters_;  // by peer id

@@ -112,7 +112,7 @@ void DiscoveryRunner::local_changed(const wire::PingInfo& info) {
   const wire::PingInfo before = std::exchange(info_, info);
   payload_ = std::make_shared<const std::vector<std::byte>>(wire::ping_info_encode(info));
   if (info.sequence != machine_.sequence())
-    machine_.set_sequence(info.sequence);
+    machine_.set_sequence(info.sequence, c_.nis->nids_sequence());
   else if (news_for_others(before, info))
     machine_.push_all();
 }
@@ -175,13 +175,14 @@ void DiscoveryRunner::send_push(const PingOp& op) {
 }
 
 // Whoever fails because somebody has sent to it is told again that much later: at most one entry of each peer.
-void DiscoveryRunner::not_told(uint32_t peer, uint32_t times) {
-  if (stopped_ || times >= kTellAgainMost) return;
+bool DiscoveryRunner::not_told(uint32_t peer, uint32_t times) {
+  if (stopped_ || times >= kTellAgainMost) return false;
   const Instant at = c_.now + std::min<Duration>(kTellAgain * (1u << times), kTellAgainMax);
   const auto [entry, fresh] = again_of_.try_emplace(peer, at);
   if (!fresh) again_.erase({std::exchange(entry->second, at), peer});
   again_.insert({at, peer});
   again_timer_.set_first(again_);
+  return true;
 }
 
 unsigned DiscoveryRunner::tell_again(Instant now) {

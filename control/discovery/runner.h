@@ -64,7 +64,7 @@ class DiscoveryRunner final : DiscoveryActions {
   void send_ping(const PingOp& op) override;
   void send_push(const PingOp& op) override;
   void hurry(uint64_t number) override { others_.pass_on(number, waited_); }
-  void not_told(uint32_t peer, uint32_t times) override;
+  bool not_told(uint32_t peer, uint32_t times) override;
   unsigned tell_again(Instant now);
   void start(PingOp op, PingOps::Done done);
   void discovered(uint64_t waiter, int32_t error) override;

@@ -148,7 +148,7 @@ config::Checked<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config,
     return config::fail(started.error().code, fmt::format("{}: {}", nid_text(ni.nid), started.error().what));
   }
   ++next_id_;
-  ++sequence_;
+  nids_sequence_ = ++sequence_;
   auto place = std::find_if(nets_.begin(), nets_.end(), [&](const LocalNet& one) { return one.net == net; });
   if (place == nets_.end()) place = nets_.insert(nets_.end(), LocalNet{net, {}});
   place->nis.push_back(std::move(ni));
@@ -201,7 +201,7 @@ void LocalNis::leave(LocalNi& ni, Instant now) {
   ni.messages_seen = ni.messages();
   ni.idle_since = ni.messages_seen == 0 ? kNever : now;
   look_.set(now);
-  ++sequence_;
+  nids_sequence_ = ++sequence_;
 }
 
 void LocalNis::stay(LocalNi& ni) {
@@ -209,7 +209,7 @@ void LocalNis::stay(LocalNi& ni) {
   if (!ni.leaving) return;
   ni.leaving = false;
   ni.leave_deadline = kForever;
-  ++sequence_;
+  nids_sequence_ = ++sequence_;
 }
 
 std::vector<std::pair<Net, Nid>> LocalNis::order() const {
@@ -231,7 +231,7 @@ void LocalNis::reorder(const std::vector<std::pair<Net, Nid>>& before) {
   for (LocalNet& net : nets_)
     net.nis.sort([&](const LocalNi& a, const LocalNi& b) { return place_of_ni(a) < place_of_ni(b); });
   list_all();
-  ++sequence_;
+  nids_sequence_ = ++sequence_;
 }
 
 void LocalNis::list_all() {
@@ -242,7 +242,7 @@ void LocalNis::list_all() {
 
 void LocalNis::remove(LocalNi& ni, Instant now) {
   if (ni.closing) return;
-  if (!ni.leaving) ++sequence_;
+  if (!ni.leaving) nids_sequence_ = ++sequence_;
   ni.closing = true;
   ni.undrained = worker_count();
   ni.drain_deadline = now + kNiDrainMax;

@@ -173,6 +173,8 @@ class LocalNis {
   [[nodiscard]] LocalNi* primary();
   /// Counts additions and deletions: the sequence of ping info (docs/wire/lnet.md §4.2).
   [[nodiscard]] uint32_t sequence() const { return sequence_; }
+  /// Its value at the last addition or deletion.
+  [[nodiscard]] uint32_t nids_sequence() const { return nids_sequence_; }
   /// For what changes the list in the eyes of others, but is no addition or deletion (link state; docs/wire/lnet.md
   /// §4.5).
   void bump_sequence() { ++sequence_; }
@@ -196,7 +198,7 @@ class LocalNis {
   std::vector<WaitingNi> waiting_;
   uint32_t next_slot_ = 0;
   uint32_t next_id_ = 1;  // 0 is loopback
-  uint32_t sequence_ = 1;
+  uint32_t sequence_ = 1, nids_sequence_ = 1;
   SlowTimer look_;   // at the NIs that leave
   SlowTimer drain_;  // the first drain_deadline of the NIs that close
 };

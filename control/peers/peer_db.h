@@ -133,6 +133,7 @@ struct PeerDiscovery {
   uint32_t sure = 0;         ///< that list, when `data` answers a ping which was sent after the doubt
   bool held_back = false;    ///< a configured peer, or a route, keeps its NIDs from being those of its list
   bool queued = false;       ///< it is in the queue of Discovery
+  bool states_only = false;  ///< up to date when states of our NIs changed; nothing is new about the peer since
   Nid told_via = kAnyNid;    ///< the NID that acknowledged the last push
   Nid heard_from = kAnyNid;  ///< the NID that the newest word of its node came from
   std::unique_ptr<wire::PingInfo> data;  ///< not merged yet

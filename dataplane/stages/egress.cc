@@ -251,12 +251,13 @@ void move_all(Worker& w, NiSlice& slice, const Meant& meant) {
 /// another worker by now.
 bool unstick(Worker& w, Tx& tx) {
   Recall stuck = Recall::kStuck;
-  if (!tx.message->recall.compare_exchange_strong(stuck, Recall::kTaken, std::memory_order_relaxed)) return false;
+  if (!tx.message->recall.compare_exchange_strong(stuck, Recall::kNone, std::memory_order_relaxed)) return false;
   if (tx.stage != TxStage::kInLnd || tx.peer == nullptr) return false;
   Lnd& lnd = lnd_of(w, tx);
   const Instant moved = lnd.moved(tx.ni, tx.peer_ni, w.now);
   if (moved != kNever && w.now - moved < kStuckMax / 2) return false;  // slow, but not stuck
   tx.moving = true;
+  tx.message->recall.store(Recall::kTaken, std::memory_order_relaxed);
   lnd.cancel(tx, true, w.now);
   return true;
 }

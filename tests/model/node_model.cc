@@ -72,7 +72,7 @@ class LiveNode final : public DiscoveryActions {
   }
   void begin(const std::vector<NidNumber>& nids) {
     for (const NidNumber nid : nids) ni_add(nid);
-    machine_->set_sequence(nis_->sequence());
+    machine_->set_sequence(nis_->sequence(), nis_->sequence());
   }
   void restore(const NodeState& from);
   void happen(const Happening& what);
@@ -130,7 +130,7 @@ std::vector<NidNumber> LiveNode::own() const {
 void LiveNode::restore(const NodeState& from) {
   for (const NidNumber nid : from.own.nids) ni_add(nid);
   while (nis_->sequence() < from.own.sequence) nis_->bump_sequence();
-  machine_->set_sequence(nis_->sequence());
+  machine_->set_sequence(nis_->sequence(), nis_->sequence());
   for (const PeerState& one : from.peers) restore_waiters(one);
   for (size_t i = 0; i < from.peers.size(); ++i) restore_peer(*peers_->find_peer(peer_ids_[i]), from.peers[i]);
   // Nothing has happened by that, and nothing was forgotten.
@@ -308,7 +308,7 @@ void LiveNode::change(NidNumber nid) {
     ni_add(nid);
   peers_->nis_changed();
   peers_->follow_sources();
-  if (mutant_ != Mutant::kSequenceStays) machine_->set_sequence(nis_->sequence());
+  if (mutant_ != Mutant::kSequenceStays) machine_->set_sequence(nis_->sequence(), nis_->sequence());
 }
 
 /// All rails that may be chosen for a request.

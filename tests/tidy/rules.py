@@ -203,7 +203,7 @@ def lengths(tree):
 
 
 # Lines of C++ in a folder, without the named subfolders. The table in docs/architecture.md names other homes.
-FOLDER_LINES_MAX = {'control': (7920, ('api', 'events', 'faults', 'health', 'lib', 'policy')),
+FOLDER_LINES_MAX = {'control': (7950, ('api', 'events', 'faults', 'health', 'lib', 'policy')),
                     'control/events': (600, ()), 'control/faults': (450, ()), 'control/health': (1240, ()),
                     'control/policy': (1300, ())}
 

@@ -210,7 +210,7 @@ TEST_F(DiscoveryRepair, answers_that_are_always_older_than_a_push) {
 TEST_F(DiscoveryRepair, pushes_that_another_peer_always_acknowledges) {
   know({30});
   know({20, 21});
-  machine.set_sequence(5);
+  machine.set_sequence(5, 5);
   EXPECT_EQ(turn(), "push to 30; push to 20; ");
   ack();
   for (uint32_t i = 0; i <= kBadRepliesMax; ++i) {
@@ -242,7 +242,7 @@ TEST_F(DiscoveryRepair, the_nid_that_acknowledged_a_push_goes_to_another_node) {
 TEST_F(DiscoveryRepair, the_nid_that_acknowledges_a_push_has_left) {
   know({30});
   know({20, 21});
-  machine.set_sequence(5);
+  machine.set_sequence(5, 5);
   EXPECT_EQ(turn(), "push to 30; push to 20; ");
   ack();
   pushed(data({30, 21}, 4));

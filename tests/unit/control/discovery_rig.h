@@ -16,7 +16,7 @@ inline constexpr uint32_t kDownrev = wire::kFeatureNiStatus | wire::kFeatureRteD
 class DiscoveryTest : public ::testing::Test, protected DiscoveryActions {
  protected:
   DiscoveryTest() : own_(rig_.add({"10.0.0.1@tcp", "10.0.0.2@tcp", "10.1.0.1@o2ib"})), nis_(*own_.node->control().nis) {
-    machine.set_sequence(4);
+    machine.set_sequence(4, 4);
   }
   ~DiscoveryTest() override { rig_.stop_all(); }
 

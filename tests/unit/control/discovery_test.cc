@@ -272,10 +272,10 @@ TEST_F(DiscoveryTest, a_peer_that_stops_discovering_falls_apart) {
 TEST_F(DiscoveryTest, local_changes_are_pushed) {
   know({20, 21});
   ASSERT_TRUE(peers.find_or_create(peer_nid(30), kAnyNid));
-  machine.set_sequence(5);
+  machine.set_sequence(5, 5);
   EXPECT_EQ(letters(20), "PMQ");
   EXPECT_EQ(turn(), "push to 20; ");
-  machine.set_sequence(6);
+  machine.set_sequence(6, 6);
   EXPECT_EQ(turn(), "") << "the one under way comes first";
   EXPECT_EQ(ack(), "push to 20; ");
   EXPECT_EQ(ack(), "");
@@ -295,7 +295,7 @@ TEST_F(DiscoveryTest, switching_off_is_pushed_once) {
   machine.set_mode(config::Discovery::kOff);
   EXPECT_EQ(turn(), "push to 20; ");
   EXPECT_EQ(ack(), "");
-  machine.set_sequence(9);
+  machine.set_sequence(9, 9);
   EXPECT_EQ(turn(), "");
 }
 
@@ -491,12 +491,16 @@ class DiscoveryAtRandom : public DiscoveryTest {
         if (!pushes_.empty()) ack(rng.one_in(3) ? -ETIMEDOUT : 0);
     }
   }
+  void change_own() {
+    const uint32_t sequence = machine.sequence() + uint32_t(rng.below(2));
+    machine.set_sequence(sequence, sequence - uint32_t(rng.below(3)));
+  }
   void of_this_node(uint64_t waiter) {
     PeerNi& ni = *peers.find_or_create(peer_nid(any()), kAnyNid).value();
     switch (rng.below(5)) {
       case 0:
       case 1: ++waiting_; return machine.discover(ni, waiter, rng.one_in(2));
-      case 2: return machine.set_sequence(machine.sequence() + uint32_t(rng.below(2)));
+      case 2: return change_own();
       case 3:
         if (!ni.peer->has(kPeerRtrDiscovery)) machine.check_gateway(*ni.peer, ni.nid.net());
         return;

@@ -227,6 +227,7 @@ TEST_F(CopiesStuck, a_request_whose_connection_moves_stays) {
   bench.publish();
   pass(10s);
   EXPECT_TRUE(bench.lnd().cancelled.empty());
+  EXPECT_EQ(tx.message->recall.load(), Recall::kNone) << "a failure of its own takes no path twice";
   bench.lnd().moves = false;
   pass(kStuckMax + 4 * kSilenceLook);
   EXPECT_EQ(bench.lnd().cancelled, (std::vector<std::pair<Tx*, bool>>{{&tx, true}}));
