@@ -1,0 +1,130 @@
+// Queue pairs of the simulated provider, as their worker sees them.
+#include <algorithm>
+
+#include "lnd/rc/sim/provider.h"
+
+namespace ulnet::rc::sim {
+namespace {
+
+SimQp& sim_of(Qp& qp) {
+  return static_cast<SimQp&>(qp);
+}
+
+}  // namespace
+
+void SimWorker::adopt(Qp& qp, QpUser& user) {
+  ULNET_CHECK(qp.worker == id_ && sim_of(qp).user == nullptr);
+  sim_of(qp).user = &user;
+  mine_.insert(qp.conn);
+}
+
+void SimWorker::release(Qp& qp) {
+  SimQp& sim = sim_of(qp);
+  ULNET_CHECK(sim.user != nullptr && sim.drained && sim.done.empty());
+  sim.user = nullptr;
+  mine_.erase(qp.conn);
+}
+
+void SimWorker::receive(Qp& qp, uint32_t buffer) {
+  SimQp& sim = sim_of(qp);
+  if (sim.broken) return;
+  ULNET_CHECK(buffer < sim.receives && std::count(sim.posted.begin(), sim.posted.end(), buffer) == 0);
+  sim.posted.push_back(buffer);
+}
+
+uint32_t SimWorker::room(const Qp& qp) const {
+  const auto& sim = static_cast<const SimQp&>(qp);
+  return sim.broken ? 0 : sim.work - uint32_t(sim.ops.size());
+}
+
+Posted SimWorker::post(Qp& qp, Op op) {
+  SimQp& sim = sim_of(qp);
+  if (sim.broken) return Posted::kYes;  // fails with the queue pair
+  if (sim.ops.size() >= sim.work) return Posted::kNoRoom;
+  sim.ops.push_back(std::move(op));
+  return Posted::kYes;
+}
+
+Posted SimWorker::send(Qp& qp, uint32_t buffer, uint32_t bytes, uint64_t token) {
+  ULNET_CHECK(buffer < qp.sends && bytes <= qp.buffer_bytes);
+  return post(qp, {.kind = OpKind::kSend, .token = token, .buffer = buffer, .bytes = bytes});
+}
+
+Posted SimWorker::write(Qp& qp, std::span<const Segment> from, uint32_t key, uint64_t address, uint64_t token) {
+  ULNET_CHECK(!from.empty() && from.size() <= qp.pieces);
+  const SimControl& control = *Net::conn_of(qp, net_).control;
+  const auto registered = [&](const Segment& one) { return control.registered(one); };
+  if (!std::all_of(from.begin(), from.end(), registered)) return Posted::kImpossible;
+  return post(
+      qp, {.kind = OpKind::kWrite, .token = token, .from = {from.begin(), from.end()}, .key = key, .address = address});
+}
+
+Posted SimWorker::key_open(Qp& qp, RemoteKey& key, const Payload& window) {
+  ULNET_CHECK(!key.open && window.length > 0);
+  SimQp& sim = sim_of(qp);
+  const SimControl& control = *Net::conn_of(qp, net_).control;
+  uint32_t seen = 0;
+  const Segment* in = nullptr;
+  for (uint32_t i = 0; i < window.segment_count && seen < window.offset + window.length; ++i) {
+    const Segment& segment = window.segments[i];
+    seen += segment.bytes;
+    if (seen <= window.offset) continue;
+    if (!control.registered(segment)) return Posted::kImpossible;
+    if (in != nullptr && in->region != segment.region) return Posted::kImpossible;
+    in = &segment;
+  }
+  if (sim.open.size() >= sim.keys) return Posted::kNoRoom;
+  const uint32_t value = uint32_t(net_.rng().next()) | 1;
+  if (sim.open.contains(value)) return Posted::kNoRoom;
+  if (const Posted posted = post(qp, {.kind = OpKind::kKeyOpen, .key = value}); posted != Posted::kYes) return posted;
+  sim.open[value] = window;
+  key.value = value;
+  key.open = true;
+  return Posted::kYes;
+}
+
+Posted SimWorker::key_close(Qp& qp, RemoteKey& key) {
+  ULNET_CHECK(key.open);
+  return post(qp, {.kind = OpKind::kKeyClose, .key = key.value, .closing = &key});
+}
+
+void SimWorker::tell(SimQp& qp, const Done& done, Instant now) {
+  QpUser& user = *qp.user;
+  switch (done.kind) {
+    case Done::Kind::kReceived: return user.received(qp, done.buffer, done.bytes, now);
+    case Done::Kind::kSent: return user.sent(qp, done.token, now);
+    case Done::Kind::kKeyClosed: done.key->open = false; return user.key_closed(qp, *done.key, now);
+    case Done::Kind::kBroken: return user.broken(qp, done.cause, now);
+    case Done::Kind::kDrained: return user.drained(qp, now);
+  }
+}
+
+unsigned SimWorker::poll(unsigned budget, Instant now) {
+  net_.run(now);
+  unsigned count = 0;
+  const std::set<ConnId> conns = mine_;
+  for (const ConnId id : conns) {
+    while (count < budget && mine_.contains(id)) {
+      SimQp& qp = *net_.find(id)->qp;
+      if (qp.done.empty()) break;
+      const Done done = qp.done.front();
+      qp.done.pop_front();
+      tell(qp, done, now);
+      ++count;
+    }
+  }
+  return count;
+}
+
+void SimWorker::flush(Instant now) {
+  net_.run(now);
+  for (const ConnId id : mine_)
+    if (Conn& conn = *net_.find(id); !conn.qp->broken) net_.transmit(conn);
+}
+
+bool SimWorker::pending() {
+  return net_.next() <= net_.now() ||
+         std::any_of(mine_.begin(), mine_.end(), [&](ConnId id) { return !net_.find(id)->qp->done.empty(); });
+}
+
+}  // namespace ulnet::rc::sim

@@ -1,0 +1,152 @@
+// The contract of lnd/rc/rc.h: how connections end, or do not come about. Each end has one broken() and one drained(),
+// and the other side learns of it.
+#include "tests/unit/rc/world.h"
+
+namespace ulnet::test {
+namespace {
+
+class RcEnd : public RcTest {
+ protected:
+  void expect_failed(const std::string& why) {
+    until([&] { return seen.find("0 failed") != std::string::npos; });
+    EXPECT_NE(seen.find(why), std::string::npos) << seen;
+  }
+};
+
+TEST_P(RcEnd, a_reject_has_private_data) {
+  listen();
+  dial(spec());
+  until([&] { return conns[1] != 0; });
+  control(1).reject(std::exchange(conns[1], 0), data_of("no"), world->now);
+  expect_failed("0 failed no (rejected by the peer)");
+}
+
+TEST_P(RcEnd, nobody_listens) {
+  dial(spec());
+  expect_failed("0 failed (nobody listens at the peer)");
+}
+
+TEST_P(RcEnd, no_such_machine) {
+  listen();
+  rc::DialSpec nobody = spec();
+  nobody.remote.address = rc::IpAddress::of_v4(0x0A0000FE);
+  nobody.answer_max = 2s;
+  nobody.resolve_max = 1s;
+  dial(nobody);
+  until([&] { return seen.find("0 failed") != std::string::npos; });
+  const bool known = seen.find("no way to the peer's address") != std::string::npos ||
+                     seen.find("the peer does not answer") != std::string::npos;
+  EXPECT_TRUE(known) << seen;
+}
+
+TEST_P(RcEnd, the_peer_does_not_answer) {
+  listen();
+  rc::DialSpec impatient = spec();
+  impatient.answer_max = 2s;
+  dial(impatient);
+  until([&] { return conns[1] != 0; });  // and says neither yes nor no
+  expect_failed("0 failed (the peer does not answer)");
+  until([&] { return seen.find("1 failed") != std::string::npos; });
+}
+
+TEST_P(RcEnd, no_device_has_the_address) {
+  rc::DialSpec elsewhere = spec();
+  elsewhere.local = rc::IpAddress::of_v4(0x7F000001);
+  const auto dialled = control(0).dial(elsewhere, world->now);
+  ASSERT_FALSE(dialled);
+  EXPECT_EQ(dialled.error().code, -EADDRNOTAVAIL);
+  const auto opened = control(0).listen({rc::IpAddress::of_v4(0x7F000001), kPort});
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, -ENODEV);
+}
+
+TEST_P(RcEnd, two_listeners_at_one_port) {
+  listen();
+  const auto second = control(1).listen({world->address(1), kPort});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, -EADDRINUSE);
+  control(1).unlisten(std::exchange(listener, 0));
+  listen();
+}
+
+TEST_P(RcEnd, each_side_can_close) {
+  for (const unsigned who : {0u, 1u}) {
+    SCOPED_TRACE(who);
+    connect();
+    control(who).disconnect(conns[who], world->now);
+    until([&] { return sides[who]->is_drained && sides[1 - who]->is_broken; });
+    EXPECT_EQ(sides[who]->cause, rc::Cause::kClosed);
+    EXPECT_EQ(sides[1 - who]->cause, rc::Cause::kPeerClosed);
+    until([&] { return seen.find(std::to_string(1 - who) + " closed (closed by the peer); ") != std::string::npos; });
+    EXPECT_FALSE(sides[1 - who]->is_drained) << "not before disconnect()";
+    for (const unsigned node : {0u, 1u}) finish(node);
+    control(1).unlisten(std::exchange(listener, 0));
+    for (unsigned node = 0; node < 2; ++node)
+      sides[node] = std::make_unique<Side>(worker(node)), adopted[node] = nullptr;
+    seen.clear();
+  }
+}
+
+// Goal: at any moment of the set-up, the active side may give up. Everything ends, on both sides.
+TEST_P(RcEnd, closed_at_any_moment_of_the_setup) {
+  for (unsigned steps = 0; steps < 12; ++steps) {
+    SCOPED_TRACE(steps);
+    for (const unsigned who : {0u, 1u}) {
+      listen();
+      dial(spec());
+      bool asked = false;
+      for (unsigned i = 0; i < steps; ++i) {
+        step();
+        if (conns[1] != 0 && !std::exchange(asked, true)) control(1).prepare(conns[1], usual_needs(), world->now);
+      }
+      if (conns[who] != 0) control(who).disconnect(conns[who], world->now);
+      for (unsigned i = 0; i < 100; ++i) step();
+      for (const unsigned node : {who, 1 - who}) finish(node);
+      for (unsigned i = 0; i < 100; ++i) step();
+      for (const unsigned node : {0u, 1u}) finish(node);
+      control(1).unlisten(std::exchange(listener, 0));
+      for (unsigned node = 0; node < 2; ++node)
+        sides[node] = std::make_unique<Side>(worker(node)), adopted[node] = nullptr;
+    }
+  }
+}
+
+// Goal: the peer vanishes without a word. The sender learns of it by its own operation.
+TEST_P(RcEnd, nobody_acknowledges) {
+  connect();
+  world->cut();
+  active().send("lost", 1);
+  until([&] { return active().is_broken; });
+  EXPECT_EQ(active().cause, rc::Cause::kRetryExceeded);
+  EXPECT_TRUE(active().tokens.empty());
+  EXPECT_TRUE(passive().messages.empty());
+  EXPECT_FALSE(passive().is_broken) << "it has sent nothing";
+}
+
+TEST_P(RcEnd, no_receive_buffer) {
+  passive().post_receives = false;
+  connect();
+  active().send("nowhere", 1);
+  until([&] { return active().is_broken; });
+  EXPECT_EQ(active().cause, rc::Cause::kRnrExceeded);
+  EXPECT_TRUE(active().tokens.empty());
+}
+
+// Goal: operations that were posted and not reported have failed, and their memory is the caller's after drained().
+TEST_P(RcEnd, operations_under_way_fail) {
+  connect();
+  active().send("comes", 1);
+  until([&] { return active().tokens.size() == 1; });
+  world->cut();
+  for (uint64_t token = 2; token < 6; ++token) active().send("lost", token);
+  until([&] { return active().is_broken; });
+  finish(0);
+  EXPECT_TRUE(active().is_drained);
+  EXPECT_EQ(active().tokens, std::vector<uint64_t>{1});
+  EXPECT_EQ(passive().messages, std::vector<std::string>{"comes"});
+}
+
+INSTANTIATE_TEST_SUITE_P(sim, RcEnd, ::testing::Values(+[] { return make_sim_world(); }));
+
+}  // namespace
+}  // namespace ulnet::test
