@@ -1,5 +1,5 @@
 // The LNet messages in a capture of o2iblnd over RoCEv2: the content of its IMMEDIATE messages. RDMA, the connection
-// manager and acknowledgements are left out. docs/wire/roce.md §1, docs/wire/o2iblnd.md §2, 3.
+// manager and acknowledgements are left out (tests/wire/roce.h has them).
 #pragma once
 #include <string>
 #include <vector>

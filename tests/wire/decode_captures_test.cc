@@ -12,6 +12,7 @@
 #include "lnd/socklnd/proto/zc.h"
 #include "tests/wire/decode.h"
 #include "tests/wire/hex.h"
+#include "tests/wire/roce.h"
 
 namespace ulnet::test {
 namespace {
@@ -320,7 +321,7 @@ TEST(PingInfos, are_found) {
 TEST(AllCaptures, are_in_a_table) {
   std::set<std::string> known;
   for (const Expected& expected : kCaptures) known.insert(expected.name);
-  known.insert({"e7-o2ib-mr-discover", "e9-o2ib-mr-net-del-push"});  // of o2ib: tests/replay/message_replay_test.cc
+  for (const std::string& name : o2ib_capture_names()) known.insert(name);  // tests/wire/o2iblnd_captures_test.cc
   for (const Crafted& crafted : kCrafted) known.insert(std::string("g3-tcp-crafted-") + crafted.name);
   const auto names = capture_names();
   EXPECT_EQ(known, std::set<std::string>(names.begin(), names.end()));
