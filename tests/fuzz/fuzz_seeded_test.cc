@@ -6,6 +6,7 @@
 #include "dataplane/wire/bytes.h"
 #include "tests/fuzz/targets.h"
 #include "tests/wire/decode.h"
+#include "tests/wire/roce.h"
 
 namespace ulnet::fuzz {
 namespace {
@@ -16,12 +17,14 @@ constexpr unsigned kMutationsPerTarget = 100000;
 constexpr size_t kInputBytesMax = 4096;
 
 struct Seeds {
-  std::vector<Input> header, ping_info, acceptor, hello, frame, nid_text;
+  std::vector<Input> header, ping_info, acceptor, hello, frame, nid_text, o2ib_message, o2ib_reject;
   [[nodiscard]] const std::vector<Input>& of(std::string_view name) const {
     if (name == "header") return header;
     if (name == "ping_info") return ping_info;
     if (name == "acceptor") return acceptor;
     if (name == "hello") return hello;
+    if (name == "o2ib_message") return o2ib_message;
+    if (name == "o2ib_reject") return o2ib_reject;
     return name == "frame" ? frame : nid_text;
   }
 };
@@ -60,6 +63,25 @@ void collect(const test::TcpConversation& conversation, test::Side side, Seeds& 
   }
 }
 
+/// Messages of o2iblnd and private data of the CM. `other_order` swaps magic, version and length, so that mutations
+/// reach the rest of a message of the other byte order.
+void collect_o2ib(const test::O2ibCapture& capture, Seeds& seeds) {
+  const auto other_order = [](Input input) {
+    for (const auto& [at, size] : {std::pair(0, 4), std::pair(4, 2), std::pair(8, 4)})
+      if (input.size() >= size_t(at + size)) std::reverse(input.begin() + at, input.begin() + at + size);
+    return input;
+  };
+  const auto add = [&](std::vector<Input>& to, const std::vector<std::byte>& bytes) {
+    to.push_back(cut(bytes));
+    to.push_back(other_order(cut(bytes)));
+  };
+  for (const test::O2ibSend& one : capture.sends) add(seeds.o2ib_message, one.bytes);
+  for (const test::CmMessage& one : capture.cm) {
+    if (one.private_data.empty()) continue;
+    add(one.kind == test::CmMessage::Kind::kRej ? seeds.o2ib_reject : seeds.o2ib_message, one.private_data);
+  }
+}
+
 const Seeds& seeds() {
   static const Seeds all = [] {
     Seeds made;
@@ -70,6 +92,10 @@ const Seeds& seeds() {
       for (const auto& conversation : test::pcap_read(test::capture_path(name)).conversations)
         for (test::Side side : {test::Side::kDialler, test::Side::kPassive}) collect(conversation, side, made);
     }
+    for (const char* name :
+         {"e1-o2ib-ping-discover", "e3-o2ib-lst-brw-write-4k", "e4-o2ib-lst-brw-read-4k",
+          "g7-o2ib-reject-queue-depth-renegotiate", "g9-o2ib-connection-race", "g10-o2ib-reject-wrong-net"})
+      collect_o2ib(test::o2ib_read(test::capture_path(name)), made);
     for (const char* text :
          {"10.0.0.1@tcp", "fd00:10::2@o2ib3", "0x10@gni1", "0@lo", "<?>", "1f:2:3@<99:7>", "tcp12"}) {
       made.nid_text.push_back(cut(std::as_bytes(std::span(text, std::strlen(text)))));

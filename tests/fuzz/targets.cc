@@ -10,10 +10,12 @@
 #include "dataplane/base/nid_text.h"
 #include "dataplane/wire/bytes.h"
 #include "dataplane/wire/ping_info.h"
+#include "lnd/o2iblnd/proto/connect.h"
 #include "lnd/socklnd/proto/acceptor.h"
 #include "lnd/socklnd/proto/frame.h"
 #include "lnd/socklnd/proto/hello.h"
 #include "lnd/socklnd/proto/zc.h"
+#include "tests/wire/o2iblnd_encode.h"
 
 namespace ulnet::fuzz {
 namespace {
@@ -185,6 +187,63 @@ void fuzz_nid_text(Bytes in) {
                        std::all_of(nid.addr.begin() + nid.size + 4, nid.addr.end(), [](uint8_t b) { return b == 0; });
   const auto parsed = nid_parse(printed);
   if (nid.is_any() || regular) ULNET_CHECK(parsed.has_value() && *parsed == nid);
+}
+
+namespace {
+
+/// Both verdicts on private data, whatever it is. An accepted request can be answered.
+void check_verdicts(Bytes in, const o2iblnd::Message& message, o2iblnd::MessageFault fault) {
+  const o2iblnd::ConnParams mine{8, o2iblnd::kFragmentsMax, o2iblnd::kMessageMax};
+  const o2iblnd::PassiveSide here{.ni_found = true,
+                                  .ni_ready = true,
+                                  .stamp = message.ends.dst_stamp,
+                                  .params = mine,
+                                  .connecting = (first(in) & 1) != 0};
+  const o2iblnd::PassiveVerdict verdict = o2iblnd::judge_request(in, message, fault, here);
+  ULNET_CHECK(verdict.accepted() == (*verdict.why == 0));
+  ULNET_CHECK(!verdict.accepted() || message.type == o2iblnd::MessageType::kConnReq);
+  ULNET_CHECK(!verdict.accepted() || verdict.params.queue_depth <= mine.queue_depth);
+  const o2iblnd::Ends sent{message.ends.dst, message.ends.src, message.ends.dst_stamp, 0};
+  if (o2iblnd::judge_answer(message, fault, sent, mine) != o2iblnd::AnswerFault::kNone) return;
+  ULNET_CHECK(message.params.fragments >= 1 && message.params.fragments <= mine.fragments);
+}
+
+}  // namespace
+
+void fuzz_o2ib_message(Bytes in) {
+  o2iblnd::Message message;
+  const o2iblnd::MessageFault fault = o2iblnd::message_decode(in, message);
+  check_verdicts(in, message, fault);
+  if (fault != o2iblnd::MessageFault::kNone) {
+    ULNET_CHECK(*o2iblnd::message_fault_text(fault) != 0);
+    return;
+  }
+  ULNET_CHECK(o2iblnd::message_version(in) == o2iblnd::kVersion);
+  const auto bytes = test::o2iblnd_encode(message);
+  o2iblnd::Message again;
+  ULNET_CHECK(bytes.size() <= in.size() && o2iblnd::message_decode(bytes, again) == o2iblnd::MessageFault::kNone);
+  ULNET_CHECK(again.type == message.type && again.credits == message.credits && again.ends == message.ends);
+  ULNET_CHECK(again.params == message.params && again.status == message.status && !again.flip);
+  ULNET_CHECK(again.cookie == message.cookie && again.sink_cookie == message.sink_cookie);
+  check_same(again.header, message.header);
+  ULNET_CHECK(std::equal(again.payload.begin(), again.payload.end(), message.payload.begin(), message.payload.end()));
+  ULNET_CHECK(again.sink.key() == message.sink.key() && again.sink.bytes() == message.sink.bytes());
+  ULNET_CHECK(test::fragments_of(again.sink) == test::fragments_of(message.sink));
+}
+
+void fuzz_o2ib_reject(Bytes in) {
+  o2iblnd::Reject reject;
+  const bool block = o2iblnd::reject_decode(in, reject);
+  const o2iblnd::ActiveSide here{{8, o2iblnd::kFragmentsMax, o2iblnd::kMessageMax}, true, false};
+  const o2iblnd::Reaction reaction = o2iblnd::react(o2iblnd::kCmConsumer, in, here);
+  ULNET_CHECK((reaction.kind == o2iblnd::Reaction::Kind::kFail) == (reaction.error != 0));
+  if (reaction.kind == o2iblnd::Reaction::Kind::kReconnect)
+    ULNET_CHECK(reaction.params.queue_depth >= 1 && reaction.params.fragments >= 1);
+  if (!block || reject.version < o2iblnd::kVersion) return;
+  std::array<std::byte, o2iblnd::kRejectBytes> out;
+  o2iblnd::reject_encode(reject, out);
+  o2iblnd::Reject again;
+  ULNET_CHECK(o2iblnd::reject_decode(out, again) && again == reject);
 }
 
 }  // namespace ulnet::fuzz

@@ -15,13 +15,20 @@ void fuzz_acceptor(Bytes in);      ///< a stream that begins with a connection r
 void fuzz_hello(Bytes in);         ///< first byte: role; then a stream that begins with a HELLO
 void fuzz_frame_stream(Bytes in);  ///< first byte: version and byte order; then frames with payload
 void fuzz_nid_text(Bytes in);      ///< a NID as text, and as 20 bytes
+void fuzz_o2ib_message(Bytes in);  ///< a message of o2iblnd, also as private data of a CM REQ or REP
+void fuzz_o2ib_reject(Bytes in);   ///< private data of a CM REJ
 
 struct Target {
   const char* name;
   void (*run)(Bytes);
 };
-inline constexpr Target kTargets[] = {{"header", fuzz_header},      {"ping_info", fuzz_ping_info},
-                                      {"acceptor", fuzz_acceptor},  {"hello", fuzz_hello},
-                                      {"frame", fuzz_frame_stream}, {"nid_text", fuzz_nid_text}};
+inline constexpr Target kTargets[] = {{"header", fuzz_header},
+                                      {"ping_info", fuzz_ping_info},
+                                      {"acceptor", fuzz_acceptor},
+                                      {"hello", fuzz_hello},
+                                      {"frame", fuzz_frame_stream},
+                                      {"nid_text", fuzz_nid_text},
+                                      {"o2ib_message", fuzz_o2ib_message},
+                                      {"o2ib_reject", fuzz_o2ib_reject}};
 
 }  // namespace ulnet::fuzz
