@@ -71,6 +71,17 @@ class Model {
   [[nodiscard]] std::string text_of(const State& state) const;
   /// "" if each node has the true NIDs of each other node and no send waits, else the first difference.
   [[nodiscard]] std::string not_converged(const State& state) const;
+  /// No state is wrong in itself.
+  [[nodiscard]] std::string wrong_in(const State&) const { return ""; }
+  template <class Add>
+  void hash(const State& state, Add add) const {
+    add(uint64_t{state.losses} << 16 | uint64_t{state.restarts} << 8 | state.changes);
+    for (const uint32_t node : state.nodes) add(node);
+    for (const Flight& one : state.flights) {
+      add(uint64_t(one.kind) << 24 | uint64_t{one.node} << 16 | uint64_t{one.sender} << 8 | one.token);
+      add(one.body);
+    }
+  }
   /// States of single nodes that were met.
   [[nodiscard]] size_t node_states() const { return nodes_.size(); }
 

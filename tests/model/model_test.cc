@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "tests/model/discovery_model.h"
 #include "tests/model/search.h"
 
 namespace ulnet::model {
@@ -48,17 +49,13 @@ ModelOptions one_sends_to_two(Faults faults) {
   return with({{.nids = {1}}, {.nids = {2}, .extra = 4, .with = {1}}, {.nids = {3}, .extra = 4, .with = {2}}}, faults);
 }
 
-std::string story(const SearchResult& result) {
-  std::string text = result.wrong + ", by\n";
-  for (const std::string& line : result.trace) text += "  " + line + "\n";
-  return text;
-}
 void expect_converges(const ModelOptions& options) {
-  const SearchResult result = search(options, kStatesMax);
-  EXPECT_EQ(result.wrong, "") << story(result);
+  Model model(options);
+  const SearchResult result = search(model, kStatesMax);
+  EXPECT_EQ(result.wrong, "") << result.story();
   EXPECT_TRUE(result.complete) << result.states << " states, and more";
   EXPECT_GT(result.converged, 0u);
-  std::printf("%zu states (%zu of single nodes), %zu steps, %zu final\n", result.states, result.node_states,
+  std::printf("%zu states (%zu of single nodes), %zu steps, %zu final\n", result.states, model.node_states(),
               result.steps, result.converged);
 }
 
@@ -116,11 +113,13 @@ TEST(Model, planted_faults_are_found) {
   };
   static_assert(std::size(all) == size_t(Mutant::kCount) - 1);
   for (const Planted& planted : all) {
-    SearchResult result = search(planted.space, kLook);
-    EXPECT_EQ(result.wrong, "") << "without " << name_of(planted.mutant) << ": " << story(result);
+    Model right(planted.space);
+    SearchResult result = search(right, kLook);
+    EXPECT_EQ(result.wrong, "") << "without " << name_of(planted.mutant) << ": " << result.story();
     ModelOptions space = planted.space;
     space.mutant = planted.mutant;
-    result = search(space, kLook);
+    Model wrong(space);
+    result = search(wrong, kLook);
     EXPECT_NE(result.wrong, "") << name_of(planted.mutant) << ": not found in " << result.states << " states";
     std::printf("%s: %s, after %zu states\n", name_of(planted.mutant), result.wrong.c_str(), result.states);
   }
