@@ -2,7 +2,7 @@
 // the peer. Pure, so that a model can search all orders of events. Source: docs/wire/o2iblnd.md §5.
 //
 // With depth Q, at most Q messages that use a credit, Q responses and two NOOPs are under way to a side, or wait there.
-// Each has one of 2·Q + 2 receive buffers. The two NOOPs need two rules (docs/decisions.md):
+// Each has one of 2·Q + 2 receive buffers. The two NOOPs need two rules (docs/decisions.md, row 106):
 // - A NOOP that returns credits has more than a third of Q, so that at most two are not processed yet.
 // - The first NOOP after a keepalive leaves less than the high water of Q, so that only one can follow the keepalive.
 // The caller sends a keepalive only after a long silence: all its earlier NOOPs have been processed by then.
@@ -88,6 +88,8 @@ class Credits {
   }
   /// The buffer of a received message is posted again, and the core does not hold the message any longer. `refused`: a
   /// PUT_REQ was answered with PUT_NAK. False (EPROTO): the peer has sent more than it had credits for.
+  /// A buffer that returns no credit has to be posted before its message has an effect (docs/decisions.md, row 107).
+  /// That is before a PUT_ACK leaves, and before the next request that a response permits.
   [[nodiscard]] bool repost(MessageType type, bool refused = false) {
     if (!returns_credit(type, refused)) return true;
     if (owed_ == depth_) return false;
