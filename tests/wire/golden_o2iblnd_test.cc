@@ -266,6 +266,11 @@ Bytes flipped(Bytes bytes) {
 
 // Goal: a message of the other byte order gives the same values. Cookies and LNet headers are not swapped.
 TEST(O2iblndGolden, other_byte_order) {
+  Bytes asymmetric = hex(kConnReq);
+  put_at(asymmetric, 50, uint16_t{256});  // 257 reads the same in both byte orders
+  Message request;
+  ASSERT_EQ(message_decode(flipped(asymmetric), request), MessageFault::kNone);
+  EXPECT_EQ(request.params, (ConnParams{8, 256, 4096}));
   for (const char* golden : kAllMessages) {
     const Bytes own = hex(golden), other = flipped(own);
     EXPECT_EQ(other[0], std::byte{0x0B});
@@ -422,6 +427,12 @@ TEST(O2iblndGolden, reject_fatal) {
 TEST(O2iblndGolden, reject_msg_queue_size) {
   expect_reject("91 1b e9 0b 12 00 07 00 d7 01 d7 de bc 60 06 00 08 00 01 01 00 10 00 00",
                 {RejectReason::kMsgQueueSize, 0x12, 0x000660BCDED701D7, {8, 257, 4096}});
+}
+
+// No capture has this one. 257 reads the same in both byte orders, 258 does not.
+TEST(O2iblndGolden, reject_rdma_frags) {
+  expect_reject("91 1b e9 0b 12 00 06 00 d7 01 d7 de bc 60 06 00 08 00 02 01 00 10 00 00",
+                {RejectReason::kRdmaFrags, 0x12, 0x000660BCDED701D7, {8, 258, 4096}});
 }
 
 // Goal: the version decides how much of a block there is.
