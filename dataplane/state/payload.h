@@ -51,17 +51,11 @@ class PayloadCursor {
   [[nodiscard]] uint32_t left() const { return payload_.length - done_; }
   /// Describes the next bytes (not yet advanced over) in at most `out.size()` pieces; returns how many were filled.
   unsigned pieces(std::span<iovec> out, uint32_t max_bytes = UINT32_MAX) const {
-    unsigned count = 0;
-    uint32_t rest = left() < max_bytes ? left() : max_bytes;
-    uint32_t inner = inner_;
-    for (uint32_t i = index_; rest > 0 && count < out.size() && i < payload_.segment_count; ++i, inner = 0) {
-      const Segment& segment = payload_.segments[i];
-      const uint32_t here = segment.bytes - inner < rest ? segment.bytes - inner : rest;
-      if (here == 0) continue;
-      out[count++] = {segment.base + inner, here};
-      rest -= here;
-    }
-    return count;
+    return fill(out, max_bytes, [](const Segment& piece) { return iovec{piece.base, piece.bytes}; });
+  }
+  /// The same; each piece names its region.
+  unsigned segments(std::span<Segment> out, uint32_t max_bytes = UINT32_MAX) const {
+    return fill(out, max_bytes, [](const Segment& piece) { return piece; });
   }
   /// Requires bytes <= left().
   void advance(uint32_t bytes) {
@@ -79,6 +73,21 @@ class PayloadCursor {
   }
 
  private:
+  template <class Piece, class As>
+  unsigned fill(std::span<Piece> out, uint32_t max_bytes, const As& as) const {
+    unsigned count = 0;
+    uint32_t rest = left() < max_bytes ? left() : max_bytes;
+    uint32_t inner = inner_;
+    for (uint32_t i = index_; rest > 0 && count < out.size() && i < payload_.segment_count; ++i, inner = 0) {
+      const Segment& segment = payload_.segments[i];
+      const uint32_t here = segment.bytes - inner < rest ? segment.bytes - inner : rest;
+      if (here == 0) continue;
+      out[count++] = as({segment.base + inner, here, segment.region});
+      rest -= here;
+    }
+    return count;
+  }
+
   Payload payload_;
   uint32_t index_ = 0;
   uint32_t inner_ = 0;

@@ -1,0 +1,237 @@
+// One connection, and the connections to one peer NI, as the worker half keeps them. State only: the rules are in
+// conn_tx, conn_rx, transfer, conn_end and peer. Control makes a Conn, lends it to one worker and gets it back
+// (messages.h); the worker makes a Peer.
+//
+// The tables of a connection with depth Q: at most Q requests of this side are under way (Credits::reserved). At most Q
+// messages of the peer hold a credit. A peer that goes beyond that ends the connection.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "dataplane/base/list.h"
+#include "dataplane/base/wheel.h"
+#include "dataplane/base/worker_memory.h"
+#include "dataplane/state/payload.h"
+#include "lnd/lnd.h"
+#include "lnd/o2iblnd/proto/credits.h"
+#include "lnd/o2iblnd/proto/message.h"
+#include "lnd/rc/rc.h"
+
+namespace ulnet::o2iblnd {
+
+struct Conn;
+struct IbWorker;
+struct Peer;
+
+struct SiblingTag {};
+struct DirtyTag {};
+struct PeerTag {};
+struct StepTag {};
+struct StagingTag {};
+
+/// Where a Tx is while o2iblnd owns it (Tx::lnd, see TxState).
+enum class TxPlace : uint8_t {
+  kWaiting,  ///< in Peer::waiting: no connection
+  kQueued,   ///< in Conn::queue: nothing of it was sent
+  kBegun     ///< a message of it was posted: in a Request, a Serving, or an Out
+};
+
+/// The view that o2iblnd has of Tx::lnd.
+class TxState {
+ public:
+  explicit TxState(Tx& tx) : tx_(tx) {}
+  void place(TxPlace where, void* holder) {
+    tx_.lnd[0] = uint64_t(where);
+    tx_.lnd[1] = reinterpret_cast<uint64_t>(holder);
+  }
+  [[nodiscard]] TxPlace place() const { return TxPlace(tx_.lnd[0]); }
+  [[nodiscard]] Conn* conn() const { return reinterpret_cast<Conn*>(tx_.lnd[1]); }
+  [[nodiscard]] Peer* peer() const { return reinterpret_cast<Peer*>(tx_.lnd[1]); }
+  [[nodiscard]] Instant since() const { return Instant{Duration{int64_t(tx_.lnd[2])}}; }
+  void since(Instant at) { tx_.lnd[2] = uint64_t(at.time_since_epoch().count()); }
+
+ private:
+  Tx& tx_;
+};
+
+/// A payload on its way into memory of the peer, and the message that reports it. The fragments of the peer's memory
+/// are copied, so that its message does not keep a receive buffer.
+struct Transfer {
+  Tx* tx = nullptr;
+  MessageType done = MessageType::kPutDone;
+  uint64_t cookie = 0;               ///< for that message
+  uint32_t key = 0;                  ///< of the peer's memory
+  uint32_t fragments = 0;            ///< how many of `sink`
+  uint32_t fragment = 0, inner = 0;  ///< place there
+  uint32_t room = 0;                 ///< bytes of all fragments, at most kMaxPayload
+  uint32_t bytes = 0;                ///< of the whole transfer
+  uint32_t left = 0;                 ///< bytes to be written
+  PayloadCursor from;
+  std::array<Fragment, kFragmentsMax> sink;
+};
+
+enum class RequestState : uint8_t {
+  kFree,
+  kAsked,    ///< PUT_REQ or GET_REQ posted: the answer is to come
+  kWriting,  ///< a PUT whose PUT_ACK has come
+  kDone,     ///< PUT_DONE posted
+  kClosing   ///< GET_DONE has come; the key of the sink is being closed
+};
+/// A PUT_REQ or GET_REQ of this side.
+struct Request : Linked<StepTag> {
+  RequestState state = RequestState::kFree;
+  uint32_t generation = 0;
+  Tx* tx = nullptr;
+  Transfer transfer;       ///< of a PUT
+  rc::RemoteKey key;       ///< of a GET's sink
+  int32_t status = 0;      ///< of GET_DONE
+  Instant since = kNever;  ///< when its state began
+};
+
+enum class InState : uint8_t {
+  kFree,
+  kOpening,   ///< the core decides
+  kHeld,      ///< the core holds it
+  kTaken,     ///< the core has taken it along, with its receive buffer
+  kOffering,  ///< waits for room to open a key
+  kOffered,   ///< PUT_ACK posted, or to be posted: the peer writes
+  kClosing    ///< PUT_DONE has come; the key is being closed
+};
+/// A message of the peer that holds a credit.
+struct In : RxSlot, Linked<StepTag>, Linked<StagingTag> {
+  Conn* conn = nullptr;
+  InState state = InState::kFree;
+  uint32_t generation = 0;
+  MessageType type = MessageType::kImmediate;
+  int32_t buffer = -1;       ///< of an IMMEDIATE: the receive buffer that it keeps; -1: none
+  uint64_t peer_cookie = 0;  ///< of PUT_REQ, GET_REQ
+  rc::RemoteKey key;         ///< of slot.into, or of `staged`
+  Segment staged;            ///< the block that the peer writes into, if no key covers slot.into
+  int32_t status = 0;        ///< of PUT_DONE
+  Instant since = kNever;    ///< kOffered: when that began
+};
+
+/// Where the peer writes the payload of this message.
+[[nodiscard]] inline Payload sink_of(const In& in) {
+  return in.staged.base == nullptr ? in.into : Payload{&in.staged, 1, 0, in.into.length};
+}
+
+enum class ServingState : uint8_t { kFree, kOwed, kWriting, kDone };
+/// A GET_REQ of the peer that the core serves with a REPLY.
+struct Serving : Linked<StepTag> {
+  Conn* conn = nullptr;
+  ServingState state = ServingState::kFree;
+  Instant since = kNever;  ///< when its state began
+  Transfer transfer;
+};
+
+/// An answer that needs no credit: PUT_ACK, PUT_NAK, or a GET_DONE without data.
+struct Answer {
+  MessageType type = MessageType::kPutNak;
+  uint64_t cookie = 0;
+  int32_t status = 0;
+  In* in = nullptr;  ///< of PUT_ACK
+};
+
+/// A send buffer of the queue pair.
+struct Out {
+  bool used = false;
+  MessageType type = MessageType::kNoop;
+  Instant since = kNever;
+  Tx* tx = nullptr;            ///< of an IMMEDIATE
+  Request* request = nullptr;  ///< of PUT_DONE
+  Serving* serving = nullptr;  ///< of GET_DONE with data
+};
+
+enum class ConnPhase : uint8_t {
+  kNew,  ///< adopted; messages wait in `early` until the limits are known
+  kUp,
+  kBroken,  ///< ended: nothing is sent any more; control has the news
+  kDrained  ///< the queue pair is gone
+};
+
+/// Limits and names, known when the connection is established.
+struct ConnFacts {
+  Ends ends;           ///< of own messages
+  uint16_t depth = 0;  ///< Q
+  uint16_t high_water = 0;
+  uint16_t fragments = 0;  ///< that the peer takes in one sink
+};
+
+/// A message that came before the limits were known.
+struct Early {
+  uint32_t buffer = 0, bytes = 0;
+};
+
+/// Thread: one worker, between ConnAdoptMsg and ConnDeadMsg.
+struct Conn final : Timer, Linked<SiblingTag>, Linked<DirtyTag>, rc::QpUser {
+  Conn(IbWorker& at, unsigned most, WorkerMemory* near)
+      : worker(at),
+        depth_max(most),
+        requests(most, near),
+        serving(most, near),
+        ins(most, near),
+        outs(size_t{2} * most + 4, near),
+        early(receive_buffers_of(most), near),
+        answers(size_t{2} * most, near),
+        memory(near) {}
+  // From control, constant.
+  IbWorker& worker;
+  const unsigned depth_max;  ///< the depth that was offered: the queue pair has room for it
+  rc::ConnId id = 0;
+  rc::Qp* qp = nullptr;
+  NiId ni{};
+  NiSlice* ni_slice = nullptr;
+  PeerNiId peer_ni{};
+  PeerSlice* peer_slice = nullptr;
+  Nid nid;  ///< the peer's
+  Duration timeout = 50s;
+
+  ConnPhase phase = ConnPhase::kNew;
+  Peer* peer = nullptr;  ///< while kUp
+  ConnFacts facts;
+  Credits credits;
+  Completion how;  ///< why it ended
+  Owed told;       ///< of adoption, then of the end
+  Owed dead;
+
+  List<Tx, TxTag> queue;  ///< wait for a credit
+  NearArray<Request> requests;
+  NearArray<Serving> serving;
+  NearArray<In> ins;
+  NearArray<Out> outs;
+  List<Request, StepTag> writing;   ///< requests that have bytes to write
+  List<Serving, StepTag> replying;  ///< the same of REPLYs
+  List<In, StepTag> offering;       ///< kOffering
+  // kClosing, while there is no room to close the key.
+  List<In, StepTag> ins_closing;
+  List<Request, StepTag> requests_closing;
+  NearArray<Early> early;  ///< see Early
+  uint32_t early_count = 0;
+  NearArray<Answer> answers;  ///< FIFO from answer_head
+  uint32_t answer_head = 0, answer_count = 0;
+  uint32_t outs_used = 0, ins_used = 0, begun = 0;  ///< `begun`: Txs that are kBegun
+  Instant last_sent = kNever, last_received = kNever, progress = kNever;
+  WorkerMemory* const memory;
+
+  void received(rc::Qp& qp, uint32_t buffer, uint32_t bytes, Instant now) override;
+  void sent(rc::Qp& qp, uint64_t token, Instant now) override;
+  void key_closed(rc::Qp& qp, rc::RemoteKey& key, Instant now) override;
+  void broken(rc::Qp& qp, rc::Cause cause, Instant now) override;
+  void drained(rc::Qp& qp, Instant now) override;
+  [[nodiscard]] bool is_up() const { return phase == ConnPhase::kUp; }
+};
+
+/// The connections to one peer NI from one local NI.
+struct Peer : Linked<PeerTag> {
+  NiId ni{};
+  PeerNiId peer_ni{};
+  Nid nid;
+  List<Conn, SiblingTag> conns;  ///< kUp, the one to be used next first
+  List<Tx, TxTag> waiting;
+  bool asked = false;  ///< ConnWantedMsg is out and not answered
+  Owed wanted;
+};
+
+}  // namespace ulnet::o2iblnd

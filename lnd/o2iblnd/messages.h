@@ -1,0 +1,83 @@
+// The messages between the two halves of o2iblnd: bodies of LndMsg. Control makes Conn objects and lends them to one
+// worker, which gives each back once with ConnDeadMsg. Rings keep order.
+#pragma once
+#include <cstdint>
+
+#include "lnd/lnd.h"
+#include "lnd/rc/rc.h"
+
+namespace ulnet::o2iblnd {
+
+struct Conn;
+struct ConnFacts;
+
+// --- Control to worker ---
+
+enum class ToWorker : uint16_t { kConnAdopt = 1, kConnUp, kConnClose, kPeerFail, kNiFlush };
+
+/// A connection whose queue pair is there. The worker adopts it, posts its receive buffers, and answers with
+/// ConnAdoptedMsg.
+struct ConnAdoptMsg {
+  static constexpr auto kKind = ToWorker::kConnAdopt;
+  Conn* conn;
+};
+/// The connection is established. `facts` are control's, and stay until ConnDeadMsg.
+struct ConnUpMsg {
+  static constexpr auto kKind = ToWorker::kConnUp;
+  Conn* conn;
+  const ConnFacts* facts;
+};
+/// Control has disconnected, or will when the connection's end has been reported.
+struct ConnCloseMsg {
+  static constexpr auto kKind = ToWorker::kConnClose;
+  Conn* conn;
+  Completion how;
+};
+/// No connection to the peer NI comes about: completes the messages that wait for one.
+struct PeerFailMsg {
+  static constexpr auto kKind = ToWorker::kPeerFail;
+  NiId ni;
+  PeerNiId peer_ni;
+  Completion how;
+};
+/// Complete the messages that still wait on the NI, and answer with NiFlushedMsg.
+struct NiFlushMsg {
+  static constexpr auto kKind = ToWorker::kNiFlush;
+  NiId ni;
+  Owed* answer;  ///< where the answer waits for room; control's
+};
+
+// --- Worker to control ---
+
+/// Numbers apart from those of ToWorker: LndMsg::as() finds a message that the wrong half reads.
+enum class ToControl : uint16_t { kConnWanted = 0x101, kConnAdopted, kConnEnded, kConnDead, kNiFlushed };
+
+/// A message waits for a connection.
+struct ConnWantedMsg {
+  static constexpr auto kKind = ToControl::kConnWanted;
+  NiId ni;
+  PeerNiId peer_ni;
+  Nid nid;
+};
+/// The receive buffers are posted.
+struct ConnAdoptedMsg {
+  static constexpr auto kKind = ToControl::kConnAdopted;
+  Conn* conn;
+};
+/// The connection has ended, or has to end: control disconnects.
+struct ConnEndedMsg {
+  static constexpr auto kKind = ToControl::kConnEnded;
+  Conn* conn;
+};
+/// The connection is given back: nobody uses its memory or its queue pair.
+struct ConnDeadMsg {
+  static constexpr auto kKind = ToControl::kConnDead;
+  Conn* conn;
+};
+/// This worker has nothing left of the NI.
+struct NiFlushedMsg {
+  static constexpr auto kKind = ToControl::kNiFlushed;
+  NiId ni;
+};
+
+}  // namespace ulnet::o2iblnd

@@ -1,0 +1,60 @@
+#include "lnd/o2iblnd/transfer.h"
+
+#include <algorithm>
+
+#include "lnd/o2iblnd/conn_end.h"
+
+namespace ulnet::o2iblnd {
+namespace {
+
+constexpr unsigned kPiecesMax = 16;  ///< segments of one write
+constexpr uint32_t kRoomKept = 1;    ///< for the message behind the writes
+
+}  // namespace
+
+void transfer_sink(Transfer& transfer, MessageType done, uint64_t cookie, const RemoteSink& sink) {
+  transfer.done = done;
+  transfer.cookie = cookie;
+  transfer.key = sink.key();
+  transfer.fragments = sink.count();
+  for (uint32_t i = 0; i < transfer.fragments; ++i) transfer.sink[i] = sink.at(i);
+  transfer.room = uint32_t(std::min<uint64_t>(sink.bytes(), kMaxPayload));
+}
+
+void transfer_begin(Transfer& transfer, Tx& tx) {
+  transfer.tx = &tx;
+  transfer.fragment = transfer.inner = 0;
+  transfer.bytes = transfer.left = std::min(tx.payload.length, transfer.room);
+  transfer.from = PayloadCursor(tx.payload);
+}
+
+bool transfer_write(IbWorker& worker, Conn& conn, Transfer& transfer) {
+  const unsigned most = std::min<unsigned>(conn.qp->pieces, kPiecesMax);
+  while (transfer.left > 0) {
+    const Fragment& fragment = transfer.sink[transfer.fragment];
+    const uint32_t here = std::min(fragment.bytes - transfer.inner, transfer.left);
+    if (here > 0) {
+      if (worker.rc.room(*conn.qp) <= kRoomKept) return false;
+      std::array<Segment, kPiecesMax> pieces;
+      const unsigned count = transfer.from.segments(std::span(pieces).first(most), here);
+      uint32_t bytes = 0;
+      for (unsigned i = 0; i < count; ++i) bytes += pieces[i].bytes;
+      const auto posted =
+          worker.rc.write(*conn.qp, std::span(pieces).first(count), transfer.key, fragment.address + transfer.inner, 0);
+      if (posted == rc::Posted::kNoRoom) return false;
+      if (posted == rc::Posted::kImpossible) {
+        conn_end(worker, conn, {-EFAULT, LndStatus::kLocalError});
+        return false;
+      }
+      transfer.from.advance(bytes);
+      transfer.left -= bytes;
+      transfer.inner += bytes;
+    }
+    if (transfer.inner < fragment.bytes) continue;
+    transfer.inner = 0;
+    ++transfer.fragment;
+  }
+  return true;
+}
+
+}  // namespace ulnet::o2iblnd

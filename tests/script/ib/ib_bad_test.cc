@@ -1,0 +1,122 @@
+// Messages that do not fit: unknown cookies, wrong ends, too many credits, more than was offered. Each ends its
+// connection.
+#include "tests/script/ib/ib_script.h"
+
+namespace ulnet::test {
+namespace {
+
+using namespace o2iblnd;
+
+using Send = void (*)(RawPeer&);
+class IbBad : public IbScript, public ::testing::WithParamInterface<std::pair<const char*, Send>> {};
+
+// Goal: such a message ends the connection, and nothing else: later messages go over another one.
+TEST_P(IbBad, ends_the_connection) {
+  connect();
+  GetParam().second(raw);
+  pass();
+  EXPECT_EQ(raw.connections, 1u);
+  EXPECT_EQ(raw.qp, nullptr) << "the connection is still there";
+  raw.came.clear();
+  IbTx& tx = end.put(1, 500, 10);
+  pass(5s);
+  EXPECT_EQ(raw.connections, 2u);
+  EXPECT_TRUE(tx.done);
+  EXPECT_EQ(tx.how.error, 0);
+}
+
+const std::pair<const char*, Send> kBad[] = {
+    {"credits_beyond_the_depth", [](RawPeer& raw) { raw.send_noop(1); }},
+    {"unknown_put_done", [](RawPeer& raw) { raw.send_completion(MessageType::kPutDone, 12345, 10); }},
+    {"unknown_put_nak", [](RawPeer& raw) { raw.send_completion(MessageType::kPutNak, 0, 0); }},
+    {"unknown_get_done", [](RawPeer& raw) { raw.send_completion(MessageType::kGetDone, 77, 0); }},
+    {"unknown_put_ack", [](RawPeer& raw) { raw.send_put_ack(9, 9, raw.open(100)); }},
+    {"wrong_stamp",
+     [](RawPeer& raw) {
+       raw.ends.src_stamp ^= 1;
+       raw.send_noop(0);
+       raw.ends = ib_ends(1, 0);
+     }},
+    {"wrong_nid",
+     [](RawPeer& raw) {
+       raw.ends.src = ib_nid(2);
+       raw.send_noop(0);
+       raw.ends = ib_ends(1, 0);
+     }},
+    {"a_connreq",
+     [](RawPeer& raw) {
+       raw.send([&](MessageBuffer out) { return encode_connect(out, MessageType::kConnReq, raw.ends, {8, 257}); });
+     }},
+    {"no_message",
+     [](RawPeer& raw) {
+       raw.send([&](MessageBuffer out) {
+         std::fill(out.begin(), out.end(), std::byte{0x55});
+         return size_t{200};
+       });
+     }},
+    {"a_short_message", [](RawPeer& raw) { raw.send([&](MessageBuffer) { return size_t{10}; }); }},
+    {"too_many_requests",
+     [](RawPeer& raw) {
+       for (unsigned i = 0; i < kDepth + 1; ++i) raw.send_put_req(i, 100'000, i);
+     }},
+};
+INSTANTIATE_TEST_SUITE_P(messages, IbBad, ::testing::ValuesIn(kBad),
+                         [](const auto& one) { return std::string(one.param.first); });
+
+// Goal: an answer that comes twice, or says more than was offered.
+TEST_F(IbScript, answers_that_are_wrong) {
+  for (unsigned which = 0; which < 4; ++which) {
+    SCOPED_TRACE(which);
+    raw.came.clear();
+    IbTx& first = end.put(1, 1, 10);
+    pass(1s);
+    ASSERT_TRUE(first.done);
+    raw.came.clear();
+    const unsigned before = raw.connections;
+    IbTx& tx = which < 2 ? end.put(1, 6, 100'000) : end.get(1, 6, 100'000);
+    pass();
+    const Came ask = raw.next();
+    switch (which) {
+      case 0:
+        raw.send_put_ack(ask.message.cookie, 1, raw.open(100'000));
+        raw.send_completion(MessageType::kPutNak, ask.message.cookie, 0);
+        break;
+      case 1: raw.send_completion(MessageType::kGetDone, ask.message.cookie, 0); break;
+      case 2: raw.send_completion(MessageType::kGetDone, ask.message.cookie, 100'001); break;
+      case 3: raw.send_put_ack(ask.message.cookie, 1, raw.open(100'000)); break;
+      default: break;
+    }
+    pass(1s);
+    EXPECT_EQ(raw.qp, nullptr);
+    EXPECT_EQ(raw.connections, before);
+    EXPECT_TRUE(tx.done);
+    if (which > 0) {
+      EXPECT_EQ(tx.how.error, -EPROTO);
+    }
+  }
+}
+
+TEST_F(IbScript, a_put_done_that_says_too_much) {
+  connect();
+  raw.send_put_req(4, 300'000, 8888);
+  pass();
+  raw.send_completion(MessageType::kPutDone, raw.next().message.sink_cookie, 300'001);
+  pass(1s);
+  EXPECT_EQ(raw.qp, nullptr);
+  ASSERT_EQ(end.broken_receives.size(), 1u);
+  EXPECT_EQ(end.broken_receives[0].second.health, LndStatus::kRemoteError);
+}
+
+// Goal: less was written than this side has room for. The message counts as broken.
+TEST_F(IbScript, a_put_done_that_says_too_little) {
+  connect();
+  raw.send_put_req(4, 300'000, 8888);
+  pass();
+  raw.send_completion(MessageType::kPutDone, raw.next().message.sink_cookie, 10);
+  pass();
+  ASSERT_EQ(end.broken_receives.size(), 1u);
+  EXPECT_EQ(end.broken_receives[0].second.error, -EIO);
+}
+
+}  // namespace
+}  // namespace ulnet::test
