@@ -35,7 +35,7 @@ class ProgramError(AssertionError):
     """A program ended in another way than the test expects; the message holds the end of its output."""
 
 
-def _die_with_parent():
+def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a killed test takes its programs along
 
 
@@ -68,7 +68,11 @@ def why_not():
 
 
 def _remove_leftovers():
-    """Deletes namespaces of tests that were killed: those named after a process that no longer lives."""
+    """Deletes namespaces and folders of tests that were killed: named after a process that no longer lives."""
+    for folder in pathlib.Path(tempfile.gettempdir()).glob(f'{PREFIX}-*-*'):
+        match = re.match(rf'{PREFIX}-(\d+)-', folder.name)
+        if match and not pathlib.Path(f'/proc/{match.group(1)}').exists():
+            shutil.rmtree(folder, ignore_errors=True)
     for line in _ip('netns', 'list', check=False).stdout.splitlines():
         match = re.match(rf'{PREFIX}-(?:\w+-)?(\d+)(?:-\w+)?\b', line)
         if match and not pathlib.Path(f'/proc/{match.group(1)}').exists():
@@ -86,7 +90,7 @@ class Program:
         with open(log_path, 'wb') as log:
             self.process = subprocess.Popen(command, stdin=stdin, stdout=log, stderr=subprocess.STDOUT,
                                             env={**os.environ, **(env or {})}, start_new_session=True,
-                                            preexec_fn=_die_with_parent)
+                                            preexec_fn=die_with_parent)
 
     @property
     def pid(self):
