@@ -13,22 +13,23 @@ struct IbConfig {
   bool require_privileged_port = false;
   bool use_privileged_port = true;
   Duration keepalive = 100s;
-  uint32_t peers_max = 4096;  ///< peer NIs of one worker that messages wait for or that have connections
-  uint32_t conns_max = 4096;  ///< connections of one worker
+  int32_t ib_mtu = 0;  ///< bytes; 0: as the path allows
+  int32_t retry_count = 5;
+  int32_t rnr_retry_count = 6;
+  int32_t wrq_sge = 2;
+  uint32_t peers_max = 4096;     ///< peer NIs of one worker that messages wait for or that have connections
+  uint32_t conns_max = 4096;     ///< connections of one worker
+  uint32_t half_open_max = 256;  ///< connections that peers have begun, and that are not up yet
   uint32_t peer_buckets = 1024;
+  uint32_t staging_blocks = 4;  ///< of 1 MiB, of one worker
 };
 
 /// Of one NI.
 struct IbTunables {
   Duration timeout = 50s;
   int32_t conns_per_peer = 1;
-  int32_t peercredits_hiw = 0;   ///< 0: half of peer_credits
-  int32_t concurrent_sends = 0;  ///< 0: peer_credits
-  int32_t ib_mtu = 0;            ///< bytes; 0: as the path allows
+  int32_t peercredits_hiw = 0;  ///< 0: half of peer_credits
   int32_t tos = -1;
-  int32_t retry_count = 5;
-  int32_t rnr_retry_count = 6;
-  int32_t wrq_sge = 2;
 };
 
 }  // namespace ulnet::o2iblnd

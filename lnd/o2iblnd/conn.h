@@ -2,12 +2,12 @@
 // conn_tx, conn_rx, transfer, conn_end and peer. Control makes a Conn, lends it to one worker and gets it back
 // (messages.h); the worker makes a Peer.
 //
-// The tables of a connection with depth Q: at most Q requests of this side are under way (Credits::reserved). At most Q
-// messages of the peer hold a credit. A peer that goes beyond that ends the connection.
+// The tables of a connection with depth Q: at most Q messages of each side hold a credit. A request of this side keeps
+// its place until its end was posted, a message of the peer until the core is through. A peer that goes beyond its
+// credits ends the connection.
 #pragma once
 #include <array>
 #include <cstdint>
-#include <optional>
 
 #include "dataplane/base/list.h"
 #include "dataplane/base/wheel.h"
@@ -27,6 +27,7 @@ struct Peer;
 struct SiblingTag {};
 struct DirtyTag {};
 struct PeerTag {};
+struct FreeTag {};
 struct StepTag {};
 struct StagingTag {};
 
@@ -34,7 +35,7 @@ struct StagingTag {};
 enum class TxPlace : uint8_t {
   kWaiting,  ///< in Peer::waiting: no connection
   kQueued,   ///< in Conn::queue: nothing of it was sent
-  kBegun     ///< a message of it was posted: in a Request, a Serving, or an Out
+  kBegun     ///< a message of it was posted, or it is a REPLY: in a Request, a Serving, or an Out
 };
 
 /// The view that o2iblnd has of Tx::lnd.
@@ -55,53 +56,59 @@ class TxState {
   Tx& tx_;
 };
 
-/// A payload on its way into memory of the peer, and the message that reports it. The fragments of the peer's memory
-/// are copied, so that its message does not keep a receive buffer.
-struct Transfer {
+struct Request;
+struct Serving;
+/// Memory of a peer, copied from its message.
+using Sink = std::array<Fragment, kFragmentsMax>;
+
+/// A payload on its way into memory of the peer, and the message that reports it.
+struct Transfer : Linked<StepTag> {
   Tx* tx = nullptr;
-  MessageType done = MessageType::kPutDone;
-  uint64_t cookie = 0;               ///< for that message
+  Request* request = nullptr;        ///< of a PUT
+  Serving* serving = nullptr;        ///< of a REPLY
+  uint64_t cookie = 0;               ///< for PUT_DONE or GET_DONE
   uint32_t key = 0;                  ///< of the peer's memory
+  Sink* sink = nullptr;              ///< the connection's
   uint32_t fragments = 0;            ///< how many of `sink`
   uint32_t fragment = 0, inner = 0;  ///< place there
   uint32_t room = 0;                 ///< bytes of all fragments, at most kMaxPayload
   uint32_t bytes = 0;                ///< of the whole transfer
   uint32_t left = 0;                 ///< bytes to be written
   PayloadCursor from;
-  std::array<Fragment, kFragmentsMax> sink;
 };
 
 enum class RequestState : uint8_t {
   kFree,
   kAsked,    ///< PUT_REQ or GET_REQ posted: the answer is to come
-  kWriting,  ///< a PUT whose PUT_ACK has come
-  kDone,     ///< PUT_DONE posted
+  kWriting,  ///< a PUT whose PUT_ACK has come: in Conn::transfers, until PUT_DONE is posted
   kClosing   ///< GET_DONE has come; the key of the sink is being closed
 };
 /// A PUT_REQ or GET_REQ of this side.
-struct Request : Linked<StepTag> {
+struct Request : Linked<FreeTag>, Linked<StepTag> {
   RequestState state = RequestState::kFree;
   uint32_t generation = 0;
   Tx* tx = nullptr;
-  Transfer transfer;       ///< of a PUT
+  Instant since = kNever;  ///< when its state began
   rc::RemoteKey key;       ///< of a GET's sink
   int32_t status = 0;      ///< of GET_DONE
-  Instant since = kNever;  ///< when its state began
+  Transfer transfer;       ///< of a PUT
 };
 
 enum class InState : uint8_t {
   kFree,
-  kOpening,   ///< the core decides
-  kHeld,      ///< the core holds it
-  kTaken,     ///< the core has taken it along, with its receive buffer
-  kOffering,  ///< waits for room to open a key
-  kOffered,   ///< PUT_ACK posted, or to be posted: the peer writes
-  kClosing    ///< PUT_DONE has come; the key is being closed
+  kOpening,    ///< the core decides
+  kHeld,       ///< the core holds it
+  kTaken,      ///< the core has taken it along, with its receive buffer
+  kOffering,   ///< waits for room to open a key, or for a block of staging memory
+  kAnswering,  ///< its key is open, and PUT_ACK waits to be posted
+  kOffered,    ///< PUT_ACK is posted: the peer writes
+  kClosing     ///< PUT_DONE has come; the key is being closed
 };
 /// A message of the peer that holds a credit.
-struct In : RxSlot, Linked<StepTag>, Linked<StagingTag> {
+struct In : RxSlot, Linked<FreeTag>, Linked<StepTag>, Linked<StagingTag> {
   Conn* conn = nullptr;
   InState state = InState::kFree;
+  bool diverted = false;  ///< the core has taken its memory back
   uint32_t generation = 0;
   MessageType type = MessageType::kImmediate;
   int32_t buffer = -1;       ///< of an IMMEDIATE: the receive buffer that it keeps; -1: none
@@ -109,7 +116,7 @@ struct In : RxSlot, Linked<StepTag>, Linked<StagingTag> {
   rc::RemoteKey key;         ///< of slot.into, or of `staged`
   Segment staged;            ///< the block that the peer writes into, if no key covers slot.into
   int32_t status = 0;        ///< of PUT_DONE
-  Instant since = kNever;    ///< kOffered: when that began
+  Instant since = kNever;    ///< when its state began; from kOffering on
 };
 
 /// Where the peer writes the payload of this message.
@@ -117,12 +124,16 @@ struct In : RxSlot, Linked<StepTag>, Linked<StagingTag> {
   return in.staged.base == nullptr ? in.into : Payload{&in.staged, 1, 0, in.into.length};
 }
 
-enum class ServingState : uint8_t { kFree, kOwed, kWriting, kDone };
-/// A GET_REQ of the peer that the core serves with a REPLY.
-struct Serving : Linked<StepTag> {
+enum class ServingState : uint8_t {
+  kFree,
+  kOwed,    ///< the core has the GET_REQ; its REPLY is to come
+  kWriting  ///< in Conn::transfers, until GET_DONE is posted
+};
+/// A GET_REQ of the peer that the core serves with a REPLY. RxSlot::token is its address.
+struct Serving : Linked<FreeTag> {
   Conn* conn = nullptr;
   ServingState state = ServingState::kFree;
-  Instant since = kNever;  ///< when its state began
+  Instant since = kNever;  ///< kWriting: when that began
   Transfer transfer;
 };
 
@@ -135,20 +146,18 @@ struct Answer {
 };
 
 /// A send buffer of the queue pair.
-struct Out {
+struct Out : Linked<FreeTag> {
   bool used = false;
   MessageType type = MessageType::kNoop;
   Instant since = kNever;
-  Tx* tx = nullptr;            ///< of an IMMEDIATE
-  Request* request = nullptr;  ///< of PUT_DONE
-  Serving* serving = nullptr;  ///< of GET_DONE with data
+  Tx* tx = nullptr;  ///< ends with the message: IMMEDIATE, PUT_DONE, GET_DONE with data
 };
 
 enum class ConnPhase : uint8_t {
   kNew,  ///< adopted; messages wait in `early` until the limits are known
   kUp,
   kBroken,  ///< ended: nothing is sent any more; control has the news
-  kDrained  ///< the queue pair is gone
+  kDrained  ///< the queue pair has handed all back
 };
 
 /// Limits and names, known when the connection is established.
@@ -156,7 +165,6 @@ struct ConnFacts {
   Ends ends;           ///< of own messages
   uint16_t depth = 0;  ///< Q
   uint16_t high_water = 0;
-  uint16_t fragments = 0;  ///< that the peer takes in one sink
 };
 
 /// A message that came before the limits were known.
@@ -166,19 +174,10 @@ struct Early {
 
 /// Thread: one worker, between ConnAdoptMsg and ConnDeadMsg.
 struct Conn final : Timer, Linked<SiblingTag>, Linked<DirtyTag>, rc::QpUser {
-  Conn(IbWorker& at, unsigned most, WorkerMemory* near)
-      : worker(at),
-        depth_max(most),
-        requests(most, near),
-        serving(most, near),
-        ins(most, near),
-        outs(size_t{2} * most + 4, near),
-        early(receive_buffers_of(most), near),
-        answers(size_t{2} * most, near),
-        memory(near) {}
+  /// `most`: the depth that was offered; the queue pair has room for it.
+  Conn(unsigned most, unsigned sends, WorkerMemory* near);
   // From control, constant.
-  IbWorker& worker;
-  const unsigned depth_max;  ///< the depth that was offered: the queue pair has room for it
+  const unsigned depth_max;
   rc::ConnId id = 0;
   rc::Qp* qp = nullptr;
   NiId ni{};
@@ -188,7 +187,9 @@ struct Conn final : Timer, Linked<SiblingTag>, Linked<DirtyTag>, rc::QpUser {
   Nid nid;  ///< the peer's
   Duration timeout = 50s;
 
+  IbWorker* worker = nullptr;  ///< from adoption on
   ConnPhase phase = ConnPhase::kNew;
+  bool let_go = false;   ///< ConnCloseMsg has come: control says nothing more about it
   Peer* peer = nullptr;  ///< while kUp
   ConnFacts facts;
   Credits credits;
@@ -201,9 +202,13 @@ struct Conn final : Timer, Linked<SiblingTag>, Linked<DirtyTag>, rc::QpUser {
   NearArray<Serving> serving;
   NearArray<In> ins;
   NearArray<Out> outs;
-  List<Request, StepTag> writing;   ///< requests that have bytes to write
-  List<Serving, StepTag> replying;  ///< the same of REPLYs
-  List<In, StepTag> offering;       ///< kOffering
+  NearArray<Sink> sinks;  ///< of requests, then of servings
+  List<Request, FreeTag> free_requests;
+  List<Serving, FreeTag> free_servings;
+  List<In, FreeTag> free_ins;
+  List<Out, FreeTag> free_outs;
+  List<Transfer, StepTag> transfers;  ///< with bytes to write
+  List<In, StepTag> offering;         ///< kOffering, but for those in IbWorker::staging_wanted
   // kClosing, while there is no room to close the key.
   List<In, StepTag> ins_closing;
   List<Request, StepTag> requests_closing;
@@ -211,8 +216,11 @@ struct Conn final : Timer, Linked<SiblingTag>, Linked<DirtyTag>, rc::QpUser {
   uint32_t early_count = 0;
   NearArray<Answer> answers;  ///< FIFO from answer_head
   uint32_t answer_head = 0, answer_count = 0;
-  uint32_t outs_used = 0, ins_used = 0, begun = 0;  ///< `begun`: Txs that are kBegun
-  Instant last_sent = kNever, last_received = kNever, progress = kNever;
+  uint32_t outs_used = 0, ins_used = 0;
+  uint32_t servings_used = 0;  ///< kOwed or kWriting
+  uint32_t begun = 0;          ///< Txs that are kBegun
+  bool queue_first = false;    ///< messages of the queue and transfers take turns
+  Instant last_sent = kNever, progress = kNever;
   WorkerMemory* const memory;
 
   void received(rc::Qp& qp, uint32_t buffer, uint32_t bytes, Instant now) override;

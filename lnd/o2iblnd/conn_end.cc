@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lnd/o2iblnd/conn_rx.h"
+#include "lnd/o2iblnd/conn_in.h"
 #include "lnd/o2iblnd/conn_tx.h"
 #include "lnd/o2iblnd/peer.h"
 #include "lnd/o2iblnd/status.h"
@@ -10,33 +10,42 @@
 namespace ulnet::o2iblnd {
 namespace {
 
+constexpr Completion kLate{-ETIMEDOUT, LndStatus::kNetworkTimeout};
+
+/// How a message ends if its connection has ended with `how`. After its own deadline, it is not sent again.
+Completion ending_of(const IbWorker& worker, const Tx& tx, Completion how) {
+  return tx.deadline <= worker.now ? kLate : how;
+}
+
 /// Requests of this side that have not ended.
 void end_requests(IbWorker& worker, Conn& conn) {
-  for (uint32_t i = 0; i < conn.facts.depth; ++i) {
+  for (uint32_t i = 0; i < conn.depth_max; ++i) {
     Request& request = conn.requests[i];
     const RequestState state = request.state;
     if (state == RequestState::kFree) continue;
+    if (static_cast<Linked<StepTag>&>(request.transfer).linked()) conn.transfers.remove(request.transfer);
+    if (static_cast<Linked<StepTag>&>(request).linked()) conn.requests_closing.remove(request);
     const int32_t status = request.status;
-    Tx& tx = request_end(conn, request);
-    const bool answered = state == RequestState::kClosing;  // the answer is in place, or the peer has refused
-    const bool may_have = state == RequestState::kDone || tx.header.type == wire::MsgType::kGet;
-    if (answered) {
+    Tx& tx = request_free(conn, request);
+    if (state == RequestState::kClosing) {  // the answer is in place, or the peer has refused
+      --conn.begun;
       --worker.tx_count;
       worker.core.get_done(tx, uint32_t(std::max(status, 0)), std::min(status, 0), worker.now);
     } else {
-      worker.finish(tx, may_have ? may_have_failed(conn.how) : conn.how);
+      const bool get = tx.header.type == wire::MsgType::kGet;  // the peer may have served it
+      tx_end(worker, conn, tx, ending_of(worker, tx, get ? may_have_failed(conn.how) : conn.how));
     }
   }
 }
 
-/// REPLYs whose end was not reported.
+/// REPLYs of which GET_DONE was not posted.
 void end_servings(IbWorker& worker, Conn& conn) {
-  for (uint32_t i = 0; i < conn.facts.depth; ++i) {
+  for (uint32_t i = 0; i < conn.depth_max; ++i) {
     Serving& serving = conn.serving[i];
-    if (serving.state != ServingState::kWriting && serving.state != ServingState::kDone) continue;
-    serving.state = ServingState::kFree;
-    --conn.begun;
-    worker.finish(*std::exchange(serving.transfer.tx, nullptr), may_have_failed(conn.how));
+    if (serving.state != ServingState::kWriting) continue;
+    if (static_cast<Linked<StepTag>&>(serving.transfer).linked()) conn.transfers.remove(serving.transfer);
+    serving_free(serving);
+    tx_end(worker, conn, *serving.transfer.tx, may_have_failed(conn.how));
   }
 }
 
@@ -46,26 +55,37 @@ void end_outs(IbWorker& worker, Conn& conn) {
     Out& out = conn.outs[i];
     if (!std::exchange(out.used, false)) continue;
     --conn.outs_used;
-    if (out.tx == nullptr) continue;
-    --conn.begun;
-    worker.finish(*out.tx, may_have_failed(conn.how));
+    if (Tx* tx = std::exchange(out.tx, nullptr))
+      tx_end(worker, conn, *tx, ending_of(worker, *tx, may_have_failed(conn.how)));
   }
 }
 
-/// The earliest begin of anything that waits; kForever if nothing does.
-Instant oldest(Conn& conn) {
+/// The earliest begin of anything that waits, but for the queue; kForever if nothing does.
+Instant oldest(const Conn& conn) {
   Instant at = kForever;
-  if (Tx* first = conn.queue.front()) at = std::min(at, TxState(*first).since());
   for (uint32_t i = 0; i < conn.qp->sends; ++i)
     if (conn.outs[i].used) at = std::min(at, conn.outs[i].since);
-  for (uint32_t i = 0; i < conn.facts.depth; ++i) {
+  for (uint32_t i = 0; i < conn.depth_max; ++i) {
     if (conn.requests[i].state != RequestState::kFree) at = std::min(at, conn.requests[i].since);
-    const ServingState serving = conn.serving[i].state;
-    if (serving == ServingState::kWriting || serving == ServingState::kDone) at = std::min(at, conn.serving[i].since);
-    const InState in = conn.ins[i].state;
-    if (in == InState::kOffered || in == InState::kClosing) at = std::min(at, conn.ins[i].since);
+    if (conn.serving[i].state == ServingState::kWriting) at = std::min(at, conn.serving[i].since);
+    if (conn.ins[i].state >= InState::kOffering) at = std::min(at, conn.ins[i].since);
   }
   return at;
+}
+static_assert(InState::kOffering < InState::kAnswering && InState::kAnswering < InState::kOffered &&
+              InState::kOffered < InState::kClosing && InState::kTaken < InState::kOffering);
+
+Instant queued_since(Conn& conn) {
+  Tx* first = conn.queue.front();
+  return first == nullptr ? kForever : TxState(*first).since();
+}
+
+/// Messages that have waited for a credit for too long. They end; the others take another connection.
+bool expire_queue(IbWorker& worker, Conn& conn) {
+  bool expired = false;
+  for (; queued_since(conn) != kForever && queued_since(conn) + conn.timeout <= worker.now; expired = true)
+    worker.finish(*conn.queue.pop_front(), kLate);
+  return expired;
 }
 
 }  // namespace
@@ -77,27 +97,26 @@ void conn_end(IbWorker& worker, Conn& conn, Completion how) {
   conn.how = how;
   worker.conn_wheel.disarm(conn);
   if (static_cast<Linked<DirtyTag>&>(conn).linked()) worker.dirty.remove(conn);
-  worker.core.to_control(conn.told, ConnEndedMsg{&conn});
+  worker.core.to_control(conn.told, ConnEndedMsg{&conn, how});
   if (was_up) peer_leave(worker, conn);
 }
 
 void conn_drained(IbWorker& worker, Conn& conn) {
   ULNET_CHECK(conn.phase == ConnPhase::kBroken);
-  worker.rc.release(*conn.qp);
   end_outs(worker, conn);
   end_requests(worker, conn);
   end_servings(worker, conn);
-  conn_rx_end(worker, conn);
+  ins_end(worker, conn);
   conn.phase = ConnPhase::kDrained;
   conn_settle(worker, conn);
 }
 
+// A slot that the core holds lies in a receive buffer, so the queue pair stays as long.
 void conn_settle(IbWorker& worker, Conn& conn) {
-  if (conn.phase != ConnPhase::kDrained || conn.ins_used > 0) return;
-  for (uint32_t i = 0; i < conn.facts.depth; ++i)
-    if (conn.serving[i].state != ServingState::kFree) return;  // its REPLY is to come from the core
+  if (conn.phase != ConnPhase::kDrained || !conn.let_go || conn.ins_used > 0 || conn.servings_used > 0) return;
   ULNET_CHECK(conn.begun == 0);
   --worker.conn_count;
+  worker.rc.release(*conn.qp);
   worker.core.to_control(conn.dead, ConnDeadMsg{&conn});
 }
 
@@ -107,18 +126,21 @@ void conn_watch(IbWorker& worker, Conn& conn) {
   if (conn.is_up() && (!timer.armed() || timer.deadline > due)) worker.conn_wheel.arm(conn, due);
 }
 
+Duration keepalive_of(const IbWorker& worker, const Conn& conn) {
+  return worker.config.keepalive > Duration{0} ? std::max(worker.config.keepalive, conn.timeout) : Duration{0};
+}
+
 void conn_fire(IbWorker& worker, Conn& conn) {
   const Instant since = oldest(conn);
-  if (since != kForever && since + conn.timeout <= worker.now) {
-    const Tx* first = conn.queue.front();
-    const bool queued = first != nullptr && since == TxState(*conn.queue.front()).since();
-    return conn_end(worker, conn, {-ETIMEDOUT, queued ? LndStatus::kNetworkTimeout : LndStatus::kRemoteDropped});
-  }
-  Instant next = since == kForever ? kForever : since + conn.timeout;
-  if (worker.config.keepalive > Duration{0}) {
-    if (conn.last_sent + worker.config.keepalive <= worker.now) conn_keepalive(worker, conn);
-    const Instant due = conn.last_sent + worker.config.keepalive;
-    next = std::min(next, due > worker.now ? due : worker.now + worker.config.keepalive);
+  const bool late = since != kForever && since + conn.timeout <= worker.now;
+  if (expire_queue(worker, conn) || late) return conn_end(worker, conn, {-ETIMEDOUT, LndStatus::kRemoteDropped});
+  if (!conn.is_up()) return;
+  const Instant first = std::min(since, queued_since(conn));
+  Instant next = first == kForever ? kForever : first + conn.timeout;
+  if (const Duration keepalive = keepalive_of(worker, conn); keepalive > Duration{0}) {
+    if (conn.last_sent + keepalive <= worker.now) conn_keepalive(worker, conn);
+    const Instant due = conn.last_sent + keepalive;
+    next = std::min(next, due > worker.now ? due : worker.now + keepalive);
   }
   worker.conn_wheel.arm(conn, next);
 }

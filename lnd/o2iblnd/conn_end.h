@@ -13,6 +13,9 @@ void conn_drained(IbWorker& worker, Conn& conn);
 void conn_settle(IbWorker& worker, Conn& conn);
 /// Something has begun that may time out.
 void conn_watch(IbWorker& worker, Conn& conn);
+/// Silence after which a NOOP is sent; 0: never. Not less than the timeout, so that earlier NOOPs have been handled
+/// (proto/credits.h).
+[[nodiscard]] Duration keepalive_of(const IbWorker& worker, const Conn& conn);
 /// The timer of the connection.
 void conn_fire(IbWorker& worker, Conn& conn);
 

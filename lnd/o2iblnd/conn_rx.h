@@ -1,8 +1,10 @@
-// Messages in over one connection.
+// Messages in over one connection: decoded, checked, and passed on.
 #pragma once
 #include "lnd/o2iblnd/worker.h"
 
 namespace ulnet::o2iblnd {
+
+inline constexpr int32_t kErrnoMax = 4095;  ///< of a peer
 
 /// QpUser::received().
 void conn_received(IbWorker& worker, Conn& conn, uint32_t buffer, uint32_t bytes);
@@ -11,13 +13,18 @@ void conn_rx_begin(IbWorker& worker, Conn& conn);
 /// Opens and closes the keys that wait for room.
 void conn_rx_step(IbWorker& worker, Conn& conn);
 /// QpUser::key_closed().
-void conn_key_closed(IbWorker& worker, Conn& conn, rc::RemoteKey& key);
-/// The core has decided on a message that it held.
-void conn_rx_resume(IbWorker& worker, In& in);
-/// The core is through with a message that it took along.
-void conn_rx_release(IbWorker& worker, In& in);
-void conn_rx_divert(IbWorker& worker, In& in);
-/// The queue pair is gone: ends all that the core does not hold.
-void conn_rx_end(IbWorker& worker, Conn& conn);
+void conn_key_closed(IbWorker& worker, Conn& conn, const rc::RemoteKey& key);
+
+// For the handling of messages.
+/// RemoteKey::token of the key of a request of this side, or of the peer.
+[[nodiscard]] uint64_t key_token(const Conn& conn, const Request& request);
+[[nodiscard]] uint64_t key_token(const Conn& conn, const In& in);
+/// False: there is no room yet.
+[[nodiscard]] bool close_key(IbWorker& worker, Conn& conn, rc::RemoteKey& key);
+void protocol_error(IbWorker& worker, Conn& conn, int error = -EPROTO);
+/// The receive buffer is posted again.
+void buffer_back(IbWorker& worker, Conn& conn, uint32_t buffer);
+/// The peer gets its credit back. `refused`: of a PUT_REQ that was refused.
+void credit_back(IbWorker& worker, Conn& conn, MessageType type, bool refused = false);
 
 }  // namespace ulnet::o2iblnd

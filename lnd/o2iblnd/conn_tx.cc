@@ -1,5 +1,6 @@
 // Messages out. The hard part: a post may end the connection, and a completion may submit to this very connection. So
-// the phase is looked at again after each, and a Tx is in no list when it is given back.
+// the phase is looked at again after each, and a Tx is in no list when it is given back. The peer may go on before the
+// end of a send is reported. So a Request or a Serving is free again when its last message is posted.
 #include "lnd/o2iblnd/conn_tx.h"
 
 #include <algorithm>
@@ -13,9 +14,7 @@ namespace ulnet::o2iblnd {
 namespace {
 
 constexpr unsigned kIndexBits = 16;
-
-/// Room for a message and for the key that goes before it.
-constexpr uint32_t kRoomOfRequest = 2;
+constexpr uint32_t kRoomOfRequest = 2;  ///< for a message, and for the key that goes before it
 
 MessageType type_of(const Tx& tx) {
   if (tx.payload.length > kImmediateMax) return MessageType::kPutReq;
@@ -23,33 +22,21 @@ MessageType type_of(const Tx& tx) {
   return sink ? MessageType::kGetReq : MessageType::kImmediate;
 }
 
-Out* free_out(Conn& conn, uint32_t& index) {
-  const uint32_t count = conn.qp->sends;
-  if (conn.outs_used == count) return nullptr;
-  for (index = 0; conn.outs[index].used; ++index) {
-  }
-  return &conn.outs[index];
+MessageBuffer buffer_of(Conn& conn, const Out& out) {
+  return MessageBuffer(conn.qp->send_buffer(uint32_t(&out - &conn.outs[0])).first<kMessageMax>());
 }
 
-Request* free_request(Conn& conn) {
-  for (uint32_t i = 0; i < conn.facts.depth; ++i)
-    if (conn.requests[i].state == RequestState::kFree) return &conn.requests[i];
-  return nullptr;
-}
-
-MessageBuffer buffer_of(Conn& conn, uint32_t index) {
-  return MessageBuffer(conn.qp->send_buffer(index).first<kMessageMax>());
-}
-
-/// Posts the message that was encoded into the send buffer `index`.
-void post(IbWorker& worker, Conn& conn, uint32_t index, MessageType type, size_t bytes) {
-  Out& out = conn.outs[index];
+/// Posts the message that was encoded into this send buffer. `tx` ends with it; null: none.
+void post(IbWorker& worker, Conn& conn, Out& out, MessageType type, size_t bytes, Tx* tx = nullptr) {
+  conn.free_outs.remove(out);
   out.used = true;
   out.type = type;
   out.since = worker.now;
+  out.tx = tx;
   ++conn.outs_used;
-  set_credits(buffer_of(conn, index), conn.credits.send(type));
+  set_credits(buffer_of(conn, out), conn.credits.send(type));
   conn.last_sent = worker.now;
+  const auto index = uint32_t(&out - &conn.outs[0]);
   const rc::Posted posted = worker.rc.send(*conn.qp, index, uint32_t(bytes), index + 1);
   ULNET_CHECK(posted == rc::Posted::kYes);  // there was room
 }
@@ -61,131 +48,122 @@ void begin(IbWorker& worker, Conn& conn, Tx& tx) {
   ++conn.begun;
 }
 
-void post_immediate(IbWorker& worker, Conn& conn, Tx& tx, uint32_t index, Out& out) {
-  const MessageBuffer buffer = buffer_of(conn, index);
-  size_t bytes = encode_immediate(buffer, conn.facts.ends, tx.header);
+void post_immediate(IbWorker& worker, Conn& conn, Tx& tx, Out& out) {
+  const MessageBuffer buffer = buffer_of(conn, out);
+  const size_t bytes = encode_immediate(buffer, conn.facts.ends, tx.header);
   PayloadCursor from(tx.payload);
   std::byte* to = buffer.data() + kImmediatePrefix;
   for (iovec piece; from.pieces({&piece, 1}) == 1; from.advance(uint32_t(piece.iov_len)), to += piece.iov_len)
     std::memcpy(to, piece.iov_base, piece.iov_len);
-  out.tx = &tx;
+  conn.queue.remove(tx);
   begin(worker, conn, tx);
-  post(worker, conn, index, MessageType::kImmediate, bytes);
+  post(worker, conn, out, MessageType::kImmediate, bytes, &tx);
 }
 
-std::span<const Fragment> fragments_of(const Payload& window, std::array<Fragment, kFragmentsMax>& all) {
-  PayloadCursor cursor(window);
-  uint32_t count = 0;
-  for (iovec piece; count < all.size() && cursor.pieces({&piece, 1}) == 1; cursor.advance(uint32_t(piece.iov_len)))
-    all[count++] = {uint64_t(reinterpret_cast<uintptr_t>(piece.iov_base)), uint32_t(piece.iov_len)};
-  return std::span(all).first(count);
+/// A window that has a key lies in one piece.
+Fragment fragment_of(const Payload& window) {
+  iovec piece{};
+  PayloadCursor(window).pieces({&piece, 1});
+  return {uint64_t(reinterpret_cast<uintptr_t>(piece.iov_base)), window.length};
 }
 
-/// False: it stays at the front of the queue.
-bool post_front(IbWorker& worker, Conn& conn, uint32_t index, Out& out) {
+/// The front of the queue. False: it stays there.
+bool post_front(IbWorker& worker, Conn& conn, Out& out) {
   Tx& tx = *conn.queue.front();
   const MessageType type = type_of(tx);
   if (type == MessageType::kImmediate) {
-    conn.queue.remove(tx);
-    post_immediate(worker, conn, tx, index, out);
+    post_immediate(worker, conn, tx, out);
     return true;
   }
-  Request* request = free_request(conn);
+  Request* request = conn.free_requests.front();
   if (request == nullptr || worker.rc.room(*conn.qp) < kRoomOfRequest) return false;
-  const MessageBuffer buffer = buffer_of(conn, index);
+  const MessageBuffer buffer = buffer_of(conn, out);
   const uint64_t cookie = cookie_of(conn, *request);
   size_t bytes = 0;
   if (type == MessageType::kGetReq) {
+    request->key.token = key_token(conn, *request);
     const rc::Posted posted = worker.rc.key_open(*conn.qp, request->key, tx.sink);
     if (posted == rc::Posted::kNoRoom) return false;
     if (posted == rc::Posted::kImpossible) {  // then it goes as a message, and so does its REPLY
-      conn.queue.remove(tx);
-      post_immediate(worker, conn, tx, index, out);
+      post_immediate(worker, conn, tx, out);
       return true;
     }
-    std::array<Fragment, kFragmentsMax> all;
-    bytes = encode_get_req(buffer, conn.facts.ends, tx.header, cookie, request->key.value, fragments_of(tx.sink, all));
+    const Fragment sink = fragment_of(tx.sink);
+    bytes = encode_get_req(buffer, conn.facts.ends, tx.header, cookie, request->key.value, {&sink, 1});
   } else {
     bytes = encode_put_req(buffer, conn.facts.ends, tx.header, cookie);
   }
   conn.queue.remove(tx);
+  conn.free_requests.remove(*request);
   request->state = RequestState::kAsked;
   request->since = worker.now;
   request->tx = &tx;
   begin(worker, conn, tx);
-  post(worker, conn, index, type, bytes);
+  post(worker, conn, out, type, bytes);
   return true;
 }
 
-void post_answer(IbWorker& worker, Conn& conn, uint32_t index) {
+void post_answer(IbWorker& worker, Conn& conn, Out& out) {
   const Answer answer = conn.answers[conn.answer_head];
   conn.answer_head = (conn.answer_head + 1) % (2 * conn.depth_max);
   --conn.answer_count;
-  const MessageBuffer buffer = buffer_of(conn, index);
+  const MessageBuffer buffer = buffer_of(conn, out);
   size_t bytes = 0;
   if (answer.type == MessageType::kPutAck) {
-    std::array<Fragment, kFragmentsMax> all;
-    bytes = encode_put_ack(buffer, conn.facts.ends, answer.cookie, cookie_of(conn, *answer.in), answer.in->key.value,
-                           fragments_of(sink_of(*answer.in), all));
+    In& in = *answer.in;
+    in.state = InState::kOffered;
+    in.since = worker.now;
+    const Fragment sink = fragment_of(sink_of(in));
+    bytes = encode_put_ack(buffer, conn.facts.ends, answer.cookie, cookie_of(conn, in), in.key.value, {&sink, 1});
   } else {
     bytes = encode_completion(buffer, answer.type, conn.facts.ends, answer.cookie, answer.status);
   }
-  post(worker, conn, index, answer.type, bytes);
-}
-
-/// All bytes of a transfer are posted: says so to the peer.
-void post_done(IbWorker& worker, Conn& conn, uint32_t index, const Transfer& transfer) {
-  const size_t bytes = encode_completion(buffer_of(conn, index), transfer.done, conn.facts.ends, transfer.cookie,
-                                         int32_t(transfer.bytes));
-  post(worker, conn, index, transfer.done, bytes);
+  post(worker, conn, out, answer.type, bytes);
 }
 
 /// Goes on with the first transfer. False: there is none, or no room.
-bool transfer_step(IbWorker& worker, Conn& conn, uint32_t index, Out& out) {
-  if (Serving* serving = conn.replying.front()) {
-    if (!transfer_write(worker, conn, serving->transfer)) return false;
-    conn.replying.remove(*serving);
-    serving->state = ServingState::kDone;
-    serving->since = worker.now;
-    out.serving = serving;
-    post_done(worker, conn, index, serving->transfer);
-    return true;
-  }
-  Request* request = conn.writing.front();
-  if (request == nullptr || !transfer_write(worker, conn, request->transfer)) return false;
-  conn.writing.remove(*request);
-  request->state = RequestState::kDone;
-  request->since = worker.now;
-  out.request = request;
-  post_done(worker, conn, index, request->transfer);
+bool post_transfer(IbWorker& worker, Conn& conn, Out& out) {
+  Transfer* transfer = conn.transfers.front();
+  if (transfer == nullptr || !transfer_write(worker, conn, *transfer)) return false;
+  conn.transfers.remove(*transfer);
+  const MessageType type = transfer->serving != nullptr ? MessageType::kGetDone : MessageType::kPutDone;
+  const size_t bytes =
+      encode_completion(buffer_of(conn, out), type, conn.facts.ends, transfer->cookie, int32_t(transfer->bytes));
+  post(worker, conn, out, type, bytes, transfer->tx);
+  if (transfer->serving != nullptr)
+    serving_free(*transfer->serving);
+  else
+    request_free(conn, *transfer->request);
   return true;
 }
 
-void post_noop(IbWorker& worker, Conn& conn, uint32_t index) {
-  post(worker, conn, index, MessageType::kNoop, encode_noop(buffer_of(conn, index), conn.facts.ends));
+/// A message that uses a credit. False: there is none, or it may not leave.
+bool post_queued(IbWorker& worker, Conn& conn, Out& out) {
+  if (conn.queue.empty() || !conn.credits.may_send(type_of(*conn.queue.front()))) return false;
+  return post_front(worker, conn, out);
+}
+
+void post_noop(IbWorker& worker, Conn& conn, Out& out) {
+  post(worker, conn, out, MessageType::kNoop, encode_noop(buffer_of(conn, out), conn.facts.ends));
 }
 
 /// False: nothing can be posted now.
 bool pump_one(IbWorker& worker, Conn& conn) {
-  uint32_t index = 0;
-  Out* out = free_out(conn, index);
+  Out* out = conn.free_outs.front();
   if (out == nullptr || worker.rc.room(*conn.qp) == 0) return false;
-  *out = {};
   if (conn.answer_count > 0) {
-    post_answer(worker, conn, index);
+    post_answer(worker, conn, *out);
     return true;
   }
-  if (transfer_step(worker, conn, index, *out)) return true;
-  if (!conn.is_up() || !conn.writing.empty() || !conn.replying.empty()) return false;
-  const Waiting waiting{.credited = !conn.queue.empty(),
-                        .first = conn.queue.empty() ? MessageType::kNoop : type_of(*conn.queue.front())};
-  switch (conn.credits.next(waiting)) {
-    case NextSend::kCredited: return post_front(worker, conn, index, *out);
-    case NextSend::kNoop: post_noop(worker, conn, index); return true;
-    case NextSend::kCreditFree:
-    case NextSend::kNothing: return false;
-  }
-  return false;
+  const bool queue_first = std::exchange(conn.queue_first, !conn.queue_first);
+  if (queue_first && post_queued(worker, conn, *out)) return true;
+  if (post_transfer(worker, conn, *out)) return true;
+  if (!conn.is_up()) return false;
+  if (!queue_first && post_queued(worker, conn, *out)) return true;
+  // A message that may not leave returns no credits.
+  if (worker.rc.room(*conn.qp) == 0 || conn.credits.next({}) != NextSend::kNoop) return false;
+  post_noop(worker, conn, *out);
+  return true;
 }
 
 }  // namespace
@@ -199,23 +177,34 @@ uint64_t cookie_of(const Conn& conn, const In& in) {
 
 Request* find_request(Conn& conn, uint64_t cookie) {
   const uint64_t index = cookie & ((1u << kIndexBits) - 1);
-  if (index >= conn.facts.depth) return nullptr;
+  if (index >= conn.depth_max) return nullptr;
   Request& request = conn.requests[index];
   return request.state == RequestState::kFree || cookie_of(conn, request) != cookie ? nullptr : &request;
 }
 
 In* find_in(Conn& conn, uint64_t cookie) {
   const uint64_t index = cookie & ((1u << kIndexBits) - 1);
-  if (index >= conn.facts.depth) return nullptr;
+  if (index >= conn.depth_max) return nullptr;
   In& in = conn.ins[index];
   return in.state == InState::kFree || cookie_of(conn, in) != cookie ? nullptr : &in;
 }
 
-Tx& request_end(Conn& conn, Request& request) {
+Tx& request_free(Conn& conn, Request& request) {
   request.state = RequestState::kFree;
   ++request.generation;
-  --conn.begun;
+  conn.free_requests.push_back(request);
   return *std::exchange(request.tx, nullptr);
+}
+
+void serving_free(Serving& serving) {
+  serving.state = ServingState::kFree;
+  --serving.conn->servings_used;
+  serving.conn->free_servings.push_back(serving);
+}
+
+void tx_end(IbWorker& worker, Conn& conn, Tx& tx, Completion how) {
+  --conn.begun;
+  worker.finish(tx, how);
 }
 
 void conn_queue(IbWorker& worker, Conn& conn, Tx& tx) {
@@ -242,32 +231,23 @@ void conn_pump(IbWorker& worker, Conn& conn) {
 }
 
 void conn_keepalive(IbWorker& worker, Conn& conn) {
-  uint32_t index = 0;
-  Out* out = free_out(conn, index);
-  const bool may = out != nullptr && conn.credits.may_send(MessageType::kNoop) && worker.rc.room(*conn.qp) > 0;
-  if (!may) return;
-  *out = {};
-  post_noop(worker, conn, index);
+  Out* out = conn.free_outs.front();
+  if (out == nullptr || !conn.credits.may_send(MessageType::kNoop) || worker.rc.room(*conn.qp) == 0) return;
+  post_noop(worker, conn, *out);
+  conn_watch(worker, conn);
 }
 
 void conn_sent(IbWorker& worker, Conn& conn, uint64_t token) {
   conn.progress = worker.now;
-  const Out out = conn.outs[token - 1];
-  ULNET_CHECK(out.used);
-  conn.outs[token - 1].used = false;
-  --conn.outs_used;
   worker.mark_dirty(conn);
+  if (token == kWriteToken) return;
+  Out& out = conn.outs[token - 1];
+  ULNET_CHECK(out.used);
+  out.used = false;
+  --conn.outs_used;
+  conn.free_outs.push_back(out);
   if (out.type == MessageType::kNoop) conn.credits.noop_completed();
-  if (out.tx != nullptr) {
-    --conn.begun;
-    worker.finish(*out.tx, {});
-  } else if (out.request != nullptr) {
-    worker.finish(request_end(conn, *out.request), {});
-  } else if (out.serving != nullptr) {
-    out.serving->state = ServingState::kFree;
-    --conn.begun;
-    worker.finish(*std::exchange(out.serving->transfer.tx, nullptr), {});
-  }
+  if (Tx* tx = std::exchange(out.tx, nullptr)) tx_end(worker, conn, *tx, {});
 }
 
 }  // namespace ulnet::o2iblnd

@@ -1,4 +1,4 @@
-// Messages out over one connection: the queue for credits, the answers, the pieces of transfers, NOOPs.
+// Messages out over one connection: the queue for credits, the answers, the payloads of transfers, NOOPs.
 #pragma once
 #include "lnd/o2iblnd/worker.h"
 
@@ -6,8 +6,8 @@ namespace ulnet::o2iblnd {
 
 /// Takes the Tx; it waits for a credit.
 void conn_queue(IbWorker& worker, Conn& conn, Tx& tx);
-/// PUT_ACK, PUT_NAK, or GET_DONE without data: as soon as there is room. False: too many wait,
-/// more than a peer within its limits can cause.
+/// PUT_ACK, PUT_NAK, or GET_DONE without data: as soon as there is room. False: too many wait, more than a peer within
+/// its limits can cause.
 [[nodiscard]] bool conn_answer(IbWorker& worker, Conn& conn, const Answer& answer);
 /// Posts all that may be posted now.
 void conn_pump(IbWorker& worker, Conn& conn);
@@ -22,7 +22,11 @@ void conn_keepalive(IbWorker& worker, Conn& conn);
 /// Null: no request under way has this name.
 [[nodiscard]] Request* find_request(Conn& conn, uint64_t cookie);
 [[nodiscard]] In* find_in(Conn& conn, uint64_t cookie);
-/// The request is through; its Tx is the caller's.
-Tx& request_end(Conn& conn, Request& request);
+/// The request has its place no longer; its Tx is the caller's.
+Tx& request_free(Conn& conn, Request& request);
+/// The same of a GET_REQ of the peer.
+void serving_free(Serving& serving);
+/// The Tx has ended; it is in none of the tables.
+void tx_end(IbWorker& worker, Conn& conn, Tx& tx, Completion how);
 
 }  // namespace ulnet::o2iblnd

@@ -4,6 +4,7 @@
 
 #include "dataplane/base/limits.h"
 #include "lnd/o2iblnd/conn_end.h"
+#include "lnd/o2iblnd/conn_in.h"
 #include "lnd/o2iblnd/conn_rx.h"
 #include "lnd/o2iblnd/conn_tx.h"
 #include "lnd/o2iblnd/peer.h"
@@ -11,26 +12,6 @@
 #include "lnd/o2iblnd/transfer.h"
 
 namespace ulnet::o2iblnd {
-
-// --- What the queue pairs report -------------------------------------------------------------------------------------
-
-void Conn::received(rc::Qp&, uint32_t buffer, uint32_t bytes, Instant) {
-  conn_received(worker, *this, buffer, bytes);
-}
-void Conn::sent(rc::Qp&, uint64_t token, Instant) {
-  conn_sent(worker, *this, token);
-}
-void Conn::key_closed(rc::Qp&, rc::RemoteKey& key, Instant) {
-  conn_key_closed(worker, *this, key);
-}
-void Conn::broken(rc::Qp&, rc::Cause cause, Instant) {
-  conn_end(worker, *this, failure_of(cause));
-}
-void Conn::drained(rc::Qp&, Instant) {
-  conn_drained(worker, *this);
-}
-
-// --- The driver interface --------------------------------------------------------------------------------------------
 
 void IbLnd::submit(Tx& tx, Instant now) {
   worker_.now = now;
@@ -45,34 +26,32 @@ void IbLnd::reply(Tx& tx) {
   Conn& conn = *serving.conn;
   ULNET_CHECK(serving.state == ServingState::kOwed);
   if (!conn.is_up()) {
-    serving.state = ServingState::kFree;
+    serving_free(serving);
     worker_.finish(tx, may_have_failed(conn.how));
     return conn_settle(worker_, conn);
   }
-  TxState state(tx);
-  state.place(TxPlace::kBegun, &conn);
+  TxState(tx).place(TxPlace::kBegun, &conn);
   ++conn.begun;
-  transfer_begin(serving.transfer, tx);
   serving.state = ServingState::kWriting;
   serving.since = worker_.now;
-  conn.replying.push_back(serving);
+  transfer_begin(conn, serving.transfer, tx);
   worker_.mark_dirty(conn);
   conn_watch(worker_, conn);
 }
 
 void IbLnd::resume(RxSlot& slot, Instant now) {
   worker_.now = now;
-  conn_rx_resume(worker_, static_cast<In&>(slot));
+  in_resume(worker_, static_cast<In&>(slot));
 }
 
 void IbLnd::release(RxSlot& slot, Instant now) {
   worker_.now = now;
-  conn_rx_release(worker_, static_cast<In&>(slot));
+  in_release(worker_, static_cast<In&>(slot));
 }
 
 void IbLnd::divert(RxSlot& slot, Instant now) {
   worker_.now = now;
-  conn_rx_divert(worker_, static_cast<In&>(slot));
+  in_divert(worker_, static_cast<In&>(slot));
 }
 
 void IbLnd::cancel(Tx& tx, bool force, Instant now) {
@@ -91,9 +70,7 @@ void IbLnd::cancel(Tx& tx, bool force, Instant now) {
     case TxPlace::kQueued: state.conn()->queue.remove(tx); return worker_.finish(tx, unsent);
     case TxPlace::kBegun:
       if (!force) return;
-      const int error = expired ? -ETIMEDOUT : -EHOSTUNREACH;
-      return conn_end(worker_, *state.conn(),
-                      {error, expired ? LndStatus::kNetworkTimeout : LndStatus::kRemoteDropped});
+      return conn_end(worker_, *state.conn(), {-ECONNABORTED, LndStatus::kLocalAborted});
   }
 }
 
@@ -103,7 +80,7 @@ Instant IbLnd::moved(NiId ni, PeerNiId peer_ni, Instant now) {
   bool waits = false;
   Instant moved = kNever;
   for (Conn* conn = peer->conns.front(); conn != nullptr; conn = peer->conns.after(*conn)) {
-    waits |= conn->outs_used > 0;
+    waits |= conn->outs_used > 0 || !conn->transfers.empty();
     moved = std::max(moved, conn->progress);
   }
   return waits ? moved : now;
@@ -135,6 +112,7 @@ Instant IbLnd::next_deadline() {
 
 void IbLnd::adopt(Conn& conn) {
   ++worker_.conn_count;
+  conn.worker = &worker_;
   worker_.rc.adopt(*conn.qp, conn);
   for (uint32_t i = 0; i < conn.qp->receives; ++i) worker_.rc.receive(*conn.qp, i);
   worker_.core.to_control(conn.told, ConnAdoptedMsg{&conn});
@@ -144,11 +122,11 @@ void IbLnd::up(Conn& conn, const ConnFacts& facts) {
   if (conn.phase != ConnPhase::kNew) return;
   conn.facts = facts;
   conn.credits = Credits(facts.depth, facts.high_water);
-  conn.last_sent = conn.last_received = conn.progress = worker_.now;
+  conn.last_sent = conn.progress = worker_.now;
   if (!peer_join(worker_, conn)) return conn_end(worker_, conn, {-ENOBUFS, LndStatus::kLocalError});
   conn_rx_begin(worker_, conn);
-  if (worker_.config.keepalive > Duration{0} && conn.is_up() && !conn.armed())
-    worker_.conn_wheel.arm(conn, worker_.now + worker_.config.keepalive);
+  const Duration keepalive = keepalive_of(worker_, conn);
+  if (keepalive > Duration{0} && conn.is_up() && !conn.armed()) worker_.conn_wheel.arm(conn, worker_.now + keepalive);
 }
 
 void IbLnd::ni_flush(const NiFlushMsg& msg) {
@@ -169,7 +147,12 @@ void IbLnd::from_control(const LndMsg& msg, Instant now) {
   switch (ToWorker(msg.kind())) {
     case ToWorker::kConnAdopt: return adopt(*msg.as<ConnAdoptMsg>().conn);
     case ToWorker::kConnUp: return up(*msg.as<ConnUpMsg>().conn, *msg.as<ConnUpMsg>().facts);
-    case ToWorker::kConnClose: return conn_end(worker_, *msg.as<ConnCloseMsg>().conn, msg.as<ConnCloseMsg>().how);
+    case ToWorker::kConnClose: {
+      const auto close = msg.as<ConnCloseMsg>();
+      close.conn->let_go = true;
+      conn_end(worker_, *close.conn, close.how);
+      return conn_settle(worker_, *close.conn);
+    }
     case ToWorker::kPeerFail: {
       const auto fail = msg.as<PeerFailMsg>();
       if (Peer* peer = peer_find(worker_, fail.ni, fail.peer_ni)) peer_fail(worker_, *peer, fail.how);

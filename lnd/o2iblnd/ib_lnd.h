@@ -22,7 +22,7 @@ class IbLnd final : public Lnd {
   void flush(Instant now) override;
   void from_control(const LndMsg& msg, Instant now) override;
   [[nodiscard]] Instant next_deadline() override;
-  [[nodiscard]] bool pending() override { return worker_.rc.pending(); }
+  [[nodiscard]] bool pending() override { return !worker_.dirty.empty() || worker_.rc.pending(); }
   unsigned wait_fds(std::span<int> out) override { return worker_.rc.wait_fds(out); }
   [[nodiscard]] bool idle() const override { return worker_.tx_count == 0 && worker_.conn_count == 0; }
   [[nodiscard]] IbWorker& worker() { return worker_; }

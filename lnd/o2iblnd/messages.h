@@ -27,7 +27,8 @@ struct ConnUpMsg {
   Conn* conn;
   const ConnFacts* facts;
 };
-/// Control has disconnected, or will when the connection's end has been reported.
+/// Control has disconnected. This is the last message about the connection, and there is one about each. The worker
+/// waits for it before it gives the connection back, so that no message names a Conn that is gone.
 struct ConnCloseMsg {
   static constexpr auto kKind = ToWorker::kConnClose;
   Conn* conn;
@@ -68,6 +69,7 @@ struct ConnAdoptedMsg {
 struct ConnEndedMsg {
   static constexpr auto kKind = ToControl::kConnEnded;
   Conn* conn;
+  Completion how;
 };
 /// The connection is given back: nobody uses its memory or its queue pair.
 struct ConnDeadMsg {

@@ -26,6 +26,8 @@ class Staging {
   /// Null: all are in use.
   [[nodiscard]] std::byte* take() { return count_ == 0 ? nullptr : memory_.data() + free_[--count_] * kBlockBytes; }
   void give(const std::byte* block) { free_[count_++] = uint32_t(size_t(block - memory_.data()) / kBlockBytes); }
+  [[nodiscard]] bool is_free() const { return count_ > 0; }
+  /// There is no staging memory at all.
   [[nodiscard]] bool empty() const { return memory_.empty(); }
 
  private:

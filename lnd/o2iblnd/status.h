@@ -39,9 +39,14 @@ namespace ulnet::o2iblnd {
   }
 }
 
-/// For messages that were coming in.
+/// For messages that were coming in. A failure of this side does not blame the peer.
 [[nodiscard]] constexpr Completion receive_failure(Completion how) {
-  return {how.error, how.health == LndStatus::kLocalAborted ? LndStatus::kLocalError : LndStatus::kRemoteError};
+  switch (how.health) {
+    case LndStatus::kLocalDropped:
+    case LndStatus::kLocalAborted:
+    case LndStatus::kLocalError: return {how.error, LndStatus::kLocalError};
+    default: return {how.error, LndStatus::kRemoteError};
+  }
 }
 
 }  // namespace ulnet::o2iblnd

@@ -4,10 +4,13 @@
 
 namespace ulnet::o2iblnd {
 
-/// Notes the memory of the peer.
-void transfer_sink(Transfer& transfer, MessageType done, uint64_t cookie, const RemoteSink& sink);
+/// The token of a write: its end makes room, and nothing else. No send buffer has this token.
+inline constexpr uint64_t kWriteToken = UINT64_MAX;
+
+/// Notes the memory of the peer, and the cookie of the message behind the payload.
+void transfer_sink(Transfer& transfer, uint64_t cookie, const RemoteSink& sink);
 /// Begins to write the payload of the Tx there.
-void transfer_begin(Transfer& transfer, Tx& tx);
+void transfer_begin(Conn& conn, Transfer& transfer, Tx& tx);
 /// True: all bytes are posted. False: later, or the connection has ended.
 [[nodiscard]] bool transfer_write(IbWorker& worker, Conn& conn, Transfer& transfer);
 

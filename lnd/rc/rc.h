@@ -115,6 +115,7 @@ class Qp {
 /// Right of the peer to write into a window of memory, over one queue pair. Belongs to the caller, and stays at its
 /// place from key_open() until key_closed() or drained().
 struct RemoteKey {
+  uint64_t token = 0;  ///< the caller's own
   uint32_t value = 0;  ///< for the peer
   bool open = false;
   uint64_t provider[2] = {};
@@ -124,17 +125,18 @@ struct RemoteKey {
 enum class Posted : uint8_t {
   kYes,
   kNoRoom,     ///< too many operations or keys: try again after a call of sent() or key_closed()
-  kImpossible  ///< key_open(): no single key covers this window; write(): a segment has no region
+  kImpossible  ///< key_open(): the window is not one piece of one region; write(): a segment has no region
 };
 
 /// The events of a queue pair. Each call is made on its worker, from within Worker::poll() or Worker::timers().
 class QpUser {
  public:
-  /// A message has come into this receive buffer, which is the caller's until receive() posts it again.
+  /// A message has come into this receive buffer, which is the caller's until receive() posts it again. An answer may
+  /// come before sent() of the message that it answers.
   virtual void received(Qp& qp, uint32_t buffer, uint32_t bytes, Instant now) = 0;
   /// The peer's device has acknowledged this operation and all before it. `token` is not 0.
   virtual void sent(Qp& qp, uint64_t token, Instant now) = 0;
-  /// The peer cannot write by this key any more.
+  /// The peer cannot write by this key any more (but see Device::keys_end).
   virtual void key_closed(Qp& qp, RemoteKey& key, Instant now) = 0;
   /// The connection has ended: nothing more comes, and nothing can be posted. Once.
   virtual void broken(Qp& qp, Cause cause, Instant now) = 0;
@@ -146,7 +148,8 @@ class QpUser {
   ~QpUser() = default;
 };
 
-/// The worker half. No call blocks; none but poll() and timers() calls a QpUser.
+/// The worker half. No call blocks; none but poll() and timers() calls a QpUser. After a queue pair has failed, posting
+/// calls return kYes, and the operation is lost; broken() follows, if it has not come yet.
 class Worker {
  public:
   virtual ~Worker() = default;
@@ -165,8 +168,8 @@ class Worker {
   /// until sent() of this token or a later one. Requires: as send(), and each segment names its region.
   [[nodiscard]] virtual Posted write(Qp& qp, std::span<const Segment> from, uint32_t key, uint64_t address,
                                      uint64_t token) = 0;
-  /// Opens a key for a window; the segments name their regions. A byte of it has its own address for the peer. The peer
-  /// may use it when a message that is sent later has come.
+  /// Opens a key for a window, which has to lie in one piece in one region. A byte of it has its own address for the
+  /// peer. The peer may use the key when a message that is sent later has come.
   [[nodiscard]] virtual Posted key_open(Qp& qp, RemoteKey& key, const Payload& window) = 0;
   /// Takes the right back; key_closed() follows. Requires: key.open.
   [[nodiscard]] virtual Posted key_close(Qp& qp, RemoteKey& key) = 0;
@@ -227,7 +230,7 @@ struct Device {
   bool usable = false;  ///< the device is there, and its port is active
   LinkSpeed speed;
   uint16_t path_mtu = 0;
-  bool keys_end = false;  ///< key_close() ends the peer's right to write; if not, only the end of the connection does
+  bool keys_end = false;  ///< key_close() ends the right of the peer; else its memory stays exposed until drained()
 };
 
 /// The control half. Only region_add() and region_remove() block; they run on the node's helper (lnd/lnd.h).

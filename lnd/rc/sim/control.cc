@@ -64,8 +64,8 @@ void SimControl::fail_conn(Conn& conn, Cause cause, std::span<const std::byte> d
 
 void SimControl::send(const Conn& conn, std::function<void()> step) {
   const IpAddress from = conn.local, to = conn.remote.address;
-  net_.later(net_.delay(), [this, from, to, step = std::move(step)] {
-    if (net_.passes(from, to)) step();
+  net_.later(net_.delay(), [net = &net_, from, to, step = std::move(step)] {
+    if (net->passes(from, to)) step();
   });
 }
 
@@ -82,8 +82,8 @@ Result<ConnId> SimControl::dial(const DialSpec& spec, Instant now) {
   conn.answer_max = spec.answer_max;
   const ConnId id = conn.id;
   if (net_.ports_down.contains(spec.local) || !net_.passes(spec.local, spec.remote.address))
-    net_.later(spec.resolve_max, [this, id] {
-      if (Conn* late = net_.find(id)) fail_conn(*late, Cause::kUnreachable);
+    net_.later(spec.resolve_max, [net = &net_, id] {
+      if (Conn* late = net->find(id)) late->control->fail_conn(*late, Cause::kUnreachable);
     });
   else
     queue_pair(conn, spec.needs);
@@ -92,16 +92,19 @@ Result<ConnId> SimControl::dial(const DialSpec& spec, Instant now) {
 
 void SimControl::queue_pair(Conn& conn, const QpNeeds& needs) {
   const Duration after(net_.rng().below(uint64_t(net_.rules.ready_max.count()) + 1));
-  net_.later(after, [this, id = conn.id, needs] {
-    Conn* late = net_.find(id);
-    if (late == nullptr || late->state != ConnState::kMaking || late->disconnected) return;
-    if (qps_ >= net_.rules.qps_max || net_.rng().one_in(net_.rules.no_qp_one_in))
-      return fail_conn(*late, Cause::kResources);
-    ++qps_;
-    net_.make_qp(*late, needs);
-    late->state = ConnState::kReady;
-    say(*late, EventKind::kReady);
+  net_.later(after, [net = &net_, id = conn.id, needs] {
+    Conn* late = net->find(id);
+    if (late != nullptr && late->state == ConnState::kMaking && !late->disconnected) late->control->made(*late, needs);
   });
+}
+
+void SimControl::made(Conn& conn, const QpNeeds& needs) {
+  if (qps_ >= net_.rules.qps_max || net_.rng().one_in(net_.rules.no_qp_one_in))
+    return fail_conn(conn, Cause::kResources);
+  ++qps_;
+  net_.make_qp(conn, needs);
+  conn.state = ConnState::kReady;
+  say(conn, EventKind::kReady);
 }
 
 void SimControl::prepare(ConnId id, const QpNeeds& needs, Instant now) {
@@ -122,16 +125,20 @@ void SimControl::proceed(ConnId id, std::span<const std::byte> private_data, Ins
   std::vector<std::byte> data(private_data.begin(), private_data.end());
   if (!conn.active) {
     conn.state = ConnState::kReplied;
-    return send(conn, [this, id, data = std::move(data)] { reply(id, data); });
+    return send(conn, [net = &net_, id, data = std::move(data)] {
+      if (const Conn* late = net->find(id)) late->control->reply(id, data);
+    });
   }
   conn.state = ConnState::kRequested;
-  net_.later(conn.answer_max, [this, id] {
-    Conn* late = net_.find(id);
+  net_.later(conn.answer_max, [net = &net_, id] {
+    Conn* late = net->find(id);
     if (late == nullptr || late->state != ConnState::kRequested) return;
-    hang_up(id);
-    fail_conn(*late, Cause::kNoAnswer);
+    late->control->hang_up(id);
+    late->control->fail_conn(*late, Cause::kNoAnswer);
   });
-  send(conn, [this, id, data = std::move(data)] { request(id, data); });
+  send(conn, [net = &net_, id, data = std::move(data)] {
+    if (const Conn* late = net->find(id)) late->control->request(id, data);
+  });
 }
 
 /// A REQ has come to its machine.
@@ -142,8 +149,8 @@ void SimControl::request(ConnId active, const std::vector<std::byte>& data) {
   SimControl* there = net_.listener_at(conn->remote, listener);
   if (there == nullptr) {
     if (!net_.devices.contains(conn->remote.address) || net_.ports_down.contains(conn->remote.address)) return;
-    return net_.later(net_.delay(), [this, active] {
-      if (Conn* late = net_.find(active)) fail_conn(*late, Cause::kNoListener);
+    return net_.later(net_.delay(), [net = &net_, active] {
+      if (Conn* late = net->find(active)) late->control->fail_conn(*late, Cause::kNoListener);
     });
   }
   Conn& passive = net_.add(*there);
@@ -163,9 +170,9 @@ void SimControl::reply(ConnId passive, const std::vector<std::byte>& data) {
   if (conn == nullptr || conn->state != ConnState::kRequested) return;
   conn->state = ConnState::kEstablished;
   conn->control->say(*conn, EventKind::kEstablished, Cause::kNone, data);
-  conn->control->send(*conn, [this, passive] {
-    Conn* late = net_.find(passive);
-    if (late != nullptr) message_came(*late);
+  conn->control->send(*conn, [net = &net_, passive] {
+    Conn* late = net->find(passive);
+    if (late != nullptr) late->control->message_came(*late);
   });
 }
 
@@ -183,8 +190,8 @@ void SimControl::reject(ConnId id, std::span<const std::byte> private_data, Inst
   ULNET_CHECK(conn.qp == nullptr);
   std::vector<std::byte> data(private_data.begin(), private_data.end());
   data.resize(kRejectDataMax);  // as the CM delivers it
-  send(conn, [this, active = conn.peer, data = std::move(data)] {
-    Conn* late = net_.find(active);
+  send(conn, [net = &net_, active = conn.peer, data = std::move(data)] {
+    Conn* late = net->find(active);
     if (late != nullptr && late->state == ConnState::kRequested)
       late->control->fail_conn(*late, Cause::kRejected, data);
   });
@@ -198,8 +205,8 @@ void SimControl::hang_up(ConnId id) {
   Conn& conn = mine(id);
   const ConnId other = std::exchange(conn.peer, 0);
   if (other == 0) return;
-  send(conn, [this, id, other] {
-    Conn* late = net_.find(other);
+  send(conn, [net = &net_, id, other] {
+    Conn* late = net->find(other);
     if (late == nullptr || late->peer != id) return;
     late->peer = 0;
     const bool up = late->state == ConnState::kEstablished;
@@ -216,8 +223,8 @@ void SimControl::disconnect(ConnId id, Instant now) {
   conn.state = ConnState::kEnded;
   if (conn.qp == nullptr) return;
   if (!conn.qp->broken) return net_.break_qp(conn, Cause::kClosed);
-  net_.later(net_.delay(), [this, id] {
-    if (Conn* late = net_.find(id)) net_.drain(*late);
+  net_.later(net_.delay(), [net = &net_, id] {
+    if (Conn* late = net->find(id)) net->drain(*late);
   });
 }
 

@@ -153,7 +153,10 @@ void Net::transmit(Conn& conn) {
 void Net::arrive(ConnId from, ConnId to, const Op& op, const std::vector<std::byte>& message) {
   Conn* source = find(from);
   if (source == nullptr || source->qp->drained || source->qp->broken) return;
-  if (op.kind == OpKind::kKeyOpen || op.kind == OpKind::kKeyClose) return completed(*source);
+  if (op.kind == OpKind::kKeyOpen || op.kind == OpKind::kKeyClose) {
+    if (!source->wire_dead) completed(*source);  // else it waits behind what was lost
+    return;
+  }
   Conn* sink = find(to);
   const bool there = sink != nullptr && sink->qp != nullptr && !sink->qp->broken && !sink->wire_dead;
   if (!there || source->wire_dead || !passes(source->local, source->remote.address)) {
@@ -198,9 +201,11 @@ void Net::message_in(Conn& to, const std::vector<std::byte>& message) {
 }
 
 bool Net::write_in(const Conn& from, Conn& to, const Op& op, bool all) {
-  const auto key = to.qp->open.find(op.key);
+  const SimQp& sink = *to.qp;
+  const auto open = sink.open.find(op.key), exposed = sink.exposed.find(op.key);
   const size_t bytes = bytes_of(op);
-  const bool allowed = key != to.qp->open.end() && covers(key->second, op.address, bytes);
+  const bool allowed = (open != sink.open.end() && covers(open->second, op.address, bytes)) ||
+                       (exposed != sink.exposed.end() && covers(exposed->second, op.address, bytes));
   if (!allowed) {
     counts.stray_writes += all;
     return false;
@@ -218,7 +223,8 @@ void Net::completed(Conn& from) {
   const Op op = std::move(qp.ops.front());
   qp.ops.pop_front();
   if (op.kind == OpKind::kKeyClose) {
-    if (rules.keys_end) qp.open.erase(op.key);
+    if (!rules.keys_end) qp.exposed[op.key] = qp.open.at(op.key);
+    qp.open.erase(op.key);
     qp.done.push_back({.kind = Done::Kind::kKeyClosed, .key = op.closing});
   } else if (op.token != 0) {
     qp.done.push_back({.kind = Done::Kind::kSent, .token = op.token});
@@ -239,6 +245,7 @@ void Net::drain(Conn& conn) {
   conn.qp->ops.clear();
   conn.qp->posted.clear();
   conn.qp->open.clear();
+  conn.qp->exposed.clear();
   conn.qp->done.push_back({.kind = Done::Kind::kDrained});
 }
 

@@ -66,10 +66,11 @@ struct Done {
 struct SimQp final : Qp {
   QpUser* user = nullptr;
   std::vector<std::byte> memory;
-  std::deque<Op> ops;                ///< under way, in order
-  std::deque<uint32_t> posted;       ///< receive buffers
-  std::map<uint32_t, Payload> open;  ///< windows by key
-  std::deque<Done> done;             ///< of its user
+  std::deque<Op> ops;                   ///< under way, in order
+  std::deque<uint32_t> posted;          ///< receive buffers
+  std::map<uint32_t, Payload> open;     ///< windows by key
+  std::map<uint32_t, Payload> exposed;  ///< closed, if keys do not end
+  std::deque<Done> done;                ///< of its user
   Instant last_arrival = kNever;
   bool broken = false, drained = false;
 };

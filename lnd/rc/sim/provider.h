@@ -40,6 +40,7 @@ class SimControl final : public Control {
  private:
   [[nodiscard]] Conn& mine(ConnId id);
   void queue_pair(Conn& conn, const QpNeeds& needs);
+  void made(Conn& conn, const QpNeeds& needs);
   void request(ConnId active, const std::vector<std::byte>& data);
   void reply(ConnId passive, const std::vector<std::byte>& data);
   void fail_conn(Conn& conn, Cause cause, std::span<const std::byte> data = {});

@@ -63,15 +63,14 @@ Posted SimWorker::key_open(Qp& qp, RemoteKey& key, const Payload& window) {
   ULNET_CHECK(!key.open && window.length > 0);
   SimQp& sim = sim_of(qp);
   const SimControl& control = *Net::conn_of(qp, net_).control;
-  uint32_t seen = 0;
-  const Segment* in = nullptr;
-  for (uint32_t i = 0; i < window.segment_count && seen < window.offset + window.length; ++i) {
-    const Segment& segment = window.segments[i];
-    seen += segment.bytes;
-    if (seen <= window.offset) continue;
-    if (!control.registered(segment)) return Posted::kImpossible;
-    if (in != nullptr && in->region != segment.region) return Posted::kImpossible;
-    in = &segment;
+  PayloadCursor cursor(window);
+  const std::byte* end = nullptr;
+  RegionId region{};
+  for (Segment piece; cursor.segments({&piece, 1}) == 1; cursor.advance(piece.bytes)) {
+    if (!control.registered(piece)) return Posted::kImpossible;
+    if (end != nullptr && (piece.base != end || piece.region != region)) return Posted::kImpossible;
+    end = piece.base + piece.bytes;
+    region = piece.region;
   }
   if (sim.open.size() >= sim.keys) return Posted::kNoRoom;
   const uint32_t value = uint32_t(net_.rng().next()) | 1;

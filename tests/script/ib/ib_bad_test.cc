@@ -55,6 +55,24 @@ const std::pair<const char*, Send> kBad[] = {
        });
      }},
     {"a_short_message", [](RawPeer& raw) { raw.send([&](MessageBuffer) { return size_t{10}; }); }},
+    {"a_get_req_with_a_put",
+     [](RawPeer& raw) {
+       const auto fragments = raw.open_all(100'000, 1 << 20);
+       raw.send([&](MessageBuffer out) {
+         return encode_get_req(out, raw.ends, raw.header(wire::MsgType::kPut, 1, 100), 1, raw.key.value, fragments);
+       });
+     }},
+    {"a_put_req_with_a_get",
+     [](RawPeer& raw) {
+       raw.send([&](MessageBuffer out) {
+         return encode_put_req(out, raw.ends, raw.header(wire::MsgType::kGet, 1, 100), 1);
+       });
+     }},
+    {"a_put_done_before_its_put_ack",
+     [](RawPeer& raw) {
+       raw.send_put_req(4, 100'000, 1);
+       raw.send_completion(MessageType::kPutDone, 0, 100'000);
+     }},
     {"too_many_requests",
      [](RawPeer& raw) {
        for (unsigned i = 0; i < kDepth + 1; ++i) raw.send_put_req(i, 100'000, i);

@@ -45,13 +45,35 @@ TEST_F(IbScript, a_put_into_many_fragments) {
   IbTx& tx = end.put(1, 6, 100'000);
   pass();
   const Came ask = raw.next();
-  const auto fragments = raw.open(100'000, 4000);
+  const auto fragments = raw.open_all(100'000, 4000);
   ASSERT_EQ(fragments.size(), 25u);
   raw.send_put_ack(ask.message.cookie, 1, fragments);
   pass();
   EXPECT_EQ(raw.next().message.status, 100'000);
   EXPECT_EQ(raw.written(fragments), payload(6, 100'000));
   EXPECT_TRUE(tx.done);
+}
+
+// Goal: more writes than the queue pair has room for.
+TEST_F(IbScript, a_put_into_more_fragments_than_there_is_room) {
+  for (const uint32_t work : {48u, 4u}) {
+    SCOPED_TRACE(work);
+    if (raw.qp != nullptr) raw.broken(*raw.qp, rc::Cause::kClosed, now);
+    pass();
+    raw.came.clear();
+    net.rules.work_max = work;
+    connect();
+    IbTx& tx = end.put(1, 6, 240'000);
+    pass();
+    const Came ask = raw.next();
+    const auto fragments = raw.open_all(240'000, 4000);
+    ASSERT_EQ(fragments.size(), 60u);
+    raw.send_put_ack(ask.message.cookie, 1, fragments);
+    pass(1s);
+    EXPECT_EQ(raw.next().message.status, 240'000);
+    EXPECT_EQ(raw.written(fragments), payload(6, 240'000));
+    EXPECT_TRUE(tx.done);
+  }
 }
 
 // Goal: the peer has room for a part of the payload.
@@ -89,7 +111,7 @@ TEST_F(IbScript, a_large_get_offers_its_sink) {
   const Came ask = raw.next();
   ASSERT_EQ(ask.message.type, MessageType::kGetReq);
   EXPECT_EQ(ask.message.sink.bytes(), 200'000u);
-  EXPECT_EQ(ask.message.sink.count(), 2u) << "one for each segment";
+  EXPECT_EQ(ask.message.sink.count(), 1u) << "its segments lie side by side";
   raw.write(ask.message.sink, 9, 150'000);
   raw.send_completion(MessageType::kGetDone, ask.message.cookie, 150'000, 1);
   pass();
@@ -222,7 +244,7 @@ TEST_F(IbScript, gets_of_the_peer) {
   constexpr uint64_t kBits = 200;  // 200,000 bytes
   for (const uint32_t piece : {1u << 20, 7000u}) {
     SCOPED_TRACE(piece);
-    const auto fragments = raw.open(200'000, piece);
+    const auto fragments = raw.open_all(200'000, piece);
     raw.send_get_req(kBits, 200'000, 31, fragments);
     pass();
     const Came done = raw.next();
@@ -370,7 +392,7 @@ TEST_F(IbScript, a_peer_that_returns_no_credits) {
   EXPECT_FALSE(late.done);
   pass(25s);
   ASSERT_TRUE(late.done) << "no connection any more, and no other comes about";
-  EXPECT_EQ(late.how.health, LndStatus::kRemoteDropped);
+  EXPECT_EQ(late.how.health, LndStatus::kNetworkTimeout);
 }
 
 TEST_F(IbScript, a_peer_that_does_not_write) {
@@ -428,6 +450,47 @@ TEST(IbPeers, no_room) {
   for (unsigned i = 0; i < 100; ++i) pass();
   EXPECT_TRUE(first.done);
   EXPECT_TRUE(end.idle());
+}
+
+// Goal: the core takes its memory back. As long as the peer has no key, nobody else is hurt.
+TEST_F(IbScript, divert) {
+  connect();
+  end.into_region = kOtherRegion;
+  raw.send_put_req(4, 300'000, 1);
+  raw.send_put_req(5, 300'000, 2);  // waits for the only block
+  pass();
+  const Came ack = raw.next();
+  RxSlot* waits = nullptr;
+  for (auto& [slot, rx] : end.receiving)
+    if (slot->header.put().match_bits == 5) waits = slot;
+  ASSERT_NE(waits, nullptr);
+  end.lnd->divert(*waits, now);
+  ASSERT_EQ(end.broken_receives.size(), 1u);
+  EXPECT_EQ(end.broken_receives[0].second.error, -ECANCELED);
+  pass();
+  EXPECT_EQ(raw.next().message.status, -ECANCELED);
+  EXPECT_NE(raw.qp, nullptr);
+  end.lnd->divert(*end.receiving.begin()->first, now);
+  EXPECT_EQ(end.broken_receives.size(), 1u) << "the peer may still write";
+  pass();
+  ASSERT_EQ(end.broken_receives.size(), 2u);
+  EXPECT_EQ(end.broken_receives[1].second.error, -ECANCELED);
+  EXPECT_EQ(end.broken_receives[1].second.health, LndStatus::kOk);
+}
+
+// Goal: bytes that wait to be acknowledged are noticed, also those of writes.
+TEST_F(IbScript, moved) {
+  const PeerNiId peer{kPeerNi.value + 1};
+  EXPECT_EQ(end.lnd->moved(NiId{1}, peer, now), kNever);
+  connect();
+  EXPECT_EQ(end.lnd->moved(NiId{1}, peer, now), now) << "nothing waits";
+  net.cut(ib_address(0), ib_address(1));
+  end.put(1, 5, 10);
+  end.turn(now);
+  const Instant before = now;
+  pass(500ms);
+  EXPECT_LE(end.lnd->moved(NiId{1}, peer, now), before);
+  net.cut(ib_address(0), ib_address(1), false);
 }
 
 TEST_F(IbScript, an_ni_that_stops) {

@@ -119,16 +119,13 @@ void RawPeer::send_noop(uint8_t credits) {
   send([&](MessageBuffer out) { return encode_noop(out, ends); }, credits);
 }
 
-std::vector<Fragment> RawPeer::open(uint32_t bytes, uint32_t piece) {
+std::vector<Fragment> RawPeer::open_all(uint32_t bytes, uint32_t piece) {
   std::vector<Fragment> fragments;
-  std::byte* at = memory.data();
-  for (uint32_t done = 0; done < bytes; at += 2 * size_t{piece}) {
-    const uint32_t here = std::min(piece, bytes - done);
-    window_[fragments.size()] = {at, here, RegionId{1}};
-    fragments.push_back({uint64_t(reinterpret_cast<uintptr_t>(at)), here});
-    done += here;
-  }
-  EXPECT_EQ(worker().key_open(*qp, key, {window_, uint32_t(fragments.size()), 0, bytes}), rc::Posted::kYes);
+  for (uint32_t done = 0; done < bytes; done += piece)
+    fragments.push_back({uint64_t(reinterpret_cast<uintptr_t>(memory.data())) + done, std::min(piece, bytes - done)});
+  if (bytes % piece == 0) std::reverse(fragments.begin(), fragments.end());
+  window_ = {memory.data(), bytes, RegionId{1}};
+  EXPECT_EQ(worker().key_open(*qp, key, {&window_, 1, 0, bytes}), rc::Posted::kYes);
   return fragments;
 }
 

@@ -41,8 +41,10 @@ class RawPeer final : public rc::QpUser {
   void send_put_req(uint64_t bits, uint32_t bytes, uint64_t cookie);
   void send_completion(o2iblnd::MessageType type, uint64_t cookie, int32_t status, uint8_t credits = 0);
   void send_noop(uint8_t credits);
-  /// Offers `bytes` of `memory` in fragments of at most `piece`, with gaps of as many bytes.
-  std::vector<o2iblnd::Fragment> open(uint32_t bytes, uint32_t piece = 1 << 20);
+  /// Offers `bytes` of `memory` in one piece.
+  std::vector<o2iblnd::Fragment> open(uint32_t bytes) { return open_all(bytes, bytes); }
+  /// Offers `bytes` in fragments of `piece`, side by side under one key, in another order than they lie there.
+  std::vector<o2iblnd::Fragment> open_all(uint32_t bytes, uint32_t piece);
   void send_put_ack(uint64_t cookie, uint64_t sink_cookie, const std::vector<o2iblnd::Fragment>& fragments);
   void send_get_req(uint64_t bits, uint32_t bytes, uint64_t cookie, const std::vector<o2iblnd::Fragment>& fragments);
   /// Writes the payload of these bits to where the peer has offered.
@@ -68,13 +70,13 @@ class RawPeer final : public rc::QpUser {
   unsigned connections = 0;
   bool accepts = true, established = false;
   rc::RemoteKey key;
+  [[nodiscard]] wire::Header header(wire::MsgType type, uint64_t bits, uint32_t bytes) const;
 
  private:
-  wire::Header header(wire::MsgType type, uint64_t bits, uint32_t bytes) const;
   std::unique_ptr<rc::Provider> provider_;
   rc::ListenerId listener_ = 0;
   rc::ConnId conn_ = 0;
-  Segment window_[64];
+  Segment window_;
   uint32_t next_send_ = 0;
   Instant now_ = kNever;
 };

@@ -108,20 +108,28 @@ TEST_P(RcContract, a_write_with_a_token) {
   EXPECT_TRUE(std::equal(ours.begin(), ours.begin() + 100, theirs.begin()));
 }
 
-// Goal: a window of several segments of one region, with gaps between: its bytes may be written, piece by piece.
-TEST_P(RcContract, a_window_with_gaps) {
+// Goal: a window of several segments that lie side by side has one key.
+TEST_P(RcContract, a_window_of_several_segments) {
   connect();
   fill(ours, 7);
   register_memory(0, 1, ours);
   register_memory(1, 2, theirs);
-  const Segment pieces[] = {{theirs.data() + 1000, 500, RegionId{2}}, {theirs.data() + 9000, 700, RegionId{2}}};
+  const Segment pieces[] = {{theirs.data() + 1000, 500, RegionId{2}}, {theirs.data() + 1500, 700, RegionId{2}}};
   offer({pieces, 2, 100, 1000});
-  write(ours.data(), 400, theirs.data() + 1100);
-  write(ours.data() + 400, 600, theirs.data() + 9000);
+  write(ours.data(), 1000, theirs.data() + 1100);
   active().send("done");
   until([&] { return passive().messages.size() == 1; });
-  EXPECT_TRUE(std::equal(ours.begin(), ours.begin() + 400, theirs.begin() + 1100));
-  EXPECT_TRUE(std::equal(ours.begin() + 400, ours.begin() + 1000, theirs.begin() + 9000));
+  EXPECT_TRUE(std::equal(ours.begin(), ours.begin() + 1000, theirs.begin() + 1100));
+}
+
+// Goal: no key allows writes between the segments of a window.
+TEST_P(RcContract, a_window_with_gaps_has_no_key) {
+  connect();
+  register_memory(1, 2, theirs);
+  const Segment pieces[] = {{theirs.data() + 1000, 500, RegionId{2}}, {theirs.data() + 9000, 700, RegionId{2}}};
+  EXPECT_EQ(worker(1).key_open(*passive().qp, key, {pieces, 2, 100, 1000}), Posted::kImpossible);
+  EXPECT_FALSE(key.open);
+  EXPECT_EQ(worker(1).key_open(*passive().qp, key, {pieces, 2, 100, 400}), Posted::kYes) << "all of it in the first";
 }
 
 TEST_P(RcContract, a_write_outside_the_window_is_refused) {
@@ -228,6 +236,20 @@ TEST_P(RcContract, room_for_operations) {
     until([&] { return active().tokens.size() == count; });
     EXPECT_EQ(worker(0).room(*active().qp), count);
   }
+}
+
+// Goal: after the end, posting does nothing, and nothing is reported.
+TEST_P(RcContract, posts_after_the_end) {
+  connect();
+  register_memory(0, 1, ours);
+  control(1).disconnect(conns[1], world->now);
+  until([&] { return active().is_broken; });
+  const Segment from{ours.data(), 100, RegionId{1}};
+  EXPECT_EQ(worker(0).room(*active().qp), 0u);
+  EXPECT_EQ(active().try_send("late", 5), Posted::kYes);
+  EXPECT_EQ(worker(0).write(*active().qp, {&from, 1}, 1, 1, 6), Posted::kYes);
+  for (unsigned i = 0; i < 100; ++i) step();
+  EXPECT_TRUE(active().tokens.empty());
 }
 
 // Goal: the bounds of one call of poll() hold, and it goes on where it stopped.

@@ -1,0 +1,200 @@
+#include "lnd/o2iblnd/dial_ctl.h"
+
+#include <algorithm>
+#include <array>
+
+#include "dataplane/base/nid_text.h"
+#include "lnd/o2iblnd/conn_ctl.h"
+#include "lnd/o2iblnd/status.h"
+
+namespace ulnet::o2iblnd {
+namespace {
+
+constexpr Duration kConnectAgain = 900ms;  ///< then an attempt without answer is made again
+constexpr Duration kResolveMax = 5s;
+
+/// All attempts have failed: messages that wait end.
+void dial_failed(IbControl& control, PeerCtl& peer, Completion how) {
+  peer.dial = {.offer = control.find_ni(peer.key.first)->offer};
+  if (!has_up(control, peer)) {
+    peer_fail(control, peer, how);
+    control.host.peer_down(peer.place.id, how.error);
+  }
+  peer_settle(control, peer);
+}
+
+/// False: the attempt could not begin; the Completion is why.
+bool dial_one(IbControl& control, NiCtl& ni, PeerCtl& peer, Completion& why_not) {
+  const Nid& nid = peer.key.second;
+  const auto id = control.rc.dial({.local = ni.address,
+                                   .remote = {rc::IpAddress::of_v4(nid.address_v4()), control.config.service},
+                                   .privileged_port = control.config.use_privileged_port,
+                                   .resolve_max = kResolveMax,
+                                   .answer_max = std::max<Duration>(5s, ni.tunables.timeout / 4),
+                                   .needs = conn_needs(control.config, ni, peer, peer.dial.offer.queue_depth)},
+                                  control.now);
+  if (!id) {
+    control.log_limited(LogCause::kDial, "o2iblnd: dialling " + nid_text(nid) + ": " + id.error().what);
+    why_not = {id.error().code, LndStatus::kLocalDropped};
+    return false;
+  }
+  ConnCtl& conn = conn_add(control, *id, peer, true);
+  conn.params = peer.dial.offer;
+  conn.ends = {ni.params.nid, nid, ni.stamp, peer.stamp};
+  peer.dial.conns.insert(*id);
+  return true;
+}
+
+/// Connections that do not end.
+size_t living(IbControl& control, const PeerCtl& peer) {
+  return size_t(std::count_if(peer.conns.begin(), peer.conns.end(),
+                              [&](rc::ConnId id) { return control.conns.at(id).stage != ConnStage::kEnding; }));
+}
+
+void dial_start(IbControl& control, PeerCtl& peer) {
+  NiCtl* ni = control.find_ni(peer.key.first);
+  if (ni == nullptr || ni->stopping || peer.abandoned)
+    return dial_failed(control, peer, {-ESHUTDOWN, LndStatus::kLocalAborted});
+  Completion why_not{-ENOBUFS, LndStatus::kLocalDropped};
+  peer.dial.state = DialState::kDialling;
+  const size_t wanted = size_t(std::max(ni->tunables.conns_per_peer, 1));
+  while (living(control, peer) < wanted && conn_room(control, peer))
+    if (!dial_one(control, *ni, peer, why_not)) break;
+  if (peer.dial.conns.empty()) dial_failed(control, peer, why_not);
+}
+
+/// The reason of a CM REJ.
+uint16_t reason_of(rc::Cause cause) {
+  switch (cause) {
+    case rc::Cause::kRejected: return kCmConsumer;
+    case rc::Cause::kNoListener: return kCmInvalidService;
+    case rc::Cause::kStale: return kCmStaleConnection;
+    default: return 0;
+  }
+}
+
+bool passive_in_progress(IbControl& control, const PeerCtl& peer) {
+  return std::any_of(peer.conns.begin(), peer.conns.end(), [&](rc::ConnId id) {
+    const ConnCtl& conn = control.conns.at(id);
+    return !conn.active && conn.stage != ConnStage::kEnding;
+  });
+}
+
+void reconnect(IbControl& control, PeerCtl& peer) {
+  const Duration pause = reconnect_pause(peer.dial.reconnects++);
+  if (pause == Duration{0}) return dial_start(control, peer);
+  peer.dial.state = DialState::kPause;
+  peer.dial.at = control.now + pause;
+}
+
+}  // namespace
+
+void dial_wanted(IbControl& control, PeerCtl& peer) {
+  peer.dial.wanted = true;
+  if (peer.dial.state == DialState::kIdle && !passive_in_progress(control, peer)) dial_start(control, peer);
+}
+
+void dial_ready(IbControl& control, ConnCtl& conn, rc::Qp& qp) {
+  if (conn_lend(control, conn, qp)) return;
+  dial_refused(control, conn, rc::Cause::kResources, {});
+}
+
+void dial_adopted(IbControl& control, ConnCtl& conn) {
+  if (conn.stage != ConnStage::kAdopting) return;
+  conn.stage = ConnStage::kAsking;
+  std::array<std::byte, kMessageMax> buffer;
+  const size_t bytes = encode_connect(buffer, MessageType::kConnReq, conn.ends, conn.params);
+  control.rc.proceed(conn.id, std::span(buffer).first(bytes), control.now);
+}
+
+void dial_answered(IbControl& control, ConnCtl& conn, std::span<const std::byte> data) {
+  PeerCtl& peer = *control.find_peer(conn.peer);
+  Message answer;
+  const MessageFault fault = message_decode(data, answer);
+  const AnswerFault wrong = judge_answer(answer, fault, conn.ends, conn.params);
+  if (wrong != AnswerFault::kNone) {
+    control.log_limited(LogCause::kAnswer, "o2iblnd: " + nid_text(peer.key.second) + ": " + answer_fault_text(wrong));
+    const uint64_t id = peer.id;
+    conn_close(control, conn, {-EPROTO, LndStatus::kRemoteDropped});
+    if (PeerCtl* left = control.find_peer(id); left != nullptr && left->dial.conns.empty())
+      dial_failed(control, *left, {-EPROTO, LndStatus::kRemoteDropped});
+    return;
+  }
+  conn.params = answer.params;
+  conn.ends = ends_of_answer(answer, conn.ends.src_stamp);
+  peer.stamp = answer.ends.src_stamp;
+  conn_up(control, conn);
+}
+
+void dial_refused(IbControl& control, ConnCtl& conn, rc::Cause cause, std::span<const std::byte> data) {
+  PeerCtl& peer = *control.find_peer(conn.peer);
+  const uint64_t id = peer.id;
+  const Reaction reaction =
+      react(reason_of(cause), data, {conn.params, peer.dial.wanted, passive_in_progress(control, peer)});
+  Completion how = failure_of(cause);
+  if (reason_of(cause) != 0) how.error = reaction.error;
+  if (reaction.stamp != 0) peer.stamp = reaction.stamp;
+  if (reaction.kind == Reaction::Kind::kReconnect) peer.dial.offer = reaction.params;
+  const DialState state = peer.dial.state;
+  peer.dial.state = DialState::kDialling;  // so that the peer stays while its connection goes
+  conn_close(control, conn, how);
+  PeerCtl* left = control.find_peer(id);
+  if (left == nullptr) return;
+  left->dial.state = state;
+  if (!left->dial.conns.empty()) return;  // others are under way
+  left->dial.state = DialState::kIdle;
+  switch (reaction.kind) {
+    case Reaction::Kind::kReconnect: return reconnect(control, *left);
+    case Reaction::Kind::kFail: return dial_failed(control, *left, how);
+    case Reaction::Kind::kNothing: return peer_settle(control, *left);
+  }
+}
+
+void dial_satisfied(IbControl& control, PeerCtl& peer, const ConnCtl& conn) {
+  peer.dial.conns.erase(conn.id);
+  peer.dial.wanted = false;
+  peer.dial.reconnects = peer.dial.races = 0;
+  peer.dial.offer = control.find_ni(peer.key.first)->offer;
+  if (peer.dial.conns.empty()) peer.dial.state = DialState::kIdle;
+}
+
+void dial_missed(IbControl& control, PeerCtl& peer) {
+  if (peer.dial.wanted && peer.dial.state == DialState::kIdle && !passive_in_progress(control, peer) &&
+      !has_up(control, peer))
+    dial_start(control, peer);
+}
+
+void dial_again(IbControl& control, PeerCtl& peer) {
+  if (peer.dial.state == DialState::kPause) {
+    peer.dial.at = control.now;
+    return;
+  }
+  const std::set<rc::ConnId> attempts = peer.dial.conns;
+  const uint64_t id = peer.id;
+  bool closed = false;
+  for (const rc::ConnId one : attempts) {
+    ConnCtl* conn = control.find_conn(one);
+    if (conn == nullptr || control.now - conn->began < kConnectAgain) continue;
+    closed = true;
+    conn_close(control, *conn, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
+  }
+  PeerCtl* left = control.find_peer(id);
+  if (closed && left != nullptr && left->dial.conns.empty()) dial_start(control, *left);
+}
+
+unsigned dial_due(IbControl& control) {
+  std::vector<uint64_t> due;
+  for (const auto& [id, peer] : control.peers)
+    if (peer.dial.state == DialState::kPause && peer.dial.at <= control.now) due.push_back(id);
+  for (const uint64_t id : due) dial_start(control, *control.find_peer(id));
+  return unsigned(due.size());
+}
+
+Instant dial_next(const IbControl& control) {
+  Instant next = kForever;
+  for (const auto& [id, peer] : control.peers)
+    if (peer.dial.state == DialState::kPause) next = std::min(next, peer.dial.at);
+  return next;
+}
+
+}  // namespace ulnet::o2iblnd

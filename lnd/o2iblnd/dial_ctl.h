@@ -1,0 +1,24 @@
+// Connecting to a peer: attempts, rejects, races, pauses (docs/wire/o2iblnd.md §6).
+#pragma once
+#include "lnd/o2iblnd/state_ctl.h"
+
+namespace ulnet::o2iblnd {
+
+/// Messages wait for a connection.
+void dial_wanted(IbControl& control, PeerCtl& peer);
+/// Events of an attempt.
+void dial_ready(IbControl& control, ConnCtl& conn, rc::Qp& qp);
+void dial_adopted(IbControl& control, ConnCtl& conn);
+void dial_answered(IbControl& control, ConnCtl& conn, std::span<const std::byte> data);
+void dial_refused(IbControl& control, ConnCtl& conn, rc::Cause cause, std::span<const std::byte> data);
+/// A connection is up, by whomever it was begun.
+void dial_satisfied(IbControl& control, PeerCtl& peer, const ConnCtl& conn);
+/// A connection of the peer was being set up, and did not come about.
+void dial_missed(IbControl& control, PeerCtl& peer);
+/// The next attempt does not wait, and one without answer is made again.
+void dial_again(IbControl& control, PeerCtl& peer);
+/// Pauses that are over; returns work done.
+unsigned dial_due(IbControl& control);
+[[nodiscard]] Instant dial_next(const IbControl& control);
+
+}  // namespace ulnet::o2iblnd

@@ -1,0 +1,212 @@
+#include "lnd/o2iblnd/ib_lnd_ctl.h"
+
+#include <algorithm>
+#include <array>
+
+#include "lnd/o2iblnd/accept_ctl.h"
+#include "lnd/o2iblnd/conn_ctl.h"
+#include "lnd/o2iblnd/dial_ctl.h"
+#include "lnd/o2iblnd/fields.h"
+#include "lnd/o2iblnd/status.h"
+
+namespace ulnet::o2iblnd {
+namespace {
+
+constexpr unsigned kTurnEventsMax = 256;
+
+unsigned depth_of(const NiParams& params) {
+  return std::clamp<unsigned>(unsigned(std::max(params.peer_credits, 0)), kDepthMin, kDepthMax);
+}
+
+/// NIs of one address share a listener.
+Result<rc::ListenerId> listen(IbControl& control, const rc::IpAddress& address) {
+  const auto known = control.listeners.find(address);
+  if (known != control.listeners.end()) {
+    ++known->second.users;
+    return known->second.id;
+  }
+  const auto id = control.rc.listen({address, control.config.service});
+  if (id) control.listeners[address] = {*id, 1};
+  return id;
+}
+
+void unlisten(IbControl& control, const rc::IpAddress& address) {
+  const auto known = control.listeners.find(address);
+  if (known == control.listeners.end() || --known->second.users > 0) return;
+  control.rc.unlisten(known->second.id);
+  control.listeners.erase(known);
+}
+
+}  // namespace
+
+void IbControl::log_limited(LogCause cause, const std::string& line) {
+  const auto left_out = log_limits[size_t(cause)].allows(now);
+  if (!left_out) return;
+  host.log(*left_out == 0 ? line : line + " (" + std::to_string(*left_out) + " such lines left out before)");
+}
+
+IbLndControl::IbLndControl(LndControlHost& host, rc::Control& rc, const IbConfig& config)
+    : state_{.host = host, .rc = rc, .config = config} {
+  state_.next_stamp = config.incarnation;
+}
+
+// The workers are gone, and with them their share in the connections.
+IbLndControl::~IbLndControl() {
+  for (auto& [id, conn] : state_.conns) {
+    if (conn.object != nullptr) near_delete(conn.object->memory, conn.object);
+  }
+  for (auto& [address, listener] : state_.listeners) state_.rc.unlisten(listener.id);
+}
+
+Result<void> IbLndControl::ni_start(const NiParams& params, Instant now) {
+  state_.now = now;
+  if (params.nid.net().type() != NetType::kO2ib) return fail(EINVAL, "o2iblnd serves o2ib networks only");
+  if (!params.nid.fits_u64()) return fail(EINVAL, "o2ib has IPv4 addresses only");
+  if (state_.find_ni(params.id) != nullptr) return fail(EEXIST, "this NI is started already", params.id.value);
+  for (const auto& [id, other] : state_.nis)
+    if (other.params.nid == params.nid) return fail(EEXIST, "an NI with this NID is started already", id.value);
+  NiCtl ni;
+  ni.params = params;
+  ni.tunables = ib_tunables(params.tunables);
+  ni.address = rc::IpAddress::of_v4(params.nid.address_v4());
+  ni.stamp = state_.next_stamp++;
+  ni.offer = {uint16_t(depth_of(params)), uint16_t(kFragmentsMax), kMessageMax};
+  const auto listener = listen(state_, ni.address);
+  if (!listener) return tl::unexpected<Error>(listener.error());
+  ni.listener = *listener;
+  state_.nis.emplace(params.id, std::move(ni));
+  device_changed(*listener);
+  return {};
+}
+
+void IbLndControl::ni_stop(NiId id, Instant now) {
+  state_.now = now;
+  NiCtl* ni = state_.find_ni(id);
+  if (ni == nullptr || ni->stopping) return;
+  ni->stopping = true;
+  unlisten(state_, ni->address);
+  std::vector<uint64_t> peers;
+  for (const auto& [peer_id, peer] : state_.peers)
+    if (peer.key.first == id) peers.push_back(peer_id);
+  for (const uint64_t peer_id : peers)
+    if (PeerCtl* peer = state_.find_peer(peer_id)) peer_abandon(state_, *peer);
+  ni_settle(state_, *ni);
+}
+
+Result<void> IbLndControl::ni_tune(NiId id, std::span<const int64_t> numbers, Instant now) {
+  state_.now = now;
+  NiCtl* ni = state_.find_ni(id);
+  if (ni == nullptr || ni->stopping) return fail(ENOENT, "no such NI is running", id.value);
+  ni->tunables = ib_tunables(numbers);
+  return {};
+}
+
+std::vector<int64_t> IbLndControl::ni_tunables(NiId id) const {
+  const auto ni = state_.nis.find(id);
+  if (ni == state_.nis.end()) return {};
+  return ib_tunable_numbers(ni->second.tunables);
+}
+
+void IbLndControl::connect_again(NiId ni, const Nid& peer, Instant now) {
+  state_.now = now;
+  if (PeerCtl* known = state_.find_peer(PeerKey{ni, peer})) dial_again(state_, *known);
+}
+
+unsigned IbLndControl::ni_connections(NiId id) const {
+  const auto ni = state_.nis.find(id);
+  return ni == state_.nis.end() ? 0 : ni->second.conns;
+}
+
+void IbLndControl::conn_wanted(WorkerId worker, const ConnWantedMsg& msg) {
+  const auto refuse = [&](int error) {
+    state_.host.to_worker(worker, PeerFailMsg{msg.ni, msg.peer_ni, {error, LndStatus::kLocalAborted}});
+  };
+  NiCtl* ni = state_.find_ni(msg.ni);
+  if (ni == nullptr || ni->stopping) return refuse(-ESHUTDOWN);
+  const auto is_there = [&](const PeerPlace& place) { return place.worker == worker && place.id == msg.peer_ni; };
+  Result<PeerCtl*> peer = peer_ensure(state_, *ni, msg.nid, nullptr);
+  if (!peer) return refuse(peer.error().code);
+  // Messages wait where they were given: a peer at another worker would never come to them.
+  if (!is_there((*peer)->place)) {
+    const Result<PeerPlace> place = state_.host.place_peer(msg.nid, msg.ni);
+    if (!place || !is_there(*place)) {
+      refuse(-EXDEV);
+      return peer_settle(state_, **peer);
+    }
+    peer_abandon(state_, **peer);
+    peer = peer_ensure(state_, *ni, msg.nid, nullptr);
+    if (!peer) return refuse(peer.error().code);
+  }
+  dial_wanted(state_, **peer);
+}
+
+void IbLndControl::ni_flushed(NiId id) {
+  NiCtl* ni = state_.find_ni(id);
+  if (ni == nullptr || ni->flushes_left == 0 || --ni->flushes_left > 0) return;
+  state_.nis.erase(id);
+  state_.host.ni_stopped(id);
+}
+
+void IbLndControl::from_worker(WorkerId worker, const LndMsg& msg, Instant now) {
+  state_.now = now;
+  switch (ToControl(msg.kind())) {
+    case ToControl::kConnWanted: return conn_wanted(worker, msg.as<ConnWantedMsg>());
+    case ToControl::kConnAdopted: {
+      ConnCtl* conn = state_.find_conn(msg.as<ConnAdoptedMsg>().conn->id);
+      if (conn == nullptr) return;
+      return conn->active ? dial_adopted(state_, *conn) : accept_adopted(state_, *conn);
+    }
+    case ToControl::kConnEnded: return on_conn_ended(state_, msg.as<ConnEndedMsg>());
+    case ToControl::kConnDead: return on_conn_dead(state_, msg.as<ConnDeadMsg>());
+    case ToControl::kNiFlushed: return ni_flushed(msg.as<NiFlushedMsg>().ni);
+  }
+}
+
+void IbLndControl::device_changed(rc::ListenerId listener) {
+  const rc::Device device = state_.rc.device(listener);
+  for (auto& [id, ni] : state_.nis) {
+    if (ni.listener != listener || ni.stopping) continue;
+    if (device.usable) state_.host.ni_speed(id, device.speed);
+    if (ni.usable == device.usable) continue;
+    ni.usable = device.usable;
+    state_.host.ni_fatal(id, !device.usable);
+  }
+}
+
+void IbLndControl::rc_event(const rc::Event& event) {
+  if (event.kind == rc::EventKind::kRequest) return accept_request(state_, event);
+  if (event.kind == rc::EventKind::kDevice) return device_changed(event.listener);
+  ConnCtl* conn = state_.find_conn(event.conn);
+  if (conn == nullptr || conn->stage == ConnStage::kEnding) return;
+  const std::span<const std::byte> data = event.private_data();
+  switch (event.kind) {
+    case rc::EventKind::kReady:
+      return conn->active ? dial_ready(state_, *conn, *event.qp) : accept_ready(state_, *conn, *event.qp);
+    case rc::EventKind::kEstablished:
+      return conn->active ? dial_answered(state_, *conn, data) : accept_established(state_, *conn);
+    case rc::EventKind::kFailed:
+      return conn->active ? dial_refused(state_, *conn, event.cause, data) : accept_failed(state_, *conn, event.cause);
+    case rc::EventKind::kClosed: return conn_close(state_, *conn, failure_of(event.cause));
+    case rc::EventKind::kRequest:
+    case rc::EventKind::kDevice: return;
+  }
+}
+
+unsigned IbLndControl::turn(Instant now) {
+  state_.now = now;
+  std::array<rc::Event, 16> events;
+  unsigned done = 0;
+  while (done < kTurnEventsMax) {
+    const unsigned count = state_.rc.poll(events, now);
+    for (unsigned i = 0; i < count; ++i) rc_event(events[i]);
+    done += count;
+    if (count < events.size()) break;
+  }
+  return done + dial_due(state_);
+}
+
+Instant IbLndControl::next_deadline() {
+  return std::min(state_.rc.next_deadline(), dial_next(state_));
+}
+
+}  // namespace ulnet::o2iblnd

@@ -1,0 +1,252 @@
+// Setting connections up between nodes of o2iblnd: requests, rejects, races, lives, limits (docs/wire/o2iblnd.md §6).
+#include "lnd/o2iblnd/fields.h"
+#include "tests/script/ib/ib_node.h"
+
+namespace ulnet::test {
+namespace {
+
+using namespace o2iblnd;
+
+class IbConnect : public ::testing::Test {
+ protected:
+  ~IbConnect() override {
+    for (auto& [number, node] : nodes) stop(*node);
+    nodes.clear();
+    EXPECT_EQ(net.conns(), 0u);
+    EXPECT_EQ(net.counts.no_buffer, 0u);
+  }
+  IbNode& add(unsigned number, const IbNodeOptions& options = {}) {
+    nodes[number] = std::make_unique<IbNode>(net, number, options);
+    nodes[number]->now = now;
+    return *nodes[number];
+  }
+  void stop(IbNode& node) {
+    node.now = now;
+    node.stop();
+    for (unsigned i = 0; i < 5000 && !node.stopped; ++i) pass(1ms);
+    EXPECT_TRUE(node.stopped);
+    EXPECT_TRUE(node.lnd->idle());
+    EXPECT_EQ(node.unfinished, 0u);
+    EXPECT_EQ(node.slots_open, 0u);
+    EXPECT_EQ(node.arena.out(), 0u);
+  }
+  void pass(Duration time = 50ms) {
+    const Duration step = time > 1s ? time / 500 : Duration(1ms);
+    for (const Instant until = now + time; now < until; now += step)
+      for (auto& [number, node] : nodes) node->turn(now);
+  }
+  rc::sim::Net net{23};
+  std::map<unsigned, std::unique_ptr<IbNode>> nodes;
+  Instant now = kNever + 1s;
+};
+
+TEST_F(IbConnect, a_message_makes_a_connection) {
+  IbNode &a = add(0), &b = add(1);
+  IbTx& tx = a.put(1, 1, 100);
+  IbTx& large = a.put(1, 2, 500'000);
+  pass();
+  EXPECT_TRUE(tx.done && large.done);
+  EXPECT_EQ(tx.how.error, 0);
+  EXPECT_EQ(b.received, (std::vector<uint64_t>{1, 2}));
+  EXPECT_EQ(a.ups, std::vector<unsigned>{1});
+  EXPECT_EQ(b.ups, std::vector<unsigned>{0});
+  EXPECT_EQ(a.control->ni_connections(NiId{1}), 1u);
+  IbTx& back = b.put(0, 3, 100);
+  pass();
+  EXPECT_TRUE(back.done);
+  EXPECT_EQ(b.control->ni_connections(NiId{1}), 1u) << "over the same connection";
+}
+
+// Goal: both dial at once. The side with the smaller hash gives in, and nothing is lost.
+TEST_F(IbConnect, a_race) {
+  IbNode &a = add(0), &b = add(1);
+  IbTx& one = a.put(1, 1, 100);
+  IbTx& two = b.put(0, 2, 100);
+  pass(200ms);
+  EXPECT_TRUE(one.done && two.done);
+  EXPECT_EQ(one.how.error, 0);
+  EXPECT_EQ(two.how.error, 0);
+  EXPECT_EQ(a.received, std::vector<uint64_t>{2});
+  EXPECT_EQ(b.received, std::vector<uint64_t>{1});
+  EXPECT_TRUE(a.logged.empty() && b.logged.empty()) << "races are everyday";
+}
+
+TEST_F(IbConnect, another_nid_is_there) {
+  IbNode& a = add(0);
+  IbNode& b = add(1, {.nid = Nid::v4(Net::of(NetType::kO2ib, 1), 0x0A000002)});
+  IbTx& tx = a.put(1, 1, 100);
+  pass();
+  ASSERT_TRUE(tx.done);
+  EXPECT_EQ(tx.how.error, -ECONNREFUSED);
+  EXPECT_EQ(tx.how.health, LndStatus::kRemoteDropped);
+  ASSERT_EQ(a.downs.size(), 1u);
+  ASSERT_EQ(b.logged.size(), 1u);
+  EXPECT_EQ(
+      b.logged[0],
+      "o2iblnd: request of 10.0.0.1@o2ib (10.0.0.1) is rejected (FATAL): the request is for a NID that is not here");
+}
+
+TEST_F(IbConnect, the_smaller_queue_depth_wins) {
+  for (const bool first : {true, false}) {
+    SCOPED_TRACE(first);
+    add(0, {.peer_credits = 32});
+    add(1, {.peer_credits = 8});
+    IbTx& tx = nodes[first ? 0 : 1]->put(first ? 1 : 0, 1, 100);
+    pass();
+    EXPECT_TRUE(tx.done);
+    EXPECT_EQ(tx.how.error, 0);
+    stop(*nodes[0]);
+    stop(*nodes[1]);
+    nodes.clear();
+  }
+}
+
+// Goal: the peer has restarted: the first attempt has the stamp of its former life.
+TEST_F(IbConnect, a_peer_that_restarts) {
+  IbNode& a = add(0);
+  add(1);
+  a.put(1, 1, 100);
+  pass();
+  stop(*nodes[1]);
+  nodes.erase(1);
+  pass();
+  IbNodeOptions again;
+  again.config.incarnation = 777;
+  IbNode& b = add(1, again);
+  IbTx& tx = a.put(1, 2, 100);
+  pass();
+  ASSERT_TRUE(tx.done);
+  EXPECT_EQ(tx.how.error, 0);
+  EXPECT_EQ(b.received, std::vector<uint64_t>{2});
+}
+
+// Goal: the peer vanishes without a word, and another life of it connects: connections of the former life end.
+TEST_F(IbConnect, a_peer_that_lost_power) {
+  IbNode& a = add(0);
+  IbNode& b = add(1);
+  b.put(0, 1, 100);
+  pass();
+  ASSERT_EQ(a.control->ni_connections(NiId{1}), 1u);
+  net.break_wires(ib_address(0), ib_address(1));
+  stop(b);
+  nodes.erase(1);
+  IbNodeOptions again;
+  again.config.incarnation = 777;
+  IbNode& b2 = add(1, again);
+  IbTx& tx = b2.put(0, 2, 100);
+  pass(1s);
+  ASSERT_TRUE(tx.done);
+  EXPECT_EQ(tx.how.error, 0);
+  EXPECT_EQ(a.received, (std::vector<uint64_t>{1, 2}));
+}
+
+TEST_F(IbConnect, nobody_is_there) {
+  IbNode& a = add(0);
+  IbTx& tx = a.put(1, 1, 100);
+  pass(40s);
+  ASSERT_TRUE(tx.done);
+  EXPECT_EQ(tx.how.error, -ETIMEDOUT);
+  EXPECT_EQ(tx.how.health, LndStatus::kNetworkTimeout);
+  IbTx& again = a.put(1, 2, 100);
+  add(1);
+  pass();
+  EXPECT_TRUE(again.done) << "the next message tries at once";
+  EXPECT_EQ(again.how.error, 0);
+}
+
+TEST_F(IbConnect, several_connections) {
+  IbNodeOptions three;
+  three.tunables = ib_tunable_numbers({.conns_per_peer = 3});
+  IbNode& a = add(0, three);
+  add(1);
+  for (uint64_t bits = 1; bits <= 6; ++bits) a.put(1, bits, 100);
+  pass();
+  EXPECT_EQ(a.unfinished, 0u);
+  EXPECT_EQ(a.control->ni_connections(NiId{1}), 3u);
+}
+
+TEST_F(IbConnect, a_stop_in_the_middle) {
+  for (unsigned steps = 0; steps < 25; ++steps) {
+    SCOPED_TRACE(steps);
+    IbNode &a = add(0), &b = add(1);
+    a.put(1, 1, 500'000);
+    b.put(0, 2, 100);
+    for (unsigned i = 0; i < steps; ++i, now += 100us)
+      for (auto& [number, node] : nodes) node->turn(now);
+    stop(steps % 2 == 0 ? a : b);
+    stop(steps % 2 == 0 ? b : a);
+    nodes.clear();
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+TEST_F(IbConnect, the_port_goes_down) {
+  IbNode& a = add(0);
+  pass();
+  EXPECT_FALSE(a.fatal);
+  net.set_port(ib_address(0), false);
+  pass();
+  EXPECT_TRUE(a.fatal);
+  net.set_port(ib_address(0), true);
+  pass();
+  EXPECT_FALSE(a.fatal);
+}
+
+TEST_F(IbConnect, a_bound_for_connections_that_are_set_up) {
+  IbNodeOptions few;
+  few.config.half_open_max = 0;
+  IbNode& a = add(0);
+  IbNode& b = add(1, few);
+  IbTx& tx = a.put(1, 1, 100);
+  pass();
+  ASSERT_TRUE(tx.done);
+  EXPECT_EQ(tx.how.error, -ECONNREFUSED);
+  ASSERT_EQ(b.logged.size(), 1u);
+  EXPECT_EQ(b.logged[0],
+            "o2iblnd: no room for a connection of 10.0.0.1@o2ib (10.0.0.1): too many connections are being set up");
+}
+
+// Goal: nodes that connect, send and stop at random, with faults in the wires and the devices.
+TEST_F(IbConnect, at_random) {
+  uint64_t well = 0;
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(seed);
+    net.rules.lose_one_in = seed % 3 == 0 ? 200 : 0;
+    net.rules.no_qp_one_in = seed % 3 == 1 ? 5 : 0;
+    net.rules.local_error_one_in = seed % 3 == 2 ? 300 : 0;
+    net.rules.retries_for = 50ms;
+    net.rules.delay_max = Duration(2000 + rng.below(2'000'000));
+    uint64_t bits = 0;
+    for (unsigned i = 0; i < 3; ++i) {
+      IbNodeOptions options;
+      options.config.incarnation = seed * 1000 + i;
+      options.peer_credits = int32_t(8 + rng.below(9));
+      options.tunables = ib_tunable_numbers({.conns_per_peer = int32_t(1 + rng.below(3))});
+      IbNode& node = add(i, options);
+      node.late = [&rng] { return rng.one_in(4); };
+      node.ring_room = 1 + rng.below(3);
+    }
+    for (unsigned turn = 0; turn < 1500; ++turn, now += 100us)
+      for (auto& [number, node] : nodes) {
+        node->turn(now);
+        const unsigned to = unsigned((number + 1 + rng.below(2)) % 3);
+        if (node->unfinished < 8 && rng.one_in(4))
+          node->put(to, ++bits, uint32_t(rng.one_in(4) ? rng.below(200'000) : rng.below(4000)));
+      }
+    net.rules.lose_one_in = net.rules.no_qp_one_in = net.rules.local_error_one_in = 0;
+    for (auto& [number, node] : nodes) node->late = [] { return false; };
+    pass(3s);
+    for (auto& [number, node] : nodes) {
+      stop(*node);
+      for (const IbTx& tx : node->txs) well += tx.how.error == 0;
+    }
+    nodes.clear();
+    EXPECT_EQ(net.conns(), 0u);
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(well, 5'000u);
+}
+
+}  // namespace
+}  // namespace ulnet::test

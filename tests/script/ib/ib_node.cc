@@ -1,0 +1,41 @@
+#include "tests/script/ib/ib_node.h"
+
+namespace ulnet::test {
+
+using namespace o2iblnd;
+
+namespace {
+
+IbConfig config_of(const IbNodeOptions& options, unsigned number) {
+  IbConfig config = options.config;
+  if (config.incarnation == 0) config.incarnation = ib_stamp(number);
+  return config;
+}
+
+}  // namespace
+
+IbNode::IbNode(rc::sim::Net& in, unsigned which, const IbNodeOptions& options)
+    : IbCore(in, which, config_of(options, which), 1) {
+  control = std::make_unique<IbLndControl>(*this, provider->control(), config_of(options, which));
+  NiParams params;
+  params.id = NiId{1};
+  params.nid = options.nid.is_any() ? ib_nid(which) : options.nid;
+  params.peer_credits = options.peer_credits;
+  params.tunables = options.tunables;
+  params.slices = {nullptr};
+  EXPECT_TRUE(control->ni_start(params, kNever + 1s));
+}
+
+IbNode::~IbNode() {
+  EXPECT_TRUE(stopped) << "the NI was not stopped";
+  control.reset();
+}
+
+Result<PeerPlace> IbNode::place_peer(const Nid& nid, NiId) {
+  if (no_place) return fail(ENOMEM, "no room for another peer");
+  const uint32_t peer = nid.address_v4() - 0x0A000001;
+  return PeerPlace{PeerNiId{kPeerNi.value + peer}, WorkerId{0},
+                   reinterpret_cast<PeerSlice*>(uintptr_t{peer + 1} * 64)};  // named only
+}
+
+}  // namespace ulnet::test
