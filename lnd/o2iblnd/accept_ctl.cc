@@ -94,14 +94,6 @@ void accept_ready(IbControl& control, ConnCtl& conn, rc::Qp& qp) {
   if (!conn_lend(control, conn, qp)) accept_failed(control, conn, rc::Cause::kResources);
 }
 
-void accept_adopted(IbControl& control, ConnCtl& conn) {
-  if (conn.stage != ConnStage::kAdopting) return;
-  conn.stage = ConnStage::kAsking;
-  std::array<std::byte, kMessageMax> buffer;
-  const size_t bytes = encode_connect(buffer, MessageType::kConnAck, conn.ends, conn.params);
-  control.rc.proceed(conn.id, std::span(buffer).first(bytes), control.now);
-}
-
 void accept_established(IbControl& control, ConnCtl& conn) {
   conn_up(control, conn);
 }

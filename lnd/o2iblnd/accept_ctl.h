@@ -8,7 +8,6 @@ namespace ulnet::o2iblnd {
 void accept_request(IbControl& control, const rc::Event& event);
 /// Events of a connection that was accepted.
 void accept_ready(IbControl& control, ConnCtl& conn, rc::Qp& qp);
-void accept_adopted(IbControl& control, ConnCtl& conn);
 void accept_established(IbControl& control, ConnCtl& conn);
 void accept_failed(IbControl& control, ConnCtl& conn, rc::Cause cause);
 

@@ -21,7 +21,6 @@ struct IbConfig {
   uint32_t conns_max = 4096;     ///< connections of one worker
   uint32_t half_open_max = 256;  ///< connections that peers have begun, and that are not up yet
   uint32_t peer_buckets = 1024;
-  uint32_t staging_blocks = 4;  ///< of 1 MiB, of one worker
 };
 
 /// Of one NI.

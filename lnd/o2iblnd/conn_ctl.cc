@@ -1,6 +1,7 @@
 #include "lnd/o2iblnd/conn_ctl.h"
 
 #include <algorithm>
+#include <array>
 
 #include "lnd/o2iblnd/dial_ctl.h"
 
@@ -135,6 +136,15 @@ bool conn_lend(IbControl& control, ConnCtl& conn, rc::Qp& qp) {
   conn.stage = ConnStage::kAdopting;
   control.host.to_worker(peer.place.worker, ConnAdoptMsg{object});
   return true;
+}
+
+void conn_adopted(IbControl& control, ConnCtl& conn) {
+  if (conn.stage != ConnStage::kAdopting) return;
+  conn.stage = ConnStage::kAsking;
+  std::array<std::byte, kMessageMax> buffer;
+  const MessageType type = conn.active ? MessageType::kConnReq : MessageType::kConnAck;
+  const size_t bytes = encode_connect(buffer, type, conn.ends, conn.params);
+  control.rc.proceed(conn.id, std::span(buffer).first(bytes), control.now);
 }
 
 void conn_up(IbControl& control, ConnCtl& conn) {

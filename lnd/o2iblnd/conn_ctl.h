@@ -20,6 +20,8 @@ void peer_fail(IbControl& control, const PeerCtl& peer, Completion how);
 ConnCtl& conn_add(IbControl& control, rc::ConnId id, PeerCtl& peer, bool active);
 /// Its queue pair is there: lends it to the worker. False: no memory, or the queue pair is too small.
 [[nodiscard]] bool conn_lend(IbControl& control, ConnCtl& conn, rc::Qp& qp);
+/// The worker has posted its receive buffers: sends CONNREQ or CONNACK.
+void conn_adopted(IbControl& control, ConnCtl& conn);
 /// The connection is established, and its limits are known.
 void conn_up(IbControl& control, ConnCtl& conn);
 /// Disconnects. The connection stays until the worker has given it back.

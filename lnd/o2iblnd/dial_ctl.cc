@@ -1,7 +1,6 @@
 #include "lnd/o2iblnd/dial_ctl.h"
 
 #include <algorithm>
-#include <array>
 
 #include "dataplane/base/nid_text.h"
 #include "lnd/o2iblnd/conn_ctl.h"
@@ -80,11 +79,16 @@ bool passive_in_progress(IbControl& control, const PeerCtl& peer) {
   });
 }
 
+void pause_until(IbControl& control, PeerCtl& peer, Instant at) {
+  peer.dial.at = at;
+  control.pauses.insert({at, peer.id});
+}
+
 void reconnect(IbControl& control, PeerCtl& peer) {
   const Duration pause = reconnect_pause(peer.dial.reconnects++);
   if (pause == Duration{0}) return dial_start(control, peer);
   peer.dial.state = DialState::kPause;
-  peer.dial.at = control.now + pause;
+  pause_until(control, peer, control.now + pause);
 }
 
 }  // namespace
@@ -97,14 +101,6 @@ void dial_wanted(IbControl& control, PeerCtl& peer) {
 void dial_ready(IbControl& control, ConnCtl& conn, rc::Qp& qp) {
   if (conn_lend(control, conn, qp)) return;
   dial_refused(control, conn, rc::Cause::kResources, {});
-}
-
-void dial_adopted(IbControl& control, ConnCtl& conn) {
-  if (conn.stage != ConnStage::kAdopting) return;
-  conn.stage = ConnStage::kAsking;
-  std::array<std::byte, kMessageMax> buffer;
-  const size_t bytes = encode_connect(buffer, MessageType::kConnReq, conn.ends, conn.params);
-  control.rc.proceed(conn.id, std::span(buffer).first(bytes), control.now);
 }
 
 void dial_answered(IbControl& control, ConnCtl& conn, std::span<const std::byte> data) {
@@ -165,10 +161,7 @@ void dial_missed(IbControl& control, PeerCtl& peer) {
 }
 
 void dial_again(IbControl& control, PeerCtl& peer) {
-  if (peer.dial.state == DialState::kPause) {
-    peer.dial.at = control.now;
-    return;
-  }
+  if (peer.dial.state == DialState::kPause) return pause_until(control, peer, control.now);
   const std::set<rc::ConnId> attempts = peer.dial.conns;
   const uint64_t id = peer.id;
   bool closed = false;
@@ -183,18 +176,18 @@ void dial_again(IbControl& control, PeerCtl& peer) {
 }
 
 unsigned dial_due(IbControl& control) {
-  std::vector<uint64_t> due;
-  for (const auto& [id, peer] : control.peers)
-    if (peer.dial.state == DialState::kPause && peer.dial.at <= control.now) due.push_back(id);
-  for (const uint64_t id : due) dial_start(control, *control.find_peer(id));
-  return unsigned(due.size());
+  unsigned done = 0;
+  for (; !control.pauses.empty() && control.pauses.begin()->first <= control.now; ++done) {
+    const auto [at, id] = *control.pauses.begin();
+    control.pauses.erase(control.pauses.begin());
+    PeerCtl* peer = control.find_peer(id);
+    if (peer != nullptr && peer->dial.state == DialState::kPause && peer->dial.at == at) dial_start(control, *peer);
+  }
+  return done;
 }
 
 Instant dial_next(const IbControl& control) {
-  Instant next = kForever;
-  for (const auto& [id, peer] : control.peers)
-    if (peer.dial.state == DialState::kPause) next = std::min(next, peer.dial.at);
-  return next;
+  return control.pauses.empty() ? kForever : control.pauses.begin()->first;
 }
 
 }  // namespace ulnet::o2iblnd

@@ -8,7 +8,6 @@ namespace ulnet::o2iblnd {
 void dial_wanted(IbControl& control, PeerCtl& peer);
 /// Events of an attempt.
 void dial_ready(IbControl& control, ConnCtl& conn, rc::Qp& qp);
-void dial_adopted(IbControl& control, ConnCtl& conn);
 void dial_answered(IbControl& control, ConnCtl& conn, std::span<const std::byte> data);
 void dial_refused(IbControl& control, ConnCtl& conn, rc::Cause cause, std::span<const std::byte> data);
 /// A connection is up, by whomever it was begun.

@@ -25,7 +25,6 @@ class IbLnd final : public Lnd {
   [[nodiscard]] bool pending() override { return !worker_.dirty.empty() || worker_.rc.pending(); }
   unsigned wait_fds(std::span<int> out) override { return worker_.rc.wait_fds(out); }
   [[nodiscard]] bool idle() const override { return worker_.tx_count == 0 && worker_.conn_count == 0; }
-  [[nodiscard]] IbWorker& worker() { return worker_; }
 
  private:
   void reply(Tx& tx);

@@ -153,8 +153,8 @@ void IbLndControl::from_worker(WorkerId worker, const LndMsg& msg, Instant now) 
     case ToControl::kConnWanted: return conn_wanted(worker, msg.as<ConnWantedMsg>());
     case ToControl::kConnAdopted: {
       ConnCtl* conn = state_.find_conn(msg.as<ConnAdoptedMsg>().conn->id);
-      if (conn == nullptr) return;
-      return conn->active ? dial_adopted(state_, *conn) : accept_adopted(state_, *conn);
+      if (conn != nullptr) conn_adopted(state_, *conn);
+      return;
     }
     case ToControl::kConnEnded: return on_conn_ended(state_, msg.as<ConnEndedMsg>());
     case ToControl::kConnDead: return on_conn_dead(state_, msg.as<ConnDeadMsg>());

@@ -97,6 +97,8 @@ struct IbControl {
   std::map<rc::IpAddress, Listener> listeners;
   std::map<uint64_t, PeerCtl> peers;  ///< by id
   std::map<PeerKey, uint64_t> peer_of;
+  /// The end of each DialState::kPause, and PeerCtl::id. The entry stays until then, also if the pause is over before.
+  std::set<std::pair<Instant, uint64_t>> pauses;
   std::map<rc::ConnId, ConnCtl> conns;
   std::unordered_map<const PeerSlice*, uint32_t> named;  ///< how many peers name it
   std::vector<uint32_t> conns_of;                        ///< connections of each worker

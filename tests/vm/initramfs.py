@@ -146,7 +146,7 @@ def parse_ldd(text):
     return paths
 
 
-def library_home(path, root=None):
+def home_of_library(path, root=None):
     """Where a library of this machine, or of the unpacked packages in `root`, belongs in a guest. The loader searches
     only the usual folders there, so that a library from elsewhere goes into LIBRARY_FOLDER.
     """
@@ -170,6 +170,6 @@ def libraries(program, root=None):
             return {}
         raise ImageError(f'ldd {program}: {done.stderr.strip()}')
     try:
-        return {library_home(path, root): path for path in parse_ldd(done.stdout)}
+        return {home_of_library(path, root): path for path in parse_ldd(done.stdout)}
     except ImageError as error:
         raise ImageError(f'{program}: {error}') from None

@@ -245,10 +245,10 @@ class Archives(TemporaryFolder):
                 '\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n')
         paths = initramfs.parse_ldd(text)
         self.assertEqual(paths, ['/opt/l/libx.so.1', '/lib/x86_64-linux-gnu/libc.so.6', '/lib64/ld-linux-x86-64.so.2'])
-        self.assertEqual([initramfs.library_home(path) for path in paths],
+        self.assertEqual([initramfs.home_of_library(path) for path in paths],
                          ['/usr/lib/x86_64-linux-gnu/libx.so.1', '/usr/lib/x86_64-linux-gnu/libc.so.6',
                           '/usr/lib64/ld-linux-x86-64.so.2'])
-        self.assertEqual(initramfs.library_home('/r/lib/x86_64-linux-gnu/y.so', '/r'),
+        self.assertEqual(initramfs.home_of_library('/r/lib/x86_64-linux-gnu/y.so', '/r'),
                          '/usr/lib/x86_64-linux-gnu/y.so')
         with self.assertRaisesRegex(initramfs.ImageError, 'library liby.so: not found'):
             initramfs.parse_ldd('\tliby.so => not found\n')

@@ -1,6 +1,7 @@
 // Setting connections up between nodes of o2iblnd: requests, rejects, races, lives, limits (docs/wire/o2iblnd.md §6).
 #include "lnd/o2iblnd/fields.h"
 #include "tests/script/ib/ib_node.h"
+#include "tests/script/ib/raw_peer.h"
 
 namespace ulnet::test {
 namespace {
@@ -152,6 +153,29 @@ TEST_F(IbConnect, nobody_is_there) {
   pass();
   EXPECT_TRUE(again.done) << "the next message tries at once";
   EXPECT_EQ(again.how.error, 0);
+}
+
+// Goal: a peer that says again and again that it connects itself. Ten reconnects are immediate, the others have a
+// pause.
+TEST_F(IbConnect, reconnects_have_pauses) {
+  IbNode& a = add(0);
+  RawPeer raw(net);
+  const auto both = [&](Duration time) {
+    for (const Instant until = now + time; now < until; now += 1ms) raw.turn(now), a.turn(now);
+  };
+  raw.accepts = false;
+  raw.reject_data.resize(kRejectBytes);
+  reject_encode({.reason = RejectReason::kConnRace, .stamp = ib_stamp(1), .params = {kDepth, 257, kMessageMax}},
+                std::span(raw.reject_data).first<kRejectBytes>());
+  IbTx& tx = a.put(1, 1, 100);
+  both(500ms);
+  EXPECT_EQ(raw.requests, 1 + kReconnectsFree);
+  both(3s);
+  EXPECT_EQ(raw.requests, 1 + kReconnectsFree + 3);
+  EXPECT_FALSE(tx.done);
+  a.control->connect_again(NiId{1}, ib_nid(1), now);
+  both(100ms);
+  EXPECT_EQ(raw.requests, 1 + kReconnectsFree + 4) << "a recovery ping does not wait";
 }
 
 TEST_F(IbConnect, several_connections) {

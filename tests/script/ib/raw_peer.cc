@@ -32,8 +32,9 @@ void RawPeer::turn(Instant now) {
   for (const rc::Event& event : std::span(events).first(count)) {
     switch (event.kind) {
       case rc::EventKind::kRequest:
+        ++requests;
         if (!accepts || qp != nullptr) {
-          control().reject(event.conn, {}, now);
+          control().reject(event.conn, reject_data, now);
         } else {
           control().prepare(conn_ = event.conn, ib_needs(), now);
         }

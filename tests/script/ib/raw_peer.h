@@ -69,6 +69,8 @@ class RawPeer final : public rc::QpUser {
   rc::Cause cause = rc::Cause::kNone;
   unsigned connections = 0;
   bool accepts = true, established = false;
+  unsigned requests = 0;               ///< REQs that came
+  std::vector<std::byte> reject_data;  ///< private data of rejects
   rc::RemoteKey key;
   [[nodiscard]] wire::Header header(wire::MsgType type, uint64_t bits, uint32_t bytes) const;
 
