@@ -230,7 +230,8 @@ struct Device {
   bool usable = false;  ///< the device is there, and its port is active
   LinkSpeed speed;
   uint16_t path_mtu = 0;
-  bool keys_end = false;  ///< key_close() ends the right of the peer; else its memory stays exposed until drained()
+  bool keys_end = false;     ///< key_close() ends the right of the peer; else its memory stays exposed until drained()
+  const char* why_not = "";  ///< static: why it is not usable, for another reason than its port
 };
 
 /// The control half. Only region_add() and region_remove() block; they run on the node's helper (lnd/lnd.h).

@@ -36,6 +36,7 @@ CONTROL_SIDE = (
     'lnd/net/kernel/kernel_link.h', 'lnd/net/kernel/kernel_link.cc',
     'lnd/net/*/*_text.h', 'lnd/net/*/*_text.cc',
     'lnd/net/*/*_ctl.h', 'lnd/net/*/*_ctl.cc',
+    'lnd/rc/*/*_ctl.h', 'lnd/rc/*/*_ctl.cc',
 )
 
 # Files with both sides. Their parts that start up or show need one rule lifted; all other bans hold for the whole file.

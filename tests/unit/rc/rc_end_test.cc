@@ -13,7 +13,7 @@ class RcEnd : public RcTest {
   }
 };
 
-TEST_P(RcEnd, a_reject_has_private_data) {
+TEST_F(RcEnd, a_reject_has_private_data) {
   listen();
   dial(spec());
   until([&] { return conns[1] != 0; });
@@ -21,12 +21,12 @@ TEST_P(RcEnd, a_reject_has_private_data) {
   expect_failed("0 failed no (rejected by the peer)");
 }
 
-TEST_P(RcEnd, nobody_listens) {
+TEST_F(RcEnd, nobody_listens) {
   dial(spec());
   expect_failed("0 failed (nobody listens at the peer)");
 }
 
-TEST_P(RcEnd, no_such_machine) {
+TEST_F(RcEnd, no_such_machine) {
   listen();
   rc::DialSpec nobody = spec();
   nobody.remote.address = rc::IpAddress::of_v4(0x0A0000FE);
@@ -39,28 +39,28 @@ TEST_P(RcEnd, no_such_machine) {
   EXPECT_TRUE(known) << seen;
 }
 
-TEST_P(RcEnd, the_peer_does_not_answer) {
+TEST_F(RcEnd, the_peer_does_not_answer) {
   listen();
   rc::DialSpec impatient = spec();
   impatient.answer_max = 2s;
   dial(impatient);
   until([&] { return conns[1] != 0; });  // and says neither yes nor no
   expect_failed("0 failed (the peer does not answer)");
-  until([&] { return seen.find("1 failed") != std::string::npos; });
+  // The kernel's CM says nothing of it to a passive side that has not answered.
 }
 
-TEST_P(RcEnd, no_device_has_the_address) {
+TEST_F(RcEnd, no_device_has_the_address) {
   rc::DialSpec elsewhere = spec();
-  elsewhere.local = rc::IpAddress::of_v4(0x7F000001);
+  elsewhere.local = rc::IpAddress::of_v4(0x0A090909);
   const auto dialled = control(0).dial(elsewhere, world->now);
   ASSERT_FALSE(dialled);
   EXPECT_EQ(dialled.error().code, -EADDRNOTAVAIL);
-  const auto opened = control(0).listen({rc::IpAddress::of_v4(0x7F000001), kPort});
+  const auto opened = control(0).listen({rc::IpAddress::of_v4(0x0A090909), kPort});
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, -ENODEV);
 }
 
-TEST_P(RcEnd, two_listeners_at_one_port) {
+TEST_F(RcEnd, two_listeners_at_one_port) {
   listen();
   const auto second = control(1).listen({world->address(1), kPort});
   ASSERT_FALSE(second);
@@ -69,7 +69,7 @@ TEST_P(RcEnd, two_listeners_at_one_port) {
   listen();
 }
 
-TEST_P(RcEnd, each_side_can_close) {
+TEST_F(RcEnd, each_side_can_close) {
   for (const unsigned who : {0u, 1u}) {
     SCOPED_TRACE(who);
     connect();
@@ -79,16 +79,12 @@ TEST_P(RcEnd, each_side_can_close) {
     EXPECT_EQ(sides[1 - who]->cause, rc::Cause::kPeerClosed);
     until([&] { return seen.find(std::to_string(1 - who) + " closed (closed by the peer); ") != std::string::npos; });
     EXPECT_FALSE(sides[1 - who]->is_drained) << "not before disconnect()";
-    for (const unsigned node : {0u, 1u}) finish(node);
-    control(1).unlisten(std::exchange(listener, 0));
-    for (unsigned node = 0; node < 2; ++node)
-      sides[node] = std::make_unique<Side>(worker(node)), adopted[node] = nullptr;
-    seen.clear();
+    start_again();
   }
 }
 
 // Goal: at any moment of the set-up, the active side may give up. Everything ends, on both sides.
-TEST_P(RcEnd, closed_at_any_moment_of_the_setup) {
+TEST_F(RcEnd, closed_at_any_moment_of_the_setup) {
   for (unsigned steps = 0; steps < 12; ++steps) {
     SCOPED_TRACE(steps);
     for (const unsigned who : {0u, 1u}) {
@@ -103,16 +99,14 @@ TEST_P(RcEnd, closed_at_any_moment_of_the_setup) {
       for (unsigned i = 0; i < 100; ++i) step();
       for (const unsigned node : {who, 1 - who}) finish(node);
       for (unsigned i = 0; i < 100; ++i) step();
-      for (const unsigned node : {0u, 1u}) finish(node);
-      control(1).unlisten(std::exchange(listener, 0));
-      for (unsigned node = 0; node < 2; ++node)
-        sides[node] = std::make_unique<Side>(worker(node)), adopted[node] = nullptr;
+      start_again();
     }
   }
 }
 
 // Goal: the peer vanishes without a word. The sender learns of it by its own operation.
-TEST_P(RcEnd, nobody_acknowledges) {
+TEST_F(RcEnd, nobody_acknowledges) {
+  if (!world->can_cut()) GTEST_SKIP() << "both nodes are at one port";
   connect();
   world->cut();
   active().send("lost", 1);
@@ -123,7 +117,7 @@ TEST_P(RcEnd, nobody_acknowledges) {
   EXPECT_FALSE(passive().is_broken) << "it has sent nothing";
 }
 
-TEST_P(RcEnd, no_receive_buffer) {
+TEST_F(RcEnd, no_receive_buffer) {
   passive().post_receives = false;
   connect();
   active().send("nowhere", 1);
@@ -133,7 +127,8 @@ TEST_P(RcEnd, no_receive_buffer) {
 }
 
 // Goal: operations that were posted and not reported have failed, and their memory is the caller's after drained().
-TEST_P(RcEnd, operations_under_way_fail) {
+TEST_F(RcEnd, operations_under_way_fail) {
+  if (!world->can_cut()) GTEST_SKIP() << "both nodes are at one port";
   connect();
   active().send("comes", 1);
   until([&] { return active().tokens.size() == 1; });
@@ -145,8 +140,6 @@ TEST_P(RcEnd, operations_under_way_fail) {
   EXPECT_EQ(active().tokens, std::vector<uint64_t>{1});
   EXPECT_EQ(passive().messages, std::vector<std::string>{"comes"});
 }
-
-INSTANTIATE_TEST_SUITE_P(sim, RcEnd, ::testing::Values(+[] { return make_sim_world(); }));
 
 }  // namespace
 }  // namespace ulnet::test

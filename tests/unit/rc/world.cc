@@ -4,29 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "lnd/rc/sim/net.h"
-
 namespace ulnet::test {
 namespace {
-
-class SimWorld final : public World {
- public:
-  explicit SimWorld(uint64_t seed) : net_(seed) {
-    for (unsigned i = 0; i < 2; ++i) nodes_.push_back(net_.make_node({address(i)}, 1));
-  }
-  ~SimWorld() override {
-    EXPECT_EQ(net_.conns(), 0u) << "a connection was not destroyed";
-    nodes_.clear();
-  }
-  rc::Provider& node(unsigned index) override { return *nodes_[index]; }
-  rc::IpAddress address(unsigned index) const override { return rc::IpAddress::of_v4(0x0A000001 + index); }
-  void cut() override { net_.cut(address(0), address(1)); }
-  Instant pass() override { return now += 1ms; }
-
- private:
-  rc::sim::Net net_;
-  std::vector<std::unique_ptr<rc::Provider>> nodes_;
-};
 
 std::string name_of(rc::EventKind kind) {
   switch (kind) {
@@ -42,10 +21,6 @@ std::string name_of(rc::EventKind kind) {
 
 }  // namespace
 
-std::unique_ptr<World> make_sim_world(uint64_t seed) {
-  return std::make_unique<SimWorld>(seed);
-}
-
 std::vector<std::byte> data_of(const std::string& text) {
   const auto* begin = reinterpret_cast<const std::byte*>(text.data());
   return {begin, begin + text.size()};
@@ -60,9 +35,19 @@ void fill(std::span<std::byte> memory, uint8_t first) {
 }
 
 RcTest::~RcTest() {
-  for (unsigned node = 0; node < 2; ++node) finish(node);
+  start_again();
+}
+
+void RcTest::start_again() {
+  for (const unsigned node : {0u, 1u}) finish(node);
   for (const auto& [node, region] : regions) control(node).region_remove({region});
-  if (listener != 0) control(1).unlisten(listener);
+  regions.clear();
+  if (listener != 0) control(1).unlisten(std::exchange(listener, 0));
+  for (const unsigned node : {0u, 1u}) {
+    sides[node] = std::make_unique<Side>(worker(node));
+    adopted[node] = nullptr;
+  }
+  seen.clear();
 }
 
 void RcTest::listen() {

@@ -1,4 +1,5 @@
-// Two nodes with a provider of reliable connections each, for the contract of lnd/rc/rc.h. A provider needs one World.
+// Two nodes with a provider of reliable connections each, for the contract of lnd/rc/rc.h. Each provider has a World
+// and a test program.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -16,13 +17,17 @@ class World {
   virtual ~World() = default;
   [[nodiscard]] virtual rc::Provider& node(unsigned index) = 0;
   [[nodiscard]] virtual rc::IpAddress address(unsigned index) const = 0;
-  /// From now on nothing passes between the two nodes.
+  /// From now on nothing passes between the two nodes. Requires: can_cut().
   virtual void cut() = 0;
+  [[nodiscard]] virtual bool can_cut() const { return true; }
+  /// Writes outside a key's window are refused; else those outside its region are.
+  [[nodiscard]] virtual bool windows_have_bounds() const { return true; }
   /// Lets a little time pass. Returns what it is then.
   virtual Instant pass() = 0;
   Instant now = kNever + 1s;
 };
-[[nodiscard]] std::unique_ptr<World> make_sim_world(uint64_t seed = 1);
+/// Of the provider that the test program was built with: sim_world.cc or verbs_world.cc.
+[[nodiscard]] std::unique_ptr<World> make_world();
 
 inline constexpr uint16_t kPort = 987;
 inline constexpr uint32_t kBufferBytes = 4096;
@@ -96,9 +101,9 @@ class Side final : public rc::QpUser {
 };
 
 /// Runs two nodes: the events of control, and those of the queue pairs.
-class RcTest : public ::testing::TestWithParam<std::unique_ptr<World> (*)()> {
+class RcTest : public ::testing::Test {
  protected:
-  RcTest() : world(GetParam()()) {
+  RcTest() : world(make_world()) {
     for (unsigned i = 0; i < 2; ++i) sides.push_back(std::make_unique<Side>(worker(i)));
   }
   ~RcTest() override;
@@ -126,6 +131,8 @@ class RcTest : public ::testing::TestWithParam<std::unique_ptr<World> (*)()> {
   /// A connection that both sides have.
   void connect(const rc::QpNeeds& needs = usual_needs());
   void register_memory(unsigned node, uint32_t region, std::span<std::byte> memory);
+  /// Ends all, and both nodes are as new.
+  void start_again();
   /// Ends what node `index` has of the connection, and frees it.
   void finish(unsigned node);
 

@@ -1,0 +1,160 @@
+// The thread of the verbs provider on which everything may block: rdma_cm, queue pairs, registered memory, and what
+// devices report. Control sends orders and gets news. Nothing here reads a clock: the time limits of
+// connections are control's. Thread: the CM thread, but for the functions that say otherwise.
+#pragma once
+#include <rdma/rdma_cma.h>
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "dataplane/base/ring.h"
+#include "lnd/rc/verbs/hca_ctl.h"
+#include "lnd/rc/verbs/messages.h"
+#include "lnd/rc/verbs/worker.h"
+
+namespace ulnet::rc::verbs {
+
+enum class ConnPhase : uint8_t {
+  kResolving,  ///< active: address, then route
+  kAsked,      ///< passive: a REQ has come
+  kReady,      ///< the queue pair is there, kProceed is to come
+  kRequested,  ///< active: the REQ is sent
+  kReplied,    ///< passive: the REP is sent
+  kUp,
+  kEnded
+};
+struct CmConn {
+  ConnId id = 0;
+  ListenerId listener = 0;  ///< passive
+  rdma_cm_id* cm = nullptr;
+  Hca* hca = nullptr;
+  ConnPhase phase = ConnPhase::kResolving;
+  bool farewell = false;  ///< the DREQ is sent, and not answered
+  uint32_t route_ms = 0;
+  QpNeeds needs;
+  std::unique_ptr<VerbsQp> qp;
+};
+
+/// An event of rdma_cm, copied: an event that is kept lets rdma_destroy_id() wait.
+struct CmEvent {
+  rdma_cm_event_type type{};
+  int status = 0;
+  rdma_cm_id* id = nullptr;
+  uint64_t context = 0;  ///< of the id, or of the listener's for a request
+  uint8_t bytes = 0;
+  std::array<std::byte, kReplyDataMax> data{};
+};
+
+/// rdma_cm_id::context: of a listener, or of a connection. The numbers of connections that this node began are even.
+[[nodiscard]] constexpr uint64_t listener_context(ListenerId id) {
+  return uint64_t{id} << 1 | 1;
+}
+[[nodiscard]] constexpr uint64_t conn_context(ConnId id) {
+  return id << 1;
+}
+
+class CmThread {
+ public:
+  /// `stuck` outlives this.
+  CmThread(std::vector<VerbsWorker*> workers, StuckBell& stuck);
+  /// Any thread: ends the thread, and frees what is left.
+  ~CmThread();
+  CmThread(const CmThread&) = delete;
+  CmThread& operator=(const CmThread&) = delete;
+  /// Control: starts the thread. Errors: EMFILE, EAGAIN.
+  [[nodiscard]] Result<void> start();
+
+  // --- Control ---
+  /// Null: this machine has no RDMA device, or rdma_cm is missing (errno).
+  [[nodiscard]] rdma_event_channel* channel();
+  [[nodiscard]] bool order(const Order& order);
+  [[nodiscard]] bool take(News& news) { return news_.pop(news); }
+  [[nodiscard]] bool has_news() const { return !news_.empty(); }
+  [[nodiscard]] Signal& news_signal() { return news_signal_; }
+
+  // --- The node's helper: waits for the CM thread ---
+  [[nodiscard]] Result<void> region_add(RegionId region, std::span<std::byte> memory);
+  void region_remove(RegionId region);
+
+ private:
+  struct RegionJob {
+    bool add = true;
+    RegionId region{};
+    std::span<std::byte> memory;
+    Result<void> result;
+    std::atomic<bool> done{false};
+  };
+  struct Place {  // of a worker's table
+    std::vector<uint16_t> generations;
+    std::vector<uint32_t> free;
+  };
+  struct Listener {
+    Hca* hca = nullptr;
+    uint8_t port = 0;
+  };
+
+  // cm_ctl.cc: the loop, and orders.
+  void run();
+  bool turn();
+  void wait();
+  void obey(const Order& order);
+  void listen(const Order& order);
+  void dial(const Order& order);
+  void proceed(CmConn& conn, const Order& order);
+  void give_up(CmConn& conn);
+  void disconnect(CmConn& conn);
+  void destroy(CmConn& conn);
+  void say(const News& news);
+  void say(const CmConn& conn, EventKind kind, Cause cause = Cause::kNone, std::span<const std::byte> data = {});
+  void end(CmConn& conn, Cause cause, std::span<const std::byte> data = {});
+  void end_qp(CmConn& conn, Cause cause);
+  void free_stuck();
+  void run(RegionJob& job);
+  [[nodiscard]] Result<void> region_add_everywhere(RegionId region, std::span<std::byte> memory);
+  void close();
+
+  // cm_events_ctl.cc: events of rdma_cm and of devices.
+  bool cm_events();
+  void on(const CmEvent& event);
+  void on_conn(CmConn& conn, const CmEvent& event);
+  void on_request(const CmEvent& event);
+  void device_events(Hca& hca);
+  void on_device(Hca& hca, const ibv_async_event& event);
+  void device_lost(Hca& hca);
+  void tell_device(ListenerId id, const Listener& listener);
+
+  // cm_setup_ctl.cc: devices and queue pairs.
+  [[nodiscard]] Hca* hca_of(ibv_device* device);
+  void make_ready(CmConn& conn);
+  [[nodiscard]] bool to_send(CmConn& conn);
+  [[nodiscard]] CmConn* find(ConnId id);
+
+  const std::vector<VerbsWorker*> workers_;
+  std::thread thread_;
+  std::atomic<bool> stop_{false};
+  std::atomic<rdma_event_channel*> channel_{nullptr};
+  Signal orders_signal_, news_signal_;
+  SpscRing<Order> orders_{kOrdersMax};
+  SpscRing<News> news_{kNewsMax};
+  std::atomic<RegionJob*> region_job_{nullptr};
+  StuckBell& stuck_;
+
+  std::deque<News> news_waiting_;
+  std::deque<CmEvent> early_;  ///< of ids whose order is on its way
+  std::map<RegionId, std::span<std::byte>> regions_;
+  std::vector<std::unique_ptr<Hca>> hcas_;
+  std::map<ListenerId, Listener> listeners_;
+  std::map<ConnId, CmConn> conns_;
+  std::set<rdma_cm_id*> leaving_;  ///< whose connection is gone: until the DREQ is answered
+  std::vector<Place> places_;      ///< by worker
+  ListenerId last_listener_ = 0;
+  ConnId last_dial_ = 0, next_passive_ = 1;
+};
+
+}  // namespace ulnet::rc::verbs

@@ -1,0 +1,255 @@
+#include "lnd/rc/verbs/control_ctl.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lnd/rc/verbs/address.h"
+
+namespace ulnet::rc::verbs {
+namespace {
+
+constexpr int kBacklog = 128;
+constexpr uint16_t kPrivilegedPorts = 1023;
+
+void* pointer_of(uint64_t context) {
+  return reinterpret_cast<void*>(uintptr_t(context));
+}
+
+int milliseconds(Duration span) {
+  return int(std::clamp<int64_t>(span / 1ms, 1, INT32_MAX));
+}
+
+/// From a privileged port, or any. 0, or the errno.
+int resolve(rdma_cm_id* id, const DialSpec& spec) {
+  SocketAddress to = socket_address(spec.remote);
+  for (uint16_t port = spec.privileged_port ? kPrivilegedPorts : 0;; --port) {
+    SocketAddress from = socket_address({spec.local, port});
+    if (rdma_resolve_addr(id, &from.any, &to.any, milliseconds(spec.resolve_max)) == 0) return 0;
+    if (errno != EADDRINUSE || port <= 1) return errno;
+  }
+}
+
+}  // namespace
+
+VerbsControl::~VerbsControl() {
+  for (const auto& [id, listener] : listeners_) (void)rdma_destroy_id(listener.id);
+}
+
+// --- Orders ----------------------------------------------------------------------------------------------------------
+
+void VerbsControl::order(const Order& order) {
+  if (!waiting_.empty() || !cm_.order(order)) waiting_.push_back(order);
+}
+
+void VerbsControl::orders_again() {
+  while (!waiting_.empty() && cm_.order(waiting_.front())) waiting_.pop_front();
+}
+
+Result<ListenerId> VerbsControl::listen(const Endpoint& at) {
+  rdma_event_channel* channel = cm_.channel();
+  if (channel == nullptr)
+    return fail(ENODEV,
+                "this machine has no RDMA device (rdma link), or its kernel has no rdma_ucm (modprobe rdma_ucm)");
+  rdma_cm_id* id = nullptr;
+  const ListenerId number = last_listener_ + 1;
+  if (rdma_create_id(channel, &id, pointer_of(listener_context(number)), RDMA_PS_TCP) != 0)
+    return fail(errno, "cannot make an RDMA listener");
+  SocketAddress address = socket_address(at);
+  int error = rdma_bind_addr(id, &address.any) != 0 ? errno : 0;
+  if (error == 0 && id->verbs == nullptr) error = ENODEV;
+  if (error == 0 && rdma_listen(id, kBacklog) != 0) error = errno;
+  if (error != 0) {
+    (void)rdma_destroy_id(id);
+    switch (error) {
+      case ENODEV:
+      case EADDRNOTAVAIL:
+        return fail(ENODEV, "no RDMA device has this address: rdma link shows the devices, rdma link add makes one");
+      case EADDRINUSE: return fail(error, "another program listens at this RDMA port");
+      case EACCES: return fail(error, "ports below 1024 need CAP_NET_BIND_SERVICE");
+      default: return fail(error, "cannot listen at this RDMA port");
+    }
+  }
+  last_listener_ = number;
+  listeners_[number] = {id, {}};
+  Order order;
+  order.kind = OrderKind::kListen;
+  order.listener = number;
+  order.device = id->verbs->device;
+  order.port = id->port_num;
+  this->order(order);
+  return number;
+}
+
+void VerbsControl::unlisten(ListenerId id) {
+  (void)rdma_destroy_id(listeners_.at(id).id);
+  listeners_.erase(id);
+  Order order;
+  order.kind = OrderKind::kUnlisten;
+  order.listener = id;
+  this->order(order);
+}
+
+Device VerbsControl::device(ListenerId id) const {
+  const DeviceFacts& facts = listeners_.at(id).facts;
+  return {.name = facts.name.data(),
+          .usable = facts.usable,
+          .speed = facts.speed,
+          .path_mtu = facts.path_mtu,
+          .keys_end = facts.keys_end,
+          .why_not = facts.why_not};
+}
+
+Result<ConnId> VerbsControl::dial(const DialSpec& spec, Instant now) {
+  rdma_event_channel* channel = cm_.channel();
+  if (channel == nullptr) return fail(EADDRNOTAVAIL, "this machine has no RDMA device");
+  rdma_cm_id* id = nullptr;
+  const ConnId number = last_conn_ + 2;
+  if (rdma_create_id(channel, &id, pointer_of(conn_context(number)), RDMA_PS_TCP) != 0)
+    return fail(errno, "cannot begin an RDMA connection");
+  int yes = 1;
+  (void)rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof yes);
+  if (spec.needs.tos >= 0) {
+    auto tos = uint8_t(spec.needs.tos);
+    (void)rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos);
+  }
+  if (const int error = resolve(id, spec); error != 0) {
+    (void)rdma_destroy_id(id);
+    if (error == ENODEV || error == EADDRNOTAVAIL) return fail(EADDRNOTAVAIL, "no RDMA device has this address");
+    if (error == EADDRINUSE) return fail(error, "no source port is left");
+    return fail(error, "cannot begin an RDMA connection");
+  }
+  last_conn_ = number;
+  conns_[number] = {spec.remote, 0, now + spec.answer_max, false};
+  limits_.emplace(now + spec.answer_max, number);
+  Order order;
+  order.kind = OrderKind::kDial;
+  order.conn = number;
+  order.id = id;
+  order.route_ms = uint32_t(milliseconds(spec.resolve_max));
+  order.needs = spec.needs;
+  this->order(order);
+  return number;
+}
+
+void VerbsControl::prepare(ConnId id, const QpNeeds& needs, Instant) {
+  Order order;
+  order.kind = OrderKind::kPrepare;
+  order.conn = id;
+  order.needs = needs;
+  this->order(order);
+}
+
+void VerbsControl::reject(ConnId id, std::span<const std::byte> private_data, Instant) {
+  ULNET_CHECK(private_data.size() <= kRejectDataMax);
+  Order order;
+  order.kind = OrderKind::kReject;
+  order.conn = id;
+  order.bytes = uint8_t(private_data.size());
+  std::copy(private_data.begin(), private_data.end(), order.data.begin());
+  this->order(order);
+  conns_.erase(id);
+}
+
+void VerbsControl::proceed(ConnId id, std::span<const std::byte> private_data, Instant) {
+  ULNET_CHECK(private_data.size() <= (id % 2 == 0 ? kRequestDataMax : kReplyDataMax));
+  Order order;
+  order.kind = OrderKind::kProceed;
+  order.conn = id;
+  order.bytes = uint8_t(private_data.size());
+  std::copy(private_data.begin(), private_data.end(), order.data.begin());
+  this->order(order);
+}
+
+void VerbsControl::disconnect(ConnId id, Instant) {
+  Conn& conn = conns_.at(id);
+  no_limit(conn, id);
+  conn.over = true;
+  std::erase_if(events_, [&](const Event& event) { return event.conn == id; });
+  Order order;
+  order.kind = OrderKind::kDisconnect;
+  order.conn = id;
+  this->order(order);
+}
+
+void VerbsControl::destroy(ConnId id, Instant) {
+  ULNET_CHECK(conns_.at(id).over);
+  conns_.erase(id);
+  Order order;
+  order.kind = OrderKind::kDestroy;
+  order.conn = id;
+  this->order(order);
+}
+
+// --- Events ----------------------------------------------------------------------------------------------------------
+
+void VerbsControl::no_limit(Conn& conn, ConnId id) {
+  limits_.erase({std::exchange(conn.until, kForever), id});
+}
+
+void VerbsControl::time_out(Instant now) {
+  while (!limits_.empty() && limits_.begin()->first <= now) {
+    const ConnId id = limits_.begin()->second;
+    Conn& conn = conns_.at(id);
+    no_limit(conn, id);
+    conn.over = true;
+    events_.push_back({.kind = EventKind::kFailed, .cause = Cause::kNoAnswer, .conn = id, .remote = conn.remote});
+    Order order;
+    order.kind = OrderKind::kGiveUp;
+    order.conn = id;
+    this->order(order);
+  }
+}
+
+void VerbsControl::hear(const News& news) {
+  const Event& event = news.event;
+  if (event.kind == EventKind::kDevice) {
+    const auto listener = listeners_.find(event.listener);
+    if (listener == listeners_.end()) return;
+    listener->second.facts = news.device;
+    events_.push_back(event);
+    return;
+  }
+  if (event.kind == EventKind::kRequest) {
+    // A request that came before unlisten() was called.
+    if (!listeners_.contains(event.listener)) {
+      Order order;
+      order.kind = OrderKind::kDestroy;
+      order.conn = event.conn;
+      return this->order(order);
+    }
+    conns_[event.conn] = {event.remote, event.listener, kForever, false};
+    events_.push_back(event);
+    return;
+  }
+  const auto conn = conns_.find(event.conn);
+  if (conn == conns_.end() || conn->second.over) return;
+  if (event.kind != EventKind::kReady) no_limit(conn->second, event.conn);
+  events_.push_back(event);
+  events_.back().remote = conn->second.remote;
+}
+
+unsigned VerbsControl::poll(std::span<Event> out, Instant now) {
+  orders_again();
+  cm_.news_signal().clear();
+  time_out(now);
+  unsigned count = 0;
+  while (count < out.size()) {
+    if (events_.empty()) {
+      News news;
+      if (!cm_.take(news)) break;
+      hear(news);
+      continue;
+    }
+    out[count++] = events_.front();
+    events_.pop_front();
+  }
+  if (cm_.has_news()) cm_.news_signal().raise();
+  return count;
+}
+
+Instant VerbsControl::next_deadline() {
+  if (!events_.empty() || !waiting_.empty()) return kNever;
+  return limits_.empty() ? kForever : limits_.begin()->first;
+}
+
+}  // namespace ulnet::rc::verbs

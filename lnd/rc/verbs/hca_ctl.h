@@ -1,0 +1,69 @@
+// An RDMA device, as this provider has opened it: protection domain, completion queues, registered regions and the
+// state of its ports. Thread: the CM thread.
+#pragma once
+#include <infiniband/verbs.h>
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lnd/rc/verbs/messages.h"
+#include "lnd/rc/verbs/qp.h"
+
+namespace ulnet::rc::verbs {
+
+class Hca {
+ public:
+  /// Null: the device cannot be opened. `workers`: of the node.
+  [[nodiscard]] static std::unique_ptr<Hca> open(ibv_device* device, unsigned workers);
+  /// Requires: no queue pair is left.
+  ~Hca();
+  Hca(const Hca&) = delete;
+  Hca& operator=(const Hca&) = delete;
+
+  [[nodiscard]] ibv_device* device() const { return context_->device; }
+  [[nodiscard]] int events_fd() const { return context_->async_fd; }
+  [[nodiscard]] ibv_context* context() const { return context_; }
+  [[nodiscard]] DeviceFacts facts(uint8_t port);
+  /// The device has failed, or was removed.
+  void lost() { lost_ = true; }
+  [[nodiscard]] bool is_lost() const { return lost_; }
+
+  /// Makes a queue pair as near to the needs as the device can; its state is INIT, by `init`. `index` and `generation`:
+  /// its place in the worker's table. Null: no resources.
+  [[nodiscard]] std::unique_ptr<VerbsQp> make_qp(const QpNeeds& needs, ibv_qp_attr init, int init_mask, uint32_t index,
+                                                 uint16_t generation);
+  /// The queue pair and its windows at the device. Requires: its worker does not use them.
+  static void destroy_qp(VerbsQp& qp);
+  /// The same, with its memory: nothing that the device has names its memory any more.
+  void unmake_qp(VerbsQp& qp);
+
+  /// Errors: those of the device.
+  [[nodiscard]] Result<void> region_add(RegionId region, std::span<std::byte> memory);
+  void region_remove(RegionId region);
+  /// All regions are registered, and the device may be used; or not, with the reason.
+  void ready(const char* why_not) { why_not_ = why_not; }
+
+ private:
+  Hca() = default;
+  [[nodiscard]] bool probe();
+  [[nodiscard]] CompletionQueue* completions(WorkerId worker, uint32_t more);
+  [[nodiscard]] bool make_buffers(VerbsQp& qp);
+  void make_windows(VerbsQp& qp, uint32_t count);
+
+  ibv_context* context_ = nullptr;
+  ibv_pd* pd_ = nullptr;
+  ibv_device_attr attributes_{};
+  bool windows_ = false;  ///< the device has memory windows of type 2
+  bool lost_ = false;
+  const char* why_not_ = "its memory is being registered";
+  std::vector<CompletionQueue> completions_;  ///< by worker
+  std::unique_ptr<RegionSlot[]> regions_;     ///< kRegionSlots
+  std::map<RegionId, std::unique_ptr<RegionKeys>> keys_;
+  std::vector<std::unique_ptr<RegionKeys>> leaving_;  ///< a window of a queue pair that is about to go still names them
+  std::map<uint8_t, uint32_t> best_mbps_;             ///< by port: the highest speed so far
+};
+
+}  // namespace ulnet::rc::verbs

@@ -1,0 +1,43 @@
+// A wake-up between threads: a descriptor that is readable from raise() to clear(). Any thread may raise it, and may be
+// asleep or not.
+#pragma once
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "dataplane/base/result.h"
+
+namespace ulnet::rc::verbs {
+
+class Signal {
+ public:
+  Signal() = default;
+  ~Signal() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Signal(const Signal&) = delete;
+  Signal& operator=(const Signal&) = delete;
+  /// Errors: EMFILE.
+  [[nodiscard]] Result<void> open() {
+    fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (fd_ < 0) return fail(errno, "cannot open an eventfd");
+    return {};
+  }
+  void raise() {
+    const uint64_t one = 1;
+    (void)!::write(fd_, &one, sizeof one);  // a full counter is readable, too
+  }
+  /// True if it was raised since the last call.
+  bool clear() {
+    uint64_t count = 0;
+    return ::read(fd_, &count, sizeof count) == sizeof count;
+  }
+  [[nodiscard]] int fd() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace ulnet::rc::verbs

@@ -1,0 +1,243 @@
+// Completions of a worker's devices, and how its queue pairs end.
+#include "lnd/rc/verbs/worker.h"
+
+#include <algorithm>
+
+namespace ulnet::rc::verbs {
+namespace {
+
+constexpr Duration kDrainMax = 5s;  ///< for the last completions of a queue pair
+constexpr uint32_t kLooksMax = 64;  ///< turns in which broken() waits for messages that came before
+
+Cause cause_of(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_SUCCESS:
+    case IBV_WC_WR_FLUSH_ERR: return Cause::kNone;
+    case IBV_WC_RETRY_EXC_ERR: return Cause::kRetryExceeded;
+    case IBV_WC_RNR_RETRY_EXC_ERR: return Cause::kRnrExceeded;
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_OP_ERR:
+    case IBV_WC_REM_INV_RD_REQ_ERR:
+    case IBV_WC_REM_ABORT_ERR: return Cause::kRemoteAccess;
+    case IBV_WC_LOC_LEN_ERR:
+    case IBV_WC_LOC_QP_OP_ERR:
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_LOC_ACCESS_ERR:
+    case IBV_WC_MW_BIND_ERR:
+    case IBV_WC_BAD_RESP_ERR: return Cause::kLocal;
+    default: return Cause::kDevice;
+  }
+}
+
+}  // namespace
+
+void VerbsWorker::adopt(Qp& any, QpUser& user) {
+  VerbsQp& qp = verbs_qp(any);
+  ULNET_CHECK(qp.worker == id_ && qp.user == nullptr && table_[qp.index] == nullptr);
+  qp.user = &user;
+  table_[qp.index] = &qp;
+  all_.push_back(qp);
+  const auto end = queues_.begin() + queue_count_;
+  if (std::find(queues_.begin(), end, qp.cq) == end) {
+    ULNET_CHECK(queue_count_ < kDevicesMax);  // the CM thread makes no queue pair beyond
+    queues_[queue_count_++] = qp.cq;
+  }
+  bell_.ring();  // the connection may have ended already
+}
+
+void VerbsWorker::release(Qp& any) {
+  VerbsQp& qp = verbs_qp(any);
+  ULNET_CHECK(qp.user != nullptr && qp.is_drained);
+  qp.user = nullptr;
+  table_[qp.index] = nullptr;
+  all_.remove(qp);
+  if (static_cast<Linked<DirtyTag>&>(qp).linked()) dirty_.remove(qp);
+  if (static_cast<Linked<ReadyTag>&>(qp).linked()) ready_.remove(qp);
+}
+
+// --- Completions -----------------------------------------------------------------------------------------------------
+
+unsigned VerbsWorker::take(CompletionQueue& cq, std::span<ibv_wc> out) {
+  const int count = ibv_poll_cq(cq.cq, int(out.size()), out.data());
+  return count < 0 ? 0 : unsigned(count);
+}
+
+unsigned VerbsWorker::poll(unsigned budget, Instant now) {
+  unsigned count = 0;
+  const unsigned early = std::min(early_count_, budget);
+  for (; count < early; ++count) completed(early_[count], now);
+  std::move(early_.begin() + early, early_.begin() + early_count_, early_.begin());
+  early_count_ -= early;
+
+  bool all_taken = early_count_ == 0;
+  for (unsigned i = 0; i < queue_count_ && all_taken; ++i) {
+    for (bool more = true; more;) {
+      if (count == budget) {
+        all_taken = false;
+        break;
+      }
+      std::array<ibv_wc, kBatch> batch;
+      const unsigned room = std::min(kBatch, budget - count);
+      const unsigned taken = take(*queues_[i], std::span(batch).first(room));
+      for (unsigned j = 0; j < taken; ++j) completed(batch[j], now);
+      count += taken;
+      more = taken == room;
+    }
+  }
+  for (uint32_t left = ready_.size(); left > 0 && count < budget; --left, ++count) {
+    VerbsQp& qp = *ready_.pop_front();
+    finish(qp, qp.head, now);
+  }
+  return count + look_at_ends(all_taken, now);
+}
+
+void VerbsWorker::completed(const ibv_wc& wc, Instant now) {
+  const RequestName name = RequestName::unpack(wc.wr_id);
+  VerbsQp* qp = name.index < kQpsMax ? table_[name.index] : nullptr;
+  if (qp == nullptr || qp->generation != name.generation) return;  // of a queue pair that went without it
+  if (wc.status != IBV_WC_SUCCESS) {
+    qp->failed = true;
+    if (qp->seen == Cause::kNone) qp->seen = cause_of(wc.status);
+    mark_ending(*qp);
+  }
+  if (name.tag == RequestTag::kReceive) return received(*qp, name.place, wc, now);
+  const uint32_t until = qp->head + (name.place + qp->work - qp->head % qp->work) % qp->work + 1;
+  if (wc.status == IBV_WC_SUCCESS && !qp->is_broken) {
+    qp->live = true;
+    return finish(*qp, until, now);
+  }
+  qp->head = until;
+}
+
+void VerbsWorker::received(VerbsQp& qp, uint32_t buffer, const ibv_wc& wc, Instant now) {
+  --qp.receives_posted;
+  if (wc.status != IBV_WC_SUCCESS || qp.is_broken) return;
+  qp.live = true;
+  qp.user->received(qp, buffer, wc.byte_len, now);
+}
+
+/// Operations end up to `until`, and those behind it that have no completion.
+void VerbsWorker::finish(VerbsQp& qp, uint32_t until, Instant now) {
+  while (!qp.is_broken && qp.head != qp.posted) {
+    const Op op = qp.op(qp.head);
+    if (int32_t(until - qp.head) <= 0 && op.has_request) return;
+    ++qp.head;
+    report(qp, op, now);
+  }
+}
+
+void VerbsWorker::report(VerbsQp& qp, const Op& op, Instant now) {
+  switch (op.kind) {
+    case OpKind::kKeyOpen: return;
+    case OpKind::kSend:
+    case OpKind::kWrite:
+      if (op.token != 0) qp.user->sent(qp, op.token, now);
+      return;
+    case OpKind::kKeyClose:
+      if (qp.windows) {
+        const auto number = uint32_t(op.key->provider[0]);
+        qp.window[number].mw->rkey = qp.window[number].rkey;  // the next binding is posted with it
+        qp.free_windows.push_back(number);
+      }
+      --qp.keys_open;
+      op.key->open = false;
+      qp.user->key_closed(qp, *op.key, now);
+      return;
+  }
+}
+
+// --- Ends ------------------------------------------------------------------------------------------------------------
+
+void VerbsWorker::mark_ending(VerbsQp& qp) {
+  if (!static_cast<Linked<EndingTag>&>(qp).linked() && !qp.is_drained) ending_.push_back(qp);
+}
+
+unsigned VerbsWorker::look_at_ends(bool all_taken, Instant now) {
+  if (bell_.take()) {
+    for (VerbsQp* qp = all_.front(); qp != nullptr; qp = all_.after(*qp))
+      if (qp->cause.load(std::memory_order_acquire) != Cause::kNone) mark_ending(*qp);
+  }
+  unsigned count = 0;
+  for (uint32_t left = ending_.size(); left > 0 && !ending_.empty(); --left) {
+    VerbsQp& qp = *ending_.pop_front();
+    ending_.push_back(qp);
+    count += look_at_end(qp, all_taken, now);
+  }
+  return count;
+}
+
+unsigned VerbsWorker::look_at_end(VerbsQp& qp, bool all_taken, Instant now) {
+  const bool disconnected = qp.disconnected.load(std::memory_order_acquire);
+  const bool gone = qp.gone.load(std::memory_order_acquire);
+  if (disconnected && qp.ending_since == kNever) qp.ending_since = now;
+  if (!qp.is_broken) {
+    if (!all_taken && ++qp.looks < kLooksMax) return 0;
+    // A queue pair that fails without a word of its own or of the CM thread was refused by its own device.
+    const Cause known = qp.cause.load(std::memory_order_acquire);
+    const Cause cause = qp.seen != Cause::kNone ? qp.seen : known != Cause::kNone ? known : Cause::kRemoteAccess;
+    qp.is_broken = true;
+    qp.user->broken(qp, cause, now);
+    return 1;
+  }
+  const bool empty = qp.receives_posted == 0 && qp.head == qp.posted;
+  if (!disconnected || !(gone || empty)) return 0;
+  qp.is_drained = true;
+  ending_.remove(qp);
+  qp.user->drained(qp, now);
+  return 1;
+}
+
+unsigned VerbsWorker::timers(Instant now) {
+  unsigned count = 0;
+  for (VerbsQp* qp = ending_.front(); qp != nullptr; qp = ending_.after(*qp)) {
+    if (qp->ending_since == kNever || now < qp->ending_since + kDrainMax) continue;
+    if (qp->stuck.exchange(true, std::memory_order_release)) continue;
+    ++count;
+  }
+  if (count > 0) {
+    stuck_.rung.store(true, std::memory_order_seq_cst);
+    stuck_.signal->raise();
+  }
+  return count;
+}
+
+Instant VerbsWorker::next_deadline() {
+  Instant next = kForever;
+  for (VerbsQp* qp = ending_.front(); qp != nullptr; qp = ending_.after(*qp))
+    if (qp->ending_since != kNever && !qp->stuck.load(std::memory_order_relaxed))
+      next = std::min(next, qp->ending_since + kDrainMax);
+  return next;
+}
+
+// --- Sleep -----------------------------------------------------------------------------------------------------------
+
+/// Arms each queue whose channel has spoken, and looks once more. A later completion wakes the worker.
+bool VerbsWorker::pending() {
+  if (early_count_ > 0 || !dirty_.empty() || !ready_.empty()) return true;
+  if (bell_.rung.load(std::memory_order_seq_cst)) return true;
+  for (VerbsQp* qp = ending_.front(); qp != nullptr; qp = ending_.after(*qp))
+    if (!qp->is_broken) return true;
+  for (unsigned i = 0; i < queue_count_; ++i) {
+    CompletionQueue& queue = *queues_[i];
+    ibv_cq* from = nullptr;
+    void* context = nullptr;
+    unsigned spoken = 0;
+    while (ibv_get_cq_event(queue.channel, &from, &context) == 0) ++spoken;
+    if (spoken > 0) ibv_ack_cq_events(queue.cq, spoken);
+    if (spoken == 0 && queue.armed) continue;
+    queue.armed = ibv_req_notify_cq(queue.cq, 0) == 0;
+    early_count_ = take(queue, early_);
+    if (early_count_ > 0 || !queue.armed) return true;
+  }
+  return false;
+}
+
+unsigned VerbsWorker::wait_fds(std::span<int> out) {
+  unsigned count = 0;
+  if (count < out.size()) out[count++] = bell_.signal.fd();
+  for (unsigned i = 0; i < queue_count_ && count < out.size(); ++i) out[count++] = queues_[i]->channel->fd;
+  return count;
+}
+
+}  // namespace ulnet::rc::verbs
