@@ -44,7 +44,9 @@ bool Applier::is_in_force(const config::NetAdd& change) {
   }
   const auto& waiting = c_.nis->waiting();
   return std::any_of(waiting.begin(), waiting.end(), [&](const WaitingNi& one) {
-    return one.net == change.net && named(one.config) && one.config == wanted;
+    config::NiConfig is = one.config;
+    if (is.cpts.empty() && wanted.cpts == c_.nis->groups().all()) is.cpts = wanted.cpts;  // a backup names all groups
+    return one.net == change.net && named(one.config) && is == wanted;
   });
 }
 

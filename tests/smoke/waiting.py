@@ -55,6 +55,13 @@ def main():
         assert 'note: 10.0.2.1@tcp waits: ' in answer, answer
         assert a.nis()['10.0.2.1@tcp'][1] == 'waiting', a.nis()
 
+        # A backup with NIs that wait may be imported again.
+        backup = topology.folder / 'backup.yaml'
+        backup.write_text(a.ctl('export', '--backup'))
+        before = a.nis()
+        a.ctl('import', str(backup))
+        assert a.nis() == before, (a.nis(), before)
+
         # The interface comes without an address, then with one; the address that was named comes on it, too.
         topology.link(a.node, None, a.other, '10.0.1.2/24')
         a.until('veth1', None, 'waiting')
