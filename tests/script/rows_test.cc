@@ -11,6 +11,7 @@
 
 #include "dataplane/base/nid_text.h"
 #include "tests/free_port.h"
+#include "tests/script/row_numbers.h"
 #include "tests/script/sock_rig.h"
 
 namespace ulnet::test {
@@ -26,37 +27,6 @@ constexpr const char* kThem = "10.0.0.2@tcp";
 constexpr uint32_t kNone = 0xFFFFFFFF;
 
 // ---- a node from the numbers of the rows ----------------------------------------------------------------------------
-
-const DriverField* row_of(std::string_view key) {
-  for (const auto& rows : {sock_setting_fields(), sock_tunable_fields()})
-    for (const DriverField& row : rows)
-      if (row.path == key) return &row;
-  return nullptr;
-}
-
-/// Values by row. An NI's row with a setting behind it starts with 0, which stands for that setting.
-struct Numbers {
-  Numbers() {
-    for (const DriverField& row : sock_setting_fields()) settings.push_back(row.number);
-    for (const DriverField& row : sock_tunable_fields()) tunables.push_back(row.setting[0] != 0 ? 0 : row.number);
-  }
-  void set(std::string_view key, int64_t number) {
-    for (size_t i = 0; i < settings.size(); ++i)
-      if (sock_setting_fields()[i].path == key) settings[i] = number;
-    for (size_t i = 0; i < tunables.size(); ++i)
-      if (sock_tunable_fields()[i].path == key) tunables[i] = number;
-  }
-  /// The NI's values as the node gives them to a running NI: the setting in the place of a 0.
-  [[nodiscard]] std::vector<int64_t> for_running_ni() const {
-    std::vector<int64_t> numbers = tunables;
-    for (size_t i = 0; i < numbers.size(); ++i)
-      for (size_t j = 0; j < settings.size(); ++j)
-        if (numbers[i] == 0 && sock_setting_fields()[j].path == std::string_view(sock_tunable_fields()[i].setting))
-          numbers[i] = settings[j];
-    return numbers;
-  }
-  std::vector<int64_t> settings, tunables;
-};
 
 enum class When : uint8_t { kNever, kAtStart, kLater };
 
@@ -106,7 +76,7 @@ class Trial {
     rig.run_for(1ms);
     return node;
   }
-  Numbers first_, changed_;
+  RowNumbers first_{sock_setting_fields(), sock_tunable_fields()}, changed_ = first_;
 };
 
 /// The time from now until `done`, in whole seconds. The rig moves its clock on before run_until() looks.
@@ -440,7 +410,7 @@ class SockRow : public testing::TestWithParam<Case> {};
 
 TEST_P(SockRow, has_an_effect) {
   const Case& c = GetParam();
-  const DriverField* row = row_of(c.key);
+  const DriverField* row = RowNumbers(sock_setting_fields(), sock_tunable_fields()).row_of(c.key);
   ASSERT_NE(row, nullptr) << c.key << " is not a row of socklnd";
   const std::string usual = seen(c, When::kNever);
   EXPECT_NE(usual, c.then);
