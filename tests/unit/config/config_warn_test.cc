@@ -20,7 +20,7 @@ TEST(ConfigWarn, settings_without_effect_are_named_with_their_place) {
                         "        tunables: {peer_timeout: 9}\n        lnd tunables: {ntx: 7, tos: 3, timeout: 9}\n"
                         "global: {numa_range: 3, recovery_limit: 4, max_recovery_ping_interval: 5, retry_count: 1}\n"
                         "udsp:\n  - src: tcp\n  - src: tcp1\n"),
-            "f:4:9: ntx has no effect: there is no driver for o2ib networks yet\n");
+            "f:4:9: ntx has no effect: tcp networks have no such key\n");
 }
 
 TEST(ConfigWarn, defaults_are_not_warned_of) {
