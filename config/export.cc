@@ -98,14 +98,11 @@ Doc export_tunables(const Tunables& tunables) {
 Doc export_lnd_tunables(const std::map<std::string, int64_t>& tunables) {
   constexpr std::string_view kSection = "net.local NI(s).lnd tunables.";
   Doc doc = Doc::map();
-  // lnetctl's order: first the keys of o2ib, then the keys of the drivers here.
-  for (const FieldHome home : {FieldHome::kModel, FieldHome::kNi}) {
-    for (const Field& field : fields()) {
-      if (field.home != home || !std::string_view(field.path).starts_with(kSection)) continue;
-      const auto found = tunables.find(std::string(field_name(field.path)));
-      if (found == tunables.end()) continue;
-      doc.set(found->first, field.type == FieldType::kBool ? Doc(found->second != 0) : Doc(found->second));
-    }
+  for (const Field& field : fields()) {
+    if (!std::string_view(field.path).starts_with(kSection)) continue;
+    const auto found = tunables.find(std::string(field_name(field.path)));
+    if (found == tunables.end()) continue;
+    doc.set(found->first, field.type == FieldType::kBool ? Doc(found->second != 0) : Doc(found->second));
   }
   return doc;
 }

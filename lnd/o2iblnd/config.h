@@ -6,17 +6,31 @@
 
 namespace ulnet::o2iblnd {
 
+/// Largest payload of a packet. The number of an enumerator is its place among the choices of the key.
+enum class IbMtu : uint8_t { kOfPath, k256, k512, k1024, k2048, k4096 };
+/// 0: as the path allows.
+[[nodiscard]] constexpr uint16_t mtu_bytes(IbMtu mtu) {
+  return mtu == IbMtu::kOfPath ? uint16_t{0} : uint16_t(128u << unsigned(mtu));
+}
+static_assert(mtu_bytes(IbMtu::k256) == 256 && mtu_bytes(IbMtu::k4096) == 4096);
+
 /// For all NIs of a node.
 struct IbConfig {
   uint64_t incarnation = 1;  ///< µs of real time at the start of the node: stamps of NIs begin here
   uint16_t service = 987;
   bool require_privileged_port = false;
   bool use_privileged_port = true;
+  Duration timeout = 50s;  ///< an NI's timeout, where it has one, wins
   Duration keepalive = 100s;
-  int32_t ib_mtu = 0;  ///< bytes; 0: as the path allows
+  IbMtu ib_mtu = IbMtu::kOfPath;
   int32_t retry_count = 5;
   int32_t rnr_retry_count = 6;
-  int32_t wrq_sge = 2;
+  int32_t wrq_sge = 2;  ///< segments of one write
+  // Without effect: the rows have the reasons.
+  bool cksum = false;
+  bool use_fastreg_gaps = false;
+  bool dev_failover = false;
+  // Bounds.
   uint32_t peers_max = 4096;     ///< peer NIs of one worker that messages wait for or that have connections
   uint32_t conns_max = 4096;     ///< connections of one worker
   uint32_t half_open_max = 256;  ///< connections that peers have begun, and that are not up yet
@@ -27,8 +41,15 @@ struct IbConfig {
 struct IbTunables {
   Duration timeout = 50s;
   int32_t conns_per_peer = 1;
-  int32_t peercredits_hiw = 0;  ///< 0: half of peer_credits
+  int32_t peercredits_hiw = 0;   ///< 0: half of peer_credits
+  int32_t concurrent_sends = 0;  ///< 0: peer_credits
   int32_t tos = -1;
+  // Without effect: the rows have the reasons.
+  bool map_on_demand = true;
+  int32_t fmr_pool_size = 512;
+  int32_t fmr_flush_trigger = 384;
+  int32_t fmr_cache = 1;
+  int32_t ntx = 512;
 };
 
 }  // namespace ulnet::o2iblnd

@@ -165,6 +165,7 @@ struct ConnFacts {
   Ends ends;           ///< of own messages
   uint16_t depth = 0;  ///< Q
   uint16_t high_water = 0;
+  uint16_t sends_max = UINT16_MAX;  ///< messages that are posted and not reported
 };
 
 /// A message that came before the limits were known.
@@ -185,7 +186,8 @@ struct Conn final : Timer, Linked<SiblingTag>, Linked<DirtyTag>, rc::QpUser {
   PeerNiId peer_ni{};
   PeerSlice* peer_slice = nullptr;
   Nid nid;  ///< the peer's
-  Duration timeout = 50s;
+
+  Duration timeout = 50s;  ///< of the NI
 
   IbWorker* worker = nullptr;  ///< from adoption on
   ConnPhase phase = ConnPhase::kNew;

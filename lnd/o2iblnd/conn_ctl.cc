@@ -90,7 +90,7 @@ rc::QpNeeds conn_needs(const IbConfig& config, const NiCtl& ni, const PeerCtl& p
           .pieces = uint32_t(config.wrq_sge),
           .retry_count = uint8_t(config.retry_count),
           .rnr_retry_count = uint8_t(config.rnr_retry_count),
-          .path_mtu = uint16_t(config.ib_mtu),
+          .path_mtu = mtu_bytes(config.ib_mtu),
           .tos = int16_t(ni.tunables.tos)};
 }
 
@@ -154,9 +154,8 @@ void conn_up(IbControl& control, ConnCtl& conn) {
   if (!conn.active) --control.half_open;
   conn.stage = ConnStage::kUp;
   const unsigned depth = conn.params.queue_depth;
-  const unsigned high_water =
-      high_water_of(depth, unsigned(ni.params.peer_credits), unsigned(ni.tunables.peercredits_hiw));
-  conn.facts = {conn.ends, uint16_t(depth), uint16_t(high_water)};
+  const unsigned high_water = high_water_of(depth, ni.offer.queue_depth, unsigned(ni.tunables.peercredits_hiw));
+  conn.facts = {conn.ends, uint16_t(depth), uint16_t(high_water), uint16_t(ni.tunables.concurrent_sends)};
   control.host.to_worker(peer.place.worker, ConnUpMsg{conn.object, &conn.facts});
   dial_satisfied(control, peer, conn);
   if (first) control.host.peer_up(peer.place.id);

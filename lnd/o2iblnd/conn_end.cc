@@ -130,6 +130,14 @@ Duration keepalive_of(const IbWorker& worker, const Conn& conn) {
   return worker.config.keepalive > Duration{0} ? std::max(worker.config.keepalive, conn.timeout) : Duration{0};
 }
 
+void conn_watch_silence(IbWorker& worker, Conn& conn) {
+  const Duration keepalive = keepalive_of(worker, conn);
+  if (keepalive == Duration{0} || !conn.is_up()) return;
+  const Instant due = std::max(conn.last_sent + keepalive, worker.now);
+  const Timer& timer = conn;
+  if (!timer.armed() || timer.deadline > due) worker.conn_wheel.arm(conn, due);
+}
+
 void conn_fire(IbWorker& worker, Conn& conn) {
   const Instant since = oldest(conn);
   const bool late = since != kForever && since + conn.timeout <= worker.now;

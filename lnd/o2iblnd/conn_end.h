@@ -16,6 +16,8 @@ void conn_watch(IbWorker& worker, Conn& conn);
 /// Silence after which a NOOP is sent; 0: never. Not less than the timeout, so that earlier NOOPs have been handled
 /// (proto/credits.h).
 [[nodiscard]] Duration keepalive_of(const IbWorker& worker, const Conn& conn);
+/// The next keepalive, or the setting of keepalives has changed.
+void conn_watch_silence(IbWorker& worker, Conn& conn);
 /// The timer of the connection.
 void conn_fire(IbWorker& worker, Conn& conn);
 

@@ -147,9 +147,14 @@ void post_noop(IbWorker& worker, Conn& conn, Out& out) {
   post(worker, conn, out, MessageType::kNoop, encode_noop(buffer_of(conn, out), conn.facts.ends));
 }
 
+/// A send buffer for the next message; null: as many are under way as may be.
+Out* next_out(Conn& conn) {
+  return conn.outs_used < conn.facts.sends_max ? conn.free_outs.front() : nullptr;
+}
+
 /// False: nothing can be posted now.
 bool pump_one(IbWorker& worker, Conn& conn) {
-  Out* out = conn.free_outs.front();
+  Out* out = next_out(conn);
   if (out == nullptr || worker.rc.room(*conn.qp) == 0) return false;
   if (conn.answer_count > 0) {
     post_answer(worker, conn, *out);
@@ -231,7 +236,7 @@ void conn_pump(IbWorker& worker, Conn& conn) {
 }
 
 void conn_keepalive(IbWorker& worker, Conn& conn) {
-  Out* out = conn.free_outs.front();
+  Out* out = next_out(conn);
   if (out == nullptr || !conn.credits.may_send(MessageType::kNoop) || worker.rc.room(*conn.qp) == 0) return;
   post_noop(worker, conn, *out);
   conn_watch(worker, conn);

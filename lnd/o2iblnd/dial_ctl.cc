@@ -56,7 +56,7 @@ void dial_start(IbControl& control, PeerCtl& peer) {
     return dial_failed(control, peer, {-ESHUTDOWN, LndStatus::kLocalAborted});
   Completion why_not{-ENOBUFS, LndStatus::kLocalDropped};
   peer.dial.state = DialState::kDialling;
-  const size_t wanted = size_t(std::max(ni->tunables.conns_per_peer, 1));
+  const size_t wanted = size_t(ni->tunables.conns_per_peer);
   while (living(control, peer) < wanted && conn_room(control, peer))
     if (!dial_one(control, *ni, peer, why_not)) break;
   if (peer.dial.conns.empty()) dial_failed(control, peer, why_not);

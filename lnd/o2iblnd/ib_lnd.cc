@@ -125,8 +125,15 @@ void IbLnd::up(Conn& conn, const ConnFacts& facts) {
   conn.last_sent = conn.progress = worker_.now;
   if (!peer_join(worker_, conn)) return conn_end(worker_, conn, {-ENOBUFS, LndStatus::kLocalError});
   conn_rx_begin(worker_, conn);
-  const Duration keepalive = keepalive_of(worker_, conn);
-  if (keepalive > Duration{0} && conn.is_up() && !conn.armed()) worker_.conn_wheel.arm(conn, worker_.now + keepalive);
+  conn_watch_silence(worker_, conn);
+}
+
+void IbLnd::tune(const TuneMsg& msg) {
+  worker_.config.keepalive = msg.keepalive;
+  for (uint32_t i = 0; i < worker_.config.peer_buckets; ++i)
+    for (Peer* peer = worker_.buckets[i].front(); peer != nullptr; peer = worker_.buckets[i].after(*peer))
+      for (Conn* conn = peer->conns.front(); conn != nullptr; conn = peer->conns.after(*conn))
+        conn_watch_silence(worker_, *conn);
 }
 
 void IbLnd::ni_flush(const NiFlushMsg& msg) {
@@ -147,6 +154,12 @@ void IbLnd::from_control(const LndMsg& msg, Instant now) {
   switch (ToWorker(msg.kind())) {
     case ToWorker::kConnAdopt: return adopt(*msg.as<ConnAdoptMsg>().conn);
     case ToWorker::kConnUp: return up(*msg.as<ConnUpMsg>().conn, *msg.as<ConnUpMsg>().facts);
+    case ToWorker::kConnTune: {
+      Conn& conn = *msg.as<ConnTuneMsg>().conn;
+      conn.timeout = msg.as<ConnTuneMsg>().timeout;
+      conn_watch(worker_, conn);
+      return conn_watch_silence(worker_, conn);
+    }
     case ToWorker::kConnClose: {
       const auto close = msg.as<ConnCloseMsg>();
       close.conn->let_go = true;
@@ -159,6 +172,7 @@ void IbLnd::from_control(const LndMsg& msg, Instant now) {
       return;
     }
     case ToWorker::kNiFlush: return ni_flush(msg.as<NiFlushMsg>());
+    case ToWorker::kTune: return tune(msg.as<TuneMsg>());
   }
 }
 

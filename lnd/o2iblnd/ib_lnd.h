@@ -31,6 +31,7 @@ class IbLnd final : public Lnd {
   void adopt(Conn& conn);
   void up(Conn& conn, const ConnFacts& facts);
   void ni_flush(const NiFlushMsg& msg);
+  void tune(const TuneMsg& msg);
   IbWorker worker_;
 };
 

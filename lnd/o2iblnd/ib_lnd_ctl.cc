@@ -18,6 +18,17 @@ unsigned depth_of(const NiParams& params) {
   return std::clamp<unsigned>(unsigned(std::max(params.peer_credits, 0)), kDepthMin, kDepthMax);
 }
 
+/// The choices that an NI's settings leave to the driver are made. Bounds as upstream has them: docs/wire/o2iblnd.md
+/// §5, §11.
+IbTunables in_force(IbTunables tunables, const IbConfig& config, unsigned depth) {
+  if (tunables.timeout == Duration{0}) tunables.timeout = config.timeout;
+  tunables.conns_per_peer = std::max(tunables.conns_per_peer, 1);
+  tunables.peercredits_hiw = int32_t(high_water_of(depth, depth, unsigned(tunables.peercredits_hiw)));
+  const int32_t sends = tunables.concurrent_sends == 0 ? int32_t(depth) : tunables.concurrent_sends;
+  tunables.concurrent_sends = std::clamp(sends, int32_t(depth) / 2, 2 * int32_t(depth));
+  return tunables;
+}
+
 /// NIs of one address share a listener.
 Result<rc::ListenerId> listen(IbControl& control, const rc::IpAddress& address) {
   const auto known = control.listeners.find(address);
@@ -67,10 +78,10 @@ Result<void> IbLndControl::ni_start(const NiParams& params, Instant now) {
     if (other.params.nid == params.nid) return fail(EEXIST, "an NI with this NID is started already", id.value);
   NiCtl ni;
   ni.params = params;
-  ni.tunables = ib_tunables(params.tunables);
   ni.address = rc::IpAddress::of_v4(params.nid.address_v4());
   ni.stamp = state_.next_stamp++;
   ni.offer = {uint16_t(depth_of(params)), uint16_t(kFragmentsMax), kMessageMax};
+  ni.tunables = in_force(ib_tunables(params.tunables), state_.config, ni.offer.queue_depth);
   const auto listener = listen(state_, ni.address);
   if (!listener) return tl::unexpected<Error>(listener.error());
   ni.listener = *listener;
@@ -97,8 +108,26 @@ Result<void> IbLndControl::ni_tune(NiId id, std::span<const int64_t> numbers, In
   state_.now = now;
   NiCtl* ni = state_.find_ni(id);
   if (ni == nullptr || ni->stopping) return fail(ENOENT, "no such NI is running", id.value);
-  ni->tunables = ib_tunables(numbers);
+  ni->tunables = in_force(ib_tunables(numbers), state_.config, ni->offer.queue_depth);
+  for (const auto& [conn_id, conn] : state_.conns) {
+    if (conn.ni != id || conn.object == nullptr || conn.stage == ConnStage::kEnding) continue;
+    state_.host.to_worker(state_.find_peer(conn.peer)->place.worker, ConnTuneMsg{conn.object, ni->tunables.timeout});
+  }
   return {};
+}
+
+void IbLndControl::retune(const IbConfig& config, Instant now) {
+  state_.now = now;
+  const IbConfig was = std::exchange(state_.config, config);
+  IbConfig& kept = state_.config;
+  kept.incarnation = was.incarnation;
+  kept.service = was.service;
+  kept.peers_max = was.peers_max;
+  kept.conns_max = was.conns_max;
+  kept.half_open_max = was.half_open_max;
+  kept.peer_buckets = was.peer_buckets;
+  for (uint16_t worker = 0; worker < state_.host.worker_count(); ++worker)
+    state_.host.to_worker({worker}, TuneMsg{kept.keepalive});
 }
 
 std::vector<int64_t> IbLndControl::ni_tunables(NiId id) const {

@@ -10,6 +10,9 @@ class IbLndControl final : public LndControl {
   /// `rc` outlives this.
   IbLndControl(LndControlHost& host, rc::Control& rc, const IbConfig& config);
   ~IbLndControl() override;
+  /// New settings while NIs run. The service, the bounds and the incarnation stay. Privileged ports and keepalives
+  /// follow at once; settings of queue pairs hold for connections that are made from now on.
+  void retune(const IbConfig& config, Instant now);
   [[nodiscard]] Result<void> ni_start(const NiParams& params, Instant now) override;
   void ni_stop(NiId id, Instant now) override;
   [[nodiscard]] Result<void> ni_tune(NiId id, std::span<const int64_t> tunables, Instant now) override;

@@ -13,7 +13,7 @@ struct ConnFacts;
 
 // --- Control to worker ---
 
-enum class ToWorker : uint16_t { kConnAdopt = 1, kConnUp, kConnClose, kPeerFail, kNiFlush };
+enum class ToWorker : uint16_t { kConnAdopt = 1, kConnUp, kConnTune, kConnClose, kPeerFail, kNiFlush, kTune };
 
 /// A connection whose queue pair is there. The worker adopts it, posts its receive buffers, and answers with
 /// ConnAdoptedMsg.
@@ -26,6 +26,12 @@ struct ConnUpMsg {
   static constexpr auto kKind = ToWorker::kConnUp;
   Conn* conn;
   const ConnFacts* facts;
+};
+/// The NI has another timeout: it holds for what waits on the connection, too.
+struct ConnTuneMsg {
+  static constexpr auto kKind = ToWorker::kConnTune;
+  Conn* conn;
+  Duration timeout;
 };
 /// Control has disconnected. This is the last message about the connection, and there is one about each. The worker
 /// waits for it before it gives the connection back, so that no message names a Conn that is gone.
@@ -46,6 +52,11 @@ struct NiFlushMsg {
   static constexpr auto kKind = ToWorker::kNiFlush;
   NiId ni;
   Owed* answer;  ///< where the answer waits for room; control's
+};
+/// The settings that a worker follows at run time, as in IbConfig.
+struct TuneMsg {
+  static constexpr auto kKind = ToWorker::kTune;
+  Duration keepalive;
 };
 
 // --- Worker to control ---

@@ -9,7 +9,7 @@ import tempfile
 import netns
 
 BAD = {
-    'net:\n  - net type: o2ib\n    interfaces: {0: ib0}\n': ':2:5: this node has no driver for o2ib',
+    'net:\n  - net type: kfi\n    interfaces: {0: ib0}\n': ':2:5: this node has no driver for kfi',
     'net:\n  - net type: tcp\n    interfaces: {0: "eth0[900]"}\n':
         ': invalid CPT value 900: this node has worker groups 0..',
     'udsp:\n  - src: nonsense\n': ":2:10: udsp[0].src: 'nonsense'",

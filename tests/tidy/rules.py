@@ -100,6 +100,7 @@ INCLUDE_TABLE = [
      'ports and the EAL stand on no driver'),
     (('lnd/rc/roce',), DRIVER + ('lnd/rc/*.h',), 'a provider stands on lnd/rc/rc.h and its device'),
     (('lnd/rc',), DRIVER + ('lnd/rc',), 'a provider stands on lnd/rc/rc.h'),
+    (('lnd/o2iblnd/driver.cc',), DRIVER + ('lnd/rc/rc.h', 'lnd/rc/verbs/verbs.h'), 'the record names its provider'),
     (('lnd/o2iblnd',), DRIVER + ('lnd/rc/rc.h',), 'o2iblnd is written against lnd/rc/rc.h only'),
     (('lnd',), DRIVER,
      'a driver stands on dataplane/{base,wire,state}, lnd/lnd.h and lnd/net: ask the core via LndCore'),
@@ -440,6 +441,8 @@ DRIVER_KEY_NAMES_ALLOWED = {
     'config/import.cc:timeout': 'also a key of `ping:`',
     'config/export.cc:lnd_timeout': 'also a key of `global:`',
     'config/schema_lnet.cc:lnd_timeout': 'also a key of `global:`',
+    'config/apply.cc:retry_count': 'also a key of `global:`',
+    'config/schema_lnet.cc:retry_count': 'also a key of `global:`',
     'dataplane/base/counters.cc:timeout': 'also the name of a failure class',
 }
 _DRIVER_KEY_NAME = re.compile(r'\.(?:path|net_set)\s*=\s*"([^"]+)"')

@@ -80,6 +80,8 @@ Result<ConnId> SimControl::dial(const DialSpec& spec, Instant now) {
   conn.local = spec.local;
   conn.remote = spec.remote;
   conn.answer_max = spec.answer_max;
+  conn.privileged_port = spec.privileged_port;
+  net_.dials.push_back(spec);
   const ConnId id = conn.id;
   if (net_.ports_down.contains(spec.local) || !net_.passes(spec.local, spec.remote.address))
     net_.later(spec.resolve_max, [net = &net_, id] {
@@ -156,7 +158,7 @@ void SimControl::request(ConnId active, const std::vector<std::byte>& data) {
   Conn& passive = net_.add(*there);
   passive.state = ConnState::kAsked;
   passive.local = conn->remote.address;
-  passive.remote = {conn->local, 1023};
+  passive.remote = {conn->local, conn->privileged_port ? uint16_t{1023} : uint16_t{40'000}};
   passive.listener = listener;
   passive.peer = active;
   conn->peer = passive.id;

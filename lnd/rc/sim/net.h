@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "dataplane/base/check.h"
 #include "dataplane/base/rng.h"
@@ -95,6 +96,7 @@ struct Conn {
   ConnId peer = 0;         ///< 0: the peer has no end of it yet, or any more
   bool wire_dead = false;  ///< nothing that this side sends arrives
   bool disconnected = false;
+  bool privileged_port = true;  ///< active: its own
   Duration answer_max{};
   std::unique_ptr<SimQp> qp;
 };
@@ -104,6 +106,7 @@ class Net {
   explicit Net(uint64_t seed) : rng_(seed) {}
   Rules rules;
   Counts counts;
+  std::vector<DialSpec> dials;  ///< for tests
 
   /// A node with one device for each address. Lives at most as long as this.
   [[nodiscard]] std::unique_ptr<Provider> make_node(std::vector<IpAddress> addresses, unsigned workers);

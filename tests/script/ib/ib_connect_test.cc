@@ -246,7 +246,9 @@ TEST_F(IbConnect, at_random) {
       IbNodeOptions options;
       options.config.incarnation = seed * 1000 + i;
       options.peer_credits = int32_t(8 + rng.below(9));
-      options.tunables = ib_tunable_numbers({.conns_per_peer = int32_t(1 + rng.below(3))});
+      options.tunables = ib_tunable_numbers({.conns_per_peer = int32_t(1 + rng.below(3)),
+                                             .peercredits_hiw = int32_t(rng.below(17)),
+                                             .concurrent_sends = int32_t(rng.below(40))});
       IbNode& node = add(i, options);
       node.late = [&rng] { return rng.one_in(4); };
       node.ring_room = 1 + rng.below(3);

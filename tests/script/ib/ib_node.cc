@@ -16,7 +16,14 @@ IbConfig config_of(const IbNodeOptions& options, unsigned number) {
 
 IbNode::IbNode(rc::sim::Net& in, unsigned which, const IbNodeOptions& options)
     : IbCore(in, which, config_of(options, which), 1) {
-  control = std::make_unique<IbLndControl>(*this, provider->control(), config_of(options, which));
+  if (options.settings) {
+    const DriverContext context{.settings = *options.settings, .workers = 1, .incarnation = ib_stamp(which) * 1000};
+    driver = make_ib_driver(context, std::move(provider)).value();
+    control.reset(static_cast<IbLndControl*>(driver->make_control(*this).release()));
+    lnd.reset(static_cast<IbLnd*>(driver->make_worker(*this).release()));
+  } else {
+    control = std::make_unique<IbLndControl>(*this, provider->control(), config_of(options, which));
+  }
   NiParams params;
   params.id = NiId{1};
   params.nid = options.nid.is_any() ? ib_nid(which) : options.nid;
@@ -29,6 +36,8 @@ IbNode::IbNode(rc::sim::Net& in, unsigned which, const IbNodeOptions& options)
 IbNode::~IbNode() {
   EXPECT_TRUE(stopped) << "the NI was not stopped";
   control.reset();
+  lnd.reset();
+  driver.reset();
 }
 
 Result<PeerPlace> IbNode::place_peer(const Nid& nid, NiId) {

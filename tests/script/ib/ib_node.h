@@ -1,11 +1,13 @@
 // Both halves of o2iblnd with a fake core and a fake control of the node.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dataplane/base/rng.h"
 #include "lnd/o2iblnd/ib_lnd_ctl.h"
+#include "lnd/o2iblnd/o2iblnd.h"
 #include "tests/script/ib/ib_core.h"
 
 namespace ulnet::test {
@@ -14,7 +16,8 @@ struct IbNodeOptions {
   o2iblnd::IbConfig config{.incarnation = 0};  ///< 0: that of ib_stamp()
   int32_t peer_credits = kDepth;
   std::vector<int64_t> tunables;
-  Nid nid = kAnyNid;  ///< ANY: ib_nid()
+  Nid nid = kAnyNid;                             ///< ANY: ib_nid()
+  std::optional<std::vector<int64_t>> settings;  ///< in place of `config`: the driver makes both halves
 };
 
 class IbNode final : public IbCore, public LndControlHost {
@@ -37,6 +40,7 @@ class IbNode final : public IbCore, public LndControlHost {
   void stop() { control->ni_stop(NiId{1}, now); }
   [[nodiscard]] bool idle() const { return lnd->idle() && control->ni_connections(NiId{1}) == 0; }
 
+  std::unique_ptr<Driver> driver;  ///< with IbNodeOptions::settings
   std::unique_ptr<o2iblnd::IbLndControl> control;
   bool stopped = false, fatal = false, no_place = false;
   std::vector<unsigned> ups;

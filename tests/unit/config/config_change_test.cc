@@ -177,6 +177,7 @@ TEST(ConfigApply, net_set_changes_keys_of_the_driver) {
             "0 -100 Network is down: LNet is not configured; run 'lnet configure' first\n");
   ASSERT_EQ(apply_errors(state, {LnetConfigure{}, NetAdd{net("tcp"), NiConfig{.nid = nid("10.0.0.1@tcp")}},
                                  NetAdd{net("tcp1"), NiConfig{.nid = nid("10.0.0.1@tcp1")}},
+                                 NetAdd{net("kfi"), NiConfig{.nid = nid("1@kfi")}},
                                  NetAdd{net("o2ib"), NiConfig{.nid = nid("10.0.0.1@o2ib")}}}),
             "");
   const auto tunables = [&](size_t i) { return state.nets[i].nis[0].lnd_tunables; };
@@ -185,7 +186,8 @@ TEST(ConfigApply, net_set_changes_keys_of_the_driver) {
   EXPECT_EQ(apply_errors(state, {net_set(R"("net":"tcp2","all":true,"health":9,"conns_per_peer":2)")}), "");
   EXPECT_EQ(tunables(0), (Tunables{{"conns_per_peer", 2}}));
   EXPECT_EQ(tunables(1), (Tunables{{"conns_per_peer", 2}}));
-  EXPECT_TRUE(tunables(2).empty()) << "no driver for o2ib has this key";
+  EXPECT_TRUE(tunables(2).empty()) << "no driver for kfi has this key";
+  EXPECT_EQ(tunables(3), (Tunables{{"conns_per_peer", 2}}));
   EXPECT_EQ(apply_errors(state, {net_set(R"("nid":"10.0.0.1@tcp","all":false,"lnd_timeout":7)")}), "");
   EXPECT_EQ(tunables(0), (Tunables{{"conns_per_peer", 2}, {"timeout", 7}}));
   EXPECT_TRUE(state.ulnet.driver.empty());
@@ -198,6 +200,10 @@ TEST(ConfigApply, net_set_changes_keys_of_the_driver) {
   EXPECT_EQ(apply_errors(state, {net_set(R"("net":"tcp","all":false,"lnd_timeout":0)")}), "");
   EXPECT_EQ(tunables(1), (Tunables{{"conns_per_peer", 2}, {"timeout", 0}}));
   EXPECT_EQ(state.ulnet.driver, (DriverValues{{"ulnet.socklnd.timeout", 49}})) << "its share of transaction_timeout";
+  EXPECT_EQ(apply_errors(state, {net_set(R"("net":"o2ib","all":false,"lnd_timeout":5)")}), "");
+  EXPECT_EQ(tunables(0).at("timeout"), 0) << "the driver of tcp keeps its own";
+  EXPECT_EQ(tunables(3).at("timeout"), 5);
+  EXPECT_EQ(state.ulnet.driver.at("ulnet.o2iblnd.timeout"), 5);
 }
 
 // Control fills in the NID of an NI that was named by its interface: it remains the same NI.

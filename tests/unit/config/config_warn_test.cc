@@ -21,6 +21,14 @@ TEST(ConfigWarn, settings_without_effect_are_named_with_their_place) {
                         "global: {numa_range: 3, recovery_limit: 4, max_recovery_ping_interval: 5, retry_count: 1}\n"
                         "udsp:\n  - src: tcp\n  - src: tcp1\n"),
             "f:4:9: ntx has no effect: tcp networks have no such key\n");
+  EXPECT_EQ(warnings_of("net:\n  - net type: o2ib\n    local NI(s):\n      - interfaces: {0: ib0}\n"
+                        "        lnd tunables: {peercredits_hiw: 5, ntx: 7, map_on_demand: false, fmr_cache: 1}\n"
+                        "ulnet: {o2iblnd: {cksum: 1, retry_count: 3, dev_failover: 0}}\n"),
+            "f:4:9: map_on_demand has no effect: memory is registered before transfers, and each transfer has a key of "
+            "its own\n"
+            "f:4:9: ntx has no effect: credits and queue depths bound the messages under way\n"
+            "f:6:26: ulnet.o2iblnd.cksum has no effect: ulnet sends no checksums, since kernels compute them in two "
+            "ways; checksums of peers are verified\n");
 }
 
 TEST(ConfigWarn, defaults_are_not_warned_of) {

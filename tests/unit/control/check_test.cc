@@ -26,7 +26,7 @@ TEST(Check, a_configuration_that_fits_the_machine_is_good) {
 }
 
 TEST(Check, a_missing_driver_cpt_or_address_is_an_error_with_its_place) {
-  EXPECT_EQ(check("net:\n  - net type: o2ib\n    interfaces: {0: ib0}\n"), "f:2:5: this node has no driver for o2ib\n");
+  EXPECT_EQ(check("net:\n  - net type: kfi\n    interfaces: {0: ib0}\n"), "f:2:5: this node has no driver for kfi\n");
   const std::string cpt =
       check("net:\n  - net type: tcp\n    local NI(s):\n      - interfaces:\n          0: eth0[900]\n");
   EXPECT_EQ(cpt.substr(0, cpt.rfind('.') + 1), "f:4:9: invalid CPT value 900: this node has worker groups 0..") << cpt;

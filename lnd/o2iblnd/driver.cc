@@ -1,0 +1,27 @@
+// The record of o2iblnd, over the RDMA devices of the machine. The one file of this folder that names a provider.
+// Thread: control.
+#include "lnd/driver.h"
+
+#include "lnd/o2iblnd/fields.h"
+#include "lnd/o2iblnd/o2iblnd.h"
+#include "lnd/rc/verbs/verbs.h"
+
+namespace ulnet::o2iblnd {
+namespace {
+
+Result<std::unique_ptr<Driver>> open(const DriverContext& context) {
+  auto provider = rc::verbs::open_provider(context.workers);
+  if (!provider) return tl::unexpected<Error>(provider.error());
+  return make_ib_driver(context, std::move(*provider));
+}
+
+}  // namespace
+
+// A queue pair keeps its path: the system's IP routes lead the messages of the connection manager only.
+const DriverType kIbDriver{.name = "o2iblnd",
+                           .net_type = NetType::kO2ib,
+                           .settings = ib_setting_fields(),
+                           .ni_tunables = ib_tunable_fields(),
+                           .open = &open};
+
+}  // namespace ulnet::o2iblnd
