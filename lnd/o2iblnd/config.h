@@ -35,6 +35,7 @@ struct IbConfig {
   uint32_t conns_max = 4096;     ///< connections of one worker
   uint32_t half_open_max = 256;  ///< connections that peers have begun, and that are not up yet
   uint32_t peer_buckets = 1024;
+  bool register_memory = true;  ///< false: no NI can start, and the node saves the work
 };
 
 /// Of one NI.

@@ -2,6 +2,8 @@
 // Thread: control.
 #include "lnd/driver.h"
 
+#include <filesystem>
+
 #include "lnd/o2iblnd/fields.h"
 #include "lnd/o2iblnd/o2iblnd.h"
 #include "lnd/rc/verbs/verbs.h"
@@ -9,10 +11,18 @@
 namespace ulnet::o2iblnd {
 namespace {
 
+/// Whether the machine has an RDMA device now. Most nodes have tcp networks only, and bind their MDs without the
+/// helper.
+bool has_device() {
+  std::error_code error;
+  const std::filesystem::directory_iterator devices("/sys/class/infiniband", error);
+  return !error && devices != std::filesystem::directory_iterator();
+}
+
 Result<std::unique_ptr<Driver>> open(const DriverContext& context) {
   auto provider = rc::verbs::open_provider(context.workers);
   if (!provider) return tl::unexpected<Error>(provider.error());
-  return make_ib_driver(context, std::move(*provider));
+  return make_ib_driver(context, std::move(*provider), has_device());
 }
 
 }  // namespace

@@ -74,8 +74,10 @@ class IbDriver final : public Driver {
 
 }  // namespace
 
-Result<std::unique_ptr<Driver>> make_ib_driver(const DriverContext& context, std::unique_ptr<rc::Provider> provider) {
+Result<std::unique_ptr<Driver>> make_ib_driver(const DriverContext& context, std::unique_ptr<rc::Provider> provider,
+                                               bool register_memory) {
   IbConfig config = ib_config(context.settings);
+  config.register_memory = register_memory;
   config.incarnation = context.incarnation / 1000;
   auto driver = std::make_unique<IbDriver>(config, std::move(provider));
   if (auto opened = driver->open(context.workers); !opened) return tl::unexpected<Error>(opened.error());

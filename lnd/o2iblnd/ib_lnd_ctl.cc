@@ -84,6 +84,11 @@ Result<void> IbLndControl::ni_start(const NiParams& params, Instant now) {
   ni.tunables = in_force(ib_tunables(params.tunables), state_.config, ni.offer.queue_depth);
   const auto listener = listen(state_, ni.address);
   if (!listener) return tl::unexpected<Error>(listener.error());
+  if (!state_.config.register_memory) {
+    unlisten(state_, ni.address);
+    return fail(ENODEV,
+                "this node started when there was no RDMA device, so its memory is not registered; start it again");
+  }
   ni.listener = *listener;
   state_.nis.emplace(params.id, std::move(ni));
   device_changed(*listener);
@@ -126,6 +131,7 @@ void IbLndControl::retune(const IbConfig& config, Instant now) {
   kept.conns_max = was.conns_max;
   kept.half_open_max = was.half_open_max;
   kept.peer_buckets = was.peer_buckets;
+  kept.register_memory = was.register_memory;
   for (uint16_t worker = 0; worker < state_.host.worker_count(); ++worker)
     state_.host.to_worker({worker}, TuneMsg{kept.keepalive});
 }

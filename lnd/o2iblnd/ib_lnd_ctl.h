@@ -20,7 +20,9 @@ class IbLndControl final : public LndControl {
   void connect_again(NiId ni, const Nid& peer, Instant now) override;
   [[nodiscard]] unsigned ni_connections(NiId id) const override;
   [[nodiscard]] bool names(const PeerSlice& slice) const override { return state_.named.contains(&slice); }
-  [[nodiscard]] uint32_t regions_above() const override { return kImmediateMax; }
+  [[nodiscard]] uint32_t regions_above() const override {
+    return state_.config.register_memory ? kImmediateMax : UINT32_MAX;
+  }
   [[nodiscard]] Result<void> region_add(RegionId region, std::span<std::byte> memory) override {
     return state_.rc.region_add(region, memory);
   }

@@ -18,7 +18,7 @@ IbNode::IbNode(rc::sim::Net& in, unsigned which, const IbNodeOptions& options)
     : IbCore(in, which, config_of(options, which), 1) {
   if (options.settings) {
     const DriverContext context{.settings = *options.settings, .workers = 1, .incarnation = ib_stamp(which) * 1000};
-    driver = make_ib_driver(context, std::move(provider)).value();
+    driver = make_ib_driver(context, std::move(provider), true).value();
     control.reset(static_cast<IbLndControl*>(driver->make_control(*this).release()));
     lnd.reset(static_cast<IbLnd*>(driver->make_worker(*this).release()));
   } else {

@@ -298,14 +298,32 @@ class Regions final : public rc::Provider, rc::Control {
 // Goal: the driver registers staging memory for all workers, and takes it back before the memory goes.
 TEST(IbDriver, owns_staging_memory) {
   size_t registered = 0;
-  auto driver = make_ib_driver({.workers = 3}, std::make_unique<Regions>(registered, false));
+  auto driver = make_ib_driver({.workers = 3}, std::make_unique<Regions>(registered, false), true);
   ASSERT_TRUE(driver);
   EXPECT_EQ(registered, 3 * kStagingBytes);
   driver->reset();
   EXPECT_EQ(registered, 0u);
-  const auto refused = make_ib_driver({.workers = 3}, std::make_unique<Regions>(registered, true));
+  const auto refused = make_ib_driver({.workers = 3}, std::make_unique<Regions>(registered, true), true);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, -ENOMEM);
+}
+
+// Goal: a node that started without a device registers nothing. A device that comes later gives an error with the way
+// to mend it.
+TEST(IbDriver, started_without_a_device) {
+  rc::sim::Net net{1};
+  IbNode host(net, 0);
+  IbLndControl control(host, host.provider->control(), {.service = 1234, .register_memory = false});
+  EXPECT_EQ(control.regions_above(), UINT32_MAX);
+  NiParams params;
+  params.nid = ib_nid(0);
+  const auto started = control.ni_start(params, kNever + 1s);
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, -ENODEV);
+  EXPECT_NE(std::string(started.error().what).find("start it again"), std::string::npos);
+  EXPECT_EQ(net.listeners.size(), 1u) << "that of the host";
+  host.stop();
+  for (Instant now = kNever + 1s; !host.stopped; now += 1ms) host.turn(now);
 }
 
 // Goal: stamps of NIs are microseconds, the driver is given nanoseconds.
