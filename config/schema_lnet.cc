@@ -40,6 +40,7 @@ const Field kLnetFields[] = {
     {.path = "net.local NI(s).deletion", .type = kIgnored},
     {.path = "net.local NI(s).warnings", .type = kIgnored},
     {.path = "net.local NI(s).udsp info", .type = kIgnored},
+    {.path = "net.local NI(s).connections", .type = kIgnored},
     {.path = "net.local NI(s).dev cpt", .type = kIgnored},
     {.path = "net.local NI(s).tcp bonding",
      .type = kIgnored,
@@ -156,6 +157,7 @@ const Field kLnetFields[] = {
     {.path = "peer.peer ni.dropped_stats", .type = kIgnored},
     {.path = "peer.peer ni.health stats", .type = kIgnored},
     {.path = "peer.peer ni.udsp info", .type = kIgnored},
+    {.path = "peer.peer ni.connections", .type = kIgnored},
     {.path = "peer.peer state",
      .type = kIgnored,
      .text = "Shown. If the state lacks the bit of configured peers (8), the peer was discovered: "

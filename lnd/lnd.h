@@ -44,6 +44,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dataplane/base/ids.h"
@@ -364,6 +365,12 @@ class LndControlHost {
   ~LndControlHost() = default;
 };
 
+/// A connection as `peer show` shows it.
+struct ConnectionShow {
+  const char* state = "";                                ///< one word
+  std::vector<std::pair<const char*, int64_t>> numbers;  ///< each with its name; the same names for all of a driver
+};
+
 /// Control half of an LND. Only region_add() and region_remove() may block.
 class LndControl {
  public:
@@ -395,6 +402,12 @@ class LndControl {
   [[nodiscard]] virtual unsigned ni_connections(NiId ni) const {
     (void)ni;
     return 0;
+  }
+  /// Connections of the NI to this peer NI, or to all of them (kAnyNid). Empty where the driver shows none. Numbers of
+  /// workers may be a turn old.
+  [[nodiscard]] virtual std::vector<ConnectionShow> connections(NiId ni, const Nid& peer) const {
+    (void)ni, (void)peer;
+    return {};
   }
   /// True if a connection refers to this slice, also while the connection is made or closed. If false, only
   /// place_peer() or a message that the core submits makes another reference. Control calls this for peer NIs that were

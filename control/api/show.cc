@@ -113,6 +113,10 @@ Doc local_ni_doc(const LocalNiShow& ni, int verbosity) {
     doc.set("health stats", local_health_doc(ni));
   }
   settings_set(doc, ni);
+  if (verbosity >= 4 && !ni.connections.empty()) {
+    Doc& connections = doc.set("connections", Doc::map());
+    for (const auto& [name, number] : ni.connections) connections.set(name, number);
+  }
   if (!ni.state.empty()) doc.set("ni state", ni.state);
   if (!ni.speed.empty()) doc.set("link speed", ni.speed);
   if (!ni.in_use.empty()) doc.set("deletion", ni.in_use);
@@ -148,6 +152,14 @@ Doc peer_ni_doc(const PeerNiShow& ni, int verbosity) {
   if (verbosity < 2) return doc;
   for (size_t i = 0; i < kByType.size(); ++i) types_set(doc, ni.counted, NiTraffic(i));
   doc.set("health stats", peer_health_doc(ni));
+  if (verbosity < 4 || ni.connections.empty()) return doc;
+  Doc& connections = doc.set("connections", Doc::list());
+  for (const auto& [nid, show] : ni.connections) {
+    Doc& one = connections.push(Doc::map());
+    one.set("nid", nid_text(nid));
+    one.set("state", show.state);
+    for (const auto& [name, number] : show.numbers) one.set(name, number);
+  }
   return doc;
 }
 

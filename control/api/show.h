@@ -8,11 +8,13 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/doc.h"
 #include "config/model.h"
 #include "dataplane/base/totals.h"
+#include "lnd/lnd.h"
 
 namespace ulnet::api {
 
@@ -52,6 +54,8 @@ struct LocalNiShow {
   std::string speed;                  ///< of the link, if that is why the NI is degraded
   std::string in_use;                 ///< not empty: the NI is being deleted, and this is why it is still there
   std::vector<std::string> warnings;  ///< settings of the machine that disturb the NI
+  /// Connections by state, and the sums of their numbers; empty: not shown.
+  std::map<std::string, int64_t> connections;
 };
 
 struct NetShow {
@@ -61,7 +65,7 @@ struct NetShow {
 };
 
 /// `net:`. Verbosity 0: nid, status, interface; 1: + statistics, tunables, CPT; 2, 3: + message and health counters; 4:
-/// + udsp.
+/// + udsp, connections.
 [[nodiscard]] Doc net_doc(const std::vector<NetShow>& nets, int verbosity);
 /// The net lo with its one NI: always the first to be shown, all its counters and tunables 0.
 [[nodiscard]] NetShow lo_show(const std::vector<uint16_t>& all_cpts);
@@ -75,6 +79,7 @@ struct PeerNiShow {
   InterfaceTotals counted;
   UdspInfo udsp;
   HealthShow health;
+  std::vector<std::pair<Nid, ConnectionShow>> connections;  ///< each with the local NI
 };
 
 /// `debug recovery`; empty without NIDs.
@@ -98,7 +103,7 @@ struct PeerShow {
 };
 
 /// `peer:`. Verbosity 0: nid, state; 1: + credits, statistics; 2: + message and health counters; 3: + peer state; 4: +
-/// udsp, discovery.
+/// udsp, connections, discovery.
 [[nodiscard]] Doc peer_doc(const std::vector<PeerShow>& peers, int verbosity);
 
 struct RouteShow {

@@ -168,6 +168,10 @@ api::LocalNiShow ni_value(Control& c, const LocalNi& ni) {
   if (ni.degraded()) show.speed = speed_text(ni.speed);
   show.in_use = c.nis->in_use(ni, untold(c), c.now);
   if (c.deps.devices != nullptr) show.warnings = c.deps.devices->advice(ni.nid);
+  for (const ConnectionShow& one : c.lnds[ni.lnd]->connections(ni.id, kAnyNid)) {
+    ++show.connections[one.state];
+    for (const auto& [name, number] : one.numbers) show.connections[name] += number;
+  }
   return show;
 }
 
@@ -201,6 +205,9 @@ api::PeerNiShow peer_ni_value(Control& c, const PeerNet& net, const PeerNi& ni, 
   show.counted = totals_of(ni);
   show.udsp = policies_of(c, net, ni);
   health_set(show.health, ni.health, c.now);
+  for (const LocalNi* local : c.nis->on_net(ni.nid.net()))
+    for (ConnectionShow& one : c.lnds[local->lnd]->connections(local->id, ni.nid))
+      show.connections.emplace_back(local->nid, std::move(one));
   return show;
 }
 

@@ -9,7 +9,9 @@
 #include <array>
 #include <cstdint>
 
+#include "dataplane/base/gauge.h"
 #include "dataplane/base/list.h"
+#include "dataplane/base/ring.h"
 #include "dataplane/base/wheel.h"
 #include "dataplane/base/worker_memory.h"
 #include "dataplane/state/payload.h"
@@ -173,6 +175,13 @@ struct Early {
   uint32_t buffer = 0, bytes = 0;
 };
 
+/// Numbers of a connection, for `peer show`. worker: w, control: r.
+struct alignas(kCacheLine) ConnGauges {
+  Gauge credits, reserved, owed;  ///< as in Credits
+  Gauge sends;                    ///< messages that are posted and not reported
+  Gauge waiting;                  ///< messages that wait for a credit
+};
+
 /// Thread: one worker, between ConnAdoptMsg and ConnDeadMsg.
 struct Conn final : Timer, Linked<SiblingTag>, Linked<DirtyTag>, rc::QpUser {
   /// `most`: the depth that was offered; the queue pair has room for it.
@@ -223,6 +232,7 @@ struct Conn final : Timer, Linked<SiblingTag>, Linked<DirtyTag>, rc::QpUser {
   uint32_t begun = 0;          ///< Txs that are kBegun
   bool queue_first = false;    ///< messages of the queue and transfers take turns
   Instant last_sent = kNever, progress = kNever;
+  ConnGauges gauges;
   WorkerMemory* const memory;
 
   void received(rc::Qp& qp, uint32_t buffer, uint32_t bytes, Instant now) override;

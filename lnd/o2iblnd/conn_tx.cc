@@ -152,6 +152,14 @@ Out* next_out(Conn& conn) {
   return conn.outs_used < conn.facts.sends_max ? conn.free_outs.front() : nullptr;
 }
 
+void publish(Conn& conn) {
+  conn.gauges.credits.set(conn.credits.credits());
+  conn.gauges.reserved.set(conn.credits.reserved());
+  conn.gauges.owed.set(conn.credits.owed());
+  conn.gauges.sends.set(conn.outs_used);
+  conn.gauges.waiting.set(conn.queue.size());
+}
+
 /// False: nothing can be posted now.
 bool pump_one(IbWorker& worker, Conn& conn) {
   Out* out = next_out(conn);
@@ -233,6 +241,7 @@ void conn_pump(IbWorker& worker, Conn& conn) {
   conn_rx_step(worker, conn);
   while (conn.is_up() && pump_one(worker, conn)) {
   }
+  publish(conn);
 }
 
 void conn_keepalive(IbWorker& worker, Conn& conn) {

@@ -124,6 +124,7 @@ void IbLnd::up(Conn& conn, const ConnFacts& facts) {
   conn.credits = Credits(facts.depth, facts.high_water);
   conn.last_sent = conn.progress = worker_.now;
   if (!peer_join(worker_, conn)) return conn_end(worker_, conn, {-ENOBUFS, LndStatus::kLocalError});
+  worker_.mark_dirty(conn);
   conn_rx_begin(worker_, conn);
   conn_watch_silence(worker_, conn);
 }

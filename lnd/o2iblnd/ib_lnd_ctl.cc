@@ -29,6 +29,30 @@ IbTunables in_force(IbTunables tunables, const IbConfig& config, unsigned depth)
   return tunables;
 }
 
+const char* stage_word(ConnStage stage) {
+  switch (stage) {
+    case ConnStage::kMaking:
+    case ConnStage::kAdopting: return "preparing";
+    case ConnStage::kAsking: return "connecting";
+    case ConnStage::kUp: return "up";
+    case ConnStage::kEnding: return "closing";
+  }
+  return "";
+}
+
+ConnectionShow conn_show(const ConnCtl& conn) {
+  ConnectionShow show{stage_word(conn.stage), {{"queue depth", conn.params.queue_depth}}};
+  const auto add = [&](const char* name, const Gauge ConnGauges::*gauge) {
+    show.numbers.emplace_back(name, conn.object == nullptr ? 0 : (conn.object->gauges.*gauge).get());
+  };
+  add("credits", &ConnGauges::credits);
+  add("reserved", &ConnGauges::reserved);
+  add("owed", &ConnGauges::owed);
+  add("sends", &ConnGauges::sends);
+  add("waiting", &ConnGauges::waiting);
+  return show;
+}
+
 /// NIs of one address share a listener.
 Result<rc::ListenerId> listen(IbControl& control, const rc::IpAddress& address) {
   const auto known = control.listeners.find(address);
@@ -150,6 +174,19 @@ void IbLndControl::connect_again(NiId ni, const Nid& peer, Instant now) {
 unsigned IbLndControl::ni_connections(NiId id) const {
   const auto ni = state_.nis.find(id);
   return ni == state_.nis.end() ? 0 : ni->second.conns;
+}
+
+std::vector<ConnectionShow> IbLndControl::connections(NiId id, const Nid& peer) const {
+  std::vector<ConnectionShow> shows;
+  if (peer.is_any()) {
+    for (const auto& [conn_id, conn] : state_.conns)
+      if (conn.ni == id) shows.push_back(conn_show(conn));
+    return shows;
+  }
+  const auto known = state_.peer_of.find(PeerKey{id, peer});
+  if (known == state_.peer_of.end()) return shows;
+  for (const rc::ConnId conn : state_.peers.at(known->second).conns) shows.push_back(conn_show(state_.conns.at(conn)));
+  return shows;
 }
 
 void IbLndControl::conn_wanted(WorkerId worker, const ConnWantedMsg& msg) {

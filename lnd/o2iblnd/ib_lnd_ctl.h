@@ -19,6 +19,7 @@ class IbLndControl final : public LndControl {
   [[nodiscard]] std::vector<int64_t> ni_tunables(NiId id) const override;
   void connect_again(NiId ni, const Nid& peer, Instant now) override;
   [[nodiscard]] unsigned ni_connections(NiId id) const override;
+  [[nodiscard]] std::vector<ConnectionShow> connections(NiId id, const Nid& peer) const override;
   [[nodiscard]] bool names(const PeerSlice& slice) const override { return state_.named.contains(&slice); }
   [[nodiscard]] uint32_t regions_above() const override {
     return state_.config.register_memory ? kImmediateMax : UINT32_MAX;

@@ -58,6 +58,36 @@ TEST_F(IbConnect, a_message_makes_a_connection) {
   EXPECT_EQ(b.control->ni_connections(NiId{1}), 1u) << "over the same connection";
 }
 
+// Goal: each connection is shown with its state and with the numbers of its worker.
+TEST_F(IbConnect, connections_are_shown) {
+  IbNode& a = add(0);
+  add(1);
+  const auto shown = [&](const Nid& peer) {
+    std::string text;
+    for (const ConnectionShow& one : a.control->connections(NiId{1}, peer)) {
+      text += (text.empty() ? "" : "; ") + std::string(one.state);
+      for (const auto& [name, number] : one.numbers) text += ", " + std::string(name) + " " + std::to_string(number);
+    }
+    return text;
+  };
+  EXPECT_EQ(shown(ib_nid(1)), "");
+  a.put(1, 1, 100);
+  EXPECT_EQ(shown(ib_nid(1)), "");
+  a.turn(now);
+  EXPECT_EQ(shown(ib_nid(1)), "preparing, queue depth 8, credits 0, reserved 0, owed 0, sends 0, waiting 0");
+  pass();
+  const std::string up = "up, queue depth 8, credits 7, reserved 8, owed 0, sends 0, waiting 0";
+  EXPECT_EQ(shown(ib_nid(1)), up);
+  EXPECT_EQ(shown(kAnyNid), up);
+  EXPECT_EQ(shown(ib_nid(2)), "");
+  net.rules.delay_min = net.rules.delay_max = 10ms;
+  for (uint64_t bits = 2; bits <= 12; ++bits) a.put(1, bits, 100);
+  pass(2ms);
+  EXPECT_EQ(shown(ib_nid(1)), "up, queue depth 8, credits 0, reserved 8, owed 0, sends 7, waiting 4");
+  a.control->ni_stop(NiId{1}, now);
+  EXPECT_EQ(shown(kAnyNid).substr(0, 8), "closing,");
+}
+
 // Goal: both dial at once. The side with the smaller hash gives in, and nothing is lost.
 TEST_F(IbConnect, a_race) {
   IbNode &a = add(0), &b = add(1);

@@ -136,6 +136,25 @@ TEST(ApiShow, health_stats_of_an_ni_and_a_peer_ni) {
             "health value: 5\ndropped: 1\ntimeout: 2\nerror: 3\nnetwork timeout: 4\nping_count: 6\nnext_ping: 7\n");
 }
 
+// Goal: connections are shown at verbosity 4 only: one by one for a peer NI, as sums for a local NI.
+TEST(ApiShow, connections_at_verbosity_4) {
+  NetShow net{.net = *net_parse("o2ib"), .nis = {{.nid = *nid_parse("10.0.0.1@o2ib")}}};
+  net.nis[0].connections = {{"up", 2}, {"credits", 15}};
+  EXPECT_EQ(config::emit(net_doc({net}, 3)).find("connections"), std::string::npos);
+  EXPECT_NE(
+      config::emit(net_doc({net}, 4)).find("connections:\n                  credits: 15\n                  up: 2\n"),
+      std::string::npos)
+      << config::emit(net_doc({net}, 4));
+  PeerShow peer{.primary = *nid_parse("10.0.0.2@o2ib"), .nis = {{.nid = *nid_parse("10.0.0.2@o2ib")}}};
+  peer.nis[0].connections.push_back({*nid_parse("10.0.0.1@o2ib"), {"up", {{"credits", 7}, {"owed", 1}}}});
+  EXPECT_EQ(config::emit(peer_doc({peer}, 3)).find("connections"), std::string::npos);
+  EXPECT_NE(config::emit(peer_doc({peer}, 4))
+                .find("connections:\n            -     nid: 10.0.0.1@o2ib\n                  state: up\n"
+                      "                  credits: 7\n                  owed: 1\n"),
+            std::string::npos)
+      << config::emit(peer_doc({peer}, 4));
+}
+
 TEST(ApiShow, routes_pools_counters_and_globals) {
   RouteShow route{{.net = *net_parse("tcp2"), .gateway = *nid_parse("10.10.0.3@tcp1")}, true, false};
   EXPECT_EQ(emit(route_doc({route}, 1)), golden_text("routed-client.route-show-v"));
