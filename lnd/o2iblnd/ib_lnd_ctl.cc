@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "lnd/o2iblnd/accept_ctl.h"
 #include "lnd/o2iblnd/conn_ctl.h"
@@ -241,6 +242,12 @@ void IbLndControl::device_changed(rc::ListenerId listener) {
     if (device.usable) state_.host.ni_speed(id, device.speed);
     if (ni.usable == device.usable) continue;
     ni.usable = device.usable;
+    const std::string who = "o2iblnd: " + nid_text(ni.params.nid) + ": ";
+    if (!device.usable && device.why_not[0] != 0) state_.host.log(who + device.name + ": " + device.why_not);
+    if (device.usable && !device.keys_end && !std::exchange(ni.exposure_logged, true))
+      state_.host.log(who + device.name +
+                      " has no memory windows: peers may write into registered memory, not only "
+                      "where a message goes, until it is freed");
     state_.host.ni_fatal(id, !device.usable);
   }
 }

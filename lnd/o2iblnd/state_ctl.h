@@ -24,9 +24,10 @@ struct NiCtl {
   IbTunables tunables;
   rc::IpAddress address;
   uint64_t stamp = 0;
-  ConnParams offer;             ///< in CONNREQs of this NI
-  rc::ListenerId listener = 0;  ///< shared by the NIs of one address
-  std::optional<bool> usable;   ///< as control has it
+  ConnParams offer;              ///< in CONNREQs of this NI
+  rc::ListenerId listener = 0;   ///< shared by the NIs of one address
+  std::optional<bool> usable;    ///< as control has it
+  bool exposure_logged = false;  ///< that peers may write into whole regions
   bool stopping = false;
   uint32_t conns = 0;               ///< ConnCtls
   uint32_t flushes_left = 0;        ///< workers that have yet to answer NiFlushMsg

@@ -49,7 +49,7 @@ Result<ListenerId> VerbsControl::listen(const Endpoint& at) {
   rdma_event_channel* channel = cm_.channel();
   if (channel == nullptr)
     return fail(ENODEV,
-                "this machine has no RDMA device (rdma link), or its kernel has no rdma_ucm (modprobe rdma_ucm)");
+                "no RDMA device is on this machine (rdma link), or its kernel has no rdma_ucm (modprobe rdma_ucm)");
   rdma_cm_id* id = nullptr;
   const ListenerId number = last_listener_ + 1;
   if (rdma_create_id(channel, &id, pointer_of(listener_context(number)), RDMA_PS_TCP) != 0)

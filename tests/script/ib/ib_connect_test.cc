@@ -234,6 +234,20 @@ TEST_F(IbConnect, a_stop_in_the_middle) {
   }
 }
 
+// Goal: the operator learns once that peers may write into whole regions.
+TEST_F(IbConnect, a_device_without_windows) {
+  net.rules.keys_end = false;
+  IbNode& a = add(0);
+  for (const bool up : {false, true, false, true}) {
+    net.set_port(ib_address(0), up);
+    pass();
+  }
+  ASSERT_EQ(a.logged.size(), 1u);
+  EXPECT_EQ(a.logged[0],
+            "o2iblnd: 10.0.0.1@o2ib: sim0 has no memory windows: peers may write into registered memory, not only "
+            "where a message goes, until it is freed");
+}
+
 TEST_F(IbConnect, the_port_goes_down) {
   IbNode& a = add(0);
   pass();
