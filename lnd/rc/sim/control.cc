@@ -8,6 +8,7 @@ namespace ulnet::rc::sim {
 SimControl::~SimControl() {
   for (const IpAddress& one : addresses_) net_.devices.erase(one);
   for (const auto& [id, at] : listeners_) net_.listeners.erase(at);
+  net_.erase_all(*this);
 }
 
 Conn& SimControl::mine(ConnId id) {
@@ -250,6 +251,17 @@ bool SimControl::registered(const Segment& segment) const {
   if (region == regions_.end()) return false;
   const std::span<std::byte> all = region->second;
   return segment.base >= all.data() && segment.base + segment.bytes <= all.data() + all.size();
+}
+
+bool SimControl::registered(std::span<const Segment> segments) const {
+  return std::all_of(segments.begin(), segments.end(), [this](const Segment& one) { return registered(one); });
+}
+
+bool SimControl::registered(const Payload& window) const {
+  PayloadCursor cursor(window);
+  for (Segment piece; cursor.segments({&piece, 1}) == 1; cursor.advance(piece.bytes))
+    if (!registered(piece)) return false;
+  return true;
 }
 
 unsigned SimControl::poll(std::span<Event> out, Instant now) {

@@ -8,11 +8,14 @@
 namespace ulnet::rc::sim {
 namespace {
 
-/// Bytes [begin, end) of what the segments hold.
-std::vector<std::byte> gather(const std::vector<Segment>& from, size_t begin, size_t end) {
-  std::vector<std::byte> all;
-  for (const Segment& one : from) all.insert(all.end(), one.base, one.base + one.bytes);
-  return {all.begin() + ptrdiff_t(begin), all.begin() + ptrdiff_t(end)};
+/// Copies bytes [begin, end) of what the segments hold to their places behind `to`.
+void scatter(std::byte* to, const std::vector<Segment>& from, size_t begin, size_t end) {
+  size_t at = 0;
+  for (const Segment& one : from) {
+    const size_t first = std::max(begin, at), last = std::min<size_t>(end, at + one.bytes);
+    if (first < last) std::memcpy(to + first, one.base + (first - at), last - first);
+    at += one.bytes;
+  }
 }
 
 size_t bytes_of(const Op& op) {
@@ -196,7 +199,8 @@ void Net::message_in(Conn& to, const std::vector<std::byte>& message) {
   const uint32_t buffer = qp.posted.front();
   qp.posted.pop_front();
   std::copy(message.begin(), message.end(), qp.receive_buffer(buffer).begin());
-  qp.done.push_back({.kind = Done::Kind::kReceived, .buffer = buffer, .bytes = uint32_t(message.size())});
+  report(qp, {.kind = Done::Kind::kReceived, .buffer = buffer, .bytes = uint32_t(message.size())});
+  if (hook) hook(message);
   to.control->message_came(to);
 }
 
@@ -210,8 +214,12 @@ bool Net::write_in(const Conn& from, Conn& to, const Op& op, bool all) {
     counts.stray_writes += all;
     return false;
   }
-  const auto part = gather(op.from, all ? bytes / 2 : 0, all ? bytes : bytes / 2);
-  std::memcpy(reinterpret_cast<std::byte*>(op.address) + (all ? bytes / 2 : 0), part.data(), part.size());
+  const Payload& window = open != sink.open.end() ? open->second : exposed->second;
+  if (!from.control->registered(op.from) || !to.control->registered(window)) {
+    counts.unregistered += all;
+    return false;
+  }
+  scatter(reinterpret_cast<std::byte*>(op.address), op.from, all ? bytes / 2 : 0, all ? bytes : bytes / 2);
   counts.writes += all;
   return true;
 }
@@ -225,15 +233,15 @@ void Net::completed(Conn& from) {
   if (op.kind == OpKind::kKeyClose) {
     if (!rules.keys_end) qp.exposed[op.key] = qp.open.at(op.key);
     qp.open.erase(op.key);
-    qp.done.push_back({.kind = Done::Kind::kKeyClosed, .key = op.closing});
+    report(qp, {.kind = Done::Kind::kKeyClosed, .key = op.closing});
   } else if (op.token != 0) {
-    qp.done.push_back({.kind = Done::Kind::kSent, .token = op.token});
+    report(qp, {.kind = Done::Kind::kSent, .token = op.token});
   }
 }
 
 void Net::break_qp(Conn& conn, Cause cause) {
   if (conn.qp == nullptr || std::exchange(conn.qp->broken, true)) return;
-  conn.qp->done.push_back({.kind = Done::Kind::kBroken, .cause = cause});
+  report(*conn.qp, {.kind = Done::Kind::kBroken, .cause = cause});
   if (conn.disconnected)
     later(delay(), [this, id = conn.id] {
       if (Conn* late = find(id)) drain(*late);
@@ -246,7 +254,12 @@ void Net::drain(Conn& conn) {
   conn.qp->posted.clear();
   conn.qp->open.clear();
   conn.qp->exposed.clear();
-  conn.qp->done.push_back({.kind = Done::Kind::kDrained});
+  report(*conn.qp, {.kind = Done::Kind::kDrained});
+}
+
+void Net::report(SimQp& qp, const Done& done) {
+  qp.done.push_back(done);
+  if (qp.ready != nullptr) qp.ready->insert(qp.conn);
 }
 
 }  // namespace ulnet::rc::sim

@@ -36,6 +36,7 @@ struct Rules {
 struct Counts {
   uint64_t no_buffer = 0;     ///< messages without a receive buffer
   uint64_t stray_writes = 0;  ///< writes that no key allowed
+  uint64_t unregistered = 0;  ///< accesses to memory whose region is gone
   uint64_t messages = 0, writes = 0, dropped = 0;
 };
 
@@ -72,6 +73,7 @@ struct SimQp final : Qp {
   std::map<uint32_t, Payload> open;     ///< windows by key
   std::map<uint32_t, Payload> exposed;  ///< closed, if keys do not end
   std::deque<Done> done;                ///< of its user
+  std::set<ConnId>* ready = nullptr;    ///< of its worker: queue pairs with something in `done`
   Instant last_arrival = kNever;
   bool broken = false, drained = false;
 };
@@ -107,12 +109,14 @@ class Net {
   Rules rules;
   Counts counts;
   std::vector<DialSpec> dials;  ///< for tests
+  /// Called for each message that comes to a queue pair.
+  std::function<void(std::span<const std::byte> message)> hook;
 
   /// A node with one device for each address. Lives at most as long as this.
   [[nodiscard]] std::unique_ptr<Provider> make_node(std::vector<IpAddress> addresses, unsigned workers);
   /// Nothing passes between these two addresses any more (or again).
   void cut(const IpAddress& a, const IpAddress& b, bool is_cut = true);
-  /// The port of a device goes down or comes back.
+  /// The port of a device goes down or comes back. Nothing passes while it is down.
   void set_port(const IpAddress& address, bool up);
   /// The wire of all connections between these two breaks, as if a cable was pulled: later connections are well.
   void break_wires(const IpAddress& a, const IpAddress& b);
@@ -130,7 +134,13 @@ class Net {
   [[nodiscard]] Conn* find(ConnId id);
   Conn& add(SimControl& control);
   void erase(ConnId id) { conns_.erase(id); }
-  [[nodiscard]] bool passes(const IpAddress& a, const IpAddress& b) const { return !cuts_.contains(std::minmax(a, b)); }
+  [[nodiscard]] bool passes(const IpAddress& a, const IpAddress& b) const {
+    return !cuts_.contains(std::minmax(a, b)) && !ports_down.contains(a) && !ports_down.contains(b);
+  }
+  /// All connections of a node that is gone. Its peers hear nothing.
+  void erase_all(const SimControl& control) {
+    std::erase_if(conns_, [&](const auto& one) { return one.second.control == &control; });
+  }
   [[nodiscard]] SimControl* listener_at(const Endpoint& at, ListenerId& id) const;
   void make_qp(Conn& conn, const QpNeeds& needs);
   /// The other end, while both belong together.
@@ -138,6 +148,8 @@ class Net {
   void transmit(Conn& conn);
   void break_qp(Conn& conn, Cause cause);
   void drain(Conn& conn);
+  /// For the worker.
+  static void report(SimQp& qp, const Done& done);
   [[nodiscard]] static Conn& conn_of(const Qp& qp, Net& net);
 
   std::map<IpAddress, SimControl*> devices;

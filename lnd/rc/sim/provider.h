@@ -34,6 +34,8 @@ class SimControl final : public Control {
 
   // --- For the net ---
   [[nodiscard]] bool registered(const Segment& segment) const;
+  [[nodiscard]] bool registered(std::span<const Segment> segments) const;
+  [[nodiscard]] bool registered(const Payload& window) const;
   void device_changed(const IpAddress& address);
   void message_came(Conn& conn);
 
@@ -83,7 +85,8 @@ class SimWorker final : public Worker {
 
   Net& net_;
   const WorkerId id_;
-  std::set<ConnId> mine_;
+  std::set<ConnId> ready_;   ///< their user has something to hear
+  std::set<ConnId> posted_;  ///< with operations for flush()
 };
 
 class SimProvider final : public Provider {

@@ -14,15 +14,19 @@ SimQp& sim_of(Qp& qp) {
 
 void SimWorker::adopt(Qp& qp, QpUser& user) {
   ULNET_CHECK(qp.worker == id_ && sim_of(qp).user == nullptr);
-  sim_of(qp).user = &user;
-  mine_.insert(qp.conn);
+  SimQp& sim = sim_of(qp);
+  sim.user = &user;
+  sim.ready = &ready_;
+  if (!sim.done.empty()) ready_.insert(qp.conn);
 }
 
 void SimWorker::release(Qp& qp) {
   SimQp& sim = sim_of(qp);
   ULNET_CHECK(sim.user != nullptr && sim.drained && sim.done.empty());
   sim.user = nullptr;
-  mine_.erase(qp.conn);
+  sim.ready = nullptr;
+  ready_.erase(qp.conn);
+  posted_.erase(qp.conn);
 }
 
 void SimWorker::receive(Qp& qp, uint32_t buffer) {
@@ -42,6 +46,7 @@ Posted SimWorker::post(Qp& qp, Op op) {
   if (sim.broken) return Posted::kYes;  // fails with the queue pair
   if (sim.ops.size() >= sim.work) return Posted::kNoRoom;
   sim.ops.push_back(std::move(op));
+  posted_.insert(qp.conn);
   return Posted::kYes;
 }
 
@@ -53,8 +58,7 @@ Posted SimWorker::send(Qp& qp, uint32_t buffer, uint32_t bytes, uint64_t token) 
 Posted SimWorker::write(Qp& qp, std::span<const Segment> from, uint32_t key, uint64_t address, uint64_t token) {
   ULNET_CHECK(!from.empty() && from.size() <= qp.pieces);
   const SimControl& control = *Net::conn_of(qp, net_).control;
-  const auto registered = [&](const Segment& one) { return control.registered(one); };
-  if (!std::all_of(from.begin(), from.end(), registered)) return Posted::kImpossible;
+  if (!control.registered(from)) return Posted::kImpossible;
   return post(
       qp, {.kind = OpKind::kWrite, .token = token, .from = {from.begin(), from.end()}, .key = key, .address = address});
 }
@@ -101,29 +105,26 @@ void SimWorker::tell(SimQp& qp, const Done& done, Instant now) {
 unsigned SimWorker::poll(unsigned budget, Instant now) {
   net_.run(now);
   unsigned count = 0;
-  const std::set<ConnId> conns = mine_;
-  for (const ConnId id : conns) {
-    while (count < budget && mine_.contains(id)) {
-      SimQp& qp = *net_.find(id)->qp;
-      if (qp.done.empty()) break;
-      const Done done = qp.done.front();
-      qp.done.pop_front();
-      tell(qp, done, now);
-      ++count;
-    }
+  for (auto at = ready_.begin(); at != ready_.end() && count < budget; ++count) {
+    const ConnId id = *at;
+    SimQp& qp = *net_.find(id)->qp;
+    const Done done = qp.done.front();
+    qp.done.pop_front();
+    if (qp.done.empty()) ready_.erase(id);
+    tell(qp, done, now);
+    at = ready_.lower_bound(id);
   }
   return count;
 }
 
 void SimWorker::flush(Instant now) {
   net_.run(now);
-  for (const ConnId id : mine_)
+  for (const ConnId id : std::exchange(posted_, {}))
     if (Conn& conn = *net_.find(id); !conn.qp->broken) net_.transmit(conn);
 }
 
 bool SimWorker::pending() {
-  return net_.next() <= net_.now() ||
-         std::any_of(mine_.begin(), mine_.end(), [&](ConnId id) { return !net_.find(id)->qp->done.empty(); });
+  return net_.next() <= net_.now() || !ready_.empty();
 }
 
 }  // namespace ulnet::rc::sim
