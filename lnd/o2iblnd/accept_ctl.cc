@@ -53,6 +53,16 @@ PassiveSide side_of(IbControl& control, const NiCtl* ni, const PeerCtl* peer, co
   return here;
 }
 
+/// Ends the connections to a former life of the peer. Attempts go on: the peer rejects their stamp.
+void close_old(IbControl& control, const PeerCtl& peer) {
+  const uint64_t id = peer.id;
+  const std::set<rc::ConnId> all = peer.conns, attempts = peer.dial.conns;
+  for (const rc::ConnId one : all)
+    if (ConnCtl* conn = attempts.contains(one) ? nullptr : control.find_conn(one))
+      conn_close(control, *conn, {-ESTALE, LndStatus::kRemoteDropped});
+  if (PeerCtl* left = control.find_peer(id)) dial_missed(control, *left);
+}
+
 }  // namespace
 
 void accept_request(IbControl& control, const rc::Event& event) {
@@ -69,7 +79,7 @@ void accept_request(IbControl& control, const rc::Event& event) {
                                                   " is rejected (" + reject_reason_text(verdict.reject.reason) +
                                                   "): " + verdict.why);
     reject(control, event, verdict.reject);
-    if (verdict.close_old) conns_close(control, *peer, {-ESTALE, LndStatus::kRemoteDropped});
+    if (verdict.close_old) close_old(control, *peer);
     return;
   }
   const Reject no_room{.reason = RejectReason::kNoResources, .stamp = ni->stamp, .params = ni->offer};
@@ -99,9 +109,7 @@ void accept_established(IbControl& control, ConnCtl& conn) {
 }
 
 void accept_failed(IbControl& control, ConnCtl& conn, rc::Cause cause) {
-  const uint64_t peer = conn.peer;
-  conn_close(control, conn, failure_of(cause));
-  if (PeerCtl* left = control.find_peer(peer)) dial_missed(control, *left);
+  conn_lost(control, conn, failure_of(cause));
 }
 
 }  // namespace ulnet::o2iblnd

@@ -174,6 +174,12 @@ void conn_close(IbControl& control, ConnCtl& conn, Completion how) {
   control.host.to_worker(peer.place.worker, ConnCloseMsg{conn.object, how});
 }
 
+void conn_lost(IbControl& control, ConnCtl& conn, Completion how) {
+  const uint64_t peer = conn.peer;
+  conn_close(control, conn, how);
+  if (PeerCtl* left = control.find_peer(peer)) dial_missed(control, *left);
+}
+
 void conns_close(IbControl& control, const PeerCtl& peer, Completion how) {
   const std::set<rc::ConnId> all = peer.conns;  // closing one may end the peer
   for (const rc::ConnId id : all)
@@ -181,7 +187,12 @@ void conns_close(IbControl& control, const PeerCtl& peer, Completion how) {
 }
 
 void on_conn_ended(IbControl& control, const ConnEndedMsg& msg) {
-  if (ConnCtl* conn = control.find_conn(msg.conn->id)) conn_close(control, *conn, msg.how);
+  ConnCtl* conn = control.find_conn(msg.conn->id);
+  if (conn == nullptr || conn->stage == ConnStage::kEnding) return;
+  if (conn->active && conn->stage != ConnStage::kUp)
+    dial_lost(control, *conn, msg.how);
+  else
+    conn_lost(control, *conn, msg.how);
 }
 
 void on_conn_dead(IbControl& control, const ConnDeadMsg& msg) {

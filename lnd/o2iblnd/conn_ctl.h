@@ -26,6 +26,8 @@ void conn_adopted(IbControl& control, ConnCtl& conn);
 void conn_up(IbControl& control, ConnCtl& conn);
 /// Disconnects. The connection stays until the worker has given it back.
 void conn_close(IbControl& control, ConnCtl& conn, Completion how);
+/// The same for a connection that was up, or that the peer has begun. If messages wait, an attempt follows.
+void conn_lost(IbControl& control, ConnCtl& conn, Completion how);
 /// All connections of a peer.
 void conns_close(IbControl& control, const PeerCtl& peer, Completion how);
 void on_conn_ended(IbControl& control, const ConnEndedMsg& msg);

@@ -59,7 +59,11 @@ void dial_start(IbControl& control, PeerCtl& peer) {
   const size_t wanted = size_t(ni->tunables.conns_per_peer);
   while (living(control, peer) < wanted && conn_room(control, peer))
     if (!dial_one(control, *ni, peer, why_not)) break;
-  if (peer.dial.conns.empty()) dial_failed(control, peer, why_not);
+  if (!peer.dial.conns.empty()) return;
+  if (has_up(control, peer))
+    peer.dial.state = DialState::kIdle;  // `wanted` stays: the worker may have lost the connection already
+  else
+    dial_failed(control, peer, why_not);
 }
 
 /// The reason of a CM REJ.
@@ -103,6 +107,23 @@ void dial_ready(IbControl& control, ConnCtl& conn, rc::Qp& qp) {
   dial_refused(control, conn, rc::Cause::kResources, {});
 }
 
+namespace {
+
+/// Closes an attempt. Null: others are under way, or the peer is gone.
+PeerCtl* attempt_close(IbControl& control, ConnCtl& conn, Completion how) {
+  const uint64_t id = conn.peer;
+  PeerCtl& peer = *control.find_peer(id);
+  const DialState state =
+      std::exchange(peer.dial.state, DialState::kDialling);  // the peer stays while the attempt goes
+  conn_close(control, conn, how);
+  PeerCtl* left = control.find_peer(id);
+  if (left == nullptr) return nullptr;
+  left->dial.state = left->dial.conns.empty() ? DialState::kIdle : state;
+  return left->dial.conns.empty() ? left : nullptr;
+}
+
+}  // namespace
+
 void dial_answered(IbControl& control, ConnCtl& conn, std::span<const std::byte> data) {
   PeerCtl& peer = *control.find_peer(conn.peer);
   Message answer;
@@ -110,11 +131,7 @@ void dial_answered(IbControl& control, ConnCtl& conn, std::span<const std::byte>
   const AnswerFault wrong = judge_answer(answer, fault, conn.ends, conn.params);
   if (wrong != AnswerFault::kNone) {
     control.log_limited(LogCause::kAnswer, "o2iblnd: " + nid_text(peer.key.second) + ": " + answer_fault_text(wrong));
-    const uint64_t id = peer.id;
-    conn_close(control, conn, {-EPROTO, LndStatus::kRemoteDropped});
-    if (PeerCtl* left = control.find_peer(id); left != nullptr && left->dial.conns.empty())
-      dial_failed(control, *left, {-EPROTO, LndStatus::kRemoteDropped});
-    return;
+    return dial_lost(control, conn, {-EPROTO, LndStatus::kRemoteDropped});
   }
   conn.params = answer.params;
   conn.ends = ends_of_answer(answer, conn.ends.src_stamp);
@@ -124,26 +141,23 @@ void dial_answered(IbControl& control, ConnCtl& conn, std::span<const std::byte>
 
 void dial_refused(IbControl& control, ConnCtl& conn, rc::Cause cause, std::span<const std::byte> data) {
   PeerCtl& peer = *control.find_peer(conn.peer);
-  const uint64_t id = peer.id;
   const Reaction reaction =
       react(reason_of(cause), data, {conn.params, peer.dial.wanted, passive_in_progress(control, peer)});
   Completion how = failure_of(cause);
   if (reason_of(cause) != 0) how.error = reaction.error;
   if (reaction.stamp != 0) peer.stamp = reaction.stamp;
   if (reaction.kind == Reaction::Kind::kReconnect) peer.dial.offer = reaction.params;
-  const DialState state = peer.dial.state;
-  peer.dial.state = DialState::kDialling;  // so that the peer stays while its connection goes
-  conn_close(control, conn, how);
-  PeerCtl* left = control.find_peer(id);
+  PeerCtl* left = attempt_close(control, conn, how);
   if (left == nullptr) return;
-  left->dial.state = state;
-  if (!left->dial.conns.empty()) return;  // others are under way
-  left->dial.state = DialState::kIdle;
   switch (reaction.kind) {
     case Reaction::Kind::kReconnect: return reconnect(control, *left);
     case Reaction::Kind::kFail: return dial_failed(control, *left, how);
     case Reaction::Kind::kNothing: return peer_settle(control, *left);
   }
+}
+
+void dial_lost(IbControl& control, ConnCtl& conn, Completion how) {
+  if (PeerCtl* left = attempt_close(control, conn, how)) dial_failed(control, *left, how);
 }
 
 void dial_satisfied(IbControl& control, PeerCtl& peer, const ConnCtl& conn) {

@@ -10,9 +10,11 @@ void dial_wanted(IbControl& control, PeerCtl& peer);
 void dial_ready(IbControl& control, ConnCtl& conn, rc::Qp& qp);
 void dial_answered(IbControl& control, ConnCtl& conn, std::span<const std::byte> data);
 void dial_refused(IbControl& control, ConnCtl& conn, rc::Cause cause, std::span<const std::byte> data);
+/// An attempt ends for another reason than the peer's answer.
+void dial_lost(IbControl& control, ConnCtl& conn, Completion how);
 /// A connection is up, by whomever it was begun.
 void dial_satisfied(IbControl& control, PeerCtl& peer, const ConnCtl& conn);
-/// A connection of the peer was being set up, and did not come about.
+/// A connection of the peer has ended, or did not come about. Dials if messages wait for one.
 void dial_missed(IbControl& control, PeerCtl& peer);
 /// The next attempt does not wait, and one without answer is made again.
 void dial_again(IbControl& control, PeerCtl& peer);

@@ -119,7 +119,7 @@ void IbLnd::adopt(Conn& conn) {
 }
 
 void IbLnd::up(Conn& conn, const ConnFacts& facts) {
-  if (conn.phase != ConnPhase::kNew) return;
+  if (conn.phase != ConnPhase::kNew) return peer_ask_again(worker_, conn);
   conn.facts = facts;
   conn.credits = Credits(facts.depth, facts.high_water);
   conn.last_sent = conn.progress = worker_.now;

@@ -229,7 +229,9 @@ void IbLndControl::from_worker(WorkerId worker, const LndMsg& msg, Instant now) 
       if (conn != nullptr) conn_adopted(state_, *conn);
       return;
     }
-    case ToControl::kConnEnded: return on_conn_ended(state_, msg.as<ConnEndedMsg>());
+    case ToControl::kConnEnded:
+      (void)rc_events();  // the worker may have seen the end first: the peer's answer, or its reject, is read before
+      return on_conn_ended(state_, msg.as<ConnEndedMsg>());
     case ToControl::kConnDead: return on_conn_dead(state_, msg.as<ConnDeadMsg>());
     case ToControl::kNiFlushed: return ni_flushed(msg.as<NiFlushedMsg>().ni);
   }
@@ -265,22 +267,27 @@ void IbLndControl::rc_event(const rc::Event& event) {
       return conn->active ? dial_answered(state_, *conn, data) : accept_established(state_, *conn);
     case rc::EventKind::kFailed:
       return conn->active ? dial_refused(state_, *conn, event.cause, data) : accept_failed(state_, *conn, event.cause);
-    case rc::EventKind::kClosed: return conn_close(state_, *conn, failure_of(event.cause));
+    case rc::EventKind::kClosed: return conn_lost(state_, *conn, failure_of(event.cause));
     case rc::EventKind::kRequest:
     case rc::EventKind::kDevice: return;
   }
 }
 
-unsigned IbLndControl::turn(Instant now) {
-  state_.now = now;
+unsigned IbLndControl::rc_events() {
   std::array<rc::Event, 16> events;
   unsigned done = 0;
   while (done < kTurnEventsMax) {
-    const unsigned count = state_.rc.poll(events, now);
+    const unsigned count = state_.rc.poll(events, state_.now);
     for (unsigned i = 0; i < count; ++i) rc_event(events[i]);
     done += count;
     if (count < events.size()) break;
   }
+  return done;
+}
+
+unsigned IbLndControl::turn(Instant now) {
+  state_.now = now;
+  const unsigned done = rc_events();
   return done + dial_due(state_);
 }
 

@@ -36,6 +36,7 @@ class IbLndControl final : public LndControl {
  private:
   void conn_wanted(WorkerId worker, const ConnWantedMsg& msg);
   void rc_event(const rc::Event& event);
+  unsigned rc_events();
   void device_changed(rc::ListenerId listener);
   void ni_flushed(NiId id);
   IbControl state_;

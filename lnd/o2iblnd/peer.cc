@@ -67,6 +67,14 @@ void peer_leave(IbWorker& worker, Conn& conn) {
   peer_settle(worker, peer);
 }
 
+void peer_ask_again(IbWorker& worker, const Conn& conn) {
+  Peer* peer = peer_find(worker, conn.ni, conn.peer_ni);
+  if (peer == nullptr || !peer->asked) return;
+  peer->asked = false;
+  if (!peer->waiting.empty()) ask(worker, *peer);
+  peer_settle(worker, *peer);
+}
+
 void peer_fail(IbWorker& worker, Peer& peer, Completion how) {
   peer.asked = false;
   // Completions may submit again: the newcomers, at the end, are not for this round.

@@ -11,6 +11,8 @@ void peer_submit(IbWorker& worker, Tx& tx);
 [[nodiscard]] bool peer_join(IbWorker& worker, Conn& conn);
 /// The connection leaves; messages of which nothing was sent take another one.
 void peer_leave(IbWorker& worker, Conn& conn);
+/// The connection had ended when control took it for the one that messages wait for.
+void peer_ask_again(IbWorker& worker, const Conn& conn);
 /// No connection comes about: messages that wait now end.
 void peer_fail(IbWorker& worker, Peer& peer, Completion how);
 /// Frees a peer that nothing refers to.

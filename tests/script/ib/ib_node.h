@@ -49,7 +49,9 @@ class IbNode final : public IbCore, public LndControlHost {
   std::vector<std::string> logged;
 
  private:
-  void control_turn() override { control->turn(now); }
+  void control_turn() override {
+    if (!late()) control->turn(now);
+  }
   void from_worker(const LndMsg& msg) override { control->from_worker(WorkerId{0}, msg, now); }
   Rng rng_{3};
 };
