@@ -14,7 +14,7 @@
 //   The worker adopts the Qp and posts receive buffers. Only then:
 //   proceed() sends the REQ              proceed() sends the REP
 //   kEstablished, with the REP's data    kEstablished (the RTU came, or a message)
-//   or kFailed                           or kFailed
+//   or kFailed                           or kFailed, also if neither comes in time
 // The peer may send as soon as it has the REP, so messages may come before kEstablished.
 //
 // The end: kFailed, kClosed, or Control::disconnect() ends a connection; QpUser::broken() says so on the worker. If the

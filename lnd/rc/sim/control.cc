@@ -128,6 +128,10 @@ void SimControl::proceed(ConnId id, std::span<const std::byte> private_data, Ins
   std::vector<std::byte> data(private_data.begin(), private_data.end());
   if (!conn.active) {
     conn.state = ConnState::kReplied;
+    net_.later(net_.rules.reply_max, [net = &net_, id] {
+      Conn* late = net->find(id);
+      if (late != nullptr && late->state == ConnState::kReplied) late->control->fail_conn(*late, Cause::kNoAnswer);
+    });
     return send(conn, [net = &net_, id, data = std::move(data)] {
       if (const Conn* late = net->find(id)) late->control->reply(id, data);
     });

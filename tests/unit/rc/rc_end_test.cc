@@ -49,6 +49,18 @@ TEST_F(RcEnd, the_peer_does_not_answer) {
   // The kernel's CM says nothing of it to a passive side that has not answered.
 }
 
+TEST_F(RcEnd, the_reply_has_no_answer) {
+  if (!world->can_cut()) GTEST_SKIP() << "both nodes are at one port";
+  listen();
+  hold_answer = true;
+  dial(spec());
+  accept();
+  until([&] { return seen.find("1 ready") != std::string::npos; });
+  world->cut();
+  control(1).proceed(conns[1], data_of("welcome"), world->now);
+  until([&] { return seen.find("1 failed (the peer does not answer)") != std::string::npos; });
+}
+
 TEST_F(RcEnd, no_device_has_the_address) {
   rc::DialSpec elsewhere = spec();
   elsewhere.local = rc::IpAddress::of_v4(0x0A090909);
