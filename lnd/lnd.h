@@ -143,6 +143,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
   TxStage stage = TxStage::kNew;
   bool stays = false;          ///< goes over this pair of NIs, even if the worker avoids one of them
   bool rails = false;          ///< a request that another rail could carry: it does not wait long for a connection
+  bool recovery = false;       ///< a recovery ping, or a probe of a rail
   bool moving = false;         ///< requested back from the LND, to take another path
   bool moved = false;          ///< ended for that: it was not sent, and nothing has failed
   bool no_connection = false;  ///< for a time, there was none for it, or for those before it
@@ -158,7 +159,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
     result = {};
     answer = {};
     stage = TxStage::kNew;
-    stays = rails = moving = moved = no_connection = false;
+    stays = rails = recovery = moving = moved = no_connection = false;
     delay.until = kNever;
   }
 };

@@ -20,7 +20,9 @@ void charge_send(Worker& w, const Tx& tx, Completion how) {
   const bool late = !tx.routed && tx.deadline <= w.now;
   if (late || tx.ni_slice->closing) return;
   const FailureClass& failure = failure_class(how.health);
-  if (failure.ni_at_fault) charge(w, tx.ni_slice->charges);
+  // A node pings each peer NI that is gone again and again. This must not cost the health of its own NI.
+  const bool pinged_gone = tx.recovery && failure.peer_at_fault;
+  if (failure.ni_at_fault && !pinged_gone) charge(w, tx.ni_slice->charges);
   if (failure.peer_at_fault) charge(w, charges_of(w, *tx.peer));
 }
 

@@ -112,7 +112,8 @@ bool has_rails(const ViewSet& view, const PathChoice& choice) {
   note_path(notes, choice);
   const bool rails = has_rails(*w.view, choice);
   under_way_begin(w, m, choice.ni->slot, choice.hop->slot, rails);
-  tx.rails = rails && op != nullptr && !op->recovery;
+  tx.recovery = op != nullptr && op->recovery;
+  tx.rails = rails && op != nullptr && !tx.recovery;
   tx.ni = choice.ni->id;
   tx.ni_slice = choice.ni->slices[choice.hop->server.value];
   tx.peer_ni = choice.hop->id;

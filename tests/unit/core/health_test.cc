@@ -65,6 +65,20 @@ TEST_F(CoreHealth, each_class_is_charged_to_those_at_fault) {
   (void)events();
 }
 
+// Goal: peer NIs that are gone are pinged for ever, and this node's own NI stays whole.
+TEST_F(CoreHealth, a_recovery_ping_without_an_answer_is_not_charged_to_the_own_ni) {
+  for (const LndStatus status : {LndStatus::kNetworkTimeout, LndStatus::kLocalDropped}) {
+    ASSERT_TRUE(submitter->get({.md = md, .target = {tcp(2), kLnetPid}, .portal = 0, .recovery = true}));
+    bench.settle();
+    Tx& tx = *bench.lnd().sent.at(0);
+    const bool own = status == LndStatus::kLocalDropped;
+    const std::string meant = own ? "ni " + std::to_string(tx.ni.value) : "peer " + std::to_string(tx.peer_ni.value);
+    fail(tx, {-EHOSTUNREACH, status});
+    EXPECT_EQ(charged(), meant);
+  }
+  (void)events();
+}
+
 // Goal: control hears once of failures that it has not read, however many there are, and the number is exact.
 TEST_F(CoreHealth, control_hears_once_until_it_reads) {
   bench.node.retry_count = 0;
