@@ -36,13 +36,6 @@ Nid must_nid(const std::string& text) {
   return *nid;
 }
 
-IpAddress ip_of(const Nid& nid) {
-  IpAddress ip;
-  ip.v6 = nid.size != 0;
-  ip.bytes = nid.addr;
-  return ip;
-}
-
 config::NetAdd net_add(const NodeSpec& spec, const std::string& text) {
   config::NetAdd add;
   const Nid nid = must_nid(text);
@@ -110,41 +103,58 @@ void SimNode::boot() {
   helper_ = std::make_unique<DelayedHelper>();
   deps.helper = helper_.get();
   deps.lnds.push_back(lnd_loopback());
-  if (net_.transport() != Transport::kSockTcp) {
-    sim::Fabric& fabric = *net_.fabric_;
-    fabric_number_ = fabric.add_node();
-    for (const NetType type : {NetType::kTcp, NetType::kO2ib})
-      deps.lnds.push_back({&sim::sim_driver(type),
-                           [this, &fabric](LndCore& core) {
-                             return std::make_unique<sim::SimLnd>(fabric, core_for(core), fabric_number_);
-                           },
-                           [&fabric, n = fabric_number_, t = type](LndControlHost& host) {
-                             return std::make_unique<sim::SimControl>(fabric, host, n, t);
-                           }});
-  } else {
-    net_io_ = net_.tcp_->net_io(addresses());
-    engines_.clear();
-    for (unsigned i = 0; i < spec_.workers; ++i) engines_.push_back(net_.tcp_->engine());
-    socklnd::SockConfig sock;
-    sock.incarnation = deps.incarnation;
-    sock.zc_min_payload = spec_.zc_min_payload;
-    deps.lnds.push_back(
-        {&socklnd::kSockDriver,
-         [this, sock](LndCore& core) {
-           return socklnd::make_sock_lnd(core_for(core), *engines_[core.worker_id().value], sock);
-         },
-         [this, sock](LndControlHost& host) { return socklnd::make_sock_lnd_control(host, *net_io_, sock, nullptr); }});
-  }
+  if (net_.fabric_ != nullptr) add_fabric(deps);
+  if (net_.tcp_ != nullptr) add_tcp(deps);
+  if (net_.rc_ != nullptr) add_ib(deps);
   auto node = Node::create(config, std::move(deps), net_.now_);
   ULNET_CHECK(node.has_value());
   node_ = std::move(*node);
   configure();
 }
 
-std::vector<IpAddress> SimNode::addresses() const {
-  std::vector<IpAddress> all;
+void SimNode::add_fabric(NodeDeps& deps) {
+  sim::Fabric& fabric = *net_.fabric_;
+  fabric_number_ = fabric.add_node();
+  for (const NetType type : {NetType::kTcp, NetType::kO2ib})
+    deps.lnds.push_back({&sim::sim_driver(type),
+                         [this, &fabric](LndCore& core) {
+                           return std::make_unique<sim::SimLnd>(fabric, core_for(core), fabric_number_);
+                         },
+                         [&fabric, n = fabric_number_, t = type](LndControlHost& host) {
+                           return std::make_unique<sim::SimControl>(fabric, host, n, t);
+                         }});
+}
+
+void SimNode::add_tcp(NodeDeps& deps) {
+  std::vector<IpAddress> ips;
+  for (const Nid& nid : addresses(NetType::kTcp)) ips.push_back(ip_of(nid));
+  net_io_ = net_.tcp_->net_io(ips);
+  engines_.clear();
+  for (unsigned i = 0; i < spec_.workers; ++i) engines_.push_back(net_.tcp_->engine());
+  socklnd::SockConfig sock;
+  sock.incarnation = deps.incarnation;
+  sock.zc_min_payload = spec_.zc_min_payload;
+  deps.lnds.push_back(
+      {&socklnd::kSockDriver,
+       [this, sock](LndCore& core) {
+         return socklnd::make_sock_lnd(core_for(core), *engines_[core.worker_id().value], sock);
+       },
+       [this, sock](LndControlHost& host) { return socklnd::make_sock_lnd_control(host, *net_io_, sock, nullptr); }});
+}
+
+void SimNode::add_ib(NodeDeps& deps) {
+  std::vector<rc::IpAddress> ips;
+  for (const Nid& nid : addresses(NetType::kO2ib)) ips.push_back(rc_address(nid));
+  ib_ = std::make_unique<IbRig>(*net_.rc_, std::move(ips), spec_.workers,
+                                o2iblnd::IbConfig{.incarnation = deps.incarnation});
+  deps.lnds.push_back(ib_->entry([this](LndCore& core) -> LndCore& { return core_for(core); }));
+}
+
+std::vector<Nid> SimNode::addresses(NetType type) const {
+  std::vector<Nid> all;
   for (const auto* nids : {&spec_.nis, &spec_.addresses})
-    for (const std::string& text : *nids) all.push_back(ip_of(must_nid(text)));
+    for (const std::string& text : *nids)
+      if (const Nid nid = must_nid(text); nid.net().type() == type) all.push_back(nid);
   return all;
 }
 
@@ -201,7 +211,8 @@ void SimNode::turn_until(const std::function<bool()>& registered) {
     (void)c.gate.disarm();
     sleep_watched(c.gate, sent_to_control(*node_));
   }
-  helper_->delay = Duration(1us) * (1 + number_ * 37 % 200);
+  helper_->delay =
+      spec_.registration > Duration{0} ? spec_.registration : Duration(Duration(1us) * (1 + number_ * 37 % 200));
 }
 
 /// Each second node registers its memory once, the others leave that to their MDs. Waits for both, as a PUT that comes
@@ -266,11 +277,10 @@ std::optional<uint64_t> SimNode::start(const Nid& target, const Operation& op, b
 
 void SimNode::take_events() {
   if (node_ == nullptr || !app_open_) return;
-  Event events[32];
   for (;;) {
-    const unsigned count = submitter_->eq_poll(eq_, events);
+    const unsigned count = submitter_->eq_poll(eq_, events_);
     for (unsigned i = 0; i < count; ++i) {
-      const Event& e = events[i];
+      const Event& e = events_[i];
       if (e.kind == EventKind::kPut && e.status == 0) {
         arrived_.push_back(e.match_bits);
         if (is_own(e.match_bits) && ++numbered_[e.match_bits] > 1 && net_.transport() != Transport::kFabric)
@@ -287,7 +297,7 @@ void SimNode::take_events() {
       ++(e.status == 0 ? ended_well_ : ended_badly_);
       if (outcome.get && e.status == 0) bad_payloads_ += !has_pattern(get_sink_, e.offset, e.mlength);
     }
-    if (count < std::size(events)) return;
+    if (count < events_.size()) return;
   }
 }
 
@@ -310,12 +320,13 @@ void SimNode::kill() {
   ++life_;  // callbacks of this life are not wanted any more
   tell(watch_.not_accounted());
   watch_.forget();
-  if (net_.transport() == Transport::kSockTcp)
-    for (const IpAddress& address : addresses()) net_.tcp_->forget_sockets(address);
+  if (net_.tcp_ != nullptr)
+    for (const Nid& nid : addresses(NetType::kTcp)) net_.tcp_->forget_sockets(ip_of(nid));
   node_.reset();
   cores_between_.clear();
   engines_.clear();
   net_io_.reset();
+  ib_.reset();
   app_open_ = false;
   hangs_ = false;
   submitter_ = nullptr;
@@ -421,7 +432,7 @@ std::string SimNet::replay_hint() const {
 }
 
 SimNet::SimNet(const SimOptions& options) : options_(options), rng_(options.seed) {
-  if (options.transport != Transport::kSockTcp) {
+  if (options.transport == Transport::kFabric || options.transport == Transport::kRdma) {
     sim::FabricOptions fabric;
     fabric.seed = rng_.next();
     if (options.transport == Transport::kRdma) fabric.rdma_above = kRdmaAbove;
@@ -433,6 +444,7 @@ SimNet::SimNet(const SimOptions& options) : options_(options), rng_(options.seed
     tcp.backs_off = options.tcp_backs_off;
     tcp_ = std::make_unique<SimTcp>(tcp);
   }
+  if (options.transport == Transport::kO2ib) rc_ = std::make_unique<rc::sim::Net>(rng_.next());
 }
 
 SimNet::~SimNet() {
@@ -458,6 +470,7 @@ void SimNet::fail(const std::string& what) const {
 
 Instant SimNet::next_event() {
   Instant next = fabric_ != nullptr ? fabric_->next_event() : tcp_->next_event();
+  if (rc_ != nullptr) next = std::min(next, rc_->next());
   for (auto& node : nodes_) {
     if (node->node_ == nullptr || node->hangs_) continue;
     next = std::min(next, node->node_->next_deadline());
@@ -469,6 +482,7 @@ Instant SimNet::next_event() {
 
 void SimNet::step(Instant limit) {
   if (tcp_ != nullptr) tcp_->advance(now_);
+  if (rc_ != nullptr) rc_->run(now_);
   struct Turn {
     SimNode* node;
     int worker;  // -1 = control
@@ -504,36 +518,6 @@ void SimNet::run_for(Duration time) {
   while (now_ < end) step(end);
 }
 
-void SimNet::link(SimNode& a, SimNode& b, bool cut) {
-  for (size_t i = 0; i < a.spec_.nis.size(); ++i)
-    for (size_t j = 0; j < b.spec_.nis.size(); ++j) {
-      if (fabric_ != nullptr && cut) fabric_->cut(a.nid(i), b.nid(j));
-      if (fabric_ != nullptr && !cut) fabric_->heal(a.nid(i), b.nid(j));
-      if (tcp_ != nullptr) tcp_->partition(ip_of(a.nid(i)), ip_of(b.nid(j)), cut);
-      if (cut) cuts_.emplace_back(a.nid(i), b.nid(j));
-    }
-}
-
-void SimNet::reset(SimNode& a, SimNode& b) {
-  for (size_t i = 0; i < a.spec_.nis.size(); ++i)
-    for (size_t j = 0; j < b.spec_.nis.size(); ++j) {
-      if (fabric_ != nullptr)
-        fabric_->reset(a.nid(i), b.nid(j));
-      else
-        tcp_->reset_between(ip_of(a.nid(i)), ip_of(b.nid(j)));
-    }
-}
-
-void SimNet::heal_all() {
-  if (fabric_ != nullptr) {
-    fabric_->heal_all();
-    fabric_->calm();
-  }
-  if (tcp_ != nullptr)
-    for (const auto& [a, b] : cuts_) tcp_->partition(ip_of(a), ip_of(b), false);
-  cuts_.clear();
-}
-
 std::string SimNet::finish() {
   finished_ = true;
   heal_all();
@@ -543,13 +527,8 @@ std::string SimNet::finish() {
       [&] { return std::all_of(nodes_.begin(), nodes_.end(), [](auto& n) { return n->open_operations() == 0; }); },
       400s);
   for (auto& node : nodes_) text += node->close(now_ + 60s);
-  if (fabric_ == nullptr) return text;
-  const sim::FabricCounts& counts = fabric_->counts();
-  if (counts.stray_writes > 0) text += "remote writes without a window; ";
-  if (counts.unregistered > 0) text += "accesses to unregistered memory; ";
-  if (counts.gets_accepted != counts.replies)
-    text += std::to_string(counts.gets_accepted) + " requests and " + std::to_string(counts.replies) + " REPLYs; ";
-  return text;
+  if (rc_ != nullptr) run_for(1s);  // so that messages of the CM arrive
+  return text + networks_wrong();
 }
 
 }  // namespace ulnet::test

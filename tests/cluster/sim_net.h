@@ -1,7 +1,7 @@
-// Simulated clusters: real Nodes under a virtual clock, over the in-memory fabric or over real socklnd on simulated
-// TCP, turned by one thread in seeded order. Same seed, same run. What a test says of a node it says in LNet's words:
-// put, get, routes, cut, heal, restart. The destructor checks what must hold at the end of every run: each operation
-// ended once, credits and leases home, pools full.
+// Simulated clusters: real Nodes under a virtual clock, over the in-memory fabric, or over real socklnd and o2iblnd on
+// simulated TCP and RDMA devices, turned by one thread in seeded order. Same seed, same run. What a test says of a node
+// it says in LNet's words: put, get, routes, cut, heal, restart. The destructor checks what must hold at the end of
+// every run: each operation ended once, credits and leases home, pools full.
 #pragma once
 #include <deque>
 #include <functional>
@@ -15,6 +15,7 @@
 #include "lnd/sim/fabric_ctl.h"
 #include "tests/cluster/credits_watch.h"
 #include "tests/cluster/delayed_helper.h"
+#include "tests/cluster/ib_rig.h"
 #include "tests/cluster/sim_tcp.h"
 
 namespace ulnet::test {
@@ -23,10 +24,12 @@ enum class Transport : uint8_t {
   kFabric,   ///< the sim LND, with messages
   kRdma,     ///< the sim LND, with remote writes for what is longer than kRdmaAbove
   kSockTcp,  ///< socklnd over simulated TCP
+  kO2ib,     ///< o2iblnd over simulated RDMA devices, and socklnd as before
 };
 inline constexpr uint32_t kRdmaAbove = 3976;  ///< as o2iblnd
 [[nodiscard]] inline std::string transport_name(Transport transport) {
-  return transport == Transport::kFabric ? "fabric" : transport == Transport::kRdma ? "rdma" : "socklnd";
+  constexpr std::array<const char*, 4> kNames{"fabric", "rdma", "socklnd", "o2iblnd"};
+  return kNames[size_t(transport)];
 }
 
 /// How many workers the nodes of a test have that runs over every transport. A sanitized program takes ten times as
@@ -59,7 +62,7 @@ struct RouteSpec {
 
 struct NodeSpec {
   std::vector<std::string> nis;        ///< "10.0.0.1@tcp"; the first is the primary NID
-  std::vector<std::string> addresses;  ///< over TCP: those of NIs that it may add later
+  std::vector<std::string> addresses;  ///< over TCP and RDMA devices: those of NIs that it may add later
   unsigned workers = 1;
   uint32_t peers_max = 4096;
   int peer_credits = 8;
@@ -81,10 +84,18 @@ struct NodeSpec {
   uint32_t operations = 256;   ///< puts and gets in being, half of them kept for control
   uint32_t parked_peers = 64;  ///< for which messages wait
   bool fast_detection = false;
+  Duration registration{};  ///< time to register memory; 0: some of up to 200 µs
 };
 
 class CoreBetween;
 class SimNet;
+
+[[nodiscard]] inline IpAddress ip_of(const Nid& nid) {
+  IpAddress ip;
+  ip.v6 = nid.size != 0;
+  ip.bytes = nid.addr;
+  return ip;
+}
 
 /// The command that runs the current test of this program again.
 [[nodiscard]] std::string replay_command();
@@ -152,8 +163,11 @@ class SimNode {
  private:
   friend class SimNet;
   void boot();
+  void add_fabric(NodeDeps& deps);
+  void add_tcp(NodeDeps& deps);
+  void add_ib(NodeDeps& deps);
   [[nodiscard]] LndCore& core_for(LndCore& core);
-  [[nodiscard]] std::vector<socklnd::IpAddress> addresses() const;
+  [[nodiscard]] std::vector<Nid> addresses(NetType type) const;
   void configure();
   void open_application();
   void turn_until(const std::function<bool()>& registered);
@@ -169,11 +183,13 @@ class SimNode {
   uint64_t life_ = 0;
   std::unique_ptr<socklnd::NetIo> net_io_;
   std::vector<std::unique_ptr<socklnd::StreamEngine>> engines_;
+  std::unique_ptr<IbRig> ib_;
   std::vector<std::unique_ptr<CoreBetween>> cores_between_;
   std::unique_ptr<DelayedHelper> helper_;
   std::unique_ptr<Node> node_;
   CreditsWatch watch_;
   Submitter* submitter_ = nullptr;
+  std::array<Event, 32> events_;  ///< of the last look; it is costly to make
   EqHandle eq_;
   MdHandle source_md_;
   MdHandle get_md_;
@@ -222,8 +238,14 @@ class SimNet {
   void heal(SimNode& a, SimNode& b) { link(a, b, false); }
   void reset(SimNode& a, SimNode& b);
   void heal_all();
+  // Faults between two NIDs, or of one. Over the fabric, nodes see that a link is down; over TCP, the address is
+  // silent.
+  void set_cut(const Nid& a, const Nid& b, bool is_cut);
+  void reset(const Nid& a, const Nid& b);
+  void set_link(const Nid& nid, bool up);
   [[nodiscard]] sim::Fabric& fabric() { return *fabric_; }
   [[nodiscard]] SimTcp& tcp() { return *tcp_; }
+  [[nodiscard]] rc::sim::Net& rc() { return *rc_; }
   [[nodiscard]] Transport transport() const { return options_.transport; }
   /// The seed, and the command that runs the current test again. Each test fixes its own seed.
   [[nodiscard]] std::string replay_hint() const;
@@ -235,12 +257,14 @@ class SimNet {
   void link(SimNode& a, SimNode& b, bool cut);
   void fail(const std::string& what) const;
   [[nodiscard]] Instant next_event();
+  [[nodiscard]] std::string networks_wrong() const;
 
   const SimOptions options_;
   Rng rng_;
   Instant now_{1s};
   std::unique_ptr<sim::Fabric> fabric_;
   std::unique_ptr<SimTcp> tcp_;
+  std::unique_ptr<rc::sim::Net> rc_;
   std::deque<std::unique_ptr<SimNode>> nodes_;
   std::vector<std::pair<Nid, Nid>> cuts_;
   bool finished_ = false;

@@ -129,6 +129,7 @@ bool waits_for_credit(const Operation& op) {
 bool failed_whole(const Control& control, const Path& path) {
   const LocalNi* ni = control.nis->find(path.op.tx.ni);
   const PeerNi* to = control.peers->find(path.op.tx.peer_ni);
+  if (ni != nullptr && ni->closing) return false;
   return (ni != nullptr && (ni->fatal || ni->health.silent())) || (to != nullptr && to->health.silent());
 }
 

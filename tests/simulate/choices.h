@@ -6,6 +6,7 @@
 //      avoids that peer NI. The same if the operation has failed over one of the two before.
 //   2  If a rail fails as a whole, no operation goes on waiting for a credit of it (Waiting::limit) while another pair
 //      is up. An operation that chose the rail when the rail was down already had no other then, and may wait.
+//      The same holds for an NI that is being deleted: it ends all its messages within kNiDrainMax.
 // An operation does not choose freely if its source is given, or if it is a recovery ping. The same holds if its peer
 // is not multi-rail and has a recorded source. Pairs over which the operation has failed count neither as up nor as
 // down. The local NIs of a path over a gateway are compared only if the destination has no recorded source. A copy that

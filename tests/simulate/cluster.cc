@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kTransactionTimeout = 20;  // s; short, so that runs are
 constexpr int64_t kLndTimeout = 5;
 constexpr uint64_t kMessagesMost = 1'000'000;  ///< of one run: more messages mean a live-lock
-constexpr size_t kTcpAddresses = 6;            ///< of one node on one net
+constexpr size_t kAddresses = 6;               ///< of one node on one net, if they are its own for ever
 constexpr int kRounds = 40;                    ///< of traffic, at most, until the tables are right
 /// Time without traffic at the end, and the messages of the router checker that each pair of nodes may send in it.
 constexpr Duration kQuiet = 120s;
@@ -40,6 +40,7 @@ std::string Member::name() const {
 namespace {
 
 test::Transport transport_of(uint64_t seed) {
+  if (seed % kIbOneIn == 2) return test::Transport::kO2ib;
   if (seed % kTcpOneIn == 0) return test::Transport::kSockTcp;
   return seed % kRdmaOneIn == 0 ? test::Transport::kRdma : test::Transport::kFabric;
 }
@@ -61,16 +62,20 @@ Cluster::Cluster(uint64_t seed, Trace& trace)
                   if (failure_.empty()) failure_ = std::move(wrong);
                 }}),
       rng_(seed * 6364136223846793005ull + 1442695040888963407ull) {
-  if (tcp()) return;
-  sim_.fabric().hook = [this](const Nid& from, const Nid& to, const wire::Header& header) {
+  const auto see = [this](const Nid& from, const Nid& to, const wire::Header& header) {
     trace_.message(sim_.now(), from, to, header);
+  };
+  if (ib()) test::see_messages(sim_.rc(), see);
+  if (real()) return;
+  sim_.fabric().hook = [see](const Nid& from, const Nid& to, const wire::Header& header) {
+    see(from, to, header);
     return sim::Fate::kPass;
   };
 }
 
 // --- build -----------------------------------------------------------------------------------------------------------
 
-// Over the fabric a NID may go from one node to another. An address of TCP is its node's for ever.
+// Over the fabric a NID may go from one node to another. Else an address is its node's for ever.
 std::optional<Nid> Cluster::free_nid(const Member& member, Net net) {
   const auto taken = [&](const Nid& nid) {
     return std::any_of(members_.begin(), members_.end(), [&](const Member& one) {
@@ -87,8 +92,8 @@ std::optional<Nid> Cluster::free_nid(const Member& member, Net net) {
 
 std::vector<Nid> Cluster::nids_on(const Member& member, Net net) const {
   std::vector<Nid> all;
-  const size_t first = tcp() ? kTcpAddresses * member.number : 0;
-  for (size_t i = 0; i < (tcp() ? kTcpAddresses : members_.size() * 2 + 2); ++i)
+  const size_t first = real() ? kAddresses * member.number : 0;
+  for (size_t i = 0; i < (real() ? kAddresses : members_.size() * 2 + 2); ++i)
     all.push_back(Nid::v4(net, 0x0A000001u + (uint32_t(net.number()) << 16) + uint32_t(first + i)));
   return all;
 }
@@ -141,7 +146,7 @@ void Cluster::right_routes(Member& member) {
 test::NodeSpec Cluster::spec_of(const Member& member) const {
   test::NodeSpec spec;
   for (const Nid& nid : member.nids) spec.nis.push_back(nid_text(nid));
-  if (tcp())
+  if (real())
     for (const Net net : nets_)
       for (const Nid& nid : nids_on(member, net)) spec.addresses.push_back(nid_text(nid));
   spec.workers = 1 + unsigned(member.number % 2);
@@ -153,10 +158,14 @@ test::NodeSpec Cluster::spec_of(const Member& member) const {
   spec.discovery = member.discovery;
   spec.downrev = member.downrev;
   spec.fast_detection = member.fast;
+  if (!ib()) return spec;
+  spec.conns_per_peer = 1 + int(member.number % 2);
+  spec.registration = member.registration;
   return spec;
 }
 
 void Cluster::join(Member& member) {
+  if (ib()) member.registration = Duration(1us + rng_.below(50'000'000) * 1ns);
   const test::NodeSpec spec = spec_of(member);
   member.routing = member.router;
   say(fmt::format("{} starts: {}{}", member.name(), fmt::join(spec.nis, " "),
@@ -176,12 +185,19 @@ void Cluster::join(Member& member) {
   member.node->apply(std::move(changes));
 }
 
+// Over RDMA devices, the first net is theirs.
+void Cluster::draw_nets(uint64_t shape) {
+  const auto tcp = [](uint16_t number) { return Net::of(NetType::kTcp, number); };
+  const auto o2ib = [](uint16_t number) { return Net::of(NetType::kO2ib, number); };
+  nets_ = {ib() ? o2ib(0) : tcp(0)};
+  if (shape >= 1) nets_.push_back(ib() ? (shape == 1 ? o2ib(1) : tcp(1)) : shape == 2 && !real() ? o2ib(0) : tcp(1));
+  if (routed_) nets_.push_back(ib() && rng_.one_in(2) ? o2ib(2) : tcp(2));
+}
+
 void Cluster::build() {
   const uint64_t shape = rng_.below(4);
   routed_ = shape == 3;
-  nets_ = {Net::of(NetType::kTcp, 0)};
-  if (shape >= 1) nets_.push_back(shape == 2 && !tcp() ? Net::of(NetType::kO2ib, 0) : Net::of(NetType::kTcp, 1));
-  if (routed_) nets_.push_back(Net::of(NetType::kTcp, 2));
+  draw_nets(shape);
   const size_t routers = routed_ ? 1 + rng_.below(2) : 0;
   const size_t count = routers + (routed_ ? 2 : 2) + rng_.below(3);
   railed_ = rng_.one_in(kRailedOneIn);
@@ -440,7 +456,11 @@ std::string Cluster::run() {
     if (member.running()) count_life(member);
   if (!failure_.empty()) wrong = failure_;
   if (wrong.empty()) wrong = sim_.finish();
-  if (wrong.empty() && !tcp()) wrong = sim_.fabric().check_quiescent();
+  if (ib()) {
+    counts_[Count::kDeviceWrites] += sim_.rc().counts.writes;
+    counts_[Count::kDeviceLosses] += sim_.rc().counts.dropped;
+  }
+  if (wrong.empty() && !real()) wrong = sim_.fabric().check_quiescent();
   say(wrong.empty() ? "passed" : wrong);
   if (trace_.prints() && !wrong.empty()) report();
   return wrong;

@@ -1,7 +1,8 @@
 // One small random cluster, derived from its seed. Clients and servers are on one or two nets, or on two sides of
 // routers, and may have nets of their own. Nodes have mixed versions and one to several NIs. The nodes are real ones
-// under a virtual clock (tests/cluster/sim_net), over the in-memory fabric. One cluster in kTcpOneIn runs over socklnd,
-// one in kRdmaOneIn over remote writes. The run stirs the cluster (traffic, changes of configuration, faults) and heals
+// under a virtual clock (tests/cluster/sim_net), over the in-memory fabric. One cluster in kIbOneIn runs over o2iblnd
+// on simulated RDMA devices, mixed with socklnd. One in kTcpOneIn runs over socklnd only, one in kRdmaOneIn over remote
+// writes of the fabric. The run stirs the cluster (traffic, changes of configuration, faults) and heals
 // it. Then the cluster must reach the state that oracle.h describes. Meanwhile choices.h checks each choice of a path.
 // One cluster in kRailedOneIn has several NIs in each node, and most of its faults are those of rails.
 #pragma once
@@ -29,6 +30,7 @@ struct Member {
   bool routing = false;
   bool fast = true;            ///< fast_detection
   bool insensitive = false;    ///< health_sensitivity 0: its health values never change
+  Duration registration{};     ///< over RDMA devices: time to register memory
   Instant back_at = kForever;  ///< when a killed node starts again
 
   [[nodiscard]] bool running() const { return node->running(); }
@@ -37,6 +39,9 @@ struct Member {
   [[nodiscard]] std::string name() const;
 };
 
+/// One in this number of seeds connects its cluster by o2iblnd on simulated RDMA devices. If it has two nets or more,
+/// one of them may be of socklnd; if there are routers, they are between the two.
+inline constexpr uint64_t kIbOneIn = 3;
 /// One in this number of seeds connects its cluster by socklnd on simulated TCP.
 inline constexpr uint64_t kTcpOneIn = 6;
 inline constexpr uint64_t kRdmaOneIn = 7;  ///< of the others
@@ -71,6 +76,7 @@ class Cluster {
  private:
   // build
   void build();
+  void draw_nets(uint64_t shape);
   void join(Member& member);
   [[nodiscard]] test::NodeSpec spec_of(const Member& member) const;
   [[nodiscard]] std::optional<Nid> free_nid(const Member& member, Net net);
@@ -80,12 +86,13 @@ class Cluster {
   void right_routes(Member& member);
 
   // the network (network.cc)
-  [[nodiscard]] bool tcp() const { return sim_.transport() == test::Transport::kSockTcp; }
+  [[nodiscard]] bool ib() const { return sim_.transport() == test::Transport::kO2ib; }
+  /// Real drivers: an address is its node's for ever.
+  [[nodiscard]] bool real() const { return ib() || sim_.transport() == test::Transport::kSockTcp; }
   void set_faults();
+  void set_device_faults();
   void cut(const Nid& a, const Nid& b, bool one_way);
-  void reset(const Nid& a, const Nid& b);
   void heal_cuts();
-  void set_link(const Nid& nid, bool up);
   void heal_network();
   [[nodiscard]] uint64_t messages_sent() const;
   void mend(const Nid& a, const Nid& b);

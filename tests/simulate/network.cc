@@ -1,21 +1,13 @@
-// Faults and healing of a cluster's network, over either transport.
+// Faults and healing of a cluster's network, over each transport.
 #include <algorithm>
 
 #include "tests/simulate/cluster.h"
 
 namespace ulnet::simulate {
-namespace {
-
-test::IpAddress ip_of(const Nid& nid) {
-  test::IpAddress ip;
-  ip.bytes = nid.addr;
-  return ip;
-}
-
-}  // namespace
 
 void Cluster::set_faults() {
-  if (tcp()) return;
+  if (ib()) return set_device_faults();
+  if (real()) return;
   sim::LinkRules& rules = sim_.fabric().rules();
   rules.delay_max = Duration(5us) * int64_t(1 + rng_.below(200));
   if (rng_.one_in(4)) return;
@@ -27,79 +19,71 @@ void Cluster::set_faults() {
   rules.loss_breaks = rng_.one_in(2);
 }
 
+// Limits of the devices stay, faults end with the stir. The staging memory of a worker is one block.
+void Cluster::set_device_faults() {
+  rc::sim::Rules& rules = sim_.rc().rules;
+  rules.delay_max = Duration(5us) * int64_t(1 + rng_.below(200));
+  rules.ready_max = Duration(1ms) * int64_t(1 + rng_.below(30));
+  rules.retries_for = Duration(100ms) * int64_t(1 + rng_.below(30));
+  if (rng_.one_in(3)) rules.work_max = 4 + uint32_t(rng_.below(40));
+  if (rng_.one_in(3)) rules.keys_max = 1 + uint32_t(rng_.below(4));
+  if (rng_.one_in(3)) rules.pieces_max = 1;
+  if (rng_.one_in(4)) rules.receives_max = 10 + uint32_t(rng_.below(20));
+  rules.keys_end = !rng_.one_in(4);
+  if (rng_.one_in(4)) return;
+  rules.lose_one_in = rng_.one_in(2) ? 300 : 0;
+  rules.local_error_one_in = rng_.one_in(4) ? 500 : 0;
+  rules.refuse_one_in = rng_.one_in(4) ? 500 : 0;
+  rules.no_qp_one_in = rng_.one_in(3) ? 10 : 0;
+}
+
 void Cluster::cut(const Nid& a, const Nid& b, bool one_way) {
-  if (tcp())
-    sim_.tcp().partition(ip_of(a), ip_of(b), true);
-  else if (one_way)
+  if (one_way && !real())
     sim_.fabric().cut_one_way(a, b);
   else
-    sim_.fabric().cut(a, b);
+    sim_.set_cut(a, b, true);
   cuts_.emplace(a, b);
 }
 
 void Cluster::mend(const Nid& a, const Nid& b) {
-  if (tcp())
-    sim_.tcp().partition(ip_of(a), ip_of(b), false);
-  else
-    sim_.fabric().heal(a, b);
+  sim_.set_cut(a, b, false);
   cuts_.erase({a, b});
 }
 
-// TCP loses nothing by itself; a connection that breaks takes its messages along.
+// TCP and reliable connections lose nothing by themselves; a connection that breaks takes its messages along.
 void Cluster::lose(const Nid& from, const Nid& to, double share, bool with_error) {
-  if (tcp()) return sim_.tcp().reset_between(ip_of(from), ip_of(to));
+  if (real()) return sim_.reset(from, to);
   sim::LinkRules& rules = sim_.fabric().link(from, to);
   (with_error ? rules.lose_with_error : rules.lose_silently) = share;
 }
 
 void Cluster::lose_none(const Nid& from, const Nid& to) {
-  if (!tcp()) sim_.fabric().link(from, to) = sim_.fabric().rules();
+  if (!real()) sim_.fabric().link(from, to) = sim_.fabric().rules();
 }
 
-// Over TCP the addresses of the node are silent: its kernel acknowledges nothing either.
+// Over TCP the addresses of the node are silent: its kernel acknowledges nothing either. RDMA devices go on.
 void Cluster::hang(Member& member, bool on) {
   member.node->hang(on);
-  if (!tcp()) return;
+  if (!real()) return;
   for (const Net net : nets_)
-    for (const Nid& nid : nids_on(member, net)) sim_.tcp().silence(ip_of(nid), on || links_down_.contains(nid));
-}
-
-void Cluster::reset(const Nid& a, const Nid& b) {
-  if (tcp())
-    sim_.tcp().reset_between(ip_of(a), ip_of(b));
-  else
-    sim_.fabric().reset(a, b);
+    if (net.type() == NetType::kTcp)
+      for (const Nid& nid : nids_on(member, net)) sim_.set_link(nid, !on && !links_down_.contains(nid));
 }
 
 void Cluster::heal_cuts() {
-  for (const auto& [a, b] : std::exchange(cuts_, {})) {
-    if (tcp())
-      sim_.tcp().partition(ip_of(a), ip_of(b), false);
-    else
-      sim_.fabric().heal(a, b);
-  }
-}
-
-// Over TCP nobody sees that a link is down; its address is silent.
-void Cluster::set_link(const Nid& nid, bool up) {
-  if (tcp())
-    sim_.tcp().silence(ip_of(nid), !up);
-  else if (up)
-    sim_.fabric().link_up(nid);
-  else
-    sim_.fabric().link_down(nid);
+  for (const auto& [a, b] : std::exchange(cuts_, {})) sim_.set_cut(a, b, false);
 }
 
 void Cluster::heal_network() {
   for (SickRail& rail : sick_) rail_end(rail);
   sick_.clear();
   heal_cuts();
-  for (const Nid& nid : std::exchange(links_down_, {})) set_link(nid, true);
+  for (const Nid& nid : std::exchange(links_down_, {})) sim_.set_link(nid, true);
   sim_.heal_all();
 }
 
 uint64_t Cluster::messages_sent() const {
-  if (!tcp()) return sim_.fabric().counts().launched;
+  if (!real()) return sim_.fabric().counts().launched;
   uint64_t sum = 0;
   for (const Member& member : members_)
     if (member.running()) sum += member.node->stat(Stat::kSendCount);

@@ -89,7 +89,8 @@ void Cluster::rail_toggle(SickRail& rail) {
   rail.on = !rail.on;
   rail.toggle_at = sim_.now() + rail.period;
   if (!rail.nid.is_any()) {
-    if (rail.on ? links_down_.insert(rail.nid).second : links_down_.erase(rail.nid) > 0) set_link(rail.nid, !rail.on);
+    if (rail.on ? links_down_.insert(rail.nid).second : links_down_.erase(rail.nid) > 0)
+      sim_.set_link(rail.nid, !rail.on);
     return;
   }
   for (const auto& [a, b] : rail.pairs) {

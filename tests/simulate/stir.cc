@@ -199,7 +199,7 @@ void Cluster::cut_or_heal(Member& member) {
     for (const Nid& b : other.nids) {
       if (!whole && rng_.one_in(2)) continue;
       if (reset)
-        this->reset(a, b);
+        sim_.reset(a, b);
       else
         cut(a, b, one_way);
     }
@@ -211,12 +211,12 @@ void Cluster::link_change(Member& member) {
     const Nid nid = *links_down_.begin();
     say("link up: " + nid_text(nid));
     links_down_.erase(nid);
-    return set_link(nid, true);
+    return sim_.set_link(nid, true);
   }
   if (member.nids.empty()) return;
   const Nid nid = member.nids[rng_.below(member.nids.size())];
   say("link down: " + nid_text(nid));
-  if (links_down_.insert(nid).second) set_link(nid, false);
+  if (links_down_.insert(nid).second) sim_.set_link(nid, false);
 }
 
 void Cluster::stop(Member& member) {

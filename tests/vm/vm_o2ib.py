@@ -43,6 +43,7 @@ class Machine:
         self.guest.run(ONE_SUBNET, SMALL)
         self.daemon = self.guest.start(f'exec ulnetd --socket /run/ulnet.sock --config /etc/{config}.yaml')
         self.daemon.wait_for('ulnetd: ready', SMALL)
+        self.ctl('lnet configure')
         for net, interface in nets:
             self.add(net, interface)
 
@@ -53,6 +54,8 @@ class Machine:
 
     def report(self):
         """For a test that failed."""
+        if self.daemon is None:
+            return
         print(f'--- ulnetd of {self.guest.name}', self.daemon.output(), sep='\n', flush=True)
         print(self.ctl('net show -v', status=None), flush=True)
 

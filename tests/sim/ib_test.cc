@@ -1,0 +1,116 @@
+// Goal: whole nodes over o2iblnd, on simulated RDMA devices: pings, discovery, payloads of each size, routers between
+// o2ib and tcp, lives of a peer, rails. Random clusters of such nodes are in tests/simulate.
+#include <gtest/gtest.h>
+
+#include "control/discovery/runner.h"
+#include "tests/cluster/sim_net.h"
+
+namespace ulnet::test {
+namespace {
+
+struct SimIb : ::testing::TestWithParam<unsigned> {
+  SimNode& node(std::vector<std::string> nis, std::vector<RouteSpec> routes = {}, bool routing = false) {
+    NodeSpec spec{.nis = std::move(nis), .workers = GetParam(), .routing = routing, .routes = std::move(routes)};
+    spec.fast_detection = true;
+    return sim.add_node(spec);
+  }
+  bool all_ended(Duration limit = 60s) {
+    const auto ended = [](const auto& one) { return one->open_operations() == 0; };
+    return sim.run_until([&] { return std::all_of(sim.nodes().begin(), sim.nodes().end(), ended); }, limit);
+  }
+  /// A PUT and a GET of each length, one after the other.
+  void exchange(SimNode& from, const SimNode& to) {
+    for (const uint32_t length : {0u, 1u, 4000u, 4001u, 65536u, 1u << 20})
+      for (const bool get : {false, true}) {
+        const auto number = from.start(to.nid(), {.length = length}, get);
+        ASSERT_TRUE(all_ended());
+        EXPECT_EQ(from.outcome(*number).status, 0) << length << (get ? " GET" : " PUT");
+      }
+  }
+  SimNet sim{{.seed = 51, .transport = Transport::kO2ib}};
+};
+
+TEST_P(SimIb, pings) {
+  auto& a = node({"10.0.0.1@o2ib"});
+  node({"10.0.0.2@o2ib", "10.1.0.2@o2ib1"});
+  a.ping("10.0.0.2@o2ib");
+  ASSERT_TRUE(sim.run_until([&] { return a.ping_answer().has_value(); }, 10s));
+  EXPECT_EQ(a.ping_answer()->error, 0);
+  EXPECT_EQ(a.ping_answer()->info.nis.size(), 2u);
+  a.ping("10.0.0.3@o2ib", 1s);
+  ASSERT_TRUE(sim.run_until([&] { return a.ping_answer().has_value(); }, 10s));
+  EXPECT_NE(a.ping_answer()->error, 0);
+}
+
+// Goal: payloads of each size, from messages to remote writes that fill a whole message, arrive over discovered rails.
+TEST_P(SimIb, payloads_of_each_size) {
+  auto& a = node({"10.0.0.1@o2ib", "10.1.0.1@o2ib1"});
+  auto& b = node({"10.0.0.2@o2ib", "10.1.0.2@o2ib1"});
+  exchange(a, b);
+  exchange(b, a);
+  const PeerNi* peer = a.node().control().peers->find(b.nid(1));
+  ASSERT_NE(peer, nullptr);
+  EXPECT_EQ(peer->peer->ni_count(), 2u);
+  EXPECT_TRUE(peer->peer->multi_rail());
+  EXPECT_GT(sim.rc().counts.writes, 0u);
+}
+
+// Goal: a router passes messages of each size from o2ib to tcp and back.
+TEST_P(SimIb, a_router_between_o2ib_and_tcp) {
+  auto& a = node({"10.0.0.1@o2ib"}, {{"tcp", "10.0.0.9@o2ib"}});
+  auto& router = node({"10.0.0.9@o2ib", "10.1.0.9@tcp"}, {}, true);
+  auto& b = node({"10.1.0.2@tcp"}, {{"o2ib", "10.1.0.9@tcp"}});
+  exchange(a, b);
+  exchange(b, a);
+  EXPECT_GE(router.stat(Stat::kRouteLength), uint64_t{4} << 20);
+}
+
+TEST_P(SimIb, a_peer_that_starts_again) {
+  auto& a = node({"10.0.0.1@o2ib"});
+  auto& b = node({"10.0.0.2@o2ib"});
+  exchange(a, b);
+  b.restart();  // its connections are gone, and node a does not hear of it
+  sim.run_for(1s);
+  for (int i = 0; i < 3; ++i) {
+    (void)a.put(b);
+    ASSERT_TRUE(all_ended());
+  }
+  exchange(a, b);
+}
+
+// Goal: the port of one rail goes down. Messages take the other rail, and both when the port is back.
+TEST_P(SimIb, a_port_that_goes_down) {
+  auto& a = node({"10.0.0.1@o2ib", "10.1.0.1@o2ib1"});
+  auto& b = node({"10.0.0.2@o2ib", "10.1.0.2@o2ib1"});
+  exchange(a, b);
+  const LocalNi& ni = *a.node().control().nis->find(a.nid());
+  sim.set_link(a.nid(), false);
+  sim.run_for(100ms);
+  EXPECT_TRUE(ni.fatal);
+  const uint64_t sent = ni.counted(NiTraffic::kSent);
+  exchange(a, b);
+  EXPECT_EQ(ni.counted(NiTraffic::kSent), sent);
+  sim.set_link(a.nid(), true);
+  sim.run_for(30s);
+  exchange(a, b);
+  EXPECT_GT(ni.counted(NiTraffic::kSent), sent);
+}
+
+// Goal: the wires break while large payloads are under way. Each operation ends once, and later ones arrive.
+TEST_P(SimIb, wires_that_break) {
+  auto& a = node({"10.0.0.1@o2ib"});
+  auto& b = node({"10.0.0.2@o2ib"});
+  exchange(a, b);
+  for (unsigned round = 0; round < 10; ++round) {
+    for (unsigned i = 0; i < 6; ++i) (void)a.start(b.nid(), {.length = 1u << 20}, i % 2 == 0);
+    sim.run_for(Duration(round * 23us));
+    sim.reset(a, b);
+    ASSERT_TRUE(all_ended());
+  }
+  exchange(a, b);
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, SimIb, ::testing::ValuesIn(worker_counts()));
+
+}  // namespace
+}  // namespace ulnet::test
