@@ -101,15 +101,16 @@ void accept_request(IbControl& control, const rc::Event& event) {
 }
 
 void accept_ready(IbControl& control, ConnCtl& conn, rc::Qp& qp) {
-  if (!conn_lend(control, conn, qp)) accept_failed(control, conn, rc::Cause::kResources);
+  if (!conn_lend(control, conn, qp)) accept_failed(control, conn, failure_of(rc::Cause::kResources));
 }
 
 void accept_established(IbControl& control, ConnCtl& conn) {
+  if (conn.lost) return accept_failed(control, conn, *conn.lost);
   conn_up(control, conn);
 }
 
-void accept_failed(IbControl& control, ConnCtl& conn, rc::Cause cause) {
-  conn_lost(control, conn, failure_of(cause));
+void accept_failed(IbControl& control, ConnCtl& conn, Completion how) {
+  conn_lost(control, conn, how);
 }
 
 }  // namespace ulnet::o2iblnd

@@ -9,6 +9,6 @@ void accept_request(IbControl& control, const rc::Event& event);
 /// Events of a connection that was accepted.
 void accept_ready(IbControl& control, ConnCtl& conn, rc::Qp& qp);
 void accept_established(IbControl& control, ConnCtl& conn);
-void accept_failed(IbControl& control, ConnCtl& conn, rc::Cause cause);
+void accept_failed(IbControl& control, ConnCtl& conn, Completion how);
 
 }  // namespace ulnet::o2iblnd

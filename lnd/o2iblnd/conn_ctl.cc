@@ -186,13 +186,12 @@ void conns_close(IbControl& control, const PeerCtl& peer, Completion how) {
     if (ConnCtl* conn = control.find_conn(id)) conn_close(control, *conn, how);
 }
 
+// The end of an attempt comes from the provider, too, with the cause and the data of a REJ. The worker may be faster.
 void on_conn_ended(IbControl& control, const ConnEndedMsg& msg) {
   ConnCtl* conn = control.find_conn(msg.conn->id);
   if (conn == nullptr || conn->stage == ConnStage::kEnding) return;
-  if (conn->active && conn->stage != ConnStage::kUp)
-    dial_lost(control, *conn, msg.how);
-  else
-    conn_lost(control, *conn, msg.how);
+  if (conn->stage == ConnStage::kUp) return conn_lost(control, *conn, msg.how);
+  conn->lost = msg.how;
 }
 
 void on_conn_dead(IbControl& control, const ConnDeadMsg& msg) {

@@ -133,6 +133,7 @@ void dial_answered(IbControl& control, ConnCtl& conn, std::span<const std::byte>
     control.log_limited(LogCause::kAnswer, "o2iblnd: " + nid_text(peer.key.second) + ": " + answer_fault_text(wrong));
     return dial_lost(control, conn, {-EPROTO, LndStatus::kRemoteDropped});
   }
+  if (conn.lost) return dial_lost(control, conn, *conn.lost);
   conn.params = answer.params;
   conn.ends = ends_of_answer(answer, conn.ends.src_stamp);
   peer.stamp = answer.ends.src_stamp;

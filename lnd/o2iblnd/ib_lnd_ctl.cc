@@ -229,9 +229,7 @@ void IbLndControl::from_worker(WorkerId worker, const LndMsg& msg, Instant now) 
       if (conn != nullptr) conn_adopted(state_, *conn);
       return;
     }
-    case ToControl::kConnEnded:
-      (void)rc_events();  // the worker may have seen the end first: the peer's answer, or its reject, is read before
-      return on_conn_ended(state_, msg.as<ConnEndedMsg>());
+    case ToControl::kConnEnded: return on_conn_ended(state_, msg.as<ConnEndedMsg>());
     case ToControl::kConnDead: return on_conn_dead(state_, msg.as<ConnDeadMsg>());
     case ToControl::kNiFlushed: return ni_flushed(msg.as<NiFlushedMsg>().ni);
   }
@@ -266,7 +264,8 @@ void IbLndControl::rc_event(const rc::Event& event) {
     case rc::EventKind::kEstablished:
       return conn->active ? dial_answered(state_, *conn, data) : accept_established(state_, *conn);
     case rc::EventKind::kFailed:
-      return conn->active ? dial_refused(state_, *conn, event.cause, data) : accept_failed(state_, *conn, event.cause);
+      return conn->active ? dial_refused(state_, *conn, event.cause, data)
+                          : accept_failed(state_, *conn, failure_of(event.cause));
     case rc::EventKind::kClosed: return conn_lost(state_, *conn, failure_of(event.cause));
     case rc::EventKind::kRequest:
     case rc::EventKind::kDevice: return;

@@ -75,9 +75,10 @@ struct ConnCtl {
   Instant began = kNever;
   ConnStage stage = ConnStage::kMaking;
   bool active = false;
-  ConnParams params;       ///< offered, then settled
-  Ends ends;               ///< of own messages
-  Conn* object = nullptr;  ///< lent to the worker from kAdopting to ConnDeadMsg
+  ConnParams params;               ///< offered, then settled
+  Ends ends;                       ///< of own messages
+  Conn* object = nullptr;          ///< lent to the worker from kAdopting to ConnDeadMsg
+  std::optional<Completion> lost;  ///< the worker has reported the end, and the provider's event is to come
   ConnFacts facts;
 };
 

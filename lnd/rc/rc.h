@@ -18,9 +18,10 @@
 // The peer may send as soon as it has the REP, so messages may come before kEstablished.
 //
 // The end: kFailed, kClosed, or Control::disconnect() ends a connection; QpUser::broken() says so on the worker. If the
-// worker sees the failure first, its owner calls disconnect(). Then the queue pair hands everything back. After
-// QpUser::drained(), no write of the peer lands any more, and no memory is in use. The worker releases the Qp, and
-// control destroys the connection.
+// worker sees the failure of an established connection first, its owner calls disconnect(). Each attempt gets
+// kEstablished or kFailed, also if the worker sees its failure first: kFailed has the cause, and the data of a reject.
+// After disconnect(), the queue pair hands everything back. After QpUser::drained(), no write of the peer lands any
+// more, and no memory is in use. The worker releases the Qp, and control destroys the connection.
 #pragma once
 #include <array>
 #include <cstddef>

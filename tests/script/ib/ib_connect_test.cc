@@ -117,11 +117,13 @@ TEST_F(IbConnect, another_nid_is_there) {
       "o2iblnd: request of 10.0.0.1@o2ib (10.0.0.1) is rejected (FATAL): the request is for a NID that is not here");
 }
 
+// Goal: the side with more gives in, also if the worker reports the end of the refused attempt before the REJ is read.
 TEST_F(IbConnect, the_smaller_queue_depth_wins) {
-  for (const bool first : {true, false}) {
-    SCOPED_TRACE(first);
-    add(0, {.peer_credits = 32});
-    add(1, {.peer_credits = 8});
+  for (const unsigned order : {0, 1, 2, 3}) {
+    SCOPED_TRACE(order);
+    const bool first = (order & 1) != 0;
+    add(0, {.peer_credits = 32}).worker_first = order > 1;
+    add(1, {.peer_credits = 8}).worker_first = order > 1;
     IbTx& tx = nodes[first ? 0 : 1]->put(first ? 1 : 0, 1, 100);
     pass();
     EXPECT_TRUE(tx.done);
@@ -331,6 +333,7 @@ TEST_F(IbConnect, at_random) {
       IbNode& node = add(i, options);
       node.late = [&rng] { return rng.one_in(4); };
       node.ring_room = 1 + rng.below(3);
+      node.worker_first = rng.one_in(2);
     }
     for (unsigned turn = 0; turn < 1500; ++turn, now += 100us)
       for (auto& [number, node] : nodes) {

@@ -227,7 +227,7 @@ void IbCore::to_control(Owed& from, const LndMsg& msg) {
 
 void IbCore::turn(Instant when) {
   now = when;
-  control_turn();
+  if (!worker_first) control_turn();
   while (!for_worker.empty() && !late()) {
     const LndMsg msg = for_worker.front();
     for_worker.pop_front();
@@ -244,6 +244,7 @@ void IbCore::turn(Instant when) {
     from_worker(msg);
     if (Owed* next = owed.pop_front()) for_control.push_back(std::get<LndMsg>(next->msg));
   }
+  if (worker_first) control_turn();
 }
 
 }  // namespace ulnet::test

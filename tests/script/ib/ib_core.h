@@ -105,8 +105,9 @@ class IbCore : public LndCore {
   std::unique_ptr<o2iblnd::IbLnd> lnd;
   // The rings between the halves. A message may lie there for some turns.
   std::deque<LndMsg> for_control, for_worker;
-  List<Owed, OwedTag> owed;                           ///< wait for room in the ring to control
-  size_t ring_room = SIZE_MAX;                        ///< of the ring to control
+  List<Owed, OwedTag> owed;     ///< wait for room in the ring to control
+  size_t ring_room = SIZE_MAX;  ///< of the ring to control
+  bool worker_first = false;    ///< in each turn; control finds the worker's messages before its events
   std::function<bool()> late = [] { return false; };  ///< the ring is not looked at in this turn
 
   // The decisions of the core.
