@@ -24,6 +24,9 @@ uint32_t be24(Bytes in, size_t at) {
 uint32_t be32(Bytes in, size_t at) {
   return uint32_t{be16(in, at)} << 16 | be16(in, at + 2);
 }
+uint64_t be64(Bytes in, size_t at) {
+  return uint64_t{be32(in, at)} << 32 | be32(in, at + 4);
+}
 
 std::optional<RoceFrame> roce_parse(Bytes in) {
   constexpr size_t kEthernet = 14, kIpv4 = 20, kUdp = 8, kBth = 12, kIcrc = 4;
@@ -44,7 +47,12 @@ std::optional<RoceFrame> roce_parse(Bytes in) {
 CmMessage cm_parse(const RoceFrame& frame) {
   constexpr size_t kDeth = 8, kMad = 24, kAttributeAt = 16, kCmaHeader = 36;
   const Bytes mad = frame.payload.subspan(kDeth), data = mad.subspan(kMad);
-  CmMessage cm{CmMessage::Kind(be16(mad, kAttributeAt)), frame.from, frame.to, be32(data, 0), be32(data, 4)};
+  CmMessage cm{.kind = CmMessage::Kind(be16(mad, kAttributeAt)),
+               .time = frame.time,
+               .from = frame.from,
+               .to = frame.to,
+               .local_id = be32(data, 0),
+               .remote_id = be32(data, 4)};
   Bytes private_data;
   switch (cm.kind) {
     case CmMessage::Kind::kReq:
@@ -62,8 +70,8 @@ CmMessage cm_parse(const RoceFrame& frame) {
       cm.reason = be16(data, 10);
       private_data = data.subspan(84);
       break;
+    case CmMessage::Kind::kDreq: cm.qpn = be24(data, 8); break;
     case CmMessage::Kind::kRtu:
-    case CmMessage::Kind::kDreq:
     case CmMessage::Kind::kDrep: break;
   }
   cm.private_data.assign(private_data.begin(), private_data.end());
@@ -71,12 +79,13 @@ CmMessage cm_parse(const RoceFrame& frame) {
 }
 
 // SEND has the opcodes 0 to 5, WRITE 6 to 11, each in the same order.
-constexpr uint8_t kLast = 2, kOnly = 4, kWriteFirst = 6, kWriteOnlyImmediate = 11, kUdSendOnly = 0x64;
+constexpr uint8_t kFirst = 0, kLast = 2, kOnly = 4, kWriteFirst = 6, kWriteOnlyImmediate = 11, kUdSendOnly = 0x64;
 
 /// All connections of one file while it is read.
 class Assembler {
  public:
   void take(const RoceFrame& frame) {
+    ++place_;
     if (frame.opcode == kUdSendOnly) return take_cm(cm_parse(frame));
     if (frame.opcode <= kWriteOnlyImmediate) take_request(frame);
   }
@@ -87,38 +96,63 @@ class Assembler {
     std::optional<uint32_t> next_psn;
     std::optional<size_t> connection;
     Side from = Side::kDialler;
-    std::vector<std::byte> bytes;  ///< of a SEND that is not complete
+    std::vector<std::byte> bytes;  ///< of a SEND or WRITE that is not complete
+    uint64_t address = 0;          ///< of a WRITE
+    uint32_t key = 0;
   };
   using Key = std::tuple<uint32_t, uint32_t, uint32_t>;  // from, to, QPN
 
-  void take_cm(const CmMessage& cm) {
+  void take_cm(CmMessage cm) {
+    cm.place = place_;
     const auto& before = capture.cm;
     const auto request = std::find_if(before.begin(), before.end(), [&](const CmMessage& one) {
       return one.kind == CmMessage::Kind::kReq && one.from == cm.to && one.local_id == cm.remote_id;
     });
     if (cm.kind == CmMessage::Kind::kRep && request != before.end()) {
-      const size_t connection = capture.connections.size();
+      const size_t connection = cm.connection = capture.connections.size();
       capture.connections.push_back({false, request->from, cm.from});
       directions_[{cm.to, cm.from, cm.qpn}] = {cm.psn, connection, Side::kDialler, {}};
       directions_[{cm.from, cm.to, request->qpn}] = {request->psn, connection, Side::kPassive, {}};
     }
+    if (cm.kind == CmMessage::Kind::kDreq) cm.connection = closed(cm);
+    const auto asked = std::find_if(before.begin(), before.end(), [&](const CmMessage& one) {
+      return one.kind == CmMessage::Kind::kDreq && one.from == cm.to && one.local_id == cm.remote_id;
+    });
+    if (cm.kind == CmMessage::Kind::kDrep && asked != before.end()) cm.connection = asked->connection;
     capture.cm.push_back(cm);
+  }
+
+  /// The connection that a DREQ ends.
+  size_t closed(const CmMessage& cm) {
+    Direction& direction = directions_[{cm.from, cm.to, cm.qpn}];
+    if (direction.connection) return *direction.connection;
+    direction.connection = capture.connections.size();
+    capture.connections.push_back({true, cm.from, cm.to});
+    return *direction.connection;
   }
 
   void take_request(const RoceFrame& frame) {
     Direction& direction = directions_[{frame.from, frame.to, frame.qpn}];
     if (direction.next_psn.value_or(frame.psn) != frame.psn) return;
     direction.next_psn = (frame.psn + 1) & 0xFFFFFF;
-    const bool last = frame.opcode % 6 == kLast || frame.opcode % 6 == kOnly;
-    if (frame.opcode >= kWriteFirst) {
-      if (last && direction.connection) ++capture.connections[*direction.connection].writes;
-      return;
+    const unsigned part = frame.opcode % 6;
+    const bool last = part == kLast || part == kOnly, is_write = frame.opcode >= kWriteFirst;
+    Bytes payload = frame.payload;
+    if (is_write && (part == kFirst || part == kOnly)) {
+      constexpr size_t kReth = 16;
+      direction.address = be64(payload, 0);
+      direction.key = be32(payload, 8);
+      payload = payload.subspan(kReth);
     }
-    direction.bytes.insert(direction.bytes.end(), frame.payload.begin(), frame.payload.end());
+    direction.bytes.insert(direction.bytes.end(), payload.begin(), payload.end());
     if (!last) return;
-    if (!direction.connection) find_connection(direction, frame);
-    capture.sends.push_back({frame.time, *direction.connection, direction.from, std::move(direction.bytes)});
+    if (!direction.connection && !is_write) find_connection(direction, frame);
+    O2ibSend send{frame.time, place_, direction.connection.value_or(0), direction.from, std::move(direction.bytes)};
     direction.bytes.clear();
+    if (!is_write) return capture.sends.push_back(std::move(send));
+    if (!direction.connection) return;
+    ++capture.connections[send.connection].writes;
+    capture.writes.push_back({std::move(send), direction.address, direction.key});
   }
 
   /// The first message of a connection that was open before.
@@ -137,6 +171,7 @@ class Assembler {
   }
 
   std::map<Key, Direction> directions_;
+  size_t place_ = 0;
   std::vector<std::pair<o2iblnd::Ends, size_t>> open_before_;
 };
 

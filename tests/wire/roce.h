@@ -1,6 +1,6 @@
-// RoCEv2 frames in captures of o2iblnd: messages of the connection manager (CM), and the messages of each connection as
-// its receiver accepts them. ACKs and duplicates are left out; RDMA WRITEs are counted only. For tests that decode or
-// replay the captures in tests/wire/captures/. Source: docs/wire/roce.md §1, §2, §7.
+// RoCEv2 frames in captures of o2iblnd: messages of the connection manager (CM), SENDs and RDMA WRITEs. A SEND or WRITE
+// is listed when its receiver accepts it. ACKs and duplicates are left out. For tests that decode or replay the files
+// in tests/wire/captures/. Source: docs/wire/roce.md §1, §2, §7.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -28,9 +28,12 @@ std::string roce_frames(const std::string& path, const std::function<void(const 
 struct CmMessage {
   enum class Kind : uint16_t { kReq = 0x10, kRej = 0x12, kRep = 0x13, kRtu = 0x14, kDreq = 0x15, kDrep = 0x16 };
   Kind kind = Kind::kReq;
+  Duration time{};
+  size_t place = 0;  ///< in the file, as O2ibSend::place
   uint32_t from = 0, to = 0;
   uint32_t local_id = 0, remote_id = 0;
-  uint32_t qpn = 0, psn = 0;            ///< REQ, REP
+  uint32_t qpn = 0, psn = 0;            ///< REQ, REP: the sender's; DREQ: `qpn` is the receiver's
+  size_t connection = 0;                ///< REP, DREQ, DREP: index of the connection
   uint16_t reason = 0;                  ///< REJ
   std::vector<std::byte> private_data;  ///< REQ (behind the cma header), REP, REJ; with its padding
 };
@@ -44,15 +47,23 @@ struct O2ibConnection {
 };
 struct O2ibSend {
   Duration time{};
+  size_t place = 0;  ///< orders all events of the file: SENDs, WRITEs, CM messages
   size_t connection = 0;
   Side from = Side::kDialler;
   std::vector<std::byte> bytes;
+};
+/// One RDMA WRITE.
+struct O2ibWrite {
+  O2ibSend data;  ///< `bytes` are the bytes written
+  uint64_t address = 0;
+  uint32_t key = 0;
 };
 struct O2ibCapture {
   std::string error;  ///< not empty: the file could not be read, and why
   std::vector<CmMessage> cm;
   std::vector<O2ibConnection> connections;
   std::vector<O2ibSend> sends;  ///< in the order in which their receivers accepted them
+  std::vector<O2ibWrite> writes;
 };
 [[nodiscard]] O2ibCapture o2ib_read(const std::string& path);
 /// Names of all files of tests/wire/captures/ with o2ib in them, sorted.
