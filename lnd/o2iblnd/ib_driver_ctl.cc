@@ -45,6 +45,7 @@ class IbDriver final : public Driver {
   // Before a node has an NI, no device of the provider is in use: nothing is registered yet, and nothing blocks.
   Result<void> open(unsigned workers) {
     if (auto opened = staging_.open(workers * kStagingBytes); !opened) return opened;
+    if (!config_.register_memory) return {};
     if (auto added = provider_->control().region_add(kStagingRegion, staging_.bytes()); !added) return added;
     registered_ = true;
     return {};

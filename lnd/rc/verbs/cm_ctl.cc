@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -20,19 +21,36 @@ CmThread::CmThread(std::vector<VerbsWorker*> workers, StuckBell& stuck)
 }
 
 CmThread::~CmThread() {
-  if (!thread_.joinable()) return;
-  stop_.store(true, std::memory_order_seq_cst);
-  orders_signal_.raise();
-  thread_.join();
+  if (no_thread_ == 0) {
+    stop_.store(true, std::memory_order_seq_cst);
+    orders_signal_.raise();
+    (void)pthread_join(thread_, nullptr);
+  }
   close();
 }
 
-Result<void> CmThread::start() {
+Result<void> CmThread::open() {
   for (Signal* signal : {&orders_signal_, &news_signal_})
     if (auto opened = signal->open(); !opened) return opened;
-  thread_ = std::thread([this] { run(); });
-  (void)pthread_setname_np(thread_.native_handle(), "ulnet-rdma");
   return {};
+}
+
+/// Control, or the node's helper. The thread takes no signals: those are for the program's own threads.
+bool CmThread::start() {
+  std::call_once(started_, [this] {
+    sigset_t all, before;
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const auto entry = [](void* self) -> void* {
+      static_cast<CmThread*>(self)->run();
+      return nullptr;
+    };
+    no_thread_ = pthread_create(&thread_, nullptr, entry, this);
+    (void)pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (no_thread_ == 0) (void)pthread_setname_np(thread_, "ulnet-rdma");
+  });
+  errno = no_thread_;
+  return no_thread_ == 0;
 }
 
 rdma_event_channel* CmThread::channel() {
@@ -40,6 +58,10 @@ rdma_event_channel* CmThread::channel() {
   if (channel != nullptr) return channel;
   channel = rdma_create_event_channel();
   if (channel == nullptr) return nullptr;
+  if (!start()) {
+    rdma_destroy_event_channel(channel);
+    return nullptr;
+  }
   const int flags = ::fcntl(channel->fd, F_GETFL);
   if (flags >= 0) (void)::fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK);
   channel_.store(channel, std::memory_order_release);
@@ -261,6 +283,7 @@ void CmThread::free_stuck() {
 // --- Regions ---------------------------------------------------------------------------------------------------------
 
 Result<void> CmThread::region_add(RegionId region, std::span<std::byte> memory) {
+  if (!start()) return fail(errno, "no thread is left for RDMA devices");
   RegionJob job;
   job.region = region;
   job.memory = memory;
@@ -271,6 +294,7 @@ Result<void> CmThread::region_add(RegionId region, std::span<std::byte> memory) 
 }
 
 void CmThread::region_remove(RegionId region) {
+  if (!start()) return;
   RegionJob job;
   job.add = false;
   job.region = region;

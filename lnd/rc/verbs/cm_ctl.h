@@ -2,14 +2,15 @@
 // devices report. Control sends orders and gets news. Nothing here reads a clock: the time limits of
 // connections are control's. Thread: the CM thread, but for the functions that say otherwise.
 #pragma once
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 
 #include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -67,11 +68,11 @@ class CmThread {
   ~CmThread();
   CmThread(const CmThread&) = delete;
   CmThread& operator=(const CmThread&) = delete;
-  /// Control: starts the thread. Errors: EMFILE, EAGAIN.
-  [[nodiscard]] Result<void> start();
+  /// Control, once, before all others. The thread starts with the first device, or the first region. Errors: EMFILE.
+  [[nodiscard]] Result<void> open();
 
   // --- Control ---
-  /// Null: this machine has no RDMA device, or rdma_cm is missing (errno).
+  /// Null: this machine has no RDMA device, or rdma_cm or a thread is missing (errno).
   [[nodiscard]] rdma_event_channel* channel();
   [[nodiscard]] bool order(const Order& order);
   [[nodiscard]] bool take(News& news) { return news_.pop(news); }
@@ -100,6 +101,7 @@ class CmThread {
   };
 
   // cm_ctl.cc: the loop, and orders.
+  [[nodiscard]] bool start();
   void run();
   bool turn();
   void wait();
@@ -136,7 +138,9 @@ class CmThread {
   [[nodiscard]] CmConn* find(ConnId id);
 
   const std::vector<VerbsWorker*> workers_;
-  std::thread thread_;
+  std::once_flag started_;
+  pthread_t thread_{};
+  int no_thread_ = -1;  ///< 0: the thread runs; -1: it was not started; else why it could not
   std::atomic<bool> stop_{false};
   std::atomic<rdma_event_channel*> channel_{nullptr};
   Signal orders_signal_, news_signal_;

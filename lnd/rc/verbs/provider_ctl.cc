@@ -17,7 +17,7 @@ class VerbsProvider final : public Provider {
   Result<void> open() {
     for (const auto& worker : workers_)
       if (auto opened = worker->bell().signal.open(); !opened) return opened;
-    return cm_->start();
+    return cm_->open();
   }
   Control& control() override { return *control_; }
   Worker& worker(WorkerId id) override { return *workers_.at(id.value); }

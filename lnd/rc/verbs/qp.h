@@ -10,7 +10,7 @@
 #include "dataplane/base/limits.h"
 #include "dataplane/base/list.h"
 #include "lnd/rc/rc.h"
-#include "lnd/rc/verbs/signal.h"
+#include "lnd/rc/verbs/wake_signal.h"
 
 namespace ulnet::rc::verbs {
 

@@ -13,7 +13,7 @@
 namespace ulnet::rc::verbs {
 
 /// A provider for a node with this many workers. A machine without RDMA devices is no error: listen() says ENODEV then.
-/// Errors: EMFILE, EAGAIN (no thread).
+/// Errors: EMFILE.
 [[nodiscard]] Result<std::unique_ptr<Provider>> open_provider(unsigned workers);
 
 }  // namespace ulnet::rc::verbs
