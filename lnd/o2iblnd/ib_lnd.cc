@@ -70,7 +70,9 @@ void IbLnd::cancel(Tx& tx, bool force, Instant now) {
     case TxPlace::kQueued: state.conn()->queue.remove(tx); return worker_.finish(tx, unsent);
     case TxPlace::kBegun:
       if (!force) return;
-      return conn_end(worker_, *state.conn(), {-ECONNABORTED, LndStatus::kLocalAborted});
+      return conn_end(worker_, *state.conn(),
+                      expired ? Completion{-ETIMEDOUT, LndStatus::kNetworkTimeout}
+                              : Completion{-EHOSTUNREACH, LndStatus::kRemoteDropped});
   }
 }
 
@@ -80,7 +82,7 @@ Instant IbLnd::moved(NiId ni, PeerNiId peer_ni, Instant now) {
   bool waits = false;
   Instant moved = kNever;
   for (Conn* conn = peer->conns.front(); conn != nullptr; conn = peer->conns.after(*conn)) {
-    waits |= conn->outs_used > 0 || !conn->transfers.empty();
+    waits |= conn->outs_used > 0 || conn->begun > 0;  // also while a PUT_REQ or GET_REQ has no answer
     moved = std::max(moved, conn->progress);
   }
   return waits ? moved : now;

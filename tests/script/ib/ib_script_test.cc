@@ -493,6 +493,41 @@ TEST_F(IbScript, moved) {
   net.cut(ib_address(0), ib_address(1), false);
 }
 
+// Goal: a PUT_REQ that the peer has and does not answer counts as well.
+TEST_F(IbScript, moved_without_an_answer) {
+  connect();
+  end.put(1, 5, 100'000);
+  pass();
+  EXPECT_EQ(raw.next().message.type, MessageType::kPutReq);
+  const Instant before = now;
+  pass(500ms);
+  EXPECT_LE(end.lnd->moved(NiId{1}, PeerNiId{kPeerNi.value + 1}, now), before);
+}
+
+// Goal: a message that the core takes back can go over another path.
+TEST_F(IbScript, a_request_that_is_taken_back) {
+  connect();
+  IbTx& tx = end.put(1, 5, 100'000);
+  pass();
+  end.lnd->cancel(tx, true, now);
+  pass();
+  ASSERT_TRUE(tx.done);
+  EXPECT_EQ(tx.how.error, -EHOSTUNREACH);
+  EXPECT_EQ(tx.how.health, LndStatus::kRemoteDropped);
+}
+
+TEST_F(IbScript, a_late_request_that_is_taken_back) {
+  connect();
+  IbTx& tx = end.put(1, 5, 100'000);
+  pass();
+  tx.deadline = now;
+  end.lnd->cancel(tx, true, now);
+  pass();
+  ASSERT_TRUE(tx.done);
+  EXPECT_EQ(tx.how.error, -ETIMEDOUT);
+  EXPECT_EQ(tx.how.health, LndStatus::kNetworkTimeout);
+}
+
 TEST_F(IbScript, an_ni_that_stops) {
   raw.accepts = false;
   IbTx& waiting = end.put(1, 1, 10);
