@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""o2ib between guests with rdma_rxe: ulnetd on each, ulnet-perf for puts and gets. Two rails, a router to tcp, losses of
-a link, a path and a machine. Each operation ends once, data is verified, and no receive buffer is ever missing.
+"""o2ib between guests with rdma_rxe: ulnetd on each, puts and gets of ulnet-perf. Two rails, a router to tcp, losses of
+a link, a path and a machine. Each operation ends once, data is verified, and no message ever lacks a receive buffer.
 
 ULNET_FULL=1: more operations, and each loss several times.
 """
@@ -163,7 +163,7 @@ def two_rails(pair):
 
 def link_lost(pair):
     """One rail loses its carrier: the NI is down, the other one carries on. Then the carrier comes back."""
-    program = pair.a.perf('put 10.0.0.2@o2ib --size 65536 -c 4 -d 20s')
+    program = pair.a.perf('put 10.0.0.2@o2ib --size 65536 -c 4 -d 12s')
     program.guest.until(f'{CTL} net show -v | grep send_count', SMALL)
     pair.a.guest.set_carrier(False, 1)
     pair.a.state('10.0.1.1@o2ib', 'down')
@@ -177,7 +177,7 @@ def link_lost(pair):
 
 def path_cut(pair):
     """Frames are lost on one rail, and no device reports it."""
-    program = pair.a.perf('put 10.0.0.2@o2ib --size 65536 -c 4 -d 20s')
+    program = pair.a.perf('put 10.0.0.2@o2ib --size 65536 -c 4 -d 10s')
     pair.a.guest.set_tap(False, 1)
     (run,) = results(program)
     pair.a.guest.set_tap(True, 1)
@@ -189,7 +189,7 @@ def path_cut(pair):
 
 def peer_lost(pair):
     """The other machine loses its power. Operations end, and later ones arrive at its next life."""
-    program = pair.a.perf('put 10.0.0.2@o2ib --size 65536 -c 4 -d 10s')
+    program = pair.a.perf('put 10.0.0.2@o2ib --size 65536 -c 4 -d 5s')
     pair.b.guest.power_cycle()
     output = program.wait(10 * SMALL, status=None)
     (run,) = json.loads(output)['runs']
