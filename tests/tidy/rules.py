@@ -126,7 +126,7 @@ LAYERS = ('dataplane/base', 'dataplane/wire', 'dataplane/state', 'dataplane/sele
 INCLUDE_ONLY_IN = [
     (r'rte_eal\.h|rte_ethdev\.h|rte_launch\.h', ('lnd/net/dpdk', 'tests/unit/dpdk'),
      'DPDK start-up and ports are lnd/net/dpdk/eal.cc and port.cc'),
-    (r'infiniband/.*|rdma/.*', ('lnd/rc/verbs',), 'verbs are below lnd/rc/rc.h'),
+    (r'infiniband/.*|rdma/.*', ('lnd/rc/verbs', 'tests/unit/rc'), 'verbs are below lnd/rc/rc.h'),
     (r'liburing\.h', ('lnd', 'dataplane/base/idle_gate.cc', 'dataplane/host', 'tests'),
      'io_uring is below lnd/ and the worker\'s sleep'),
     (r'yaml-cpp/.*', ('config', 'tests'), 'YAML is read and written in config/ only'),

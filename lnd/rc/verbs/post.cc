@@ -67,7 +67,7 @@ Posted VerbsWorker::begin(VerbsQp& qp, OpKind kind, uint64_t token, ibv_send_wr*
   request = nullptr;
   if (qp.over()) return Posted::kYes;
   if (qp.tail - qp.head >= qp.work) return Posted::kNoRoom;
-  const uint32_t place = qp.tail % qp.work;
+  const auto place = uint32_t(qp.tail % qp.work);
   qp.ops[place] = {.kind = kind, .token = token};
   request = &qp.requests[place];
   *request = {};
@@ -155,7 +155,7 @@ Posted VerbsWorker::key_close(Qp& any, RemoteKey& key) {
 
 uint32_t VerbsWorker::room(const Qp& any) const {
   const auto& qp = static_cast<const VerbsQp&>(any);
-  return qp.over() ? 0 : qp.work - (qp.tail - qp.head);
+  return qp.over() ? 0 : qp.work - uint32_t(qp.tail - qp.head);
 }
 
 // --- Lists of requests -----------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ void VerbsWorker::post_requests(VerbsQp& qp) {
   if (qp.over()) return;
   const uint32_t quarter = std::max(qp.work / 4, 1u);
   ibv_send_wr *first = nullptr, *last = nullptr;
-  for (uint32_t count = qp.posted; count != qp.tail; ++count) {
+  for (uint64_t count = qp.posted; count != qp.tail; ++count) {
     if (!qp.op(count).has_request) continue;
     ibv_send_wr& request = qp.request(count);
     if (count % quarter == 0) request.send_flags |= IBV_SEND_SIGNALED;

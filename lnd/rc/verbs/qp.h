@@ -81,7 +81,7 @@ struct VerbsQp final : Qp, Linked<AllTag>, Linked<DirtyTag>, Linked<ReadyTag>, L
   std::unique_ptr<ibv_sge[]> sges;          ///< `pieces` for each
   std::vector<Window> window;               ///< made by the CM thread
   std::vector<uint32_t> free_windows;       ///< their numbers; never more than `window` has
-  uint32_t head = 0, posted = 0, tail = 0;  ///< counts of operations: completed, handed to the device, taken
+  uint64_t head = 0, posted = 0, tail = 0;  ///< counts of operations: completed, handed to the device, taken
   uint32_t keys_open = 0;
   std::unique_ptr<ibv_recv_wr[]> receive_requests;  ///< by buffer
   std::unique_ptr<ibv_sge[]> receive_sges;
@@ -97,8 +97,8 @@ struct VerbsQp final : Qp, Linked<AllTag>, Linked<DirtyTag>, Linked<ReadyTag>, L
   uint32_t looks = 0;             ///< how often broken() was put off, because messages may be left
 
   [[nodiscard]] bool over() const { return failed || is_broken; }
-  [[nodiscard]] Op& op(uint32_t count) { return ops[count % work]; }
-  [[nodiscard]] ibv_send_wr& request(uint32_t count) { return requests[count % work]; }
+  [[nodiscard]] Op& op(uint64_t count) { return ops[count % work]; }
+  [[nodiscard]] ibv_send_wr& request(uint64_t count) { return requests[count % work]; }
 };
 
 [[nodiscard]] inline VerbsQp& verbs_qp(Qp& qp) {
@@ -113,11 +113,13 @@ struct Bell {
     rung.store(true, std::memory_order_seq_cst);
     signal.raise();
   }
-  /// True if it was rung since the last call. The worker looks at `rung` again before it sleeps.
-  bool take() {
-    if (!rung.load(std::memory_order_relaxed) || !rung.exchange(false, std::memory_order_seq_cst)) return false;
+  /// True if it was rung since the last call.
+  bool take() { return rung.load(std::memory_order_relaxed) && rung.exchange(false, std::memory_order_seq_cst); }
+  /// Before the worker sleeps: true if it was rung. The signal is cleared first, since `rung` is set before the signal.
+  /// So a signal whose `rung` take() has seen does not keep the worker awake, and no ring is lost.
+  bool is_rung() {
     signal.clear();
-    return true;
+    return rung.load(std::memory_order_seq_cst);
   }
 };
 /// Workers ring it for the CM thread: a queue pair is stuck.

@@ -9,7 +9,7 @@ namespace {
 constexpr Duration kDrainMax = 5s;  ///< for the last completions of a queue pair
 constexpr uint32_t kLooksMax = 64;  ///< turns in which broken() waits for messages that came before
 
-Cause cause_of(ibv_wc_status status) {
+Cause cause_of(ibv_wc_status status, RequestTag tag) {
   switch (status) {
     case IBV_WC_SUCCESS:
     case IBV_WC_WR_FLUSH_ERR: return Cause::kNone;
@@ -21,6 +21,8 @@ Cause cause_of(ibv_wc_status status) {
     case IBV_WC_REM_INV_RD_REQ_ERR:
     case IBV_WC_REM_ABORT_ERR: return Cause::kRemoteAccess;
     case IBV_WC_LOC_LEN_ERR:
+      // Of a receive buffer: the peer's message is longer than the buffer.
+      return tag == RequestTag::kReceive ? Cause::kRemoteAccess : Cause::kLocal;
     case IBV_WC_LOC_QP_OP_ERR:
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_ACCESS_ERR:
@@ -28,6 +30,12 @@ Cause cause_of(ibv_wc_status status) {
     case IBV_WC_BAD_RESP_ERR: return Cause::kLocal;
     default: return Cause::kDevice;
   }
+}
+
+/// The last completions have come by then, or the device has to let go of the queue pair. Its messages that have come
+/// are reported first, so its end has no limit before broken().
+Instant drain_until(const VerbsQp& qp) {
+  return qp.ending_since == kNever || !qp.is_broken ? kForever : qp.ending_since + kDrainMax;
 }
 
 }  // namespace
@@ -98,11 +106,11 @@ void VerbsWorker::completed(const ibv_wc& wc, Instant now) {
   if (qp == nullptr || qp->generation != name.generation) return;  // of a queue pair that went without it
   if (wc.status != IBV_WC_SUCCESS) {
     qp->failed = true;
-    if (qp->seen == Cause::kNone) qp->seen = cause_of(wc.status);
+    if (qp->seen == Cause::kNone) qp->seen = cause_of(wc.status, name.tag);
     mark_ending(*qp);
   }
   if (name.tag == RequestTag::kReceive) return received(*qp, name.place, wc, now);
-  const uint32_t until = qp->head + (name.place + qp->work - qp->head % qp->work) % qp->work + 1;
+  const uint64_t until = qp->head + (name.place + qp->work - qp->head % qp->work) % qp->work + 1;
   if (wc.status == IBV_WC_SUCCESS && !qp->is_broken) {
     qp->live = true;
     return finish(*qp, until, now);
@@ -118,10 +126,10 @@ void VerbsWorker::received(VerbsQp& qp, uint32_t buffer, const ibv_wc& wc, Insta
 }
 
 /// Operations end up to `until`, and those behind it that have no completion.
-void VerbsWorker::finish(VerbsQp& qp, uint32_t until, Instant now) {
+void VerbsWorker::finish(VerbsQp& qp, uint64_t until, Instant now) {
   while (!qp.is_broken && qp.head != qp.posted) {
     const Op op = qp.op(qp.head);
-    if (int32_t(until - qp.head) <= 0 && op.has_request) return;
+    if (until <= qp.head && op.has_request) return;
     ++qp.head;
     report(qp, op, now);
   }
@@ -191,8 +199,7 @@ unsigned VerbsWorker::look_at_end(VerbsQp& qp, bool all_taken, Instant now) {
 unsigned VerbsWorker::timers(Instant now) {
   unsigned count = 0;
   for (VerbsQp* qp = ending_.front(); qp != nullptr; qp = ending_.after(*qp)) {
-    if (qp->ending_since == kNever || now < qp->ending_since + kDrainMax) continue;
-    if (qp->stuck.exchange(true, std::memory_order_release)) continue;
+    if (now < drain_until(*qp) || qp->stuck.exchange(true, std::memory_order_release)) continue;
     ++count;
   }
   if (count > 0) {
@@ -205,8 +212,7 @@ unsigned VerbsWorker::timers(Instant now) {
 Instant VerbsWorker::next_deadline() {
   Instant next = kForever;
   for (VerbsQp* qp = ending_.front(); qp != nullptr; qp = ending_.after(*qp))
-    if (qp->ending_since != kNever && !qp->stuck.load(std::memory_order_relaxed))
-      next = std::min(next, qp->ending_since + kDrainMax);
+    if (!qp->stuck.load(std::memory_order_relaxed)) next = std::min(next, drain_until(*qp));
   return next;
 }
 
@@ -215,7 +221,7 @@ Instant VerbsWorker::next_deadline() {
 /// Arms each queue whose channel has spoken, and looks once more. A later completion wakes the worker.
 bool VerbsWorker::pending() {
   if (early_count_ > 0 || !dirty_.empty() || !ready_.empty()) return true;
-  if (bell_.rung.load(std::memory_order_seq_cst)) return true;
+  if (bell_.is_rung()) return true;
   for (VerbsQp* qp = ending_.front(); qp != nullptr; qp = ending_.after(*qp))
     if (!qp->is_broken) return true;
   for (unsigned i = 0; i < queue_count_; ++i) {

@@ -43,7 +43,7 @@ class VerbsWorker final : public Worker {
   unsigned take(CompletionQueue& cq, std::span<ibv_wc> out);
   void completed(const ibv_wc& wc, Instant now);
   void received(VerbsQp& qp, uint32_t buffer, const ibv_wc& wc, Instant now);
-  void finish(VerbsQp& qp, uint32_t until, Instant now);
+  void finish(VerbsQp& qp, uint64_t until, Instant now);
   void report(VerbsQp& qp, const Op& op, Instant now);
   void mark_ending(VerbsQp& qp);
   unsigned look_at_ends(bool all_taken, Instant now);

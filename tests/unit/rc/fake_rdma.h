@@ -1,0 +1,50 @@
+// A stand-in for rdma-core: the functions that lnd/rc/verbs calls, without a device. The test program defines them, so
+// the linker takes them in place of the libraries. Tests decide which completions come, and what a device refuses.
+// Thread: any; a function that the CM thread calls takes the mutex.
+#pragma once
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace ulnet::test {
+
+/// A device that can be opened.
+struct FakeDevice {
+  FakeDevice();
+  ibv_device device{};
+  ibv_context context{};
+  int max_cqe = 1 << 16;
+};
+
+/// All that devices have handed out, and how they behave. One for the program; each test begins with a new one.
+struct FakeRdma {
+  std::mutex mutex;
+  std::set<FakeDevice*> open;
+  std::set<ibv_qp*> qps;
+  std::set<ibv_cq*> cqs;
+  std::set<ibv_mw*> windows;
+  std::map<ibv_mr*, ibv_context*> regions;
+  std::map<ibv_cq*, std::deque<ibv_wc>> completions;
+  std::vector<uint64_t> sends, receives;  ///< names of requests, as they were posted
+  std::vector<bool> signaled;             ///< of `sends`
+  std::vector<std::thread::id> registered_by;
+  unsigned refuse_qp = 0, refuse_mr = 0, refuse_window = 0;  ///< destroy calls that fail
+  ibv_context* no_memory = nullptr;                          ///< cannot register
+  std::function<void(ibv_context* context)> registering;     ///< called by ibv_reg_mr(), without the mutex
+  std::vector<rdma_cm_id*> destroyed;                        ///< in order
+  std::deque<rdma_cm_event> events;
+  std::map<ibv_context*, std::deque<ibv_async_event>> async_events;
+};
+[[nodiscard]] FakeRdma& fake();
+void fake_reset();
+/// A completion of the request with this name.
+void complete(ibv_cq* cq, uint64_t name, ibv_wc_status status = IBV_WC_SUCCESS);
+
+}  // namespace ulnet::test

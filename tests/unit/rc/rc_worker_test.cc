@@ -1,0 +1,176 @@
+// The worker half of the verbs provider, over a stand-in for rdma-core.
+#include <gtest/gtest.h>
+
+#include "lnd/rc/verbs/worker.h"
+#include "tests/unit/rc/fake_rdma.h"
+
+namespace ulnet::rc::verbs {
+namespace {
+
+using test::complete;
+using test::fake;
+
+struct User final : QpUser {
+  ~User() = default;
+  void received(Qp&, uint32_t buffer, uint32_t, Instant) override { buffers.push_back(buffer); }
+  void sent(Qp&, uint64_t token, Instant) override { tokens.push_back(token); }
+  void key_closed(Qp&, RemoteKey&, Instant) override {}
+  void broken(Qp&, Cause why, Instant) override { cause = why; }
+  void drained(Qp&, Instant) override { is_drained = true; }
+  std::vector<uint32_t> buffers;
+  std::vector<uint64_t> tokens;
+  Cause cause = Cause::kNone;
+  bool is_drained = false;
+};
+
+/// A queue pair as the CM thread makes one.
+struct RcWorker : ::testing::Test {
+  RcWorker() {
+    test::fake_reset();
+    (void)worker.bell().signal.open();
+    (void)stuck_signal.open();
+    stuck.signal = &stuck_signal;
+    channel = {&device.context, -1, 0};
+    cq.context = &device.context;
+    queue.cq = &cq;
+    queue.channel = &channel;
+    ibv.context = &device.context;
+    qp.conn = 2;
+    qp.receives = qp.sends = 4;
+    qp.buffer_bytes = 64;
+    qp.work = 24;  // no power of two
+    qp.pieces = 1;
+    qp.receive_memory = memory.data();
+    qp.send_memory = memory.data() + 4 * 64;
+    qp.qp = &ibv;
+    qp.cq = &queue;
+    qp.buffers = &buffers;
+    qp.ops = std::make_unique<Op[]>(qp.work);
+    qp.requests = std::make_unique<ibv_send_wr[]>(qp.work);
+    qp.sges = std::make_unique<ibv_sge[]>(qp.work);
+    qp.receive_requests = std::make_unique<ibv_recv_wr[]>(qp.receives);
+    qp.receive_sges = std::make_unique<ibv_sge[]>(qp.receives);
+  }
+  ~RcWorker() override {
+    if (qp.is_drained) worker.release(qp);
+  }
+  /// The bell that adopt() rings is heard.
+  void adopt() {
+    worker.adopt(qp, user);
+    worker.poll(16, now);
+    (void)worker.pending();
+  }
+  void end() {
+    qp.cause.store(Cause::kClosed);
+    qp.disconnected.store(true);
+    worker.bell().ring();
+  }
+  [[nodiscard]] bool signal_is_readable() { return worker.bell().signal.clear(); }
+
+  test::FakeDevice device;
+  ibv_comp_channel channel{};
+  ibv_cq cq{};
+  ibv_qp ibv{};
+  ibv_mr buffers{};
+  CompletionQueue queue;
+  std::array<std::byte, 8 * 64> memory{};
+  Signal stuck_signal;
+  StuckBell stuck;
+  VerbsWorker worker{WorkerId{0}, stuck};
+  VerbsQp qp;
+  User user;
+  Instant now = kNever + 1s;
+};
+
+// Goal: the ring of operations goes on where a counter of 32 bits would begin again.
+TEST_F(RcWorker, counts_of_operations_beyond_32_bits) {
+  adopt();
+  const uint64_t before = (uint64_t{1} << 32) - 11;
+  qp.head = qp.posted = qp.tail = before;
+  std::vector<uint64_t> expected;
+  for (uint64_t token = 1; token <= 100; token += 5) {
+    for (uint64_t i = 0; i < 5; ++i) {
+      ASSERT_EQ(worker.send(qp, 0, 1, token + i), Posted::kYes);
+      expected.push_back(token + i);
+    }
+    worker.flush(now);
+    EXPECT_EQ(worker.room(qp), token == 1 ? 19u : 14u);
+    if (token == 1) continue;  // from here on, 5 to 10 are under way
+    const size_t done = fake().sends.size() - 6;
+    complete(&cq, fake().sends[done]);
+    worker.poll(16, now);
+    EXPECT_EQ(user.tokens, std::vector(expected.begin(), expected.end() - 5)) << token;
+  }
+}
+
+TEST_F(RcWorker, a_message_that_is_too_long_is_a_fault_of_the_peer) {
+  adopt();
+  worker.receive(qp, 0);
+  complete(&cq, fake().receives.at(0), IBV_WC_LOC_LEN_ERR);
+  worker.poll(16, now);
+  EXPECT_EQ(user.cause, Cause::kRemoteAccess);
+}
+
+TEST_F(RcWorker, an_operation_that_is_too_long_is_a_fault_of_this_side) {
+  adopt();
+  ASSERT_EQ(worker.send(qp, 0, 1, 1), Posted::kYes);
+  worker.flush(now);
+  complete(&cq, fake().sends.at(0), IBV_WC_LOC_LEN_ERR);
+  worker.poll(16, now);
+  EXPECT_EQ(user.cause, Cause::kLocal);
+}
+
+// Goal: messages that have come before the end are reported, even if the worker is late: their queue pair stays.
+TEST_F(RcWorker, no_queue_pair_is_stuck_before_its_user_has_heard_of_the_end) {
+  adopt();
+  for (uint32_t i = 0; i < 2; ++i) worker.receive(qp, i);
+  for (const uint64_t name : fake().receives) complete(&cq, name);
+  end();
+  worker.poll(1, now);
+  EXPECT_EQ(worker.next_deadline(), kForever);
+  now += 10s;
+  worker.timers(now);
+  EXPECT_FALSE(qp.stuck);
+  EXPECT_FALSE(stuck.rung);
+  while (user.cause == Cause::kNone) worker.poll(1, now);
+  EXPECT_EQ(user.buffers.size(), 2u);
+}
+
+TEST_F(RcWorker, a_queue_pair_whose_completions_do_not_come_is_stuck) {
+  adopt();
+  worker.receive(qp, 0);
+  end();
+  for (unsigned i = 0; i < 3; ++i) worker.poll(16, now);
+  EXPECT_EQ(user.cause, Cause::kClosed);
+  EXPECT_FALSE(user.is_drained);
+  EXPECT_EQ(worker.next_deadline(), now + 5s);
+  worker.timers(now + 5s);
+  EXPECT_TRUE(qp.stuck);
+  EXPECT_TRUE(stuck.rung);
+  EXPECT_EQ(worker.next_deadline(), kForever);
+  qp.gone = true;
+  worker.poll(16, now);
+  EXPECT_TRUE(user.is_drained);
+}
+
+// Goal: the worker takes the bell between its two halves. The signal that comes then wakes the worker once.
+TEST_F(RcWorker, a_signal_that_comes_after_its_bell_was_taken) {
+  adopt();
+  worker.bell().rung.store(true);
+  worker.poll(16, now);
+  worker.bell().signal.raise();
+  EXPECT_FALSE(worker.pending());
+  EXPECT_FALSE(signal_is_readable());
+}
+
+TEST_F(RcWorker, a_ring_before_sleep_is_not_lost) {
+  adopt();
+  worker.bell().ring();
+  EXPECT_TRUE(worker.pending());
+  EXPECT_TRUE(worker.pending()) << "until the worker has looked";
+  worker.poll(16, now);
+  EXPECT_FALSE(worker.pending());
+}
+
+}  // namespace
+}  // namespace ulnet::rc::verbs
