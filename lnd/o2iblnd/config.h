@@ -6,13 +6,8 @@
 
 namespace ulnet::o2iblnd {
 
-/// Largest payload of a packet. The number of an enumerator is its place among the choices of the key.
+/// The number of an enumerator is its place among the choices of the key.
 enum class IbMtu : uint8_t { kOfPath, k256, k512, k1024, k2048, k4096 };
-/// 0: as the path allows.
-[[nodiscard]] constexpr uint16_t mtu_bytes(IbMtu mtu) {
-  return mtu == IbMtu::kOfPath ? uint16_t{0} : uint16_t(128u << unsigned(mtu));
-}
-static_assert(mtu_bytes(IbMtu::k256) == 256 && mtu_bytes(IbMtu::k4096) == 4096);
 
 /// For all NIs of a node.
 struct IbConfig {
@@ -22,11 +17,11 @@ struct IbConfig {
   bool use_privileged_port = true;
   Duration timeout = 50s;  ///< an NI's timeout, where it has one, wins
   Duration keepalive = 100s;
-  IbMtu ib_mtu = IbMtu::kOfPath;
   int32_t retry_count = 5;
   int32_t rnr_retry_count = 6;
   int32_t wrq_sge = 2;  ///< segments of one write
   // Without effect: the rows have the reasons.
+  IbMtu ib_mtu = IbMtu::kOfPath;
   bool cksum = false;
   bool use_fastreg_gaps = false;
   bool dev_failover = false;

@@ -90,7 +90,6 @@ rc::QpNeeds conn_needs(const IbConfig& config, const NiCtl& ni, const PeerCtl& p
           .pieces = uint32_t(config.wrq_sge),
           .retry_count = uint8_t(config.retry_count),
           .rnr_retry_count = uint8_t(config.rnr_retry_count),
-          .path_mtu = mtu_bytes(config.ib_mtu),
           .tos = int16_t(ni.tunables.tos)};
 }
 

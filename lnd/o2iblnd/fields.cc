@@ -13,6 +13,7 @@ constexpr int64_t kSegmentsMax = 16;
 
 constexpr const char* kNoChecksums =
     "ulnet sends no checksums, since kernels compute them in two ways; checksums of peers are verified";
+constexpr const char* kNoMtu = "the connection manager takes the MTU of the path, so set the MTU of the interfaces";
 constexpr const char* kNoGaps = "a key covers one piece of memory";
 constexpr const char* kNoFailover = "NIs fail over to other NIs: add an NI for each device";
 constexpr const char* kNoMapping = "memory is registered before transfers, and each transfer has a key of its own";
@@ -55,9 +56,9 @@ constexpr SettingRow<IbConfig> kSettings[] = {
      .at = kAt<&IbConfig::rnr_retry_count>},
     {.path = "ulnet.o2iblnd.ib_mtu",
      .type = kEnum,
-     .text = "Largest payload of a packet, in bytes; 0 = as the path allows. "
-             "Holds for connections that are made from now on.",
+     .text = "Largest payload of a packet, in bytes; 0 = as the path allows.",
      .choices = "0|256|512|1024|2048|4096",
+     .no_effect = kNoMtu,
      .at = kAt<&IbConfig::ib_mtu>},
     {.path = "ulnet.o2iblnd.wrq_sge",
      .type = kInteger,

@@ -86,8 +86,7 @@ struct QpNeeds {
   uint32_t pieces = 1;        ///< segments of one write
   uint8_t retry_count = 5;
   uint8_t rnr_retry_count = 6;
-  uint16_t path_mtu = 0;  ///< bytes at most; 0: as the path allows
-  int16_t tos = -1;       ///< -1: not set
+  int16_t tos = -1;  ///< -1: not set
 };
 
 class QpUser;

@@ -19,7 +19,6 @@ YAML = '''net:
 ''' + ''.join(f'              {name}: {value}\n' for name, value in TUNABLES.items()) + '''ulnet:
     o2iblnd:
         retry_count: 3
-        ib_mtu: 2048
 '''
 
 
@@ -62,13 +61,15 @@ def main():
         assert 'no effect' not in answer, answer
         waits(a.nis('o2ib1')[0], TUNABLES)
         backup = a.ctl('export', '--backup')
-        for line in [f'{name}: {value}\n' for name, value in TUNABLES.items()] + ['retry_count: 3\n', 'ib_mtu: 2048\n']:
+        for line in [f'{name}: {value}\n' for name, value in TUNABLES.items()] + ['retry_count: 3\n']:
             assert line in backup, (line, backup)
         answer = a.imported(backup)
         assert len(a.nis('o2ib1')) == 1 and len(a.nis('o2ib')) == 1, answer
 
-        answer = a.imported('ulnet: {o2iblnd: {cksum: true, service: 4444, keepalive: 60}}\n')
-        assert 'ulnet.o2iblnd.cksum has no effect: ' in answer, answer
+        answer = a.imported('ulnet: {o2iblnd: {cksum: true, ib_mtu: 2048, service: 4444, keepalive: 60}}\n')
+        for key in 'cksum', 'ib_mtu':
+            assert f'ulnet.o2iblnd.{key} has no effect: ' in answer, answer
+        assert 'ib_mtu: 2048\n' in a.ctl('export', '--backup')
         assert 'ulnet.o2iblnd.service takes effect at the next start of ulnetd' in answer, answer
         answer = a.imported('ulnet: {o2iblnd: {ib_mtu: 1000}}\n', None)
         assert "'1000' is not one of the choices; allowed: 0, 256, 512, 1024, 2048 or 4096" in answer, answer

@@ -1,7 +1,4 @@
 // Devices as they are needed, and queue pairs from INIT to RTS.
-#include <algorithm>
-#include <bit>
-
 #include "lnd/rc/verbs/cm_ctl.h"
 
 namespace ulnet::rc::verbs {
@@ -11,11 +8,6 @@ constexpr size_t kHcasMax = 8;  ///< devices of one node: VerbsWorker::kDevicesM
 
 /// The kernel may also mark attributes of RoCE, in higher bits, which ibv_modify_qp() does not have.
 constexpr int kModifyMask = (IBV_QP_DEST_QPN << 1) - 1;
-
-ibv_mtu mtu_of(uint16_t bytes) {
-  const unsigned log = unsigned(std::bit_width(unsigned(bytes)));
-  return ibv_mtu(std::clamp<unsigned>(log < 8 ? 1 : log - 8, IBV_MTU_256, IBV_MTU_4096));
-}
 
 }  // namespace
 
@@ -73,7 +65,6 @@ bool CmThread::to_send(CmConn& conn) {
     if (state == IBV_QPS_RTR) {
       mask &= kModifyMask;
       attributes.max_dest_rd_atomic = 0;
-      if (conn.needs.path_mtu != 0) attributes.path_mtu = std::min(attributes.path_mtu, mtu_of(conn.needs.path_mtu));
     }
     if (state == IBV_QPS_RTS) attributes.max_rd_atomic = 0;
     if (ibv_modify_qp(qp, &attributes, mask) != 0) return false;

@@ -73,9 +73,6 @@ std::string retries(Trial& trial) {
 std::string rnr_retries(Trial& trial) {
   return std::to_string(needs_of(trial).rnr_retry_count);
 }
-std::string path_mtu(Trial& trial) {
-  return std::to_string(needs_of(trial).path_mtu);
-}
 std::string pieces(Trial& trial) {
   return std::to_string(needs_of(trial).pieces);
 }
@@ -156,7 +153,6 @@ constexpr Case kCases[] = {
     {"ulnet.o2iblnd.timeout", 40, &answer_awaited, "12500 ms", "10000 ms"},
     {"ulnet.o2iblnd.retry_count", 3, &retries, "5", "3"},
     {"ulnet.o2iblnd.rnr_retry_count", 2, &rnr_retries, "6", "2"},
-    {"ulnet.o2iblnd.ib_mtu", 3, &path_mtu, "0", "1024"},
     {"ulnet.o2iblnd.wrq_sge", 5, &pieces, "2", "5"},
     {"ulnet.o2iblnd.keepalive", 70, &noop_after, "100 s", "70 s"},
     {"ulnet.o2iblnd.keepalive", 0, &noop_after, "100 s", "never"},
