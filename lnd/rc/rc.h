@@ -14,7 +14,7 @@
 //   The worker adopts the Qp and posts receive buffers. Only then:
 //   proceed() sends the REQ              proceed() sends the REP
 //   kEstablished, with the REP's data    kEstablished (the RTU came, or a message)
-//   or kFailed                           or kFailed, also if neither comes in time
+//   or kFailed                           or kFailed, also if neither comes within kAnswerMax
 // The peer may send as soon as it has the REP, so messages may come before kEstablished.
 //
 // The end: kFailed, kClosed, or Control::disconnect() ends a connection; QpUser::broken() says so on the worker. If the
@@ -190,16 +190,17 @@ class Worker {
 
 // --- Connections -----------------------------------------------------------------------------------------------------
 
-inline constexpr size_t kRequestDataMax = 56;  ///< private data of a REQ, behind the header of the CM's IP service
-inline constexpr size_t kReplyDataMax = 196;   ///< of a REP
-inline constexpr size_t kRejectDataMax = 148;  ///< of a REJ
+inline constexpr size_t kRequestDataMax = 56;     ///< private data of a REQ, behind the header of the CM's IP service
+inline constexpr size_t kReplyDataMax = 196;      ///< of a REP
+inline constexpr size_t kRejectDataMax = 148;     ///< of a REJ
+inline constexpr Duration kAnswerMax = 12'500ms;  ///< for the RTU of a peer; for its REP, if DialSpec does not say
 
 struct DialSpec {
   IpAddress local;
   Endpoint remote;
-  bool privileged_port = true;     ///< source port from 1023 downwards
-  Duration resolve_max = 5s;       ///< for the address, and for the route
-  Duration answer_max = 12'500ms;  ///< for all of it, the peer's answer included
+  bool privileged_port = true;       ///< source port from 1023 downwards
+  Duration resolve_max = 5s;         ///< for the address, and for the route
+  Duration answer_max = kAnswerMax;  ///< for all of it, the peer's answer included
   QpNeeds needs;
 };
 
@@ -252,8 +253,8 @@ class Control {
   virtual void prepare(ConnId id, const QpNeeds& needs, Instant now) = 0;
   /// Refuses a kRequest. The connection is gone. Requires: at most kRejectDataMax bytes.
   virtual void reject(ConnId id, std::span<const std::byte> private_data, Instant now) = 0;
-  /// After kReady: sends the REQ or the REP. Requires: the worker has posted its receive buffers; at most
-  /// kRequestDataMax bytes, or kReplyDataMax.
+  /// After kReady: sends the REQ or the REP. If a REP has no answer within kAnswerMax, kFailed with kNoAnswer follows.
+  /// Requires: the worker has posted its receive buffers; at most kRequestDataMax bytes, or kReplyDataMax.
   virtual void proceed(ConnId id, std::span<const std::byte> private_data, Instant now) = 0;
   /// Ends the connection in any state, with a DREQ where the peer has it; its queue pair drains. No event of it
   /// follows.

@@ -21,10 +21,10 @@ namespace ulnet::rc::sim {
 struct Rules {
   Duration delay_min = 2us, delay_max = 20us;  ///< of each operation and each message of the CM
   double bytes_per_ns = 12.5;
-  Duration ready_max = 1ms;   ///< until a queue pair is there
-  Duration retries_for = 2s;  ///< until a sender finds that nobody acknowledges
-  Duration reply_max = 10s;   ///< until a passive side finds that its REP has no answer
-  uint32_t lose_one_in = 0;   ///< operations with which the wire between two queue pairs breaks
+  Duration ready_max = 1ms;         ///< until a queue pair is there
+  Duration reply_max = kAnswerMax;  ///< until a passive side finds that its REP has no answer
+  Duration retries_for = 2s;        ///< until a sender finds that nobody acknowledges
+  uint32_t lose_one_in = 0;         ///< operations with which the wire between two queue pairs breaks
   uint32_t local_error_one_in = 0;
   uint32_t refuse_one_in = 0;     ///< operations that the peer's device refuses
   uint32_t no_qp_one_in = 0;      ///< queue pairs that the device cannot make

@@ -119,8 +119,8 @@ Result<ConnId> VerbsControl::dial(const DialSpec& spec, Instant now) {
     return fail(error, "cannot begin an RDMA connection");
   }
   last_conn_ = number;
-  conns_[number] = {spec.remote, 0, now + spec.answer_max, false};
-  limits_.emplace(now + spec.answer_max, number);
+  conns_[number] = {.remote = spec.remote};
+  limit(conns_[number], number, now + spec.answer_max);
   Order order;
   order.kind = OrderKind::kDial;
   order.conn = number;
@@ -150,8 +150,12 @@ void VerbsControl::reject(ConnId id, std::span<const std::byte> private_data, In
   conns_.erase(id);
 }
 
-void VerbsControl::proceed(ConnId id, std::span<const std::byte> private_data, Instant) {
-  ULNET_CHECK(private_data.size() <= (id % 2 == 0 ? kRequestDataMax : kReplyDataMax));
+/// rdma_cm reports nothing to a passive side whose peer went away without an answer.
+void VerbsControl::proceed(ConnId id, std::span<const std::byte> private_data, Instant now) {
+  const bool active = id % 2 == 0;
+  ULNET_CHECK(private_data.size() <= (active ? kRequestDataMax : kReplyDataMax));
+  Conn& conn = conns_.at(id);
+  if (!active && !conn.settled) limit(conn, id, now + kAnswerMax);
   Order order;
   order.kind = OrderKind::kProceed;
   order.conn = id;
@@ -182,6 +186,11 @@ void VerbsControl::destroy(ConnId id, Instant) {
 
 // --- Events ----------------------------------------------------------------------------------------------------------
 
+void VerbsControl::limit(Conn& conn, ConnId id, Instant until) {
+  conn.until = until;
+  limits_.emplace(until, id);
+}
+
 void VerbsControl::no_limit(Conn& conn, ConnId id) {
   limits_.erase({std::exchange(conn.until, kForever), id});
 }
@@ -191,7 +200,7 @@ void VerbsControl::time_out(Instant now) {
     const ConnId id = limits_.begin()->second;
     Conn& conn = conns_.at(id);
     no_limit(conn, id);
-    conn.over = true;
+    conn.over = conn.settled = true;
     events_.push_back({.kind = EventKind::kFailed, .cause = Cause::kNoAnswer, .conn = id, .remote = conn.remote});
     Order order;
     order.kind = OrderKind::kGiveUp;
@@ -217,13 +226,16 @@ void VerbsControl::hear(const News& news) {
       order.conn = event.conn;
       return this->order(order);
     }
-    conns_[event.conn] = {event.remote, event.listener, kForever, false};
+    conns_[event.conn] = {.remote = event.remote, .listener = event.listener};
     events_.push_back(event);
     return;
   }
   const auto conn = conns_.find(event.conn);
   if (conn == conns_.end() || conn->second.over) return;
-  if (event.kind != EventKind::kReady) no_limit(conn->second, event.conn);
+  if (event.kind != EventKind::kReady) {
+    no_limit(conn->second, event.conn);
+    conn->second.settled = true;
+  }
   events_.push_back(event);
   events_.back().remote = conn->second.remote;
 }

@@ -38,6 +38,7 @@ class VerbsControl final : public Control {
     ListenerId listener = 0;
     Instant until = kForever;  ///< of an attempt to connect
     bool over = false;         ///< nothing more is reported
+    bool settled = false;      ///< kEstablished or kFailed was reported
   };
   struct Listener {
     rdma_cm_id* id = nullptr;
@@ -47,6 +48,7 @@ class VerbsControl final : public Control {
   void orders_again();
   void time_out(Instant now);
   void hear(const News& news);
+  void limit(Conn& conn, ConnId id, Instant until);
   void no_limit(Conn& conn, ConnId id);
 
   CmThread& cm_;

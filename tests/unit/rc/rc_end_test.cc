@@ -61,6 +61,17 @@ TEST_F(RcEnd, the_reply_has_no_answer) {
   until([&] { return seen.find("1 failed (the peer does not answer)") != std::string::npos; });
 }
 
+// Goal: a peer whose REQ has come goes away without a word. The passive side gives up by itself.
+TEST_F(RcEnd, a_peer_that_goes_after_its_request) {
+  listen();
+  world->silent_request();
+  accept();
+  until([&] { return seen.find("1 ready") != std::string::npos; });
+  until([&] { return seen.find("1 failed (the peer does not answer)") != std::string::npos; });
+  until([&] { return passive().is_broken; });
+  EXPECT_EQ(passive().cause, rc::Cause::kNoAnswer);
+}
+
 TEST_F(RcEnd, no_device_has_the_address) {
   rc::DialSpec elsewhere = spec();
   elsewhere.local = rc::IpAddress::of_v4(0x0A090909);

@@ -20,6 +20,8 @@ class World {
   /// From now on nothing passes between the two nodes. Requires: can_cut().
   virtual void cut() = 0;
   [[nodiscard]] virtual bool can_cut() const { return true; }
+  /// A peer sends a REQ to node 1 at kPort, and is silent from then on.
+  virtual void silent_request() = 0;
   /// Writes outside a key's window are refused; else those outside its region are.
   [[nodiscard]] virtual bool windows_have_bounds() const { return true; }
   /// Lets a little time pass. Returns what it is then.
