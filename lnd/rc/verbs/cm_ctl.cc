@@ -11,7 +11,8 @@
 namespace ulnet::rc::verbs {
 namespace {
 
-constexpr int kNewsWaitMs = 5;  ///< control does not say that its ring has room again
+constexpr int kNewsWaitMs = 5;        ///< control does not say that its ring has room again
+constexpr int kRefusedWaitMs = 1000;  ///< until a device is to let go again of what it has refused
 
 }  // namespace
 
@@ -94,7 +95,8 @@ bool CmThread::turn() {
     run(*job);
     more = true;
   }
-  if (stuck_.rung.exchange(false, std::memory_order_seq_cst)) free_stuck();
+  if (stuck_.rung.exchange(false, std::memory_order_seq_cst) || refused_) refused_ = free_stuck();
+  for (const auto& hca : hcas_) refused_ |= hca->free_refused();
   for (size_t left = early_.size(); left > 0; --left) {
     const CmEvent event = early_.front();
     early_.pop_front();
@@ -112,7 +114,7 @@ void CmThread::wait() {
   for (const auto& hca : hcas_)
     if (!hca->is_lost()) fds.push_back({.fd = hca->events_fd(), .events = POLLIN, .revents = 0});
   const bool waits = !news_waiting_.empty() || !early_.empty();
-  (void)::poll(fds.data(), nfds_t(fds.size()), waits ? kNewsWaitMs : -1);
+  (void)::poll(fds.data(), nfds_t(fds.size()), waits ? kNewsWaitMs : refused_ ? kRefusedWaitMs : -1);
   orders_signal_.clear();
 }
 
@@ -120,7 +122,7 @@ void CmThread::wait() {
 void CmThread::close() {
   for (auto& [id, conn] : conns_) {
     if (conn.cm != nullptr) (void)rdma_destroy_id(conn.cm);
-    if (conn.qp != nullptr) conn.hca->unmake_qp(*conn.qp);
+    if (conn.qp != nullptr) conn.hca->unmake_qp(std::move(conn.qp));
   }
   for (rdma_cm_id* id : leaving_) (void)rdma_destroy_id(id);
   if (rdma_event_channel* channel = channel_.load(std::memory_order_relaxed)) rdma_destroy_event_channel(channel);
@@ -238,7 +240,7 @@ void CmThread::destroy(CmConn& conn) {
   if (conn.qp != nullptr) {
     Place& place = places_[conn.qp->worker.value];
     place.free.push_back(conn.qp->index);
-    conn.hca->unmake_qp(*conn.qp);
+    conn.hca->unmake_qp(std::move(conn.qp));
   }
   if (conn.cm != nullptr) {
     if (conn.farewell)
@@ -270,14 +272,20 @@ void CmThread::end_qp(CmConn& conn, Cause cause) {
   workers_[conn.qp->worker.value]->bell().ring();
 }
 
-/// Queue pairs whose last completions do not come: without the queue pair, nothing is under way either.
-void CmThread::free_stuck() {
+/// Queue pairs whose last completions do not come: without the queue pair, nothing is under way either. True: a device
+/// has refused to let go of one, whose memory it may still use.
+bool CmThread::free_stuck() {
+  bool refused = false;
   for (auto& [id, conn] : conns_) {
     if (conn.qp == nullptr || conn.qp->qp == nullptr || !conn.qp->stuck.load(std::memory_order_acquire)) continue;
-    Hca::destroy_qp(*conn.qp);
+    if (!conn.hca->destroy_qp(*conn.qp)) {
+      refused = true;
+      continue;
+    }
     conn.qp->gone.store(true, std::memory_order_release);
     workers_[conn.qp->worker.value]->bell().ring();
   }
+  return refused;
 }
 
 // --- Regions ---------------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ class CmThread {
   void say(const CmConn& conn, EventKind kind, Cause cause = Cause::kNone, std::span<const std::byte> data = {});
   void end(CmConn& conn, Cause cause, std::span<const std::byte> data = {});
   void end_qp(CmConn& conn, Cause cause);
-  void free_stuck();
+  [[nodiscard]] bool free_stuck();
   void run(RegionJob& job);
   [[nodiscard]] Result<void> region_add_everywhere(RegionId region, std::span<std::byte> memory);
   void close();
@@ -159,6 +159,7 @@ class CmThread {
   std::vector<Place> places_;      ///< by worker
   ListenerId last_listener_ = 0;
   ConnId last_dial_ = 0, next_passive_ = 1;
+  bool refused_ = false;  ///< a device has not let go of all that it was to free
 };
 
 }  // namespace ulnet::rc::verbs

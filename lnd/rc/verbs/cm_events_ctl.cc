@@ -164,7 +164,7 @@ void CmThread::device_events(Hca& hca) {
 
 void CmThread::on_device(Hca& hca, const ibv_async_event& event) {
   const auto conn_of = [&]() -> CmConn* {
-    return find(static_cast<const VerbsQp*>(event.element.qp->qp_context)->conn);
+    return find(ConnId(reinterpret_cast<uintptr_t>(event.element.qp->qp_context)));
   };
   switch (event.event_type) {
     case IBV_EVENT_COMM_EST:

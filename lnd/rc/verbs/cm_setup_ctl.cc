@@ -45,10 +45,9 @@ void CmThread::make_ready(CmConn& conn) {
     place.generations.push_back(0);
   }
   const uint32_t index = place.free.back();
-  conn.qp = conn.hca->make_qp(conn.needs, init, mask | IBV_QP_ACCESS_FLAGS, index, ++place.generations[index]);
+  conn.qp = conn.hca->make_qp(conn.id, conn.needs, init, mask | IBV_QP_ACCESS_FLAGS, index, ++place.generations[index]);
   if (conn.qp == nullptr) return end(conn, Cause::kResources);
   place.free.pop_back();
-  conn.qp->conn = conn.id;
   conn.phase = ConnPhase::kReady;
   say(conn, EventKind::kReady);
 }

@@ -78,15 +78,18 @@ bool Hca::probe() {
   return true;
 }
 
+/// The kernel frees what is left when the device is closed, and only then the memory of queue pairs is free.
 Hca::~Hca() {
+  (void)free_refused();
   for (const auto& [id, keys] : keys_) (void)ibv_dereg_mr(keys->mr);
-  for (const auto& keys : leaving_) (void)ibv_dereg_mr(keys->mr);
   for (const CompletionQueue& one : completions_) {
     if (one.cq != nullptr) (void)ibv_destroy_cq(one.cq);
     if (one.channel != nullptr) (void)ibv_destroy_comp_channel(one.channel);
   }
   if (pd_ != nullptr) (void)ibv_dealloc_pd(pd_);
-  if (context_ != nullptr) (void)ibv_close_device(context_);
+  if (context_ == nullptr || ibv_close_device(context_) != 0) return;
+  for (const auto& qp : refused_)
+    if (qp->receive_memory != nullptr) (void)::munmap(qp->receive_memory, qp->memory_bytes);
 }
 
 DeviceFacts Hca::facts(uint8_t port) {
@@ -153,9 +156,10 @@ void Hca::make_windows(VerbsQp& qp, uint32_t count) {
   qp.keys = uint32_t(qp.window.size());
 }
 
-std::unique_ptr<VerbsQp> Hca::make_qp(const QpNeeds& needs, ibv_qp_attr init, int init_mask, uint32_t index,
-                                      uint16_t generation) {
+std::unique_ptr<VerbsQp> Hca::make_qp(ConnId conn, const QpNeeds& needs, ibv_qp_attr init, int init_mask,
+                                      uint32_t index, uint16_t generation) {
   auto qp = std::make_unique<VerbsQp>();
+  qp->conn = conn;
   const uint32_t most = std::min(uint32_t(std::max(attributes_.max_qp_wr, 1)), kRequestsMax);
   qp->worker = needs.worker;
   qp->receives = std::min(needs.receives, most);
@@ -175,7 +179,7 @@ std::unique_ptr<VerbsQp> Hca::make_qp(const QpNeeds& needs, ibv_qp_attr init, in
   ibv_qp_init_attr wanted{};
   wanted.send_cq = wanted.recv_cq = qp->cq->cq;
   wanted.qp_type = IBV_QPT_RC;
-  wanted.qp_context = qp.get();
+  wanted.qp_context = reinterpret_cast<void*>(uintptr_t(conn));  // a number: events may come late
   for (const uint32_t inline_bytes : {kInlineBytes, 0u}) {
     wanted.cap = {.max_send_wr = qp->work,
                   .max_recv_wr = qp->receives,
@@ -189,7 +193,7 @@ std::unique_ptr<VerbsQp> Hca::make_qp(const QpNeeds& needs, ibv_qp_attr init, in
     }
   }
   const auto failed = [&]() -> std::unique_ptr<VerbsQp> {
-    unmake_qp(*qp);
+    unmake_qp(std::move(qp));
     return nullptr;
   };
   if (qp->qp == nullptr || !make_buffers(*qp)) return failed();
@@ -204,20 +208,39 @@ std::unique_ptr<VerbsQp> Hca::make_qp(const QpNeeds& needs, ibv_qp_attr init, in
   return qp;
 }
 
-/// Windows first. A window that is bound refers to its queue pair, which rdma_rxe then waits for.
-void Hca::destroy_qp(VerbsQp& qp) {
-  for (const Window& one : qp.window) (void)ibv_dealloc_mw(one.mw);
-  qp.window.clear();
-  if (qp.qp != nullptr) (void)ibv_destroy_qp(std::exchange(qp.qp, nullptr));
+/// A device that was removed has let go of all, and says that it is not there.
+bool Hca::let_go(int error) const {
+  return error == 0 || (lost_ && (error == EIO || error == ENODEV));
 }
 
-void Hca::unmake_qp(VerbsQp& qp) {
-  destroy_qp(qp);
-  if (qp.buffers != nullptr) (void)ibv_dereg_mr(std::exchange(qp.buffers, nullptr));
+/// Windows first. A window that is bound refers to its queue pair, which rdma_rxe then waits for.
+bool Hca::destroy_qp(VerbsQp& qp) {
+  std::erase_if(qp.window, [this](const Window& one) { return let_go(ibv_dealloc_mw(one.mw)); });
+  if (!qp.window.empty()) return false;
+  if (qp.qp != nullptr && !let_go(ibv_destroy_qp(qp.qp))) return false;
+  qp.qp = nullptr;
+  return true;
+}
+
+/// True: nothing is left.
+bool Hca::free_qp(VerbsQp& qp) {
+  if (!destroy_qp(qp)) return false;
+  if (qp.buffers != nullptr && !let_go(ibv_dereg_mr(qp.buffers))) return false;
+  qp.buffers = nullptr;
   if (qp.receive_memory != nullptr) (void)::munmap(std::exchange(qp.receive_memory, nullptr), qp.memory_bytes);
   if (qp.cq != nullptr) qp.cq->promised -= qp.receives + qp.work;
   qp.cq = nullptr;
-  std::erase_if(leaving_, [](const auto& keys) { return ibv_dereg_mr(keys->mr) == 0; });
+  return true;
+}
+
+void Hca::unmake_qp(std::unique_ptr<VerbsQp> qp) {
+  if (!free_qp(*qp)) refused_.push_back(std::move(qp));
+}
+
+bool Hca::free_refused() {
+  std::erase_if(refused_, [this](const auto& qp) { return free_qp(*qp); });
+  std::erase_if(refused_regions_, [this](const auto& keys) { return let_go(ibv_dereg_mr(keys->mr)); });
+  return !refused_.empty() || !refused_regions_.empty();
 }
 
 // --- Regions ---------------------------------------------------------------------------------------------------------
@@ -246,7 +269,7 @@ void Hca::region_remove(RegionId region) {
   const auto found = keys_.find(region);
   if (found == keys_.end()) return;
   regions_[region_slot(region)].store(nullptr, std::memory_order_release);
-  if (ibv_dereg_mr(found->second->mr) != 0) leaving_.push_back(std::move(found->second));
+  if (!let_go(ibv_dereg_mr(found->second->mr))) refused_regions_.push_back(std::move(found->second));
   keys_.erase(found);
 }
 

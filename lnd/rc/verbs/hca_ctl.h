@@ -32,13 +32,16 @@ class Hca {
   [[nodiscard]] bool is_lost() const { return lost_; }
 
   /// Makes a queue pair as near to the needs as the device can; its state is INIT, by `init`. `index` and `generation`:
-  /// its place in the worker's table. Null: no resources.
-  [[nodiscard]] std::unique_ptr<VerbsQp> make_qp(const QpNeeds& needs, ibv_qp_attr init, int init_mask, uint32_t index,
-                                                 uint16_t generation);
-  /// The queue pair and its windows at the device. Requires: its worker does not use them.
-  static void destroy_qp(VerbsQp& qp);
-  /// The same, with its memory: nothing that the device has names its memory any more.
-  void unmake_qp(VerbsQp& qp);
+  /// its place in the worker's table. `conn` is ibv_qp::qp_context. Null: no resources.
+  [[nodiscard]] std::unique_ptr<VerbsQp> make_qp(ConnId conn, const QpNeeds& needs, ibv_qp_attr init, int init_mask,
+                                                 uint32_t index, uint16_t generation);
+  /// The queue pair and its windows at the device. False: the device still has some of them. Requires: its worker does
+  /// not use them.
+  [[nodiscard]] bool destroy_qp(VerbsQp& qp);
+  /// The same, with its memory. What the device refuses to let go stays, with the memory that it may use.
+  void unmake_qp(std::unique_ptr<VerbsQp> qp);
+  /// Tries again to free what the device has refused to let go. True: some of it is left.
+  bool free_refused();
 
   /// Errors: those of the device.
   [[nodiscard]] Result<void> region_add(RegionId region, std::span<std::byte> memory);
@@ -51,6 +54,8 @@ class Hca {
   [[nodiscard]] bool probe();
   [[nodiscard]] CompletionQueue* completions(WorkerId worker, uint32_t more);
   [[nodiscard]] bool make_buffers(VerbsQp& qp);
+  [[nodiscard]] bool let_go(int error) const;
+  [[nodiscard]] bool free_qp(VerbsQp& qp);
   void make_windows(VerbsQp& qp, uint32_t count);
 
   ibv_context* context_ = nullptr;
@@ -62,8 +67,10 @@ class Hca {
   std::vector<CompletionQueue> completions_;  ///< by worker
   std::unique_ptr<RegionSlot[]> regions_;     ///< kRegionSlots
   std::map<RegionId, std::unique_ptr<RegionKeys>> keys_;
-  std::vector<std::unique_ptr<RegionKeys>> leaving_;  ///< a window of a queue pair that is about to go still names them
-  std::map<uint8_t, uint32_t> best_mbps_;             ///< by port: the highest speed so far
+  std::vector<std::unique_ptr<VerbsQp>> refused_;  ///< the device has not let go of them
+  /// The same. A window of a queue pair that is about to go may still name them.
+  std::vector<std::unique_ptr<RegionKeys>> refused_regions_;
+  std::map<uint8_t, uint32_t> best_mbps_;  ///< by port: the highest speed so far
 };
 
 }  // namespace ulnet::rc::verbs

@@ -15,7 +15,7 @@ namespace ulnet::test {
 namespace {
 
 std::unique_ptr<FakeRdma>& all() {
-  static std::unique_ptr<FakeRdma> one = std::make_unique<FakeRdma>();
+  static std::unique_ptr<FakeRdma> one = std::make_unique<FakeRdma>();  // NOLINT
   return one;
 }
 
@@ -35,7 +35,6 @@ int post_send(ibv_qp*, ibv_send_wr* first, ibv_send_wr**) {
   const std::lock_guard lock(fake().mutex);
   for (; first != nullptr; first = first->next) {
     fake().sends.push_back(first->wr_id);
-    fake().signaled.push_back((first->send_flags & IBV_SEND_SIGNALED) != 0);
   }
   return 0;
 }
@@ -44,6 +43,11 @@ int post_recv(ibv_qp*, ibv_recv_wr* first, ibv_recv_wr**) {
   const std::lock_guard lock(fake().mutex);
   for (; first != nullptr; first = first->next) fake().receives.push_back(first->wr_id);
   return 0;
+}
+
+void raise(int fd) {
+  const uint64_t one = 1;
+  (void)!::write(fd, &one, sizeof one);
 }
 
 int notify(ibv_cq*, int) {
@@ -89,6 +93,10 @@ FakeRdma& fake() {
   return *all();
 }
 
+FakeRdma::~FakeRdma() {
+  for (rdma_cm_id* id : destroyed) delete id;
+}
+
 void fake_reset() {
   all() = std::make_unique<FakeRdma>();
 }
@@ -101,8 +109,37 @@ void complete(ibv_cq* cq, uint64_t name, ibv_wc_status status) {
   fake().completions[cq].push_back(wc);
 }
 
+void cm_event(rdma_cm_id* id, rdma_cm_event_type type) {
+  rdma_cm_event event{};
+  event.id = id;
+  event.event = type;
+  const std::lock_guard lock(fake().mutex);
+  fake().events.push_back(event);
+  raise(fake().channel->fd);
+}
+
+void cm_request(rdma_cm_id* listener, rdma_cm_id* id) {
+  rdma_cm_event event{};
+  event.id = id;
+  event.listen_id = listener;
+  event.event = RDMA_CM_EVENT_CONNECT_REQUEST;
+  const std::lock_guard lock(fake().mutex);
+  fake().events.push_back(event);
+  raise(fake().channel->fd);
+}
+
+void async_event(ibv_context* context, ibv_event_type type, ibv_qp* qp) {
+  ibv_async_event event{};
+  event.event_type = type;
+  event.element.qp = qp;
+  const std::lock_guard lock(fake().mutex);
+  fake().async_events[context].push_back(event);
+  raise(context->async_fd);
+}
+
 }  // namespace ulnet::test
 
+using ulnet::test::cm_event;
 using ulnet::test::fake;
 
 extern "C" {
@@ -251,6 +288,8 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* out) {
   const std::lock_guard lock(fake().mutex);
   auto& waiting = fake().async_events[context];
   if (waiting.empty()) {
+    uint64_t count = 0;
+    (void)!::read(context->async_fd, &count, sizeof count);
     errno = EAGAIN;
     return -1;
   }
@@ -262,7 +301,11 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* out) {
 void ibv_ack_async_event(ibv_async_event*) {}
 
 rdma_event_channel* rdma_create_event_channel() {
-  return new rdma_event_channel{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  if (fake().no_channel != 0) {
+    errno = fake().no_channel;
+    return nullptr;
+  }
+  return fake().channel = new rdma_event_channel{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
 }
 
 void rdma_destroy_event_channel(rdma_event_channel* channel) {
@@ -273,6 +316,8 @@ void rdma_destroy_event_channel(rdma_event_channel* channel) {
 int rdma_get_cm_event(rdma_event_channel*, rdma_cm_event** out) {
   const std::lock_guard lock(fake().mutex);
   if (fake().events.empty()) {
+    uint64_t count = 0;
+    (void)!::read(fake().channel->fd, &count, sizeof count);
     errno = EAGAIN;
     return -1;
   }
@@ -286,8 +331,47 @@ int rdma_ack_cm_event(rdma_cm_event* event) {
   return 0;
 }
 
+int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** out, void* context, rdma_port_space) {
+  const std::lock_guard lock(fake().mutex);
+  *out = new rdma_cm_id{};
+  (*out)->channel = channel;
+  (*out)->context = context;
+  fake().ids.insert(*out);
+  return 0;
+}
+
+int rdma_bind_addr(rdma_cm_id* id, sockaddr*) {
+  const std::lock_guard lock(fake().mutex);
+  errno = ENODEV;
+  if (fake().at_address == nullptr) return -1;
+  id->verbs = &fake().at_address->context;
+  id->port_num = 1;
+  return 0;
+}
+
+int rdma_listen(rdma_cm_id*, int) {
+  return 0;
+}
+
+int rdma_set_option(rdma_cm_id*, int, int, void*, size_t) {
+  return 0;
+}
+
+int rdma_resolve_addr(rdma_cm_id* id, sockaddr*, sockaddr* to, int) {
+  if (rdma_bind_addr(id, to) != 0) return -1;
+  cm_event(id, RDMA_CM_EVENT_ADDR_RESOLVED);
+  return 0;
+}
+
+int rdma_resolve_route(rdma_cm_id* id, int) {
+  cm_event(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
+  return 0;
+}
+
 int rdma_destroy_id(rdma_cm_id* id) {
   const std::lock_guard lock(fake().mutex);
+  fake().ids.erase(id);
+  std::erase_if(fake().events, [&](const rdma_cm_event& event) { return event.id == id; });
   fake().destroyed.push_back(id);
   return 0;
 }
@@ -296,7 +380,12 @@ int rdma_disconnect(rdma_cm_id*) {
   return 0;
 }
 
-int rdma_connect(rdma_cm_id*, rdma_conn_param*) {
+int rdma_connect(rdma_cm_id* id, rdma_conn_param*) {
+  cm_event(id, RDMA_CM_EVENT_CONNECT_RESPONSE);
+  return 0;
+}
+
+int rdma_accept(rdma_cm_id*, rdma_conn_param*) {
   return 0;
 }
 

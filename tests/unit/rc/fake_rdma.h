@@ -33,18 +33,26 @@ struct FakeRdma {
   std::map<ibv_mr*, ibv_context*> regions;
   std::map<ibv_cq*, std::deque<ibv_wc>> completions;
   std::vector<uint64_t> sends, receives;  ///< names of requests, as they were posted
-  std::vector<bool> signaled;             ///< of `sends`
   std::vector<std::thread::id> registered_by;
   unsigned refuse_qp = 0, refuse_mr = 0, refuse_window = 0;  ///< destroy calls that fail
   ibv_context* no_memory = nullptr;                          ///< cannot register
   std::function<void(ibv_context* context)> registering;     ///< called by ibv_reg_mr(), without the mutex
-  std::vector<rdma_cm_id*> destroyed;                        ///< in order
-  std::deque<rdma_cm_event> events;
   std::map<ibv_context*, std::deque<ibv_async_event>> async_events;
+  int no_channel = 0;                ///< errno of rdma_create_event_channel()
+  FakeDevice* at_address = nullptr;  ///< the device that all addresses belong to
+  std::set<rdma_cm_id*> ids;
+  std::vector<rdma_cm_id*> destroyed;  ///< in order
+  std::deque<rdma_cm_event> events;
+  rdma_event_channel* channel = nullptr;
+  ~FakeRdma();
 };
 [[nodiscard]] FakeRdma& fake();
 void fake_reset();
 /// A completion of the request with this name.
 void complete(ibv_cq* cq, uint64_t name, ibv_wc_status status = IBV_WC_SUCCESS);
+void cm_event(rdma_cm_id* id, rdma_cm_event_type type);
+/// A REQ that has come to a listener.
+void cm_request(rdma_cm_id* listener, rdma_cm_id* id);
+void async_event(ibv_context* context, ibv_event_type type, ibv_qp* qp = nullptr);
 
 }  // namespace ulnet::test

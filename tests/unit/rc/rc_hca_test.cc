@@ -1,0 +1,95 @@
+// Devices of the verbs provider, over a stand-in for rdma-core.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "lnd/rc/verbs/hca_ctl.h"
+#include "tests/unit/rc/fake_rdma.h"
+
+namespace ulnet::rc::verbs {
+namespace {
+
+using test::fake;
+
+struct RcHca : ::testing::Test {
+  RcHca() {
+    test::fake_reset();
+    open();
+  }
+  void open() { hca = Hca::open(&device.device, 2); }
+  [[nodiscard]] std::unique_ptr<VerbsQp> make(ConnId conn = 2, uint32_t work = 32) {
+    const QpNeeds needs{.receives = 18, .sends = 16, .buffer_bytes = 4096, .work = work, .keys = 3};
+    return hca->make_qp(conn, needs, {}, 0, 0, 1);
+  }
+  test::FakeDevice device;
+  std::unique_ptr<Hca> hca;
+};
+
+TEST_F(RcHca, a_queue_pair_bears_the_number_of_its_connection) {
+  auto qp = make(4242);
+  ASSERT_NE(qp, nullptr);
+  EXPECT_EQ(qp->qp->qp_context, reinterpret_cast<void*>(uintptr_t{4242}));
+  EXPECT_EQ(qp->conn, 4242u);
+  hca->unmake_qp(std::move(qp));
+  EXPECT_TRUE(fake().qps.empty() && fake().windows.empty() && fake().regions.empty());
+  EXPECT_FALSE(hca->free_refused());
+}
+
+// Goal: memory stays mapped and registered while a device may use it.
+TEST_F(RcHca, memory_of_a_queue_pair_that_the_device_refuses_to_let_go) {
+  auto qp = make();
+  std::byte* memory = qp->receive_memory;
+  fake().refuse_qp = 2;
+  hca->unmake_qp(std::move(qp));
+  EXPECT_EQ(fake().qps.size(), 1u);
+  EXPECT_EQ(fake().regions.size(), 1u);
+  memory[0] = std::byte{1};
+  EXPECT_TRUE(hca->free_refused());
+  memory[0] = std::byte{2};
+  EXPECT_FALSE(hca->free_refused());
+  EXPECT_TRUE(fake().qps.empty() && fake().regions.empty());
+}
+
+// Goal: a queue pair does not go while one of its windows is left.
+TEST_F(RcHca, windows_that_the_device_refuses_to_let_go) {
+  auto qp = make();
+  fake().refuse_window = 1;
+  EXPECT_FALSE(hca->destroy_qp(*qp));
+  EXPECT_EQ(fake().windows.size(), 1u);
+  EXPECT_EQ(fake().qps.size(), 1u);
+  EXPECT_TRUE(hca->destroy_qp(*qp));
+  EXPECT_TRUE(fake().windows.empty() && fake().qps.empty());
+  hca->unmake_qp(std::move(qp));
+}
+
+TEST_F(RcHca, buffers_that_the_device_refuses_to_let_go) {
+  auto qp = make();
+  std::byte* memory = qp->receive_memory;
+  fake().refuse_mr = 1;
+  hca->unmake_qp(std::move(qp));
+  memory[0] = std::byte{1};
+  EXPECT_FALSE(hca->free_refused());
+  EXPECT_TRUE(fake().regions.empty());
+}
+
+TEST_F(RcHca, a_region_that_the_device_refuses_to_let_go) {
+  std::array<std::byte, 64> memory{};
+  ASSERT_TRUE(hca->region_add({1}, memory));
+  fake().refuse_mr = 1;
+  hca->region_remove({1});
+  EXPECT_EQ(fake().regions.size(), 1u);
+  EXPECT_FALSE(hca->free_refused());
+  EXPECT_TRUE(fake().regions.empty());
+}
+
+// Goal: when a device is closed, the queue pairs that it has refused to let go end with it.
+TEST_F(RcHca, a_device_that_is_closed_with_a_queue_pair) {
+  fake().refuse_qp = 2;
+  hca->unmake_qp(make());
+  hca.reset();
+  EXPECT_TRUE(fake().open.empty());
+}
+
+}  // namespace
+}  // namespace ulnet::rc::verbs
