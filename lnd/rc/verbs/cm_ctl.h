@@ -79,16 +79,26 @@ class CmThread {
   [[nodiscard]] bool has_news() const { return !news_.empty(); }
   [[nodiscard]] Signal& news_signal() { return news_signal_; }
 
-  // --- The node's helper: waits for the CM thread ---
+  // --- The node's helper, one call at a time: it registers, and waits for the CM thread between ---
   [[nodiscard]] Result<void> region_add(RegionId region, std::span<std::byte> memory);
   void region_remove(RegionId region);
 
  private:
+  enum class RegionStep : uint8_t {
+    kPublish,   ///< publish `shares`; then the CM thread names the devices that lack the region
+    kWithdraw,  ///< the CM thread takes the region from all devices, and hands out `shares`
+    kEnd        ///< of kWithdraw: the devices have refused to let go of `shares`
+  };
+  /// What the helper and the CM thread pass to and fro while a region is added or removed.
   struct RegionJob {
-    bool add = true;
+    struct Share {
+      Hca* hca = nullptr;
+      std::unique_ptr<RegionKeys> keys;
+    };
+    RegionStep step = RegionStep::kPublish;
     RegionId region{};
     std::span<std::byte> memory;
-    Result<void> result;
+    std::vector<Share> shares;
     std::atomic<bool> done{false};
   };
   struct Place {  // of a worker's table
@@ -117,9 +127,14 @@ class CmThread {
   void end(CmConn& conn, Cause cause, std::span<const std::byte> data = {});
   void end_qp(CmConn& conn, Cause cause);
   [[nodiscard]] bool free_stuck();
-  void run(RegionJob& job);
-  [[nodiscard]] Result<void> region_add_everywhere(RegionId region, std::span<std::byte> memory);
   void close();
+
+  // cm_regions_ctl.cc: the helper's half, and the CM thread's.
+  void run(RegionJob& job);
+  void pass(RegionJob& job, RegionStep step);
+  void take_back(RegionJob& job);
+  void publish(RegionJob& job);
+  void withdraw(RegionJob& job);
 
   // cm_events_ctl.cc: events of rdma_cm and of devices.
   bool cm_events();
@@ -150,8 +165,9 @@ class CmThread {
   StuckBell& stuck_;
 
   std::deque<News> news_waiting_;
-  std::deque<CmEvent> early_;  ///< of ids whose order is on its way
-  std::map<RegionId, std::span<std::byte>> regions_;
+  std::deque<CmEvent> early_;                         ///< of ids whose order is on its way
+  std::map<RegionId, std::span<std::byte>> regions_;  ///< that all devices have
+  bool region_under_way_ = false;                     ///< the helper uses devices
   std::vector<std::unique_ptr<Hca>> hcas_;
   std::map<ListenerId, Listener> listeners_;
   std::map<ConnId, CmConn> conns_;

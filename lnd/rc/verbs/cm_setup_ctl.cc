@@ -20,10 +20,12 @@ Hca* CmThread::hca_of(ibv_device* device) {
   if (hca == nullptr) return nullptr;
   const char* why_not = "";
   for (const auto& [region, memory] : regions_) {
-    const auto added = hca->region_add(region, memory);
-    if (added) continue;
-    why_not = added.error().what;
-    break;
+    auto keys = hca->region_register(region, memory);
+    if (!keys) {
+      why_not = keys.error().what;
+      break;
+    }
+    hca->region_publish(std::move(*keys));
   }
   hca->ready(why_not);
   hcas_.push_back(std::move(hca));

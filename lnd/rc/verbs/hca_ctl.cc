@@ -245,32 +245,35 @@ bool Hca::free_refused() {
 
 // --- Regions ---------------------------------------------------------------------------------------------------------
 
-Result<void> Hca::region_add(RegionId region, std::span<std::byte> memory) {
+Result<std::unique_ptr<RegionKeys>> Hca::region_register(RegionId region, std::span<std::byte> memory) const {
   auto keys = std::make_unique<RegionKeys>();
   keys->region = region;
   keys->memory = memory;
   const int right = windows_ ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_WRITE;
   keys->mr = ibv_reg_mr(pd_, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE | right);
-  if (keys->mr == nullptr) {
-    const int error = errno == 0 ? ENOMEM : errno;
-    if (error == ENOMEM)
-      return fail(error,
-                  "the RDMA device cannot register the memory: raise the limit of locked memory "
-                  "(LimitMEMLOCK, ulimit -l), or use less",
-                  memory.size());
-    return fail(error, "the RDMA device cannot register the memory", memory.size());
-  }
-  regions_[region_slot(region)].store(keys.get(), std::memory_order_release);
-  keys_[region] = std::move(keys);
-  return {};
+  if (keys->mr != nullptr) return keys;
+  const int error = errno == 0 ? ENOMEM : errno;
+  if (error == ENOMEM)
+    return fail(error,
+                "the RDMA device cannot register the memory: raise the limit of locked memory "
+                "(LimitMEMLOCK, ulimit -l), or use less",
+                memory.size());
+  return fail(error, "the RDMA device cannot register the memory", memory.size());
 }
 
-void Hca::region_remove(RegionId region) {
+void Hca::region_publish(std::unique_ptr<RegionKeys> keys) {
+  const RegionId region = keys->region;
+  regions_[region_slot(region)].store(keys.get(), std::memory_order_release);
+  keys_[region] = std::move(keys);
+}
+
+std::unique_ptr<RegionKeys> Hca::region_withdraw(RegionId region) {
   const auto found = keys_.find(region);
-  if (found == keys_.end()) return;
-  regions_[region_slot(region)].store(nullptr, std::memory_order_release);
-  if (!let_go(ibv_dereg_mr(found->second->mr))) refused_regions_.push_back(std::move(found->second));
+  if (found == keys_.end()) return nullptr;
+  std::unique_ptr<RegionKeys> keys = std::move(found->second);
   keys_.erase(found);
+  regions_[region_slot(region)].store(nullptr, std::memory_order_release);
+  return keys;
 }
 
 }  // namespace ulnet::rc::verbs

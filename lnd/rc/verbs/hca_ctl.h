@@ -1,5 +1,5 @@
 // An RDMA device, as this provider has opened it: protection domain, completion queues, registered regions and the
-// state of its ports. Thread: the CM thread.
+// state of its ports. Thread: the CM thread, but for the functions that say otherwise.
 #pragma once
 #include <infiniband/verbs.h>
 
@@ -43,9 +43,17 @@ class Hca {
   /// Tries again to free what the device has refused to let go. True: some of it is left.
   bool free_refused();
 
-  /// Errors: those of the device.
-  [[nodiscard]] Result<void> region_add(RegionId region, std::span<std::byte> memory);
-  void region_remove(RegionId region);
+  /// Any thread: registers memory, which takes seconds for much of it. Errors: those of the device.
+  [[nodiscard]] Result<std::unique_ptr<RegionKeys>> region_register(RegionId region, std::span<std::byte> memory) const;
+  /// Any thread. False: the device refuses to let go.
+  [[nodiscard]] static bool region_deregister(const RegionKeys& keys) { return ibv_dereg_mr(keys.mr) == 0; }
+  /// The workers may use the region from now on.
+  void region_publish(std::unique_ptr<RegionKeys> keys);
+  /// The workers do not use it any more. Null: there is none.
+  [[nodiscard]] std::unique_ptr<RegionKeys> region_withdraw(RegionId region);
+  /// The device has refused to let go of it.
+  void region_keep(std::unique_ptr<RegionKeys> keys) { refused_regions_.push_back(std::move(keys)); }
+  [[nodiscard]] bool has_region(RegionId region) const { return keys_.contains(region); }
   /// All regions are registered, and the device may be used; or not, with the reason.
   void ready(const char* why_not) { why_not_ = why_not; }
 

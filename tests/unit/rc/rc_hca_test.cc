@@ -75,9 +75,11 @@ TEST_F(RcHca, buffers_that_the_device_refuses_to_let_go) {
 
 TEST_F(RcHca, a_region_that_the_device_refuses_to_let_go) {
   std::array<std::byte, 64> memory{};
-  ASSERT_TRUE(hca->region_add({1}, memory));
+  auto keys = hca->region_register({1}, memory);
+  ASSERT_TRUE(keys);
   fake().refuse_mr = 1;
-  hca->region_remove({1});
+  EXPECT_FALSE(Hca::region_deregister(**keys));
+  hca->region_keep(std::move(*keys));
   EXPECT_EQ(fake().regions.size(), 1u);
   EXPECT_FALSE(hca->free_refused());
   EXPECT_TRUE(fake().regions.empty());

@@ -1,0 +1,87 @@
+// Regions of memory at all devices. The node's helper registers them, which takes seconds for much memory, while the CM
+// thread sets connections up. The CM thread alone decides which devices there are, and publishes keys.
+#include <cerrno>
+
+#include "lnd/rc/verbs/cm_ctl.h"
+
+namespace ulnet::rc::verbs {
+
+// --- The helper ------------------------------------------------------------------------------------------------------
+
+void CmThread::pass(RegionJob& job, RegionStep step) {
+  job.step = step;
+  job.done.store(false, std::memory_order_relaxed);
+  ULNET_CHECK(region_job_.exchange(&job, std::memory_order_acq_rel) == nullptr);
+  orders_signal_.raise();
+  job.done.wait(false, std::memory_order_acquire);
+}
+
+/// Devices that appear while others register are in the next answer of the CM thread.
+Result<void> CmThread::region_add(RegionId region, std::span<std::byte> memory) {
+  if (!start()) return fail(errno, "no thread is left for RDMA devices");
+  RegionJob job;
+  job.region = region;
+  job.memory = memory;
+  for (pass(job, RegionStep::kPublish); !job.shares.empty(); pass(job, RegionStep::kPublish)) {
+    for (RegionJob::Share& share : job.shares) {
+      auto keys = share.hca->region_register(region, memory);
+      if (!keys) {
+        take_back(job);
+        return tl::unexpected(keys.error());
+      }
+      share.keys = std::move(*keys);
+    }
+  }
+  return {};
+}
+
+void CmThread::region_remove(RegionId region) {
+  if (!start()) return;
+  RegionJob job;
+  job.region = region;
+  take_back(job);
+}
+
+/// Takes the region from all devices, and from those that have it in `job` only.
+void CmThread::take_back(RegionJob& job) {
+  std::vector<RegionJob::Share> unpublished = std::move(job.shares);
+  job.shares.clear();
+  pass(job, RegionStep::kWithdraw);
+  for (RegionJob::Share& share : unpublished)
+    if (share.keys != nullptr) job.shares.push_back(std::move(share));
+  std::erase_if(job.shares, [](const RegionJob::Share& share) { return Hca::region_deregister(*share.keys); });
+  pass(job, RegionStep::kEnd);
+}
+
+// --- The CM thread ---------------------------------------------------------------------------------------------------
+
+void CmThread::run(RegionJob& job) {
+  switch (job.step) {
+    case RegionStep::kPublish: publish(job); break;
+    case RegionStep::kWithdraw: withdraw(job); break;
+    case RegionStep::kEnd:
+      for (RegionJob::Share& share : job.shares) share.hca->region_keep(std::move(share.keys));
+      region_under_way_ = false;
+      break;
+  }
+  job.done.store(true, std::memory_order_release);
+  job.done.notify_one();
+}
+
+void CmThread::publish(RegionJob& job) {
+  for (RegionJob::Share& share : job.shares) share.hca->region_publish(std::move(share.keys));
+  job.shares.clear();
+  for (const auto& hca : hcas_)
+    if (!hca->is_lost() && !hca->has_region(job.region)) job.shares.push_back({hca.get(), nullptr});
+  region_under_way_ = !job.shares.empty();
+  if (job.shares.empty()) regions_[job.region] = job.memory;
+}
+
+void CmThread::withdraw(RegionJob& job) {
+  regions_.erase(job.region);
+  for (const auto& hca : hcas_)
+    if (auto keys = hca->region_withdraw(job.region)) job.shares.push_back({hca.get(), std::move(keys)});
+  region_under_way_ = true;
+}
+
+}  // namespace ulnet::rc::verbs

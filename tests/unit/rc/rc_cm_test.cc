@@ -1,0 +1,164 @@
+// Control and the CM thread of the verbs provider, over a stand-in for rdma-core.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+
+#include "lnd/rc/verbs/control_ctl.h"
+#include "lnd/rc/verbs/verbs.h"
+#include "tests/unit/rc/fake_rdma.h"
+
+namespace ulnet::rc::verbs {
+namespace {
+
+using test::cm_event;
+using test::fake;
+
+const Endpoint kHere{IpAddress::of_v4(0x0A000001), 987};
+
+struct User final : QpUser {
+  ~User() = default;
+  void received(Qp&, uint32_t, uint32_t, Instant) override {}
+  void sent(Qp&, uint64_t, Instant) override {}
+  void key_closed(Qp&, RemoteKey&, Instant) override {}
+  void broken(Qp&, Cause, Instant) override {}
+  void drained(Qp&, Instant) override { is_drained = true; }
+  bool is_drained = false;
+};
+
+struct RcCm : ::testing::Test {
+  RcCm() {
+    test::fake_reset();
+    fake().at_address = &first;
+    provider = std::move(*open_provider(1));
+  }
+  ~RcCm() override { provider.reset(); }
+  [[nodiscard]] Control& control() { return provider->control(); }
+  [[nodiscard]] Worker& worker() { return provider->worker(WorkerId{0}); }
+  /// The next event; waits for the CM thread.
+  Event next() {
+    Event event;
+    for (int i = 0; i < 20'000; ++i) {
+      if (control().poll({&event, 1}, now) == 1) return event;
+      ::usleep(500);
+    }
+    ADD_FAILURE() << "no event";
+    return event;
+  }
+  /// The CM thread has done all that control has ordered.
+  template <class F>
+  void until(const F& there) {
+    for (int i = 0; i < 20'000 && !there(); ++i) ::usleep(500);
+    EXPECT_TRUE(there());
+  }
+  ListenerId listen() {
+    const auto id = control().listen(kHere);
+    EXPECT_TRUE(id);
+    const Event event = next();
+    EXPECT_EQ(event.kind, EventKind::kDevice);
+    return id ? *id : 0;
+  }
+  ConnId dial() {
+    const QpNeeds needs{.receives = 2, .sends = 2, .buffer_bytes = 64, .work = 4};
+    return *control().dial({.local = kHere.address, .remote = kHere, .needs = needs}, now);
+  }
+  [[nodiscard]] static size_t count_of(const auto& what) {
+    const std::lock_guard lock(fake().mutex);
+    return what.size();
+  }
+  test::FakeDevice first, second;
+  std::unique_ptr<Provider> provider;
+  std::array<std::byte, 4096> memory{};
+  Instant now = kNever + 1s;
+};
+
+TEST_F(RcCm, an_event_of_a_queue_pair_ends_its_connection) {
+  const ConnId others[] = {dial(), dial()};
+  const ConnId id = dial();
+  Qp* qp = nullptr;
+  for (unsigned i = 0; i < 3; ++i) {
+    const Event event = next();
+    ASSERT_EQ(event.kind, EventKind::kReady);
+    if (event.conn == id) qp = event.qp;
+  }
+  ASSERT_NE(qp, nullptr);
+  test::async_event(&first.context, IBV_EVENT_QP_ACCESS_ERR, verbs_qp(*qp).qp);
+  const Event event = next();
+  EXPECT_EQ(event.kind, EventKind::kFailed);
+  EXPECT_EQ(event.conn, id);
+  EXPECT_EQ(event.cause, Cause::kRemoteAccess);
+  for (const ConnId one : {others[0], others[1], id}) {
+    control().disconnect(one, now);
+    control().destroy(one, now);
+  }
+  until([&] { return count_of(fake().qps) == 0; });
+}
+
+// Goal: while the helper registers, connections are set up, and a device that appears gets the region, too.
+TEST_F(RcCm, memory_is_registered_beside_the_cm_thread) {
+  listen();
+  unsigned calls = 0;
+  fake().registering = [&](ibv_context*) {
+    if (calls++ > 0) return;
+    fake().at_address = &second;
+    listen();
+  };
+  ASSERT_TRUE(control().region_add({1}, memory));
+  EXPECT_EQ(fake().registered_by, std::vector(2, std::this_thread::get_id()));
+  std::set<ibv_context*> having;
+  for (const auto& [mr, context] : fake().regions) having.insert(context);
+  EXPECT_EQ(having, (std::set<ibv_context*>{&first.context, &second.context}));
+  control().region_remove({1});
+  EXPECT_TRUE(fake().regions.empty());
+}
+
+TEST_F(RcCm, a_device_that_appears_later_gets_all_regions) {
+  ASSERT_TRUE(control().region_add({1}, memory));
+  EXPECT_TRUE(fake().regions.empty());
+  listen();
+  EXPECT_EQ(count_of(fake().regions), 1u);
+}
+
+// Goal: a region that one device cannot have is at none.
+TEST_F(RcCm, a_region_that_one_device_refuses) {
+  listen();
+  fake().at_address = &second;
+  listen();
+  fake().no_memory = &second.context;
+  const auto added = control().region_add({1}, memory);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, -ENOMEM);
+  EXPECT_TRUE(fake().regions.empty());
+  fake().no_memory = nullptr;
+  EXPECT_TRUE(control().region_add({1}, memory));
+  EXPECT_EQ(fake().regions.size(), 2u);
+}
+
+// Goal: a passive side whose REP has no answer fails, once.
+TEST_F(RcCm, a_reply_has_a_limit) {
+  listen();
+  rdma_cm_id* listening = *fake().ids.begin();
+  rdma_cm_id* asked = nullptr;
+  (void)rdma_create_id(fake().channel, &asked, nullptr, RDMA_PS_TCP);
+  (void)rdma_bind_addr(asked, nullptr);
+  test::cm_request(listening, asked);
+  const Event request = next();
+  ASSERT_EQ(request.kind, EventKind::kRequest);
+  control().prepare(request.conn, {.receives = 2, .sends = 2, .buffer_bytes = 64, .work = 4}, now);
+  ASSERT_EQ(next().kind, EventKind::kReady);
+  EXPECT_EQ(control().next_deadline(), kForever);
+  control().proceed(request.conn, {}, now);
+  EXPECT_EQ(control().next_deadline(), now + kAnswerMax);
+  now += kAnswerMax;
+  const Event event = next();
+  EXPECT_EQ(event.kind, EventKind::kFailed);
+  EXPECT_EQ(event.cause, Cause::kNoAnswer);
+  EXPECT_EQ(control().next_deadline(), kForever);
+  control().disconnect(request.conn, now);
+  control().destroy(request.conn, now);
+}
+
+}  // namespace
+}  // namespace ulnet::rc::verbs
