@@ -72,7 +72,7 @@ void CmThread::publish(RegionJob& job) {
   for (RegionJob::Share& share : job.shares) share.hca->region_publish(std::move(share.keys));
   job.shares.clear();
   for (const auto& hca : hcas_)
-    if (!hca->is_lost() && !hca->has_region(job.region)) job.shares.push_back({hca.get(), nullptr});
+    if (!hca->is_lost() && !hca->is_iwarp() && !hca->has_region(job.region)) job.shares.push_back({hca.get(), nullptr});
   region_under_way_ = !job.shares.empty();
   if (job.shares.empty()) regions_[job.region] = job.memory;
 }

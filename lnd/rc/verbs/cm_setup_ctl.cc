@@ -18,6 +18,11 @@ Hca* CmThread::hca_of(ibv_device* device) {
   if (hcas_.size() >= kHcasMax) return nullptr;
   std::unique_ptr<Hca> hca = Hca::open(device, unsigned(workers_.size()));
   if (hca == nullptr) return nullptr;
+  if (hca->is_iwarp()) {
+    hca->ready("an iWARP device: o2ib needs InfiniBand or RoCE");
+    hcas_.push_back(std::move(hca));
+    return hcas_.back().get();
+  }
   const char* why_not = "";
   for (const auto& [region, memory] : regions_) {
     auto keys = hca->region_register(region, memory);
@@ -35,7 +40,7 @@ Hca* CmThread::hca_of(ibv_device* device) {
 /// Makes the queue pair of a connection whose device is known by now.
 void CmThread::make_ready(CmConn& conn) {
   conn.hca = conn.cm->verbs == nullptr ? nullptr : hca_of(conn.cm->verbs->device);
-  if (conn.hca == nullptr) return end(conn, Cause::kDevice);
+  if (conn.hca == nullptr || conn.hca->is_iwarp()) return end(conn, Cause::kDevice);
   ibv_qp_attr init{};
   int mask = 0;
   init.qp_state = IBV_QPS_INIT;

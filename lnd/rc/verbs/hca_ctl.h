@@ -30,6 +30,8 @@ class Hca {
   /// The device has failed, or was removed.
   void lost() { lost_ = true; }
   [[nodiscard]] bool is_lost() const { return lost_; }
+  /// Its connection manager has no messages of InfiniBand, which o2iblnd needs.
+  [[nodiscard]] bool is_iwarp() const { return device()->transport_type == IBV_TRANSPORT_IWARP; }
 
   /// Makes a queue pair as near to the needs as the device can; its state is INIT, by `init`. `index` and `generation`:
   /// its place in the worker's table. `conn` is ibv_qp::qp_context. Null: no resources.

@@ -136,6 +136,21 @@ TEST_F(RcCm, a_region_that_one_device_refuses) {
   EXPECT_EQ(fake().regions.size(), 2u);
 }
 
+TEST_F(RcCm, an_iwarp_device_is_refused) {
+  first.device.transport_type = IBV_TRANSPORT_IWARP;
+  const ListenerId id = listen();
+  EXPECT_FALSE(control().device(id).usable);
+  EXPECT_STREQ(control().device(id).why_not, "an iWARP device: o2ib needs InfiniBand or RoCE");
+  EXPECT_TRUE(control().region_add({1}, memory)) << "it needs none";
+  EXPECT_TRUE(fake().regions.empty());
+  const ConnId conn = dial();
+  const Event event = next();
+  EXPECT_EQ(event.kind, EventKind::kFailed);
+  EXPECT_EQ(event.cause, Cause::kDevice);
+  control().disconnect(conn, now);
+  control().destroy(conn, now);
+}
+
 // Goal: a passive side whose REP has no answer fails, once.
 TEST_F(RcCm, a_reply_has_a_limit) {
   listen();
