@@ -244,11 +244,19 @@ void CmThread::destroy(CmConn& conn) {
   }
   if (conn.cm != nullptr) {
     if (conn.farewell)
-      leaving_.insert(conn.cm);
+      leave(conn.cm);
     else
       (void)rdma_destroy_id(conn.cm);
   }
   conns_.erase(conn.id);
+}
+
+/// A peer that does not answer keeps the id for a minute. Without the id, the DREQ is on its way all the same.
+void CmThread::leave(rdma_cm_id* id) {
+  leaving_.push_back(id);
+  if (leaving_.size() <= kLeavingMax) return;
+  (void)rdma_destroy_id(leaving_.front());
+  leaving_.pop_front();
 }
 
 // --- Ends ------------------------------------------------------------------------------------------------------------

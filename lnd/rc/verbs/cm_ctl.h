@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -59,6 +58,8 @@ struct CmEvent {
 [[nodiscard]] constexpr uint64_t conn_context(ConnId id) {
   return id << 1;
 }
+
+inline constexpr size_t kLeavingMax = 256;
 
 class CmThread {
  public:
@@ -122,6 +123,7 @@ class CmThread {
   void give_up(CmConn& conn);
   void disconnect(CmConn& conn);
   void destroy(CmConn& conn);
+  void leave(rdma_cm_id* id);
   void say(const News& news);
   void say(const CmConn& conn, EventKind kind, Cause cause = Cause::kNone, std::span<const std::byte> data = {});
   void end(CmConn& conn, Cause cause, std::span<const std::byte> data = {});
@@ -171,8 +173,9 @@ class CmThread {
   std::vector<std::unique_ptr<Hca>> hcas_;
   std::map<ListenerId, Listener> listeners_;
   std::map<ConnId, CmConn> conns_;
-  std::set<rdma_cm_id*> leaving_;  ///< whose connection is gone: until the DREQ is answered
-  std::vector<Place> places_;      ///< by worker
+  /// Whose connection is gone: until the DREQ is answered. At most kLeavingMax, oldest first.
+  std::deque<rdma_cm_id*> leaving_;
+  std::vector<Place> places_;  ///< by worker
   ListenerId last_listener_ = 0;
   ConnId last_dial_ = 0, next_passive_ = 1;
   bool refused_ = false;  ///< a device has not let go of all that it was to free

@@ -52,7 +52,7 @@ bool CmThread::cm_events() {
 }
 
 void CmThread::on(const CmEvent& event) {
-  if (leaving_.erase(event.id) > 0) {
+  if (std::erase(leaving_, event.id) > 0) {
     (void)rdma_destroy_id(event.id);
     return;
   }

@@ -136,6 +136,27 @@ TEST_F(RcCm, a_region_that_one_device_refuses) {
   EXPECT_EQ(fake().regions.size(), 2u);
 }
 
+// Goal: connections whose peers do not answer the DREQ do not add up.
+TEST_F(RcCm, ids_that_wait_for_the_end_have_a_bound) {
+  std::vector<rdma_cm_id*> in_order;
+  for (unsigned i = 0; i < kLeavingMax + 10; ++i) {
+    const ConnId id = dial();
+    ASSERT_EQ(next().kind, EventKind::kReady);
+    control().proceed(id, {}, now);
+    ASSERT_EQ(next().kind, EventKind::kEstablished);
+    {
+      const std::lock_guard lock(fake().mutex);
+      for (rdma_cm_id* one : fake().ids)
+        if (std::find(in_order.begin(), in_order.end(), one) == in_order.end()) in_order.push_back(one);
+    }
+    control().disconnect(id, now);
+    control().destroy(id, now);
+    until([&] { return count_of(fake().qps) == 0; });
+  }
+  until([&] { return count_of(fake().destroyed) == 10; });
+  EXPECT_EQ(fake().destroyed, std::vector(in_order.begin(), in_order.begin() + 10)) << "the oldest";
+}
+
 TEST_F(RcCm, an_iwarp_device_is_refused) {
   first.device.transport_type = IBV_TRANSPORT_IWARP;
   const ListenerId id = listen();
