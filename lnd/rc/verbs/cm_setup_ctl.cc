@@ -4,8 +4,6 @@
 namespace ulnet::rc::verbs {
 namespace {
 
-constexpr size_t kHcasMax = 8;  ///< devices of one node: VerbsWorker::kDevicesMax
-
 /// The kernel may also mark attributes of RoCE, in higher bits, which ibv_modify_qp() does not have.
 constexpr int kModifyMask = (IBV_QP_DEST_QPN << 1) - 1;
 
@@ -15,7 +13,7 @@ constexpr int kModifyMask = (IBV_QP_DEST_QPN << 1) - 1;
 Hca* CmThread::hca_of(ibv_device* device) {
   for (const auto& hca : hcas_)
     if (hca->device() == device && !hca->is_lost()) return hca.get();
-  if (hcas_.size() >= kHcasMax) return nullptr;
+  if (hcas_.size() >= kDevicesMax) return nullptr;
   std::unique_ptr<Hca> hca = Hca::open(device, unsigned(workers_.size()));
   if (hca == nullptr) return nullptr;
   if (hca->is_iwarp()) {

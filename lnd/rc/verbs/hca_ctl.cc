@@ -82,8 +82,8 @@ bool Hca::probe() {
 Hca::~Hca() {
   (void)free_refused();
   for (const auto& [id, keys] : keys_) (void)ibv_dereg_mr(keys->mr);
-  for (const CompletionQueue& one : completions_) {
-    if (one.cq != nullptr) (void)ibv_destroy_cq(one.cq);
+  for (const Completions& one : completions_) {
+    for (const auto& queue : one.queues) (void)ibv_destroy_cq(queue->cq);
     if (one.channel != nullptr) (void)ibv_destroy_comp_channel(one.channel);
   }
   if (pd_ != nullptr) (void)ibv_dealloc_pd(pd_);
@@ -112,28 +112,35 @@ DeviceFacts Hca::facts(uint8_t port) {
 
 // --- Queue pairs -----------------------------------------------------------------------------------------------------
 
+std::unique_ptr<CompletionQueue> Hca::make_queue(ibv_comp_channel* channel, uint32_t size) {
+  auto queue = std::make_unique<CompletionQueue>();
+  queue->channel = channel;
+  queue->cq = ibv_create_cq(context_, int(size), queue.get(), channel, 0);
+  if (queue->cq == nullptr) return nullptr;
+  queue->size = uint32_t(queue->cq->cqe);
+  return queue;
+}
+
+/// A queue of this worker with room for `more` completions, or a new one. Each new one is twice as long as the one
+/// before it, as far as the device can. Null: no resources.
 CompletionQueue* Hca::completions(WorkerId worker, uint32_t more) {
-  CompletionQueue& own = completions_[worker.value];
+  Completions& own = completions_[worker.value];
+  for (const auto& queue : own.queues)
+    if (queue->size - queue->promised >= more) return queue.get();
   const uint32_t most = uint32_t(std::max(attributes_.max_cqe, 1));
-  if (own.cq == nullptr) {
+  if (more > most || own.queues.size() >= kQueuesMax) return nullptr;
+  if (own.channel == nullptr) {
     own.channel = ibv_create_comp_channel(context_);
     if (own.channel == nullptr) return nullptr;
     const int flags = ::fcntl(own.channel->fd, F_GETFL);
     if (flags >= 0) (void)::fcntl(own.channel->fd, F_SETFL, flags | O_NONBLOCK);
-    const uint32_t size = std::min(most, std::max(kCompletionsFirst, more));
-    own.cq = ibv_create_cq(context_, int(size), nullptr, own.channel, 0);
-    if (own.cq == nullptr) {
-      (void)ibv_destroy_comp_channel(std::exchange(own.channel, nullptr));
-      return nullptr;
-    }
-    own.size = uint32_t(own.cq->cqe);
   }
-  if (own.promised + more > own.size) {
-    const uint32_t size = std::min(most, std::max(own.size * 2, own.promised + more));
-    if (size < own.promised + more || ibv_resize_cq(own.cq, int(size)) != 0) return nullptr;
-    own.size = std::max(uint32_t(own.cq->cqe), size);
-  }
-  return &own;
+  const uint32_t usual = own.queues.empty() ? kCompletionsFirst : own.queues.back()->size * 2;
+  auto queue = make_queue(own.channel, std::min(most, std::max(usual, more)));
+  if (queue == nullptr && usual > more) queue = make_queue(own.channel, more);
+  if (queue == nullptr) return nullptr;
+  own.queues.push_back(std::move(queue));
+  return own.queues.back().get();
 }
 
 bool Hca::make_buffers(VerbsQp& qp) {

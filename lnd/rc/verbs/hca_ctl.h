@@ -63,6 +63,7 @@ class Hca {
   Hca() = default;
   [[nodiscard]] bool probe();
   [[nodiscard]] CompletionQueue* completions(WorkerId worker, uint32_t more);
+  [[nodiscard]] std::unique_ptr<CompletionQueue> make_queue(ibv_comp_channel* channel, uint32_t size);
   [[nodiscard]] bool make_buffers(VerbsQp& qp);
   [[nodiscard]] bool let_go(int error) const;
   [[nodiscard]] bool free_qp(VerbsQp& qp);
@@ -74,8 +75,12 @@ class Hca {
   bool windows_ = false;  ///< the device has memory windows of type 2
   bool lost_ = false;
   const char* why_not_ = "its memory is being registered";
-  std::vector<CompletionQueue> completions_;  ///< by worker
-  std::unique_ptr<RegionSlot[]> regions_;     ///< kRegionSlots
+  struct Completions {
+    ibv_comp_channel* channel = nullptr;
+    std::vector<std::unique_ptr<CompletionQueue>> queues;  ///< at most kQueuesMax
+  };
+  std::vector<Completions> completions_;   ///< by worker
+  std::unique_ptr<RegionSlot[]> regions_;  ///< kRegionSlots
   std::map<RegionId, std::unique_ptr<RegionKeys>> keys_;
   std::vector<std::unique_ptr<VerbsQp>> refused_;  ///< the device has not let go of them
   /// The same. A window of a queue pair that is about to go may still name them.

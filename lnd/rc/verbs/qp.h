@@ -24,17 +24,20 @@ struct RegionKeys {
 /// go.
 using RegionSlot = std::atomic<const RegionKeys*>;
 
-/// Completions of one worker at one device. Made by the CM thread with the first queue pair, stays until the provider
-/// closes.
+/// Completions of one worker at one device. Made by the CM thread when those before it have no room for another queue
+/// pair, stays until the device is closed. All of one worker at one device share a channel.
 struct CompletionQueue {
   ibv_comp_channel* channel = nullptr;
-  ibv_cq* cq = nullptr;
+  ibv_cq* cq = nullptr;  ///< its context is the CompletionQueue
   // The CM thread's.
   uint32_t size = 0;
   uint32_t promised = 0;  ///< completions that its queue pairs can have at once
   // The worker's.
   bool armed = false;
+  uint32_t adopted = 0;  ///< queue pairs
 };
+inline constexpr unsigned kDevicesMax = 8;  ///< of one node
+inline constexpr unsigned kQueuesMax = 16;  ///< completion queues of one worker at one device
 
 enum class OpKind : uint8_t { kSend, kWrite, kKeyOpen, kKeyClose };
 /// An operation, from its post to its completion. Its work request has the same place.

@@ -46,11 +46,7 @@ void VerbsWorker::adopt(Qp& any, QpUser& user) {
   qp.user = &user;
   table_[qp.index] = &qp;
   all_.push_back(qp);
-  const auto end = queues_.begin() + queue_count_;
-  if (std::find(queues_.begin(), end, qp.cq) == end) {
-    ULNET_CHECK(queue_count_ < kDevicesMax);  // the CM thread makes no queue pair beyond
-    queues_[queue_count_++] = qp.cq;
-  }
+  if (qp.cq->adopted++ == 0) add_queue(*qp.cq);
   bell_.ring();  // the connection may have ended already
 }
 
@@ -60,8 +56,35 @@ void VerbsWorker::release(Qp& any) {
   qp.user = nullptr;
   table_[qp.index] = nullptr;
   all_.remove(qp);
+  if (--qp.cq->adopted == 0) drop_queue(*qp.cq);
   if (static_cast<Linked<DirtyTag>&>(qp).linked()) dirty_.remove(qp);
   if (static_cast<Linked<ReadyTag>&>(qp).linked()) ready_.remove(qp);
+}
+
+// --- Completion queues -----------------------------------------------------------------------------------------------
+
+void VerbsWorker::add_queue(CompletionQueue& queue) {
+  ULNET_CHECK(queue_count_ < queues_.size());  // the CM thread makes no queue beyond
+  unsigned at = queue_count_;
+  for (unsigned i = 0; i < queue_count_; ++i)
+    if (queues_[i]->channel == queue.channel) at = i + 1;
+  std::move_backward(queues_.begin() + at, queues_.begin() + queue_count_, queues_.begin() + queue_count_ + 1);
+  queues_[at] = &queue;
+  ++queue_count_;
+}
+
+/// The CM thread frees the queues of a lost device when its queue pairs are gone.
+void VerbsWorker::drop_queue(CompletionQueue& queue) {
+  const auto end = queues_.begin() + queue_count_;
+  const auto at = std::find(queues_.begin(), end, &queue);
+  ULNET_CHECK(at != end);
+  std::move(at + 1, end, at);
+  --queue_count_;
+  queue_dropped_ = true;
+}
+
+bool VerbsWorker::first_of_channel(unsigned index) const {
+  return index == 0 || queues_[index - 1]->channel != queues_[index]->channel;
 }
 
 // --- Completions -----------------------------------------------------------------------------------------------------
@@ -79,8 +102,9 @@ unsigned VerbsWorker::poll(unsigned budget, Instant now) {
   early_count_ -= early;
 
   bool all_taken = early_count_ == 0;
+  queue_dropped_ = false;
   for (unsigned i = 0; i < queue_count_ && all_taken; ++i) {
-    for (bool more = true; more;) {
+    for (bool more = true; more && !queue_dropped_;) {
       if (count == budget) {
         all_taken = false;
         break;
@@ -92,6 +116,7 @@ unsigned VerbsWorker::poll(unsigned budget, Instant now) {
       count += taken;
       more = taken == room;
     }
+    if (queue_dropped_) all_taken = false;  // the next call takes the rest
   }
   for (uint32_t left = ready_.size(); left > 0 && count < budget; --left, ++count) {
     VerbsQp& qp = *ready_.pop_front();
@@ -218,20 +243,24 @@ Instant VerbsWorker::next_deadline() {
 
 // --- Sleep -----------------------------------------------------------------------------------------------------------
 
-/// Arms each queue whose channel has spoken, and looks once more. A later completion wakes the worker.
+/// Arms each queue that its channel has named, and looks once more. A later completion wakes the worker.
 bool VerbsWorker::pending() {
   if (early_count_ > 0 || !dirty_.empty() || !ready_.empty()) return true;
   if (bell_.is_rung()) return true;
   for (VerbsQp* qp = ending_.front(); qp != nullptr; qp = ending_.after(*qp))
     if (!qp->is_broken) return true;
   for (unsigned i = 0; i < queue_count_; ++i) {
-    CompletionQueue& queue = *queues_[i];
+    if (!first_of_channel(i)) continue;
     ibv_cq* from = nullptr;
     void* context = nullptr;
-    unsigned spoken = 0;
-    while (ibv_get_cq_event(queue.channel, &from, &context) == 0) ++spoken;
-    if (spoken > 0) ibv_ack_cq_events(queue.cq, spoken);
-    if (spoken == 0 && queue.armed) continue;
+    while (ibv_get_cq_event(queues_[i]->channel, &from, &context) == 0) {
+      static_cast<CompletionQueue*>(context)->armed = false;
+      ibv_ack_cq_events(from, 1);
+    }
+  }
+  for (unsigned i = 0; i < queue_count_; ++i) {
+    CompletionQueue& queue = *queues_[i];
+    if (queue.armed) continue;
     queue.armed = ibv_req_notify_cq(queue.cq, 0) == 0;
     early_count_ = take(queue, early_);
     if (early_count_ > 0 || !queue.armed) return true;
@@ -242,7 +271,8 @@ bool VerbsWorker::pending() {
 unsigned VerbsWorker::wait_fds(std::span<int> out) {
   unsigned count = 0;
   if (count < out.size()) out[count++] = bell_.signal.fd();
-  for (unsigned i = 0; i < queue_count_ && count < out.size(); ++i) out[count++] = queues_[i]->channel->fd;
+  for (unsigned i = 0; i < queue_count_ && count < out.size(); ++i)
+    if (first_of_channel(i)) out[count++] = queues_[i]->channel->fd;
   return count;
 }
 

@@ -31,8 +31,7 @@ class VerbsWorker final : public Worker {
   unsigned wait_fds(std::span<int> out) override;
 
  private:
-  static constexpr unsigned kDevicesMax = 8;  ///< that one worker has queue pairs on
-  static constexpr unsigned kBatch = 16;      ///< completions taken at once
+  static constexpr unsigned kBatch = 16;  ///< completions taken at once
 
   [[nodiscard]] Posted begin(VerbsQp& qp, OpKind kind, uint64_t token, ibv_send_wr*& request);
   void mark_dirty(VerbsQp& qp);
@@ -40,6 +39,9 @@ class VerbsWorker final : public Worker {
   void post_requests(VerbsQp& qp);
   void post_failed(VerbsQp& qp);
 
+  void add_queue(CompletionQueue& queue);
+  void drop_queue(CompletionQueue& queue);
+  [[nodiscard]] bool first_of_channel(unsigned index) const;
   unsigned take(CompletionQueue& cq, std::span<ibv_wc> out);
   void completed(const ibv_wc& wc, Instant now);
   void received(VerbsQp& qp, uint32_t buffer, const ibv_wc& wc, Instant now);
@@ -57,8 +59,10 @@ class VerbsWorker final : public Worker {
   List<VerbsQp, DirtyTag> dirty_;    ///< something waits for flush()
   List<VerbsQp, ReadyTag> ready_;    ///< operations end without a completion
   List<VerbsQp, EndingTag> ending_;  ///< failed, or ended by the CM thread; not drained yet
-  std::array<CompletionQueue*, kDevicesMax> queues_{};
+  /// With queue pairs of this worker. Queues of one channel are side by side.
+  std::array<CompletionQueue*, kDevicesMax * kQueuesMax> queues_{};
   unsigned queue_count_ = 0;
+  bool queue_dropped_ = false;          ///< in this call of poll()
   std::array<ibv_wc, kBatch> early_{};  ///< completions that pending() has found
   unsigned early_count_ = 0;
 };

@@ -85,6 +85,44 @@ TEST_F(RcHca, a_region_that_the_device_refuses_to_let_go) {
   EXPECT_TRUE(fake().regions.empty());
 }
 
+// Goal: queue pairs have more completions than one queue of the device. Each queue has room for those of its own.
+TEST_F(RcHca, more_completions_than_one_queue_has) {
+  device.max_cqe = 6000;
+  open();
+  std::vector<std::unique_ptr<VerbsQp>> made;
+  std::map<CompletionQueue*, uint32_t> promised;
+  std::set<ibv_comp_channel*> channels;
+  for (unsigned i = 0; i < 40; ++i) {
+    made.push_back(make(2 + 2 * i, 982));
+    ASSERT_NE(made.back(), nullptr) << i;
+    CompletionQueue* queue = made.back()->cq;
+    EXPECT_EQ(queue->cq->cq_context, queue);
+    promised[queue] += 1000;
+    channels.insert(queue->channel);
+  }
+  for (const auto& [queue, count] : promised) {
+    EXPECT_LE(count, queue->size);
+    EXPECT_LE(queue->cq->cqe, 6000);
+  }
+  EXPECT_GT(promised.size(), 6u);
+  EXPECT_EQ(channels.size(), 1u);
+  for (auto& qp : made) hca->unmake_qp(std::move(qp));
+  const size_t before = fake().cqs.size();
+  auto again = make(100, 982);
+  EXPECT_EQ(fake().cqs.size(), before) << "a queue has room again";
+  hca->unmake_qp(std::move(again));
+}
+
+TEST_F(RcHca, completion_queues_have_a_bound) {
+  device.max_cqe = 1000;
+  open();
+  std::vector<std::unique_ptr<VerbsQp>> made;
+  for (auto qp = make(2, 982); qp != nullptr; qp = make(2, 982)) made.push_back(std::move(qp));
+  EXPECT_EQ(made.size(), kQueuesMax);
+  EXPECT_EQ(make(2, 983), nullptr) << "longer than a queue can be";
+  for (auto& qp : made) hca->unmake_qp(std::move(qp));
+}
+
 // Goal: when a device is closed, the queue pairs that it has refused to let go end with it.
 TEST_F(RcHca, a_device_that_is_closed_with_a_queue_pair) {
   fake().refuse_qp = 2;

@@ -1,6 +1,8 @@
 // The worker half of the verbs provider, over a stand-in for rdma-core.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "lnd/rc/verbs/worker.h"
 #include "tests/unit/rc/fake_rdma.h"
 
@@ -161,6 +163,44 @@ TEST_F(RcWorker, a_signal_that_comes_after_its_bell_was_taken) {
   worker.bell().signal.raise();
   EXPECT_FALSE(worker.pending());
   EXPECT_FALSE(signal_is_readable());
+}
+
+// Goal: the worker polls the queues that its queue pairs have, and waits for each channel once.
+TEST_F(RcWorker, queues_of_one_channel) {
+  adopt();
+  ibv_cq cq2{}, cq3{};
+  ibv_comp_channel channel2{&device.context, -1, 0};
+  CompletionQueue queue2, queue3;
+  cq2.context = cq3.context = &device.context;
+  queue2.cq = &cq2;
+  queue3.cq = &cq3;
+  queue2.channel = &channel2;
+  queue3.channel = &channel;
+  VerbsQp other2, other3;
+  User user2, user3;
+  uint32_t index = 0;
+  for (auto [other, its_user, its_queue] : {std::tuple{&other2, &user2, &queue2}, {&other3, &user3, &queue3}}) {
+    other->index = ++index;
+    other->cq = its_queue;
+    other->work = other->receives = 1;
+    worker.adopt(*other, *its_user);
+    other->cause = Cause::kClosed;
+    other->disconnected = true;
+  }
+  std::array<int, 8> fds{};
+  EXPECT_EQ(worker.wait_fds(fds), 3u) << "the bell and two channels";
+  const uint64_t name = RequestName{RequestTag::kReceive, 0, 2, 0}.pack();
+  other3.receives_posted = 1;
+  complete(&cq3, name);
+  for (unsigned i = 0; i < 3; ++i) worker.poll(16, now);
+  EXPECT_EQ(user3.buffers.size(), 1u);
+  EXPECT_TRUE(user2.is_drained && user3.is_drained);
+  worker.release(other2);
+  EXPECT_EQ(worker.wait_fds(fds), 2u);
+  worker.release(other3);
+  complete(&cq3, name);
+  worker.poll(16, now);
+  EXPECT_EQ(fake().completions[&cq3].size(), 1u) << "no queue pair is left there";
 }
 
 TEST_F(RcWorker, a_ring_before_sleep_is_not_lost) {
