@@ -61,6 +61,7 @@ rdma_event_channel* CmThread::channel() {
   if (channel == nullptr) return nullptr;
   if (!start()) {
     rdma_destroy_event_channel(channel);
+    errno = no_thread_;
     return nullptr;
   }
   const int flags = ::fcntl(channel->fd, F_GETFL);
@@ -104,6 +105,7 @@ bool CmThread::turn() {
   }
   if (news_waiting_.empty()) more |= cm_events();
   for (size_t i = 0; i < hcas_.size(); ++i) device_events(*hcas_[i]);
+  close_lost();
   return more && !stop_.load(std::memory_order_relaxed);
 }
 
@@ -180,7 +182,7 @@ void CmThread::obey(const Order& order) {
 }
 
 void CmThread::listen(const Order& order) {
-  last_listener_ = order.listener;
+  last_listener_ = std::max(last_listener_, order.listener);
   Listener& listener = listeners_[order.listener];
   listener = {hca_of(order.device), order.port};
   tell_device(order.listener, listener);
@@ -251,7 +253,7 @@ void CmThread::destroy(CmConn& conn) {
   conns_.erase(conn.id);
 }
 
-/// A peer that does not answer keeps the id for a minute. Without the id, the DREQ is on its way all the same.
+/// A peer that does not answer keeps the id for a minute. The DREQ is sent before.
 void CmThread::leave(rdma_cm_id* id) {
   leaving_.push_back(id);
   if (leaving_.size() <= kLeavingMax) return;

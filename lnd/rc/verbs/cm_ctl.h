@@ -90,7 +90,7 @@ class CmThread {
     kWithdraw,  ///< the CM thread takes the region from all devices, and hands out `shares`
     kEnd        ///< of kWithdraw: the devices have refused to let go of `shares`
   };
-  /// What the helper and the CM thread pass to and fro while a region is added or removed.
+  /// Passes between the helper and the CM thread while a region is added or removed.
   struct RegionJob {
     struct Share {
       Hca* hca = nullptr;
@@ -146,6 +146,7 @@ class CmThread {
   void device_events(Hca& hca);
   void on_device(Hca& hca, const ibv_async_event& event);
   void device_lost(Hca& hca);
+  void close_lost();
   void tell_device(ListenerId id, const Listener& listener);
 
   // cm_setup_ctl.cc: devices and queue pairs.

@@ -136,10 +136,12 @@ void CmThread::tell_device(ListenerId id, const Listener& listener) {
   News news;
   news.event.kind = EventKind::kDevice;
   news.event.listener = id;
-  if (listener.hca == nullptr)
-    news.device.why_not = "the RDMA device cannot be opened";
-  else
+  if (listener.hca != nullptr) {
     news.device = listener.hca->facts(listener.port);
+  } else {
+    news.device.gone = true;
+    news.device.why_not = "the RDMA device cannot be opened";
+  }
   say(news);
 }
 
@@ -150,6 +152,21 @@ void CmThread::device_lost(Hca& hca) {
     if (conn.hca == &hca) end(conn, Cause::kDevice);
   for (const auto& [id, listener] : listeners_)
     if (listener.hca == &hca) tell_device(id, listener);
+}
+
+/// Closes lost devices without connections. The workers have dropped their queues with the last queue pair.
+void CmThread::close_lost() {
+  if (region_under_way_) return;
+  const auto unused = [this](const std::unique_ptr<Hca>& hca) {
+    return hca->is_lost() &&
+           std::none_of(conns_.begin(), conns_.end(), [&](const auto& one) { return one.second.hca == hca.get(); });
+  };
+  for (const auto& hca : hcas_) {
+    if (!unused(hca)) continue;
+    for (auto& [id, listener] : listeners_)
+      if (listener.hca == hca.get()) listener.hca = nullptr;
+  }
+  std::erase_if(hcas_, unused);
 }
 
 void CmThread::device_events(Hca& hca) {

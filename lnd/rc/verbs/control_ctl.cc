@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kBacklog = 128;
 constexpr uint16_t kPrivilegedPorts = 1023;
+constexpr Duration kAgainAfter = 2s;  ///< between attempts to open the listener of a device that is gone
 
 void* pointer_of(uint64_t context) {
   return reinterpret_cast<void*>(uintptr_t(context));
@@ -32,7 +33,8 @@ int resolve(rdma_cm_id* id, const DialSpec& spec) {
 }  // namespace
 
 VerbsControl::~VerbsControl() {
-  for (const auto& [id, listener] : listeners_) (void)rdma_destroy_id(listener.id);
+  for (const auto& [id, listener] : listeners_)
+    if (listener.id != nullptr) (void)rdma_destroy_id(listener.id);
 }
 
 // --- Orders ----------------------------------------------------------------------------------------------------------
@@ -45,43 +47,71 @@ void VerbsControl::orders_again() {
   while (!waiting_.empty() && cm_.order(waiting_.front())) waiting_.pop_front();
 }
 
-Result<ListenerId> VerbsControl::listen(const Endpoint& at) {
+/// 0, or the errno.
+int VerbsControl::open(ListenerId number, Listener& listener) {
   rdma_event_channel* channel = cm_.channel();
-  if (channel == nullptr)
-    return fail(ENODEV,
-                "no RDMA device is on this machine (rdma link), or its kernel has no rdma_ucm (modprobe rdma_ucm)");
+  if (channel == nullptr) return errno;
   rdma_cm_id* id = nullptr;
-  const ListenerId number = last_listener_ + 1;
-  if (rdma_create_id(channel, &id, pointer_of(listener_context(number)), RDMA_PS_TCP) != 0)
-    return fail(errno, "cannot make an RDMA listener");
-  SocketAddress address = socket_address(at);
+  if (rdma_create_id(channel, &id, pointer_of(listener_context(number)), RDMA_PS_TCP) != 0) return errno;
+  SocketAddress address = socket_address(listener.at);
   int error = rdma_bind_addr(id, &address.any) != 0 ? errno : 0;
   if (error == 0 && id->verbs == nullptr) error = ENODEV;
   if (error == 0 && rdma_listen(id, kBacklog) != 0) error = errno;
   if (error != 0) {
     (void)rdma_destroy_id(id);
-    switch (error) {
-      case ENODEV:
-      case EADDRNOTAVAIL:
-        return fail(ENODEV, "no RDMA device has this address: rdma link shows the devices, rdma link add makes one");
-      case EADDRINUSE: return fail(error, "another program listens at this RDMA port");
-      case EACCES: return fail(error, "ports below 1024 need CAP_NET_BIND_SERVICE");
-      default: return fail(error, "cannot listen at this RDMA port");
-    }
+    return error;
   }
-  last_listener_ = number;
-  listeners_[number] = {id, {}};
+  listener.id = id;
+  listener.again = kForever;
   Order order;
   order.kind = OrderKind::kListen;
   order.listener = number;
   order.device = id->verbs->device;
   order.port = id->port_num;
   this->order(order);
+  return 0;
+}
+
+Result<ListenerId> VerbsControl::listen(const Endpoint& at) {
+  if (cm_.channel() == nullptr) {
+    switch (errno) {
+      case EMFILE:
+      case ENFILE: return fail(errno, "no file descriptor is left for RDMA devices");
+      case EAGAIN: return fail(errno, "no thread is left for RDMA devices");
+      case ENOMEM: return fail(errno, "no memory is left for RDMA devices");
+      case EACCES:
+      case EPERM: return fail(EACCES, "no right to open /dev/infiniband/rdma_cm");
+      default:
+        return fail(ENODEV,
+                    "no RDMA device is on this machine (rdma link), or its kernel has no rdma_ucm (modprobe rdma_ucm)");
+    }
+  }
+  const ListenerId number = last_listener_ + 1;
+  Listener listener;
+  listener.at = at;
+  const int error = open(number, listener);
+  switch (error) {
+    case 0: break;
+    case ENODEV:
+    case EADDRNOTAVAIL:
+      return fail(ENODEV, "no RDMA device has this address: rdma link shows the devices, rdma link add makes one");
+    case EADDRINUSE: return fail(error, "another program listens at this RDMA port");
+    case EACCES: return fail(error, "ports below 1024 need CAP_NET_BIND_SERVICE");
+    default: return fail(error, "cannot listen at this RDMA port");
+  }
+  last_listener_ = number;
+  listeners_[number] = listener;
   return number;
 }
 
+/// Listeners whose device was lost. A device with their address may have appeared.
+void VerbsControl::open_again(Instant now) {
+  for (auto& [number, listener] : listeners_)
+    if (listener.again <= now && open(number, listener) != 0) listener.again = now + kAgainAfter;
+}
+
 void VerbsControl::unlisten(ListenerId id) {
-  (void)rdma_destroy_id(listeners_.at(id).id);
+  if (rdma_cm_id* open = listeners_.at(id).id) (void)rdma_destroy_id(open);
   listeners_.erase(id);
   Order order;
   order.kind = OrderKind::kUnlisten;
@@ -209,13 +239,18 @@ void VerbsControl::time_out(Instant now) {
   }
 }
 
-void VerbsControl::hear(const News& news) {
+void VerbsControl::hear(const News& news, Instant now) {
   const Event& event = news.event;
   if (event.kind == EventKind::kDevice) {
     const auto listener = listeners_.find(event.listener);
     if (listener == listeners_.end()) return;
-    listener->second.facts = news.device;
-    events_.push_back(event);
+    Listener& heard = listener->second;
+    const bool was_gone = std::exchange(heard.facts, news.device).gone;
+    if (heard.facts.gone && heard.id != nullptr) {
+      (void)rdma_destroy_id(std::exchange(heard.id, nullptr));  // the device cannot go before
+      heard.again = now + kAgainAfter;
+    }
+    if (!was_gone || !heard.facts.gone) events_.push_back(event);
     return;
   }
   if (event.kind == EventKind::kRequest) {
@@ -244,12 +279,13 @@ unsigned VerbsControl::poll(std::span<Event> out, Instant now) {
   orders_again();
   cm_.news_signal().clear();
   time_out(now);
+  open_again(now);
   unsigned count = 0;
   while (count < out.size()) {
     if (events_.empty()) {
       News news;
       if (!cm_.take(news)) break;
-      hear(news);
+      hear(news, now);
       continue;
     }
     out[count++] = events_.front();
@@ -261,7 +297,9 @@ unsigned VerbsControl::poll(std::span<Event> out, Instant now) {
 
 Instant VerbsControl::next_deadline() {
   if (!events_.empty() || !waiting_.empty()) return kNever;
-  return limits_.empty() ? kForever : limits_.begin()->first;
+  Instant next = limits_.empty() ? kForever : limits_.begin()->first;
+  for (const auto& [id, listener] : listeners_) next = std::min(next, listener.again);
+  return next;
 }
 
 }  // namespace ulnet::rc::verbs

@@ -41,13 +41,17 @@ class VerbsControl final : public Control {
     bool settled = false;      ///< kEstablished or kFailed was reported
   };
   struct Listener {
-    rdma_cm_id* id = nullptr;
+    Endpoint at;
+    rdma_cm_id* id = nullptr;  ///< null while the device is gone
+    Instant again = kForever;  ///< when to open it again
     DeviceFacts facts;
   };
+  [[nodiscard]] int open(ListenerId number, Listener& listener);
+  void open_again(Instant now);
   void order(const Order& order);
   void orders_again();
   void time_out(Instant now);
-  void hear(const News& news);
+  void hear(const News& news, Instant now);
   void limit(Conn& conn, ConnId id, Instant until);
   void no_limit(Conn& conn, ConnId id);
 

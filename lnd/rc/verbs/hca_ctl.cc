@@ -97,6 +97,8 @@ DeviceFacts Hca::facts(uint8_t port) {
   const std::string name = ibv_get_device_name(context_->device);
   std::copy_n(name.begin(), std::min(name.size(), facts.name.size() - 1), facts.name.begin());
   facts.keys_end = windows_;
+  facts.gone = lost_;
+  if (lost_) facts.why_not = "the RDMA device is gone";
   ibv_port_attr attributes{};
   if (lost_ || ibv_query_port(context_, port, &attributes) != 0) return facts;
   facts.usable = why_not_[0] == 0 && attributes.state == IBV_PORT_ACTIVE;

@@ -40,7 +40,7 @@ class Hca {
   /// The queue pair and its windows at the device. False: the device still has some of them. Requires: its worker does
   /// not use them.
   [[nodiscard]] bool destroy_qp(VerbsQp& qp);
-  /// The same, with its memory. What the device refuses to let go stays, with the memory that it may use.
+  /// The same, with its memory. If the device refuses to let go, the rest stays with its memory.
   void unmake_qp(std::unique_ptr<VerbsQp> qp);
   /// Tries again to free what the device has refused to let go. True: some of it is left.
   bool free_refused();

@@ -39,6 +39,7 @@ static_assert(std::is_trivially_copyable_v<Order>);
 struct DeviceFacts {
   std::array<char, 64> name{};
   bool usable = false;
+  bool gone = false;  ///< lost, or it cannot be opened: its listener is opened again
   bool keys_end = false;
   LinkSpeed speed;
   uint16_t path_mtu = 0;

@@ -2,7 +2,7 @@
 // and for the kernel's rdma_rxe. Three kinds of threads share it:
 //   control       Control: its functions, and the time limits of connections
 //   the CM thread all that may block: rdma_cm, queue pairs, registered memory, events of devices (cm_ctl.h)
-//   workers       Worker: posting and polling; one completion queue for each device (worker.h)
+//   workers       Worker: posting and polling; completion queues of its own at each device (worker.h)
 // The CM thread and its neighbours pass messages through rings (messages.h). A queue pair is made by the CM thread,
 // lent to its worker, and freed by the CM thread.
 #pragma once

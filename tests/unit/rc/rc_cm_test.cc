@@ -172,6 +172,67 @@ TEST_F(RcCm, an_iwarp_device_is_refused) {
   control().destroy(conn, now);
 }
 
+TEST_F(RcCm, a_listener_whose_device_is_lost_is_opened_again) {
+  const ListenerId id = listen();
+  EXPECT_TRUE(control().device(id).usable);
+  ASSERT_TRUE(control().region_add({1}, memory));
+  fake().at_address = nullptr;
+  test::async_event(&first.context, IBV_EVENT_DEVICE_FATAL);
+  EXPECT_EQ(next().kind, EventKind::kDevice);
+  EXPECT_FALSE(control().device(id).usable);
+  EXPECT_STREQ(control().device(id).why_not, "the RDMA device is gone");
+  EXPECT_EQ(fake().destroyed.size(), 1u) << "the listener keeps the device";
+  until([&] { return count_of(fake().open) == 0; });
+  Event event;
+  EXPECT_EQ(control().next_deadline(), now + 2s);
+  now += 2s;
+  EXPECT_EQ(control().poll({&event, 1}, now), 0u) << "no device has the address";
+  EXPECT_EQ(control().next_deadline(), now + 2s);
+  fake().at_address = &second;
+  now += 2s;
+  event = next();
+  EXPECT_EQ(event.kind, EventKind::kDevice);
+  EXPECT_EQ(event.listener, id);
+  EXPECT_TRUE(control().device(id).usable);
+  EXPECT_EQ(control().next_deadline(), kForever);
+  EXPECT_EQ(count_of(fake().regions), 1u) << "the new device has the region";
+}
+
+// Goal: a lost device stays open until its last queue pair is gone, and the worker has dropped its completion queue.
+TEST_F(RcCm, a_lost_device_is_closed_after_its_last_queue_pair) {
+  const ConnId id = dial();
+  const Event ready = next();
+  ASSERT_EQ(ready.kind, EventKind::kReady);
+  User user;
+  worker().adopt(*ready.qp, user);
+  std::array<int, 16> fds{};
+  EXPECT_EQ(worker().wait_fds(fds), 2u);
+  test::async_event(&first.context, IBV_EVENT_DEVICE_FATAL);
+  EXPECT_EQ(next().kind, EventKind::kFailed);
+  control().disconnect(id, now);
+  until([&] {
+    worker().poll(16, now);
+    return user.is_drained;
+  });
+  EXPECT_EQ(count_of(fake().open), 1u);
+  worker().release(*ready.qp);
+  EXPECT_EQ(worker().wait_fds(fds), 1u) << "the bell alone";
+  control().destroy(id, now);
+  until([&] { return count_of(fake().open) == 0; });
+}
+
+TEST_F(RcCm, why_nothing_can_listen) {
+  fake().no_channel = ENOENT;
+  EXPECT_EQ(control().listen(kHere).error().code, -ENODEV);
+  fake().no_channel = EMFILE;
+  EXPECT_EQ(control().listen(kHere).error().code, -EMFILE);
+  fake().no_channel = EPERM;
+  EXPECT_EQ(control().listen(kHere).error().code, -EACCES);
+  fake().no_channel = 0;
+  fake().at_address = nullptr;
+  EXPECT_EQ(control().listen(kHere).error().code, -ENODEV);
+}
+
 // Goal: a passive side whose REP has no answer fails, once.
 TEST_F(RcCm, a_reply_has_a_limit) {
   listen();
