@@ -12,6 +12,8 @@
 #include "dataplane/host/clock.h"
 #include "dataplane/host/random_seed.h"
 #include "lnd/net/kernel/devices.h"
+#include "tools/ulnetd/ports/rdma_ports.h"
+#include "tools/ulnetd/ports/show_ports.h"
 
 namespace ulnet {
 namespace {
@@ -120,7 +122,7 @@ config::Checked<void> Daemon::open_ports(const std::vector<config::DeviceConfig>
 /// `show port`, `manage capture`, `manage port_reset`.
 void Daemon::serve_ports() {
   const auto show = [this](api::RequestId id, const api::Request& request) {
-    ports_ != nullptr ? ports_->show(id, request) : requests_->reply(id, {});
+    requests_->reply(id, show_ports(ports_.get(), kRdmaDevices, request));
   };
   requests_->serve(api::Call::kShowPort, {show, {}, {}});
   const auto serve = [this](api::Call call, void (Ports::*handle)(api::RequestId, const api::Request&)) {

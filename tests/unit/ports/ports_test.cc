@@ -2,6 +2,7 @@
 #include "tools/ulnetd/ports/ports.h"
 
 #include "tests/unit/ports/port_host.h"
+#include "tools/ulnetd/ports/show_ports.h"
 
 namespace ulnet {
 namespace {
@@ -74,14 +75,19 @@ TEST_F(PortsTest, refused) {
 
 TEST_F(PortsTest, show) {
   ASSERT_TRUE(open(devices({"rail0", "rail1"})).has_value());
-  const auto all = request(&Ports::show, {{"verbose", 2}});
-  ASSERT_TRUE(answered(all));
-  const config::Doc* list = answers[all.id][0].doc.find("port");
+  const auto shown = [this](const api::Json& args) {
+    api::Request request;
+    request.args = args;
+    return show_ports(ports.get(), "/no/devices", request);
+  };
+  const api::Answer all = shown({{"verbose", 2}});
+  const config::Doc* list = all.doc.find("port");
   ASSERT_EQ(2u, list->size());
   EXPECT_EQ("rail1", list->at(1).find("name")->text());
   EXPECT_EQ(2u, list->at(1).find("queue")->size());
   EXPECT_EQ("yes", list->at(1).find("offloads")->find("rss")->text());
-  EXPECT_EQ("there is no port 'rail2'; known: rail0, rail1", error(request(&Ports::show, {{"name", "rail2"}})));
+  EXPECT_EQ(1u, shown({{"name", "rail1"}}).doc.find("port")->size());
+  EXPECT_EQ("there is no port 'rail2'; known: rail0, rail1", shown({{"name", "rail2"}}).errors.at(0).descr);
 }
 
 TEST_F(PortsTest, reset) {

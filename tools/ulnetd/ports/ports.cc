@@ -62,7 +62,8 @@ class OpenPorts final : public Ports {
   void wait_fds(std::vector<int>& out) const override {
     for (const auto& one : ports_) one->port_->wait_fds(out);
   }
-  void show(api::RequestId id, const api::Request& request) override;
+  [[nodiscard]] std::vector<std::string> names() const override;
+  [[nodiscard]] config::Doc shown(const std::string& name, int verbosity) override;
   void capture(api::RequestId id, const api::Request& request) override;
   void reset(api::RequestId id, const api::Request& request) override;
   void gone(api::RequestId id) override;
@@ -135,15 +136,14 @@ std::string OpenPorts::no_port_text(const std::string& name) const {
   return fmt::format("there is no port '{}'; known: {}", name, known);
 }
 
-void OpenPorts::show(api::RequestId id, const api::Request& request) {
-  const std::string name = request.arg_text("name");
-  if (!name.empty() && find(name) == nullptr)
-    return deps_.reply(id, api::answer_error("show", "port", -ENOENT, no_port_text(name)));
-  api::Answer answer;
-  config::Doc& list = answer.doc.set("port", config::Doc::list());
-  for (auto& one : ports_)
-    if (name.empty() || one->name_ == name) list.push(port_doc(*one->port_, int(request.arg_integer("verbose", 0))));
-  deps_.reply(id, answer);
+std::vector<std::string> OpenPorts::names() const {
+  std::vector<std::string> names;
+  for (const auto& one : ports_) names.push_back(one->name_);
+  return names;
+}
+
+config::Doc OpenPorts::shown(const std::string& name, int verbosity) {
+  return port_doc(*find(name)->port_, verbosity);
 }
 
 void OpenPorts::capture(api::RequestId id, const api::Request& request) {

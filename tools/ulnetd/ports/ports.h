@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/devices.h"
+#include "config/doc.h"
 #include "config/problem.h"
 #include "control/api/server.h"
 #include "dataplane/host/host.h"
@@ -33,8 +34,9 @@ class Ports {
   [[nodiscard]] virtual Instant next_deadline() const = 0;
   virtual void wait_fds(std::vector<int>& out) const = 0;
 
-  /// `show port`.
-  virtual void show(api::RequestId id, const api::Request& request) = 0;
+  [[nodiscard]] virtual std::vector<std::string> names() const = 0;
+  /// One port as `show port` shows it. Requires: one of names().
+  [[nodiscard]] virtual config::Doc shown(const std::string& name, int verbosity) = 0;
   /// `manage capture` and `manage port_reset`. gone(): the client of the request has gone.
   virtual void capture(api::RequestId id, const api::Request& request) = 0;
   virtual void reset(api::RequestId id, const api::Request& request) = 0;
