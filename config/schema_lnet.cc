@@ -41,6 +41,7 @@ const Field kLnetFields[] = {
     {.path = "net.local NI(s).warnings", .type = kIgnored},
     {.path = "net.local NI(s).udsp info", .type = kIgnored},
     {.path = "net.local NI(s).connections", .type = kIgnored},
+    {.path = "net.local NI(s).peer faults", .type = kIgnored},
     {.path = "net.local NI(s).dev cpt", .type = kIgnored},
     {.path = "net.local NI(s).tcp bonding",
      .type = kIgnored,

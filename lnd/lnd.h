@@ -410,6 +410,12 @@ class LndControl {
     (void)ni, (void)peer;
     return {};
   }
+  /// How often peers of the NI broke the protocol, each kind with its name; the same names for all NIs of a driver.
+  /// Empty where the driver does not count.
+  [[nodiscard]] virtual std::vector<std::pair<const char*, int64_t>> peer_faults(NiId ni) const {
+    (void)ni;
+    return {};
+  }
   /// True if a connection refers to this slice, also while the connection is made or closed. If false, only
   /// place_peer() or a message that the core submits makes another reference. Control calls this for peer NIs that were
   /// removed, and frees the memory when no driver refers to it.

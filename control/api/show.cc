@@ -117,6 +117,10 @@ Doc local_ni_doc(const LocalNiShow& ni, int verbosity) {
     Doc& connections = doc.set("connections", Doc::map());
     for (const auto& [name, number] : ni.connections) connections.set(name, number);
   }
+  if (verbosity >= 4 && !ni.peer_faults.empty()) {
+    Doc& faults = doc.set("peer faults", Doc::map());
+    for (const auto& [name, count] : ni.peer_faults) faults.set(name, count);
+  }
   if (!ni.state.empty()) doc.set("ni state", ni.state);
   if (!ni.speed.empty()) doc.set("link speed", ni.speed);
   if (!ni.in_use.empty()) doc.set("deletion", ni.in_use);

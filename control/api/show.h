@@ -56,6 +56,7 @@ struct LocalNiShow {
   std::vector<std::string> warnings;  ///< settings of the machine that disturb the NI
   /// Connections by state, and the sums of their numbers; empty: not shown.
   std::map<std::string, int64_t> connections;
+  std::vector<std::pair<const char*, int64_t>> peer_faults;  ///< as LndControl has them; empty: not shown
 };
 
 struct NetShow {
@@ -65,7 +66,7 @@ struct NetShow {
 };
 
 /// `net:`. Verbosity 0: nid, status, interface; 1: + statistics, tunables, CPT; 2, 3: + message and health counters; 4:
-/// + udsp, connections.
+/// + udsp, connections, faults of peers.
 [[nodiscard]] Doc net_doc(const std::vector<NetShow>& nets, int verbosity);
 /// The net lo with its one NI: always the first to be shown, all its counters and tunables 0.
 [[nodiscard]] NetShow lo_show(const std::vector<uint16_t>& all_cpts);

@@ -172,6 +172,7 @@ api::LocalNiShow ni_value(Control& c, const LocalNi& ni) {
     ++show.connections[one.state];
     for (const auto& [name, number] : one.numbers) show.connections[name] += number;
   }
+  show.peer_faults = c.lnds[ni.lnd]->peer_faults(ni.id);
   return show;
 }
 

@@ -41,6 +41,8 @@ void Conn::key_closed(rc::Qp&, rc::RemoteKey& key, Instant) {
   conn_key_closed(*worker, *this, key);
 }
 void Conn::broken(rc::Qp&, rc::Cause cause, Instant) {
+  const bool ended = phase != ConnPhase::kNew && phase != ConnPhase::kUp;
+  if (cause == rc::Cause::kRemoteAccess && !ended) fault = PeerFault::kAccess;
   conn_end(*worker, *this, failure_of(cause));
 }
 void Conn::drained(rc::Qp&, Instant) {

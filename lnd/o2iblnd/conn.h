@@ -16,6 +16,7 @@
 #include "dataplane/base/worker_memory.h"
 #include "dataplane/state/payload.h"
 #include "lnd/lnd.h"
+#include "lnd/o2iblnd/peer_fault.h"
 #include "lnd/o2iblnd/proto/credits.h"
 #include "lnd/o2iblnd/proto/message.h"
 #include "lnd/rc/rc.h"
@@ -204,8 +205,9 @@ struct Conn final : Timer, Linked<SiblingTag>, Linked<DirtyTag>, rc::QpUser {
   Peer* peer = nullptr;  ///< while kUp
   ConnFacts facts;
   Credits credits;
-  Completion how;  ///< why it ended
-  Owed told;       ///< of adoption, then of the end
+  Completion how;                      ///< why it ended
+  PeerFault fault = PeerFault::kNone;  ///< the same; constant from ConnEndedMsg on, control: r
+  Owed told;                           ///< of adoption, then of the end
   Owed dead;
 
   List<Tx, TxTag> queue;  ///< wait for a credit

@@ -66,7 +66,7 @@ void in_end(IbWorker& worker, In& in, Completion how, Credit credit) {
 void refuse(IbWorker& worker, In& in, MessageType answer, int32_t status, Completion how = {}) {
   Conn& conn = *in.conn;
   if (conn.is_up() && !conn_answer(worker, conn, {.type = answer, .cookie = in.peer_cookie, .status = status}))
-    protocol_error(worker, conn);
+    protocol_error(worker, conn, PeerFault::kCredits);
   in_end(worker, in, how, answer == MessageType::kPutNak ? Credit::kRefused : Credit::kBack);
 }
 
@@ -96,7 +96,7 @@ bool offer(IbWorker& worker, In& in) {
   }
   in.state = InState::kAnswering;
   if (!conn_answer(worker, conn, {.type = MessageType::kPutAck, .cookie = in.peer_cookie, .in = &in}))
-    protocol_error(worker, conn);
+    protocol_error(worker, conn, PeerFault::kCredits);
   return true;
 }
 
@@ -132,7 +132,7 @@ void go_on(IbWorker& worker, In& in, RxVerdict verdict) {
     case RxVerdict::kProtocolError:
       if (in.token != 0) serving_free(*reinterpret_cast<Serving*>(in.token));
       in_free(worker, in);
-      protocol_error(worker, conn);
+      protocol_error(worker, conn, PeerFault::kRefused);
       return conn_settle(worker, conn);
   }
 }
@@ -153,7 +153,7 @@ void in_came(IbWorker& worker, Conn& conn, const Message& message, uint32_t buff
   In* in = conn.ins_used < conn.facts.depth ? conn.free_ins.front() : nullptr;
   const bool get = message.type == MessageType::kGetReq;
   Serving* serving = get ? conn.free_servings.front() : nullptr;
-  if (in == nullptr || (get && serving == nullptr)) return protocol_error(worker, conn);  // beyond its credits
+  if (in == nullptr || (get && serving == nullptr)) return protocol_error(worker, conn, PeerFault::kCredits);
   conn.free_ins.remove(*in);
   ++conn.ins_used;
   in->begin(message.header, conn.ni, conn.ni_slice, conn.peer_ni, conn.peer_slice, conn.nid);
@@ -178,7 +178,7 @@ void in_came(IbWorker& worker, Conn& conn, const Message& message, uint32_t buff
 }
 
 void in_written(IbWorker& worker, Conn& conn, In& in, int32_t status) {
-  if (status > int32_t(in.into.length)) return protocol_error(worker, conn);
+  if (status > int32_t(in.into.length)) return protocol_error(worker, conn, PeerFault::kSink);
   in.status = std::max(status, -kErrnoMax);
   in.since = worker.now;
   in.state = InState::kClosing;

@@ -25,7 +25,7 @@ void put_refused(IbWorker& worker, Conn& conn, Request& request, int32_t status)
 }
 
 void get_done(IbWorker& worker, Conn& conn, Request& request, int32_t status) {
-  if (status > int32_t(request.tx->sink.length)) return protocol_error(worker, conn);
+  if (status > int32_t(request.tx->sink.length)) return protocol_error(worker, conn, PeerFault::kSink);
   request.state = RequestState::kClosing;
   request.since = worker.now;
   request.status = std::max(status, -kErrnoMax);
@@ -44,38 +44,51 @@ void answer_came(IbWorker& worker, Conn& conn, const Message& message) {
 
 void put_done(IbWorker& worker, Conn& conn, const Message& message) {
   In* in = find_in(conn, message.cookie);
-  if (in == nullptr || in->state != InState::kOffered) return protocol_error(worker, conn);
+  if (in == nullptr) return protocol_error(worker, conn, PeerFault::kCookie);
+  if (in->state != InState::kOffered) return protocol_error(worker, conn, PeerFault::kState);
   in_written(worker, conn, *in, message.status);
 }
 
+PeerFault wrong_header(bool right) {
+  return right ? PeerFault::kNone : PeerFault::kHeader;
+}
+
 /// An answer has a request that is under way. A request has the LNet header of its kind.
-bool is_expected(Conn& conn, const Message& message) {
+PeerFault check_place(Conn& conn, const Message& message) {
+  const wire::MsgType header = message.header.type;
   switch (message.type) {
-    case MessageType::kPutReq:
-      return message.header.type == wire::MsgType::kPut || message.header.type == wire::MsgType::kReply;
-    case MessageType::kGetReq: return message.header.type == wire::MsgType::kGet;
+    case MessageType::kPutReq: return wrong_header(header == wire::MsgType::kPut || header == wire::MsgType::kReply);
+    case MessageType::kGetReq: return wrong_header(header == wire::MsgType::kGet);
     case MessageType::kPutNak:
     case MessageType::kPutAck:
     case MessageType::kGetDone: {
       const Request* request = find_request(conn, message.cookie);
-      return request != nullptr && request->state == RequestState::kAsked &&
-             request->key.open == (message.type == MessageType::kGetDone);
+      if (request == nullptr) return PeerFault::kCookie;
+      const bool fits =
+          request->state == RequestState::kAsked && request->key.open == (message.type == MessageType::kGetDone);
+      return fits ? PeerFault::kNone : PeerFault::kState;
     }
-    default: return true;
+    case MessageType::kConnReq:
+    case MessageType::kConnAck: break;
+    case MessageType::kNoop:
+    case MessageType::kImmediate:
+    case MessageType::kPutDone: return PeerFault::kNone;
   }
+  return PeerFault::kType;
 }
 
 void process(IbWorker& worker, Conn& conn, uint32_t buffer, uint32_t bytes) {
   Message message;
-  const auto fault = message_decode(conn.qp->receive_buffer(buffer).first(bytes), message);
-  if (fault != MessageFault::kNone) return protocol_error(worker, conn);
-  if (check_ends(message.ends, conn.facts.ends) != MessageFault::kNone) return protocol_error(worker, conn, -ESTALE);
-  if (!is_expected(conn, message) || !conn.credits.receive(message.type, message.credits))
-    return protocol_error(worker, conn);
+  MessageFault wrong = message_decode(conn.qp->receive_buffer(buffer).first(bytes), message);
+  if (wrong == MessageFault::kNone) wrong = check_ends(message.ends, conn.facts.ends);
+  if (wrong != MessageFault::kNone) return protocol_error(worker, conn, fault_of(wrong));
+  const PeerFault misplaced = check_place(conn, message);
+  if (misplaced != PeerFault::kNone) return protocol_error(worker, conn, misplaced);
+  if (!conn.credits.receive(message.type, message.credits)) return protocol_error(worker, conn, PeerFault::kCredits);
   if (message.credits > 0) worker.mark_dirty(conn);
   switch (message.type) {
     case MessageType::kConnReq:
-    case MessageType::kConnAck: return protocol_error(worker, conn);
+    case MessageType::kConnAck: return;  // ended
     case MessageType::kNoop: return buffer_back(worker, conn, buffer);
     case MessageType::kImmediate:
     case MessageType::kPutReq:
@@ -89,8 +102,9 @@ void process(IbWorker& worker, Conn& conn, uint32_t buffer, uint32_t bytes) {
 
 }  // namespace
 
-void protocol_error(IbWorker& worker, Conn& conn, int error) {
-  conn_end(worker, conn, {error, LndStatus::kRemoteDropped});
+void protocol_error(IbWorker& worker, Conn& conn, PeerFault fault) {
+  if (conn.is_up()) conn.fault = fault;
+  conn_end(worker, conn, {fault_error(fault), LndStatus::kRemoteDropped});
 }
 
 void buffer_back(IbWorker& worker, Conn& conn, uint32_t buffer) {
@@ -100,7 +114,7 @@ void buffer_back(IbWorker& worker, Conn& conn, uint32_t buffer) {
 void credit_back(IbWorker& worker, Conn& conn, MessageType type, bool refused) {
   if (!conn.is_up()) return;
   worker.mark_dirty(conn);
-  if (!conn.credits.repost(type, refused)) protocol_error(worker, conn);
+  if (!conn.credits.repost(type, refused)) protocol_error(worker, conn, PeerFault::kCredits);
 }
 
 bool close_key(IbWorker& worker, Conn& conn, rc::RemoteKey& key) {

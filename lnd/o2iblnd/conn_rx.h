@@ -21,7 +21,8 @@ void conn_key_closed(IbWorker& worker, Conn& conn, const rc::RemoteKey& key);
 [[nodiscard]] uint64_t key_token(const Conn& conn, const In& in);
 /// False: there is no room yet.
 [[nodiscard]] bool close_key(IbWorker& worker, Conn& conn, rc::RemoteKey& key);
-void protocol_error(IbWorker& worker, Conn& conn, int error = -EPROTO);
+/// The peer has broken the protocol: ends the connection. No effect if it has ended.
+void protocol_error(IbWorker& worker, Conn& conn, PeerFault fault);
 /// The receive buffer is posted again.
 void buffer_back(IbWorker& worker, Conn& conn, uint32_t buffer);
 /// The peer gets its credit back. `refused`: of a PUT_REQ that was refused.

@@ -130,6 +130,7 @@ void dial_answered(IbControl& control, ConnCtl& conn, std::span<const std::byte>
   const MessageFault fault = message_decode(data, answer);
   const AnswerFault wrong = judge_answer(answer, fault, conn.ends, conn.params);
   if (wrong != AnswerFault::kNone) {
+    ++control.find_ni(conn.ni)->faults[size_t(PeerFault::kAnswer)];
     control.log_limited(LogCause::kAnswer, "o2iblnd: " + nid_text(peer.key.second) + ": " + answer_fault_text(wrong));
     return dial_lost(control, conn, {-EPROTO, LndStatus::kRemoteDropped});
   }

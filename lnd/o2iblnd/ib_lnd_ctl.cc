@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "dataplane/base/nid_text.h"
 #include "lnd/o2iblnd/accept_ctl.h"
 #include "lnd/o2iblnd/conn_ctl.h"
 #include "lnd/o2iblnd/dial_ctl.h"
@@ -79,6 +80,13 @@ void IbControl::log_limited(LogCause cause, const std::string& line) {
   const auto left_out = log_limits[size_t(cause)].allows(now);
   if (!left_out) return;
   host.log(*left_out == 0 ? line : line + " (" + std::to_string(*left_out) + " such lines left out before)");
+}
+
+void IbControl::peer_fault(ConnCtl& conn, PeerFault fault) {
+  if (fault == PeerFault::kNone || std::exchange(conn.blamed, true)) return;
+  ++find_ni(conn.ni)->faults[size_t(fault)];
+  log_limited(LogCause::kFault, "o2iblnd: " + nid_text(find_peer(conn.peer)->key.second) + ": " + fault_text(fault) +
+                                    "; connection closed");
 }
 
 IbLndControl::IbLndControl(LndControlHost& host, rc::Control& rc, const IbConfig& config)
@@ -190,6 +198,14 @@ std::vector<ConnectionShow> IbLndControl::connections(NiId id, const Nid& peer) 
   return shows;
 }
 
+std::vector<std::pair<const char*, int64_t>> IbLndControl::peer_faults(NiId id) const {
+  std::vector<std::pair<const char*, int64_t>> counts;
+  const auto ni = state_.nis.find(id);
+  if (ni == state_.nis.end()) return counts;
+  for (size_t i = 1; i < kPeerFaults; ++i) counts.emplace_back(fault_text(PeerFault(i)), ni->second.faults[i]);
+  return counts;
+}
+
 void IbLndControl::conn_wanted(WorkerId worker, const ConnWantedMsg& msg) {
   const auto refuse = [&](int error) {
     state_.host.to_worker(worker, PeerFailMsg{msg.ni, msg.peer_ni, {error, LndStatus::kLocalAborted}});
@@ -229,7 +245,12 @@ void IbLndControl::from_worker(WorkerId worker, const LndMsg& msg, Instant now) 
       if (conn != nullptr) conn_adopted(state_, *conn);
       return;
     }
-    case ToControl::kConnEnded: return on_conn_ended(state_, msg.as<ConnEndedMsg>());
+    case ToControl::kConnEnded: {
+      const auto ended = msg.as<ConnEndedMsg>();
+      ConnCtl* conn = state_.find_conn(ended.conn->id);
+      if (conn != nullptr) state_.peer_fault(*conn, ended.conn->fault);
+      return on_conn_ended(state_, ended);
+    }
     case ToControl::kConnDead: return on_conn_dead(state_, msg.as<ConnDeadMsg>());
     case ToControl::kNiFlushed: return ni_flushed(msg.as<NiFlushedMsg>().ni);
   }
@@ -252,12 +273,28 @@ void IbLndControl::device_changed(rc::ListenerId listener) {
   }
 }
 
+// The target of the CONNREQ cannot be read: the first NI of the listener has the count. Version 1 is no fault.
+void IbLndControl::request_fault(const rc::Event& event) {
+  Message request;
+  const std::span<const std::byte> data = event.private_data();
+  if (message_decode(data, request) == MessageFault::kNone || message_version(data) == kVersion1) return;
+  for (auto& [id, ni] : state_.nis) {
+    if (ni.listener != event.listener || ni.stopping) continue;
+    ++ni.faults[size_t(PeerFault::kRequest)];
+    return;
+  }
+}
+
 void IbLndControl::rc_event(const rc::Event& event) {
-  if (event.kind == rc::EventKind::kRequest) return accept_request(state_, event);
+  if (event.kind == rc::EventKind::kRequest) {
+    request_fault(event);
+    return accept_request(state_, event);
+  }
   if (event.kind == rc::EventKind::kDevice) return device_changed(event.listener);
   ConnCtl* conn = state_.find_conn(event.conn);
   if (conn == nullptr || conn->stage == ConnStage::kEnding) return;
   const std::span<const std::byte> data = event.private_data();
+  if (event.cause == rc::Cause::kRemoteAccess) state_.peer_fault(*conn, PeerFault::kAccess);
   switch (event.kind) {
     case rc::EventKind::kReady:
       return conn->active ? dial_ready(state_, *conn, *event.qp) : accept_ready(state_, *conn, *event.qp);

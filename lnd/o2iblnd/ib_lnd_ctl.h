@@ -20,6 +20,7 @@ class IbLndControl final : public LndControl {
   void connect_again(NiId ni, const Nid& peer, Instant now) override;
   [[nodiscard]] unsigned ni_connections(NiId id) const override;
   [[nodiscard]] std::vector<ConnectionShow> connections(NiId id, const Nid& peer) const override;
+  [[nodiscard]] std::vector<std::pair<const char*, int64_t>> peer_faults(NiId id) const override;
   [[nodiscard]] bool names(const PeerSlice& slice) const override { return state_.named.contains(&slice); }
   [[nodiscard]] uint32_t regions_above() const override {
     return state_.config.register_memory ? kImmediateMax : UINT32_MAX;
@@ -37,6 +38,7 @@ class IbLndControl final : public LndControl {
   void conn_wanted(WorkerId worker, const ConnWantedMsg& msg);
   void rc_event(const rc::Event& event);
   unsigned rc_events();
+  void request_fault(const rc::Event& event);
   void device_changed(rc::ListenerId listener);
   void ni_flushed(NiId id);
   IbControl state_;

@@ -29,9 +29,10 @@ struct NiCtl {
   std::optional<bool> usable;    ///< as control has it
   bool exposure_logged = false;  ///< that peers may write into whole regions
   bool stopping = false;
-  uint32_t conns = 0;               ///< ConnCtls
-  uint32_t flushes_left = 0;        ///< workers that have yet to answer NiFlushMsg
-  std::unique_ptr<Owed[]> flushed;  ///< their answers, by worker
+  uint32_t conns = 0;                         ///< ConnCtls
+  std::array<int64_t, kPeerFaults> faults{};  ///< of peers, by PeerFault
+  uint32_t flushes_left = 0;                  ///< workers that have yet to answer NiFlushMsg
+  std::unique_ptr<Owed[]> flushed;            ///< their answers, by worker
 };
 
 using PeerKey = std::pair<NiId, Nid>;
@@ -79,11 +80,12 @@ struct ConnCtl {
   Ends ends;                       ///< of own messages
   Conn* object = nullptr;          ///< lent to the worker from kAdopting to ConnDeadMsg
   std::optional<Completion> lost;  ///< the worker has reported the end, and the provider's event is to come
+  bool blamed = false;             ///< a fault of its peer is counted
   ConnFacts facts;
 };
 
 /// Why a line that a stranger can cause is written: each cause has a limit of its own.
-enum class LogCause : uint8_t { kRequest, kRoom, kAnswer, kDial, kCount };
+enum class LogCause : uint8_t { kRequest, kRoom, kAnswer, kDial, kFault, kCount };
 
 struct IbControl {
   LndControlHost& host;
@@ -110,6 +112,8 @@ struct IbControl {
   uint64_t next_peer = 1;
 
   void log_limited(LogCause cause, const std::string& line);
+  /// A fault of the peer of this connection has ended it: is counted once, and logged.
+  void peer_fault(ConnCtl& conn, PeerFault fault);
   [[nodiscard]] NiCtl* find_ni(NiId id) {
     const auto it = nis.find(id);
     return it == nis.end() ? nullptr : &it->second;

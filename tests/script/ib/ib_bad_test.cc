@@ -7,14 +7,23 @@ namespace {
 
 using namespace o2iblnd;
 
-using Send = void (*)(RawPeer&);
-class IbBad : public IbScript, public ::testing::WithParamInterface<std::pair<const char*, Send>> {};
+struct Bad {
+  const char* name;
+  PeerFault fault;
+  void (*send)(RawPeer& raw);
+};
+class IbBad : public IbScript, public ::testing::WithParamInterface<Bad> {};
 
-// Goal: such a message ends the connection, and nothing else: later messages go over another one.
+using Faults = std::vector<std::pair<PeerFault, int>>;
+
+// Goal: such a message ends the connection, and nothing else: later messages go over another one. Control learns the
+// fault once, and the error is that of docs/wire/o2iblnd.md §2.
 TEST_P(IbBad, ends_the_connection) {
+  const Bad& bad = GetParam();
   connect();
-  GetParam().second(raw);
+  bad.send(raw);
   pass();
+  EXPECT_EQ(end.faults, (Faults{{bad.fault, bad.fault == PeerFault::kEnds ? -ESTALE : -EPROTO}}));
   EXPECT_EQ(raw.connections, 1u);
   EXPECT_EQ(raw.qp, nullptr) << "the connection is still there";
   raw.came.clear();
@@ -25,61 +34,63 @@ TEST_P(IbBad, ends_the_connection) {
   EXPECT_EQ(tx.how.error, 0);
 }
 
-const std::pair<const char*, Send> kBad[] = {
-    {"credits_beyond_the_depth", [](RawPeer& raw) { raw.send_noop(1); }},
-    {"unknown_put_done", [](RawPeer& raw) { raw.send_completion(MessageType::kPutDone, 12345, 10); }},
-    {"unknown_put_nak", [](RawPeer& raw) { raw.send_completion(MessageType::kPutNak, 0, 0); }},
-    {"unknown_get_done", [](RawPeer& raw) { raw.send_completion(MessageType::kGetDone, 77, 0); }},
-    {"unknown_put_ack", [](RawPeer& raw) { raw.send_put_ack(9, 9, raw.open(100)); }},
-    {"wrong_stamp",
+constexpr Bad kBad[] = {
+    {"credits_beyond_the_depth", PeerFault::kCredits, [](RawPeer& raw) { raw.send_noop(1); }},
+    {"unknown_put_done", PeerFault::kCookie,
+     [](RawPeer& raw) { raw.send_completion(MessageType::kPutDone, 12345, 10); }},
+    {"unknown_put_nak", PeerFault::kCookie, [](RawPeer& raw) { raw.send_completion(MessageType::kPutNak, 0, 0); }},
+    {"unknown_get_done", PeerFault::kCookie, [](RawPeer& raw) { raw.send_completion(MessageType::kGetDone, 77, 0); }},
+    {"unknown_put_ack", PeerFault::kCookie, [](RawPeer& raw) { raw.send_put_ack(9, 9, raw.open(100)); }},
+    {"wrong_stamp", PeerFault::kEnds,
      [](RawPeer& raw) {
        raw.ends.src_stamp ^= 1;
        raw.send_noop(0);
        raw.ends = ib_ends(1, 0);
      }},
-    {"wrong_nid",
+    {"wrong_nid", PeerFault::kEnds,
      [](RawPeer& raw) {
        raw.ends.src = ib_nid(2);
        raw.send_noop(0);
        raw.ends = ib_ends(1, 0);
      }},
-    {"a_connreq",
+    {"a_connreq", PeerFault::kType,
      [](RawPeer& raw) {
        raw.send([&](MessageBuffer out) { return encode_connect(out, MessageType::kConnReq, raw.ends, {8, 257}); });
      }},
-    {"no_message",
+    {"no_message", PeerFault::kUndecodable,
      [](RawPeer& raw) {
        raw.send([&](MessageBuffer out) {
          std::fill(out.begin(), out.end(), std::byte{0x55});
          return size_t{200};
        });
      }},
-    {"a_short_message", [](RawPeer& raw) { raw.send([&](MessageBuffer) { return size_t{10}; }); }},
-    {"a_get_req_with_a_put",
+    {"a_short_message", PeerFault::kUndecodable,
+     [](RawPeer& raw) { raw.send([&](MessageBuffer) { return size_t{10}; }); }},
+    {"a_get_req_with_a_put", PeerFault::kHeader,
      [](RawPeer& raw) {
        const auto fragments = raw.open_all(100'000, 1 << 20);
        raw.send([&](MessageBuffer out) {
          return encode_get_req(out, raw.ends, raw.header(wire::MsgType::kPut, 1, 100), 1, raw.key.value, fragments);
        });
      }},
-    {"a_put_req_with_a_get",
+    {"a_put_req_with_a_get", PeerFault::kHeader,
      [](RawPeer& raw) {
        raw.send([&](MessageBuffer out) {
          return encode_put_req(out, raw.ends, raw.header(wire::MsgType::kGet, 1, 100), 1);
        });
      }},
-    {"a_put_done_before_its_put_ack",
+    {"a_put_done_before_its_put_ack", PeerFault::kState,
      [](RawPeer& raw) {
        raw.send_put_req(4, 100'000, 1);
        raw.send_completion(MessageType::kPutDone, 0, 100'000);
      }},
-    {"too_many_requests",
+    {"too_many_requests", PeerFault::kCredits,
      [](RawPeer& raw) {
        for (unsigned i = 0; i < kDepth + 1; ++i) raw.send_put_req(i, 100'000, i);
      }},
 };
 INSTANTIATE_TEST_SUITE_P(messages, IbBad, ::testing::ValuesIn(kBad),
-                         [](const auto& one) { return std::string(one.param.first); });
+                         [](const auto& one) { return std::string(one.param.name); });
 
 // Goal: an answer that comes twice, or says more than was offered.
 TEST_F(IbScript, answers_that_are_wrong) {

@@ -88,6 +88,7 @@ void IbEnd::from_worker(const LndMsg& msg) {
       const auto end = msg.as<ConnEndedMsg>();
       control.disconnect(end.conn->id, now);
       ++conns_ended;
+      if (end.conn->fault != PeerFault::kNone) faults.push_back({end.conn->fault, end.how.error});
       if (!std::exchange(conns.at(end.conn->id).closed, true)) to_worker(ConnCloseMsg{end.conn, end.how});
       return;
     }

@@ -17,6 +17,7 @@ class IbEnd final : public IbCore {
   };
   std::map<rc::ConnId, ConnCtl> conns;
   int64_t peers_dialled = 0, conns_ended = 0;
+  std::vector<std::pair<o2iblnd::PeerFault, int>> faults;  ///< of peers, each with the error of its connection
 
  private:
   void control_turn() override;

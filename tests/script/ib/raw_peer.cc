@@ -20,7 +20,7 @@ RawPeer::~RawPeer() {
 
 void RawPeer::dial(unsigned to, Instant now) {
   const auto id =
-      control().dial({.local = ib_address(kNumber), .remote = {ib_address(to), kIbPort}, .needs = ib_needs()}, now);
+      control().dial({.local = ib_address(kNumber), .remote = {ib_address(to), kIbPort}, .needs = needs}, now);
   ASSERT_TRUE(id);
   conn_ = *id;
 }
@@ -36,7 +36,7 @@ void RawPeer::turn(Instant now) {
         if (!accepts || qp != nullptr) {
           control().reject(event.conn, reject_data, now);
         } else {
-          control().prepare(conn_ = event.conn, ib_needs(), now);
+          control().prepare(conn_ = event.conn, needs, now);
         }
         break;
       case rc::EventKind::kReady:
@@ -45,7 +45,7 @@ void RawPeer::turn(Instant now) {
         key = {};
         worker().adopt(*qp, *this);
         for (uint32_t i = 0; i < qp->receives; ++i) worker().receive(*qp, i);
-        control().proceed(event.conn, {}, now);
+        control().proceed(event.conn, hello, now);
         ++connections;
         break;
       case rc::EventKind::kEstablished: established = true; break;
@@ -118,6 +118,11 @@ void RawPeer::send_completion(MessageType type, uint64_t cookie, int32_t status,
 
 void RawPeer::send_noop(uint8_t credits) {
   send([&](MessageBuffer out) { return encode_noop(out, ends); }, credits);
+}
+
+void RawPeer::introduce(MessageType type) {
+  hello.resize(kMessageMax);
+  hello.resize(encode_connect(MessageBuffer(hello), type, ends, {kDepth, uint16_t(kFragmentsMax)}));
 }
 
 std::vector<Fragment> RawPeer::open_all(uint32_t bytes, uint32_t piece) {

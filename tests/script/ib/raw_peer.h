@@ -41,6 +41,8 @@ class RawPeer final : public rc::QpUser {
   void send_put_req(uint64_t bits, uint32_t bytes, uint64_t cookie);
   void send_completion(o2iblnd::MessageType type, uint64_t cookie, int32_t status, uint8_t credits = 0);
   void send_noop(uint8_t credits);
+  /// Introduces itself as the control half does, with CONNREQ or CONNACK.
+  void introduce(o2iblnd::MessageType type);
   /// Offers `bytes` of `memory` in one piece.
   std::vector<o2iblnd::Fragment> open(uint32_t bytes) { return open_all(bytes, bytes); }
   /// Offers `bytes` in fragments of `piece`, side by side under one key, in another order than they lie there.
@@ -71,6 +73,8 @@ class RawPeer final : public rc::QpUser {
   bool accepts = true, established = false;
   unsigned requests = 0;               ///< REQs that came
   std::vector<std::byte> reject_data;  ///< private data of rejects
+  std::vector<std::byte> hello;        ///< of its REQs and REPs
+  rc::QpNeeds needs = ib_needs();      ///< of its queue pairs
   rc::RemoteKey key;
   [[nodiscard]] wire::Header header(wire::MsgType type, uint64_t bits, uint32_t bytes) const;
 

@@ -155,6 +155,16 @@ TEST(ApiShow, connections_at_verbosity_4) {
       << config::emit(peer_doc({peer}, 4));
 }
 
+// Goal: faults of peers are shown at verbosity 4, in the order of the driver, and only if the driver counts them.
+TEST(ApiShow, peer_faults_at_verbosity_4) {
+  NetShow net{.net = *net_parse("o2ib"), .nis = {{.nid = *nid_parse("10.0.0.1@o2ib")}}};
+  EXPECT_EQ(config::emit(net_doc({net}, 4)).find("peer faults"), std::string::npos);
+  net.nis[0].peer_faults = {{"wrong stamps", 0}, {"unknown cookie", 3}};
+  EXPECT_EQ(config::emit(net_doc({net}, 3)).find("peer faults"), std::string::npos);
+  EXPECT_EQ(emit(*net_doc({net}, 4).find("net")->at(0).find("local NI(s)")->at(0).find("peer faults")),
+            "wrong stamps: 0\nunknown cookie: 3\n");
+}
+
 TEST(ApiShow, routes_pools_counters_and_globals) {
   RouteShow route{{.net = *net_parse("tcp2"), .gateway = *nid_parse("10.10.0.3@tcp1")}, true, false};
   EXPECT_EQ(emit(route_doc({route}, 1)), golden_text("routed-client.route-show-v"));
