@@ -81,6 +81,7 @@ void receive_immediate(IbWorker& worker, In& in) {
 /// False: there is no room for a key yet.
 bool offer(IbWorker& worker, In& in) {
   Conn& conn = *in.conn;
+  if (worker.rc.room(*conn.qp) < kRoomOfKey) return false;
   in.key.token = key_token(conn, in);
   switch (worker.rc.key_open(*conn.qp, in.key, sink_of(in))) {
     case rc::Posted::kNoRoom: return false;
@@ -137,8 +138,11 @@ void go_on(IbWorker& worker, In& in, RxVerdict verdict) {
   }
 }
 
+constexpr Completion kDiverted{-ECANCELED, LndStatus::kOk};
+
 /// Of a PUT whose PUT_DONE has come, and that nobody writes any more.
 Completion put_result(In& in) {
+  if (in.diverted) return kDiverted;
   if (in.status < 0) return {in.status, LndStatus::kRemoteError};
   if (in.staged.base != nullptr) {
     PayloadCursor to(in.into), from({&in.staged, 1, 0, in.staged.bytes});
@@ -217,11 +221,12 @@ void in_release(IbWorker& worker, In& in) {
   conn_settle(worker, conn);
 }
 
-// Once its key is open, the peer may write: only the end of the connection takes that right back.
+// Once its key is open, the peer may write: only the end of the connection takes that right back. If the connection has
+// ended, or the key is being closed, the event comes soon. Before the verdict the driver has no memory of the core.
 void in_divert(IbWorker& worker, In& in) {
-  constexpr Completion kDiverted{-ECANCELED, LndStatus::kOk};
   switch (in.state) {
     case InState::kOffering:
+      in.diverted = true;
       if (!in.conn->is_up()) return;
       if (static_cast<Linked<StagingTag>&>(in).linked())
         worker.staging_wanted.remove(in);
@@ -232,7 +237,11 @@ void in_divert(IbWorker& worker, In& in) {
     case InState::kOffered:
       in.diverted = true;
       return conn_end(worker, *in.conn, {-ECONNABORTED, LndStatus::kLocalAborted});
-    default: return;
+    case InState::kClosing: in.diverted = true; return;
+    case InState::kFree:
+    case InState::kOpening:
+    case InState::kHeld:
+    case InState::kTaken: return;
   }
 }
 
@@ -240,7 +249,7 @@ void ins_end(IbWorker& worker, Conn& conn) {
   for (uint32_t i = 0; i < conn.depth_max; ++i) {
     In& in = conn.ins[i];
     if (static_cast<Linked<StagingTag>&>(in).linked()) worker.staging_wanted.remove(in);
-    const Completion torn = in.diverted ? Completion{-ECANCELED, LndStatus::kOk} : receive_failure(conn.how);
+    const Completion torn = in.diverted ? kDiverted : receive_failure(conn.how);
     switch (in.state) {
       case InState::kOffering:
         if (static_cast<Linked<StepTag>&>(in).linked()) conn.offering.remove(in);

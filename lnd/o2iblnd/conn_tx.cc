@@ -14,7 +14,6 @@ namespace ulnet::o2iblnd {
 namespace {
 
 constexpr unsigned kIndexBits = 16;
-constexpr uint32_t kRoomOfRequest = 2;  ///< for a message, and for the key that goes before it
 
 MessageType type_of(const Tx& tx) {
   if (tx.payload.length > kImmediateMax) return MessageType::kPutReq;
@@ -76,7 +75,7 @@ bool post_front(IbWorker& worker, Conn& conn, Out& out) {
     return true;
   }
   Request* request = conn.free_requests.front();
-  if (request == nullptr || worker.rc.room(*conn.qp) < kRoomOfRequest) return false;
+  if (request == nullptr || worker.rc.room(*conn.qp) < kRoomOfKey) return false;
   const MessageBuffer buffer = buffer_of(conn, out);
   const uint64_t cookie = cookie_of(conn, *request);
   size_t bytes = 0;

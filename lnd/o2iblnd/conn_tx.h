@@ -4,6 +4,10 @@
 
 namespace ulnet::o2iblnd {
 
+/// For a key and the message behind it. Only the end of the message is reported: keys alone could fill the queue pair,
+/// and nothing would make room again.
+inline constexpr uint32_t kRoomOfKey = 2;
+
 /// Takes the Tx; it waits for a credit.
 void conn_queue(IbWorker& worker, Conn& conn, Tx& tx);
 /// PUT_ACK, PUT_NAK, or GET_DONE without data: as soon as there is room. False: too many wait, more than a peer within

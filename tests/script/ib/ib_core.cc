@@ -92,7 +92,7 @@ IbTx& IbCore::put(unsigned to, uint64_t bits, uint32_t bytes) {
   std::memcpy(tx.memory, ib_payload(bits), bytes);
   tx.segments[0] = {tx.memory, bytes / 3, kArena};
   tx.segments[1] = {tx.memory + bytes / 3, bytes / 4, kArena};
-  tx.segments[2] = {tx.memory + bytes / 3 + bytes / 4, bytes - bytes / 3 - bytes / 4, kArena};
+  tx.segments[2] = {tx.memory + bytes / 3 + bytes / 4, bytes - bytes / 3 - bytes / 4, from_region};
   tx.payload = {tx.segments, 3, 0, bytes};
   lnd->submit(tx, now);
   return tx;
@@ -179,6 +179,7 @@ void IbCore::rx_done(RxSlot& slot, Completion how, Instant) {
     received.push_back(bits);
   } else {
     broken_receives.push_back({bits, how});
+    broken_bytes.assign(rx.memory + kCanary, rx.memory + kCanary + slot.into.length);
   }
   std::fill_n(rx.memory, slot.into.length + 2 * kCanary, kGone);
   arena.give(rx.memory);
@@ -211,7 +212,7 @@ void IbCore::reply(uint64_t token) {
   tx.header.type = wire::MsgType::kReply;
   tx.header.payload_length = bytes;
   std::memcpy(tx.memory, ib_payload(bits), bytes);
-  tx.segments[0] = {tx.memory, bytes, kArena};
+  tx.segments[0] = {tx.memory, bytes, from_region};
   tx.payload = {tx.segments, 1, 0, bytes};
   tx.token = token;
   lnd->submit(tx, now);

@@ -115,6 +115,7 @@ class IbCore : public LndCore {
   uint32_t into_limit = UINT32_MAX;
   RegionId into_region = kArena;  ///< of the second segment of each window
   bool reply_at_once = true;
+  RegionId from_region = kArena;  ///< of the last segment of a payload that is sent
 
   // For tests to look at.
   struct Rx {
@@ -127,6 +128,7 @@ class IbCore : public LndCore {
   std::map<uint64_t, uint64_t> bits_of_token;
   std::vector<uint64_t> received;  ///< bits of messages that came whole
   std::vector<std::pair<uint64_t, Completion>> broken_receives;
+  std::vector<std::byte> broken_bytes;  ///< of the last of them
   std::deque<IbTx> txs;
   uint32_t unfinished = 0;
   uint64_t slots_open = 0;
