@@ -4,6 +4,7 @@
 #include "lnd/o2iblnd/conn_rx.h"
 #include "lnd/o2iblnd/conn_tx.h"
 #include "lnd/o2iblnd/status.h"
+#include "lnd/o2iblnd/transfer.h"
 
 namespace ulnet::o2iblnd {
 
@@ -18,6 +19,7 @@ Conn::Conn(unsigned most, unsigned sends, WorkerMemory* near)
       answers(size_t{2} * most, near),
       memory(near) {
   for (unsigned i = 0; i < most; ++i) {
+    requests[i].transfer.conn = serving[i].transfer.conn = this;
     requests[i].transfer.request = &requests[i];
     requests[i].transfer.sink = &sinks[i];
     serving[i].conn = this;
@@ -46,6 +48,7 @@ void Conn::broken(rc::Qp&, rc::Cause cause, Instant) {
   conn_end(*worker, *this, failure_of(cause));
 }
 void Conn::drained(rc::Qp&, Instant) {
+  transfers_drop(*worker, *this);
   conn_drained(*worker, *this);
 }
 

@@ -65,7 +65,8 @@ struct Serving;
 using Sink = std::array<Fragment, kFragmentsMax>;
 
 /// A payload on its way into memory of the peer, and the message that reports it.
-struct Transfer : Linked<StepTag> {
+struct Transfer : Linked<StepTag>, Linked<StagingTag> {
+  Conn* conn = nullptr;
   Tx* tx = nullptr;
   Request* request = nullptr;        ///< of a PUT
   Serving* serving = nullptr;        ///< of a REPLY
@@ -78,6 +79,8 @@ struct Transfer : Linked<StepTag> {
   uint32_t bytes = 0;                ///< of the whole transfer
   uint32_t left = 0;                 ///< bytes to be written
   PayloadCursor from;
+  Segment staged;  ///< the block that `from` walks, if the payload lies in no region
+  Completion how;  ///< an error: the payload cannot be written
 };
 
 enum class RequestState : uint8_t {
@@ -153,7 +156,9 @@ struct Out : Linked<FreeTag> {
   bool used = false;
   MessageType type = MessageType::kNoop;
   Instant since = kNever;
-  Tx* tx = nullptr;  ///< ends with the message: IMMEDIATE, PUT_DONE, GET_DONE with data
+  Tx* tx = nullptr;                   ///< ends with the message: IMMEDIATE, PUT_DONE, GET_DONE with data
+  Completion how;                     ///< of `tx`
+  const std::byte* staged = nullptr;  ///< a block of staging memory, in use until the end of the message is reported
 };
 
 enum class ConnPhase : uint8_t {

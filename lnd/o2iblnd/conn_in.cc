@@ -16,18 +16,9 @@ namespace {
 
 // --- Staging memory --------------------------------------------------------------------------------------------------
 
-/// If a block is free, the first that waits for one goes on.
-void staging_wake(IbWorker& worker) {
-  while (In* next = worker.staging.is_free() ? worker.staging_wanted.pop_front() : nullptr) {
-    if (!next->conn->is_up()) continue;  // ends with its connection
-    next->conn->offering.push_back(*next);
-    return worker.mark_dirty(*next->conn);
-  }
-}
-
 /// No key covers the window: the peer is to write into a block of staging memory. False: there is none.
 bool stage(IbWorker& worker, In& in) {
-  std::byte* block = worker.staging.take();
+  std::byte* block = worker.staging.take_in();
   if (block == nullptr) return false;
   in.staged = {block, in.into.length, kStagingRegion};
   return true;

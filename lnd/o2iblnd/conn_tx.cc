@@ -32,6 +32,7 @@ void post(IbWorker& worker, Conn& conn, Out& out, MessageType type, size_t bytes
   out.type = type;
   out.since = worker.now;
   out.tx = tx;
+  out.how = {};
   ++conn.outs_used;
   set_credits(buffer_of(conn, out), conn.credits.send(type));
   conn.last_sent = worker.now;
@@ -120,15 +121,26 @@ void post_answer(IbWorker& worker, Conn& conn, Out& out) {
   post(worker, conn, out, answer.type, bytes);
 }
 
-/// Goes on with the first transfer. False: there is none, or no room.
+/// The first transfer of which all bytes are posted; null: there is none, or no room.
+Transfer* written_transfer(IbWorker& worker, Conn& conn) {
+  for (;;) {
+    Transfer* transfer = conn.transfers.front();
+    if (transfer == nullptr || transfer_write(worker, conn, *transfer)) return transfer;
+    if (conn.transfers.front() == transfer) return nullptr;  // no room; else it waits for staging memory
+  }
+}
+
+/// Goes on with the transfers. False: no message was posted.
 bool post_transfer(IbWorker& worker, Conn& conn, Out& out) {
-  Transfer* transfer = conn.transfers.front();
-  if (transfer == nullptr || !transfer_write(worker, conn, *transfer)) return false;
+  Transfer* transfer = written_transfer(worker, conn);
+  if (transfer == nullptr) return false;
   conn.transfers.remove(*transfer);
   const MessageType type = transfer->serving != nullptr ? MessageType::kGetDone : MessageType::kPutDone;
-  const size_t bytes =
-      encode_completion(buffer_of(conn, out), type, conn.facts.ends, transfer->cookie, int32_t(transfer->bytes));
+  const int32_t status = transfer->how.error < 0 ? transfer->how.error : int32_t(transfer->bytes);
+  const size_t bytes = encode_completion(buffer_of(conn, out), type, conn.facts.ends, transfer->cookie, status);
   post(worker, conn, out, type, bytes, transfer->tx);
+  out.how = transfer->how;
+  out.staged = std::exchange(transfer->staged.base, nullptr);
   if (transfer->serving != nullptr)
     serving_free(*transfer->serving);
   else
@@ -170,7 +182,6 @@ bool pump_one(IbWorker& worker, Conn& conn) {
   const bool queue_first = std::exchange(conn.queue_first, !conn.queue_first);
   if (queue_first && post_queued(worker, conn, *out)) return true;
   if (post_transfer(worker, conn, *out)) return true;
-  if (!conn.is_up()) return false;
   if (!queue_first && post_queued(worker, conn, *out)) return true;
   // A message that may not leave returns no credits.
   if (worker.rc.room(*conn.qp) == 0 || conn.credits.next({}) != NextSend::kNoop) return false;
@@ -260,7 +271,8 @@ void conn_sent(IbWorker& worker, Conn& conn, uint64_t token) {
   --conn.outs_used;
   conn.free_outs.push_back(out);
   if (out.type == MessageType::kNoop) conn.credits.noop_completed();
-  if (Tx* tx = std::exchange(out.tx, nullptr)) tx_end(worker, conn, *tx, {});
+  if (const std::byte* block = std::exchange(out.staged, nullptr)) staging_give(worker, block);
+  if (Tx* tx = std::exchange(out.tx, nullptr)) tx_end(worker, conn, *tx, out.how);
 }
 
 }  // namespace ulnet::o2iblnd

@@ -1,5 +1,7 @@
-// Registered memory of a worker for payloads whose window no single key covers: its segments lie in several regions.
-// The peer writes into a block, from which the worker copies. Thread: its worker.
+// Registered memory of a worker, in blocks that hold any payload. Thread: its worker. Two kinds of payloads need one. A
+// PUT for a window that no single key covers: the peer writes into the block, and the worker copies from there. A
+// payload that is sent from memory of no region: the worker copies into the block, and writes from there. The first
+// kind leaves one block to the second. Otherwise two nodes could wait for each other's writes for ever.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -23,14 +25,19 @@ class Staging {
       : memory_(memory), free_(memory.size() / kBlockBytes, near), count_(uint32_t(memory.size() / kBlockBytes)) {
     for (uint32_t i = 0; i < count_; ++i) free_[i] = i;
   }
-  /// Null: all are in use.
-  [[nodiscard]] std::byte* take() { return count_ == 0 ? nullptr : memory_.data() + free_[--count_] * kBlockBytes; }
+  /// For the peer to write into. Null: all are in use, but for the one that is kept.
+  [[nodiscard]] std::byte* take_in() { return is_free_in() ? take() : nullptr; }
+  /// For a payload to be written from. Null: all are in use.
+  [[nodiscard]] std::byte* take_out() { return is_free_out() ? take() : nullptr; }
   void give(const std::byte* block) { free_[count_++] = uint32_t(size_t(block - memory_.data()) / kBlockBytes); }
-  [[nodiscard]] bool is_free() const { return count_ > 0; }
+  [[nodiscard]] bool is_free_in() const { return count_ > (memory_.size() > kBlockBytes ? 1 : 0); }
+  [[nodiscard]] bool is_free_out() const { return count_ > 0; }
   /// There is no staging memory at all.
   [[nodiscard]] bool empty() const { return memory_.empty(); }
 
  private:
+  [[nodiscard]] std::byte* take() { return memory_.data() + free_[--count_] * kBlockBytes; }
+
   std::span<std::byte> memory_;
   NearArray<uint32_t> free_;  ///< the first `count_` are free blocks
   uint32_t count_;

@@ -2,13 +2,57 @@
 
 #include <algorithm>
 
-#include "lnd/o2iblnd/conn_end.h"
-
 namespace ulnet::o2iblnd {
 namespace {
 
 constexpr unsigned kPiecesMax = 16;  ///< segments of one write
 constexpr uint32_t kRoomKept = 1;    ///< for the message behind the writes
+
+enum class Bounce : uint8_t { kYes, kWaits, kImpossible };
+/// The rest of the payload lies in no region: goes on from a copy in staging memory.
+Bounce bounce(IbWorker& worker, Conn& conn, Transfer& transfer) {
+  if (worker.staging.empty() || transfer.staged.base != nullptr) return Bounce::kImpossible;
+  std::byte* block = worker.staging.take_out();
+  if (block == nullptr) {
+    conn.transfers.remove(transfer);
+    worker.bounce_wanted.push_back(transfer);
+    return Bounce::kWaits;
+  }
+  transfer.staged = {block, transfer.left, kStagingRegion};
+  const Payload copy{&transfer.staged, 1, 0, transfer.left};
+  PayloadCursor to(copy);
+  payload_copy(to, transfer.from, transfer.left);
+  transfer.from = PayloadCursor(copy);
+  return Bounce::kYes;
+}
+
+/// False: none that waits can go on.
+bool wake_in(IbWorker& worker) {
+  while (In* next = worker.staging.is_free_in() ? worker.staging_wanted.pop_front() : nullptr) {
+    if (!next->conn->is_up()) continue;  // ends with its connection
+    next->conn->offering.push_back(*next);
+    worker.mark_dirty(*next->conn);
+    return true;
+  }
+  return false;
+}
+bool wake_out(IbWorker& worker) {
+  while (Transfer* next = worker.staging.is_free_out() ? worker.bounce_wanted.pop_front() : nullptr) {
+    if (!next->conn->is_up()) continue;  // ends with its connection
+    next->conn->transfers.push_back(*next);
+    worker.mark_dirty(*next->conn);
+    return true;
+  }
+  return false;
+}
+
+void transfer_drop(IbWorker& worker, Conn& conn, Transfer& transfer) {
+  if (static_cast<Linked<StagingTag>&>(transfer).linked()) worker.bounce_wanted.remove(transfer);
+  const bool woke = static_cast<Linked<StepTag>&>(transfer).linked();
+  if (woke) conn.transfers.remove(transfer);
+  if (const std::byte* block = std::exchange(transfer.staged.base, nullptr)) return staging_give(worker, block);
+  if (woke) staging_wake(worker);
+}
 
 }  // namespace
 
@@ -25,6 +69,7 @@ void transfer_begin(Conn& conn, Transfer& transfer, Tx& tx) {
   transfer.fragment = transfer.inner = 0;
   transfer.bytes = transfer.left = std::min(tx.payload.length, transfer.room);
   transfer.from = PayloadCursor(tx.payload);
+  transfer.how = {};
   conn.transfers.push_back(transfer);
 }
 
@@ -46,8 +91,11 @@ bool transfer_write(IbWorker& worker, Conn& conn, Transfer& transfer) {
                                           fragment.address + transfer.inner, token);
       if (posted == rc::Posted::kNoRoom) return false;
       if (posted == rc::Posted::kImpossible) {
-        conn_end(worker, conn, {-EFAULT, LndStatus::kLocalError});
-        return false;
+        switch (bounce(worker, conn, transfer)) {
+          case Bounce::kYes: continue;
+          case Bounce::kWaits: return false;
+          case Bounce::kImpossible: transfer.how = {-EFAULT, LndStatus::kLocalError}; return true;
+        }
       }
       transfer.from.advance(bytes);
       transfer.left -= bytes;
@@ -58,6 +106,26 @@ bool transfer_write(IbWorker& worker, Conn& conn, Transfer& transfer) {
     ++transfer.fragment;
   }
   return true;
+}
+
+void transfers_drop(IbWorker& worker, Conn& conn) {
+  for (uint32_t i = 0; i < conn.depth_max; ++i) {
+    transfer_drop(worker, conn, conn.requests[i].transfer);
+    transfer_drop(worker, conn, conn.serving[i].transfer);
+  }
+  for (uint32_t i = 0; i < conn.qp->sends; ++i)
+    if (const std::byte* block = std::exchange(conn.outs[i].staged, nullptr)) staging_give(worker, block);
+}
+
+void staging_wake(IbWorker& worker) {
+  const bool out = std::exchange(worker.bounce_first, !worker.bounce_first);
+  if (out ? wake_out(worker) : wake_in(worker)) return;
+  (void)(out ? wake_in(worker) : wake_out(worker));
+}
+
+void staging_give(IbWorker& worker, const std::byte* block) {
+  worker.staging.give(block);
+  staging_wake(worker);
 }
 
 }  // namespace ulnet::o2iblnd

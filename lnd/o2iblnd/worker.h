@@ -27,9 +27,11 @@ struct IbWorker {
   Slab<Peer> peers;
   NearArray<List<Peer, PeerTag>> buckets;
   Staging staging;
-  List<In, StagingTag> staging_wanted;  ///< kOffering, while there is no block
-  uint32_t tx_count = 0;                ///< Txs that the driver owns
-  uint32_t conn_count = 0;              ///< Conns that it has
+  List<In, StagingTag> staging_wanted;       ///< kOffering, while there is no block
+  List<Transfer, StagingTag> bounce_wanted;  ///< payloads outside of regions, while there is no block
+  bool bounce_first = false;                 ///< the two lists take turns
+  uint32_t tx_count = 0;                     ///< Txs that the driver owns
+  uint32_t conn_count = 0;                   ///< Conns that it has
 
   [[nodiscard]] List<Peer, PeerTag>& bucket(NiId ni, PeerNiId peer_ni) {
     const uint64_t key = ((uint64_t{ni.value} << 32) | peer_ni.value) * 0x9E3779B97F4A7C15ull;

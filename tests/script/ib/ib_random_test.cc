@@ -9,7 +9,7 @@ namespace {
 struct RandomRun {
   explicit RandomRun(uint64_t run_seed) : seed(run_seed), rng(run_seed), net(run_seed) {
     for (unsigned i = 0; i < 2; ++i) {
-      ends.push_back(std::make_unique<IbEnd>(net, i));
+      ends.push_back(std::make_unique<IbEnd>(net, i, o2iblnd::IbConfig{}, 2));
       ends[i]->reply_at_once = false;
       ends[i]->on_header = [this](RxSlot& slot) { return decide(slot); };
     }
@@ -32,6 +32,7 @@ struct RandomRun {
   }
   void act(IbEnd& end) {
     const unsigned to = 1 - end.number;
+    end.from_region = rng.one_in(4) ? RegionId{} : kArena;
     // The last three digits of the bits: size of a GET in thousands of bytes.
     const uint64_t bits = ++last_bits * 1000 + (rng.one_in(3) ? 1 + rng.below(800) : rng.below(4));
     if (end.unfinished < 12 && end.arena.out() < 24 && rng.one_in(2)) {
