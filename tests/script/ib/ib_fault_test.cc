@@ -65,6 +65,33 @@ TEST_F(IbFault, counted_and_logged) {
   EXPECT_EQ(faults(), "wrong stamps: 1, credits beyond its depth: 1");
 }
 
+// Goal: other peers have their connections, and messages over them end as if nothing had been.
+TEST_F(IbFault, other_connections_go_on) {
+  IbNode other(net, 2);
+  const auto both = [&] {
+    for (unsigned i = 0; i < 100; ++i, now += 1ms) raw.turn(now), us.turn(now), other.turn(now);
+  };
+  other.now = now;
+  connect();
+  us.put(2, 100, 10);
+  both();
+  us.put(2, 101, 300'000);
+  us.get(2, 5500, 500'000);
+  IbTx& lost = us.put(1, 102, 300'000);
+  us.turn(now);
+  raw.send_completion(MessageType::kGetDone, 12345, 0);
+  both();
+  EXPECT_EQ(faults(), "unknown cookie: 1");
+  EXPECT_TRUE(lost.done);
+  EXPECT_NE(lost.how.error, 0);
+  EXPECT_EQ(us.unfinished, 0u);
+  EXPECT_EQ(other.received, (std::vector<uint64_t>{100, 101}));
+  EXPECT_EQ(us.txs[us.txs.size() - 2].got, 500'000u);
+  other.stop();
+  for (unsigned i = 0; i < 50 && !other.stopped; ++i) both();
+  EXPECT_TRUE(other.stopped);
+}
+
 // Goal: a peer that breaks the protocol again and again writes few lines, and each fault counts.
 TEST_F(IbFault, lines_are_limited) {
   for (unsigned i = 0; i < 30; ++i) {
