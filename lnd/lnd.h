@@ -369,6 +369,7 @@ class LndControlHost {
 /// A connection as `peer show` shows it.
 struct ConnectionShow {
   const char* state = "";                                ///< one word
+  std::vector<std::pair<const char*, int64_t>> limits;   ///< the same as `numbers`, but a sum of them means nothing
   std::vector<std::pair<const char*, int64_t>> numbers;  ///< each with its name; the same names for all of a driver
 };
 

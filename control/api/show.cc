@@ -162,6 +162,7 @@ Doc peer_ni_doc(const PeerNiShow& ni, int verbosity) {
     Doc& one = connections.push(Doc::map());
     one.set("nid", nid_text(nid));
     one.set("state", show.state);
+    for (const auto& [name, limit] : show.limits) one.set(name, limit);
     for (const auto& [name, number] : show.numbers) one.set(name, number);
   }
   return doc;

@@ -186,6 +186,8 @@ struct alignas(kCacheLine) ConnGauges {
   Gauge credits, reserved, owed;  ///< as in Credits
   Gauge sends;                    ///< messages that are posted and not reported
   Gauge waiting;                  ///< messages that wait for a credit
+  // Since the connection was made. Bytes: of messages, and of payloads that were written.
+  Gauge messages_sent, messages_received, bytes_sent, bytes_received;
 };
 
 /// Thread: one worker, between ConnAdoptMsg and ConnDeadMsg.

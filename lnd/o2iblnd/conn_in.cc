@@ -175,6 +175,7 @@ void in_came(IbWorker& worker, Conn& conn, const Message& message, uint32_t buff
 void in_written(IbWorker& worker, Conn& conn, In& in, int32_t status) {
   if (status > int32_t(in.into.length)) return protocol_error(worker, conn, PeerFault::kSink);
   in.status = std::max(status, -kErrnoMax);
+  conn.gauges.bytes_received.add(std::max(status, 0));
   in.since = worker.now;
   in.state = InState::kClosing;
   if (!close_key(worker, conn, in.key)) conn.ins_closing.push_back(in);

@@ -29,6 +29,7 @@ void get_done(IbWorker& worker, Conn& conn, Request& request, int32_t status) {
   request.state = RequestState::kClosing;
   request.since = worker.now;
   request.status = std::max(status, -kErrnoMax);
+  conn.gauges.bytes_received.add(std::max(status, 0));
   if (!close_key(worker, conn, request.key)) conn.requests_closing.push_back(request);
 }
 
@@ -131,6 +132,8 @@ uint64_t key_token(const Conn& conn, const In& in) {
 
 void conn_received(IbWorker& worker, Conn& conn, uint32_t buffer, uint32_t bytes) {
   conn.progress = worker.now;
+  conn.gauges.messages_received.add(1);
+  conn.gauges.bytes_received.add(bytes);
   if (conn.is_up()) return process(worker, conn, buffer, bytes);
   if (conn.phase == ConnPhase::kNew) conn.early[conn.early_count++] = {buffer, bytes};
 }

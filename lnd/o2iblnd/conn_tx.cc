@@ -36,6 +36,8 @@ void post(IbWorker& worker, Conn& conn, Out& out, MessageType type, size_t bytes
   ++conn.outs_used;
   set_credits(buffer_of(conn, out), conn.credits.send(type));
   conn.last_sent = worker.now;
+  conn.gauges.messages_sent.add(1);
+  conn.gauges.bytes_sent.add(int64_t(bytes));
   const auto index = uint32_t(&out - &conn.outs[0]);
   const rc::Posted posted = worker.rc.send(*conn.qp, index, uint32_t(bytes), index + 1);
   ULNET_CHECK(posted == rc::Posted::kYes);  // there was room

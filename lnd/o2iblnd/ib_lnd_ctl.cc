@@ -43,7 +43,7 @@ const char* stage_word(ConnStage stage) {
 }
 
 ConnectionShow conn_show(const ConnCtl& conn) {
-  ConnectionShow show{stage_word(conn.stage), {{"queue depth", conn.params.queue_depth}}};
+  ConnectionShow show{stage_word(conn.stage), {{"queue depth", conn.params.queue_depth}}, {}};
   const auto add = [&](const char* name, const Gauge ConnGauges::*gauge) {
     show.numbers.emplace_back(name, conn.object == nullptr ? 0 : (conn.object->gauges.*gauge).get());
   };
@@ -52,6 +52,10 @@ ConnectionShow conn_show(const ConnCtl& conn) {
   add("owed", &ConnGauges::owed);
   add("sends", &ConnGauges::sends);
   add("waiting", &ConnGauges::waiting);
+  add("messages sent", &ConnGauges::messages_sent);
+  add("messages received", &ConnGauges::messages_received);
+  add("bytes sent", &ConnGauges::bytes_sent);
+  add("bytes received", &ConnGauges::bytes_received);
   return show;
 }
 

@@ -97,6 +97,7 @@ bool transfer_write(IbWorker& worker, Conn& conn, Transfer& transfer) {
           case Bounce::kImpossible: transfer.how = {-EFAULT, LndStatus::kLocalError}; return true;
         }
       }
+      conn.gauges.bytes_sent.add(bytes);
       transfer.from.advance(bytes);
       transfer.left -= bytes;
       transfer.inner += bytes;

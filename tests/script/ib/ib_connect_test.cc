@@ -66,6 +66,7 @@ TEST_F(IbConnect, connections_are_shown) {
     std::string text;
     for (const ConnectionShow& one : a.control->connections(NiId{1}, peer)) {
       text += (text.empty() ? "" : "; ") + std::string(one.state);
+      for (const auto& [name, limit] : one.limits) text += ", " + std::string(name) + " " + std::to_string(limit);
       for (const auto& [name, number] : one.numbers) text += ", " + std::string(name) + " " + std::to_string(number);
     }
     return text;
@@ -74,18 +75,44 @@ TEST_F(IbConnect, connections_are_shown) {
   a.put(1, 1, 100);
   EXPECT_EQ(shown(ib_nid(1)), "");
   a.turn(now);
-  EXPECT_EQ(shown(ib_nid(1)), "preparing, queue depth 8, credits 0, reserved 0, owed 0, sends 0, waiting 0");
+  EXPECT_EQ(shown(ib_nid(1)),
+            "preparing, queue depth 8, credits 0, reserved 0, owed 0, sends 0, waiting 0, messages sent 0, messages "
+            "received 0, bytes sent 0, bytes received 0");
   pass();
-  const std::string up = "up, queue depth 8, credits 7, reserved 8, owed 0, sends 0, waiting 0";
+  const std::string up =
+      "up, queue depth 8, credits 7, reserved 8, owed 0, sends 0, waiting 0, messages sent 1, messages received 0, "
+      "bytes sent 220, bytes received 0";
   EXPECT_EQ(shown(ib_nid(1)), up);
   EXPECT_EQ(shown(kAnyNid), up);
   EXPECT_EQ(shown(ib_nid(2)), "");
   net.rules.delay_min = net.rules.delay_max = 10ms;
   for (uint64_t bits = 2; bits <= 12; ++bits) a.put(1, bits, 100);
   pass(2ms);
-  EXPECT_EQ(shown(ib_nid(1)), "up, queue depth 8, credits 0, reserved 8, owed 0, sends 7, waiting 4");
+  EXPECT_EQ(shown(ib_nid(1)),
+            "up, queue depth 8, credits 0, reserved 8, owed 0, sends 7, waiting 4, messages sent 8, messages received "
+            "0, bytes sent 1760, bytes received 0");
   a.control->ni_stop(NiId{1}, now);
   EXPECT_EQ(shown(kAnyNid).substr(0, 8), "closing,");
+}
+
+// Goal: traffic of a connection counts messages, and bytes of messages and of payloads that were written.
+TEST_F(IbConnect, traffic_is_counted) {
+  IbNode &a = add(0), &b = add(1);
+  a.put(1, 1, 100'000);  // PUT_REQ, PUT_ACK, PUT_DONE
+  pass();
+  a.get(1, 2200, 200'000);  // GET_REQ, GET_DONE
+  pass();
+  const auto traffic = [](const IbNode& node) {
+    std::string text;
+    const std::vector<ConnectionShow> shows = node.control->connections(NiId{1}, kAnyNid);
+    for (const auto& [name, number] : shows.at(0).numbers)
+      if (std::string_view(name).find(' ') != std::string_view::npos) text += std::to_string(number) + " ";
+    return text;
+  };
+  EXPECT_EQ(traffic(a),
+            "3 2 " + std::to_string(128 + 100'000 + 60 + 148) + " " + std::to_string(84 + 200'000 + 60) + " ");
+  EXPECT_EQ(traffic(b),
+            "2 3 " + std::to_string(84 + 200'000 + 60) + " " + std::to_string(128 + 100'000 + 60 + 148) + " ");
 }
 
 // Goal: both dial at once. The side with the smaller hash gives in, and nothing is lost.

@@ -146,11 +146,12 @@ TEST(ApiShow, connections_at_verbosity_4) {
       std::string::npos)
       << config::emit(net_doc({net}, 4));
   PeerShow peer{.primary = *nid_parse("10.0.0.2@o2ib"), .nis = {{.nid = *nid_parse("10.0.0.2@o2ib")}}};
-  peer.nis[0].connections.push_back({*nid_parse("10.0.0.1@o2ib"), {"up", {{"credits", 7}, {"owed", 1}}}});
+  peer.nis[0].connections.push_back(
+      {*nid_parse("10.0.0.1@o2ib"), {"up", {{"queue depth", 8}}, {{"credits", 7}, {"owed", 1}}}});
   EXPECT_EQ(config::emit(peer_doc({peer}, 3)).find("connections"), std::string::npos);
   EXPECT_NE(config::emit(peer_doc({peer}, 4))
                 .find("connections:\n            -     nid: 10.0.0.1@o2ib\n                  state: up\n"
-                      "                  credits: 7\n                  owed: 1\n"),
+                      "                  queue depth: 8\n                  credits: 7\n                  owed: 1\n"),
             std::string::npos)
       << config::emit(peer_doc({peer}, 4));
 }
