@@ -53,6 +53,11 @@ PassiveSide side_of(IbControl& control, const NiCtl* ni, const PeerCtl* peer, co
   return here;
 }
 
+/// Anybody can write any NID into a request. A host whose address is the NID's is the peer itself.
+bool from_own_address(const rc::Event& event, const Message& request) {
+  return event.remote.address == rc::IpAddress::of_v4(request.ends.src.address_v4());
+}
+
 /// Ends the connections to a former life of the peer. Attempts go on: the peer rejects their stamp.
 void close_old(IbControl& control, const PeerCtl& peer) {
   const uint64_t id = peer.id;
@@ -79,7 +84,7 @@ void accept_request(IbControl& control, const rc::Event& event) {
                                                   " is rejected (" + reject_reason_text(verdict.reject.reason) +
                                                   "): " + verdict.why);
     reject(control, event, verdict.reject);
-    if (verdict.close_old) close_old(control, *peer);
+    if (verdict.close_old && from_own_address(event, request)) close_old(control, *peer);  // docs/decisions.md #117
     return;
   }
   const Reject no_room{.reason = RejectReason::kNoResources, .stamp = ni->stamp, .params = ni->offer};

@@ -1,6 +1,6 @@
 // Setting connections up between nodes of o2iblnd: requests, rejects, races, lives, limits (docs/wire/o2iblnd.md §6).
 #include "lnd/o2iblnd/fields.h"
-#include "tests/script/ib/ib_node.h"
+#include "tests/script/ib/ib_nodes.h"
 #include "tests/script/ib/raw_peer.h"
 
 namespace ulnet::test {
@@ -8,38 +8,7 @@ namespace {
 
 using namespace o2iblnd;
 
-class IbConnect : public ::testing::Test {
- protected:
-  ~IbConnect() override {
-    for (auto& [number, node] : nodes) stop(*node);
-    nodes.clear();
-    EXPECT_EQ(net.conns(), 0u);
-    EXPECT_EQ(net.counts.no_buffer, 0u);
-  }
-  IbNode& add(unsigned number, const IbNodeOptions& options = {}) {
-    nodes[number] = std::make_unique<IbNode>(net, number, options);
-    nodes[number]->now = now;
-    return *nodes[number];
-  }
-  void stop(IbNode& node) {
-    node.now = now;
-    node.stop();
-    for (unsigned i = 0; i < 5000 && !node.stopped; ++i) pass(1ms);
-    EXPECT_TRUE(node.stopped);
-    EXPECT_TRUE(node.lnd->idle());
-    EXPECT_EQ(node.unfinished, 0u);
-    EXPECT_EQ(node.slots_open, 0u);
-    EXPECT_EQ(node.arena.out(), 0u);
-  }
-  void pass(Duration time = 50ms) {
-    const Duration step = time > 1s ? time / 500 : Duration(1ms);
-    for (const Instant until = now + time; now < until; now += step)
-      for (auto& [number, node] : nodes) node->turn(now);
-  }
-  rc::sim::Net net{23};
-  std::map<unsigned, std::unique_ptr<IbNode>> nodes;
-  Instant now = kNever + 1s;
-};
+class IbConnect : public IbNodes {};
 
 TEST_F(IbConnect, a_message_makes_a_connection) {
   IbNode &a = add(0), &b = add(1);

@@ -1,0 +1,62 @@
+// Nodes of o2iblnd on a simulated net, and strangers that claim to be one.
+#pragma once
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "tests/script/ib/ib_node.h"
+
+namespace ulnet::test {
+
+class IbNodes : public ::testing::Test {
+ protected:
+  ~IbNodes() override {
+    for (auto& [number, node] : nodes) stop(*node);
+    nodes.clear();
+    EXPECT_EQ(net.conns(), 0u);
+    EXPECT_EQ(net.counts.no_buffer, 0u);
+  }
+  IbNode& add(unsigned number, const IbNodeOptions& options = {}) {
+    nodes[number] = std::make_unique<IbNode>(net, number, options);
+    nodes[number]->now = now;
+    return *nodes[number];
+  }
+  void stop(IbNode& node) {
+    node.now = now;
+    node.stop();
+    for (unsigned i = 0; i < 5000 && !node.stopped; ++i) pass(1ms);
+    EXPECT_TRUE(node.stopped);
+    EXPECT_TRUE(node.lnd->idle());
+    EXPECT_EQ(node.unfinished, 0u);
+    EXPECT_EQ(node.slots_open, 0u);
+    EXPECT_EQ(node.arena.out(), 0u);
+  }
+  void pass(Duration time = 50ms) {
+    const Duration step = time > 1s ? time / 500 : Duration(1ms);
+    for (const Instant until = now + time; now < until; now += step)
+      for (auto& [number, node] : nodes) node->turn(now);
+  }
+  rc::sim::Net net{23};
+  std::map<unsigned, std::unique_ptr<IbNode>> nodes;
+  Instant now = kNever + 1s;
+};
+
+/// Sends requests from its own address, and the source NID that a test writes. Has no connection: an accepted one stays
+/// without RTU and without messages.
+class IbStranger {
+ public:
+  IbStranger(rc::sim::Net& net, unsigned number)
+      : address_(ib_address(number)), provider_(net.make_node({ib_address(number)}, 1)) {}
+  /// A request to node `to` of another life of the peer for each other stamp.
+  void request(unsigned to, const Nid& source, uint64_t stamp, Instant now);
+  void turn(Instant now);
+  unsigned accepted = 0, closed = 0;
+  std::vector<o2iblnd::RejectReason> rejects;
+
+ private:
+  const rc::IpAddress address_;
+  std::unique_ptr<rc::Provider> provider_;
+  std::map<rc::ConnId, o2iblnd::Ends> asking_;
+};
+
+}  // namespace ulnet::test
