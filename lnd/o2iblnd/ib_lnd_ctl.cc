@@ -59,6 +59,11 @@ ConnectionShow conn_show(const ConnCtl& conn) {
   return show;
 }
 
+/// The state of its device was not reported to the host yet.
+bool is_unreported(const NiCtl& ni) {
+  return !ni.usable.has_value() && !ni.stopping;
+}
+
 /// NIs of one address share a listener.
 Result<rc::ListenerId> listen(IbControl& control, const rc::IpAddress& address) {
   const auto known = control.listeners.find(address);
@@ -128,7 +133,6 @@ Result<void> IbLndControl::ni_start(const NiParams& params, Instant now) {
   }
   ni.listener = *listener;
   state_.nis.emplace(params.id, std::move(ni));
-  device_changed(*listener);
   return {};
 }
 
@@ -260,7 +264,10 @@ void IbLndControl::from_worker(WorkerId worker, const LndMsg& msg, Instant now) 
   }
 }
 
+// The event may have waited while the last NI of its listener stopped.
 void IbLndControl::device_changed(rc::ListenerId listener) {
+  const auto uses = [&](const auto& entry) { return entry.second.listener == listener && !entry.second.stopping; };
+  if (std::none_of(state_.nis.begin(), state_.nis.end(), uses)) return;
   const rc::Device device = state_.rc.device(listener);
   for (auto& [id, ni] : state_.nis) {
     if (ni.listener != listener || ni.stopping) continue;
@@ -325,13 +332,26 @@ unsigned IbLndControl::rc_events() {
   return done;
 }
 
+// While ni_start() runs, the host does not have the NI yet.
+unsigned IbLndControl::report_new_nis() {
+  unsigned done = 0;
+  for (const auto& [id, ni] : state_.nis) {
+    if (!is_unreported(ni)) continue;
+    device_changed(ni.listener);
+    ++done;
+  }
+  return done;
+}
+
 unsigned IbLndControl::turn(Instant now) {
   state_.now = now;
-  const unsigned done = rc_events();
+  const unsigned done = report_new_nis() + rc_events();
   return done + dial_due(state_);
 }
 
 Instant IbLndControl::next_deadline() {
+  const auto unreported = [](const auto& entry) { return is_unreported(entry.second); };
+  if (std::any_of(state_.nis.begin(), state_.nis.end(), unreported)) return kNever;
   return std::min(state_.rc.next_deadline(), dial_next(state_));
 }
 

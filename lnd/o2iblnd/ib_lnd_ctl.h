@@ -40,6 +40,7 @@ class IbLndControl final : public LndControl {
   unsigned rc_events();
   void request_fault(const rc::Event& event);
   void device_changed(rc::ListenerId listener);
+  unsigned report_new_nis();
   void ni_flushed(NiId id);
   IbControl state_;
 };

@@ -26,7 +26,7 @@ struct NiCtl {
   uint64_t stamp = 0;
   ConnParams offer;              ///< in CONNREQs of this NI
   rc::ListenerId listener = 0;   ///< shared by the NIs of one address
-  std::optional<bool> usable;    ///< as control has it
+  std::optional<bool> usable;    ///< as reported to the host; empty before the first turn()
   bool exposure_logged = false;  ///< that peers may write into whole regions
   bool stopping = false;
   uint32_t conns = 0;                         ///< ConnCtls

@@ -24,13 +24,18 @@ IbNode::IbNode(rc::sim::Net& in, unsigned which, const IbNodeOptions& options)
   } else {
     control = std::make_unique<IbLndControl>(*this, provider->control(), config_of(options, which));
   }
-  NiParams params;
-  params.id = NiId{1};
-  params.nid = options.nid.is_any() ? ib_nid(which) : options.nid;
-  params.peer_credits = options.peer_credits;
-  params.tunables = options.tunables;
-  params.slices = {nullptr};
-  EXPECT_TRUE(control->ni_start(params, kNever + 1s));
+  params_.id = NiId{1};
+  params_.nid = options.nid.is_any() ? ib_nid(which) : options.nid;
+  params_.peer_credits = options.peer_credits;
+  params_.tunables = options.tunables;
+  params_.slices = {nullptr};
+  now = kNever + 1s;
+  start();
+}
+
+void IbNode::start() {
+  stopped = false;
+  EXPECT_TRUE(control->ni_start(params_, now));
 }
 
 IbNode::~IbNode() {

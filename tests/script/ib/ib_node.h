@@ -37,6 +37,7 @@ class IbNode final : public IbCore, public LndControlHost {
   unsigned worker_count() const override { return 1; }
   Rng& rng() override { return rng_; }
 
+  void start();
   void stop() { control->ni_stop(NiId{1}, now); }
   [[nodiscard]] bool idle() const { return lnd->idle() && control->ni_connections(NiId{1}) == 0; }
 
@@ -53,6 +54,7 @@ class IbNode final : public IbCore, public LndControlHost {
     if (!late()) control->turn(now);
   }
   void from_worker(const LndMsg& msg) override { control->from_worker(WorkerId{0}, msg, now); }
+  NiParams params_;
   Rng rng_{3};
 };
 
