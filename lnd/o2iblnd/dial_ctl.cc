@@ -11,6 +11,7 @@ namespace {
 
 constexpr Duration kConnectAgain = 900ms;  ///< then an attempt without answer is made again
 constexpr Duration kResolveMax = 5s;
+constexpr Duration kAcceptMax = 5s;  ///< then dial_again() closes a passive connection that is not up
 
 /// All attempts have failed: messages that wait end.
 void dial_failed(IbControl& control, PeerCtl& peer, Completion how) {
@@ -50,10 +51,22 @@ size_t living(IbControl& control, const PeerCtl& peer) {
                               [&](rc::ConnId id) { return control.conns.at(id).stage != ConnStage::kEnding; }));
 }
 
+bool passive_in_progress(IbControl& control, const PeerCtl& peer) {
+  return std::any_of(peer.conns.begin(), peer.conns.end(), [&](rc::ConnId id) {
+    const ConnCtl& conn = control.conns.at(id);
+    return !conn.active && conn.stage != ConnStage::kEnding;
+  });
+}
+
 void dial_start(IbControl& control, PeerCtl& peer) {
   NiCtl* ni = control.find_ni(peer.key.first);
   if (ni == nullptr || ni->stopping || peer.abandoned)
     return dial_failed(control, peer, {-ESHUTDOWN, LndStatus::kLocalAborted});
+  // The connection of the peer will carry the messages. If that fails, dial_missed() dials.
+  if (passive_in_progress(control, peer)) {
+    peer.dial.state = DialState::kIdle;
+    return;
+  }
   Completion why_not{-ENOBUFS, LndStatus::kLocalDropped};
   peer.dial.state = DialState::kDialling;
   const size_t wanted = size_t(ni->tunables.conns_per_peer);
@@ -76,13 +89,6 @@ uint16_t reason_of(rc::Cause cause) {
   }
 }
 
-bool passive_in_progress(IbControl& control, const PeerCtl& peer) {
-  return std::any_of(peer.conns.begin(), peer.conns.end(), [&](rc::ConnId id) {
-    const ConnCtl& conn = control.conns.at(id);
-    return !conn.active && conn.stage != ConnStage::kEnding;
-  });
-}
-
 void pause_until(IbControl& control, PeerCtl& peer, Instant at) {
   peer.dial.at = at;
   control.pauses.insert({at, peer.id});
@@ -95,11 +101,21 @@ void reconnect(IbControl& control, PeerCtl& peer) {
   pause_until(control, peer, control.now + pause);
 }
 
+/// Closes connections that the peer has begun, and that hang: nothing is dialled beside them.
+void passives_drop(IbControl& control, const PeerCtl& peer) {
+  const std::set<rc::ConnId> all = peer.conns;  // closing one may end the peer
+  for (const rc::ConnId id : all) {
+    ConnCtl* conn = control.find_conn(id);
+    if (conn == nullptr || conn->active || conn->stage == ConnStage::kUp || conn->stage == ConnStage::kEnding) continue;
+    if (control.now - conn->began >= kAcceptMax) conn_lost(control, *conn, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
+  }
+}
+
 }  // namespace
 
 void dial_wanted(IbControl& control, PeerCtl& peer) {
   peer.dial.wanted = true;
-  if (peer.dial.state == DialState::kIdle && !passive_in_progress(control, peer)) dial_start(control, peer);
+  if (peer.dial.state == DialState::kIdle) dial_start(control, peer);
 }
 
 void dial_ready(IbControl& control, ConnCtl& conn, rc::Qp& qp) {
@@ -171,15 +187,16 @@ void dial_satisfied(IbControl& control, PeerCtl& peer, const ConnCtl& conn) {
 }
 
 void dial_missed(IbControl& control, PeerCtl& peer) {
-  if (peer.dial.wanted && peer.dial.state == DialState::kIdle && !passive_in_progress(control, peer) &&
-      !has_up(control, peer))
-    dial_start(control, peer);
+  if (peer.dial.wanted && peer.dial.state == DialState::kIdle && !has_up(control, peer)) dial_start(control, peer);
 }
 
 void dial_again(IbControl& control, PeerCtl& peer) {
-  if (peer.dial.state == DialState::kPause) return pause_until(control, peer, control.now);
-  const std::set<rc::ConnId> attempts = peer.dial.conns;
   const uint64_t id = peer.id;
+  passives_drop(control, peer);
+  PeerCtl* left = control.find_peer(id);
+  if (left == nullptr) return;
+  if (left->dial.state == DialState::kPause) return pause_until(control, *left, control.now);
+  const std::set<rc::ConnId> attempts = left->dial.conns;
   bool closed = false;
   for (const rc::ConnId one : attempts) {
     ConnCtl* conn = control.find_conn(one);
@@ -187,8 +204,11 @@ void dial_again(IbControl& control, PeerCtl& peer) {
     closed = true;
     conn_close(control, *conn, {-ETIMEDOUT, LndStatus::kNetworkTimeout});
   }
-  PeerCtl* left = control.find_peer(id);
-  if (closed && left != nullptr && left->dial.conns.empty()) dial_start(control, *left);
+  left = control.find_peer(id);
+  if (!closed || left == nullptr || !left->dial.conns.empty()) return;
+  if (left->dial.wanted) return dial_start(control, *left);
+  left->dial.state = DialState::kIdle;
+  peer_settle(control, *left);
 }
 
 unsigned dial_due(IbControl& control) {

@@ -6,15 +6,7 @@ namespace {
 
 using namespace o2iblnd;
 
-class IbAccept : public IbNodes {
- protected:
-  void pass_with(IbStranger& stranger, Duration time = 50ms) {
-    for (const Instant until = now + time; now < until; now += 1ms) {
-      stranger.turn(now);
-      for (auto& [number, node] : nodes) node->turn(now);
-    }
-  }
-};
+class IbAccept : public IbNodes {};
 
 // Goal: a stranger with the NID of a peer and another stamp does not end the connections of the peer.
 TEST_F(IbAccept, a_stranger_ends_no_connection_of_a_peer) {

@@ -8,7 +8,7 @@ using namespace o2iblnd;
 
 void IbStranger::request(unsigned to, const Nid& source, uint64_t stamp, Instant now) {
   const auto id = provider_->control().dial(
-      {.local = address_, .remote = {ib_address(to), kIbPort}, .answer_max = 100s, .needs = ib_needs()}, now);
+      {.local = address, .remote = {ib_address(to), kIbPort}, .answer_max = 100s, .needs = ib_needs()}, now);
   ASSERT_TRUE(id);
   asking_[*id] = {source, ib_nid(to), stamp, 0};
 }

@@ -8,6 +8,24 @@
 
 namespace ulnet::test {
 
+/// Sends requests from its own address, and the source NID that a test writes. Has no connection: an accepted one stays
+/// without RTU and without messages.
+class IbStranger {
+ public:
+  IbStranger(rc::sim::Net& net, unsigned number)
+      : address(ib_address(number)), provider_(net.make_node({ib_address(number)}, 1)) {}
+  /// A request to node `to` of another life of the peer for each other stamp.
+  void request(unsigned to, const Nid& source, uint64_t stamp, Instant now);
+  void turn(Instant now);
+  const rc::IpAddress address;
+  unsigned accepted = 0, closed = 0;
+  std::vector<o2iblnd::RejectReason> rejects;
+
+ private:
+  std::unique_ptr<rc::Provider> provider_;
+  std::map<rc::ConnId, o2iblnd::Ends> asking_;
+};
+
 class IbNodes : public ::testing::Test {
  protected:
   ~IbNodes() override {
@@ -36,27 +54,25 @@ class IbNodes : public ::testing::Test {
     for (const Instant until = now + time; now < until; now += step)
       for (auto& [number, node] : nodes) node->turn(now);
   }
+  void pass_with(IbStranger& stranger, Duration time = 50ms) {
+    for (const Instant until = now + time; now < until; now += 1ms) {
+      stranger.turn(now);
+      for (auto& [number, node] : nodes) node->turn(now);
+    }
+  }
+  /// The request has come to node `to`, and nothing between the two passes from now on: its connection hangs there.
+  void request_and_hang(IbStranger& stranger, unsigned to, const std::vector<Nid>& sources, uint64_t stamp) {
+    for (const Nid& source : sources) {
+      stranger.request(to, source, stamp, now);
+      for (const Instant until = now + 5ms; now < until; now += 1ms) stranger.turn(now);
+    }
+    net.rules.reply_max = 1000s;
+    net.cut(ib_address(to), stranger.address);
+    pass(5ms);
+  }
   rc::sim::Net net{23};
   std::map<unsigned, std::unique_ptr<IbNode>> nodes;
   Instant now = kNever + 1s;
-};
-
-/// Sends requests from its own address, and the source NID that a test writes. Has no connection: an accepted one stays
-/// without RTU and without messages.
-class IbStranger {
- public:
-  IbStranger(rc::sim::Net& net, unsigned number)
-      : address_(ib_address(number)), provider_(net.make_node({ib_address(number)}, 1)) {}
-  /// A request to node `to` of another life of the peer for each other stamp.
-  void request(unsigned to, const Nid& source, uint64_t stamp, Instant now);
-  void turn(Instant now);
-  unsigned accepted = 0, closed = 0;
-  std::vector<o2iblnd::RejectReason> rejects;
-
- private:
-  const rc::IpAddress address_;
-  std::unique_ptr<rc::Provider> provider_;
-  std::map<rc::ConnId, o2iblnd::Ends> asking_;
 };
 
 }  // namespace ulnet::test

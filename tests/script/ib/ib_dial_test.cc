@@ -1,0 +1,60 @@
+// When control connects, and when not: beside connections of the peer, and for messages that wait no longer.
+#include "tests/script/ib/ib_nodes.h"
+#include "tests/script/ib/raw_peer.h"
+
+namespace ulnet::test {
+namespace {
+
+using namespace o2iblnd;
+
+class IbDial : public IbNodes {
+ protected:
+  IbDial() {
+    raw->accepts = false;
+    raw->reject_data.resize(kRejectBytes);
+    reject_encode({.reason = RejectReason::kConnRace, .stamp = ib_stamp(1), .params = {kDepth, 257, kMessageMax}},
+                  std::span(raw->reject_data).first<kRejectBytes>());
+  }
+  void both(Duration time) {
+    for (const Instant until = now + time; now < until; now += 1ms) {
+      raw->turn(now);
+      for (auto& [number, node] : nodes) node->turn(now);
+    }
+  }
+  /// In place of the peer that refuses all.
+  IbNode& real_peer() {
+    raw.reset();
+    return add(1);
+  }
+  std::unique_ptr<RawPeer> raw = std::make_unique<RawPeer>(net);
+};
+
+// Goal: a pause is over while a connection of the peer is being set up: the message waits for that one. If it hangs,
+// the next recovery ping ends it, and this node connects itself.
+TEST_F(IbDial, a_connection_of_the_peer_that_hangs) {
+  IbNode& a = add(0);
+  IbTx& tx = a.put(1, 1, 100);
+  both(300ms);
+  EXPECT_EQ(raw->requests, 1 + kReconnectsFree) << "the next has a pause";
+  IbStranger stranger(net, 2);
+  request_and_hang(stranger, 0, {ib_nid(1)}, ib_stamp(1));
+  EXPECT_EQ(a.control->ni_connections(NiId{1}), 1u);
+  both(2s);
+  EXPECT_FALSE(tx.done);
+  EXPECT_EQ(raw->requests, 1 + kReconnectsFree);
+  EXPECT_EQ(a.control->ni_connections(NiId{1}), 1u);
+  const IbNode& b = real_peer();
+  a.control->connect_again(NiId{1}, ib_nid(1), now);
+  pass();
+  EXPECT_FALSE(tx.done) << "it has not hung for long";
+  pass(5s);
+  EXPECT_FALSE(tx.done);
+  a.control->connect_again(NiId{1}, ib_nid(1), now);
+  pass();
+  ASSERT_TRUE(tx.done);
+  EXPECT_EQ(tx.how.error, 0);
+  EXPECT_EQ(b.received, std::vector<uint64_t>{1});
+}
+
+}  // namespace
+}  // namespace ulnet::test
