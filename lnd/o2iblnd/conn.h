@@ -30,6 +30,7 @@ struct Peer;
 struct SiblingTag {};
 struct DirtyTag {};
 struct PeerTag {};
+struct UnsettledTag {};
 struct FreeTag {};
 struct StepTag {};
 struct StagingTag {};
@@ -253,14 +254,15 @@ struct Conn final : Timer, Linked<SiblingTag>, Linked<DirtyTag>, rc::QpUser {
 };
 
 /// The connections to one peer NI from one local NI.
-struct Peer : Linked<PeerTag> {
+struct Peer : Linked<PeerTag>, Linked<UnsettledTag> {
   NiId ni{};
   PeerNiId peer_ni{};
   Nid nid;
   List<Conn, SiblingTag> conns;  ///< kUp, the one to be used next first
   List<Tx, TxTag> waiting;
-  bool asked = false;  ///< ConnWantedMsg is out and not answered
-  Owed wanted;
+  bool asked = false;  ///< ConnWantedMsg is out, and neither answered nor withdrawn
+  Owed wanted;         ///< ConnWantedMsg or ConnUnwantedMsg: the last word
+  uint32_t holds = 0;  ///< callers that still use it (peer.cc)
 };
 
 }  // namespace ulnet::o2iblnd

@@ -118,6 +118,13 @@ void dial_wanted(IbControl& control, PeerCtl& peer) {
   if (peer.dial.state == DialState::kIdle) dial_start(control, peer);
 }
 
+void dial_unwanted(IbControl& control, PeerCtl& peer) {
+  peer.dial.wanted = false;
+  if (peer.dial.state != DialState::kPause) return;
+  peer.dial.state = DialState::kIdle;
+  peer_settle(control, peer);
+}
+
 void dial_ready(IbControl& control, ConnCtl& conn, rc::Qp& qp) {
   if (conn_lend(control, conn, qp)) return;
   dial_refused(control, conn, rc::Cause::kResources, {});

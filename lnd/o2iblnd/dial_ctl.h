@@ -6,6 +6,8 @@ namespace ulnet::o2iblnd {
 
 /// Messages wait for a connection.
 void dial_wanted(IbControl& control, PeerCtl& peer);
+/// None waits any more: an attempt under way goes on, and no other follows.
+void dial_unwanted(IbControl& control, PeerCtl& peer);
 /// Events of an attempt.
 void dial_ready(IbControl& control, ConnCtl& conn, rc::Qp& qp);
 void dial_answered(IbControl& control, ConnCtl& conn, std::span<const std::byte> data);

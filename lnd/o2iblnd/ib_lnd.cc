@@ -64,8 +64,8 @@ void IbLnd::cancel(Tx& tx, bool force, Instant now) {
     case TxPlace::kWaiting: {
       Peer& peer = *state.peer();
       peer.waiting.remove(tx);
-      worker_.finish(tx, unsent);
-      return peer_settle(worker_, peer);
+      peer_settle(worker_, peer);  // first: the completion may end the peer, or submit to it
+      return worker_.finish(tx, unsent);
     }
     case TxPlace::kQueued: state.conn()->queue.remove(tx); return worker_.finish(tx, unsent);
     case TxPlace::kBegun:

@@ -237,6 +237,12 @@ void IbLndControl::conn_wanted(WorkerId worker, const ConnWantedMsg& msg) {
   dial_wanted(state_, **peer);
 }
 
+void IbLndControl::conn_unwanted(WorkerId worker, const ConnUnwantedMsg& msg) {
+  PeerCtl* peer = state_.find_peer(PeerKey{msg.ni, msg.nid});
+  if (peer == nullptr || peer->place.worker != worker || peer->place.id != msg.peer_ni) return;
+  dial_unwanted(state_, *peer);
+}
+
 void IbLndControl::ni_flushed(NiId id) {
   NiCtl* ni = state_.find_ni(id);
   if (ni == nullptr || ni->flushes_left == 0 || --ni->flushes_left > 0) return;
@@ -248,6 +254,7 @@ void IbLndControl::from_worker(WorkerId worker, const LndMsg& msg, Instant now) 
   state_.now = now;
   switch (ToControl(msg.kind())) {
     case ToControl::kConnWanted: return conn_wanted(worker, msg.as<ConnWantedMsg>());
+    case ToControl::kConnUnwanted: return conn_unwanted(worker, msg.as<ConnUnwantedMsg>());
     case ToControl::kConnAdopted: {
       ConnCtl* conn = state_.find_conn(msg.as<ConnAdoptedMsg>().conn->id);
       if (conn != nullptr) conn_adopted(state_, *conn);

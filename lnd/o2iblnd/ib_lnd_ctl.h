@@ -36,6 +36,7 @@ class IbLndControl final : public LndControl {
 
  private:
   void conn_wanted(WorkerId worker, const ConnWantedMsg& msg);
+  void conn_unwanted(WorkerId worker, const ConnUnwantedMsg& msg);
   void rc_event(const rc::Event& event);
   unsigned rc_events();
   void request_fault(const rc::Event& event);

@@ -62,11 +62,18 @@ struct TuneMsg {
 // --- Worker to control ---
 
 /// Numbers apart from those of ToWorker: LndMsg::as() finds a message that the wrong half reads.
-enum class ToControl : uint16_t { kConnWanted = 0x101, kConnAdopted, kConnEnded, kConnDead, kNiFlushed };
+enum class ToControl : uint16_t { kConnWanted = 0x101, kConnUnwanted, kConnAdopted, kConnEnded, kConnDead, kNiFlushed };
 
 /// A message waits for a connection.
 struct ConnWantedMsg {
   static constexpr auto kKind = ToControl::kConnWanted;
+  NiId ni;
+  PeerNiId peer_ni;
+  Nid nid;
+};
+/// No message waits for a connection any more. Control makes no further attempt; one under way goes on.
+struct ConnUnwantedMsg {
+  static constexpr auto kKind = ToControl::kConnUnwanted;
   NiId ni;
   PeerNiId peer_ni;
   Nid nid;

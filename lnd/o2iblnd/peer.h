@@ -15,7 +15,8 @@ void peer_leave(IbWorker& worker, Conn& conn);
 void peer_ask_again(IbWorker& worker, const Conn& conn);
 /// No connection comes about: messages that wait now end.
 void peer_fail(IbWorker& worker, Peer& peer, Completion how);
-/// Frees a peer that nothing refers to.
+/// After a message has left `waiting`. If none waits, the request to control is withdrawn. If there is no connection
+/// either, the peer is freed.
 void peer_settle(IbWorker& worker, Peer& peer);
 
 }  // namespace ulnet::o2iblnd

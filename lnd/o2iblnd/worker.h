@@ -26,6 +26,7 @@ struct IbWorker {
   List<Conn, DirtyTag> dirty;  ///< may have something to send: looked at by flush()
   Slab<Peer> peers;
   NearArray<List<Peer, PeerTag>> buckets;
+  List<Peer, UnsettledTag> peers_unsettled;  ///< wait for room for Peer::wanted, perhaps to be freed then
   Staging staging;
   List<In, StagingTag> staging_wanted;       ///< kOffering, while there is no block
   List<Transfer, StagingTag> bounce_wanted;  ///< payloads outside of regions, while there is no block

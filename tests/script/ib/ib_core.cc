@@ -121,9 +121,9 @@ void IbCore::tx_done(Tx& which, Completion how, Instant) {
   tx.how = how;
   EXPECT_TRUE(how.error != 0 || !tx.waits) << "sent without a connection";
   --unfinished;
-  if (tx.memory == nullptr) return;
   std::fill_n(tx.memory, std::max(tx.payload.length, tx.sink.length), kGone);  // so that a late use shows
   arena.give(tx.memory);
+  on_done(tx);
 }
 
 void IbCore::get_done(Tx& which, uint32_t bytes, int32_t error, Instant when) {

@@ -116,6 +116,8 @@ class IbCore : public LndCore {
   RegionId into_region = kArena;  ///< of the second segment of each window
   bool reply_at_once = true;
   RegionId from_region = kArena;  ///< of the last segment of a payload that is sent
+  /// Called at the end of each tx_done(): it may call the driver again.
+  std::function<void(IbTx&)> on_done = [](IbTx&) {};
 
   // For tests to look at.
   struct Rx {

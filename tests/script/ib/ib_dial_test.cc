@@ -56,5 +56,44 @@ TEST_F(IbDial, a_connection_of_the_peer_that_hangs) {
   EXPECT_EQ(b.received, std::vector<uint64_t>{1});
 }
 
+// Goal: the message that waited for a connection is taken back: control stops, at a pause or with the attempt under
+// way.
+TEST_F(IbDial, no_message_waits_any_longer) {
+  for (const Duration before : {Duration(300us), Duration(20ms), Duration(500ms)}) {
+    SCOPED_TRACE(before.count());
+    IbNode& a = add(0);
+    raw->requests = 0;
+    IbTx& tx = a.put(1, 1, 100);
+    for (const Instant until = now + before; now < until; now += 100us) raw->turn(now), a.turn(now);
+    a.lnd->cancel(tx, false, now);
+    ASSERT_TRUE(tx.done);
+    both(5ms);
+    const unsigned until_now = raw->requests;
+    both(5s);
+    EXPECT_LE(raw->requests, until_now + 1);
+    EXPECT_EQ(a.control->ni_connections(NiId{1}), 0u);
+    EXPECT_EQ(a.left, 1u) << "nothing is left of the peer";
+    EXPECT_TRUE(a.downs.empty());
+    stop(a);
+    nodes.clear();
+  }
+}
+
+// Goal: messages that wait later get their connection, whatever the driver has begun for those before.
+TEST_F(IbDial, messages_come_and_go) {
+  IbNode& a = add(0);
+  for (unsigned round = 0; round < 200; ++round) {
+    a.lnd->cancel(a.put(1, 1, 100), false, now);
+    for (unsigned i = 0; i < round % 7; ++i, now += 100us) raw->turn(now), a.turn(now);
+  }
+  IbTx& tx = a.put(1, 2, 100);
+  both(100ms);  // until there is a pause
+  const IbNode& b = real_peer();
+  pass(2s);
+  ASSERT_TRUE(tx.done);
+  EXPECT_EQ(tx.how.error, 0);
+  EXPECT_EQ(b.received, std::vector<uint64_t>{2});
+}
+
 }  // namespace
 }  // namespace ulnet::test

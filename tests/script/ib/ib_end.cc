@@ -98,6 +98,7 @@ void IbEnd::from_worker(const LndMsg& msg) {
       conns.erase(id);
       return;
     }
+    case ToControl::kConnUnwanted: ++withdrawn; return;
     case ToControl::kNiFlushed: return;
   }
 }

@@ -16,7 +16,7 @@ class IbEnd final : public IbCore {
     bool active = false, up = false, closed = false;
   };
   std::map<rc::ConnId, ConnCtl> conns;
-  int64_t peers_dialled = 0, conns_ended = 0;
+  int64_t peers_dialled = 0, conns_ended = 0, withdrawn = 0;
   std::vector<std::pair<o2iblnd::PeerFault, int>> faults;  ///< of peers, each with the error of its connection
 
  private:
