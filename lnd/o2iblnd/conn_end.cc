@@ -45,7 +45,8 @@ void end_servings(IbWorker& worker, Conn& conn) {
     if (serving.state != ServingState::kWriting) continue;
     if (static_cast<Linked<StepTag>&>(serving.transfer).linked()) conn.transfers.remove(serving.transfer);
     serving_free(serving);
-    tx_end(worker, conn, *serving.transfer.tx, may_have_failed(conn.how));
+    Tx& tx = *serving.transfer.tx;
+    tx_end(worker, conn, tx, ending_of(worker, tx, may_have_failed(conn.how)));
   }
 }
 

@@ -70,9 +70,8 @@ void IbLnd::cancel(Tx& tx, bool force, Instant now) {
     case TxPlace::kQueued: state.conn()->queue.remove(tx); return worker_.finish(tx, unsent);
     case TxPlace::kBegun:
       if (!force) return;
-      return conn_end(worker_, *state.conn(),
-                      expired ? Completion{-ETIMEDOUT, LndStatus::kNetworkTimeout}
-                              : Completion{-EHOSTUNREACH, LndStatus::kRemoteDropped});
+      // Other messages that the peer has not answered end with the same status, and expired ones as late (conn_end.cc).
+      return conn_end(worker_, *state.conn(), {expired ? -ETIMEDOUT : -EHOSTUNREACH, LndStatus::kRemoteDropped});
   }
 }
 

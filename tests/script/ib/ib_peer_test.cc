@@ -133,5 +133,39 @@ TEST_F(IbPeer, a_connection_that_ends_with_a_full_queue) {
   raw.came.clear();
 }
 
+// Goal: a REPLY that is late by itself says so, as requests do.
+TEST_F(IbPeer, a_late_reply) {
+  connect();
+  end.reply_at_once = false;
+  const auto fragments = raw.open(100'000);
+  raw.send_get_req(100, 100'000, 1, fragments);
+  pass();
+  ASSERT_EQ(end.owed_tokens.size(), 1u);
+  end.reply(end.owed_tokens.front());
+  IbTx& tx = end.txs.back();
+  tx.deadline = now;
+  end.lnd->cancel(tx, true, now);
+  pass();
+  ASSERT_TRUE(tx.done);
+  EXPECT_EQ(tx.how.error, -ETIMEDOUT);
+  EXPECT_EQ(tx.how.health, LndStatus::kNetworkTimeout);
+}
+
+// Goal: one message is late and is taken back. Another, which the peer has not answered either, may go over another
+// path.
+TEST_F(IbPeer, a_request_beside_a_late_one) {
+  connect();
+  IbTx &late = end.put(1, 5, 100'000), &other = end.put(1, 6, 100'000);
+  pass();
+  late.deadline = now;
+  other.deadline = now + 10s;
+  end.lnd->cancel(late, true, now);
+  pass();
+  ASSERT_TRUE(late.done && other.done);
+  EXPECT_EQ(late.how.health, LndStatus::kNetworkTimeout);
+  EXPECT_EQ(other.how.error, -ETIMEDOUT);
+  EXPECT_EQ(other.how.health, LndStatus::kRemoteDropped);
+}
+
 }  // namespace
 }  // namespace ulnet::test
