@@ -68,6 +68,49 @@ void close_old(IbControl& control, const PeerCtl& peer) {
   if (PeerCtl* left = control.find_peer(id)) dial_missed(control, *left);
 }
 
+/// Of the connections that are being set up, the oldest of the address with the most gives way to a new one. So a node
+/// that connects keeps its place while another address sends requests without end.
+void half_open_drop(IbControl& control) {
+  const auto& shares = control.half_open_of;
+  size_t most = 0;
+  for (const auto& [address, share] : shares) most = std::max(most, share.size());
+  std::pair<Instant, rc::ConnId> oldest{kForever, 0};
+  for (const auto& [address, share] : shares)
+    if (share.size() == most) oldest = std::min(oldest, *share.begin());
+  if (ConnCtl* conn = control.find_conn(oldest.second)) conn_lost(control, *conn, failure_of(rc::Cause::kResources));
+}
+
+/// A peer NI that has its share of connections gets another only in place of its oldest. Without `own_address`, the
+/// request may be a stranger's.
+bool passive_room(IbControl& control, const PeerCtl& peer, bool own_address) {
+  uint32_t passives = 0;
+  ConnCtl* oldest = nullptr;
+  for (const rc::ConnId id : peer.conns) {
+    ConnCtl& conn = control.conns.at(id);
+    if (conn.active || conn.stage == ConnStage::kEnding) continue;
+    ++passives;
+    if (oldest == nullptr || conn.began < oldest->began) oldest = &conn;
+  }
+  if (passives < control.config.passives_max) return true;
+  if (!own_address || oldest == nullptr) return false;
+  conn_lost(control, *oldest, failure_of(rc::Cause::kPeerClosed));
+  return true;
+}
+
+/// The peer, if it may have one more connection.
+Result<PeerCtl*> room_for(IbControl& control, NiCtl& ni, const rc::Event& event, const Message& request) {
+  if (control.half_open >= control.config.half_open_max || control.host.memory_low())
+    return fail(ENOMEM, "too many connections are being set up");
+  const PeerKey key{ni.params.id, request.ends.src};
+  if (const PeerCtl* known = control.find_peer(key))
+    if (!passive_room(control, *known, from_own_address(event, request)))
+      return fail(ENOMEM, "the peer has too many, and the request comes from another address");
+  const auto found = peer_ensure(control, ni, request.ends.src, &event.remote.address);
+  if (!found || conn_room(control, **found)) return found;
+  peer_settle(control, **found);
+  return fail(ENOMEM, "its worker has too many");
+}
+
 }  // namespace
 
 void accept_request(IbControl& control, const rc::Event& event) {
@@ -87,18 +130,14 @@ void accept_request(IbControl& control, const rc::Event& event) {
     if (verdict.close_old && from_own_address(event, request)) close_old(control, *peer);  // docs/decisions.md #117
     return;
   }
-  const Reject no_room{.reason = RejectReason::kNoResources, .stamp = ni->stamp, .params = ni->offer};
-  const auto found = control.half_open < control.config.half_open_max && !control.host.memory_low()
-                         ? peer_ensure(control, *ni, request.ends.src, &event.remote.address)
-                         : Result<PeerCtl*>(fail(ENOMEM, "too many connections are being set up"));
-  if (!found || !conn_room(control, **found)) {
+  if (control.half_open >= control.config.half_open_max) half_open_drop(control);
+  const auto found = room_for(control, *ni, event, request);
+  if (!found) {
     control.log_limited(LogCause::kRoom, "o2iblnd: no room for a connection of " + source_text(event, request, fault) +
-                                             ": " + (found ? "its worker has too many" : found.error().what));
-    reject(control, event, no_room);
-    if (found) peer_settle(control, **found);
-    return;
+                                             ": " + found.error().what);
+    return reject(control, event, {.reason = RejectReason::kNoResources, .stamp = ni->stamp, .params = ni->offer});
   }
-  ConnCtl& conn = conn_add(control, event.conn, **found, false);
+  ConnCtl& conn = conn_add(control, event.conn, **found, &event.remote.address);
   conn.params = verdict.params;
   conn.ends = ends_of_answer(request, ni->stamp);
   (*found)->stamp = request.ends.src_stamp;

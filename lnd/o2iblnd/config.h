@@ -29,6 +29,7 @@ struct IbConfig {
   uint32_t peers_max = 4096;     ///< peer NIs of one worker that messages wait for or that have connections
   uint32_t conns_max = 4096;     ///< connections of one worker
   uint32_t half_open_max = 256;  ///< connections that peers have begun, and that are not up yet
+  uint32_t passives_max = 128;   ///< connections that one peer NI has begun; more than its conns_per_peer can be
   uint32_t peer_buckets = 1024;
   bool register_memory = true;  ///< false: no NI can start, and the node saves the work
 };

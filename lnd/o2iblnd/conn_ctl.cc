@@ -12,6 +12,18 @@ constexpr Completion kStopped{-ESHUTDOWN, LndStatus::kLocalAborted};
 constexpr unsigned kWorkLeast = 4;    ///< operations under way at once: a write, a key, and messages behind them
 constexpr unsigned kSendsBeyond = 4;  ///< send buffers besides those of Q requests and Q answers
 
+void half_open_begin(IbControl& control, const ConnCtl& conn) {
+  ++control.half_open;
+  control.half_open_of[conn.from].insert({conn.began, conn.id});
+}
+
+void half_open_end(IbControl& control, const ConnCtl& conn) {
+  --control.half_open;
+  const auto share = control.half_open_of.find(conn.from);
+  share->second.erase({conn.began, conn.id});
+  if (share->second.empty()) control.half_open_of.erase(share);
+}
+
 /// The connection leaves the tables; the peer and the NI may end with it.
 void conn_free(IbControl& control, ConnCtl& conn) {
   const rc::ConnId id = conn.id;
@@ -98,15 +110,18 @@ bool conn_room(IbControl& control, const PeerCtl& peer) {
   return worker >= control.conns_of.size() || control.conns_of[worker] < control.config.conns_max;
 }
 
-ConnCtl& conn_add(IbControl& control, rc::ConnId id, PeerCtl& peer, bool active) {
+ConnCtl& conn_add(IbControl& control, rc::ConnId id, PeerCtl& peer, const rc::IpAddress* from) {
   ConnCtl& conn = control.conns[id];
   conn.id = id;
   conn.ni = peer.key.first;
   conn.peer = peer.id;
-  conn.active = active;
+  conn.active = from == nullptr;
   conn.began = control.now;
   peer.conns.insert(id);
-  if (!active) ++control.half_open;
+  if (from != nullptr) {
+    conn.from = *from;
+    half_open_begin(control, conn);
+  }
   ++control.find_ni(conn.ni)->conns;
   const size_t worker = peer.place.worker.value;
   if (control.conns_of.size() <= worker) control.conns_of.resize(worker + 1);
@@ -150,7 +165,7 @@ void conn_up(IbControl& control, ConnCtl& conn) {
   PeerCtl& peer = *control.find_peer(conn.peer);
   const NiCtl& ni = *control.find_ni(conn.ni);
   const bool first = !has_up(control, peer);
-  if (!conn.active) --control.half_open;
+  if (!conn.active) half_open_end(control, conn);
   conn.stage = ConnStage::kUp;
   const unsigned depth = conn.params.queue_depth;
   const unsigned high_water = high_water_of(depth, ni.offer.queue_depth, unsigned(ni.tunables.peercredits_hiw));
@@ -163,7 +178,7 @@ void conn_up(IbControl& control, ConnCtl& conn) {
 void conn_close(IbControl& control, ConnCtl& conn, Completion how) {
   if (conn.stage == ConnStage::kEnding) return;
   PeerCtl& peer = *control.find_peer(conn.peer);
-  if (!conn.active && conn.stage != ConnStage::kUp) --control.half_open;
+  if (!conn.active && conn.stage != ConnStage::kUp) half_open_end(control, conn);
   const bool was_up = conn.stage == ConnStage::kUp;
   conn.stage = ConnStage::kEnding;
   peer.dial.conns.erase(conn.id);

@@ -17,7 +17,8 @@ void peer_fail(IbControl& control, const PeerCtl& peer, Completion how);
 [[nodiscard]] rc::QpNeeds conn_needs(const IbConfig& config, const NiCtl& ni, const PeerCtl& peer, unsigned depth);
 /// Is there room for another connection on the worker of this peer?
 [[nodiscard]] bool conn_room(IbControl& control, const PeerCtl& peer);
-ConnCtl& conn_add(IbControl& control, rc::ConnId id, PeerCtl& peer, bool active);
+/// `from`: as in peer_ensure().
+ConnCtl& conn_add(IbControl& control, rc::ConnId id, PeerCtl& peer, const rc::IpAddress* from);
 /// Its queue pair is there: lends it to the worker. False: no memory, or the queue pair is too small.
 [[nodiscard]] bool conn_lend(IbControl& control, ConnCtl& conn, rc::Qp& qp);
 /// The worker has posted its receive buffers: sends CONNREQ or CONNACK.

@@ -38,7 +38,7 @@ bool dial_one(IbControl& control, NiCtl& ni, PeerCtl& peer, Completion& why_not)
     why_not = {id.error().code, LndStatus::kLocalDropped};
     return false;
   }
-  ConnCtl& conn = conn_add(control, *id, peer, true);
+  ConnCtl& conn = conn_add(control, *id, peer, nullptr);
   conn.params = peer.dial.offer;
   conn.ends = {ni.params.nid, nid, ni.stamp, peer.stamp};
   peer.dial.conns.insert(*id);

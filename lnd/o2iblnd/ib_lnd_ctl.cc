@@ -171,6 +171,7 @@ void IbLndControl::retune(const IbConfig& config, Instant now) {
   kept.peers_max = was.peers_max;
   kept.conns_max = was.conns_max;
   kept.half_open_max = was.half_open_max;
+  kept.passives_max = was.passives_max;
   kept.peer_buckets = was.peer_buckets;
   kept.register_memory = was.register_memory;
   for (uint16_t worker = 0; worker < state_.host.worker_count(); ++worker)

@@ -76,6 +76,7 @@ struct ConnCtl {
   Instant began = kNever;
   ConnStage stage = ConnStage::kMaking;
   bool active = false;
+  rc::IpAddress from;              ///< passive: the source of the REQ
   ConnParams params;               ///< offered, then settled
   Ends ends;                       ///< of own messages
   Conn* object = nullptr;          ///< lent to the worker from kAdopting to ConnDeadMsg
@@ -108,6 +109,8 @@ struct IbControl {
   std::vector<uint32_t> conns_of;                        ///< connections of each worker
   std::array<LogLimit, size_t(LogCause::kCount)> log_limits;
   uint32_t half_open = 0;  ///< passive connections that are not up yet
+  /// The same by ConnCtl::from, those of each address by their begin.
+  std::map<rc::IpAddress, std::set<std::pair<Instant, rc::ConnId>>> half_open_of;
   uint64_t next_stamp = 0;
   uint64_t next_peer = 1;
 

@@ -26,5 +26,48 @@ TEST_F(IbAccept, a_stranger_ends_no_connection_of_a_peer) {
                           "connections of another life"});
 }
 
+// Goal: requests without end from one address do not keep others out (compare docs/decisions.md #50). The oldest
+// connection of the address with the most gives way.
+TEST_F(IbAccept, half_open_connections_of_the_address_with_the_most_give_way) {
+  IbNodeOptions few;
+  few.config.half_open_max = 3;
+  IbNode& a = add(0, few);
+  IbStranger quiet(net, 3), loud(net, 2);
+  request_and_hang(quiet, 0, {ib_nid(30)}, 1);
+  request_and_hang(loud, 0, {ib_nid(20), ib_nid(21)}, 1);
+  const auto has = [&](unsigned node) { return a.control->connections(NiId{1}, ib_nid(node)).size(); };
+  EXPECT_EQ(has(30) + has(20) + has(21), 3u);
+  add(1);
+  IbTx& tx = nodes[1]->put(0, 1, 100);
+  pass();
+  ASSERT_TRUE(tx.done);
+  EXPECT_EQ(tx.how.error, 0);
+  EXPECT_EQ(has(30), 1u);
+  EXPECT_EQ(has(20), 0u);
+  EXPECT_EQ(has(21), 1u);
+}
+
+// Goal: a peer NI has as many connections as it may have. From its own address, another replaces the oldest.
+TEST_F(IbAccept, a_peer_with_many_connections) {
+  IbNodeOptions few;
+  few.config.passives_max = 2;
+  IbNode& a = add(0, few);
+  IbStranger own(net, 1), other(net, 2);
+  for (unsigned i = 0; i < 2; ++i) own.request(0, ib_nid(1), ib_stamp(1), now), pass_with(own);
+  EXPECT_EQ(own.accepted, 2u);
+  other.request(0, ib_nid(1), ib_stamp(1), now);
+  pass_with(other);
+  EXPECT_EQ(other.rejects, std::vector{RejectReason::kNoResources});
+  EXPECT_EQ(a.logged, std::vector<std::string>{
+                          "o2iblnd: no room for a connection of 10.0.0.2@o2ib (10.0.0.3): the peer has too many, and "
+                          "the request comes from another address"});
+  EXPECT_EQ(own.closed, 0u);
+  own.request(0, ib_nid(1), ib_stamp(1), now);
+  pass_with(own);
+  EXPECT_EQ(own.accepted, 3u);
+  EXPECT_EQ(own.closed, 1u);
+  EXPECT_EQ(a.control->ni_connections(NiId{1}), 2u);
+}
+
 }  // namespace
 }  // namespace ulnet::test
