@@ -11,7 +11,6 @@ using namespace o2iblnd;
 
 namespace {
 
-constexpr NiId kNi{1};
 constexpr std::byte kGone{0xDD};
 constexpr uint32_t kCanary = 16;
 
@@ -75,7 +74,7 @@ IbTx& IbCore::make(unsigned to, uint64_t bits) {
   tx.bits = bits;
   tx.header.src_nid = ib_nid(number);
   tx.header.dest_nid = tx.next_hop = ib_nid(to);
-  tx.ni = kNi;
+  tx.ni = kIbNi;
   tx.peer_ni = PeerNiId{kPeerNi.value + to};
   tx.memory = arena.take();
   ++unfinished;

@@ -16,6 +16,7 @@
 
 namespace ulnet::test {
 
+inline constexpr NiId kIbNi{1};
 inline constexpr uint16_t kIbPort = 987;
 inline constexpr uint16_t kDepth = 8;
 inline constexpr RegionId kArena{1}, kOtherRegion{3};  ///< two regions with the same memory

@@ -4,11 +4,7 @@ namespace ulnet::test {
 
 using namespace o2iblnd;
 
-namespace {
-
-constexpr NiId kNi{1};
-
-}  // namespace
+namespace {}  // namespace
 
 IbEnd::IbEnd(rc::sim::Net& in, unsigned which, const IbConfig& config, unsigned staging_blocks)
     : IbCore(in, which, config, staging_blocks) {
@@ -48,7 +44,7 @@ void IbEnd::on(const rc::Event& event) {
       Conn& conn = *ctl.conn;
       conn.id = event.conn;
       conn.qp = event.qp;
-      conn.ni = kNi;
+      conn.ni = kIbNi;
       conn.peer_ni = PeerNiId{kPeerNi.value + peer};
       conn.nid = ib_nid(peer);
       ctl.facts = {ib_ends(number, peer), kDepth, uint16_t(high_water_of(kDepth, kDepth, 0))};
@@ -59,7 +55,7 @@ void IbEnd::on(const rc::Event& event) {
     case rc::EventKind::kClosed:
       control.disconnect(event.conn, now);
       if (ctl.active && !ctl.up)
-        to_worker(PeerFailMsg{kNi, PeerNiId{kPeerNi.value + peer}, {-ECONNREFUSED, LndStatus::kRemoteDropped}});
+        to_worker(PeerFailMsg{kIbNi, PeerNiId{kPeerNi.value + peer}, {-ECONNREFUSED, LndStatus::kRemoteDropped}});
       if (ctl.conn != nullptr) {
         if (!std::exchange(ctl.closed, true))
           to_worker(ConnCloseMsg{ctl.conn.get(), {-ECONNRESET, LndStatus::kRemoteDropped}});

@@ -18,8 +18,8 @@ using test::fake;
 
 const Endpoint kHere{IpAddress::of_v4(0x0A000001), 987};
 
-struct User final : QpUser {
-  ~User() = default;
+struct CmUser final : QpUser {
+  ~CmUser() = default;
   void received(Qp&, uint32_t, uint32_t, Instant) override {}
   void sent(Qp&, uint64_t, Instant) override {}
   void key_closed(Qp&, RemoteKey&, Instant) override {}
@@ -203,7 +203,7 @@ TEST_F(RcCm, a_lost_device_is_closed_after_its_last_queue_pair) {
   const ConnId id = dial();
   const Event ready = next();
   ASSERT_EQ(ready.kind, EventKind::kReady);
-  User user;
+  CmUser user;
   worker().adopt(*ready.qp, user);
   std::array<int, 16> fds{};
   EXPECT_EQ(worker().wait_fds(fds), 2u);

@@ -12,8 +12,8 @@ namespace {
 using test::complete;
 using test::fake;
 
-struct User final : QpUser {
-  ~User() = default;
+struct WorkerUser final : QpUser {
+  ~WorkerUser() = default;
   void received(Qp&, uint32_t buffer, uint32_t, Instant) override { buffers.push_back(buffer); }
   void sent(Qp&, uint64_t token, Instant) override { tokens.push_back(token); }
   void key_closed(Qp&, RemoteKey&, Instant) override {}
@@ -80,7 +80,7 @@ struct RcWorker : ::testing::Test {
   StuckBell stuck;
   VerbsWorker worker{WorkerId{0}, stuck};
   VerbsQp qp;
-  User user;
+  WorkerUser user;
   Instant now = kNever + 1s;
 };
 
@@ -177,7 +177,7 @@ TEST_F(RcWorker, queues_of_one_channel) {
   queue2.channel = &channel2;
   queue3.channel = &channel;
   VerbsQp other2, other3;
-  User user2, user3;
+  WorkerUser user2, user3;
   uint32_t index = 0;
   for (auto [other, its_user, its_queue] : {std::tuple{&other2, &user2, &queue2}, {&other3, &user3, &queue3}}) {
     other->index = ++index;
