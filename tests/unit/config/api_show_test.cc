@@ -61,7 +61,8 @@ std::vector<NetShow> nets_of(const Doc& doc) {
       out.counted = counted(ni);
       out.udsp = udsp(ni);
       out.health.next_ping = *ni.find("health stats")->find("next_ping")->integer();
-      for (const Doc::Entry& one : ni.find("lnd tunables")->entries()) out.lnd_tunables[one.key] = *one.value.integer();
+      for (const Doc::Entry& one : ni.find("lnd tunables")->entries())
+        out.lnd_tunables[one.key] = one.value.integer().value_or(one.value.boolean().value_or(false));
       out.cpts = {0};
       show.nis.push_back(out);
     }
@@ -71,10 +72,13 @@ std::vector<NetShow> nets_of(const Doc& doc) {
 }
 
 TEST(ApiShow, nets_at_each_verbosity) {
-  std::vector<NetShow> nets = nets_of(document_of(golden_text("tcp-mr.net-show-v4")));
-  nets.insert(nets.begin(), lo_show({0}));
-  EXPECT_EQ(emit(net_doc(nets, 4)), golden_text("tcp-mr.net-show-v4"));
-  EXPECT_EQ(emit(net_doc(nets, 0)), golden_text("tcp-mr.net-show"));
+  std::vector<NetShow> nets;
+  for (const std::string recording : {"o2ib-mr", "tcp-mr"}) {
+    nets = nets_of(document_of(golden_text(recording + ".net-show-v4")));
+    nets.insert(nets.begin(), lo_show({0}));
+    EXPECT_EQ(emit(net_doc(nets, 4)), golden_text(recording + ".net-show-v4"));
+    EXPECT_EQ(emit(net_doc(nets, 0)), golden_text(recording + ".net-show"));
+  }
   // The counters of the other recording differ; its keys do not.
   auto keys = [](const Doc& doc) {
     std::string out;
@@ -89,11 +93,12 @@ TEST(ApiShow, nets_at_each_verbosity) {
             "arp_ignore is 0");
 }
 
-TEST(ApiShow, peers_at_each_verbosity) {
-  Doc golden = document_of(golden_text("tcp-mr.peer-show-v4"));
+/// Values of the peers of a golden `peer show -v 4`.
+std::vector<PeerShow> peers_of(const Doc& doc) {
   std::vector<PeerShow> peers;
-  for (const Doc::Entry& entry : golden.find("peer")->entries()) {
-    PeerShow peer{.primary = *nid_parse(entry.value.find("primary nid")->text()), .multi_rail = true};
+  for (const Doc::Entry& entry : doc.find("peer")->entries()) {
+    PeerShow peer{.primary = *nid_parse(entry.value.find("primary nid")->text())};
+    peer.multi_rail = *entry.value.find("Multi-Rail")->boolean();
     peer.state = static_cast<uint32_t>(number(entry.value, "peer state"));
     for (const Doc::Entry& one : entry.value.find("peer ni")->entries()) {
       const Doc& ni = one.value;
@@ -102,18 +107,38 @@ TEST(ApiShow, peers_at_each_verbosity) {
       out.max_ni_tx_credits = *ni.find("max_ni_tx_credits")->integer();
       out.available_tx_credits = *ni.find("available_tx_credits")->integer();
       out.min_tx_credits = *ni.find("min_tx_credits")->integer();
+      out.tx_q_num_of_buf = *ni.find("tx_q_num_of_buf")->integer();
       out.available_rtr_credits = *ni.find("available_rtr_credits")->integer();
       out.min_rtr_credits = *ni.find("min_rtr_credits")->integer();
       out.refcount = *ni.find("refcount")->integer();
       out.counted = counted(ni);
+      const Doc& health = *ni.find("health stats");
+      out.counted.peer_failures = {number(health, "dropped"), number(health, "timeout"), number(health, "error"),
+                                   number(health, "network timeout")};
       out.udsp = udsp(ni);
       peer.nis.push_back(out);
     }
     peers.push_back(peer);
   }
-  EXPECT_EQ(emit(peer_doc(peers, 4)), golden_text("tcp-mr.peer-show-v4"));
-  EXPECT_EQ(emit(peer_doc(peers, 0)), golden_text("tcp-mr.peer-show"));
+  return peers;
+}
+
+TEST(ApiShow, peers_at_each_verbosity) {
+  for (const std::string recording : {"o2ib-mr", "tcp-mr"}) {
+    const std::vector<PeerShow> peers = peers_of(document_of(golden_text(recording + ".peer-show-v4")));
+    EXPECT_EQ(emit(peer_doc(peers, 4)), golden_text(recording + ".peer-show-v4"));
+    EXPECT_EQ(emit(peer_doc(peers, 0)), golden_text(recording + ".peer-show"));
+  }
   EXPECT_TRUE(peer_doc({}, 3).is_null());
+}
+
+// Goal: a peer that does not answer any more looks as with lnetctl: messages wait for credits, and a drop is counted.
+TEST(ApiShow, peers_that_hang) {
+  for (const std::string recording : {"o2ib-peer-frozen.peer-show", "tcp-peer-frozen.peer-show"}) {
+    const std::string golden = golden_text(recording);
+    const std::vector<PeerShow> peers = peers_of(document_of(golden));
+    EXPECT_EQ(emit(peer_doc(peers, 4)), golden);
+  }
 }
 
 // Goal: each failure class of an NI and of a peer NI stands at its place in `health stats`.
