@@ -1,6 +1,7 @@
-// The thread of the verbs provider on which everything may block: rdma_cm, queue pairs, registered memory, and what
-// devices report. Control sends orders and gets news. Nothing here reads a clock: the time limits of
-// connections are control's. Thread: the CM thread, but for the functions that say otherwise.
+// The thread of the verbs provider on which everything may block: rdma_cm, queue pairs, and what devices report.
+// Memory is registered by the node's helper, but for a device that appears later. Control sends orders and gets news.
+// Nothing here reads a clock: the time limits of connections are control's. Thread: the CM thread, but for the
+// functions that say otherwise.
 #pragma once
 #include <pthread.h>
 #include <rdma/rdma_cma.h>

@@ -1,7 +1,8 @@
 // Reliable connections over RDMA devices of this machine, with rdma-core: the provider for InfiniBand and RoCE adapters
-// and for the kernel's rdma_rxe. Three kinds of threads share it:
+// and for the kernel's rdma_rxe. Four kinds of threads share it:
 //   control       Control: its functions, and the time limits of connections
-//   the CM thread all that may block: rdma_cm, queue pairs, registered memory, events of devices (cm_ctl.h)
+//   the CM thread all that may block: rdma_cm, queue pairs, events of devices (cm_ctl.h)
+//   the helper    registers memory, and gives it back (cm_regions_ctl.cc)
 //   workers       Worker: posting and polling; completion queues of its own at each device (worker.h)
 // The CM thread and its neighbours pass messages through rings (messages.h). A queue pair is made by the CM thread,
 // lent to its worker, and freed by the CM thread.
