@@ -15,6 +15,9 @@ import tempfile
 import netns
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / 'tests/vm'))
+import vm  # noqa: E402  pylint: disable=wrong-import-position
+
 RATIO = r'\d+\.\d\d'
 LAST = {
     'compare-rails': (['--rounds', '1', '--seconds', '1'], rf'two={RATIO} four={RATIO} lost=0'),
@@ -24,6 +27,7 @@ LAST = {
     'compare-select': (['--rounds', '1'], r'choice16=[\d.]+ ratio=[\d.]+ rules_cost=[\d.]+'),
     'policy-cost': (['--rounds', '1'],
                     r'policy_cost s=[\d.]+ accept_ms=[\d.]+ slices=\d+ longest_ms=[\d.]+ republished=0/1'),
+    'compare-verbs': (['--rounds', '1', '--count', '8'], rf'bulk={RATIO} latency={RATIO}'),
     'compare-port': (['--rounds', '1', '--seconds', '0.2'], rf'small={RATIO} large={RATIO} cycles=\d+'),
 }
 
@@ -40,7 +44,8 @@ def finds_the_default_build():
             folder = pathlib.Path(name)
             (folder / 'perf').mkdir()
             shutil.copy(script, folder / 'perf')
-            shutil.copytree(ROOT / 'tests/smoke', folder / 'tests/smoke')
+            for tests in ('smoke', 'vm'):
+                shutil.copytree(ROOT / 'tests' / tests, folder / 'tests' / tests)
             (folder / 'build/release/tools').mkdir(parents=True)
             for dummy in ('build/release/tools/ulnetd', 'build/release/tools/ulnetctl',
                           'build/release/tools/ulnet-perf', 'dpdk-testpmd', 'ninja'):
@@ -64,6 +69,8 @@ def main():
     if script == 'compare-port' and shutil.which('dpdk-testpmd') is None:
         netns.skip('there is no dpdk-testpmd here (package dpdk-dev)')
     reason = netns.why_not()
+    if reason is None and script == 'compare-verbs':
+        reason = vm.why_not()
     if reason:
         netns.skip(reason)
     options, last = LAST[script]

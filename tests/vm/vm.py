@@ -138,10 +138,10 @@ class Command:
 class Guest:
     """One virtual machine. Made by Lab.guest(); boots at once, is usable after wait_ready()."""
 
-    def __init__(self, lab, number, name, nics, memory_mib, boot_script):
+    def __init__(self, lab, number, name, nics, memory_mib, cpus, boot_script):
         self.lab, self.number, self.name = lab, number, name
         self.nics = nics  # names of the taps, in order: eth0, eth1, ...
-        self.memory_mib, self.boot_script = memory_mib, boot_script
+        self.memory_mib, self.cpus, self.boot_script = memory_mib, cpus, boot_script
         self.boot_count = 0
         self.program = self.channel = None
         self.boot_seconds = None
@@ -151,7 +151,7 @@ class Guest:
         return self.lab.folder / f'{self.name}{self.boot_count}.{kind}'
 
     def _arguments(self):
-        words = [QEMU, '-accel', 'tcg,thread=multi', '-cpu', 'max', '-smp', '1', '-m', str(self.memory_mib),
+        words = [QEMU, '-accel', 'tcg,thread=multi', '-cpu', 'max', '-smp', str(self.cpus), '-m', str(self.memory_mib),
                  '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-name', self.name,
                  '-kernel', self.lab.kernel, '-initrd', self.lab.folder / 'initrd', '-append', CMDLINE,
                  '-serial', f'file:{self._path("console")}', '-qmp', f'unix:{self._path("qmp")},server=on,wait=off',
@@ -328,7 +328,7 @@ class Lab:
         self.node.ip('link', 'add', name, 'type', 'bridge', 'mcast_snooping', '0')
         self.node.ip('link', 'set', name, 'mtu', str(mtu), 'addrgenmode', 'none', 'up')
 
-    def guest(self, name, bridges, rxe=False, memory_mib=1024):
+    def guest(self, name, bridges, rxe=False, memory_mib=1024, cpus=1):
         """Starts a guest with an interface on each of `bridges`, a dict {bridge: address or None}. With `rxe`, each
         interface ethN has an RDMA device rxeN. The interfaces come back after a power cycle.
         """
@@ -343,7 +343,7 @@ class Lab:
                 lines.append(f'ip addr add {address} dev eth{index}')
             if rxe:
                 lines.append(f'rdma link add rxe{index} type rxe netdev eth{index}')
-        guest = Guest(self, number, name, nics, memory_mib, '\n'.join(['set -e', *lines]) if lines else '')
+        guest = Guest(self, number, name, nics, memory_mib, cpus, '\n'.join(['set -e', *lines]) if lines else '')
         self.guests.append(guest)
         return guest
 
