@@ -24,14 +24,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'smoke'))
 import netns  # noqa: E402  # pylint: disable=wrong-import-position
 
 KERNEL = 'linux-image-amd64'  # depends on the package that has the kernel
-PACKAGES = ('busybox-static', 'dash', 'ibverbs-providers', 'ibverbs-utils', 'libibumad3', 'libibverbs1', 'libnl-3-200',
-            'libnl-route-3-200', 'libpcap0.8', 'libpci3', 'librdmacm1', 'perftest', 'rdma-core', 'rdmacm-utils',
-            'tcpdump')
+PACKAGES = ('busybox-static', 'dash', 'ethtool', 'ibverbs-providers', 'ibverbs-utils', 'libibumad3', 'libibverbs1',
+            'libmnl0', 'libnl-3-200', 'libnl-route-3-200', 'libpcap0.8', 'libpci3', 'librdmacm1', 'perftest',
+            'rdma-core', 'rdmacm-utils', 'tcpdump')
 # The console of the kernel is a serial port that is built in, so that it also has the messages of the first moments.
 MODULES = ('virtio_pci', 'virtio_console', 'failover', 'net_failover', 'virtio_net', 'crc32_generic', 'ib_core',
            'ib_cm', 'iw_cm', 'rdma_cm', 'ib_uverbs', 'rdma_ucm', 'rdma_rxe', 'sch_netem', 'sch_tbf')
 # Programs of the packages, and of this machine (iproute2 is needed by each test with namespaces).
-PACKAGED = ('ibv_asyncwatch', 'ibv_devices', 'ibv_devinfo', 'ibv_rc_pingpong', 'ib_read_bw', 'ib_send_bw',
+PACKAGED = ('ethtool', 'ibv_asyncwatch', 'ibv_devices', 'ibv_devinfo', 'ibv_rc_pingpong', 'ib_read_bw', 'ib_send_bw',
             'ib_send_lat', 'ib_write_bw', 'rping', 'tcpdump', 'ucmatose')
 OF_THIS_MACHINE = ('ip', 'tc', 'rdma')
 DISTRIBUTIONS = '/usr/lib/tc'  # the tables of netem
@@ -213,7 +213,8 @@ def base_archive(root):
     archive.add_bytes('/etc/group', b'root:x:0:\ntcpdump:x:1:\n')
     _add_modules(archive, root)
     for name in PACKAGED:
-        archive.add_program(f'/usr/bin/{name}', root / 'usr/bin' / name, root)
+        [path] = [root / folder / name for folder in ('usr/bin', 'sbin') if (root / folder / name).exists()]
+        archive.add_program(f'/usr/bin/{name}', path, root)
     _add_providers(archive, root)
     for name in OF_THIS_MACHINE:
         path = shutil.which(name, path='/usr/sbin:/usr/bin:/sbin:/bin')

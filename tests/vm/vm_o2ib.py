@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""o2ib between guests with rdma_rxe: ulnetd on each, puts and gets of ulnet-perf. Two rails, a router to tcp, losses of
-a link, a path and a machine. Each operation ends once, data is verified, and no message ever lacks a receive buffer.
+"""o2ib between guests with rdma_rxe: ulnetd on each, puts and gets of ulnet-perf. Two rails, a slow rail, a small path
+MTU, a router to tcp, losses of a link, a path and a machine. Each operation ends once, data is verified, and no message
+ever lacks a receive buffer. A capture in the guest is readable by tshark.
 
-ULNET_FULL=1: more operations, and each loss several times.
+ULNET_FULL=1: more operations, the small path MTU, and each loss several times.
 """
 import json
 import os
 import re
+import shutil
+import subprocess
 
 import vm
 from vm import netns
@@ -21,6 +24,8 @@ MTU, FRAME_BYTES = 4096, 58  # bytes around the payload of a frame: Ethernet 14,
 # An interface answers for its own address only, and a packet may come by another interface than the way back.
 ONE_SUBNET = ('for i in all eth0 eth1; do cd /proc/sys/net/ipv4/conf/$i; echo 1 >arp_ignore; echo 2 >arp_announce; '
               'echo 0 >rp_filter; done')
+SPEED, SLOW_SPEED, SLOW_RATE = 10000, 1000, '5mbit'  # of a link, as the guest sees it; and its rate when it is slow
+SMALL_MTU = 1024  # of a path whose interfaces have an MTU of 1500
 RAILS = ('10.0.0.1@o2ib', '10.0.1.1@o2ib')
 CONFIG = b'ulnet:\n    perf_target: true\n'
 ROUTER = b'''routing:
@@ -78,6 +83,18 @@ class Machine:
     def state(self, nid, word):
         """Waits until the NI has this status."""
         self.guest.until(f"{CTL} net show | grep -A1 'nid: {nid}' | grep 'status: {word}'", SMALL)
+
+    def link(self, mbps, shape):
+        """The link of eth1 goes, and comes back with this speed. `shape`: words of tc qdisc, or none."""
+        self.guest.set_carrier(False, 1)
+        self.state(RAILS[1], 'down')
+        self.guest.run(f'ethtool -s eth1 speed {mbps} duplex full' + (f'; tc qdisc {shape}' if shape else ''), SMALL)
+        self.guest.set_carrier(True, 1)
+        self.state(RAILS[1], 'up')
+
+    def ni_state(self, nid, word):
+        """Waits until the NI has this state (figures 10, 11 and 13 of the high level design)."""
+        self.guest.until(f"{CTL} net show -v 4 | sed -n '/nid: {nid}$/,/ni state/p' | grep 'ni state: {word}'", SMALL)
 
     def recovered(self, nid):
         """Waits until the peer NI has its full health again."""
@@ -176,15 +193,83 @@ def link_lost(pair):
 
 
 def path_cut(pair):
-    """Frames are lost on one rail, and no device reports it."""
-    program = pair.a.perf('put 10.0.0.2@o2ib --size 65536 -c 4 -d 10s')
+    """Frames are lost on one rail, and no device reports it. Payload goes both ways, by puts and by gets."""
+    kinds = ('put', 'get')
+    programs = [machine.perf(f'{kind} {nid} --size 65536 -c 2 -d 10s')
+                for machine, nid in ((pair.a, '10.0.0.2@o2ib'), (pair.b, '10.0.0.1@o2ib')) for kind in kinds]
     pair.a.guest.set_tap(False, 1)
-    (run,) = results(program)
+    runs = [run for program in programs for run in results(program)]
     pair.a.guest.set_tap(True, 1)
-    assert run['completed'] > 0, run
+    assert all(run['completed'] > 0 for run in runs), runs
     pair.a.recovered('10.0.1.2@o2ib')
+    pair.b.recovered('10.0.1.1@o2ib')
     verified(pair.a, '10.0.0.2@o2ib')
-    print(f"path cut: {run['completed']} puts, none failed", flush=True)
+    print(f"path cut: {[run['completed'] for run in runs]} puts and gets, none failed", flush=True)
+
+
+def shares(pair, seconds):
+    """Messages of each rail for some puts of 64 KiB."""
+    before = [pair.a.sent(nid) for nid in RAILS]
+    results(pair.a.perf(f'put 10.0.0.2@o2ib --size 65536 -c 4 -d {seconds}s'))
+    return [pair.a.sent(nid) - count for nid, count in zip(RAILS, before)]
+
+
+def link_slow(pair):
+    """The link of one rail comes back slower: its NI is degraded, and the other rail carries most. Then it is fast."""
+    pair.a.link(SPEED, None)
+    pair.a.ni_state(RAILS[1], 'created')
+    pair.a.link(SLOW_SPEED, f'add dev eth1 root tbf rate {SLOW_RATE} burst 64k limit 8m')
+    pair.a.ni_state(RAILS[1], 'degraded')
+    output = pair.a.ctl('net show -v 4')
+    assert re.findall(r'link speed: (.*)', output) == [f'{SLOW_SPEED} of {SPEED} Mbit/s'], output
+    slow = shares(pair, 6)
+    assert slow[0] > 2 * slow[1], slow
+    pair.a.link(SPEED, 'del dev eth1 root')
+    pair.a.ni_state(RAILS[1], 'created')
+    for _ in range(10):  # the worker measures the rail again by its messages
+        fast = shares(pair, 3)
+        if min(fast) > max(fast) / 3:
+            break
+    else:
+        raise AssertionError(f'the rail that is fast again carries few messages: {fast}')
+    print(f'link slow: {slow} messages, then {fast}', flush=True)
+
+
+def small_mtu(pair):
+    """A path of 1500 bytes: packets have at most 1024 bytes of payload, and data is whole."""
+    for mtu, payload in ((1500, SMALL_MTU), (9000, MTU)):
+        for machine in pair.both():
+            machine.ctl('net del --net o2ib')
+            machine.guest.run(f'ip link set eth0 mtu {mtu}', SMALL)
+            machine.guest.until(f"ibv_devinfo -d rxe0 | grep 'active_mtu:[[:space:]]*{payload} '", SMALL)
+        for machine in pair.both():
+            machine.add('o2ib', 'eth0')
+        pair.a.guest.until(f'{CTL} ping 10.0.0.2@o2ib --timeout 5', SMALL)
+        if mtu == 1500:
+            capture = pair.lab.capture('br0')
+            verified(pair.a, '10.0.0.2@o2ib')
+            longest = max(one.frame_bytes for one in vm.capture.roce_packets(capture.stop()))
+            assert payload < longest < payload + 100, longest
+    print('path of 1500 bytes: verified', flush=True)
+
+
+def guest_capture(pair):
+    """tcpdump in the guest gets the packets of RoCEv2. tshark reads each of them, and finds LNet's messages in them."""
+    program = pair.a.guest.start('exec tcpdump -i eth0 -U -w /tmp/o2ib.pcap udp port 4791')
+    program.wait_for('listening on', SMALL)
+    results(pair.a.perf(f'put 10.0.0.2@o2ib --size 64,65536 -n {COUNT} -c 1'))
+    program.signal('TERM')
+    program.wait(SMALL)
+    data = pair.a.guest.read_file('/tmp/o2ib.pcap')
+    count = len(list(vm.capture.roce_packets(data)))
+    assert count >= 2 * COUNT, count
+    if shutil.which('tshark'):
+        path = pair.lab.folder / 'o2ib.pcap'
+        path.write_bytes(data)
+        found = [len(subprocess.run(['tshark', '-r', path, '-Y', words], capture_output=True, text=True, timeout=SMALL,
+                                    check=False).stdout.splitlines()) for words in ('infiniband.bth', 'lnet')]
+        assert found[0] == count and found[1] >= 2 * COUNT, (count, found)
+    print(f'capture in the guest: {count} packets', flush=True)
 
 
 def peer_lost(pair):
@@ -214,14 +299,18 @@ def router(lab, pair):
     pair.a.guest.until(f'{CTL} ping 10.0.1.2@tcp --timeout 5', SMALL)
     verified(pair.a, '10.0.1.2@tcp')
     verified(d, '10.0.0.1@o2ib')
-    assert c.rnr() == 0
+    assert [machine.rnr() for machine in (c, *pair.both())] == [0, 0, 0]
     print('router: verified both ways', flush=True)
 
 
 def steps(lab, pair):
     one_rail(pair)
     efficiency(pair)
+    guest_capture(pair)
+    if FULL:
+        small_mtu(pair)
     two_rails(pair)
+    link_slow(pair)
     for _ in range(ROUNDS):
         link_lost(pair)
         path_cut(pair)
