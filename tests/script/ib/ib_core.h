@@ -3,6 +3,7 @@
 // went back. Virtual time, single thread.
 #pragma once
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <deque>
 #include <functional>
@@ -43,14 +44,22 @@ inline constexpr PeerNiId kPeerNi{7};
 class Arena {
  public:
   static constexpr uint32_t kBlocks = 48, kBlockBytes = (1 << 20) + 8192;
-  Arena() : memory_(new std::byte[size_t{kBlocks} * kBlockBytes]), used_(kBlocks) {}
+  Arena() : used_(kBlocks) {
+    void* at = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) throw std::bad_alloc();
+    memory_.reset(static_cast<std::byte*>(at));
+  }
   [[nodiscard]] std::byte* take();
   void give(std::byte* block);
   [[nodiscard]] uint32_t out() const { return out_; }
-  [[nodiscard]] std::span<std::byte> all() { return {memory_.get(), size_t{kBlocks} * kBlockBytes}; }
+  [[nodiscard]] std::span<std::byte> all() { return {memory_.get(), kBytes}; }
 
  private:
-  std::unique_ptr<std::byte[]> memory_;
+  static constexpr size_t kBytes = size_t{kBlocks} * kBlockBytes;
+  struct Unmap {
+    void operator()(std::byte* memory) const { ::munmap(memory, kBytes); }
+  };
+  std::unique_ptr<std::byte, Unmap> memory_;  ///< pages come into being when a test uses them
   std::vector<bool> used_;
   uint32_t out_ = 0;
 };
