@@ -228,6 +228,7 @@ struct Event {
 /// A device as its listener sees it.
 struct Device {
   std::string name;
+  bool known = true;    ///< false: kDevice is to come, and nothing else here is right before
   bool usable = false;  ///< the device is there, and its port is active
   LinkSpeed speed;
   uint16_t path_mtu = 0;

@@ -101,7 +101,7 @@ class CmThread {
     RegionId region{};
     std::span<std::byte> memory;
     std::vector<Share> shares;
-    std::atomic<bool> done{false};
+    bool refused = false;  ///< a device that is there cannot register the memory
   };
   struct Place {  // of a worker's table
     std::vector<uint16_t> generations;
@@ -166,6 +166,7 @@ class CmThread {
   SpscRing<Order> orders_{kOrdersMax};
   SpscRing<News> news_{kNewsMax};
   std::atomic<RegionJob*> region_job_{nullptr};
+  std::atomic<bool> region_done_{false};
   StuckBell& stuck_;
 
   std::deque<News> news_waiting_;

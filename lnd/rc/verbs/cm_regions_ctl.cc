@@ -10,10 +10,10 @@ namespace ulnet::rc::verbs {
 
 void CmThread::pass(RegionJob& job, RegionStep step) {
   job.step = step;
-  job.done.store(false, std::memory_order_relaxed);
+  region_done_.store(false, std::memory_order_relaxed);
   ULNET_CHECK(region_job_.exchange(&job, std::memory_order_acq_rel) == nullptr);
   orders_signal_.raise();
-  job.done.wait(false, std::memory_order_acquire);
+  region_done_.wait(false, std::memory_order_acquire);
 }
 
 /// Devices that appear while others register are in the next answer of the CM thread.
@@ -22,17 +22,19 @@ Result<void> CmThread::region_add(RegionId region, std::span<std::byte> memory) 
   RegionJob job;
   job.region = region;
   job.memory = memory;
+  Result<void> how;
   for (pass(job, RegionStep::kPublish); !job.shares.empty(); pass(job, RegionStep::kPublish)) {
     for (RegionJob::Share& share : job.shares) {
       auto keys = share.hca->region_register(region, memory);
-      if (!keys) {
-        take_back(job);
-        return tl::unexpected(keys.error());
-      }
-      share.keys = std::move(*keys);
+      if (keys)
+        share.keys = std::move(*keys);
+      else
+        how = tl::unexpected(keys.error());
     }
   }
-  return {};
+  if (!job.refused) return {};
+  take_back(job);
+  return how;
 }
 
 void CmThread::region_remove(RegionId region) {
@@ -42,13 +44,9 @@ void CmThread::region_remove(RegionId region) {
   take_back(job);
 }
 
-/// Takes the region from all devices, and from those that have it in `job` only.
+/// Takes the region from all devices.
 void CmThread::take_back(RegionJob& job) {
-  std::vector<RegionJob::Share> unpublished = std::move(job.shares);
-  job.shares.clear();
   pass(job, RegionStep::kWithdraw);
-  for (RegionJob::Share& share : unpublished)
-    if (share.keys != nullptr) job.shares.push_back(std::move(share));
   std::erase_if(job.shares, [](const RegionJob::Share& share) { return Hca::region_deregister(*share.keys); });
   pass(job, RegionStep::kEnd);
 }
@@ -64,15 +62,22 @@ void CmThread::run(RegionJob& job) {
       region_under_way_ = false;
       break;
   }
-  job.done.store(true, std::memory_order_release);
-  job.done.notify_one();
+  region_done_.store(true, std::memory_order_release);
+  region_done_.notify_one();
 }
 
 void CmThread::publish(RegionJob& job) {
-  for (RegionJob::Share& share : job.shares) share.hca->region_publish(std::move(share.keys));
+  for (RegionJob::Share& share : job.shares) {
+    if (share.keys != nullptr)
+      share.hca->region_publish(std::move(share.keys));
+    else
+      job.refused |= !share.hca->is_lost();  // a device that has gone meanwhile does not count
+  }
   job.shares.clear();
+  region_under_way_ = job.refused;
+  if (job.refused) return;
   for (const auto& hca : hcas_)
-    if (!hca->is_lost() && !hca->is_iwarp() && !hca->has_region(job.region)) job.shares.push_back({hca.get(), nullptr});
+    if (hca->is_ready() && !hca->has_region(job.region)) job.shares.push_back({hca.get(), nullptr});
   region_under_way_ = !job.shares.empty();
   if (job.shares.empty()) regions_[job.region] = job.memory;
 }

@@ -12,7 +12,7 @@ constexpr int kModifyMask = (IBV_QP_DEST_QPN << 1) - 1;
 /// The device, opened if it is new, with all regions. Null: it cannot be opened.
 Hca* CmThread::hca_of(ibv_device* device) {
   for (const auto& hca : hcas_)
-    if (hca->device() == device && !hca->is_lost()) return hca.get();
+    if (hca->device() == device) return hca->is_lost() ? nullptr : hca.get();  // a lost one is closed first
   if (hcas_.size() >= kDevicesMax) return nullptr;
   std::unique_ptr<Hca> hca = Hca::open(device, unsigned(workers_.size()));
   if (hca == nullptr) return nullptr;
@@ -38,7 +38,7 @@ Hca* CmThread::hca_of(ibv_device* device) {
 /// Makes the queue pair of a connection whose device is known by now.
 void CmThread::make_ready(CmConn& conn) {
   conn.hca = conn.cm->verbs == nullptr ? nullptr : hca_of(conn.cm->verbs->device);
-  if (conn.hca == nullptr || conn.hca->is_iwarp()) return end(conn, Cause::kDevice);
+  if (conn.hca == nullptr || !conn.hca->is_ready()) return end(conn, Cause::kDevice);
   ibv_qp_attr init{};
   int mask = 0;
   init.qp_state = IBV_QPS_INIT;

@@ -120,8 +120,10 @@ void VerbsControl::unlisten(ListenerId id) {
 }
 
 Device VerbsControl::device(ListenerId id) const {
-  const DeviceFacts& facts = listeners_.at(id).facts;
+  const Listener& listener = listeners_.at(id);
+  const DeviceFacts& facts = listener.facts;
   return {.name = facts.name.data(),
+          .known = listener.known,
           .usable = facts.usable,
           .speed = facts.speed,
           .path_mtu = facts.path_mtu,
@@ -185,7 +187,7 @@ void VerbsControl::proceed(ConnId id, std::span<const std::byte> private_data, I
   const bool active = id % 2 == 0;
   ULNET_CHECK(private_data.size() <= (active ? kRequestDataMax : kReplyDataMax));
   Conn& conn = conns_.at(id);
-  if (!active && !conn.settled) limit(conn, id, now + kAnswerMax);
+  if (!active && !conn.settled && !conn.over) limit(conn, id, now + kAnswerMax);
   Order order;
   order.kind = OrderKind::kProceed;
   order.conn = id;
@@ -207,6 +209,7 @@ void VerbsControl::disconnect(ConnId id, Instant) {
 
 void VerbsControl::destroy(ConnId id, Instant) {
   ULNET_CHECK(conns_.at(id).over);
+  no_limit(conns_.at(id), id);
   conns_.erase(id);
   Order order;
   order.kind = OrderKind::kDestroy;
@@ -217,6 +220,7 @@ void VerbsControl::destroy(ConnId id, Instant) {
 // --- Events ----------------------------------------------------------------------------------------------------------
 
 void VerbsControl::limit(Conn& conn, ConnId id, Instant until) {
+  no_limit(conn, id);
   conn.until = until;
   limits_.emplace(until, id);
 }
@@ -245,6 +249,7 @@ void VerbsControl::hear(const News& news, Instant now) {
     const auto listener = listeners_.find(event.listener);
     if (listener == listeners_.end()) return;
     Listener& heard = listener->second;
+    heard.known = true;
     const bool was_gone = std::exchange(heard.facts, news.device).gone;
     if (heard.facts.gone && heard.id != nullptr) {
       (void)rdma_destroy_id(std::exchange(heard.id, nullptr));  // the device cannot go before
@@ -278,17 +283,13 @@ void VerbsControl::hear(const News& news, Instant now) {
 unsigned VerbsControl::poll(std::span<Event> out, Instant now) {
   orders_again();
   cm_.news_signal().clear();
-  time_out(now);
   open_again(now);
+  News news;
+  while (events_.size() < kNewsMax && cm_.take(news)) hear(news, now);
+  if (!cm_.has_news()) time_out(now);  // this call may be late, and news in time
   unsigned count = 0;
-  while (count < out.size()) {
-    if (events_.empty()) {
-      News news;
-      if (!cm_.take(news)) break;
-      hear(news, now);
-      continue;
-    }
-    out[count++] = events_.front();
+  for (; count < out.size() && !events_.empty(); ++count) {
+    out[count] = events_.front();
     events_.pop_front();
   }
   if (cm_.has_news()) cm_.news_signal().raise();
@@ -297,6 +298,7 @@ unsigned VerbsControl::poll(std::span<Event> out, Instant now) {
 
 Instant VerbsControl::next_deadline() {
   if (!events_.empty() || !waiting_.empty()) return kNever;
+  if (!events_.empty()) return kNever;
   Instant next = limits_.empty() ? kForever : limits_.begin()->first;
   for (const auto& [id, listener] : listeners_) next = std::min(next, listener.again);
   return next;

@@ -57,6 +57,8 @@ class Hca {
   void region_keep(std::unique_ptr<RegionKeys> keys) { refused_regions_.push_back(std::move(keys)); }
   [[nodiscard]] bool has_region(RegionId region) const { return keys_.contains(region); }
   /// All regions are registered, and the device may be used; or not, with the reason.
+  /// Its memory is registered, and connections can use it.
+  [[nodiscard]] bool is_ready() const { return !is_lost() && why_not_[0] == 0; }
   void ready(const char* why_not) { why_not_ = why_not; }
 
  private:

@@ -34,6 +34,7 @@ struct CompletionQueue {
   uint32_t promised = 0;  ///< completions that its queue pairs can have at once
   // The worker's.
   bool armed = false;
+  bool silent = false;   ///< its channel has failed, so nothing will be heard from it
   uint32_t adopted = 0;  ///< queue pairs
 };
 inline constexpr unsigned kDevicesMax = 8;  ///< of one node

@@ -103,7 +103,10 @@ unsigned VerbsWorker::poll(unsigned budget, Instant now) {
 
   bool all_taken = early_count_ == 0;
   queue_dropped_ = false;
+  // Each call begins with another queue: a busy device leaves its share of the budget to the others.
+  ++first_queue_;
   for (unsigned i = 0; i < queue_count_ && all_taken; ++i) {
+    CompletionQueue& queue = *queues_[(first_queue_ + i) % queue_count_];
     for (bool more = true; more && !queue_dropped_;) {
       if (count == budget) {
         all_taken = false;
@@ -111,14 +114,14 @@ unsigned VerbsWorker::poll(unsigned budget, Instant now) {
       }
       std::array<ibv_wc, kBatch> batch;
       const unsigned room = std::min(kBatch, budget - count);
-      const unsigned taken = take(*queues_[i], std::span(batch).first(room));
+      const unsigned taken = take(queue, std::span(batch).first(room));
       for (unsigned j = 0; j < taken; ++j) completed(batch[j], now);
       count += taken;
       more = taken == room;
     }
     if (queue_dropped_) all_taken = false;  // the next call takes the rest
   }
-  for (uint32_t left = ready_.size(); left > 0 && count < budget; --left, ++count) {
+  for (uint32_t left = std::min(ready_.size(), kBatch); left > 0 && !ready_.empty(); --left, ++count) {
     VerbsQp& qp = *ready_.pop_front();
     finish(qp, qp.head, now);
   }
@@ -213,6 +216,7 @@ unsigned VerbsWorker::look_at_end(VerbsQp& qp, bool all_taken, Instant now) {
     qp.user->broken(qp, cause, now);
     return 1;
   }
+  while (qp.head != qp.posted && !qp.op(qp.head).has_request) ++qp.head;  // nothing reports its end
   const bool empty = qp.receives_posted == 0 && qp.head == qp.posted;
   if (!disconnected || !(gone || empty)) return 0;
   qp.is_drained = true;
@@ -253,14 +257,18 @@ bool VerbsWorker::pending() {
     if (!first_of_channel(i)) continue;
     ibv_cq* from = nullptr;
     void* context = nullptr;
+    if (queues_[i]->silent) continue;
     while (ibv_get_cq_event(queues_[i]->channel, &from, &context) == 0) {
       static_cast<CompletionQueue*>(context)->armed = false;
       ibv_ack_cq_events(from, 1);
     }
+    if (errno == EAGAIN || errno == EINTR) continue;
+    // The device is gone, and its channel stays readable. The CM thread has the news.
+    for (unsigned j = i; j < queue_count_ && queues_[j]->channel == queues_[i]->channel; ++j) queues_[j]->silent = true;
   }
   for (unsigned i = 0; i < queue_count_; ++i) {
     CompletionQueue& queue = *queues_[i];
-    if (queue.armed) continue;
+    if (queue.armed || queue.silent) continue;
     queue.armed = ibv_req_notify_cq(queue.cq, 0) == 0;
     early_count_ = take(queue, early_);
     if (early_count_ > 0 || !queue.armed) return true;
@@ -272,7 +280,7 @@ unsigned VerbsWorker::wait_fds(std::span<int> out) {
   unsigned count = 0;
   if (count < out.size()) out[count++] = bell_.signal.fd();
   for (unsigned i = 0; i < queue_count_ && count < out.size(); ++i)
-    if (first_of_channel(i)) out[count++] = queues_[i]->channel->fd;
+    if (first_of_channel(i) && !queues_[i]->silent) out[count++] = queues_[i]->channel->fd;
   return count;
 }
 

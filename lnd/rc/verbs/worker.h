@@ -62,6 +62,7 @@ class VerbsWorker final : public Worker {
   /// With queue pairs of this worker. Queues of one channel are side by side.
   std::array<CompletionQueue*, kDevicesMax * kQueuesMax> queues_{};
   unsigned queue_count_ = 0;
+  unsigned first_queue_ = 0;            ///< modulo queue_count_: where the last poll() began
   bool queue_dropped_ = false;          ///< in this call of poll()
   std::array<ibv_wc, kBatch> early_{};  ///< completions that pending() has found
   unsigned early_count_ = 0;

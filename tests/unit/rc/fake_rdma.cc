@@ -222,7 +222,7 @@ int ibv_destroy_cq(ibv_cq* cq) {
 }
 
 int ibv_get_cq_event(ibv_comp_channel*, ibv_cq**, void**) {
-  errno = EAGAIN;
+  errno = fake().channel_error;
   return -1;
 }
 

@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include <cerrno>
 #include <deque>
 #include <functional>
 #include <map>
@@ -38,6 +39,7 @@ struct FakeRdma {
   ibv_context* no_memory = nullptr;                          ///< cannot register
   std::function<void(ibv_context* context)> registering;     ///< called by ibv_reg_mr(), without the mutex
   std::map<ibv_context*, std::deque<ibv_async_event>> async_events;
+  int channel_error = EAGAIN;        ///< errno of ibv_get_cq_event()
   int no_channel = 0;                ///< errno of rdma_create_event_channel()
   FakeDevice* at_address = nullptr;  ///< the device that all addresses belong to
   std::set<rdma_cm_id*> ids;

@@ -1,10 +1,12 @@
 // Control and the CM thread of the verbs provider, over a stand-in for rdma-core.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <set>
+#include <string_view>
 
 #include "lnd/rc/verbs/control_ctl.h"
 #include "lnd/rc/verbs/verbs.h"
@@ -255,6 +257,80 @@ TEST_F(RcCm, a_reply_has_a_limit) {
   EXPECT_EQ(control().next_deadline(), kForever);
   control().disconnect(request.conn, now);
   control().destroy(request.conn, now);
+}
+
+// Goal: a device that cannot register memory serves no connection, and the others go on.
+TEST_F(RcCm, a_device_that_has_no_memory) {
+  const ListenerId good = listen();
+  ASSERT_TRUE(control().region_add({1}, memory));
+  fake().at_address = &second;
+  fake().no_memory = &second.context;
+  const ListenerId bad = listen();
+  EXPECT_FALSE(control().device(bad).usable);
+  EXPECT_TRUE(control().region_add({2}, memory));
+  EXPECT_EQ(count_of(fake().regions), 2u) << "both at the first device";
+  EXPECT_TRUE(control().device(good).usable);
+  const ConnId conn = dial();
+  const Event event = next();
+  EXPECT_EQ(event.kind, EventKind::kFailed);
+  EXPECT_EQ(event.cause, Cause::kDevice);
+  control().disconnect(conn, now);
+  control().destroy(conn, now);
+}
+
+// Goal: a device that goes while it registers takes the region from no other.
+TEST_F(RcCm, a_device_that_goes_while_memory_is_registered) {
+  listen();
+  fake().at_address = &second;
+  const ListenerId id = listen();
+  fake().registering = [&](ibv_context* context) {
+    if (context != &second.context) return;
+    test::async_event(context, IBV_EVENT_DEVICE_FATAL);
+    while (!std::string_view(control().device(id).why_not).ends_with("gone")) {
+      Event event;
+      (void)control().poll({&event, 1}, now);
+      ::usleep(500);
+    }
+    fake().no_memory = context;
+  };
+  EXPECT_TRUE(control().region_add({1}, memory));
+  EXPECT_EQ(count_of(fake().regions), 1u);
+  fake().registering = nullptr;
+}
+
+// Goal: control is late. An answer that came before its limit counts.
+TEST_F(RcCm, an_answer_that_came_in_time) {
+  const ConnId id = dial();
+  ASSERT_EQ(next().kind, EventKind::kReady);
+  control().proceed(id, {}, now);
+  std::vector<int> fds;
+  control().wait_fds(fds);
+  pollfd news{fds.at(0), POLLIN, 0};
+  ASSERT_EQ(::poll(&news, 1, 10'000), 1);
+  now += 60s;
+  EXPECT_EQ(next().kind, EventKind::kEstablished);
+  control().disconnect(id, now);
+  control().destroy(id, now);
+}
+
+// Goal: a limit ends with its connection, also if control goes on with one that it has given up.
+TEST_F(RcCm, a_connection_that_is_given_up_has_no_limit) {
+  listen();
+  rdma_cm_id* listening = *fake().ids.begin();
+  rdma_cm_id* asked = nullptr;
+  (void)rdma_create_id(fake().channel, &asked, nullptr, RDMA_PS_TCP);
+  (void)rdma_bind_addr(asked, nullptr);
+  test::cm_request(listening, asked);
+  const Event request = next();
+  control().prepare(request.conn, {.receives = 2, .sends = 2, .buffer_bytes = 64, .work = 4}, now);
+  ASSERT_EQ(next().kind, EventKind::kReady);
+  control().disconnect(request.conn, now);
+  control().proceed(request.conn, {}, now);
+  control().destroy(request.conn, now);
+  EXPECT_EQ(control().next_deadline(), kForever);
+  now += 60s;
+  Event event;
+  EXPECT_EQ(control().poll({&event, 1}, now), 0u);
 }
 
 }  // namespace

@@ -212,5 +212,62 @@ TEST_F(RcWorker, a_ring_before_sleep_is_not_lost) {
   EXPECT_FALSE(worker.pending());
 }
 
+// Goal: one queue that always has more than the budget does not keep the worker from another.
+TEST_F(RcWorker, a_busy_queue_leaves_the_others_their_share) {
+  adopt();
+  ibv_cq cq2{};
+  ibv_comp_channel channel2{&device.context, -1, 0};
+  CompletionQueue queue2;
+  cq2.context = &device.context;
+  queue2.cq = &cq2;
+  queue2.channel = &channel2;
+  VerbsQp other;
+  WorkerUser its_user;
+  other.index = 1;
+  other.cq = &queue2;
+  other.work = other.receives = 1;
+  worker.adopt(other, its_user);
+  other.receives_posted = 1;
+  complete(&cq2, RequestName{RequestTag::kReceive, 0, 1, 0}.pack());
+  const uint64_t stale = RequestName{RequestTag::kReceive, 7, 0, 0}.pack();
+  for (unsigned call = 0; call < 2; ++call) {
+    for (unsigned i = 0; i < 16; ++i) complete(&cq, stale);
+    worker.poll(16, now);
+  }
+  EXPECT_EQ(its_user.buffers.size(), 1u);
+  other.cause = Cause::kClosed;
+  other.disconnected = true;
+  worker.bell().ring();
+  for (unsigned i = 0; i < 8 && !its_user.is_drained; ++i) worker.poll(64, now);
+  ASSERT_TRUE(its_user.is_drained);
+  worker.release(other);
+}
+
+// Goal: a queue pair is drained although the closing of a key, on a device without windows, has no completion.
+TEST_F(RcWorker, a_key_that_is_closed_without_a_request_ends_with_its_queue_pair) {
+  adopt();
+  RemoteKey key{.open = true};
+  qp.keys_open = 1;
+  ASSERT_EQ(worker.send(qp, 0, 1, 1), Posted::kYes);
+  ASSERT_EQ(worker.key_close(qp, key), Posted::kYes);
+  worker.flush(now);
+  complete(&cq, fake().sends.at(0), IBV_WC_RETRY_EXC_ERR);
+  end();
+  for (unsigned i = 0; i < 3; ++i) worker.poll(16, now);
+  EXPECT_EQ(user.cause, Cause::kRetryExceeded);
+  EXPECT_TRUE(user.is_drained);
+}
+
+// Goal: the channel of a device that is gone stays readable. The worker does not wake up for it without end.
+TEST_F(RcWorker, a_channel_that_has_failed_is_left_out) {
+  adopt();
+  std::array<int, 8> fds{};
+  EXPECT_EQ(worker.wait_fds(fds), 2u);
+  fake().channel_error = EIO;
+  EXPECT_FALSE(worker.pending());
+  EXPECT_EQ(worker.wait_fds(fds), 1u) << "the bell alone";
+  fake().channel_error = EAGAIN;
+}
+
 }  // namespace
 }  // namespace ulnet::rc::verbs
