@@ -30,6 +30,7 @@ struct IbConfig {
   uint32_t conns_max = 4096;     ///< connections of one worker
   uint32_t half_open_max = 256;  ///< connections that peers have begun, and that are not up yet
   uint32_t passives_max = 128;   ///< connections that one peer NI has begun; more than its conns_per_peer can be
+  uint32_t foreign_max = 16;     ///< connections that one address has begun under other NIDs than its own
   uint32_t peer_buckets = 1024;
   bool register_memory = true;  ///< false: no NI can start, and the node saves the work
 };

@@ -59,9 +59,9 @@ ConnectionShow conn_show(const ConnCtl& conn) {
   return show;
 }
 
-/// The state of its device was not reported to the host yet.
-bool is_unreported(const NiCtl& ni) {
-  return !ni.usable.has_value() && !ni.stopping;
+/// The state of its device can be reported to the host, and was not yet.
+bool is_unreported(const IbControl& control, const NiCtl& ni) {
+  return !ni.usable.has_value() && !ni.stopping && control.rc.device(ni.listener).known;
 }
 
 /// NIs of one address share a listener.
@@ -172,6 +172,7 @@ void IbLndControl::retune(const IbConfig& config, Instant now) {
   kept.conns_max = was.conns_max;
   kept.half_open_max = was.half_open_max;
   kept.passives_max = was.passives_max;
+  kept.foreign_max = was.foreign_max;
   kept.peer_buckets = was.peer_buckets;
   kept.register_memory = was.register_memory;
   for (uint16_t worker = 0; worker < state_.host.worker_count(); ++worker)
@@ -277,6 +278,7 @@ void IbLndControl::device_changed(rc::ListenerId listener) {
   const auto uses = [&](const auto& entry) { return entry.second.listener == listener && !entry.second.stopping; };
   if (std::none_of(state_.nis.begin(), state_.nis.end(), uses)) return;
   const rc::Device device = state_.rc.device(listener);
+  if (!device.known) return;
   for (auto& [id, ni] : state_.nis) {
     if (ni.listener != listener || ni.stopping) continue;
     if (device.usable) state_.host.ni_speed(id, device.speed);
@@ -344,7 +346,7 @@ unsigned IbLndControl::rc_events() {
 unsigned IbLndControl::report_new_nis() {
   unsigned done = 0;
   for (const auto& [id, ni] : state_.nis) {
-    if (!is_unreported(ni)) continue;
+    if (!is_unreported(state_, ni)) continue;
     device_changed(ni.listener);
     ++done;
   }
@@ -358,7 +360,7 @@ unsigned IbLndControl::turn(Instant now) {
 }
 
 Instant IbLndControl::next_deadline() {
-  const auto unreported = [](const auto& entry) { return is_unreported(entry.second); };
+  const auto unreported = [&](const auto& entry) { return is_unreported(state_, entry.second); };
   if (std::any_of(state_.nis.begin(), state_.nis.end(), unreported)) return kNever;
   return std::min(state_.rc.next_deadline(), dial_next(state_));
 }

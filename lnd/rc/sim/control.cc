@@ -23,18 +23,34 @@ Result<ListenerId> SimControl::listen(const Endpoint& at) {
   if (!net_.listeners.try_emplace(at, this, last_listener_ + 1).second)
     return fail(EADDRINUSE, "another listens at this port");
   listeners_[++last_listener_] = at;
+  if (net_.rules.device_max > Duration{0}) {
+    unknown_.insert(last_listener_);
+    net_.later(net_.rules.device_max, [net = &net_, at, id = last_listener_] {
+      const auto found = net->listeners.find(at);
+      if (found != net->listeners.end() && found->second.second == id) found->second.first->device_known(id);
+    });
+  }
   return last_listener_;
 }
 
 void SimControl::unlisten(ListenerId id) {
   net_.listeners.erase(listeners_.at(id));
   listeners_.erase(id);
+  unknown_.erase(id);
 }
 
 Device SimControl::device(ListenerId id) const {
   const bool usable = !net_.ports_down.contains(listeners_.at(id).address);
-  return {
-      .name = "sim0", .usable = usable, .speed = {100'000, 100'000}, .path_mtu = 4096, .keys_end = net_.rules.keys_end};
+  return {.name = "sim0",
+          .known = !unknown_.contains(id),
+          .usable = usable,
+          .speed = {100'000, 100'000},
+          .path_mtu = 4096,
+          .keys_end = net_.rules.keys_end};
+}
+
+void SimControl::device_known(ListenerId id) {
+  if (unknown_.erase(id) > 0) events_.push_back({.kind = EventKind::kDevice, .listener = id});
 }
 
 void SimControl::device_changed(const IpAddress& address) {

@@ -22,6 +22,7 @@ struct Rules {
   Duration delay_min = 2us, delay_max = 20us;  ///< of each operation and each message of the CM
   double bytes_per_ns = 12.5;
   Duration ready_max = 1ms;         ///< until a queue pair is there
+  Duration device_max = 0ns;        ///< until the state of a listener's device is known
   Duration reply_max = kAnswerMax;  ///< until a passive side finds that its REP has no answer
   Duration retries_for = 2s;        ///< until a sender finds that nobody acknowledges
   uint32_t lose_one_in = 0;         ///< operations with which the wire between two queue pairs breaks

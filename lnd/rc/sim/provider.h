@@ -36,6 +36,7 @@ class SimControl final : public Control {
   [[nodiscard]] bool registered(const Segment& segment) const;
   [[nodiscard]] bool registered(std::span<const Segment> segments) const;
   [[nodiscard]] bool registered(const Payload& window) const;
+  void device_known(ListenerId id);
   void device_changed(const IpAddress& address);
   void message_came(Conn& conn);
 
@@ -54,6 +55,7 @@ class SimControl final : public Control {
   Net& net_;
   const std::vector<IpAddress> addresses_;
   std::map<ListenerId, Endpoint> listeners_;
+  std::set<ListenerId> unknown_;  ///< whose device is not known yet
   std::map<RegionId, std::span<std::byte>> regions_;
   std::deque<Event> events_;
   uint32_t qps_ = 0;

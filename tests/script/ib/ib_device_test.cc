@@ -19,6 +19,23 @@ TEST_F(IbDevice, its_state_is_reported_after_the_start) {
   EXPECT_GT(a.control->next_deadline(), now);
 }
 
+// Goal: a device answers later. Until then its NI is neither up nor down, and control may sleep.
+TEST_F(IbDevice, its_state_is_not_known_at_once) {
+  add(1);
+  pass(1ms);
+  net.rules.device_max = 5ms;
+  IbNode& a = add(0);
+  for (unsigned i = 0; i < 4; ++i, now += 1ms) {
+    a.turn(now);
+    EXPECT_FALSE(a.fatal);
+    EXPECT_GT(a.control->next_deadline(), now);
+  }
+  EXPECT_EQ(a.reports, 0u);
+  pass(10ms);
+  EXPECT_FALSE(a.fatal);
+  EXPECT_EQ(a.reports, 1u);
+}
+
 TEST_F(IbDevice, an_address_without_a_device) {
   IbNode& a = add(0);
   NiParams params;

@@ -29,7 +29,10 @@ class IbNode final : public IbCore, public LndControlHost {
   void to_worker(WorkerId, const LndMsg& msg) override { for_worker.push_back(msg); }
   Result<PeerPlace> place_peer(const Nid& nid, NiId from) override;
   void ni_stopped(NiId) override { stopped = true; }
-  void ni_fatal(NiId, bool is_fatal) override { fatal = is_fatal; }
+  void ni_fatal(NiId, bool is_fatal) override {
+    fatal = is_fatal;
+    ++reports;
+  }
   void peer_up(PeerNiId peer_ni) override { ups.push_back(peer_ni.value - kPeerNi.value); }
   void peer_down(PeerNiId peer_ni, int error) override { downs.push_back({peer_ni.value - kPeerNi.value, error}); }
   void peer_left(PeerNiId) override { ++left; }
@@ -44,6 +47,7 @@ class IbNode final : public IbCore, public LndControlHost {
   std::unique_ptr<Driver> driver;  ///< with IbNodeOptions::settings
   std::unique_ptr<o2iblnd::IbLndControl> control;
   bool stopped = false, fatal = false, no_place = false;
+  unsigned reports = 0;  ///< of ni_fatal()
   std::vector<unsigned> ups;
   std::vector<std::pair<unsigned, int>> downs;
   unsigned left = 0;
