@@ -80,35 +80,46 @@ void half_open_drop(IbControl& control) {
   if (ConnCtl* conn = control.find_conn(oldest.second)) conn_lost(control, *conn, failure_of(rc::Cause::kResources));
 }
 
-/// A peer NI that has its share of connections gets another only in place of its oldest. Without `own_address`, the
-/// request may be a stranger's.
-bool passive_room(IbControl& control, const PeerCtl& peer, bool own_address) {
-  uint32_t passives = 0;
+/// The connections that the peer has begun.
+struct Passives {
+  uint32_t count = 0;
   ConnCtl* oldest = nullptr;
+};
+Passives passives_of(IbControl& control, const PeerCtl& peer) {
+  Passives found;
   for (const rc::ConnId id : peer.conns) {
     ConnCtl& conn = control.conns.at(id);
     if (conn.active || conn.stage == ConnStage::kEnding) continue;
-    ++passives;
-    if (oldest == nullptr || conn.began < oldest->began) oldest = &conn;
+    ++found.count;
+    if (found.oldest == nullptr || conn.began < found.oldest->began) found.oldest = &conn;
   }
-  if (passives < control.config.passives_max) return true;
-  if (!own_address || oldest == nullptr) return false;
-  conn_lost(control, *oldest, failure_of(rc::Cause::kPeerClosed));
-  return true;
+  return found;
 }
 
-/// The peer, if it may have one more connection.
+/// The peer, if it may have one more connection. Another gives way for it only when all else is clear.
 Result<PeerCtl*> room_for(IbControl& control, NiCtl& ni, const rc::Event& event, const Message& request) {
-  if (control.half_open >= control.config.half_open_max || control.host.memory_low())
+  if (control.config.half_open_max == 0 || control.host.memory_low())
     return fail(ENOMEM, "too many connections are being set up");
-  const PeerKey key{ni.params.id, request.ends.src};
-  if (const PeerCtl* known = control.find_peer(key))
-    if (!passive_room(control, *known, from_own_address(event, request)))
-      return fail(ENOMEM, "the peer has too many, and the request comes from another address");
+  const auto foreign = control.foreign_of.find(event.remote.address);
+  if (!from_own_address(event, request) && foreign != control.foreign_of.end() &&
+      foreign->second >= control.config.foreign_max)
+    return fail(ENOMEM, "its address has too many under other NIDs");
   const auto found = peer_ensure(control, ni, request.ends.src, &event.remote.address);
-  if (!found || conn_room(control, **found)) return found;
-  peer_settle(control, **found);
-  return fail(ENOMEM, "its worker has too many");
+  if (!found) return found;
+  PeerCtl& peer = **found;
+  const auto refuse = [&](const char* why) {
+    peer_settle(control, peer);
+    return Result<PeerCtl*>(fail(ENOMEM, why));
+  };
+  if (!conn_room(control, peer)) return refuse("its worker has too many");
+  const Passives passives = passives_of(control, peer);
+  const bool replaces = passives.count >= control.config.passives_max;
+  if (replaces && (!from_own_address(event, request) || passives.oldest == nullptr))
+    return refuse("the peer has too many, and the request comes from another address");
+  // Either may end the peer.
+  if (replaces) conn_lost(control, *passives.oldest, failure_of(rc::Cause::kPeerClosed));
+  if (control.half_open >= control.config.half_open_max) half_open_drop(control);
+  return peer_ensure(control, ni, request.ends.src, &event.remote.address);
 }
 
 }  // namespace
@@ -130,7 +141,6 @@ void accept_request(IbControl& control, const rc::Event& event) {
     if (verdict.close_old && from_own_address(event, request)) close_old(control, *peer);  // docs/decisions.md #117
     return;
   }
-  if (control.half_open >= control.config.half_open_max) half_open_drop(control);
   const auto found = room_for(control, *ni, event, request);
   if (!found) {
     control.log_limited(LogCause::kRoom, "o2iblnd: no room for a connection of " + source_text(event, request, fault) +

@@ -31,6 +31,7 @@ void conn_free(IbControl& control, ConnCtl& conn) {
   NiCtl& ni = *control.find_ni(conn.ni);
   --ni.conns;
   --control.conns_of[peer.place.worker.value];
+  if (conn.foreign && --control.foreign_of[conn.from] == 0) control.foreign_of.erase(conn.from);
   peer.conns.erase(id);
   control.rc.destroy(id, control.now);
   control.conns.erase(id);
@@ -120,6 +121,8 @@ ConnCtl& conn_add(IbControl& control, rc::ConnId id, PeerCtl& peer, const rc::Ip
   peer.conns.insert(id);
   if (from != nullptr) {
     conn.from = *from;
+    conn.foreign = *from != rc::IpAddress::of_v4(peer.key.second.address_v4());
+    if (conn.foreign) ++control.foreign_of[*from];
     half_open_begin(control, conn);
   }
   ++control.find_ni(conn.ni)->conns;

@@ -6,6 +6,7 @@
 #include "lnd/o2iblnd/conn_tx.h"
 #include "lnd/o2iblnd/peer.h"
 #include "lnd/o2iblnd/status.h"
+#include "lnd/o2iblnd/transfer.h"
 
 namespace ulnet::o2iblnd {
 namespace {
@@ -99,6 +100,8 @@ void conn_end(IbWorker& worker, Conn& conn, Completion how) {
   worker.conn_wheel.disarm(conn);
   if (static_cast<Linked<DirtyTag>&>(conn).linked()) worker.dirty.remove(conn);
   worker.core.to_control(conn.told, ConnEndedMsg{&conn, how});
+  // A transfer that was woken for a block of staging memory leaves the block to another.
+  for (uint32_t left = conn.transfers.size() + conn.offering.size(); left > 0; --left) staging_wake(worker);
   if (was_up) peer_leave(worker, conn);
 }
 

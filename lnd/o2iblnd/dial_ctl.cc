@@ -45,16 +45,20 @@ bool dial_one(IbControl& control, NiCtl& ni, PeerCtl& peer, Completion& why_not)
   return true;
 }
 
-/// Connections that do not end.
+/// A connection that is up, or can come up. A stranger can write the peer's NID into a request, and never answer. So a
+/// connection from another address counts when it is up.
+bool is_living(const ConnCtl& conn) {
+  return conn.stage == ConnStage::kUp || (conn.stage != ConnStage::kEnding && !conn.foreign);
+}
 size_t living(IbControl& control, const PeerCtl& peer) {
   return size_t(std::count_if(peer.conns.begin(), peer.conns.end(),
-                              [&](rc::ConnId id) { return control.conns.at(id).stage != ConnStage::kEnding; }));
+                              [&](rc::ConnId id) { return is_living(control.conns.at(id)); }));
 }
 
 bool passive_in_progress(IbControl& control, const PeerCtl& peer) {
   return std::any_of(peer.conns.begin(), peer.conns.end(), [&](rc::ConnId id) {
     const ConnCtl& conn = control.conns.at(id);
-    return !conn.active && conn.stage != ConnStage::kEnding;
+    return !conn.active && is_living(conn);
   });
 }
 
@@ -153,7 +157,7 @@ void dial_answered(IbControl& control, ConnCtl& conn, std::span<const std::byte>
   const MessageFault fault = message_decode(data, answer);
   const AnswerFault wrong = judge_answer(answer, fault, conn.ends, conn.params);
   if (wrong != AnswerFault::kNone) {
-    ++control.find_ni(conn.ni)->faults[size_t(PeerFault::kAnswer)];
+    if (!std::exchange(conn.blamed, true)) ++control.find_ni(conn.ni)->faults[size_t(PeerFault::kAnswer)];
     control.log_limited(LogCause::kAnswer, "o2iblnd: " + nid_text(peer.key.second) + ": " + answer_fault_text(wrong));
     return dial_lost(control, conn, {-EPROTO, LndStatus::kRemoteDropped});
   }

@@ -115,7 +115,9 @@ void IbLnd::adopt(Conn& conn) {
   ++worker_.conn_count;
   conn.worker = &worker_;
   worker_.rc.adopt(*conn.qp, conn);
-  for (uint32_t i = 0; i < conn.qp->receives; ++i) worker_.rc.receive(*conn.qp, i);
+  // A device may have given more buffers than the depth can use.
+  const uint32_t receives = std::min<uint32_t>(conn.qp->receives, receive_buffers_of(conn.depth_max));
+  for (uint32_t i = 0; i < receives; ++i) worker_.rc.receive(*conn.qp, i);
   worker_.core.to_control(conn.told, ConnAdoptedMsg{&conn});
 }
 

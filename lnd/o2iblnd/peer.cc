@@ -80,10 +80,10 @@ void peer_submit(IbWorker& worker, Tx& tx) {
     peer->conns.push_back(*conn);
     return conn_queue(worker, *conn, tx);
   }
-  worker.core.tx_waits(tx, worker.now);
   TxState(tx).place(TxPlace::kWaiting, peer);
   peer->waiting.push_back(tx);
   ask(worker, *peer);
+  worker.core.tx_waits(tx, worker.now);
 }
 
 bool peer_join(IbWorker& worker, Conn& conn) {

@@ -77,6 +77,7 @@ struct ConnCtl {
   ConnStage stage = ConnStage::kMaking;
   bool active = false;
   rc::IpAddress from;              ///< passive: the source of the REQ
+  bool foreign = false;            ///< passive: `from` is not the address in the peer's NID
   ConnParams params;               ///< offered, then settled
   Ends ends;                       ///< of own messages
   Conn* object = nullptr;          ///< lent to the worker from kAdopting to ConnDeadMsg
@@ -111,6 +112,7 @@ struct IbControl {
   uint32_t half_open = 0;  ///< passive connections that are not up yet
   /// The same by ConnCtl::from, those of each address by their begin.
   std::map<rc::IpAddress, std::set<std::pair<Instant, rc::ConnId>>> half_open_of;
+  std::map<rc::IpAddress, uint32_t> foreign_of;  ///< connections that are ConnCtl::foreign, by ConnCtl::from
   uint64_t next_stamp = 0;
   uint64_t next_peer = 1;
 

@@ -69,5 +69,60 @@ TEST_F(IbAccept, a_peer_with_many_connections) {
   EXPECT_EQ(a.control->ni_connections(NiId{1}), 2u);
 }
 
+// Goal: no connection gives way for a request that is refused.
+TEST_F(IbAccept, a_refused_request_costs_no_connection) {
+  IbNodeOptions few;
+  few.config.passives_max = few.config.conns_max = 2;
+  add(0, few);
+  IbStranger own(net, 1);
+  for (unsigned i = 0; i < 3; ++i) own.request(0, ib_nid(1), ib_stamp(1), now), pass_with(own);
+  EXPECT_EQ(own.accepted, 2u);
+  EXPECT_EQ(own.rejects, std::vector{RejectReason::kNoResources});
+  EXPECT_EQ(own.closed, 0u);
+
+  few.config.passives_max = few.config.half_open_max = 1;
+  few.config.conns_max = 100;
+  IbNode& b = add(5, few);
+  own.request(5, ib_nid(1), ib_stamp(1), now);
+  pass_with(own);
+  IbStranger quiet(net, 3), other(net, 2);
+  request_and_hang(quiet, 5, {ib_nid(30)}, 1);
+  other.request(5, ib_nid(1), ib_stamp(1), now);
+  pass_with(other);
+  EXPECT_EQ(other.rejects, std::vector{RejectReason::kNoResources});
+  EXPECT_EQ(b.control->connections(NiId{1}, ib_nid(30)).size(), 1u);
+}
+
+// Goal: a stranger that begins connections under the NID of a peer does not keep this node from the peer.
+TEST_F(IbAccept, a_stranger_does_not_hold_up_a_message) {
+  IbNode& a = add(0);
+  add(1);
+  IbStranger stranger(net, 2);
+  request_and_hang(stranger, 0, {ib_nid(1)}, 1);
+  EXPECT_EQ(a.control->ni_connections(NiId{1}), 1u);
+  IbTx& tx = a.put(1, 1, 100);
+  pass();
+  EXPECT_TRUE(tx.done);
+  EXPECT_EQ(tx.how.error, 0);
+}
+
+// Goal: one address cannot take all connections of a worker with the NIDs of others.
+TEST_F(IbAccept, connections_under_the_nids_of_others_have_a_bound) {
+  IbNodeOptions few;
+  few.config.foreign_max = 3;
+  few.config.conns_max = 4;
+  IbNode& a = add(0, few);
+  IbStranger stranger(net, 2);
+  for (unsigned node = 20; node < 25; ++node) stranger.request(0, ib_nid(node), 1, now), pass_with(stranger);
+  EXPECT_EQ(stranger.accepted, 3u);
+  EXPECT_EQ(stranger.rejects, std::vector(2, RejectReason::kNoResources));
+  add(1);
+  IbTx& tx = nodes[1]->put(0, 1, 100);
+  pass();
+  EXPECT_TRUE(tx.done);
+  EXPECT_EQ(tx.how.error, 0);
+  EXPECT_EQ(a.control->ni_connections(NiId{1}), 4u);
+}
+
 }  // namespace
 }  // namespace ulnet::test
