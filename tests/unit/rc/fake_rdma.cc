@@ -153,8 +153,24 @@ ibv_context* ibv_open_device(ibv_device* device) {
   return &one->context;
 }
 
+/// The kernel frees what is left.
 int ibv_close_device(ibv_context* context) {
   const std::lock_guard lock(fake().mutex);
+  const auto free_of = [&](auto& all) {
+    std::erase_if(all, [&](auto* one) {
+      if (one->context != context) return false;
+      delete one;
+      return true;
+    });
+  };
+  free_of(fake().qps);
+  free_of(fake().windows);
+  free_of(fake().cqs);
+  std::erase_if(fake().regions, [&](const auto& one) {
+    if (one.second != context) return false;
+    delete one.first;
+    return true;
+  });
   ::close(context->async_fd);
   fake().open.erase(&ulnet::test::device_of(context));
   return 0;
