@@ -335,6 +335,15 @@ int ulnet_eq_poll(ulnet_submitter_t* submitter, ulnet_eq_t eq, ulnet_event_t* ou
   return int(submitter->submitter->eq_poll(ulnet::eq_handle_of(eq), {reinterpret_cast<Event*>(out), max}));
 }
 
+int ulnet_eq_fd(ulnet_submitter_t* submitter, ulnet_eq_t eq) {
+  const auto fd = submitter->submitter->eq_fd(ulnet::eq_handle_of(eq));
+  return fd ? *fd : answer(submitter, fd);
+}
+
+int ulnet_eq_arm(ulnet_submitter_t* submitter, ulnet_eq_t eq) {
+  return submitter->submitter->eq_arm(ulnet::eq_handle_of(eq)) ? 1 : 0;
+}
+
 int ulnet_eq_wait(ulnet_submitter_t* submitter, ulnet_eq_t eq, ulnet_event_t* out, unsigned max, unsigned timeout_ms) {
   return int(ulnet::eq_wait(*submitter->submitter, ulnet::eq_handle_of(eq), {reinterpret_cast<Event*>(out), max},
                             std::chrono::milliseconds(timeout_ms)));

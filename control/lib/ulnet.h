@@ -138,7 +138,15 @@ int ulnet_eq_open(ulnet_submitter_t* submitter, uint32_t size, ulnet_callback_t 
 int ulnet_eq_close(ulnet_submitter_t* submitter, ulnet_eq_t eq);
 /* Takes up to `max` events; returns their number. */
 int ulnet_eq_poll(ulnet_submitter_t* submitter, ulnet_eq_t eq, ulnet_event_t* out, unsigned max);
-/* As ulnet_eq_poll(), but waits at most timeout_ms for the first event. */
+/* A descriptor to sleep on, for poll(), epoll_wait() or a loop of another library. Before each sleep call
+ * ulnet_eq_arm(). If the result is 1, sleep: the descriptor becomes readable when an event comes. If the result is 0,
+ * do not sleep, but poll: events are there, or the handle is stale. ulnet_eq_poll() ends what ulnet_eq_arm() has begun.
+ * The descriptor is the queue's: do not read from it, and do not close it. If a call has returned -EAGAIN, no event may
+ * come for it: sleep only for a short time. ulnet_eq_fd() returns the descriptor, or -EXDEV, -ENOENT (no such queue),
+ * -EINVAL (queue with a callback), -EMFILE. */
+int ulnet_eq_fd(ulnet_submitter_t* submitter, ulnet_eq_t eq);
+int ulnet_eq_arm(ulnet_submitter_t* submitter, ulnet_eq_t eq);
+/* As ulnet_eq_poll(), but sleeps at most timeout_ms until the first event comes. */
 int ulnet_eq_wait(ulnet_submitter_t* submitter, ulnet_eq_t eq, ulnet_event_t* out, unsigned max, unsigned timeout_ms);
 
 enum ulnet_md_option {

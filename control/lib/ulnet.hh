@@ -108,8 +108,9 @@ class Instance {
   std::unique_ptr<Impl> impl_;
 };
 
-/// As Submitter::eq_poll(), but waits at most `timeout` for the first event. Thread: the submitter's own. For programs
-/// that have no other work: the call yields, then sleeps up to 0.1 ms at a time.
+/// As Submitter::eq_poll(), but waits at most `timeout` for the first event. Thread: the submitter's own, which sleeps
+/// until then. To wait for other things, too: Submitter::eq_fd(). A callback queue or a stale handle never has an
+/// event.
 unsigned eq_wait(Submitter& submitter, EqHandle eq, std::span<Event> out, Duration timeout);
 
 }  // namespace ulnet

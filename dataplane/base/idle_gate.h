@@ -20,8 +20,8 @@
 //   Its own re-check, has_waiters(), fails while a mark is left;
 // - Submitter::send(), control's Outbox, SelfSubmitter, HostThread::ask() and dpdk::StackMesh notify after each push or
 //   run of pushes;
-// - no notify() follows where the consumer never sleeps on a gate: events that an application polls, a submitter's
-//   freed slots, packets of a capture.
+// - each event queue that an application polls has a gate of its own. A worker marks the queues as it marks rings;
+// - no notify() follows where the consumer never sleeps on a gate: a submitter's freed slots, packets of a capture.
 // Stand-alone fences instead of fence_pushes() would do the same, but TSan does not support them.
 #pragma once
 #include <atomic>
@@ -42,8 +42,7 @@ class IdleGate {
   IdleGate(const IdleGate&) = delete;
   IdleGate& operator=(const IdleGate&) = delete;
 
-  /// Gives the gate a descriptor, so that threads can sleep on it. Requires: no other thread uses the gate
-  /// yet. Errors: EMFILE.
+  /// Owner, before the first arm(): gives the gate a descriptor, so that threads can sleep on it. Errors: EMFILE.
   [[nodiscard]] Result<void> open();
 
   /// The producer of `rings`, after its last push. Wakes the owner if it sleeps or is about to. Costs a full barrier

@@ -42,6 +42,11 @@ void event_posted(Worker& w, EventSource& source) {
   }
 }
 
+/// The queue got an event. A callback has run; a thread that polls may sleep.
+void event_pushed(Worker& w, EventQueue& eq) {
+  if (eq.open && eq.callback == nullptr && !eq.pushed()) w.eqs_pushed.push_back(eq);
+}
+
 /// Posts what waits for room in a queue, as far as there is; returns how many.
 unsigned flush_queue(Worker& w, EventQueue& eq) {
   unsigned posted = 0;
@@ -49,6 +54,7 @@ unsigned flush_queue(Worker& w, EventQueue& eq) {
     if (eq.open && !eq.ring->push(event_of(*source))) break;
     eq.waiting.remove(*source);
     eq.moved = w.now;
+    event_pushed(w, eq);  // before the next line, which may give the queue back to the application
     event_posted(w, *source);
   }
   return posted;
@@ -56,10 +62,16 @@ unsigned flush_queue(Worker& w, EventQueue& eq) {
 
 }  // namespace
 
+bool event_post(Worker& w, EventQueue& eq, const Event& event) {
+  if (!eq.post(event)) return false;
+  event_pushed(w, eq);
+  return true;
+}
+
 void event_wait(Worker& w, EventQueue& eq, EventSource& source) {
   if (eq.waiting.empty()) eq.moved = w.now;
   eq.waiting.push_back(source);
-  if (!eq.linked()) w.eqs_waiting.push_back(eq);
+  if (!eq.waits()) w.eqs_waiting.push_back(eq);
 }
 
 void event_paid(Submitter& submitter) {
@@ -82,7 +94,7 @@ unsigned flush_events(Worker& w) {
     EventQueue& eq = *w.eqs_waiting.pop_front();
     posted += flush_queue(w, eq);
     if (!eq.held.empty() && (queue_takes(w, *eq.submitter, eq) || queue_stuck(w, eq))) retry_held(w, eq);
-    if ((!eq.waiting.empty() || !eq.held.empty()) && !eq.linked()) w.eqs_waiting.push_back(eq);
+    if ((!eq.waiting.empty() || !eq.held.empty()) && !eq.waits()) w.eqs_waiting.push_back(eq);
   }
   return posted;
 }
@@ -101,7 +113,7 @@ bool queue_stuck(const Worker& w, const EventQueue& eq) {
 void md_retire_if_done(Worker& w, Md& md) {
   if (!md.bound || !md.gate_closed || !md.ops.empty() || static_cast<Linked<EventTag>&>(md).linked()) return;
   if (!md_memory_free(w, md)) return;
-  if (md.eq == nullptr || md.eq->post(unlink_event(md))) return md_event_posted(w, md);
+  if (md.eq == nullptr || event_post(w, *md.eq, unlink_event(md))) return md_event_posted(w, md);
   event_wait(w, *md.eq, md);
 }
 

@@ -125,7 +125,7 @@ void hold_for_queue(Worker& w, RxSlot& slot, const Md& md) {
   EventQueue& eq = *md.eq;
   eq.submitter = w.submitters[md.handle.submitter];
   eq.held.push_back(slot);
-  if (!eq.linked()) w.eqs_waiting.push_back(eq);
+  if (!eq.waits()) w.eqs_waiting.push_back(eq);
 }
 
 /// The ACK of a PUT that was delivered before: the first may be lost.

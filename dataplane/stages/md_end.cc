@@ -55,6 +55,7 @@ void eq_close_if_done(Worker& w, Submitter& submitter, uint32_t index) {
   eq.closing = false;
   eq.open = false;
   retry_held(w, eq);  // no MD leads here any more
+  notify_application(w, eq);
   submitter.worker_free(false, index);
 }
 
@@ -65,7 +66,7 @@ void submitter_close(Worker& w, Submitter& submitter) {
   for (uint32_t i = 0; i < submitter.eq_slots(); ++i) {
     EventQueue& eq = submitter.eq_slot(i);
     eq.open = false;  // nobody is told any more
-    if (!eq.waiting.empty() && !eq.linked()) w.eqs_waiting.push_back(eq);
+    if (!eq.waiting.empty() && !eq.waits()) w.eqs_waiting.push_back(eq);
   }
   for (uint32_t i = 0; i < submitter.md_slots(); ++i)
     if (submitter.md_slot(i).bound) md_unlink(w, submitter.md_slot(i), -ESHUTDOWN);

@@ -105,6 +105,12 @@ unsigned flush_outboxes(Worker& w) {
   return sent + flush_control(w);
 }
 
+void notify_application(Worker& w, EventQueue& eq) {
+  if (!eq.pushed()) return;
+  w.eqs_pushed.remove(eq);
+  eq.gate.notify(*eq.ring);
+}
+
 void notify_pushed(Worker& w) {
   for (uint64_t left = w.pushed_work | w.pushed_back; left != 0; left &= left - 1) {
     const auto to = unsigned(std::countr_zero(left));
@@ -115,10 +121,11 @@ void notify_pushed(Worker& w) {
   }
   w.pushed_work = w.pushed_back = 0;
   if (std::exchange(w.pushed_control, false)) w.mesh.control_gate->notify(*w.mesh.to_control[w.id.value]);
+  while (EventQueue* eq = w.eqs_pushed.front()) notify_application(w, *eq);
 }
 
 bool has_waiters(const Worker& w) {
-  if ((w.pushed_work | w.pushed_back) != 0 || w.pushed_control) return true;
+  if ((w.pushed_work | w.pushed_back) != 0 || w.pushed_control || !w.eqs_pushed.empty()) return true;
   if (!w.control_queue.empty()) return true;
   for (unsigned to = 0; to < w.mesh.worker_count; ++to)
     if (!w.outbox_back[to].empty() || !w.outbox_work[to].empty()) return true;

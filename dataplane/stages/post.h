@@ -27,6 +27,8 @@ unsigned flush_outboxes(Worker& w);
 /// Wakes each thread that sleeps and was sent something since the last call. The cost is one barrier per ring and one
 /// look at the gate per thread, however many items went.
 void notify_pushed(Worker& w);
+/// The same for one event queue, if it got events since then.
+void notify_application(Worker& w, EventQueue& eq);
 /// True when something waits for room in a ring, or a thread was not yet notified of items in one. Such a worker does
 /// not sleep.
 [[nodiscard]] bool has_waiters(const Worker& w);

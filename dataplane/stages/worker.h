@@ -103,10 +103,11 @@ class Worker {
   List<RxSlot, ReceivingTag> coming;             ///< payload on its way into a router buffer, oldest first
   List<Posted, PostTag> local;                   ///< what this worker posted to itself
   List<EventQueue, EqWaitTag> eqs_waiting;
-  List<Charges, ChargeTag> charged;  ///< interfaces with failures that are not reported to control
-  Instant silence_look_at = kNever;  ///< when operations without an answer are looked for next
-  Instant stays_due = kForever;      ///< when messages that stay on an avoided rail are looked at
-  Instant copies_look_at = kNever;   ///< when operations without an answer may be sent again; the next view: at once
+  List<EventQueue, EqPushedTag> eqs_pushed;  ///< polled queues that got events since notify_pushed()
+  List<Charges, ChargeTag> charged;          ///< interfaces with failures that are not reported to control
+  Instant silence_look_at = kNever;          ///< when operations without an answer are looked for next
+  Instant stays_due = kForever;              ///< when messages that stay on an avoided rail are looked at
+  Instant copies_look_at = kNever;  ///< when operations without an answer may be sent again; the next view: at once
   Wheel<Operation>::Place copies_first;                         ///< where that look begins in `deadlines`
   uint32_t silence_first = 0;                                   ///< that look begins with the operation of this number
   std::vector<List<Posted, PostTag>> outbox_work, outbox_back;  ///< by destination worker

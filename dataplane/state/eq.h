@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 
+#include "dataplane/base/idle_gate.h"
 #include "dataplane/base/list.h"
 #include "dataplane/base/ring.h"
 #include "dataplane/base/time.h"
@@ -30,8 +31,10 @@ struct EventSource : Linked<EventTag> {
 using EventCallback = void (*)(void* context, const Event& event);
 
 struct EqWaitTag {};
-struct EventQueue : Linked<EqWaitTag> {
+struct EqPushedTag {};
+struct EventQueue : Linked<EqWaitTag>, Linked<EqPushedTag> {
   std::unique_ptr<SpscRing<Event>> ring;  ///< worker: w, application: r; null for callback queues
+  IdleGate gate;                          ///< the application sleeps on it, if it has opened it
   EventCallback callback = nullptr;
   void* context = nullptr;
   List<EventSource, EventTag> waiting;  ///< worker only
@@ -43,7 +46,12 @@ struct EventQueue : Linked<EqWaitTag> {
   bool open = false;     ///< worker only: false = events are discarded
   bool closing = false;  ///< worker only: closes when its last user is gone
 
-  /// Delivers the event, or returns false: the ring is full or others wait already.
+  /// Worker only: events or receives wait for room.
+  [[nodiscard]] bool waits() const { return Linked<EqWaitTag>::linked(); }
+  /// Worker only: got events since the application was last notified.
+  [[nodiscard]] bool pushed() const { return Linked<EqPushedTag>::linked(); }
+
+  /// Delivers the event, or returns false: the ring is full or others wait already. A worker calls event_post().
   [[nodiscard]] bool post(const Event& event) {
     if (!open) return true;  // the application is gone: there is no receiver
     if (callback != nullptr) {

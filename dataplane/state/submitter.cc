@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "dataplane/base/limits.h"
 
@@ -127,6 +128,7 @@ Result<EqHandle> Submitter::eq_take(uint32_t ring_size, EventCallback callback, 
     for (Event stale; eq.ring->pop(stale);) {
     }  // events that the last user did not poll
   }
+  if (std::exchange(state.armed, false)) eq.gate.disarm();
   eq.callback = callback;
   eq.context = context;
   state.generation = next_generation(state.generation);
@@ -139,15 +141,44 @@ Result<EqHandle> Submitter::eq_take(uint32_t ring_size, EventCallback callback, 
   return EqHandle{home_.value, number_, index, state.generation};
 }
 
+/// The queue, or null for a callback queue or a stale handle. A closed queue can be polled until eq_open() takes its
+/// slot again: it may hold the last kUnlink events.
+EventQueue* Submitter::polled_queue(EqHandle handle) {
+  if (handle.worker != home_.value || handle.submitter != number_ || handle.index >= eqs_.size()) return nullptr;
+  if (!handle.valid() || eq_state_[handle.index].generation != handle.generation) return nullptr;
+  EventQueue& eq = eqs_[handle.index];
+  return eq.ring == nullptr ? nullptr : &eq;
+}
+
 unsigned Submitter::eq_poll(EqHandle handle, std::span<Event> out) {
-  if (handle.worker != home_.value || handle.submitter != number_ || handle.index >= eqs_.size()) return 0;
-  // A closed queue can be polled until eq_open() takes its slot again: it may hold the last kUnlink events.
-  if (!handle.valid() || eq_state_[handle.index].generation != handle.generation) return 0;
-  SpscRing<Event>* ring = eqs_[handle.index].ring.get();
-  if (ring == nullptr) return 0;
+  EventQueue* eq = polled_queue(handle);
+  if (eq == nullptr) return 0;
+  if (std::exchange(eq_state_[handle.index].armed, false)) eq->gate.disarm();
   unsigned count = 0;
-  while (count < out.size() && ring->pop(out[count])) ++count;
+  while (count < out.size() && eq->ring->pop(out[count])) ++count;
   return count;
+}
+
+Result<int> Submitter::eq_fd(EqHandle handle) {
+  EventQueue* eq = polled_queue(handle);
+  if (eq == nullptr) {
+    if (auto usable = eq_usable(handle); !usable) return tl::unexpected(usable.error());
+    return fail(EINVAL, "a queue with a callback has no descriptor: the callback is called", handle.index);
+  }
+  if (eq->gate.fd() < 0) {
+    if (auto opened = eq->gate.open(); !opened) return tl::unexpected(opened.error());
+  }
+  return eq->gate.fd();
+}
+
+bool Submitter::eq_arm(EqHandle handle) {
+  EventQueue* eq = polled_queue(handle);
+  if (eq == nullptr || eq->gate.fd() < 0) return false;
+  bool& armed = eq_state_[handle.index].armed;
+  if (!armed) eq->gate.arm();  // twice without eq_poll(): a wake-up in between stays
+  armed = eq->ring->empty();
+  if (!armed) eq->gate.disarm();
+  return armed;
 }
 
 Result<void> Submitter::eq_usable(EqHandle eq) const {

@@ -75,6 +75,13 @@ class Submitter {
   [[nodiscard]] Result<EqHandle> eq_open(EventCallback callback, void* context);
   /// Takes up to out.size() events; returns how many. 0 for a callback queue or a stale handle.
   unsigned eq_poll(EqHandle eq, std::span<Event> out);
+  /// A descriptor to sleep on: epoll_wait(), poll() or a loop of another library. Readable after eq_arm(), when an
+  /// event has come. The queue's own: read nothing from it, and do not close it. The first call for a slot opens it.
+  /// Errors: EXDEV, ENOENT, EINVAL (callback queue), EMFILE.
+  [[nodiscard]] Result<int> eq_fd(EqHandle eq);
+  /// Before a sleep on eq_fd(). False: do not sleep, but poll. Events are there, the handle is stale, or eq_fd() was
+  /// not called. The next eq_poll() ends what this begins.
+  [[nodiscard]] bool eq_arm(EqHandle eq);
   /// From now on no MD may be bound to the queue. The queue closes when its last MD is gone. The application can poll
   /// it until eq_open() takes its slot again. Errors: EXDEV, ENOENT, EAGAIN.
   [[nodiscard]] Result<void> eq_close(EqHandle eq);
@@ -140,12 +147,14 @@ class Submitter {
   void md_fill(uint32_t index, const MdSpec& spec);
   [[nodiscard]] Result<void> md_usable(MdHandle md) const;
   [[nodiscard]] Result<void> eq_usable(EqHandle eq) const;
+  [[nodiscard]] EventQueue* polled_queue(EqHandle eq);
 
   struct SlotState {  // application's view of a slot
     uint32_t generation = 0;
     bool used = false;
     bool unlinked = false;
     bool attached = false;
+    bool armed = false;  // of an event queue: its gate
     uint32_t length = 0;
     uint32_t eq = UINT32_MAX;  // of an MD: its queue
     int32_t block = -1;        // segment block in use

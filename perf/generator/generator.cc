@@ -2,6 +2,8 @@
 // operations.cc.
 #include "perf/generator/generator.h"
 
+#include <algorithm>
+
 #include "perf/generator/pattern.h"
 
 namespace ulnet::perf {
@@ -10,6 +12,7 @@ namespace {
 constexpr uint32_t kPingBytes = 3960;     // as lnetctl's ping (docs/wire/lnet.md §2.4)
 constexpr Duration kInterruptDrain = 1s;  // after stop(): then what is under way is cancelled
 constexpr Duration kLostAfter = 60s;      // after cancelling: then an operation without final event is lost
+constexpr Duration kTryAgain = 100us;     // after a call found the submitter's ring full
 constexpr Duration kEventGrace = 1s;      // after the last kUnlink: no final event can come later
 
 }  // namespace
@@ -205,6 +208,31 @@ unsigned Generator::turn(Instant now) {
   const unsigned count = submitter_.eq_poll(eq_, events);
   for (unsigned i = 0; i < count; ++i) on_event(events[i], now);
   return count + issue_ready(now);
+}
+
+/// When the phase ends by itself; kForever: with an event only.
+Instant Generator::phase_end() const {
+  switch (phase_) {
+    case Phase::kWaiting: return kNever;
+    case Phase::kWarmup: return phase_since_ + job_.warmup;
+    case Phase::kMeasure: return job_.count == 0 ? measure_since_ + job_.duration : kForever;
+    case Phase::kDrain:
+    case Phase::kCancel: return give_up_;
+    case Phase::kBind:
+    case Phase::kDone: return kForever;
+  }
+  return kForever;
+}
+
+Instant Generator::next_turn(Instant now) const {
+  // The submitter had no room for something: no event says that there is room again.
+  const bool refused = phase_ == Phase::kBind || !back_.empty() || (!ready_.empty() && may_issue()) ||
+                       (phase_ == Phase::kCancel && std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
+                          return slot.state != SlotState::kUnbound && !slot.unlinking;
+                        }));
+  Instant next = std::min(phase_end(), refused ? now + kTryAgain : kForever);
+  if (!resting_.empty()) next = std::min(next, slots_[resting_.front()].not_before);
+  return next;
 }
 
 Snapshot Generator::snapshot(Instant now) const {

@@ -31,6 +31,10 @@ class Generator {
 
   /// One bounded turn: takes events, starts operations. Returns how many of both.
   unsigned turn(Instant now);
+  /// When turn() has something to do, if no event comes before. In the past: at once.
+  [[nodiscard]] Instant next_turn(Instant now) const;
+  /// The queue of its events: to sleep until one comes.
+  [[nodiscard]] EqHandle queue() const { return eq_; }
   /// Starts nothing more: what is under way has a second to end, then it is cancelled. A second
   /// call cancels at once, and waits no more than a second even then.
   void stop(Instant now);
@@ -78,6 +82,7 @@ class Generator {
   void slot_idle(Slot& slot, uint32_t index, Instant now, bool rest);
   void check_data(Slot& slot, uint32_t index, uint32_t bytes);
   [[nodiscard]] bool may_issue() const;
+  [[nodiscard]] Instant phase_end() const;
   [[nodiscard]] uint32_t remote_offset(uint32_t index) const;
   [[nodiscard]] std::span<std::byte> memory_of(uint32_t index) const;
   [[nodiscard]] bool reads_back() const { return job_.verify && job_.operation == Operation::kPut; }

@@ -1,5 +1,7 @@
 #include "perf/generator/session.h"
 
+#include <algorithm>
+#include <array>
 #include <system_error>
 
 #include "dataplane/host/clock.h"
@@ -8,10 +10,6 @@ namespace ulnet::perf {
 namespace {
 
 constexpr Duration kPublishEvery = 50ms;
-// After kYieldFor without events, the thread sleeps in naps of kNap: a dead peer costs no core. Measured latencies are
-// then too long by at most a nap and the scheduler's slack.
-constexpr Duration kYieldFor = 100us;
-constexpr Duration kNap = 100us;
 
 }  // namespace
 
@@ -19,7 +17,10 @@ Result<std::unique_ptr<Session>> Session::start(Submitter& submitter, const Job&
                                                 bool hold) {
   auto generator = Generator::create(submitter, job, std::move(busy_cycles));
   if (!generator) return tl::unexpected(generator.error());
-  std::unique_ptr<Session> session(new Session(std::move(*generator), hold));
+  const auto fd = submitter.eq_fd((*generator)->queue());
+  if (!fd) return tl::unexpected(fd.error());
+  std::unique_ptr<Session> session(new Session(submitter, std::move(*generator), *fd, hold));
+  if (auto opened = session->gate_.open(); !opened) return tl::unexpected(opened.error());
   try {
     session->thread_ = std::thread([raw = session.get()] { raw->run(); });
   } catch (const std::system_error&) {
@@ -45,8 +46,12 @@ void Session::begin() {
 }
 
 void Session::stop() {
-  if (stops_wanted_.load() < 2) stops_wanted_.fetch_add(1);
-  changed_.notify_all();
+  {
+    const std::lock_guard lock(mutex_);  // the thread may be about to wait for the end of the hold
+    if (stops_wanted_.load() < 2) stops_wanted_.fetch_add(1);
+    changed_.notify_all();
+  }
+  gate_.notify_stored();
 }
 
 bool Session::wait(Duration timeout) {
@@ -79,29 +84,31 @@ void Session::publish(Instant now) {
 void Session::run() {
   {
     std::unique_lock lock(mutex_);
-    while (held_ && stops_wanted_.load() == 0) changed_.wait_for(lock, kNap);  // a stop may come between the two looks
+    changed_.wait(lock, [this] { return !held_ || stops_wanted_.load() > 0; });
   }
   unsigned stops_done = 0;
-  Instant published = kNever, last_work = clock_now();
+  Instant published = kNever;
   while (!generator_->done()) {
     const Instant now = clock_now();
-    if (generator_->turn(now) != 0) last_work = now;
     if (now - published >= kPublishEvery) {
       publish(now);
       published = now;
     }
-    if (now - last_work < kYieldFor) {
-      std::this_thread::yield();
-    } else {
-      std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kNap);
-    }
+    if (generator_->turn(now) == 0) sleep(std::min(generator_->next_turn(now), published + kPublishEvery), stops_done);
     for (const unsigned wanted = stops_wanted_.load(); stops_done < wanted; ++stops_done) generator_->stop(now);
   }
   publish(clock_now());
   const std::lock_guard lock(mutex_);
   finished_ = true;
   changed_.notify_all();
+}
+
+/// Until an event, a stop or the deadline comes.
+void Session::sleep(Instant deadline, unsigned stops_done) {
+  gate_.arm();
+  if (submitter_.eq_arm(generator_->queue()) && stops_wanted_.load() == stops_done)
+    (void)wait_readable(std::array{gate_.fd(), eq_fd_}, deadline, clock_now());
+  gate_.disarm();
 }
 
 }  // namespace ulnet::perf

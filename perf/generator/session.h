@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "dataplane/base/idle_gate.h"
 #include "perf/generator/generator.h"
 
 namespace ulnet::perf {
@@ -41,11 +42,16 @@ class Session {
   [[nodiscard]] std::vector<RunResult> results() const;
 
  private:
-  Session(std::unique_ptr<Generator> generator, bool hold) : generator_(std::move(generator)), held_(hold) {}
+  Session(Submitter& submitter, std::unique_ptr<Generator> generator, int eq_fd, bool hold)
+      : submitter_(submitter), eq_fd_(eq_fd), generator_(std::move(generator)), held_(hold) {}
   void run();
+  void sleep(Instant deadline, unsigned stops_done);
   void publish(Instant now);
 
+  Submitter& submitter_;                  // the thread's, until finished
+  const int eq_fd_;                       // readable when the generator's queue has got an event
   std::unique_ptr<Generator> generator_;  // the thread's, until finished
+  IdleGate gate_;                         // the thread's: notified of stops
   std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

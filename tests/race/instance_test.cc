@@ -82,4 +82,44 @@ TEST(RaceInstance, a_slot_being_closed_is_waited_for) {
   ulnet_close(node);
 }
 
+/// Puts over loopback, each after the end of the one before it. The thread sleeps for each event. How many ended.
+int puts_one_by_one(ulnet_t* node, unsigned worker, int count) {
+  ulnet_submitter_t* submitter;
+  if (ulnet_submitter_open(node, worker, nullptr, &submitter) != 0) return -1;
+  char memory[8] = "";
+  const ulnet_segment_t segment = {memory, sizeof(memory)};
+  ulnet_md_spec_t spec = ulnet_md_defaults();
+  spec.segments = &segment;
+  spec.segment_count = 1;
+  ulnet_op_t op = ulnet_op_defaults();
+  op.portal = 1;  // not open: dropped there
+  op.ack = 0;
+  if (ulnet_eq_open(submitter, 4, nullptr, nullptr, &spec.eq) != 0 || ulnet_md_bind(submitter, &spec, &op.md) != 0 ||
+      ulnet_nid_parse("0@lo", &op.target) != 0)
+    return -1;
+  int done = 0;
+  ulnet_event_t event;
+  for (; done < count; ++done)
+    if (ulnet_put(submitter, &op) != 0 || ulnet_eq_wait(submitter, spec.eq, &event, 1, 60'000) != 1) break;
+  if (ulnet_unlink(submitter, op.md) != 0 || ulnet_eq_wait(submitter, spec.eq, &event, 1, 60'000) != 1) return -1;
+  ulnet_submitter_close(node, submitter);
+  return done;
+}
+
+// Goal: no wake-up of a thread that sleeps on its event queue is lost. A lost one shows as a wait of a minute.
+TEST(RaceInstance, threads_sleep_for_their_events) {
+  constexpr int kPuts = 5000;
+  ulnet_options_t options{};
+  options.config = "ulnet:\n    workers: 2\n";
+  ulnet_t* node = nullptr;
+  ASSERT_EQ(ulnet_open(&options, &node, nullptr, 0), 0);
+  std::vector<int> done(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] { done[size_t(t)] = puts_one_by_one(node, unsigned(t & 1), kPuts); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(done, std::vector<int>(kThreads, kPuts));
+  ulnet_close(node);
+}
+
 }  // namespace

@@ -94,6 +94,83 @@ TEST(CoreRings, a_turn_notifies_those_that_it_sent_something) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+/// An MD on a queue whose application is about to sleep.
+struct Sleeper {
+  explicit Sleeper(Bench& bench) : submitter(bench.submitter(kHome)) {
+    eq = *submitter.eq_open(4);
+    const Segment segment{memory.data(), 64};
+    md = *submitter.md_bind({.segments = {&segment, 1}, .eq = eq});
+    bench.settle();
+    EXPECT_TRUE(submitter.eq_fd(eq));
+    EXPECT_TRUE(submitter.eq_arm(eq));
+  }
+  void put() { EXPECT_TRUE(submitter.put({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1, .ack = false})); }
+  [[nodiscard]] bool notified() { return submitter.eq_slot(eq.index).gate.notified(); }
+  [[nodiscard]] unsigned poll() {
+    std::array<Event, 8> events;
+    return submitter.eq_poll(eq, events);
+  }
+  Submitter& submitter;
+  std::array<std::byte, 64> memory{};
+  EqHandle eq;
+  MdHandle md;
+};
+
+// Goal: an application that sleeps on its event queue is woken in the turn of the event, also by the driver's flush().
+TEST(CoreRings, a_turn_notifies_the_application_whose_queue_got_an_event) {
+  Bench bench;
+  bench.add_peer(tcp(2));
+  bench.publish();
+  Sleeper idle(bench), busy(bench);
+  busy.put();
+  bench.turn(kHome);
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  EXPECT_FALSE(busy.notified()) << "the message is on its way";
+  bench.lnd().done_in_flush = std::exchange(bench.lnd().sent, {});
+  bench.turn(kHome);
+  bench.turn(kHome);  // the lease comes back by a post
+  EXPECT_TRUE(busy.notified());
+  EXPECT_FALSE(idle.notified());
+  EXPECT_FALSE(bench.worker().pending()) << "the mark is gone";
+  EXPECT_EQ(busy.poll(), 1u);
+}
+
+// Goal: the same for events that waited for room in the queue.
+TEST(CoreRings, the_application_is_notified_of_events_that_waited_for_room) {
+  Bench bench({.peer_credits = 64});
+  bench.add_peer(tcp(2));
+  bench.publish();
+  Sleeper sleeper(bench);
+  for (int i = 0; i < 6; ++i) sleeper.put();
+  bench.settle();
+  while (!bench.lnd().sent.empty()) bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+  bench.settle();
+  EXPECT_EQ(sleeper.poll(), 4u);
+  ASSERT_TRUE(sleeper.submitter.eq_arm(sleeper.eq));
+  bench.turn(kHome);
+  EXPECT_TRUE(sleeper.notified());
+  EXPECT_EQ(sleeper.poll(), 2u);
+}
+
+// Goal: a queue that closes with its last event notifies the application, and no mark is left on a slot that is free.
+// Method: the slot is opened again before the next turn.
+TEST(CoreRings, a_queue_that_closes_notifies_first) {
+  Bench bench;
+  bench.publish();
+  Sleeper sleeper(bench);
+  ASSERT_TRUE(sleeper.submitter.unlink(sleeper.md));
+  ASSERT_TRUE(sleeper.submitter.eq_close(sleeper.eq));
+  bench.turn(kHome);
+  EXPECT_TRUE(sleeper.notified());
+  EXPECT_TRUE(bench.worker().eqs_pushed.empty());
+  EXPECT_EQ(sleeper.poll(), 1u);
+  const EqHandle next = *sleeper.submitter.eq_open(64);
+  EXPECT_TRUE(sleeper.submitter.eq_fd(next));
+  EXPECT_TRUE(sleeper.submitter.eq_arm(next));
+  bench.settle();
+  EXPECT_FALSE(sleeper.submitter.eq_slot(next.index).gate.notified());
+}
+
 constexpr uint32_t kMany = 8 * kLocalBudget;
 constexpr uint32_t kStages = 5;  // that drain_local() comes after, at most
 

@@ -66,7 +66,7 @@ class FakeWorker {
       event.status = status;
       event.user_ptr = md.user_ptr;
       event.md = md.handle;
-      ULNET_CHECK(md.eq->post(event));
+      post(*md.eq, event);
       --users_[index_of(*md.eq)];
       const uint32_t queue = index_of(*md.eq);
       if (std::find(closing_.begin(), closing_.end(), queue) != closing_.end()) close_if_unused(queue);
@@ -134,7 +134,11 @@ class FakeWorker {
     event.user_data = op.user_data;
     event.user_ptr = md.user_ptr;
     event.md = md.handle;
-    ULNET_CHECK(md.eq->post(event));
+    post(*md.eq, event);
+  }
+  void post(EventQueue& eq, const Event& event) {
+    ULNET_CHECK(eq.post(event));
+    if (eq.ring != nullptr) eq.gate.notify(*eq.ring);
   }
   Submitter& submitter_;
   std::deque<Started> held_;

@@ -2,6 +2,7 @@
 #include "dataplane/state/submitter.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <array>
 #include <cstdlib>
@@ -352,6 +353,57 @@ TEST_F(SubmitterTest, events_come_in_order_and_in_portions) {
   EXPECT_TRUE(rest[2].final);
   EXPECT_EQ(rest[2].kind, EventKind::kAck);
   EXPECT_TRUE(poll(eq).empty());
+}
+
+bool readable(int fd) {
+  pollfd one{fd, POLLIN, 0};
+  return ::poll(&one, 1, 0) == 1;
+}
+
+TEST_F(SubmitterTest, a_queue_has_a_descriptor_to_sleep_on) {
+  const EqHandle eq = queue();
+  const MdHandle md = bind(eq);
+  EXPECT_FALSE(submitter.eq_arm(eq)) << "without a descriptor there is no sleep";
+  const auto fd = submitter.eq_fd(eq);
+  ASSERT_TRUE(fd);
+  EXPECT_EQ(submitter.eq_fd(eq).value_or(-1), *fd);
+  EXPECT_FALSE(readable(*fd));
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(submitter.put(to_peer(md)));
+    ASSERT_TRUE(submitter.eq_arm(eq));
+    EXPECT_TRUE(submitter.eq_arm(eq)) << "twice is once";
+    EXPECT_FALSE(readable(*fd));
+    worker.run();
+    EXPECT_TRUE(readable(*fd));
+    EXPECT_FALSE(submitter.eq_arm(eq)) << "an event is there";
+    EXPECT_EQ(poll(eq).size(), 1u);
+    EXPECT_FALSE(readable(*fd));
+    ASSERT_TRUE(submitter.put(to_peer(md)));
+    worker.run();
+    EXPECT_FALSE(readable(*fd)) << "nobody has said that he will sleep";
+    EXPECT_EQ(poll(eq).size(), 1u);
+  }
+}
+
+TEST_F(SubmitterTest, descriptors_of_bad_handles_are_refused) {
+  const EqHandle eq = queue();
+  EqHandle other = eq;
+  ++other.submitter;
+  EXPECT_EQ(code(submitter.eq_fd(other)), -EXDEV);
+  EXPECT_FALSE(submitter.eq_arm(other));
+  EXPECT_EQ(code(submitter.eq_fd({})), -EXDEV);
+  ASSERT_TRUE(submitter.eq_fd(eq));
+  ASSERT_TRUE(submitter.eq_arm(eq));
+  ASSERT_TRUE(submitter.eq_close(eq));
+  worker.run();
+  const EqHandle again = queue();
+  ASSERT_EQ(again.index, eq.index);
+  EXPECT_EQ(code(submitter.eq_fd(eq)), -ENOENT);
+  EXPECT_FALSE(submitter.eq_arm(eq)) << "stale";
+  EXPECT_TRUE(submitter.eq_arm(again)) << "the descriptor stays with the slot";
+  const auto callback = submitter.eq_open([](void*, const Event&) {}, nullptr);
+  ASSERT_TRUE(callback);
+  EXPECT_EQ(code(submitter.eq_fd(*callback)), -EINVAL);
 }
 
 TEST_F(SubmitterTest, callback_queue_calls_on_the_worker) {

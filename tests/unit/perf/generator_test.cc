@@ -91,6 +91,42 @@ TEST_F(GeneratorTest, by_duration_measures_that_long_after_the_warm_up) {
   EXPECT_EQ(submitter.mds_in_use(), 0u);
 }
 
+// Goal: a thread that turns the generator only for events, and when next_turn() says so, misses nothing.
+// Method: operations end each 30 us, and one of 50 fails. A turn beside those that it asks for finds nothing.
+TEST_F(GeneratorTest, next_turn_and_events_are_all_that_it_needs) {
+  for (const uint64_t count : {uint64_t{0}, uint64_t{500}}) {
+    Job j = job();
+    j.count = count;
+    j.sizes = {0, 64};
+    uint64_t ops = 0;
+    worker.on_operation = [&](const FakeWorker::Started&, const Md&) {
+      return FakeWorker::Outcome{.status = ++ops % 50 == 0 ? -EIO : 0};
+    };
+    begin(j);
+    Instant due = now;
+    unsigned turns = 0;
+    for (; !generator->done() && turns < 100'000; now += 30us) {
+      const bool event = submitter.eq_slot(generator->queue().index).ring->depth() > 0;
+      if (event || now >= due) {
+        while (generator->turn(now) != 0) {
+        }
+        due = generator->next_turn(now);
+        ++turns;
+      } else if (due - now > 100us) {
+        ASSERT_EQ(generator->turn(now), 0u) << "nobody would have called it before " << (due - now).count() << " ns";
+      }
+      worker.run();
+    }
+    ASSERT_TRUE(generator->done());
+    ASSERT_EQ(generator->results().size(), 2u);
+    for (const RunResult& r : generator->results()) {
+      EXPECT_EQ(r.accepted, r.ended);
+      EXPECT_GT(r.completed, 100u);
+    }
+    EXPECT_TRUE(generator->unbound());
+  }
+}
+
 TEST_F(GeneratorTest, by_count_starts_exactly_that_number) {
   Job j = job();
   j.count = 37;
