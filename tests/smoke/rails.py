@@ -21,6 +21,8 @@ CONCURRENCY = 32
 SIZE = 16384  # other bytes on the wire (headers, ACKs of LNet and of TCP) are a few per cent of it
 # Of the even share. Free credits decide before the turn of a rail. A sanitized node is so slow that a rail which the
 # machine has just stopped falls behind: then the others get more, as they should.
+# On a busy machine, one rail may stand still for 20 ms, and others get its messages. A wrong rule fails each time.
+ATTEMPTS = 3
 SPREAD = 0.30 if os.environ.get('ULNET_SANITIZED') == '1' else 0.10
 LOAD_CONCURRENCY = 8  # of each job of a Load
 
@@ -122,10 +124,13 @@ def spread_evenly(rails):
         # Connections that both sides dial at once come up a second later.
         rails.until('all rails are connected',
                     lambda op=op: (min(sent := shares(rails, op, 400)) > 0.2 * sum(sent) / RAILS, sent))
-        sent = shares(rails, op, MESSAGES)
-        even = sum(sent) / RAILS
-        assert sum(sent) > MESSAGES * SIZE, f'{op}: fewer bytes than payload: {sent}'
-        assert all(abs(one - even) <= SPREAD * even for one in sent), f'{op}: not even: {sent}'
+        for attempt in range(ATTEMPTS):
+            sent = shares(rails, op, MESSAGES)
+            even = sum(sent) / RAILS
+            assert sum(sent) > MESSAGES * SIZE, f'{op}: fewer bytes than payload: {sent}'
+            if all(abs(one - even) <= SPREAD * even for one in sent):
+                break
+            assert attempt + 1 < ATTEMPTS, f'{op}: not even: {sent}'
         print(f'{op}: {MESSAGES} messages, share of each rail:', *(f'{one / even:.3f}' for one in sent), flush=True)
 
 

@@ -92,7 +92,7 @@ TEST_F(GeneratorTest, by_duration_measures_that_long_after_the_warm_up) {
 }
 
 // Goal: a thread that turns the generator only for events, and when next_turn() says so, misses nothing.
-// Method: operations end each 30 us, and one of 50 fails. A turn beside those that it asks for finds nothing.
+// Method: operations end each 30 us, and one of 50 fails. A turn that is not due finds nothing.
 TEST_F(GeneratorTest, next_turn_and_events_are_all_that_it_needs) {
   for (const uint64_t count : {uint64_t{0}, uint64_t{500}}) {
     Job j = job();
