@@ -25,6 +25,23 @@ MessageBuffer buffer_of(Conn& conn, const Out& out) {
   return MessageBuffer(conn.qp->send_buffer(uint32_t(&out - &conn.outs[0])).first<kMessageMax>());
 }
 
+constexpr uint16_t kDepthOfQuiet = 4;  // with fewer credits, a message may wait for the only one
+
+/// Nobody waits for the end of a message that holds nothing which another needs, and whose own events do not need it.
+rc::Wake wake_of(const IbWorker& worker, const Conn& conn, MessageType type, const Tx* tx) {
+  const bool alone = worker.tx_count <= (tx != nullptr ? 1 : 0) && conn.outs_used <= 2 && conn.queue.empty();
+  if (!alone || type == MessageType::kNoop || conn.facts.depth < kDepthOfQuiet) return rc::Wake::kYes;
+  if (tx == nullptr) return rc::Wake::kNo;
+  const wire::Header& header = tx->header;
+  if (header.src_nid != conn.facts.ends.src) return rc::Wake::kYes;  // from another node, which waits for credits
+  switch (header.type) {
+    case wire::MsgType::kAck: return rc::Wake::kNo;
+    case wire::MsgType::kGet: return rc::Wake::kNo;  // its REPLY comes later
+    case wire::MsgType::kPut: return header.put().ack_wmd.is_none() ? rc::Wake::kYes : rc::Wake::kNo;
+    default: return rc::Wake::kYes;
+  }
+}
+
 /// Posts the message that was encoded into this send buffer. `tx` ends with it; null: none.
 void post(IbWorker& worker, Conn& conn, Out& out, MessageType type, size_t bytes, Tx* tx = nullptr) {
   conn.free_outs.remove(out);
@@ -39,7 +56,8 @@ void post(IbWorker& worker, Conn& conn, Out& out, MessageType type, size_t bytes
   conn.gauges.messages_sent.add(1);
   conn.gauges.bytes_sent.add(int64_t(bytes));
   const auto index = uint32_t(&out - &conn.outs[0]);
-  const rc::Posted posted = worker.rc.send(*conn.qp, index, uint32_t(bytes), index + 1);
+  const rc::Posted posted =
+      worker.rc.send(*conn.qp, index, uint32_t(bytes), index + 1, wake_of(worker, conn, type, tx));
   ULNET_CHECK(posted == rc::Posted::kYes);  // there was room
 }
 

@@ -128,6 +128,12 @@ enum class Posted : uint8_t {
   kImpossible  ///< key_open(): the window is not one piece of one region; write(): a segment has no region
 };
 
+/// Does the end of a message wake a worker that sleeps?
+enum class Wake : uint8_t {
+  kYes,
+  kNo  ///< alone not: sent() comes when the worker turns anyway, at the latest with the next event of this queue pair
+};
+
 /// The events of a queue pair. Each call is made on its worker, from within Worker::poll() or Worker::timers().
 class QpUser {
  public:
@@ -162,7 +168,7 @@ class Worker {
   virtual void receive(Qp& qp, uint32_t buffer) = 0;
   /// Sends the first `bytes` of a send buffer, which is the provider's until sent() with this token, or a later one. A
   /// token of 0 is not reported. Requires: kEstablished, or a message has come.
-  [[nodiscard]] virtual Posted send(Qp& qp, uint32_t buffer, uint32_t bytes, uint64_t token) = 0;
+  [[nodiscard]] virtual Posted send(Qp& qp, uint32_t buffer, uint32_t bytes, uint64_t token, Wake wake) = 0;
   /// Writes these segments, at most Qp::pieces, to `address` of the peer's memory. Operations of one queue pair take
   /// effect in order: a message that is sent later comes when the bytes are in place. The memory is the provider's
   /// until sent() of this token or a later one. Requires: as send(), and each segment names its region.

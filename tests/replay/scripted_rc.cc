@@ -231,7 +231,7 @@ rc::Posted ScriptedRc::post(rc::Qp& qp, Op op) {
   return rc::Posted::kYes;
 }
 
-rc::Posted ScriptedRc::send(rc::Qp& qp, uint32_t buffer, uint32_t bytes, uint64_t token) {
+rc::Posted ScriptedRc::send(rc::Qp& qp, uint32_t buffer, uint32_t bytes, uint64_t token, rc::Wake) {
   const auto memory = qp.send_buffer(buffer).first(bytes);
   return post(qp, {.token = token, .deed = {.bytes = {memory.begin(), memory.end()}}, .has_deed = true});
 }

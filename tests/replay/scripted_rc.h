@@ -108,7 +108,7 @@ class ScriptedRc final : public rc::Provider, rc::Control, rc::Worker {
   void adopt(rc::Qp& qp, rc::QpUser& user) override;
   void release(rc::Qp& qp) override;
   void receive(rc::Qp& qp, uint32_t buffer) override;
-  rc::Posted send(rc::Qp& qp, uint32_t buffer, uint32_t bytes, uint64_t token) override;
+  rc::Posted send(rc::Qp& qp, uint32_t buffer, uint32_t bytes, uint64_t token, rc::Wake) override;
   rc::Posted write(rc::Qp& qp, std::span<const Segment> from, uint32_t key, uint64_t address, uint64_t token) override;
   rc::Posted key_open(rc::Qp& qp, rc::RemoteKey& key, const Payload& window) override;
   rc::Posted key_close(rc::Qp& qp, rc::RemoteKey& key) override;

@@ -235,7 +235,7 @@ void Net::completed(Conn& from) {
     qp.open.erase(op.key);
     report(qp, {.kind = Done::Kind::kKeyClosed, .key = op.closing});
   } else if (op.token != 0) {
-    report(qp, {.kind = Done::Kind::kSent, .token = op.token});
+    report(qp, {.kind = Done::Kind::kSent, .token = op.token}, op.quiet);
   }
 }
 
@@ -257,9 +257,16 @@ void Net::drain(Conn& conn) {
   report(*conn.qp, {.kind = Done::Kind::kDrained});
 }
 
-void Net::report(SimQp& qp, const Done& done) {
+void Net::report(SimQp& qp, const Done& done, bool quiet) {
+  const bool first = qp.done.empty();
   qp.done.push_back(done);
-  if (qp.ready != nullptr) qp.ready->insert(qp.conn);
+  if (qp.ready == nullptr) return;
+  if (quiet && (first || qp.quiet->contains(qp.conn))) {
+    qp.quiet->emplace(qp.conn, now_);
+    return;
+  }
+  qp.quiet->erase(qp.conn);
+  qp.ready->insert(qp.conn);
 }
 
 }  // namespace ulnet::rc::sim

@@ -40,6 +40,7 @@ struct Counts {
   uint64_t stray_writes = 0;  ///< writes that no key allowed
   uint64_t unregistered = 0;  ///< accesses to memory whose region is gone
   uint64_t messages = 0, writes = 0, dropped = 0;
+  uint64_t quiet = 0;  ///< messages that were posted with Wake::kNo
 };
 
 class SimControl;
@@ -56,6 +57,7 @@ struct Op {
   uint64_t address = 0;            ///< kWrite
   RemoteKey* closing = nullptr;    ///< kKeyClose
   bool flushed = false;
+  bool quiet = false;  ///< kSend: Wake::kNo
 };
 
 /// For the worker: calls of QpUser.
@@ -70,12 +72,13 @@ struct Done {
 struct SimQp final : Qp {
   QpUser* user = nullptr;
   std::vector<std::byte> memory;
-  std::deque<Op> ops;                   ///< under way, in order
-  std::deque<uint32_t> posted;          ///< receive buffers
-  std::map<uint32_t, Payload> open;     ///< windows by key
-  std::map<uint32_t, Payload> exposed;  ///< closed, if keys do not end
-  std::deque<Done> done;                ///< of its user
-  std::set<ConnId>* ready = nullptr;    ///< of its worker: queue pairs with something in `done`
+  std::deque<Op> ops;                          ///< under way, in order
+  std::deque<uint32_t> posted;                 ///< receive buffers
+  std::map<uint32_t, Payload> open;            ///< windows by key
+  std::map<uint32_t, Payload> exposed;         ///< closed, if keys do not end
+  std::deque<Done> done;                       ///< of its user
+  std::set<ConnId>* ready = nullptr;           ///< of its worker: queue pairs with something in `done`
+  std::map<ConnId, Instant>* quiet = nullptr;  ///< the same, if none of it wakes the worker
   Instant last_arrival = kNever;
   bool broken = false, drained = false;
 };
@@ -151,7 +154,7 @@ class Net {
   void break_qp(Conn& conn, Cause cause);
   void drain(Conn& conn);
   /// For the worker.
-  static void report(SimQp& qp, const Done& done);
+  void report(SimQp& qp, const Done& done, bool quiet = false);
   [[nodiscard]] static Conn& conn_of(const Qp& qp, Net& net);
 
   std::map<IpAddress, SimControl*> devices;

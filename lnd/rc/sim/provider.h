@@ -68,7 +68,7 @@ class SimWorker final : public Worker {
   void adopt(Qp& qp, QpUser& user) override;
   void release(Qp& qp) override;
   void receive(Qp& qp, uint32_t buffer) override;
-  [[nodiscard]] Posted send(Qp& qp, uint32_t buffer, uint32_t bytes, uint64_t token) override;
+  [[nodiscard]] Posted send(Qp& qp, uint32_t buffer, uint32_t bytes, uint64_t token, Wake wake) override;
   [[nodiscard]] Posted write(Qp& qp, std::span<const Segment> from, uint32_t key, uint64_t address,
                              uint64_t token) override;
   [[nodiscard]] Posted key_open(Qp& qp, RemoteKey& key, const Payload& window) override;
@@ -87,8 +87,9 @@ class SimWorker final : public Worker {
 
   Net& net_;
   const WorkerId id_;
-  std::set<ConnId> ready_;   ///< their user has something to hear
-  std::set<ConnId> posted_;  ///< with operations for flush()
+  std::set<ConnId> ready_;           ///< their user has something to hear
+  std::set<ConnId> posted_;          ///< with operations for flush()
+  std::map<ConnId, Instant> quiet_;  ///< only ends that do not wake are there, since then
 };
 
 class SimProvider final : public Provider {

@@ -17,6 +17,7 @@ void SimWorker::adopt(Qp& qp, QpUser& user) {
   SimQp& sim = sim_of(qp);
   sim.user = &user;
   sim.ready = &ready_;
+  sim.quiet = &quiet_;
   if (!sim.done.empty()) ready_.insert(qp.conn);
 }
 
@@ -25,7 +26,9 @@ void SimWorker::release(Qp& qp) {
   ULNET_CHECK(sim.user != nullptr && sim.drained && sim.done.empty());
   sim.user = nullptr;
   sim.ready = nullptr;
+  sim.quiet = nullptr;
   ready_.erase(qp.conn);
+  quiet_.erase(qp.conn);
   posted_.erase(qp.conn);
 }
 
@@ -50,9 +53,11 @@ Posted SimWorker::post(Qp& qp, Op op) {
   return Posted::kYes;
 }
 
-Posted SimWorker::send(Qp& qp, uint32_t buffer, uint32_t bytes, uint64_t token) {
+Posted SimWorker::send(Qp& qp, uint32_t buffer, uint32_t bytes, uint64_t token, Wake wake) {
   ULNET_CHECK(buffer < qp.sends && bytes <= qp.buffer_bytes);
-  return post(qp, {.kind = OpKind::kSend, .token = token, .buffer = buffer, .bytes = bytes});
+  net_.counts.quiet += wake == Wake::kNo;
+  return post(qp,
+              {.kind = OpKind::kSend, .token = token, .buffer = buffer, .bytes = bytes, .quiet = wake == Wake::kNo});
 }
 
 Posted SimWorker::write(Qp& qp, std::span<const Segment> from, uint32_t key, uint64_t address, uint64_t token) {
@@ -104,6 +109,14 @@ void SimWorker::tell(SimQp& qp, const Done& done, Instant now) {
 
 unsigned SimWorker::poll(unsigned budget, Instant now) {
   net_.run(now);
+  for (auto at = quiet_.begin(); at != quiet_.end();) {
+    if (at->second == now) {  // the worker does not turn for these
+      ++at;
+      continue;
+    }
+    ready_.insert(at->first);
+    at = quiet_.erase(at);
+  }
   unsigned count = 0;
   for (auto at = ready_.begin(); at != ready_.end() && count < budget; ++count) {
     const ConnId id = *at;

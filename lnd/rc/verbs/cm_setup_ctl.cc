@@ -21,16 +21,15 @@ Hca* CmThread::hca_of(ibv_device* device) {
     hcas_.push_back(std::move(hca));
     return hcas_.back().get();
   }
-  const char* why_not = "";
+  hca->ready("");
   for (const auto& [region, memory] : regions_) {
     auto keys = hca->region_register(region, memory);
     if (!keys) {
-      why_not = keys.error().what;
+      hca->lost(keys.error().what);
       break;
     }
     hca->region_publish(std::move(*keys));
   }
-  hca->ready(why_not);
   hcas_.push_back(std::move(hca));
   return hcas_.back().get();
 }

@@ -53,6 +53,11 @@ std::string interface_of(const std::string& device, uint8_t port) {
   return name;
 }
 
+void destroy_queue(const CompletionQueue& queue) {
+  for (ibv_cq* cq : {queue.receives, queue.sends})
+    if (cq != nullptr) (void)ibv_destroy_cq(cq);
+}
+
 }  // namespace
 
 std::unique_ptr<Hca> Hca::open(ibv_device* device, unsigned workers) {
@@ -83,7 +88,7 @@ Hca::~Hca() {
   (void)free_refused();
   for (const auto& [id, keys] : keys_) (void)ibv_dereg_mr(keys->mr);
   for (const Completions& one : completions_) {
-    for (const auto& queue : one.queues) (void)ibv_destroy_cq(queue->cq);
+    for (const auto& queue : one.queues) destroy_queue(*queue);
     if (one.channel != nullptr) (void)ibv_destroy_comp_channel(one.channel);
   }
   if (pd_ != nullptr) (void)ibv_dealloc_pd(pd_);
@@ -98,11 +103,10 @@ DeviceFacts Hca::facts(uint8_t port) {
   std::copy_n(name.begin(), std::min(name.size(), facts.name.size() - 1), facts.name.begin());
   facts.keys_end = windows_;
   facts.gone = lost_;
-  if (lost_) facts.why_not = "the RDMA device is gone";
+  facts.why_not = why_not_;
   ibv_port_attr attributes{};
   if (lost_ || ibv_query_port(context_, port, &attributes) != 0) return facts;
   facts.usable = why_not_[0] == 0 && attributes.state == IBV_PORT_ACTIVE;
-  facts.why_not = why_not_;
   facts.path_mtu = mtu_bytes(attributes.active_mtu);
   if (attributes.link_layer == IBV_LINK_LAYER_ETHERNET) facts.speed = link_speed_of(interface_of(name, port));
   if (facts.speed.mbps == 0) facts.speed = {port_mbps(attributes), 0};
@@ -117,9 +121,13 @@ DeviceFacts Hca::facts(uint8_t port) {
 std::unique_ptr<CompletionQueue> Hca::make_queue(ibv_comp_channel* channel, uint32_t size) {
   auto queue = std::make_unique<CompletionQueue>();
   queue->channel = channel;
-  queue->cq = ibv_create_cq(context_, int(size), queue.get(), channel, 0);
-  if (queue->cq == nullptr) return nullptr;
-  queue->size = uint32_t(queue->cq->cqe);
+  queue->receives = ibv_create_cq(context_, int(size), queue.get(), channel, 0);
+  queue->sends = ibv_create_cq(context_, int(size), queue.get(), channel, 0);
+  if (queue->receives == nullptr || queue->sends == nullptr) {
+    destroy_queue(*queue);
+    return nullptr;
+  }
+  queue->size = uint32_t(std::min(queue->receives->cqe, queue->sends->cqe));
   return queue;
 }
 
@@ -181,12 +189,14 @@ std::unique_ptr<VerbsQp> Hca::make_qp(ConnId conn, const QpNeeds& needs, ibv_qp_
   qp->generation = generation;
   qp->windows = windows_;
   qp->regions = regions_.get();
-  qp->cq = completions(needs.worker, qp->receives + qp->work);
+  const uint32_t more = std::max(qp->receives, qp->work);
+  qp->cq = completions(needs.worker, more);
   if (lost_ || qp->cq == nullptr) return nullptr;
-  qp->cq->promised += qp->receives + qp->work;
+  qp->cq->promised += more;
 
   ibv_qp_init_attr wanted{};
-  wanted.send_cq = wanted.recv_cq = qp->cq->cq;
+  wanted.send_cq = qp->cq->sends;
+  wanted.recv_cq = qp->cq->receives;
   wanted.qp_type = IBV_QPT_RC;
   wanted.qp_context = reinterpret_cast<void*>(uintptr_t(conn));  // a number: events may come late
   for (const uint32_t inline_bytes : {kInlineBytes, 0u}) {
@@ -237,7 +247,7 @@ bool Hca::free_qp(VerbsQp& qp) {
   if (qp.buffers != nullptr && !let_go(ibv_dereg_mr(qp.buffers))) return false;
   qp.buffers = nullptr;
   if (qp.receive_memory != nullptr) (void)::munmap(std::exchange(qp.receive_memory, nullptr), qp.memory_bytes);
-  if (qp.cq != nullptr) qp.cq->promised -= qp.receives + qp.work;
+  if (qp.cq != nullptr) qp.cq->promised -= std::max(qp.receives, qp.work);
   qp.cq = nullptr;
   return true;
 }

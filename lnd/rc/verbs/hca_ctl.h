@@ -27,8 +27,11 @@ class Hca {
   [[nodiscard]] int events_fd() const { return context_->async_fd; }
   [[nodiscard]] ibv_context* context() const { return context_; }
   [[nodiscard]] DeviceFacts facts(uint8_t port);
-  /// The device has failed, or was removed.
-  void lost() { lost_ = true; }
+  /// The device has failed, was removed, or cannot register its memory. Later it is opened again.
+  void lost(const char* why_not = "the RDMA device is gone") {
+    lost_ = true;
+    why_not_ = why_not;
+  }
   [[nodiscard]] bool is_lost() const { return lost_; }
   /// Its connection manager has no messages of InfiniBand, which o2iblnd needs.
   [[nodiscard]] bool is_iwarp() const { return device()->transport_type == IBV_TRANSPORT_IWARP; }
@@ -56,9 +59,9 @@ class Hca {
   /// The device has refused to let go of it.
   void region_keep(std::unique_ptr<RegionKeys> keys) { refused_regions_.push_back(std::move(keys)); }
   [[nodiscard]] bool has_region(RegionId region) const { return keys_.contains(region); }
-  /// All regions are registered, and the device may be used; or not, with the reason.
   /// Its memory is registered, and connections can use it.
   [[nodiscard]] bool is_ready() const { return !is_lost() && why_not_[0] == 0; }
+  /// All regions are registered, and the device may be used; or never, with the reason.
   void ready(const char* why_not) { why_not_ = why_not; }
 
  private:

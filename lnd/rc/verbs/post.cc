@@ -66,7 +66,10 @@ void VerbsWorker::receive(Qp& any, uint32_t buffer) {
 Posted VerbsWorker::begin(VerbsQp& qp, OpKind kind, uint64_t token, ibv_send_wr*& request) {
   request = nullptr;
   if (qp.over()) return Posted::kYes;
-  if (qp.tail - qp.head >= qp.work) return Posted::kNoRoom;
+  if (qp.tail - qp.head >= qp.work) {
+    await(qp, qp.tail);  // the caller waits for room
+    return Posted::kNoRoom;
+  }
   const auto place = uint32_t(qp.tail % qp.work);
   qp.ops[place] = {.kind = kind, .token = token};
   request = &qp.requests[place];
@@ -78,7 +81,7 @@ Posted VerbsWorker::begin(VerbsQp& qp, OpKind kind, uint64_t token, ibv_send_wr*
   return Posted::kYes;
 }
 
-Posted VerbsWorker::send(Qp& any, uint32_t buffer, uint32_t bytes, uint64_t token) {
+Posted VerbsWorker::send(Qp& any, uint32_t buffer, uint32_t bytes, uint64_t token, Wake wake) {
   VerbsQp& qp = verbs_qp(any);
   ULNET_CHECK(buffer < qp.sends && bytes <= qp.buffer_bytes);
   ibv_send_wr* request = nullptr;
@@ -88,6 +91,7 @@ Posted VerbsWorker::send(Qp& any, uint32_t buffer, uint32_t bytes, uint64_t toke
   request->send_flags = bytes <= qp.inline_bytes ? unsigned(IBV_SEND_INLINE) : 0u;
   request->sg_list[0] = {address_of(qp.send_buffer(buffer).data()), bytes, qp.buffers->lkey};
   request->num_sge = bytes == 0 ? 0 : 1;
+  if (wake == Wake::kYes) await(qp, qp.tail);
   return Posted::kYes;
 }
 
@@ -104,6 +108,7 @@ Posted VerbsWorker::write(Qp& any, std::span<const Segment> from, uint32_t key, 
     request->sg_list[request->num_sge++] = {address_of(one.base), one.bytes, keys_of(qp, one)->mr->lkey};
   request->wr.rdma.remote_addr = address;
   request->wr.rdma.rkey = key;
+  await(qp, qp.tail);
   return Posted::kYes;
 }
 
@@ -150,6 +155,7 @@ Posted VerbsWorker::key_close(Qp& any, RemoteKey& key) {
   op.has_request = qp.windows;
   request->opcode = IBV_WR_LOCAL_INV;
   request->invalidate_rkey = key.value;
+  await(qp, qp.tail);
   return Posted::kYes;
 }
 

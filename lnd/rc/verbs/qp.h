@@ -24,16 +24,20 @@ struct RegionKeys {
 /// go.
 using RegionSlot = std::atomic<const RegionKeys*>;
 
-/// Completions of one worker at one device. Made by the CM thread when those before it have no room for another queue
-/// pair, stays until the device is closed. All of one worker at one device share a channel.
+/// Completions of one worker at one device. Receives have a queue of their own, so that the ends of messages do not
+/// wake the worker where nobody waits for them. Made by the CM thread when those before it have no room for another
+/// queue pair, stays until the device is closed. All of one worker at one device share a channel.
 struct CompletionQueue {
   ibv_comp_channel* channel = nullptr;
-  ibv_cq* cq = nullptr;  ///< its context is the CompletionQueue
+  ibv_cq* receives = nullptr;  ///< the context of both is the CompletionQueue
+  ibv_cq* sends = nullptr;     ///< of all other requests
   // The CM thread's.
-  uint32_t size = 0;
-  uint32_t promised = 0;  ///< completions that its queue pairs can have at once
+  uint32_t size = 0;      ///< of the shorter one
+  uint32_t promised = 0;  ///< completions that its queue pairs can have at once, in each of the two
   // The worker's.
-  bool armed = false;
+  bool receives_armed = false;
+  bool sends_armed = false;
+  bool waits = false;    ///< scratch of pending(): the worker waits for the end of a request
   bool silent = false;   ///< its channel has failed, so nothing will be heard from it
   uint32_t adopted = 0;  ///< queue pairs
 };
@@ -59,7 +63,8 @@ struct AllTag {};
 struct DirtyTag {};
 struct ReadyTag {};
 struct EndingTag {};
-struct VerbsQp final : Qp, Linked<AllTag>, Linked<DirtyTag>, Linked<ReadyTag>, Linked<EndingTag> {
+struct AwaitedTag {};
+struct VerbsQp final : Qp, Linked<AllTag>, Linked<DirtyTag>, Linked<ReadyTag>, Linked<EndingTag>, Linked<AwaitedTag> {
   // Constant.
   ibv_qp* qp = nullptr;
   CompletionQueue* cq = nullptr;
@@ -86,6 +91,7 @@ struct VerbsQp final : Qp, Linked<AllTag>, Linked<DirtyTag>, Linked<ReadyTag>, L
   std::vector<Window> window;               ///< made by the CM thread
   std::vector<uint32_t> free_windows;       ///< their numbers; never more than `window` has
   uint64_t head = 0, posted = 0, tail = 0;  ///< counts of operations: completed, handed to the device, taken
+  uint64_t awaited = 0;                     ///< the worker waits for the end of the operations before this count
   uint32_t keys_open = 0;
   std::unique_ptr<ibv_recv_wr[]> receive_requests;  ///< by buffer
   std::unique_ptr<ibv_sge[]> receive_sges;

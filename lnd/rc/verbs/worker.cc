@@ -59,6 +59,7 @@ void VerbsWorker::release(Qp& any) {
   if (--qp.cq->adopted == 0) drop_queue(*qp.cq);
   if (static_cast<Linked<DirtyTag>&>(qp).linked()) dirty_.remove(qp);
   if (static_cast<Linked<ReadyTag>&>(qp).linked()) ready_.remove(qp);
+  if (static_cast<Linked<AwaitedTag>&>(qp).linked()) awaited_.remove(qp);
 }
 
 // --- Completion queues -----------------------------------------------------------------------------------------------
@@ -89,9 +90,23 @@ bool VerbsWorker::first_of_channel(unsigned index) const {
 
 // --- Completions -----------------------------------------------------------------------------------------------------
 
-unsigned VerbsWorker::take(CompletionQueue& cq, std::span<ibv_wc> out) {
-  const int count = ibv_poll_cq(cq.cq, int(out.size()), out.data());
+unsigned VerbsWorker::take(ibv_cq* cq, std::span<ibv_wc> out) {
+  const int count = ibv_poll_cq(cq, int(out.size()), out.data());
   return count < 0 ? 0 : unsigned(count);
+}
+
+/// False: the budget is used up, or `cq` may be gone; the next call of poll() takes the rest.
+bool VerbsWorker::take_all(ibv_cq* cq, unsigned budget, unsigned& count, Instant now) {
+  while (count < budget) {
+    std::array<ibv_wc, kBatch> batch;
+    const unsigned room = std::min(kBatch, budget - count);
+    const unsigned taken = take(cq, std::span(batch).first(room));
+    for (unsigned i = 0; i < taken; ++i) completed(batch[i], now);
+    count += taken;
+    if (queue_dropped_) return false;
+    if (taken < room) return true;
+  }
+  return false;
 }
 
 unsigned VerbsWorker::poll(unsigned budget, Instant now) {
@@ -106,20 +121,9 @@ unsigned VerbsWorker::poll(unsigned budget, Instant now) {
   // Each call begins with another queue: a busy device leaves its share of the budget to the others.
   ++first_queue_;
   for (unsigned i = 0; i < queue_count_ && all_taken; ++i) {
-    CompletionQueue& queue = *queues_[(first_queue_ + i) % queue_count_];
-    for (bool more = true; more && !queue_dropped_;) {
-      if (count == budget) {
-        all_taken = false;
-        break;
-      }
-      std::array<ibv_wc, kBatch> batch;
-      const unsigned room = std::min(kBatch, budget - count);
-      const unsigned taken = take(queue, std::span(batch).first(room));
-      for (unsigned j = 0; j < taken; ++j) completed(batch[j], now);
-      count += taken;
-      more = taken == room;
-    }
-    if (queue_dropped_) all_taken = false;  // the next call takes the rest
+    const CompletionQueue queue = *queues_[(first_queue_ + i) % queue_count_];  // a copy: it may be dropped
+    // Ends of messages come first: a message of the peer may answer one of them.
+    all_taken = take_all(queue.sends, budget, count, now) && take_all(queue.receives, budget, count, now);
   }
   for (uint32_t left = std::min(ready_.size(), kBatch); left > 0 && !ready_.empty(); --left, ++count) {
     VerbsQp& qp = *ready_.pop_front();
@@ -150,6 +154,7 @@ void VerbsWorker::received(VerbsQp& qp, uint32_t buffer, const ibv_wc& wc, Insta
   --qp.receives_posted;
   if (wc.status != IBV_WC_SUCCESS || qp.is_broken) return;
   qp.live = true;
+  await(qp, qp.tail);  // the message may answer one whose end has not come
   qp.user->received(qp, buffer, wc.byte_len, now);
 }
 
@@ -186,6 +191,7 @@ void VerbsWorker::report(VerbsQp& qp, const Op& op, Instant now) {
 // --- Ends ------------------------------------------------------------------------------------------------------------
 
 void VerbsWorker::mark_ending(VerbsQp& qp) {
+  await(qp, qp.tail);
   if (!static_cast<Linked<EndingTag>&>(qp).linked() && !qp.is_drained) ending_.push_back(qp);
 }
 
@@ -247,31 +253,67 @@ Instant VerbsWorker::next_deadline() {
 
 // --- Sleep -----------------------------------------------------------------------------------------------------------
 
-/// Arms each queue that its channel has named, and looks once more. A later completion wakes the worker.
+/// The end of all operations before this count wakes the worker.
+void VerbsWorker::await(VerbsQp& qp, uint64_t until) {
+  qp.awaited = std::max(qp.awaited, until);
+  if (qp.head < qp.awaited && !static_cast<Linked<AwaitedTag>&>(qp).linked()) awaited_.push_back(qp);
+}
+
+/// Finds the queues that the ends of awaited operations will come to.
+void VerbsWorker::look_at_awaited() {
+  for (unsigned i = 0; i < queue_count_; ++i) queues_[i]->waits = false;
+  for (uint32_t left = awaited_.size(); left > 0; --left) {
+    VerbsQp& qp = *awaited_.pop_front();
+    if (qp.head >= qp.awaited || qp.is_drained) continue;
+    awaited_.push_back(qp);
+    qp.cq->waits = true;
+  }
+}
+
+/// A queue that its channel has named has to be armed again. Each armed queue is named once, so that the channel has
+/// nothing more when none is left.
+void VerbsWorker::hear_channels() {
+  for (unsigned first = 0, end = 0; first < queue_count_; first = end) {
+    unsigned armed = 0;
+    for (end = first; end < queue_count_ && queues_[end]->channel == queues_[first]->channel; ++end)
+      armed += queues_[end]->receives_armed + queues_[end]->sends_armed;
+    if (queues_[first]->silent) continue;
+    ibv_cq* from = nullptr;
+    void* context = nullptr;
+    for (; armed > 0 && ibv_get_cq_event(queues_[first]->channel, &from, &context) == 0; --armed) {
+      auto& queue = *static_cast<CompletionQueue*>(context);
+      (from == queue.sends ? queue.sends_armed : queue.receives_armed) = false;
+      ibv_ack_cq_events(from, 1);
+    }
+    if (armed == 0 || errno == EAGAIN || errno == EINTR) continue;
+    // The device is gone, and its channel stays readable. The CM thread has the news.
+    for (unsigned i = first; i < end; ++i) queues_[i]->silent = true;
+  }
+}
+
+/// A later completion wakes the worker. False: one is there already, or the queue cannot be armed. The first look saves
+/// a system call, and a wake-up that would find nothing.
+bool VerbsWorker::arm(ibv_cq* cq, bool& armed) {
+  if (armed) return true;
+  early_count_ = take(cq, early_);
+  if (early_count_ > 0) return false;
+  armed = ibv_req_notify_cq(cq, 0) == 0;
+  early_count_ = take(cq, early_);
+  return early_count_ == 0 && armed;
+}
+
 bool VerbsWorker::pending() {
   if (early_count_ > 0 || !dirty_.empty() || !ready_.empty()) return true;
   if (bell_.is_rung()) return true;
   for (VerbsQp* qp = ending_.front(); qp != nullptr; qp = ending_.after(*qp))
     if (!qp->is_broken) return true;
-  for (unsigned i = 0; i < queue_count_; ++i) {
-    if (!first_of_channel(i)) continue;
-    ibv_cq* from = nullptr;
-    void* context = nullptr;
-    if (queues_[i]->silent) continue;
-    while (ibv_get_cq_event(queues_[i]->channel, &from, &context) == 0) {
-      static_cast<CompletionQueue*>(context)->armed = false;
-      ibv_ack_cq_events(from, 1);
-    }
-    if (errno == EAGAIN || errno == EINTR) continue;
-    // The device is gone, and its channel stays readable. The CM thread has the news.
-    for (unsigned j = i; j < queue_count_ && queues_[j]->channel == queues_[i]->channel; ++j) queues_[j]->silent = true;
-  }
+  hear_channels();
+  look_at_awaited();
   for (unsigned i = 0; i < queue_count_; ++i) {
     CompletionQueue& queue = *queues_[i];
-    if (queue.armed || queue.silent) continue;
-    queue.armed = ibv_req_notify_cq(queue.cq, 0) == 0;
-    early_count_ = take(queue, early_);
-    if (early_count_ > 0 || !queue.armed) return true;
+    if (queue.silent) continue;
+    if (!arm(queue.receives, queue.receives_armed)) return true;
+    if (queue.waits && !arm(queue.sends, queue.sends_armed)) return true;
   }
   return false;
 }

@@ -17,7 +17,7 @@ class VerbsWorker final : public Worker {
   void adopt(Qp& qp, QpUser& user) override;
   void release(Qp& qp) override;
   void receive(Qp& qp, uint32_t buffer) override;
-  [[nodiscard]] Posted send(Qp& qp, uint32_t buffer, uint32_t bytes, uint64_t token) override;
+  [[nodiscard]] Posted send(Qp& qp, uint32_t buffer, uint32_t bytes, uint64_t token, Wake wake) override;
   [[nodiscard]] Posted write(Qp& qp, std::span<const Segment> from, uint32_t key, uint64_t address,
                              uint64_t token) override;
   [[nodiscard]] Posted key_open(Qp& qp, RemoteKey& key, const Payload& window) override;
@@ -35,6 +35,8 @@ class VerbsWorker final : public Worker {
 
   [[nodiscard]] Posted begin(VerbsQp& qp, OpKind kind, uint64_t token, ibv_send_wr*& request);
   void mark_dirty(VerbsQp& qp);
+  void await(VerbsQp& qp, uint64_t until);
+  void look_at_awaited();
   void post_receives(VerbsQp& qp);
   void post_requests(VerbsQp& qp);
   void post_failed(VerbsQp& qp);
@@ -42,7 +44,10 @@ class VerbsWorker final : public Worker {
   void add_queue(CompletionQueue& queue);
   void drop_queue(CompletionQueue& queue);
   [[nodiscard]] bool first_of_channel(unsigned index) const;
-  unsigned take(CompletionQueue& cq, std::span<ibv_wc> out);
+  void hear_channels();
+  [[nodiscard]] bool arm(ibv_cq* cq, bool& armed);
+  unsigned take(ibv_cq* cq, std::span<ibv_wc> out);
+  [[nodiscard]] bool take_all(ibv_cq* cq, unsigned budget, unsigned& count, Instant now);
   void completed(const ibv_wc& wc, Instant now);
   void received(VerbsQp& qp, uint32_t buffer, const ibv_wc& wc, Instant now);
   void finish(VerbsQp& qp, uint64_t until, Instant now);
@@ -56,9 +61,10 @@ class VerbsWorker final : public Worker {
   Bell bell_;
   std::unique_ptr<VerbsQp*[]> table_;  ///< by VerbsQp::index
   List<VerbsQp, AllTag> all_;
-  List<VerbsQp, DirtyTag> dirty_;    ///< something waits for flush()
-  List<VerbsQp, ReadyTag> ready_;    ///< operations end without a completion
-  List<VerbsQp, EndingTag> ending_;  ///< failed, or ended by the CM thread; not drained yet
+  List<VerbsQp, DirtyTag> dirty_;      ///< something waits for flush()
+  List<VerbsQp, ReadyTag> ready_;      ///< operations end without a completion
+  List<VerbsQp, AwaitedTag> awaited_;  ///< with operations whose end wakes the worker, and some whose end has come
+  List<VerbsQp, EndingTag> ending_;    ///< failed, or ended by the CM thread; not drained yet
   /// With queue pairs of this worker. Queues of one channel are side by side.
   std::array<CompletionQueue*, kDevicesMax * kQueuesMax> queues_{};
   unsigned queue_count_ = 0;

@@ -131,7 +131,7 @@ TEST_F(IbFault, refused_by_the_device) {
       const Segment from{raw.source.data(), 100, RegionId{2}};
       EXPECT_EQ(raw.worker().write(*raw.qp, {&from, 1}, 12345, 4096, 0), rc::Posted::kYes);
     } else {
-      EXPECT_EQ(raw.worker().send(*raw.qp, 0, kMessageMax + 1, 0), rc::Posted::kYes);
+      EXPECT_EQ(raw.worker().send(*raw.qp, 0, kMessageMax + 1, 0, rc::Wake::kYes), rc::Posted::kYes);
     }
     pass();
     EXPECT_EQ(faults(), "refused remote access: " + std::to_string(order + 1));

@@ -35,7 +35,7 @@ class RawPeer final : public rc::QpUser {
     const o2iblnd::MessageBuffer out(qp->send_buffer(buffer).first<o2iblnd::kMessageMax>());
     const size_t bytes = encode(out);
     o2iblnd::set_credits(out, credits);
-    ASSERT_EQ(worker().send(*qp, buffer, uint32_t(bytes), 0), rc::Posted::kYes);
+    ASSERT_EQ(worker().send(*qp, buffer, uint32_t(bytes), 0, rc::Wake::kYes), rc::Posted::kYes);
   }
   void send_immediate(uint64_t bits, uint32_t bytes, uint8_t credits = 0);
   void send_put_req(uint64_t bits, uint32_t bytes, uint64_t cookie);

@@ -50,7 +50,9 @@ void raise(int fd) {
   (void)!::write(fd, &one, sizeof one);
 }
 
-int notify(ibv_cq*, int) {
+int notify(ibv_cq* cq, int) {
+  const std::lock_guard lock(fake().mutex);
+  fake().armed.insert(cq);
   return 0;
 }
 
@@ -107,6 +109,7 @@ void complete(ibv_cq* cq, uint64_t name, ibv_wc_status status) {
   wc.status = status;
   const std::lock_guard lock(fake().mutex);
   fake().completions[cq].push_back(wc);
+  if (fake().armed.erase(cq) == 1) fake().cq_events.push_back(cq);
 }
 
 void cm_event(rdma_cm_id* id, rdma_cm_event_type type) {
@@ -237,9 +240,19 @@ int ibv_destroy_cq(ibv_cq* cq) {
   return 0;
 }
 
-int ibv_get_cq_event(ibv_comp_channel*, ibv_cq**, void**) {
-  errno = fake().channel_error;
-  return -1;
+int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** context) {
+  const std::lock_guard lock(fake().mutex);
+  auto& events = fake().cq_events;
+  const auto at =
+      std::find_if(events.begin(), events.end(), [&](const ibv_cq* one) { return one->channel == channel; });
+  if (at == events.end()) {
+    errno = fake().channel_error;
+    return -1;
+  }
+  *cq = *at;
+  *context = (*at)->cq_context;
+  events.erase(at);
+  return 0;
 }
 
 void ibv_ack_cq_events(ibv_cq*, unsigned) {}

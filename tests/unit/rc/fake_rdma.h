@@ -33,13 +33,15 @@ struct FakeRdma {
   std::set<ibv_mw*> windows;
   std::map<ibv_mr*, ibv_context*> regions;
   std::map<ibv_cq*, std::deque<ibv_wc>> completions;
+  std::set<ibv_cq*> armed;                ///< the next completion makes an event
+  std::deque<ibv_cq*> cq_events;          ///< not taken yet
   std::vector<uint64_t> sends, receives;  ///< names of requests, as they were posted
   std::vector<std::thread::id> registered_by;
   unsigned refuse_qp = 0, refuse_mr = 0, refuse_window = 0;  ///< destroy calls that fail
   ibv_context* no_memory = nullptr;                          ///< cannot register
   std::function<void(ibv_context* context)> registering;     ///< called by ibv_reg_mr(), without the mutex
   std::map<ibv_context*, std::deque<ibv_async_event>> async_events;
-  int channel_error = EAGAIN;        ///< errno of ibv_get_cq_event()
+  int channel_error = EAGAIN;        ///< errno of ibv_get_cq_event(), if there is no event
   int no_channel = 0;                ///< errno of rdma_create_event_channel()
   FakeDevice* at_address = nullptr;  ///< the device that all addresses belong to
   std::set<rdma_cm_id*> ids;

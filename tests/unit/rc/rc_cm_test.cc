@@ -259,7 +259,7 @@ TEST_F(RcCm, a_reply_has_a_limit) {
   control().destroy(request.conn, now);
 }
 
-// Goal: a device that cannot register memory serves no connection, and the others go on.
+// Goal: a device that cannot register memory serves no connection, and the others go on. The device is tried again.
 TEST_F(RcCm, a_device_that_has_no_memory) {
   const ListenerId good = listen();
   ASSERT_TRUE(control().region_add({1}, memory));
@@ -276,6 +276,15 @@ TEST_F(RcCm, a_device_that_has_no_memory) {
   EXPECT_EQ(event.cause, Cause::kDevice);
   control().disconnect(conn, now);
   control().destroy(conn, now);
+  EXPECT_STRNE(control().device(bad).why_not, "the RDMA device is gone");
+  fake().no_memory = nullptr;
+  until([&] {
+    now += 100ms;
+    Event news;
+    (void)control().poll({&news, 1}, now);
+    return control().device(bad).usable;
+  });
+  EXPECT_EQ(count_of(fake().regions), 4u);
 }
 
 // Goal: a device that goes while it registers takes the region from no other.

@@ -70,6 +70,23 @@ TEST_F(RcContract, messages_come_whole_and_in_order) {
   }
 }
 
+// Goal: the end of a message that wakes nobody is reported with the next event, and in order.
+TEST_F(RcContract, ends_that_do_not_wake_are_reported_with_the_next_event) {
+  connect();
+  for (uint64_t i = 0; i < 5; ++i) {
+    ASSERT_EQ(active().try_send("quiet", 2 * i + 1, rc::Wake::kNo), rc::Posted::kYes);
+    active().send("loud", 2 * i + 2);
+    until([&] { return active().tokens.size() == 2 * i + 2; });
+  }
+  std::vector<uint64_t> tokens(10);
+  std::iota(tokens.begin(), tokens.end(), 1);
+  EXPECT_EQ(active().tokens, tokens);
+  ASSERT_EQ(active().try_send("question", 11, rc::Wake::kNo), rc::Posted::kYes);
+  until([&] { return passive().messages.size() == 11; });
+  passive().send("answer");
+  until([&] { return active().messages.size() == 1 && active().tokens.size() == 11; });
+}
+
 // Goal: the passive side may have a message before control hears that the connection is established.
 TEST_F(RcContract, the_active_side_may_send_at_once) {
   listen();

@@ -96,13 +96,16 @@ TEST_F(RcHca, more_completions_than_one_queue_has) {
     made.push_back(make(2 + 2 * i, 982));
     ASSERT_NE(made.back(), nullptr) << i;
     CompletionQueue* queue = made.back()->cq;
-    EXPECT_EQ(queue->cq->cq_context, queue);
-    promised[queue] += 1000;
+    EXPECT_EQ(queue->receives->cq_context, queue);
+    EXPECT_EQ(queue->sends->cq_context, queue);
+    promised[queue] += 982;
     channels.insert(queue->channel);
   }
   for (const auto& [queue, count] : promised) {
     EXPECT_LE(count, queue->size);
-    EXPECT_LE(queue->cq->cqe, 6000);
+    EXPECT_LE(queue->receives->cqe, 6000);
+    EXPECT_GE(queue->receives->cqe, int(queue->size));
+    EXPECT_GE(queue->sends->cqe, int(queue->size));
   }
   EXPECT_GT(promised.size(), 6u);
   EXPECT_EQ(channels.size(), 1u);
@@ -119,7 +122,7 @@ TEST_F(RcHca, completion_queues_have_a_bound) {
   std::vector<std::unique_ptr<VerbsQp>> made;
   for (auto qp = make(2, 982); qp != nullptr; qp = make(2, 982)) made.push_back(std::move(qp));
   EXPECT_EQ(made.size(), kQueuesMax);
-  EXPECT_EQ(make(2, 983), nullptr) << "longer than a queue can be";
+  EXPECT_EQ(make(2, 1001), nullptr) << "longer than a queue can be";
   for (auto& qp : made) hca->unmake_qp(std::move(qp));
 }
 

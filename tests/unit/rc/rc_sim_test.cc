@@ -116,7 +116,8 @@ class Node {
     if (end.given - end.last_token >= 6 || worker().room(*end.qp) == 0) return;
     const uint32_t buffer = end.given % end.qp->sends;
     std::memcpy(end.qp->send_buffer(buffer).data(), &end.given, 4);
-    ASSERT_EQ(worker().send(*end.qp, buffer, 4 + uint32_t(rng_.below(4000)), end.given + 1), rc::Posted::kYes);
+    ASSERT_EQ(worker().send(*end.qp, buffer, 4 + uint32_t(rng_.below(4000)), end.given + 1, rc::Wake::kYes),
+              rc::Posted::kYes);
     ++end.given;
     ++messages_;
   }

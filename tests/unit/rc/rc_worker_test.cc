@@ -33,9 +33,7 @@ struct RcWorker : ::testing::Test {
     (void)stuck_signal.open();
     stuck.signal = &stuck_signal;
     channel = {&device.context, -1, 0};
-    cq.context = &device.context;
-    queue.cq = &cq;
-    queue.channel = &channel;
+    fill(queue, channel, cq, send_cq);
     ibv.context = &device.context;
     qp.conn = 2;
     qp.receives = qp.sends = 4;
@@ -52,6 +50,16 @@ struct RcWorker : ::testing::Test {
     qp.sges = std::make_unique<ibv_sge[]>(qp.work);
     qp.receive_requests = std::make_unique<ibv_recv_wr[]>(qp.receives);
     qp.receive_sges = std::make_unique<ibv_sge[]>(qp.receives);
+  }
+  void fill(CompletionQueue& its, ibv_comp_channel& its_channel, ibv_cq& receives, ibv_cq& sends) {
+    for (ibv_cq* one : {&receives, &sends}) {
+      one->context = &device.context;
+      one->channel = &its_channel;
+      one->cq_context = &its;
+    }
+    its.receives = &receives;
+    its.sends = &sends;
+    its.channel = &its_channel;
   }
   ~RcWorker() override {
     if (qp.is_drained) worker.release(qp);
@@ -71,7 +79,7 @@ struct RcWorker : ::testing::Test {
 
   test::FakeDevice device;
   ibv_comp_channel channel{};
-  ibv_cq cq{};
+  ibv_cq cq{}, send_cq{};
   ibv_qp ibv{};
   ibv_mr buffers{};
   CompletionQueue queue;
@@ -92,14 +100,14 @@ TEST_F(RcWorker, counts_of_operations_beyond_32_bits) {
   std::vector<uint64_t> expected;
   for (uint64_t token = 1; token <= 100; token += 5) {
     for (uint64_t i = 0; i < 5; ++i) {
-      ASSERT_EQ(worker.send(qp, 0, 1, token + i), Posted::kYes);
+      ASSERT_EQ(worker.send(qp, 0, 1, token + i, Wake::kYes), Posted::kYes);
       expected.push_back(token + i);
     }
     worker.flush(now);
     EXPECT_EQ(worker.room(qp), token == 1 ? 19u : 14u);
     if (token == 1) continue;  // from here on, 5 to 10 are under way
     const size_t done = fake().sends.size() - 6;
-    complete(&cq, fake().sends[done]);
+    complete(&send_cq, fake().sends[done]);
     worker.poll(16, now);
     EXPECT_EQ(user.tokens, std::vector(expected.begin(), expected.end() - 5)) << token;
   }
@@ -115,9 +123,9 @@ TEST_F(RcWorker, a_message_that_is_too_long_is_a_fault_of_the_peer) {
 
 TEST_F(RcWorker, an_operation_that_is_too_long_is_a_fault_of_this_side) {
   adopt();
-  ASSERT_EQ(worker.send(qp, 0, 1, 1), Posted::kYes);
+  ASSERT_EQ(worker.send(qp, 0, 1, 1, Wake::kYes), Posted::kYes);
   worker.flush(now);
-  complete(&cq, fake().sends.at(0), IBV_WC_LOC_LEN_ERR);
+  complete(&send_cq, fake().sends.at(0), IBV_WC_LOC_LEN_ERR);
   worker.poll(16, now);
   EXPECT_EQ(user.cause, Cause::kLocal);
 }
@@ -168,14 +176,11 @@ TEST_F(RcWorker, a_signal_that_comes_after_its_bell_was_taken) {
 // Goal: the worker polls the queues that its queue pairs have, and waits for each channel once.
 TEST_F(RcWorker, queues_of_one_channel) {
   adopt();
-  ibv_cq cq2{}, cq3{};
+  ibv_cq cq2{}, cq3{}, sends2{}, sends3{};
   ibv_comp_channel channel2{&device.context, -1, 0};
   CompletionQueue queue2, queue3;
-  cq2.context = cq3.context = &device.context;
-  queue2.cq = &cq2;
-  queue3.cq = &cq3;
-  queue2.channel = &channel2;
-  queue3.channel = &channel;
+  fill(queue2, channel2, cq2, sends2);
+  fill(queue3, channel, cq3, sends3);
   VerbsQp other2, other3;
   WorkerUser user2, user3;
   uint32_t index = 0;
@@ -212,15 +217,77 @@ TEST_F(RcWorker, a_ring_before_sleep_is_not_lost) {
   EXPECT_FALSE(worker.pending());
 }
 
+// Goal: the end of a message wakes the worker if the worker waits for the end, or if the peer has sent a message since.
+TEST_F(RcWorker, ends_that_nobody_waits_for_do_not_wake) {
+  adopt();
+  const auto is_armed = [&] { return fake().armed.contains(&send_cq); };
+  const auto sleeps = [&] { return !worker.pending(); };
+  ASSERT_EQ(worker.send(qp, 0, 1, 1, Wake::kNo), Posted::kYes);
+  worker.flush(now);
+  ASSERT_TRUE(sleeps());
+  EXPECT_TRUE(fake().armed.contains(&cq));
+  EXPECT_FALSE(is_armed());
+  complete(&send_cq, fake().sends.at(0));
+  EXPECT_TRUE(sleeps());
+  worker.poll(16, now);
+  EXPECT_EQ(user.tokens, std::vector<uint64_t>{1}) << "a turn takes it";
+
+  ASSERT_EQ(worker.send(qp, 0, 1, 2, Wake::kNo), Posted::kYes);
+  worker.receive(qp, 0);
+  worker.flush(now);
+  complete(&cq, fake().receives.at(0));
+  EXPECT_FALSE(sleeps());
+  worker.poll(16, now);
+  EXPECT_EQ(user.buffers.size(), 1u);
+  EXPECT_TRUE(sleeps());
+  EXPECT_TRUE(is_armed()) << "the message may be the answer";
+  complete(&send_cq, fake().sends.at(1));
+  EXPECT_FALSE(sleeps());
+  worker.poll(16, now);
+  EXPECT_EQ(user.tokens.size(), 2u);
+  EXPECT_TRUE(sleeps());
+  EXPECT_FALSE(is_armed());
+
+  ASSERT_EQ(worker.send(qp, 0, 1, 3, Wake::kNo), Posted::kYes);
+  ASSERT_EQ(worker.send(qp, 1, 1, 4, Wake::kYes), Posted::kYes);
+  worker.flush(now);
+  EXPECT_TRUE(sleeps());
+  EXPECT_TRUE(is_armed());
+}
+
+// Goal: the same if the caller waits for room, and if the queue pair ends.
+TEST_F(RcWorker, a_worker_that_waits_for_room_or_the_end_is_woken) {
+  adopt();
+  for (uint32_t i = 0; i < qp.work; ++i) ASSERT_EQ(worker.send(qp, 0, 1, i + 1, Wake::kNo), Posted::kYes);
+  worker.flush(now);
+  EXPECT_FALSE(worker.pending());
+  EXPECT_FALSE(fake().armed.contains(&send_cq));
+  EXPECT_EQ(worker.send(qp, 0, 1, 99, Wake::kNo), Posted::kNoRoom);
+  EXPECT_FALSE(worker.pending());
+  EXPECT_TRUE(fake().armed.contains(&send_cq));
+  complete(&send_cq, fake().sends.back());
+  EXPECT_TRUE(worker.pending());
+  worker.poll(16, now);
+  ASSERT_EQ(worker.send(qp, 0, 1, 100, Wake::kNo), Posted::kYes);
+  worker.flush(now);
+  end();
+  worker.poll(16, now);
+  EXPECT_EQ(user.cause, Cause::kClosed);
+  EXPECT_FALSE(worker.pending());
+  EXPECT_TRUE(fake().armed.contains(&send_cq)) << "it drains";
+  complete(&send_cq, fake().sends.back(), IBV_WC_WR_FLUSH_ERR);
+  EXPECT_TRUE(worker.pending());
+  worker.poll(16, now);
+  EXPECT_TRUE(user.is_drained);
+}
+
 // Goal: one queue that always has more than the budget does not keep the worker from another.
 TEST_F(RcWorker, a_busy_queue_leaves_the_others_their_share) {
   adopt();
-  ibv_cq cq2{};
+  ibv_cq cq2{}, sends2{};
   ibv_comp_channel channel2{&device.context, -1, 0};
   CompletionQueue queue2;
-  cq2.context = &device.context;
-  queue2.cq = &cq2;
-  queue2.channel = &channel2;
+  fill(queue2, channel2, cq2, sends2);
   VerbsQp other;
   WorkerUser its_user;
   other.index = 1;
@@ -248,10 +315,10 @@ TEST_F(RcWorker, a_key_that_is_closed_without_a_request_ends_with_its_queue_pair
   adopt();
   RemoteKey key{.open = true};
   qp.keys_open = 1;
-  ASSERT_EQ(worker.send(qp, 0, 1, 1), Posted::kYes);
+  ASSERT_EQ(worker.send(qp, 0, 1, 1, Wake::kYes), Posted::kYes);
   ASSERT_EQ(worker.key_close(qp, key), Posted::kYes);
   worker.flush(now);
-  complete(&cq, fake().sends.at(0), IBV_WC_RETRY_EXC_ERR);
+  complete(&send_cq, fake().sends.at(0), IBV_WC_RETRY_EXC_ERR);
   end();
   for (unsigned i = 0; i < 3; ++i) worker.poll(16, now);
   EXPECT_EQ(user.cause, Cause::kRetryExceeded);

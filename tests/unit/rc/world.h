@@ -54,11 +54,11 @@ class Side final : public rc::QpUser {
     for (uint32_t i = 0; post_receives && i < what.receives; ++i) worker_.receive(what, i);
   }
   void send(const std::string& text, uint64_t token = 0) { EXPECT_EQ(try_send(text, token), rc::Posted::kYes); }
-  [[nodiscard]] rc::Posted try_send(const std::string& text, uint64_t token = 0) {
+  [[nodiscard]] rc::Posted try_send(const std::string& text, uint64_t token = 0, rc::Wake wake = rc::Wake::kYes) {
     const uint32_t buffer = next_send++ % qp->sends;
     const auto bytes = data_of(text);
     std::copy(bytes.begin(), bytes.end(), qp->send_buffer(buffer).begin());
-    return worker_.send(*qp, buffer, uint32_t(bytes.size()), token);
+    return worker_.send(*qp, buffer, uint32_t(bytes.size()), token, wake);
   }
 
   void received(rc::Qp& from, uint32_t buffer, uint32_t bytes, Instant) override {
