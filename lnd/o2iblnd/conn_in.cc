@@ -214,7 +214,8 @@ void in_release(IbWorker& worker, In& in) {
 }
 
 // Once its key is open, the peer may write: only the end of the connection takes that right back. If the connection has
-// ended, or the key is being closed, the event comes soon. Before the verdict the driver has no memory of the core.
+// ended, or the key is being closed, the event comes soon. Before the verdict the driver has no memory of the core. The
+// PUT does not move, so that its peer NI is at fault: copies of what else the peer may have take another path.
 void in_divert(IbWorker& worker, In& in) {
   switch (in.state) {
     case InState::kOffering:
@@ -228,7 +229,7 @@ void in_divert(IbWorker& worker, In& in) {
     case InState::kAnswering:
     case InState::kOffered:
       in.diverted = true;
-      return conn_end(worker, *in.conn, {-ECONNABORTED, LndStatus::kLocalAborted});
+      return conn_end(worker, *in.conn, {-ECONNABORTED, LndStatus::kRemoteDropped});
     case InState::kClosing: in.diverted = true; return;
     case InState::kFree:
     case InState::kOpening:

@@ -62,6 +62,22 @@ TEST_F(IbDivert, while_the_key_is_being_closed) {
   EXPECT_NE(raw.qp, nullptr);
 }
 
+// Goal: what else was under way over the connection may take another path. The peer may have the message that was sent.
+TEST_F(IbDivert, other_messages_of_the_connection) {
+  connect();
+  RxSlot* slot = begin();
+  ASSERT_NE(slot, nullptr);
+  net.rules.delay_min = net.rules.delay_max = 10ms;
+  IbTx& sent = end.put(1, 5, 10);
+  IbTx& asked = end.put(1, 6, 1 << 20);
+  pass(5ms);
+  end.lnd->divert(*slot, now);
+  pass(100ms);
+  expect_diverted();
+  EXPECT_EQ(sent.how.health, LndStatus::kRemoteError);
+  EXPECT_EQ(asked.how.health, LndStatus::kRemoteDropped);
+}
+
 // Goal: the connection has ended, and the queue pair still has to hand the memory back.
 TEST_F(IbDivert, after_the_end_of_the_connection) {
   connect();
