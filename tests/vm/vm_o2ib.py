@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 
 import vm
 from vm import netns
@@ -17,8 +18,10 @@ from vm import netns
 FULL = os.environ.get('ULNET_FULL', '') not in ('', '0')
 SMALL = 90  # seconds for what takes few; the machine may be busy
 CTL = 'ulnetctl --socket /run/ulnet.sock'
-SMALL_SIZES, LARGE_SIZES = '0,1,4000,4096,65536,131072', '1048575,1M'
+SMALL_SIZES, LARGE_SIZES, FEW_SIZES = '0,1,4000,4096,65536,131072', '1048575,1M', '0,65536,1M'
 COUNT = 200 if FULL else 12
+LARGE_COUNT = 200 if FULL else 3  # each takes as long as twenty small ones
+MESSAGES = 500 if FULL else 100  # on a rail, before and after what happens to a link
 ROUNDS = 5 if FULL else 1
 MTU, FRAME_BYTES = 4096, 58  # bytes around the payload of a frame: Ethernet 14, IP 20, UDP 8, BTH 12, ICRC 4
 # An interface answers for its own address only, and a packet may come by another interface than the way back.
@@ -26,7 +29,7 @@ ONE_SUBNET = ('for i in all eth0 eth1; do cd /proc/sys/net/ipv4/conf/$i; echo 1 
               'echo 0 >rp_filter; done')
 SPEED, SLOW_SPEED, SLOW_RATE = 10000, 1000, '5mbit'  # of a link, as the guest sees it; and its rate when it is slow
 SMALL_MTU = 1024  # of a path whose interfaces have an MTU of 1500
-RAILS = ('10.0.0.1@o2ib', '10.0.1.1@o2ib')
+RAILS, RAILS_OF_B = ('10.0.0.1@o2ib', '10.0.1.1@o2ib'), ('10.0.0.2@o2ib', '10.0.1.2@o2ib')
 CONFIG = b'ulnet:\n    perf_target: true\n'
 ROUTER = b'''routing:
     enable: 1
@@ -44,9 +47,13 @@ class Machine:
         self.guest = guest
         self.daemon = None
 
-    def start(self, *nets, config='ulnet'):
-        self.guest.run(ONE_SUBNET, SMALL)
-        self.daemon = self.guest.start(f'exec ulnetd --socket /run/ulnet.sock --config /etc/{config}.yaml')
+    def launch(self, config='ulnet'):
+        """Starts ulnetd, and does not wait until it is ready."""
+        command = f'exec ulnetd --socket /run/ulnet.sock --config /etc/{config}.yaml'
+        self.daemon = self.guest.start(f'{ONE_SUBNET}\n{command}')
+
+    def join(self, *nets):
+        """Gives these nets to the ulnetd that was launched."""
         self.daemon.wait_for('ulnetd: ready', SMALL)
         self.ctl('lnet configure')
         for net, interface in nets:
@@ -75,6 +82,10 @@ class Machine:
         """Starts ulnet-perf in this ulnetd."""
         return self.guest.start(f'exec ulnet-perf {words} --socket /run/ulnet.sock --json')
 
+    def load(self, words, drain=SMALL):
+        """Starts operations of 64 KiB without end. After a signal, those under way have `drain` seconds to end."""
+        return self.perf(f'{words} --size 65536 -d 1h --drain {drain}s')
+
     def rnr(self):
         """Messages that met no receive buffer, as the devices count them."""
         output = self.guest.run('cat /sys/class/infiniband/rxe*/ports/1/hw_counters/*rnr*', SMALL)
@@ -100,11 +111,20 @@ class Machine:
         """Waits until the peer NI has its full health again."""
         self.guest.until(f"{CTL} peer show -v 3 | grep -A80 'nid: {nid}' | grep -m1 'health value' | grep 1000", SMALL)
 
-    def sent(self, nid):
-        """Messages that this NI has sent."""
+    def sent(self, *nids):
+        """The number of messages that each of these NIs has sent."""
         output = self.ctl('net show -v')
-        block = output[output.index(f'nid: {nid}'):]
-        return int(re.search(r'send_count: (\d+)', block).group(1))
+        blocks = [output[output.index(f'nid: {nid}'):] for nid in nids]
+        return [int(re.search(r'send_count: (\d+)', block).group(1)) for block in blocks]
+
+    def sends(self, count, *nids):
+        """Waits for this number of messages from these NIs; returns the number of each NI."""
+        before, deadline = self.sent(*nids), time.monotonic() + SMALL
+        while True:
+            more = [now - then for now, then in zip(self.sent(*nids), before)]
+            if sum(more) >= count:
+                return more
+            assert time.monotonic() < deadline, (nids, more, count)
 
 
 def results(program, timeout=10 * SMALL):
@@ -117,11 +137,22 @@ def results(program, timeout=10 * SMALL):
     return found['runs']
 
 
-def verified(machine, nid, timeout=10 * SMALL):
-    """Puts and gets of all sizes, each byte compared."""
+def stopped(program):
+    """Ends a load; returns its result."""
+    program.signal('TERM')
+    (run,) = results(program)
+    return run
+
+
+ALL = ((SMALL_SIZES, COUNT, 8), (LARGE_SIZES, LARGE_COUNT, 1))
+AFTER_A_LOSS = ALL if FULL else ((FEW_SIZES, LARGE_COUNT, 1),)
+
+
+def verified(machine, nid, transfers=ALL, timeout=10 * SMALL):
+    """Puts and gets, each byte compared. `transfers`: sizes, the number of each, and how many at a time."""
     for kind in ('put', 'get'):
-        for sizes, concurrency in ((SMALL_SIZES, 8), (LARGE_SIZES, 1)):
-            runs = results(machine.perf(f'{kind} {nid} --size {sizes} -n {COUNT} -c {concurrency} --verify'), timeout)
+        for sizes, count, concurrency in transfers:
+            runs = results(machine.perf(f'{kind} {nid} --size {sizes} -n {count} -c {concurrency} --verify'), timeout)
             assert all(one['verified'] == one['completed'] for one in runs), runs
 
 
@@ -135,8 +166,12 @@ class Pair:
         lab.node.ip('link', 'add', 'wire0', 'mtu', '9000', 'type', 'veth', 'peer', 'name', 'wire1', 'mtu', '9000')
         for index in '01':
             lab.node.ip('link', 'set', f'wire{index}', 'master', f'br{index}', 'up')
-        self.a = Machine(lab.guest('a', {'br0': '10.0.0.1/16', 'br1': '10.0.1.1/16'}, rxe=True))
-        self.b = Machine(lab.guest('b', {'br0': '10.0.0.2/16', 'br1': '10.0.1.2/16'}, rxe=True))
+        self.a, self.b = self.machine('a', 1), self.machine('b', 2)
+
+    def machine(self, name, number):
+        """Starts the guest of a machine."""
+        addresses = {f'br{index}': f'10.0.{index}.{number}/16' for index in (0, 1)}
+        return Machine(self.lab.guest(name, addresses, rxe=True))
 
     def both(self):
         return self.a, self.b
@@ -145,7 +180,9 @@ class Pair:
 def one_rail(pair):
     """Pings and verified data, both ways."""
     for machine in pair.both():
-        machine.start(('o2ib', 'eth0'))
+        machine.launch()
+    for machine in pair.both():
+        machine.join(('o2ib', 'eth0'))
     pair.a.ping('10.0.0.2@o2ib')
     pair.b.ping('10.0.0.1@o2ib')
     verified(pair.a, '10.0.0.2@o2ib')
@@ -171,67 +208,65 @@ def two_rails(pair):
         machine.add('o2ib', 'eth1')
     output = pair.a.ctl('discover 10.0.0.2@o2ib --force')
     assert '10.0.1.2@o2ib' in output, output
-    before = [pair.a.sent(nid) for nid in RAILS]
+    before = pair.a.sent(*RAILS)
     verified(pair.a, '10.0.0.2@o2ib')
-    used = [pair.a.sent(nid) - count for nid, count in zip(RAILS, before)]
+    used = [now - then for now, then in zip(pair.a.sent(*RAILS), before)]
     assert min(used) > max(used) / 3, used
     print(f'two rails: {used} messages', flush=True)
 
 
 def link_lost(pair):
     """One rail loses its carrier: the NI is down, the other one carries on. Then the carrier comes back."""
-    program = pair.a.perf('put 10.0.0.2@o2ib --size 65536 -c 4 -d 12s')
-    program.guest.until(f'{CTL} net show -v | grep send_count', SMALL)
+    program = pair.a.load('put 10.0.0.2@o2ib -c 4')
+    pair.a.sends(MESSAGES, RAILS[1])
     pair.a.guest.set_carrier(False, 1)
-    pair.a.state('10.0.1.1@o2ib', 'down')
+    pair.a.state(RAILS[1], 'down')
+    pair.a.sends(MESSAGES, RAILS[0])
     pair.a.guest.set_carrier(True, 1)
-    pair.a.state('10.0.1.1@o2ib', 'up')
-    (run,) = results(program)
-    assert run['completed'] > 0, run
-    verified(pair.a, '10.0.0.2@o2ib')
+    pair.a.state(RAILS[1], 'up')
+    pair.a.sends(MESSAGES, RAILS[1])
+    run = stopped(program)
+    verified(pair.a, '10.0.0.2@o2ib', AFTER_A_LOSS)
     print(f"link lost: {run['completed']} puts, none failed", flush=True)
 
 
 def path_cut(pair):
     """Frames are lost on one rail, and no device reports it. Payload goes both ways, by puts and by gets."""
-    kinds = ('put', 'get')
-    programs = [machine.perf(f'{kind} {nid} --size 65536 -c 2 -d 10s')
-                for machine, nid in ((pair.a, '10.0.0.2@o2ib'), (pair.b, '10.0.0.1@o2ib')) for kind in kinds]
+    ends = ((pair.a, '10.0.0.2@o2ib', RAILS), (pair.b, '10.0.0.1@o2ib', RAILS_OF_B))
+    programs = [machine.load(f'{kind} {nid} -c 2') for machine, nid, _ in ends for kind in ('put', 'get')]
     pair.a.guest.set_tap(False, 1)
-    runs = [run for program in programs for run in results(program)]
+    pair.a.ni_state(RAILS[1], 'failed')  # no probe is answered
+    for machine, _, rails in ends:
+        machine.sends(MESSAGES, rails[0])
+    runs = [stopped(program) for program in programs]
     pair.a.guest.set_tap(True, 1)
     assert all(run['completed'] > 0 for run in runs), runs
     pair.a.recovered('10.0.1.2@o2ib')
     pair.b.recovered('10.0.1.1@o2ib')
-    verified(pair.a, '10.0.0.2@o2ib')
+    verified(pair.a, '10.0.0.2@o2ib', AFTER_A_LOSS)
     print(f"path cut: {[run['completed'] for run in runs]} puts and gets, none failed", flush=True)
 
 
-def shares(pair, seconds):
-    """Messages of each rail for some puts of 64 KiB."""
-    before = [pair.a.sent(nid) for nid in RAILS]
-    results(pair.a.perf(f'put 10.0.0.2@o2ib --size 65536 -c 4 -d {seconds}s'))
-    return [pair.a.sent(nid) - count for nid, count in zip(RAILS, before)]
-
-
 def link_slow(pair):
-    """The link of one rail comes back slower: its NI is degraded, and the other rail carries most. Then it is fast."""
+    """The link of one rail comes back slower: its NI is degraded, and the other rail carries most. Then it is fast, and
+    both carry as much. Puts go on meanwhile.
+    """
     pair.a.link(SPEED, None)
     pair.a.ni_state(RAILS[1], 'created')
     pair.a.link(SLOW_SPEED, f'add dev eth1 root tbf rate {SLOW_RATE} burst 64k limit 8m')
     pair.a.ni_state(RAILS[1], 'degraded')
     output = pair.a.ctl('net show -v 4')
     assert re.findall(r'link speed: (.*)', output) == [f'{SLOW_SPEED} of {SPEED} Mbit/s'], output
-    slow = shares(pair, 6)
+    program = pair.a.load('put 10.0.0.2@o2ib -c 4')
+    slow = pair.a.sends(4 * MESSAGES, *RAILS)
     assert slow[0] > 2 * slow[1], slow
     pair.a.link(SPEED, 'del dev eth1 root')
     pair.a.ni_state(RAILS[1], 'created')
-    for _ in range(10):  # the worker measures the rail again by its messages
-        fast = shares(pair, 3)
-        if min(fast) > max(fast) / 3:
-            break
-    else:
-        raise AssertionError(f'the rail that is fast again carries few messages: {fast}')
+    deadline, fast = time.monotonic() + SMALL, [1, 0]
+    while min(fast) <= max(fast) / 3:  # the worker measures the rail again by its messages
+        assert time.monotonic() < deadline, f'the rail that is fast again carries few messages: {fast}'
+        fast = pair.a.sends(2 * MESSAGES, *RAILS)
+    stopped(program)
     print(f'link slow: {slow} messages, then {fast}', flush=True)
 
 
@@ -273,23 +308,32 @@ def guest_capture(pair):
 
 
 def peer_lost(pair):
-    """The other machine loses its power. Operations end, and later ones arrive at its next life."""
-    program = pair.a.perf('put 10.0.0.2@o2ib --size 65536 -c 4 -d 5s')
-    pair.b.guest.power_cycle()
+    """The other machine loses its power. Its next life makes connections, so that operations of the former one end, and
+    later ones arrive.
+    """
+    program = pair.a.load('put 10.0.0.2@o2ib -c 4', drain=5)
+    pair.a.sends(MESSAGES, *RAILS)
+    pair.b.guest.power_off()
+    program.signal('TERM')
+    pair.b.guest.power_on()
+    pair.b.guest.wait_ready()
+    pair.b.launch()
+    pair.b.join(('o2ib', 'eth0'), ('o2ib', 'eth1'))
+    for nid in RAILS:
+        pair.b.ping(nid)
     output = program.wait(10 * SMALL, status=None)
     (run,) = json.loads(output)['runs']
     assert run['accepted'] == run['ended'] and not run['duplicates'], output
-    pair.b.start(('o2ib', 'eth0'), ('o2ib', 'eth1'))
     pair.a.guest.until(f'{CTL} ping 10.0.0.2@o2ib --timeout 5', SMALL)
-    verified(pair.a, '10.0.0.2@o2ib')
+    verified(pair.a, '10.0.0.2@o2ib', AFTER_A_LOSS)
     print(f"peer lost: {run['failed']} of {run['accepted']} puts failed, and all ended", flush=True)
 
 
-def router(lab, pair):
-    """o2ib on one side, tcp on the other, and a router between them."""
-    c = Machine(lab.guest('c', {'br0': '10.0.0.3/16', 'br1': '10.0.1.3/16'}, rxe=True))
+def router(pair, c):
+    """o2ib on one side, tcp on the other, and `c` is a router between them."""
     c.guest.wait_ready()
-    c.start(('o2ib', 'eth0'), ('tcp', 'eth1'), config='router')
+    c.launch('router')
+    c.join(('o2ib', 'eth0'), ('tcp', 'eth1'))
     d = pair.b
     d.ctl('net del --net o2ib')
     d.ctl('net add --net tcp --if eth1')
@@ -303,7 +347,7 @@ def router(lab, pair):
     print('router: verified both ways', flush=True)
 
 
-def steps(lab, pair):
+def steps(pair):
     one_rail(pair)
     efficiency(pair)
     guest_capture(pair)
@@ -315,10 +359,11 @@ def steps(lab, pair):
         link_lost(pair)
         path_cut(pair)
     assert [machine.rnr() for machine in pair.both()] == [0, 0]
+    c = pair.machine('c', 3)  # boots while the end of a peer is noticed
     for _ in range(ROUNDS):
         peer_lost(pair)
     assert [machine.rnr() for machine in pair.both()] == [0, 0]
-    router(lab, pair)
+    router(pair, c)
 
 
 def main():
@@ -327,7 +372,7 @@ def main():
         pair = Pair(lab)
         lab.wait_ready()
         try:
-            steps(lab, pair)
+            steps(pair)
         except Exception:
             for machine in pair.both():
                 machine.report()

@@ -28,12 +28,6 @@ ulnet:
 '''
 
 
-def start_daemon(guest, options=''):
-    daemon = guest.start(f'exec ulnetd --socket /run/ulnet.sock {options}')
-    daemon.wait_for('ulnetd: ready', SMALL)
-    return daemon
-
-
 def ping(guest, nid):
     output = guest.run(f'{CTL} ping {nid} --timeout 20', SMALL)
     assert nid in output, output
@@ -49,7 +43,10 @@ def main():
         server = lab.guest('server', {'br1': '10.2.0.1/24'})
         router = lab.guest('router', {'br0': '10.1.0.2/24', 'br1': '10.2.0.2/24'})
         lab.wait_ready()
-        daemons = [start_daemon(client), start_daemon(server), start_daemon(router, '--config /etc/router.yaml')]
+        daemons = [guest.start(f'exec ulnetd --socket /run/ulnet.sock {options}')
+                   for guest, options in ((client, ''), (server, ''), (router, '--config /etc/router.yaml'))]
+        for daemon in daemons:
+            daemon.wait_for('ulnetd: ready', SMALL)
         client.run(f'{CTL} lnet configure && {CTL} net add --net tcp --if eth0', SMALL)
         server.run(f'{CTL} lnet configure && {CTL} net add --net tcp1 --if eth0', SMALL)
         for guest, nid in ((client, '10.1.0.2@tcp'), (router, '10.1.0.1@tcp'), (server, '10.2.0.2@tcp1'),
