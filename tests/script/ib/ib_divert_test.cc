@@ -62,7 +62,7 @@ TEST_F(IbDivert, while_the_key_is_being_closed) {
   EXPECT_NE(raw.qp, nullptr);
 }
 
-// Goal: what else was under way over the connection may take another path. The peer may have the message that was sent.
+// Goal: other messages of the connection may take another path. The peer may have the message that was sent.
 TEST_F(IbDivert, other_messages_of_the_connection) {
   connect();
   RxSlot* slot = begin();
