@@ -1,5 +1,6 @@
 // The candidates of one step of a choice: the order in which they are compared, and the load of each.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "dataplane/base/ids.h"
@@ -41,6 +42,23 @@ struct Load {
 };
 [[nodiscard]] inline Load load_of(const Rank& rank, const TallyNow& tally) {
   return {tally.under_way + rank.handicap, tally.weight, tally.sequence};
+}
+
+/// Of the best NI of a net that has a link; 0 if none has one.
+[[nodiscard]] inline uint16_t local_net_health(const LocalView& local, const NetView& net) {
+  uint16_t health = 0;
+  for (uint32_t i = net.first; i < net.first + net.count; ++i)
+    if (const NiView& ni = local.nis[i]; !ni.fatal && !ni.going()) health = std::max(health, ni.health);
+  return health;
+}
+
+/// Has an NI of this net a link? The NI of a gateway is chosen before the local NI. So where gateways are on several
+/// nets, the links decide between the nets in the first of these choices.
+[[nodiscard]] inline bool has_link(const LocalView& local, Net net) {
+  const NetView* view = local.net(net);
+  if (view == nullptr) return false;
+  const auto first = local.nis.begin() + view->first;
+  return std::any_of(first, first + view->count, [](const NiView& one) { return !one.fatal && !one.going(); });
 }
 
 /// Index of the best of interfaces that differ in nothing but their tallies. The best has the fewest messages. Of

@@ -198,14 +198,6 @@ class Chooser {
     for (uint32_t i = 0; i < net.count; ++i) health = std::max(health, health_of(peer.nis[net.first + i]));
     return health;
   }
-  [[nodiscard]] uint16_t local_net_health(const NetView& net) const {
-    uint16_t health = 0;
-    for (uint32_t i = 0; i < net.count; ++i) {
-      const NiView& ni = view_.local->nis[net.first + i];
-      if (!ni.fatal && !ni.going()) health = std::max(health, ni.health);
-    }
-    return health;
-  }
   struct NetWait {
     int64_t least = 0;  ///< of its NIs
     bool slow = false;  ///< an NI has a weight above 1
@@ -243,7 +235,7 @@ class Chooser {
     if (const auto x = peer_net_health(peer, a), y = peer_net_health(peer, b); x != y)
       return Verdict::higher(Criterion::kPeerNetHealth, x, y);
     if (a.priority != b.priority) return Verdict::lower(Criterion::kPeerNetPriority, a.priority, b.priority);
-    if (const auto x = local_net_health(a_local), y = local_net_health(b_local); x != y)
+    if (const auto x = local_net_health(*view_.local, a_local), y = local_net_health(*view_.local, b_local); x != y)
       return Verdict::higher(Criterion::kLocalNetHealth, x, y);
     if (a_local.priority != b_local.priority)
       return Verdict::lower(Criterion::kLocalNetPriority, a_local.priority, b_local.priority);
@@ -543,6 +535,7 @@ class Chooser {
     PeerCandidate best;
     int64_t credits_most = 0;
     for (const PeerNetView& net : gateway.nets) credits_most = std::max<int64_t>(credits_most, net.credits_most);
+    const bool several = from == nullptr && gateway.nets.size() > 1;
     for (Turns turns(reader_.worker(), uint32_t(gateway.nis.size())); turns.left(); turns.next()) {
       const uint32_t i = turns.index();
       const PeerNiView& ni = gateway.nis[i];
@@ -551,7 +544,8 @@ class Chooser {
         continue;
       }
       recorder_.considered(step, ni);
-      const Rank rank{key_of(ni, gateway.ranks[i]) + tried_.key_of_peer_ni(ni.slot, from), ni.slot,
+      const uint64_t link = several && !has_link(*view_.local, ni.nid.net()) ? Rank::key_of(true, UINT16_MAX, 0) : 0;
+      const Rank rank{(key_of(ni, gateway.ranks[i]) | link) + tried_.key_of_peer_ni(ni.slot, from), ni.slot,
                       uint32_t(credits_most - ni.tx_credits)};
       const PeerCandidate one{&ni, rank.key, 0, load_of(rank, reader_.peer_ni(ni.slot))};
       if (best.ni != nullptr) {
@@ -576,6 +570,9 @@ class Chooser {
   [[nodiscard]] Verdict way_compare(const Way& a, const Way& b) const {
     if (const auto x = tried_.at_peer(a.hop->slot, nullptr), y = tried_.at_peer(b.hop->slot, nullptr); x != y)
       return Verdict::lower(Criterion::kHealth, x, y);
+    if (a.hop->nid.net() != b.hop->nid.net())
+      if (const bool x = has_link(*view_.local, a.hop->nid.net()), y = has_link(*view_.local, b.hop->nid.net()); x != y)
+        return Verdict::higher(Criterion::kLink, x, y);
     if (a.preferred != b.preferred) return Verdict::lower(Criterion::kPreferredGateway, a.preferred, b.preferred);
     if (a.route->priority != b.route->priority)
       return Verdict::lower(Criterion::kRoutePriority, a.route->priority, b.route->priority);

@@ -184,6 +184,39 @@ TEST(SelectRoutes, gateway_ni) {
   check({equal});
 }
 
+// Goal: a net on which no NI of this node has a link leads nowhere (docs/decisions.md #119).
+TEST(SelectRoutes, gateway_beyond_a_link_that_is_down) {
+  check({
+      {.why = "a net on which no NI here has a link comes last",
+       .nis = {{.nid = "1@tcp", .health = 0}, {.nid = "3@o2ib", .fatal = true}, {.nid = "4@o2ib", .fatal = true}},
+       .peers = {multi_rail({{.nid = "21@gni"}}),
+                 gateway({{.nid = "91@tcp", .health = 0, .credits = -9}, {.nid = "93@o2ib"}})},
+       .routes = {{.net = "gni", .gateway = "93@o2ib"}},
+       .ask = kRequest,
+       .expect = "1@tcp > 91@tcp > 21@gni"},
+      {.why = "one link is enough",
+       .nis = {{.nid = "1@tcp"}, {.nid = "3@o2ib", .fatal = true}, {.nid = "4@o2ib"}},
+       .peers = {multi_rail({{.nid = "21@gni"}}), gateway({{.nid = "91@tcp", .health = 0}, {.nid = "93@o2ib"}})},
+       .routes = {{.net = "gni", .gateway = "93@o2ib"}},
+       .ask = kRequest,
+       .expect = "4@o2ib > 93@o2ib > 21@gni"},
+      {.why = "no net has a link",
+       .nis = {{.nid = "1@tcp", .fatal = true}, {.nid = "3@o2ib", .fatal = true}},
+       .peers = {multi_rail({{.nid = "21@gni"}}), gateway({{.nid = "91@tcp", .health = 0}, {.nid = "93@o2ib"}})},
+       .routes = {{.net = "gni", .gateway = "93@o2ib"}},
+       .ask = kRequest,
+       .expect = "3@o2ib > 93@o2ib > 21@gni"},
+      {.why = "a route over a net without a link comes after all others",
+       .nis = {{.nid = "1@tcp"}, {.nid = "3@o2ib", .fatal = true}},
+       .peers = {multi_rail({{.nid = "21@gni", .preferred_gateways = {"93@o2ib"}}}),
+                 gateway({{.nid = "91@tcp", .health = 0}}), gateway({{.nid = "93@o2ib"}})},
+       .routes = {{.net = "gni", .gateway = "91@tcp", .priority = 9, .hops = 9},
+                  {.net = "gni", .gateway = "93@o2ib", .priority = 1, .hops = 1}},
+       .ask = kRequest,
+       .expect = "1@tcp > 91@tcp > 21@gni"},
+  });
+}
+
 /// A peer on gni and kfi, of which both lie behind the one gateway.
 Row two_far_nets(const char* why, std::vector<PeerNiSpec> nis, std::vector<NetPriority> nets) {
   return {.why = why,
