@@ -231,9 +231,10 @@ bool Health::others_active(const PeerNi& ni, Instant now) const {
 
 // Nobody to test it with: the link alone counts. For a silent NI, partner() is null only if no peer NI of its net was
 // ever heard.
-void Health::test_alone(LocalNi& ni, const HealthRules& rules) {
+void Health::test_alone(LocalNi& ni, const HealthRules& rules, Instant now) {
   const uint16_t before = ni.health.value();
-  ni.health.heard();  // as an answer: the next ping is due after 2 s
+  ni.health.heard();  // as an answer, and before the next time is set: 2 s from now, however long the last wait was
+  ni.health.pinged(rules, now);
   ni.health.succeed(1, rules);
   changed(ni, before, "its link is up, and no peer on its net was heard lately");
 }
@@ -302,11 +303,10 @@ unsigned Health::look(LocalNi& ni, const HealthRules& rules, Instant now) {
   if (!ping_is_due(
           ni, rules, [&] { return now - node_active_ < kActive; }, now))
     return 0;
+  const PeerNi* to = partner(ni, now);
+  if (to == nullptr) return test_alone(ni, rules, now), 1;
   ni.health.pinged(rules, now);
-  if (const PeerNi* to = partner(ni, now))
-    ping(ni, *to, rules, now);
-  else
-    test_alone(ni, rules);
+  ping(ni, *to, rules, now);
   return 1;
 }
 

@@ -98,7 +98,7 @@ class Health {
   void ping(Ni& ni, const PeerNi& to, const HealthRules& rules, Instant now);
   void ping_ended(LocalNi& ni, bool answered);
   void ping_ended(PeerNi& ni, bool answered);
-  void test_alone(LocalNi& ni, const HealthRules& rules);
+  void test_alone(LocalNi& ni, const HealthRules& rules, Instant now);
   [[nodiscard]] const PeerNi* partner(const LocalNi& ni, Instant now) const;
   [[nodiscard]] bool others_active(const PeerNi& ni, Instant now) const;
 

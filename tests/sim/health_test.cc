@@ -354,6 +354,18 @@ TEST_F(SimHealth, an_ni_that_is_alone_on_its_net_recovers_soon) {
   ASSERT_TRUE(sim.run_until([&] { return local_health("10.1.0.1@tcp1") == 1000; }, 30s));
 }
 
+// Goal: the same after pings without an answer, whose waits have become long. Only the first look has to wait.
+TEST_F(SimHealth, an_ni_that_is_left_alone_recovers_soon_after_the_first_look) {
+  build({"10.0.0.1@tcp", "10.1.0.1@tcp1"}, {"10.0.0.2@tcp"});
+  for (const int64_t health : {int64_t{0}, config::kHealthAuto}) {
+    a->apply({config::NetSet{.nid = nid("10.1.0.1@tcp1"), .health = health}});
+    ASSERT_TRUE(sim.run_until([&] { return !a->applying(); }, 10s));
+  }
+  for (int i = 0; i < 12; ++i) local_ni("10.1.0.1@tcp1").health.pinged({}, sim.now());
+  ASSERT_TRUE(sim.run_until([&] { return local_health("10.1.0.1@tcp1") > 0; }, 901s));
+  ASSERT_TRUE(sim.run_until([&] { return local_health("10.1.0.1@tcp1") == 1000; }, 30s));
+}
+
 /// Three nodes with two rails each.
 struct SimWitness : SimHealth {
   SimNode* c = nullptr;
