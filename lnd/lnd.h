@@ -133,6 +133,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
   Nid next_hop;                 ///< the next hop's NID (header.dest_nid is the final destination)
   Instant deadline = kForever;  ///< not worth sending after this; the LND need not watch it before it has a connection
   bool routed = false;          ///< forwarded for another node: header.src_nid is not ours
+  bool last_credit = false;     ///< holds the last credit of its kind, so that a message may wait for its end
   uint64_t token = 0;           ///< of a REPLY: RxSlot::token of the request that it answers; 0: a message of its own
   uint64_t lnd[4] = {};         ///< the LND's own while it owns the Tx
   // The serving worker's own.

@@ -15,6 +15,7 @@ constexpr Duration kNap = 100us;
 }  // namespace
 
 unsigned eq_wait(Submitter& submitter, EqHandle eq, std::span<Event> out, Duration timeout) {
+  if (out.empty()) return 0;
   const Instant begin = clock_now();
   for (Instant now = begin;; now = clock_now()) {
     if (const unsigned count = submitter.eq_poll(eq, out); count != 0) return count;
@@ -24,7 +25,7 @@ unsigned eq_wait(Submitter& submitter, EqHandle eq, std::span<Event> out, Durati
     if (!fd)
       (void)wait_readable({}, now + std::min(left, kNap), now);
     else if (submitter.eq_arm(eq))
-      (void)wait_readable(std::array{*fd}, now + left, now);
+      (void)wait_readable(std::array{*fd}, left < kForever - now ? now + left : kForever, now);
   }
 }
 

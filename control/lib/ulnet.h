@@ -140,10 +140,11 @@ int ulnet_eq_close(ulnet_submitter_t* submitter, ulnet_eq_t eq);
 int ulnet_eq_poll(ulnet_submitter_t* submitter, ulnet_eq_t eq, ulnet_event_t* out, unsigned max);
 /* A descriptor to sleep on, for poll(), epoll_wait() or a loop of another library. Before each sleep call
  * ulnet_eq_arm(). If the result is 1, sleep: the descriptor becomes readable when an event comes. If the result is 0,
- * do not sleep, but poll: events are there, or the handle is stale. ulnet_eq_poll() ends what ulnet_eq_arm() has begun.
- * The descriptor is the queue's: do not read from it, and do not close it. If a call has returned -EAGAIN, no event may
- * come for it: sleep only for a short time. ulnet_eq_fd() returns the descriptor, or -EXDEV, -ENOENT (no such queue),
- * -EINVAL (queue with a callback), -EMFILE. */
+ * do not sleep, but poll: events are there, the handle is stale, or ulnet_eq_fd() was not called. ulnet_eq_poll() ends
+ * what ulnet_eq_arm() has begun. Sometimes the descriptor is readable without an event. The descriptor is the queue's:
+ * do not read from it, and do not close it. A queue that is opened later may have the same descriptor. If a call has
+ * returned -EAGAIN, no event may come for it: sleep only for a short time. ulnet_eq_fd() returns the descriptor, or
+ * -EXDEV, -ENOENT (no such queue), -EINVAL (queue with a callback), -EMFILE. */
 int ulnet_eq_fd(ulnet_submitter_t* submitter, ulnet_eq_t eq);
 int ulnet_eq_arm(ulnet_submitter_t* submitter, ulnet_eq_t eq);
 /* As ulnet_eq_poll(), but sleeps at most timeout_ms until the first event comes. */

@@ -176,6 +176,7 @@ void lnd_submit(Worker& w, Tx& tx) {
   if (w.view->faults != nullptr && stopped_by_fault(w, tx)) return;
   ULNET_CHECK(tx.payload.length <= kMaxPayload);
   tx.stage = TxStage::kInLnd;
+  tx.last_credit = tx.peer->credits.free() <= 0 || tx.ni_slice->credits.free() <= 0;
   w.lnds[tx.ni_slice->lnd]->submit(tx, w.now);
 }
 

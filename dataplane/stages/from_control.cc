@@ -58,9 +58,9 @@ void run(Worker& w, const AvoidPeerMsg& msg) {
   peer_avoid(w, *msg.slice, msg.avoid);
 }
 
+/// Answered when the LNDs have taken what has come, perhaps only now: answer_moved().
 void run(Worker& w, const MovedAskMsg& ask) {
-  const Instant moved = w.lnds[ask.lnd]->moved(ask.ni, ask.peer_ni, w.now);
-  (void)post_control_if_room(w, MovedMsg{ask.ni, ask.peer_ni, moved.time_since_epoch().count()});
+  w.moved_asks[w.moved_asks_count++] = ask;
 }
 
 bool local_idle(Worker& w, const PeerLocal& local) {

@@ -232,6 +232,16 @@ unsigned run_lnds(Worker& w) {
   return events + drained;
 }
 
+/// A message whose end has come is not stuck, even if the LND sees the end only in this turn.
+void answer_moved(Worker& w) {
+  for (uint32_t i = 0; i < w.moved_asks_count; ++i) {
+    const MovedAskMsg& ask = w.moved_asks[i];
+    const Instant moved = w.lnds[ask.lnd]->moved(ask.ni, ask.peer_ni, w.now);
+    (void)post_control_if_room(w, MovedMsg{ask.ni, ask.peer_ni, moved.time_since_epoch().count()});
+  }
+  w.moved_asks_count = 0;
+}
+
 unsigned run_timers(Worker& w) {
   unsigned fired = w.deadlines.advance(w.now, kTimerBudget, [&](Operation& op) { operation_expired(w, op); });
   fired += w.tx_deadlines.advance(w.now, kTimerBudget, [&](Tx& tx) { egress_expired(w, tx); });
@@ -265,6 +275,7 @@ unsigned Worker::turn(Instant now_) {
   unsigned done = run_inbox(*this);
   done += drain_local(*this);
   done += run_lnds(*this);
+  answer_moved(*this);
   done += run_timers(*this);
   done += drain_local(*this);
   done += flush_events(*this);

@@ -131,7 +131,9 @@ class Worker {
   static constexpr size_t kBatchWork = kInboxBudget;      ///< work
   std::vector<PostItem> batch;                            ///< scratch of the inbox stage
   std::array<ControlMsg, kControlBudget> control_batch;   ///< the same
-  std::array<Gauge, kRegionsMax + 1> region_users;        ///< by slot: segments of MDs in regions of applications
+  std::array<MovedAskMsg, kControlBudget> moved_asks;     ///< of this turn's messages of control
+  uint32_t moved_asks_count = 0;
+  std::array<Gauge, kRegionsMax + 1> region_users;  ///< by slot: segments of MDs in regions of applications
 };
 
 }  // namespace ulnet

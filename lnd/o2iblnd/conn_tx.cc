@@ -25,18 +25,20 @@ MessageBuffer buffer_of(Conn& conn, const Out& out) {
   return MessageBuffer(conn.qp->send_buffer(uint32_t(&out - &conn.outs[0])).first<kMessageMax>());
 }
 
-constexpr uint16_t kDepthOfQuiet = 4;  // with fewer credits, a message may wait for the only one
+constexpr uint32_t kRoomOfQuiet = 8;  // with less room, something may wait for room
 
-/// Nobody waits for the end of a message that holds nothing which another needs, and whose own events do not need it.
+/// The end of a message may be reported late if nothing waits for the end. The message is alone at this worker and
+/// holds nothing that another needs. Its answer wakes the worker that waits for the answer, which has to be this one.
 rc::Wake wake_of(const IbWorker& worker, const Conn& conn, MessageType type, const Tx* tx) {
   const bool alone = worker.tx_count <= (tx != nullptr ? 1 : 0) && conn.outs_used <= 2 && conn.queue.empty();
-  if (!alone || type == MessageType::kNoop || conn.facts.depth < kDepthOfQuiet) return rc::Wake::kYes;
+  if (!alone || type == MessageType::kNoop || worker.rc.room(*conn.qp) < kRoomOfQuiet) return rc::Wake::kYes;
   if (tx == nullptr) return rc::Wake::kNo;
   const wire::Header& header = tx->header;
-  if (header.src_nid != conn.facts.ends.src) return rc::Wake::kYes;  // from another node, which waits for credits
+  const bool own = header.src_nid == conn.facts.ends.src && tx->home == worker.core.worker_id().value;
+  if (!own || tx->last_credit) return rc::Wake::kYes;
   switch (header.type) {
-    case wire::MsgType::kAck: return rc::Wake::kNo;
-    case wire::MsgType::kGet: return rc::Wake::kNo;  // its REPLY comes later
+    case wire::MsgType::kAck:
+    case wire::MsgType::kGet: return rc::Wake::kNo;
     case wire::MsgType::kPut: return header.put().ack_wmd.is_none() ? rc::Wake::kYes : rc::Wake::kNo;
     default: return rc::Wake::kYes;
   }

@@ -210,14 +210,16 @@ unsigned Generator::turn(Instant now) {
   return count + issue_ready(now);
 }
 
-/// When the phase ends by itself; kForever: with an event only.
+/// When the phase ends by itself; kNever: at once; kForever: with an event only.
 Instant Generator::phase_end() const {
   switch (phase_) {
     case Phase::kWaiting: return kNever;
     case Phase::kWarmup: return phase_since_ + job_.warmup;
-    case Phase::kMeasure: return job_.count == 0 ? measure_since_ + job_.duration : kForever;
-    case Phase::kDrain:
-    case Phase::kCancel: return give_up_;
+    case Phase::kMeasure:
+      if (job_.count == 0) return measure_since_ + job_.duration;
+      return ended_measured_ < job_.count ? kForever : kNever;
+    case Phase::kDrain: return in_flight_ == 0 && back_.empty() ? kNever : give_up_;
+    case Phase::kCancel: return bound_ == 0 && in_flight_ == 0 ? kNever : give_up_;
     case Phase::kBind:
     case Phase::kDone: return kForever;
   }

@@ -96,6 +96,10 @@ Result<void> Generator::start(Slot& slot, uint32_t index, bool back) {
 
 unsigned Generator::issue_ready(Instant now) {
   unsigned started = 0;
+  while (!resting_.empty() && slots_[resting_.front()].not_before <= now) {
+    ready_.push_back(resting_.front());
+    resting_.pop_front();
+  }
   while (!back_.empty() && phase_ != Phase::kCancel && started < kIssueBudget) {
     const uint32_t index = back_.back();
     const auto taken = start(slots_[index], index, true);
@@ -108,10 +112,6 @@ unsigned Generator::issue_ready(Instant now) {
     }
     back_.pop_back();
     ++started;
-  }
-  while (!resting_.empty() && slots_[resting_.front()].not_before <= now) {
-    ready_.push_back(resting_.front());
-    resting_.pop_front();
   }
   while (!ready_.empty() && may_issue() && started < kIssueBudget) {
     const uint32_t index = ready_.back();

@@ -94,7 +94,8 @@ void Session::run() {
       publish(now);
       published = now;
     }
-    if (generator_->turn(now) == 0) sleep(std::min(generator_->next_turn(now), published + kPublishEvery), stops_done);
+    if (generator_->turn(now) == 0 && !generator_->done())
+      sleep(std::min(generator_->next_turn(now), published + kPublishEvery), stops_done);
     for (const unsigned wanted = stops_wanted_.load(); stops_done < wanted; ++stops_done) generator_->stop(now);
   }
   publish(clock_now());

@@ -10,7 +10,9 @@ namespace {
 
 constexpr int kBacklog = 128;
 constexpr uint16_t kPrivilegedPorts = 1023;
-constexpr Duration kAgainAfter = 2s;  ///< between attempts to open the listener of a device that is gone
+/// Between attempts to open the listener of a device that is gone: at first, and at most. An attempt that finds a
+/// device registers the memory of the node.
+constexpr Duration kAgainAfter = 2s, kAgainMax = 60s;
 
 void* pointer_of(uint64_t context) {
   return reinterpret_cast<void*>(uintptr_t(context));
@@ -253,8 +255,10 @@ void VerbsControl::hear(const News& news, Instant now) {
     const bool was_gone = std::exchange(heard.facts, news.device).gone;
     if (heard.facts.gone && heard.id != nullptr) {
       (void)rdma_destroy_id(std::exchange(heard.id, nullptr));  // the device cannot go before
-      heard.again = now + kAgainAfter;
+      heard.again = now + heard.pause;
+      heard.pause = std::min<Duration>(2 * heard.pause, kAgainMax);
     }
+    if (!heard.facts.gone) heard.pause = kAgainAfter;
     if (!was_gone || !heard.facts.gone) events_.push_back(event);
     return;
   }

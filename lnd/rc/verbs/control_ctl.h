@@ -44,6 +44,7 @@ class VerbsControl final : public Control {
     Endpoint at;
     rdma_cm_id* id = nullptr;  ///< null while the device is gone
     Instant again = kForever;  ///< when to open it again
+    Duration pause = 2s;       ///< before that, if a device was found and is gone; it doubles
     bool known = false;        ///< `facts` have come
     DeviceFacts facts;
   };

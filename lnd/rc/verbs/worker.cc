@@ -219,6 +219,7 @@ unsigned VerbsWorker::look_at_end(VerbsQp& qp, bool all_taken, Instant now) {
     const Cause known = qp.cause.load(std::memory_order_acquire);
     const Cause cause = qp.seen != Cause::kNone ? qp.seen : known != Cause::kNone ? known : Cause::kRemoteAccess;
     qp.is_broken = true;
+    await(qp, qp.tail);  // until all is drained
     qp.user->broken(qp, cause, now);
     return 1;
   }
@@ -312,8 +313,12 @@ bool VerbsWorker::pending() {
   for (unsigned i = 0; i < queue_count_; ++i) {
     CompletionQueue& queue = *queues_[i];
     if (queue.silent) continue;
-    if (!arm(queue.receives, queue.receives_armed)) return true;
-    if (queue.waits && !arm(queue.sends, queue.sends_armed)) return true;
+    const bool quiet =
+        arm(queue.receives, queue.receives_armed) && (!queue.waits || arm(queue.sends, queue.sends_armed));
+    if (quiet) continue;
+    // A queue that cannot be armed is one of a device that is gone. The CM thread has the news.
+    if (early_count_ == 0) queue.silent = true;
+    return true;
   }
   return false;
 }

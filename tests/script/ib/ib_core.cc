@@ -88,7 +88,7 @@ IbTx& IbCore::put(unsigned to, uint64_t bits, uint32_t bytes) {
   wire::PutBody body;
   body.match_bits = bits;
   tx.header.set(body);
-  on_put(tx.header);
+  on_put(tx);
   std::memcpy(tx.memory, ib_payload(bits), bytes);
   tx.segments[0] = {tx.memory, bytes / 3, kArena};
   tx.segments[1] = {tx.memory + bytes / 3, bytes / 4, kArena};

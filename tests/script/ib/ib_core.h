@@ -125,8 +125,8 @@ class IbCore : public LndCore {
   uint32_t into_limit = UINT32_MAX;
   RegionId into_region = kArena;  ///< of the second segment of each window
   bool reply_at_once = true;
-  std::function<void(wire::Header&)> on_put = [](wire::Header&) {};  ///< may change the header of a PUT of this side
-  RegionId from_region = kArena;                                     ///< of the last segment of a payload that is sent
+  std::function<void(Tx&)> on_put = [](Tx&) {};  ///< may change a PUT of this side before the driver gets it
+  RegionId from_region = kArena;                 ///< of the last segment of a payload that is sent
   /// Called at the end of each tx_done(): it may call the driver again.
   std::function<void(IbTx&)> on_done = [](IbTx&) {};
 

@@ -94,7 +94,10 @@ class ScriptLnd final : public Lnd {
     cancelled.emplace_back(&tx, force);
     if (on_cancel) on_cancel();
   }
-  Instant moved(NiId, PeerNiId, Instant now) override { return moves ? now : kNever; }
+  Instant moved(NiId, PeerNiId, Instant now) override {
+    moved_early |= now_ != now;
+    return moves ? now : kNever;
+  }
   unsigned poll(unsigned, Instant now) override {
     now_ = now;
     unsigned done = 0;
@@ -171,7 +174,8 @@ class ScriptLnd final : public Lnd {
   }
 
   std::vector<Tx*> sent;
-  bool moves = false;  ///< bytes move over its connections
+  bool moves = false;        ///< bytes move over its connections
+  bool moved_early = false;  ///< moved() was called in a turn before poll()
   std::vector<RxSlot*> receiving, held, taken, resumed, diverted;
   std::vector<std::pair<Tx*, bool>> cancelled;
   std::vector<RxSlot*> refused;

@@ -171,6 +171,22 @@ TEST(CoreRings, a_queue_that_closes_notifies_first) {
   EXPECT_FALSE(sleeper.submitter.eq_slot(next.index).gate.notified());
 }
 
+// Goal: a driver is asked what has moved when it has looked at what has come, perhaps only in this turn.
+TEST(CoreRings, drivers_look_before_they_say_what_has_moved) {
+  Bench bench;
+  bench.publish();
+  bench.lnd().moves = true;
+  for (int i = 0; i < 2; ++i) {
+    const NiView& ni = bench.mesh->view.load()->local->nis[0];
+    bench.tell(kHome, MovedAskMsg{ni.id, PeerNiId{9}, uint16_t(ni.lnd)});
+    bench.turn(kHome);
+    unsigned answers = 0;
+    for (const WorkerMsg& msg : bench.take_control_items()) answers += std::holds_alternative<MovedMsg>(msg);
+    EXPECT_EQ(answers, 1u);
+  }
+  EXPECT_FALSE(bench.lnd().moved_early);
+}
+
 constexpr uint32_t kMany = 8 * kLocalBudget;
 constexpr uint32_t kStages = 5;  // that drain_local() comes after, at most
 

@@ -277,6 +277,16 @@ TEST_F(RcCm, a_device_that_has_no_memory) {
   control().disconnect(conn, now);
   control().destroy(conn, now);
   EXPECT_STRNE(control().device(bad).why_not, "the RDMA device is gone");
+  // Each attempt registers memory, so that the pauses grow.
+  Duration pause{};
+  for (Instant before = now; pause < 60s && now < before + 600s; now += 100ms) {
+    Event news;
+    (void)control().poll({&news, 1}, now);
+    const Instant next_look = control().next_deadline();
+    if (next_look != kForever) pause = std::max(pause, next_look - now);
+    ::usleep(200);
+  }
+  EXPECT_EQ(pause, Duration(60s));
   fake().no_memory = nullptr;
   until([&] {
     now += 100ms;
