@@ -1,10 +1,6 @@
 // Thousands of peers that come and go in one change. The reports of workers are bounded, and none is lost.
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "control/lnd_host.h"
 #include "tests/unit/control/node_rig.h"
 
 namespace ulnet::test {
@@ -83,37 +79,6 @@ TEST(Many, unreachable_nids_are_pinged_and_the_node_is_unconfigured) {
     }
     rig.stop_all();
   }
-}
-
-// Goal: a peer for which there is no memory is refused by its driver. The process does not end.
-// Method: in a child process whose address space is bounded, peers connect until one is refused.
-TEST(Many, peers_without_memory_are_refused) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer needs the address space";
-  NodeRig rig;
-  NodeConfig config;
-  config.peers_max = 1 << 22;
-  auto& a = rig.add({"10.0.0.1@tcp"}, 1, config);
-  LndControlHost& host = *a.node->control().lnd_hosts[1];
-  const NiId ni = a.node->control().nis->find(nid("10.0.0.1@tcp"))->id;
-  const pid_t child = fork();
-  if (child == 0) {
-    std::FILE* statm = std::fopen("/proc/self/statm", "r");
-    unsigned long pages = 0;
-    if (statm == nullptr || std::fscanf(statm, "%lu", &pages) != 1) _exit(3);
-    std::fclose(statm);
-    const rlim_t bytes = pages * 4096 + (64ul << 20);
-    const rlimit limit{bytes, bytes};
-    if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(4);
-    for (uint32_t i = 1; i < 1'000'000; ++i) {
-      const auto place = host.place_peer(Nid::v4(net("tcp"), 0x0B000000u + i), ni);
-      if (!place) _exit(place.error().code == -ENOMEM ? 0 : 1);
-    }
-    _exit(5);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  rig.stop_all();
 }
 
 }  // namespace

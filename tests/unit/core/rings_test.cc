@@ -171,12 +171,13 @@ TEST(CoreRings, a_queue_that_closes_notifies_first) {
   EXPECT_FALSE(sleeper.submitter.eq_slot(next.index).gate.notified());
 }
 
-// Goal: a driver is asked what has moved when it has looked at what has come, perhaps only in this turn.
+// Goal: the question whether bytes move comes after the look at arrivals, since these may have come in this turn.
 TEST(CoreRings, drivers_look_before_they_say_what_has_moved) {
   Bench bench;
   bench.publish();
   bench.lnd().moves = true;
   for (int i = 0; i < 2; ++i) {
+    bench.advance(1us);
     const NiView& ni = bench.mesh->view.load()->local->nis[0];
     bench.tell(kHome, MovedAskMsg{ni.id, PeerNiId{9}, uint16_t(ni.lnd)});
     bench.turn(kHome);
