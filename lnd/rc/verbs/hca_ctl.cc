@@ -14,6 +14,9 @@ namespace ulnet::rc::verbs {
 namespace {
 
 constexpr uint32_t kInlineBytes = 256;
+/// ibv_device_attr::vendor_id of rdma_rxe. Its requester may sleep forever at a local invalidate behind an operation
+/// whose acknowledgement comes just then (decisions.md, row 120).
+constexpr uint32_t kSoftRoce = 0xFFFFFF;
 constexpr uint32_t kCompletionsFirst = 4096;
 
 /// Mbit/s of ibv_port_attr. Source: IBTA, PortInfo.LinkSpeedActive and LinkWidthActive.
@@ -188,6 +191,7 @@ std::unique_ptr<VerbsQp> Hca::make_qp(ConnId conn, const QpNeeds& needs, ibv_qp_
   qp->index = index;
   qp->generation = generation;
   qp->windows = windows_;
+  qp->closes_wait = windows_ && attributes_.vendor_id == kSoftRoce;
   qp->regions = regions_.get();
   const uint32_t more = std::max(qp->receives, qp->work);
   qp->cq = completions(needs.worker, more);

@@ -182,22 +182,28 @@ void VerbsWorker::post_receives(VerbsQp& qp) {
   if (error != 0) post_failed(qp);
 }
 
+/// Not to be posted yet. The completion of the operation before it marks the queue pair as dirty.
+bool VerbsWorker::waits(VerbsQp& qp, uint64_t count) {
+  return qp.closes_wait && qp.op(count).kind == OpKind::kKeyClose && qp.head != count;
+}
+
 /// The last request of the list has a completion, which stands for those before it. In a long list, a quarter of the
 /// ring is the most that waits for one.
 void VerbsWorker::post_requests(VerbsQp& qp) {
   if (qp.over()) return;
   const uint32_t quarter = std::max(qp.work / 4, 1u);
   ibv_send_wr *first = nullptr, *last = nullptr;
-  for (uint64_t count = qp.posted; count != qp.tail; ++count) {
-    if (!qp.op(count).has_request) continue;
-    ibv_send_wr& request = qp.request(count);
-    if (count % quarter == 0) request.send_flags |= IBV_SEND_SIGNALED;
+  uint64_t end = qp.posted;
+  for (; end != qp.tail && !waits(qp, end); ++end) {
+    if (!qp.op(end).has_request) continue;
+    ibv_send_wr& request = qp.request(end);
+    if (end % quarter == 0) request.send_flags |= IBV_SEND_SIGNALED;
     (first == nullptr ? first : last->next) = &request;
     last = &request;
   }
   if (first == nullptr) {
-    qp.posted = qp.tail;
-    if (qp.head != qp.tail && !qp.op(qp.head).has_request && !static_cast<Linked<ReadyTag>&>(qp).linked())
+    qp.posted = end;
+    if (qp.head != end && !qp.op(qp.head).has_request && !static_cast<Linked<ReadyTag>&>(qp).linked())
       ready_.push_back(qp);
     return;
   }
@@ -205,10 +211,10 @@ void VerbsWorker::post_requests(VerbsQp& qp) {
   last->send_flags |= IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
   if (ibv_post_send(qp.qp, first, &bad) == 0) {
-    qp.posted = qp.tail;
+    qp.posted = end;
     return;
   }
-  while (qp.posted != qp.tail && &qp.request(qp.posted) != bad) ++qp.posted;
+  while (qp.posted != end && &qp.request(qp.posted) != bad) ++qp.posted;
   post_failed(qp);
 }
 

@@ -75,6 +75,9 @@ struct VerbsQp final : Qp, Linked<AllTag>, Linked<DirtyTag>, Linked<ReadyTag>, L
   uint16_t generation = 0;    ///< of that place
   uint32_t inline_bytes = 0;  ///< messages up to this length go with their request
   bool windows = false;       ///< else the peer gets the key of the whole region
+  /// The device forgets to close a key if an operation before it ends at the same time. So it gets the request when
+  /// all before it has ended.
+  bool closes_wait = false;
 
   // From the CM thread to the worker, with VerbsWorker::signal().
   std::atomic<Cause> cause{Cause::kNone};  ///< why the connection has ended, if the CM thread was first

@@ -145,7 +145,9 @@ void VerbsWorker::completed(const ibv_wc& wc, Instant now) {
   const uint64_t until = qp->head + (name.place + qp->work - qp->head % qp->work) % qp->work + 1;
   if (wc.status == IBV_WC_SUCCESS && !qp->is_broken) {
     qp->live = true;
-    return finish(*qp, until, now);
+    finish(*qp, until, now);
+    if (qp->head == qp->posted && qp->posted != qp->tail) mark_dirty(*qp);  // a closing has waited for this
+    return;
   }
   qp->head = until;
 }

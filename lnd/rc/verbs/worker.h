@@ -38,6 +38,7 @@ class VerbsWorker final : public Worker {
   void await(VerbsQp& qp, uint64_t until);
   void look_at_awaited();
   void post_receives(VerbsQp& qp);
+  [[nodiscard]] static bool waits(VerbsQp& qp, uint64_t count);
   void post_requests(VerbsQp& qp);
   void post_failed(VerbsQp& qp);
 

@@ -187,6 +187,7 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* out) {
   *out = {};
   out->max_cqe = ulnet::test::device_of(context).max_cqe;
   out->max_qp_wr = 1 << 14;
+  out->vendor_id = ulnet::test::device_of(context).vendor_id;
   out->max_sge = 16;
   out->device_cap_flags = IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   return 0;

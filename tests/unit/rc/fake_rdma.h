@@ -22,6 +22,7 @@ struct FakeDevice {
   ibv_device device{};
   ibv_context context{};
   int max_cqe = 1 << 16;
+  uint32_t vendor_id = 0;
 };
 
 /// All that devices have handed out, and how they behave. One for the program; each test begins with a new one.

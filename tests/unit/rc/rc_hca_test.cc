@@ -36,6 +36,17 @@ TEST_F(RcHca, a_queue_pair_bears_the_number_of_its_connection) {
   EXPECT_FALSE(hca->free_refused());
 }
 
+TEST_F(RcHca, only_keys_of_rdma_rxe_wait_before_they_close) {
+  for (const auto& [vendor, waits] : std::map<uint32_t, bool>{{0x2C9, false}, {0xFFFFFF, true}}) {
+    device.vendor_id = vendor;
+    open();
+    auto qp = make();
+    ASSERT_NE(qp, nullptr);
+    EXPECT_EQ(qp->closes_wait, waits) << vendor;
+    hca->unmake_qp(std::move(qp));
+  }
+}
+
 // Goal: memory stays mapped and registered while a device may use it.
 TEST_F(RcHca, memory_of_a_queue_pair_that_the_device_refuses_to_let_go) {
   auto qp = make();

@@ -325,6 +325,91 @@ TEST_F(RcWorker, a_key_that_is_closed_without_a_request_ends_with_its_queue_pair
   EXPECT_TRUE(user.is_drained);
 }
 
+/// Keys of a device with windows. Requests go out, and a test ends them one by one.
+struct RcWindows : RcWorker {
+  RcWindows() {
+    qp.windows = true;
+    qp.keys = 2;
+    for (uint32_t i = 0; i < qp.keys; ++i) {
+      qp.window.push_back({&mw[i], 0});
+      keys[i].open = true;
+      keys[i].provider[0] = i;
+    }
+    qp.keys_open = qp.keys;
+    adopt();
+  }
+  void send() { ASSERT_EQ(worker.send(qp, 0, 1, ++token, Wake::kNo), Posted::kYes); }
+  void close(uint32_t key) { ASSERT_EQ(worker.key_close(qp, keys[key]), Posted::kYes); }
+  [[nodiscard]] size_t posted() {
+    worker.flush(now);
+    return fake().sends.size();
+  }
+  /// The last request that was posted ends.
+  void end_of_last() {
+    complete(&send_cq, fake().sends.back());
+    worker.poll(16, now);
+  }
+  std::array<ibv_mw, 2> mw{};
+  std::array<RemoteKey, 2> keys;
+  uint64_t token = 0;
+};
+
+TEST_F(RcWindows, a_key_is_closed_in_the_order_of_requests) {
+  send();
+  close(0);
+  close(1);
+  send();
+  EXPECT_EQ(posted(), 4u);
+}
+
+// Goal: rdma_rxe gets no closing behind a request that may end meanwhile. Nothing else has to come before it goes on.
+TEST_F(RcWindows, a_closing_waits_for_all_before_it) {
+  qp.closes_wait = true;
+  send();
+  send();
+  close(0);
+  close(1);
+  send();
+  EXPECT_EQ(posted(), 2u);
+  EXPECT_EQ(posted(), 2u);
+  EXPECT_FALSE(worker.pending());
+  EXPECT_TRUE(fake().armed.contains(&send_cq)) << "the end of what is before it wakes the worker";
+  end_of_last();
+  EXPECT_TRUE(worker.pending()) << "something has to be posted";
+  EXPECT_EQ(posted(), 3u);
+  EXPECT_FALSE(worker.pending());
+  end_of_last();
+  EXPECT_FALSE(keys[0].open);
+  EXPECT_EQ(posted(), 5u) << "the other closing, and the message behind it";
+  end_of_last();
+  EXPECT_FALSE(keys[1].open);
+  EXPECT_EQ(user.tokens, (std::vector<uint64_t>{1, 2, 3}));
+  EXPECT_EQ(posted(), 5u);
+  EXPECT_FALSE(worker.pending());
+
+  qp.keys_open = 1;
+  keys[0].open = true;
+  qp.free_windows.clear();
+  close(0);
+  EXPECT_EQ(posted(), 6u) << "nothing is before it";
+  end_of_last();
+  EXPECT_FALSE(keys[0].open);
+}
+
+// Goal: a queue pair that fails meanwhile is drained, and the closing is not posted.
+TEST_F(RcWindows, a_closing_that_waits_ends_with_its_queue_pair) {
+  qp.closes_wait = true;
+  send();
+  close(0);
+  EXPECT_EQ(posted(), 1u);
+  complete(&send_cq, fake().sends.back(), IBV_WC_RETRY_EXC_ERR);
+  end();
+  for (unsigned i = 0; i < 3; ++i) worker.poll(16, now);
+  EXPECT_EQ(posted(), 1u);
+  EXPECT_EQ(user.cause, Cause::kRetryExceeded);
+  EXPECT_TRUE(user.is_drained);
+}
+
 // Goal: the channel of a device that is gone stays readable. The worker does not wake up for it without end.
 TEST_F(RcWorker, a_channel_that_has_failed_is_left_out) {
   adopt();
