@@ -9,6 +9,7 @@
 //  3. Inbox, run: control, returns, work, then calls of applications (kInboxBudget per submitter). Calls come last,
 //     because they take what the others free.
 //  4. Each LND: completions and arrivals (kPollBudget). After the inbox, which returns credits and buffers for them.
+//     Then control hears which messages do not move: an end that has come is known by now.
 //  5. Timers: kTimerBudget per wheel and list, in the LNDs, too; each NI, share, divert and recall once. If a message
 //     that a fault rule delays is due, all of these messages once. After stage 4, so that a message that has ended in
 //     time does not expire.

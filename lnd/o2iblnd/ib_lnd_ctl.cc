@@ -282,10 +282,12 @@ void IbLndControl::device_changed(rc::ListenerId listener) {
   for (auto& [id, ni] : state_.nis) {
     if (ni.listener != listener || ni.stopping) continue;
     if (device.usable) state_.host.ni_speed(id, device.speed);
+    const std::string who = "o2iblnd: " + nid_text(ni.params.nid) + ": ";
+    const std::string_view why_not = device.usable ? "" : device.why_not;
+    if (why_not != std::exchange(ni.why_not, why_not) && !why_not.empty())
+      state_.host.log(who + device.name + ": " + std::string(why_not));
     if (ni.usable == device.usable) continue;
     ni.usable = device.usable;
-    const std::string who = "o2iblnd: " + nid_text(ni.params.nid) + ": ";
-    if (!device.usable && device.why_not[0] != 0) state_.host.log(who + device.name + ": " + device.why_not);
     if (device.usable && !device.keys_end && !std::exchange(ni.exposure_logged, true))
       state_.host.log(who + device.name +
                       " has no memory windows: peers may write into registered memory, not only "

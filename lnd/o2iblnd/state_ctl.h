@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct NiCtl {
   ConnParams offer;              ///< in CONNREQs of this NI
   rc::ListenerId listener = 0;   ///< shared by the NIs of one address
   std::optional<bool> usable;    ///< as reported to the host; empty before the first turn()
+  std::string_view why_not;      ///< the reason that the log has; constant text of the provider
   bool exposure_logged = false;  ///< that peers may write into whole regions
   bool stopping = false;
   uint32_t conns = 0;                         ///< ConnCtls

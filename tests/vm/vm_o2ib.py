@@ -118,11 +118,14 @@ class Machine:
         blocks = [output[output.index(f'nid: {nid}'):] for nid in nids]
         return [int(re.search(r'send_count: (\d+)', block).group(1)) for block in blocks]
 
+    def sent_since(self, before, *nids):
+        return [now - then for now, then in zip(self.sent(*nids), before)]
+
     def sends(self, count, *nids):
         """Waits for this number of messages from these NIs; returns the number of each NI."""
         before, deadline = self.sent(*nids), time.monotonic() + SMALL
         while True:
-            more = [now - then for now, then in zip(self.sent(*nids), before)]
+            more = self.sent_since(before, *nids)
             if sum(more) >= count:
                 return more
             assert time.monotonic() < deadline, (nids, more, count)
@@ -216,7 +219,7 @@ def two_rails(pair):
     assert '10.0.1.2@o2ib' in output, output
     before = pair.a.sent(*RAILS)
     verified(pair.a, '10.0.0.2@o2ib')
-    used = [now - then for now, then in zip(pair.a.sent(*RAILS), before)]
+    used = pair.a.sent_since(before, *RAILS)
     assert min(used) > max(used) / 3, used
     print(f'two rails: {used} messages', flush=True)
 

@@ -40,13 +40,15 @@ void SimControl::unlisten(ListenerId id) {
 }
 
 Device SimControl::device(ListenerId id) const {
-  const bool usable = !net_.ports_down.contains(listeners_.at(id).address);
+  const auto down = net_.ports_down.find(listeners_.at(id).address);
+  const bool usable = down == net_.ports_down.end();
   return {.name = "sim0",
           .known = !unknown_.contains(id),
           .usable = usable,
           .speed = {100'000, 100'000},
           .path_mtu = 4096,
-          .keys_end = net_.rules.keys_end};
+          .keys_end = net_.rules.keys_end,
+          .why_not = usable ? "" : down->second};
 }
 
 void SimControl::device_known(ListenerId id) {

@@ -55,11 +55,11 @@ void Net::cut(const IpAddress& a, const IpAddress& b, bool is_cut) {
     cuts_.erase(pair);
 }
 
-void Net::set_port(const IpAddress& address, bool up) {
+void Net::set_port(const IpAddress& address, bool up, const char* why_not) {
   if (up)
     ports_down.erase(address);
   else
-    ports_down.insert(address);
+    ports_down[address] = why_not;
   if (const auto device = devices.find(address); device != devices.end()) device->second->device_changed(address);
 }
 

@@ -122,7 +122,7 @@ class Net {
   /// Nothing passes between these two addresses any more (or again).
   void cut(const IpAddress& a, const IpAddress& b, bool is_cut = true);
   /// The port of a device goes down or comes back. Nothing passes while it is down.
-  void set_port(const IpAddress& address, bool up);
+  void set_port(const IpAddress& address, bool up, const char* why_not = "");
   /// The wire of all connections between these two breaks, as if a cable was pulled: later connections are well.
   void break_wires(const IpAddress& a, const IpAddress& b);
   /// Connections that were not destroyed.
@@ -158,7 +158,7 @@ class Net {
   [[nodiscard]] static Conn& conn_of(const Qp& qp, Net& net);
 
   std::map<IpAddress, SimControl*> devices;
-  std::set<IpAddress> ports_down;
+  std::map<IpAddress, const char*> ports_down;  ///< and why, if the device has a reason of its own
   std::map<Endpoint, std::pair<SimControl*, ListenerId>> listeners;
 
  private:

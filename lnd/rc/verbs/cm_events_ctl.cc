@@ -58,9 +58,11 @@ void CmThread::on(const CmEvent& event) {
   }
   if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) return on_request(event);
   if ((event.context & 1) != 0) {  // a listener
-    const auto listener = listeners_.find(ListenerId(event.context >> 1));
-    if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL && listener != listeners_.end() && listener->second.hca != nullptr)
-      device_lost(*listener->second.hca);
+    if (event.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
+    const auto id = ListenerId(event.context >> 1);
+    if (id > last_listener_) return early_.push_back(event);
+    const auto listener = listeners_.find(id);
+    if (listener != listeners_.end() && listener->second.hca != nullptr) device_lost(*listener->second.hca);
     return;
   }
   const ConnId id = event.context >> 1;

@@ -9,10 +9,11 @@ constexpr int kModifyMask = (IBV_QP_DEST_QPN << 1) - 1;
 
 }  // namespace
 
-/// The device, opened if it is new, with all regions. Null: it cannot be opened.
+/// The device, opened if it is new, with all regions. A lost one is closed before it is opened again. Null: it cannot
+/// be opened.
 Hca* CmThread::hca_of(ibv_device* device) {
   for (const auto& hca : hcas_)
-    if (hca->device() == device) return hca->is_lost() ? nullptr : hca.get();  // a lost one is closed first
+    if (hca->device() == device) return hca.get();
   if (hcas_.size() >= kDevicesMax) return nullptr;
   std::unique_ptr<Hca> hca = Hca::open(device, unsigned(workers_.size()));
   if (hca == nullptr) return nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 #include "lnd/rc/verbs/address.h"
 
@@ -252,14 +253,15 @@ void VerbsControl::hear(const News& news, Instant now) {
     if (listener == listeners_.end()) return;
     Listener& heard = listener->second;
     heard.known = true;
-    const bool was_gone = std::exchange(heard.facts, news.device).gone;
+    const DeviceFacts before = std::exchange(heard.facts, news.device);
+    const bool same = before.gone && heard.facts.gone && std::string_view(before.why_not) == heard.facts.why_not;
     if (heard.facts.gone && heard.id != nullptr) {
       (void)rdma_destroy_id(std::exchange(heard.id, nullptr));  // the device cannot go before
       heard.again = now + heard.pause;
       heard.pause = std::min<Duration>(2 * heard.pause, kAgainMax);
     }
     if (!heard.facts.gone) heard.pause = kAgainAfter;
-    if (!was_gone || !heard.facts.gone) events_.push_back(event);
+    if (!same) events_.push_back(event);
     return;
   }
   if (event.kind == EventKind::kRequest) {
@@ -302,7 +304,6 @@ unsigned VerbsControl::poll(std::span<Event> out, Instant now) {
 
 Instant VerbsControl::next_deadline() {
   if (!events_.empty() || !waiting_.empty()) return kNever;
-  if (!events_.empty()) return kNever;
   Instant next = limits_.empty() ? kForever : limits_.begin()->first;
   for (const auto& [id, listener] : listeners_) next = std::min(next, listener.again);
   return next;

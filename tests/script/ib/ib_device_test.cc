@@ -36,6 +36,24 @@ TEST_F(IbDevice, its_state_is_not_known_at_once) {
   EXPECT_EQ(a.reports, 1u);
 }
 
+// Goal: the log has each reason once, also if the device is useless all the time.
+TEST_F(IbDevice, why_it_cannot_be_used) {
+  IbNode& a = add(0);
+  pass(1ms);
+  for (const char* reason : {"it is gone", "it is gone", "it has no memory", ""}) {
+    net.set_port(ib_address(0), false, reason);
+    pass(1ms);
+    EXPECT_TRUE(a.fatal);
+  }
+  net.set_port(ib_address(0), true);
+  pass(1ms);
+  EXPECT_FALSE(a.fatal);
+  net.set_port(ib_address(0), false, "it is gone");
+  pass(1ms);
+  const std::string who = "o2iblnd: 10.0.0.1@o2ib: sim0: ";
+  EXPECT_EQ(a.logged, (std::vector{who + "it is gone", who + "it has no memory", who + "it is gone"}));
+}
+
 TEST_F(IbDevice, an_address_without_a_device) {
   IbNode& a = add(0);
   NiParams params;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <set>
 #include <string_view>
@@ -295,6 +296,39 @@ TEST_F(RcCm, a_device_that_has_no_memory) {
     return control().device(bad).usable;
   });
   EXPECT_EQ(count_of(fake().regions), 4u);
+}
+
+// Goal: a second listener at a device that has been lost just now has the reason, too.
+TEST_F(RcCm, a_device_without_memory_that_two_listen_at) {
+  listen();
+  ASSERT_TRUE(control().region_add({1}, memory));
+  fake().at_address = &second;
+  fake().no_memory = &second.context;
+  std::atomic<bool> both = false;
+  fake().registering = [&](ibv_context*) { until([&] { return both.load(); }); };
+  const ListenerId ids[] = {*control().listen(kHere), *control().listen(kHere)};
+  both = true;
+  for (unsigned i = 0; i < 2; ++i) EXPECT_EQ(next().kind, EventKind::kDevice);
+  EXPECT_STRNE(control().device(ids[0]).why_not, "");
+  EXPECT_STREQ(control().device(ids[0]).why_not, control().device(ids[1]).why_not);
+  fake().registering = nullptr;
+}
+
+// Goal: an event that is earlier than the order of its listener is not forgotten.
+TEST_F(RcCm, a_device_that_is_removed_while_its_listener_opens) {
+  const ListenerId before = listen();
+  rdma_cm_id early{};
+  early.context = reinterpret_cast<void*>(uintptr_t(listener_context(before + 1)));
+  cm_event(&early, RDMA_CM_EVENT_DEVICE_REMOVAL);
+  until([&] { return count_of(fake().events) == 0; });
+  fake().at_address = &second;
+  const ListenerId id = *control().listen(kHere);
+  until([&] {
+    Event event;
+    (void)control().poll({&event, 1}, now);
+    return std::string_view(control().device(id).why_not).ends_with("gone");
+  });
+  EXPECT_TRUE(control().device(before).usable);
 }
 
 // Goal: a device that goes while it registers takes the region from no other.
