@@ -289,6 +289,14 @@ std::vector<std::string> Instance::describe() const {
   return lines;
 }
 
+Result<void> Instance::turn_with(WorkerId worker, Turnable& item) {
+  return impl_->host->add(worker, item);
+}
+
+void Instance::turn_without(WorkerId worker, Turnable& item) {
+  (void)impl_->host->remove(worker, item);
+}
+
 Result<Submitter*> Instance::submitter_open(WorkerId worker, const SubmitterSize& size) {
   const Instant begin = clock_now();
   Nap nap;

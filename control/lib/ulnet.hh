@@ -19,6 +19,8 @@
 
 namespace ulnet {
 
+class Turnable;
+
 enum class InstanceMode : uint8_t {
   kSockets,  ///< no DPDK: kernel sockets only
   kOwnEal,   ///< starts DPDK's EAL; once per process
@@ -92,6 +94,13 @@ class Instance {
 
   /// Cycles that the worker threads have spent with work, as a sum; 0 in mode kAttach.
   [[nodiscard]] uint64_t busy_cycles() const;
+
+  /// Has the thread of `worker` turn `item` after each turn of the worker, until turn_without(). There, a submitter of
+  /// this worker crosses no thread. The item may not wait: all messages of the worker wait with it. Both calls wait
+  /// until the thread has made the change, and one thread makes all of them. turn_without() comes before close().
+  /// Errors: ENOTSUP in mode kAttach.
+  [[nodiscard]] Result<void> turn_with(WorkerId worker, Turnable& item);
+  void turn_without(WorkerId worker, Turnable& item);
 
   // Mode kAttach: the caller's thread of worker w calls these, and no other thread does, from the first to the last
   // turn of w.

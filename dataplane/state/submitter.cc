@@ -171,6 +171,11 @@ Result<int> Submitter::eq_fd(EqHandle handle) {
   return eq->gate.fd();
 }
 
+bool Submitter::eq_empty(EqHandle handle) {
+  const EventQueue* eq = polled_queue(handle);
+  return eq == nullptr || eq->ring->empty();
+}
+
 bool Submitter::eq_arm(EqHandle handle) {
   EventQueue* eq = polled_queue(handle);
   if (eq == nullptr || eq->gate.fd() < 0) return false;

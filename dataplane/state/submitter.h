@@ -79,6 +79,8 @@ class Submitter {
   /// event has come. The queue's own: read nothing from it, and do not close it. The first call for a slot opens it.
   /// Errors: EXDEV, ENOENT, EINVAL (callback queue), EMFILE.
   [[nodiscard]] Result<int> eq_fd(EqHandle eq);
+  /// eq_poll() would find nothing now, or the handle is stale.
+  [[nodiscard]] bool eq_empty(EqHandle eq);
   /// Before a sleep on eq_fd(). False: do not sleep, but poll. Events are there, the handle is stale, or eq_fd() was
   /// not called. The next eq_poll() ends what this begins.
   [[nodiscard]] bool eq_arm(EqHandle eq);

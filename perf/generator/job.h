@@ -44,6 +44,7 @@ struct Job {
   uint64_t count = 0;                 ///< operations of each measurement; 0 = by duration
   Duration warmup = 500ms;            ///< before each measurement, not measured
   bool verify = false;                ///< check every byte end to end; a put is read back
+  bool threads = false;               ///< the load has a thread of its own, not that of its worker
   Duration drain = 10s;  ///< how long operations may still end by themselves after a run; then they are cancelled
   Duration timeline{};   ///< length of a slice of RunResult::timeline; 0 = no time line. With one size only
 };

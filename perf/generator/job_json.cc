@@ -75,6 +75,7 @@ Read read_field(const std::string& key, const json& value, Job& job) {
   if (key == "count") return good(read_unsigned(value, job.count, UINT64_MAX));
   if (key == "warmup_ns") return good(read_duration(value, job.warmup));
   if (key == "verify") return good(read_bool(value, job.verify));
+  if (key == "threads") return good(read_bool(value, job.threads));
   if (key == "drain_ns") return good(read_duration(value, job.drain));
   if (key == "timeline_ns") return good(read_duration(value, job.timeline));
   return Read::kUnknown;
@@ -116,6 +117,7 @@ json job_json(const Job& job) {
           {"count", job.count},
           {"warmup_ns", job.warmup.count()},
           {"verify", job.verify},
+          {"threads", job.threads},
           {"drain_ns", job.drain.count()},
           {"timeline_ns", job.timeline.count()}};
 }

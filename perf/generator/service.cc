@@ -27,7 +27,8 @@ void Service::request(api::RequestId id, const api::Request& request) {
   if (running_.size() >= kServiceJobsMax) return refuse(-EBUSY, "4 jobs are already running; try again later");
   auto submitter = deps_.submitter_open(Generator::submitter_size(*job));
   if (!submitter) return refuse(submitter.error().code, submitter.error().what);
-  auto session = Session::start(**submitter, *job, deps_.busy_cycles, true);
+  auto session = Session::start(**submitter, *job, deps_.busy_cycles,
+                                deps_.worker_thread ? deps_.worker_thread(**submitter) : WorkerThread{}, true);
   if (!session) {
     deps_.submitter_close(**submitter);
     return refuse(session.error().code, session.error().what);

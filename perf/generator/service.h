@@ -1,7 +1,7 @@
-// `manage perf` on the control socket: lets a running ulnetd generate. Each request runs a job on a thread of its own
-// and a submitter of its own. Parts with {perf: {progress}} come during the run, and the last answer holds
-// {perf: {report}} (job_json.h). If the client goes away, its job stops. Thread: control, except for the threads of the
-// jobs; nothing here waits for them.
+// `manage perf` on the control socket: lets a running ulnetd generate. Each request runs a job with a submitter of its
+// own, on that worker's thread or a thread of its own. Parts with {perf: {progress}} come during the run, and the last
+// answer holds {perf: {report}} (job_json.h). If the client goes away, its job stops. Thread: control, except for the
+// threads of the jobs; nothing here waits for them.
 #pragma once
 #include <functional>
 #include <list>
@@ -25,6 +25,8 @@ class Service {
     /// no region, as it cannot be registered in one. May be empty, both of them.
     std::function<void(std::span<std::byte>, std::function<void(RegionId)>)> region_add;
     std::function<void(RegionId, std::function<void()>)> region_remove;
+    /// The thread of this submitter's worker. May be empty: each job has a thread of its own.
+    std::function<WorkerThread(const Submitter&)> worker_thread;
     Generator::BusyCycles busy_cycles;  ///< may be empty
     std::function<void(api::RequestId, const api::Answer&)> reply;
   };
@@ -42,8 +44,8 @@ class Service {
   [[nodiscard]] Instant next_deadline() const;
   /// Stops every job, for the end of the daemon; turn() until idle(). Nothing new is taken.
   void stop();
-  /// Waits for the jobs' threads, for some seconds at most. After halt(), submitters are unused. Call it when the
-  /// workers have stopped.
+  /// Waits for the jobs' threads, for some seconds at most. After halt(), submitters are unused. Requires: the threads
+  /// of the workers run.
   void halt();
   [[nodiscard]] bool idle() const;
 

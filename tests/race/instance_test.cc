@@ -1,11 +1,16 @@
 // One Instance of libulnet, used by several threads at once as docs/libulnet.md allows.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <thread>
 #include <vector>
 
 #include "control/lib/ulnet.h"
+#include "control/lib/ulnet.hh"
+#include "dataplane/host/turnable.h"
 
 namespace {
 
@@ -120,6 +125,76 @@ TEST(RaceInstance, threads_sleep_for_their_events) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(done, std::vector<int>(kThreads, kPuts));
   ulnet_close(node);
+}
+
+/// Puts over loopback, each after the end of the one before it, on the thread of the worker.
+class PutsInTurns final : public ulnet::Turnable {
+ public:
+  PutsInTurns(ulnet::Submitter& submitter, unsigned count) : left(count), submitter_(submitter) {
+    EXPECT_TRUE(gate_.open().has_value());
+    eq_ = *submitter_.eq_open(4);
+    const ulnet::Segment segment{memory_.data(), uint32_t(memory_.size())};
+    md_ = *submitter_.md_bind({.segments = {&segment, 1}, .eq = eq_});
+  }
+  unsigned turn(ulnet::Instant) override {
+    thread = std::this_thread::get_id();
+    ulnet::Event event;
+    const unsigned came = submitter_.eq_poll(eq_, {&event, 1});
+    if (came == 1 && event.final) {
+      --left;
+      under_way_ = false;
+    }
+    if (!under_way_ && left > 0) {
+      const ulnet::ProcessId target{ulnet::kLoNid, ulnet::kLnetPid};
+      under_way_ = submitter_.put({.md = md_, .target = target, .portal = 1, .ack = false}).has_value();
+      return 1;
+    }
+    if (left == 0 && !unlinked_) {
+      unlinked_ = submitter_.unlink(md_).has_value();
+      return 1;
+    }
+    return came;
+  }
+  bool pending() override { return !submitter_.eq_empty(eq_); }
+  ulnet::Instant next_deadline() override { return ulnet::kForever; }
+  unsigned wait_fds(std::span<int>) override { return 0; }
+  ulnet::IdleGate& gate() override { return gate_; }
+  void note_asleep() override {}
+  void note_awake() override {}
+  std::atomic<unsigned> left;
+  std::atomic<std::thread::id> thread{};
+
+ private:
+  ulnet::Submitter& submitter_;
+  ulnet::IdleGate gate_;
+  std::array<std::byte, 8> memory_{};
+  ulnet::EqHandle eq_;
+  ulnet::MdHandle md_;
+  bool under_way_ = false, unlinked_ = false;
+};
+
+// Goal: an item beside a worker submits and polls there, and no event is lost while the thread sleeps when it can.
+TEST(RaceInstance, an_item_on_the_thread_of_a_worker) {
+  auto node = ulnet::Instance::open({.config = "ulnet:\n    workers: 1\n    idle: interrupt\n"});
+  ASSERT_TRUE(node) << node.error().what;
+  auto submitter = (*node)->submitter_open(ulnet::WorkerId{0}, {});
+  ASSERT_TRUE(submitter);
+  PutsInTurns puts(**submitter, 5000);
+  ASSERT_TRUE((*node)->turn_with(ulnet::WorkerId{0}, puts));
+  for (int i = 0; i < 60'000 && puts.left > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(puts.left, 0u);
+  (*node)->turn_without(ulnet::WorkerId{0}, puts);
+  EXPECT_NE(puts.thread.load(), std::this_thread::get_id());
+  EXPECT_EQ((*node)->close(), "");
+}
+
+TEST(RaceInstance, no_item_where_the_application_turns) {
+  auto node = ulnet::Instance::open({.config = "ulnet:\n    workers: 1\n", .mode = ulnet::InstanceMode::kAttach});
+  ASSERT_TRUE(node) << node.error().what;
+  auto submitter = (*node)->submitter_open(ulnet::WorkerId{0}, {});
+  ASSERT_TRUE(submitter);
+  PutsInTurns puts(**submitter, 1);
+  EXPECT_EQ((*node)->turn_with(ulnet::WorkerId{0}, puts).error().code, -ENOTSUP);
 }
 
 }  // namespace

@@ -22,8 +22,10 @@ int generate_here(const Options& options, Signals& signals, Screen& screen) {
   const Job& job = options.job;
   const auto submitter = instance->submitter_open(WorkerId{0}, Generator::submitter_size(job));
   if (!submitter) return screen.note(fmt::format("ulnet-perf: {}\n", submitter.error().what)), 1;
+  const WorkerThread worker{.add = [&](Turnable& item) { return instance->turn_with(WorkerId{0}, item); },
+                            .remove = [&](Turnable& item) { instance->turn_without(WorkerId{0}, item); }};
   auto session = Session::start(
-      **submitter, job, [&] { return instance->busy_cycles(); }, true);
+      **submitter, job, [&] { return instance->busy_cycles(); }, worker, true);
   if (!session) return screen.note(fmt::format("ulnet-perf: {}\n", session.error().what)), 1;
   if (const auto region = instance->region_add((*session)->memory()); !region)
     screen.note(fmt::format("ulnet-perf: each MD is registered alone: {}\n", region.error().what));
@@ -34,6 +36,7 @@ int generate_here(const Options& options, Signals& signals, Screen& screen) {
     reporter.runs((*session)->results());
     reporter.progress((*session)->snapshot(), clock_now());
   }
+  (*session)->halt();
   const std::string left = instance->close();  // after it no worker uses the job's memory
   if (!left.empty()) screen.note("ulnet-perf: stopped without waiting for: " + left + "\n");
   const int status = reporter.end((*session)->results());

@@ -37,6 +37,7 @@ struct Raw {
   uint32_t concurrency = 1;
   uint64_t count = 0;
   bool verify = false;
+  bool threads = false;
 };
 
 // These options may stand before or behind the command: CLI11 passes on options that a command does not define.
@@ -81,6 +82,8 @@ void add_job_options(CLI::App& app, Raw& raw, bool sized) {
   app.add_option("--timeline", raw.timeline, "With --json: report the operations that ended in each slice of this time")
       ->option_text("TIME");
   app.add_flag("--verify", raw.verify, "Check every byte; the data of puts is read back from the target");
+  app.add_flag("--threads", raw.threads,
+               "Generate the load on a thread of its own; without it, on the worker's (--verify implies it)");
 }
 
 tl::unexpected<OptionsEnd> refuse(const std::string& sentence) {
@@ -114,6 +117,7 @@ std::optional<OptionsEnd> job_fill(const Raw& raw, Operation operation, Job& job
   job.concurrency = raw.concurrency;
   job.count = raw.count;
   job.verify = raw.verify;
+  job.threads = raw.threads;
   if (raw.count != 0) job.warmup = Duration{0};
   if (auto wrong = take_time("--duration", raw.duration, job.duration)) return wrong;
   if (auto wrong = take_time("--warmup", raw.warmup, job.warmup)) return wrong;

@@ -192,6 +192,11 @@ void Daemon::open_perf() {
   deps.region_remove = [this](RegionId region, std::function<void()> done) {
     node_->region_remove(region, [done = std::move(done)](const auto&) { done(); });
   };
+  deps.worker_thread = [this](const Submitter& submitter) {
+    const WorkerId home = submitter.home();
+    return perf::WorkerThread{.add = [this, home](Turnable& job) { return host_->add(home, job); },
+                              .remove = [this, home](Turnable& job) { (void)host_->remove(home, job); }};
+  };
   deps.busy_cycles = [this] {
     uint64_t sum = 0;
     for (uint16_t worker = 0; worker < host_->worker_count(); ++worker)
@@ -208,13 +213,13 @@ void Daemon::open_perf() {
 
 Daemon::~Daemon() {
   if (ports_ != nullptr) ports_->close();
+  if (perf_ != nullptr) perf_->halt();  // its jobs use submitters of the node, and threads of the host
   if (host_ != nullptr) {
     for (uint16_t worker = 0; worker < turnables_.size(); ++worker)
       (void)host_->remove(WorkerId{worker}, *turnables_[worker]);
     host_->stop();
   }
-  if (perf_ != nullptr) perf_->halt();  // its threads use submitters of the node
-  node_.reset();                        // before the objects that it uses: drivers, memory, the perf target's sink
+  node_.reset();  // before the objects that it uses: drivers, memory, the perf target's sink
   perf_.reset();
   perf_target_.reset();
   ports_.reset();

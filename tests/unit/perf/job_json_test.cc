@@ -18,7 +18,7 @@ Job full_job() {
   job.duration = 1500ms;
   job.count = 12;
   job.warmup = 0ms;
-  job.verify = true;
+  job.verify = job.threads = true;
   job.drain = 7s;
   job.sizes = {4096};
   job.timeline = 2ms;
@@ -35,7 +35,7 @@ TEST(JobJson, job_comes_back_as_it_was) {
   EXPECT_EQ(back->self, job.self);
   EXPECT_EQ(back->sizes, job.sizes);
   EXPECT_EQ(back->duration, job.duration);
-  EXPECT_TRUE(back->verify);
+  EXPECT_TRUE(back->verify && back->threads);
   EXPECT_EQ(back->timeline, job.timeline);
 }
 
@@ -54,6 +54,7 @@ TEST(JobJson, a_wrong_field_is_named) {
   EXPECT_EQ(why("concurrency", uint64_t{1} << 33), "perf job: bad value of \"concurrency\"");
   EXPECT_EQ(why("duration_ns", "3s"), "perf job: bad value of \"duration_ns\"");
   EXPECT_EQ(why("verify", 1), "perf job: bad value of \"verify\"");
+  EXPECT_EQ(why("threads", "yes"), "perf job: bad value of \"threads\"");
   EXPECT_EQ(why("colour", "red"), "perf job: unknown field \"colour\"");
   EXPECT_EQ(why("timeline_ns", "1ms"), "perf job: bad value of \"timeline_ns\"");
   EXPECT_EQ(why("timeline_ns", 99999), "a slice of the time line is at least 100us");

@@ -45,7 +45,7 @@ TEST(PerfOptions, defaults) {
   EXPECT_EQ(o.job.duration, Duration{3s});
   EXPECT_EQ(o.job.warmup, Duration{500ms});
   EXPECT_EQ(o.job.drain, Duration{10s});
-  EXPECT_FALSE(o.job.verify);
+  EXPECT_FALSE(o.job.verify || o.job.threads);
   EXPECT_FALSE(o.json);
   EXPECT_EQ(o.node.workers, 1u);
 }
@@ -53,14 +53,14 @@ TEST(PerfOptions, defaults) {
 TEST(PerfOptions, everything_at_once) {
   const Options o = good(
       "get 10.0.0.2@tcp1 --socket /run/u.sock --self 10.0.0.9@tcp1 --size 0,4K,1M -c 8 -d 1.5m "
-      "--warmup 0 --drain 1h --verify --json");
+      "--warmup 0 --drain 1h --verify --threads --json");
   EXPECT_EQ(o.job.operation, Operation::kGet);
   EXPECT_EQ(o.job.sizes, (std::vector<uint32_t>{0, 4096, kMaxPayload}));
   EXPECT_EQ(o.job.concurrency, 8u);
   EXPECT_EQ(o.job.duration, Duration{90s});
   EXPECT_EQ(o.job.warmup, Duration{0});
   EXPECT_EQ(o.job.drain, Duration{1h});
-  EXPECT_TRUE(o.job.verify && o.json);
+  EXPECT_TRUE(o.job.verify && o.job.threads && o.json);
   EXPECT_EQ(o.node.socket, "/run/u.sock");
   EXPECT_EQ(o.job.self.address_v4(), 0x0A000009u);
 }
