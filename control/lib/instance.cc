@@ -65,6 +65,8 @@ struct Instance::Impl final : ControlTurnable {
   config::Checked<void> start_node(const config::DesiredState& state, const InstanceOptions& options);
   config::Checked<void> apply(config::ChangeList changes);
   std::string close();
+  Result<void> turn_with(WorkerId worker, Turnable& item);
+  void turn_without(WorkerId worker, Turnable& item);
 
   /// Runs `task` on the control thread. False: that thread has ended, or is about to.
   bool post(std::function<void()> task) {
@@ -253,6 +255,17 @@ std::string Instance::Impl::close() {
   return node != nullptr ? node->stop_leftovers() : "";
 }
 
+Result<void> Instance::Impl::turn_with(WorkerId worker, Turnable& item) {
+  const std::lock_guard open(closing_);
+  if (closed_) return fail(ESHUTDOWN, "the instance is closed");
+  return host->add(worker, item);
+}
+
+void Instance::Impl::turn_without(WorkerId worker, Turnable& item) {
+  const std::lock_guard open(closing_);
+  if (!closed_) (void)host->remove(worker, item);
+}
+
 Instance::Instance(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Instance::~Instance() = default;
 
@@ -290,11 +303,11 @@ std::vector<std::string> Instance::describe() const {
 }
 
 Result<void> Instance::turn_with(WorkerId worker, Turnable& item) {
-  return impl_->host->add(worker, item);
+  return impl_->turn_with(worker, item);
 }
 
 void Instance::turn_without(WorkerId worker, Turnable& item) {
-  (void)impl_->host->remove(worker, item);
+  impl_->turn_without(worker, item);
 }
 
 Result<Submitter*> Instance::submitter_open(WorkerId worker, const SubmitterSize& size) {

@@ -98,7 +98,7 @@ class Instance {
   /// Has the thread of `worker` turn `item` after each turn of the worker, until turn_without(). There, a submitter of
   /// this worker crosses no thread. The item may not wait: all messages of the worker wait with it. Both calls wait
   /// until the thread has made the change, and one thread makes all of them. turn_without() comes before close().
-  /// Errors: ENOTSUP in mode kAttach.
+  /// Errors: ENOTSUP (mode kAttach, or no such worker), ESHUTDOWN.
   [[nodiscard]] Result<void> turn_with(WorkerId worker, Turnable& item);
   void turn_without(WorkerId worker, Turnable& item);
 

@@ -1,6 +1,7 @@
-// A Host thread, pinned to a CPU. The thread turns one Worker of each Node placed on it, and sleeps when none of them
-// has work. The set of Turnables can change while the thread runs: control sends a change through a ring, the thread
-// acknowledges. Threads: add, remove, stop and wait belong to control; stats() to anyone; the rest is the thread's own.
+// A Host thread, pinned to a CPU. The thread turns one Worker of each Node placed on it, and items of applications
+// beside the workers. The thread sleeps when none of them has work. The set of Turnables can change while the thread
+// runs: control sends a change through a ring, the thread acknowledges. Threads: add, remove, stop and wait belong to
+// control; stats() to anyone; the rest is the thread's own.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -51,7 +52,7 @@ class HostThread {
   [[nodiscard]] Result<Ticket> add(Turnable& item);
   [[nodiscard]] Result<Ticket> remove(Turnable& item);
   [[nodiscard]] bool done(Ticket ticket) const { return int32_t(done_.load(std::memory_order_acquire) - ticket) >= 0; }
-  /// Blocks until the change is done: for start and stop, not for a control turn.
+  /// Blocks until the change is done, for one turn of the thread: at start and stop, or when a load begins or ends.
   void wait(Ticket ticket) const;
   /// Lets the Turnables of the thread run dry (two turns without work, at most kHostDrainMax), then ends it. Afterwards
   /// the thread does not touch them.

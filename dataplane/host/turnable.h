@@ -1,5 +1,6 @@
-// The unit that Host threads drive: one Worker of one Node, behind the smallest interface that lets a thread turn it
-// and sleep for it. The adapter from a Node to this lives with the code that wires Nodes to a Host.
+// The unit that Host threads drive: one Worker of one Node, or an item of an application beside it. This is the
+// smallest interface that lets a thread turn it and sleep for it. The adapter from a Node to this lives with the code
+// that wires Nodes to a Host.
 #pragma once
 #include <span>
 #include <vector>
@@ -9,7 +10,8 @@
 
 namespace ulnet {
 
-/// One worker as its Host thread drives it. Thread: that Host thread, from the end of add() to the end of remove().
+/// A worker or item as its Host thread drives it. Thread: that Host thread, from the end of add() to the end of
+/// remove().
 class Turnable {
  public:
   virtual ~Turnable() = default;

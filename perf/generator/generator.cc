@@ -204,7 +204,7 @@ void Generator::fail_run(int32_t error, Instant now) {
 unsigned Generator::turn(Instant now) {
   advance(now);
   if (phase_ == Phase::kDone) return 0;
-  std::array<Event, 32> events;
+  std::array<Event, 64> events;
   const unsigned count = submitter_.eq_poll(eq_, events);
   for (unsigned i = 0; i < count; ++i) on_event(events[i], now);
   return count + issue_ready(now);

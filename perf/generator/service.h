@@ -1,7 +1,7 @@
 // `manage perf` on the control socket: lets a running ulnetd generate. Each request runs a job with a submitter of its
 // own, on that worker's thread or a thread of its own. Parts with {perf: {progress}} come during the run, and the last
 // answer holds {perf: {report}} (job_json.h). If the client goes away, its job stops. Thread: control, except for the
-// threads of the jobs; nothing here waits for them.
+// threads of the jobs. At its begin and end, a job on a worker's thread lets control wait for one turn of that thread.
 #pragma once
 #include <functional>
 #include <list>
@@ -44,8 +44,8 @@ class Service {
   [[nodiscard]] Instant next_deadline() const;
   /// Stops every job, for the end of the daemon; turn() until idle(). Nothing new is taken.
   void stop();
-  /// Waits for the jobs' threads, for some seconds at most. After halt(), submitters are unused. Requires: the threads
-  /// of the workers run.
+  /// No thread turns a job any more. Waits for the jobs' own threads, for some seconds at most. After halt(),
+  /// submitters are unused. Requires: the threads of the workers run.
   void halt();
   [[nodiscard]] bool idle() const;
 

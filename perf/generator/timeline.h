@@ -1,7 +1,8 @@
 // Ends of a run's operations over time. For each slice of time: how many ended, how many of them failed, and the
 // longest of them. Besides, the time of each failure. A script sees in it the cost of a fault of the network
-// (docs/ulnet-perf.md, "Over time"). One owner, the generator's thread. All memory is allocated at the start. A slice
-// in which no operation ended needs no place. Hence a long silence does not push out the slices before it.
+// (docs/ulnet-perf.md, "Over time"). One owner, the thread that turns the generator. All memory is allocated at the
+// start. A slice in which no operation ended needs no place. Hence a long silence does not push out the slices before
+// it.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -10,7 +11,7 @@
 
 namespace ulnet::perf {
 
-inline constexpr Duration kTimelineSliceMin = 100us;  ///< the generator's thread looks no more often when it sleeps
+inline constexpr Duration kTimelineSliceMin = 100us;  ///< a thread that has no work looks no more often
 inline constexpr uint32_t kTimelineSlicesMax = 16384;
 inline constexpr uint32_t kTimelineFailuresMax = 256;
 

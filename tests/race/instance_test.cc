@@ -186,6 +186,8 @@ TEST(RaceInstance, an_item_on_the_thread_of_a_worker) {
   (*node)->turn_without(ulnet::WorkerId{0}, puts);
   EXPECT_NE(puts.thread.load(), std::this_thread::get_id());
   EXPECT_EQ((*node)->close(), "");
+  EXPECT_EQ((*node)->turn_with(ulnet::WorkerId{0}, puts).error().code, -ESHUTDOWN);
+  (*node)->turn_without(ulnet::WorkerId{0}, puts);
 }
 
 TEST(RaceInstance, no_item_where_the_application_turns) {

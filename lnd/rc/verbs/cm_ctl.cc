@@ -160,6 +160,7 @@ void CmThread::obey(const Order& order) {
   if (order.kind == OrderKind::kListen) return listen(order);
   if (order.kind == OrderKind::kDial) return dial(order);
   if (order.kind == OrderKind::kUnlisten) {
+    last_opening_ = std::max(last_opening_, order.opening);
     listeners_.erase(order.listener);
     return;
   }
@@ -182,9 +183,9 @@ void CmThread::obey(const Order& order) {
 }
 
 void CmThread::listen(const Order& order) {
-  last_listener_ = std::max(last_listener_, order.listener);
+  last_opening_ = order.opening;
   Listener& listener = listeners_[order.listener];
-  listener = {hca_of(order.device), order.port};
+  listener = {hca_of(order.device), order.port, order.opening};
   tell_device(order.listener, listener);
 }
 

@@ -52,9 +52,10 @@ struct CmEvent {
   std::array<std::byte, kReplyDataMax> data{};
 };
 
-/// rdma_cm_id::context: of a listener, or of a connection. The numbers of connections that this node began are even.
-[[nodiscard]] constexpr uint64_t listener_context(ListenerId id) {
-  return uint64_t{id} << 1 | 1;
+/// rdma_cm_id::context: of a listener, or of a connection. A listener gets a new number each time it opens. The numbers
+/// of connections that this node began are even.
+[[nodiscard]] constexpr uint64_t listener_context(uint64_t opening) {
+  return opening << 1 | 1;
 }
 [[nodiscard]] constexpr uint64_t conn_context(ConnId id) {
   return id << 1;
@@ -110,6 +111,7 @@ class CmThread {
   struct Listener {
     Hca* hca = nullptr;
     uint8_t port = 0;
+    uint64_t opening = 0;
   };
 
   // cm_ctl.cc: the loop, and orders.
@@ -149,6 +151,7 @@ class CmThread {
   void device_lost(Hca& hca);
   void close_lost();
   void tell_device(ListenerId id, const Listener& listener);
+  [[nodiscard]] std::map<ListenerId, Listener>::iterator listener_at(uint64_t opening);
 
   // cm_setup_ctl.cc: devices and queue pairs.
   [[nodiscard]] Hca* hca_of(ibv_device* device);
@@ -179,7 +182,7 @@ class CmThread {
   /// Whose connection is gone: until the DREQ is answered. At most kLeavingMax, oldest first.
   std::deque<rdma_cm_id*> leaving_;
   std::vector<Place> places_;  ///< by worker
-  ListenerId last_listener_ = 0;
+  uint64_t last_opening_ = 0;
   ConnId last_dial_ = 0, next_passive_ = 1;
   bool refused_ = false;  ///< a device has not let go of all that it was to free
 };

@@ -59,9 +59,8 @@ void CmThread::on(const CmEvent& event) {
   if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) return on_request(event);
   if ((event.context & 1) != 0) {  // a listener
     if (event.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
-    const auto id = ListenerId(event.context >> 1);
-    if (id > last_listener_) return early_.push_back(event);
-    const auto listener = listeners_.find(id);
+    if (event.context >> 1 > last_opening_) return early_.push_back(event);
+    const auto listener = listener_at(event.context >> 1);
     if (listener != listeners_.end() && listener->second.hca != nullptr) device_lost(*listener->second.hca);
     return;
   }
@@ -70,25 +69,29 @@ void CmThread::on(const CmEvent& event) {
   if (id % 2 == 0 && id > last_dial_) early_.push_back(event);  // its order is on its way
 }
 
+std::map<ListenerId, CmThread::Listener>::iterator CmThread::listener_at(uint64_t opening) {
+  return std::find_if(listeners_.begin(), listeners_.end(),
+                      [&](const auto& one) { return one.second.opening == opening; });
+}
+
 void CmThread::on_request(const CmEvent& event) {
-  const auto id = ListenerId(event.context >> 1);
-  const auto listener = listeners_.find(id);
+  const auto listener = listener_at(event.context >> 1);
   if (listener == listeners_.end()) {
-    if (id > last_listener_) return early_.push_back(event);
+    if (event.context >> 1 > last_opening_) return early_.push_back(event);
     (void)rdma_destroy_id(event.id);  // nobody listens any more: this rejects
     return;
   }
   next_passive_ += 2;
   CmConn& conn = conns_[next_passive_];
   conn.id = next_passive_;
-  conn.listener = id;
+  conn.listener = listener->first;
   conn.cm = event.id;
   conn.phase = ConnPhase::kAsked;
   event.id->context = reinterpret_cast<void*>(uintptr_t(conn_context(conn.id)));
   News news;
   news.event.kind = EventKind::kRequest;
   news.event.conn = conn.id;
-  news.event.listener = id;
+  news.event.listener = listener->first;
   news.event.remote = endpoint_of(*rdma_get_peer_addr(event.id));
   news.event.bytes = uint8_t(std::min<size_t>(event.bytes, kRequestDataMax));
   std::copy_n(event.data.begin(), news.event.bytes, news.event.data.begin());

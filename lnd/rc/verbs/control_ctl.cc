@@ -55,18 +55,21 @@ int VerbsControl::open(ListenerId number, Listener& listener) {
   rdma_event_channel* channel = cm_.channel();
   if (channel == nullptr) return errno;
   rdma_cm_id* id = nullptr;
-  if (rdma_create_id(channel, &id, pointer_of(listener_context(number)), RDMA_PS_TCP) != 0) return errno;
+  Order order;
+  order.opening = ++last_opening_;
+  if (rdma_create_id(channel, &id, pointer_of(listener_context(order.opening)), RDMA_PS_TCP) != 0) return errno;
   SocketAddress address = socket_address(listener.at);
   int error = rdma_bind_addr(id, &address.any) != 0 ? errno : 0;
   if (error == 0 && id->verbs == nullptr) error = ENODEV;
   if (error == 0 && rdma_listen(id, kBacklog) != 0) error = errno;
   if (error != 0) {
     (void)rdma_destroy_id(id);
+    order.kind = OrderKind::kUnlisten;  // the device may have been removed meanwhile, with an event
+    this->order(order);
     return error;
   }
   listener.id = id;
   listener.again = kForever;
-  Order order;
   order.kind = OrderKind::kListen;
   order.listener = number;
   order.device = id->verbs->device;

@@ -64,6 +64,7 @@ class VerbsControl final : public Control {
   std::deque<Order> waiting_;  ///< the ring is full
   std::deque<Event> events_;
   ListenerId last_listener_ = 0;
+  uint64_t last_opening_ = 0;
   ConnId last_conn_ = 0;
 };
 

@@ -24,7 +24,8 @@ enum class OrderKind : uint8_t {
 struct Order {
   OrderKind kind = OrderKind::kListen;
   ConnId conn = 0;
-  ListenerId listener = 0;
+  ListenerId listener = 0;                      ///< kUnlisten: 0, if it has failed to open
+  uint64_t opening = 0;                         ///< kListen, kUnlisten: listener_context() has it; no event is earlier
   ibv_device* device = nullptr;                 ///< kListen
   uint8_t port = 0;                             ///< kListen: of the device
   rdma_cm_id* id = nullptr;                     ///< kDial: the CM thread's from now on

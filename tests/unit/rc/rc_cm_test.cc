@@ -331,6 +331,23 @@ TEST_F(RcCm, a_device_that_is_removed_while_its_listener_opens) {
   EXPECT_TRUE(control().device(before).usable);
 }
 
+// Goal: the event of a listener that could not open means no later one.
+TEST_F(RcCm, a_device_that_is_removed_while_its_listener_fails_to_open) {
+  listen();
+  rdma_cm_id early{};
+  early.context = reinterpret_cast<void*>(uintptr_t(listener_context(2)));
+  cm_event(&early, RDMA_CM_EVENT_DEVICE_REMOVAL);
+  until([&] { return count_of(fake().events) == 0; });
+  fake().at_address = nullptr;
+  EXPECT_FALSE(control().listen(kHere));
+  fake().at_address = &second;
+  const ListenerId id = listen();
+  (void)control().region_add({1}, memory);  // the CM thread has answered: it has done all before
+  Event event;
+  EXPECT_EQ(control().poll({&event, 1}, now), 0u);
+  EXPECT_TRUE(control().device(id).usable);
+}
+
 // Goal: a device that goes while it registers takes the region from no other.
 TEST_F(RcCm, a_device_that_goes_while_memory_is_registered) {
   listen();
