@@ -1,38 +1,46 @@
-// `manage perf`: from a request of the control socket to progress and report, with a stand-in worker on a thread.
+// `manage perf`: from a request of the control socket to progress and report, with a stand-in worker on a thread. The
+// jobs have threads of their own, or are items on the worker's.
 #include "perf/generator/service.h"
 
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <algorithm>
 #include <thread>
 
 #include "config/emit.h"
+#include "dataplane/host/threads.h"
 #include "perf/generator/job_json.h"
-#include "tests/unit/lib/fake_worker.h"
+#include "tests/unit/perf/worker_item.h"
 
 namespace ulnet::perf {
 namespace {
 
-struct ServiceTest : ::testing::Test {
+/// Parameter: jobs are on the thread of the worker.
+struct ServiceTest : ::testing::TestWithParam<bool> {
   /// A submitter with a worker of its own.
   struct Opened {
-    explicit Opened(const SubmitterSize& size) : submitter(WorkerId{0}, 0, size, nullptr), fake(submitter) {
-      worker = std::thread([this] {
-        while (!stop.load()) {
-          if (fake.run() == 0) std::this_thread::yield();
-          fake.seen.clear();
-        }
-      });
+    explicit Opened(const SubmitterSize& size) : submitter(WorkerId{0}, 0, size, nullptr), item(submitter) {
+      item.spins = true;
+      EXPECT_TRUE(thread.start(launcher, 0));
+      wait(thread.add(item));
     }
-    ~Opened() {
-      stop = true;
-      worker.join();
+    ~Opened() { thread.stop(); }
+    void wait(const Result<HostThread::Ticket>& ticket) {
+      ASSERT_TRUE(ticket);
+      thread.wait(*ticket);
     }
     Submitter submitter;
-    test::FakeWorker fake;
-    std::atomic<bool> stop{false};
-    std::thread worker;
+    test::WorkerItem item;
+    PthreadLauncher launcher{1};
+    HostThread thread{{.name = "worker", .idle = {.mode = IdleMode::kAdaptive}}};
   };
+  WorkerThread thread_of(const Submitter& submitter) {
+    if (!GetParam()) return {};
+    Opened& its =
+        **std::find_if(opened.begin(), opened.end(), [&](auto& one) { return &one->submitter == &submitter; });
+    return {.add = [&its](Turnable& job) -> Result<void> { return its.wait(its.thread.add(job)), Result<void>{}; },
+            .remove = [&its](Turnable& job) { its.wait(its.thread.remove(job)); }};
+  }
   std::vector<std::unique_ptr<Opened>> opened;
   unsigned closed = 0;
   int open_error = 0;
@@ -44,6 +52,7 @@ struct ServiceTest : ::testing::Test {
          return &opened.back()->submitter;
        },
        .submitter_close = [this](Submitter&) { ++closed; },
+       .worker_thread = [this](const Submitter& submitter) { return thread_of(submitter); },
        .busy_cycles = nullptr,
        .reply = [this](api::RequestId id, const api::Answer& answer) { answers.emplace_back(id, answer); }}};
   Instant now{1s};
@@ -73,7 +82,7 @@ struct ServiceTest : ::testing::Test {
   }
 };
 
-TEST_F(ServiceTest, a_job_ends_with_its_report) {
+TEST_P(ServiceTest, a_job_ends_with_its_report) {
   EXPECT_EQ(service.next_deadline(), kForever);
   ask(7, job_json(job()));
   EXPECT_LE(service.next_deadline(), now);
@@ -92,7 +101,7 @@ TEST_F(ServiceTest, a_job_ends_with_its_report) {
 }
 
 // Goal: a job binds its MDs when its memory is registered, and frees the memory when no driver has it.
-TEST_F(ServiceTest, a_job_waits_for_its_memory_at_both_ends) {
+TEST_P(ServiceTest, a_job_waits_for_its_memory_at_both_ends) {
   std::span<std::byte> memory;
   std::function<void(RegionId)> added;
   std::function<void()> removed;
@@ -109,6 +118,7 @@ TEST_F(ServiceTest, a_job_waits_for_its_memory_at_both_ends) {
              EXPECT_EQ(region, RegionId{7});
              removed = std::move(done);
            },
+       .worker_thread = [this](const Submitter& submitter) { return thread_of(submitter); },
        .busy_cycles = nullptr,
        .reply = [this](api::RequestId id, const api::Answer& answer) { answers.emplace_back(id, answer); }});
   api::Request request;
@@ -138,7 +148,7 @@ TEST_F(ServiceTest, a_job_waits_for_its_memory_at_both_ends) {
   EXPECT_TRUE(waiting.idle());
 }
 
-TEST_F(ServiceTest, progress_comes_in_parts_and_gone_stops_the_job) {
+TEST_P(ServiceTest, progress_comes_in_parts_and_gone_stops_the_job) {
   Job j = job();
   j.count = 0;
   j.duration = 1h;
@@ -161,7 +171,7 @@ TEST_F(ServiceTest, progress_comes_in_parts_and_gone_stops_the_job) {
   EXPECT_EQ(closed, 1u);
 }
 
-TEST_F(ServiceTest, stop_ends_all_jobs_with_their_results_so_far) {
+TEST_P(ServiceTest, stop_ends_all_jobs_with_their_results_so_far) {
   Job j = job();
   j.count = 0;
   j.duration = 1h;
@@ -178,7 +188,7 @@ TEST_F(ServiceTest, stop_ends_all_jobs_with_their_results_so_far) {
   EXPECT_EQ(answers.back().second.errors.at(0).code, -ESHUTDOWN);
 }
 
-TEST_F(ServiceTest, a_named_job_can_be_stopped_by_another_request) {
+TEST_P(ServiceTest, a_named_job_can_be_stopped_by_another_request) {
   Job j = job();
   j.count = 0;
   j.duration = 1h;
@@ -195,18 +205,21 @@ TEST_F(ServiceTest, a_named_job_can_be_stopped_by_another_request) {
   EXPECT_FALSE(answers.back().second.more);
 }
 
-TEST_F(ServiceTest, halt_ends_the_threads_although_jobs_run) {
+// Goal: after halt() nothing turns the jobs, and workers may stop. A thread of its own has ended its job.
+TEST_P(ServiceTest, halt_although_jobs_run) {
   Job j = job();
   j.count = 0;
   j.duration = 1h;
   ask(1, job_json(j));
   service.halt();
   EXPECT_TRUE(answers.empty());
+  opened.front()->thread.stop();
+  if (GetParam()) return;
   run();
   EXPECT_EQ(answers.size(), 1u);
 }
 
-TEST_F(ServiceTest, jobs_that_cannot_run_are_refused_with_a_reason) {
+TEST_P(ServiceTest, jobs_that_cannot_run_are_refused_with_a_reason) {
   ask(1, {{"colour", "red"}});
   config::Json unsized = job_json(job());
   unsized["concurrency"] = 0;
@@ -221,6 +234,8 @@ TEST_F(ServiceTest, jobs_that_cannot_run_are_refused_with_a_reason) {
   EXPECT_EQ(answers[2].second.errors.at(0).entity, "perf");
   EXPECT_TRUE(service.idle());
 }
+
+INSTANTIATE_TEST_SUITE_P(OnWorker, ServiceTest, ::testing::Bool());
 
 }  // namespace
 }  // namespace ulnet::perf
