@@ -14,9 +14,7 @@ namespace ulnet::rc::verbs {
 namespace {
 
 constexpr uint32_t kInlineBytes = 256;
-/// ibv_device_attr::vendor_id of rdma_rxe. Its requester may sleep forever at a local invalidate behind an operation
-/// whose acknowledgement comes just then (decisions.md, row 120).
-constexpr uint32_t kSoftRoce = 0xFFFFFF;
+constexpr uint32_t kSoftRoce = 0xFFFFFF;  ///< ibv_device_attr::vendor_id of rdma_rxe
 constexpr uint32_t kCompletionsFirst = 4096;
 
 /// Mbit/s of ibv_port_attr. Source: IBTA, PortInfo.LinkSpeedActive and LinkWidthActive.
@@ -185,15 +183,17 @@ std::unique_ptr<VerbsQp> Hca::make_qp(ConnId conn, const QpNeeds& needs, ibv_qp_
   qp->receives = std::min(needs.receives, most);
   qp->sends = needs.sends;
   qp->buffer_bytes = needs.buffer_bytes;
-  qp->work = std::min(needs.work, most);
+  const uint32_t nudges = attributes_.vendor_id == kSoftRoce ? kNudgesMax : 0;
+  qp->work = std::min(needs.work, most - std::min(nudges, most - 1));
+  qp->ring = qp->work + nudges;
   qp->keys = needs.keys;
   qp->pieces = std::clamp(needs.pieces, 1u, uint32_t(std::max(attributes_.max_sge, 1)));
   qp->index = index;
   qp->generation = generation;
   qp->windows = windows_;
-  qp->closes_wait = windows_ && attributes_.vendor_id == kSoftRoce;
+  qp->forgetful = attributes_.vendor_id == kSoftRoce;
   qp->regions = regions_.get();
-  const uint32_t more = std::max(qp->receives, qp->work);
+  const uint32_t more = std::max(qp->receives, qp->ring);
   qp->cq = completions(needs.worker, more);
   if (lost_ || qp->cq == nullptr) return nullptr;
   qp->cq->promised += more;
@@ -204,7 +204,7 @@ std::unique_ptr<VerbsQp> Hca::make_qp(ConnId conn, const QpNeeds& needs, ibv_qp_
   wanted.qp_type = IBV_QPT_RC;
   wanted.qp_context = reinterpret_cast<void*>(uintptr_t(conn));  // a number: events may come late
   for (const uint32_t inline_bytes : {kInlineBytes, 0u}) {
-    wanted.cap = {.max_send_wr = qp->work,
+    wanted.cap = {.max_send_wr = qp->ring,
                   .max_recv_wr = qp->receives,
                   .max_send_sge = qp->pieces,
                   .max_recv_sge = 1,
@@ -223,9 +223,9 @@ std::unique_ptr<VerbsQp> Hca::make_qp(ConnId conn, const QpNeeds& needs, ibv_qp_
   if (windows_) make_windows(*qp, needs.keys);
   init.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   if (ibv_modify_qp(qp->qp, &init, init_mask) != 0) return failed();
-  qp->ops = std::make_unique<Op[]>(qp->work);
-  qp->requests = std::make_unique<ibv_send_wr[]>(qp->work);
-  qp->sges = std::make_unique<ibv_sge[]>(size_t{qp->work} * qp->pieces);
+  qp->ops = std::make_unique<Op[]>(qp->ring);
+  qp->requests = std::make_unique<ibv_send_wr[]>(qp->ring);
+  qp->sges = std::make_unique<ibv_sge[]>(size_t{qp->ring} * qp->pieces);
   qp->receive_requests = std::make_unique<ibv_recv_wr[]>(qp->receives);
   qp->receive_sges = std::make_unique<ibv_sge[]>(qp->receives);
   return qp;
@@ -251,7 +251,7 @@ bool Hca::free_qp(VerbsQp& qp) {
   if (qp.buffers != nullptr && !let_go(ibv_dereg_mr(qp.buffers))) return false;
   qp.buffers = nullptr;
   if (qp.receive_memory != nullptr) (void)::munmap(std::exchange(qp.receive_memory, nullptr), qp.memory_bytes);
-  if (qp.cq != nullptr) qp.cq->promised -= std::max(qp.receives, qp.work);
+  if (qp.cq != nullptr) qp.cq->promised -= std::max(qp.receives, qp.ring);
   qp.cq = nullptr;
   return true;
 }

@@ -66,11 +66,11 @@ void VerbsWorker::receive(Qp& any, uint32_t buffer) {
 Posted VerbsWorker::begin(VerbsQp& qp, OpKind kind, uint64_t token, ibv_send_wr*& request) {
   request = nullptr;
   if (qp.over()) return Posted::kYes;
-  if (qp.tail - qp.head >= qp.work) {
+  if (qp.tail - qp.head - qp.nudges >= qp.work && kind != OpKind::kNudge) {
     await(qp, qp.tail);  // the caller waits for room
     return Posted::kNoRoom;
   }
-  const auto place = uint32_t(qp.tail % qp.work);
+  const auto place = uint32_t(qp.tail % qp.ring);
   qp.ops[place] = {.kind = kind, .token = token};
   request = &qp.requests[place];
   *request = {};
@@ -161,7 +161,7 @@ Posted VerbsWorker::key_close(Qp& any, RemoteKey& key) {
 
 uint32_t VerbsWorker::room(const Qp& any) const {
   const auto& qp = static_cast<const VerbsQp&>(any);
-  return qp.over() ? 0 : qp.work - uint32_t(qp.tail - qp.head);
+  return qp.over() ? 0 : qp.work - uint32_t(qp.tail - qp.head - qp.nudges);
 }
 
 // --- Lists of requests -----------------------------------------------------------------------------------------------
@@ -184,14 +184,15 @@ void VerbsWorker::post_receives(VerbsQp& qp) {
 
 /// Not to be posted yet. The completion of the operation before it marks the queue pair as dirty.
 bool VerbsWorker::waits(VerbsQp& qp, uint64_t count) {
-  return qp.closes_wait && qp.op(count).kind == OpKind::kKeyClose && qp.head != count;
+  const Op& op = qp.op(count);
+  return qp.forgetful && op.kind == OpKind::kKeyClose && op.has_request && qp.head != count && count >= qp.hurried;
 }
 
 /// The last request of the list has a completion, which stands for those before it. In a long list, a quarter of the
 /// ring is the most that waits for one.
 void VerbsWorker::post_requests(VerbsQp& qp) {
   if (qp.over()) return;
-  const uint32_t quarter = std::max(qp.work / 4, 1u);
+  const uint32_t quarter = std::max(qp.ring / 4, 1u);
   ibv_send_wr *first = nullptr, *last = nullptr;
   uint64_t end = qp.posted;
   for (; end != qp.tail && !waits(qp, end); ++end) {
@@ -218,11 +219,41 @@ void VerbsWorker::post_requests(VerbsQp& qp) {
   post_failed(qp);
 }
 
-void VerbsWorker::flush(Instant) {
+void VerbsWorker::flush(Instant now) {
   while (VerbsQp* qp = dirty_.pop_front()) {
     post_receives(*qp);  // first: a message may give the peer the credits for them
     post_requests(*qp);
+    if (qp->forgetful) nudge_look_ = std::min(nudge_look_, now + kNudgeLook);
   }
+}
+
+// --- Devices that forget ---------------------------------------------------------------------------------------------
+
+/// Any request lets the device go on. A closing that was held back will do. Else a write of no bytes, for which the
+/// peer looks at neither key nor address.
+void VerbsWorker::nudge(VerbsQp& qp) {
+  if (qp.posted != qp.tail) {
+    qp.hurried = qp.tail;
+    return mark_dirty(qp);
+  }
+  ibv_send_wr* request = nullptr;
+  if (qp.nudges == kNudgesMax || begin(qp, OpKind::kNudge, 0, request) != Posted::kYes || request == nullptr) return;
+  ++qp.nudges;
+  request->opcode = IBV_WR_RDMA_WRITE;
+}
+
+unsigned VerbsWorker::look_at_forgetful(Instant now) {
+  if (now < nudge_look_) return 0;
+  nudge_look_ = kForever;
+  unsigned count = 0;
+  for (VerbsQp* qp = all_.front(); qp != nullptr; qp = all_.after(*qp)) {
+    if (!qp->forgetful || qp->over() || qp->head == qp->posted) continue;
+    nudge_look_ = now + kNudgeLook;
+    if (std::exchange(qp->head_seen, qp->head) != qp->head) continue;
+    nudge(*qp);
+    ++count;
+  }
+  return count;
 }
 
 }  // namespace ulnet::rc::verbs

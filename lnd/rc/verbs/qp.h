@@ -44,7 +44,8 @@ struct CompletionQueue {
 inline constexpr unsigned kDevicesMax = 8;  ///< of one node
 inline constexpr unsigned kQueuesMax = 16;  ///< completion queues of one worker at one device
 
-enum class OpKind : uint8_t { kSend, kWrite, kKeyOpen, kKeyClose };
+enum class OpKind : uint8_t { kSend, kWrite, kKeyOpen, kKeyClose, kNudge };
+inline constexpr uint32_t kNudgesMax = 2;  ///< under way, of one queue pair
 /// An operation, from its post to its completion. Its work request has the same place.
 struct Op {
   OpKind kind = OpKind::kSend;
@@ -75,9 +76,10 @@ struct VerbsQp final : Qp, Linked<AllTag>, Linked<DirtyTag>, Linked<ReadyTag>, L
   uint16_t generation = 0;    ///< of that place
   uint32_t inline_bytes = 0;  ///< messages up to this length go with their request
   bool windows = false;       ///< else the peer gets the key of the whole region
-  /// The device forgets to close a key if an operation before it ends at the same time. So it gets the request when
-  /// all before it has ended.
-  bool closes_wait = false;
+  /// The device may forget to go on with its requests, until another is posted (docs/wire/roce.md §10). So it closes a
+  /// key when all before that has ended, and gets a nudge where nothing ends for long.
+  bool forgetful = false;
+  uint32_t ring = 0;  ///< places in `ops`: `work` and those for nudges
 
   // From the CM thread to the worker, with VerbsWorker::signal().
   std::atomic<Cause> cause{Cause::kNone};  ///< why the connection has ended, if the CM thread was first
@@ -88,13 +90,16 @@ struct VerbsQp final : Qp, Linked<AllTag>, Linked<DirtyTag>, Linked<ReadyTag>, L
 
   // The worker's.
   QpUser* user = nullptr;
-  std::unique_ptr<Op[]> ops;                ///< a ring of `work`
+  std::unique_ptr<Op[]> ops;                ///< `ring`
   std::unique_ptr<ibv_send_wr[]> requests;  ///< by place in `ops`
   std::unique_ptr<ibv_sge[]> sges;          ///< `pieces` for each
   std::vector<Window> window;               ///< made by the CM thread
   std::vector<uint32_t> free_windows;       ///< their numbers; never more than `window` has
   uint64_t head = 0, posted = 0, tail = 0;  ///< counts of operations: completed, handed to the device, taken
   uint64_t awaited = 0;                     ///< the worker waits for the end of the operations before this count
+  uint64_t hurried = 0;                     ///< forgetful: closings before this count wait for nothing
+  uint64_t head_seen = UINT64_MAX;          ///< forgetful: `head` when it was looked at with something under way
+  uint32_t nudges = 0;                      ///< under way
   uint32_t keys_open = 0;
   std::unique_ptr<ibv_recv_wr[]> receive_requests;  ///< by buffer
   std::unique_ptr<ibv_sge[]> receive_sges;
@@ -110,8 +115,8 @@ struct VerbsQp final : Qp, Linked<AllTag>, Linked<DirtyTag>, Linked<ReadyTag>, L
   uint32_t looks = 0;             ///< how often broken() was put off, because messages may be left
 
   [[nodiscard]] bool over() const { return failed || is_broken; }
-  [[nodiscard]] Op& op(uint64_t count) { return ops[count % work]; }
-  [[nodiscard]] ibv_send_wr& request(uint64_t count) { return requests[count % work]; }
+  [[nodiscard]] Op& op(uint64_t count) { return ops[count % ring]; }
+  [[nodiscard]] ibv_send_wr& request(uint64_t count) { return requests[count % ring]; }
 };
 
 [[nodiscard]] inline VerbsQp& verbs_qp(Qp& qp) {

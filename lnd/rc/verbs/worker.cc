@@ -142,7 +142,7 @@ void VerbsWorker::completed(const ibv_wc& wc, Instant now) {
     mark_ending(*qp);
   }
   if (name.tag == RequestTag::kReceive) return received(*qp, name.place, wc, now);
-  const uint64_t until = qp->head + (name.place + qp->work - qp->head % qp->work) % qp->work + 1;
+  const uint64_t until = qp->head + (name.place + qp->ring - qp->head % qp->ring) % qp->ring + 1;
   if (wc.status == IBV_WC_SUCCESS && !qp->is_broken) {
     qp->live = true;
     finish(*qp, until, now);
@@ -173,6 +173,7 @@ void VerbsWorker::finish(VerbsQp& qp, uint64_t until, Instant now) {
 void VerbsWorker::report(VerbsQp& qp, const Op& op, Instant now) {
   switch (op.kind) {
     case OpKind::kKeyOpen: return;
+    case OpKind::kNudge: --qp.nudges; return;
     case OpKind::kSend:
     case OpKind::kWrite:
       if (op.token != 0) qp.user->sent(qp, op.token, now);
@@ -235,6 +236,7 @@ unsigned VerbsWorker::look_at_end(VerbsQp& qp, bool all_taken, Instant now) {
 }
 
 unsigned VerbsWorker::timers(Instant now) {
+  const unsigned nudged = look_at_forgetful(now);
   unsigned count = 0;
   for (VerbsQp* qp = ending_.front(); qp != nullptr; qp = ending_.after(*qp)) {
     if (now < drain_until(*qp) || qp->stuck.exchange(true, std::memory_order_release)) continue;
@@ -244,11 +246,11 @@ unsigned VerbsWorker::timers(Instant now) {
     stuck_.rung.store(true, std::memory_order_seq_cst);
     stuck_.signal->raise();
   }
-  return count;
+  return nudged + count;
 }
 
 Instant VerbsWorker::next_deadline() {
-  Instant next = kForever;
+  Instant next = nudge_look_;
   for (VerbsQp* qp = ending_.front(); qp != nullptr; qp = ending_.after(*qp))
     if (!qp->stuck.load(std::memory_order_relaxed)) next = std::min(next, drain_until(*qp));
   return next;

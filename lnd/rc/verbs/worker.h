@@ -31,7 +31,8 @@ class VerbsWorker final : public Worker {
   unsigned wait_fds(std::span<int> out) override;
 
  private:
-  static constexpr unsigned kBatch = 16;  ///< completions taken at once
+  static constexpr unsigned kBatch = 16;      ///< completions taken at once
+  static constexpr Duration kNudgeLook = 5s;  ///< if nothing ends within it, a forgetful device gets a nudge
 
   [[nodiscard]] Posted begin(VerbsQp& qp, OpKind kind, uint64_t token, ibv_send_wr*& request);
   void mark_dirty(VerbsQp& qp);
@@ -40,6 +41,8 @@ class VerbsWorker final : public Worker {
   void post_receives(VerbsQp& qp);
   [[nodiscard]] static bool waits(VerbsQp& qp, uint64_t count);
   void post_requests(VerbsQp& qp);
+  void nudge(VerbsQp& qp);
+  unsigned look_at_forgetful(Instant now);
   void post_failed(VerbsQp& qp);
 
   void add_queue(CompletionQueue& queue);
@@ -69,6 +72,7 @@ class VerbsWorker final : public Worker {
   /// With queue pairs of this worker. Queues of one channel are side by side.
   std::array<CompletionQueue*, kDevicesMax * kQueuesMax> queues_{};
   unsigned queue_count_ = 0;
+  Instant nudge_look_ = kForever;       ///< when to look at forgetful devices
   unsigned first_queue_ = 0;            ///< modulo queue_count_: where the last poll() began
   bool queue_dropped_ = false;          ///< in this call of poll()
   std::array<ibv_wc, kBatch> early_{};  ///< completions that pending() has found

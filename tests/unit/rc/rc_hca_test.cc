@@ -36,13 +36,15 @@ TEST_F(RcHca, a_queue_pair_bears_the_number_of_its_connection) {
   EXPECT_FALSE(hca->free_refused());
 }
 
-TEST_F(RcHca, only_keys_of_rdma_rxe_wait_before_they_close) {
-  for (const auto& [vendor, waits] : std::map<uint32_t, bool>{{0x2C9, false}, {0xFFFFFF, true}}) {
+TEST_F(RcHca, only_rdma_rxe_is_forgetful) {
+  for (const auto& [vendor, forgets] : std::map<uint32_t, bool>{{0x2C9, false}, {0xFFFFFF, true}}) {
     device.vendor_id = vendor;
     open();
     auto qp = make();
     ASSERT_NE(qp, nullptr);
-    EXPECT_EQ(qp->closes_wait, waits) << vendor;
+    EXPECT_EQ(qp->forgetful, forgets) << vendor;
+    EXPECT_EQ(qp->work, 32u);
+    EXPECT_EQ(qp->ring, forgets ? 34u : 32u);
     hca->unmake_qp(std::move(qp));
   }
 }

@@ -38,16 +38,17 @@ struct RcWorker : ::testing::Test {
     qp.conn = 2;
     qp.receives = qp.sends = 4;
     qp.buffer_bytes = 64;
-    qp.work = 24;  // no power of two
+    qp.work = 22;
+    qp.ring = 24;  // no power of two
     qp.pieces = 1;
     qp.receive_memory = memory.data();
     qp.send_memory = memory.data() + 4 * 64;
     qp.qp = &ibv;
     qp.cq = &queue;
     qp.buffers = &buffers;
-    qp.ops = std::make_unique<Op[]>(qp.work);
-    qp.requests = std::make_unique<ibv_send_wr[]>(qp.work);
-    qp.sges = std::make_unique<ibv_sge[]>(qp.work);
+    qp.ops = std::make_unique<Op[]>(qp.ring);
+    qp.requests = std::make_unique<ibv_send_wr[]>(qp.ring);
+    qp.sges = std::make_unique<ibv_sge[]>(qp.ring);
     qp.receive_requests = std::make_unique<ibv_recv_wr[]>(qp.receives);
     qp.receive_sges = std::make_unique<ibv_sge[]>(qp.receives);
   }
@@ -104,7 +105,7 @@ TEST_F(RcWorker, counts_of_operations_beyond_32_bits) {
       expected.push_back(token + i);
     }
     worker.flush(now);
-    EXPECT_EQ(worker.room(qp), token == 1 ? 19u : 14u);
+    EXPECT_EQ(worker.room(qp), token == 1 ? 17u : 12u);
     if (token == 1) continue;  // from here on, 5 to 10 are under way
     const size_t done = fake().sends.size() - 6;
     complete(&send_cq, fake().sends[done]);
@@ -364,7 +365,7 @@ TEST_F(RcWindows, a_key_is_closed_in_the_order_of_requests) {
 
 // Goal: rdma_rxe gets no closing behind a request that may end meanwhile. Nothing else has to come before it goes on.
 TEST_F(RcWindows, a_closing_waits_for_all_before_it) {
-  qp.closes_wait = true;
+  qp.forgetful = true;
   send();
   send();
   close(0);
@@ -398,7 +399,7 @@ TEST_F(RcWindows, a_closing_waits_for_all_before_it) {
 
 // Goal: a queue pair that fails meanwhile is drained, and the closing is not posted.
 TEST_F(RcWindows, a_closing_that_waits_ends_with_its_queue_pair) {
-  qp.closes_wait = true;
+  qp.forgetful = true;
   send();
   close(0);
   EXPECT_EQ(posted(), 1u);
@@ -408,6 +409,61 @@ TEST_F(RcWindows, a_closing_that_waits_ends_with_its_queue_pair) {
   EXPECT_EQ(posted(), 1u);
   EXPECT_EQ(user.cause, Cause::kRetryExceeded);
   EXPECT_TRUE(user.is_drained);
+}
+
+// Goal: rdma_rxe stood still once nothing more was posted. Requests under way are looked at, and an idle queue pair
+// lets the worker sleep.
+TEST_F(RcWindows, a_forgetful_device_gets_a_nudge) {
+  qp.forgetful = true;
+  while (worker.room(qp) > 0) send();
+  EXPECT_EQ(posted(), 22u);
+  const size_t last = fake().sends.size() - 1;
+  EXPECT_EQ(worker.next_deadline(), now + 5s);
+  const auto after = [&](Duration span) {
+    now += span;
+    worker.timers(now);
+    return posted();
+  };
+  EXPECT_EQ(after(4999ms), 22u);
+  EXPECT_EQ(after(1ms), 22u) << "the first look";
+  EXPECT_EQ(after(5s), 23u);
+  EXPECT_EQ(worker.room(qp), 0u);
+  EXPECT_EQ(after(5s), 24u) << "the first did not help";
+  EXPECT_EQ(after(5s), 24u) << "two at most";
+  complete(&send_cq, fake().sends[last]);
+  worker.poll(32, now);
+  EXPECT_EQ(user.tokens.size(), 22u);
+  EXPECT_EQ(after(5s), 24u) << "something has ended since";
+  EXPECT_EQ(after(5s), 24u);
+  end_of_last();
+  EXPECT_EQ(user.tokens.size(), 22u) << "nudges are no messages";
+  EXPECT_EQ(worker.room(qp), 22u);
+  after(5s);
+  EXPECT_EQ(worker.next_deadline(), kForever);
+}
+
+TEST_F(RcWindows, a_closing_that_waits_is_the_nudge) {
+  qp.forgetful = true;
+  send();
+  close(0);
+  send();
+  EXPECT_EQ(posted(), 1u);
+  for (const size_t expected : {1u, 3u}) {
+    now += 5s;
+    worker.timers(now);
+    EXPECT_EQ(posted(), expected);
+  }
+  end_of_last();
+  EXPECT_FALSE(keys[0].open);
+  EXPECT_EQ(user.tokens.size(), 2u);
+}
+
+TEST_F(RcWindows, other_devices_get_no_nudge) {
+  send();
+  EXPECT_EQ(posted(), 1u);
+  EXPECT_EQ(worker.next_deadline(), kForever);
+  for (unsigned i = 0; i < 4; ++i) worker.timers(now += 5s);
+  EXPECT_EQ(posted(), 1u);
 }
 
 // Goal: the channel of a device that is gone stays readable. The worker does not wake up for it without end.
