@@ -149,7 +149,7 @@ def stopped(program):
 
 
 ALL = ((SMALL_SIZES, COUNT, 8), (LARGE_SIZES, LARGE_COUNT, 1))
-AFTER_A_LOSS = ALL if FULL else ((FEW_SIZES, LARGE_COUNT, 1),)
+AFTER_A_LOSS = ((FEW_SIZES, 12 if FULL else LARGE_COUNT, 1),)
 
 
 def verified(machine, nid, transfers=ALL, timeout=10 * SMALL):
