@@ -58,16 +58,6 @@ bool from_own_address(const rc::Event& event, const Message& request) {
   return event.remote.address == rc::IpAddress::of_v4(request.ends.src.address_v4());
 }
 
-/// Ends the connections to a former life of the peer. Attempts go on: the peer rejects their stamp.
-void close_old(IbControl& control, const PeerCtl& peer) {
-  const uint64_t id = peer.id;
-  const std::set<rc::ConnId> all = peer.conns, attempts = peer.dial.conns;
-  for (const rc::ConnId one : all)
-    if (ConnCtl* conn = attempts.contains(one) ? nullptr : control.find_conn(one))
-      conn_close(control, *conn, {-ESTALE, LndStatus::kRemoteDropped});
-  if (PeerCtl* left = control.find_peer(id)) dial_missed(control, *left);
-}
-
 /// Of the connections that are being set up, the oldest of the address with the most gives way to a new one. So a node
 /// that connects keeps its place while another address sends requests without end.
 void half_open_drop(IbControl& control) {
@@ -122,6 +112,11 @@ Result<PeerCtl*> room_for(IbControl& control, NiCtl& ni, const rc::Event& event,
   return peer_ensure(control, ni, request.ends.src, &event.remote.address);
 }
 
+/// Connections to a former life of the peer end, if the request is the peer's own (docs/decisions.md #117).
+void note_life(IbControl& control, const rc::Event& event, const Message& request) {
+  if (from_own_address(event, request)) former_lives_end(control, request.ends.src, request.ends.src_stamp);
+}
+
 }  // namespace
 
 void accept_request(IbControl& control, const rc::Event& event) {
@@ -138,7 +133,7 @@ void accept_request(IbControl& control, const rc::Event& event) {
                                                   " is rejected (" + reject_reason_text(verdict.reject.reason) +
                                                   "): " + verdict.why);
     reject(control, event, verdict.reject);
-    if (verdict.close_old && from_own_address(event, request)) close_old(control, *peer);  // docs/decisions.md #117
+    if (verdict.close_old) note_life(control, event, request);
     return;
   }
   const auto found = room_for(control, *ni, event, request);
@@ -151,6 +146,7 @@ void accept_request(IbControl& control, const rc::Event& event) {
   conn.params = verdict.params;
   conn.ends = ends_of_answer(request, ni->stamp);
   (*found)->stamp = request.ends.src_stamp;
+  note_life(control, event, request);
   control.rc.prepare(event.conn, conn_needs(control.config, *ni, **found, conn.params.queue_depth), control.now);
 }
 

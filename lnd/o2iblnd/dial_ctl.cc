@@ -166,6 +166,7 @@ void dial_answered(IbControl& control, ConnCtl& conn, std::span<const std::byte>
   conn.ends = ends_of_answer(answer, conn.ends.src_stamp);
   peer.stamp = answer.ends.src_stamp;
   conn_up(control, conn);
+  former_lives_end(control, conn.ends.dst, answer.ends.src_stamp);
 }
 
 void dial_refused(IbControl& control, ConnCtl& conn, rc::Cause cause, std::span<const std::byte> data) {
@@ -235,6 +236,21 @@ unsigned dial_due(IbControl& control) {
 
 Instant dial_next(const IbControl& control) {
   return control.pauses.empty() ? kForever : control.pauses.begin()->first;
+}
+
+void former_lives_end(IbControl& control, const Nid& nid, uint64_t stamp) {
+  for (const auto& [ni, unused] : control.nis) {
+    const PeerCtl* peer = control.find_peer(PeerKey{ni, nid});
+    if (peer == nullptr) continue;
+    const uint64_t id = peer->id;
+    const std::set<rc::ConnId> all = peer->conns, attempts = peer->dial.conns;
+    for (const rc::ConnId one : all) {
+      ConnCtl* conn = attempts.contains(one) ? nullptr : control.find_conn(one);
+      if (conn != nullptr && conn->ends.dst_stamp != 0 && conn->ends.dst_stamp != stamp)
+        conn_close(control, *conn, {-ESTALE, LndStatus::kRemoteDropped});
+    }
+    if (PeerCtl* left = control.find_peer(id)) dial_missed(control, *left);
+  }
 }
 
 }  // namespace ulnet::o2iblnd

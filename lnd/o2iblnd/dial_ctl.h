@@ -18,6 +18,9 @@ void dial_lost(IbControl& control, ConnCtl& conn, Completion how);
 void dial_satisfied(IbControl& control, PeerCtl& peer, const ConnCtl& conn);
 /// A connection of the peer has ended, or did not come about. Dials if messages wait for one.
 void dial_missed(IbControl& control, PeerCtl& peer);
+/// Ends the connections of all local NIs to former lives of this peer NI: its present life has this stamp. Attempts go
+/// on, because the peer rejects their stamp.
+void former_lives_end(IbControl& control, const Nid& nid, uint64_t stamp);
 /// The next attempt does not wait, and one without answer is made again.
 void dial_again(IbControl& control, PeerCtl& peer);
 /// Pauses that are over; returns work done.

@@ -78,6 +78,39 @@ TEST_P(SimIb, a_peer_that_starts_again) {
   exchange(a, b);
 }
 
+// Goal: when a peer NI comes back as another life at one local NI, the connections of all local NIs to the former life
+// end. Else each of them costs the message that finds it dead.
+TEST_P(SimIb, a_peer_that_starts_again_is_known_on_all_rails) {
+  auto& a = node({"10.0.0.1@o2ib", "10.0.0.3@o2ib"});
+  auto& b = node({"10.0.0.2@o2ib", "10.0.0.4@o2ib"});
+  constexpr size_t kEnds = 8;  // of a connection for each pair of NIs
+  for (const unsigned down : {0u, 1u}) {
+    sim.set_link(a.nid(down), false);
+    sim.run_for(100ms);
+    for (int i = 0; i < 8; ++i) (void)a.put(b);
+    ASSERT_TRUE(all_ended());
+    sim.set_link(a.nid(down), true);
+    sim.run_for(100ms);
+  }
+  ASSERT_EQ(sim.rc().conns(), kEnds);
+  b.restart();
+  const auto came_from = [&](unsigned ni) {
+    return b.node().control().nis->find(b.nid(ni))->counted(NiTraffic::kSent);
+  };
+  for (int i = 0; i < 10 && (came_from(0) == 0 || came_from(1) == 0); ++i) {
+    b.ping("10.0.0.1@o2ib");
+    ASSERT_TRUE(sim.run_until([&] { return b.ping_answer().has_value(); }, 60s));
+    sim.run_for(1s);
+  }
+  ASSERT_GT(came_from(0), 0u);
+  ASSERT_GT(came_from(1), 0u);
+  for (int i = 0; i < 16; ++i) {
+    const auto number = a.put(b);
+    ASSERT_TRUE(all_ended());
+    EXPECT_EQ(a.outcome(*number).status, 0) << i;
+  }
+}
+
 // Goal: the port of one rail goes down. Messages take the other rail, and both when the port is back.
 TEST_P(SimIb, a_port_that_goes_down) {
   auto& a = node({"10.0.0.1@o2ib", "10.1.0.1@o2ib1"});
