@@ -17,7 +17,7 @@ constexpr unsigned kMutationsPerTarget = 100000;
 constexpr size_t kInputBytesMax = 4096;
 
 struct Seeds {
-  std::vector<Input> header, ping_info, acceptor, hello, frame, nid_text, o2ib_message, o2ib_reject;
+  std::vector<Input> header, ping_info, acceptor, hello, frame, nid_text, o2ib_message, o2ib_reject, roce_packet;
   [[nodiscard]] const std::vector<Input>& of(std::string_view name) const {
     if (name == "header") return header;
     if (name == "ping_info") return ping_info;
@@ -25,6 +25,7 @@ struct Seeds {
     if (name == "hello") return hello;
     if (name == "o2ib_message") return o2ib_message;
     if (name == "o2ib_reject") return o2ib_reject;
+    if (name == "roce_packet") return roce_packet;
     return name == "frame" ? frame : nid_text;
   }
 };
@@ -94,8 +95,11 @@ const Seeds& seeds() {
     }
     for (const char* name :
          {"e1-o2ib-ping-discover", "e3-o2ib-lst-brw-write-4k", "e4-o2ib-lst-brw-read-4k",
-          "g7-o2ib-reject-queue-depth-renegotiate", "g9-o2ib-connection-race", "g10-o2ib-reject-wrong-net"})
-      collect_o2ib(test::o2ib_read(test::capture_path(name)), made);
+          "g7-o2ib-reject-queue-depth-renegotiate", "g9-o2ib-connection-race", "g10-o2ib-reject-wrong-net"}) {
+      const std::string path = test::capture_path(name);
+      collect_o2ib(test::o2ib_read(path), made);
+      test::roce_frames(path, [&](const test::RoceFrame& frame) { made.roce_packet.push_back(cut(frame.packet)); });
+    }
     for (const char* text :
          {"10.0.0.1@tcp", "fd00:10::2@o2ib3", "0x10@gni1", "0@lo", "<?>", "1f:2:3@<99:7>", "tcp12"}) {
       made.nid_text.push_back(cut(std::as_bytes(std::span(text, std::strlen(text)))));

@@ -11,6 +11,8 @@
 #include "dataplane/wire/bytes.h"
 #include "dataplane/wire/ping_info.h"
 #include "lnd/o2iblnd/proto/connect.h"
+#include "lnd/rc/roce/proto/cm_message.h"
+#include "lnd/rc/roce/proto/cma_header.h"
 #include "lnd/socklnd/proto/acceptor.h"
 #include "lnd/socklnd/proto/frame.h"
 #include "lnd/socklnd/proto/hello.h"
@@ -244,6 +246,30 @@ void fuzz_o2ib_reject(Bytes in) {
   o2iblnd::reject_encode(reject, out);
   o2iblnd::Reject again;
   ULNET_CHECK(o2iblnd::reject_decode(out, again) && again == reject);
+}
+
+void fuzz_roce_packet(Bytes in) {
+  using namespace rc::roce;
+  const auto packet = packet_decode(in.first(std::min<size_t>(in.size(), kRoceHeadersMax)), uint32_t(in.size()));
+  if (!packet) return;
+  ULNET_CHECK(packet->header_bytes + packet->payload_bytes + packet->bth.pad_bytes + kIcrcBytes == in.size());
+  if (packet->kind == PacketKind::kRequest) ULNET_CHECK(uint8_t(opcode_of(packet->shape)) == packet->bth.opcode);
+  std::array<std::byte, kBthBytes> bth;
+  bth_encode(packet->bth, bth.data());
+  const auto again = packet_decode(bth, kBthBytes + kIcrcBytes + packet->bth.pad_bytes);
+  ULNET_CHECK(!again || (again->bth.qpn == packet->bth.qpn && again->bth.psn == packet->bth.psn));
+  if (packet->kind != PacketKind::kDatagram || packet->payload_bytes < kMadBytes) return;
+  const auto message = cm_decode(in.subspan(packet->header_bytes).first<kMadBytes>());
+  if (!message) return;
+  std::array<std::byte, kMadBytes> mad;
+  cm_encode(*message, mad);
+  const auto decoded = cm_decode(mad);
+  ULNET_CHECK(decoded && decoded->body.index() == message->body.index());
+  std::array<std::byte, kMadBytes> twice;
+  cm_encode(*decoded, twice);
+  ULNET_CHECK(mad == twice);
+  if (const auto* req = std::get_if<CmReq>(&message->body))
+    (void)cma_decode(req->private_data.first<kCmaHeaderBytes>());
 }
 
 }  // namespace ulnet::fuzz

@@ -17,6 +17,7 @@ void fuzz_frame_stream(Bytes in);  ///< first byte: version and byte order; then
 void fuzz_nid_text(Bytes in);      ///< a NID as text, and as 20 bytes
 void fuzz_o2ib_message(Bytes in);  ///< a message of o2iblnd, also as private data of a CM REQ or REP
 void fuzz_o2ib_reject(Bytes in);   ///< private data of a CM REJ
+void fuzz_roce_packet(Bytes in);   ///< a RoCE packet behind its UDP header, and the message of the CM in it
 
 struct Target {
   const char* name;
@@ -29,6 +30,7 @@ inline constexpr Target kTargets[] = {{"header", fuzz_header},
                                       {"frame", fuzz_frame_stream},
                                       {"nid_text", fuzz_nid_text},
                                       {"o2ib_message", fuzz_o2ib_message},
-                                      {"o2ib_reject", fuzz_o2ib_reject}};
+                                      {"o2ib_reject", fuzz_o2ib_reject},
+                                      {"roce_packet", fuzz_roce_packet}};
 
 }  // namespace ulnet::fuzz

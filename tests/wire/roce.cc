@@ -41,7 +41,8 @@ std::optional<RoceFrame> roce_parse(Bytes in) {
                    .opcode = uint8_t(bth[0]),
                    .qpn = be24(bth, 5),
                    .psn = be24(bth, 9),
-                   .payload = udp.subspan(kUdp + kBth, bytes - kUdp - kBth - kIcrc - padding)};
+                   .payload = udp.subspan(kUdp + kBth, bytes - kUdp - kBth - kIcrc - padding),
+                   .packet = udp.subspan(kUdp, bytes - kUdp)};
 }
 
 CmMessage cm_parse(const RoceFrame& frame) {

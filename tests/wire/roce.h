@@ -20,6 +20,7 @@ struct RoceFrame {
   uint32_t qpn = 0;  ///< of the receiver
   uint32_t psn = 0;
   std::span<const std::byte> payload;  ///< behind the BTH, without padding and ICRC
+  std::span<const std::byte> packet;   ///< from the BTH to the ICRC
 };
 /// Calls `call` for each RoCEv2 frame over IPv4; returns "" or what is wrong with the file.
 std::string roce_frames(const std::string& path, const std::function<void(const RoceFrame&)>& call);

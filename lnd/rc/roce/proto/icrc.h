@@ -1,0 +1,25 @@
+// The invariant CRC (ICRC) of RoCEv2, over pieces of any length. Pure, any thread. Source: docs/wire/roce.md §3.
+#pragma once
+#include "lnd/net/packet/checksum.h"
+
+namespace ulnet::rc::roce {
+
+using dpdk::Bytes;
+
+/// The part of a packet that the ICRC takes with bits masked: IP header without options or extensions, UDP, BTH.
+inline constexpr unsigned kIcrcHeadV4 = 20 + 8 + 12, kIcrcHeadV6 = 40 + 8 + 12;
+
+class Icrc {
+ public:
+  /// `head`: kIcrcHeadV4 or kIcrcHeadV6 bytes, as they are sent.
+  explicit Icrc(Bytes head);
+  /// The next bytes behind the head: extended headers, payload, padding, in order.
+  void add(Bytes piece);
+  /// Goes on the wire with its lowest byte first.
+  [[nodiscard]] uint32_t value() const { return crc_; }
+
+ private:
+  uint32_t crc_;
+};
+
+}  // namespace ulnet::rc::roce
