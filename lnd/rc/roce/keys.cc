@@ -1,0 +1,37 @@
+#include "lnd/rc/roce/keys.h"
+
+#include "dataplane/base/check.h"
+
+namespace ulnet::rc::roce {
+
+KeyTable::KeyTable(uint32_t places, Rng& rng) : places_(places), free_(places) {
+  ULNET_CHECK(places <= kKeysMax);
+  for (uint32_t i = 0; i < places; ++i) {
+    places_[i].uses = uint32_t(rng.next());
+    free_[i] = places - 1 - i;
+  }
+}
+
+std::optional<uint32_t> KeyTable::open(std::span<std::byte> window) {
+  if (free_.empty()) return std::nullopt;
+  const uint32_t place = free_.back();
+  free_.pop_back();
+  Place& one = places_[place];
+  ++one.uses;
+  one.window = window;
+  one.is_open = true;
+  return value_of(place);
+}
+
+void KeyTable::close(uint32_t value) {
+  ULNET_CHECK(holds(value));
+  places_[place_of(value)].is_open = false;
+  free_.push_back(place_of(value));
+}
+
+std::optional<std::span<std::byte>> KeyTable::find(uint32_t value) const {
+  if (!holds(value)) return std::nullopt;
+  return places_[place_of(value)].window;
+}
+
+}  // namespace ulnet::rc::roce
