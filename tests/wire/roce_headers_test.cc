@@ -7,6 +7,7 @@
 #include "dataplane/wire/bytes.h"
 #include "lnd/net/packet/eth.h"
 #include "lnd/net/packet/udp.h"
+#include "lnd/rc/roce/proto/frame.h"
 #include "lnd/rc/roce/proto/headers.h"
 #include "lnd/rc/roce/proto/icrc.h"
 #include "lnd/rc/roce/proto/path.h"
@@ -70,6 +71,12 @@ void check_frame(Bytes frame, Seen& seen) {
   EXPECT_EQ(hex_text(encode(*decoded)), hex_text(bytes.first(decoded->header_bytes)));
   const auto [ours, theirs] = icrc_both(packet.first(kIpBytes + dpdk::kUdpBytes + udp->payload_bytes));
   EXPECT_EQ(ours, theirs) << hex_text(bytes);
+  const FrameHead head({ip->source, ip->destination, udp->source_port, ip->traffic_class});
+  std::array<std::byte, kFrameHeadMax> again;
+  const uint32_t behind = udp->payload_bytes - kBthBytes - kIcrcBytes;
+  const unsigned written = head.write(decoded->bth, behind, again.data(), ip->identification);
+  EXPECT_EQ(hex_text(Bytes(again).first(written)), hex_text(packet.first(kIcrcHeadV4)));
+  EXPECT_EQ(decoded->bth.pad_bytes, pad_bytes_of(decoded->payload_bytes));
 }
 
 TEST(RoceHeaders, each_frame_of_the_captures_is_decoded_and_encoded_again) {
@@ -147,6 +154,32 @@ TEST(RoceIcrc, pieces_of_any_length_are_as_the_whole) {
       pieces.add(Bytes(data).subspan(at, std::min(piece, data.size() - at)));
     EXPECT_EQ(pieces.value(), whole.value()) << piece;
   }
+}
+
+// Goal: the template gives the headers that the encoders of IP and UDP give, for each length.
+TEST(RoceFrame, template_of_ipv6_and_lengths) {
+  const dpdk::IpAddress one{{0xFD, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}},
+      two{{0xFD, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
+  const auto v4 = [](uint32_t address) { return dpdk::IpAddress::of_v4(address); };
+  for (const FlowAddresses& flow : {FlowAddresses{one, two, 0xC123, 0x68}, {v4(0x0A000001), v4(0xFFFFFFFE), 0xFFBD, 3}})
+    for (uint32_t behind = 0; behind < 4200; ++behind) {
+      std::array<std::byte, kFrameHeadMax> out{};
+      const unsigned bytes = FrameHead(flow).write({.psn = Psn(7)}, behind, out.data());
+      const bool is_v4 = flow.source.is_v4();
+      ASSERT_EQ(bytes, is_v4 ? kIcrcHeadV4 : kIcrcHeadV6);
+      const size_t all = bytes + behind + kIcrcBytes;
+      const auto ip = is_v4 ? dpdk::ipv4_decode(out, all, dpdk::ChecksumCheck::kVerify) : dpdk::ipv6_decode(out, all);
+      ASSERT_TRUE(ip) << behind;
+      EXPECT_EQ(ip->source, flow.source);
+      EXPECT_EQ(ip->destination, flow.destination);
+      EXPECT_EQ(ip->traffic_class, flow.traffic_class);
+      EXPECT_EQ(ip->header_bytes + ip->payload_bytes, all);
+      const auto udp = dpdk::udp_decode(Bytes(out).subspan(ip->header_bytes), ip->payload_bytes);
+      ASSERT_TRUE(udp);
+      EXPECT_EQ(udp->source_port, flow.source_port);
+      EXPECT_EQ(udp->destination_port, kUdpPort);
+      EXPECT_EQ(udp->payload_bytes, kBthBytes + behind + kIcrcBytes);
+    }
 }
 
 Decoded<Packet> decode(const std::vector<std::byte>& bytes) {
