@@ -165,8 +165,8 @@ void dial_answered(IbControl& control, ConnCtl& conn, std::span<const std::byte>
   conn.params = answer.params;
   conn.ends = ends_of_answer(answer, conn.ends.src_stamp);
   peer.stamp = answer.ends.src_stamp;
+  former_lives_end(control, conn.ends.dst, peer.stamp);  // reports the peer as down; conn_up() has the last word
   conn_up(control, conn);
-  former_lives_end(control, conn.ends.dst, answer.ends.src_stamp);
 }
 
 void dial_refused(IbControl& control, ConnCtl& conn, rc::Cause cause, std::span<const std::byte> data) {
@@ -240,8 +240,9 @@ Instant dial_next(const IbControl& control) {
 
 void former_lives_end(IbControl& control, const Nid& nid, uint64_t stamp) {
   for (const auto& [ni, unused] : control.nis) {
-    const PeerCtl* peer = control.find_peer(PeerKey{ni, nid});
+    PeerCtl* peer = control.find_peer(PeerKey{ni, nid});
     if (peer == nullptr) continue;
+    peer->stamp = stamp;
     const uint64_t id = peer->id;
     const std::set<rc::ConnId> all = peer->conns, attempts = peer->dial.conns;
     for (const rc::ConnId one : all) {

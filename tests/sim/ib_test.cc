@@ -111,6 +111,28 @@ TEST_P(SimIb, a_peer_that_starts_again_is_known_on_all_rails) {
   }
 }
 
+// Goal: a local NI that reaches the new life of a peer has the last word, after the connections of another local NI to
+// the former life have ended.
+TEST_P(SimIb, a_peer_that_starts_again_counts_as_reached) {
+  auto& a = node({"10.0.0.1@o2ib", "10.0.0.3@o2ib"});
+  auto& b = node({"10.0.0.2@o2ib"});
+  const auto use_only = [&](unsigned ni) {
+    for (const unsigned one : {0u, 1u}) sim.set_link(a.nid(one), one == ni);
+    sim.run_for(100ms);
+    const auto number = a.put(b);
+    ASSERT_TRUE(all_ended());
+    EXPECT_EQ(a.outcome(*number).status, 0) << ni;
+  };
+  use_only(0);
+  b.restart();
+  use_only(1);
+  std::string last;
+  for (const std::string& line : a.journal())
+    if (line.find("10.0.0.2@o2ib") != std::string::npos && line.find("be reached") != std::string::npos) last = line;
+  EXPECT_NE(last.find("can be reached again"), std::string::npos) << last;
+  EXPECT_EQ(sim.rc().conns(), 2u) << "one connection";
+}
+
 // Goal: the port of one rail goes down. Messages take the other rail, and both when the port is back.
 TEST_P(SimIb, a_port_that_goes_down) {
   auto& a = node({"10.0.0.1@o2ib", "10.1.0.1@o2ib1"});
