@@ -74,6 +74,20 @@ std::map<ListenerId, CmThread::Listener>::iterator CmThread::listener_at(uint64_
                       [&](const auto& one) { return one.second.opening == opening; });
 }
 
+namespace {
+
+/// The source of a REQ. rdma_cm gives the address that the sender wrote into the private data. Over RoCE with IPv4, the
+/// queue pair is connected to the address in the GID, so the GID counts.
+Endpoint source_of(const rdma_cm_id& id) {
+  Endpoint source = endpoint_of(id.route.addr.dst_addr);
+  IpAddress gid;
+  std::copy_n(id.route.addr.addr.ibaddr.dgid.raw, gid.bytes.size(), gid.bytes.begin());
+  if (gid.is_v4()) source.address = gid;
+  return source;
+}
+
+}  // namespace
+
 void CmThread::on_request(const CmEvent& event) {
   const auto listener = listener_at(event.context >> 1);
   if (listener == listeners_.end()) {
@@ -92,7 +106,7 @@ void CmThread::on_request(const CmEvent& event) {
   news.event.kind = EventKind::kRequest;
   news.event.conn = conn.id;
   news.event.listener = listener->first;
-  news.event.remote = endpoint_of(*rdma_get_peer_addr(event.id));
+  news.event.remote = source_of(*event.id);
   news.event.bytes = uint8_t(std::min<size_t>(event.bytes, kRequestDataMax));
   std::copy_n(event.data.begin(), news.event.bytes, news.event.data.begin());
   say(news);

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <set>
 #include <string_view>
 
+#include "lnd/rc/verbs/address.h"
 #include "lnd/rc/verbs/control_ctl.h"
 #include "lnd/rc/verbs/verbs.h"
 #include "tests/unit/rc/fake_rdma.h"
@@ -381,6 +383,25 @@ TEST_F(RcCm, an_answer_that_came_in_time) {
   EXPECT_EQ(next().kind, EventKind::kEstablished);
   control().disconnect(id, now);
   control().destroy(id, now);
+}
+
+// Goal: the source of a request is the address that the device talks to, whatever its sender wrote.
+TEST_F(RcCm, the_source_of_a_request) {
+  listen();
+  rdma_cm_id* listening = *fake().ids.begin();
+  for (const bool forged : {false, true}) {
+    rdma_cm_id* asked = nullptr;
+    (void)rdma_create_id(fake().channel, &asked, nullptr, RDMA_PS_TCP);
+    (void)rdma_bind_addr(asked, nullptr);
+    const IpAddress written = IpAddress::of_v4(0x0A000002), gid = IpAddress::of_v4(0x0A000009);
+    const SocketAddress address = socket_address({written, 1023});
+    std::memcpy(&asked->route.addr.dst_addr, &address.any, sizeof address.v4);
+    if (forged) std::copy_n(gid.bytes.begin(), gid.bytes.size(), asked->route.addr.addr.ibaddr.dgid.raw);
+    test::cm_request(listening, asked);
+    const Event request = next();
+    EXPECT_EQ(request.remote, (Endpoint{forged ? gid : written, 1023}));
+    control().reject(request.conn, {}, now);
+  }
 }
 
 // Goal: a limit ends with its connection, also if control goes on with one that it has given up.
