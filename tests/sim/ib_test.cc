@@ -111,8 +111,8 @@ TEST_P(SimIb, a_peer_that_starts_again_is_known_on_all_rails) {
   }
 }
 
-// Goal: a local NI that reaches the new life of a peer has the last word, after the connections of another local NI to
-// the former life have ended.
+// Goal: a peer counts as reached when a local NI reaches its new life. The connections of another local NI to the
+// former life end before that.
 TEST_P(SimIb, a_peer_that_starts_again_counts_as_reached) {
   auto& a = node({"10.0.0.1@o2ib", "10.0.0.3@o2ib"});
   auto& b = node({"10.0.0.2@o2ib"});

@@ -23,6 +23,7 @@ Cm::Conn& Cm::mine(CmId id) {
 }
 
 Cm::Conn* Cm::add(const CmAddresses& addresses) {
+  if (conns_.size() >= kCmConnsMax && !leaving_.empty()) erase(*find(leaving_.begin()->second));
   if (conns_.size() >= kCmConnsMax) return nullptr;
   while (next_id_ == 0 || conns_.contains(next_id_)) ++next_id_;
   Conn& conn = conns_[next_id_];
@@ -34,13 +35,20 @@ Cm::Conn* Cm::add(const CmAddresses& addresses) {
 
 void Cm::erase(Conn& conn) {
   await(conn, kForever);
-  if (conn.state == State::kAsked) --asked_;
+  if (conn.state == State::kAsked) asked_end(conn);
+  if (conn.left != kForever) leaving_.erase({conn.left, conn.id});
   for (const auto& [table, number] :
        {std::pair(&by_remote_id_, uint64_t{conn.remote_id}), std::pair(&by_remote_qpn_, uint64_t{conn.remote_qpn})}) {
     const auto it = table->find({conn.addresses.remote, number});
     if (it != table->end() && it->second == conn.id) table->erase(it);
   }
   conns_.erase(conn.id);
+}
+
+void Cm::asked_end(const Conn& conn) {
+  --asked_;
+  const auto share = asked_of_.find(conn.addresses.remote);
+  if (--share->second == 0) asked_of_.erase(share);
 }
 
 /// When to look at it again; kForever: not.
@@ -87,7 +95,7 @@ void Cm::reply(CmId id, CmRep rep, Instant give_up, Instant now) {
   Conn& conn = mine(id);
   ULNET_CHECK(conn.state == State::kAsked);
   conn.state = State::kAnswered;
-  --asked_;
+  asked_end(conn);
   conn.guid = rep.ca_guid;
   conn.qpn = rep.qpn;
   rep.local_id = id;
@@ -133,26 +141,38 @@ void Cm::cancel(const Conn& conn) {
 
 void Cm::disconnect(Conn& conn, Instant now) {
   conn.state = State::kLeaving;
+  conn.left = now;
+  leaving_.insert({now, conn.id});
   send_and_repeat(conn, {own_transaction(conn.id), CmDreq{conn.id, conn.remote_id, conn.remote_qpn}}, kForever, now);
+}
+
+/// Ends a connection whose REP has no answer, so the peer may have it or not. The REJ names no id of this side: Linux
+/// takes it only while its REQ has no answer. A REJ that names both ids would reach a connection that is up there,
+/// which LNet does not expect. In that case, the DREQ ends it. Nothing is repeated: a stranger could have sent the REQ.
+void Cm::leave_unheard(Conn& conn) {
+  send_once(conn.addresses,
+            {conn.transaction,
+             CmRej{.remote_id = conn.remote_id, .about = CmAbout::kReq, .reason = uint16_t(RejReason::kConsumer)}});
+  send_once(conn.addresses, {own_transaction(conn.id), CmDreq{conn.id, conn.remote_id, conn.remote_qpn}});
 }
 
 void Cm::close(CmId id, Instant now) {
   Conn& conn = mine(id);
-  const auto refuse = [&](CmAbout about) {
-    send_once(conn.addresses, {conn.transaction, CmRej{.local_id = about == CmAbout::kReq ? 0 : conn.id,
-                                                       .remote_id = conn.remote_id,
-                                                       .about = about,
-                                                       .reason = uint16_t(RejReason::kConsumer)}});
-  };
   switch (conn.state) {
-    case State::kOpen: return erase(conn);
-    case State::kRequested: cancel(conn); return erase(conn);
-    case State::kReplied: refuse(CmAbout::kRep); return erase(conn);
-    case State::kAsked: refuse(CmAbout::kReq); return erase(conn);
-    case State::kAnswered: refuse(CmAbout::kOther); return disconnect(conn, now);  // the peer may have the REP or not
+    case State::kRequested: cancel(conn); break;
+    case State::kReplied:
+      send_once(conn.addresses, {conn.transaction, CmRej{.local_id = conn.id,
+                                                         .remote_id = conn.remote_id,
+                                                         .about = CmAbout::kRep,
+                                                         .reason = uint16_t(RejReason::kConsumer)}});
+      break;
+    case State::kAsked: return reject(id, RejReason::kConsumer, {});
+    case State::kAnswered: leave_unheard(conn); break;
     case State::kUp: return disconnect(conn, now);
-    case State::kLeaving: return;
+    case State::kOpen:
+    case State::kLeaving: break;
   }
+  erase(conn);
 }
 
 void Cm::end(Conn& conn, Cause cause, std::span<const std::byte> data) {
@@ -164,11 +184,7 @@ void Cm::end(Conn& conn, Cause cause, std::span<const std::byte> data) {
 void Cm::give_up(Conn& conn) {
   if (conn.state == State::kLeaving) return erase(conn);
   if (conn.state == State::kRequested) cancel(conn);
-  if (conn.state == State::kAnswered)
-    send_once(conn.addresses, {conn.transaction, CmRej{.local_id = conn.id,
-                                                       .remote_id = conn.remote_id,
-                                                       .about = CmAbout::kOther,
-                                                       .reason = uint16_t(RejReason::kTimeout)}});
+  if (conn.state == State::kAnswered) leave_unheard(conn);
   end(conn, Cause::kNoAnswer);
 }
 

@@ -16,19 +16,20 @@ namespace ulnet::rc::roce {
 
 using CmId = uint32_t;  ///< the local comm id: never 0, and not used again for a long time
 
-inline constexpr uint32_t kCmConnsMax = 1u << 16;  ///< connections of one node, in any state
-inline constexpr uint32_t kCmRequestsMax = 1024;   ///< of them, those of peers that wait for an answer of this node
-inline constexpr Duration kCmRepeatFirst = 500ms;  ///< then twice as long, up to kCmRepeatMost
-inline constexpr Duration kCmRepeatMost = 4300ms;  ///< the time that a REQ grants for an answer: code 20
-inline constexpr unsigned kCmDisconnectsMax = 4;   ///< DREQs without an answer
-inline constexpr Duration kCmMraMost = 60s;        ///< by which a peer may extend a wait
+inline constexpr uint32_t kCmConnsMax = 1u << 16;    ///< connections of one node, in any state
+inline constexpr uint32_t kCmRequestsMax = 1024;     ///< of them, those of peers that wait for an answer of this node
+inline constexpr uint32_t kCmRequestsOfOneMax = 64;  ///< the same, of one address
+inline constexpr Duration kCmRepeatFirst = 500ms;    ///< then twice as long, up to kCmRepeatMost
+inline constexpr Duration kCmRepeatMost = 4300ms;    ///< the time that a REQ grants for an answer: code 20
+inline constexpr unsigned kCmDisconnectsMax = 4;     ///< DREQs without an answer
+inline constexpr Duration kCmMraMost = 60s;          ///< by which a peer may extend a wait
 
 struct CmAddresses {
   IpAddress local, remote;
   constexpr auto operator<=>(const CmAddresses&) const = default;
 };
 
-/// The events of connections, from within received() and timers().
+/// The events of connections, from within received(), timers() and message_came(). Each may call the CM.
 class CmUser {
  public:
   /// Sends a MAD, or drops it: the CM repeats what matters.
@@ -36,7 +37,7 @@ class CmUser {
   /// The REQ of a peer has come. Nothing: reply() or reject() follows; else the reason of the refusal.
   [[nodiscard]] virtual std::optional<RejReason> cm_requested(CmId id, const CmAddresses& addresses,
                                                               const CmReq& req) = 0;
-  /// The peer has agreed. ready() or reject() follows.
+  /// The peer has agreed. ready() or close() follows.
   virtual void cm_replied(CmId id, const CmRep& rep) = 0;
   /// The peer has this side's REP.
   virtual void cm_established(CmId id) = 0;
@@ -101,6 +102,7 @@ class Cm {
     unsigned repeats = 0;
     Instant at = kForever;  ///< in `due_`
     Instant give_up = kForever;
+    Instant left = kForever;  ///< kLeaving: in `leaving_`
   };
   using Key = std::pair<IpAddress, uint64_t>;  ///< of a peer, and a number of it
 
@@ -110,7 +112,10 @@ class Cm {
   [[nodiscard]] Conn* find(const CmAddresses& addresses, CmId local, uint32_t remote);
   [[nodiscard]] Conn* add(const CmAddresses& addresses);
   void erase(Conn& conn);
-  void name_remote(Conn& conn, uint32_t id, uint64_t guid, uint32_t qpn);
+  /// Returns the connection of a former life of the peer, or 0.
+  [[nodiscard]] CmId name_remote(Conn& conn, uint32_t id, uint64_t guid, uint32_t qpn);
+  void asked_end(const Conn& conn);
+  [[nodiscard]] bool may_ask(const IpAddress& address) const;
   void await(Conn& conn, Instant at);
   void send(const Conn& conn) { user_.cm_send(conn.addresses, conn.mad); }
   void send_once(const CmAddresses& addresses, const CmMessage& message);
@@ -118,8 +123,9 @@ class Cm {
   void disconnect(Conn& conn, Instant now);
   void end(Conn& conn, Cause cause, std::span<const std::byte> data = {});
   void cancel(const Conn& conn);
+  void leave_unheard(Conn& conn);
   void give_up(Conn& conn);
-  void end_former(const Conn& conn);
+  void end_former(CmId id);
   [[nodiscard]] uint64_t own_transaction(CmId id) const { return uint64_t{transactions_} << 32 | id; }
 
   bool take(const CmAddresses& addresses, uint64_t transaction, const CmReq& req, Instant now);
@@ -138,7 +144,9 @@ class Cm {
   std::map<Key, CmId> by_remote_id_;   ///< passive ones: finds repeated REQs
   std::map<Key, CmId> by_remote_qpn_;  ///< finds connections of a former life of the peer
   std::set<std::pair<Instant, CmId>> due_;
-  uint32_t asked_ = 0;  ///< connections in State::kAsked
+  std::set<std::pair<Instant, CmId>> leaving_;  ///< in State::kLeaving, by their begin: the oldest gives way
+  uint32_t asked_ = 0;                          ///< connections in State::kAsked
+  std::map<IpAddress, uint32_t> asked_of_;      ///< the same, by the peer's address
 };
 
 }  // namespace ulnet::rc::roce

@@ -33,24 +33,28 @@ Cm::Conn* Cm::find(const CmAddresses& addresses, CmId local, uint32_t remote) {
   return conn != nullptr && conn->addresses == addresses && conn->remote_id == remote && remote != 0 ? conn : nullptr;
 }
 
-void Cm::name_remote(Conn& conn, uint32_t id, uint64_t guid, uint32_t qpn) {
+CmId Cm::name_remote(Conn& conn, uint32_t id, uint64_t guid, uint32_t qpn) {
   conn.remote_id = id;
   conn.remote_guid = guid;
   conn.remote_qpn = qpn;
-  end_former(conn);
-  by_remote_qpn_[{conn.addresses.remote, qpn}] = conn.id;
   if (!conn.active) by_remote_id_[{conn.addresses.remote, id}] = conn.id;
+  CmId& of_qpn = by_remote_qpn_[{conn.addresses.remote, qpn}];
+  return std::exchange(of_qpn, conn.id);
 }
 
 /// A device does not use a queue pair number twice at once. So a connection with the same number is of a former life of
 /// the peer. Linux refuses the new connection, and sends a DREQ for the old one. Here the old one just ends, since this
 /// side does not use its queue pair number again.
-void Cm::end_former(const Conn& conn) {
-  const auto it = by_remote_qpn_.find({conn.addresses.remote, conn.remote_qpn});
-  if (it == by_remote_qpn_.end() || it->second == conn.id) return;
-  Conn& former = *find(it->second);
-  if (former.state == State::kLeaving) return erase(former);
-  end(former, Cause::kPeerClosed);
+void Cm::end_former(CmId id) {
+  Conn* former = find(id);
+  if (former == nullptr) return;
+  if (former->state == State::kLeaving) return erase(*former);
+  end(*former, Cause::kPeerClosed);
+}
+
+bool Cm::may_ask(const IpAddress& address) const {
+  const auto share = asked_of_.find(address);
+  return asked_ < kCmRequestsMax && (share == asked_of_.end() || share->second < kCmRequestsOfOneMax);
 }
 
 bool Cm::received(const CmAddresses& addresses, std::span<const std::byte, kMadBytes> mad, Instant now) {
@@ -76,13 +80,14 @@ bool Cm::take(const CmAddresses& addresses, uint64_t transaction, const CmReq& r
     by_remote_id_.erase(known);  // another life of the peer has the same number by chance
   }
   if (const auto fault = fault_of(addresses, req)) return refuse(*fault);
-  Conn* conn = asked_ < kCmRequestsMax ? add(addresses) : nullptr;
-  if (conn == nullptr) return refuse(RejReason::kNoResources);
+  Conn* conn = may_ask(addresses.remote) ? add(addresses) : nullptr;
+  if (conn == nullptr) return false;  // the peer repeats it
   conn->state = State::kAsked;
   ++asked_;
+  ++asked_of_[addresses.remote];
   conn->transaction = transaction;
-  name_remote(*conn, req.local_id, req.ca_guid, req.qpn);
   const CmId id = conn->id;
+  end_former(name_remote(*conn, req.local_id, req.ca_guid, req.qpn));
   const auto reason = user_.cm_requested(id, addresses, req);
   if (reason) reject(id, *reason, {});
   return !reason;
@@ -102,8 +107,12 @@ bool Cm::take(const CmAddresses& addresses, uint64_t, const CmMra& mra, Instant 
 bool Cm::take(const CmAddresses& addresses, uint64_t, const CmRej& rej, Instant) {
   Conn* conn = find(rej.remote_id);
   if (conn != nullptr && conn->addresses == addresses) {
-    const bool waits = conn->state == State::kRequested ||
-                       (conn->state == State::kAnswered && (rej.local_id == 0 || rej.local_id == conn->remote_id));
+    // Linux says REJ also for connections that this side takes for up, and after an MRA.
+    const bool named = rej.local_id == conn->remote_id && rej.local_id != 0;
+    if (named && (conn->state == State::kUp || conn->state == State::kAsked))
+      return end(*conn, Cause::kPeerClosed), true;
+    const bool waits = conn->state == State::kRequested || (named && conn->state == State::kReplied) ||
+                       (conn->state == State::kAnswered && (rej.local_id == 0 || named));
     if (!waits) return false;
     const Cause cause = cause_of(rej.reason);
     end(*conn, cause, cause == Cause::kRejected ? rej.private_data : std::span<const std::byte>());
@@ -131,8 +140,9 @@ bool Cm::take(const CmAddresses& addresses, uint64_t transaction, const CmRep& r
   if (conn->state != State::kRequested || rep.local_id == 0 || rep.qpn <= kGsiQpn) return false;
   conn->state = State::kReplied;
   await(*conn, kForever);
-  name_remote(*conn, rep.local_id, rep.ca_guid, rep.qpn);
-  user_.cm_replied(conn->id, rep);
+  const CmId id = conn->id;
+  end_former(name_remote(*conn, rep.local_id, rep.ca_guid, rep.qpn));
+  if (has(id)) user_.cm_replied(id, rep);
   return true;
 }
 

@@ -9,7 +9,8 @@ namespace ulnet::rc::roce {
 namespace {
 
 constexpr uint8_t kRnrWithoutEnd = 7;
-constexpr uint32_t kAckEveryMost = 32;  ///< packets of a long operation from one AckReq to the next
+constexpr uint32_t kPsnsMost = 1u << 22;  ///< of all operations, so that the distance of two of them has a sign
+constexpr uint32_t kAckEveryMost = 32;    ///< packets of a long operation from one AckReq to the next
 
 uint32_t packets_of(uint32_t bytes, uint32_t mtu) {
   return bytes == 0 ? 1 : (bytes + mtu - 1) / mtu;
@@ -28,8 +29,12 @@ Requester::Requester(const RequesterConfig& config, Counts& counts)
       end_(config.first),
       timer_(config.timeout, config.retry_count) {}
 
+bool Requester::fits(uint32_t bytes) const {
+  return room() > 0 && bytes >> 31 == 0 && packets_of(bytes, config_.mtu) <= kPsnsMost - uint32_t(end_ - oldest_);
+}
+
 void Requester::post(std::span<const Segment> from, const Request& what) {
-  ULNET_CHECK(room() > 0 && from.size() <= config_.pieces && what.bytes < uint32_t{1} << 31);
+  ULNET_CHECK(fits(what.bytes) && from.size() <= config_.pieces);
   std::copy(from.begin(), from.end(), segments_of(tail_).begin());
   Request& request = requests_[tail_ % config_.work];
   request = what;
@@ -104,6 +109,7 @@ void Requester::acknowledge(Psn before, Instant now) {
   if (send_ - oldest_ < 0) seek(oldest_);
   window_.acknowledged(uint32_t(count), oldest_);
   rnr_retries_ = 0;
+  obeyed_ = false;
   timer_.progress(oldest_ != send_, now);
 }
 
@@ -111,6 +117,16 @@ void Requester::go_back(Psn to) {
   timed_at_ = kForever;  // an answer may belong to either transmission
   since_ack_request_ = 0;
   seek(to);
+}
+
+/// A NAK for the oldest packet is obeyed once for all that was sent before: else each copy of it draws a window of
+/// packets.
+bool Requester::obeyed(Psn psn) {
+  ULNET_CHECK(psn == oldest_);
+  if (obeyed_ && send_ - obeyed_until_ < 0) return true;
+  obeyed_ = true;
+  obeyed_until_ = next_;
+  return false;
 }
 
 void Requester::refused(Count count, Cause cause) {
@@ -129,6 +145,7 @@ void Requester::answered(const Aeth& aeth, Psn psn, Instant now) {
   switch (aeth.verdict) {
     case Verdict::kAck: return counts_[Count::kAcksReceived].add();
     case Verdict::kSequence:
+      if (obeyed(psn)) return counts_[Count::kAnswersStale].add();
       counts_[Count::kNaksSequenceReceived].add();
       window_.halve(next_);
       return go_back(psn);

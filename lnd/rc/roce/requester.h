@@ -50,8 +50,10 @@ class Requester {
   Requester(const RequesterConfig& config, Counts& counts);
 
   [[nodiscard]] uint32_t room() const { return config_.work - uint32_t(tail_ - head_); }
-  /// Requires: room() > 0, at most `pieces` segments, less than 2^31 bytes. The segments are copied, their memory stays
-  /// the caller's until taken.
+  /// Is there a place, and are there packet numbers, for an operation of this length?
+  [[nodiscard]] bool fits(uint32_t bytes) const;
+  /// Requires: fits(), and at most `pieces` segments. The segments are copied; their memory is in use until the
+  /// operation is taken.
   void post(std::span<const Segment> from, const Request& what);
 
   /// True: `step` is the next packet. No effect until sent() says that it is on its way.
@@ -88,6 +90,7 @@ class Requester {
   void seek(Psn psn);
   void enter(uint64_t count, uint32_t offset);
   void acknowledge(Psn before, Instant now);
+  [[nodiscard]] bool obeyed(Psn psn);
   void go_back(Psn to);
   void refused(Count count, Cause cause);
 
@@ -107,6 +110,8 @@ class Requester {
   RetryTimer timer_;
   Psn timed_;                    ///< a packet whose round trip is measured
   Instant timed_at_ = kForever;  ///< when it was sent; kForever: none is measured
+  bool obeyed_ = false;          ///< a NAK for the oldest packet
+  Psn obeyed_until_;             ///< behind all that was sent before
   unsigned rnr_retries_ = 0;
   Instant resume_ = kNever;  ///< after an RNR NAK
   Cause failure_ = Cause::kNone;

@@ -1,6 +1,7 @@
 // When to send again without an answer. The wait follows the measured round trips (RFC 6298), and doubles with each
-// repeat up to the timeout that the connection was set up with. The connection fails after the time that its retry
-// count and that timeout allow, however many repeats that were. Pure. Thread: the worker of the queue pair.
+// repeat up to the timeout that the connection was set up with. A repeat makes round trips ambiguous, so the longer
+// wait stays until one is measured again (Karn's rule). The connection fails after the time that its retry count and
+// that timeout allow, however many repeats that were. Pure. Thread: the worker of the queue pair.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -25,11 +26,10 @@ class RetryTimer {
   /// Something is under way, and nothing was before.
   void start(Instant now) {
     since_ = now;
-    deadline_ = now + wait_;
+    deadline_ = now + wait();
   }
   /// Something was acknowledged. `more`: and something else is under way.
   void progress(bool more, Instant now) {
-    backoff_ = 0;
     if (more) {
       start(now);
     } else {
@@ -41,13 +41,14 @@ class RetryTimer {
   [[nodiscard]] bool expire(Instant now) {
     if (patience_ != Duration::max() && now - since_ >= patience_) return false;
     backoff_ = std::min(backoff_ + 1, 16u);
-    Duration next = std::min(wait_ * (int64_t{1} << backoff_), most_);
+    Duration next = wait();
     if (patience_ != Duration::max()) next = std::min(next, since_ + patience_ - now);
     deadline_ = now + next;
     return true;
   }
   /// A round trip of a packet that was sent once.
   void sample(Duration trip) {
+    backoff_ = 0;
     if (smooth_ == Duration{0}) {
       smooth_ = trip;
       spread_ = trip / 2;
@@ -58,7 +59,8 @@ class RetryTimer {
     }
     wait_ = std::clamp(smooth_ + 4 * spread_, std::min(kRetryLeast, most_), most_);
   }
-  [[nodiscard]] Duration wait() const { return wait_; }
+  /// The present one.
+  [[nodiscard]] Duration wait() const { return std::min(wait_ * (int64_t{1} << backoff_), most_); }
 
  private:
   Duration most_, patience_, wait_;

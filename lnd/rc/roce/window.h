@@ -30,9 +30,12 @@ class Window {
     if (recovering_) return;
     packets_ = lower(sent);
   }
-  /// Nothing was acknowledged for a whole timeout.
+  /// Nothing was acknowledged for a whole timeout. Further ones in a row do not lower the threshold again.
   void collapse(Psn sent) {
+    const uint32_t before = threshold_;
+    const bool again = recovering_ && packets_ == kWindowLeast;
     lower(sent);
+    if (again) threshold_ = before;
     packets_ = kWindowLeast;
   }
 

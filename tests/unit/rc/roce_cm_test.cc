@@ -32,8 +32,9 @@ class CmNode final : public CmUser {
   void cm_replied(CmId id, const CmRep& rep) override {
     log += "replied ";
     data.assign(rep.private_data.begin(), rep.private_data.begin() + 2);
-    if (accepts) cm.ready(id);
-    if (accepts) up.push_back(id);
+    if (!accepts) return cm.close(id, kForever - 1h);
+    cm.ready(id);
+    up.push_back(id);
   }
   void cm_established(CmId id) override {
     log += "established ";
@@ -42,6 +43,7 @@ class CmNode final : public CmUser {
   void cm_ended(CmId id, Cause cause, std::span<const std::byte> private_data) override {
     log += "ended ";
     ended[id] = cause;
+    if (closes_with_it != 0) cm.close(std::exchange(closes_with_it, 0), kForever - 1h);
     data.assign(private_data.begin(), private_data.begin() + std::min<ptrdiff_t>(2, std::ssize(private_data)));
   }
   CmId dial(Instant now, Instant give_up = kForever) {
@@ -65,6 +67,7 @@ class CmNode final : public CmUser {
   std::vector<std::byte> data;  ///< private data of the last message, its first bytes
   std::optional<RejReason> refuses;
   bool accepts = true, answers = true;
+  CmId closes_with_it = 0;  ///< when another connection ends
   uint32_t qpn = 17;
 
  private:
@@ -324,39 +327,120 @@ TEST(RoceCmCtl, another_life_of_the_peer) {
   EXPECT_EQ(reborn.log, "replied ");
 }
 
-// Goal: no message of a stranger has an effect on a connection, whatever it names.
+/// All kinds of messages about this connection of `node`, but a REQ. Returns which had an effect.
+std::string effects(CmWire& wire, CmNode& node, const CmAddresses& addresses, CmId mine, uint32_t theirs) {
+  std::string out;
+  const auto send = [&](const char* name, auto body) {
+    Mad mad;
+    cm_encode({.transaction = 1, .body = body}, mad);
+    const std::string before = node.log;
+    const Instant deadline = node.cm.next_deadline();
+    const bool taken = node.cm.received(addresses, mad, wire.now);
+    if (taken || node.log != before || node.cm.next_deadline() != deadline || !node.cm.has(mine)) out += name;
+  };
+  send("MRA ", CmMra{theirs, mine, CmAbout::kReq, 31});
+  send("MRA ", CmMra{theirs, mine, CmAbout::kRep, 31});
+  send("RTU ", CmRtu{theirs, mine});
+  send("DREP ", CmDrep{theirs, mine});
+  send("DREQ ", CmDreq{theirs, mine, 17});
+  send("REP ", CmRep{.local_id = theirs, .remote_id = mine, .qpn = 99});
+  send("REJ ", CmRej{.local_id = theirs, .reason = 4});
+  send("REJ ", CmRej{.remote_id = mine, .reason = 28});
+  send("REJ ", CmRej{.local_id = theirs, .remote_id = mine, .reason = 28});
+  return out;
+}
+
+// Goal: no message of a stranger has an effect on a connection in any state, whatever it names.
 TEST(RoceCmCtl, strangers_have_no_effect) {
   CmWire wire;
+  wire.b.answers = false;
+  wire.loses = [](const Mad& mad) { return is(mad, kRtu); };
+  const CmAddresses of_a{kFirst, kStranger}, of_b{kSecond, kStranger};
   const CmId id = wire.a.dial(wire.now);
-  wire.run();
-  const std::vector<Mad> replay = wire.sent;
-  const auto try_all = [&](CmNode& node, const CmAddresses& addresses) {
-    const std::string before = node.log;
-    const uint32_t other =
-        cm_decode(replay[1])->body.index() == kRep ? std::get<CmRep>(cm_decode(replay[1])->body).local_id : 0;
-    const CmId mine = &node == &wire.a ? id : other, theirs = &node == &wire.a ? other : id;
-    const auto send = [&](auto body) {
-      Mad mad;
-      cm_encode({.transaction = 1, .body = body}, mad);
-      (void)node.cm.received(addresses, mad, wire.now);
-    };
-    send(CmDreq{theirs, mine, 17});
-    send(CmDrep{theirs, mine});
-    send(CmRtu{theirs, mine});
-    send(CmMra{theirs, mine, CmAbout::kReq, 31});
-    send(CmRej{.local_id = theirs, .remote_id = mine, .reason = 28});
-    send(CmRej{.local_id = theirs, .reason = 4});
-    send(CmRep{.local_id = theirs, .remote_id = mine, .qpn = 99});
-    EXPECT_EQ(node.log, before);
-    EXPECT_TRUE(node.cm.has(mine));
-  };
-  try_all(wire.a, {kFirst, kStranger});
-  try_all(wire.b, {kSecond, kStranger});
+  EXPECT_EQ(effects(wire, wire.a, of_a, id, 4711), "") << "the REQ is sent";
+  wire.run(100ms);
+  const CmId other = wire.b.asked.at(0);
+  EXPECT_EQ(effects(wire, wire.b, of_b, other, id), "") << "the REQ is here";
+  wire.b.reply(other, wire.now);
+  EXPECT_EQ(effects(wire, wire.b, of_b, other, id), "") << "the REP is sent";
+  wire.run(100ms);
+  EXPECT_EQ(effects(wire, wire.a, of_a, id, other), "") << "up";
+  wire.b.cm.message_came(other);
+  EXPECT_EQ(effects(wire, wire.b, of_b, other, id), "") << "up";
+  wire.a.cm.close(id, wire.now);
+  EXPECT_EQ(effects(wire, wire.a, of_a, id, other), "") << "the DREQ is sent";
   // The peer itself, about a queue pair that is not the one of this connection.
   Mad mad;
-  cm_encode({.transaction = 1, .body = CmDreq{wire.b.up.at(0), id, 4711}}, mad);
-  EXPECT_FALSE(wire.a.cm.received({kFirst, kSecond}, mad, wire.now));
-  EXPECT_TRUE(wire.a.cm.has(id));
+  cm_encode({.transaction = 1, .body = CmDreq{id, other, 4711}}, mad);
+  EXPECT_FALSE(wire.b.cm.received({kSecond, kFirst}, mad, wire.now));
+  EXPECT_TRUE(wire.b.cm.has(other));
+}
+
+// Goal: the peer itself ends a connection by a REJ in each state in which Linux sends one.
+TEST(RoceCmCtl, a_rej_of_the_peer_ends_a_connection) {
+  for (const bool up : {false, true}) {
+    CmWire wire;
+    wire.b.answers = up;
+    const CmId id = wire.a.dial(wire.now);
+    wire.run(100ms);
+    CmNode& node = up ? wire.a : wire.b;
+    const CmId mine = up ? id : wire.b.asked.at(0), theirs = up ? wire.b.up.at(0) : id;
+    Mad mad;
+    cm_encode({.transaction = 1,
+               .body = CmRej{.local_id = theirs, .remote_id = mine, .about = CmAbout::kOther, .reason = 28}},
+              mad);
+    EXPECT_TRUE(node.cm.received({node.address, up ? kSecond : kFirst}, mad, wire.now));
+    EXPECT_EQ(node.ended.at(mine), Cause::kPeerClosed);
+  }
+}
+
+// Goal: a side that does not like the REP says so, and the other side hears of it.
+TEST(RoceCmCtl, a_reply_that_is_refused) {
+  CmWire wire;
+  wire.a.accepts = false;
+  (void)wire.a.dial(wire.now);
+  wire.run();
+  EXPECT_EQ(wire.kinds(), "REQ REP REJ ");
+  EXPECT_EQ(wire.b.ended.at(wire.b.asked.at(0)), Cause::kRejected);
+  EXPECT_EQ(wire.a.cm.conns() + wire.b.cm.conns(), 0u);
+}
+
+// Goal: a passive side that gives up ends the connection of the peer, with and without the REP. Linux expects both
+// messages: a REJ that names the REQ only, and a DREQ.
+TEST(RoceCmCtl, a_passive_side_that_gives_up) {
+  for (const bool has_rep : {false, true}) {
+    CmWire wire;
+    wire.loses = [&](const Mad& mad) { return is(mad, kRtu) || (!has_rep && is(mad, kRep)); };
+    const CmId id = wire.a.dial(wire.now);
+    wire.run(100ms);
+    wire.b.cm.close(wire.b.asked.at(0), wire.now);
+    const auto rej = std::get<CmRej>(cm_decode(wire.sent.at(wire.sent.size() - 2))->body);
+    EXPECT_EQ(rej.local_id, 0u);
+    EXPECT_EQ(rej.about, CmAbout::kReq);
+    EXPECT_TRUE(is(wire.sent.back(), kDreq));
+    wire.run(100ms);
+    EXPECT_EQ(wire.a.ended.at(id), has_rep ? Cause::kPeerClosed : Cause::kRejected);
+    EXPECT_EQ(wire.a.cm.conns() + wire.b.cm.conns(), 0u);
+  }
+}
+
+// Goal: a user may close another connection while it hears of the end of one.
+TEST(RoceCmCtl, a_user_that_closes_while_it_hears) {
+  CmWire wire;
+  (void)wire.a.dial(wire.now);
+  wire.run();
+  const CmId old = wire.a.up.at(0);
+  CmNode reborn(wire, kSecond, 78);  // with the same numbers of queue pairs
+  const CmId id = wire.a.dial(wire.now);
+  wire.a.closes_with_it = id;
+  while (!wire.flights.empty()) {
+    const CmWire::Flight flight = wire.flights.begin()->second;
+    wire.flights.erase(wire.flights.begin());
+    (void)(flight.addresses.local == kSecond ? reborn : wire.a).cm.received(flight.addresses, flight.mad, wire.now);
+  }
+  EXPECT_EQ(wire.a.ended.at(old), Cause::kPeerClosed);
+  EXPECT_FALSE(wire.a.cm.has(id));
+  EXPECT_EQ(wire.a.log, "replied ended ");
 }
 
 TEST(RoceCmCtl, faults_of_a_request) {
@@ -382,22 +466,41 @@ TEST(RoceCmCtl, faults_of_a_request) {
   EXPECT_EQ(reason_of([](CmReq& req) { req.remote_gid = kStranger; }), unsigned(RejReason::kInvalidGid));
 }
 
-// Goal: requests without end have a bound, and an answer.
+// Goal: requests without end have a bound, for one address and for all. Others are dropped: their senders repeat them.
 TEST(RoceCmCtl, requests_have_a_bound) {
   CmWire wire;
   wire.b.answers = false;
-  for (uint32_t i = 1; i <= kCmRequestsMax + 5; ++i) {
+  const auto ask = [&](uint32_t from, uint32_t number) {
+    const rc::IpAddress address = rc::IpAddress::of_v4(0x0B000000 + from);
     Mad mad;
-    cm_encode({.transaction = i,
-               .body = CmReq{.local_id = i, .qpn = 100 + i, .mtu = 3, .local_gid = kFirst, .remote_gid = kSecond}},
-              mad);
-    (void)wire.b.cm.received({kSecond, kFirst}, mad, wire.now);
-  }
+    const CmReq req{.local_id = number, .qpn = 100 + number, .mtu = 3, .local_gid = address, .remote_gid = kSecond};
+    cm_encode({.transaction = number, .body = req}, mad);
+    return wire.b.cm.received({kSecond, address}, mad, wire.now);
+  };
+  for (uint32_t number = 1; number <= kCmRequestsOfOneMax + 5; ++number)
+    EXPECT_EQ(ask(0, number), number <= kCmRequestsOfOneMax);
+  for (uint32_t from = 1; from <= kCmRequestsMax; ++from)
+    EXPECT_EQ(ask(from, 1), from <= kCmRequestsMax - kCmRequestsOfOneMax);
   EXPECT_EQ(wire.b.cm.conns(), kCmRequestsMax);
-  EXPECT_EQ(wire.kinds(), "REJ REJ REJ REJ REJ ");
-  EXPECT_EQ(std::get<CmRej>(cm_decode(wire.sent[0])->body).reason, unsigned(RejReason::kNoResources));
+  EXPECT_TRUE(wire.sent.empty());
   wire.b.cm.reject(wire.b.asked.at(0), RejReason::kConsumer, {});
-  EXPECT_EQ(wire.b.cm.conns(), kCmRequestsMax - 1);
+  EXPECT_TRUE(ask(0, 1000));
+  EXPECT_FALSE(ask(kCmRequestsMax, 1));
+  for (size_t i = 1; i < wire.b.asked.size(); ++i) wire.b.cm.close(wire.b.asked[i], wire.now);
+  EXPECT_EQ(wire.b.cm.conns(), 0u) << "nothing is kept for a peer that was never heard";
+}
+
+// Goal: a connection that is only leaving makes room for a new one.
+TEST(RoceCmCtl, leaving_connections_give_way) {
+  CmWire wire;
+  const CmId id = wire.a.dial(wire.now);
+  wire.run();
+  wire.loses = [](const Mad&) { return true; };
+  wire.a.cm.close(id, wire.now);
+  ASSERT_TRUE(wire.a.cm.has(id));
+  for (uint32_t i = 0; i < kCmConnsMax; ++i) ASSERT_TRUE(wire.a.cm.open({kFirst, kSecond})) << i;
+  EXPECT_FALSE(wire.a.cm.has(id));
+  EXPECT_FALSE(wire.a.cm.open({kFirst, kSecond}));
 }
 
 // Goal: any MADs in any order leave the tables whole.

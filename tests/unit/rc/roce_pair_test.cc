@@ -145,6 +145,84 @@ TEST(RoceRetry, an_interruption_is_over_soon) {
   EXPECT_LT(wire.now - healed, 100ms);
 }
 
+// Goal: a round trip that becomes longer than the wait costs a timeout or two, and not the throughput for good.
+TEST(RoceRetry, a_round_trip_that_becomes_longer) {
+  RoceWire wire(5);
+  wire.add_pair();
+  std::vector<std::byte> source(1 << 20), target(1 << 20);
+  const uint32_t key = *wire.end(1).keys.open(target);
+  const auto delivered_in = [&](Duration time) {
+    const uint64_t before = wire.end(1).delivered;
+    for (const Instant end = wire.now + time; wire.now < end;) {
+      const Segment segment{source.data(), uint32_t(source.size())};
+      if (wire.end(0).requester.room() > kRoceWork - 2) wire.end(0).write({&segment, 1}, key, target.data(), 1);
+      EXPECT_TRUE(wire.step());
+    }
+    return wire.end(1).delivered - before;
+  };
+  (void)delivered_in(10ms);
+  wire.rules.delay = 10ms;
+  (void)delivered_in(1s);
+  const uint64_t timeouts = wire.end(0).counts[Count::kTimeouts].get();
+  EXPECT_GE(timeouts, 1u);
+  const double possible = 1024.0 * kWindowMost * 50;  // a window each 20 ms, for 1 s
+  EXPECT_GT(double(delivered_in(1s)), possible * 0.5);
+  EXPECT_LE(wire.end(0).counts[Count::kTimeouts].get(), timeouts + 1);
+}
+
+// Goal: after an interruption of several waits, the window is soon as large as half of what it was.
+TEST(RoceRetry, timeouts_in_a_row_count_once) {
+  Window window;
+  for (int i = 0; i < 1000; ++i) window.acknowledged(32, Psn(0));
+  EXPECT_EQ(window.packets(), kWindowMost);
+  for (int i = 0; i < 5; ++i) window.collapse(Psn(100));
+  EXPECT_EQ(window.packets(), kWindowLeast);
+  window.acknowledged(kWindowMost / 2 - kWindowLeast, Psn(100));
+  EXPECT_EQ(window.packets(), kWindowMost / 2);
+  window.acknowledged(10, Psn(101));
+  EXPECT_EQ(window.packets(), kWindowMost / 2);
+}
+
+// Goal: copies of one NAK draw one repeat.
+TEST(RoceRetry, copies_of_a_nak_draw_one_repeat) {
+  Counts counts;
+  Requester requester({.work = 4, .pieces = 1, .mtu = 1024, .first = Psn(10), .retry_count = 5, .timeout = 67ms},
+                      counts);
+  std::byte memory[8192];
+  const Segment segment{memory, sizeof memory};
+  requester.post({&segment, 1}, {.token = 1, .write = true, .bytes = segment.bytes});
+  const Instant now = kNever + 1s;
+  const auto send_all = [&](unsigned most) {
+    unsigned sent = 0;
+    for (Step step; sent < most && requester.next(step, now); ++sent) {
+      step.payload->advance(step.bytes);
+      requester.sent(step, now);
+    }
+    return sent;
+  };
+  EXPECT_EQ(send_all(100), 8u);
+  const Aeth nak{Verdict::kSequence, 0, 0};
+  requester.answered(nak, Psn(12), now);
+  EXPECT_EQ(send_all(2), 2u);
+  for (int i = 0; i < 5; ++i) requester.answered(nak, Psn(12), now);
+  EXPECT_EQ(send_all(100), 4u) << "of the six packets behind the second, two are on their way";
+  EXPECT_EQ(counts[Count::kNaksSequenceReceived].get(), 1u);
+  requester.answered(nak, Psn(12), now);
+  EXPECT_EQ(send_all(100), 6u) << "all was sent again, so this one is new";
+}
+
+// Goal: operations take no more packet numbers than can be told apart.
+TEST(RoceRetry, packet_numbers_have_a_bound) {
+  Counts counts;
+  Requester requester({.work = 8, .pieces = 1, .mtu = 256, .first = Psn(10), .timeout = 67ms}, counts);
+  const Segment segment{nullptr, 0x4000'0000};
+  EXPECT_TRUE(requester.fits(segment.bytes));
+  requester.post({&segment, 1}, {.token = 1, .write = true, .bytes = segment.bytes});
+  EXPECT_FALSE(requester.fits(1)) << "2^22 packets";
+  EXPECT_GT(requester.room(), 0u);
+  EXPECT_FALSE(Requester({.work = 8, .pieces = 1, .mtu = 4096}, counts).fits(0x8000'0000));
+}
+
 // Goal: without a timeout, a requester waits for ever, and sends again.
 TEST(RoceRetry, no_timeout_means_no_end) {
   RoceWire wire(5);
@@ -283,17 +361,18 @@ std::pair<uint64_t, uint64_t> shares(RoceWire& wire, unsigned flows, Duration ti
   return {least, most};
 }
 
-// Goal: flows that share a bottleneck get about the same, and together most of it. With marks and with losses alone.
+// Goal: flows that share a bottleneck get about the same, and together nearly all of it, if it marks packets. If it
+// only loses them, no flow starves.
 TEST(RoceCongestion, flows_share_a_bottleneck) {
   for (const unsigned flows : {2u, 8u})
     for (const bool marks : {true, false}) {
       RoceWire wire(flows);
-      wire.rules = {.delay = 20us, .burst = 32, .each = 1us, .queue_max = 64};
+      wire.rules = {.delay = 80us, .burst = 32, .each = 4us, .queue_max = 64};
       if (marks) wire.rules.mark_at = 32;
       const auto [least, most] = shares(wire, flows, 400ms);
-      EXPECT_LT(double(most) / double(least), 2.0) << flows << (marks ? " with marks" : "");
-      const double possible = 400'000.0 * 1024;
-      EXPECT_GT(double(least + most) / 2 * flows, possible * (marks ? 0.8 : 0.5))
+      EXPECT_LT(double(most) / double(least), marks ? 1.5 : 4.0) << flows << (marks ? " with marks" : "");
+      const double possible = 100'000.0 * 1024;
+      EXPECT_GT(double(least + most) / 2 * flows, possible * (marks ? 0.9 : 0.6))
           << flows << (marks ? " with marks" : "");
       if (marks) {
         EXPECT_EQ(wire.end(0).counts[Count::kTimeouts].get(), 0u);
