@@ -111,6 +111,26 @@ TEST_P(SimIb, a_peer_that_starts_again_is_known_on_all_rails) {
   }
 }
 
+// Goal: messages that wait for a connection to a former life take one to the present life, which is not refused.
+TEST_P(SimIb, messages_that_wait_follow_a_peer_to_its_new_life) {
+  auto& a = node({"10.0.0.1@o2ib", "10.0.0.3@o2ib"});
+  auto& b = node({"10.0.0.2@o2ib"});
+  sim.set_link(a.nid(1), false);
+  sim.run_for(100ms);
+  const auto first = a.put(b);
+  ASSERT_TRUE(all_ended());
+  EXPECT_EQ(a.outcome(*first).status, 0);
+  b.restart();
+  for (int i = 0; i < 20; ++i) (void)a.put(b);  // more than credits
+  sim.run_for(1ms);
+  sim.set_link(a.nid(1), true);
+  b.ping("10.0.0.3@o2ib");
+  ASSERT_TRUE(all_ended(200s));
+  EXPECT_GE(a.ended(true), 12u) << "all that were not posted";
+  for (const std::string& line : b.journal())
+    EXPECT_EQ(line.find("for a former life of this NI"), std::string::npos) << line;
+}
+
 // Goal: a peer counts as reached when a local NI reaches its new life. The connections of another local NI to the
 // former life end before that.
 TEST_P(SimIb, a_peer_that_starts_again_counts_as_reached) {
