@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "lnd/rc/roce/proto/cm_message.h"
+#include "lnd/rc/roce/proto/path.h"
 #include "lnd/rc/roce/responder.h"
 #include "tests/wire/roce.h"
 
@@ -62,7 +63,7 @@ class Replay {
     const auto* rep = std::get_if<CmRep>(&message->body);
     if (rep == nullptr || !asked_.contains(rep->remote_id)) return;
     const CmReq& req = asked_.at(rep->remote_id);
-    const uint32_t mtu = 128u << req.mtu;
+    const uint32_t mtu = mtu_bytes(req.mtu);
     // Each side expects the number that it has chosen for the other.
     ends[{frame.to, req.qpn}] = std::make_unique<End>(req.starting_psn, mtu, rng_);
     ends[{frame.from, rep->qpn}] = std::make_unique<End>(rep->starting_psn, mtu, rng_);

@@ -8,8 +8,7 @@
 
 namespace ulnet::rc::roce {
 
-Cm::Cm(CmUser& user, Rng& rng)
-    : user_(user), rng_(rng), transactions_(uint32_t(rng.next())), next_id_(CmId(rng.next())) {}
+Cm::Cm(CmUser& user, Rng& rng) : user_(user), transactions_(uint32_t(rng.next())), next_id_(CmId(rng.next())) {}
 
 Cm::Conn* Cm::find(CmId id) {
   const auto it = conns_.find(id);

@@ -29,7 +29,8 @@ struct CmAddresses {
   constexpr auto operator<=>(const CmAddresses&) const = default;
 };
 
-/// The events of connections, from within received(), timers() and message_came(). Each may call the CM.
+/// Messages to send, and the events of connections, from within received(), timers() and message_came(). Events may
+/// call the CM; cm_send() may not.
 class CmUser {
  public:
   /// Sends a MAD, or drops it: the CM repeats what matters.
@@ -50,7 +51,7 @@ class CmUser {
 
 class Cm {
  public:
-  /// Both outlive this.
+  /// `user` outlives this. `rng`: where ids begin.
   Cm(CmUser& user, Rng& rng);
 
   /// A connection that this side begins. Nothing: there are too many.
@@ -137,7 +138,6 @@ class Cm {
   bool take(const CmAddresses& addresses, uint64_t transaction, const CmDrep& drep, Instant now);
 
   CmUser& user_;
-  Rng& rng_;
   const uint32_t transactions_;
   CmId next_id_;
   std::map<CmId, Conn> conns_;

@@ -46,12 +46,12 @@ void Requester::post(std::span<const Segment> from, const Request& what) {
   if (sending_ + 1 == tail_) enter(sending_, 0);
 }
 
-bool Requester::sendable(Instant now) const {
+bool Requester::ready(Instant now) const {
   return failure_ == Cause::kNone && send_ != end_ && resume_ <= now && uint32_t(send_ - oldest_) < window_.packets();
 }
 
 bool Requester::next(Step& step, Instant now) {
-  if (!sendable(now)) return false;
+  if (!ready(now)) return false;
   const Request& request = at(sending_);
   const auto index = uint32_t(send_ - request.first);
   step.request = &request;

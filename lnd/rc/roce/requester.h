@@ -60,7 +60,7 @@ class Requester {
   [[nodiscard]] bool next(Step& step, Instant now);
   void sent(const Step& step, Instant now);
   /// True if next() would find a packet.
-  [[nodiscard]] bool ready(Instant now) const { return sendable(now); }
+  [[nodiscard]] bool ready(Instant now) const;
 
   /// An answer has come. An answer to a request that was acknowledged before, or never sent, has no effect.
   void answered(const Aeth& aeth, Psn psn, Instant now);
@@ -77,16 +77,12 @@ class Requester {
   [[nodiscard]] uint32_t pending() const { return uint32_t(tail_ - done_); }
   /// Not kNone: nothing is sent any more.
   [[nodiscard]] Cause failure() const { return failure_; }
-  /// For displays.
-  [[nodiscard]] uint32_t window() const { return window_.packets(); }
-  [[nodiscard]] uint32_t under_way() const { return uint32_t(send_ - oldest_); }
 
  private:
   [[nodiscard]] const Request& at(uint64_t count) const { return requests_[count % config_.work]; }
   [[nodiscard]] std::span<Segment> segments_of(uint64_t count) const {
     return {segments_.get() + count % config_.work * config_.pieces, config_.pieces};
   }
-  [[nodiscard]] bool sendable(Instant now) const;
   void seek(Psn psn);
   void enter(uint64_t count, uint32_t offset);
   void acknowledge(Psn before, Instant now);

@@ -28,24 +28,22 @@ class Window {
   /// A packet is lost, or a switch was congested. Further signs count when all before `sent` is acknowledged.
   void halve(Psn sent) {
     if (recovering_) return;
-    packets_ = lower(sent);
+    packets_ = threshold_ = half();
+    recover(sent);
   }
   /// Nothing was acknowledged for a whole timeout. Further ones in a row do not lower the threshold again.
   void collapse(Psn sent) {
-    const uint32_t before = threshold_;
-    const bool again = recovering_ && packets_ == kWindowLeast;
-    lower(sent);
-    if (again) threshold_ = before;
+    if (!recovering_ || packets_ > kWindowLeast) threshold_ = half();
     packets_ = kWindowLeast;
+    recover(sent);
   }
 
  private:
-  uint32_t lower(Psn sent) {
+  [[nodiscard]] uint32_t half() const { return std::max(packets_ / 2, kWindowLeast); }
+  void recover(Psn sent) {
     recovering_ = true;
     recovered_ = sent;
     credit_ = 0;
-    threshold_ = std::max(packets_ / 2, kWindowLeast);
-    return threshold_;
   }
 
   uint32_t packets_ = kWindowFirst;

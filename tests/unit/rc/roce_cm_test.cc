@@ -29,23 +29,12 @@ class CmNode final : public CmUser {
       : address(at), wire_(wire), rng_(seed), cm(*this, rng_) {}
   void cm_send(const CmAddresses& addresses, std::span<const std::byte, kMadBytes> mad) override;
   std::optional<RejReason> cm_requested(CmId id, const CmAddresses&, const CmReq& req) override;
-  void cm_replied(CmId id, const CmRep& rep) override {
-    log += "replied ";
-    data.assign(rep.private_data.begin(), rep.private_data.begin() + 2);
-    if (!accepts) return cm.close(id, kForever - 1h);
-    cm.ready(id);
-    up.push_back(id);
-  }
+  void cm_replied(CmId id, const CmRep& rep) override;
   void cm_established(CmId id) override {
     log += "established ";
     up.push_back(id);
   }
-  void cm_ended(CmId id, Cause cause, std::span<const std::byte> private_data) override {
-    log += "ended ";
-    ended[id] = cause;
-    if (closes_with_it != 0) cm.close(std::exchange(closes_with_it, 0), kForever - 1h);
-    data.assign(private_data.begin(), private_data.begin() + std::min<ptrdiff_t>(2, std::ssize(private_data)));
-  }
+  void cm_ended(CmId id, Cause cause, std::span<const std::byte> private_data) override;
   CmId dial(Instant now, Instant give_up = kForever) {
     const CmId id = *cm.open({address, address == kFirst ? kSecond : kFirst});
     cm.request(
@@ -93,18 +82,20 @@ class CmWire {
     if (!lost) flights.emplace(now + delay, flight);
     if (repeat_one_in != 0 && rng.one_in(repeat_one_in)) flights.emplace(now + delay + 700ms, flight);
   }
+  /// The next MAD comes to the first of these nodes that has its address.
+  void deliver(const std::vector<CmNode*>& nodes) {
+    const Flight flight = flights.begin()->second;
+    flights.erase(flights.begin());
+    for (CmNode* node : nodes)
+      if (node->address == flight.addresses.local) return (void)node->cm.received(flight.addresses, flight.mad, now);
+  }
   /// False: nothing is to come until `end`.
   bool step(Instant end = kForever) {
     Instant next = std::min(a.cm.next_deadline(), b.cm.next_deadline());
     if (!flights.empty()) next = std::min(next, flights.begin()->first);
     if (next == kForever || next > end) return false;
     now = std::max(now, next);
-    if (!flights.empty() && flights.begin()->first <= now) {
-      const Flight flight = flights.begin()->second;
-      flights.erase(flights.begin());
-      for (CmNode* node : {&a, &b})
-        if (node->address == flight.addresses.local) (void)node->cm.received(flight.addresses, flight.mad, now);
-    }
+    if (!flights.empty() && flights.begin()->first <= now) deliver({&a, &b});
     (void)a.cm.timers(now);
     (void)b.cm.timers(now);
     return true;
@@ -145,6 +136,21 @@ std::optional<RejReason> CmNode::cm_requested(CmId id, const CmAddresses&, const
   asked.push_back(id);
   if (answers) reply(id, wire_.now);
   return std::nullopt;
+}
+
+void CmNode::cm_replied(CmId id, const CmRep& rep) {
+  log += "replied ";
+  data.assign(rep.private_data.begin(), rep.private_data.begin() + 2);
+  if (!accepts) return cm.close(id, wire_.now);
+  cm.ready(id);
+  up.push_back(id);
+}
+
+void CmNode::cm_ended(CmId id, Cause cause, std::span<const std::byte> private_data) {
+  log += "ended ";
+  ended[id] = cause;
+  if (closes_with_it != 0) cm.close(std::exchange(closes_with_it, 0), wire_.now);
+  data.assign(private_data.begin(), private_data.begin() + std::min<ptrdiff_t>(2, std::ssize(private_data)));
 }
 
 bool is(const Mad& mad, size_t kind) {
@@ -317,11 +323,7 @@ TEST(RoceCmCtl, another_life_of_the_peer) {
   const CmId old = wire.b.up.at(0);
   CmNode reborn(wire, kFirst, 77);  // with the same numbers of queue pairs
   (void)reborn.dial(wire.now);
-  while (wire.b.up.size() < 2 && !wire.flights.empty()) {
-    const CmWire::Flight flight = wire.flights.begin()->second;
-    wire.flights.erase(wire.flights.begin());
-    (void)(flight.addresses.local == kFirst ? reborn : wire.b).cm.received(flight.addresses, flight.mad, wire.now);
-  }
+  while (!wire.flights.empty()) wire.deliver({&reborn, &wire.b});
   EXPECT_EQ(wire.b.ended.at(old), Cause::kPeerClosed);
   EXPECT_EQ(wire.b.up.size(), 2u);
   EXPECT_EQ(reborn.log, "replied ");
@@ -433,11 +435,7 @@ TEST(RoceCmCtl, a_user_that_closes_while_it_hears) {
   CmNode reborn(wire, kSecond, 78);  // with the same numbers of queue pairs
   const CmId id = wire.a.dial(wire.now);
   wire.a.closes_with_it = id;
-  while (!wire.flights.empty()) {
-    const CmWire::Flight flight = wire.flights.begin()->second;
-    wire.flights.erase(wire.flights.begin());
-    (void)(flight.addresses.local == kSecond ? reborn : wire.a).cm.received(flight.addresses, flight.mad, wire.now);
-  }
+  while (!wire.flights.empty()) wire.deliver({&reborn, &wire.a});
   EXPECT_EQ(wire.a.ended.at(old), Cause::kPeerClosed);
   EXPECT_FALSE(wire.a.cm.has(id));
   EXPECT_EQ(wire.a.log, "replied ended ");

@@ -1,6 +1,8 @@
 // Requester and responder of our RoCE against each other. Order and content under loss, repeats and reordering. The end
 // of a peer, keys, receive buffers, and numbers that wrap. The shares of flows in a bottleneck.
 #include <numeric>
+#include <set>
+#include <string>
 
 #include "tests/unit/rc/roce_wire.h"
 
@@ -328,6 +330,16 @@ TEST_F(RocePair, a_message_that_is_longer_than_the_buffers_is_refused) {
   a().requester.post({&segment, 1}, {.token = 1, .bytes = segment.bytes});
   EXPECT_TRUE(both_fail());
   EXPECT_EQ(b().counts[Count::kNaksInvalidSent].get(), 1u);
+}
+
+// Goal: each count has a name of its own, a unit and a meaning.
+TEST(RoceCounts, have_texts) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < size_t(Count::kCount); ++i) {
+    const CounterText& text = text_of(Count(i));
+    ASSERT_TRUE(text.name != nullptr && text.unit != nullptr && text.help != nullptr) << i;
+    EXPECT_TRUE(names.insert(text.name).second) << text.name;
+  }
 }
 
 /// The flows' bytes after a time in one bottleneck: the least and the most.

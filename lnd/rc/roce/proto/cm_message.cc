@@ -4,6 +4,7 @@
 
 #include "dataplane/base/check.h"
 #include "dataplane/wire/bytes.h"
+#include "lnd/rc/roce/proto/bytes24.h"
 
 namespace ulnet::rc::roce {
 namespace {
@@ -29,7 +30,7 @@ class Reader {
   explicit Reader(const std::byte* data) : data_(data) {}
   [[nodiscard]] uint8_t u8(unsigned at) const { return uint8_t(data_[at]); }
   [[nodiscard]] uint16_t u16(unsigned at) const { return wire::load<uint16_t>(data_ + at, true); }
-  [[nodiscard]] uint32_t u24(unsigned at) const { return wire::load<uint32_t>(data_ + at - 1, true) & 0xFF'FFFF; }
+  [[nodiscard]] uint32_t u24(unsigned at) const { return load24(data_ + at); }
   [[nodiscard]] uint32_t u32(unsigned at) const { return wire::load<uint32_t>(data_ + at, true); }
   [[nodiscard]] uint64_t u64(unsigned at) const { return wire::load<uint64_t>(data_ + at, true); }
   /// `bits` of a byte, the lowest at `shift`.
@@ -53,10 +54,7 @@ class Writer {
   explicit Writer(std::byte* data) : data_(data) {}
   void u8(unsigned at, unsigned value) { data_[at] = std::byte(uint8_t(value)); }
   void u16(unsigned at, uint16_t value) { wire::store<uint16_t>(data_ + at, value, true); }
-  void u24(unsigned at, uint32_t value) {
-    u8(at, value >> 16);
-    u16(at + 1, uint16_t(value));
-  }
+  void u24(unsigned at, uint32_t value) { store24(data_ + at, value); }
   void u32(unsigned at, uint32_t value) { wire::store<uint32_t>(data_ + at, value, true); }
   void u64(unsigned at, uint64_t value) { wire::store<uint64_t>(data_ + at, value, true); }
   void address(unsigned at, const IpAddress& value) { std::memcpy(data_ + at, value.bytes.data(), value.bytes.size()); }

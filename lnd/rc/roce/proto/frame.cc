@@ -9,7 +9,6 @@ namespace {
 using dpdk::kIpv4Bytes;
 using dpdk::kIpv6Bytes;
 using dpdk::kUdpBytes;
-static_assert(kIcrcHeadV4 == kIpv4Bytes + kUdpBytes + kBthBytes && kIcrcHeadV6 == kIpv6Bytes + kUdpBytes + kBthBytes);
 
 }  // namespace
 

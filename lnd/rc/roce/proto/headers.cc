@@ -1,6 +1,7 @@
 #include "lnd/rc/roce/proto/headers.h"
 
 #include "dataplane/wire/bytes.h"
+#include "lnd/rc/roce/proto/bytes24.h"
 
 namespace ulnet::rc::roce {
 namespace {
@@ -10,15 +11,6 @@ using dpdk::drop;
 constexpr uint8_t kSolicited = 0x80, kPadShift = 4, kVersionMask = 0x0F;
 constexpr uint8_t kFecn = 0x80, kBecn = 0x40, kAckRequest = 0x80;
 constexpr uint16_t kPartitionMask = 0x7FFF;  // the highest bit is the kind of membership
-
-/// The 24 bits behind the byte at `at`.
-uint32_t load24(const std::byte* at) {
-  return wire::load<uint32_t>(at, true) & 0xFF'FFFF;
-}
-void store24(std::byte* at, uint32_t value) {
-  wire::store<uint16_t>(at, uint16_t(value >> 8), true);
-  at[2] = std::byte(uint8_t(value));
-}
 
 /// Requests of RC that ulnet does not serve: with immediate data or an invalidation, READ, atomic operations.
 bool is_other_request(uint8_t opcode) {
@@ -72,7 +64,7 @@ unsigned extension_bytes(const Packet& packet) {
 
 Aeth aeth_decode(const std::byte* at) {
   const auto syndrome = uint8_t(at[0]);
-  Aeth aeth{Verdict::kReserved, uint8_t(syndrome & 0x1F), load24(at)};
+  Aeth aeth{Verdict::kReserved, uint8_t(syndrome & 0x1F), load24(at + 1)};
   if (syndrome >> 5 == 0) aeth.verdict = Verdict::kAck;
   if (syndrome >> 5 == 1) aeth.verdict = Verdict::kRnr;
   if (syndrome >> 5 == 3 && aeth.code < 4) aeth.verdict = Verdict(unsigned(Verdict::kSequence) + aeth.code);
@@ -93,9 +85,9 @@ Decoded<Packet> packet_decode(Bytes head, uint32_t bytes) {
                 .fecn = (uint8_t(at[4]) & kFecn) != 0,
                 .becn = (uint8_t(at[4]) & kBecn) != 0,
                 .pad_bytes = uint8_t(flags >> kPadShift & 3),
-                .qpn = load24(at + 4),
+                .qpn = load24(at + 5),
                 .ack_request = (uint8_t(at[8]) & kAckRequest) != 0,
-                .psn = Psn(load24(at + 8))};
+                .psn = Psn(load24(at + 9))};
   if (auto known = classify(packet); !known) return drop(known.error());
   packet.header_bytes = kBthBytes + extension_bytes(packet);
   const uint32_t around = packet.header_bytes + packet.bth.pad_bytes + kIcrcBytes;
@@ -107,7 +99,7 @@ Decoded<Packet> packet_decode(Bytes head, uint32_t bytes) {
     packet.reth = {wire::load<uint64_t>(behind, true), wire::load<uint32_t>(behind + 8, true),
                    wire::load<uint32_t>(behind + 12, true)};
   if (packet.kind == PacketKind::kAcknowledge) packet.aeth = aeth_decode(behind);
-  if (packet.kind == PacketKind::kDatagram) packet.deth = {wire::load<uint32_t>(behind, true), load24(behind + 4)};
+  if (packet.kind == PacketKind::kDatagram) packet.deth = {wire::load<uint32_t>(behind, true), load24(behind + 5)};
   return packet;
 }
 

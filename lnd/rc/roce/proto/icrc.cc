@@ -40,9 +40,9 @@ Icrc::Icrc(Bytes head) {
   } else {
     mask_v6(masked.data());
   }
-  std::byte* udp = masked.data() + (v4 ? 20 : 40);
-  udp[6] = udp[7] = kMasked;  // checksum
-  udp[8 + 4] = kMasked;       // FECN, BECN and reserved bits of the BTH
+  std::byte* udp = masked.data() + (v4 ? dpdk::kIpv4Bytes : dpdk::kIpv6Bytes);
+  udp[6] = udp[7] = kMasked;           // checksum
+  udp[dpdk::kUdpBytes + 4] = kMasked;  // FECN, BECN and reserved bits of the BTH
   crc_ = crc32(kAfterEightOnes, masked.data(), head.size());
 }
 

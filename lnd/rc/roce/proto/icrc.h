@@ -1,13 +1,13 @@
 // The invariant CRC (ICRC) of RoCEv2, over pieces of any length. Pure, any thread. Source: docs/wire/roce.md §3.
 #pragma once
-#include "lnd/net/packet/checksum.h"
+#include "lnd/net/packet/udp.h"
+#include "lnd/rc/roce/proto/headers.h"
 
 namespace ulnet::rc::roce {
 
-using dpdk::Bytes;
-
 /// The part of a packet that the ICRC takes with bits masked: IP header without options or extensions, UDP, BTH.
-inline constexpr unsigned kIcrcHeadV4 = 20 + 8 + 12, kIcrcHeadV6 = 40 + 8 + 12;
+inline constexpr unsigned kIcrcHeadV4 = dpdk::kIpv4Bytes + dpdk::kUdpBytes + kBthBytes;
+inline constexpr unsigned kIcrcHeadV6 = dpdk::kIpv6Bytes + dpdk::kUdpBytes + kBthBytes;
 
 class Icrc {
  public:
