@@ -20,10 +20,8 @@ const DriverType& ib_type() {
 
 }  // namespace
 
-IbRig::IbRig(rc::sim::Net& net, std::vector<rc::IpAddress> addresses, unsigned workers, const o2iblnd::IbConfig& config)
-    : config_(config),
-      staging_(workers * Staging::kBlockBytes),
-      provider_(net.make_node(std::move(addresses), workers)) {
+IbRig::IbRig(std::unique_ptr<rc::Provider> provider, unsigned workers, const o2iblnd::IbConfig& config)
+    : config_(config), staging_(workers * Staging::kBlockBytes), provider_(std::move(provider)) {
   ULNET_CHECK(provider_->control().region_add(o2iblnd::kStagingRegion, staging_).has_value());
 }
 

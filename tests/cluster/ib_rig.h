@@ -1,4 +1,4 @@
-// o2iblnd of one simulated node: both halves upon a provider of lnd/rc/sim, with staging memory for each worker.
+// o2iblnd of one simulated node: both halves upon a provider, with staging memory for each worker.
 // Outlives its Node. When this is gone, the devices have lost all connections, and report that to no peer.
 #pragma once
 #include <functional>
@@ -17,8 +17,7 @@ namespace ulnet::test {
 
 class IbRig {
  public:
-  /// A device for each address.
-  IbRig(rc::sim::Net& net, std::vector<rc::IpAddress> addresses, unsigned workers, const o2iblnd::IbConfig& config);
+  IbRig(std::unique_ptr<rc::Provider> provider, unsigned workers, const o2iblnd::IbConfig& config);
   /// The worker half gets the result of `core_for` in place of its core.
   [[nodiscard]] LndEntry entry(std::function<LndCore&(LndCore&)> core_for);
 

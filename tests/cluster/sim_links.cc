@@ -11,6 +11,8 @@ void SimNet::set_cut(const Nid& a, const Nid& b, bool is_cut) {
     tcp_->partition(ip_of(a), ip_of(b), is_cut);
   else if (rc_ != nullptr)
     rc_->cut(rc_address(a), rc_address(b), is_cut);
+  else if (roce_ != nullptr)
+    roce_->cut(rc_address(a), rc_address(b), is_cut);
 }
 
 void SimNet::reset(const Nid& a, const Nid& b) {
@@ -20,6 +22,8 @@ void SimNet::reset(const Nid& a, const Nid& b) {
     tcp_->reset_between(ip_of(a), ip_of(b));
   else if (rc_ != nullptr)
     rc_->break_wires(rc_address(a), rc_address(b));
+  else if (roce_ != nullptr)
+    roce_->break_wires(rc_address(a), rc_address(b));
 }
 
 void SimNet::set_link(const Nid& nid, bool up) {
@@ -28,6 +32,8 @@ void SimNet::set_link(const Nid& nid, bool up) {
     tcp_->silence(ip_of(nid), !up);
   else if (rc_ != nullptr)
     rc_->set_port(rc_address(nid), up);
+  else if (roce_ != nullptr)
+    roce_->set_link(rc_address(nid), up);
 }
 
 void SimNet::link(SimNode& a, SimNode& b, bool cut) {
@@ -46,6 +52,7 @@ void SimNet::heal_all() {
     fabric_->heal_all();
     fabric_->calm();
   }
+  if (roce_ != nullptr) roce_->rules = {};
   if (rc_ == nullptr) return;
   rc::sim::Rules& rules = rc_->rules;
   rules.lose_one_in = rules.local_error_one_in = rules.refuse_one_in = rules.no_qp_one_in = 0;
@@ -59,6 +66,13 @@ std::string SimNet::networks_wrong() const {
     if (counts.no_buffer > 0) text += "messages without a receive buffer; ";
     if (counts.stray_writes > 0) text += "remote writes without a key; ";
     if (counts.unregistered > 0) text += "accesses to unregistered memory; ";
+  }
+  if (roce_ != nullptr) {
+    using rc::roce::Count;
+    if (roce_->conns() > 0) text += std::to_string(roce_->conns()) + " RoCE connections are left; ";
+    if (roce_->count(Count::kNaksRnrSent) > 0) text += "messages without a receive buffer; ";
+    if (roce_->count(Count::kNaksAccessSent) > 0) text += "remote writes without a key; ";
+    if (roce_->count(Count::kNaksInvalidSent) > 0) text += "invalid requests; ";
   }
   if (fabric_ == nullptr) return text;
   const sim::FabricCounts& counts = fabric_->counts();

@@ -105,7 +105,7 @@ void SimNode::boot() {
   deps.lnds.push_back(lnd_loopback());
   if (net_.fabric_ != nullptr) add_fabric(deps);
   if (net_.tcp_ != nullptr) add_tcp(deps);
-  if (net_.rc_ != nullptr) add_ib(deps);
+  if (net_.rc_ != nullptr || net_.roce_ != nullptr) add_ib(deps);
   auto node = Node::create(config, std::move(deps), net_.now_);
   ULNET_CHECK(node.has_value());
   node_ = std::move(*node);
@@ -145,8 +145,12 @@ void SimNode::add_tcp(NodeDeps& deps) {
 void SimNode::add_ib(NodeDeps& deps) {
   std::vector<rc::IpAddress> ips;
   for (const Nid& nid : addresses(NetType::kO2ib)) ips.push_back(rc_address(nid));
-  ib_ = std::make_unique<IbRig>(*net_.rc_, std::move(ips), spec_.workers,
-                                o2iblnd::IbConfig{.incarnation = deps.incarnation});
+  std::unique_ptr<rc::Provider> provider;
+  if (net_.rc_ != nullptr)
+    provider = net_.rc_->make_node(std::move(ips), spec_.workers);
+  else
+    provider = net_.roce_->make_node(std::move(ips), spec_.workers);
+  ib_ = std::make_unique<IbRig>(std::move(provider), spec_.workers, o2iblnd::IbConfig{.incarnation = deps.incarnation});
   deps.lnds.push_back(ib_->entry([this](LndCore& core) -> LndCore& { return core_for(core); }));
 }
 
@@ -445,6 +449,7 @@ SimNet::SimNet(const SimOptions& options) : options_(options), rng_(options.seed
     tcp_ = std::make_unique<SimTcp>(tcp);
   }
   if (options.transport == Transport::kO2ib) rc_ = std::make_unique<rc::sim::Net>(rng_.next());
+  if (options.transport == Transport::kRoce) roce_ = std::make_unique<RoceNet>(rng_.next());
 }
 
 SimNet::~SimNet() {
@@ -471,6 +476,7 @@ void SimNet::fail(const std::string& what) const {
 Instant SimNet::next_event() {
   Instant next = fabric_ != nullptr ? fabric_->next_event() : tcp_->next_event();
   if (rc_ != nullptr) next = std::min(next, rc_->next());
+  if (roce_ != nullptr) next = std::min(next, roce_->next());
   for (auto& node : nodes_) {
     if (node->node_ == nullptr || node->hangs_) continue;
     next = std::min(next, node->node_->next_deadline());
@@ -483,6 +489,7 @@ Instant SimNet::next_event() {
 void SimNet::step(Instant limit) {
   if (tcp_ != nullptr) tcp_->advance(now_);
   if (rc_ != nullptr) rc_->run(now_);
+  if (roce_ != nullptr) roce_->run(now_);
   struct Turn {
     SimNode* node;
     int worker;  // -1 = control
@@ -527,7 +534,7 @@ std::string SimNet::finish() {
       [&] { return std::all_of(nodes_.begin(), nodes_.end(), [](auto& n) { return n->open_operations() == 0; }); },
       400s);
   for (auto& node : nodes_) text += node->close(now_ + 60s);
-  if (rc_ != nullptr) run_for(1s);  // so that messages of the CM arrive
+  if (rc_ != nullptr || roce_ != nullptr) run_for(1s);  // so that messages of the CM arrive
   return text + networks_wrong();
 }
 

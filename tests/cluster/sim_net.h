@@ -16,6 +16,7 @@
 #include "tests/cluster/credits_watch.h"
 #include "tests/cluster/delayed_helper.h"
 #include "tests/cluster/ib_rig.h"
+#include "tests/cluster/roce_net.h"
 #include "tests/cluster/sim_tcp.h"
 
 namespace ulnet::test {
@@ -25,10 +26,11 @@ enum class Transport : uint8_t {
   kRdma,     ///< the sim LND, with remote writes for what is longer than kRdmaAbove
   kSockTcp,  ///< socklnd over simulated TCP
   kO2ib,     ///< o2iblnd over simulated RDMA devices, and socklnd as before
+  kRoce,     ///< o2iblnd over our RoCE on simulated wires, and socklnd as before
 };
 inline constexpr uint32_t kRdmaAbove = 3976;  ///< as o2iblnd
 [[nodiscard]] inline std::string transport_name(Transport transport) {
-  constexpr std::array<const char*, 4> kNames{"fabric", "rdma", "socklnd", "o2iblnd"};
+  constexpr std::array<const char*, 5> kNames{"fabric", "rdma", "socklnd", "o2iblnd", "roce"};
   return kNames[size_t(transport)];
 }
 
@@ -246,6 +248,9 @@ class SimNet {
   [[nodiscard]] sim::Fabric& fabric() { return *fabric_; }
   [[nodiscard]] SimTcp& tcp() { return *tcp_; }
   [[nodiscard]] rc::sim::Net& rc() { return *rc_; }
+  [[nodiscard]] RoceNet& roce() { return *roce_; }
+  /// Ends of reliable connections, over all nodes.
+  [[nodiscard]] size_t rc_conns() const { return rc_ != nullptr ? rc_->conns() : roce_->conns(); }
   [[nodiscard]] Transport transport() const { return options_.transport; }
   /// The seed, and the command that runs the current test again. Each test fixes its own seed.
   [[nodiscard]] std::string replay_hint() const;
@@ -265,6 +270,7 @@ class SimNet {
   std::unique_ptr<sim::Fabric> fabric_;
   std::unique_ptr<SimTcp> tcp_;
   std::unique_ptr<rc::sim::Net> rc_;
+  std::unique_ptr<RoceNet> roce_;
   std::deque<std::unique_ptr<SimNode>> nodes_;
   std::vector<std::pair<Nid, Nid>> cuts_;
   bool finished_ = false;

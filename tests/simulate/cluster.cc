@@ -41,6 +41,7 @@ namespace {
 
 test::Transport transport_of(uint64_t seed) {
   if (seed % kIbOneIn == 2) return test::Transport::kO2ib;
+  if (seed % kRoceOneIn == 1) return test::Transport::kRoce;
   if (seed % kTcpOneIn == 0) return test::Transport::kSockTcp;
   return seed % kRdmaOneIn == 0 ? test::Transport::kRdma : test::Transport::kFabric;
 }
@@ -65,7 +66,7 @@ Cluster::Cluster(uint64_t seed, Trace& trace)
   const auto see = [this](const Nid& from, const Nid& to, const wire::Header& header) {
     trace_.message(sim_.now(), from, to, header);
   };
-  if (ib()) test::see_messages(sim_.rc(), see);
+  if (ib() && !roce()) test::see_messages(sim_.rc(), see);
   if (real()) return;
   sim_.fabric().hook = [see](const Nid& from, const Nid& to, const wire::Header& header) {
     see(from, to, header);
@@ -456,7 +457,8 @@ std::string Cluster::run() {
     if (member.running()) count_life(member);
   if (!failure_.empty()) wrong = failure_;
   if (wrong.empty()) wrong = sim_.finish();
-  if (ib()) {
+  if (roce()) counts_[Count::kPacketsResent] += sim_.roce().count(rc::roce::Count::kPacketsResent);
+  if (ib() && !roce()) {
     counts_[Count::kDeviceWrites] += sim_.rc().counts.writes;
     counts_[Count::kDeviceLosses] += sim_.rc().counts.dropped;
   }

@@ -1,10 +1,11 @@
 // One small random cluster, derived from its seed. Clients and servers are on one or two nets, or on two sides of
 // routers, and may have nets of their own. Nodes have mixed versions and one to several NIs. The nodes are real ones
 // under a virtual clock (tests/cluster/sim_net), over the in-memory fabric. One cluster in kIbOneIn runs over o2iblnd
-// on simulated RDMA devices, mixed with socklnd. One in kTcpOneIn runs over socklnd only, one in kRdmaOneIn over remote
-// writes of the fabric. The run stirs the cluster (traffic, changes of configuration, faults) and heals
-// it. Then the cluster must reach the state that oracle.h describes. Meanwhile choices.h checks each choice of a path.
-// One cluster in kRailedOneIn has several NIs in each node, and most of its faults are those of rails.
+// on simulated RDMA devices, one in kRoceOneIn over our RoCE, both mixed with socklnd. One in kTcpOneIn runs over
+// socklnd only, one in kRdmaOneIn over remote writes of the fabric. The run stirs the cluster (traffic, changes of
+// configuration, faults) and heals it. Then the cluster must reach the state that oracle.h describes. Meanwhile
+// choices.h checks each choice of a path. One cluster in kRailedOneIn has several NIs in each node, and most of its
+// faults are those of rails.
 #pragma once
 #include <optional>
 #include <set>
@@ -42,6 +43,8 @@ struct Member {
 /// One in this number of seeds connects its cluster by o2iblnd on simulated RDMA devices. If it has two nets or more,
 /// one of them may be of socklnd; if there are routers, they are between the two.
 inline constexpr uint64_t kIbOneIn = 3;
+/// The same over our RoCE on simulated wires.
+inline constexpr uint64_t kRoceOneIn = 6;
 /// One in this number of seeds connects its cluster by socklnd on simulated TCP.
 inline constexpr uint64_t kTcpOneIn = 6;
 inline constexpr uint64_t kRdmaOneIn = 7;  ///< of the others
@@ -86,11 +89,13 @@ class Cluster {
   void right_routes(Member& member);
 
   // the network (network.cc)
-  [[nodiscard]] bool ib() const { return sim_.transport() == test::Transport::kO2ib; }
+  [[nodiscard]] bool roce() const { return sim_.transport() == test::Transport::kRoce; }
+  [[nodiscard]] bool ib() const { return roce() || sim_.transport() == test::Transport::kO2ib; }
   /// Real drivers: an address is its node's for ever.
   [[nodiscard]] bool real() const { return ib() || sim_.transport() == test::Transport::kSockTcp; }
   void set_faults();
   void set_device_faults();
+  void set_wire_faults();
   void cut(const Nid& a, const Nid& b, bool one_way);
   void heal_cuts();
   void heal_network();

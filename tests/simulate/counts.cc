@@ -29,6 +29,7 @@ constexpr std::array<CountRow, size_t(Count::kCount)> kRows{{
     {Count::kChoicesAtRisk, "choices at risk", 4},
     {Count::kMoves, "moves", 4},
     {Count::kRailsUsed, "rails used", 5},
+    {Count::kPacketsResent, "RoCE packets resent", 1},
     {Count::kDeviceWrites, "writes of RDMA devices", 5},
     {Count::kDeviceLosses, "losses of RDMA devices", 1},
 }};

@@ -22,6 +22,7 @@ enum class Count : uint8_t {
   kChoicesAtRisk,  ///< of them: one pair of NIs was down, and another was up
   kMoves,          ///< times that a rail failed and a request that had not begun was moved
   kRailsUsed,      ///< rails of healed clusters that were seen to carry messages
+  kPacketsResent,  ///< RoCE packets
   kDeviceWrites,   ///< remote writes of RDMA devices
   kDeviceLosses,   ///< operations that RDMA devices lost
   kCount,

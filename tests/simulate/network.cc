@@ -6,6 +6,7 @@
 namespace ulnet::simulate {
 
 void Cluster::set_faults() {
+  if (roce()) return set_wire_faults();
   if (ib()) return set_device_faults();
   if (real()) return;
   sim::LinkRules& rules = sim_.fabric().rules();
@@ -17,6 +18,19 @@ void Cluster::set_faults() {
   rules.reorder = rng_.one_in(2) ? 0.2 : 0;
   rules.hold_memory = rng_.one_in(2);
   rules.loss_breaks = rng_.one_in(2);
+}
+
+void Cluster::set_wire_faults() {
+  test::RoceNetRules& rules = sim_.roce().rules;
+  rules.delay = Duration(5us) * int64_t(1 + rng_.below(40));
+  rules.scatter = rng_.one_in(3);
+  if (rng_.one_in(4)) return;
+  const auto lose = uint32_t(20 + rng_.below(500));
+  rules.lose_one_in = rng_.one_in(3) ? 0 : lose;
+  rules.repeat_one_in = rng_.one_in(2) ? lose : 0;
+  rules.reorder_one_in = rng_.one_in(2) ? lose : 0;
+  rules.mark_one_in = rng_.one_in(2) ? lose : 0;
+  rules.damage_one_in = rng_.one_in(2) ? lose : 0;
 }
 
 // Limits of the devices stay, faults end with the stir. The staging memory of a worker is one block.

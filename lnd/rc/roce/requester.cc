@@ -155,7 +155,7 @@ void Requester::answered(const Aeth& aeth, Psn psn, Instant now) {
       counts_[Count::kNaksRnrReceived].add();
       ++rnr_retries_;
       resume_ = now + rnr_wait(aeth.code);
-      timer_.stop();
+      timer_.pause();
       return go_back(psn);
     case Verdict::kInvalidRequest: return refused(Count::kNaksInvalidReceived, Cause::kRemoteAccess);
     case Verdict::kRemoteAccess:

@@ -42,12 +42,16 @@ std::nullopt_t Responder::refuse(Verdict why) {
     nak_sent_ = true;  // packets behind this one are no gap
   } else {
     failure_ = Cause::kRemoteAccess;
+    refusal_ = why;
   }
   return std::nullopt;
 }
 
 std::optional<std::byte*> Responder::place(const Packet& packet) {
-  if (failure_ != Cause::kNone) return std::nullopt;
+  if (failure_ != Cause::kNone) {
+    if (packet.bth.psn == expected_) due_ = refusal_;  // the answer may be lost
+    return std::nullopt;
+  }
   const int32_t ahead = packet.bth.psn - expected_;
   if (ahead > 0) {
     counts_[Count::kOutOfOrder].add();

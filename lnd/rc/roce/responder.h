@@ -49,7 +49,7 @@ class Responder {
   /// The answer is on its way.
   void answered();
   [[nodiscard]] bool answer_due() const { return due_.has_value(); }
-  /// Not kNone: the queue pair has refused a request, and takes no other.
+  /// Not kNone: the queue pair has refused a request, and takes no other. If that one comes again, it is refused again.
   [[nodiscard]] Cause failure() const { return failure_; }
 
  private:
@@ -77,6 +77,7 @@ class Responder {
   bool nak_sent_ = false;       ///< for the packet `expected_`
   std::optional<Verdict> due_;  ///< of the answer that is due
   Cause failure_ = Cause::kNone;
+  Verdict refusal_ = Verdict::kAck;  ///< with which it failed
 };
 
 }  // namespace ulnet::rc::roce

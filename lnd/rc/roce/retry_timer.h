@@ -37,6 +37,11 @@ class RetryTimer {
     }
   }
   void stop() { deadline_ = kForever; }
+  /// The peer has answered that it needs a pause. Later waits are short again.
+  void pause() {
+    backoff_ = 0;
+    stop();
+  }
   /// The deadline has passed. True: send again; false: the connection has failed.
   [[nodiscard]] bool expire(Instant now) {
     if (patience_ != Duration::max() && now - since_ >= patience_) return false;

@@ -10,7 +10,7 @@
 #include "dataplane/base/limits.h"
 #include "dataplane/base/list.h"
 #include "lnd/rc/rc.h"
-#include "lnd/rc/verbs/wake_signal.h"
+#include "lnd/rc/wake_signal.h"
 
 namespace ulnet::rc::verbs {
 
@@ -123,23 +123,6 @@ struct VerbsQp final : Qp, Linked<AllTag>, Linked<DirtyTag>, Linked<ReadyTag>, L
   return static_cast<VerbsQp&>(qp);
 }
 
-/// The CM thread rings it for a worker: flags of its queue pairs have changed.
-struct Bell {
-  Signal signal;
-  std::atomic<bool> rung{false};
-  void ring() {
-    rung.store(true, std::memory_order_seq_cst);
-    signal.raise();
-  }
-  /// True if it was rung since the last call.
-  bool take() { return rung.load(std::memory_order_relaxed) && rung.exchange(false, std::memory_order_seq_cst); }
-  /// Before the worker sleeps: true if it was rung. The signal is cleared first, since `rung` is set before the signal.
-  /// So a signal whose `rung` take() has seen does not keep the worker awake, and no ring is lost.
-  bool is_rung() {
-    signal.clear();
-    return rung.load(std::memory_order_seq_cst);
-  }
-};
 /// Workers ring it for the CM thread: a queue pair is stuck.
 struct StuckBell {
   Signal* signal = nullptr;

@@ -288,6 +288,11 @@ TEST_F(RcContract, poll_has_a_budget) {
     const Instant now = world->pass();
     EXPECT_LE(worker(1).poll(1, now), 1u);
     ++calls;
+    worker(0).poll(64, now);
+    for (const unsigned node : {0u, 1u}) {
+      worker(node).timers(now);
+      worker(node).flush(now);
+    }
   }
   EXPECT_EQ(passive().messages.size(), 8u);
   EXPECT_GE(calls, 8u);

@@ -10,7 +10,7 @@
 
 #include "dataplane/base/result.h"
 
-namespace ulnet::rc::verbs {
+namespace ulnet::rc {
 
 class Signal {
  public:
@@ -26,7 +26,9 @@ class Signal {
     if (fd_ < 0) return fail(errno, "cannot open an eventfd");
     return {};
   }
+  /// No effect if the signal is not open: its threads are one.
   void raise() {
+    if (fd_ < 0) return;
     const uint64_t one = 1;
     (void)!::write(fd_, &one, sizeof one);  // a full counter is readable, too
     // After the write: a clear() that sees the flag reads the counter, and a later one needs no system call.
@@ -45,4 +47,22 @@ class Signal {
   int fd_ = -1;
 };
 
-}  // namespace ulnet::rc::verbs
+/// Rung for a worker: something that it looks at has changed.
+struct Bell {
+  Signal signal;
+  std::atomic<bool> rung{false};
+  void ring() {
+    rung.store(true, std::memory_order_seq_cst);
+    signal.raise();
+  }
+  /// True if it was rung since the last call.
+  bool take() { return rung.load(std::memory_order_relaxed) && rung.exchange(false, std::memory_order_seq_cst); }
+  /// Before the worker sleeps: true if it was rung. The signal is cleared first, since `rung` is set before the signal.
+  /// So a signal whose `rung` take() has seen does not keep the worker awake, and no ring is lost.
+  bool is_rung() {
+    signal.clear();
+    return rung.load(std::memory_order_seq_cst);
+  }
+};
+
+}  // namespace ulnet::rc

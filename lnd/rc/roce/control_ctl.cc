@@ -1,0 +1,276 @@
+// Ports, listeners and calls of the user. Reports of the CM: events_ctl.cc.
+#include "lnd/rc/roce/control_ctl.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+#include "lnd/rc/roce/proto/cma_header.h"
+#include "lnd/rc/roce/proto/path.h"
+
+namespace ulnet::rc::roce {
+namespace {
+
+constexpr uint8_t kAckTimeout = 14;  ///< 67 ms, as docs/decisions.md says
+constexpr uint16_t kPrivilegedFirst = 1023, kPrivilegedLast = 512;
+constexpr uint16_t kOtherFirst = 60'999, kOtherLast = 32'768;
+
+}  // namespace
+
+RoceControl::RoceControl(Shared& shared, std::vector<RoceWorker*> workers, Rng& rng)
+    : shared_(shared),
+      workers_(std::move(workers)),
+      rng_(rng),
+      cm_(*this, rng),
+      numbers_(unsigned(workers_.size()), rng) {}
+
+// --- Ports and listeners ---------------------------------------------------------------------------------------------
+
+Result<uint8_t> RoceControl::add_port(PortFacts facts) {
+  if (ports_.size() == kRocePortsMax) return fail(ENOSPC, "RoCE runs over no more ports of one node", kRocePortsMax);
+  for (const IpAddress& address : facts.addresses)
+    if (port_of(address)) return fail(EADDRINUSE, "another port has the same IP address");
+  ports_.push_back({std::move(facts), {}});
+  return uint8_t(ports_.size() - 1);
+}
+
+void RoceControl::set_link(uint8_t port, const PortLink& link) {
+  ports_[port].link = link;
+  for (const auto& [id, listener] : listeners_)
+    if (listener.port == port) events_.push_back({.kind = EventKind::kDevice, .listener = id});
+}
+
+std::optional<uint8_t> RoceControl::port_of(const IpAddress& address) const {
+  for (size_t i = 0; i < ports_.size(); ++i) {
+    const auto& own = ports_[i].facts.addresses;
+    if (std::find(own.begin(), own.end(), address) != own.end()) return uint8_t(i);
+  }
+  return std::nullopt;
+}
+
+ListenerId RoceControl::listener_at(const Endpoint& at) const {
+  for (const auto& [id, listener] : listeners_)
+    if (listener.at == at) return id;
+  return 0;
+}
+
+Result<ListenerId> RoceControl::listen(const Endpoint& at) {
+  const auto port = port_of(at.address);
+  if (!port) return fail(ENODEV, "no port has this address: ports are named under ulnet: devices:");
+  if (mtu_code(ports_[*port].facts.mtu) == 0) return fail(ENODEV, "the MTU of the port is too small for RoCE");
+  if (listener_at(at) != 0) return fail(EADDRINUSE, "another network listens at this address and port");
+  listeners_[++last_listener_] = {at, *port};
+  return last_listener_;
+}
+
+Device RoceControl::device(ListenerId id) const {
+  const Port& port = ports_[listeners_.at(id).port];
+  return {.name = port.facts.name,
+          .usable = port.link.up,
+          .speed = port.link.speed,
+          .path_mtu = uint16_t(mtu_bytes(mtu_code(port.facts.mtu))),
+          .keys_end = true};
+}
+
+// --- Connections -----------------------------------------------------------------------------------------------------
+
+RoceControl::Conn& RoceControl::add() {
+  Conn& conn = conns_[++last_conn_];
+  conn.id = last_conn_;
+  return conn;
+}
+
+RoceControl::Conn* RoceControl::of_cm(CmId id) {
+  const auto found = by_cm_.find(id);
+  return found == by_cm_.end() ? nullptr : &conns_.at(found->second);
+}
+
+void RoceControl::leave_cm(Conn& conn) {
+  if (conn.cm != 0) by_cm_.erase(std::exchange(conn.cm, 0));
+  if (conn.source_port != 0) source_ports_.erase({conn.local, conn.remote.address, std::exchange(conn.source_port, 0)});
+}
+
+/// The UDP port follows from the port, and decides about the queue on which the peer's packets arrive: the worker's, if
+/// possible. 0: none is left.
+uint16_t RoceControl::choose_source_port(const DialSpec& spec, const Port& port) const {
+  const uint16_t first = spec.privileged_port ? kPrivilegedFirst : kOtherFirst;
+  const uint16_t last = spec.privileged_port ? kPrivilegedLast : kOtherLast;
+  uint16_t any = 0;
+  for (uint16_t one = first; one >= last; --one) {
+    if (source_ports_.contains({spec.local, spec.remote.address, one})) continue;
+    if (any == 0) any = one;
+    if (!port.facts.worker_of) break;
+    const uint16_t udp = udp_source_port(flow_label(one, spec.remote.port));
+    const auto worker = port.facts.worker_of(spec.remote.address, spec.local, udp);
+    if (!worker || *worker == spec.needs.worker) return worker ? one : any;
+  }
+  return any;
+}
+
+Result<ConnId> RoceControl::dial(const DialSpec& spec, Instant now) {
+  const auto port = port_of(spec.local);
+  if (!port) return fail(EADDRNOTAVAIL, "no port has this address");
+  const uint16_t source_port = choose_source_port(spec, ports_[*port]);
+  if (source_port == 0) return fail(EADDRINUSE, "no source port is left");
+  const auto cm = cm_.open({spec.local, spec.remote.address});
+  if (!cm) return fail(ENOMEM, "too many RoCE connections", kCmConnsMax);
+  Conn& conn = add();
+  conn.cm = *cm;
+  by_cm_[*cm] = conn.id;
+  conn.active = true;
+  conn.port = *port;
+  conn.local = spec.local;
+  conn.remote = spec.remote;
+  conn.source_port = source_port;
+  source_ports_.insert({spec.local, spec.remote.address, source_port});
+  conn.give_up = now + spec.answer_max;
+  conn.needs = spec.needs;
+  conn.path = {.mtu = mtu_code(ports_[*port].facts.mtu),
+               .traffic_class = uint8_t(std::max<int16_t>(spec.needs.tos, 0)),
+               .ack_timeout = kAckTimeout,
+               .retry_count = spec.needs.retry_count,
+               .rnr_retry_count = spec.needs.rnr_retry_count,
+               .flow_label = flow_label(source_port, spec.remote.port)};
+  make_qp(conn);
+  return conn.id;
+}
+
+/// Reports kReady, or kFailed.
+void RoceControl::make_qp(Conn& conn) {
+  const QpNeeds& needs = conn.needs;
+  const auto number = numbers_.take(needs.worker);
+  const size_t bytes = size_t{needs.receives + needs.sends} * needs.buffer_bytes;
+  std::unique_ptr<std::byte[]> memory(number ? new (std::nothrow) std::byte[bytes] : nullptr);
+  if (memory == nullptr) {
+    if (number) numbers_.give_back(*number);
+    if (conn.active)
+      cm_.close(conn.cm, kNever);  // nothing was sent
+    else
+      cm_.reject(conn.cm, RejReason::kNoResources, {});
+    return end(conn, Cause::kResources);
+  }
+  conn.expects = Psn(uint32_t(rng_.next()));
+  const ResponderConfig config{.receives = needs.receives,
+                               .buffer_bytes = needs.buffer_bytes,
+                               .memory = memory.get(),
+                               .mtu = mtu_bytes(conn.path.mtu),
+                               .first = conn.expects};
+  const uint32_t keys = std::min(needs.keys, kKeysMax);
+  conn.qp = std::make_unique<RoceQp>(config, keys, workers_[needs.worker.value]->counts(conn.port), rng_);
+  RoceQp& qp = *conn.qp;
+  qp.conn = conn.id;
+  qp.worker = needs.worker;
+  qp.receives = needs.receives;
+  qp.sends = needs.sends;
+  qp.buffer_bytes = needs.buffer_bytes;
+  qp.work = needs.work;
+  qp.keys = keys;
+  qp.pieces = std::max(needs.pieces, 1u);
+  qp.receive_memory = memory.get();
+  qp.send_memory = memory.get() + size_t{needs.receives} * needs.buffer_bytes;
+  qp.number = *number;
+  qp.port = conn.port;
+  qp.local = conn.local;
+  qp.remote = conn.remote.address;
+  qp.regions = &regions_;
+  qp.memory = std::move(memory);
+  conn.state = State::kReady;
+  say(conn, EventKind::kReady);
+}
+
+std::unique_ptr<Sender> RoceControl::make_sender(const Conn& conn, uint32_t qpn, Psn first, uint8_t rnr_retry_count) {
+  const Path& path = conn.path;
+  const uint32_t label = path.flow_label != 0 ? path.flow_label : flow_label_of_qpns(conn.qp->number, qpn);
+  const FlowAddresses flow{conn.local, conn.remote.address, udp_source_port(label), path.traffic_class};
+  const RequesterConfig config{.work = conn.qp->work,
+                               .pieces = conn.qp->pieces,
+                               .mtu = mtu_bytes(path.mtu),
+                               .first = first,
+                               .retry_count = path.retry_count,
+                               .rnr_retry_count = rnr_retry_count,
+                               .timeout = path.ack_timeout == 0 ? Duration{} : timeout_of(path.ack_timeout)};
+  return std::make_unique<Sender>(flow, qpn, config, conn.qp->counts);
+}
+
+void RoceControl::prepare(ConnId id, const QpNeeds& needs, Instant) {
+  Conn& conn = mine(id);
+  if (conn.state == State::kOver) return;  // its kFailed is on the way
+  ULNET_CHECK(conn.state == State::kAsked);
+  conn.needs = needs;
+  if (needs.tos >= 0) conn.path.traffic_class = uint8_t(needs.tos);
+  make_qp(conn);
+  if (conn.qp == nullptr) return;
+  conn.sender = make_sender(conn, conn.remote_qpn, conn.first, conn.path.rnr_retry_count);
+  conn.qp->made.store(conn.sender.get(), std::memory_order_release);
+}
+
+void RoceControl::reject(ConnId id, std::span<const std::byte> private_data, Instant) {
+  ULNET_CHECK(private_data.size() <= kRejectDataMax);
+  Conn& conn = mine(id);
+  ULNET_CHECK(conn.qp == nullptr);
+  if (conn.cm != 0) cm_.reject(conn.cm, RejReason::kConsumer, private_data);
+  leave_cm(conn);
+  conns_.erase(id);
+}
+
+void RoceControl::proceed(ConnId id, std::span<const std::byte> private_data, Instant now) {
+  Conn& conn = mine(id);
+  if (conn.state == State::kOver) return;
+  ULNET_CHECK(conn.state == State::kReady);
+  ULNET_CHECK(private_data.size() <= (conn.active ? kRequestDataMax : kReplyDataMax));
+  conn.state = State::kSent;
+  const uint64_t guid = guid_of(ports_[conn.port].facts.mac);
+  if (!conn.active) {
+    CmRep rep;
+    rep.qpn = conn.qp->number;
+    rep.starting_psn = conn.expects;
+    rep.rnr_retry_count = conn.needs.rnr_retry_count;
+    rep.ca_guid = guid;
+    rep.private_data = private_data;
+    return cm_.reply(conn.cm, rep, now + kAnswerMax, now);
+  }
+  std::array<std::byte, kReqDataMax> data{};
+  cma_encode({conn.local, conn.remote.address, conn.source_port}, std::span(data).first<kCmaHeaderBytes>());
+  std::copy(private_data.begin(), private_data.end(), data.begin() + kCmaHeaderBytes);
+  CmReq req;
+  req.service_id = service_id_of(conn.remote.port);
+  req.ca_guid = guid;
+  req.qpn = conn.qp->number;
+  req.starting_psn = conn.expects;
+  req.retry_count = conn.path.retry_count;
+  req.rnr_retry_count = conn.path.rnr_retry_count;
+  req.mtu = conn.path.mtu;
+  req.flow_label = conn.path.flow_label;
+  req.traffic_class = conn.path.traffic_class;
+  req.ack_timeout = conn.path.ack_timeout;
+  req.private_data = data;
+  cm_.request(conn.cm, req, conn.give_up, now);
+}
+
+void RoceControl::disconnect(ConnId id, Instant now) {
+  Conn& conn = mine(id);
+  if (std::exchange(conn.disconnected, true)) return;
+  std::erase_if(events_, [&](const Event& event) { return event.conn == id; });
+  if (conn.cm != 0) cm_.close(conn.cm, now);
+  leave_cm(conn);
+  conn.state = State::kOver;
+  if (conn.qp == nullptr) return;
+  if (conn.qp->cause.load(std::memory_order_relaxed) == Cause::kNone)
+    conn.qp->cause.store(Cause::kClosed, std::memory_order_release);
+  conn.qp->disconnected.store(true, std::memory_order_release);
+  changed(*conn.qp);
+}
+
+void RoceControl::destroy(ConnId id, Instant) {
+  Conn& conn = mine(id);
+  ULNET_CHECK(conn.disconnected && (conn.qp == nullptr || conn.qp->user == nullptr));
+  if (conn.qp != nullptr) numbers_.give_back(conn.qp->number);
+  conns_.erase(id);
+}
+
+Result<void> RoceControl::region_add(RegionId region, std::span<std::byte> memory) {
+  regions_.add(region, memory);
+  return {};
+}
+
+}  // namespace ulnet::rc::roce

@@ -1,0 +1,59 @@
+// Messages between control and the workers of this provider, and from worker to worker, each through rings of its own.
+// A ring that is full loses what the other side repeats: packets, messages of the CM. Notes and looks are not lost.
+#pragma once
+#include <array>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "dataplane/base/ring.h"
+#include "lnd/rc/rc.h"
+#include "lnd/rc/roce/cm_ctl.h"
+#include "lnd/rc/roce/port.h"
+#include "lnd/rc/wake_signal.h"
+
+namespace ulnet::rc::roce {
+
+/// A message of the connection manager.
+struct MadMessage {
+  uint8_t port = 0;
+  CmAddresses addresses;
+  std::array<std::byte, kMadBytes> mad{};
+};
+
+/// About a connection, for control.
+struct Note {
+  ConnId conn = 0;
+  Cause failed = Cause::kNone;  ///< kNone: the first message of the peer has come
+};
+
+/// Between control and one worker.
+struct WorkerRings {
+  static constexpr uint32_t kMads = 128, kNotes = 256, kLooks = 1024;
+  // From control.
+  SpscRing<MadMessage> mads_out{kMads};
+  SpscRing<uint32_t> looks{kLooks};      ///< numbers of queue pairs that control has changed
+  std::atomic<bool> look_at_all{false};  ///< `looks` was full
+  Bell bell;                             ///< rung for the worker
+  // To control.
+  SpscRing<MadMessage> mads_in{kMads};
+  SpscRing<Note> notes{kNotes};
+  Bell* control_bell = nullptr;
+};
+
+/// Packets that came to another worker than their queue pair's.
+class Handover {
+ public:
+  static constexpr uint32_t kPackets = 64;  ///< under way between two workers
+  explicit Handover(unsigned workers) : workers_(workers), rings_(size_t{workers} * workers) {
+    for (auto& ring : rings_) ring = std::make_unique<SpscRing<Arrival>>(kPackets);
+  }
+  [[nodiscard]] SpscRing<Arrival>& ring(unsigned from, unsigned to) { return *rings_[size_t{from} * workers_ + to]; }
+  [[nodiscard]] unsigned workers() const { return workers_; }
+
+ private:
+  const unsigned workers_;
+  std::vector<std::unique_ptr<SpscRing<Arrival>>> rings_;
+};
+
+}  // namespace ulnet::rc::roce

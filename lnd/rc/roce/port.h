@@ -1,0 +1,64 @@
+// The ports that RoCE runs over, as workers see them. A port has a queue on each worker. The opener of the ports
+// implements WorkerPort (roce.h).
+#pragma once
+#include <array>
+
+#include "dataplane/base/time.h"
+#include "dataplane/state/payload.h"
+#include "lnd/net/packet/checksum.h"
+#include "lnd/net/packet/drops.h"
+#include "lnd/net/packet/net_address.h"
+
+namespace ulnet::rc::roce {
+
+using dpdk::Bytes;
+using dpdk::FrameDrop;
+using dpdk::IpAddress;
+
+inline constexpr unsigned kRocePortsMax = 32;  ///< of one node
+inline constexpr unsigned kArrivalPieces = 6;  ///< of one packet that comes
+
+/// A datagram for UDP port 4791. Its memory is the port's until release() or drop().
+struct Arrival {
+  IpAddress source, destination;
+  uint8_t traffic_class = 0;
+  uint8_t port = 0;    ///< the provider's
+  uint32_t bytes = 0;  ///< behind the UDP header
+  uint32_t piece_count = 0;
+  /// The packet from its IP header on, which has no options or extensions. All headers are in the first piece.
+  std::array<std::span<std::byte>, kArrivalPieces> pieces{};
+  void* packet = nullptr;  ///< the port's
+};
+
+/// A packet to send, in parts: headers from IP on, the next `bytes` of a payload, and what is behind them.
+struct Departure {
+  IpAddress to;
+  Bytes head;
+  PayloadCursor payload;
+  uint32_t bytes = 0;
+  Bytes tail;
+};
+
+/// A worker's queue of a port. Thread: the worker.
+class WorkerPort {
+ public:
+  /// Takes packets that have come; returns how many.
+  [[nodiscard]] virtual unsigned take(std::span<Arrival> out) = 0;
+  /// The packet has been used. Maybe another worker's queue of this port took it.
+  virtual void release(const Arrival& arrival) = 0;
+  /// The same for a packet that is of no use.
+  virtual void drop(const Arrival& arrival, FrameDrop reason, Instant now) = 0;
+  /// Packets that send() takes now. A port without a link takes and drops them.
+  [[nodiscard]] virtual unsigned room() = 0;
+  /// Copies the packet. False: no buffer is left, and nothing was sent. Requires: room().
+  virtual bool send(const Departure& packet, Instant now) = 0;
+  /// Hands what was sent to the device.
+  virtual void flush(Instant now) = 0;
+  /// True if take() would find something.
+  [[nodiscard]] virtual bool pending() = 0;
+
+ protected:
+  ~WorkerPort() = default;
+};
+
+}  // namespace ulnet::rc::roce

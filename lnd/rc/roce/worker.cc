@@ -1,0 +1,286 @@
+#include "lnd/rc/roce/worker.h"
+
+namespace ulnet::rc::roce {
+namespace {
+
+template <class Tag, class Item>
+bool is_linked(const Item& item) {
+  return static_cast<const Linked<Tag>&>(item).linked();
+}
+
+RemoteKey* next_of(const RemoteKey& key) {
+  return reinterpret_cast<RemoteKey*>(uintptr_t(key.provider[0]));
+}
+
+}  // namespace
+
+RoceWorker::RoceWorker(WorkerId id, Shared& shared)
+    : id_(id), shared_(shared), table_(std::make_unique<RoceQp*[]>(kQpPlaces)) {}
+
+void RoceWorker::attach(uint8_t port, WorkerPort& queue) {
+  ULNET_CHECK(ports_[port].queue == nullptr);
+  ports_[port].queue = &queue;
+  port_count_ = std::max(port_count_, port + 1u);
+}
+
+void RoceWorker::detach(uint8_t port) {
+  WorkerPort* queue = std::exchange(ports_[port].queue, nullptr);
+  if (queue == nullptr) return;
+  for (unsigned from = 0; from < shared_.handover.workers(); ++from) {
+    SpscRing<Arrival>& ring = shared_.handover.ring(from, id_.value);
+    Arrival arrival;
+    for (uint32_t left = ring.depth(); left > 0 && ring.pop(arrival); --left) {
+      if (arrival.port == port)
+        queue->release(arrival);
+      else
+        give_back(arrival);
+    }
+  }
+}
+
+// --- Queue pairs -----------------------------------------------------------------------------------------------------
+
+void RoceWorker::adopt(Qp& any, QpUser& user) {
+  RoceQp& qp = roce_qp(any);
+  RoceQp*& place = table_[place_of_qpn(qp.number)];
+  ULNET_CHECK(qp.worker == id_ && qp.user == nullptr && place == nullptr);
+  qp.user = &user;
+  place = &qp;
+  look(qp);
+}
+
+void RoceWorker::release(Qp& any) {
+  RoceQp& qp = roce_qp(any);
+  ULNET_CHECK(qp.user != nullptr && qp.is_drained);
+  qp.user = nullptr;
+  table_[place_of_qpn(qp.number)] = nullptr;
+  if (is_linked<ReadyTag>(qp)) ports_[qp.port].ready.remove(qp);
+  if (is_linked<SettleTag>(qp)) settle_.remove(qp);
+  if (is_linked<OwedTag>(qp)) owed_.remove(qp);
+  wheel_.disarm(qp);
+}
+
+RoceQp* RoceWorker::find(const Arrival& arrival, uint32_t number) {
+  RoceQp* qp = table_[place_of_qpn(number)];
+  if (qp == nullptr || qp->number != number || qp->port != arrival.port) return nullptr;
+  return qp->remote == arrival.source && qp->local == arrival.destination ? qp : nullptr;
+}
+
+void RoceWorker::mark_ready(RoceQp& qp) {
+  if (!is_linked<ReadyTag>(qp)) ports_[qp.port].ready.push_back(qp);
+}
+
+void RoceWorker::mark_settle(RoceQp& qp) {
+  if (!is_linked<SettleTag>(qp)) settle_.push_back(qp);
+}
+
+void RoceWorker::receive(Qp& any, uint32_t buffer) {
+  RoceQp& qp = roce_qp(any);
+  if (!qp.is_broken) qp.responder.receive(buffer);
+}
+
+Posted RoceWorker::post(RoceQp& qp, std::span<const Segment> from, const Request& what) {
+  if (qp.is_broken) return Posted::kYes;
+  if (qp.sender == nullptr) look(qp);
+  ULNET_CHECK(qp.sender != nullptr);
+  if (!qp.sender->requester.fits(what.bytes)) return Posted::kNoRoom;
+  qp.sender->requester.post(from, what);
+  mark_ready(qp);
+  return Posted::kYes;
+}
+
+Posted RoceWorker::send(Qp& any, uint32_t buffer, uint32_t bytes, uint64_t token, Wake) {
+  RoceQp& qp = roce_qp(any);
+  ULNET_CHECK(buffer < qp.sends && bytes <= qp.buffer_bytes);
+  const Segment piece{qp.send_buffer(buffer).data(), bytes, {}};
+  Request what;
+  what.token = token;
+  what.bytes = bytes;
+  return post(qp, {&piece, bytes == 0 ? 0u : 1u}, what);
+}
+
+Posted RoceWorker::write(Qp& any, std::span<const Segment> from, uint32_t key, uint64_t address, uint64_t token) {
+  RoceQp& qp = roce_qp(any);
+  ULNET_CHECK(!from.empty() && from.size() <= qp.pieces);
+  Request what;
+  what.token = token;
+  what.write = true;
+  what.address = address;
+  what.key = key;
+  for (const Segment& one : from) {
+    if (!qp.regions->holds(one)) return Posted::kImpossible;
+    what.bytes += one.bytes;
+  }
+  return post(qp, from, what);
+}
+
+Posted RoceWorker::key_open(Qp& any, RemoteKey& key, const Payload& window) {
+  RoceQp& qp = roce_qp(any);
+  ULNET_CHECK(!key.open && window.length > 0);
+  const auto memory = qp.regions->one_piece(window);
+  if (!memory) return Posted::kImpossible;
+  key.value = 0;
+  if (!qp.is_broken) {
+    const auto value = qp.key_table.open(*memory);
+    if (!value) return Posted::kNoRoom;
+    key.value = *value;
+  }
+  key.open = true;
+  return Posted::kYes;
+}
+
+/// The right ends at once. Until key_closed(), the key is in a list of its queue pair.
+Posted RoceWorker::key_close(Qp& any, RemoteKey& key) {
+  RoceQp& qp = roce_qp(any);
+  ULNET_CHECK(key.open);
+  if (qp.is_broken) return Posted::kYes;
+  qp.key_table.close(key.value);
+  key.provider[0] = 0;
+  if (qp.closed_first == nullptr)
+    qp.closed_first = &key;
+  else
+    qp.closed_last->provider[0] = uint64_t(reinterpret_cast<uintptr_t>(&key));
+  qp.closed_last = &key;
+  mark_settle(qp);
+  return Posted::kYes;
+}
+
+uint32_t RoceWorker::room(const Qp& any) const {
+  const auto& qp = static_cast<const RoceQp&>(any);
+  if (qp.is_broken) return 0;
+  return qp.sender != nullptr ? qp.sender->requester.room() : qp.work;
+}
+
+// --- Between control and queue pairs ---------------------------------------------------------------------------------
+
+/// Control has changed something of this queue pair.
+void RoceWorker::look(RoceQp& qp) {
+  if (qp.sender == nullptr) qp.sender = qp.made.load(std::memory_order_acquire);
+  if (qp.disconnected.load(std::memory_order_acquire) || qp.cause.load(std::memory_order_acquire) != Cause::kNone)
+    mark_settle(qp);
+}
+
+unsigned RoceWorker::look_at_changes() {
+  WorkerRings& mine = rings();
+  (void)mine.bell.take();
+  unsigned count = 0;
+  for (uint32_t number; mine.looks.pop(number); ++count)
+    if (RoceQp* qp = table_[place_of_qpn(number)]; qp != nullptr && qp->number == number) look(*qp);
+  if (!mine.look_at_all.load(std::memory_order_relaxed) || !mine.look_at_all.exchange(false)) return count;
+  for (uint32_t place = 0; place < kQpPlaces; ++place)
+    if (table_[place] != nullptr) look(*table_[place]);
+  return count + 1;
+}
+
+void RoceWorker::owe(RoceQp& qp) {
+  if (!is_linked<OwedTag>(qp)) owed_.push_back(qp);
+}
+
+/// Notes for control, as far as there is room.
+void RoceWorker::pay() {
+  if (owed_.empty()) return;
+  while (RoceQp* qp = owed_.front()) {
+    if (!rings().notes.push({qp->conn, qp->owed})) break;
+    owed_.remove(*qp);
+  }
+  shared_.control_bell.ring();
+}
+
+// --- Events of users -------------------------------------------------------------------------------------------------
+
+void RoceWorker::break_off(RoceQp& qp, Cause cause, Instant now) {
+  qp.is_broken = true;
+  if (qp.cause.load(std::memory_order_acquire) == Cause::kNone) {  // control has no cause yet
+    qp.owed = cause;
+    owe(qp);
+  }
+  qp.user->broken(qp, cause, now);
+}
+
+/// Reports the ends of operations and keys, then that of the queue pair.
+void RoceWorker::report(RoceQp& qp, Instant now) {
+  Sender* sender = qp.sender;
+  while (!qp.is_broken && sender != nullptr && sender->requester.done() != nullptr) {
+    const uint64_t token = sender->requester.done()->token;
+    sender->requester.take();
+    if (token != 0) qp.user->sent(qp, token, now);
+  }
+  while (!qp.is_broken && qp.closed_first != nullptr) {
+    RemoteKey& key = *qp.closed_first;
+    qp.closed_first = next_of(key);
+    key.open = false;
+    qp.user->key_closed(qp, key, now);
+  }
+  if (qp.is_broken) return;
+  Cause cause = qp.responder.failure();
+  if (cause == Cause::kNone && sender != nullptr) cause = sender->requester.failure();
+  if (cause == Cause::kNone) cause = qp.cause.load(std::memory_order_acquire);
+  if (cause == Cause::kNone && qp.disconnected.load(std::memory_order_acquire)) cause = Cause::kClosed;
+  if (cause != Cause::kNone) break_off(qp, cause, now);
+}
+
+void RoceWorker::settle(RoceQp& qp, Instant now) {
+  report(qp, now);
+  if (!qp.is_broken || qp.is_drained || !qp.disconnected.load(std::memory_order_acquire)) return;
+  qp.is_drained = true;
+  qp.user->drained(qp, now);  // control may free the queue pair now
+}
+
+// --- A turn ----------------------------------------------------------------------------------------------------------
+
+unsigned RoceWorker::poll(unsigned budget, Instant now) {
+  unsigned count = 0;
+  for (unsigned from = 0; from < shared_.handover.workers() && count < budget; ++from)
+    if (from != id_.value) count += take_from(shared_.handover.ring(from, id_.value), budget - count, now);
+  for (unsigned i = 0; i < port_count_ && count < budget; ++i)
+    count += take_from(uint8_t((first_port_ + i) % port_count_), budget - count, now);
+  ++first_port_;
+  for (unsigned to = 0; to < shared_.handover.workers(); ++to)
+    if (std::exchange(handed_to_[to], false)) shared_.rings[to]->bell.ring();
+  unsigned others = look_at_changes();
+  for (uint32_t left = settle_.size(); left > 0 && !settle_.empty(); --left, ++others)
+    settle(*settle_.pop_front(), now);
+  return count == 0 ? std::min(others, budget) : count;
+}
+
+void RoceWorker::arm(RoceQp& qp) {
+  const Instant deadline = qp.sender->requester.deadline();
+  Timer& timer = qp;
+  if (!timer.armed() || deadline < timer.deadline) wheel_.arm(qp, deadline);  // else it is set again when it fires
+}
+
+unsigned RoceWorker::timers(Instant now) {
+  return wheel_.advance(now, kTimerBudget, [&](RoceQp& qp) {
+    if (qp.is_broken) return;
+    Requester& requester = qp.sender->requester;
+    requester.expire(now);
+    if (requester.failure() != Cause::kNone) return report(qp, now);
+    if (requester.ready(now)) mark_ready(qp);
+    arm(qp);
+  });
+}
+
+/// At once, if packets are left over from the last turn.
+Instant RoceWorker::next_deadline() {
+  for (const PortQueues& port : ports())
+    if (!port.ready.empty()) return kNever;
+  return wheel_.next_deadline();
+}
+
+bool RoceWorker::pending() {
+  if (rings().bell.is_rung() || !rings().mads_out.empty() || !rings().looks.empty() || !settle_.empty()) return true;
+  for (PortQueues& port : ports())
+    if (!port.ready.empty() || (port.queue != nullptr && port.queue->pending())) return true;
+  for (unsigned from = 0; from < shared_.handover.workers(); ++from)
+    if (!shared_.handover.ring(from, id_.value).empty()) return true;
+  return false;
+}
+
+unsigned RoceWorker::wait_fds(std::span<int> out) {
+  const int fd = rings().bell.signal.fd();
+  if (fd < 0 || out.empty()) return 0;
+  out[0] = fd;
+  return 1;
+}
+
+}  // namespace ulnet::rc::roce

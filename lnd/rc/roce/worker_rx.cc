@@ -1,0 +1,156 @@
+// Packets that have come: to the queue pair, to another worker, or to the connection manager.
+#include <algorithm>
+#include <cstring>
+
+#include "dataplane/wire/bytes.h"
+#include "lnd/net/packet/udp.h"
+#include "lnd/rc/roce/proto/icrc.h"
+#include "lnd/rc/roce/worker.h"
+
+namespace ulnet::rc::roce {
+namespace {
+
+constexpr uint8_t kCongestion = 3;  ///< ECN bits of a packet that was marked
+
+/// Bytes of IP and UDP.
+unsigned lead_of(const Arrival& arrival) {
+  return (arrival.source.is_v4() ? dpdk::kIpv4Bytes : dpdk::kIpv6Bytes) + dpdk::kUdpBytes;
+}
+
+/// Calls `use` for the pieces of `bytes` bytes from `offset` on. False: there are not as many.
+template <class F>
+bool each_piece(const Arrival& arrival, uint32_t offset, uint32_t bytes, F&& use) {
+  for (uint32_t i = 0; i < arrival.piece_count && bytes > 0; ++i) {
+    const std::span<std::byte> piece = arrival.pieces[i];
+    if (offset >= piece.size()) {
+      offset -= uint32_t(piece.size());
+      continue;
+    }
+    const uint32_t here = std::min(uint32_t(piece.size()) - offset, bytes);
+    use(Bytes(piece.subspan(offset, here)));
+    bytes -= here;
+    offset = 0;
+  }
+  return bytes == 0;
+}
+
+bool copy(const Arrival& arrival, uint32_t offset, uint32_t bytes, std::byte* to) {
+  return each_piece(arrival, offset, bytes, [&](Bytes piece) {
+    std::memcpy(to, piece.data(), piece.size());
+    to += piece.size();
+  });
+}
+
+bool icrc_is_right(const Arrival& arrival) {
+  const uint32_t head = lead_of(arrival) + kBthBytes;
+  Icrc crc(Bytes(arrival.pieces[0]).first(head));
+  const uint32_t behind = arrival.bytes - kBthBytes - kIcrcBytes;
+  std::array<std::byte, kIcrcBytes> trailer;
+  if (!each_piece(arrival, head, behind, [&](Bytes piece) { crc.add(piece); })) return false;
+  if (!copy(arrival, head + behind, kIcrcBytes, trailer.data())) return false;
+  return wire::load<uint32_t>(trailer.data()) == crc.value();
+}
+
+}  // namespace
+
+void RoceWorker::drop(const Arrival& arrival, FrameDrop reason, Instant now) {
+  if (WorkerPort* queue = ports_[arrival.port].queue) queue->drop(arrival, reason, now);
+}
+
+void RoceWorker::give_back(const Arrival& arrival) {
+  if (WorkerPort* queue = ports_[arrival.port].queue) queue->release(arrival);
+}
+
+unsigned RoceWorker::take_from(SpscRing<Arrival>& ring, unsigned budget, Instant now) {
+  unsigned count = 0;
+  for (Arrival arrival; count < budget && ring.pop(arrival); ++count) came(arrival, now);
+  return count;
+}
+
+unsigned RoceWorker::take_from(uint8_t port, unsigned budget, Instant now) {
+  if (ports_[port].queue == nullptr) return 0;
+  std::array<Arrival, kBatch> batch;
+  unsigned count = 0;
+  while (count < budget) {
+    const unsigned wanted = std::min(kBatch, budget - count);
+    const unsigned taken = ports_[port].queue->take(std::span(batch).first(wanted));
+    for (unsigned i = 0; i < taken; ++i) {
+      batch[i].port = port;
+      came(batch[i], now);
+    }
+    count += taken;
+    if (taken < wanted) break;
+  }
+  return count;
+}
+
+void RoceWorker::came(const Arrival& arrival, Instant now) {
+  const Bytes first = arrival.pieces[0];
+  const unsigned lead = lead_of(arrival);
+  const size_t head_bytes = std::min<size_t>(kRoceHeadersMax, arrival.bytes);
+  if (arrival.piece_count == 0 || first.size() < lead + head_bytes) return drop(arrival, FrameDrop::kRoceHeader, now);
+  const auto packet = packet_decode(first.subspan(lead, head_bytes), arrival.bytes);
+  if (!packet) return drop(arrival, packet.error(), now);
+  const uint32_t number = packet->bth.qpn;
+  if (number == kGsiQpn) return mad_came(arrival, *packet, now);
+  if (const WorkerId to = worker_of_qpn(number); to != id_) return hand_over(arrival, to, now);
+  RoceQp* qp = find(arrival, number);
+  if (qp == nullptr || qp->sender == nullptr || packet->kind == PacketKind::kDatagram)
+    return drop(arrival, FrameDrop::kRoceQp, now);
+  if (!icrc_is_right(arrival)) return drop(arrival, FrameDrop::kRoceIcrc, now);
+  if ((arrival.traffic_class & 3) == kCongestion) {
+    qp->cnp_due = true;
+    mark_ready(*qp);
+  }
+  Requester& requester = qp->sender->requester;
+  switch (packet->kind) {
+    case PacketKind::kRequest:
+    case PacketKind::kRefused: request_came(*qp, arrival, *packet, now); break;
+    case PacketKind::kAcknowledge:
+      if (qp->is_broken) break;
+      requester.answered(packet->aeth, packet->bth.psn, now);
+      if (requester.done() != nullptr || requester.failure() != Cause::kNone) report(*qp, now);
+      break;
+    case PacketKind::kCnp:
+      qp->counts[Count::kCnpsReceived].add();
+      if (!qp->is_broken) requester.congested();
+      break;
+    case PacketKind::kDatagram: break;
+  }
+  if (!qp->is_broken) {
+    if (requester.ready(now)) mark_ready(*qp);
+    arm(*qp);
+  }
+  give_back(arrival);
+}
+
+/// A queue pair that has refused a request says so again, since the answer may be lost.
+void RoceWorker::request_came(RoceQp& qp, const Arrival& arrival, const Packet& packet, Instant now) {
+  if (qp.is_broken && qp.responder.failure() == Cause::kNone) return;
+  if (const auto place = qp.responder.place(packet)) {
+    (void)copy(arrival, lead_of(arrival) + packet.header_bytes, packet.payload_bytes, *place);
+    if (!std::exchange(qp.live, true)) owe(qp);
+    if (const auto message = qp.responder.taken(packet)) qp.user->received(qp, message->buffer, message->bytes, now);
+  }
+  if (qp.responder.answer_due()) mark_ready(qp);
+  if (qp.responder.failure() != Cause::kNone) report(qp, now);
+}
+
+void RoceWorker::hand_over(const Arrival& arrival, WorkerId to, Instant now) {
+  if (to.value >= shared_.handover.workers()) return drop(arrival, FrameDrop::kRoceQp, now);
+  if (!shared_.handover.ring(id_.value, to.value).push(arrival)) return drop(arrival, FrameDrop::kRoceBusy, now);
+  handed_to_[to.value] = true;
+}
+
+void RoceWorker::mad_came(const Arrival& arrival, const Packet& packet, Instant now) {
+  const bool mad = packet.kind == PacketKind::kDatagram && packet.payload_bytes == kMadBytes;
+  if (!mad || packet.deth.qkey != kGsiQkey) return drop(arrival, FrameDrop::kRoceMad, now);
+  if (!icrc_is_right(arrival)) return drop(arrival, FrameDrop::kRoceIcrc, now);
+  MadMessage message{arrival.port, {arrival.destination, arrival.source}, {}};
+  (void)copy(arrival, lead_of(arrival) + packet.header_bytes, kMadBytes, message.mad.data());
+  if (!rings().mads_in.push(message)) return drop(arrival, FrameDrop::kRoceBusy, now);
+  shared_.control_bell.ring();
+  give_back(arrival);
+}
+
+}  // namespace ulnet::rc::roce

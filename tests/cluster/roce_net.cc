@@ -1,0 +1,199 @@
+#include "tests/cluster/roce_net.h"
+
+#include "dataplane/wire/bytes.h"
+#include "lnd/net/packet/udp.h"
+#include "lnd/rc/roce/proto/headers.h"
+
+namespace ulnet::test {
+namespace {
+
+using rc::IpAddress;
+using rc::roce::Arrival;
+using rc::roce::Departure;
+
+constexpr LinkSpeed kSpeed{100'000, 100'000};
+
+size_t ip_bytes_of(const IpAddress& address) {
+  return address.is_v4() ? dpdk::kIpv4Bytes : dpdk::kIpv6Bytes;
+}
+
+}  // namespace
+
+/// One worker's queue of a port. Packets that were taken are on the heap until they are given back.
+class RoceNode::Queue final : public rc::roce::WorkerPort {
+ public:
+  Queue(RoceNet& net, IpAddress address) : net_(net), address_(address) {}
+  unsigned take(std::span<Arrival> out) override {
+    unsigned count = 0;
+    for (; count < out.size() && !waiting.empty(); waiting.pop_front()) {
+      auto* packet = new RoceNet::Flight(std::move(waiting.front()));
+      ++net_.packets_out;
+      Arrival& arrival = out[count++];
+      arrival = {};
+      arrival.source = packet->from;
+      arrival.destination = packet->to;
+      const size_t lead = ip_bytes_of(packet->from);
+      arrival.traffic_class = uint8_t(packet->bytes[1]);
+      arrival.bytes = uint32_t(packet->bytes.size() - lead - dpdk::kUdpBytes);
+      arrival.packet = packet;
+      cut(arrival, packet->bytes);
+    }
+    return count;
+  }
+  void release(const Arrival& arrival) override {
+    delete static_cast<RoceNet::Flight*>(arrival.packet);
+    --net_.packets_out;
+  }
+  void drop(const Arrival& arrival, dpdk::FrameDrop reason, Instant) override {
+    ++net_.drops[reason];
+    release(arrival);
+  }
+  unsigned room() override { return net_.rules.queue_room - sent_; }
+  bool send(const Departure& packet, Instant) override {
+    EXPECT_LT(sent_, net_.rules.queue_room);
+    std::vector<std::byte> bytes(packet.head.begin(), packet.head.end());
+    PayloadCursor cursor = packet.payload;
+    for (uint32_t left = packet.bytes; left > 0;) {
+      iovec piece;
+      if (cursor.pieces({&piece, 1}, left) == 0) break;
+      const auto* at = static_cast<const std::byte*>(piece.iov_base);
+      bytes.insert(bytes.end(), at, at + piece.iov_len);
+      cursor.advance(uint32_t(piece.iov_len));
+      left -= uint32_t(piece.iov_len);
+    }
+    bytes.insert(bytes.end(), packet.tail.begin(), packet.tail.end());
+    EXPECT_LE(bytes.size(), net_.rules.mtu);
+    net_.send(address_, packet.to, std::move(bytes));
+    ++sent_;
+    return true;
+  }
+  void flush(Instant) override { sent_ = 0; }
+  bool pending() override { return !waiting.empty(); }
+
+  std::deque<RoceNet::Flight> waiting;
+
+ private:
+  /// Packets come in pieces, some of them in odd places.
+  void cut(Arrival& arrival, std::vector<std::byte>& bytes) {
+    std::span<std::byte> rest(bytes);
+    size_t first = rest.size();
+    if (net_.rng.one_in(2)) first = std::min<size_t>(rest.size(), 128 + net_.rng.below(900));
+    arrival.pieces[arrival.piece_count++] = rest.first(first);
+    rest = rest.subspan(first);
+    if (rest.size() > 2) {
+      const size_t second = 1 + net_.rng.below(rest.size() - 1);
+      arrival.pieces[arrival.piece_count++] = rest.first(second);
+      rest = rest.subspan(second);
+    }
+    if (!rest.empty()) arrival.pieces[arrival.piece_count++] = rest;
+  }
+  RoceNet& net_;
+  const IpAddress address_;
+  unsigned sent_ = 0;
+};
+
+RoceNode::RoceNode(RoceNet& net, std::vector<IpAddress> addresses, unsigned workers, uint64_t seed)
+    : net_(net), addresses_(std::move(addresses)), workers_(workers) {
+  provider_ = *rc::roce::open_provider({.workers = workers, .seed = seed, .threads = false});
+  for (size_t i = 0; i < addresses_.size(); ++i) {
+    rc::roce::PortFacts facts;
+    facts.name = "port" + std::to_string(i);
+    facts.addresses = {addresses_[i]};
+    facts.mac = {
+        {2, 0, addresses_[i].bytes[12], addresses_[i].bytes[13], addresses_[i].bytes[14], addresses_[i].bytes[15]}};
+    facts.mtu = net.rules.mtu;
+    facts.worker_of = [workers](const IpAddress&, const IpAddress&, uint16_t source_port) {
+      return WorkerId{uint16_t(source_port % workers)};
+    };
+    const uint8_t port = *provider_->add_port(std::move(facts));
+    provider_->set_link(port, {!net.down_.contains(addresses_[i]), kSpeed});
+    queues_.emplace_back();
+    for (uint16_t worker = 0; worker < workers; ++worker) {
+      queues_[i].push_back(std::make_unique<Queue>(net, addresses_[i]));
+      provider_->attach(port, WorkerId{worker}, *queues_[i].back());
+    }
+    net.places_[addresses_[i]] = {this, i};
+  }
+  net.nodes_.insert(this);
+}
+
+RoceNode::~RoceNode() {
+  net_.nodes_.erase(this);
+  for (unsigned i = 0; i < unsigned(rc::roce::Count::kCount); ++i)
+    net_.gone_[rc::roce::Count(i)] += count(rc::roce::Count(i));
+  for (const IpAddress& address : addresses_) net_.places_.erase(address);
+  for (size_t port = 0; port < addresses_.size(); ++port) provider_->detach(uint8_t(port));
+}
+
+uint64_t RoceNode::count(rc::roce::Count which) const {
+  uint64_t sum = 0;
+  for (size_t port = 0; port < addresses_.size(); ++port)
+    for (uint16_t worker = 0; worker < workers_; ++worker)
+      sum += provider_->counts(uint8_t(port), WorkerId{worker})[which].get();
+  return sum;
+}
+
+void RoceNet::set_link(const IpAddress& address, bool up) {
+  if (up)
+    down_.erase(address);
+  else
+    down_.insert(address);
+  if (const auto place = places_.find(address); place != places_.end())
+    place->second.node->provider_->set_link(uint8_t(place->second.port), {up, kSpeed});
+}
+
+uint64_t RoceNet::count(rc::roce::Count which) const {
+  const auto gone = gone_.find(which);
+  uint64_t sum = gone == gone_.end() ? 0 : gone->second;
+  for (const RoceNode* node : nodes_) sum += node->count(which);
+  return sum;
+}
+
+size_t RoceNet::conns() const {
+  size_t sum = 0;
+  for (RoceNode* node : nodes_) sum += node->provider().connections();
+  return sum;
+}
+
+void RoceNet::break_wires(const IpAddress& a, const IpAddress& b) {
+  for (const auto& [qp, from] : seen_)
+    if (std::minmax(qp.first, from) == std::minmax(a, b)) dead_.insert(qp);
+}
+
+void RoceNet::send(const IpAddress& from, const IpAddress& to, std::vector<std::byte> bytes) {
+  ++packets;
+  if (down_.contains(from)) return;
+  if (rng.one_in(rules.lose_one_in)) return;
+  if (rng.one_in(rules.mark_one_in)) bytes[1] |= std::byte{3};
+  if (rng.one_in(rules.damage_one_in)) bytes[bytes.size() - 1 - rng.below(bytes.size() / 2)] ^= std::byte{1};
+  const auto delay = [&] {
+    return rng.one_in(rules.reorder_one_in) ? rules.delay * int64_t(1 + rng.below(8)) : rules.delay;
+  };
+  if (rng.one_in(rules.repeat_one_in)) flights_.insert({now + delay(), {from, to, bytes}});
+  flights_.insert({now + delay(), {from, to, std::move(bytes)}});
+}
+
+void RoceNet::arrive(const Flight& flight) {
+  const auto found = places_.find(flight.to);
+  if (found == places_.end() || down_.contains(flight.to) || cuts_.contains(std::minmax(flight.from, flight.to)))
+    return;
+  const std::byte* bth = flight.bytes.data() + ip_bytes_of(flight.from) + dpdk::kUdpBytes;
+  const QpAt qp{flight.to, wire::load<uint32_t>(bth + 4, true) & rc::roce::kQpnMask};
+  if (qp.second != rc::roce::kGsiQpn) seen_[qp] = flight.from;
+  if (dead_.contains(qp)) return;
+  RoceNode& node = *found->second.node;
+  const auto source_port = wire::load<uint16_t>(flight.bytes.data() + ip_bytes_of(flight.from), true);
+  const uint64_t queue = rules.scatter ? rng.below(node.workers_) : source_port % node.workers_;
+  node.queues_[found->second.port][queue]->waiting.push_back(flight);
+}
+
+void RoceNet::run(Instant to) {
+  now = to;
+  while (!flights_.empty() && flights_.begin()->first <= to) {
+    const Flight flight = std::move(flights_.begin()->second);
+    flights_.erase(flights_.begin());
+    arrive(flight);
+  }
+}
+
+}  // namespace ulnet::test

@@ -1,0 +1,106 @@
+// Nodes with the RoCE provider over simulated wires, which lose, repeat, reorder and mark packets. All on one thread,
+// and on one time line.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "dataplane/base/rng.h"
+#include "lnd/rc/roce/roce.h"
+
+namespace ulnet::test {
+
+/// `_one_in` n: it happens to one packet in n; 0: never.
+struct RoceNetRules {
+  uint32_t lose_one_in = 0, repeat_one_in = 0, reorder_one_in = 0, mark_one_in = 0, damage_one_in = 0;
+  Duration delay = 10us;
+  uint16_t mtu = 1500;
+  bool scatter = false;  ///< packets come to any queue of a port
+  unsigned queue_room = 512;
+};
+
+class RoceNet;
+/// The provider of a node with one port for each of its addresses.
+class RoceNode final : public rc::Provider {
+ public:
+  RoceNode(RoceNet& net, std::vector<rc::IpAddress> addresses, unsigned workers, uint64_t seed);
+  ~RoceNode();
+  rc::Control& control() override { return provider_->control(); }
+  rc::Worker& worker(WorkerId id) override { return provider_->worker(id); }
+  /// Of one event, over all ports and workers.
+  [[nodiscard]] uint64_t count(rc::roce::Count which) const;
+  [[nodiscard]] rc::roce::RoceProvider& provider() { return *provider_; }
+
+ private:
+  friend class RoceNet;
+  class Queue;
+  RoceNet& net_;
+  const std::vector<rc::IpAddress> addresses_;
+  const unsigned workers_;
+  std::unique_ptr<rc::roce::RoceProvider> provider_;
+  std::vector<std::vector<std::unique_ptr<Queue>>> queues_;  ///< by port and worker
+};
+
+class RoceNet {
+ public:
+  explicit RoceNet(uint64_t seed) : rng(seed) {}
+  ~RoceNet() { EXPECT_EQ(packets_out, 0u) << "packets were not given back"; }
+  [[nodiscard]] std::unique_ptr<RoceNode> make_node(std::vector<rc::IpAddress> addresses, unsigned workers) {
+    const std::set<rc::IpAddress> once(addresses.begin(), addresses.end());
+    return std::make_unique<RoceNode>(*this, std::vector(once.begin(), once.end()), workers, rng.next());
+  }
+  /// Packets that are on their way arrive.
+  void run(Instant to);
+  /// Nothing passes between these two addresses any more (or again).
+  void cut(const rc::IpAddress& a, const rc::IpAddress& b, bool is_cut = true) {
+    if (is_cut)
+      cuts_.insert(std::minmax(a, b));
+    else
+      cuts_.erase(std::minmax(a, b));
+  }
+  /// Nothing comes to the queue pairs that these two use with each other now. Later connections are well.
+  void break_wires(const rc::IpAddress& a, const rc::IpAddress& b);
+  /// Also for a node that is not there now.
+  void set_link(const rc::IpAddress& address, bool up);
+  [[nodiscard]] Instant next() const { return flights_.empty() ? kForever : flights_.begin()->first; }
+  /// A packet from its IP header on. Anybody may send one.
+  void send(const rc::IpAddress& from, const rc::IpAddress& to, std::vector<std::byte> bytes);
+
+  RoceNetRules rules;
+  Rng rng;
+  Instant now = kNever;
+  uint64_t packets = 0;
+  uint64_t packets_out = 0;  ///< lent to workers
+  std::map<dpdk::FrameDrop, uint64_t> drops;
+  /// Of one event, over all nodes, those that are gone among them.
+  [[nodiscard]] uint64_t count(rc::roce::Count which) const;
+  /// Connections of all nodes that were not destroyed.
+  [[nodiscard]] size_t conns() const;
+
+ private:
+  friend class RoceNode;
+  struct Flight {
+    rc::IpAddress from, to;
+    std::vector<std::byte> bytes;
+  };
+  void arrive(const Flight& flight);
+  std::multimap<Instant, Flight> flights_;
+  using QpAt = std::pair<rc::IpAddress, uint32_t>;
+  std::set<std::pair<rc::IpAddress, rc::IpAddress>> cuts_;
+  std::map<QpAt, rc::IpAddress> seen_;  ///< queue pairs that packets went to, and who sent the last
+  std::set<QpAt> dead_;
+  std::set<rc::IpAddress> down_;  ///< links
+  std::set<RoceNode*> nodes_;
+  std::map<rc::roce::Count, uint64_t> gone_;  ///< counts of nodes that are gone
+  struct Place {
+    RoceNode* node = nullptr;
+    size_t port = 0;
+  };
+  std::map<rc::IpAddress, Place> places_;
+};
+
+}  // namespace ulnet::test

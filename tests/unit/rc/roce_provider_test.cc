@@ -1,0 +1,270 @@
+// The RoCE provider where it is more than the contract: ports, workers, strangers' packets, congestion, a queue that is
+// full.
+#include "dataplane/wire/bytes.h"
+#include "lnd/rc/roce/messages.h"
+#include "lnd/rc/roce/proto/cm_message.h"
+#include "lnd/rc/roce/proto/cma_header.h"
+#include "lnd/rc/roce/proto/frame.h"
+#include "lnd/rc/roce/qp.h"
+#include "tests/cluster/roce_net.h"
+#include "tests/unit/rc/world.h"
+
+namespace ulnet::test {
+namespace {
+
+using dpdk::FrameDrop;
+using rc::Posted;
+using rc::roce::Bth;
+using rc::roce::Count;
+using rc::roce::Opcode;
+
+constexpr uint8_t kCodeOf1024 = 3;
+constexpr uint16_t kUdpPort = 0xC001;
+
+/// Two nodes with four workers each, and one connection.
+class RoceProviderTest : public ::testing::Test {
+ protected:
+  static constexpr unsigned kWorkers = 4;
+  RoceProviderTest() {
+    net.now = now;
+    for (unsigned i = 0; i < 2; ++i) nodes.push_back(net.make_node({address(i)}, kWorkers));
+  }
+  [[nodiscard]] static rc::IpAddress address(unsigned index) { return rc::IpAddress::of_v4(0x0A000001 + index); }
+  void turn(unsigned node, uint16_t worker) {
+    rc::Worker& one = nodes[node]->worker(WorkerId{worker});
+    one.poll(64, now);
+    one.timers(now);
+    one.flush(now);
+  }
+  void step() {
+    now += 20us;
+    net.run(now);
+    for (unsigned node = 0; node < 2; ++node) {
+      rc::Event event;
+      while (nodes[node]->control().poll({&event, 1}, now) == 1) on(node, event);
+      for (uint16_t worker = 0; worker < kWorkers; ++worker) turn(node, worker);
+    }
+  }
+  void on(unsigned node, const rc::Event& event) {
+    kinds.push_back(event.kind);
+    if (event.kind == rc::EventKind::kRequest) {
+      conns[1] = event.conn;
+      nodes[1]->control().prepare(event.conn, needs(passive_worker), now);
+    }
+    if (event.kind != rc::EventKind::kReady) return;
+    sides[node] = std::make_unique<Side>(nodes[node]->worker(event.qp->worker));
+    sides[node]->adopt(*event.qp);
+    nodes[node]->control().proceed(event.conn, {}, now);
+  }
+  [[nodiscard]] static rc::QpNeeds needs(WorkerId worker) {
+    rc::QpNeeds all = usual_needs();
+    all.worker = worker;
+    return all;
+  }
+  [[nodiscard]] bool up() const { return std::count(kinds.begin(), kinds.end(), rc::EventKind::kEstablished) == 2; }
+  template <class F>
+  bool until(const F& there, int steps = 20'000) {
+    for (; steps > 0 && !there(); --steps) step();
+    return there();
+  }
+  void connect(WorkerId active, WorkerId passive) {
+    passive_worker = passive;
+    listener = *nodes[1]->control().listen({address(1), kPort});
+    conns[0] =
+        *nodes[0]->control().dial({.local = address(0), .remote = {address(1), kPort}, .needs = needs(active)}, now);
+    ASSERT_TRUE(until([&] { return up(); }));
+  }
+  void TearDown() override {
+    for (unsigned node = 0; node < 2; ++node) {
+      if (conns[node] == 0) continue;
+      nodes[node]->control().disconnect(conns[node], now);
+      EXPECT_TRUE(until([&] { return sides[node] == nullptr || sides[node]->qp == nullptr; }));
+      nodes[node]->control().destroy(conns[node], now);
+    }
+    EXPECT_EQ(net.conns(), 0u);
+    nodes.clear();
+  }
+  /// A packet for node 1, from a stranger or one that pretends to be a peer.
+  [[nodiscard]] static std::vector<std::byte> packet_of(const Bth& bth, const std::vector<std::byte>& behind,
+                                                        const rc::IpAddress& from) {
+    const rc::roce::FrameHead head({from, address(1), kUdpPort, 0});
+    std::array<std::byte, rc::roce::kFrameHeadMax> lead;
+    const unsigned bytes = head.write(bth, uint32_t(behind.size()), lead.data());
+    std::vector<std::byte> all(lead.begin(), lead.begin() + bytes);
+    rc::roce::Icrc crc(all);
+    crc.add(behind);
+    all.insert(all.end(), behind.begin(), behind.end());
+    all.resize(all.size() + 4);
+    wire::store<uint32_t>(&all[all.size() - 4], crc.value());
+    return all;
+  }
+  /// A datagram for QP1.
+  [[nodiscard]] static std::vector<std::byte> datagram_of(const std::array<std::byte, rc::roce::kMadBytes>& mad,
+                                                          const rc::IpAddress& from,
+                                                          uint32_t qkey = rc::roce::kGsiQkey) {
+    std::vector<std::byte> behind(rc::roce::kDethBytes);
+    rc::roce::deth_encode({qkey, 1}, behind.data());
+    behind.insert(behind.end(), mad.begin(), mad.end());
+    return packet_of({.opcode = uint8_t(Opcode::kUdSendOnly), .qpn = 1}, behind, from);
+  }
+  void inject(const rc::IpAddress& from, std::vector<std::byte> packet) {
+    net.send(from, address(1), std::move(packet));
+    step();
+    step();
+  }
+  [[nodiscard]] uint32_t number_of(unsigned node) { return static_cast<rc::roce::RoceQp*>(sides[node]->qp)->number; }
+  [[nodiscard]] uint64_t dropped(FrameDrop reason) { return net.drops[reason]; }
+
+  Instant now = kNever + 1s;
+  RoceNet net{7};
+  std::vector<std::unique_ptr<RoceNode>> nodes;
+  std::unique_ptr<Side> sides[2];
+  rc::ConnId conns[2] = {};
+  WorkerId passive_worker{};
+  rc::ListenerId listener = 0;
+  std::vector<rc::EventKind> kinds;
+};
+
+// Goal: the active side chooses its UDP port, so that the peer's packets come to the worker of the queue pair.
+TEST_F(RoceProviderTest, packets_come_to_the_worker_of_the_queue_pair) {
+  connect(WorkerId{2}, WorkerId{1});
+  for (unsigned i = 0; i < 8; ++i) sides[0]->send("x", i + 1);
+  for (unsigned i = 0; i < 100 && sides[0]->tokens.size() < 8; ++i) {
+    now += 20us;
+    net.run(now);
+    turn(0, 2);  // no other worker of this node
+    for (uint16_t worker = 0; worker < kWorkers; ++worker) turn(1, worker);
+  }
+  EXPECT_EQ(sides[0]->tokens.size(), 8u);
+}
+
+// Goal: if a worker does not take the packets that another has for it, they are lost, and what matters is sent again.
+TEST_F(RoceProviderTest, a_worker_that_is_busy) {
+  net.rules.scatter = true;
+  connect(WorkerId{2}, WorkerId{1});
+  sides[0]->send("x", 1);
+  turn(0, 2);
+  const Bth late{.opcode = uint8_t(Opcode::kSendOnly), .qpn = number_of(1), .psn = rc::roce::Psn(12'345)};
+  for (unsigned i = 0; i < 1000; ++i) net.send(address(0), address(1), packet_of(late, {}, address(0)));
+  now += 1ms;
+  net.run(now);
+  for (int i = 0; i < 20; ++i)
+    for (const uint16_t worker : {0, 2, 3}) turn(1, worker);  // worker 1 stands still
+  EXPECT_GT(dropped(FrameDrop::kRoceBusy), 100u);
+  EXPECT_TRUE(until([&] { return sides[0]->tokens.size() == 1; }));
+  EXPECT_EQ(sides[1]->messages.size(), 1u);
+}
+
+TEST_F(RoceProviderTest, packets_for_nobody) {
+  connect(WorkerId{0}, WorkerId{0});
+  const uint32_t qpn = number_of(1);
+  const Bth send{.opcode = uint8_t(Opcode::kSendOnly), .qpn = qpn, .ack_request = true};
+  const std::vector<std::byte> text(8);
+  inject(address(0), packet_of({.opcode = uint8_t(Opcode::kSendOnly), .qpn = qpn + 1}, text, address(0)));
+  EXPECT_EQ(dropped(FrameDrop::kRoceQp), 1u) << "another number";
+  inject(address(5), packet_of(send, text, address(5)));
+  EXPECT_EQ(dropped(FrameDrop::kRoceQp), 2u) << "another machine";
+  inject(address(0), packet_of({.opcode = uint8_t(Opcode::kSendOnly), .qpn = 63u << 18 | 7}, text, address(0)));
+  EXPECT_EQ(dropped(FrameDrop::kRoceQp), 3u) << "a worker that there is not";
+  std::vector<std::byte> damaged = packet_of(send, text, address(0));
+  damaged.back() ^= std::byte{1};
+  inject(address(0), damaged);
+  EXPECT_EQ(dropped(FrameDrop::kRoceIcrc), 1u);
+  inject(address(0), datagram_of({}, address(0), 5));
+  EXPECT_EQ(dropped(FrameDrop::kRoceMad), 1u) << "wrong Q_Key";
+  EXPECT_TRUE(sides[1]->messages.empty());
+  sides[0]->send("well", 1);
+  EXPECT_TRUE(until([&] { return sides[1]->messages.size() == 1; }));
+}
+
+// Goal: messages of the CM that come faster than control takes them are lost, and counted.
+TEST_F(RoceProviderTest, a_flood_of_mads) {
+  const uint64_t many = 4 * rc::roce::WorkerRings::kMads;
+  std::array<std::byte, rc::roce::kMadBytes> mad{};
+  for (uint64_t i = 0; i < many; ++i) {
+    rc::roce::cm_encode({i, rc::roce::CmDrep{uint32_t(i + 1), uint32_t(i + 1)}}, mad);
+    net.send(address(9), address(1), datagram_of(mad, address(9)));
+  }
+  now += 1ms;
+  net.run(now);
+  for (int i = 0; i < 20; ++i) turn(1, kUdpPort % kWorkers);
+  EXPECT_EQ(dropped(FrameDrop::kRoceBusy), many - rc::roce::WorkerRings::kMads);
+  connect(WorkerId{0}, WorkerId{0});
+}
+
+// Goal: the address in the private data of a REQ, which o2iblnd goes by, is the address that the REQ comes from.
+TEST_F(RoceProviderTest, a_request_that_names_another_source) {
+  listener = *nodes[1]->control().listen({address(1), kPort});
+  for (const bool honest : {false, true}) {
+    std::array<std::byte, rc::roce::kReqDataMax> data{};
+    rc::roce::cma_encode({honest ? address(0) : address(7), address(1), 1023},
+                         std::span(data).first<rc::roce::kCmaHeaderBytes>());
+    rc::roce::CmReq req;
+    req.local_id = 77;
+    req.service_id = rc::roce::service_id_of(kPort);
+    req.qpn = 1000;
+    req.mtu = kCodeOf1024;
+    req.local_gid = address(0);
+    req.remote_gid = address(1);
+    req.private_data = data;
+    std::array<std::byte, rc::roce::kMadBytes> mad{};
+    rc::roce::cm_encode({1, req}, mad);
+    inject(address(0), datagram_of(mad, address(0)));
+    EXPECT_EQ(std::count(kinds.begin(), kinds.end(), rc::EventKind::kRequest), honest ? 1 : 0);
+  }
+  EXPECT_TRUE(until([&] { return sides[1] != nullptr; }));
+}
+
+TEST_F(RoceProviderTest, marked_packets_slow_their_sender_down) {
+  net.rules.mark_one_in = 1;
+  connect(WorkerId{0}, WorkerId{0});
+  for (unsigned round = 0; round < 20; ++round) {
+    for (unsigned i = 0; i < 8; ++i) sides[0]->send(std::string(4000, 'x'), 1);
+    ASSERT_TRUE(until([&] { return sides[0]->tokens.size() == 8 * (round + 1); }));
+  }
+  EXPECT_GT(nodes[1]->count(Count::kCnpsSent), 5u);
+  EXPECT_LT(nodes[1]->count(Count::kCnpsSent), 20u * 8) << "not one for each packet";
+  EXPECT_EQ(nodes[0]->count(Count::kCnpsReceived), nodes[1]->count(Count::kCnpsSent));
+}
+
+// Goal: a port takes a few packets in a turn only. All go in later turns, and nothing is lost.
+TEST_F(RoceProviderTest, a_queue_with_little_room) {
+  net.rules.queue_room = 3;
+  connect(WorkerId{0}, WorkerId{0});
+  for (unsigned i = 0; i < 16; ++i) sides[0]->send(std::string(4000, char('a' + i)), i + 1);
+  EXPECT_TRUE(until([&] { return sides[0]->tokens.size() == 16; }));
+  EXPECT_EQ(sides[1]->messages.size(), 16u);
+  EXPECT_EQ(nodes[0]->count(Count::kPacketsResent), 0u);
+}
+
+TEST_F(RoceProviderTest, the_state_of_a_port) {
+  listener = *nodes[1]->control().listen({address(1), kPort});
+  rc::Device device = nodes[1]->control().device(listener);
+  EXPECT_EQ(device.name, "port0");
+  EXPECT_TRUE(device.known && device.usable && device.keys_end);
+  EXPECT_EQ(device.path_mtu, 1024) << "the link has 1500";
+  net.set_link(address(1), false);
+  step();
+  EXPECT_EQ(kinds, std::vector{rc::EventKind::kDevice});
+  EXPECT_FALSE(nodes[1]->control().device(listener).usable);
+  net.set_link(address(1), true);
+  step();
+  EXPECT_TRUE(nodes[1]->control().device(listener).usable);
+}
+
+TEST_F(RoceProviderTest, ports_have_bounds) {
+  auto provider = *rc::roce::open_provider({.workers = 1, .seed = 1, .threads = false});
+  for (unsigned i = 0; i < rc::roce::kRocePortsMax; ++i) {
+    EXPECT_EQ(provider->add_port({.name = "p", .addresses = {address(i)}}).value(), i);
+    const auto again = provider->add_port({.name = "q", .addresses = {address(i)}});
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().code, i + 1 == rc::roce::kRocePortsMax ? -ENOSPC : -EADDRINUSE);
+  }
+  EXPECT_EQ(provider->add_port({.name = "r", .addresses = {address(99)}}).error().code, -ENOSPC);
+  const auto tiny = rc::roce::open_provider({.workers = 1, .seed = 1, .threads = false});
+  (void)(*tiny)->add_port({.name = "tiny", .addresses = {address(0)}, .mtu = 300});
+  EXPECT_EQ((*tiny)->control().listen({address(0), kPort}).error().code, -ENODEV);
+}
+
+}  // namespace
+}  // namespace ulnet::test
