@@ -51,9 +51,9 @@ class Signal {
 struct Bell {
   Signal signal;
   std::atomic<bool> rung{false};
+  /// A worker that has not heard the last ring gets no other.
   void ring() {
-    rung.store(true, std::memory_order_seq_cst);
-    signal.raise();
+    if (!rung.exchange(true, std::memory_order_seq_cst)) signal.raise();
   }
   /// True if it was rung since the last call.
   bool take() { return rung.load(std::memory_order_relaxed) && rung.exchange(false, std::memory_order_seq_cst); }

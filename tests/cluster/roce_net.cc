@@ -23,7 +23,7 @@ size_t ip_bytes_of(const IpAddress& address) {
 class RoceNode::Queue final : public rc::roce::WorkerPort {
  public:
   Queue(RoceNet& net, IpAddress address) : net_(net), address_(address) {}
-  unsigned take(std::span<Arrival> out) override {
+  unsigned take(std::span<Arrival> out, Instant) override {
     unsigned count = 0;
     for (; count < out.size() && !waiting.empty(); waiting.pop_front()) {
       auto* packet = new RoceNet::Flight(std::move(waiting.front()));
@@ -33,7 +33,8 @@ class RoceNode::Queue final : public rc::roce::WorkerPort {
       arrival.source = packet->from;
       arrival.destination = packet->to;
       const size_t lead = ip_bytes_of(packet->from);
-      arrival.traffic_class = uint8_t(packet->bytes[1]);
+      const auto second = uint8_t(packet->bytes[1]);
+      arrival.traffic_class = packet->from.is_v4() ? second : uint8_t(uint8_t(packet->bytes[0]) << 4 | second >> 4);
       arrival.bytes = uint32_t(packet->bytes.size() - lead - dpdk::kUdpBytes);
       arrival.packet = packet;
       cut(arrival, packet->bytes);
@@ -48,9 +49,10 @@ class RoceNode::Queue final : public rc::roce::WorkerPort {
     ++net_.drops[reason];
     release(arrival);
   }
-  unsigned room() override { return net_.rules.queue_room - sent_; }
+  unsigned room(Instant) override { return net_.rules.queue_room - sent_; }
   bool send(const Departure& packet, Instant) override {
     EXPECT_LT(sent_, net_.rules.queue_room);
+    if (net_.rng.one_in(net_.rules.no_buffer_one_in)) return false;
     std::vector<std::byte> bytes(packet.head.begin(), packet.head.end());
     PayloadCursor cursor = packet.payload;
     for (uint32_t left = packet.bytes; left > 0;) {
@@ -102,6 +104,7 @@ RoceNode::RoceNode(RoceNet& net, std::vector<IpAddress> addresses, unsigned work
     facts.mac = {
         {2, 0, addresses_[i].bytes[12], addresses_[i].bytes[13], addresses_[i].bytes[14], addresses_[i].bytes[15]}};
     facts.mtu = net.rules.mtu;
+    facts.workers = workers;
     facts.worker_of = [workers](const IpAddress&, const IpAddress&, uint16_t source_port) {
       return WorkerId{uint16_t(source_port % workers)};
     };
@@ -122,14 +125,13 @@ RoceNode::~RoceNode() {
   for (unsigned i = 0; i < unsigned(rc::roce::Count::kCount); ++i)
     net_.gone_[rc::roce::Count(i)] += count(rc::roce::Count(i));
   for (const IpAddress& address : addresses_) net_.places_.erase(address);
-  for (size_t port = 0; port < addresses_.size(); ++port) provider_->detach(uint8_t(port));
+  for (size_t port = 0; port < addresses_.size(); ++port)
+    for (uint16_t worker = 0; worker < workers_; ++worker) provider_->detach(uint8_t(port), WorkerId{worker});
 }
 
 uint64_t RoceNode::count(rc::roce::Count which) const {
   uint64_t sum = 0;
-  for (size_t port = 0; port < addresses_.size(); ++port)
-    for (uint16_t worker = 0; worker < workers_; ++worker)
-      sum += provider_->counts(uint8_t(port), WorkerId{worker})[which].get();
+  for (size_t port = 0; port < addresses_.size(); ++port) sum += provider_->count(uint8_t(port), which);
   return sum;
 }
 
@@ -164,7 +166,7 @@ void RoceNet::send(const IpAddress& from, const IpAddress& to, std::vector<std::
   ++packets;
   if (down_.contains(from)) return;
   if (rng.one_in(rules.lose_one_in)) return;
-  if (rng.one_in(rules.mark_one_in)) bytes[1] |= std::byte{3};
+  if (rng.one_in(rules.mark_one_in)) bytes[1] |= std::byte(from.is_v4() ? 0x03 : 0x30);
   if (rng.one_in(rules.damage_one_in)) bytes[bytes.size() - 1 - rng.below(bytes.size() / 2)] ^= std::byte{1};
   const auto delay = [&] {
     return rng.one_in(rules.reorder_one_in) ? rules.delay * int64_t(1 + rng.below(8)) : rules.delay;

@@ -19,8 +19,9 @@ struct RoceNetRules {
   uint32_t lose_one_in = 0, repeat_one_in = 0, reorder_one_in = 0, mark_one_in = 0, damage_one_in = 0;
   Duration delay = 10us;
   uint16_t mtu = 1500;
-  bool scatter = false;  ///< packets come to any queue of a port
-  unsigned queue_room = 512;
+  bool scatter = false;           ///< packets come to any queue of a port
+  unsigned queue_room = 512;      ///< packets that a port takes in one turn
+  uint32_t no_buffer_one_in = 0;  ///< packets for which a port has no buffer when they are sent
 };
 
 class RoceNet;

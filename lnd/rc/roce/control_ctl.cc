@@ -17,12 +17,14 @@ constexpr uint16_t kOtherFirst = 60'999, kOtherLast = 32'768;
 
 }  // namespace
 
-RoceControl::RoceControl(Shared& shared, std::vector<RoceWorker*> workers, Rng& rng)
+RoceControl::RoceControl(Shared& shared, std::vector<RoceWorker*> workers, Rng& rng, const ProviderOptions& options)
     : shared_(shared),
       workers_(std::move(workers)),
       rng_(rng),
       cm_(*this, rng),
-      numbers_(unsigned(workers_.size()), rng) {}
+      numbers_(unsigned(workers_.size()), rng),
+      last_listener_(options.first_listener - 1),
+      last_conn_(options.first_conn - 1) {}
 
 // --- Ports and listeners ---------------------------------------------------------------------------------------------
 
@@ -58,6 +60,9 @@ Result<ListenerId> RoceControl::listen(const Endpoint& at) {
   const auto port = port_of(at.address);
   if (!port) return fail(ENODEV, "no port has this address: ports are named under ulnet: devices:");
   if (mtu_code(ports_[*port].facts.mtu) == 0) return fail(ENODEV, "the MTU of the port is too small for RoCE");
+  if (ports_[*port].facts.workers < workers_.size())
+    return fail(ENODEV, "the port has fewer queues than ulnet has workers: set `queues:` or `workers:`",
+                ports_[*port].facts.workers);
   if (listener_at(at) != 0) return fail(EADDRINUSE, "another network listens at this address and port");
   listeners_[++last_listener_] = {at, *port};
   return last_listener_;
@@ -110,6 +115,9 @@ uint16_t RoceControl::choose_source_port(const DialSpec& spec, const Port& port)
 Result<ConnId> RoceControl::dial(const DialSpec& spec, Instant now) {
   const auto port = port_of(spec.local);
   if (!port) return fail(EADDRNOTAVAIL, "no port has this address");
+  if (spec.local.is_v4() != spec.remote.address.is_v4())
+    return fail(EADDRNOTAVAIL, "the two addresses are not of the same version of IP");
+  if (mtu_code(ports_[*port].facts.mtu) == 0) return fail(EADDRNOTAVAIL, "the MTU of the port is too small for RoCE");
   const uint16_t source_port = choose_source_port(spec, ports_[*port]);
   if (source_port == 0) return fail(EADDRINUSE, "no source port is left");
   const auto cm = cm_.open({spec.local, spec.remote.address});
@@ -210,6 +218,7 @@ void RoceControl::reject(ConnId id, std::span<const std::byte> private_data, Ins
   ULNET_CHECK(conn.qp == nullptr);
   if (conn.cm != 0) cm_.reject(conn.cm, RejReason::kConsumer, private_data);
   leave_cm(conn);
+  forget_events(id);
   conns_.erase(id);
 }
 
@@ -250,7 +259,7 @@ void RoceControl::proceed(ConnId id, std::span<const std::byte> private_data, In
 void RoceControl::disconnect(ConnId id, Instant now) {
   Conn& conn = mine(id);
   if (std::exchange(conn.disconnected, true)) return;
-  std::erase_if(events_, [&](const Event& event) { return event.conn == id; });
+  forget_events(id);
   if (conn.cm != 0) cm_.close(conn.cm, now);
   leave_cm(conn);
   conn.state = State::kOver;

@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "lnd/rc/roce/cm_ctl.h"
-#include "lnd/rc/roce/port_facts_ctl.h"
 #include "lnd/rc/roce/qp.h"
+#include "lnd/rc/roce/roce.h"
 #include "lnd/rc/roce/worker.h"
 
 namespace ulnet::rc::roce {
@@ -17,7 +17,7 @@ namespace ulnet::rc::roce {
 class RoceControl final : public Control, CmUser {
  public:
   /// All outlive this.
-  RoceControl(Shared& shared, std::vector<RoceWorker*> workers, Rng& rng);
+  RoceControl(Shared& shared, std::vector<RoceWorker*> workers, Rng& rng, const ProviderOptions& options);
 
   [[nodiscard]] Result<uint8_t> add_port(PortFacts facts);
   void set_link(uint8_t port, const PortLink& link);
@@ -65,6 +65,7 @@ class RoceControl final : public Control, CmUser {
     CmId cm = 0;  ///< 0: the CM has let go
     State state = State::kReady;
     bool active = false, disconnected = false;
+    bool told = false;  ///< passive: the user has its kRequest
     uint8_t port = 0;
     ListenerId listener = 0;
     IpAddress local;
@@ -98,7 +99,11 @@ class RoceControl final : public Control, CmUser {
   [[nodiscard]] std::unique_ptr<Sender> make_sender(const Conn& conn, uint32_t qpn, Psn first, uint8_t rnr_retry_count);
   void end(Conn& conn, Cause cause, std::span<const std::byte> data = {});
   void say(const Conn& conn, EventKind kind, Cause cause = Cause::kNone, std::span<const std::byte> data = {});
+  void forget_events(ConnId id) {
+    std::erase_if(events_, [&](const Event& event) { return event.conn == id; });
+  }
   void changed(RoceQp& qp);
+  void take_mads(Instant now);
   void hear(const Note& note, Instant now);
 
   Shared& shared_;
@@ -113,8 +118,8 @@ class RoceControl final : public Control, CmUser {
   std::map<CmId, ConnId> by_cm_;
   std::set<std::tuple<IpAddress, IpAddress, uint16_t>> source_ports_;  ///< local, remote, and the port in use
   std::deque<Event> events_;
-  ListenerId last_listener_ = 0;
-  ConnId last_conn_ = 0;
+  ListenerId last_listener_;
+  ConnId last_conn_;
 };
 
 }  // namespace ulnet::rc::roce

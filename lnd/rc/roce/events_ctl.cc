@@ -8,6 +8,8 @@
 namespace ulnet::rc::roce {
 namespace {
 
+constexpr size_t kEventsMax = 128;  ///< with more, control takes no messages of the CM
+
 /// The port of a listener; nothing: another kind of service.
 std::optional<uint16_t> port_of_service(uint64_t service_id) {
   const auto port = uint16_t(service_id);
@@ -37,11 +39,18 @@ void RoceControl::changed(RoceQp& qp) {
   rings.bell.ring();
 }
 
-/// The connection has failed, or the peer has closed it.
+/// The connection has failed, or the peer has closed it. A request that the user has not got yet is forgotten: the
+/// connection is gone.
 void RoceControl::end(Conn& conn, Cause cause, std::span<const std::byte> data) {
   const bool was_up = conn.state == State::kUp;
   if (conn.state == State::kOver) return;
   leave_cm(conn);
+  if (!conn.active && !conn.told) {
+    const ConnId id = conn.id;
+    forget_events(id);
+    conns_.erase(id);
+    return;
+  }
   conn.state = State::kOver;
   say(conn, was_up ? EventKind::kClosed : EventKind::kFailed, cause, data);
   if (conn.qp == nullptr) return;
@@ -127,19 +136,34 @@ void RoceControl::hear(const Note& note, Instant now) {
   end(conn, note.failed);
 }
 
+/// Strangers can send any number of them. While the user does not take the events, they stay in the rings. The workers
+/// drop and count those for which there is no room.
+void RoceControl::take_mads(Instant now) {
+  for (const auto& rings : shared_.rings) {
+    MadMessage message;
+    for (uint32_t left = WorkerRings::kMads; left > 0 && events_.size() < kEventsMax && rings->mads_in.pop(message);
+         --left)
+      (void)cm_.received(message.addresses, message.mad, now);
+  }
+}
+
 unsigned RoceControl::poll(std::span<Event> out, Instant now) {
   (void)shared_.control_bell.is_rung();
   (void)shared_.control_bell.take();
+  take_mads(now);
   for (const auto& rings : shared_.rings) {
-    MadMessage message;
-    for (uint32_t left = WorkerRings::kMads; left > 0 && rings->mads_in.pop(message); --left)
-      (void)cm_.received(message.addresses, message.mad, now);
     Note note;
     for (uint32_t left = WorkerRings::kNotes; left > 0 && rings->notes.pop(note); --left) hear(note, now);
+    if (rings->owes.load(std::memory_order_relaxed) && rings->owes.exchange(false, std::memory_order_seq_cst))
+      rings->bell.ring();
   }
   (void)cm_.timers(now);
   unsigned count = 0;
-  for (; count < out.size() && !events_.empty(); events_.pop_front()) out[count++] = events_.front();
+  for (; count < out.size() && !events_.empty(); events_.pop_front()) {
+    out[count] = events_.front();
+    if (out[count].kind == EventKind::kRequest) mine(out[count].conn).told = true;
+    ++count;
+  }
   return count;
 }
 

@@ -1,5 +1,6 @@
 // Messages between control and the workers of this provider, and from worker to worker, each through rings of its own.
-// A ring that is full loses what the other side repeats: packets, messages of the CM. Notes and looks are not lost.
+// If a
+// ring is full, packets and messages of the CM are lost, and repeated later. Notes and looks are not lost.
 #pragma once
 #include <array>
 #include <atomic>
@@ -38,6 +39,7 @@ struct WorkerRings {
   // To control.
   SpscRing<MadMessage> mads_in{kMads};
   SpscRing<Note> notes{kNotes};
+  std::atomic<bool> owes{false};  ///< `notes` was full: ring the worker when it is not
   Bell* control_bell = nullptr;
 };
 

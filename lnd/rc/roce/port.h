@@ -22,8 +22,9 @@ inline constexpr unsigned kArrivalPieces = 6;  ///< of one packet that comes
 struct Arrival {
   IpAddress source, destination;
   uint8_t traffic_class = 0;
-  uint8_t port = 0;    ///< the provider's
-  uint32_t bytes = 0;  ///< behind the UDP header
+  uint8_t port = 0;       ///< the provider's
+  bool verified = false;  ///< the provider's: the ICRC is right
+  uint32_t bytes = 0;     ///< behind the UDP header
   uint32_t piece_count = 0;
   /// The packet from its IP header on, which has no options or extensions. All headers are in the first piece.
   std::array<std::span<std::byte>, kArrivalPieces> pieces{};
@@ -43,13 +44,13 @@ struct Departure {
 class WorkerPort {
  public:
   /// Takes packets that have come; returns how many.
-  [[nodiscard]] virtual unsigned take(std::span<Arrival> out) = 0;
+  [[nodiscard]] virtual unsigned take(std::span<Arrival> out, Instant now) = 0;
   /// The packet has been used. Maybe another worker's queue of this port took it.
   virtual void release(const Arrival& arrival) = 0;
   /// The same for a packet that is of no use.
   virtual void drop(const Arrival& arrival, FrameDrop reason, Instant now) = 0;
   /// Packets that send() takes now. A port without a link takes and drops them.
-  [[nodiscard]] virtual unsigned room() = 0;
+  [[nodiscard]] virtual unsigned room(Instant now) = 0;
   /// Copies the packet. False: no buffer is left, and nothing was sent. Requires: room().
   virtual bool send(const Departure& packet, Instant now) = 0;
   /// Hands what was sent to the device.

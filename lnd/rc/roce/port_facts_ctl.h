@@ -18,7 +18,8 @@ struct PortFacts {
   std::string name;
   std::vector<IpAddress> addresses;
   dpdk::Mac mac;
-  uint16_t mtu = 1500;  ///< of the link
+  uint16_t mtu = 1500;   ///< of the link
+  unsigned workers = 1;  ///< that have a queue: the first ones
   /// The worker on whose queue a flow arrives that comes from `from`, at this UDP source port. May be empty, and may
   /// return nothing: not known.
   std::function<std::optional<WorkerId>(const IpAddress& from, const IpAddress& to, uint16_t source_port)> worker_of;

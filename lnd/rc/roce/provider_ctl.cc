@@ -11,7 +11,7 @@ class ProviderImpl final : public RoceProvider {
     std::vector<RoceWorker*> all;
     for (uint16_t i = 0; i < options.workers; ++i)
       all.push_back(workers_.emplace_back(std::make_unique<RoceWorker>(WorkerId{i}, shared_)).get());
-    control_ = std::make_unique<RoceControl>(shared_, std::move(all), rng_);
+    control_ = std::make_unique<RoceControl>(shared_, std::move(all), rng_, options);
   }
   Result<void> open_bells() {
     for (const auto& rings : shared_.rings)
@@ -25,11 +25,13 @@ class ProviderImpl final : public RoceProvider {
   void attach(uint8_t port, WorkerId worker, WorkerPort& queue) override {
     workers_.at(worker.value)->attach(port, queue);
   }
-  void detach(uint8_t port) override {
-    for (const auto& worker : workers_) worker->detach(port);
-  }
+  void detach(uint8_t port, WorkerId worker) override { workers_.at(worker.value)->detach(port); }
   size_t connections() const override { return control_->connections(); }
-  const Counts& counts(uint8_t port, WorkerId worker) const override { return workers_.at(worker.value)->counts(port); }
+  uint64_t count(uint8_t port, Count which) const override {
+    uint64_t sum = 0;
+    for (const auto& worker : workers_) sum += worker->counts(port)[which].get();
+    return sum;
+  }
 
  private:
   Rng rng_;

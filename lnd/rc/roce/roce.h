@@ -24,18 +24,20 @@ class RoceProvider : public Provider {
   virtual void set_link(uint8_t port, const PortLink& link) = 0;
   /// A worker's queue of the port. On the worker's thread, or before it runs.
   virtual void attach(uint8_t port, WorkerId worker, WorkerPort& queue) = 0;
-  /// The port is closed: gives all its packets back. When no thread of a worker runs.
-  virtual void detach(uint8_t port) = 0;
+  /// The port is closed: gives all packets back that came from it. When the worker does not run.
+  virtual void detach(uint8_t port, WorkerId worker) = 0;
   /// Control: connections that were not destroyed.
   [[nodiscard]] virtual size_t connections() const = 0;
-  /// Any thread.
-  [[nodiscard]] virtual const Counts& counts(uint8_t port, WorkerId worker) const = 0;
+  /// The sum over all workers. Any thread.
+  [[nodiscard]] virtual uint64_t count(uint8_t port, Count which) const = 0;
 };
 
 struct ProviderOptions {
   unsigned workers = 1;
   uint64_t seed = 0;
-  bool threads = true;  ///< false: all halves are on one thread, so nobody needs to be woken
+  bool threads = true;            ///< false: all halves are on one thread, so nobody needs to be woken
+  ConnId first_conn = 1;          ///< ids are given out from here on
+  ListenerId first_listener = 1;  ///< the same
 };
 /// Errors: EMFILE.
 [[nodiscard]] Result<std::unique_ptr<RoceProvider>> open_provider(const ProviderOptions& options);

@@ -164,7 +164,7 @@ unsigned RoceWorker::look_at_changes() {
   WorkerRings& mine = rings();
   (void)mine.bell.take();
   unsigned count = 0;
-  for (uint32_t number; mine.looks.pop(number); ++count)
+  for (uint32_t number; count < WorkerRings::kLooks && mine.looks.pop(number); ++count)
     if (RoceQp* qp = table_[place_of_qpn(number)]; qp != nullptr && qp->number == number) look(*qp);
   if (!mine.look_at_all.load(std::memory_order_relaxed) || !mine.look_at_all.exchange(false)) return count;
   for (uint32_t place = 0; place < kQpPlaces; ++place)
@@ -176,14 +176,23 @@ void RoceWorker::owe(RoceQp& qp) {
   if (!is_linked<OwedTag>(qp)) owed_.push_back(qp);
 }
 
-/// Notes for control, as far as there is room.
-void RoceWorker::pay() {
-  if (owed_.empty()) return;
+/// Notes for control, as far as there is room. True: that is all.
+bool RoceWorker::pay_some() {
   while (RoceQp* qp = owed_.front()) {
-    if (!rings().notes.push({qp->conn, qp->owed})) break;
+    if (!rings().notes.push({qp->conn, qp->owed})) return false;
     owed_.remove(*qp);
+    control_rings_ = true;
   }
-  shared_.control_bell.ring();
+  return true;
+}
+
+/// If there is no room, control rings this worker when it has taken some.
+void RoceWorker::pay() {
+  if (!pay_some()) {
+    rings().owes.store(true, std::memory_order_seq_cst);
+    (void)pay_some();  // control may have looked just before
+  }
+  if (std::exchange(control_rings_, false)) shared_.control_bell.ring();
 }
 
 // --- Events of users -------------------------------------------------------------------------------------------------
@@ -229,16 +238,15 @@ void RoceWorker::settle(RoceQp& qp, Instant now) {
 // --- A turn ----------------------------------------------------------------------------------------------------------
 
 unsigned RoceWorker::poll(unsigned budget, Instant now) {
-  unsigned count = 0;
-  for (unsigned from = 0; from < shared_.handover.workers() && count < budget; ++from)
-    if (from != id_.value) count += take_from(shared_.handover.ring(from, id_.value), budget - count, now);
+  unsigned count = take_handed_over((budget + 1) / 2, now);
   for (unsigned i = 0; i < port_count_ && count < budget; ++i)
     count += take_from(uint8_t((first_port_ + i) % port_count_), budget - count, now);
   ++first_port_;
+  if (count < budget) count += take_handed_over(budget - count, now);
   for (unsigned to = 0; to < shared_.handover.workers(); ++to)
     if (std::exchange(handed_to_[to], false)) shared_.rings[to]->bell.ring();
   unsigned others = look_at_changes();
-  for (uint32_t left = settle_.size(); left > 0 && !settle_.empty(); --left, ++others)
+  for (uint32_t left = std::min(settle_.size(), budget); left > 0 && !settle_.empty(); --left, ++others)
     settle(*settle_.pop_front(), now);
   return count == 0 ? std::min(others, budget) : count;
 }
@@ -249,14 +257,21 @@ void RoceWorker::arm(RoceQp& qp) {
   if (!timer.armed() || deadline < timer.deadline) wheel_.arm(qp, deadline);  // else it is set again when it fires
 }
 
+/// Something has happened: packets may leave, or are awaited.
+void RoceWorker::follow(RoceQp& qp, Instant now) {
+  if (qp.sender->requester.ready(now))
+    mark_ready(qp);
+  else
+    arm(qp);
+}
+
 unsigned RoceWorker::timers(Instant now) {
   return wheel_.advance(now, kTimerBudget, [&](RoceQp& qp) {
     if (qp.is_broken) return;
     Requester& requester = qp.sender->requester;
     requester.expire(now);
     if (requester.failure() != Cause::kNone) return report(qp, now);
-    if (requester.ready(now)) mark_ready(qp);
-    arm(qp);
+    follow(qp, now);
   });
 }
 

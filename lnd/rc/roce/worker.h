@@ -29,7 +29,7 @@ class RoceWorker final : public Worker {
 
   /// The worker's queue of this port, from now on. Before the threads run, or on the worker's.
   void attach(uint8_t port, WorkerPort& queue);
-  /// The port is closed: gives back what has come from it. When no thread of a worker runs.
+  /// The port is closed: gives back what has come from it. When the worker does not run.
   void detach(uint8_t port);
   /// Any thread reads them.
   [[nodiscard]] Counts& counts(uint8_t port) { return ports_[port].counts; }
@@ -69,6 +69,8 @@ class RoceWorker final : public Worker {
   void arm(RoceQp& qp);
   void owe(RoceQp& qp);
   void pay();
+  [[nodiscard]] bool pay_some();
+  void follow(RoceQp& qp, Instant now);
   void report(RoceQp& qp, Instant now);
   void settle(RoceQp& qp, Instant now);
   void break_off(RoceQp& qp, Cause cause, Instant now);
@@ -76,10 +78,11 @@ class RoceWorker final : public Worker {
   [[nodiscard]] WorkerRings& rings() { return *shared_.rings[id_.value]; }
 
   // worker_rx.cc
-  unsigned take_from(SpscRing<Arrival>& ring, unsigned budget, Instant now);
+  unsigned take_handed_over(unsigned budget, Instant now);
   unsigned take_from(uint8_t port, unsigned budget, Instant now);
   void came(const Arrival& arrival, Instant now);
   void hand_over(const Arrival& arrival, WorkerId to, Instant now);
+  [[nodiscard]] RoceQp* qp_of(const Arrival& arrival, const Packet& packet);
   void mad_came(const Arrival& arrival, const Packet& packet, Instant now);
   void drop(const Arrival& arrival, FrameDrop reason, Instant now);
   void give_back(const Arrival& arrival);
@@ -101,7 +104,10 @@ class RoceWorker final : public Worker {
   Wheel<RoceQp> wheel_;
   std::array<bool, kWorkersMax> handed_to_{};  ///< workers that got packets in this turn
   unsigned port_count_ = 0;                    ///< above the highest that was attached
-  unsigned first_port_ = 0;                    ///< modulo port_count_: where the last poll() began
+  std::array<Arrival, kBatch> batch_;
+  bool control_rings_ = false;  ///< control has something to hear of
+  unsigned first_ring_ = 0;     ///< modulo the workers: where the last poll() began
+  unsigned first_port_ = 0;     ///< modulo port_count_: where the last poll() began
   [[nodiscard]] std::span<PortQueues> ports() { return std::span(ports_).first(port_count_); }
   uint32_t mad_psn_ = 0;
 };

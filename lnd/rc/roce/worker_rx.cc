@@ -61,27 +61,39 @@ void RoceWorker::give_back(const Arrival& arrival) {
   if (WorkerPort* queue = ports_[arrival.port].queue) queue->release(arrival);
 }
 
-unsigned RoceWorker::take_from(SpscRing<Arrival>& ring, unsigned budget, Instant now) {
+/// From each worker in turn.
+unsigned RoceWorker::take_handed_over(unsigned budget, Instant now) {
+  const unsigned workers = shared_.handover.workers();
   unsigned count = 0;
-  for (Arrival arrival; count < budget && ring.pop(arrival); ++count) came(arrival, now);
+  for (unsigned i = 0; i < workers && count < budget; ++i) {
+    SpscRing<Arrival>& ring = shared_.handover.ring((first_ring_ + i) % workers, id_.value);
+    for (Arrival arrival; count < budget && ring.pop(arrival); ++count) came(arrival, now);
+  }
+  ++first_ring_;
   return count;
 }
 
 unsigned RoceWorker::take_from(uint8_t port, unsigned budget, Instant now) {
   if (ports_[port].queue == nullptr) return 0;
-  std::array<Arrival, kBatch> batch;
   unsigned count = 0;
   while (count < budget) {
     const unsigned wanted = std::min(kBatch, budget - count);
-    const unsigned taken = ports_[port].queue->take(std::span(batch).first(wanted));
+    const unsigned taken = ports_[port].queue->take(std::span(batch_).first(wanted), now);
     for (unsigned i = 0; i < taken; ++i) {
-      batch[i].port = port;
-      came(batch[i], now);
+      batch_[i].port = port;
+      came(batch_[i], now);
     }
     count += taken;
     if (taken < wanted) break;
   }
   return count;
+}
+
+/// Null: the packet is for no queue pair of this worker that can take one.
+RoceQp* RoceWorker::qp_of(const Arrival& arrival, const Packet& packet) {
+  RoceQp* qp = packet.kind == PacketKind::kDatagram ? nullptr : find(arrival, packet.bth.qpn);
+  if (qp != nullptr && qp->sender == nullptr) look(*qp);  // control may just have made it
+  return qp == nullptr || qp->sender == nullptr ? nullptr : qp;
 }
 
 void RoceWorker::came(const Arrival& arrival, Instant now) {
@@ -94,14 +106,9 @@ void RoceWorker::came(const Arrival& arrival, Instant now) {
   const uint32_t number = packet->bth.qpn;
   if (number == kGsiQpn) return mad_came(arrival, *packet, now);
   if (const WorkerId to = worker_of_qpn(number); to != id_) return hand_over(arrival, to, now);
-  RoceQp* qp = find(arrival, number);
-  if (qp == nullptr || qp->sender == nullptr || packet->kind == PacketKind::kDatagram)
-    return drop(arrival, FrameDrop::kRoceQp, now);
-  if (!icrc_is_right(arrival)) return drop(arrival, FrameDrop::kRoceIcrc, now);
-  if ((arrival.traffic_class & 3) == kCongestion) {
-    qp->cnp_due = true;
-    mark_ready(*qp);
-  }
+  RoceQp* qp = qp_of(arrival, *packet);
+  if (qp == nullptr) return drop(arrival, FrameDrop::kRoceQp, now);
+  if (!arrival.verified && !icrc_is_right(arrival)) return drop(arrival, FrameDrop::kRoceIcrc, now);
   Requester& requester = qp->sender->requester;
   switch (packet->kind) {
     case PacketKind::kRequest:
@@ -117,16 +124,17 @@ void RoceWorker::came(const Arrival& arrival, Instant now) {
       break;
     case PacketKind::kDatagram: break;
   }
-  if (!qp->is_broken) {
-    if (requester.ready(now)) mark_ready(*qp);
-    arm(*qp);
-  }
+  if (!qp->is_broken) follow(*qp, now);
   give_back(arrival);
 }
 
 /// A queue pair that has refused a request says so again, since the answer may be lost.
 void RoceWorker::request_came(RoceQp& qp, const Arrival& arrival, const Packet& packet, Instant now) {
   if (qp.is_broken && qp.responder.failure() == Cause::kNone) return;
+  if ((arrival.traffic_class & 3) == kCongestion && !qp.is_broken) {
+    qp.cnp_due = true;
+    mark_ready(qp);
+  }
   if (const auto place = qp.responder.place(packet)) {
     (void)copy(arrival, lead_of(arrival) + packet.header_bytes, packet.payload_bytes, *place);
     if (!std::exchange(qp.live, true)) owe(qp);
@@ -136,9 +144,13 @@ void RoceWorker::request_came(RoceQp& qp, const Arrival& arrival, const Packet& 
   if (qp.responder.failure() != Cause::kNone) report(qp, now);
 }
 
+/// The CRC is looked at here, so that packets of strangers cost the worker on which they arrive.
 void RoceWorker::hand_over(const Arrival& arrival, WorkerId to, Instant now) {
   if (to.value >= shared_.handover.workers()) return drop(arrival, FrameDrop::kRoceQp, now);
-  if (!shared_.handover.ring(id_.value, to.value).push(arrival)) return drop(arrival, FrameDrop::kRoceBusy, now);
+  if (!icrc_is_right(arrival)) return drop(arrival, FrameDrop::kRoceIcrc, now);
+  Arrival verified = arrival;
+  verified.verified = true;
+  if (!shared_.handover.ring(id_.value, to.value).push(verified)) return drop(arrival, FrameDrop::kRoceBusy, now);
   handed_to_[to.value] = true;
 }
 
@@ -149,7 +161,7 @@ void RoceWorker::mad_came(const Arrival& arrival, const Packet& packet, Instant 
   MadMessage message{arrival.port, {arrival.destination, arrival.source}, {}};
   (void)copy(arrival, lead_of(arrival) + packet.header_bytes, kMadBytes, message.mad.data());
   if (!rings().mads_in.push(message)) return drop(arrival, FrameDrop::kRoceBusy, now);
-  shared_.control_bell.ring();
+  control_rings_ = true;  // at the end of the turn
   give_back(arrival);
 }
 

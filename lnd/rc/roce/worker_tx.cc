@@ -44,9 +44,17 @@ bool put(WorkerPort& queue, const FrameHead& head, const IpAddress& to, Parts& p
                     now);
 }
 
+/// One packet of a queue pair, of `left` in this turn. Without a queue it is lost. False: not now.
+bool put_one(const RoceQp& qp, WorkerPort* queue, Parts& parts, unsigned& left, Instant now) {
+  if (left == 0) return false;
+  if (queue != nullptr && (queue->room(now) == 0 || !put(*queue, qp.sender->head, qp.remote, parts, now))) return false;
+  --left;
+  return true;
+}
+
 }  // namespace
 
-/// One more packet of this port. Without a queue, packets are lost.
+/// An acknowledgement and a CNP, as far as they are due. False: the port is full. Without a queue, packets are lost.
 bool RoceWorker::send_answers(RoceQp& qp, PortQueues& port, unsigned& left, Instant now) {
   const auto answer = qp.responder.answer();
   const bool cnp = qp.cnp_due && qp.cnp_next <= now;
@@ -67,12 +75,9 @@ bool RoceWorker::send_answers(RoceQp& qp, PortQueues& port, unsigned& left, Inst
       parts.bth.psn = answer->psn;
       parts.extended_bytes = aeth_encode(answer->aeth, parts.extended.data());
     }
-    if (port.queue != nullptr) {
-      if (left == 0 || port.queue->room() == 0 || !put(*port.queue, qp.sender->head, qp.remote, parts, now)) {
-        qp.cnp_due = cnp;
-        return false;
-      }
-      --left;
+    if (!put_one(qp, port.queue, parts, left, now)) {
+      qp.cnp_due = cnp;
+      return false;
     }
     if (!notify) {
       qp.responder.answered();
@@ -99,11 +104,7 @@ bool RoceWorker::send_requests(RoceQp& qp, PortQueues& port, unsigned& left, Ins
     }
     parts.payload = *step.payload;
     parts.bytes = step.bytes;
-    if (port.queue != nullptr) {
-      if (left == 0 || port.queue->room() == 0 || !put(*port.queue, qp.sender->head, qp.remote, parts, now))
-        return false;
-      --left;
-    }
+    if (!put_one(qp, port.queue, parts, left, now)) return false;
     step.payload->advance(step.bytes);
     requester.sent(step, now);
   }
@@ -116,25 +117,30 @@ bool RoceWorker::transmit(RoceQp& qp, PortQueues& port, unsigned& left, Instant 
   if (!send_answers(qp, port, left, now)) return false;
   if (qp.is_broken) return true;
   const bool sent = send_requests(qp, port, left, now);
-  arm(qp);
+  follow(qp, now);
   return sent;
 }
 
 void RoceWorker::send_ready(PortQueues& port, Instant now) {
   unsigned left = kFlushMax;
-  while (RoceQp* qp = port.ready.front()) {
-    if (!transmit(*qp, port, left, now)) break;
-    port.ready.remove(*qp);
-    if (qp->sender != nullptr && !qp->is_broken && qp->sender->requester.ready(now)) mark_ready(*qp);
+  while (RoceQp* qp = port.ready.pop_front()) {
+    if (transmit(*qp, port, left, now)) continue;
+    if (!static_cast<Linked<ReadyTag>&>(*qp).linked()) port.ready.push_front(*qp);
+    break;
   }
   if (port.queue != nullptr) port.queue->flush(now);
 }
 
 void RoceWorker::send_mads(Instant now) {
-  MadMessage message;
-  for (unsigned i = 0; i < kMadsInTurn && rings().mads_out.pop(message); ++i) {
+  SpscRing<MadMessage>& ring = rings().mads_out;
+  MadMessage done;
+  for (unsigned i = 0; i < kMadsInTurn; ++i, (void)ring.pop(done)) {
+    const MadMessage* next = ring.peek();
+    if (next == nullptr) return;
+    MadMessage message = *next;
     WorkerPort* queue = ports_[message.port].queue;
-    if (queue == nullptr || queue->room() == 0) continue;  // the CM repeats it
+    if (queue == nullptr) continue;
+    if (queue->room(now) == 0) return;
     Parts parts;
     parts.bth.opcode = uint8_t(Opcode::kUdSendOnly);
     parts.bth.qpn = kGsiQpn;
@@ -144,7 +150,7 @@ void RoceWorker::send_mads(Instant now) {
     parts.payload = PayloadCursor(Payload{&piece, 1, 0, kMadBytes});
     parts.bytes = kMadBytes;
     const FrameHead head({message.addresses.local, message.addresses.remote, udp_source_port_ud(kGsiQpn), 0});
-    (void)put(*queue, head, message.addresses.remote, parts, now);
+    if (!put(*queue, head, message.addresses.remote, parts, now)) return;
   }
 }
 

@@ -31,7 +31,7 @@ TEST_F(RcEnd, nobody_listens) {
 TEST_F(RcEnd, no_such_machine) {
   listen();
   rc::DialSpec nobody = spec();
-  nobody.remote.address = rc::IpAddress::of_v4(0x0A0000FE);
+  nobody.remote.address = world->nobody();
   nobody.answer_max = 2s;
   nobody.resolve_max = 1s;
   dial(nobody);

@@ -37,7 +37,7 @@ class RoceProviderTest : public ::testing::Test {
     one.flush(now);
   }
   void step() {
-    now += 20us;
+    now += pace;
     net.run(now);
     for (unsigned node = 0; node < 2; ++node) {
       rc::Event event;
@@ -116,6 +116,7 @@ class RoceProviderTest : public ::testing::Test {
   [[nodiscard]] uint64_t dropped(FrameDrop reason) { return net.drops[reason]; }
 
   Instant now = kNever + 1s;
+  Duration pace = 20us;
   RoceNet net{7};
   std::vector<std::unique_ptr<RoceNode>> nodes;
   std::unique_ptr<Side> sides[2];
@@ -215,6 +216,18 @@ TEST_F(RoceProviderTest, a_request_that_names_another_source) {
   EXPECT_TRUE(until([&] { return sides[1] != nullptr; }));
 }
 
+// Goal: requests of the peer draw CNPs, answers and CNPs do not: two ends would send them to each other for ever.
+TEST_F(RoceProviderTest, a_cnp_draws_no_cnp) {
+  net.rules.mark_one_in = 1;
+  net.rules.delay = 60us;
+  connect(WorkerId{0}, WorkerId{0});
+  for (Side* side : {sides[0].get(), sides[1].get()}) side->send("x", 1);
+  ASSERT_TRUE(until([&] { return sides[0]->tokens.size() == 1 && sides[1]->tokens.size() == 1; }));
+  for (int i = 0; i < 5'000; ++i) step();
+  EXPECT_EQ(nodes[0]->count(Count::kCnpsSent), 1u);
+  EXPECT_EQ(nodes[1]->count(Count::kCnpsSent), 1u);
+}
+
 TEST_F(RoceProviderTest, marked_packets_slow_their_sender_down) {
   net.rules.mark_one_in = 1;
   connect(WorkerId{0}, WorkerId{0});
@@ -225,6 +238,212 @@ TEST_F(RoceProviderTest, marked_packets_slow_their_sender_down) {
   EXPECT_GT(nodes[1]->count(Count::kCnpsSent), 5u);
   EXPECT_LT(nodes[1]->count(Count::kCnpsSent), 20u * 8) << "not one for each packet";
   EXPECT_EQ(nodes[0]->count(Count::kCnpsReceived), nodes[1]->count(Count::kCnpsSent));
+}
+
+// Goal: a port that has no buffer now and then. The packets go later, and none is lost.
+TEST_F(RoceProviderTest, a_queue_without_buffers) {
+  net.rules.no_buffer_one_in = 2;
+  net.rules.mark_one_in = 2;
+  connect(WorkerId{0}, WorkerId{0});
+  for (unsigned round = 0; round < 10; ++round) {
+    for (unsigned i = 0; i < 16; ++i) sides[0]->send(std::string(4000, char('a' + i)), i + 1);
+    ASSERT_TRUE(until([&] { return sides[0]->tokens.size() == 16 * (round + 1); }));
+  }
+  EXPECT_EQ(nodes[0]->count(Count::kPacketsResent), 0u);
+}
+
+// Goal: when the peer's pause is over, one look at the timers finds it once.
+TEST_F(RoceProviderTest, a_pause_of_the_peer_costs_one_look) {
+  connect(WorkerId{0}, WorkerId{0});
+  sides[1]->repost = false;
+  for (unsigned i = 0; i < 18; ++i) {
+    sides[0]->send("x", i + 1);
+    ASSERT_TRUE(until([&] { return sides[0]->tokens.size() == i + 1; }));
+  }
+  sides[0]->send("no buffer", 19);
+  ASSERT_TRUE(until([&] { return nodes[0]->count(Count::kNaksRnrReceived) == 1; }));
+  now += 1ms;
+  EXPECT_EQ(nodes[0]->worker(WorkerId{0}).timers(now), 1u);
+  EXPECT_EQ(nodes[0]->worker(WorkerId{0}).timers(now), 0u);
+}
+
+// Goal: packets of no use that another worker hands over do not keep a worker from its own.
+TEST_F(RoceProviderTest, handed_over_packets_do_not_starve_a_worker) {
+  connect(WorkerId{2}, WorkerId{kUdpPort % kWorkers + 1});
+  const Bth stale{.opcode = uint8_t(Opcode::kSendOnly), .qpn = number_of(1), .psn = rc::roce::Psn(12'345)};
+  sides[0]->send("x", 1);
+  for (int i = 0; i < 100 && sides[0]->tokens.empty(); ++i) {
+    for (unsigned copy = 0; copy < 64; ++copy) net.send(address(0), address(1), packet_of(stale, {}, address(0)));
+    step();
+  }
+  EXPECT_EQ(sides[0]->tokens.size(), 1u);
+}
+
+// Goal: the first message of a peer may come before the worker has looked at what control has made.
+TEST_F(RoceProviderTest, the_first_message_is_not_lost) {
+  passive_worker = WorkerId{1};
+  listener = *nodes[1]->control().listen({address(1), kPort});
+  conns[0] =
+      *nodes[0]->control().dial({.local = address(0), .remote = {address(1), kPort}, .needs = needs(WorkerId{3})}, now);
+  const auto has = [&](rc::EventKind kind) { return std::find(kinds.begin(), kinds.end(), kind) != kinds.end(); };
+  const auto step_without_worker_3 = [&] {
+    now += pace;
+    net.run(now);
+    for (unsigned node = 0; node < 2; ++node) {
+      rc::Event event;
+      while (nodes[node]->control().poll({&event, 1}, now) == 1) on(node, event);
+      for (const uint16_t worker : {0, 1, 2}) turn(node, worker);
+    }
+  };
+  ASSERT_TRUE(until([&] { return sides[1] != nullptr; }));
+  for (int i = 0; i < 1000 && !has(rc::EventKind::kEstablished); ++i) step_without_worker_3();
+  for (int i = 0; i < 1000 && !up(); ++i) step_without_worker_3();
+  ASSERT_TRUE(up());
+  sides[1]->send("early", 1);
+  for (int i = 0; i < 10; ++i) step_without_worker_3();
+  EXPECT_TRUE(until([&] { return sides[0]->messages.size() == 1; }));
+  EXPECT_EQ(nodes[1]->count(Count::kPacketsResent), 0u);
+  EXPECT_EQ(dropped(FrameDrop::kRoceQp), 0u);
+}
+
+// Goal: workers and control that have nothing to do may sleep, and say so.
+TEST_F(RoceProviderTest, nothing_to_do) {
+  connect(WorkerId{0}, WorkerId{1});
+  sides[0]->send("x", 1);
+  ASSERT_TRUE(until([&] { return sides[0]->tokens.size() == 1; }));
+  for (int i = 0; i < 100; ++i) step();
+  for (unsigned node = 0; node < 2; ++node) {
+    EXPECT_GT(nodes[node]->control().next_deadline(), now);
+    for (uint16_t worker = 0; worker < kWorkers; ++worker) {
+      rc::Worker& one = nodes[node]->worker(WorkerId{worker});
+      EXPECT_FALSE(one.pending()) << node << worker;
+      now += 1s;
+      EXPECT_EQ(one.poll(64, now), 0u);
+      (void)one.timers(now);
+      EXPECT_EQ(one.next_deadline(), kForever) << node << worker;
+    }
+  }
+  sides[0]->send("y", 2);
+  EXPECT_TRUE(nodes[0]->worker(WorkerId{0}).pending());
+  EXPECT_EQ(nodes[0]->worker(WorkerId{0}).next_deadline(), kNever);
+  nodes[0]->worker(WorkerId{0}).flush(now);
+  EXPECT_FALSE(nodes[0]->worker(WorkerId{0}).pending());
+  EXPECT_LT(nodes[0]->worker(WorkerId{0}).next_deadline(), now + 1s) << "for an acknowledgement";
+}
+
+// Goal: any number of requests of strangers, taken back at once or not, leaves a bounded number of connections.
+TEST_F(RoceProviderTest, a_flood_of_requests) {
+  listener = *nodes[1]->control().listen({address(1), kPort});
+  std::array<std::byte, rc::roce::kMadBytes> mad{};
+  for (uint32_t i = 1; i <= 20'000; ++i) {
+    std::array<std::byte, rc::roce::kReqDataMax> data{};
+    rc::roce::cma_encode({address(9), address(1), 1023}, std::span(data).first<rc::roce::kCmaHeaderBytes>());
+    rc::roce::CmReq req;
+    req.local_id = i;
+    req.service_id = rc::roce::service_id_of(kPort);
+    req.qpn = 1000 + i;
+    req.mtu = kCodeOf1024;
+    req.local_gid = address(9);
+    req.remote_gid = address(1);
+    req.private_data = data;
+    rc::roce::cm_encode({i, req}, mad);
+    net.send(address(9), address(1), datagram_of(mad, address(9)));
+    rc::roce::cm_encode({i, rc::roce::CmRej{.local_id = i, .about = rc::roce::CmAbout::kOther, .reason = 4}}, mad);
+    net.send(address(9), address(1), datagram_of(mad, address(9)));
+    if (i % 100 != 0) continue;
+    now += 1ms;
+    net.run(now);
+    for (int turns = 0; turns < 4; ++turns) turn(1, kUdpPort % kWorkers);
+    std::array<rc::Event, 4> events;
+    for (const rc::Event& event : std::span(events).first(nodes[1]->control().poll(events, now)))
+      if (event.kind == rc::EventKind::kRequest) nodes[1]->control().reject(event.conn, {}, now);
+    ASSERT_LT(net.conns(), 1000u) << i;
+  }
+  for (int i = 0; i < 1000; ++i) {
+    std::array<rc::Event, 4> events;
+    for (const rc::Event& event : std::span(events).first(nodes[1]->control().poll(events, now))) {
+      ASSERT_EQ(event.kind, rc::EventKind::kRequest) << "no other event of a connection that is gone";
+      nodes[1]->control().reject(event.conn, {}, now);
+    }
+  }
+  EXPECT_EQ(net.conns(), 0u);
+  nodes[1]->control().unlisten(listener);
+  connect(WorkerId{0}, WorkerId{0});
+}
+
+// Goal: a request that the peer has taken back is rejected: no event of it follows.
+TEST_F(RoceProviderTest, a_request_that_was_taken_back) {
+  listener = *nodes[1]->control().listen({address(1), kPort});
+  std::array<std::byte, rc::roce::kReqDataMax> data{};
+  rc::roce::cma_encode({address(0), address(1), 1023}, std::span(data).first<rc::roce::kCmaHeaderBytes>());
+  rc::roce::CmReq req;
+  req.local_id = 77;
+  req.service_id = rc::roce::service_id_of(kPort);
+  req.qpn = 1000;
+  req.mtu = kCodeOf1024;
+  req.local_gid = address(0);
+  req.remote_gid = address(1);
+  req.private_data = data;
+  std::array<std::byte, rc::roce::kMadBytes> mad{};
+  const auto come = [&](rc::Event* out) {
+    net.send(address(0), address(1), datagram_of(mad, address(0)));
+    now += 1ms;
+    net.run(now);
+    turn(1, kUdpPort % kWorkers);
+    return nodes[1]->control().poll({out, out == nullptr ? 0u : 1u}, now);
+  };
+  rc::Event event;
+  rc::roce::cm_encode({1, req}, mad);
+  ASSERT_EQ(come(&event), 1u);
+  rc::roce::cm_encode({1, rc::roce::CmRej{.local_id = 77, .about = rc::roce::CmAbout::kOther, .reason = 4}}, mad);
+  (void)come(nullptr);
+  nodes[1]->control().reject(event.conn, {}, now);
+  EXPECT_EQ(nodes[1]->control().poll({&event, 1}, now), 0u);
+}
+
+// Goal: source ports come to an end, and are free again when connections end.
+TEST_F(RoceProviderTest, source_ports) {
+  rc::DialSpec spec{.local = address(0), .remote = {address(7), kPort}, .needs = needs(WorkerId{0})};
+  spec.needs.receives = spec.needs.sends = 1;
+  spec.needs.buffer_bytes = 64;
+  std::vector<rc::ConnId> all;
+  while (const auto conn = nodes[0]->control().dial(spec, now)) all.push_back(*conn);
+  EXPECT_EQ(all.size(), 512u);
+  EXPECT_EQ(nodes[0]->control().dial(spec, now).error().code, -EADDRINUSE);
+  spec.remote.address = rc::IpAddress{{0xFD}};
+  EXPECT_EQ(nodes[0]->control().dial(spec, now).error().code, -EADDRNOTAVAIL) << "another version of IP";
+  spec.remote.address = address(7);
+  for (const rc::ConnId conn : all) {
+    nodes[0]->control().disconnect(conn, now);
+    nodes[0]->control().destroy(conn, now);
+  }
+  const auto again = nodes[0]->control().dial(spec, now);
+  ASSERT_TRUE(again);
+  nodes[0]->control().disconnect(*again, now);
+  nodes[0]->control().destroy(*again, now);
+}
+
+// Goal: packets that wait for another worker when a port is closed go back to it.
+TEST_F(RoceProviderTest, a_port_is_closed_with_packets_under_way) {
+  net.rules.scatter = true;
+  connect(WorkerId{2}, WorkerId{1});
+  const Bth stale{.opcode = uint8_t(Opcode::kSendOnly), .qpn = number_of(1), .psn = rc::roce::Psn(12'345)};
+  for (unsigned i = 0; i < 100; ++i) net.send(address(0), address(1), packet_of(stale, {}, address(0)));
+  now += 1ms;
+  net.run(now);
+  for (const uint16_t worker : {0, 2, 3}) turn(1, worker);
+  EXPECT_GT(net.packets_out, 10u);
+  sides[1].reset();
+  conns[1] = 0;
+  nodes[1].reset();  // as a process that ends
+  EXPECT_EQ(net.packets_out, 0u);
+  nodes[0]->control().disconnect(conns[0], now);
+  for (int i = 0; i < 100 && sides[0]->qp != nullptr; ++i) {
+    rc::Event event;
+    (void)nodes[0]->control().poll({&event, 1}, now);
+    turn(0, 2);
+  }
+  nodes[0]->control().destroy(std::exchange(conns[0], 0), now);
 }
 
 // Goal: a port takes a few packets in a turn only. All go in later turns, and nothing is lost.

@@ -1,5 +1,6 @@
 // The world of the RoCE provider. ULNET_ROCE_WIRE names the kind of wire: clean, lossy (1 packet in 100), bad (1 in
-// 10). The last two repeat, reorder, mark and damage packets, too. With "scatter", packets come to any of two workers.
+// 10). The last two repeat, reorder, mark and damage packets, too. With "scatter", packets come to any of two workers,
+// and the nodes have IPv6 addresses.
 #include <cstdlib>
 #include <functional>
 
@@ -14,6 +15,7 @@ RoceNetRules rules_of_wire() {
   const std::string wire = name == nullptr ? "clean" : name;
   RoceNetRules rules;
   rules.scatter = wire == "scatter";
+  if (rules.scatter) rules.mark_one_in = 20;
   if (wire == "clean" || rules.scatter) return rules;
   rules.lose_one_in = wire == "bad" ? 10 : 100;
   rules.repeat_one_in = rules.reorder_one_in = rules.mark_one_in = rules.damage_one_in = 5 * rules.lose_one_in;
@@ -44,7 +46,11 @@ class RoceWorld final : public World {
     silent_.reset();
   }
   rc::Provider& node(unsigned index) override { return *nodes_[index]; }
-  rc::IpAddress address(unsigned index) const override { return rc::IpAddress::of_v4(0x0A000001 + index); }
+  rc::IpAddress address(unsigned index) const override {
+    if (!net_.rules.scatter) return rc::IpAddress::of_v4(0x0A000001 + index);
+    return {{0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, uint8_t(1 + index)}};
+  }
+  rc::IpAddress nobody() const override { return address(0xFD); }
   void cut() override { net_.cut(address(0), address(1)); }
   void silent_request() override {
     silent_ = net_.make_node({address(2)}, 1);

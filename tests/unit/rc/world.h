@@ -17,6 +17,8 @@ class World {
   virtual ~World() = default;
   [[nodiscard]] virtual rc::Provider& node(unsigned index) = 0;
   [[nodiscard]] virtual rc::IpAddress address(unsigned index) const = 0;
+  /// Of nobody, on the same network.
+  [[nodiscard]] virtual rc::IpAddress nobody() const { return rc::IpAddress::of_v4(0x0A0000FE); }
   /// From now on nothing passes between the two nodes. Requires: can_cut().
   virtual void cut() = 0;
   [[nodiscard]] virtual bool can_cut() const { return true; }
