@@ -16,6 +16,8 @@
 
 namespace ulnet {
 
+class PortUser;  // lnd/net/dpdk/port_user_ctl.h
+
 // --- Rows ------------------------------------------------------------------------------------------------------------
 
 /// Where the value of a row lives in the driver's struct `S`. Values travel as plain numbers. A boolean is 0 or 1, an
@@ -107,6 +109,7 @@ struct DriverContext {
   std::span<const int64_t> settings;  ///< by row of DriverType::settings
   unsigned workers = 1;
   uint64_t incarnation = 1;  ///< unique per life of the node: real time in ns
+  bool ports = false;        ///< the process opens packet ports, and reports them to Driver::port_user()
 };
 
 /// How a driver moves bytes: for the journal ("sockets: io_uring"). An empty text stands for nothing to report.
@@ -127,6 +130,8 @@ class Driver {
   /// node, while the node lives.
   virtual void retune(std::span<const int64_t> settings, Instant now) { (void)settings, (void)now; }
   [[nodiscard]] virtual DriverNote note() const { return {}; }
+  /// The part of the driver that uses packet ports; null: none. Lives as long as the driver.
+  [[nodiscard]] virtual PortUser* port_user() { return nullptr; }
 };
 
 struct DriverType {
@@ -154,7 +159,8 @@ using DriverNumbers = std::vector<std::vector<int64_t>>;
 class Drivers {
  public:
   /// Opens every driver of driver_types(). Errors: those of the first driver that cannot be opened.
-  [[nodiscard]] static Result<Drivers> open(const DriverNumbers& settings, unsigned workers, uint64_t incarnation);
+  [[nodiscard]] static Result<Drivers> open(const DriverNumbers& settings, unsigned workers, uint64_t incarnation,
+                                            bool ports = false);
   /// Loopback first.
   [[nodiscard]] std::vector<LndEntry> entries() const;
   void retune(const DriverNumbers& settings, Instant now) const;
@@ -162,6 +168,8 @@ class Drivers {
     NetType net_type;
     DriverNote note;
   };
+  /// Of the drivers that use packet ports.
+  [[nodiscard]] std::vector<PortUser*> port_users() const;
   /// Of the drivers that have something to report.
   [[nodiscard]] std::vector<Note> notes() const;
 

@@ -16,12 +16,12 @@ bool driver_serves(NetType type) {
   return false;
 }
 
-Result<Drivers> Drivers::open(const DriverNumbers& settings, unsigned workers, uint64_t incarnation) {
+Result<Drivers> Drivers::open(const DriverNumbers& settings, unsigned workers, uint64_t incarnation, bool ports) {
   Drivers drivers;
   const auto types = driver_types();
   for (size_t i = 0; i < types.size(); ++i) {
     const std::span<const int64_t> numbers = i < settings.size() ? std::span(settings[i]) : std::span<const int64_t>();
-    auto driver = types[i]->open({numbers, workers, incarnation});
+    auto driver = types[i]->open({numbers, workers, incarnation, ports});
     if (!driver) return tl::unexpected(driver.error());
     drivers.all_.push_back({types[i], std::move(*driver)});
   }
@@ -40,6 +40,13 @@ std::vector<LndEntry> Drivers::entries() const {
 
 void Drivers::retune(const DriverNumbers& settings, Instant now) const {
   for (size_t i = 0; i < all_.size() && i < settings.size(); ++i) all_[i].driver->retune(settings[i], now);
+}
+
+std::vector<PortUser*> Drivers::port_users() const {
+  std::vector<PortUser*> users;
+  for (const Opened& one : all_)
+    if (PortUser* user = one.driver->port_user()) users.push_back(user);
+  return users;
 }
 
 std::vector<Drivers::Note> Drivers::notes() const {

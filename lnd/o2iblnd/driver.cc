@@ -1,12 +1,12 @@
-// The record of o2iblnd, over the RDMA devices of the machine. The one file of this folder that names a provider.
-// Thread: control.
+// The record of o2iblnd, over the RDMA devices of the machine and packet ports. The one file of this folder that names
+// a provider. Thread: control.
 #include "lnd/driver.h"
 
 #include <filesystem>
 
 #include "lnd/o2iblnd/fields.h"
 #include "lnd/o2iblnd/o2iblnd.h"
-#include "lnd/rc/verbs/verbs.h"
+#include "lnd/rc/providers_ctl.h"
 
 namespace ulnet::o2iblnd {
 namespace {
@@ -20,9 +20,10 @@ bool has_device() {
 }
 
 Result<std::unique_ptr<Driver>> open(const DriverContext& context) {
-  auto provider = rc::verbs::open_provider(context.workers);
-  if (!provider) return tl::unexpected<Error>(provider.error());
-  return make_ib_driver(context, std::move(*provider), has_device());
+  auto system =
+      rc::open_system_provider({.workers = context.workers, .ports = context.ports, .seed = context.incarnation});
+  if (!system) return tl::unexpected<Error>(system.error());
+  return make_ib_driver(context, std::move(system->provider), has_device() || context.ports, system->port_user);
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ class LazyMemory {
 
 class IbDriver final : public Driver {
  public:
-  IbDriver(const IbConfig& config, std::unique_ptr<rc::Provider> provider)
-      : config_(config), provider_(std::move(provider)) {}
+  IbDriver(const IbConfig& config, std::unique_ptr<rc::Provider> provider, PortUser* port_user)
+      : config_(config), provider_(std::move(provider)), port_user_(port_user) {}
   // The node is gone, so no queue pair uses the memory.
   ~IbDriver() override {
     if (registered_) provider_->control().region_remove(kStagingRegion);
@@ -64,11 +64,13 @@ class IbDriver final : public Driver {
   void retune(std::span<const int64_t> settings, Instant now) override {
     if (control_ != nullptr) control_->retune(ib_config(settings), now);
   }
+  PortUser* port_user() override { return port_user_; }
 
  private:
   const IbConfig config_;
   LazyMemory staging_;  // outlives the provider
   std::unique_ptr<rc::Provider> provider_;
+  PortUser* const port_user_;  // the provider's
   bool registered_ = false;
   IbLndControl* control_ = nullptr;  // the Node's
 };
@@ -76,11 +78,11 @@ class IbDriver final : public Driver {
 }  // namespace
 
 Result<std::unique_ptr<Driver>> make_ib_driver(const DriverContext& context, std::unique_ptr<rc::Provider> provider,
-                                               bool register_memory) {
+                                               bool register_memory, PortUser* port_user) {
   IbConfig config = ib_config(context.settings);
   config.register_memory = register_memory;
   config.incarnation = context.incarnation / 1000;
-  auto driver = std::make_unique<IbDriver>(config, std::move(provider));
+  auto driver = std::make_unique<IbDriver>(config, std::move(provider), port_user);
   if (auto opened = driver->open(context.workers); !opened) return tl::unexpected<Error>(opened.error());
   return driver;
 }

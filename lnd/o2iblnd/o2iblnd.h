@@ -18,11 +18,12 @@ extern const DriverType kIbDriver;
 /// has written. Pages are in use only after a device has registered them.
 inline constexpr size_t kStagingBytes = 8 * Staging::kBlockBytes;
 
-/// The driver over a provider with as many workers, with `settings` by row of kIbDriver. If `register_memory`, MDs
+/// The driver over a provider with as many workers, with `settings` by row of kIbDriver. `port_user`: the provider's,
+/// or null. If `register_memory`, MDs
 /// above 4 KiB that lie in no region wait for the helper when they are bound. Otherwise no NI can start. Errors: ENOMEM
 /// (staging memory), those of rc::Control::region_add().
 [[nodiscard]] Result<std::unique_ptr<Driver>> make_ib_driver(const DriverContext& context,
                                                              std::unique_ptr<rc::Provider> provider,
-                                                             bool register_memory);
+                                                             bool register_memory, PortUser* port_user = nullptr);
 
 }  // namespace ulnet::o2iblnd

@@ -100,7 +100,7 @@ INCLUDE_TABLE = [
      'ports and the EAL stand on no driver'),
     (('lnd/rc/roce',), DRIVER + ('lnd/rc/*.h',), 'a provider stands on lnd/rc/rc.h and its device'),
     (('lnd/rc',), DRIVER + ('lnd/rc',), 'a provider stands on lnd/rc/rc.h'),
-    (('lnd/o2iblnd/driver.cc',), DRIVER + ('lnd/rc/rc.h', 'lnd/rc/verbs/verbs.h'), 'the record names its provider'),
+    (('lnd/o2iblnd/driver.cc',), DRIVER + ('lnd/rc/rc.h', 'lnd/rc/providers_ctl.h'), 'the record names its provider'),
     (('lnd/o2iblnd',), DRIVER + ('lnd/rc/rc.h',), 'o2iblnd is written against lnd/rc/rc.h only'),
     (('lnd',), DRIVER,
      'a driver stands on dataplane/{base,wire,state}, lnd/lnd.h and lnd/net: ask the core via LndCore'),

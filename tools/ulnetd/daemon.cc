@@ -74,11 +74,11 @@ config::Checked<void> Daemon::open_node(const config::DesiredState& state) {
   host_ = std::move(*host);
   for (const std::string& line : host_->describe()) options_.log(line);
 
-  devices_ = system_devices();
+  devices_ = std::make_unique<PortDevices>(system_devices());
   memory_ = std::make_unique<HostMemory>(host_->arenas());
   worker_memory_ = worker_memory(host_->arenas(), host_->topology());
   const uint64_t incarnation = real_time_ns();
-  auto drivers = Drivers::open(boot_drivers(state), host_->worker_count(), incarnation);
+  auto drivers = Drivers::open(boot_drivers(state), host_->worker_count(), incarnation, !devices->empty());
   if (!drivers) return tl::unexpected(config::problem_of("cannot start the drivers", drivers.error()));
   drivers_.emplace(std::move(*drivers));
   for (const Drivers::Note& one : drivers_->notes()) options_.log(std::string(one.note.about) + ": " + one.note.text);
@@ -99,13 +99,16 @@ config::Checked<void> Daemon::open_node(const config::DesiredState& state) {
   if (!node) return tl::unexpected(config::problem_of("cannot make the node", node.error()));
   node_ = std::move(*node);
   perf_target_ = std::make_unique<PerfTarget>(*node_);
+  // Before the workers of the node, which use the ports.
+  if (!devices->empty())
+    if (auto opened = open_ports(*devices); !opened) return opened;
   turnables_ = worker_turnables(*node_);
   for (uint16_t worker = 0; worker < host_->worker_count(); ++worker) {
     if (auto added = host_->add(WorkerId{worker}, *turnables_[worker]); !added) {
       return tl::unexpected(config::problem_of("cannot start a worker", added.error()));
     }
   }
-  return devices->empty() ? config::Checked<void>{} : open_ports(*devices);
+  return {};
 }
 
 config::Checked<void> Daemon::open_ports(const std::vector<config::DeviceConfig>& devices) {
@@ -113,9 +116,11 @@ config::Checked<void> Daemon::open_ports(const std::vector<config::DeviceConfig>
   deps.log = options_.log;
   deps.reply = [this](api::RequestId id, const api::Answer& answer) { requests_->reply(id, answer); };
   deps.backlog = [this](api::RequestId id) { return server_->backlog(id); };
+  deps.users = drivers_->port_users();
   auto ports = Ports::open(devices, *host_, std::move(deps));
   if (!ports) return tl::unexpected(ports.error());
   ports_ = std::move(*ports);
+  devices_->set_ports(ports_.get());
   return {};
 }
 
@@ -212,16 +217,17 @@ void Daemon::open_perf() {
 }
 
 Daemon::~Daemon() {
-  if (ports_ != nullptr) ports_->close();
   if (perf_ != nullptr) perf_->halt();  // its jobs use submitters of the node, and threads of the host
   if (host_ != nullptr) {
     for (uint16_t worker = 0; worker < turnables_.size(); ++worker)
       (void)host_->remove(WorkerId{worker}, *turnables_[worker]);
+    if (ports_ != nullptr) ports_->close();  // the workers of the node used them
     host_->stop();
   }
   node_.reset();  // before the objects that it uses: drivers, memory, the perf target's sink
   perf_.reset();
   perf_target_.reset();
+  if (devices_ != nullptr) devices_->set_ports(nullptr);
   ports_.reset();
   server_.reset();  // after all objects that may still answer
 }

@@ -12,8 +12,8 @@
 #include "config/problem.h"
 #include "control/api/requests.h"
 #include "control/api/server.h"
-#include "control/node.h"
 #include "control/lib/node_turnables.h"
+#include "control/node.h"
 #include "dataplane/host/arena.h"
 #include "dataplane/host/host.h"
 #include "dataplane/host/memory_reserve.h"
@@ -21,7 +21,7 @@
 #include "lnd/registry.h"
 #include "perf/generator/service.h"
 #include "tools/ulnetd/perf_target.h"
-#include "tools/ulnetd/ports/ports.h"
+#include "tools/ulnetd/ports/port_devices.h"
 
 namespace ulnet {
 
@@ -73,7 +73,7 @@ class Daemon final : private ControlTurnable {
   DaemonOptions options_;
   config::ChangeList applied_;  // the changes of configure(), for error texts
   std::unique_ptr<Host> host_;
-  std::unique_ptr<Devices> devices_;
+  std::unique_ptr<PortDevices> devices_;
   std::unique_ptr<HostMemory> memory_, worker_memory_;
   std::optional<Drivers> drivers_;
   std::unique_ptr<PerfTarget> perf_target_;  // outlives the node, whose workers use its memory

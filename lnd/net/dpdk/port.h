@@ -67,6 +67,7 @@ class Port {
   [[nodiscard]] unsigned queue_count() const { return unsigned(queues_.size()); }
   [[nodiscard]] PortQueue& queue(unsigned index) { return *queues_[index]; }
   [[nodiscard]] const Mac& mac() const { return mac_; }
+  [[nodiscard]] int numa() const { return numa_; }  ///< node of the device; negative: not known
   [[nodiscard]] const RssModel& rss() const { return rss_; }
   [[nodiscard]] const PoolPlan& plan() const { return plan_; }
 

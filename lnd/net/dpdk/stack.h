@@ -135,6 +135,11 @@ class Stack final : NeighbourActions {
   unsigned timers(Instant now);
   /// Hands the gathered packets to the port. Packets that the port does not take stay for the next turn.
   void flush(Instant now);
+  /// Packets that can be gathered before the next flush(). Hands over what was gathered if there is no room.
+  [[nodiscard]] unsigned tx_room(Instant now) {
+    if (gathered_count_ == gathered_.size()) flush(now);
+    return unsigned(gathered_.size()) - gathered_count_;
+  }
   [[nodiscard]] Instant next_deadline() { return neighbours_.next_deadline(); }
   /// Something to do without a packet: news, or packets that the port has not taken. Packets: PortQueue::has_packets().
   [[nodiscard]] bool pending();

@@ -7,12 +7,20 @@
 
 #include "lnd/net/dpdk/eal.h"
 #include "lnd/net/dpdk/pool_plan.h"
+#include "lnd/net/dpdk/port_user_ctl.h"
 #include "lnd/net/packet/net_address_text.h"
 #include "tools/ulnetd/ports/capture_stream.h"
 #include "tools/ulnetd/ports/port_yaml.h"
 
 namespace ulnet {
 namespace {
+
+/// The address as a NID whose net means nothing.
+Nid nid_of(const dpdk::IpAddress& address) {
+  const Net net = Net::of(NetType::kTcp, 0);
+  if (address.is_v4()) return Nid::v4(net, address.v4());
+  return Nid::v6(net, address.bytes);
+}
 
 std::string text_of(const std::string& name, const Problem& problem) {
   return fmt::format("port {}: {}", name, problem.what);
@@ -25,6 +33,7 @@ class Served final : public PortWatcher {
 
   void link_changed(const dpdk::LinkState& link) override {
     deps_.log(fmt::format("port {}: link {}", name_, link.up ? "up" : "down"));
+    for (PortUser* user : deps_.users) user->link_changed(name_, link);
   }
   void reset_done(const Problem* problem) override {
     std::string said = problem == nullptr ? fmt::format("port {}: reset", name_) : text_of(name_, *problem);
@@ -63,6 +72,7 @@ class OpenPorts final : public Ports {
     for (const auto& one : ports_) one->port_->wait_fds(out);
   }
   [[nodiscard]] std::vector<std::string> names() const override;
+  [[nodiscard]] std::vector<Devices::Interface> interfaces() const override;
   [[nodiscard]] config::Doc shown(const std::string& name, int verbosity) override;
   void capture(api::RequestId id, const api::Request& request) override;
   void reset(api::RequestId id, const api::Request& request) override;
@@ -94,6 +104,8 @@ config::Checked<void> OpenPorts::open(const std::vector<config::DeviceConfig>& d
     auto served = std::make_unique<Served>(device.name, deps_);
     LivePort::Options options;
     options.port = std::move(*config);
+    for (PortUser* user : deps_.users)
+      if (PortAppMaker app = user->opening(options.port)) options.app = std::move(app);
     options.index = unsigned(ports_.size());
     options.watcher = served.get();
     auto port = LivePort::open(host, std::move(options));
@@ -101,6 +113,7 @@ config::Checked<void> OpenPorts::open(const std::vector<config::DeviceConfig>& d
     served->port_ = std::move(*port);
     deps_.log(fmt::format("port {}: {}, {} queues, link {}", device.name, dpdk::mac_text(served->port_->port().mac()),
                           served->port_->worker_count(), served->port_->link().up ? "up" : "down"));
+    for (PortUser* user : deps_.users) user->opened(served->port_->port(), served->port_->link());
     ports_.push_back(std::move(served));
   }
   return {};
@@ -142,8 +155,34 @@ std::vector<std::string> OpenPorts::names() const {
   return names;
 }
 
+std::vector<Devices::Interface> OpenPorts::interfaces() const {
+  std::vector<Devices::Interface> all;
+  for (const auto& one : ports_) {
+    const dpdk::LinkState link = one->port_->link();
+    Devices::Interface interface;
+    interface.name = one->name_;
+    interface.link_up = link.up;
+    interface.speed = {link.speed_mbps, link.speed_mbps};
+    const int numa = one->port_->port().numa();
+    if (numa >= 0) interface.numa_node = uint32_t(numa);
+    for (const bool v4 : {true, false})
+      for (const dpdk::IpPrefix& own : one->port_->port().config().addresses.own)
+        if (own.address.is_v4() == v4) interface.addresses.push_back(nid_of(own.address));
+    all.push_back(std::move(interface));
+  }
+  return all;
+}
+
 config::Doc OpenPorts::shown(const std::string& name, int verbosity) {
-  return port_doc(*find(name)->port_, verbosity);
+  config::Doc doc = port_doc(*find(name)->port_, verbosity);
+  for (const PortUser* user : deps_.users) {
+    const auto counts = user->counts(name);
+    if (verbosity < 1 || counts.empty()) continue;
+    config::Doc& shown = doc.set(user->protocol(), config::Doc::map());
+    for (const PortUser::Count& one : counts)
+      if (one.value != 0) shown.set(one.text->name, one.value);
+  }
+  return doc;
 }
 
 void OpenPorts::capture(api::RequestId id, const api::Request& request) {

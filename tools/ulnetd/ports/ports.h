@@ -1,5 +1,5 @@
 // The packet ports of `ulnet: devices:` in a running ulnetd: opened at start, shown, captured and reset over the
-// control socket. LNDs decide on their use. If ulnet is built without DPDK, open() refuses any port. Thread: control.
+// control socket. Drivers use them. If ulnet is built without DPDK, open() refuses any port. Thread: control.
 #pragma once
 #include <functional>
 #include <memory>
@@ -11,8 +11,11 @@
 #include "config/problem.h"
 #include "control/api/server.h"
 #include "dataplane/host/host.h"
+#include "lnd/net/kernel/devices.h"
 
 namespace ulnet {
+
+class PortUser;  // lnd/net/dpdk/port_user_ctl.h
 
 class Ports {
  public:
@@ -20,6 +23,7 @@ class Ports {
     std::function<void(const std::string&)> log;
     std::function<void(api::RequestId, const api::Answer&)> reply;
     std::function<size_t(api::RequestId)> backlog;  ///< bytes that wait to be sent to the request's client
+    std::vector<PortUser*> users;                   ///< parts of drivers; outlive the ports
   };
   /// Adds to `host` the requirements of the ports: DPDK, PCI devices, memory. The host must meet them before open().
   /// Errors: a device that is not understood, with the reason.
@@ -35,6 +39,8 @@ class Ports {
   virtual void wait_fds(std::vector<int>& out) const = 0;
 
   [[nodiscard]] virtual std::vector<std::string> names() const = 0;
+  /// Each port, as NIs see an interface.
+  [[nodiscard]] virtual std::vector<Devices::Interface> interfaces() const = 0;
   /// One port as `show port` shows it. Requires: one of names().
   [[nodiscard]] virtual config::Doc shown(const std::string& name, int verbosity) = 0;
   /// `manage capture` and `manage port_reset`. gone(): the client of the request has gone.
@@ -45,7 +51,8 @@ class Ports {
   virtual void captures_stop() = 0;
   /// Captures are running or ending.
   [[nodiscard]] virtual bool captured() const = 0;
-  /// Ends captures and closes all ports. Waits for the threads.
+  /// Ends captures and closes all ports. Waits for the threads. Requires: the workers of nodes that use the ports do
+  /// not run.
   virtual void close() = 0;
 };
 
