@@ -94,9 +94,10 @@ class RoceNode::Queue final : public rc::roce::WorkerPort {
   unsigned sent_ = 0;
 };
 
-RoceNode::RoceNode(RoceNet& net, std::vector<IpAddress> addresses, unsigned workers, uint64_t seed)
-    : net_(net), addresses_(std::move(addresses)), workers_(workers) {
-  provider_ = *rc::roce::open_provider({.workers = workers, .seed = seed, .threads = false});
+RoceNode::RoceNode(RoceNet& net, std::vector<IpAddress> addresses, const rc::roce::ProviderOptions& options)
+    : net_(net), addresses_(std::move(addresses)), workers_(options.workers) {
+  const unsigned workers = workers_;
+  provider_ = *rc::roce::open_provider(options);
   for (size_t i = 0; i < addresses_.size(); ++i) {
     rc::roce::PortFacts facts;
     facts.name = "port" + std::to_string(i);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dataplane/base/rng.h"
+#include "lnd/rc/joined.h"
 #include "lnd/rc/roce/roce.h"
 
 namespace ulnet::test {
@@ -28,7 +29,7 @@ class RoceNet;
 /// The provider of a node with one port for each of its addresses.
 class RoceNode final : public rc::Provider {
  public:
-  RoceNode(RoceNet& net, std::vector<rc::IpAddress> addresses, unsigned workers, uint64_t seed);
+  RoceNode(RoceNet& net, std::vector<rc::IpAddress> addresses, const rc::roce::ProviderOptions& options);
   ~RoceNode();
   rc::Control& control() override { return provider_->control(); }
   rc::Worker& worker(WorkerId id) override { return provider_->worker(id); }
@@ -50,9 +51,14 @@ class RoceNet {
  public:
   explicit RoceNet(uint64_t seed) : rng(seed) {}
   ~RoceNet() { EXPECT_EQ(packets_out, 0u) << "packets were not given back"; }
-  [[nodiscard]] std::unique_ptr<RoceNode> make_node(std::vector<rc::IpAddress> addresses, unsigned workers) {
+  /// `second`: to be joined with another provider (lnd/rc/joined.h).
+  [[nodiscard]] std::unique_ptr<RoceNode> make_node(std::vector<rc::IpAddress> addresses, unsigned workers,
+                                                    bool second = false) {
+    rc::roce::ProviderOptions options{.workers = workers, .seed = rng.next(), .threads = false};
+    if (second) options.first_conn = rc::kSecondConns;
+    if (second) options.first_listener = rc::kSecondListeners;
     const std::set<rc::IpAddress> once(addresses.begin(), addresses.end());
-    return std::make_unique<RoceNode>(*this, std::vector(once.begin(), once.end()), workers, rng.next());
+    return std::make_unique<RoceNode>(*this, std::vector(once.begin(), once.end()), options);
   }
   /// Packets that are on their way arrive.
   void run(Instant to);

@@ -72,7 +72,8 @@ class Quickstart(unittest.TestCase):
         return output
 
     def test_success_in_both_modes(self):
-        for arguments, server in ((['--unprivileged'], '127.0.0.4@tcp1'), ([], '10.2.0.1@tcp1')):
+        modes = ((['--unprivileged'], '127.0.0.4@tcp1'), (['--roce'], '10.2.0.1@o2ib1'), ([], '10.2.0.1@tcp1'))
+        for arguments, server in modes:
             if not arguments and netns.why_not():
                 continue
             output = self.finish(self.start(*arguments), 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""o2ib between our RoCE on a packet port and rdma_rxe of a guest's kernel: verified data both ways, packets lost on the
-way, and the guest's machine loses its power. The kernel's device refuses no packet, and tshark can read each of them.
+"""o2ib between our RoCE on packet ports and rdma_rxe of a guest's kernel. Data is verified both ways, packets are lost
+on the way, and the guest loses its power. The kernel's device refuses no packet, and tshark can read each of them.
 
 ULNET_FULL=1: more operations.
 """
@@ -87,7 +87,7 @@ class Program:
 
 
 def device_counts(guest):
-    """Those of rdma_rxe that stay 0, if they do not."""
+    """Counts of rdma_rxe that should be 0, and are not."""
     output = guest.run('cd /sys/class/infiniband/rxe0/ports/1/hw_counters; grep -H . *', SMALL)
     counts = dict(line.split(':') for line in output.split() if ':' in line)
     return {name: int(counts[name]) for name in CLEAN if int(counts.get(name, '0')) != 0}
