@@ -110,6 +110,7 @@ struct DriverContext {
   unsigned workers = 1;
   uint64_t incarnation = 1;  ///< unique per life of the node: real time in ns
   bool ports = false;        ///< the process opens packet ports, and reports them to Driver::port_user()
+  uint64_t seed = 0;         ///< of numbers that peers should not guess
 };
 
 /// How a driver moves bytes: for the journal ("sockets: io_uring"). An empty text stands for nothing to report.
@@ -158,9 +159,9 @@ using DriverNumbers = std::vector<std::vector<int64_t>>;
 /// The opened drivers of one node. Outlives the Node.
 class Drivers {
  public:
-  /// Opens every driver of driver_types(). Errors: those of the first driver that cannot be opened.
-  [[nodiscard]] static Result<Drivers> open(const DriverNumbers& settings, unsigned workers, uint64_t incarnation,
-                                            bool ports = false);
+  /// Opens every driver of driver_types(), in this context but for the settings. Errors: those of the first driver that
+  /// cannot be opened.
+  [[nodiscard]] static Result<Drivers> open(const DriverNumbers& settings, DriverContext context);
   /// Loopback first.
   [[nodiscard]] std::vector<LndEntry> entries() const;
   void retune(const DriverNumbers& settings, Instant now) const;

@@ -16,12 +16,12 @@ bool driver_serves(NetType type) {
   return false;
 }
 
-Result<Drivers> Drivers::open(const DriverNumbers& settings, unsigned workers, uint64_t incarnation, bool ports) {
+Result<Drivers> Drivers::open(const DriverNumbers& settings, DriverContext context) {
   Drivers drivers;
   const auto types = driver_types();
   for (size_t i = 0; i < types.size(); ++i) {
-    const std::span<const int64_t> numbers = i < settings.size() ? std::span(settings[i]) : std::span<const int64_t>();
-    auto driver = types[i]->open({numbers, workers, incarnation, ports});
+    context.settings = i < settings.size() ? std::span(settings[i]) : std::span<const int64_t>();
+    auto driver = types[i]->open(context);
     if (!driver) return tl::unexpected(driver.error());
     drivers.all_.push_back({types[i], std::move(*driver)});
   }

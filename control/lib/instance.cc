@@ -179,7 +179,7 @@ config::Checked<void> Instance::Impl::start_node(const config::DesiredState& sta
 
   const uint64_t incarnation = real_time_ns();
   devices = system_devices();
-  auto opened = Drivers::open(boot_drivers(state), host->worker_count(), incarnation);
+  auto opened = Drivers::open(boot_drivers(state), {.workers = host->worker_count(), .incarnation = incarnation});
   if (!opened) return tl::unexpected(config::problem_of("cannot start the drivers", opened.error()));
   drivers.emplace(std::move(*opened));
 

@@ -27,7 +27,8 @@ config::Checked<Devices::Interface> LocalNis::find_address(const config::NiConfi
     // Without its own record in the table the address may still be there: the driver says so when it binds.
     return found ? config::Checked<Devices::Interface>(*found) : config::Checked<Devices::Interface>(none);
   }
-  auto found = deps_.devices->find(config.interface);
+  auto found = deps_.devices->find(config.interface, net.type());
+  if (!found && found.error().code != -ENODEV) return config::fail(-found.error().code, found.error().what);
   if (!found) return config::fail(ENETDOWN, fmt::format("there is no interface {}", config.interface));
   if (config.nid) {
     nid = *config.nid;

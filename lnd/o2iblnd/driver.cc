@@ -21,7 +21,7 @@ bool has_device() {
 
 Result<std::unique_ptr<Driver>> open(const DriverContext& context) {
   auto system =
-      rc::open_system_provider({.workers = context.workers, .ports = context.ports, .seed = context.incarnation});
+      rc::open_system_provider({.workers = context.workers, .ports = context.ports, .seed = context.seed});
   if (!system) return tl::unexpected<Error>(system.error());
   return make_ib_driver(context, std::move(system->provider), has_device() || context.ports, system->port_user);
 }

@@ -60,7 +60,10 @@ class JoinedControl final : public Control {
   JoinedControl(Control& first, Control& second) : first_(first), second_(second) {}
   Result<ListenerId> listen(const Endpoint& at) override {
     auto opened = second_.listen(at);
-    return opened || opened.error().code != -ENODEV ? opened : first_.listen(at);
+    if (opened || opened.error().code != -ENODEV) return opened;
+    opened = first_.listen(at);
+    if (opened || opened.error().code != -ENODEV) return opened;
+    return fail(ENODEV, "neither a port under ulnet: devices: nor an RDMA device of this machine has this address");
   }
   void unlisten(ListenerId id) override { (id >= kSecondListeners ? second_ : first_).unlisten(id); }
   Device device(ListenerId id) const override { return (id >= kSecondListeners ? second_ : first_).device(id); }

@@ -246,15 +246,15 @@ struct Device {
 class Control {
  public:
   virtual ~Control() = default;
-  /// Listens on exactly this address of an RDMA device. Errors: ENODEV (no such device), EADDRINUSE, EADDRNOTAVAIL,
-  /// EACCES.
+  /// Listens on exactly this address of an RDMA device. Errors: ENODEV (no such device), EINVAL (the device cannot do
+  /// what this needs), EADDRINUSE, EADDRNOTAVAIL, EACCES.
   [[nodiscard]] virtual Result<ListenerId> listen(const Endpoint& at) = 0;
   virtual void unlisten(ListenerId id) = 0;
   /// Requires: the listener is open.
   [[nodiscard]] virtual Device device(ListenerId id) const = 0;
 
-  /// Starts to connect; kReady or kFailed follows. Errors: EADDRNOTAVAIL (no device has `local`), EADDRINUSE (no source
-  /// port is left), ENOMEM.
+  /// Starts to connect; kReady or kFailed follows. Errors: EADDRNOTAVAIL (no device has `local`), EINVAL (nor can
+  /// have this peer), EADDRINUSE (no source port is left), ENOMEM.
   [[nodiscard]] virtual Result<ConnId> dial(const DialSpec& spec, Instant now) = 0;
   /// Goes on with a kRequest; kReady or kFailed follows. A connection that failed stays until destroy().
   virtual void prepare(ConnId id, const QpNeeds& needs, Instant now) = 0;

@@ -223,7 +223,7 @@ TEST(RaceRegions, a_node_ends_while_memory_is_registered) {
 /// A node that this thread turns.
 struct TurnedNode {
   explicit TurnedNode(Helper* helper) {
-    auto opened = Drivers::open({}, 1, 1);
+    auto opened = Drivers::open({}, {});
     EXPECT_TRUE(opened);
     drivers.emplace(std::move(*opened));
     NodeDeps deps;

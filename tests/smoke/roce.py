@@ -26,16 +26,18 @@ SIZES = '0,1,4K,4001,64K,1M'
 class Daemon:
     """ulnetd with ports `(name, role, socket, address, net)`, and lines of YAML behind them."""
 
-    def __init__(self, topology, name, ports, more=''):
+    def __init__(self, topology, name, ports, more='', workers=2, start=True):
         self.node, self.folder = topology.node(name), topology.folder
         self.socket = str(self.folder / f'{name}.sock')
         self.path = self.folder / f'{name}.yaml'
         devices = ''.join(PORT.format(name=p[0], role=p[1], socket=p[2], address=p[3], folder=self.folder)
                           for p in ports)
         nets = ''.join(NET.format(net=p[4], name=p[0]) for p in ports)
-        self.path.write_text(f'ulnet:\n    workers: 1\n    perf_target: 1\n    devices:{devices}\nnet:{nets}\n{more}')
+        self.path.write_text(f'ulnet:\n    workers: {workers}\n    perf_target: 1\n    devices:{devices}\n'
+                             f'net:{nets}\n{more}')
         self.ports = [p[0] for p in ports]
-        self.start()
+        if start:
+            self.start()
 
     def start(self):
         self.program = self.node.start([netns.binary('ulnetd'), '--config', str(self.path), '--socket', self.socket])
@@ -132,8 +134,27 @@ def power_lost(client, server):
     exchange_again(client)
 
 
+def refused(topology):
+    """Configurations that cannot work end with a sentence that says why."""
+    def said(name, ports, wrong, more=''):
+        daemon = Daemon(topology, name, ports, more, start=False)
+        if wrong:
+            daemon.path.write_text(daemon.path.read_text().replace(*wrong))
+        command = [netns.binary('ulnetd'), '--config', str(daemon.path), '--socket', daemon.socket]
+        return daemon.node.run(command, 60, status=1)
+
+    one = [('p0', 'server', 'x', '10.9.0.2', 'o2ib')]
+    output = said('few-queues', one, ('in_flight: 512', 'queues: 1'))
+    assert 'the port has fewer queues than ulnet has workers' in output, output
+    output = said('twice', one + [('p1', 'server', 'y', '10.9.0.2', 'o2ib1')], None)
+    assert 'port p1: another port has the same IP address' in output, output
+    output = said('no-tcp', one, ('net type: o2ib', 'net type: tcp'))
+    assert 'this interface is a packet port: only o2ib networks use ports' in output, output
+
+
 def main():
     with netns.Topology() as topology:
+        refused(topology)
         route = 'route:\n    - net: {}\n      gateway: {}\n'
         router = Daemon(topology, 'router', [('p0', 'server', 'a', '10.9.0.2', 'o2ib'),
                                              ('p1', 'server', 'b', '10.9.1.2', 'o2ib1')],

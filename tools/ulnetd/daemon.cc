@@ -78,7 +78,10 @@ config::Checked<void> Daemon::open_node(const config::DesiredState& state) {
   memory_ = std::make_unique<HostMemory>(host_->arenas());
   worker_memory_ = worker_memory(host_->arenas(), host_->topology());
   const uint64_t incarnation = real_time_ns();
-  auto drivers = Drivers::open(boot_drivers(state), host_->worker_count(), incarnation, !devices->empty());
+  auto drivers = Drivers::open(boot_drivers(state), {.workers = host_->worker_count(),
+                                                     .incarnation = incarnation,
+                                                     .ports = !devices->empty(),
+                                                     .seed = random_seed()});
   if (!drivers) return tl::unexpected(config::problem_of("cannot start the drivers", drivers.error()));
   drivers_.emplace(std::move(*drivers));
   for (const Drivers::Note& one : drivers_->notes()) options_.log(std::string(one.note.about) + ": " + one.note.text);

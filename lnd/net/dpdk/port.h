@@ -67,7 +67,8 @@ class Port {
   [[nodiscard]] unsigned queue_count() const { return unsigned(queues_.size()); }
   [[nodiscard]] PortQueue& queue(unsigned index) { return *queues_[index]; }
   [[nodiscard]] const Mac& mac() const { return mac_; }
-  [[nodiscard]] int numa() const { return numa_; }  ///< node of the device; negative: not known
+  /// Node of the device; negative: not known. DPDK reports some node for devices that are not on the bus.
+  [[nodiscard]] int numa() const { return spec_.kind == DeviceKind::kPci ? numa_ : -1; }
   [[nodiscard]] const RssModel& rss() const { return rss_; }
   [[nodiscard]] const PoolPlan& plan() const { return plan_; }
 

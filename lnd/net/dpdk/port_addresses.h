@@ -32,7 +32,8 @@ struct PortAddresses {
   [[nodiscard]] bool is_broadcast(const IpAddress& address) const {
     if (!address.is_v4()) return false;
     for (const IpPrefix& prefix : own) {
-      if (prefix.bits < 31 && prefix.covers(address) && (~address.v4() & (0xFFFFFFFFu >> prefix.bits)) == 0)
+      // The cheap test is first: each packet passes here.
+      if (prefix.bits < 31 && (~address.v4() & (0xFFFFFFFFu >> prefix.bits)) == 0 && prefix.covers(address))
         return true;
     }
     return address.v4() == 0xFFFFFFFF;

@@ -12,7 +12,8 @@ class PortUser {
   /// A port is about to be opened. Makes what its workers run with it; an empty maker stands for nothing.
   [[nodiscard]] virtual PortAppMaker opening(const dpdk::PortConfig& config) = 0;
   /// The port is open, until the workers of the nodes have stopped.
-  virtual void opened(dpdk::Port& port, const dpdk::LinkState& link) = 0;
+  /// Errors: why the driver cannot use it.
+  [[nodiscard]] virtual Result<void> opened(const dpdk::Port& port, const dpdk::LinkState& link) = 0;
   virtual void link_changed(const std::string& name, const dpdk::LinkState& link) = 0;
   /// Events of its protocol at this port, for `port show`.
   struct Count {

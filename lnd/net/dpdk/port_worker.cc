@@ -31,7 +31,7 @@ unsigned PortWorker::turn(Instant now) {
       stack_.neighbours().forget_learned();
     if (announce_.load(std::memory_order_relaxed) && announce_.exchange(false, std::memory_order_acquire))
       stack_.announce(now);
-    work = stack_.poll(kBudget, now);
+    work = stack_.poll(app_ == nullptr ? kBudget : std::min(kBudget, app_->room()), now);
     if (app_ != nullptr && queue_.running()) work += app_->turn(now);
     work += stack_.timers(now);
     stack_.flush(now);

@@ -1,6 +1,7 @@
 // One worker's part of a port as a Host thread turns it: the queue, the stack and the PortApp that uses them. A
 // PortWorker sleeps on the queue's interrupt if there is one, else it polls with growing naps.
 #pragma once
+#include <climits>
 #include <functional>
 #include <memory>
 
@@ -20,6 +21,8 @@ class PortApp {
   virtual unsigned turn(Instant now) = 0;
   /// Uses the queue itself: no stack polls it.
   [[nodiscard]] virtual bool raw() const { return false; }
+  /// Packets that it takes now. More stay in the device's queue.
+  [[nodiscard]] virtual unsigned room() const { return UINT_MAX; }
   /// When turn() has something to do without packets.
   [[nodiscard]] virtual Instant next_deadline() const { return kForever; }
   /// Gives all packets back. The last call.

@@ -72,7 +72,7 @@ class SystemDevices final : public Devices {
     return all;
   }
 
-  Result<Interface> find(const std::string& name) override {
+  Result<Interface> find(const std::string& name, NetType) override {
     for (Interface& one : list())
       if (one.name == name) return std::move(one);
     return fail(ENODEV, "no such interface");

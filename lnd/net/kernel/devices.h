@@ -21,8 +21,8 @@ class Devices {
   };
   virtual ~Devices() = default;
   [[nodiscard]] virtual std::vector<Interface> list() = 0;
-  /// Error ENODEV when there is none of this name.
-  [[nodiscard]] virtual Result<Interface> find(const std::string& name) = 0;
+  /// As a network of this type may use it. Error ENODEV when there is none of this name.
+  [[nodiscard]] virtual Result<Interface> find(const std::string& name, NetType type) = 0;
   /// The interface that has this address; ENODEV if none.
   [[nodiscard]] virtual Result<Interface> find_address(const Nid& nid) = 0;
   /// Whether interfaces or addresses may have changed since the last call; does not block.

@@ -59,9 +59,9 @@ ListenerId RoceControl::listener_at(const Endpoint& at) const {
 Result<ListenerId> RoceControl::listen(const Endpoint& at) {
   const auto port = port_of(at.address);
   if (!port) return fail(ENODEV, "no port has this address: ports are named under ulnet: devices:");
-  if (mtu_code(ports_[*port].facts.mtu) == 0) return fail(ENODEV, "the MTU of the port is too small for RoCE");
+  if (mtu_code(ports_[*port].facts.mtu) == 0) return fail(EINVAL, "the MTU of the port is too small for RoCE");
   if (ports_[*port].facts.workers < workers_.size())
-    return fail(ENODEV, "the port has fewer queues than ulnet has workers: set `queues:` or `workers:`",
+    return fail(EINVAL, "the port has fewer queues than ulnet has workers: set `queues:` or `workers:`",
                 ports_[*port].facts.workers);
   if (listener_at(at) != 0) return fail(EADDRINUSE, "another network listens at this address and port");
   listeners_[++last_listener_] = {at, *port};
@@ -116,8 +116,8 @@ Result<ConnId> RoceControl::dial(const DialSpec& spec, Instant now) {
   const auto port = port_of(spec.local);
   if (!port) return fail(EADDRNOTAVAIL, "no port has this address");
   if (spec.local.is_v4() != spec.remote.address.is_v4())
-    return fail(EADDRNOTAVAIL, "the two addresses are not of the same version of IP");
-  if (mtu_code(ports_[*port].facts.mtu) == 0) return fail(EADDRNOTAVAIL, "the MTU of the port is too small for RoCE");
+    return fail(EINVAL, "the two addresses are not of the same version of IP");
+  if (mtu_code(ports_[*port].facts.mtu) == 0) return fail(EINVAL, "the MTU of the port is too small for RoCE");
   const uint16_t source_port = choose_source_port(spec, ports_[*port]);
   if (source_port == 0) return fail(EADDRINUSE, "no source port is left");
   const auto cm = cm_.open({spec.local, spec.remote.address});

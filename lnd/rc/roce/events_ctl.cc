@@ -66,7 +66,8 @@ void RoceControl::cm_send(const CmAddresses& addresses, std::span<const std::byt
   if (!port) return;
   MadMessage message{*port, addresses, {}};
   std::copy(mad.begin(), mad.end(), message.mad.begin());
-  WorkerRings& rings = *shared_.rings[uint8_t(addresses.remote.bytes[15]) % workers_.size()];
+  const size_t ways = std::clamp<size_t>(ports_[*port].facts.workers, 1, workers_.size());
+  WorkerRings& rings = *shared_.rings[uint8_t(addresses.remote.bytes[15]) % ways];
   (void)rings.mads_out.push(message);
   rings.bell.ring();
 }

@@ -1,5 +1,7 @@
 #include "lnd/rc/roce/port_queue.h"
 
+#include <rte_mempool.h>
+
 #include <algorithm>
 
 #include "lnd/net/packet/udp.h"
@@ -106,8 +108,18 @@ unsigned RoceQueue::take(std::span<Arrival> out, Instant now) {
   return count;
 }
 
+/// A packet of another worker's queue goes past this thread's cache of that pool, which nobody would take it from.
 void RoceQueue::release(const Arrival& arrival) {
-  dpdk::packet_free(packet_of(arrival));
+  rte_mbuf* packet = packet_of(arrival);
+  if (packet->pool == queue_.pool().mempool()) return dpdk::packet_free(packet);
+  while (packet != nullptr) {
+    rte_mbuf* const next = packet->next;
+    if (rte_mbuf* one = rte_pktmbuf_prefree_seg(packet)) {
+      void* object = one;
+      rte_mempool_generic_put(one->pool, &object, 1, nullptr);
+    }
+    packet = next;
+  }
 }
 
 void RoceQueue::drop(const Arrival& arrival, FrameDrop reason, Instant now) {
@@ -125,9 +137,9 @@ bool RoceQueue::send(const Departure& packet, Instant now) {
   }
   PayloadCursor payload = packet.payload;
   rte_mbuf* frame = dpdk::frame_make(queue_.pool(), packet.head, payload, packet.bytes, nullptr, true);
-  if (frame == nullptr) return false;
-  if (!append(queue_.pool(), frame, packet.tail)) {
-    dpdk::packet_free(frame);
+  if (frame == nullptr || !append(queue_.pool(), frame, packet.tail)) {
+    if (frame != nullptr) dpdk::packet_free(frame);
+    queue_.count_drop(FrameDrop::kNoBuffer);  // of this attempt: the packet is sent later
     return false;
   }
   (void)stack_.ip_send(packet.to, frame, now);  // a drop is counted there, and the packet is sent again

@@ -23,6 +23,7 @@ class RoceQueue final : public PortApp, dpdk::UdpSink, WorkerPort {
   [[nodiscard]] Result<void> open();
 
   unsigned turn(Instant now) override;
+  [[nodiscard]] unsigned room() const override { return kInboxPackets - (tail_ - head_); }
   void finish(Instant now) override;
 
  private:

@@ -21,7 +21,7 @@ PortAppMaker RocePorts::opening(const dpdk::PortConfig& config) {
   };
 }
 
-void RocePorts::opened(dpdk::Port& port, const dpdk::LinkState& link) {
+Result<void> RocePorts::opened(const dpdk::Port& port, const dpdk::LinkState& link) {
   const dpdk::PortConfig& config = port.config();
   PortFacts facts;
   facts.name = config.name;
@@ -29,14 +29,17 @@ void RocePorts::opened(dpdk::Port& port, const dpdk::LinkState& link) {
   facts.mac = port.mac();
   facts.mtu = config.mtu;
   facts.workers = port.queue_count();
-  if (port.rss().known)
-    facts.worker_of = [rss = port.rss()](const IpAddress& from, const IpAddress& to, uint16_t source_port) {
-      return std::optional(WorkerId{rss.queue_of({from, to, source_port, kUdpPort})});
-    };
+  facts.worker_of = [&port](const IpAddress& from, const IpAddress& to,
+                            uint16_t source_port) -> std::optional<WorkerId> {
+    const dpdk::RssModel& rss = port.rss();  // a reset may have changed it
+    if (!rss.known) return std::nullopt;
+    return WorkerId{rss.queue_of({from, to, source_port, kUdpPort})};
+  };
   const auto number = provider_.add_port(std::move(facts));
-  if (!number) return;  // NIs of its addresses say so
+  if (!number) return tl::unexpected(number.error());
   provider_.set_link(*number, link_of(link));
   numbers_.at(config.name)->store(*number, std::memory_order_release);
+  return {};
 }
 
 void RocePorts::link_changed(const std::string& name, const dpdk::LinkState& link) {

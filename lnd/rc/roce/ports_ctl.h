@@ -14,7 +14,7 @@ class RocePorts final : public PortUser {
   /// `provider` outlives this; both outlive the ports.
   explicit RocePorts(RoceProvider& provider) : provider_(provider) {}
   [[nodiscard]] PortAppMaker opening(const dpdk::PortConfig& config) override;
-  void opened(dpdk::Port& port, const dpdk::LinkState& link) override;
+  [[nodiscard]] Result<void> opened(const dpdk::Port& port, const dpdk::LinkState& link) override;
   void link_changed(const std::string& name, const dpdk::LinkState& link) override;
   [[nodiscard]] std::vector<Count> counts(const std::string& name) const override;
   [[nodiscard]] const char* protocol() const override { return "roce"; }

@@ -49,6 +49,8 @@ class Responder {
   /// The answer is on its way.
   void answered();
   [[nodiscard]] bool answer_due() const { return due_.has_value(); }
+  /// The number of the next packet.
+  [[nodiscard]] Psn expected() const { return expected_; }
   /// Not kNone: the queue pair has refused a request, and takes no other. If that one comes again, it is refused again.
   [[nodiscard]] Cause failure() const { return failure_; }
 

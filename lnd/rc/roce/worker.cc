@@ -21,11 +21,13 @@ void RoceWorker::attach(uint8_t port, WorkerPort& queue) {
   ULNET_CHECK(ports_[port].queue == nullptr);
   ports_[port].queue = &queue;
   port_count_ = std::max(port_count_, port + 1u);
+  shared_.attached[port].fetch_or(uint64_t{1} << id_.value, std::memory_order_acq_rel);
 }
 
 void RoceWorker::detach(uint8_t port) {
   WorkerPort* queue = std::exchange(ports_[port].queue, nullptr);
   if (queue == nullptr) return;
+  shared_.attached[port].fetch_and(~(uint64_t{1} << id_.value), std::memory_order_acq_rel);
   for (unsigned from = 0; from < shared_.handover.workers(); ++from) {
     SpscRing<Arrival>& ring = shared_.handover.ring(from, id_.value);
     Arrival arrival;

@@ -16,8 +16,13 @@ struct Shared {
   explicit Shared(unsigned workers) : handover(workers) {
     for (unsigned i = 0; i < workers; ++i) rings.push_back(std::make_unique<WorkerRings>());
   }
+  /// Does this worker have a queue of the port?
+  [[nodiscard]] bool has_queue(uint8_t port, WorkerId worker) const {
+    return (attached[port].load(std::memory_order_acquire) >> worker.value & 1) != 0;
+  }
   Handover handover;
-  std::vector<std::unique_ptr<WorkerRings>> rings;  ///< by worker
+  std::array<std::atomic<uint64_t>, kRocePortsMax> attached{};  ///< bits of workers, each written by its worker
+  std::vector<std::unique_ptr<WorkerRings>> rings;              ///< by worker
   Bell control_bell;
 };
 
@@ -54,7 +59,8 @@ class RoceWorker final : public Worker {
   static constexpr unsigned kBatch = 32;        ///< packets taken at once, or sent in a row by one queue pair
   static constexpr unsigned kFlushMax = 256;    ///< packets of one port in one turn
   static constexpr unsigned kTimerBudget = 64;  ///< queue pairs in one turn
-  static constexpr Duration kCnpEvery = 50us;   ///< for one queue pair
+  static constexpr Duration kMadWaitMax = 10ms;
+  static constexpr Duration kCnpEvery = 50us;  ///< for one queue pair
   struct PortQueues {
     WorkerPort* queue = nullptr;
     List<RoceQp, ReadyTag> ready;  ///< with something to send
@@ -110,6 +116,7 @@ class RoceWorker final : public Worker {
   unsigned first_port_ = 0;     ///< modulo port_count_: where the last poll() began
   [[nodiscard]] std::span<PortQueues> ports() { return std::span(ports_).first(port_count_); }
   uint32_t mad_psn_ = 0;
+  Instant mad_waits_ = kNever;  ///< since when the next message of the CM has no room in its port
 };
 
 }  // namespace ulnet::rc::roce

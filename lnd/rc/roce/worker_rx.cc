@@ -64,6 +64,7 @@ void RoceWorker::give_back(const Arrival& arrival) {
 /// From each worker in turn.
 unsigned RoceWorker::take_handed_over(unsigned budget, Instant now) {
   const unsigned workers = shared_.handover.workers();
+  if (workers == 1) return 0;
   unsigned count = 0;
   for (unsigned i = 0; i < workers && count < budget; ++i) {
     SpscRing<Arrival>& ring = shared_.handover.ring((first_ring_ + i) % workers, id_.value);
@@ -146,7 +147,8 @@ void RoceWorker::request_came(RoceQp& qp, const Arrival& arrival, const Packet& 
 
 /// The CRC is looked at here, so that packets of strangers cost the worker on which they arrive.
 void RoceWorker::hand_over(const Arrival& arrival, WorkerId to, Instant now) {
-  if (to.value >= shared_.handover.workers()) return drop(arrival, FrameDrop::kRoceQp, now);
+  if (to.value >= shared_.handover.workers() || !shared_.has_queue(arrival.port, to))
+    return drop(arrival, FrameDrop::kRoceQp, now);
   if (!icrc_is_right(arrival)) return drop(arrival, FrameDrop::kRoceIcrc, now);
   Arrival verified = arrival;
   verified.verified = true;

@@ -140,7 +140,12 @@ void RoceWorker::send_mads(Instant now) {
     MadMessage message = *next;
     WorkerPort* queue = ports_[message.port].queue;
     if (queue == nullptr) continue;
-    if (queue->room(now) == 0) return;
+    if (queue->room(now) == 0) {
+      if (mad_waits_ == kNever) mad_waits_ = now;
+      if (now - mad_waits_ < kMadWaitMax) return;
+      continue;  // the messages of other ports are behind it; the CM repeats most
+    }
+    mad_waits_ = kNever;
     Parts parts;
     parts.bth.opcode = uint8_t(Opcode::kUdSendOnly);
     parts.bth.qpn = kGsiQpn;

@@ -19,7 +19,7 @@ class RouteTable final : public Devices {
   std::set<Nid> down;
   unsigned asked = 0;
   std::vector<Interface> list() override { return {}; }
-  Result<Interface> find(const std::string&) override { return fail(ENODEV, "no such interface"); }
+  Result<Interface> find(const std::string&, NetType) override { return fail(ENODEV, "no such interface"); }
   Result<Interface> find_address(const Nid&) override { return fail(ENODEV, "no such interface"); }
   bool reaches(const Nid&, const Nid& to) override {
     ++asked;

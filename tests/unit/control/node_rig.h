@@ -44,7 +44,7 @@ class TableDevices final : public Devices {
   }
   bool changed() override { return std::exchange(changed_, false); }
   std::vector<Interface> list() override { return table_; }
-  Result<Interface> find(const std::string& name) override {
+  Result<Interface> find(const std::string& name, NetType) override {
     for (const Interface& one : table_)
       if (one.name == name) return one;
     return fail(ENODEV, "no such interface");

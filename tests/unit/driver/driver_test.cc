@@ -39,7 +39,7 @@ config::DesiredState state_of(const config::ChangeList& changes) {
 struct FakeNode {
   FakeNode(const std::string& yaml, uint64_t number) : imported(config::load_text(yaml, "fake.yaml")) {
     EXPECT_TRUE(imported.errors.empty()) << config::problem_text(imported.errors.front());
-    drivers = Drivers::open(boot_drivers(state_of(imported.changes)), 1, number).value();
+    drivers = Drivers::open(boot_drivers(state_of(imported.changes)), {.incarnation = number}).value();
     NodeDeps deps;
     deps.seed = deps.incarnation = number;
     deps.lnds = drivers.entries();

@@ -23,16 +23,14 @@ std::vector<Devices::Interface> PortDevices::port_with(const Nid& nid) const {
   return all;
 }
 
-std::vector<Devices::Interface> PortDevices::list() {
-  std::vector<Interface> all = system_->list();
-  for (Interface& one : ports()) all.push_back(std::move(one));
-  return all;
-}
-
-Result<Devices::Interface> PortDevices::find(const std::string& name) {
-  for (Interface& one : ports())
-    if (one.name == name) return std::move(one);
-  return system_->find(name);
+Result<Devices::Interface> PortDevices::find(const std::string& name, NetType type) {
+  std::vector<Interface> named = ports();
+  std::erase_if(named, [&](const Interface& one) { return one.name != name; });
+  if (named.empty()) return system_->find(name, type);
+  if (type == NetType::kO2ib) return std::move(named.front());
+  auto system = system_->find(name, type);
+  if (!system) return fail(EINVAL, "this interface is a packet port: only o2ib networks use ports");
+  return system;
 }
 
 Result<Devices::Interface> PortDevices::find_address(const Nid& nid) {
@@ -41,6 +39,7 @@ Result<Devices::Interface> PortDevices::find_address(const Nid& nid) {
   return system_->find_address(nid);
 }
 
+/// Of a port, only its link is looked at.
 bool PortDevices::reaches(const Nid& from, const Nid& to) {
   const auto own = port_with(from);
   return own.empty() ? system_->reaches(from, to) : own.front().link_up;

@@ -113,8 +113,10 @@ config::Checked<void> OpenPorts::open(const std::vector<config::DeviceConfig>& d
     served->port_ = std::move(*port);
     deps_.log(fmt::format("port {}: {}, {} queues, link {}", device.name, dpdk::mac_text(served->port_->port().mac()),
                           served->port_->worker_count(), served->port_->link().up ? "up" : "down"));
-    for (PortUser* user : deps_.users) user->opened(served->port_->port(), served->port_->link());
     ports_.push_back(std::move(served));
+    for (PortUser* user : deps_.users)
+      if (const auto opened = user->opened(ports_.back()->port_->port(), ports_.back()->port_->link()); !opened)
+        return config::fail(-opened.error().code, fmt::format("port {}: {}", device.name, opened.error().what));
   }
   return {};
 }
