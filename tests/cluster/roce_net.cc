@@ -180,10 +180,13 @@ void RoceNet::arrive(const Flight& flight) {
   const auto found = places_.find(flight.to);
   if (found == places_.end() || down_.contains(flight.to) || cuts_.contains(std::minmax(flight.from, flight.to)))
     return;
+  if (flight.bytes.size() < ip_bytes_of(flight.from) + dpdk::kUdpBytes) return;  // the port's stack drops it
   const std::byte* bth = flight.bytes.data() + ip_bytes_of(flight.from) + dpdk::kUdpBytes;
-  const QpAt qp{flight.to, wire::load<uint32_t>(bth + 4, true) & rc::roce::kQpnMask};
-  if (qp.second != rc::roce::kGsiQpn) seen_[qp] = flight.from;
-  if (dead_.contains(qp)) return;
+  if (flight.bytes.size() >= size_t(bth - flight.bytes.data()) + rc::roce::kBthBytes) {
+    const QpAt qp{flight.to, wire::load<uint32_t>(bth + 4, true) & rc::roce::kQpnMask};
+    if (qp.second != rc::roce::kGsiQpn) seen_[qp] = flight.from;
+    if (dead_.contains(qp)) return;
+  }
   RoceNode& node = *found->second.node;
   const auto source_port = wire::load<uint16_t>(flight.bytes.data() + ip_bytes_of(flight.from), true);
   const uint64_t queue = rules.scatter ? rng.below(node.workers_) : source_port % node.workers_;

@@ -28,6 +28,8 @@ LAST = {
     'policy-cost': (['--rounds', '1'],
                     r'policy_cost s=[\d.]+ accept_ms=[\d.]+ slices=\d+ longest_ms=[\d.]+ republished=0/1'),
     'compare-verbs': (['--rounds', '1', '--count', '8'], rf'bulk={RATIO} latency={RATIO}'),
+    'compare-roce': (['--rounds', '1', '--seconds', '0.3'],
+                     rf'copy_limit={RATIO} wire={RATIO} rate=[\d.]+ latency={RATIO}'),
     'compare-port': (['--rounds', '1', '--seconds', '0.2'], rf'small={RATIO} large={RATIO} cycles=\d+'),
 }
 
@@ -66,7 +68,7 @@ def main():
         return finds_the_default_build()
     if os.environ.get('ULNET_FULL', '') in ('', '0') or os.environ.get('ULNET_SANITIZED') == '1':
         netns.skip('with ULNET_FULL=1, and not with sanitizers')
-    if script == 'compare-port' and shutil.which('dpdk-testpmd') is None:
+    if script in ('compare-port', 'compare-roce') and shutil.which('dpdk-testpmd') is None:
         netns.skip('there is no dpdk-testpmd here (package dpdk-dev)')
     reason = netns.why_not()
     if reason is None and script == 'compare-verbs':

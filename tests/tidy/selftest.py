@@ -74,7 +74,7 @@ class IncludeDirection(unittest.TestCase):
                 ('dataplane/state/slices.h', '"lnd/lnd.h"'), ('lnd/socklnd/conn.cc', '"dataplane/state/slices.h"'),
                 ('lnd/socklnd/conn.cc', '"lnd/lnd.h"'), ('lnd/socklnd/conn.cc', '"dataplane/wire/header.h"'),
                 ('lnd/socklnd/proto/hello.cc', '"lnd/socklnd/proto/hello.h"'), ('lnd/o2iblnd/conn.cc', '"lnd/rc/rc.h"'),
-                ('lnd/o2iblnd/driver.cc', '"lnd/rc/verbs/verbs.h"'), ('lnd/rc/roce/psn.cc', '"lnd/net/dpdk/port.h"'),
+                ('lnd/o2iblnd/driver.cc', '"lnd/rc/providers_ctl.h"'), ('lnd/rc/roce/psn.cc', '"lnd/net/dpdk/port.h"'),
                 ('lnd/registry.cc', '"lnd/socklnd/socklnd_ctl.h"'),
                 ('control/node.cc', '"lnd/registry.h"'), ('control/node.cc', '"dataplane/stages/worker.h"'),
                 ('tests/unit/a.cc', '"lnd/socklnd/conn.h"'),
