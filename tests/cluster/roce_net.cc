@@ -1,5 +1,8 @@
 #include "tests/cluster/roce_net.h"
 
+#include <algorithm>
+#include <new>
+
 #include "dataplane/wire/bytes.h"
 #include "lnd/net/packet/udp.h"
 #include "lnd/rc/roce/proto/headers.h"
@@ -9,7 +12,9 @@ namespace {
 
 using rc::IpAddress;
 using rc::roce::Arrival;
+using rc::roce::Bytes;
 using rc::roce::Departure;
+using rc::roce::Loan;
 
 constexpr LinkSpeed kSpeed{100'000, 100'000};
 
@@ -54,12 +59,15 @@ class RoceNode::Queue final : public rc::roce::WorkerPort {
     EXPECT_LT(sent_, net_.rules.queue_room);
     if (net_.rng.one_in(net_.rules.no_buffer_one_in)) return false;
     std::vector<std::byte> bytes(packet.head.begin(), packet.head.end());
+    const bool lends = packet.loan != nullptr && packet.bytes > 0 && net_.rng.one_in(net_.rules.lend_one_in);
+    if (lends) lend(*packet.loan);
     PayloadCursor cursor = packet.payload;
     for (uint32_t left = packet.bytes; left > 0;) {
       iovec piece;
       if (cursor.pieces({&piece, 1}, left) == 0) break;
-      const auto* at = static_cast<const std::byte*>(piece.iov_base);
-      bytes.insert(bytes.end(), at, at + piece.iov_len);
+      const Bytes memory(static_cast<const std::byte*>(piece.iov_base), piece.iov_len);
+      bytes.insert(bytes.end(), memory.begin(), memory.end());
+      if (lends) kept_.back().pieces.push_back({memory, {memory.begin(), memory.end()}});
       cursor.advance(uint32_t(piece.iov_len));
       left -= uint32_t(piece.iov_len);
     }
@@ -69,12 +77,55 @@ class RoceNode::Queue final : public rc::roce::WorkerPort {
     ++sent_;
     return true;
   }
-  void flush(Instant) override { sent_ = 0; }
+  void flush(Instant) override {
+    sent_ = 0;
+    while (!kept_.empty() && net_.rng.one_in(8)) done_with_oldest();
+  }
+  void reclaim() override {
+    while (!kept_.empty() && net_.rng.one_in(2)) done_with_oldest();
+  }
   bool pending() override { return !waiting.empty(); }
 
   std::deque<RoceNet::Flight> waiting;
 
  private:
+  /// A packet with lent payload. The device is done with it long after it has left.
+  struct Kept {
+    struct Piece {
+      Bytes memory;
+      std::vector<std::byte> then;
+    };
+    Loan* loan;
+    std::vector<Piece> pieces;
+  };
+  struct Lease {
+    uint32_t packets = 0;
+    bool closed = false;
+  };
+  static Lease& lease_of(Loan& loan) { return *static_cast<Lease*>(loan.place()); }
+  static void give_back_if_last(Loan& loan) {
+    if (lease_of(loan).closed && lease_of(loan).packets == 0) loan.give_back();
+  }
+  void lend(Loan& loan) {
+    if (!loan.is_open()) {
+      new (loan.place()) Lease;
+      loan.open([](Loan& its) {
+        lease_of(its).closed = true;
+        give_back_if_last(its);
+      });
+    }
+    ++lease_of(loan).packets;
+    ++net_.loans;
+    kept_.push_back({&loan, {}});
+  }
+  /// Nobody has written to the memory meanwhile.
+  void done_with_oldest() {
+    const Kept kept = std::move(kept_.front());
+    kept_.pop_front();
+    for (const Kept::Piece& piece : kept.pieces) EXPECT_TRUE(std::ranges::equal(piece.memory, piece.then));
+    --lease_of(*kept.loan).packets;
+    give_back_if_last(*kept.loan);
+  }
   /// Packets come in pieces, some of them in odd places.
   void cut(Arrival& arrival, std::vector<std::byte>& bytes) {
     std::span<std::byte> rest(bytes);
@@ -91,6 +142,7 @@ class RoceNode::Queue final : public rc::roce::WorkerPort {
   }
   RoceNet& net_;
   const IpAddress address_;
+  std::deque<Kept> kept_;
   unsigned sent_ = 0;
 };
 

@@ -23,6 +23,7 @@ struct RoceNetRules {
   bool scatter = false;           ///< packets come to any queue of a port
   unsigned queue_room = 512;      ///< packets that a port takes in one turn
   uint32_t no_buffer_one_in = 0;  ///< packets for which a port has no buffer when they are sent
+  uint32_t lend_one_in = 2;       ///< packets that refer to lent payload until the device is done with them
 };
 
 class RoceNet;
@@ -82,6 +83,7 @@ class RoceNet {
   Instant now = kNever;
   uint64_t packets = 0;
   uint64_t packets_out = 0;  ///< lent to workers
+  uint64_t loans = 0;        ///< packets that referred to lent payload
   std::map<dpdk::FrameDrop, uint64_t> drops;
   /// Of one event, over all nodes, those that are gone among them.
   [[nodiscard]] uint64_t count(rc::roce::Count which) const;

@@ -172,7 +172,7 @@ rte_mbuf* frame_make(PacketPool& pool, Bytes headers, PayloadCursor& payload, ui
   packet->pkt_len = uint32_t(headers.size());
   std::array<iovec, kFrameSegmentsMax> pieces;
   unsigned count = 0;
-  if (lease != nullptr && multi_segment && bytes > kCopyMax) {
+  if (lease != nullptr && multi_segment && bytes > kCopyMax && lease->has_room()) {
     count = payload.pieces(pieces, bytes);
     uint64_t covered = 0;
     for (unsigned i = 0; i < count; ++i) covered += pieces[i].iov_len;

@@ -125,9 +125,12 @@ class TxLease {
   void open(Done done, void* context);
   /// No further frames. May call `done` before it returns.
   void close();
+  /// The number of parts of frames is limited: false near the limit.
+  [[nodiscard]] bool has_room() const { return rte_mbuf_ext_refcnt_read(&info_) < kPartsMax; }
   [[nodiscard]] bool is_open() const { return done_ != nullptr; }
 
  private:
+  static constexpr unsigned kPartsMax = UINT16_MAX / 2;
   friend rte_mbuf* frame_make(PacketPool&, Bytes, PayloadCursor&, uint32_t, TxLease*, bool);
   static void freed(void* address, void* self);
   rte_mbuf_ext_shared_info info_{};

@@ -237,7 +237,6 @@ Checked<void> Port::set_up_queues() {
     if (rc != 0) return problem(rc, "the device refuses a queue", driver_words(rc));
     queue->given_.port = port_;
     queue->given_.offloads = offloads_;
-    queue->given_.lends = spec_.kind != DeviceKind::kPci || !registered_.empty();
   }
   return {};
 }
@@ -285,6 +284,7 @@ Checked<void> Port::start_device() {
     (void)rte_eth_promiscuous_enable(port_);
   }
   find_wait_fds();
+  find_reclaim();
   return {};
 }
 
@@ -294,6 +294,17 @@ void Port::find_wait_fds() {
     queue->given_.drain_fd = spec_.kind == DeviceKind::kPci;
     queue->given_.peek = rte_eth_rx_queue_count(port_, queue->index()) >= 0;
   }
+}
+
+/// A NIC keeps packets that it has sent, until further ones follow, or until it is made to give them back. Other
+/// devices have copied a packet as soon as they take it.
+void Port::find_reclaim() {
+  reclaims_ = spec_.kind != DeviceKind::kPci || rte_eth_tx_done_cleanup(port_, 0, 0) != -ENOTSUP;
+  for (auto& queue : queues_) queue->given_.lends = lends();
+}
+
+bool Port::lends() const {
+  return reclaims_ && (spec_.kind != DeviceKind::kPci || !registered_.empty());
 }
 
 void Port::close_device() {
@@ -433,7 +444,7 @@ Result<void> Port::memory_register(void* base, size_t bytes) {
     return fail(rte_errno, "DPDK cannot register the memory");
   if (auto mapped = map({base, bytes}); !mapped) return mapped;
   registered_.push_back({base, bytes});
-  for (auto& queue : queues_) queue->given_.lends = true;
+  for (auto& queue : queues_) queue->given_.lends = lends();
   return {};
 }
 

@@ -130,6 +130,8 @@ class Port {
   [[nodiscard]] Result<void> map(const Memory& memory);
   void agree_on_rss();
   void find_wait_fds();
+  void find_reclaim();
+  [[nodiscard]] bool lends() const;
   void close_device();
 
   PortConfig config_;
@@ -140,6 +142,7 @@ class Port {
   bool probed_ = false;
   bool interrupts_ = false;
   bool tells_link_ = false;
+  bool reclaims_ = false;  // the device gives sent packets back on request, or at once
   int numa_ = -1;
   Mac mac_;
   std::string driver_;

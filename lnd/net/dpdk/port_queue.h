@@ -110,6 +110,8 @@ class PortQueue {
   /// Frames may carry payload in place (frame_make). A NIC reaches only memory that Port::memory_register() has
   /// registered.
   [[nodiscard]] bool lends() const { return device_.lends && device_.offloads.multi_segment; }
+  /// Frees packets that the device has sent, if they refer to memory of others and so are awaited.
+  void reclaim();
   [[nodiscard]] uint16_t index() const { return queue_; }
   [[nodiscard]] QueueCounters& counters() { return counters_; }
 

@@ -8,6 +8,7 @@
 #include "lnd/net/packet/checksum.h"
 #include "lnd/net/packet/drops.h"
 #include "lnd/net/packet/net_address.h"
+#include "lnd/rc/roce/loan.h"
 
 namespace ulnet::rc::roce {
 
@@ -38,6 +39,7 @@ struct Departure {
   PayloadCursor payload;
   uint32_t bytes = 0;
   Bytes tail;
+  Loan* loan = nullptr;  ///< the packet may refer to the payload; null: it is copied
 };
 
 /// A worker's queue of a port. Thread: the worker.
@@ -51,10 +53,13 @@ class WorkerPort {
   virtual void drop(const Arrival& arrival, FrameDrop reason, Instant now) = 0;
   /// Packets that send() takes now. A port without a link takes and drops them.
   [[nodiscard]] virtual unsigned room(Instant now) = 0;
-  /// Copies the packet. False: no buffer is left, and nothing was sent. Requires: room().
+  /// Copies the packet, but for a payload that is lent. False: no buffer is left, and nothing was sent. Requires:
+  /// room().
   virtual bool send(const Departure& packet, Instant now) = 0;
   /// Hands what was sent to the device.
   virtual void flush(Instant now) = 0;
+  /// Packets that refer to payload are awaited: frees those that the device has sent.
+  virtual void reclaim() = 0;
   /// True if take() would find something.
   [[nodiscard]] virtual bool pending() = 0;
 

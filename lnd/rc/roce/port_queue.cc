@@ -3,6 +3,8 @@
 #include <rte_mempool.h>
 
 #include <algorithm>
+#include <new>
+#include <type_traits>
 
 #include "lnd/net/packet/udp.h"
 #include "lnd/rc/roce/proto/headers.h"
@@ -54,6 +56,21 @@ bool append(dpdk::PacketPool& pool, rte_mbuf* packet, Bytes bytes) {
   }
   std::memcpy(at, bytes.data(), bytes.size());
   return true;
+}
+
+static_assert(sizeof(dpdk::TxLease) <= Loan::kPlaceBytes && std::is_trivially_destructible_v<dpdk::TxLease>);
+
+dpdk::TxLease& lease_of(Loan& loan) {
+  return *std::launder(reinterpret_cast<dpdk::TxLease*>(loan.place()));
+}
+
+/// The lease of this payload, which ends with the loan.
+dpdk::TxLease& borrow(Loan& loan) {
+  if (loan.is_open()) return lease_of(loan);
+  auto* lease = new (loan.place()) dpdk::TxLease;
+  lease->open([](dpdk::TxLease&, void* to) { static_cast<Loan*>(to)->give_back(); }, &loan);
+  loan.open([](Loan& its) { lease_of(its).close(); });
+  return *lease;
 }
 
 rte_mbuf* packet_of(const Arrival& arrival) {
@@ -136,7 +153,9 @@ bool RoceQueue::send(const Departure& packet, Instant now) {
     return true;
   }
   PayloadCursor payload = packet.payload;
-  rte_mbuf* frame = dpdk::frame_make(queue_.pool(), packet.head, payload, packet.bytes, nullptr, true);
+  const bool lends = packet.loan != nullptr && packet.bytes > dpdk::kCopyMax && queue_.lends();
+  dpdk::TxLease* lease = lends ? &borrow(*packet.loan) : nullptr;
+  rte_mbuf* frame = dpdk::frame_make(queue_.pool(), packet.head, payload, packet.bytes, lease, true);
   if (frame == nullptr || !append(queue_.pool(), frame, packet.tail)) {
     if (frame != nullptr) dpdk::packet_free(frame);
     queue_.count_drop(FrameDrop::kNoBuffer);  // of this attempt: the packet is sent later

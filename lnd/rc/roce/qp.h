@@ -7,6 +7,7 @@
 #include "dataplane/base/list.h"
 #include "dataplane/base/wheel.h"
 #include "lnd/rc/roce/keys.h"
+#include "lnd/rc/roce/loan.h"
 #include "lnd/rc/roce/proto/frame.h"
 #include "lnd/rc/roce/regions.h"
 #include "lnd/rc/roce/requester.h"
@@ -17,16 +18,29 @@ namespace ulnet::rc::roce {
 /// The half that needs the peer's numbers. Made when they are known.
 struct Sender {
   Sender(const FlowAddresses& flow, uint32_t peer_qpn, const RequesterConfig& config, Counts& counts)
-      : head(flow), remote_qpn(peer_qpn), requester(config, counts) {}
+      : head(flow),
+        remote_qpn(peer_qpn),
+        requester(config, counts),
+        loan_count(config.work),
+        loans(std::make_unique<Loan[]>(config.work)) {}
+  /// No packet of a port refers to memory of this queue pair, and none will.
+  [[nodiscard]] bool end_loans() {
+    bool ended = true;
+    for (uint32_t i = 0; i < loan_count; ++i) ended = loans[i].end() && ended;
+    return ended;
+  }
   const FrameHead head;
   const uint32_t remote_qpn;
   Requester requester;
+  const uint32_t loan_count;
+  const std::unique_ptr<Loan[]> loans;  ///< by Step::place
 };
 
 struct ReadyTag {};
 struct SettleTag {};
 struct OwedTag {};
-struct RoceQp final : Qp, Timer, Linked<ReadyTag>, Linked<SettleTag>, Linked<OwedTag> {
+struct LentTag {};
+struct RoceQp final : Qp, Timer, Linked<ReadyTag>, Linked<SettleTag>, Linked<OwedTag>, Linked<LentTag> {
   RoceQp(const ResponderConfig& config, uint32_t key_count, Counts& port_counts, Rng& rng)
       : counts(port_counts), key_table(key_count, rng), responder(config, key_table, counts) {}
   // Constant.

@@ -56,6 +56,7 @@ bool Requester::next(Step& step, Instant now) {
   const auto index = uint32_t(send_ - request.first);
   step.request = &request;
   step.psn = send_;
+  step.place = uint32_t(sending_ % config_.work);
   step.shape = {request.write, index == 0, index + 1 == request.packets};
   step.offset = index * config_.mtu;
   step.bytes = std::min(config_.mtu, request.bytes - step.offset);

@@ -40,6 +40,7 @@ struct Step {
   RequestShape shape;
   Psn psn;
   bool ack_request = false;
+  uint32_t place = 0;                ///< of the operation: less than `work`, its own until it is taken
   uint32_t offset = 0, bytes = 0;    ///< of the payload, in the operation
   PayloadCursor* payload = nullptr;  ///< the caller advances it by `bytes`
 };
@@ -71,6 +72,8 @@ class Requester {
 
   /// The oldest operation, if all of it is acknowledged.
   [[nodiscard]] const Request* done() const { return done_ > head_ ? &at(head_) : nullptr; }
+  /// Its Step::place. Requires: done().
+  [[nodiscard]] uint32_t done_place() const { return uint32_t(head_ % config_.work); }
   /// Requires: done().
   void take() { ++head_; }
   /// Operations that are neither acknowledged nor failed.

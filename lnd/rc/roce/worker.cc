@@ -59,6 +59,7 @@ void RoceWorker::release(Qp& any) {
   if (is_linked<ReadyTag>(qp)) ports_[qp.port].ready.remove(qp);
   if (is_linked<SettleTag>(qp)) settle_.remove(qp);
   if (is_linked<OwedTag>(qp)) owed_.remove(qp);
+  if (is_linked<LentTag>(qp)) lent_.remove(qp);
   wheel_.disarm(qp);
 }
 
@@ -208,10 +209,28 @@ void RoceWorker::break_off(RoceQp& qp, Cause cause, Instant now) {
   qp.user->broken(qp, cause, now);
 }
 
+/// A port has packets that refer to memory of this queue pair.
+void RoceWorker::await_loans(RoceQp& qp) {
+  if (!is_linked<LentTag>(qp)) lent_.push_back(qp);
+}
+
+/// Looks again at queue pairs whose memory a port had.
+void RoceWorker::look_at_loans(Instant now) {
+  for (uint32_t left = std::min(lent_.size(), kLoanBudget); left > 0; --left) {
+    RoceQp& qp = *lent_.pop_front();
+    if (WorkerPort* queue = ports_[qp.port].queue) queue->reclaim();
+    settle(qp, now);
+  }
+}
+
 /// Reports the ends of operations and keys, then that of the queue pair.
 void RoceWorker::report(RoceQp& qp, Instant now) {
   Sender* sender = qp.sender;
   while (!qp.is_broken && sender != nullptr && sender->requester.done() != nullptr) {
+    if (!sender->loans[sender->requester.done_place()].end()) {
+      await_loans(qp);
+      break;
+    }
     const uint64_t token = sender->requester.done()->token;
     sender->requester.take();
     if (token != 0) qp.user->sent(qp, token, now);
@@ -233,6 +252,7 @@ void RoceWorker::report(RoceQp& qp, Instant now) {
 void RoceWorker::settle(RoceQp& qp, Instant now) {
   report(qp, now);
   if (!qp.is_broken || qp.is_drained || !qp.disconnected.load(std::memory_order_acquire)) return;
+  if (qp.sender != nullptr && !qp.sender->end_loans()) return await_loans(qp);
   qp.is_drained = true;
   qp.user->drained(qp, now);  // control may free the queue pair now
 }
@@ -250,6 +270,8 @@ unsigned RoceWorker::poll(unsigned budget, Instant now) {
   unsigned others = look_at_changes();
   for (uint32_t left = std::min(settle_.size(), budget); left > 0 && !settle_.empty(); --left, ++others)
     settle(*settle_.pop_front(), now);
+  polled_at_ = now;
+  look_at_loans(now);
   return count == 0 ? std::min(others, budget) : count;
 }
 
@@ -281,7 +303,7 @@ unsigned RoceWorker::timers(Instant now) {
 Instant RoceWorker::next_deadline() {
   for (const PortQueues& port : ports())
     if (!port.ready.empty()) return kNever;
-  return wheel_.next_deadline();
+  return std::min(wheel_.next_deadline(), lent_.empty() ? kForever : polled_at_ + kLoanLook);
 }
 
 bool RoceWorker::pending() {

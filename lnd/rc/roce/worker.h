@@ -60,6 +60,8 @@ class RoceWorker final : public Worker {
   static constexpr unsigned kFlushMax = 256;    ///< packets of one port in one turn
   static constexpr unsigned kTimerBudget = 64;  ///< queue pairs in one turn
   static constexpr Duration kMadWaitMax = 10ms;
+  static constexpr uint32_t kLoanBudget = 16;  ///< queue pairs with lent memory, in one turn
+  static constexpr Duration kLoanLook = 100us;
   static constexpr Duration kCnpEvery = 50us;  ///< for one queue pair
   struct PortQueues {
     WorkerPort* queue = nullptr;
@@ -77,6 +79,8 @@ class RoceWorker final : public Worker {
   void pay();
   [[nodiscard]] bool pay_some();
   void follow(RoceQp& qp, Instant now);
+  void await_loans(RoceQp& qp);
+  void look_at_loans(Instant now);
   void report(RoceQp& qp, Instant now);
   void settle(RoceQp& qp, Instant now);
   void break_off(RoceQp& qp, Cause cause, Instant now);
@@ -107,13 +111,15 @@ class RoceWorker final : public Worker {
   std::unique_ptr<RoceQp*[]> table_;  ///< by place_of_qpn()
   List<RoceQp, SettleTag> settle_;    ///< their user has something to hear
   List<RoceQp, OwedTag> owed_;        ///< control has something to hear
+  List<RoceQp, LentTag> lent_;        ///< a port has packets with memory of theirs that has to come back
   Wheel<RoceQp> wheel_;
   std::array<bool, kWorkersMax> handed_to_{};  ///< workers that got packets in this turn
   unsigned port_count_ = 0;                    ///< above the highest that was attached
   std::array<Arrival, kBatch> batch_;
   bool control_rings_ = false;  ///< control has something to hear of
-  unsigned first_ring_ = 0;     ///< modulo the workers: where the last poll() began
-  unsigned first_port_ = 0;     ///< modulo port_count_: where the last poll() began
+  Instant polled_at_ = kNever;
+  unsigned first_ring_ = 0;  ///< modulo the workers: where the last poll() began
+  unsigned first_port_ = 0;  ///< modulo port_count_: where the last poll() began
   [[nodiscard]] std::span<PortQueues> ports() { return std::span(ports_).first(port_count_); }
   uint32_t mad_psn_ = 0;
   Instant mad_waits_ = kNever;  ///< since when the next message of the CM has no room in its port

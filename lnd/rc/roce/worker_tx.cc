@@ -17,6 +17,7 @@ struct Parts {
   unsigned extended_bytes = 0;
   PayloadCursor payload;
   uint32_t bytes = 0;
+  Loan* loan = nullptr;
 };
 
 /// False: the port has no buffer.
@@ -40,7 +41,7 @@ bool put(WorkerPort& queue, const FrameHead& head, const IpAddress& to, Parts& p
   crc.add(Bytes(tail).first(parts.bth.pad_bytes));
   wire::store<uint32_t>(tail.data() + parts.bth.pad_bytes, crc.value());
   return queue.send({to, Bytes(lead).first(head_bytes + parts.extended_bytes), parts.payload, parts.bytes,
-                     Bytes(tail).first(parts.bth.pad_bytes + kIcrcBytes)},
+                     Bytes(tail).first(parts.bth.pad_bytes + kIcrcBytes), parts.loan},
                     now);
 }
 
@@ -102,6 +103,7 @@ bool RoceWorker::send_requests(RoceQp& qp, PortQueues& port, unsigned& left, Ins
       const Request& request = *step.request;
       parts.extended_bytes = reth_encode({request.address, request.key, request.bytes}, parts.extended.data());
     }
+    parts.loan = &qp.sender->loans[step.place];
     parts.payload = *step.payload;
     parts.bytes = step.bytes;
     if (!put_one(qp, port.queue, parts, left, now)) return false;

@@ -34,7 +34,7 @@ void fill(std::span<std::byte> memory, uint8_t first) {
   for (size_t i = 0; i < memory.size(); ++i) memory[i] = std::byte(first + i % 251);
 }
 
-RcTest::~RcTest() {
+void RcTest::TearDown() {
   start_again();
 }
 

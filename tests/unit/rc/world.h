@@ -110,7 +110,7 @@ class RcTest : public ::testing::Test {
   RcTest() : world(make_world()) {
     for (unsigned i = 0; i < 2; ++i) sides.push_back(std::make_unique<Side>(worker(i)));
   }
-  ~RcTest() override;
+  void TearDown() override;
   [[nodiscard]] rc::Control& control(unsigned node) { return world->node(node).control(); }
   [[nodiscard]] rc::Worker& worker(unsigned node) { return world->node(node).worker(kWorker); }
   /// The end at node 0, which dials, and the one at node 1.
