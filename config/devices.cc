@@ -20,6 +20,7 @@ std::vector<std::string> texts_of(const Doc& value) {
 int64_t* number_of(DeviceConfig& device, std::string_view key) {
   if (key == "mtu") return &device.mtu;
   if (key == "vlan") return &device.vlan;
+  if (key == "pcp") return &device.pcp;
   if (key == "queues") return &device.queues;
   if (key == "rx_depth") return &device.rx_depth;
   if (key == "tx_depth") return &device.tx_depth;

@@ -23,6 +23,7 @@ struct DeviceConfig {
   std::string mac;                     ///< empty = the device's
   int64_t mtu = 1500;
   int64_t vlan = 0;    ///< 0 = untagged
+  int64_t pcp = 0;     ///< priority of frames
   int64_t queues = 0;  ///< 0 = one per worker
   int64_t rx_depth = 512;
   int64_t tx_depth = 512;

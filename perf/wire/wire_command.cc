@@ -33,6 +33,7 @@ void add_options(CLI::App& app, WireOptions& options, Words& words) {
   app.add_option("--mac", words.mac);
   app.add_option("--mtu", options.port.mtu);
   app.add_option("--vlan", options.port.vlan);
+  app.add_option("--pcp", options.port.pcp, "priority (802.1p) of the frames");
   app.add_option("--queues", options.port.queues);
   app.add_option("--rx-depth", options.port.rx_depth);
   app.add_option("--tx-depth", options.port.tx_depth);

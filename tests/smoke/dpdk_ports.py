@@ -72,6 +72,27 @@ class Frames(unittest.TestCase):
                 counted = drops(server.stop())
                 self.assertEqual(received == 0, counted.get('vlan_other', 0) > 0, counted)
 
+    def test_priority(self):
+        """All frames of a port have its priority, in its VLAN or in none."""
+        if shutil.which('tshark') is None:
+            netns.skip('no tshark')
+        with netns.Topology() as net:
+            a, b = net.node('a'), net.node('b')
+            quiet(a)
+            quiet(b)
+            net.link(a, None, b, None, mtu=1500)
+            for vlan in (5, 0):
+                capture = net.folder / f'{vlan}.pcapng'
+                server = Port(a, 'serve', 'af_packet,iface=veth0', '--address', '10.9.0.1/24', '--vlan', vlan)
+                client = Port(b, 'ping', 'af_packet,iface=veth0', '--address', '10.9.0.2/24', '--vlan', vlan,
+                              '--pcp', 3, '--peer', '10.9.0.1', '--count', 10, '--capture', capture)
+                self.assertEqual(10, client.figures()['workers'][0]['received'])
+                server.stop()
+                seen = b.run(['tshark', '-n', '-r', capture, '-Y', 'arp.opcode == 1 || icmp.type == 8', '-T', 'fields',
+                              '-e', 'vlan.priority', '-e', 'vlan.id'], timeout=30)
+                tags = {line for line in seen.splitlines() if '\t' in line}  # not its words about root
+                self.assertEqual({f'3\t{vlan}'}, tags)
+
     def test_pcap(self):
         """Frames from a file: answers to requests go into another file, wrong frames are counted."""
         with netns.Topology() as net:

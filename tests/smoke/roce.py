@@ -19,7 +19,9 @@ NET = '''
     - net type: {net}
       local NI(s):
         - interfaces:
-              0: {name}'''
+              0: {name}
+          lnd tunables:
+              tos: 104'''
 SIZES = '0,1,4K,4001,64K,1M'
 
 
@@ -82,10 +84,13 @@ def captured(topology, client):
     while watcher.running():
         exchange(client, '10.9.1.3@o2ib1')
     watcher.wait(10)
-    fields = ['-T', 'fields', '-e', 'ip.src', '-e', 'infiniband.bth.opcode']
+    fields = ['-T', 'fields', '-e', 'ip.src', '-e', 'infiniband.bth.opcode', '-e', 'ip.dsfield']
     lines = client.node.run(['tshark', '-n', '-r', str(path), *fields], 60).splitlines()
     for source in ('10.9.0.1', '10.9.0.2'):
-        seen = {line.split('\t')[1] for line in lines if line.startswith(source)}
+        mine = [line.split('\t') for line in lines if line.startswith(source)]
+        seen = {opcode for _, opcode, _ in mine}
+        marks = {mark for _, opcode, mark in mine if opcode != '100'}  # not of the connection manager
+        assert marks == {'0x68'}, f'{source}: tos is {marks}'
         assert {'4', '17'} <= seen, f'{source}: {seen}'  # SEND Only, Acknowledge
         assert seen & {'6', '7', '8', '10'}, f'{source} has written nothing: {seen}'
     complaints = client.node.run(['tshark', '-n', '-r', str(path), '-Y', '_ws.malformed or ip.checksum.status == 0',

@@ -394,7 +394,8 @@ bool Port::drain_events() {
 }
 
 PortShown Port::show() {
-  PortShown out{config_.name, config_.device, driver_, mac_, config_.mtu, config_.vlan, numa_, link(), offloads_, {}};
+  PortShown out{config_.name, config_.device, driver_, mac_,      config_.mtu, config_.vlan,
+                config_.pcp,  numa_,          link(),  offloads_, {}};
   out.is_open = probed_;
   out.resets = resets_;
   out.resets_failed = resets_failed_;

@@ -39,6 +39,7 @@ struct PortShown {
   Mac mac;
   uint16_t mtu = 0;
   uint16_t vlan = 0;
+  uint8_t pcp = 0;
   int numa = -1;
   LinkState link;
   PortOffloads offloads;

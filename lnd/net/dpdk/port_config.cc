@@ -102,6 +102,7 @@ Result<void> port_config_check(const PortConfig& config, const DeviceSpec& spec,
   if (config.mtu > kMtuMax) return fail(EINVAL, "the MTU is above 16000", config.mtu);
   if (traits.mtu_max != 0 && config.mtu > traits.mtu_max) return fail(EINVAL, traits.mtu_reason, traits.mtu_max);
   if (config.vlan > 4094) return fail(EINVAL, "a VLAN id is 1 to 4094");
+  if (config.pcp > 7) return fail(EINVAL, "a priority (PCP) is 0 to 7");
   if (config.mac && (config.mac->is_group() || config.mac->is_zero()))
     return fail(EINVAL, "the MAC address of a port is neither a group nor zero");
   if (config.neighbours.size() > kStaticNeighboursMax)

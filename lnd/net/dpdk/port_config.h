@@ -44,6 +44,7 @@ struct PortConfig {
   std::optional<Mac> mac;   ///< of the port; unset = the device's
   uint16_t mtu = 1500;      ///< of IP, without Ethernet
   uint16_t vlan = 0;        ///< 802.1Q id; 0 = untagged
+  uint8_t pcp = 0;          ///< 802.1p priority of frames; above 0 with a tag, also in VLAN 0
   uint16_t queues = 0;      ///< 0 = one per worker
   uint16_t rx_depth = 512;  ///< descriptors of a queue
   uint16_t tx_depth = 512;

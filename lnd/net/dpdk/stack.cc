@@ -22,6 +22,7 @@ Stack::Config stack_config(const PortConfig& config, const Mac& mac) {
   out.mac = mac;
   out.mtu = config.mtu;
   out.vlan = config.vlan;
+  out.pcp = config.pcp;
   out.cache.parked_max = kParkedPacketsMax;
   return out;
 }
@@ -31,7 +32,7 @@ Stack::Stack(const Config& config, PortQueue& queue, StackMesh* mesh)
       queue_(queue),
       mesh_(mesh),
       neighbours_(config.cache, *this),
-      eth_bytes_(config.vlan != 0 ? kEthBytes + kVlanBytes : kEthBytes) {
+      eth_bytes_(config.tags() ? kEthBytes + kVlanBytes : kEthBytes) {
   for (const StaticNeighbour& neighbour : config.neighbours)
     (void)neighbours_.set_static(neighbour.address, neighbour.mac);  // they fit: kStaticNeighboursMax
 }
@@ -97,9 +98,9 @@ void Stack::shut(Instant now) {
 
 unsigned Stack::eth_header(const Mac& to, uint16_t type, std::byte* out) const {
   EthHeader header{to, config_.mac, type, 0, {}};
-  if (config_.vlan != 0) {
+  if (config_.tags()) {
     header.vlan_count = 1;
-    header.vlan_tci[0] = config_.vlan;
+    header.vlan_tci[0] = uint16_t(config_.pcp << kVlanPcpShift | config_.vlan);
   }
   return eth_encode(header, out);
 }

@@ -120,6 +120,8 @@ class Stack final : NeighbourActions {
     Mac mac;
     uint16_t mtu = 1500;
     uint16_t vlan = 0;
+    uint8_t pcp = 0;
+    [[nodiscard]] bool tags() const { return vlan != 0 || pcp != 0; }
     NeighbourConfig cache;
   };
   /// `mesh` may be null when there is one worker. Queue and mesh outlive the stack. `worker` is the queue's index.

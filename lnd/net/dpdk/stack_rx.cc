@@ -178,7 +178,7 @@ void Stack::echo_request(Frame& frame, Instant now) {
   std::memcpy(start + 6, config_.mac.bytes.data(), 6);
   const bool stripped = (packet->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0;
   packet->ol_flags = 0;
-  if (stripped && config_.vlan != 0) {  // the tag was taken off: put ours there
+  if (stripped && config_.tags()) {  // the tag was taken off: put ours there
     if (rte_pktmbuf_prepend(packet, kVlanBytes) == nullptr) return queue_.drop(packet, FrameDrop::kNoBuffer, now);
     eth_header(frame.eth.source, frame.eth.type, rte_pktmbuf_mtod(packet, std::byte*));
   }

@@ -15,7 +15,8 @@ inline constexpr uint16_t kEthTypeMin = 0x0600;  ///< below it the field is an 8
 inline constexpr unsigned kEthBytes = 14;
 inline constexpr unsigned kVlanBytes = 4;
 inline constexpr unsigned kEthBytesMax = kEthBytes + 2 * kVlanBytes;
-inline constexpr uint16_t kVlanIdMask = 0x0FFF;  ///< of a TCI; above it priority and drop bit
+inline constexpr uint16_t kVlanIdMask = 0x0FFF;  ///< of a TCI; above it drop bit and priority
+inline constexpr unsigned kVlanPcpShift = 13;    ///< of the priority (PCP)
 
 struct EthHeader {
   Mac destination;

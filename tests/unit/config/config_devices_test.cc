@@ -19,7 +19,7 @@ TEST(ConfigDevices, values) {
   const std::string yaml =
       "ulnet:\n  devices:\n    - name: rail0\n      device: memif,role=server\n      addresses: [10.0.0.1/24, "
       "fd00::1/64]\n"
-      "      gateways: 10.0.0.254\n      mtu: 9000\n      vlan: 5\n      neighbours:\n"
+      "      gateways: 10.0.0.254\n      mtu: 9000\n      vlan: 5\n      pcp: 3\n      neighbours:\n"
       "        - {address: 10.0.0.2, mac: '02:00:00:00:00:02'}\n    - {name: rail1, device: 0000:03:00.0}\n";
   ASSERT_EQ("", problems_of(yaml));
   const auto loaded = load_text(yaml, "f");
@@ -33,6 +33,7 @@ TEST(ConfigDevices, values) {
   EXPECT_EQ(std::vector<std::string>{"10.0.0.254"}, first.gateways);
   EXPECT_EQ(9000, first.mtu);
   EXPECT_EQ(5, first.vlan);
+  EXPECT_EQ(3, first.pcp);
   EXPECT_EQ((std::vector<DeviceConfig::Neighbour>{{"10.0.0.2", "02:00:00:00:00:02"}}), first.neighbours);
   DeviceConfig second;
   second.name = "rail1";
@@ -65,6 +66,7 @@ TEST(ConfigDevices, defaults) {
   for (const auto& [key, value] :
        std::initializer_list<std::pair<const char*, int64_t>>{{"mtu", device.mtu},
                                                               {"vlan", device.vlan},
+                                                              {"pcp", device.pcp},
                                                               {"queues", device.queues},
                                                               {"rx_depth", device.rx_depth},
                                                               {"tx_depth", device.tx_depth},

@@ -49,6 +49,9 @@ TEST(DpdkPortPlan, limits_are_reported) {
   config.vlan = 4095;
   EXPECT_EQ("a VLAN id is 1 to 4094 / 0", check(config));
   config = port("null");
+  config.pcp = 8;
+  EXPECT_EQ("a priority (PCP) is 0 to 7 / 0", check(config));
+  config = port("null");
   config.addresses.own = {prefix_parse("224.0.0.1/4").value()};
   EXPECT_EQ("a group or unspecified address cannot be an address of a port / 0", check(config));
 }

@@ -75,6 +75,7 @@ config::Checked<dpdk::PortConfig> port_config_of(const config::DeviceConfig& dev
   port.device = device.device;
   port.mtu = uint16_t(device.mtu);
   port.vlan = uint16_t(device.vlan);
+  port.pcp = uint8_t(device.pcp);
   port.queues = uint16_t(device.queues);
   port.rx_depth = uint16_t(device.rx_depth);
   port.tx_depth = uint16_t(device.tx_depth);
@@ -118,6 +119,7 @@ Doc port_doc(LivePort& port, int verbosity) {
   doc.set("mac", dpdk::mac_text(shown.mac));
   doc.set("mtu", uint64_t{shown.mtu});
   if (shown.vlan != 0) doc.set("vlan", uint64_t{shown.vlan});
+  if (shown.pcp != 0) doc.set("pcp", uint64_t{shown.pcp});
   Doc addresses = Doc::list();
   for (const auto& prefix : port.port().config().addresses.own) addresses.push(Doc(dpdk::prefix_text(prefix)));
   doc.set("addresses", std::move(addresses));
