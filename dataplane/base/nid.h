@@ -46,9 +46,12 @@ struct Nid {
 
   /// A NID with a 4-byte address, given as the host-order integer of the 8-byte form (10.0.0.1 = 0x0A000001).
   static constexpr Nid v4(Net net, uint32_t address) {
-    Nid nid = zero(net, 0);
-    for (unsigned i = 0; i < 4; ++i) nid.addr[i] = uint8_t(address >> (24 - 8 * i));
-    return nid;
+    static_assert(std::endian::native == std::endian::little);
+    // Whole words: a NID that was just written byte by byte is slow to copy or to compare.
+    const uint32_t number = net.number();
+    return std::bit_cast<Nid>(std::array<uint32_t, 5>{
+        uint32_t(net.type()) << 8 | (number >> 8) << 16 | (number & 0xFF) << 24,
+        address >> 24 | (address >> 8 & 0xFF00) | (address & 0xFF00) << 8 | address << 24, 0, 0, 0});
   }
   /// A NID with a 16-byte address in network order (IPv6).
   static constexpr Nid v6(Net net, const std::array<uint8_t, 16>& address) {

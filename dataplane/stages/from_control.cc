@@ -27,6 +27,7 @@ void run(Worker& w, const ResolvedMsg& msg) {
 void run(Worker& w, const SubmitterOpenMsg& msg) {
   ULNET_CHECK(msg.submitter->number() < kSubmittersMax && w.submitters[msg.submitter->number()] == nullptr);
   w.submitters[msg.submitter->number()] = msg.submitter;
+  w.submitters_open |= uint64_t{1} << msg.submitter->number();
 }
 
 void run(Worker& w, const SubmitterCloseMsg& msg) {

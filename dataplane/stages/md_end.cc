@@ -79,6 +79,7 @@ unsigned submitters_report(Worker& w) {
     if (submitter == nullptr || !submitter->closing || !submitter->unused()) continue;
     if (!post_control_if_room(w, SubmitterClosedMsg{submitter})) break;
     submitter = nullptr;  // control's from here on
+    w.submitters_open &= ~(uint64_t{1} << (&submitter - w.submitters.data()));
     --w.submitters_closing;
     ++reported;
   }

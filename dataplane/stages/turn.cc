@@ -196,9 +196,9 @@ unsigned run_submitter(Worker& w, Submitter& submitter) {
 unsigned run_submitters(Worker& w) {
   unsigned done = 0;
   w.submitters_first = (w.submitters_first + 1) % kSubmittersMax;  // what is scarce is first another's
-  for (unsigned i = 0; i < kSubmittersMax; ++i)
-    if (Submitter* submitter = w.submitters[(w.submitters_first + i) % kSubmittersMax])
-      done += run_submitter(w, *submitter);
+  static_assert(kSubmittersMax == 64, "submitters_open has a bit for each");
+  for (uint64_t left = std::rotr(w.submitters_open, int(w.submitters_first)); left != 0; left &= left - 1)
+    done += run_submitter(w, *w.submitters[(w.submitters_first + unsigned(std::countr_zero(left))) % kSubmittersMax]);
   return done;
 }
 
@@ -303,8 +303,8 @@ bool Worker::pending() {
   for (unsigned from = 0; from < mesh.worker_count; ++from)
     if (from != id.value && (!mesh.pair(from, id.value).work.empty() || !mesh.pair(from, id.value).back.empty()))
       return true;
-  for (Submitter* submitter : submitters)
-    if (submitter != nullptr && submitter_pending(*this, *submitter)) return true;
+  for (uint64_t left = submitters_open; left != 0; left &= left - 1)
+    if (submitter_pending(*this, *submitters[unsigned(std::countr_zero(left))])) return true;
   for (auto& lnd : lnds)
     if (lnd != nullptr && lnd->pending()) return true;
   return false;

@@ -119,6 +119,7 @@ class Worker {
   uint32_t driver_asks_most;  ///< of `control_asks`
   std::array<std::unique_ptr<Lnd>, kLndsMax> lnds;
   std::array<Submitter*, kSubmittersMax> submitters{};
+  uint64_t submitters_open = 0;     ///< bit for each of `submitters` that is not null
   uint32_t submitters_closing = 0;  ///< of `submitters`
   uint32_t submitters_first = 0;    ///< whose calls come first in this turn
   uint32_t inbox_first = 0;         ///< the worker whose rings come first in this turn

@@ -28,18 +28,15 @@ void tail_encode(const Header& header, std::byte* out) {
   std::memcpy(out + kBody, header.body.data(), kBodyBytes);
 }
 
-Result<Header> tail_decode(const std::byte* in, const Nid& dest, const Nid& src) {
+Result<void> tail_decode(const std::byte* in, Header& out) {
   const auto type = load<uint32_t>(in + kType);
   if (type >= kMsgTypes) return fail(EPROTO, "unknown LNet message type", type);
-  Header header;
-  header.dest_nid = dest;
-  header.src_nid = src;
-  header.dest_pid = load<uint32_t>(in + kDestPid);
-  header.src_pid = load<uint32_t>(in + kSrcPid);
-  header.type = MsgType(type);
-  header.payload_length = load<uint32_t>(in + kPayloadLength);
-  std::memcpy(header.body.data(), in + kBody, kBodyBytes);
-  return header;
+  out.dest_pid = load<uint32_t>(in + kDestPid);
+  out.src_pid = load<uint32_t>(in + kSrcPid);
+  out.type = MsgType(type);
+  out.payload_length = load<uint32_t>(in + kPayloadLength);
+  std::memcpy(out.body.data(), in + kBody, kBodyBytes);
+  return {};
 }
 
 }  // namespace
@@ -57,13 +54,16 @@ void header_encode_nid16(const Header& header, std::span<std::byte, kHeaderNid16
   tail_encode(header, out.data() + 40);
 }
 
-Result<Header> header_decode_nid4(std::span<const std::byte, kHeaderNid4Bytes> in) {
-  return tail_decode(in.data() + 16, nid_from_wire(load<uint64_t>(in.data())),
-                     nid_from_wire(load<uint64_t>(in.data() + 8)));
+Result<void> header_decode_nid4(std::span<const std::byte, kHeaderNid4Bytes> in, Header& out) {
+  out.dest_nid = nid_from_wire(load<uint64_t>(in.data()));
+  out.src_nid = nid_from_wire(load<uint64_t>(in.data() + 8));
+  return tail_decode(in.data() + 16, out);
 }
 
-Result<Header> header_decode_nid16(std::span<const std::byte, kHeaderNid16Bytes> in) {
-  return tail_decode(in.data() + 40, nid_load16(in.data()), nid_load16(in.data() + 20));
+Result<void> header_decode_nid16(std::span<const std::byte, kHeaderNid16Bytes> in, Header& out) {
+  out.dest_nid = nid_load16(in.data());
+  out.src_nid = nid_load16(in.data() + 20);
+  return tail_decode(in.data() + 40, out);
 }
 
 }  // namespace ulnet::wire

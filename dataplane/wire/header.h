@@ -139,9 +139,9 @@ inline constexpr size_t kHeaderNid16Bytes = 96;
 void header_encode_nid4(const Header& header, std::span<std::byte, kHeaderNid4Bytes> out);
 /// Encodes the 96-byte form.
 void header_encode_nid16(const Header& header, std::span<std::byte, kHeaderNid16Bytes> out);
-/// Decodes the 72-byte form. Error EPROTO (object = the raw type) when the type is none of the five; everything else is
-/// kept as it came.
-[[nodiscard]] Result<Header> header_decode_nid4(std::span<const std::byte, kHeaderNid4Bytes> in);
-[[nodiscard]] Result<Header> header_decode_nid16(std::span<const std::byte, kHeaderNid16Bytes> in);
+/// Decodes the 72-byte form. Error EPROTO (object = the raw type) when the type is none of the five, and `out` is not
+/// complete then. Everything else is kept as it came.
+[[nodiscard]] Result<void> header_decode_nid4(std::span<const std::byte, kHeaderNid4Bytes> in, Header& out);
+[[nodiscard]] Result<void> header_decode_nid16(std::span<const std::byte, kHeaderNid16Bytes> in, Header& out);
 
 }  // namespace ulnet::wire

@@ -103,9 +103,8 @@ unsigned SockLnd::poll(unsigned budget, Instant now) {
   unsigned done = 0;
   for (uint32_t left = w.ready.size(); left > 0 && !w.ready.empty(); --left, ++done)
     conn_rx_continue(w, *w.ready.pop_front());
-  std::array<StreamEvent, kEventBurst> events;
-  const unsigned count = w.engine.poll(std::span(events).first(std::min(budget, kEventBurst)), now);
-  for (unsigned i = 0; i < count; ++i) event(events[i]);
+  const unsigned count = w.engine.poll(std::span(events_).first(std::min(budget, kEventBurst)), now);
+  for (unsigned i = 0; i < count; ++i) event(events_[i]);
   return done + count;
 }
 

@@ -1,6 +1,8 @@
 // Worker half of socklnd: the Lnd interface upon a StreamEngine. Moves messages over connections that the control half
 // has set up; knows nothing of listening, dialling and HELLO. Thread: one worker. Ownership: lnd/lnd.h.
 #pragma once
+#include <array>
+
 #include "lnd/lnd.h"
 #include "lnd/socklnd/worker.h"
 
@@ -31,6 +33,7 @@ class SockLnd final : public Lnd {
   void tune(const TuneMsg& msg);
   void ni_flush(const NiFlushMsg& msg);
   SockWorker worker_;
+  std::array<StreamEvent, kEventBurst> events_;  ///< of one poll
 };
 
 }  // namespace ulnet::socklnd

@@ -204,9 +204,8 @@ void Generator::fail_run(int32_t error, Instant now) {
 unsigned Generator::turn(Instant now) {
   advance(now);
   if (phase_ == Phase::kDone) return 0;
-  std::array<Event, 64> events;
-  const unsigned count = submitter_.eq_poll(eq_, events);
-  for (unsigned i = 0; i < count; ++i) on_event(events[i], now);
+  const unsigned count = submitter_.eq_poll(eq_, events_);
+  for (unsigned i = 0; i < count; ++i) on_event(events_[i], now);
   return count + issue_ready(now);
 }
 

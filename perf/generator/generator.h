@@ -4,6 +4,7 @@
 // final event; what does not is `lost` or a `duplicate`. It uses one polled event queue and one MD for each operation
 // that can be under way.
 #pragma once
+#include <array>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -91,6 +92,7 @@ class Generator {
   const Job job_;
   const BusyCycles busy_cycles_;
   const EqHandle eq_;
+  std::array<Event, 64> events_;  ///< of one turn
   PageMemory memory_;
   size_t memory_bytes_ = 0;
   std::unique_ptr<Histogram> latencies_;

@@ -35,15 +35,15 @@ void expect_nid4(const Header& header, std::string_view golden) {
   out.fill(std::byte{0xEE});
   header_encode_nid4(header, out);
   EXPECT_EQ(hex_text(out), hex_text(hex(golden)));
-  const auto decoded = header_decode_nid4(out);
-  ASSERT_TRUE(decoded);
-  EXPECT_EQ(decoded->dest_nid, header.dest_nid);
-  EXPECT_EQ(decoded->src_nid, header.src_nid);
-  EXPECT_EQ(decoded->dest_pid, header.dest_pid);
-  EXPECT_EQ(decoded->src_pid, header.src_pid);
-  EXPECT_EQ(decoded->type, header.type);
-  EXPECT_EQ(decoded->payload_length, header.payload_length);
-  EXPECT_EQ(decoded->body, header.body);
+  Header decoded;
+  ASSERT_TRUE(header_decode_nid4(out, decoded));
+  EXPECT_EQ(decoded.dest_nid, header.dest_nid);
+  EXPECT_EQ(decoded.src_nid, header.src_nid);
+  EXPECT_EQ(decoded.dest_pid, header.dest_pid);
+  EXPECT_EQ(decoded.src_pid, header.src_pid);
+  EXPECT_EQ(decoded.type, header.type);
+  EXPECT_EQ(decoded.payload_length, header.payload_length);
+  EXPECT_EQ(decoded.body, header.body);
 }
 
 std::string wire_u64(const Nid& n) {
@@ -184,21 +184,22 @@ TEST(WireGolden, large_header) {
   EXPECT_EQ(hex_text(out), hex_text(hex(R"(0c 02 00 00 fd 00*14 02 0c 02 00 00 fd 00*14 01
       39 30 00 00 39 30 00 00 02 00 00 00 00 00 00 00
       f7 e6 d5 c4 b3 a2 f1 17 05 01 00*6 00*7 80 00*8 10 01 00*6)")));
-  const auto decoded = header_decode_nid16(out);
-  ASSERT_TRUE(decoded);
-  EXPECT_EQ(decoded->dest_nid, get.dest_nid);
-  EXPECT_EQ(decoded->body, get.body);
+  Header decoded;
+  ASSERT_TRUE(header_decode_nid16(out, decoded));
+  EXPECT_EQ(decoded.dest_nid, get.dest_nid);
+  EXPECT_EQ(decoded.body, get.body);
 }
 
 // Goal: an unknown message type is a protocol error that names it; all five known ones pass.
 TEST(WireGolden, unknown_message_type) {
   std::array<std::byte, kHeaderNid4Bytes> raw{};
+  Header header;
   for (uint32_t type = 0; type < kMsgTypes; ++type) {
     raw[24] = std::byte(type);
-    EXPECT_TRUE(header_decode_nid4(raw)) << type;
+    EXPECT_TRUE(header_decode_nid4(raw, header)) << type;
   }
   raw[24] = std::byte{5};
-  const auto decoded = header_decode_nid4(raw);
+  const auto decoded = header_decode_nid4(raw, header);
   ASSERT_FALSE(decoded);
   EXPECT_EQ(decoded.error().code, -EPROTO);
   EXPECT_EQ(decoded.error().object, 5u);

@@ -42,10 +42,9 @@ size_t least_bytes(MessageType type) {
 }
 
 MessageFault decode_lnet_header(std::span<const std::byte> bytes, wire::Header& out) {
-  const auto header = wire::header_decode_nid4(bytes.subspan<kHeaderBytes, wire::kHeaderNid4Bytes>());
-  if (!header) return MessageFault::kLnetHeader;
-  out = *header;
-  return MessageFault::kNone;
+  return wire::header_decode_nid4(bytes.subspan<kHeaderBytes, wire::kHeaderNid4Bytes>(), out)
+             ? MessageFault::kNone
+             : MessageFault::kLnetHeader;
 }
 
 MessageFault decode_payload(std::span<const std::byte> bytes, Message& out) {
@@ -201,7 +200,6 @@ uint16_t message_version(std::span<const std::byte> bytes) {
 }
 
 MessageFault message_decode(std::span<const std::byte> bytes, Message& out) {
-  out = Message{};
   if (bytes.size() < kHeaderBytes) return MessageFault::kShort;
   const std::byte* at = bytes.data();
   const auto magic = load<uint32_t>(at);

@@ -120,7 +120,8 @@ inline constexpr unsigned kMessageFaults = unsigned(MessageFault::kStamps) + 1;
 [[nodiscard]] const char* message_fault_text(MessageFault fault);
 
 /// Decodes a message of kVersion. `bytes` may be longer than the message, as the private data of the CM is. After a
-/// fault, the fields of `out` before the fault are valid. Cost: O(1), and O(bytes) if there is a checksum.
+/// fault, the fields of `out` before the fault are valid. Cost: O(1), and O(bytes) if there is a checksum. Requires: no
+/// message was decoded into `out` before.
 [[nodiscard]] MessageFault message_decode(std::span<const std::byte> bytes, Message& out);
 /// The version field of a message of either byte order; 0 if there are less than 6 bytes or another magic.
 [[nodiscard]] uint16_t message_version(std::span<const std::byte> bytes);

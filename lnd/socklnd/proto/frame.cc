@@ -12,11 +12,11 @@ namespace {
 
 constexpr size_t kCsumOffset = 4;
 
-Result<wire::Header> lnet_header_decode(const std::byte* at, uint32_t version) {
+Result<void> lnet_header_decode(const std::byte* at, uint32_t version, wire::Header& out) {
   using namespace wire;
   if (version == kVersion4)
-    return header_decode_nid16(std::span<const std::byte, kHeaderNid16Bytes>(at, kHeaderNid16Bytes));
-  return header_decode_nid4(std::span<const std::byte, kHeaderNid4Bytes>(at, kHeaderNid4Bytes));
+    return header_decode_nid16(std::span<const std::byte, kHeaderNid16Bytes>(at, kHeaderNid16Bytes), out);
+  return header_decode_nid4(std::span<const std::byte, kHeaderNid4Bytes>(at, kHeaderNid4Bytes), out);
 }
 
 }  // namespace
@@ -92,9 +92,7 @@ FrameStatus FrameDecoder::feed(std::span<const std::byte>& in) {
 FrameStatus FrameDecoder::step() {
   const size_t before = frame_header_bytes(version_);
   if (bytes_.have() == before) return frame_header_done();
-  const auto header = lnet_header_decode(bytes_.data() + before, version_);
-  if (!header) return FrameStatus::kBadHeader;
-  header_ = *header;
+  if (!lnet_header_decode(bytes_.data() + before, version_, header_)) return FrameStatus::kBadHeader;
   if (frame_.csum != 0) csum_ = frame_csum_start(bytes_.bytes());
   return FrameStatus::kMessage;
 }

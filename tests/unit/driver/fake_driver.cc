@@ -230,9 +230,10 @@ class FakeLnd final : public Lnd {
     auto* in = new In;
     in->bytes = std::move(ni.came.front().bytes);
     ni.came.pop_front();
-    const auto header = wire::header_decode_nid16(std::span(in->bytes).first<wire::kHeaderNid16Bytes>());
-    if (!header) return delete in, true;
-    in->begin(*header, id, ni.slice, peer->second->id, peer->second->slice, from);
+    wire::Header header;
+    if (!wire::header_decode_nid16(std::span(in->bytes).first<wire::kHeaderNid16Bytes>(), header))
+      return delete in, true;
+    in->begin(header, id, ni.slice, peer->second->id, peer->second->slice, from);
     const RxVerdict verdict = core_.rx_header(*in, now);
     if (verdict == RxVerdict::kHold) return ++held_, true;
     finish(*in, verdict, now);
@@ -275,9 +276,7 @@ class FakeControl final : public LndControl {
     host_.log("fake: burst " + std::to_string(burst));
     return {};
   }
-  void ni_stop(NiId ni, Instant) override {
-    host_.to_worker(WorkerId{0}, StopMsg{ni});
-  }
+  void ni_stop(NiId ni, Instant) override { host_.to_worker(WorkerId{0}, StopMsg{ni}); }
   void from_worker(WorkerId, const LndMsg& msg, Instant) override {
     if (FakeMsg(msg.kind()) == FakeMsg::kStopped) return host_.ni_stopped(msg.as<StoppedMsg>().ni);
     const auto ask = msg.as<WhoIsMsg>();
