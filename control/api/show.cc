@@ -194,6 +194,7 @@ Doc worker_doc(const WorkerShow& worker) {
   doc.set("peers", worker.peers);
   if (worker.time) {
     doc.set("busy_ms", worker.time->busy.count());
+    doc.set("busy_cycles", worker.time->busy_cycles);
     doc.set("spinning_ms", worker.time->spinning.count());
     doc.set("asleep_ms", worker.time->asleep.count());
   }

@@ -141,6 +141,7 @@ struct DropShow {
 /// How a worker's thread has spent its time.
 struct WorkerTime {
   std::chrono::milliseconds busy{}, spinning{}, asleep{};
+  uint64_t busy_cycles = 0;  ///< of the time-stamp counter; 0 on machines without
 };
 
 /// The work of one worker, and the items that wait in rings at the moment.

@@ -29,7 +29,7 @@ LAST = {
                     r'policy_cost s=[\d.]+ accept_ms=[\d.]+ slices=\d+ longest_ms=[\d.]+ republished=0/1'),
     'compare-verbs': (['--rounds', '1', '--count', '8'], rf'bulk={RATIO} latency={RATIO}'),
     'compare-roce': (['--rounds', '1', '--seconds', '0.3'],
-                     rf'copy_limit={RATIO} wire={RATIO} rate=[\d.]+ latency={RATIO}'),
+                     rf'copy_limit={RATIO} wire={RATIO} rate=[\d.]+ latency={RATIO} router_cycles=\d+'),
     'compare-port': (['--rounds', '1', '--seconds', '0.2'], rf'small={RATIO} large={RATIO} cycles=\d+'),
 }
 

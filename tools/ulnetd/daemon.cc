@@ -166,7 +166,7 @@ config::Checked<void> Daemon::open_socket(const config::UlnetSection& ulnet) {
     if (thread == nullptr) return {};
     const HostThreadStats stats = thread->stats();
     return api::WorkerTime{duration_cast<milliseconds>(stats.busy), duration_cast<milliseconds>(stats.spinning),
-                           duration_cast<milliseconds>(stats.asleep)};
+                           duration_cast<milliseconds>(stats.asleep), stats.busy_cycles};
   });
   open_perf();
   serve_ports();

@@ -257,12 +257,13 @@ workers:
           from_control: 0
           to_control: 5
 )");
-  worker.time = WorkerTime{std::chrono::milliseconds(1), std::chrono::milliseconds(2), std::chrono::milliseconds(3)};
+  worker.time = WorkerTime{std::chrono::milliseconds(1), std::chrono::milliseconds(2), std::chrono::milliseconds(3), 4};
   Doc more = Doc::map();
   stats_details_set(more, drops, {}, {worker}, 2);
   EXPECT_EQ(more.find("drops")->size(), 2u);
   EXPECT_EQ(more.find("drops by ni"), nullptr);
   EXPECT_EQ(more.find("workers")->at(0).find("asleep_ms")->integer(), 3);
+  EXPECT_EQ(more.find("workers")->at(0).find("busy_cycles")->integer(), 4);
   Doc none = Doc::map();
   stats_details_set(none, {drops[1]}, {}, {}, 1);
   EXPECT_EQ(none.size(), 0u);
