@@ -138,9 +138,9 @@ class IbBlocks : public testing::Test {
     EXPECT_TRUE(end->idle());
   }
   void pass() {
-    for (unsigned i = 0; i < 50; ++i, now += 1ms) raw.turn(now), end->turn(now);
+    for (const Instant until = now + 50ms; now < until; now += kStep) raw.turn(now), end->turn(now);
   }
-  rc::sim::Net net{5};
+  IbNet net{5};
   std::unique_ptr<IbEnd> end;
   RawPeer raw{net};
   Instant now = kNever + 1s;

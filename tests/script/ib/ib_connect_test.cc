@@ -189,7 +189,7 @@ TEST_F(IbConnect, reconnects_have_pauses) {
   IbNode& a = add(0);
   RawPeer raw(net);
   const auto both = [&](Duration time) {
-    for (const Instant until = now + time; now < until; now += 1ms) raw.turn(now), a.turn(now);
+    for (const Instant until = now + time; now < until; now += kStep) raw.turn(now), a.turn(now);
   };
   raw.accepts = false;
   raw.reject_data.resize(kRejectBytes);
@@ -234,6 +234,7 @@ TEST_F(IbConnect, a_stop_in_the_middle) {
 
 // Goal: the operator learns once that peers may write into whole regions.
 TEST_F(IbConnect, a_device_without_windows) {
+  if (kOverRoce) GTEST_SKIP() << "each key is for its bytes there";
   net.rules.keys_end = false;
   IbNode& a = add(0);
   for (const bool up : {false, true, false, true}) {

@@ -56,7 +56,7 @@ void Arena::give(std::byte* block) {
   --out_;
 }
 
-IbCore::IbCore(rc::sim::Net& in, unsigned which, const IbConfig& config, unsigned staging_blocks)
+IbCore::IbCore(IbNet& in, unsigned which, const IbConfig& config, unsigned staging_blocks)
     : net(in),
       number(which),
       staging(staging_blocks * Staging::kBlockBytes),
@@ -228,6 +228,7 @@ void IbCore::to_control(Owed& from, const LndMsg& msg) {
 
 void IbCore::turn(Instant when) {
   now = when;
+  net.run(now);
   if (!worker_first) control_turn();
   while (!for_worker.empty() && !late()) {
     const LndMsg msg = for_worker.front();

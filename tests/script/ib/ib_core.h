@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lnd/o2iblnd/ib_lnd.h"
-#include "lnd/rc/sim/net.h"
+#include "tests/script/ib/ib_net.h"
 
 namespace ulnet::test {
 
@@ -77,7 +77,7 @@ struct IbTx : Tx {
 
 class IbCore : public LndCore {
  public:
-  IbCore(rc::sim::Net& net, unsigned number, const o2iblnd::IbConfig& config, unsigned staging_blocks);
+  IbCore(IbNet& net, unsigned number, const o2iblnd::IbConfig& config, unsigned staging_blocks);
   virtual ~IbCore() = default;
 
   // Calls of the driver.
@@ -106,7 +106,7 @@ class IbCore : public LndCore {
   void turn(Instant now);
   void to_worker(const LndMsg& msg) { for_worker.push_back(msg); }
 
-  rc::sim::Net& net;
+  IbNet& net;
   const unsigned number;
   std::vector<std::byte> staging;
   Instant now = kNever;

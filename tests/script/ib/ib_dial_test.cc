@@ -16,7 +16,7 @@ class IbDial : public IbNodes {
                   std::span(raw->reject_data).first<kRejectBytes>());
   }
   void both(Duration time) {
-    for (const Instant until = now + time; now < until; now += 1ms) {
+    for (const Instant until = now + time; now < until; now += kStep) {
       raw->turn(now);
       for (auto& [number, node] : nodes) node->turn(now);
     }
@@ -32,6 +32,7 @@ class IbDial : public IbNodes {
 // Goal: a pause is over while a connection of the peer is being set up: the message waits for that one. If it hangs,
 // the next recovery ping ends it, and this node connects itself.
 TEST_F(IbDial, a_connection_of_the_peer_that_hangs) {
+  if (kOverRoce) GTEST_SKIP() << "a REP without an answer ends soon there";
   IbNode& a = add(0);
   IbTx& tx = a.put(1, 1, 100);
   both(300ms);

@@ -6,7 +6,7 @@ using namespace o2iblnd;
 
 namespace {}  // namespace
 
-IbEnd::IbEnd(rc::sim::Net& in, unsigned which, const IbConfig& config, unsigned staging_blocks)
+IbEnd::IbEnd(IbNet& in, unsigned which, const IbConfig& config, unsigned staging_blocks)
     : IbCore(in, which, config, staging_blocks) {
   listener_ = *provider->control().listen({ib_address(which), kIbPort});
 }

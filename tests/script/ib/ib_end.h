@@ -7,7 +7,7 @@ namespace ulnet::test {
 
 class IbEnd final : public IbCore {
  public:
-  IbEnd(rc::sim::Net& net, unsigned number, const o2iblnd::IbConfig& config = {}, unsigned staging_blocks = 1);
+  IbEnd(IbNet& net, unsigned number, const o2iblnd::IbConfig& config = {}, unsigned staging_blocks = 1);
   ~IbEnd();
   [[nodiscard]] bool idle() const { return lnd->idle() && conns.empty(); }
   struct ConnCtl {

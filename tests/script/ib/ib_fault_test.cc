@@ -19,8 +19,8 @@ class IbFault : public testing::Test {
     EXPECT_EQ(net.conns(), 0u);
   }
   void pass(Duration time = 50ms) {
-    const Duration step = time > 1s ? time / 500 : Duration(1ms);
-    for (const Instant until = now + time; now < until; now += step) raw.turn(now), us.turn(now);
+    const Duration step = time > 1s ? time / 500 : kStep;
+    for (const Instant until = now + time; now < until; now += net.step(step)) raw.turn(now), us.turn(now);
   }
   /// A connection that node 0 has dialled.
   void connect() {
@@ -39,7 +39,7 @@ class IbFault : public testing::Test {
     return text;
   }
 
-  rc::sim::Net net{31};
+  IbNet net{31};
   IbNode us{net, 0};
   RawPeer raw{net};
   Instant now = kNever + 1s;
@@ -69,7 +69,7 @@ TEST_F(IbFault, counted_and_logged) {
 TEST_F(IbFault, other_connections_go_on) {
   IbNode other(net, 2);
   const auto both = [&] {
-    for (unsigned i = 0; i < 100; ++i, now += 1ms) raw.turn(now), us.turn(now), other.turn(now);
+    for (const Instant until = now + 100ms; now < until; now += kStep) raw.turn(now), us.turn(now), other.turn(now);
   };
   other.now = now;
   connect();

@@ -14,7 +14,7 @@ IbConfig config_of(const IbNodeOptions& options, unsigned number) {
 
 }  // namespace
 
-IbNode::IbNode(rc::sim::Net& in, unsigned which, const IbNodeOptions& options)
+IbNode::IbNode(IbNet& in, unsigned which, const IbNodeOptions& options)
     : IbCore(in, which, config_of(options, which), 1) {
   if (options.settings) {
     const DriverContext context{.settings = *options.settings, .workers = 1, .incarnation = ib_stamp(which) * 1000};

@@ -22,7 +22,7 @@ struct IbNodeOptions {
 
 class IbNode final : public IbCore, public LndControlHost {
  public:
-  IbNode(rc::sim::Net& net, unsigned number, const IbNodeOptions& options = {});
+  IbNode(IbNet& net, unsigned number, const IbNodeOptions& options = {});
   ~IbNode();
 
   // LndControlHost

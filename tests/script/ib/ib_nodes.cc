@@ -14,7 +14,10 @@ void IbStranger::request(unsigned to, const Nid& source, uint64_t stamp, Instant
 }
 
 void IbStranger::turn(Instant now) {
+  net_.run(now);
   rc::Control& control = provider_->control();
+  rc::Worker& worker = provider_->worker(WorkerId{0});
+  worker.poll(64, now);
   std::array<rc::Event, 16> events;
   const unsigned count = control.poll(events, now);
   for (const rc::Event& event : std::span(events).first(count)) {
@@ -39,6 +42,8 @@ void IbStranger::turn(Instant now) {
       case rc::EventKind::kDevice: break;
     }
   }
+  worker.timers(now);
+  worker.flush(now);
 }
 
 }  // namespace ulnet::test

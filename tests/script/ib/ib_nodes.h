@@ -12,8 +12,8 @@ namespace ulnet::test {
 /// without RTU and without messages.
 class IbStranger {
  public:
-  IbStranger(rc::sim::Net& net, unsigned number)
-      : address(ib_address(number)), provider_(net.make_node({ib_address(number)}, 1)) {}
+  IbStranger(IbNet& net, unsigned number)
+      : address(ib_address(number)), net_(net), provider_(net.make_node({ib_address(number)}, 1)) {}
   /// A request to node `to` of another life of the peer for each other stamp.
   void request(unsigned to, const Nid& source, uint64_t stamp, Instant now);
   void turn(Instant now);
@@ -22,6 +22,7 @@ class IbStranger {
   std::vector<o2iblnd::RejectReason> rejects;
 
  private:
+  IbNet& net_;
   std::unique_ptr<rc::Provider> provider_;
   std::map<rc::ConnId, o2iblnd::Ends> asking_;
 };
@@ -50,12 +51,12 @@ class IbNodes : public ::testing::Test {
     EXPECT_EQ(node.arena.out(), 0u);
   }
   void pass(Duration time = 50ms) {
-    const Duration step = time > 1s ? time / 500 : Duration(1ms);
-    for (const Instant until = now + time; now < until; now += step)
+    const Duration step = time > 1s ? time / 500 : kStep;
+    for (const Instant until = now + time; now < until; now += net.step(step))
       for (auto& [number, node] : nodes) node->turn(now);
   }
   void pass_with(IbStranger& stranger, Duration time = 50ms) {
-    for (const Instant until = now + time; now < until; now += 1ms) {
+    for (const Instant until = now + time; now < until; now += kStep) {
       stranger.turn(now);
       for (auto& [number, node] : nodes) node->turn(now);
     }
@@ -64,13 +65,13 @@ class IbNodes : public ::testing::Test {
   void request_and_hang(IbStranger& stranger, unsigned to, const std::vector<Nid>& sources, uint64_t stamp) {
     for (const Nid& source : sources) {
       stranger.request(to, source, stamp, now);
-      for (const Instant until = now + 5ms; now < until; now += 1ms) stranger.turn(now);
+      for (const Instant until = now + 5ms; now < until; now += kStep) stranger.turn(now);
     }
     net.rules.reply_max = 1000s;
     net.cut(ib_address(to), stranger.address);
     pass(5ms);
   }
-  rc::sim::Net net{23};
+  IbNet net{23};
   std::map<unsigned, std::unique_ptr<IbNode>> nodes;
   Instant now = kNever + 1s;
 };

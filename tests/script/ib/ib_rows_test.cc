@@ -55,7 +55,7 @@ class Trial {
     EXPECT_EQ(us->unfinished, 0u);
   }
 
-  rc::sim::Net net{5};
+  IbNet net{5};
   Instant now = kNever + 1s;
   std::unique_ptr<IbNode> us, them;
   uint64_t bits = 0;
@@ -204,7 +204,7 @@ TEST(IbRows, each_row_has_a_case_or_no_effect) {
 // Goal: the NI shows the values in force, as lnetctl does: for peer_credits 8, 32 and 4.
 TEST(IbRows, choices_of_the_driver_are_shown) {
   const auto shown = [](int32_t peer_credits, const IbTunables& tunables) {
-    rc::sim::Net net{1};
+    IbNet net{1};
     IbNode node(net, 0, {.peer_credits = peer_credits, .tunables = ib_tunable_numbers(tunables)});
     const IbTunables in_force = ib_tunables(node.control->ni_tunables(NiId{1}));
     node.stop();
@@ -307,7 +307,7 @@ TEST(IbDriver, owns_staging_memory) {
 // Goal: a node that started without a device registers nothing. A device that comes later gives an error with the way
 // to mend it.
 TEST(IbDriver, started_without_a_device) {
-  rc::sim::Net net{1};
+  IbNet net{1};
   IbNode host(net, 0);
   IbLndControl control(host, host.provider->control(), {.service = 1234, .register_memory = false});
   EXPECT_EQ(control.regions_above(), UINT32_MAX);

@@ -18,8 +18,8 @@ class IbScript : public ::testing::Test {
   }
   /// Time passes in small steps.
   void pass(Duration time = 20ms) {
-    const Duration step = time > 1s ? time / 200 : Duration(1ms);
-    for (const Instant until = now + time; now < until; now += step) {
+    const Duration step = time > 1s ? time / 200 : kStep;
+    for (const Instant until = now + time; now < until; now += net.step(step)) {
       raw.turn(now);
       end.turn(now);
     }
@@ -37,7 +37,7 @@ class IbScript : public ::testing::Test {
     return {ib_payload(bits), ib_payload(bits) + bytes};
   }
 
-  rc::sim::Net net{11};
+  IbNet net{11};
   IbEnd end{net, 0};
   RawPeer raw{net};
   Instant now = kNever + 1s;

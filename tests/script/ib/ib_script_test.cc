@@ -30,7 +30,7 @@ TEST_F(IbScript, a_large_put_begins_with_a_request) {
   EXPECT_FALSE(tx.done);
   const auto fragments = raw.open(1 << 20);
   raw.send_put_ack(ask.message.cookie, 4242, fragments);
-  pass();
+  pass(200ms);
   const Came done = raw.next();
   ASSERT_EQ(done.message.type, MessageType::kPutDone);
   EXPECT_EQ(done.message.cookie, 4242u);
@@ -191,12 +191,12 @@ TEST_F(IbScript, puts_into_memory_that_no_key_covers) {
 
 // Goal: without staging memory, both sides learn that nothing came.
 TEST(IbStaging, none) {
-  rc::sim::Net net(5);
+  IbNet net(5);
   IbEnd end(net, 0, {}, 0);
   RawPeer raw(net);
   Instant now = kNever + 1s;
   const auto pass = [&] {
-    for (unsigned i = 0; i < 50; ++i, now += 1ms) raw.turn(now), end.turn(now);
+    for (const Instant until = now + 50ms; now < until; now += kStep) raw.turn(now), end.turn(now);
   };
   end.into_region = kOtherRegion;
   raw.dial(0, now);
@@ -431,12 +431,12 @@ TEST_F(IbScript, cancel) {
 
 // Goal: there is no room for another peer. Messages to it fail, and its connection ends.
 TEST(IbPeers, no_room) {
-  rc::sim::Net net(5);
+  IbNet net(5);
   IbEnd end(net, 0, {.peers_max = 1});
   RawPeer raw(net);
   Instant now = kNever + 1s;
   const auto pass = [&] {
-    for (unsigned i = 0; i < 50; ++i, now += 1ms) raw.turn(now), end.turn(now);
+    for (const Instant until = now + 50ms; now < until; now += kStep) raw.turn(now), end.turn(now);
   };
   IbTx& first = end.put(2, 2, 10);  // nobody is there: it waits
   IbTx& second = end.put(1, 1, 10);

@@ -7,8 +7,8 @@ namespace ulnet::test {
 
 using namespace o2iblnd;
 
-RawPeer::RawPeer(rc::sim::Net& net)
-    : memory(4 << 20), source(1 << 20), provider_(net.make_node({ib_address(kNumber)}, 1)) {
+RawPeer::RawPeer(IbNet& net)
+    : memory(4 << 20), source(1 << 20), net_(net), provider_(net.make_node({ib_address(kNumber)}, 1)) {
   EXPECT_TRUE(control().region_add(RegionId{1}, memory));
   EXPECT_TRUE(control().region_add(RegionId{2}, source));
   listener_ = *control().listen({ib_address(kNumber), kIbPort});
@@ -27,6 +27,7 @@ void RawPeer::dial(unsigned to, Instant now) {
 
 void RawPeer::turn(Instant now) {
   now_ = now;
+  net_.run(now);
   std::array<rc::Event, 4> events;
   const unsigned count = control().poll(events, now);
   for (const rc::Event& event : std::span(events).first(count)) {
@@ -55,6 +56,7 @@ void RawPeer::turn(Instant now) {
     }
   }
   worker().poll(64, now);
+  worker().timers(now);
   worker().flush(now);
 }
 

@@ -8,8 +8,8 @@
 
 #include "lnd/o2iblnd/proto/credits.h"
 #include "lnd/o2iblnd/proto/message.h"
-#include "lnd/rc/sim/net.h"
 #include "tests/script/ib/ib_end.h"
+#include "tests/script/ib/ib_net.h"
 
 namespace ulnet::test {
 
@@ -22,7 +22,7 @@ struct Came {
 class RawPeer final : public rc::QpUser {
  public:
   static constexpr unsigned kNumber = 1;
-  RawPeer(rc::sim::Net& net);
+  RawPeer(IbNet& net);
   ~RawPeer();
 
   void turn(Instant now);
@@ -79,6 +79,7 @@ class RawPeer final : public rc::QpUser {
   [[nodiscard]] wire::Header header(wire::MsgType type, uint64_t bits, uint32_t bytes) const;
 
  private:
+  IbNet& net_;
   std::unique_ptr<rc::Provider> provider_;
   rc::ListenerId listener_ = 0;
   rc::ConnId conn_ = 0;
