@@ -1,6 +1,7 @@
 // A worker's queue of a packet port, for RoCE. The port's turn receives packets, and the node's turn uses them, both on
 // the thread of the worker.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <memory>
 
@@ -10,6 +11,9 @@
 namespace ulnet::rc::roce {
 
 inline constexpr unsigned kInboxPackets = 512;  ///< that wait for the node's turn
+/// Taken from the device in one turn. With more, a turn has all messages that two nodes have in flight: then each of
+/// them works while the other waits (perf/notebook.md).
+inline constexpr unsigned kTurnPackets = 16;
 
 /// The provider's number of a port; -1: not known yet. From control to the workers.
 using PortNumber = std::atomic<int>;
@@ -23,7 +27,7 @@ class RoceQueue final : public PortApp, dpdk::UdpSink, WorkerPort {
   [[nodiscard]] Result<void> open();
 
   unsigned turn(Instant now) override;
-  [[nodiscard]] unsigned room() const override { return kInboxPackets - (tail_ - head_); }
+  [[nodiscard]] unsigned room() const override { return std::min(kTurnPackets, kInboxPackets - (tail_ - head_)); }
   void finish(Instant now) override;
 
  private:
