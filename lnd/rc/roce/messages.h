@@ -1,6 +1,5 @@
 // Messages between control and the workers of this provider, and from worker to worker, each through rings of its own.
-// If a
-// ring is full, packets and messages of the CM are lost, and repeated later. Notes and looks are not lost.
+// If a ring is full, packets and messages of the CM are lost, and repeated later. Notes and looks are not lost.
 #pragma once
 #include <array>
 #include <atomic>
@@ -40,7 +39,6 @@ struct WorkerRings {
   SpscRing<MadMessage> mads_in{kMads};
   SpscRing<Note> notes{kNotes};
   std::atomic<bool> owes{false};  ///< `notes` was full: ring the worker when it is not
-  Bell* control_bell = nullptr;
 };
 
 /// Packets that came to another worker than their queue pair's.

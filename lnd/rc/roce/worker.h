@@ -30,7 +30,6 @@ class RoceWorker final : public Worker {
  public:
   /// `shared` outlives this.
   RoceWorker(WorkerId id, Shared& shared);
-  ~RoceWorker() override = default;
 
   /// The worker's queue of this port, from now on. Before the threads run, or on the worker's.
   void attach(uint8_t port, WorkerPort& queue);
@@ -86,6 +85,7 @@ class RoceWorker final : public Worker {
   void break_off(RoceQp& qp, Cause cause, Instant now);
   [[nodiscard]] RoceQp* find(const Arrival& arrival, uint32_t number);
   [[nodiscard]] WorkerRings& rings() { return *shared_.rings[id_.value]; }
+  [[nodiscard]] std::span<PortQueues> ports() { return std::span(ports_).first(port_count_); }
 
   // worker_rx.cc
   unsigned take_handed_over(unsigned budget, Instant now);
@@ -120,7 +120,6 @@ class RoceWorker final : public Worker {
   Instant polled_at_ = kNever;
   unsigned first_ring_ = 0;  ///< modulo the workers: where the last poll() began
   unsigned first_port_ = 0;  ///< modulo port_count_: where the last poll() began
-  [[nodiscard]] std::span<PortQueues> ports() { return std::span(ports_).first(port_count_); }
   uint32_t mad_psn_ = 0;
   Instant mad_waits_ = kNever;  ///< since when the next message of the CM has no room in its port
 };
