@@ -6,6 +6,7 @@
 #include "dataplane/wire/bytes.h"
 #include "lnd/net/packet/udp.h"
 #include "lnd/rc/roce/proto/headers.h"
+#include "tests/payload_bytes.h"
 
 namespace ulnet::test {
 namespace {
@@ -58,20 +59,8 @@ class RoceNode::Queue final : public rc::roce::WorkerPort {
   bool send(const Departure& packet, Instant) override {
     EXPECT_LT(sent_, net_.rules.queue_room);
     if (net_.rng.one_in(net_.rules.no_buffer_one_in)) return false;
-    std::vector<std::byte> bytes(packet.head.begin(), packet.head.end());
-    const bool lends = packet.loan != nullptr && packet.bytes > 0 && net_.rng.one_in(net_.rules.lend_one_in);
-    if (lends) lend(*packet.loan);
-    PayloadCursor cursor = packet.payload;
-    for (uint32_t left = packet.bytes; left > 0;) {
-      iovec piece;
-      if (cursor.pieces({&piece, 1}, left) == 0) break;
-      const Bytes memory(static_cast<const std::byte*>(piece.iov_base), piece.iov_len);
-      bytes.insert(bytes.end(), memory.begin(), memory.end());
-      if (lends) kept_.back().pieces.push_back({memory, {memory.begin(), memory.end()}});
-      cursor.advance(uint32_t(piece.iov_len));
-      left -= uint32_t(piece.iov_len);
-    }
-    bytes.insert(bytes.end(), packet.tail.begin(), packet.tail.end());
+    std::vector<std::byte> bytes = bytes_of(packet);
+    if (packet.loan != nullptr && packet.bytes > 0 && net_.rng.one_in(net_.rules.lend_one_in)) lend(packet);
     EXPECT_LE(bytes.size(), net_.rules.mtu);
     net_.send(address_, packet.to, std::move(bytes));
     ++sent_;
@@ -106,7 +95,8 @@ class RoceNode::Queue final : public rc::roce::WorkerPort {
   static void give_back_if_last(Loan& loan) {
     if (lease_of(loan).closed && lease_of(loan).packets == 0) loan.give_back();
   }
-  void lend(Loan& loan) {
+  void lend(const Departure& packet) {
+    Loan& loan = *packet.loan;
     if (!loan.is_open()) {
       new (loan.place()) Lease;
       loan.open([](Loan& its) {
@@ -117,6 +107,9 @@ class RoceNode::Queue final : public rc::roce::WorkerPort {
     ++lease_of(loan).packets;
     ++net_.loans;
     kept_.push_back({&loan, {}});
+    PayloadCursor cursor = packet.payload;
+    for (const Bytes memory : payload_pieces(cursor, packet.bytes))
+      kept_.back().pieces.push_back({memory, {memory.begin(), memory.end()}});
   }
   /// Nobody has written to the memory meanwhile.
   void done_with_oldest() {

@@ -15,6 +15,7 @@
 #include "dataplane/host/clock.h"
 #include "lnd/net/packet/udp.h"
 #include "lnd/rc/wake_signal.h"
+#include "tests/payload_bytes.h"
 
 namespace ulnet::rc::roce {
 namespace {
@@ -64,19 +65,7 @@ class Queue final : public WorkerPort {
   void drop(const Arrival& arrival, FrameDrop, Instant) override { release(arrival); }
   unsigned room(Instant) override { return 64; }
   bool send(const Departure& packet, Instant) override {
-    Bytes bytes(packet.head.begin(), packet.head.end());
-    PayloadCursor cursor = packet.payload;
-    for (uint32_t left = packet.bytes; left > 0;) {
-      iovec piece;
-      if (cursor.pieces({&piece, 1}, left) == 0) break;
-      const auto* at = static_cast<const std::byte*>(piece.iov_base);
-      bytes.insert(bytes.end(), at, at + piece.iov_len);
-      cursor.advance(uint32_t(piece.iov_len));
-      left -= uint32_t(piece.iov_len);
-    }
-    bytes.insert(bytes.end(), packet.tail.begin(), packet.tail.end());
-    // To any worker of the other node.
-    to[turn_++ % kWorkers]->put(own, std::move(bytes));
+    to[turn_++ % kWorkers]->put(own, test::bytes_of(packet));  // to any worker of the other node
     return true;
   }
   void flush(Instant) override {}

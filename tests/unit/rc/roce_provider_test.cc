@@ -107,6 +107,23 @@ class RoceProviderTest : public ::testing::Test {
     behind.insert(behind.end(), mad.begin(), mad.end());
     return packet_of({.opcode = uint8_t(Opcode::kUdSendOnly), .qpn = 1}, behind, from);
   }
+  /// A REQ for node 1. `named`: the source in its private data. `id`: of the connection, and of the transaction.
+  [[nodiscard]] static std::array<std::byte, rc::roce::kMadBytes> req_of(const rc::IpAddress& from,
+                                                                         const rc::IpAddress& named, uint32_t id) {
+    std::array<std::byte, rc::roce::kReqDataMax> data{};
+    rc::roce::cma_encode({named, address(1), 1023}, std::span(data).first<rc::roce::kCmaHeaderBytes>());
+    rc::roce::CmReq req;
+    req.local_id = id;
+    req.service_id = rc::roce::service_id_of(kPort);
+    req.qpn = 1000 + id;
+    req.mtu = kCodeOf1024;
+    req.local_gid = from;
+    req.remote_gid = address(1);
+    req.private_data = data;
+    std::array<std::byte, rc::roce::kMadBytes> mad{};
+    rc::roce::cm_encode({id, req}, mad);
+    return mad;
+  }
   void inject(const rc::IpAddress& from, std::vector<std::byte> packet) {
     net.send(from, address(1), std::move(packet));
     step();
@@ -206,20 +223,7 @@ TEST_F(RoceProviderTest, a_flood_of_mads) {
 TEST_F(RoceProviderTest, a_request_that_names_another_source) {
   listener = *nodes[1]->control().listen({address(1), kPort});
   for (const bool honest : {false, true}) {
-    std::array<std::byte, rc::roce::kReqDataMax> data{};
-    rc::roce::cma_encode({honest ? address(0) : address(7), address(1), 1023},
-                         std::span(data).first<rc::roce::kCmaHeaderBytes>());
-    rc::roce::CmReq req;
-    req.local_id = 77;
-    req.service_id = rc::roce::service_id_of(kPort);
-    req.qpn = 1000;
-    req.mtu = kCodeOf1024;
-    req.local_gid = address(0);
-    req.remote_gid = address(1);
-    req.private_data = data;
-    std::array<std::byte, rc::roce::kMadBytes> mad{};
-    rc::roce::cm_encode({1, req}, mad);
-    inject(address(0), datagram_of(mad, address(0)));
+    inject(address(0), datagram_of(req_of(address(0), honest ? address(0) : address(7), 77), address(0)));
     EXPECT_EQ(std::count(kinds.begin(), kinds.end(), rc::EventKind::kRequest), honest ? 1 : 0);
   }
   EXPECT_TRUE(until([&] { return sides[1] != nullptr; }));
@@ -345,18 +349,7 @@ TEST_F(RoceProviderTest, a_flood_of_requests) {
   listener = *nodes[1]->control().listen({address(1), kPort});
   std::array<std::byte, rc::roce::kMadBytes> mad{};
   for (uint32_t i = 1; i <= 20'000; ++i) {
-    std::array<std::byte, rc::roce::kReqDataMax> data{};
-    rc::roce::cma_encode({address(9), address(1), 1023}, std::span(data).first<rc::roce::kCmaHeaderBytes>());
-    rc::roce::CmReq req;
-    req.local_id = i;
-    req.service_id = rc::roce::service_id_of(kPort);
-    req.qpn = 1000 + i;
-    req.mtu = kCodeOf1024;
-    req.local_gid = address(9);
-    req.remote_gid = address(1);
-    req.private_data = data;
-    rc::roce::cm_encode({i, req}, mad);
-    net.send(address(9), address(1), datagram_of(mad, address(9)));
+    net.send(address(9), address(1), datagram_of(req_of(address(9), address(9), i), address(9)));
     rc::roce::cm_encode({i, rc::roce::CmRej{.local_id = i, .about = rc::roce::CmAbout::kOther, .reason = 4}}, mad);
     net.send(address(9), address(1), datagram_of(mad, address(9)));
     if (i % 100 != 0) continue;
@@ -383,17 +376,7 @@ TEST_F(RoceProviderTest, a_flood_of_requests) {
 // Goal: a request that the peer has taken back is rejected: no event of it follows.
 TEST_F(RoceProviderTest, a_request_that_was_taken_back) {
   listener = *nodes[1]->control().listen({address(1), kPort});
-  std::array<std::byte, rc::roce::kReqDataMax> data{};
-  rc::roce::cma_encode({address(0), address(1), 1023}, std::span(data).first<rc::roce::kCmaHeaderBytes>());
-  rc::roce::CmReq req;
-  req.local_id = 77;
-  req.service_id = rc::roce::service_id_of(kPort);
-  req.qpn = 1000;
-  req.mtu = kCodeOf1024;
-  req.local_gid = address(0);
-  req.remote_gid = address(1);
-  req.private_data = data;
-  std::array<std::byte, rc::roce::kMadBytes> mad{};
+  std::array<std::byte, rc::roce::kMadBytes> mad = req_of(address(0), address(0), 77);
   const auto come = [&](rc::Event* out) {
     net.send(address(0), address(1), datagram_of(mad, address(0)));
     now += 1ms;
@@ -402,9 +385,8 @@ TEST_F(RoceProviderTest, a_request_that_was_taken_back) {
     return nodes[1]->control().poll({out, out == nullptr ? 0u : 1u}, now);
   };
   rc::Event event;
-  rc::roce::cm_encode({1, req}, mad);
   ASSERT_EQ(come(&event), 1u);
-  rc::roce::cm_encode({1, rc::roce::CmRej{.local_id = 77, .about = rc::roce::CmAbout::kOther, .reason = 4}}, mad);
+  rc::roce::cm_encode({77, rc::roce::CmRej{.local_id = 77, .about = rc::roce::CmAbout::kOther, .reason = 4}}, mad);
   (void)come(nullptr);
   nodes[1]->control().reject(event.conn, {}, now);
   EXPECT_EQ(nodes[1]->control().poll({&event, 1}, now), 0u);

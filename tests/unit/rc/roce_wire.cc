@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tests/payload_bytes.h"
+
 namespace ulnet::test {
 
 using namespace rc::roce;
@@ -98,14 +100,7 @@ void RoceWire::turn(size_t index) {
       at += reth_encode({step.request->address, step.request->key, step.request->bytes}, bytes.data() + at);
     bytes.resize(at);
     EXPECT_GE(step.payload->left(), step.bytes);
-    for (uint32_t left = step.bytes; left > 0;) {
-      iovec piece;
-      ASSERT_EQ(step.payload->pieces({&piece, 1}, left), 1u);
-      const auto* from = static_cast<const std::byte*>(piece.iov_base);
-      bytes.insert(bytes.end(), from, from + piece.iov_len);
-      step.payload->advance(uint32_t(piece.iov_len));
-      left -= uint32_t(piece.iov_len);
-    }
+    payload_append(bytes, *step.payload, step.bytes);
     bytes.resize(bytes.size() + pad + kIcrcBytes);
     end.requester.sent(step, now);
     emit(index, bytes, true);
