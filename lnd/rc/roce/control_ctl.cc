@@ -120,17 +120,13 @@ Result<ConnId> RoceControl::dial(const DialSpec& spec, Instant now) {
   if (mtu_code(ports_[*port].facts.mtu) == 0) return fail(EINVAL, "the MTU of the port is too small for RoCE");
   const uint16_t source_port = choose_source_port(spec, ports_[*port]);
   if (source_port == 0) return fail(EADDRINUSE, "no source port is left");
-  const auto cm = cm_.open({spec.local, spec.remote.address});
-  if (!cm) return fail(ENOMEM, "too many RoCE connections", kCmConnsMax);
-  Conn& conn = add();
-  conn.cm = *cm;
-  by_cm_[*cm] = conn.id;
+  Conn conn;
+  conn.id = ++last_conn_;
   conn.active = true;
   conn.port = *port;
   conn.local = spec.local;
   conn.remote = spec.remote;
   conn.source_port = source_port;
-  source_ports_.insert({spec.local, spec.remote.address, source_port});
   conn.give_up = now + spec.answer_max;
   conn.needs = spec.needs;
   conn.path = {.mtu = mtu_code(ports_[*port].facts.mtu),
@@ -139,24 +135,23 @@ Result<ConnId> RoceControl::dial(const DialSpec& spec, Instant now) {
                .retry_count = spec.needs.retry_count,
                .rnr_retry_count = spec.needs.rnr_retry_count,
                .flow_label = flow_label(source_port, spec.remote.port)};
-  make_qp(conn);
-  return conn.id;
+  OwnedQp qp = make_qp(conn);  // if it throws, nothing has changed
+  const auto cm = cm_.open({spec.local, spec.remote.address});
+  if (!cm) return fail(ENOMEM, "too many RoCE connections", kCmConnsMax);
+  conn.cm = *cm;
+  by_cm_[*cm] = conn.id;
+  source_ports_.insert({spec.local, spec.remote.address, source_port});
+  const ConnId id = conn.id;
+  made(conns_[id] = std::move(conn), std::move(qp));
+  return id;
 }
 
-/// Reports kReady, or kFailed.
-void RoceControl::make_qp(Conn& conn) {
+/// Null: no number or no memory is left. Throws std::bad_alloc. In both cases, nothing is kept.
+RoceControl::OwnedQp RoceControl::make_qp(Conn& conn) {
   const QpNeeds& needs = conn.needs;
-  const auto number = numbers_.take(needs.worker);
   const size_t bytes = size_t{needs.receives + needs.sends} * needs.buffer_bytes;
-  std::unique_ptr<std::byte[]> memory(number ? new (std::nothrow) std::byte[bytes] : nullptr);
-  if (memory == nullptr) {
-    if (number) numbers_.give_back(*number);
-    if (conn.active)
-      cm_.close(conn.cm, kNever);  // nothing was sent
-    else
-      cm_.reject(conn.cm, RejReason::kNoResources, {});
-    return end(conn, Cause::kResources);
-  }
+  std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[bytes]);
+  if (memory == nullptr) return nullptr;
   conn.expects = Psn(uint32_t(rng_.next()));
   const ResponderConfig config{.receives = needs.receives,
                                .buffer_bytes = needs.buffer_bytes,
@@ -164,40 +159,56 @@ void RoceControl::make_qp(Conn& conn) {
                                .mtu = mtu_bytes(conn.path.mtu),
                                .first = conn.expects};
   const uint32_t keys = std::min(needs.keys, kKeysMax);
-  conn.qp = std::make_unique<RoceQp>(config, keys, workers_[needs.worker.value]->counts(conn.port), rng_);
-  RoceQp& qp = *conn.qp;
-  qp.conn = conn.id;
-  qp.worker = needs.worker;
-  qp.receives = needs.receives;
-  qp.sends = needs.sends;
-  qp.buffer_bytes = needs.buffer_bytes;
-  qp.work = needs.work;
-  qp.keys = keys;
-  qp.pieces = std::max(needs.pieces, 1u);
-  qp.receive_memory = memory.get();
-  qp.send_memory = memory.get() + size_t{needs.receives} * needs.buffer_bytes;
-  qp.number = *number;
-  qp.port = conn.port;
-  qp.local = conn.local;
-  qp.remote = conn.remote.address;
-  qp.regions = &regions_;
-  qp.memory = std::move(memory);
-  conn.state = State::kReady;
-  say(conn, EventKind::kReady);
+  auto unnumbered = std::make_unique<RoceQp>(config, keys, workers_[needs.worker.value]->counts(conn.port), rng_);
+  const auto number = numbers_.take(needs.worker);
+  if (!number) return nullptr;
+  unnumbered->number = *number;
+  OwnedQp qp(unnumbered.release(), QpEnd{&numbers_});
+  qp->conn = conn.id;
+  qp->worker = needs.worker;
+  qp->receives = needs.receives;
+  qp->sends = needs.sends;
+  qp->buffer_bytes = needs.buffer_bytes;
+  qp->work = needs.work;
+  qp->keys = keys;
+  qp->pieces = std::max(needs.pieces, 1u);
+  qp->receive_memory = memory.get();
+  qp->send_memory = memory.get() + size_t{needs.receives} * needs.buffer_bytes;
+  qp->port = conn.port;
+  qp->local = conn.local;
+  qp->remote = conn.remote.address;
+  qp->regions = &regions_;
+  qp->memory = std::move(memory);
+  return qp;
 }
 
-std::unique_ptr<Sender> RoceControl::make_sender(const Conn& conn, uint32_t qpn, Psn first, uint8_t rnr_retry_count) {
+/// Reports kReady, or kFailed if make_qp() has returned null.
+void RoceControl::made(Conn& conn, OwnedQp qp) {
+  if (qp != nullptr) {
+    conn.qp = std::move(qp);
+    conn.state = State::kReady;
+    return say(conn, EventKind::kReady);
+  }
+  if (conn.active)
+    cm_.close(conn.cm, kNever);  // nothing was sent
+  else
+    cm_.reject(conn.cm, RejReason::kNoResources, {});
+  end(conn, Cause::kResources);
+}
+
+std::unique_ptr<Sender> RoceControl::make_sender(const Conn& conn, const RoceQp& qp, uint32_t qpn, Psn first,
+                                                 uint8_t rnr_retry_count) {
   const Path& path = conn.path;
-  const uint32_t label = path.flow_label != 0 ? path.flow_label : flow_label_of_qpns(conn.qp->number, qpn);
+  const uint32_t label = path.flow_label != 0 ? path.flow_label : flow_label_of_qpns(qp.number, qpn);
   const FlowAddresses flow{conn.local, conn.remote.address, udp_source_port(label), path.traffic_class};
-  const RequesterConfig config{.work = conn.qp->work,
-                               .pieces = conn.qp->pieces,
+  const RequesterConfig config{.work = qp.work,
+                               .pieces = qp.pieces,
                                .mtu = mtu_bytes(path.mtu),
                                .first = first,
                                .retry_count = path.retry_count,
                                .rnr_retry_count = rnr_retry_count,
                                .timeout = path.ack_timeout == 0 ? Duration{} : timeout_of(path.ack_timeout)};
-  return std::make_unique<Sender>(flow, qpn, config, conn.qp->counts);
+  return std::make_unique<Sender>(flow, qpn, config, qp.counts);
 }
 
 void RoceControl::prepare(ConnId id, const QpNeeds& needs, Instant) {
@@ -206,10 +217,12 @@ void RoceControl::prepare(ConnId id, const QpNeeds& needs, Instant) {
   ULNET_CHECK(conn.state == State::kAsked);
   conn.needs = needs;
   if (needs.tos >= 0) conn.path.traffic_class = uint8_t(needs.tos);
-  make_qp(conn);
-  if (conn.qp == nullptr) return;
-  conn.sender = make_sender(conn, conn.remote_qpn, conn.first, conn.path.rnr_retry_count);
-  conn.qp->made.store(conn.sender.get(), std::memory_order_release);
+  OwnedQp qp = make_qp(conn);
+  if (qp != nullptr) {
+    conn.sender = make_sender(conn, *qp, conn.remote_qpn, conn.first, conn.path.rnr_retry_count);
+    qp->made.store(conn.sender.get(), std::memory_order_release);
+  }
+  made(conn, std::move(qp));
 }
 
 void RoceControl::reject(ConnId id, std::span<const std::byte> private_data, Instant) {
@@ -273,7 +286,6 @@ void RoceControl::disconnect(ConnId id, Instant now) {
 void RoceControl::destroy(ConnId id, Instant) {
   Conn& conn = mine(id);
   ULNET_CHECK(conn.disconnected && (conn.qp == nullptr || conn.qp->user == nullptr));
-  if (conn.qp != nullptr) numbers_.give_back(conn.qp->number);
   conns_.erase(id);
 }
 

@@ -43,6 +43,15 @@ class RoceControl final : public Control, CmUser {
     PortFacts facts;
     PortLink link;
   };
+  /// Frees a queue pair, and its number.
+  struct QpEnd {
+    void operator()(RoceQp* qp) const {
+      numbers->give_back(qp->number);
+      delete qp;
+    }
+    QpNumbers* numbers;
+  };
+  using OwnedQp = std::unique_ptr<RoceQp, QpEnd>;
   struct Listener {
     Endpoint at;
     uint8_t port = 0;
@@ -78,7 +87,7 @@ class RoceControl final : public Control, CmUser {
     uint32_t remote_qpn = 0;  ///< passive, from the REQ
     Psn first;                ///< the same: of this side
     std::unique_ptr<Sender> sender;
-    std::unique_ptr<RoceQp> qp;
+    OwnedQp qp;
   };
 
   // CmUser
@@ -95,8 +104,10 @@ class RoceControl final : public Control, CmUser {
   [[nodiscard]] Conn* of_cm(CmId id);
   void leave_cm(Conn& conn);
   [[nodiscard]] uint16_t choose_source_port(const DialSpec& spec, const Port& port) const;
-  void make_qp(Conn& conn);
-  [[nodiscard]] std::unique_ptr<Sender> make_sender(const Conn& conn, uint32_t qpn, Psn first, uint8_t rnr_retry_count);
+  [[nodiscard]] OwnedQp make_qp(Conn& conn);
+  void made(Conn& conn, OwnedQp qp);
+  [[nodiscard]] std::unique_ptr<Sender> make_sender(const Conn& conn, const RoceQp& qp, uint32_t qpn, Psn first,
+                                                    uint8_t rnr_retry_count);
   void end(Conn& conn, Cause cause, std::span<const std::byte> data = {});
   void say(const Conn& conn, EventKind kind, Cause cause = Cause::kNone, std::span<const std::byte> data = {});
   void forget_events(ConnId id) {

@@ -104,7 +104,7 @@ std::optional<RejReason> RoceControl::cm_requested(CmId id, const CmAddresses& a
 
 void RoceControl::cm_replied(CmId id, const CmRep& rep) {
   Conn& conn = *of_cm(id);
-  conn.sender = make_sender(conn, rep.qpn, rep.starting_psn, rep.rnr_retry_count);
+  conn.sender = make_sender(conn, *conn.qp, rep.qpn, rep.starting_psn, rep.rnr_retry_count);
   conn.qp->made.store(conn.sender.get(), std::memory_order_release);
   changed(*conn.qp);
   conn.state = State::kUp;
