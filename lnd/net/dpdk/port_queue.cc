@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <rte_ethdev.h>
+#include <rte_mempool.h>
 #include <unistd.h>
 
 namespace ulnet::dpdk {
@@ -95,7 +96,20 @@ void PortQueue::reclaim() {
 void PortQueue::drop_as(TapEvent event, rte_mbuf* packet, FrameDrop reason, Instant now) {
   counters_.drops[reason].add();
   if (PacketTap* tap = tap_.load(std::memory_order_relaxed); tap != nullptr) tap->see(event, reason, {&packet, 1}, now);
-  packet_free(packet);
+  give_back(packet);
+}
+
+/// A packet of another pool goes past this thread's cache of that pool. No thread takes buffers from that cache.
+void PortQueue::give_back(rte_mbuf* packet) {
+  if (packet->pool == pool_->mempool()) return packet_free(packet);
+  while (packet != nullptr) {
+    rte_mbuf* const next = packet->next;
+    if (rte_mbuf* one = rte_pktmbuf_prefree_seg(packet)) {
+      void* object = one;
+      rte_mempool_generic_put(one->pool, &object, 1, nullptr);
+    }
+    packet = next;
+  }
 }
 
 void PortQueue::arm_interrupt() {

@@ -72,7 +72,9 @@ class PortQueue {
   [[nodiscard]] unsigned receive(std::span<rte_mbuf*> out, Instant now);
   /// Sends; returns how many of the first it took. The rest stays the caller's.
   [[nodiscard]] unsigned send(std::span<rte_mbuf*> packets, Instant now);
-  /// Counts a drop, shows the packet to the tap, frees the packet.
+  /// Frees a packet, also one that another worker's queue of this port has received.
+  void give_back(rte_mbuf* packet);
+  /// Counts a drop, shows the packet to the tap, gives the packet back.
   void drop(rte_mbuf* packet, FrameDrop reason, Instant now) { drop_as(TapEvent::kDropped, packet, reason, now); }
   /// The same for a packet that does not have all its headers yet.
   void drop_bare(rte_mbuf* packet, FrameDrop reason, Instant now) {

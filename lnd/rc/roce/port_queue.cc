@@ -1,7 +1,5 @@
 #include "lnd/rc/roce/port_queue.h"
 
-#include <rte_mempool.h>
-
 #include <algorithm>
 #include <new>
 #include <type_traits>
@@ -125,18 +123,8 @@ unsigned RoceQueue::take(std::span<Arrival> out, Instant now) {
   return count;
 }
 
-/// A packet of another worker's queue goes past this thread's cache of that pool, which nobody would take it from.
 void RoceQueue::release(const Arrival& arrival) {
-  rte_mbuf* packet = packet_of(arrival);
-  if (packet->pool == queue_.pool().mempool()) return dpdk::packet_free(packet);
-  while (packet != nullptr) {
-    rte_mbuf* const next = packet->next;
-    if (rte_mbuf* one = rte_pktmbuf_prefree_seg(packet)) {
-      void* object = one;
-      rte_mempool_generic_put(one->pool, &object, 1, nullptr);
-    }
-    packet = next;
-  }
+  queue_.give_back(packet_of(arrival));
 }
 
 void RoceQueue::drop(const Arrival& arrival, FrameDrop reason, Instant now) {

@@ -369,15 +369,22 @@ TEST_F(RoceQueueTest, packets_of_another_worker) {
   open(config, 2);
   const rte_mempool_cache* cache = rte_mempool_default_cache(pool(1).mempool(), rte_lcore_id());
   ASSERT_NE(cache, nullptr);
-  for (const size_t bytes : {100u, 8000u}) {
-    come(frame_of(2, 1, test::bytes_of(bytes)), {}, 1);
-    Arrival one;
-    ASSERT_EQ(take(one, 1), 1u);
-    const uint32_t cached = cache->len, free = pool(1).free_count();
-    side(0).release(one);
-    EXPECT_EQ(cache->len, cached) << bytes;
-    EXPECT_EQ(pool(1).free_count(), free + one.piece_count) << bytes;
+  for (const bool drops : {false, true}) {
+    for (const size_t bytes : {100u, 8000u}) {
+      come(frame_of(2, 1, test::bytes_of(bytes)), {}, 1);
+      Arrival one;
+      ASSERT_EQ(take(one, 1), 1u);
+      const uint32_t cached = cache->len, free = pool(1).free_count();
+      if (drops)
+        side(0).drop(one, FrameDrop::kRoceQp, now);
+      else
+        side(0).release(one);
+      EXPECT_EQ(cache->len, cached) << drops << bytes;
+      EXPECT_EQ(pool(1).free_count(), free + one.piece_count) << drops << bytes;
+    }
   }
+  EXPECT_EQ(dropped(FrameDrop::kRoceQp, 0), 2u) << "the worker that drops it counts it";
+  EXPECT_EQ(dropped(FrameDrop::kRoceQp, 1), 0u);
 }
 
 }  // namespace
