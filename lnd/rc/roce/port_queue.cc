@@ -82,7 +82,9 @@ RoceQueue::RoceQueue(RoceProvider& provider, const PortNumber& number, WorkerId 
     : provider_(provider), number_(number), worker_(worker), queue_(queue), stack_(stack) {}
 
 Result<void> RoceQueue::open() {
-  return stack_.udp_bind(kUdpPort, *this);
+  const auto bound = stack_.udp_bind(kUdpPort, *this);
+  if (bound || bound.error().code != -EADDRINUSE) return bound;
+  return fail(EADDRINUSE, "RoCE needs UDP port 4791 of the packet port, which is bound to something else", kUdpPort);
 }
 
 /// The provider gets the queue in the first turn after the port has a number.

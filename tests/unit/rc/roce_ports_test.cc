@@ -125,6 +125,25 @@ TEST_F(RocePortsTest, an_address_that_another_port_has) {
   EXPECT_TRUE(node.ports.counts("rail1").empty());
 }
 
+// Goal: a port whose UDP port 4791 is bound to something else is refused, and the error says why.
+TEST_F(RocePortsTest, the_udp_port_is_taken) {
+  struct Other final : dpdk::UdpSink {
+    void udp_received(std::span<dpdk::Datagram>, Instant) override {}
+  } other;
+  const dpdk::PortConfig config = ring_config("rail0");
+  const PortAppMaker maker = node.ports.opening(config);
+  node.all.push_back(ring_open(config, now));
+  const auto made = PortWorker::make(
+      [&](unsigned queue, dpdk::PortQueue& port_queue, dpdk::Stack& stack, const dpdk::Mac& mac) {
+        EXPECT_TRUE(stack.udp_bind(rc::roce::kUdpPort, other));
+        return maker(queue, port_queue, stack, mac);
+      },
+      *node.all.back(), 0, nullptr);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, -EADDRINUSE);
+  EXPECT_STREQ(made.error().what, "RoCE needs UDP port 4791 of the packet port, which is bound to something else");
+}
+
 // --- Several ports of one worker -------------------------------------------------------------------------------------
 
 // Goal: ports of one worker get its turns in turn, whichever is first.

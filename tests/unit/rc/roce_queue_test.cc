@@ -356,6 +356,7 @@ TEST_F(RoceQueueTest, the_udp_port_is_taken) {
   const auto opened = second.open();
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, -EADDRINUSE);
+  EXPECT_STREQ(opened.error().what, "RoCE needs UDP port 4791 of the packet port, which is bound to something else");
   come(frame_of(2, 1, {std::byte{7}}));
   EXPECT_EQ(take_all(), std::vector<uint8_t>{7}) << "the first one has it still";
 }
