@@ -34,6 +34,7 @@ struct Datagram {
   uint16_t source_port = 0;
   uint16_t destination_port = 0;
   uint8_t traffic_class = 0;  ///< ECN in its low bits
+  uint8_t ip_bytes = 0;       ///< of the IP header with its options
 };
 
 /// Receiver of the datagrams of a bound UDP port.

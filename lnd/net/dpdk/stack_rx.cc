@@ -114,9 +114,15 @@ void Stack::udp(Frame& frame, Instant now) {
   }
   if (datagram_sink_ != bound->sink) deliver(now);
   datagram_sink_ = bound->sink;
-  datagrams_[datagram_count_++] = {
-      frame.packet,         frame.at + kUdpBytes, header->payload_bytes,    frame.ip.source,
-      frame.ip.destination, header->source_port,  header->destination_port, frame.ip.traffic_class};
+  datagrams_[datagram_count_++] = {frame.packet,
+                                   frame.at + kUdpBytes,
+                                   header->payload_bytes,
+                                   frame.ip.source,
+                                   frame.ip.destination,
+                                   header->source_port,
+                                   header->destination_port,
+                                   frame.ip.traffic_class,
+                                   uint8_t(frame.ip.header_bytes)};
   if (datagram_count_ == datagrams_.size()) deliver(now);
 }
 

@@ -10,20 +10,15 @@
 namespace ulnet::rc::roce {
 namespace {
 
-constexpr uint8_t kPlainIpv4 = 0x45;  ///< version, and a header without options
-constexpr unsigned kNextHeader = 6;   ///< in an IPv6 header
-
 /// Fills the pieces of `arrival` from the IP header on. False: the packet has IP options, or is cut in odd places.
 bool describe(const dpdk::Datagram& datagram, Arrival& arrival) {
-  const bool v4 = datagram.source.is_v4();
-  const uint32_t lead = (v4 ? dpdk::kIpv4Bytes : dpdk::kIpv6Bytes) + dpdk::kUdpBytes;
-  if (datagram.offset < lead) return false;
+  const uint32_t plain = datagram.source.is_v4() ? dpdk::kIpv4Bytes : dpdk::kIpv6Bytes;
+  if (datagram.ip_bytes != plain) return false;
+  const uint32_t lead = plain + dpdk::kUdpBytes;
   rte_mbuf* first = datagram.packet;
   const uint32_t start = datagram.offset - lead;
   const uint32_t headers = lead + std::min(datagram.bytes, uint32_t{kRoceHeadersMax});
   if (first->data_len < start + headers) return false;
-  const auto* ip = rte_pktmbuf_mtod_offset(first, const uint8_t*, start);
-  if (v4 ? ip[0] != kPlainIpv4 : ip[kNextHeader] != dpdk::kProtocolUdp) return false;
   arrival = {};
   arrival.source = datagram.source;
   arrival.destination = datagram.destination;

@@ -62,6 +62,7 @@ FrameBytes frame_of(unsigned from, unsigned to, const FrameBytes& payload, const
   header.destination = ring_address(to);
   header.protocol = kProtocolUdp;
   header.traffic_class = shape.traffic_class;
+  header.identification = shape.identification;
   header.payload_bytes = uint16_t(shape.option_bytes + kUdpBytes + payload.size());
   ip_encode(header, ip);
   const unsigned ip_bytes = kIpv4Bytes + shape.option_bytes;

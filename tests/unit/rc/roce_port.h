@@ -53,6 +53,7 @@ struct FrameShape {
   unsigned option_bytes = 0;  ///< of the IPv4 header; a multiple of 4
   uint16_t source_port = 0xC001, destination_port = 4791;
   uint8_t traffic_class = 0;
+  uint16_t identification = 0;  ///< in the IPv4 header
 };
 
 /// Address and MAC address of end `index` of the wire that a ring stands for. A port is end 1.

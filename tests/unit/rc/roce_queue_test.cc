@@ -188,14 +188,16 @@ TEST_F(RoceQueueTest, a_full_inbox_holds_the_port_back) {
   worker->finish(now);
 }
 
-// Goal: the CRC of RoCE and the places of its headers go by an IP header of 20 bytes. Other packets are refused.
+// Goal: the CRC of RoCE and the places of its headers go by an IP header of 20 bytes. Other packets are refused, also
+// if the 20 bytes before UDP look like such a header.
 TEST_F(RoceQueueTest, ip_options) {
   open();
   for (const unsigned option_bytes : {4u, 40u})
     come(frame_of(2, 1, test::bytes_of(100), {.option_bytes = option_bytes}));
+  come(frame_of(2, 1, test::bytes_of(100), {.option_bytes = 4, .identification = 0x4500}));
   come(frame_of(2, 1, {std::byte{7}}));
   EXPECT_EQ(take_all(), std::vector<uint8_t>{7});
-  EXPECT_EQ(dropped(FrameDrop::kRoceHeader), 2u);
+  EXPECT_EQ(dropped(FrameDrop::kRoceHeader), 3u);
 }
 
 // Goal: pieces begin with the IP header, with or without a tag before it.
