@@ -158,7 +158,7 @@ TEST_F(RoceQueueTest, an_inbox_that_is_full) {
   const std::vector<uint8_t> all = take_all();
   ASSERT_EQ(all.size(), kInboxPackets);
   for (unsigned i = 0; i < kInboxPackets; ++i) ASSERT_EQ(all[i], uint8_t(i));
-  EXPECT_EQ(queues[0]->room(), kInboxPackets);
+  EXPECT_EQ(queues[0]->room(), rc::roce::kTurnPackets);
 }
 
 // Goal: the worker of a connection stands still. The packets stay in the device, and all come later, in order.
@@ -181,7 +181,7 @@ TEST_F(RoceQueueTest, a_full_inbox_holds_the_port_back) {
   EXPECT_EQ(dropped(FrameDrop::kRoceBusy), 0u);
   std::vector<uint8_t> all = take_all();
   EXPECT_EQ(all.size(), kInboxPackets);
-  worker->turn(now);
+  while (worker->turn(now) > 0) continue;
   for (const uint8_t one : take_all()) all.push_back(one);
   ASSERT_EQ(all.size(), kInboxPackets + kMore);
   for (unsigned i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], uint8_t(i));
