@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "dataplane/host/clock.h"
@@ -32,6 +35,64 @@ using Bytes = std::vector<std::byte>;
 IpAddress address(unsigned node) {
   return IpAddress::of_v4(0x0A000001 + node);
 }
+
+/// Payload that packets refer to until another thread has read it, which may be long after its acknowledgement.
+struct Lease {
+  std::atomic<unsigned> users{1};  ///< packets, and the sender
+  static Lease& of(Loan& loan) { return *static_cast<Lease*>(loan.place()); }
+  static void leave(Loan& loan) {
+    if (--of(loan).users == 0) loan.give_back();
+  }
+  static Loan* enter(Loan& loan) {
+    if (!loan.is_open()) {
+      new (loan.place()) Lease;
+      loan.open(&Lease::leave);
+    }
+    ++of(loan).users;
+    return &loan;
+  }
+};
+
+/// Reads lent payload when its packet was acknowledged long ago, and demands that it is as it was.
+class Device {
+ public:
+  struct Sent {
+    std::vector<std::span<const std::byte>> payload;
+    Bytes then;
+    Loan* loan;
+  };
+  ~Device() {
+    over_ = true;
+    thread_.join();
+    EXPECT_TRUE(sent_.empty());
+  }
+  void send(Sent one) {
+    const std::lock_guard lock(mutex_);
+    sent_.push_back(std::move(one));
+  }
+
+ private:
+  void run() {
+    while (!over_) {
+      std::this_thread::sleep_for(1ms);
+      std::deque<Sent> done;
+      {
+        const std::lock_guard lock(mutex_);
+        done.swap(sent_);
+      }
+      for (const Sent& one : done) {
+        Bytes now;
+        for (const auto piece : one.payload) now.insert(now.end(), piece.begin(), piece.end());
+        EXPECT_EQ(now, one.then);
+        Lease::leave(*one.loan);
+      }
+    }
+  }
+  std::mutex mutex_;
+  std::deque<Sent> sent_;
+  std::atomic<bool> over_{false};
+  std::thread thread_{[this] { run(); }};
+};
 
 /// A queue of packets between threads, which may sleep on it.
 class Queue final : public WorkerPort {
@@ -65,6 +126,12 @@ class Queue final : public WorkerPort {
   void drop(const Arrival& arrival, FrameDrop, Instant) override { release(arrival); }
   unsigned room(Instant) override { return 64; }
   bool send(const Departure& packet, Instant) override {
+    if (packet.loan != nullptr && packet.bytes > 0) {
+      PayloadCursor cursor = packet.payload, again = packet.payload;
+      Bytes then;
+      test::payload_append(then, again, packet.bytes);
+      device->send({test::payload_pieces(cursor, packet.bytes), std::move(then), Lease::enter(*packet.loan)});
+    }
     to[turn_++ % kWorkers]->put(own, test::bytes_of(packet));  // to any worker of the other node
     return true;
   }
@@ -77,6 +144,7 @@ class Queue final : public WorkerPort {
 
   IpAddress own;
   std::array<Queue*, kWorkers> to{};
+  Device* device = nullptr;
   Signal arrived;
 
  private:
@@ -141,7 +209,8 @@ struct End final : QpUser {
     worker->receive(qp, buffer);
     if (++messages == kMessages) done();
   }
-  void sent(Qp&, uint64_t, Instant) override {
+  void sent(Qp& qp, uint64_t token, Instant) override {
+    std::ranges::fill(qp.send_buffer(uint32_t(token - 1)), std::byte{0xEE});  // it is ours again
     if (++acknowledged == kMessages) done();
   }
   void key_closed(Qp&, RemoteKey&, Instant) override {}
@@ -264,7 +333,10 @@ struct Node {
 };
 
 TEST(RaceRoce, connections_of_nodes_with_threads) {
+  Device device;
   Node a(0), b(1);
+  for (unsigned i = 0; i < kWorkers; ++i)
+    for (Node* node : {&a, &b}) node->queues[i].device = &device;
   for (unsigned i = 0; i < kWorkers; ++i)
     for (Node* node : {&a, &b})
       for (unsigned j = 0; j < kWorkers; ++j) node->queues[i].to[j] = &(node == &a ? b : a).queues[j];
