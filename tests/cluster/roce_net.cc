@@ -232,10 +232,19 @@ void RoceNet::arrive(const Flight& flight) {
     if (qp.second != rc::roce::kGsiQpn) seen_[qp] = flight.from;
     if (dead_.contains(qp)) return;
   }
-  RoceNode& node = *found->second.node;
+  put(found->second, flight);
+}
+
+void RoceNet::put(const Place& place, const Flight& flight) {
+  RoceNode& node = *place.node;
   const auto source_port = wire::load<uint16_t>(flight.bytes.data() + ip_bytes_of(flight.from), true);
   const uint64_t queue = rules.scatter ? rng.below(node.workers_) : source_port % node.workers_;
-  node.queues_[found->second.port][queue]->waiting.push_back(flight);
+  auto& waiting = node.queues_[place.port][queue]->waiting;
+  if (waiting.size() < rules.receive_depth) waiting.push_back(flight);
+}
+
+void RoceNet::flood(const rc::IpAddress& from, const rc::IpAddress& to, std::vector<std::byte> bytes) {
+  put(places_.at(to), {from, to, std::move(bytes)});
 }
 
 void RoceNet::run(Instant to) {

@@ -20,10 +20,11 @@ struct RoceNetRules {
   uint32_t lose_one_in = 0, repeat_one_in = 0, reorder_one_in = 0, mark_one_in = 0, damage_one_in = 0;
   Duration delay = 10us;
   uint16_t mtu = 1500;
-  bool scatter = false;           ///< packets come to any queue of a port
-  unsigned queue_room = 512;      ///< packets that a port takes in one turn
-  uint32_t no_buffer_one_in = 0;  ///< packets for which a port has no buffer when they are sent
-  uint32_t lend_one_in = 2;       ///< packets that refer to lent payload until the device is done with them
+  bool scatter = false;             ///< packets come to any queue of a port
+  unsigned queue_room = 512;        ///< packets that a port takes in one turn
+  uint32_t no_buffer_one_in = 0;    ///< packets for which a port has no buffer when they are sent
+  uint32_t lend_one_in = 2;         ///< packets that refer to lent payload until the device is done with them
+  size_t receive_depth = SIZE_MAX;  ///< packets that wait in one queue of a port; more are lost
 };
 
 class RoceNet;
@@ -75,6 +76,8 @@ class RoceNet {
   /// Also for a node that is not there now.
   void set_link(const rc::IpAddress& address, bool up);
   [[nodiscard]] Instant next() const { return flights_.empty() ? kForever : flights_.begin()->first; }
+  /// A packet of a flood. Comes at once, and leaves no trace here.
+  void flood(const rc::IpAddress& from, const rc::IpAddress& to, std::vector<std::byte> bytes);
   /// A packet from its IP header on. Anybody may send one.
   void send(const rc::IpAddress& from, const rc::IpAddress& to, std::vector<std::byte> bytes);
 
@@ -97,6 +100,8 @@ class RoceNet {
     std::vector<std::byte> bytes;
   };
   void arrive(const Flight& flight);
+  struct Place;
+  void put(const Place& place, const Flight& flight);
   std::multimap<Instant, Flight> flights_;
   using QpAt = std::pair<rc::IpAddress, uint32_t>;
   std::set<std::pair<rc::IpAddress, rc::IpAddress>> cuts_;

@@ -33,7 +33,7 @@ constexpr std::array<CounterText, size_t(FrameDrop::kCount)> kDropTexts{{
     {"roce_icrc", "frames", "invariant CRC of a RoCE packet is wrong"},
     {"roce_qp", "frames", "no RoCE queue pair has this number and this peer"},
     {"roce_busy", "frames",
-     "another worker, or the connection manager, did not take RoCE packets as fast as they came"},
+     "another worker did not take RoCE packets as fast as they came, or too many were for the connection manager"},
     {"neighbour_table_full", "frames", "no room for one more neighbour"},
     {"neighbour_queue_full", "frames", "too many frames wait for this neighbour's MAC address"},
     {"neighbour_silent", "frames", "the neighbour did not answer ARP or neighbour discovery"},

@@ -10,6 +10,7 @@
 #include "lnd/rc/rc.h"
 #include "lnd/rc/roce/cm_ctl.h"
 #include "lnd/rc/roce/port.h"
+#include "lnd/rc/roce/qp_numbers_ctl.h"
 #include "lnd/rc/wake_signal.h"
 
 namespace ulnet::rc::roce {
@@ -41,19 +42,26 @@ struct WorkerRings {
   std::atomic<bool> owes{false};  ///< `notes` was full: ring the worker when it is not
 };
 
+/// Stands for a queue pair, its port and its two addresses. Never 0. Others may have the same, but seldom.
+[[nodiscard]] uint64_t qp_tag(uint32_t number, uint8_t port, const IpAddress& remote, const IpAddress& local);
+
 /// Packets that came to another worker than their queue pair's.
 class Handover {
  public:
   static constexpr uint32_t kPackets = 64;  ///< under way between two workers
-  explicit Handover(unsigned workers) : workers_(workers), rings_(size_t{workers} * workers) {
+  explicit Handover(unsigned workers) : workers_(workers), rings_(size_t{workers} * workers), tags_(workers) {
     for (auto& ring : rings_) ring = std::make_unique<SpscRing<Arrival>>(kPackets);
+    for (auto& tags : tags_) tags = std::make_unique<std::atomic<uint64_t>[]>(kQpPlaces);
   }
+  /// The queue pair at a place of a worker; 0: none. The worker writes it, and others hand over nothing else.
+  [[nodiscard]] std::atomic<uint64_t>& tag(unsigned worker, uint32_t place) { return tags_[worker][place]; }
   [[nodiscard]] SpscRing<Arrival>& ring(unsigned from, unsigned to) { return *rings_[size_t{from} * workers_ + to]; }
   [[nodiscard]] unsigned workers() const { return workers_; }
 
  private:
   const unsigned workers_;
   std::vector<std::unique_ptr<SpscRing<Arrival>>> rings_;
+  std::vector<std::unique_ptr<std::atomic<uint64_t>[]>> tags_;  ///< by worker and place
 };
 
 }  // namespace ulnet::rc::roce

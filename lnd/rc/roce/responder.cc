@@ -8,6 +8,7 @@ namespace {
 constexpr uint8_t kRnrCode = 12;  ///< 0.64 ms: o2iblnd posts its buffers again in the same turn
 constexpr uint8_t kCreditsUnused = 31;
 constexpr uint32_t kMsnMask = 0xFF'FFFF;
+constexpr int32_t kAheadMax = 1 << 16;  ///< packets that a peer may send without an acknowledgement
 
 Count count_of(Verdict verdict) {
   switch (verdict) {
@@ -55,7 +56,8 @@ std::optional<std::byte*> Responder::place(const Packet& packet) {
   const int32_t ahead = packet.bth.psn - expected_;
   if (ahead > 0) {
     counts_[Count::kOutOfOrder].add();
-    if (!std::exchange(nak_sent_, true)) due_ = Verdict::kSequence;
+    // No peer is so far ahead: a guess of a stranger, which must not make the peer send all again.
+    if (ahead < kAheadMax && !std::exchange(nak_sent_, true)) due_ = Verdict::kSequence;
     return std::nullopt;
   }
   if (ahead < 0) {

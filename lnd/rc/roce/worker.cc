@@ -48,6 +48,8 @@ void RoceWorker::adopt(Qp& any, QpUser& user) {
   ULNET_CHECK(qp.worker == id_ && qp.user == nullptr && place == nullptr);
   qp.user = &user;
   place = &qp;
+  shared_.handover.tag(id_.value, place_of_qpn(qp.number))
+      .store(qp_tag(qp.number, qp.port, qp.remote, qp.local), std::memory_order_release);
   look(qp);
 }
 
@@ -56,6 +58,7 @@ void RoceWorker::release(Qp& any) {
   ULNET_CHECK(qp.user != nullptr && qp.is_drained);
   qp.user = nullptr;
   table_[place_of_qpn(qp.number)] = nullptr;
+  shared_.handover.tag(id_.value, place_of_qpn(qp.number)).store(0, std::memory_order_release);
   if (is_linked<ReadyTag>(qp)) ports_[qp.port].ready.remove(qp);
   if (is_linked<SettleTag>(qp)) settle_.remove(qp);
   if (is_linked<OwedTag>(qp)) owed_.remove(qp);
@@ -259,10 +262,21 @@ void RoceWorker::settle(RoceQp& qp, Instant now) {
 
 // --- A turn ----------------------------------------------------------------------------------------------------------
 
+/// The number of packets that the worker may take from this port now. If only other ports have packets for users, the
+/// rate is small. The worker then takes a batch from time to time, since single packets cost more. The rest stays in
+/// the device.
+unsigned RoceWorker::share_of(const PortQueues& port, unsigned budget, Instant now) const {
+  if (now < port.needed_until || now >= needed_until_) return budget;
+  const unsigned left = port.taken.left(kUnneededRate, now);
+  return left < kBatch ? 0 : std::min(budget, left);
+}
+
 unsigned RoceWorker::poll(unsigned budget, Instant now) {
   unsigned count = take_handed_over((budget + 1) / 2, now);
-  for (unsigned i = 0; i < port_count_ && count < budget; ++i)
-    count += take_from(uint8_t((first_port_ + i) % port_count_), budget - count, now);
+  for (unsigned i = 0; i < port_count_ && count < budget; ++i) {
+    const unsigned port = (first_port_ + i) % port_count_;
+    count += take_from(uint8_t(port), share_of(ports_[port], budget - count, now), now);
+  }
   ++first_port_;
   if (count < budget) count += take_handed_over(budget - count, now);
   for (unsigned to = 0; to < shared_.handover.workers(); ++to)

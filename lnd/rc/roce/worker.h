@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 
+#include "lnd/rc/roce/allowance.h"
 #include "lnd/rc/roce/messages.h"
 #include "lnd/rc/roce/qp.h"
 #include "lnd/rc/roce/qp_numbers_ctl.h"
@@ -62,10 +63,19 @@ class RoceWorker final : public Worker {
   static constexpr uint32_t kLoanBudget = 16;  ///< queue pairs with lent memory, in one turn
   static constexpr Duration kLoanLook = 100us;
   static constexpr Duration kCnpEvery = 50us;  ///< for one queue pair
+  // Bounds on strangers' packets (docs/o2ib.md). Control needs some 10 us for a message of the CM.
+  static constexpr Rate kUnneededRate{16us, 64};     ///< packets of a port that has none for a user, if others have
+  static constexpr Duration kNeedLasts = 1s;         ///< a port counts as one that has, behind such a packet
+  static constexpr Rate kMadRate{250us, 1024};       ///< messages of the CM of one port
+  static constexpr Rate kMadSourceRate{2ms, 64};     ///< the same, of one sender
+  static constexpr unsigned kMadSourcePlaces = 256;  ///< senders with the same place share a rate
   struct PortQueues {
     WorkerPort* queue = nullptr;
     List<RoceQp, ReadyTag> ready;  ///< with something to send
     Counts counts;
+    Instant needed_until = kNever;  ///< kNeedLasts after the last packet for a user
+    Allowance taken;                ///< of kUnneededRate
+    Allowance mads;
   };
 
   [[nodiscard]] Posted post(RoceQp& qp, std::span<const Segment> from, const Request& what);
@@ -90,10 +100,13 @@ class RoceWorker final : public Worker {
   // worker_rx.cc
   unsigned take_handed_over(unsigned budget, Instant now);
   unsigned take_from(uint8_t port, unsigned budget, Instant now);
+  [[nodiscard]] unsigned share_of(const PortQueues& port, unsigned budget, Instant now) const;
+  void needed(const Arrival& arrival, Instant now);
   void came(const Arrival& arrival, Instant now);
-  void hand_over(const Arrival& arrival, WorkerId to, Instant now);
+  void hand_over(const Arrival& arrival, uint32_t number, Instant now);
   [[nodiscard]] RoceQp* qp_of(const Arrival& arrival, const Packet& packet);
   void mad_came(const Arrival& arrival, const Packet& packet, Instant now);
+  [[nodiscard]] bool mad_allowed(const Arrival& arrival, Instant now);
   void drop(const Arrival& arrival, FrameDrop reason, Instant now);
   void give_back(const Arrival& arrival);
   void request_came(RoceQp& qp, const Arrival& arrival, const Packet& packet, Instant now);
@@ -118,8 +131,10 @@ class RoceWorker final : public Worker {
   std::array<Arrival, kBatch> batch_;
   bool control_rings_ = false;  ///< control has something to hear of
   Instant polled_at_ = kNever;
-  unsigned first_ring_ = 0;  ///< modulo the workers: where the last poll() began
-  unsigned first_port_ = 0;  ///< modulo port_count_: where the last poll() began
+  unsigned first_ring_ = 0;        ///< modulo the workers: where the last poll() began
+  unsigned first_port_ = 0;        ///< modulo port_count_: where the last poll() began
+  Instant needed_until_ = kNever;  ///< the latest of all ports
+  std::array<Allowance, kMadSourcePlaces> mad_sources_;
   uint32_t mad_psn_ = 0;
   Instant mad_waits_ = kNever;  ///< since when the next message of the CM has no room in its port
 };

@@ -1,5 +1,6 @@
 // Packets that have come: to the queue pair, to another worker, or to the connection manager.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "dataplane/wire/bytes.h"
@@ -53,6 +54,17 @@ bool icrc_is_right(const Arrival& arrival) {
 
 }  // namespace
 
+uint64_t qp_tag(uint32_t number, uint8_t port, const IpAddress& remote, const IpAddress& local) {
+  using Words = std::array<uint64_t, 2>;
+  uint64_t mixed = port;
+  for (const Words& words : {std::bit_cast<Words>(remote.bytes), std::bit_cast<Words>(local.bytes)})
+    for (const uint64_t word : words) {
+      mixed = (mixed ^ word) * 0x9E37'79B9'7F4A'7C15;
+      mixed ^= mixed >> 32;
+    }
+  return mixed << kQpnBits | number;
+}
+
 void RoceWorker::drop(const Arrival& arrival, FrameDrop reason, Instant now) {
   if (WorkerPort* queue = ports_[arrival.port].queue) queue->drop(arrival, reason, now);
 }
@@ -84,10 +96,16 @@ unsigned RoceWorker::take_from(uint8_t port, unsigned budget, Instant now) {
       batch_[i].port = port;
       came(batch_[i], now);
     }
+    ports_[port].taken.spend(kUnneededRate, taken, now);
     count += taken;
     if (taken < wanted) break;
   }
   return count;
+}
+
+/// The packet is for a user.
+void RoceWorker::needed(const Arrival& arrival, Instant now) {
+  needed_until_ = ports_[arrival.port].needed_until = now + kNeedLasts;
 }
 
 /// Null: the packet is for no queue pair of this worker that can take one.
@@ -106,7 +124,7 @@ void RoceWorker::came(const Arrival& arrival, Instant now) {
   if (!packet) return drop(arrival, packet.error(), now);
   const uint32_t number = packet->bth.qpn;
   if (number == kGsiQpn) return mad_came(arrival, *packet, now);
-  if (const WorkerId to = worker_of_qpn(number); to != id_) return hand_over(arrival, to, now);
+  if (worker_of_qpn(number) != id_) return hand_over(arrival, number, now);
   RoceQp* qp = qp_of(arrival, *packet);
   if (qp == nullptr) return drop(arrival, FrameDrop::kRoceQp, now);
   if (!arrival.verified && !icrc_is_right(arrival)) return drop(arrival, FrameDrop::kRoceIcrc, now);
@@ -117,6 +135,7 @@ void RoceWorker::came(const Arrival& arrival, Instant now) {
     case PacketKind::kAcknowledge:
       if (qp->is_broken) break;
       requester.answered(packet->aeth, packet->bth.psn, now);
+      if (requester.done() != nullptr) needed(arrival, now);
       if (requester.done() != nullptr || requester.failure() != Cause::kNone) report(*qp, now);
       break;
     case PacketKind::kCnp:
@@ -137,6 +156,7 @@ void RoceWorker::request_came(RoceQp& qp, const Arrival& arrival, const Packet& 
     mark_ready(qp);
   }
   if (const auto place = qp.responder.place(packet)) {
+    needed(arrival, now);
     (void)copy(arrival, lead_of(arrival) + packet.header_bytes, packet.payload_bytes, *place);
     if (!std::exchange(qp.live, true)) owe(qp);
     if (const auto message = qp.responder.taken(packet)) qp.user->received(qp, message->buffer, message->bytes, now);
@@ -145,23 +165,39 @@ void RoceWorker::request_came(RoceQp& qp, const Arrival& arrival, const Packet& 
   if (qp.responder.failure() != Cause::kNone) report(qp, now);
 }
 
-/// The CRC is looked at here, so that packets of strangers cost the worker on which they arrive.
-void RoceWorker::hand_over(const Arrival& arrival, WorkerId to, Instant now) {
+/// The peer and the CRC are looked at here, so that packets of strangers cost the worker on which they arrive.
+void RoceWorker::hand_over(const Arrival& arrival, uint32_t number, Instant now) {
+  const WorkerId to = worker_of_qpn(number);
   if (to.value >= shared_.handover.workers() || !shared_.has_queue(arrival.port, to))
+    return drop(arrival, FrameDrop::kRoceQp, now);
+  const uint64_t tag = qp_tag(number, arrival.port, arrival.source, arrival.destination);
+  if (shared_.handover.tag(to.value, place_of_qpn(number)).load(std::memory_order_acquire) != tag)
     return drop(arrival, FrameDrop::kRoceQp, now);
   if (!icrc_is_right(arrival)) return drop(arrival, FrameDrop::kRoceIcrc, now);
   Arrival verified = arrival;
   verified.verified = true;
   if (!shared_.handover.ring(id_.value, to.value).push(verified)) return drop(arrival, FrameDrop::kRoceBusy, now);
+  needed(arrival, now);
   handed_to_[to.value] = true;
+}
+
+/// A flood of one sender, or from one port, leaves control time for others.
+bool RoceWorker::mad_allowed(const Arrival& arrival, Instant now) {
+  const uint64_t sender = qp_tag(0, arrival.port, arrival.source, {});
+  Allowance& source = mad_sources_[(sender >> kQpnBits) % kMadSourcePlaces];
+  return source.take(kMadSourceRate, now) && ports_[arrival.port].mads.take(kMadRate, now);
 }
 
 void RoceWorker::mad_came(const Arrival& arrival, const Packet& packet, Instant now) {
   const bool mad = packet.kind == PacketKind::kDatagram && packet.payload_bytes == kMadBytes;
-  if (!mad || packet.deth.qkey != kGsiQkey) return drop(arrival, FrameDrop::kRoceMad, now);
+  std::array<std::byte, kCmStart.size()> start;
+  const unsigned at = lead_of(arrival) + packet.header_bytes;
+  if (!mad || packet.deth.qkey != kGsiQkey || !copy(arrival, at, kCmStart.size(), start.data()) || start != kCmStart)
+    return drop(arrival, FrameDrop::kRoceMad, now);
+  if (!mad_allowed(arrival, now)) return drop(arrival, FrameDrop::kRoceBusy, now);
   if (!icrc_is_right(arrival)) return drop(arrival, FrameDrop::kRoceIcrc, now);
   MadMessage message{arrival.port, {arrival.destination, arrival.source}, {}};
-  (void)copy(arrival, lead_of(arrival) + packet.header_bytes, kMadBytes, message.mad.data());
+  (void)copy(arrival, at, kMadBytes, message.mad.data());
   if (!rings().mads_in.push(message)) return drop(arrival, FrameDrop::kRoceBusy, now);
   control_rings_ = true;  // at the end of the turn
   give_back(arrival);

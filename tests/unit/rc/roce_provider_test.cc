@@ -188,8 +188,14 @@ TEST_F(RoceProviderTest, packets_for_nobody) {
   damaged.back() ^= std::byte{1};
   inject(address(0), damaged);
   EXPECT_EQ(dropped(FrameDrop::kRoceIcrc), 1u);
-  inject(address(0), datagram_of({}, address(0), 5));
-  EXPECT_EQ(dropped(FrameDrop::kRoceMad), 1u) << "wrong Q_Key";
+  std::array<std::byte, rc::roce::kMadBytes> mad{};
+  inject(address(0), datagram_of(mad, address(0)));
+  EXPECT_EQ(dropped(FrameDrop::kRoceMad), 1u) << "of another class";
+  rc::roce::cm_encode({1, rc::roce::CmDrep{1, 1}}, mad);
+  inject(address(0), datagram_of(mad, address(0), 5));
+  EXPECT_EQ(dropped(FrameDrop::kRoceMad), 2u) << "wrong Q_Key";
+  inject(address(0), datagram_of(mad, address(0)));
+  EXPECT_EQ(dropped(FrameDrop::kRoceMad), 2u);
   EXPECT_TRUE(sides[1]->messages.empty());
   sides[0]->send("well", 1);
   EXPECT_TRUE(until([&] { return sides[1]->messages.size() == 1; }));
@@ -210,7 +216,8 @@ TEST_F(RoceProviderTest, a_flood_of_mads) {
   std::array<std::byte, rc::roce::kMadBytes> mad{};
   for (uint64_t i = 0; i < many; ++i) {
     rc::roce::cm_encode({i, rc::roce::CmDrep{uint32_t(i + 1), uint32_t(i + 1)}}, mad);
-    net.send(address(9), address(1), datagram_of(mad, address(9)));
+    const rc::IpAddress from = address(unsigned(9 + i % 16));  // each has a bound of its own
+    net.send(from, address(1), datagram_of(mad, from));
   }
   now += 1ms;
   net.run(now);

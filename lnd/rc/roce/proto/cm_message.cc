@@ -10,7 +10,6 @@ namespace ulnet::rc::roce {
 namespace {
 
 constexpr unsigned kHeaderBytes = 24;                    ///< of a MAD; the offsets below count from its end
-constexpr std::array<uint8_t, 4> kMadStart{1, 7, 2, 3};  ///< base version, class CM, class version, method Send
 constexpr unsigned kTransactionAt = 8, kAttributeAt = 16;
 constexpr unsigned kInfoMax = 72;
 
@@ -206,7 +205,7 @@ Attribute put(Writer out, const CmDrep& drep) {
 
 void cm_encode(const CmMessage& message, std::span<std::byte, kMadBytes> out) {
   std::fill(out.begin(), out.end(), std::byte{0});
-  std::memcpy(out.data(), kMadStart.data(), kMadStart.size());
+  std::memcpy(out.data(), kCmStart.data(), kCmStart.size());
   wire::store<uint64_t>(out.data() + kTransactionAt, message.transaction, true);
   const Writer data(out.data() + kHeaderBytes);
   const Attribute attribute = std::visit([&](const auto& body) { return put(data, body); }, message.body);
@@ -214,7 +213,7 @@ void cm_encode(const CmMessage& message, std::span<std::byte, kMadBytes> out) {
 }
 
 Decoded<CmMessage> cm_decode(std::span<const std::byte, kMadBytes> mad) {
-  if (std::memcmp(mad.data(), kMadStart.data(), kMadStart.size()) != 0) return dpdk::drop(FrameDrop::kRoceMad);
+  if (std::memcmp(mad.data(), kCmStart.data(), kCmStart.size()) != 0) return dpdk::drop(FrameDrop::kRoceMad);
   CmMessage message{.transaction = wire::load<uint64_t>(mad.data() + kTransactionAt, true), .body = {}};
   const Reader data(mad.data() + kHeaderBytes);
   switch (Attribute(wire::load<uint16_t>(mad.data() + kAttributeAt, true))) {

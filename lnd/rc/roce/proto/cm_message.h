@@ -97,6 +97,9 @@ struct CmMessage {
   std::variant<CmReq, CmMra, CmRej, CmRep, CmRtu, CmDreq, CmDrep> body;
 };
 
+/// The first bytes of each message: base version, class CM, class version, method Send.
+inline constexpr std::array<std::byte, 4> kCmStart{std::byte{1}, std::byte{7}, std::byte{2}, std::byte{3}};
+
 /// Requires: the body's private data fits. Errors: none.
 void cm_encode(const CmMessage& message, std::span<std::byte, kMadBytes> out);
 /// Drops: kRoceMad (no message of the CM of version 2, or none of these kinds).
