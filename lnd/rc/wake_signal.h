@@ -29,9 +29,12 @@ class Signal {
   /// No effect if the signal is not open: its threads are one.
   void raise() {
     if (fd_ < 0) return;
+    // Before the write: the scheduler often runs the woken thread at once on this CPU. That thread would find the
+    // descriptor readable and no flag, and spin until this thread goes on.
+    raised_.store(true, std::memory_order_release);
     const uint64_t one = 1;
     (void)!::write(fd_, &one, sizeof one);  // a full counter is readable, too
-    // After the write: a clear() that sees the flag reads the counter, and a later one needs no system call.
+    // After the write, too: a clear() in between may have taken the flag when there was nothing to read.
     raised_.store(true, std::memory_order_release);
   }
   /// True if it was raised since the last call. While raise() is in another thread, the descriptor may stay readable.

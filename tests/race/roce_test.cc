@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -359,6 +360,42 @@ TEST(RaceRoce, connections_of_nodes_with_threads) {
   EXPECT_EQ(a.provider->connections() + b.provider->connections(), 0u);
   for (Node* node : {&a, &b})
     for (uint16_t i = 0; i < kWorkers; ++i) node->provider->detach(0, WorkerId{i});
+}
+
+// Goal: a thread that is woken on the CPU of the thread that rings takes the signal. Without that, it finds its
+// descriptor readable and spins, until the scheduler lets the other thread go on.
+TEST(RoceBell, a_woken_thread_does_not_spin) {
+  constexpr unsigned kRings = 2000;
+  Bell bell;
+  ASSERT_TRUE(bell.signal.open());
+  std::atomic<unsigned> heard{0};
+  const auto pin = [] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(0, &set);
+    (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+  };
+  unsigned wakes = 0;
+  std::thread sleeper([&] {
+    pin();
+    while (heard < kRings) {
+      pollfd wait{bell.signal.fd(), POLLIN, 0};
+      (void)::poll(&wait, 1, -1);
+      ++wakes;
+      (void)bell.is_rung();
+      if (bell.take()) ++heard;
+    }
+  });
+  std::thread ringer([&] {
+    pin();
+    for (unsigned i = 0; i < kRings; ++i) {
+      bell.ring();
+      while (heard == i) sched_yield();
+    }
+  });
+  ringer.join();
+  sleeper.join();
+  EXPECT_LT(wakes, 3 * kRings);
 }
 
 }  // namespace
