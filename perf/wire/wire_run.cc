@@ -132,7 +132,7 @@ json Run::open() {
   live.app = [this](unsigned queue, PortQueue& port, Stack& stack, const Mac& mac) -> Result<std::unique_ptr<PortApp>> {
     AppOptions its = options_.app;
     if (queue != 0 && its.mode == "ping") its.mode = "serve";  // one of them is enough
-    auto app = app_make(its, port, &stack, mac);
+    auto app = options_.app_maker ? options_.app_maker(port, stack) : app_make(its, port, &stack, mac);
     if (!app) return tl::unexpected(app.error());
     apps_.push_back(app->get());
     return std::move(*app);

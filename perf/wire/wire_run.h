@@ -1,6 +1,7 @@
 // A run of the raw wire path: one process, one port, one app on each worker, for some time; then its figures.
 // `ulnet-perf wire` and the port tests use it. Thread: the caller's, which becomes control.
 #pragma once
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -21,6 +22,8 @@ struct WireOptions {
   std::string capture_path;  ///< pcapng of everything, and of every drop; empty = none
   std::string capture_filter;
   bool quiet = false;  ///< no lines about link changes
+  /// Makes the app of a worker instead of `app`; may be empty. The queue and the stack outlive it.
+  std::function<std::unique_ptr<App>(dpdk::PortQueue&, dpdk::Stack&)> app_maker;
 };
 
 /// The figures as JSON, "error" set when something went wrong. Writes "ready" and link changes to stdout.
