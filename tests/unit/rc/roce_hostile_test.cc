@@ -241,9 +241,9 @@ TEST_F(HostileNet, requests_have_a_rate) {
   requests = 0;
   const Instant begin = now;
   flood(100'000);
-  const int64_t passed = (now - begin) / 1ms;
-  EXPECT_GT(requests, passed / 2);
-  EXPECT_LE(requests, 64 + passed / 2 + 1);
+  const int64_t passed = (now - begin) / 4ms;
+  EXPECT_GT(requests, 64);
+  EXPECT_LE(requests, 128 + passed + 1);
   settle();
   requests = 0;
   const Instant second = now;
@@ -255,8 +255,8 @@ TEST_F(HostileNet, requests_have_a_rate) {
     net.flood(rc::IpAddress::of_v4(0x0A010000 + from), address(2), senders[from].make(HostileKind::kRequests));
     if (i % kInStep == 0) step();
   }
-  EXPECT_GT(requests, 1024u);
-  EXPECT_LE(requests, 1024 + (now - second) / 250us + 1);
+  EXPECT_GT(requests, 512);
+  EXPECT_LE(requests, 1024 + (now - second) / 1ms + 1);
 }
 
 // Goal: while another port has packets that somebody needs, a port of strangers gets little of the turns.
