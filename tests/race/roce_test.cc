@@ -211,7 +211,7 @@ struct End final : QpUser {
     if (++messages == kMessages) done();
   }
   void sent(Qp& qp, uint64_t token, Instant) override {
-    std::ranges::fill(qp.send_buffer(uint32_t(token - 1)), std::byte{0xEE});  // it is ours again
+    std::ranges::fill(qp.send_buffer(uint32_t(token - 1)), std::byte{0xEE});  // the memory is free again
     if (++acknowledged == kMessages) done();
   }
   void key_closed(Qp&, RemoteKey&, Instant) override {}

@@ -30,6 +30,8 @@ LAST = {
     'compare-verbs': (['--rounds', '1', '--count', '8'], rf'bulk={RATIO} latency={RATIO}'),
     'compare-roce': (['--rounds', '1', '--seconds', '0.3'],
                      rf'copy_limit={RATIO} wire={RATIO} rate=[\d.]+ latency={RATIO} router_cycles=\d+'),
+    'hostile-roce': (['--rounds', '1', '--seconds', '0.3', '--kinds', 'nobody,mads'],
+                     r'nobody=[\d.]+/[\d.]+ mads=[\d.]+/[\d.]+ rss_mb=-?[\d.]+ lost_buffers=-?\d+'),
     'compare-port': (['--rounds', '1', '--seconds', '0.2'], rf'small={RATIO} large={RATIO} cycles=\d+'),
 }
 
@@ -45,7 +47,8 @@ def finds_the_default_build():
         with tempfile.TemporaryDirectory(prefix='ulnet-compare-') as name:
             folder = pathlib.Path(name)
             (folder / 'perf').mkdir()
-            shutil.copy(script, folder / 'perf')
+            for one in scripts:  # some use others
+                shutil.copy(one, folder / 'perf')
             for tests in ('smoke', 'vm'):
                 shutil.copytree(ROOT / 'tests' / tests, folder / 'tests' / tests)
             (folder / 'build/release/tools').mkdir(parents=True)
