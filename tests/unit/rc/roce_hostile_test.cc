@@ -208,7 +208,8 @@ class RoceHostile : public HostileNet, public ::testing::WithParamInterface<std:
 };
 
 // Goal: after a million packets of each kind, no table and no pool holds more than before. Meanwhile the honest
-// connection moves 95 % of the messages that it moves alone, and each new connection comes about at once.
+// connection moves 95 % of the messages that it moves alone, or 90 % if the flood comes to its own port. Each new
+// connection comes about at once.
 TEST_P(RoceHostile, costs_no_memory_and_no_connection) {
   establish();
   flood(kPackets / 20);  // containers and the heap take their size
@@ -222,7 +223,7 @@ TEST_P(RoceHostile, costs_no_memory_and_no_connection) {
     return sent - before;
   };
   const uint64_t alone = in_time(false), flooded = in_time(true);
-  EXPECT_GT(flooded * 100, alone * 95) << alone;
+  EXPECT_GT(flooded * 100, alone * (same_port ? 90 : 95)) << alone;
   EXPECT_EQ(failed, 0u);
   settle();
   EXPECT_EQ(net.conns(), conns);
