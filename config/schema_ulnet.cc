@@ -167,7 +167,8 @@ const Field kUlnetFields[] = {
      .default_text = "0"},
     {.path = "ulnet.devices.pcp",
      .type = kInteger,
-     .text = "Priority (PCP, 802.1p) of the frames that the port sends; above 0 they have a tag, also without a VLAN.",
+     .text = "Priority (PCP, 802.1p) of the frames that the port sends; above 0 they have a tag, also without a VLAN. "
+             "Answers to ping have the tag of the request.",
      .min = 0,
      .max = 7,
      .default_text = "0"},

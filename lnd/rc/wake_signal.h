@@ -37,7 +37,8 @@ class Signal {
     // After the write, too: a clear() in between may have taken the flag when there was nothing to read.
     raised_.store(true, std::memory_order_release);
   }
-  /// True if it was raised since the last call. While raise() is in another thread, the descriptor may stay readable.
+  /// True if there was something to read. While raise() is in another thread, the descriptor may become readable after
+  /// this call, or stay so.
   bool clear() {
     if (!raised_.load(std::memory_order_relaxed) || !raised_.exchange(false, std::memory_order_acquire)) return false;
     uint64_t count = 0;

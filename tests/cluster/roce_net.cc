@@ -68,10 +68,8 @@ class RoceNode::Queue final : public rc::roce::WorkerPort {
   }
   void flush(Instant) override {
     sent_ = 0;
-    while (!kept_.empty() && net_.rng.one_in(8)) done_with_oldest();
-  }
-  void reclaim() override {
-    while (!kept_.empty() && net_.rng.one_in(2)) done_with_oldest();
+    if (net_.rules.keep_lent) return;
+    for (const size_t left = net_.rng.below(8); kept_.size() > left;) done_with_oldest();
   }
   bool pending() override { return !waiting.empty(); }
 

@@ -24,6 +24,7 @@ struct RoceNetRules {
   unsigned queue_room = 512;        ///< packets that a port takes in one turn
   uint32_t no_buffer_one_in = 0;    ///< packets for which a port has no buffer when they are sent
   uint32_t lend_one_in = 2;         ///< packets that refer to lent payload until the device is done with them
+  bool keep_lent = false;           ///< the device is done with none of them
   size_t receive_depth = SIZE_MAX;  ///< packets that wait in one queue of a port; more are lost
 };
 

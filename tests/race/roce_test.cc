@@ -137,7 +137,6 @@ class Queue final : public WorkerPort {
     return true;
   }
   void flush(Instant) override {}
-  void reclaim() override {}
   bool pending() override {
     const std::lock_guard lock(mutex_);
     return !waiting_.empty();

@@ -237,6 +237,7 @@ Checked<void> Port::set_up_queues() {
     if (rc != 0) return problem(rc, "the device refuses a queue", driver_words(rc));
     queue->given_.port = port_;
     queue->given_.offloads = offloads_;
+    queue->given_.lends = spec_.kind != DeviceKind::kPci;
   }
   return {};
 }
@@ -254,8 +255,6 @@ Checked<void> Port::start_device() {
   if (auto done = configure(); !done) return done;
   if (auto done = set_up_queues(); !done) return done;
   if (auto done = set_mtu(); !done) return done;
-  for (const Memory& memory : registered_)
-    if (auto mapped = map(memory); !mapped) return problem(mapped.error());
   (void)rte_eth_dev_callback_register(port_, RTE_ETH_EVENT_INTR_LSC, &Events::happened, events_.get());
   (void)rte_eth_dev_callback_register(port_, RTE_ETH_EVENT_INTR_RESET, &Events::happened, events_.get());
   if (const int rc = rte_eth_dev_start(port_); rc != 0) {
@@ -284,7 +283,6 @@ Checked<void> Port::start_device() {
     (void)rte_eth_promiscuous_enable(port_);
   }
   find_wait_fds();
-  find_reclaim();
   return {};
 }
 
@@ -294,17 +292,6 @@ void Port::find_wait_fds() {
     queue->given_.drain_fd = spec_.kind == DeviceKind::kPci;
     queue->given_.peek = rte_eth_rx_queue_count(port_, queue->index()) >= 0;
   }
-}
-
-/// A NIC keeps packets that it has sent, until further ones follow, or until it is made to give them back. Other
-/// devices have copied a packet as soon as they take it.
-void Port::find_reclaim() {
-  reclaims_ = spec_.kind != DeviceKind::kPci || rte_eth_tx_done_cleanup(port_, 0, 0) != -ENOTSUP;
-  for (auto& queue : queues_) queue->given_.lends = lends();
-}
-
-bool Port::lends() const {
-  return reclaims_ && (spec_.kind != DeviceKind::kPci || !registered_.empty());
 }
 
 void Port::close_device() {
@@ -436,25 +423,6 @@ bool Port::packets_conserved() const {
   for (const auto& queue : queues_)
     if (!queue->pool().whole()) return false;
   return true;
-}
-
-Result<void> Port::memory_register(void* base, size_t bytes) {
-  if (spec_.kind != DeviceKind::kPci) return {};
-  const size_t page = size_t(sysconf(_SC_PAGESIZE));
-  if (rte_extmem_register(base, bytes, nullptr, 0, page) != 0 && rte_errno != EEXIST)
-    return fail(rte_errno, "DPDK cannot register the memory");
-  if (auto mapped = map({base, bytes}); !mapped) return mapped;
-  registered_.push_back({base, bytes});
-  for (auto& queue : queues_) queue->given_.lends = lends();
-  return {};
-}
-
-Result<void> Port::map(const Memory& memory) {
-  rte_eth_dev_info info;
-  if (rte_eth_dev_info_get(port_, &info) != 0) return fail(ENODEV, "the device gives no information about itself");
-  if (rte_dev_dma_map(info.device, memory.base, uint64_t(uintptr_t(memory.base)), memory.bytes) != 0)
-    return fail(rte_errno, "the device cannot reach the memory (no IOMMU?)");
-  return {};
 }
 
 }  // namespace ulnet::dpdk

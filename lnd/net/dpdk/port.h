@@ -109,11 +109,6 @@ class Port {
   /// All buffers are in their pools.
   [[nodiscard]] bool packets_conserved() const;
 
-  /// Registers memory with the device, so that frames may carry it (NICs; virtual devices need nothing). `base` is
-  /// page-aligned. Call it before start(); afterwards frames may carry registered memory only. The registration
-  /// survives a reset.
-  [[nodiscard]] Result<void> memory_register(void* base, size_t bytes);
-
  private:
   struct Events;  // flags and a descriptor, set by DPDK's own thread
   explicit Port(const PortConfig& config);
@@ -124,15 +119,8 @@ class Port {
   [[nodiscard]] Checked<void> set_up_queues();
   [[nodiscard]] Checked<void> set_mtu();
   [[nodiscard]] Checked<void> start_device();
-  struct Memory {
-    void* base;
-    size_t bytes;
-  };
-  [[nodiscard]] Result<void> map(const Memory& memory);
   void agree_on_rss();
   void find_wait_fds();
-  void find_reclaim();
-  [[nodiscard]] bool lends() const;
   void close_device();
 
   PortConfig config_;
@@ -143,7 +131,6 @@ class Port {
   bool probed_ = false;
   bool interrupts_ = false;
   bool tells_link_ = false;
-  bool reclaims_ = false;  // the device gives sent packets back on request, or at once
   int numa_ = -1;
   Mac mac_;
   std::string driver_;
@@ -152,7 +139,6 @@ class Port {
   RssModel rss_;
   uint64_t rss_types_ = 0;  // DPDK's bits: fields that the device was set to take into the hash
   KernelLink kernel_;
-  std::vector<Memory> registered_;
   std::vector<std::unique_ptr<PortQueue>> queues_;
   std::unique_ptr<Events> events_;
   uint64_t resets_ = 0, resets_failed_ = 0;

@@ -89,10 +89,6 @@ unsigned PortQueue::send(std::span<rte_mbuf*> packets, Instant now) {
   return sent;
 }
 
-void PortQueue::reclaim() {
-  if (running()) (void)rte_eth_tx_done_cleanup(device_.port, queue_, 0);
-}
-
 void PortQueue::drop_as(TapEvent event, rte_mbuf* packet, FrameDrop reason, Instant now) {
   counters_.drops[reason].add();
   if (PacketTap* tap = tap_.load(std::memory_order_relaxed); tap != nullptr) tap->see(event, reason, {&packet, 1}, now);

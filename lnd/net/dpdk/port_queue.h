@@ -56,7 +56,9 @@ struct QueueCounters {
 struct QueueDevice {
   uint16_t port = UINT16_MAX;
   PortOffloads offloads;
-  bool lends = false;  ///< the device reaches memory that is not the port's own: all of it, or what was registered
+  /// Frames may refer to memory that is not the port's own. Not for a NIC: it keeps packets that it has sent until more
+  /// follow, so the last payload would not come back.
+  bool lends = false;
   int wait_fd = -1;
   bool drain_fd = false;  ///< the descriptor is an eventfd of its own, to be read after a wake-up
   bool peek = false;      ///< the device reports how many packets wait
@@ -109,11 +111,8 @@ class PortQueue {
   [[nodiscard]] PacketPool& pool() { return *pool_; }
   /// The device's offloads when the worker last began to use it.
   [[nodiscard]] const PortOffloads& offloads() const { return device_.offloads; }
-  /// Frames may carry payload in place (frame_make). A NIC reaches only memory that Port::memory_register() has
-  /// registered.
+  /// Frames may carry payload in place (frame_make).
   [[nodiscard]] bool lends() const { return device_.lends && device_.offloads.multi_segment; }
-  /// Frees packets that the device has sent, if they refer to memory of others and so are awaited.
-  void reclaim();
   [[nodiscard]] uint16_t index() const { return queue_; }
   [[nodiscard]] QueueCounters& counters() { return counters_; }
 

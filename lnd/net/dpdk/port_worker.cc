@@ -44,19 +44,19 @@ unsigned PortWorker::turn(Instant now) {
 
 bool PortWorker::pending() {
   return announce_.load(std::memory_order_seq_cst) || forget_.load(std::memory_order_seq_cst) || queue_.asked() ||
-         stack_.pending() || queue_.has_packets();
+         stack_.pending() || (has_room() && queue_.has_packets());
 }
 
 /// While the queue is stopped, polling sets no deadline: control notifies when it starts the queue again.
 Instant PortWorker::next_deadline() {
   const bool running = queue_.running();
-  const Instant polled = running && queue_.wait_fd() < 0 ? now_ + nap_ : kForever;
+  const Instant polled = running && (queue_.wait_fd() < 0 || !has_room()) ? now_ + nap_ : kForever;
   const Instant app = app_ != nullptr && (running || app_->raw()) ? app_->next_deadline() : kForever;
   return std::min({stack_.next_deadline(), app, polled});
 }
 
 unsigned PortWorker::wait_fds(std::span<int> out) {
-  if (queue_.wait_fd() < 0 || out.empty()) return 0;
+  if (queue_.wait_fd() < 0 || out.empty() || !has_room()) return 0;
   out[0] = queue_.wait_fd();
   return 1;
 }

@@ -72,6 +72,8 @@ class PortWorker final : public Turnable {
 
  private:
   PortWorker(dpdk::Port& port, unsigned queue, dpdk::StackMesh* mesh);
+  /// False: packets stay in the device, and are no reason to stay awake.
+  [[nodiscard]] bool has_room() const { return app_ == nullptr || app_->raw() || app_->room() > 0; }
   static constexpr unsigned kBudget = 64;
   static constexpr Duration kNapMin = 50us;
   static constexpr Duration kNapMax = 1ms;

@@ -58,8 +58,6 @@ class WorkerPort {
   virtual bool send(const Departure& packet, Instant now) = 0;
   /// Hands what was sent to the device.
   virtual void flush(Instant now) = 0;
-  /// Packets that refer to payload are awaited: frees those that the device has sent.
-  virtual void reclaim() = 0;
   /// True if take() would find something.
   [[nodiscard]] virtual bool pending() = 0;
 

@@ -38,7 +38,6 @@ class RoceQueue final : public PortApp, dpdk::UdpSink, WorkerPort {
   [[nodiscard]] unsigned room(Instant now) override;
   bool send(const Departure& packet, Instant now) override;
   void flush(Instant now) override { stack_.flush(now); }
-  void reclaim() override { queue_.reclaim(); }
   [[nodiscard]] bool pending() override { return head_ != tail_; }
 
   RoceProvider& provider_;

@@ -7,7 +7,7 @@ namespace {
 
 class ProviderImpl final : public RoceProvider {
  public:
-  explicit ProviderImpl(const ProviderOptions& options) : rng_(options.seed), shared_(options.workers) {
+  explicit ProviderImpl(const ProviderOptions& options) : rng_(options.seed), shared_(options.workers, rng_.next()) {
     std::vector<RoceWorker*> all;
     for (uint16_t i = 0; i < options.workers; ++i)
       all.push_back(workers_.emplace_back(std::make_unique<RoceWorker>(WorkerId{i}, shared_)).get());

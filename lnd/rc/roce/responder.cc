@@ -56,7 +56,8 @@ std::optional<std::byte*> Responder::place(const Packet& packet) {
   const int32_t ahead = packet.bth.psn - expected_;
   if (ahead > 0) {
     counts_[Count::kOutOfOrder].add();
-    // No peer is so far ahead: a guess of a stranger, which must not make the peer send all again.
+    // Farther ahead is a guess of a stranger, which must not make the peer send all again. A peer that has lost as many
+    // packets sends again when its timeout comes.
     if (ahead < kAheadMax && !std::exchange(nak_sent_, true)) due_ = Verdict::kSequence;
     return std::nullopt;
   }

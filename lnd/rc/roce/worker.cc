@@ -219,11 +219,8 @@ void RoceWorker::await_loans(RoceQp& qp) {
 
 /// Looks again at queue pairs whose memory a port had.
 void RoceWorker::look_at_loans(Instant now) {
-  for (uint32_t left = std::min(lent_.size(), kLoanBudget); left > 0; --left) {
-    RoceQp& qp = *lent_.pop_front();
-    if (WorkerPort* queue = ports_[qp.port].queue) queue->reclaim();
-    settle(qp, now);
-  }
+  for (uint32_t left = std::min(lent_.size(), kLoanBudget); left > 0 && !lent_.empty(); --left)
+    settle(*lent_.pop_front(), now);
 }
 
 /// Reports the ends of operations and keys, then that of the queue pair.
@@ -271,6 +268,11 @@ unsigned RoceWorker::share_of(const PortQueues& port, unsigned budget, Instant n
   return left < kBatch ? 0 : std::min(budget, left);
 }
 
+/// The packets of this port are left alone for a while. The worker may sleep meanwhile.
+bool RoceWorker::waits_for_its_share(const PortQueues& port) const {
+  return port.queue != nullptr && share_of(port, kBatch, polled_at_) == 0;
+}
+
 unsigned RoceWorker::poll(unsigned budget, Instant now) {
   unsigned count = take_handed_over((budget + 1) / 2, now);
   for (unsigned i = 0; i < port_count_ && count < budget; ++i) {
@@ -315,15 +317,19 @@ unsigned RoceWorker::timers(Instant now) {
 
 /// At once, if packets are left over from the last turn.
 Instant RoceWorker::next_deadline() {
-  for (const PortQueues& port : ports())
+  Instant next = wheel_.next_deadline();
+  for (const PortQueues& port : ports()) {
     if (!port.ready.empty()) return kNever;
-  return std::min(wheel_.next_deadline(), lent_.empty() ? kForever : polled_at_ + kLoanLook);
+    if (waits_for_its_share(port)) next = std::min(next, polled_at_ + kUnneededRate.every * kBatch);
+  }
+  return std::min(next, lent_.empty() ? kForever : polled_at_ + kLoanLook);
 }
 
 bool RoceWorker::pending() {
   if (rings().bell.is_rung() || !rings().mads_out.empty() || !rings().looks.empty() || !settle_.empty()) return true;
   for (PortQueues& port : ports())
-    if (!port.ready.empty() || (port.queue != nullptr && port.queue->pending())) return true;
+    if (!port.ready.empty() || (port.queue != nullptr && port.queue->pending() && !waits_for_its_share(port)))
+      return true;
   for (unsigned from = 0; from < shared_.handover.workers(); ++from)
     if (!shared_.handover.ring(from, id_.value).empty()) return true;
   return false;

@@ -14,13 +14,14 @@ namespace ulnet::rc::roce {
 
 /// Shared by the workers of a provider and its control half.
 struct Shared {
-  explicit Shared(unsigned workers) : handover(workers) {
+  Shared(unsigned workers, uint64_t random) : secret(random), handover(workers) {
     for (unsigned i = 0; i < workers; ++i) rings.push_back(std::make_unique<WorkerRings>());
   }
   /// Does this worker have a queue of the port?
   [[nodiscard]] bool has_queue(uint8_t port, WorkerId worker) const {
     return (attached[port].load(std::memory_order_acquire) >> worker.value & 1) != 0;
   }
+  const uint64_t secret;  ///< so that nobody can choose which senders share a rate
   Handover handover;
   std::array<std::atomic<uint64_t>, kRocePortsMax> attached{};  ///< bits of workers, each written by its worker
   std::vector<std::unique_ptr<WorkerRings>> rings;              ///< by worker
@@ -102,6 +103,7 @@ class RoceWorker final : public Worker {
   unsigned take_handed_over(unsigned budget, Instant now);
   unsigned take_from(uint8_t port, unsigned budget, Instant now);
   [[nodiscard]] unsigned share_of(const PortQueues& port, unsigned budget, Instant now) const;
+  [[nodiscard]] bool waits_for_its_share(const PortQueues& port) const;
   void needed(const Arrival& arrival, Instant now);
   void came(const Arrival& arrival, Instant now);
   void hand_over(const Arrival& arrival, uint32_t number, Instant now);

@@ -183,9 +183,12 @@ void RoceWorker::hand_over(const Arrival& arrival, uint32_t number, Instant now)
 
 /// A flood of one sender, or from one port, leaves control time for others.
 bool RoceWorker::mad_allowed(const Arrival& arrival, Instant now) {
-  const uint64_t sender = qp_tag(0, arrival.port, arrival.source, {});
-  Allowance& source = mad_sources_[(sender >> kQpnBits) % kMadSourcePlaces];
-  return source.take(kMadSourceRate, now) && ports_[arrival.port].mads.take(kMadRate, now);
+  const uint64_t sender = (qp_tag(0, arrival.port, arrival.source, {}) ^ shared_.secret) * 0x9E37'79B9'7F4A'7C15;
+  Allowance& source = mad_sources_[(sender >> 32) % kMadSourcePlaces];
+  Allowance& port = ports_[arrival.port].mads;
+  if (source.left(kMadSourceRate, now) == 0 || !port.take(kMadRate, now)) return false;
+  source.spend(kMadSourceRate, 1, now);
+  return true;
 }
 
 void RoceWorker::mad_came(const Arrival& arrival, const Packet& packet, Instant now) {

@@ -267,6 +267,11 @@ TEST_F(HostileNet, a_port_that_nobody_needs_waits) {
   flood(100'000);
   EXPECT_GT(dropped(), 1000u);
   EXPECT_LE(dropped(), 64 + uint64_t((now - begin) / 16us));
+  HostileRoce more(target(), 9);
+  for (unsigned i = 0; i < 200; ++i) net.flood(address(9), address(2), more.make(kind));
+  for (int i = 0; i < 3; ++i) step(1us);
+  EXPECT_FALSE(nodes[1]->worker(WorkerId{0}).pending()) << "the worker may sleep";
+  EXPECT_LE(nodes[1]->worker(WorkerId{0}).next_deadline(), now + 1ms);
   for (int i = 0; i < 30'000; ++i) step();  // nothing comes for a user
   const uint64_t before = dropped();
   HostileRoce hostile(target(), 6);

@@ -156,6 +156,33 @@ TEST_F(RoceProviderTest, packets_come_to_the_worker_of_the_queue_pair) {
   EXPECT_EQ(sides[0]->tokens.size(), 8u);
 }
 
+// Goal: a device keeps a packet that was acknowledged. Its memory is not free before the device is done with it, and
+// the worker may sleep for a short time meanwhile.
+TEST_F(RoceProviderTest, memory_that_a_device_still_uses) {
+  net.rules.lend_one_in = 1;
+  net.rules.keep_lent = true;
+  connect(WorkerId{2}, WorkerId{1});
+  sides[0]->send("lent", 1);
+  const uint64_t acknowledged = net.count(Count::kAcksReceived);
+  EXPECT_TRUE(until([&] { return net.count(Count::kAcksReceived) > acknowledged; }));
+  for (int i = 0; i < 100; ++i) step();
+  EXPECT_GT(net.loans, 0u);
+  EXPECT_TRUE(sides[0]->tokens.empty());
+  rc::Worker& worker = nodes[0]->worker(WorkerId{2});
+  EXPECT_FALSE(worker.pending());
+  EXPECT_LE(worker.next_deadline(), now + 100us);
+  net.rules.keep_lent = false;
+  EXPECT_TRUE(until([&] { return sides[0]->tokens.size() == 1; }));
+  net.rules.keep_lent = true;
+  sides[0]->send("lent", 2);
+  for (int i = 0; i < 100; ++i) step();
+  nodes[0]->control().disconnect(conns[0], now);
+  for (int i = 0; i < 1000; ++i) step();
+  EXPECT_NE(sides[0]->qp, nullptr) << "drained too early";
+  net.rules.keep_lent = false;
+  EXPECT_TRUE(until([&] { return sides[0]->qp == nullptr; }));
+}
+
 // Goal: if a worker does not take the packets that another has for it, they are lost, and what matters is sent again.
 TEST_F(RoceProviderTest, a_worker_that_is_busy) {
   net.rules.scatter = true;
