@@ -224,7 +224,12 @@ TEST_P(RoceHostile, costs_no_memory_and_no_connection) {
     return sent - before;
   };
   const uint64_t alone = in_time(false), flooded = in_time(true);
-  EXPECT_GT(flooded * 100, alone * (same_port ? 90 : 95)) << alone;
+#ifdef ULNET_SANITIZED
+  const unsigned least = 75;  // percent; these are fewer than 200 messages, and a burst of requests weighs more
+#else
+  const unsigned least = same_port ? 90 : 95;
+#endif
+  EXPECT_GT(flooded * 100, alone * least) << alone;
   EXPECT_EQ(failed, 0u);
   settle();
   EXPECT_EQ(net.conns(), conns);
