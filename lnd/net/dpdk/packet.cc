@@ -3,6 +3,8 @@
 #include <rte_errno.h>
 #include <rte_mempool.h>
 
+#include <algorithm>
+
 #include "dataplane/base/check.h"
 
 namespace ulnet::dpdk {
@@ -18,35 +20,48 @@ PacketPool::PacketPool(rte_mempool* data, rte_mempool* heads, const PoolPlan& pl
 
 namespace {
 
-/// As rte_pktmbuf_pool_create(), but without the padding that spreads buffers over memory channels: with it a buffer of
-/// a page would be larger than a page.
-rte_mempool* pool_unpadded(const std::string& name, const PoolPlan& plan, uint16_t room, int numa) {
+/// The buffer that came back last is warm: it is the next to be taken, and no lock is needed. DPDK's own choice takes
+/// all buffers in turn.
+constexpr const char* kLastFirst = "lf_stack";
+
+/// As rte_pktmbuf_pool_create(), with a choice of order. `spread`: buffers are padded, which spreads them over memory
+/// channels. Without the padding, a buffer of a page is no larger than a page. Null: rte_errno says why.
+rte_mempool* make_pool(const std::string& name, uint32_t buffers, uint16_t room, int numa, bool spread,
+                       const char* order) {
   rte_mempool* pool =
-      rte_mempool_create_empty(name.c_str(), plan.buffers, uint32_t(sizeof(rte_mbuf)) + room, kPoolCache,
-                               sizeof(rte_pktmbuf_pool_private), numa, RTE_MEMPOOL_F_NO_SPREAD);
+      rte_mempool_create_empty(name.c_str(), buffers, uint32_t(sizeof(rte_mbuf)) + room, kPoolCache,
+                               sizeof(rte_pktmbuf_pool_private), numa, spread ? 0 : RTE_MEMPOOL_F_NO_SPREAD);
   if (pool == nullptr) return nullptr;
   rte_pktmbuf_pool_private settings{};
   settings.mbuf_data_room_size = room;
-  (void)rte_mempool_set_ops_byname(pool, RTE_MBUF_DEFAULT_MEMPOOL_OPS, nullptr);
-  rte_pktmbuf_pool_init(pool, &settings);
-  if (rte_mempool_populate_default(pool) < 0) {
+  int error = rte_mempool_set_ops_byname(pool, order, nullptr);
+  if (error == 0) {
+    rte_pktmbuf_pool_init(pool, &settings);
+    error = std::min(rte_mempool_populate_default(pool), 0);
+  }
+  if (error != 0) {
     rte_mempool_free(pool);
-    rte_errno = ENOMEM;
+    rte_errno = -error;
     return nullptr;
   }
   rte_mempool_obj_iter(pool, rte_pktmbuf_init, nullptr);
   return pool;
 }
 
+/// In DPDK's own order where the other is not there.
+rte_mempool* make_pool(const std::string& name, uint32_t buffers, uint16_t room, int numa, bool spread) {
+  rte_mempool* pool = make_pool(name, buffers, room, numa, spread, kLastFirst);
+  const bool absent = pool == nullptr && (rte_errno == EINVAL || rte_errno == ENOTSUP);
+  return absent ? make_pool(name, buffers, room, numa, spread, RTE_MBUF_DEFAULT_MEMPOOL_OPS) : pool;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PacketPool>> PacketPool::create(const std::string& name, const PoolPlan& plan, int numa) {
   const auto room = uint16_t(plan.shape.data_bytes + RTE_PKTMBUF_HEADROOM);
-  rte_mempool* data = plan.shape.one_page
-                          ? pool_unpadded(name + "d", plan, room, numa)
-                          : rte_pktmbuf_pool_create((name + "d").c_str(), plan.buffers, kPoolCache, 0, room, numa);
+  rte_mempool* data = make_pool(name + "d", plan.buffers, room, numa, !plan.shape.one_page);
   if (data == nullptr) return fail(rte_errno, "no memory for the packet buffers");
-  rte_mempool* heads = rte_pktmbuf_pool_create((name + "h").c_str(), plan.heads, kPoolCache, 0, 0, numa);
+  rte_mempool* heads = make_pool(name + "h", plan.heads, 0, numa, true);
   if (heads == nullptr) {
     const int code = rte_errno;
     rte_mempool_free(data);

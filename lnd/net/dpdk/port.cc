@@ -7,6 +7,7 @@
 #include <rte_ethdev.h>
 #include <rte_malloc.h>
 #include <rte_memory.h>
+#include <rte_version.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -120,9 +121,9 @@ Checked<void> Port::probe(unsigned index) {
   offloads_.multi_segment = tx(RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
   const Scatter scatter = traits_of(spec_.kind).scatter;
   offloads_.scatter = scatter == Scatter::kAlways || (scatter == Scatter::kReported && rx(RTE_ETH_RX_OFFLOAD_SCATTER));
-  // memif of DPDK 22.11 sends several segments, but damages them: it does not check whether a segment fits into a slot.
-  // A frame that finds the ring full half-way also leaves marks behind. One buffer and one slot for a frame are safe.
-  if (spec_.kind == DeviceKind::kMemif) offloads_.multi_segment = false;
+  // memif of DPDK 22.11 copies a frame of several segments into one slot, which holds the longest frame. Other versions
+  // were not looked at.
+  if (spec_.kind == DeviceKind::kMemif && (RTE_VER_YEAR != 22 || RTE_VER_MONTH != 11)) offloads_.multi_segment = false;
   // tap's driver reports RSS, too, and means something else.
   const bool spreads = pci || spec_.kind == DeviceKind::kNull;
   offloads_.rss = spreads && queue_wish_ > 1 && (info.flow_type_rss_offloads & RTE_ETH_RSS_IP) != 0;
@@ -131,6 +132,7 @@ Checked<void> Port::probe(unsigned index) {
 
 Checked<void> Port::make_pools() {
   plan_ = pool_plan(config_, buffer_shape(config_, spec_.kind, offloads_.scatter));
+  if (!config_.hold_small && rte_eal_has_hugepages() == 0) plan_.held_max = 0;
   for (unsigned i = 0; i < queue_wish_; ++i) {
     const std::string name = "ulnet" + std::to_string(index_) + "q" + std::to_string(i);
     auto pool = PacketPool::create(name, plan_, numa_);

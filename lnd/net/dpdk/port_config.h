@@ -49,6 +49,7 @@ struct PortConfig {
   uint16_t rx_depth = 512;  ///< descriptors of a queue
   uint16_t tx_depth = 512;
   uint32_t in_flight = 1024;  ///< packets of a queue that receivers and senders may hold at once
+  bool hold_small = true;     ///< receivers may hold packets also in pages of 4 KiB, where copies are cheaper
 };
 
 inline constexpr uint16_t kMtuMin = 576;    ///< RFC 791; with IPv6 addresses 1280
