@@ -23,8 +23,7 @@ int64_t* number_of(DeviceConfig& device, std::string_view key) {
   if (key == "pcp") return &device.pcp;
   if (key == "queues") return &device.queues;
   if (key == "rx_depth") return &device.rx_depth;
-  if (key == "tx_depth") return &device.tx_depth;
-  return key == "in_flight" ? &device.in_flight : nullptr;
+  return key == "tx_depth" ? &device.tx_depth : nullptr;
 }
 
 /// The error in one key, or "".
@@ -47,7 +46,9 @@ std::string key_read(const std::string& key, const Doc& value, DeviceConfig& out
   Slots none;
   if (std::string wrong = field_assign(*field, value, none); !wrong.empty())
     return fmt::format("'{}' {}; allowed: {}", value.text(), wrong, field_allowed(*field));
-  if (int64_t* number = number_of(out, key)) {
+  if (key == "in_flight") {
+    out.in_flight = value.integer();
+  } else if (int64_t* number = number_of(out, key)) {
     *number = value.integer().value_or(*number);
   } else {
     (key == "name" ? out.name : key == "device" ? out.device : out.mac) = value.text();

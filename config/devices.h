@@ -2,6 +2,7 @@
 // Defaults are the member initialisers here; bounds and text: schema_ulnet.cc. Control side only.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -27,7 +28,7 @@ struct DeviceConfig {
   int64_t queues = 0;  ///< 0 = one per worker
   int64_t rx_depth = 512;
   int64_t tx_depth = 512;
-  int64_t in_flight = 1024;
+  std::optional<int64_t> in_flight;  ///< unset: 1024 with huge pages, else none
   std::vector<Neighbour> neighbours;
   bool operator==(const DeviceConfig&) const = default;
 };

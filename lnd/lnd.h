@@ -21,7 +21,8 @@
 //   Lnd::resume(slot)       as after rx_header; slot.verdict is kReceive, kRefused or kProtocolError; the LND may call
 //                           rx_done from within
 //   Lnd::release(slot)      the LND: the slot and slot.arrived are free again
-//   core.rx_done(slot)      the LND: the slot and its buffer are free again; slot.into is not touched any more
+//   core.rx_done(slot)      the LND: the slot and its buffer are free again; slot.into is not touched any more.
+//                           The core: slot.kept, until it calls give_back() on the same worker
 //   core.tx_done(tx)        the core: the LND and the transport have let go of header, payload and sink
 //   core.get_done(tx)       the same, for a GET whose answer lies in tx.sink, or that the peer refused
 //
@@ -56,6 +57,7 @@
 #include "dataplane/base/time.h"
 #include "dataplane/base/wheel.h"
 #include "dataplane/base/worker_memory.h"
+#include "dataplane/state/kept.h"
 #include "dataplane/state/payload.h"
 #include "dataplane/state/posted.h"
 #include "dataplane/state/ring_messages.h"
@@ -200,8 +202,11 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   Segment arrived_piece;  ///< the LND's, for a payload in one piece: see arrived_whole()
   // Set by the core: the verdict before the slot leaves its worker, or comes back; the window for kReceive.
   RxVerdict verdict = RxVerdict::kReceive;
-  Payload into;         ///< where the first into.length bytes go; the rest of payload_length is discarded
-  int32_t refused = 0;  ///< kRefused: the negative errno for the peer
+  Payload into;           ///< where the first into.length bytes go; the rest of payload_length is discarded
+  bool may_keep = false;  ///< all of the payload may stay where it arrives: the LND may use `kept` instead of `into`
+  int32_t refused = 0;    ///< kRefused: the negative errno for the peer
+  // Set by the LND for rx_done() without an error: the core's from then on.
+  KeptPayload* kept = nullptr;
   // The core's own from rx_header to rx_done.
   Admission admission = Admission::kOpen;
   uint16_t conn_worker = 0;      ///< worker of the connection, to which a verdict goes back
@@ -223,7 +228,8 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
     from_ni = peer_ni;
     from = peer;
     from_nid = peer_nid;
-    rdma_request = movable = false;
+    rdma_request = movable = may_keep = false;
+    kept = nullptr;
     token = 0;
     arrived = {};
     verdict = RxVerdict::kReceive;

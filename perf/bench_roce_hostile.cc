@@ -47,6 +47,8 @@ class Queue final : public WorkerPort {
   }
   void release(const Arrival&) override { ++taken; }
   void drop(const Arrival&, FrameDrop, Instant) override { ++dropped; }
+  bool keep(const Arrival&) override { return false; }
+  void let_go(void*) override {}
   unsigned room(Instant) override { return kTurn; }
   bool send(const Departure& packet, Instant) override {
     std::memcpy(sent.data(), packet.head.data(), packet.head.size());

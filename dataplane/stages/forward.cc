@@ -73,6 +73,7 @@ void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal& hop) {
   m.tx.payload = {&buffer.segment, 1, 0, slot.header.payload_length};
   slot.message = &m;
   slot.into = m.tx.payload;
+  slot.may_keep = true;
 }
 
 /// The hop holds messages that have come, and has given nothing back for kRouterCreditHeldMax. NIDs that control looks
@@ -319,6 +320,7 @@ void forward_end(Worker& w, Transit& m) {
   PeerLocal& hop = *m.hop;
   PeerSlice* from = std::exchange(m.from, nullptr);
   ULNET_CHECK(m.state == TransitState::kReady && block.out > 0 && pool.out > 0);
+  if (KeptPayload* kept = std::exchange(buffer.kept, nullptr)) kept->give_back();
   if (static_cast<Linked<RouterBufferTag>&>(buffer).linked()) from->rtr_holders.remove(buffer);
   m.state = TransitState::kFree;
   --block.out;
@@ -394,6 +396,11 @@ void forward_received(Worker& w, RxSlot& slot, Transit& m, Completion how) {
     w.counters[Stat::kDropCount].add();
     w.counters[Stat::kDropLength].add(slot.header.payload_length);
     return forward_end(w, m);
+  }
+  if (KeptPayload* kept = std::exchange(slot.kept, nullptr)) {
+    m.buffer->kept = kept;
+    m.tx.payload = kept->payload();
+    ULNET_CHECK(m.tx.payload.length == slot.header.payload_length);
   }
   has_come(w, m);
   send_message(w, m);

@@ -10,6 +10,7 @@
 
 #include "dataplane/base/gauge.h"
 #include "dataplane/base/list.h"
+#include "dataplane/state/kept.h"
 #include "dataplane/state/message.h"
 #include "dataplane/state/slices.h"
 
@@ -33,6 +34,7 @@ struct RouterBufferTag {};
 struct RouterBuffer : Linked<RouterBufferTag> {
   Transit transit;
   Segment segment;
+  KeptPayload* kept = nullptr;  ///< the payload lies there, and not in `segment`
   RouterBlock* block = nullptr;
   Nid sender;              ///< the node or router that the message came from
   bool come = false;       ///< its payload is complete

@@ -48,6 +48,12 @@ enum class Credit : uint8_t {
 void in_end(IbWorker& worker, In& in, Completion how, Credit credit) {
   Conn& conn = *in.conn;
   const MessageType type = in.type;
+  if (KeptPayload* kept = std::exchange(in.key.kept, nullptr)) {
+    if (how.error == 0)
+      in.kept = kept;
+    else
+      kept->give_back();
+  }
   worker.core.rx_done(in, how, worker.now);
   in_free(worker, in);
   if (credit != Credit::kKept) credit_back(worker, conn, type, credit == Credit::kRefused);
@@ -74,6 +80,7 @@ bool offer(IbWorker& worker, In& in) {
   Conn& conn = *in.conn;
   if (worker.rc.room(*conn.qp) < kRoomOfKey) return false;
   in.key.token = key_token(conn, in);
+  in.key.may_keep = in.may_keep && in.staged.base == nullptr;
   switch (worker.rc.key_open(*conn.qp, in.key, sink_of(in))) {
     case rc::Posted::kNoRoom: return false;
     case rc::Posted::kImpossible:

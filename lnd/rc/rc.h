@@ -35,6 +35,7 @@
 #include "dataplane/base/link_speed.h"
 #include "dataplane/base/result.h"
 #include "dataplane/base/time.h"
+#include "dataplane/state/kept.h"
 #include "dataplane/state/payload.h"
 #include "lnd/net/packet/net_address.h"
 
@@ -116,8 +117,13 @@ class Qp {
 /// place from key_open() until key_closed() or drained().
 struct RemoteKey {
   uint64_t token = 0;  ///< the caller's own
+  /// The caller's, for key_open(): the provider may keep what comes instead of putting it into the window.
+  bool may_keep = false;
   uint32_t value = 0;  ///< for the peer
   bool open = false;
+  /// Set by key_closed() or drained(), if the provider has kept something: the whole window as the peer wrote it. The
+  /// caller gives it back. Null: the window has the bytes. A key that is open at drained() has null.
+  KeptPayload* kept = nullptr;
   uint64_t provider[2] = {};
 };
 

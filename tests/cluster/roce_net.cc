@@ -55,6 +55,18 @@ class RoceNode::Queue final : public rc::roce::WorkerPort {
     ++net_.drops[reason];
     release(arrival);
   }
+  bool keep(const Arrival&) override {
+    if (net_.rng.one_in(net_.rules.keep_none_one_in)) return false;
+    ++net_.kept;
+    return true;
+  }
+  void let_go(void* packet) override {
+    auto* flight = static_cast<RoceNet::Flight*>(packet);
+    std::ranges::fill(flight->bytes, std::byte{0xDD});  // nobody may read it any more
+    delete flight;
+    --net_.packets_out;
+    --net_.kept;
+  }
   unsigned room(Instant) override { return net_.rules.queue_room - sent_; }
   bool send(const Departure& packet, Instant) override {
     EXPECT_LT(sent_, net_.rules.queue_room);

@@ -25,6 +25,7 @@ struct RoceNetRules {
   uint32_t no_buffer_one_in = 0;    ///< packets for which a port has no buffer when they are sent
   uint32_t lend_one_in = 2;         ///< packets that refer to lent payload until the device is done with them
   bool keep_lent = false;           ///< the device is done with none of them
+  uint32_t keep_none_one_in = 4;    ///< packets that a worker must not keep
   size_t receive_depth = SIZE_MAX;  ///< packets that wait in one queue of a port; more are lost
 };
 
@@ -87,6 +88,7 @@ class RoceNet {
   Instant now = kNever;
   uint64_t packets = 0;
   uint64_t packets_out = 0;  ///< lent to workers
+  uint64_t kept = 0;         ///< of these: for longer than a turn
   uint64_t loans = 0;        ///< packets that referred to lent payload
   std::map<dpdk::FrameDrop, uint64_t> drops;
   /// Of one event, over all nodes, those that are gone among them.

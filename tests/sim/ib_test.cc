@@ -78,6 +78,43 @@ TEST_P(SimIb, a_router_between_o2ib_and_tcp) {
   EXPECT_GE(router.stat(Stat::kRouteLength), uint64_t{4} << 20);
 }
 
+// Goal: a router over RoCE sends payloads on from their packets, and gives these back.
+TEST_P(SimIb, a_router_between_o2ib_networks) {
+  auto& a = node({"10.0.0.1@o2ib"}, {{"o2ib1", "10.0.0.9@o2ib"}});
+  auto& router = node({"10.0.0.9@o2ib", "10.1.0.9@o2ib1"}, {}, true);
+  auto& b = node({"10.1.0.2@o2ib1"}, {{"o2ib", "10.1.0.9@o2ib1"}});
+  exchange(a, b);
+  exchange(b, a);
+  sim.run_for(1s);
+  EXPECT_GE(router.stat(Stat::kRouteLength), uint64_t{4} << 20);
+  if (GetParam().transport != Transport::kRoce) return;
+  EXPECT_GT(sim.roce().count(rc::roce::Count::kPacketsKept), uint64_t{1} << 10) << "of 4 MiB, with 1 KiB in each";
+  EXPECT_EQ(sim.roce().kept, 0u);
+}
+
+// Goal: wires before and behind a router break. Packets of payloads that it cannot send are given back.
+TEST_P(SimIb, a_router_whose_wires_break) {
+  auto& a = node({"10.0.0.1@o2ib"}, {{"o2ib1", "10.0.0.9@o2ib"}});
+  auto& router = node({"10.0.0.9@o2ib", "10.1.0.9@o2ib1"}, {}, true);
+  auto& b = node({"10.1.0.2@o2ib1"}, {{"o2ib", "10.1.0.9@o2ib1"}});
+  exchange(a, b);
+  for (unsigned round = 0; round < 16; ++round) {
+    for (unsigned i = 0; i < 6; ++i) (void)a.start(b.nid(), {.length = 1u << 20}, i % 2 == 0);
+    sim.run_for(Duration(round / 2 * 150us));
+    if (round % 2 == 0)
+      sim.reset(a, router);
+    else
+      sim.reset(router, b);
+    ASSERT_TRUE(all_ended(200s));
+    sim.run_for(10s);
+  }
+  sim.run_for(60s);
+  exchange(a, b);
+  if (GetParam().transport != Transport::kRoce) return;
+  sim.run_for(60s);
+  EXPECT_EQ(sim.roce().kept, 0u);
+}
+
 TEST_P(SimIb, a_peer_that_starts_again) {
   auto& a = node({"10.0.0.1@o2ib"});
   auto& b = node({"10.0.0.2@o2ib"});

@@ -49,7 +49,7 @@ class Daemon:
         return self.node.run([netns.binary('ulnetctl'), '--socket', self.socket, *words], 60, status=status)
 
     def port(self, name):
-        return json.loads(self.ctl('--json', 'port', 'show', '--name', name, '-v', '1'))['port'][0]
+        return json.loads(self.ctl('--json', 'port', 'show', '--name', name, '-v', '2'))['port'][0]
 
     def wait_for_links(self):
         until = time.monotonic() + 60
@@ -108,15 +108,26 @@ def counts_are_clean(*daemons):
             assert not bad, f'{name}: {roce}'
 
 
-def reset_under_load(client):
+def kept_by(router):
+    """The router sends payloads on from their packets, and gives all of these back. Packets that were handed over to
+    another worker are copied."""
+    kept = sum(router.port(name)['roce'].get('packets_kept', 0) for name in router.ports)
+    assert kept > 256, f'{kept}: less than one payload of 1 MiB'
+    until = time.monotonic() + 30
+    while any(queue['buffers']['held'] for name in router.ports for queue in router.port(name)['queue']):
+        assert time.monotonic() < until, [router.port(name) for name in router.ports]
+        time.sleep(0.1)
+
+
+def reset_under_load(client, daemon, size):
     load = client.node.start([netns.binary('ulnet-perf'), '--json', '--socket', client.socket, 'put', '10.9.1.3@o2ib1',
-                              '--size', '64K', '--concurrency', '4', '--duration', '4s'])
+                              '--size', size, '--concurrency', '4', '--duration', '4s'])
     time.sleep(1)
-    client.ctl('port', 'reset', '--name', 'p0')
+    daemon.ctl('port', 'reset', '--name', 'p0')
     load.wait(120, status=None)
-    client.wait_for_links()
+    daemon.wait_for_links()
     exchange_again(client)
-    assert client.port('p0')['statistics']['resets'] >= 1
+    assert daemon.port('p0')['statistics']['resets'] >= 1
 
 
 def exchange_again(client):
@@ -176,7 +187,10 @@ def main():
         counts_are_clean(router, client, server)
         if shutil.which('tshark') is not None:
             captured(topology, client)
-        reset_under_load(client)
+        kept_by(router)
+        reset_under_load(client, client, '64K')
+        reset_under_load(client, server, '1M')
+        kept_by(router)
         power_lost(client, server)
         print('o2ib over RoCE on ports: verified, captured, reset, power lost')
 

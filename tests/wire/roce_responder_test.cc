@@ -82,7 +82,7 @@ class Replay {
     packet.reth.address = uint64_t(reinterpret_cast<uintptr_t>(end.window.data()));
     const auto place = end.responder.place(packet);
     if (place) {
-      std::copy_n(frame.payload.begin() + (packet.header_bytes - kBthBytes), packet.payload_bytes, *place);
+      std::copy_n(frame.payload.begin() + (packet.header_bytes - kBthBytes), packet.payload_bytes, place->at);
       const auto message = end.responder.taken(packet);
       if (message) {
         const std::byte* from = end.memory.data() + size_t{message->buffer} * kBufferBytes;

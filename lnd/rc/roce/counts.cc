@@ -19,6 +19,7 @@ constexpr std::array<CounterText, size_t(Count::kCount)> kTexts{{
     {"answers_stale", "packets", "answers to requests that were acknowledged before, or never sent"},
     {"duplicates", "packets", "requests that came again"},
     {"out_of_order", "packets", "requests that came behind a missing one, and were dropped"},
+    {"packets_kept", "packets", "requests whose payload a router sends on without a copy"},
     {"cnps_received", "packets", "congestion notifications from peers"},
     {"cnps_sent", "packets", "congestion notifications to peers, for packets that a switch had marked"},
 }};

@@ -24,6 +24,7 @@ enum class Count : uint8_t {
   kAnswersStale,
   kDuplicates,
   kOutOfOrder,
+  kPacketsKept,
   kCnpsReceived,
   kCnpsSent,
   kCount

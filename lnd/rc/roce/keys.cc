@@ -12,13 +12,13 @@ KeyTable::KeyTable(uint32_t places, Rng& rng) : places_(places), free_(places) {
   }
 }
 
-std::optional<uint32_t> KeyTable::open(std::span<std::byte> window) {
+std::optional<uint32_t> KeyTable::open(std::span<std::byte> memory, KeptList* list) {
   if (free_.empty()) return std::nullopt;
   const uint32_t place = free_.back();
   free_.pop_back();
   Place& one = places_[place];
   ++one.uses;
-  one.window = window;
+  one.window = {memory, list};
   one.is_open = true;
   return value_of(place);
 }
@@ -29,9 +29,8 @@ void KeyTable::close(uint32_t value) {
   free_.push_back(place_of(value));
 }
 
-std::optional<std::span<std::byte>> KeyTable::find(uint32_t value) const {
-  if (!holds(value)) return std::nullopt;
-  return places_[place_of(value)].window;
+const KeyWindow* KeyTable::find(uint32_t value) const {
+  return holds(value) ? &places_[place_of(value)].window : nullptr;
 }
 
 }  // namespace ulnet::rc::roce

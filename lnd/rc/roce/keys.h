@@ -13,22 +13,34 @@ namespace ulnet::rc::roce {
 
 inline constexpr uint32_t kKeysMax = 1u << 12;  ///< of one queue pair; the other 20 bits of a value count uses
 
+class KeptList;
+struct KeyWindow {
+  std::span<std::byte> memory;
+  KeptList* list = nullptr;  ///< of what the peer writes; null: that goes into the memory
+};
+
 class KeyTable {
  public:
   /// Allocates: made on the control thread. `places`: at most kKeysMax. Values start at random.
   KeyTable(uint32_t places, Rng& rng);
 
   /// Nothing if all places are in use.
-  [[nodiscard]] std::optional<uint32_t> open(std::span<std::byte> window);
+  [[nodiscard]] std::optional<uint32_t> open(std::span<std::byte> memory, KeptList* list = nullptr);
   /// Requires: the key is open.
   void close(uint32_t value);
-  /// The window of an open key.
-  [[nodiscard]] std::optional<std::span<std::byte>> find(uint32_t value) const;
+  /// The window of an open key; null: there is none.
+  [[nodiscard]] const KeyWindow* find(uint32_t value) const;
+  /// Calls `use` for the window of each open key.
+  template <class F>
+  void each_open(F&& use) {
+    for (Place& place : places_)
+      if (place.is_open) use(place.window);
+  }
   [[nodiscard]] uint32_t free_count() const { return uint32_t(free_.size()); }
 
  private:
   struct Place {
-    std::span<std::byte> window;
+    KeyWindow window;
     uint32_t uses = 0;
     bool is_open = false;
   };

@@ -1,36 +1,17 @@
 // The ports that RoCE runs over, as workers see them. A port has a queue on each worker. The opener of the ports
 // implements WorkerPort (roce.h).
 #pragma once
-#include <array>
-
 #include "dataplane/base/time.h"
 #include "dataplane/state/payload.h"
-#include "lnd/net/packet/checksum.h"
 #include "lnd/net/packet/drops.h"
-#include "lnd/net/packet/net_address.h"
+#include "lnd/rc/roce/arrival.h"
 #include "lnd/rc/roce/loan.h"
 
 namespace ulnet::rc::roce {
 
-using dpdk::Bytes;
 using dpdk::FrameDrop;
-using dpdk::IpAddress;
 
 inline constexpr unsigned kRocePortsMax = 32;  ///< of one node
-inline constexpr unsigned kArrivalPieces = 6;  ///< of one packet that comes
-
-/// A datagram for UDP port 4791. Its memory is the port's until release() or drop().
-struct Arrival {
-  IpAddress source, destination;
-  uint8_t traffic_class = 0;
-  uint8_t port = 0;       ///< the provider's
-  bool verified = false;  ///< the provider's: the ICRC is right
-  uint32_t bytes = 0;     ///< behind the UDP header
-  uint32_t piece_count = 0;
-  /// The packet from its IP header on, which has no options or extensions. All headers are in the first piece.
-  std::array<std::span<std::byte>, kArrivalPieces> pieces{};
-  void* packet = nullptr;  ///< the port's
-};
 
 /// A packet to send, in parts: headers from IP on, the next `bytes` of a payload, and what is behind them.
 struct Departure {
@@ -51,6 +32,10 @@ class WorkerPort {
   virtual void release(const Arrival& arrival) = 0;
   /// The same for a packet that is of no use.
   virtual void drop(const Arrival& arrival, FrameDrop reason, Instant now) = 0;
+  /// May the packet stay for longer than a turn? True: it is the caller's until let_go(). False: release() follows.
+  [[nodiscard]] virtual bool keep(const Arrival& arrival) = 0;
+  /// Gives back what keep() left to the caller: Arrival::packet.
+  virtual void let_go(void* packet) = 0;
   /// Packets that send() takes now. A port without a link takes and drops them.
   [[nodiscard]] virtual unsigned room(Instant now) = 0;
   /// Copies the packet, but for a payload that is lent. False: no buffer is left, and nothing was sent. Requires:

@@ -128,6 +128,20 @@ void RoceQueue::drop(const Arrival& arrival, FrameDrop reason, Instant now) {
   queue_.drop(packet_of(arrival), reason, now);
 }
 
+/// The pool counts what it holds on its own worker only, so a packet of another worker's queue is copied.
+bool RoceQueue::keep(const Arrival& arrival) {
+  const rte_mbuf* packet = packet_of(arrival);
+  if (packet->pool == queue_.pool().mempool() && queue_.pool().hold(packet->nb_segs)) return true;
+  queue_.counters().copied.add();
+  return false;
+}
+
+void RoceQueue::let_go(void* packet) {
+  auto* kept = static_cast<rte_mbuf*>(packet);
+  queue_.pool().release(kept->nb_segs);
+  dpdk::packet_free(kept);
+}
+
 unsigned RoceQueue::room(Instant now) {
   return queue_.running() ? stack_.tx_room(now) : dpdk::kTxGather;
 }

@@ -35,6 +35,8 @@ class RoceQueue final : public PortApp, dpdk::UdpSink, WorkerPort {
   [[nodiscard]] unsigned take(std::span<Arrival> out, Instant now) override;
   void release(const Arrival& arrival) override;
   void drop(const Arrival& arrival, FrameDrop reason, Instant now) override;
+  [[nodiscard]] bool keep(const Arrival& arrival) override;
+  void let_go(void* packet) override;
   [[nodiscard]] unsigned room(Instant now) override;
   bool send(const Departure& packet, Instant now) override;
   void flush(Instant now) override { stack_.flush(now); }

@@ -48,7 +48,7 @@ std::nullopt_t Responder::refuse(Verdict why) {
   return std::nullopt;
 }
 
-std::optional<std::byte*> Responder::place(const Packet& packet) {
+std::optional<Spot> Responder::place(const Packet& packet) {
   if (failure_ != Cause::kNone) {
     if (packet.bth.psn == expected_) due_ = refusal_;  // the answer may be lost
     return std::nullopt;
@@ -76,30 +76,31 @@ std::optional<std::byte*> Responder::place(const Packet& packet) {
   return shape.write ? place_write(packet) : place_send(packet);
 }
 
-std::optional<std::byte*> Responder::place_send(const Packet& packet) {
+std::optional<Spot> Responder::place_send(const Packet& packet) {
   if (packet.shape.first) {
     if (buffers_head_ == buffers_tail_) return refuse(Verdict::kRnr);
     current_ = {.write = false, .buffer = buffers_[buffers_head_ % config_.receives]};
   }
   if (current_.done + packet.payload_bytes > config_.buffer_bytes) return refuse(Verdict::kInvalidRequest);
-  return config_.memory + size_t{current_.buffer} * config_.buffer_bytes + current_.done;
+  return Spot{config_.memory + size_t{current_.buffer} * config_.buffer_bytes + current_.done};
 }
 
 /// A key may be closed in the middle of a WRITE, so each packet looks it up.
-std::optional<std::byte*> Responder::place_write(const Packet& packet) {
+std::optional<Spot> Responder::place_write(const Packet& packet) {
   if (packet.shape.first)
     current_ = {.write = true, .address = packet.reth.address, .key = packet.reth.key, .bytes = packet.reth.bytes};
   const uint32_t left = current_.bytes - current_.done;
   const bool right_length = packet.shape.last ? packet.payload_bytes == left : packet.payload_bytes < left;
   if (!right_length) return refuse(Verdict::kInvalidRequest);
-  if (current_.bytes == 0) return nullptr;  // accesses nothing, so no key is needed
-  const auto window = keys_.find(current_.key);
-  if (!window) return refuse(Verdict::kRemoteAccess);
-  const auto base = uint64_t(reinterpret_cast<uintptr_t>(window->data()));
+  if (current_.bytes == 0) return Spot{};  // accesses nothing, so no key is needed
+  const KeyWindow* window = keys_.find(current_.key);
+  if (window == nullptr) return refuse(Verdict::kRemoteAccess);
+  const std::span<std::byte> memory = window->memory;
+  const auto base = uint64_t(reinterpret_cast<uintptr_t>(memory.data()));
   const uint64_t from = current_.address - base;
-  if (current_.address < base || from > window->size() || current_.bytes > window->size() - from)
+  if (current_.address < base || from > memory.size() || current_.bytes > memory.size() - from)
     return refuse(Verdict::kRemoteAccess);
-  return window->data() + from + current_.done;
+  return Spot{memory.data() + from + current_.done, window->list};
 }
 
 std::optional<Received> Responder::taken(const Packet& packet) {

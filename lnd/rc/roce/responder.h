@@ -19,6 +19,12 @@ struct ResponderConfig {
   Psn first;
 };
 
+/// Where the payload of a packet goes.
+struct Spot {
+  std::byte* at = nullptr;
+  KeptList* list = nullptr;  ///< if it takes the packet, the payload stays there
+};
+
 /// A message that is complete.
 struct Received {
   uint32_t buffer = 0, bytes = 0;
@@ -40,7 +46,7 @@ class Responder {
 
   /// The place of this packet's payload, with payload_bytes; nothing: the packet is dropped. An answer may be due in
   /// either case. Requires: PacketKind::kRequest or kRefused, and its ICRC is right.
-  [[nodiscard]] std::optional<std::byte*> place(const Packet& packet);
+  [[nodiscard]] std::optional<Spot> place(const Packet& packet);
   /// The payload is in its place. Returns the message that this packet completes.
   [[nodiscard]] std::optional<Received> taken(const Packet& packet);
 
@@ -65,8 +71,8 @@ class Responder {
     uint32_t key = 0, bytes = 0;
   };
   std::nullopt_t refuse(Verdict why);
-  [[nodiscard]] std::optional<std::byte*> place_send(const Packet& packet);
-  [[nodiscard]] std::optional<std::byte*> place_write(const Packet& packet);
+  [[nodiscard]] std::optional<Spot> place_send(const Packet& packet);
+  [[nodiscard]] std::optional<Spot> place_write(const Packet& packet);
 
   const ResponderConfig config_;
   const KeyTable& keys_;

@@ -12,6 +12,22 @@ RemoteKey* next_of(const RemoteKey& key) {
   return reinterpret_cast<RemoteKey*>(uintptr_t(key.provider[0]));
 }
 
+/// The list of what came by a key that is closed.
+void list_of(RemoteKey& key, KeptList* list) {
+  key.provider[1] = uint64_t(reinterpret_cast<uintptr_t>(list));
+}
+void finish_list(RemoteKey& key) {
+  auto* list = reinterpret_cast<KeptList*>(uintptr_t(std::exchange(key.provider[1], 0)));
+  if (list != nullptr) key.kept = list->finish();
+}
+
+/// Requires: all of the window lies in one.
+RegionId region_of(const Payload& window) {
+  Segment piece;
+  (void)PayloadCursor(window).segments({&piece, 1});
+  return piece.region;
+}
+
 }  // namespace
 
 RoceWorker::RoceWorker(WorkerId id, Shared& shared)
@@ -27,6 +43,7 @@ void RoceWorker::attach(uint8_t port, WorkerPort& queue) {
 void RoceWorker::detach(uint8_t port) {
   WorkerPort* queue = std::exchange(ports_[port].queue, nullptr);
   if (queue == nullptr) return;
+  kept_lists_.port_closes(*queue);
   shared_.attached[port].fetch_and(~(uint64_t{1} << id_.value), std::memory_order_acq_rel);
   for (unsigned from = 0; from < shared_.handover.workers(); ++from) {
     SpscRing<Arrival>& ring = shared_.handover.ring(from, id_.value);
@@ -114,7 +131,7 @@ Posted RoceWorker::write(Qp& any, std::span<const Segment> from, uint32_t key, u
   what.address = address;
   what.key = key;
   for (const Segment& one : from) {
-    if (!qp.regions->holds(one)) return Posted::kImpossible;
+    if (one.region != kKeptRegion && !qp.regions->holds(one)) return Posted::kImpossible;
     what.bytes += one.bytes;
   }
   return post(qp, from, what);
@@ -126,10 +143,12 @@ Posted RoceWorker::key_open(Qp& any, RemoteKey& key, const Payload& window) {
   const auto memory = qp.regions->one_piece(window);
   if (!memory) return Posted::kImpossible;
   key.value = 0;
+  key.kept = nullptr;
+  list_of(key, nullptr);
   if (!qp.is_broken) {
-    const auto value = qp.key_table.open(*memory);
-    if (!value) return Posted::kNoRoom;
-    key.value = *value;
+    if (qp.key_table.free_count() == 0) return Posted::kNoRoom;
+    KeptList* list = key.may_keep ? kept_lists_.begin(*memory, region_of(window)) : nullptr;
+    key.value = *qp.key_table.open(*memory, list);
   }
   key.open = true;
   return Posted::kYes;
@@ -140,6 +159,7 @@ Posted RoceWorker::key_close(Qp& any, RemoteKey& key) {
   RoceQp& qp = roce_qp(any);
   ULNET_CHECK(key.open);
   if (qp.is_broken) return Posted::kYes;
+  list_of(key, qp.key_table.find(key.value)->list);
   qp.key_table.close(key.value);
   key.provider[0] = 0;
   if (qp.closed_first == nullptr)
@@ -239,6 +259,7 @@ void RoceWorker::report(RoceQp& qp, Instant now) {
     RemoteKey& key = *qp.closed_first;
     qp.closed_first = next_of(key);
     key.open = false;
+    finish_list(key);
     qp.user->key_closed(qp, key, now);
   }
   if (qp.is_broken) return;
@@ -253,6 +274,11 @@ void RoceWorker::settle(RoceQp& qp, Instant now) {
   report(qp, now);
   if (!qp.is_broken || qp.is_drained || !qp.disconnected.load(std::memory_order_acquire)) return;
   if (qp.sender != nullptr && !qp.sender->end_loans()) return await_loans(qp);
+  for (RemoteKey* key = qp.closed_first; key != nullptr; key = next_of(*key)) finish_list(*key);
+  qp.key_table.each_open([](KeyWindow& window) {
+    KeptList* list = std::exchange(window.list, nullptr);
+    if (KeptPayload* kept = list == nullptr ? nullptr : list->finish()) kept->give_back();
+  });
   qp.is_drained = true;
   qp.user->drained(qp, now);  // control may free the queue pair now
 }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "lnd/rc/roce/allowance.h"
+#include "lnd/rc/roce/kept_list.h"
 #include "lnd/rc/roce/messages.h"
 #include "lnd/rc/roce/qp.h"
 #include "lnd/rc/roce/qp_numbers_ctl.h"
@@ -112,7 +113,8 @@ class RoceWorker final : public Worker {
   [[nodiscard]] bool mad_allowed(const Arrival& arrival, Instant now);
   void drop(const Arrival& arrival, FrameDrop reason, Instant now);
   void give_back(const Arrival& arrival);
-  void request_came(RoceQp& qp, const Arrival& arrival, const Packet& packet, Instant now);
+  [[nodiscard]] bool put_payload(const Arrival& arrival, const Packet& packet, const Spot& spot);
+  [[nodiscard]] bool request_came(RoceQp& qp, const Arrival& arrival, const Packet& packet, Instant now);
 
   // worker_tx.cc
   void send_mads(Instant now);
@@ -132,6 +134,7 @@ class RoceWorker final : public Worker {
   std::array<bool, kWorkersMax> handed_to_{};  ///< workers that got packets in this turn
   unsigned port_count_ = 0;                    ///< above the highest that was attached
   std::array<Arrival, kBatch> batch_;
+  KeptLists kept_lists_;
   bool control_rings_ = false;  ///< control has something to hear of
   Instant polled_at_ = kNever;
   unsigned first_ring_ = 0;        ///< modulo the workers: where the last poll() began

@@ -1,7 +1,5 @@
 // Packets that have come: to the queue pair, to another worker, or to the connection manager.
-#include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "dataplane/wire/bytes.h"
 #include "lnd/net/packet/udp.h"
@@ -16,30 +14,6 @@ constexpr uint8_t kCongestion = 3;  ///< ECN bits of a packet that was marked
 /// Bytes of IP and UDP.
 unsigned lead_of(const Arrival& arrival) {
   return (arrival.source.is_v4() ? dpdk::kIpv4Bytes : dpdk::kIpv6Bytes) + dpdk::kUdpBytes;
-}
-
-/// Calls `use` for the pieces of `bytes` bytes from `offset` on. False: there are not as many.
-template <class F>
-bool each_piece(const Arrival& arrival, uint32_t offset, uint32_t bytes, F&& use) {
-  for (uint32_t i = 0; i < arrival.piece_count && bytes > 0; ++i) {
-    const std::span<std::byte> piece = arrival.pieces[i];
-    if (offset >= piece.size()) {
-      offset -= uint32_t(piece.size());
-      continue;
-    }
-    const uint32_t here = std::min(uint32_t(piece.size()) - offset, bytes);
-    use(Bytes(piece.subspan(offset, here)));
-    bytes -= here;
-    offset = 0;
-  }
-  return bytes == 0;
-}
-
-bool copy(const Arrival& arrival, uint32_t offset, uint32_t bytes, std::byte* to) {
-  return each_piece(arrival, offset, bytes, [&](Bytes piece) {
-    std::memcpy(to, piece.data(), piece.size());
-    to += piece.size();
-  });
 }
 
 bool icrc_is_right(const Arrival& arrival) {
@@ -129,9 +103,10 @@ void RoceWorker::came(const Arrival& arrival, Instant now) {
   if (qp == nullptr) return drop(arrival, FrameDrop::kRoceQp, now);
   if (!arrival.verified && !icrc_is_right(arrival)) return drop(arrival, FrameDrop::kRoceIcrc, now);
   Requester& requester = qp->sender->requester;
+  bool kept = false;
   switch (packet->kind) {
     case PacketKind::kRequest:
-    case PacketKind::kRefused: request_came(*qp, arrival, *packet, now); break;
+    case PacketKind::kRefused: kept = request_came(*qp, arrival, *packet, now); break;
     case PacketKind::kAcknowledge:
       if (qp->is_broken) break;
       requester.answered(packet->aeth, packet->bth.psn, now);
@@ -145,24 +120,39 @@ void RoceWorker::came(const Arrival& arrival, Instant now) {
     case PacketKind::kDatagram: break;
   }
   if (!qp->is_broken) follow(*qp, now);
-  give_back(arrival);
+  if (!kept) give_back(arrival);
 }
 
-/// A queue pair that has refused a request says so again, since the answer may be lost.
-void RoceWorker::request_came(RoceQp& qp, const Arrival& arrival, const Packet& packet, Instant now) {
-  if (qp.is_broken && qp.responder.failure() == Cause::kNone) return;
+/// The payload goes to its place, or stays where it is: true. The packet is kept then.
+bool RoceWorker::put_payload(const Arrival& arrival, const Packet& packet, const Spot& spot) {
+  const uint32_t from = lead_of(arrival) + packet.header_bytes;
+  WorkerPort* queue = ports_[arrival.port].queue;
+  if (spot.list != nullptr && queue != nullptr &&
+      spot.list->take(*queue, arrival, from, packet.payload_bytes, spot.at)) {
+    ports_[arrival.port].counts[Count::kPacketsKept].add();
+    return true;
+  }
+  (void)copy(arrival, from, packet.payload_bytes, spot.at);
+  return false;
+}
+
+/// A queue pair that has refused a request says so again, since the answer may be lost. True: the packet is kept.
+bool RoceWorker::request_came(RoceQp& qp, const Arrival& arrival, const Packet& packet, Instant now) {
+  if (qp.is_broken && qp.responder.failure() == Cause::kNone) return false;
   if ((arrival.traffic_class & 3) == kCongestion && !qp.is_broken) {
     qp.cnp_due = true;
     mark_ready(qp);
   }
-  if (const auto place = qp.responder.place(packet)) {
+  bool kept = false;
+  if (const auto spot = qp.responder.place(packet)) {
     needed(arrival, now);
-    (void)copy(arrival, lead_of(arrival) + packet.header_bytes, packet.payload_bytes, *place);
+    kept = put_payload(arrival, packet, *spot);
     if (!std::exchange(qp.live, true)) owe(qp);
     if (const auto message = qp.responder.taken(packet)) qp.user->received(qp, message->buffer, message->bytes, now);
   }
   if (qp.responder.answer_due()) mark_ready(qp);
   if (qp.responder.failure() != Cause::kNone) report(qp, now);
+  return kept;
 }
 
 /// The peer and the CRC are looked at here, so that packets of strangers cost the worker on which they arrive.

@@ -163,6 +163,86 @@ TEST_F(RcContract, a_window_with_gaps_has_no_key) {
   EXPECT_EQ(worker(1).key_open(*passive().qp, key, {pieces, 2, 100, 400}), Posted::kYes) << "all of it in the first";
 }
 
+// A provider may keep the bytes that come. The whole window is there in any case, in each order of writes.
+class RcKept : public RcContract {
+ protected:
+  static constexpr uint32_t kWindow = 40'000;
+  void start() {
+    connect();
+    register_memory(0, 1, ours);
+    register_memory(1, 2, theirs);
+    fill(ours, 9);
+    key.may_keep = true;
+    offer({&window, 1, 0, kWindow});
+  }
+  void write_part(uint32_t offset, uint32_t bytes) { write(ours.data() + offset, bytes, theirs.data() + offset); }
+  /// All writes have come, and the key is closed.
+  void close() {
+    active().send("done");
+    until([&] { return passive().messages.size() == 1; });
+    ASSERT_EQ(worker(1).key_close(*passive().qp, key), Posted::kYes);
+  }
+  /// The bytes of the window, as its owner sees them. Gives kept ones back.
+  std::vector<std::byte> contents() {
+    const Payload all = key.kept == nullptr ? Payload{&window, 1, 0, kWindow} : key.kept->payload();
+    EXPECT_EQ(all.length, kWindow);
+    std::vector<std::byte> out(all.length);
+    const Segment target{out.data(), all.length, {}};
+    PayloadCursor to({&target, 1, 0, all.length}), from(all);
+    EXPECT_EQ(payload_copy(to, from), all.length);
+    if (KeptPayload* kept = std::exchange(key.kept, nullptr)) kept->give_back();
+    return out;
+  }
+  [[nodiscard]] std::vector<std::byte> expected(uint32_t from, uint32_t to) const {
+    std::vector<std::byte> out(kWindow);
+    std::copy(ours.begin() + from, ours.begin() + to, out.begin() + from);
+    return out;
+  }
+  const Segment window{theirs.data(), kWindow, RegionId{2}};
+};
+
+TEST_F(RcKept, writes_one_behind_the_other) {
+  start();
+  for (uint32_t offset = 0; offset < kWindow; offset += 10'000) write_part(offset, 10'000);
+  close();
+  until([&] { return passive().keys_closed == 1; });
+  EXPECT_EQ(contents(), expected(0, kWindow));
+}
+
+TEST_F(RcKept, writes_in_any_order_and_twice) {
+  start();
+  for (const uint32_t offset : {0u, 10'000u, 30'000u, 0u, 20'000u, 25'000u}) write_part(offset, 10'000);
+  close();
+  until([&] { return passive().keys_closed == 1; });
+  EXPECT_EQ(contents(), expected(0, kWindow));
+}
+
+TEST_F(RcKept, a_window_that_is_not_full) {
+  start();
+  write_part(0, 12'345);
+  close();
+  until([&] { return passive().keys_closed == 1; });
+  EXPECT_EQ(contents(), expected(0, 12'345));
+}
+
+// Goal: the connection ends while the key is closed: nothing is lost, and kept bytes are handed over once.
+TEST_F(RcKept, the_connection_ends_behind_the_close_of_the_key) {
+  start();
+  write_part(0, kWindow);
+  close();
+  finish(1);
+  EXPECT_EQ(contents(), expected(0, kWindow));
+}
+
+TEST_F(RcKept, the_connection_ends_with_an_open_key) {
+  start();
+  write_part(0, kWindow);
+  active().send("done");
+  until([&] { return passive().messages.size() == 1; });
+  finish(1);
+  EXPECT_EQ(key.kept, nullptr);
+}
+
 TEST_F(RcContract, a_write_outside_the_window_is_refused) {
   if (!world->windows_have_bounds()) GTEST_SKIP() << "the device checks regions only";
   write_outside(theirs);

@@ -294,7 +294,7 @@ TEST(RoceKeys, have_a_bound_and_come_back) {
     EXPECT_FALSE(keys.open(memory));
     for (const uint32_t value : open) {
       EXPECT_TRUE(values.insert(value).second) << "a value is not used twice";
-      EXPECT_EQ(keys.find(value)->data(), memory);
+      EXPECT_EQ(keys.find(value)->memory.data(), memory);
       keys.close(value);
       EXPECT_FALSE(keys.find(value));
     }

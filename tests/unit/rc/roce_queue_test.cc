@@ -1,6 +1,7 @@
 // RoCE's queue of a packet port, between the stack of a real port and the provider's worker. Packets are taken,
 // refused, given back and sent.
 #include <gtest/gtest.h>
+#include <rte_eal.h>
 #include <rte_mempool.h>
 
 #include "lnd/net/packet/eth.h"
@@ -262,6 +263,56 @@ TEST_F(RoceQueueTest, a_frame_in_several_buffers) {
   EXPECT_EQ(take_all(), std::vector<uint8_t>{});
   EXPECT_EQ(dropped(FrameDrop::kRoceHeader), 3u);
   static_assert(kArrivalPieces == 6);
+}
+
+// Goal: as many buffers as `in_flight` covers can be kept, also those of a frame in several. Each goes back once.
+TEST_F(RoceQueueTest, packets_that_are_kept) {
+  dpdk::PortConfig config = ring_config("keep");
+  config.in_flight = 5;
+  open(config);
+  const FrameBytes frame = frame_of(2, 1, test::bytes_of(400));
+  std::vector<void*> kept;
+  for (unsigned i = 0; i < 4; ++i) {
+    come(frame, i % 2 == 0 ? std::vector<uint32_t>{} : std::vector<uint32_t>{200});
+    Arrival one;
+    ASSERT_EQ(take(one), 1u);
+    if (side().keep(one)) {
+      kept.push_back(one.packet);
+      continue;
+    }
+    side().release(one);
+    EXPECT_EQ(i, 3u) << "1, 2 and 1 buffers are kept, and 2 are too many";
+  }
+  EXPECT_EQ(kept.size(), 3u);
+  EXPECT_EQ(pool().held(), 4u);
+  EXPECT_EQ(port->queue(0).counters().copied.get(), 1u);
+  for (void* packet : kept) side().let_go(packet);
+  EXPECT_EQ(pool().held(), 0u);
+  EXPECT_TRUE(pool().whole());
+}
+
+// Goal: only its own worker counts the buffers of a pool, so packets that were handed over are not kept.
+TEST_F(RoceQueueTest, a_packet_of_another_worker_is_not_kept) {
+  open(ring_config("others"), 2);
+  come(frame_of(2, 1, test::bytes_of(400)));
+  Arrival one;
+  ASSERT_EQ(take(one), 1u);
+  EXPECT_FALSE(side(1).keep(one));
+  side(1).release(one);
+  EXPECT_EQ(pool(1).held(), 0u);
+}
+
+// Goal: in pages of 4 KiB, nothing is kept unless that was configured.
+TEST_F(RoceQueueTest, small_pages) {
+  if (rte_eal_has_hugepages() != 0) GTEST_SKIP() << "this process has huge pages";
+  dpdk::PortConfig config = ring_config("small");
+  config.hold_small = false;
+  open(config);
+  come(frame_of(2, 1, test::bytes_of(400)));
+  Arrival one;
+  ASSERT_EQ(take(one), 1u);
+  EXPECT_FALSE(side().keep(one));
+  side().release(one);
 }
 
 // Goal: with too few buffers, nothing is sent and nothing is kept, and the packet can be sent when there are some.

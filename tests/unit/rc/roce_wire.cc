@@ -124,7 +124,7 @@ void RoceWire::arrive(const Flight& flight) {
   if (packet->kind == PacketKind::kAcknowledge) return end.requester.answered(packet->aeth, packet->bth.psn, now);
   const auto place = end.responder.place(*packet);
   if (!place) return;
-  if (packet->payload_bytes > 0) std::copy_n(bytes.begin() + packet->header_bytes, packet->payload_bytes, *place);
+  if (packet->payload_bytes > 0) std::copy_n(bytes.begin() + packet->header_bytes, packet->payload_bytes, place->at);
   end.delivered += packet->payload_bytes;
   const auto message = end.responder.taken(*packet);
   if (!message) return;

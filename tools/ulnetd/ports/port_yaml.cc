@@ -79,7 +79,8 @@ config::Checked<dpdk::PortConfig> port_config_of(const config::DeviceConfig& dev
   port.queues = uint16_t(device.queues);
   port.rx_depth = uint16_t(device.rx_depth);
   port.tx_depth = uint16_t(device.tx_depth);
-  port.in_flight = uint32_t(device.in_flight);
+  port.in_flight = uint32_t(device.in_flight.value_or(port.in_flight));
+  port.hold_small = device.in_flight.has_value();
   for (const std::string& text : device.addresses) {
     const auto prefix = dpdk::prefix_parse(text);
     if (!prefix) return wrong(device, "addresses", text, "an IP address with prefix length such as 10.0.0.1/24");
