@@ -196,7 +196,7 @@ const Field kUlnetFields[] = {
     {.path = "ulnet.devices.in_flight",
      .type = kInteger,
      .text = "Packets of a queue that messages in progress may hold; beyond this number, packets are copied. "
-             "To hold a packet in pages of 4 KiB costs more than a copy.",
+             "To hold a packet in pages of 4 KiB costs more than a copy. The memory is reserved in any case.",
      .min = 0,
      .max = 1 << 20,
      .unit = "packets",

@@ -203,7 +203,7 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   // Set by the core: the verdict before the slot leaves its worker, or comes back; the window for kReceive.
   RxVerdict verdict = RxVerdict::kReceive;
   Payload into;           ///< where the first into.length bytes go; the rest of payload_length is discarded
-  bool may_keep = false;  ///< all of the payload may stay where it arrives: the LND may use `kept` instead of `into`
+  bool may_keep = false;  ///< the payload may stay where it arrives: the LND may use `kept` instead of `into`
   int32_t refused = 0;    ///< kRefused: the negative errno for the peer
   // Set by the LND for rx_done() without an error: the core's from then on.
   KeptPayload* kept = nullptr;
@@ -432,6 +432,11 @@ class LndControl {
   /// longer, each segment of the payload, of the sink, or of the slot's window names its region. The window may be
   /// shorter than the message. UINT32_MAX: the driver needs no regions.
   [[nodiscard]] virtual uint32_t regions_above() const { return UINT32_MAX; }
+  /// Does the driver send over this NI from any memory (kKeptRegion) without a copy? Constant while the NI runs.
+  [[nodiscard]] virtual bool sends_any_memory(NiId ni) const {
+    (void)ni;
+    return regions_above() == UINT32_MAX;
+  }
   /// Registers memory with each device that the driver uses. Segment::region names the region from then on, on each
   /// worker. A device that comes later, with an NI, gets all regions before that NI is up. May block: the call runs on
   /// the node's helper, one call at a time, while control's thread is in other functions of this half. Errors: the

@@ -148,6 +148,8 @@ config::Checked<LocalNi*> LocalNis::add(Net net, const config::NiConfig& config,
   if (auto started = deps_.lnds[ni.lnd]->ni_start(params, now); !started) {
     return config::fail(started.error().code, fmt::format("{}: {}", nid_text(ni.nid), started.error().what));
   }
+  const bool any_memory = deps_.lnds[ni.lnd]->sends_any_memory(params.id);
+  for (const auto& slice : ni.slices) slice->any_memory = any_memory;
   ++next_id_;
   nids_sequence_ = ++sequence_;
   auto place = std::find_if(nets_.begin(), nets_.end(), [&](const LocalNet& one) { return one.net == net; });

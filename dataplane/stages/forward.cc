@@ -73,7 +73,6 @@ void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal& hop) {
   m.tx.payload = {&buffer.segment, 1, 0, slot.header.payload_length};
   slot.message = &m;
   slot.into = m.tx.payload;
-  slot.may_keep = true;
 }
 
 /// The hop holds messages that have come, and has given nothing back for kRouterCreditHeldMax. NIDs that control looks
@@ -378,6 +377,7 @@ RxVerdict forward_header(Worker& w, RxSlot& slot) {
         return drop_receive(w, slot, Drop::kRouteLoop);
       if (choice.hop->down) return drop_receive(w, slot, Drop::kNextHopDown);
       hop = choice.hop->locals[w.id.value];
+      slot.may_keep = choice.ni->slices[w.id.value]->any_memory;
       note_turn_of(w, choice);
       break;
   }

@@ -32,6 +32,7 @@ struct alignas(kCacheLine) NiSlice : Linked<NiWaitTag> {
   const NiId id;
   const uint16_t slot;            ///< NiView::slot
   const uint8_t lnd;              ///< number of the LND that it belongs to
+  bool any_memory = false;        ///< LndControl::sends_any_memory(); constant while the NI is in a view
   TxCredits credits;              ///< this worker's share of the NI's tx credits
   List<Tx, NiCreditTag> holders;  ///< those that hold one, oldest first
   List<Tx, NiTxTag> all;          ///< the Txs on this worker that name the NI

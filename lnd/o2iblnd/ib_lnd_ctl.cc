@@ -190,6 +190,11 @@ void IbLndControl::connect_again(NiId ni, const Nid& peer, Instant now) {
   if (PeerCtl* known = state_.find_peer(PeerKey{ni, peer})) dial_again(state_, *known);
 }
 
+bool IbLndControl::sends_any_memory(NiId id) const {
+  const auto ni = state_.nis.find(id);
+  return ni != state_.nis.end() && state_.rc.device(ni->second.listener).any_memory;
+}
+
 unsigned IbLndControl::ni_connections(NiId id) const {
   const auto ni = state_.nis.find(id);
   return ni == state_.nis.end() ? 0 : ni->second.conns;

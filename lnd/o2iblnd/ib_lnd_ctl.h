@@ -25,6 +25,7 @@ class IbLndControl final : public LndControl {
   [[nodiscard]] uint32_t regions_above() const override {
     return state_.config.register_memory ? kImmediateMax : UINT32_MAX;
   }
+  [[nodiscard]] bool sends_any_memory(NiId id) const override;
   [[nodiscard]] Result<void> region_add(RegionId region, std::span<std::byte> memory) override {
     return state_.rc.region_add(region, memory);
   }

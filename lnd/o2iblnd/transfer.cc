@@ -85,8 +85,10 @@ bool transfer_write(IbWorker& worker, Conn& conn, Transfer& transfer) {
       const unsigned count = transfer.from.segments(std::span(pieces).first(most), here);
       uint32_t bytes = 0;
       for (unsigned i = 0; i < count; ++i) bytes += pieces[i].bytes;
-      // The last one before there is no room is reported, so that the transfer goes on.
-      const uint64_t token = room == kRoomKept + 1 ? kWriteToken : 0;
+      // The last one before there is no room is reported, so that the transfer goes on. The report of one halfway keeps
+      // the connection busy.
+      const bool reported = room == kRoomKept + 1 || room == conn.qp->work / 2;
+      const uint64_t token = reported ? kWriteToken : 0;
       const auto posted = worker.rc.write(*conn.qp, std::span(pieces).first(count), transfer.key,
                                           fragment.address + transfer.inner, token);
       if (posted == rc::Posted::kNoRoom) return false;

@@ -121,8 +121,8 @@ struct RemoteKey {
   bool may_keep = false;
   uint32_t value = 0;  ///< for the peer
   bool open = false;
-  /// Set by key_closed() or drained(), if the provider has kept something: the whole window as the peer wrote it. The
-  /// caller gives it back. Null: the window has the bytes. A key that is open at drained() has null.
+  /// Set by key_closed(), if the provider has kept something: the whole window as the peer wrote it. The caller gives
+  /// it back. Null: the window has the bytes.
   KeptPayload* kept = nullptr;
   uint64_t provider[2] = {};
 };
@@ -244,6 +244,7 @@ struct Device {
   bool usable = false;  ///< the device is there, and its port is active
   LinkSpeed speed;
   uint16_t path_mtu = 0;
+  bool any_memory = false;   ///< write() takes segments of kKeptRegion
   bool keys_end = false;     ///< key_close() ends the right of the peer; else its memory stays exposed until drained()
   const char* why_not = "";  ///< static: why it is not usable, for another reason than its port
 };

@@ -125,8 +125,8 @@ class Queue final : public WorkerPort {
   }
   void release(const Arrival& arrival) override { delete static_cast<Bytes*>(arrival.packet); }
   void drop(const Arrival& arrival, FrameDrop, Instant) override { release(arrival); }
-  bool keep(const Arrival&) override { return true; }
-  void let_go(void* packet) override { delete static_cast<Bytes*>(packet); }
+  bool keep(const Arrival&) override { return false; }
+  void let_go(void*) override {}
   unsigned room(Instant) override { return 64; }
   bool send(const Departure& packet, Instant) override {
     if (packet.loan != nullptr && packet.bytes > 0) {

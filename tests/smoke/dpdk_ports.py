@@ -85,8 +85,8 @@ class Frames(unittest.TestCase):
                 capture = net.folder / f'{vlan}.pcapng'
                 server = Port(a, 'serve', 'af_packet,iface=veth0', '--address', '10.9.0.1/24', '--vlan', vlan)
                 client = Port(b, 'ping', 'af_packet,iface=veth0', '--address', '10.9.0.2/24', '--vlan', vlan,
-                              '--pcp', 3, '--peer', '10.9.0.1', '--count', 10, '--capture', capture)
-                self.assertEqual(10, client.figures()['workers'][0]['received'])
+                              '--pcp', 3, '--peer', '10.9.0.1', '--count', 2000, '--capture', capture)  # starts later
+                self.assertEqual(2000, client.figures()['workers'][0]['received'])
                 server.stop()
                 seen = b.run(['tshark', '-n', '-r', capture, '-Y', 'arp.opcode == 1 || icmp.type == 8', '-T', 'fields',
                               '-e', 'vlan.priority', '-e', 'vlan.id'], timeout=30)

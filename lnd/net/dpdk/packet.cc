@@ -48,8 +48,10 @@ rte_mempool* make_pool(const std::string& name, uint32_t buffers, uint16_t room,
   return pool;
 }
 
-/// In DPDK's own order where the other is not there.
+/// Falls back to DPDK's own order where the other is not there. Buffers of a page always have it: with the other, the
+/// driver of AF_XDP receives nothing (DPDK 22.11).
 rte_mempool* make_pool(const std::string& name, uint32_t buffers, uint16_t room, int numa, bool spread) {
+  if (!spread) return make_pool(name, buffers, room, numa, spread, RTE_MBUF_DEFAULT_MEMPOOL_OPS);
   rte_mempool* pool = make_pool(name, buffers, room, numa, spread, kLastFirst);
   const bool absent = pool == nullptr && (rte_errno == EINVAL || rte_errno == ENOTSUP);
   return absent ? make_pool(name, buffers, room, numa, spread, RTE_MBUF_DEFAULT_MEMPOOL_OPS) : pool;
@@ -207,7 +209,7 @@ rte_mbuf* frame_make(PacketPool& pool, Bytes headers, PayloadCursor& payload, ui
     rte_mbuf* head = pool.take_head();
     if (head == nullptr) {
       packet_free(packet);
-      return nullptr;
+      return frame_make(pool, headers, payload, bytes, nullptr, multi_segment);
     }
     // Ports of ours address memory by virtual address (IOVA as VA); a virtual port does not look at the IOVA.
     rte_mbuf_ext_refcnt_update(&lease->info_, 1);

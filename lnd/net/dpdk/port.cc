@@ -123,7 +123,8 @@ Checked<void> Port::probe(unsigned index) {
   offloads_.scatter = scatter == Scatter::kAlways || (scatter == Scatter::kReported && rx(RTE_ETH_RX_OFFLOAD_SCATTER));
   // memif of DPDK 22.11 copies a frame of several segments into one slot, which holds the longest frame. Other versions
   // were not looked at.
-  if (spec_.kind == DeviceKind::kMemif && (RTE_VER_YEAR != 22 || RTE_VER_MONTH != 11)) offloads_.multi_segment = false;
+  if (spec_.kind == DeviceKind::kMemif && (rte_version_year() != 22 || rte_version_month() != 11))
+    offloads_.multi_segment = false;
   // tap's driver reports RSS, too, and means something else.
   const bool spreads = pci || spec_.kind == DeviceKind::kNull;
   offloads_.rss = spreads && queue_wish_ > 1 && (info.flow_type_rss_offloads & RTE_ETH_RSS_IP) != 0;

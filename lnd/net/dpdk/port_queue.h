@@ -48,7 +48,7 @@ struct QueueCounters {
   Counter rx_packets, rx_bytes, tx_packets, tx_bytes;
   Counter polls, polls_empty;  ///< receive calls, and those that found nothing
   std::array<Counter, kBurstClasses> rx_bursts, tx_bursts;
-  Counter copied;  ///< packets copied because the pool ran low or the port takes one segment only
+  Counter copied;  ///< packets copied because the pool ran low, another worker took them, or the port takes one segment
   FrameDropCounters drops;
 };
 

@@ -11,6 +11,9 @@
 namespace ulnet::rc::roce {
 namespace {
 
+/// Segments of an operation, at least: a router writes from the packets that it has kept.
+constexpr uint32_t kPieces = 16;
+
 constexpr uint8_t kAckTimeout = 14;  ///< 67 ms, as docs/decisions.md says
 constexpr uint16_t kPrivilegedFirst = 1023, kPrivilegedLast = 512;
 constexpr uint16_t kOtherFirst = 60'999, kOtherLast = 32'768;
@@ -74,6 +77,7 @@ Device RoceControl::device(ListenerId id) const {
           .usable = port.link.up,
           .speed = port.link.speed,
           .path_mtu = uint16_t(mtu_bytes(mtu_code(port.facts.mtu))),
+          .any_memory = true,
           .keys_end = true};
 }
 
@@ -171,9 +175,10 @@ RoceControl::OwnedQp RoceControl::make_qp(Conn& conn) {
   qp->buffer_bytes = needs.buffer_bytes;
   qp->work = needs.work;
   qp->keys = keys;
-  qp->pieces = std::max(needs.pieces, 1u);
+  qp->pieces = std::max(needs.pieces, kPieces);
   qp->receive_memory = memory.get();
   qp->send_memory = memory.get() + size_t{needs.receives} * needs.buffer_bytes;
+  qp->mtu = config.mtu;
   qp->port = conn.port;
   qp->local = conn.local;
   qp->remote = conn.remote.address;

@@ -14,7 +14,7 @@ bool KeptList::take(WorkerPort& port, const Arrival& arrival, uint32_t from, uin
   }
   // One place is left for the window, whose pieces grow together from then on.
   const bool fits = segment_count_ + arrival.piece_count < kPieces;
-  if (bytes < kShort || !fits || !port.keep(arrival)) {
+  if (bytes < least_ || !fits || !port.keep(arrival)) {
     add_window(bytes);
     return false;
   }
@@ -81,19 +81,25 @@ KeptLists::KeptLists()
   }
 }
 
-KeptList* KeptLists::begin(std::span<std::byte> window, RegionId region) {
+KeptList* KeptLists::begin(std::span<std::byte> window, RegionId region, uint32_t least) {
   KeptList* list = free_.pop_front();
   if (list == nullptr) return nullptr;
   list->window_ = window;
   list->region_ = region;
+  list->least_ = least;
   list->is_plain_ = false;
   list->bytes_ = list->segment_count_ = 0;
   return list;
 }
 
 void KeptLists::port_closes(const WorkerPort& port) {
-  for (KeptList& list : lists_)
-    if (list.port_ == &port) list.let_go();
+  for (KeptList& list : lists_) {
+    if (list.port_ != &port) continue;
+    if (list.is_plain_)
+      list.let_go();
+    else
+      list.settle();
+  }
 }
 
 }  // namespace ulnet::rc::roce

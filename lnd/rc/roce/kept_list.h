@@ -29,7 +29,6 @@ class KeptList final : public KeptPayload, public Linked<KeptList> {
   friend class KeptLists;
   // As many as packets of 1 KiB are in the longest payload, and some.
   static constexpr uint32_t kPieces = kMaxPayload / 1024 + 16;
-  static constexpr uint32_t kShort = 256;  ///< bytes; a packet with fewer is copied
   void add_window(uint32_t bytes);
   void let_go();
   void settle();
@@ -38,6 +37,7 @@ class KeptList final : public KeptPayload, public Linked<KeptList> {
   WorkerPort* port_ = nullptr;  ///< of all packets; null: there is none yet, or the port is closed
   std::span<std::byte> window_;
   RegionId region_{};
+  uint32_t least_ = 0;     ///< bytes of a packet that is kept
   bool is_plain_ = false;  ///< all further bytes go into the window
   uint32_t bytes_ = 0;     ///< of all segments
   uint32_t segment_count_ = 0, packet_count_ = 0;
@@ -50,9 +50,10 @@ class KeptLists {
  public:
   static constexpr unsigned kLists = 64;
   KeptLists();  ///< Allocates: made on the control thread.
-  /// A list for this window, which lies in this region. Null: all are in use.
-  [[nodiscard]] KeptList* begin(std::span<std::byte> window, RegionId region);
-  /// The port is closed: no list has packets of it any more.
+  /// A list for this window, which lies in this region. Packets with fewer bytes than `least` are copied. Null: all are
+  /// in use.
+  [[nodiscard]] KeptList* begin(std::span<std::byte> window, RegionId region, uint32_t least);
+  /// The port is closed: no list has packets of it any more. Requires: nobody uses payloads of lists.
   void port_closes(const WorkerPort& port);
   [[nodiscard]] uint32_t free_count() const { return free_.size(); }
 

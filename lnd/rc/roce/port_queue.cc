@@ -131,6 +131,7 @@ void RoceQueue::drop(const Arrival& arrival, FrameDrop reason, Instant now) {
 /// The pool counts what it holds on its own worker only, so a packet of another worker's queue is copied.
 bool RoceQueue::keep(const Arrival& arrival) {
   const rte_mbuf* packet = packet_of(arrival);
+  if (queue_.pool().held_max() == 0) return false;
   if (packet->pool == queue_.pool().mempool() && queue_.pool().hold(packet->nb_segs)) return true;
   queue_.counters().copied.add();
   return false;

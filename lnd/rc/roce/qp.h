@@ -46,6 +46,7 @@ struct RoceQp final : Qp, Timer, Linked<ReadyTag>, Linked<SettleTag>, Linked<Owe
   // Constant.
   uint32_t number = 0;
   uint8_t port = 0;
+  uint32_t mtu = 0;  ///< payload of a packet
   IpAddress local, remote;
   const RegionTable* regions = nullptr;
   std::unique_ptr<std::byte[]> memory;  ///< of the receive and send buffers

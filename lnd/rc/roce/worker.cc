@@ -147,7 +147,7 @@ Posted RoceWorker::key_open(Qp& any, RemoteKey& key, const Payload& window) {
   list_of(key, nullptr);
   if (!qp.is_broken) {
     if (qp.key_table.free_count() == 0) return Posted::kNoRoom;
-    KeptList* list = key.may_keep ? kept_lists_.begin(*memory, region_of(window)) : nullptr;
+    KeptList* list = key.may_keep ? kept_lists_.begin(*memory, region_of(window), qp.mtu / 2) : nullptr;
     key.value = *qp.key_table.open(*memory, list);
   }
   key.open = true;
@@ -274,7 +274,6 @@ void RoceWorker::settle(RoceQp& qp, Instant now) {
   report(qp, now);
   if (!qp.is_broken || qp.is_drained || !qp.disconnected.load(std::memory_order_acquire)) return;
   if (qp.sender != nullptr && !qp.sender->end_loans()) return await_loans(qp);
-  for (RemoteKey* key = qp.closed_first; key != nullptr; key = next_of(*key)) finish_list(*key);
   qp.key_table.each_open([](KeyWindow& window) {
     KeptList* list = std::exchange(window.list, nullptr);
     if (KeptPayload* kept = list == nullptr ? nullptr : list->finish()) kept->give_back();

@@ -58,10 +58,13 @@ TEST_F(DpdkPackets, empty_pools) {
   int back = 0;
   lease.open(&count_back, &back);
   PayloadCursor cursor(payload(4000));
-  EXPECT_EQ(nullptr, frame_make(pool(), {}, cursor, 4000, &lease, true));
-  EXPECT_EQ(4000u, cursor.left());
+  rte_mbuf* copied = frame_make(pool(), {}, cursor, 4000, &lease, true);
+  ASSERT_NE(nullptr, copied) << "without a head, the payload is copied";
+  EXPECT_EQ(0u, cursor.left());
   lease.close();
-  EXPECT_EQ(1, back);
+  EXPECT_EQ(1, back) << "no packet refers to it";
+  packet_free(copied);
+  cursor = PayloadCursor(payload(4000));
   while (rte_mbuf* packet = pool().take()) all.push_back(packet);
   EXPECT_EQ(nullptr, frame_make(pool(), {}, cursor, 4000, nullptr, false));
   EXPECT_EQ(4000u, cursor.left());

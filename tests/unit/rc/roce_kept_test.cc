@@ -39,7 +39,7 @@ class RoceKept : public ::testing::Test {
     fill(sent, 3);
     begin();
   }
-  void begin() { list = lists.begin(window, kRegion); }
+  void begin() { list = lists.begin(window, kRegion, 256); }
   /// The peer writes this part in one packet of `pieces` pieces. True: the packet is kept.
   bool write(uint32_t offset, uint32_t bytes, unsigned pieces = 1) {
     auto& packet = packets.emplace_back(kHead + bytes);
@@ -151,7 +151,7 @@ TEST_F(RoceKept, more_packets_than_places) {
 
 TEST_F(RoceKept, more_windows_than_lists) {
   std::vector<KeptList*> all{list};
-  while (KeptList* next = lists.begin(window, kRegion)) all.push_back(next);
+  while (KeptList* next = lists.begin(window, kRegion, 256)) all.push_back(next);
   EXPECT_EQ(all.size(), KeptLists::kLists);
   for (KeptList* one : all) EXPECT_EQ(one->finish(), nullptr);
   EXPECT_EQ(lists.free_count(), KeptLists::kLists);
@@ -170,6 +170,7 @@ TEST_F(RoceKept, a_port_that_closes) {
   EXPECT_TRUE(port.kept.empty());
   out->give_back();
   EXPECT_EQ(list->finish(), nullptr);
+  EXPECT_TRUE(std::equal(sent.begin(), sent.begin() + 4096, window.begin())) << "what was still coming is in its place";
   EXPECT_EQ(lists.free_count(), KeptLists::kLists);
 }
 

@@ -159,8 +159,8 @@ TEST_F(RoceMemory, the_passive_side) {
   const rc::Event request = next(1);
   ASSERT_EQ(request.kind, rc::EventKind::kRequest);
   for (uint32_t i = 1; i <= 2; ++i) ASSERT_FALSE(prepare(request.conn, i));
-  for (uint32_t i = 0; i <= rc::roce::kQpPlaces; ++i) ASSERT_FALSE(prepare(request.conn, 3 + i % 2));
-  ASSERT_TRUE(prepare(request.conn, 5)) << "buffers, keys, the order of receive buffers, operations, and loans";
+  for (uint32_t i = 0; i <= rc::roce::kQpPlaces; ++i) ASSERT_FALSE(prepare(request.conn, 3 + i % 3));
+  ASSERT_TRUE(prepare(request.conn, 6)) << "buffers, keys, the order of receive buffers, operations, segments, loans";
   EXPECT_EQ(next(1).kind, rc::EventKind::kReady);
   control(1).proceed(request.conn, {}, now);
   EXPECT_EQ(next(0).kind, rc::EventKind::kEstablished);
