@@ -269,6 +269,7 @@ json port_json(const PortShown& shown) {
            {"mac", mac_text(shown.mac)},
            {"mtu", shown.mtu},
            {"vlan", shown.vlan},
+           {"pcp", shown.pcp},
            {"link", shown.link.up ? "up" : "down"},
            {"speed_mbps", shown.link.speed_mbps},
            {"missed", shown.missed},

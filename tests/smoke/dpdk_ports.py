@@ -86,7 +86,9 @@ class Frames(unittest.TestCase):
                 server = Port(a, 'serve', 'af_packet,iface=veth0', '--address', '10.9.0.1/24', '--vlan', vlan)
                 client = Port(b, 'ping', 'af_packet,iface=veth0', '--address', '10.9.0.2/24', '--vlan', vlan,
                               '--pcp', 3, '--peer', '10.9.0.1', '--count', 2000, '--capture', capture)  # starts later
-                self.assertEqual(2000, client.figures()['workers'][0]['received'])
+                figures = client.figures()
+                self.assertEqual(2000, figures['workers'][0]['received'])
+                self.assertEqual((vlan, 3), (figures['port']['vlan'], figures['port']['pcp']))
                 server.stop()
                 seen = b.run(['tshark', '-n', '-r', capture, '-Y', 'arp.opcode == 1 || icmp.type == 8', '-T', 'fields',
                               '-e', 'vlan.priority', '-e', 'vlan.id'], timeout=30)

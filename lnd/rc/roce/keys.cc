@@ -4,14 +4,6 @@
 
 namespace ulnet::rc::roce {
 
-KeyTable::KeyTable(uint32_t places, Rng& rng) : places_(places), free_(places) {
-  ULNET_CHECK(places <= kKeysMax);
-  for (uint32_t i = 0; i < places; ++i) {
-    places_[i].uses = uint32_t(rng.next());
-    free_[i] = places - 1 - i;
-  }
-}
-
 std::optional<uint32_t> KeyTable::open(std::span<std::byte> memory, KeptList* list) {
   if (free_.empty()) return std::nullopt;
   const uint32_t place = free_.back();

@@ -18,17 +18,6 @@ uint32_t packets_of(uint32_t bytes, uint32_t mtu) {
 
 }  // namespace
 
-Requester::Requester(const RequesterConfig& config, Counts& counts)
-    : config_(config),
-      counts_(counts),
-      requests_(std::make_unique<Request[]>(config.work)),
-      segments_(std::make_unique<Segment[]>(size_t{config.work} * config.pieces)),
-      oldest_(config.first),
-      send_(config.first),
-      next_(config.first),
-      end_(config.first),
-      timer_(config.timeout, config.retry_count) {}
-
 bool Requester::fits(uint32_t bytes) const {
   return room() > 0 && bytes >> 31 == 0 && packets_of(bytes, config_.mtu) <= kPsnsMost - uint32_t(end_ - oldest_);
 }

@@ -67,10 +67,10 @@ class RoceWorker final : public Worker {
   static constexpr Duration kCnpEvery = 50us;  ///< for one queue pair
   // Bounds on packets of strangers (docs/o2ib.md). A message of the CM may wake control on the CPU of the worker, which
   // costs the worker some 200 us.
-  static constexpr Rate kUnneededRate{16us, 64};     ///< packets of a port that has none for a user, if others have
+  static constexpr Rate kUnneededRate{32us, 64};     ///< packets of a port that has none for a user, if others have
   static constexpr Duration kNeedLasts = 1s;         ///< a port counts as one that has, behind such a packet
   static constexpr Rate kMadRate{1ms, 1024};         ///< messages of the CM of one port
-  static constexpr Rate kMadSourceRate{4ms, 128};    ///< the same, of one sender
+  static constexpr Rate kMadSourceRate{8ms, 128};    ///< the same, of one sender
   static constexpr unsigned kMadSourcePlaces = 256;  ///< senders with the same place share a rate
   struct PortQueues {
     WorkerPort* queue = nullptr;

@@ -248,7 +248,7 @@ TEST_F(HostileNet, requests_have_a_rate) {
   requests = 0;
   const Instant begin = now;
   flood(100'000);
-  const int64_t passed = (now - begin) / 4ms;
+  const int64_t passed = (now - begin) / 8ms;
   EXPECT_GT(requests, 64);
   EXPECT_LE(requests, 128 + passed + 1);
   settle();
@@ -272,12 +272,12 @@ TEST_F(HostileNet, a_port_that_nobody_needs_waits) {
   const Instant begin = now;
   flood(100'000);
   EXPECT_GT(dropped(), 1000u);
-  EXPECT_LE(dropped(), 64 + uint64_t((now - begin) / 16us));
+  EXPECT_LE(dropped(), 64 + uint64_t((now - begin) / 32us));
   HostileRoce more(target(), 9);
   for (unsigned i = 0; i < 200; ++i) net.flood(address(9), address(2), more.make(kind));
   for (int i = 0; i < 3; ++i) step(1us);
   EXPECT_FALSE(nodes[1]->worker(WorkerId{0}).pending()) << "the worker may sleep";
-  EXPECT_LE(nodes[1]->worker(WorkerId{0}).next_deadline(), now + 1ms);
+  EXPECT_LE(nodes[1]->worker(WorkerId{0}).next_deadline(), now + 32us * 32);
   for (int i = 0; i < 30'000; ++i) step();  // nothing comes for a user
   const uint64_t before = dropped();
   HostileRoce hostile(target(), 6);
