@@ -29,7 +29,8 @@ PACKAGES = ('busybox-static', 'dash', 'ethtool', 'ibverbs-providers', 'ibverbs-u
             'rdma-core', 'rdmacm-utils', 'tcpdump')
 # The console of the kernel is a serial port that is built in, so that it also has the messages of the first moments.
 MODULES = ('virtio_pci', 'virtio_console', 'failover', 'net_failover', 'virtio_net', 'crc32_generic', 'ib_core',
-           'ib_cm', 'iw_cm', 'rdma_cm', 'ib_uverbs', 'rdma_ucm', 'rdma_rxe', 'sch_netem', 'sch_tbf')
+           'ib_cm', 'iw_cm', 'rdma_cm', 'ib_uverbs', 'rdma_ucm', 'rdma_rxe', 'sch_netem', 'sch_tbf',
+           'vfio_iommu_type1', 'vfio_pci')
 # Programs of the packages, and of this machine (iproute2 is needed by each test with namespaces).
 PACKAGED = ('ethtool', 'ibv_asyncwatch', 'ibv_devices', 'ibv_devinfo', 'ibv_rc_pingpong', 'ib_read_bw', 'ib_send_bw',
             'ib_send_lat', 'ib_write_bw', 'rping', 'tcpdump', 'ucmatose')

@@ -8,6 +8,8 @@ mkdir -p /dev/pts /dev/shm
 mount -t devpts pts /dev/pts
 mount -t tmpfs shm /dev/shm
 mount -t tmpfs run /run
+mkdir -p /var/run  # DPDK's; it loads drivers only if nobody else can write to their folder
+chmod 755 /
 while read -r module; do
   insmod "$module" || echo "init: insmod $module failed"
 done </etc/modules.load

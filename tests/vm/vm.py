@@ -33,6 +33,12 @@ BOOT_SECONDS = 240     # 4 to 15 on an idle machine
 GRACE_SECONDS = 60     # for an answer of a guest to a small command
 CHUNK_BYTES = 48 << 10  # of a file on the command channel: the guest's shell reads byte by byte
 JOBS = '/run/vm'       # where guest_loop.sh has the files of a command
+BIND = '''for nic in $(grep -l 0x020000 /sys/bus/pci/devices/*/class); do
+  cd ${nic%/*}
+  echo vfio-pci >driver_override
+  [ ! -e driver ] || basename $PWD >driver/unbind
+  basename $PWD >/sys/bus/pci/drivers_probe
+done'''
 CMDLINE = 'console=ttyS0 loglevel=4 panic=-1 mitigations=off random.trust_cpu=on cryptomgr.notests'
 
 
@@ -138,9 +144,10 @@ class Command:
 class Guest:
     """One virtual machine. Made by Lab.guest(); boots at once, is usable after wait_ready()."""
 
-    def __init__(self, lab, number, name, nics, memory_mib, cpus, boot_script):
+    def __init__(self, lab, number, name, nics, polled, memory_mib, cpus, boot_script):
         self.lab, self.number, self.name = lab, number, name
         self.nics = nics  # names of the taps, in order: eth0, eth1, ...
+        self.polled = polled  # model of NICs for programs, or None
         self.memory_mib, self.cpus, self.boot_script = memory_mib, cpus, boot_script
         self.boot_count = 0
         self.program = self.channel = None
@@ -151,17 +158,22 @@ class Guest:
         return self.lab.folder / f'{self.name}{self.boot_count}.{kind}'
 
     def _arguments(self):
-        words = [QEMU, '-accel', 'tcg,thread=multi', '-cpu', 'max', '-smp', str(self.cpus), '-m', str(self.memory_mib),
-                 '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-name', self.name,
-                 '-kernel', self.lab.kernel, '-initrd', self.lab.folder / 'initrd', '-append', CMDLINE,
+        cmdline, machine = CMDLINE, []
+        if self.polled:
+            cmdline += ' intel_iommu=on'
+            machine = ['-machine', 'q35', '-device', 'intel-iommu,intremap=on,aw-bits=48']
+        words = [QEMU, *machine, '-accel', 'tcg,thread=multi', '-cpu', 'max', '-smp', str(self.cpus),
+                 '-m', str(self.memory_mib), '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot',
+                 '-name', self.name,
+                 '-kernel', self.lab.kernel, '-initrd', self.lab.folder / 'initrd', '-append', cmdline,
                  '-serial', f'file:{self._path("console")}', '-qmp', f'unix:{self._path("qmp")},server=on,wait=off',
                  '-device', 'virtio-serial-pci', '-device', 'virtserialport,chardev=channel,name=channel',
                  '-chardev', f'socket,id=channel,path={self._path("channel")},server=on,wait=off']
         for index, (tap, mtu) in enumerate(self.nics):
             # Without vnet_hdr there are no offloads: frames have their real sizes and checksums.
+            model = self.polled or f'virtio-net-pci,host_mtu={mtu}'
             words += ['-netdev', f'tap,id=net{index},ifname={tap},script=no,downscript=no,vnet_hdr=off', '-device',
-                      f'virtio-net-pci,netdev=net{index},mac=52:54:00:00:{self.number:02x}:{index:02x},'
-                      f'host_mtu={mtu},romfile=']
+                      f'{model},netdev=net{index},mac=52:54:00:00:{self.number:02x}:{index:02x},romfile=']
         return words
 
     def power_on(self):
@@ -328,9 +340,10 @@ class Lab:
         self.node.ip('link', 'add', name, 'type', 'bridge', 'mcast_snooping', '0')
         self.node.ip('link', 'set', name, 'mtu', str(mtu), 'addrgenmode', 'none', 'up')
 
-    def guest(self, name, bridges, rxe=False, memory_mib=1024, cpus=1):
+    def guest(self, name, bridges, rxe=False, polled=None, memory_mib=1024, cpus=1):
         """Starts a guest with an interface on each of `bridges`, a dict {bridge: address or None}. With `rxe`, each
-        interface ethN has an RDMA device rxeN. The interfaces come back after a power cycle.
+        interface ethN has an RDMA device rxeN. With `polled`, a model of QEMU, the NICs are bound to vfio-pci behind an
+        IOMMU, and the guest's kernel has no interfaces. All comes back after a power cycle.
         """
         number, nics, lines = len(self.guests) + 1, [], []
         for index, (bridge, address) in enumerate(bridges.items()):
@@ -338,12 +351,17 @@ class Lab:
             self.node.ip('tuntap', 'add', 'dev', tap, 'mode', 'tap')
             self.node.ip('link', 'set', tap, 'mtu', str(mtu), 'master', bridge, 'addrgenmode', 'none', 'up')
             nics.append((tap, mtu))
+            if polled:
+                continue
             lines.append(f'ip link set eth{index} mtu {mtu} up')
             if address:
                 lines.append(f'ip addr add {address} dev eth{index}')
             if rxe:
                 lines.append(f'rdma link add rxe{index} type rxe netdev eth{index}')
-        guest = Guest(self, number, name, nics, memory_mib, cpus, '\n'.join(['set -e', *lines]) if lines else '')
+        if polled:
+            lines.append(BIND)
+        script = '\n'.join(['set -e', *lines]) if lines else ''
+        guest = Guest(self, number, name, nics, polled, memory_mib, cpus, script)
         self.guests.append(guest)
         return guest
 

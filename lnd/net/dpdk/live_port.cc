@@ -70,6 +70,7 @@ unsigned LivePort::turn(Instant now) {
   unsigned done = 0;
   if (port_->drain_events() || now >= look_) {
     link_look(now);
+    interrupts_look();
     ++done;
   }
   if (port_->take_reset_request()) reset();
@@ -96,6 +97,12 @@ void LivePort::link_look(Instant now) {
   const bool lost = !link.up && (port_->lost_interface() || (changed && port_->loses_link_for_good()));
   if (lost && !std::exchange(lost_, true)) reset();
   if (link.up) lost_ = false;
+}
+
+void LivePort::interrupts_look() {
+  if (deaf_told_) return;
+  for (unsigned i = 0; i < port_->queue_count() && !deaf_told_; ++i) deaf_told_ = port_->queue(i).is_deaf();
+  if (deaf_told_ && options_.watcher != nullptr) options_.watcher->interrupts_failed();
 }
 
 void LivePort::link_told(const dpdk::LinkState& link) {
@@ -144,7 +151,7 @@ void LivePort::reopen(Instant now) {
   const auto opened = port_->reopen();
   look_ = kNever;
   if (opened) {
-    resetting_ = lost_ = false;
+    resetting_ = lost_ = deaf_told_ = false;
     problem_.reset();
     if (options_.watcher != nullptr) options_.watcher->reset_done(nullptr);
     link_look(now);

@@ -179,7 +179,8 @@ Checked<void> Port::configure() {
       conf.rx_adv_conf.rss_conf.rss_key_len = key_bytes;
     }
   }
-  conf.intr_conf.lsc = (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
+  // With this, DPDK reports the link of the last interrupt, which may never come: a NIC's link is read from the NIC.
+  conf.intr_conf.lsc = !pci && (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
   tells_link_ = conf.intr_conf.lsc != 0;
   conf.intr_conf.rxq = traits_of(spec_.kind).rx_interrupt;
   const auto queues = uint16_t(queue_wish_);
@@ -292,7 +293,7 @@ Checked<void> Port::start_device() {
 void Port::find_wait_fds() {
   for (auto& queue : queues_) {
     queue->given_.wait_fd = interrupts_ ? rte_eth_dev_rx_intr_ctl_q_get_fd(port_, queue->index()) : -1;
-    queue->given_.drain_fd = spec_.kind == DeviceKind::kPci;
+    queue->given_.eventfd = spec_.kind == DeviceKind::kPci;
     queue->given_.peek = rte_eth_rx_queue_count(port_, queue->index()) >= 0;
   }
 }
@@ -416,7 +417,8 @@ PortShown Port::show() {
     shown.pool_size = queue->pool().capacity();
     shown.pool_held = queue->pool().held();
     shown.pool_held_max = queue->pool().held_max();
-    shown.sleeps_on_interrupt = queue->given_.wait_fd >= 0;
+    shown.sleeps_on_interrupt = queue->given_.wait_fd >= 0 && !queue->is_deaf();
+    shown.interrupts_missed = counters.interrupts_missed.get();
     out.queues.push_back(shown);
   }
   return out;

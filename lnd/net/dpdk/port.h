@@ -27,7 +27,7 @@ struct LinkState {
 struct QueueShown {
   unsigned queue = 0;
   uint64_t rx_packets = 0, rx_bytes = 0, tx_packets = 0, tx_bytes = 0;
-  uint64_t polls = 0, polls_empty = 0, copied = 0;
+  uint64_t polls = 0, polls_empty = 0, interrupts_missed = 0, copied = 0;
   std::array<uint64_t, QueueCounters::kBurstClasses> rx_bursts{}, tx_bursts{};
   std::array<uint64_t, size_t(FrameDrop::kCount)> drops{};
   uint32_t pool_free = 0, pool_size = 0, pool_held = 0, pool_held_max = 0;

@@ -26,7 +26,23 @@ bool PortQueue::obey(Instant now) {
     return false;
   }
   device_ = given_;
+  missed_ = 0;
+  deaf_.store(false, std::memory_order_relaxed);
   return true;
+}
+
+/// Did the descriptor report what the first receive() after a sleep has found?
+void PortQueue::note_wake(bool found) {
+  const bool woken = std::exchange(woken_, false), overslept = std::exchange(overslept_, false);
+  if (!found) {
+    false_wakes_ += woken ? 1 : 0;
+    return;
+  }
+  false_wakes_ = 0;
+  if (woken) missed_ = 0;
+  if (woken || !overslept) return;
+  counters_.interrupts_missed.add();
+  if (++missed_ == kMissedMax) deaf_.store(true, std::memory_order_relaxed);
 }
 
 void PortQueue::let_go(Instant now) {
@@ -46,13 +62,11 @@ unsigned PortQueue::receive(std::span<rte_mbuf*> out, Instant now) {
   const unsigned count = kept_first_ < kept_end_
                              ? take_kept(out)
                              : rte_eth_rx_burst(device_.port, queue_, out.data(), uint16_t(out.size()));
+  note_wake(count > 0);
   if (count == 0) {
     counters_.polls_empty.add();
-    false_wakes_ += std::exchange(woken_, false) ? 1 : 0;
     return 0;
   }
-  false_wakes_ = 0;
-  woken_ = false;
   uint64_t bytes = 0;
   for (unsigned i = 0; i < count; ++i) bytes += out[i]->pkt_len;
   counters_.rx_packets.add(count);
@@ -118,7 +132,7 @@ void PortQueue::disarm_interrupt() {
   pollfd wait{device_.wait_fd, POLLIN, 0};
   woken_ = ::poll(&wait, 1, 0) > 0;
   uint64_t count;
-  if (device_.drain_fd && woken_) [[maybe_unused]]
+  if (device_.eventfd && woken_) [[maybe_unused]]
     const ssize_t got = ::read(device_.wait_fd, &count, sizeof count);
 }
 

@@ -47,6 +47,7 @@ struct QueueCounters {
   static constexpr unsigned kBurstClasses = 7;  ///< 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64
   Counter rx_packets, rx_bytes, tx_packets, tx_bytes;
   Counter polls, polls_empty;  ///< receive calls, and those that found nothing
+  Counter interrupts_missed;   ///< packets came during a sleep, and the device did not report it
   std::array<Counter, kBurstClasses> rx_bursts, tx_bursts;
   Counter copied;  ///< packets copied because the pool ran low, another worker took them, or the port takes one segment
   FrameDropCounters drops;
@@ -60,8 +61,10 @@ struct QueueDevice {
   /// follow, so the last payload would not come back.
   bool lends = false;
   int wait_fd = -1;
-  bool drain_fd = false;  ///< the descriptor is an eventfd of its own, to be read after a wake-up
-  bool peek = false;      ///< the device reports how many packets wait
+  /// The descriptor is an eventfd of a NIC's interrupt, to be read after a wake-up. Some drivers offer interrupts that
+  /// never come.
+  bool eventfd = false;
+  bool peek = false;  ///< the device reports how many packets wait
 };
 
 class PortQueue {
@@ -99,8 +102,14 @@ class PortQueue {
   /// is -1, because the device may be gone. Valid between arm_interrupt() and disarm_interrupt().
   [[nodiscard]] int wait_fd() const {
     if (stopped_.load(std::memory_order_relaxed)) return -1;
-    return false_wakes_ < kFalseWakesMax ? device_.wait_fd : -1;
+    return false_wakes_ < kFalseWakesMax && !is_deaf() ? device_.wait_fd : -1;
   }
+  /// A sleep on wait_fd() must be bounded, since the interrupt may not come.
+  [[nodiscard]] bool may_miss() const { return device_.eventfd; }
+  /// A sleep on wait_fd() has ended by that bound.
+  void overslept() { overslept_ = true; }
+  /// The device's interrupts do not come: the queue must be polled. For any thread.
+  [[nodiscard]] bool is_deaf() const { return deaf_.load(std::memory_order_relaxed); }
   /// Called before a sleep. A packet that came just before may cause no wake-up: check has_packets() afterwards.
   void arm_interrupt();
   void disarm_interrupt();
@@ -131,6 +140,7 @@ class PortQueue {
   bool obey(Instant now);
   void drop_as(TapEvent event, rte_mbuf* packet, FrameDrop reason, Instant now);
   void let_go(Instant now);
+  void note_wake(bool found);
   [[nodiscard]] unsigned take_kept(std::span<rte_mbuf*> out);
 
   const uint16_t queue_;
@@ -144,6 +154,11 @@ class PortQueue {
   static constexpr unsigned kFalseWakesMax = 4;
   unsigned false_wakes_ = 0;
   bool woken_ = false;  ///< the descriptor was readable when the worker woke
+  // After kMissedMax sleeps in a row that have missed packets, the queue is polled until the device is opened again.
+  static constexpr unsigned kMissedMax = 8;
+  unsigned missed_ = 0;
+  bool overslept_ = false;
+  std::atomic<bool> deaf_{false};  // worker: w, control: r
   QueueCounters counters_;
   std::atomic<bool> stop_wanted_{true};          // control: w, worker: r
   std::atomic<PacketTap*> tap_wanted_{nullptr};  // control: w, worker: r

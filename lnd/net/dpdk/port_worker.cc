@@ -22,6 +22,7 @@ Result<std::unique_ptr<PortWorker>> PortWorker::make(const PortAppMaker& app, dp
 
 unsigned PortWorker::turn(Instant now) {
   const uint64_t from = cycle_count();
+  if (std::exchange(slept_, false) && now - now_ >= kWatchEvery) queue_.overslept();
   now_ = now;
   unsigned work = 0;
   if (app_ != nullptr && app_->raw()) {
@@ -50,7 +51,11 @@ bool PortWorker::pending() {
 /// While the queue is stopped, polling sets no deadline: control notifies when it starts the queue again.
 Instant PortWorker::next_deadline() {
   const bool running = queue_.running();
-  const Instant polled = running && (queue_.wait_fd() < 0 || !has_room()) ? now_ + nap_ : kForever;
+  Instant polled = kForever;
+  if (running && (queue_.wait_fd() < 0 || !has_room()))
+    polled = now_ + nap_;
+  else if (running && queue_.may_miss())
+    polled = now_ + kWatchEvery;
   const Instant app = app_ != nullptr && (running || app_->raw()) ? app_->next_deadline() : kForever;
   return std::min({stack_.next_deadline(), app, polled});
 }

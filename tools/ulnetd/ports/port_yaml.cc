@@ -63,6 +63,7 @@ Doc queue_doc(const dpdk::QueueShown& its, const PortWorker& worker) {
   buffers.set("free", uint64_t{its.pool_free});
   buffers.set("held", uint64_t{its.pool_held});
   buffers.set("held max", uint64_t{its.pool_held_max});
+  if (its.interrupts_missed > 0) doc.set("interrupts missed", its.interrupts_missed);
   doc.set("sleeps on", its.sleeps_on_interrupt ? "interrupt" : "timer");
   return doc;
 }
