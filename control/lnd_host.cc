@@ -40,9 +40,9 @@ Result<PeerPlace> LndHost::place_peer(const Nid& nid, NiId from) {
   return placed([&] { return c_.peers->place(nid, ni == nullptr ? kAnyNid : ni->nid); });
 }
 
-Result<PeerPlace> LndHost::place_stranger(const Nid& nid, NiId from, const Nid& address) {
+Result<PeerPlace> LndHost::place_stranger(const Nid& nid, NiId from, const Stranger& stranger) {
   const LocalNi* ni = c_.nis->find(from);
-  return placed([&] { return c_.peers->place_stranger(nid, ni == nullptr ? kAnyNid : ni->nid, address); });
+  return placed([&] { return c_.peers->place_stranger(nid, ni == nullptr ? kAnyNid : ni->nid, stranger); });
 }
 
 void LndHost::ni_stopped(NiId ni) {

@@ -11,7 +11,7 @@ class LndHost final : public LndControlHost {
 
   void to_worker(WorkerId worker, const LndMsg& msg) override;
   [[nodiscard]] Result<PeerPlace> place_peer(const Nid& nid, NiId from) override;
-  [[nodiscard]] Result<PeerPlace> place_stranger(const Nid& nid, NiId from, const Nid& address) override;
+  [[nodiscard]] Result<PeerPlace> place_stranger(const Nid& nid, NiId from, const Stranger& stranger) override;
   void peer_left(PeerNiId peer_ni) override { c_.peers->left(peer_ni); }
   void ni_stopped(NiId ni) override;
   void ni_fatal(NiId ni, bool fatal) override;

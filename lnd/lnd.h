@@ -333,6 +333,12 @@ struct PeerPlace {
   PeerSlice* slice = nullptr;  ///< owned by `worker`; alive as long as the LND names it (LndControl::names)
 };
 
+/// A peer that connected to us, and of whose NID there is only its own word.
+struct Stranger {
+  Nid address;                      ///< where it connected from, as a NID of the same net
+  WorkerId arrives_at = kNoWorker;  ///< the worker at whose queue its packets arrive; kNoWorker: unknown
+};
+
 /// What an LND's control half may ask of control. Calls are made on the control thread only.
 class LndControlHost {
  public:
@@ -340,10 +346,9 @@ class LndControlHost {
   virtual void to_worker(WorkerId worker, const LndMsg& msg) = 0;
   /// Finds or creates the peer NI. Errors: ENOMEM when the bound on peers is reached.
   [[nodiscard]] virtual Result<PeerPlace> place_peer(const Nid& nid, NiId from) = 0;
-  /// The same for a peer that connected to us and of whose NID there is only its own word. `address`: where it
-  /// connected from, as a NID of the same net. Errors: ENOMEM also when that address has brought too many NIDs.
-  [[nodiscard]] virtual Result<PeerPlace> place_stranger(const Nid& nid, NiId from, const Nid& address) {
-    (void)address;
+  /// The same for a stranger. Errors: ENOMEM also when its address has brought too many NIDs.
+  [[nodiscard]] virtual Result<PeerPlace> place_stranger(const Nid& nid, NiId from, const Stranger& stranger) {
+    (void)stranger;
     return place_peer(nid, from);
   }
   /// The driver's half on the workers names the peer NI no longer: its last connection set is gone.

@@ -124,16 +124,16 @@ bool PeerDb::stranger_room(const Nid& address) {
   return false;
 }
 
-Result<PeerNi*> PeerDb::place_stranger(const Nid& nid, const Nid& via, const Nid& address) {
+Result<PeerNi*> PeerDb::place_stranger(const Nid& nid, const Nid& via, const Stranger& stranger) {
   const bool fresh = find(nid) == nullptr;
-  if (fresh && !stranger_room(address))
+  if (fresh && !stranger_room(stranger.address))
     return fail(ENOMEM, "one address has brought too many NIDs (ulnet.memory.peer_nis)");
-  auto ni = place(nid, via);
+  auto ni = place(nid, via, stranger.arrives_at);
   if (!ni) look_at_ = std::min(look_at_, looked_at_ + kPeerUnusedLookMin);
   if (!ni || !fresh) return ni;
   Peer& peer = *(*ni)->peer;
-  peer.met_from = address;
-  strangers_[address].insert(peer.id);
+  peer.met_from = stranger.address;
+  strangers_[stranger.address].insert(peer.id);
   return ni;
 }
 

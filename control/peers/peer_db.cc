@@ -38,8 +38,12 @@ size_t Peer::ni_count() const {
   return count;
 }
 
-// Chooses the least loaded of the near workers; of equals, the first. The same calls in the same order choose alike.
-WorkerId PeerDb::choose_worker(const LocalNi* via) const {
+// Chooses the least loaded of the near workers; of equals, the first. A wish comes first, if it is one of the near. The
+// same calls in the same order choose alike.
+WorkerId PeerDb::choose_worker(const LocalNi* via, WorkerId wish) const {
+  const bool near =
+      via == nullptr ? wish.value < deps_.workers : std::ranges::find(via->workers, wish) != via->workers.end();
+  if (near) return wish;
   WorkerId best = kNoWorker;
   const auto look = [&](WorkerId worker) {
     if (best == kNoWorker || load_[worker.value] < load_[best.value]) best = worker;
@@ -73,13 +77,13 @@ void PeerDb::give_credits(PeerNi& ni) {
   if (deps_.credits_changed) deps_.credits_changed(ni);
 }
 
-bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via) {
+bool PeerDb::give_blocks(PeerNi& ni, const LocalNi* via, WorkerId wish) {
   if (ni.blocks == nullptr && by_id_.size() >= deps_.peers_max) return false;
   give_credits(ni);
   if (ni.blocks != nullptr) return true;
   if (load_.empty()) load_.resize(deps_.workers);
   const PeerNiId id{next_ni_++};
-  const WorkerId server = choose_worker(via);
+  const WorkerId server = choose_worker(via, wish);
   const uint32_t slot = free_slots_.empty() ? uint32_t(by_id_.size()) : free_slots_.back();
   std::shared_ptr<PeerBlocks> blocks =
       PeerBlocks::make(id, ni.nid, ni.tx_credits, ni.rtr_credits, server, deps_.near, deps_.tallies, slot);
@@ -105,7 +109,7 @@ void PeerDb::over(PeerNiId id) {
   nis_.erase(Nid(ni->nid));
 }
 
-Result<PeerNi*> PeerDb::make_ni(const Nid& nid, const LocalNi* via, bool connected) {
+Result<PeerNi*> PeerDb::make_ni(const Nid& nid, const LocalNi* via, bool connected, WorkerId wish) {
   auto found = nis_.find(nid);
   const bool fresh = found == nis_.end();
   if (fresh) {
@@ -116,7 +120,7 @@ Result<PeerNi*> PeerDb::make_ni(const Nid& nid, const LocalNi* via, bool connect
   PeerNi& ni = *found->second;
   const bool reached = connected || via != nullptr || (deps_.routed && deps_.routed(nid.net()));
   const bool room = nis_.size() <= names_max();
-  if ((fresh && !room) || (reached && !give_blocks(ni, via))) {
+  if ((fresh && !room) || (reached && !give_blocks(ni, via, wish))) {
     if (fresh) nis_.erase(nid);
     return fail(ENOMEM, "the bound on peer NIs is reached (ulnet.memory.peer_nis)");
   }
@@ -201,12 +205,12 @@ void PeerDb::drop_peer(Peer& peer) {
   peers_.erase(peer.id);
 }
 
-Result<PeerNi*> PeerDb::find_or_create(const Nid& nid, const Nid& via) {
+Result<PeerNi*> PeerDb::find_or_create(const Nid& nid, const Nid& via, WorkerId wish) {
   if (PeerNi* ni = find(nid)) return ni;
   const LocalNi* source = nullptr;
   if (!via.is_any()) source = deps_.nis.find(via);
   if (source == nullptr || source->net != nid.net()) source = choose_source(nid.net());
-  auto ni = make_ni(nid, source);
+  auto ni = make_ni(nid, source, false, wish);
   if (!ni) return ni;
   attach(nullptr, **ni);
   if (source != nullptr) (*ni)->source = source->nid;
@@ -224,10 +228,10 @@ Result<PeerNi*> PeerDb::resolve(const Nid& nid) {
   return known == nullptr ? find_or_create(nid, kAnyNid) : make_ni(nid, choose_source(nid.net()));
 }
 
-Result<PeerNi*> PeerDb::place(const Nid& nid, const Nid& via) {
-  auto found = find_or_create(nid, via);
+Result<PeerNi*> PeerDb::place(const Nid& nid, const Nid& via, WorkerId wish) {
+  auto found = find_or_create(nid, via, wish);
   if (!found || (*found)->blocks != nullptr) return found;
-  return make_ni(nid, nullptr, true);
+  return make_ni(nid, nullptr, true, wish);
 }
 
 PeerNi* PeerDb::find(const Nid& nid) {

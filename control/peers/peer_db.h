@@ -209,15 +209,15 @@ class PeerDb {
 
   /// The peer NI with this NID; when there is none, a new peer with this one NID that is not multi-rail. `via`: the
   /// local NI that it was met on, which becomes its one source; ANY: one is chosen. Errors: ENOMEM (`peers_max`, and
-  /// kNamesPerPeerNi times as many that are known by name).
-  [[nodiscard]] Result<PeerNi*> find_or_create(const Nid& nid, const Nid& via);
+  /// kNamesPerPeerNi times as many that are known by name). A new one goes to the worker `wish`, if that is near.
+  [[nodiscard]] Result<PeerNi*> find_or_create(const Nid& nid, const Nid& via, WorkerId wish = kNoWorker);
   /// The same for a NID that somebody wants to send to. Errors: EHOSTUNREACH when its net is neither local nor routed.
   [[nodiscard]] Result<PeerNi*> resolve(const Nid& nid);
   /// The same as find_or_create() for a driver that is connected with it: it has memory, whatever its net.
-  [[nodiscard]] Result<PeerNi*> place(const Nid& nid, const Nid& via);
-  /// The same for a peer that connected from `address` and of whose NID there is only its own word. Errors: ENOMEM also
-  /// when that address has brought its share of NIDs, and all are in use.
-  [[nodiscard]] Result<PeerNi*> place_stranger(const Nid& nid, const Nid& via, const Nid& address);
+  [[nodiscard]] Result<PeerNi*> place(const Nid& nid, const Nid& via, WorkerId wish = kNoWorker);
+  /// The same for a peer of whose NID there is only its own word. Errors: ENOMEM also when its address has brought its
+  /// share of NIDs, and all are in use.
+  [[nodiscard]] Result<PeerNi*> place_stranger(const Nid& nid, const Nid& via, const Stranger& stranger);
   /// No connection names it any more: a stranger that was not used is forgotten.
   void left(PeerNiId id) {
     left_.push_back(id);
@@ -306,8 +306,9 @@ class PeerDb {
   [[nodiscard]] const std::vector<uint32_t>& load() const { return load_; }
 
  private:
-  [[nodiscard]] Result<PeerNi*> make_ni(const Nid& nid, const LocalNi* via, bool connected = false);
-  [[nodiscard]] bool give_blocks(PeerNi& ni, const LocalNi* via);
+  [[nodiscard]] Result<PeerNi*> make_ni(const Nid& nid, const LocalNi* via, bool connected = false,
+                                        WorkerId wish = kNoWorker);
+  [[nodiscard]] bool give_blocks(PeerNi& ni, const LocalNi* via, WorkerId wish = kNoWorker);
   void give_credits(PeerNi& ni);
   void give_memory(PeerNet& net, const std::vector<LocalNi*>& local);
   void give_memory_to_all();
@@ -326,7 +327,7 @@ class PeerDb {
   [[nodiscard]] size_t strangers_max() const;
   [[nodiscard]] bool stranger_room(const Nid& address);
   [[nodiscard]] bool over_share(const Peer& peer) const;
-  [[nodiscard]] WorkerId choose_worker(const LocalNi* via) const;
+  [[nodiscard]] WorkerId choose_worker(const LocalNi* via, WorkerId wish) const;
   [[nodiscard]] const LocalNi* choose_source(Net net);
   /// Adds the NI to `peer`; null: to a new one.
   Peer& attach(Peer* peer, PeerNi& ni);

@@ -94,7 +94,7 @@ Result<PeerCtl*> room_for(IbControl& control, NiCtl& ni, const rc::Event& event,
   if (!from_own_address(event, request) && foreign != control.foreign_of.end() &&
       foreign->second >= control.config.foreign_max)
     return fail(ENOMEM, "its address has too many under other NIDs");
-  const auto found = peer_ensure(control, ni, request.ends.src, &event.remote.address);
+  const auto found = peer_ensure(control, ni, request.ends.src, &event);
   if (!found) return found;
   PeerCtl& peer = **found;
   const auto refuse = [&](const char* why) {
@@ -109,7 +109,7 @@ Result<PeerCtl*> room_for(IbControl& control, NiCtl& ni, const rc::Event& event,
   // Either may end the peer.
   if (replaces) conn_lost(control, *passives.oldest, failure_of(rc::Cause::kPeerClosed));
   if (control.half_open >= control.config.half_open_max) half_open_drop(control);
-  return peer_ensure(control, ni, request.ends.src, &event.remote.address);
+  return peer_ensure(control, ni, request.ends.src, &event);
 }
 
 /// Connections to a former life of the peer end, if the request is the peer's own (docs/decisions.md #117).

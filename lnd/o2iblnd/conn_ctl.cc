@@ -43,12 +43,15 @@ void conn_free(IbControl& control, ConnCtl& conn) {
 
 // --- Peers -----------------------------------------------------------------------------------------------------------
 
-Result<PeerCtl*> peer_ensure(IbControl& control, NiCtl& ni, const Nid& nid, const rc::IpAddress* from) {
+Result<PeerCtl*> peer_ensure(IbControl& control, NiCtl& ni, const Nid& nid, const rc::Event* request) {
   const PeerKey key{ni.params.id, nid};
   if (PeerCtl* known = control.find_peer(key)) return known;
-  const auto place = from == nullptr ? control.host.place_peer(nid, ni.params.id)
-                                     : control.host.place_stranger(nid, ni.params.id,
-                                                                   Nid::v4(nid.net(), from->is_v4() ? from->v4() : 0));
+  const auto place_stranger = [&] {
+    const rc::IpAddress& from = request->remote.address;
+    const Nid address = Nid::v4(nid.net(), from.is_v4() ? from.v4() : 0);
+    return control.host.place_stranger(nid, ni.params.id, {address, request->arrives_at});
+  };
+  const auto place = request == nullptr ? control.host.place_peer(nid, ni.params.id) : place_stranger();
   if (!place) return tl::unexpected<Error>(place.error());
   const uint64_t id = control.next_peer++;
   PeerCtl& peer = control.peers[id];

@@ -4,8 +4,8 @@
 
 namespace ulnet::o2iblnd {
 
-/// Finds or creates the peer. `from`: the address that it connected from; null: this node begins. Errors: ENOMEM.
-[[nodiscard]] Result<PeerCtl*> peer_ensure(IbControl& control, NiCtl& ni, const Nid& nid, const rc::IpAddress* from);
+/// Finds or creates the peer. `request`: by which it connects; null: this node begins. Errors: ENOMEM.
+[[nodiscard]] Result<PeerCtl*> peer_ensure(IbControl& control, NiCtl& ni, const Nid& nid, const rc::Event* request);
 /// Another takes its place: its connections end, and its messages.
 void peer_abandon(IbControl& control, PeerCtl& peer);
 /// Ends a peer that has no connection and no attempt.
@@ -17,7 +17,7 @@ void peer_fail(IbControl& control, const PeerCtl& peer, Completion how);
 [[nodiscard]] rc::QpNeeds conn_needs(const IbConfig& config, const NiCtl& ni, const PeerCtl& peer, unsigned depth);
 /// Is there room for another connection on the worker of this peer?
 [[nodiscard]] bool conn_room(IbControl& control, const PeerCtl& peer);
-/// `from`: as in peer_ensure().
+/// `from`: the address that the peer connected from; null: this node begins.
 ConnCtl& conn_add(IbControl& control, rc::ConnId id, PeerCtl& peer, const rc::IpAddress* from);
 /// Its queue pair is there: lends it to the worker. False: no memory, or the queue pair is too small.
 [[nodiscard]] bool conn_lend(IbControl& control, ConnCtl& conn, rc::Qp& qp);

@@ -229,10 +229,11 @@ struct Event {
   EventKind kind = EventKind::kFailed;
   Cause cause = Cause::kNone;
   ConnId conn = 0;
-  ListenerId listener = 0;  ///< kRequest, kDevice
-  Endpoint remote;          ///< kRequest: the source of the REQ
-  Qp* qp = nullptr;         ///< kReady
-  uint8_t bytes = 0;        ///< of `data`
+  ListenerId listener = 0;          ///< kRequest, kDevice
+  Endpoint remote;                  ///< kRequest: the source of the REQ
+  WorkerId arrives_at = kNoWorker;  ///< kRequest: the worker at whose queue packets of the peer will arrive, if known
+  Qp* qp = nullptr;                 ///< kReady
+  uint8_t bytes = 0;                ///< of `data`
   std::array<std::byte, kReplyDataMax> data{};
   [[nodiscard]] std::span<const std::byte> private_data() const { return {data.data(), bytes}; }
 };

@@ -35,7 +35,7 @@ Result<SetCtl*> set_ensure(SockControl& control, NiCtl& ni, const Nid& nid, uint
   if (!memory_for_conn(control)) return fail(ENOMEM, "no memory for a connection set");
   const auto address = [&] { return nid_at(ni.params.nid.net(), address_share(*from)); };
   const Result<PeerPlace> place = from == nullptr ? control.host.place_peer(nid, ni.params.id)
-                                                  : control.host.place_stranger(nid, ni.params.id, address());
+                                                  : control.host.place_stranger(nid, ni.params.id, {address()});
   if (!place) return tl::unexpected<Error>(place.error());
   SetCtl& set = control.sets[control.next_set_id];
   set.id = control.next_set_id++;

@@ -9,9 +9,9 @@ void SimNet::set_cut(const Nid& a, const Nid& b, bool is_cut) {
   if (a.net().type() != b.net().type()) return;
   if (a.net().type() == NetType::kTcp)
     tcp_->partition(ip_of(a), ip_of(b), is_cut);
-  else if (rc_ != nullptr)
+  else if (on_adapter(a))
     rc_->cut(rc_address(a), rc_address(b), is_cut);
-  else if (roce_ != nullptr)
+  else
     roce_->cut(rc_address(a), rc_address(b), is_cut);
 }
 
@@ -20,9 +20,9 @@ void SimNet::reset(const Nid& a, const Nid& b) {
   if (a.net().type() != b.net().type()) return;
   if (a.net().type() == NetType::kTcp)
     tcp_->reset_between(ip_of(a), ip_of(b));
-  else if (rc_ != nullptr)
+  else if (on_adapter(a))
     rc_->break_wires(rc_address(a), rc_address(b));
-  else if (roce_ != nullptr)
+  else
     roce_->break_wires(rc_address(a), rc_address(b));
 }
 
@@ -30,9 +30,9 @@ void SimNet::set_link(const Nid& nid, bool up) {
   if (fabric_ != nullptr) return up ? fabric_->link_up(nid) : fabric_->link_down(nid);
   if (nid.net().type() == NetType::kTcp)
     tcp_->silence(ip_of(nid), !up);
-  else if (rc_ != nullptr)
+  else if (on_adapter(nid))
     rc_->set_port(rc_address(nid), up);
-  else if (roce_ != nullptr)
+  else
     roce_->set_link(rc_address(nid), up);
 }
 

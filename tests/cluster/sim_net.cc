@@ -143,13 +143,17 @@ void SimNode::add_tcp(NodeDeps& deps) {
 }
 
 void SimNode::add_ib(NodeDeps& deps) {
-  std::vector<rc::IpAddress> ips;
-  for (const Nid& nid : addresses(NetType::kO2ib)) ips.push_back(rc_address(nid));
+  std::vector<rc::IpAddress> adapters, ports;
+  for (const Nid& nid : addresses(NetType::kO2ib)) (net_.on_adapter(nid) ? adapters : ports).push_back(rc_address(nid));
   std::unique_ptr<rc::Provider> provider;
-  if (net_.rc_ != nullptr)
-    provider = net_.rc_->make_node(std::move(ips), spec_.workers);
-  else
-    provider = net_.roce_->make_node(std::move(ips), spec_.workers);
+  if (ports.empty()) {
+    provider = net_.rc_->make_node(std::move(adapters), spec_.workers);
+  } else if (adapters.empty()) {
+    provider = net_.roce_->make_node(std::move(ports), spec_.workers);
+  } else {
+    provider = rc::join(net_.rc_->make_node(std::move(adapters), spec_.workers),
+                        net_.roce_->make_node(std::move(ports), spec_.workers, true), spec_.workers);
+  }
   ib_ = std::make_unique<IbRig>(std::move(provider), spec_.workers, o2iblnd::IbConfig{.incarnation = deps.incarnation});
   deps.lnds.push_back(ib_->entry([this](LndCore& core) -> LndCore& { return core_for(core); }));
 }
@@ -449,7 +453,10 @@ SimNet::SimNet(const SimOptions& options) : options_(options), rng_(options.seed
     tcp_ = std::make_unique<SimTcp>(tcp);
   }
   if (options.transport == Transport::kO2ib) rc_ = std::make_unique<rc::sim::Net>(rng_.next());
-  if (options.transport == Transport::kRoce) roce_ = std::make_unique<RoceNet>(rng_.next());
+  if (options.transport == Transport::kRoce) {
+    roce_ = std::make_unique<RoceNet>(rng_.next());
+    rc_ = std::make_unique<rc::sim::Net>(options.seed);
+  }
 }
 
 SimNet::~SimNet() {

@@ -26,8 +26,9 @@ enum class Transport : uint8_t {
   kRdma,     ///< the sim LND, with remote writes for what is longer than kRdmaAbove
   kSockTcp,  ///< socklnd over simulated TCP
   kO2ib,     ///< o2iblnd over simulated RDMA devices, and socklnd as before
-  kRoce,     ///< o2iblnd over our RoCE on simulated wires, and socklnd as before
+  kRoce,     ///< o2iblnd over our RoCE on simulated wires, but kAdapterNet as kO2ib; socklnd as before
 };
+inline constexpr uint16_t kAdapterNet = 7;    ///< o2ib7
 inline constexpr uint32_t kRdmaAbove = 3976;  ///< as o2iblnd
 [[nodiscard]] inline std::string transport_name(Transport transport) {
   constexpr std::array<const char*, 5> kNames{"fabric", "rdma", "socklnd", "o2iblnd", "roce"};
@@ -250,7 +251,9 @@ class SimNet {
   [[nodiscard]] rc::sim::Net& rc() { return *rc_; }
   [[nodiscard]] RoceNet& roce() { return *roce_; }
   /// Ends of reliable connections, over all nodes.
-  [[nodiscard]] size_t rc_conns() const { return rc_ != nullptr ? rc_->conns() : roce_->conns(); }
+  [[nodiscard]] size_t rc_conns() const { return rc_->conns() + (roce_ != nullptr ? roce_->conns() : 0); }
+  /// An RDMA device has this address, else a port.
+  [[nodiscard]] bool on_adapter(const Nid& nid) const { return roce_ == nullptr || nid.net().number() == kAdapterNet; }
   [[nodiscard]] Transport transport() const { return options_.transport; }
   /// The seed, and the command that runs the current test again. Each test fixes its own seed.
   [[nodiscard]] std::string replay_hint() const;

@@ -42,6 +42,10 @@ done'''
 CMDLINE = 'console=ttyS0 loglevel=4 panic=-1 mitigations=off random.trust_cpu=on cryptomgr.notests'
 
 
+def several_queues(model):
+    return model is not None and 'mq=on' in model
+
+
 class GuestError(netns.ProgramError):
     """A command or a guest ended in another way than the test expects; the message holds the end of its output."""
 
@@ -169,10 +173,12 @@ class Guest:
                  '-serial', f'file:{self._path("console")}', '-qmp', f'unix:{self._path("qmp")},server=on,wait=off',
                  '-device', 'virtio-serial-pci', '-device', 'virtserialport,chardev=channel,name=channel',
                  '-chardev', f'socket,id=channel,path={self._path("channel")},server=on,wait=off']
+        queues = ',queues=2' if several_queues(self.polled) else ''
         for index, (tap, mtu) in enumerate(self.nics):
             # Without vnet_hdr there are no offloads: frames have their real sizes and checksums.
             model = self.polled or f'virtio-net-pci,host_mtu={mtu}'
-            words += ['-netdev', f'tap,id=net{index},ifname={tap},script=no,downscript=no,vnet_hdr=off', '-device',
+            words += ['-netdev', f'tap,id=net{index},ifname={tap},script=no,downscript=no,vnet_hdr=off{queues}',
+                      '-device',
                       f'{model},netdev=net{index},mac=52:54:00:00:{self.number:02x}:{index:02x},romfile=']
         return words
 
@@ -348,7 +354,7 @@ class Lab:
         number, nics, lines = len(self.guests) + 1, [], []
         for index, (bridge, address) in enumerate(bridges.items()):
             tap, mtu = f'{name}-eth{index}', self._mtu[bridge]
-            self.node.ip('tuntap', 'add', 'dev', tap, 'mode', 'tap')
+            self.node.ip('tuntap', 'add', 'dev', tap, 'mode', 'tap', *['multi_queue'] * several_queues(polled))
             self.node.ip('link', 'set', tap, 'mtu', str(mtu), 'master', bridge, 'addrgenmode', 'none', 'up')
             nics.append((tap, mtu))
             if polled:

@@ -3,7 +3,7 @@
 guest's kernel. Data is verified both ways, in small and in huge pages. The idle worker sleeps. The port is reset under
 load, and its cable is pulled.
 
-    vm_pci.py virtio|e1000e|vmxnet3
+    vm_pci.py virtio|virtio_rss|e1000e|vmxnet3
 
 ULNET_FULL=1: more operations.
 """
@@ -15,12 +15,14 @@ import time
 import vm
 from vm import netns
 from vm_o2ib import CONFIG, CTL, SMALL, Machine, verified
-from vm_roce import TRANSFERS, device_counts
+from vm_roce import TRANSFERS, Outside, device_counts
 
 OURS, KERNELS = '10.0.0.1@o2ib', '10.0.0.2@o2ib'
 # QEMU's model, DPDK's driver, the MTU, and what an idle worker sleeps on.
 # DPDK 22.11 offers interrupts of an e1000e that never come. QEMU's vmxnet3 gives DPDK no frame of several buffers.
-NICS = {'virtio': ('virtio-net-pci,iommu_platform=on,disable-legacy=on,host_mtu=4200', 'virtio', 4200, 'interrupt'),
+VIRTIO = 'virtio-net-pci,iommu_platform=on,disable-legacy=on,host_mtu=4200'
+NICS = {'virtio': (VIRTIO, 'virtio', 4200, 'interrupt'),
+        'virtio_rss': (f'{VIRTIO},mq=on,rss=on,vectors=8', 'virtio', 4200, 'interrupt'),
         'e1000e': ('e1000e', 'e1000', 4200, 'timer'),
         'vmxnet3': ('vmxnet3', 'vmxnet3', 1500, 'interrupt')}
 WAKE_UPS = {'interrupt': 600, 'timer': 3000}  # of an idle worker, at most, in two seconds
@@ -28,7 +30,7 @@ DRIVERS = pathlib.Path('/usr/lib/x86_64-linux-gnu/dpdk')
 # Libraries that these need come with them. DPDK loads all that lies in the folder.
 LOADED = ('librte_mempool_ring', 'librte_mempool_stack', 'librte_net_{driver}')
 PORT_CONFIG = '''ulnet:
-    workers: 1
+    workers: {workers}
     perf_target: true
     devices:
         - name: rail0
@@ -76,15 +78,30 @@ def is_clean(ours, kernels):
 
 def sleeps(ours, on):
     """An idle worker sleeps. If interrupts do not come, the worker has found that out."""
-    (before,) = ours.port()['queue']
+    before, *_ = ours.port()['queue']
     assert before['sleeps on'] == on, before
     said = 'interrupts do not come' in ours.daemon.output()
     assert (before.get('interrupts missed', 0) >= 8) == said == (on == 'timer'), (before, ours.daemon.output())
     ours.guest.run('sleep 2', SMALL)
-    (after,) = ours.port()['queue']
+    after, *_ = ours.port()['queue']
     polls = after['polls'] - before['polls']
     assert polls < WAKE_UPS[on], f'{polls} polls in 2 s'
     print(f'asleep, wakes by {on}: {polls} polls in 2 s', flush=True)
+
+
+def spread(lab, ours):
+    """The NIC spreads peers over the queues, and each is served where its packets arrive: none is handed over. Packets
+    of guest `kernels` and of 10.0.0.4 come to queue 0, those of 10.0.0.5 to queue 1.
+    """
+    for number in (4, 5):
+        outside = Outside(lab, {0: 'o2ib'}, number)
+        outside.daemon.wait_for('ulnetd: ready', SMALL)
+        verified(outside, OURS, (('64K', 20, 4),))
+    port = ours.port()
+    packets = [(queue['rx packets'], queue['tx packets']) for queue in port['queue']]
+    assert port['offloads']['rss'] == 'yes' and len(packets) == 2, port
+    assert min(map(min, packets)) > 100 and 'handed_over' not in port['roce'], port
+    print(f'spread over queues: {packets}', flush=True)
 
 
 def reset_under_load(ours, kernels):
@@ -133,6 +150,7 @@ def huge_pages(ours, kernels):
 
 def main(nic):
     model, driver, mtu, sleeps_on = NICS[nic]
+    workers = 2 if vm.several_queues(model) else 1
     folder = next(iter(DRIVERS.glob('pmds-*')), None)
     if folder is None:
         netns.skip(f'no drivers in {DRIVERS}')
@@ -140,10 +158,10 @@ def main(nic):
     for name in LOADED:
         path = folder / f'{name.format(driver=driver)}.so'
         programs[str(path)] = path
-    files = {'/etc/ulnet.yaml': CONFIG, '/etc/pci.yaml': PORT_CONFIG.format(mtu=mtu).encode()}
+    files = {'/etc/ulnet.yaml': CONFIG, '/etc/pci.yaml': PORT_CONFIG.format(mtu=mtu, workers=workers).encode()}
     with vm.Lab(files=files, programs=programs) as lab:
         lab.bridge('br0', mtu=mtu)
-        ours = Polled(lab.guest('ours', {'br0': None}, polled=model))
+        ours = Polled(lab.guest('ours', {'br0': None}, polled=model, cpus=workers))
         kernels = Machine(lab.guest('kernels', {'br0': '10.0.0.2/24'}, rxe=True))
         try:
             lab.wait_ready()
@@ -152,6 +170,8 @@ def main(nic):
             ours.start()
             both_ways(ours, kernels, TRANSFERS)
             is_clean(ours, kernels)
+            if workers > 1:
+                spread(lab, ours)
             sleeps(ours, sleeps_on)
             reset_under_load(ours, kernels)
             cable_pulled(ours, kernels)

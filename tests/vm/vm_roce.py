@@ -16,28 +16,16 @@ from vm_o2ib import CONFIG, FULL, SMALL, Machine, verified
 
 COUNT = 100 if FULL else 6
 MTU = 4200
-PORT_CONFIG = '''ulnet:
-    workers: 1
-    perf_target: true
-    devices:
-        - name: rail0
-          device: af_packet,iface=port0
-          addresses: [10.0.0.9/24]
-          mtu: {mtu}
-        - name: rail1
-          device: af_packet,iface=port1
-          addresses: [10.0.1.9/24]
-          mtu: {mtu}
-net:
-    - net type: o2ib
+DEVICE = '''
+        - name: rail{index}
+          device: af_packet,iface=port{index}
+          addresses: [10.0.{index}.{number}/24]
+          mtu: {mtu}'''
+NET = '''
+    - net type: {net}
       local NI(s):
         - interfaces:
-              0: rail0
-    - net type: o2ib1
-      local NI(s):
-        - interfaces:
-              0: rail1
-'''
+              0: rail{index}'''
 RAILS = ('10.0.0.1@o2ib', '10.0.1.1@o2ib1')
 LOSSY = (('0,4096,65536', 4 * COUNT, 4), ('1M', 2, 1))
 TRANSFERS = (('0,1,4000,4096,65536', COUNT, 4), ('1048575,1M', COUNT // 2, 1))
@@ -46,18 +34,22 @@ CLEAN = ('rcvd_seq_err', 'out_of_seq_request', 'send_rnr_err', 'rcvd_rnr_err', '
 
 
 class Outside:
-    """ulnetd with a packet port on each bridge, in a namespace of its own."""
+    """ulnetd with a packet port on some bridges, in a namespace of its own. `nets`: {index of the bridge: net}."""
 
-    def __init__(self, lab):
+    def __init__(self, lab, nets, number=9):
         self.lab = lab
-        self.node = lab.topology.node('outside')
-        for index in '01':
-            lab.node.ip('link', 'add', f'wire{index}', 'mtu', str(MTU), 'type', 'veth', 'peer', 'name', f'port{index}',
-                        'netns', self.node.netns)
-            lab.node.ip('link', 'set', f'wire{index}', 'master', f'br{index}', 'up')
+        name = f'outside{number}'
+        self.node = lab.topology.node(name)
+        for index in nets:
+            wire = f'wire{index}-{number}'
+            lab.node.ip('link', 'add', wire, 'mtu', str(MTU), 'type', 'veth', 'peer', 'name', f'port{index}', 'netns',
+                        self.node.netns)
+            lab.node.ip('link', 'set', wire, 'master', f'br{index}', 'up')
             self.node.ip('link', 'set', f'port{index}', 'mtu', str(MTU), 'addrgenmode', 'none', 'up')
-        self.path, self.socket = lab.folder / 'outside.yaml', str(lab.folder / 'outside.sock')
-        self.path.write_text(PORT_CONFIG.format(mtu=MTU))
+        self.path, self.socket = lab.folder / f'{name}.yaml', str(lab.folder / f'{name}.sock')
+        devices = ''.join(DEVICE.format(index=index, number=number, mtu=MTU) for index in nets)
+        entries = ''.join(NET.format(index=index, net=net) for index, net in nets.items())
+        self.path.write_text(f'ulnet:\n    workers: 1\n    perf_target: true\n    devices:{devices}\nnet:{entries}\n')
         self.daemon = self.node.start([netns.binary('ulnetd'), '--config', str(self.path), '--socket', self.socket])
 
     def ctl(self, words, status=0):
@@ -171,7 +163,7 @@ def main():
     with vm.Lab(files={'/etc/ulnet.yaml': CONFIG}, programs=programs) as lab:
         for bridge in ('br0', 'br1'):
             lab.bridge(bridge, mtu=MTU)
-        outside = Outside(lab)
+        outside = Outside(lab, {0: 'o2ib', 1: 'o2ib1'})
         inside = Machine(lab.guest('a', {'br0': '10.0.0.1/24', 'br1': '10.0.1.1/24'}, rxe=True))
         try:
             lab.wait_ready()

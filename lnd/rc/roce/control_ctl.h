@@ -109,6 +109,7 @@ class RoceControl final : public Control, CmUser {
   [[nodiscard]] std::unique_ptr<Sender> make_sender(const Conn& conn, const RoceQp& qp, uint32_t qpn, Psn first,
                                                     uint8_t rnr_retry_count);
   void end(Conn& conn, Cause cause, std::span<const std::byte> data = {});
+  [[nodiscard]] WorkerId arrives_at(const Conn& conn) const;
   void say(const Conn& conn, EventKind kind, Cause cause = Cause::kNone, std::span<const std::byte> data = {});
   void forget_events(ConnId id) {
     std::erase_if(events_, [&](const Event& event) { return event.conn == id; });

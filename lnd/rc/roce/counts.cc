@@ -20,6 +20,7 @@ constexpr std::array<CounterText, size_t(Count::kCount)> kTexts{{
     {"duplicates", "packets", "requests that came again"},
     {"out_of_order", "packets", "requests that came behind a missing one, and were dropped"},
     {"packets_kept", "packets", "requests whose payload a router sends on without a copy"},
+    {"handed_over", "packets", "packets that came at a queue of another worker than their queue pair's"},
     {"cnps_received", "packets", "congestion notifications from peers"},
     {"cnps_sent", "packets", "congestion notifications to peers, for packets that a switch had marked"},
 }};

@@ -25,6 +25,7 @@ enum class Count : uint8_t {
   kDuplicates,
   kOutOfOrder,
   kPacketsKept,
+  kHandedOver,
   kCnpsReceived,
   kCnpsSent,
   kCount

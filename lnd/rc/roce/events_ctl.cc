@@ -19,6 +19,13 @@ std::optional<uint16_t> port_of_service(uint64_t service_id) {
 
 }  // namespace
 
+/// A request without flow label says nothing: the UDP port then depends on the number of our queue pair.
+WorkerId RoceControl::arrives_at(const Conn& conn) const {
+  const PortFacts& facts = ports_[conn.port].facts;
+  if (!facts.worker_of || conn.path.flow_label == 0) return kNoWorker;
+  return facts.worker_of(conn.remote.address, conn.local, udp_source_port(conn.path.flow_label)).value_or(kNoWorker);
+}
+
 void RoceControl::say(const Conn& conn, EventKind kind, Cause cause, std::span<const std::byte> data) {
   if (conn.disconnected) return;
   Event& event = events_.emplace_back();
@@ -27,6 +34,7 @@ void RoceControl::say(const Conn& conn, EventKind kind, Cause cause, std::span<c
   event.conn = conn.id;
   event.listener = conn.listener;
   event.remote = conn.remote;
+  if (kind == EventKind::kRequest) event.arrives_at = arrives_at(conn);
   if (kind == EventKind::kReady) event.qp = conn.qp.get();
   event.bytes = uint8_t(data.size());
   std::copy(data.begin(), data.end(), event.data.begin());

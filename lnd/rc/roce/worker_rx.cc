@@ -167,6 +167,7 @@ void RoceWorker::hand_over(const Arrival& arrival, uint32_t number, Instant now)
   Arrival verified = arrival;
   verified.verified = true;
   if (!shared_.handover.ring(id_.value, to.value).push(verified)) return drop(arrival, FrameDrop::kRoceBusy, now);
+  ports_[arrival.port].counts[Count::kHandedOver].add();
   needed(arrival, now);
   handed_to_[to.value] = true;
 }

@@ -19,7 +19,7 @@ struct Strangers {
   static Nid name(uint32_t number) { return Nid::v4(net("tcp"), 0x0B000000u + number); }
   /// Opens and closes a connection from `address` under that name.
   bool visit(uint32_t number, const std::string& address) {
-    const auto place = host().place_stranger(name(number), ni, nid(address));
+    const auto place = host().place_stranger(name(number), ni, {nid(address)});
     if (place) host().peer_left(place->id);
     return place.has_value();
   }
@@ -50,7 +50,7 @@ TEST(Strangers, an_address_has_a_share) {
   ASSERT_TRUE(t.visit(1'000'000, "10.8.8.8@tcp"));
   t.use(1'000'000);
   for (uint32_t i = 0; i < 1000; ++i) {
-    ASSERT_TRUE(t.host().place_stranger(Strangers::name(i), t.ni, nid("10.9.9.9@tcp")).has_value()) << i;
+    ASSERT_TRUE(t.host().place_stranger(Strangers::name(i), t.ni, {nid("10.9.9.9@tcp")}).has_value()) << i;
     t.use(i);
     EXPECT_LE(t.peers().peers().size(), 1 + kPeersMax / 32);
   }
@@ -95,11 +95,29 @@ TEST(Strangers, many_of_one_address_go_first) {
   t.rig.stop_all();
 }
 
+// Goal: a stranger is served by the worker at which its packets arrive, if its NI uses that worker. Others are spread.
+TEST(Strangers, served_where_their_packets_arrive) {
+  NodeRig rig;
+  RigNode& node = rig.add({"10.0.0.1@tcp"}, 4);
+  Control& control = node.node->control();
+  const NiId ni = control.nis->find(nid("10.0.0.1@tcp"))->id;
+  const auto worker_of = [&](uint32_t number, WorkerId arrives_at) {
+    const auto place =
+        control.lnd_hosts[1]->place_stranger(Strangers::name(number), ni, {nid("10.9.9.9@tcp"), arrives_at});
+    return place ? place->worker.value : kNoWorker.value;
+  };
+  for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(worker_of(i, WorkerId{2}), 2);
+  EXPECT_EQ(worker_of(0, WorkerId{3}), 2) << "known";
+  for (uint32_t i = 8; i < 14; ++i)
+    EXPECT_NE(worker_of(i, i % 2 == 0 ? kNoWorker : WorkerId{4}), 2) << "the least loaded";
+  rig.stop_all();
+}
+
 // Goal: a peer that comes and goes without end writes a few lines and then their number. Lines of other causes still
 // appear.
 TEST(Strangers, journal_lines_of_peers_are_limited) {
   Strangers t;
-  const auto place = t.host().place_stranger(Strangers::name(1), t.ni, nid("10.9.9.9@tcp"));
+  const auto place = t.host().place_stranger(Strangers::name(1), t.ni, {nid("10.9.9.9@tcp")});
   ASSERT_TRUE(place.has_value());
   t.node->journal.clear();
   for (int i = 0; i < 1000; ++i) {

@@ -49,6 +49,8 @@ class RoceProviderTest : public ::testing::Test {
     kinds.push_back(event.kind);
     if (event.kind == rc::EventKind::kRequest) {
       conns[1] = event.conn;
+      if (passive_worker == kNoWorker)
+        passive_worker = WorkerId{uint16_t((event.arrives_at.value + passive_offset) % kWorkers)};
       nodes[1]->control().prepare(event.conn, needs(passive_worker), now);
     }
     if (event.kind != rc::EventKind::kReady) return;
@@ -138,7 +140,8 @@ class RoceProviderTest : public ::testing::Test {
   std::vector<std::unique_ptr<RoceNode>> nodes;
   std::unique_ptr<Side> sides[2];
   rc::ConnId conns[2] = {};
-  WorkerId passive_worker{};
+  WorkerId passive_worker{};  ///< kNoWorker: as the request says, plus passive_offset
+  uint16_t passive_offset = 0;
   rc::ListenerId listener = 0;
   std::vector<rc::EventKind> kinds;
 };
@@ -154,6 +157,23 @@ TEST_F(RoceProviderTest, packets_come_to_the_worker_of_the_queue_pair) {
     for (uint16_t worker = 0; worker < kWorkers; ++worker) turn(1, worker);
   }
   EXPECT_EQ(sides[0]->tokens.size(), 8u);
+}
+
+// Goal: the passive side hears with the request where the peer's packets will arrive, and none has to be handed over.
+TEST_F(RoceProviderTest, a_request_says_where_packets_will_arrive) {
+  connect(WorkerId{2}, kNoWorker);
+  for (unsigned i = 0; i < 8; ++i) sides[0]->send("x", i + 1);
+  ASSERT_TRUE(until([&] { return sides[0]->tokens.size() == 8; }));
+  EXPECT_EQ(net.count(Count::kHandedOver), 0u);
+}
+
+// Goal: packets that come to a queue of another worker are handed over, and counted.
+TEST_F(RoceProviderTest, a_queue_pair_that_is_elsewhere) {
+  passive_offset = 1;
+  connect(WorkerId{2}, kNoWorker);
+  sides[0]->send("x", 1);
+  ASSERT_TRUE(until([&] { return sides[0]->tokens.size() == 1; }));
+  EXPECT_GT(net.count(Count::kHandedOver), 0u);
 }
 
 // Goal: a device keeps a packet that was acknowledged. Its memory is not free before the device is done with it, and
