@@ -18,7 +18,7 @@ class NodeWorkerTurnable final : public Turnable {
   unsigned wait_fds(std::span<int> out) override { return node_.worker_wait_fds(worker_, out); }
   [[nodiscard]] IdleGate& gate() override { return node_.worker_gate(worker_); }
   void note_asleep() override { node_.worker(worker_).note_asleep(); }
-  void note_awake() override {}  // its next turn says so
+  void note_awake(Duration) override {}  // its next turn says so
 
  private:
   Node& node_;

@@ -38,12 +38,11 @@ size_t Peer::ni_count() const {
   return count;
 }
 
-// Chooses the least loaded of the near workers; of equals, the first. A wish comes first, if it is one of the near. The
-// same calls in the same order choose alike.
+// Chooses the least loaded of the near workers; of equals, the first. A wish for a near worker is granted, unless that
+// has far more peers than the least loaded. A peer can cause wishes, since it chooses its UDP port. The same calls in
+// the same order choose alike.
 WorkerId PeerDb::choose_worker(const LocalNi* via, WorkerId wish) const {
-  const bool near =
-      via == nullptr ? wish.value < deps_.workers : std::ranges::find(via->workers, wish) != via->workers.end();
-  if (near) return wish;
+  constexpr uint32_t kWishFactor = 2, kWishMore = 16;
   WorkerId best = kNoWorker;
   const auto look = [&](WorkerId worker) {
     if (best == kNoWorker || load_[worker.value] < load_[best.value]) best = worker;
@@ -53,7 +52,9 @@ WorkerId PeerDb::choose_worker(const LocalNi* via, WorkerId wish) const {
   } else {
     for (uint16_t worker = 0; worker < deps_.workers; ++worker) look(WorkerId{worker});
   }
-  return best;
+  const bool near =
+      via == nullptr ? wish.value < deps_.workers : std::ranges::find(via->workers, wish) != via->workers.end();
+  return near && load_[wish.value] <= kWishFactor * load_[best.value] + kWishMore ? wish : best;
 }
 
 // The first NI of the net sets the credits, so all rails of a peer have the same number. A peer on a net that is not

@@ -31,7 +31,7 @@ class ThreadHelper final : public Helper {
     unsigned wait_fds(std::span<int>) override { return 0; }
     [[nodiscard]] IdleGate& gate() override { return gate_; }
     void note_asleep() override {}
-    void note_awake() override {}
+    void note_awake(Duration) override {}
     ThreadHelper& all_;
     IdleGate gate_;
   };

@@ -170,7 +170,7 @@ unsigned HostThread::take_changes() {
     ULNET_CHECK((at == items_.end()) == change.add);
     if (change.add) {
       items_.push_back(change.item);
-      change.item->note_awake();
+      change.item->note_awake({});
     } else {
       change.item->note_asleep();
       items_.erase(at);
@@ -218,7 +218,7 @@ Duration HostThread::sleep_all(Instant now) {
     slept = clock_now() - from;
   }
   for (Turnable* item : items_) {
-    item->note_awake();
+    item->note_awake(slept);
     item->gate().disarm();
   }
   gate_.disarm();

@@ -27,9 +27,10 @@ class Turnable {
   virtual unsigned wait_fds(std::span<int> out) = 0;
   /// Opened (has a descriptor). A producer notifies it after it has put something into this worker's rings.
   [[nodiscard]] virtual IdleGate& gate() = 0;
-  /// Around a sleep: asleep before the last look at the inputs, awake before anything else.
+  /// Around a sleep: asleep before the last look at the inputs, awake before anything else. `slept`: how long the
+  /// thread was blocked; zero if that look has found something.
   virtual void note_asleep() = 0;
-  virtual void note_awake() = 0;
+  virtual void note_awake(Duration slept) = 0;
 };
 
 /// The control side as Host::run_control() drives it. Thread: the one that called run_control().

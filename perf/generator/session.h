@@ -61,7 +61,7 @@ class Session final : Turnable {
   unsigned wait_fds(std::span<int> out) override;
   [[nodiscard]] IdleGate& gate() override { return gate_; }
   void note_asleep() override {}
-  void note_awake() override {}
+  void note_awake(Duration) override {}
   void run();
   void publish(Instant now);
 

@@ -160,7 +160,7 @@ class PutsInTurns final : public ulnet::Turnable {
   unsigned wait_fds(std::span<int>) override { return 0; }
   ulnet::IdleGate& gate() override { return gate_; }
   void note_asleep() override {}
-  void note_awake() override {}
+  void note_awake(ulnet::Duration) override {}
   std::atomic<unsigned> left;
   std::atomic<std::thread::id> thread{};
 

@@ -38,17 +38,14 @@ struct SimIb : ::testing::TestWithParam<IbCase> {
         EXPECT_EQ(from.outcome(*number).status, 0) << length << (get ? " GET" : " PUT");
       }
   }
-  /// Has the router sent 4 MiB on, and kept packets of them, with 1 KiB in each? All are given back.
-  void routed(const SimNode& router, bool keeps) {
+  /// Has the router sent 4 MiB on, and kept packets of this many bytes, with 1 KiB in each? All are given back.
+  void routed(const SimNode& router, uint64_t kept_bytes) {
     sim.run_for(1s);
     EXPECT_GE(router.stat(Stat::kRouteLength), uint64_t{4} << 20);
     if (GetParam().transport != Transport::kRoce) return;
     const uint64_t kept = sim.roce().count(rc::roce::Count::kPacketsKept);
-    if (keeps) {
-      EXPECT_GT(kept, 768u) << "at least half of the payloads came over RoCE";
-    } else {
-      EXPECT_EQ(kept, 0u);
-    }
+    EXPECT_EQ(kept > 0, kept_bytes > 0) << kept;
+    EXPECT_GE(kept, kept_bytes / 1024 * 2 / 5) << "the rest was handed over to another worker, or came again";
     EXPECT_EQ(sim.roce().kept, 0u);
   }
   SimNet sim{{.seed = 51, .transport = GetParam().transport}};
@@ -88,7 +85,7 @@ TEST_P(SimIb, a_router_between_o2ib_and_tcp) {
   auto& b = node({"10.1.0.2@tcp"}, {{"o2ib", "10.1.0.9@tcp"}});
   exchange(a, b);
   exchange(b, a);
-  routed(router, GetParam().transport == Transport::kRoce);
+  routed(router, GetParam().transport == Transport::kRoce ? 2u << 20 : 0);
 }
 
 // Goal: an RDMA device sends from registered memory only, so that a router copies what comes over RoCE for such a
@@ -99,7 +96,7 @@ TEST_P(SimIb, a_router_between_ports_and_an_adapter) {
   auto& b = node({"10.1.0.2@o2ib7"}, {{"o2ib", "10.1.0.9@o2ib7"}});
   exchange(a, b);
   exchange(b, a);
-  routed(router, false);
+  routed(router, 0);
   if (GetParam().transport == Transport::kRoce) {
     EXPECT_GT(sim.roce().count(rc::roce::Count::kAcksSent), 0u);
     EXPECT_GT(sim.rc().counts.writes, 0u);
@@ -113,7 +110,7 @@ TEST_P(SimIb, a_router_between_o2ib_networks) {
   auto& b = node({"10.1.0.2@o2ib1"}, {{"o2ib", "10.1.0.9@o2ib1"}});
   exchange(a, b);
   exchange(b, a);
-  routed(router, GetParam().transport == Transport::kRoce);
+  routed(router, GetParam().transport == Transport::kRoce ? 4u << 20 : 0);
 }
 
 // Goal: wires before and behind a router break. Packets of payloads that it cannot send are given back.

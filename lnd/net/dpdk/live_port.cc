@@ -100,9 +100,12 @@ void LivePort::link_look(Instant now) {
 }
 
 void LivePort::interrupts_look() {
-  if (deaf_told_) return;
-  for (unsigned i = 0; i < port_->queue_count() && !deaf_told_; ++i) deaf_told_ = port_->queue(i).is_deaf();
-  if (deaf_told_ && options_.watcher != nullptr) options_.watcher->interrupts_failed();
+  deaf_told_.resize(port_->queue_count());
+  for (unsigned i = 0; i < port_->queue_count(); ++i) {
+    if (deaf_told_[i] || !port_->queue(i).is_deaf()) continue;
+    deaf_told_[i] = true;
+    if (options_.watcher != nullptr) options_.watcher->interrupts_failed(i);
+  }
 }
 
 void LivePort::link_told(const dpdk::LinkState& link) {
@@ -151,7 +154,8 @@ void LivePort::reopen(Instant now) {
   const auto opened = port_->reopen();
   look_ = kNever;
   if (opened) {
-    resetting_ = lost_ = deaf_told_ = false;
+    resetting_ = lost_ = false;
+    deaf_told_.clear();
     problem_.reset();
     if (options_.watcher != nullptr) options_.watcher->reset_done(nullptr);
     link_look(now);

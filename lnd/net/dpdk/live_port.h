@@ -17,8 +17,8 @@ class PortWatcher {
  public:
   virtual ~PortWatcher() = default;
   virtual void link_changed(const dpdk::LinkState&) {}
-  /// The device's interrupts do not come, at least for one queue. Once until the device is opened again.
-  virtual void interrupts_failed() {}
+  /// Interrupts of this queue do not come. Once until the device is opened again.
+  virtual void interrupts_failed(unsigned queue) {}
   /// `problem` null: the port works again. After ETIMEDOUT (a worker did not release the port) and ENOTSUP (the device
   /// cannot be opened twice) the port is as before. After any other problem the device is closed, and LivePort tries to
   /// open it again by itself. LivePort calls reset_done() again when that succeeds, or when a further reset() fails as
@@ -110,7 +110,7 @@ class LivePort {
   bool resetting_ = false;  // until the device is open again
   bool lost_ = false;       // the link is lost for good, and a reset has been requested for it
   bool tell_failure_ = false;
-  bool deaf_told_ = false;
+  std::vector<bool> deaf_told_;  ///< by queue
   bool closed_ = false;
   std::unique_ptr<dpdk::Capture> capture_;
   bool capture_stopping_ = false;

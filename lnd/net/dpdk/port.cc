@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 
 namespace ulnet::dpdk {
 
@@ -46,6 +47,12 @@ tl::unexpected<Problem> problem(int code, const char* what, const std::string& d
 
 std::string driver_words(int code) {
   return std::string("the driver says: ") + rte_strerror(code < 0 ? -code : code);
+}
+
+/// mlx5 gives a channel of events, for example.
+bool is_eventfd(int fd) {
+  std::error_code none;
+  return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), none) == "anon_inode:[eventfd]";
 }
 
 }  // namespace
@@ -293,7 +300,8 @@ Checked<void> Port::start_device() {
 void Port::find_wait_fds() {
   for (auto& queue : queues_) {
     queue->given_.wait_fd = interrupts_ ? rte_eth_dev_rx_intr_ctl_q_get_fd(port_, queue->index()) : -1;
-    queue->given_.eventfd = spec_.kind == DeviceKind::kPci;
+    queue->given_.may_miss = spec_.kind == DeviceKind::kPci;
+    queue->given_.drain_fd = queue->given_.may_miss && is_eventfd(queue->given_.wait_fd);
     queue->given_.peek = rte_eth_rx_queue_count(port_, queue->index()) >= 0;
   }
 }

@@ -110,7 +110,7 @@ Result<void> port_config_check(const PortConfig& config, const DeviceSpec& spec,
   if (queues == 0) return fail(EINVAL, "a port needs at least one queue");
   if (traits.queues_max != 0 && queues > traits.queues_max)
     return fail(EINVAL, "this kind of device has fewer queues than there are workers", traits.queues_max);
-  if (spec.kind == DeviceKind::kMemif && spec.parameter("zero-copy") == "yes")
+  if (spec.kind == DeviceKind::kMemif && spec.parameters.find("zero-copy") != std::string::npos)
     return fail(EINVAL, "memif's zero-copy is not supported: DPDK loses packets when the other process goes");
   if (config.rx_depth < 32 || config.tx_depth < 32 || config.rx_depth > 32768 || config.tx_depth > 32768)
     return fail(EINVAL, "a queue has 32 to 32768 descriptors");

@@ -15,6 +15,9 @@ bool PortQueue::obey(Instant now) {
   if (stop == stopped_.load(std::memory_order_relaxed)) return !stop;
   if (stop) {
     let_go(now);
+    false_wakes_ = 0;
+    woken_ = false;
+    watch_.reset();
     stopped_.store(true, std::memory_order_seq_cst);
     return false;
   }
@@ -26,23 +29,7 @@ bool PortQueue::obey(Instant now) {
     return false;
   }
   device_ = given_;
-  missed_ = 0;
-  deaf_.store(false, std::memory_order_relaxed);
   return true;
-}
-
-/// Did the descriptor report what the first receive() after a sleep has found?
-void PortQueue::note_wake(bool found) {
-  const bool woken = std::exchange(woken_, false), overslept = std::exchange(overslept_, false);
-  if (!found) {
-    false_wakes_ += woken ? 1 : 0;
-    return;
-  }
-  false_wakes_ = 0;
-  if (woken) missed_ = 0;
-  if (woken || !overslept) return;
-  counters_.interrupts_missed.add();
-  if (++missed_ == kMissedMax) deaf_.store(true, std::memory_order_relaxed);
 }
 
 void PortQueue::let_go(Instant now) {
@@ -62,11 +49,13 @@ unsigned PortQueue::receive(std::span<rte_mbuf*> out, Instant now) {
   const unsigned count = kept_first_ < kept_end_
                              ? take_kept(out)
                              : rte_eth_rx_burst(device_.port, queue_, out.data(), uint16_t(out.size()));
-  note_wake(count > 0);
   if (count == 0) {
     counters_.polls_empty.add();
+    false_wakes_ += std::exchange(woken_, false) ? 1 : 0;
     return 0;
   }
+  false_wakes_ = 0;
+  woken_ = false;
   uint64_t bytes = 0;
   for (unsigned i = 0; i < count; ++i) bytes += out[i]->pkt_len;
   counters_.rx_packets.add(count);
@@ -126,14 +115,17 @@ void PortQueue::arm_interrupt() {
   if (wait_fd() >= 0) (void)rte_eth_dev_rx_intr_enable(device_.port, queue_);
 }
 
-void PortQueue::disarm_interrupt() {
+void PortQueue::disarm_interrupt(Duration slept) {
   if (wait_fd() < 0) return;
-  (void)rte_eth_dev_rx_intr_disable(device_.port, queue_);
   pollfd wait{device_.wait_fd, POLLIN, 0};
+  const bool reported = ::poll(&wait, 1, 0) > 0;  // some drivers take the event when the interrupt is disabled
+  (void)rte_eth_dev_rx_intr_disable(device_.port, queue_);
   woken_ = ::poll(&wait, 1, 0) > 0;
   uint64_t count;
-  if (device_.eventfd && woken_) [[maybe_unused]]
+  if (device_.drain_fd && woken_) [[maybe_unused]]
     const ssize_t got = ::read(device_.wait_fd, &count, sizeof count);
+  woken_ = woken_ || reported;
+  if (device_.may_miss && watch_.woke(slept, woken_, has_packets())) counters_.interrupts_missed.add();
 }
 
 bool PortQueue::has_packets() {

@@ -9,6 +9,7 @@
 #include "dataplane/base/counters.h"
 #include "dataplane/base/ids.h"
 #include "dataplane/base/time.h"
+#include "lnd/net/dpdk/interrupt_watch.h"
 #include "lnd/net/dpdk/packet.h"
 #include "lnd/net/packet/drops.h"
 
@@ -61,10 +62,9 @@ struct QueueDevice {
   /// follow, so the last payload would not come back.
   bool lends = false;
   int wait_fd = -1;
-  /// The descriptor is an eventfd of a NIC's interrupt, to be read after a wake-up. Some drivers offer interrupts that
-  /// never come.
-  bool eventfd = false;
-  bool peek = false;  ///< the device reports how many packets wait
+  bool drain_fd = false;  ///< the descriptor is an eventfd, to be read after a wake-up
+  bool may_miss = false;  ///< the interrupt of a NIC may not come
+  bool peek = false;      ///< the device reports how many packets wait
 };
 
 class PortQueue {
@@ -104,15 +104,14 @@ class PortQueue {
     if (stopped_.load(std::memory_order_relaxed)) return -1;
     return false_wakes_ < kFalseWakesMax && !is_deaf() ? device_.wait_fd : -1;
   }
-  /// A sleep on wait_fd() must be bounded, since the interrupt may not come.
-  [[nodiscard]] bool may_miss() const { return device_.eventfd; }
-  /// A sleep on wait_fd() has ended by that bound.
-  void overslept() { overslept_ = true; }
+  /// A sleep on wait_fd() lasts at most InterruptWatch::kSleepMax.
+  [[nodiscard]] bool may_miss() const { return device_.may_miss; }
   /// The device's interrupts do not come: the queue must be polled. For any thread.
-  [[nodiscard]] bool is_deaf() const { return deaf_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool is_deaf() const { return watch_.is_deaf(); }
   /// Called before a sleep. A packet that came just before may cause no wake-up: check has_packets() afterwards.
   void arm_interrupt();
-  void disarm_interrupt();
+  /// `slept`: how long; zero if not at all.
+  void disarm_interrupt(Duration slept);
   /// True if a receive() finds something. If the device cannot report that, has_packets() takes a burst and keeps it
   /// for the next receive().
   [[nodiscard]] bool has_packets();
@@ -140,7 +139,6 @@ class PortQueue {
   bool obey(Instant now);
   void drop_as(TapEvent event, rte_mbuf* packet, FrameDrop reason, Instant now);
   void let_go(Instant now);
-  void note_wake(bool found);
   [[nodiscard]] unsigned take_kept(std::span<rte_mbuf*> out);
 
   const uint16_t queue_;
@@ -154,11 +152,7 @@ class PortQueue {
   static constexpr unsigned kFalseWakesMax = 4;
   unsigned false_wakes_ = 0;
   bool woken_ = false;  ///< the descriptor was readable when the worker woke
-  // After kMissedMax sleeps in a row that have missed packets, the queue is polled until the device is opened again.
-  static constexpr unsigned kMissedMax = 8;
-  unsigned missed_ = 0;
-  bool overslept_ = false;
-  std::atomic<bool> deaf_{false};  // worker: w, control: r
+  InterruptWatch watch_;
   QueueCounters counters_;
   std::atomic<bool> stop_wanted_{true};          // control: w, worker: r
   std::atomic<PacketTap*> tap_wanted_{nullptr};  // control: w, worker: r

@@ -22,7 +22,6 @@ Result<std::unique_ptr<PortWorker>> PortWorker::make(const PortAppMaker& app, dp
 
 unsigned PortWorker::turn(Instant now) {
   const uint64_t from = cycle_count();
-  if (std::exchange(slept_, false) && now - now_ >= kWatchEvery) queue_.overslept();
   now_ = now;
   unsigned work = 0;
   if (app_ != nullptr && app_->raw()) {
@@ -55,7 +54,7 @@ Instant PortWorker::next_deadline() {
   if (running && (queue_.wait_fd() < 0 || !has_room()))
     polled = now_ + nap_;
   else if (running && queue_.may_miss())
-    polled = now_ + kWatchEvery;
+    polled = now_ + dpdk::InterruptWatch::kSleepMax;
   const Instant app = app_ != nullptr && (running || app_->raw()) ? app_->next_deadline() : kForever;
   return std::min({stack_.next_deadline(), app, polled});
 }

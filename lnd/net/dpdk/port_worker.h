@@ -46,10 +46,9 @@ class PortWorker final : public Turnable {
   [[nodiscard]] IdleGate& gate() override { return gate_; }
   void note_asleep() override { queue_.arm_interrupt(); }
   /// The sleep counts as useless until a turn finds work: the next one may last longer.
-  void note_awake() override {
+  void note_awake(Duration slept) override {
     nap_ = std::min(nap_ * 2, kNapMax);
-    slept_ = queue_.wait_fd() >= 0;
-    queue_.disarm_interrupt();
+    queue_.disarm_interrupt(slept);
   }
 
   /// Control: signals the worker to announce our addresses (again), and wakes it.
@@ -78,13 +77,11 @@ class PortWorker final : public Turnable {
   static constexpr unsigned kBudget = 64;
   static constexpr Duration kNapMin = 50us;
   static constexpr Duration kNapMax = 1ms;
-  static constexpr Duration kWatchEvery = 10ms;  ///< longest sleep on an interrupt that may not come
   dpdk::PortQueue& queue_;
   dpdk::Stack stack_;
   std::unique_ptr<PortApp> app_;  // may be null
   IdleGate gate_;
   Instant now_ = kNever;
-  bool slept_ = false;      // on the interrupt, before this turn
   Duration nap_ = kNapMin;  // how long the next sleep may last without an interrupt
   Counter busy_cycles_, idle_cycles_;
   std::atomic<bool> announce_{false};  // control: w, worker: r

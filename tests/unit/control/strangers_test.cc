@@ -110,6 +110,10 @@ TEST(Strangers, served_where_their_packets_arrive) {
   EXPECT_EQ(worker_of(0, WorkerId{3}), 2) << "known";
   for (uint32_t i = 8; i < 14; ++i)
     EXPECT_NE(worker_of(i, i % 2 == 0 ? kNoWorker : WorkerId{4}), 2) << "the least loaded";
+  unsigned there = 0;
+  for (uint32_t i = 100; i < 300; ++i) there += worker_of(i, WorkerId{2}) == 2 ? 1 : 0;
+  EXPECT_GT(there, 50u);
+  EXPECT_LT(there, 120u) << "all at one worker, and it is full while others are empty";
   rig.stop_all();
 }
 

@@ -28,14 +28,14 @@ TEST_F(DpdkQueue, checks_once_more_after_arming) {
   EXPECT_TRUE(receive(8).empty());
   queue().arm_interrupt();
   EXPECT_FALSE(queue().has_packets());  // the worker would sleep
-  queue().disarm_interrupt();
+  queue().disarm_interrupt(10ms);
   EXPECT_TRUE(receive(8).empty());
   send(1);  // sent before the interrupt is armed
   send(2);
   queue().arm_interrupt();
   EXPECT_TRUE(queue().has_packets());
   EXPECT_TRUE(queue().has_packets());
-  queue().disarm_interrupt();
+  queue().disarm_interrupt(10ms);
   send(3);
   EXPECT_EQ(std::vector<int>{1}, receive(1));
   EXPECT_TRUE(queue().has_packets());

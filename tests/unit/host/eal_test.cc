@@ -49,7 +49,7 @@ class Where final : public Turnable {
   unsigned wait_fds(std::span<int>) override { return 0; }
   IdleGate& gate() override { return gate_; }
   void note_asleep() override {}
-  void note_awake() override {}
+  void note_awake(Duration) override {}
   std::atomic<int> cpu{-1};
 
  private:

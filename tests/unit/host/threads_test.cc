@@ -47,7 +47,7 @@ class Counter final : public Turnable {
   }
   IdleGate& gate() override { return gate_; }
   void note_asleep() override { awake = false; }
-  void note_awake() override { awake = true; }
+  void note_awake(Duration) override { awake = true; }
   void give(uint64_t item) {
     while (!ring.push(item)) std::this_thread::yield();
     gate_.notify(ring);

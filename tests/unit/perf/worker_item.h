@@ -24,7 +24,7 @@ class WorkerItem final : public Turnable {
   unsigned wait_fds(std::span<int>) override { return 0; }
   IdleGate& gate() override { return gate_; }
   void note_asleep() override {}
-  void note_awake() override {}
+  void note_awake(Duration) override {}
   std::atomic<bool> hold{false};   ///< no operation ends
   std::atomic<bool> spins{false};  ///< nobody wakes it for calls of another thread
 

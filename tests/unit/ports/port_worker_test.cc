@@ -40,7 +40,7 @@ TEST(PortWorker, naps_grow_while_they_find_no_work) {
   for (const Duration expected : {50us, 100us, 200us, 400us, 800us, 1000us, 1000us}) {
     EXPECT_EQ(expected, nap());
     worker.note_asleep();
-    worker.note_awake();
+    worker.note_awake({});
     worker.turn(now += expected);
   }
   work = 1;

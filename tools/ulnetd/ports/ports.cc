@@ -35,8 +35,8 @@ class Served final : public PortWatcher {
     deps_.log(fmt::format("port {}: link {}", name_, link.up ? "up" : "down"));
     for (PortUser* user : deps_.users) user->link_changed(name_, link);
   }
-  void interrupts_failed() override {
-    deps_.log(fmt::format("port {}: the device's interrupts do not come, so the port is polled with a timer", name_));
+  void interrupts_failed(unsigned queue) override {
+    deps_.log(fmt::format("port {}: interrupts of queue {} do not come, so it is polled with a timer", name_, queue));
   }
   void reset_done(const Problem* problem) override {
     std::string said = problem == nullptr ? fmt::format("port {}: reset", name_) : text_of(name_, *problem);
