@@ -87,7 +87,6 @@ class Run final : private PortWatcher {
   [[nodiscard]] uint32_t memory_mb() const;
   [[nodiscard]] json open();
   void loop();
-  [[nodiscard]] json start_capture();
   [[nodiscard]] bool all_done() const;
   [[nodiscard]] json close(Duration took);
   void link_changed(const LinkState& link) override;
@@ -137,19 +136,16 @@ json Run::open() {
     apps_.push_back(app->get());
     return std::move(*app);
   };
+  if (!options_.capture_path.empty()) {
+    if (!capture_.open(options_.capture_path))
+      return problem_json({.what = "the capture's file cannot be created", .code = -errno});
+    live.capture = &capture_;
+    live.capture_options.filter = options_.capture_filter;
+  }
   auto port = LivePort::open(*host_, std::move(live));
   if (!port) return problem_json(port.error());
   port_ = std::move(*port);
-  return options_.capture_path.empty() ? json{} : start_capture();
-}
-
-json Run::start_capture() {
-  if (!capture_.open(options_.capture_path))
-    return problem_json({.what = "the capture's file cannot be created", .code = -errno});
-  CaptureOptions options;
-  options.filter = options_.capture_filter;
-  auto started = port_->capture(capture_, options);
-  return started ? json{} : problem_json(started.error());
+  return {};
 }
 
 const char* link_text(const LinkState& its) {

@@ -5,7 +5,7 @@ load, and its cable is pulled.
 
     vm_pci.py virtio|virtio_rss|e1000e|vmxnet3
 
-ULNET_FULL=1: more operations.
+ULNET_FULL=1: more operations, and all models; else virtio_rss and e1000e only.
 """
 import json
 import pathlib
@@ -14,7 +14,7 @@ import time
 
 import vm
 from vm import netns
-from vm_o2ib import CONFIG, CTL, SMALL, Machine, verified
+from vm_o2ib import CONFIG, CTL, FULL, SMALL, Machine, verified
 from vm_roce import TRANSFERS, Outside, device_counts
 
 OURS, KERNELS = '10.0.0.1@o2ib', '10.0.0.2@o2ib'
@@ -25,6 +25,7 @@ NICS = {'virtio': (VIRTIO, 'virtio', 4200, 'interrupt'),
         'virtio_rss': (f'{VIRTIO},mq=on,rss=on,vectors=8', 'virtio', 4200, 'interrupt'),
         'e1000e': ('e1000e', 'e1000', 4200, 'timer'),
         'vmxnet3': ('vmxnet3', 'vmxnet3', 1500, 'interrupt')}
+ALWAYS = ('virtio_rss', 'e1000e')
 SLEEPY = 10_000  # polls per second of a worker that sleeps; another one has hundreds of thousands
 DRIVERS = pathlib.Path('/usr/lib/x86_64-linux-gnu/dpdk')
 # Libraries that these need come with them. DPDK loads all that lies in the folder.
@@ -155,6 +156,8 @@ def huge_pages(ours, kernels):
 
 
 def main(nic):
+    if nic not in ALWAYS and not FULL:
+        netns.skip('with ULNET_FULL=1')
     model, driver, mtu, sleeps_on = NICS[nic]
     workers = 2 if vm.several_queues(model) else 1
     folder = next(iter(DRIVERS.glob('pmds-*')), None)

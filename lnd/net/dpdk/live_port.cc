@@ -23,6 +23,9 @@ Checked<std::unique_ptr<LivePort>> LivePort::open(Host& host, Options options) {
     live->workers_.push_back(std::move(*worker));
   }
   live->link_ = live->port_->link();
+  if (dpdk::CaptureSink* sink = live->options_.capture; sink != nullptr)
+    if (auto captured = live->capture(*sink, live->options_.capture_options); !captured)
+      return tl::unexpected(captured.error());
   live->let_in();
   for (auto& worker : live->workers_) {
     if (auto added = host.add(WorkerId{uint16_t(live->hosted_)}, *worker); !added) return refuse(added.error());

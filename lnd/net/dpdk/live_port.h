@@ -33,12 +33,14 @@ class LivePort {
  public:
   struct Options {
     dpdk::PortConfig port;
-    unsigned index = 0;              ///< unique among the ports of the process
-    PortAppMaker app;                ///< may be empty
-    PortWatcher* watcher = nullptr;  ///< may be null
+    unsigned index = 0;                    ///< unique among the ports of the process
+    PortAppMaker app;                      ///< may be empty
+    PortWatcher* watcher = nullptr;        ///< may be null
+    dpdk::CaptureSink* capture = nullptr;  ///< captures from the first packet on, as capture(); may be null
+    dpdk::CaptureOptions capture_options;
   };
   /// Opens the device and puts a worker's part on each of the first Host threads, as many as the port has queues. The
-  /// host outlives it. Errors: those of Port::open, PortWorker::make, Host::add.
+  /// host outlives it. Errors: those of Port::open, PortWorker::make, Host::add, capture().
   [[nodiscard]] static Checked<std::unique_ptr<LivePort>> open(Host& host, Options options);
   /// close(), if that was not called.
   ~LivePort();
