@@ -26,6 +26,18 @@ PlacementRequest placement_request(const HostConfig& config, const Topology& top
   return out;
 }
 
+/// Where the workers go. Workers that never sleep would wait for each other on one CPU.
+Result<Placement> place(const HostConfig& config, const Topology& topology) {
+  auto placement = place_workers(topology, placement_request(config, topology));
+  const bool spin = config.idle.mode == IdleMode::kBusy && config.dpdk != DpdkMode::kAttach;
+  if (!placement || !spin) return placement;
+  const auto& workers = placement->workers;
+  if (std::any_of(workers.begin(), workers.end(), [](const auto& slot) { return slot.shared; }))
+    return fail(EINVAL, "`idle: busy` needs a CPU for each worker: configure fewer workers, or `idle: adaptive`",
+                workers.size());
+  return placement;
+}
+
 EalConfig eal_config(const HostConfig& config, const Placement& placement, bool hugepages) {
   EalConfig eal{placement.control_cpus, {}, config.devices, config.virtual_devices, config.eal_memory_mb, hugepages};
   for (const auto& slot : placement.workers) eal.worker_cpus.push_back(slot.cpu);
@@ -39,7 +51,7 @@ Result<std::unique_ptr<Host>> Host::start(const HostConfig& config) {
   if (!machine) return tl::unexpected(machine.error());
   const uint64_t limit = memory_limit(config, (*machine)->topology());
   std::unique_ptr<Host> host(new Host(std::move(*machine), limit, config.huge));
-  auto placement = place_workers(host->topology(), placement_request(config, host->topology()));
+  auto placement = place(config, host->topology());
   if (!placement) return tl::unexpected(placement.error());
   host->placement_ = std::move(*placement);
   if (auto opened = host->control_gate_.open(); !opened) return tl::unexpected(opened.error());
@@ -72,8 +84,7 @@ Result<std::unique_ptr<Host>> Host::start(const HostConfig& config) {
 Result<Placement> Host::plan(const HostConfig& config) {
   auto machine = Machine::read();
   if (!machine) return tl::unexpected(machine.error());
-  const Topology& topology = (*machine)->topology();
-  return place_workers(topology, placement_request(config, topology));
+  return place(config, (*machine)->topology());
 }
 
 Result<void> Host::start_threads(const HostConfig& config) {

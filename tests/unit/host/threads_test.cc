@@ -257,5 +257,22 @@ TEST(Host, says_what_it_uses_and_what_is_wrong) {
   EXPECT_EQ(nullptr, (*guest)->thread(WorkerId{0}));
 }
 
+TEST(Host, workers_that_never_sleep_need_a_cpu_each) {
+  HostConfig config;
+  config.worker_count = unsigned(std::thread::hardware_concurrency()) + 1;
+  config.idle.mode = IdleMode::kBusy;
+  for (const auto& error : {Host::start(config).map([](auto&&) {}), Host::plan(config).map([](auto&&) {})}) {
+    ASSERT_FALSE(error.has_value());
+    EXPECT_EQ(-EINVAL, error.error().code);
+    EXPECT_EQ(config.worker_count, error.error().object);
+    EXPECT_NE(std::string(error.error().what).find("idle: adaptive"), std::string::npos);
+  }
+  config.idle.mode = IdleMode::kAdaptive;
+  EXPECT_TRUE(Host::plan(config).has_value());
+  config.idle.mode = IdleMode::kBusy;
+  config.dpdk = DpdkMode::kAttach;  // its threads are the caller's
+  EXPECT_TRUE(Host::plan(config).has_value());
+}
+
 }  // namespace
 }  // namespace ulnet
