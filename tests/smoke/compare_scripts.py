@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / 'tests/vm'))
 import vm  # noqa: E402  pylint: disable=wrong-import-position
 
+PEERS = ('dpdk-testpmd', 'iperf3', 'fi_pingpong', 'ucx_perftest', 'haproxy')  # programs to compare with
 RATIO = r'\d+\.\d\d'
 LAST = {
     'compare-rails': (['--rounds', '1', '--seconds', '1'], rf'two={RATIO} four={RATIO} lost=0'),
@@ -32,6 +33,9 @@ LAST = {
                      rf'copy_limit={RATIO} wire={RATIO} rate=[\d.]+ latency={RATIO} router_cycles=\d+'),
     'hostile-roce': (['--rounds', '1', '--seconds', '0.3', '--kinds', 'nobody,mads'],
                      r'nobody=[\d.]+/[\d.]+ mads=[\d.]+/[\d.]+ rss_mb=-?[\d.]+ lost_buffers=-?\d+'),
+    'compare-tcp': (['--rounds', '1', '--seconds', '0.3'],
+                    ' '.join(rf'{name}={RATIO}' for name in (
+                        'bulk', 'cpu', 'sizes', 'latency', 'rate', 'router', 'router_splice'))),
     'compare-port': (['--rounds', '1', '--seconds', '0.2'], rf'small={RATIO} large={RATIO} cycles=\d+'),
 }
 
@@ -51,9 +55,9 @@ def finds_the_default_build():
                 shutil.copy(one, folder / 'perf')
             for tests in ('smoke', 'vm'):
                 shutil.copytree(ROOT / 'tests' / tests, folder / 'tests' / tests)
-            (folder / 'build/release/tools').mkdir(parents=True)
+            (folder / 'build/release/tools/examples').mkdir(parents=True)
             for dummy in ('build/release/tools/ulnetd', 'build/release/tools/ulnetctl',
-                          'build/release/tools/ulnet-perf', 'dpdk-testpmd', 'ninja'):
+                          'build/release/tools/ulnet-perf', 'build/release/tools/examples/echo', *PEERS, 'ninja'):
                 (folder / dummy).write_text(f'#!/bin/sh\necho "$0 $*" >>{folder}/started\nexit 9\n')
                 (folder / dummy).chmod(0o755)
             path = f'{folder}:{os.environ["PATH"]}'
@@ -73,6 +77,8 @@ def main():
         netns.skip('with ULNET_FULL=1, and not with sanitizers')
     if script in ('compare-port', 'compare-roce') and shutil.which('dpdk-testpmd') is None:
         netns.skip('there is no dpdk-testpmd here (package dpdk-dev)')
+    if script == 'compare-tcp' and not all(shutil.which(peer) for peer in PEERS[1:]):
+        netns.skip('the programs to compare with are not installed (perf/compare-tcp --help)')
     reason = netns.why_not()
     if reason is None and script == 'compare-verbs':
         reason = vm.why_not()
