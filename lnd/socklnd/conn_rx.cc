@@ -208,7 +208,8 @@ void arm(SockWorker& worker, Conn& conn) {
   if (room >= kReadRoomMin && (count == 0 || rx.direct_bytes == rx.cursor.left()))
     pieces[count++] = {rx.buffer.data() + rx.begin, room};
   rx.receiving = true;
-  worker.engine.receive(conn.stream, {pieces.data(), count});
+  const bool in_payload = rx.state == RxState::kPayload || rx.state == RxState::kDiscard;
+  worker.engine.receive(conn.stream, {pieces.data(), count}, in_payload ? rx.decoder.header().payload_length : 0);
   if (conn_rx_in_progress(conn)) conn_watch(worker, conn);
 }
 

@@ -103,6 +103,9 @@ unsigned SockLnd::poll(unsigned budget, Instant now) {
   unsigned done = 0;
   for (uint32_t left = w.ready.size(); left > 0 && !w.ready.empty(); --left, ++done)
     conn_rx_continue(w, *w.ready.pop_front());
+  // Messages leave before a look at the sockets, which takes as long. Every other turn looks in any case.
+  looked_away_ = !w.dirty.empty() && !looked_away_;
+  if (looked_away_) return done;
   const unsigned count = w.engine.poll(std::span(events_).first(std::min(budget, kEventBurst)), now);
   for (unsigned i = 0; i < count; ++i) event(events_[i]);
   return done + count;

@@ -34,6 +34,7 @@ class SockLnd final : public Lnd {
   void ni_flush(const NiFlushMsg& msg);
   SockWorker worker_;
   std::array<StreamEvent, kEventBurst> events_;  ///< of one poll
+  bool looked_away_ = false;                     ///< the last poll did not look at the sockets
 };
 
 }  // namespace ulnet::socklnd

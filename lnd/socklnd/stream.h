@@ -47,8 +47,9 @@ class StreamEngine {
   /// source stays the caller's).
   [[nodiscard]] virtual Result<StreamId> attach(StreamSource source, void* owner) = 0;
   /// Receives what comes, at least one byte, into the pieces (at most kStreamPieces; copied, the memory they name is
-  /// not). One receive per stream at a time; memory is the engine's until kReceived.
-  virtual void receive(StreamId id, std::span<const iovec> pieces) = 0;
+  /// not). One receive per stream at a time; memory is the engine's until kReceived. `transfer`: the size of the
+  /// payload of which the receive gets a part; 0: it waits for the next message.
+  virtual void receive(StreamId id, std::span<const iovec> pieces, uint32_t transfer) = 0;
   /// Cancels a receive under way, to get its memory back: kReceived follows, with the bytes that came or ECANCELED.
   virtual void cancel_receive(StreamId id) = 0;
   /// Sends; kSent may report fewer bytes than given. One send per stream at a time; memory is the engine's until kSent.

@@ -175,7 +175,7 @@ Result<StreamId> SimEngine::attach(StreamSource source, void* owner) {
   return StreamId{index, generation};
 }
 
-void SimEngine::receive(StreamId id, std::span<const iovec> pieces) {
+void SimEngine::receive(StreamId id, std::span<const iovec> pieces, uint32_t) {
   Stream& stream = at(id);
   ULNET_CHECK(!stream.closing && stream.receive.empty() && !pieces.empty() && pieces.size() <= socklnd::kStreamPieces);
   for (const Pending& pending : events_)

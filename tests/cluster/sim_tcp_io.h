@@ -40,7 +40,7 @@ class SimEngine final : public StreamEngine {
   SimEngine(SimTcp& tcp, uint32_t streams) : tcp_(tcp), streams_(streams) {}
   ~SimEngine() override;
   [[nodiscard]] Result<StreamId> attach(StreamSource source, void* owner) override;
-  void receive(StreamId id, std::span<const iovec> pieces) override;
+  void receive(StreamId id, std::span<const iovec> pieces, uint32_t transfer) override;
   void cancel_receive(StreamId id) override;
   void send(StreamId id, std::span<const iovec> pieces, bool more) override;
   void close(StreamId id, bool abort) override;

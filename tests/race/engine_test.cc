@@ -26,7 +26,7 @@ bool play(StreamEngine& engine, int fd, bool serves, unsigned rounds) {
   char in = 0, out = 'x';
   const StreamId id = *engine.attach({fd}, &in);
   const iovec into{&in, 1}, from{&out, 1};
-  engine.receive(id, {&into, 1});
+  engine.receive(id, {&into, 1}, 0);
   if (serves) engine.send(id, {&from, 1}, false);
   unsigned received = 0, sent = 0, sends = serves;
   std::array<StreamEvent, 4> events;
@@ -39,7 +39,7 @@ bool play(StreamEngine& engine, int fd, bool serves, unsigned rounds) {
         continue;
       }
       ++received;
-      if (received < rounds) engine.receive(id, {&into, 1});
+      if (received < rounds) engine.receive(id, {&into, 1}, 0);
       if (sends < rounds) {
         engine.send(id, {&from, 1}, false);
         ++sends;

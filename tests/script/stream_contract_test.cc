@@ -186,7 +186,7 @@ class StreamContract : public testing::TestWithParam<Case> {
   void receive() {
     const iovec piece{scrap.data(), scrap.size()};
     receiving = true;
-    engine().receive(id, {&piece, 1});
+    engine().receive(id, {&piece, 1}, 0);
   }
   /// Takes the events of the engine.
   void turn() {

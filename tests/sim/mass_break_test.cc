@@ -31,7 +31,7 @@ class BreakingEngine final : public socklnd::StreamEngine {
     owners_.push_back(owner);
     return StreamId{uint32_t(owners_.size() - 1), 1};
   }
-  void receive(StreamId id, std::span<const iovec>) override { receiving_.push_back(id.index); }
+  void receive(StreamId id, std::span<const iovec>, uint32_t) override { receiving_.push_back(id.index); }
   void cancel_receive(StreamId) override {}
   void send(StreamId, std::span<const iovec>, bool) override { ADD_FAILURE() << "nothing is sent here"; }
   void close(StreamId id, bool) override {

@@ -97,7 +97,7 @@ class EpollEngine final : public StreamEngine {
   EpollEngine& operator=(const EpollEngine&) = delete;
 
   [[nodiscard]] Result<StreamId> attach(StreamSource source, void* owner) override;
-  void receive(StreamId id, std::span<const iovec> pieces) override;
+  void receive(StreamId id, std::span<const iovec> pieces, uint32_t transfer) override;
   void cancel_receive(StreamId id) override;
   void send(StreamId id, std::span<const iovec> pieces, bool more) override;
   void close(StreamId id, bool abort) override;
@@ -169,7 +169,7 @@ void EpollEngine::enqueue(EpollStream& of, Direction& way) {
   attempts_.push({&of, &way == &of.rx});
 }
 
-void EpollEngine::receive(StreamId id, std::span<const iovec> pieces) {
+void EpollEngine::receive(StreamId id, std::span<const iovec> pieces, uint32_t) {
   EpollStream& of = stream(id);
   begin(of, of.rx, pieces);
 }

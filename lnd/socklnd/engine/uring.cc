@@ -8,14 +8,23 @@
 // registers an eventfd. While the worker is awake the eventfd is switched off, because a signal costs more than a
 // completion. pending(), the last call of a worker before it blocks, switches it on.
 //
+// While the worker turns without sleep, the ring is the slower way: each receive would cost a poll, task work and a
+// completion. So sends go to the socket at once, and the ring gets what the socket does not take. Receives of a few hot
+// streams are tried in each poll(). A stream is hot if its last receive ended without a sleep. pending() gives the
+// receives of hot streams to the ring, so that they wake the worker.
+//
 // A kernel without memory may refuse submissions for a while. An operation that finds no submission entry then ends
 // with ENOBUFS in the next poll(); a cancel is tried again there.
 #include <liburing.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -32,8 +41,17 @@ enum class Op : uintptr_t { kReceive = 0, kSend = 1, kCancel = 2 };
 constexpr uintptr_t kOpMask = 3;
 /// How often the queue is handed to the kernel for one free entry.
 constexpr unsigned kSubmitTries = 4;
-/// Operations of a stream for which the submission queue had no room.
-enum Late : uint8_t { kLateReceive = 1, kLateSend = 2, kLateCancelReceive = 4, kLateCancelSend = 8 };
+/// Streams whose receives are tried in each poll(): a try that finds nothing costs a system call.
+constexpr unsigned kHotStreamsMax = 8;
+/// Tries of one receive that find nothing, after which the ring gets it.
+constexpr uint32_t kHotTries = 512;
+/// Receives of transfers of this size and more are not tried. Looks in quick succession bring little each, and make the
+/// kernel send more acknowledgements.
+constexpr uint32_t kBulkBytes = 131072;
+/// A send of at most this size is copied into one piece: the kernel takes longer for each piece than a copy.
+constexpr size_t kGatherBytes = 4096;
+/// Tasks of poll() for a stream: to report operations that ended without the ring, and to submit cancels again.
+enum Owed : uint8_t { kOwedReceive = 1, kOwedSend = 2, kOwedCancelReceive = 4, kOwedCancelSend = 8 };
 
 /// One attached socket. Data that the kernel reads while an operation is submitted (headers, pieces) has its fixed
 /// place here.
@@ -44,8 +62,15 @@ struct UringStream {
   bool sending = false;
   bool closing = false;
   bool dry = false;     ///< the last receive emptied the socket: the next one waits for readiness first
+  bool bulk = false;    ///< the last receive was a part of a large transfer
+  bool hot = false;     ///< the next receive is tried in poll() first
   uint8_t cancels = 0;  ///< cancel requests not yet answered
-  uint8_t late = 0;     ///< of Late; the stream is in `late_` while it is not 0
+  uint8_t owed = 0;     ///< of Owed; the stream is in `owed_` while it is not 0
+  uint32_t tries = 0;   ///< of a receive in `hot_`
+  uint64_t sleeps = 0;  ///< UringEngine::sleeps_ when the receive began
+  int32_t rx_result = 0;
+  int32_t tx_result = 0;
+  uint32_t sent = 0;  ///< bytes of the send that the socket has taken before the ring got the rest
   msghdr rx_head{};
   msghdr tx_head{};
   iovec rx_pieces[kStreamPieces];
@@ -56,7 +81,7 @@ static_assert(alignof(UringStream) > kOpMask);
 class UringEngine final : public StreamEngine {
  public:
   UringEngine(uint32_t streams, const std::atomic<bool>* refuses)
-      : refuses_(refuses), streams_(streams), closed_(streams), late_(streams) {}
+      : refuses_(refuses), streams_(streams), closed_(streams), owed_(streams) {}
   ~UringEngine() override;
   UringEngine(const UringEngine&) = delete;
   UringEngine& operator=(const UringEngine&) = delete;
@@ -66,7 +91,7 @@ class UringEngine final : public StreamEngine {
   [[nodiscard]] Result<void> open();
 
   [[nodiscard]] Result<StreamId> attach(StreamSource source, void* owner) override;
-  void receive(StreamId id, std::span<const iovec> pieces) override;
+  void receive(StreamId id, std::span<const iovec> pieces, uint32_t transfer) override;
   void cancel_receive(StreamId id) override;
   void send(StreamId id, std::span<const iovec> pieces, bool more) override;
   void close(StreamId id, bool abort) override;
@@ -86,8 +111,14 @@ class UringEngine final : public StreamEngine {
   void enter();
   [[nodiscard]] io_uring_sqe* next_sqe();
   void cancel(UringStream& of, Op op);
-  void later(UringStream& of, Late what);
-  [[nodiscard]] unsigned run_late(std::span<StreamEvent> out);
+  void owe(UringStream& of, Owed what, int32_t result = 0);
+  [[nodiscard]] unsigned run_owed(std::span<StreamEvent> out);
+  [[nodiscard]] bool refused() const { return refuses_ != nullptr && refuses_->load(std::memory_order_relaxed); }
+  [[nodiscard]] bool send_now(UringStream& of, int flags);
+  void receive_later(UringStream& of);
+  [[nodiscard]] unsigned try_hot(std::span<StreamEvent> out);
+  void hot_remove(unsigned index);
+  void park_hot();
   void signals(bool on);
   [[nodiscard]] bool kernel_has_work() const;
   [[nodiscard]] bool complete(const io_uring_cqe& cqe, StreamEvent& event);
@@ -103,9 +134,13 @@ class UringEngine final : public StreamEngine {
   std::vector<UringStream*> closed_;  ///< closed and not yet reported; FIFO in a ring of fixed size
   uint32_t closed_head_ = 0;
   uint32_t closed_count_ = 0;
-  std::vector<UringStream*> late_;  ///< each once; FIFO in a ring of fixed size
-  uint32_t late_head_ = 0;
-  uint32_t late_count_ = 0;
+  std::vector<UringStream*> owed_;  ///< each once; FIFO in a ring of fixed size
+  uint32_t owed_head_ = 0;
+  uint32_t owed_count_ = 0;
+  std::array<UringStream*, kHotStreamsMax> hot_{};  ///< receives that poll() tries
+  unsigned hot_count_ = 0;
+  std::array<std::byte, kGatherBytes> gathered_;  ///< scratch of one send
+  uint64_t sleeps_ = 0;                           ///< calls of pending(): the worker was about to sleep
 };
 
 UringEngine::~UringEngine() {
@@ -194,7 +229,7 @@ void UringEngine::enable() {
 /// Submits what is queued and lets deferred work run. EINTR, EAGAIN and EBUSY: the rest goes with the next turn.
 void UringEngine::enter() {
   enable();
-  if (refuses_ != nullptr && refuses_->load(std::memory_order_relaxed)) return;
+  if (refused()) return;
   const int rc = io_uring_submit_and_get_events(&ring_);
   ULNET_CHECK(rc != -EEXIST && rc != -EBADF);  // another thread than the one that enabled the ring
 }
@@ -219,85 +254,169 @@ Result<StreamId> UringEngine::attach(StreamSource source, void* owner) {
   if (of == nullptr) return fail(ENOSPC, "all stream slots of this worker are in use");
   of->fd = int(source.number);
   of->owner = owner;
-  of->receiving = of->sending = of->closing = of->dry = false;
+  of->receiving = of->sending = of->closing = of->dry = of->bulk = of->hot = false;
   of->cancels = 0;
-  of->late = 0;
+  of->owed = 0;
   socket_set_blocking(of->fd, true);  // a non-blocking socket would answer EAGAIN instead of waiting in the ring
   const Handle handle = streams_.handle(*of);
   return StreamId{handle.index, handle.generation};
 }
 
-void UringEngine::receive(StreamId id, std::span<const iovec> pieces) {
+void UringEngine::receive(StreamId id, std::span<const iovec> pieces, uint32_t transfer) {
   UringStream& of = stream(id);
   ULNET_CHECK(!of.receiving && !of.closing && !pieces.empty() && pieces.size() <= kStreamPieces);
   of.receiving = true;
+  of.sleeps = sleeps_;
+  std::copy(pieces.begin(), pieces.end(), of.rx_pieces);
+  of.rx_head.msg_iov = of.rx_pieces;
+  of.rx_head.msg_iovlen = pieces.size();
+  const bool was_bulk = std::exchange(of.bulk, transfer >= kBulkBytes);
+  if (!of.hot || hot_count_ == kHotStreamsMax || was_bulk || of.bulk) return receive_later(of);
+  of.tries = 0;
+  hot_[hot_count_++] = &of;
+}
+
+/// Gives the receive to the ring.
+void UringEngine::receive_later(UringStream& of) {
   io_uring_sqe* sqe = next_sqe();
-  if (sqe == nullptr) return later(of, kLateReceive);
-  if (pieces.size() == 1) {
-    io_uring_prep_recv(sqe, of.fd, pieces[0].iov_base, pieces[0].iov_len, 0);
+  if (sqe == nullptr) return owe(of, kOwedReceive, -ENOBUFS);
+  if (of.rx_head.msg_iovlen == 1) {
+    io_uring_prep_recv(sqe, of.fd, of.rx_pieces[0].iov_base, of.rx_pieces[0].iov_len, 0);
   } else {
-    std::copy(pieces.begin(), pieces.end(), of.rx_pieces);
-    of.rx_head.msg_iov = of.rx_pieces;
-    of.rx_head.msg_iovlen = pieces.size();
     io_uring_prep_recvmsg(sqe, of.fd, &of.rx_head, 0);
   }
   if (of.dry) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
   tag(sqe, of, Op::kReceive);
 }
 
+void UringEngine::hot_remove(unsigned index) {
+  hot_[index] = hot_[--hot_count_];
+}
+
+/// The worker is about to sleep: the ring gets what it tries by itself.
+void UringEngine::park_hot() {
+  while (hot_count_ > 0) receive_later(*hot_[--hot_count_]);
+}
+
+/// Tries the receives of hot streams. Returns how many events it wrote.
+unsigned UringEngine::try_hot(std::span<StreamEvent> out) {
+  unsigned filled = 0;
+  for (unsigned i = 0; i < hot_count_ && filled < out.size();) {
+    UringStream& of = *hot_[i];
+    const bool single = of.rx_head.msg_iovlen == 1;
+    const ssize_t got = single ? ::recv(of.fd, of.rx_pieces[0].iov_base, of.rx_pieces[0].iov_len, MSG_DONTWAIT)
+                               : ::recvmsg(of.fd, &of.rx_head, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+      of.dry = true;
+      if (++of.tries < kHotTries) {
+        ++i;
+      } else {
+        hot_remove(i);
+        receive_later(of);
+      }
+      continue;
+    }
+    const int error = errno;
+    hot_remove(i);
+    of.receiving = false;
+    of.dry = false;
+    out[filled++] = {StreamEventKind::kReceived, got < 0 ? -error : int32_t(got), of.owner};
+  }
+  return filled;
+}
+
+/// Copies all pieces to `into`, if they fit. Returns how many bytes they have; 0: too many.
+size_t gather(const msghdr& from, std::span<std::byte> into) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < from.msg_iovlen; ++i) {
+    const iovec& piece = from.msg_iov[i];
+    if (piece.iov_len > into.size() - bytes) return 0;
+    std::memcpy(into.data() + bytes, piece.iov_base, piece.iov_len);
+    bytes += piece.iov_len;
+  }
+  return bytes;
+}
+
+/// Hands the socket what it takes at once. True: the send has ended. Else the ring gets what is left in the pieces.
+bool UringEngine::send_now(UringStream& of, int flags) {
+  of.sent = 0;
+  if (refused()) return false;
+  const size_t gathered = gather(of.tx_head, gathered_);
+  const ssize_t took = gathered > 0 ? ::send(of.fd, gathered_.data(), gathered, flags | MSG_DONTWAIT)
+                                    : ::sendmsg(of.fd, &of.tx_head, flags | MSG_DONTWAIT);
+  if (took < 0) {
+    if (errno == EAGAIN || errno == EINTR) return false;
+    return owe(of, kOwedSend, -errno), true;
+  }
+  of.sent = uint32_t(took);
+  size_t left = size_t(took);
+  iovec* piece = of.tx_pieces;
+  for (; of.tx_head.msg_iovlen > 0 && left >= piece->iov_len; ++piece, --of.tx_head.msg_iovlen) left -= piece->iov_len;
+  if (of.tx_head.msg_iovlen == 0) return owe(of, kOwedSend, int32_t(took)), true;
+  *piece = {static_cast<std::byte*>(piece->iov_base) + left, piece->iov_len - left};
+  of.tx_head.msg_iov = piece;
+  return false;
+}
+
 void UringEngine::send(StreamId id, std::span<const iovec> pieces, bool more) {
   UringStream& of = stream(id);
   ULNET_CHECK(!of.sending && !of.closing && !pieces.empty() && pieces.size() <= kStreamPieces);
+  const int flags = MSG_NOSIGNAL | (more ? MSG_MORE : 0);
+  of.sending = true;
+  std::copy(pieces.begin(), pieces.end(), of.tx_pieces);
+  of.tx_head.msg_iov = of.tx_pieces;
+  of.tx_head.msg_iovlen = pieces.size();
+  if (send_now(of, flags)) return;
+  io_uring_sqe* sqe = next_sqe();
+  if (sqe == nullptr) return owe(of, kOwedSend, of.sent > 0 ? int32_t(of.sent) : -ENOBUFS);
   // WAITALL: the kernel goes on by itself when the socket's buffer was full; without it each refill would cost a round.
   // The caller bounds what it gives, so that completions are not withheld for long.
-  const int flags = MSG_NOSIGNAL | MSG_WAITALL | (more ? MSG_MORE : 0);
-  of.sending = true;
-  io_uring_sqe* sqe = next_sqe();
-  if (sqe == nullptr) return later(of, kLateSend);
-  if (pieces.size() == 1) {
-    io_uring_prep_send(sqe, of.fd, pieces[0].iov_base, pieces[0].iov_len, flags);
-  } else {
-    std::copy(pieces.begin(), pieces.end(), of.tx_pieces);
-    of.tx_head.msg_iov = of.tx_pieces;
-    of.tx_head.msg_iovlen = pieces.size();
-    io_uring_prep_sendmsg(sqe, of.fd, &of.tx_head, unsigned(flags));
-  }
+  io_uring_prep_sendmsg(sqe, of.fd, &of.tx_head, unsigned(flags | MSG_WAITALL));
   tag(sqe, of, Op::kSend);
 }
 
-/// Cancels an operation that is under way; a late operation ends by itself.
+/// Cancels an operation that is under way, unless it has ended and is only to be reported.
 void UringEngine::cancel(UringStream& of, Op op) {
-  if ((of.late & (op == Op::kReceive ? kLateReceive : kLateSend)) != 0) return;
+  if ((of.owed & (op == Op::kReceive ? kOwedReceive : kOwedSend)) != 0) return;
+  if (op == Op::kReceive) {
+    const auto at = std::find(hot_.begin(), hot_.begin() + hot_count_, &of);
+    if (at != hot_.begin() + hot_count_) {
+      hot_remove(unsigned(at - hot_.begin()));
+      return owe(of, kOwedReceive, -ECANCELED);
+    }
+  }
   io_uring_sqe* sqe = next_sqe();
-  if (sqe == nullptr) return later(of, op == Op::kReceive ? kLateCancelReceive : kLateCancelSend);
+  if (sqe == nullptr) return owe(of, op == Op::kReceive ? kOwedCancelReceive : kOwedCancelSend);
   io_uring_prep_cancel64(sqe, reinterpret_cast<uintptr_t>(&of) | uintptr_t(op), 0);
   tag(sqe, of, Op::kCancel);
   ++of.cancels;
 }
 
-void UringEngine::later(UringStream& of, Late what) {
-  if (of.late == 0) late_[(late_head_ + late_count_++) % late_.size()] = &of;
-  of.late |= what;
+void UringEngine::owe(UringStream& of, Owed what, int32_t result) {
+  if (of.owed == 0) owed_[(owed_head_ + owed_count_++) % owed_.size()] = &of;
+  of.owed |= what;
+  if (what == kOwedReceive) of.rx_result = result;
+  if (what == kOwedSend) of.tx_result = result;
 }
 
-/// Ends operations that found no entry, and cancels again. Returns how many events it wrote.
-unsigned UringEngine::run_late(std::span<StreamEvent> out) {
+/// Reports operations that ended without the ring, and cancels again. Returns how many events it wrote.
+unsigned UringEngine::run_owed(std::span<StreamEvent> out) {
   unsigned filled = 0;
-  for (uint32_t left = late_count_; left > 0; --left) {
-    UringStream& of = *late_[late_head_];
-    late_head_ = uint32_t((late_head_ + 1) % late_.size());
-    --late_count_;
-    const uint8_t late = std::exchange(of.late, uint8_t{0});
-    const auto ended = [&](Late what, bool& under_way, StreamEventKind kind) {
-      if ((late & what) == 0) return;
-      if (filled == out.size()) return later(of, what);
+  for (uint32_t left = owed_count_; left > 0; --left) {
+    UringStream& of = *owed_[owed_head_];
+    owed_head_ = uint32_t((owed_head_ + 1) % owed_.size());
+    --owed_count_;
+    const uint8_t owed = std::exchange(of.owed, uint8_t{0});
+    const auto ended = [&](Owed what, bool& under_way, StreamEventKind kind, int32_t result) {
+      if ((owed & what) == 0) return;
+      if (filled == out.size()) return owe(of, what, result);
       under_way = false;
-      out[filled++] = {kind, of.closing ? -ECANCELED : -ENOBUFS, of.owner};
+      out[filled++] = {kind, of.closing && result < 0 ? -ECANCELED : result, of.owner};
     };
-    ended(kLateReceive, of.receiving, StreamEventKind::kReceived);
-    ended(kLateSend, of.sending, StreamEventKind::kSent);
-    if ((late & kLateCancelReceive) != 0 && of.receiving) cancel(of, Op::kReceive);
-    if ((late & kLateCancelSend) != 0 && of.sending) cancel(of, Op::kSend);
+    ended(kOwedReceive, of.receiving, StreamEventKind::kReceived, of.rx_result);
+    ended(kOwedSend, of.sending, StreamEventKind::kSent, of.tx_result);
+    if ((owed & kOwedCancelReceive) != 0 && of.receiving) cancel(of, Op::kReceive);
+    if ((owed & kOwedCancelSend) != 0 && of.sending) cancel(of, Op::kSend);
     closed_if_drained(of);
   }
   return filled;
@@ -324,7 +443,7 @@ void UringEngine::close(StreamId id, bool abort) {
 
 /// After the last completion: closes the descriptor. poll() frees the slot when it reports kClosed.
 void UringEngine::closed_if_drained(UringStream& of) {
-  if (!of.closing || of.receiving || of.sending || of.cancels > 0 || of.late != 0) return;
+  if (!of.closing || of.receiving || of.sending || of.cancels > 0 || of.owed != 0) return;
   ::close(of.fd);
   of.fd = -1;
   closed_[(closed_head_ + closed_count_++) % closed_.size()] = &of;
@@ -337,6 +456,7 @@ bool UringEngine::complete(const io_uring_cqe& cqe, StreamEvent& event) {
   switch (op) {
     case Op::kReceive:
       of.receiving = false;
+      of.hot = of.sleeps == sleeps_;
       of.dry = (cqe.flags & IORING_CQE_F_SOCK_NONEMPTY) == 0;
       break;
     case Op::kSend: of.sending = false; break;
@@ -346,6 +466,7 @@ bool UringEngine::complete(const io_uring_cqe& cqe, StreamEvent& event) {
   event.owner = of.owner;
   // A send that was cancelled half-way returns the bytes that went: they must be reported.
   event.result = of.closing && op == Op::kReceive && cqe.res >= 0 ? -ECANCELED : cqe.res;
+  if (op == Op::kSend && of.sent > 0) event.result = int32_t(of.sent) + std::max(cqe.res, 0);
   closed_if_drained(of);
   return op != Op::kCancel;
 }
@@ -368,7 +489,8 @@ unsigned UringEngine::poll(std::span<StreamEvent> out, Instant) {
     if (complete(*cqe, out[filled])) ++filled;
   }
   io_uring_cq_advance(&ring_, seen);
-  if (late_count_ > 0) filled += run_late(out.subspan(filled));
+  if (owed_count_ > 0) filled += run_owed(out.subspan(filled));
+  if (hot_count_ > 0) filled += try_hot(out.subspan(filled));
   while (filled < out.size() && closed_count_ > 0) {
     UringStream& of = *closed_[closed_head_];
     closed_head_ = uint32_t((closed_head_ + 1) % closed_.size());
@@ -384,8 +506,13 @@ void UringEngine::flush() {
 }
 
 bool UringEngine::pending() {
+  ++sleeps_;
   signals(true);  // before the checks: later completions signal
-  return closed_count_ > 0 || late_count_ > 0 || io_uring_cq_ready(&ring_) > 0 || io_uring_sq_ready(&ring_) > 0 ||
+  if (hot_count_ > 0) {
+    park_hot();
+    enter();
+  }
+  return closed_count_ > 0 || owed_count_ > 0 || io_uring_cq_ready(&ring_) > 0 || io_uring_sq_ready(&ring_) > 0 ||
          kernel_has_work();
 }
 

@@ -81,7 +81,7 @@ class Rig {
   }
   void receive(StreamId id, void* memory, size_t bytes) {
     const iovec piece{memory, bytes};
-    engine->receive(id, {&piece, 1});
+    engine->receive(id, {&piece, 1}, 0);
   }
   void send(StreamId id, const void* memory, size_t bytes) {
     const iovec piece{const_cast<void*>(memory), bytes};

@@ -44,7 +44,7 @@ TEST_P(Stream, receives_waiting_bytes_into_pieces) {
   ASSERT_EQ(7, ::send(b, "partial", 7, 0));
   const StreamId id = rig.attach(a, a_owner);
   std::array<iovec, 3> pieces{{{buffer.data(), 3}, {buffer.data() + 10, 1}, {buffer.data() + 20, 40}}};
-  rig.engine->receive(id, pieces);
+  rig.engine->receive(id, pieces, 0);
   EXPECT_EQ(7, rig.expect(kReceived, a_owner));
   EXPECT_EQ("par", std::string(buffer.data(), 3));
   EXPECT_EQ("t", std::string(buffer.data() + 10, 1));
@@ -188,7 +188,7 @@ TEST_P(Stream, bulk_in_odd_pieces) {
   const auto go_on = [&](bool sender) {
     pieces(sender ? out : in, sender ? sent : got, list);
     if (sender) rig.engine->send(from, list, rng.one_in(2));
-    if (!sender) rig.engine->receive(to, list);
+    if (!sender) rig.engine->receive(to, list, 0);
   };
   go_on(true);
   go_on(false);
@@ -332,6 +332,135 @@ TEST(UringEngine, says_why_it_is_not_io_uring) {
   }
 }
 
+// Goal: a worker that turns without sleep sends and receives without the ring, which refuses everything here. A receive
+// that waits this way wakes the worker's sleep, and ends at a cancel or a close, as any other.
+class Spinning : public testing::Test {
+ protected:
+  void SetUp() override {
+    Error why_not;
+    engine = make_uring_engine(8, &why_not, &refuses);
+    if (std::string(engine->name()) != "io_uring") GTEST_SKIP() << why_not.what;
+    const auto [a, b] = tcp_pair();
+    far = b;
+    id = *engine->attach({a}, this);
+    receive();
+    engine->flush();
+    ASSERT_EQ(1, ::send(far, "a", 1, 0));
+    ASSERT_EQ(1, result_of(StreamEventKind::kReceived));  // by the ring, without a sleep: the stream is hot now
+  }
+  void TearDown() override {
+    if (far >= 0) ::close(far);
+  }
+  void receive(uint32_t transfer = 0) {
+    const iovec piece{in.data(), in.size()};
+    engine->receive(id, {&piece, 1}, transfer);
+  }
+  /// Turns until the next event, which must be of this kind.
+  int result_of(StreamEventKind kind) {
+    std::array<StreamEvent, 1> out{};
+    const auto until = std::chrono::steady_clock::now() + 10s;
+    while (engine->poll(out, kNever) == 0) {
+      if (std::chrono::steady_clock::now() > until) return ADD_FAILURE() << "no event", -ETIME;
+      engine->flush();
+    }
+    EXPECT_EQ(int(kind), int(out[0].kind));
+    EXPECT_EQ(this, out[0].owner);
+    return out[0].result;
+  }
+  std::atomic<bool> refuses = false;
+  std::unique_ptr<StreamEngine> engine;
+  StreamId id;
+  int far = -1;
+  std::array<char, 64> in{};
+};
+
+TEST_F(Spinning, receives_without_the_ring) {
+  refuses = true;
+  for (int round = 0; round < 3; ++round) {
+    receive();
+    ASSERT_EQ(3, ::send(far, "bcd", 3, 0));
+    EXPECT_EQ(3, result_of(StreamEventKind::kReceived));
+    EXPECT_EQ('b', in[0]);
+  }
+  refuses = false;
+  receive(1 << 20);  // a part of a large transfer goes by the ring
+  ASSERT_EQ(3, ::send(far, "bcd", 3, 0));
+  std::array<StreamEvent, 1> out;
+  EXPECT_EQ(0u, engine->poll(out, kNever));
+  EXPECT_EQ(3, result_of(StreamEventKind::kReceived));
+}
+
+TEST_F(Spinning, sends_at_once) {
+  const iovec pieces[] = {{const_cast<char*>("ab"), 2}, {const_cast<char*>("cde"), 3}};
+  engine->send(id, pieces, false);
+  std::array<char, 8> got{};
+  ASSERT_EQ(5, ::recv(far, got.data(), got.size(), 0));
+  EXPECT_STREQ("abcde", got.data());
+  EXPECT_TRUE(engine->pending());  // the event waits
+  EXPECT_EQ(5, result_of(StreamEventKind::kSent));
+  ::close(std::exchange(far, -1));
+  receive();
+  EXPECT_EQ(0, result_of(StreamEventKind::kReceived));
+}
+
+TEST_F(Spinning, a_sleep_is_ended_by_data) {
+  for (int round = 0; round < 3; ++round) {
+    receive();
+    std::array<StreamEvent, 1> out;
+    ASSERT_EQ(0u, engine->poll(out, kNever));
+    engine->flush();
+    ASSERT_FALSE(engine->pending());
+    pollfd wait{engine->wait_fd(), POLLIN, 0};
+    EXPECT_EQ(0, ::poll(&wait, 1, 0));
+    ASSERT_EQ(2, ::send(far, "ef", 2, 0));
+    EXPECT_EQ(1, ::poll(&wait, 1, 10'000));
+    EXPECT_EQ(2, result_of(StreamEventKind::kReceived));
+  }
+}
+
+// Goal: a stream without traffic goes back to the ring, so that looking at it costs nothing.
+TEST_F(Spinning, a_quiet_stream_is_left_to_the_ring) {
+  receive();
+  std::array<StreamEvent, 1> out;
+  for (int turn = 0; turn < 2000; ++turn) {
+    ASSERT_EQ(0u, engine->poll(out, kNever));
+    engine->flush();
+  }
+  refuses = true;
+  ASSERT_EQ(2, ::send(far, "ef", 2, 0));
+  for (int turn = 0; turn < 2000; ++turn) ASSERT_EQ(0u, engine->poll(out, kNever));
+  refuses = false;
+  EXPECT_EQ(2, result_of(StreamEventKind::kReceived));
+}
+
+TEST_F(Spinning, cancel_and_close_end_a_receive) {
+  receive();
+  engine->cancel_receive(id);
+  engine->cancel_receive(id);
+  EXPECT_EQ(-ECANCELED, result_of(StreamEventKind::kReceived));
+  receive();
+  engine->close(id, true);
+  EXPECT_EQ(-ECANCELED, result_of(StreamEventKind::kReceived));
+  EXPECT_EQ(0, result_of(StreamEventKind::kClosed));
+}
+
+// Goal: the count of a send that the socket took in part, and the ring then in whole, has all bytes.
+TEST_F(Spinning, a_send_in_two_parts_counts_all_bytes) {
+  std::vector<char> big(16 << 20, 'x');
+  const iovec pieces[] = {{big.data(), 1000}, {big.data() + 1000, big.size() - 1000}};
+  engine->send(id, pieces, false);
+  std::thread reader([&] {
+    std::vector<char> got(1 << 20);
+    for (size_t sum = 0; sum < big.size();) {
+      const ssize_t bytes = ::recv(far, got.data(), got.size(), 0);
+      ASSERT_GT(bytes, 0);
+      sum += size_t(bytes);
+    }
+  });
+  EXPECT_EQ(int(big.size()), result_of(StreamEventKind::kSent));
+  reader.join();
+}
+
 // Goal: if the kernel refuses submissions, operations fail but the process goes on. An operation without an entry ends
 // with ENOBUFS. Streams that were closed meanwhile are released when the kernel takes submissions again.
 TEST(UringEngine, submissions_that_are_refused) {
@@ -364,12 +493,12 @@ TEST(UringEngine, submissions_that_are_refused) {
   const std::array<iovec, 1> pieces{{{memory, 8}}};
   refuses = true;
   for (size_t i = 0; i < kStreams - 1; ++i) {
-    engine->receive(ids[i], pieces);
+    engine->receive(ids[i], pieces, 0);
     engine->send(ids[i], pieces, false);
   }
   engine->cancel_receive(ids[0]);
   engine->cancel_receive(ids[1]);
-  engine->receive(ids[kStreams - 1], pieces);
+  engine->receive(ids[kStreams - 1], pieces, 0);
   engine->send(ids[kStreams - 1], pieces, false);
   engine->cancel_receive(ids[2]);
   EXPECT_TRUE(engine->pending());
