@@ -135,6 +135,7 @@ struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
   Nid next_hop;                 ///< the next hop's NID (header.dest_nid is the final destination)
   Instant deadline = kForever;  ///< not worth sending after this; the LND need not watch it before it has a connection
   bool routed = false;          ///< forwarded for another node: header.src_nid is not ours
+  bool is_copied = false;       ///< at most Lnd::copied_bytes() of payload
   bool last_credit = false;     ///< holds the last credit of its kind, so that a message may wait for its end
   uint64_t token = 0;           ///< of a REPLY: RxSlot::token of the request that it answers; 0: a message of its own
   uint64_t lnd[4] = {};         ///< the LND's own while it owns the Tx
@@ -310,6 +311,9 @@ class Lnd {
   virtual unsigned wait_fds(std::span<int> out) = 0;
   /// True when no Tx, RxSlot or connection is left here.
   [[nodiscard]] virtual bool idle() const = 0;
+  /// Largest payload that is copied into the transport at once, with no buffer of the peer behind its credit. With
+  /// such payloads, kCopiedOverdraft more messages than there are peer credits may be under way. 0: none.
+  [[nodiscard]] virtual uint32_t copied_bytes() const { return 0; }
 };
 
 /// A local NI as control starts it.

@@ -47,6 +47,7 @@ inline constexpr uint32_t kOperationsReserve = 384;  ///< of a worker, for contr
 inline constexpr uint32_t kOperationsShare = 4;      ///< a submitter has at most so many times what is left for others
 inline constexpr Duration kEqStuckMax = 1s;          ///< receives wait so long for a full event queue that nobody polls
 inline constexpr Duration kEqLookAgain = 1ms;        ///< how often a worker looks whether a full event queue has room
+inline constexpr int32_t kCopiedOverdraft = 8;       ///< messages beyond the peer credits (Lnd::copied_bytes())
 inline constexpr Duration kNiCreditHeldMax = 100ms;  ///< then a message's NI credit goes to another that waits for one
 inline constexpr Duration kNoConnectionMax = 10s;    ///< an ACK or REPLY waits for a connection
 inline constexpr Duration kNoConnectionMove = 500ms;  ///< a request waits for one if another rail could carry it

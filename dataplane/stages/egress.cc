@@ -214,6 +214,8 @@ void lease_begin(Worker& w, Tx& tx) {
     return w.lnds[tx.ni_slice->lnd]->submit(tx, w.now);
   }
   tx.stage = TxStage::kWaitsPeer;
+  const uint32_t copied = w.lnds[tx.ni_slice->lnd]->copied_bytes();
+  tx.is_copied = copied > 0 && tx.header.payload_length <= copied;
   if (tx.peer->credits.take(tx)) return peer_credit_got(w, tx);
   if (!tx.ni_slice->closing && !leaves(w, tx)) return;
   tx.peer->credits.leave(tx);  // the view of its home is older than the deletion or failure of the rail

@@ -9,10 +9,18 @@
 
 namespace ulnet {
 
+/// How many credits an item may take that are not there: none.
+struct NoOverdraft {
+  template <class T>
+  [[nodiscard]] static int32_t of(const T&) {
+    return 0;
+  }
+};
+
 /// Credits with a FIFO of those who wait for one. T is linked by Tag. Thread: one owner.
-/// Invariant: free + held == total; nobody waits while a credit is free. `free` is negative only after set_total() has
-/// taken away what was held.
-template <class T, class Tag>
+/// Invariant: free + held == total; nobody waits while a credit is free. `free` is negative only by an overdraft, and
+/// after set_total() has taken away what was held.
+template <class T, class Tag, class Overdraft = NoOverdraft>
 class Credits {
  public:
   explicit Credits(int32_t total) : total_(total), free_(total) {
@@ -24,7 +32,7 @@ class Credits {
   /// Takes a credit for `item` (true), or queues it FIFO (false): it stays linked here until give_back() hands it over
   /// or leave() takes it out.
   [[nodiscard]] bool take(T& item) {
-    if (free_ <= 0 || !waiting_.empty()) {
+    if (free_ <= -Overdraft::of(item) || !waiting_.empty()) {
       waiting_.push_back(item);
       note_min(free_ - int32_t(waiting_.size()));
       gauge_.set(free_ - int32_t(waiting_.size()));
@@ -54,9 +62,10 @@ class Credits {
   }
   /// Gives a free credit to who waits longest, and returns them (unlinked); null when none is free or nobody waits.
   [[nodiscard]] T* hand_on() {
-    if (free_ <= 0) return nullptr;
-    T* next = waiting_.pop_front();
-    if (next != nullptr) --free_;
+    T* next = waiting_.front();
+    if (next == nullptr || free_ <= -Overdraft::of(*next)) return nullptr;
+    waiting_.remove(*next);
+    --free_;
     return next;
   }
   /// Takes a waiting item out of the queue; it holds no credit.

@@ -20,6 +20,10 @@ namespace ulnet {
 static_assert(kMessageTypes == wire::kMsgTypes, "interfaces count each type of message");
 
 using TxCredits = Credits<Tx, TxTag>;
+struct CopyOverdraft {
+  [[nodiscard]] static int32_t of(const Tx& tx) { return tx.is_copied ? kCopiedOverdraft : 0; }
+};
+using PeerTxCredits = Credits<Tx, TxTag, CopyOverdraft>;
 using RtrCredits = Credits<RxSlot, RxTag>;
 
 inline constexpr unsigned kRouterPools = 3;  ///< tiny, small, large (docs/wire/lnet.md §8.3)
@@ -58,7 +62,7 @@ struct alignas(kCacheLine) PeerSlice {
   uint32_t slot = 0;                   ///< PeerNiView::slot; constant once the slice is used
   PeerLocal* const* locals = nullptr;  ///< by worker; constant once the slice is used
   Gauge tx_queued_bytes;               ///< payload and header of messages that hold a peer credit
-  TxCredits credits;
+  PeerTxCredits credits;
   RtrCredits rtr;         ///< receives of this peer that may hold a router buffer at once
   Gauge last_alive_ns;    ///< last message from it, ns; 0 = never
   uint32_t tx_count = 0;  ///< Txs that name it

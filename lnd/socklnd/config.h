@@ -45,7 +45,7 @@ struct SockConfig {
   int keepalive_idle = 30;   ///< TCP-level: s, s, probes; idle 0 = off
   int keepalive_interval = 5;
   int keepalive_count = 5;
-  bool enable_csum = false;  ///< effective on v2 connections only (§3.4)
+  bool enable_csum = false;     ///< effective on v2 connections only (§3.4)
   uint32_t zc_min_payload = 0;  ///< payloads from here on carry a zero-copy cookie; 0: none does
   int tos = -1;                 ///< for NIs that say -1; -1 = unset
 
@@ -69,6 +69,7 @@ inline constexpr uint32_t kHeaderReadBytes = 16384;  ///< most bytes of a header
 inline constexpr uint32_t kReadRoomMin = 2048;       ///< less room in the buffer is not worth a read
 inline constexpr uint32_t kBatchMessages = 16;       ///< messages begun on one connection
 inline constexpr uint32_t kSendBytesMax = 524288;    ///< payload of one send, whose completion may wait for all of it
+inline constexpr uint32_t kCopiedBytes = 4096;       ///< Lnd::copied_bytes()
 inline constexpr uint32_t kAcksQueuedMax = 128;      ///< zero-copy NOOPs waiting on one connection
 inline constexpr uint32_t kConnsPerPeerMax = 127;
 inline constexpr unsigned kEventBurst = 64;

@@ -24,6 +24,7 @@ class SockLnd final : public Lnd {
   [[nodiscard]] Instant next_deadline() override;
   [[nodiscard]] bool pending() override;
   unsigned wait_fds(std::span<int> out) override;
+  [[nodiscard]] uint32_t copied_bytes() const override { return kCopiedBytes; }
   [[nodiscard]] bool idle() const override { return worker_.tx_count == 0 && worker_.conn_count == 0; }
 
  private:

@@ -119,6 +119,7 @@ class ScriptLnd final : public Lnd {
   Instant next_deadline() override { return kForever; }
   bool pending() override { return !actions.empty(); }
   unsigned wait_fds(std::span<int>) override { return 0; }
+  uint32_t copied_bytes() const override { return copied; }
   bool idle() const override { return sent.empty() && receiving.empty() && held.empty() && taken.empty(); }
 
   /// A header arrives; in the next poll. Messages without payload are done at once, as lnd.h says.
@@ -174,6 +175,7 @@ class ScriptLnd final : public Lnd {
   }
 
   std::vector<Tx*> sent;
+  uint32_t copied = 0;       ///< copied_bytes()
   bool moves = false;        ///< bytes move over its connections
   bool moved_early = false;  ///< moved() was called in a turn before poll()
   std::vector<RxSlot*> receiving, held, taken, resumed, diverted;

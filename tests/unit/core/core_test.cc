@@ -239,6 +239,26 @@ TEST_F(CoreTest, puts_beyond_the_peer_credits_wait_in_order_and_leave_in_order) 
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// Goal: where the driver copies small payloads, more of these are under way than there are credits; large ones are not.
+TEST_F(CoreTest, puts_that_the_driver_copies_go_beyond_the_peer_credits) {
+  bench.lnd().copied = 64;
+  std::array<Segment, 2> segments{Segment{memory.data(), 64}, Segment{memory.data(), 65}};
+  for (const auto& [segment, most] : {std::pair{segments[0], 8u + kCopiedOverdraft}, std::pair{segments[1], 8u}}) {
+    const MdHandle md = *submitter->md_bind({.segments = {&segment, 1}, .eq = eq});
+    for (uint64_t i = 0; i < 40; ++i)
+      ASSERT_TRUE(submitter->put({.md = md, .target = {tcp(2), kLnetPid}, .portal = 1, .match_bits = i, .ack = false}));
+    bench.settle();
+    EXPECT_EQ(bench.lnd().sent.size(), most);
+    for (uint64_t i = 0; i < 40; ++i) {
+      ASSERT_EQ(bench.lnd().sent[0]->header.put().match_bits, i);
+      bench.lnd().complete_tx(*bench.lnd().sent[0], {});
+      bench.settle();
+    }
+    EXPECT_EQ(events().size(), 40u);
+  }
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 /// Sends `count` puts to each of two peers over one NI; returns the match bits in the order in which they left.
 std::vector<uint64_t> send_over(Bench& bench, WorkerId home, WorkerId server, uint64_t count) {
   bench.add_peer(tcp(2), server);

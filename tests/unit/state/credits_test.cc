@@ -167,6 +167,41 @@ TEST(Credits, every_short_sequence_matches_a_model) {
   EXPECT_GT(sequences, 1'000'000u);
 }
 
+struct Sized : Linked<Tag> {
+  bool small = true;
+};
+struct SmallOverdraft {
+  static int32_t of(const Sized& item) { return item.small ? 2 : 0; }
+};
+
+// Goal: some items go beyond the credits, but none before another that waits. The numbers shown are those of items that
+// wait.
+TEST(Credits, an_overdraft_is_for_some_and_passes_nobody) {
+  Credits<Sized, Tag, SmallOverdraft> credits(1);
+  std::array<Sized, 5> small;
+  std::array<Sized, 2> large;
+  for (Sized& item : large) item.small = false;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(credits.take(small[size_t(i)])) << i;
+  EXPECT_FALSE(credits.take(small[3])) << "the overdraft is used up";
+  EXPECT_FALSE(credits.take(large[0]));
+  EXPECT_FALSE(credits.take(small[4]));
+  EXPECT_EQ(-5, credits.gauge().get());
+  EXPECT_EQ(-5, credits.free_min());
+  EXPECT_EQ(&small[3], credits.give_back());
+  EXPECT_EQ(nullptr, credits.give_back()) << "the first that waits has no overdraft";
+  EXPECT_EQ(nullptr, credits.give_back());
+  EXPECT_EQ(0, credits.free());
+  EXPECT_EQ(&large[0], credits.give_back());
+  EXPECT_EQ(&small[4], credits.give_back());
+  EXPECT_EQ(nullptr, credits.give_back());
+  EXPECT_TRUE(credits.at_rest());
+  EXPECT_TRUE(credits.take(large[0]));
+  EXPECT_FALSE(credits.take(large[1]));
+  EXPECT_FALSE(credits.take(small[0])) << "would pass the large one";
+  credits.leave(large[1]);
+  EXPECT_EQ(&small[0], credits.hand_on());
+}
+
 TEST(CreditsDeath, misuse_is_found) {
   Credits<Item, Tag> credits(1);
   EXPECT_DEATH((void)credits.give_back(), "broken invariant") << "nobody holds one";
