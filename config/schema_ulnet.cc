@@ -24,7 +24,7 @@ const Field kUlnetFields[] = {
     {.path = "ulnet.idle",
      .type = kEnum,
      .text = "A worker without work keeps polling (busy), polls for a while and then sleeps (adaptive), "
-             "or sleeps at once (interrupt).",
+             "or sleeps at once (interrupt). With busy, each worker needs a CPU of its own.",
      .choices = "busy|adaptive|interrupt",
      .needs_restart = true,
      .at = AT(ulnet.idle)},

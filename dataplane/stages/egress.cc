@@ -70,10 +70,11 @@ void ni_credit_return(Worker& w, Tx& tx) {
   credit_hand_on(w, next, TxStage::kHasBoth);
 }
 
-/// Returns the peer credit of `tx`. The next in line has it then.
+/// Returns the peer credit of `tx`. The next in line has it then, and those behind may use their overdraft.
 void peer_credit_return(Worker& w, Tx& tx) {
   tx.peer->tx_queued_bytes.add(-int64_t(tx.header.payload_length + kHeaderBytes));
   credit_hand_on(w, tx.peer->credits.give_back(), TxStage::kHasPeer);
+  while (Tx* next = tx.peer->credits.hand_on()) credit_hand_on(w, next, TxStage::kHasPeer);
 }
 
 /// The lease goes home with `how`; its credits go to the next in line.

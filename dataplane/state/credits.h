@@ -19,7 +19,8 @@ struct NoOverdraft {
 
 /// Credits with a FIFO of those who wait for one. T is linked by Tag. Thread: one owner.
 /// Invariant: free + held == total; nobody waits while a credit is free. `free` is negative only by an overdraft, and
-/// after set_total() has taken away what was held.
+/// after set_total() has taken away what was held. After give_back() or leave(), the first that waits may have an
+/// overdraft left: hand_on() gives it.
 template <class T, class Tag, class Overdraft = NoOverdraft>
 class Credits {
  public:

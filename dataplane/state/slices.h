@@ -20,6 +20,7 @@ namespace ulnet {
 static_assert(kMessageTypes == wire::kMsgTypes, "interfaces count each type of message");
 
 using TxCredits = Credits<Tx, TxTag>;
+/// Messages that the driver copies at once may go beyond the peer credits.
 struct CopyOverdraft {
   [[nodiscard]] static int32_t of(const Tx& tx) { return tx.is_copied ? kCopiedOverdraft : 0; }
 };

@@ -103,9 +103,11 @@ unsigned SockLnd::poll(unsigned budget, Instant now) {
   unsigned done = 0;
   for (uint32_t left = w.ready.size(); left > 0 && !w.ready.empty(); --left, ++done)
     conn_rx_continue(w, *w.ready.pop_front());
-  // Messages leave before a look at the sockets, which takes as long. Every other turn looks in any case.
-  looked_away_ = !w.dirty.empty() && !looked_away_;
+  // Messages leave before a look at the sockets, which takes as long. Every other turn looks in any case. So does the
+  // first turn after a stall, because deadlines are judged later in the turn.
+  looked_away_ = !w.dirty.empty() && !looked_away_ && now - looked_at_ < kLookAwayMax;
   if (looked_away_) return done;
+  looked_at_ = now;
   const unsigned count = w.engine.poll(std::span(events_).first(std::min(budget, kEventBurst)), now);
   for (unsigned i = 0; i < count; ++i) event(events_[i]);
   return done + count;
@@ -158,6 +160,12 @@ void SockLnd::tune(const TuneMsg& msg) {
 void SockLnd::ni_flush(const NiFlushMsg& msg) {
   orphans_fail(worker_, msg.ni, PeerNiId{}, queue_failure(msg.error));
   worker_.core.to_control(*msg.answer, NiFlushedMsg{msg.ni});
+}
+
+/// A message with a zero-copy cookie waits for the peer.
+uint32_t SockLnd::copied_bytes() const {
+  const uint32_t least = worker_.config.zc_min_payload;
+  return least == 0 ? kCopiedBytes : std::min(kCopiedBytes, least - 1);
 }
 
 void SockLnd::from_control(const LndMsg& msg, Instant now) {

@@ -24,7 +24,7 @@ class SockLnd final : public Lnd {
   [[nodiscard]] Instant next_deadline() override;
   [[nodiscard]] bool pending() override;
   unsigned wait_fds(std::span<int> out) override;
-  [[nodiscard]] uint32_t copied_bytes() const override { return kCopiedBytes; }
+  [[nodiscard]] uint32_t copied_bytes() const override;
   [[nodiscard]] bool idle() const override { return worker_.tx_count == 0 && worker_.conn_count == 0; }
 
  private:
@@ -35,6 +35,7 @@ class SockLnd final : public Lnd {
   void ni_flush(const NiFlushMsg& msg);
   SockWorker worker_;
   std::array<StreamEvent, kEventBurst> events_;  ///< of one poll
+  Instant looked_at_ = kNever;                   ///< the last poll that looked at the sockets
   bool looked_away_ = false;                     ///< the last poll did not look at the sockets
 };
 

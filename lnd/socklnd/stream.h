@@ -70,9 +70,9 @@ class StreamEngine {
   virtual unsigned poll(std::span<StreamEvent> out, Instant now) = 0;
   /// Submits everything gathered since the last flush (io_uring: one enter).
   virtual void flush() = 0;
-  /// True when poll() would return something.
+  /// To be called before each wait on wait_fd(): makes it readable when an event comes. True: do not wait, but poll.
   [[nodiscard]] virtual bool pending() = 0;
-  /// Readable when poll() has work; -1 for simulated engines.
+  /// Readable when poll() has work, if pending() was false since the last poll(); -1 for simulated engines.
   [[nodiscard]] virtual int wait_fd() const = 0;
   /// "io_uring", "epoll", "sim".
   [[nodiscard]] virtual const char* name() const = 0;

@@ -57,6 +57,40 @@ TEST(SockTune, checksums_and_zero_copy_cookies_follow_at_once) {
   EXPECT_EQ(t.put(4096).cookie0, 0u);
 }
 
+TEST(SockTune, messages_with_a_cookie_do_not_count_as_copied) {
+  Tuned t;
+  const Lnd& lnd = *t.node->cores[0]->lnd;
+  EXPECT_EQ(lnd.copied_bytes(), 4096u);
+  for (const auto& [least, copied] : {std::pair{4096u, 4095u}, std::pair{1u, 0u}, std::pair{16384u, 4096u}}) {
+    t.options.config.zc_min_payload = least;
+    t.retune();
+    EXPECT_EQ(lnd.copied_bytes(), copied) << least;
+  }
+}
+
+// Goal: with a message to send, a poll may leave out the look at the sockets, but not twice. After a pause it looks,
+// because the same turn judges deadlines.
+TEST(SockLook, is_left_out_once_and_never_after_a_pause) {
+  Tuned t;
+  Lnd& lnd = *t.node->cores[0]->lnd;
+  const auto bytes_come = [&](Duration pause) {
+    t.node->dead = true;  // does not turn meanwhile
+    t.peer->send(raw_noop(0, 0));
+    t.rig.run_for(pause);
+    t.node->dead = false;
+    t.node->put(kOther, 10);
+  };
+  bytes_come(5s);
+  EXPECT_GT(lnd.poll(64, t.rig.now), 0u) << "after a pause";
+  t.rig.run_for(20ms);
+  (void)lnd.poll(64, t.rig.now);
+  bytes_come(500us);
+  EXPECT_EQ(lnd.poll(64, t.rig.now), 0u);
+  EXPECT_GT(lnd.poll(64, t.rig.now), 0u);
+  t.rig.run_for(20ms);
+  EXPECT_EQ(t.node->unfinished(), 0u);
+}
+
 // Goal: an idle connection gets keepalives as soon as they are switched on, at the new interval, and none after that.
 TEST(SockTune, keepalive_follows_at_once) {
   SockRig rig;

@@ -122,7 +122,7 @@ static int receive(side_t* side, uint64_t ms, ulnet_event_t* put) {
       if (put->status != 0) return failed(put->final ? "put" : "event", put->status), -1;
       if (put->kind == ULNET_PUT) return 1;
     }
-    if (ms != 0 && ++turns % 64 == 0 && now_ns() - from > ms * 1000000u) return 0;
+    if (ms != 0 && (side->may_sleep || ++turns % 64 == 0) && now_ns() - from > ms * 1000000u) return 0;
   }
   return 0;
 }
@@ -158,7 +158,7 @@ static int ping(side_t* side, const char* target, uint32_t count, uint32_t bytes
     if (bytes >= sizeof(i)) memcpy(side->memory, &i, sizeof(i));
     if (send_bytes(side, &nid, bytes) != 0) goto end;
     if (receive(side, ANSWER_MS, &put) != 1) {
-      fprintf(stderr, "echo: ping %u: no answer\n", i);
+      fprintf(stderr, "echo: ping %u: %s\n", i, stopped ? "stopped by a signal" : "no answer");
       goto end;
     }
     if (put.mlength != bytes || (bytes >= sizeof(i) && memcmp(side->memory, &i, sizeof(i)) != 0)) {

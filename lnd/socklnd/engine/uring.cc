@@ -1,7 +1,7 @@
 // StreamEngine over io_uring. Thread: the worker that owns it, from the first flush() or poll() on. That thread enables
-// the ring, and kernels with SINGLE_ISSUER refuse any other. Construction and destruction may happen elsewhere. One
-// enter per turn: receive/send/close only fill submission entries, and flush() hands them over. flush() also lets the
-// kernel run what became ready, and poll() reads completions from memory. After construction nothing allocates.
+// the ring, and kernels with SINGLE_ISSUER refuse any other. Construction and destruction may happen elsewhere.
+// Operations for the ring only fill submission entries, and flush() hands them over with one enter. flush() also lets
+// the kernel run what became ready, and poll() reads completions from memory. After construction nothing allocates.
 //
 // The hard part is sleeping. With DEFER_TASKRUN the kernel completes nothing until this thread enters the ring again. A
 // ppoll on the ring's own descriptor does not wake for such deferred work (seen on 6.18). The engine therefore
@@ -14,7 +14,8 @@
 // receives of hot streams to the ring, so that they wake the worker.
 //
 // A kernel without memory may refuse submissions for a while. An operation that finds no submission entry then ends
-// with ENOBUFS in the next poll(); a cancel is tried again there.
+// in the next poll(): with ENOBUFS, or with the bytes that the socket has taken. A cancel is tried again there, and the
+// receive of a hot stream stays as it is.
 #include <liburing.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -50,6 +51,8 @@ constexpr uint32_t kHotTries = 512;
 constexpr uint32_t kBulkBytes = 131072;
 /// A send of at most this size is copied into one piece: the kernel takes longer for each piece than a copy.
 constexpr size_t kGatherBytes = 4096;
+/// Sources of events: the ring's completions, `owed_`, `hot_`, `closed_`.
+constexpr unsigned kSources = 4;
 /// Tasks of poll() for a stream: to report operations that ended without the ring, and to submit cancels again.
 enum Owed : uint8_t { kOwedReceive = 1, kOwedSend = 2, kOwedCancelReceive = 4, kOwedCancelSend = 8 };
 
@@ -115,7 +118,10 @@ class UringEngine final : public StreamEngine {
   [[nodiscard]] unsigned run_owed(std::span<StreamEvent> out);
   [[nodiscard]] bool refused() const { return refuses_ != nullptr && refuses_->load(std::memory_order_relaxed); }
   [[nodiscard]] bool send_now(UringStream& of, int flags);
-  void receive_later(UringStream& of);
+  [[nodiscard]] bool give_receive(UringStream& of);
+  [[nodiscard]] unsigned take(unsigned source, std::span<StreamEvent> out);
+  [[nodiscard]] unsigned take_completions(std::span<StreamEvent> out);
+  [[nodiscard]] unsigned take_closed(std::span<StreamEvent> out);
   [[nodiscard]] unsigned try_hot(std::span<StreamEvent> out);
   void hot_remove(unsigned index);
   void park_hot();
@@ -140,7 +146,8 @@ class UringEngine final : public StreamEngine {
   std::array<UringStream*, kHotStreamsMax> hot_{};  ///< receives that poll() tries
   unsigned hot_count_ = 0;
   std::array<std::byte, kGatherBytes> gathered_;  ///< scratch of one send
-  uint64_t sleeps_ = 0;                           ///< calls of pending(): the worker was about to sleep
+  unsigned first_source_ = 0;  ///< of `kSources`: the one that may fill the next poll, so that none starves
+  uint64_t sleeps_ = 0;        ///< calls of pending(): the worker was about to sleep
 };
 
 UringEngine::~UringEngine() {
@@ -271,15 +278,18 @@ void UringEngine::receive(StreamId id, std::span<const iovec> pieces, uint32_t t
   of.rx_head.msg_iov = of.rx_pieces;
   of.rx_head.msg_iovlen = pieces.size();
   const bool was_bulk = std::exchange(of.bulk, transfer >= kBulkBytes);
-  if (!of.hot || hot_count_ == kHotStreamsMax || was_bulk || of.bulk) return receive_later(of);
+  if (!of.hot || hot_count_ == kHotStreamsMax || was_bulk || of.bulk) {
+    if (!give_receive(of)) owe(of, kOwedReceive, -ENOBUFS);
+    return;
+  }
   of.tries = 0;
   hot_[hot_count_++] = &of;
 }
 
-/// Gives the receive to the ring.
-void UringEngine::receive_later(UringStream& of) {
+/// Gives the receive to the ring. False: the kernel takes nothing.
+bool UringEngine::give_receive(UringStream& of) {
   io_uring_sqe* sqe = next_sqe();
-  if (sqe == nullptr) return owe(of, kOwedReceive, -ENOBUFS);
+  if (sqe == nullptr) return false;
   if (of.rx_head.msg_iovlen == 1) {
     io_uring_prep_recv(sqe, of.fd, of.rx_pieces[0].iov_base, of.rx_pieces[0].iov_len, 0);
   } else {
@@ -287,15 +297,16 @@ void UringEngine::receive_later(UringStream& of) {
   }
   if (of.dry) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
   tag(sqe, of, Op::kReceive);
+  return true;
 }
 
 void UringEngine::hot_remove(unsigned index) {
   hot_[index] = hot_[--hot_count_];
 }
 
-/// The worker is about to sleep: the ring gets what it tries by itself.
+/// The worker is about to sleep: the ring gets the receives of hot streams, as far as the kernel takes them.
 void UringEngine::park_hot() {
-  while (hot_count_ > 0) receive_later(*hot_[--hot_count_]);
+  while (hot_count_ > 0 && give_receive(*hot_[hot_count_ - 1])) --hot_count_;
 }
 
 /// Tries the receives of hot streams. Returns how many events it wrote.
@@ -308,12 +319,10 @@ unsigned UringEngine::try_hot(std::span<StreamEvent> out) {
                                : ::recvmsg(of.fd, &of.rx_head, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
       of.dry = true;
-      if (++of.tries < kHotTries) {
-        ++i;
-      } else {
+      if (++of.tries >= kHotTries && give_receive(of))
         hot_remove(i);
-        receive_later(of);
-      }
+      else
+        ++i;
       continue;
     }
     const int error = errno;
@@ -480,6 +489,23 @@ unsigned UringEngine::poll(std::span<StreamEvent> out, Instant) {
   }
   if (io_uring_cq_ready(&ring_) == 0 && kernel_has_work()) enter();
   unsigned filled = 0;
+  for (unsigned i = 0; i < kSources; ++i) filled += take((first_source_ + i) % kSources, out.subspan(filled));
+  first_source_ = (first_source_ + 1) % kSources;
+  return filled;
+}
+
+/// Events of one source. Returns how many it wrote.
+unsigned UringEngine::take(unsigned source, std::span<StreamEvent> out) {
+  switch (source) {
+    case 0: return take_completions(out);
+    case 1: return owed_count_ > 0 ? run_owed(out) : 0;
+    case 2: return hot_count_ > 0 ? try_hot(out) : 0;
+    default: return take_closed(out);
+  }
+}
+
+unsigned UringEngine::take_completions(std::span<StreamEvent> out) {
+  unsigned filled = 0;
   unsigned seen = 0;
   unsigned head;
   io_uring_cqe* cqe;
@@ -489,8 +515,11 @@ unsigned UringEngine::poll(std::span<StreamEvent> out, Instant) {
     if (complete(*cqe, out[filled])) ++filled;
   }
   io_uring_cq_advance(&ring_, seen);
-  if (owed_count_ > 0) filled += run_owed(out.subspan(filled));
-  if (hot_count_ > 0) filled += try_hot(out.subspan(filled));
+  return filled;
+}
+
+unsigned UringEngine::take_closed(std::span<StreamEvent> out) {
+  unsigned filled = 0;
   while (filled < out.size() && closed_count_ > 0) {
     UringStream& of = *closed_[closed_head_];
     closed_head_ = uint32_t((closed_head_ + 1) % closed_.size());
@@ -512,8 +541,8 @@ bool UringEngine::pending() {
     park_hot();
     enter();
   }
-  return closed_count_ > 0 || owed_count_ > 0 || io_uring_cq_ready(&ring_) > 0 || io_uring_sq_ready(&ring_) > 0 ||
-         kernel_has_work();
+  return closed_count_ > 0 || owed_count_ > 0 || hot_count_ > 0 || io_uring_cq_ready(&ring_) > 0 ||
+         io_uring_sq_ready(&ring_) > 0 || kernel_has_work();
 }
 
 }  // namespace

@@ -363,10 +363,12 @@ class Spinning : public testing::Test {
       if (std::chrono::steady_clock::now() > until) return ADD_FAILURE() << "no event", -ETIME;
       engine->flush();
     }
+    if (out[0].owner == &near_owner) return result_of(kind);
     EXPECT_EQ(int(kind), int(out[0].kind));
     EXPECT_EQ(this, out[0].owner);
     return out[0].result;
   }
+  char near_owner = 0;  ///< of a second stream, whose events nobody looks at
   std::atomic<bool> refuses = false;
   std::unique_ptr<StreamEngine> engine;
   StreamId id;
@@ -431,6 +433,75 @@ TEST_F(Spinning, a_quiet_stream_is_left_to_the_ring) {
   for (int turn = 0; turn < 2000; ++turn) ASSERT_EQ(0u, engine->poll(out, kNever));
   refuses = false;
   EXPECT_EQ(2, result_of(StreamEventKind::kReceived));
+}
+
+// Goal: streams whose receives always end in the ring keep neither a send nor the receive of a hot stream waiting.
+TEST_F(Spinning, no_source_of_events_starves_another) {
+  constexpr size_t kStreams = 24;
+  auto many = make_uring_engine(kStreams + 2, nullptr);
+  std::array<std::array<int, 2>, kStreams> pairs;
+  std::array<StreamId, kStreams> ids;
+  std::array<std::byte, kStreams> bytes{};
+  const std::vector<char> plenty(20'000, 'x');
+  const auto receive_from = [&](size_t i) {
+    const iovec piece{&bytes[i], 1};
+    many->receive(ids[i], {&piece, 1}, 1 << 20);
+  };
+  for (size_t i = 0; i < kStreams; ++i) {
+    pairs[i] = tcp_pair();
+    ids[i] = *many->attach({pairs[i][0]}, &bytes[i]);
+    ASSERT_EQ(ssize_t(plenty.size()), ::send(pairs[i][1], plenty.data(), plenty.size(), 0));
+    receive_from(i);
+  }
+  const auto [near, other] = tcp_pair();
+  const int at_once = 1;
+  ASSERT_EQ(0, setsockopt(other, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once));
+  const StreamId hot = *many->attach({near}, &many);
+  const iovec piece{in.data(), in.size()};
+  many->receive(hot, {&piece, 1}, 0);
+  ASSERT_EQ(1, ::send(other, "a", 1, 0));
+  int received = 0, begun = 0, sent = 0;
+  std::array<StreamEvent, 4> out;
+  for (int turn = 0; turn < 400 && (received < 5 || sent < 5); ++turn) {
+    many->flush();
+    const unsigned count = many->poll(out, kNever);
+    for (const StreamEvent& event : std::span(out).first(count)) {
+      if (event.owner != &many) {
+        ASSERT_EQ(1, event.result);
+        receive_from(size_t(static_cast<std::byte*>(event.owner) - bytes.data()));
+        continue;
+      }
+      ++(event.kind == kSent ? sent : received);
+      if (event.kind == kSent) continue;
+      many->receive(hot, {&piece, 1}, 0);
+      if (begun == sent && ++begun > 0) many->send(hot, {&piece, 1}, false);
+      ASSERT_EQ(1, ::send(other, "a", 1, 0));
+    }
+  }
+  EXPECT_LE(5, received);
+  EXPECT_LE(5, sent);
+  many.reset();
+  ::close(other);
+  for (const auto& pair : pairs) ::close(pair[1]);
+}
+
+// Goal: while the ring takes nothing, a hot stream neither fails nor lets the worker sleep.
+TEST_F(Spinning, a_quiet_hot_stream_outlives_refusals) {
+  const auto [near, other] = tcp_pair();
+  const StreamId cold = *engine->attach({near}, &near_owner);
+  receive();
+  refuses = true;
+  std::array<char, 8> unused;
+  const iovec piece{unused.data(), unused.size()};
+  engine->receive(cold, {&piece, 1}, 0);
+  for (int cancel = 0; cancel < 64; ++cancel) engine->cancel_receive(cold);  // more than the queue has entries
+  std::array<StreamEvent, 1> out;
+  for (int turn = 0; turn < 1000; ++turn) ASSERT_EQ(0u, engine->poll(out, kNever)) << turn;
+  EXPECT_TRUE(engine->pending());
+  refuses = false;
+  ASSERT_EQ(2, ::send(far, "ef", 2, 0));
+  EXPECT_EQ(2, result_of(kReceived));
+  ::close(other);
 }
 
 TEST_F(Spinning, cancel_and_close_end_a_receive) {
