@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <concepts>
+#include <nlohmann/json.hpp>
 
 #include "config/ranges.h"
 #include "config/schema.h"

@@ -1,6 +1,6 @@
 // A Doc as text: YAML in the layouts that lnetctl prints, and JSON both ways. Source: docs/wire/lnetctl.md §3, §6.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -9,7 +9,7 @@
 
 namespace ulnet::config {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;  // its users include <nlohmann/json.hpp>
 
 /// How a document is laid out as YAML. All carry the same data; a reader must take all three.
 enum class Layout : uint8_t {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "config/apply.h"
 #include "config/emit.h"
