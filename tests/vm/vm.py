@@ -116,8 +116,9 @@ class Command:
         """Waits for its end and demands this exit status (None: any). Returns the output."""
         reply = self.finish(timeout)
         if status is not None and reply.status != status:
-            raise GuestError(f'{self.guest.name}: exit status {reply.status}, not {status}: {self.script}\n'
-                             f'{self.tail()}')
+            last = ' / '.join(self.output().splitlines()[-3:])  # first, for readers that shorten long reports
+            raise GuestError(f'{self.guest.name}: exit status {reply.status}, not {status}; last words: {last}\n'
+                             f'{self.script}\n{self.tail()}')
         return self.output()
 
     def wait_for(self, text, timeout):
