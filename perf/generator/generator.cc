@@ -19,50 +19,52 @@ constexpr Duration kEventGrace = 1s;      // after the last kUnlink: no final ev
 
 Result<void> job_check(const Job& job) {
   if (job.target.nid.is_any()) return fail(EINVAL, "the target NID is missing");
-  if (job.concurrency == 0 || job.concurrency > kConcurrencyMax) {
-    return fail(EINVAL, "concurrency is 1 to 4096", job.concurrency);
-  }
+  if (job.concurrency.empty()) return fail(EINVAL, "concurrency is 1 to 4096");
+  for (uint32_t concurrency : job.concurrency)
+    if (concurrency == 0 || concurrency > kConcurrencyMax) return fail(EINVAL, "concurrency is 1 to 4096", concurrency);
   if (job.count == 0 && job.duration <= Duration{0}) return fail(EINVAL, "the duration must be above 0");
   if (job.warmup < Duration{0} || job.drain < Duration{0}) return fail(EINVAL, "a time is negative");
   if (job.timeline != Duration{0} && job.timeline < kTimelineSliceMin) {
     return fail(EINVAL, "a slice of the time line is at least 100us",
                 uint64_t(std::max(job.timeline, Duration{0}).count()));
   }
+  const size_t runs = run_count(job);
+  if (runs == 0 || runs > kRunsMax) return fail(EINVAL, "1 to 64 runs: sizes times concurrencies", runs);
+  if (job.timeline != Duration{0} && runs != 1)
+    return fail(EINVAL, "a time line needs exactly one size and one concurrency", runs);
   if (job.operation == Operation::kPing) return {};
-  if (job.sizes.empty() || job.sizes.size() > kRunsMax) return fail(EINVAL, "1 to 64 sizes", job.sizes.size());
-  if (job.timeline != Duration{0} && job.sizes.size() != 1) {
-    return fail(EINVAL, "a time line needs exactly one size", job.sizes.size());
-  }
+  const uint32_t concurrency = concurrency_max(job);
   for (uint32_t size : job.sizes) {
     if (size > kMaxPayload) return fail(EINVAL, "a message carries at most 1 MiB", size);
-    if (uint64_t{size} * job.concurrency > kMemoryMax) {
-      return fail(EINVAL, "size x concurrency is more than 1 GiB", uint64_t{size} * job.concurrency);
+    if (uint64_t{size} * concurrency > kMemoryMax) {
+      return fail(EINVAL, "size x concurrency is more than 1 GiB", uint64_t{size} * concurrency);
     }
-    if (job.verify && job.operation == Operation::kPut && uint64_t{size} * job.concurrency > kTargetBytes) {
+    if (job.verify && job.operation == Operation::kPut && uint64_t{size} * concurrency > kTargetBytes) {
       return fail(EINVAL,
                   "verified puts need size x concurrency of at most 1 MiB: each has its own place in the target",
-                  uint64_t{size} * job.concurrency);
+                  uint64_t{size} * concurrency);
     }
   }
   return {};
 }
 
 SubmitterSize Generator::submitter_size(const Job& job) {
-  return {.ops = job.concurrency    // an operation of each slot
-                 + job.concurrency  // the unlink of each slot
-                 + 16,              // the queue, and spare
-          .mds = job.concurrency,
+  const uint32_t slots = concurrency_max(job);
+  return {.ops = slots    // an operation of each slot
+                 + slots  // the unlink of each slot
+                 + 16,    // the queue, and spare
+          .mds = slots,
           .eqs = 1,
           .segment_blocks = 1};
 }
 
 Result<std::unique_ptr<Generator>> Generator::create(Submitter& submitter, const Job& job, BusyCycles busy_cycles) {
   if (auto checked = job_check(job); !checked) return tl::unexpected(checked.error());
-  if (submitter.md_slots() < job.concurrency)
-    return fail(ENOSPC, "the submitter has too few MDs", submitter.md_slots());
-  auto eq = submitter.eq_open(job.concurrency    // a final event of each slot
-                              + job.concurrency  // a kUnlink of each slot
-                              + 16);             // spare
+  const uint32_t slots = concurrency_max(job);
+  if (submitter.md_slots() < slots) return fail(ENOSPC, "the submitter has too few MDs", submitter.md_slots());
+  auto eq = submitter.eq_open(slots    // a final event of each slot
+                              + slots  // a kUnlink of each slot
+                              + 16);   // spare
   if (!eq) return tl::unexpected(eq.error());
   return std::unique_ptr<Generator>(new Generator(submitter, job, std::move(busy_cycles), *eq));
 }
@@ -74,14 +76,14 @@ Generator::Generator(Submitter& submitter, const Job& job, BusyCycles busy_cycle
       eq_(eq),
       latencies_(std::make_unique<Histogram>()),
       timeline_(job.timeline),
-      slots_(job.concurrency) {
+      slots_(concurrency_max(job)) {
   uint32_t largest = kPingBytes;
   for (uint32_t size : job.sizes) largest = std::max(largest, size);
-  memory_bytes_ = size_t{largest} * (reads_back() ? 2 : 1) * job.concurrency;
+  memory_bytes_ = size_t{largest} * (reads_back() ? 2 : 1) * slots_.size();
   memory_ = page_memory(memory_bytes_);
   pattern_fill(memory(), 0);
-  ready_.reserve(job.concurrency);
-  back_.reserve(job.concurrency);
+  ready_.reserve(slots_.size());
+  back_.reserve(slots_.size());
 }
 
 void Generator::phase_to(Phase phase, Instant now) {
@@ -92,8 +94,8 @@ void Generator::phase_to(Phase phase, Instant now) {
 void Generator::run_begin(Instant now) {
   now_ = RunResult{};
   now_.operation = job_.operation;
-  now_.concurrency = job_.concurrency;
-  now_.size = job_.operation == Operation::kPing ? 0 : job_.sizes[run_];
+  now_.concurrency = job_.concurrency[run_ % job_.concurrency.size()];
+  now_.size = job_.operation == Operation::kPing ? 0 : job_.sizes[run_ / job_.concurrency.size()];
   slot_bytes_ = job_.operation == Operation::kPing ? kPingBytes : now_.size;
   latencies_->clear();
   issued_measured_ = ended_measured_ = 0;
@@ -110,8 +112,7 @@ void Generator::run_end(Instant now) {
   const bool stuck = in_flight_ != 0 || bound_ != 0;  // MDs that the worker still has cannot be used again
   results_.push_back(now_);
   now_ = RunResult{};
-  const uint32_t runs = job_.operation == Operation::kPing ? 1 : uint32_t(job_.sizes.size());
-  if (stuck || stopping_ || ++run_ >= runs) {
+  if (stuck || stopping_ || ++run_ >= run_count(job_)) {
     (void)submitter_.eq_close(eq_);  // a full ring: the queue goes with the submitter
     phase_to(Phase::kDone, now);
     return;
@@ -134,8 +135,10 @@ void Generator::measure_end(Instant at) {
   now_.latency_min = latencies_->min();
   now_.latency_mean = latencies_->mean();
   now_.latency_p50 = latencies_->quantile(0.5);
+  now_.latency_p90 = latencies_->quantile(0.9);
   now_.latency_p99 = latencies_->quantile(0.99);
   now_.latency_p999 = latencies_->quantile(0.999);
+  now_.latency_p9999 = latencies_->quantile(0.9999);
   now_.latency_max = latencies_->max();
   if (busy_cycles_ && now_.completed != 0) {
     now_.cycles_per_message = double(busy_cycles_() - cycles_before_) / double(now_.completed);
@@ -148,7 +151,7 @@ void Generator::advance(Instant now) {
     case Phase::kWaiting: run_begin(now); return;
     case Phase::kBind:
       bind_slots(now);
-      if (phase_ != Phase::kBind || bound_ < job_.concurrency) return;
+      if (phase_ != Phase::kBind || bound_ < now_.concurrency) return;
       if (job_.warmup > Duration{0}) return phase_to(Phase::kWarmup, now);
       return measure_begin(now);
     case Phase::kWarmup:
@@ -239,9 +242,10 @@ Instant Generator::next_turn(Instant now) const {
 Snapshot Generator::snapshot(Instant now) const {
   Snapshot shot;
   shot.run = run_;
-  shot.runs = job_.operation == Operation::kPing ? 1 : uint32_t(job_.sizes.size());
+  shot.runs = uint32_t(run_count(job_));
   shot.phase = phase_;
   shot.size = now_.size;
+  shot.concurrency = now_.concurrency;
   shot.elapsed = phase_ == Phase::kWaiting ? Duration{0} : now - phase_since_;
   shot.completed = latencies_->count();
   shot.bytes = now_.bytes;

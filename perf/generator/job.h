@@ -1,5 +1,6 @@
 // Job, progress and result of a generator. Plain values; text and JSON are in job_json.h.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -33,21 +34,30 @@ inline constexpr uint32_t kConcurrencyMax = 4096;
 inline constexpr uint64_t kMemoryMax = uint64_t{1} << 30;  ///< size x concurrency
 inline constexpr uint32_t kRunsMax = 64;
 
-/// Runs one after the other, one for each size.
+/// Runs one after the other: for each size, one for each concurrency.
 struct Job {
   Operation operation = Operation::kPut;
   ProcessId target{kAnyNid, kLnetPid};
-  Nid self;                           ///< source NID; ANY = choose
-  std::vector<uint32_t> sizes{4096};  ///< bytes; a ping has none
-  uint32_t concurrency = 1;           ///< operations under way at once
-  Duration duration = 3s;             ///< of each measurement, when count is 0
-  uint64_t count = 0;                 ///< operations of each measurement; 0 = by duration
-  Duration warmup = 500ms;            ///< before each measurement, not measured
-  bool verify = false;                ///< check every byte end to end; a put is read back
-  bool threads = false;               ///< the load has a thread of its own, not that of its worker
+  Nid self;                              ///< source NID; ANY = choose
+  std::vector<uint32_t> sizes{4096};     ///< bytes; a ping has none
+  std::vector<uint32_t> concurrency{1};  ///< operations under way at once
+  Duration duration = 3s;                ///< of each measurement, when count is 0
+  uint64_t count = 0;                    ///< operations of each measurement; 0 = by duration
+  Duration warmup = 500ms;               ///< before each measurement, not measured
+  bool verify = false;                   ///< check every byte end to end; a put is read back
+  bool threads = false;                  ///< the load has a thread of its own, not that of its worker
   Duration drain = 10s;  ///< how long operations may still end by themselves after a run; then they are cancelled
-  Duration timeline{};   ///< length of a slice of RunResult::timeline; 0 = no time line. With one size only
+  Duration timeline{};   ///< length of a slice of RunResult::timeline; 0 = no time line. For one run only
 };
+
+/// How many runs a job has.
+[[nodiscard]] inline size_t run_count(const Job& job) {
+  return (job.operation == Operation::kPing ? 1 : job.sizes.size()) * job.concurrency.size();
+}
+/// The most operations that are under way at once in any run.
+[[nodiscard]] inline uint32_t concurrency_max(const Job& job) {
+  return job.concurrency.empty() ? 0 : *std::max_element(job.concurrency.begin(), job.concurrency.end());
+}
 
 /// Errors are EINVAL with a sentence.
 [[nodiscard]] Result<void> job_check(const Job& job);
@@ -60,6 +70,7 @@ struct Snapshot {
   uint32_t runs = 0;
   Phase phase = Phase::kWaiting;
   uint32_t size = 0;
+  uint32_t concurrency = 0;
   Duration elapsed{};      ///< in this phase
   uint64_t completed = 0;  ///< measured so far
   uint64_t bytes = 0;
@@ -76,7 +87,8 @@ struct RunResult {
   Duration elapsed{};  ///< of the measurement
   uint64_t completed = 0;
   uint64_t bytes = 0;
-  Duration latency_min{}, latency_mean{}, latency_p50{}, latency_p99{}, latency_p999{}, latency_max{};
+  Duration latency_min{}, latency_mean{}, latency_p50{}, latency_p90{}, latency_p99{}, latency_p999{}, latency_p9999{},
+      latency_max{};
   Duration longest_pause{};                  ///< of the measurement: longest time without an operation that ended well
   std::optional<double> cycles_per_message;  ///< busy cycles of this node's workers / messages measured
 

@@ -37,7 +37,7 @@ bool read_duration(const json& value, Duration& out) {
   return true;
 }
 
-bool read_sizes(const json& value, std::vector<uint32_t>& out) {
+bool read_list(const json& value, std::vector<uint32_t>& out) {
   if (!value.is_array()) return false;
   out.clear();
   for (const json& size : value) {
@@ -45,6 +45,13 @@ bool read_sizes(const json& value, std::vector<uint32_t>& out) {
     if (!read_unsigned(size, out.back(), UINT32_MAX)) return false;
   }
   return true;
+}
+
+/// A number, or a list of them.
+bool read_concurrency(const json& value, std::vector<uint32_t>& out) {
+  if (value.is_array()) return read_list(value, out);
+  out.assign(1, 0);
+  return read_unsigned(value, out.front(), UINT32_MAX);
 }
 
 bool read_operation(const json& value, Operation& out) {
@@ -69,8 +76,8 @@ Read read_field(const std::string& key, const json& value, Job& job) {
   if (key == "operation") return good(read_operation(value, job.operation));
   if (key == "target") return good(read_nid(value, job.target.nid));
   if (key == "self") return good(read_nid(value, job.self));
-  if (key == "sizes") return good(read_sizes(value, job.sizes));
-  if (key == "concurrency") return good(read_unsigned(value, job.concurrency, UINT32_MAX));
+  if (key == "sizes") return good(read_list(value, job.sizes));
+  if (key == "concurrency") return good(read_concurrency(value, job.concurrency));
   if (key == "duration_ns") return good(read_duration(value, job.duration));
   if (key == "count") return good(read_unsigned(value, job.count, UINT64_MAX));
   if (key == "warmup_ns") return good(read_duration(value, job.warmup));
@@ -141,6 +148,7 @@ json snapshot_json(const Snapshot& shot) {
           {"runs", shot.runs},
           {"phase", kPhaseNames[size_t(shot.phase)]},
           {"size", shot.size},
+          {"concurrency", shot.concurrency},
           {"elapsed_ns", shot.elapsed.count()},
           {"completed", shot.completed},
           {"bytes", shot.bytes},
@@ -157,6 +165,7 @@ Snapshot snapshot_from_json(const json& object) {
   for (unsigned i = 0; i < std::size(kPhaseNames); ++i)
     if (phase == kPhaseNames[i]) shot.phase = Phase(i);
   shot.size = get_or<uint32_t>(object, "size", 0);
+  shot.concurrency = get_or<uint32_t>(object, "concurrency", 0);
   shot.elapsed = get_ns(object, "elapsed_ns");
   shot.completed = get_or<uint64_t>(object, "completed", 0);
   shot.bytes = get_or<uint64_t>(object, "bytes", 0);
@@ -226,8 +235,10 @@ json result_json(const RunResult& r) {
                   {{"min", r.latency_min.count()},
                    {"mean", r.latency_mean.count()},
                    {"p50", r.latency_p50.count()},
+                   {"p90", r.latency_p90.count()},
                    {"p99", r.latency_p99.count()},
                    {"p99_9", r.latency_p999.count()},
+                   {"p99_99", r.latency_p9999.count()},
                    {"max", r.latency_max.count()}}},
                  {"longest_pause_ns", r.longest_pause.count()},
                  {"cycles_per_message", nullptr},
@@ -260,8 +271,10 @@ RunResult result_from_json(const json& object) {
     r.latency_min = get_ns(*it, "min");
     r.latency_mean = get_ns(*it, "mean");
     r.latency_p50 = get_ns(*it, "p50");
+    r.latency_p90 = get_ns(*it, "p90");
     r.latency_p99 = get_ns(*it, "p99");
     r.latency_p999 = get_ns(*it, "p99_9");
+    r.latency_p9999 = get_ns(*it, "p99_99");
     r.latency_max = get_ns(*it, "max");
   }
   if (const auto it = object.find("cycles_per_message"); it != object.end() && it->is_number()) {

@@ -30,7 +30,7 @@ uint32_t Generator::remote_offset(uint32_t index) const {
 }
 
 void Generator::bind_slots(Instant now) {
-  for (uint32_t i = 0; i < slots_.size(); ++i) {
+  for (uint32_t i = 0; i < now_.concurrency; ++i) {
     Slot& slot = slots_[i];
     if (slot.state != SlotState::kUnbound) continue;
     const std::span<std::byte> memory = memory_of(i);

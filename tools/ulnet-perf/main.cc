@@ -17,7 +17,7 @@ int run(int argc, char** argv) {
     return options.error().exit_code;
   }
   Signals signals;
-  Screen screen(options->json);
+  Screen screen(options->format);
   if (options->serve) std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves ends the text, not the node
   if (options->serve) return serve(*options, signals, screen);
   if (!options->node.socket.empty()) return generate_there(*options, signals, screen);

@@ -33,18 +33,26 @@ std::vector<std::string> split(const std::string& text, char at) {
 
 /// Options as text, as CLI11 delivers them.
 struct Raw {
-  std::string target, self, sizes = "4K", duration = "3s", warmup, drain, timeline;
-  uint32_t concurrency = 1;
+  std::string target, self, sizes = "4K", concurrency = "1", duration = "3s", warmup, drain, timeline;
   uint64_t count = 0;
   bool verify = false;
   bool threads = false;
 };
 
+/// As the command line has them: at most one.
+struct Formats {
+  bool json = false, json_stream = false, csv = false;
+};
+
 // These options may stand before or behind the command: CLI11 passes on options that a command does not define.
-void add_node_options(CLI::App& app, Options& options) {
-  NodeOptions& node = options.node;
+void add_node_options(CLI::App& app, NodeOptions& node, Formats& formats) {
   app.fallthrough();
-  app.add_flag("--json", options.json, "Print JSON (schema 1, docs/ulnet-perf.md) instead of a table");
+  CLI::Option* json = app.add_flag("--json", formats.json, "Print JSON (schema 1, docs/ulnet-perf.md), not a table");
+  CLI::Option* stream = app.add_flag("--json-stream", formats.json_stream,
+                                     "Print a line of JSON for each event: start, progress, run, end");
+  CLI::Option* csv = app.add_flag("--csv", formats.csv, "Print CSV: a line of names, and one for each measurement");
+  json->excludes(stream)->excludes(csv);
+  stream->excludes(csv);
   app.add_option("--socket", node.socket, "Let the ulnetd with this control socket generate, instead of a node inside")
       ->option_text("PATH");
   app.add_option("--config", node.config, "Configuration (YAML) of the node inside")->option_text("FILE");
@@ -71,7 +79,8 @@ void add_job_options(CLI::App& app, Raw& raw, bool sized) {
     app.add_option("--size", raw.sizes, "Bytes: list and ranges, 0 to 1M: 4K,64K or 1K..1M or 1..1M*4 (4K)")
         ->option_text("SIZES");
   }
-  app.add_option("-c,--concurrency", raw.concurrency, "Operations in progress at one time (1)")->option_text("N");
+  app.add_option("-c,--concurrency", raw.concurrency, "Operations in progress at one time: list and ranges (1)")
+      ->option_text("N,...");
   app.add_option("-d,--duration", raw.duration, "Time of each measurement (3s)")->option_text("TIME");
   app.add_option("-n,--count", raw.count, "Number of operations of each measurement, instead of --duration")
       ->option_text("N");
@@ -114,7 +123,9 @@ std::optional<OptionsEnd> job_fill(const Raw& raw, Operation operation, Job& job
   const auto sizes = sizes_parse(raw.sizes);
   if (!sizes) return refuse("--size: " + sizes.error()).value();
   job.sizes = *sizes;
-  job.concurrency = raw.concurrency;
+  const auto concurrency = concurrency_parse(raw.concurrency);
+  if (!concurrency) return refuse("--concurrency: " + concurrency.error()).value();
+  job.concurrency = *concurrency;
   job.count = raw.count;
   job.verify = raw.verify;
   job.threads = raw.threads;
@@ -171,13 +182,22 @@ tl::expected<uint64_t, std::string> size_parse(const std::string& text) {
   return value << shift;
 }
 
-tl::expected<std::vector<uint32_t>, std::string> sizes_parse(const std::string& text) {
-  std::vector<uint32_t> sizes;
+namespace {
+
+struct ListOf {
+  uint32_t max;
+  const char* above;  ///< the error of a number above `max`
+  const char* wrong;  ///< the error of text that is no number
+};
+
+/// A list of numbers and ranges.
+tl::expected<std::vector<uint32_t>, std::string> list_parse(const std::string& text, const ListOf& of) {
+  std::vector<uint32_t> values;
   for (const std::string& part : split(text, ',')) {
     const size_t dots = part.find("..");
     const size_t star = dots == std::string::npos ? dots : part.find('*', dots);
     const auto first = size_parse(part.substr(0, dots));
-    if (!first) return tl::unexpected(first.error());
+    if (!first) return tl::unexpected(fmt::format("'{}' {}", part.substr(0, dots), of.wrong));
     auto last = first;
     uint64_t factor = 2;
     if (dots != std::string::npos) {
@@ -190,14 +210,29 @@ tl::expected<std::vector<uint32_t>, std::string> sizes_parse(const std::string& 
       factor = *parsed;
     }
     if (*last < *first)
-      return tl::unexpected(fmt::format("'{}': a range must go from a smaller to a larger size", part));
-    if (*last > kMaxPayload) return tl::unexpected(fmt::format("'{}': a message carries at most 1M", part));
-    if (factor > kMaxPayload) factor = kMaxPayload;
-    for (uint64_t size = *first; size < *last; size = size == 0 ? 1 : size * factor) sizes.push_back(uint32_t(size));
-    sizes.push_back(uint32_t(*last));
-    if (sizes.size() > kRunsMax) return tl::unexpected(fmt::format("more than {} sizes", kRunsMax));
+      return tl::unexpected(fmt::format("'{}': a range must go from a smaller to a larger number", part));
+    if (*last > of.max) return tl::unexpected(fmt::format("'{}': {}", part, of.above));
+    if (factor > of.max) factor = of.max;
+    for (uint64_t value = *first; value < *last; value = value == 0 ? 1 : value * factor)
+      values.push_back(uint32_t(value));
+    values.push_back(uint32_t(*last));
+    if (values.size() > kRunsMax) return tl::unexpected(fmt::format("more than {} values", kRunsMax));
   }
-  return sizes;
+  return values;
+}
+
+}  // namespace
+
+tl::expected<std::vector<uint32_t>, std::string> sizes_parse(const std::string& text) {
+  return list_parse(text, {.max = kMaxPayload,
+                           .above = "a message carries at most 1M",
+                           .wrong = "is not a size; write for example 0, 4096, 4K or 1M"});
+}
+
+tl::expected<std::vector<uint32_t>, std::string> concurrency_parse(const std::string& text) {
+  return list_parse(text, {.max = kConcurrencyMax,
+                           .above = "concurrency is 1 to 4096",
+                           .wrong = "is not a number; write for example 1, 8 or 1..64"});
 }
 
 tl::expected<Duration, std::string> duration_parse(const std::string& text) {
@@ -246,10 +281,11 @@ std::string node_yaml(const NodeOptions& node) {
 tl::expected<Options, OptionsEnd> options_parse(const std::vector<std::string>& arguments) {
   Options options;
   Raw raw;
+  Formats formats;
   CLI::App app("Measures LNet: pings, acknowledged puts and gets against a target.", "ulnet-perf");
   app.require_subcommand(1);
   app.footer("ulnet-perf wire --help: packet ports without LNet, as the upper limit for LNet over them");
-  add_node_options(app, options);
+  add_node_options(app, options.node, formats);
   CLI::App* serve = app.add_subcommand("serve", "Run a target: portal 63 takes puts and serves gets, until Ctrl-C");
   CLI::App* ping = app.add_subcommand("ping", "LNet pings: every LNet node answers them");
   CLI::App* put = app.add_subcommand("put", "Acknowledged PUTs into a target (ulnet-perf serve, or perf_target: true)");
@@ -265,14 +301,20 @@ tl::expected<Options, OptionsEnd> options_parse(const std::vector<std::string>& 
   } catch (const CLI::ParseError& error) {
     return refuse(std::string(error.what()) + "; see ulnet-perf --help");
   }
+  options.format = formats.json          ? Format::kJson
+                   : formats.json_stream ? Format::kJsonStream
+                   : formats.csv         ? Format::kCsv
+                                         : Format::kTable;
   options.serve = serve->parsed();
+  if (options.serve && (formats.json_stream || formats.csv))
+    return refuse("serve measures nothing: use --json, or neither --json-stream nor --csv");
   if (options.serve && !options.node.socket.empty()) {
     return refuse("a running ulnetd serves with `ulnet: perf_target: true`; omit --socket");
   }
   if (!options.serve) {
     const Operation operation = ping->parsed() ? Operation::kPing : put->parsed() ? Operation::kPut : Operation::kGet;
     if (auto end = job_fill(raw, operation, options.job)) return tl::unexpected(*end);
-    if (options.job.timeline != Duration{0} && !options.json) {
+    if (options.job.timeline != Duration{0} && !formats.json && !formats.json_stream) {
       return refuse("--timeline: the time line is a part of the JSON report; add --json");
     }
   }

@@ -21,10 +21,18 @@ struct NodeOptions {
   uint32_t workers = 1;
 };
 
+/// The form of the results on stdout.
+enum class Format : uint8_t {
+  kTable,
+  kJson,        ///< one document at the end
+  kJsonStream,  ///< a line of JSON for each event, when it happens
+  kCsv,         ///< a line of names, and one for each run
+};
+
 struct Options {
   bool serve = false;  ///< be the target; `job` means nothing then
   Job job;
-  bool json = false;
+  Format format = Format::kTable;
   NodeOptions node;
 };
 
@@ -42,6 +50,8 @@ struct OptionsEnd {
 /// "0,4K,64K..1M": lists, and ranges that double ("..") or grow by a factor ("1..1M*4"); the end of a range always
 /// counts.
 [[nodiscard]] tl::expected<std::vector<uint32_t>, std::string> sizes_parse(const std::string& text);
+/// The same for numbers of operations under way at once.
+[[nodiscard]] tl::expected<std::vector<uint32_t>, std::string> concurrency_parse(const std::string& text);
 /// "3s", "500ms", "1.5m", "2h"; a plain number is in seconds.
 [[nodiscard]] tl::expected<Duration, std::string> duration_parse(const std::string& text);
 /// The configuration that `node` describes without a file, as YAML.

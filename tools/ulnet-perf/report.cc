@@ -7,7 +7,7 @@
 namespace ulnet::perf {
 namespace {
 
-constexpr const char* kRow = "{:<5}{:>6}{:>6}{:>13}{:>10}{:>10}{:>10}{:>10}{:>10}{:>11}{:>8}\n";
+constexpr const char* kRow = "{:<5}{:>6}{:>6}{:>13}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>11}{:>8}\n";
 
 std::string errors_text(const std::map<int32_t, uint64_t>& errors) {
   std::string text;
@@ -29,7 +29,88 @@ const char* phase_text(Phase phase) {
   return "";
 }
 
+struct Column {
+  const char* name;
+  std::string (*text)(const RunResult&);
+};
+std::string text_of(uint64_t number) {
+  return std::to_string(number);
+}
+std::string text_of(Duration time) {
+  return std::to_string(time.count());
+}
+template <auto kField>
+std::string field(const RunResult& run) {
+  return text_of(run.*kField);
+}
+constexpr Column kColumns[] = {
+    {"operation", [](const RunResult& r) { return std::string(operation_name(r.operation)); }},
+    {"size", field<&RunResult::size>},
+    {"concurrency", field<&RunResult::concurrency>},
+    {"elapsed_ns", field<&RunResult::elapsed>},
+    {"completed", field<&RunResult::completed>},
+    {"bytes", field<&RunResult::bytes>},
+    {"messages_per_second", [](const RunResult& r) { return fmt::format("{:.1f}", r.messages_per_second()); }},
+    {"gigabits_per_second", [](const RunResult& r) { return fmt::format("{:.6f}", r.gigabits_per_second()); }},
+    {"min_ns", field<&RunResult::latency_min>},
+    {"mean_ns", field<&RunResult::latency_mean>},
+    {"p50_ns", field<&RunResult::latency_p50>},
+    {"p90_ns", field<&RunResult::latency_p90>},
+    {"p99_ns", field<&RunResult::latency_p99>},
+    {"p99_9_ns", field<&RunResult::latency_p999>},
+    {"p99_99_ns", field<&RunResult::latency_p9999>},
+    {"max_ns", field<&RunResult::latency_max>},
+    {"longest_pause_ns", field<&RunResult::longest_pause>},
+    {"cycles_per_message",
+     [](const RunResult& r) { return r.cycles_per_message ? fmt::format("{:.1f}", *r.cycles_per_message) : ""; }},
+    {"accepted", field<&RunResult::accepted>},
+    {"ended", field<&RunResult::ended>},
+    {"lost", field<&RunResult::lost>},
+    {"abandoned", field<&RunResult::abandoned>},
+    {"duplicates", field<&RunResult::duplicates>},
+    {"failed", field<&RunResult::failed>},
+    {"verified", field<&RunResult::verified>},
+    {"mismatched", field<&RunResult::mismatched>},
+    {"interrupted", [](const RunResult& r) { return std::string(r.interrupted ? "true" : "false"); }},
+};
+
+template <class Text>
+std::string csv_line(Text&& text) {
+  std::string line;
+  for (const Column& column : kColumns) line += (line.empty() ? "" : ",") + text(column);
+  return line + "\n";
+}
+
 }  // namespace
+
+std::string csv_head() {
+  return csv_line([](const Column& column) { return std::string(column.name); });
+}
+
+std::string csv_row(const RunResult& run) {
+  return csv_line([&run](const Column& column) { return column.text(run); });
+}
+
+std::string start_event(const Job& job, const nlohmann::ordered_json& machine) {
+  const nlohmann::ordered_json event = {
+      {"event", "start"}, {"schema", kJsonSchema}, {"job", job_json(job)}, {"machine", machine}};
+  return event.dump() + "\n";
+}
+
+std::string progress_event(const Snapshot& now) {
+  const nlohmann::ordered_json event = {{"event", "progress"}, {"progress", snapshot_json(now)}};
+  return event.dump() + "\n";
+}
+
+std::string run_event(const RunResult& run) {
+  const nlohmann::ordered_json event = {{"event", "run"}, {"run", result_json(run)}};
+  return event.dump() + "\n";
+}
+
+std::string end_event(bool ok) {
+  const nlohmann::ordered_json event = {{"event", "end"}, {"ok", ok}};
+  return event.dump() + "\n";
+}
 
 std::string size_text(uint64_t bytes) {
   if (bytes != 0 && bytes % (1u << 20) == 0) return fmt::format("{}M", bytes >> 20);
@@ -50,7 +131,7 @@ std::string latency_text(Duration latency) {
 
 std::string table_head() {
   std::string head = fmt::format(fmt::runtime(kRow), "op", "size", "conc", "messages/s", "Gb/s", "p50", "p99", "p99.9",
-                                 "max", "cycles/msg", "errors");
+                                 "p99.99", "max", "cycles/msg", "errors");
   return head + std::string(head.size() - 1, '-') + "\n";
 }
 
@@ -61,7 +142,7 @@ std::string table_row(const RunResult& run) {
                      run.operation == Operation::kPing ? "-" : size_text(run.size), run.concurrency,
                      fmt::format("{:.1f}", run.messages_per_second()), fmt::format("{:.4f}", run.gigabits_per_second()),
                      latency(run.latency_p50), latency(run.latency_p99), latency(run.latency_p999),
-                     latency(run.latency_max),
+                     latency(run.latency_p9999), latency(run.latency_max),
                      run.cycles_per_message ? fmt::format("{:.0f}", *run.cycles_per_message) : "-", run.failed);
 }
 
@@ -100,6 +181,7 @@ std::string table_foot(const std::vector<RunResult>& runs) {
 std::string progress_line(const Job& job, const Snapshot& before, const Snapshot& now, Duration between) {
   std::string line = fmt::format("{}", operation_name(job.operation));
   if (job.operation != Operation::kPing) line += " " + size_text(now.size);
+  if (job.concurrency.size() > 1) line += fmt::format(" x {}", now.concurrency);
   if (now.runs > 1) line += fmt::format(" ({}/{})", now.run + 1, now.runs);
   line += fmt::format(": {}", phase_text(now.phase));
   if (now.phase == Phase::kWarmup || now.phase == Phase::kMeasure) {

@@ -1,5 +1,7 @@
-// Results and progress as text for a terminal. Pure. JSON is in perf/generator/job_json.h.
+// Results and progress as text: for a terminal, as CSV, and as events of a stream of JSON. Pure. The JSON of a run is
+// that of perf/generator/job_json.h.
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -22,5 +24,15 @@ namespace ulnet::perf {
 /// One line without its end, for a terminal that overwrites it: the current operation and its rate since `before`. The
 /// snapshot `before` was taken `between` earlier.
 [[nodiscard]] std::string progress_line(const Job& job, const Snapshot& before, const Snapshot& now, Duration between);
+
+/// CSV: the names of the columns, and one run. Times in ns, cycles/message may be empty.
+[[nodiscard]] std::string csv_head();
+[[nodiscard]] std::string csv_row(const RunResult& run);
+
+/// Events of a stream of JSON, a line each: {"event": "start" | "progress" | "run" | "end", ...}.
+[[nodiscard]] std::string start_event(const Job& job, const nlohmann::ordered_json& machine);
+[[nodiscard]] std::string progress_event(const Snapshot& now);
+[[nodiscard]] std::string run_event(const RunResult& run);
+[[nodiscard]] std::string end_event(bool ok);
 
 }  // namespace ulnet::perf

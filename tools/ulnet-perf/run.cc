@@ -5,9 +5,15 @@
 #include <cstdio>
 
 #include "perf/generator/job_json.h"
+#include "tools/ulnet-perf/machine.h"
 #include "tools/ulnet-perf/report.h"
 
 namespace ulnet::perf {
+namespace {
+
+constexpr Duration kStreamEvery = 1s;
+
+}  // namespace
 
 Signals::Signals() {
   sigemptyset(&set_);
@@ -22,7 +28,7 @@ bool Signals::wait(Duration timeout) {
   return sigtimedwait(&set_, nullptr, &limit) > 0;
 }
 
-Screen::Screen(bool json) : json_(json), live_(isatty(STDERR_FILENO) == 1) {}
+Screen::Screen(Format format) : format_(format), live_(isatty(STDERR_FILENO) == 1) {}
 
 void Screen::clear() {
   if (shown_) std::fputs("\r\033[K", stderr);
@@ -35,17 +41,10 @@ void Screen::progress(const std::string& line) {
   shown_ = true;
 }
 
-void Screen::table(const std::string& lines) {
+void Screen::print(Format format, const std::string& lines) {
+  if (format != format_) return;
   clear();
-  if (json_) return;
   std::fputs(lines.c_str(), stdout);
-  std::fflush(stdout);
-}
-
-void Screen::document(const std::string& text) {
-  clear();
-  if (!json_) return;
-  std::fputs((text + "\n").c_str(), stdout);
   std::fflush(stdout);
 }
 
@@ -67,11 +66,23 @@ std::unique_ptr<Instance> open_node(const Options& options, Screen& screen) {
   return nullptr;
 }
 
+Reporter::Reporter(const Job& job, Screen& screen) : job_(job), screen_(screen), machine_(machine_json()) {
+  screen_.print(Format::kJsonStream, start_event(job_, machine_));
+}
+
 void Reporter::runs(const std::vector<RunResult>& runs) {
-  for (; shown_ < runs.size(); ++shown_) screen_.table((shown_ == 0 ? table_head() : "") + table_row(runs[shown_]));
+  for (; shown_ < runs.size(); ++shown_) {
+    screen_.print(Format::kTable, (shown_ == 0 ? table_head() : "") + table_row(runs[shown_]));
+    screen_.print(Format::kCsv, (shown_ == 0 ? csv_head() : "") + csv_row(runs[shown_]));
+    screen_.print(Format::kJsonStream, run_event(runs[shown_]));
+  }
 }
 
 void Reporter::progress(const Snapshot& now, Instant at) {
+  if (screen_.format() == Format::kJsonStream && at - streamed_at_ >= kStreamEvery) {
+    screen_.print(Format::kJsonStream, progress_event(now));
+    streamed_at_ = at;
+  }
   screen_.progress(progress_line(job_, before_, now, at - before_at_));
   before_ = now;
   before_at_ = at;
@@ -79,10 +90,14 @@ void Reporter::progress(const Snapshot& now, Instant at) {
 
 int Reporter::end(const std::vector<RunResult>& all) {
   runs(all);
-  if (!all.empty()) screen_.table(table_foot(all));
-  const auto report = report_json(job_, all);
-  screen_.document(report.dump(2));
-  return report["ok"].get<bool>() ? 0 : 1;
+  if (!all.empty()) screen_.print(Format::kTable, table_foot(all));
+  auto report = report_json(job_, all);
+  const bool ok = report["ok"].get<bool>();
+  report["job"] = job_json(job_);
+  report["machine"] = machine_;
+  screen_.print(Format::kJson, report.dump(2) + "\n");
+  screen_.print(Format::kJsonStream, end_event(ok));
+  return ok ? 0 : 1;
 }
 
 }  // namespace ulnet::perf

@@ -2,6 +2,7 @@
 // Each returns the exit status: 0 = every operation ended once and well, 1 = not, or it could not be started.
 #pragma once
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "control/lib/ulnet.hh"
@@ -23,20 +24,17 @@ class Signals {
 /// Output of text: results to stdout. If stderr is a terminal, a progress line there is overwritten.
 class Screen {
  public:
-  explicit Screen(bool json);
+  explicit Screen(Format format);
   void progress(const std::string& line);
-  /// Whole lines of the result; not in JSON mode.
-  void table(const std::string& lines);
-  /// JSON mode's one document.
-  void document(const std::string& text);
+  /// Whole lines of the result in this format; nothing if the format is another.
+  void print(Format format, const std::string& lines);
   /// Lines for the operator.
   void note(const std::string& lines);
-  [[nodiscard]] bool json() const { return json_; }
-  [[nodiscard]] bool live() const { return live_; }
+  [[nodiscard]] Format format() const { return format_; }
 
  private:
   void clear();
-  const bool json_;
+  const Format format_;
   const bool live_;
   bool shown_ = false;
 };
@@ -48,10 +46,10 @@ int generate_there(const Options& options, Signals& signals, Screen& screen);
 /// The node inside. Null after a failure, whose reason is printed.
 [[nodiscard]] std::unique_ptr<Instance> open_node(const Options& options, Screen& screen);
 
-/// Prints rows of runs that are new, progress, and in the end what belongs to it.
+/// Prints the begin, rows of runs that are new, progress, and in the end what belongs to it.
 class Reporter {
  public:
-  Reporter(const Job& job, Screen& screen) : job_(job), screen_(screen) {}
+  Reporter(const Job& job, Screen& screen);
   void runs(const std::vector<RunResult>& runs);
   void progress(const Snapshot& now, Instant at);
   /// Returns the exit status.
@@ -60,9 +58,11 @@ class Reporter {
  private:
   const Job& job_;
   Screen& screen_;
+  const nlohmann::ordered_json machine_;
   size_t shown_ = 0;
   Snapshot before_;
   Instant before_at_ = kNever;
+  Instant streamed_at_ = kNever;  ///< the last progress event of a stream
 };
 
 }  // namespace ulnet::perf

@@ -56,14 +56,14 @@ int serve(const Options& options, Signals& signals, Screen& screen) {
     (void)instance->close();
     return 1;
   }
-  screen.table("serving puts and gets on " + nids_text(instance->nids()) + "; Ctrl-C ends\n");
+  screen.print(Format::kTable, "serving puts and gets on " + nids_text(instance->nids()) + "; Ctrl-C ends\n");
   const bool served = watch(target, signals, screen);
   if (!served) screen.note("ulnet-perf: the node closed the target\n");
   const std::string left = instance->close();  // takes the MDs back, too
   if (!left.empty()) screen.note("ulnet-perf: stopped without waiting for: " + left + "\n");
   const Target::Counts sum = target.counts();
-  screen.table(fmt::format("served {} puts ({} bytes) and {} gets ({} bytes); {} failed\n", sum.puts, sum.put_bytes,
-                           sum.gets, sum.get_bytes, sum.failed));
+  screen.print(Format::kTable, fmt::format("served {} puts ({} bytes) and {} gets ({} bytes); {} failed\n", sum.puts,
+                                           sum.put_bytes, sum.gets, sum.get_bytes, sum.failed));
   const nlohmann::ordered_json document = {{"schema", kJsonSchema},
                                            {"served",
                                             {{"puts", sum.puts},
@@ -71,7 +71,7 @@ int serve(const Options& options, Signals& signals, Screen& screen) {
                                              {"gets", sum.gets},
                                              {"get_bytes", sum.get_bytes},
                                              {"failed", sum.failed}}}};
-  screen.document(document.dump(2));
+  screen.print(Format::kJson, document.dump(2) + "\n");
   return served && left.empty() ? 0 : 1;
 }
 

@@ -359,7 +359,7 @@ TEST(Instance, verified_load_between_two_nodes) {
     job.operation = operation;
     job.target.nid = nid("127.0.0.2@tcp");
     job.sizes = {0, 1, 4096, 16384, 100001, 262144};
-    job.concurrency = 4;
+    job.concurrency = {4};
     job.count = 200;
     job.warmup = 0ms;
     job.verify = true;

@@ -102,10 +102,28 @@ class Perf(unittest.TestCase):
         done = self.run_perf('put', '127.0.0.1@tcp', '-n', '10')
         self.assertEqual(done.stderr, '')
         lines = done.stdout.splitlines()
-        self.assertEqual(lines[0].split(), ['op', 'size', 'conc', 'messages/s', 'Gb/s', 'p50', 'p99', 'p99.9', 'max',
-                                            'cycles/msg', 'errors'])
+        self.assertEqual(lines[0].split(), ['op', 'size', 'conc', 'messages/s', 'Gb/s', 'p50', 'p99', 'p99.9', 'p99.99',
+                                            'max', 'cycles/msg', 'errors'])
         self.assertEqual(lines[2].split()[:3], ['put', '4K', '1'])
         self.assertEqual(lines[3], '10 operations accepted, each ended exactly once')
+
+    def test_csv_and_a_stream_of_events(self):
+        self.serve()
+        job = ['put', '127.0.0.1@tcp', '-n', '20', '-c', '1,4', '--size', '64,4K']
+        names, *rows = (line.split(',') for line in self.run_perf(*job, '--csv').stdout.splitlines())
+        runs = [dict(zip(names, row, strict=True)) for row in rows]
+        self.assertEqual([(run['size'], run['concurrency']) for run in runs],
+                         [('64', '1'), ('64', '4'), ('4096', '1'), ('4096', '4')])
+        self.assertEqual({(run['completed'], run['failed']) for run in runs}, {('20', '0')})
+        events = [json.loads(line) for line in self.run_perf(*job, '--json-stream').stdout.splitlines()]
+        self.assertEqual(events[0]['job']['sizes'], [64, 4096])
+        self.assertEqual([event['event'] for event in events if event['event'] != 'progress'],
+                         ['start', 'run', 'run', 'run', 'run', 'end'])
+        self.assertTrue(events[-1]['ok'])
+        report = json.loads(self.run_perf(*job, '--json').stdout)
+        self.assertEqual(report['job']['concurrency'], [1, 4])
+        self.assertEqual(report['machine']['kernel'], os.uname().release)
+        self.assertEqual(report['machine']['cpus_allowed'], len(os.sched_getaffinity(0)))
 
     def test_interrupt_ends_with_the_table_so_far(self):
         server = self.serve()

@@ -28,7 +28,7 @@ struct GeneratorTest : ::testing::Test {
     Job j;
     j.target.nid = kPeer;
     j.sizes = {100};
-    j.concurrency = 4;
+    j.concurrency = {4};
     j.duration = 10ms;
     j.warmup = 2ms;
     return j;
@@ -162,13 +162,38 @@ TEST_F(GeneratorTest, sizes_run_one_after_the_other) {
   EXPECT_EQ(submitter.mds_in_use(), 0u);
 }
 
+// Each size is measured with each concurrency, and never has more under way.
+TEST_F(GeneratorTest, concurrencies_run_one_after_the_other) {
+  Job j = job();
+  j.sizes = {100, 200};
+  j.concurrency = {8, 1, 3};
+  j.count = 40;
+  begin(j);
+  std::vector<uint32_t> most(6);
+  while (!generator->done()) {
+    step();
+    const Snapshot shot = generator->snapshot(now);
+    EXPECT_EQ(shot.runs, 6u);
+    if (shot.run < most.size()) most[shot.run] = std::max(most[shot.run], shot.in_flight);
+  }
+  ASSERT_EQ(generator->results().size(), 6u);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(generator->results()[i].size, j.sizes[i / 3]);
+    EXPECT_EQ(generator->results()[i].concurrency, j.concurrency[i % 3]);
+    EXPECT_EQ(generator->results()[i].completed, 40u);
+    EXPECT_TRUE(generator->results()[i].ok());
+    EXPECT_LE(most[i], j.concurrency[i % 3]);
+  }
+  EXPECT_EQ(submitter.mds_in_use(), 0u);
+}
+
 TEST_F(GeneratorTest, operations_have_the_right_kind_portal_and_bits) {
   for (Operation operation : {Operation::kPing, Operation::kPut, Operation::kGet}) {
     Job j = job();
     j.operation = operation;
     j.self = Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000002);
     j.count = 1;
-    j.concurrency = 1;
+    j.concurrency = {1};
     j.warmup = 0ms;
     worker.seen.clear();
     begin(j);
@@ -412,7 +437,7 @@ TEST_F(GeneratorTest, a_full_ring_only_delays) {
   Submitter narrow{WorkerId{0}, 0, {.ops = 2, .mds = 16, .eqs = 1, .segment_blocks = 1}, nullptr};
   FakeWorker slow{narrow};
   Job j = job();
-  j.concurrency = 16;
+  j.concurrency = {16};
   j.count = 200;
   auto created = Generator::create(narrow, j, nullptr);
   ASSERT_TRUE(created);
@@ -481,9 +506,9 @@ TEST_F(GeneratorTest, create_refuses_what_cannot_be) {
     return created ? 0 : created.error().code;
   };
   EXPECT_EQ(code([](Job& j) { j.target.nid = kAnyNid; }), -EINVAL);
-  EXPECT_EQ(code([](Job& j) { j.concurrency = 0; }), -EINVAL);
-  EXPECT_EQ(code([](Job& j) { j.concurrency = kConcurrencyMax + 1; }), -EINVAL);
-  EXPECT_EQ(code([](Job& j) { j.concurrency = 65; }), -ENOSPC);
+  EXPECT_EQ(code([](Job& j) { j.concurrency = {0}; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.concurrency = {kConcurrencyMax + 1}; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.concurrency = {65}; }), -ENOSPC);
   EXPECT_EQ(code([](Job& j) { j.duration = Duration{0}; }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.warmup = -1ms; }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.timeline = 99us; }), -EINVAL);
@@ -492,7 +517,7 @@ TEST_F(GeneratorTest, create_refuses_what_cannot_be) {
   EXPECT_EQ(code([](Job& j) { j.sizes = {}; }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.sizes.assign(65, 1); }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.sizes = {kMaxPayload + 1}; }), -EINVAL);
-  EXPECT_EQ(code([](Job& j) { j.sizes = {kMaxPayload}, j.concurrency = 2000; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.sizes = {kMaxPayload}, j.concurrency = {2000}; }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.sizes = {kMaxPayload}, j.verify = true; }), -EINVAL);
   EXPECT_EQ(submitter.mds_in_use(), 0u);
 }

@@ -14,7 +14,7 @@ Job full_job() {
   job.target.nid = Nid::v4(Net::of(NetType::kTcp, 1), 0x0A000001);
   job.self = Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000002);
   job.sizes = {0, 4096, kMaxPayload};
-  job.concurrency = 17;
+  job.concurrency = {17};
   job.duration = 1500ms;
   job.count = 12;
   job.warmup = 0ms;
@@ -34,9 +34,19 @@ TEST(JobJson, job_comes_back_as_it_was) {
   EXPECT_EQ(back->target.pid, kLnetPid);
   EXPECT_EQ(back->self, job.self);
   EXPECT_EQ(back->sizes, job.sizes);
+  EXPECT_EQ(back->concurrency, job.concurrency);
   EXPECT_EQ(back->duration, job.duration);
   EXPECT_TRUE(back->verify && back->threads);
   EXPECT_EQ(back->timeline, job.timeline);
+}
+
+TEST(JobJson, concurrency_is_a_number_or_a_list) {
+  nlohmann::ordered_json object = job_json(full_job());
+  object["timeline_ns"] = 0;
+  object["concurrency"] = 3;
+  EXPECT_EQ(job_from_json(object).value().concurrency, std::vector<uint32_t>{3});
+  object["concurrency"] = {3, 5};
+  EXPECT_EQ(job_from_json(object).value().concurrency, (std::vector<uint32_t>{3, 5}));
 }
 
 TEST(JobJson, a_wrong_field_is_named) {
@@ -58,8 +68,12 @@ TEST(JobJson, a_wrong_field_is_named) {
   EXPECT_EQ(why("colour", "red"), "perf job: unknown field \"colour\"");
   EXPECT_EQ(why("timeline_ns", "1ms"), "perf job: bad value of \"timeline_ns\"");
   EXPECT_EQ(why("timeline_ns", 99999), "a slice of the time line is at least 100us");
-  EXPECT_EQ(why("sizes", {1, 2}), "a time line needs exactly one size");
+  EXPECT_EQ(why("sizes", {1, 2}), "a time line needs exactly one size and one concurrency");
   EXPECT_EQ(why("concurrency", 0), "concurrency is 1 to 4096");
+  EXPECT_EQ(why("concurrency", {1, 4097}), "concurrency is 1 to 4096");
+  EXPECT_EQ(why("concurrency", {1, -1}), "perf job: bad value of \"concurrency\"");
+  EXPECT_EQ(why("concurrency", nlohmann::ordered_json::array()), "concurrency is 1 to 4096");
+  EXPECT_EQ(why("concurrency", std::vector<int>(65, 1)), "1 to 64 runs: sizes times concurrencies");
   EXPECT_EQ(why("sizes", {kMaxPayload + 1}), "a message carries at most 1 MiB");
   EXPECT_EQ(job_from_json(nlohmann::ordered_json::array()).error().what, "a perf job is an object");
   EXPECT_EQ(job_from_json(nlohmann::ordered_json::object()).error().what, "the target NID is missing");
@@ -79,6 +93,8 @@ TEST(JobJson, result_comes_back_as_it_was) {
   r.latency_p99 = 4us;
   r.latency_p999 = 5us;
   r.latency_max = 6us;
+  r.latency_p90 = 7us;
+  r.latency_p9999 = 8us;
   r.cycles_per_message = 1234.5;
   r.accepted = 300010;
   r.ended = 300009;
@@ -99,6 +115,8 @@ TEST(JobJson, result_comes_back_as_it_was) {
   const RunResult back = result_from_json(nlohmann::ordered_json::parse(result_json(r).dump()));
   EXPECT_EQ(result_json(back), result_json(r));
   EXPECT_EQ(back.errors, r.errors);
+  EXPECT_EQ(back.latency_p90, r.latency_p90);
+  EXPECT_EQ(back.latency_p9999, r.latency_p9999);
   ASSERT_EQ(back.timeline.slices.size(), 2u);
   EXPECT_EQ(back.timeline.slices[0].longest, Duration{5ms});
   ASSERT_EQ(back.timeline.failures.size(), 1u);
@@ -123,6 +141,7 @@ TEST(JobJson, snapshot_comes_back_as_it_was) {
                       .runs = 3,
                       .phase = Phase::kMeasure,
                       .size = 64,
+                      .concurrency = 10,
                       .elapsed = 5ms,
                       .completed = 6,
                       .bytes = 7,

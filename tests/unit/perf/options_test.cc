@@ -41,12 +41,12 @@ TEST(PerfOptions, defaults) {
   EXPECT_EQ(o.job.target.pid, kLnetPid);
   EXPECT_TRUE(o.job.self.is_any());
   EXPECT_EQ(o.job.sizes, std::vector<uint32_t>{4096});
-  EXPECT_EQ(o.job.concurrency, 1u);
+  EXPECT_EQ(o.job.concurrency, std::vector<uint32_t>{1});
   EXPECT_EQ(o.job.duration, Duration{3s});
   EXPECT_EQ(o.job.warmup, Duration{500ms});
   EXPECT_EQ(o.job.drain, Duration{10s});
   EXPECT_FALSE(o.job.verify || o.job.threads);
-  EXPECT_FALSE(o.json);
+  EXPECT_EQ(o.format, Format::kTable);
   EXPECT_EQ(o.node.workers, 1u);
 }
 
@@ -56,11 +56,12 @@ TEST(PerfOptions, everything_at_once) {
       "--warmup 0 --drain 1h --verify --threads --json");
   EXPECT_EQ(o.job.operation, Operation::kGet);
   EXPECT_EQ(o.job.sizes, (std::vector<uint32_t>{0, 4096, kMaxPayload}));
-  EXPECT_EQ(o.job.concurrency, 8u);
+  EXPECT_EQ(o.job.concurrency, std::vector<uint32_t>{8});
   EXPECT_EQ(o.job.duration, Duration{90s});
   EXPECT_EQ(o.job.warmup, Duration{0});
   EXPECT_EQ(o.job.drain, Duration{1h});
-  EXPECT_TRUE(o.job.verify && o.job.threads && o.json);
+  EXPECT_TRUE(o.job.verify && o.job.threads);
+  EXPECT_EQ(o.format, Format::kJson);
   EXPECT_EQ(o.node.socket, "/run/u.sock");
   EXPECT_EQ(o.job.self.address_v4(), 0x0A000009u);
 }
@@ -69,6 +70,32 @@ TEST(PerfOptions, count_means_no_warm_up_unless_said) {
   EXPECT_EQ(good("ping 10.0.0.2@tcp --nid 10.0.0.1 -n 3").job.warmup, Duration{0});
   EXPECT_EQ(good("ping 10.0.0.2@tcp --nid 10.0.0.1 -n 3 --warmup 1s").job.warmup, Duration{1s});
   EXPECT_EQ(good("ping 10.0.0.2@tcp --nid 10.0.0.1 -n 3").job.count, 3u);
+}
+
+TEST(PerfOptions, one_format) {
+  EXPECT_EQ(good("ping 10.0.0.2 --nid 10.0.0.1 --csv").format, Format::kCsv);
+  EXPECT_EQ(good("ping 10.0.0.2 --nid 10.0.0.1 --json-stream --timeline 1ms").format, Format::kJsonStream);
+  for (const char* two : {"--json --csv", "--csv --json-stream", "--json-stream --json"})
+    EXPECT_NE(bad(std::string("ping 10.0.0.2 --nid 10.0.0.1 ") + two).find("excludes"), std::string::npos) << two;
+  for (const char* one : {"--csv", "--json-stream"}) {
+    EXPECT_EQ(bad(std::string("serve --nid 10.0.0.1 ") + one),
+              "ulnet-perf: serve measures nothing: use --json, or neither --json-stream nor --csv\n");
+  }
+}
+
+TEST(PerfOptions, concurrency_is_a_list) {
+  using List = std::vector<uint32_t>;
+  EXPECT_EQ(good("put 10.0.0.2 --nid 10.0.0.1 -c 1,8,32").job.concurrency, (List{1, 8, 32}));
+  EXPECT_EQ(good("ping 10.0.0.2 --nid 10.0.0.1 -c 1..64*4").job.concurrency, (List{1, 4, 16, 64}));
+  EXPECT_EQ(concurrency_parse("4K").value(), List{4096});
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 -c 1,4097"),
+            "ulnet-perf: --concurrency: '4097': concurrency is 1 to 4096\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 -c 1,,2"),
+            "ulnet-perf: --concurrency: '' is not a number; write for example 1, 8 or 1..64\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 -c 1..1K --size 1..64"),
+            "ulnet-perf: 1 to 64 runs: sizes times concurrencies\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --json --timeline 1ms -c 1,2"),
+            "ulnet-perf: a time line needs exactly one size and one concurrency\n");
 }
 
 TEST(PerfOptions, a_time_line_is_optional) {
@@ -97,8 +124,8 @@ TEST(PerfOptions, node_options_stand_anywhere) {
                            "--json ping 10.0.0.2 --socket /s -c 2"}) {
     const Options o = good(line);
     EXPECT_EQ(o.node.socket, "/s") << line;
-    EXPECT_TRUE(o.json) << line;
-    EXPECT_EQ(o.job.concurrency, 2u) << line;
+    EXPECT_EQ(o.format, Format::kJson) << line;
+    EXPECT_EQ(o.job.concurrency, std::vector<uint32_t>{2}) << line;
   }
   EXPECT_EQ(good("put --nid 10.0.0.1 --nid 10.0.1.1@tcp1 10.0.0.2").node.nids, (Words{"10.0.0.1", "10.0.1.1@tcp1"}));
 }
@@ -121,7 +148,7 @@ TEST(PerfOptions, commands_that_must_fail_give_the_reason) {
   EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --json --timeline 1us"),
             "ulnet-perf: a slice of the time line is at least 100us\n");
   EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --json --timeline 1ms --size 1,2"),
-            "ulnet-perf: a time line needs exactly one size\n");
+            "ulnet-perf: a time line needs exactly one size and one concurrency\n");
   EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --timeline 1ms"),
             "ulnet-perf: --timeline: the time line is a part of the JSON report; add --json\n");
   EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --duration 0"), "ulnet-perf: the duration must be above 0\n");
@@ -164,9 +191,9 @@ TEST(PerfOptions, sizes) {
   EXPECT_EQ(sizes_parse("1..1M*32").value(), (Sizes{1, 32, 1024, 32768, kMaxPayload}));
   EXPECT_EQ(sizes_parse("7..7").value(), Sizes{7});
   EXPECT_EQ(sizes_parse("1..1M*99999999999").value(), (Sizes{1, kMaxPayload}));
-  EXPECT_EQ(sizes_parse("8..4").error(), "'8..4': a range must go from a smaller to a larger size");
+  EXPECT_EQ(sizes_parse("8..4").error(), "'8..4': a range must go from a smaller to a larger number");
   EXPECT_EQ(sizes_parse("1..4*1").error(), "'1..4*1': the factor must be 2 or more");
-  EXPECT_EQ(sizes_parse("0..1M,0..1M,0..1M").error(), "more than 64 sizes");
+  EXPECT_EQ(sizes_parse("0..1M,0..1M,0..1M").error(), "more than 64 values");
   for (const char* text : {"", ",", "4K,", "-1", "1.5K", "..", "1..", "99999999999999999999", "99999999999999G"})
     EXPECT_FALSE(sizes_parse(text)) << text;
 }

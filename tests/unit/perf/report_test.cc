@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <sstream>
+
 namespace ulnet::perf {
 namespace {
 
@@ -15,6 +18,7 @@ RunResult run() {
   r.latency_p50 = 61250ns;
   r.latency_p99 = 101400ns;
   r.latency_p999 = 1502ns * 1000;
+  r.latency_p9999 = 2ms;
   r.latency_max = 3s;
   r.cycles_per_message = 8123.4;
   r.accepted = r.ended = 300100;
@@ -22,16 +26,19 @@ RunResult run() {
 }
 
 TEST(PerfReport, table_lines_up) {
-  EXPECT_EQ(table_head() + table_row(run()),
-            "op     size  conc   messages/s      Gb/s       p50       p99     p99.9       max cycles/msg  errors\n"
-            "---------------------------------------------------------------------------------------------------\n"
-            "put      4K     8     100000.0    3.2768   61.25us   101.4us   1.502ms    3.000s       8123       0\n");
+  EXPECT_EQ(
+      table_head() + table_row(run()),
+      "op     size  conc   messages/s      Gb/s       p50       p99     p99.9    p99.99       max cycles/msg  errors\n"
+      "-------------------------------------------------------------------------------------------------------------\n"
+      "put      4K     8     100000.0    3.2768   61.25us   101.4us   1.502ms   2.000ms    3.000s       8123       "
+      "0\n");
   RunResult ping;
   ping.operation = Operation::kPing;
   ping.concurrency = 1;
   ping.failed = 3;
   EXPECT_EQ(table_row(ping),
-            "ping      -     1          0.0    0.0000         -         -         -         -          -       3\n");
+            "ping      -     1          0.0    0.0000         -         -         -         -         -          -     "
+            "  3\n");
 }
 
 TEST(PerfReport, foot_says_how_it_ended) {
@@ -58,6 +65,38 @@ TEST(PerfReport, foot_says_how_it_ended) {
             "LOST 1 operations, 2 ended more than once (600200 accepted, 600199 ended): a fault of ulnet\n");
 }
 
+TEST(PerfReport, csv_has_a_column_for_each_name) {
+  EXPECT_EQ(csv_head(),
+            "operation,size,concurrency,elapsed_ns,completed,bytes,messages_per_second,gigabits_per_second,min_ns,"
+            "mean_ns,p50_ns,p90_ns,p99_ns,p99_9_ns,p99_99_ns,max_ns,longest_pause_ns,cycles_per_message,accepted,"
+            "ended,lost,abandoned,duplicates,failed,verified,mismatched,interrupted\n");
+  RunResult r = run();
+  r.latency_p90 = 90us;
+  r.interrupted = true;
+  EXPECT_EQ(csv_row(r),
+            "put,4096,8,3000000000,300000,1228800000,100000.0,3.276800,0,0,61250,90000,101400,1502000,2000000,"
+            "3000000000,0,8123.4,300100,300100,0,0,0,0,0,0,true\n");
+  r.cycles_per_message.reset();
+  EXPECT_NE(csv_row(r).find(",0,,300100,"), std::string::npos);
+}
+
+TEST(PerfReport, events_are_lines_of_json) {
+  Job job;
+  job.concurrency = {1, 8};
+  const std::string lines =
+      start_event(job, {{"cpus", 2}}) + progress_event({.completed = 7}) + run_event(run()) + end_event(true);
+  std::istringstream in(lines);
+  std::vector<nlohmann::ordered_json> events;
+  for (std::string line; std::getline(in, line);) events.push_back(nlohmann::ordered_json::parse(line));
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[0]["event"], "start");
+  EXPECT_EQ(events[0]["job"]["concurrency"], (std::vector<int>{1, 8}));
+  EXPECT_EQ(events[0]["machine"]["cpus"], 2);
+  EXPECT_EQ(events[1]["progress"]["completed"], 7);
+  EXPECT_EQ(events[2]["run"]["latency_ns"]["p99_99"], 2000000);
+  EXPECT_EQ(events[3], (nlohmann::ordered_json{{"event", "end"}, {"ok", true}}));
+}
+
 TEST(PerfReport, sizes_and_latencies) {
   EXPECT_EQ(size_text(0), "0");
   EXPECT_EQ(size_text(1000), "1000");
@@ -82,6 +121,11 @@ TEST(PerfReport, progress_names_what_is_under_way) {
   now.in_flight = 8;
   EXPECT_EQ(progress_line(job, before, now, 500ms),
             "put 4K (1/2): measuring 1.5s, 2000 messages/s, 0.066 Gb/s, 8 under way");
+  job.concurrency = {1, 8};
+  now.concurrency = 8;
+  EXPECT_EQ(progress_line(job, before, now, 500ms),
+            "put 4K x 8 (1/2): measuring 1.5s, 2000 messages/s, 0.066 Gb/s, 8 under way");
+  job.concurrency = {8};
   now.run = 1;
   now.failed = 2;
   now.phase = Phase::kDrain;

@@ -60,7 +60,7 @@ struct ServiceTest : ::testing::TestWithParam<bool> {
   static Job job() {
     Job j;
     j.target.nid = Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000001);
-    j.concurrency = 4;
+    j.concurrency = {4};
     j.count = 100;
     j.warmup = 0ms;
     return j;

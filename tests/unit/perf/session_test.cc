@@ -30,7 +30,7 @@ struct SessionTest : ::testing::Test {
   Job job() {
     Job j;
     j.target.nid = Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000001);
-    j.concurrency = 8;
+    j.concurrency = {8};
     j.warmup = 5ms;
     return j;
   }
@@ -81,7 +81,7 @@ TEST_F(SessionTest, destructor_stops_a_running_job) {
 
 TEST_F(SessionTest, bad_jobs_do_not_start) {
   Job j = job();
-  j.concurrency = 0;
+  j.concurrency = {0};
   EXPECT_EQ(Session::start(submitter, j, nullptr).error().code, -EINVAL);
 }
 
@@ -114,7 +114,7 @@ struct SessionOnWorker : ::testing::Test {
   static Job job(uint64_t count) {
     Job j;
     j.target.nid = Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000001);
-    j.concurrency = 8;
+    j.concurrency = {8};
     j.warmup = 0ms;
     j.count = count;
     return j;
