@@ -3,17 +3,19 @@
 #include "perf/generator/generator.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "perf/generator/pattern.h"
 
 namespace ulnet::perf {
 namespace {
 
-constexpr uint32_t kPingBytes = 3960;     // as lnetctl's ping (docs/wire/lnet.md §2.4)
-constexpr Duration kInterruptDrain = 1s;  // after stop(): then what is under way is cancelled
-constexpr Duration kLostAfter = 60s;      // after cancelling: then an operation without final event is lost
-constexpr Duration kTryAgain = 100us;     // after a call found the submitter's ring full
-constexpr Duration kEventGrace = 1s;      // after the last kUnlink: no final event can come later
+constexpr uint32_t kPingBytes = 3960;       // as lnetctl's ping (docs/wire/lnet.md §2.4)
+constexpr Duration kInterruptDrain = 1s;    // after stop(): then what is under way is cancelled
+constexpr Duration kLostAfter = 60s;        // after cancelling: then an operation without final event is lost
+constexpr Duration kTryAgain = 100us;       // after a call found the submitter's ring full
+constexpr Duration kScheduleGrace = 100ms;  // after a measurement: operations that were due in it begin
+constexpr Duration kEventGrace = 1s;        // after the last kUnlink: no final event can come later
 
 }  // namespace
 
@@ -22,6 +24,8 @@ Result<void> job_check(const Job& job) {
   if (job.concurrency.empty()) return fail(EINVAL, "concurrency is 1 to 4096");
   for (uint32_t concurrency : job.concurrency)
     if (concurrency == 0 || concurrency > kConcurrencyMax) return fail(EINVAL, "concurrency is 1 to 4096", concurrency);
+  if (job.rate != 0 && !(job.rate >= kRateMin && job.rate <= kRateMax))
+    return fail(EINVAL, "a rate is 0.01 to 1000000000 operations per second");
   if (job.count == 0 && job.duration <= Duration{0}) return fail(EINVAL, "the duration must be above 0");
   if (job.warmup < Duration{0} || job.drain < Duration{0}) return fail(EINVAL, "a time is negative");
   if (job.timeline != Duration{0} && job.timeline < kTimelineSliceMin) {
@@ -97,6 +101,7 @@ void Generator::run_begin(Instant now) {
   now_.concurrency = job_.concurrency[run_ % job_.concurrency.size()];
   now_.size = job_.operation == Operation::kPing ? 0 : job_.sizes[run_ / job_.concurrency.size()];
   slot_bytes_ = job_.operation == Operation::kPing ? kPingBytes : now_.size;
+  now_.rate = job_.rate;
   latencies_->clear();
   issued_measured_ = ended_measured_ = 0;
   give_up_ = kForever;
@@ -104,6 +109,7 @@ void Generator::run_begin(Instant now) {
 }
 
 void Generator::run_end(Instant now) {
+  if (job_.rate != 0) latencies_sum();
   (impatient_ ? now_.abandoned : now_.lost) = in_flight_;
   now_.interrupted = stopping_;
   now_.timeline = timeline_.result();
@@ -122,15 +128,27 @@ void Generator::run_end(Instant now) {
 
 void Generator::measure_begin(Instant now) {
   measure_since_ = ended_well_ = now;
+  schedule_begin(now);
   timeline_.begin(now);
   cycles_before_ = busy_cycles_ ? busy_cycles_() : 0;
   phase_to(Phase::kMeasure, now);
 }
 
-/// The measurement ends at `at`; what is under way may still end, but is no longer measured.
+/// The measurement ends at `at`. With a rate, operations under way still count when they end; else they do not.
 void Generator::measure_end(Instant at) {
   now_.elapsed = at - measure_since_;
   now_.longest_pause = std::max(now_.longest_pause, at - ended_well_);
+  if (job_.rate != 0 && job_.count == 0) {
+    const auto due = uint64_t(std::ceil(double((at - schedule_since_).count()) * 1e-9 * job_.rate));
+    now_.unsent = due - std::min(due, scheduled_);
+  }
+  latencies_sum();
+  if (busy_cycles_ && now_.completed != 0) {
+    now_.cycles_per_message = double(busy_cycles_() - cycles_before_) / double(now_.completed);
+  }
+}
+
+void Generator::latencies_sum() {
   now_.completed = latencies_->count();
   now_.latency_min = latencies_->min();
   now_.latency_mean = latencies_->mean();
@@ -140,9 +158,23 @@ void Generator::measure_end(Instant at) {
   now_.latency_p999 = latencies_->quantile(0.999);
   now_.latency_p9999 = latencies_->quantile(0.9999);
   now_.latency_max = latencies_->max();
-  if (busy_cycles_ && now_.completed != 0) {
-    now_.cycles_per_message = double(busy_cycles_() - cycles_before_) / double(now_.completed);
-  }
+}
+
+void Generator::schedule_begin(Instant now) {
+  schedule_since_ = now;
+  scheduled_ = 0;
+}
+
+/// When the next operation is to begin; kNever without a rate: at once.
+Instant Generator::next_due() const {
+  if (job_.rate == 0) return kNever;
+  return schedule_since_ + Duration(int64_t(double(scheduled_) * 1e9 / job_.rate));
+}
+
+/// Nothing more of the measurement's schedule can begin: all that was due has begun, or no slot is free.
+bool Generator::schedule_done(Instant now) const {
+  const Instant end = measure_since_ + job_.duration;
+  return job_.rate == 0 || next_due() >= end || ready_.empty() || now >= end + kScheduleGrace;
 }
 
 /// Moves on to whatever `now` calls for.
@@ -152,6 +184,7 @@ void Generator::advance(Instant now) {
     case Phase::kBind:
       bind_slots(now);
       if (phase_ != Phase::kBind || bound_ < now_.concurrency) return;
+      schedule_begin(now);
       if (job_.warmup > Duration{0}) return phase_to(Phase::kWarmup, now);
       return measure_begin(now);
     case Phase::kWarmup:
@@ -159,6 +192,7 @@ void Generator::advance(Instant now) {
       return;
     case Phase::kMeasure:
       if (job_.count == 0 ? now - measure_since_ < job_.duration : ended_measured_ < job_.count) return;
+      if (job_.count == 0 && !schedule_done(now)) return;
       measure_end(job_.count == 0 ? measure_since_ + job_.duration : now);
       give_up_ = now + job_.drain;
       return phase_to(Phase::kDrain, now);
@@ -229,12 +263,14 @@ Instant Generator::phase_end() const {
 }
 
 Instant Generator::next_turn(Instant now) const {
+  const bool due = !ready_.empty() && may_issue();
   // The submitter had no room for something: no event says that there is room again.
-  const bool refused = phase_ == Phase::kBind || !back_.empty() || (!ready_.empty() && may_issue()) ||
+  const bool refused = phase_ == Phase::kBind || !back_.empty() || (due && next_due() <= now) ||
                        (phase_ == Phase::kCancel && std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
                           return slot.state != SlotState::kUnbound && !slot.unlinking;
                         }));
   Instant next = std::min(phase_end(), refused ? now + kTryAgain : kForever);
+  if (due && !refused) next = std::min(next, next_due());
   if (!resting_.empty()) next = std::min(next, slots_[resting_.front()].not_before);
   return next;
 }

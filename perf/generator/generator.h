@@ -1,8 +1,8 @@
-// Makes load: keeps `concurrency` operations under way on one submitter, run after run, and counts what becomes of
-// each. Turned by one application thread (session.h, or a test under a virtual clock): time is passed in, nothing here
-// waits or reads a clock. It checks the library while it uses it: every accepted operation must end in exactly one
-// final event; what does not is `lost` or a `duplicate`. It uses one polled event queue and one MD for each operation
-// that can be under way.
+// Makes load: keeps `concurrency` operations under way on one submitter, or begins them by a rate, run after run, and
+// counts what becomes of each. Turned by one application thread (session.h, or a test under a virtual clock): time is
+// passed in, nothing here waits or reads a clock. It checks the library while it uses it: every accepted operation must
+// end in exactly one final event; what does not is `lost` or a `duplicate`. It uses one polled event queue and one MD
+// for each operation that can be under way.
 #pragma once
 #include <array>
 #include <deque>
@@ -72,6 +72,7 @@ class Generator {
   void advance(Instant now);
   void measure_begin(Instant now);
   void measure_end(Instant at);
+  void latencies_sum();
   void fail_run(int32_t error, Instant now);
   // Operations (operations.cc).
   void bind_slots(Instant now);
@@ -83,6 +84,9 @@ class Generator {
   void slot_idle(Slot& slot, uint32_t index, Instant now, bool rest);
   void check_data(Slot& slot, uint32_t index, uint32_t bytes);
   [[nodiscard]] bool may_issue() const;
+  [[nodiscard]] Instant next_due() const;
+  [[nodiscard]] bool schedule_done(Instant now) const;
+  void schedule_begin(Instant now);
   [[nodiscard]] Instant phase_end() const;
   [[nodiscard]] uint32_t remote_offset(uint32_t index) const;
   [[nodiscard]] std::span<std::byte> memory_of(uint32_t index) const;
@@ -106,8 +110,10 @@ class Generator {
   Phase phase_ = Phase::kWaiting;
   Instant phase_since_ = kNever;
   Instant measure_since_ = kNever;
-  Instant ended_well_ = kNever;  ///< the last operation of the measurement that did; its begin before the first
-  Instant give_up_ = kForever;   ///< kDrain: then cancel; kCancel: then lost
+  Instant schedule_since_ = kNever;  ///< with a rate: when the first operation is due
+  uint64_t scheduled_ = 0;           ///< operations of the schedule that have begun
+  Instant ended_well_ = kNever;      ///< the last operation of the measurement that did; its begin before the first
+  Instant give_up_ = kForever;       ///< kDrain: then cancel; kCancel: then lost
   uint64_t next_tag_ = 1;
   uint64_t issued_measured_ = 0, ended_measured_ = 0;
   uint64_t cycles_before_ = 0;

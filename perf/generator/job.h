@@ -33,6 +33,7 @@ inline constexpr uint32_t kTargetBytes = kMaxPayload;  ///< sink and source, eac
 inline constexpr uint32_t kConcurrencyMax = 4096;
 inline constexpr uint64_t kMemoryMax = uint64_t{1} << 30;  ///< size x concurrency
 inline constexpr uint32_t kRunsMax = 64;
+inline constexpr double kRateMin = 0.01, kRateMax = 1e9;  ///< operations per second
 
 /// Runs one after the other: for each size, one for each concurrency.
 struct Job {
@@ -41,13 +42,15 @@ struct Job {
   Nid self;                              ///< source NID; ANY = choose
   std::vector<uint32_t> sizes{4096};     ///< bytes; a ping has none
   std::vector<uint32_t> concurrency{1};  ///< operations under way at once
-  Duration duration = 3s;                ///< of each measurement, when count is 0
-  uint64_t count = 0;                    ///< operations of each measurement; 0 = by duration
-  Duration warmup = 500ms;               ///< before each measurement, not measured
-  bool verify = false;                   ///< check every byte end to end; a put is read back
-  bool threads = false;                  ///< the load has a thread of its own, not that of its worker
-  Duration drain = 10s;  ///< how long operations may still end by themselves after a run; then they are cancelled
-  Duration timeline{};   ///< length of a slice of RunResult::timeline; 0 = no time line. For one run only
+  double rate = 0;  ///< operations per second that begin on schedule, whatever becomes of the others; 0: each slot
+                    ///< begins the next operation when its last one has ended
+  Duration duration = 3s;   ///< of each measurement, when count is 0
+  uint64_t count = 0;       ///< operations of each measurement; 0 = by duration
+  Duration warmup = 500ms;  ///< before each measurement, not measured
+  bool verify = false;      ///< check every byte end to end; a put is read back
+  bool threads = false;     ///< the load has a thread of its own, not that of its worker
+  Duration drain = 10s;     ///< how long operations may still end by themselves after a run; then they are cancelled
+  Duration timeline{};      ///< length of a slice of RunResult::timeline; 0 = no time line. For one run only
 };
 
 /// How many runs a job has.
@@ -79,12 +82,15 @@ struct Snapshot {
 };
 
 /// Result of one run. The counts include all accepted operations, also those of the warm-up. Rates and latencies
-/// include only the measured operations.
+/// include only the measured operations. With a rate, latencies begin at the time at which an operation was due, and
+/// include those that end after the measurement.
 struct RunResult {
   Operation operation = Operation::kPut;
   uint32_t size = 0;
   uint32_t concurrency = 0;
-  Duration elapsed{};  ///< of the measurement
+  double rate = 0;      ///< of the schedule; 0: there was none
+  uint64_t unsent = 0;  ///< due in the measurement, and not begun, because each slot was busy
+  Duration elapsed{};   ///< of the measurement
   uint64_t completed = 0;
   uint64_t bytes = 0;
   Duration latency_min{}, latency_mean{}, latency_p50{}, latency_p90{}, latency_p99{}, latency_p999{}, latency_p9999{},

@@ -54,6 +54,12 @@ bool read_concurrency(const json& value, std::vector<uint32_t>& out) {
   return read_unsigned(value, out.front(), UINT32_MAX);
 }
 
+bool read_rate(const json& value, double& out) {
+  if (!value.is_number()) return false;
+  out = value.get<double>();
+  return true;
+}
+
 bool read_operation(const json& value, Operation& out) {
   if (!value.is_string()) return false;
   for (unsigned i = 0; i < std::size(kOperationNames); ++i) {
@@ -78,6 +84,7 @@ Read read_field(const std::string& key, const json& value, Job& job) {
   if (key == "self") return good(read_nid(value, job.self));
   if (key == "sizes") return good(read_list(value, job.sizes));
   if (key == "concurrency") return good(read_concurrency(value, job.concurrency));
+  if (key == "rate") return good(read_rate(value, job.rate));
   if (key == "duration_ns") return good(read_duration(value, job.duration));
   if (key == "count") return good(read_unsigned(value, job.count, UINT64_MAX));
   if (key == "warmup_ns") return good(read_duration(value, job.warmup));
@@ -120,6 +127,7 @@ json job_json(const Job& job) {
           {"self", nid_text(job.self)},
           {"sizes", job.sizes},
           {"concurrency", job.concurrency},
+          {"rate", job.rate},
           {"duration_ns", job.duration.count()},
           {"count", job.count},
           {"warmup_ns", job.warmup.count()},
@@ -226,6 +234,8 @@ json result_json(const RunResult& r) {
   json object = {{"operation", operation_name(r.operation)},
                  {"size", r.size},
                  {"concurrency", r.concurrency},
+                 {"rate", r.rate},
+                 {"unsent", r.unsent},
                  {"elapsed_ns", r.elapsed.count()},
                  {"completed", r.completed},
                  {"bytes", r.bytes},
@@ -264,6 +274,8 @@ RunResult result_from_json(const json& object) {
   if (const auto it = object.find("operation"); it != object.end()) (void)read_operation(*it, r.operation);
   r.size = get_or<uint32_t>(object, "size", 0);
   r.concurrency = get_or<uint32_t>(object, "concurrency", 0);
+  r.rate = get_or<double>(object, "rate", 0);
+  r.unsent = get_or<uint64_t>(object, "unsent", 0);
   r.elapsed = get_ns(object, "elapsed_ns");
   r.completed = get_or<uint64_t>(object, "completed", 0);
   r.bytes = get_or<uint64_t>(object, "bytes", 0);

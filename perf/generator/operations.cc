@@ -113,7 +113,9 @@ unsigned Generator::issue_ready(Instant now) {
     back_.pop_back();
     ++started;
   }
-  while (!ready_.empty() && may_issue() && started < kIssueBudget) {
+  const bool timed = phase_ == Phase::kMeasure && job_.count == 0;
+  const Instant until = timed ? std::min(now, measure_since_ + job_.duration - 1ns) : now;
+  while (!ready_.empty() && may_issue() && next_due() <= until && started < kIssueBudget) {
     const uint32_t index = ready_.back();
     Slot& slot = slots_[index];
     const auto taken = start(slot, index, false);
@@ -123,7 +125,8 @@ unsigned Generator::issue_ready(Instant now) {
     }
     ready_.pop_back();
     slot.state = SlotState::kBusy;
-    slot.issued = now;
+    slot.issued = job_.rate == 0 ? now : next_due();
+    ++scheduled_;
     slot.measured = phase_ == Phase::kMeasure;
     issued_measured_ += slot.measured;
     ++started;
@@ -163,10 +166,11 @@ void Generator::on_final(const Event& event, Instant now) {
     return slot_idle(slot, index, now, true);
   }
   if (slot.state == SlotState::kBusy) {
-    // By duration, what ends within the measurement counts, whenever it began; by count, what began within it.
-    if (phase_ == Phase::kMeasure && (job_.count == 0 || slot.measured)) {
+    // By duration, what ends within the measurement counts, whenever it began; by count or rate, what began within it.
+    const bool measuring = phase_ == Phase::kMeasure;
+    if (job_.rate != 0 ? slot.measured : measuring && (job_.count == 0 || slot.measured)) {
       latencies_->record(now - slot.issued);
-      now_.longest_pause = std::max(now_.longest_pause, now - ended_well_);
+      if (measuring) now_.longest_pause = std::max(now_.longest_pause, now - ended_well_);
       ended_well_ = now;
       now_.bytes += event.mlength;
     }

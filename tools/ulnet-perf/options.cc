@@ -33,7 +33,7 @@ std::vector<std::string> split(const std::string& text, char at) {
 
 /// Options as text, as CLI11 delivers them.
 struct Raw {
-  std::string target, self, sizes = "4K", concurrency = "1", duration = "3s", warmup, drain, timeline;
+  std::string target, self, sizes = "4K", concurrency, rate, duration = "3s", warmup, drain, timeline;
   uint64_t count = 0;
   bool verify = false;
   bool threads = false;
@@ -79,8 +79,11 @@ void add_job_options(CLI::App& app, Raw& raw, bool sized) {
     app.add_option("--size", raw.sizes, "Bytes: list and ranges, 0 to 1M: 4K,64K or 1K..1M or 1..1M*4 (4K)")
         ->option_text("SIZES");
   }
-  app.add_option("-c,--concurrency", raw.concurrency, "Operations in progress at one time: list and ranges (1)")
+  app.add_option("-c,--concurrency", raw.concurrency,
+                 "Operations in progress at one time: list and ranges (1; 64 with --rate)")
       ->option_text("N,...");
+  app.add_option("--rate", raw.rate, "Operations per second that begin on schedule, e.g. 2.5 or 100k")
+      ->option_text("RATE");
   app.add_option("-d,--duration", raw.duration, "Time of each measurement (3s)")->option_text("TIME");
   app.add_option("-n,--count", raw.count, "Number of operations of each measurement, instead of --duration")
       ->option_text("N");
@@ -123,7 +126,13 @@ std::optional<OptionsEnd> job_fill(const Raw& raw, Operation operation, Job& job
   const auto sizes = sizes_parse(raw.sizes);
   if (!sizes) return refuse("--size: " + sizes.error()).value();
   job.sizes = *sizes;
-  const auto concurrency = concurrency_parse(raw.concurrency);
+  if (!raw.rate.empty()) {
+    const auto rate = rate_parse(raw.rate);
+    if (!rate) return refuse("--rate: " + rate.error()).value();
+    job.rate = *rate;
+  }
+  const char* usual = raw.rate.empty() ? "1" : "64";
+  const auto concurrency = concurrency_parse(raw.concurrency.empty() ? usual : raw.concurrency);
   if (!concurrency) return refuse("--concurrency: " + concurrency.error()).value();
   job.concurrency = *concurrency;
   job.count = raw.count;
@@ -233,6 +242,18 @@ tl::expected<std::vector<uint32_t>, std::string> concurrency_parse(const std::st
   return list_parse(text, {.max = kConcurrencyMax,
                            .above = "concurrency is 1 to 4096",
                            .wrong = "is not a number; write for example 1, 8 or 1..64"});
+}
+
+tl::expected<double, std::string> rate_parse(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+  const std::string suffix = lower(std::string(rest, end));
+  if (suffix == "k") value *= 1e3;
+  if (suffix == "m") value *= 1e6;
+  if (error != std::errc{} || !(suffix.empty() || suffix == "k" || suffix == "m") || value <= 0)
+    return tl::unexpected(fmt::format("'{}' is not a rate; write for example 0.5, 2000, 100k or 1M", text));
+  return value;
 }
 
 tl::expected<Duration, std::string> duration_parse(const std::string& text) {

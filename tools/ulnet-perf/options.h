@@ -52,6 +52,8 @@ struct OptionsEnd {
 [[nodiscard]] tl::expected<std::vector<uint32_t>, std::string> sizes_parse(const std::string& text);
 /// The same for numbers of operations under way at once.
 [[nodiscard]] tl::expected<std::vector<uint32_t>, std::string> concurrency_parse(const std::string& text);
+/// Operations per second: "0.5", "2000", "100k", "1M" (a million).
+[[nodiscard]] tl::expected<double, std::string> rate_parse(const std::string& text);
 /// "3s", "500ms", "1.5m", "2h"; a plain number is in seconds.
 [[nodiscard]] tl::expected<Duration, std::string> duration_parse(const std::string& text);
 /// The configuration that `node` describes without a file, as YAML.

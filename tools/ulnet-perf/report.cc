@@ -47,6 +47,8 @@ constexpr Column kColumns[] = {
     {"operation", [](const RunResult& r) { return std::string(operation_name(r.operation)); }},
     {"size", field<&RunResult::size>},
     {"concurrency", field<&RunResult::concurrency>},
+    {"rate", [](const RunResult& r) { return fmt::format("{}", r.rate); }},
+    {"unsent", field<&RunResult::unsent>},
     {"elapsed_ns", field<&RunResult::elapsed>},
     {"completed", field<&RunResult::completed>},
     {"bytes", field<&RunResult::bytes>},
@@ -153,6 +155,7 @@ std::string table_foot(const std::vector<RunResult>& runs) {
     sum.ended += run.ended;
     sum.lost += run.lost;
     sum.abandoned += run.abandoned;
+    sum.unsent += run.unsent;
     sum.duplicates += run.duplicates;
     sum.verified += run.verified;
     sum.mismatched += run.mismatched;
@@ -166,6 +169,9 @@ std::string table_foot(const std::vector<RunResult>& runs) {
   } else if (sum.verified != 0) {
     text += fmt::format("verified: {} operations, every byte right\n", sum.verified);
   }
+  if (sum.unsent != 0)
+    text += fmt::format("NOT SENT: {} operations were due while all others were under way: the rate is too high\n",
+                        sum.unsent);
   if (sum.lost != 0 || sum.duplicates != 0) {
     text += fmt::format("LOST {} operations, {} ended more than once ({} accepted, {} ended): a fault of ulnet\n",
                         sum.lost, sum.duplicates, sum.accepted, sum.ended);

@@ -18,7 +18,8 @@ PERF, ULNETD = sys.argv[1:3]
 WAIT = 60 * (4 if os.environ.get('ULNET_SANITIZED') == '1' else 1)
 SCHEMA = {'operation', 'size', 'concurrency', 'elapsed_ns', 'completed', 'bytes', 'messages_per_second',
           'gigabits_per_second', 'latency_ns', 'cycles_per_message', 'accepted', 'ended', 'lost', 'abandoned',
-          'duplicates', 'failed', 'longest_pause_ns', 'verified', 'mismatched', 'interrupted', 'errors', 'ok'}
+          'duplicates', 'failed', 'rate', 'unsent', 'longest_pause_ns', 'verified', 'mismatched', 'interrupted',
+          'errors', 'ok'}
 
 
 def free_port():
@@ -124,6 +125,16 @@ class Perf(unittest.TestCase):
         self.assertEqual(report['job']['concurrency'], [1, 4])
         self.assertEqual(report['machine']['kernel'], os.uname().release)
         self.assertEqual(report['machine']['cpus_allowed'], len(os.sched_getaffinity(0)))
+
+    def test_a_rate(self):
+        self.serve()
+        report = json.loads(self.run_perf('put', '127.0.0.1@tcp', '--rate', '500', '-d', '1s', '--json').stdout)
+        (run,) = report['runs']
+        self.assertEqual((run['rate'], run['concurrency']), (500, 64))
+        self.assertEqual(run['completed'] + run['unsent'], 500)
+        # Far more than a target can take.
+        done = self.run_perf('put', '127.0.0.1@tcp', '--rate', '100M', '-c', '2', '-d', '200ms')
+        self.assertIn('NOT SENT: ', done.stdout)
 
     def test_interrupt_ends_with_the_table_so_far(self):
         server = self.serve()

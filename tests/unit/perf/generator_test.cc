@@ -1,74 +1,9 @@
 // The generator against a stand-in worker, under a virtual clock: phases, accounting, and the detection of faults of
 // the library.
-#include "perf/generator/generator.h"
-
-#include <gtest/gtest.h>
-
-#include "perf/generator/pattern.h"
-#include "perf/generator/target.h"
-#include "tests/unit/lib/fake_worker.h"
+#include "tests/unit/perf/generator_rig.h"
 
 namespace ulnet::perf {
 namespace {
-
-using test::FakeWorker;
-
-const Nid kPeer = Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000001);
-
-struct GeneratorTest : ::testing::Test {
-  Submitter submitter{WorkerId{0}, 0, {.ops = 64, .mds = 64, .eqs = 4, .segment_blocks = 1}, nullptr};
-  FakeWorker worker{submitter};
-  Instant now{1s};
-  std::unique_ptr<Generator> generator;
-  uint64_t cycles = 0;
-  std::vector<std::byte> sink = std::vector<std::byte>(kTargetBytes);
-  bool corrupt = false;
-
-  Job job() {
-    Job j;
-    j.target.nid = kPeer;
-    j.sizes = {100};
-    j.concurrency = {4};
-    j.duration = 10ms;
-    j.warmup = 2ms;
-    return j;
-  }
-  void begin(const Job& j) {
-    auto created = Generator::create(submitter, j, [this] { return cycles; });
-    ASSERT_TRUE(created) << created.error().what;
-    generator = std::move(*created);
-  }
-  /// One turn every 100 us until the job is over.
-  void run(unsigned turns_max = 100000) {
-    while (!generator->done() && turns_max-- > 0) step();
-  }
-  void step() {
-    (void)generator->turn(now);
-    cycles += 1000;
-    worker.run();
-    now += 100us;
-  }
-  const RunResult& only() {
-    EXPECT_EQ(generator->results().size(), 1u);
-    return generator->results().front();
-  }
-  /// Acts as a target: keeps the bytes of puts and serves them, and serves the source.
-  FakeWorker::Outcome serve(const FakeWorker::Started& op, const Md& md) {
-    std::byte* memory = md.segments[0].base + op.md_offset;
-    if (!op.is_get()) {
-      std::copy_n(memory, op.length, sink.begin() + op.offset);
-    } else if (op.match_bits == kSinkBits) {
-      std::copy_n(sink.begin() + op.offset, op.length, memory);
-    } else if (op.match_bits == kSourceBits) {
-      pattern_fill({memory, op.length}, kSourceSeed, op.offset);
-    }
-    if (corrupt && op.is_get() && op.length > 50) memory[50] ^= std::byte{1};
-    return {};
-  }
-  void serve_as_target() {
-    worker.on_operation = [this](const FakeWorker::Started& op, const Md& md) { return serve(op, md); };
-  }
-};
 
 TEST_F(GeneratorTest, by_duration_measures_that_long_after_the_warm_up) {
   begin(job());
@@ -95,10 +30,11 @@ TEST_F(GeneratorTest, by_duration_measures_that_long_after_the_warm_up) {
 // turned all the time. Method: both ways under the same clock of 30 us. Operations end in one step, and one of 50
 // fails.
 TEST_F(GeneratorTest, next_turn_and_events_are_all_that_it_needs) {
-  for (const uint64_t count : {uint64_t{0}, uint64_t{500}}) {
-    SCOPED_TRACE(count);
+  for (const auto& [count, rate] : {std::pair{0, 0}, {500, 0}, {0, 20000}, {500, 20000}}) {
+    SCOPED_TRACE(std::to_string(count) + " operations, rate " + std::to_string(rate));
     Job j = job();
-    j.count = count;
+    j.count = uint64_t(count);
+    j.rate = rate;
     j.sizes = {0, 64};
     std::vector<Duration> took;
     for (const bool always : {true, false}) {
@@ -158,31 +94,6 @@ TEST_F(GeneratorTest, sizes_run_one_after_the_other) {
     EXPECT_EQ(generator->results()[i].completed, 8u);
     EXPECT_EQ(generator->results()[i].bytes, 8u * j.sizes[i]);
     EXPECT_TRUE(generator->results()[i].ok());
-  }
-  EXPECT_EQ(submitter.mds_in_use(), 0u);
-}
-
-// Each size is measured with each concurrency, and never has more under way.
-TEST_F(GeneratorTest, concurrencies_run_one_after_the_other) {
-  Job j = job();
-  j.sizes = {100, 200};
-  j.concurrency = {8, 1, 3};
-  j.count = 40;
-  begin(j);
-  std::vector<uint32_t> most(6);
-  while (!generator->done()) {
-    step();
-    const Snapshot shot = generator->snapshot(now);
-    EXPECT_EQ(shot.runs, 6u);
-    if (shot.run < most.size()) most[shot.run] = std::max(most[shot.run], shot.in_flight);
-  }
-  ASSERT_EQ(generator->results().size(), 6u);
-  for (size_t i = 0; i < 6; ++i) {
-    EXPECT_EQ(generator->results()[i].size, j.sizes[i / 3]);
-    EXPECT_EQ(generator->results()[i].concurrency, j.concurrency[i % 3]);
-    EXPECT_EQ(generator->results()[i].completed, 40u);
-    EXPECT_TRUE(generator->results()[i].ok());
-    EXPECT_LE(most[i], j.concurrency[i % 3]);
   }
   EXPECT_EQ(submitter.mds_in_use(), 0u);
 }
@@ -507,6 +418,9 @@ TEST_F(GeneratorTest, create_refuses_what_cannot_be) {
   };
   EXPECT_EQ(code([](Job& j) { j.target.nid = kAnyNid; }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.concurrency = {0}; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.rate = -1; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.rate = 2e9; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.rate = 0.001; }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.concurrency = {kConcurrencyMax + 1}; }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.concurrency = {65}; }), -ENOSPC);
   EXPECT_EQ(code([](Job& j) { j.duration = Duration{0}; }), -EINVAL);

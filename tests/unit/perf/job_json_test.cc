@@ -15,6 +15,7 @@ Job full_job() {
   job.self = Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000002);
   job.sizes = {0, 4096, kMaxPayload};
   job.concurrency = {17};
+  job.rate = 2.5;
   job.duration = 1500ms;
   job.count = 12;
   job.warmup = 0ms;
@@ -35,6 +36,7 @@ TEST(JobJson, job_comes_back_as_it_was) {
   EXPECT_EQ(back->self, job.self);
   EXPECT_EQ(back->sizes, job.sizes);
   EXPECT_EQ(back->concurrency, job.concurrency);
+  EXPECT_EQ(back->rate, job.rate);
   EXPECT_EQ(back->duration, job.duration);
   EXPECT_TRUE(back->verify && back->threads);
   EXPECT_EQ(back->timeline, job.timeline);
@@ -62,6 +64,8 @@ TEST(JobJson, a_wrong_field_is_named) {
   EXPECT_EQ(why("sizes", 4096), "perf job: bad value of \"sizes\"");
   EXPECT_EQ(why("concurrency", 1.5), "perf job: bad value of \"concurrency\"");
   EXPECT_EQ(why("concurrency", uint64_t{1} << 33), "perf job: bad value of \"concurrency\"");
+  EXPECT_EQ(why("rate", "100k"), "perf job: bad value of \"rate\"");
+  EXPECT_EQ(why("rate", -1), "a rate is 0.01 to 1000000000 operations per second");
   EXPECT_EQ(why("duration_ns", "3s"), "perf job: bad value of \"duration_ns\"");
   EXPECT_EQ(why("verify", 1), "perf job: bad value of \"verify\"");
   EXPECT_EQ(why("threads", "yes"), "perf job: bad value of \"threads\"");
@@ -84,6 +88,8 @@ TEST(JobJson, result_comes_back_as_it_was) {
   r.operation = Operation::kPing;
   r.size = 4096;
   r.concurrency = 8;
+  r.rate = 1e5;
+  r.unsent = 3;
   r.elapsed = 3s;
   r.completed = 300000;
   r.bytes = 300000ull * 4096;
@@ -115,6 +121,8 @@ TEST(JobJson, result_comes_back_as_it_was) {
   const RunResult back = result_from_json(nlohmann::ordered_json::parse(result_json(r).dump()));
   EXPECT_EQ(result_json(back), result_json(r));
   EXPECT_EQ(back.errors, r.errors);
+  EXPECT_EQ(back.rate, r.rate);
+  EXPECT_EQ(back.unsent, r.unsent);
   EXPECT_EQ(back.latency_p90, r.latency_p90);
   EXPECT_EQ(back.latency_p9999, r.latency_p9999);
   ASSERT_EQ(back.timeline.slices.size(), 2u);
@@ -179,7 +187,9 @@ TEST(JobJson, report_has_the_documented_fields) {
                                          "mismatched",
                                          "ok",
                                          "operation",
+                                         "rate",
                                          "size",
+                                         "unsent",
                                          "verified"}));
   const auto timed = report_json(full_job(), {RunResult{.timeline = {.slice = 1ms}}})["runs"][0]["timeline"];
   keys.clear();

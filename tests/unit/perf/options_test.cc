@@ -98,6 +98,20 @@ TEST(PerfOptions, concurrency_is_a_list) {
             "ulnet-perf: a time line needs exactly one size and one concurrency\n");
 }
 
+TEST(PerfOptions, a_rate) {
+  EXPECT_EQ(good("put 10.0.0.2 --nid 10.0.0.1").job.rate, 0);
+  const Options o = good("put 10.0.0.2 --nid 10.0.0.1 --rate 2.5k");
+  EXPECT_EQ(o.job.rate, 2500);
+  EXPECT_EQ(o.job.concurrency, std::vector<uint32_t>{64});
+  EXPECT_EQ(good("put 10.0.0.2 --nid 10.0.0.1 --rate 1M -c 7").job.concurrency, std::vector<uint32_t>{7});
+  EXPECT_EQ(rate_parse("0.5").value(), 0.5);
+  for (const char* wrong : {"0", "-1", "fast", "1G", "1kk", ""})
+    EXPECT_EQ(rate_parse(wrong).error(),
+              std::string("'") + wrong + "' is not a rate; write for example 0.5, 2000, 100k or 1M");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --rate 2000M"),
+            "ulnet-perf: a rate is 0.01 to 1000000000 operations per second\n");
+}
+
 TEST(PerfOptions, a_time_line_is_optional) {
   EXPECT_EQ(good("put 10.0.0.2@tcp --nid 10.0.0.1 --json --timeline 2ms").job.timeline, Duration{2ms});
   EXPECT_EQ(good("put 10.0.0.2@tcp --nid 10.0.0.1 --json").job.timeline, Duration{0});
