@@ -3,19 +3,18 @@
 #include "perf/generator/generator.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "perf/generator/pattern.h"
 
 namespace ulnet::perf {
 namespace {
 
-constexpr uint32_t kPingBytes = 3960;       // as lnetctl's ping (docs/wire/lnet.md §2.4)
-constexpr Duration kInterruptDrain = 1s;    // after stop(): then what is under way is cancelled
-constexpr Duration kLostAfter = 60s;        // after cancelling: then an operation without final event is lost
-constexpr Duration kTryAgain = 100us;       // after a call found the submitter's ring full
-constexpr Duration kScheduleGrace = 100ms;  // after a measurement: operations that were due in it begin
-constexpr Duration kEventGrace = 1s;        // after the last kUnlink: no final event can come later
+constexpr uint32_t kPingBytes = 3960;     // as lnetctl's ping (docs/wire/lnet.md §2.4)
+constexpr Duration kInterruptDrain = 1s;  // after stop(): then what is under way is cancelled
+constexpr Duration kLostAfter = 60s;      // after cancelling: then an operation without final event is lost
+constexpr Duration kTryAgain = 100us;     // after a call found the submitter's ring full
+constexpr Duration kOvertimeMax = 100ms;  // after a measurement: operations that were due in it begin
+constexpr Duration kEventGrace = 1s;      // after the last kUnlink: no final event can come later
 
 }  // namespace
 
@@ -28,6 +27,8 @@ Result<void> job_check(const Job& job) {
     return fail(EINVAL, "a rate is 0.01 to 1000000000 operations per second");
   if (job.count == 0 && job.duration <= Duration{0}) return fail(EINVAL, "the duration must be above 0");
   if (job.warmup < Duration{0} || job.drain < Duration{0}) return fail(EINVAL, "a time is negative");
+  if (std::max({job.duration, job.warmup, job.drain, job.timeline}) > kJobTimeMax)
+    return fail(EINVAL, "a time is above 100000000 s");
   if (job.timeline != Duration{0} && job.timeline < kTimelineSliceMin) {
     return fail(EINVAL, "a slice of the time line is at least 100us",
                 uint64_t(std::max(job.timeline, Duration{0}).count()));
@@ -138,10 +139,7 @@ void Generator::measure_begin(Instant now) {
 void Generator::measure_end(Instant at) {
   now_.elapsed = at - measure_since_;
   now_.longest_pause = std::max(now_.longest_pause, at - ended_well_);
-  if (job_.rate != 0 && job_.count == 0) {
-    const auto due = uint64_t(std::ceil(double((at - schedule_since_).count()) * 1e-9 * job_.rate));
-    now_.unsent = due - std::min(due, scheduled_);
-  }
+  if (job_.rate != 0 && job_.count == 0) now_.unsent = due_before(at) - std::min(due_before(at), scheduled_);
   latencies_sum();
   if (busy_cycles_ && now_.completed != 0) {
     now_.cycles_per_message = double(busy_cycles_() - cycles_before_) / double(now_.completed);
@@ -149,7 +147,6 @@ void Generator::measure_end(Instant at) {
 }
 
 void Generator::latencies_sum() {
-  now_.completed = latencies_->count();
   now_.latency_min = latencies_->min();
   now_.latency_mean = latencies_->mean();
   now_.latency_p50 = latencies_->quantile(0.5);
@@ -162,19 +159,38 @@ void Generator::latencies_sum() {
 
 void Generator::schedule_begin(Instant now) {
   schedule_since_ = now;
+  overtime_since_ = kForever;
   scheduled_ = 0;
 }
 
-/// When the next operation is to begin; kNever without a rate: at once.
-Instant Generator::next_due() const {
+/// When this operation of the schedule is to begin; kNever without a rate: at once.
+Instant Generator::due(uint64_t number) const {
   if (job_.rate == 0) return kNever;
-  return schedule_since_ + Duration(int64_t(double(scheduled_) * 1e9 / job_.rate));
+  return schedule_since_ + Duration(int64_t(double(number) * 1e9 / job_.rate));
 }
 
-/// Nothing more of the measurement's schedule can begin: all that was due has begun, or no slot is free.
-bool Generator::schedule_done(Instant now) const {
-  const Instant end = measure_since_ + job_.duration;
-  return job_.rate == 0 || next_due() >= end || ready_.empty() || now >= end + kScheduleGrace;
+/// How many operations of the schedule are due before `at`. The floating-point estimate may be off by some.
+uint64_t Generator::due_before(Instant at) const {
+  auto count = uint64_t(double((at - schedule_since_).count()) * job_.rate / 1e9);
+  while (count > 0 && due(count - 1) >= at) --count;
+  while (due(count) < at) ++count;
+  return count;
+}
+
+/// End of a measurement by duration; kForever for one by count.
+Instant Generator::measure_until() const {
+  return job_.count == 0 ? measure_since_ + job_.duration : kForever;
+}
+
+/// All that was due in the measurement has begun, or cannot begin: no slot is free. The thread may have been away, so
+/// the first turn after the end takes events, and begins what it can.
+bool Generator::schedule_done(Instant now) {
+  if (job_.rate == 0 || next_due() >= measure_until()) return true;
+  if (overtime_since_ == kForever) {
+    overtime_since_ = now;
+    return false;
+  }
+  return ready_.empty() || now - overtime_since_ >= kOvertimeMax;
 }
 
 /// Moves on to whatever `now` calls for.
@@ -216,7 +232,7 @@ void Generator::stop(Instant now) {
       stopping_ = true;
       phase_to(Phase::kDone, now);
       return;
-    case Phase::kMeasure: measure_end(now); [[fallthrough]];
+    case Phase::kMeasure: measure_end(std::min(now, measure_until())); [[fallthrough]];
     case Phase::kBind:
     case Phase::kWarmup:
       give_up_ = now + kInterruptDrain;
@@ -283,7 +299,7 @@ Snapshot Generator::snapshot(Instant now) const {
   shot.size = now_.size;
   shot.concurrency = now_.concurrency;
   shot.elapsed = phase_ == Phase::kWaiting ? Duration{0} : now - phase_since_;
-  shot.completed = latencies_->count();
+  shot.completed = now_.completed;
   shot.bytes = now_.bytes;
   shot.failed = failed_before_ + now_.failed;
   shot.in_flight = in_flight_;

@@ -81,11 +81,15 @@ class Generator {
   [[nodiscard]] Result<void> start(Slot& slot, uint32_t index, bool back);
   void on_event(const Event& event, Instant now);
   void on_final(const Event& event, Instant now);
+  void note_latency(const Slot& slot, uint32_t bytes, Instant now);
   void slot_idle(Slot& slot, uint32_t index, Instant now, bool rest);
   void check_data(Slot& slot, uint32_t index, uint32_t bytes);
   [[nodiscard]] bool may_issue() const;
-  [[nodiscard]] Instant next_due() const;
-  [[nodiscard]] bool schedule_done(Instant now) const;
+  [[nodiscard]] Instant due(uint64_t number) const;
+  [[nodiscard]] uint64_t due_before(Instant at) const;
+  [[nodiscard]] Instant next_due() const { return due(scheduled_); }
+  [[nodiscard]] Instant measure_until() const;
+  [[nodiscard]] bool schedule_done(Instant now);
   void schedule_begin(Instant now);
   [[nodiscard]] Instant phase_end() const;
   [[nodiscard]] uint32_t remote_offset(uint32_t index) const;
@@ -110,10 +114,11 @@ class Generator {
   Phase phase_ = Phase::kWaiting;
   Instant phase_since_ = kNever;
   Instant measure_since_ = kNever;
-  Instant schedule_since_ = kNever;  ///< with a rate: when the first operation is due
-  uint64_t scheduled_ = 0;           ///< operations of the schedule that have begun
-  Instant ended_well_ = kNever;      ///< the last operation of the measurement that did; its begin before the first
-  Instant give_up_ = kForever;       ///< kDrain: then cancel; kCancel: then lost
+  Instant schedule_since_ = kNever;    ///< with a rate: when the first operation is due
+  Instant overtime_since_ = kForever;  ///< first turn after a measurement's end
+  uint64_t scheduled_ = 0;             ///< operations of the schedule that have begun
+  Instant ended_well_ = kNever;        ///< the last operation of the measurement that did; its begin before the first
+  Instant give_up_ = kForever;         ///< kDrain: then cancel; kCancel: then lost
   uint64_t next_tag_ = 1;
   uint64_t issued_measured_ = 0, ended_measured_ = 0;
   uint64_t cycles_before_ = 0;

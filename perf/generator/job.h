@@ -33,6 +33,7 @@ inline constexpr uint32_t kTargetBytes = kMaxPayload;  ///< sink and source, eac
 inline constexpr uint32_t kConcurrencyMax = 4096;
 inline constexpr uint64_t kMemoryMax = uint64_t{1} << 30;  ///< size x concurrency
 inline constexpr uint32_t kRunsMax = 64;
+inline constexpr Duration kJobTimeMax = 100'000'000s;     ///< of any time in a job
 inline constexpr double kRateMin = 0.01, kRateMax = 1e9;  ///< operations per second
 
 /// Runs one after the other: for each size, one for each concurrency.
@@ -83,13 +84,15 @@ struct Snapshot {
 
 /// Result of one run. The counts include all accepted operations, also those of the warm-up. Rates and latencies
 /// include only the measured operations. With a rate, latencies begin at the time at which an operation was due, and
-/// include those that end after the measurement.
+/// include operations that end after the measurement. Then completed + late + unsent, and those of the schedule that
+/// failed, are the operations that were due.
 struct RunResult {
   Operation operation = Operation::kPut;
   uint32_t size = 0;
   uint32_t concurrency = 0;
   double rate = 0;      ///< of the schedule; 0: there was none
-  uint64_t unsent = 0;  ///< due in the measurement, and not begun, because each slot was busy
+  uint64_t late = 0;    ///< with a rate: due in the measurement, and ended well after it
+  uint64_t unsent = 0;  ///< with a rate and no count: due in the measurement, and not begun at its end
   Duration elapsed{};   ///< of the measurement
   uint64_t completed = 0;
   uint64_t bytes = 0;

@@ -235,6 +235,7 @@ json result_json(const RunResult& r) {
                  {"size", r.size},
                  {"concurrency", r.concurrency},
                  {"rate", r.rate},
+                 {"late", r.late},
                  {"unsent", r.unsent},
                  {"elapsed_ns", r.elapsed.count()},
                  {"completed", r.completed},
@@ -275,6 +276,7 @@ RunResult result_from_json(const json& object) {
   r.size = get_or<uint32_t>(object, "size", 0);
   r.concurrency = get_or<uint32_t>(object, "concurrency", 0);
   r.rate = get_or<double>(object, "rate", 0);
+  r.late = get_or<uint64_t>(object, "late", 0);
   r.unsent = get_or<uint64_t>(object, "unsent", 0);
   r.elapsed = get_ns(object, "elapsed_ns");
   r.completed = get_or<uint64_t>(object, "completed", 0);

@@ -113,8 +113,7 @@ unsigned Generator::issue_ready(Instant now) {
     back_.pop_back();
     ++started;
   }
-  const bool timed = phase_ == Phase::kMeasure && job_.count == 0;
-  const Instant until = timed ? std::min(now, measure_since_ + job_.duration - 1ns) : now;
+  const Instant until = phase_ == Phase::kMeasure ? std::min(now, measure_until() - 1ns) : now;
   while (!ready_.empty() && may_issue() && next_due() <= until && started < kIssueBudget) {
     const uint32_t index = ready_.back();
     Slot& slot = slots_[index];
@@ -147,6 +146,23 @@ void Generator::on_event(const Event& event, Instant now) {
   if (!expected) fail_run(event.status != 0 ? event.status : -ECANCELED, now);
 }
 
+/// An operation has ended well. By duration, all that end within the measurement count, whenever they began; by count,
+/// those that began within it. By a rate, those that were due within it, and the latency of late ones counts, too.
+void Generator::note_latency(const Slot& slot, uint32_t bytes, Instant now) {
+  const bool in_time = phase_ == Phase::kMeasure && now < measure_until();
+  const bool counts = job_.rate == 0 && job_.count == 0 ? in_time : slot.measured && (in_time || job_.rate != 0);
+  if (!counts) return;
+  latencies_->record(now - slot.issued);
+  if (!in_time) {
+    ++now_.late;
+    return;
+  }
+  ++now_.completed;
+  now_.bytes += bytes;
+  now_.longest_pause = std::max(now_.longest_pause, now - ended_well_);
+  ended_well_ = now;
+}
+
 void Generator::on_final(const Event& event, Instant now) {
   const uint32_t index = uint32_t(event.user_data & ((1u << kIndexBits) - 1));
   if (index >= slots_.size() || slots_[index].tag != event.user_data) {
@@ -166,14 +182,7 @@ void Generator::on_final(const Event& event, Instant now) {
     return slot_idle(slot, index, now, true);
   }
   if (slot.state == SlotState::kBusy) {
-    // By duration, what ends within the measurement counts, whenever it began; by count or rate, what began within it.
-    const bool measuring = phase_ == Phase::kMeasure;
-    if (job_.rate != 0 ? slot.measured : measuring && (job_.count == 0 || slot.measured)) {
-      latencies_->record(now - slot.issued);
-      if (measuring) now_.longest_pause = std::max(now_.longest_pause, now - ended_well_);
-      ended_well_ = now;
-      now_.bytes += event.mlength;
-    }
+    note_latency(slot, event.mlength, now);
     if (reads_back()) {
       slot.state = SlotState::kReadBack;
       back_.push_back(index);

@@ -14,6 +14,14 @@ namespace {
 
 constexpr Duration kTick = 200ms;
 
+/// The job as an ulnetd of an earlier version reads it, too, if it uses nothing newer.
+config::Json job_request(const Job& job) {
+  config::Json request = job_json(job);
+  if (job.concurrency.size() == 1) request["concurrency"] = job.concurrency.front();
+  if (job.rate == 0) request.erase("rate");
+  return request;
+}
+
 }  // namespace
 
 int generate_here(const Options& options, Signals& signals, Screen& screen) {
@@ -29,8 +37,8 @@ int generate_here(const Options& options, Signals& signals, Screen& screen) {
   if (!session) return screen.note(fmt::format("ulnet-perf: {}\n", session.error().what)), 1;
   if (const auto region = instance->region_add((*session)->memory()); !region)
     screen.note(fmt::format("ulnet-perf: each MD is registered alone: {}\n", region.error().what));
-  (*session)->begin();
   Reporter reporter(job, screen);
+  (*session)->begin();
   while (!(*session)->finished()) {
     if (signals.wait(kTick)) (*session)->stop();
     reporter.runs((*session)->results());
@@ -47,7 +55,7 @@ int generate_there(const Options& options, Signals& signals, Screen& screen) {
   const api::ClientOptions how{.path = options.node.socket, .role = "ulnet-perf", .timeout = std::chrono::minutes(5)};
   auto client = api::Client::connect(how);
   if (!client) return screen.note("ulnet-perf: " + client.error().descr + "\n"), 1;
-  api::Request request = api::Request::of(api::Call::kPerf, job_json(options.job));
+  api::Request request = api::Request::of(api::Call::kPerf, job_request(options.job));
   const std::string name = fmt::format("ulnet-perf-{}-{}", getpid(), real_time_ns());
   request.args["name"] = name;
 
@@ -65,9 +73,9 @@ int generate_there(const Options& options, Signals& signals, Screen& screen) {
     return second && second->call(std::move(stop)).has_value();
   };
   const auto answer = client->call(std::move(request), on_part);
-  if (!answer) return screen.note("ulnet-perf: " + answer.error().descr + "\n"), 1;
+  if (!answer) return screen.note("ulnet-perf: " + answer.error().descr + "\n"), reporter.fail();
   for (const api::ApiError& error : answer->errors) screen.note("ulnet-perf: " + error.descr + "\n");
-  if (!answer->ok()) return 1;
+  if (!answer->ok()) return reporter.fail();
   std::vector<RunResult> runs;
   const config::Json doc = config::to_json(answer->doc);
   if (const auto perf = doc.find("perf"); perf != doc.end() && perf->contains("report")) {

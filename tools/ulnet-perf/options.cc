@@ -31,6 +31,8 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
+constexpr uint32_t kRatePlaces = 64;  ///< usual number of operations under way at once, by a rate
+
 /// Options as text, as CLI11 delivers them.
 struct Raw {
   std::string target, self, sizes = "4K", concurrency, rate, duration = "3s", warmup, drain, timeline;
@@ -111,6 +113,14 @@ std::optional<OptionsEnd> take_time(const char* option, const std::string& text,
   return std::nullopt;
 }
 
+/// Without -c. By a rate, operations have places enough; verified puts have as many as the target has.
+uint32_t usual_concurrency(const Job& job) {
+  if (job.rate == 0) return 1;
+  const uint32_t largest = *std::max_element(job.sizes.begin(), job.sizes.end());
+  if (!job.verify || job.operation != Operation::kPut || largest == 0) return kRatePlaces;
+  return std::clamp(kTargetBytes / largest, 1u, kRatePlaces);
+}
+
 std::optional<OptionsEnd> job_fill(const Raw& raw, Operation operation, Job& job) {
   job.operation = operation;
   const auto target = nid_parse(raw.target);
@@ -131,12 +141,15 @@ std::optional<OptionsEnd> job_fill(const Raw& raw, Operation operation, Job& job
     if (!rate) return refuse("--rate: " + rate.error()).value();
     job.rate = *rate;
   }
-  const char* usual = raw.rate.empty() ? "1" : "64";
-  const auto concurrency = concurrency_parse(raw.concurrency.empty() ? usual : raw.concurrency);
-  if (!concurrency) return refuse("--concurrency: " + concurrency.error()).value();
-  job.concurrency = *concurrency;
   job.count = raw.count;
   job.verify = raw.verify;
+  if (raw.concurrency.empty()) {
+    job.concurrency = {usual_concurrency(job)};
+  } else {
+    const auto concurrency = concurrency_parse(raw.concurrency);
+    if (!concurrency) return refuse("--concurrency: " + concurrency.error()).value();
+    job.concurrency = *concurrency;
+  }
   job.threads = raw.threads;
   if (raw.count != 0) job.warmup = Duration{0};
   if (auto wrong = take_time("--duration", raw.duration, job.duration)) return wrong;
@@ -211,7 +224,7 @@ tl::expected<std::vector<uint32_t>, std::string> list_parse(const std::string& t
     uint64_t factor = 2;
     if (dots != std::string::npos) {
       last = size_parse(part.substr(dots + 2, star == std::string::npos ? star : star - dots - 2));
-      if (!last) return tl::unexpected(last.error());
+      if (!last) return tl::unexpected(fmt::format("'{}' {}", part, of.wrong));
     }
     if (star != std::string::npos) {
       const auto parsed = size_parse(part.substr(star + 1));

@@ -48,6 +48,7 @@ constexpr Column kColumns[] = {
     {"size", field<&RunResult::size>},
     {"concurrency", field<&RunResult::concurrency>},
     {"rate", [](const RunResult& r) { return fmt::format("{}", r.rate); }},
+    {"late", field<&RunResult::late>},
     {"unsent", field<&RunResult::unsent>},
     {"elapsed_ns", field<&RunResult::elapsed>},
     {"completed", field<&RunResult::completed>},
@@ -155,6 +156,7 @@ std::string table_foot(const std::vector<RunResult>& runs) {
     sum.ended += run.ended;
     sum.lost += run.lost;
     sum.abandoned += run.abandoned;
+    sum.late += run.late;
     sum.unsent += run.unsent;
     sum.duplicates += run.duplicates;
     sum.verified += run.verified;
@@ -169,9 +171,9 @@ std::string table_foot(const std::vector<RunResult>& runs) {
   } else if (sum.verified != 0) {
     text += fmt::format("verified: {} operations, every byte right\n", sum.verified);
   }
+  if (sum.late != 0) text += fmt::format("late: {} operations ended after the measurement\n", sum.late);
   if (sum.unsent != 0)
-    text += fmt::format("NOT SENT: {} operations were due while all others were under way: the rate is too high\n",
-                        sum.unsent);
+    text += fmt::format("NOT SENT: {} operations were due, and had not begun when the measurement ended\n", sum.unsent);
   if (sum.lost != 0 || sum.duplicates != 0) {
     text += fmt::format("LOST {} operations, {} ended more than once ({} accepted, {} ended): a fault of ulnet\n",
                         sum.lost, sum.duplicates, sum.accepted, sum.ended);

@@ -88,6 +88,11 @@ void Reporter::progress(const Snapshot& now, Instant at) {
   before_at_ = at;
 }
 
+int Reporter::fail() {
+  screen_.print(Format::kJsonStream, end_event(false));
+  return 1;
+}
+
 int Reporter::end(const std::vector<RunResult>& all) {
   runs(all);
   if (!all.empty()) screen_.print(Format::kTable, table_foot(all));

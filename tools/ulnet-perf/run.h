@@ -52,6 +52,8 @@ class Reporter {
   Reporter(const Job& job, Screen& screen);
   void runs(const std::vector<RunResult>& runs);
   void progress(const Snapshot& now, Instant at);
+  /// There are no results. Returns the exit status.
+  int fail();
   /// Returns the exit status.
   int end(const std::vector<RunResult>& runs);
 

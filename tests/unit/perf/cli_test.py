@@ -18,7 +18,7 @@ PERF, ULNETD = sys.argv[1:3]
 WAIT = 60 * (4 if os.environ.get('ULNET_SANITIZED') == '1' else 1)
 SCHEMA = {'operation', 'size', 'concurrency', 'elapsed_ns', 'completed', 'bytes', 'messages_per_second',
           'gigabits_per_second', 'latency_ns', 'cycles_per_message', 'accepted', 'ended', 'lost', 'abandoned',
-          'duplicates', 'failed', 'rate', 'unsent', 'longest_pause_ns', 'verified', 'mismatched', 'interrupted',
+          'duplicates', 'failed', 'rate', 'late', 'unsent', 'longest_pause_ns', 'verified', 'mismatched', 'interrupted',
           'errors', 'ok'}
 
 
@@ -131,7 +131,9 @@ class Perf(unittest.TestCase):
         report = json.loads(self.run_perf('put', '127.0.0.1@tcp', '--rate', '500', '-d', '1s', '--json').stdout)
         (run,) = report['runs']
         self.assertEqual((run['rate'], run['concurrency']), (500, 64))
-        self.assertEqual(run['completed'] + run['unsent'], 500)
+        self.assertEqual(run['completed'] + run['late'] + run['unsent'], 500)
+        self.assertGreater(run['completed'], 0)
+        self.assertEqual(run['accepted'], run['ended'])
         # Far more than a target can take.
         done = self.run_perf('put', '127.0.0.1@tcp', '--rate', '100M', '-c', '2', '-d', '200ms')
         self.assertIn('NOT SENT: ', done.stdout)

@@ -419,6 +419,7 @@ TEST_F(GeneratorTest, create_refuses_what_cannot_be) {
   EXPECT_EQ(code([](Job& j) { j.target.nid = kAnyNid; }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.concurrency = {0}; }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.rate = -1; }), -EINVAL);
+  EXPECT_EQ(code([](Job& j) { j.duration = Duration::max(); }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.rate = 2e9; }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.rate = 0.001; }), -EINVAL);
   EXPECT_EQ(code([](Job& j) { j.concurrency = {kConcurrencyMax + 1}; }), -EINVAL);

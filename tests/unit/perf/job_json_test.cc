@@ -90,6 +90,7 @@ TEST(JobJson, result_comes_back_as_it_was) {
   r.concurrency = 8;
   r.rate = 1e5;
   r.unsent = 3;
+  r.late = 4;
   r.elapsed = 3s;
   r.completed = 300000;
   r.bytes = 300000ull * 4096;
@@ -123,6 +124,7 @@ TEST(JobJson, result_comes_back_as_it_was) {
   EXPECT_EQ(back.errors, r.errors);
   EXPECT_EQ(back.rate, r.rate);
   EXPECT_EQ(back.unsent, r.unsent);
+  EXPECT_EQ(back.late, r.late);
   EXPECT_EQ(back.latency_p90, r.latency_p90);
   EXPECT_EQ(back.latency_p9999, r.latency_p9999);
   ASSERT_EQ(back.timeline.slices.size(), 2u);
@@ -167,29 +169,18 @@ TEST(JobJson, report_has_the_documented_fields) {
   EXPECT_DOUBLE_EQ(report["histogram_resolution"], 1.0 / 128);
   std::set<std::string> keys;
   for (const auto& [key, value] : report["runs"][0].items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"abandoned",
-                                         "accepted",
-                                         "bytes",
-                                         "completed",
-                                         "concurrency",
-                                         "cycles_per_message",
-                                         "duplicates",
-                                         "elapsed_ns",
-                                         "ended",
-                                         "errors",
-                                         "failed",
-                                         "gigabits_per_second",
-                                         "interrupted",
-                                         "latency_ns",
-                                         "longest_pause_ns",
-                                         "lost",
-                                         "messages_per_second",
-                                         "mismatched",
-                                         "ok",
-                                         "operation",
-                                         "rate",
-                                         "size",
-                                         "unsent",
+  EXPECT_EQ(keys, (std::set<std::string>{"abandoned",   "accepted",
+                                         "bytes",       "completed",
+                                         "concurrency", "cycles_per_message",
+                                         "duplicates",  "elapsed_ns",
+                                         "ended",       "errors",
+                                         "failed",      "gigabits_per_second",
+                                         "interrupted", "late",
+                                         "latency_ns",  "longest_pause_ns",
+                                         "lost",        "messages_per_second",
+                                         "mismatched",  "ok",
+                                         "operation",   "rate",
+                                         "size",        "unsent",
                                          "verified"}));
   const auto timed = report_json(full_job(), {RunResult{.timeline = {.slice = 1ms}}})["runs"][0]["timeline"];
   keys.clear();

@@ -92,6 +92,8 @@ TEST(PerfOptions, concurrency_is_a_list) {
             "ulnet-perf: --concurrency: '4097': concurrency is 1 to 4096\n");
   EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 -c 1,,2"),
             "ulnet-perf: --concurrency: '' is not a number; write for example 1, 8 or 1..64\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 -c 1..x"),
+            "ulnet-perf: --concurrency: '1..x' is not a number; write for example 1, 8 or 1..64\n");
   EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 -c 1..1K --size 1..64"),
             "ulnet-perf: 1 to 64 runs: sizes times concurrencies\n");
   EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --json --timeline 1ms -c 1,2"),
@@ -104,6 +106,8 @@ TEST(PerfOptions, a_rate) {
   EXPECT_EQ(o.job.rate, 2500);
   EXPECT_EQ(o.job.concurrency, std::vector<uint32_t>{64});
   EXPECT_EQ(good("put 10.0.0.2 --nid 10.0.0.1 --rate 1M -c 7").job.concurrency, std::vector<uint32_t>{7});
+  EXPECT_EQ(good("put 10.0.0.2 --nid 10.0.0.1 --rate 9 --verify --size 4K,64K").job.concurrency[0], 16u);
+  EXPECT_EQ(good("get 10.0.0.2 --nid 10.0.0.1 --rate 9 --verify --size 64K").job.concurrency[0], 64u);
   EXPECT_EQ(rate_parse("0.5").value(), 0.5);
   for (const char* wrong : {"0", "-1", "fast", "1G", "1kk", ""})
     EXPECT_EQ(rate_parse(wrong).error(),

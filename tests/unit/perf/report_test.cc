@@ -53,8 +53,10 @@ TEST(PerfReport, foot_says_how_it_ended) {
   left.abandoned = 3;
   EXPECT_EQ(table_foot({left}), "300100 operations accepted, 3 of them not waited for\n");
   left.unsent = 5;
+  left.late = 7;
   EXPECT_EQ(table_foot({left}),
-            "NOT SENT: 5 operations were due while all others were under way: the rate is too high\n"
+            "late: 7 operations ended after the measurement\n"
+            "NOT SENT: 5 operations were due, and had not begun when the measurement ended\n"
             "300100 operations accepted, 3 of them not waited for\n");
   RunResult bad = run();
   bad.lost = 1;
@@ -70,16 +72,17 @@ TEST(PerfReport, foot_says_how_it_ended) {
 }
 
 TEST(PerfReport, csv_has_a_column_for_each_name) {
-  EXPECT_EQ(csv_head(),
-            "operation,size,concurrency,rate,unsent,elapsed_ns,completed,bytes,messages_per_second,gigabits_per_second,"
-            "min_ns,"
-            "mean_ns,p50_ns,p90_ns,p99_ns,p99_9_ns,p99_99_ns,max_ns,longest_pause_ns,cycles_per_message,accepted,"
-            "ended,lost,abandoned,duplicates,failed,verified,mismatched,interrupted\n");
+  EXPECT_EQ(
+      csv_head(),
+      "operation,size,concurrency,rate,late,unsent,elapsed_ns,completed,bytes,messages_per_second,gigabits_per_second,"
+      "min_ns,"
+      "mean_ns,p50_ns,p90_ns,p99_ns,p99_9_ns,p99_99_ns,max_ns,longest_pause_ns,cycles_per_message,accepted,"
+      "ended,lost,abandoned,duplicates,failed,verified,mismatched,interrupted\n");
   RunResult r = run();
   r.latency_p90 = 90us;
   r.interrupted = true;
   EXPECT_EQ(csv_row(r),
-            "put,4096,8,0,0,3000000000,300000,1228800000,100000.0,3.276800,0,0,61250,90000,101400,1502000,2000000,"
+            "put,4096,8,0,0,0,3000000000,300000,1228800000,100000.0,3.276800,0,0,61250,90000,101400,1502000,2000000,"
             "3000000000,0,8123.4,300100,300100,0,0,0,0,0,0,true\n");
   r.cycles_per_message.reset();
   EXPECT_NE(csv_row(r).find(",0,,300100,"), std::string::npos);
