@@ -12,7 +12,8 @@ import sys
 import tempfile
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / 'tools/examples'
-PREFIX = 'usr/local'
+# All that the headers offer: the example does not use all of them.
+HEADERS = '#include <ulnet.hh>\n#include <dataplane/host/turnable.h>\nint main() {}\n'
 OUTPUT = 'put: 16 bytes\nget: 16 bytes\ngot back: hello over LNet\n'
 
 
@@ -24,7 +25,7 @@ def run(command, env=None):
 
 def built(root, package, compiler, source):
     """Compiles an example against the files below `root` only."""
-    (folder,) = (root / PREFIX).glob('lib*/**/pkgconfig')
+    (folder,) = root.glob('**/pkgconfig')
     env = {**os.environ, 'PKG_CONFIG_PATH': str(folder), 'PKG_CONFIG_SYSROOT_DIR': str(root)}
     flags = shlex.split(run(['pkg-config', '--cflags', '--libs', package], env))
     program = root / source.name.replace('.', '-')
@@ -47,6 +48,9 @@ def main(build):
                 needed = run(['readelf', '-d', str(program)])
                 assert f'[libulnet-cxx.so.{version}]' in needed, needed
             print(f'{source}: linked with {package}, ran')
+        headers = root / 'headers.cc'
+        headers.write_text(HEADERS, encoding='utf-8')
+        built(root, 'ulnet-cxx', ['c++', '-std=c++20'], headers)
 
 
 if __name__ == '__main__':
