@@ -1,7 +1,6 @@
 // Counts the cost of a PUT in the core. `put_count N [ack|receive]` runs N bursts of 16 PUTs of 64 bytes on one worker
 // over a driver without a wire. The worker sends them, from submit to event, or receives and acknowledges them. The
-// difference between two runs under callgrind gives the number of instructions per PUT (perf/notebook.md). Not a test:
-// built by name.
+// difference between two runs under callgrind is the number of instructions (instructions_test.py).
 #include <cstdlib>
 #include <cstring>
 
