@@ -6,124 +6,34 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
 #include <memory>
-#include <numeric>
 #include <vector>
 
-#include "control/publish/peer_table.h"
-#include "dataplane/base/rng.h"
-#include "dataplane/select/after_choice.h"
-#include "dataplane/select/path.h"
-#include "dataplane/state/slices.h"
 #include "perf/bench_pin.h"
 #include "perf/select/pseudo_code.h"
+#include "perf/select/views.h"
 
 namespace {
 
 using namespace ulnet;
 
+using perf::kMemoryNode;
+using perf::kTcp;
+using perf::local_nid;
+using perf::peer_nid;
+using perf::shuffled;
+using perf::Views;
+
 constexpr uint32_t kPeers = 1024, kFewPeers = 16;
-constexpr uint32_t kRules = 256;
 constexpr unsigned kChoices = 8192;  ///< of one round
-constexpr WorkerId kHome{0}, kServer{1};
-constexpr Net kTcp = Net::of(NetType::kTcp, 0);
-constexpr uint32_t kMemoryNode = 1;
 
-Nid local_nid(uint32_t i) {
-  return Nid::v4(kTcp, 0x0A000001u + i);
+/// Nanoseconds per choice.
+double round(Views& views, const std::vector<uint32_t>& order) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (unsigned i = 0; i < kChoices; ++i) views.choose(order[i % order.size()]);
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+  return took.count() / kChoices;
 }
-Nid peer_nid(uint32_t peer, uint32_t i) {
-  return Nid::v4(kTcp, 0x0B000000u + peer * 256 + i + 1);
-}
-/// Numbers of the peers in the order in which messages go to them.
-std::vector<uint32_t> shuffled(uint32_t count, uint64_t seed) {
-  std::vector<uint32_t> order(count);
-  std::iota(order.begin(), order.end(), 0u);
-  Rng rng(seed);
-  for (uint32_t i = count; i > 1; --i) std::swap(order[i - 1], order[rng.below(i)]);
-  return order;
-}
-
-/// The views of a node as control builds them.
-class Views {
- public:
-  /// With `ruled`, there are kRules rules. The first half gives the NIs of some peers a priority. Each of the others
-  /// gives the NIs of some peers lists of preferred local NIs: another list for odd NIs than for even ones. All NIs of
-  /// this node have a priority, too.
-  Views(uint32_t peers, uint32_t nis, uint32_t peer_nis, bool ruled) {
-    for (uint32_t i = 0; i < nis; ++i) {
-      NiView& ni = local_.nis.emplace_back();
-      ni.id = NiId{i + 1};
-      ni.slot = uint16_t(i);
-      ni.nid = local_nid(i);
-      ni.tx_credits = 256;
-      ni.distances = {20, 20, 20, 20};
-      if (ruled) ni.priority = 5;
-    }
-    local_.nets.push_back({kTcp, kNoPriority, 0, nis});
-    rank_nis(local_);
-    for (uint32_t rule = 0; ruled && rule < kRules; ++rule) {
-      Preferences& list = lists_.emplace_back();
-      for (uint32_t i = rule % 2; i < nis; i += 2) list.all.push_back({i + 1, rule});
-    }
-    for (const uint32_t number : shuffled(peers, 3)) add_peer(number, peer_nis, ruled);
-    published_ = table_.snapshot();
-    set_.local = &local_;
-    set_.peers = published_.get();
-    set_.routes = &routes_;
-  }
-  /// Nanoseconds per choice.
-  double round(const std::vector<uint32_t>& order) {
-    PathRequest request;
-    request.numa = kMemoryNode;
-    const auto begin = std::chrono::steady_clock::now();
-    for (unsigned i = 0; i < kChoices; ++i) {
-      request.dst = peer_nid(order[i % order.size()], 0);
-      const PathChoice choice = choose_path(set_, request, {kHome, tallies_});
-      if (choice.kind != PathKind::kPath) std::abort();
-      WorkerNotes notes(tallies_);
-      note_sent(notes, choice, 64);
-    }
-    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-    return took.count() / kChoices;
-  }
-
- private:
-  void add_peer(uint32_t number, uint32_t peer_nis, bool ruled) {
-    auto peer = std::make_shared<PeerView>();
-    peer->id = number + 1;
-    peer->multi_rail = true;
-    for (uint32_t i = 0; i < peer_nis; ++i) {
-      PeerNiView& ni = peer->nis.emplace_back();
-      ni.nid = peer_nid(number, i);
-      ni.slot = slots_++;
-      tallies_.ensure(ni.slot, nullptr);
-      ni.server = kServer;
-      ni.slice = slices_.emplace_back(std::make_unique<PeerSlice>(PeerNiId{ni.slot + 1}, 8, 8)).get();
-      ni.tx_credits = 8;
-      if (!ruled) continue;
-      const uint32_t rule = number % kRules;
-      if (rule < kRules / 2)
-        ni.priority = rule;
-      else
-        ni.sources = &lists_[rule - i % 2];
-    }
-    peer->nets.push_back({kTcp, kNoPriority, 0, peer_nis});
-    rank_nis(*peer);
-    for (uint32_t i = 0; i < peer_nis; ++i) table_.set(peer->nis[i].nid, peer, i);
-  }
-
-  std::vector<std::unique_ptr<PeerSlice>> slices_;
-  std::deque<Preferences> lists_;
-  LocalView local_;
-  RouteTable routes_;
-  PeerTableBuilder table_;
-  std::shared_ptr<const PeerTable> published_;
-  uint32_t slots_ = 0;
-  ViewSet set_;
-  Tallies tallies_{kPeers * 16};
-};
 
 /// The same node as lists of the pseudo-code.
 class Lists {
@@ -210,8 +120,8 @@ int main(int argc, char** argv) {
     for (const uint32_t peer_nis : {1, 4, 16}) all.push_back(std::make_unique<SetUp>(kPeers, nis, peer_nis));
   for (int i = -1; i < rounds; ++i)  // the first round warms up
     for (auto& one : all) {
-      const double plain = one->plain.round(one->order), meant = one->lists.round<perf::Reading::kMeant>(one->order);
-      const double ruled = one->ruled.round(one->order),
+      const double plain = round(one->plain, one->order), meant = one->lists.round<perf::Reading::kMeant>(one->order);
+      const double ruled = round(one->ruled, one->order),
                    literal = one->lists.round<perf::Reading::kLiteral>(one->order);
       if (i < 0) continue;
       one->plain_ns.push_back(plain);
