@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "config/emit.h"
 #include "perf/generator/job_json.h"
 
 namespace ulnet::perf {
@@ -97,22 +98,22 @@ std::string csv_row(const RunResult& run) {
 std::string start_event(const Job& job, const nlohmann::ordered_json& machine) {
   const nlohmann::ordered_json event = {
       {"event", "start"}, {"schema", kJsonSchema}, {"job", job_json(job)}, {"machine", machine}};
-  return event.dump() + "\n";
+  return config::json_dump(event) + "\n";
 }
 
 std::string progress_event(const Snapshot& now) {
   const nlohmann::ordered_json event = {{"event", "progress"}, {"progress", snapshot_json(now)}};
-  return event.dump() + "\n";
+  return config::json_dump(event) + "\n";
 }
 
 std::string run_event(const RunResult& run) {
   const nlohmann::ordered_json event = {{"event", "run"}, {"run", result_json(run)}};
-  return event.dump() + "\n";
+  return config::json_dump(event) + "\n";
 }
 
 std::string end_event(bool ok) {
   const nlohmann::ordered_json event = {{"event", "end"}, {"ok", ok}};
-  return event.dump() + "\n";
+  return config::json_dump(event) + "\n";
 }
 
 std::string size_text(uint64_t bytes) {

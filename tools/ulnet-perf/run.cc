@@ -100,7 +100,8 @@ int Reporter::end(const std::vector<RunResult>& all) {
   const bool ok = report["ok"].get<bool>();
   report["job"] = job_json(job_);
   report["machine"] = machine_;
-  screen_.print(Format::kJson, report.dump(2) + "\n");
+  // The name of a host or CPU may be no UTF-8.
+  screen_.print(Format::kJson, report.dump(2, ' ', false, decltype(report)::error_handler_t::replace) + "\n");
   screen_.print(Format::kJsonStream, end_event(ok));
   return ok ? 0 : 1;
 }

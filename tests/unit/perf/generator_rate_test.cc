@@ -62,12 +62,7 @@ TEST_F(GeneratorTest, a_schedule_is_counted_exactly) {
 // The target stands still for 5 ms. A closed loop sees one slow operation; the operations that were due meanwhile see
 // it, too, and so do those that end after the measurement.
 TEST_F(GeneratorTest, a_rate_omits_no_latency) {
-  Job j = job();
-  j.rate = 2000;
-  j.warmup = 0ms;
-  j.concurrency = {64};
-  begin(j);
-  while (generator->snapshot(now).phase != Phase::kMeasure) step();
+  measure(2000, 64);
   const Instant began = now;
   worker.hold = true;
   while (now < began + 15ms) step();
@@ -86,12 +81,7 @@ TEST_F(GeneratorTest, a_rate_omits_no_latency) {
 
 // The one slot is busy for 5 ms. Operations that were due meanwhile begin late, and their latencies have that delay.
 TEST_F(GeneratorTest, a_latency_begins_when_the_operation_was_due) {
-  Job j = job();
-  j.rate = 2000;
-  j.warmup = 0ms;
-  j.concurrency = {1};
-  begin(j);
-  while (generator->snapshot(now).phase != Phase::kMeasure) step();
+  measure(2000, 1);
   worker.hold = true;
   for (const Instant until = now + 5ms; now < until;) step();
   worker.hold = false;
@@ -102,12 +92,7 @@ TEST_F(GeneratorTest, a_latency_begins_when_the_operation_was_due) {
 }
 
 TEST_F(GeneratorTest, a_rate_counts_what_no_slot_was_free_for) {
-  Job j = job();
-  j.rate = 2000;
-  j.warmup = 0ms;
-  j.concurrency = {3};
-  begin(j);
-  while (generator->snapshot(now).phase != Phase::kMeasure) step();
+  measure(2000, 3);
   worker.hold = true;
   while (generator->snapshot(now).phase == Phase::kMeasure) step();
   worker.hold = false;
@@ -119,12 +104,7 @@ TEST_F(GeneratorTest, a_rate_counts_what_no_slot_was_free_for) {
 
 // The thread is away over the end of the measurement. Operations that were due meanwhile begin when it comes back.
 TEST_F(GeneratorTest, a_rate_omits_no_pause_at_the_end) {
-  Job j = job();
-  j.rate = 10000;
-  j.warmup = 0ms;
-  j.concurrency = {64};
-  begin(j);
-  while (generator->snapshot(now).phase != Phase::kMeasure) step();
+  measure(10000, 64);
   for (const Instant until = now + 5ms; now < until;) step();
   now += 400ms;
   run();
@@ -137,12 +117,7 @@ TEST_F(GeneratorTest, a_rate_omits_no_pause_at_the_end) {
 }
 
 TEST_F(GeneratorTest, a_rate_ends_at_the_second_of_a_stop) {
-  Job j = job();
-  j.rate = 2000;
-  j.warmup = 0ms;
-  j.concurrency = {2};
-  begin(j);
-  while (generator->snapshot(now).phase != Phase::kMeasure) step();
+  measure(2000, 2);
   worker.hold = true;
   for (const Instant until = now + 4ms; now < until;) step();
   generator->stop(now);

@@ -36,6 +36,15 @@ struct GeneratorTest : ::testing::Test {
     ASSERT_TRUE(created) << created.error().what;
     generator = std::move(*created);
   }
+  /// Begins a job of 10 ms by a rate, without a warm-up, and goes to its measurement.
+  void measure(double rate, uint32_t slots) {
+    Job j = job();
+    j.rate = rate;
+    j.warmup = 0ms;
+    j.concurrency = {slots};
+    begin(j);
+    while (generator->snapshot(now).phase != Phase::kMeasure) step();
+  }
   /// One turn every 100 us until the job is over.
   void run(unsigned turns_max = 100000) {
     while (!generator->done() && turns_max-- > 0) step();
