@@ -1,10 +1,10 @@
 // Golden bytes of docs/wire/lnet.md §1 to §4: every worked example there, both ways.
 #include <gtest/gtest.h>
 
-#include "dataplane/base/nid_text.h"
 #include "dataplane/wire/bytes.h"
 #include "dataplane/wire/header.h"
 #include "dataplane/wire/ping_info.h"
+#include "tests/nid_of.h"
 #include "tests/wire/hex.h"
 
 namespace ulnet {
@@ -13,10 +13,7 @@ namespace {
 using namespace wire;
 using test::hex;
 using test::hex_text;
-
-Nid nid(const char* text) {
-  return nid_parse(text).value();
-}
+using test::nid;
 
 const WireHandle kHandle{0x17F1A2B3C4D5E6F7, 0x105};
 

@@ -5,10 +5,10 @@
 
 #include <set>
 
-#include "dataplane/base/nid_text.h"
 #include "dataplane/wire/bytes.h"
 #include "lnd/o2iblnd/proto/connect.h"
 #include "lnd/o2iblnd/proto/message.h"
+#include "tests/nid_of.h"
 #include "tests/wire/hex.h"
 #include "tests/wire/o2iblnd_encode.h"
 
@@ -18,6 +18,7 @@ namespace {
 using test::fragments_of;
 using test::hex;
 using test::hex_text;
+using test::nid;
 using test::o2iblnd_encode;
 using Bytes = std::vector<std::byte>;
 
@@ -92,9 +93,6 @@ constexpr const char* kNoop = R"(91 1b e9 0b 12 00 d0 04 30 00 00 00 00 00 00 00
 constexpr const char* kAllMessages[] = {kConnReqExample, kConnAckExample, kConnReq, kConnAck, kImmediateGet, kPutReq,
                                         kPutAck,         kPutDone,        kGetReq,  kGetDone, kPutNak,       kNoop};
 
-Nid nid(const char* text) {
-  return nid_parse(text).value();
-}
 const Nid kNode1 = Nid::v4(Net::of(NetType::kO2ib, 0), 0x0A0A0001),
           kNode2 = Nid::v4(Net::of(NetType::kO2ib, 0), 0x0A0A0002);
 

@@ -6,6 +6,7 @@
 #include "lnd/socklnd/proto/csum.h"
 #include "lnd/socklnd/proto/frame.h"
 #include "lnd/socklnd/proto/hello.h"
+#include "tests/nid_of.h"
 #include "tests/wire/hex.h"
 
 namespace ulnet::socklnd {
@@ -13,6 +14,7 @@ namespace {
 
 using test::hex;
 using test::hex_text;
+using test::nid;
 
 constexpr uint64_t kIncarnation = 0x17F1A2B3C4D5E6F7;
 
@@ -30,10 +32,6 @@ constexpr const char* kHelloV4 = R"(63 69 72 45 04 00 00 00 0c 02 00 00 fd 00 00
 constexpr const char* kHelloV1 = R"(ed 0d bc ee 01 00 00 00 0a 7a a8 c0 00 00 02 00
                                     00 00 00 00 39 30 00 00 04 00 00 00 00 00 00 00
                                     f7 e6 d5 c4 b3 a2 f1 17 01 00 00 00 00*28)";
-
-Nid nid(const char* text) {
-  return nid_parse(text).value();
-}
 
 /// Feeds `bytes` in pieces of `piece`, checks that need() never promises more than the structure has; returns what is
 /// left over.

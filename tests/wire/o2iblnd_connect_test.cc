@@ -6,17 +6,15 @@
 #include <functional>
 #include <set>
 
-#include "dataplane/base/nid_text.h"
 #include "lnd/o2iblnd/proto/connect.h"
 #include "lnd/o2iblnd/proto/credits.h"
+#include "tests/nid_of.h"
 #include "tests/wire/o2iblnd_encode.h"
 
 namespace ulnet::o2iblnd {
 namespace {
 
-Nid nid(const char* text) {
-  return nid_parse(text).value();
-}
+using test::nid;
 
 /// A request and the side that judges it. The hash of the peer is the smaller one.
 struct Case {

@@ -18,12 +18,10 @@
 #include "lnd/sim/sim_ctl.h"
 #include "lnd/sim/sim_lnd.h"
 #include "tests/cluster/wakeups.h"
+#include "tests/nid_of.h"
 
 namespace ulnet::test {
 
-inline Nid nid(const std::string& text) {
-  return nid_parse(text).value();
-}
 inline Net net(const std::string& text) {
   return net_parse(text).value();
 }

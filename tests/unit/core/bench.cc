@@ -21,10 +21,11 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   size.operations = options.operations;
   size.incoming = options.incoming;
   size.parked_peers = options.parked_peers;
+  size.control_queue = options.control_queue;
   for (unsigned i = 0; i < options.workers; ++i) {
     workers_.push_back(std::make_unique<Worker>(WorkerId{uint16_t(i)}, *mesh, size, options.interface_cookie, 7 + i));
     lo_calls_.push_back(std::make_unique<DriverCalls>(*workers_.back(), kLndLo));
-    workers_.back()->add_lnd(kLndLo, std::make_unique<LoLnd>(*lo_calls_.back()));
+    workers_.back()->add_lnd(kLndLo, std::make_unique<LoLnd>(*lo_calls_.back(), options.lo_slots));
     calls_.push_back(std::make_unique<DriverCalls>(*workers_.back(), 1));
     auto lnd = std::make_unique<ScriptLnd>(*calls_.back());
     lnds_.push_back(lnd.get());

@@ -226,6 +226,8 @@ struct BenchOptions {
   uint32_t operations = 64;
   uint32_t incoming = 64;
   uint32_t parked_peers = 64;
+  uint32_t control_queue = 64;
+  uint32_t lo_slots = 64;
   int32_t peer_credits = 8;
   int32_t rtr_credits = 8;
   int32_t ni_credits = 256;  ///< of each NI on each worker

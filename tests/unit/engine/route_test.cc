@@ -9,15 +9,11 @@
 #include <cstring>
 #include <thread>
 
-#include "dataplane/base/nid_text.h"
 #include "lnd/net/kernel/route_ctl.h"
+#include "tests/nid_of.h"
 
 namespace ulnet::test {
 namespace {
-
-Nid nid(const std::string& text) {
-  return nid_parse(text + "@tcp").value();
-}
 
 /// Of the namespace of the calling thread.
 bool set_loopback(bool up) {
@@ -31,11 +27,11 @@ bool set_loopback(bool up) {
 }
 
 TEST(Route, to_an_address_of_this_machine_runs) {
-  EXPECT_TRUE(route_runs(nid("127.0.0.1"), nid("127.0.0.2")));
+  EXPECT_TRUE(route_runs(tcp_nid("127.0.0.1"), tcp_nid("127.0.0.2")));
 }
 
 TEST(Route, between_families_is_not_known_to_be_down) {
-  EXPECT_TRUE(route_runs(nid("127.0.0.1"), nid("::1")));
+  EXPECT_TRUE(route_runs(tcp_nid("127.0.0.1"), tcp_nid("::1")));
 }
 
 // Goal: the only interface of a new namespace is down at first. Its address and its routes come with it.
@@ -44,12 +40,12 @@ TEST(Route, ends_with_its_interface) {
   std::thread([&] {
     if (::unshare(CLONE_NEWNET) != 0) return;
     allowed = true;
-    EXPECT_FALSE(route_runs(nid("127.0.0.1"), nid("127.0.0.2")));
+    EXPECT_FALSE(route_runs(tcp_nid("127.0.0.1"), tcp_nid("127.0.0.2")));
     ASSERT_TRUE(set_loopback(true));
-    EXPECT_TRUE(route_runs(nid("127.0.0.1"), nid("127.0.0.2")));
-    EXPECT_FALSE(route_runs(nid("127.0.0.1"), nid("192.0.2.1"))) << "no interface leads there";
+    EXPECT_TRUE(route_runs(tcp_nid("127.0.0.1"), tcp_nid("127.0.0.2")));
+    EXPECT_FALSE(route_runs(tcp_nid("127.0.0.1"), tcp_nid("192.0.2.1"))) << "no interface leads there";
     ASSERT_TRUE(set_loopback(false));
-    EXPECT_FALSE(route_runs(nid("127.0.0.1"), nid("127.0.0.2")));
+    EXPECT_FALSE(route_runs(tcp_nid("127.0.0.1"), tcp_nid("127.0.0.2")));
   }).join();
   if (!allowed) GTEST_SKIP() << "no network namespaces";
 }

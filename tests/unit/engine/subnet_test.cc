@@ -5,44 +5,41 @@
 #include <algorithm>
 #include <map>
 
-#include "dataplane/base/nid_text.h"
 #include "lnd/net/kernel/subnet_ctl.h"
+#include "tests/nid_of.h"
 
 namespace ulnet::test {
 namespace {
 
-Nid nid(const std::string& text) {
-  return nid_parse(text + "@tcp").value();
-}
-
-const std::vector<SubnetAddress> kMachine{{"eth0", nid("10.0.0.1"), 24},   {"eth1", nid("10.0.0.2"), 24},
-                                          {"eth1", nid("10.0.0.3"), 24},   {"eth2", nid("10.0.1.1"), 25},
-                                          {"eth3", nid("10.0.1.129"), 25}, {"eth4.7", nid("fd00::1"), 64},
-                                          {"eth5", nid("fd00::2"), 64},    {"eth6", nid("192.168.0.9"), 32}};
+const std::vector<SubnetAddress> kMachine{{"eth0", tcp_nid("10.0.0.1"), 24},   {"eth1", tcp_nid("10.0.0.2"), 24},
+                                          {"eth1", tcp_nid("10.0.0.3"), 24},   {"eth2", tcp_nid("10.0.1.1"), 25},
+                                          {"eth3", tcp_nid("10.0.1.129"), 25}, {"eth4.7", tcp_nid("fd00::1"), 64},
+                                          {"eth5", tcp_nid("fd00::2"), 64},    {"eth6", tcp_nid("192.168.0.9"), 32}};
 
 TEST(Subnet, addresses_are_in_their_subnet) {
-  EXPECT_TRUE(in_subnet(kMachine[0], nid("10.0.0.255")));
-  EXPECT_FALSE(in_subnet(kMachine[0], nid("10.0.1.1")));
-  EXPECT_TRUE(in_subnet(kMachine[3], nid("10.0.1.127")));
-  EXPECT_FALSE(in_subnet(kMachine[3], nid("10.0.1.128"))) << "25 bits end within a byte";
-  EXPECT_FALSE(in_subnet(kMachine[0], nid("fd00::1")));
-  EXPECT_TRUE(in_subnet(kMachine[5], nid("fd00::ffff")));
-  EXPECT_FALSE(in_subnet(kMachine[5], nid("fd00:0:0:1::1")));
-  EXPECT_TRUE(in_subnet(kMachine[7], nid("192.168.0.9")));
+  EXPECT_TRUE(in_subnet(kMachine[0], tcp_nid("10.0.0.255")));
+  EXPECT_FALSE(in_subnet(kMachine[0], tcp_nid("10.0.1.1")));
+  EXPECT_TRUE(in_subnet(kMachine[3], tcp_nid("10.0.1.127")));
+  EXPECT_FALSE(in_subnet(kMachine[3], tcp_nid("10.0.1.128"))) << "25 bits end within a byte";
+  EXPECT_FALSE(in_subnet(kMachine[0], tcp_nid("fd00::1")));
+  EXPECT_TRUE(in_subnet(kMachine[5], tcp_nid("fd00::ffff")));
+  EXPECT_FALSE(in_subnet(kMachine[5], tcp_nid("fd00:0:0:1::1")));
+  EXPECT_TRUE(in_subnet(kMachine[7], tcp_nid("192.168.0.9")));
 }
 
 TEST(Subnet, connections_are_held_where_others_share_the_subnet) {
   using Names = std::vector<std::string>;
-  EXPECT_EQ(subnet_sharers(kMachine, nid("10.0.0.2")), (Names{"eth1", "eth0"}));
-  EXPECT_EQ(subnet_sharers(kMachine, nid("10.0.1.1")), Names{}) << "halves of a /24 are two subnets";
-  EXPECT_EQ(subnet_sharers(kMachine, nid("10.9.9.9")), Names{}) << "not there";
-  EXPECT_EQ(subnet_hold(kMachine, nid("10.0.0.2"), nid("10.0.0.77")), "eth1");
-  EXPECT_EQ(subnet_hold(kMachine, nid("10.0.0.1"), nid("10.0.0.77")), "eth0");
-  EXPECT_EQ(subnet_hold(kMachine, nid("10.0.0.1"), nid("10.7.0.1")), "") << "behind a gateway";
-  EXPECT_EQ(subnet_hold(kMachine, nid("10.0.0.1"), nid("10.0.0.2")), "") << "this machine itself: over loopback";
-  EXPECT_EQ(subnet_hold(kMachine, nid("10.0.1.1"), nid("10.0.1.2")), "");
-  EXPECT_EQ(subnet_hold(kMachine, nid("fd00::2"), nid("fd00::77")), "eth5");
-  EXPECT_EQ(subnet_hold(kMachine, nid("fd00::2"), nid("10.0.0.77")), "");
+  EXPECT_EQ(subnet_sharers(kMachine, tcp_nid("10.0.0.2")), (Names{"eth1", "eth0"}));
+  EXPECT_EQ(subnet_sharers(kMachine, tcp_nid("10.0.1.1")), Names{}) << "halves of a /24 are two subnets";
+  EXPECT_EQ(subnet_sharers(kMachine, tcp_nid("10.9.9.9")), Names{}) << "not there";
+  EXPECT_EQ(subnet_hold(kMachine, tcp_nid("10.0.0.2"), tcp_nid("10.0.0.77")), "eth1");
+  EXPECT_EQ(subnet_hold(kMachine, tcp_nid("10.0.0.1"), tcp_nid("10.0.0.77")), "eth0");
+  EXPECT_EQ(subnet_hold(kMachine, tcp_nid("10.0.0.1"), tcp_nid("10.7.0.1")), "") << "behind a gateway";
+  EXPECT_EQ(subnet_hold(kMachine, tcp_nid("10.0.0.1"), tcp_nid("10.0.0.2")), "")
+      << "this machine itself: over loopback";
+  EXPECT_EQ(subnet_hold(kMachine, tcp_nid("10.0.1.1"), tcp_nid("10.0.1.2")), "");
+  EXPECT_EQ(subnet_hold(kMachine, tcp_nid("fd00::2"), tcp_nid("fd00::77")), "eth5");
+  EXPECT_EQ(subnet_hold(kMachine, tcp_nid("fd00::2"), tcp_nid("10.0.0.77")), "");
 }
 
 class Sysctls : public testing::Test {
