@@ -2,9 +2,11 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "dataplane/base/check.h"
 #include "dataplane/host/clock.h"
@@ -23,6 +25,19 @@ bool pin_self(int cpu) {
   CPU_SET(unsigned(cpu), &set);
   return pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0;
 }
+
+/// Of the calling thread. more(): there was one since the last call.
+class Preemptions {
+ public:
+  bool more() {
+    rusage used{};
+    if (getrusage(RUSAGE_THREAD, &used) != 0) return false;
+    return std::exchange(seen_, used.ru_nivcsw) != used.ru_nivcsw;
+  }
+
+ private:
+  long seen_ = 0;
+};
 
 }  // namespace
 
@@ -123,6 +138,7 @@ void HostThread::run() {
   (void)pthread_setname_np(pthread_self(), config_.name.substr(0, 15).c_str());
   if (config_.cpu >= 0) sums_.pinned.store(pin_self(config_.cpu), std::memory_order_relaxed);
   IdlePolicy policy{config_.idle};
+  Preemptions preemptions;
   Instant stop_by = kForever;
   unsigned dry_turns = 0;
   Instant now = clock_now();
@@ -130,6 +146,7 @@ void HostThread::run() {
   for (;;) {
     const unsigned work = take_changes() + turn_all(now);
     Duration slept{};
+    bool turned_only = false;
     add_to(sums_.turns, 1);
     if (stop_.load(std::memory_order_relaxed)) {
       if (stop_by == kForever) stop_by = now + kHostDrainMax;
@@ -137,13 +154,14 @@ void HostThread::run() {
       if (now >= stop_by || dry_turns == 2) return;
     } else {
       switch (policy.next(now, work > 0)) {
-        case IdleAction::kTurn: break;
+        case IdleAction::kTurn: turned_only = true; break;
         case IdleAction::kYield: sched_yield(); break;
         case IdleAction::kSleep: slept = sleep_all(now); break;
       }
     }
     const Instant top = clock_now();
     const uint64_t top_cycles = cycle_count();
+    if (turned_only && policy.spinning() && top - now >= policy.long_turn() && preemptions.more()) policy.preempted();
     if (work > 0) {
       add_to(sums_.turns_with_work, 1);
       add_to(sums_.busy, uint64_t((top - now).count()));

@@ -1,13 +1,13 @@
 // IdlePolicy and IdleGate by one thread; the race test is tests/race/idle_test.cc.
-#include "dataplane/base/idle_gate.h"
-#include "dataplane/host/idle_policy.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
 #include <string>
+
+#include "dataplane/base/idle_gate.h"
+#include "dataplane/host/idle_policy.h"
 
 namespace ulnet {
 namespace {
@@ -17,13 +17,15 @@ Instant clock_now() {
 }
 
 /// One letter per turn: 'w' = found work, '.' = empty, 'o' = empty, and another thread had the CPU for 1 ms before it.
-/// One turn takes `turn`. Gives one letter per decision: 't' turn, 'y' yield, 's' sleep.
+/// Empty, too, is 'p', which follows a preemption while the worker spun. One turn takes `turn`. Gives one letter per
+/// decision: 't' turn, 'y' yield, 's' sleep.
 std::string decide(IdlePolicy::Config config, const std::string& turns, Duration turn) {
   IdlePolicy policy{config};
   std::string out;
   Instant now{1s};
   for (const char c : turns) {
     if (c == 'o') now += 1ms;
+    if (c == 'p' && policy.spinning()) policy.preempted();
     switch (policy.next(now, c == 'w')) {
       case IdleAction::kTurn: out += 't'; break;
       case IdleAction::kYield: out += 'y'; break;
@@ -86,6 +88,14 @@ TEST(IdlePolicy, a_long_yield_that_ends_with_work_counts_as_well) {
 TEST(IdlePolicy, a_slow_turn_without_yield_is_not_taken_as_a_crowded_cpu) {
   const IdlePolicy::Config config{.spin = 1s, .yield_every = kNoYield};
   EXPECT_EQ("tttt", decide(config, "w.o.", 1us));
+}
+
+TEST(IdlePolicy, a_preempted_worker_stops_the_spinning_for_some_idle_times) {
+  IdlePolicy::Config config{.spin = 1s, .yield_every = kNoYield, .crowded_idles = 3};
+  EXPECT_EQ("ttststsstt", decide(config, "w.pw.w..w.", 1us)) << "the rest of this idle time, and the next two";
+  EXPECT_EQ("tt", decide(config, "wp", 1us)) << "it has worked, and not spun";
+  config.mode = IdleMode::kBusy;
+  EXPECT_EQ("tttt", decide(config, "w.p.", 1us));
 }
 
 TEST(IdlePolicy, the_time_asleep_is_not_taken_as_a_crowded_cpu) {

@@ -2,6 +2,7 @@
 // starts.
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -159,6 +160,33 @@ TEST(HostThread, idle_costs_nothing) {
   }
   EXPECT_LE(turns, 10u);
   thread.stop();
+}
+
+// Goal: a worker that spins on the CPU of another thread, and never yields, gives it away when the system has taken it.
+TEST(HostThread, a_preempted_worker_sleeps) {
+  cpu_set_t cpus;
+  ASSERT_EQ(0, sched_getaffinity(0, sizeof cpus, &cpus));
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &cpus)) ++cpu;
+  HostThread::Config config;
+  config.cpu = cpu;
+  config.idle = {.mode = IdleMode::kAdaptive, .spin = 3600s, .yield_every = UINT32_MAX};
+  PthreadLauncher launcher{1};
+  HostThread thread{config};
+  ASSERT_TRUE(thread.start(launcher, 0).has_value());
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    EXPECT_EQ(0, sched_setaffinity(0, sizeof one, &one));
+    while (!stop.load(std::memory_order_relaxed)) {
+    }
+  });
+  for (int i = 0; i < 30'000 && thread.stats().sleeps == 0; ++i) usleep(1000);
+  EXPECT_GT(thread.stats().sleeps, 0u);
+  stop = true;
+  other.join();
 }
 
 TEST(HostThread, a_thousand_starts_leak_nothing) {
