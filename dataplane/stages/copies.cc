@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dataplane/base/cold.h"
 #include "dataplane/stages/egress.h"
 #include "dataplane/stages/receive.h"
 #include "dataplane/stages/send.h"
@@ -95,7 +96,7 @@ bool stuck_look(Worker& w, Operation& op) {
 }
 
 /// The look of copies_look(), which is short because each turn calls it.
-[[gnu::cold, gnu::noinline]] unsigned look_at_waiting(Worker& w) {
+[[ULNET_COLD, gnu::noinline]] unsigned look_at_waiting(Worker& w) {
   unsigned sent = 0, tries = 0;
   w.copies_first = w.deadlines.look_from(w.copies_first, [&](Operation& op) {
     if (tries == kCopiesLook) return false;

@@ -2,6 +2,7 @@
 // delivered before get the answer again, or none.
 #include "dataplane/stages/match.h"
 
+#include "dataplane/base/cold.h"
 #include "dataplane/stages/finish.h"
 #include "dataplane/stages/incoming.h"
 #include "dataplane/stages/md_end.h"
@@ -200,7 +201,7 @@ bool hold_for_first(Worker& w, RxSlot& slot, Handle first) {
 
 /// A request of which one was delivered before, or perhaps. Nothing of it is delivered; the answer may be repeated.
 /// Rare, so that it is kept out of match_incoming().
-[[gnu::cold]] RxVerdict copy_came(Worker& w, RxSlot& slot, Portal& portal, const RequestsSeen::Look& look) {
+[[ULNET_COLD]] RxVerdict copy_came(Worker& w, RxSlot& slot, Portal& portal, const RequestsSeen::Look& look) {
   if (look.verdict == RequestsSeen::Verdict::kUnknown) return drop_receive(w, slot, Drop::kCopyUnknown);
   if (look.verdict == RequestsSeen::Verdict::kDelivered) {
     if (slot.header.type == MsgType::kGet) return reply_again(w, slot, portal, look.of);

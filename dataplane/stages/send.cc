@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "dataplane/base/cold.h"
 #include "dataplane/select/after_choice.h"
 #include "dataplane/select/path.h"
 #include "dataplane/stages/copies.h"
@@ -322,7 +323,7 @@ void move(Worker& w, Sending& m) {
 
 /// The attempt has failed. True: the message is on its way again, or ended. Not inline, so that lease_returned()
 /// saves fewer registers when a message was sent.
-[[gnu::cold, gnu::noinline]] bool sent_again(Worker& w, Sending& m) {
+[[ULNET_COLD, gnu::noinline]] bool sent_again(Worker& w, Sending& m) {
   if (wants_resend(m) && m.tx.moved) {
     if (!unconnected(m) || !resend(w, m)) move(w, m);
     return true;

@@ -64,7 +64,7 @@ const std::vector<std::byte>& pattern_bytes() {
   return bytes;
 }
 
-bool has_pattern(const std::vector<std::byte>& sink, uint64_t offset, uint32_t length) {
+bool has_pattern(const ZeroedMemory& sink, uint64_t offset, uint32_t length) {
   return length == 0 || std::memcmp(sink.data() + offset, pattern_bytes().data() + offset, length) == 0;
 }
 
@@ -74,9 +74,11 @@ SimNode::SimNode(SimNet& net, NodeSpec spec, uint32_t number)
     : net_(net),
       spec_(std::move(spec)),
       number_(number),
-      source_(pattern_bytes()),
-      sink_(1u << 20),
-      get_sink_(1u << 20) {}
+      source_(pattern_bytes().size()),
+      sink_(source_.size()),
+      get_sink_(source_.size()) {
+  std::memcpy(source_.data(), pattern_bytes().data(), source_.size());
+}
 
 SimNode::~SimNode() {
   kill();
@@ -230,7 +232,7 @@ void SimNode::open_application() {
   if (number_ % 2 == 0)
     for (auto* memory : {&source_, &sink_, &get_sink_}) {
       ++waits;
-      node_->region_add(*memory, [&waits](const auto& added) { waits -= added.has_value(); });
+      node_->region_add(memory->all(), [&waits](const auto& added) { waits -= added.has_value(); });
     }
   turn_until([&] { return waits == 0; });
   app_open_ = true;
@@ -502,6 +504,7 @@ void SimNet::step(Instant limit) {
     int worker;  // -1 = control
   };
   std::vector<Turn> turns;
+  turns.reserve(4 * nodes_.size());
   for (auto& node : nodes_) {
     if (node->node_ == nullptr || node->hangs_) continue;
     for (int w = -1; w < int(node->spec_.workers); ++w) turns.push_back({node.get(), w});

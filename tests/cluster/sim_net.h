@@ -3,11 +3,13 @@
 // it says in LNet's words: put, get, routes, cut, heal, restart. The destructor checks what must hold at the end of
 // every run: each operation ended once, credits and leases home, pools full.
 #pragma once
+#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -88,6 +90,25 @@ struct NodeSpec {
   uint32_t parked_peers = 64;  ///< for which messages wait
   bool fast_detection = false;
   Duration registration{};  ///< time to register memory; 0: some of up to 200 µs
+};
+
+/// Memory of an application, at first zeros. calloc() need not write zeros into pages that nothing has touched. Most
+/// tests use little of this memory, and hundreds of nodes would write a gigabyte.
+class ZeroedMemory {
+ public:
+  explicit ZeroedMemory(size_t size) : bytes_(static_cast<std::byte*>(std::calloc(size, 1))), size_(size) {
+    ULNET_CHECK(bytes_ != nullptr);
+  }
+  [[nodiscard]] std::byte* data() const { return bytes_.get(); }
+  [[nodiscard]] size_t size() const { return size_; }
+  [[nodiscard]] std::span<std::byte> all() const { return {data(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+  std::unique_ptr<std::byte, Free> bytes_;
+  size_t size_;
 };
 
 class CoreBetween;
@@ -196,7 +217,7 @@ class SimNode {
   EqHandle eq_;
   MdHandle source_md_;
   MdHandle get_md_;
-  std::vector<std::byte> source_, sink_, get_sink_;
+  ZeroedMemory source_, sink_, get_sink_;
   std::map<uint64_t, Outcome> outcomes_;
   std::vector<uint64_t> arrived_;
   std::optional<PingAnswer> ping_answer_;
