@@ -4,6 +4,8 @@
 #include <atomic>
 #include <deque>
 #include <future>
+#include <list>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -11,6 +13,7 @@
 
 #include "config/apply.h"
 #include "config/load.h"
+#include "control/api/counts_reader.h"
 #include "control/lib/boot.h"
 #include "control/lib/node_turnables.h"
 #include "control/lib/turners.h"
@@ -112,6 +115,11 @@ struct Instance::Impl final : ControlTurnable {
   std::unique_ptr<HostMemory> memory;  // of the workers; null on a machine with one NUMA node
   std::optional<ThreadHelper> helper;  // its thread starts if a driver needs it
   std::unique_ptr<Node> node;
+  struct CountsReader {
+    std::function<NodeCounts()> read;
+    std::shared_ptr<std::atomic<bool>> over;  // nobody can call it any more
+  };
+  std::list<CountsReader> counts_readers;  // control thread; they go before the node
   std::vector<std::unique_ptr<Turnable>> turnables;
   Turners turners;  // of mode kAttach
   std::thread thread;
@@ -375,6 +383,20 @@ uint64_t Instance::busy_cycles() const {
     if (const HostThread* thread = impl_->host->thread(WorkerId{uint16_t(i)})) sum += thread->stats().busy_cycles;
   }
   return sum;
+}
+
+std::function<NodeCounts()> Instance::counts_reader() {
+  auto over = std::make_shared<std::atomic<bool>>(false);
+  const Impl::CountsReader* made = impl_->call(
+      [&]() -> const Impl::CountsReader* {
+        impl_->counts_readers.remove_if(
+            [](const Impl::CountsReader& one) { return one.over->load(std::memory_order_acquire); });
+        return &impl_->counts_readers.emplace_back(ulnet::counts_reader(impl_->node->control()), over);
+      },
+      nullptr);
+  if (made == nullptr) return [] { return NodeCounts{}; };
+  const std::shared_ptr<void> user(nullptr, [over](void*) { over->store(true, std::memory_order_release); });
+  return [made, user] { return made->read(); };
 }
 
 unsigned Instance::turn(WorkerId worker) {

@@ -12,6 +12,7 @@
 #include "dataplane/base/ids.h"
 #include "dataplane/base/nid.h"
 #include "dataplane/base/nid_text.h"
+#include "dataplane/base/node_counts.h"
 #include "dataplane/base/time.h"
 #include "dataplane/state/event.h"
 #include "dataplane/state/submitter.h"
@@ -94,6 +95,10 @@ class Instance {
 
   /// Cycles that the worker threads have spent with work, as a sum; 0 in mode kAttach.
   [[nodiscard]] uint64_t busy_cycles() const;
+  /// Makes a function that reads the counters of the NIs that the node has now, and of its workers. Any thread may call
+  /// this function, and a callback, too, as long as the Instance lives. The function does not wait. If the Instance was
+  /// closed before, it finds no NIs and no workers. The next call frees what dropped functions held.
+  [[nodiscard]] std::function<NodeCounts()> counts_reader();
 
   /// Has the thread of `worker` turn `item` after each turn of the worker, until turn_without(). There, a submitter of
   /// this worker crosses no thread. The item may not wait: all messages of the worker wait with it. Both calls wait

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "perf/generator/pattern.h"
+#include "perf/generator/shares.h"
 
 namespace ulnet::perf {
 namespace {
@@ -63,7 +64,7 @@ SubmitterSize Generator::submitter_size(const Job& job) {
           .segment_blocks = 1};
 }
 
-Result<std::unique_ptr<Generator>> Generator::create(Submitter& submitter, const Job& job, BusyCycles busy_cycles) {
+Result<std::unique_ptr<Generator>> Generator::create(Submitter& submitter, const Job& job, Meters meters) {
   if (auto checked = job_check(job); !checked) return tl::unexpected(checked.error());
   const uint32_t slots = concurrency_max(job);
   if (submitter.md_slots() < slots) return fail(ENOSPC, "the submitter has too few MDs", submitter.md_slots());
@@ -71,13 +72,13 @@ Result<std::unique_ptr<Generator>> Generator::create(Submitter& submitter, const
                               + slots  // a kUnlink of each slot
                               + 16);   // spare
   if (!eq) return tl::unexpected(eq.error());
-  return std::unique_ptr<Generator>(new Generator(submitter, job, std::move(busy_cycles), *eq));
+  return std::unique_ptr<Generator>(new Generator(submitter, job, std::move(meters), *eq));
 }
 
-Generator::Generator(Submitter& submitter, const Job& job, BusyCycles busy_cycles, EqHandle eq)
+Generator::Generator(Submitter& submitter, const Job& job, Meters meters, EqHandle eq)
     : submitter_(submitter),
       job_(job),
-      busy_cycles_(std::move(busy_cycles)),
+      meters_(std::move(meters)),
       eq_(eq),
       latencies_(std::make_unique<Histogram>()),
       timeline_(job.timeline),
@@ -106,6 +107,7 @@ void Generator::run_begin(Instant now) {
   latencies_->clear();
   issued_measured_ = ended_measured_ = 0;
   give_up_ = kForever;
+  if (meters_.counts) resends_before_ = meters_.counts().resends;
   phase_to(Phase::kBind, now);
 }
 
@@ -113,6 +115,7 @@ void Generator::run_end(Instant now) {
   if (job_.rate != 0) latencies_sum();
   (impatient_ ? now_.abandoned : now_.lost) = in_flight_;
   now_.interrupted = stopping_;
+  if (meters_.counts) now_.resends = resends_between(resends_before_, meters_.counts().resends);
   now_.timeline = timeline_.result();
   timeline_.end();
   failed_before_ += now_.failed;
@@ -131,7 +134,8 @@ void Generator::measure_begin(Instant now) {
   measure_since_ = ended_well_ = now;
   schedule_begin(now);
   timeline_.begin(now);
-  cycles_before_ = busy_cycles_ ? busy_cycles_() : 0;
+  cycles_before_ = meters_.busy_cycles ? meters_.busy_cycles() : 0;
+  if (meters_.counts) counts_before_ = meters_.counts();
   phase_to(Phase::kMeasure, now);
 }
 
@@ -141,9 +145,13 @@ void Generator::measure_end(Instant at) {
   now_.longest_pause = std::max(now_.longest_pause, at - ended_well_);
   if (job_.rate != 0 && job_.count == 0) now_.unsent = due_before(at) - std::min(due_before(at), scheduled_);
   latencies_sum();
-  if (busy_cycles_ && now_.completed != 0) {
-    now_.cycles_per_message = double(busy_cycles_() - cycles_before_) / double(now_.completed);
+  if (meters_.busy_cycles && now_.completed != 0) {
+    now_.cycles_per_message = double(meters_.busy_cycles() - cycles_before_) / double(now_.completed);
   }
+  if (!meters_.counts) return;
+  const NodeCounts counts = meters_.counts();
+  now_.rails = rail_shares(counts_before_, counts, now_.operation, now_.size);
+  now_.workers = worker_shares(counts_before_, counts);
 }
 
 void Generator::latencies_sum() {

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "dataplane/base/node_counts.h"
 #include "dataplane/state/submitter.h"
 #include "perf/generator/histogram.h"
 #include "perf/generator/job.h"
@@ -21,14 +22,17 @@ namespace ulnet::perf {
 
 class Generator {
  public:
-  /// Busy cycles of the node's workers so far; null = not known.
-  using BusyCycles = std::function<uint64_t()>;
+  /// Numbers of the node that generates, read on the thread that turns the generator; null = not known.
+  struct Meters {
+    std::function<uint64_t()> busy_cycles;  ///< of its workers so far
+    std::function<NodeCounts()> counts;
+  };
 
   /// Size of the submitter that a job needs.
   [[nodiscard]] static SubmitterSize submitter_size(const Job& job);
   /// Allocates all memory of the job. Errors: EINVAL (job_check), ENOSPC (submitter too small), EAGAIN. The submitter
   /// stays borrowed until unbound(), or until it has been closed.
-  static Result<std::unique_ptr<Generator>> create(Submitter& submitter, const Job& job, BusyCycles busy_cycles);
+  static Result<std::unique_ptr<Generator>> create(Submitter& submitter, const Job& job, Meters meters);
 
   /// One bounded turn: takes events, starts operations. Returns how many of both.
   unsigned turn(Instant now);
@@ -64,7 +68,7 @@ class Generator {
     Instant not_before = kNever;
   };
 
-  Generator(Submitter& submitter, const Job& job, BusyCycles busy_cycles, EqHandle eq);
+  Generator(Submitter& submitter, const Job& job, Meters meters, EqHandle eq);
   // Phases (generator.cc).
   void run_begin(Instant now);
   void run_end(Instant now);
@@ -98,7 +102,7 @@ class Generator {
 
   Submitter& submitter_;
   const Job job_;
-  const BusyCycles busy_cycles_;
+  const Meters meters_;
   const EqHandle eq_;
   std::array<Event, 64> events_;  ///< of one turn
   PageMemory memory_;
@@ -122,7 +126,9 @@ class Generator {
   uint64_t next_tag_ = 1;
   uint64_t issued_measured_ = 0, ended_measured_ = 0;
   uint64_t cycles_before_ = 0;
-  uint64_t failed_before_ = 0;  ///< in earlier runs
+  NodeCounts counts_before_;     ///< at the begin of the measurement
+  ResendCounts resends_before_;  ///< at the begin of the run
+  uint64_t failed_before_ = 0;   ///< in earlier runs
   uint32_t run_ = 0;
   uint32_t bound_ = 0;
   uint32_t in_flight_ = 0;

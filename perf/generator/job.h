@@ -9,6 +9,7 @@
 
 #include "dataplane/base/limits.h"
 #include "dataplane/base/nid.h"
+#include "dataplane/base/node_counts.h"
 #include "dataplane/base/result.h"
 #include "dataplane/base/time.h"
 #include "perf/generator/histogram.h"
@@ -82,6 +83,23 @@ struct Snapshot {
   uint32_t in_flight = 0;
 };
 
+/// The messages of one local NI in the measurement, by its own counters. Hence they include other traffic of the node.
+struct RailShare {
+  Nid nid;
+  uint64_t messages = 0;            ///< that carry the payload: PUTs sent, or REPLYs received
+  uint64_t bytes = 0;               ///< their number times the size of the run; 0 for pings
+  double share = 0;                 ///< of the messages of all rails, 0 to 1
+  uint64_t sent = 0, received = 0;  ///< messages of every type
+  uint64_t dropped = 0;             ///< RailCounts::dropped
+};
+/// The messages of one worker in the measurement, by its own counters. They include other traffic, too.
+struct WorkerShare {
+  uint64_t messages = 0;            ///< sent and received
+  uint64_t bytes = 0;               ///< payload, sent and received
+  double share = 0;                 ///< of the messages of all workers, 0 to 1
+  uint64_t sent = 0, received = 0;  ///< messages
+};
+
 /// Result of one run. The counts include all accepted operations, also those of the warm-up. Rates and latencies
 /// include only the measured operations. With a rate, latencies begin at the time at which an operation was due, and
 /// include operations that end after the measurement. Then completed + late + unsent, and those of the schedule that
@@ -110,8 +128,11 @@ struct RunResult {
   uint64_t verified = 0;    ///< checked, byte for byte
   uint64_t mismatched = 0;  ///< checked and found wrong
   bool interrupted = false;
-  std::map<int32_t, uint64_t> errors;  ///< negative errno -> how often
-  TimelineResult timeline;             ///< from the begin of the measurement to the end of the last operation
+  std::map<int32_t, uint64_t> errors;   ///< negative errno -> how often
+  std::vector<RailShare> rails;         ///< NIs that the node had when the job began; empty: not known
+  std::vector<WorkerShare> workers;     ///< by number; empty: not known
+  std::optional<ResendCounts> resends;  ///< of the node, from the begin of the warm-up to the end of the last operation
+  TimelineResult timeline;              ///< from the begin of the measurement to the end of the last operation
 
   [[nodiscard]] bool ok() const {
     return lost == 0 && abandoned == 0 && duplicates == 0 && failed == 0 && mismatched == 0;

@@ -226,6 +226,64 @@ TimelineResult timeline_from_json(const json& object) {
   return timeline;
 }
 
+/// {"nid", "messages", "bytes", "share", "sent", "received", "dropped"}; the fields are those of RailShare.
+json rails_json(const std::vector<RailShare>& rails) {
+  json list = json::array();
+  for (const RailShare& rail : rails)
+    list.push_back({{"nid", nid_text(rail.nid)},
+                    {"messages", rail.messages},
+                    {"bytes", rail.bytes},
+                    {"share", rail.share},
+                    {"sent", rail.sent},
+                    {"received", rail.received},
+                    {"dropped", rail.dropped}});
+  return list;
+}
+
+json workers_json(const std::vector<WorkerShare>& workers) {
+  json list = json::array();
+  for (const WorkerShare& worker : workers)
+    list.push_back({{"worker", list.size()},
+                    {"messages", worker.messages},
+                    {"bytes", worker.bytes},
+                    {"share", worker.share},
+                    {"sent", worker.sent},
+                    {"received", worker.received}});
+  return list;
+}
+
+/// Calls `add` with each object in the array `key`.
+template <class Add>
+void each_object(const json& object, const char* key, Add&& add) {
+  const auto list = object.find(key);
+  if (list == object.end() || !list->is_array()) return;
+  for (const json& one : *list)
+    if (one.is_object()) add(one);
+}
+
+void shares_from_json(const json& object, RunResult& r) {
+  const auto number = [](const json& one, const char* key) { return get_or<uint64_t>(one, key, 0); };
+  each_object(object, "rails", [&](const json& one) {
+    RailShare rail{.messages = number(one, "messages"),
+                   .bytes = number(one, "bytes"),
+                   .share = get_or<double>(one, "share", 0),
+                   .sent = number(one, "sent"),
+                   .received = number(one, "received"),
+                   .dropped = number(one, "dropped")};
+    if (const auto nid = one.find("nid"); nid != one.end()) (void)read_nid(*nid, rail.nid);
+    r.rails.push_back(rail);
+  });
+  each_object(object, "workers", [&](const json& one) {
+    r.workers.push_back({.messages = number(one, "messages"),
+                         .bytes = number(one, "bytes"),
+                         .share = get_or<double>(one, "share", 0),
+                         .sent = number(one, "sent"),
+                         .received = number(one, "received")});
+  });
+  if (const auto it = object.find("resends"); it != object.end() && it->is_object())
+    r.resends = ResendCounts{number(*it, "count"), number(*it, "successful"), number(*it, "failed")};
+}
+
 }  // namespace
 
 json result_json(const RunResult& r) {
@@ -263,7 +321,13 @@ json result_json(const RunResult& r) {
                  {"mismatched", r.mismatched},
                  {"interrupted", r.interrupted},
                  {"errors", std::move(errors)},
+                 {"resends", nullptr},
+                 {"rails", rails_json(r.rails)},
+                 {"workers", workers_json(r.workers)},
                  {"ok", r.ok()}};
+  if (r.resends)
+    object["resends"] = {
+        {"count", r.resends->resent}, {"successful", r.resends->successful}, {"failed", r.resends->failed}};
   if (r.cycles_per_message) object["cycles_per_message"] = *r.cycles_per_message;
   if (r.timeline.slice != Duration{0}) object["timeline"] = timeline_json(r.timeline);
   return object;
@@ -296,6 +360,7 @@ RunResult result_from_json(const json& object) {
   }
   r.longest_pause = get_ns(object, "longest_pause_ns");
   if (const auto it = object.find("timeline"); it != object.end()) r.timeline = timeline_from_json(*it);
+  shares_from_json(object, r);
   r.accepted = get_or<uint64_t>(object, "accepted", 0);
   r.ended = get_or<uint64_t>(object, "ended", 0);
   r.lost = get_or<uint64_t>(object, "lost", 0);

@@ -27,13 +27,19 @@ void Service::request(api::RequestId id, const api::Request& request) {
   if (running_.size() >= kServiceJobsMax) return refuse(-EBUSY, "4 jobs are already running; try again later");
   auto submitter = deps_.submitter_open(Generator::submitter_size(*job));
   if (!submitter) return refuse(submitter.error().code, submitter.error().what);
-  auto session = Session::start(**submitter, *job, deps_.busy_cycles,
+  auto counts = std::make_unique<std::function<NodeCounts()>>();
+  Generator::Meters meters{.busy_cycles = deps_.busy_cycles, .counts = nullptr};
+  if (deps_.counts_reader) {
+    *counts = deps_.counts_reader();
+    meters.counts = [read = counts.get()] { return (*read)(); };
+  }
+  auto session = Session::start(**submitter, *job, std::move(meters),
                                 deps_.worker_thread ? deps_.worker_thread(**submitter) : WorkerThread{}, true);
   if (!session) {
     deps_.submitter_close(**submitter);
     return refuse(session.error().code, session.error().what);
   }
-  running_.push_back({id, *job, request.arg_text("name"), *submitter, std::move(*session)});
+  running_.push_back({id, *job, request.arg_text("name"), *submitter, std::move(counts), std::move(*session)});
   look_again_ = kNever;
   register_memory(running_.back());
 }
@@ -82,7 +88,10 @@ void Service::stop() {
 }
 
 void Service::halt() {
-  for (Running& running : running_) running.session->halt();
+  for (Running& running : running_) {
+    running.session->halt();
+    running.counts.reset();
+  }
 }
 
 bool Service::idle() const {
@@ -121,6 +130,7 @@ unsigned Service::turn(Instant now) {
 
 /// Answers for a job that is over, and has its memory taken back. False: its memory must stay.
 bool Service::end(Running& running) {
+  running.counts.reset();
   if (std::exchange(running.wanted, false)) {
     api::Answer answer;
     answer.doc.set("perf", config::from_json({{"report", report_json(running.job, running.session->results())}}));

@@ -27,7 +27,10 @@ class Service {
     std::function<void(RegionId, std::function<void()>)> region_remove;
     /// The thread of this submitter's worker. May be empty: each job has a thread of its own.
     std::function<WorkerThread(const Submitter&)> worker_thread;
-    Generator::BusyCycles busy_cycles;  ///< may be empty
+    std::function<uint64_t()> busy_cycles;  ///< may be empty
+    /// Makes a reader of the node's counters for one job. This thread destroys the reader, in halt() at the latest. May
+    /// be empty.
+    std::function<std::function<NodeCounts()>()> counts_reader;
     std::function<void(api::RequestId, const api::Answer&)> reply;
   };
   explicit Service(Deps deps) : deps_(std::move(deps)) {}
@@ -54,7 +57,8 @@ class Service {
     api::RequestId id;
     Job job;
     std::string name;
-    Submitter* submitter = nullptr;  // null: closed
+    Submitter* submitter = nullptr;                       // null: closed
+    std::unique_ptr<std::function<NodeCounts()>> counts;  // the session calls it until it is finished or halted
     std::unique_ptr<Session> session;
     RegionId region{};
     bool registering = false;  // its memory is being registered or taken back

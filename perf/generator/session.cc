@@ -13,9 +13,9 @@ constexpr Duration kPublishEvery = 50ms;
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> Session::start(Submitter& submitter, const Job& job, Generator::BusyCycles busy_cycles,
+Result<std::unique_ptr<Session>> Session::start(Submitter& submitter, const Job& job, Generator::Meters meters,
                                                 WorkerThread worker, bool hold) {
-  auto generator = Generator::create(submitter, job, std::move(busy_cycles));
+  auto generator = Generator::create(submitter, job, std::move(meters));
   if (!generator) return tl::unexpected(generator.error());
   if (job.threads || job.verify) worker = {};
   std::unique_ptr<Session> session(new Session(submitter, std::move(*generator), std::move(worker), hold));

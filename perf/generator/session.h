@@ -27,7 +27,7 @@ class Session final : Turnable {
   /// Starts at once; with `hold`, only when begin() is called. The job has a thread of its own if `worker` is empty, or
   /// if the job demands that. A job that verifies data has one, too, because long checks would delay the worker's other
   /// messages. Errors: those of Generator::create and `worker`, EMFILE, EAGAIN (no thread is left).
-  static Result<std::unique_ptr<Session>> start(Submitter& submitter, const Job& job, Generator::BusyCycles busy_cycles,
+  static Result<std::unique_ptr<Session>> start(Submitter& submitter, const Job& job, Generator::Meters meters,
                                                 WorkerThread worker = {}, bool hold = false);
   /// Ends the hold. Before it, no MD is bound: memory() can be registered.
   void begin();

@@ -20,8 +20,7 @@ int run(int argc, char** argv) {
   Screen screen(options->format);
   if (options->serve) std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves ends the text, not the node
   if (options->serve) return serve(*options, signals, screen);
-  if (!options->node.socket.empty()) return generate_there(*options, signals, screen);
-  return generate_here(*options, signals, screen);
+  return options->variants.empty() ? generate(*options, signals, screen) : generate_ab(*options, signals, screen);
 }
 
 }  // namespace

@@ -39,6 +39,9 @@ struct Raw {
   uint64_t count = 0;
   bool verify = false;
   bool threads = false;
+  bool compares = false;
+  std::pair<std::string, std::string> ab;  ///< then: the options of A and of B
+  uint32_t rounds = kAbRounds;
 };
 
 /// As the command line has them: at most one.
@@ -49,11 +52,11 @@ struct Formats {
 // These options may stand before or behind the command: CLI11 passes on options that a command does not define.
 void add_node_options(CLI::App& app, NodeOptions& node, Formats& formats) {
   app.fallthrough();
-  CLI::Option* json = app.add_flag("--json", formats.json, "Print JSON (schema 1, docs/ulnet-perf.md), not a table");
+  CLI::Option* whole = app.add_flag("--json", formats.json, "Print JSON (schema 1, docs/ulnet-perf.md), not a table");
   CLI::Option* stream = app.add_flag("--json-stream", formats.json_stream,
                                      "Print a line of JSON for each event: start, progress, run, end");
   CLI::Option* csv = app.add_flag("--csv", formats.csv, "Print CSV: a line of names, and one for each measurement");
-  json->excludes(stream)->excludes(csv);
+  whole->excludes(stream)->excludes(csv);
   stream->excludes(csv);
   app.add_option("--socket", node.socket, "Let the ulnetd with this control socket generate, instead of a node inside")
       ->option_text("PATH");
@@ -75,7 +78,7 @@ void add_node_options(CLI::App& app, NodeOptions& node, Formats& formats) {
 }
 
 void add_job_options(CLI::App& app, Raw& raw, bool sized) {
-  app.add_option("target", raw.target, "NID of the peer, e.g. 10.0.0.2@tcp")->required()->option_text("TARGET");
+  app.add_option("target,--target", raw.target, "NID of the peer, e.g. 10.0.0.2@tcp")->option_text("TARGET");
   app.add_option("--self", raw.self, "Local NID to send from (default: chosen by LNet)")->option_text("NID");
   if (sized) {
     app.add_option("--size", raw.sizes, "Bytes: list and ranges, 0 to 1M: 4K,64K or 1K..1M or 1..1M*4 (4K)")
@@ -98,6 +101,13 @@ void add_job_options(CLI::App& app, Raw& raw, bool sized) {
   app.add_flag("--verify", raw.verify, "Check every byte; the data of puts is read back from the target");
   app.add_flag("--threads", raw.threads,
                "Generate the load on a thread of its own; without it, on the worker's (--verify implies it)");
+  CLI::Option* ab =
+      app.add_option("--ab", raw.ab, "Compare: two times options in quotes, e.g. --ab '--size 4K' '--size 8K'")
+          ->option_text("A B");
+  app.add_option("--rounds", raw.rounds, "With --ab: measurements of each of the two (9)")
+      ->check(CLI::Range(1u, kAbRoundsMax))
+      ->needs(ab)
+      ->option_text("N");
 }
 
 tl::unexpected<OptionsEnd> refuse(const std::string& sentence) {
@@ -123,6 +133,7 @@ uint32_t usual_concurrency(const Job& job) {
 
 std::optional<OptionsEnd> job_fill(const Raw& raw, Operation operation, Job& job) {
   job.operation = operation;
+  if (raw.target.empty()) return refuse("target is required; see ulnet-perf --help").value();
   const auto target = nid_parse(raw.target);
   if (!target || target->is_any()) {
     return refuse(fmt::format("'{}' is not a NID; write for example 10.0.0.2@tcp", raw.target)).value();
@@ -162,6 +173,13 @@ std::optional<OptionsEnd> job_fill(const Raw& raw, Operation operation, Job& job
 
 std::optional<OptionsEnd> node_check(const NodeOptions& node) {
   const bool by_address = !node.nids.empty() || !node.net.empty() || !node.interfaces.empty();
+  if (!node.socket.empty() || !node.config.empty()) {
+    if (node.workers != 1 || node.accept_port != 0 || node.unprivileged_ports)
+      return refuse(fmt::format("{} gives a node that is configured; omit --workers, --accept-port and "
+                                "--unprivileged-ports",
+                                node.socket.empty() ? "--config" : "--socket"))
+          .value();
+  }
   if (!node.socket.empty()) {
     if (by_address || !node.config.empty()) {
       return refuse("--socket uses the node of a running ulnetd; omit --config, --nid, --net and --if").value();
@@ -312,21 +330,34 @@ std::string node_yaml(const NodeOptions& node) {
   return yaml;
 }
 
-tl::expected<Options, OptionsEnd> options_parse(const std::vector<std::string>& arguments) {
-  Options options;
+namespace {
+
+/// A command line as CLI11 delivers it.
+struct Line {
   Raw raw;
   Formats formats;
+  NodeOptions node;
+  bool serve = false;
+  Operation operation = Operation::kPut;
+};
+
+/// With `last_counts`, an option that is given again replaces the value before. NIDs and interfaces add up.
+tl::expected<Line, OptionsEnd> line_parse(const std::vector<std::string>& arguments, bool last_counts) {
+  Line line;
   CLI::App app("Measures LNet: pings, acknowledged puts and gets against a target.", "ulnet-perf");
   app.require_subcommand(1);
   app.footer("ulnet-perf wire --help: packet ports without LNet, as the upper limit for LNet over them");
-  add_node_options(app, options.node, formats);
+  add_node_options(app, line.node, line.formats);
   CLI::App* serve = app.add_subcommand("serve", "Run a target: portal 63 takes puts and serves gets, until Ctrl-C");
   CLI::App* ping = app.add_subcommand("ping", "LNet pings: every LNet node answers them");
   CLI::App* put = app.add_subcommand("put", "Acknowledged PUTs into a target (ulnet-perf serve, or perf_target: true)");
   CLI::App* get = app.add_subcommand("get", "GETs from a target");
-  add_job_options(*ping, raw, false);
-  add_job_options(*put, raw, true);
-  add_job_options(*get, raw, true);
+  add_job_options(*ping, line.raw, false);
+  add_job_options(*put, line.raw, true);
+  add_job_options(*get, line.raw, true);
+  for (CLI::App* one : {&app, ping, put, get})
+    for (CLI::Option* option : one->get_options())
+      if (last_counts && option->get_expected_max() == 1 && option->get_items_expected_max() == 1) option->take_last();
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
@@ -335,20 +366,83 @@ tl::expected<Options, OptionsEnd> options_parse(const std::vector<std::string>& 
   } catch (const CLI::ParseError& error) {
     return refuse(std::string(error.what()) + "; see ulnet-perf --help");
   }
-  options.format = formats.json          ? Format::kJson
-                   : formats.json_stream ? Format::kJsonStream
-                   : formats.csv         ? Format::kCsv
-                                         : Format::kTable;
-  options.serve = serve->parsed();
-  if (options.serve && (formats.json_stream || formats.csv))
+  for (const CLI::App* one : {ping, put, get}) line.raw.compares = line.raw.compares || one->count("--ab") != 0;
+  line.serve = serve->parsed();
+  line.operation = ping->parsed() ? Operation::kPing : put->parsed() ? Operation::kPut : Operation::kGet;
+  return line;
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::string& word : split(text, ' '))
+    if (!word.empty()) words.push_back(std::move(word));
+  return words;
+}
+
+/// `arguments`: the whole command line, to which the words of the variant are added.
+tl::expected<Variant, std::string> variant_parse(std::vector<std::string> arguments, const std::string& text) {
+  bool has_duration = false;
+  for (std::string& word : words_of(text)) {
+    has_duration = has_duration || word.starts_with("-d") || word.starts_with("--duration");
+    const std::string name = word.substr(0, word.find('='));
+    for (const char* common : {"--ab", "--rounds", "--json", "--json-stream", "--csv", "--timeline", "--help", "-h"})
+      if (name == common) return tl::unexpected(fmt::format("{} holds for both variants, or for none", name));
+    arguments.push_back(std::move(word));
+  }
+  const auto wrong = [](const OptionsEnd& end) {
+    constexpr std::string_view kName = "ulnet-perf: ";
+    const std::string& sentence = end.text;  // "ulnet-perf: sentence\n"
+    return tl::unexpected(sentence.substr(kName.size(), sentence.size() - kName.size() - 1));
+  };
+  const auto line = line_parse(arguments, true);
+  if (!line) return wrong(line.error());
+  Variant variant{.text = text, .job = {}, .node = line->node};
+  if (auto end = job_fill(line->raw, line->operation, variant.job)) return wrong(*end);
+  if (auto end = node_check(variant.node)) return wrong(*end);
+  if (has_duration && variant.job.count != 0)
+    return tl::unexpected(std::string("the measurement ends by --count; with --duration, give --count 0"));
+  if (run_count(variant.job) != 1)
+    return tl::unexpected(fmt::format("{} measurements: give one size and one concurrency", run_count(variant.job)));
+  if (variant.job.timeline != Duration{0})
+    return tl::unexpected(std::string("--timeline: a comparison has no time line"));
+  return variant;
+}
+
+std::optional<OptionsEnd> ab_fill(const std::vector<std::string>& arguments, const Raw& raw, Options& options) {
+  options.rounds = raw.rounds;
+  for (const std::string& text : {raw.ab.first, raw.ab.second}) {
+    auto variant = variant_parse(arguments, text);
+    const char name = options.variants.empty() ? 'A' : 'B';
+    if (!variant) return refuse(fmt::format("--ab: variant {} ('{}'): {}", name, text, variant.error())).value();
+    options.variants.push_back(std::move(*variant));
+  }
+  return std::nullopt;
+}
+
+Format format_of(const Formats& formats) {
+  if (formats.json) return Format::kJson;
+  if (formats.json_stream) return Format::kJsonStream;
+  return formats.csv ? Format::kCsv : Format::kTable;
+}
+
+}  // namespace
+
+tl::expected<Options, OptionsEnd> options_parse(const std::vector<std::string>& arguments) {
+  const auto line = line_parse(arguments, false);
+  if (!line) return tl::unexpected(line.error());
+  Options options{.serve = line->serve, .format = format_of(line->formats), .node = line->node};
+  if (options.serve && (options.format == Format::kJsonStream || options.format == Format::kCsv))
     return refuse("serve measures nothing: use --json, or neither --json-stream nor --csv");
   if (options.serve && !options.node.socket.empty()) {
     return refuse("a running ulnetd serves with `ulnet: perf_target: true`; omit --socket");
   }
+  if (line->raw.compares) {
+    if (auto end = ab_fill(arguments, line->raw, options)) return tl::unexpected(*end);
+    return options;
+  }
   if (!options.serve) {
-    const Operation operation = ping->parsed() ? Operation::kPing : put->parsed() ? Operation::kPut : Operation::kGet;
-    if (auto end = job_fill(raw, operation, options.job)) return tl::unexpected(*end);
-    if (options.job.timeline != Duration{0} && !formats.json && !formats.json_stream) {
+    if (auto end = job_fill(line->raw, line->operation, options.job)) return tl::unexpected(*end);
+    if (options.job.timeline != Duration{0} && !line->formats.json && !line->formats.json_stream) {
       return refuse("--timeline: the time line is a part of the JSON report; add --json");
     }
   }

@@ -29,11 +29,22 @@ enum class Format : uint8_t {
   kCsv,         ///< a line of names, and one for each run
 };
 
+/// One side of a comparison.
+struct Variant {
+  std::string text;  ///< its own options, as given
+  Job job;           ///< one size and one concurrency
+  NodeOptions node;
+};
+
+inline constexpr uint32_t kAbRounds = 9, kAbRoundsMax = 1000;
+
 struct Options {
   bool serve = false;  ///< be the target; `job` means nothing then
   Job job;
   Format format = Format::kTable;
   NodeOptions node;
+  std::vector<Variant> variants;  ///< none, or A and B, which are compared; `job` and `node` mean nothing then
+  uint32_t rounds = kAbRounds;    ///< with variants
 };
 
 /// Result without options: the text to print, and the exit status. A request for help is no error.

@@ -3,12 +3,19 @@
 #include <fmt/format.h>
 
 #include "config/emit.h"
+#include "dataplane/base/nid_text.h"
 #include "perf/generator/job_json.h"
 
 namespace ulnet::perf {
 namespace {
 
-constexpr const char* kRow = "{:<5}{:>6}{:>6}{:>13}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>11}{:>8}\n";
+constexpr const char* kRow = "{:<5}{:>6}{:>6}{:>13}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>11}{:>9}{:>8}\n";
+
+constexpr const char* kShareRow = "{:<5}{:>6}{:>6}  {:<24}{:>13}{:>18}{:>8}\n";
+
+std::string run_size_text(const RunResult& run) {
+  return run.operation == Operation::kPing ? "-" : size_text(run.size);
+}
 
 std::string errors_text(const std::map<int32_t, uint64_t>& errors) {
   std::string text;
@@ -44,6 +51,18 @@ template <auto kField>
 std::string field(const RunResult& run) {
   return text_of(run.*kField);
 }
+template <auto kField>
+std::string resends(const RunResult& run) {
+  return run.resends ? text_of((*run.resends).*kField) : "";
+}
+/// "10.0.0.1@tcp=0.5001 10.0.1.1@tcp=0.4999".
+template <class Share, class Name>
+std::string shares_text(const std::vector<Share>& shares, Name&& name) {
+  std::string text;
+  for (size_t i = 0; i < shares.size(); ++i)
+    text += fmt::format("{}{}={:.4f}", i == 0 ? "" : " ", name(shares[i], i), shares[i].share);
+  return text;
+}
 constexpr Column kColumns[] = {
     {"operation", [](const RunResult& r) { return std::string(operation_name(r.operation)); }},
     {"size", field<&RunResult::size>},
@@ -76,6 +95,17 @@ constexpr Column kColumns[] = {
     {"verified", field<&RunResult::verified>},
     {"mismatched", field<&RunResult::mismatched>},
     {"interrupted", [](const RunResult& r) { return std::string(r.interrupted ? "true" : "false"); }},
+    {"resends", resends<&ResendCounts::resent>},
+    {"resends_successful", resends<&ResendCounts::successful>},
+    {"resends_failed", resends<&ResendCounts::failed>},
+    {"rails",
+     [](const RunResult& r) {
+       return shares_text(r.rails, [](const RailShare& s, size_t) { return nid_text(s.nid); });
+     }},
+    {"workers",
+     [](const RunResult& r) {
+       return shares_text(r.workers, [](const WorkerShare&, size_t i) { return std::to_string(i); });
+     }},
 };
 
 template <class Text>
@@ -101,8 +131,10 @@ std::string start_event(const Job& job, const nlohmann::ordered_json& machine) {
   return config::json_dump(event) + "\n";
 }
 
-std::string progress_event(const Snapshot& now) {
-  const nlohmann::ordered_json event = {{"event", "progress"}, {"progress", snapshot_json(now)}};
+std::string progress_event(const Snapshot& now, const nlohmann::ordered_json& tags) {
+  nlohmann::ordered_json event = {{"event", "progress"}};
+  if (!tags.is_null()) event.update(tags);
+  event["progress"] = snapshot_json(now);
   return config::json_dump(event) + "\n";
 }
 
@@ -135,23 +167,24 @@ std::string latency_text(Duration latency) {
 
 std::string table_head() {
   std::string head = fmt::format(fmt::runtime(kRow), "op", "size", "conc", "messages/s", "Gb/s", "p50", "p99", "p99.9",
-                                 "p99.99", "max", "cycles/msg", "errors");
+                                 "p99.99", "max", "cycles/msg", "resends", "errors");
   return head + std::string(head.size() - 1, '-') + "\n";
 }
 
 std::string table_row(const RunResult& run) {
   const bool any = run.completed != 0;
   const auto latency = [any](Duration value) { return any ? latency_text(value) : "-"; };
-  return fmt::format(fmt::runtime(kRow), operation_name(run.operation),
-                     run.operation == Operation::kPing ? "-" : size_text(run.size), run.concurrency,
+  return fmt::format(fmt::runtime(kRow), operation_name(run.operation), run_size_text(run), run.concurrency,
                      fmt::format("{:.1f}", run.messages_per_second()), fmt::format("{:.4f}", run.gigabits_per_second()),
                      latency(run.latency_p50), latency(run.latency_p99), latency(run.latency_p999),
                      latency(run.latency_p9999), latency(run.latency_max),
-                     run.cycles_per_message ? fmt::format("{:.0f}", *run.cycles_per_message) : "-", run.failed);
+                     run.cycles_per_message ? fmt::format("{:.0f}", *run.cycles_per_message) : "-",
+                     run.resends ? text_of(run.resends->resent) : "-", run.failed);
 }
 
 std::string table_foot(const std::vector<RunResult>& runs) {
   RunResult sum;
+  ResendCounts resends;
   for (const RunResult& run : runs) {
     sum.accepted += run.accepted;
     sum.ended += run.ended;
@@ -164,8 +197,16 @@ std::string table_foot(const std::vector<RunResult>& runs) {
     sum.mismatched += run.mismatched;
     sum.interrupted = sum.interrupted || run.interrupted;
     for (const auto& [error, count] : run.errors) sum.errors[error] += count;
+    if (run.resends) {
+      resends.resent += run.resends->resent;
+      resends.successful += run.resends->successful;
+      resends.failed += run.resends->failed;
+    }
   }
   std::string text;
+  if (resends.resent != 0)
+    text += fmt::format("resends: {} messages of the node sent again on another path: {} went through, {} given up\n",
+                        resends.resent, resends.successful, resends.failed);
   if (!sum.errors.empty()) text += "errors: " + errors_text(sum.errors) + "\n";
   if (sum.mismatched != 0) {
     text += fmt::format("DATA WRONG in {} of {} verified operations\n", sum.mismatched, sum.verified);
@@ -183,6 +224,26 @@ std::string table_foot(const std::vector<RunResult>& runs) {
   } else {
     text += fmt::format("{} operations accepted, each ended exactly once{}\n", sum.accepted,
                         sum.interrupted ? " (interrupted)" : "");
+  }
+  return text;
+}
+
+std::string shares_table(const std::vector<RunResult>& runs) {
+  std::string text;
+  const auto row = [&text](const RunResult& run, const std::string& of, uint64_t messages, uint64_t bytes,
+                           double share) {
+    if (text.empty())
+      text =
+          "\n" + fmt::format(fmt::runtime(kShareRow), "op", "size", "conc", "share of", "messages", "bytes", "share");
+    text += fmt::format(fmt::runtime(kShareRow), operation_name(run.operation), run_size_text(run), run.concurrency, of,
+                        messages, bytes, fmt::format("{:.1f}%", share * 100));
+  };
+  for (const RunResult& run : runs) {
+    if (run.rails.size() > 1)
+      for (const RailShare& rail : run.rails) row(run, nid_text(rail.nid), rail.messages, rail.bytes, rail.share);
+    if (run.workers.size() <= 1) continue;
+    for (size_t i = 0; i < run.workers.size(); ++i)
+      row(run, fmt::format("worker {}", i), run.workers[i].messages, run.workers[i].bytes, run.workers[i].share);
   }
   return text;
 }

@@ -1,7 +1,7 @@
 // Results and progress as text: for a terminal, as CSV, and as events of a stream of JSON. Pure. The JSON of a run is
 // that of perf/generator/job_json.h.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -18,7 +18,10 @@ namespace ulnet::perf {
 [[nodiscard]] std::string table_head();
 /// One run: a line.
 [[nodiscard]] std::string table_row(const RunResult& run);
-/// The lines after the table: errors by name, the data checks, and whether each operation ended exactly once.
+/// How the messages of each run were spread over rails and workers, after an empty line. Empty if the node has only one
+/// rail and one worker.
+[[nodiscard]] std::string shares_table(const std::vector<RunResult>& runs);
+/// The lines after the table: resends, errors by name, the data checks, and whether each operation ended exactly once.
 [[nodiscard]] std::string table_foot(const std::vector<RunResult>& runs);
 
 /// One line without its end, for a terminal that overwrites it: the current operation and its rate since `before`. The
@@ -29,9 +32,10 @@ namespace ulnet::perf {
 [[nodiscard]] std::string csv_head();
 [[nodiscard]] std::string csv_row(const RunResult& run);
 
-/// Events of a stream of JSON, a line each: {"event": "start" | "progress" | "run" | "end", ...}.
+/// Events of a stream of JSON, a line each: {"event": "start" | "progress" | "run" | "end", ...}. `tags`: null, or
+/// members of the event.
 [[nodiscard]] std::string start_event(const Job& job, const nlohmann::ordered_json& machine);
-[[nodiscard]] std::string progress_event(const Snapshot& now);
+[[nodiscard]] std::string progress_event(const Snapshot& now, const nlohmann::ordered_json& tags = {});
 [[nodiscard]] std::string run_event(const RunResult& run);
 [[nodiscard]] std::string end_event(bool ok);
 

@@ -25,7 +25,9 @@ Signals::Signals() {
 bool Signals::wait(Duration timeout) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
   const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (timeout - seconds).count()};
-  return sigtimedwait(&set_, nullptr, &limit) > 0;
+  const bool now = sigtimedwait(&set_, nullptr, &limit) > 0;
+  came_ = came_ || now;
+  return now;
 }
 
 Screen::Screen(Format format) : format_(format), live_(isatty(STDERR_FILENO) == 1) {}
@@ -53,12 +55,12 @@ void Screen::note(const std::string& lines) {
   std::fputs(lines.c_str(), stderr);
 }
 
-std::unique_ptr<Instance> open_node(const Options& options, Screen& screen) {
+std::unique_ptr<Instance> open_node(const NodeOptions& options, Screen& screen) {
   InstanceOptions node;
-  if (options.node.config.empty()) {
-    node.config = node_yaml(options.node);
+  if (options.config.empty()) {
+    node.config = node_yaml(options);
   } else {
-    node.config_path = options.node.config;
+    node.config_path = options.config;
   }
   auto instance = Instance::open(node);
   if (instance) return std::move(*instance);
@@ -66,7 +68,8 @@ std::unique_ptr<Instance> open_node(const Options& options, Screen& screen) {
   return nullptr;
 }
 
-Reporter::Reporter(const Job& job, Screen& screen) : job_(job), screen_(screen), machine_(machine_json()) {
+Reporter::Reporter(const Job& job, Screen& screen)
+    : job_(job), screen_(screen), machine_(machine_json()), progress_(job, screen) {
   screen_.print(Format::kJsonStream, start_event(job_, machine_));
 }
 
@@ -78,12 +81,12 @@ void Reporter::runs(const std::vector<RunResult>& runs) {
   }
 }
 
-void Reporter::progress(const Snapshot& now, Instant at) {
+void Progress::show(const Snapshot& now, Instant at) {
   if (screen_.format() == Format::kJsonStream && at - streamed_at_ >= kStreamEvery) {
-    screen_.print(Format::kJsonStream, progress_event(now));
+    screen_.print(Format::kJsonStream, progress_event(now, tags_));
     streamed_at_ = at;
   }
-  screen_.progress(progress_line(job_, before_, now, at - before_at_));
+  screen_.progress(about_ + progress_line(job_, before_, now, at - before_at_));
   before_ = now;
   before_at_ = at;
 }
@@ -95,7 +98,7 @@ int Reporter::fail() {
 
 int Reporter::end(const std::vector<RunResult>& all) {
   runs(all);
-  if (!all.empty()) screen_.print(Format::kTable, table_foot(all));
+  if (!all.empty()) screen_.print(Format::kTable, table_foot(all) + shares_table(all));
   auto report = report_json(job_, all);
   const bool ok = report["ok"].get<bool>();
   report["job"] = job_json(job_);

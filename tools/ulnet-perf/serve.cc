@@ -44,7 +44,7 @@ bool watch(const Target& target, Signals& signals, Screen& screen) {
 }  // namespace
 
 int serve(const Options& options, Signals& signals, Screen& screen) {
-  const auto instance = open_node(options, screen);
+  const auto instance = open_node(options.node, screen);
   if (instance == nullptr) return 1;
   const auto submitter = instance->submitter_open(WorkerId{0}, Target::kSubmitterSize);
   if (!submitter) return screen.note(fmt::format("ulnet-perf: {}\n", submitter.error().what)), 1;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "control/api/counts_reader.h"
 #include "control/lib/boot.h"
 #include "control/node_config.h"
 #include "dataplane/base/nid_text.h"
@@ -212,6 +213,7 @@ void Daemon::open_perf() {
     return sum;
   };
   deps.reply = [this](api::RequestId id, const api::Answer& answer) { requests_->reply(id, answer); };
+  deps.counts_reader = [this] { return counts_reader(node_->control()); };
   perf_ = std::make_unique<perf::Service>(std::move(deps));
   requests_->serve(api::Call::kPerf,
                    {[this](api::RequestId id, const api::Request& request) { perf_->request(id, request); },

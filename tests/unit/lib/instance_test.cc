@@ -364,19 +364,30 @@ TEST(Instance, verified_load_between_two_nodes) {
     job.warmup = 0ms;
     job.verify = true;
     Submitter& submitter = *a->submitter_open(WorkerId{0}).value();
-    auto session = perf::Session::start(submitter, job, [&] { return a->busy_cycles(); });
+    auto session = perf::Session::start(
+        submitter, job, {.busy_cycles = [&] { return a->busy_cycles(); }, .counts = a->counts_reader()});
     ASSERT_TRUE(session) << session.error().what;
     ASSERT_TRUE((*session)->wait(100s));
     for (const perf::RunResult& r : (*session)->results()) {
       EXPECT_TRUE(r.ok()) << int(operation) << " " << r.size;
       EXPECT_EQ(r.completed, 200u);
       EXPECT_EQ(r.verified, 200u);
+      ASSERT_EQ(r.rails.size(), 1u);
+      EXPECT_EQ(r.rails[0].nid, nid("127.0.0.1@tcp"));
+      EXPECT_GE(r.rails[0].messages, r.completed - 4);  // a counter may be a moment behind the event
+      EXPECT_EQ(r.workers.size(), a->worker_count());
+      ASSERT_TRUE(r.resends);
+      EXPECT_EQ(r.resends->resent, 0u);
     }
     a->submitter_close(submitter);
   }
+  const auto counts = a->counts_reader();
   EXPECT_EQ(a->close(), "");
   EXPECT_EQ(b->close(), "");
   EXPECT_EQ(target.counts().failed, 0u);
+  ASSERT_EQ(counts().rails.size(), 1u) << "not as long as the Instance";
+  EXPECT_GE(counts().rails[0].puts_sent, 6 * 200u);
+  EXPECT_TRUE(a->counts_reader()().rails.empty()) << "the Instance is closed";
 }
 
 }  // namespace

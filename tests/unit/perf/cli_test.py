@@ -19,7 +19,7 @@ WAIT = 60 * (4 if os.environ.get('ULNET_SANITIZED') == '1' else 1)
 SCHEMA = {'operation', 'size', 'concurrency', 'elapsed_ns', 'completed', 'bytes', 'messages_per_second',
           'gigabits_per_second', 'latency_ns', 'cycles_per_message', 'accepted', 'ended', 'lost', 'abandoned',
           'duplicates', 'failed', 'rate', 'late', 'unsent', 'longest_pause_ns', 'verified', 'mismatched', 'interrupted',
-          'errors', 'ok'}
+          'errors', 'ok', 'rails', 'workers', 'resends'}
 
 
 def free_port():
@@ -104,7 +104,7 @@ class Perf(unittest.TestCase):
         self.assertEqual(done.stderr, '')
         lines = done.stdout.splitlines()
         self.assertEqual(lines[0].split(), ['op', 'size', 'conc', 'messages/s', 'Gb/s', 'p50', 'p99', 'p99.9', 'p99.99',
-                                            'max', 'cycles/msg', 'errors'])
+                                            'max', 'cycles/msg', 'resends', 'errors'])
         self.assertEqual(lines[2].split()[:3], ['put', '4K', '1'])
         self.assertEqual(lines[3], '10 operations accepted, each ended exactly once')
 
@@ -125,6 +125,90 @@ class Perf(unittest.TestCase):
         self.assertEqual(report['job']['concurrency'], [1, 4])
         self.assertEqual(report['machine']['kernel'], os.uname().release)
         self.assertEqual(report['machine']['cpus_allowed'], len(os.sched_getaffinity(0)))
+
+    def test_the_share_of_each_worker(self):
+        self.serve()
+        job = ['put', '127.0.0.1@tcp', '-n', '200', '-c', '8', '--size', '1K', '--workers', '2']
+        (run,) = json.loads(self.run_perf(*job, '--json').stdout)['runs']
+        (rail,) = run['rails']
+        self.assertEqual((rail['nid'], rail['share'], rail['dropped']), ('127.0.0.2@tcp', 1, 0))
+        self.assertEqual(rail['bytes'], rail['messages'] * 1024)
+        self.assertTrue(192 <= rail['messages'] <= 208, rail)
+        self.assertEqual([worker['worker'] for worker in run['workers']], [0, 1])
+        self.assertAlmostEqual(sum(worker['share'] for worker in run['workers']), 1)
+        self.assertTrue(192 * 1024 <= sum(worker['bytes'] for worker in run['workers']) <= 210 * 1024, run['workers'])
+        self.assertEqual(run['resends'], {'count': 0, 'successful': 0, 'failed': 0})
+        table = self.run_perf(*job).stdout
+        self.assertIn('share of', table)
+        self.assertIn('worker 1', table)
+
+    def compare(self, *words):
+        return self.run_perf('put', '127.0.0.1@tcp', '-n', '30', '--rounds', '3', '--ab', '--size 64K',
+                             '--size 1K -c 4', *words)
+
+    def test_two_variants(self):
+        self.serve()
+        report = json.loads(self.compare('--json').stdout)
+        self.assertEqual((report['schema'], report['ok'], report['interrupted']), (1, True, False))
+        self.assertEqual([report['variants'][one]['options'] for one in 'ab'], ['--size 64K', '--size 1K -c 4'])
+        self.assertEqual([one['first'] for one in report['rounds']], ['a', 'b', 'a'])
+        for one in report['rounds']:
+            self.assertEqual([(one[side]['size'], one[side]['concurrency']) for side in 'ab'], [(65536, 1), (1024, 4)])
+            self.assertEqual(set(one['a']), SCHEMA)
+            for name in ('messages_per_second', 'bytes_per_second', 'p50_ns', 'p99_ns'):
+                self.assertGreater(one['ratios'][name], 0)
+            self.assertAlmostEqual(one['ratios']['messages_per_second'],
+                                   one['a']['messages_per_second'] / one['b']['messages_per_second'])
+            self.assertAlmostEqual(one['ratios']['bytes_per_second'], 64 * one['ratios']['messages_per_second'])
+            self.assertAlmostEqual(one['ratios']['p99_ns'],
+                                   one['a']['latency_ns']['p99'] / one['b']['latency_ns']['p99'])
+        for name, ratio in report['ratios'].items():
+            self.assertEqual(ratio['median'], sorted(one['ratios'][name] for one in report['rounds'])[1])
+            self.assertEqual(ratio['rounds'], 3)
+        lines = self.compare().stdout.splitlines()
+        self.assertEqual(lines[:2], ['A: --size 64K', 'B: --size 1K -c 4'])
+        self.assertEqual([line.split()[0] for line in lines[6:]], ['1', '2', '3', 'first', 'median', 'third'])
+        names, *rows = (line.split(',') for line in self.compare('--csv').stdout.splitlines())
+        self.assertEqual([row[0] for row in rows], ['1', '2', '3', 'first_quartile', 'median', 'third_quartile'])
+        self.assertEqual({len(row) for row in rows}, {len(names)})
+        events = [json.loads(line) for line in self.compare('--json-stream').stdout.splitlines()]
+        self.assertEqual([event['event'] for event in events if event['event'] != 'progress'],
+                         ['start', 'round', 'round', 'round', 'end'])
+        self.assertEqual(events[-1]['ratios']['p50_ns']['rounds'], 3)
+
+    def test_two_variants_without_a_target(self):
+        done = self.run_perf('put', '127.0.0.9@tcp', '-n', '2', '--rounds', '2', '--ab', '', '--size 1K', '--json',
+                             status=1)
+        report = json.loads(done.stdout)
+        self.assertFalse(report['ok'])
+        self.assertEqual([one['a']['failed'] for one in report['rounds']], [2, 2])
+        self.assertIsNone(report['ratios']['messages_per_second'])
+
+    def test_an_interrupt_ends_a_comparison_with_the_whole_rounds(self):
+        self.serve()
+        process = self.start(PERF, 'put', '127.0.0.1@tcp', '--json-stream', '--ab', '-n 5', '-d 600s', '--rounds', '2',
+                             *self.node('127.0.0.2'))
+        while json.loads(line := process.stdout.readline()).get('variant') != 'b':
+            self.assertNotEqual(line, '')
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=WAIT)
+        self.assertEqual(process.returncode, 1, out + err)  # there is no whole round
+        self.assertNotIn('"round",', out)
+        end = json.loads(out.splitlines()[-1])
+        self.assertEqual((end['event'], end['interrupted'], end['ratios']['p50_ns']), ('end', True, None))
+
+    def test_an_interrupt_of_short_measurements_ends_a_comparison(self):
+        self.serve()
+        process = self.start(PERF, 'put', '127.0.0.1@tcp', '-n', '5', '--json-stream', '--rounds', '1000', '--ab', '',
+                             '--size 1K', *self.node('127.0.0.2'))
+        while json.loads(line := process.stdout.readline())['event'] != 'round':
+            self.assertNotEqual(line, '')
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=WAIT)
+        self.assertEqual(process.returncode, 0, out + err)
+        self.assertLess(out.count('"event":"round"'), 3)
+        self.assertRegex(err, 'ended after [1-4] of 1000 rounds')
+        self.assertTrue(json.loads(out.splitlines()[-1])['interrupted'])
 
     def test_a_rate(self):
         self.serve()
@@ -165,6 +249,14 @@ class Perf(unittest.TestCase):
             return done.stderr
         self.assertEqual(fails(2, 'put', '127.0.0.1@tcp', '--nid', '127.0.0.2', '--size', '3M'),
                          "ulnet-perf: --size: '3M': a message carries at most 1M\n")
+        self.assertEqual(fails(2, 'put', '127.0.0.1@tcp', '--nid', '127.0.0.2', '--ab', '-c 2', '-c 2,4'),
+                         "ulnet-perf: --ab: variant B ('-c 2,4'): 2 measurements: give one size and one concurrency\n")
+        self.assertEqual(fails(2, 'put', '127.0.0.1@tcp', '--nid', '127.0.0.2', '-n', '100', '--ab', '', '-d 1s'),
+                         "ulnet-perf: --ab: variant B ('-d 1s'): the measurement ends by --count; with --duration, "
+                         'give --count 0\n')
+        self.assertEqual(fails(2, 'put', '127.0.0.1@tcp', '--socket', '/run/x', '--ab', '', '--workers 2'),
+                         "ulnet-perf: --ab: variant B ('--workers 2'): --socket gives a node that is configured; omit "
+                         '--workers, --accept-port and --unprivileged-ports\n')
         self.assertIn('/nonexistent/ulnet.yaml', fails(1, 'serve', '--config', '/nonexistent/ulnet.yaml'))
         self.assertIn('/nonexistent/socket', fails(1, 'ping', '127.0.0.1', '--socket', '/nonexistent/socket'))
         self.assertIn('203.0.113.1', fails(1, 'serve', *self.node('203.0.113.1')))

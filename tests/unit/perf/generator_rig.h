@@ -19,6 +19,7 @@ struct GeneratorTest : ::testing::Test {
   Instant now{1s};
   std::unique_ptr<Generator> generator;
   uint64_t cycles = 0;
+  std::function<NodeCounts()> counts;  // null: not known
   std::vector<std::byte> sink = std::vector<std::byte>(kTargetBytes);
   bool corrupt = false;
 
@@ -32,7 +33,7 @@ struct GeneratorTest : ::testing::Test {
     return j;
   }
   void begin(const Job& j) {
-    auto created = Generator::create(submitter, j, [this] { return cycles; });
+    auto created = Generator::create(submitter, j, {.busy_cycles = [this] { return cycles; }, .counts = counts});
     ASSERT_TRUE(created) << created.error().what;
     generator = std::move(*created);
   }

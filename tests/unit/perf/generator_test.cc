@@ -350,7 +350,7 @@ TEST_F(GeneratorTest, a_full_ring_only_delays) {
   Job j = job();
   j.concurrency = {16};
   j.count = 200;
-  auto created = Generator::create(narrow, j, nullptr);
+  auto created = Generator::create(narrow, j, {});
   ASSERT_TRUE(created);
   for (int i = 0; i < 10000 && !(*created)->done(); ++i, now += 10us) {
     (void)(*created)->turn(now);
@@ -413,7 +413,7 @@ TEST_F(GeneratorTest, create_refuses_what_cannot_be) {
   auto code = [&](auto&& change) {
     Job j = job();
     change(j);
-    const auto created = Generator::create(submitter, j, nullptr);
+    const auto created = Generator::create(submitter, j, {});
     return created ? 0 : created.error().code;
   };
   EXPECT_EQ(code([](Job& j) { j.target.nid = kAnyNid; }), -EINVAL);

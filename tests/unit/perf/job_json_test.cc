@@ -138,8 +138,36 @@ TEST(JobJson, result_comes_back_as_it_was) {
   EXPECT_FALSE(result_from_json(result_json(r)).cycles_per_message);
 }
 
+TEST(JobJson, shares_and_resends_come_back_as_they_were) {
+  RunResult r;
+  r.rails = {{.nid = Nid::v4(Net::of(NetType::kTcp, 1), 0x0A000002),
+              .messages = 11,
+              .bytes = 12,
+              .share = 0.25,
+              .sent = 13,
+              .received = 14,
+              .dropped = 15}};
+  r.workers = {{.messages = 1, .bytes = 2, .share = 0.125, .sent = 3, .received = 4}, {.messages = 5}};
+  r.resends = ResendCounts{.resent = 16, .successful = 17, .failed = 18};
+  const RunResult back = result_from_json(nlohmann::ordered_json::parse(result_json(r).dump()));
+  EXPECT_EQ(result_json(back), result_json(r));
+  ASSERT_EQ(back.rails.size(), 1u);
+  EXPECT_EQ(back.rails[0].nid, r.rails[0].nid);
+  EXPECT_EQ(back.rails[0].share, 0.25);
+  EXPECT_EQ(back.rails[0].dropped, 15u);
+  ASSERT_EQ(back.workers.size(), 2u);
+  EXPECT_EQ(back.workers[0].received, 4u);
+  EXPECT_EQ(back.workers[1].messages, 5u);
+  ASSERT_TRUE(back.resends);
+  EXPECT_EQ(back.resends->successful, 17u);
+  EXPECT_EQ(result_json(r)["workers"][1]["worker"], 1);
+  EXPECT_TRUE(result_json({})["resends"].is_null());
+  EXPECT_FALSE(result_from_json(result_json({})).resends);
+}
+
 TEST(JobJson, garbage_is_no_result_and_no_crash) {
   for (const char* text : {"null", "[]", "{}", R"({"size": "x", "latency_ns": 3, "errors": {"E": 1}, "operation": 7,
+            "rails": [3, {"nid": 5}], "workers": {}, "resends": [],
             "timeline": {"slices": [[1, 2], 3, [1, -2, 3, 4]], "failures": {}}})"}) {
     EXPECT_EQ(result_from_json(nlohmann::ordered_json::parse(text)).completed, 0u);
     EXPECT_EQ(snapshot_from_json(nlohmann::ordered_json::parse(text)).completed, 0u);
@@ -179,9 +207,10 @@ TEST(JobJson, report_has_the_documented_fields) {
                                          "latency_ns",  "longest_pause_ns",
                                          "lost",        "messages_per_second",
                                          "mismatched",  "ok",
-                                         "operation",   "rate",
+                                         "operation",   "rails",
+                                         "rate",        "resends",
                                          "size",        "unsent",
-                                         "verified"}));
+                                         "verified",    "workers"}));
   const auto timed = report_json(full_job(), {RunResult{.timeline = {.slice = 1ms}}})["runs"][0]["timeline"];
   keys.clear();
   for (const auto& [key, value] : timed.items()) keys.insert(key);

@@ -188,6 +188,74 @@ TEST(PerfOptions, commands_that_must_fail_give_the_reason) {
             "ulnet-perf: --accept-port: Value 70000 not in range 1 to 65535; see ulnet-perf --help\n");
 }
 
+/// `put` with these two variants.
+tl::expected<Options, OptionsEnd> compare(const std::string& line, const std::string& a, const std::string& b) {
+  Words all = words("put 10.0.0.2 " + line);
+  all.insert(all.end(), {"--ab", a, b});
+  return options_parse(all);
+}
+std::string bad_compare(const std::string& a, const std::string& b, const std::string& line = "--nid 10.0.0.1") {
+  const auto options = compare(line, a, b);
+  if (options) return "accepted";
+  EXPECT_EQ(options.error().exit_code, 2);
+  return options.error().text;
+}
+
+TEST(PerfOptions, variants_are_the_line_with_their_own_options) {
+  const auto o = compare("--nid 10.0.0.1 --size 64K -n 100 --json", "", "--size 4K -c 8  --self 10.0.0.1 --threads");
+  ASSERT_TRUE(o) << o.error().text;
+  ASSERT_EQ(o->variants.size(), 2u);
+  EXPECT_EQ(o->rounds, 9u);
+  EXPECT_EQ(o->format, Format::kJson);
+  const Job &a = o->variants[0].job, &b = o->variants[1].job;
+  EXPECT_EQ(o->variants[1].text, "--size 4K -c 8  --self 10.0.0.1 --threads");
+  EXPECT_EQ(a.sizes, std::vector<uint32_t>{65536});
+  EXPECT_EQ(b.sizes, std::vector<uint32_t>{4096});
+  EXPECT_EQ(a.concurrency, std::vector<uint32_t>{1});
+  EXPECT_EQ(b.concurrency, std::vector<uint32_t>{8});
+  EXPECT_TRUE(a.self.is_any());
+  EXPECT_EQ(b.self.address_v4(), 0x0A000001u);
+  EXPECT_FALSE(a.threads);
+  EXPECT_TRUE(b.threads);
+  EXPECT_EQ(a.count, 100u);
+  EXPECT_EQ(b.count, 100u);
+  EXPECT_EQ(o->variants[0].node.nids, std::vector<std::string>{"10.0.0.1"});
+}
+
+TEST(PerfOptions, variants_may_have_each_its_own_node_and_target) {
+  const auto o = compare("--rounds 3", "--socket /a", "--nid 10.0.0.9 --workers 2 --target 10.0.0.3");
+  ASSERT_TRUE(o) << o.error().text;
+  EXPECT_EQ(o->rounds, 3u);
+  EXPECT_EQ(o->variants[0].node.socket, "/a");
+  EXPECT_EQ(o->variants[0].job.target.nid.address_v4(), 0x0A000002u);
+  EXPECT_EQ(o->variants[1].node.workers, 2u);
+  EXPECT_EQ(o->variants[1].node.nids, std::vector<std::string>{"10.0.0.9"});
+  EXPECT_EQ(o->variants[1].job.target.nid.address_v4(), 0x0A000003u);
+}
+
+TEST(PerfOptions, wrong_comparisons) {
+  const std::string a = "ulnet-perf: --ab: variant A ", b = "ulnet-perf: --ab: variant B ";
+  EXPECT_EQ(bad_compare("--size 3M", ""), a + "('--size 3M'): --size: '3M': a message carries at most 1M\n");
+  EXPECT_EQ(bad_compare("", "--size 1K,2K -c 1,2"),
+            b + "('--size 1K,2K -c 1,2'): 4 measurements: give one size and one concurrency\n");
+  EXPECT_EQ(bad_compare("", "--json"), b + "('--json'): --json holds for both variants, or for none\n");
+  EXPECT_EQ(bad_compare("--rounds=3", ""), a + "('--rounds=3'): --rounds holds for both variants, or for none\n");
+  EXPECT_EQ(bad_compare("", "64K"),
+            b + "('64K'): The following argument was not expected: 64K; see ulnet-perf --help\n");
+  EXPECT_EQ(bad_compare("--socket /a", ""),
+            a + "('--socket /a'): --socket uses the node of a running ulnetd; omit --config, --nid, --net and --if\n");
+  EXPECT_EQ(bad_compare("", "--socket /a", ""),
+            a + "(''): no address is given: use --nid NID, --net NET --if IF, --config FILE, or --socket PATH of an "
+                "ulnetd\n");
+  EXPECT_EQ(bad_compare("", "", "--nid 10.0.0.1 --timeline 1ms"),
+            a + "(''): --timeline: a comparison has no time line\n");
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --ab --threads").find("ulnet-perf: --ab: 2 required"), 0u);
+  EXPECT_EQ(bad("put 10.0.0.2 --nid 10.0.0.1 --rounds 3"),
+            "ulnet-perf: --rounds requires --ab; see ulnet-perf --help\n");
+  EXPECT_EQ(bad_compare("", "", "--nid 10.0.0.1 --rounds 0"),
+            "ulnet-perf: --rounds: Value 0 not in range 1 to 1000; see ulnet-perf --help\n");
+}
+
 TEST(PerfOptions, help_is_no_error) {
   const auto help = options_parse({"--help"});
   ASSERT_FALSE(help);

@@ -22,27 +22,35 @@ RunResult run() {
   r.latency_max = 3s;
   r.cycles_per_message = 8123.4;
   r.accepted = r.ended = 300100;
+  r.resends = ResendCounts{.resent = 12, .successful = 9, .failed = 2};
+  r.rails = {
+      {.nid = Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000001), .messages = 225000, .bytes = 921600000, .share = 0.75},
+      {.nid = Nid::v4(Net::of(NetType::kTcp, 0), 0x0A000101), .messages = 75000, .bytes = 307200000, .share = 0.25}};
+  r.workers = {{.messages = 600000, .bytes = 1228800000, .share = 1}};
   return r;
 }
 
 TEST(PerfReport, table_lines_up) {
   EXPECT_EQ(
       table_head() + table_row(run()),
-      "op     size  conc   messages/s      Gb/s       p50       p99     p99.9    p99.99       max cycles/msg  errors\n"
-      "-------------------------------------------------------------------------------------------------------------\n"
-      "put      4K     8     100000.0    3.2768   61.25us   101.4us   1.502ms   2.000ms    3.000s       8123       "
-      "0\n");
+      "op     size  conc   messages/s      Gb/s       p50       p99     p99.9    p99.99       max cycles/msg  resends  "
+      "errors\n"
+      "-------------------------------------------------------------------------------------------------------------"
+      "---------\n"
+      "put      4K     8     100000.0    3.2768   61.25us   101.4us   1.502ms   2.000ms    3.000s       8123       12"
+      "       0\n");
   RunResult ping;
   ping.operation = Operation::kPing;
   ping.concurrency = 1;
   ping.failed = 3;
   EXPECT_EQ(table_row(ping),
             "ping      -     1          0.0    0.0000         -         -         -         -         -          -     "
-            "  3\n");
+            "   -       3\n");
 }
 
 TEST(PerfReport, foot_says_how_it_ended) {
   RunResult good = run();
+  good.resends = ResendCounts{};
   EXPECT_EQ(table_foot({good}), "300100 operations accepted, each ended exactly once\n");
   good.interrupted = true;
   good.verified = 7;
@@ -50,6 +58,7 @@ TEST(PerfReport, foot_says_how_it_ended) {
             "verified: 7 operations, every byte right\n"
             "300100 operations accepted, each ended exactly once (interrupted)\n");
   RunResult left = run();
+  left.resends.reset();
   left.abandoned = 3;
   EXPECT_EQ(table_foot({left}), "300100 operations accepted, 3 of them not waited for\n");
   left.unsent = 5;
@@ -65,6 +74,9 @@ TEST(PerfReport, foot_says_how_it_ended) {
   bad.verified = 9;
   bad.mismatched = 4;
   bad.errors = {{-ETIMEDOUT, 5}, {-EHOSTUNREACH, 1}};
+  EXPECT_EQ(table_foot({bad, good, bad}).substr(0, 89),
+            "resends: 24 messages of the node sent again on another path: 18 went through, 4 given up\n");
+  bad.resends.reset();
   EXPECT_EQ(table_foot({good, bad}),
             "errors: EHOSTUNREACH 1, ETIMEDOUT 5\n"
             "DATA WRONG in 4 of 16 verified operations\n"
@@ -77,15 +89,42 @@ TEST(PerfReport, csv_has_a_column_for_each_name) {
       "operation,size,concurrency,rate,late,unsent,elapsed_ns,completed,bytes,messages_per_second,gigabits_per_second,"
       "min_ns,"
       "mean_ns,p50_ns,p90_ns,p99_ns,p99_9_ns,p99_99_ns,max_ns,longest_pause_ns,cycles_per_message,accepted,"
-      "ended,lost,abandoned,duplicates,failed,verified,mismatched,interrupted\n");
+      "ended,lost,abandoned,duplicates,failed,verified,mismatched,interrupted,resends,resends_successful,resends_"
+      "failed,rails,"
+      "workers\n");
   RunResult r = run();
   r.latency_p90 = 90us;
   r.interrupted = true;
   EXPECT_EQ(csv_row(r),
             "put,4096,8,0,0,0,3000000000,300000,1228800000,100000.0,3.276800,0,0,61250,90000,101400,1502000,2000000,"
-            "3000000000,0,8123.4,300100,300100,0,0,0,0,0,0,true\n");
+            "3000000000,0,8123.4,300100,300100,0,0,0,0,0,0,true,12,9,2,"
+            "10.0.0.1@tcp=0.7500 10.0.1.1@tcp=0.2500,0=1.0000\n");
   r.cycles_per_message.reset();
   EXPECT_NE(csv_row(r).find(",0,,300100,"), std::string::npos);
+  r.resends.reset();
+  r.rails.clear();
+  r.workers.clear();
+  EXPECT_NE(csv_row(r).find(",true,,,,,\n"), std::string::npos);
+}
+
+TEST(PerfReport, shares_are_shown_if_there_is_a_choice) {
+  RunResult r = run();
+  EXPECT_EQ(shares_table({r}),
+            "\n"
+            "op     size  conc  share of                     messages             bytes   share\n"
+            "put      4K     8  10.0.0.1@tcp                   225000         921600000   75.0%\n"
+            "put      4K     8  10.0.1.1@tcp                    75000         307200000   25.0%\n");
+  r.rails.pop_back();
+  EXPECT_EQ(shares_table({r}), "");
+  r.operation = Operation::kPing;
+  r.workers = {{.messages = 10, .bytes = 5, .share = 0.4}, {.messages = 15, .share = 0.6}};
+  EXPECT_EQ(shares_table({run(), r}),
+            "\n"
+            "op     size  conc  share of                     messages             bytes   share\n"
+            "put      4K     8  10.0.0.1@tcp                   225000         921600000   75.0%\n"
+            "put      4K     8  10.0.1.1@tcp                    75000         307200000   25.0%\n"
+            "ping      -     8  worker 0                           10                 5   40.0%\n"
+            "ping      -     8  worker 1                           15                 0   60.0%\n");
 }
 
 TEST(PerfReport, events_are_lines_of_json) {
@@ -101,6 +140,7 @@ TEST(PerfReport, events_are_lines_of_json) {
   EXPECT_EQ(events[0]["job"]["concurrency"], (std::vector<int>{1, 8}));
   EXPECT_EQ(events[0]["machine"]["cpus"], 2);
   EXPECT_EQ(events[1]["progress"]["completed"], 7);
+  EXPECT_EQ(nlohmann::ordered_json::parse(progress_event({.completed = 7}, {{"variant", "b"}}))["variant"], "b");
   EXPECT_EQ(events[2]["run"]["latency_ns"]["p99_99"], 2000000);
   EXPECT_EQ(events[3], (nlohmann::ordered_json{{"event", "end"}, {"ok", true}}));
 }

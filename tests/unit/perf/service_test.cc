@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <thread>
 
 #include "config/emit.h"
+#include "dataplane/base/nid_text.h"
 #include "dataplane/host/threads.h"
 #include "perf/generator/job_json.h"
 #include "tests/unit/perf/worker_item.h"
@@ -54,8 +57,19 @@ struct ServiceTest : ::testing::TestWithParam<bool> {
        .submitter_close = [this](Submitter&) { ++closed; },
        .worker_thread = [this](const Submitter& submitter) { return thread_of(submitter); },
        .busy_cycles = nullptr,
+       .counts_reader = [this] { return counts_reader(); },
        .reply = [this](api::RequestId id, const api::Answer& answer) { answers.emplace_back(id, answer); }}};
   Instant now{1s};
+  std::weak_ptr<int> reader;  ///< there while the reader of the job under way is
+  /// Each reading finds one message more on a rail of the target's address.
+  std::function<NodeCounts()> counts_reader() {
+    auto owned = std::make_shared<int>(0);
+    reader = owned;
+    return [owned, count = std::make_shared<std::atomic<uint64_t>>(0)] {
+      const uint64_t puts = ++*count;
+      return NodeCounts{.rails = {{.nid = job().target.nid, .sent = puts, .puts_sent = puts}}, .workers = {{}, {}}};
+    };
+  }
 
   static Job job() {
     Job j;
@@ -81,6 +95,28 @@ struct ServiceTest : ::testing::TestWithParam<bool> {
     EXPECT_TRUE(service.idle());
   }
 };
+
+TEST_P(ServiceTest, a_report_has_the_counts_of_the_node) {
+  ask(7, job_json(job()));
+  EXPECT_FALSE(reader.expired());
+  run();
+  EXPECT_TRUE(reader.expired()) << "the memory of NIs is held longer than the job";
+  const auto report = config::to_json(answers.back().second.doc)["perf"]["report"];
+  EXPECT_EQ(report["runs"][0]["rails"][0]["nid"], nid_text(job().target.nid));
+  EXPECT_EQ(report["runs"][0]["rails"][0]["messages"], 1);
+  EXPECT_EQ(report["runs"][0]["workers"].size(), 2u);
+  EXPECT_EQ(report["runs"][0]["resends"]["count"], 0);
+}
+
+TEST_P(ServiceTest, a_job_that_is_halted_gives_the_reader_up) {
+  Job endless = job();
+  endless.count = 0;
+  endless.duration = 1h;
+  ask(7, job_json(endless));
+  EXPECT_FALSE(reader.expired());
+  service.halt();
+  EXPECT_TRUE(reader.expired()) << "it would outlive the node";
+}
 
 TEST_P(ServiceTest, a_job_ends_with_its_report) {
   EXPECT_EQ(service.next_deadline(), kForever);

@@ -40,7 +40,7 @@ TEST_F(SessionTest, runs_to_its_end_and_reports_it) {
   Job j = job();
   j.sizes = {0, 64};
   j.count = 2000;
-  auto session = Session::start(submitter, j, nullptr);
+  auto session = Session::start(submitter, j, {});
   ASSERT_TRUE(session) << session.error().what;
   ASSERT_TRUE((*session)->wait(60s));
   EXPECT_TRUE((*session)->finished());
@@ -58,7 +58,7 @@ TEST_F(SessionTest, runs_to_its_end_and_reports_it) {
 TEST_F(SessionTest, stop_ends_it_soon) {
   Job j = job();
   j.duration = 1h;
-  auto session = Session::start(submitter, j, nullptr);
+  auto session = Session::start(submitter, j, {});
   ASSERT_TRUE(session);
   while ((*session)->snapshot().completed == 0) EXPECT_FALSE((*session)->wait(1ms));
   (*session)->stop();
@@ -71,7 +71,7 @@ TEST_F(SessionTest, stop_ends_it_soon) {
 TEST_F(SessionTest, destructor_stops_a_running_job) {
   Job j = job();
   j.duration = 1h;
-  auto session = Session::start(submitter, j, nullptr);
+  auto session = Session::start(submitter, j, {});
   ASSERT_TRUE(session);
   session->reset();
   // The worker gives the place of an MD back after its last event.
@@ -82,7 +82,7 @@ TEST_F(SessionTest, destructor_stops_a_running_job) {
 TEST_F(SessionTest, bad_jobs_do_not_start) {
   Job j = job();
   j.concurrency = {0};
-  EXPECT_EQ(Session::start(submitter, j, nullptr).error().code, -EINVAL);
+  EXPECT_EQ(Session::start(submitter, j, {}).error().code, -EINVAL);
 }
 
 /// A thread that sleeps as soon as it can, with a worker.
@@ -105,11 +105,11 @@ struct SessionOnWorker : ::testing::Test {
             },
             .remove = [this](Turnable& job) { wait(thread.remove(job)); }};
   }
-  [[nodiscard]] Generator::BusyCycles note_thread() {
-    return [this] {
+  [[nodiscard]] Generator::Meters note_thread() {
+    return {.busy_cycles = [this] {
       turned_by = std::this_thread::get_id();
       return uint64_t{0};
-    };
+    }};
   }
   static Job job(uint64_t count) {
     Job j;
@@ -153,7 +153,7 @@ TEST_F(SessionOnWorker, runs_there_to_its_end) {
 // Goal: while nothing ends, the worker sleeps, but for the looks at the mailbox. A stop wakes it.
 TEST_F(SessionOnWorker, a_stop_wakes_the_worker) {
   item.hold = true;
-  auto session = Session::start(submitter, job(2000), nullptr, place());
+  auto session = Session::start(submitter, job(2000), {}, place());
   ASSERT_TRUE(session) << session.error().what;
   while ((*session)->snapshot().in_flight < 8) ASSERT_FALSE((*session)->wait(1ms));
   sleeps();
@@ -167,7 +167,7 @@ TEST_F(SessionOnWorker, a_stop_wakes_the_worker) {
 // Goal: after halt() the worker does not touch the job, and may stop. The job need not have ended.
 TEST_F(SessionOnWorker, halt_takes_it_off_the_thread) {
   item.hold = true;
-  auto session = Session::start(submitter, job(2000), nullptr, place());
+  auto session = Session::start(submitter, job(2000), {}, place());
   ASSERT_TRUE(session) << session.error().what;
   while ((*session)->snapshot().in_flight < 8) ASSERT_FALSE((*session)->wait(1ms));
   (*session)->halt();
@@ -193,7 +193,7 @@ TEST_F(SessionOnWorker, jobs_that_get_a_thread_of_their_own) {
 
 TEST_F(SessionOnWorker, a_thread_that_takes_no_job) {
   full = true;
-  const auto session = Session::start(submitter, job(20), nullptr, place());
+  const auto session = Session::start(submitter, job(20), {}, place());
   ASSERT_FALSE(session);
   EXPECT_EQ(session.error().code, -ENOSPC);
 }
