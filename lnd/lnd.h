@@ -22,7 +22,7 @@
 //                           rx_done from within
 //   Lnd::release(slot)      the LND: the slot and slot.arrived are free again
 //   core.rx_done(slot)      the LND: the slot and its buffer are free again; slot.into is not touched any more.
-//                           The core: slot.kept, until it calls give_back() on the same worker
+//                           The core: slot.kept or slot.piped, until it calls give_back() on the same worker
 //   core.tx_done(tx)        the core: the LND and the transport have let go of header, payload and sink
 //   core.get_done(tx)       the same, for a GET whose answer lies in tx.sink, or that the peer refused
 //
@@ -126,9 +126,10 @@ struct NiTxTag {};
 /// One message on its way out over one hop. Filled by the core, constant for the LND but for `lnd` and the link.
 struct Tx : Linked<TxTag>, Linked<NiCreditTag>, Linked<NiTxTag>, Posted, Timer {
   wire::Header header;
-  Payload payload;  ///< header.payload_length bytes
-  Payload sink;     ///< of a GET: where a remote write may put its answer; empty: none may (top of file)
-  NiId ni{};        ///< local NI to send from
+  Payload payload;                ///< header.payload_length bytes
+  PipedPayload* piped = nullptr;  ///< a part of them lies there, and not in `payload`: filled by the driver of `ni`
+  Payload sink;                   ///< of a GET: where a remote write may put its answer; empty: none may (top of file)
+  NiId ni{};                      ///< local NI to send from
   NiSlice* ni_slice = nullptr;
   PeerNiId peer_ni{};  ///< next hop
   PeerSlice* peer = nullptr;
@@ -205,9 +206,11 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   RxVerdict verdict = RxVerdict::kReceive;
   Payload into;           ///< where the first into.length bytes go; the rest of payload_length is discarded
   bool may_keep = false;  ///< the payload may stay where it arrives: the LND may use `kept` instead of `into`
+  bool may_pipe = false;  ///< a part may stay in the kernel: the LND may use `piped`, and `into` for the rest
   int32_t refused = 0;    ///< kRefused: the negative errno for the peer
   // Set by the LND for rx_done() without an error: the core's from then on.
   KeptPayload* kept = nullptr;
+  PipedPayload* piped = nullptr;
   // The core's own from rx_header to rx_done.
   Admission admission = Admission::kOpen;
   uint16_t conn_worker = 0;      ///< worker of the connection, to which a verdict goes back
@@ -229,8 +232,9 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
     from_ni = peer_ni;
     from = peer;
     from_nid = peer_nid;
-    rdma_request = movable = may_keep = false;
+    rdma_request = movable = may_keep = may_pipe = false;
     kept = nullptr;
+    piped = nullptr;
     token = 0;
     arrived = {};
     verdict = RxVerdict::kReceive;

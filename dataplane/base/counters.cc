@@ -78,6 +78,7 @@ constexpr std::array<CounterText, size_t(TurnStat::kCount)> kTurn{{
     {"parked_refused", "messages", "messages refused because too many were parked"},
     {"held_no_message", "messages", "receives held back because their sender held its share of the message pool"},
     {"held_router", "messages", "receives held back for a router credit or buffer"},
+    {"forwarded_uncopied", "messages", "receives to be forwarded whose payload stayed in the kernel or in its packets"},
     {"views_seen", "views", "view epochs taken over"},
 }};
 

@@ -103,6 +103,7 @@ enum class TurnStat : uint8_t {
   kParkedRefused,
   kHeldNoMessage,
   kHeldRouter,
+  kForwardedUncopied,
   kViewsSeen,
   kCount
 };

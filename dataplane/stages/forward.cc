@@ -320,6 +320,8 @@ void forward_end(Worker& w, Transit& m) {
   PeerSlice* from = std::exchange(m.from, nullptr);
   ULNET_CHECK(m.state == TransitState::kReady && block.out > 0 && pool.out > 0);
   if (KeptPayload* kept = std::exchange(buffer.kept, nullptr)) kept->give_back();
+  m.tx.piped = nullptr;
+  if (PipedPayload* piped = std::exchange(buffer.piped, nullptr)) piped->give_back();
   if (static_cast<Linked<RouterBufferTag>&>(buffer).linked()) from->rtr_holders.remove(buffer);
   m.state = TransitState::kFree;
   --block.out;
@@ -378,6 +380,7 @@ RxVerdict forward_header(Worker& w, RxSlot& slot) {
       if (choice.hop->down) return drop_receive(w, slot, Drop::kNextHopDown);
       hop = choice.hop->locals[w.id.value];
       slot.may_keep = choice.ni->slices[w.id.value]->any_memory;
+      slot.may_pipe = choice.ni->slices[w.id.value]->lnd == slot.ni_slice->lnd;
       note_turn_of(w, choice);
       break;
   }
@@ -401,6 +404,12 @@ void forward_received(Worker& w, RxSlot& slot, Transit& m, Completion how) {
     m.buffer->kept = kept;
     m.tx.payload = kept->payload();
     ULNET_CHECK(m.tx.payload.length == slot.header.payload_length);
+    w.counters[TurnStat::kForwardedUncopied].add();
+  }
+  if (PipedPayload* piped = std::exchange(slot.piped, nullptr)) {
+    m.buffer->piped = m.tx.piped = piped;
+    m.buffer->piped_by = slot.ni_slice->lnd;
+    w.counters[TurnStat::kForwardedUncopied].add();
   }
   has_come(w, m);
   send_message(w, m);
@@ -431,6 +440,8 @@ PathChoice forward_path(Worker& w, Transit& m, bool any) {
   if (came_from(w, choice, m.buffer->sender)) return refused(-ELOOP);
   if (choice.hop->down) return refused(-EHOSTDOWN);
   charge(w, m, *choice.hop->locals[w.id.value]);
+  if (m.tx.piped != nullptr && choice.ni->slices[w.id.value]->lnd != m.buffer->piped_by)
+    std::exchange(m.tx.piped, nullptr)->to_memory(m.tx.payload);
   return choice;
 }
 

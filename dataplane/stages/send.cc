@@ -27,7 +27,7 @@ bool wants_resend(Sending& m) {
       return op.state == OperationState::kSending && !op.md_unlinked;
     }
     case MessageKind::kIncoming: return !as_incoming(m).md_unlinked;
-    case MessageKind::kTransit: return true;
+    case MessageKind::kTransit: return m.tx.piped == nullptr || !m.tx.piped->begun();
   }
   return false;
 }

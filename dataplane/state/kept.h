@@ -1,5 +1,5 @@
-// A payload that stays where it arrived: in memory of its driver, for longer than its receive. So a router sends what
-// has come without copying it. Thread: the worker of the receive.
+// A payload that stays where it arrived, for longer than its receive: in memory of its driver, or in the kernel. So a
+// router sends what has come without copying it. Thread: the worker of the receive.
 #pragma once
 #include "dataplane/state/payload.h"
 
@@ -18,6 +18,22 @@ class KeptPayload {
 
  protected:
   ~KeptPayload() = default;
+};
+
+/// The part of a payload that lies in a pipe of the kernel, and in no memory of this process. The bytes before and
+/// behind this part lie at their place in the window of the receive. Only the driver that filled the pipe can send it.
+/// Thread: the holder of the message.
+class PipedPayload {
+ public:
+  /// Copies the part to its place in the window, and empties the pipe. Requires !begun().
+  virtual void to_memory(const Payload& window) = 0;
+  /// A part of it has been sent, and has left the pipe: the message cannot be sent again.
+  [[nodiscard]] virtual bool begun() const = 0;
+  /// The core is through with it. Once, on the worker of the receive.
+  virtual void give_back() = 0;
+
+ protected:
+  ~PipedPayload() = default;
 };
 
 }  // namespace ulnet

@@ -34,7 +34,9 @@ struct RouterBufferTag {};
 struct RouterBuffer : Linked<RouterBufferTag> {
   Transit transit;
   Segment segment;
-  KeptPayload* kept = nullptr;  ///< the payload lies there, and not in `segment`
+  KeptPayload* kept = nullptr;    ///< the payload lies there, and not in `segment`
+  PipedPayload* piped = nullptr;  ///< a part of the payload lies there, or did before it was sent or copied
+  uint8_t piped_by = 0;           ///< the driver that has filled it: NiSlice::lnd
   RouterBlock* block = nullptr;
   Nid sender;              ///< the node or router that the message came from
   bool come = false;       ///< its payload is complete

@@ -46,6 +46,7 @@ struct SockConfig {
   int keepalive_interval = 5;
   int keepalive_count = 5;
   bool enable_csum = false;     ///< effective on v2 connections only (§3.4)
+  bool splice = true;           ///< payloads that are forwarded may stay in the kernel
   uint32_t zc_min_payload = 0;  ///< payloads from here on carry a zero-copy cookie; 0: none does
   int tos = -1;                 ///< for NIs that say -1; -1 = unset
 
@@ -66,6 +67,7 @@ struct SockConfig {
 
 inline constexpr Duration kKeepaliveGapMin = 10s;    ///< between two keepalives of one set (§5)
 inline constexpr uint32_t kHeaderReadBytes = 16384;  ///< most bytes of a header read, with those that follow
+inline constexpr uint32_t kPipedBytesMin = 65536;    ///< less of a payload is not worth a pipe
 inline constexpr uint32_t kReadRoomMin = 2048;       ///< less room in the buffer is not worth a read
 inline constexpr uint32_t kBatchMessages = 16;       ///< messages begun on one connection
 inline constexpr uint32_t kSendBytesMax = 524288;    ///< payload of one send, whose completion may wait for all of it

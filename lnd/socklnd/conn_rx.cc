@@ -32,6 +32,12 @@ void slot_free(SockWorker& worker, ConnRx& rx) {
 void slot_done(SockWorker& worker, Conn& conn, Completion how) {
   conn.rx.slot_busy = false;
   conn.rx.diverted = false;
+  if (StreamPipe* pipe = std::exchange(conn.rx.pipe, nullptr)) {
+    if (how.error == 0 && pipe->bytes() > 0)
+      conn.rx.slot->piped = pipe;
+    else
+      pipe->give_back();
+  }
   worker.core.rx_done(*conn.rx.slot, how, worker.now);
   slot_free(worker, conn.rx);
 }
@@ -65,7 +71,7 @@ void divert_now(SockWorker& worker, Conn& conn) {
   slot_done(worker, conn, {-ECANCELED, LndStatus::kOk});
 }
 
-/// The core wants the payload: sets up where it goes. Completes at once what has none.
+/// The core wants the payload: sets up where it goes.
 void payload_begin(SockWorker& worker, Conn& conn) {
   ConnRx& rx = conn.rx;
   const uint32_t total = rx.slot->header.payload_length;
@@ -75,6 +81,7 @@ void payload_begin(SockWorker& worker, Conn& conn) {
   rx.discard_bytes = total - into.length;
   rx.csum = rx.decoder.csum();
   rx.slot_busy = true;
+  rx.may_pipe = rx.slot->may_pipe && worker.config.splice && rx.discard_bytes == 0 && rx.decoder.frame().csum == 0;
   rx.state = RxState::kPayload;
 }
 
@@ -188,6 +195,23 @@ bool take_payload(SockWorker& worker, Conn& conn) {
   return true;
 }
 
+/// The pipe is full, or the kernel does not fill it from this socket.
+bool pipe_unusable(int result) {
+  constexpr int kNot[] = {-ENOSPC, -EINVAL, -EPERM, -EACCES, -ENOSYS, -ENOMEM};
+  return std::find(std::begin(kNot), std::end(kNot), result) != std::end(kNot);
+}
+
+/// The pipe for what is still to come of the payload; null: it goes to slot.into.
+StreamPipe* pipe_for(SockWorker& worker, ConnRx& rx) {
+  if (rx.state != RxState::kPayload || !rx.may_pipe) return nullptr;
+  if (rx.pipe == nullptr) {
+    if (rx.cursor.left() >= kPipedBytesMin) rx.pipe = worker.engine.pipe_take();
+    if (rx.pipe != nullptr) rx.pipe->place = rx.decoder.header().payload_length - rx.cursor.left();
+  }
+  rx.may_pipe = rx.pipe != nullptr;
+  return rx.pipe;
+}
+
 /// Posts the next receive: straight into the payload's place as far as that goes, with the buffer behind it for what
 /// follows.
 void arm(SockWorker& worker, Conn& conn) {
@@ -196,6 +220,14 @@ void arm(SockWorker& worker, Conn& conn) {
   std::array<iovec, kStreamPieces> pieces;
   unsigned count = 0;
   rx.direct_bytes = 0;
+  if (StreamPipe* pipe = pipe_for(worker, rx)) {
+    if (rx.taken == 0) rx.end = 0;
+    rx.begin = rx.end;
+    rx.full = false;
+    rx.receiving = rx.piping = true;
+    worker.engine.receive_piped(conn.stream, *pipe, rx.cursor.left());
+    return conn_watch(worker, conn);
+  }
   if (rx.state == RxState::kPayload) {
     count = rx.cursor.pieces({pieces.data(), kStreamPieces - 1});
     for (unsigned i = 0; i < count; ++i) rx.direct_bytes += uint32_t(pieces[i].iov_len);
@@ -250,8 +282,15 @@ void conn_rx_start(SockWorker& worker, Conn& conn) {
 void conn_rx_received(SockWorker& worker, Conn& conn, int result) {
   ConnRx& rx = conn.rx;
   rx.receiving = false;
+  const bool piped = std::exchange(rx.piping, false);
   if (!up(conn)) return conn_rx_close(worker, conn);
-  if (result > 0) {
+  if (result > 0 && piped) {
+    rx.last_byte = worker.now;
+    conn.set->received(worker.now);
+    rx.cursor.advance(uint32_t(result));
+  } else if (piped && pipe_unusable(result)) {
+    rx.may_pipe = false;  // the rest goes to memory
+  } else if (result > 0) {
     rx.last_byte = worker.now;
     conn.set->received(worker.now);
     const uint32_t bytes = uint32_t(result);
@@ -307,7 +346,7 @@ void conn_rx_release(SockWorker& worker, SockSlot& slot) {
 void conn_rx_divert(SockWorker& worker, Conn& conn) {
   ConnRx& rx = conn.rx;
   if (!rx.slot_busy || rx.diverted) return;
-  if (rx.receiving && rx.direct_bytes > 0) {
+  if (rx.receiving && (rx.piping || rx.direct_bytes > 0)) {
     rx.diverted = true;
     if (up(conn)) worker.engine.cancel_receive(conn.stream);  // else it is on its way back already
     return;

@@ -1,8 +1,10 @@
 // Send side of a connection. `ring` holds the messages that were begun, in order; only the first of them can be partly
-// sent. A send takes pieces from the ring's front and pulls further messages from the queue while pieces are left.
+// sent. A send takes pieces from the ring's front and pulls further messages from the queue while pieces are left. The
+// part of a payload that lies in a pipe has sends of its own.
 #include "lnd/socklnd/conn_tx.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lnd/socklnd/conn_set.h"
 #include "lnd/socklnd/proto/zc.h"
@@ -25,10 +27,22 @@ uint64_t message_bytes(const Conn& conn, const Tx& tx) {
   return frame_header_bytes(conn.version) + lnet_header_bytes(conn.version) + tx.payload.length;
 }
 
+/// The part of a payload that lies in a pipe: from `begin` to `end`, both 0 if there is none.
+struct PipedPart {
+  explicit PipedPart(const Tx& tx) : pipe(static_cast<StreamPipe*>(tx.piped)) {
+    if (pipe == nullptr) return;
+    begin = pipe->place;
+    end = begin + pipe->bytes();
+  }
+  StreamPipe* pipe;
+  uint32_t begin = 0, end = 0;
+};
+
 void store_csum(OutEntry& entry, FrameHeader frame) {
   uint32_t csum = frame_csum_start({entry.prefix.data(), entry.prefix_bytes});
   if (entry.tx != nullptr) {
     PayloadCursor cursor(entry.tx->payload);
+    if (entry.tx->piped != nullptr) std::exchange(entry.tx->piped, nullptr)->to_memory(entry.tx->payload);
     iovec piece;
     while (cursor.pieces({&piece, 1}) == 1) {
       csum = csum_update(csum, {static_cast<const std::byte*>(piece.iov_base), piece.iov_len});
@@ -147,6 +161,31 @@ void consume(SockWorker& worker, Conn& conn, uint64_t bytes) {
   }
 }
 
+void send_begins(const SockWorker& worker, ConnTx& tx) {
+  if (!tx.watched) {
+    tx.watched = true;
+    tx.progress_at = tx.stalled_since = tx.looked_at = worker.now;
+  }
+  tx.sending = true;
+}
+
+/// Sends from the pipe of the first message, if the next byte lies there. False: it does not.
+bool start_piped(SockWorker& worker, Conn& conn) {
+  ConnTx& tx = conn.tx;
+  if (tx.ring_count == 0) return false;
+  const OutEntry& front = entry_at(tx, 0);
+  if (front.tx == nullptr || front.tx->piped == nullptr || tx.front_sent < front.prefix_bytes) return false;
+  const PipedPart part(*front.tx);
+  const uint32_t at = tx.front_sent - front.prefix_bytes;
+  if (at < part.begin || at >= part.end) return false;
+  const uint32_t bytes = std::min(part.end - at, kSendBytesMax);
+  send_begins(worker, tx);
+  const bool more = at + bytes < front.tx->payload.length || tx.ring_count > 1 || !tx.queue.empty();
+  worker.engine.send_piped(conn.stream, *part.pipe, bytes, more);
+  conn_watch(worker, conn);
+  return true;
+}
+
 }  // namespace
 
 void conn_tx_queue(SockWorker& worker, Conn& conn, Tx& tx) {
@@ -180,6 +219,7 @@ bool conn_tx_ack(SockWorker& worker, Conn& conn, uint64_t cookie) {
 void conn_tx_start(SockWorker& worker, Conn& conn) {
   ConnTx& tx = conn.tx;
   if (conn.phase != ConnPhase::kUp || tx.sending) return;
+  if (start_piped(worker, conn)) return;
   std::array<iovec, kStreamPieces> pieces;
   unsigned count = 0;
   uint32_t room = kSendBytesMax;
@@ -194,18 +234,17 @@ void conn_tx_start(SockWorker& worker, Conn& conn) {
     if (entry.tx == nullptr) continue;
     const PayloadCursor cursor = next == 0 ? tx.front_cursor : PayloadCursor(entry.tx->payload);
     const unsigned first = count;
-    count += cursor.pieces(std::span(pieces).subspan(count), room);
+    const PipedPart part(*entry.tx);
+    const uint32_t at = entry.tx->payload.length - cursor.left();
+    const uint32_t in_memory = at < part.end ? part.begin - std::min(at, part.begin) : UINT32_MAX;
+    count += cursor.pieces(std::span(pieces).subspan(count), std::min(room, in_memory));
     uint32_t described = 0;
     for (unsigned p = first; p < count; ++p) described += uint32_t(pieces[p].iov_len);
     whole = described == cursor.left();
     room -= described;
   }
   if (conn.phase != ConnPhase::kUp || count == 0) return;
-  if (!tx.watched) {
-    tx.watched = true;
-    tx.progress_at = tx.stalled_since = tx.looked_at = worker.now;
-  }
-  tx.sending = true;
+  send_begins(worker, tx);
   const bool more = !whole || next < tx.ring_count || !tx.queue.empty();
   worker.engine.send(conn.stream, {pieces.data(), count}, more);
   conn_watch(worker, conn);

@@ -67,7 +67,7 @@ struct TuneMsg {
   static constexpr auto kKind = ToWorker::kTune;
   Duration keepalive;
   uint32_t min_bulk, zc_min_payload;
-  bool typed_conns, enable_csum;
+  bool typed_conns, enable_csum, splice;
 };
 /// Give the set back, which has no connection. Messages that wait in the set wait for another one from here on.
 struct SetRetireMsg {

@@ -153,6 +153,7 @@ void SockLnd::tune(const TuneMsg& msg) {
   w.config.zc_min_payload = msg.zc_min_payload;
   w.config.typed_conns = msg.typed_conns;
   w.config.enable_csum = msg.enable_csum;
+  w.config.splice = msg.splice;
   for (uint32_t i = 0; i < w.config.set_buckets; ++i)
     for (ConnSet* set = w.buckets[i].front(); set != nullptr; set = w.buckets[i].after(*set)) set_watch(w, *set);
 }

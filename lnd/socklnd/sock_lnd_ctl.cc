@@ -162,7 +162,12 @@ void SockLndControl::retune(const SockConfig& config, Instant now) {
   kept.rx_slots = was.rx_slots;
   kept.set_buckets = was.set_buckets;
   for (const auto& [id, ni] : state_.nis) acceptor_retune(state_, ni);
-  const TuneMsg msg{kept.keepalive, kept.min_bulk, kept.zc_min_payload, kept.typed_conns, kept.enable_csum};
+  const TuneMsg msg{.keepalive = kept.keepalive,
+                    .min_bulk = kept.min_bulk,
+                    .zc_min_payload = kept.zc_min_payload,
+                    .typed_conns = kept.typed_conns,
+                    .enable_csum = kept.enable_csum,
+                    .splice = kept.splice};
   for (uint16_t worker = 0; worker < state_.host.worker_count(); ++worker) state_.host.to_worker({worker}, msg);
 }
 

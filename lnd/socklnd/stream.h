@@ -11,6 +11,7 @@
 
 #include "dataplane/base/result.h"
 #include "dataplane/base/time.h"
+#include "dataplane/state/kept.h"
 
 namespace ulnet::socklnd {
 
@@ -23,6 +24,22 @@ struct StreamSource {
 struct StreamId {
   uint32_t index = UINT32_MAX;
   uint32_t generation = 0;
+};
+
+/// Bytes on their way from one stream to another, without memory of this process between them. One belongs to the
+/// engine that gave it until its PipedPayload is given back there. Engines of one kind on other workers may send from
+/// it.
+class StreamPipe : public PipedPayload {
+ public:
+  uint32_t place = 0;  ///< of its first byte in the payload; the receiver's
+  /// Bytes that were moved in since it was taken.
+  [[nodiscard]] uint32_t bytes() const { return in_; }
+  [[nodiscard]] bool begun() const final { return out_ > 0; }
+
+ protected:
+  ~StreamPipe() = default;
+  uint32_t in_ = 0;   ///< bytes moved in
+  uint32_t out_ = 0;  ///< of them sent
 };
 
 enum class StreamEventKind : uint8_t { kReceived, kSent, kClosed };
@@ -56,6 +73,17 @@ class StreamEngine {
   /// An engine may keep the send until all of it has gone: give no more than may be reported late. `more` hints that
   /// another send follows at once.
   virtual void send(StreamId id, std::span<const iovec> pieces, bool more) = 0;
+  /// An empty pipe; null if the engine has none, or none left.
+  [[nodiscard]] virtual StreamPipe* pipe_take() { return nullptr; }
+  /// Moves what comes into the pipe, at least one byte and at most `most`. As a receive, but for one more result:
+  /// ENOSPC says that the pipe is full, though bytes have come. Requires that the engine gave the pipe.
+  virtual void receive_piped(StreamId id, StreamPipe& pipe, uint32_t most) { (void)id, (void)pipe, (void)most; }
+  /// A receive into a pipe may wait until much has come. From now on, the one under way waits for one byte only.
+  virtual void receive_any(StreamId id) { (void)id; }
+  /// Sends the next `bytes` of the pipe, as a send does. Requires that it holds them.
+  virtual void send_piped(StreamId id, StreamPipe& pipe, uint32_t bytes, bool more) {
+    (void)id, (void)pipe, (void)bytes, (void)more;
+  }
   /// Closes. `abort`: reset, bytes that the peer's machine has not taken are lost; else an orderly end, which delivers
   /// what the transport has. A receive and a send under way come back before kClosed, as described at StreamEvent.
   virtual void close(StreamId id, bool abort) = 0;

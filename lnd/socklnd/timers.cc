@@ -35,6 +35,7 @@ void conn_fire(SockWorker& worker, Conn& conn) {
   const bool rx_late = receiving && worker.now - conn.rx.last_byte >= set.timeout;
   const bool tx_late = sending && worker.now - conn.tx.progress_at >= set.timeout;
   if (rx_late || tx_late) return set_close(worker, set, -ETIMEDOUT, Closing::kOrderly);
+  if (conn.rx.piping && worker.now - conn.rx.last_byte >= check_period(set) / 2) worker.engine.receive_any(conn.stream);
   Duration next = check_period(set);
   if (resend_soon(worker, conn, sending)) next = std::min(next, kResendLook);
   if (receiving || sending) worker.conn_wheel.arm(conn, worker.now + next);

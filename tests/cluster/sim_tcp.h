@@ -46,6 +46,7 @@ struct SimTcpOptions {
   bool backs_off = false;   ///< each time twice as late, as the kernel does, up to resend_max; SYNs from 1 s on
   Duration resend_max = 120s;
   Duration connect_timeout = 127s;
+  unsigned pipes = 0;              ///< of each engine; of random sizes, and now and then refused
   uint32_t slow_close_one_in = 3;  ///< one in this number of closed streams keeps the engine busy for a few polls
 };
 
@@ -55,6 +56,7 @@ class ByteQueue {
   [[nodiscard]] size_t size() const { return bytes_.size() - head_; }
   void push(const std::byte* from, size_t count) { bytes_.insert(bytes_.end(), from, from + count); }
   size_t pop(std::byte* to, size_t count);
+  [[nodiscard]] const std::byte* data() const { return bytes_.data() + head_; }
   void clear() {
     bytes_.clear();
     head_ = 0;
@@ -112,6 +114,12 @@ class SimTcp {
   void forget_sockets(const IpAddress& address);
   /// Sockets that exist, on all nodes.
   [[nodiscard]] size_t socket_count() const { return sockets_.size(); }
+
+  /// Of all engines: pipes that are out, and how often one was taken or was full.
+  struct Pipes {
+    unsigned out = 0, taken = 0, full = 0;
+  };
+  Pipes pipes;
 
   /// errno with which a NetIo refuses to bind a socket to an interface; 0: it binds.
   int hold_error = 0;

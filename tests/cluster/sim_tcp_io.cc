@@ -144,6 +144,39 @@ void SimNetIo::failed(SocketId id, int error) {
 
 // ---- StreamEngine --------------------------------------------------------------------------------------------------
 
+void SimPipe::to_memory(const Payload& window) {
+  ULNET_CHECK(taken && out_ == 0 && bytes_.size() == in_ && place + in_ <= window.length);
+  PayloadCursor cursor(window);
+  cursor.advance(place);
+  while (bytes_.size() > 0) {
+    iovec piece;
+    ULNET_CHECK(cursor.pieces({&piece, 1}, uint32_t(bytes_.size())) == 1);
+    const size_t got = bytes_.pop(static_cast<std::byte*>(piece.iov_base), piece.iov_len);
+    cursor.advance(uint32_t(got));
+  }
+  in_ = 0;
+}
+
+void SimPipe::give_back() {
+  ULNET_CHECK(taken);
+  taken = false;
+  --tcp_.pipes.out;
+  bytes_.clear();
+  in_ = out_ = place = 0;
+}
+
+void SimPipe::push(const std::byte* from, size_t count) {
+  ULNET_CHECK(taken && count <= room());
+  bytes_.push(from, count);
+  in_ += uint32_t(count);
+}
+
+void SimPipe::pop(size_t count) {
+  std::vector<std::byte> gone(count);
+  ULNET_CHECK(taken && bytes_.pop(gone.data(), count) == count);
+  out_ += uint32_t(count);
+}
+
 SimEngine::~SimEngine() {
   for (Stream& stream : streams_)
     if (SimTcp::Socket* socket = stream.used && !stream.closing ? tcp_.find(stream.socket) : nullptr)
@@ -177,7 +210,7 @@ Result<StreamId> SimEngine::attach(StreamSource source, void* owner) {
 
 void SimEngine::receive(StreamId id, std::span<const iovec> pieces, uint32_t) {
   Stream& stream = at(id);
-  ULNET_CHECK(!stream.closing && stream.receive.empty() && !pieces.empty() && pieces.size() <= socklnd::kStreamPieces);
+  ULNET_CHECK(!stream.closing && !stream.receives() && !pieces.empty() && pieces.size() <= socklnd::kStreamPieces);
   for (const Pending& pending : events_)
     ULNET_CHECK(pending.stream != id.index || pending.event.kind != StreamEventKind::kReceived);
   stream.receive.assign(pieces.begin(), pieces.end());
@@ -187,7 +220,7 @@ void SimEngine::receive(StreamId id, std::span<const iovec> pieces, uint32_t) {
 
 void SimEngine::send(StreamId id, std::span<const iovec> pieces, bool) {
   Stream& stream = at(id);
-  ULNET_CHECK(!stream.closing && stream.send.empty() && !pieces.empty() && pieces.size() <= socklnd::kStreamPieces);
+  ULNET_CHECK(!stream.closing && !stream.sends() && !pieces.empty() && pieces.size() <= socklnd::kStreamPieces);
   stream.send.assign(pieces.begin(), pieces.end());
   stream.send_submitted = false;
   stream.send_all = tcp_.options_.random_segments && tcp_.rng_.one_in(2);
@@ -195,9 +228,50 @@ void SimEngine::send(StreamId id, std::span<const iovec> pieces, bool) {
   submitted_.push_back(id.index);
 }
 
+socklnd::StreamPipe* SimEngine::pipe_take() {
+  if (tcp_.options_.pipes == 0 || tcp_.rng_.one_in(4)) return nullptr;
+  const auto free = std::find_if(pipes_.begin(), pipes_.end(), [](const auto& pipe) { return !pipe->taken; });
+  SimPipe* pipe = free == pipes_.end() ? nullptr : free->get();
+  if (pipe == nullptr) {
+    if (pipes_.size() == tcp_.options_.pipes) return nullptr;
+    pipe = pipes_.emplace_back(std::make_unique<SimPipe>(tcp_, 1 + tcp_.rng_.below(300'000))).get();
+  }
+  pipe->taken = true;
+  ++tcp_.pipes.taken;
+  ++tcp_.pipes.out;
+  return pipe;
+}
+
+void SimEngine::receive_piped(StreamId id, socklnd::StreamPipe& pipe, uint32_t most) {
+  Stream& stream = at(id);
+  ULNET_CHECK(!stream.closing && !stream.receives() && most > 0);
+  stream.receive_pipe = &static_cast<SimPipe&>(pipe);
+  stream.receive_most = most;
+  stream.receive_least = std::min<size_t>(most, 8000);
+  stream.receive_submitted = false;
+  submitted_.push_back(id.index);
+}
+
+void SimEngine::receive_any(StreamId id) {
+  at(id).receive_least = 1;
+  look(id.index);
+}
+
+void SimEngine::send_piped(StreamId id, socklnd::StreamPipe& pipe, uint32_t bytes, bool) {
+  Stream& stream = at(id);
+  auto& from = static_cast<SimPipe&>(pipe);
+  ULNET_CHECK(!stream.closing && !stream.sends() && from.taken && bytes > 0 && bytes <= from.bytes().size());
+  stream.send_pipe = &from;
+  stream.send_bytes = bytes;
+  stream.send_submitted = false;
+  stream.send_all = tcp_.rng_.one_in(2);
+  stream.sent = 0;
+  submitted_.push_back(id.index);
+}
+
 void SimEngine::cancel_receive(StreamId id) {
   Stream& stream = at(id);
-  if (stream.receive.empty()) return;  // done already: its event is on the way
+  if (!stream.receives()) return;  // done already: its event is on the way
   complete(id.index, StreamEventKind::kReceived, -ECANCELED, uint32_t(tcp_.rng_.below(3)));
 }
 
@@ -206,8 +280,8 @@ void SimEngine::close(StreamId id, bool abort) {
   ULNET_CHECK(!stream.closing);
   stream.closing = true;
   const uint32_t slow = tcp_.rng_.one_in(tcp_.options_.slow_close_one_in) ? 1 + uint32_t(tcp_.rng_.below(4)) : 0;
-  if (!stream.receive.empty()) complete(id.index, StreamEventKind::kReceived, -ECANCELED, slow);
-  if (!stream.send.empty()) send_ended(id.index, -ECANCELED, slow);
+  if (stream.receives()) complete(id.index, StreamEventKind::kReceived, -ECANCELED, slow);
+  if (stream.sends()) send_ended(id.index, -ECANCELED, slow);
   complete(id.index, StreamEventKind::kClosed, 0, slow);
   if (SimTcp::Socket* socket = tcp_.find(stream.socket)) tcp_.close(*socket, abort);
 }
@@ -231,15 +305,17 @@ void SimEngine::complete(uint32_t index, StreamEventKind kind, int32_t result, u
   if (kind == StreamEventKind::kReceived) {
     if (result == -ECANCELED) pending.scribble = stream.receive;
     stream.receive.clear();
+    stream.receive_pipe = nullptr;
   } else if (kind == StreamEventKind::kSent) {
     stream.send.clear();
+    stream.send_pipe = nullptr;
   }
   events_.push_back(std::move(pending));
 }
 
 void SimEngine::try_receive(uint32_t index) {
   Stream& stream = streams_[index];
-  if (stream.receive.empty() || !stream.receive_submitted) return;
+  if (!stream.receives() || !stream.receive_submitted) return;
   SimTcp::Socket* socket = tcp_.find(stream.socket);
   if (socket == nullptr) return complete(index, StreamEventKind::kReceived, -ECONNRESET);
   if (socket->receive.size() == 0) {
@@ -247,6 +323,7 @@ void SimEngine::try_receive(uint32_t index) {
     if (socket->fin_received) complete(index, StreamEventKind::kReceived, 0);
     return;
   }
+  if (stream.receive_pipe != nullptr) return try_receive_piped(index, *socket);
   size_t left = tcp_.cut(socket->receive.size());
   size_t total = 0;
   const std::vector<iovec> pieces = stream.receive;
@@ -259,6 +336,30 @@ void SimEngine::try_receive(uint32_t index) {
   complete(index, StreamEventKind::kReceived, int32_t(total));
 }
 
+void SimEngine::try_receive_piped(uint32_t index, SimTcp::Socket& socket) {
+  Stream& stream = streams_[index];
+  SimPipe& pipe = *stream.receive_pipe;
+  if (socket.receive.size() < stream.receive_least && socket.error == 0 && !socket.fin_received) return;
+  if (pipe.room() == 0) {
+    ++tcp_.pipes.full;
+    return complete(index, StreamEventKind::kReceived, -ENOSPC);
+  }
+  std::vector<std::byte> bytes(std::min({tcp_.cut(socket.receive.size()), stream.receive_most, pipe.room()}));
+  const size_t got = tcp_.read(socket, bytes.data(), bytes.size());
+  pipe.push(bytes.data(), got);
+  complete(index, StreamEventKind::kReceived, int32_t(got));
+}
+
+void SimEngine::try_send_piped(uint32_t index, SimTcp::Socket& socket) {
+  Stream& stream = streams_[index];
+  const size_t left = stream.send_bytes - stream.sent;
+  const size_t put = tcp_.write(socket, stream.send_pipe->bytes().data(), stream.send_all ? left : tcp_.cut(left));
+  stream.send_pipe->pop(put);
+  stream.sent += put;
+  if (stream.sent == stream.send_bytes || (stream.sent > 0 && !stream.send_all))
+    complete(index, StreamEventKind::kSent, int32_t(stream.sent));
+}
+
 /// The send comes back unfinished: with the bytes that went, or, if there are none, with the error.
 void SimEngine::send_ended(uint32_t index, int32_t error, uint32_t polls_left) {
   const size_t sent = streams_[index].sent;
@@ -267,10 +368,11 @@ void SimEngine::send_ended(uint32_t index, int32_t error, uint32_t polls_left) {
 
 void SimEngine::try_send(uint32_t index) {
   Stream& stream = streams_[index];
-  if (stream.send.empty() || !stream.send_submitted) return;
+  if (!stream.sends() || !stream.send_submitted) return;
   SimTcp::Socket* socket = tcp_.find(stream.socket);
   if (socket == nullptr) return send_ended(index, -ECONNRESET);
   if (socket->error != 0) return send_ended(index, socket->error);
+  if (stream.send_pipe != nullptr) return try_send_piped(index, *socket);
   size_t bytes = 0;
   for (const iovec& piece : stream.send) bytes += piece.iov_len;
   size_t left = stream.send_all ? bytes - stream.sent : tcp_.cut(bytes);
@@ -302,8 +404,8 @@ void SimEngine::flush() {
   for (const uint32_t index : fresh) {
     Stream& stream = streams_[index];
     if (!stream.used || stream.closing) continue;
-    stream.receive_submitted = !stream.receive.empty();
-    stream.send_submitted = !stream.send.empty();
+    stream.receive_submitted = stream.receives();
+    stream.send_submitted = stream.sends();
     look(index);
   }
 }

@@ -35,6 +35,24 @@ class SimNetIo final : public NetIo {
   std::set<SocketId> open_;  ///< sockets of this NetIo
 };
 
+/// A pipe is where bytes wait; its engine gives it out again when it comes back.
+class SimPipe final : public socklnd::StreamPipe {
+ public:
+  SimPipe(SimTcp& tcp, size_t capacity) : capacity_(capacity), tcp_(tcp) {}
+  void to_memory(const Payload& window) override;
+  void give_back() override;
+  [[nodiscard]] size_t room() const { return capacity_ - bytes_.size(); }
+  void push(const std::byte* from, size_t count);
+  [[nodiscard]] const ByteQueue& bytes() const { return bytes_; }
+  void pop(size_t count);
+  bool taken = false;
+
+ private:
+  const size_t capacity_;
+  SimTcp& tcp_;
+  ByteQueue bytes_;
+};
+
 class SimEngine final : public StreamEngine {
  public:
   SimEngine(SimTcp& tcp, uint32_t streams) : tcp_(tcp), streams_(streams) {}
@@ -43,6 +61,10 @@ class SimEngine final : public StreamEngine {
   void receive(StreamId id, std::span<const iovec> pieces, uint32_t transfer) override;
   void cancel_receive(StreamId id) override;
   void send(StreamId id, std::span<const iovec> pieces, bool more) override;
+  [[nodiscard]] socklnd::StreamPipe* pipe_take() override;
+  void receive_piped(StreamId id, socklnd::StreamPipe& pipe, uint32_t most) override;
+  void receive_any(StreamId id) override;
+  void send_piped(StreamId id, socklnd::StreamPipe& pipe, uint32_t bytes, bool more) override;
   void close(StreamId id, bool abort) override;
   [[nodiscard]] uint32_t unsent_bytes(StreamId id) override;
   void resend_within(StreamId id, Duration stalled, Duration within) override;
@@ -63,6 +85,12 @@ class SimEngine final : public StreamEngine {
     uint64_t socket = 0;
     void* owner = nullptr;
     std::vector<iovec> receive, send;  ///< operations under way
+    SimPipe* receive_pipe = nullptr;   ///< or the receive fills it, with `receive_most` bytes
+    SimPipe* send_pipe = nullptr;      ///< or the send takes `send_bytes` from it
+    size_t receive_most = 0, send_bytes = 0;
+    size_t receive_least = 1;  ///< bytes that such a receive waits for
+    [[nodiscard]] bool receives() const { return !receive.empty() || receive_pipe != nullptr; }
+    [[nodiscard]] bool sends() const { return !send.empty() || send_pipe != nullptr; }
     bool receive_submitted = false, send_submitted = false;
     bool send_all = false;  ///< kSent comes only after all bytes have gone, as with MSG_WAITALL in io_uring
     size_t sent = 0;        ///< bytes of the send under way that have gone
@@ -77,9 +105,12 @@ class SimEngine final : public StreamEngine {
   void complete(uint32_t index, StreamEventKind kind, int32_t result, uint32_t polls_left = 0);
   void try_receive(uint32_t index);
   void try_send(uint32_t index);
+  void try_receive_piped(uint32_t index, SimTcp::Socket& socket);
+  void try_send_piped(uint32_t index, SimTcp::Socket& socket);
   void send_ended(uint32_t index, int32_t error, uint32_t polls_left = 0);
 
   SimTcp& tcp_;
+  std::vector<std::unique_ptr<SimPipe>> pipes_;
   std::vector<Stream> streams_;
   std::deque<Pending> events_;
   std::vector<uint32_t> submitted_;

@@ -33,7 +33,7 @@ enum class When : uint8_t { kNever, kAtStart, kLater };
 /// One trial of one node, whose row `key` has or gets another number.
 class Trial {
  public:
-  Trial(const char* key, int64_t number, When moment) : when(moment) {
+  Trial(const char* key, int64_t number, When moment) : rig({.pipes = 1}), when(moment) {
     rig.tcp.record = true;
     changed_.set(key, number);
     if (when == When::kAtStart) first_.set(key, number);
@@ -238,6 +238,20 @@ std::string checksums(Trial& trial) {
   return text + (u32_at(peer.in, 4) != 0 ? ", in NOOPs" : ", no");
 }
 
+std::string pipes(Trial& trial) {
+  SockNode& node = trial.start();
+  node.on_header = [](FakeCore& core, RxSlot& slot) {
+    core.make_room(slot, UINT32_MAX);
+    slot.may_pipe = true;
+    return RxVerdict::kReceive;
+  };
+  RawPeer& peer = version_2_peer(trial.rig);
+  for (uint64_t number = 1; number <= 20; ++number) peer.send(raw_put(2, kThem, kUs, number, 100'000));
+  trial.rig.run_for(100ms);
+  EXPECT_EQ(node.received.size(), 20u);
+  return trial.rig.tcp.pipes.taken > 0 ? "used" : "not used";
+}
+
 std::string cookies(Trial& trial) {
   SockNode& node = trial.start();
   RawPeer& peer = version_2_peer(trial.rig);
@@ -388,6 +402,7 @@ constexpr Case kCases[] = {
     {"ulnet.socklnd.keepalive_intvl", 7, &option<IPPROTO_TCP, TCP_KEEPINTVL>, "dialled 5, accepted 5",
      "dialled 7, accepted 7"},
     {"ulnet.socklnd.enable_csum", 1, &checksums, "no, no", "in messages, in NOOPs"},
+    {"ulnet.socklnd.splice", 0, &pipes, "used", "not used"},
     {"ulnet.socklnd.zc_min_payload", 4096, &cookies, "", "4096"},
     {"ulnet.socklnd.min_reconnectms", 3000, &waits_after_refusals, "1 s, 2 s, 4 s", "3 s, 6 s, 12 s"},
     {"ulnet.socklnd.min_reconnectms", 4000, &wait_after_not_now, "1 s", "4 s"},

@@ -109,12 +109,19 @@ void FakeCore::rx_done(RxSlot& slot, Completion how, Instant) {
   const auto it = receiving.find(&slot);
   ASSERT_NE(it, receiving.end()) << "rx_done of a slot that is not ours";
   const uint64_t number = slot.header.put().match_bits;
+  PipedPayload* piped = std::exchange(slot.piped, nullptr);
+  EXPECT_TRUE(piped == nullptr || (how.error == 0 && slot.may_pipe));
+  if (piped != nullptr && !node_.on_received) {
+    piped->to_memory(slot.into);
+    piped->give_back();
+  }
   Received got{slot.header, slot.from_nid, std::move(it->second.memory), how};
   got.payload.resize(slot.into.length);
   receiving.erase(it);
   if (node_.trace_on)
     node_.say("rx " + std::string(type_name(slot.header.type)) + " " + std::to_string(number) + " " + words_of(how));
   node_.received.push_back(std::move(got));
+  if (node_.on_received) node_.on_received(node_.received.back(), piped);
 }
 
 void FakeCore::tx_done(Tx& tx, Completion how, Instant) {
@@ -127,6 +134,7 @@ void FakeCore::tx_done(Tx& tx, Completion how, Instant) {
             std::byte{0xEE});  // the memory is ours again: a driver that still reads it sends this value
   if (node_.trace_on) node_.say("tx " + std::to_string(test_tx.number) + " " + words_of(how));
   if (node_.on_tx_done) node_.on_tx_done(*this, test_tx);
+  if (PipedPayload* piped = std::exchange(test_tx.held, nullptr)) piped->give_back();
 }
 
 bool FakeCore::ask_control(const LndMsg& msg) {
@@ -211,8 +219,10 @@ void SockNode::log(const std::string& line) {
   logged.push_back(line);
 }
 
-TestTx& SockNode::send_exact(const Nid& nid, const wire::Header& header, const Bytes& payload, uint32_t ni) {
+TestTx& SockNode::send_exact(const Nid& nid, const wire::Header& header, const Bytes& payload, uint32_t ni,
+                             PipedPayload* piped) {
   TestTx& tx = txs.emplace_back();
+  tx.piped = tx.held = piped;
   tx.number = next_number_++;
   tx.header = header;
   if (one_segment) {

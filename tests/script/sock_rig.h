@@ -26,7 +26,8 @@ struct TestTx : Tx {
   uint64_t number = 0;
   Bytes memory;
   std::vector<Segment> segments;
-  uint32_t done = 0;  ///< times that tx_done came
+  PipedPayload* held = nullptr;  ///< given back at the end
+  uint32_t done = 0;             ///< times that tx_done came
   Completion how;
 };
 
@@ -116,7 +117,8 @@ class SockNode final : public LndControlHost {
   /// Same with a header made by the caller; the payload is made to fit its payload_length.
   TestTx& send(const std::string& nid, const wire::Header& header, uint32_t ni = 1);
   /// Same with exactly this header and payload.
-  TestTx& send_exact(const Nid& nid, const wire::Header& header, const Bytes& payload, uint32_t ni = 1);
+  TestTx& send_exact(const Nid& nid, const wire::Header& header, const Bytes& payload, uint32_t ni = 1,
+                     PipedPayload* piped = nullptr);
   /// One turn of control and all workers; false when nothing was done.
   bool turn(Instant now);
   [[nodiscard]] Instant next_deadline();
@@ -152,6 +154,9 @@ class SockNode final : public LndControlHost {
   /// What the core answers to a header; kReceive into room for all of it unless set.
   std::function<RxVerdict(FakeCore&, RxSlot&)> on_header;
   std::function<void(FakeCore&, TestTx&)> on_tx_done;
+  /// A payload has come, with a part in a pipe if it is not null. The pipe is the callee's then. If this is not set,
+  /// the part is copied to its place.
+  std::function<void(Received&, PipedPayload*)> on_received;
   std::function<void(bool begins)> around_control;  ///< called before and after each turn of the control half
   MemoryReserve* reserve = nullptr;
 

@@ -27,6 +27,7 @@ struct Load {
   int32_t conns_per_peer = 1;
   bool faults = false;
   unsigned workers = 1;
+  unsigned pipes = 0;
 };
 
 struct Chaos {
@@ -37,7 +38,8 @@ struct Chaos {
              .jitter = 100us,
              .segment_max = 9000,
              .send_buffer = 65536,
-             .receive_buffer = 65536}) {
+             .receive_buffer = 65536,
+             .pipes = load.pipes}) {
     for (const char* nid : kNids) {
       SockNodeOptions options;
       options.nids = {nid};
@@ -56,6 +58,7 @@ struct Chaos {
     if (slot.movable && rig.rng.one_in(3)) return RxVerdict::kTaken;
     if (rig.rng.one_in(8)) return RxVerdict::kHold;
     core.make_room(slot, rig.rng.one_in(5) ? uint32_t(rig.rng.below(load.size_max)) : UINT32_MAX);
+    slot.may_pipe = load.pipes > 0 && !rig.rng.one_in(4);
     return RxVerdict::kReceive;
   }
 
@@ -193,6 +196,8 @@ uint64_t run_and_check(const Load& load) {
     print = print * 1000003 + node->received.size();
   }
   EXPECT_TRUE(chaos.rig.shut_down()) << "seed " << load.seed;
+  EXPECT_EQ(chaos.rig.tcp.pipes.taken > 0, load.pipes > 0) << "seed " << load.seed;
+  EXPECT_EQ(chaos.rig.tcp.pipes.out, 0u) << "seed " << load.seed;
   chaos.rig.run_for(1s);  // the last FINs
   EXPECT_EQ(chaos.rig.tcp.socket_count(), 0u) << "seed " << load.seed;
   return print ^ uint64_t(chaos.rig.now.time_since_epoch().count());
@@ -214,6 +219,12 @@ TEST(SockSim, faults_lose_no_tx_and_no_slot) {
 TEST(SockSim, faults_with_many_connections) {
   for (uint64_t seed = 41; seed <= 43; ++seed)
     run_and_check({.seed = seed, .messages = 500 / kShare, .conns_per_peer = 3, .faults = true, .workers = 2});
+}
+
+// Goal: whatever breaks off a receive into a pipe, the pipe is free again, and a payload that comes is whole.
+TEST(SockSim, faults_while_payloads_go_through_pipes) {
+  for (uint64_t seed = 51; seed <= 54; ++seed)
+    run_and_check({.seed = seed, .messages = 400 / kShare, .size_max = 400'000, .faults = seed % 2 == 0, .pipes = 3});
 }
 
 TEST(SockSim, same_seed_same_run) {

@@ -7,6 +7,9 @@ The router joins two nets; clients, attackers and probe are on one side, server 
 has a second router, and each of the two has a route over the other one to a net that nobody has.
 Arguments: names of cases to run; none: all. ULNET_FULL=1: see hostile.py.
 """
+import contextlib
+import os
+import pathlib
 import re
 import sys
 import time
@@ -72,6 +75,16 @@ class RouterField(hostile.Field):
             self.second = self.start('second', router_yaml(f'{FAR}@tcp1'))
         self.server = self.start('server', f'net:\n{tcp("tcp1", "veth0")}route:\n{route("tcp", FAR + "@tcp1")}'
                                            'ulnet:\n    perf_target: true\n')
+
+    def descriptors(self):
+        """Without pipes: those for payloads stay open, 16 for each worker at most (kernel_pipes.h)."""
+        links = []
+        for descriptor in pathlib.Path(f'/proc/{self.daemon.pid}/fd').iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                links.append(os.readlink(descriptor))
+        pipes = sum(link.startswith('pipe:') for link in links)
+        assert pipes <= 3 + 2 * 16 * os.cpu_count(), f'{pipes} pipes'
+        return len(links) - pipes
 
     def attack(self, name):
         far, (attack, addresses, short, long) = CASES[name]

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The main job with real processes: client, router and server, each an ulnetd in a network namespace of its own, two
-tcp nets. The first part runs at full speed both ways at once, without one failed operation. In the second part,
-connections are reset, and the router is killed and restarted all the while. Each operation ends once, with success or a
-named error, and traffic resumes by itself.
+tcp nets. The first part runs at full speed both ways at once, without one failed operation. The second compares every
+byte, with payloads that stay in the router's kernel and without. In the third part, connections are reset, and the
+router is killed and restarted all the while. Each operation ends once, with success or a named error, and traffic
+resumes by itself.
 
 ULNET_FULL=1: 60 s of each instead of a few.
 """
@@ -163,6 +164,27 @@ def full_speed(cluster):
           flush=True)
 
 
+def verified(cluster):
+    """Every byte of payloads of many sizes, with payloads that stay in the kernel and without."""
+    for splice in ('true', 'false'):
+        yaml = cluster.topology.folder / 'splice.yaml'
+        yaml.write_text(f'ulnet:\n    socklnd:\n        splice: {splice}\n')
+        cluster.ctl('router', 'import', str(yaml))
+        before = uncopied(cluster)
+        for operation, size, in_flight in (('put', '1M', 1), ('get', '1M', 8), ('put', '100000', 8), ('put', '4K', 8)):
+            report = cluster.perf('client', [operation, '--size', size, '--concurrency', str(in_flight), '--count',
+                                             '200', '--verify', '10.2.0.1@tcp1'], 30)
+            check(report, f'{operation} {size}, splice: {splice}', may_fail=False)
+        stayed = uncopied(cluster) - before
+        assert (stayed > 100) == (splice == 'true'), f'splice: {splice}: {stayed} payloads stayed in the kernel'
+        print(f'splice {splice}: {stayed} payloads stayed in the kernel', flush=True)
+
+
+def uncopied(cluster):
+    return sum(int(count) for count in re.findall(r'forwarded_uncopied: (\d+)',
+                                                  cluster.ctl('router', 'stats', 'show', '-v')))
+
+
 def chaos(cluster):
     seconds = 60 if FULL else 12
     threads, reports, failures = both_ways(cluster, seconds, '256K', status=None)
@@ -207,6 +229,7 @@ def main():
     with netns.Topology() as topology:
         cluster = Cluster(topology)
         full_speed(cluster)
+        verified(cluster)
         chaos(cluster)
     print('routed: passed')
 

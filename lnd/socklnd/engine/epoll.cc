@@ -12,6 +12,7 @@
 #include "dataplane/base/check.h"
 #include "dataplane/base/limits.h"
 #include "dataplane/base/slab.h"
+#include "lnd/socklnd/engine/kernel_pipes.h"
 #include "lnd/socklnd/engine/socket_ops.h"
 #include "lnd/socklnd/stream.h"
 
@@ -20,9 +21,11 @@ namespace {
 
 /// One direction of a stream.
 struct Direction {
-  bool busy = false;    ///< an operation is under way
-  bool ready = true;    ///< nothing has said yet that it would block
-  bool queued = false;  ///< in the FIFO of directions to try
+  bool busy = false;           ///< an operation is under way
+  bool ready = true;           ///< nothing has said yet that it would block
+  bool queued = false;         ///< in the FIFO of directions to try
+  KernelPipe* pipe = nullptr;  ///< moves `bytes` there or from there; null: it uses the pieces
+  uint32_t bytes = 0;
   uint32_t count = 0;
   iovec pieces[kStreamPieces];
 };
@@ -100,6 +103,9 @@ class EpollEngine final : public StreamEngine {
   void receive(StreamId id, std::span<const iovec> pieces, uint32_t transfer) override;
   void cancel_receive(StreamId id) override;
   void send(StreamId id, std::span<const iovec> pieces, bool more) override;
+  [[nodiscard]] StreamPipe* pipe_take() override { return pipes_.take(); }
+  void receive_piped(StreamId id, StreamPipe& pipe, uint32_t most) override;
+  void send_piped(StreamId id, StreamPipe& pipe, uint32_t bytes, bool more) override;
   void close(StreamId id, bool abort) override;
   [[nodiscard]] uint32_t unsent_bytes(StreamId id) override { return socket_unsent_bytes(stream(id).fd); }
   void resend_within(StreamId id, Duration stalled, Duration within) override {
@@ -118,6 +124,7 @@ class EpollEngine final : public StreamEngine {
     return *found;
   }
   void begin(EpollStream& of, Direction& way, std::span<const iovec> pieces);
+  void begin_piped(EpollStream& of, Direction& way, StreamPipe& pipe, uint32_t bytes);
   void enqueue(EpollStream& of, Direction& way);
   void run_attempts();
   void attempt(EpollStream& of, Direction& way);
@@ -126,6 +133,7 @@ class EpollEngine final : public StreamEngine {
 
   int epoll_fd_;
   Slab<EpollStream> streams_;
+  KernelPipes pipes_;
   Fifo<Attempt> attempts_;   ///< a direction is in here at most once
   Fifo<Finished> finished_;  ///< per stream at most a receive, a send and kClosed
 };
@@ -159,6 +167,15 @@ void EpollEngine::begin(EpollStream& of, Direction& way, std::span<const iovec> 
   ULNET_CHECK(!way.busy && !of.closing && !pieces.empty() && pieces.size() <= kStreamPieces);
   std::copy(pieces.begin(), pieces.end(), way.pieces);
   way.count = uint32_t(pieces.size());
+  way.pipe = nullptr;
+  way.busy = true;
+  if (way.ready) enqueue(of, way);
+}
+
+void EpollEngine::begin_piped(EpollStream& of, Direction& way, StreamPipe& pipe, uint32_t bytes) {
+  ULNET_CHECK(!way.busy && !of.closing && bytes > 0);
+  way.pipe = &static_cast<KernelPipe&>(pipe);
+  way.bytes = bytes;
   way.busy = true;
   if (way.ready) enqueue(of, way);
 }
@@ -178,6 +195,17 @@ void EpollEngine::send(StreamId id, std::span<const iovec> pieces, bool more) {
   EpollStream& of = stream(id);
   of.more = more;
   begin(of, of.tx, pieces);
+}
+
+void EpollEngine::receive_piped(StreamId id, StreamPipe& pipe, uint32_t most) {
+  EpollStream& of = stream(id);
+  begin_piped(of, of.rx, pipe, most);
+}
+
+void EpollEngine::send_piped(StreamId id, StreamPipe& pipe, uint32_t bytes, bool more) {
+  EpollStream& of = stream(id);
+  of.more = more;
+  begin_piped(of, of.tx, pipe, bytes);
 }
 
 void EpollEngine::cancel_receive(StreamId id) {
@@ -206,20 +234,28 @@ void EpollEngine::finish(EpollStream& of, Direction& way, int32_t result) {
   finished_.push({&of, &way == &of.rx ? StreamEventKind::kReceived : StreamEventKind::kSent, result});
 }
 
-void EpollEngine::attempt(EpollStream& of, Direction& way) {
+/// Receives or sends once: bytes, or a negative errno.
+int32_t try_once(EpollStream& of, Direction& way) {
+  const bool receive = &way == &of.rx;
+  if (way.pipe != nullptr)
+    return receive ? way.pipe->move_in(of.fd, way.bytes) : way.pipe->move_out(of.fd, way.bytes, of.more);
   msghdr head{};
   head.msg_iov = way.pieces;
   head.msg_iovlen = way.count;
   ssize_t bytes;
   do {
-    bytes = &way == &of.rx ? recvmsg(of.fd, &head, MSG_DONTWAIT)
-                           : sendmsg(of.fd, &head, MSG_DONTWAIT | MSG_NOSIGNAL | (of.more ? MSG_MORE : 0));
+    bytes = receive ? recvmsg(of.fd, &head, MSG_DONTWAIT)
+                    : sendmsg(of.fd, &head, MSG_DONTWAIT | MSG_NOSIGNAL | (of.more ? MSG_MORE : 0));
   } while (bytes < 0 && errno == EINTR);
-  if (bytes < 0 && errno == EAGAIN) {
+  return bytes < 0 ? -errno : int32_t(bytes);
+}
+
+void EpollEngine::attempt(EpollStream& of, Direction& way) {
+  const int32_t result = try_once(of, way);
+  if (result == -EAGAIN)
     way.ready = false;  // its next edge lies after this moment, so it cannot be missed
-    return;
-  }
-  finish(of, way, bytes < 0 ? -errno : int32_t(bytes));
+  else
+    finish(of, way, result);
 }
 
 void EpollEngine::run_attempts() {

@@ -33,122 +33,23 @@
 #include "dataplane/base/limits.h"
 #include "dataplane/base/slab.h"
 #include "lnd/socklnd/engine/socket_ops.h"
+#include "lnd/socklnd/engine/uring_engine.h"
 #include "lnd/socklnd/stream.h"
 
 namespace ulnet::socklnd {
 namespace {
 
-enum class Op : uintptr_t { kReceive = 0, kSend = 1, kCancel = 2 };
-constexpr uintptr_t kOpMask = 3;
 /// How often the queue is handed to the kernel for one free entry.
 constexpr unsigned kSubmitTries = 4;
-/// Streams whose receives are tried in each poll(): a try that finds nothing costs a system call.
-constexpr unsigned kHotStreamsMax = 8;
 /// Tries of one receive that find nothing, after which the ring gets it.
 constexpr uint32_t kHotTries = 512;
 /// Receives of transfers of this size and more are not tried. Looks in quick succession bring little each, and make the
 /// kernel send more acknowledgements.
 constexpr uint32_t kBulkBytes = 131072;
-/// A send of at most this size is copied into one piece: the kernel takes longer for each piece than a copy.
-constexpr size_t kGatherBytes = 4096;
 /// Sources of events: the ring's completions, `owed_`, `hot_`, `closed_`.
 constexpr unsigned kSources = 4;
-/// Tasks of poll() for a stream: to report operations that ended without the ring, and to submit cancels again.
-enum Owed : uint8_t { kOwedReceive = 1, kOwedSend = 2, kOwedCancelReceive = 4, kOwedCancelSend = 8 };
 
-/// One attached socket. Data that the kernel reads while an operation is submitted (headers, pieces) has its fixed
-/// place here.
-struct UringStream {
-  int fd = -1;
-  void* owner = nullptr;
-  bool receiving = false;
-  bool sending = false;
-  bool closing = false;
-  bool dry = false;     ///< the last receive emptied the socket: the next one waits for readiness first
-  bool bulk = false;    ///< the last receive was a part of a large transfer
-  bool hot = false;     ///< the next receive is tried in poll() first
-  uint8_t cancels = 0;  ///< cancel requests not yet answered
-  uint8_t owed = 0;     ///< of Owed; the stream is in `owed_` while it is not 0
-  uint32_t tries = 0;   ///< of a receive in `hot_`
-  uint64_t sleeps = 0;  ///< UringEngine::sleeps_ when the receive began
-  int32_t rx_result = 0;
-  int32_t tx_result = 0;
-  uint32_t sent = 0;  ///< bytes of the send that the socket has taken before the ring got the rest
-  msghdr rx_head{};
-  msghdr tx_head{};
-  iovec rx_pieces[kStreamPieces];
-  iovec tx_pieces[kStreamPieces];
-};
-static_assert(alignof(UringStream) > kOpMask);
-
-class UringEngine final : public StreamEngine {
- public:
-  UringEngine(uint32_t streams, const std::atomic<bool>* refuses)
-      : refuses_(refuses), streams_(streams), closed_(streams), owed_(streams) {}
-  ~UringEngine() override;
-  UringEngine(const UringEngine&) = delete;
-  UringEngine& operator=(const UringEngine&) = delete;
-
-  /// Creates the ring. Errors: those of io_uring_setup (EPERM, ENOSYS, ENOMEM ...), ENOTSUP when an operation is
-  /// missing.
-  [[nodiscard]] Result<void> open();
-
-  [[nodiscard]] Result<StreamId> attach(StreamSource source, void* owner) override;
-  void receive(StreamId id, std::span<const iovec> pieces, uint32_t transfer) override;
-  void cancel_receive(StreamId id) override;
-  void send(StreamId id, std::span<const iovec> pieces, bool more) override;
-  void close(StreamId id, bool abort) override;
-  [[nodiscard]] uint32_t unsent_bytes(StreamId id) override { return socket_unsent_bytes(stream(id).fd); }
-  void resend_within(StreamId id, Duration stalled, Duration within) override {
-    socket_resend_within(stream(id).fd, stalled, within);
-  }
-  unsigned poll(std::span<StreamEvent> out, Instant now) override;
-  void flush() override;
-  [[nodiscard]] bool pending() override;
-  [[nodiscard]] int wait_fd() const override { return event_fd_; }
-  [[nodiscard]] const char* name() const override { return "io_uring"; }
-
- private:
-  UringStream& stream(StreamId id);
-  void enable();
-  void enter();
-  [[nodiscard]] io_uring_sqe* next_sqe();
-  void cancel(UringStream& of, Op op);
-  void owe(UringStream& of, Owed what, int32_t result = 0);
-  [[nodiscard]] unsigned run_owed(std::span<StreamEvent> out);
-  [[nodiscard]] bool refused() const { return refuses_ != nullptr && refuses_->load(std::memory_order_relaxed); }
-  [[nodiscard]] bool send_now(UringStream& of, int flags);
-  [[nodiscard]] bool give_receive(UringStream& of);
-  [[nodiscard]] unsigned take(unsigned source, std::span<StreamEvent> out);
-  [[nodiscard]] unsigned take_completions(std::span<StreamEvent> out);
-  [[nodiscard]] unsigned take_closed(std::span<StreamEvent> out);
-  [[nodiscard]] unsigned try_hot(std::span<StreamEvent> out);
-  void hot_remove(unsigned index);
-  void park_hot();
-  void signals(bool on);
-  [[nodiscard]] bool kernel_has_work() const;
-  [[nodiscard]] bool complete(const io_uring_cqe& cqe, StreamEvent& event);
-  void closed_if_drained(UringStream& of);
-
-  const std::atomic<bool>* const refuses_;  ///< a test's: submissions are refused while it is true
-  io_uring ring_{};
-  bool open_ = false;
-  bool enabled_ = false;
-  bool signals_on_ = true;
-  int event_fd_ = -1;
-  Slab<UringStream> streams_;
-  std::vector<UringStream*> closed_;  ///< closed and not yet reported; FIFO in a ring of fixed size
-  uint32_t closed_head_ = 0;
-  uint32_t closed_count_ = 0;
-  std::vector<UringStream*> owed_;  ///< each once; FIFO in a ring of fixed size
-  uint32_t owed_head_ = 0;
-  uint32_t owed_count_ = 0;
-  std::array<UringStream*, kHotStreamsMax> hot_{};  ///< receives that poll() tries
-  unsigned hot_count_ = 0;
-  std::array<std::byte, kGatherBytes> gathered_;  ///< scratch of one send
-  unsigned first_source_ = 0;  ///< of `kSources`: the one that may fill the next poll, so that none starves
-  uint64_t sleeps_ = 0;        ///< calls of pending(): the worker was about to sleep
-};
+}  // namespace
 
 UringEngine::~UringEngine() {
   // The ring goes first and releases every descriptor. Sockets that are still attached are reset, because no reader is
@@ -161,6 +62,8 @@ UringEngine::~UringEngine() {
     ::close(of.fd);
   });
 }
+
+namespace {
 
 /// Checks that the kernel supports every operation that is used here. `open` has made the ring.
 Result<void> check_operations(io_uring& ring) {
@@ -175,6 +78,8 @@ Result<void> check_operations(io_uring& ring) {
   if (!all) return fail(ENOTSUP, "this kernel's io_uring is older than Linux 6.0");
   return {};
 }
+
+}  // namespace
 
 Result<void> UringEngine::open() {
   constexpr unsigned kBase =
@@ -251,17 +156,14 @@ io_uring_sqe* UringEngine::next_sqe() {
   return sqe;
 }
 
-/// Marks the entry with its stream and operation. Call it after the prep functions: some of them clear the field.
-void tag(io_uring_sqe* sqe, UringStream& of, Op op) {
-  sqe->user_data = reinterpret_cast<uintptr_t>(&of) | uintptr_t(op);
-}
-
 Result<StreamId> UringEngine::attach(StreamSource source, void* owner) {
   UringStream* of = streams_.take();
   if (of == nullptr) return fail(ENOSPC, "all stream slots of this worker are in use");
   of->fd = int(source.number);
   of->owner = owner;
   of->receiving = of->sending = of->closing = of->dry = of->bulk = of->hot = false;
+  of->rx_pipe = of->tx_pipe = nullptr;
+  of->readable_from = 1;
   of->cancels = 0;
   of->owed = 0;
   socket_set_blocking(of->fd, true);  // a non-blocking socket would answer EAGAIN instead of waiting in the ring
@@ -273,6 +175,8 @@ void UringEngine::receive(StreamId id, std::span<const iovec> pieces, uint32_t t
   UringStream& of = stream(id);
   ULNET_CHECK(!of.receiving && !of.closing && !pieces.empty() && pieces.size() <= kStreamPieces);
   of.receiving = true;
+  of.rx_pipe = nullptr;
+  readable_from(of, 1);
   of.sleeps = sleeps_;
   std::copy(pieces.begin(), pieces.end(), of.rx_pieces);
   of.rx_head.msg_iov = of.rx_pieces;
@@ -296,7 +200,7 @@ bool UringEngine::give_receive(UringStream& of) {
     io_uring_prep_recvmsg(sqe, of.fd, &of.rx_head, 0);
   }
   if (of.dry) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
-  tag(sqe, of, Op::kReceive);
+  tag(sqe, of, UringOp::kReceive);
   return true;
 }
 
@@ -334,6 +238,8 @@ unsigned UringEngine::try_hot(std::span<StreamEvent> out) {
   return filled;
 }
 
+namespace {
+
 /// Copies all pieces to `into`, if they fit. Returns how many bytes they have; 0: too many.
 size_t gather(const msghdr& from, std::span<std::byte> into) {
   size_t bytes = 0;
@@ -345,6 +251,8 @@ size_t gather(const msghdr& from, std::span<std::byte> into) {
   }
   return bytes;
 }
+
+}  // namespace
 
 /// Hands the socket what it takes at once. True: the send has ended. Else the ring gets what is left in the pieces.
 bool UringEngine::send_now(UringStream& of, int flags) {
@@ -372,6 +280,7 @@ void UringEngine::send(StreamId id, std::span<const iovec> pieces, bool more) {
   ULNET_CHECK(!of.sending && !of.closing && !pieces.empty() && pieces.size() <= kStreamPieces);
   const int flags = MSG_NOSIGNAL | (more ? MSG_MORE : 0);
   of.sending = true;
+  of.tx_pipe = nullptr;
   std::copy(pieces.begin(), pieces.end(), of.tx_pieces);
   of.tx_head.msg_iov = of.tx_pieces;
   of.tx_head.msg_iovlen = pieces.size();
@@ -381,13 +290,13 @@ void UringEngine::send(StreamId id, std::span<const iovec> pieces, bool more) {
   // WAITALL: the kernel goes on by itself when the socket's buffer was full; without it each refill would cost a round.
   // The caller bounds what it gives, so that completions are not withheld for long.
   io_uring_prep_sendmsg(sqe, of.fd, &of.tx_head, unsigned(flags | MSG_WAITALL));
-  tag(sqe, of, Op::kSend);
+  tag(sqe, of, UringOp::kSend);
 }
 
 /// Cancels an operation that is under way, unless it has ended and is only to be reported.
-void UringEngine::cancel(UringStream& of, Op op) {
-  if ((of.owed & (op == Op::kReceive ? kOwedReceive : kOwedSend)) != 0) return;
-  if (op == Op::kReceive) {
+void UringEngine::cancel(UringStream& of, UringOp op) {
+  if ((of.owed & (op == UringOp::kReceive ? kOwedReceive : kOwedSend)) != 0) return;
+  if (op == UringOp::kReceive) {
     const auto at = std::find(hot_.begin(), hot_.begin() + hot_count_, &of);
     if (at != hot_.begin() + hot_count_) {
       hot_remove(unsigned(at - hot_.begin()));
@@ -395,13 +304,13 @@ void UringEngine::cancel(UringStream& of, Op op) {
     }
   }
   io_uring_sqe* sqe = next_sqe();
-  if (sqe == nullptr) return owe(of, op == Op::kReceive ? kOwedCancelReceive : kOwedCancelSend);
+  if (sqe == nullptr) return owe(of, op == UringOp::kReceive ? kOwedCancelReceive : kOwedCancelSend);
   io_uring_prep_cancel64(sqe, reinterpret_cast<uintptr_t>(&of) | uintptr_t(op), 0);
-  tag(sqe, of, Op::kCancel);
+  tag(sqe, of, UringOp::kCancel);
   ++of.cancels;
 }
 
-void UringEngine::owe(UringStream& of, Owed what, int32_t result) {
+void UringEngine::owe(UringStream& of, UringOwed what, int32_t result) {
   if (of.owed == 0) owed_[(owed_head_ + owed_count_++) % owed_.size()] = &of;
   of.owed |= what;
   if (what == kOwedReceive) of.rx_result = result;
@@ -416,7 +325,7 @@ unsigned UringEngine::run_owed(std::span<StreamEvent> out) {
     owed_head_ = uint32_t((owed_head_ + 1) % owed_.size());
     --owed_count_;
     const uint8_t owed = std::exchange(of.owed, uint8_t{0});
-    const auto ended = [&](Owed what, bool& under_way, StreamEventKind kind, int32_t result) {
+    const auto ended = [&](UringOwed what, bool& under_way, StreamEventKind kind, int32_t result) {
       if ((owed & what) == 0) return;
       if (filled == out.size()) return owe(of, what, result);
       under_way = false;
@@ -424,8 +333,8 @@ unsigned UringEngine::run_owed(std::span<StreamEvent> out) {
     };
     ended(kOwedReceive, of.receiving, StreamEventKind::kReceived, of.rx_result);
     ended(kOwedSend, of.sending, StreamEventKind::kSent, of.tx_result);
-    if ((owed & kOwedCancelReceive) != 0 && of.receiving) cancel(of, Op::kReceive);
-    if ((owed & kOwedCancelSend) != 0 && of.sending) cancel(of, Op::kSend);
+    if ((owed & kOwedCancelReceive) != 0 && of.receiving) cancel(of, UringOp::kReceive);
+    if ((owed & kOwedCancelSend) != 0 && of.sending) cancel(of, UringOp::kSend);
     closed_if_drained(of);
   }
   return filled;
@@ -433,7 +342,7 @@ unsigned UringEngine::run_owed(std::span<StreamEvent> out) {
 
 void UringEngine::cancel_receive(StreamId id) {
   UringStream& of = stream(id);
-  if (of.receiving && !of.closing) cancel(of, Op::kReceive);
+  if (of.receiving && !of.closing) cancel(of, UringOp::kReceive);
 }
 
 void UringEngine::close(StreamId id, bool abort) {
@@ -445,8 +354,8 @@ void UringEngine::close(StreamId id, bool abort) {
   } else {
     socket_shutdown(of.fd);
   }
-  if (of.receiving) cancel(of, Op::kReceive);
-  if (of.sending) cancel(of, Op::kSend);
+  if (of.receiving) cancel(of, UringOp::kReceive);
+  if (of.sending) cancel(of, UringOp::kSend);
   closed_if_drained(of);
 }
 
@@ -461,23 +370,28 @@ void UringEngine::closed_if_drained(UringStream& of) {
 /// Fills `event`. False if the owner gets no event.
 bool UringEngine::complete(const io_uring_cqe& cqe, StreamEvent& event) {
   auto& of = *reinterpret_cast<UringStream*>(uintptr_t(cqe.user_data) & ~kOpMask);
-  const auto op = Op(uintptr_t(cqe.user_data) & kOpMask);
+  const auto op = UringOp(uintptr_t(cqe.user_data) & kOpMask);
+  const bool piped =
+      (op == UringOp::kReceive && of.rx_pipe != nullptr) || (op == UringOp::kSend && of.tx_pipe != nullptr);
+  const int32_t result = piped ? piped_ready(of, op, cqe.res) : cqe.res;
+  if (piped && result == -EAGAIN) return false;
   switch (op) {
-    case Op::kReceive:
+    case UringOp::kReceive:
       of.receiving = false;
+      if (piped) break;
       of.hot = of.sleeps == sleeps_;
       of.dry = (cqe.flags & IORING_CQE_F_SOCK_NONEMPTY) == 0;
       break;
-    case Op::kSend: of.sending = false; break;
-    case Op::kCancel: --of.cancels; break;
+    case UringOp::kSend: of.sending = false; break;
+    case UringOp::kCancel: --of.cancels; break;
   }
-  event.kind = op == Op::kReceive ? StreamEventKind::kReceived : StreamEventKind::kSent;
+  event.kind = op == UringOp::kReceive ? StreamEventKind::kReceived : StreamEventKind::kSent;
   event.owner = of.owner;
   // A send that was cancelled half-way returns the bytes that went: they must be reported.
-  event.result = of.closing && op == Op::kReceive && cqe.res >= 0 ? -ECANCELED : cqe.res;
-  if (op == Op::kSend && of.sent > 0) event.result = int32_t(of.sent) + std::max(cqe.res, 0);
+  event.result = of.closing && op == UringOp::kReceive && result >= 0 ? -ECANCELED : result;
+  if (op == UringOp::kSend && !piped && of.sent > 0) event.result = int32_t(of.sent) + std::max(cqe.res, 0);
   closed_if_drained(of);
-  return op != Op::kCancel;
+  return op != UringOp::kCancel;
 }
 
 unsigned UringEngine::poll(std::span<StreamEvent> out, Instant) {
@@ -544,8 +458,6 @@ bool UringEngine::pending() {
   return closed_count_ > 0 || owed_count_ > 0 || hot_count_ > 0 || io_uring_cq_ready(&ring_) > 0 ||
          io_uring_sq_ready(&ring_) > 0 || kernel_has_work();
 }
-
-}  // namespace
 
 std::unique_ptr<StreamEngine> make_uring_engine(uint32_t streams, Error* why_not, const std::atomic<bool>* refuses) {
   auto engine = std::make_unique<UringEngine>(streams, refuses);

@@ -59,6 +59,77 @@ TEST_F(ForwardTest, header_and_payload_pass_unchanged) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+/// A part of a payload that a driver has left in the kernel.
+struct FakePiped final : PipedPayload {
+  void to_memory(const Payload& window) override {
+    EXPECT_EQ(window.length, 5000u);
+    EXPECT_FALSE(is_begun);
+    ++copied;
+  }
+  bool begun() const override { return is_begun; }
+  void give_back() override { ++given_back; }
+  bool is_begun = false;
+  unsigned copied = 0, given_back = 0;
+};
+
+TEST_F(ForwardTest, a_part_that_stays_in_the_kernel_goes_out_by_the_same_driver) {
+  FakePiped piped;
+  RxSlot& slot = send(5000);
+  bench.settle();
+  ASSERT_TRUE(slot.may_pipe);
+  slot.piped = &piped;
+  bench.lnd().complete_rx(slot, 0, 0x77);
+  bench.settle();
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  EXPECT_EQ(bench.lnd().sent[0]->piped, &piped);
+  EXPECT_EQ(piped.given_back, 0u);
+  piped.is_begun = true;
+  finish_all();
+  EXPECT_EQ(piped.given_back, 1u);
+  EXPECT_EQ(piped.copied, 0u);
+  EXPECT_EQ(bench.worker().counters[TurnStat::kForwardedUncopied].get(), 1u);
+  EXPECT_EQ(bench.worker().counters[Stat::kRouteLength].get(), 5000u);
+  for (int i = 0; i < 4; ++i) send(5000);  // the buffers are used again
+  bench.settle();
+  while (!bench.lnd().receiving.empty()) bench.lnd().complete_rx(*bench.lnd().receiving[0], 0, 1);
+  bench.settle();
+  for (const Tx* tx : bench.lnd().sent) EXPECT_EQ(tx->piped, nullptr);
+  finish_all();
+  EXPECT_EQ(piped.given_back, 1u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: only the driver that left the part in the kernel can send it. For another, it is copied to its place.
+TEST_F(ForwardTest, a_part_that_stays_in_the_kernel_is_copied_for_another_driver) {
+  FakePiped piped;
+  RxSlot& slot = send(5000);
+  NiSlice other(slot.ni, slot.ni_slice->slot, 8, uint8_t(slot.ni_slice->lnd + 1));
+  bench.settle();
+  slot.piped = &piped;
+  NiSlice* const was = std::exchange(slot.ni_slice, &other);
+  bench.lnd().complete_rx(slot, 0, 0x77);
+  bench.settle();
+  slot.ni_slice = was;
+  was->rx_count.set(0);  // its end was counted at the other slice
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  EXPECT_EQ(bench.lnd().sent[0]->piped, nullptr);
+  EXPECT_EQ(piped.copied, 1u);
+  finish_all();
+  EXPECT_EQ(piped.given_back, 1u);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+TEST_F(ForwardTest, a_driver_of_another_net_may_leave_nothing_in_the_kernel) {
+  RxSlot& slot = send(5000);
+  NiSlice other(slot.ni, slot.ni_slice->slot, 8, uint8_t(slot.ni_slice->lnd + 1));
+  NiSlice* const was = std::exchange(slot.ni_slice, &other);
+  bench.settle();
+  EXPECT_FALSE(slot.may_pipe);
+  finish_all();
+  slot.ni_slice = was;
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 TEST_F(ForwardTest, a_sender_holds_no_more_buffers_than_its_router_credits) {
   for (int i = 0; i < 6; ++i) send(0, i % 2 == 0 ? tcp1(2) : tcp1(3));
   bench.settle();
@@ -310,6 +381,35 @@ TEST_F(TwoGateways, what_was_no_loop_at_the_header_may_be_one_at_the_payload) {
   EXPECT_TRUE(bench.lnd().sent.empty());
   EXPECT_EQ(drops(Drop::kRouteLoop), 1u);
   finish_all();
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
+// Goal: a message is sent again over the other gateway only while all of it is there.
+TEST_F(TwoGateways, a_part_that_has_left_the_kernel_is_sent_no_second_time) {
+  bench.join(tcp1(2), tcp1(3));
+  bench.publish();
+  for (const bool begun : {false, true}) {
+    SCOPED_TRACE(begun);
+    FakePiped piped;
+    send(5000, far);
+    bench.settle();
+    bench.lnd().receiving.at(0)->piped = &piped;
+    payload_comes();
+    ASSERT_EQ(bench.lnd().sent.size(), 1u);
+    const Nid first = bench.lnd().sent[0]->next_hop;
+    piped.is_begun = begun;
+    bench.lnd().complete_tx(*bench.lnd().sent[0], {-ECONNREFUSED, LndStatus::kRemoteDropped});
+    bench.settle();
+    ASSERT_EQ(bench.lnd().sent.size(), begun ? 0u : 1u);
+    EXPECT_EQ(piped.given_back, begun ? 1u : 0u);
+    if (!begun) {
+      EXPECT_NE(bench.lnd().sent[0]->next_hop, first);
+      EXPECT_EQ(bench.lnd().sent[0]->piped, &piped);
+    }
+    finish_all();
+    EXPECT_EQ(piped.given_back, 1u);
+  }
+  EXPECT_EQ(drops(Drop::kNextHopDown), 1u);
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
