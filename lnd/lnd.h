@@ -313,6 +313,8 @@ class Lnd {
   [[nodiscard]] virtual bool pending() = 0;
   /// File descriptors that become readable when poll() has work, for the blocking wait; none = this LND must be polled.
   virtual unsigned wait_fds(std::span<int> out) = 0;
+  /// Waits until much of a large payload has come, which no spin makes faster: the worker may sleep at once.
+  [[nodiscard]] virtual bool patient() const { return false; }
   /// True when no Tx, RxSlot or connection is left here.
   [[nodiscard]] virtual bool idle() const = 0;
   /// Largest payload that is copied into the transport at once, with no buffer of the peer behind its credit. With

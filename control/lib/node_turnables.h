@@ -14,6 +14,7 @@ class NodeWorkerTurnable final : public Turnable {
   NodeWorkerTurnable(Node& node, WorkerId worker) : node_(node), worker_(worker) {}
   unsigned turn(Instant now) override { return node_.turn(worker_, now); }
   [[nodiscard]] bool pending() override { return node_.worker(worker_).pending(); }
+  [[nodiscard]] bool patient() override { return node_.worker(worker_).patient(); }
   [[nodiscard]] Instant next_deadline() override { return node_.worker(worker_).next_deadline(); }
   unsigned wait_fds(std::span<int> out) override { return node_.worker_wait_fds(worker_, out); }
   [[nodiscard]] IdleGate& gate() override { return node_.worker_gate(worker_); }

@@ -35,8 +35,8 @@ class IdlePolicy {
   };
   explicit IdlePolicy(Config config) : config_(config) {}
 
-  /// After each turn: `now` of that turn, and whether it found work.
-  [[nodiscard]] IdleAction next(Instant now, bool did_work) {
+  /// After each turn: `now` of that turn, and whether it found work. `patient`: no spin makes faster what is awaited.
+  [[nodiscard]] IdleAction next(Instant now, bool did_work, bool patient = false) {
     if (yielded_ && now - last_turn_ >= config_.crowded) sleep_at_once(config_.crowded_idles);
     yielded_ = false;
     last_turn_ = now;
@@ -54,7 +54,7 @@ class IdlePolicy {
       case IdleMode::kInterrupt: return IdleAction::kSleep;
       case IdleMode::kAdaptive: break;
     }
-    if (sleep_at_once_ > 0 || spun_) return IdleAction::kSleep;  // also after a wake-up without work
+    if (sleep_at_once_ > 0 || spun_ || patient) return IdleAction::kSleep;  // also after a wake-up without work
     spun_ = empty_turns_ > config_.empty_turns_min && now - idle_since_ >= config_.spin;
     return spun_ ? IdleAction::kSleep : spin(config_.yield_every);
   }

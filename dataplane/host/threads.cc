@@ -153,7 +153,7 @@ void HostThread::run() {
       dry_turns = work == 0 ? dry_turns + 1 : 0;
       if (now >= stop_by || dry_turns == 2) return;
     } else {
-      switch (policy.next(now, work > 0)) {
+      switch (policy.next(now, work > 0, work == 0 && patient())) {
         case IdleAction::kTurn: turned_only = true; break;
         case IdleAction::kYield: sched_yield(); break;
         case IdleAction::kSleep: slept = sleep_all(now); break;
@@ -199,6 +199,10 @@ unsigned HostThread::take_changes() {
     done_.notify_all();
   }
   return count;
+}
+
+bool HostThread::patient() {
+  return std::any_of(items_.begin(), items_.end(), [](Turnable* item) { return item->patient(); });
 }
 
 bool HostThread::any_pending() {

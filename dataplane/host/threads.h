@@ -70,6 +70,7 @@ class HostThread {
   unsigned take_changes();
   Duration sleep_all(Instant now);
   [[nodiscard]] bool any_pending();
+  [[nodiscard]] bool patient();
   Result<Ticket> ask(const Change& change);
 
   Config config_;

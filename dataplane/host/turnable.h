@@ -21,6 +21,8 @@ class Turnable {
   /// cannot wake a sleeping thread (no descriptor, no notify) must be reported here. If pending() is always true, the
   /// thread never sleeps. May not use a view.
   [[nodiscard]] virtual bool pending() = 0;
+  /// Waits for something that no spin makes faster: the thread may sleep at once.
+  [[nodiscard]] virtual bool patient() { return false; }
   /// Earliest moment at which a turn has something to do by itself; kForever if none.
   [[nodiscard]] virtual Instant next_deadline() = 0;
   /// Descriptors that become readable when a turn has work; returns how many.

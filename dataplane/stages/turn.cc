@@ -310,6 +310,11 @@ bool Worker::pending() {
   return false;
 }
 
+bool Worker::patient() const {
+  const auto is_patient = [](const auto& lnd) { return lnd != nullptr && lnd->patient(); };
+  return std::any_of(std::begin(lnds), std::end(lnds), is_patient);
+}
+
 Instant Worker::next_deadline() {
   Instant next = std::min(deadlines.next_deadline(), tx_deadlines.next_deadline());
   if (RxSlot* slot = held_router.front(); slot != nullptr && router_hold_timeout != Duration{})

@@ -58,6 +58,8 @@ class Worker {
   unsigned turn(Instant now);
   /// The re-check before sleep: would a turn find something? seq_cst loads.
   [[nodiscard]] bool pending();
+  /// A driver waits for much of a large payload, which no spin makes faster.
+  [[nodiscard]] bool patient() const;
   [[nodiscard]] Instant next_deadline();
   /// This worker uses no view until its next turn: control may free them all. Before each sleep, and after the last
   /// turn. A turn says by itself that the worker is awake.

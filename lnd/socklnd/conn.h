@@ -76,13 +76,14 @@ enum class RxState : uint8_t {
 
 struct ConnRx {
   RxState state = RxState::kHeader;
-  bool receiving = false;  ///< the engine has a receive of ours
-  bool slot_busy = false;  ///< rx_done is owed
-  bool diverted = false;   ///< divert() waits for the engine to let go of slot->into
-  bool may_pipe = false;   ///< the rest of the payload under way may go to `pipe`
-  bool piping = false;     ///< the receive under way fills `pipe`
-  bool full = false;       ///< no receive is posted: `buffer` is full of what the core took along
-  uint32_t taken = 0;      ///< slots that the core took along: their payloads lie in `buffer` before `end`
+  bool receiving = false;   ///< the engine has a receive of ours
+  bool slot_busy = false;   ///< rx_done is owed
+  bool diverted = false;    ///< divert() waits for the engine to let go of slot->into
+  bool may_pipe = false;    ///< the rest of the payload under way may go to `pipe`
+  bool piping = false;      ///< the receive under way fills `pipe`
+  bool after_pipe = false;  ///< the last payload went to a pipe, and the next may follow it there
+  bool full = false;        ///< no receive is posted: `buffer` is full of what the core took along
+  uint32_t taken = 0;       ///< slots that the core took along: their payloads lie in `buffer` before `end`
   FrameDecoder decoder;
   SockSlot own;                ///< for messages that stop the stream until they are received
   SockSlot* slot = &own;       ///< of the message under way: `own`, or one of SockWorker::slots

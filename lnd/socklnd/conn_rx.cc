@@ -33,6 +33,7 @@ void slot_done(SockWorker& worker, Conn& conn, Completion how) {
   conn.rx.slot_busy = false;
   conn.rx.diverted = false;
   if (StreamPipe* pipe = std::exchange(conn.rx.pipe, nullptr)) {
+    conn.rx.after_pipe = true;
     if (how.error == 0 && pipe->bytes() > 0)
       conn.rx.slot->piped = pipe;
     else
@@ -81,6 +82,7 @@ void payload_begin(SockWorker& worker, Conn& conn) {
   rx.discard_bytes = total - into.length;
   rx.csum = rx.decoder.csum();
   rx.slot_busy = true;
+  rx.after_pipe = false;
   rx.may_pipe = rx.slot->may_pipe && worker.config.splice && rx.discard_bytes == 0 && rx.decoder.frame().csum == 0;
   rx.state = RxState::kPayload;
 }
@@ -225,6 +227,7 @@ void arm(SockWorker& worker, Conn& conn) {
     rx.begin = rx.end;
     rx.full = false;
     rx.receiving = rx.piping = true;
+    ++worker.piped_receives;
     worker.engine.receive_piped(conn.stream, *pipe, rx.cursor.left());
     return conn_watch(worker, conn);
   }
@@ -234,7 +237,8 @@ void arm(SockWorker& worker, Conn& conn) {
   }
   if (rx.taken == 0) rx.end = 0;
   rx.begin = rx.end;
-  const size_t room = rx.buffer.size() - rx.begin;
+  // Between payloads that go to pipes, little more than a header is read: the rest would be copied.
+  const size_t room = std::min<size_t>(rx.buffer.size() - rx.begin, rx.after_pipe ? kReadRoomMin : rx.buffer.size());
   rx.full = count == 0 && room < kReadRoomMin;
   if (rx.full) return;
   if (room >= kReadRoomMin && (count == 0 || rx.direct_bytes == rx.cursor.left()))
@@ -283,6 +287,7 @@ void conn_rx_received(SockWorker& worker, Conn& conn, int result) {
   ConnRx& rx = conn.rx;
   rx.receiving = false;
   const bool piped = std::exchange(rx.piping, false);
+  if (piped) --worker.piped_receives;
   if (!up(conn)) return conn_rx_close(worker, conn);
   if (result > 0 && piped) {
     rx.last_byte = worker.now;

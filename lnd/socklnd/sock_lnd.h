@@ -23,6 +23,7 @@ class SockLnd final : public Lnd {
   void from_control(const LndMsg& msg, Instant now) override;
   [[nodiscard]] Instant next_deadline() override;
   [[nodiscard]] bool pending() override;
+  [[nodiscard]] bool patient() const override { return worker_.piped_receives > 0; }
   unsigned wait_fds(std::span<int> out) override;
   [[nodiscard]] uint32_t copied_bytes() const override;
   [[nodiscard]] bool idle() const override { return worker_.tx_count == 0 && worker_.conn_count == 0; }

@@ -39,6 +39,7 @@ struct SockWorker {
   Instant orphans_due = kForever;
   uint64_t orphan_visits = 0;  ///< how many were looked at to find those of one set: the cost, for tests
   uint32_t tx_count = 0;    ///< Tx that we own
+  uint32_t piped_receives = 0;  ///< receives into pipes that are under way
   uint32_t conn_count = 0;  ///< Conns that we have, dying ones included
 
   /// The set of a peer NI on a local NI; null when this worker has none.

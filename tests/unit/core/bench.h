@@ -118,6 +118,7 @@ class ScriptLnd final : public Lnd {
   void from_control(const LndMsg&, Instant) override {}
   Instant next_deadline() override { return kForever; }
   bool pending() override { return !actions.empty(); }
+  bool patient() const override { return is_patient; }
   unsigned wait_fds(std::span<int>) override { return 0; }
   uint32_t copied_bytes() const override { return copied; }
   bool idle() const override { return sent.empty() && receiving.empty() && held.empty() && taken.empty(); }
@@ -176,6 +177,7 @@ class ScriptLnd final : public Lnd {
 
   std::vector<Tx*> sent;
   uint32_t copied = 0;       ///< copied_bytes()
+  bool is_patient = false;   ///< patient()
   bool moves = false;        ///< bytes move over its connections
   bool moved_early = false;  ///< moved() was called in a turn before poll()
   std::vector<RxSlot*> receiving, held, taken, resumed, diverted;

@@ -538,5 +538,12 @@ TEST_F(CoreTest, a_long_reply_into_memory_without_a_region_is_dropped) {
   }
 }
 
+TEST(Core, a_worker_is_as_patient_as_its_most_patient_driver) {
+  Bench bench;
+  EXPECT_FALSE(bench.worker().patient());
+  bench.lnd().is_patient = true;
+  EXPECT_TRUE(bench.worker().patient());
+}
+
 }  // namespace
 }  // namespace ulnet::test

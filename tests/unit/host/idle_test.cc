@@ -17,8 +17,8 @@ Instant clock_now() {
 }
 
 /// One letter per turn: 'w' = found work, '.' = empty, 'o' = empty, and another thread had the CPU for 1 ms before it.
-/// Empty, too, is 'p', which follows a preemption while the worker spun. One turn takes `turn`. Gives one letter per
-/// decision: 't' turn, 'y' yield, 's' sleep.
+/// Empty, too, are 'p', which follows a preemption while the worker spun, and 'q', where a driver is patient. One turn
+/// takes `turn`. Gives one letter per decision: 't' turn, 'y' yield, 's' sleep.
 std::string decide(IdlePolicy::Config config, const std::string& turns, Duration turn) {
   IdlePolicy policy{config};
   std::string out;
@@ -26,7 +26,7 @@ std::string decide(IdlePolicy::Config config, const std::string& turns, Duration
   for (const char c : turns) {
     if (c == 'o') now += 1ms;
     if (c == 'p' && policy.spinning()) policy.preempted();
-    switch (policy.next(now, c == 'w')) {
+    switch (policy.next(now, c == 'w', c == 'q')) {
       case IdleAction::kTurn: out += 't'; break;
       case IdleAction::kYield: out += 'y'; break;
       case IdleAction::kSleep: out += 's'; break;
@@ -52,6 +52,11 @@ TEST(IdlePolicy, busy_yields_now_and_then) {
 
 TEST(IdlePolicy, interrupt_sleeps_at_once) {
   EXPECT_EQ("tstsst", decide({.mode = IdleMode::kInterrupt, .spin = 1s, .empty_turns_min = 99}, "w.w..w", 1us));
+}
+
+TEST(IdlePolicy, an_adaptive_worker_that_is_patient_sleeps_at_once) {
+  EXPECT_EQ("tstttst", decide(adaptive(30us, 2), "wqw..qw", 10us));
+  EXPECT_EQ("ttt", decide({.mode = IdleMode::kBusy}, "wqq", 10us));
 }
 
 TEST(IdlePolicy, adaptive_needs_both_turns_and_time) {

@@ -40,6 +40,7 @@ class Counter final : public Turnable {
     return work;
   }
   bool pending() override { return !ring.empty(); }
+  bool patient() override { return is_patient; }
   Instant next_deadline() override { return deadline; }
   unsigned wait_fds(std::span<int> out) override {
     if (fd < 0) return 0;
@@ -64,6 +65,7 @@ class Counter final : public Turnable {
   Instant deadline = kForever;
   Instant last = kNever;
   int fd = -1;
+  bool is_patient = false;
   bool awake = false;
 
  private:
@@ -163,6 +165,27 @@ TEST(HostThread, idle_costs_nothing) {
 }
 
 // Goal: a worker that spins on the CPU of another thread, and never yields, gives it away when the system has taken it.
+// Goal: a worker that waits for what no spin makes faster sleeps after its work.
+TEST(HostThread, a_patient_worker_does_not_spin) {
+  constexpr uint64_t kItems = 50;
+  constexpr unsigned kSpin = 1000;  // empty turns
+  PthreadLauncher launcher{1};
+  HostThread::Config config;
+  config.idle = {.mode = IdleMode::kAdaptive, .spin = 1us, .empty_turns_min = kSpin};
+  HostThread thread{config};
+  ASSERT_TRUE(thread.start(launcher, 0).has_value());
+  Counter worker;
+  worker.is_patient = true;
+  thread.wait(*thread.add(worker));
+  for (uint64_t i = 1; i <= kItems; ++i) {
+    worker.give(1);
+    worker.wait_for(i);
+    usleep(1000);
+  }
+  EXPECT_LT(thread.stats().turns, kItems * kSpin / 4);
+  thread.stop();
+}
+
 TEST(HostThread, a_preempted_worker_sleeps) {
   cpu_set_t cpus;
   ASSERT_EQ(0, sched_getaffinity(0, sizeof cpus, &cpus));
