@@ -57,6 +57,7 @@
 #include "dataplane/base/time.h"
 #include "dataplane/base/wheel.h"
 #include "dataplane/base/worker_memory.h"
+#include "dataplane/state/chosen_hop.h"
 #include "dataplane/state/kept.h"
 #include "dataplane/state/payload.h"
 #include "dataplane/state/posted.h"
@@ -217,6 +218,7 @@ struct RxSlot : Linked<RxTag>, Linked<HeldTag>, Linked<ReceivingTag>, Posted {
   Receiving* message = nullptr;  ///< the payload is received for it; null: the payload is discarded
   Tx* reply = nullptr;           ///< the REPLY to a slot with a token; sent when the LND has the verdict
   PeerLocal* hop = nullptr;      ///< next hop of a receive to be forwarded; else null
+  ChosenHop chosen;              ///< valid while `hop` is set
   Instant held_since = kNever;   ///< since when it has been in Worker::held_router
   Instant came = kNever;         ///< when its header came
   FaultDelay delay;

@@ -40,16 +40,19 @@ class Chooser {
 
   PathChoice over_hop(const Nid& nid) {
     const PeerRef hop = view_.peers->find(nid);
-    const NetView* net = view_.local->net(nid.net());
     const bool is_last = view_.local->net(request_.dst.net()) != nullptr;
     const auto is_dst = [&] { return nid == request_.dst || view_.peers->find(request_.dst).peer == hop.peer; };
-    const bool gone = !hop || hop.ni().slice == nullptr || hop.ni().down || net == nullptr;
+    const bool gone = !hop || hop.ni().slice == nullptr || hop.ni().down || view_.local->net(nid.net()) == nullptr;
     if (gone || !(is_last ? is_dst() : hop.peer->router)) return error(-EHOSTUNREACH, LndStatus::kRemoteError);
     const PeerRef dst = is_last ? hop : view_.peers->find(request_.dst);
-    const NiView* ni = best_ni(*net, dst ? &dst.ni() : nullptr);
+    return over_known({hop.peer, &hop.ni(), dst ? &dst.ni() : nullptr, !is_last, view_.epoch});
+  }
+
+  PathChoice over_known(const ChosenHop& hop) {
+    const NiView* ni = best_ni(*view_.local->net(hop.ni->nid.net()), hop.routed ? hop.final_ni : hop.ni);
     if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
-    PathChoice choice = path(*ni, *hop.peer, hop.ni(), is_last ? nid : request_.dst);
-    choice.routed = !is_last;
+    PathChoice choice = path(*ni, *hop.peer, *hop.ni, hop.routed ? request_.dst : hop.ni->nid);
+    choice.routed = hop.routed;
     return choice;
   }
 

@@ -35,4 +35,9 @@ PathChoice path_over(const ViewSet& view, const PathRequest& request, const Path
   return Chooser<WorkerReader, NoRecorder>(view, request, WorkerReader(context, request), NoRecorder{}).over_hop(hop);
 }
 
+PathChoice path_over(const ViewSet& view, const PathRequest& request, const PathContext& context,
+                     const ChosenHop& hop) {
+  return Chooser<WorkerReader, NoRecorder>(view, request, WorkerReader(context, request), NoRecorder{}).over_known(hop);
+}
+
 }  // namespace ulnet

@@ -2,6 +2,7 @@
 // docs/wire/lnet.md §6. The ranking is in chooser.h; explain.h gives its reasons, and after_choice.h has the numbers
 // that a sender changes.
 #pragma once
+#include "dataplane/state/chosen_hop.h"
 #include "dataplane/state/tallies.h"
 #include "dataplane/state/tried.h"
 #include "dataplane/state/view.h"
@@ -61,5 +62,8 @@ struct PathContext {
 /// is no longer usable; then choose_path() has to find another.
 [[nodiscard]] PathChoice path_over(const ViewSet& view, const PathRequest& request, const PathContext& context,
                                    const Nid& hop);
+/// The same for a hop that choose_path() found in this view. Requires: the epochs are equal.
+[[nodiscard]] PathChoice path_over(const ViewSet& view, const PathRequest& request, const PathContext& context,
+                                   const ChosenHop& hop);
 
 }  // namespace ulnet

@@ -68,6 +68,7 @@ void fill(Worker& w, RxSlot& slot, RouterBuffer& buffer, PeerLocal& hop) {
   buffer.come = false;
   buffer.since = w.now;
   m.hop = &hop;
+  m.chosen = slot.chosen;
   m.want_dst = slot.header.dest_nid;
   m.tx.header = slot.header;
   m.tx.payload = {&buffer.segment, 1, 0, slot.header.payload_length};
@@ -207,10 +208,9 @@ void give_up(Worker& w, RxSlot& slot, Drop reason) {
 
 /// Did the message come from the node that it would go to? A gateway that is not discovered is one peer for each of
 /// its NIDs; then its own list says which others it has.
-bool came_from(const Worker& w, const PathChoice& choice, const Nid& sender) {
-  if (choice.hop->nid == sender) return true;
-  const PeerRef from = w.view->peers->find(sender);
-  if (from && from.peer == choice.hop_peer) return true;
+bool came_from(const PathChoice& choice, const Nid& sender) {
+  const std::vector<PeerNiView>& nis = choice.hop_peer->nis;
+  if (std::any_of(nis.begin(), nis.end(), [&](const PeerNiView& ni) { return ni.nid == sender; })) return true;
   const std::vector<Nid>& others = choice.hop_peer->other_nids;
   return choice.routed && std::find(others.begin(), others.end(), sender) != others.end();
 }
@@ -373,12 +373,16 @@ RxVerdict forward_header(Worker& w, RxSlot& slot) {
       return drop_receive(
           w, slot, w.view->routes->find(slot.header.dest_nid.net()) != nullptr ? Drop::kNextHopDown : Drop::kNoRoute);
     case PathKind::kLoopback: return RxVerdict::kProtocolError;
-    case PathKind::kPark: hop = &w.hop_unknown; break;  // control will know it when the payload is here
+    case PathKind::kPark:
+      hop = &w.hop_unknown;  // control will know it when the payload is here
+      slot.chosen = {};
+      break;
     case PathKind::kPath:
-      if (came_from(w, choice, slot.from_nid) || (choice.routed && circles(w, slot.header, slot.from_nid)))
+      if (came_from(choice, slot.from_nid) || (choice.routed && circles(w, slot.header, slot.from_nid)))
         return drop_receive(w, slot, Drop::kRouteLoop);
       if (choice.hop->down) return drop_receive(w, slot, Drop::kNextHopDown);
       hop = choice.hop->locals[w.id.value];
+      slot.chosen = {choice.hop_peer, choice.hop, choice.final_ni, choice.routed, w.view->epoch};
       slot.may_keep = choice.ni->slices[w.id.value]->any_memory;
       slot.may_pipe = choice.ni->slices[w.id.value]->lnd == slot.ni_slice->lnd;
       note_turn_of(w, choice);
@@ -432,12 +436,17 @@ PathChoice forward_path(Worker& w, Transit& m, bool any) {
   request.tried = m.failed_over();
   request.tried_any = any;
   PathChoice choice;
-  const bool first = !m.again && m.moves == 0;
-  if (first && m.hop != &w.hop_unknown) choice = path_over(*w.view, request, path_context(w), m.hop->nid);
+  const bool keeps_hop = !m.again && m.moves == 0 && m.chosen.peer != nullptr;
+  const bool same_view = keeps_hop && m.chosen.epoch == w.view->epoch;
+  if (same_view)
+    choice = path_over(*w.view, request, path_context(w), m.chosen);
+  else if (keeps_hop)
+    choice = path_over(*w.view, request, path_context(w), m.hop->nid);
   if (choice.kind != PathKind::kPath) choice = choose_path(*w.view, request, path_context(w));
   if (choice.kind == PathKind::kLoopback) return refused(-EHOSTUNREACH);
   if (choice.kind != PathKind::kPath) return choice;
-  if (came_from(w, choice, m.buffer->sender)) return refused(-ELOOP);
+  const bool checked = same_view && choice.hop == m.chosen.ni;  // by forward_header()
+  if (!checked && came_from(choice, m.buffer->sender)) return refused(-ELOOP);
   if (choice.hop->down) return refused(-EHOSTDOWN);
   charge(w, m, *choice.hop->locals[w.id.value]);
   if (m.tx.piped != nullptr && choice.ni->slices[w.id.value]->lnd != m.buffer->piped_by)

@@ -212,6 +212,7 @@ struct Transit : Receiving, Sending {
   RouterBuffer* buffer = nullptr;
   PeerSlice* from = nullptr;  ///< holds a router credit there; null: has passed it on
   PeerLocal* hop = nullptr;   ///< counted in its buffers_held
+  ChosenHop chosen;           ///< for its first attempt
 };
 
 /// The message that this Sending, Receiving or UserMessage is a part of. Requires: it is of this kind.

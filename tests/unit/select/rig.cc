@@ -337,7 +337,12 @@ void check(const std::vector<Row>& rows) {
       const World world(row, reversed);
       const PathRequest request = request_of(row.ask);
       const std::string where = std::string("row: ") + row.why + (reversed ? ", candidates in the opposite order" : "");
-      EXPECT_EQ(text_of(choose_path(world.view(), request, world.context())), row.expect) << where;
+      const PathChoice choice = choose_path(world.view(), request, world.context());
+      EXPECT_EQ(text_of(choice), row.expect) << where;
+      if (request.forward && choice.kind == PathKind::kPath) {
+        const ChosenHop hop{choice.hop_peer, choice.hop, choice.final_ni, choice.routed, world.view().epoch};
+        EXPECT_EQ(text_of(path_over(world.view(), request, world.context(), hop)), row.expect) << where << ", kept";
+      }
       Trace trace;
       EXPECT_EQ(text_of(explain_path(world.view(), request, world.context(), trace)), row.expect)
           << where << ", explained";
