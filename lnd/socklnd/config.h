@@ -66,9 +66,10 @@ struct SockConfig {
 };
 
 inline constexpr Duration kKeepaliveGapMin = 10s;    ///< between two keepalives of one set (§5)
-inline constexpr uint32_t kHeaderReadBytes = 16384;  ///< most bytes of a header read, with those that follow
+inline constexpr uint32_t kHeaderReadBytes = 32768;  ///< most bytes of a header read, with those that follow
 inline constexpr uint32_t kPipedBytesMin = 65536;    ///< less of a payload is not worth a pipe
 inline constexpr uint32_t kReadRoomMin = 2048;       ///< less room in the buffer is not worth a read
+inline constexpr uint32_t kReadBackMin = 8192;       ///< the same of a part that taken messages have left
 inline constexpr uint32_t kBatchMessages = 16;       ///< messages begun on one connection
 inline constexpr uint32_t kSendBytesMax = 524288;    ///< payload of one send, whose completion may wait for all of it
 inline constexpr uint32_t kCopiedBytes = 4096;       ///< Lnd::copied_bytes() at most

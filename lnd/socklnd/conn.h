@@ -26,6 +26,7 @@ struct SiblingTag {};
 struct DirtyTag {};
 struct ReadyTag {};
 struct SetTag {};
+struct TakenTag {};
 
 /// Where a Tx is while socklnd owns it (Tx::lnd, see TxState).
 enum class TxPlace : uint8_t {
@@ -63,8 +64,9 @@ class TxState {
 };
 
 /// A receive slot that knows its connection.
-struct SockSlot : RxSlot {
+struct SockSlot : RxSlot, Linked<TakenTag> {
   Conn* conn = nullptr;
+  bool lap = false;  ///< ConnRx::lap when it was taken along
 };
 
 enum class RxState : uint8_t {
@@ -83,7 +85,10 @@ struct ConnRx {
   bool piping = false;      ///< the receive under way fills `pipe`
   bool after_pipe = false;  ///< the last payload went to a pipe, and the next may follow it there
   bool full = false;        ///< no receive is posted: `buffer` is full of what the core took along
-  uint32_t taken = 0;       ///< slots that the core took along: their payloads lie in `buffer` before `end`
+  bool lap = false;         ///< changes when reading goes back to the begin of `buffer`
+  /// Slots that the core took along, oldest first. Their payloads lie in `buffer`: those of this lap before `end`,
+  /// those of the lap before, if there are any, behind it.
+  List<SockSlot, TakenTag> taken;
   FrameDecoder decoder;
   SockSlot own;                ///< for messages that stop the stream until they are received
   SockSlot* slot = &own;       ///< of the message under way: `own`, or one of SockWorker::slots

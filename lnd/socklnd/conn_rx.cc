@@ -114,8 +114,8 @@ void message_taken(SockWorker& worker, Conn& conn) {
   const FrameHeader frame = rx.decoder.frame();
   rx.begin += rx.decoder.header().payload_length;
   rx.decoder.next();
-  rx.slot = &rx.own;
-  ++rx.taken;
+  rx.slot->lap = rx.lap;
+  rx.taken.push_back(*std::exchange(rx.slot, &rx.own));
   acknowledge(worker, conn, frame);
 }
 
@@ -214,6 +214,29 @@ StreamPipe* pipe_for(SockWorker& worker, ConnRx& rx) {
   return rx.pipe;
 }
 
+/// A free part of `buffer`.
+struct Room {
+  uint32_t begin = 0, bytes = 0;
+};
+
+/// Where to read next, when all that was read is used up: behind it, or at the begin of the buffer. The oldest taken
+/// payload bounds it.
+Room room_of(ConnRx& rx) {
+  const auto size = uint32_t(rx.buffer.size());
+  const SockSlot* oldest = rx.taken.front();
+  if (oldest == nullptr) return {0, size};
+  const auto in_use = uint32_t(oldest->arrived_piece.base - rx.buffer.data());
+  if (oldest->lap != rx.lap) return {rx.end, in_use - rx.end >= kReadBackMin ? in_use - rx.end : 0};
+  const uint32_t behind = size - rx.end;
+  return behind >= kReadBackMin || in_use < kReadBackMin ? Room{rx.end, behind} : Room{0, in_use};
+}
+
+/// The next receive reads there.
+void read_at(ConnRx& rx, const Room& room) {
+  if (room.begin < rx.end) rx.lap = !rx.lap;
+  rx.begin = rx.end = room.begin;
+}
+
 /// Posts the next receive: straight into the payload's place as far as that goes, with the buffer behind it for what
 /// follows.
 void arm(SockWorker& worker, Conn& conn) {
@@ -223,8 +246,6 @@ void arm(SockWorker& worker, Conn& conn) {
   unsigned count = 0;
   rx.direct_bytes = 0;
   if (StreamPipe* pipe = pipe_for(worker, rx)) {
-    if (rx.taken == 0) rx.end = 0;
-    rx.begin = rx.end;
     rx.full = false;
     rx.receiving = rx.piping = true;
     ++worker.piped_receives;
@@ -235,14 +256,14 @@ void arm(SockWorker& worker, Conn& conn) {
     count = rx.cursor.pieces({pieces.data(), kStreamPieces - 1});
     for (unsigned i = 0; i < count; ++i) rx.direct_bytes += uint32_t(pieces[i].iov_len);
   }
-  if (rx.taken == 0) rx.end = 0;
-  rx.begin = rx.end;
-  // Between payloads that go to pipes, little more than a header is read: the rest would be copied.
-  const size_t room = std::min<size_t>(rx.buffer.size() - rx.begin, rx.after_pipe ? kReadRoomMin : rx.buffer.size());
-  rx.full = count == 0 && room < kReadRoomMin;
+  const Room room = room_of(rx);
+  rx.full = count == 0 && room.bytes < kReadRoomMin;
   if (rx.full) return;
-  if (room >= kReadRoomMin && (count == 0 || rx.direct_bytes == rx.cursor.left()))
-    pieces[count++] = {rx.buffer.data() + rx.begin, room};
+  if (room.bytes >= kReadRoomMin && (count == 0 || rx.direct_bytes == rx.cursor.left())) {
+    read_at(rx, room);
+    // Between payloads that go to pipes, little more than a header is read: the rest would be copied.
+    pieces[count++] = {rx.buffer.data() + rx.begin, rx.after_pipe ? kReadRoomMin : room.bytes};
+  }
   rx.receiving = true;
   const bool in_payload = rx.state == RxState::kPayload || rx.state == RxState::kDiscard;
   worker.engine.receive(conn.stream, {pieces.data(), count}, in_payload ? rx.decoder.header().payload_length : 0);
@@ -338,11 +359,10 @@ void conn_rx_resume(SockWorker& worker, Conn& conn) {
 void conn_rx_release(SockWorker& worker, SockSlot& slot) {
   Conn& conn = *slot.conn;
   ConnRx& rx = conn.rx;
-  ULNET_CHECK(rx.taken > 0);
-  --rx.taken;
+  rx.taken.remove(slot);
   worker.slots.give(slot);
   if (!up(conn)) return conn_release(worker, conn);
-  if (!rx.full || rx.taken > 0) return;
+  if (!rx.full || room_of(rx).bytes < kReadRoomMin) return;
   rx.full = false;
   rx.last_byte = worker.now;
   worker.mark_ready(conn);  // not from within: the core may be in the middle of something

@@ -1,8 +1,8 @@
 // The receiving half of a connection: from bytes to headers, to payloads in their place. Thread: the connection's
-// worker. A header read may bring up to 16 KiB of the following bytes, which are copied to their place. The rest of a
+// worker. A header read may bring up to 32 KiB of the following bytes, which are copied to their place. The rest of a
 // payload arrives in its place directly. The core may keep a message that was read whole, with its payload in the
-// buffer. Further reads then go behind that message. If there is no room left, reads wait until the core has given back
-// everything that it kept.
+// buffer. Further reads then go behind that message, or back to the begin of the buffer when the oldest messages have
+// been given back. If there is little room, reads wait for more.
 #pragma once
 #include "lnd/socklnd/conn.h"
 #include "lnd/socklnd/worker.h"

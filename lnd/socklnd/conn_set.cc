@@ -175,7 +175,7 @@ void set_add_conn(SockWorker& worker, Conn& conn, StreamSource source) {
 
 void conn_release(SockWorker& worker, Conn& conn) {
   if (conn.phase != ConnPhase::kClosed || conn.rx.receiving || conn.tx.sending) return;
-  if (conn.rx.state == RxState::kHeld || conn.rx.taken > 0) return;  // resume() or release() comes
+  if (conn.rx.state == RxState::kHeld || !conn.rx.taken.empty()) return;  // resume() or release() comes
   conn_tx_close(worker, conn);
   conn_rx_close(worker, conn);
   conn.set->dying.remove(conn);
