@@ -1,16 +1,19 @@
 // Question: what does each part of a message's way through the core cost? Headers, the match list, credits, the timer
-// wheel, the look at the view, the choice of a path. The ring between threads: bench_ring.cc.
-// By hand: ninja perf/bench_core, then build/perf/bench_core.
+// wheel, the look at the view, the choice of a path. Also what ulnet-perf adds: recording a latency. The ring between
+// threads: bench_ring.cc. By hand: ninja perf/bench_core, then build/perf/bench_core.
 #include <benchmark/benchmark.h>
 
 #include <array>
 #include <atomic>
 #include <deque>
+#include <memory>
 
+#include "dataplane/base/rng.h"
 #include "dataplane/base/wheel.h"
 #include "dataplane/state/portal.h"
 #include "dataplane/wire/header.h"
 #include "perf/bench_pin.h"
+#include "perf/generator/histogram.h"
 #include "perf/select/views.h"
 
 namespace {
@@ -152,6 +155,20 @@ void path_choice(benchmark::State& state) {
   for (auto turn : state) views.choose(peer = (peer + 1) % kPeers);
 }
 BENCHMARK(path_choice)->Args({1, 1})->Args({4, 4})->Args({16, 16});
+
+/// Latencies between 1 and 4 us, or between 1 us and 16 ms.
+void record(benchmark::State& state) {
+  Rng random(1);
+  std::array<Duration, 4096> latencies;
+  for (Duration& one : latencies) one = Duration(int64_t((1000 + random.below(1000)) << random.below(state.range(0))));
+  const auto histogram = std::make_unique<perf::Histogram>();
+  size_t next = 0;
+  for (auto turn : state) {
+    histogram->record(latencies[next++ % latencies.size()]);
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(record)->Arg(2)->Arg(14);
 
 }  // namespace
 
