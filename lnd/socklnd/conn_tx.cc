@@ -110,13 +110,13 @@ bool load_next(SockWorker& worker, Conn& conn) {
   return false;
 }
 
-/// The transport has all bytes of a begun message. If the connection has ended since, the peer may have the message or
-/// not. After our own orderly end the peer will have it, unless the message has a cookie without acknowledgement.
+/// The transport has all bytes of a begun message. The connection may have ended since: the engine may report its end
+/// before a send that was complete earlier.
 void message_sent(SockWorker& worker, Conn& conn, Tx& message) {
   TxState state(message);
-  const bool plain = state.cookie() == 0;
   const bool up = conn.phase == ConnPhase::kUp;
-  if (state.acknowledged() || (plain && (up || conn.error == -ESHUTDOWN))) return worker.finish(message, {});
+  const bool plain = state.cookie() == 0;
+  if (state.acknowledged() || (plain && (up || sent_before_end(conn.error)))) return worker.finish(message, {});
   if (!up) return worker.finish(message, unacknowledged_failure(conn.error == 0 ? -ECONNRESET : conn.error));
   state.place(TxPlace::kZcWait, conn.set);
   state.expires(worker.now + conn.set->timeout);

@@ -20,8 +20,8 @@ void conn_tx_sent(SockWorker& worker, Conn& conn, int result);
 /// Takes a message that was not begun out of the queue.
 void conn_tx_unqueue(Conn& conn, Tx& tx);
 /// The connection is closing: completes what the engine does not have. An acknowledged message ends well. A message
-/// handed over whole ends well, or as unacknowledged_failure() says. A message handed over in part or not at all ends
-/// as queue_failure() says.
+/// handed over whole ends well, if it has no cookie and sent_before_end() allows that, else as unacknowledged_failure()
+/// says. A message handed over in part or not at all ends as queue_failure() says.
 void conn_tx_close(SockWorker& worker, Conn& conn);
 /// Looks whether the peer's machine has taken something; true while bytes are on their way.
 bool conn_tx_progress(SockWorker& worker, Conn& conn);

@@ -23,8 +23,15 @@ namespace ulnet::socklnd {
   }
 }
 
-/// A message that was handed over whole when its connection ended. The status never leads to another send of the
-/// message, because the peer may have it (docs/decisions.md #42).
+/// Does what TCP took count as sent, if the connection ended with `error` before the engine reported these bytes? Yes
+/// if the peer has ended it, or if we have without a reset. After a time-out, or a reset of ours, they may be lost.
+[[nodiscard]] constexpr bool sent_before_end(int error) {
+  return error == 0 || error == -ECONNRESET || error == -EPIPE || error == -ESHUTDOWN || error == -ESTALE;
+}
+
+/// A message that was handed over whole when its connection ended, and does not count as sent: it has a cookie, or see
+/// sent_before_end(). The status never leads to another send of the message, because the peer may have it
+/// (docs/decisions.md #42).
 [[nodiscard]] constexpr Completion unacknowledged_failure(int error) {
   const Completion queued = queue_failure(error);
   switch (queued.health) {

@@ -102,6 +102,42 @@ TEST_P(SockKernel, stops_and_breaks_with_traffic_under_way) {
   }
 }
 
+// Goal: a message that was handed over whole ends well, even if the end of its connection is reported before its bytes.
+// If we reset the connection, it ends with an error.
+TEST_P(SockKernel, messages_sent_before_the_end_end_well) {
+  SockRig rig;
+  rig.real_time = true;
+  const auto time = [] { return Instant{std::chrono::steady_clock::now().time_since_epoch()}; };
+  rig.now = time();
+  SockNode& one = rig.add(kernel_node(kOne, engine_, 1));
+  SockNode& two = rig.add(kernel_node(kTwo, engine_, 1));
+  if (testing::Test::HasFailure()) return;
+  for (int round = 0; round < 12; ++round) {
+    SCOPED_TRACE(round);
+    two.on_header = nullptr;
+    const TestTx& before = one.put(kTwo, 100);
+    ASSERT_TRUE(rig.run_until([&] { return before.done == 1; }, 20s));
+    ASSERT_EQ(before.how.error, 0);
+    const auto connected = [&] { return one.control->ni_connections(NiId{1}); };
+    ASSERT_TRUE(rig.run_until([&] { return two.received.size() == size_t(round) + 1 && connected() == 3; }, 20s));
+    bool refused = false;
+    two.on_header = [&](FakeCore&, RxSlot&) {
+      refused = true;
+      return RxVerdict::kProtocolError;  // ends the connection
+    };
+    TestTx& tx = one.put(kTwo, 100);
+    one.cores[0]->lnd->flush(rig.now);
+    ASSERT_EQ(tx.done, 0u);
+    const bool we_reset = round % 4 == 3;
+    if (we_reset) one.cores[0]->lnd->cancel(tx, true, rig.now);
+    for (const Instant end = time() + 20s; !we_reset && !refused && time() < end;) two.turn(time());
+    for (int i = 0; i < 10; ++i) two.turn(time());
+    ASSERT_TRUE(rig.run_until([&] { return connected() == 0 && tx.done == 1; }, 20s));
+    EXPECT_EQ(tx.how.error, we_reset ? -EHOSTUNREACH : 0);
+  }
+  EXPECT_TRUE(rig.shut_down());
+}
+
 // Goal: as SockStop.nothing_arrives_twice, with the engines and the TCP that nodes really have.
 TEST_P(SockKernel, nothing_arrives_twice) {
   OnceSums sums;

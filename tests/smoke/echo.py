@@ -17,6 +17,7 @@ def main():
                 output = client.run([echo, *flags, 'ping', ours, theirs, '300', size], 120)
                 assert f'300 pings of {size} bytes: mean ' in output, output
             serving.stop()
+            assert 'echo: ' not in serving.output(), serving.output()
         output = client.run([echo, 'ping', ours, theirs, '1'], 120, status=1)
         assert 'echo: ' in output, output
         for words, wanted in ((['ping', ours], 'usage: echo'), (['ping', ours, theirs, '0'], 'usage: echo'),

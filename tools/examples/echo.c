@@ -129,12 +129,14 @@ static int receive(side_t* side, uint64_t ms, ulnet_event_t* put) {
 
 static int serve(side_t* side) {
   ulnet_event_t put;
-  int got;
   printf("serving\n");
   fflush(stdout);
-  while ((got = receive(side, 0, &put)) == 1)
-    if (send_bytes(side, &put.initiator, put.mlength) != 0) return 1;
-  return got < 0;
+  while (!stopped) { /* a client that leaves ends only its own messages */
+    const int got = receive(side, 0, &put);
+    if (got == 1 && send_bytes(side, &put.initiator, put.mlength) != 0) return 1;
+    if (got < 0 && put.kind == ULNET_UNLINK) return 1;
+  }
+  return 0;
 }
 
 static int smaller(const void* a, const void* b) {
