@@ -93,8 +93,10 @@ def captured(topology, client):
         assert marks == {'0x68'}, f'{source}: tos is {marks}'
         assert {'4', '17'} <= seen, f'{source}: {seen}'  # SEND Only, Acknowledge
         assert seen & {'6', '7', '8', '10'}, f'{source} has written nothing: {seen}'
-    complaints = client.node.run(['tshark', '-n', '-r', str(path), '-Y', '_ws.malformed or ip.checksum.status == 0',
-                                  '-o', 'ip.check_checksum:TRUE'], 60)
+    # tshark takes some messages of LNet for RPC over RDMA if the capture begins behind their requests.
+    complaints = client.node.run(['tshark', '-n', '-r', str(path), '--disable-protocol', 'rpcordma',
+                                  '-o', 'ip.check_checksum:TRUE',
+                                  '-Y', '_ws.malformed or ip.checksum.status == 0'], 60)
     complaints = [line for line in complaints.splitlines() if 'RRoCE' in line or 'IB' in line]
     assert not complaints, complaints[:5]
 

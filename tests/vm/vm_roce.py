@@ -97,7 +97,8 @@ def readable(capture, path):
         return
 
     def count(*words):
-        command = ['tshark', '-r', path, *words]
+        # tshark takes some messages of LNet for RPC over RDMA if the capture begins behind their requests.
+        command = ['tshark', '--disable-protocol', 'rpcordma', '-r', path, *words]
         output = subprocess.run(command, capture_output=True, text=True, timeout=SMALL, check=False)
         return len(output.stdout.splitlines())
 
