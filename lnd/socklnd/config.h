@@ -61,12 +61,12 @@ struct SockConfig {
   uint32_t conns_max = 4096;          ///< connections of one worker; room_ctl.h says which give way
   uint32_t sets_max = 16384;          ///< connection sets of the node
   uint32_t zc_outstanding_max = 256;  ///< unacknowledged cookies of one set; messages beyond go without a cookie
-  uint32_t rx_slots = 256;            ///< of one worker, for messages read whole; without one the stream waits instead
-  uint32_t set_buckets = 4096;        ///< of one worker's table of sets, and of messages that wait for one (chained)
+  uint32_t rx_slots = 256;      ///< of a worker, for messages read whole; half for one connection; without, it waits
+  uint32_t set_buckets = 4096;  ///< of one worker's table of sets, and of messages that wait for one (chained)
 };
 
 inline constexpr Duration kKeepaliveGapMin = 10s;    ///< between two keepalives of one set (§5)
-inline constexpr uint32_t kHeaderReadBytes = 32768;  ///< most bytes of a header read, with those that follow
+inline constexpr uint32_t kRecvBufferBytes = 32768;  ///< of a connection
 inline constexpr uint32_t kPipedBytesMin = 65536;    ///< less of a payload is not worth a pipe
 inline constexpr uint32_t kReadRoomMin = 2048;       ///< less room in the buffer is not worth a read
 inline constexpr uint32_t kReadBackMin = 8192;       ///< the same of a part that taken messages have left

@@ -99,7 +99,7 @@ struct ConnRx {
   uint32_t csum = 0;
   Instant last_byte = kNever;
   uint32_t begin = 0, end = 0;  ///< unread part of `buffer`
-  std::array<std::byte, kHeaderReadBytes> buffer;
+  std::array<std::byte, kRecvBufferBytes> buffer;
 };
 
 /// A message that was begun: its encoded prefix must stay until all bytes are sent. `tx` is null for a NOOP.

@@ -87,14 +87,16 @@ void payload_begin(SockWorker& worker, Conn& conn) {
   rx.state = RxState::kPayload;
 }
 
-/// Fills the slot of the message whose header has come. One that was read whole gets a slot of its own, as long as
-/// there are any: but not where a checksum has to be looked at first.
+/// Fills the slot of the message whose header has come. A message that was read whole gets a slot of its own, as long
+/// as there are any, and its connection has at most half of them. A message with a checksum gets none, since it is only
+/// received when the checksum is right.
 SockSlot& open_slot(SockWorker& worker, Conn& conn) {
   ConnRx& rx = conn.rx;
   const ConnSet& set = *conn.set;
   const wire::Header& header = rx.decoder.header();
   const bool whole = header.payload_length <= rx.end - rx.begin && rx.decoder.frame().csum == 0;
-  SockSlot* movable = whole ? worker.slots.take() : nullptr;
+  const bool has_share = rx.taken.size() < std::max(worker.config.rx_slots / 2, 1u);
+  SockSlot* movable = whole && has_share ? worker.slots.take() : nullptr;
   if (movable != nullptr) rx.slot = movable;
   SockSlot& slot = *rx.slot;
   slot.conn = &conn;

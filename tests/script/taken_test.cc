@@ -99,27 +99,41 @@ TEST(SockTaken, a_full_buffer_stops_the_stream_until_the_oldest_are_back) {
 }
 
 // Goal: taken messages stay in their place, whatever comes behind them, and in whichever order they are given back.
+// Method: random sizes. Some messages are held, dropped or diverted while others are out.
 TEST(SockTaken, nothing_is_overwritten_before_it_is_back) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
     Rng random(seed);
     Taking t;
+    t.node->on_header = [&](FakeCore& fake, RxSlot& slot) {
+      t.seen.push_back(slot.header.put().match_bits);
+      const uint64_t what = random.below(16);
+      if (what == 0) return RxVerdict::kHold;
+      if (slot.movable && what < 14) return RxVerdict::kTaken;
+      fake.make_room(slot, what == 15 ? 0 : UINT32_MAX);
+      return RxVerdict::kReceive;
+    };
     constexpr uint64_t kCount = 400;
-    const auto most = uint32_t(1 + random.below(4000));
-    for (uint64_t i = 1; i <= kCount; ++i)
-      t.peer->send(raw_put(3, kOther, kUs, i, random.below(4) == 0 ? 0 : uint32_t(random.below(most))));
-    const uint64_t behind = random.below(30);  // how far from the oldest
-    for (int idle = 0; idle < 100 && (t.seen.size() < kCount || !t.core().taken.empty()); ++idle) {
+    const auto most = 1 + random.below(4000);
+    for (uint64_t i = 1; i <= kCount; ++i) {
+      const uint64_t bytes = random.one_in(4) ? 0 : random.below(random.one_in(8) ? 40000 : most);
+      t.peer->send(raw_put(3, kOther, kUs, i, uint32_t(bytes)));
+    }
+    const uint64_t behind = random.below(60);  // how far from the oldest
+    for (int turn = 0; turn < 20000 && t.node->received.size() < kCount; ++turn) {
       t.rig.run_for(1ms);
-      const size_t out = t.core().taken.size();
-      if (out == 0) continue;
-      idle = 0;
-      auto at = t.core().taken.begin();
-      std::advance(at, random.below(std::min(uint64_t(out), behind + 1)));
-      t.core().release(**at, t.rig.now);
+      auto& out = t.core().taken;
+      if (!out.empty() && !random.one_in(4))
+        t.core().release(*out[random.below(std::min(uint64_t(out.size()), behind + 1))], t.rig.now);
+      if (!t.core().held.empty() && random.one_in(3))
+        t.node->resume(0, RxVerdict::kReceive, random.one_in(4) ? 0 : UINT32_MAX);
+      if (!t.core().receiving.empty() && random.one_in(4))
+        t.core().lnd->divert(*t.core().oldest_receiving(), t.rig.now);
     }
     EXPECT_EQ(t.node->received.size(), kCount);
-    EXPECT_TRUE(t.give_back_all());
+    for (const Received& got : t.node->received)
+      EXPECT_TRUE(got.how.error == -ECANCELED || (got.how.error == 0 && payload_right(got)));
+    EXPECT_EQ(t.seen.size(), kCount);
     EXPECT_TRUE(std::is_sorted(t.seen.begin(), t.seen.end()));
     EXPECT_TRUE(t.rig.shut_down());
   }
@@ -127,7 +141,7 @@ TEST(SockTaken, nothing_is_overwritten_before_it_is_back) {
 
 TEST(SockTaken, without_a_slot_the_stream_waits_as_ever) {
   SockNodeOptions options;
-  options.config.rx_slots = 2;
+  options.config.rx_slots = 4;  // half of them are for other connections
   Taking t(options);
   Bytes all;
   for (uint64_t i = 1; i <= 3; ++i) all = all + raw_put(3, kOther, kUs, i, 10);
@@ -137,6 +151,24 @@ TEST(SockTaken, without_a_slot_the_stream_waits_as_ever) {
   EXPECT_TRUE(t.give_back_all());
   t.say(raw_put(3, kOther, kUs, 4, 10));
   EXPECT_EQ(t.core().taken.size(), 1u) << "the slots are back";
+  EXPECT_TRUE(t.give_back_all());
+  EXPECT_TRUE(t.rig.shut_down());
+}
+
+TEST(SockTaken, a_connection_leaves_slots_to_the_others) {
+  constexpr const char* kThird = "10.0.0.253@tcp";
+  SockNodeOptions options;
+  options.config.rx_slots = 4;
+  Taking t(options);
+  for (uint64_t i = 1; i <= 6; ++i) t.say(raw_put(3, kOther, kUs, i, 10));
+  ASSERT_EQ(t.core().taken.size(), 2u);
+  RawPeer& third = t.rig.foreign("10.0.0.253");
+  third.dial("10.0.0.2");
+  third.send(raw_request(kUs) + raw_hello(3, kThird, kUs, 1));
+  t.rig.run_for(100ms);
+  third.send(raw_put(3, kThird, kUs, 7, 10));
+  t.rig.run_for(100ms);
+  EXPECT_EQ(t.core().taken.size(), 3u);
   EXPECT_TRUE(t.give_back_all());
   EXPECT_TRUE(t.rig.shut_down());
 }
