@@ -1,5 +1,5 @@
 // A payload that stays where it arrived, for longer than its receive: in memory of its driver, or in the kernel. So a
-// router sends what has come without copying it. Thread: the worker of the receive.
+// router sends what has come without copying it.
 #pragma once
 #include "dataplane/state/payload.h"
 
@@ -9,6 +9,7 @@ namespace ulnet {
 /// has its slot, but for staging memory (lnd/o2iblnd).
 inline constexpr RegionId kKeptRegion{2 * kRegionSlots};
 
+/// Thread: the worker of the receive.
 class KeptPayload {
  public:
   /// All of it, until give_back().

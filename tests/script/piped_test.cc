@@ -22,12 +22,13 @@ constexpr uint64_t kBreakSeeds = 22;
 
 /// Three nodes in a row. The one in the middle passes on what it gets, with the pipe that the payload came in.
 struct Row {
-  explicit Row(uint64_t seed, unsigned pipes = 3, unsigned workers = 1)
+  explicit Row(uint64_t seed, unsigned pipes = 3, unsigned workers = 1, uint32_t cookies_from = 0)
       : rig({.seed = seed, .delay = 50us, .segment_max = 9000, .pipes = pipes}) {
     for (SockNode** node : {&first, &relay, &last}) {
       SockNodeOptions options{.nids = {node == &first ? kFirst : node == &relay ? kRelay : kLast}};
       options.workers = node == &relay ? workers : 1;
       options.tunables.timeout = 5s;
+      options.config.zc_min_payload = cookies_from;
       *node = &rig.add(options);
       (*node)->trace_on = false;
     }
@@ -64,11 +65,12 @@ struct Row {
   unsigned piped_count = 0;
 };
 
-// Goal: payloads of all sizes arrive as they were, whether a pipe has all of them, a part or none.
+// Goal: payloads of all sizes arrive as they were, whether a pipe has all of them, a part or none. Some seeds use
+// zero-copy cookies.
 TEST(SockPiped, payloads_pass_on_unchanged) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE(seed);
-    Row row(seed, 3, unsigned(1 + seed % 2));
+    Row row(seed, 3, unsigned(1 + seed % 2), seed > 2 ? 16384 : 0);
     constexpr unsigned kCount = 60;
     row.put(kCount);
     ASSERT_TRUE(row.rig.run_until([&] { return row.last->received.size() == kCount && row.all_ended(); }, 100s));
@@ -104,7 +106,7 @@ TEST(SockPiped, connections_break_on_both_sides) {
   unsigned begun = 0, intact = 0;
   for (uint64_t seed = 11; seed <= kBreakSeeds; ++seed) {
     SCOPED_TRACE(seed);
-    Row row(seed);
+    Row row(seed, 3, 1, seed % 2 == 0 ? 16384 : 0);
     row.relay->on_tx_done = [&](FakeCore&, TestTx& tx) {
       if (tx.how.error != 0 && tx.held != nullptr) ++(tx.held->begun() ? begun : intact);
     };
@@ -207,6 +209,46 @@ TEST(SockPiped, a_payload_with_a_checksum_leaves_its_pipe) {
   EXPECT_EQ(peer.in, expected);
   EXPECT_GT(piped_count, 0u);
   row.end();
+}
+
+// Goal: a payload that leaves with a zero-copy cookie is done when its acknowledgement comes. If the connection ends
+// before, the message may not be sent again.
+TEST(SockPiped, a_payload_with_a_cookie_waits_for_its_acknowledgement) {
+  for (const bool acknowledged : {true, false}) {
+    SCOPED_TRACE(acknowledged);
+    Row row(51);
+    SockNodeOptions options{.nids = {"10.0.0.4@tcp"}};
+    options.config.zc_min_payload = 16384;
+    SockNode& relay = row.rig.add(options);
+    RawPeer& peer = row.rig.foreign("10.0.0.254");
+    peer.dial("10.0.0.4");
+    peer.send(raw_request("10.0.0.4@tcp") + raw_hello(3, "10.0.0.254@tcp", "10.0.0.4@tcp", 2));
+    row.rig.run_for(100ms);
+    peer.in.clear();
+    relay.on_header = row.relay->on_header;
+    unsigned piped_count = 0;
+    relay.on_received = [&](Received& got, PipedPayload* piped) {
+      piped_count += piped != nullptr;
+      relay.send_exact(tcp_nid("10.0.0.254"), got.header, got.payload, 1, piped);
+    };
+    constexpr uint32_t kBytes = 200'000;
+    row.first->put("10.0.0.4@tcp", kBytes);
+    const size_t bytes = raw_put(3, kFirst, "10.0.0.4@tcp", 1, kBytes).size();
+    ASSERT_TRUE(row.rig.run_until([&] { return peer.in.size() >= bytes; }, 100s));
+    row.rig.run_for(1s);
+    EXPECT_EQ(piped_count, 1u);
+    ASSERT_EQ(relay.unfinished(), 1u);
+    const uint32_t cookie = u32_at(peer.in, 8);
+    EXPECT_EQ(peer.in, raw_put(3, kFirst, "10.0.0.4@tcp", 1, kBytes, cookie));
+    if (acknowledged)
+      peer.send(raw_noop(0, cookie));
+    else
+      peer.close();
+    ASSERT_TRUE(row.rig.run_until([&] { return relay.unfinished() == 0; }, 10s));
+    EXPECT_EQ(relay.txs.front().how.error, acknowledged ? 0 : -ECONNRESET);
+    EXPECT_FALSE(may_go_again(relay.txs.front().how));
+    row.end();
+  }
 }
 
 }  // namespace

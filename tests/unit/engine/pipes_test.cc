@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <thread>
 
@@ -79,6 +80,88 @@ TEST_P(Pipes, none_are_opened_when_descriptors_are_scarce) {
   EXPECT_EQ(count, kPipesMax);
   rig.engine.reset();
   EXPECT_LE(open_descriptors(), before) << "the engine closes them";
+}
+
+/// Results of the events of one stream.
+struct Results {
+  std::vector<int> sent, received;
+  bool closed = false;
+};
+
+/// One flush and poll of an engine whose owners are Results.
+void collect(StreamEngine& engine) {
+  engine.flush();
+  std::array<StreamEvent, 7> out;
+  for (const StreamEvent& event : std::span(out).first(engine.poll(out, kNever))) {
+    auto& of = *static_cast<Results*>(event.owner);
+    if (event.kind == StreamEventKind::kSent) of.sent.push_back(event.result);
+    if (event.kind == StreamEventKind::kReceived) of.received.push_back(event.result);
+    of.closed |= event.kind == StreamEventKind::kClosed;
+  }
+}
+
+// Goal: if the kernel refuses submissions, operations with a pipe end with ENOBUFS, and its bytes stay in it. When the
+// kernel takes submissions again, all of them leave.
+TEST(UringPipes, submissions_that_are_refused) {
+  constexpr uint32_t kStreams = 32, kLast = kStreams - 1;  // of 64 submission entries
+  constexpr uint32_t kBytes = 100'000;
+  std::atomic<bool> refuses = false;
+  Error why_not;
+  auto engine = make_uring_engine(kStreams, &why_not, &refuses);
+  if (std::string(engine->name()) != "io_uring") GTEST_SKIP() << why_not.what;
+  std::array<Results, kStreams> results;
+  Results& last = results[kLast];
+  std::array<StreamId, kStreams> ids;
+  std::array<int, kStreams> peers{};
+  for (uint32_t i = 0; i < kStreams; ++i) {
+    const auto [a, b] = tcp_pair();
+    ids[i] = *engine->attach({a}, &results[i]);
+    peers[i] = b;
+  }
+  std::vector<char> bytes(kBytes);
+  for (uint32_t i = 0; i < kBytes; ++i) bytes[i] = char(i % 251);
+  ASSERT_EQ(::send(peers[kLast], bytes.data(), kBytes, 0), ssize_t(kBytes));
+  StreamPipe* pipe = engine->pipe_take();
+  ASSERT_NE(pipe, nullptr);
+  while (pipe->bytes() < kBytes && !testing::Test::HasFailure()) {
+    engine->receive_piped(ids[kLast], *pipe, kBytes - pipe->bytes());
+    for (last.received.clear(); last.received.empty();) collect(*engine);
+    EXPECT_GT(last.received.front(), 0);
+  }
+  last.received.clear();
+
+  char memory[8] = "1234567";
+  const std::array<iovec, 1> pieces{{{memory, 8}}};
+  refuses = true;
+  for (uint32_t i = 0; i < kLast; ++i) {
+    engine->receive(ids[i], pieces, 0);
+    engine->send(ids[i], pieces, false);
+  }
+  engine->cancel_receive(ids[0]);
+  engine->cancel_receive(ids[1]);
+  engine->receive_piped(ids[kLast], *pipe, 1000);
+  engine->send_piped(ids[kLast], *pipe, kBytes, false);
+  for (int i = 0; i < 20; ++i) collect(*engine);
+  EXPECT_EQ(last.received, std::vector<int>{-ENOBUFS});
+  EXPECT_EQ(last.sent, std::vector<int>{-ENOBUFS});
+  EXPECT_EQ(pipe->bytes(), kBytes);
+  EXPECT_FALSE(pipe->begun());
+
+  refuses = false;
+  uint32_t left = kBytes;
+  while (left > 0 && !testing::Test::HasFailure()) {
+    engine->send_piped(ids[kLast], *pipe, left, false);
+    for (last.sent.clear(); last.sent.empty();) collect(*engine);
+    ASSERT_GT(last.sent.front(), 0);
+    left -= uint32_t(last.sent.front());
+  }
+  std::vector<char> got(kBytes);
+  EXPECT_EQ(::recv(peers[kLast], got.data(), kBytes, MSG_WAITALL), ssize_t(kBytes));
+  EXPECT_EQ(got, bytes);
+  for (const StreamId id : ids) engine->close(id, true);
+  while (!std::all_of(results.begin(), results.end(), [](const Results& of) { return of.closed; })) collect(*engine);
+  pipe->give_back();
+  for (const int fd : peers) ::close(fd);
 }
 
 }  // namespace
