@@ -45,10 +45,10 @@ struct SockConfig {
   int keepalive_idle = 30;   ///< TCP-level: s, s, probes; idle 0 = off
   int keepalive_interval = 5;
   int keepalive_count = 5;
-  bool enable_csum = false;     ///< effective on v2 connections only (§3.4)
-  bool splice = true;           ///< payloads that are forwarded may stay in the kernel
-  uint32_t zc_min_payload = 0;  ///< payloads from here on carry a zero-copy cookie; 0: none does
-  int tos = -1;                 ///< for NIs that say -1; -1 = unset
+  bool enable_csum = false;          ///< effective on v2 connections only (§3.4)
+  bool splice = true;                ///< payloads that are forwarded may stay in the kernel
+  uint32_t zc_min_payload = 262144;  ///< payloads from here on are lent to the transport, with a cookie; 0: none is
+  int tos = -1;                      ///< for NIs that say -1; -1 = unset
 
   // ulnet's own.
   bool unprivileged_ports = false;  ///< dial from any port and trust the HELLO of peers that do so: ulnet peers only
@@ -68,13 +68,19 @@ struct SockConfig {
 inline constexpr Duration kKeepaliveGapMin = 10s;    ///< between two keepalives of one set (§5)
 inline constexpr uint32_t kRecvBufferBytes = 32768;  ///< of a connection
 inline constexpr uint32_t kPipedBytesMin = 65536;    ///< less of a payload is not worth a pipe
-inline constexpr uint32_t kReadRoomMin = 2048;       ///< less room in the buffer is not worth a read
-inline constexpr uint32_t kReadBackMin = 8192;       ///< the same of a part that taken messages have left
-inline constexpr uint32_t kBatchMessages = 16;       ///< messages begun on one connection
-inline constexpr uint32_t kSendBytesMax = 524288;    ///< payload of one send, whose completion may wait for all of it
-inline constexpr uint32_t kCopiedBytes = 4096;       ///< Lnd::copied_bytes() at most
-inline constexpr Duration kLookAwayMax = 1ms;        ///< a poll that is due longer looks at the sockets
-inline constexpr uint32_t kAcksQueuedMax = 128;      ///< zero-copy NOOPs waiting on one connection
+inline constexpr uint32_t kLentSegmentMin = 4096;    ///< payloads are copied if their segments have less on average
+/// A socket that gets bytes faster than it may send them sends from several CPUs. On a veth pair, packets then overtake
+/// each other, and TCP takes some for lost. That costs far more than copies.
+inline constexpr uint32_t kLentLossesOneIn = 256;
+inline constexpr uint32_t kLentLossesMin = 65536;  ///< fewer bytes in one look are not judged
+inline constexpr Duration kNoLendingFor = 60s;
+inline constexpr uint32_t kReadRoomMin = 2048;     ///< less room in the buffer is not worth a read
+inline constexpr uint32_t kReadBackMin = 8192;     ///< the same of a part that taken messages have left
+inline constexpr uint32_t kBatchMessages = 16;     ///< messages begun on one connection
+inline constexpr uint32_t kSendBytesMax = 524288;  ///< payload of one send, whose completion may wait for all of it
+inline constexpr uint32_t kCopiedBytes = 4096;     ///< Lnd::copied_bytes() at most
+inline constexpr Duration kLookAwayMax = 1ms;      ///< a poll that is due longer looks at the sockets
+inline constexpr uint32_t kAcksQueuedMax = 128;    ///< zero-copy NOOPs waiting on one connection
 inline constexpr uint32_t kConnsPerPeerMax = 127;
 inline constexpr unsigned kEventBurst = 64;
 

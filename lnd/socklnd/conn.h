@@ -34,7 +34,7 @@ enum class TxPlace : uint8_t {
   kWaiting,  ///< in ConnSet::waiting: no suitable connection
   kQueued,   ///< in ConnTx::queue: no byte has been handed over
   kBegun,    ///< in ConnTx::ring: (partly) with the transport
-  kZcWait    ///< in ConnSet::zc_wait: sent, the peer's zero-copy ack is missing
+  kZcWait    ///< in ConnSet::zc_wait: sent by a connection that is up, the peer's zero-copy ack is missing
 };
 
 /// The view that socklnd has of Tx::lnd.
@@ -42,12 +42,15 @@ class TxState {
  public:
   explicit TxState(Tx& tx) : tx_(tx) {}
   void place(TxPlace where, void* holder) {
-    tx_.lnd[0] = uint64_t(where);
+    tx_.lnd[0] = (tx_.lnd[0] & kLends) | uint64_t(where);
     tx_.lnd[1] = reinterpret_cast<uint64_t>(holder);
   }
   [[nodiscard]] TxPlace place() const { return TxPlace(tx_.lnd[0] & 0xFF); }
   [[nodiscard]] Conn* conn() const { return reinterpret_cast<Conn*>(tx_.lnd[1]); }
   [[nodiscard]] ConnSet* set() const { return reinterpret_cast<ConnSet*>(tx_.lnd[1]); }
+  /// The transport may read the payload in its memory, until the cookie is acknowledged.
+  [[nodiscard]] bool lends() const { return (tx_.lnd[0] & kLends) != 0; }
+  void lend() { tx_.lnd[0] |= kLends; }
   /// 0: the message has none.
   [[nodiscard]] uint64_t cookie() const { return tx_.lnd[2]; }
   void cookie(uint64_t value) { tx_.lnd[2] = value; }
@@ -58,6 +61,7 @@ class TxState {
   void expires(Instant at) { tx_.lnd[3] = uint64_t(at.time_since_epoch().count()); }
 
  private:
+  static constexpr uint64_t kLends = 0x100;                    ///< of lnd[0]
   static constexpr uint64_t kAcknowledged = kKeepaliveCookie;  ///< no message has this cookie
   static_assert(kAcknowledged != 0 && kAcknowledged < kFirstZcCookie);
   Tx& tx_;
@@ -127,8 +131,13 @@ struct ConnTx {
   Instant progress_at = kNever;
   Instant stalled_since = kNever;  ///< the look before progress_at: a stall may be as old
   Instant looked_at = kNever;
-  bool resends_soon = false;  ///< StreamEngine::resend_within() is in force
-  uint64_t last_used = 0;     ///< ConnSet::use_sequence when it was last chosen
+  bool failed_lends = false;    ///< closing: memory of the message whose send failed is lent
+  bool lent = false;            ///< memory was lent since the last look at losses
+  uint64_t judged_sent = 0;     ///< sent_bytes as of that look
+  uint64_t judged_lost = 0;     ///< StreamEngine::resent_bytes() as of that look
+  Instant lends_from = kNever;  ///< until then, payloads are copied
+  bool resends_soon = false;    ///< StreamEngine::resend_within() is in force
+  uint64_t last_used = 0;       ///< ConnSet::use_sequence when it was last chosen
 };
 
 enum class ConnPhase : uint8_t { kNew, kUp, kClosing, kClosed };
@@ -140,8 +149,10 @@ struct Conn : Timer, Linked<SiblingTag>, Linked<DirtyTag>, Linked<ReadyTag> {
   uint32_t version = kVersion3;
   bool flip = false;
   bool rewrite_source = false;  ///< USERFLAG peer: headers say what we say (docs/wire/socklnd.md §4)
+  bool on_wire = false;         ///< packets cross hardware (SockDevices::on_wire())
 
   ConnPhase phase = ConnPhase::kNew;
+  bool reset = false;              ///< closing: at once, without the bytes that the peer's machine has not taken
   bool ended = false;              ///< closing: what the engine and the core do not hold has been completed
   int error = 0;                   ///< why it was closed: negative errno
   Owed closed, dead;               ///< ConnClosedMsg, ConnDeadMsg

@@ -83,7 +83,11 @@ void payload_begin(SockWorker& worker, Conn& conn) {
   rx.csum = rx.decoder.csum();
   rx.slot_busy = true;
   rx.after_pipe = false;
-  rx.may_pipe = rx.slot->may_pipe && worker.config.splice && rx.discard_bytes == 0 && rx.decoder.frame().csum == 0;
+  const FrameHeader& frame = rx.decoder.frame();
+  // A payload with a cookie is acknowledged when it has come. If its sender is on this machine, the pages in the pipe
+  // may be the sender's, and change from then on.
+  const bool stays = frame.cookie0 == 0 || conn.on_wire;
+  rx.may_pipe = rx.slot->may_pipe && worker.config.splice && rx.discard_bytes == 0 && frame.csum == 0 && stays;
   rx.state = RxState::kPayload;
 }
 

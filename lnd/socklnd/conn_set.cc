@@ -47,7 +47,9 @@ void retire_conn(SockWorker& worker, Conn& conn, int error, Closing how) {
   worker.core.to_control(conn.closed, ConnClosedMsg{set.id, &conn, error});
   // Bytes that were sent before an orderly end have the time that the transport gives them.
   if (conn.tx.resends_soon) worker.engine.resend_within(conn.stream, Duration{0}, Duration{0});
-  worker.engine.close(conn.stream, how == Closing::kAbort);
+  // Messages whose memory is lent end now, and then it may change: no byte of it must go out.
+  conn.reset = how == Closing::kAbort || conn_tx_lends(conn);
+  worker.engine.close(conn.stream, conn.reset);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Send side of a connection. `ring` holds the messages that were begun, in order; only the first of them can be partly
 // sent. A send takes pieces from the ring's front and pulls further messages from the queue while pieces are left. The
-// part of a payload that lies in a pipe has sends of its own.
+// part of a payload that lies in a pipe, or that is lent to the transport, has sends of its own.
 #include "lnd/socklnd/conn_tx.h"
 
 #include <algorithm>
@@ -27,16 +27,29 @@ uint64_t message_bytes(const Conn& conn, const Tx& tx) {
   return frame_header_bytes(conn.version) + lnet_header_bytes(conn.version) + tx.payload.length;
 }
 
-/// The part of a payload that lies in a pipe: from `begin` to `end`, both 0 if there is none.
-struct PipedPart {
-  explicit PipedPart(const Tx& tx) : pipe(static_cast<StreamPipe*>(tx.piped)) {
-    if (pipe == nullptr) return;
-    begin = pipe->place;
-    end = begin + pipe->bytes();
+/// The part of a payload that has sends of its own: in a pipe, or lent. From `begin` to `end`, both 0 if there is none.
+struct PartApart {
+  explicit PartApart(Tx& tx) : pipe(static_cast<StreamPipe*>(tx.piped)) {
+    if (pipe != nullptr) {
+      begin = pipe->place;
+      end = begin + pipe->bytes();
+    } else if (TxState(tx).lends()) {
+      end = tx.payload.length;
+    }
   }
   StreamPipe* pipe;
   uint32_t begin = 0, end = 0;
 };
+
+/// May the payload be sent from its memory? That needs an acknowledgement of the peer. A router on this machine may
+/// acknowledge pages that it has yet to send. Small payloads, and those in small segments, are cheaper to copy.
+bool may_lend(const SockWorker& worker, const Conn& conn, const Tx& message) {
+  const uint32_t least = worker.config.zc_min_payload;
+  const Payload& payload = message.payload;
+  return least > 0 && payload.length >= least && payload.length / kLentSegmentMin >= payload.segment_count &&
+         message.piped == nullptr && conn.version != kVersion1 && !conn.set->zc_book.full() &&
+         (conn.on_wire || message.header.dest_nid == message.next_hop) && worker.now >= conn.tx.lends_from;
+}
 
 void store_csum(OutEntry& entry, FrameHeader frame) {
   uint32_t csum = frame_csum_start({entry.prefix.data(), entry.prefix_bytes});
@@ -80,11 +93,10 @@ bool load_message(SockWorker& worker, Conn& conn) {
   }
   OutEntry& entry = entry_at(tx, tx.ring_count);
   FrameHeader frame;
-  ZcBook& book = conn.set->zc_book;
-  const uint32_t least = worker.config.zc_min_payload;
-  if (least > 0 && message.payload.length >= least && conn.version != kVersion1 && !book.full()) {
-    frame.cookie0 = book.add(message);
+  if (may_lend(worker, conn, message)) {
+    frame.cookie0 = conn.set->zc_book.add(message);
     TxState(message).cookie(frame.cookie0);
+    TxState(message).lend();
   }
   TxState(message).place(TxPlace::kBegun, &conn);
   entry.tx = &message;
@@ -116,9 +128,10 @@ void message_sent(SockWorker& worker, Conn& conn, Tx& message) {
   TxState state(message);
   const bool up = conn.phase == ConnPhase::kUp;
   const bool plain = state.cookie() == 0;
-  if (state.acknowledged() || (plain && (up || sent_before_end(conn.error)))) return worker.finish(message, {});
+  if (state.acknowledged() || (plain && (up || sent_before_end(conn.error, conn.reset))))
+    return worker.finish(message, {});
   if (!up) return worker.finish(message, unacknowledged_failure(conn.error == 0 ? -ECONNRESET : conn.error));
-  state.place(TxPlace::kZcWait, conn.set);
+  state.place(TxPlace::kZcWait, &conn);
   state.expires(worker.now + conn.set->timeout);
   conn.set->zc_wait.push_back(message);
   set_watch(worker, *conn.set);
@@ -169,19 +182,31 @@ void send_begins(const SockWorker& worker, ConnTx& tx) {
   tx.sending = true;
 }
 
-/// Sends from the pipe of the first message, if the next byte lies there. False: it does not.
-bool start_piped(SockWorker& worker, Conn& conn) {
+/// Hands over the next bytes of the first message, if they have sends of their own. False: they have not.
+bool start_apart(SockWorker& worker, Conn& conn) {
   ConnTx& tx = conn.tx;
   if (tx.ring_count == 0) return false;
   const OutEntry& front = entry_at(tx, 0);
-  if (front.tx == nullptr || front.tx->piped == nullptr || tx.front_sent < front.prefix_bytes) return false;
-  const PipedPart part(*front.tx);
+  if (front.tx == nullptr || tx.front_sent < front.prefix_bytes) return false;
+  const PartApart part(*front.tx);
   const uint32_t at = tx.front_sent - front.prefix_bytes;
   if (at < part.begin || at >= part.end) return false;
-  const uint32_t bytes = std::min(part.end - at, kSendBytesMax);
+  uint32_t bytes = std::min(part.end - at, kSendBytesMax);
+  std::array<iovec, kStreamPieces> pieces;
+  unsigned count = 0;
+  if (part.pipe == nullptr) {
+    count = tx.front_cursor.pieces(pieces, bytes);
+    bytes = 0;
+    for (unsigned i = 0; i < count; ++i) bytes += uint32_t(pieces[i].iov_len);
+  }
   send_begins(worker, tx);
   const bool more = at + bytes < front.tx->payload.length || tx.ring_count > 1 || !tx.queue.empty();
-  worker.engine.send_piped(conn.stream, *part.pipe, bytes, more);
+  if (part.pipe != nullptr) {
+    worker.engine.send_piped(conn.stream, *part.pipe, bytes, more);
+  } else {
+    tx.lent = true;
+    worker.engine.send_lent(conn.stream, {pieces.data(), count}, more);
+  }
   conn_watch(worker, conn);
   return true;
 }
@@ -219,7 +244,7 @@ bool conn_tx_ack(SockWorker& worker, Conn& conn, uint64_t cookie) {
 void conn_tx_start(SockWorker& worker, Conn& conn) {
   ConnTx& tx = conn.tx;
   if (conn.phase != ConnPhase::kUp || tx.sending) return;
-  if (start_piped(worker, conn)) return;
+  if (start_apart(worker, conn)) return;
   std::array<iovec, kStreamPieces> pieces;
   unsigned count = 0;
   uint32_t room = kSendBytesMax;
@@ -234,10 +259,10 @@ void conn_tx_start(SockWorker& worker, Conn& conn) {
     if (entry.tx == nullptr) continue;
     const PayloadCursor cursor = next == 0 ? tx.front_cursor : PayloadCursor(entry.tx->payload);
     const unsigned first = count;
-    const PipedPart part(*entry.tx);
+    const PartApart part(*entry.tx);
     const uint32_t at = entry.tx->payload.length - cursor.left();
-    const uint32_t in_memory = at < part.end ? part.begin - std::min(at, part.begin) : UINT32_MAX;
-    count += cursor.pieces(std::span(pieces).subspan(count), std::min(room, in_memory));
+    const uint32_t in_pieces = at < part.end ? part.begin - std::min(at, part.begin) : UINT32_MAX;
+    count += cursor.pieces(std::span(pieces).subspan(count), std::min(room, in_pieces));
     uint32_t described = 0;
     for (unsigned p = first; p < count; ++p) described += uint32_t(pieces[p].iov_len);
     whole = described == cursor.left();
@@ -260,12 +285,12 @@ void conn_tx_sent(SockWorker& worker, Conn& conn, int result) {
     return;
   }
   const int error = result == 0 ? -EIO : result;
-  // The message whose write failed reports it; the others end with their connection.
-  if (Tx* failed = tx.ring_count > 0 ? pop_front(tx) : nullptr) {
-    if (TxState(*failed).cookie() != 0) conn.set->zc_book.take(TxState(*failed).cookie());
-    message_cut_off(worker, *failed, write_failure(error));
-  }
-  if (conn.phase == ConnPhase::kUp) set_close(worker, *conn.set, error, Closing::kOrderly);
+  // The message whose write failed reports it; the others end with their connection. The connection ends first, because
+  // its socket may still read the memory of that message.
+  tx.failed_lends = conn_tx_lends(conn);
+  Tx* failed = tx.ring_count > 0 ? pop_front(tx) : nullptr;
+  set_close(worker, *conn.set, error, Closing::kOrderly);
+  if (failed != nullptr) message_cut_off(worker, *failed, write_failure(error));
 }
 
 void conn_tx_unqueue(Conn& conn, Tx& tx) {
@@ -280,6 +305,27 @@ void conn_tx_close(SockWorker& worker, Conn& conn) {
   if (tx.sending) return;  // conn_tx_sent() gets the true count and completes the rest
   while (tx.ring_count > 0)
     if (Tx* message = pop_front(tx)) message_cut_off(worker, *message, how);
+}
+
+bool conn_tx_lends(const Conn& conn) {
+  const ConnTx& tx = conn.tx;
+  const OutEntry& front = tx.ring[tx.ring_head];
+  const bool begun = tx.ring_count > 0 && front.tx != nullptr && TxState(*front.tx).lends() &&
+                     tx.front_sent >= front.prefix_bytes && (tx.sending || tx.front_sent > front.prefix_bytes);
+  if (begun || tx.failed_lends) return true;
+  List<Tx, TxTag>& waits = conn.set->zc_wait;
+  for (Tx* message = waits.front(); message != nullptr; message = waits.after(*message))
+    if (TxState(*message).lends() && TxState(*message).conn() == &conn) return true;
+  return false;
+}
+
+void conn_tx_losses(SockWorker& worker, Conn& conn) {
+  ConnTx& tx = conn.tx;
+  const uint64_t lost = worker.engine.resent_bytes(conn.stream);
+  const uint64_t newly_sent = tx.sent_bytes - std::exchange(tx.judged_sent, tx.sent_bytes);
+  const uint64_t newly_lost = lost - std::min(lost, std::exchange(tx.judged_lost, lost));
+  const uint64_t allowed = std::max<uint64_t>(kLentLossesMin, newly_sent / kLentLossesOneIn);
+  if (std::exchange(tx.lent, false) && newly_lost > allowed) tx.lends_from = worker.now + kNoLendingFor;
 }
 
 bool conn_tx_progress(SockWorker& worker, Conn& conn) {

@@ -23,6 +23,10 @@ void conn_tx_unqueue(Conn& conn, Tx& tx);
 /// handed over whole ends well, if it has no cookie and sent_before_end() allows that, else as unacknowledged_failure()
 /// says. A message handed over in part or not at all ends as queue_failure() says.
 void conn_tx_close(SockWorker& worker, Conn& conn);
+/// The transport may still read the memory of a message that this connection has sent, in whole or in part.
+[[nodiscard]] bool conn_tx_lends(const Conn& conn);
+/// Looks how many packets were sent again since the last look. If there are many, payloads are copied for a while.
+void conn_tx_losses(SockWorker& worker, Conn& conn);
 /// Looks whether the peer's machine has taken something; true while bytes are on their way.
 bool conn_tx_progress(SockWorker& worker, Conn& conn);
 

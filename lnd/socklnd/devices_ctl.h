@@ -25,6 +25,12 @@ class SockDevices {
     (void)ni;
     return {};
   }
+  /// Whether the NI's packets cross hardware. If not, a peer may be on this machine, and gets the pages that are sent
+  /// instead of a copy.
+  [[nodiscard]] virtual bool on_wire(const NiParams& ni) {
+    (void)ni;
+    return false;
+  }
   /// The interface that a connection between this NI and `remote` must be bound to, because other interfaces of this
   /// machine are in the same subnet. The result is "" if there are no others, or if settings of the kernel would break
   /// the connection. The kernel then finds the way.

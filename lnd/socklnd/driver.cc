@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "lnd/net/kernel/hardware_ctl.h"
 #include "lnd/net/kernel/link_events.h"
 #include "lnd/net/kernel/link_speed_ctl.h"
 #include "lnd/net/kernel/subnet_ctl.h"
@@ -59,6 +60,7 @@ class SockDriver final : public Driver, private SockDevices {
   LinkSpeed speed(const NiParams& ni) override {
     return ni.interface.empty() ? LinkSpeed{} : link_speed_of(ni.interface);
   }
+  bool on_wire(const NiParams& ni) override { return is_hardware(ni.interface); }
   std::string hold_to(const NiParams& ni, const IpAddress& remote) override {
     const Nid far = nid_of(ni.nid.net(), remote);
     const auto addresses = subnet_addresses();

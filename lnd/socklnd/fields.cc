@@ -151,9 +151,8 @@ constexpr SettingRow<SockConfig> kSettings[] = {
      .at = kAt<&SockConfig::splice>},
     {.path = "ulnet.socklnd.zc_min_payload",
      .type = kInteger,
-     .text = "A payload of this size or larger requests a zero-copy acknowledgement, "
-             "and its send ends with that acknowledgement; 0 = never. "
-             "Sending does not become cheaper: ulnet copies every payload.",
+     .text = "Payloads of this size or larger are sent without a copy, "
+             "and such a send ends when the peer has the payload; 0 = never.",
      .min = 0,
      .max = 1 << 30,
      .unit = "bytes",

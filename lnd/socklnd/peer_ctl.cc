@@ -107,6 +107,8 @@ Conn* conn_make(SockControl& control, SetCtl& set, ConnType type, const Endpoint
   conn->version = hello.version;
   conn->flip = hello.flip;
   conn->rewrite_source = rewrite_source;
+  const NiCtl* ni = control.find_ni(set.ni);
+  conn->on_wire = ni != nullptr && control.devices != nullptr && control.devices->on_wire(ni->params);
   set.live[conn] = {type, remote.address};
   ++control.slots_of(set).used;
   ++set.counts[size_t(type)];

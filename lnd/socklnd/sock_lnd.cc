@@ -79,7 +79,7 @@ void SockLnd::cancel(Tx& tx, bool force, Instant now) {
       if (force && state.conn()->phase == ConnPhase::kUp) set_close(w, *state.conn()->set, closed, Closing::kAbort);
       return;
     case TxPlace::kZcWait:
-      if (force) set_close(w, *state.set(), closed, Closing::kAbort);
+      if (force) set_close(w, *state.conn()->set, closed, Closing::kAbort);
       return;
   }
   w.finish(tx, expired ? Completion{-ETIMEDOUT, LndStatus::kNetworkTimeout} : Completion{-ECANCELED, LndStatus::kOk});

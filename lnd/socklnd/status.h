@@ -25,8 +25,9 @@ namespace ulnet::socklnd {
 
 /// Does what TCP took count as sent, if the connection ended with `error` before the engine reported these bytes? Yes
 /// if the peer has ended it, or if we have without a reset. After a time-out, or a reset of ours, they may be lost.
-[[nodiscard]] constexpr bool sent_before_end(int error) {
-  return error == 0 || error == -ECONNRESET || error == -EPIPE || error == -ESHUTDOWN || error == -ESTALE;
+[[nodiscard]] constexpr bool sent_before_end(int error, bool reset) {
+  const bool peer_ended = error == 0 || error == -ECONNRESET || error == -EPIPE;
+  return peer_ended || (!reset && (error == -ESHUTDOWN || error == -ESTALE));
 }
 
 /// A message that was handed over whole when its connection ended, and does not count as sent: it has a cookie, or see

@@ -73,6 +73,9 @@ class StreamEngine {
   /// An engine may keep the send until all of it has gone: give no more than may be reported late. `more` hints that
   /// another send follows at once.
   virtual void send(StreamId id, std::span<const iovec> pieces, bool more) = 0;
+  /// Sends, as send() does. The transport may read the memory later, instead of copying. So nobody changes it until the
+  /// peer says that it has the bytes, or until close() with a reset.
+  virtual void send_lent(StreamId id, std::span<const iovec> pieces, bool more) { send(id, pieces, more); }
   /// An empty pipe; null if the engine has none, or none left.
   [[nodiscard]] virtual StreamPipe* pipe_take() { return nullptr; }
   /// Moves what comes into the pipe, at least one byte and at most `most`. As a receive, but for one more result:
@@ -84,9 +87,15 @@ class StreamEngine {
   virtual void send_piped(StreamId id, StreamPipe& pipe, uint32_t bytes, bool more) {
     (void)id, (void)pipe, (void)bytes, (void)more;
   }
-  /// Closes. `abort`: reset, bytes that the peer's machine has not taken are lost; else an orderly end, which delivers
-  /// what the transport has. A receive and a send under way come back before kClosed, as described at StreamEvent.
+  /// Closes. `abort`: reset at once, bytes that the peer's machine has not taken are lost, and the transport reads no
+  /// lent memory after this call. Else an orderly end, which delivers what the transport has. A receive and a send
+  /// under way come back before kClosed, as described at StreamEvent.
   virtual void close(StreamId id, bool abort) = 0;
+  /// About how many bytes the transport has sent again, ever; 0 if that is not known.
+  [[nodiscard]] virtual uint64_t resent_bytes(StreamId id) {
+    (void)id;
+    return 0;
+  }
   /// Bytes handed to the transport and not yet taken by the peer's machine, as far as known (0 if not).
   [[nodiscard]] virtual uint32_t unsent_bytes(StreamId id) = 0;
   /// The transport sends unacknowledged bytes again after ever longer times, for TCP up to two minutes. From now on it

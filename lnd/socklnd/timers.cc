@@ -32,6 +32,7 @@ void conn_fire(SockWorker& worker, Conn& conn) {
   ConnSet& set = *conn.set;
   const bool receiving = conn_rx_in_progress(conn);
   const bool sending = conn_tx_progress(worker, conn);
+  conn_tx_losses(worker, conn);
   const bool rx_late = receiving && worker.now - conn.rx.last_byte >= set.timeout;
   const bool tx_late = sending && worker.now - conn.tx.progress_at >= set.timeout;
   if (rx_late || tx_late) return set_close(worker, set, -ETIMEDOUT, Closing::kOrderly);

@@ -36,6 +36,33 @@ size_t ByteQueue::pop(std::byte* to, size_t count) {
   return count;
 }
 
+void SendQueue::push(const std::byte* from, size_t count, bool lent) {
+  const uint64_t begin = popped_ + size();
+  if (!lent) return bytes_.push(from, count);
+  const std::vector<std::byte> unread(count, std::byte{0xCC});
+  bytes_.push(unread.data(), count);
+  lent_.push_back({begin, begin + count, from});
+}
+
+void SendQueue::pop(std::byte* to, size_t count) {
+  count = bytes_.pop(to, count);
+  for (size_t at = 0; at < count && !lent_.empty();) {
+    const Lent& lent = lent_.front();
+    at = std::max(at, size_t(lent.begin - std::min(lent.begin, popped_)));
+    const size_t end = size_t(std::min<uint64_t>(lent.end - popped_, count));
+    if (at < end) std::copy_n(lent.memory + (popped_ + at - lent.begin), end - at, to + at);
+    at = end;
+    if (lent.end <= popped_ + count) lent_.pop_front();
+  }
+  popped_ += count;
+}
+
+void SendQueue::clear() {
+  popped_ += size();
+  bytes_.clear();
+  lent_.clear();
+}
+
 SimTcp::~SimTcp() = default;
 
 std::unique_ptr<NetIo> SimTcp::net_io(std::vector<IpAddress> addresses) {
@@ -341,11 +368,12 @@ size_t SimTcp::read(Socket& socket, std::byte* to, size_t count) {
   return got;
 }
 
-size_t SimTcp::write(Socket& socket, const std::byte* from, size_t count) {
+size_t SimTcp::write(Socket& socket, const std::byte* from, size_t count, bool lent) {
   const size_t used = socket.send.size() + socket.in_flight;
   const size_t room = socket.send_capacity > used ? socket.send_capacity - used : 0;
   count = std::min(count, room);
-  socket.send.push(from, count);
+  socket.send.push(from, count, lent);
+  if (lent) lent_bytes += count;
   if (socket.trace != nullptr) {
     auto& sent = socket.trace->sent[socket.dialler ? 0 : 1];
     sent.insert(sent.end(), from, from + count);

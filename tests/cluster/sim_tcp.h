@@ -67,6 +67,24 @@ class ByteQueue {
   size_t head_ = 0;
 };
 
+/// Bytes that wait to be sent. Lent ones are read from their memory when they leave, as a NIC does.
+class SendQueue {
+ public:
+  [[nodiscard]] size_t size() const { return bytes_.size(); }
+  void push(const std::byte* from, size_t count, bool lent);
+  void pop(std::byte* to, size_t count);
+  void clear();
+
+ private:
+  struct Lent {
+    uint64_t begin, end;  ///< bytes of the queue, counted from its first one ever
+    const std::byte* memory;
+  };
+  ByteQueue bytes_;
+  std::deque<Lent> lent_;
+  uint64_t popped_ = 0;
+};
+
 /// Bytes and events of one connection (kept when SimTcp::record is set).
 struct SimConnection {
   Endpoint dialler, passive;
@@ -120,6 +138,12 @@ class SimTcp {
     unsigned out = 0, taken = 0, full = 0;
   };
   Pipes pipes;
+  bool pipes_refused = true;            ///< now and then, no engine has one
+  uint64_t lent_bytes = 0;              ///< that all engines have been lent
+  unsigned lent_sends_left = UINT_MAX;  ///< before one is refused with ENOBUFS
+
+  /// How many bytes each engine says that it has sent again.
+  uint64_t resent_bytes = 0;
 
   /// errno with which a NetIo refuses to bind a socket to an interface; 0: it binds.
   int hold_error = 0;
@@ -148,7 +172,8 @@ class SimTcp {
     bool closed = false;  ///< by us: lives on until all is sent
     bool fin_queued = false, fin_sent = false, fin_received = false;
     int error = 0;
-    ByteQueue send, receive;
+    SendQueue send;
+    ByteQueue receive;
     size_t in_flight = 0;
     std::deque<Chunk> wire;  ///< from here to the peer
     bool delivery_pending = false;
@@ -190,7 +215,7 @@ class SimTcp {
   /// Something changed on the socket: its engine looks at it.
   void poke(Socket& socket);
   [[nodiscard]] size_t read(Socket& socket, std::byte* to, size_t count);
-  [[nodiscard]] size_t write(Socket& socket, const std::byte* from, size_t count);
+  [[nodiscard]] size_t write(Socket& socket, const std::byte* from, size_t count, bool lent = false);
   [[nodiscard]] size_t cut(size_t bytes);
 
   const SimTcpOptions options_;

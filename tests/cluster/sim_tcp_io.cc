@@ -224,12 +224,20 @@ void SimEngine::send(StreamId id, std::span<const iovec> pieces, bool) {
   stream.send.assign(pieces.begin(), pieces.end());
   stream.send_submitted = false;
   stream.send_all = tcp_.options_.random_segments && tcp_.rng_.one_in(2);
+  stream.send_lent = stream.send_refused = false;
   stream.sent = 0;
   submitted_.push_back(id.index);
 }
 
+/// Now and then copies.
+void SimEngine::send_lent(StreamId id, std::span<const iovec> pieces, bool more) {
+  send(id, pieces, more);
+  at(id).send_lent = !tcp_.rng_.one_in(8);
+  at(id).send_refused = tcp_.lent_sends_left-- == 0;
+}
+
 socklnd::StreamPipe* SimEngine::pipe_take() {
-  if (tcp_.options_.pipes == 0 || tcp_.rng_.one_in(4)) return nullptr;
+  if (tcp_.options_.pipes == 0 || (tcp_.pipes_refused && tcp_.rng_.one_in(4))) return nullptr;
   const auto free = std::find_if(pipes_.begin(), pipes_.end(), [](const auto& pipe) { return !pipe->taken; });
   SimPipe* pipe = free == pipes_.end() ? nullptr : free->get();
   if (pipe == nullptr) {
@@ -373,6 +381,7 @@ void SimEngine::try_send(uint32_t index) {
   if (socket == nullptr) return send_ended(index, -ECONNRESET);
   if (socket->error != 0) return send_ended(index, socket->error);
   if (stream.send_pipe != nullptr) return try_send_piped(index, *socket);
+  if (stream.send_refused) return send_ended(index, -ENOBUFS);
   size_t bytes = 0;
   for (const iovec& piece : stream.send) bytes += piece.iov_len;
   size_t left = stream.send_all ? bytes - stream.sent : tcp_.cut(bytes);
@@ -382,7 +391,8 @@ void SimEngine::try_send(uint32_t index) {
     skip -= before;
     const size_t want = std::min(left, piece.iov_len - before);
     if (want == 0 && left > 0) continue;
-    const size_t put = tcp_.write(*socket, static_cast<const std::byte*>(piece.iov_base) + before, want);
+    const size_t put =
+        tcp_.write(*socket, static_cast<const std::byte*>(piece.iov_base) + before, want, stream.send_lent);
     stream.sent += put;
     left -= put;
     if (put < want || left == 0) break;

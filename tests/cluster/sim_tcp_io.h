@@ -61,6 +61,8 @@ class SimEngine final : public StreamEngine {
   void receive(StreamId id, std::span<const iovec> pieces, uint32_t transfer) override;
   void cancel_receive(StreamId id) override;
   void send(StreamId id, std::span<const iovec> pieces, bool more) override;
+  void send_lent(StreamId id, std::span<const iovec> pieces, bool more) override;
+  [[nodiscard]] uint64_t resent_bytes(StreamId) override { return tcp_.resent_bytes; }
   [[nodiscard]] socklnd::StreamPipe* pipe_take() override;
   void receive_piped(StreamId id, socklnd::StreamPipe& pipe, uint32_t most) override;
   void receive_any(StreamId id) override;
@@ -92,8 +94,10 @@ class SimEngine final : public StreamEngine {
     [[nodiscard]] bool receives() const { return !receive.empty() || receive_pipe != nullptr; }
     [[nodiscard]] bool sends() const { return !send.empty() || send_pipe != nullptr; }
     bool receive_submitted = false, send_submitted = false;
-    bool send_all = false;  ///< kSent comes only after all bytes have gone, as with MSG_WAITALL in io_uring
-    size_t sent = 0;        ///< bytes of the send under way that have gone
+    bool send_lent = false;     ///< the socket reads the pieces when they leave
+    bool send_refused = false;  ///< the send fails
+    bool send_all = false;      ///< kSent comes only after all bytes have gone, as with MSG_WAITALL in io_uring
+    size_t sent = 0;            ///< bytes of the send under way that have gone
   };
   struct Pending {
     StreamEvent event;

@@ -82,6 +82,11 @@ class FakeCore final : public LndCore {
   uint64_t next_sequence_ = 1;
 };
 
+/// Devices whose packets cross hardware.
+struct WiredDevices final : socklnd::SockDevices {
+  [[nodiscard]] bool on_wire(const NiParams&) override { return true; }
+};
+
 struct SockNodeOptions {
   std::vector<std::string> nids = {"10.0.0.1@tcp"};
   unsigned workers = 1;

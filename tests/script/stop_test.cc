@@ -110,26 +110,5 @@ TEST(SockStop, nothing_arrives_twice) {
   EXPECT_GT(sums.lost, 20u);
 }
 
-// Goal: a message that the peer has acknowledged is done, although its send was not reported before the end.
-// Method: the peer acknowledges the first of several messages while the rest of the same send waits for room.
-TEST(SockStop, acknowledged_under_a_send_is_done) {
-  unsigned acknowledged = 0;
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
-    Stop t({.seed = seed, .bytes_per_second = 1'000'000, .send_buffer = 65536, .receive_buffer = 65536});
-    t.connect();
-    TestTx& first = t.us.put(kThem, 20'000);
-    TestTx& rest = t.us.put(kThem, 1'000'000);
-    ASSERT_TRUE(t.rig.run_until([&] { return t.them.received.size() == 3; }, 1s));
-    t.rig.run_for(1ms);
-    acknowledged += first.done == 0;
-    t.rig.tcp.reset_between(ip("10.0.0.1"), ip("10.0.0.2"));
-    ASSERT_TRUE(t.rig.run_until([&] { return t.us.unfinished() == 0; }, 10s));
-    EXPECT_EQ(first.how.error, 0) << seed;
-    EXPECT_TRUE(may_go_again(rest.how)) << "they cannot have it: " << rest.how.error;
-    EXPECT_TRUE(t.rig.shut_down());
-  }
-  EXPECT_GT(acknowledged, 5u) << "the case never came about";
-}
-
 }  // namespace
 }  // namespace ulnet::test

@@ -164,6 +164,7 @@ class StreamContract : public testing::TestWithParam<Case> {
 
   void open() {
     told = read_bytes = 0;
+    lent.clear();
     sending = receiving = closed = false;
     far_end = -EAGAIN;
     last_sent = last_received = INT32_MAX;
@@ -172,9 +173,10 @@ class StreamContract : public testing::TestWithParam<Case> {
     ASSERT_TRUE(attached.has_value());
     id = *attached;
   }
-  /// Sends the next `bytes` of the pattern, in pieces of random sizes.
+  /// Sends the next `bytes` of the pattern, in pieces of random sizes. With `lends`, their memory is lent.
   void send(size_t bytes) {
     ASSERT_FALSE(sending);
+    if (lends) lent.push_back(std::exchange(memory, {}));
     memory.resize(bytes);
     for (size_t i = 0; i < bytes; ++i) memory[i] = pattern(told + i);
     std::vector<iovec> pieces;
@@ -186,7 +188,10 @@ class StreamContract : public testing::TestWithParam<Case> {
     }
     sending = true;
     asked = bytes;
-    engine().send(id, pieces, rng.one_in(2));
+    if (lends)
+      engine().send_lent(id, pieces, rng.one_in(2));
+    else
+      engine().send(id, pieces, rng.one_in(2));
   }
   void receive() {
     const iovec piece{scrap.data(), scrap.size()};
@@ -211,7 +216,7 @@ class StreamContract : public testing::TestWithParam<Case> {
         ASSERT_NE(event.result, 0);
         ASSERT_LE(event.result, int64_t(asked));
         if (event.result > 0) told += uint64_t(event.result);
-        std::fill(memory.begin(), memory.end(), std::byte{0xEE});  // ours again
+        if (!lends) std::fill(memory.begin(), memory.end(), std::byte{0xEE});  // ours again
         return;
       case StreamEventKind::kReceived:
         ASSERT_TRUE(receiving) << "each receive comes back once";
@@ -260,16 +265,18 @@ class StreamContract : public testing::TestWithParam<Case> {
     if (!sending) send(kBig);
   }
 
-  std::unique_ptr<World> world;
   Rng rng{7};
   StreamId id;
+  bool lends = false;  ///< sends lend their memory: it stays as it is until the next open()
   std::vector<std::byte> memory;
+  std::deque<std::vector<std::byte>> lent;  ///< memory of earlier sends
   std::array<std::byte, 64> scrap{};
   size_t asked = 0;
   bool sending = false, receiving = false, closed = false;
   int last_sent = 0, last_received = 0, far_end = 0;
-  uint64_t told = 0;        ///< bytes that kSent reported
-  uint64_t read_bytes = 0;  ///< by the far end
+  uint64_t told = 0;             ///< bytes that kSent reported
+  uint64_t read_bytes = 0;       ///< by the far end
+  std::unique_ptr<World> world;  ///< ends first: its sockets may have lent memory
 };
 
 /// The name of a case.

@@ -48,6 +48,7 @@ struct Chaos {
       options.tunables.timeout = 5s;
       options.config.enable_csum = true;
       options.config.zc_min_payload = load.seed % 2 == 0 ? 16384 : 0;
+      options.devices = &devices;
       nodes.push_back(&rig.add(options));
       nodes.back()->trace_on = false;
       nodes.back()->on_header = [this](FakeCore& core, RxSlot& slot) { return header(core, slot); };
@@ -126,6 +127,7 @@ struct Chaos {
 
   const Load load;
   bool calm = false;  ///< true: the core cancels no Tx and holds no slot any longer
+  WiredDevices devices;
   SockRig rig;
   std::vector<SockNode*> nodes;
 };

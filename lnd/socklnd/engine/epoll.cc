@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "dataplane/base/check.h"
@@ -26,6 +27,7 @@ struct Direction {
   bool queued = false;         ///< in the FIFO of directions to try
   KernelPipe* pipe = nullptr;  ///< moves `bytes` there or from there; null: it uses the pieces
   uint32_t bytes = 0;
+  uint32_t moved = 0;  ///< bytes of a send from `pipe` that have gone
   uint32_t count = 0;
   iovec pieces[kStreamPieces];
 };
@@ -35,6 +37,7 @@ struct EpollStream {
   void* owner = nullptr;
   bool closing = false;
   bool more = false;
+  bool lent = false;  ///< the pipe of `tx` belongs to the engine, and goes back there when the send has ended
   Direction rx;
   Direction tx;
 };
@@ -91,7 +94,7 @@ class EpollEngine final : public StreamEngine {
   ~EpollEngine() override {
     streams_.for_each_out([](EpollStream& of) {
       if (of.fd < 0) return;
-      socket_reset_on_close(of.fd);
+      socket_reset(of.fd);
       ::close(of.fd);
     });
     if (epoll_fd_ >= 0) ::close(epoll_fd_);
@@ -106,7 +109,9 @@ class EpollEngine final : public StreamEngine {
   [[nodiscard]] StreamPipe* pipe_take() override { return pipes_.take(); }
   void receive_piped(StreamId id, StreamPipe& pipe, uint32_t most) override;
   void send_piped(StreamId id, StreamPipe& pipe, uint32_t bytes, bool more) override;
+  void send_lent(StreamId id, std::span<const iovec> pieces, bool more) override;
   void close(StreamId id, bool abort) override;
+  [[nodiscard]] uint64_t resent_bytes(StreamId id) override { return socket_resent_bytes(stream(id).fd); }
   [[nodiscard]] uint32_t unsent_bytes(StreamId id) override { return socket_unsent_bytes(stream(id).fd); }
   void resend_within(StreamId id, Duration stalled, Duration within) override {
     socket_resend_within(stream(id).fd, stalled, within);
@@ -144,7 +149,7 @@ Result<StreamId> EpollEngine::attach(StreamSource source, void* owner) {
   if (of == nullptr) return fail(ENOSPC, "all stream slots of this worker are in use");
   of->fd = int(source.number);
   of->owner = owner;
-  of->closing = of->more = false;
+  of->closing = of->more = of->lent = false;
   for (Direction* way : {&of->rx, &of->tx}) {
     ULNET_CHECK(!way->queued);
     way->busy = false;
@@ -176,6 +181,7 @@ void EpollEngine::begin_piped(EpollStream& of, Direction& way, StreamPipe& pipe,
   ULNET_CHECK(!way.busy && !of.closing && bytes > 0);
   way.pipe = &static_cast<KernelPipe&>(pipe);
   way.bytes = bytes;
+  way.moved = 0;
   way.busy = true;
   if (way.ready) enqueue(of, way);
 }
@@ -208,6 +214,16 @@ void EpollEngine::send_piped(StreamId id, StreamPipe& pipe, uint32_t bytes, bool
   begin_piped(of, of.tx, pipe, bytes);
 }
 
+void EpollEngine::send_lent(StreamId id, std::span<const iovec> pieces, bool more) {
+  EpollStream& of = stream(id);
+  ULNET_CHECK(!of.tx.busy && !of.closing && !pieces.empty() && pieces.size() <= kStreamPieces);
+  KernelPipe* pipe = pipes_.take_lent(pieces);
+  if (pipe == nullptr) return send(id, pieces, more);
+  of.lent = true;
+  of.more = more || pipe->bytes() < bytes_of(pieces);
+  begin_piped(of, of.tx, *pipe, pipe->bytes());
+}
+
 void EpollEngine::cancel_receive(StreamId id) {
   EpollStream& of = stream(id);
   if (of.rx.busy) finish(of, of.rx, -ECANCELED);
@@ -218,19 +234,22 @@ void EpollEngine::close(StreamId id, bool abort) {
   if (of.closing) return;
   of.closing = true;
   if (abort) {
-    socket_reset_on_close(of.fd);
+    socket_reset(of.fd);
   } else {
     socket_shutdown(of.fd);
   }
   ::close(of.fd);
   of.fd = -1;
   if (of.rx.busy) finish(of, of.rx, -ECANCELED);
-  if (of.tx.busy) finish(of, of.tx, -ECANCELED);  // none of it has gone: each attempt that sends something ends it
+  if (of.tx.busy) finish(of, of.tx, -ECANCELED);
   finished_.push({&of, StreamEventKind::kClosed, 0});
 }
 
+/// The operation comes back. If a part of a send from a pipe has gone, this part is the result.
 void EpollEngine::finish(EpollStream& of, Direction& way, int32_t result) {
   way.busy = false;
+  if (way.pipe != nullptr && way.moved > 0) result = int32_t(way.moved);
+  if (&way == &of.tx && std::exchange(of.lent, false)) std::exchange(way.pipe, nullptr)->give_back();
   finished_.push({&of, &way == &of.rx ? StreamEventKind::kReceived : StreamEventKind::kSent, result});
 }
 
@@ -238,7 +257,7 @@ void EpollEngine::finish(EpollStream& of, Direction& way, int32_t result) {
 int32_t try_once(EpollStream& of, Direction& way) {
   const bool receive = &way == &of.rx;
   if (way.pipe != nullptr)
-    return receive ? way.pipe->move_in(of.fd, way.bytes) : way.pipe->move_out(of.fd, way.bytes, of.more);
+    return receive ? way.pipe->move_in(of.fd, way.bytes) : way.pipe->move_out(of.fd, way.bytes - way.moved, of.more);
   msghdr head{};
   head.msg_iov = way.pieces;
   head.msg_iovlen = way.count;
@@ -251,7 +270,10 @@ int32_t try_once(EpollStream& of, Direction& way) {
 }
 
 void EpollEngine::attempt(EpollStream& of, Direction& way) {
-  const int32_t result = try_once(of, way);
+  int32_t result = try_once(of, way);
+  // A send from a pipe ends when all of it has gone: a lent rest would have to be lent again.
+  while (way.pipe != nullptr && &way == &of.tx && result > 0 && (way.moved += uint32_t(result)) < way.bytes)
+    result = try_once(of, way);
   if (result == -EAGAIN)
     way.ready = false;  // its next edge lies after this moment, so it cannot be missed
   else

@@ -107,6 +107,13 @@ int32_t KernelPipe::move_in(int socket, uint32_t most) {
   return full ? -ENOSPC : -error;
 }
 
+uint32_t KernelPipe::lend(std::span<const iovec> pieces) {
+  ULNET_CHECK(in_ == 0);
+  const ssize_t took = ::vmsplice(write_fd_, pieces.data(), pieces.size(), SPLICE_F_NONBLOCK);
+  if (took > 0) in_ = uint32_t(took);
+  return in_;
+}
+
 int32_t KernelPipe::move_out(int socket, uint32_t most, bool more) {
   ULNET_CHECK(most > 0 && most <= in_ - out_);
   const NoSigpipe guard;
@@ -130,7 +137,7 @@ KernelPipes::~KernelPipes() {
   for (KernelPipe& pipe : all_) pipe.close();
 }
 
-StreamPipe* KernelPipes::take() {
+KernelPipe* KernelPipes::take() {
   KernelPipe* pipe = free_.front();
   if (pipe == nullptr) return nullptr;
   if (pipe->read_fd_ < 0) {
@@ -145,6 +152,13 @@ StreamPipe* KernelPipes::take() {
   }
   free_.remove(*pipe);
   return pipe;
+}
+
+KernelPipe* KernelPipes::take_lent(std::span<const iovec> pieces) {
+  KernelPipe* pipe = take();
+  if (pipe == nullptr || pipe->lend(pieces) > 0) return pipe;
+  pipe->give_back();
+  return nullptr;
 }
 
 void KernelPipes::give(KernelPipe& pipe) {

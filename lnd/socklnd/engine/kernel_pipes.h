@@ -4,6 +4,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "dataplane/base/list.h"
 #include "lnd/socklnd/stream.h"
@@ -28,6 +29,9 @@ class KernelPipe final : public StreamPipe, public Linked<PipeTag> {
   /// Moves at most `most` bytes from the socket. Returns how many, or: 0 end of stream, EAGAIN nothing has come, ENOSPC
   /// the pipe is full, another negative errno. The socket must not block.
   [[nodiscard]] int32_t move_in(int socket, uint32_t most);
+  /// Puts the pages of the pieces in, as many as fit. Returns how many bytes; 0: the kernel refuses them. Until the
+  /// socket that they go to has sent them, it reads this memory. Requires an empty pipe.
+  [[nodiscard]] uint32_t lend(std::span<const iovec> pieces);
   /// Moves at most `most` bytes to the socket. Returns how many, or a negative errno, EAGAIN among them. Raises no
   /// SIGPIPE. The socket must not block. Requires that the pipe has the bytes.
   [[nodiscard]] int32_t move_out(int socket, uint32_t most, bool more);
@@ -48,7 +52,9 @@ class KernelPipes {
   KernelPipes(const KernelPipes&) = delete;
   KernelPipes& operator=(const KernelPipes&) = delete;
   /// An empty pipe. Null: all are in use, or the kernel refuses another.
-  [[nodiscard]] StreamPipe* take();
+  [[nodiscard]] KernelPipe* take();
+  /// A pipe with the first bytes of the pieces. Null: there is none, or the kernel refuses these pages.
+  [[nodiscard]] KernelPipe* take_lent(std::span<const iovec> pieces);
   void give(KernelPipe& pipe);
 
  private:
@@ -56,5 +62,11 @@ class KernelPipes {
   List<KernelPipe, PipeTag> free_;  ///< LIFO; pipes that are not open come last
   uint32_t no_open_ = 0;            ///< calls of take() that open no pipe, since the kernel has refused one
 };
+
+[[nodiscard]] inline size_t bytes_of(std::span<const iovec> pieces) {
+  size_t bytes = 0;
+  for (const iovec& piece : pieces) bytes += piece.iov_len;
+  return bytes;
+}
 
 }  // namespace ulnet::socklnd

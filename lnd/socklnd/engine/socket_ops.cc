@@ -9,9 +9,13 @@
 
 namespace ulnet::socklnd {
 
-void socket_reset_on_close(int fd) {
+// To connect to no address ends a TCP connection with a reset, and drops what it has not sent. Another process may have
+// the descriptor, too. Where that fails, close() does the same for the last descriptor.
+void socket_reset(int fd) {
   const linger now{1, 0};
   (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  const sockaddr nowhere{AF_UNSPEC, {}};
+  (void)connect(fd, &nowhere, sizeof nowhere);
 }
 
 void socket_shutdown(int fd) {
@@ -27,6 +31,13 @@ void socket_set_blocking(int fd, bool blocking) {
 uint32_t socket_unsent_bytes(int fd) {
   int bytes = 0;
   return fd >= 0 && ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? uint32_t(bytes) : 0;
+}
+
+uint64_t socket_resent_bytes(int fd) {
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return 0;
+  return uint64_t{info.tcpi_total_retrans} * info.tcpi_snd_mss;
 }
 
 // The kernel's time to the next attempt is at most what is left of the user timeout.

@@ -6,11 +6,13 @@
 
 namespace ulnet::socklnd {
 
-/// A later close() sends RST and drops what was not sent (SO_LINGER 0).
-void socket_reset_on_close(int fd);
+/// Sends RST at once, and drops what was not sent. Operations that wait on the socket end with an error.
+void socket_reset(int fd);
 /// Ends both directions in order: bytes sent before still go out, then FIN. Wakes operations that wait on the socket.
 void socket_shutdown(int fd);
 void socket_set_blocking(int fd, bool blocking);
+/// About how many bytes the kernel has sent again.
+[[nodiscard]] uint64_t socket_resent_bytes(int fd);
 /// Bytes that the peer's machine has not acknowledged.
 [[nodiscard]] uint32_t socket_unsent_bytes(int fd);
 /// StreamEngine::resend_within(). No effect while the kernel sends nothing again, for instance if the peer's window is

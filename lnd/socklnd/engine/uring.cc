@@ -58,7 +58,7 @@ UringEngine::~UringEngine() {
   if (event_fd_ >= 0) ::close(event_fd_);
   streams_.for_each_out([](UringStream& of) {
     if (of.fd < 0) return;
-    socket_reset_on_close(of.fd);
+    socket_reset(of.fd);
     ::close(of.fd);
   });
 }
@@ -161,7 +161,7 @@ Result<StreamId> UringEngine::attach(StreamSource source, void* owner) {
   if (of == nullptr) return fail(ENOSPC, "all stream slots of this worker are in use");
   of->fd = int(source.number);
   of->owner = owner;
-  of->receiving = of->sending = of->closing = of->dry = of->bulk = of->hot = false;
+  of->receiving = of->sending = of->closing = of->dry = of->bulk = of->hot = of->tx_lent = false;
   of->rx_pipe = of->tx_pipe = nullptr;
   of->readable_from = 1;
   of->cancels = 0;
@@ -325,14 +325,17 @@ unsigned UringEngine::run_owed(std::span<StreamEvent> out) {
     owed_head_ = uint32_t((owed_head_ + 1) % owed_.size());
     --owed_count_;
     const uint8_t owed = std::exchange(of.owed, uint8_t{0});
-    const auto ended = [&](UringOwed what, bool& under_way, StreamEventKind kind, int32_t result) {
+    const auto ended = [&](UringOwed what, StreamEventKind kind, int32_t result) {
       if ((owed & what) == 0) return;
       if (filled == out.size()) return owe(of, what, result);
-      under_way = false;
+      if (what == kOwedSend)
+        send_ended(of);
+      else
+        of.receiving = false;
       out[filled++] = {kind, of.closing && result < 0 ? -ECANCELED : result, of.owner};
     };
-    ended(kOwedReceive, of.receiving, StreamEventKind::kReceived, of.rx_result);
-    ended(kOwedSend, of.sending, StreamEventKind::kSent, of.tx_result);
+    ended(kOwedReceive, StreamEventKind::kReceived, of.rx_result);
+    ended(kOwedSend, StreamEventKind::kSent, of.tx_result);
     if ((owed & kOwedCancelReceive) != 0 && of.receiving) cancel(of, UringOp::kReceive);
     if ((owed & kOwedCancelSend) != 0 && of.sending) cancel(of, UringOp::kSend);
     closed_if_drained(of);
@@ -350,7 +353,7 @@ void UringEngine::close(StreamId id, bool abort) {
   if (of.closing) return;
   of.closing = true;
   if (abort) {
-    socket_reset_on_close(of.fd);
+    socket_reset(of.fd);
   } else {
     socket_shutdown(of.fd);
   }
@@ -382,7 +385,7 @@ bool UringEngine::complete(const io_uring_cqe& cqe, StreamEvent& event) {
       of.hot = of.sleeps == sleeps_;
       of.dry = (cqe.flags & IORING_CQE_F_SOCK_NONEMPTY) == 0;
       break;
-    case UringOp::kSend: of.sending = false; break;
+    case UringOp::kSend: send_ended(of); break;
     case UringOp::kCancel: --of.cancels; break;
   }
   event.kind = op == UringOp::kReceive ? StreamEventKind::kReceived : StreamEventKind::kSent;

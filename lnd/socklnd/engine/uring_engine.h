@@ -46,6 +46,7 @@ struct UringStream {
   uint32_t rx_most = 0;
   uint32_t tx_bytes = 0;
   bool tx_more = false;
+  bool tx_lent = false;  ///< `tx_pipe` belongs to the engine, and goes back there when the send has ended
   msghdr rx_head{};
   msghdr tx_head{};
   iovec rx_pieces[kStreamPieces];
@@ -73,7 +74,9 @@ class UringEngine final : public StreamEngine {
   void receive_piped(StreamId id, StreamPipe& pipe, uint32_t most) override;
   void receive_any(StreamId id) override;
   void send_piped(StreamId id, StreamPipe& pipe, uint32_t bytes, bool more) override;
+  void send_lent(StreamId id, std::span<const iovec> pieces, bool more) override;
   void close(StreamId id, bool abort) override;
+  [[nodiscard]] uint64_t resent_bytes(StreamId id) override { return socket_resent_bytes(stream(id).fd); }
   [[nodiscard]] uint32_t unsent_bytes(StreamId id) override { return socket_unsent_bytes(stream(id).fd); }
   void resend_within(StreamId id, Duration stalled, Duration within) override {
     socket_resend_within(stream(id).fd, stalled, within);
@@ -100,6 +103,8 @@ class UringEngine final : public StreamEngine {
   [[nodiscard]] bool await(UringStream& of, UringOp op);
   [[nodiscard]] int32_t move_in(UringStream& of);
   [[nodiscard]] int32_t move_out(UringStream& of);
+  void start_out(UringStream& of, KernelPipe& pipe, uint32_t bytes, bool more);
+  static void send_ended(UringStream& of);
   [[nodiscard]] int32_t piped_ready(UringStream& of, UringOp op, int32_t result);
   [[nodiscard]] unsigned take(unsigned source, std::span<StreamEvent> out);
   [[nodiscard]] unsigned take_completions(std::span<StreamEvent> out);

@@ -1,12 +1,14 @@
-// Payloads that go through a pipe, in the engine over io_uring. The ring never gets their bytes: its splice would run
-// on a thread of the kernel. The ring only waits until a socket is ready. A receive waits until much has come, because
-// each move costs system calls and acknowledgements. A send is tried at once.
+// Payloads that go through a pipe, in the engine over io_uring: forwarded ones, and those whose memory is lent. The
+// ring never gets their bytes: its splice would run on a thread of the kernel. The ring only waits until a socket is
+// ready. A receive waits until much has come, because each move costs system calls and acknowledgements. A send is
+// tried at once.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "dataplane/base/check.h"
 #include "lnd/socklnd/engine/uring_engine.h"
@@ -98,8 +100,27 @@ void UringEngine::receive_any(StreamId id) {
 void UringEngine::send_piped(StreamId id, StreamPipe& pipe, uint32_t bytes, bool more) {
   UringStream& of = stream(id);
   ULNET_CHECK(!of.sending && !of.closing && bytes > 0);
+  start_out(of, static_cast<KernelPipe&>(pipe), bytes, more);
+}
+
+void UringEngine::send_lent(StreamId id, std::span<const iovec> pieces, bool more) {
+  UringStream& of = stream(id);
+  ULNET_CHECK(!of.sending && !of.closing && !pieces.empty() && pieces.size() <= kStreamPieces);
+  KernelPipe* pipe = refused() ? nullptr : pipes_.take_lent(pieces);
+  if (pipe == nullptr) return send(id, pieces, more);
+  of.tx_lent = true;
+  start_out(of, *pipe, pipe->bytes(), more || pipe->bytes() < bytes_of(pieces));
+}
+
+void UringEngine::send_ended(UringStream& of) {
+  of.sending = false;
+  if (std::exchange(of.tx_lent, false)) std::exchange(of.tx_pipe, nullptr)->give_back();
+}
+
+/// Sends the next bytes of the pipe, at once as far as the socket takes them.
+void UringEngine::start_out(UringStream& of, KernelPipe& pipe, uint32_t bytes, bool more) {
   of.sending = true;
-  of.tx_pipe = &static_cast<KernelPipe&>(pipe);
+  of.tx_pipe = &pipe;
   of.tx_bytes = bytes;
   of.tx_more = more;
   of.sent = 0;

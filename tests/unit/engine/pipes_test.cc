@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <numeric>
 #include <thread>
 
 #include "lnd/socklnd/engine/kernel_pipes.h"
@@ -56,6 +57,88 @@ TEST_P(Pipes, a_peer_that_goes_raises_no_signal) {
     rig.expect(StreamEventKind::kClosed, a_owner);
     pipe->give_back();
   }
+}
+
+// Goal: lent memory is not copied. The engine says that it is sent while the peer on this machine has not read it, and
+// the peer reads what it then contains. Without a pipe, it is copied.
+TEST_P(Pipes, lent_memory_is_sent_without_a_copy) {
+  StreamPipe* first = rig.engine->pipe_take();
+  if (first == nullptr) GTEST_SKIP() << "the kernel refuses pipes here";
+  first->give_back();
+  for (const bool pipes : {true, false}) {
+    SCOPED_TRACE(pipes);
+    std::vector<StreamPipe*> taken;
+    for (StreamPipe* pipe = nullptr; !pipes && (pipe = rig.engine->pipe_take()) != nullptr;) taken.push_back(pipe);
+    const auto [a, b] = tcp_pair();
+    const StreamId id = rig.attach(a, a_owner);
+    std::vector<char> memory(64 * 1024, 'a');
+    const std::array<iovec, 2> pieces{{{memory.data(), 1000}, {memory.data() + 1000, memory.size() - 1000}}};
+    rig.engine->send_lent(id, pieces, false);
+    ASSERT_EQ(rig.expect(StreamEventKind::kSent, a_owner), int(memory.size()));
+    std::fill(memory.begin(), memory.end(), 'b');
+    std::vector<char> got(memory.size());
+    ASSERT_EQ(::recv(b, got.data(), got.size(), MSG_WAITALL), ssize_t(got.size()));
+    EXPECT_EQ(std::count(got.begin(), got.end(), 'b'), pipes ? ptrdiff_t(got.size()) : 0);
+    rig.engine->close(id, false);
+    rig.expect(StreamEventKind::kClosed, a_owner);
+    for (StreamPipe* pipe : taken) pipe->give_back();
+    ::close(b);
+  }
+}
+
+// Goal: memory that the kernel does not lend is refused like memory that it does not copy.
+TEST_P(Pipes, lent_memory_that_is_not_there_is_refused) {
+  const auto [a, b] = tcp_pair();
+  const StreamId id = rig.attach(a, a_owner);
+  const iovec nowhere{reinterpret_cast<void*>(4096), 100'000};
+  rig.engine->send_lent(id, {&nowhere, 1}, false);
+  EXPECT_EQ(rig.expect(StreamEventKind::kSent, a_owner), -EFAULT);
+  rig.engine->close(id, true);
+  rig.expect(StreamEventKind::kClosed, a_owner);
+  ::close(b);
+}
+
+// Goal: many sends of lent memory, more than there are pipes, over sockets that are full. All bytes come out, and no
+// pipe is lost.
+TEST_P(Pipes, lent_memory_over_many_full_sockets) {
+  constexpr unsigned kCount = kPipesMax + 8;
+  constexpr size_t kBytes = 300'000;
+  const int before = open_descriptors();
+  const std::vector<char> memory(kBytes, 'x');
+  const iovec piece{const_cast<char*>(memory.data()), kBytes};
+  std::array<StreamId, kCount> ids;
+  std::array<int, kCount> owners{}, peers{};
+  std::array<size_t, kCount> sent{};
+  for (unsigned i = 0; i < kCount; ++i) {
+    const auto [a, b] = tcp_pair(8192);
+    ids[i] = rig.attach(a, &owners[i]);
+    peers[i] = b;
+    rig.engine->send_lent(ids[i], {&piece, 1}, false);
+  }
+  std::array<size_t, kCount> got{};
+  std::vector<char> scrap(65536);
+  for (const auto whole = [&] { return std::accumulate(got.begin(), got.end(), size_t{0}) == kCount * kBytes; };
+       !whole() && !HasFailure();) {
+    const StreamEvent event = rig.next(1);
+    if (event.owner != nullptr) {
+      const auto i = size_t(static_cast<int*>(event.owner) - owners.data());
+      ASSERT_GT(event.result, 0);
+      sent[i] += size_t(event.result);
+      const iovec rest{const_cast<char*>(memory.data()) + sent[i], kBytes - sent[i]};
+      if (rest.iov_len > 0) rig.engine->send_lent(ids[i], {&rest, 1}, false);
+    }
+    for (unsigned i = 0; i < kCount; ++i)
+      got[i] += size_t(std::max<ssize_t>(::recv(peers[i], scrap.data(), scrap.size(), MSG_DONTWAIT), 0));
+  }
+  EXPECT_GT(open_descriptors(), before + int(2 * kCount)) << "no pipe was used";
+  for (unsigned i = 0; i < kCount; ++i) {
+    rig.engine->close(ids[i], i % 2 == 0);
+    ::close(peers[i]);
+  }
+  unsigned count = 0;
+  for (unsigned closed = 0; closed < kCount; closed += rig.next().kind == StreamEventKind::kClosed) continue;
+  while (rig.engine->pipe_take() != nullptr) ++count;
+  EXPECT_EQ(count, kPipesMax);
 }
 
 // Goal: a process that has few descriptors left opens no pipes. Later, when it has more, it opens some.
