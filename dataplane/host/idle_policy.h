@@ -31,7 +31,7 @@ class IdlePolicy {
     uint32_t busy_yield_every = 16;  ///< busy: the same
     Duration crowded = 10us;         ///< a turn with its yield that takes longer shows a crowded CPU
     Duration preempted = 500us;   ///< so does a turn without yield that takes longer, if the thread lost its CPU in it
-    uint32_t crowded_idles = 64;  ///< idle times without spinning after that
+    uint32_t crowded_idles = 8;   ///< idle times without spinning after that
   };
   explicit IdlePolicy(Config config) : config_(config) {}
 
