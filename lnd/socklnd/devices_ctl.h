@@ -25,10 +25,11 @@ class SockDevices {
     (void)ni;
     return {};
   }
-  /// Whether the NI's packets cross hardware. If not, a peer may be on this machine, and gets the pages that are sent
-  /// instead of a copy.
-  [[nodiscard]] virtual bool on_wire(const NiParams& ni) {
+  /// Whether packets between the NI and `remote` cross hardware. If not, `remote` may be on this machine, and then gets
+  /// the pages that are sent instead of a copy.
+  [[nodiscard]] virtual bool on_wire(const NiParams& ni, const IpAddress& remote) {
     (void)ni;
+    (void)remote;
     return false;
   }
   /// The interface that a connection between this NI and `remote` must be bound to, because other interfaces of this

@@ -6,6 +6,7 @@
 #include "lnd/net/kernel/hardware_ctl.h"
 #include "lnd/net/kernel/link_events.h"
 #include "lnd/net/kernel/link_speed_ctl.h"
+#include "lnd/net/kernel/route_ctl.h"
 #include "lnd/net/kernel/subnet_ctl.h"
 #include "lnd/socklnd/socklnd.h"
 
@@ -60,7 +61,9 @@ class SockDriver final : public Driver, private SockDevices {
   LinkSpeed speed(const NiParams& ni) override {
     return ni.interface.empty() ? LinkSpeed{} : link_speed_of(ni.interface);
   }
-  bool on_wire(const NiParams& ni) override { return is_hardware(ni.interface); }
+  bool on_wire(const NiParams& ni, const IpAddress& remote) override {
+    return is_hardware(ni.interface) && is_hardware(route_interface(ni.nid, nid_of(ni.nid.net(), remote)));
+  }
   std::string hold_to(const NiParams& ni, const IpAddress& remote) override {
     const Nid far = nid_of(ni.nid.net(), remote);
     const auto addresses = subnet_addresses();

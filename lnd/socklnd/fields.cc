@@ -147,12 +147,13 @@ constexpr SettingRow<SockConfig> kSettings[] = {
     {.path = "ulnet.socklnd.splice",
      .type = kBool,
      .text = "Large payloads (of about 64 KiB or more) that a router forwards between tcp networks stay in the kernel; "
-             "false = ulnet copies them.",
+             "false = ulnet copies them. "
+             "Payloads with a zero-copy cookie whose sender may be on this machine are copied, too.",
      .at = kAt<&SockConfig::splice>},
     {.path = "ulnet.socklnd.zc_min_payload",
      .type = kInteger,
-     .text = "Payloads of this size or larger are sent without a copy, "
-             "and such a send ends when the peer has the payload; 0 = never.",
+     .text = "Payloads of this size or larger are sent without a copy, where that is safe. "
+             "Such a send ends when the peer has the payload. 0 = never.",
      .min = 0,
      .max = 1 << 30,
      .unit = "bytes",

@@ -108,7 +108,7 @@ Conn* conn_make(SockControl& control, SetCtl& set, ConnType type, const Endpoint
   conn->flip = hello.flip;
   conn->rewrite_source = rewrite_source;
   const NiCtl* ni = control.find_ni(set.ni);
-  conn->on_wire = ni != nullptr && control.devices != nullptr && control.devices->on_wire(ni->params);
+  conn->on_wire = ni != nullptr && control.devices != nullptr && control.devices->on_wire(ni->params, remote.address);
   set.live[conn] = {type, remote.address};
   ++control.slots_of(set).used;
   ++set.counts[size_t(type)];

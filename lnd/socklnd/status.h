@@ -26,8 +26,8 @@ namespace ulnet::socklnd {
 /// Does what TCP took count as sent, if the connection ended with `error` before the engine reported these bytes? Yes
 /// if the peer has ended it, or if we have without a reset. After a time-out, or a reset of ours, they may be lost.
 [[nodiscard]] constexpr bool sent_before_end(int error, bool reset) {
-  const bool peer_ended = error == 0 || error == -ECONNRESET || error == -EPIPE;
-  return peer_ended || (!reset && (error == -ESHUTDOWN || error == -ESTALE));
+  const bool orderly = error == 0 || error == -ECONNRESET || error == -EPIPE || error == -ESHUTDOWN || error == -ESTALE;
+  return orderly && !reset;
 }
 
 /// A message that was handed over whole when its connection ended, and does not count as sent: it has a cookie, or see

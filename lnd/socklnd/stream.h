@@ -87,8 +87,8 @@ class StreamEngine {
   virtual void send_piped(StreamId id, StreamPipe& pipe, uint32_t bytes, bool more) {
     (void)id, (void)pipe, (void)bytes, (void)more;
   }
-  /// Closes. `abort`: reset at once, bytes that the peer's machine has not taken are lost, and the transport reads no
-  /// lent memory after this call. Else an orderly end, which delivers what the transport has. A receive and a send
+  /// Closes. `abort`: reset at once, bytes that the peer's machine has not taken are lost, and the transport makes no
+  /// more packets of lent memory. Else an orderly end, which delivers what the transport has. A receive and a send
   /// under way come back before kClosed, as described at StreamEvent.
   virtual void close(StreamId id, bool abort) = 0;
   /// About how many bytes the transport has sent again, ever; 0 if that is not known.

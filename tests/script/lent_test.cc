@@ -218,6 +218,26 @@ TEST(SockLent, a_transport_that_loses_much_is_lent_nothing) {
   t.end();
 }
 
+// Goal: losses are judged by what was sent meanwhile: one byte in kLentLossesOneIn is no reason to copy.
+TEST(SockLent, losses_are_judged_by_what_was_sent) {
+  for (const bool many : {false, true}) {
+    SCOPED_TRACE(many);
+    Pair t;
+    t.rig.run_for(2s);
+    constexpr uint64_t kSent = 2 * socklnd::kLentLossesMin * socklnd::kLentLossesOneIn;
+    uint64_t sent = 0;
+    for (const Instant begin = t.rig.now; sent < kSent; sent += 1 << 20) {
+      t.us->put(kThem, 1 << 20);
+      t.ended();
+      ASSERT_LT(t.rig.now - begin, 1s) << "not all is judged in one look";
+    }
+    t.rig.tcp.resent_bytes += sent / socklnd::kLentLossesOneIn * (many ? 3 : 1) / 2;
+    t.rig.run_for(2s);
+    EXPECT_EQ(t.lent_of_many(kLeast) == 0, many);
+    t.end();
+  }
+}
+
 // Goal: an acknowledgement may come before the report of the send. Then the message is done, also if the connection
 // breaks before that report.
 TEST(SockLent, an_acknowledgement_before_the_report_of_the_send) {

@@ -112,7 +112,10 @@ TEST(SockPiped, pages_of_a_near_sender_are_copied) {
     ASSERT_TRUE(row.rig.run_until([&] { return row.last->received.size() == 20 && row.all_ended(); }, 100s));
     EXPECT_EQ(row.rig.tcp.pipes.taken > 0, wired);
     const uint64_t lent = row.rig.tcp.lent_bytes;
+    uint64_t put = 0;
+    for (const TestTx& tx : row.first->txs) put += tx.header.payload_length;
     EXPECT_GT(lent, 0u);
+    EXPECT_TRUE(wired || lent <= put) << "from the relay, the last node gets copies";
     row.put(20, 80'000, 99'999);  // without a cookie
     ASSERT_TRUE(row.rig.run_until([&] { return row.last->received.size() == 40 && row.all_ended(); }, 100s));
     EXPECT_GT(row.rig.tcp.pipes.taken, 0u);

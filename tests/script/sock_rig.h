@@ -84,7 +84,7 @@ class FakeCore final : public LndCore {
 
 /// Devices whose packets cross hardware.
 struct WiredDevices final : socklnd::SockDevices {
-  [[nodiscard]] bool on_wire(const NiParams&) override { return true; }
+  [[nodiscard]] bool on_wire(const NiParams&, const socklnd::IpAddress&) override { return true; }
 };
 
 struct SockNodeOptions {

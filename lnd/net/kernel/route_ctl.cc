@@ -108,4 +108,11 @@ bool route_runs(const Nid& from, const Nid& to) {
   return answer->error != 0 || answer->interface == 0 || runs(answer->interface);
 }
 
+std::string route_interface(const Nid& from, const Nid& to) {
+  const std::optional<WayOut> answer = from.size == to.size ? ask(from, to) : std::nullopt;
+  char name[IF_NAMESIZE];
+  if (!answer || answer->interface == 0) return {};
+  return if_indextoname(unsigned(answer->interface), name) == nullptr ? std::string() : name;
+}
+
 }  // namespace ulnet

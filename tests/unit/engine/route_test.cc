@@ -28,6 +28,8 @@ bool set_loopback(bool up) {
 
 TEST(Route, to_an_address_of_this_machine_runs) {
   EXPECT_TRUE(route_runs(tcp_nid("127.0.0.1"), tcp_nid("127.0.0.2")));
+  EXPECT_EQ(route_interface(tcp_nid("127.0.0.1"), tcp_nid("127.0.0.2")), "lo");
+  EXPECT_EQ(route_interface(tcp_nid("127.0.0.1"), tcp_nid("::1")), "");
 }
 
 TEST(Route, between_families_is_not_known_to_be_down) {
@@ -44,6 +46,7 @@ TEST(Route, ends_with_its_interface) {
     ASSERT_TRUE(set_loopback(true));
     EXPECT_TRUE(route_runs(tcp_nid("127.0.0.1"), tcp_nid("127.0.0.2")));
     EXPECT_FALSE(route_runs(tcp_nid("127.0.0.1"), tcp_nid("192.0.2.1"))) << "no interface leads there";
+    EXPECT_EQ(route_interface(tcp_nid("127.0.0.1"), tcp_nid("192.0.2.1")), "");
     ASSERT_TRUE(set_loopback(false));
     EXPECT_FALSE(route_runs(tcp_nid("127.0.0.1"), tcp_nid("127.0.0.2")));
   }).join();
