@@ -1,5 +1,6 @@
-// Pipes of the kernel, through which payloads go from one socket to another without a copy (splice). Both engines use
-// them. A pipe is opened when it is needed first, and stays open for the next payload.
+// Pipes of the kernel, for payloads that are not copied. Forwarded ones go from one socket to another (splice).
+// Payloads whose memory is lent go to a socket (vmsplice). Both engines use them. A pipe is opened when it is needed
+// first, and stays open for the next payload.
 // Thread: KernelPipes and give_back(): the worker of its engine. The rest of a pipe: the holder of its message.
 #pragma once
 #include <array>

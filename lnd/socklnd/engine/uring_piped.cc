@@ -16,8 +16,14 @@
 namespace ulnet::socklnd {
 namespace {
 
-/// A receive moves this number of bytes at a time, unless fewer are to come.
-constexpr uint32_t kPipedAtOnce = 131072;
+/// The end of a payload, which moves apart, so that little is left to do when the last byte comes.
+constexpr uint32_t kPipedEnd = 131072;
+
+/// A receive waits until this number of bytes has come, if `most` are to come: all but the end, or the end. The kernel
+/// waits for at most half of the socket's buffer.
+constexpr uint32_t at_once(uint32_t most) {
+  return std::min(most, std::max(most - std::min(most, kPipedEnd), kPipedEnd));
+}
 
 /// Calls of splice() do not block while this lives. Ring operations need a socket that blocks.
 class WithoutBlocking {
@@ -88,7 +94,7 @@ void UringEngine::receive_piped(StreamId id, StreamPipe& pipe, uint32_t most) {
   of.bulk = true;
   of.rx_pipe = &static_cast<KernelPipe&>(pipe);
   of.rx_most = most;
-  readable_from(of, std::min(most, kPipedAtOnce));
+  readable_from(of, at_once(most));
   if (!await(of, UringOp::kReceive)) owe(of, kOwedReceive, -ENOBUFS);
 }
 
