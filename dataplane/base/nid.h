@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace ulnet {
 
@@ -97,10 +98,14 @@ struct Nid {
   constexpr auto operator<=>(const Nid&) const = default;
   /// Most NIDs that differ do so in the first 8 bytes. A choice of path compares many.
   constexpr bool operator==(const Nid& other) const {
-    using Words = std::array<uint32_t, 5>;
-    const Words a = std::bit_cast<Words>(*this), b = std::bit_cast<Words>(other);
-    if (((a[0] ^ b[0]) | (a[1] ^ b[1])) != 0) return false;
-    return ((a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4])) == 0;
+    if (std::is_constant_evaluated()) return (*this <=> other) == 0;
+    uint64_t mine[2], its[2];
+    uint32_t my_last, its_last;
+    std::memcpy(mine, this, sizeof mine);
+    std::memcpy(its, &other, sizeof its);
+    std::memcpy(&my_last, addr.data() + 12, sizeof my_last);
+    std::memcpy(&its_last, other.addr.data() + 12, sizeof its_last);
+    return mine[0] == its[0] && ((mine[1] ^ its[1]) | (my_last ^ its_last)) == 0;
   }
 
  private:

@@ -44,6 +44,13 @@ struct Load {
   return {tally.under_way + rank.handicap, tally.weight, tally.sequence};
 }
 
+/// The one local NI over which a peer with one NI is reached; null if there is a choice, or no way. `dst`: the peer;
+/// `net`: the local net of its NI. Either may be absent.
+[[nodiscard]] inline const NiView* sole_ni(const LocalView& local, const NetView* net, const PeerRef& dst) {
+  const bool sole = net != nullptr && net->count == 1 && net->usable && dst && dst.peer->nis.size() == 1;
+  return sole && dst.ni().slice != nullptr ? &local.nis[net->first] : nullptr;
+}
+
 /// Of the best NI of a net that has a link; 0 if none has one.
 [[nodiscard]] inline uint16_t local_net_health(const LocalView& local, const NetView& net) {
   uint16_t health = 0;

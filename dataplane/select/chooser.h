@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "dataplane/select/candidates.h"
+#include "dataplane/select/choices.h"
 #include "dataplane/select/no_recorder.h"
 #include "dataplane/select/path.h"
 #include "dataplane/select/tried_rank.h"
@@ -16,7 +17,7 @@
 namespace ulnet {
 
 template <class Reader, class Recorder>
-class Chooser {
+class Chooser : Choices {
  public:
   Chooser(const ViewSet& view, const PathRequest& request, Reader reader, Recorder recorder)
       : view_(view), request_(request), tried_(request), reader_(reader), recorder_(recorder) {}
@@ -26,10 +27,13 @@ class Chooser {
     const uint64_t hash = request_.dst.hash();
     if (request_.dst.is_lo() || (!request_.forward && view_.local->has(request_.dst, hash))) return loopback();
     const PeerRef dst = view_.peers->find(request_.dst, hash);
-    const bool dst_local = view_.local->net(request_.dst.net()) != nullptr;
+    const NetView* const net = view_.local->net(request_.dst.net());
+    const bool dst_local = net != nullptr;
     const bool reached = dst || dst_local || view_.routes->find(request_.dst.net()) != nullptr;
     if (request_.discovers() && reached && (!dst || !dst.peer->up_to_date)) return park(request_.dst, bool(dst));
     if (!request_.src.is_any() && !(request_.response && source_gone())) return from_fixed(dst);
+    if constexpr (kArrays)
+      if (const NiView* ni = sole_ni(*view_.local, net, dst)) return path(*ni, *dst.peer, dst.ni(), request_.dst);
     if (request_.forward && dst_local && dst && may_take_another_rail(dst)) return over_rails_or(dst, true);
     const bool rails = dst && dst.peer->multi_rail && !request_.response && !request_.recovery && !request_.forward;
     if (rails) return over_rails_or(dst, false);
@@ -62,20 +66,6 @@ class Chooser {
   using Step = typename Recorder::Step;
   using Verdict = typename Recorder::Verdict;  // of a candidate against the best so far, which stays if all is equal
 
-  static PathChoice error(int32_t code, LndStatus health) {
-    PathChoice choice;
-    choice.kind = PathKind::kError;
-    choice.error = code;
-    choice.health = health;
-    return choice;
-  }
-  static PathChoice park(const Nid& nid, bool discover = false) {
-    PathChoice choice;
-    choice.kind = PathKind::kPark;
-    choice.ask = nid;
-    choice.discover = discover;
-    return choice;
-  }
   PathChoice loopback() const {
     PathChoice choice;
     choice.kind = PathKind::kLoopback;
@@ -83,17 +73,6 @@ class Chooser {
     choice.src = request_.dst.is_lo() || request_.src.is_any() ? request_.dst : request_.src;
     return choice;
   }
-  static PathChoice path(const NiView& ni, const PeerView& peer, const PeerNiView& hop, const Nid& dest) {
-    PathChoice choice;
-    choice.kind = PathKind::kPath;
-    choice.ni = &ni;
-    choice.hop = &hop;
-    choice.hop_peer = &peer;
-    choice.dest = dest;
-    choice.src = ni.nid;
-    return choice;
-  }
-
   /// The last router may use another NI of the peer only if `dst` is ill, and only between multi-rail peers
   /// (docs/wire/lnet.md §8.2). A ping or push must reach the NI that it names. The sender would take the answer of
   /// another NI as news about another node, and send again at once.
@@ -257,6 +236,8 @@ class Chooser {
     const NiView* const nis = view_.local->nis.data() + net.first;
     const Rank* const ranks = view_.local->ranks.data() + net.first;
     const Reader& reader = reader_;
+    if constexpr (kArrays)
+      if (net.count == 1) return net.usable ? nis : nullptr;
     const Placing placing = placing_of(net, dest);
     if constexpr (kArrays)
       if (net.level.yes && !placing.any() && !reader.weighted() && !tried_.any())

@@ -212,10 +212,11 @@ TEST(SelectExplain, nothing_to_choose) {
 /// Rows of all kinds: few values for each criterion, so that each of them is sometimes the one that decides.
 class RandomRows {
  public:
-  explicit RandomRows(uint64_t seed) : rng_(seed) {}
+  /// `sole`: each local net and each peer has at most one NI.
+  explicit RandomRows(uint64_t seed, bool sole = false) : rng_(seed), sole_(sole) {}
   Row next() {
     Row row{.why = "random", .level = level_ = below(2) == 0};
-    for (const char* ni : {"1@tcp", "2@tcp", "3@tcp", "4@o2ib", "5@o2ib"})
+    for (const char* ni : sole_ ? Nids{"1@tcp", "4@o2ib"} : Nids{"1@tcp", "2@tcp", "3@tcp", "4@o2ib", "5@o2ib"})
       if (below(4) != 0)
         row.nis.push_back({ni,
                            !level_ && below(8) == 0,
@@ -228,9 +229,10 @@ class RandomRows {
                            int32_t(below(3)) - 1,
                            below(4)});
     if (row.nis.empty()) row.nis.push_back({.nid = "1@tcp"});
-    row.peers.push_back(peer({"11@tcp", "12@tcp", "13@o2ib", "14@o2ib", "21@gni", "22@gni", "23@gni1"}));
-    for (std::vector<const char*> nids :
-         {std::vector<const char*>{"91@tcp", "92@o2ib"}, {"93@tcp", "94@tcp"}, {"95@gni"}})
+    row.peers.push_back(peer(sole_ ? Nids{one_of({"11@tcp", "14@o2ib", "21@gni"})}
+                                   : Nids{"11@tcp", "12@tcp", "13@o2ib", "14@o2ib", "21@gni", "22@gni", "23@gni1"}));
+    for (const Nids& nids : sole_ ? std::vector<Nids>{{"91@tcp"}, {"92@o2ib"}}
+                                  : std::vector<Nids>{{"91@tcp", "92@o2ib"}, {"93@tcp", "94@tcp"}, {"95@gni"}})
       if (below(5) != 0) row.peers.push_back(router(nids));
     for (const char* net : {"gni", "gni1"})
       for (const char* gateway : {"91@tcp", "92@o2ib", "93@tcp", "95@gni"})
@@ -252,6 +254,7 @@ class RandomRows {
   }
 
  private:
+  using Nids = std::vector<const char*>;
   uint32_t below(uint32_t limit) { return uint32_t(rng_.below(limit)); }
   uint16_t health() { return !level_ && below(3) == 0 ? uint16_t(900) : kHealthMax; }
   uint32_t priority() { return !level_ && below(3) == 0 ? below(2) : kNoPriority; }
@@ -280,12 +283,19 @@ class RandomRows {
     return out;
   }
   Rng rng_;
+  const bool sole_;
   bool level_ = false;  // half of the rows: only tallies and lists differ
 };
 
 // Goal: whatever the views and the message, the explanation comes to the choice that sends, and changes nothing.
 TEST(SelectExplain, agrees_with_what_sends) {
   RandomRows rows(20261123);
+  for (int i = 0; i < 3000 && !HasFailure(); ++i) check_explained(rows.next(), "random row " + std::to_string(i));
+}
+
+// Goal: as above, where there is only one path to a peer.
+TEST(SelectExplain, agrees_where_one_path_is_left) {
+  RandomRows rows(20261129, true);
   for (int i = 0; i < 3000 && !HasFailure(); ++i) check_explained(rows.next(), "random row " + std::to_string(i));
 }
 
