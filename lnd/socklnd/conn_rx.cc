@@ -125,6 +125,20 @@ void message_taken(SockWorker& worker, Conn& conn) {
   acknowledge(worker, conn, frame);
 }
 
+/// A message without payload, checksum and cookie has come with its header.
+void message_ends(SockWorker& worker, Conn& conn) {
+  ConnRx& rx = conn.rx;
+  rx.decoder.next();
+  rx.after_pipe = false;
+  worker.core.rx_done(*rx.slot, {}, worker.now);
+  slot_free(worker, rx);
+}
+
+bool is_header_only(const ConnRx& rx) {
+  const FrameHeader& frame = rx.decoder.frame();
+  return rx.decoder.header().payload_length == 0 && frame.csum == 0 && frame.cookie0 == 0;
+}
+
 void message_begin(SockWorker& worker, Conn& conn) {
   ConnRx& rx = conn.rx;
   if (!set_acked(worker, *conn.set, zc_ack_of(rx.decoder.frame(), conn.version))) return protocol_error(worker, conn);
@@ -132,6 +146,7 @@ void message_begin(SockWorker& worker, Conn& conn) {
   SockSlot& slot = open_slot(worker, conn);
   switch (worker.core.rx_header(slot, worker.now)) {
     case RxVerdict::kReceive:
+      if (up(conn) && is_header_only(rx)) return message_ends(worker, conn);
       payload_begin(worker, conn);
       if (!up(conn)) conn_rx_close(worker, conn);
       return;

@@ -55,7 +55,7 @@ std::vector<std::byte> stream_of(uint32_t version, bool with_csum) {
 TEST(FrameDecoder, streams_of_every_version) {
   for (uint32_t version = kVersion1; version <= kVersion4; ++version)
     for (bool with_csum : {false, version != kVersion1})
-      for (size_t piece = 1; piece < 60; ++piece) {
+      for (size_t piece = 1; piece < 300; piece += piece < 130 ? 1 : 40) {
         const auto stream = stream_of(version, with_csum);
         FrameDecoder decoder(version);
         std::span<const std::byte> rest(stream);
@@ -69,6 +69,15 @@ TEST(FrameDecoder, streams_of_every_version) {
           ASSERT_TRUE(status == FrameStatus::kNoop || status == FrameStatus::kMessage);
           trace += status == FrameStatus::kNoop ? "noop " : "put ";
           const size_t payload = status == FrameStatus::kNoop ? 0 : decoder.header().payload_length;
+          if (status == FrameStatus::kMessage) {
+            const Header sent = put_of(uint32_t(payload), version == kVersion4);
+            EXPECT_EQ(decoder.header().dest_nid, sent.dest_nid);
+            EXPECT_EQ(decoder.header().src_nid, sent.src_nid);
+            EXPECT_EQ(decoder.header().type, MsgType::kPut);
+            EXPECT_EQ(decoder.frame().type, FrameType::kLnet);
+            EXPECT_EQ(decoder.frame().cookie0, version == kVersion1 ? 0 : payload);
+            EXPECT_EQ(decoder.frame().cookie1, 0u);
+          }
           const uint32_t csum = csum_update(decoder.csum(), rest.first(payload));
           if (status == FrameStatus::kMessage && with_csum) {
             EXPECT_EQ(csum, decoder.frame().csum);
@@ -100,6 +109,10 @@ TEST(FrameDecoder, errors) {
   const std::vector<std::byte> message(stream.begin() + 24, stream.end());
   EXPECT_EQ(decode(message, 24 + 24, std::byte{5}), FrameStatus::kBadHeader);
   EXPECT_EQ(decode(message, 23, std::byte{0}), FrameStatus::kMessage);
+  const auto no_csum = stream_of(kVersion3, false);
+  const std::vector<std::byte> plain(no_csum.begin() + 24, no_csum.end());
+  EXPECT_EQ(decode(plain, 24 + 24, std::byte{5}), FrameStatus::kBadHeader);
+  EXPECT_EQ(decode(plain, 0, std::byte{0xC7}), FrameStatus::kBadType);
 }
 
 // Goal: the table of §5 for v3 and v4, and the rule for v2, row by row.

@@ -83,6 +83,7 @@ class FrameDecoder {
   [[nodiscard]] uint32_t csum() const { return csum_; }
 
  private:
+  bool take_whole(std::span<const std::byte>& in);
   FrameStatus step();
   FrameStatus frame_header_done();
   Collector<kFramePrefixMaxBytes> bytes_;
