@@ -166,11 +166,7 @@ void incoming_unlinked(Worker& w, Incoming& m) {
   m.md_unlinked = true;
   switch (m.state) {
     case IncomingState::kReceiving: return divert_receive(w, m);
-    case IncomingState::kParked:
-      ULNET_CHECK(!m.is_put());  // an ACK uses no MD
-      w.parked.leave(m.parked_for, m);
-      m.state = IncomingState::kReady;
-      return incoming_failed(w, m, -ECANCELED);
+    case IncomingState::kParked:  // its GET was accepted, so the REPLY leaves
     case IncomingState::kSending:
     case IncomingState::kFinishing: return;
     case IncomingState::kFree:

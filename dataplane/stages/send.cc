@@ -19,14 +19,15 @@
 namespace ulnet {
 namespace {
 
-/// Does the message end with its lease, so that another attempt helps? An operation with an answer needs none.
+/// Does the message end with its lease, so that another attempt helps? An operation with an answer needs none. A REPLY
+/// that has not begun leaves even if its MD was unlinked.
 bool wants_resend(Sending& m) {
   switch (m.kind) {
     case MessageKind::kOperation: {
       const Operation& op = as_operation(m);
       return op.state == OperationState::kSending && !op.md_unlinked;
     }
-    case MessageKind::kIncoming: return !as_incoming(m).md_unlinked;
+    case MessageKind::kIncoming: return m.tx.moved || !as_incoming(m).md_unlinked;
     case MessageKind::kTransit: return m.tx.piped == nullptr || !m.tx.piped->begun();
   }
   return false;

@@ -159,7 +159,7 @@ def full_speed(cluster):
     routed, length = cluster.stat('router', 'route_count'), cluster.stat('router', 'route_length')
     carried = sum(run['completed'] for report in reports.values() for run in report['runs'])
     assert carried > 0 and routed >= 2 * carried and length >= carried << 20, (routed, length, carried)
-    assert cluster.stat('router', 'drop_count') == 0
+    assert cluster.stat('router', 'drop_count') == 0, cluster.ctl('router', 'stats', 'show', '-v')
     print(f'full speed: {routed} messages, {length >> 20} MiB through the router in {SECONDS} s, none failed',
           flush=True)
 

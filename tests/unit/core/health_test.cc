@@ -233,6 +233,27 @@ TEST_F(FewCredits, an_ack_that_stays_goes_home_once) {
   EXPECT_EQ(bench.not_at_rest(), "");
 }
 
+// Goal: a REPLY that has to leave its rail does so, also if its MD was unlinked meanwhile.
+TEST_F(FewCredits, a_reply_moves_after_its_md_was_unlinked) {
+  const MdHandle from = sink(64, kMdGet);
+  bench.inject(get_header(tcp(1), tcp(2), 9, 77, 64), tcp(2));
+  bench.settle();
+  Tx& reply = *bench.lnd().sent.at(0);
+  EXPECT_TRUE(submitter->unlink(from));
+  bench.tell(WorkerId{0}, AvoidNiMsg{reply.ni_slice, true});
+  bench.settle();
+  ASSERT_EQ(bench.lnd().cancelled.size(), 1u);
+  fail(reply, {-ECANCELED, LndStatus::kOk});
+  ASSERT_EQ(bench.lnd().sent.size(), 1u);
+  fail(*bench.lnd().sent[0], {});
+  const auto seen = events();
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[0].kind, EventKind::kGet);
+  EXPECT_EQ(seen[0].status, 0);
+  EXPECT_EQ(seen[1].kind, EventKind::kUnlink);
+  EXPECT_EQ(bench.not_at_rest(), "");
+}
+
 struct Unconnected : CoreHealth {
   Unconnected() {
     bench.node.fast_detection = true;

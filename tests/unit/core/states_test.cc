@@ -412,7 +412,9 @@ TEST(States, the_steps_of_a_message_for_this_node) {
       {"in_get_unknown", "kParked"},
       {"in_get_unknown resolved", "kSending"},
       {"in_get_unknown unresolved", "over, GET -113 64/64 9 9 2 1, dropped: no_route"},
-      {"in_get_unknown unlink", "over, GET -125 64/64 9 9 2 1, dropped: no_route"},
+      {"in_get_unknown unlink", "kParked"},
+      {"in_get_unknown unlink resolved lease_ok", "over, GET 0 64/64 9 9 2 1"},
+      {"in_get_unknown unlink unresolved", "over, GET -113 64/64 9 9 2 1, dropped: no_route"},
   };
   expect_rows(rows);
 }
