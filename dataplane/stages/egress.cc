@@ -450,7 +450,6 @@ void peer_avoid(Worker& w, PeerSlice& slice, bool avoid) {
 
 // Not those that a fault rule delays, nor responses: they would begin to wait again.
 unsigned stays_look(Worker& w) {
-  if (w.now < w.stays_due) return 0;
   w.stays_due = kForever;
   move_all(w, [](const Tx& tx) {
     return tx.stays && tx.stage != TxStage::kDelayed && !is_response(tx) && on_avoided_rail(tx);

@@ -31,7 +31,7 @@ void peer_set_tx_credits(Worker& w, PeerSlice& slice, int32_t total);
 /// stays_look() says.
 void ni_avoid(Worker& w, NiSlice& slice, bool avoid);
 void peer_avoid(Worker& w, PeerSlice& slice, bool avoid);
-/// Messages that stay on an avoided rail go home again when stays_due has come. Returns 1 if so.
+/// Requires: stays_due has come. Messages that stay on an avoided rail go home again. Returns 1.
 unsigned stays_look(Worker& w);
 /// Nothing more over this NI; tells control when the last message is gone.
 void ni_close(Worker& w, NiSlice& slice);

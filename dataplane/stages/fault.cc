@@ -130,7 +130,6 @@ void fault_leave(Worker& w, Tx& tx) {
 }
 
 unsigned delays_run(Worker& w) {
-  if (w.now < w.delays_due) return 0;
   w.delays_due = kForever;
   const unsigned received = run_list(w, w.delayed_receives, [&w](RxSlot& slot) { receive_delayed(w, slot); });
   return received + run_list(w, w.delayed_sends, [&w](Tx& tx) {

@@ -22,7 +22,8 @@ namespace ulnet {
 
 /// Takes a Tx out of Worker::delayed_sends.
 void fault_leave(Worker& w, Tx& tx);
-/// Lets delayed messages go on if their time is over, their rule is gone, or their NI closes. Returns how many.
+/// Requires: delays_due has come. Lets delayed messages go on if their time is over, their rule is gone, or their NI
+/// closes. Returns how many.
 unsigned delays_run(Worker& w);
 /// A rule is gone, or an NI closes: delays_run() looks at all delayed messages.
 inline void delays_look(Worker& w) {

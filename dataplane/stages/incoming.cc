@@ -222,7 +222,6 @@ RxSlot* incoming_next(Worker& w) {
 }
 
 unsigned incoming_expire(Worker& w) {
-  if (w.now < w.shares_due) return 0;
   w.shares_due = kForever;
   unsigned dropped = 0;
   for (uint32_t left = w.shares_waiting.size(); left > 0; --left) {

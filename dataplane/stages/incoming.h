@@ -40,7 +40,8 @@ void incoming_unlinked(Worker& w, Incoming& m);
 /// Its event, which found the queue full, has been posted.
 void incoming_event_posted(Worker& w, Incoming& m);
 
-/// Drops the receives of peer NIs that have not moved for kIncomingHoldMax; returns how many.
+/// Requires: shares_due has come. Drops the receives of peer NIs that have not moved for kIncomingHoldMax; returns how
+/// many.
 unsigned incoming_expire(Worker& w);
 
 }  // namespace ulnet

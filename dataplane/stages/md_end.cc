@@ -73,7 +73,6 @@ void submitter_close(Worker& w, Submitter& submitter) {
 }
 
 unsigned submitters_report(Worker& w) {
-  if (w.submitters_closing == 0) return 0;
   unsigned reported = 0;
   for (Submitter*& submitter : w.submitters) {
     if (submitter == nullptr || !submitter->closing || !submitter->unused()) continue;

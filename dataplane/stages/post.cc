@@ -37,6 +37,11 @@ unsigned flush_outbox(unsigned to, SpscRing<PostItem>& ring, uint64_t& pushed, L
   return sent;
 }
 
+/// Sleeping threads are to be notified.
+bool has_pushed(const Worker& w) {
+  return (w.pushed_work | w.pushed_back) != 0 || w.pushed_control || !w.eqs_pushed.empty();
+}
+
 unsigned flush_control(Worker& w) {
   SpscRing<WorkerMsg>& ring = *w.mesh.to_control[w.id.value];
   unsigned sent = 0;
@@ -112,6 +117,7 @@ void notify_application(Worker& w, EventQueue& eq) {
 }
 
 void notify_pushed(Worker& w) {
+  if (!has_pushed(w)) return;
   for (uint64_t left = w.pushed_work | w.pushed_back; left != 0; left &= left - 1) {
     const auto to = unsigned(std::countr_zero(left));
     Mesh::Pair& pair = w.mesh.pair(w.id.value, to);
@@ -125,7 +131,7 @@ void notify_pushed(Worker& w) {
 }
 
 bool has_waiters(const Worker& w) {
-  if ((w.pushed_work | w.pushed_back) != 0 || w.pushed_control || !w.eqs_pushed.empty()) return true;
+  if (has_pushed(w)) return true;
   if (!w.control_queue.empty()) return true;
   for (unsigned to = 0; to < w.mesh.worker_count; ++to)
     if (!w.outbox_back[to].empty() || !w.outbox_work[to].empty()) return true;

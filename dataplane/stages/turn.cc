@@ -9,17 +9,18 @@
 //  3. Inbox, run: control, returns, work, then calls of applications (kInboxBudget per submitter). Calls come last,
 //     because they take what the others free.
 //  4. Each LND: completions and arrivals (kPollBudget). After the inbox, which returns credits and buffers for them.
-//     Then control hears which messages do not move: an end that has come is known by now.
+//     An LND may send here what it has so far; hence sleeping threads are notified first. Then control hears which
+//     messages do not move: an end that has come is known by now.
 //  5. Timers: kTimerBudget per wheel and list, in the LNDs, too; each NI, share, divert and recall once. If a message
 //     that a fault rule delays is due, all of these messages once. After stage 4, so that a message that has ended in
 //     time does not expire.
 //  6. Events that found their queue full: at most as many as the queues have room for. After all stages that end
-//     messages, before the stages that send: a message that an event lets go on leaves in this turn.
+//     messages, before the flush: a message that an event lets go on can leave in this turn.
 //  7. Outboxes: at most as many items as the rings have room for. After all stages that post. Reports of charges last:
 //     they find room again in a later turn. Then sleeping threads are notified: they run while this worker is in the
 //     system calls of stage 8.
-//  8. Flush of each LND: all that the turn has gathered, in one call to the kernel or device. Posts that come of it run
-//     in the next turn.
+//  8. Flush of each LND: all that the turn has gathered goes to the kernel or device. Posts that come of it run in the
+//     next turn.
 //  9. Reports of closed submitters: at most kSubmittersMax. Last, because control frees a submitter at once.
 //
 // Between stages, drain_local() runs posts of the worker to itself: kLocalBudget per list. A budget is needed, because
@@ -84,7 +85,7 @@ void resume(Worker& w, RxSlot& slot) {
 
 /// Runs what this worker posted to itself, resumes ready slots, and retries receives that wait for a message; returns
 /// how many. One list after the other, each with a budget of its own: a long list keeps no other waiting.
-unsigned drain_local(Worker& w) {
+unsigned run_local(Worker& w) {
   unsigned posted = 0, resumed = 0, retried = 0;
   for (;;) {
     if (Posted* object = posted < kLocalBudget ? w.local.pop_front() : nullptr) {
@@ -101,11 +102,18 @@ unsigned drain_local(Worker& w) {
   }
 }
 
+/// The same, where mostly nothing is to be done: a turn calls this often.
+[[gnu::always_inline]] inline unsigned drain_local(Worker& w) {
+  const bool idle = w.local.empty() && w.ready_slots.empty() && w.shares_to_look == 0;
+  return idle ? 0 : run_local(w);
+}
+
 /// Takes what lies in the rings now, at most a budget of each. Another worker is first in each turn, and work has a
 /// budget of its own: no ring waits for ever.
 void take_batch(Worker& w) {
   w.batch.clear();
   const unsigned workers = w.mesh.worker_count;
+  if (workers == 1) return;
   w.inbox_first = (w.inbox_first + 1) % workers;
   const auto take = [&](SpscRing<PostItem> Mesh::Pair::*ring, size_t most) {
     PostItem item;
@@ -224,8 +232,7 @@ unsigned run_inbox(Worker& w) {
 
 unsigned run_lnds(Worker& w) {
   unsigned events = 0, drained = 0;
-  for (auto& lnd : w.lnds) {
-    if (lnd == nullptr) continue;
+  for (auto& lnd : w.drivers()) {
     events += lnd->poll(kPollBudget, w.now);
     drained += drain_local(w);
   }
@@ -246,16 +253,18 @@ void answer_moved(Worker& w) {
 unsigned run_timers(Worker& w) {
   unsigned fired = w.deadlines.advance(w.now, kTimerBudget, [&](Operation& op) { operation_expired(w, op); });
   fired += w.tx_deadlines.advance(w.now, kTimerBudget, [&](Tx& tx) { egress_expired(w, tx); });
-  fired += delays_run(w);
-  fired += router_hold_expire(w);
-  fired += router_hold_look(w);
-  fired += incoming_expire(w);
+  // Rare functions are called only when they are due: a worker that spins comes by here millions of times per second.
+  if (w.now >= w.delays_due) fired += delays_run(w);
+  if (!w.held_router.empty()) {
+    fired += router_hold_expire(w);
+    fired += router_hold_look(w);
+  }
+  if (w.now >= w.shares_due) fired += incoming_expire(w);
   fired += silence_look(w);
   fired += copies_look(w);
-  fired += stays_look(w);
-  ni_credits_reclaim(w);
-  for (auto& lnd : w.lnds)
-    if (lnd != nullptr) fired += lnd->timers(w.now);
+  if (w.now >= w.stays_due) fired += stays_look(w);
+  if (!w.nis_waiting.empty()) ni_credits_reclaim(w);
+  for (auto& lnd : w.drivers()) fired += lnd->timers(w.now);
   run_diverts(w);
   run_recalls(w);
   w.counters[TurnStat::kTimersFired].add(fired);
@@ -275,18 +284,18 @@ unsigned Worker::turn(Instant now_) {
   turn_number += 1 + (turn_number == UINT32_MAX);
   unsigned done = run_inbox(*this);
   done += drain_local(*this);
+  notify_pushed(*this);
   done += run_lnds(*this);
   answer_moved(*this);
   done += run_timers(*this);
   done += drain_local(*this);
-  done += flush_events(*this);
+  if (!eqs_waiting.empty()) done += flush_events(*this);
   done += drain_local(*this);
   done += flush_outboxes(*this);
-  done += charges_report(*this);
+  if (!charged.empty()) done += charges_report(*this);
   notify_pushed(*this);
-  for (auto& lnd : lnds)
-    if (lnd != nullptr) lnd->flush(now);
-  done += submitters_report(*this);
+  for (auto& lnd : drivers()) lnd->flush(now);
+  if (submitters_closing > 0) done += submitters_report(*this);
   notify_pushed(*this);
   count_gauges(*this);
   counters[TurnStat::kTurns].add();
@@ -305,14 +314,14 @@ bool Worker::pending() {
       return true;
   for (uint64_t left = submitters_open; left != 0; left &= left - 1)
     if (submitter_pending(*this, *submitters[unsigned(std::countr_zero(left))])) return true;
-  for (auto& lnd : lnds)
-    if (lnd != nullptr && lnd->pending()) return true;
+  for (auto& lnd : drivers())
+    if (lnd->pending()) return true;
   return false;
 }
 
 bool Worker::patient() const {
-  const auto is_patient = [](const auto& lnd) { return lnd != nullptr && lnd->patient(); };
-  return std::any_of(std::begin(lnds), std::end(lnds), is_patient);
+  const auto used = drivers();
+  return std::any_of(used.begin(), used.end(), [](const auto& lnd) { return lnd->patient(); });
 }
 
 Instant Worker::next_deadline() {
@@ -324,8 +333,7 @@ Instant Worker::next_deadline() {
   next = std::min({next, ni_credits_due(*this), delays_due});
   if (!shares_waiting.empty()) next = std::min(next, shares_due);
   next = std::min({next, silence_due(*this), copies_due(*this), stays_due});
-  for (auto& lnd : lnds)
-    if (lnd != nullptr) next = std::min(next, lnd->next_deadline());
+  for (auto& lnd : drivers()) next = std::min(next, lnd->next_deadline());
   return next;
 }
 

@@ -43,8 +43,8 @@ Worker::Worker(WorkerId id_, Mesh& mesh_, const WorkerSize& size, uint64_t inter
 Worker::~Worker() = default;
 
 void Worker::add_lnd(unsigned number, std::unique_ptr<Lnd> lnd) {
-  ULNET_CHECK(number < kLndsMax && lnds[number] == nullptr);
-  lnds[number] = std::move(lnd);
+  ULNET_CHECK(number == lnd_count && number < kLndsMax);
+  lnds[lnd_count++] = std::move(lnd);
 }
 
 void Worker::note_asleep() {

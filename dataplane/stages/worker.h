@@ -51,7 +51,7 @@ class Worker {
   ~Worker();
   Worker(const Worker&) = delete;
 
-  /// Registers the worker half of an LND (start-up only). `number` must be below kLndsMax and free.
+  /// Registers the worker half of an LND (start-up only). Requires: `number` is the next one, and below kLndsMax.
   void add_lnd(unsigned number, std::unique_ptr<Lnd> lnd);
 
   /// One bounded turn; returns work done. See turn.cc.
@@ -120,6 +120,8 @@ class Worker {
   Slab<Owed> control_asks;    ///< those in it that no object owes: one per peer parked for, the rest for drivers
   uint32_t driver_asks_most;  ///< of `control_asks`
   std::array<std::unique_ptr<Lnd>, kLndsMax> lnds;
+  uint32_t lnd_count = 0;  ///< of `lnds`, from the first on
+  [[nodiscard]] std::span<const std::unique_ptr<Lnd>> drivers() const { return std::span(lnds).first(lnd_count); }
   std::array<Submitter*, kSubmittersMax> submitters{};
   uint64_t submitters_open = 0;     ///< bit for each of `submitters` that is not null
   uint32_t submitters_closing = 0;  ///< of `submitters`

@@ -67,7 +67,7 @@ class BreakingEngine final : public socklnd::StreamEngine {
 };
 
 constexpr unsigned kWorkers = 2;
-constexpr unsigned kLnd = 1;
+constexpr unsigned kLnd = 0;         // in the place of loopback
 constexpr uint32_t kConns = 10'000;  // of each worker
 constexpr uint32_t kRefused = 100;   // connections for which the engine has no stream
 
