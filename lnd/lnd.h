@@ -301,7 +301,8 @@ class Lnd {
     (void)ni, (void)peer_ni, (void)now;
     return kNever;
   }
-  /// Reaps at most `budget` completions; returns how many. One message is run to its end before the next.
+  /// Reaps at most `budget` completions; returns how many. One message is run to its end before the next. A driver may
+  /// send here what it has gathered, instead of in flush().
   virtual unsigned poll(unsigned budget, Instant now) = 0;
   /// Expired deadlines; returns work done.
   virtual unsigned timers(Instant now) = 0;

@@ -7,13 +7,13 @@
 
 namespace ulnet::socklnd {
 
-/// Queues a message on a connection that is up; it leaves at the next flush.
+/// Queues a message on a connection that is up; it leaves with the next conn_tx_start().
 void conn_tx_queue(SockWorker& worker, Conn& conn, Tx& tx);
 /// Queues a NOOP; false when too many wait already (the peer does not read).
 [[nodiscard]] bool conn_tx_noop(SockWorker& worker, Conn& conn, const FrameHeader& noop);
 /// Acknowledges a cookie: merged into a NOOP that waits, or a new one; false as above.
 [[nodiscard]] bool conn_tx_ack(SockWorker& worker, Conn& conn, uint64_t cookie);
-/// Hands over what can be handed over (flush).
+/// Hands over what can be handed over (flush, or poll).
 void conn_tx_start(SockWorker& worker, Conn& conn);
 /// The engine's kSent; also for connections that are closing.
 void conn_tx_sent(SockWorker& worker, Conn& conn, int result);

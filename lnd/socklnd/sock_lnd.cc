@@ -97,6 +97,15 @@ void SockLnd::event(const StreamEvent& event) {
   }
 }
 
+namespace {
+
+/// A message that is completed instead of sent may bring the next: those that join meanwhile wait for the next call.
+void start_sends(SockWorker& w) {
+  for (uint32_t left = w.dirty.size(); left > 0 && !w.dirty.empty(); --left) conn_tx_start(w, *w.dirty.pop_front());
+}
+
+}  // namespace
+
 unsigned SockLnd::poll(unsigned budget, Instant now) {
   SockWorker& w = worker_;
   w.now = now;
@@ -106,7 +115,10 @@ unsigned SockLnd::poll(unsigned budget, Instant now) {
   // Messages leave before a look at the sockets, which takes as long. Every other turn looks in any case. So does the
   // first turn after a stall, because deadlines are judged later in the turn.
   looked_away_ = !w.dirty.empty() && !looked_away_ && now - looked_at_ < kLookAwayMax;
-  if (looked_away_) return done;
+  if (looked_away_) {
+    start_sends(w);
+    return done;
+  }
   looked_at_ = now;
   const unsigned count = w.engine.poll(std::span(events_).first(std::min(budget, kEventBurst)), now);
   for (unsigned i = 0; i < count; ++i) event(events_[i]);
@@ -121,8 +133,7 @@ unsigned SockLnd::timers(Instant now) {
 void SockLnd::flush(Instant now) {
   SockWorker& w = worker_;
   w.now = now;
-  // A message that is completed instead of sent may bring the next: those that join meanwhile wait for the next flush.
-  for (uint32_t left = w.dirty.size(); left > 0 && !w.dirty.empty(); --left) conn_tx_start(w, *w.dirty.pop_front());
+  start_sends(w);
   w.engine.flush();
 }
 

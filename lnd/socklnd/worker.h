@@ -30,7 +30,7 @@ struct SockWorker {
 
   Wheel<Conn> conn_wheel;
   Wheel<ConnSet> set_wheel;
-  List<Conn, DirtyTag> dirty;  ///< have something to send: looked at by flush()
+  List<Conn, DirtyTag> dirty;  ///< have something to send: looked at by flush(), and by poll() instead of the sockets
   List<Conn, ReadyTag> ready;  ///< have something to read that needs no event: looked at by poll()
   Slab<SockSlot> slots;  ///< of messages that were read whole: the core may take them along
   NearArray<List<ConnSet, SetTag>> buckets;

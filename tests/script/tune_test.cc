@@ -68,8 +68,8 @@ TEST(SockTune, messages_with_a_cookie_do_not_count_as_copied) {
   }
 }
 
-// Goal: with a message to send, a poll may leave out the look at the sockets, but not twice. After a pause it looks,
-// because the same turn judges deadlines.
+// Goal: with a message to send, a poll may begin the send instead of looking at the sockets, but not twice. After a
+// pause it looks, because the same turn judges deadlines.
 TEST(SockLook, is_left_out_once_and_never_after_a_pause) {
   Tuned t;
   Lnd& lnd = *t.node->cores[0]->lnd;
@@ -85,7 +85,14 @@ TEST(SockLook, is_left_out_once_and_never_after_a_pause) {
   t.rig.run_for(20ms);
   (void)lnd.poll(64, t.rig.now);
   bytes_come(500us);
+  t.peer->in.clear();
   EXPECT_EQ(lnd.poll(64, t.rig.now), 0u);
+  t.node->cores[0]->engine->flush();
+  t.node->dead = true;
+  t.rig.run_for(200us);
+  t.node->dead = false;
+  EXPECT_FALSE(t.peer->in.empty()) << "the send has begun";
+  t.node->put(kOther, 10);
   EXPECT_GT(lnd.poll(64, t.rig.now), 0u);
   t.rig.run_for(20ms);
   EXPECT_EQ(t.node->unfinished(), 0u);
