@@ -405,6 +405,7 @@ unsigned UringEngine::poll(std::span<StreamEvent> out, Instant) {
         ::read(event_fd_, &count, sizeof count);  // EAGAIN when it was not signalled
   }
   if (io_uring_cq_ready(&ring_) == 0 && kernel_has_work()) enter();
+  if (hot_count_ + owed_count_ + closed_count_ == 0 && io_uring_cq_ready(&ring_) == 0) return 0;
   unsigned filled = 0;
   for (unsigned i = 0; i < kSources; ++i) filled += take((first_source_ + i) % kSources, out.subspan(filled));
   first_source_ = (first_source_ + 1) % kSources;
