@@ -5,6 +5,7 @@
 namespace ulnet {
 
 struct Choices {
+  /// There is no path. `code`: negative errno of the message; `health`: the side at fault.
   static PathChoice error(int32_t code, LndStatus health) {
     PathChoice choice;
     choice.kind = PathKind::kError;
@@ -12,7 +13,7 @@ struct Choices {
     choice.health = health;
     return choice;
   }
-  /// `discover`: as PathChoice::discover.
+  /// Control has to look `nid` up first. `discover`: as PathChoice::discover.
   static PathChoice park(const Nid& nid, bool discover = false) {
     PathChoice choice;
     choice.kind = PathKind::kPark;
@@ -20,6 +21,7 @@ struct Choices {
     choice.discover = discover;
     return choice;
   }
+  /// From `ni` to `hop`, an NI of `peer`. `dest`: the destination in the header.
   static PathChoice path(const NiView& ni, const PeerView& peer, const PeerNiView& hop, const Nid& dest) {
     PathChoice choice;
     choice.kind = PathKind::kPath;

@@ -247,6 +247,8 @@ class RandomRows {
     row.ask.forward = below(4) == 0;
     row.ask.portal0 = below(4) == 0;
     row.ask.recovery = below(6) == 0;
+    row.ask.as_given = below(6) == 0;
+    if (sole_ && below(2) == 0) fail_somewhere(row.ask);
     row.ask.origin = "11@tcp";
     row.ask.numa = level_ && below(2) == 0 ? UINT32_MAX : below(2);
     row.ask.accelerator = below(3) == 0 ? UINT32_MAX : below(3);
@@ -259,6 +261,13 @@ class RandomRows {
   uint16_t health() { return !level_ && below(3) == 0 ? uint16_t(900) : kHealthMax; }
   uint32_t priority() { return !level_ && below(3) == 0 ? below(2) : kNoPriority; }
   uint32_t numa() { return below(3) == 0 ? UINT32_MAX : below(2); }
+  /// Only for rows with one path: explanations leave failed attempts out.
+  void fail_somewhere(Ask& ask) {
+    ask.tried_any = below(2) == 0;
+    ask.tried.emplace();
+    for (uint32_t left = 1 + below(3); left > 0; --left)
+      ask.tried->add(uint16_t(below(5)), below(8), below(2) == 0, below(2) == 0);
+  }
   const char* one_of(std::vector<const char*> all) { return all[below(uint32_t(all.size()))]; }
   PeerNiSpec ni(const char* nid) {
     PeerNiSpec out{.nid = nid, .down = below(9) == 0, .no_memory = below(12) == 0, .health = health()};

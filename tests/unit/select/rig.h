@@ -3,6 +3,7 @@
 // and sends. Each number that one worker keeps is turned round at the other, so that a look at the wrong worker is
 // found.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,8 +76,9 @@ struct Ask {
   const char* src = nullptr;
   const char* via = nullptr;
   const char* origin = nullptr;
-  bool response = false, portal0 = false, recovery = false, forward = false, as_given = false;
+  bool response = false, portal0 = false, recovery = false, forward = false, as_given = false, tried_any = false;
   uint32_t numa = UINT32_MAX, accelerator = UINT32_MAX;
+  std::optional<Tried> tried = {};  ///< none: it has not failed yet
 };
 
 /// `expect` is one of
