@@ -59,6 +59,9 @@ class IdlePolicy {
     return spun_ ? IdleAction::kSleep : spin(config_.yield_every);
   }
 
+  /// Does `patient` matter to next()?
+  [[nodiscard]] bool heeds_patience() const { return config_.mode == IdleMode::kAdaptive; }
+
   /// An adaptive worker has had no work since its last turn with work, and has not slept.
   [[nodiscard]] bool spinning() const {
     return config_.mode == IdleMode::kAdaptive && empty_turns_ > 0 && sleep_at_once_ == 0 && !spun_;

@@ -153,8 +153,7 @@ void HostThread::run() {
       dry_turns = work == 0 ? dry_turns + 1 : 0;
       if (now >= stop_by || dry_turns == 2) return;
     } else {
-      const bool may_wait = work == 0 && config_.idle.mode == IdleMode::kAdaptive;
-      switch (policy.next(now, work > 0, may_wait && patient())) {
+      switch (policy.next(now, work > 0, work == 0 && policy.heeds_patience() && patient())) {
         case IdleAction::kTurn: turned_only = true; break;
         case IdleAction::kYield: sched_yield(); break;
         case IdleAction::kSleep: slept = sleep_all(now); break;
