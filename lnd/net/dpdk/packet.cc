@@ -195,14 +195,12 @@ rte_mbuf* frame_make(PacketPool& pool, Bytes headers, PayloadCursor& payload, ui
     for (unsigned i = 0; i < count; ++i) covered += pieces[i].iov_len;
     if (covered != bytes) count = 0;  // in too many pieces: copied
   }
-  PayloadCursor after = payload;
   if (count == 0) {
-    if (!copy_behind(pool, packet, after, bytes)) {
-      packet_free(packet);
-      return nullptr;
-    }
-    payload = after;
-    return packet;
+    const PayloadCursor before = payload;
+    if (copy_behind(pool, packet, payload, bytes)) return packet;
+    payload = before;
+    packet_free(packet);
+    return nullptr;
   }
   rte_mbuf* last = packet;
   for (unsigned i = 0; i < count; ++i) {

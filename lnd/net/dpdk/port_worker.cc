@@ -37,8 +37,13 @@ unsigned PortWorker::turn(Instant now) {
     stack_.flush(now);
   }
   if (app_ != nullptr && app_->done()) done_.store(true, std::memory_order_release);
-  if (work > 0) nap_ = kNapMin;
-  (work > 0 ? busy_cycles_ : idle_cycles_).add(cycle_count() - from);
+  if (work > 0) {
+    nap_ = kNapMin;
+    busy_cycles_.add(cycle_count() - from);
+  } else if (--idle_left_ == 0) {
+    idle_left_ = kIdleOneIn;
+    idle_cycles_.add((cycle_count() - from) * kIdleOneIn);
+  }
   return work;
 }
 

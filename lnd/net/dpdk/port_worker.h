@@ -66,7 +66,8 @@ class PortWorker final : public Turnable {
   /// Counters are for any thread, the rest for the worker.
   [[nodiscard]] const dpdk::Stack& stack() const { return stack_; }
   [[nodiscard]] bool done() const { return done_.load(std::memory_order_acquire); }
-  /// Cycles of the time-stamp counter in turns with work, and turns without. Any thread.
+  /// Cycles of the time-stamp counter in turns with work, and turns without. Of the latter, one in kIdleOneIn is
+  /// measured. Any thread.
   [[nodiscard]] uint64_t busy_cycles() const { return busy_cycles_.get(); }
   [[nodiscard]] uint64_t idle_cycles() const { return idle_cycles_.get(); }
 
@@ -83,7 +84,9 @@ class PortWorker final : public Turnable {
   IdleGate gate_;
   Instant now_ = kNever;
   Duration nap_ = kNapMin;  // how long the next sleep may last without an interrupt
+  static constexpr unsigned kIdleOneIn = 64;
   Counter busy_cycles_, idle_cycles_;
+  unsigned idle_left_ = kIdleOneIn;    // turns without work until the next is measured
   std::atomic<bool> announce_{false};  // control: w, worker: r
   std::atomic<bool> forget_{false};    // control: w, worker: r
   std::atomic<bool> done_{false};      // worker: w, control: r

@@ -207,9 +207,10 @@ bool Stack::transmit(const IpAddress& destination, rte_mbuf* frame, Instant now)
     queue_.drop(frame, FrameDrop::kTxTooLong, now);
     return false;
   }
-  Mac mac;
+  Mac group;
+  const Mac* mac = &group;
   if (destination.is_group() || config_.addresses.is_broadcast(destination)) {
-    mac = destination.is_group() ? group_mac(destination) : kMacBroadcast;
+    group = destination.is_group() ? group_mac(destination) : kMacBroadcast;
   } else {
     const IpAddress* hop = config_.addresses.next_hop(destination);
     if (hop == nullptr) {
@@ -225,7 +226,7 @@ bool Stack::transmit(const IpAddress& destination, rte_mbuf* frame, Instant now)
     }
     mac = answer.mac;
   }
-  std::memcpy(rte_pktmbuf_mtod(frame, void*), mac.bytes.data(), 6);
+  std::memcpy(rte_pktmbuf_mtod(frame, void*), mac->bytes.data(), 6);
   return enqueue(frame, now);
 }
 

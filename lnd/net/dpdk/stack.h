@@ -180,6 +180,7 @@ class Stack final : NeighbourActions {
   void receive(rte_mbuf* packet, Instant now);
   [[nodiscard]] Decoded<void> ethernet(Frame& frame);
   void arp(Frame& frame, Instant now);
+  [[nodiscard]] static Decoded<IpHeader> ip_header(const Frame& frame);
   [[nodiscard]] Decoded<void> ip(Frame& frame);
   void udp(Frame& frame, Instant now);
   void icmp(Frame& frame, Instant now);

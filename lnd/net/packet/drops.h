@@ -54,7 +54,8 @@ enum class FrameDrop : uint8_t {
 /// Name, unit and meaning.
 [[nodiscard]] const CounterText& text_of(FrameDrop reason);
 
-/// Result of a decoder: the header, or why there is none.
+/// Result of a decoder: the header, or why there is none. Decoders of each packet fill the header in its place, since a
+/// copy of fields that were just written is slow (store_pair()).
 template <class T>
 using Decoded = tl::expected<T, FrameDrop>;
 

@@ -3,10 +3,10 @@
 #include "dataplane/wire/bytes.h"
 
 namespace ulnet::dpdk {
+namespace {
 
-Decoded<EthHeader> eth_decode(Bytes frame) {
+Decoded<void> decode(Bytes frame, EthHeader& out) {
   if (frame.size() < kEthBytes) return drop(FrameDrop::kTruncated);
-  EthHeader out;
   std::memcpy(out.destination.bytes.data(), frame.data(), 6);
   std::memcpy(out.source.bytes.data(), frame.data() + 6, 6);
   size_t at = 12;
@@ -19,6 +19,14 @@ Decoded<EthHeader> eth_decode(Bytes frame) {
     out.vlan_tci[out.vlan_count++] = wire::load<uint16_t>(frame.data() + at + 2, true);
   }
   if (out.type < kEthTypeMin) return drop(FrameDrop::kEthType);
+  return {};
+}
+
+}  // namespace
+
+Decoded<EthHeader> eth_decode(Bytes frame) {
+  Decoded<EthHeader> out;
+  if (const auto read = decode(frame, *out); !read) out = drop(read.error());
   return out;
 }
 

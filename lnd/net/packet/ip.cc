@@ -16,9 +16,7 @@ bool is_extension(uint8_t next_header) {
          next_header == kDestination || next_header == kMobility;
 }
 
-}  // namespace
-
-Decoded<IpHeader> ipv4_decode(Bytes packet, size_t packet_bytes, ChecksumCheck check) {
+Decoded<void> decode_v4(Bytes packet, size_t packet_bytes, ChecksumCheck check, IpHeader& out) {
   if (packet.size() < kIpv4Bytes) return drop(FrameDrop::kTruncated);
   const std::byte* at = packet.data();
   const unsigned header_bytes = 4 * (uint8_t(at[0]) & 15u);
@@ -26,7 +24,6 @@ Decoded<IpHeader> ipv4_decode(Bytes packet, size_t packet_bytes, ChecksumCheck c
   if (packet.size() < header_bytes) return drop(FrameDrop::kTruncated);
   const unsigned total_bytes = wire::load<uint16_t>(at + 2, true);
   if (total_bytes < header_bytes || total_bytes > packet_bytes) return drop(FrameDrop::kIpLength);
-  IpHeader out;
   if (check == ChecksumCheck::kVerify) {
     Checksum sum;
     sum.add(packet.first(header_bytes));
@@ -44,15 +41,14 @@ Decoded<IpHeader> ipv4_decode(Bytes packet, size_t packet_bytes, ChecksumCheck c
   out.payload_bytes = uint16_t(total_bytes - header_bytes);
   out.identification = wire::load<uint16_t>(at + 4, true);
   out.may_fragment = (fragment & kDontFragment) == 0;
-  return out;
+  return {};
 }
 
-Decoded<IpHeader> ipv6_decode(Bytes packet, size_t packet_bytes) {
+Decoded<void> decode_v6(Bytes packet, size_t packet_bytes, IpHeader& out) {
   if (packet.size() < kIpv6Bytes) return drop(FrameDrop::kTruncated);
   const std::byte* at = packet.data();
   const auto first = wire::load<uint32_t>(at, true);
   if (first >> 28 != 6) return drop(FrameDrop::kIpHeader);
-  IpHeader out;
   out.payload_bytes = wire::load<uint16_t>(at + 4, true);
   if (size_t{kIpv6Bytes} + out.payload_bytes > packet_bytes) return drop(FrameDrop::kIpLength);
   out.protocol = uint8_t(at[6]);
@@ -65,6 +61,20 @@ Decoded<IpHeader> ipv6_decode(Bytes packet, size_t packet_bytes) {
   std::memcpy(out.source.bytes.data(), at + 8, 16);
   std::memcpy(out.destination.bytes.data(), at + 24, 16);
   if (out.source.is_v4() || out.destination.is_v4()) return drop(FrameDrop::kIpHeader);  // never on the wire (RFC 4942)
+  return {};
+}
+
+}  // namespace
+
+Decoded<IpHeader> ipv4_decode(Bytes packet, size_t packet_bytes, ChecksumCheck check) {
+  Decoded<IpHeader> out;
+  if (const auto read = decode_v4(packet, packet_bytes, check, *out); !read) out = drop(read.error());
+  return out;
+}
+
+Decoded<IpHeader> ipv6_decode(Bytes packet, size_t packet_bytes) {
+  Decoded<IpHeader> out;
+  if (const auto read = decode_v6(packet, packet_bytes, *out); !read) out = drop(read.error());
   return out;
 }
 

@@ -81,26 +81,26 @@ void Neighbours::ask(Entry& entry, Instant now) {
 
 Neighbours::Answer Neighbours::park(Entry& entry, void* packet) {
   Parked* parked = entry.waiting.size() < config_.parked_each_max ? parked_.take() : nullptr;
-  if (parked == nullptr) return {Answer::kRefused, {}, FrameDrop::kNeighbourQueueFull};
+  if (parked == nullptr) return {Answer::kRefused, FrameDrop::kNeighbourQueueFull};
   parked->packet = packet;
   entry.waiting.push_back(*parked);
-  return {Answer::kParked, {}, FrameDrop::kNoRoute};
+  return {Answer::kParked};
 }
 
 Neighbours::Answer Neighbours::resolve(const IpAddress& address, void* packet, Instant now) {
   Entry* entry = find(address);
   if (entry == nullptr) {
     entry = create(address, now);
-    if (entry == nullptr) return {Answer::kRefused, {}, FrameDrop::kNeighbourTableFull};
+    if (entry == nullptr) return {Answer::kRefused, FrameDrop::kNeighbourTableFull};
     const Answer answer = park(*entry, packet);
     ask(*entry, now);  // even if the packet found no place: the next one may
     return answer;
   }
-  if (entry->state == NeighbourState::kStatic) return {Answer::kSend, entry->mac, FrameDrop::kNoRoute};
+  if (entry->state == NeighbourState::kStatic) return {Answer::kSend, FrameDrop::kNoRoute, &entry->mac};
   if (entry->used != now) touch(*entry, now);
   switch (entry->state) {
     case NeighbourState::kAsking: return park(*entry, packet);
-    case NeighbourState::kSilent: return {Answer::kRefused, {}, FrameDrop::kNeighbourSilent};
+    case NeighbourState::kSilent: return {Answer::kRefused, FrameDrop::kNeighbourSilent};
     case NeighbourState::kStale:
       entry->state = NeighbourState::kProbing;
       entry->asked = 0;
@@ -110,7 +110,7 @@ Neighbours::Answer Neighbours::resolve(const IpAddress& address, void* packet, I
     case NeighbourState::kProbing:
     case NeighbourState::kStatic: break;
   }
-  return {Answer::kSend, entry->mac, FrameDrop::kNoRoute};
+  return {Answer::kSend, FrameDrop::kNoRoute, &entry->mac};
 }
 
 /// Sets the state of an entry whose MAC address is known, and releases its parked packets.

@@ -63,8 +63,8 @@ class Neighbours {
 
   struct Answer {
     enum Kind : uint8_t { kSend, kParked, kRefused } kind = kRefused;
-    Mac mac{};                               ///< of kSend
     FrameDrop reason = FrameDrop::kNoRoute;  ///< of kRefused
+    const Mac* mac = nullptr;                ///< of kSend, until the next call
   };
   /// Decides where `packet` for this neighbour goes. kSend and kRefused: the packet stays the caller's. kParked: the
   /// cache has the packet until neighbour_ready or neighbour_failed. Sends a request if needed. Cost O(1).

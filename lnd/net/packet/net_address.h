@@ -6,12 +6,23 @@
 #include <compare>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+
+#include "dataplane/base/word_pair.h"
 
 namespace ulnet::dpdk {
 
 struct Mac {
   std::array<uint8_t, 6> bytes{};
   constexpr auto operator<=>(const Mac&) const = default;
+  /// By words: each packet passes here.
+  constexpr bool operator==(const Mac& other) const {
+    struct Words {
+      uint16_t first, middle, last;
+    };
+    const auto mine = std::bit_cast<Words>(bytes), its = std::bit_cast<Words>(other.bytes);
+    return mine.first == its.first && mine.middle == its.middle && mine.last == its.last;
+  }
   /// Multicast or broadcast.
   [[nodiscard]] constexpr bool is_group() const { return (bytes[0] & 1) != 0; }
   [[nodiscard]] constexpr bool is_zero() const { return *this == Mac{}; }
@@ -22,22 +33,20 @@ inline constexpr Mac kMacBroadcast{{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}};
 struct IpAddress {
   std::array<uint8_t, 16> bytes{};
   constexpr auto operator<=>(const IpAddress&) const = default;
+  // By words: each packet passes here several times.
+  constexpr bool operator==(const IpAddress& other) const { return words() == other.words(); }
 
   [[nodiscard]] static constexpr IpAddress of_v4(uint32_t host_order) {
+    static_assert(std::endian::native == std::endian::little);
+    const uint64_t last = uint64_t{__builtin_bswap32(host_order)} << 32 | kMapped;
+    if (std::is_constant_evaluated()) return std::bit_cast<IpAddress>(std::array<uint64_t, 2>{0, last});
     IpAddress out;
-    out.bytes[10] = out.bytes[11] = 0xFF;
-    for (unsigned i = 0; i < 4; ++i) out.bytes[12 + i] = uint8_t(host_order >> (24 - 8 * i));
+    store_pair(&out, 0, last);
     return out;
   }
-  /// By words: each packet passes here several times.
   [[nodiscard]] constexpr bool is_v4() const {
-    struct Words {
-      uint64_t first;
-      uint32_t middle, last;
-    };
-    constexpr auto kMapped = std::bit_cast<Words>(std::array<uint8_t, 16>{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF});
-    const auto words = std::bit_cast<Words>(bytes);
-    return words.first == kMapped.first && words.middle == kMapped.middle;
+    const auto [first, last] = words();
+    return first == 0 && uint32_t(last) == kMapped;
   }
   /// In host order. Requires is_v4().
   [[nodiscard]] constexpr uint32_t v4() const {
@@ -53,6 +62,13 @@ struct IpAddress {
   [[nodiscard]] constexpr bool is_link_local() const {
     return is_v4() ? bytes[12] == 169 && bytes[13] == 254 : bytes[0] == 0xFE && (bytes[1] & 0xC0) == 0x80;
   }
+  /// As they lie in memory.
+  [[nodiscard]] constexpr std::array<uint64_t, 2> words() const {
+    return std::bit_cast<std::array<uint64_t, 2>>(bytes);
+  }
+
+ private:
+  static constexpr uint32_t kMapped = 0xFFFF'0000;  ///< the third word of an IPv4 address
 };
 
 /// An address of a port together with how much of it names the link.
@@ -63,14 +79,18 @@ struct IpPrefix {
   /// Is `other` on the same link?
   [[nodiscard]] constexpr bool covers(const IpAddress& other) const {
     if (address.is_v4() != other.is_v4()) return false;
-    unsigned left = address.is_v4() ? bits + 96u : bits;
-    for (unsigned i = 0; left > 0 && i < 16; ++i) {
-      const unsigned here = left < 8 ? left : 8;
-      const auto mask = uint8_t(0xFF00u >> here);
-      if (((address.bytes[i] ^ other.bytes[i]) & mask) != 0) return false;
-      left -= here;
-    }
-    return true;
+    const auto [first, last] = address.words();
+    const auto [its_first, its_last] = other.words();
+    const unsigned counted = address.is_v4() ? bits + 96u : bits;
+    return ((first ^ its_first) & mask(counted)) == 0 &&
+           (counted <= 64 || ((last ^ its_last) & mask(counted - 64)) == 0);
+  }
+
+ private:
+  /// The first bits of a word in network order, as it lies in memory.
+  [[nodiscard]] static constexpr uint64_t mask(unsigned count) {
+    if (count == 0) return 0;
+    return count >= 64 ? ~uint64_t{0} : __builtin_bswap64(~uint64_t{0} << (64 - count));
   }
 };
 

@@ -256,6 +256,24 @@ TEST(DpdkAddress, text_and_prefixes) {
   EXPECT_FALSE(prefix_parse("fd00::1/65")->covers(ip("fd00::8000:0:0:2")));
 }
 
+// Goal: a prefix of each length looks at its own bits, and at no others.
+TEST(DpdkAddress, each_bit_of_each_prefix) {
+  for (const char* text : {"10.1.2.200", "fd00:1:2:3:4:5:6:7"}) {
+    const IpAddress address = ip(text);
+    const unsigned first = address.is_v4() ? 96 : 0;
+    for (unsigned bits = 0; bits <= 128 - first; ++bits) {
+      const IpPrefix net{address, uint8_t(bits)};
+      EXPECT_TRUE(net.covers(address)) << text << '/' << bits;
+      for (unsigned bit = first; bit < 128; ++bit) {
+        IpAddress other = address;
+        other.bytes[bit / 8] ^= uint8_t(0x80 >> bit % 8);
+        EXPECT_EQ(net.covers(other), bit >= first + bits) << text << '/' << bits << " bit " << bit;
+        EXPECT_FALSE(other == address);
+      }
+    }
+  }
+}
+
 TEST(DpdkAddress, next_hops) {
   PortAddresses port;
   port.own = {prefix_parse("10.0.0.5/24").value(), prefix_parse("fd00::5/64").value()};

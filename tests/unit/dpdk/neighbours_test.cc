@@ -19,7 +19,7 @@ class Rig final : NeighbourActions {
   std::string send(std::string_view address, uintptr_t packet) {
     const auto answer = cache.resolve(ip(address), reinterpret_cast<void*>(packet), now);
     switch (answer.kind) {
-      case Neighbours::Answer::kSend: add("sent " + std::to_string(packet) + " to " + mac_text(answer.mac)); break;
+      case Neighbours::Answer::kSend: add("sent " + std::to_string(packet) + " to " + mac_text(*answer.mac)); break;
       case Neighbours::Answer::kParked: add("parked " + std::to_string(packet)); break;
       case Neighbours::Answer::kRefused: add(std::string("refused ") + text_of(answer.reason).name); break;
     }
