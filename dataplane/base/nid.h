@@ -8,6 +8,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "dataplane/base/word_pair.h"
+
 namespace ulnet {
 
 /// Network type numbers (docs/wire/lnet.md §1.3). A router forwards types that are not listed, too.
@@ -48,11 +50,14 @@ struct Nid {
   /// A NID with a 4-byte address, given as the host-order integer of the 8-byte form (10.0.0.1 = 0x0A000001).
   static constexpr Nid v4(Net net, uint32_t address) {
     static_assert(std::endian::native == std::endian::little);
-    // Whole words: a NID that was just written byte by byte is slow to copy or to compare.
     const uint32_t number = net.number();
-    return std::bit_cast<Nid>(std::array<uint32_t, 5>{
-        uint32_t(net.type()) << 8 | (number >> 8) << 16 | (number & 0xFF) << 24,
-        address >> 24 | (address >> 8 & 0xFF00) | (address & 0xFF00) << 8 | address << 24, 0, 0, 0});
+    const uint32_t head = uint32_t(net.type()) << 8 | (number >> 8) << 16 | (number & 0xFF) << 24;
+    const uint32_t address_be = __builtin_bswap32(address);
+    if (std::is_constant_evaluated()) return std::bit_cast<Nid>(std::array<uint32_t, 5>{head, address_be, 0, 0, 0});
+    Nid nid;
+    store_pair(&nid, uint64_t{address_be} << 32 | head, 0);
+    std::memset(nid.addr.data() + 12, 0, 4);
+    return nid;
   }
   /// A NID with a 16-byte address in network order (IPv6).
   static constexpr Nid v6(Net net, const std::array<uint8_t, 16>& address) {

@@ -32,15 +32,24 @@ class SpscRing {
   /// Producer only. False when full: nothing was taken. A consumer that sleeps may miss the item until the producer
   /// calls IdleGate::notify(ring).
   [[nodiscard]] bool push(const T& item) {
+    T* slot = back();
+    if (slot == nullptr) return false;
+    *slot = item;
+    push_back();
+    return true;
+  }
+  /// Producer only: the slot of the next item, or null when full. push_back() passes it on. So an item is made in its
+  /// place, since a copy of what was just written is slow (store_pair()).
+  [[nodiscard]] T* back() {
     const uint32_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - head_cache_ > mask_) {
       head_cache_ = head_.load(std::memory_order_acquire);
-      if (tail - head_cache_ > mask_) return false;
+      if (tail - head_cache_ > mask_) return nullptr;
     }
-    slots_[tail & mask_] = item;
-    tail_.store(tail + 1, std::memory_order_release);
-    return true;
+    return &slots_[tail & mask_];
   }
+  /// Producer only. Requires: back() was not null, and its slot is written.
+  void push_back() { tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
   /// Producer only: all earlier pushes come before the producer's next seq_cst load. Part of IdleGate::notify(); the
   /// full barrier of a batch of pushes.

@@ -54,8 +54,8 @@ class Chooser : Choices {
 
   PathChoice over_known(const ChosenHop& hop) {
     const NiView* ni = best_ni(*view_.local->net(hop.ni->nid.net()), hop.routed ? hop.final_ni : hop.ni);
-    if (ni == nullptr) return error(-ENETUNREACH, LndStatus::kLocalError);
-    PathChoice choice = path(*ni, *hop.peer, *hop.ni, hop.routed ? request_.dst : hop.ni->nid);
+    PathChoice choice = ni == nullptr ? error(-ENETUNREACH, LndStatus::kLocalError)
+                                      : path(*ni, *hop.peer, *hop.ni, hop.routed ? request_.dst : hop.ni->nid);
     choice.routed = hop.routed;
     return choice;
   }

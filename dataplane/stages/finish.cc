@@ -42,11 +42,6 @@ void event_posted(Worker& w, EventSource& source) {
   }
 }
 
-/// The queue got an event. A callback has run; a thread that polls may sleep.
-void event_pushed(Worker& w, EventQueue& eq) {
-  if (eq.open && eq.callback == nullptr && !eq.pushed()) w.eqs_pushed.push_back(eq);
-}
-
 /// Posts what waits for room in a queue, as far as there is; returns how many.
 unsigned flush_queue(Worker& w, EventQueue& eq) {
   unsigned posted = 0;
@@ -62,10 +57,8 @@ unsigned flush_queue(Worker& w, EventQueue& eq) {
 
 }  // namespace
 
-bool event_post(Worker& w, EventQueue& eq, const Event& event) {
-  if (!eq.post(event)) return false;
-  event_pushed(w, eq);
-  return true;
+void event_pushed(Worker& w, EventQueue& eq) {
+  if (eq.open && eq.callback == nullptr && !eq.pushed()) w.eqs_pushed.push_back(eq);
 }
 
 void event_wait(Worker& w, EventQueue& eq, EventSource& source) {
@@ -113,7 +106,7 @@ bool queue_stuck(const Worker& w, const EventQueue& eq) {
 void md_retire_if_done(Worker& w, Md& md) {
   if (!md.bound || !md.gate_closed || !md.ops.empty() || static_cast<Linked<EventTag>&>(md).linked()) return;
   if (!md_memory_free(w, md)) return;
-  if (md.eq == nullptr || event_post(w, *md.eq, unlink_event(md))) return md_event_posted(w, md);
+  if (md.eq == nullptr || event_post(w, *md.eq, [&] { return unlink_event(md); })) return md_event_posted(w, md);
   event_wait(w, *md.eq, md);
 }
 

@@ -7,9 +7,16 @@ namespace ulnet {
 
 /// Fails a message that is ready to be sent.
 void fail_message(Worker& w, Sending& m, int32_t error, LndStatus health);
-/// Delivers the event, or returns false: the queue is full, or others wait already. notify_pushed() wakes the
-/// application if it sleeps on the queue.
-[[nodiscard]] bool event_post(Worker& w, EventQueue& eq, const Event& event);
+/// The queue got an event. A callback has run; a thread that polls may sleep.
+void event_pushed(Worker& w, EventQueue& eq);
+/// Delivers the event that `make` returns, or returns false: the queue is full, or others wait already.
+/// notify_pushed() wakes the application if it sleeps on the queue.
+template <class Make>
+[[nodiscard]] bool event_post(Worker& w, EventQueue& eq, const Make& make) {
+  if (!eq.post(make)) return false;
+  event_pushed(w, eq);
+  return true;
+}
 /// The event of `source` found its queue full.
 void event_wait(Worker& w, EventQueue& eq, EventSource& source);
 /// The event of an Incoming has been posted: its submitter no longer owes it.

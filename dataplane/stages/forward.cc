@@ -253,6 +253,14 @@ void note_turn_of(Worker& w, const PathChoice& choice) {
   note_turn(notes, choice);
 }
 
+/// 0: none. `checked`: forward_header() has compared the hop with the sender.
+int32_t refusal(const Transit& m, const PathChoice& choice, bool checked) {
+  if (choice.kind == PathKind::kLoopback) return -EHOSTUNREACH;
+  if (choice.kind != PathKind::kPath) return 0;
+  if (!checked && came_from(choice, m.buffer->sender)) return -ELOOP;
+  return choice.hop->down ? -EHOSTDOWN : 0;
+}
+
 PathChoice refused(int32_t error) {
   PathChoice choice;
   choice.error = error;
@@ -435,19 +443,16 @@ PathChoice forward_path(Worker& w, Transit& m, bool any) {
   request.numa = m.buffer->block->numa;
   request.tried = m.failed_over();
   request.tried_any = any;
-  PathChoice choice;
   const bool keeps_hop = !m.again && m.moves == 0 && m.chosen.peer != nullptr;
   const bool same_view = keeps_hop && m.chosen.epoch == w.view->epoch;
-  if (same_view)
-    choice = path_over(*w.view, request, path_context(w), m.chosen);
-  else if (keeps_hop)
-    choice = path_over(*w.view, request, path_context(w), m.hop->nid);
-  if (choice.kind != PathKind::kPath) choice = choose_path(*w.view, request, path_context(w));
-  if (choice.kind == PathKind::kLoopback) return refused(-EHOSTUNREACH);
+  // Made in its place, and the only result: a copy of what was just written is slow (store_pair()).
+  PathChoice choice = same_view   ? path_over(*w.view, request, path_context(w), m.chosen)
+                      : keeps_hop ? path_over(*w.view, request, path_context(w), m.hop->nid)
+                                  : choose_path(*w.view, request, path_context(w));
+  if (keeps_hop && choice.kind != PathKind::kPath) choice = choose_path(*w.view, request, path_context(w));
+  if (const int32_t error = refusal(m, choice, same_view && choice.hop == m.chosen.ni); error != 0)
+    choice = refused(error);
   if (choice.kind != PathKind::kPath) return choice;
-  const bool checked = same_view && choice.hop == m.chosen.ni;  // by forward_header()
-  if (!checked && came_from(choice, m.buffer->sender)) return refused(-ELOOP);
-  if (choice.hop->down) return refused(-EHOSTDOWN);
   charge(w, m, *choice.hop->locals[w.id.value]);
   if (m.tx.piped != nullptr && choice.ni->slices[w.id.value]->lnd != m.buffer->piped_by)
     std::exchange(m.tx.piped, nullptr)->to_memory(m.tx.payload);

@@ -106,7 +106,7 @@ void event_due(Worker& w, Incoming& m) {
     --m.submitter->replies_leaving;
   }
   const bool ack = wants_ack(m);
-  if (m.eq == nullptr || event_post(w, *m.eq, m.event))
+  if (m.eq == nullptr || event_post(w, *m.eq, [&] { return m.event; }))
     event_paid(*m.submitter);
   else
     event_wait(w, *m.eq, m);

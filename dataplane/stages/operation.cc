@@ -119,7 +119,8 @@ void operation_end(Worker& w, Operation& op, const Response* answer) {
   under_way_end(w, op, op.status);
   if (op.status != 0) w.counters[Stat::kErrors].add();
   op.state = OperationState::kFinishing;
-  if (op.eq == nullptr || event_post(w, *op.eq, event_with(op, answer))) return operation_release(w, op);
+  if (op.eq == nullptr || event_post(w, *op.eq, [&] { return event_with(op, answer); }))
+    return operation_release(w, op);
   if (answer != nullptr && answer != &op.answer) keep_answer(op, *answer);
   event_wait(w, *op.eq, op);
 }

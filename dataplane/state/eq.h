@@ -6,6 +6,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <new>
 
 #include "dataplane/base/idle_gate.h"
 #include "dataplane/base/list.h"
@@ -51,14 +52,20 @@ struct EventQueue : Linked<EqWaitTag>, Linked<EqPushedTag> {
   /// Worker only: got events since the application was last notified.
   [[nodiscard]] bool pushed() const { return Linked<EqPushedTag>::linked(); }
 
-  /// Delivers the event, or returns false: the ring is full or others wait already. A worker calls event_post().
-  [[nodiscard]] bool post(const Event& event) {
+  /// Delivers the event that `make` returns, or returns false: the ring is full or others wait already. The event is
+  /// made in its place: a copy of what was just written is slow (store_pair()). A worker calls event_post().
+  template <class Make>
+  [[nodiscard]] bool post(const Make& make) {
     if (!open) return true;  // the application is gone: there is no receiver
     if (callback != nullptr) {
-      callback(context, event);
+      callback(context, make());
       return true;
     }
-    return waiting.empty() && ring->push(event);
+    Event* place = waiting.empty() ? ring->back() : nullptr;
+    if (place == nullptr) return false;
+    new (place) Event(make());
+    ring->push_back();
+    return true;
   }
 };
 

@@ -69,9 +69,22 @@ Submitter::Submitter(WorkerId home, uint16_t number, const SubmitterSize& size, 
   for (uint32_t i = size.segment_blocks; i-- > 0;) block_free_.push_back(int32_t(i));
 }
 
-Result<void> Submitter::send(const CallMsg& call) {
-  if (!calls_.push(call)) return fail(EAGAIN, "the ring to the worker is full: poll events, then try again");
+Result<CallMsg*> Submitter::next_call() {
+  CallMsg* call = calls_.back();
+  if (call == nullptr) return fail(EAGAIN, "the ring to the worker is full: poll events, then try again");
+  return call;
+}
+
+void Submitter::send_next() {
+  calls_.push_back();
   if (gate_ != nullptr) gate_->notify(calls_);
+}
+
+Result<void> Submitter::send(const CallMsg& call) {
+  auto next = next_call();
+  if (!next) return tl::unexpected(next.error());
+  **next = call;
+  send_next();
   return {};
 }
 
@@ -325,31 +338,46 @@ Result<uint32_t> Submitter::operation_length(const PutSpec& spec) const {
   return length;
 }
 
-OperationCall Submitter::operation_call(const PutSpec& spec, uint32_t length) const {
-  return {.md = {spec.md.index, spec.md.generation},
-          .eq = md_state_[spec.md.index].eq,
-          .portal = PortalIndex{spec.portal},
-          .self = spec.self,
-          .target = {spec.target.nid, spec.target.pid == kAnyPid ? kLnetPid : spec.target.pid},
-          .offset = spec.offset,
-          .match_bits = spec.match_bits,
-          .user_data = spec.user_data,
-          .md_offset = spec.md_offset,
-          .length = length};
+/// Fills a call in its place in the ring. Field by field: a copy of the whole would wait for them.
+void Submitter::operation_call(const PutSpec& spec, uint32_t length, OperationCall& out) const {
+  out.md = {spec.md.index, spec.md.generation};
+  out.eq = md_state_[spec.md.index].eq;
+  out.portal = PortalIndex{spec.portal};
+  out.self = spec.self;
+  out.target.nid = spec.target.nid;
+  out.target.pid = spec.target.pid == kAnyPid ? kLnetPid : spec.target.pid;
+  out.offset = spec.offset;
+  out.match_bits = spec.match_bits;
+  out.user_data = spec.user_data;
+  out.md_offset = spec.md_offset;
+  out.length = length;
 }
 
 Result<void> Submitter::put(const PutSpec& spec) {
   collect_freed();
   const auto length = operation_length(spec);
   if (!length) return tl::unexpected(length.error());
-  return send(PutCall{.operation = operation_call(spec, *length), .hdr_data = spec.hdr_data, .ack = spec.ack});
+  auto next = next_call();
+  if (!next) return tl::unexpected(next.error());
+  auto& call = (*next)->emplace<PutCall>();
+  operation_call(spec, *length, call.operation);
+  call.hdr_data = spec.hdr_data;
+  call.ack = spec.ack;
+  send_next();
+  return {};
 }
 
 Result<void> Submitter::get(const PutSpec& spec) {
   collect_freed();
   const auto length = operation_length(spec);
   if (!length) return tl::unexpected(length.error());
-  return send(GetCall{operation_call(spec, *length), spec.recovery});
+  auto next = next_call();
+  if (!next) return tl::unexpected(next.error());
+  auto& call = (*next)->emplace<GetCall>();
+  operation_call(spec, *length, call.operation);
+  call.recovery = spec.recovery;
+  send_next();
+  return {};
 }
 
 }  // namespace ulnet

@@ -142,8 +142,11 @@ class Submitter {
 
  private:
   Result<void> send(const CallMsg& call);
+  /// The place of the next call, which send_next() sends.
+  Result<CallMsg*> next_call();
+  void send_next();
   [[nodiscard]] Result<uint32_t> operation_length(const PutSpec& spec) const;
-  [[nodiscard]] OperationCall operation_call(const PutSpec& spec, uint32_t length) const;
+  void operation_call(const PutSpec& spec, uint32_t length, OperationCall& out) const;
   void collect_freed();
   Result<EqHandle> eq_take(uint32_t ring_size, EventCallback callback, void* context);
   void md_fill(uint32_t index, const MdSpec& spec);

@@ -40,8 +40,8 @@ inline void store(std::byte* at, T value, bool flip = false) {
 
 /// A u64 NID as a Nid. Every spelling of ANY (type 0xFF) becomes the one that compares equal to kAnyNid.
 [[nodiscard]] inline Nid nid_from_wire(uint64_t nid4) {
-  const Nid nid = Nid::from_u64(nid4);
-  return nid.is_any() ? kAnyNid : nid;
+  const bool any = (nid4 >> 48 & 0xFF) == 0xFF;
+  return any ? Nid{} : Nid::from_u64(nid4);
 }
 
 /// A large NID from its 20 bytes, which are never swapped (docs/wire/lnet.md §1.2). ANY as above; address bytes behind

@@ -22,7 +22,7 @@ Bounce bounce(IbWorker& worker, Conn& conn, Transfer& transfer) {
   const Payload copy{&transfer.staged, 1, 0, transfer.left};
   PayloadCursor to(copy);
   payload_copy(to, transfer.from, transfer.left);
-  transfer.from = PayloadCursor(copy);
+  transfer.from.start(copy);
   return Bounce::kYes;
 }
 
@@ -68,7 +68,7 @@ void transfer_begin(Conn& conn, Transfer& transfer, Tx& tx) {
   transfer.tx = &tx;
   transfer.fragment = transfer.inner = 0;
   transfer.bytes = transfer.left = std::min(tx.payload.length, transfer.room);
-  transfer.from = PayloadCursor(tx.payload);
+  transfer.from.start(tx.payload);
   transfer.how = {};
   conn.transfers.push_back(transfer);
 }

@@ -78,7 +78,7 @@ void payload_begin(SockWorker& worker, Conn& conn) {
   const uint32_t total = rx.slot->header.payload_length;
   Payload into = rx.slot->into;
   into.length = std::min(into.length, total);
-  rx.cursor = PayloadCursor(into);
+  rx.cursor.start(into);
   rx.discard_bytes = total - into.length;
   rx.csum = rx.decoder.csum();
   rx.slot_busy = true;

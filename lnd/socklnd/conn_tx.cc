@@ -102,7 +102,7 @@ bool load_message(SockWorker& worker, Conn& conn) {
   entry.tx = &message;
   entry.prefix_bytes = uint32_t(frame_prefix_encode(conn.version, frame, message.header, entry.prefix));
   if (worker.config.enable_csum && conn.version == kVersion2) store_csum(entry, frame);
-  if (tx.ring_count++ == 0) tx.front_cursor = PayloadCursor(message.payload);
+  if (tx.ring_count++ == 0) tx.front_cursor.start(message.payload);
   return true;
 }
 
@@ -151,7 +151,7 @@ Tx* pop_front(ConnTx& tx) {
   tx.front_sent = 0;
   if (tx.ring_count > 0) {
     const Tx* front = entry_at(tx, 0).tx;
-    tx.front_cursor = front == nullptr ? PayloadCursor() : PayloadCursor(front->payload);
+    tx.front_cursor.start(front == nullptr ? Payload{} : front->payload);
   }
   return message;
 }

@@ -137,7 +137,7 @@ class FakeWorker {
     post(*md.eq, event);
   }
   void post(EventQueue& eq, const Event& event) {
-    ULNET_CHECK(eq.post(event));
+    ULNET_CHECK(eq.post([&] { return event; }));
     if (eq.ring != nullptr) eq.gate.notify(*eq.ring);
   }
   Submitter& submitter_;
