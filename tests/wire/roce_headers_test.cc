@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "dataplane/base/rng.h"
 #include "dataplane/wire/bytes.h"
 #include "lnd/net/packet/eth.h"
 #include "lnd/net/packet/udp.h"
@@ -153,6 +154,44 @@ TEST(RoceIcrc, pieces_of_any_length_are_as_the_whole) {
     for (size_t at = 0; at < data.size(); at += piece)
       pieces.add(Bytes(data).subspan(at, std::min(piece, data.size() - at)));
     EXPECT_EQ(pieces.value(), whole.value()) << piece;
+  }
+}
+
+/// Bit by bit, as the standard says.
+uint32_t plain_icrc(Bytes head, Bytes behind) {
+  std::vector<std::byte> all(8, std::byte{0xFF});
+  all.insert(all.end(), head.begin(), head.end());
+  all.insert(all.end(), behind.begin(), behind.end());
+  const bool v4 = head.size() == kIcrcHeadV4;
+  for (const size_t at :
+       v4 ? std::vector<size_t>{1, 8, 10, 11, 26, 27, 32} : std::vector<size_t>{1, 2, 3, 7, 46, 47, 52})
+    all[8 + at] = std::byte{0xFF};
+  if (!v4) all[8] |= std::byte{0x0F};
+  uint32_t crc = ~0u;
+  for (const std::byte one : all) {
+    crc ^= uint32_t(one);
+    for (unsigned bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? 0xEDB8'8320 : 0);
+  }
+  return ~crc;
+}
+
+// Goal: packets around the length up to which pieces are gathered, whole and in two pieces.
+TEST(RoceIcrc, small_packets_have_a_plain_crc) {
+  Rng rng(7);
+  for (const unsigned head_bytes : {kIcrcHeadV4, kIcrcHeadV6}) {
+    for (size_t bytes = 0; bytes < 300; ++bytes) {
+      std::vector<std::byte> head(head_bytes), data(bytes);
+      for (std::vector<std::byte>* part : {&head, &data})
+        for (std::byte& one : *part) one = std::byte(uint8_t(rng.next()));
+      const size_t cut = rng.below(bytes + 1);
+      Icrc whole(head), pieces(head);
+      whole.add(data);
+      pieces.add(Bytes(data).first(cut));
+      pieces.add(Bytes(data).subspan(cut));
+      const uint32_t plain = plain_icrc(head, data);
+      ASSERT_EQ(whole.value(), plain) << head_bytes << " " << bytes;
+      ASSERT_EQ(pieces.value(), plain) << head_bytes << " " << bytes << " cut at " << cut;
+    }
   }
 }
 

@@ -83,17 +83,17 @@ class Replay {
     const auto place = end.responder.place(packet);
     if (place) {
       std::copy_n(frame.payload.begin() + (packet.header_bytes - kBthBytes), packet.payload_bytes, place->at);
-      const auto message = end.responder.taken(packet);
-      if (message) {
-        const std::byte* from = end.memory.data() + size_t{message->buffer} * kBufferBytes;
-        end.messages.emplace_back(from, from + message->bytes);
-        end.responder.receive(message->buffer);
+      Received message;
+      if (end.responder.taken(packet, message)) {
+        const std::byte* from = end.memory.data() + size_t{message.buffer} * kBufferBytes;
+        end.messages.emplace_back(from, from + message.bytes);
+        end.responder.receive(message.buffer);
       }
       if (packet.shape.write && packet.shape.last) end.keys.close(std::exchange(end.key, 0));
     }
     ASSERT_EQ(end.responder.failure(), Cause::kNone);
     if (!end.responder.answer_due()) return;
-    end.last = *end.responder.answer();
+    end.last = end.responder.answer();
     if (end.last.aeth.verdict == Verdict::kSequence) end.naks.push_back(end.last.psn);
     end.responder.answered();
   }

@@ -21,8 +21,8 @@ struct Sender {
       : head(flow),
         remote_qpn(peer_qpn),
         requester(config, counts),
-        loan_count(config.work),
-        loans(std::make_unique<Loan[]>(config.work)) {}
+        loan_count(requester.places()),
+        loans(std::make_unique<Loan[]>(loan_count)) {}
   /// No packet of a port refers to memory of this queue pair, and none will.
   [[nodiscard]] bool end_loans() {
     bool ended = true;

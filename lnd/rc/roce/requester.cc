@@ -25,8 +25,13 @@ bool Requester::fits(uint32_t bytes) const {
 void Requester::post(std::span<const Segment> from, const Request& what) {
   ULNET_CHECK(fits(what.bytes) && from.size() <= config_.pieces);
   std::copy(from.begin(), from.end(), segments_of(tail_).begin());
-  Request& request = requests_[tail_ % config_.work];
-  request = what;
+  Request& request = requests_[place_of(tail_)];
+  // Field by field, as they were just written: a copy of the whole would wait for them.
+  request.token = what.token;
+  request.write = what.write;
+  request.bytes = what.bytes;
+  request.address = what.address;
+  request.key = what.key;
   request.first = end_;
   request.packets = packets_of(what.bytes, config_.mtu);
   request.segments = uint32_t(from.size());
@@ -45,7 +50,7 @@ bool Requester::next(Step& step, Instant now) {
   const auto index = uint32_t(send_ - request.first);
   step.request = &request;
   step.psn = send_;
-  step.place = uint32_t(sending_ % config_.work);
+  step.place = place_of(sending_);
   step.shape = {request.write, index == 0, index + 1 == request.packets};
   step.offset = index * config_.mtu;
   step.bytes = std::min(config_.mtu, request.bytes - step.offset);
@@ -74,7 +79,7 @@ void Requester::sent(const Step& step, Instant now) {
 /// The payload of this operation is sent from `offset` on.
 void Requester::enter(uint64_t count, uint32_t offset) {
   const Request& request = at(count);
-  cursor_ = PayloadCursor(Payload{segments_of(count).data(), request.segments, offset, request.bytes - offset});
+  cursor_.start({segments_of(count).data(), request.segments, offset, request.bytes - offset});
 }
 
 void Requester::seek(Psn psn) {

@@ -40,7 +40,7 @@ struct Step {
   RequestShape shape;
   Psn psn;
   bool ack_request = false;
-  uint32_t place = 0;                ///< of the operation: less than `work`, its own until it is taken
+  uint32_t place = 0;                ///< of the operation: less than places(), its own until it is taken
   uint32_t offset = 0, bytes = 0;    ///< of the payload, in the operation
   PayloadCursor* payload = nullptr;  ///< the caller advances it by `bytes`
 };
@@ -50,6 +50,8 @@ class Requester {
   /// Allocates: made on the control thread. `counts` outlives this.
   Requester(const RequesterConfig& config, Counts& counts);
 
+  /// Places of operations: `work`, rounded up to a power of two.
+  [[nodiscard]] uint32_t places() const { return uint32_t(place_mask_) + 1; }
   [[nodiscard]] uint32_t room() const { return config_.work - uint32_t(tail_ - head_); }
   /// Is there a place, and are there packet numbers, for an operation of this length?
   [[nodiscard]] bool fits(uint32_t bytes) const;
@@ -73,7 +75,7 @@ class Requester {
   /// The oldest operation, if all of it is acknowledged.
   [[nodiscard]] const Request* done() const { return done_ > head_ ? &at(head_) : nullptr; }
   /// Its Step::place. Requires: done().
-  [[nodiscard]] uint32_t done_place() const { return uint32_t(head_ % config_.work); }
+  [[nodiscard]] uint32_t done_place() const { return place_of(head_); }
   /// Requires: done().
   void take() { ++head_; }
   /// Operations that are neither acknowledged nor failed.
@@ -82,9 +84,10 @@ class Requester {
   [[nodiscard]] Cause failure() const { return failure_; }
 
  private:
-  [[nodiscard]] const Request& at(uint64_t count) const { return requests_[count % config_.work]; }
+  [[nodiscard]] uint32_t place_of(uint64_t count) const { return uint32_t(count & place_mask_); }
+  [[nodiscard]] const Request& at(uint64_t count) const { return requests_[place_of(count)]; }
   [[nodiscard]] std::span<Segment> segments_of(uint64_t count) const {
-    return {segments_.get() + count % config_.work * config_.pieces, config_.pieces};
+    return {segments_.get() + size_t{place_of(count)} * config_.pieces, config_.pieces};
   }
   void seek(Psn psn);
   void enter(uint64_t count, uint32_t offset);
@@ -95,6 +98,7 @@ class Requester {
 
   const RequesterConfig config_;
   Counts& counts_;
+  const uint64_t place_mask_;
   std::unique_ptr<Request[]> requests_;
   std::unique_ptr<Segment[]> segments_;
   uint64_t head_ = 0, done_ = 0, tail_ = 0;  ///< counts of operations: taken, acknowledged, posted

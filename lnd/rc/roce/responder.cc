@@ -1,5 +1,7 @@
 #include "lnd/rc/roce/responder.h"
 
+#include <bit>
+
 #include "dataplane/base/check.h"
 
 namespace ulnet::rc::roce {
@@ -29,12 +31,13 @@ Responder::Responder(const ResponderConfig& config, const KeyTable& keys, Counts
     : config_(config),
       keys_(keys),
       counts_(counts),
-      buffers_(std::make_unique<uint32_t[]>(config.receives)),
+      buffer_mask_(std::bit_ceil(config.receives) - 1),
+      buffers_(std::make_unique<uint32_t[]>(buffer_mask_ + 1)),
       expected_(config.first) {}
 
 void Responder::receive(uint32_t buffer) {
   ULNET_CHECK(buffer < config_.receives && buffers_tail_ - buffers_head_ < config_.receives);
-  buffers_[buffers_tail_++ % config_.receives] = buffer;
+  buffers_[buffers_tail_++ & buffer_mask_] = buffer;
 }
 
 std::nullopt_t Responder::refuse(Verdict why) {
@@ -79,7 +82,7 @@ std::optional<Spot> Responder::place(const Packet& packet) {
 std::optional<Spot> Responder::place_send(const Packet& packet) {
   if (packet.shape.first) {
     if (buffers_head_ == buffers_tail_) return refuse(Verdict::kRnr);
-    current_ = {.write = false, .buffer = buffers_[buffers_head_ % config_.receives]};
+    current_ = {.write = false, .buffer = buffers_[buffers_head_ & buffer_mask_]};
   }
   if (current_.done + packet.payload_bytes > config_.buffer_bytes) return refuse(Verdict::kInvalidRequest);
   return Spot{config_.memory + size_t{current_.buffer} * config_.buffer_bytes + current_.done};
@@ -103,25 +106,26 @@ std::optional<Spot> Responder::place_write(const Packet& packet) {
   return Spot{memory.data() + from + current_.done, window->list};
 }
 
-std::optional<Received> Responder::taken(const Packet& packet) {
+bool Responder::taken(const Packet& packet, Received& out) {
   expected_ = expected_ + 1;
   nak_sent_ = false;
   // A NAK that was due is no longer right.
   if (packet.bth.ack_request || due_) due_ = Verdict::kAck;
   current_.done += packet.payload_bytes;
   current_.open = !packet.shape.last;
-  if (!packet.shape.last) return std::nullopt;
+  if (!packet.shape.last) return false;
   msn_ = (msn_ + 1) & kMsnMask;
-  if (current_.write) return std::nullopt;
+  if (current_.write) return false;
   ++buffers_head_;
-  return Received{current_.buffer, current_.done};
+  out.buffer = current_.buffer;
+  out.bytes = current_.done;
+  return true;
 }
 
-std::optional<Answer> Responder::answer() const {
-  if (!due_) return std::nullopt;
+Answer Responder::answer() const {
   const bool ack = *due_ == Verdict::kAck;
   const uint8_t code = ack ? kCreditsUnused : *due_ == Verdict::kRnr ? kRnrCode : uint8_t{0};
-  return Answer{{*due_, code, msn_}, ack ? expected_ - 1 : expected_};
+  return {{*due_, code, msn_}, ack ? expected_ - 1 : expected_};
 }
 
 void Responder::answered() {

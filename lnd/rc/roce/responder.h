@@ -47,13 +47,14 @@ class Responder {
   /// The place of this packet's payload, with payload_bytes; nothing: the packet is dropped. An answer may be due in
   /// either case. Requires: PacketKind::kRequest or kRefused, and its ICRC is right.
   [[nodiscard]] std::optional<Spot> place(const Packet& packet);
-  /// The payload is in its place. Returns the message that this packet completes.
-  [[nodiscard]] std::optional<Received> taken(const Packet& packet);
+  /// The payload is in its place. True: the packet completes a message, which is described in `out`.
+  [[nodiscard]] bool taken(const Packet& packet, Received& out);
 
-  /// The answer that is due: one for all requests since the last. Nothing if the peer waits for none.
-  [[nodiscard]] std::optional<Answer> answer() const;
+  /// The answer that is due: one for all requests since the last. Requires: answer_due().
+  [[nodiscard]] Answer answer() const;
   /// The answer is on its way.
   void answered();
+  /// False: the peer waits for none.
   [[nodiscard]] bool answer_due() const { return due_.has_value(); }
   /// The number of the next packet.
   [[nodiscard]] Psn expected() const { return expected_; }
@@ -77,7 +78,8 @@ class Responder {
   const ResponderConfig config_;
   const KeyTable& keys_;
   Counts& counts_;
-  std::unique_ptr<uint32_t[]> buffers_;  ///< posted, a ring
+  const uint64_t buffer_mask_;           ///< of the ring
+  std::unique_ptr<uint32_t[]> buffers_;  ///< posted, a ring of a power of two
   uint64_t buffers_head_ = 0, buffers_tail_ = 0;
   Psn expected_;
   uint32_t msn_ = 0;

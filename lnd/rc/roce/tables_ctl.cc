@@ -1,5 +1,7 @@
 // Constructors of the tables of a queue pair. If the memory ends in the second table of an object, its first one has to
 // be freed. Only code with exceptions does that, and the code of workers has none.
+#include <bit>
+
 #include "dataplane/base/check.h"
 #include "lnd/rc/roce/keys.h"
 #include "lnd/rc/roce/requester.h"
@@ -17,8 +19,9 @@ KeyTable::KeyTable(uint32_t places, Rng& rng) : places_(places), free_(places) {
 Requester::Requester(const RequesterConfig& config, Counts& counts)
     : config_(config),
       counts_(counts),
-      requests_(std::make_unique<Request[]>(config.work)),
-      segments_(std::make_unique<Segment[]>(size_t{config.work} * config.pieces)),
+      place_mask_(std::bit_ceil(config.work) - 1),
+      requests_(std::make_unique<Request[]>(places())),
+      segments_(std::make_unique<Segment[]>(size_t{places()} * config.pieces)),
       oldest_(config.first),
       send_(config.first),
       next_(config.first),

@@ -148,7 +148,8 @@ bool RoceWorker::request_came(RoceQp& qp, const Arrival& arrival, const Packet& 
     needed(arrival, now);
     kept = put_payload(arrival, packet, *spot);
     if (!std::exchange(qp.live, true)) owe(qp);
-    if (const auto message = qp.responder.taken(packet)) qp.user->received(qp, message->buffer, message->bytes, now);
+    Received message;
+    if (qp.responder.taken(packet, message)) qp.user->received(qp, message.buffer, message.bytes, now);
   }
   if (qp.responder.answer_due()) mark_ready(qp);
   if (qp.responder.failure() != Cause::kNone) report(qp, now);

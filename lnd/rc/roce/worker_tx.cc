@@ -57,11 +57,11 @@ bool put_one(const RoceQp& qp, WorkerPort* queue, Parts& parts, unsigned& left, 
 
 /// An acknowledgement and a CNP, as far as they are due. False: the port is full. Without a queue, packets are lost.
 bool RoceWorker::send_answers(RoceQp& qp, PortQueues& port, unsigned& left, Instant now) {
-  const auto answer = qp.responder.answer();
+  const bool due = qp.responder.answer_due();
   const bool cnp = qp.cnp_due && qp.cnp_next <= now;
   qp.cnp_due = false;
   for (const bool notify : {false, true}) {
-    if (notify ? !cnp : !answer) continue;
+    if (notify ? !cnp : !due) continue;
     Parts parts;
     parts.bth.qpn = qp.sender->remote_qpn;
     const std::array<std::byte, kCnpBytes> zeros{};
@@ -72,9 +72,10 @@ bool RoceWorker::send_answers(RoceQp& qp, PortQueues& port, unsigned& left, Inst
       parts.bytes = kCnpBytes;
       parts.payload = PayloadCursor(Payload{&piece, 1, 0, kCnpBytes});
     } else {
+      const Answer answer = qp.responder.answer();
       parts.bth.opcode = uint8_t(Opcode::kAcknowledge);
-      parts.bth.psn = answer->psn;
-      parts.extended_bytes = aeth_encode(answer->aeth, parts.extended.data());
+      parts.bth.psn = answer.psn;
+      parts.extended_bytes = aeth_encode(answer.aeth, parts.extended.data());
     }
     if (!put_one(qp, port.queue, parts, left, now)) {
       qp.cnp_due = cnp;

@@ -105,11 +105,12 @@ void RoceWire::turn(size_t index) {
     end.requester.sent(step, now);
     emit(index, bytes, true);
   }
-  if (const auto answer = end.responder.answer()) {
+  if (end.responder.answer_due()) {
+    const Answer answer = end.responder.answer();
     std::vector<std::byte> bytes(kBthBytes + kAethBytes + kIcrcBytes);
     const unsigned at =
-        bth_encode({.opcode = uint8_t(Opcode::kAcknowledge), .qpn = 1, .psn = answer->psn}, bytes.data());
-    aeth_encode(answer->aeth, bytes.data() + at);
+        bth_encode({.opcode = uint8_t(Opcode::kAcknowledge), .qpn = 1, .psn = answer.psn}, bytes.data());
+    aeth_encode(answer.aeth, bytes.data() + at);
     end.responder.answered();
     emit(index, bytes, false);
   }
@@ -126,11 +127,11 @@ void RoceWire::arrive(const Flight& flight) {
   if (!place) return;
   if (packet->payload_bytes > 0) std::copy_n(bytes.begin() + packet->header_bytes, packet->payload_bytes, place->at);
   end.delivered += packet->payload_bytes;
-  const auto message = end.responder.taken(*packet);
-  if (!message) return;
-  const std::byte* from = end.buffers.data() + size_t{message->buffer} * kRoceBufferBytes;
-  end.messages.emplace_back(from, from + message->bytes);
-  if (end.repost) end.responder.receive(message->buffer);
+  Received message;
+  if (!end.responder.taken(*packet, message)) return;
+  const std::byte* from = end.buffers.data() + size_t{message.buffer} * kRoceBufferBytes;
+  end.messages.emplace_back(from, from + message.bytes);
+  if (end.repost) end.responder.receive(message.buffer);
 }
 
 bool RoceWire::step() {

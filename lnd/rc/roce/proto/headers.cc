@@ -71,23 +71,20 @@ Aeth aeth_decode(const std::byte* at) {
   return aeth;
 }
 
-}  // namespace
-
-Decoded<Packet> packet_decode(Bytes head, uint32_t bytes) {
+Decoded<void> decode(Bytes head, uint32_t bytes, Packet& packet) {
   if (bytes < kBthBytes + kIcrcBytes || head.size() < kBthBytes) return drop(FrameDrop::kRoceLength);
   const std::byte* at = head.data();
   const auto flags = uint8_t(at[1]);
   if ((flags & kVersionMask) != 0) return drop(FrameDrop::kRoceHeader);
   if ((wire::load<uint16_t>(at + 2, true) & kPartitionMask) != kPartitionMask) return drop(FrameDrop::kRoceHeader);
-  Packet packet;
-  packet.bth = {.opcode = uint8_t(at[0]),
-                .solicited = (flags & kSolicited) != 0,
-                .fecn = (uint8_t(at[4]) & kFecn) != 0,
-                .becn = (uint8_t(at[4]) & kBecn) != 0,
-                .pad_bytes = uint8_t(flags >> kPadShift & 3),
-                .qpn = load24(at + 5),
-                .ack_request = (uint8_t(at[8]) & kAckRequest) != 0,
-                .psn = Psn(load24(at + 9))};
+  packet.bth.opcode = uint8_t(at[0]);
+  packet.bth.solicited = (flags & kSolicited) != 0;
+  packet.bth.fecn = (uint8_t(at[4]) & kFecn) != 0;
+  packet.bth.becn = (uint8_t(at[4]) & kBecn) != 0;
+  packet.bth.pad_bytes = uint8_t(flags >> kPadShift & 3);
+  packet.bth.qpn = load24(at + 5);
+  packet.bth.ack_request = (uint8_t(at[8]) & kAckRequest) != 0;
+  packet.bth.psn = Psn(load24(at + 9));
   if (auto known = classify(packet); !known) return drop(known.error());
   packet.header_bytes = kBthBytes + extension_bytes(packet);
   const uint32_t around = packet.header_bytes + packet.bth.pad_bytes + kIcrcBytes;
@@ -100,7 +97,15 @@ Decoded<Packet> packet_decode(Bytes head, uint32_t bytes) {
                    wire::load<uint32_t>(behind + 12, true)};
   if (packet.kind == PacketKind::kAcknowledge) packet.aeth = aeth_decode(behind);
   if (packet.kind == PacketKind::kDatagram) packet.deth = {wire::load<uint32_t>(behind, true), load24(behind + 5)};
-  return packet;
+  return {};
+}
+
+}  // namespace
+
+Decoded<Packet> packet_decode(Bytes head, uint32_t bytes) {
+  Decoded<Packet> out;
+  if (const auto read = decode(head, bytes, *out); !read) out = drop(read.error());
+  return out;
 }
 
 unsigned bth_encode(const Bth& bth, std::byte* out) {

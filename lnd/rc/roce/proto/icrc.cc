@@ -4,50 +4,71 @@
 
 #include <isa-l/crc.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
+#include <utility>
 
 #include "dataplane/base/check.h"
 
 namespace ulnet::rc::roce {
 namespace {
 
-constexpr uint32_t kAfterEightOnes = ~0xDEBB'20E3u;  ///< of 8 bytes 0xFF, which stand for the header of InfiniBand
-constexpr std::byte kMasked{0xFF};
+/// The register after 8 bytes 0xFF, which stand for the header of InfiniBand. The first bytes of the packet take it in,
+/// and the register begins with zero. So zeros before the packet change nothing.
+constexpr uint32_t kRegister = 0xDEBB'20E3;
+constexpr uint32_t kZeroRegister = ~0u;  ///< as the library takes it
 
 uint32_t crc32(uint32_t before, const std::byte* at, size_t bytes) {
   return crc32_gzip_refl(before, reinterpret_cast<const unsigned char*>(at), bytes);
 }
 
-/// TOS, TTL and header checksum.
-void mask_v4(std::byte* ip) {
-  ip[1] = ip[8] = ip[10] = ip[11] = kMasked;
-}
-/// Traffic class and flow label, hop limit.
-void mask_v6(std::byte* ip) {
-  ip[0] |= std::byte{0x0F};
-  ip[1] = ip[2] = ip[3] = ip[7] = kMasked;
+/// Bits of a head that count as set, by words of 8 bytes. The last word of kIcrcHeadV6 has 4 bytes.
+template <size_t bytes>
+using Mask = std::array<uint64_t, (bytes + 7) / 8>;
+/// TOS, TTL, header checksum; UDP checksum; FECN, BECN and reserved bits of the BTH.
+constexpr Mask<kIcrcHeadV4> kMaskV4{0xFF00, 0xFFFF'00FF, 0, 0xFFFF'0000, 0xFF};
+/// Traffic class and flow label, hop limit; the rest as above.
+constexpr Mask<kIcrcHeadV6> kMaskV6{0xFF00'0000'FFFF'FF0F, 0, 0, 0, 0, 0xFFFF'0000'0000'0000, 0xFF'0000'0000, 0};
+
+/// By words, as the next step reads it.
+template <size_t bytes>
+void put_masked(const std::byte* head, const Mask<bytes>& mask, std::byte* out) {
+  for (size_t i = 0; i < mask.size(); ++i) {
+    const size_t here = std::min<size_t>(8, bytes - 8 * i);
+    uint64_t word = 0;
+    std::memcpy(&word, head + 8 * i, here);
+    word |= mask[i];
+    if (i == 0) word ^= kRegister;
+    std::memcpy(out + 8 * i, &word, here);
+  }
 }
 
 }  // namespace
 
 Icrc::Icrc(Bytes head) {
   ULNET_CHECK(head.size() == kIcrcHeadV4 || head.size() == kIcrcHeadV6);
-  std::array<std::byte, kIcrcHeadV6> masked;
-  std::memcpy(masked.data(), head.data(), head.size());
-  const bool v4 = head.size() == kIcrcHeadV4;
-  if (v4) {
-    mask_v4(masked.data());
-  } else {
-    mask_v6(masked.data());
-  }
-  std::byte* udp = masked.data() + (v4 ? dpdk::kIpv4Bytes : dpdk::kIpv6Bytes);
-  udp[6] = udp[7] = kMasked;           // checksum
-  udp[dpdk::kUdpBytes + 4] = kMasked;  // FECN, BECN and reserved bits of the BTH
-  crc_ = crc32(kAfterEightOnes, masked.data(), head.size());
+  std::memset(memory_.data(), 0, kTogether);
+  bytes_ = uint32_t(head.size());
+  if (bytes_ == kIcrcHeadV4)
+    put_masked<kIcrcHeadV4>(head.data(), kMaskV4, gathered());
+  else
+    put_masked<kIcrcHeadV6>(head.data(), kMaskV6, gathered());
 }
 
 void Icrc::add(Bytes piece) {
+  if (bytes_ > 0 && piece.size() <= kTogether - bytes_) {
+    std::memcpy(gathered() + bytes_, piece.data(), piece.size());
+    bytes_ += uint32_t(piece.size());
+    return;
+  }
+  if (bytes_ > 0) crc_ = crc32(kZeroRegister, gathered(), std::exchange(bytes_, 0));
   crc_ = crc32(crc_, piece.data(), piece.size());
+}
+
+uint32_t Icrc::value() const {
+  if (bytes_ == 0) return crc_;
+  return crc32(kZeroRegister, memory_.data() + bytes_, kTogether);
 }
 
 }  // namespace ulnet::rc::roce

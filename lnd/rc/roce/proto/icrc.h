@@ -1,5 +1,7 @@
 // The invariant CRC (ICRC) of RoCEv2, over pieces of any length. Pure, any thread. Source: docs/wire/roce.md §3.
 #pragma once
+#include <array>
+
 #include "lnd/net/packet/udp.h"
 #include "lnd/rc/roce/proto/headers.h"
 
@@ -9,6 +11,8 @@ namespace ulnet::rc::roce {
 inline constexpr unsigned kIcrcHeadV4 = dpdk::kIpv4Bytes + dpdk::kUdpBytes + kBthBytes;
 inline constexpr unsigned kIcrcHeadV6 = dpdk::kIpv6Bytes + dpdk::kUdpBytes + kBthBytes;
 
+/// The pieces of a small packet are gathered, and the CRC is computed at once. Zeros before them make kTogether bytes,
+/// since the library is fastest from this length on (perf/notebook.md).
 class Icrc {
  public:
   /// `head`: kIcrcHeadV4 or kIcrcHeadV6 bytes, as they are sent.
@@ -16,10 +20,15 @@ class Icrc {
   /// The next bytes behind the head: extended headers, payload, padding, in order.
   void add(Bytes piece);
   /// Goes on the wire with its lowest byte first.
-  [[nodiscard]] uint32_t value() const { return crc_; }
+  [[nodiscard]] uint32_t value() const;
 
  private:
-  uint32_t crc_;
+  static constexpr uint32_t kTogether = 256;
+  [[nodiscard]] std::byte* gathered() { return memory_.data() + kTogether; }
+
+  uint32_t crc_ = 0;                                         ///< if nothing is gathered
+  uint32_t bytes_ = 0;                                       ///< gathered
+  alignas(64) std::array<std::byte, 2 * kTogether> memory_;  ///< zeros, then what is gathered
 };
 
 }  // namespace ulnet::rc::roce
