@@ -44,9 +44,9 @@ void copy(benchmark::State& state) {
   });
 }
 // Headers alone (an ACK), and with 64, 1024 and 4096 bytes.
-BENCHMARK(isal)->Arg(44)->Arg(104)->Arg(1064)->Arg(4136);
-BENCHMARK(dpdk)->Arg(44)->Arg(104)->Arg(1064)->Arg(4136);
-BENCHMARK(copy)->Arg(44)->Arg(104)->Arg(1064)->Arg(4136);
+BENCHMARK(isal)->Arg(44)->Arg(104)->Arg(200)->Arg(256)->Arg(1064)->Arg(4136);
+BENCHMARK(dpdk)->Arg(44)->Arg(104)->Arg(200)->Arg(256)->Arg(1064)->Arg(4136);
+BENCHMARK(copy)->Arg(44)->Arg(104)->Arg(200)->Arg(256)->Arg(1064)->Arg(4136);
 
 }  // namespace
 

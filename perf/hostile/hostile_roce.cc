@@ -25,7 +25,7 @@ std::vector<std::byte> roce_packet(const FlowAddresses& flow, const Bth& bth, st
   std::vector<std::byte> all(bytes + behind.size() + kIcrcBytes);
   std::copy_n(lead.begin(), bytes, all.begin());
   std::copy(behind.begin(), behind.end(), all.begin() + bytes);
-  Icrc crc(Bytes(all).first(bytes));
+  Icrc crc(Bytes(all).first(bytes), behind.size());
   crc.add(behind);
   wire::store<uint32_t>(&all[bytes + behind.size()], crc.value());
   return all;

@@ -144,8 +144,9 @@ class RoceProviderFuzz : public ::testing::Test {
     packet.insert(packet.end(), body.begin(), body.end());
     packet.resize(packet.size() + rc::roce::kIcrcBytes);
     if (body.size() >= rc::roce::kBthBytes && !rng.one_in(8)) {
-      rc::roce::Icrc crc(dpdk::Bytes(packet).first(rc::roce::kIcrcHeadV4));
-      crc.add(dpdk::Bytes(packet).subspan(rc::roce::kIcrcHeadV4, body.size() - rc::roce::kBthBytes));
+      const size_t behind = body.size() - rc::roce::kBthBytes;
+      rc::roce::Icrc crc(dpdk::Bytes(packet).first(rc::roce::kIcrcHeadV4), behind);
+      crc.add(dpdk::Bytes(packet).subspan(rc::roce::kIcrcHeadV4, behind));
       wire::store<uint32_t>(&packet[packet.size() - rc::roce::kIcrcBytes], crc.value());
     }
     net.send(from, address(1), std::move(packet));

@@ -25,8 +25,9 @@ constexpr unsigned kIpBytes = 20;
 
 /// ICRC of an IPv4 packet that ends with one, and that one.
 std::pair<uint32_t, uint32_t> icrc_both(Bytes ip) {
-  Icrc icrc(ip.first(kIcrcHeadV4));
-  icrc.add(ip.subspan(kIcrcHeadV4, ip.size() - kIcrcHeadV4 - kIcrcBytes));
+  const Bytes behind = ip.subspan(kIcrcHeadV4, ip.size() - kIcrcHeadV4 - kIcrcBytes);
+  Icrc icrc(ip.first(kIcrcHeadV4), behind.size());
+  icrc.add(behind);
   return {icrc.value(), wire::load<uint32_t>(ip.data() + ip.size() - kIcrcBytes)};
 }
 
@@ -130,27 +131,27 @@ TEST(RoceIcrc, masked_fields_do_not_count_and_all_others_do) {
 TEST(RoceIcrc, masked_fields_of_ipv6) {
   std::vector<std::byte> head(kIcrcHeadV6, std::byte{0x21});
   head[0] = std::byte{0x60};
-  const uint32_t right = Icrc(head).value();
+  const uint32_t right = Icrc(head, 0).value();
   const std::map<size_t, std::string> masked{{1, "class, label"},  {2, "label"},         {3, "label"},
                                              {7, "hop limit"},     {46, "UDP checksum"}, {47, "UDP checksum"},
                                              {52, "FECN and BECN"}};
   for (size_t at = 0; at < head.size(); ++at) {
     std::vector<std::byte> other = head;
     other[at] ^= std::byte{0x10};
-    EXPECT_EQ(Icrc(other).value() == right, masked.contains(at)) << at;
+    EXPECT_EQ(Icrc(other, 0).value() == right, masked.contains(at)) << at;
   }
   head[0] = std::byte{0x65};
-  EXPECT_EQ(Icrc(head).value(), right) << "traffic class";
+  EXPECT_EQ(Icrc(head, 0).value(), right) << "traffic class";
 }
 
 TEST(RoceIcrc, pieces_of_any_length_are_as_the_whole) {
   std::vector<std::byte> data(4096);
   for (size_t i = 0; i < data.size(); ++i) data[i] = std::byte(uint8_t(i * 37 + (i >> 8)));
   const std::vector<std::byte> head = hex(kVectors[3]);
-  Icrc whole(Bytes(head).first(kIcrcHeadV4));
+  Icrc whole(Bytes(head).first(kIcrcHeadV4), data.size());
   whole.add(data);
   for (size_t piece = 1; piece < data.size(); piece = piece * 3 + 1) {
-    Icrc pieces(Bytes(head).first(kIcrcHeadV4));
+    Icrc pieces(Bytes(head).first(kIcrcHeadV4), data.size());
     for (size_t at = 0; at < data.size(); at += piece)
       pieces.add(Bytes(data).subspan(at, std::min(piece, data.size() - at)));
     EXPECT_EQ(pieces.value(), whole.value()) << piece;
@@ -184,7 +185,7 @@ TEST(RoceIcrc, small_packets_have_a_plain_crc) {
       for (std::vector<std::byte>* part : {&head, &data})
         for (std::byte& one : *part) one = std::byte(uint8_t(rng.next()));
       const size_t cut = rng.below(bytes + 1);
-      Icrc whole(head), pieces(head);
+      Icrc whole(head, bytes), pieces(head, bytes);
       whole.add(data);
       pieces.add(Bytes(data).first(cut));
       pieces.add(Bytes(data).subspan(cut));
@@ -195,7 +196,18 @@ TEST(RoceIcrc, small_packets_have_a_plain_crc) {
   }
 }
 
-// Goal: the template gives the headers that the encoders of IP and UDP give, for each length.
+constexpr Bth kAllFields{.opcode = 0x0A,
+                         .solicited = true,
+                         .fecn = true,
+                         .becn = true,
+                         .pad_bytes = 2,
+                         .qpn = 0xABCDEF,
+                         .ack_request = true,
+                         .psn = Psn(0x123457)};
+constexpr const char* kAllFieldsText = "0a a0 ff ff c0 ab cd ef 80 12 34 57";
+
+// Goal: the template gives the headers that the encoders of IP and UDP give, for each length, and all fields of the
+// BTH.
 TEST(RoceFrame, template_of_ipv6_and_lengths) {
   const dpdk::IpAddress one{{0xFD, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}},
       two{{0xFD, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
@@ -203,7 +215,7 @@ TEST(RoceFrame, template_of_ipv6_and_lengths) {
   for (const FlowAddresses& flow : {FlowAddresses{one, two, 0xC123, 0x68}, {v4(0x0A000001), v4(0xFFFFFFFE), 0xFFBD, 3}})
     for (uint32_t behind = 0; behind < 4200; ++behind) {
       std::array<std::byte, kFrameHeadMax> out{};
-      const unsigned bytes = FrameHead(flow).write({.psn = Psn(7)}, behind, out.data());
+      const unsigned bytes = FrameHead(flow).write(kAllFields, behind, out.data());
       const bool is_v4 = flow.source.is_v4();
       ASSERT_EQ(bytes, is_v4 ? kIcrcHeadV4 : kIcrcHeadV6);
       const size_t all = bytes + behind + kIcrcBytes;
@@ -218,6 +230,7 @@ TEST(RoceFrame, template_of_ipv6_and_lengths) {
       EXPECT_EQ(udp->source_port, flow.source_port);
       EXPECT_EQ(udp->destination_port, kUdpPort);
       EXPECT_EQ(udp->payload_bytes, kBthBytes + behind + kIcrcBytes);
+      EXPECT_EQ(hex_text(Bytes(out).subspan(bytes - kBthBytes, kBthBytes)), hex_text(hex(kAllFieldsText)));
     }
 }
 

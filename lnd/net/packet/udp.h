@@ -1,5 +1,6 @@
 // UDP headers: bytes to struct and back. Pure, any thread.
 #pragma once
+#include "dataplane/wire/bytes.h"
 #include "lnd/net/packet/ip.h"
 
 namespace ulnet::dpdk {
@@ -15,7 +16,13 @@ struct UdpHeader {
 
 /// `datagram`: the bytes behind the IP header, at least the first 8; `datagram_bytes`: the IP header's payload_bytes.
 /// The UDP length may be less than that, as RFC 768 allows. Drops: kTruncated, kUdpLength.
-[[nodiscard]] Decoded<UdpHeader> udp_decode(Bytes datagram, size_t datagram_bytes);
+[[nodiscard]] inline Decoded<UdpHeader> udp_decode(Bytes datagram, size_t datagram_bytes) {
+  if (datagram.size() < kUdpBytes || datagram_bytes < kUdpBytes) return drop(FrameDrop::kTruncated);
+  const auto length = wire::load<uint16_t>(datagram.data() + 4, true);
+  if (length < kUdpBytes || length > datagram_bytes) return drop(FrameDrop::kUdpLength);
+  return UdpHeader{wire::load<uint16_t>(datagram.data(), true), wire::load<uint16_t>(datagram.data() + 2, true),
+                   uint16_t(length - kUdpBytes), wire::load<uint16_t>(datagram.data() + 6, true)};
+}
 /// Writes 8 bytes, `checksum` as it stands there; returns how many.
 unsigned udp_encode(const UdpHeader& header, std::byte* out);
 /// The checksum field for this header and the payload that `sum` holds: 0 is sent as 0xFFFF. `sum`: pseudo_header(),

@@ -15,7 +15,8 @@ using dpdk::IpAddress;
 
 inline constexpr unsigned kArrivalPieces = 6;  ///< of one packet that comes
 
-/// A datagram for UDP port 4791. Its memory is the port's until the packet goes back (WorkerPort).
+/// A datagram for UDP port 4791. Its memory is the port's until the packet goes back (WorkerPort). The port sets each
+/// field but `port`, since the same object is filled again and again.
 struct Arrival {
   IpAddress source, destination;
   uint8_t traffic_class = 0;

@@ -22,7 +22,8 @@ struct RequesterConfig {
   Duration timeout{};           ///< of an acknowledgement; 0: no end
 };
 
-/// An operation from its post until all its packets are acknowledged, and its owner has taken it.
+/// An operation from its post until all its packets are acknowledged, and its owner has taken it. post() copies the
+/// fields of its caller one by one.
 struct Request {
   uint64_t token = 0;
   bool write = false;

@@ -18,8 +18,8 @@ unsigned lead_of(const Arrival& arrival) {
 
 bool icrc_is_right(const Arrival& arrival) {
   const uint32_t head = lead_of(arrival) + kBthBytes;
-  Icrc crc(Bytes(arrival.pieces[0]).first(head));
   const uint32_t behind = arrival.bytes - kBthBytes - kIcrcBytes;
+  Icrc crc(Bytes(arrival.pieces[0]).first(head), behind);
   std::array<std::byte, kIcrcBytes> trailer;
   if (!each_piece(arrival, head, behind, [&](Bytes piece) { crc.add(piece); })) return false;
   if (!copy(arrival, head + behind, kIcrcBytes, trailer.data())) return false;

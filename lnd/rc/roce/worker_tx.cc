@@ -25,10 +25,10 @@ bool put(WorkerPort& queue, const FrameHead& head, const IpAddress& to, Parts& p
   std::array<std::byte, kFrameHeadMax> lead;
   std::array<std::byte, 3 + kIcrcBytes> tail{};
   parts.bth.pad_bytes = pad_bytes_of(parts.bytes);
-  const unsigned head_bytes =
-      head.write(parts.bth, parts.extended_bytes + parts.bytes + parts.bth.pad_bytes, lead.data());
+  const uint32_t behind = parts.extended_bytes + parts.bytes + parts.bth.pad_bytes;
+  const unsigned head_bytes = head.write(parts.bth, behind, lead.data());
   std::memcpy(lead.data() + head_bytes, parts.extended.data(), parts.extended_bytes);
-  Icrc crc(Bytes(lead).first(head_bytes));
+  Icrc crc(Bytes(lead).first(head_bytes), behind);
   crc.add(Bytes(parts.extended).first(parts.extended_bytes));
   PayloadCursor cursor = parts.payload;
   for (uint32_t left = parts.bytes; left > 0;) {

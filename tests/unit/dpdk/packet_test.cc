@@ -68,6 +68,18 @@ TEST_F(DpdkPackets, empty_pools) {
   while (rte_mbuf* packet = pool().take()) all.push_back(packet);
   EXPECT_EQ(nullptr, frame_make(pool(), {}, cursor, 4000, nullptr, false));
   EXPECT_EQ(4000u, cursor.left());
+  // One is left: it takes the first part, and comes back.
+  packet_free(all.back());
+  all.pop_back();
+  iovec before, after;
+  ASSERT_EQ(1u, cursor.pieces({&before, 1}));
+  EXPECT_EQ(nullptr, frame_make(pool(), {}, cursor, 4000, nullptr, false));
+  EXPECT_EQ(4000u, cursor.left());
+  ASSERT_EQ(1u, cursor.pieces({&after, 1}));
+  EXPECT_EQ(before.iov_base, after.iov_base);
+  rte_mbuf* one = pool().take();
+  EXPECT_NE(nullptr, one);
+  if (one != nullptr) all.push_back(one);
   for (rte_mbuf* packet : all) packet_free(packet);
 }
 

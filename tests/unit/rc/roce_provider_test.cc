@@ -93,7 +93,7 @@ class RoceProviderTest : public ::testing::Test {
     std::array<std::byte, rc::roce::kFrameHeadMax> lead;
     const unsigned bytes = head.write(bth, uint32_t(behind.size()), lead.data());
     std::vector<std::byte> all(lead.begin(), lead.begin() + bytes);
-    rc::roce::Icrc crc(all);
+    rc::roce::Icrc crc(all, behind.size());
     crc.add(behind);
     all.insert(all.end(), behind.begin(), behind.end());
     all.resize(all.size() + 4);

@@ -24,7 +24,7 @@ struct WireRules {
   size_t mark_at = SIZE_MAX;  ///< from this many on, a packet is a sign of congestion to its sender
 };
 
-inline constexpr uint32_t kRoceBuffers = 16, kRoceBufferBytes = 4096, kRoceWork = 32, kRoceKeys = 8, kRocePieces = 4;
+inline constexpr uint32_t kRoceBuffers = 16, kRoceBufferBytes = 4096, kRoceWork = 28, kRoceKeys = 8, kRocePieces = 4;
 
 struct RoceEndOptions {
   uint32_t mtu = 1024;

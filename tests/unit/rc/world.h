@@ -39,7 +39,7 @@ inline constexpr WorkerId kWorker{0};
 
 [[nodiscard]] inline rc::QpNeeds usual_needs() {
   return {
-      .worker = kWorker, .receives = 18, .sends = 16, .buffer_bytes = kBufferBytes, .work = 32, .keys = 8, .pieces = 2};
+      .worker = kWorker, .receives = 18, .sends = 16, .buffer_bytes = kBufferBytes, .work = 30, .keys = 8, .pieces = 2};
 }
 [[nodiscard]] std::vector<std::byte> data_of(const std::string& text);
 [[nodiscard]] std::string text_of(std::span<const std::byte> data);

@@ -25,9 +25,10 @@ class FrameHead {
   unsigned write(const Bth& bth, uint32_t behind, std::byte* out, uint16_t identification = 0) const;
 
  private:
-  std::array<std::byte, kIcrcHeadV6 - kBthBytes> template_{};  ///< of a packet with no bytes behind UDP
+  /// The words of the headers, as they lie in memory. Zero: lengths, identification, IPv4 checksum, and all of the BTH.
+  std::array<uint64_t, kIcrcHeadV6 / 8> template_{};
   bool v4_;
-  uint16_t checksum_ = 0;  ///< of the template; IPv4 only
+  uint16_t checksum_ = 0;  ///< of a packet with no bytes behind UDP; IPv4 only
 };
 
 /// Zeros behind a payload of this length.

@@ -108,14 +108,17 @@ Decoded<Packet> packet_decode(Bytes head, uint32_t bytes) {
   return out;
 }
 
+std::array<uint32_t, 3> bth_words(const Bth& bth) {
+  const uint32_t flags = uint32_t((bth.solicited ? kSolicited : 0) | bth.pad_bytes << kPadShift);
+  const uint32_t congestion = uint32_t((bth.fecn ? kFecn : 0) | (bth.becn ? kBecn : 0));
+  return {uint32_t(bth.opcode | flags << 8) | uint32_t{wire::byte_swap(kDefaultPartition)} << 16,
+          congestion | wire::byte_swap(bth.qpn & kQpnMask),
+          (bth.ack_request ? kAckRequest : 0u) | wire::byte_swap(bth.psn.value())};
+}
+
 unsigned bth_encode(const Bth& bth, std::byte* out) {
-  out[0] = std::byte(bth.opcode);
-  out[1] = std::byte(uint8_t((bth.solicited ? kSolicited : 0) | bth.pad_bytes << kPadShift));
-  wire::store<uint16_t>(out + 2, kDefaultPartition, true);
-  out[4] = std::byte(uint8_t((bth.fecn ? kFecn : 0) | (bth.becn ? kBecn : 0)));
-  store24(out + 5, bth.qpn);
-  out[8] = std::byte(bth.ack_request ? kAckRequest : uint8_t{0});
-  store24(out + 9, bth.psn.value());
+  const auto words = bth_words(bth);
+  std::memcpy(out, words.data(), kBthBytes);
   return kBthBytes;
 }
 

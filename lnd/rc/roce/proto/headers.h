@@ -1,6 +1,8 @@
 // Headers of RoCEv2 behind UDP: BTH and what follows it, for the operations that LNet uses. Pure, any thread. Source:
 // docs/wire/roce.md §2.
 #pragma once
+#include <array>
+
 #include "lnd/net/packet/checksum.h"
 #include "lnd/net/packet/drops.h"
 #include "lnd/rc/roce/proto/psn.h"
@@ -107,6 +109,8 @@ struct Packet {
 /// among them. The ICRC is not verified. Drops: kRoceLength, kRoceHeader, kRoceOpcode.
 [[nodiscard]] Decoded<Packet> packet_decode(Bytes head, uint32_t bytes);
 
+/// The header in three words, as they lie in memory.
+[[nodiscard]] std::array<uint32_t, 3> bth_words(const Bth& bth);
 /// Each writes its header and returns its bytes.
 unsigned bth_encode(const Bth& bth, std::byte* out);
 unsigned reth_encode(const Reth& reth, std::byte* out);

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <utility>
 
 #include "dataplane/base/check.h"
 
@@ -46,29 +45,30 @@ void put_masked(const std::byte* head, const Mask<bytes>& mask, std::byte* out) 
 
 }  // namespace
 
-Icrc::Icrc(Bytes head) {
+Icrc::Icrc(Bytes head, size_t behind) : gathers_(head.size() + behind <= kTogether) {
   ULNET_CHECK(head.size() == kIcrcHeadV4 || head.size() == kIcrcHeadV6);
-  std::memset(memory_.data(), 0, kTogether);
+  if (gathers_) std::memset(memory_.data(), 0, kTogether);
   bytes_ = uint32_t(head.size());
   if (bytes_ == kIcrcHeadV4)
     put_masked<kIcrcHeadV4>(head.data(), kMaskV4, gathered());
   else
     put_masked<kIcrcHeadV6>(head.data(), kMaskV6, gathered());
+  if (!gathers_) crc_ = crc32(kZeroRegister, gathered(), bytes_);
 }
 
 void Icrc::add(Bytes piece) {
-  if (bytes_ > 0 && piece.size() <= kTogether - bytes_) {
-    std::memcpy(gathered() + bytes_, piece.data(), piece.size());
-    bytes_ += uint32_t(piece.size());
+  if (piece.empty()) return;
+  if (!gathers_) {
+    crc_ = crc32(crc_, piece.data(), piece.size());
     return;
   }
-  if (bytes_ > 0) crc_ = crc32(kZeroRegister, gathered(), std::exchange(bytes_, 0));
-  crc_ = crc32(crc_, piece.data(), piece.size());
+  ULNET_CHECK(piece.size() <= kTogether - bytes_);
+  std::memcpy(gathered() + bytes_, piece.data(), piece.size());
+  bytes_ += uint32_t(piece.size());
 }
 
 uint32_t Icrc::value() const {
-  if (bytes_ == 0) return crc_;
-  return crc32(kZeroRegister, memory_.data() + bytes_, kTogether);
+  return gathers_ ? crc32(kZeroRegister, memory_.data() + bytes_, kTogether) : crc_;
 }
 
 }  // namespace ulnet::rc::roce

@@ -15,18 +15,19 @@ inline constexpr unsigned kIcrcHeadV6 = dpdk::kIpv6Bytes + dpdk::kUdpBytes + kBt
 /// since the library is fastest from this length on (perf/notebook.md).
 class Icrc {
  public:
-  /// `head`: kIcrcHeadV4 or kIcrcHeadV6 bytes, as they are sent.
-  explicit Icrc(Bytes head);
+  /// `head`: kIcrcHeadV4 or kIcrcHeadV6 bytes, as they are sent. `behind`: how many bytes add() will bring.
+  Icrc(Bytes head, size_t behind);
   /// The next bytes behind the head: extended headers, payload, padding, in order.
   void add(Bytes piece);
-  /// Goes on the wire with its lowest byte first.
+  /// Goes on the wire with its lowest byte first. Requires: all bytes were added.
   [[nodiscard]] uint32_t value() const;
 
  private:
   static constexpr uint32_t kTogether = 256;
   [[nodiscard]] std::byte* gathered() { return memory_.data() + kTogether; }
 
-  uint32_t crc_ = 0;                                         ///< if nothing is gathered
+  const bool gathers_;
+  uint32_t crc_ = 0;                                         ///< unless it gathers
   uint32_t bytes_ = 0;                                       ///< gathered
   alignas(64) std::array<std::byte, 2 * kTogether> memory_;  ///< zeros, then what is gathered
 };
