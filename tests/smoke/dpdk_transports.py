@@ -6,6 +6,7 @@ import contextlib
 import os
 import pathlib
 import signal
+import socket
 import time
 import unittest
 
@@ -269,6 +270,44 @@ class Memif(unittest.TestCase):
             node, device = self.pair(net)
             said = node.run([PERF, 'wire', 'serve', '--device', device + 'client'], timeout=60, status=1)
             self.assertIn("memif's client finds no server at its socket: start the server first", said)
+
+    def test_server_that_ends_behind_the_connection(self):
+        """DPDK's client connects once. Here its server ends before it has greeted, at the start of the client."""
+        with netns.Topology() as net:
+            node, device = self.pair(net)
+            path = f'{net.folder}/ends.sock'
+            device = f'memif,socket={path},socket-abstract=no,role='
+            ends = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ends.bind(path)
+            ends.listen(1)
+            ends.settimeout(60)
+            client = Port(node, 'serve', device + 'client', '--address', '10.8.0.2/24')
+            ends.accept()[0].close()
+            ends.close()
+            os.unlink(path)
+            client.program.wait_for('finds no server at its socket', 60)
+            server = Port(node, 'serve', device + 'server', '--address', '10.8.0.1/24')
+            client.program.wait_for(r'^reset done\s*^link up$', 60)
+            server.program.wait_for(r'^link up\s*\Z', 30)
+            self.assertEqual(1, client.stop()['port']['resets'])
+            server.stop()
+
+    def test_server_that_is_stopped(self):
+        """Resets of a client whose server accepts nothing do not wait for it."""
+        with netns.Topology() as net:
+            node, device = self.pair(net)
+            server = Port(node, 'serve', device + 'server', '--address', '10.8.0.1/24')
+            client = Port(node, 'serve', device + 'client', '--address', '10.8.0.2/24')
+            client.program.wait_for(r'^link up\s*\Z', 30)
+            server.program.freeze()
+            for count in range(1, 6):
+                client.program.process.send_signal(signal.SIGUSR1)
+                client.program.wait_for(rf'(reset failed: .* does not answer at its socket[^~]*){{{count}}}\Z', 30)
+            server.program.thaw()
+            client.program.process.send_signal(signal.SIGUSR1)
+            client.program.wait_for(r'reset done\s+link up\s*\Z', 30)
+            self.assertEqual(1, client.stop()['port']['resets'])
+            server.stop()
 
     def test_other_process_goes_and_comes_back(self):
         """Whether it ends or is killed in the middle of its traffic; at either end. A client opens its device again."""

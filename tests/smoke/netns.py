@@ -249,7 +249,11 @@ class Topology:
 
     def _show_logs(self):
         for program in self.programs:
-            print(f'--- {program.log_path.name}\n{program.tail(60)}', flush=True)
+            lines = 4 if program.process.poll() == 0 else 60
+            print(f'--- {program.log_path.name}\n{program.tail(lines)}', flush=True)
+        for program in self.programs:
+            if not program.checked and program.process.poll() not in (None, 0):
+                print(f'--- {program.log_path.name} ended by itself with {program.process.returncode}', flush=True)
 
     def close(self):
         """Takes everything down. May be called again, and from a signal handler."""

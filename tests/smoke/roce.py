@@ -53,8 +53,12 @@ class Daemon:
 
     def wait_for_links(self):
         until = time.monotonic() + 60
-        while any(self.port(name)['status'] != 'up' for name in self.ports):
-            assert time.monotonic() < until, self.program.tail()
+        while True:
+            ports = [self.port(name) for name in self.ports]
+            if all(port['status'] == 'up' for port in ports):
+                return
+            states = [(port['name'], port['status'], port.get('problem'), port['statistics']) for port in ports]
+            assert time.monotonic() < until, f'{states}\n{self.program.tail()}'
             time.sleep(0.05)
 
     def perf(self, *words, timeout=120):

@@ -23,6 +23,7 @@ Checked<std::unique_ptr<LivePort>> LivePort::open(Host& host, Options options) {
     live->workers_.push_back(std::move(*worker));
   }
   live->link_ = live->port_->link();
+  live->link_wait();
   if (dpdk::CaptureSink* sink = live->options_.capture; sink != nullptr)
     if (auto captured = live->capture(*sink, live->options_.capture_options); !captured)
       return tl::unexpected(captured.error());
@@ -85,7 +86,7 @@ unsigned LivePort::turn(Instant now) {
 Instant LivePort::next_deadline() const {
   if (closed_) return kForever;
   Instant reset = kForever;
-  if (resetting_) reset = problem_ ? reopen_ : now_ + kLetGoEvery;
+  if (resetting_) reset = reopen_ > now_ ? reopen_ : now_ + kLetGoEvery;
   return std::min({look_, capture_next_, reset});
 }
 
@@ -97,9 +98,20 @@ void LivePort::link_look(Instant now) {
   port_->wait_fds(fds);
   look_ = now + (port_->needs_link() ? dpdk::Port::kLinkAwait : fds.empty() ? dpdk::Port::kLinkPoll : kLookAnyway);
   if (changed) link_told(link);
-  const bool lost = !link.up && (port_->lost_interface() || (changed && port_->loses_link_for_good()));
-  if (lost && !std::exchange(lost_, true)) reset();
-  if (link.up) lost_ = false;
+  const bool never_came = now >= link_until_;
+  if (never_came) lost_ = false;
+  const bool gone = port_->lost_interface() || (port_->loses_link_for_good() && (changed || never_came));
+  if (!link.up && gone && !std::exchange(lost_, true)) reset();
+  if (!link.up) return;
+  lost_ = false;
+  link_until_ = kForever;
+  link_patience_ = kLinkPatience;
+}
+
+/// A device that was opened needs some time for its link.
+void LivePort::link_wait() {
+  link_until_ = clock_now() + link_patience_;
+  link_patience_ = std::min(link_patience_ * 2, kReopenMax);
 }
 
 void LivePort::interrupts_look() {
@@ -126,6 +138,7 @@ void LivePort::reset() {
   reopen_ = kNever;
   tell_failure_ = true;
   if (resetting_ || closed_) return;
+  link_until_ = kForever;
   if (const auto may = port_->may_reopen(); !may) {
     const Problem problem = problem_of(may.error());
     if (options_.watcher != nullptr) options_.watcher->reset_done(&problem);
@@ -143,23 +156,26 @@ void LivePort::reset_go_on(Instant now) {
     notify_workers();
     if (now < reset_until_) return;
     resetting_ = false;
+    link_wait();
     let_in();  // the port continues as before the reset
     const Problem late{.what = "a worker does not release the port", .code = -ETIMEDOUT};
     if (options_.watcher != nullptr) options_.watcher->reset_done(&late);
     return;
   }
-  if (now >= reopen_) reopen(now);
+  if (now < reopen_) return;
+  if (std::exchange(link_, {}).up) link_told(link_);  // a closed device has no link: the next link is new
+  const auto ready = port_->ready_to_reopen(now);
+  if (!ready || *ready) reopen_end(now, ready ? port_->reopen() : tl::unexpected(ready.error()));
 }
 
 /// Reports each success. Reports only the first failure after a reset().
-void LivePort::reopen(Instant now) {
-  if (std::exchange(link_, {}).up) link_told(link_);  // a closed device has no link: the next link is new
-  const auto opened = port_->reopen();
+void LivePort::reopen_end(Instant now, const Checked<void>& opened) {
   look_ = kNever;
   if (opened) {
     resetting_ = lost_ = false;
     deaf_told_.clear();
     problem_.reset();
+    link_wait();
     if (options_.watcher != nullptr) options_.watcher->reset_done(nullptr);
     link_look(now);
     let_in();

@@ -71,6 +71,8 @@ class LivePort {
   [[nodiscard]] bool captured() const { return capture_ != nullptr; }
 
   static constexpr Duration kCapturePatience = 2s;
+  /// If a device that connects once has no link after this time, it is opened again. The time doubles up to a minute.
+  static constexpr Duration kLinkPatience = 5s;
 
   /// Removes the workers' parts from the threads and closes the device; counters can still be shown. Waits for the
   /// threads.
@@ -81,10 +83,11 @@ class LivePort {
   void let_in();
   void notify_workers();
   void link_look(Instant now);
+  void link_wait();
   void interrupts_look();
   void link_told(const dpdk::LinkState& link);
   void reset_go_on(Instant now);
-  void reopen(Instant now);
+  void reopen_end(Instant now, const Checked<void>& opened);
   void capture_go_on(Instant now);
   void capture_end(Instant now);
 
@@ -104,7 +107,9 @@ class LivePort {
   unsigned hosted_ = 0;  // workers on their threads
   dpdk::LinkState link_;
   Instant now_ = kNever;
-  Instant look_ = kNever;           // next look at the link
+  Instant look_ = kNever;          // next look at the link
+  Instant link_until_ = kForever;  // when a link that has not come counts as lost
+  Duration link_patience_ = kLinkPatience;
   Instant reset_until_ = kForever;  // when a reset that is under way is given up
   Instant reopen_ = kNever;         // when the closed device is tried again
   Duration reopen_pause_ = kReopenFirst;

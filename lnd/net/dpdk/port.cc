@@ -269,9 +269,7 @@ Checked<void> Port::start_device() {
   (void)rte_eth_dev_callback_register(port_, RTE_ETH_EVENT_INTR_LSC, &Events::happened, events_.get());
   (void)rte_eth_dev_callback_register(port_, RTE_ETH_EVENT_INTR_RESET, &Events::happened, events_.get());
   if (const int rc = rte_eth_dev_start(port_); rc != 0) {
-    if (loses_link_for_good())
-      return problem(ECONNREFUSED, "memif's client finds no server at its socket: start the server first",
-                     spec_.parameter("socket"));
+    if (loses_link_for_good()) return no_server();
     return problem(rc, "the device does not start", driver_words(rc));
   }
   agree_on_rss();
@@ -349,6 +347,27 @@ Result<void> Port::may_reopen() const {
   if (spec_.kind == DeviceKind::kMemif && !loses_link_for_good())
     return fail(ENOTSUP, "memif's server keeps its socket after a close: restart ulnetd instead");
   return {};
+}
+
+Checked<bool> Port::ready_to_reopen(Instant now) {
+  if (!loses_link_for_good()) return true;
+  close_device();
+  if (!greeting_) greeting_.emplace(spec_);
+  if (greeting_until_ == kForever) greeting_until_ = now + kGreetingPatience;
+  const auto answer = greeting_->look();
+  if (answer == MemifGreeting::Answer::kNone && now < greeting_until_) return false;
+  greeting_until_ = kForever;
+  if (answer != MemifGreeting::Answer::kNone) greeting_.reset();
+  if (answer == MemifGreeting::Answer::kGreeted) return true;
+  ++resets_failed_;
+  if (answer == MemifGreeting::Answer::kNoServer) return no_server();
+  return problem(ETIMEDOUT, "memif's server does not answer at its socket: it may hang, or be stopped",
+                 spec_.parameter("socket"));
+}
+
+tl::unexpected<Problem> Port::no_server() const {
+  return problem(ECONNREFUSED, "memif's client finds no server at its socket: start the server first",
+                 spec_.parameter("socket"));
 }
 
 Checked<void> Port::reopen() {

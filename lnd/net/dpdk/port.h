@@ -6,10 +6,12 @@
 // survive.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dataplane/base/problem.h"
+#include "lnd/net/dpdk/memif_greeting.h"
 #include "lnd/net/dpdk/pool_plan.h"
 #include "lnd/net/dpdk/port_queue.h"
 #include "lnd/net/dpdk/rss.h"
@@ -86,6 +88,10 @@ class Port {
   [[nodiscard]] bool stopped() const;
   /// Errors: ENOTSUP (reopen() would be of no use).
   [[nodiscard]] Result<void> may_reopen() const;
+  /// True: reopen() is due. False: the device is closed and its server has not answered yet; call it again in a
+  /// millisecond. Requires stopped() and may_reopen(). Errors: ECONNREFUSED, ETIMEDOUT (the server does not answer);
+  /// the device is closed then.
+  [[nodiscard]] Checked<bool> ready_to_reopen(Instant now);
   /// Closes the device and opens it again, as it was. Requires stopped() and may_reopen(). Errors: as open(); the
   /// device is closed then, and may be opened again by another call.
   [[nodiscard]] Checked<void> reopen();
@@ -104,6 +110,7 @@ class Port {
   bool drain_events();
   static constexpr Duration kLinkPoll = 100ms;
   static constexpr Duration kLinkAwait = 10ms;  ///< where the device may be polled only with a link
+  static constexpr Duration kGreetingPatience = 1s;
 
   [[nodiscard]] PortShown show();
   /// All buffers are in their pools.
@@ -119,6 +126,7 @@ class Port {
   [[nodiscard]] Checked<void> set_up_queues();
   [[nodiscard]] Checked<void> set_mtu();
   [[nodiscard]] Checked<void> start_device();
+  [[nodiscard]] tl::unexpected<Problem> no_server() const;
   void agree_on_rss();
   void find_wait_fds();
   void close_device();
@@ -142,6 +150,8 @@ class Port {
   std::vector<std::unique_ptr<PortQueue>> queues_;
   std::unique_ptr<Events> events_;
   uint64_t resets_ = 0, resets_failed_ = 0;
+  std::optional<MemifGreeting> greeting_;  // until the server answers
+  Instant greeting_until_ = kForever;
 };
 
 }  // namespace ulnet::dpdk
