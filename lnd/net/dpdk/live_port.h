@@ -19,10 +19,10 @@ class PortWatcher {
   virtual void link_changed(const dpdk::LinkState&) {}
   /// Interrupts of this queue do not come. Once until the device is opened again.
   virtual void interrupts_failed(unsigned queue) {}
-  /// `problem` null: the port works again. After ETIMEDOUT (a worker did not release the port) and ENOTSUP (the device
-  /// cannot be opened twice) the port is as before. After any other problem the device is closed, and LivePort tries to
-  /// open it again by itself. LivePort calls reset_done() again when that succeeds, or when a further reset() fails as
-  /// well.
+  /// `problem` null: the port works again. Otherwise, if LivePort::problem() is null, the port is as before: a worker
+  /// did not release it (ETIMEDOUT), or the device cannot be opened twice (ENOTSUP). After any other problem the device
+  /// is closed or has no link, and LivePort tries to open it again by itself. LivePort calls reset_done() again when
+  /// that succeeds, or when a further reset() fails as well.
   virtual void reset_done(const Problem* problem) {}
   /// The capture is over and its sink is no longer used. `error` is null if the capture ended on request or for its
   /// size.

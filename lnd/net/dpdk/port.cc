@@ -292,6 +292,7 @@ Checked<void> Port::start_device() {
     (void)rte_eth_promiscuous_enable(port_);
   }
   find_wait_fds();
+  link_came_ = false;
   return {};
 }
 
@@ -351,7 +352,13 @@ Result<void> Port::may_reopen() const {
 
 Checked<bool> Port::ready_to_reopen(Instant now) {
   if (!loses_link_for_good()) return true;
-  close_device();
+  if (link_came_) close_device();
+  auto greeted = server_greeted(now);
+  if (!greeted) ++resets_failed_;
+  return greeted;
+}
+
+Checked<bool> Port::server_greeted(Instant now) {
   if (!greeting_) greeting_.emplace(spec_);
   if (greeting_until_ == kForever) greeting_until_ = now + kGreetingPatience;
   const auto answer = greeting_->look();
@@ -359,7 +366,6 @@ Checked<bool> Port::ready_to_reopen(Instant now) {
   greeting_until_ = kForever;
   if (answer != MemifGreeting::Answer::kNone) greeting_.reset();
   if (answer == MemifGreeting::Answer::kGreeted) return true;
-  ++resets_failed_;
   if (answer == MemifGreeting::Answer::kNoServer) return no_server();
   return problem(ETIMEDOUT, "memif's server does not answer at its socket: it may hang, or be stopped",
                  spec_.parameter("socket"));
@@ -387,6 +393,7 @@ LinkState Port::link() {
   rte_eth_link link{};
   if (!probed_ || rte_eth_link_get_nowait(port_, &link) != 0) return out;
   out.up = link.link_status == RTE_ETH_LINK_UP;
+  link_came_ = link_came_ || out.up;
   out.speed_mbps = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
   if (kernel_.is_open()) {
     const auto state = kernel_.state();

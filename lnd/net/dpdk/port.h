@@ -88,9 +88,9 @@ class Port {
   [[nodiscard]] bool stopped() const;
   /// Errors: ENOTSUP (reopen() would be of no use).
   [[nodiscard]] Result<void> may_reopen() const;
-  /// True: reopen() is due. False: the device is closed and its server has not answered yet; call it again in a
-  /// millisecond. Requires stopped() and may_reopen(). Errors: ECONNREFUSED, ETIMEDOUT (the server does not answer);
-  /// the device is closed then.
+  /// True: reopen() is due. False: the server of the device has not answered yet; call it again in a millisecond.
+  /// Requires stopped() and may_reopen(). Errors: ECONNREFUSED, ETIMEDOUT (the server does not answer). The device may
+  /// already be closed.
   [[nodiscard]] Checked<bool> ready_to_reopen(Instant now);
   /// Closes the device and opens it again, as it was. Requires stopped() and may_reopen(). Errors: as open(); the
   /// device is closed then, and may be opened again by another call.
@@ -127,6 +127,7 @@ class Port {
   [[nodiscard]] Checked<void> set_mtu();
   [[nodiscard]] Checked<void> start_device();
   [[nodiscard]] tl::unexpected<Problem> no_server() const;
+  [[nodiscard]] Checked<bool> server_greeted(Instant now);
   void agree_on_rss();
   void find_wait_fds();
   void close_device();
@@ -151,6 +152,7 @@ class Port {
   std::unique_ptr<Events> events_;
   uint64_t resets_ = 0, resets_failed_ = 0;
   std::optional<MemifGreeting> greeting_;  // until the server answers
+  bool link_came_ = false;                 // since the device was opened: its server has accepted it
   Instant greeting_until_ = kForever;
 };
 
