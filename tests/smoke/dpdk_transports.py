@@ -300,13 +300,52 @@ class Memif(unittest.TestCase):
             client = Port(node, 'serve', device + 'client', '--address', '10.8.0.2/24')
             client.program.wait_for(r'^link up\s*\Z', 30)
             server.program.freeze()
-            for count in range(1, 6):
+            for count in range(1, 3):
                 client.program.process.send_signal(signal.SIGUSR1)
                 client.program.wait_for(rf'(reset failed: .* does not answer at its socket[^~]*){{{count}}}\Z', 30)
-            server.program.thaw()
             client.program.process.send_signal(signal.SIGUSR1)
+            server.program.thaw()
             client.program.wait_for(r'reset done\s+link up\s*\Z', 30)
             self.assertEqual(1, client.stop()['port']['resets'])
+            server.stop()
+
+    def test_a_second_client(self):
+        """A server has one client. The second one is refused, and does not reset again and again."""
+        with netns.Topology() as net:
+            node, device = self.pair(net)
+            server = Port(node, 'serve', device + 'server', '--address', '10.8.0.1/24')
+            first = Port(node, 'serve', device + 'client', '--address', '10.8.0.2/24')
+            first.program.wait_for(r'^link up\s*\Z', 30)
+            second = Port(node, 'serve', device + 'client', '--address', '10.8.0.3/24')
+            time.sleep(3)
+            self.assertNotIn('reset', second.program.output())
+            first.stop()
+            second.program.wait_for(r'^link up\s*\Z', 60)
+            self.assertLess(second.stop()['port']['resets'], 5)
+            server.stop()
+
+    def test_clients_that_go_at_once(self):
+        """DPDK's server would abort: the first ones go before it accepts them."""
+        with netns.Topology() as net:
+            node, device = self.pair(net)
+            path = f'{net.folder}/crowd.sock'
+            device = f'memif,socket={path},socket-abstract=no,role='
+            server = Port(node, 'serve', device + 'server', '--address', '10.8.0.1/24')
+            server.program.freeze()
+            for _ in range(300):
+                with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+                    client.setblocking(False)
+                    try:
+                        client.connect(path)
+                    except BlockingIOError:  # the server's queue is full
+                        server.program.thaw()
+                        time.sleep(0.005)
+                        server.program.freeze()
+            server.program.thaw()
+            client = Port(node, 'ping', device + 'client', '--address', '10.8.0.2/24', '--peer', '10.8.0.1', '--count',
+                          100)
+            self.all_back(client.figures(), 100)
+            server.program.wait_for(r'^link down\s*\Z', 30)
             server.stop()
 
     def test_other_process_goes_and_comes_back(self):

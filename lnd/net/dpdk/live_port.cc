@@ -60,7 +60,7 @@ void LivePort::close() {
 
 /// Starts the queues. If the device needs a link and has none, link_look() starts them later.
 void LivePort::let_in() {
-  if (link_.up || !port_->needs_link()) port_->start();
+  if (!port_->needs_link() || (link_.up && port_->link().up)) port_->start();
   notify_workers();
 }
 
@@ -72,7 +72,7 @@ unsigned LivePort::turn(Instant now) {
   if (closed_) return 0;
   now_ = now;
   unsigned done = 0;
-  if (port_->drain_events() || now >= look_) {
+  if (port_->drain_events(now) || now >= look_) {
     link_look(now);
     interrupts_look();
     ++done;
@@ -100,8 +100,8 @@ void LivePort::link_look(Instant now) {
   if (changed) link_told(link);
   const bool never_came = now >= link_until_;
   if (never_came) lost_ = false;
-  const bool gone = port_->lost_interface() || (port_->loses_link_for_good() && (changed || never_came));
-  if (!link.up && gone && !std::exchange(lost_, true)) reset();
+  const bool gone = port_->lost_interface() || port_->lost_link() || (port_->loses_link_for_good() && never_came);
+  if (!resetting_ && !link.up && gone && !std::exchange(lost_, true)) reset();
   if (!link.up) return;
   lost_ = false;
   link_until_ = kForever;

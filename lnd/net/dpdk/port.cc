@@ -73,10 +73,20 @@ Checked<std::unique_ptr<Port>> Port::open(const PortConfig& config, unsigned wor
     const uint64_t limit = checked.error().object;
     return problem(checked.error(), limit != 0 ? "the limit is " + std::to_string(limit) : "");
   }
+  if (auto done = port->make_relay(); !done) return tl::unexpected(done.error());
   if (auto done = port->probe(index); !done) return tl::unexpected(done.error());
   if (auto done = port->make_pools(); !done) return tl::unexpected(done.error());
   if (auto done = port->start_device(); !done) return tl::unexpected(done.error());
   return port;
+}
+
+Checked<void> Port::make_relay() {
+  if (spec_.kind != DeviceKind::kMemif) return {};
+  auto relay = MemifRelay::make(spec_);
+  if (!relay) return tl::unexpected(relay.error());
+  relay_ = std::move(*relay);
+  if (relay_->is_client() && relay_->ask_server() == MemifRelay::Answer::kNoServer) return no_server();
+  return {};
 }
 
 /// Opens and sets up the system's interface under the device. tap creates its interface later: set_mtu().
@@ -95,7 +105,8 @@ Checked<void> Port::prepare_kernel_side() {
 Checked<void> Port::probe(unsigned index) {
   if (auto done = prepare_kernel_side(); !done) return done;
   const bool pci = spec_.kind == DeviceKind::kPci;
-  const std::string arguments = pci ? spec_.pci : vdev_arguments(config_, spec_, queue_wish_, index);
+  const DeviceSpec& spec = relay_ != nullptr ? relay_->device() : spec_;
+  const std::string arguments = pci ? spec.pci : vdev_arguments(config_, spec, queue_wish_, index);
   const std::string name = arguments.substr(0, arguments.find(','));
   uint16_t found = UINT16_MAX;
   if (rte_eth_dev_get_port_by_name(name.c_str(), &found) != 0) {
@@ -268,10 +279,8 @@ Checked<void> Port::start_device() {
   if (auto done = set_mtu(); !done) return done;
   (void)rte_eth_dev_callback_register(port_, RTE_ETH_EVENT_INTR_LSC, &Events::happened, events_.get());
   (void)rte_eth_dev_callback_register(port_, RTE_ETH_EVENT_INTR_RESET, &Events::happened, events_.get());
-  if (const int rc = rte_eth_dev_start(port_); rc != 0) {
-    if (loses_link_for_good()) return no_server();
+  if (const int rc = rte_eth_dev_start(port_); rc != 0)
     return problem(rc, "the device does not start", driver_words(rc));
-  }
   agree_on_rss();
   rte_ether_addr address{};
   (void)rte_eth_macaddr_get(port_, &address);
@@ -292,7 +301,6 @@ Checked<void> Port::start_device() {
     (void)rte_eth_promiscuous_enable(port_);
   }
   find_wait_fds();
-  link_came_ = false;
   return {};
 }
 
@@ -307,6 +315,7 @@ void Port::find_wait_fds() {
 
 void Port::close_device() {
   if (!probed_) return;
+  if (relay_ != nullptr) relay_->let_go();
   rte_eth_dev_info info{};
   (void)rte_eth_dev_info_get(port_, &info);
   (void)rte_eth_dev_callback_unregister(port_, RTE_ETH_EVENT_INTR_LSC, &Events::happened, events_.get());
@@ -336,11 +345,6 @@ bool Port::stopped() const {
   return true;
 }
 
-bool Port::loses_link_for_good() const {
-  const std::string role = spec_.parameter("role");
-  return spec_.kind == DeviceKind::kMemif && (role == "client" || role == "slave");
-}
-
 Result<void> Port::may_reopen() const {
   if (plan_.shape.kept_by_device != 0)
     return fail(ENOTSUP,
@@ -352,21 +356,14 @@ Result<void> Port::may_reopen() const {
 
 Checked<bool> Port::ready_to_reopen(Instant now) {
   if (!loses_link_for_good()) return true;
-  if (link_came_) close_device();
-  auto greeted = server_greeted(now);
-  if (!greeted) ++resets_failed_;
-  return greeted;
-}
-
-Checked<bool> Port::server_greeted(Instant now) {
-  if (!greeting_) greeting_.emplace(spec_);
+  close_device();
   if (greeting_until_ == kForever) greeting_until_ = now + kGreetingPatience;
-  const auto answer = greeting_->look();
-  if (answer == MemifGreeting::Answer::kNone && now < greeting_until_) return false;
+  const auto answer = relay_->ask_server();
+  if (answer == MemifRelay::Answer::kNone && now < greeting_until_) return false;
   greeting_until_ = kForever;
-  if (answer != MemifGreeting::Answer::kNone) greeting_.reset();
-  if (answer == MemifGreeting::Answer::kGreeted) return true;
-  if (answer == MemifGreeting::Answer::kNoServer) return no_server();
+  if (answer == MemifRelay::Answer::kGreeted) return true;
+  ++resets_failed_;
+  if (answer == MemifRelay::Answer::kNoServer) return no_server();
   return problem(ETIMEDOUT, "memif's server does not answer at its socket: it may hang, or be stopped",
                  spec_.parameter("socket"));
 }
@@ -392,8 +389,7 @@ LinkState Port::link() {
   LinkState out;
   rte_eth_link link{};
   if (!probed_ || rte_eth_link_get_nowait(port_, &link) != 0) return out;
-  out.up = link.link_status == RTE_ETH_LINK_UP;
-  link_came_ = link_came_ || out.up;
+  out.up = link.link_status == RTE_ETH_LINK_UP && (relay_ == nullptr || relay_->connected());
   out.speed_mbps = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
   if (kernel_.is_open()) {
     const auto state = kernel_.state();
@@ -410,12 +406,23 @@ bool Port::take_reset_request() {
 void Port::wait_fds(std::vector<int>& out) const {
   if (tells_link_ && events_->fd >= 0) out.push_back(events_->fd);
   if (kernel_.is_open()) out.push_back(kernel_.fd());
+  if (relay_ != nullptr) relay_->wait_fds(out);
 }
 
-bool Port::drain_events() {
+bool Port::drain_events(Instant now) {
   uint64_t count;
   const bool told = events_->fd >= 0 && ::read(events_->fd, &count, sizeof count) > 0;
-  return (kernel_.is_open() && kernel_.drain()) || told;
+  return relay_turn(now) || (kernel_.is_open() && kernel_.drain()) || told;
+}
+
+/// A server's device learns that its client is gone only when no worker uses the rings. That of a client is closed
+/// before: see ready_to_reopen().
+bool Port::relay_turn(Instant now) {
+  if (relay_ == nullptr) return false;
+  const bool any = relay_->turn(now);
+  if (!relay_->ending()) return any;
+  stop_begin();
+  return (!relay_->is_client() && stopped() && relay_->release()) || any;
 }
 
 PortShown Port::show() {

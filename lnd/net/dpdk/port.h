@@ -6,12 +6,11 @@
 // survive.
 #pragma once
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "dataplane/base/problem.h"
-#include "lnd/net/dpdk/memif_greeting.h"
+#include "lnd/net/dpdk/memif_relay_ctl.h"
 #include "lnd/net/dpdk/pool_plan.h"
 #include "lnd/net/dpdk/port_queue.h"
 #include "lnd/net/dpdk/rss.h"
@@ -79,7 +78,9 @@ class Port {
   void start();
   [[nodiscard]] bool needs_link() const { return traits_of(spec_.kind).needs_link; }
   /// True if a lost link only returns when the device is opened again: memif's client does not connect twice.
-  [[nodiscard]] bool loses_link_for_good() const;
+  [[nodiscard]] bool loses_link_for_good() const { return relay_ != nullptr && relay_->is_client(); }
+  /// Such a link is lost.
+  [[nodiscard]] bool lost_link() const { return relay_ != nullptr && relay_->server_lost(); }
   /// True if another interface has the name of the system's interface. The device is then of no use until it is opened
   /// again.
   [[nodiscard]] bool lost_interface() const { return kernel_.replaced(); }
@@ -88,16 +89,19 @@ class Port {
   [[nodiscard]] bool stopped() const;
   /// Errors: ENOTSUP (reopen() would be of no use).
   [[nodiscard]] Result<void> may_reopen() const;
-  /// True: reopen() is due. False: the server of the device has not answered yet; call it again in a millisecond.
-  /// Requires stopped() and may_reopen(). Errors: ECONNREFUSED, ETIMEDOUT (the server does not answer). The device may
-  /// already be closed.
+  /// True: reopen() is due. False: the device is closed and its server has not answered yet; call it again in a
+  /// millisecond. Requires stopped() and may_reopen(). Errors: ECONNREFUSED, ETIMEDOUT (the server does not answer);
+  /// the device is closed then.
   [[nodiscard]] Checked<bool> ready_to_reopen(Instant now);
   /// Closes the device and opens it again, as it was. Requires stopped() and may_reopen(). Errors: as open(); the
   /// device is closed then, and may be opened again by another call.
   [[nodiscard]] Checked<void> reopen();
 
   /// Closes the device for good: its queues give their packets back. Requires stopped().
-  void close() { close_device(); }
+  void close() {
+    close_device();
+    relay_.reset();
+  }
 
   /// Present state of the link. Cheap, but not free: do not call it per packet.
   [[nodiscard]] LinkState link();
@@ -107,10 +111,10 @@ class Port {
   /// out. If there are none, call both every kLinkPoll.
   void wait_fds(std::vector<int>& out) const;
   /// Reads what these descriptors report. True: one of them was readable.
-  bool drain_events();
+  bool drain_events(Instant now);
   static constexpr Duration kLinkPoll = 100ms;
   static constexpr Duration kLinkAwait = 10ms;  ///< where the device may be polled only with a link
-  static constexpr Duration kGreetingPatience = 1s;
+  static constexpr Duration kGreetingPatience = 5s;
 
   [[nodiscard]] PortShown show();
   /// All buffers are in their pools.
@@ -127,7 +131,8 @@ class Port {
   [[nodiscard]] Checked<void> set_mtu();
   [[nodiscard]] Checked<void> start_device();
   [[nodiscard]] tl::unexpected<Problem> no_server() const;
-  [[nodiscard]] Checked<bool> server_greeted(Instant now);
+  [[nodiscard]] Checked<void> make_relay();
+  bool relay_turn(Instant now);
   void agree_on_rss();
   void find_wait_fds();
   void close_device();
@@ -151,8 +156,7 @@ class Port {
   std::vector<std::unique_ptr<PortQueue>> queues_;
   std::unique_ptr<Events> events_;
   uint64_t resets_ = 0, resets_failed_ = 0;
-  std::optional<MemifGreeting> greeting_;  // until the server answers
-  bool link_came_ = false;                 // since the device was opened: its server has accepted it
+  std::unique_ptr<MemifRelay> relay_;  // of memif
   Instant greeting_until_ = kForever;
 };
 

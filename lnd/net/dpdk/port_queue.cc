@@ -44,7 +44,7 @@ unsigned PortQueue::take_kept(std::span<rte_mbuf*> out) {
 }
 
 unsigned PortQueue::receive(std::span<rte_mbuf*> out, Instant now) {
-  if (!obey(now)) return 0;
+  if (!obey(now) || out.empty()) return 0;
   counters_.polls.add();
   const unsigned count = kept_first_ < kept_end_
                              ? take_kept(out)

@@ -17,6 +17,7 @@ unsigned Stack::poll(unsigned budget, Instant now) {
   now_ = now;
   unsigned work = take_news(now);
   std::array<rte_mbuf*, kBurst> burst;
+  if (budget == 0) (void)queue_.receive({}, now);  // control may wait until the queue stops
   for (unsigned taken = 0; taken < budget;) {
     const unsigned wanted = std::min<unsigned>(kBurst, budget - taken);
     const unsigned count = queue_.receive({burst.data(), wanted}, now);
