@@ -75,22 +75,23 @@ def fail_sends(rails, *numbers):
 
 
 def one_rail_fails(rails):
-    """A run in which the sends over rail 0 fail. Again if LNet itself found that out before the run, and avoids it."""
+    """A run in which the sends over rail 0 fail, and PUTs are sent again over other rails. Again if LNet itself found
+    that out before the first PUT, and avoids the rail: then only its own messages failed."""
     runs = []
 
     def tried():
         if runs:
             rails.ctl('a', 'fault', 'drop', 'del', '-a')
+            rails.ctl('a', 'net', 'set', '--nid', nid('a', 0), '--health', '1000')
         fail_sends(rails, 0)
         runs.append(one_run(rails))
-        return runs[-1]['resends']['count'] > 0 and runs[-1]['rails'][0]['dropped'] > 0, runs[-1]
+        return runs[-1]['resends']['successful'] > 0 and runs[-1]['rails'][0]['dropped'] > 0, runs[-1]
     rails.until('messages are sent again', tried)
     return runs[-1]
 
 
 def resends(rails):
     run = one_rail_fails(rails)
-    assert run['resends']['successful'] > 0, run['resends']
     # Answers of LNet itself from this rail are given up: they have no other source.
     assert run['resends']['failed'] <= OTHER_TRAFFIC and run['failed'] == 0 and run['errors'] == {}, run
     assert run['rails'][0]['messages'] == 0, run['rails']
