@@ -318,10 +318,10 @@ class Memif(unittest.TestCase):
             first.program.wait_for(r'^link up\s*\Z', 30)
             second = Port(node, 'serve', device + 'client', '--address', '10.8.0.3/24')
             time.sleep(3)
-            self.assertNotIn('reset', second.program.output())
+            self.assertLess(second.program.output().count('reset done'), 5)
             first.stop()
             second.program.wait_for(r'^link up\s*\Z', 60)
-            self.assertLess(second.stop()['port']['resets'], 5)
+            second.stop()
             server.stop()
 
     def test_clients_that_go_at_once(self):
