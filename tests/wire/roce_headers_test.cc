@@ -1,8 +1,14 @@
 // RoCEv2 packets: each frame of the captures is decoded and encoded again, and its ICRC computed. The published vectors
 // of the ICRC, and each fault of a packet.
 #include <gtest/gtest.h>
+#include <isa-l/crc.h>
 
 #include <map>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 #include "dataplane/base/rng.h"
 #include "dataplane/wire/bytes.h"
@@ -195,6 +201,44 @@ TEST(RoceIcrc, small_packets_have_a_plain_crc) {
     }
   }
 }
+
+#if defined(__x86_64__)
+
+[[gnu::target("xsave")]] bool upper_halves_in_use() {
+  return (_xgetbv(1) & 1u << 2) != 0;
+}
+
+[[gnu::target("avx")]] void clear_upper_halves_here() {
+  _mm256_zeroupper();
+}
+
+/// Does the processor say which parts of its registers are in use, and notice when they are cleared?
+bool says_what_is_in_use() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(0xD, 1, &a, &b, &c, &d) == 0 || (a & 1u << 2) == 0 || !__builtin_cpu_supports("avx"))
+    return false;
+  clear_upper_halves_here();
+  return !upper_halves_in_use();
+}
+
+// Goal: the library leaves the upper halves of vector registers in use, and the ICRC does not, for packets of all
+// lengths. If they were, all code behind it would be slow on some processors.
+TEST(RoceIcrc, leaves_no_upper_halves_in_use) {
+  if (!says_what_is_in_use()) GTEST_SKIP() << "this processor does not say which registers are in use";
+  const std::vector<std::byte> data(4096), head(kIcrcHeadV4);
+  const uint32_t crc = crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(data.data()), data.size());
+  const bool library_leaves_them = upper_halves_in_use();
+  for (size_t bytes = 0; bytes <= data.size(); bytes = 2 * bytes + 4) {
+    Icrc icrc(head, bytes);
+    icrc.add(Bytes(data).first(bytes));
+    const uint32_t value = icrc.value();
+    const bool in_use = upper_halves_in_use();
+    EXPECT_FALSE(in_use) << bytes << " " << crc << value;
+  }
+  if (!library_leaves_them) GTEST_SKIP() << "here, the library does not leave them in use either";
+}
+
+#endif
 
 constexpr Bth kAllFields{.opcode = 0x0A,
                          .solicited = true,
