@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "dataplane/wire/bytes.h"
 
@@ -12,8 +13,9 @@ namespace {
 
 using namespace dpdk;
 
-constexpr Duration kAnswerMax = 1s;  ///< a packet that comes back later counts as lost
-constexpr unsigned kFloodAsks = 10;  ///< most pings after a flood, one per kAnswerMax
+constexpr Duration kAnswerMax = 1s;       ///< a packet that comes back later counts as lost
+constexpr Duration kLastAnswersMax = 5s;  ///< behind the last packet: a machine that stands still loses none
+constexpr unsigned kFloodAsks = 10;       ///< most pings after a flood, one per kAnswerMax
 constexpr uint16_t kPingIdentifier = 0x756C;
 
 /// The head of a payload. Each byte after it is a function of sequence and offset.
@@ -143,8 +145,10 @@ class Generator final : public App, public UdpSink, public EchoSink {
         slot.waiting = false;
       }
       if (!send(slot, exact, now)) break;
+      last_sent_ = now;
       ++work;
     }
+    if (!options_.flood_only && !wants_more() && now - last_sent_ >= kLastAnswersMax) give_up();
     if (options_.flood_only && !wants_more() && !done() && now - asked_ >= kAnswerMax) {
       asked_ = now;
       ++asked_times_;
@@ -166,7 +170,8 @@ class Generator final : public App, public UdpSink, public EchoSink {
   }
   [[nodiscard]] Instant next_deadline() const override {
     if (wants_more()) return kNever;
-    return options_.flood_only && !done() ? asked_ + kAnswerMax : kForever;
+    if (done()) return kForever;
+    return options_.flood_only ? asked_ + kAnswerMax : last_sent_ + kLastAnswersMax;
   }
   [[nodiscard]] bool done() const override {
     if (options_.count == 0 || figures.sent < options_.count) return false;
@@ -184,6 +189,11 @@ class Generator final : public App, public UdpSink, public EchoSink {
     bool waiting = false;
   };
   [[nodiscard]] bool wants_more() const { return options_.count == 0 || figures.sent < options_.count; }
+
+  /// Behind the last datagram, no slot is used again: its missing answers count as lost here.
+  void give_up() {
+    for (Slot& slot : slots_) figures.lost += std::exchange(slot.waiting, false) ? 1 : 0;
+  }
 
   bool send(Slot& slot, Instant exact, Instant now) {
     slot.sequence = next_;
@@ -242,6 +252,7 @@ class Generator final : public App, public UdpSink, public EchoSink {
   const uint32_t bytes_;
   std::vector<Slot> slots_;
   uint64_t next_ = 0;
+  Instant last_sent_ = kNever;
   Instant asked_ = kNever;  ///< when the last ping behind a flood was sent
   unsigned asked_times_ = 0;
   bool read_by_peer_ = false;

@@ -221,7 +221,7 @@ class Memif(unittest.TestCase):
         for worker in figures['workers']:
             came = worker['stack']['udp_delivered'] + worker['stack']['echo_replies']
             self.assertEqual((count, count, 0), (came, worker['received'] + worker['lost'], worker['corrupted']),
-                             worker)
+                             figures)
 
     def test_one_and_four_workers(self):
         with netns.Topology() as net:
@@ -229,6 +229,12 @@ class Memif(unittest.TestCase):
                 sent, echoed = self.exchange(net, 1500, workers, 1400, count)
                 self.all_back(sent, count)
                 self.assertEqual(workers * count, sum(w['received'] for w in echoed['workers']))
+
+    def test_no_answers(self):
+        """Nobody uses the port that the datagrams go to. Also the last ones of a run count as lost."""
+        with netns.Topology() as net:
+            sent, _ = self.exchange(net, 1500, 2, 1400, 100, mode='hold')
+            self.assertEqual([(100, 0, 100)] * 2, [(w['sent'], w['received'], w['lost']) for w in sent['workers']])
 
     def test_jumbo(self):
         with netns.Topology() as net:

@@ -27,6 +27,7 @@ import time
 SKIP = 77           # exit status that meson counts as skipped
 PREFIX = 'ulnet'
 STOP_GRACE = 10.0   # seconds from SIGTERM to SIGKILL; sanitized builds get more
+LAST_WORDS = 5.0    # seconds for a program that is late: it may report what it was doing
 if os.environ.get('ULNET_SANITIZED') == '1':
     STOP_GRACE *= 4
 
@@ -121,8 +122,12 @@ class Program:
         try:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:
+            threads = self.threads()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # its last words may say why
+                self.process.send_signal(signal.SIGTERM)
+                self.process.wait(LAST_WORDS)
             self.kill()
-            raise ProgramError(f'{self.name}: still running after {timeout} s:\n{self.tail()}') from None
+            raise ProgramError(f'{self.name}: still running after {timeout} s:\n{threads}\n{self.tail()}') from None
         if status is not None and self.process.returncode != status:
             raise ProgramError(f'{self.name}: exit status {self.process.returncode}, not {status}:\n{self.tail()}')
         return self.process.returncode
@@ -139,6 +144,17 @@ class Program:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(10)
+
+    def threads(self):
+        """A line for each thread: its name, state, CPU time (ticks), and where it waits in the kernel."""
+        lines = []
+        for task in sorted(pathlib.Path(f'/proc/{self.pid}/task').glob('*')):
+            with contextlib.suppress(OSError):
+                name, fields = (task / 'stat').read_text().split('(', 1)[1].rsplit(')', 1)
+                fields = fields.split()
+                lines.append(f'  {name}: {fields[0]}, user {fields[11]}, system {fields[12]}, in '
+                             f'{(task / "wchan").read_text()}')
+        return '\n'.join(lines)
 
     def freeze(self):
         self.process.send_signal(signal.SIGSTOP)
