@@ -195,7 +195,8 @@ unsigned HostThread::take_changes() {
     }
   }
   if (count > 0) {
-    done_.store(done_.load(std::memory_order_relaxed) + count, std::memory_order_release);
+    // seq_cst: notify_all() then reads whether anybody waits, and libstdc++ has no fence of its own between the two.
+    done_.store(done_.load(std::memory_order_relaxed) + count, std::memory_order_seq_cst);
     done_.notify_all();
   }
   return count;

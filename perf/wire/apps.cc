@@ -14,7 +14,8 @@ namespace {
 using namespace dpdk;
 
 constexpr Duration kAnswerMax = 1s;       ///< a packet that comes back later counts as lost
-constexpr Duration kLastAnswersMax = 5s;  ///< behind the last packet: a machine that stands still loses none
+constexpr Duration kLastAnswersMax = 5s;  ///< the same, behind the last packet of a run
+constexpr Duration kStoodStill = 1s;      ///< a turn that comes so late: the other side may have stood still, too
 constexpr unsigned kFloodAsks = 10;       ///< most pings after a flood, one per kAnswerMax
 constexpr uint16_t kPingIdentifier = 0x756C;
 
@@ -136,6 +137,8 @@ class Generator final : public App, public UdpSink, public EchoSink {
   unsigned turn(Instant now) override {
     unsigned work = 0;
     const Instant exact = clock_now();
+    if (now - turned_ >= kStoodStill) last_sent_ = now;
+    turned_ = now;
     for (unsigned i = 0; i < kBurst && wants_more(); ++i) {
       Slot& slot = slots_[next_ % slots_.size()];
       if (slot.lease.is_open()) break;  // the port still has it
@@ -168,8 +171,10 @@ class Generator final : public App, public UdpSink, public EchoSink {
   void echo_replied(const EchoReply& reply, Instant) override {
     read_by_peer_ |= reply.identifier == kPingIdentifier && asked_times_ > 0;
   }
+  /// A full window is no reason to stay awake.
   [[nodiscard]] Instant next_deadline() const override {
-    if (wants_more()) return kNever;
+    const Slot& next = slots_[next_ % slots_.size()];
+    if (wants_more()) return next.waiting ? next.sent + kAnswerMax : kNever;
     if (done()) return kForever;
     return options_.flood_only ? asked_ + kAnswerMax : last_sent_ + kLastAnswersMax;
   }
@@ -252,8 +257,9 @@ class Generator final : public App, public UdpSink, public EchoSink {
   const uint32_t bytes_;
   std::vector<Slot> slots_;
   uint64_t next_ = 0;
-  Instant last_sent_ = kNever;
-  Instant asked_ = kNever;  ///< when the last ping behind a flood was sent
+  Instant turned_ = kNever;
+  Instant last_sent_ = kNever;  ///< or later, if this worker has stood still
+  Instant asked_ = kNever;      ///< when the last ping behind a flood was sent
   unsigned asked_times_ = 0;
   bool read_by_peer_ = false;
 };
@@ -360,14 +366,11 @@ class RawGenerator final : public App {
   [[nodiscard]] bool raw() const override { return true; }
   unsigned turn(Instant now) override {
     unsigned work = take(now);
-    // Frames that were counted as lost may still come back. Then `ended` is larger than figures.sent.
-    const uint64_t ended = figures.received + figures.lost;
-    const uint64_t under_way = figures.sent - std::min(figures.sent, ended);
-    if (under_way >= options_.window) {
-      if (now - last_ > kAnswerMax) figures.lost += under_way;
+    if (under_way() >= options_.window) {
+      if (now - last_ > kAnswerMax) figures.lost += under_way();
       return work;
     }
-    const unsigned wanted = unsigned(std::min<uint64_t>(kBurst, options_.window - under_way));
+    const unsigned wanted = unsigned(std::min<uint64_t>(kBurst, options_.window - under_way()));
     std::array<rte_mbuf*, kBurst> burst;
     unsigned made = 0;
     for (; made < wanted; ++made) {
@@ -380,10 +383,17 @@ class RawGenerator final : public App {
     if (sent > 0) last_ = now;
     return work + sent;
   }
-  [[nodiscard]] Instant next_deadline() const override { return kNever; }
+  [[nodiscard]] Instant next_deadline() const override {
+    return under_way() >= options_.window ? last_ + kAnswerMax : kNever;
+  }
 
  private:
   static constexpr uint16_t kType = 0x88B5;
+  /// Frames that were counted as lost may still come back. Then `ended` is larger than figures.sent.
+  [[nodiscard]] uint64_t under_way() const {
+    const uint64_t ended = figures.received + figures.lost;
+    return figures.sent - std::min(figures.sent, ended);
+  }
   rte_mbuf* make(Instant now) {
     rte_mbuf* packet = queue_.pool().take();
     if (packet == nullptr) return nullptr;

@@ -267,6 +267,8 @@ class Topology:
         for program in self.programs:
             lines = 4 if program.process.poll() == 0 else 60
             print(f'--- {program.log_path.name}\n{program.tail(lines)}', flush=True)
+            if program.running():
+                print(f'still running\n{program.threads()}', flush=True)
         for program in self.programs:
             if not program.checked and program.process.poll() not in (None, 0):
                 print(f'--- {program.log_path.name} ended by itself with {program.process.returncode}', flush=True)
