@@ -17,6 +17,14 @@ enum class AcceptMode : uint8_t {
 /// How the worker half moves bytes.
 enum class EngineChoice : uint8_t { kAuto, kIoUring, kEpoll };
 
+/// Congestion control of TCP (docs/decisions.md #130).
+enum class Congestion : uint8_t {
+  kAuto,    ///< the system's, unless that is BBR; then as kCubic, or kReno where there is no cubic
+  kSystem,  ///< the system's
+  kReno,
+  kCubic
+};
+
 /// Of one NI. A driver's own form of NiParams::tunables.
 struct SockTunables {
   int32_t conns_per_peer = 0;  ///< 0 = as the node's, then by link speed (§5)
@@ -41,6 +49,7 @@ struct SockConfig {
   uint32_t tx_buffer_bytes = 0;  ///< socket buffers; 0 = the system's
   uint32_t rx_buffer_bytes = 0;
   bool nagle = false;
+  Congestion congestion = Congestion::kAuto;
   Duration keepalive = 30s;  ///< LNet-level, v3 and later; 0 = off
   int keepalive_idle = 30;   ///< TCP-level: s, s, probes; idle 0 = off
   int keepalive_interval = 5;

@@ -112,6 +112,14 @@ constexpr SettingRow<SockConfig> kSettings[] = {
      .type = kBool,
      .text = "Let the system gather small segments.",
      .at = kAt<&SockConfig::nagle>},
+    {.path = "ulnet.socklnd.congestion_control",
+     .type = kEnum,
+     .text = "Congestion control of TCP; `system` = the system's. "
+             "`auto` is the same, but uses `cubic` (or else `reno`) instead of BBR. "
+             "With BBR, connections may stand still for seconds when a failed link is back.",
+     .choices = "auto|system|reno|cubic",
+     .needs_restart = true,
+     .at = kAt<&SockConfig::congestion>},
     {.path = "ulnet.socklnd.keepalive",
      .type = kSeconds,
      .text = "Send a NOOP on a connection that was idle for this time; 0 = never.",

@@ -14,6 +14,7 @@ SocketOptions socket_options(const SockControl& control, const NiCtl& ni) {
   options.send_buffer_bytes = config.tx_buffer_bytes;
   options.receive_buffer_bytes = config.rx_buffer_bytes;
   options.nodelay = !config.nagle;
+  options.congestion = config.congestion;
   options.keepalive_idle = config.keepalive_idle;
   options.keepalive_interval = config.keepalive_interval;
   options.keepalive_count = config.keepalive_count;

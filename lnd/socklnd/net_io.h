@@ -10,6 +10,7 @@
 
 #include "dataplane/base/result.h"
 #include "dataplane/base/time.h"
+#include "lnd/socklnd/config.h"
 #include "lnd/socklnd/stream.h"
 
 namespace ulnet::socklnd {
@@ -37,6 +38,7 @@ struct SocketOptions {
   uint32_t send_buffer_bytes = 0;  ///< 0 = the system's
   uint32_t receive_buffer_bytes = 0;
   bool nodelay = true;
+  Congestion congestion = Congestion::kAuto;
   int keepalive_idle = 30, keepalive_interval = 5, keepalive_count = 5;  ///< s, s, probes; idle 0 = off
 };
 
@@ -55,16 +57,16 @@ struct NetEvent {
 class NetIo {
  public:
   virtual ~NetIo() = default;
-  /// Listens on exactly this address. Errors: EADDRINUSE, EADDRNOTAVAIL, EACCES.
+  /// Listens on exactly this address. Errors: EADDRINUSE, EADDRNOTAVAIL, EACCES, ENOTSUP (congestion control).
   [[nodiscard]] virtual Result<ListenerId> listen(const Endpoint& at, int backlog, const SocketOptions& options) = 0;
   virtual void unlisten(ListenerId id) = 0;
-  /// Sets the options of sockets that the listener accepts from now on.
+  /// Sets the options of sockets that the listener accepts from now on, but for the congestion control.
   virtual void set_options(ListenerId id, const SocketOptions& options) {
     (void)id;
     (void)options;
   }
   /// Starts dialling from `local` (port ignored). kConnected or kFailed follows. Errors: EADDRINUSE when no source port
-  /// is left, EADDRNOTAVAIL, EMFILE.
+  /// is left, EADDRNOTAVAIL, EMFILE, ENOTSUP.
   [[nodiscard]] virtual Result<SocketId> connect(const IpAddress& local, const Endpoint& remote,
                                                  const SocketOptions& options) = 0;
   /// Bytes read or written (> 0); 0 = end of stream (read); negative errno, EAGAIN among them.

@@ -153,6 +153,7 @@ void SockLndControl::retune(const SockConfig& config, Instant now) {
   kept.accept_port = was.accept_port;
   kept.accept_backlog = was.accept_backlog;
   kept.accept = was.accept;
+  kept.congestion = was.congestion;
   kept.unprivileged_ports = was.unprivileged_ports;
   kept.incarnation = was.incarnation;
   kept.half_open_max = was.half_open_max;

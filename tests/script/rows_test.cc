@@ -331,9 +331,9 @@ std::string backlog(Trial& trial) {
   return std::to_string(info.tcpi_sacked);  // of a listener: the most that may wait
 }
 
-/// The option of a socket that the node dialled, and of one that the node accepted.
-template <int kLevel, int kName>
-std::string option(Trial& trial) {
+/// `text_of` a socket that the node dialled, and of one that the node accepted.
+template <class TextOf>
+std::string both_sockets(Trial& trial, TextOf text_of) {
   SockNode& node = trial.start_on_kernel();
   const sockaddr_in there = at("127.0.0.22", trial.port), here = at("127.0.0.21", trial.port);
   const Outside listener, dialler;
@@ -351,15 +351,42 @@ std::string option(Trial& trial) {
     return (dialled && accepted) || node.unfinished() == 0;
   };
   if (!trial.rig.run_until(both_or_none, 10s) || !dialled || !accepted) return "no connections";
-  std::string text;
-  for (const int fd : {*dialled, *accepted}) {
-    int value = 0;
-    bytes = sizeof value;
-    EXPECT_EQ(getsockopt(fd, kLevel, kName, &value, &bytes), 0);
-    text += (text.empty() ? "dialled " : ", accepted ") + std::to_string(value);
-  }
-  return text;
+  return "dialled " + text_of(*dialled) + ", accepted " + text_of(*accepted);
 }
+
+template <int kLevel, int kName>
+std::string option(Trial& trial) {
+  return both_sockets(trial, [](int fd) {
+    int value = 0;
+    socklen_t bytes = sizeof value;
+    EXPECT_EQ(getsockopt(fd, kLevel, kName, &value, &bytes), 0);
+    return std::to_string(value);
+  });
+}
+
+std::string congestion_of(int fd) {
+  std::array<char, 16> name{};
+  auto bytes = socklen_t(name.size());
+  EXPECT_EQ(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &bytes), 0);
+  return name.data();
+}
+
+std::string congestion(Trial& trial) {
+  return both_sockets(trial, congestion_of);
+}
+
+/// A number of the row that the system does not come to by itself, and what is seen then.
+struct OtherCongestion {
+  int64_t number;
+  const char* seen;
+};
+OtherCongestion other_congestion() {
+  const std::string usual = congestion_of(Outside().fd);
+  if (usual.starts_with("bbr")) return {1, "dialled bbr, accepted bbr"};
+  if (usual == "reno") return {3, "dialled cubic, accepted cubic"};
+  return {2, "dialled reno, accepted reno"};
+}
+const OtherCongestion kOther = other_congestion();
 
 // ---- the table ------------------------------------------------------------------------------------------------------
 
@@ -374,7 +401,7 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << c.key << " = " << c.number;
 }
 
-constexpr Case kCases[] = {
+const Case kCases[] = {
     {"ulnet.stream_engine", 2, &engine_is_configured, "no", "yes"},
     {"ulnet.unprivileged_ports", 1, &trust_in_ports, "refuses 10.0.0.9, dials from 1023",
      "accepts 10.0.0.9@tcp, dials from 60999"},
@@ -391,6 +418,7 @@ constexpr Case kCases[] = {
     {"ulnet.socklnd.tx_buffer_size", 32768, &option<SOL_SOCKET, SO_SNDBUF>, nullptr, "dialled 65536, accepted 65536"},
     {"ulnet.socklnd.rx_buffer_size", 32768, &option<SOL_SOCKET, SO_RCVBUF>, nullptr, "dialled 65536, accepted 65536"},
     {"ulnet.socklnd.nagle", 1, &option<IPPROTO_TCP, TCP_NODELAY>, "dialled 1, accepted 1", "dialled 0, accepted 0"},
+    {"ulnet.socklnd.congestion_control", kOther.number, &congestion, nullptr, kOther.seen},
     {"ulnet.socklnd.keepalive", 20, &keepalive_after, "30 s", "20 s"},
     {"ulnet.socklnd.keepalive", 0, &keepalive_after, "30 s", "never"},
     {"ulnet.socklnd.keepalive_idle", 77, &option<IPPROTO_TCP, TCP_KEEPIDLE>, "dialled 30, accepted 30",

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string_view>
 #include <unordered_map>
 
 #include "dataplane/base/check.h"
@@ -76,6 +77,31 @@ Result<void> bind_to_device(int fd, const std::string& interface) {
   return fail(errno, "cannot bind the socket to the NI's interface (SO_BINDTODEVICE)");
 }
 
+bool set_congestion(int fd, std::string_view name) {
+  return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), socklen_t(name.size())) == 0;
+}
+
+bool uses_bbr(int fd) {
+  std::array<char, 16> name{};
+  auto bytes = socklen_t(name.size());
+  if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &bytes) != 0) return false;
+  return std::string_view(name.data(), bytes).starts_with("bbr");
+}
+
+/// ENOTSUP: the system has none of this name, or does not allow it.
+Result<void> apply_congestion(int fd, Congestion wanted) {
+  if (wanted == Congestion::kSystem) return {};
+  if (wanted == Congestion::kAuto) {
+    if (uses_bbr(fd) && !set_congestion(fd, "cubic")) (void)set_congestion(fd, "reno");
+    return {};
+  }
+  if (set_congestion(fd, wanted == Congestion::kReno ? "reno" : "cubic")) return {};
+  if (errno == ENOENT)
+    return fail(ENOTSUP, "this kernel does not have socklnd.congestion_control; load its module, or use `auto`");
+  return fail(ENOTSUP,
+              "socklnd.congestion_control is not in net.ipv4.tcp_allowed_congestion_control; add it, or use `auto`");
+}
+
 /// The interface that an accepted socket's connection came in over; 0 when the kernel does not say.
 unsigned came_in_over(int fd, bool v6) {
   const int level = v6 ? int(IPPROTO_IPV6) : int(IPPROTO_IP);
@@ -104,8 +130,9 @@ unsigned came_in_over(int fd, bool v6) {
   return 0;
 }
 
-/// Everything that kernel LNet sets on its sockets too (docs/wire/socklnd.md §5, §8). Failures only make the socket
-/// less tuned, so they are not reported; the device is the exception, because traffic would leave on the wrong link.
+/// Options that kernel LNet sets, too (docs/wire/socklnd.md §5, §8), and the congestion control. Failures only make
+/// the socket less tuned, so they are not reported. There are two exceptions. Without its device, traffic would leave
+/// on the wrong link. And a congestion control that the configuration names has to be in use.
 Result<void> apply_options(int fd, bool v6, const SocketOptions& options) {
   if (!options.interface.empty())
     if (auto bound = bind_to_device(fd, options.interface); !bound) return bound;
@@ -123,7 +150,7 @@ Result<void> apply_options(int fd, bool v6, const SocketOptions& options) {
     set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, options.keepalive_interval);
     set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, options.keepalive_count);
   }
-  return {};
+  return apply_congestion(fd, options.congestion);
 }
 
 Result<int> open_socket(bool v6, const SocketOptions& options) {
