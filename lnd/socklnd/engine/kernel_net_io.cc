@@ -96,10 +96,11 @@ Result<void> apply_congestion(int fd, Congestion wanted) {
     return {};
   }
   if (set_congestion(fd, wanted == Congestion::kReno ? "reno" : "cubic")) return {};
-  if (errno == ENOENT)
-    return fail(ENOTSUP, "this kernel does not have socklnd.congestion_control; load its module, or use `auto`");
+  if (errno == ENOENT)  // reno is a part of TCP
+    return fail(ENOTSUP, "socklnd.congestion_control: this kernel has no cubic; load tcp_cubic, or use `auto`");
   return fail(ENOTSUP,
-              "socklnd.congestion_control is not in net.ipv4.tcp_allowed_congestion_control; add it, or use `auto`");
+              "socklnd.congestion_control: this name is not in net.ipv4.tcp_allowed_congestion_control, which ulnetd "
+              "needs without CAP_NET_ADMIN; add it there, or use `auto`");
 }
 
 /// The interface that an accepted socket's connection came in over; 0 when the kernel does not say.

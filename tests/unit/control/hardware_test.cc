@@ -1,12 +1,10 @@
 // Which interfaces are hardware: in trees like /sys/class/net, and on this machine.
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <fstream>
-#include <thread>
 
 #include "lnd/net/kernel/hardware_ctl.h"
+#include "tests/own_netns.h"
 
 namespace ulnet {
 namespace {
@@ -57,14 +55,11 @@ TEST(Hardware, interfaces_of_this_machine) {
 
 // Goal: a namespace without this hardware, but with the /sys of another one, has no hardware.
 TEST(Hardware, of_another_namespace) {
-  bool allowed = false;
-  std::thread([&] {
+  const bool allowed = test::in_own_netns([] {
     std::error_code missing;
-    if (::unshare(CLONE_NEWNET) != 0) return;
-    allowed = true;
     for (const auto& entry : std::filesystem::directory_iterator("/sys/class/net", missing))
       EXPECT_FALSE(is_hardware(entry.path().filename())) << entry.path();
-  }).join();
+  });
   if (!allowed) GTEST_SKIP() << "no network namespaces";
 }
 

@@ -1,25 +1,20 @@
 // The congestion control of a node's connections, in network namespaces whose own is BBR.
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 
 #include <array>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "lnd/socklnd/net_io.h"
-#include "tests/unit/engine/own_netns.h"
+#include "tests/congestion_of.h"
+#include "tests/own_netns.h"
 
 namespace ulnet::socklnd::test {
 namespace {
 
-std::string congestion_of(int fd) {
-  std::array<char, 16> name{};
-  auto bytes = socklen_t(name.size());
-  EXPECT_EQ(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &bytes), 0);
-  return name.data();
-}
+using ulnet::test::congestion_of;
 
 /// Of a connection on loopback, at both ends: "dialled, accepted".
 std::string of_a_connection(Congestion congestion) {
@@ -50,36 +45,37 @@ std::string of_a_connection(Congestion congestion) {
   return text;
 }
 
-/// Sets it for the namespace of this thread. False: the system does not allow it there.
-bool set_system(const char* name) {
-  return bool(std::ofstream("/proc/sys/net/ipv4/tcp_congestion_control") << name << std::flush);
+/// Runs `work` in a network namespace whose own is `system`. False: this machine allows none.
+template <class Work>
+[[nodiscard]] bool under(const char* system, Work work) {
+  bool set = false;
+  const bool allowed = ulnet::test::in_own_netns([&] {
+    std::ofstream own("/proc/sys/net/ipv4/tcp_congestion_control");
+    set = ulnet::test::set_loopback(true) && bool(own << system << std::flush);
+    if (set) work();
+  });
+  return allowed && set;
 }
 
 // Goal: BBR paces by the rate of what has arrived, which an outage makes a few bits per second.
 TEST(CongestionControl, auto_is_not_bbr) {
-  bool set = false;
-  const bool allowed = ulnet::test::in_own_netns([&] {
-    set = ulnet::test::set_loopback(true) && set_system("bbr");
-    if (!set) return;
+  const bool ran = under("bbr", [] {
     EXPECT_EQ(of_a_connection(Congestion::kSystem), "bbr, bbr");
     const std::string chosen = of_a_connection(Congestion::kAuto);
     EXPECT_TRUE(chosen == "cubic, cubic" || chosen == "reno, reno") << chosen;
     EXPECT_EQ(of_a_connection(Congestion::kReno), "reno, reno");
   });
-  if (!allowed || !set) GTEST_SKIP() << "no network namespaces with BBR";
+  if (!ran) GTEST_SKIP() << "no network namespaces with BBR";
 }
 
 TEST(CongestionControl, auto_is_that_of_the_system) {
-  bool set = false;
-  const bool allowed = ulnet::test::in_own_netns([&] {
-    set = ulnet::test::set_loopback(true) && set_system("reno");
-    if (!set) return;
+  const bool ran = under("reno", [] {
     EXPECT_EQ(of_a_connection(Congestion::kAuto), "reno, reno");
     EXPECT_EQ(of_a_connection(Congestion::kSystem), "reno, reno");
     const std::string named = of_a_connection(Congestion::kCubic);
     EXPECT_TRUE(named == "cubic, cubic" || named.find("congestion_control") != std::string::npos) << named;
   });
-  if (!allowed || !set) GTEST_SKIP() << "no network namespaces";
+  if (!ran) GTEST_SKIP() << "no network namespaces";
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include "lnd/net/kernel/route_ctl.h"
 #include "tests/nid_of.h"
-#include "tests/unit/engine/own_netns.h"
+#include "tests/own_netns.h"
 
 namespace ulnet::test {
 namespace {
